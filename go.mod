@@ -1,0 +1,3 @@
+module github.com/gotrainer/gotrainer
+
+go 1.26

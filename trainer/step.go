@@ -1,0 +1,82 @@
+package trainer
+
+import (
+	"context"
+)
+
+// Metrics are the numbers of one evaluation by their bare names: "loss", "accuracy", "cer".
+// Logs and checkpoints put the name of the evaluation set before them, as Hugging Face does: "eval_loss".
+type Metrics map[string]float64
+
+// Step does the arithmetic of a run: S is a sample of the data set, B the batch made of samples.
+// The loop decides what happens and when; a Step never counts, schedules or touches files of its own accord.
+// Package trainer/engine makes a Step from a model and libtorch, package trainer/trainertest one that only records its calls.
+//
+// Collate is called by the loader's goroutines, several at a time. All other methods, of the optional interfaces below
+// too, are called from one goroutine that is locked to its OS thread while [Trainer.Fit] or [Trainer.Evaluate] runs.
+type Step[S, B any] interface {
+	// Collate makes one batch of samples, at least one, in their order.
+	Collate(samples []S) (B, error)
+
+	// Train runs forward and backward on one micro-batch and adds its gradient to those of its window.
+	Train(ctx context.Context, batch B, w Window) error
+
+	// Update ends a window: unscale, clip, optimizer step with learning rate lr, zero the gradients.
+	// It reports whether weights were changed; false means that loss scaling found an inf or nan and skipped the update.
+	Update(ctx context.Context, lr float64) (applied bool, err error)
+
+	// Report returns what has gathered since the last call and starts anew. It may wait for the device, so the loop
+	// calls it only when there is something to log.
+	Report(ctx context.Context) (Report, error)
+
+	// Eval adds one batch to the running evaluation, without gradients and in evaluation mode.
+	Eval(ctx context.Context, batch B) error
+
+	// Metrics ends the running evaluation, returns its numbers ("loss" among them) and starts anew.
+	Metrics(ctx context.Context) (Metrics, error)
+}
+
+// Window says where a micro-batch stands in its accumulation window, the micro-batches behind one update.
+type Window struct {
+	Index   int     // 0, 1, ... within the window
+	Len     int     // micro-batches in this window; a short last window has its own length
+	Divisor float64 // what a mean loss is divided by before backward; the semantics decide whether it is Len
+	Items   int64   // labelled items of the whole window where the step counts them (see [ItemCounter]); 0: not counted
+}
+
+// Report is what a [Step] tells for the log.
+type Report struct {
+	LossSum  float64 // sum of the losses handed to backward (already divided) since the last report
+	GradNorm float64 // total norm before clipping at the last update; NaN-free only if the gradients are; negative: none was computed
+}
+
+// ItemCounter is implemented by a [Step] whose loss is averaged over the items of a whole window, such as tokens.
+// Where it is, the loop fetches a window's batches before its first forward.
+type ItemCounter[B any] interface {
+	CountItems(batch B) int64
+}
+
+// Seeder is implemented by a [Step] that draws random numbers. Fit calls Seed before the first batch.
+type Seeder interface {
+	Seed(seed uint64) error
+}
+
+// LoaderObserver is implemented by a [Step] that must do as PyTorch's DataLoader does when an iterator is made:
+// draw one number from the global generator.
+type LoaderObserver interface {
+	StartLoader(train bool) error
+}
+
+// Stateful is implemented by a [Step] that can be saved and resumed. Save writes its files (model.safetensors,
+// optimizer.safetensors, generator state) into the existing folder dir; Load reads them back and changes
+// nothing if any of them does not fit.
+type Stateful interface {
+	Save(dir string) error
+	Load(dir string) error
+}
+
+// WeightLoader is implemented by a [Step] that can take over the weights alone of a saved state, as loading the best
+// model at the end of a run does.
+type WeightLoader interface {
+	LoadWeights(dir string) error
+}
