@@ -1,9 +1,48 @@
 // Package data feeds a run: data sets of samples, the order in which they are visited, and a loader that
 // decodes and collates them in goroutines ahead of the training loop.
+//
+// A data set is anything with a length and a sample at an index; slices, functions and files become one:
+//
+//	lines := data.Slice[string](text)
+//	train, valid, err := data.Split(lines, 0.9, 42)
+//	codes := data.Map(train, func(s string) ([]int64, error) { return encode(s) })
+//
+// A loader visits it in an [Order] and hands out batches, one epoch at a time:
+//
+//	loader, err := data.NewLoader(codes, pad, data.LoaderOptions{BatchSize: 8, Order: data.Shuffled{Seed: 42}})
+//	for batch, err := range loader.Epoch(ctx, epoch, 0) {
+//		...
+//	}
+//
+// # What can be relied upon
+//
+// The batches of an epoch and their order depend on the data set, the order and the batch size alone: never on the number of
+// workers, the machine's load or whether the epoch was entered in the middle. [Shuffled] visits samples in the very
+// order of PyTorch's generator under Hugging Face's Trainer, so a run can be compared with its Python original batch by batch.
+// When a range over an epoch ends, for whatever reason, its goroutines have ended too.
+//
+// # Where things are
+//
+// Package data owns bytes and samples; it knows neither tensors nor devices. Readers of file formats are in folders of their own
+// below it: [github.com/gotrainer/gotrainer/data/idx], [github.com/gotrainer/gotrainer/data/table].
 package data
 
 // Dataset is a sized collection of samples. At is called by several goroutines at a time, with 0 <= i < Len().
 type Dataset[S any] interface {
 	Len() int
 	At(i int) (S, error)
+}
+
+// Describer is implemented by a data set that can say what its sample i is, such as the name of its file. The loader puts
+// it into the errors about that sample. The data sets of this package that wrap another one pass it on.
+type Describer interface {
+	Describe(i int) string
+}
+
+// describe returns what the data set says of its sample i, or nothing.
+func describe(d any, i int) string {
+	if d, ok := d.(Describer); ok {
+		return d.Describe(i)
+	}
+	return ""
 }

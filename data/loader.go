@@ -1,0 +1,207 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"sync"
+)
+
+// ErrEmptyBatch is the cause of a [*BatchError] when every sample of a batch was left out by [LoaderOptions.BadSample].
+var ErrEmptyBatch = errors.New("no sample of this batch could be loaded, so there is nothing to train on; mend the data or take the samples out of the data set")
+
+// Loader hands out the batches of a data set, epoch by epoch. It keeps nothing between epochs and may be used by several
+// goroutines at a time.
+type Loader[S, B any] struct {
+	dataset Dataset[S]
+	collate func([]S) (B, error)
+	options LoaderOptions
+}
+
+// NewLoader returns a loader that makes its batches with collate, which is called by several goroutines at a time, with at least
+// one sample, and owns the slice it gets.
+func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
+	switch {
+	case d == nil:
+		return nil, errors.New("data: NewLoader needs a data set, got nil")
+	case collate == nil:
+		return nil, errors.New("data: NewLoader needs a function that makes a batch of samples, got nil")
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Loader[S, B]{dataset: d, collate: collate, options: o}, nil
+}
+
+// Len returns the number of batches in an epoch.
+func (l *Loader[S, B]) Len() int {
+	n := l.Samples()
+	if l.options.DropLast {
+		return n / l.options.BatchSize
+	}
+	return (n + l.options.BatchSize - 1) / l.options.BatchSize
+}
+
+// Samples returns the number of samples that the order visits in an epoch, those of a dropped last batch among them.
+func (l *Loader[S, B]) Samples() int {
+	n := l.dataset.Len()
+	if c, ok := l.options.Order.(Counter); ok {
+		return c.Count(n)
+	}
+	return n
+}
+
+// BatchSize returns the number of samples in every batch but the last.
+func (l *Loader[S, B]) BatchSize() int { return l.options.BatchSize }
+
+// Epoch returns the batches of an epoch in order. The first skip batches are left out without loading them, as a run does that
+// is resumed in the middle of an epoch.
+//
+// The first error ends the epoch: it comes after all batches before it and is a [*SampleError], a [*BatchError], the error that
+// BadSample returned, or that of the context. When the range ends, by a break, a panic or at its end, all goroutines of the
+// epoch have ended; that waits for the samples being loaded at this moment.
+func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		var none B
+		batches, err := l.plan(epoch, skip)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		var workers sync.WaitGroup
+		defer workers.Wait() // after cancel: deferred calls run last to first
+		defer cancel()
+
+		for job := range l.start(ctx, &workers, epoch, skip, batches) {
+			var r result[B]
+			select {
+			case r = <-job.done:
+			case <-ctx.Done():
+				r.err = context.Cause(ctx)
+			}
+			if err := ctx.Err(); err != nil && r.err == nil {
+				r = result[B]{err: context.Cause(ctx)} // both were ready: a cancelled run gets no more work
+			}
+			if !yield(r.batch, r.err) || r.err != nil {
+				return
+			}
+		}
+		if ctx.Err() != nil { // the planner stopped early
+			yield(none, context.Cause(ctx))
+		}
+	}
+}
+
+// plan returns the indices of each batch of the epoch from batch skip on.
+func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
+	n, want, count := l.dataset.Len(), l.Samples(), l.Len()
+	if skip < 0 || skip > count {
+		return nil, fmt.Errorf("data: cannot skip %d batches of an epoch of %d", skip, count)
+	}
+	indices := l.options.Order.Indices(epoch, n)
+	if len(indices) != want {
+		return nil, fmt.Errorf("data: order %T returned %d indices for epoch %d of %d samples, want %d", l.options.Order, len(indices), epoch, n, want)
+	}
+	for k, i := range indices {
+		if i < 0 || i >= n {
+			return nil, fmt.Errorf("data: order %T returned index %d at position %d of epoch %d, want 0 to %d", l.options.Order, i, k, epoch, n-1)
+		}
+	}
+	size := l.options.BatchSize
+	batches := make([][]int, 0, count-skip)
+	for b := skip; b < count; b++ {
+		batches = append(batches, indices[b*size:min((b+1)*size, len(indices))])
+	}
+	return batches, nil
+}
+
+// job is one batch to be made; done takes its result and never blocks the worker.
+type job[B any] struct {
+	batch   int
+	indices []int
+	done    chan result[B]
+}
+
+type result[B any] struct {
+	batch B
+	err   error
+}
+
+// start starts the workers of an epoch and a planner, which hands each job to the workers and, in order, to the returned channel.
+// That channel holds the finished batches: its capacity bounds how far the workers run ahead.
+func (l *Loader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, epoch, first int, batches [][]int) <-chan job[B] {
+	ahead := min(l.options.Prefetch, len(batches))
+	// The consumer holds one job and the planner another; the buffer takes the rest, less than zero for a prefetch of one.
+	ordered := make(chan job[B], max(0, ahead-1))
+	work := make(chan job[B])
+	for range min(l.options.Workers, ahead) {
+		wg.Go(func() {
+			for j := range work {
+				var r result[B]
+				r.batch, r.err = l.load(ctx, epoch, j)
+				j.done <- r
+			}
+		})
+	}
+	wg.Go(func() {
+		defer close(ordered)
+		defer close(work)
+		for k, indices := range batches {
+			j := job[B]{batch: first + k, indices: indices, done: make(chan result[B], 1)}
+			select {
+			case ordered <- j:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case work <- j:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return ordered
+}
+
+// load makes one batch.
+func (l *Loader[S, B]) load(ctx context.Context, epoch int, j job[B]) (B, error) {
+	var none B
+	samples := make([]S, 0, len(j.indices))
+	for _, i := range j.indices {
+		if ctx.Err() != nil {
+			return none, context.Cause(ctx)
+		}
+		sample, err := guard(func() (S, error) { return l.dataset.At(i) })
+		if err != nil {
+			err = &SampleError{Index: i, What: describe(l.dataset, i), Err: err}
+			if err := l.options.BadSample(i, err); err != nil {
+				return none, err
+			}
+			continue
+		}
+		samples = append(samples, sample)
+	}
+	if len(samples) == 0 {
+		return none, &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: ErrEmptyBatch}
+	}
+	batch, err := guard(func() (B, error) { return l.collate(samples) })
+	if err != nil {
+		return none, &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: err}
+	}
+	return batch, nil
+}
+
+// guard calls f and turns a panic into an error.
+func guard[T any](f func() (T, error)) (v T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			var none T
+			v, err = none, &PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,79 @@
+package data
+
+// mt19937 is the Mersenne Twister (Matsumoto and Nishimura, 1998) that PyTorch's CPU generator and Python's random module both
+// draw from. They differ in how they seed it and in how they make numbers of its words.
+type mt19937 struct {
+	state [624]uint32
+	next  int // the word of state to hand out next; 624: make new ones first
+}
+
+// newMT19937 seeds with one word, as PyTorch does.
+func newMT19937(seed uint32) *mt19937 {
+	g := &mt19937{next: 624}
+	g.state[0] = seed
+	for i := 1; i < len(g.state); i++ {
+		before := g.state[i-1]
+		g.state[i] = 1812433253*(before^before>>30) + uint32(i)
+	}
+	return g
+}
+
+// newMT19937FromKey seeds with several words: init_by_array, as Python's random.seed does.
+func newMT19937FromKey(key []uint32) *mt19937 {
+	g := newMT19937(19650218)
+	n := len(g.state)
+	i, j := 1, 0
+	for range max(n, len(key)) {
+		before := g.state[i-1]
+		g.state[i] = (g.state[i] ^ (before^before>>30)*1664525) + key[j] + uint32(j)
+		if i++; i >= n {
+			g.state[0] = g.state[n-1]
+			i = 1
+		}
+		if j++; j >= len(key) {
+			j = 0
+		}
+	}
+	for range n - 1 {
+		before := g.state[i-1]
+		g.state[i] = (g.state[i] ^ (before^before>>30)*1566083941) - uint32(i)
+		if i++; i >= n {
+			g.state[0] = g.state[n-1]
+			i = 1
+		}
+	}
+	g.state[0] = 0x80000000
+	return g
+}
+
+// uint32 returns the next 32 random bits.
+func (g *mt19937) uint32() uint32 {
+	if g.next == len(g.state) {
+		g.twist()
+	}
+	x := g.state[g.next]
+	g.next++
+	x ^= x >> 11
+	x ^= x << 7 & 0x9d2c5680
+	x ^= x << 15 & 0xefc60000
+	return x ^ x>>18
+}
+
+// uint64 returns the next 64 random bits, put together as PyTorch's random64 does: the first word is the upper half.
+func (g *mt19937) uint64() uint64 {
+	upper := uint64(g.uint32())
+	return upper<<32 | uint64(g.uint32())
+}
+
+func (g *mt19937) twist() {
+	const n, m = 624, 397
+	for i := range n {
+		y := g.state[i]&0x80000000 | g.state[(i+1)%n]&0x7fffffff
+		x := g.state[(i+m)%n] ^ y>>1
+		if y&1 != 0 {
+			x ^= 0x9908b0df
+		}
+		g.state[i] = x
+	}
+	g.next = 0
+}

@@ -1,0 +1,66 @@
+package data
+
+import "math"
+
+// Order says in which order the samples of an epoch are visited. It is a pure function of the epoch: a run that is resumed in the middle
+// of an epoch asks again and gets the same answer.
+//
+// Indices returns the indices of the samples, each in [0, n), in the order of their visit. It returns n of them unless the order
+// also implements [Counter]. The caller owns the slice.
+type Order interface {
+	Indices(epoch, n int) []int
+}
+
+// Counter is implemented by an [Order] that visits more or fewer samples than the data set has, as sampling with replacement does.
+type Counter interface {
+	// Count returns how many indices Indices(epoch, n) has, the same in every epoch.
+	Count(n int) int
+}
+
+// OrderFunc makes an [Order] of a function.
+type OrderFunc func(epoch, n int) []int
+
+// Indices calls f.
+func (f OrderFunc) Indices(epoch, n int) []int { return f(epoch, n) }
+
+// Sequential visits the samples as they lie: 0, 1, 2, ... It is PyTorch's SequentialSampler.
+type Sequential struct{}
+
+// Indices returns 0 to n-1.
+func (Sequential) Indices(_, n int) []int {
+	indices := make([]int, n)
+	for i := range indices {
+		indices[i] = i
+	}
+	return indices
+}
+
+// Shuffled visits the samples in a new random order each epoch: torch.randperm(n) of a CPU generator seeded with Seed+epoch.
+// It is bit for bit the order of Accelerate's SeedableRandomSampler, thus of Hugging Face's Trainer with the same seed (data_seed if
+// that is set). Python's negative seeds are their two's complement.
+type Shuffled struct {
+	Seed uint64
+}
+
+// Indices returns the permutation of the epoch.
+func (s Shuffled) Indices(epoch, n int) []int { return Permutation(s.Seed+uint64(epoch), n) }
+
+// Permutation returns torch.randperm(n) of a CPU generator that was seeded with seed by manual_seed.
+func Permutation(seed uint64, n int) []int {
+	g := newMT19937(uint32(seed)) // as PyTorch: the engine takes the lower half of the seed
+	indices := Sequential{}.Indices(0, n)
+	if n >= math.MaxUint32/20 {
+		// PyTorch draws 64 bits where 32 would be visibly uneven, and then builds the permutation from the inside out.
+		for i := range n {
+			j := int(g.uint64() % uint64(i+1))
+			indices[i] = indices[j]
+			indices[j] = i
+		}
+		return indices
+	}
+	for i := range n - 1 {
+		j := i + int(g.uint32()%uint32(n-i))
+		indices[i], indices[j] = indices[j], indices[i]
+	}
+	return indices
+}
