@@ -1,0 +1,64 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNone is returned by [Store.Latest] when the folder has no whole checkpoint: either none at all, or only damaged ones, which
+// are then part of the error as [*DamagedError]s.
+var ErrNone = errors.New("no whole checkpoint")
+
+// ErrNoManifest is the cause of a [*DamagedError] when a folder has no MANIFEST.json: it was written by another program
+// or copied in part. It may well be loadable; what is not known is whether it is whole.
+var ErrNoManifest = errors.New("it has no " + ManifestName)
+
+// DamagedError says what is wrong with a checkpoint.
+type DamagedError struct {
+	Path string // the checkpoint's folder
+	File string // the file in it that is wrong; empty if it is the folder
+	Err  error
+}
+
+func (e *DamagedError) Error() string {
+	if e.File == "" {
+		return fmt.Sprintf("checkpoint %s is damaged: %v", e.Path, e.Err)
+	}
+	return fmt.Sprintf("checkpoint %s is damaged: %s: %v", e.Path, e.File, e.Err)
+}
+
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// SpaceError says that a disk has no room for a checkpoint. The checkpoints before it are untouched.
+type SpaceError struct {
+	Path string // the checkpoint that could not be written
+	Need int64  // bytes: the size of the checkpoint before it and a tenth, or what had been written of this one; zero if not known
+	Free int64  // bytes free on its disk; negative if not known
+	Err  error  // errors.Is(err, syscall.ENOSPC) or EDQUOT holds
+}
+
+func (e *SpaceError) Error() string {
+	free, need := "unknown", "unknown"
+	if e.Free >= 0 {
+		free = bytesText(e.Free)
+	}
+	if e.Need > 0 {
+		need = "at least " + bytesText(e.Need)
+	}
+	return fmt.Sprintf("checkpoint: no room for %s: needed %s, free %s; older checkpoints are untouched, make room or keep fewer: %v", e.Path, need, free, e.Err)
+}
+
+func (e *SpaceError) Unwrap() error { return e.Err }
+
+// bytesText prints a number of bytes for people.
+func bytesText(n int64) string {
+	const units = "kMGTPE"
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, u := float64(n)/1000, 0
+	for v >= 999.95 {
+		v, u = v/1000, u+1
+	}
+	return fmt.Sprintf("%.1f %cB", v, units[u])
+}

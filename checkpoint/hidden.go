@@ -1,0 +1,76 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Folders that are not, or no longer, checkpoints have hidden names: a dot, the name of the checkpoint, and what they are.
+const (
+	unfinished = ".unfinished-" // being written; worthless until renamed
+	replaced   = ".replaced-"   // was in the way of a new checkpoint of the same step; put back if that one never arrived
+	dropped    = ".dropped-"    // being deleted
+)
+
+// hidden returns a fresh name for a folder of that kind.
+func (s *Store) hidden(name, kind string) string {
+	return filepath.Join(s.dir, fmt.Sprintf(".%s%s%08x", name, kind, rand.Uint32()))
+}
+
+// recover removes what a killed process left behind. The lock is held, so nobody is at work on it.
+func (s *Store) recover() error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	for _, e := range entries {
+		name, kind := splitHidden(e.Name())
+		if _, ok := s.step(name); !ok || kind == "" {
+			continue
+		}
+		path, final := filepath.Join(s.dir, e.Name()), filepath.Join(s.dir, name)
+		if _, err := os.Lstat(final); kind == replaced && os.IsNotExist(err) {
+			if err := s.disk.rename(path, final); err != nil {
+				return fmt.Errorf("checkpoint: cannot put back %s after a save that was cut short: %w", final, err)
+			}
+			if err := s.syncDir(s.dir); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("checkpoint: cannot remove what a save that was cut short has left: %w", err)
+		}
+	}
+	return nil
+}
+
+// splitHidden returns the checkpoint's name and the kind of a hidden folder, or nothing for any other file.
+func splitHidden(file string) (name, kind string) {
+	rest, ok := strings.CutPrefix(file, ".")
+	if !ok {
+		return "", ""
+	}
+	for _, kind := range []string{unfinished, replaced, dropped} {
+		if name, _, ok := strings.Cut(rest, kind); ok {
+			return name, kind
+		}
+	}
+	return "", ""
+}
+
+// drop deletes a checkpoint. Its name goes first and at once, so that no half-deleted folder ever looks like a checkpoint.
+func (s *Store) drop(step int) error {
+	path := s.Path(step)
+	away := s.hidden(filepath.Base(path), dropped)
+	if err := s.disk.rename(path, away); err != nil {
+		return fmt.Errorf("checkpoint: cannot delete step %d: %w", step, err)
+	}
+	if err := os.RemoveAll(away); err != nil {
+		return fmt.Errorf("checkpoint: cannot delete step %d: %w", step, err)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ManifestName is the file of a checkpoint that lists the others.
+const ManifestName = "MANIFEST.json"
+
+// manifestFormat is raised when an older reader would misjudge a newer manifest.
+const manifestFormat = 1
+
+// maxManifest bounds what is read of a manifest: a million files fit.
+const maxManifest = 128 << 20
+
+// manifest is what MANIFEST.json holds. The file is exactly what encode writes, so that any change of it shows.
+type manifest struct {
+	Format   int    `json:"format"`
+	Step     int    `json:"step"`
+	Files    []file `json:"files"`    // by name
+	Checksum string `json:"checksum"` // CRC32C of this file with an empty checksum
+}
+
+type file struct {
+	Name   string `json:"name"` // relative to the checkpoint's folder, with slashes
+	Size   int64  `json:"size"`
+	CRC32C string `json:"crc32c"` // eight hexadecimal digits
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// encode returns the manifest as it stands in its file, with its checksum.
+func (m manifest) encode() ([]byte, error) {
+	m.Checksum = ""
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	m.Checksum = fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli))
+	text, err = json.MarshalIndent(m, "", "  ")
+	return append(text, '\n'), err
+}
+
+// readManifest returns the manifest of a checkpoint if it is sound in itself.
+func readManifest(dir string) (manifest, error) {
+	var m manifest
+	f, err := os.Open(filepath.Join(dir, ManifestName))
+	if err != nil {
+		return m, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err != nil {
+		return m, err
+	}
+	if len(text) > maxManifest {
+		return m, fmt.Errorf("larger than %d bytes", maxManifest)
+	}
+	return decodeManifest(text)
+}
+
+func decodeManifest(text []byte) (manifest, error) {
+	var m manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, err
+	}
+	if m.Format != manifestFormat {
+		return m, fmt.Errorf("its format is %d, this version reads %d", m.Format, manifestFormat)
+	}
+	want, err := m.encode()
+	if err != nil {
+		return m, err
+	}
+	if !bytes.Equal(text, want) {
+		return m, fmt.Errorf("it was changed after it was written (its own checksum is wrong)")
+	}
+	for i, f := range m.Files {
+		if !filepath.IsLocal(filepath.FromSlash(f.Name)) || f.Name == ManifestName || f.Size < 0 {
+			return m, fmt.Errorf("it lists the impossible file %q of %d bytes", f.Name, f.Size)
+		}
+		if i > 0 && m.Files[i-1].Name >= f.Name {
+			return m, fmt.Errorf("it lists %q after %q", f.Name, m.Files[i-1].Name)
+		}
+	}
+	return m, nil
+}
+
+// size returns the bytes of all files together.
+func (m manifest) size() int64 {
+	var n int64
+	for _, f := range m.Files {
+		n += f.Size
+	}
+	return n
+}
+
+// walk calls visit with each file of a checkpoint, by name, but for the manifest and hidden files such as .DS_Store, which
+// are no part of it. Whatever is neither a regular file nor a folder is an error.
+func walk(dir string, visit func(name, path string) error) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path == dir:
+			return nil
+		case strings.HasPrefix(e.Name(), "."):
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case e.IsDir():
+			return nil
+		case !e.Type().IsRegular():
+			return fmt.Errorf("%s is %s; a checkpoint holds regular files and folders only", path, e.Type())
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil || name == ManifestName {
+			return err
+		}
+		return visit(filepath.ToSlash(name), path)
+	})
+}
+
+// checksum reads a file to its end.
+func checksum(f *os.File) (size int64, crc uint32, err error) {
+	h := crc32.New(castagnoli)
+	size, err = io.CopyBuffer(h, onlyReader{f}, make([]byte, 1<<20))
+	return size, h.Sum32(), err
+}
+
+// onlyReader hides the methods by which io.CopyBuffer would bypass the large buffer.
+type onlyReader struct{ io.Reader }
+
+// sortFiles brings files into the order of the manifest, which is not that of a walk through folders.
+func sortFiles(files []file) {
+	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.Name, b.Name) })
+}
