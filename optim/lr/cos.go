@@ -1,0 +1,83 @@
+package lr
+
+import "math"
+
+// cos returns the cosine of x rounded to the nearest double. The C library that Python calls rounds correctly but for
+// rare cases; Go's math.Cos is off by one unit in the last place now and then, and a schedule that shall
+// equal Python's to the last bit cannot afford that.
+//
+// Works in double-double arithmetic: a value is the unevaluated sum hi+lo, good for about 106 bits.
+func cos(x float64) float64 {
+	x = math.Abs(x)
+	if !(x < 1e8) { // no schedule gets there; the reduction below loses its accuracy
+		return math.Cos(x)
+	}
+	// x = k*(pi/2) + r with |r| <= pi/4. Pi/2 in three parts of 53 bits each.
+	const (
+		p1 = 0x1.921fb54442d18p+0
+		p2 = 0x1.1a62633145c07p-54
+		p3 = -0x1.f1976b7ed8fbcp-110
+	)
+	k := math.RoundToEven(x / p1)
+	r := dd{x, 0}.sub(mul(k, p1)).sub(mul(k, p2)).sub(mul(k, p3))
+	switch int64(k) & 3 {
+	case 0:
+		return r.series(1)
+	case 1:
+		return -r.series(0)
+	case 2:
+		return -r.series(1)
+	default:
+		return r.series(0)
+	}
+}
+
+// dd is the unevaluated sum hi+lo with |lo| at most half a unit in the last place of hi.
+type dd struct{ hi, lo float64 }
+
+// series sums the Taylor series of cos (even=1) or sin (even=0), from the smallest term.
+func (r dd) series(even int) float64 {
+	const terms = 14 // (pi/4)^28/28! is below 2^-107
+	square := r.times(r)
+	sum := dd{1, 0}
+	for n := terms; n >= 1; n-- {
+		a, b := float64(2*n-even), float64(2*n+1-even) // cos: (2n-1)(2n); sin: (2n)(2n+1)
+		term := square.times(sum).over(a * b)
+		sum = dd{1, 0}.sub(term)
+	}
+	if even == 0 {
+		sum = sum.times(r)
+	}
+	return sum.hi
+}
+
+// The conversions to float64 keep compilers from fusing multiplication and addition, which would change the rounding.
+
+func mul(a, b float64) dd {
+	p := float64(a * b)
+	return dd{p, math.FMA(a, b, -p)}
+}
+
+func (a dd) sub(b dd) dd {
+	s := float64(a.hi - b.hi)
+	v := float64(s - a.hi)
+	e := float64(float64(a.hi-float64(s-v)) - float64(b.hi+v))
+	return quick(s, float64(e+float64(a.lo-b.lo)))
+}
+
+func (a dd) times(b dd) dd {
+	p := mul(a.hi, b.hi)
+	return quick(p.hi, float64(p.lo+float64(float64(a.hi*b.lo)+float64(a.lo*b.hi))))
+}
+
+func (a dd) over(d float64) dd {
+	q := float64(a.hi / d)
+	p := mul(q, d)
+	rest := float64(float64(float64(a.hi-p.hi)-p.lo) + a.lo)
+	return quick(q, float64(rest/d))
+}
+
+func quick(hi, lo float64) dd {
+	s := float64(hi + lo)
+	return dd{s, float64(lo - float64(s-hi))}
+}
