@@ -1,0 +1,459 @@
+#!/usr/bin/env bash
+# Installs libtorch, PyTorch's C++ library, for one user. Run it with --help to read what it does and where things go.
+#
+# The order of events: choose -> already there? -> lock -> room on the disk? -> fetch -> verify -> unpack aside -> rename.
+# Until the last step nothing that a program could load has changed, so the script may be killed at any instant and run again.
+# It is written for bash 3.2, which macOS still has.
+set -euo pipefail
+
+readonly VERSION=2.11.0
+readonly CUDA=cu130 # the CUDA build that the package index holds for this version
+scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly scripts
+readonly SUMS=${GOTRAINER_LIBTORCH_SUMS:-$scripts/libtorch.sums}
+
+usage() {
+  cat <<EOF
+usage: install_libtorch.sh [--cuda] [--zip | --wheel] [--libs-only] [--keep-downloads] [--paths]
+
+Installs libtorch $VERSION (libraries and headers) into
+  $root/libtorch-$VERSION-<cpu or $CUDA>
+and nothing anywhere else. Needs no root. A second run finds its work done. What is taken, in this order:
+
+  1. \$LIBTORCH, if set: an unpacked libtorch or a Python environment's site-packages/torch. Used where it is.
+  2. The official zip, if download.pytorch.org answers. No checksum is published for it: its sum is printed, its own
+     check sums and its version are verified, and GOTRAINER_LIBTORCH_SHA256 is, if you know it.
+  3. The wheels that pip downloads, checked against scripts/libtorch.sums. They are unpacked, never imported.
+
+  --cuda            the CUDA build ($CUDA): 2.4 GB to download, 3.6 GB on disk. Without it: 0.55 GB and 0.5 GB.
+  --zip, --wheel    only the official zip, only the wheels
+  --libs-only       do not ask for the C++ compiler that building libcgotorch needs afterwards
+  --keep-downloads  leave the archives in $root/download
+  --paths           install nothing; print INCLUDE=, LIB= and OUT= for cgotorch/src/Makefile
+
+  GOTRAINER_HOME             the install root (now $root)
+  LIBTORCH                   see 1.
+  GOTRAINER_LIBTORCH_URL     another address for the zip, such as a mirror; GOTRAINER_LIBTORCH_SHA256: its sum
+  GOTRAINER_LIBTORCH_SUMS    another table of wheels and their sums
+  PYTHON                     the Python whose pip downloads the wheels (any 3.9 or later)
+  CXX                        the C++ compiler
+EOF
+}
+
+say() { printf 'libtorch: %s\n' "$*" >&2; }
+# die PROBLEM [REMEDY]...: one line on what is wrong, then one line for each way out.
+die() {
+  printf 'libtorch: error: %s\n' "$1" >&2
+  shift
+  for remedy in "$@"; do printf '  -> %s\n' "$remedy" >&2; done
+  exit 1
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# ---- choose ----------------------------------------------------------------------------------------------------------
+
+install_root() {
+  if [ -n "${GOTRAINER_HOME:-}" ]; then
+    printf '%s\n' "$GOTRAINER_HOME"
+  elif [ -n "${XDG_DATA_HOME:-}" ]; then
+    printf '%s/gotrainer\n' "$XDG_DATA_HOME"
+  elif [ -n "${HOME:-}" ]; then
+    printf '%s/.local/share/gotrainer\n' "$HOME"
+  else
+    die "neither GOTRAINER_HOME nor HOME is set, so there is no place to install to" "export GOTRAINER_HOME=/some/folder"
+  fi
+}
+
+detect_platform() {
+  case "$(uname -s)-$(uname -m)" in
+    Linux-x86_64) echo linux-x86_64 ;;
+    Linux-aarch64 | Linux-arm64) echo linux-aarch64 ;;
+    Darwin-arm64) echo macos-arm64 ;;
+    *) die "no libtorch $VERSION is published for $(uname -s) on $(uname -m); expected Linux x86_64, Linux aarch64 or macOS arm64" \
+      "build libtorch from source and set LIBTORCH to its folder" ;;
+  esac
+}
+
+check_libc() {
+  [[ $platform == linux-* ]] || return 0
+  local found
+  found=$(getconf GNU_LIBC_VERSION 2>/dev/null) ||
+    die "this system's C library is not glibc; the libtorch binaries need glibc 2.28 or later" "use a glibc system, such as Debian 11 or later"
+  found=${found#glibc }
+  if [ "$(printf '%s\n' 2.28 "$found" | sort -V | head -n 1)" != 2.28 ]; then
+    die "glibc is $found; the libtorch binaries need 2.28 or later" "use a newer system, such as Debian 11, Ubuntu 20.04 or RHEL 8"
+  fi
+}
+
+check_compiler() {
+  local cxx=${CXX:-}
+  if [ -z "$cxx" ]; then
+    for cxx in c++ g++ clang++; do have "$cxx" && break; done
+  fi
+  have "$cxx" || die "no C++ compiler found (looked for \$CXX, c++, g++, clang++); building libcgotorch needs one" \
+    "apt-get install g++, dnf install gcc-c++ or xcode-select --install" "--libs-only installs libtorch alone"
+  echo 'int main() {}' | "$cxx" -std=c++20 -fsyntax-only -x c++ - 2>/dev/null ||
+    die "$cxx does not know -std=c++20, which libtorch's headers need" "install g++ 11 or clang 14 or later, or set CXX" "--libs-only installs libtorch alone"
+}
+
+find_python() {
+  local p
+  for p in ${PYTHON:-} python3 python; do
+    if have "$p" && "$p" -m pip --version >/dev/null 2>&1; then
+      echo "$p"
+      return
+    fi
+  done
+  return 1
+}
+
+# ---- fetch and verify ------------------------------------------------------------------------------------------------
+
+sha256() {
+  if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
+}
+
+# need_space MEGABYTES: what is already downloaded is not counted again.
+need_space() {
+  local need=$1 free got
+  free=$(($(df -Pk "$root" | awk 'NR == 2 { print $4 }') / 1024))
+  got=$(du -sk "$downloads" | awk '{ print int($1 / 1024) }')
+  need=$((need > got ? need - got : 0))
+  [ "$free" -ge "$need" ] || die "not enough room in $root: $need MB needed, $free MB free" "free some, or set GOTRAINER_HOME to a folder on another disk"
+  say "room in $root: $need MB needed, $free MB free"
+}
+
+zip_url() {
+  if [ -n "${GOTRAINER_LIBTORCH_URL:-}" ]; then
+    echo "$GOTRAINER_LIBTORCH_URL"
+    return
+  fi
+  local base=https://download.pytorch.org/libtorch
+  case $platform in
+    linux-x86_64) echo "$base/$variant/libtorch-shared-with-deps-$VERSION%2B$variant.zip" ;;
+    macos-arm64) echo "$base/cpu/libtorch-macos-arm64-$VERSION.zip" ;;
+    *) echo none ;; # no official zip for Linux on ARM
+  esac
+}
+
+reachable() {
+  if have curl; then
+    curl -fsIL --connect-timeout 5 --max-time 15 -o /dev/null "$1" 2>/dev/null
+  elif have wget; then
+    wget -q --spider --tries 1 --timeout 10 "$1" 2>/dev/null
+  else
+    return 1
+  fi
+}
+
+# download URL FILE: goes on where an earlier run stopped; from the start where the server cannot (curl's 22, 33, 36).
+download() {
+  if have curl; then
+    local curl=(curl -fL --connect-timeout 10 --retry 3 --speed-limit 1024 --speed-time 60 -o "$2") status=0
+    [ -t 2 ] || curl+=(-sS) # a progress bar only for a person
+    "${curl[@]}" -C - "$1" || status=$?
+    case $status in 22 | 33 | 36) rm -f "$2" && status=0 && "${curl[@]}" "$1" || status=$? ;; esac
+    return "$status"
+  else
+    wget -c --tries 3 --timeout 60 -O "$2" "$1"
+  fi
+}
+
+fetch_zip() { # -> $archives
+  local url=$1 file="$downloads/libtorch-$VERSION-$variant-$platform.zip" sum
+  if [ ! -f "$file" ]; then
+    say "downloading $url"
+    if ! download "$url" "$file.part"; then
+      die "the download of $url did not finish; what has come is kept in $file.part" "run this again: it goes on from there" "or take the wheels: --wheel"
+    fi
+    mv "$file.part" "$file"
+  fi
+  sum=$(sha256 "$file")
+  if [ -n "${GOTRAINER_LIBTORCH_SHA256:-}" ]; then
+    if [ "$sum" != "$GOTRAINER_LIBTORCH_SHA256" ]; then
+      rm -f "$file"
+      die "checksum of $url: expected SHA-256 $GOTRAINER_LIBTORCH_SHA256, found $sum; the file was removed" "run this again" \
+        "if it stays wrong, check GOTRAINER_LIBTORCH_SHA256 and the mirror"
+    fi
+  else
+    say "SHA-256 of the zip is $sum (none is published to compare with)"
+  fi
+  archives=("$file")
+}
+
+fetch_wheels() { # PYTHON -> $archives
+  local python=$1 row_platform row_variant sum file name version found rows=0
+  while read -r row_platform row_variant sum file; do
+    [ "$row_platform" = "$platform" ] || continue
+    [ "$row_variant" = cpu ] || [ "$row_variant" = "$variant" ] || continue
+    rows=$((rows + 1))
+    if [ -f "$downloads/$file" ] && [ "$(sha256 "$downloads/$file")" = "$sum" ]; then
+      say "have $file"
+    else
+      rm -f "$downloads/$file"
+      name=${file%%-*} version=${file#*-} version=${version%%-*}
+      say "downloading $file"
+      pip_download "$python" "$name==$version" ||
+        die "pip could not download $name==$version for $platform (its own words are above)" "check the network and pip's index settings, and run this again" \
+          "or set LIBTORCH to a libtorch or site-packages/torch that you have"
+      [ -f "$downloads/$file" ] ||
+        die "pip downloaded another file of $name==$version than $file, which $SUMS names" "check pip's index settings: pip config list"
+      found=$(sha256 "$downloads/$file")
+      if [ "$found" != "$sum" ]; then
+        rm -f "$downloads/$file"
+        die "checksum of $file: expected SHA-256 $sum, found $found; the file was removed" "run this again" \
+          "if it stays wrong, the package index or a mirror serves another file: pip config list"
+      fi
+    fi
+    archives+=("$downloads/$file")
+  done < <(grep -v '^#' "$SUMS")
+  [ "$rows" -gt 0 ] || die "$SUMS has no wheel for $platform"
+}
+
+# pip_download PYTHON REQUIREMENT: the wheel for CPython 3.11, whatever Python runs pip; it is unpacked, never imported.
+# pip's temporary files and cache stay in the install root: /tmp is often too small for half a gigabyte.
+pip_download() {
+  local tags=() minor
+  case $platform in
+    linux-*) # manylinux_2_28 promises to run what was built for any older one, but pip takes the names literally
+      for minor in 28 27 26 25 24 23 22 21 20 19 18 17; do tags+=(--platform "manylinux_2_${minor}_${platform#linux-}"); done
+      tags+=(--platform "manylinux2014_${platform#linux-}")
+      ;;
+    macos-arm64) tags+=(--platform macosx_11_0_arm64) ;;
+  esac
+  mkdir -p "$downloads/tmp"
+  TMPDIR="$downloads/tmp" PIP_REQUIRE_VIRTUALENV=0 PIP_DISABLE_PIP_VERSION_CHECK=1 "$1" -m pip download \
+    --quiet --no-input --no-cache-dir --no-deps --only-binary=:all: "${tags[@]}" \
+    --python-version 3.11 --implementation cp --abi cp311 --abi none --dest "$downloads" "$2" >&2
+}
+
+# ---- unpack and check ------------------------------------------------------------------------------------------------
+
+# unpack ARCHIVE FOLDER PATTERN...: libraries that only Python needs are left out, and so is CUDA in the CPU variant.
+unpack() {
+  local archive=$1 into=$2
+  shift 2
+  local without=('*python*' '*libshm*' '*/libtorch.so' '*global_deps*' '*.a' '*/nvshmem_*mpi*')
+  [ "$variant" = cpu ] && without+=('*/lib/*cuda.so' '*/lib/*cuda_linalg*' '*/lib/*nvrtc*' '*/lib/*nvshmem*')
+  if [ -n "$python" ]; then
+    "$python" -I "$scripts/unpack.py" "$archive" "$into" "$@" --without "${without[@]}"
+  else
+    unzip -qq -o "$archive" "$@" -x "${without[@]}" -d "$into" 2>&1 | { grep -v '^caution:' >&2 || true; } || [ "${PIPESTATUS[0]}" -eq 11 ] # 11: a pattern matched nothing
+  fi || die "$archive cannot be unpacked (the reason is above)" "remove it and run this again"
+}
+
+# stage_archives: fills $stage with lib/, include/ and share/ from $archives.
+stage_archives() {
+  local raw="$stage/raw" archive lib
+  mkdir -p "$raw" "$stage/lib" "$stage/share"
+  for archive in "${archives[@]}"; do
+    say "unpacking $(basename "$archive")"
+    case $(basename "$archive") in
+      torch-*) unpack "$archive" "$raw" 'torch/lib/*.so*' 'torch/lib/*.dylib' 'torch.libs/*' 'torch/.dylibs/*' 'torch/include/*' \
+        'torchgen/packaged/ATen/native/*' 'torch-*.dist-info/*LICENSE*' 'torch-*.dist-info/*NOTICE*' ;;
+      nvidia_cuda_runtime-* | nvidia_cuda_crt-* | nvidia_cuda_cupti-*)
+        case $variant in
+          cpu) unpack "$archive" "$raw" '*/lib/libcudart.so*' '*/lib/libcupti.so*' ;;
+          *) unpack "$archive" "$raw" 'nvidia/*/lib/*.so*' 'nvidia/*/include/*' ;;
+        esac
+        ;;
+      nvidia_*) unpack "$archive" "$raw" 'nvidia/*/lib/*.so*' ;;
+      *) unpack "$archive" "$raw" 'libtorch/lib/*' 'libtorch/include/*' 'libtorch/build-*' ;;
+    esac
+  done
+  # One flat folder: every library looks for its neighbours in its own folder ($ORIGIN).
+  for lib in "$raw"/torch/lib "$raw"/torch.libs "$raw"/torch/.dylibs "$raw"/nvidia/*/lib "$raw"/libtorch/lib; do
+    [ -d "$lib" ] && find "$lib" -type f -exec mv {} "$stage/lib/" \;
+  done
+  for lib in "$raw"/torch/include "$raw"/libtorch/include; do
+    [ -d "$lib" ] && mv "$lib" "$stage/include"
+  done
+  for lib in "$raw"/nvidia/*/include; do
+    [ -d "$lib" ] && cp -R "$lib/." "$stage/include/"
+  done
+  find "$raw" \( -name '*.yaml' -o -ipath '*dist-info*LICENSE*' -o -ipath '*dist-info*NOTICE*' -o -name 'build-*' \) -type f -exec mv {} "$stage/share/" \;
+  rm -rf "$raw"
+}
+
+# header_version INCLUDE: the version as libtorch's own header states it.
+header_version() {
+  local h v
+  for h in "$1/torch/headeronly/version.h" "$1/torch/csrc/api/include/torch/version.h"; do
+    [ -f "$h" ] || continue
+    v=$(sed -nE 's/^#define TORCH_VERSION_(MAJOR|MINOR|PATCH) +([0-9]+).*/\2/p' "$h" | paste -s -d . -)
+    [ -n "$v" ] && echo "$v" && return
+  done
+  echo unknown
+}
+
+# check_tree FOLDER: is this a libtorch that can be linked and loaded?
+check_tree() {
+  local dir=$1 suffix=so missing f
+  [ "$platform" = macos-arm64 ] && suffix=dylib
+  for f in "lib/libtorch_cpu.$suffix" "lib/libc10.$suffix" include/ATen/ATen.h include/c10/macros/Macros.h; do
+    [ -f "$dir/$f" ] || die "$dir has no $f, so it is not a complete libtorch" "expected a folder with lib/ and include/, such as an unpacked libtorch or site-packages/torch"
+  done
+  # What ldd misses the user's program would miss. (ldd fails on a library of another machine: not our question here.)
+  if [ "$suffix" = so ] && have ldd; then
+    missing=$({ ldd "$dir"/lib/libtorch_c*.so 2>/dev/null || true; } | awk '/not found/ { print $1 }' | sort -u | paste -s -d ' ' -)
+    [ -z "$missing" ] || die "the libraries in $dir/lib need others that are not there: $missing" "install them, or install libtorch again: rm -r $dir"
+  fi
+}
+
+# ---- the two ways ----------------------------------------------------------------------------------------------------
+
+# use_external: nothing is copied. The shim's folder gets links to $LIBTORCH's libraries, for its rpath is $ORIGIN.
+use_external() {
+  local found lib dir="$root/libtorch-external/lib"
+  [ -d "$LIBTORCH" ] || die "LIBTORCH=$LIBTORCH is not a folder" "unset it, or set it to an unpacked libtorch or a site-packages/torch"
+  check_tree "$LIBTORCH"
+  found=$(header_version "$LIBTORCH/include")
+  [ "$found" != unknown ] && [ "$(printf '%s\n' 2.11 "$found" | sort -t . -k 1,1n -k 2,2n | head -n 1)" = 2.11 ] ||
+    die "LIBTORCH=$LIBTORCH holds version $found; gotrainer needs 2.11 or later" "unset LIBTORCH to have $VERSION installed"
+  [ "$found" = "$VERSION" ] || say "note: LIBTORCH is $found; gotrainer is tested with $VERSION"
+  mkdir -p "$dir"
+  find "$dir" -type l -exec rm -f {} +
+  for lib in "$LIBTORCH"/lib/*.so* "$LIBTORCH"/lib/*.dylib "$LIBTORCH"/../nvidia/*/lib/*.so*; do
+    [ -f "$lib" ] && ln -sf "$(cd "$(dirname "$lib")" && pwd)/$(basename "$lib")" "$dir/"
+  done
+  say "using libtorch $found where it is: $LIBTORCH (links in $dir)"
+}
+
+install_own() {
+  local python="" archives=() url=none source=wheel need=1200 stage
+  [ "$variant" = cpu ] || need=7000
+  python=$(find_python) || python=""
+
+  if [ "$want" != wheel ]; then
+    url=$(zip_url)
+    if [ "$url" = none ]; then
+      [ "$want" != zip ] || die "there is no official libtorch zip for $platform" "leave --zip out: the wheels are taken"
+    elif ! reachable "$url"; then
+      [ "$want" != zip ] || die "$url does not answer" "check the network (curl or wget is needed), or leave --zip out: the wheels are taken"
+      say "$url does not answer; taking the wheels instead"
+      url=none
+    elif [ -z "$python" ] && ! have unzip; then
+      die "neither unzip nor a Python with pip is here to unpack $url" "apt-get install unzip"
+    fi
+  fi
+  need_space "$need"
+  if [ "$url" != none ]; then
+    source=zip
+    fetch_zip "$url"
+  else
+    [ -n "$python" ] || die "no Python with pip was found (looked for \$PYTHON, python3, python); it downloads the wheels" \
+      "apt-get install python3-pip, or python3 -m ensurepip --user" "or set LIBTORCH to a libtorch that you have"
+    fetch_wheels "$python"
+  fi
+
+  stage=$(mktemp -d "$root/.staging-XXXXXX")
+  # shellcheck disable=SC2064 # the name as it is now
+  trap "rm -rf '$stage'" EXIT
+  stage_archives
+  check_tree "$stage"
+  local found
+  found=$(header_version "$stage/include")
+  [ "$found" = "$VERSION" ] || die "the archive holds libtorch $found; expected $VERSION" "remove $downloads and run this again"
+  fingerprint "$source" >"$stage/.installed"
+
+  rm -rf "$target.old"
+  [ ! -e "$target" ] || mv "$target" "$target.old"
+  mv "$stage" "$target"
+  chmod 755 "$target"
+  rm -rf "$target.old"
+  [ "$keep" = yes ] || rm -rf "$downloads"
+  say "libtorch $VERSION ($variant, from the $source) is installed in $target"
+}
+
+# fingerprint SOURCE: what the marker file of a finished install says. A wheel install is out of date when the table changes.
+fingerprint() {
+  printf 'version=%s\nvariant=%s\nplatform=%s\nsource=%s\n' "$VERSION" "$variant" "$platform" "$1"
+  if [ "$1" = wheel ]; then
+    printf 'sums=%s\n' "$(awk -v p="$platform" -v v="$variant" '$1 == p && ($2 == "cpu" || $2 == v) { print $3 }' "$SUMS" | paste -s -d , -)"
+  fi
+}
+
+installed() {
+  local marker="$target/.installed"
+  [ -f "$marker" ] || return 1
+  case $want in
+    wheel) [ "$(cat "$marker")" = "$(fingerprint wheel)" ] ;;
+    zip) [ "$(cat "$marker")" = "$(fingerprint zip)" ] ;;
+    *) [ "$(cat "$marker")" = "$(fingerprint wheel)" ] || [ "$(cat "$marker")" = "$(fingerprint zip)" ] ;;
+  esac
+}
+
+lock() {
+  if ! have flock; then # macOS has none
+    say "no flock here: do not run two installs at once"
+    return
+  fi
+  exec 9>"$root/.lock"
+  flock -n 9 && return
+  say "another install is running; waiting for it"
+  flock 9
+}
+
+main() {
+  local root platform variant=cpu want=any compiler=yes keep=no paths=no target downloads
+  root=$(install_root)
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --cuda) variant=$CUDA ;;
+      --zip) want=zip ;;
+      --wheel) want=wheel ;;
+      --libs-only) compiler=no ;;
+      --keep-downloads) keep=yes ;;
+      --paths) paths=yes ;;
+      -h | --help)
+        usage
+        return
+        ;;
+      *)
+        usage >&2
+        die "unknown option $1"
+        ;;
+    esac
+    shift
+  done
+  # make splits its variables at blanks, so such a folder would fail later and less clearly.
+  case "$root${LIBTORCH:-}" in *[[:space:]]*) die "a blank in the path $root${LIBTORCH:+ or $LIBTORCH}; make cannot handle it" "set GOTRAINER_HOME to a path without blanks" ;; esac
+  case $root in /*) ;; *) die "the install root $root is not an absolute path" "export GOTRAINER_HOME=$PWD/$root" ;; esac
+  target="$root/libtorch-$VERSION-$variant" downloads="$root/download"
+
+  if [ "$paths" = yes ]; then
+    if [ -n "${LIBTORCH:-}" ]; then
+      printf 'INCLUDE=%s\nLIB=%s\nOUT=%s\n' "$LIBTORCH/include" "$LIBTORCH/lib" "$root/libtorch-external/lib"
+    else
+      printf 'INCLUDE=%s\nLIB=%s\nOUT=%s\n' "$target/include" "$target/lib" "$target/lib"
+    fi
+    return
+  fi
+
+  platform=$(detect_platform)
+  if [ "$platform" = macos-arm64 ] && [ "$variant" != cpu ]; then die "there is no CUDA on macOS" "leave --cuda out"; fi
+  [ "$platform" = linux-x86_64 ] || say "note: $platform is written for but has not been tested"
+  [ "$compiler" = no ] || check_compiler
+  mkdir -p "$root" 2>/dev/null && [ -w "$root" ] || die "$root cannot be written" "set GOTRAINER_HOME to a folder of your own"
+
+  if [ -n "${LIBTORCH:-}" ]; then
+    lock
+    use_external
+    return
+  fi
+  if installed; then
+    say "libtorch $VERSION ($variant) is already installed in $target"
+    return
+  fi
+  check_libc
+  lock
+  if installed; then # by the run that was waited for
+    say "libtorch $VERSION ($variant) is already installed in $target"
+    return
+  fi
+  rm -rf "$root"/.staging-* "$downloads/tmp" # left by a run that was killed
+  mkdir -p "$downloads"
+  install_own
+}
+
+main "$@"

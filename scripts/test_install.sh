@@ -1,0 +1,299 @@
+#!/usr/bin/env bash
+# Tests of install_libtorch.sh, with small fake archives of the real layout, a real pip that may not use the network, and a
+# server on this machine. Each test is a function whose name is the claim. Run with a word to select: test_install.sh zip
+set -uo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+server=
+trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
+python=$(python3 -c "import sys; print(sys.executable)") || exit 1 # itself, not a version manager's shim
+
+"$python" "$here/testdata/fake_archives.py" "$work/www" || exit 1
+exec 3< <(exec "$python" "$here/testdata/range_server.py" "$work/www" "$work/requests")
+server=$!
+read -r port <&3
+www=http://127.0.0.1:$port
+wheels=$work/www/wheels
+
+# Nothing of the caller's environment decides a result; the default zip is an address that answers at once: nobody there.
+unset LIBTORCH CXX PYTHON XDG_DATA_HOME GOTRAINER_LIBTORCH_SHA256 "${!PIP_@}"
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=$wheels GOTRAINER_LIBTORCH_SUMS=$wheels/sums GOTRAINER_LIBTORCH_URL=http://127.0.0.1:1/none.zip
+
+# install ARGS...: into $home, its words into $out, its status into $status.
+install() {
+  out=$(GOTRAINER_HOME=$home "$here/install_libtorch.sh" "$@" 2>&1)
+  status=$?
+}
+fail() {
+  [ "$failed" = yes ] || printf '%s\n' "--- status $status:" "$out" "---"
+  printf 'expectation: %s\n' "$*"
+  failed=yes
+}
+succeeds() { [ "$status" = 0 ] || fail "expected success"; }
+fails_saying() { # PATTERN...: and leaves nothing installed
+  [ "$status" != 0 ] || fail "expected failure"
+  for pattern in "$@"; do grep -q -e "$pattern" <<<"$out" || fail "expected words: $pattern"; done
+  [ ! -e "$home/libtorch-2.11.0-cpu" ] || fail "a failed install left $home/libtorch-2.11.0-cpu"
+}
+says() { grep -q -e "$1" <<<"$out" || fail "expected words: $1"; }
+exists() { for f in "$@"; do [ -e "$home/$f" ] || fail "missing: $f"; done; }
+absent() { for f in "$@"; do [ ! -e "$home/$f" ] || fail "should not be there: $f"; done; }
+# pretend COMMAND BODY: puts a stand-in for a command first on PATH, for this test.
+pretend() {
+  mkdir -p "$home.bin"
+  printf '#!/bin/sh\n%s\n' "$2" >"$home.bin/$1"
+  chmod +x "$home.bin/$1"
+  PATH=$home.bin:$PATH
+}
+# only_tools NAME...: PATH has these beyond what the script always needs.
+only_tools() {
+  mkdir -p "$home.tools"
+  for t in bash env uname dirname basename mkdir rm mv ln cat sed awk cut grep head sort paste find df du mktemp chmod sha256sum getconf flock cp ldd true curl "$@"; do
+    p=$(type -P "$t") && ln -s "$p" "$home.tools/$t"
+  done
+  PATH=$home.tools
+}
+cpu=libtorch-2.11.0-cpu
+
+test_wheel_install_takes_only_what_the_cpu_needs() {
+  install
+  succeeds
+  exists $cpu/lib/libtorch_cpu.so $cpu/lib/libc10.so $cpu/lib/libgomp.so.1 $cpu/lib/libcudart.so.13 $cpu/include/ATen/ATen.h \
+    $cpu/share/native_functions.yaml $cpu/share/LICENSE
+  absent $cpu/lib/libtorch_cuda.so $cpu/lib/libc10_cuda.so $cpu/lib/libtorch.so $cpu/lib/libtorch_python.so $cpu/raw download
+  [ "$(find "$home" -maxdepth 1 -name '.staging*')" = "" ] || fail "staging folder left"
+}
+test_cuda_install_has_both_halves_and_lives_beside() {
+  install
+  install --cuda
+  succeeds
+  exists $cpu/lib/libtorch_cpu.so libtorch-2.11.0-cu130/lib/libtorch_cpu.so libtorch-2.11.0-cu130/lib/libtorch_cuda.so \
+    libtorch-2.11.0-cu130/lib/libcudnn.so.9 libtorch-2.11.0-cu130/include/cuda_runtime_api.h
+}
+test_second_run_does_nothing_and_says_so_in_one_line() {
+  install
+  touch "$home/$cpu/mine"
+  PIP_FIND_LINKS=$work/nowhere install
+  succeeds
+  says 'already installed'
+  [ "$(wc -l <<<"$out")" = 1 ] || fail "more than one line"
+  exists $cpu/mine
+}
+test_changed_table_installs_again() {
+  install
+  touch "$home/$cpu/mine"
+  marker=$home/$cpu/.installed
+  sed -i 's/^sums=./sums=z/' "$marker"
+  install
+  succeeds
+  absent $cpu/mine $cpu.old
+}
+test_wrong_checksum_is_refused_and_the_good_files_are_kept() {
+  sed '/torch-/s/ [0-9a-f]\{64\} / 00000000000000000000000000000000000000000000000000000000000000ff /' "$wheels/sums" >"$home.sums"
+  tac "$home.sums" >"$home.sums2" # the good wheels come first
+  GOTRAINER_LIBTORCH_SUMS=$home.sums2 install
+  fails_saying 'checksum of torch-2.11.0' 'expected SHA-256 0*ff, found [0-9a-f]\{64\}' 'the file was removed'
+  exists download/nvidia_cuda_runtime-13.0.96-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl
+  install
+  succeeds
+  says 'have nvidia_cuda_runtime'
+}
+test_damaged_download_is_fetched_again() {
+  mkdir -p "$home/download"
+  echo rubbish >"$home/download/torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+  install
+  succeeds
+  says 'downloading torch-2.11.0'
+}
+test_wheel_that_pip_cannot_find_is_named() {
+  PIP_FIND_LINKS=$work/nowhere install
+  fails_saying 'pip could not download torch==2.11.0 for linux-x86_64' 'LIBTORCH'
+}
+test_missing_pip_is_named_with_the_way_out() {
+  only_tools g++
+  install
+  fails_saying 'no Python with pip' 'apt-get install python3-pip'
+}
+test_missing_compiler_is_named_before_anything_is_downloaded() {
+  only_tools python3
+  install
+  fails_saying 'no C++ compiler' 'g++'
+  absent download
+}
+test_libs_only_asks_for_no_compiler() {
+  only_tools
+  PYTHON=$python install --libs-only
+  succeeds
+}
+test_old_compiler_is_named() {
+  pretend oldc++ 'exit 1'
+  CXX=oldc++ install
+  fails_saying 'oldc++ does not know -std=c++20'
+}
+test_too_little_room_is_told_in_numbers() {
+  pretend df 'echo header; echo "/dev/x 1000000 990000 10240 99% /"'
+  install
+  fails_saying 'not enough room in .*: 1200 MB needed, 10 MB free'
+}
+# shellcheck disable=SC2016 # the stand-in's own $1
+test_wrong_architecture_is_named() {
+  pretend uname 'case $1 in -s) echo Linux ;; *) echo riscv64 ;; esac'
+  install
+  fails_saying 'no libtorch 2.11.0 is published for Linux on riscv64'
+}
+# shellcheck disable=SC2016
+test_cuda_on_macos_is_refused() {
+  pretend uname 'case $1 in -s) echo Darwin ;; *) echo arm64 ;; esac'
+  install --cuda
+  fails_saying 'no CUDA on macOS'
+}
+test_other_c_library_is_named() {
+  pretend getconf 'exit 1'
+  install
+  fails_saying 'not glibc'
+}
+test_old_glibc_is_named() {
+  pretend getconf 'echo glibc 2.9'
+  install
+  fails_saying 'glibc is 2.9; the libtorch binaries need 2.28'
+}
+test_folder_that_cannot_be_written_is_named() {
+  touch "$home"
+  install
+  fails_saying 'cannot be written' 'GOTRAINER_HOME'
+  rm "$home"
+}
+test_blank_in_the_path_is_refused() {
+  home="$home a"
+  install
+  fails_saying 'a blank in the path'
+}
+test_unknown_option_is_refused() {
+  install --gpu
+  fails_saying 'unknown option --gpu' 'usage:'
+}
+test_killed_while_unpacking_then_run_again() {
+  pretend killer "case \"\$*\" in *unpack.py*nvidia*) kill -9 \$PPID ;; *) exec $python \"\$@\" ;; esac"
+  PYTHON=killer install
+  [ "$status" = 137 ] || fail "expected to be killed"
+  absent $cpu
+  install
+  succeeds
+  says 'have torch-2.11.0'
+  [ "$(find "$home" -maxdepth 1 -name '.staging*')" = "" ] || fail "staging folder left"
+}
+test_two_at_once_do_the_work_once() {
+  GOTRAINER_HOME=$home "$here/install_libtorch.sh" >"$home.first" 2>&1 &
+  install
+  wait $!
+  first=$? out="$out
+$(cat "$home.first")"
+  succeeds
+  [ "$first" = 0 ] || fail "the other run failed: $first"
+  [ "$(grep -c 'is installed in' <<<"$out")" = 1 ] || fail "expected one installation"
+  exists $cpu/lib/libc10.so
+}
+test_zip_is_preferred_where_it_answers_and_its_sum_is_told() {
+  GOTRAINER_LIBTORCH_URL=$www/libtorch.zip install
+  succeeds
+  says 'SHA-256 of the zip is [0-9a-f]\{64\}'
+  exists $cpu/lib/libtorch_cpu.so $cpu/lib/libgomp-abc.so.1 $cpu/include/ATen/ATen.h $cpu/share/build-version
+  absent $cpu/lib/libtorch.so
+}
+test_zip_with_its_right_sum() {
+  GOTRAINER_LIBTORCH_SHA256=$(sha256sum "$work/www/libtorch.zip" | cut -d ' ' -f 1) GOTRAINER_LIBTORCH_URL=$www/libtorch.zip install --zip
+  succeeds
+}
+test_zip_with_a_wrong_sum_is_refused() {
+  GOTRAINER_LIBTORCH_SHA256=00 GOTRAINER_LIBTORCH_URL=$www/libtorch.zip install
+  fails_saying 'checksum of .*libtorch.zip: expected SHA-256 00, found'
+}
+test_zip_download_goes_on_where_it_stopped() {
+  mkdir -p "$home/download"
+  head -c 1000 "$work/www/libtorch.zip" >"$home/download/libtorch-2.11.0-cpu-linux-x86_64.zip.part"
+  : >"$work/requests"
+  GOTRAINER_LIBTORCH_URL=$www/libtorch.zip install
+  succeeds
+  [ "$(cat "$work/requests")" = "/libtorch.zip bytes=1000-" ] || fail "requests: $(cat "$work/requests")"
+}
+test_zip_download_that_was_complete_but_not_renamed() {
+  mkdir -p "$home/download"
+  cp "$work/www/libtorch.zip" "$home/download/libtorch-2.11.0-cpu-linux-x86_64.zip.part"
+  GOTRAINER_LIBTORCH_URL=$www/libtorch.zip install
+  succeeds
+}
+test_zip_of_another_version_is_refused() {
+  GOTRAINER_LIBTORCH_URL=$www/old.zip install
+  fails_saying 'holds libtorch 2.6.0; expected 2.11.0'
+}
+test_zip_that_is_damaged_is_refused() {
+  head -c 150000 "$work/www/libtorch.zip" >"$work/www/cut.zip"
+  GOTRAINER_LIBTORCH_URL=$www/cut.zip install
+  fails_saying 'cannot be unpacked'
+}
+test_zip_is_unpacked_without_python() {
+  only_tools g++ unzip
+  GOTRAINER_LIBTORCH_URL=$www/libtorch.zip install
+  succeeds
+  exists $cpu/lib/libtorch_cpu.so $cpu/include/ATen/ATen.h
+  absent $cpu/lib/libtorch.so
+}
+test_zip_that_does_not_answer_fails_only_if_it_was_demanded() {
+  install --zip
+  fails_saying 'does not answer'
+  install
+  succeeds
+  says 'taking the wheels instead'
+}
+test_LIBTORCH_is_used_where_it_is() {
+  "$python" -m zipfile -e "$wheels"/torch-*.whl "$home.env"
+  mkdir -p "$home.env/nvidia/cu13/lib"
+  touch "$home.env/nvidia/cu13/lib/libcudart.so.13"
+  LIBTORCH=$home.env/torch install
+  succeeds
+  absent $cpu download
+  [ "$(readlink "$home/libtorch-external/lib/libtorch_cpu.so")" = "$home.env/torch/lib/libtorch_cpu.so" ] || fail "no link to libtorch_cpu.so"
+  exists libtorch-external/lib/libcudart.so.13
+  touch "$home/libtorch-external/lib/libcgotorch-1234.so"
+  LIBTORCH=$home.env/torch install
+  succeeds
+  exists libtorch-external/lib/libcgotorch-1234.so # the shim stays
+}
+test_LIBTORCH_that_is_no_libtorch_is_refused() {
+  mkdir -p "$home.env/lib"
+  LIBTORCH=$home.env install
+  fails_saying 'has no lib/libtorch_cpu.so'
+  LIBTORCH=$home.env/none install
+  fails_saying 'is not a folder'
+}
+test_LIBTORCH_that_is_too_old_is_refused() {
+  "$python" -m zipfile -e "$work/www/old.zip" "$home.env"
+  LIBTORCH=$home.env/libtorch install
+  fails_saying 'holds version 2.6.0; gotrainer needs 2.11 or later'
+}
+test_paths_are_for_make_and_install_nothing() {
+  install --paths
+  succeeds
+  [ "$out" = "INCLUDE=$home/$cpu/include
+LIB=$home/$cpu/lib
+OUT=$home/$cpu/lib" ] || fail "other paths"
+  LIBTORCH=/x install --paths
+  says "^OUT=$home/libtorch-external/lib$"
+  absent .
+}
+
+ran=0 bad=0
+for t in $(compgen -A function test_ | grep -e "${1:-}"); do
+  failed=no
+  # A subshell per test: its PATH, home and variables end with it.
+  if (home=$work/$t out='' status=none && "$t" && [ "$failed" = no ]); then
+    echo "ok    $t"
+  else
+    echo "FAIL  $t"
+    bad=$((bad + 1))
+  fi
+  ran=$((ran + 1))
+done
+echo "install_libtorch.sh: $((ran - bad)) of $ran tests passed"
+[ "$bad" = 0 ] && [ "$ran" -gt 0 ]
