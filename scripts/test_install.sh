@@ -9,8 +9,8 @@ server=
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
 python=$(python3 -c "import sys; print(sys.executable)") || exit 1 # itself, not a version manager's shim
 
-"$python" "$here/testdata/fake_archives.py" "$work/www" || exit 1
-exec 3< <(exec "$python" "$here/testdata/range_server.py" "$work/www" "$work/requests")
+"$python" "$here/fakes/fake_archives.py" "$work/www" || exit 1
+exec 3< <(exec "$python" "$here/fakes/range_server.py" "$work/www" "$work/requests")
 server=$!
 read -r port <&3
 www=http://127.0.0.1:$port

