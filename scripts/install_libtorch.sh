@@ -7,6 +7,7 @@
 set -euo pipefail
 
 readonly VERSION=2.11.0
+readonly LAYOUT=1   # counts up when this script takes other files from the same archives
 readonly CUDA=cu130 # the CUDA build that the package index holds for this version
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly scripts
@@ -233,7 +234,7 @@ pip_download() {
 unpack() {
   local archive=$1 into=$2
   shift 2
-  local without=('*python*' '*libshm*' '*/libtorch.so' '*global_deps*' '*.a' '*/nvshmem_*mpi*')
+  local without=('*/lib/*python*' '*/lib/libshm*' '*/lib/libtorch.so' '*/lib/*global_deps*' '*/lib/*.a' '*/lib/nvshmem_*mpi*')
   [ "$variant" = cpu ] && without+=('*/lib/*cuda.so' '*/lib/*cuda_linalg*' '*/lib/*nvrtc*' '*/lib/*nvshmem*')
   if [ -n "$python" ]; then
     "$python" -I "$scripts/unpack.py" "$archive" "$into" "$@" --without "${without[@]}"
@@ -365,9 +366,9 @@ install_own() {
   say "libtorch $VERSION ($variant, from the $source) is installed in $target"
 }
 
-# fingerprint SOURCE: what the marker file of a finished install says. A wheel install is out of date when the table changes.
+# fingerprint SOURCE: what the marker file of a finished install says. An install whose marker differs is out of date.
 fingerprint() {
-  printf 'version=%s\nvariant=%s\nplatform=%s\nsource=%s\n' "$VERSION" "$variant" "$platform" "$1"
+  printf 'version=%s\nlayout=%s\nvariant=%s\nplatform=%s\nsource=%s\n' "$VERSION" "$LAYOUT" "$variant" "$platform" "$1"
   if [ "$1" = wheel ]; then
     printf 'sums=%s\n' "$(awk -v p="$platform" -v v="$variant" '$1 == p && ($2 == "cpu" || $2 == v) { print $3 }' "$SUMS" | paste -s -d , -)"
   fi

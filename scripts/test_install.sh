@@ -60,7 +60,7 @@ test_wheel_install_takes_only_what_the_cpu_needs() {
   install
   succeeds
   exists $cpu/lib/libtorch_cpu.so $cpu/lib/libc10.so $cpu/lib/libgomp.so.1 $cpu/lib/libcudart.so.13 $cpu/include/ATen/ATen.h \
-    $cpu/share/native_functions.yaml $cpu/share/LICENSE
+    $cpu/include/c10/util/python_stub.h $cpu/share/native_functions.yaml $cpu/share/LICENSE
   absent $cpu/lib/libtorch_cuda.so $cpu/lib/libc10_cuda.so $cpu/lib/libtorch.so $cpu/lib/libtorch_python.so $cpu/raw download
   [ "$(find "$home" -maxdepth 1 -name '.staging*')" = "" ] || fail "staging folder left"
 }

@@ -11,6 +11,7 @@ import zipfile
 HEADERS = {
     "ATen/ATen.h": "",
     "c10/macros/Macros.h": "",
+    "c10/util/python_stub.h": "",  # needed to compile, although libtorch_python is not
     "torch/headeronly/version.h": "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 11\n#define TORCH_VERSION_PATCH 0\n",
 }
 WHEELS = {
