@@ -1,0 +1,60 @@
+package safetensors
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can be wrong with a file, by the error table of the Rust crate (its name in brackets). A [*FormatError] wraps one of them.
+var (
+	ErrHeaderTooSmall  = errors.New("the file is too small for the length of a header")                  // HeaderTooSmall
+	ErrHeaderTooLarge  = fmt.Errorf("the header is larger than %d bytes", MaxHeader)                     // HeaderTooLarge
+	ErrHeaderLength    = errors.New("the header is longer than the file")                                // InvalidHeaderLength
+	ErrHeaderUTF8      = errors.New("the header is not valid UTF-8")                                     // InvalidHeader
+	ErrHeaderJSON      = errors.New("the header is not the JSON object that it should be")               // InvalidHeaderDeserialization
+	ErrDuplicateKey    = errors.New("a key occurs twice in the header")                                  // accepted by the crate
+	ErrUnknownDType    = errors.New("unknown dtype")                                                     // InvalidHeaderDeserialization
+	ErrOffsets         = errors.New("the tensors' bytes overlap or leave a hole")                        // InvalidOffset
+	ErrTensorInfo      = errors.New("dtype and shape do not fit the number of bytes")                    // TensorInvalidInfo
+	ErrIncomplete      = errors.New("the tensors do not cover the file to its end")                      // MetadataIncompleteBuffer
+	ErrOverflow        = errors.New("the shape's number of bytes does not fit into 63 bits")             // ValidationOverflow
+	ErrMisaligned      = errors.New("elements of less than a byte do not fill whole bytes")              // MisalignedSlice
+	ErrNotFound        = errors.New("no tensor of that name")                                            // TensorNotFound
+	errReservedName    = errors.New("the name __metadata__ is reserved")                                 // only when writing
+	errNoData          = errors.New("Entry.Data is nil; it writes the tensor's bytes, see Bytes")        // only when writing
+	errUnequalByteSize = errors.New("Entry.Data wrote another number of bytes than dtype and shape say") // only when writing
+)
+
+// FormatError says what is wrong with a file, and where.
+type FormatError struct {
+	Tensor string // the tensor it is about; empty if it is the whole file
+	Offset int64  // where in the file, if Detail is about a certain byte; otherwise negative
+	Detail string // what was found and what was expected
+	Err    error  // one of the errors of this package
+}
+
+func (e *FormatError) Error() string {
+	text := "safetensors: " + e.Err.Error()
+	if e.Tensor != "" {
+		text = fmt.Sprintf("safetensors: tensor %q: %v", e.Tensor, e.Err)
+	}
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	if e.Offset >= 0 {
+		text += fmt.Sprintf(" (at byte %d of the file)", e.Offset)
+	}
+	return text
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// malformed returns an error about the whole file.
+func malformed(err error, format string, args ...any) error {
+	return &FormatError{Offset: -1, Err: err, Detail: fmt.Sprintf(format, args...)}
+}
+
+// malformedTensor returns an error about one tensor.
+func malformedTensor(name string, err error, format string, args ...any) error {
+	return &FormatError{Tensor: name, Offset: -1, Err: err, Detail: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,71 @@
+package safetensors
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+)
+
+// WriteFile writes a file of these tensors, see [Write]. The file is whole or not there at any instant, even if the machine loses power:
+// it is written under another name in the same folder, flushed to the disk and renamed. An existing file is replaced, and stays as
+// it was if anything fails.
+func WriteFile(path string, entries []Entry, metadata map[string]string) error {
+	return replaceFile(path, func(w io.Writer) error { return Write(w, entries, metadata) })
+}
+
+// replaceFile puts what write writes in the place of a file.
+func replaceFile(path string, write func(io.Writer) error) error {
+	dir, base := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	f, err := createBeside(dir, base)
+	if err != nil {
+		return fmt.Errorf("safetensors: cannot write %s: %w", path, err)
+	}
+	defer func() { // also when write panics
+		f.Close()
+		os.Remove(f.Name()) // in vain once it has been renamed
+	}()
+	if err := write(f); err != nil {
+		return fmt.Errorf("safetensors: cannot write %s: %w", path, err)
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("safetensors: cannot flush %s to the disk: %w", path, err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("safetensors: cannot write %s: %w", path, err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("safetensors: cannot write %s: %w", path, err)
+	}
+	return syncDir(dir)
+}
+
+// createBeside creates a file of a fresh name with the permissions that the user's umask leaves, which os.CreateTemp would not.
+func createBeside(dir, base string) (*os.File, error) {
+	for {
+		name := filepath.Join(dir, fmt.Sprintf(".%s.%08x", base, rand.Uint32()))
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// syncDir forces the names in a folder to the disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("safetensors: %w", err)
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("safetensors: cannot flush folder %s to the disk: %w", dir, err)
+	}
+	return nil
+}

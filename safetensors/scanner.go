@@ -1,0 +1,243 @@
+package safetensors
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// scanner reads the few shapes of JSON that a header has, and nothing else. encoding/json would not do: it keeps the last of
+// two equal keys and takes "SHAPE" for "shape". The text is known to be valid UTF-8.
+type scanner struct {
+	text []byte
+	pos  int
+}
+
+// fail says what was expected at the current position.
+func (s *scanner) fail(expected string) error {
+	found := "the end of the header"
+	if s.pos < len(s.text) {
+		r, _ := utf8.DecodeRune(s.text[s.pos:])
+		found = strconv.QuoteRune(r)
+	}
+	return s.failAt(s.pos, ErrHeaderJSON, fmt.Sprintf("expected %s, found %s", expected, found))
+}
+
+func (s *scanner) failAt(pos int, err error, detail string) error {
+	return &FormatError{Offset: int64(lengthSize + pos), Err: err, Detail: detail}
+}
+
+func (s *scanner) skipSpace() {
+	for s.pos < len(s.text) {
+		switch s.text[s.pos] {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+// next reports whether c comes next, spaces aside, and steps over it if it does.
+func (s *scanner) next(c byte) bool {
+	s.skipSpace()
+	if s.pos < len(s.text) && s.text[s.pos] == c {
+		s.pos++
+		return true
+	}
+	return false
+}
+
+func (s *scanner) expect(c byte, meaning string) error {
+	if !s.next(c) {
+		return s.fail(fmt.Sprintf("%q %s", c, meaning))
+	}
+	return nil
+}
+
+// object calls member with each key of an object, the scanner standing before its value. A key that occurs twice is an error.
+func (s *scanner) object(what string, member func(key string) error) error {
+	if err := s.expect('{', "to begin "+what); err != nil {
+		return err
+	}
+	if s.next('}') {
+		return nil
+	}
+	seen := make(map[string]struct{})
+	for {
+		s.skipSpace()
+		at := s.pos
+		key, err := s.string("a key of " + what)
+		if err != nil {
+			return err
+		}
+		if _, ok := seen[key]; ok {
+			return s.failAt(at, ErrDuplicateKey, fmt.Sprintf("%q in %s", key, what))
+		}
+		seen[key] = struct{}{}
+		if err := s.expect(':', "after a key"); err != nil {
+			return err
+		}
+		if err := member(key); err != nil {
+			return err
+		}
+		if s.next('}') {
+			return nil
+		}
+		if err := s.expect(',', "or '}' in "+what); err != nil {
+			return err
+		}
+	}
+}
+
+// numbers reads an array of whole numbers.
+func (s *scanner) numbers(what string) ([]uint64, error) {
+	if err := s.expect('[', "to begin "+what); err != nil {
+		return nil, err
+	}
+	list := []uint64{}
+	if s.next(']') {
+		return list, nil
+	}
+	for {
+		n, err := s.number(what)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+		if s.next(']') {
+			return list, nil
+		}
+		if err := s.expect(',', "or ']' in "+what); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// number reads a whole number that is not negative: digits without sign, fraction, exponent or leading zero.
+func (s *scanner) number(what string) (uint64, error) {
+	s.skipSpace()
+	start := s.pos
+	for s.pos < len(s.text) && '0' <= s.text[s.pos] && s.text[s.pos] <= '9' {
+		s.pos++
+	}
+	digits := string(s.text[start:s.pos])
+	if digits == "" {
+		return 0, s.fail("a whole number that is not negative in " + what)
+	}
+	if len(digits) > 1 && digits[0] == '0' {
+		return 0, s.failAt(start, ErrHeaderJSON, fmt.Sprintf("the number %s in %s begins with a zero", digits, what))
+	}
+	if s.pos < len(s.text) && (s.text[s.pos] == '.' || s.text[s.pos] == 'e' || s.text[s.pos] == 'E') {
+		return 0, s.fail("a whole number in " + what)
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, s.failAt(start, ErrHeaderJSON, fmt.Sprintf("the number in %s does not fit into 64 bits", what))
+	}
+	return n, err
+}
+
+// string reads a string.
+func (s *scanner) string(what string) (string, error) {
+	if !s.next('"') {
+		return "", s.fail("a string, " + what)
+	}
+	start := s.pos
+	var unescaped []byte // nil as long as the string holds no escape
+	for s.pos < len(s.text) {
+		c := s.text[s.pos]
+		switch {
+		case c == '"':
+			s.pos++
+			if unescaped != nil {
+				return string(unescaped), nil
+			}
+			return string(s.text[start : s.pos-1]), nil
+		case c < ' ':
+			return "", s.fail("no control character in " + what)
+		case c == '\\':
+			if unescaped == nil {
+				unescaped = append(make([]byte, 0, s.pos-start+16), s.text[start:s.pos]...)
+			}
+			r, err := s.escape()
+			if err != nil {
+				return "", err
+			}
+			unescaped = utf8.AppendRune(unescaped, r)
+		default:
+			if unescaped != nil {
+				unescaped = append(unescaped, c)
+			}
+			s.pos++
+		}
+	}
+	return "", s.fail("'\"' to end " + what)
+}
+
+// escape reads a backslash and what follows it.
+func (s *scanner) escape() (rune, error) {
+	start := s.pos
+	s.pos++
+	if s.pos == len(s.text) {
+		return 0, s.fail("an escape")
+	}
+	c := s.text[s.pos]
+	s.pos++
+	switch c {
+	case '"', '\\', '/':
+		return rune(c), nil
+	case 'b':
+		return '\b', nil
+	case 'f':
+		return '\f', nil
+	case 'n':
+		return '\n', nil
+	case 'r':
+		return '\r', nil
+	case 't':
+		return '\t', nil
+	case 'u':
+		r, ok := s.hex4()
+		if ok && utf16.IsSurrogate(r) {
+			// Half of a pair: the other half must follow at once.
+			ok = s.pos+2 <= len(s.text) && s.text[s.pos] == '\\' && s.text[s.pos+1] == 'u'
+			if ok {
+				s.pos += 2
+				var low rune
+				low, ok = s.hex4()
+				r = utf16.DecodeRune(r, low)
+				ok = ok && r != utf8.RuneError
+			}
+		}
+		if ok {
+			return r, nil
+		}
+	}
+	return 0, s.failAt(start, ErrHeaderJSON, "an escape that JSON does not have, or half of a surrogate pair")
+}
+
+// hex4 reads four hexadecimal digits.
+func (s *scanner) hex4() (rune, bool) {
+	if s.pos+4 > len(s.text) {
+		return 0, false
+	}
+	var r rune
+	for _, c := range s.text[s.pos : s.pos+4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	s.pos += 4
+	return r, true
+}
