@@ -1,0 +1,209 @@
+package vision
+
+import (
+	"fmt"
+	"image"
+	"image/color"
+)
+
+// Image is a picture of packed 8-bit samples: Channels values per pixel, rows from the top without padding.
+// One channel is grey (Pillow's mode "L"), three are red, green, blue (mode "RGB").
+type Image struct {
+	Pix                     []uint8 // len is Width*Height*Channels
+	Width, Height, Channels int
+}
+
+// NewImage returns a black picture. It panics if a side is negative or channels is neither 1 nor 3.
+func NewImage(width, height, channels int) *Image {
+	if width < 0 || height < 0 || (channels != 1 && channels != 3) {
+		panic(fmt.Sprintf("vision: NewImage(%d, %d, %d): want sides of at least 0 and 1 or 3 channels", width, height, channels))
+	}
+	return &Image{make([]uint8, width*height*channels), width, height, channels}
+}
+
+// String describes the picture, not its pixels: "128x32 grey".
+func (im *Image) String() string {
+	kind := "RGB"
+	if im.Channels == 1 {
+		kind = "grey"
+	}
+	return fmt.Sprintf("%dx%d %s", im.Width, im.Height, kind)
+}
+
+// Clone returns a copy that shares no memory.
+func (im *Image) Clone() *Image {
+	c := *im
+	c.Pix = append([]uint8(nil), im.Pix...)
+	return &c
+}
+
+// Row returns the samples of row y; writing to it writes to the picture.
+func (im *Image) Row(y int) []uint8 {
+	n := im.Width * im.Channels
+	return im.Pix[y*n : y*n+n : y*n+n]
+}
+
+// Fill sets every sample to v.
+func (im *Image) Fill(v uint8) {
+	for i := range im.Pix {
+		im.Pix[i] = v
+	}
+}
+
+// Gray returns the picture in one channel: im itself if it has one already, else Pillow's convert("L"), which
+// is ITU-R 601 luma in 16.16 fixed point, rounded.
+func (im *Image) Gray() *Image {
+	if im.Channels == 1 {
+		return im
+	}
+	g := NewImage(im.Width, im.Height, 1)
+	p := im.Pix
+	for i := range g.Pix {
+		g.Pix[i] = luma(p[3*i], p[3*i+1], p[3*i+2])
+	}
+	return g
+}
+
+// luma is L24 of Pillow's Convert.c.
+func luma(r, g, b uint8) uint8 {
+	return uint8((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 0x8000) >> 16)
+}
+
+// RGB returns the picture in three channels: im itself if it has them already.
+func (im *Image) RGB() *Image {
+	if im.Channels == 3 {
+		return im
+	}
+	c := NewImage(im.Width, im.Height, 3)
+	for i, v := range im.Pix {
+		c.Pix[3*i], c.Pix[3*i+1], c.Pix[3*i+2] = v, v, v
+	}
+	return c
+}
+
+// Mirror flips the picture left to right, in place. Hezar's readers of Persian text mirror pictures so that
+// the writing runs in the direction of CTC's time.
+func (im *Image) Mirror() {
+	c := im.Channels
+	for y := range im.Height {
+		row := im.Row(y)
+		for i, j := 0, len(row)-c; i < j; i, j = i+c, j-c {
+			for k := range c {
+				row[i+k], row[j+k] = row[j+k], row[i+k]
+			}
+		}
+	}
+}
+
+// Pad returns a copy with left, top, right and bottom more columns and rows of the value fill; negative
+// numbers cut away instead. It returns an error if nothing would be left.
+func (im *Image) Pad(left, top, right, bottom int, fill uint8) (*Image, error) {
+	w, h := im.Width+left+right, im.Height+top+bottom
+	if w <= 0 || h <= 0 {
+		return nil, fmt.Errorf("vision: Pad(%d, %d, %d, %d) of a %v picture leaves %dx%d pixels: want at least 1x1", left, top, right, bottom, im, w, h)
+	}
+	out := NewImage(w, h, im.Channels)
+	out.Fill(fill)
+	c := im.Channels
+	x0, x1 := max(left, 0), min(left+im.Width, w) // columns of out that come from im
+	for y := max(top, 0); y < min(top+im.Height, h) && x0 < x1; y++ {
+		copy(out.Row(y)[x0*c:x1*c], im.Row(y - top)[(x0-left)*c:])
+	}
+	return out, nil
+}
+
+// Std returns the picture as the standard library knows it. A grey picture shares its memory with im.
+func (im *Image) Std() image.Image {
+	r := image.Rect(0, 0, im.Width, im.Height)
+	if im.Channels == 1 {
+		return &image.Gray{Pix: im.Pix, Stride: im.Width, Rect: r}
+	}
+	out := image.NewNRGBA(r)
+	for i := range im.Width * im.Height {
+		out.Pix[4*i], out.Pix[4*i+1], out.Pix[4*i+2], out.Pix[4*i+3] = im.Pix[3*i], im.Pix[3*i+1], im.Pix[3*i+2], 255
+	}
+	return out
+}
+
+// FromStd converts a standard picture as Pillow's convert("RGB") does: alpha is dropped and not blended, a
+// palette is looked up, 16-bit colour keeps its high byte. Grey pictures become one channel.
+func FromStd(src image.Image) *Image {
+	b := src.Bounds()
+	w, h := b.Dx(), b.Dy()
+	switch src := src.(type) {
+	case *image.Gray:
+		im := NewImage(w, h, 1)
+		for y := range h {
+			copy(im.Row(y), src.Pix[y*src.Stride:y*src.Stride+w])
+		}
+		return im
+	case *image.Gray16:
+		im := NewImage(w, h, 1)
+		for y := range h {
+			for x := range w {
+				im.Pix[y*w+x] = src.Pix[y*src.Stride+2*x]
+			}
+		}
+		return im
+	case *image.YCbCr:
+		return fromYCbCr(src)
+	case *image.RGBA:
+		if src.Opaque() {
+			return from4(src.Pix, src.Stride, w, h)
+		}
+	case *image.NRGBA:
+		return from4(src.Pix, src.Stride, w, h)
+	case *image.NRGBA64:
+		return from8(src.Pix, src.Stride, w, h)
+	case *image.RGBA64:
+		if src.Opaque() {
+			return from8(src.Pix, src.Stride, w, h)
+		}
+	case *image.Paletted:
+		return fromPaletted(src)
+	}
+	im := NewImage(w, h, 3)
+	for y := range h {
+		for x := range w {
+			c := color.NRGBAModel.Convert(src.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA)
+			copy(im.Pix[(y*w+x)*3:], []uint8{c.R, c.G, c.B})
+		}
+	}
+	return im
+}
+
+// from4 takes the first three of every four bytes, from8 the high bytes of the first three of four pairs.
+func from4(pix []uint8, stride, w, h int) *Image { return strided(pix, stride, w, h, 4, 1) }
+func from8(pix []uint8, stride, w, h int) *Image { return strided(pix, stride, w, h, 8, 2) }
+
+func strided(pix []uint8, stride, w, h, pixel, sample int) *Image {
+	im := NewImage(w, h, 3)
+	for y := range h {
+		in, out := pix[y*stride:], im.Row(y)
+		for x := range w {
+			p := in[x*pixel:]
+			out[3*x], out[3*x+1], out[3*x+2] = p[0], p[sample], p[2*sample]
+		}
+	}
+	return im
+}
+
+func fromPaletted(src *image.Paletted) *Image {
+	var table [256][3]uint8 // an index past the palette is black, as in Pillow
+	for i, c := range src.Palette {
+		n := color.NRGBAModel.Convert(c).(color.NRGBA)
+		if full, ok := c.(color.NRGBA); ok {
+			n = full // the conversion would lose the colour of transparent entries
+		}
+		table[i] = [3]uint8{n.R, n.G, n.B}
+	}
+	w, h := src.Rect.Dx(), src.Rect.Dy()
+	im := NewImage(w, h, 3)
+	for y := range h {
+		for x := range w {
+			c := table[src.Pix[y*src.Stride+x]]
+			copy(im.Pix[(y*w+x)*3:], c[:])
+		}
+	}
+	return im
+}
