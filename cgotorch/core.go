@@ -1,0 +1,352 @@
+package cgotorch
+
+// #include "load.h"
+// #cgo noescape ct_free_tensors
+// #cgo nocallback ct_free_tensors
+// #cgo noescape ct_retain
+// #cgo nocallback ct_retain
+// #cgo noescape ct_use_count
+// #cgo nocallback ct_use_count
+// #cgo noescape ct_swap_scope
+// #cgo nocallback ct_swap_scope
+// #cgo noescape ct_get_info
+// #cgo nocallback ct_get_info
+// #cgo noescape ct_from_bytes
+// #cgo nocallback ct_from_bytes
+// #cgo noescape ct_to_bytes
+// #cgo nocallback ct_to_bytes
+// #cgo noescape ct_set_data_
+// #cgo nocallback ct_set_data_
+// #cgo noescape ct_backward
+// #cgo nocallback ct_backward
+// #cgo noescape ct_grad_of
+// #cgo nocallback ct_grad_of
+// #cgo noescape ct_set_requires_grad
+// #cgo nocallback ct_set_requires_grad
+// #cgo noescape ct_grads
+// #cgo nocallback ct_grads
+// #cgo noescape ct_set_grad
+// #cgo nocallback ct_set_grad
+// #cgo noescape ct_zero_grad
+// #cgo nocallback ct_zero_grad
+// #cgo noescape ct_swap_grad_mode
+// #cgo nocallback ct_swap_grad_mode
+// #cgo noescape ct_enter_autocast
+// #cgo nocallback ct_enter_autocast
+// #cgo noescape ct_leave_autocast
+// #cgo nocallback ct_leave_autocast
+// #cgo noescape ct_clip_grad_norm
+// #cgo nocallback ct_clip_grad_norm
+// #cgo noescape ct_clip_grad_value
+// #cgo nocallback ct_clip_grad_value
+// #cgo noescape ct_fused_adam
+// #cgo nocallback ct_fused_adam
+// #cgo noescape ct_fused_sgd
+// #cgo nocallback ct_fused_sgd
+// #cgo noescape ct_find_operator
+// #cgo nocallback ct_find_operator
+// #cgo noescape ct_call
+// #cgo nocallback ct_call
+// #cgo noescape ct_schema_of
+// #cgo nocallback ct_schema_of
+// #cgo noescape ct_new_generator
+// #cgo nocallback ct_new_generator
+// #cgo noescape ct_default_generator
+// #cgo nocallback ct_default_generator
+// #cgo noescape ct_generator_state
+// #cgo nocallback ct_generator_state
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// --- memory.cc
+
+// FreeTensors gives back one reference of each; nil entries are allowed. Any thread may call it.
+func FreeTensors(ts []Tensor) {
+	if len(ts) > 0 {
+		C.ct_free_tensors(handles(ts), C.int64_t(len(ts)))
+	}
+}
+
+// FreeTensor gives back one reference.
+func FreeTensor(t Tensor) { C.ct_free_tensors(&t, 1) }
+
+// Retain takes one more reference.
+func Retain(t Tensor) { C.ct_retain(t) }
+
+// UseCount is the number of references that Go and libtorch hold.
+func UseCount(t Tensor) int64 { return int64(C.ct_use_count(t)) }
+
+// SwapScope sets the scope slot of the calling thread and returns the former one.
+func SwapScope(slot int64) int64 { return int64(C.ct_swap_scope(C.int64_t(slot))) }
+
+// TuneMalloc makes the C heap keep large blocks instead of returning them to the kernel.
+func TuneMalloc() { C.ct_tune_malloc() }
+
+// EmptyCache gives cached device memory back.
+func EmptyCache() Code { return Code(C.ct_empty_cache()) }
+
+// --- tensor.cc
+
+// Info describes a tensor.
+type Info struct {
+	DType, Device int32
+	Sizes         []int64 // a copy
+	Strides       []int64 // a copy; nil for a sparse tensor
+	Numel, Bytes  int64
+	Offset        int64
+	RequiresGrad  bool
+	IsLeaf        bool
+	IsContiguous  bool
+}
+
+// GetInfo reads everything about t in one call.
+func GetInfo(t Tensor) Info {
+	var c C.ct_info
+	C.ct_get_info(t, &c)
+	n := int(c.dims)
+	info := Info{
+		DType: int32(c.dtype), Device: int32(c.device), Numel: int64(c.numel), Bytes: int64(c.bytes), Offset: int64(c.offset),
+		RequiresGrad: c.requires_grad != 0, IsLeaf: c.is_leaf != 0, IsContiguous: c.is_contiguous != 0,
+	}
+	info.Sizes = append(make([]int64, 0, n), unsafe.Slice((*int64)(unsafe.Pointer(c.sizes)), n)...)
+	if c.is_strided != 0 {
+		info.Strides = append(make([]int64, 0, n), unsafe.Slice((*int64)(unsafe.Pointer(c.strides)), n)...)
+	}
+	return info
+}
+
+// FromBytes makes a CPU tensor from a row-major copy of data.
+func FromBytes(data []byte, sizes []int64, dtype int32, pinned bool, out *Tensor) Code {
+	return Code(C.ct_from_bytes(unsafe.Pointer(unsafe.SliceData(data)), C.int64_t(len(data)), ints(sizes), C.int64_t(len(sizes)), C.int32_t(dtype), boolean(pinned), out))
+}
+
+// ToBytes copies t row-major into data, which must have its size in bytes.
+func ToBytes(t Tensor, data []byte) Code {
+	return Code(C.ct_to_bytes(t, unsafe.Pointer(unsafe.SliceData(data)), C.int64_t(len(data))))
+}
+
+// SetData_ makes t share the memory of value, keeping its identity for autograd and optimizers.
+func SetData_(t, value Tensor) Code { return Code(C.ct_set_data_(t, value)) }
+
+// --- autograd.cc
+
+// Backward runs backward from ts; gradients may be nil for scalars.
+func Backward(ts, gradients []Tensor, retainGraph, createGraph bool) Code {
+	return Code(C.ct_backward(handles(ts), C.int64_t(len(ts)), handles(gradients), boolean(retainGraph), boolean(createGraph)))
+}
+
+// GradOf writes the gradients of outputs with respect to inputs into out.
+func GradOf(outputs, gradients, inputs []Tensor, retainGraph, createGraph, allowUnused bool, out []Tensor) Code {
+	return Code(C.ct_grad_of(handles(outputs), C.int64_t(len(outputs)), handles(gradients), handles(inputs), C.int64_t(len(inputs)),
+		boolean(retainGraph), boolean(createGraph), boolean(allowUnused), handles(out)))
+}
+
+// SetRequiresGrad sets the flag of a leaf.
+func SetRequiresGrad(t Tensor, on bool) Code { return Code(C.ct_set_requires_grad(t, boolean(on))) }
+
+// Grads writes a new reference to each tensor's gradient into out, nil where there is none.
+func Grads(ts, out []Tensor) Code {
+	return Code(C.ct_grads(handles(ts), C.int64_t(len(ts)), handles(out)))
+}
+
+// SetGrad replaces the gradient of t; nil removes it.
+func SetGrad(t, grad Tensor) Code { return Code(C.ct_set_grad(t, grad)) }
+
+// ZeroGrad removes the gradients of ts, or sets them to zero.
+func ZeroGrad(ts []Tensor, setToNone bool) Code {
+	return Code(C.ct_zero_grad(handles(ts), C.int64_t(len(ts)), boolean(setToNone)))
+}
+
+// SwapGradMode sets the grad mode of the calling thread and returns the former one.
+func SwapGradMode(on bool) bool { return C.ct_swap_grad_mode(boolean(on)) != 0 }
+
+// EnterInference turns inference mode on for the calling thread; LeaveInference must be called on the same one, innermost first.
+func EnterInference() unsafe.Pointer { return C.ct_enter_inference() }
+
+// LeaveInference undoes EnterInference.
+func LeaveInference(guard unsafe.Pointer) { C.ct_leave_inference(guard) }
+
+// InferenceEnabled tells whether the calling thread is in inference mode.
+func InferenceEnabled() bool { return C.ct_inference_enabled() != 0 }
+
+// --- autocast.cc
+
+// EnterAutocast turns autocast on or off for the calling thread; saved is for LeaveAutocast.
+func EnterAutocast(deviceType int32, enabled bool, dtype int32, cache bool, saved *int64) Code {
+	return Code(C.ct_enter_autocast(C.int32_t(deviceType), boolean(enabled), C.int32_t(dtype), boolean(cache), (*C.int64_t)(saved)))
+}
+
+// LeaveAutocast restores what EnterAutocast found.
+func LeaveAutocast(deviceType int32, saved int64) Code {
+	return Code(C.ct_leave_autocast(C.int32_t(deviceType), C.int64_t(saved)))
+}
+
+// --- random.cc
+
+// ManualSeed seeds the default generators of all devices.
+func ManualSeed(seed uint64) Code { return Code(C.ct_manual_seed(C.uint64_t(seed))) }
+
+// NewGenerator makes a generator that FreeGenerator frees.
+func NewGenerator(device int32, seed uint64, out *Generator) Code {
+	return Code(C.ct_new_generator(C.int32_t(device), C.uint64_t(seed), out))
+}
+
+// DefaultGenerator makes a handle of a device's default generator that FreeGenerator frees.
+func DefaultGenerator(device int32, out *Generator) Code {
+	return Code(C.ct_default_generator(C.int32_t(device), out))
+}
+
+// FreeGenerator frees a handle.
+func FreeGenerator(g Generator) { C.ct_free_generator(g) }
+
+// GeneratorSeed seeds g.
+func GeneratorSeed(g Generator, seed uint64) Code {
+	return Code(C.ct_generator_seed(g, C.uint64_t(seed)))
+}
+
+// GeneratorState writes the state of g, a uint8 tensor.
+func GeneratorState(g Generator, out *Tensor) Code { return Code(C.ct_generator_state(g, out)) }
+
+// SetGeneratorState restores the state of g.
+func SetGeneratorState(g Generator, state Tensor) Code {
+	return Code(C.ct_set_generator_state(g, state))
+}
+
+// --- optimizer.cc
+
+// ClipGradNorm computes the total norm of the gradients of params and, with scale set, limits it to maxNorm.
+func ClipGradNorm(params []Tensor, maxNorm, normType float64, scale bool, total *Tensor) Code {
+	return Code(C.ct_clip_grad_norm(handles(params), C.int64_t(len(params)), C.double(maxNorm), C.double(normType), boolean(scale), total))
+}
+
+// ClipGradValue limits every element of the gradients of params to [-value, value].
+func ClipGradValue(params []Tensor, value float64) Code {
+	return Code(C.ct_clip_grad_value(handles(params), C.int64_t(len(params)), C.double(value)))
+}
+
+// OptimizerOptions are the settings of a fused optimizer step; each kernel reads those it has.
+type OptimizerOptions struct {
+	LR, Beta1, Beta2, Eps, WeightDecay     float64
+	Momentum, Dampening                    float64
+	AMSGrad, Maximize, Nesterov, Decoupled bool
+}
+
+func (o *OptimizerOptions) c() C.ct_optimizer_options {
+	return C.ct_optimizer_options{
+		lr: C.double(o.LR), beta1: C.double(o.Beta1), beta2: C.double(o.Beta2), eps: C.double(o.Eps), weight_decay: C.double(o.WeightDecay),
+		momentum: C.double(o.Momentum), dampening: C.double(o.Dampening), amsgrad: C.int8_t(boolean(o.AMSGrad)), maximize: C.int8_t(boolean(o.Maximize)),
+		nesterov: C.int8_t(boolean(o.Nesterov)), decoupled: C.int8_t(boolean(o.Decoupled)),
+	}
+}
+
+// FusedAdam is one step of Adam, or AdamW where o.Decoupled is set, over params that have a gradient.
+func FusedAdam(params, expAvgs, expAvgSqs, maxExpAvgSqs, steps []Tensor, o *OptimizerOptions) Code {
+	c := o.c()
+	return Code(C.ct_fused_adam(handles(params), handles(expAvgs), handles(expAvgSqs), handles(maxExpAvgSqs), handles(steps), C.int64_t(len(params)), &c))
+}
+
+// FusedSGD is one step of SGD over params that have a gradient.
+func FusedSGD(params, momentumBuffers []Tensor, firstStep bool, o *OptimizerOptions) Code {
+	c := o.c()
+	return Code(C.ct_fused_sgd(handles(params), handles(momentumBuffers), C.int64_t(len(params)), boolean(firstStep), &c))
+}
+
+// --- call.cc
+
+// The kinds of a [Value].
+const (
+	None          = int64(C.CT_NONE)
+	TensorValue   = int64(C.CT_TENSOR)
+	IntValue      = int64(C.CT_INT)
+	DoubleValue   = int64(C.CT_DOUBLE)
+	BoolValue     = int64(C.CT_BOOL)
+	StringValue   = int64(C.CT_STRING)
+	IntsValue     = int64(C.CT_INTS)
+	DoublesValue  = int64(C.CT_DOUBLES)
+	TensorsValue  = int64(C.CT_TENSORS)
+	BoolsValue    = int64(C.CT_BOOLS)
+	DTypeValue    = int64(C.CT_DTYPE)
+	DeviceValue   = int64(C.CT_DEVICE)
+	GeneratorKind = int64(C.CT_GENERATOR)
+)
+
+// Value is a boxed argument or result. Pointer holds a tensor, a generator, or the first element of a list of Count.
+type Value struct {
+	Kind    int64
+	Count   int64
+	Number  int64
+	Pointer unsafe.Pointer
+}
+
+// TakeInts copies a list of integers of a result and frees it.
+func (v *Value) TakeInts() []int64 {
+	out := append([]int64(nil), unsafe.Slice((*int64)(v.Pointer), int(v.Count))...)
+	C.ct_free_buffer(v.Pointer)
+	return out
+}
+
+// TakeTensors copies a list of tensors of a result and frees the list.
+func (v *Value) TakeTensors() []Tensor {
+	return (&TensorList{v.Pointer, v.Count}).Take()
+}
+
+// FindOperator looks up an operator of the dispatcher.
+func FindOperator(name, overload string, handle *int64) Code {
+	return Code(C.ct_find_operator(text(name), C.int64_t(len(name)), text(overload), C.int64_t(len(overload)), (*C.int64_t)(handle)))
+}
+
+// Call calls an operator with boxed arguments; missing ones take the schema's defaults. Lists are pinned meanwhile.
+func Call(handle int64, args, results []Value, count *int64) Code {
+	var pin runtime.Pinner
+	for i := range args {
+		if args[i].Count > 0 && args[i].Pointer != nil {
+			pin.Pin(args[i].Pointer)
+		}
+	}
+	code := Code(C.ct_call(C.int64_t(handle), (*C.ct_value)(unsafe.Pointer(unsafe.SliceData(args))), C.int64_t(len(args)),
+		(*C.ct_value)(unsafe.Pointer(unsafe.SliceData(results))), C.int64_t(len(results)), (*C.int64_t)(count)))
+	pin.Unpin()
+	return code
+}
+
+// SchemaOf is the text of an operator's schema.
+func SchemaOf(handle int64) (string, Code) {
+	var c *C.char
+	code := Code(C.ct_schema_of(C.int64_t(handle), &c))
+	if code < 0 {
+		return "", code
+	}
+	defer C.ct_free_buffer(unsafe.Pointer(c))
+	return C.GoString(c), code
+}
+
+// --- context.cc
+
+// SetThreads sets the number of threads within one operator.
+func SetThreads(n int) { C.ct_set_threads(C.int32_t(n)) }
+
+// Threads is the number of threads within one operator.
+func Threads() int { return int(C.ct_threads()) }
+
+// CUDADevices is the number of usable CUDA devices.
+func CUDADevices() int { return int(C.ct_cuda_devices()) }
+
+// SetDeterministic makes libtorch refuse (or warn of) algorithms without reproducible results.
+func SetDeterministic(on, warnOnly bool) Code {
+	return Code(C.ct_set_deterministic(boolean(on), boolean(warnOnly)))
+}
+
+// SetFloat32Precision is torch.set_float32_matmul_precision.
+func SetFloat32Precision(precision string) Code {
+	return Code(C.ct_set_float32_precision(text(precision), C.int64_t(len(precision))))
+}
+
+// CPUCapability names the instruction set that libtorch's kernels use.
+func CPUCapability() string { return C.GoString(C.ct_cpu_capability()) }
+
+// ThrowForTest raises one kind of C++ exception inside the shim.
+func ThrowForTest(kind int) Code { return Code(C.ct_throw_for_test(C.int32_t(kind))) }

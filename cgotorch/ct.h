@@ -1,0 +1,147 @@
+// The C interface of libcgotorch, the shim between Go and libtorch. It is plain C: neither libtorch nor a C++
+// compiler is needed to build against it. Go reaches it through the table of functions that ct_get returns.
+//
+// Rules, the same for every function here and in zz_ops.h:
+//   - A ct_code is >= 0 on success and then names the calling thread's scope slot (0: no scope), in which Go
+//     registers the results. It is < 0 on failure: minus the address of a ct_error that the caller frees.
+//   - No C++ exception leaves, no pointer that was handed in is kept, results are written only on success.
+//   - A ct_tensor owns one reference to an at::TensorImpl; NULL is an undefined tensor. Arguments are borrowed.
+//   - ct_x_ (trailing underscore) changes its first argument; all others only read their arguments.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int64_t ct_code;
+typedef void *ct_tensor;
+typedef void *ct_generator;
+
+enum { CT_ERR_INVALID = 1, CT_ERR_OUT_OF_MEMORY, CT_ERR_INDEX, CT_ERR_TYPE, CT_ERR_VALUE, CT_ERR_NOT_SUPPORTED, CT_ERR_INTERNAL };
+typedef struct {
+  int32_t code;
+  int32_t length;
+  char text[]; // libtorch's message without its C++ backtrace, NUL terminated
+} ct_error;
+
+typedef struct {
+  int64_t value;
+  int64_t present;
+} ct_optional_int;
+typedef struct {
+  double value;
+  int64_t present;
+} ct_optional_double;
+enum { CT_SCALAR_NONE, CT_SCALAR_INT, CT_SCALAR_DOUBLE, CT_SCALAR_BOOL };
+typedef struct {
+  int64_t bits; // the integer, or the bits of the double
+  int64_t kind;
+} ct_scalar;
+typedef struct {
+  ct_tensor *items; // free with free_buffer
+  int64_t count;
+} ct_tensor_list;
+
+// A boxed argument or result: a tagged value, for operators without a typed binding.
+enum { CT_NONE, CT_TENSOR, CT_INT, CT_DOUBLE, CT_BOOL, CT_STRING, CT_INTS, CT_DOUBLES, CT_TENSORS, CT_BOOLS, CT_DTYPE, CT_DEVICE, CT_GENERATOR };
+typedef struct {
+  int64_t kind;
+  int64_t count;    // of a list or string
+  int64_t number;   // CT_INT, CT_BOOL, CT_DTYPE, CT_DEVICE; the bits of a CT_DOUBLE
+  void *pointer;    // a tensor, generator, string or list; lists in results are freed with free_buffer
+} ct_value;
+
+typedef struct {
+  int32_t dtype;  // c10::ScalarType
+  int32_t device; // type << 8 | (index & 0xff)
+  int64_t dims;
+  const int64_t *sizes;   // valid while the tensor lives and is not resized
+  const int64_t *strides; // the same
+  int64_t numel;
+  int64_t bytes; // numel * element size
+  int64_t offset;
+  int8_t requires_grad, is_leaf, is_contiguous, is_strided;
+} ct_info;
+
+typedef struct {
+  double lr, beta1, beta2, eps, weight_decay;
+  double momentum, dampening; // SGD
+  int8_t amsgrad, maximize, nesterov, decoupled;
+} ct_optimizer_options;
+
+#include "zz_ops.h"
+
+typedef struct ct_core {
+  const char *abi; // must equal CT_ABI
+  int64_t size;    // sizeof(ct_core)
+  const char *torch_version;
+  const ct_ops *ops;
+
+  // memory.cc
+  void (*free_error)(ct_error *);
+  void (*free_buffer)(void *);
+  void (*free_tensors)(const ct_tensor *items, int64_t count); // any thread, NULL entries allowed, cannot fail
+  void (*retain)(ct_tensor t);                                 // one more reference
+  int64_t (*use_count)(ct_tensor t);
+  int64_t (*swap_scope)(int64_t slot); // sets this thread's scope slot, returns the former one
+  void (*tune_malloc)(void);           // large blocks from the heap, never trimmed
+  ct_code (*empty_cache)(void);
+
+  // tensor.cc
+  void (*info)(ct_tensor t, ct_info *out);
+  ct_code (*from_bytes)(const void *data, int64_t bytes, const int64_t *sizes, int64_t dims, int32_t dtype, int32_t pinned, ct_tensor *out);
+  ct_code (*to_bytes)(ct_tensor t, void *data, int64_t bytes); // row-major copy on the host
+  ct_code (*set_data_)(ct_tensor t, ct_tensor value);
+
+  // autograd.cc
+  ct_code (*backward)(const ct_tensor *tensors, int64_t count, const ct_tensor *gradients, int32_t retain_graph, int32_t create_graph);
+  ct_code (*grad_of)(const ct_tensor *outputs, int64_t count, const ct_tensor *gradients, const ct_tensor *inputs, int64_t inputs_count,
+                     int32_t retain_graph, int32_t create_graph, int32_t allow_unused, ct_tensor *out);
+  ct_code (*set_requires_grad)(ct_tensor t, int32_t on);
+  ct_code (*grads)(const ct_tensor *tensors, int64_t count, ct_tensor *out); // NULL where there is none
+  ct_code (*set_grad)(ct_tensor t, ct_tensor grad);
+  ct_code (*zero_grad)(const ct_tensor *tensors, int64_t count, int32_t set_to_none);
+  int32_t (*swap_grad_mode)(int32_t on);
+  void *(*enter_inference)(void);
+  void (*leave_inference)(void *guard);
+  int32_t (*inference_enabled)(void);
+
+  // autocast.cc
+  ct_code (*enter_autocast)(int32_t device_type, int32_t enabled, int32_t dtype, int32_t cache, int64_t *saved);
+  ct_code (*leave_autocast)(int32_t device_type, int64_t saved);
+
+  // random.cc
+  ct_code (*manual_seed)(uint64_t seed);
+  ct_code (*new_generator)(int32_t device, uint64_t seed, ct_generator *out);
+  ct_code (*default_generator)(int32_t device, ct_generator *out);
+  void (*free_generator)(ct_generator g);
+  ct_code (*generator_seed)(ct_generator g, uint64_t seed);
+  ct_code (*generator_state)(ct_generator g, ct_tensor *out);
+  ct_code (*set_generator_state)(ct_generator g, ct_tensor state);
+
+  // optimizer.cc: each one call over all parameters; those without a gradient are left out
+  ct_code (*clip_grad_norm)(const ct_tensor *params, int64_t count, double max_norm, double norm_type, int32_t scale, ct_tensor *total);
+  ct_code (*clip_grad_value)(const ct_tensor *params, int64_t count, double value);
+  ct_code (*fused_adam)(const ct_tensor *params, const ct_tensor *exp_avgs, const ct_tensor *exp_avg_sqs, const ct_tensor *max_exp_avg_sqs,
+                        const ct_tensor *steps, int64_t count, const ct_optimizer_options *o);
+  ct_code (*fused_sgd)(const ct_tensor *params, const ct_tensor *momentum_buffers, int64_t count, int32_t first_step, const ct_optimizer_options *o);
+
+  // call.cc
+  ct_code (*find_operator)(const char *name, int64_t name_length, const char *overload, int64_t overload_length, int64_t *handle);
+  ct_code (*call)(int64_t handle, const ct_value *args, int64_t count, ct_value *results, int64_t capacity, int64_t *result_count);
+  ct_code (*schema_of)(int64_t handle, char **text); // free with free_buffer
+
+  // context.cc
+  void (*set_threads)(int32_t n);
+  int32_t (*threads)(void);
+  int32_t (*cuda_devices)(void); // 0 without a CUDA build or device
+  ct_code (*set_deterministic)(int32_t on, int32_t warn_only);
+  ct_code (*set_float32_precision)(const char *precision, int64_t length);
+  const char *(*cpu_capability)(void);
+  ct_code (*throw_for_test)(int32_t kind); // raises one kind of C++ exception, for the tests of the boundary
+} ct_core;
+
+#ifdef __cplusplus
+}
+#endif

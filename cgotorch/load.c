@@ -1,0 +1,31 @@
+#include "load.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const ct_core *ct_shim;
+const ct_ops *ct_operators;
+
+static char *message(const char *format, const char *a, const char *b) {
+  size_t n = strlen(format) + strlen(a) + strlen(b) + 1;
+  char *text = malloc(n);
+  if (text) snprintf(text, n, format, a, b);
+  return text;
+}
+
+char *ct_load(const char *path, const char *const *preload, int preload_count) {
+  for (int i = 0; i < preload_count; i++)
+    if (!dlopen(preload[i], RTLD_NOW | RTLD_GLOBAL)) return message("%s%s", dlerror(), "");
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) return message("%s%s", dlerror(), "");
+  const ct_core *(*get)(void) = (const ct_core *(*)(void))dlsym(library, "ct_get");
+  if (!get) return message("it is not a libcgotorch: %s%s", dlerror(), "");
+  const ct_core *shim = get();
+  if (strcmp(shim->abi, CT_ABI) != 0 || shim->size != (int64_t)sizeof(ct_core))
+    return message("it was built from other sources (ABI %s, this program needs %s)", shim->abi, CT_ABI);
+  ct_operators = shim->ops;
+  ct_shim = shim;
+  return NULL;
+}

@@ -1,0 +1,80 @@
+// The Go side's view of the shim: the tables that load.c fills, and one inline call for each of their entries.
+#pragma once
+#include "ct.h"
+#include "zz_abi.h"
+
+extern const ct_core *ct_shim;
+extern const ct_ops *ct_operators;
+
+// ct_load opens the preload libraries (globally) and then the shim. It returns NULL, or a message to free.
+char *ct_load(const char *path, const char *const *preload, int preload_count);
+
+#include "zz_call.h"
+
+static inline const char *ct_text(const ct_error *e) { return e->text; }
+static inline void ct_free_error(ct_error *e) { ct_shim->free_error(e); }
+static inline void ct_free_buffer(void *p) { ct_shim->free_buffer(p); }
+static inline void ct_free_tensors(const ct_tensor *p, int64_t n) { ct_shim->free_tensors(p, n); }
+static inline void ct_retain(ct_tensor t) { ct_shim->retain(t); }
+static inline int64_t ct_use_count(ct_tensor t) { return ct_shim->use_count(t); }
+static inline int64_t ct_swap_scope(int64_t slot) { return ct_shim->swap_scope(slot); }
+static inline void ct_tune_malloc(void) { ct_shim->tune_malloc(); }
+static inline ct_code ct_empty_cache(void) { return ct_shim->empty_cache(); }
+static inline void ct_get_info(ct_tensor t, ct_info *out) { ct_shim->info(t, out); }
+static inline ct_code ct_from_bytes(const void *data, int64_t bytes, const int64_t *sizes, int64_t dims, int32_t dtype, int32_t pinned, ct_tensor *out) {
+  return ct_shim->from_bytes(data, bytes, sizes, dims, dtype, pinned, out);
+}
+static inline ct_code ct_to_bytes(ct_tensor t, void *data, int64_t bytes) { return ct_shim->to_bytes(t, data, bytes); }
+static inline ct_code ct_set_data_(ct_tensor t, ct_tensor value) { return ct_shim->set_data_(t, value); }
+static inline ct_code ct_backward(const ct_tensor *t, int64_t n, const ct_tensor *g, int32_t retain, int32_t create) {
+  return ct_shim->backward(t, n, g, retain, create);
+}
+static inline ct_code ct_grad_of(const ct_tensor *outputs, int64_t n, const ct_tensor *gradients, const ct_tensor *inputs, int64_t m, int32_t retain,
+                                 int32_t create, int32_t allow_unused, ct_tensor *out) {
+  return ct_shim->grad_of(outputs, n, gradients, inputs, m, retain, create, allow_unused, out);
+}
+static inline ct_code ct_set_requires_grad(ct_tensor t, int32_t on) { return ct_shim->set_requires_grad(t, on); }
+static inline ct_code ct_grads(const ct_tensor *t, int64_t n, ct_tensor *out) { return ct_shim->grads(t, n, out); }
+static inline ct_code ct_set_grad(ct_tensor t, ct_tensor g) { return ct_shim->set_grad(t, g); }
+static inline ct_code ct_zero_grad(const ct_tensor *t, int64_t n, int32_t none) { return ct_shim->zero_grad(t, n, none); }
+static inline int32_t ct_swap_grad_mode(int32_t on) { return ct_shim->swap_grad_mode(on); }
+static inline void *ct_enter_inference(void) { return ct_shim->enter_inference(); }
+static inline void ct_leave_inference(void *guard) { ct_shim->leave_inference(guard); }
+static inline int32_t ct_inference_enabled(void) { return ct_shim->inference_enabled(); }
+static inline ct_code ct_enter_autocast(int32_t device, int32_t enabled, int32_t dtype, int32_t cache, int64_t *saved) {
+  return ct_shim->enter_autocast(device, enabled, dtype, cache, saved);
+}
+static inline ct_code ct_leave_autocast(int32_t device, int64_t saved) { return ct_shim->leave_autocast(device, saved); }
+static inline ct_code ct_manual_seed(uint64_t seed) { return ct_shim->manual_seed(seed); }
+static inline ct_code ct_new_generator(int32_t device, uint64_t seed, ct_generator *out) { return ct_shim->new_generator(device, seed, out); }
+static inline ct_code ct_default_generator(int32_t device, ct_generator *out) { return ct_shim->default_generator(device, out); }
+static inline void ct_free_generator(ct_generator g) { ct_shim->free_generator(g); }
+static inline ct_code ct_generator_seed(ct_generator g, uint64_t seed) { return ct_shim->generator_seed(g, seed); }
+static inline ct_code ct_generator_state(ct_generator g, ct_tensor *out) { return ct_shim->generator_state(g, out); }
+static inline ct_code ct_set_generator_state(ct_generator g, ct_tensor state) { return ct_shim->set_generator_state(g, state); }
+static inline ct_code ct_clip_grad_norm(const ct_tensor *p, int64_t n, double max_norm, double norm_type, int32_t scale, ct_tensor *total) {
+  return ct_shim->clip_grad_norm(p, n, max_norm, norm_type, scale, total);
+}
+static inline ct_code ct_clip_grad_value(const ct_tensor *p, int64_t n, double value) { return ct_shim->clip_grad_value(p, n, value); }
+static inline ct_code ct_fused_adam(const ct_tensor *p, const ct_tensor *m, const ct_tensor *v, const ct_tensor *x, const ct_tensor *s, int64_t n,
+                                    const ct_optimizer_options *o) {
+  return ct_shim->fused_adam(p, m, v, x, s, n, o);
+}
+static inline ct_code ct_fused_sgd(const ct_tensor *p, const ct_tensor *b, int64_t n, int32_t first, const ct_optimizer_options *o) {
+  return ct_shim->fused_sgd(p, b, n, first, o);
+}
+static inline ct_code ct_find_operator(const char *name, int64_t n, const char *overload, int64_t m, int64_t *handle) {
+  return ct_shim->find_operator(name, n, overload, m, handle);
+}
+static inline ct_code ct_call(int64_t handle, const ct_value *args, int64_t n, ct_value *results, int64_t capacity, int64_t *count) {
+  return ct_shim->call(handle, args, n, results, capacity, count);
+}
+static inline ct_code ct_schema_of(int64_t handle, char **text) { return ct_shim->schema_of(handle, text); }
+static inline void ct_set_threads(int32_t n) { ct_shim->set_threads(n); }
+static inline int32_t ct_threads(void) { return ct_shim->threads(); }
+static inline int32_t ct_cuda_devices(void) { return ct_shim->cuda_devices(); }
+static inline ct_code ct_set_deterministic(int32_t on, int32_t warn_only) { return ct_shim->set_deterministic(on, warn_only); }
+static inline ct_code ct_set_float32_precision(const char *p, int64_t n) { return ct_shim->set_float32_precision(p, n); }
+static inline const char *ct_cpu_capability(void) { return ct_shim->cpu_capability(); }
+static inline ct_code ct_throw_for_test(int32_t kind) { return ct_shim->throw_for_test(kind); }
+static inline const char *ct_torch_version(void) { return ct_shim->torch_version; }

@@ -1,0 +1,99 @@
+// Process-wide settings, and the table through which Go reaches everything else.
+#include "guard.h"
+
+#include "../zz_abi.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+extern const ct_ops ct_ops_table;
+
+namespace ct {
+
+#define CT_DECLARE(name) extern std::remove_pointer_t<decltype(ct_core::name)> name
+CT_DECLARE(free_error);
+CT_DECLARE(free_buffer);
+CT_DECLARE(free_tensors);
+CT_DECLARE(retain);
+CT_DECLARE(use_count);
+CT_DECLARE(swap_scope);
+CT_DECLARE(tune_malloc);
+CT_DECLARE(empty_cache);
+CT_DECLARE(info);
+CT_DECLARE(from_bytes);
+CT_DECLARE(to_bytes);
+CT_DECLARE(set_data_);
+CT_DECLARE(backward);
+CT_DECLARE(grad_of);
+CT_DECLARE(set_requires_grad);
+CT_DECLARE(grads);
+CT_DECLARE(set_grad);
+CT_DECLARE(zero_grad);
+CT_DECLARE(swap_grad_mode);
+CT_DECLARE(enter_inference);
+CT_DECLARE(leave_inference);
+CT_DECLARE(inference_enabled);
+CT_DECLARE(enter_autocast);
+CT_DECLARE(leave_autocast);
+CT_DECLARE(manual_seed);
+CT_DECLARE(new_generator);
+CT_DECLARE(default_generator);
+CT_DECLARE(free_generator);
+CT_DECLARE(generator_seed);
+CT_DECLARE(generator_state);
+CT_DECLARE(set_generator_state);
+CT_DECLARE(clip_grad_norm);
+CT_DECLARE(clip_grad_value);
+CT_DECLARE(fused_adam);
+CT_DECLARE(fused_sgd);
+CT_DECLARE(find_operator);
+CT_DECLARE(call);
+CT_DECLARE(schema_of);
+#undef CT_DECLARE
+
+static void set_threads(int32_t n) { at::set_num_threads(n); }
+static int32_t threads() { return at::get_num_threads(); }
+static int32_t cuda_devices() {
+  try {
+    return at::hasCUDA() ? static_cast<int32_t>(at::getNumGPUs()) : 0;
+  } catch (...) {
+    return 0;
+  }
+}
+static ct_code set_deterministic(int32_t on, int32_t warn_only) {
+  return guard([&] { at::globalContext().setDeterministicAlgorithms(on != 0, warn_only != 0); });
+}
+static ct_code set_float32_precision(const char *precision, int64_t length) {
+  return guard([&] { at::globalContext().setFloat32MatmulPrecision(std::string(precision, length)); });
+}
+static const char *cpu_capability() {
+  static const std::string name = at::get_cpu_capability();
+  return name.c_str();
+}
+static ct_code throw_for_test(int32_t kind) {
+  return guard([&] {
+    switch (kind) {
+    case 0: throw 42;
+    case 1: throw std::bad_alloc();
+    case 2: TORCH_CHECK(false, "a plain check failed");
+    case 3: TORCH_CHECK_INDEX(false, "an index is out of range");
+    case 4: throw std::runtime_error("a standard exception");
+    }
+  });
+}
+
+static const ct_core core = {
+    CT_ABI,         sizeof(ct_core),  TORCH_VERSION,     &ct_ops_table,      free_error,       free_buffer,       free_tensors,
+    retain,         use_count,        swap_scope,        tune_malloc,        empty_cache,      info,              from_bytes,
+    to_bytes,       set_data_,        backward,          grad_of,            set_requires_grad, grads,            set_grad,
+    zero_grad,      swap_grad_mode,   enter_inference,   leave_inference,    inference_enabled, enter_autocast,   leave_autocast,
+    manual_seed,    new_generator,    default_generator, free_generator,     generator_seed,   generator_state,   set_generator_state,
+    clip_grad_norm, clip_grad_value,  fused_adam,        fused_sgd,          find_operator,    call,              schema_of,
+    set_threads,    threads,          cuda_devices,      set_deterministic,  set_float32_precision, cpu_capability, throw_for_test,
+};
+
+} // namespace ct
+
+extern "C" __attribute__((visibility("default"))) const ct_core *ct_get(void) { return &ct::core; }
