@@ -12,6 +12,8 @@ import (
 // ErrEmptyBatch is the cause of a [*BatchError] when every sample of a batch was left out by [LoaderOptions.BadSample].
 var ErrEmptyBatch = errors.New("no sample of this batch could be loaded, so there is nothing to train on; mend the data or take the samples out of the data set")
 
+var errGoexit = errors.New("the data set or the collate function called runtime.Goexit; it must return an error instead")
+
 // Loader hands out the batches of a data set, epoch by epoch. It keeps nothing between epochs and may be used by several
 // goroutines at a time.
 type Loader[S, B any] struct {
@@ -102,6 +104,11 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 	if skip < 0 || skip > count {
 		return nil, fmt.Errorf("data: cannot skip %d batches of an epoch of %d", skip, count)
 	}
+	if c, ok := l.options.Order.(Checker); ok {
+		if err := c.Check(n); err != nil {
+			return nil, err
+		}
+	}
 	indices := l.options.Order.Indices(epoch, n)
 	if len(indices) != want {
 		return nil, fmt.Errorf("data: order %T returned %d indices for epoch %d of %d samples, want %d", l.options.Order, len(indices), epoch, n, want)
@@ -134,16 +141,13 @@ type result[B any] struct {
 // start starts the workers of an epoch and a planner, which hands each job to the workers and, in order, to the returned channel.
 // That channel holds the finished batches: its capacity bounds how far the workers run ahead.
 func (l *Loader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, epoch, first int, batches [][]int) <-chan job[B] {
-	ahead := min(l.options.Prefetch, len(batches))
-	// The consumer holds one job and the planner another; the buffer takes the rest, less than zero for a prefetch of one.
-	ordered := make(chan job[B], max(0, ahead-1))
+	// Besides the jobs in the channel there is the one that the consumer waits for or uses.
+	ordered := make(chan job[B], min(l.options.Prefetch, len(batches)))
 	work := make(chan job[B])
-	for range min(l.options.Workers, ahead) {
+	for range min(l.options.Workers, l.options.Prefetch+1, len(batches)) {
 		wg.Go(func() {
 			for j := range work {
-				var r result[B]
-				r.batch, r.err = l.load(ctx, epoch, j)
-				j.done <- r
+				l.do(ctx, epoch, j)
 			}
 		})
 	}
@@ -167,6 +171,13 @@ func (l *Loader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, epoch, fir
 	return ordered
 }
 
+// do makes one batch and hands it over. The consumer gets a result even if a data set ends the goroutine, as FailNow of a test does.
+func (l *Loader[S, B]) do(ctx context.Context, epoch int, j job[B]) {
+	r := result[B]{err: &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: errGoexit}}
+	defer func() { j.done <- r }()
+	r.batch, r.err = l.load(ctx, epoch, j)
+}
+
 // load makes one batch.
 func (l *Loader[S, B]) load(ctx context.Context, epoch int, j job[B]) (B, error) {
 	var none B
@@ -175,7 +186,7 @@ func (l *Loader[S, B]) load(ctx context.Context, epoch int, j job[B]) (B, error)
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
-		sample, err := guard(func() (S, error) { return l.dataset.At(i) })
+		sample, err := guard(func() (S, error) { return atEpoch(l.dataset, epoch, i) })
 		if err != nil {
 			err = &SampleError{Index: i, What: describe(l.dataset, i), Err: err}
 			if err := l.options.BadSample(i, err); err != nil {

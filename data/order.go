@@ -17,6 +17,12 @@ type Counter interface {
 	Count(n int) int
 }
 
+// Checker is implemented by an [Order] that does not fit every data set.
+type Checker interface {
+	// Check says why the order cannot be used for a data set of n samples.
+	Check(n int) error
+}
+
 // OrderFunc makes an [Order] of a function.
 type OrderFunc func(epoch, n int) []int
 

@@ -1,0 +1,123 @@
+package data
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Slice is a data set that lies in memory.
+type Slice[S any] []S
+
+// Len returns the number of samples.
+func (s Slice[S]) Len() int { return len(s) }
+
+// At returns sample i.
+func (s Slice[S]) At(i int) (S, error) { return s[i], nil }
+
+// Func returns a data set of n samples that at loads; at is called by several goroutines at a time.
+func Func[S any](n int, at func(i int) (S, error)) Dataset[S] { return function[S]{n, at} }
+
+type function[S any] struct {
+	n  int
+	at func(int) (S, error)
+}
+
+func (f function[S]) Len() int            { return f.n }
+func (f function[S]) At(i int) (S, error) { return f.at(i) }
+
+// Map returns the data set of f applied to the samples of d, each time one is asked for. f is called by several goroutines at a time.
+func Map[S, T any](d Dataset[S], f func(S) (T, error)) Dataset[T] { return mapped[S, T]{d, f} }
+
+type mapped[S, T any] struct {
+	Dataset[S]
+	f func(S) (T, error)
+}
+
+func (m mapped[S, T]) At(i int) (T, error)   { return m.AtEpoch(0, i) }
+func (m mapped[S, T]) Describe(i int) string { return describe(m.Dataset, i) }
+func (m mapped[S, T]) AtEpoch(epoch, i int) (t T, _ error) {
+	sample, err := atEpoch(m.Dataset, epoch, i)
+	if err != nil {
+		return t, err
+	}
+	return m.f(sample)
+}
+
+// Subset returns the samples of d at these indices, in their order; an index may occur more than once.
+func Subset[S any](d Dataset[S], indices []int) (Dataset[S], error) {
+	for k, i := range indices {
+		if i < 0 || i >= d.Len() {
+			return nil, fmt.Errorf("data: Subset: index %d at position %d is not in a data set of %d samples", i, k, d.Len())
+		}
+	}
+	return subset[S]{d, indices}, nil
+}
+
+type subset[S any] struct {
+	d       Dataset[S]
+	indices []int
+}
+
+func (s subset[S]) Len() int                        { return len(s.indices) }
+func (s subset[S]) At(i int) (S, error)             { return s.d.At(s.indices[i]) }
+func (s subset[S]) AtEpoch(epoch, i int) (S, error) { return atEpoch(s.d, epoch, s.indices[i]) }
+func (s subset[S]) Describe(i int) string           { return describe(s.d, s.indices[i]) }
+
+// Split divides d at random: fraction of its samples go to first, the others to second. It is torch.utils.data.random_split of
+// [fraction, 1-fraction] with a generator seeded with seed, so a split made in Python can be had again.
+func Split[S any](d Dataset[S], fraction float64, seed uint64) (first, second Dataset[S], err error) {
+	if !(fraction >= 0 && fraction <= 1) {
+		return nil, nil, fmt.Errorf("data: Split: fraction is %v; it must be from 0 to 1", fraction)
+	}
+	n := d.Len()
+	k := int(float64(n) * fraction)
+	if rest := n - k - int(float64(n)*(1-fraction)); rest > 0 {
+		k++ // PyTorch rounds both parts down and gives the first what is left over
+	}
+	indices := Permutation(seed, n)
+	return subset[S]{d, indices[:k:k]}, subset[S]{d, indices[k:]}, nil
+}
+
+// Concat returns the samples of all sets, one set after the other.
+func Concat[S any](sets ...Dataset[S]) (Dataset[S], error) {
+	c := concatenated[S]{sets: sets}
+	total := 0
+	for k, d := range sets {
+		if d == nil {
+			return nil, fmt.Errorf("data: Concat: data set %d is nil", k)
+		}
+		total += d.Len()
+		c.ends = append(c.ends, total)
+	}
+	return c, nil
+}
+
+type concatenated[S any] struct {
+	sets []Dataset[S]
+	ends []int // ends[k] is the number of samples in sets[:k+1]
+}
+
+func (c concatenated[S]) Len() int {
+	if len(c.ends) == 0 {
+		return 0
+	}
+	return c.ends[len(c.ends)-1]
+}
+
+// find returns the set that sample i is in, and its index there.
+func (c concatenated[S]) find(i int) (Dataset[S], int) {
+	k := sort.SearchInts(c.ends, i+1)
+	return c.sets[k], i - c.ends[k] + c.sets[k].Len()
+}
+
+func (c concatenated[S]) At(i int) (S, error) { return c.AtEpoch(0, i) }
+
+func (c concatenated[S]) AtEpoch(epoch, i int) (S, error) {
+	d, i := c.find(i)
+	return atEpoch(d, epoch, i)
+}
+
+func (c concatenated[S]) Describe(i int) string {
+	d, i := c.find(i)
+	return describe(d, i)
+}

@@ -1,0 +1,52 @@
+package data
+
+import "math/rand/v2"
+
+// EpochDataset is implemented by a data set whose samples differ from epoch to epoch, such as one that augments. The loader then
+// calls AtEpoch instead of At. The same epoch and index must give the same sample, or a resumed run is not the run that was interrupted.
+type EpochDataset[S any] interface {
+	Dataset[S]
+	AtEpoch(epoch, i int) (S, error)
+}
+
+// atEpoch returns sample i as it is in that epoch.
+func atEpoch[S any](d Dataset[S], epoch, i int) (S, error) {
+	if d, ok := d.(EpochDataset[S]); ok {
+		return d.AtEpoch(epoch, i)
+	}
+	return d.At(i)
+}
+
+// Augment returns the data set of f applied to the samples of d with random numbers that depend on seed, epoch and index alone: a
+// sample is augmented anew each epoch, and just so again when the run is resumed or has more workers. f must draw from r only and not keep it;
+// it is called by several goroutines at a time, each with its own r.
+func Augment[S, T any](d Dataset[S], seed uint64, f func(r *rand.Rand, s S) (T, error)) Dataset[T] {
+	return augmented[S, T]{d, seed, f}
+}
+
+type augmented[S, T any] struct {
+	Dataset[S]
+	seed uint64
+	f    func(*rand.Rand, S) (T, error)
+}
+
+func (a augmented[S, T]) At(i int) (T, error)   { return a.AtEpoch(0, i) }
+func (a augmented[S, T]) Describe(i int) string { return describe(a.Dataset, i) }
+
+func (a augmented[S, T]) AtEpoch(epoch, i int) (t T, _ error) {
+	sample, err := atEpoch(a.Dataset, epoch, i)
+	if err != nil {
+		return t, err
+	}
+	// Epoch and index share the second word; a PCG whose seeds differ by little still gives unrelated numbers after mixing.
+	r := rand.New(rand.NewPCG(a.seed, mix(uint64(epoch))^mix(^uint64(i))))
+	return a.f(r, sample)
+}
+
+// mix is the finalizer of SplitMix64: it spreads small numbers over all 64 bits.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

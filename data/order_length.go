@@ -1,0 +1,50 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+)
+
+// GroupedByLength visits samples of about the same length together, so that batches need little padding, with the longest of all first, so that
+// memory that does not suffice shows at once. It is LengthGroupedSampler of Hugging Face's Trainer (group_by_length).
+type GroupedByLength struct {
+	Lengths   []int // of each sample; their number must be that of the samples
+	BatchSize int   // of the loader; required
+	Random    Order // gives the permutation to begin with; nil means Shuffled{}. Hugging Face draws it from the global generator.
+}
+
+// Check refuses a data set that has not just as many samples as there are lengths.
+func (g GroupedByLength) Check(n int) error {
+	switch {
+	case len(g.Lengths) != n:
+		return fmt.Errorf("data: GroupedByLength has %d lengths for a data set of %d samples", len(g.Lengths), n)
+	case g.BatchSize < 1:
+		return fmt.Errorf("data: GroupedByLength.BatchSize is %d; it must be that of the loader", g.BatchSize)
+	}
+	return nil
+}
+
+// Indices returns the order of the epoch; nil if Check refuses n.
+func (g GroupedByLength) Indices(epoch, n int) []int {
+	if g.Check(n) != nil {
+		return nil
+	}
+	random := g.Random
+	if random == nil {
+		random = Shuffled{}
+	}
+	indices := random.Indices(epoch, n)
+	size := g.BatchSize * max(1, min(n/(g.BatchSize*4), 50)) // a mega-batch: 50 batches, or a quarter of the samples
+	longest := 0                                             // position of the longest sample of all
+	for begin := 0; begin < len(indices); begin += size {
+		group := indices[begin:min(begin+size, len(indices))]
+		slices.SortStableFunc(group, func(a, b int) int { return g.Lengths[b] - g.Lengths[a] })
+		if g.Lengths[group[0]] > g.Lengths[indices[longest]] {
+			longest = begin
+		}
+	}
+	if n > 0 {
+		indices[0], indices[longest] = indices[longest], indices[0]
+	}
+	return indices
+}
