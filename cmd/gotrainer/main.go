@@ -1,0 +1,47 @@
+// Command gotrainer looks after what a Go program that trains with libtorch needs around it.
+//
+//	gotrainer install          install libtorch and build libcgotorch for this user
+//	gotrainer install --cuda   the same with CUDA
+//
+// Without a checkout: go run github.com/gotrainer/gotrainer/cmd/gotrainer@latest install
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+type commands struct {
+	Install installCommand `cmd:"" help:"Install libtorch and build libcgotorch for this user. A second run finds its work done."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var c commands
+	parsed := kong.Parse(&c,
+		kong.Name("gotrainer"),
+		kong.Description("Train PyTorch models in Go: what a program needs around it."),
+		kong.UsageOnError(),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+	if err := parsed.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "gotrainer:", err)
+		os.Exit(exitCode(err))
+	}
+}
+
+// exitCode is that of the program which failed, so that a caller's script sees the same as without us.
+func exitCode(err error) int {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+		return exit.ExitCode()
+	}
+	return 1
+}
