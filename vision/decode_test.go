@@ -1,0 +1,186 @@
+package vision
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func file(t testing.TB, name string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata/files", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// withSize returns a PNG whose header claims another size, with a correct checksum.
+func withSize(raw []byte, width, height uint32) []byte {
+	out := bytes.Clone(raw)
+	binary.BigEndian.PutUint32(out[16:], width)
+	binary.BigEndian.PutUint32(out[20:], height)
+	binary.BigEndian.PutUint32(out[29:], crc32.ChecksumIEEE(out[12:29]))
+	return out
+}
+
+func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
+	png := file(t, "rgb.png")
+	jpg := file(t, "jpeg420.jpg")
+	flipped := bytes.Clone(png)
+	flipped[len(flipped)/2] ^= 4
+	tests := []struct {
+		name  string
+		raw   []byte
+		limit int
+		kind  error
+		words string
+	}{
+		{"empty file", nil, 0, ErrFormat, "0 bytes"},
+		{"a text", []byte("hello, world"), 0, ErrFormat, `"hello, w"`},
+		{"PNG without data", png[:8], 0, ErrCorrupt, "PNG"},
+		{"PNG cut in the middle", png[:len(png)/2], 0, ErrCorrupt, "not enough pixel data"},
+		{"PNG with a flipped bit", flipped, 0, ErrCorrupt, "PNG"},
+		{"PNG of no width", withSize(png, 0, 19), 0, ErrCorrupt, "PNG"},
+		{"PNG that claims a terapixel", withSize(png, 1<<20, 1<<20), 0, ErrTooLarge, "1048576x1048576"},
+		{"PNG whose area overflows", withSize(png, 1<<24, 1<<24), 0, ErrTooLarge, "PNG"},
+		{"PNG larger than data behind it", withSize(png, 29, 20), 0, ErrCorrupt, "PNG"},
+		{"one pixel over the limit", png, 29*19 - 1, ErrTooLarge, "550 pixels"},
+		{"JPEG cut in the middle", jpg[:len(jpg)/2], 0, ErrCorrupt, "JPEG"},
+		{"JPEG without data", jpg[:2], 0, ErrCorrupt, "JPEG"},
+		{"BMP without data", []byte("BM"), 0, ErrCorrupt, "BMP"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Decode(test.raw, "plates/17.png", DecodeOptions{MaxPixels: test.limit})
+			var d *DecodeError
+			if !errors.As(err, &d) || !errors.Is(err, test.kind) || d.Name != "plates/17.png" {
+				t.Fatalf("Decode = %v, want a DecodeError of kind %q that names the file", err, test.kind)
+			}
+			if s := err.Error(); !strings.Contains(s, test.words) || !strings.Contains(s, "plates/17.png") {
+				t.Errorf("error %q does not say %q", s, test.words)
+			}
+		})
+	}
+	if _, err := Decode(png, "x", DecodeOptions{MaxPixels: 29 * 19}); err != nil {
+		t.Errorf("a picture of exactly the limit: %v", err)
+	}
+	if _, err := Open("testdata/none.png", DecodeOptions{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none.png") {
+		t.Errorf("Open of a missing file = %v", err)
+	}
+}
+
+func TestTooLargeIsRefusedBeforeMemoryIsTaken(t *testing.T) {
+	huge := withSize(file(t, "rgb.png"), 50_000, 50_000) // 10 GB if it were decoded
+	n := testing.AllocsPerRun(5, func() {
+		if _, err := Decode(huge, "huge.png", DecodeOptions{}); !errors.Is(err, ErrTooLarge) {
+			t.Fatal(err)
+		}
+	})
+	if n > 50 {
+		t.Errorf("%v allocations to refuse a picture by its header", n)
+	}
+}
+
+func TestEveryKindOfStandardImageConverts(t *testing.T) {
+	r := image.Rect(2, 3, 7, 9) // not at the origin
+	pictures := map[string]image.Image{
+		"CMYK":      image.NewCMYK(r),
+		"Alpha":     image.NewAlpha(r),
+		"Gray16":    image.NewGray16(r),
+		"RGBA":      image.NewRGBA(r),
+		"RGBA64":    image.NewRGBA64(r),
+		"NRGBA64":   image.NewNRGBA64(r),
+		"Uniform":   &sized{image.NewUniform(color.RGBA{9, 99, 199, 255}), r},
+		"YCbCr 444": image.NewYCbCr(r, image.YCbCrSubsampleRatio444),
+		"YCbCr 440": image.NewYCbCr(r, image.YCbCrSubsampleRatio440),
+		"YCbCr 411": image.NewYCbCr(r, image.YCbCrSubsampleRatio411),
+		"YCbCr 420": image.NewYCbCr(image.Rect(0, 0, 5, 6), image.YCbCrSubsampleRatio420),
+	}
+	for name, p := range pictures {
+		t.Run(name, func(t *testing.T) {
+			im := FromStd(p)
+			if im.Width != 5 || im.Height != 6 || len(im.Pix) != 30*im.Channels {
+				t.Fatalf("got %v with %d samples", im, len(im.Pix))
+			}
+			if name == "Uniform" && !bytes.Equal(im.Pix[:3], []byte{9, 99, 199}) {
+				t.Errorf("first pixel %v, want 9 99 199", im.Pix[:3])
+			}
+		})
+	}
+	empty := FromStd(image.NewYCbCr(image.Rectangle{}, image.YCbCrSubsampleRatio420))
+	if len(empty.Pix) != 0 {
+		t.Errorf("an empty picture has %d samples", len(empty.Pix))
+	}
+}
+
+type sized struct {
+	image.Image
+	r image.Rectangle
+}
+
+func (s *sized) Bounds() image.Rectangle { return s.r }
+
+func TestDecodeAlphaReadsTheMaskOnly(t *testing.T) {
+	src := image.NewNRGBA(image.Rect(0, 0, 2, 1))
+	src.SetNRGBA(0, 0, color.NRGBA{200, 100, 50, 7})
+	src.SetNRGBA(1, 0, color.NRGBA{0, 0, 0, 255})
+	var b bytes.Buffer
+	if err := png.Encode(&b, src); err != nil {
+		t.Fatal(err)
+	}
+	im, err := DecodeAlpha(b.Bytes(), "mask", DecodeOptions{})
+	if err != nil || !bytes.Equal(im.Pix, []byte{7, 255}) {
+		t.Errorf("DecodeAlpha = %v, %v; want 7 255", im, err)
+	}
+	if _, err := DecodeAlpha([]byte("x"), "mask", DecodeOptions{}); !errors.Is(err, ErrFormat) {
+		t.Errorf("DecodeAlpha of a text = %v", err)
+	}
+}
+
+// FuzzDecode: whatever the bytes, a picture whose parts agree or an error that names the input; never a panic.
+func FuzzDecode(f *testing.F) {
+	entries, err := os.ReadDir("testdata/files")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range entries {
+		raw, err := os.ReadFile(filepath.Join("testdata/files", e.Name()))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	var odd bytes.Buffer
+	if err := jpeg.Encode(&odd, image.NewRGBA(image.Rect(0, 0, 17, 1)), nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(odd.Bytes())
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		const limit = 1 << 16
+		im, err := Decode(raw, "fuzzed", DecodeOptions{MaxPixels: limit})
+		if err != nil {
+			var d *DecodeError
+			if !errors.As(err, &d) || !strings.Contains(err.Error(), "fuzzed") {
+				t.Fatalf("error %v is no DecodeError or does not name its input", err)
+			}
+			return
+		}
+		if im.Width < 1 || im.Height < 1 || im.Width*im.Height > limit || len(im.Pix) != im.Width*im.Height*im.Channels {
+			t.Fatalf("%v with %d samples", im, len(im.Pix))
+		}
+		if g := im.Gray(); g.Channels != 1 || len(g.Pix) != im.Width*im.Height {
+			t.Fatalf("grey: %v with %d samples", g, len(g.Pix))
+		}
+	})
+}
