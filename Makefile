@@ -48,8 +48,9 @@ $(TOOLS)/bin/clang-format:
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install --quiet $(CLANG_FORMAT) $(SHELLCHECK)
 
-gen: setup ## run the generators again; fails if checked-in code was out of date
-	go generate ./...
+gen: ## run the generators again; fails if checked-in code was out of date (needs the wheel: it has the operators' schemas)
+	@scripts/install_libtorch.sh --libs-only --wheel
+	GOTRAINER_SCHEMAS=$$(scripts/install_libtorch.sh --paths | sed -n 's/^SCHEMAS=//p') go generate ./...
 	git diff --exit-code -- '*zz_*'
 
 golden: ## ask PyTorch again for the golden files (PYTHON=the one that has it), then read the diff

@@ -30,7 +30,7 @@ and nothing anywhere else. Needs no root. A second run finds its work done. What
   --zip, --wheel    only the official zip, only the wheels
   --libs-only       do not ask for the C++ compiler that building libcgotorch needs afterwards
   --keep-downloads  leave the archives in $root/download
-  --paths           install nothing; print INCLUDE=, LIB= and OUT= for cgotorch/src/Makefile
+  --paths           install nothing; print INCLUDE=, LIB= and OUT= for cgotorch/src/Makefile, SCHEMAS= for cgotorch/gen
 
   GOTRAINER_HOME             the install root (now $root)
   LIBTORCH                   see 1.
@@ -425,8 +425,10 @@ main() {
   if [ "$paths" = yes ]; then
     if [ -n "${LIBTORCH:-}" ]; then
       printf 'INCLUDE=%s\nLIB=%s\nOUT=%s\n' "$LIBTORCH/include" "$LIBTORCH/lib" "$root/libtorch-external/lib"
+      printf 'SCHEMAS=%s\n' "$(dirname "$LIBTORCH")/torchgen/packaged/ATen/native/native_functions.yaml"
     else
       printf 'INCLUDE=%s\nLIB=%s\nOUT=%s\n' "$target/include" "$target/lib" "$target/lib"
+      printf 'SCHEMAS=%s\n' "$target/share/native_functions.yaml"
     fi
     return
   fi

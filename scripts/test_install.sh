@@ -277,7 +277,8 @@ test_paths_are_for_make_and_install_nothing() {
   succeeds
   [ "$out" = "INCLUDE=$home/$cpu/include
 LIB=$home/$cpu/lib
-OUT=$home/$cpu/lib" ] || fail "other paths"
+OUT=$home/$cpu/lib
+SCHEMAS=$home/$cpu/share/native_functions.yaml" ] || fail "other paths"
   LIBTORCH=/x install --paths
   says "^OUT=$home/libtorch-external/lib$"
   absent .
