@@ -75,6 +75,25 @@ type Stateful interface {
 	Load(dir string) error
 }
 
+// LearningRater is implemented by a [Step] whose optimizer was made with a learning rate. It is the peak rate of
+// the run where [Options].LearningRate is zero.
+type LearningRater interface {
+	LearningRate() float64
+}
+
+// LossFilter is implemented by a [Step] that can keep nan and inf out of Report.LossSum, as logging_nan_inf_filter of Hugging Face
+// does. Where the semantics ask for it the loop calls FilterLoss before each window: a micro-batch of that window whose loss is
+// nan or inf then adds sum/(1+updates) to the sum instead, sum being what has gathered since the last report. Gradients are not touched.
+type LossFilter interface {
+	FilterLoss(updates int)
+}
+
+// Describer is implemented by a [Step] that can say in a few words what it trains: "bert classifier, 4.4 M parameters on cpu".
+// It stands in the header of a run.
+type Describer interface {
+	Describe() string
+}
+
 // WeightLoader is implemented by a [Step] that can take over the weights alone of a saved state, as loading the best
 // model at the end of a run does.
 type WeightLoader interface {

@@ -1,0 +1,100 @@
+package trainer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// judge decides which of two evaluations is better.
+type judge struct {
+	metric   string // bare name
+	explicit bool   // the option was set: its absence from an evaluation is an error
+	greater  bool
+	track    bool
+}
+
+func newJudge(o *Options) judge {
+	j := judge{metric: strings.TrimPrefix(o.MetricForBest, "eval_"), explicit: o.MetricForBest != ""}
+	if j.metric == "" {
+		j.metric = "loss"
+	}
+	j.track = j.explicit || o.LoadBestAtEnd || o.Save.kind == atBest || !o.Semantics.TrackBestOnRequest
+	switch o.Direction {
+	case GreaterIsBetter:
+		j.greater = true
+	case ByName:
+		j.greater = greaterIsBetter(j.metric, o.Semantics)
+	}
+	return j
+}
+
+// greaterIsBetter is the rule of [ByName]. Of an error rate the last word of the name counts: "cer", "valid_wer".
+func greaterIsBetter(metric string, rules semantics.Rules) bool {
+	if strings.HasSuffix(metric, "loss") {
+		return false
+	}
+	if rules.OnlyLossIsLower {
+		return true
+	}
+	word := metric[strings.LastIndexByte(metric, '_')+1:]
+	return word != "cer" && word != "wer"
+}
+
+// better is strict, as in Hugging Face: an equal value is not better, and a nan never.
+func (j judge) better(a, b float64) bool {
+	if j.greater {
+		return a > b
+	}
+	return a < b
+}
+
+// value finds the deciding metric in an evaluation.
+func (j judge) value(m Metrics) (v float64, ok bool, err error) {
+	v, ok = m[j.metric]
+	if !ok && j.explicit {
+		names := make([]string, 0, len(m))
+		for name := range m {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		return 0, false, &OptionError{"MetricForBest", fmt.Sprintf("%q", j.metric), fmt.Sprintf("a metric of the evaluation, which has %q", names)}
+	}
+	return v, ok, nil
+}
+
+// consider takes over an evaluation if it is the best so far.
+func (f *fit[S, B]) consider(m Metrics, row Logs) (bool, error) {
+	if !f.judge.track {
+		return false, nil
+	}
+	v, ok, err := f.judge.value(m)
+	if err != nil || !ok {
+		return false, err
+	}
+	against := math.Inf(1) // the first value only has to be a number
+	if f.judge.greater {
+		against = math.Inf(-1)
+	}
+	if f.best.Metric != "" {
+		against = f.best.Value
+	}
+	if !f.judge.better(v, against) {
+		return false, nil
+	}
+	all := make(Metrics, len(row))
+	for k, x := range row {
+		if k != "epoch" && k != "step" {
+			all[k] = x
+		}
+	}
+	saved := ""
+	if f.o.Semantics.BestMayBeUnsaved {
+		saved = f.best.Checkpoint // of an evaluation that was the best before; it stands until a save finds a better one on the disk
+	}
+	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: all, GlobalStep: f.m.GlobalStep, Checkpoint: saved}
+	return true, nil
+}

@@ -1,0 +1,59 @@
+// Package trainer runs training loops. It knows order, counting, schedules, logs and files; it knows nothing of
+// tensors. A [Step] does the arithmetic: package trainer/engine makes one of a model and libtorch.
+//
+//	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/a", Epochs: 3, BatchSize: 64, LearningRate: 3e-4})
+//	result, err := t.Fit(ctx, train, valid)
+//	fmt.Println(result.Best.Value, result.Best.Checkpoint)
+//
+// The loop is that of Hugging Face's Trainer: the same order of events, the same counting of steps and epochs, the same names
+// in the log, with its known defects mended. With semantics.HuggingFace in [Options] it is that loop to the letter.
+// docs/semantics.md lists the differences.
+//
+// # Words
+//
+// A micro-batch goes through forward and backward at once. A window is the micro-batches behind one update: Options.Accumulate of them,
+// fewer at the end of an epoch. An update is one step of the optimizer; GlobalStep counts updates, and a "step" in the
+// log is an update.
+//
+// # Stopping and going on
+//
+// To stop a run, cancel the context: the update at hand is finished, a checkpoint is written, and Fit returns an error for which
+// errors.Is(err, context.Canceled) holds and which says where the checkpoint is. A hook stops a run with [Run.Stop].
+//
+//	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+//	defer stop()
+//	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/a", ResumeFrom: trainer.Latest})
+//
+// With [Latest] the same program starts a run and goes on with it, as often as it is killed. A resumed run does what the uninterrupted one
+// would have done, bit for bit, from any point.
+//
+// # What a run leaves in its folder
+//
+// checkpoint-N holds the files of the step, trainer_state.json with the keys of transformers, and gotrainer_state.json with the rest of the
+// position. metrics.jsonl is the log, one row a line; metrics.csv the same as a table. Two runs cannot share a folder: the
+// second is refused and told who has it. A new run does not start in the folder of an old one unless Options.Overwrite says so.
+//
+// # Looking in and taking part
+//
+// A callback is any value with one of the methods in hooks.go. It reads the [Run] it is given and decides by its Control or by Stop:
+//
+//	type stopAtTen struct{}
+//
+//	func (stopAtTen) StepEnd(r *trainer.Run) error {
+//		if r.GlobalStep >= 10 {
+//			r.Stop("ten updates are enough")
+//		}
+//		return nil
+//	}
+//
+// # Errors
+//
+// [New] and Fit name the option that is wrong ([OptionError]), the point of the run at which the step failed ([StepError]) and the
+// hook that ended it ([HookError]). A panic of the step whose value is an error with a method TorchError(), as package torch's are, is
+// returned as an error; every other panic goes through.
+//
+// # Tests without tensors
+//
+// Package trainer/trainertest has a Step that computes nothing and records its calls. The loop itself (loop.go) is a state
+// machine without any Step, so every order of events is tested in microseconds.
+package trainer

@@ -1,0 +1,90 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrOldRun is the cause of the error with which Fit refuses an output folder that holds the checkpoints of an earlier run
+// although it was told neither to resume that run nor to overwrite it.
+var ErrOldRun = errors.New("the folder holds the checkpoints of an earlier run")
+
+// ErrOtherRun is the cause of the error with which Fit refuses to resume from a checkpoint whose sizes do not fit the options.
+var ErrOtherRun = errors.New("the checkpoint was made by a run of other sizes")
+
+// OptionError says which option is wrong. It is returned by [New] and by [Trainer.Fit].
+type OptionError struct {
+	Field string // of Options
+	Value string // what it was
+	Want  string // what would be right
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("trainer: Options.%s is %s: want %s", e.Field, e.Value, e.Want)
+}
+
+// StepError says at which point of a run the step, or the data it was to be given, failed.
+type StepError struct {
+	Op         string  // what was being done: "train on micro-batch 2 of 4", "update", "evaluate", "load a batch"
+	GlobalStep int     // updates before it
+	Epoch      float64 // where the run stood
+	Err        error
+}
+
+func (e *StepError) Error() string {
+	return fmt.Sprintf("trainer: %s after update %d (epoch %.4g): %v", e.Op, e.GlobalStep, e.Epoch, e.Err)
+}
+
+func (e *StepError) Unwrap() error { return e.Err }
+
+// HookError says which hook ended a run.
+type HookError struct {
+	Hook       string // its type: "*callback.EarlyStopping"
+	Event      string // the method: "AfterEval"
+	GlobalStep int
+	Err        error
+}
+
+func (e *HookError) Error() string {
+	return fmt.Sprintf("trainer: hook %s.%s after update %d: %v", e.Hook, e.Event, e.GlobalStep, e.Err)
+}
+
+func (e *HookError) Unwrap() error { return e.Err }
+
+// InterruptedError is what Fit returns when its context was cancelled. errors.Is finds the context's error in it,
+// so errors.Is(err, context.Canceled) tells an interruption from a failure.
+type InterruptedError struct {
+	GlobalStep int
+	Epoch      float64
+	Checkpoint string // where the run was saved; empty if it was not
+	Unsaved    string // why it was not saved, where it was not
+	Err        error  // of the context, and its cause if that is another one
+}
+
+func (e *InterruptedError) Error() string {
+	where := fmt.Sprintf("trainer: interrupted after update %d (epoch %.4g)", e.GlobalStep, e.Epoch)
+	if e.Checkpoint == "" {
+		return fmt.Sprintf("%s; not saved: %s: %v", where, e.Unsaved, e.Err)
+	}
+	return fmt.Sprintf("%s; saved in %s; to go on, run again with Options.ResumeFrom = trainer.Latest: %v", where, e.Checkpoint, e.Err)
+}
+
+func (e *InterruptedError) Unwrap() error { return e.Err }
+
+// torchError is the marker of the one type of panic that Fit and Evaluate turn into an error: package torch's *Error. It is an
+// interface so that the loop need not import what it does not know.
+type torchError interface {
+	error
+	TorchError()
+}
+
+// recoverTorchError is deferred: it turns a torchError into *err and lets every other panic through.
+func recoverTorchError(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case torchError:
+		*err = p
+	default:
+		panic(p)
+	}
+}

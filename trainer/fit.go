@@ -1,0 +1,282 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// fit is one run of Fit or Evaluate. It does what the machine says, with the step, the loaders and the files.
+type fit[S, B any] struct {
+	t     *Trainer[S, B]
+	o     Options
+	ctx   context.Context
+	hooks *hooks
+	run   *Run
+	m     *machine
+	judge judge
+
+	train, valid *data.Loader[S, B] // valid is nil without a validation set
+	store        *checkpoint.Store  // nil without an output folder
+
+	before position // the machine before the action at hand: where an interrupted run goes on
+	window []B      // the batches of the window at hand
+	items  int64    // labelled items in them
+
+	rate         lr.Rate
+	scheduleStep int      // updates that moved the rate
+	firstRate    *float64 // overrides the rate of the first update after a resume
+	lastRate     *float64 // of the last update
+	gradNorm     *float64 // of the last update
+	lossSum      float64  // since the last log, as far as the step has reported it
+	lossTotal    float64  // of what was logged
+
+	best       Best
+	history    []Logs
+	stopReason string
+	checkpoint string // the newest
+	warnings   []string
+	start      time.Time
+	startMicro int // batches trained on before this session, over all epochs
+	final      Logs
+}
+
+func (f *fit[S, B]) newRun() {
+	f.judge = newJudge(&f.o)
+	f.m = newMachine(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1}, flow{})
+	f.start = time.Now()
+	f.run = &Run{Info: f.info(), loop: &loopView{history: &f.history, best: &f.best, better: f.judge.better, bestMetric: f.judge.metric, stopReason: &f.stopReason}}
+}
+
+// guard runs f and turns a panic of the step's library into an error.
+func (f *fit[S, B]) guard(body func() error) (err error) {
+	defer recoverTorchError(&err)
+	return body()
+}
+
+func (f *fit[S, B]) close() {
+	if f.store != nil {
+		_ = f.store.Close() // the lock goes with the process at the latest
+	}
+}
+
+// stepContext is for the calls that make up an update: cancelling the run must not tear one.
+func (f *fit[S, B]) stepContext() context.Context { return context.WithoutCancel(f.ctx) }
+
+// loop does what the machine says until nothing is left.
+func (f *fit[S, B]) loop() error {
+	for a := f.next(); a != doDone; {
+		var err error
+		if a == doFetch {
+			a, err = f.epoch()
+		} else {
+			err = f.do(a)
+			if err == nil {
+				a = f.next()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fit[S, B]) next() action {
+	f.before = f.m.position
+	return f.m.next()
+}
+
+// epoch trains on the batches of an epoch from where the machine stands, and returns the first action that is none of a window.
+// A window's batches are all there before its first forward, since the step may want to count their items.
+func (f *fit[S, B]) epoch() (action, error) {
+	if !f.m.LoaderStarted {
+		if err := f.startLoader(true); err != nil {
+			return 0, err
+		}
+		f.m.LoaderStarted, f.before.LoaderStarted = true, true
+	}
+	f.window = f.window[:0]
+	for batch, err := range f.train.Epoch(f.ctx, f.m.Epoch, f.m.Micro) {
+		if err != nil {
+			if f.ctx.Err() != nil {
+				return 0, f.interrupt()
+			}
+			return 0, f.stepError("load a batch", err)
+		}
+		f.window = append(f.window, batch)
+		if len(f.window) < f.m.window {
+			continue
+		}
+		a, err := f.trainWindow()
+		clear(f.window) // the loader and the step have let go of them; so must we
+		f.window = f.window[:0]
+		if err != nil || a != doFetch {
+			return a, err
+		}
+	}
+	return 0, f.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch", f.m.plan.batches))
+}
+
+// trainWindow does everything that belongs to one window and returns the action after it.
+func (f *fit[S, B]) trainWindow() (action, error) {
+	f.items = 0
+	if c, ok := f.t.step.(ItemCounter[B]); ok {
+		for _, b := range f.window {
+			f.items += c.CountItems(b)
+		}
+	}
+	if f.o.Semantics.FilterNonFiniteLoss {
+		f.t.step.(LossFilter).FilterLoss(f.m.GlobalStep - f.m.LastLogged) // New has checked that it is one
+	}
+	for {
+		a := f.next()
+		switch a {
+		case doFetch, doEpochBegin, doEpochEnd, doFinalLog, doTrainEnd, doDone:
+			return a, nil
+		}
+		if err := f.do(a); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// do carries out one action.
+func (f *fit[S, B]) do(a action) error {
+	h := f.hooks
+	switch a {
+	case doTrainBegin:
+		return fire(f, h.trainBegin, "TrainBegin", TrainBeginHook.TrainBegin)
+	case doEpochBegin:
+		if f.ctx.Err() != nil {
+			return f.interrupt()
+		}
+		return fire(f, h.epochBegin, "EpochBegin", EpochBeginHook.EpochBegin)
+	case doStepBegin:
+		return fire(f, h.stepBegin, "StepBegin", StepBeginHook.StepBegin)
+	case doTrain:
+		return f.trainBatch()
+	case doSubstepEnd:
+		return fire(f, h.substepEnd, "SubstepEnd", SubstepEndHook.SubstepEnd)
+	case doBeforeUpdate:
+		return fire(f, h.beforeUpdate, "BeforeUpdate", BeforeUpdateHook.BeforeUpdate)
+	case doUpdate:
+		return f.update()
+	case doAfterUpdate:
+		return fire(f, h.afterUpdate, "AfterUpdate", AfterUpdateHook.AfterUpdate)
+	case doStepEnd:
+		return fire(f, h.stepEnd, "StepEnd", StepEndHook.StepEnd)
+	case doLog:
+		return f.logLoss()
+	case doEvalOnStart, doEvaluate:
+		return f.evaluateNow(a == doEvaluate)
+	case doSave:
+		return f.save()
+	case doEpochEnd:
+		return fire(f, h.epochEnd, "EpochEnd", EpochEndHook.EpochEnd)
+	case doFinalLog:
+		return f.logEnd()
+	case doTrainEnd:
+		return f.end()
+	default:
+		panic(fmt.Sprintf("trainer: unknown action %d", a)) // unreachable: machine.next has no other
+	}
+}
+
+// fire calls the hooks of an event, which see the loop as it is now and may change the decisions.
+func fire[S, B, H any](f *fit[S, B], list []H, event string, method func(H, *Run) error) error {
+	f.show()
+	err := call(f.run, list, event, func(h H) error { return method(h, f.run) })
+	f.m.Control = f.run.Control
+	return err
+}
+
+// show brings the hooks' view up to date.
+func (f *fit[S, B]) show() {
+	f.run.GlobalStep, f.run.Epoch, f.run.MaxSteps, f.run.Control = f.m.GlobalStep, f.m.Progress, f.m.plan.maxSteps, f.m.Control
+}
+
+func (f *fit[S, B]) stepError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &StepError{Op: op, GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: err}
+}
+
+func (f *fit[S, B]) startLoader(train bool) error {
+	o, ok := f.t.step.(LoaderObserver)
+	if !ok {
+		return nil
+	}
+	return f.stepError("start a loader", o.StartLoader(train))
+}
+
+// trainBatch runs forward and backward on one micro-batch.
+func (f *fit[S, B]) trainBatch() error {
+	w := Window{Index: f.m.index, Len: f.m.window, Divisor: float64(f.m.window), Items: f.items}
+	if f.o.Semantics.Divisor == semantics.Accumulate {
+		w.Divisor = float64(f.o.Accumulate)
+	}
+	if f.items > 0 && f.o.Semantics.UndividedWithItems {
+		w.Divisor = 1
+	}
+	if err := f.t.step.Train(f.stepContext(), f.window[w.Index], w); err != nil {
+		return f.stepError(fmt.Sprintf("train on micro-batch %d of %d", w.Index+1, w.Len), err)
+	}
+	return nil
+}
+
+// update ends a window with an optimizer step.
+func (f *fit[S, B]) update() error {
+	rate := f.rate(f.scheduleStep)
+	if f.firstRate != nil {
+		rate, f.firstRate = *f.firstRate, nil
+	}
+	applied, err := f.t.step.Update(f.stepContext(), rate)
+	if err != nil {
+		return f.stepError("update", err)
+	}
+	f.lastRate, f.gradNorm = &rate, nil
+	if applied || f.o.Semantics.ScheduleOnSkip {
+		f.scheduleStep++
+	}
+	return nil
+}
+
+// interrupt ends a cancelled run where it can be taken up again: with the action at hand still to be done.
+func (f *fit[S, B]) interrupt() error {
+	e := &InterruptedError{GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: f.ctx.Err()}
+	if cause := context.Cause(f.ctx); cause != nil && !errors.Is(cause, e.Err) {
+		e.Err = fmt.Errorf("%w: %w", e.Err, cause)
+	}
+	f.m.position = f.before
+	switch {
+	case f.store == nil:
+		e.Unsaved = "Options.OutputDir is empty"
+	case f.o.Save.kind == never:
+		e.Unsaved = "Options.Save is Never"
+	case f.m.GlobalStep == 0:
+		e.Unsaved = "there has been no update yet"
+	case f.m.LastSaved == f.m.GlobalStep && f.checkpoint != "":
+		e.Checkpoint = f.checkpoint // what has been done since will be done again, with the same outcome
+	default:
+		if err := f.save(); err != nil {
+			e.Unsaved = err.Error()
+			e.Err = errors.Join(e.Err, err)
+			return e
+		}
+		e.Checkpoint = f.checkpoint
+	}
+	return e
+}
+
+// warn notes something that the user should know and that does not end the run.
+func (f *fit[S, B]) warn(format string, args ...any) {
+	f.warnings = append(f.warnings, fmt.Sprintf(format, args...))
+}

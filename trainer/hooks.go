@@ -1,0 +1,136 @@
+package trainer
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// The hooks. A callback is any value that implements at least one of them; [New] refuses one that implements none, so a misspelt
+// method does not pass unnoticed. They are called in the order below, which is that of Hugging Face's TrainerCallback:
+//
+//	InitEnd                                      on_init_end
+//	TrainBegin                                   on_train_begin
+//	  EpochBegin                                 on_epoch_begin
+//	    StepBegin                                on_step_begin
+//	      (forward, backward) SubstepEnd         on_substep_end, between the micro-batches of a window
+//	      (forward, backward) BeforeUpdate       on_pre_optimizer_step
+//	      (clip, optimizer step) AfterUpdate     on_optimizer_step; GlobalStep does not count this update yet
+//	    StepEnd                                  on_step_end; GlobalStep counts it
+//	      AfterLog                               on_log, if due
+//	      EvalStep ... AfterLog, AfterEval       on_prediction_step ..., on_log, on_evaluate, if due
+//	      AfterSave                              on_save, if due
+//	  EpochEnd                                   on_epoch_end, then log, evaluate and save if due
+//	AfterLog, TrainEnd                           on_log, on_train_end
+//
+// An error ends the run and is returned by Fit as a [*HookError].
+type (
+	InitEndHook      interface{ InitEnd(r *Run) error }
+	TrainBeginHook   interface{ TrainBegin(r *Run) error }
+	TrainEndHook     interface{ TrainEnd(r *Run) error }
+	EpochBeginHook   interface{ EpochBegin(r *Run) error }
+	EpochEndHook     interface{ EpochEnd(r *Run) error }
+	StepBeginHook    interface{ StepBegin(r *Run) error }
+	SubstepEndHook   interface{ SubstepEnd(r *Run) error }
+	BeforeUpdateHook interface{ BeforeUpdate(r *Run) error }
+	AfterUpdateHook  interface{ AfterUpdate(r *Run) error }
+	StepEndHook      interface{ StepEnd(r *Run) error }
+	EvalStepHook     interface{ EvalStep(r *Run) error }
+	// EvalHook is told the numbers of an evaluation by their bare names: "loss", "accuracy". The best evaluation is
+	// determined after it.
+	EvalHook interface {
+		AfterEval(r *Run, m Metrics) error
+	}
+	// SaveHook is told the folder of a checkpoint that was written.
+	SaveHook interface {
+		AfterSave(r *Run, checkpoint string) error
+	}
+	// LogHook is told each row of the log, under the names it has in trainer_state.json. Rows must not be changed.
+	LogHook interface {
+		AfterLog(r *Run, row Logs) error
+	}
+	// FailHook is told the error with which Fit will return, an interruption too; TrainEnd is not called then.
+	FailHook interface {
+		TrainFailed(r *Run, err error)
+	}
+)
+
+// StateSaver is implemented by a hook whose state must survive a resume, such as a count. The state is kept in trainer_state.json under the
+// name of the hook's type; hooks of one type are told apart by their order.
+type StateSaver interface {
+	MarshalState() ([]byte, error) // JSON
+	UnmarshalState(state []byte) error
+}
+
+// hooks are callbacks sorted by what they listen to.
+type hooks struct {
+	all          []any
+	initEnd      []InitEndHook
+	trainBegin   []TrainBeginHook
+	trainEnd     []TrainEndHook
+	epochBegin   []EpochBeginHook
+	epochEnd     []EpochEndHook
+	stepBegin    []StepBeginHook
+	substepEnd   []SubstepEndHook
+	beforeUpdate []BeforeUpdateHook
+	afterUpdate  []AfterUpdateHook
+	stepEnd      []StepEndHook
+	evalStep     []EvalStepHook
+	eval         []EvalHook
+	save         []SaveHook
+	log          []LogHook
+	fail         []FailHook
+}
+
+func sortHooks(callbacks []any) (*hooks, error) {
+	h := &hooks{all: callbacks}
+	for i, c := range callbacks {
+		if c == nil {
+			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), "nil", "a hook"}
+		}
+		known := add(&h.initEnd, c) + add(&h.trainBegin, c) + add(&h.trainEnd, c) + add(&h.epochBegin, c) + add(&h.epochEnd, c) +
+			add(&h.stepBegin, c) + add(&h.substepEnd, c) + add(&h.beforeUpdate, c) + add(&h.afterUpdate, c) + add(&h.stepEnd, c) +
+			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.save, c) + add(&h.log, c) + add(&h.fail, c)
+		if known == 0 {
+			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(), "a value with at least one method of the hooks in package trainer, such as StepEnd(*trainer.Run) error" + pointerHint(c)}
+		}
+	}
+	return h, nil
+}
+
+// pointerHint helps with the most common reason why a callback has no hooks: its methods are on the pointer.
+func pointerHint(c any) string {
+	t := reflect.TypeOf(c)
+	if t.Kind() == reflect.Pointer {
+		return ""
+	}
+	if _, err := sortHooks([]any{reflect.New(t).Interface()}); err != nil {
+		return ""
+	}
+	return "; its methods have a pointer receiver, so give &" + t.Name() + "{...}"
+}
+
+func add[H any](list *[]H, c any) int {
+	h, ok := c.(H)
+	if !ok {
+		return 0
+	}
+	*list = append(*list, h)
+	return 1
+}
+
+// call calls one method of every hook that has it. event names it in an error.
+func call[H any](r *Run, list []H, event string, f func(H) error) error {
+	for _, h := range list {
+		if err := f(h); err != nil {
+			return &HookError{Hook: fmt.Sprintf("%T", h), Event: event, GlobalStep: r.GlobalStep, Err: err}
+		}
+	}
+	return nil
+}
+
+// stateName is the name of a hook's type without its package.
+func stateName(hook any) string {
+	name := reflect.TypeOf(hook).String()
+	return strings.TrimLeft(name[strings.LastIndexByte(name, '.')+1:], "*")
+}

@@ -1,0 +1,80 @@
+package trainer
+
+// logLoss carries out doLog: the mean loss since the last log, the gradients' norm and the rate of the last update.
+func (f *fit[S, B]) logLoss() error {
+	if err := f.report(); err != nil {
+		return err
+	}
+	row := Logs{"loss": f.lossSum / float64(f.m.GlobalStep-f.m.LastLogged)}
+	if f.gradNorm != nil {
+		row["grad_norm"] = *f.gradNorm
+	}
+	switch {
+	case f.o.Semantics.LogNextRate || f.lastRate == nil:
+		row["learning_rate"] = f.rate(f.scheduleStep)
+	default:
+		row["learning_rate"] = *f.lastRate
+	}
+	f.lossTotal += f.lossSum
+	f.lossSum = 0
+	f.m.LastLogged = f.m.GlobalStep
+	return f.log(row)
+}
+
+// report takes over what the step has gathered.
+func (f *fit[S, B]) report() error {
+	r, err := f.t.step.Report(f.stepContext())
+	if err != nil {
+		return f.stepError("report the loss", err)
+	}
+	f.lossSum += r.LossSum
+	if !(r.GradNorm < 0) {
+		f.gradNorm = &r.GradNorm
+	}
+	return nil
+}
+
+// log adds a row to the log and tells the hooks.
+func (f *fit[S, B]) log(row Logs) error {
+	row["epoch"] = f.m.Progress
+	row["step"] = float64(f.m.GlobalStep)
+	f.history = append(f.history, row)
+	f.m.Control.ShouldLog = false
+	return fire(f, f.hooks.log, "AfterLog", func(h LogHook, r *Run) error { return h.AfterLog(r, row) })
+}
+
+// logEnd carries out doFinalLog.
+func (f *fit[S, B]) logEnd() error {
+	if err := f.report(); err != nil {
+		return err
+	}
+	f.lossTotal += f.lossSum
+	f.lossSum = 0
+	row := Logs{"train_loss": f.lossTotal / max(float64(f.m.GlobalStep), 0.001)}
+	samples, steps := f.sessionSamples(), float64(f.m.GlobalStep-f.run.StartStep)
+	if f.o.Semantics.TrainLossOverAllSteps { // and speeds of the whole plan over the time of the session
+		steps = float64(f.m.plan.maxSteps)
+		samples = float64(f.run.Info.TrainSamples) * f.o.Epochs
+		if f.o.MaxSteps > 0 {
+			samples = steps * float64(f.o.BatchSize*f.o.Accumulate)
+		}
+	}
+	row.speed("train", f.start, samples, steps)
+	f.final = row
+	return f.log(row)
+}
+
+// sessionSamples counts the samples that this session trained on.
+func (f *fit[S, B]) sessionSamples() float64 {
+	perEpoch := f.run.Info.TrainSamples
+	if f.o.DropLast {
+		perEpoch = f.m.plan.batches * f.o.BatchSize
+	}
+	count := func(micro int) int {
+		return micro/f.m.plan.batches*perEpoch + min(micro%f.m.plan.batches*f.o.BatchSize, perEpoch)
+	}
+	return float64(count(f.allMicro()) - count(f.startMicro))
+}
+
+// allMicro counts the batches up to here over all epochs, as if none had been ended early.
+func (f *fit[S, B]) allMicro() int { return f.m.Epoch*f.m.plan.batches + f.m.Micro }

@@ -1,0 +1,125 @@
+package trainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Logs is one row of the log: names as Hugging Face's Trainer gives them ("loss", "eval_accuracy", "epoch", "step").
+// In files nan and the infinities, which JSON does not know, are the strings "nan", "inf" and "-inf".
+type Logs map[string]float64
+
+// Keys returns the names in the order in which they are shown: the loss and what belongs to it, the others by name, epoch and step last.
+func (l Logs) Keys() []string {
+	keys := make([]string, 0, len(l))
+	for k := range l {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, CompareKeys)
+	return keys
+}
+
+// CompareKeys orders the names of log entries as [Logs.Keys] does.
+func CompareKeys(a, b string) int {
+	if c := keyRank(a) - keyRank(b); c != 0 {
+		return c
+	}
+	return strings.Compare(a, b)
+}
+
+func keyRank(key string) int {
+	switch key {
+	case "loss":
+		return 0
+	case "grad_norm":
+		return 1
+	case "learning_rate":
+		return 2
+	case "train_loss":
+		return 3
+	case "epoch":
+		return 8
+	case "step":
+		return 9
+	}
+	switch {
+	case strings.HasSuffix(key, "_runtime"), strings.HasSuffix(key, "_per_second"):
+		return 7
+	case strings.HasSuffix(key, "_loss"):
+		return 4
+	default:
+		return 5
+	}
+}
+
+// MarshalJSON writes the row with its names in the order of Keys.
+func (l Logs) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for i, k := range l.Keys() {
+		if i > 0 {
+			out = append(out, ", "...)
+		}
+		name, err := json.Marshal(k)
+		if err != nil {
+			return nil, err
+		}
+		value, err := jsonFloat(l[k]).MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(out, name...), ": "...), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote, and Hugging Face's rows.
+func (l *Logs) UnmarshalJSON(text []byte) error {
+	var row map[string]jsonFloat
+	if err := json.Unmarshal(text, &row); err != nil {
+		return err
+	}
+	*l = make(Logs, len(row))
+	for k, v := range row {
+		(*l)[k] = float64(v)
+	}
+	return nil
+}
+
+// jsonFloat is a number that may be nan or infinite.
+type jsonFloat float64
+
+func (f jsonFloat) MarshalJSON() ([]byte, error) {
+	switch v := float64(f); {
+	case math.IsNaN(v):
+		return []byte(`"nan"`), nil
+	case math.IsInf(v, 1):
+		return []byte(`"inf"`), nil
+	case math.IsInf(v, -1):
+		return []byte(`"-inf"`), nil
+	default:
+		return json.Marshal(v)
+	}
+}
+
+func (f *jsonFloat) UnmarshalJSON(text []byte) error {
+	switch string(text) {
+	case `"nan"`:
+		*f = jsonFloat(math.NaN())
+	case `"inf"`:
+		*f = jsonFloat(math.Inf(1))
+	case `"-inf"`:
+		*f = jsonFloat(math.Inf(-1))
+	case "null":
+		return fmt.Errorf("a number is null")
+	default:
+		var v float64
+		if err := json.Unmarshal(text, &v); err != nil {
+			return err
+		}
+		*f = jsonFloat(v)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package trainer
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// progress shows a run to people: what it is at the start, one redrawn line (on a terminal) or a line for each row of the log (in a
+// file or pipe, where redrawing would fill it), and at the end a table of the evaluations with the best one and where it is.
+//
+// The line is drawn here and not by a progress-bar library: it is one line, drawn from the training goroutine between two updates, and
+// what it says must be cut to the width of the window by importance.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	utf8     bool
+	width    func() int
+	now      func() time.Time
+
+	line   progressLine
+	start  time.Time
+	drawn  time.Time // when the line was last drawn
+	open   bool      // the line is on the screen
+	evaled int       // batches of the evaluation at hand
+	saved  string
+}
+
+// redrawEvery keeps a fast run from spending its time on the terminal.
+const redrawEvery = 100 * time.Millisecond
+
+func newProgress(out io.Writer) *progress {
+	p := &progress{out: out, now: time.Now, width: func() int { return 80 }, utf8: localeIsUTF8(os.Getenv)}
+	if f, ok := out.(*os.File); ok && isTerminal(f) {
+		p.terminal = true
+		p.width = func() int { return terminalWidth(f) }
+	}
+	return p
+}
+
+// TrainBegin prints the header.
+func (p *progress) TrainBegin(r *Run) error {
+	p.start = p.now()
+	p.line = progressLine{step: r.GlobalStep, total: r.MaxSteps}
+	return p.print(headerText(r))
+}
+
+// StepEnd moves the line on.
+func (p *progress) StepEnd(r *Run) error {
+	p.line.step = r.GlobalStep
+	p.line.epoch = r.Epoch
+	p.line.rate(p.now().Sub(p.start), r.GlobalStep-r.StartStep)
+	return p.draw(false)
+}
+
+// EvalStep shows how far an evaluation is.
+func (p *progress) EvalStep(r *Run) error {
+	p.evaled++
+	p.line.note = fmt.Sprintf("evaluating %d/%d", p.evaled, r.Info.EvalBatches)
+	return p.draw(false)
+}
+
+// AfterLog takes the numbers over. On a terminal the loss is only on the line; evaluations stay.
+func (p *progress) AfterLog(r *Run, row Logs) error {
+	_, training := row["loss"]
+	_, ended := row["train_loss"]
+	switch {
+	case training:
+		p.line.loss, p.line.learningRate, p.line.hasLoss = row["loss"], row["learning_rate"], true
+		if p.terminal {
+			return p.draw(true)
+		}
+	case !ended:
+		p.line.note, p.evaled = "", 0
+		name := evalPrefix + r.BestMetric()
+		if v, ok := row[name]; ok {
+			p.line.eval = fmt.Sprintf("%s %s", name, short(v))
+		}
+	}
+	return p.print(rowText(row, r, &p.line))
+}
+
+// AfterSave says where the checkpoint is.
+func (p *progress) AfterSave(r *Run, checkpoint string) error {
+	p.saved = checkpoint
+	return p.print("saved " + filepath.Base(checkpoint) + "\n")
+}
+
+// TrainEnd prints the table.
+func (p *progress) TrainEnd(r *Run) error {
+	if err := p.erase(); err != nil {
+		return err
+	}
+	text, err := endText(r, p.saved, p.now().Sub(p.start), p.width())
+	if err != nil {
+		return err
+	}
+	return p.print(text)
+}
+
+// TrainFailed leaves the last state of the line on the screen and the cursor below it.
+func (p *progress) TrainFailed(*Run, error) {
+	if p.open {
+		p.open = false
+		_, _ = io.WriteString(p.out, "\n") // the run has failed already
+	}
+}
+
+// draw redraws the line, at most every so often unless something new must be seen.
+func (p *progress) draw(now bool) error {
+	t := p.now()
+	if !p.terminal || !now && p.open && t.Sub(p.drawn) < redrawEvery {
+		return nil
+	}
+	p.drawn, p.open = t, true
+	// One column stays free: a full last column makes some terminals wrap.
+	return p.write("\r" + p.line.text(p.width()-1, p.utf8) + "\x1b[K")
+}
+
+// print puts text above the line.
+func (p *progress) print(text string) error {
+	wasOpen := p.open
+	if err := p.erase(); err != nil {
+		return err
+	}
+	if err := p.write(text); err != nil || !wasOpen {
+		return err
+	}
+	return p.draw(true)
+}
+
+func (p *progress) erase() error {
+	if !p.open {
+		return nil
+	}
+	p.open = false
+	return p.write("\r\x1b[K")
+}
+
+// write does not let a closed pipe or a full log disk end a run of days: showing it is not its purpose.
+func (p *progress) write(text string) error {
+	_, _ = io.WriteString(p.out, text)
+	return nil
+}
+
+func localeIsUTF8(env func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // the first that is set decides, as in setlocale(3)
+		if v := env(name); v != "" {
+			v = strings.ToLower(v)
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}

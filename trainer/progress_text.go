@@ -1,0 +1,278 @@
+package trainer
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// What the progress of a run says, as pure functions of what is known.
+
+// progressLine is the one line.
+type progressLine struct {
+	step, total        int
+	epoch              float64
+	hasLoss            bool
+	loss, learningRate float64
+	perSecond          float64 // updates; 0: not known yet
+	left               time.Duration
+	eval               string // the last evaluation's deciding number
+	note               string // what is being done instead of training
+}
+
+// rate works out the speed and the time left from the updates of this session.
+func (l *progressLine) rate(elapsed time.Duration, updates int) {
+	if elapsed <= 0 || updates <= 0 {
+		return
+	}
+	l.perSecond = float64(updates) / elapsed.Seconds()
+	l.left = time.Duration(float64(l.total-l.step) / l.perSecond * float64(time.Second))
+}
+
+// text fits the line into so many columns: parts go, the least important first, and the bar takes what is left.
+func (l *progressLine) text(columns int, unicode bool) string {
+	type part struct {
+		text       string
+		importance int
+	}
+	parts := []part{{fmt.Sprintf("%d/%d", l.step, l.total), 9}}
+	if l.note != "" {
+		parts = append(parts, part{l.note, 8})
+	}
+	if l.hasLoss {
+		parts = append(parts, part{"loss " + short(l.loss), 7}, part{"lr " + short(l.learningRate), 2})
+	}
+	if l.perSecond > 0 {
+		parts = append(parts, part{speedText(l.perSecond), 3}, part{"ETA " + clock(l.left), 6})
+	}
+	if l.eval != "" {
+		parts = append(parts, part{l.eval, 5})
+	}
+	share := 0.0
+	if l.total > 0 {
+		share = min(1, float64(l.step)/float64(l.total))
+	}
+	head := fmt.Sprintf("%3d%%", int(share*100))
+	const shortest, longest = 6, 30
+	for {
+		length := utf8.RuneCountInString(head)
+		for _, p := range parts {
+			length += 1 + utf8.RuneCountInString(p.text)
+		}
+		room := columns - length - 1
+		if room >= shortest || len(parts) == 1 {
+			out := head
+			if room >= shortest {
+				out += " " + bar(share, min(room, longest), unicode)
+			}
+			for _, p := range parts {
+				out += " " + p.text
+			}
+			return cut(out, columns)
+		}
+		least := 1
+		for i := range parts {
+			if parts[i].importance < parts[least].importance {
+				least = i
+			}
+		}
+		parts = append(parts[:least], parts[least+1:]...)
+	}
+}
+
+func bar(share float64, width int, unicode bool) string {
+	full, empty := "#", "-"
+	if unicode {
+		full, empty = "━", "─"
+	}
+	done := int(share * float64(width))
+	return strings.Repeat(full, done) + strings.Repeat(empty, width-done)
+}
+
+func cut(s string, columns int) string {
+	runes := []rune(s)
+	return string(runes[:max(0, min(len(runes), columns))])
+}
+
+// short prints a number in few columns.
+func short(v float64) string {
+	if a := math.Abs(v); a != 0 && (a < 1e-3 || a >= 1e6) && !math.IsInf(v, 0) && !math.IsNaN(v) {
+		return strconv.FormatFloat(v, 'e', 2, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+func speedText(perSecond float64) string {
+	if perSecond < 1 {
+		return fmt.Sprintf("%.3g s/it", 1/perSecond)
+	}
+	return fmt.Sprintf("%.3g it/s", perSecond)
+}
+
+// clock prints 0:48, 12:05, 3:12:05.
+func clock(d time.Duration) string {
+	s := int(d.Round(time.Second).Seconds())
+	if s < 3600 {
+		return fmt.Sprintf("%d:%02d", s/60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+}
+
+// rowText is a row of the log as a plain line.
+func rowText(row Logs, r *Run, l *progressLine) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "update %d/%d  epoch %s", int(row["step"]), r.MaxSteps, short(row["epoch"]))
+	for _, k := range row.Keys() {
+		switch {
+		case k == "step" || k == "epoch":
+		case strings.HasSuffix(k, "_per_second"), strings.HasSuffix(k, "_runtime") && k != "train_runtime":
+		default:
+			fmt.Fprintf(&b, "  %s %s", k, short(row[k]))
+		}
+	}
+	if _, ok := row["loss"]; ok && l.perSecond > 0 {
+		fmt.Fprintf(&b, "  %s  ETA %s", speedText(l.perSecond), clock(l.left))
+	}
+	return b.String() + "\n"
+}
+
+// headerText says what is about to be run.
+func headerText(r *Run) string {
+	i := &r.Info
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("training", "%s", i.Step)
+	samples := fmt.Sprintf("%d samples", i.TrainSamples)
+	if i.EvalSamples > 0 {
+		samples += fmt.Sprintf(", %d for validation", i.EvalSamples)
+	}
+	line("data", "%s", samples)
+	batch := fmt.Sprintf("batches of %d", i.BatchSize)
+	if i.Accumulate > 1 {
+		batch = fmt.Sprintf("batches of %d x %d accumulated", i.BatchSize, i.Accumulate)
+	}
+	line("plan", "%d updates, %s epochs of %d, %s", r.MaxSteps, short(i.Epochs), i.UpdatesPerEpoch, batch)
+	line("rate", "%s, %s", short(i.LearningRate), i.Schedule)
+	line("when", "log %s, evaluate %s, save %s", i.Log, i.Eval, i.Save)
+	seed := fmt.Sprintf("%d", i.Seed)
+	if i.DataSeed != i.Seed {
+		seed += fmt.Sprintf(", data %d", i.DataSeed)
+	}
+	line("seed", "%s; semantics %s", seed, i.Semantics.Name)
+	if i.OutputDir != "" {
+		line("output", "%s", i.OutputDir)
+	}
+	if i.ResumedFrom != "" {
+		line("resumed", "%s, update %d", filepath.Base(i.ResumedFrom), r.GlobalStep)
+	}
+	for _, w := range i.Warnings {
+		line("warning", "%s", w)
+	}
+	return b.String()
+}
+
+// endText is the report of a finished run: the evaluations, the best and where it is.
+func endText(r *Run, saved string, took time.Duration, columns int) (string, error) {
+	var b strings.Builder
+	best, hasBest := r.Best()
+	if hasBest {
+		table, err := evalTable(r.History(), best.GlobalStep, columns)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(table)
+		fmt.Fprintf(&b, "best       %s %s after update %d", best.Metric, short(best.Value), best.GlobalStep)
+		if best.Checkpoint != "" {
+			fmt.Fprintf(&b, ": %s", best.Checkpoint)
+		}
+		b.WriteByte('\n')
+	}
+	if saved != "" && saved != best.Checkpoint {
+		fmt.Fprintf(&b, "last       %s\n", saved)
+	}
+	fmt.Fprintf(&b, "finished   %d updates, %s epochs in %s", r.GlobalStep, short(r.Epoch), clock(took))
+	if reason := r.StopReason(); reason != "" {
+		fmt.Fprintf(&b, "; stopped: %s", reason)
+	}
+	b.WriteByte('\n')
+	return b.String(), nil
+}
+
+// evalTable shows the evaluations of a run, the best one marked: the newest ten and the best. Columns that do not fit are left out, the last first.
+func evalTable(history []Logs, bestStep, columns int) (string, error) {
+	var rows []Logs
+	for _, row := range history {
+		if _, training := row["loss"]; !training && isEval(row) {
+			rows = append(rows, row)
+		}
+	}
+	const most = 10
+	if skip := len(rows) - most; skip > 0 {
+		kept := rows[skip:]
+		for _, row := range rows[:skip] {
+			if int(row["step"]) == bestStep {
+				kept = append([]Logs{row}, kept...)
+			}
+		}
+		rows = kept
+	}
+	if len(rows) == 0 {
+		return "", nil
+	}
+	names := []string{"step", "epoch"}
+	width := 20
+	for _, k := range rows[len(rows)-1].Keys() {
+		if !strings.HasPrefix(k, evalPrefix) || strings.HasSuffix(k, "_runtime") || strings.HasSuffix(k, "_per_second") {
+			continue
+		}
+		if width += max(len(k), 8) + 3; width > columns {
+			break
+		}
+		names = append(names, k)
+	}
+	var b strings.Builder
+	// Header formatting would turn eval_loss into EVAL LOSS; the option must come last.
+	t := tablewriter.NewTable(&b, tablewriter.WithRowAlignment(tw.AlignRight), tablewriter.WithHeaderAutoFormat(tw.Off))
+	t.Header(append([]string{""}, names...))
+	for _, row := range rows {
+		cells := []string{""}
+		if int(row["step"]) == bestStep {
+			cells[0] = "best"
+		}
+		for _, k := range names {
+			cell := ""
+			if v, ok := row[k]; ok {
+				cell = short(v)
+			}
+			if k == "step" {
+				cell = strconv.Itoa(int(row[k]))
+			}
+			cells = append(cells, cell)
+		}
+		if err := t.Append(cells); err != nil {
+			return "", fmt.Errorf("table of evaluations: %w", err)
+		}
+	}
+	if err := t.Render(); err != nil {
+		return "", fmt.Errorf("table of evaluations: %w", err)
+	}
+	return b.String(), nil
+}
+
+func isEval(row Logs) bool {
+	for k := range row {
+		if strings.HasPrefix(k, evalPrefix) {
+			return true
+		}
+	}
+	return false
+}

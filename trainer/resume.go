@@ -1,0 +1,195 @@
+package trainer
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+)
+
+// openStore takes the output folder and says from which checkpoint the run goes on; empty: from none.
+func (f *fit[S, B]) openStore() (from string, err error) {
+	if f.o.OutputDir != "" {
+		f.store, err = checkpoint.Open(f.o.OutputDir, checkpoint.Options{Keep: f.o.KeepCheckpoints, OnDamaged: func(e *checkpoint.DamagedError) {
+			f.warn("%v; an older one is used", e)
+		}})
+		if err != nil {
+			return "", fmt.Errorf("trainer: Options.OutputDir: %w", err)
+		}
+	}
+	switch f.o.ResumeFrom {
+	case "":
+		return "", f.beginAnew()
+	case Latest:
+		steps, err := f.store.Steps()
+		if err != nil || len(steps) == 0 {
+			return "", err
+		}
+		from, err := f.store.Latest()
+		if err != nil {
+			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; nothing is left to resume from: mend a checkpoint, or set Options.Overwrite to begin anew", err)
+		}
+		return from, nil
+	default:
+		from, err := filepath.Abs(f.o.ResumeFrom)
+		if err != nil {
+			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w", err)
+		}
+		if err := checkpoint.Verify(from); err != nil {
+			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; name an older one, or trainer.Latest for the newest whole one", err)
+		}
+		return from, nil
+	}
+}
+
+// beginAnew sees to it that a new run does not mix with an old one in the same folder.
+func (f *fit[S, B]) beginAnew() error {
+	if f.store == nil {
+		return nil
+	}
+	steps, err := f.store.Steps()
+	if err != nil || len(steps) == 0 {
+		return err
+	}
+	if !f.o.Overwrite {
+		return fmt.Errorf("trainer: %w: %s, the newest is %s; set Options.ResumeFrom to trainer.Latest to go on with it, Options.Overwrite to delete it, or choose another OutputDir",
+			ErrOldRun, f.store.Dir(), filepath.Base(f.store.Path(steps[len(steps)-1])))
+	}
+	for _, step := range steps { // oldest first, so that what an interruption leaves is the newest
+		if err := os.RemoveAll(f.store.Path(step)); err != nil {
+			return fmt.Errorf("trainer: Options.Overwrite: %w", err)
+		}
+	}
+	return nil
+}
+
+// resume puts the step, the loop and the hooks where a checkpoint was made. The step comes last: what can be refused is refused
+// before any weight has changed.
+func (f *fit[S, B]) resume(from string) error {
+	state, loop, err := readStates(from)
+	if err != nil {
+		return err
+	}
+	if err := f.fits(from, loop); err != nil {
+		return err
+	}
+	if !f.o.Semantics.ForgetHooksAtResume {
+		unknown, err := restoreHooks(f.hooks.all, state.StatefulCallbacks)
+		if err != nil {
+			return err
+		}
+		for _, name := range unknown {
+			f.warn("%s has no state of the hook %s, which starts anew", from, name)
+		}
+	}
+	if err := f.t.step.(Stateful).Load(from); err != nil { // New has checked that it is one
+		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+	}
+	f.history = state.LogHistory
+	f.restoreBest(from, state, loop)
+	f.restoreRate(loop)
+	f.restoreLoss(loop)
+	if f.o.Semantics.IntervalsFromCheckpoint {
+		f.restoreIntervals(state)
+	}
+	position := loop.Position
+	position.LastSaved = -1
+	if f.store != nil && f.store.Path(position.GlobalStep) == from {
+		position.LastSaved = position.GlobalStep
+		f.checkpoint = from
+	}
+	f.m.resume(position)
+	f.show()
+	f.run.Info.ResumedFrom = from
+	return f.warnOfNewer(from)
+}
+
+// fits refuses a checkpoint whose position means something else in this run.
+func (f *fit[S, B]) fits(from string, loop loopState) error {
+	now := f.sizes()
+	difference := loop.Sizes.differs(now)
+	if difference == "" && loop.Position.Micro <= f.m.plan.batches {
+		return nil
+	}
+	if f.o.Semantics.PositionFromGlobalStep {
+		f.warn("%s: %s; the position in the epoch is worked out anew from the number of updates", from, difference)
+		return nil
+	}
+	return fmt.Errorf("trainer: cannot resume from %s: %w: %s; resume with the same, or begin a new run from its weights", from, ErrOtherRun, difference)
+}
+
+func (f *fit[S, B]) restoreBest(from string, state savedState, loop loopState) {
+	if state.BestMetric == nil {
+		return
+	}
+	f.best = Best{Metric: loop.BestMetric, Value: float64(*state.BestMetric), Metrics: Metrics(loop.BestMetrics)}
+	if f.best.Metric == "" {
+		f.best.Metric = evalPrefix + f.judge.metric
+	}
+	if state.BestGlobalStep != nil {
+		f.best.GlobalStep = *state.BestGlobalStep
+	}
+	if state.BestModelCheckpoint == nil {
+		return
+	}
+	// The run's folder may have been moved: then it lies beside the checkpoint we come from.
+	for _, path := range []string{*state.BestModelCheckpoint, filepath.Join(filepath.Dir(from), filepath.Base(*state.BestModelCheckpoint))} {
+		if _, err := os.Stat(path); err == nil {
+			f.best.Checkpoint = path
+			return
+		}
+	}
+	f.warn("the best checkpoint %s does not exist any more", *state.BestModelCheckpoint)
+}
+
+func (f *fit[S, B]) restoreRate(loop loopState) {
+	f.scheduleStep = loop.ScheduleStep
+	f.lastRate = loop.LastRate
+	if f.o.Semantics.RateFromCheckpoint {
+		next := loop.NextRate
+		f.firstRate = &next
+		f.rate = f.o.Schedule.Plan(loop.PeakRate, f.m.plan.maxSteps)
+	}
+}
+
+func (f *fit[S, B]) restoreLoss(loop loopState) {
+	if !f.o.Semantics.ForgetLossAtResume {
+		f.lossSum = float64(loop.LossSum)
+		if loop.GradNorm != nil {
+			norm := float64(*loop.GradNorm)
+			f.gradNorm = &norm
+		}
+	}
+	if !f.o.Semantics.TrainLossOverAllSteps {
+		f.lossTotal = float64(loop.LossTotal)
+	}
+}
+
+func (f *fit[S, B]) restoreIntervals(state savedState) {
+	for _, i := range []struct {
+		trigger *Trigger
+		steps   int
+	}{{&f.m.flow.log, state.LoggingSteps}, {&f.m.flow.eval, state.EvalSteps}, {&f.m.flow.save, state.SaveSteps}} {
+		if i.trigger.kind == every && i.trigger.unit == Update && i.steps > 0 {
+			i.trigger.n = i.steps
+		}
+	}
+}
+
+// warnOfNewer warns of checkpoints that are of another course of the run.
+func (f *fit[S, B]) warnOfNewer(from string) error {
+	if f.store == nil || filepath.Dir(from) != f.store.Dir() {
+		return nil
+	}
+	steps, err := f.store.Steps()
+	if err != nil {
+		return err
+	}
+	for _, step := range steps {
+		if step > f.m.GlobalStep {
+			f.warn("%s is newer than %s, from which this run goes on; until it is replaced, trainer.Latest would resume from it", f.store.Path(step), filepath.Base(from))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package trainer
+
+import (
+	"maps"
+	"time"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// Run is what a hook sees of a run. Its fields are kept up to date by the loop; changing any but Control changes nothing.
+// A hook must not keep it beyond its own call.
+type Run struct {
+	GlobalStep int     // updates so far
+	Epoch      float64 // 1.5: half of the second epoch
+	MaxSteps   int     // updates that are planned
+	StartStep  int     // updates before this session; not zero after a resume
+
+	// Control are the decisions; a hook may set and clear them.
+	Control Control
+
+	Info Info
+
+	loop *loopView
+}
+
+// Info says what a run is; it does not change while the run lasts.
+type Info struct {
+	Step            string // what is trained: Describe of the step, or its type
+	Semantics       semantics.Rules
+	OutputDir       string // absolute; empty: none
+	ResumedFrom     string // the checkpoint; empty: from the beginning
+	TrainSamples    int
+	EvalSamples     int // 0: no validation set
+	BatchSize       int
+	EvalBatches     int
+	Accumulate      int
+	Epochs          float64
+	UpdatesPerEpoch int
+	LearningRate    float64
+	Schedule        string
+	Seed, DataSeed  uint64
+	Eval, Save, Log string // when
+	Start           time.Time
+	Warnings        []string // of the start: a damaged checkpoint that was passed over, and the like
+}
+
+// Best is the best evaluation so far.
+type Best struct {
+	Metric     string  // "eval_accuracy"; empty: none yet
+	Value      float64 // of the metric
+	Metrics    Metrics // all numbers of that evaluation under their logged names; empty if it was before a resume from another program's checkpoint
+	GlobalStep int
+	Checkpoint string // where its model is; empty: it was not saved
+}
+
+// loopView is how a Run reaches the parts of the loop it can read.
+type loopView struct {
+	history    *[]Logs
+	best       *Best
+	better     func(a, b float64) bool
+	bestMetric string
+	stopReason *string
+}
+
+// Stop ends the run after the update at hand. The reason stands in the report of the run.
+func (r *Run) Stop(reason string) {
+	r.Control.ShouldTrainingStop = true
+	if *r.loop.stopReason == "" {
+		*r.loop.stopReason = reason
+	}
+}
+
+// History returns the rows of the log so far.
+func (r *Run) History() []Logs { return append([]Logs(nil), *r.loop.history...) }
+
+// Best returns the best evaluation so far; ok is false before the first one.
+func (r *Run) Best() (best Best, ok bool) {
+	b := *r.loop.best
+	b.Metrics = maps.Clone(b.Metrics)
+	return b, b.Metric != ""
+}
+
+// BestMetric returns the bare name of the metric that decides which evaluation is the best: "loss", "accuracy".
+func (r *Run) BestMetric() string { return r.loop.bestMetric }
+
+// Better reports whether value a of the deciding metric is better than b. A nan is never better.
+func (r *Run) Better(a, b float64) bool { return r.loop.better(a, b) }
+
+// StopReason is what the first call of Stop said; empty if there was none.
+func (r *Run) StopReason() string { return *r.loop.stopReason }

@@ -1,0 +1,156 @@
+package trainer
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+)
+
+// save carries out doSave: a checkpoint, then the rotation of older ones.
+func (f *fit[S, B]) save() error {
+	if f.store == nil {
+		return &OptionError{"OutputDir", `""`, "a folder, since a hook asked for a checkpoint"}
+	}
+	step, ok := f.t.step.(Stateful)
+	if !ok {
+		return &StepError{Op: "save", GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: errors.New("the step does not implement trainer.Stateful")}
+	}
+	if !f.o.Semantics.ForgetLossAtResume {
+		if err := f.report(); err != nil {
+			return err
+		}
+	}
+	saved := f.m.LastSaved
+	f.m.LastSaved = f.m.GlobalStep
+	best := f.bestCheckpoint()
+	path, err := f.store.Write(f.m.GlobalStep, func(dir string) error {
+		if err := step.Save(dir); err != nil {
+			return err
+		}
+		return f.writeStates(dir, best)
+	})
+	if err != nil {
+		f.m.LastSaved = saved
+		return f.stepError("save", err)
+	}
+	f.checkpoint, f.best.Checkpoint = path, best
+	var protect []string
+	if best != "" {
+		protect = append(protect, best)
+	}
+	if err := f.store.Rotate(protect...); err != nil {
+		f.warn("old checkpoints could not be deleted after update %d: %v", f.m.GlobalStep, err) // no reason to end a run
+	}
+	f.m.Control.ShouldSave = false
+	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
+}
+
+// bestCheckpoint is where the model of the best evaluation is, as of the checkpoint that is about to be written.
+func (f *fit[S, B]) bestCheckpoint() string {
+	if f.best.Metric == "" {
+		return ""
+	}
+	path := f.store.Path(f.best.GlobalStep)
+	if f.best.GlobalStep == f.m.GlobalStep {
+		return path
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	return f.best.Checkpoint
+}
+
+// writeStates writes the two state files of a checkpoint.
+func (f *fit[S, B]) writeStates(dir, best string) error {
+	states, err := hookStates(f.hooks.all)
+	if err != nil {
+		return err
+	}
+	s := savedState{
+		Epoch: f.m.Progress, GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps, NumTrainEpochs: f.m.plan.epochs,
+		LogHistory: append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.o.BatchSize,
+		IsLocalProcessZero: true, IsWorldProcessZero: true,
+		EvalSteps: updatesOf(f.m.flow.eval), LoggingSteps: updatesOf(f.m.flow.log), SaveSteps: updatesOf(f.m.flow.save),
+	}
+	if f.best.Metric != "" {
+		value := jsonFloat(f.best.Value)
+		s.BestMetric, s.BestGlobalStep = &value, &f.best.GlobalStep
+	}
+	if best != "" {
+		s.BestModelCheckpoint = &best
+	}
+	if err := writeJSON(filepath.Join(dir, stateFile), s); err != nil {
+		return err
+	}
+	position := f.m.position
+	position.Control.ShouldSave = false
+	l := loopState{
+		Format: loopFormat, Position: position, Sizes: f.sizes(), ScheduleStep: f.scheduleStep, PeakRate: f.o.LearningRate, NextRate: f.rate(f.scheduleStep),
+		LastRate: f.lastRate, LossSum: jsonFloat(f.lossSum), LossTotal: jsonFloat(f.lossTotal), BestMetric: f.best.Metric, BestMetrics: Logs(f.best.Metrics),
+	}
+	if f.gradNorm != nil {
+		norm := jsonFloat(*f.gradNorm)
+		l.GradNorm = &norm
+	}
+	return writeJSON(filepath.Join(dir, loopFile), l)
+}
+
+// updatesOf is how transformers writes an interval that is not one of updates: its default.
+func updatesOf(t Trigger) int {
+	if t.kind == every && t.unit == Update {
+		return t.n
+	}
+	return 500
+}
+
+func (f *fit[S, B]) sizes() sizes {
+	return sizes{TrainSamples: f.run.Info.TrainSamples, BatchSize: f.o.BatchSize, Accumulate: f.o.Accumulate, DropLast: f.o.DropLast, DataSeed: f.o.DataSeed}
+}
+
+// end carries out doTrainEnd.
+func (f *fit[S, B]) end() error {
+	if f.o.LoadBestAtEnd {
+		if err := f.loadBest(); err != nil {
+			return err
+		}
+	}
+	if f.o.Semantics.OnlyBestAtEnd && f.o.KeepCheckpoints == 1 && f.best.Checkpoint != "" {
+		f.deleteAllButBest()
+	}
+	return fire(f, f.hooks.trainEnd, "TrainEnd", TrainEndHook.TrainEnd)
+}
+
+func (f *fit[S, B]) loadBest() error {
+	if f.best.Checkpoint == "" {
+		f.warn("LoadBestAtEnd: no checkpoint of a best evaluation exists, so the weights are those of the last update")
+		return nil
+	}
+	if err := checkpoint.Verify(f.best.Checkpoint); err != nil {
+		return f.stepError("load the best model", err)
+	}
+	return f.stepError("load the best model", f.t.step.(WeightLoader).LoadWeights(f.best.Checkpoint)) // New has checked that it is one
+}
+
+func (f *fit[S, B]) deleteAllButBest() {
+	steps, err := f.store.Steps()
+	for _, step := range steps {
+		if path := f.store.Path(step); filepath.Base(path) != filepath.Base(f.best.Checkpoint) {
+			err = errors.Join(err, os.RemoveAll(path))
+			if path == f.checkpoint {
+				f.checkpoint = f.best.Checkpoint
+			}
+		}
+	}
+	if err != nil {
+		f.warn("old checkpoints could not be deleted at the end: %v", err)
+	}
+}
+
+func (f *fit[S, B]) result() *Result {
+	return &Result{
+		GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, TrainLoss: f.final["train_loss"], Metrics: f.final, Best: f.best,
+		Checkpoint: f.checkpoint, StopReason: f.stopReason, History: f.history, Warnings: f.warnings,
+	}
+}

@@ -1,0 +1,138 @@
+package trainer
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/google/renameio/v2"
+)
+
+// The metrics files. They live in this package, not in trainer/callback, because every run with an output folder has them and callback imports
+// trainer. They are hooks like any other: what they know they know from the Run.
+
+// metricsJSONL writes metrics.jsonl, one row of the log a line: the record of a run, from which everything else can be derived.
+// At the start the file is made equal to the log of the checkpoint, so rows that an interrupted session wrote beyond it do not appear twice.
+type metricsJSONL struct{ path string }
+
+func (s *metricsJSONL) TrainBegin(r *Run) error {
+	var text bytes.Buffer
+	for _, row := range r.History() {
+		line, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		text.Write(append(line, '\n'))
+	}
+	return renameio.WriteFile(s.path, text.Bytes(), 0o666)
+}
+
+func (s *metricsJSONL) AfterLog(_ *Run, row Logs) error {
+	line, err := json.Marshal(row)
+	if err != nil {
+		return err
+	}
+	return appendTo(s.path, append(line, '\n'))
+}
+
+// metricsCSV writes metrics.csv, for spreadsheets: the same rows, a column for each name. A name that appears for the first time
+// makes a new column, for which the file is written anew.
+type metricsCSV struct {
+	path    string
+	columns []string
+	known   map[string]bool
+}
+
+func (s *metricsCSV) TrainBegin(r *Run) error { return s.rewrite(r.History()) }
+
+func (s *metricsCSV) AfterLog(r *Run, row Logs) error {
+	for name := range row {
+		if !s.known[name] {
+			return s.rewrite(r.History())
+		}
+	}
+	text, err := csvLine(s.record(row))
+	if err != nil {
+		return err
+	}
+	return appendTo(s.path, text)
+}
+
+func (s *metricsCSV) rewrite(rows []Logs) error {
+	s.columns, s.known = nil, map[string]bool{}
+	for _, row := range rows {
+		for name := range row {
+			if !s.known[name] {
+				s.known[name] = true
+				s.columns = append(s.columns, name)
+			}
+		}
+	}
+	slices.SortFunc(s.columns, compareColumns)
+	var text []byte
+	records := make([][]string, 0, len(rows)+1)
+	if len(s.columns) > 0 {
+		records = append(records, s.columns)
+	}
+	for _, row := range rows {
+		records = append(records, s.record(row))
+	}
+	for _, record := range records {
+		line, err := csvLine(record)
+		if err != nil {
+			return err
+		}
+		text = append(text, line...)
+	}
+	return renameio.WriteFile(s.path, text, 0o666)
+}
+
+// compareColumns puts step and epoch first, where a reader looks for them.
+func compareColumns(a, b string) int {
+	first := func(name string) int { return slices.Index([]string{"epoch", "step"}, name) }
+	if c := first(b) - first(a); c != 0 {
+		return c
+	}
+	return CompareKeys(a, b)
+}
+
+// record is the row of a table; a name that the row lacks is an empty cell.
+func (s *metricsCSV) record(row Logs) []string {
+	cells := make([]string, len(s.columns))
+	for i, name := range s.columns {
+		if v, ok := row[name]; ok {
+			cells[i] = strconv.FormatFloat(v, 'g', -1, 64)
+		}
+	}
+	return cells
+}
+
+func csvLine(record []string) ([]byte, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	if err := w.Write(record); err != nil {
+		return nil, err
+	}
+	w.Flush()
+	return b.Bytes(), w.Error()
+}
+
+// appendTo opens, writes and closes: nothing stays open between two rows, and nothing is lost in a buffer when the process dies.
+func appendTo(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("cannot add a row to the metrics: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package trainer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A checkpoint's two state files. The first has exactly the keys of transformers.TrainerState, whose reader refuses any other key; what
+// that does not hold is in the second.
+const (
+	stateFile = "trainer_state.json"
+	loopFile  = "gotrainer_state.json"
+)
+
+// savedState is trainer_state.json. Its fields stand in the order of their names, as transformers writes them.
+type savedState struct {
+	BestGlobalStep      *int                       `json:"best_global_step"`
+	BestMetric          *jsonFloat                 `json:"best_metric"`
+	BestModelCheckpoint *string                    `json:"best_model_checkpoint"`
+	Epoch               float64                    `json:"epoch"`
+	EvalSteps           int                        `json:"eval_steps"`
+	GlobalStep          int                        `json:"global_step"`
+	IsHyperParamSearch  bool                       `json:"is_hyper_param_search"`
+	IsLocalProcessZero  bool                       `json:"is_local_process_zero"`
+	IsWorldProcessZero  bool                       `json:"is_world_process_zero"`
+	LogHistory          []Logs                     `json:"log_history"`
+	LoggingSteps        int                        `json:"logging_steps"`
+	MaxSteps            int                        `json:"max_steps"`
+	NumInputTokensSeen  int                        `json:"num_input_tokens_seen"`
+	NumTrainEpochs      int                        `json:"num_train_epochs"`
+	SaveSteps           int                        `json:"save_steps"`
+	StatefulCallbacks   map[string]json.RawMessage `json:"stateful_callbacks"`
+	TotalFlos           float64                    `json:"total_flos"`
+	TrainBatchSize      int                        `json:"train_batch_size"`
+	TrialName           *string                    `json:"trial_name"`
+	TrialParams         *struct{}                  `json:"trial_params"`
+}
+
+// loopState is gotrainer_state.json: all that the loop needs to go on as if nothing had happened.
+type loopState struct {
+	Format       int        `json:"format"`
+	Position     position   `json:"position"`
+	Sizes        sizes      `json:"sizes"`
+	ScheduleStep int        `json:"schedule_step"` // updates that moved the learning rate
+	PeakRate     float64    `json:"peak_rate"`
+	NextRate     float64    `json:"next_rate"`
+	LastRate     *float64   `json:"last_rate"` // of the last update
+	LossSum      jsonFloat  `json:"loss_sum"`  // since the last log
+	LossTotal    jsonFloat  `json:"loss_total"`
+	GradNorm     *jsonFloat `json:"grad_norm"` // of the last update
+	BestMetric   string     `json:"best_metric"`
+	BestMetrics  Logs       `json:"best_metrics"`
+}
+
+const loopFormat = 1
+
+// sizes are what the position of a run is counted in. A run that is resumed with others would train on some samples twice and
+// on others never.
+type sizes struct {
+	TrainSamples int    `json:"train_samples"`
+	BatchSize    int    `json:"batch_size"`
+	Accumulate   int    `json:"accumulate"`
+	DropLast     bool   `json:"drop_last"`
+	DataSeed     uint64 `json:"data_seed"`
+}
+
+// differs says in which size s, of a checkpoint, differs from the options' sizes; empty if in none.
+func (s sizes) differs(now sizes) string {
+	for _, d := range []struct {
+		what      string
+		then, now any
+	}{
+		{"samples in the training set", s.TrainSamples, now.TrainSamples}, {"BatchSize", s.BatchSize, now.BatchSize}, {"Accumulate", s.Accumulate, now.Accumulate},
+		{"DropLast", s.DropLast, now.DropLast}, {"DataSeed", s.DataSeed, now.DataSeed},
+	} {
+		if d.then != d.now {
+			return fmt.Sprintf("%s was %v and is %v", d.what, d.then, d.now)
+		}
+	}
+	return ""
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o666)
+}
+
+// readStates reads both state files of a checkpoint.
+func readStates(dir string) (s savedState, l loopState, err error) {
+	for _, f := range []struct {
+		name string
+		into any
+	}{{stateFile, &s}, {loopFile, &l}} {
+		text, err := os.ReadFile(filepath.Join(dir, f.name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return s, l, fmt.Errorf("trainer: cannot resume from %s: it has no %s, so it was not written by this trainer", dir, f.name)
+		}
+		if err != nil {
+			return s, l, fmt.Errorf("trainer: cannot resume from %s: %w", dir, err)
+		}
+		if err := parseState(text, f.into); err != nil {
+			return s, l, fmt.Errorf("trainer: cannot resume from %s: %s: %w", dir, f.name, err)
+		}
+	}
+	if err := l.validate(); err != nil {
+		return s, l, fmt.Errorf("trainer: cannot resume from %s: %s: %w", dir, loopFile, err)
+	}
+	return s, l, nil
+}
+
+func parseState(text []byte, into any) error { return json.Unmarshal(text, into) }
+
+// validate finds what no run can have written, so that a file from elsewhere cannot lead the loop astray.
+func (l loopState) validate() error {
+	p := l.Position
+	switch {
+	case l.Format != loopFormat:
+		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
+	case p.Stage < atBegin || p.Stage > atDone || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 || l.ScheduleStep < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
+		return fmt.Errorf("its position %+v cannot be", p)
+	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 1:
+		return fmt.Errorf("its sizes %+v cannot be", l.Sizes)
+	}
+	return nil
+}
+
+// hookStates gathers the states of the hooks that have one, under the names of their types; several of one type become a list.
+func hookStates(callbacks []any) (map[string]json.RawMessage, error) {
+	states := map[string][]json.RawMessage{}
+	for _, c := range callbacks {
+		s, ok := c.(StateSaver)
+		if !ok {
+			continue
+		}
+		state, err := s.MarshalState()
+		if err != nil {
+			return nil, fmt.Errorf("state of hook %T: %w", c, err)
+		}
+		if !json.Valid(state) {
+			return nil, fmt.Errorf("state of hook %T is not JSON: %.40q", c, state)
+		}
+		states[stateName(c)] = append(states[stateName(c)], state)
+	}
+	out := map[string]json.RawMessage{}
+	for name, list := range states {
+		out[name] = list[0]
+		if len(list) > 1 {
+			text, err := json.Marshal(list)
+			if err != nil {
+				return nil, fmt.Errorf("state of the hooks %s: %w", name, err)
+			}
+			out[name] = text
+		}
+	}
+	return out, nil
+}
+
+// restoreHooks gives the hooks their states back. It returns the names of those that the checkpoint does not know: they start anew.
+func restoreHooks(callbacks []any, states map[string]json.RawMessage) (unknown []string, err error) {
+	perType := map[string]int{}
+	for _, c := range callbacks {
+		if _, ok := c.(StateSaver); ok {
+			perType[stateName(c)]++
+		}
+	}
+	seen := map[string]int{}
+	for _, c := range callbacks {
+		s, ok := c.(StateSaver)
+		if !ok {
+			continue
+		}
+		name := stateName(c)
+		state, ok := states[name]
+		if ok && perType[name] > 1 {
+			var list []json.RawMessage
+			if err := json.Unmarshal(state, &list); err != nil {
+				return nil, fmt.Errorf("trainer: states of the %d hooks %s in %s: %w", perType[name], name, stateFile, err)
+			}
+			ok = seen[name] < len(list)
+			if ok {
+				state = list[seen[name]]
+			}
+			seen[name]++
+		}
+		if !ok {
+			unknown = append(unknown, name)
+			continue
+		}
+		if err := s.UnmarshalState(state); err != nil {
+			return nil, fmt.Errorf("trainer: state of hook %T in %s: %w", c, stateFile, err)
+		}
+	}
+	return unknown, nil
+}

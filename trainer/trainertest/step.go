@@ -1,0 +1,293 @@
+package trainertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// Samples is a data set of the numbers 0 to n-1.
+func Samples(n int) data.Dataset[int] {
+	s := make(data.Slice[int], n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}
+
+// Step is a trainer.Step over batches of ints that records its calls. Its whole state is a number that depends on every call that would
+// change weights or draw random numbers, in their order; the losses depend on it. It implements every optional interface
+// of package trainer. The zero value is ready; it must not be copied.
+type Step struct {
+	// ItemsPerSample is what CountItems counts for each sample; 0: nothing is counted.
+	ItemsPerSample int64
+
+	// Skip says which updates loss scaling skips; they count from 1. Nil: none.
+	Skip func(update int) bool
+
+	// Loss replaces the loss of a micro-batch, before its division. Nil: a number between 0 and 1 made of the state and the samples.
+	Loss func(micro int, batch []int) float64
+
+	// EvalMetrics replaces the numbers of an evaluation; evaluations count from 1. Nil: "loss" alone, made of the state.
+	EvalMetrics func(evaluation int, rows []int) trainer.Metrics
+
+	// Inject is asked at the beginning of each call: op is the method's name in lower case, n counts the calls of that method
+	// from 1. What it returns is the outcome of the call. It may panic, or cancel a context, too.
+	Inject func(op string, n int) error
+
+	// Calls are the calls in order, as Trace prints them, with those of seed, loader, report and filter among them.
+	Calls []string
+
+	state  state
+	counts map[string]int
+	filter int
+	rows   []int
+}
+
+// state is what Save writes.
+type state struct {
+	Weights   uint64  `json:"weights"`   // changed by updates
+	Gradients uint64  `json:"gradients"` // changed by training batches
+	Generator uint64  `json:"generator"` // changed by training batches and loaders
+	Micro     int     `json:"micro"`
+	Updates   int     `json:"updates"`
+	Evals     int     `json:"evals"`
+	LossSum   float64 `json:"-"`
+	Norm      float64 `json:"-"`
+}
+
+var (
+	_ trainer.Step[int, []int]   = (*Step)(nil)
+	_ trainer.ItemCounter[[]int] = (*Step)(nil)
+	_ trainer.Seeder             = (*Step)(nil)
+	_ trainer.LoaderObserver     = (*Step)(nil)
+	_ trainer.Stateful           = (*Step)(nil)
+	_ trainer.WeightLoader       = (*Step)(nil)
+	_ trainer.LossFilter         = (*Step)(nil)
+	_ trainer.Describer          = (*Step)(nil)
+)
+
+// Trace is the arithmetic that was asked for, in order: train(samples/divisor), update(rate), eval(rows), metrics, save(folder),
+// load(folder), weights(folder).
+func (s *Step) Trace() string {
+	var calls []string
+	for _, c := range s.Calls {
+		switch op, _, _ := strings.Cut(c, "("); op {
+		case "train", "update", "eval", "metrics", "save", "load", "weights":
+			calls = append(calls, c)
+		}
+	}
+	return strings.Join(calls, " ")
+}
+
+// Weights is a fingerprint of everything that has changed the weights, in order.
+func (s *Step) Weights() uint64 { return s.state.Weights }
+
+// Generator is a fingerprint of everything that has drawn random numbers.
+func (s *Step) Generator() uint64 { return s.state.Generator }
+
+// Describe implements trainer.Describer.
+func (s *Step) Describe() string { return "a recording step" }
+
+// begin records a call.
+func (s *Step) begin(op, text string) error {
+	if s.counts == nil {
+		s.counts = map[string]int{}
+	}
+	s.counts[op]++
+	s.Calls = append(s.Calls, text)
+	if s.Inject != nil {
+		return s.Inject(op, s.counts[op])
+	}
+	return nil
+}
+
+// mix adds a value to a fingerprint; the order of the values counts.
+func mix(h, v uint64) uint64 {
+	h ^= v + 0x9e3779b97f4a7c15 + h<<6 + h>>2
+	h *= 0xff51afd7ed558ccd
+	return h ^ h>>33
+}
+
+// Collate implements trainer.Step.
+func (s *Step) Collate(samples []int) ([]int, error) { return slices.Clone(samples), nil }
+
+// CountItems implements trainer.ItemCounter.
+func (s *Step) CountItems(batch []int) int64 { return s.ItemsPerSample * int64(len(batch)) }
+
+// Seed implements trainer.Seeder.
+func (s *Step) Seed(seed uint64) error {
+	s.state.Generator = seed
+	return s.begin("seed", fmt.Sprintf("seed(%d)", seed))
+}
+
+// StartLoader implements trainer.LoaderObserver.
+func (s *Step) StartLoader(train bool) error {
+	s.state.Generator = mix(s.state.Generator, 1)
+	if train {
+		return s.begin("startloader", "loader(train)")
+	}
+	return s.begin("startloader", "loader(eval)")
+}
+
+// FilterLoss implements trainer.LossFilter.
+func (s *Step) FilterLoss(updates int) {
+	s.filter = updates + 1
+	_ = s.begin("filterloss", fmt.Sprintf("filter(%d)", updates))
+}
+
+// Train implements trainer.Step.
+func (s *Step) Train(_ context.Context, batch []int, w trainer.Window) error {
+	text := join(batch)
+	if w.Divisor != 1 {
+		text += "/" + number(w.Divisor)
+	}
+	if w.Items > 0 {
+		text += fmt.Sprintf(" of %d", w.Items)
+	}
+	if err := s.begin("train", "train("+text+")"); err != nil {
+		return err
+	}
+	st := &s.state
+	st.Micro++
+	for _, v := range batch {
+		st.Gradients = mix(st.Gradients, uint64(v))
+	}
+	st.Gradients = mix(mix(st.Gradients, math.Float64bits(w.Divisor)), uint64(w.Items))
+	st.Gradients = mix(st.Gradients, st.Generator) // dropout
+	st.Generator = mix(st.Generator, 2)
+	loss := float64(mix(st.Weights, st.Gradients)>>44) / (1 << 20)
+	if s.Loss != nil {
+		loss = s.Loss(st.Micro, batch)
+	}
+	loss /= w.Divisor
+	if s.filter > 0 && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
+		loss = st.LossSum / float64(s.filter)
+	}
+	st.LossSum += loss
+	return nil
+}
+
+// Update implements trainer.Step.
+func (s *Step) Update(_ context.Context, rate float64) (bool, error) {
+	if err := s.begin("update", "update("+number(rate)+")"); err != nil {
+		return false, err
+	}
+	st := &s.state
+	st.Updates++
+	st.Norm = float64(st.Gradients>>44) / (1 << 20)
+	applied := s.Skip == nil || !s.Skip(st.Updates)
+	if applied {
+		st.Weights = mix(mix(st.Weights, st.Gradients), math.Float64bits(rate))
+	}
+	st.Gradients = 0
+	return applied, nil
+}
+
+// Report implements trainer.Step.
+func (s *Step) Report(context.Context) (trainer.Report, error) {
+	r := trainer.Report{LossSum: s.state.LossSum, GradNorm: s.state.Norm}
+	if s.state.Updates == 0 {
+		r.GradNorm = -1
+	}
+	s.state.LossSum = 0
+	return r, s.begin("report", "report")
+}
+
+// Eval implements trainer.Step.
+func (s *Step) Eval(_ context.Context, batch []int) error {
+	s.rows = append(s.rows, batch...)
+	return s.begin("eval", "eval("+join(batch)+")")
+}
+
+// Metrics implements trainer.Step.
+func (s *Step) Metrics(context.Context) (trainer.Metrics, error) {
+	rows := s.rows
+	s.rows = nil
+	s.state.Evals++
+	if err := s.begin("metrics", "metrics"); err != nil {
+		return nil, err
+	}
+	if s.EvalMetrics != nil {
+		return s.EvalMetrics(s.state.Evals, rows), nil
+	}
+	h := s.state.Weights
+	for _, v := range rows {
+		h = mix(h, uint64(v))
+	}
+	return trainer.Metrics{"loss": float64(h>>44) / (1 << 20)}, nil
+}
+
+const stateFile = "step.json"
+
+// Save implements trainer.Stateful.
+func (s *Step) Save(dir string) error {
+	if err := s.begin("save", "save"); err != nil {
+		return err
+	}
+	text, err := json.Marshal(s.state)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, stateFile), text, 0o666)
+}
+
+// Load implements trainer.Stateful.
+func (s *Step) Load(dir string) error {
+	if err := s.begin("load", "load("+filepath.Base(dir)+")"); err != nil {
+		return err
+	}
+	loaded, err := read(dir)
+	if err != nil {
+		return err
+	}
+	s.state = loaded
+	return nil
+}
+
+// LoadWeights implements trainer.WeightLoader.
+func (s *Step) LoadWeights(dir string) error {
+	if err := s.begin("loadweights", "weights("+filepath.Base(dir)+")"); err != nil {
+		return err
+	}
+	loaded, err := read(dir)
+	if err != nil {
+		return err
+	}
+	s.state.Weights = loaded.Weights
+	return nil
+}
+
+func read(dir string) (st state, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if err != nil {
+		return st, err
+	}
+	if err := json.Unmarshal(text, &st); err != nil {
+		return st, fmt.Errorf("%s: %w", stateFile, err)
+	}
+	if st.Micro < 0 || st.Updates < 0 {
+		return st, errors.New(stateFile + ": negative counts")
+	}
+	return st, nil
+}
+
+func join(batch []int) string {
+	text := make([]string, len(batch))
+	for i, v := range batch {
+		text[i] = strconv.Itoa(v)
+	}
+	return strings.Join(text, ",")
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }

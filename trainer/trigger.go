@@ -1,0 +1,103 @@
+package trainer
+
+import (
+	"fmt"
+	"math"
+)
+
+// Unit is what a [Trigger] counts.
+type Unit int
+
+const (
+	Update Unit = iota + 1 // optimizer updates
+	Epoch                  // passes over the training set
+)
+
+// Trigger says when something is done. The zero value means the documented default of its option.
+type Trigger struct {
+	kind  triggerKind
+	unit  Unit
+	n     int
+	share float64
+}
+
+type triggerKind int
+
+const (
+	unset triggerKind = iota
+	never
+	every
+	everyShare
+	atBest
+)
+
+// Never turns something off.
+var Never = Trigger{kind: never}
+
+// AtBest, for Save alone, saves whenever an evaluation is the best so far: save_strategy "best" of Hugging Face.
+var AtBest = Trigger{kind: atBest}
+
+// Every does something after every n updates, or at the end of every n-th epoch.
+func Every(n int, unit Unit) Trigger { return Trigger{kind: every, unit: unit, n: n} }
+
+// EveryShare does something after every share of the run's updates, rounded up: EveryShare(0.1) about ten times a run.
+// It is what a number below 1 means in Hugging Face's logging_steps, eval_steps and save_steps.
+func EveryShare(share float64) Trigger { return Trigger{kind: everyShare, share: share} }
+
+// String returns the Go expression that makes the trigger.
+func (t Trigger) String() string {
+	switch t.kind {
+	case never:
+		return "Never"
+	case atBest:
+		return "AtBest"
+	case every:
+		unit := "Update"
+		if t.unit == Epoch {
+			unit = "Epoch"
+		}
+		return fmt.Sprintf("Every(%d, %s)", t.n, unit)
+	case everyShare:
+		return fmt.Sprintf("EveryShare(%v)", t.share)
+	default:
+		return "default"
+	}
+}
+
+func (t Trigger) validate(field string) error {
+	switch {
+	case t.kind == every && t.n < 1:
+		return &OptionError{field, t.String(), "a number of at least 1, or Never"}
+	case t.kind == every && t.unit != Update && t.unit != Epoch:
+		return &OptionError{field, fmt.Sprintf("Every(%d, %d)", t.n, t.unit), "the unit Update or Epoch"}
+	case t.kind == everyShare && !(t.share > 0 && t.share < 1):
+		return &OptionError{field, t.String(), "a share above 0 and below 1"}
+	case t.kind == atBest && field != "Save":
+		return &OptionError{field, t.String(), "Every, EveryShare or Never; only Save can be AtBest"}
+	}
+	return nil
+}
+
+// orElse returns the trigger, or the default if it is unset.
+func (t Trigger) orElse(d Trigger) Trigger {
+	if t.kind == unset {
+		return d
+	}
+	return t
+}
+
+// resolve turns a share of the run into a number of updates.
+func (t Trigger) resolve(maxSteps int) Trigger {
+	if t.kind == everyShare {
+		return Every(int(math.Ceil(float64(maxSteps)*t.share)), Update)
+	}
+	return t
+}
+
+// byUpdates reports whether the trigger counts updates.
+func (t Trigger) byUpdates() bool { return t.kind == everyShare || t.kind == every && t.unit == Update }
+
+// due reports whether the trigger fires at the n-th unit.
+func (t Trigger) due(n int, unit Unit) bool {
+	return t.kind == every && t.unit == unit && n%t.n == 0
+}
