@@ -309,9 +309,7 @@ use_external() {
   [ -d "$LIBTORCH" ] || die "LIBTORCH=$LIBTORCH is not a folder" "unset it, or set it to an unpacked libtorch or a site-packages/torch"
   check_tree "$LIBTORCH"
   found=$(header_version "$LIBTORCH/include")
-  [ "$found" != unknown ] && [ "$(printf '%s\n' 2.11 "$found" | sort -t . -k 1,1n -k 2,2n | head -n 1)" = 2.11 ] ||
-    die "LIBTORCH=$LIBTORCH holds version $found; gotrainer needs 2.11 or later" "unset LIBTORCH to have $VERSION installed"
-  [ "$found" = "$VERSION" ] || say "note: LIBTORCH is $found; gotrainer is tested with $VERSION"
+  [ "$found" = "$VERSION" ] || die "LIBTORCH=$LIBTORCH holds version $found; gotrainer needs $VERSION" "unset LIBTORCH to have $VERSION installed"
   mkdir -p "$dir"
   find "$dir" -type l -exec rm -f {} +
   for lib in "$LIBTORCH"/lib/*.so* "$LIBTORCH"/lib/*.dylib "$LIBTORCH"/../nvidia/*/lib/*.so*; do

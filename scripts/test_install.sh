@@ -267,10 +267,10 @@ test_LIBTORCH_that_is_no_libtorch_is_refused() {
   LIBTORCH=$home.env/none install
   fails_saying 'is not a folder'
 }
-test_LIBTORCH_that_is_too_old_is_refused() {
+test_LIBTORCH_of_another_version_is_refused() {
   "$python" -m zipfile -e "$work/www/old.zip" "$home.env"
   LIBTORCH=$home.env/libtorch install
-  fails_saying 'holds version 2.6.0; gotrainer needs 2.11 or later'
+  fails_saying 'holds version 2.6.0; gotrainer needs 2.11.0'
 }
 test_paths_are_for_make_and_install_nothing() {
   install --paths
