@@ -1,0 +1,157 @@
+package torch
+
+import (
+	"runtime"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// RequiresGrad makes a leaf record its history, so that backward passes fill its gradient: Tensor.requires_grad_(True). It returns t.
+func (t Tensor) RequiresGrad() Tensor { return t.SetRequiresGrad(true) }
+
+// SetRequiresGrad sets whether a leaf gets a gradient: Tensor.requires_grad_. It returns t.
+func (t Tensor) SetRequiresGrad(on bool) Tensor {
+	code := cgotorch.SetRequiresGrad(t.ptr("SetRequiresGrad"), on)
+	if code < 0 {
+		fail("SetRequiresGrad", code, t)
+	}
+	runtime.KeepAlive(t.h)
+	return t
+}
+
+// NeedsGrad tells whether t gets a gradient or leads to tensors that do: Tensor.requires_grad.
+func (t Tensor) NeedsGrad() bool { return t.info("NeedsGrad").RequiresGrad }
+
+// Backward adds the gradients of t, which must have one element, to all leaves it was computed from: Tensor.backward.
+func (t Tensor) Backward() { Backward(BackwardOptions{}, t) }
+
+// BackwardOptions of [Backward]. The zero value is PyTorch's default.
+type BackwardOptions struct {
+	Gradients   []Tensor // those of the tensors; nil where all of them have one element
+	RetainGraph bool     // keep the graph for another backward pass
+	CreateGraph bool     // record the backward pass itself, for gradients of gradients
+}
+
+// Backward adds the gradients of ts to all leaves they were computed from: torch.autograd.backward.
+func Backward(o BackwardOptions, ts ...Tensor) {
+	list := pointers("Backward", ts)
+	var gradients []cgotorch.Tensor
+	if o.Gradients != nil {
+		if len(o.Gradients) != len(ts) {
+			panic(invalid("Backward", "%d gradients were given for %d tensors", len(o.Gradients), len(ts)))
+		}
+		gradients = pointers("Backward", o.Gradients)
+	}
+	if len(ts) == 0 {
+		return
+	}
+	code := cgotorch.Backward(list, gradients, o.RetainGraph || o.CreateGraph, o.CreateGraph)
+	if code < 0 {
+		fail("Backward", code, ts...)
+	}
+	runtime.KeepAlive(ts)
+	runtime.KeepAlive(o.Gradients)
+}
+
+// Grad returns the gradient that backward passes have gathered, undefined if there is none: Tensor.grad.
+func (t Tensor) Grad() Tensor {
+	in, out := [1]cgotorch.Tensor{t.ptr("Grad")}, [1]cgotorch.Tensor{}
+	code := cgotorch.Grads(in[:], out[:])
+	if code < 0 {
+		fail("Grad", code, t)
+	}
+	runtime.KeepAlive(t.h)
+	return wrap(out[0], code)
+}
+
+// SetGrad replaces the gradient; the undefined tensor removes it. It returns t.
+func (t Tensor) SetGrad(grad Tensor) Tensor {
+	code := cgotorch.SetGrad(t.ptr("SetGrad"), grad.optional("SetGrad"))
+	if code < 0 {
+		fail("SetGrad", code, t, grad)
+	}
+	runtime.KeepAlive(t.h)
+	runtime.KeepAlive(grad.h)
+	return t
+}
+
+// GradOptions of [Grad]. The zero value is PyTorch's default.
+type GradOptions struct {
+	Gradients   []Tensor // those of the outputs; nil where all of them have one element
+	RetainGraph bool     // keep the graph for another backward pass
+	CreateGraph bool     // record the backward pass itself, for gradients of gradients
+	AllowUnused bool     // an input that the outputs do not depend on gets an undefined gradient instead of an error
+}
+
+// Grad returns the gradients of the sum of outputs with respect to inputs and leaves those of all leaves alone: torch.autograd.grad.
+func Grad(outputs, inputs []Tensor, o GradOptions) []Tensor {
+	var gradients []cgotorch.Tensor
+	if o.Gradients != nil {
+		if len(o.Gradients) != len(outputs) {
+			panic(invalid("Grad", "%d gradients were given for %d outputs", len(o.Gradients), len(outputs)))
+		}
+		gradients = pointers("Grad", o.Gradients)
+	}
+	if len(outputs) == 0 || len(inputs) == 0 {
+		panic(invalid("Grad", "want at least one output and one input, found %d and %d", len(outputs), len(inputs)))
+	}
+	out := make([]cgotorch.Tensor, len(inputs))
+	code := cgotorch.GradOf(pointers("Grad", outputs), gradients, pointers("Grad", inputs), o.RetainGraph || o.CreateGraph, o.CreateGraph, o.AllowUnused, out)
+	if code < 0 {
+		fail("Grad", code, append(append([]Tensor{}, outputs...), inputs...)...)
+	}
+	runtime.KeepAlive(outputs)
+	runtime.KeepAlive(inputs)
+	runtime.KeepAlive(o.Gradients)
+	grads := make([]Tensor, len(out))
+	for i, c := range out {
+		grads[i] = wrap(c, code)
+	}
+	return grads
+}
+
+// NoGrad runs f without recording history: torch.no_grad.
+func NoGrad(f func()) { gradMode("NoGrad", false, f) }
+
+// EnableGrad runs f with recording, inside a NoGrad too: torch.enable_grad.
+func EnableGrad(f func()) { gradMode("EnableGrad", true, f) }
+
+func gradMode(op string, on bool, f func()) {
+	load(op)
+	runtime.LockOSThread()
+	former := cgotorch.SwapGradMode(on)
+	defer func() {
+		cgotorch.SwapGradMode(former)
+		runtime.UnlockOSThread()
+	}()
+	f()
+}
+
+// IsGradEnabled tells whether operators of this goroutine record history now: torch.is_grad_enabled.
+func IsGradEnabled() bool {
+	load("IsGradEnabled")
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	on := cgotorch.SwapGradMode(true)
+	cgotorch.SwapGradMode(on)
+	return on
+}
+
+// InferenceMode runs f without history and without the bookkeeping for it; tensors made in it can never be part of
+// a history: torch.inference_mode.
+func InferenceMode(f func()) {
+	load("InferenceMode")
+	runtime.LockOSThread()
+	guard := cgotorch.EnterInference()
+	defer func() {
+		cgotorch.LeaveInference(guard)
+		runtime.UnlockOSThread()
+	}()
+	f()
+}
+
+// IsInferenceModeEnabled tells whether this goroutine is inside [InferenceMode].
+func IsInferenceModeEnabled() bool {
+	load("IsInferenceModeEnabled")
+	return cgotorch.InferenceEnabled()
+}

@@ -1,0 +1,151 @@
+package torch
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// Call runs any operator of libtorch by its name, with arguments in the order of its schema; those left out at the end take their
+// defaults:
+//
+//	values := torch.Call("aten::topk", x, 2, -1)               // overload "" is the default
+//	y := torch.Call("aten::clamp.Tensor", x, low, high)[0]
+//
+// An argument is a [Tensor] (undefined: None), []Tensor, a Go number, bool, string, []int64, []float64, []bool, [DType], [Device],
+// *[Generator] or nil for None. Results are tensors; [CallAny] gives results of other types. It panics with [*Error] if there is no such
+// operator or the arguments do not fit its schema, which the message quotes.
+func Call(name string, args ...any) []Tensor {
+	var ts []Tensor
+	for i, r := range CallAny(name, args...) {
+		switch r := r.(type) {
+		case Tensor:
+			ts = append(ts, r)
+		case []Tensor:
+			ts = append(ts, r...)
+		default:
+			panic(&Error{Op: name, Code: ErrType, Msg: fmt.Sprintf("result %d is a %T and not a tensor: use CallAny", i, r)})
+		}
+	}
+	return ts
+}
+
+// CallAny is [Call] for operators with results other than tensors: int64, float64, bool, []int64, []Tensor or nil.
+func CallAny(name string, args ...any) []any {
+	load(name)
+	handle := operator(name)
+	values := make([]cgotorch.Value, len(args))
+	var tensors []Tensor
+	for i, a := range args {
+		var err string
+		if values[i], err = box(name, a, &tensors); err != "" {
+			panic(&Error{Op: name, Code: ErrType, Msg: fmt.Sprintf("argument %d: %s", i, err)})
+		}
+	}
+	var results [16]cgotorch.Value
+	var count int64
+	code := cgotorch.Call(handle, values, results[:], &count)
+	if code < 0 {
+		fail(name, code, tensors...)
+	}
+	runtime.KeepAlive(args)
+	out := make([]any, count)
+	for i := range out {
+		out[i] = unbox(&results[i], code)
+	}
+	return out
+}
+
+// Schema returns the signature of an operator: its arguments, their types and defaults.
+func Schema(name string) string {
+	load("Schema")
+	s, code := cgotorch.SchemaOf(operator(name))
+	check("Schema", code)
+	return s
+}
+
+var operators sync.Map // name to handle
+
+func operator(name string) int64 {
+	if h, ok := operators.Load(name); ok {
+		return h.(int64)
+	}
+	base, overload, _ := strings.Cut(name, ".")
+	if !strings.Contains(base, "::") {
+		panic(&Error{Op: name, Code: ErrValue, Msg: "the name of an operator has its namespace before it: aten::" + name})
+	}
+	var handle int64
+	check(name, cgotorch.FindOperator(base, overload, &handle))
+	operators.Store(name, handle)
+	return handle
+}
+
+func slice[T any](kind int64, s []T) cgotorch.Value {
+	return cgotorch.Value{Kind: kind, Count: int64(len(s)), Pointer: unsafe.Pointer(unsafe.SliceData(s))}
+}
+
+func box(op string, a any, tensors *[]Tensor) (v cgotorch.Value, err string) {
+	switch a := a.(type) {
+	case nil:
+		return cgotorch.Value{Kind: cgotorch.None}, ""
+	case Tensor:
+		*tensors = append(*tensors, a)
+		if !a.Defined() {
+			return cgotorch.Value{Kind: cgotorch.None}, ""
+		}
+		return cgotorch.Value{Kind: cgotorch.TensorValue, Pointer: unsafe.Pointer(a.ptr(op))}, ""
+	case []Tensor:
+		*tensors = append(*tensors, a...)
+		return slice(cgotorch.TensorsValue, pointers(op, a)), ""
+	case []int64:
+		return slice(cgotorch.IntsValue, a), ""
+	case []float64:
+		return slice(cgotorch.DoublesValue, a), ""
+	case []bool:
+		return slice(cgotorch.BoolsValue, a), ""
+	case string:
+		return cgotorch.Value{Kind: cgotorch.StringValue, Count: int64(len(a)), Pointer: unsafe.Pointer(unsafe.StringData(a))}, ""
+	case DType:
+		return cgotorch.Value{Kind: cgotorch.DTypeValue, Number: int64(a.code())}, ""
+	case Device:
+		return cgotorch.Value{Kind: cgotorch.DeviceValue, Number: int64(a.code())}, ""
+	case *Generator:
+		if a == nil {
+			return cgotorch.Value{Kind: cgotorch.None}, ""
+		}
+		return cgotorch.Value{Kind: cgotorch.GeneratorKind, Pointer: unsafe.Pointer(a.c)}, ""
+	case int, int64, int32, int16, int8, uint8, float64, float32, bool:
+		s := scalar(op, a)
+		kind := map[int64]int64{cgotorch.ScalarInt: cgotorch.IntValue, cgotorch.ScalarDouble: cgotorch.DoubleValue, cgotorch.ScalarBool: cgotorch.BoolValue}[s.Kind]
+		return cgotorch.Value{Kind: kind, Number: s.Bits}, ""
+	}
+	return v, fmt.Sprintf("a %T cannot be given to an operator; want a tensor, number, bool, string, dtype, device, generator, a list of them or nil", a)
+}
+
+func unbox(v *cgotorch.Value, code cgotorch.Code) any {
+	switch v.Kind {
+	case cgotorch.TensorValue:
+		return wrap(cgotorch.Tensor(v.Pointer), code)
+	case cgotorch.IntValue:
+		return v.Number
+	case cgotorch.DoubleValue:
+		return math.Float64frombits(uint64(v.Number))
+	case cgotorch.BoolValue:
+		return v.Number != 0
+	case cgotorch.IntsValue:
+		return v.TakeInts()
+	case cgotorch.TensorsValue:
+		handles := v.TakeTensors()
+		ts := make([]Tensor, len(handles))
+		for i, c := range handles {
+			ts[i] = wrap(c, code)
+		}
+		return ts
+	}
+	return nil
+}

@@ -1,0 +1,217 @@
+package torch
+
+import (
+	"runtime"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// Options says what a new tensor is like. The zero value means float32 on the CPU, drawn from the default generator.
+//
+//	ids := torch.Options{DType: torch.Int64}.Zeros(8, 128)
+type Options struct {
+	DType     DType
+	Device    Device
+	Generator *Generator // for random tensors; nil means the device's default generator
+}
+
+type factory func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code
+
+func (o Options) make(op string, f factory) Tensor {
+	load(op)
+	var out cgotorch.Tensor
+	code := f(o.DType.code(), o.Device.code(), &out)
+	if code < 0 && reclaim(code) {
+		code = f(o.DType.code(), o.Device.code(), &out)
+	}
+	if code < 0 {
+		fail(op, code)
+	}
+	runtime.KeepAlive(o.Generator)
+	return wrap(out, code)
+}
+
+// Empty returns a tensor whose elements are not set: torch.empty.
+func (o Options) Empty(shape ...int64) Tensor {
+	return o.make("Empty", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Empty(shape, dtype, device, out)
+	})
+}
+
+// Zeros returns a tensor of zeros: torch.zeros.
+func (o Options) Zeros(shape ...int64) Tensor {
+	return o.make("Zeros", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Zeros(shape, dtype, device, out)
+	})
+}
+
+// Ones returns a tensor of ones: torch.ones.
+func (o Options) Ones(shape ...int64) Tensor {
+	return o.make("Ones", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Ones(shape, dtype, device, out)
+	})
+}
+
+// Full returns a tensor of value, a Go number or bool: torch.full. Without a DType, value decides it: int64, float32 or bool.
+func (o Options) Full(value any, shape ...int64) Tensor {
+	v := scalar("Full", value)
+	return o.make("Full", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Full(shape, v, dtype, device, out)
+	})
+}
+
+// Eye returns the n by n identity matrix: torch.eye.
+func (o Options) Eye(n int64) Tensor {
+	return o.make("Eye", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Eye(n, dtype, device, out)
+	})
+}
+
+// Arange returns start, start+step, ... below end: torch.arange. Without a DType, integers give int64 and others float32.
+func (o Options) Arange(start, end, step any) Tensor {
+	s, e, d := scalar("Arange", start), scalar("Arange", end), scalar("Arange", step)
+	return o.make("Arange", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Arange(s, e, d, dtype, device, out)
+	})
+}
+
+// Linspace returns steps evenly spaced numbers from start to end, both included: torch.linspace.
+func (o Options) Linspace(start, end any, steps int64) Tensor {
+	s, e := scalar("Linspace", start), scalar("Linspace", end)
+	return o.make("Linspace", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Linspace(s, e, steps, dtype, device, out)
+	})
+}
+
+// Rand returns numbers drawn uniformly from [0, 1): torch.rand.
+func (o Options) Rand(shape ...int64) Tensor {
+	return o.make("Rand", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Rand(shape, o.Generator.pointer(), dtype, device, out)
+	})
+}
+
+// Randn returns numbers drawn from the standard normal distribution: torch.randn.
+func (o Options) Randn(shape ...int64) Tensor {
+	return o.make("Randn", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Randn(shape, o.Generator.pointer(), dtype, device, out)
+	})
+}
+
+// RandInt returns integers drawn uniformly from [low, high), int64 without a DType: torch.randint.
+func (o Options) RandInt(low, high int64, shape ...int64) Tensor {
+	if o.DType == DefaultDType {
+		o.DType = Int64
+	}
+	return o.make("RandInt", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Randint(low, high, shape, o.Generator.pointer(), dtype, device, out)
+	})
+}
+
+// RandPerm returns 0..n-1 in random order, int64 without a DType: torch.randperm.
+func (o Options) RandPerm(n int64) Tensor {
+	if o.DType == DefaultDType {
+		o.DType = Int64
+	}
+	return o.make("RandPerm", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.RandPerm(n, o.Generator.pointer(), dtype, device, out)
+	})
+}
+
+// Empty returns a float32 tensor on the CPU whose elements are not set: torch.empty.
+func Empty(shape ...int64) Tensor { return Options{}.Empty(shape...) }
+
+// Zeros returns a float32 tensor of zeros on the CPU: torch.zeros.
+func Zeros(shape ...int64) Tensor { return Options{}.Zeros(shape...) }
+
+// Ones returns a float32 tensor of ones on the CPU: torch.ones.
+func Ones(shape ...int64) Tensor { return Options{}.Ones(shape...) }
+
+// Full returns a tensor of value on the CPU, int64, float32 or bool by the type of value: torch.full.
+func Full(value any, shape ...int64) Tensor { return Options{}.Full(value, shape...) }
+
+// Eye returns the n by n identity matrix in float32 on the CPU: torch.eye.
+func Eye(n int64) Tensor { return Options{}.Eye(n) }
+
+// Arange returns the int64 numbers 0, 1, ... n-1 on the CPU: torch.arange(n). [Options.Arange] has all arguments.
+func Arange(n int64) Tensor { return Options{}.Arange(0, n, 1) }
+
+// Linspace returns steps evenly spaced float32 numbers from start to end, both included: torch.linspace.
+func Linspace(start, end any, steps int64) Tensor { return Options{}.Linspace(start, end, steps) }
+
+// Rand returns float32 numbers drawn uniformly from [0, 1) by the default generator: torch.rand.
+func Rand(shape ...int64) Tensor { return Options{}.Rand(shape...) }
+
+// Randn returns float32 numbers drawn from the standard normal distribution by the default generator: torch.randn.
+func Randn(shape ...int64) Tensor { return Options{}.Randn(shape...) }
+
+// RandInt returns int64 numbers drawn uniformly from [low, high) by the default generator: torch.randint.
+func RandInt(low, high int64, shape ...int64) Tensor { return Options{}.RandInt(low, high, shape...) }
+
+// RandPerm returns the int64 numbers 0..n-1 in an order drawn from the default generator: torch.randperm.
+func RandPerm(n int64) Tensor { return Options{}.RandPerm(n) }
+
+const (
+	none = int32(-1) // a dtype, device or memory format left to libtorch
+)
+
+// unary calls an operator that takes t and gives one tensor.
+func (t Tensor) unary(op string, f func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code) Tensor {
+	var out cgotorch.Tensor
+	code := f(t.ptr(op), &out)
+	if code < 0 && reclaim(code) {
+		code = f(t.ptr(op), &out)
+	}
+	if code < 0 {
+		fail(op, code, t)
+	}
+	runtime.KeepAlive(t.h)
+	return wrap(out, code)
+}
+
+// EmptyLike returns a tensor like t whose elements are not set: torch.empty_like.
+func (t Tensor) EmptyLike() Tensor {
+	return t.unary("EmptyLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.EmptyLike(c, none, none, none, out)
+	})
+}
+
+// ZerosLike returns zeros in the shape, dtype and device of t: torch.zeros_like.
+func (t Tensor) ZerosLike() Tensor {
+	return t.unary("ZerosLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.ZerosLike(c, none, none, none, out)
+	})
+}
+
+// OnesLike returns ones in the shape, dtype and device of t: torch.ones_like.
+func (t Tensor) OnesLike() Tensor {
+	return t.unary("OnesLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.OnesLike(c, none, none, none, out)
+	})
+}
+
+// FullLike returns value in the shape, dtype and device of t: torch.full_like.
+func (t Tensor) FullLike(value any) Tensor {
+	v := scalar("FullLike", value)
+	return t.unary("FullLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.FullLike(c, v, none, none, none, out)
+	})
+}
+
+// RandLike returns numbers drawn uniformly from [0, 1) in the shape, dtype and device of t: torch.rand_like.
+func (t Tensor) RandLike() Tensor {
+	return t.unary("RandLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.RandLike(c, none, none, none, out)
+	})
+}
+
+// RandnLike returns numbers drawn from the standard normal distribution in the shape, dtype and device of t: torch.randn_like.
+func (t Tensor) RandnLike() Tensor {
+	return t.unary("RandnLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.RandnLike(c, none, none, none, out)
+	})
+}
+
+// Clone returns a copy of t that is part of its history: torch.clone.
+func (t Tensor) Clone() Tensor {
+	return t.unary("Clone", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code { return cgotorch.Clone(c, none, out) })
+}

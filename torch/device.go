@@ -1,0 +1,80 @@
+package torch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// Device says where a tensor lies. The zero value is [CPU].
+type Device struct {
+	kind  int8 // c10::DeviceType
+	index int8
+}
+
+// CPU is the host's memory.
+var CPU = Device{}
+
+const (
+	deviceCPU  = 0
+	deviceCUDA = 1
+)
+
+// CUDA is the GPU number index, from 0.
+func CUDA(index int) Device { return Device{deviceCUDA, int8(index)} }
+
+// ParseDevice reads "cpu", "cuda" or "cuda:1".
+func ParseDevice(s string) (Device, error) {
+	name, number, numbered := strings.Cut(s, ":")
+	index := 0
+	if numbered {
+		var err error
+		if index, err = strconv.Atoi(number); err != nil || index < 0 || index > 127 {
+			return Device{}, fmt.Errorf("torch: device %q: want a number after the colon, as in cuda:1", s)
+		}
+	}
+	switch name {
+	case "cpu":
+		return CPU, nil
+	case "cuda":
+		return CUDA(index), nil
+	}
+	return Device{}, fmt.Errorf("torch: device %q is not known: want cpu, cuda or cuda:N", s)
+}
+
+// IsCUDA tells whether the device is a GPU.
+func (d Device) IsCUDA() bool { return d.kind == deviceCUDA }
+
+// Index is the number of a GPU.
+func (d Device) Index() int { return int(d.index) }
+
+// String returns "cpu" or "cuda:0".
+func (d Device) String() string {
+	if d.kind == deviceCPU {
+		return "cpu"
+	}
+	return fmt.Sprintf("cuda:%d", d.index)
+}
+
+// code is the shim's form: type << 8 | index, where the CPU's index is -1.
+func (d Device) code() int32 {
+	if d.kind == deviceCPU {
+		return deviceCPU<<8 | 0xff
+	}
+	return int32(d.kind)<<8 | int32(d.index)
+}
+
+func deviceOf(code int32) Device {
+	if code>>8 == deviceCPU {
+		return CPU
+	}
+	return Device{int8(code >> 8), int8(code)}
+}
+
+// CUDADevices is the number of GPUs that libtorch can use; 0 with a CPU build of libtorch.
+func CUDADevices() int {
+	load("CUDADevices")
+	return cgotorch.CUDADevices()
+}

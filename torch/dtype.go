@@ -1,0 +1,92 @@
+package torch
+
+import "fmt"
+
+// DType is the type of a tensor's elements. The zero value means the default of an operator, float32 for new tensors.
+type DType int8
+
+// The element types, by PyTorch's names. Their order follows c10::ScalarType.
+const (
+	DefaultDType DType = iota
+	Uint8
+	Int8
+	Int16
+	Int32
+	Int64
+	Float16
+	Float32
+	Float64
+	Complex32
+	Complex64
+	Complex128
+	Bool
+	_
+	_
+	_
+	BFloat16
+)
+
+// code is libtorch's number of the type, -1 for the default.
+func (d DType) code() int32 { return int32(d) - 1 }
+
+func dtypeOf(code int32) DType { return DType(code + 1) }
+
+// String returns PyTorch's name: "float32".
+func (d DType) String() string {
+	switch d {
+	case DefaultDType:
+		return "default"
+	case Uint8:
+		return "uint8"
+	case Int8:
+		return "int8"
+	case Int16:
+		return "int16"
+	case Int32:
+		return "int32"
+	case Int64:
+		return "int64"
+	case Float16:
+		return "float16"
+	case Float32:
+		return "float32"
+	case Float64:
+		return "float64"
+	case Complex32:
+		return "complex32"
+	case Complex64:
+		return "complex64"
+	case Complex128:
+		return "complex128"
+	case Bool:
+		return "bool"
+	case BFloat16:
+		return "bfloat16"
+	}
+	return fmt.Sprintf("dtype(%d)", d.code())
+}
+
+// Size is the number of bytes of one element.
+func (d DType) Size() int64 {
+	switch d {
+	case Uint8, Int8, Bool:
+		return 1
+	case Int16, Float16, BFloat16:
+		return 2
+	case Int32, Float32, Complex32, DefaultDType:
+		return 4
+	case Int64, Float64, Complex64:
+		return 8
+	case Complex128:
+		return 16
+	}
+	panic(invalid("DType.Size", "the size of %s is not known", d))
+}
+
+// IsFloatingPoint tells whether the type is a real floating-point type.
+func (d DType) IsFloatingPoint() bool {
+	return d == Float16 || d == Float32 || d == Float64 || d == BFloat16
+}
+
+// IsComplex tells whether the type is a complex type.
+func (d DType) IsComplex() bool { return d == Complex32 || d == Complex64 || d == Complex128 }

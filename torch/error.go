@@ -1,0 +1,128 @@
+package torch
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// Code says what kind of mistake an [*Error] is. The codes are errors themselves, for errors.Is.
+type Code int
+
+// The kinds of failure.
+const (
+	ErrInvalid      Code = Code(cgotorch.ErrInvalid)      // arguments that do not fit: shapes, dtypes, devices
+	ErrOutOfMemory  Code = Code(cgotorch.ErrOutOfMemory)  // no memory, even after freeing all that is unused
+	ErrIndex        Code = Code(cgotorch.ErrIndex)        // an index or dimension out of range
+	ErrType         Code = Code(cgotorch.ErrType)         // an argument of the wrong type
+	ErrValue        Code = Code(cgotorch.ErrValue)        // an argument with a value that is not allowed
+	ErrNotSupported Code = Code(cgotorch.ErrNotSupported) // libtorch has no such operation for these arguments
+	ErrInternal     Code = Code(cgotorch.ErrInternal)     // a failure inside libtorch
+	ErrFreed        Code = iota + 100                     // use of a tensor that was freed or whose scope has ended
+	ErrUndefined                                          // use of the zero Tensor
+	ErrNotInstalled                                       // libtorch cannot be loaded
+)
+
+// Error makes a Code usable with errors.Is.
+func (c Code) Error() string {
+	switch c {
+	case ErrInvalid:
+		return "invalid arguments"
+	case ErrOutOfMemory:
+		return "out of memory"
+	case ErrIndex:
+		return "index out of range"
+	case ErrType:
+		return "wrong type"
+	case ErrValue:
+		return "value not allowed"
+	case ErrNotSupported:
+		return "not supported"
+	case ErrFreed:
+		return "use of a freed tensor"
+	case ErrUndefined:
+		return "use of an undefined tensor"
+	case ErrNotInstalled:
+		return "libtorch is not installed"
+	}
+	return "internal error"
+}
+
+// Error is the failure of one operation. It prints as
+//
+//	torch: MatMul(float32[2,3], float32[4,5]): mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)
+type Error struct {
+	Op   string   // the Go name of the call: "MatMul"
+	Args []string // its tensors: "float32[2,3]", "int64[4]@cuda:0"
+	Code Code
+	Msg  string // the reason, in libtorch's words where it is libtorch's
+}
+
+func (e *Error) Error() string {
+	if e.Args == nil {
+		return fmt.Sprintf("torch: %s: %s", e.Op, e.Msg)
+	}
+	return fmt.Sprintf("torch: %s(%s): %s", e.Op, strings.Join(e.Args, ", "), e.Msg)
+}
+
+// Unwrap returns the code, so that errors.Is(err, torch.ErrOutOfMemory) works.
+func (e *Error) Unwrap() error { return e.Code }
+
+// TorchError marks the type for packages that must not import this one.
+func (e *Error) TorchError() {}
+
+// Try runs f and returns the [*Error] that it panicked with, if any. Every other panic goes on.
+func Try(f func()) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*Error)
+			if !ok {
+				panic(r)
+			}
+			err = e
+		}
+	}()
+	f()
+	return nil
+}
+
+func invalid(op, format string, args ...any) *Error {
+	return &Error{Op: op, Code: ErrInvalid, Msg: fmt.Sprintf(format, args...)}
+}
+
+// fail panics with what libtorch said about op and its tensors.
+func fail(op string, code cgotorch.Code, args ...Tensor) {
+	kind, message := code.Take()
+	e := &Error{Op: op, Args: make([]string, len(args)), Code: Code(kind), Msg: strings.TrimSpace(message)}
+	for i, t := range args {
+		e.Args[i] = t.describe()
+	}
+	runtime.KeepAlive(args)
+	if e.Code == ErrOutOfMemory {
+		e.Msg += fmt.Sprintf(" (%d tensors are alive; %d of them, %s, wait for the garbage collector)",
+			Live(), collected.count.Load(), byteCount(collected.bytes.Load()))
+	}
+	panic(e)
+}
+
+// check panics if a call without tensors failed.
+func check(op string, code cgotorch.Code) {
+	if code < 0 {
+		kind, message := code.Take()
+		panic(&Error{Op: op, Code: Code(kind), Msg: strings.TrimSpace(message)})
+	}
+}
+
+func byteCount(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,126 @@
+package torch
+
+import (
+	"runtime"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// Generator is a stream of random numbers: torch.Generator. A Generator may be used by several goroutines; their draws interleave.
+type Generator struct{ c cgotorch.Generator }
+
+func newGenerator(c cgotorch.Generator) *Generator {
+	g := &Generator{c}
+	runtime.AddCleanup(g, func(address uintptr) { cgotorch.FreeGenerator(cgotorch.Generator(tensorAt(address))) }, uintptr(c))
+	return g
+}
+
+// NewGenerator returns a generator on the CPU that starts at seed.
+func NewGenerator(seed uint64) *Generator { return NewGeneratorOn(CPU, seed) }
+
+// NewGeneratorOn returns a generator on a device that starts at seed. It panics if the device is not there.
+func NewGeneratorOn(d Device, seed uint64) *Generator {
+	load("NewGenerator")
+	var c cgotorch.Generator
+	check("NewGenerator", cgotorch.NewGenerator(d.code(), seed, &c))
+	return newGenerator(c)
+}
+
+// DefaultGenerator returns the generator of a device that operators use when none is given. It panics if the device is not there.
+func DefaultGenerator(d Device) *Generator {
+	load("DefaultGenerator")
+	var c cgotorch.Generator
+	check("DefaultGenerator", cgotorch.DefaultGenerator(d.code(), &c))
+	return newGenerator(c)
+}
+
+func (g *Generator) pointer() cgotorch.Generator {
+	if g == nil {
+		return nil
+	}
+	return g.c
+}
+
+// Seed restarts the generator: Generator.manual_seed.
+func (g *Generator) Seed(seed uint64) {
+	check("Generator.Seed", cgotorch.GeneratorSeed(g.c, seed))
+	runtime.KeepAlive(g)
+}
+
+// State returns where the stream is, as the bytes of Generator.get_state.
+func (g *Generator) State() []byte {
+	var out cgotorch.Tensor
+	code := cgotorch.GeneratorState(g.c, &out)
+	check("Generator.State", code)
+	runtime.KeepAlive(g)
+	t := wrap(out, code)
+	defer t.Free()
+	return t.Bytes()
+}
+
+// SetState continues at a state that State returned. It panics if the bytes are not a state of this kind of generator.
+func (g *Generator) SetState(state []byte) {
+	t := FromBytes(state, Uint8, int64(len(state)))
+	defer t.Free()
+	check("Generator.SetState", cgotorch.SetGeneratorState(g.c, t.ptr("Generator.SetState")))
+	runtime.KeepAlive(g)
+	runtime.KeepAlive(t)
+}
+
+// ManualSeed seeds the default generators of all devices: torch.manual_seed.
+func ManualSeed(seed uint64) {
+	load("ManualSeed")
+	check("ManualSeed", cgotorch.ManualSeed(seed))
+}
+
+// random calls an operator that fills t with random numbers.
+func (t Tensor) random(op string, g *Generator, f func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code) Tensor {
+	code := f(t.ptr(op), g.pointer())
+	if code < 0 {
+		fail(op, code, t)
+	}
+	runtime.KeepAlive(t.h)
+	runtime.KeepAlive(g)
+	return t
+}
+
+// Uniform_ fills t with numbers drawn uniformly from [low, high): Tensor.uniform_. A nil generator is the default one. It returns t.
+func (t Tensor) Uniform_(low, high float64, g *Generator) Tensor {
+	return t.random("Uniform_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
+		return cgotorch.Uniform_(c, low, high, g)
+	})
+}
+
+// Normal_ fills t with numbers drawn from a normal distribution: Tensor.normal_. A nil generator is the default one. It returns t.
+func (t Tensor) Normal_(mean, std float64, g *Generator) Tensor {
+	return t.random("Normal_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
+		return cgotorch.Normal_(c, mean, std, g)
+	})
+}
+
+// Bernoulli_ fills t with ones of probability p and zeros: Tensor.bernoulli_. A nil generator is the default one. It returns t.
+func (t Tensor) Bernoulli_(p float64, g *Generator) Tensor {
+	return t.random("Bernoulli_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
+		return cgotorch.Bernoulli_(c, p, g)
+	})
+}
+
+// Random_ fills t with integers from all that its dtype can hold: Tensor.random_. A nil generator is the default one. It returns t.
+func (t Tensor) Random_(g *Generator) Tensor {
+	return t.random("Random_", g, cgotorch.Random_)
+}
+
+// RandomFrom_ fills t with integers drawn uniformly from [low, high): Tensor.random_. A nil generator is the default one. It returns t.
+func (t Tensor) RandomFrom_(low, high int64, g *Generator) Tensor {
+	return t.random("RandomFrom_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
+		return cgotorch.RandomFrom_(c, low, cgotorch.OptionalInt{Value: high, Present: true}, g)
+	})
+}
+
+// Multinomial draws n indices by the weights in the last dimension of t: torch.multinomial. A nil generator is the default one.
+func (t Tensor) Multinomial(n int64, replacement bool, g *Generator) Tensor {
+	defer runtime.KeepAlive(g)
+	return t.unary("Multinomial", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Multinomial(c, n, replacement, g.pointer(), out)
+	})
+}

@@ -1,0 +1,137 @@
+package torch
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// List is a fixed list of tensors on which the operations of an optimizer work in one call, however many there are. Entries
+// may be undefined where an operation says so. Tensors of a List must not be freed while it is used.
+type List struct {
+	tensors []Tensor
+	raw     []cgotorch.Tensor
+}
+
+// NewList makes a List. The tensors must outlive any scope: parameters and states of optimizers do.
+func NewList(ts ...Tensor) *List { return &List{ts, pointers("NewList", ts)} }
+
+// Len is the number of tensors.
+func (l *List) Len() int { return len(l.tensors) }
+
+// Tensors returns the tensors; the slice must not be changed.
+func (l *List) Tensors() []Tensor { return l.tensors }
+
+// alive checks that no tensor of the list has been freed behind its back.
+func (l *List) alive(op string) {
+	for i, t := range l.tensors {
+		if t.h != nil && t.h.c != l.raw[i] {
+			panic(t.misuse(op))
+		}
+	}
+}
+
+func (l *List) run(op string, code cgotorch.Code, more ...*List) {
+	if code < 0 {
+		fail(op, code, l.tensors[:min(len(l.tensors), 4)]...)
+	}
+	runtime.KeepAlive(l)
+	runtime.KeepAlive(more)
+}
+
+func (l *List) sameLength(op, what string, other *List) []cgotorch.Tensor {
+	if other == nil {
+		return nil
+	}
+	if len(other.raw) != len(l.raw) {
+		panic(invalid(op, "%d %s were given for %d parameters", len(other.raw), what, len(l.raw)))
+	}
+	other.alive(op)
+	return other.raw
+}
+
+// Grads returns the gradients, undefined where there is none.
+func (l *List) Grads() []Tensor {
+	l.alive("Grads")
+	out := make([]cgotorch.Tensor, len(l.raw))
+	code := cgotorch.Grads(l.raw, out)
+	l.run("Grads", code)
+	grads := make([]Tensor, len(out))
+	for i, c := range out {
+		grads[i] = wrap(c, code)
+	}
+	return grads
+}
+
+// ZeroGrad removes all gradients, or sets them to zero if setToZero is set.
+func (l *List) ZeroGrad(setToZero bool) {
+	l.alive("ZeroGrad")
+	l.run("ZeroGrad", cgotorch.ZeroGrad(l.raw, !setToZero))
+}
+
+// ClipGradNorm limits the total norm of the gradients to maxNorm and returns the norm before: torch.nn.utils.clip_grad_norm_ with
+// foreach. It does not wait for the device.
+func (l *List) ClipGradNorm(maxNorm, normType float64) Tensor { return l.norm("ClipGradNorm", maxNorm, normType, true) }
+
+// GradNorm returns the total norm of the gradients: torch.nn.utils.get_total_norm. It does not wait for the device.
+func (l *List) GradNorm(normType float64) Tensor { return l.norm("GradNorm", 0, normType, false) }
+
+func (l *List) norm(op string, maxNorm, normType float64, scale bool) Tensor {
+	l.alive(op)
+	if len(l.raw) == 0 {
+		return Zeros([]int64{}...)
+	}
+	var total cgotorch.Tensor
+	code := cgotorch.ClipGradNorm(l.raw, maxNorm, normType, scale, &total)
+	l.run(op, code)
+	return wrap(total, code)
+}
+
+// ClipGradValue limits every element of the gradients to [-value, value]: torch.nn.utils.clip_grad_value_.
+func (l *List) ClipGradValue(value float64) {
+	l.alive("ClipGradValue")
+	l.run("ClipGradValue", cgotorch.ClipGradValue(l.raw, value))
+}
+
+// FusedOptions are the settings of one fused optimizer step.
+type FusedOptions struct {
+	LR, Beta1, Beta2, Eps, WeightDecay float64
+	Momentum, Dampening                float64 // SGD
+	AMSGrad                            bool    // Adam: needs maxExpAvgSqs
+	Maximize                           bool
+	Nesterov                           bool // SGD
+	Decoupled                          bool // Adam: weight decay as in AdamW
+	FirstStep                          bool // SGD: momentum buffers have no history yet
+}
+
+func (o FusedOptions) raw() *cgotorch.OptimizerOptions {
+	return &cgotorch.OptimizerOptions{
+		LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.WeightDecay, Momentum: o.Momentum, Dampening: o.Dampening,
+		AMSGrad: o.AMSGrad, Maximize: o.Maximize, Nesterov: o.Nesterov, Decoupled: o.Decoupled,
+	}
+}
+
+// FusedAdam updates the tensors of l that have a gradient by one step of Adam or AdamW in one kernel. The other lists run parallel
+// to l; steps are float32 tensors without dimensions, maxExpAvgSqs may be nil without AMSGrad.
+func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedOptions) {
+	const op = "FusedAdam"
+	l.alive(op)
+	if o.AMSGrad && maxExpAvgSqs == nil {
+		panic(&Error{Op: op, Code: ErrInvalid, Msg: "AMSGrad needs the list maxExpAvgSqs"})
+	}
+	m, v, s := l.sameLength(op, "expAvgs", expAvgs), l.sameLength(op, "expAvgSqs", expAvgSqs), l.sameLength(op, "steps", steps)
+	x := l.sameLength(op, "maxExpAvgSqs", maxExpAvgSqs)
+	l.run(op, cgotorch.FusedAdam(l.raw, m, v, x, s, o.raw()), expAvgs, expAvgSqs, maxExpAvgSqs, steps)
+}
+
+// FusedSGD updates the tensors of l that have a gradient by one step of SGD in one kernel. momentumBuffers runs parallel to l; it
+// may be nil without momentum.
+func (l *List) FusedSGD(momentumBuffers *List, o FusedOptions) {
+	const op = "FusedSGD"
+	l.alive(op)
+	if o.Momentum != 0 && momentumBuffers == nil {
+		panic(&Error{Op: op, Code: ErrInvalid, Msg: fmt.Sprintf("momentum %g needs the list momentumBuffers", o.Momentum)})
+	}
+	l.run(op, cgotorch.FusedSGD(l.raw, l.sameLength(op, "momentumBuffers", momentumBuffers), o.FirstStep, o.raw()), momentumBuffers)
+}

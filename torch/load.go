@@ -1,0 +1,104 @@
+package torch
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+var (
+	loadOnce sync.Once
+	loadErr  error
+	loaded   cgotorch.Loaded
+	ready    atomic.Bool
+)
+
+// Load opens libtorch, which otherwise happens at the first tensor. It returns nil if that has happened already. A program that
+// would rather fail early, with an error instead of a panic, calls it first.
+//
+// Settings that are applied, each by the environment, before libtorch starts:
+//
+//	GOTRAINER_LIB=DIR      the folder of the shim, instead of the usual places
+//	LIBTORCH=DIR           another libtorch 2.11 (its lib folder), such as the one inside a Python installation
+//	GOTRAINER_MALLOC=trim  leave glibc's malloc as it is; by default it keeps large blocks for the next step
+func Load() error {
+	loadOnce.Do(func() {
+		if loaded, loadErr = cgotorch.Load(); loadErr != nil {
+			return
+		}
+		if os.Getenv("GOTRAINER_MALLOC") != "trim" {
+			cgotorch.TuneMalloc()
+		}
+		ready.Store(true)
+	})
+	if loadErr != nil {
+		return &Error{Op: "Load", Code: ErrNotInstalled, Msg: loadErr.Error()}
+	}
+	return nil
+}
+
+// load is called by whatever can be the first use of libtorch.
+func load(op string) {
+	if ready.Load() {
+		return
+	}
+	if err := Load(); err != nil {
+		panic(&Error{Op: op, Code: ErrNotInstalled, Msg: loadErr.Error()})
+	}
+}
+
+// Build describes the loaded libtorch.
+type Build struct {
+	Version       string // of libtorch: "2.11.0"
+	Library       string // path of gotrainer's shim
+	LibTorch      string // folder of libtorch's libraries
+	ABI           string // identifies the shim's sources
+	CPUCapability string // the instruction set of the CPU kernels: "AVX2", "AVX512", "DEFAULT"
+	Threads       int    // within one operator
+	CUDADevices   int
+	KeepsMalloc   bool // large blocks stay with the process, see [Load]
+}
+
+// BuildInfo loads libtorch and describes it.
+func BuildInfo() (Build, error) {
+	if err := Load(); err != nil {
+		return Build{}, err
+	}
+	return Build{
+		Version: loaded.Version, Library: loaded.Library, LibTorch: loaded.LibTorch, ABI: cgotorch.ABI,
+		CPUCapability: cgotorch.CPUCapability(), Threads: cgotorch.Threads(), CUDADevices: cgotorch.CUDADevices(),
+		KeepsMalloc: os.Getenv("GOTRAINER_MALLOC") != "trim",
+	}, nil
+}
+
+// SetThreads sets how many threads one operator may use: torch.set_num_threads. The default is one per physical core.
+// It panics if n is not positive.
+func SetThreads(n int) {
+	load("SetThreads")
+	if n < 1 {
+		panic(invalid("SetThreads", "the number of threads must be positive, not %d", n))
+	}
+	cgotorch.SetThreads(n)
+}
+
+// Threads is the number of threads that one operator may use.
+func Threads() int {
+	load("Threads")
+	return cgotorch.Threads()
+}
+
+// UseDeterministicAlgorithms makes operators without a reproducible algorithm panic, or only warn:
+// torch.use_deterministic_algorithms. It holds for the whole process.
+func UseDeterministicAlgorithms(on, warnOnly bool) {
+	load("UseDeterministicAlgorithms")
+	check("UseDeterministicAlgorithms", cgotorch.SetDeterministic(on, warnOnly))
+}
+
+// SetFloat32MatmulPrecision is torch.set_float32_matmul_precision: "highest" (the default), "high" or "medium". It
+// holds for the whole process.
+func SetFloat32MatmulPrecision(precision string) {
+	load("SetFloat32MatmulPrecision")
+	check("SetFloat32MatmulPrecision", cgotorch.SetFloat32Precision(precision))
+}

@@ -1,0 +1,31 @@
+package torch
+
+import "github.com/gotrainer/gotrainer/cgotorch"
+
+// MemoryFormat is an order of the dimensions in memory: torch.memory_format.
+type MemoryFormat int32
+
+// The memory formats, by c10::MemoryFormat.
+const (
+	ContiguousFormat MemoryFormat = 0 // row-major
+	ChannelsLast     MemoryFormat = 2 // NHWC for a tensor of shape [N, C, H, W]: what convolutions on the CPU and on tensor cores prefer
+	ChannelsLast3d   MemoryFormat = 3 // NDHWC for [N, C, D, H, W]
+)
+
+// Contiguous returns t in row-major order, t itself if it is so already: Tensor.contiguous.
+func (t Tensor) Contiguous() Tensor { return t.ContiguousIn(ContiguousFormat) }
+
+// ContiguousIn returns t in a memory format, t itself if it is so already: Tensor.contiguous(memory_format=...).
+func (t Tensor) ContiguousIn(f MemoryFormat) Tensor {
+	return t.unary("Contiguous", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Contiguous(c, int32(f), out)
+	})
+}
+
+// InMemoryFormat returns t with strides of a memory format even where sizes of 1 leave them open, which decides what
+// convolutions do: Tensor.to(memory_format=...).
+func (t Tensor) InMemoryFormat(f MemoryFormat) Tensor {
+	return t.unary("InMemoryFormat", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.To(c, none, none, false, true, int32(f), out)
+	})
+}

@@ -1,0 +1,229 @@
+package torch
+
+import (
+	"runtime"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// The operators that layers and losses are made of. Packages nn and nn/functional give them their defaults.
+
+// ternary calls an operator of t and two tensors that may be undefined.
+func (t Tensor) ternary(op string, a, b Tensor, f func(t, a, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code) Tensor {
+	var out cgotorch.Tensor
+	code := f(t.ptr(op), a.optional(op), b.optional(op), &out)
+	if code < 0 && reclaim(code) {
+		code = f(t.ptr(op), a.optional(op), b.optional(op), &out)
+	}
+	if code < 0 {
+		fail(op, code, t, a, b)
+	}
+	runtime.KeepAlive(t.h)
+	runtime.KeepAlive(a.h)
+	runtime.KeepAlive(b.h)
+	return wrap(out, code)
+}
+
+// ConvOptions of the convolutions. Nil lists mean stride 1, padding 0, dilation 1; one number stands for all dimensions; zero Groups mean 1.
+type ConvOptions struct {
+	Stride, Padding, Dilation []int64
+	Groups                    int64
+}
+
+func orDefault(list []int64, value int64, dims int) []int64 {
+	switch len(list) {
+	case 0:
+		list = []int64{value}
+	case dims:
+		return list
+	}
+	if len(list) == 1 {
+		for len(list) < dims {
+			list = append(list, list[0])
+		}
+	}
+	return list
+}
+
+// Conv1d convolves t, [N, C, L], with weight, [out, C/groups, k]; an undefined bias is left out: torch.conv1d.
+func (t Tensor) Conv1d(weight, bias Tensor, o ConvOptions) Tensor {
+	return t.ternary("Conv1d", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Conv1d(t, w, b, orDefault(o.Stride, 1, 1), orDefault(o.Padding, 0, 1), orDefault(o.Dilation, 1, 1), max(o.Groups, 1), out)
+	})
+}
+
+// Conv2d convolves t, [N, C, H, W], with weight, [out, C/groups, kh, kw]; an undefined bias is left out: torch.conv2d.
+func (t Tensor) Conv2d(weight, bias Tensor, o ConvOptions) Tensor {
+	return t.ternary("Conv2d", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Conv2d(t, w, b, orDefault(o.Stride, 1, 2), orDefault(o.Padding, 0, 2), orDefault(o.Dilation, 1, 2), max(o.Groups, 1), out)
+	})
+}
+
+// PoolOptions of the pooling operators. A nil Stride means the kernel's size, nil Padding 0, nil Dilation 1.
+type PoolOptions struct {
+	Kernel, Stride, Padding, Dilation []int64
+	CeilMode                          bool
+}
+
+// MaxPool2d takes the maximum over windows of t, [N, C, H, W]: torch.max_pool2d.
+func (t Tensor) MaxPool2d(o PoolOptions) Tensor {
+	return t.unary("MaxPool2d", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.MaxPool2d(c, o.Kernel, o.Stride, orDefault(o.Padding, 0, 2), orDefault(o.Dilation, 1, 2), o.CeilMode, out)
+	})
+}
+
+// AvgPool2d takes the mean over windows of t, [N, C, H, W], padding counted: torch.avg_pool2d. Dilation is not used.
+func (t Tensor) AvgPool2d(o PoolOptions) Tensor {
+	return t.unary("AvgPool2d", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.AvgPool2d(c, o.Kernel, o.Stride, orDefault(o.Padding, 0, 2), o.CeilMode, true, cgotorch.OptionalInt{}, out)
+	})
+}
+
+// BatchNorm normalises over all dimensions but the second. With training set it uses the batch's own statistics and moves the running
+// ones by momentum, otherwise it uses the running ones: torch.batch_norm. Undefined tensors leave their part out.
+func (t Tensor) BatchNorm(weight, bias, runningMean, runningVar Tensor, training bool, momentum, eps float64) Tensor {
+	defer runtime.KeepAlive([2]Tensor{runningMean, runningVar})
+	return t.ternary("BatchNorm", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.BatchNorm(t, w, b, runningMean.optional("BatchNorm"), runningVar.optional("BatchNorm"), training, momentum, eps, true, out)
+	})
+}
+
+// LayerNorm normalises over the last dimensions, whose sizes are shape: torch.layer_norm.
+func (t Tensor) LayerNorm(shape []int64, weight, bias Tensor, eps float64) Tensor {
+	return t.ternary("LayerNorm", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.LayerNorm(t, shape, w, b, eps, out)
+	})
+}
+
+// Dropout zeroes elements with probability p and scales the others by 1/(1-p) while training, else it returns t's elements: torch.dropout.
+func (t Tensor) Dropout(p float64, training bool) Tensor {
+	return t.unary("Dropout", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Dropout(c, p, training, out)
+	})
+}
+
+// Embedding returns the rows of weight, [words, dim], at t, integers of any shape. The row paddingIdx gets no gradient; -1 means none: torch.embedding.
+func (t Tensor) Embedding(weight Tensor, paddingIdx int64) Tensor {
+	return t.ternary("Embedding", weight, Tensor{}, func(t, w, _ cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Embedding(w, t, paddingIdx, false, false, out)
+	})
+}
+
+// ScaledDotProductAttention is softmax(t·keyᵀ·scale + mask)·value for query t, [..., L, E]; an undefined mask is left out, a bool mask
+// keeps where it is true; scale 0 means 1/sqrt(E): torch.nn.functional.scaled_dot_product_attention.
+func (t Tensor) ScaledDotProductAttention(key, value, mask Tensor, dropout float64, causal bool, scale float64) Tensor {
+	defer runtime.KeepAlive(mask)
+	return t.ternary("ScaledDotProductAttention", key, value, func(t, k, v cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.SDPA(t, k, v, mask.optional("ScaledDotProductAttention"), dropout, causal, cgotorch.OptionalDouble{Value: scale, Present: scale != 0}, false, out)
+	})
+}
+
+// RNNOptions of the recurrent operators.
+type RNNOptions struct {
+	HasBiases     bool
+	Layers        int64
+	Dropout       float64 // between layers, while training
+	Training      bool
+	Bidirectional bool
+	BatchFirst    bool
+}
+
+// LSTM runs t, [L, N, in] or [N, L, in] with BatchFirst, from the states h0 and c0 through weights in PyTorch's order: per layer and
+// direction w_ih, w_hh and, with biases, b_ih, b_hh. It returns the outputs and the last states: torch.lstm.
+func (t Tensor) LSTM(h0, c0 Tensor, weights []Tensor, o RNNOptions) (output, h, c Tensor) {
+	var out [3]cgotorch.Tensor
+	states := []cgotorch.Tensor{h0.ptr("LSTM"), c0.ptr("LSTM")}
+	list := pointers("LSTM", weights)
+	call := func() cgotorch.Code {
+		return cgotorch.LSTM(t.ptr("LSTM"), states, list, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst, &out)
+	}
+	code := call()
+	if code < 0 && reclaim(code) {
+		code = call()
+	}
+	if code < 0 {
+		fail("LSTM", code, append([]Tensor{t, h0, c0}, weights...)...)
+	}
+	runtime.KeepAlive(t.h)
+	runtime.KeepAlive([2]Tensor{h0, c0})
+	runtime.KeepAlive(weights)
+	return wrap(out[0], code), wrap(out[1], code), wrap(out[2], code)
+}
+
+// GRU runs t, [L, N, in] or [N, L, in] with BatchFirst, from the state h0, as [Tensor.LSTM] does: torch.gru.
+func (t Tensor) GRU(h0 Tensor, weights []Tensor, o RNNOptions) (output, h Tensor) {
+	var out [2]cgotorch.Tensor
+	list := pointers("GRU", weights)
+	call := func() cgotorch.Code {
+		return cgotorch.GRU(t.ptr("GRU"), h0.ptr("GRU"), list, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst, &out)
+	}
+	code := call()
+	if code < 0 && reclaim(code) {
+		code = call()
+	}
+	if code < 0 {
+		fail("GRU", code, append([]Tensor{t, h0}, weights...)...)
+	}
+	runtime.KeepAlive(t.h)
+	runtime.KeepAlive(h0.h)
+	runtime.KeepAlive(weights)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// Reduction says what a loss does with the losses of the elements.
+type Reduction int64
+
+// The reductions, by at::Reduction.
+const (
+	ReductionNone Reduction = 0
+	ReductionMean Reduction = 1
+	ReductionSum  Reduction = 2
+)
+
+// CrossEntropyLoss compares logits t, [N, C] or [N, C, ...], with class indices or probabilities; classes equal to ignoreIndex do
+// not count, an undefined weight is left out: torch.nn.functional.cross_entropy.
+func (t Tensor) CrossEntropyLoss(target, weight Tensor, reduction Reduction, ignoreIndex int64, labelSmoothing float64) Tensor {
+	return t.ternary("CrossEntropyLoss", target, weight, func(t, y, w cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.CrossEntropyLoss(t, y, w, int64(reduction), ignoreIndex, labelSmoothing, out)
+	})
+}
+
+// NLLLoss compares log-probabilities t, [N, C], with class indices: torch.nn.functional.nll_loss.
+func (t Tensor) NLLLoss(target, weight Tensor, reduction Reduction, ignoreIndex int64) Tensor {
+	return t.ternary("NLLLoss", target, weight, func(t, y, w cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.NLLLoss(t, y, w, int64(reduction), ignoreIndex, out)
+	})
+}
+
+// MSELoss is the squared difference of t and target: torch.nn.functional.mse_loss.
+func (t Tensor) MSELoss(target Tensor, reduction Reduction) Tensor {
+	return t.ternary("MSELoss", target, Tensor{}, func(t, y, _ cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.MSELoss(t, y, int64(reduction), out)
+	})
+}
+
+// L1Loss is the absolute difference of t and target: torch.nn.functional.l1_loss.
+func (t Tensor) L1Loss(target Tensor, reduction Reduction) Tensor {
+	return t.ternary("L1Loss", target, Tensor{}, func(t, y, _ cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.L1Loss(t, y, int64(reduction), out)
+	})
+}
+
+// BinaryCrossEntropyWithLogits compares logits t with probabilities of the same shape; undefined weights are left out:
+// torch.nn.functional.binary_cross_entropy_with_logits.
+func (t Tensor) BinaryCrossEntropyWithLogits(target, weight, posWeight Tensor, reduction Reduction) Tensor {
+	defer runtime.KeepAlive(posWeight)
+	return t.ternary("BinaryCrossEntropyWithLogits", target, weight, func(t, y, w cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.BCEWithLogits(t, y, w, posWeight.optional("BinaryCrossEntropyWithLogits"), int64(reduction), out)
+	})
+}
+
+// CTCLoss is the connectionist temporal classification loss of log-probabilities t, [T, N, C], against targets, [N, S] or
+// concatenated, with int64 lengths of inputs and targets, [N]: torch.nn.functional.ctc_loss.
+func (t Tensor) CTCLoss(targets, inputLengths, targetLengths Tensor, blank int64, reduction Reduction, zeroInfinity bool) Tensor {
+	defer runtime.KeepAlive(targets)
+	target := targets.ptr("CTCLoss")
+	return t.ternary("CTCLoss", inputLengths, targetLengths, func(t, il, tl cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.CTCLoss(t, target, il, tl, blank, int64(reduction), zeroInfinity, out)
+	})
+}

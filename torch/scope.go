@@ -1,0 +1,184 @@
+package torch
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// scope owns the tensors that one thread makes while it is open. Its slot is what the shim returns from every call
+// of that thread, so a result finds its scope without a look-up by goroutine.
+type scope struct {
+	slot    int64
+	handles []*handle
+	raw     []cgotorch.Tensor // what close frees, kept for reuse
+}
+
+const maxScopes = 4096
+
+var (
+	scopes     [maxScopes]*scope // by slot; an entry is written once, under scopesLock
+	freeScopes []*scope
+	nextSlot   int64 = 1
+	scopesLock sync.Mutex
+)
+
+func openScope() *scope {
+	scopesLock.Lock()
+	defer scopesLock.Unlock()
+	if n := len(freeScopes); n > 0 {
+		s := freeScopes[n-1]
+		freeScopes = freeScopes[:n-1]
+		return s
+	}
+	if nextSlot == maxScopes {
+		panic(invalid("Scope", "%d scopes are open at once; a scope is probably opened in itself without end", maxScopes-1))
+	}
+	s := &scope{slot: nextSlot}
+	scopes[nextSlot] = s
+	nextSlot++
+	return s
+}
+
+func (s *scope) close() {
+	s.raw = s.raw[:0]
+	for i, h := range s.handles {
+		if h.scope == s && h.c != nil {
+			s.raw = append(s.raw, h.c)
+			h.c = nil
+		}
+		s.handles[i] = nil
+	}
+	s.handles = s.handles[:0]
+	live.Add(-int64(len(s.raw)))
+	cgotorch.FreeTensors(s.raw)
+	scopesLock.Lock()
+	freeScopes = append(freeScopes, s)
+	scopesLock.Unlock()
+}
+
+// Scope runs f and then frees every tensor that was made in it, in one call, but those that were kept with
+// [Tensor.Keep] or handed out by [Return]. Scopes nest; a tensor belongs to the innermost. The calling goroutine stays on its OS
+// thread meanwhile; tensors that other goroutines make do not belong to the scope. If f panics, the scope ends all the same.
+func Scope(f func()) {
+	load("Scope")
+	runtime.LockOSThread()
+	s := openScope()
+	former := cgotorch.SwapScope(s.slot)
+	defer func() {
+		cgotorch.SwapScope(former)
+		s.close()
+		runtime.UnlockOSThread()
+	}()
+	f()
+}
+
+// Return runs f in a scope of its own and hands its result to the enclosing scope, so that only the intermediates are freed.
+func Return(f func() Tensor) Tensor {
+	var out Tensor
+	Scope(func() { out = f().alias() })
+	if out.h == nil {
+		return out
+	}
+	return wrap(out.h.c, cgotorch.Code(currentSlot()))
+}
+
+// alias takes one more reference under a handle that nobody frees yet.
+func (t Tensor) alias() Tensor {
+	if t.h == nil {
+		return t
+	}
+	c := t.ptr("Return")
+	cgotorch.Retain(c)
+	return Tensor{&handle{c: c}}
+}
+
+func currentSlot() int64 {
+	slot := cgotorch.SwapScope(0)
+	cgotorch.SwapScope(slot)
+	return slot
+}
+
+// Keep lets t outlive the scope in which it was made: from now on the garbage collector or [Tensor.Free] frees it. It returns t.
+func (t Tensor) Keep() Tensor {
+	t.ptr("Keep")
+	if t.h.scope != nil {
+		t.h.scope = nil
+		live.Add(-1)
+		collect(t.h)
+	}
+	return t
+}
+
+// Free gives the tensor's memory back now. Autograd keeps what it still needs of it. Free of an undefined or freed tensor does nothing.
+func (t Tensor) Free() {
+	if t.h == nil || t.h.c == nil {
+		return
+	}
+	c := t.h.c
+	t.h.c = nil
+	if t.h.scope == nil {
+		t.h.cleanup.Stop()
+		collected.release(c)
+		return
+	}
+	live.Add(-1)
+	cgotorch.FreeTensor(c)
+}
+
+// live counts the tensors of all open scopes.
+var live atomic.Int64
+
+// collected counts the tensors that the garbage collector owns. It does not see their memory, so too much of it triggers a collection.
+var collected garbage
+
+type garbage struct {
+	count, bytes atomic.Int64
+	limit        atomic.Int64 // bytes at which the next collection is triggered
+}
+
+// garbageBudget is how much memory may wait for the garbage collector before it is called.
+const garbageBudget = 256 << 20
+
+func collect(h *handle) {
+	bytes := cgotorch.GetInfo(h.c).Bytes
+	collected.count.Add(1)
+	total := collected.bytes.Add(bytes)
+	h.cleanup = runtime.AddCleanup(h, func(c uintptr) { collected.release(tensorAt(c)) }, uintptr(h.c))
+	if limit := max(collected.limit.Load(), garbageBudget); total > limit {
+		runtime.GC()
+		collected.limit.Store(2 * collected.bytes.Load())
+	}
+}
+
+func (g *garbage) release(c cgotorch.Tensor) {
+	g.count.Add(-1)
+	g.bytes.Add(-cgotorch.GetInfo(c).Bytes)
+	cgotorch.FreeTensor(c)
+}
+
+// Live is the number of tensors that Go code holds: in open scopes and with the garbage collector.
+func Live() int64 { return live.Load() + collected.count.Load() }
+
+// reclaim is called after a failed operator. If memory was short it frees what it can and asks for one more try.
+func reclaim(code cgotorch.Code) bool {
+	if code.Kind() != cgotorch.ErrOutOfMemory {
+		return false
+	}
+	code.Take()
+	before := collected.count.Load()
+	runtime.GC()
+	for range 50 { // cleanups run after the collection, in their own goroutine
+		if collected.count.Load() < before {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if code := cgotorch.EmptyCache(); code < 0 {
+		code.Take()
+	}
+	return true
+}

@@ -1,0 +1,143 @@
+package torch
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// Tensor is a multi-dimensional array. It is a reference: copies of the value name the same tensor. The zero value is the undefined
+// tensor, which stands for "none" where an operator takes an optional one, and panics everywhere else.
+type Tensor struct{ h *handle }
+
+// handle owns one reference to a libtorch tensor, until its scope ends, the garbage collector finds it or Free is called.
+type handle struct {
+	c       cgotorch.Tensor // nil once freed
+	scope   *scope          // the scope that frees it, nil when the garbage collector does
+	cleanup runtime.Cleanup // where the garbage collector does
+}
+
+// ptr is the handle of an argument that must be there.
+func (t Tensor) ptr(op string) cgotorch.Tensor {
+	if t.h == nil || t.h.c == nil {
+		panic(t.misuse(op))
+	}
+	return t.h.c
+}
+
+// optional is the handle of an argument that may be undefined.
+func (t Tensor) optional(op string) cgotorch.Tensor {
+	if t.h == nil {
+		return nil
+	}
+	return t.ptr(op)
+}
+
+func (t Tensor) misuse(op string) *Error {
+	if t.h == nil {
+		return &Error{Op: op, Code: ErrUndefined, Msg: "a tensor is undefined (it is the zero Tensor); make it first, or check Defined()"}
+	}
+	return &Error{Op: op, Code: ErrFreed, Msg: "a tensor was used after it was freed, or after the Scope in which it was made had ended; Keep() lets a tensor outlive its scope"}
+}
+
+// pointers are the handles of a list of arguments; undefined entries are nil.
+func pointers(op string, ts []Tensor) []cgotorch.Tensor {
+	list := make([]cgotorch.Tensor, len(ts))
+	for i, t := range ts {
+		list[i] = t.optional(op)
+	}
+	return list
+}
+
+// wrap makes a Tensor of a new reference and gives it to the scope that code names, or to the garbage collector.
+func wrap(c cgotorch.Tensor, code cgotorch.Code) Tensor {
+	if c == nil {
+		return Tensor{}
+	}
+	h := &handle{c: c}
+	if code > 0 {
+		h.scope = scopes[code]
+		h.scope.handles = append(h.scope.handles, h)
+		live.Add(1)
+	} else {
+		collect(h)
+	}
+	return Tensor{h}
+}
+
+func wrapList(list *cgotorch.TensorList, code cgotorch.Code) []Tensor {
+	handles := list.Take()
+	ts := make([]Tensor, len(handles))
+	for i, c := range handles {
+		ts[i] = wrap(c, code)
+	}
+	return ts
+}
+
+// Defined tells whether t is a tensor at all.
+func (t Tensor) Defined() bool { return t.h != nil }
+
+// Is tells whether both are the same tensor object, not only equal ones.
+func (t Tensor) Is(other Tensor) bool {
+	return t.h == other.h || (t.h != nil && other.h != nil && t.h.c != nil && t.h.c == other.h.c)
+}
+
+func (t Tensor) info(op string) cgotorch.Info {
+	i := cgotorch.GetInfo(t.ptr(op))
+	runtime.KeepAlive(t.h)
+	return i
+}
+
+// Shape returns the sizes of all dimensions.
+func (t Tensor) Shape() []int64 { return t.info("Shape").Sizes }
+
+// Size returns the size of dimension dim, which may count from the end.
+func (t Tensor) Size(dim int64) int64 {
+	s := t.info("Size").Sizes
+	if dim < -int64(len(s)) || dim >= int64(len(s)) {
+		panic(&Error{Op: "Size", Args: []string{t.describe()}, Code: ErrIndex, Msg: fmt.Sprintf("dimension %d is out of range: the tensor has %d dimensions", dim, len(s))})
+	}
+	if dim < 0 {
+		dim += int64(len(s))
+	}
+	return s[dim]
+}
+
+// Stride returns how many elements apart the neighbours of each dimension lie in memory.
+func (t Tensor) Stride() []int64 { return t.info("Stride").Strides }
+
+// Dim returns the number of dimensions.
+func (t Tensor) Dim() int { return len(t.info("Dim").Sizes) }
+
+// Numel returns the number of elements.
+func (t Tensor) Numel() int64 { return t.info("Numel").Numel }
+
+// DType returns the type of the elements.
+func (t Tensor) DType() DType { return dtypeOf(t.info("DType").DType) }
+
+// Device returns where the elements lie.
+func (t Tensor) Device() Device { return deviceOf(t.info("Device").Device) }
+
+// IsContiguous tells whether the elements lie in row-major order without gaps.
+func (t Tensor) IsContiguous() bool { return t.info("IsContiguous").IsContiguous }
+
+// IsLeaf tells whether t was made by the user and not by a differentiable operator.
+func (t Tensor) IsLeaf() bool { return t.info("IsLeaf").IsLeaf }
+
+// describe names a tensor in an error: "float32[2,3]".
+func (t Tensor) describe() string {
+	if t.h == nil {
+		return "undefined"
+	}
+	if t.h.c == nil {
+		return "freed"
+	}
+	i := cgotorch.GetInfo(t.h.c)
+	s := dtypeOf(i.DType).String() + strings.ReplaceAll(fmt.Sprint(i.Sizes), " ", ",")
+	if d := deviceOf(i.Device); d != CPU {
+		s += "@" + d.String()
+	}
+	return s
+}
