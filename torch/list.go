@@ -72,7 +72,9 @@ func (l *List) ZeroGrad(setToZero bool) {
 
 // ClipGradNorm limits the total norm of the gradients to maxNorm and returns the norm before: torch.nn.utils.clip_grad_norm_ with
 // foreach. It does not wait for the device.
-func (l *List) ClipGradNorm(maxNorm, normType float64) Tensor { return l.norm("ClipGradNorm", maxNorm, normType, true) }
+func (l *List) ClipGradNorm(maxNorm, normType float64) Tensor {
+	return l.norm("ClipGradNorm", maxNorm, normType, true)
+}
 
 // GradNorm returns the total norm of the gradients: torch.nn.utils.get_total_norm. It does not wait for the device.
 func (l *List) GradNorm(normType float64) Tensor { return l.norm("GradNorm", 0, normType, false) }
