@@ -1,0 +1,68 @@
+package plates
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/vision"
+)
+
+// Sample is a photograph of a plate and what it says.
+type Sample struct {
+	Image *vision.Image // Width x Height, grey
+	Label string
+}
+
+// Options configures [Dataset]. The zero value is the training part, photographed by DefaultCamera.
+type Options struct {
+	Part   Part
+	Camera *Camera // nil means DefaultCamera
+	Mirror bool    // pictures left to right and labels through ReverseDigits, as Hezar's readers want them
+}
+
+// Dataset returns n rendered plates. Sample i is a pure function of seed, options and i; nothing is kept, so
+// sets of any size cost no memory, and goroutines may ask for any samples at a time.
+func Dataset(n int, seed uint64, o Options) data.Dataset[Sample] {
+	s := &set{n: n, seed: seed, Options: o, camera: DefaultCamera}
+	if o.Camera != nil {
+		s.camera = *o.Camera
+	}
+	return s
+}
+
+type set struct {
+	Options
+	n      int
+	seed   uint64
+	camera Camera
+}
+
+func (s *set) Len() int { return max(s.n, 0) }
+
+func (s *set) At(i int) (Sample, error) {
+	if i < 0 || i >= s.n {
+		return Sample{}, fmt.Errorf("plates: sample %d of a set of %d", i, s.n)
+	}
+	if s.Part > HeldOut {
+		return Sample{}, fmt.Errorf("plates: a set of %v: want Train or HeldOut", s.Part)
+	}
+	rng := rand.New(rand.NewPCG(s.seed, uint64(i)<<1|uint64(s.Part)))
+	label := RandomLabel(rng)
+	for PartOf(label) != s.Part {
+		label = RandomLabel(rng)
+	}
+	plate, err := Render(label, RandomStyle(rng), rng)
+	if err != nil {
+		return Sample{}, err
+	}
+	im, err := Photograph(plate, s.camera, rng)
+	if err != nil {
+		return Sample{}, err
+	}
+	if s.Mirror {
+		im.Mirror()
+		label = ReverseDigits(label)
+	}
+	return Sample{im, label}, nil
+}
