@@ -2,6 +2,7 @@
 //
 //	gotrainer install          install libtorch and build libcgotorch for this user
 //	gotrainer install --cuda   the same with CUDA
+//	gotrainer doctor           tell what a training program finds on this machine
 //
 // Without a checkout: go run github.com/gotrainer/gotrainer/cmd/gotrainer@latest install
 package main
@@ -20,6 +21,7 @@ import (
 
 type commands struct {
 	Install installCommand `cmd:"" help:"Install libtorch and build libcgotorch for this user. A second run finds its work done."`
+	Doctor  doctorCommand  `cmd:"" help:"Tell what a training program finds on this machine: libtorch, devices, settings, disk. Fails if training could not start."`
 }
 
 func main() {

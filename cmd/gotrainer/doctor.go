@@ -1,0 +1,158 @@
+//go:build cgo
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// doctorCommand tells what a training program would find on this machine. Its output is what a bug report should hold.
+type doctorCommand struct{}
+
+// Run is called by kong. It fails if training could not start.
+func (*doctorCommand) Run() error {
+	d := doctor{
+		out:     os.Stdout,
+		build:   torch.BuildInfo,
+		compute: compute,
+		gpu:     nvidiaDriver,
+		root:    cgotorch.InstallRoot(),
+		env:     os.Getenv,
+	}
+	return d.examine()
+}
+
+// doctor examines through functions, so that a test can be a machine with a fault.
+type doctor struct {
+	out     io.Writer
+	build   func() (torch.Build, error)
+	compute func(device torch.Device) error
+	gpu     func() string // version of the NVIDIA driver; empty: there is none
+	root    string        // the install root
+	env     func(string) string
+}
+
+// examine prints what there is and returns what keeps a program from training.
+func (d *doctor) examine() error {
+	d.line("go", "%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	d.disk()
+	d.environment()
+	driver := d.gpu()
+	if driver != "" {
+		d.line("NVIDIA driver", "%s", driver)
+	}
+
+	b, err := d.build()
+	if err != nil {
+		return err
+	}
+	d.line("libtorch", "%s in %s", b.Version, b.LibTorch)
+	d.line("libcgotorch", "%s (ABI %s)", b.Library, b.ABI)
+	d.line("CPU kernels", "%s", b.CPUCapability)
+	d.line("threads", "%d within one operator (torch.SetThreads)", b.Threads)
+	if b.KeepsMalloc {
+		d.line("malloc", "keeps large blocks for the next step (GOTRAINER_MALLOC=trim gives them back)")
+	} else {
+		d.line("malloc", "gives large blocks back, by GOTRAINER_MALLOC=trim: steps take longer")
+	}
+
+	devices := []torch.Device{torch.CPU}
+	for i := range b.CUDADevices {
+		devices = append(devices, torch.CUDA(i))
+	}
+	if driver != "" && b.CUDADevices == 0 {
+		d.line("CUDA", "a driver but no device: this is the CPU build of libtorch, or the driver is too old; the CUDA build: gotrainer install --cuda")
+	}
+	for _, device := range devices {
+		if err := d.compute(device); err != nil {
+			return fmt.Errorf("device %v: %w", device, err)
+		}
+		d.line("device", "%v computes a product and its gradient rightly", device)
+	}
+	return nil
+}
+
+func (d *doctor) line(name, format string, args ...any) {
+	fmt.Fprintf(d.out, "%-14s %s\n", name, fmt.Sprintf(format, args...))
+}
+
+// environment prints the variables that change what is found or how fast it runs, where they are set.
+func (d *doctor) environment() {
+	for _, name := range []string{
+		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES",
+		"OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMAXPROCS", "ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA",
+	} {
+		if v := d.env(name); v != "" {
+			d.line("environment", "%s=%s", name, v)
+		}
+	}
+}
+
+// disk prints what the install root holds and what its disk has left.
+func (d *doctor) disk() {
+	used := int64(0)
+	err := filepath.WalkDir(d.root, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().IsRegular() {
+			used += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		d.line("install root", "%s: %v", d.root, err)
+		return
+	}
+	d.line("install root", "%s: %d MB", d.root, used/1e6)
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(d.root, &st); err == nil {
+		d.line("disk", "%d MB free", int64(st.Bavail)*int64(st.Bsize)/1e6)
+	}
+}
+
+// compute multiplies, sums and differentiates on a device and compares with the result known on paper:
+// for y = sum(x*w), x = [1 2; 3 4] and w = [5; 6], y = 17 + 39 and dy/dw = the column sums of x.
+func compute(device torch.Device) error {
+	var sum float64
+	var gradient []float32
+	err := torch.Try(func() {
+		torch.Scope(func() {
+			x := torch.From([]float32{1, 2, 3, 4}, 2, 2).ToDevice(device)
+			w := torch.From([]float32{5, 6}, 2, 1).ToDevice(device).RequiresGrad()
+			y := x.MatMul(w).Sum(torch.Float32)
+			y.Backward()
+			sum = y.Item()
+			gradient = torch.Values[float32](w.Grad().ToDevice(torch.CPU))
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if math.Abs(sum-56) > 1e-4 || len(gradient) != 2 || math.Abs(float64(gradient[0])-4) > 1e-4 || math.Abs(float64(gradient[1])-6) > 1e-4 {
+		return fmt.Errorf("computes wrongly: sum %v with gradient %v, expected 56 with [4 6]", sum, gradient)
+	}
+	return nil
+}
+
+// nvidiaDriver reads the version from the file that the kernel module keeps.
+func nvidiaDriver() string {
+	text, err := os.ReadFile("/proc/driver/nvidia/version")
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(strings.TrimPrefix(first, "NVRM version:"))
+}

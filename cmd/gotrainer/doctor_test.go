@@ -1,0 +1,112 @@
+//go:build cgo
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// healthy is a machine without a GPU where all is well.
+func healthy(t *testing.T, out *bytes.Buffer) *doctor {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "lib"), make([]byte, 3_000_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &doctor{
+		out: out,
+		build: func() (torch.Build, error) {
+			return torch.Build{Version: "2.11.0", Library: "/r/libcgotorch-abc.so", LibTorch: "/r", ABI: "abc", CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true}, nil
+		},
+		compute: func(torch.Device) error { return nil },
+		gpu:     func() string { return "" },
+		root:    root,
+		env:     func(string) string { return "" },
+	}
+}
+
+func TestDoctorTellsWhatThereIs(t *testing.T) {
+	var out bytes.Buffer
+	d := healthy(t, &out)
+	d.env = func(name string) string { return map[string]string{"OMP_NUM_THREADS": "7"}[name] }
+	if err := d.examine(); err != nil {
+		t.Fatalf("examine: %v", err)
+	}
+	for _, want := range []string{
+		"libtorch       2.11.0 in /r\n", "(ABI abc)\n", "CPU kernels    AVX2\n", "threads        3 within", "keeps large blocks",
+		": 3 MB\n", "MB free\n", "environment    OMP_NUM_THREADS=7\n", "device         cpu computes",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, &out)
+		}
+	}
+	if n := strings.Count(out.String(), "environment"); n != 1 {
+		t.Errorf("%d variables printed, 1 is set:\n%s", n, &out)
+	}
+	if strings.Contains(out.String(), "CUDA") {
+		t.Errorf("speaks of CUDA on a machine without:\n%s", &out)
+	}
+}
+
+func TestDoctorExaminesEachDevice(t *testing.T) {
+	var out bytes.Buffer
+	d := healthy(t, &out)
+	build := d.build
+	d.build = func() (torch.Build, error) { b, err := build(); b.CUDADevices = 2; return b, err }
+	var seen []string
+	d.compute = func(device torch.Device) error {
+		seen = append(seen, device.String())
+		if len(seen) == 3 {
+			return errors.New("computes wrongly")
+		}
+		return nil
+	}
+	err := d.examine()
+	if err == nil || err.Error() != "device cuda:1: computes wrongly" {
+		t.Errorf("examine: %v, want the failing device by name", err)
+	}
+	if got := strings.Join(seen, " "); got != "cpu cuda:0 cuda:1" {
+		t.Errorf("devices examined: %s", got)
+	}
+}
+
+func TestDoctorNamesTheRemedyForAGPUThatIsNotUsed(t *testing.T) {
+	var out bytes.Buffer
+	d := healthy(t, &out)
+	d.gpu = func() string { return "Kernel Module 580.1" }
+	if err := d.examine(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "580.1") || !strings.Contains(out.String(), "gotrainer install --cuda") {
+		t.Errorf("output:\n%s", &out)
+	}
+}
+
+func TestDoctorWithoutLibtorchPrintsTheRestAndFails(t *testing.T) {
+	var out bytes.Buffer
+	d := healthy(t, &out)
+	missing := errors.New("libtorch is not installed")
+	d.build = func() (torch.Build, error) { return torch.Build{}, missing }
+	d.root = filepath.Join(d.root, "none")
+	if err := d.examine(); !errors.Is(err, missing) {
+		t.Errorf("examine: %v, want %v", err, missing)
+	}
+	if !strings.Contains(out.String(), "install root   "+d.root) || !strings.Contains(out.String(), "no such file") {
+		t.Errorf("output:\n%s", &out)
+	}
+}
+
+func TestDoctorComputesOnThisMachine(t *testing.T) {
+	if err := torch.Load(); err != nil {
+		t.Skipf("needs libtorch: %v", err)
+	}
+	if err := compute(torch.CPU); err != nil {
+		t.Error(err)
+	}
+}
