@@ -51,7 +51,11 @@ func (f *fit[S, B]) newRun() {
 	f.judge = newJudge(&f.o)
 	f.m = newMachine(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1}, flow{})
 	f.start = time.Now()
-	f.run = &Run{Info: f.info(), loop: &loopView{history: &f.history, best: &f.best, better: f.judge.better, bestMetric: f.judge.metric, stopReason: &f.stopReason}}
+	view := &loopView{history: &f.history, best: &f.best, better: f.judge.better, stopReason: &f.stopReason}
+	if f.judge.track {
+		view.bestMetric = f.judge.metric
+	}
+	f.run = &Run{Info: f.info(), loop: view}
 }
 
 // guard runs f and turns a panic of the step's library into an error.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
@@ -63,6 +64,9 @@ type Options struct {
 	// Overwrite deletes the checkpoints of an earlier run in OutputDir. Otherwise Fit refuses such a folder unless it resumes.
 	Overwrite bool
 
+	// Order is the order of the samples. Nil: data.Shuffled{Seed: DataSeed}, a new permutation each epoch.
+	Order data.Order
+
 	DropLast  bool                             // leave out the last batch of an epoch if it is smaller than BatchSize
 	Workers   int                              // goroutines that load and collate; zero: one for each processor
 	BadSample func(index int, err error) error // asked about a sample that cannot be loaded; see data.LoaderOptions. Nil: the run fails
@@ -112,6 +116,9 @@ func (o Options) resolved(step any) (Options, error) {
 	}
 	if o.DataSeed == 0 {
 		o.DataSeed = o.Seed
+	}
+	if o.Order == nil {
+		o.Order = data.Shuffled{Seed: o.DataSeed}
 	}
 	if o.Direction < ByName || o.Direction > LowerIsBetter {
 		return o, &OptionError{"Direction", strconv.Itoa(int(o.Direction)), "ByName, GreaterIsBetter or LowerIsBetter"}

@@ -45,7 +45,7 @@ func (f *fit[S, B]) prepare(train, valid data.Dataset[S]) error {
 // prepareData makes the loaders and the plan.
 func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	f.train, err = data.NewLoader(train, f.t.step.Collate, data.LoaderOptions{
-		BatchSize: f.o.BatchSize, Order: data.Shuffled{Seed: f.o.DataSeed}, DropLast: f.o.DropLast, Workers: f.o.Workers, BadSample: f.o.BadSample,
+		BatchSize: f.o.BatchSize, Order: f.o.Order, DropLast: f.o.DropLast, Workers: f.o.Workers, BadSample: f.o.BadSample,
 	})
 	if err != nil {
 		return err

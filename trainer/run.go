@@ -80,7 +80,8 @@ func (r *Run) Best() (best Best, ok bool) {
 	return b, b.Metric != ""
 }
 
-// BestMetric returns the bare name of the metric that decides which evaluation is the best: "loss", "accuracy".
+// BestMetric returns the bare name of the metric that decides which evaluation is the best: "loss", "accuracy". It is empty if
+// the semantics remember no best evaluation unless asked to, and the options do not ask.
 func (r *Run) BestMetric() string { return r.loop.bestMetric }
 
 // Better reports whether value a of the deciding metric is better than b. A nan is never better.
