@@ -1,5 +1,6 @@
 # gotrainer's commands. `make` alone lists them; CI calls the same ones.
 SHELL   := bash
+.SHELLFLAGS := -eu -o pipefail -c
 PYTHON  ?= python3
 RACE    ?= -race
 COUNT   ?= 6
@@ -32,7 +33,8 @@ test: setup ## everything this machine can run, under the race detector
 
 # The packages whose tests reach no tensor: found, not listed, so none is forgotten.
 pure: ## the pure-Go packages' tests: no libtorch, no C compiler
-	CGO_ENABLED=0 go test $$(CGO_ENABLED=1 go list -test -f '{{.ImportPath}} {{.Deps}}' ./... | grep -v '/cgotorch[] ]' | sed -n 's/\.test .*//p')
+	@packages=$$(CGO_ENABLED=1 go list -test -f '{{.ImportPath}} {{.Deps}}' ./... | grep -v '/cgotorch[] ]' | sed -n 's/\.test .*//p'); \
+	CGO_ENABLED=0 go test $$packages
 
 test-install: ## the install script against everything that can be missing
 	scripts/test_install.sh
