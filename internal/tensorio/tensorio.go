@@ -1,0 +1,102 @@
+// Package tensorio carries tensors between package torch and package safetensors, which know nothing of each other.
+package tensorio
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// dtypes lists the element types that both sides have.
+var dtypes = []struct {
+	torch torch.DType
+	file  safetensors.DType
+}{
+	{torch.Bool, safetensors.Bool},
+	{torch.Uint8, safetensors.U8},
+	{torch.Int8, safetensors.I8},
+	{torch.Int16, safetensors.I16},
+	{torch.Int32, safetensors.I32},
+	{torch.Int64, safetensors.I64},
+	{torch.Float16, safetensors.F16},
+	{torch.BFloat16, safetensors.BF16},
+	{torch.Float32, safetensors.F32},
+	{torch.Float64, safetensors.F64},
+	{torch.Complex64, safetensors.C64},
+}
+
+// FileDType returns the safetensors type of d, false if files cannot hold it.
+func FileDType(d torch.DType) (safetensors.DType, bool) {
+	for _, p := range dtypes {
+		if p.torch == d {
+			return p.file, true
+		}
+	}
+	return 0, false
+}
+
+// TorchDType returns the tensor type of d, false if tensors cannot have it.
+func TorchDType(d safetensors.DType) (torch.DType, bool) {
+	for _, p := range dtypes {
+		if p.file == d {
+			return p.torch, true
+		}
+	}
+	return 0, false
+}
+
+// Read returns the tensor of that name as a new CPU tensor.
+func Read(r *safetensors.Reader, name string) (torch.Tensor, error) {
+	info, ok := r.Tensor(name)
+	if !ok {
+		return torch.Tensor{}, fmt.Errorf("tensor %q: %w", name, safetensors.ErrNotFound)
+	}
+	dtype, ok := TorchDType(info.DType)
+	if !ok {
+		return torch.Tensor{}, fmt.Errorf("tensor %q has dtype %s, which tensors here cannot have", name, info.DType)
+	}
+	data, err := r.Read(name)
+	if err != nil {
+		return torch.Tensor{}, err
+	}
+	var t torch.Tensor
+	err = torch.Try(func() { t = torch.FromBytes(data, dtype, info.Shape...) })
+	return t, err
+}
+
+// Entry describes t for a file. Its elements are fetched, from a GPU too, when their turn to be written comes.
+func Entry(name string, t torch.Tensor) (safetensors.Entry, error) {
+	var (
+		dtype torch.DType
+		shape []int64
+	)
+	if err := torch.Try(func() { dtype, shape = t.DType(), t.Shape() }); err != nil {
+		return safetensors.Entry{}, fmt.Errorf("tensor %q: %w", name, err)
+	}
+	file, ok := FileDType(dtype)
+	if !ok {
+		return safetensors.Entry{}, fmt.Errorf("tensor %q has dtype %s, which safetensors files cannot hold", name, dtype)
+	}
+	return safetensors.Entry{Name: name, DType: file, Shape: shape, Data: func(w io.Writer) error {
+		var data []byte
+		if err := torch.Try(func() { data = t.Bytes() }); err != nil {
+			return fmt.Errorf("tensor %q: %w", name, err)
+		}
+		_, err := w.Write(data)
+		return err
+	}}, nil
+}
+
+// Entries describes tensors for a file, see [Entry].
+func Entries(ts []torch.Named) ([]safetensors.Entry, error) {
+	entries := make([]safetensors.Entry, len(ts))
+	for i, t := range ts {
+		var err error
+		if entries[i], err = Entry(t.Name, t.Tensor); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}

@@ -1,0 +1,86 @@
+// Package testenv tells tests what this machine has, and makes it compute the same bits as the machine that recorded the golden values.
+//
+//	func TestMain(m *testing.M) {
+//		testenv.PinBits()
+//		os.Exit(m.Run())
+//	}
+//
+//	func TestLinear(t *testing.T) {
+//		testenv.RequireTorch(t)
+//		...
+//	}
+package testenv
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// requireTorch is the environment variable that turns a skipped test into a failed one: what CI promised to run must run.
+const requireTorch = "GOTRAINER_REQUIRE_TORCH"
+
+// RequireTorch skips the test if libtorch cannot be loaded, and says why. Where GOTRAINER_REQUIRE_TORCH=1 is set, it fails it instead.
+func RequireTorch(t testing.TB) {
+	t.Helper()
+	if err := torch.Load(); err != nil {
+		missing(t, err.Error())
+	}
+}
+
+// RequireCUDA skips the test if libtorch finds no GPU. It always skips: a machine without a GPU breaks no promise.
+func RequireCUDA(t testing.TB) {
+	t.Helper()
+	RequireTorch(t)
+	if torch.CUDADevices() == 0 {
+		t.Skip("libtorch finds no GPU")
+	}
+}
+
+func missing(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv(requireTorch) == "1" {
+		t.Fatalf("%s (%s=1 is set, so this test must not be skipped)", reason, requireTorch)
+	}
+	t.Skip(reason)
+}
+
+// pins choose the code paths of libtorch, MKL and oneDNN that the recorded runs took; other paths differ in last bits.
+var pins = map[string]string{
+	"ATEN_CPU_CAPABILITY": "avx2",
+	"MKL_CBWR":            "COMPATIBLE",
+	"ONEDNN_MAX_CPU_ISA":  "AVX2",
+	"OMP_NUM_THREADS":     "1",
+	"MKL_NUM_THREADS":     "1",
+}
+
+var pinned bool
+
+// PinBits chooses the code paths of the recorded runs for this process. Call it in TestMain: libtorch reads the
+// environment once, when it is loaded.
+func PinBits() {
+	for name, value := range pins {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	pinned = true
+}
+
+// Pins returns the environment of the recorded runs, for child processes.
+func Pins() []string {
+	var env []string
+	for name, value := range pins {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// SameBits tells whether results must equal the recorded ones to the last bit: [PinBits] was called and libtorch took the
+// code paths that it asks for, which takes an x86-64 CPU with AVX2.
+var SameBits = sync.OnceValue(func() bool {
+	build, err := torch.BuildInfo()
+	return err == nil && pinned && build.CPUCapability == "AVX2" && build.Threads == 1
+})

@@ -1,0 +1,41 @@
+package testenv
+
+import (
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	PinBits()
+	os.Exit(m.Run())
+}
+
+// recorder notes how a test ended.
+type recorder struct {
+	testing.TB
+	end string
+}
+
+func (r *recorder) Helper()               {}
+func (r *recorder) Skip(...any)           { r.end = "skip" }
+func (r *recorder) Fatalf(string, ...any) { r.end = "fail" }
+
+func TestWhatIsMissingSkipsUnlessItWasPromised(t *testing.T) {
+	for value, want := range map[string]string{"": "skip", "0": "skip", "1": "fail"} {
+		t.Setenv(requireTorch, value)
+		r := &recorder{TB: t}
+		if missing(r, "no libtorch"); r.end != want {
+			t.Errorf("with %s=%q a missing libtorch gives %q, want %q", requireTorch, value, r.end, want)
+		}
+	}
+}
+
+func TestPinnedProcessesTakeTheRecordedPaths(t *testing.T) {
+	RequireTorch(t)
+	if !SameBits() {
+		t.Skip("this CPU has no AVX2")
+	}
+	if n := len(Pins()); n != len(pins) {
+		t.Errorf("Pins lists %d variables, want %d", n, len(pins))
+	}
+}
