@@ -64,29 +64,44 @@ func sq(x float64) float64 { return x * x }
 
 // convolve filters one row of interleaved samples, repeating its ends.
 func convolve(out, in []uint8, kernel []int, channels int) {
-	radius := len(kernel) / 2 * channels
-	for x := range out {
+	reach := len(kernel) / 2 * channels
+	inner := max(reach, len(in)-reach) // from reach up to here, no tap leaves the row
+	edge := func(x int) {
 		sum := 1 << 15
-		if x >= radius && x+radius < len(in) {
-			i := x - radius
-			for _, f := range kernel {
-				sum += int(in[i]) * f
-				i += channels
+		for i, f := range kernel {
+			j := x - reach + i*channels
+			if j < 0 {
+				j = x % channels
+			} else if j >= len(in) {
+				j = len(in) - channels + x%channels
 			}
-		} else {
-			i := x - radius
-			for _, f := range kernel {
-				j := i
-				if j < 0 {
-					j = x % channels
-				} else if j >= len(in) {
-					j = len(in) - channels + x%channels
-				}
-				sum += int(in[j]) * f
-				i += channels
-			}
+			sum += int(in[j]) * f
 		}
 		out[x] = uint8(sum >> 16)
+	}
+	for x := range min(reach, len(in)) {
+		edge(x)
+	}
+	if channels == 1 {
+		for x := reach; x < inner && x < len(in); x++ {
+			taps := in[x-reach:][:len(kernel)]
+			sum := 1 << 15
+			for i, f := range kernel {
+				sum += int(taps[i]) * f
+			}
+			out[x] = uint8(sum >> 16)
+		}
+	} else {
+		for x := reach; x < inner && x < len(in); x++ {
+			sum := 1 << 15
+			for i, f := range kernel {
+				sum += int(in[x-reach+i*channels]) * f
+			}
+			out[x] = uint8(sum >> 16)
+		}
+	}
+	for x := inner; x < len(in); x++ {
+		edge(x)
 	}
 }
 

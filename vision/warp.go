@@ -30,6 +30,7 @@ func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 	if !ok {
 		return fmt.Errorf("vision: WarpPerspective from %v to %v: want two convex quads without three corners on a line", from, to)
 	}
+	right, bottom := float64(src.Width)-0.5, float64(src.Height)-0.5
 	x0, y0, x1, y1 := bounds(to, dst.Width, dst.Height)
 	for y := y0; y < y1; y++ {
 		fy := float64(y) + 0.5
@@ -41,7 +42,12 @@ func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 		for x := x0; x < x1; x++ {
 			if nz > 0 {
 				z := 1 / nz
-				sample(row[x*dst.Channels:], src, nx*z, ny*z)
+				sx, sy := nx*z, ny*z
+				if src.Channels == 1 && sx >= 0.5 && sy >= 0.5 && sx < right && sy < bottom {
+					row[x] = inside(src, int(sx*256)-128, int(sy*256)-128)
+				} else {
+					sample(row[x*dst.Channels:], src, sx, sy)
+				}
 			}
 			nx += h[0]
 			ny += h[3]
@@ -49,6 +55,17 @@ func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 		}
 	}
 	return nil
+}
+
+// inside is sample for the grey pixels of src that have all four neighbours, which are nearly all. x and y count
+// 256ths of a pixel from the centre of the first one.
+func inside(src *Image, x, y int) uint8 {
+	wx, wy := x&255, y&255
+	i := y>>8*src.Width + x>>8
+	upper, lower := src.Pix[i:i+2:i+2], src.Pix[i+src.Width:i+src.Width+2:i+src.Width+2]
+	a, d := int(upper[0]), int(lower[0])
+	top, bottom := a<<8+(int(upper[1])-a)*wx, d<<8+(int(lower[1])-d)*wx
+	return uint8((top<<8 + (bottom-top)*wy + 1<<15) >> 16)
 }
 
 // sample writes the bilinear value of src at (x, y) unless it lies outside.

@@ -80,7 +80,9 @@ func (c Camera) shoot(plate *vision.Image, rng *rand.Rand) (*vision.Image, error
 	y0, y1 = y0-margin(high*2, 0.03), y1+margin(high*2, 0.03)
 	w, h := int(x1-x0+0.5), int(y1-y0+0.5)
 	scene := vision.NewImage(w, h, 1)
-	c.car(scene, rng)
+	if err := c.car(scene, rng); err != nil {
+		return nil, err
+	}
 	for i := range q {
 		q[i].X -= x0
 		q[i].Y -= y0
@@ -91,24 +93,30 @@ func (c Camera) shoot(plate *vision.Image, rng *rand.Rand) (*vision.Image, error
 	return scene, vision.WarpPerspective(scene, q, plate, vision.RectQuad(4, 4, CanvasWidth-4.5, CanvasHeight-7))
 }
 
-// car fills the scene with what surrounds plates: paint of one shade with bright and dark bands.
-func (c Camera) car(scene *vision.Image, rng *rand.Rand) {
-	scene.Fill(uint8(20 + rng.IntN(225)))
+// car fills the scene with what surrounds plates: paint of one shade with bright and dark bands, in focus or not.
+func (c Camera) car(scene *vision.Image, rng *rand.Rand) error {
+	paint := scene
+	blurred := rng.IntN(2) == 0
+	if blurred { // drawn small and enlarged, it has soft edges
+		paint = vision.NewImage(scene.Width/5+1, scene.Height/5+1, 1)
+	}
+	paint.Fill(uint8(20 + rng.IntN(225)))
 	for range rng.IntN(4) {
-		y := rng.IntN(scene.Height)
+		y := rng.IntN(paint.Height)
 		v := uint8(10 + rng.IntN(240))
 		tilt := 0.08 * rng.NormFloat64()
-		thick := 2 + rng.IntN(scene.Height/3)
-		for x := range scene.Width {
-			from := y + int(tilt*float64(x-scene.Width/2))
-			for yy := max(0, from); yy < min(scene.Height, from+thick); yy++ {
-				scene.Pix[yy*scene.Width+x] = v
+		thick := 1 + rng.IntN(paint.Height/3+1)
+		for x := range paint.Width {
+			from := y + int(tilt*float64(x-paint.Width/2))
+			for yy := max(0, from); yy < min(paint.Height, from+thick); yy++ {
+				paint.Pix[yy*paint.Width+x] = v
 			}
 		}
 	}
-	if rng.IntN(2) == 0 {
-		vision.GaussianBlur(scene, 1+2*rng.Float64())
+	if !blurred {
+		return nil
 	}
+	return vision.Resize(scene, paint, vision.Bilinear)
 }
 
 // holder draws the plate's frame: a darker or lighter rim, often thicker below, where dealers print their name.
