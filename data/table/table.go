@@ -1,0 +1,231 @@
+// Package table reads tables of labels: text files that give a file and its label in each line, as data sets for
+// recognizing text or classifying images are often described.
+//
+//	set, err := table.Open("plates/train.tsv", table.Options{})
+//	row, err := set.At(0) // row.Path: plates/images/0001.jpg, row.Label: ۱۲ب۳۴۵
+//
+// [Open] also makes sure that all the files are there, so that a run does not find out after an hour. [Read] only reads the table.
+//
+// # The format
+//
+// UTF-8, with a byte order mark or without, lines ended by LF or CRLF, empty lines ignored. In tables separated by tabs nothing is
+// quoted: a quotation mark is part of the label, as OCR needs it. With any other separator fields may stand in double
+// quotes as in CSV (RFC 4180), and then hold separators, line breaks and doubled quotes.
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Options configures [Read] and [Open]. The zero value reads lines of a file, a tab and a label.
+type Options struct {
+	// Separator is between the columns; zero means a tab.
+	Separator rune
+
+	// Header says that the first line names the columns. The columns File and Label are then found by name, and
+	// others are ignored; without a header there must be just these two, in this order.
+	Header bool
+
+	// File and Label name the columns of a table with a header; empty means "file" and "label".
+	File, Label string
+
+	// AllowEmpty takes rows with an empty label, which otherwise are an error.
+	AllowEmpty bool
+
+	// Dir is the folder that relative file names start from; empty means the folder of the table. [Read] does not use it.
+	Dir string
+}
+
+// Row is a line of a table.
+type Row struct {
+	File  string // as it stands in the table
+	Label string
+	Line  int    // in the table, the first is 1
+	Path  string // where the file is; set by [Open] only
+}
+
+// Error says what is wrong with a line of a table.
+type Error struct {
+	Line int // the first is 1
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrUTF8 is wrapped by the error about a line that is not valid UTF-8.
+var ErrUTF8 = errors.New("not valid UTF-8; convert the table to UTF-8")
+
+// maxLine is the longest line; a longer one means that the file is no table.
+const maxLine = 1 << 20
+
+// Read reads the rows of a table. What is wrong with a line is an [*Error].
+func Read(r io.Reader, o Options) ([]Row, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+		in.Discard(3) // what was peeked is there
+	}
+	next, err := records(in, o.Separator)
+	if err != nil {
+		return nil, err
+	}
+	columns := columns{count: 2, label: 1}
+	if o.Header {
+		fields, line, err := next()
+		if errors.Is(err, io.EOF) {
+			return nil, &Error{Line: 1, Err: errors.New("the table is empty, expected a header")}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if columns, err = o.find(fields); err != nil {
+			return nil, &Error{Line: line, Err: err}
+		}
+	}
+	var rows []Row
+	for {
+		fields, line, err := next()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		row, err := columns.row(fields, o.AllowEmpty)
+		if err != nil {
+			return nil, &Error{Line: line, Err: err}
+		}
+		row.Line = line
+		rows = append(rows, row)
+	}
+}
+
+// columns says where in a line the fields are.
+type columns struct{ count, file, label int }
+
+// find looks up the columns in a header.
+func (o Options) find(header []string) (columns, error) {
+	c := columns{count: len(header)}
+	for _, want := range []struct {
+		name  string
+		index *int
+	}{{or(o.File, "file"), &c.file}, {or(o.Label, "label"), &c.label}} {
+		*want.index = slices.Index(header, want.name)
+		if *want.index < 0 {
+			return c, fmt.Errorf("no column %q; the header has %q", want.name, header)
+		}
+		if slices.Contains(header[*want.index+1:], want.name) {
+			return c, fmt.Errorf("two columns %q in the header", want.name)
+		}
+	}
+	return c, nil
+}
+
+func or(name, otherwise string) string {
+	if name == "" {
+		return otherwise
+	}
+	return name
+}
+
+// row takes the fields of a line apart.
+func (c columns) row(fields []string, allowEmpty bool) (Row, error) {
+	if len(fields) != c.count {
+		return Row{}, fmt.Errorf("%d columns, expected %d: %.100q", len(fields), c.count, fields)
+	}
+	row := Row{File: fields[c.file], Label: fields[c.label]}
+	switch {
+	case row.File == "":
+		return row, errors.New("the file name is empty")
+	case strings.ContainsRune(row.File, 0):
+		return row, fmt.Errorf("the file name %q holds a zero byte", row.File)
+	case row.Label == "" && !allowEmpty:
+		return row, fmt.Errorf("the label of %q is empty; set AllowEmpty if that is meant", row.File)
+	}
+	return row, nil
+}
+
+// records returns a function that returns the fields of the next line and its number, and io.EOF at the end.
+func records(in *bufio.Reader, separator rune) (func() ([]string, int, error), error) {
+	if separator == 0 || separator == '\t' {
+		return tabbed(in), nil
+	}
+	r := csv.NewReader(in)
+	r.Comma = separator
+	r.FieldsPerRecord = -1 // columns are counted by row, whose error says more
+	switch separator {
+	case '"', '\r', '\n', utf8.RuneError:
+		return nil, fmt.Errorf("table: Options.Separator is %q, which cannot separate columns", separator)
+	}
+	if !utf8.ValidRune(separator) {
+		return nil, fmt.Errorf("table: Options.Separator is %d, which is no character", separator)
+	}
+	return func() ([]string, int, error) {
+		fields, err := r.Read()
+		var parse *csv.ParseError
+		switch {
+		case errors.As(err, &parse):
+			return nil, parse.Line, &Error{Line: parse.Line, Err: parse.Err}
+		case err != nil:
+			return nil, 0, err
+		}
+		line, _ := r.FieldPos(0)
+		for _, f := range fields {
+			if !utf8.ValidString(f) {
+				return nil, line, &Error{Line: line, Err: ErrUTF8}
+			}
+		}
+		return fields, line, nil
+	}, nil
+}
+
+// tabbed reads lines without any quoting.
+func tabbed(in *bufio.Reader) func() ([]string, int, error) {
+	line := 0
+	return func() ([]string, int, error) {
+		for {
+			line++
+			text, err := readLine(in)
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					err = &Error{Line: line, Err: err}
+				}
+				return nil, line, err
+			}
+			if text == "" {
+				continue
+			}
+			if !utf8.ValidString(text) {
+				return nil, line, &Error{Line: line, Err: ErrUTF8}
+			}
+			return strings.Split(text, "\t"), line, nil
+		}
+	}
+}
+
+// readLine returns the next line without its end.
+func readLine(in *bufio.Reader) (string, error) {
+	var text []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		text = append(text, part...)
+		switch {
+		case len(text) > maxLine:
+			return "", fmt.Errorf("longer than %d bytes; is this a table?", maxLine)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (!errors.Is(err, io.EOF) || len(text) == 0):
+			return "", err
+		}
+		return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+	}
+}
