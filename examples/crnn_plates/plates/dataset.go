@@ -3,6 +3,7 @@ package plates
 import (
 	"fmt"
 	"math/rand/v2"
+	"unicode/utf8"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/vision"
@@ -19,17 +20,27 @@ type Options struct {
 	Part   Part
 	Camera *Camera // nil means DefaultCamera
 	Mirror bool    // pictures left to right and labels through ReverseDigits, as Hezar's readers want them
+
+	// MaxLength leaves out labels with more code points, as the field of Hezar's OCR data set does: 8 drops the
+	// plates with الف. Zero means 10, which keeps all.
+	MaxLength int
 }
 
 // Dataset returns n rendered plates. Sample i is a pure function of seed, options and i; nothing is kept, so
 // sets of any size cost no memory, and goroutines may ask for any samples at a time.
 func Dataset(n int, seed uint64, o Options) data.Dataset[Sample] {
 	s := &set{n: n, seed: seed, Options: o, camera: DefaultCamera}
+	if o.MaxLength == 0 {
+		s.MaxLength = longest
+	}
 	if o.Camera != nil {
 		s.camera = *o.Camera
 	}
 	return s
 }
+
+// shortest and longest are the code points of a label, with a letter of one and with الف.
+const shortest, longest = 8, 10
 
 type set struct {
 	Options
@@ -47,9 +58,12 @@ func (s *set) At(i int) (Sample, error) {
 	if s.Part > HeldOut {
 		return Sample{}, fmt.Errorf("plates: a set of %v: want Train or HeldOut", s.Part)
 	}
+	if s.MaxLength < shortest {
+		return Sample{}, fmt.Errorf("plates: MaxLength %d: want at least %d, the code points of most plates", s.MaxLength, shortest)
+	}
 	rng := rand.New(rand.NewPCG(s.seed, uint64(i)<<1|uint64(s.Part)))
 	label := RandomLabel(rng)
-	for PartOf(label) != s.Part {
+	for PartOf(label) != s.Part || utf8.RuneCountInString(label) > s.MaxLength {
 		label = RandomLabel(rng)
 	}
 	plate, err := Render(label, RandomStyle(rng), rng)

@@ -75,12 +75,29 @@ func TestMirroredSamplesAreHezars(t *testing.T) {
 	}
 }
 
+func TestMaxLengthLeavesOutTheLongLetter(t *testing.T) {
+	all, short := Dataset(150, 1, Options{}), Dataset(150, 1, Options{MaxLength: 8})
+	long := 0
+	for i := range 150 {
+		if strings.Contains(at(t, all, i).Label, "الف") {
+			long++
+		}
+		if s := at(t, short, i); strings.Contains(s.Label, "الف") {
+			t.Errorf("sample %d is %q", i, s.Label)
+		}
+	}
+	if long == 0 {
+		t.Error("without MaxLength none of 150 labels has الف: the test shows nothing")
+	}
+}
+
 func TestIndexesAndOptionsAreChecked(t *testing.T) {
 	for name, err := range map[string]error{
 		"past the end":    second(Dataset(3, 1, Options{}).At(3)),
 		"negative":        second(Dataset(3, 1, Options{}).At(-1)),
 		"no such part":    second(Dataset(3, 1, Options{Part: 2}).At(0)),
 		"negative camera": second(Dataset(3, 1, Options{Camera: &Camera{Blur: -1}}).At(0)),
+		"MaxLength 7":     second(Dataset(3, 1, Options{MaxLength: 7}).At(0)),
 		"NaN camera":      second(Dataset(3, 1, Options{Camera: &Camera{Light: math.NaN()}}).At(0)),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), "plates: ") {
