@@ -28,6 +28,9 @@ type Camera struct {
 // DefaultCamera is the one that training pictures are taken with.
 var DefaultCamera = Camera{Angle: 1, Frame: 1, Blur: 1, Light: 1, Noise: 1, Flawed: 0.1}
 
+// printed is where the plate lies on its canvas; outside are the blanks' own shadows.
+var printed = vision.RectQuad(4, 4, CanvasWidth-4.5, CanvasHeight-7)
+
 // Photograph takes a picture of a flat plate, Width x Height in grey. Like the crops of a plate detector it shows
 // the upright box around the plate, more or less well placed, squeezed to the size that the reader wants.
 func Photograph(plate *vision.Image, c Camera, rng *rand.Rand) (*vision.Image, error) {
@@ -90,7 +93,7 @@ func (c Camera) shoot(plate *vision.Image, rng *rand.Rand) (*vision.Image, error
 	if c.Frame > 0 && rng.IntN(3) > 0 {
 		c.holder(scene, q, rng)
 	}
-	return scene, vision.WarpPerspective(scene, q, plate, vision.RectQuad(4, 4, CanvasWidth-4.5, CanvasHeight-7))
+	return scene, vision.WarpPerspective(scene, q, plate, printed)
 }
 
 // car fills the scene with what surrounds plates: paint of one shade with bright and dark bands, in focus or not.

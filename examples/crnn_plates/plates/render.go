@@ -13,7 +13,7 @@ const (
 	CanvasWidth  = 400
 	CanvasHeight = 88
 	stripWidth   = 41   // the blue strip with the flag
-	digitHeight  = 61.0 // of the large digits
+	digitHeight  = 61.0 // of the large digits' masks, soft margin included
 )
 
 // kind is a class of plate: which blank it is printed on and in which shades.
@@ -44,13 +44,12 @@ var shades = [kinds]struct{ paper, ink, file float64 }{
 
 // Style is how one plate differs from the ideal. The zero value is a new plate, cleanly printed.
 type Style struct {
-	Spread  float64 // standard deviation of the places of characters, in canvas pixels
-	Size    float64 // standard deviation of their size, relative
-	Stroke  float64 // thickness of the stroke: -1 is thin, 1 is bold
-	Even    bool    // digits at the pitch of their widths instead of a fixed one
-	Worn    float64 // 0 is new, 1 is scratched and dirty
-	Screws  int     // number of screw heads
-	Inverse bool    // exchange paper and ink
+	Spread float64 // standard deviation of the places of characters, in canvas pixels
+	Size   float64 // standard deviation of their size, relative
+	Stroke float64 // thickness of the stroke: -1 is thin, 1 is bold
+	Even   bool    // digits at the pitch of their widths instead of a fixed one
+	Worn   float64 // 0 is new, 1 is scratched and dirty
+	Screws int     // number of screw heads
 }
 
 // RandomStyle draws a style.
@@ -87,9 +86,6 @@ func Render(label string, s Style, rng *rand.Rand) (*vision.Image, error) {
 	}
 	im := art.blanks[l.kind].Clone()
 	shade := shades[l.kind]
-	if s.Inverse {
-		shade.paper, shade.ink = shade.ink, shade.paper
-	}
 	retone(im, shade.paper, shade.ink, shade.file)
 	if s.Worn > 0 {
 		soil(im, s.Worn, shade.paper, rng)
@@ -183,10 +179,9 @@ func (p *pen) group(art *artwork, digits []int, cx, cy, pitch, scale float64) {
 	x := cx - total/2
 	for i, d := range digits {
 		m := art.digits[d]
-		size := digitHeight * scale / full // all digits are equally high on a plate, unlike in the files
-		if h := float64(m.Height); d != 0 {
-			size = digitHeight * scale / h
-			size = math.Sqrt(size * digitHeight * scale / full)
+		size := digitHeight * scale / full
+		if d != 0 { // half-way between the files' proportions and digits of one height, as on real plates
+			size = math.Sqrt(size * digitHeight * scale / float64(m.Height))
 		}
 		size *= 1 + 0.5*p.style.Size*p.rng.NormFloat64()
 		p.glyph(m, x+widths[i]/2+0.7*p.style.Spread*p.rng.NormFloat64(), cy+0.6*p.style.Spread*p.rng.NormFloat64(), size)
