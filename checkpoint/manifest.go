@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -50,24 +51,31 @@ func (m manifest) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// readManifest returns the manifest of a checkpoint if it is sound in itself.
+// readManifest returns the manifest of a checkpoint if it is sound in itself; if not, a [*DamagedError].
 func readManifest(dir string) (manifest, error) {
 	var m manifest
 	f, err := os.Open(filepath.Join(dir, ManifestName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, &DamagedError{Path: dir, Err: ErrNoManifest}
+	}
 	if err != nil {
-		return m, err
+		return m, fmt.Errorf("checkpoint: cannot verify: %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if err == nil && len(text) > maxManifest {
+		err = fmt.Errorf("it is larger than %d bytes", maxManifest)
+	}
+	if err == nil {
+		m, err = decodeManifest(text)
+	}
 	if err != nil {
-		return m, err
+		err = &DamagedError{Path: dir, File: ManifestName, Err: err}
 	}
-	if len(text) > maxManifest {
-		return m, fmt.Errorf("larger than %d bytes", maxManifest)
-	}
-	return decodeManifest(text)
+	return m, err
 }
 
+// decodeManifest refuses any text that encode would not have written.
 func decodeManifest(text []byte) (manifest, error) {
 	var m manifest
 	if err := json.Unmarshal(text, &m); err != nil {
@@ -119,14 +127,16 @@ func walk(dir string, visit func(name, path string) error) error {
 			return nil
 		case e.IsDir():
 			return nil
-		case !e.Type().IsRegular():
-			return fmt.Errorf("%s is %s; a checkpoint holds regular files and folders only", path, e.Type())
 		}
 		name, err := filepath.Rel(dir, path)
 		if err != nil || name == ManifestName {
 			return err
 		}
-		return visit(filepath.ToSlash(name), path)
+		name = filepath.ToSlash(name)
+		if !e.Type().IsRegular() {
+			return &DamagedError{Path: dir, File: name, Err: fmt.Errorf("it is %s; a checkpoint holds regular files and folders only", e.Type())}
+		}
+		return visit(name, path)
 	})
 }
 

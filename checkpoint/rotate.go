@@ -8,7 +8,7 @@ import (
 
 // Rotate deletes the oldest checkpoints beyond [Options.Keep], but never a protected one, such as the best, and never the newest that is
 // whole. Protected checkpoints are named by the paths that [Store.Write] returned; the last element is what counts, so that a run's
-// folder may have been moved. A damaged checkpoint does not count as one that was kept.
+// folder may have been moved. A damaged checkpoint does not count as one that was kept, and goes when its time comes.
 func (s *Store) Rotate(protect ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,9 +26,6 @@ func (s *Store) Rotate(protect ...string) error {
 		whole[step] = err == nil
 	}
 	keep := s.choose(steps, whole, protect)
-	if keep == nil {
-		return nil
-	}
 	slices.Reverse(steps) // oldest first, so that a failure leaves the newer ones
 	var errs []error
 	for _, step := range steps {
@@ -39,10 +36,11 @@ func (s *Store) Rotate(protect ...string) error {
 	return errors.Join(append(errs, s.syncDir(s.dir))...)
 }
 
-// choose returns the steps to keep, or nil for all of them. The steps come newest first.
+// choose returns the steps to keep. The steps come newest first; one is only given up once enough whole ones are kept that are newer than it, or
+// protected. So nothing goes because a newer one could not be read, be it for a moment only.
 func (s *Store) choose(steps []int, whole map[int]bool, protect []string) map[int]bool {
 	keep := make(map[int]bool)
-	count := 0
+	count := 0 // of the whole ones among them
 	for _, path := range protect {
 		if step, ok := s.step(filepath.Base(path)); ok && slices.Contains(steps, step) && !keep[step] {
 			keep[step] = true
@@ -51,19 +49,17 @@ func (s *Store) choose(steps []int, whole map[int]bool, protect []string) map[in
 			}
 		}
 	}
-	newest := true
+	newest := true // no whole one has come yet
 	for _, step := range steps {
-		if !whole[step] {
-			continue
-		}
 		if !keep[step] && (newest || count < s.options.Keep) {
 			keep[step] = true
-			count++
+			if whole[step] {
+				count++
+			}
 		}
-		newest = false
-	}
-	if newest || count < s.options.Keep {
-		return nil // too few whole ones to part with anything
+		if whole[step] {
+			newest = false
+		}
 	}
 	return keep
 }

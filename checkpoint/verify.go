@@ -33,11 +33,8 @@ func verifyListing(path string) (manifest, error) {
 		return manifest{}, &DamagedError{Path: path, Err: errors.New("it is not a folder")}
 	}
 	m, err := readManifest(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, &DamagedError{Path: path, Err: ErrNoManifest}
-	}
 	if err != nil {
-		return m, &DamagedError{Path: path, File: ManifestName, Err: err}
+		return m, err
 	}
 	listed := make(map[string]bool, len(m.Files))
 	for _, f := range m.Files {
@@ -62,7 +59,7 @@ func verifyListing(path string) (manifest, error) {
 	})
 	var damaged *DamagedError
 	if err != nil && !errors.As(err, &damaged) {
-		err = &DamagedError{Path: path, Err: err}
+		err = fmt.Errorf("checkpoint: cannot verify: %w", err)
 	}
 	return m, err
 }

@@ -1,0 +1,153 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestEveryFailingFlushAndRename makes each flush and each rename of a save fail in turn.
+func TestEveryFailingFlushAndRename(t *testing.T) {
+	for _, step := range []int{1, 2} { // 1 replaces what is there, 2 is new
+		for _, call := range []string{"sync", "rename"} {
+			for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
+				for k := 1; ; k++ {
+					if k > 100 {
+						t.Fatal("a save never ends")
+					}
+					if !failAt(t, step, call, fault, k) {
+						if k == 1 {
+							t.Errorf("a save makes no %s", call)
+						}
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+// failAt saves a step while the k-th call fails; it reports false if there was no such call.
+func failAt(t *testing.T, step int, call string, fault error, k int) bool {
+	t.Helper()
+	s := open(t, t.TempDir(), Options{})
+	save(t, s, 1, "old")
+	n := 0
+	count := func() error {
+		if n++; n == k {
+			return fault
+		}
+		return nil
+	}
+	sound := s.disk
+	switch call {
+	case "sync":
+		s.disk.sync = func(f *os.File) error { return errors.Join(count(), sound.sync(f)) }
+	case "rename":
+		s.disk.rename = func(from, to string) error {
+			if err := count(); err != nil {
+				return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+			}
+			return sound.rename(from, to)
+		}
+	}
+	_, err := s.Write(step, state("new"))
+	if n < k {
+		if err != nil {
+			t.Errorf("without a fault: %v", err)
+		}
+		return false
+	}
+	at := fmt.Sprintf("step %d, %v at %s %d", step, fault, call, k)
+	if !errors.Is(err, fault) {
+		t.Errorf("%s: Write = %v, want that error", at, err)
+	}
+	var space *SpaceError
+	if errors.As(err, &space) != (fault == syscall.ENOSPC) {
+		t.Errorf("%s: Write = %v; a SpaceError is for a full disk", at, err)
+	}
+	if got := names(t, s.Dir()); fmt.Sprint(got) != "[checkpoint-1]" {
+		t.Errorf("%s: the folder holds %v, want what it held before", at, got)
+	}
+	if latest, err := s.Latest(); err != nil || content(t, latest) != "old" {
+		t.Errorf("%s: Latest() = %q, %v, want the old checkpoint", at, latest, err)
+	}
+	s.disk = sound
+	save(t, s, step, "again")
+	return true
+}
+
+func TestAFullDiskIsNamed(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	save(t, s, 1, "old")
+	_, err := s.Write(2, func(dir string) error {
+		return errors.Join(state("0123456789")(dir), &os.PathError{Op: "write", Path: dir, Err: syscall.ENOSPC})
+	})
+	var space *SpaceError
+	if !errors.As(err, &space) {
+		t.Fatalf("Write = %v, want a SpaceError", err)
+	}
+	if space.Path != s.Path(2) || space.Need != 25 || space.Free < 0 {
+		t.Errorf("SpaceError %+v, want the path, 25 bytes written and what is free", space)
+	}
+	for _, want := range []string{s.Path(2), "needed at least 25 B", "free "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+}
+
+// TestRealFullDisk needs leave to mount a file system in memory.
+func TestRealFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := mountSmallDisk(dir, 1<<20); err != nil {
+		t.Skipf("cannot mount a small disk here: %v", err)
+	}
+	defer unmount(dir)
+	s, err := Open(dir, Options{Keep: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Write(1, files(map[string]string{"model.safetensors": strings.Repeat("x", 600<<10)})); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Write(2, func(string) error {
+		t.Error("the save began though there is no room for it")
+		return nil
+	})
+	var space *SpaceError
+	if !errors.As(err, &space) || space.Need < 600<<10 || space.Free > 500<<10 {
+		t.Errorf("Write = %v, want a SpaceError before anything is written", err)
+	}
+	if _, err := s.Write(1, state("small")); !errors.As(err, &space) { // the estimate errs on the safe side
+		t.Errorf("Write = %v, want a SpaceError", err)
+	}
+	if latest, err := s.Latest(); err != nil || len(content(t, latest)) != 600<<10 {
+		t.Errorf("Latest() = %q, %v, want the first checkpoint", latest, err)
+	}
+	s.Close()
+
+	s, err = Open(dir+"/other", Options{}) // no checkpoint here that tells the size to come
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err = s.Write(1, files(map[string]string{"model.safetensors": strings.Repeat("x", 600<<10)})); !errors.As(err, &space) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Write = %v, want a SpaceError", err)
+	}
+	if got := names(t, s.Dir()); len(got) > 0 {
+		t.Errorf("a full disk left %v behind", got)
+	}
+}
+
+func TestBytesText(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB", 1_320_000_000: "1.3 GB", 1<<63 - 1: "9.2 EB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
