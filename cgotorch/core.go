@@ -31,6 +31,8 @@ package cgotorch
 // #cgo nocallback ct_zero_grad
 // #cgo noescape ct_swap_grad_mode
 // #cgo nocallback ct_swap_grad_mode
+// #cgo noescape ct_grad_name
+// #cgo nocallback ct_grad_name
 // #cgo noescape ct_enter_autocast
 // #cgo nocallback ct_enter_autocast
 // #cgo noescape ct_leave_autocast
@@ -119,6 +121,13 @@ func GetInfo(t Tensor) Info {
 	return info
 }
 
+// Bytes is the size of the elements of t, without the copies that GetInfo makes.
+func Bytes(t Tensor) int64 {
+	var c C.ct_info
+	C.ct_get_info(t, &c)
+	return int64(c.bytes)
+}
+
 // FromBytes makes a CPU tensor from a row-major copy of data.
 func FromBytes(data []byte, sizes []int64, dtype int32, pinned bool, out *Tensor) Code {
 	return Code(C.ct_from_bytes(unsafe.Pointer(unsafe.SliceData(data)), C.int64_t(len(data)), ints(sizes), C.int64_t(len(sizes)), C.int32_t(dtype), boolean(pinned), out))
@@ -172,6 +181,17 @@ func LeaveInference(guard unsafe.Pointer) { C.ct_leave_inference(guard) }
 
 // InferenceEnabled tells whether the calling thread is in inference mode.
 func InferenceEnabled() bool { return C.ct_inference_enabled() != 0 }
+
+// GradName is the name of the node that made t, "AddBackward0", empty without a history.
+func GradName(t Tensor) (string, Code) {
+	var c *C.char
+	code := Code(C.ct_grad_name(t, &c))
+	if code < 0 || c == nil {
+		return "", code
+	}
+	defer C.ct_free_buffer(unsafe.Pointer(c))
+	return C.GoString(c), code
+}
 
 // --- autocast.cc
 

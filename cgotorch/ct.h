@@ -106,6 +106,7 @@ typedef struct ct_core {
   void *(*enter_inference)(void);
   void (*leave_inference)(void *guard);
   int32_t (*inference_enabled)(void);
+  ct_code (*grad_name)(ct_tensor t, char **text); // "AddBackward0", NULL without a history; free with free_buffer
 
   // autocast.cc
   ct_code (*enter_autocast)(int32_t device_type, int32_t enabled, int32_t dtype, int32_t cache, int64_t *saved);

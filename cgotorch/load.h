@@ -41,6 +41,7 @@ static inline int32_t ct_swap_grad_mode(int32_t on) { return ct_shim->swap_grad_
 static inline void *ct_enter_inference(void) { return ct_shim->enter_inference(); }
 static inline void ct_leave_inference(void *guard) { ct_shim->leave_inference(guard); }
 static inline int32_t ct_inference_enabled(void) { return ct_shim->inference_enabled(); }
+static inline ct_code ct_grad_name(ct_tensor t, char **text) { return ct_shim->grad_name(t, text); }
 static inline ct_code ct_enter_autocast(int32_t device, int32_t enabled, int32_t dtype, int32_t cache, int64_t *saved) {
   return ct_shim->enter_autocast(device, enabled, dtype, cache, saved);
 }

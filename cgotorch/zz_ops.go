@@ -1394,7 +1394,7 @@ func Multinomial(t Tensor, numSamples int64, replacement bool, generator Generat
 	return Code(C.ct_Multinomial(C.ct_tensor(t), C.int64_t(numSamples), boolean(replacement), C.ct_generator(generator), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
-// Item is aten::_local_scalar_dense(Tensor self) -> Scalar.
+// Item is aten::item(Tensor self) -> Scalar.
 func Item(t Tensor, out *Scalar) Code {
 	return Code(C.ct_Item(C.ct_tensor(t), (*C.ct_scalar)(unsafe.Pointer(out))))
 }

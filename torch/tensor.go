@@ -51,6 +51,15 @@ func pointers(op string, ts []Tensor) []cgotorch.Tensor {
 	return list
 }
 
+// required are the handles of a list whose entries must all be there.
+func required(op string, ts []Tensor) []cgotorch.Tensor {
+	list := make([]cgotorch.Tensor, len(ts))
+	for i, t := range ts {
+		list[i] = t.ptr(op)
+	}
+	return list
+}
+
 // wrap makes a Tensor of a new reference and gives it to the scope that code names, or to the garbage collector.
 func wrap(c cgotorch.Tensor, code cgotorch.Code) Tensor {
 	if c == nil {

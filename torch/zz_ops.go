@@ -1790,9 +1790,9 @@ func (t Tensor) Unbind(dim int64) []Tensor {
 func Cat(tensors []Tensor, dim int64) Tensor {
 	load("Cat")
 	var out cgotorch.Tensor
-	code := cgotorch.Cat(pointers("Cat", tensors), dim, &out)
+	code := cgotorch.Cat(required("Cat", tensors), dim, &out)
 	if code < 0 && reclaim(code) {
-		code = cgotorch.Cat(pointers("Cat", tensors), dim, &out)
+		code = cgotorch.Cat(required("Cat", tensors), dim, &out)
 	}
 	if code < 0 {
 		fail("Cat", code, tensors...)
@@ -1806,9 +1806,9 @@ func Cat(tensors []Tensor, dim int64) Tensor {
 func Stack(tensors []Tensor, dim int64) Tensor {
 	load("Stack")
 	var out cgotorch.Tensor
-	code := cgotorch.Stack(pointers("Stack", tensors), dim, &out)
+	code := cgotorch.Stack(required("Stack", tensors), dim, &out)
 	if code < 0 && reclaim(code) {
-		code = cgotorch.Stack(pointers("Stack", tensors), dim, &out)
+		code = cgotorch.Stack(required("Stack", tensors), dim, &out)
 	}
 	if code < 0 {
 		fail("Stack", code, tensors...)

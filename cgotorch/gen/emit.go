@@ -22,7 +22,7 @@ var kinds = map[string]kind{
 	"Tensor":        {"ct_tensor $", "get($)", "Tensor", "C.ct_tensor($)", "Tensor", `$.ptr("@")`, true},
 	"Tensor!":       {"ct_tensor $", "get_mutable($)", "Tensor", "C.ct_tensor($)", "Tensor", `$.ptr("@")`, true},
 	"Tensor?":       {"ct_tensor $", "get_optional($)", "Tensor", "C.ct_tensor($)", "Tensor", `$.optional("@")`, true},
-	"Tensor[]":      {"const ct_tensor *$, int64_t $_n", "get_list($, $_n)", "[]Tensor", "handles($), C.int64_t(len($))", "[]Tensor", `pointers("@", $)`, true},
+	"Tensor[]":      {"const ct_tensor *$, int64_t $_n", "get_list($, $_n)", "[]Tensor", "handles($), C.int64_t(len($))", "[]Tensor", `required("@", $)`, true},
 	"Tensor?[]":     {"const ct_tensor *$, int64_t $_n", "get_optional_list($, $_n)", "[]Tensor", "handles($), C.int64_t(len($))", "[]Tensor", `pointers("@", $)`, true},
 	"int":           {"int64_t $", "$", "int64", "C.int64_t($)", "int64", "$", false},
 	"SymInt":        {"int64_t $", "c10::SymInt($)", "int64", "C.int64_t($)", "int64", "$", false},

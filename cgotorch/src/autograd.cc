@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
 namespace ct {
 
@@ -68,5 +69,13 @@ int32_t swap_grad_mode(int32_t on) {
 void *enter_inference() { return new c10::InferenceMode(true); }
 void leave_inference(void *guard) { delete static_cast<c10::InferenceMode *>(guard); }
 int32_t inference_enabled() { return c10::InferenceMode::is_enabled(); }
+
+ct_code grad_name(ct_tensor t, char **text) {
+  return guard([&] {
+    auto node = get(t).grad_fn();
+    *text = node ? strdup(node->name().c_str()) : nullptr;
+    if (node && !*text) throw std::bad_alloc();
+  });
+}
 
 } // namespace ct

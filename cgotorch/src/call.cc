@@ -10,6 +10,8 @@
 
 namespace ct {
 
+void free_tensors(const ct_tensor *items, int64_t count); // memory.cc
+
 ct_code find_operator(const char *name, int64_t name_length, const char *overload, int64_t overload_length, int64_t *handle) {
   return guard([&] {
     static std::mutex mutex;
@@ -50,7 +52,9 @@ static c10::IValue box(const ct_value &v, const c10::Argument &arg) {
   case CT_DOUBLE: return as_double(v.number);
   case CT_BOOL: return v.number != 0;
   case CT_STRING: return std::string(static_cast<const char *>(v.pointer), n);
-  case CT_DTYPE: return v.number;
+  case CT_DTYPE:
+    if (v.number < 0) return {}; // the operator's choice
+    return v.number;
   case CT_DEVICE: return device_of(static_cast<int32_t>(v.number));
   case CT_GENERATOR: return *static_cast<at::Generator *>(v.pointer);
   case CT_INTS: {
@@ -68,10 +72,59 @@ static c10::IValue box(const ct_value &v, const c10::Argument &arg) {
     auto *items = static_cast<const ct_tensor *>(v.pointer);
     auto list = type->cast<c10::ListType>();
     if (list && list->getElementType()->kind() == c10::TypeKind::OptionalType) return get_optional_list(items, v.count);
+    for (size_t i = 0; i < n; i++) TORCH_CHECK_VALUE(items[i], "argument \"", arg.name(), "\": tensor ", i, " of the list is undefined");
     return c10::List<at::Tensor>(get_list(items, v.count));
   }
   }
   TORCH_CHECK(false, "argument \"", arg.name(), "\" has an unknown kind of value");
+}
+
+static const char *kind_of(const c10::IValue &v) {
+  if (v.isNone()) return "None";
+  if (v.isTensor()) return v.toTensor().defined() ? "a tensor" : "None";
+  if (v.isInt()) return "an int";
+  if (v.isDouble()) return "a float";
+  if (v.isBool()) return "a bool";
+  if (v.isString()) return "a string";
+  if (v.isDevice()) return "a device";
+  if (v.isGenerator()) return "a generator";
+  if (v.isIntList()) return "a list of ints";
+  if (v.isDoubleList()) return "a list of floats";
+  if (v.isBoolList()) return "a list of bools";
+  if (v.isTensorList()) return "a list of tensors";
+  return "a list of optional tensors";
+}
+
+// fits tells whether v is what the schema asks for: the dispatcher itself does not check, it asserts or reads what is not there.
+static bool fits(const c10::IValue &v, const c10::Type &type) {
+  switch (type.kind()) {
+  case c10::TypeKind::OptionalType: return v.isNone() || (v.isTensor() && !v.toTensor().defined()) || fits(v, *type.castRaw<c10::OptionalType>()->getElementType());
+  case c10::TypeKind::TensorType: return v.isTensor();
+  case c10::TypeKind::NumberType: return v.isInt() || v.isDouble() || v.isBool();
+  case c10::TypeKind::IntType:
+  case c10::TypeKind::SymIntType:
+  case c10::TypeKind::ScalarTypeType:
+  case c10::TypeKind::LayoutType:
+  case c10::TypeKind::MemoryFormatType: return v.isInt();
+  case c10::TypeKind::FloatType: return v.isDouble();
+  case c10::TypeKind::BoolType: return v.isBool();
+  case c10::TypeKind::StringType: return v.isString();
+  case c10::TypeKind::DeviceObjType: return v.isDevice();
+  case c10::TypeKind::GeneratorType: return v.isGenerator();
+  case c10::TypeKind::ListType: {
+    const auto &element = *type.castRaw<c10::ListType>()->getElementType();
+    switch (element.kind()) {
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType: return v.isIntList();
+    case c10::TypeKind::FloatType: return v.isDoubleList();
+    case c10::TypeKind::BoolType: return v.isBoolList();
+    case c10::TypeKind::TensorType: return v.isTensorList();
+    case c10::TypeKind::OptionalType: return v.isList() && !v.isIntList() && !v.isDoubleList() && !v.isBoolList() && !v.isTensorList();
+    default: return v.isList() && v.type()->isSubtypeOf(type);
+    }
+  }
+  default: return v.type()->isSubtypeOf(type);
+  }
 }
 
 static ct_value unbox(c10::IValue &&v) {
@@ -99,6 +152,12 @@ static ct_value unbox(c10::IValue &&v) {
   TORCH_CHECK(false, "a result of type ", v.tagKind(), " cannot be handed to Go");
 }
 
+static void drop(const ct_value &v) {
+  if (v.kind == CT_TENSOR) free_tensors(&v.pointer, 1);
+  if (v.kind == CT_TENSORS) free_tensors(static_cast<const ct_tensor *>(v.pointer), v.count);
+  if (v.kind == CT_TENSORS || v.kind == CT_INTS) free(v.pointer);
+}
+
 ct_code call(int64_t handle, const ct_value *args, int64_t count, ct_value *results, int64_t capacity, int64_t *result_count) {
   return guard([&] {
     const auto &op = of(handle);
@@ -113,15 +172,18 @@ ct_code call(int64_t handle, const ct_value *args, int64_t count, ct_value *resu
         TORCH_CHECK(formal[i].default_value(), "argument \"", formal[i].name(), "\" is missing: ", op.schema());
         stack.push_back(*formal[i].default_value());
       }
-      TORCH_CHECK(stack.back().type()->isSubtypeOf(*formal[i].type()) || formal[i].type()->kind() == c10::TypeKind::NumberType ||
-                      (stack.back().isTensor() && formal[i].type()->isSubtypeOf(*c10::OptionalType::create(c10::TensorType::get()))) ||
-                      (i < count && (args[i].kind == CT_INTS || args[i].kind == CT_TENSORS)) || i >= count ||
-                      formal[i].type()->kind() == c10::TypeKind::OptionalType,
-                  "argument \"", formal[i].name(), "\" must be ", formal[i].type()->str(), ", but is ", stack.back().tagKind(), ": ", op.schema());
+      TORCH_CHECK(i >= count || fits(stack.back(), *formal[i].type()), "argument \"", formal[i].name(), "\" must be ", formal[i].type()->str(), ", but is ",
+                  kind_of(stack.back()), ": ", op.schema());
     }
     op.callBoxed(&stack);
     TORCH_CHECK(static_cast<int64_t>(stack.size()) <= capacity, "returns ", stack.size(), " results, more than ", capacity);
-    for (size_t i = 0; i < stack.size(); i++) results[i] = unbox(std::move(stack[i]));
+    size_t done = 0;
+    try {
+      for (; done < stack.size(); done++) results[done] = unbox(std::move(stack[done]));
+    } catch (...) { // Go takes all results or none
+      while (done--) drop(results[done]);
+      throw;
+    }
     *result_count = static_cast<int64_t>(stack.size());
   });
 }

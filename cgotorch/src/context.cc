@@ -35,6 +35,7 @@ CT_DECLARE(swap_grad_mode);
 CT_DECLARE(enter_inference);
 CT_DECLARE(leave_inference);
 CT_DECLARE(inference_enabled);
+CT_DECLARE(grad_name);
 CT_DECLARE(enter_autocast);
 CT_DECLARE(leave_autocast);
 CT_DECLARE(manual_seed);
@@ -80,6 +81,11 @@ static ct_code throw_for_test(int32_t kind) {
     case 2: TORCH_CHECK(false, "a plain check failed");
     case 3: TORCH_CHECK_INDEX(false, "an index is out of range");
     case 4: throw std::runtime_error("a standard exception");
+    case 5: TORCH_CHECK_TYPE(false, "a type is wrong");
+    case 6: TORCH_CHECK_VALUE(false, "a value is not allowed");
+    case 7: TORCH_CHECK_NOT_IMPLEMENTED(false, "there is no such kernel");
+    case 8: TORCH_CHECK_WITH(OutOfMemoryError, false, "the device has no memory left");
+    case 9: TORCH_INTERNAL_ASSERT(false, "an internal assertion failed");
     }
   });
 }
@@ -88,7 +94,7 @@ static const ct_core core = {
     CT_ABI,         sizeof(ct_core),  TORCH_VERSION,     &ct_ops_table,      free_error,       free_buffer,       free_tensors,
     retain,         use_count,        swap_scope,        tune_malloc,        empty_cache,      info,              from_bytes,
     to_bytes,       set_data_,        backward,          grad_of,            set_requires_grad, grads,            set_grad,
-    zero_grad,      swap_grad_mode,   enter_inference,   leave_inference,    inference_enabled, enter_autocast,   leave_autocast,
+    zero_grad,      swap_grad_mode,   enter_inference,   leave_inference,    inference_enabled, grad_name,        enter_autocast,    leave_autocast,
     manual_seed,    new_generator,    default_generator, free_generator,     generator_seed,   generator_state,   set_generator_state,
     clip_grad_norm, clip_grad_value,  fused_adam,        fused_sgd,          find_operator,    call,              schema_of,
     set_threads,    threads,          cuda_devices,      set_deterministic,  set_float32_precision, cpu_capability, throw_for_test,

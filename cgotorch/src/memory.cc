@@ -13,11 +13,13 @@ namespace ct {
 
 thread_local int64_t scope_slot = 0;
 
+// The record for when there is no memory even for a record; it is never freed.
+alignas(ct_error) static char reserve[sizeof(ct_error) + 16];
+
 static ct_code record(int code, const char *text) noexcept {
   size_t length = strlen(text);
   auto *e = static_cast<ct_error *>(malloc(sizeof(ct_error) + length + 1));
-  if (!e) { // no memory even for the message: the reserve is never freed
-    alignas(ct_error) static char reserve[sizeof(ct_error) + 16];
+  if (!e) {
     e = reinterpret_cast<ct_error *>(reserve);
     text = "out of memory", length = strlen(text), code = CT_ERR_OUT_OF_MEMORY;
   }
@@ -56,8 +58,7 @@ ct_code caught() noexcept {
 }
 
 void free_error(ct_error *e) {
-  if (e && e->length != 13) return free(e);
-  if (e && strcmp(e->text, "out of memory") != 0) free(e); // the reserve record stays
+  if (reinterpret_cast<char *>(e) != reserve) free(e);
 }
 void free_buffer(void *p) { free(p); }
 void free_tensors(const ct_tensor *items, int64_t count) {

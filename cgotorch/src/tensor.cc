@@ -8,8 +8,13 @@ namespace ct {
 
 void info(ct_tensor p, ct_info *out) {
   const at::Tensor &t = get(p);
-  bool strided = t.layout() == at::kStrided;
   *out = ct_info{};
+  if (t.unsafeGetTensorImpl()->is_python_dispatch() || t.is_nested()) { // no sizes that an array could hold
+    out->dtype = static_cast<int32_t>(t.scalar_type());
+    out->device = code_of(t.device());
+    return;
+  }
+  bool strided = t.layout() == at::kStrided;
   out->dtype = static_cast<int32_t>(t.scalar_type());
   out->device = code_of(t.device());
   out->dims = t.dim();

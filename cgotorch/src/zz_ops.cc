@@ -5,7 +5,6 @@
 #include <ATen/ops/_foreach_add_ops.h>
 #include <ATen/ops/_foreach_mul_ops.h>
 #include <ATen/ops/_foreach_norm_ops.h>
-#include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/abs_ops.h>
 #include <ATen/ops/adaptive_avg_pool2d_ops.h>
 #include <ATen/ops/add_ops.h>
@@ -74,6 +73,7 @@
 #include <ATen/ops/isfinite_ops.h>
 #include <ATen/ops/isinf_ops.h>
 #include <ATen/ops/isnan_ops.h>
+#include <ATen/ops/item_ops.h>
 #include <ATen/ops/l1_loss_ops.h>
 #include <ATen/ops/layer_norm_ops.h>
 #include <ATen/ops/le_ops.h>
@@ -1160,9 +1160,9 @@ static ct_code Multinomial(ct_tensor self_, int64_t num_samples, int32_t replace
   return guard([&] { *out = give(at::_ops::multinomial::call(get(self_), c10::SymInt(num_samples), (replacement != 0), get_generator(generator))); });
 }
 
-static_assert(std::string_view(at::_ops::_local_scalar_dense::schema_str) == "_local_scalar_dense(Tensor self) -> Scalar");
+static_assert(std::string_view(at::_ops::item::schema_str) == "item(Tensor self) -> Scalar");
 static ct_code Item(ct_tensor self_, ct_scalar *out) {
-  return guard([&] { *out = give(at::_ops::_local_scalar_dense::call(get(self_))); });
+  return guard([&] { *out = give(at::_ops::item::call(get(self_))); });
 }
 
 static_assert(std::string_view(at::_ops::_foreach_norm_Scalar::schema_str) == "_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]");
