@@ -1,0 +1,89 @@
+package optim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// build checks the groups as torch.optim.Optimizer.add_param_group does, and more strictly: states are named, so names must be there and differ.
+func build(r rule, groups []Group) (Optimizer, error) {
+	o := &optimizer{rule: r}
+	names := map[string]bool{}
+	var tensors []torch.Tensor
+	for i, given := range groups {
+		g := &group{Group: given, options: r.options}
+		where := fmt.Sprintf("group %d", i)
+		if given.Name != "" {
+			where = fmt.Sprintf("group %q", given.Name)
+		}
+		if given.LRScale == 0 {
+			g.LRScale = 1
+		}
+		g.options.WeightDecay = or(given.WeightDecay, r.options.WeightDecay)
+		g.WeightDecay = new(g.options.WeightDecay)
+		if !(g.LRScale >= 0) || math.IsInf(g.LRScale, 0) {
+			return nil, mistakef(ErrOption, "LRScale of %s is %g; want a finite number that is not negative", where, given.LRScale)
+		}
+		if d := *g.WeightDecay; !(d >= 0) || math.IsInf(d, 0) {
+			return nil, mistakef(ErrOption, "WeightDecay of %s is %g; want a finite number that is not negative", where, d)
+		}
+		for j, p := range given.Params {
+			if p.Name == "" {
+				return nil, mistakef(ErrParam, "parameter %d of %s has no name; its state is saved under it", j, where)
+			}
+			if names[p.Name] {
+				return nil, mistakef(ErrParam, "parameter %q of %s was given before; want each parameter once, in one group", p.Name, where)
+			}
+			names[p.Name] = true
+			if err := trainable(p.Tensor); err != nil {
+				return nil, mistakef(ErrParam, "parameter %q of %s %v", p.Name, where, err)
+			}
+			g.members = append(g.members, &member{Named: p})
+			o.params = append(o.params, p)
+			tensors = append(tensors, p.Tensor)
+		}
+		g.arrange()
+		o.groups = append(o.groups, g)
+	}
+	if len(tensors) == 0 {
+		return nil, mistakef(ErrParam, "%s was given no parameters; perhaps all of the model's are frozen", r.name)
+	}
+	if i, j, shared := sameTensor(tensors); shared {
+		return nil, mistakef(ErrParam, "parameters %q and %q are one and the same tensor; give shared weights once", o.params[i].Name, o.params[j].Name)
+	}
+	o.all = torch.NewList(tensors...)
+	return o, nil
+}
+
+// trainable tells why t cannot be a parameter; nil if it can.
+func trainable(t torch.Tensor) error {
+	if !t.Defined() {
+		return fmt.Errorf("is undefined; leave out what a layer does not have")
+	}
+	var dtype torch.DType
+	var leaf bool
+	if err := torch.Try(func() { dtype, leaf = t.DType(), t.IsLeaf() }); err != nil {
+		return err
+	}
+	if !dtype.IsFloatingPoint() {
+		return fmt.Errorf("has dtype %s; want a floating-point type", dtype)
+	}
+	if !leaf {
+		return fmt.Errorf("is the result of an operator and not a leaf; its gradient is never filled")
+	}
+	return nil
+}
+
+// sameTensor finds two entries that are the same tensor object.
+func sameTensor(ts []torch.Tensor) (i, j int, found bool) {
+	for j := range ts {
+		for i := range j {
+			if ts[i].Is(ts[j]) {
+				return i, j, true
+			}
+		}
+	}
+	return 0, 0, false
+}
