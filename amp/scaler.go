@@ -1,0 +1,302 @@
+package amp
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// The mistakes that a [GradScaler] reports, for errors.Is.
+var (
+	ErrNotScaled       = errors.New("amp: no loss has been scaled; call Scale before the backward pass")
+	ErrUnscaledTwice   = errors.New("amp: the gradients of this optimizer have been unscaled since the last Update; call Unscale_ once, after the last backward pass")
+	ErrStepped         = errors.New("amp: this optimizer has made its step since the last Update; call Update at the end of each update")
+	ErrFP16Gradients   = errors.New("amp: a gradient is float16, and unscaling it could overflow or lose it; keep weights in float32 and let Autocast cast them")
+	ErrNoInfChecks     = errors.New("amp: no gradients have been checked; no parameter of the optimizer had one")
+	ErrScalerState     = errors.New("amp: state or setting of a GradScaler not allowed")
+	errScalerNotFinite = "want a finite number above zero"
+)
+
+// Optimizer is what a [GradScaler] needs of an optimizer; those of package optim have it.
+type Optimizer interface {
+	Params() []torch.Named
+	Step(lr float64)
+}
+
+// GradScalerOptions configures [NewGradScaler]. The zero value is PyTorch's default.
+type GradScalerOptions struct {
+	InitScale      float64 // first scale; zero means 65536
+	GrowthFactor   float64 // the scale is multiplied by it after GrowthInterval updates without overflow; zero means 2
+	BackoffFactor  float64 // the scale is multiplied by it after an overflow; zero means 0.5
+	GrowthInterval int     // zero means 2000
+	Disabled       bool    // losses are not scaled, steps are always made, the other methods do nothing
+}
+
+// GradScaler keeps float16 gradients from vanishing: it scales the loss up before the backward pass and the gradients down before the
+// step, leaves the step out if a gradient has become infinite or NaN, and adapts the scale. It is torch.amp.GradScaler. The scale and
+// the checks stay on the device; only Step waits for it, to learn whether to make the step, as PyTorch's does. It is not safe
+// for use by several goroutines at once.
+type GradScaler struct {
+	options        GradScalerOptions
+	initialTracker int
+	scale          torch.Tensor // float32, without dimensions, on the device of the first loss; undefined before
+	growthTracker  torch.Tensor // int32: updates without overflow in a row
+	optimizers     map[Optimizer]*check
+}
+
+type stage int
+
+const (
+	ready stage = iota
+	unscaled
+	stepped
+)
+
+// check is what is known of an optimizer's gradients since the last Update.
+type check struct {
+	stage stage
+	found []found // those in use come first
+	used  int
+}
+
+// found is whether gradients on a device had an infinity or NaN: float32 0 or 1, kept from update to update.
+type found struct {
+	device torch.Device
+	inf    torch.Tensor
+}
+
+// NewGradScaler makes a scaler. It panics with [*torch.Error] if a setting is not allowed; [GradScalerOptions.Validate] tells before.
+func NewGradScaler(o GradScalerOptions) *GradScaler {
+	if err := o.Validate(); err != nil {
+		panic(&torch.Error{Op: "amp.NewGradScaler", Code: torch.ErrValue, Msg: err.Error()})
+	}
+	return &GradScaler{options: o.withDefaults(), optimizers: map[Optimizer]*check{}}
+}
+
+func (o GradScalerOptions) withDefaults() GradScalerOptions {
+	if o.InitScale == 0 {
+		o.InitScale = 65536
+	}
+	if o.GrowthFactor == 0 {
+		o.GrowthFactor = 2
+	}
+	if o.BackoffFactor == 0 {
+		o.BackoffFactor = 0.5
+	}
+	if o.GrowthInterval == 0 {
+		o.GrowthInterval = 2000
+	}
+	return o
+}
+
+// Validate tells which setting is not allowed, with [ErrScalerState].
+func (o GradScalerOptions) Validate() error {
+	o = o.withDefaults()
+	switch {
+	case !(o.InitScale > 0) || math.IsInf(o.InitScale, 0):
+		return fmt.Errorf("%w: InitScale is %g; %s", ErrScalerState, o.InitScale, errScalerNotFinite)
+	case !(o.GrowthFactor > 1) || math.IsInf(o.GrowthFactor, 0):
+		return fmt.Errorf("%w: GrowthFactor is %g; want a finite number above 1", ErrScalerState, o.GrowthFactor)
+	case !(o.BackoffFactor > 0 && o.BackoffFactor < 1):
+		return fmt.Errorf("%w: BackoffFactor is %g; want a number between 0 and 1", ErrScalerState, o.BackoffFactor)
+	case o.GrowthInterval < 0:
+		return fmt.Errorf("%w: GrowthInterval is %d; want a number of updates", ErrScalerState, o.GrowthInterval)
+	}
+	return nil
+}
+
+// Scale returns loss times the scale. The first loss decides on which device the scale lies.
+func (s *GradScaler) Scale(loss torch.Tensor) torch.Tensor {
+	if s.options.Disabled {
+		return loss
+	}
+	if !s.scale.Defined() {
+		s.place(loss.Device())
+	}
+	return loss.Mul(s.scale.ToDevice(loss.Device()))
+}
+
+func (s *GradScaler) place(d torch.Device) {
+	s.scale = torch.Options{Device: d}.Full(s.options.InitScale, []int64{}...).Keep()
+	s.growthTracker = torch.Options{Device: d, DType: torch.Int32}.Full(s.initialTracker, []int64{}...).Keep()
+}
+
+func (s *GradScaler) of(opt Optimizer) *check {
+	c := s.optimizers[opt]
+	if c == nil {
+		c = &check{}
+		s.optimizers[opt] = c
+	}
+	return c
+}
+
+// Unscale_ divides the gradients of opt by the scale and notes whether one is infinite or NaN. Step does it unless it has been done; call it
+// before, once, to clip gradients or to look at them. It waits for nothing.
+func (s *GradScaler) Unscale_(opt Optimizer) error {
+	if s.options.Disabled {
+		return nil
+	}
+	if !s.scale.Defined() {
+		return ErrNotScaled
+	}
+	c := s.of(opt)
+	switch c.stage {
+	case unscaled:
+		return ErrUnscaledTwice
+	case stepped:
+		return ErrStepped
+	}
+	var err error
+	torch.Scope(func() {
+		torch.NoGrad(func() { err = s.unscale(opt, c) })
+	})
+	if err == nil {
+		c.stage = unscaled
+	}
+	return err
+}
+
+// unscale makes one call for all gradients that share device and dtype.
+func (s *GradScaler) unscale(opt Optimizer, c *check) error {
+	type kind struct {
+		device torch.Device
+		dtype  torch.DType
+	}
+	var kinds []kind
+	grads := map[kind][]torch.Tensor{}
+	for _, p := range opt.Params() {
+		g := p.Tensor.Grad()
+		if !g.Defined() {
+			continue
+		}
+		k := kind{g.Device(), g.DType()}
+		if k.dtype == torch.Float16 {
+			return fmt.Errorf("%w (parameter %q)", ErrFP16Gradients, p.Name)
+		}
+		if grads[k] == nil {
+			kinds = append(kinds, k)
+		}
+		grads[k] = append(grads[k], g)
+	}
+	// The reciprocal is taken in double precision, as PyTorch does.
+	inverse := s.scale.ToDType(torch.Float64).Reciprocal().ToDType(torch.Float32)
+	c.used = 0
+	for _, k := range kinds {
+		torch.Call("aten::_amp_foreach_non_finite_check_and_unscale_", grads[k], c.foundOn(k.device), inverse.ToDevice(k.device))
+	}
+	return nil
+}
+
+// foundOn is the note of a device, set to 0 at its first use since the last Update.
+func (c *check) foundOn(d torch.Device) torch.Tensor {
+	for _, f := range c.found[:c.used] {
+		if f.device == d {
+			return f.inf
+		}
+	}
+	at := c.used
+	for at < len(c.found) && c.found[at].device != d {
+		at++
+	}
+	if at == len(c.found) {
+		c.found = append(c.found, found{d, torch.Options{Device: d}.Zeros([]int64{}...).Keep()})
+	}
+	c.found[c.used], c.found[at] = c.found[at], c.found[c.used]
+	c.used++
+	return c.found[c.used-1].inf.Fill_(0.0)
+}
+
+// Step makes a step of opt with learning rate lr, after unscaling its gradients if [GradScaler.Unscale_] has not. If a gradient
+// is infinite or NaN the step is not made, and applied is false. It waits for the device.
+func (s *GradScaler) Step(opt Optimizer, lr float64) (applied bool, err error) {
+	if s.options.Disabled {
+		opt.Step(lr)
+		return true, nil
+	}
+	if !s.scale.Defined() {
+		return false, ErrNotScaled
+	}
+	c := s.of(opt)
+	if c.stage == stepped {
+		return false, ErrStepped
+	}
+	if c.stage == ready {
+		if err := s.Unscale_(opt); err != nil {
+			return false, err
+		}
+	}
+	if c.used == 0 {
+		return false, ErrNoInfChecks
+	}
+	applied = true
+	for _, f := range c.found[:c.used] {
+		if f.inf.Item() != 0 {
+			applied = false
+		}
+	}
+	if applied {
+		opt.Step(lr)
+	}
+	c.stage = stepped
+	return applied, nil
+}
+
+// Update adapts the scale: down if a gradient of any optimizer was infinite or NaN, up after GrowthInterval updates without. Call
+// it once per update, after the steps of all optimizers. It waits for nothing.
+func (s *GradScaler) Update() error {
+	if s.options.Disabled {
+		return nil
+	}
+	if !s.scale.Defined() {
+		return ErrNotScaled
+	}
+	var err error
+	torch.Scope(func() {
+		torch.NoGrad(func() {
+			var sum torch.Tensor
+			for _, c := range s.optimizers {
+				for _, f := range c.found[:c.used] {
+					if inf := f.inf.ToDevice(s.scale.Device()); sum.Defined() {
+						sum = sum.Add(inf)
+					} else {
+						sum = inf
+					}
+				}
+			}
+			if !sum.Defined() {
+				err = ErrNoInfChecks
+				return
+			}
+			torch.Call("aten::_amp_update_scale_", s.scale, s.growthTracker, sum, s.options.GrowthFactor, s.options.BackoffFactor, s.options.GrowthInterval)
+		})
+	})
+	if err == nil {
+		s.renew()
+	}
+	return err
+}
+
+// UpdateTo sets the scale instead of adapting it: update(new_scale).
+func (s *GradScaler) UpdateTo(scale float64) error {
+	if s.options.Disabled {
+		return nil
+	}
+	if !s.scale.Defined() {
+		return ErrNotScaled
+	}
+	if !(scale > 0) || math.IsInf(scale, 0) {
+		return fmt.Errorf("%w: the new scale is %g; %s", ErrScalerState, scale, errScalerNotFinite)
+	}
+	s.scale.Fill_(scale)
+	s.renew()
+	return nil
+}
+
+// renew begins the next update for all optimizers.
+func (s *GradScaler) renew() {
+	for _, c := range s.optimizers {
+		c.stage, c.used = ready, 0
+	}
+}
