@@ -2,7 +2,7 @@
 //
 //	func TestMain(m *testing.M) {
 //		testenv.PinBits()
-//		os.Exit(m.Run())
+//		os.Exit(testenv.Run(m))
 //	}
 //
 //	func TestLinear(t *testing.T) {
@@ -12,6 +12,8 @@
 package testenv
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -84,3 +86,24 @@ var SameBits = sync.OnceValue(func() bool {
 	build, err := torch.BuildInfo()
 	return err == nil && pinned && build.CPUCapability == "AVX2" && build.Threads == 1
 })
+
+// Run runs the tests of a package, for TestMain. Where libtorch cannot be loaded it leaves out the package's Examples, which have no
+// way to skip themselves; tests say themselves what they need.
+//
+//	func TestMain(m *testing.M) {
+//		testenv.PinBits()
+//		os.Exit(testenv.Run(m))
+//	}
+func Run(m *testing.M) int {
+	flag.Parse()
+	run := flag.Lookup("test.run")
+	if run.Value.String() == "" && os.Getenv(requireTorch) != "1" {
+		if err := torch.Load(); err != nil {
+			fmt.Fprintln(os.Stderr, "Examples are left out:", err)
+			if err := run.Value.Set("^(Test|Fuzz)"); err != nil {
+				panic(err)
+			}
+		}
+	}
+	return m.Run()
+}

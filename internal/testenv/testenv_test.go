@@ -8,7 +8,7 @@ import (
 
 func TestMain(m *testing.M) {
 	PinBits()
-	os.Exit(m.Run())
+	os.Exit(Run(m))
 }
 
 // recorder notes how a test ended.
