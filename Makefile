@@ -23,7 +23,8 @@ help: ## list the targets
 
 setup: ## install libtorch for this user and build libcgotorch (once; later runs take no time)
 	@scripts/install_libtorch.sh $(if $(CUDA),--cuda)
-	@$(MAKE) --no-print-directory -C cgotorch/src -j$$(getconf _NPROCESSORS_ONLN) $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda))
+	@shim="-C cgotorch/src $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda))"; \
+	$(MAKE) -q --no-print-directory $$shim 2>/dev/null || { echo "building libcgotorch: a minute or two"; $(MAKE) --silent --no-print-directory -j$$(getconf _NPROCESSORS_ONLN) $$shim; }
 
 example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
 	go run ./examples/crnn_plates $(if $(QUICK),-quick)
