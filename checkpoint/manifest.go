@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // ManifestName is the file of a checkpoint that lists the others.
@@ -142,10 +143,15 @@ func walk(dir string, visit func(name, path string) error) error {
 
 // checksum reads a file to its end.
 func checksum(f *os.File) (size int64, crc uint32, err error) {
+	buffer := buffers.Get().(*[1 << 20]byte)
+	defer buffers.Put(buffer)
 	h := crc32.New(castagnoli)
-	size, err = io.CopyBuffer(h, onlyReader{f}, make([]byte, 1<<20))
+	size, err = io.CopyBuffer(h, onlyReader{f}, buffer[:])
 	return size, h.Sum32(), err
 }
+
+// buffers spares a checkpoint of many small files a large buffer for each.
+var buffers = sync.Pool{New: func() any { return new([1 << 20]byte) }}
 
 // onlyReader hides the methods by which io.CopyBuffer would bypass the large buffer.
 type onlyReader struct{ io.Reader }

@@ -1,0 +1,260 @@
+// Package layers holds the order of the packages as a test: who may import whom. It reads the source files only, so it
+// needs neither libtorch nor a C compiler, and runs again whenever one of them has changed.
+package layers
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/gotrainer/gotrainer"
+
+// allowed says which packages of this module the package in a folder may import. A name that ends in /... stands for the folder and
+// all below it, "public" for all but internal, cmd and examples. A line mentions only what stands above it, so there are no cycles.
+//
+// A package that is not here fails the test: give it a line, and ask whether it is in the right room.
+var allowed = []struct{ folder, imports string }{
+	{".", ""}, // the tour of the module, and what is embedded from its root
+
+	// Pure Go: these build with CGO_ENABLED=0 and know no tensors.
+	{"safetensors", ""},
+	{"safetensors/pickle", ""},
+	{"metrics", ""},
+	{"optim/lr", ""},
+	{"text/...", "text/..."},
+	{"vision/...", "vision/..."},
+	{"data", ""},
+	{"data/...", "data"}, // a folder for each file format
+	{"checkpoint", "safetensors"},
+	{"hub", "safetensors"},
+	{"trainer/semantics", ""},
+	{"trainer", "checkpoint data optim/lr trainer/semantics"},
+	{"trainer/callback", "trainer"},
+	{"trainer/trainertest", "data trainer"},
+
+	// Here begin tensors.
+	{"cgotorch", ""},
+	{"cgotorch/gen", ""},
+	{"torch", "cgotorch"},
+	{"torch/cuda", "cgotorch torch"},
+	{"amp", "torch"},
+	{"dist", "torch"},
+	{"internal/tensorio", "safetensors torch"},
+	{"nn/...", "torch safetensors internal/tensorio nn/..."},
+	{"optim", "torch"},
+	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist safetensors internal/tensorio"},
+	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics torch safetensors optim hub"},
+	{"examples/...", "public examples/..."},
+	{"cmd/...", "public cmd/..."},
+
+	// What tests share.
+	{"internal/testenv", "torch torch/cuda"},
+	{"internal/golden", "torch safetensors internal/tensorio internal/testenv"},
+	{"internal/conformance", "public internal/testenv internal/golden"},
+	{"internal/fault", "checkpoint"},
+	{"internal/bench", "public internal/testenv"},
+	{"internal/layers", ""},
+}
+
+// pure are the folders of which not even the tests may need libtorch.
+var pure = []string{"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub", "trainer", "trainer/semantics", "trainer/callback", "trainer/trainertest"}
+
+// native are the packages that need libtorch when they run.
+var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "trainer/engine", "models/...", "internal/tensorio", "internal/testenv", "internal/golden"}
+
+func TestEveryImportIsAllowed(t *testing.T) {
+	for _, f := range sources(t) {
+		imports, listed := rule(f.folder)
+		if !listed {
+			t.Errorf("%s: package %s is not in the table of this test", f.path, f.folder)
+			continue
+		}
+		for _, imported := range f.imports {
+			switch {
+			case f.test && testMay(f.folder, imported):
+			case !f.test && matches(imports, imported):
+			case f.test:
+				t.Errorf("%s: a test of %s may not import %s, which needs libtorch; move it to a package that does", f.path, f.folder, imported)
+			default:
+				t.Errorf("%s: %s may not import %s, only %q", f.path, f.folder, imported, strings.Join(imports, " "))
+			}
+		}
+	}
+}
+
+func TestOnlyCgotorchImportsC(t *testing.T) {
+	found := false
+	for _, f := range sources(t) {
+		if f.cgo && f.folder != "cgotorch" {
+			t.Errorf("%s imports C; only cgotorch may", f.path)
+		}
+		found = found || f.cgo
+	}
+	if !found {
+		t.Error("no file imports C: this test no longer sees what it should")
+	}
+}
+
+// TestTableIsInOrder proves that there can be no cycles: a line may mention only what stands above it.
+func TestTableIsInOrder(t *testing.T) {
+	var above []string
+	for _, line := range allowed {
+		for _, name := range strings.Fields(line.imports) {
+			if name != "public" && name != line.folder && !slices.Contains(above, name) && !coveredBy(name, above) {
+				t.Errorf("%s mentions %s, which stands below it or nowhere", line.folder, name)
+			}
+		}
+		above = append(above, line.folder)
+	}
+}
+
+// TestRule tries the table itself on imports that must fail.
+func TestRule(t *testing.T) {
+	for _, c := range []struct {
+		folder, imported string
+		want             bool
+	}{
+		{"trainer", "checkpoint", true},
+		{"trainer", "torch", false},
+		{"trainer", "trainer/engine", false},
+		{"trainer/callback", "trainer/semantics", false},
+		{"data", "data/idx", false},
+		{"data/idx", "data", true},
+		{"data/idx", "data/table", false},
+		{"nn/functional", "nn", true},
+		{"nn", "optim", false},
+		{"optim", "nn", false},
+		{"vision", "text", false},
+		{"models/crnn", "nn", true},
+		{"models/crnn", "cgotorch", false},
+		{"examples/mnist", "trainer/engine", true},
+		{"examples/mnist", "internal/golden", false},
+		{"cmd/gotrainer", ".", true},
+	} {
+		imports, listed := rule(c.folder)
+		if got := matches(imports, c.imported); got != c.want || !listed {
+			t.Errorf("%s imports %s: allowed = %v, want %v", c.folder, c.imported, got, c.want)
+		}
+	}
+	if _, listed := rule("utils"); listed {
+		t.Error("an unlisted package has a rule")
+	}
+	if testMay("data", "torch") || !testMay("data", "data/table") || !testMay("nn", "internal/golden") {
+		t.Error("tests of pure packages may use pure packages only, others anything")
+	}
+}
+
+// rule returns what the package in a folder may import. The longest line that names it counts.
+func rule(folder string) (imports []string, listed bool) {
+	longest := -1
+	for _, line := range allowed {
+		if stem := strings.TrimSuffix(line.folder, "/..."); matches([]string{line.folder}, folder) && (line.folder == folder || len(stem) > longest) {
+			imports, listed = strings.Fields(line.imports), true
+			if line.folder == folder {
+				return imports, true
+			}
+			longest = len(stem)
+		}
+	}
+	return imports, listed
+}
+
+// testMay reports whether a test of the package may import another.
+func testMay(folder, imported string) bool {
+	return !matches(pure, folder) || !matches(native, imported)
+}
+
+// matches reports whether one of the patterns covers a folder.
+func matches(patterns []string, folder string) bool {
+	for _, p := range patterns {
+		stem, deep := strings.CutSuffix(p, "/...")
+		switch {
+		case p == folder, deep && (folder == stem || strings.HasPrefix(folder, stem+"/")):
+			return true
+		case p == "public" && !strings.HasPrefix(folder, "internal/") && !strings.Contains(folder, "/internal/") && !strings.HasPrefix(folder, "cmd/") && !strings.HasPrefix(folder, "examples/"):
+			return true
+		}
+	}
+	return false
+}
+
+// coveredBy reports whether a folder lies below one that is listed with all below it.
+func coveredBy(name string, listed []string) bool {
+	return matches(listed, strings.TrimSuffix(name, "/..."))
+}
+
+// source is what matters here of a file.
+type source struct {
+	path, folder string
+	imports      []string // folders of this module
+	test, cgo    bool
+}
+
+// sources parses the imports of every Go file of the module, whatever its build constraints.
+func sources(t *testing.T) []source {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		t.Fatalf("the root of the module is not where this test looks for it: %v", err)
+	}
+	var list []source
+	err := filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := e.Name()
+		if e.IsDir() {
+			skip := name == "testdata" || name == "third_party" || name == "vendor" || (file != root && strings.HasPrefix(name, "."))
+			if _, err := os.Stat(filepath.Join(file, "go.mod")); skip || (err == nil && file != root) { // a module of its own
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		s, err := parse(root, file)
+		list = append(list, s)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func parse(root, file string) (source, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+	if err != nil {
+		return source{}, err
+	}
+	relative, err := filepath.Rel(root, file)
+	if err != nil {
+		return source{}, err
+	}
+	s := source{path: filepath.ToSlash(relative), test: strings.HasSuffix(file, "_test.go")}
+	s.folder = path.Dir(s.path)
+	for _, spec := range parsed.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return source{}, err
+		}
+		if imported == "C" {
+			s.cgo = true
+		}
+		if imported == module {
+			s.imports = append(s.imports, ".")
+		} else if folder, ok := strings.CutPrefix(imported, module+"/"); ok && folder != s.folder {
+			s.imports = append(s.imports, folder)
+		}
+	}
+	return s, nil
+}
