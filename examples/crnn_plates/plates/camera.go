@@ -79,7 +79,7 @@ func (c Camera) shoot(plate *vision.Image, rng *rand.Rand) (*vision.Image, error
 		m := rng.NormFloat64()*loose + loose*0.4
 		return c.Frame * max(-cut, m) * side
 	}
-	x0, x1 = x0-margin(long, 0.05), x1+margin(long, 0.025)
+	x0, x1 = x0-margin(long, 0.05), x1+margin(long, 0.012)
 	y0, y1 = y0-margin(high*2, 0.03), y1+margin(high*2, 0.03)
 	w, h := int(x1-x0+0.5), int(y1-y0+0.5)
 	scene := vision.NewImage(w, h, 1)
@@ -159,7 +159,7 @@ func (c Camera) expose(scene *vision.Image, rng *rand.Rand) {
 		vision.Shade(scene, w/2, h/2, rng.Float64()*2*math.Pi, w, a, 1)
 	}
 	if rng.IntN(6) == 0 { // a shadow with an edge
-		dark := 1 - c.Light*(0.2+0.4*rng.Float64())
+		dark := 1 - c.Light*(0.15+0.35*rng.Float64())
 		vision.Shade(scene, rng.Float64()*w, rng.Float64()*h, rng.Float64()*2*math.Pi, 2+20*rng.Float64(), 1, dark)
 	}
 	gain := 1 - min(c.Light, 1)*(0.6*rng.Float64())
@@ -186,10 +186,10 @@ func (c Camera) develop(scene *vision.Image, rng *rand.Rand) (*vision.Image, err
 	if c.Blur > 0 {
 		unit := across / 128 // the same blur for the reader, whatever the resolution
 		if rng.IntN(3) > 0 {
-			vision.GaussianBlur(shot, unit*c.Blur*0.9*math.Pow(rng.Float64(), 1.5))
+			vision.GaussianBlur(shot, unit*c.Blur*0.8*math.Pow(rng.Float64(), 1.5))
 		}
 		if rng.IntN(8) == 0 {
-			vision.MotionBlur(shot, unit*(1+c.Blur*2.5*rng.Float64()), rng.NormFloat64()*0.5)
+			vision.MotionBlur(shot, unit*(1+c.Blur*2*rng.Float64()), rng.NormFloat64()*0.5)
 		}
 	}
 	if c.Noise > 0 && rng.IntN(2) == 0 {

@@ -79,7 +79,7 @@ type letter struct {
 
 // The counts are aggregates over the training labels of IR-LPR (mut-deep/IR-LPR); the labels are not copied.
 var letters = []letter{
-	{"الف", "A", 1.4, government, 45},
+	{"الف", "A", 1.2, government, 45},
 	{"ب", "B", 0.9, private, 1286},
 	{"پ", "P", 0.95, police, 1},
 	{"ت", "T", 1, taxi, 484},

@@ -94,7 +94,7 @@ func Render(label string, s Style, rng *rand.Rand) (*vision.Image, error) {
 	p.bold = 128 - 55*s.Stroke
 	p.prepare()
 	p.group(art, f.First[:], 90, 50, 35.5, 1)
-	p.glyph(art.letters[l.text], 164+2.5*s.Spread*rng.NormFloat64(), 50+2*s.Spread*rng.NormFloat64(), 0.5/glyphScale*l.scale*(1+1.5*s.Size*rng.NormFloat64()))
+	p.glyph(art.letters[l.text], 162+2.5*s.Spread*rng.NormFloat64(), 50+2*s.Spread*rng.NormFloat64(), 0.5/glyphScale*l.scale*(1+1.5*s.Size*rng.NormFloat64()))
 	p.group(art, f.Last[:], 248, 50, 35.5, 1)
 	p.group(art, f.Region[:], 357, 53, 33.5, 0.92)
 	for range s.Screws {
