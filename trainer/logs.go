@@ -60,7 +60,7 @@ func (l Logs) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, k := range l.Keys() {
 		if i > 0 {
-			out = append(out, ", "...)
+			out = append(out, ',')
 		}
 		name, err := json.Marshal(k)
 		if err != nil {
@@ -70,7 +70,7 @@ func (l Logs) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(append(append(out, name...), ": "...), value...)
+		out = append(append(append(out, name...), ':'), value...)
 	}
 	return append(out, '}'), nil
 }

@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 
@@ -104,6 +105,10 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, valid data.Dataset[S]) (Me
 		metrics, _, err = f.evaluate()
 		return err
 	})
+	var interrupted *InterruptedError
+	if errors.As(err, &interrupted) { // nothing was trained, so there is nothing to say about saving
+		return nil, fmt.Errorf("trainer: evaluation interrupted: %w", interrupted.Err)
+	}
 	return metrics, err
 }
 

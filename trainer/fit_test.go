@@ -1,0 +1,477 @@
+package trainer_test
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/callback"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+	"github.com/gotrainer/gotrainer/trainer/trainertest"
+)
+
+// narrator prints the events of a run.
+type narrator struct{}
+
+func (narrator) EpochBegin(r *trainer.Run) error {
+	fmt.Printf("epoch %g begins\n", r.Epoch)
+	return nil
+}
+func (narrator) StepEnd(r *trainer.Run) error {
+	fmt.Printf("  update %d of %d, epoch %g\n", r.GlobalStep, r.MaxSteps, r.Epoch)
+	return nil
+}
+func (narrator) AfterEval(_ *trainer.Run, m trainer.Metrics) error {
+	fmt.Printf("  evaluated: %v\n", m)
+	return nil
+}
+func (narrator) AfterSave(_ *trainer.Run, checkpoint string) error {
+	fmt.Printf("  saved %s\n", filepath.Base(checkpoint))
+	return nil
+}
+func (narrator) TrainEnd(r *trainer.Run) error { fmt.Println("end:", r.StopReason()); return nil }
+
+// Evaluation after every epoch, a checkpoint every three updates, and early stopping.
+func ExampleTrainer_Fit_events() {
+	dir, err := os.MkdirTemp("", "example-")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	accuracy := []float64{0.5, 0.7, 0.6, 0.65}
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics { return trainer.Metrics{"accuracy": accuracy[n-1]} }}
+	t, err := trainer.New(step, trainer.Options{
+		OutputDir: dir, Epochs: 4, BatchSize: 4, Eval: trainer.Every(1, trainer.Epoch), Save: trainer.Every(3, trainer.Update), MetricForBest: "accuracy",
+		Callbacks: []any{narrator{}, &callback.EarlyStopping{Patience: 1}}, Progress: io.Discard,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := t.Fit(context.Background(), trainertest.Samples(8), trainertest.Samples(3))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("best:", r.Best.Metric, r.Best.Value, "after update", r.Best.GlobalStep)
+	// Output:
+	// epoch 0 begins
+	//   update 1 of 8, epoch 0.5
+	//   update 2 of 8, epoch 1
+	//   evaluated: map[accuracy:0.5]
+	// epoch 1 begins
+	//   update 3 of 8, epoch 1.5
+	//   saved checkpoint-3
+	//   update 4 of 8, epoch 2
+	//   evaluated: map[accuracy:0.7]
+	// epoch 2 begins
+	//   update 5 of 8, epoch 2.5
+	//   update 6 of 8, epoch 3
+	//   saved checkpoint-6
+	//   evaluated: map[accuracy:0.6]
+	// end: accuracy has not improved for 1 evaluations
+	// best: eval_accuracy 0.7 after update 4
+}
+
+func TestLoadBestAtEndSavesEachBestAtOnce(t *testing.T) {
+	losses := []float64{3, 1, 2}
+	dir := t.TempDir()
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics { return trainer.Metrics{"loss": losses[n-1]} }}
+	tr, err := trainer.New[int, []int](step, trainer.Options{OutputDir: dir, Epochs: 3, LoadBestAtEnd: true, KeepCheckpoints: 1, Progress: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tr.Fit(t.Context(), trainertest.Samples(16), trainertest.Samples(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Best.GlobalStep != 4 || filepath.Base(r.Best.Checkpoint) != "checkpoint-4" || r.Best.Metrics["eval_loss"] != 1 {
+		t.Errorf("best %+v, want update 4 in checkpoint-4", r.Best)
+	}
+	if !strings.HasSuffix(step.Trace(), "weights(checkpoint-4)") {
+		t.Errorf("trace ends with %q, want the weights of checkpoint-4 loaded", step.Trace()[max(0, len(step.Trace())-60):])
+	}
+	for _, name := range []string{"checkpoint-4", "checkpoint-6"} {
+		if err := checkpoint.Verify(filepath.Join(dir, name)); err != nil {
+			t.Errorf("the best and the last must stay: %v", err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "checkpoint-2")); err == nil {
+		t.Error("checkpoint-2 is still there")
+	}
+}
+
+func TestDivisors(t *testing.T) {
+	configured := semantics.Default
+	configured.Divisor = semantics.Accumulate
+	undivided := semantics.Default
+	undivided.UndividedWithItems = true
+	for _, c := range []struct {
+		claim string
+		rules semantics.Rules
+		items int64
+		want  string
+	}{
+		{"a short window is divided by its own length", semantics.Default, 0, "train(0/2) train(2/2) update(0.1) train(1) update(0.1)"},
+		{"or by the configured length", configured, 0, "train(0/2) train(2/2) update(0.1) train(1/2) update(0.1)"},
+		{"items are counted over the window", semantics.Default, 3, "train(0/2 of 6) train(2/2 of 6) update(0.1) train(1 of 3) update(0.1)"},
+		{"Hugging Face does not divide where items are counted", undivided, 3, "train(0 of 6) train(2 of 6) update(0.1) train(1 of 3) update(0.1)"},
+	} {
+		step := &trainertest.Step{ItemsPerSample: c.items}
+		tr, err := trainer.New[int, []int](step, trainer.Options{
+			Epochs: 1, BatchSize: 1, Accumulate: 2, LearningRate: 0.1, Schedule: lr.Constant{}, Semantics: c.rules, Progress: io.Discard,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tr.Fit(t.Context(), trainertest.Samples(3), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := step.Trace(); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.claim, got, c.want)
+		}
+	}
+}
+
+func TestASkippedUpdate(t *testing.T) {
+	moves, next := semantics.Default, semantics.Default
+	moves.ScheduleOnSkip = true
+	next.LogNextRate = true
+	for _, c := range []struct {
+		claim  string
+		rules  semantics.Rules
+		rates  string
+		logged []float64
+	}{
+		{"counts, but the schedule stands still", semantics.Default, "update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
+		{"or moves on all the same", moves, "update(1) update(0.75) update(0.5) update(0.25)", []float64{1, 0.75, 0.5, 0.25}},
+		{"the rate of the next update may be logged", next, "update(1) update(0.75) update(0.75) update(0.5)", []float64{0.75, 0.75, 0.5, 0.25}},
+	} {
+		step := &trainertest.Step{Skip: func(update int) bool { return update == 2 }}
+		tr, err := trainer.New[int, []int](step, trainer.Options{
+			MaxSteps: 4, BatchSize: 1, LearningRate: 1, Log: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := tr.Fit(t.Context(), trainertest.Samples(4), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var updates []string
+		for call := range strings.SplitSeq(step.Trace(), " ") {
+			if strings.HasPrefix(call, "update") {
+				updates = append(updates, call)
+			}
+		}
+		if got := strings.Join(updates, " "); got != c.rates {
+			t.Errorf("%s: %s, want %s", c.claim, got, c.rates)
+		}
+		for i, want := range c.logged {
+			if got := r.History[i]["learning_rate"]; got != want {
+				t.Errorf("%s: logged rate %d is %v, want %v", c.claim, i+1, got, want)
+			}
+		}
+	}
+}
+
+func TestNanIsLoggedUnlessItIsFiltered(t *testing.T) {
+	filtered := semantics.Default
+	filtered.FilterNonFiniteLoss = true
+	for _, c := range []struct {
+		rules semantics.Rules
+		want  float64
+	}{{semantics.Default, math.NaN()}, {filtered, (2 + 2.0/2) / 2}} {
+		step := &trainertest.Step{Loss: func(micro int, _ []int) float64 { return []float64{2, math.NaN()}[micro-1] }}
+		dir := t.TempDir()
+		tr, err := trainer.New[int, []int](step, trainer.Options{
+			OutputDir: dir, MaxSteps: 2, BatchSize: 1, Log: trainer.Every(2, trainer.Update), Semantics: c.rules, Progress: io.Discard,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := tr.Fit(t.Context(), trainertest.Samples(2), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.History[0]["loss"]; got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
+			t.Errorf("%+v: logged loss %v, want %v", c.rules, got, c.want)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.IsNaN(c.want) && !strings.HasPrefix(string(text), `{"loss":"nan","grad_norm":`) {
+			t.Errorf("metrics.jsonl begins with %.60q", text)
+		}
+	}
+}
+
+func TestFailuresSayWhere(t *testing.T) {
+	cause := errors.New("the cause")
+	for _, c := range []struct {
+		op   string
+		n    int
+		want string
+	}{
+		{"seed", 1, "seed after update 0"},
+		{"startloader", 1, "start a loader after update 0"},
+		{"train", 4, "train on micro-batch 2 of 2 after update 1 (epoch 0.5)"},
+		{"update", 2, "update after update 1 (epoch 0.5)"},
+		{"eval", 2, "evaluate after update 2 (epoch 1)"},
+		{"metrics", 1, "evaluate after update 2"},
+		{"save", 1, "save after update 2"},
+		{"report", 1, "report the loss after update 1"},
+	} {
+		step := &trainertest.Step{Inject: func(op string, n int) error {
+			if op == c.op && n == c.n {
+				return cause
+			}
+			return nil
+		}}
+		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 1, BatchSize: 1, EvalBatchSize: 1, Accumulate: 2, Log: trainer.Every(1, trainer.Update), Progress: io.Discard}
+		tr, err := trainer.New[int, []int](step, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tr.Fit(t.Context(), trainertest.Samples(4), trainertest.Samples(2))
+		var where *trainer.StepError
+		if !errors.Is(err, cause) || !errors.As(err, &where) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s fails: Fit = %v, want a StepError with %q", c.op, err, c.want)
+		}
+	}
+}
+
+type failingHook struct{ failed error }
+
+func (h *failingHook) StepEnd(r *trainer.Run) error {
+	if r.GlobalStep == 2 {
+		return errors.New("no more")
+	}
+	return nil
+}
+func (h *failingHook) TrainFailed(_ *trainer.Run, err error) { h.failed = err }
+
+func TestAHookThatFailsEndsTheRunByName(t *testing.T) {
+	h := &failingHook{}
+	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{Callbacks: []any{h}, Progress: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = tr.Fit(t.Context(), trainertest.Samples(40), nil)
+	if want := "trainer: hook *trainer_test.failingHook.StepEnd after update 2: no more"; err == nil || err.Error() != want {
+		t.Errorf("Fit = %v, want %s", err, want)
+	}
+	if h.failed != err {
+		t.Errorf("TrainFailed was told %v, want the error of Fit", h.failed)
+	}
+}
+
+type torchPanic struct{}
+
+func (torchPanic) Error() string { return "torch: MatMul: shapes" }
+func (torchPanic) TorchError()   {}
+
+func TestOnlyTheLibrarysPanicBecomesAnError(t *testing.T) {
+	fit := func(v any) (err error) {
+		step := &trainertest.Step{Inject: func(op string, n int) error {
+			if op == "train" {
+				panic(v)
+			}
+			return nil
+		}}
+		dir := t.TempDir()
+		tr, err := trainer.New[int, []int](step, trainer.Options{OutputDir: dir, Progress: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { // the folder is free again, however Fit ended
+			s, lockErr := checkpoint.Open(dir, checkpoint.Options{})
+			if lockErr != nil {
+				t.Errorf("after a panic with %v: %v", v, lockErr)
+				return
+			}
+			s.Close()
+		}()
+		_, err = tr.Fit(t.Context(), trainertest.Samples(4), nil)
+		return err
+	}
+	if err := fit(torchPanic{}); !errors.Is(err, torchPanic{}) {
+		t.Errorf("Fit = %v, want the library's error", err)
+	}
+	defer func() {
+		if p := recover(); p != "a bug" {
+			t.Errorf("recovered %v, want the panic to pass through", p)
+		}
+	}()
+	t.Errorf("Fit returned %v, want a panic", fit("a bug"))
+}
+
+func TestTwoRunsDoNotShareAFolder(t *testing.T) {
+	dir := t.TempDir()
+	s, err := checkpoint.Open(dir, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = runOnce(t.Context(), new(trainertest.Step), resumable(dir, trainer.Never))
+	var locked *checkpoint.LockedError
+	if !errors.As(err, &locked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Errorf("Fit = %v, want an error that names the process that has the folder", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnOldRunIsNotOverwrittenByAccident(t *testing.T) {
+	dir := t.TempDir()
+	o := trainer.Options{OutputDir: dir, MaxSteps: 2, Progress: io.Discard}
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+		t.Fatal(err)
+	}
+	_, err := runOnce(t.Context(), new(trainertest.Step), o)
+	if !errors.Is(err, trainer.ErrOldRun) || !strings.Contains(err.Error(), "trainer.Latest") || !strings.Contains(err.Error(), "Options.Overwrite") {
+		t.Errorf("Fit = %v, want ErrOldRun with the two ways out", err)
+	}
+	o.Overwrite, o.MaxSteps = true, 1
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := filepath.Glob(dir + "/checkpoint-*")
+	if len(left) != 1 || filepath.Base(left[0]) != "checkpoint-1" {
+		t.Errorf("left %q, want checkpoint-1 alone", left)
+	}
+}
+
+func TestMetricsFilesHoldTheLog(t *testing.T) {
+	dir := t.TempDir()
+	o := resumable(dir, trainer.Every(3, trainer.Update))
+	if _, err := runOnce(t.Context(), &trainertest.Step{Inject: func(op string, n int) error {
+		if op == "update" && n == 6 { // rows of updates 4 and 5 are in the files, but in no checkpoint
+			return errPulledPlug
+		}
+		return nil
+	}}, o); !errors.Is(err, errPulledPlug) {
+		t.Fatal(err)
+	}
+	r, err := runOnce(t.Context(), new(trainertest.Step), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []trainer.Logs
+	for line := range strings.Lines(string(text)) {
+		var row trainer.Logs
+		if err := row.UnmarshalJSON([]byte(line)); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		rows = append(rows, row)
+	}
+	if diff := cmp.Diff(r.History, rows); diff != "" {
+		t.Errorf("metrics.jsonl (-log +file):\n%s", diff)
+	}
+	f, err := os.Open(filepath.Join(dir, "metrics.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	table, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(table) != len(r.History)+1 || !slices.Equal(table[0][:5], []string{"step", "epoch", "loss", "grad_norm", "learning_rate"}) {
+		t.Errorf("metrics.csv has %d rows under %q, want %d", len(table)-1, table[0], len(r.History))
+	}
+}
+
+func TestEvaluateAlone(t *testing.T) {
+	step := new(trainertest.Step)
+	tr, err := trainer.New[int, []int](step, trainer.Options{EvalBatchSize: 2, Progress: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := tr.Evaluate(t.Context(), trainertest.Samples(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := m["loss"]; !ok || step.Trace() != "eval(0,1) eval(2) metrics" {
+		t.Errorf("metrics %v after %q, want a loss after eval(0,1) eval(2) metrics", m, step.Trace())
+	}
+	if _, err := tr.Evaluate(t.Context(), nil); err == nil {
+		t.Error("Evaluate without data: no error")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := tr.Evaluate(ctx, trainertest.Samples(3)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Evaluate of a cancelled context = %v, want context.Canceled", err)
+	}
+}
+
+// reentrant calls Fit from within Fit.
+type reentrant struct {
+	tr  *trainer.Trainer[int, []int]
+	err error
+}
+
+func (h *reentrant) TrainBegin(*trainer.Run) error {
+	_, h.err = h.tr.Fit(context.Background(), trainertest.Samples(1), nil)
+	return nil
+}
+
+func TestATrainerDoesOneThingAtATime(t *testing.T) {
+	h := &reentrant{}
+	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{MaxSteps: 1, Callbacks: []any{h}, Progress: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.tr = tr
+	if _, err := tr.Fit(t.Context(), trainertest.Samples(1), nil); err != nil {
+		t.Fatal(err)
+	}
+	if h.err == nil || !strings.Contains(h.err.Error(), "one thing at a time") {
+		t.Errorf("Fit within Fit = %v, want a refusal", h.err)
+	}
+}
+
+func TestBadSamplesAreAskedAbout(t *testing.T) {
+	broken := data.Map(trainertest.Samples(4), func(i int) (int, error) {
+		if i == 2 {
+			return 0, errors.New("broken file")
+		}
+		return i, nil
+	})
+	step := new(trainertest.Step)
+	o := trainer.Options{Epochs: 1, BatchSize: 4, Order: data.Sequential{}, Progress: io.Discard}
+	tr, err := trainer.New[int, []int](step, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Fit(t.Context(), broken, nil); err == nil || !strings.Contains(err.Error(), "broken file") {
+		t.Errorf("Fit = %v, want the sample's error", err)
+	}
+	o.BadSample = func(int, error) error { return nil }
+	if tr, err = trainer.New[int, []int](step, o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Fit(t.Context(), broken, nil); err != nil || !strings.Contains(step.Trace(), "train(0,1,3)") {
+		t.Errorf("Fit = %v, trace %q, want the sample left out", err, step.Trace())
+	}
+}

@@ -1,0 +1,257 @@
+package trainer
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+var actionNames = map[action]string{
+	doTrainBegin: "train-begin", doEvalOnStart: "evaluate", doEpochBegin: "epoch-begin", doFetch: "fetch", doStepBegin: "step-begin", doTrain: "train",
+	doSubstepEnd: "substep-end", doBeforeUpdate: "before-update", doUpdate: "update", doAfterUpdate: "after-update", doStepEnd: "step-end", doLog: "log",
+	doEvaluate: "evaluate", doSave: "save", doEpochEnd: "epoch-end", doFinalLog: "final-log", doTrainEnd: "train-end",
+}
+
+// drive runs a machine to its end as fit does, but with nothing behind it. What the machine expects of its driver happens here: the flags of what
+// was done are lowered.
+func drive(m *machine, after func(action)) []string {
+	var list []string
+	for a := m.next(); a != doDone; a = m.next() {
+		text := actionNames[a]
+		if a == doFetch {
+			text = fmt.Sprintf("fetch %d", m.window)
+		}
+		list = append(list, text)
+		switch a {
+		case doLog:
+			m.LastLogged = m.GlobalStep
+			m.Control.ShouldLog = false
+		case doEvaluate:
+			m.Control.ShouldEvaluate = false
+		case doSave:
+			m.LastSaved = m.GlobalStep
+			m.Control.ShouldSave = false
+		}
+		if after != nil {
+			after(a)
+		}
+		if len(list) > 1e5 {
+			return append(list, "endless")
+		}
+	}
+	return list
+}
+
+// One epoch of three batches, windows of two: the order of everything, readable.
+func Example_machine() {
+	m := newMachine(newPlan(3, 2, 1, 0), flow{
+		log: Every(1, Update), eval: Every(1, Epoch), save: Every(2, Update), evalOnStart: true,
+	})
+	fmt.Println(strings.ReplaceAll(strings.Join(drive(m, nil), ", "), ", fetch", ",\nfetch"))
+	// Output:
+	// train-begin, evaluate, epoch-begin,
+	// fetch 2, step-begin, train, substep-end, train, before-update, update, after-update, step-end, log,
+	// fetch 1, step-begin, train, before-update, update, after-update, step-end, log, save, epoch-end, evaluate, final-log, train-end
+}
+
+// model is the same loop written as a trainer usually is: nested loops, straight from the description of Hugging Face's, without stages.
+func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list []string) {
+	do := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	perEpoch := 0
+	for left := batches; left > 0; left -= accumulate {
+		perEpoch++
+	}
+	total, passes := int(math.Ceil(epochs*float64(perEpoch))), int(math.Ceil(epochs))
+	if maxSteps > 0 {
+		total, passes = maxSteps, int(math.Ceil(float64(maxSteps)/float64(perEpoch)))
+	}
+	step, logged, saved := 0, 0, -1
+	tail := func(log, eval, save bool) {
+		if log && step > logged {
+			do("log")
+			logged = step
+		}
+		if eval {
+			do("evaluate")
+		}
+		if save {
+			do("save")
+			saved = step
+		}
+	}
+	on := func(t Trigger, n int, u Unit) bool { return t.kind == every && t.unit == u && n%t.n == 0 }
+	do("train-begin")
+	if f.evalOnStart {
+		do("evaluate")
+	}
+	for epoch := 1; epoch <= passes; epoch++ {
+		do("epoch-begin")
+		// What is raised after the last update stays raised until the next window, as in TrainerControl.
+		log := false
+		for left := batches; left > 0 && step < total; left -= accumulate {
+			window := min(left, accumulate)
+			do("fetch %d", window)
+			do("step-begin")
+			for i := range window {
+				do("train")
+				if i < window-1 {
+					do("substep-end")
+				}
+			}
+			do("before-update")
+			do("update")
+			do("after-update")
+			step++
+			do("step-end")
+			last := step == total
+			log = on(f.log, step, Update) || f.logFirstStep && step == 1
+			tail(log, on(f.eval, step, Update) || last && f.eval.byUpdates(), on(f.save, step, Update) || last && f.save.byUpdates())
+			if log && logged == step {
+				log = false
+			}
+		}
+		do("epoch-end")
+		tail(log || on(f.log, epoch, Epoch), on(f.eval, epoch, Epoch), on(f.save, epoch, Epoch))
+		if step >= total {
+			break
+		}
+	}
+	if !f.rules.NoFinalSave && f.save.kind == every && saved != step {
+		do("save")
+	}
+	do("final-log")
+	do("train-end")
+	return list
+}
+
+func TestTheMachineEqualsTheNestedLoops(t *testing.T) {
+	triggers := rapid.Custom(func(t *rapid.T) Trigger {
+		switch rapid.IntRange(0, 4).Draw(t, "kind") {
+		case 0:
+			return Never
+		case 1, 2:
+			return Every(rapid.IntRange(1, 7).Draw(t, "n"), Update)
+		default:
+			return Every(rapid.IntRange(1, 3).Draw(t, "n"), Epoch)
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		batches := rapid.IntRange(1, 12).Draw(t, "batches")
+		accumulate := rapid.IntRange(1, 5).Draw(t, "accumulate")
+		epochs := float64(rapid.IntRange(1, 16).Draw(t, "quarters")) / 4
+		maxSteps := 0
+		if rapid.Bool().Draw(t, "by steps") {
+			maxSteps = rapid.IntRange(1, 30).Draw(t, "max steps")
+		}
+		f := flow{
+			log: triggers.Draw(t, "log"), eval: triggers.Draw(t, "eval"), save: triggers.Draw(t, "save"),
+			evalOnStart: rapid.Bool().Draw(t, "eval on start"), logFirstStep: rapid.Bool().Draw(t, "log first"),
+		}
+		f.rules = rapid.SampledFrom([]semantics.Rules{semantics.Default, semantics.HuggingFace}).Draw(t, "rules")
+		want := model(batches, accumulate, epochs, maxSteps, f)
+		got := drive(newMachine(newPlan(batches, accumulate, epochs, maxSteps), f), nil)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("events (-nested loops +machine):\n%s", diff)
+		}
+	})
+}
+
+// TestAMachineGoesOnFromEverySave saves the position at every save of a random run and lets a new machine go on from it: what it does after its
+// begin events is what the first one did after that save.
+func TestAMachineGoesOnFromEverySave(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := newPlan(rapid.IntRange(1, 9).Draw(t, "batches"), rapid.IntRange(1, 4).Draw(t, "accumulate"), float64(rapid.IntRange(1, 12).Draw(t, "quarters"))/4, 0)
+		f := flow{log: Every(rapid.IntRange(1, 5).Draw(t, "log"), Update), eval: Every(1, Epoch), save: Every(rapid.IntRange(1, 4).Draw(t, "save"), Update)}
+		type saved struct {
+			position position
+			at       int
+		}
+		var saves []saved
+		m := newMachine(p, f)
+		n := 0
+		whole := drive(m, func(a action) {
+			n++
+			if a == doSave {
+				saves = append(saves, saved{m.position, n})
+			}
+		})
+		for _, s := range saves {
+			again := newMachine(p, f)
+			again.resume(s.position)
+			got := drive(again, nil)
+			if len(got) < 2 || got[0] != "train-begin" || got[1] != "epoch-begin" {
+				t.Fatalf("resumed machine begins with %q", got)
+			}
+			if diff := cmp.Diff(whole[s.at:], got[2:]); diff != "" {
+				t.Fatalf("after the save at update %d (-whole +resumed):\n%s", s.position.GlobalStep, diff)
+			}
+		}
+	})
+}
+
+func TestPlan(t *testing.T) {
+	for _, c := range []struct {
+		claim      string
+		batches    int
+		accumulate int
+		epochs     float64
+		maxSteps   int
+		want       plan
+	}{
+		{"a short last window is an update", 10, 4, 2, 0, plan{10, 4, 3, 6, 2}},
+		{"a window longer than the epoch is one update", 3, 8, 2, 0, plan{3, 8, 1, 2, 2}},
+		{"a fraction of an epoch is rounded up to an update", 9, 1, 1.5, 0, plan{9, 1, 9, 14, 2}},
+		{"max steps decide alone and may exceed the epochs", 5, 1, 1, 13, plan{5, 1, 5, 13, 3}},
+	} {
+		if got := newPlan(c.batches, c.accumulate, c.epochs, c.maxSteps); got != c.want {
+			t.Errorf("%s: newPlan(%d, %d, %v, %d) = %+v, want %+v", c.claim, c.batches, c.accumulate, c.epochs, c.maxSteps, got, c.want)
+		}
+	}
+}
+
+func TestStops(t *testing.T) {
+	stopAt := func(m *machine, want action, flag func(*Control)) []string {
+		return drive(m, func(a action) {
+			if a == want && m.GlobalStep == 1 {
+				flag(&m.Control)
+			}
+		})
+	}
+	count := func(list []string, what string) (n int) {
+		for _, s := range list {
+			if s == what {
+				n++
+			}
+		}
+		return n
+	}
+	training := func(c *Control) { c.ShouldTrainingStop = true }
+	epoch := func(c *Control) { c.ShouldEpochStop = true }
+	for _, c := range []struct {
+		claim                     string
+		rules                     semantics.Rules
+		at                        action
+		flag                      func(*Control)
+		updates, trained, savings int
+	}{
+		{"a stop after an update is the end, and the update is saved", semantics.Default, doStepEnd, training, 1, 2, 1},
+		{"Hugging Face does not save then", semantics.HuggingFace, doStepEnd, training, 1, 2, 0},
+		{"a stop inside a window waits for its update", semantics.Default, doSubstepEnd, training, 2, 4, 1},
+		{"Hugging Face leaves the window", semantics.HuggingFace, doSubstepEnd, training, 1, 3, 0},
+		{"a stop when a window begins waits for its update", semantics.Default, doStepBegin, training, 2, 4, 1},
+		{"the end of an epoch is followed by the next epoch", semantics.Default, doStepEnd, epoch, 4, 7, 1},
+	} {
+		m := newMachine(newPlan(5, 2, 2, 0), flow{save: Every(100, Update), rules: c.rules})
+		got := stopAt(m, c.at, c.flag)
+		if count(got, "update") != c.updates || count(got, "train") != c.trained || count(got, "save") != c.savings {
+			t.Errorf("%s: %d updates, %d micro-batches, %d saves, want %d, %d, %d: %q", c.claim,
+				count(got, "update"), count(got, "train"), count(got, "save"), c.updates, c.trained, c.savings, got)
+		}
+	}
+}

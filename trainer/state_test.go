@@ -1,0 +1,159 @@
+package trainer
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestLogsSurviveTheirFile(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		row := Logs(rapid.MapOf(rapid.String(), rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0}))).Draw(t, "row"))
+		text, err := json.Marshal(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Logs
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if len(back) != len(clean(row)) {
+			t.Fatalf("%d names came back of %d", len(back), len(row))
+		}
+		for k, v := range clean(row) {
+			if got, ok := back[k]; !ok || math.Float64bits(got) != math.Float64bits(v) && !(math.IsNaN(got) && math.IsNaN(v)) {
+				t.Fatalf("%q: %v came back as %v", k, v, got)
+			}
+		}
+	})
+}
+
+// clean replaces what is no UTF-8 in names, as encoding/json does.
+func clean(row Logs) Logs {
+	out := Logs{}
+	for k, v := range row {
+		out[strings.ToValidUTF8(k, "\uFFFD")] = v
+	}
+	return out
+}
+
+func TestKeysAreInReadingOrder(t *testing.T) {
+	row := Logs{"step": 1, "epoch": 1, "eval_runtime": 1, "eval_accuracy": 1, "eval_loss": 1, "learning_rate": 1, "grad_norm": 1, "loss": 1}
+	if got, want := strings.Join(row.Keys(), " "), "loss grad_norm learning_rate eval_loss eval_accuracy eval_runtime epoch step"; got != want {
+		t.Errorf("Keys() = %s, want %s", got, want)
+	}
+}
+
+const goodLoop = `{"format":1,"position":{"stage":14,"epoch":1,"micro_batches":2,"global_step":5,"epoch_fractional":1.5,"last_logged":3,"last_saved":5,
+"control":{"should_log":true},"loader_started":true},"sizes":{"train_samples":8,"batch_size":2,"accumulate":1,"data_seed":42},"schedule_step":5,"peak_rate":0.1,"next_rate":0.05,
+"last_rate":0.06,"loss_sum":"nan","loss_total":3,"grad_norm":"inf","best_metric":"eval_loss","best_metrics":{"eval_loss":1}}`
+
+const goodState = `{"best_global_step":4,"best_metric":1,"best_model_checkpoint":"x","epoch":1.5,"global_step":5,"log_history":[{"loss":1,"step":3}],"stateful_callbacks":{"A":{}}}`
+
+func TestReadStatesRefusesWhatNoRunWrote(t *testing.T) {
+	for _, c := range []struct {
+		claim, state, loop, want string
+	}{
+		{"what a run wrote is read", goodState, goodLoop, ""},
+		{"no position", goodState, "", "it has no gotrainer_state.json"},
+		{"no JSON", "{", goodLoop, "trainer_state.json: unexpected end"},
+		{"another format", goodState, strings.Replace(goodLoop, `"format":1`, `"format":7`, 1), "its format is 7, this version of the trainer reads 1"},
+		{"a stage that is none", goodState, strings.Replace(goodLoop, `"stage":14`, `"stage":99`, 1), "cannot be"},
+		{"a negative position", goodState, strings.Replace(goodLoop, `"micro_batches":2`, `"micro_batches":-2`, 1), "cannot be"},
+		{"a log of the future", goodState, strings.Replace(goodLoop, `"last_logged":3`, `"last_logged":30`, 1), "cannot be"},
+		{"empty batches", goodState, strings.Replace(goodLoop, `"batch_size":2`, `"batch_size":0`, 1), "its sizes"},
+		{"a null number", strings.Replace(goodState, `{"loss":1`, `{"loss":null`, 1), goodLoop, "null"},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{stateFile: c.state, loopFile: c.loop} {
+			if text == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, _, err := readStates(dir)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: readStates = %v, want an error with %q", c.claim, err, c.want)
+		}
+	}
+}
+
+// FuzzReadStates feeds both state files with anything: readStates must refuse or give a position with which a machine comes to an end.
+func FuzzReadStates(f *testing.F) {
+	f.Add(goodState, goodLoop)
+	f.Add("{}", "{}")
+	f.Add(goodState, strings.Replace(goodLoop, `"stage":14`, `"stage":3`, 1))
+	f.Fuzz(func(t *testing.T, state, loop string) {
+		var s savedState
+		var l loopState
+		if parseState([]byte(state), &s) != nil || parseState([]byte(loop), &l) != nil || l.validate() != nil {
+			return
+		}
+		text, err := json.Marshal(l)
+		if err != nil {
+			t.Fatalf("%+v was read but cannot be written: %v", l, err)
+		}
+		var again loopState
+		if err := json.Unmarshal(text, &again); err != nil {
+			t.Fatalf("%s was written but cannot be read: %v", text, err)
+		}
+		if l.Position.GlobalStep > 50 {
+			return
+		}
+		m := newMachine(newPlan(5, 2, 3, 0), flow{save: Every(1, Update), eval: Every(1, Epoch)})
+		m.resume(l.Position)
+		if list := drive(m, nil); list[len(list)-1] == "endless" {
+			t.Fatalf("the machine does not come to an end from %+v", l.Position)
+		}
+	})
+}
+
+type listHook struct{ state string }
+
+func (*listHook) StepEnd(*Run) error              { return nil }
+func (h *listHook) MarshalState() ([]byte, error) { return []byte(h.state), nil }
+func (h *listHook) UnmarshalState(s []byte) error { h.state = string(s); return nil }
+
+func TestHooksOfOneTypeKeepTheirOwnStates(t *testing.T) {
+	states, err := hookStates([]any{&listHook{`1`}, &listHook{`2`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, c := &listHook{}, &listHook{}, &listHook{"new"}
+	unknown, err := restoreHooks([]any{a, b, c}, states)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.state != "1" || b.state != "2" || c.state != "new" || len(unknown) != 1 {
+		t.Errorf("states %q %q %q, unknown %q, want 1, 2, new and one unknown", a.state, b.state, c.state, unknown)
+	}
+	if _, err := hookStates([]any{&listHook{`{`}}); err == nil || !strings.Contains(err.Error(), "*trainer.listHook") {
+		t.Errorf("a state that is no JSON: %v, want an error that names the hook", err)
+	}
+}
+
+func TestGreaterIsBetterByName(t *testing.T) {
+	f := &Options{}
+	for name, want := range map[string]bool{"loss": false, "valid_loss": false, "cer": false, "test_wer": false, "accuracy": true, "soccer": true, "f1": true} {
+		o := *f
+		o.MetricForBest = "eval_" + name
+		if got := newJudge(&o).greater; got != want {
+			t.Errorf("%s: greater is better = %v, want %v", name, got, want)
+		}
+		o.Semantics.OnlyLossIsLower = true
+		if got, want := newJudge(&o).greater, !strings.HasSuffix(name, "loss"); got != want {
+			t.Errorf("%s, only loss is lower: greater is better = %v, want %v", name, got, want)
+		}
+		o.Direction = LowerIsBetter
+		if newJudge(&o).greater {
+			t.Errorf("%s: LowerIsBetter does not hold", name)
+		}
+	}
+}
