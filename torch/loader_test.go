@@ -1,0 +1,3 @@
+package torch_test
+
+const childVariable = "GOTRAINER_TEST_CHILD"
