@@ -7,12 +7,22 @@ import (
 )
 
 // Autocast runs f with automatic mixed precision on one kind of device: torch.autocast. Package amp has the form for training loops.
-// With enabled false it turns an outer Autocast off for f. Weights are cast once per outermost region when cache is set.
+// DefaultDType is PyTorch's choice: bfloat16 on the CPU, float16 on a GPU. With enabled false it turns an outer Autocast off for f. Weights are cast once per outermost region when cache is set.
 func Autocast(device Device, dtype DType, enabled, cache bool, f func()) {
 	load("Autocast")
+	if dtype == DefaultDType {
+		dtype = BFloat16
+		if device.IsCUDA() {
+			dtype = Float16
+		}
+	}
+	number := dtype.code()
 	runtime.LockOSThread()
 	var saved int64
-	check("Autocast", cgotorch.EnterAutocast(int32(device.kind), enabled, dtype.code(), cache, &saved))
+	if code := cgotorch.EnterAutocast(int32(device.kind), enabled, number, cache, &saved); code < 0 {
+		runtime.UnlockOSThread()
+		check("Autocast", code)
+	}
 	defer func() {
 		code := cgotorch.LeaveAutocast(int32(device.kind), saved)
 		runtime.UnlockOSThread()

@@ -2,6 +2,7 @@ package torch
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
@@ -34,13 +35,13 @@ type BackwardOptions struct {
 
 // Backward adds the gradients of ts to all leaves they were computed from: torch.autograd.backward.
 func Backward(o BackwardOptions, ts ...Tensor) {
-	list := pointers("Backward", ts)
+	list := required("Backward", ts)
 	var gradients []cgotorch.Tensor
 	if o.Gradients != nil {
 		if len(o.Gradients) != len(ts) {
 			panic(invalid("Backward", "%d gradients were given for %d tensors", len(o.Gradients), len(ts)))
 		}
-		gradients = pointers("Backward", o.Gradients)
+		gradients = required("Backward", o.Gradients)
 	}
 	if len(ts) == 0 {
 		return
@@ -66,6 +67,11 @@ func (t Tensor) Grad() Tensor {
 
 // SetGrad replaces the gradient; the undefined tensor removes it. It returns t.
 func (t Tensor) SetGrad(grad Tensor) Tensor {
+	if grad.Defined() {
+		if a, b := t.info("SetGrad"), grad.info("SetGrad"); a.DType != b.DType || a.Device != b.Device || !slices.Equal(a.Sizes, b.Sizes) {
+			panic(&Error{Op: "SetGrad", Args: []string{t.describe(), grad.describe()}, Code: ErrInvalid, Msg: "a gradient has the shape, dtype and device of its tensor"})
+		}
+	}
 	code := cgotorch.SetGrad(t.ptr("SetGrad"), grad.optional("SetGrad"))
 	if code < 0 {
 		fail("SetGrad", code, t, grad)
@@ -90,13 +96,13 @@ func Grad(outputs, inputs []Tensor, o GradOptions) []Tensor {
 		if len(o.Gradients) != len(outputs) {
 			panic(invalid("Grad", "%d gradients were given for %d outputs", len(o.Gradients), len(outputs)))
 		}
-		gradients = pointers("Grad", o.Gradients)
+		gradients = required("Grad", o.Gradients)
 	}
 	if len(outputs) == 0 || len(inputs) == 0 {
 		panic(invalid("Grad", "want at least one output and one input, found %d and %d", len(outputs), len(inputs)))
 	}
 	out := make([]cgotorch.Tensor, len(inputs))
-	code := cgotorch.GradOf(pointers("Grad", outputs), gradients, pointers("Grad", inputs), o.RetainGraph || o.CreateGraph, o.CreateGraph, o.AllowUnused, out)
+	code := cgotorch.GradOf(required("Grad", outputs), gradients, required("Grad", inputs), o.RetainGraph || o.CreateGraph, o.CreateGraph, o.AllowUnused, out)
 	if code < 0 {
 		fail("Grad", code, append(append([]Tensor{}, outputs...), inputs...)...)
 	}

@@ -115,7 +115,7 @@ func box(op string, a any, tensors *[]Tensor) (v cgotorch.Value, err string) {
 	case Device:
 		return cgotorch.Value{Kind: cgotorch.DeviceValue, Number: int64(a.code())}, ""
 	case *Generator:
-		if a == nil {
+		if a.pointer() == nil {
 			return cgotorch.Value{Kind: cgotorch.None}, ""
 		}
 		return cgotorch.Value{Kind: cgotorch.GeneratorKind, Pointer: unsafe.Pointer(a.c)}, ""

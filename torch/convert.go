@@ -173,9 +173,12 @@ func (t Tensor) To(o Options) Tensor {
 // ToDevice returns t on device d, or t's own elements if it lies there: Tensor.to(device).
 func (t Tensor) ToDevice(d Device) Tensor { return t.to("ToDevice", DefaultDType, d.code(), false) }
 
-// ToDType returns t in dtype d, or t's own elements if it has it: Tensor.to(dtype).
+// ToDType returns t in dtype d, or t's own elements if it has it or d is DefaultDType: Tensor.to(dtype).
 func (t Tensor) ToDType(d DType) Tensor {
 	return t.unary("ToDType", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		if d == DefaultDType {
+			return cgotorch.To(c, none, none, false, false, none, out)
+		}
 		return cgotorch.ToDType(c, d.code(), false, false, none, out)
 	})
 }

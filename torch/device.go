@@ -18,12 +18,18 @@ type Device struct {
 var CPU = Device{}
 
 const (
-	deviceCPU  = 0
-	deviceCUDA = 1
+	deviceCPU      = 0
+	deviceCUDA     = 1
+	maxDeviceIndex = 127
 )
 
-// CUDA is the GPU number index, from 0.
-func CUDA(index int) Device { return Device{deviceCUDA, int8(index)} }
+// CUDA is the GPU number index, from 0. It panics if the index is negative or beyond 127.
+func CUDA(index int) Device {
+	if index < 0 || index > maxDeviceIndex {
+		panic(invalid("CUDA", "the number of a GPU is 0 to %d, not %d", maxDeviceIndex, index))
+	}
+	return Device{deviceCUDA, int8(index)}
+}
 
 // ParseDevice reads "cpu", "cuda" or "cuda:1".
 func ParseDevice(s string) (Device, error) {
@@ -31,7 +37,7 @@ func ParseDevice(s string) (Device, error) {
 	index := 0
 	if numbered {
 		var err error
-		if index, err = strconv.Atoi(number); err != nil || index < 0 || index > 127 {
+		if index, err = strconv.Atoi(number); err != nil || index < 0 || index > maxDeviceIndex {
 			return Device{}, fmt.Errorf("torch: device %q: want a number after the colon, as in cuda:1", s)
 		}
 	}

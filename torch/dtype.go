@@ -26,8 +26,16 @@ const (
 	BFloat16
 )
 
-// code is libtorch's number of the type, -1 for the default.
-func (d DType) code() int32 { return int32(d) - 1 }
+// lastDType is the last type that libtorch 2.11 knows; those without a name here print as numbers.
+const lastDType DType = 46
+
+// code is libtorch's number of the type, -1 for the default. It panics if libtorch has no such type, since libtorch does not look.
+func (d DType) code() int32 {
+	if d < 0 || d > lastDType {
+		panic(&Error{Op: "DType", Code: ErrType, Msg: fmt.Sprintf("there is no element type number %d", d)})
+	}
+	return int32(d) - 1
+}
 
 func dtypeOf(code int32) DType { return DType(code + 1) }
 
@@ -63,7 +71,7 @@ func (d DType) String() string {
 	case BFloat16:
 		return "bfloat16"
 	}
-	return fmt.Sprintf("dtype(%d)", d.code())
+	return fmt.Sprintf("dtype(%d)", int32(d)-1)
 }
 
 // Size is the number of bytes of one element.

@@ -34,6 +34,7 @@ func DefaultGenerator(d Device) *Generator {
 	return newGenerator(c)
 }
 
+// pointer is the handle of an argument; nil means the default generator.
 func (g *Generator) pointer() cgotorch.Generator {
 	if g == nil {
 		return nil
@@ -41,16 +42,24 @@ func (g *Generator) pointer() cgotorch.Generator {
 	return g.c
 }
 
+// ptr is the handle of a receiver, which must be a generator.
+func (g *Generator) ptr(op string) cgotorch.Generator {
+	if g == nil || g.c == nil {
+		panic(&Error{Op: op, Code: ErrUndefined, Msg: "the generator is nil; make one with NewGenerator, or take DefaultGenerator"})
+	}
+	return g.c
+}
+
 // Seed restarts the generator: Generator.manual_seed.
 func (g *Generator) Seed(seed uint64) {
-	check("Generator.Seed", cgotorch.GeneratorSeed(g.c, seed))
+	check("Generator.Seed", cgotorch.GeneratorSeed(g.ptr("Generator.Seed"), seed))
 	runtime.KeepAlive(g)
 }
 
 // State returns where the stream is, as the bytes of Generator.get_state.
 func (g *Generator) State() []byte {
 	var out cgotorch.Tensor
-	code := cgotorch.GeneratorState(g.c, &out)
+	code := cgotorch.GeneratorState(g.ptr("Generator.State"), &out)
 	check("Generator.State", code)
 	runtime.KeepAlive(g)
 	t := wrap(out, code)
@@ -62,7 +71,7 @@ func (g *Generator) State() []byte {
 func (g *Generator) SetState(state []byte) {
 	t := FromBytes(state, Uint8, int64(len(state)))
 	defer t.Free()
-	check("Generator.SetState", cgotorch.SetGeneratorState(g.c, t.ptr("Generator.SetState")))
+	check("Generator.SetState", cgotorch.SetGeneratorState(g.ptr("Generator.SetState"), t.ptr("Generator.SetState")))
 	runtime.KeepAlive(g)
 	runtime.KeepAlive(t)
 }

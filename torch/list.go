@@ -2,20 +2,26 @@ package torch
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
+	"sync/atomic"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// List is a fixed list of tensors on which the operations of an optimizer work in one call, however many there are. Entries
-// may be undefined where an operation says so. Tensors of a List must not be freed while it is used.
+// List is a fixed list of tensors on which the operations of an optimizer work in one call, however many there are.
+// Tensors of a List must not be freed while it is used.
 type List struct {
-	tensors []Tensor
-	raw     []cgotorch.Tensor
+	tensors  []Tensor
+	raw      []cgotorch.Tensor
+	parallel atomic.Pointer[map[*List]bool] // lists that were found to have the same shapes
 }
 
 // NewList makes a List. The tensors must outlive any scope: parameters and states of optimizers do.
-func NewList(ts ...Tensor) *List { return &List{ts, pointers("NewList", ts)} }
+func NewList(ts ...Tensor) *List {
+	return &List{tensors: slices.Clone(ts), raw: required("NewList", ts)}
+}
 
 // Len is the number of tensors.
 func (l *List) Len() int { return len(l.tensors) }
@@ -23,10 +29,10 @@ func (l *List) Len() int { return len(l.tensors) }
 // Tensors returns the tensors; the slice must not be changed.
 func (l *List) Tensors() []Tensor { return l.tensors }
 
-// alive checks that no tensor of the list has been freed behind its back.
+// alive checks that every tensor of the list is there and has not been freed behind its back.
 func (l *List) alive(op string) {
 	for i, t := range l.tensors {
-		if t.h != nil && t.h.c != l.raw[i] {
+		if t.h == nil || t.h.c != l.raw[i] {
 			panic(t.misuse(op))
 		}
 	}
@@ -40,15 +46,37 @@ func (l *List) run(op string, code cgotorch.Code, more ...*List) {
 	runtime.KeepAlive(more)
 }
 
-func (l *List) sameLength(op, what string, other *List) []cgotorch.Tensor {
+// states are the handles of a list parallel to l.
+func (l *List) states(op, what string, other *List) []cgotorch.Tensor {
 	if other == nil {
-		return nil
+		panic(invalid(op, "the list %s is nil; want one tensor for each of the %d parameters", what, len(l.raw)))
 	}
 	if len(other.raw) != len(l.raw) {
 		panic(invalid(op, "%d %s were given for %d parameters", len(other.raw), what, len(l.raw)))
 	}
 	other.alive(op)
 	return other.raw
+}
+
+// shaped is states for tensors that have the shapes of the parameters: the fused kernels do not look. Lists that fitted once fit again.
+func (l *List) shaped(op, what string, other *List) []cgotorch.Tensor {
+	raw := l.states(op, what, other)
+	known := l.parallel.Load()
+	if known != nil && (*known)[other] {
+		return raw
+	}
+	for i, t := range other.tensors {
+		if !slices.Equal(t.Shape(), l.tensors[i].Shape()) {
+			panic(&Error{Op: op, Args: []string{l.tensors[i].describe(), t.describe()}, Code: ErrInvalid,
+				Msg: fmt.Sprintf("parameter %d and its entry of %s have different shapes", i, what)})
+		}
+	}
+	grown := map[*List]bool{other: true}
+	if known != nil {
+		maps.Copy(grown, *known)
+	}
+	l.parallel.Store(&grown)
+	return raw
 }
 
 // Grads returns the gradients, undefined where there is none.
@@ -119,11 +147,11 @@ func (o FusedOptions) raw() *cgotorch.OptimizerOptions {
 func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedOptions) {
 	const op = "FusedAdam"
 	l.alive(op)
-	if o.AMSGrad && maxExpAvgSqs == nil {
-		panic(&Error{Op: op, Code: ErrInvalid, Msg: "AMSGrad needs the list maxExpAvgSqs"})
+	m, v, s := l.shaped(op, "expAvgs", expAvgs), l.shaped(op, "expAvgSqs", expAvgSqs), l.states(op, "steps", steps)
+	var x []cgotorch.Tensor
+	if o.AMSGrad {
+		x = l.shaped(op, "maxExpAvgSqs", maxExpAvgSqs)
 	}
-	m, v, s := l.sameLength(op, "expAvgs", expAvgs), l.sameLength(op, "expAvgSqs", expAvgSqs), l.sameLength(op, "steps", steps)
-	x := l.sameLength(op, "maxExpAvgSqs", maxExpAvgSqs)
 	l.run(op, cgotorch.FusedAdam(l.raw, m, v, x, s, o.raw()), expAvgs, expAvgSqs, maxExpAvgSqs, steps)
 }
 
@@ -132,8 +160,9 @@ func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedO
 func (l *List) FusedSGD(momentumBuffers *List, o FusedOptions) {
 	const op = "FusedSGD"
 	l.alive(op)
-	if o.Momentum != 0 && momentumBuffers == nil {
-		panic(&Error{Op: op, Code: ErrInvalid, Msg: fmt.Sprintf("momentum %g needs the list momentumBuffers", o.Momentum)})
+	var b []cgotorch.Tensor
+	if o.Momentum != 0 {
+		b = l.shaped(op, "momentumBuffers", momentumBuffers)
 	}
-	l.run(op, cgotorch.FusedSGD(l.raw, l.sameLength(op, "momentumBuffers", momentumBuffers), o.FirstStep, o.raw()), momentumBuffers)
+	l.run(op, cgotorch.FusedSGD(l.raw, b, o.FirstStep, o.raw()), momentumBuffers)
 }

@@ -1,6 +1,7 @@
 package torch
 
 import (
+	"fmt"
 	"runtime"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
@@ -30,32 +31,39 @@ type ConvOptions struct {
 	Groups                    int64
 }
 
+// orDefault repeats value, or the only entry of list, for every dimension. A list of another length is libtorch's to refuse.
 func orDefault(list []int64, value int64, dims int) []int64 {
-	switch len(list) {
-	case 0:
-		list = []int64{value}
-	case dims:
+	if len(list) == 1 {
+		value = list[0]
+	} else if len(list) != 0 {
 		return list
 	}
-	if len(list) == 1 {
-		for len(list) < dims {
-			list = append(list, list[0])
-		}
+	list = make([]int64, dims)
+	for i := range list {
+		list[i] = value
 	}
 	return list
+}
+
+// groups is 1 where none are given; libtorch refuses negative ones.
+func (o ConvOptions) groups() int64 {
+	if o.Groups == 0 {
+		return 1
+	}
+	return o.Groups
 }
 
 // Conv1d convolves t, [N, C, L], with weight, [out, C/groups, k]; an undefined bias is left out: torch.conv1d.
 func (t Tensor) Conv1d(weight, bias Tensor, o ConvOptions) Tensor {
 	return t.ternary("Conv1d", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.Conv1d(t, w, b, orDefault(o.Stride, 1, 1), orDefault(o.Padding, 0, 1), orDefault(o.Dilation, 1, 1), max(o.Groups, 1), out)
+		return cgotorch.Conv1d(t, w, b, orDefault(o.Stride, 1, 1), orDefault(o.Padding, 0, 1), orDefault(o.Dilation, 1, 1), o.groups(), out)
 	})
 }
 
 // Conv2d convolves t, [N, C, H, W], with weight, [out, C/groups, kh, kw]; an undefined bias is left out: torch.conv2d.
 func (t Tensor) Conv2d(weight, bias Tensor, o ConvOptions) Tensor {
 	return t.ternary("Conv2d", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.Conv2d(t, w, b, orDefault(o.Stride, 1, 2), orDefault(o.Padding, 0, 2), orDefault(o.Dilation, 1, 2), max(o.Groups, 1), out)
+		return cgotorch.Conv2d(t, w, b, orDefault(o.Stride, 1, 2), orDefault(o.Padding, 0, 2), orDefault(o.Dilation, 1, 2), o.groups(), out)
 	})
 }
 
@@ -133,7 +141,7 @@ type RNNOptions struct {
 func (t Tensor) LSTM(h0, c0 Tensor, weights []Tensor, o RNNOptions) (output, h, c Tensor) {
 	var out [3]cgotorch.Tensor
 	states := []cgotorch.Tensor{h0.ptr("LSTM"), c0.ptr("LSTM")}
-	list := pointers("LSTM", weights)
+	list := required("LSTM", weights)
 	call := func() cgotorch.Code {
 		return cgotorch.LSTM(t.ptr("LSTM"), states, list, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst, &out)
 	}
@@ -153,7 +161,7 @@ func (t Tensor) LSTM(h0, c0 Tensor, weights []Tensor, o RNNOptions) (output, h, 
 // GRU runs t, [L, N, in] or [N, L, in] with BatchFirst, from the state h0, as [Tensor.LSTM] does: torch.gru.
 func (t Tensor) GRU(h0 Tensor, weights []Tensor, o RNNOptions) (output, h Tensor) {
 	var out [2]cgotorch.Tensor
-	list := pointers("GRU", weights)
+	list := required("GRU", weights)
 	call := func() cgotorch.Code {
 		return cgotorch.GRU(t.ptr("GRU"), h0.ptr("GRU"), list, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst, &out)
 	}
@@ -180,32 +188,40 @@ const (
 	ReductionSum  Reduction = 2
 )
 
+// code is libtorch's number; libtorch takes unknown ones for "none" or worse.
+func (r Reduction) code(op string) int64 {
+	if r < ReductionNone || r > ReductionSum {
+		panic(&Error{Op: op, Code: ErrValue, Msg: fmt.Sprintf("there is no reduction number %d; want ReductionNone, ReductionMean or ReductionSum", r)})
+	}
+	return int64(r)
+}
+
 // CrossEntropyLoss compares logits t, [N, C] or [N, C, ...], with class indices or probabilities; classes equal to ignoreIndex do
 // not count, an undefined weight is left out: torch.nn.functional.cross_entropy.
 func (t Tensor) CrossEntropyLoss(target, weight Tensor, reduction Reduction, ignoreIndex int64, labelSmoothing float64) Tensor {
 	return t.ternary("CrossEntropyLoss", target, weight, func(t, y, w cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.CrossEntropyLoss(t, y, w, int64(reduction), ignoreIndex, labelSmoothing, out)
+		return cgotorch.CrossEntropyLoss(t, y, w, reduction.code("CrossEntropyLoss"), ignoreIndex, labelSmoothing, out)
 	})
 }
 
 // NLLLoss compares log-probabilities t, [N, C], with class indices: torch.nn.functional.nll_loss.
 func (t Tensor) NLLLoss(target, weight Tensor, reduction Reduction, ignoreIndex int64) Tensor {
 	return t.ternary("NLLLoss", target, weight, func(t, y, w cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.NLLLoss(t, y, w, int64(reduction), ignoreIndex, out)
+		return cgotorch.NLLLoss(t, y, w, reduction.code("NLLLoss"), ignoreIndex, out)
 	})
 }
 
 // MSELoss is the squared difference of t and target: torch.nn.functional.mse_loss.
 func (t Tensor) MSELoss(target Tensor, reduction Reduction) Tensor {
 	return t.ternary("MSELoss", target, Tensor{}, func(t, y, _ cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.MSELoss(t, y, int64(reduction), out)
+		return cgotorch.MSELoss(t, y, reduction.code("MSELoss"), out)
 	})
 }
 
 // L1Loss is the absolute difference of t and target: torch.nn.functional.l1_loss.
 func (t Tensor) L1Loss(target Tensor, reduction Reduction) Tensor {
 	return t.ternary("L1Loss", target, Tensor{}, func(t, y, _ cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.L1Loss(t, y, int64(reduction), out)
+		return cgotorch.L1Loss(t, y, reduction.code("L1Loss"), out)
 	})
 }
 
@@ -214,7 +230,7 @@ func (t Tensor) L1Loss(target Tensor, reduction Reduction) Tensor {
 func (t Tensor) BinaryCrossEntropyWithLogits(target, weight, posWeight Tensor, reduction Reduction) Tensor {
 	defer runtime.KeepAlive(posWeight)
 	return t.ternary("BinaryCrossEntropyWithLogits", target, weight, func(t, y, w cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.BCEWithLogits(t, y, w, posWeight.optional("BinaryCrossEntropyWithLogits"), int64(reduction), out)
+		return cgotorch.BCEWithLogits(t, y, w, posWeight.optional("BinaryCrossEntropyWithLogits"), reduction.code("BinaryCrossEntropyWithLogits"), out)
 	})
 }
 
@@ -223,7 +239,21 @@ func (t Tensor) BinaryCrossEntropyWithLogits(target, weight, posWeight Tensor, r
 func (t Tensor) CTCLoss(targets, inputLengths, targetLengths Tensor, blank int64, reduction Reduction, zeroInfinity bool) Tensor {
 	defer runtime.KeepAlive(targets)
 	target := targets.ptr("CTCLoss")
+	t.checkLabels("CTCLoss", targets)
 	return t.ternary("CTCLoss", inputLengths, targetLengths, func(t, il, tl cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.CTCLoss(t, target, il, tl, blank, int64(reduction), zeroInfinity, out)
+		return cgotorch.CTCLoss(t, target, il, tl, blank, reduction.code("CTCLoss"), zeroInfinity, out)
+	})
+}
+
+// checkLabels panics if labels on the CPU are not classes of log-probabilities t: the CTC kernel would read memory that is not its own.
+func (t Tensor) checkLabels(op string, labels Tensor) {
+	if t.Dim() == 0 || labels.Numel() == 0 || t.Device() != CPU || labels.Device() != CPU {
+		return
+	}
+	Scope(func() {
+		classes := t.Size(-1)
+		if low, high := int64(labels.Min().Item()), int64(labels.Max().Item()); low < 0 || high >= classes {
+			panic(&Error{Op: op, Args: []string{t.describe(), labels.describe()}, Code: ErrIndex, Msg: fmt.Sprintf("targets are %d to %d, but there are %d classes: 0 to %d", low, high, classes, classes-1)})
+		}
 	})
 }

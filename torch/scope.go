@@ -3,8 +3,6 @@ package torch
 import (
 	"runtime"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
@@ -20,7 +18,9 @@ type scope struct {
 const maxScopes = 4096
 
 var (
-	scopes     [maxScopes]*scope // by slot; an entry is written once, under scopesLock
+	// scopes by slot. An entry is written once, under scopesLock, before its slot is given to any thread; a thread reads
+	// only the entry of the slot it was given, so reading needs no lock.
+	scopes     [maxScopes]*scope
 	freeScopes []*scope
 	nextSlot   int64 = 1
 	scopesLock sync.Mutex
@@ -65,8 +65,8 @@ func (s *scope) close() {
 // thread meanwhile; tensors that other goroutines make do not belong to the scope. If f panics, the scope ends all the same.
 func Scope(f func()) {
 	load("Scope")
-	runtime.LockOSThread()
 	s := openScope()
+	runtime.LockOSThread()
 	former := cgotorch.SwapScope(s.slot)
 	defer func() {
 		cgotorch.SwapScope(former)
@@ -120,65 +120,14 @@ func (t Tensor) Free() {
 	}
 	c := t.h.c
 	t.h.c = nil
-	if t.h.scope == nil {
-		t.h.cleanup.Stop()
-		collected.release(c)
+	if o := t.h.owned; o != nil {
+		o.cleanup.Stop()
+		collected.release(garbageTensor{uintptr(c), o.bytes})
 		return
 	}
 	live.Add(-1)
 	cgotorch.FreeTensor(c)
 }
 
-// live counts the tensors of all open scopes.
-var live atomic.Int64
-
-// collected counts the tensors that the garbage collector owns. It does not see their memory, so too much of it triggers a collection.
-var collected garbage
-
-type garbage struct {
-	count, bytes atomic.Int64
-	limit        atomic.Int64 // bytes at which the next collection is triggered
-}
-
-// garbageBudget is how much memory may wait for the garbage collector before it is called.
-const garbageBudget = 256 << 20
-
-func collect(h *handle) {
-	bytes := cgotorch.GetInfo(h.c).Bytes
-	collected.count.Add(1)
-	total := collected.bytes.Add(bytes)
-	h.cleanup = runtime.AddCleanup(h, func(c uintptr) { collected.release(tensorAt(c)) }, uintptr(h.c))
-	if limit := max(collected.limit.Load(), garbageBudget); total > limit {
-		runtime.GC()
-		collected.limit.Store(2 * collected.bytes.Load())
-	}
-}
-
-func (g *garbage) release(c cgotorch.Tensor) {
-	g.count.Add(-1)
-	g.bytes.Add(-cgotorch.GetInfo(c).Bytes)
-	cgotorch.FreeTensor(c)
-}
-
 // Live is the number of tensors that Go code holds: in open scopes and with the garbage collector.
 func Live() int64 { return live.Load() + collected.count.Load() }
-
-// reclaim is called after a failed operator. If memory was short it frees what it can and asks for one more try.
-func reclaim(code cgotorch.Code) bool {
-	if code.Kind() != cgotorch.ErrOutOfMemory {
-		return false
-	}
-	code.Take()
-	before := collected.count.Load()
-	runtime.GC()
-	for range 50 { // cleanups run after the collection, in their own goroutine
-		if collected.count.Load() < before {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if code := cgotorch.EmptyCache(); code < 0 {
-		code.Take()
-	}
-	return true
-}

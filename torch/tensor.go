@@ -14,9 +14,9 @@ type Tensor struct{ h *handle }
 
 // handle owns one reference to a libtorch tensor, until its scope ends, the garbage collector finds it or Free is called.
 type handle struct {
-	c       cgotorch.Tensor // nil once freed
-	scope   *scope          // the scope that frees it, nil when the garbage collector does
-	cleanup runtime.Cleanup // where the garbage collector does
+	c     cgotorch.Tensor // nil once freed
+	scope *scope          // the scope that frees it, or
+	owned *owned          // what the garbage collector needs to free it
 }
 
 // ptr is the handle of an argument that must be there.
