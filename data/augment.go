@@ -38,7 +38,7 @@ func (a augmented[S, T]) AtEpoch(epoch, i int) (t T, _ error) {
 	if err != nil {
 		return t, err
 	}
-	// Epoch and index share the second word; a PCG whose seeds differ by little still gives unrelated numbers after mixing.
+	// Epoch and index share the second word. They are mixed first, so that no two near pairs of them fall together.
 	r := rand.New(rand.NewPCG(a.seed, mix(uint64(epoch))^mix(^uint64(i))))
 	return a.f(r, sample)
 }

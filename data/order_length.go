@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -38,7 +39,7 @@ func (g GroupedByLength) Indices(epoch, n int) []int {
 	longest := 0                                             // position of the longest sample of all
 	for begin := 0; begin < len(indices); begin += size {
 		group := indices[begin:min(begin+size, len(indices))]
-		slices.SortStableFunc(group, func(a, b int) int { return g.Lengths[b] - g.Lengths[a] })
+		slices.SortStableFunc(group, func(a, b int) int { return cmp.Compare(g.Lengths[b], g.Lengths[a]) })
 		if g.Lengths[group[0]] > g.Lengths[indices[longest]] {
 			longest = begin
 		}

@@ -9,6 +9,7 @@ package idx
 
 import (
 	"bufio"
+	"compress/flate"
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
@@ -121,7 +122,8 @@ func Read(r io.Reader) (*Array, error) {
 
 // cutShort says in which part of a file reading failed.
 func cutShort(part string, err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) {
+	var corrupt flate.CorruptInputError
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt) {
 		return fmt.Errorf("idx: %w: it ends or breaks in %s: %w", ErrFormat, part, err)
 	}
 	return fmt.Errorf("idx: cannot read %s: %w", part, err)

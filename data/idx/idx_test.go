@@ -68,11 +68,14 @@ func TestReadRefuses(t *testing.T) {
 	whole := zipped(t, file("abcdef", 2, 3))
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)-6] ^= 1 // in the checksum
+	corrupt := bytes.Clone(whole)
+	corrupt[10] |= 6 // the first block is of a kind that deflate does not have
 	for _, c := range []struct {
 		name string
 		file []byte
 		want string
 	}{
+		{"gzip with a corrupt block", corrupt, "breaks in the magic number: flate: corrupt input"},
 		{"an empty file", nil, "breaks in the magic number"},
 		{"another format", []byte("\x89PNG\r\n\x1a\n"), "it begins with 89 50 4e 47"},
 		{"an unknown type", []byte{0, 0, 0x0a, 0}, "a type (08, 09, 0b to 0e)"},
