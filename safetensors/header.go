@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -57,7 +58,7 @@ func parseHeader(text []byte, dataSize int64) (header, error) {
 		if key == metadataKey {
 			h.metadata = make(map[string]string)
 			return s.object(metadataKey, func(key string) (err error) {
-				h.metadata[key], err = s.string("the value of a key of " + metadataKey)
+				h.metadata[key], err = s.string("a value of", metadataKey)
 				return err
 			})
 		}
@@ -84,12 +85,12 @@ func (s *scanner) tensor(name string) (t Tensor, r byteRange, err error) {
 	s.skipSpace()
 	start := s.pos
 	var hasType, hasShape, hasOffsets bool
-	err = s.object(fmt.Sprintf("tensor %q", name), func(key string) error {
+	err = s.object("a tensor's description", func(key string) error {
 		switch key {
 		case "dtype":
 			hasType = true
 			at := s.pos
-			text, err := s.string("a dtype")
+			text, err := s.string("the", "dtype")
 			if err != nil {
 				return err
 			}
@@ -130,6 +131,9 @@ func (s *scanner) tensor(name string) (t Tensor, r byteRange, err error) {
 	})
 	if err == nil && !(hasType && hasShape && hasOffsets) {
 		err = &FormatError{Tensor: name, Offset: int64(lengthSize + start), Err: ErrHeaderJSON, Detail: "expected all of dtype, shape and data_offsets"}
+	}
+	if e := (*FormatError)(nil); errors.As(err, &e) {
+		e.Tensor = name
 	}
 	return t, r, err
 }

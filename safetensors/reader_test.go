@@ -62,6 +62,8 @@ func TestReaderRefuses(t *testing.T) {
 		{"two tensors of one name", raw(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 2), safetensors.ErrDuplicateKey},
 		{"two tensors of one name, one escaped", raw(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 2), safetensors.ErrDuplicateKey},
 		{"a field twice", raw(`{"a":{"dtype":"U8","shape":[1],"shape":[1],"data_offsets":[0,1]}}`, 1), safetensors.ErrDuplicateKey},
+		{"the first of many keys again", raw(`{"__metadata__":{"1":"","2":"","3":"","4":"","5":"","6":"","7":"","8":"","9":"","10":"","1":""}}`, 0), safetensors.ErrDuplicateKey},
+		{"the tenth of many keys again", raw(`{"__metadata__":{"1":"","2":"","3":"","4":"","5":"","6":"","7":"","8":"","9":"","10":"","10":""}}`, 0), safetensors.ErrDuplicateKey},
 		{"a metadata key twice", raw(`{"__metadata__":{"a":"1","a":"2"}}`, 0), safetensors.ErrDuplicateKey},
 		{"metadata twice", raw(`{"__metadata__":{},"__metadata__":{}}`, 0), safetensors.ErrDuplicateKey},
 		{"metadata that is no string", raw(`{"__metadata__":{"a":1}}`, 0), safetensors.ErrHeaderJSON},
@@ -147,7 +149,7 @@ func TestErrorsSayWhere(t *testing.T) {
 		file []byte
 		want string
 	}{
-		{"the byte of a syntax error", raw(`{"a":x}`, 0), `expected '{' to begin tensor "a", found 'x' (at byte 13 of the file)`},
+		{"the byte of a syntax error", raw(`{"a":x}`, 0), `tensor "a": the header is not the JSON object that it should be: expected '{' to begin a tensor's description, found 'x' (at byte 13 of the file)`},
 		{"both offsets and the tensor", raw(two+`[3,5]}}`, 5), `tensor "b": the tensors' bytes overlap or leave a hole: data_offsets [3, 5], expected to begin at 2`},
 		{"the needed and the given size", raw(`{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,4]}}`, 4), `F32[2 3] needs 24 bytes, data_offsets [0, 4] hold 4`},
 		{"the first byte that is not UTF-8", raw("{\"\u00e9\xff", 0), "(at byte 12 of the file)"},

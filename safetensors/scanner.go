@@ -3,6 +3,7 @@ package safetensors
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -50,34 +51,34 @@ func (s *scanner) next(c byte) bool {
 	return false
 }
 
-func (s *scanner) expect(c byte, meaning string) error {
+// expect steps over c, which must come next. What it means there, role and what, is put together only if it does not.
+func (s *scanner) expect(c byte, role, what string) error {
 	if !s.next(c) {
-		return s.fail(fmt.Sprintf("%q %s", c, meaning))
+		return s.fail(fmt.Sprintf("%q %s %s", c, role, what))
 	}
 	return nil
 }
 
 // object calls member with each key of an object, the scanner standing before its value. A key that occurs twice is an error.
 func (s *scanner) object(what string, member func(key string) error) error {
-	if err := s.expect('{', "to begin "+what); err != nil {
+	if err := s.expect('{', "to begin", what); err != nil {
 		return err
 	}
 	if s.next('}') {
 		return nil
 	}
-	seen := make(map[string]struct{})
+	var seen keys
 	for {
 		s.skipSpace()
 		at := s.pos
-		key, err := s.string("a key of " + what)
+		key, err := s.string("a key of", what)
 		if err != nil {
 			return err
 		}
-		if _, ok := seen[key]; ok {
+		if !seen.add(key) {
 			return s.failAt(at, ErrDuplicateKey, fmt.Sprintf("%q in %s", key, what))
 		}
-		seen[key] = struct{}{}
-		if err := s.expect(':', "after a key"); err != nil {
+		if err := s.expect(':', "after a key of", what); err != nil {
 			return err
 		}
 		if err := member(key); err != nil {
@@ -86,15 +87,45 @@ func (s *scanner) object(what string, member func(key string) error) error {
 		if s.next('}') {
 			return nil
 		}
-		if err := s.expect(',', "or '}' in "+what); err != nil {
+		if err := s.expect(',', "or '}' in", what); err != nil {
 			return err
 		}
 	}
 }
 
+// keys are those of an object so far: in a list while they are few, as in the description of a tensor.
+type keys struct {
+	few  []string
+	many map[string]struct{}
+}
+
+// add reports whether the key is new.
+func (k *keys) add(key string) bool {
+	const limit = 8
+	if k.few == nil {
+		k.few = make([]string, 0, limit/2)
+	}
+	if k.many == nil {
+		if slices.Contains(k.few, key) {
+			return false
+		}
+		if k.few = append(k.few, key); len(k.few) <= limit {
+			return true
+		}
+		k.many = make(map[string]struct{}, 2*limit)
+		for _, key := range k.few {
+			k.many[key] = struct{}{}
+		}
+		return true
+	}
+	before := len(k.many)
+	k.many[key] = struct{}{}
+	return len(k.many) > before
+}
+
 // numbers reads an array of whole numbers.
 func (s *scanner) numbers(what string) ([]uint64, error) {
-	if err := s.expect('[', "to begin "+what); err != nil {
+	if err := s.expect('[', "to begin", what); err != nil {
 		return nil, err
 	}
 	list := []uint64{}
@@ -110,7 +141,7 @@ func (s *scanner) numbers(what string) ([]uint64, error) {
 		if s.next(']') {
 			return list, nil
 		}
-		if err := s.expect(',', "or ']' in "+what); err != nil {
+		if err := s.expect(',', "or ']' in", what); err != nil {
 			return nil, err
 		}
 	}
@@ -141,9 +172,9 @@ func (s *scanner) number(what string) (uint64, error) {
 }
 
 // string reads a string.
-func (s *scanner) string(what string) (string, error) {
+func (s *scanner) string(role, what string) (string, error) {
 	if !s.next('"') {
-		return "", s.fail("a string, " + what)
+		return "", s.fail("a string, " + role + " " + what)
 	}
 	start := s.pos
 	var unescaped []byte // nil as long as the string holds no escape
@@ -157,7 +188,7 @@ func (s *scanner) string(what string) (string, error) {
 			}
 			return string(s.text[start : s.pos-1]), nil
 		case c < ' ':
-			return "", s.fail("no control character in " + what)
+			return "", s.fail("no control character in " + role + " " + what)
 		case c == '\\':
 			if unescaped == nil {
 				unescaped = append(make([]byte, 0, s.pos-start+16), s.text[start:s.pos]...)
@@ -174,7 +205,7 @@ func (s *scanner) string(what string) (string, error) {
 			s.pos++
 		}
 	}
-	return "", s.fail("'\"' to end " + what)
+	return "", s.fail("'\"' to end " + role + " " + what)
 }
 
 // escape reads a backslash and what follows it.
