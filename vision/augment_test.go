@@ -285,6 +285,21 @@ func BenchmarkResizeToReader(b *testing.B) {
 	}
 }
 
+func BenchmarkProcessPlate(b *testing.B) {
+	im := scene(300, 73).RGB()
+	p, err := NewProcessor(ProcessorOptions{Gray: true, Width: 128, Height: 32, Rescale: 1 / 255., Mean: []float64{0.5}, Std: []float64{0.5}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	dst := make([]float32, p.Len(im))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := p.Process(dst, im); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkWarpPlate(b *testing.B) {
 	src, dst := scene(400, 88), NewImage(280, 80, 1)
 	q := Quad{{10, 5}, {262, 12}, {260, 70}, {12, 64}}

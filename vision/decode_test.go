@@ -124,6 +124,16 @@ func TestEveryKindOfStandardImageConverts(t *testing.T) {
 	}
 }
 
+func TestDeepGreyKeepsItsHighByte(t *testing.T) {
+	src := image.NewGray16(image.Rect(0, 0, 3, 1))
+	for x, v := range []uint16{0x00ff, 0x1234, 0xffff} {
+		src.SetGray16(x, 0, color.Gray16{Y: v})
+	}
+	if im := FromStd(src); !bytes.Equal(im.Pix, []byte{0, 0x12, 0xff}) {
+		t.Errorf("got %v, want 0 18 255", im.Pix)
+	}
+}
+
 type sized struct {
 	image.Image
 	r image.Rectangle

@@ -126,7 +126,8 @@ func (im *Image) Std() image.Image {
 }
 
 // FromStd converts a standard picture as Pillow's convert("RGB") does: alpha is dropped and not blended, a
-// palette is looked up, 16-bit colour keeps its high byte. Grey pictures become one channel.
+// palette is looked up, 16-bit colour keeps its high byte. Grey pictures become one channel; 16-bit grey keeps its
+// high byte as well, where Pillow 13 turns all but the darkest 256 of 65,536 shades white.
 func FromStd(src image.Image) *Image {
 	b := src.Bounds()
 	w, h := b.Dx(), b.Dy()
