@@ -29,8 +29,8 @@ setup: ## install libtorch for this user and build libcgotorch (once; later runs
 example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
 	go run ./examples/crnn_plates $(if $(QUICK),-quick)
 
-test: setup ## everything this machine can run, under the race detector
-	go test $(RACE) -timeout 40m ./...
+test: setup ## everything this machine can run, under the race detector; no test may skip for want of libtorch
+	GOTRAINER_REQUIRE_TORCH=1 go test $(RACE) -timeout 40m ./...
 
 # The packages whose tests reach no tensor: found, not listed, so none is forgotten.
 pure: ## the pure-Go packages' tests: no libtorch, no C compiler

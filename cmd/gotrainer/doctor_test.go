@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -103,9 +104,7 @@ func TestDoctorWithoutLibtorchPrintsTheRestAndFails(t *testing.T) {
 }
 
 func TestDoctorComputesOnThisMachine(t *testing.T) {
-	if err := torch.Load(); err != nil {
-		t.Skipf("needs libtorch: %v", err)
-	}
+	testenv.RequireTorch(t)
 	if err := compute(torch.CPU); err != nil {
 		t.Error(err)
 	}
