@@ -161,20 +161,18 @@ func clip8(v int32) uint8 {
 func (s *resizeScratch) horizontal(dst, src *Image, f Filter, first, last int) {
 	k := &s.h
 	k.compute(src.Width, dst.Width, f)
-	for y := first; y < last; y++ {
-		in, out := src.Row(y), dst.Row(y-first)
-		if src.Channels == 1 {
-			for x := range out {
-				lo, w := k.start[x], k.w[x*k.stride:][:k.count[x]]
-				p := in[lo:][:len(w)]
-				sum := int32(1 << (precision - 1))
-				for i, f := range w {
-					sum += int32(p[i]) * f
-				}
-				out[x] = clip8(sum)
-			}
-			continue
+	y := first
+	if src.Channels == 1 { // two rows at a time share the loads of the weights
+		for ; y+1 < last; y += 2 {
+			s.grayRows(dst.Row(y-first), dst.Row(y-first+1), src.Row(y), src.Row(y+1))
 		}
+		if y < last {
+			s.grayRows(dst.Row(y-first), dst.Row(y-first), src.Row(y), src.Row(y))
+		}
+		return
+	}
+	for ; y < last; y++ {
+		in, out := src.Row(y), dst.Row(y-first)
 		for x := range dst.Width {
 			w := k.w[x*k.stride:][:k.count[x]]
 			p := in[k.start[x]*3:][:3*len(w)]
@@ -186,6 +184,23 @@ func (s *resizeScratch) horizontal(dst, src *Image, f Filter, first, last int) {
 			}
 			out[3*x], out[3*x+1], out[3*x+2] = clip8(r), clip8(g), clip8(b)
 		}
+	}
+}
+
+// grayRows filters two rows of grey.
+func (s *resizeScratch) grayRows(out0, out1, in0, in1 []uint8) {
+	k := &s.h
+	start, count := k.start[:len(out0)], k.count[:len(out0)]
+	out1 = out1[:len(out0)]
+	for x := range out0 {
+		lo, w := start[x], k.w[x*k.stride:][:count[x]]
+		p, q := in0[lo:][:len(w)], in1[lo:][:len(w)]
+		a, b := int32(1<<(precision-1)), int32(1<<(precision-1))
+		for i, f := range w {
+			a += int32(p[i]) * f
+			b += int32(q[i]) * f
+		}
+		out0[x], out1[x] = clip8(a), clip8(b)
 	}
 }
 
