@@ -103,4 +103,5 @@ for name, f in {
 
 path = os.path.splitext(__file__)[0] + ".safetensors"
 save_file({k: v.contiguous() for k, v in out.items()}, path, metadata={"torch": torch.__version__.split("+")[0]})
+os.chmod(path, 0o644)
 print(path, len(out), "tensors")
