@@ -163,10 +163,10 @@ func (s *Step) Train(_ context.Context, batch []int, w trainer.Window) error {
 	for _, v := range batch {
 		st.Gradients = mix(st.Gradients, uint64(v))
 	}
-	st.Gradients = mix(mix(st.Gradients, math.Float64bits(w.Divisor)), uint64(w.Items))
 	st.Gradients = mix(st.Gradients, st.Generator) // dropout
 	st.Generator = mix(st.Generator, 2)
 	loss := float64(mix(st.Weights, st.Gradients)>>44) / (1 << 20)
+	st.Gradients = mix(mix(st.Gradients, math.Float64bits(w.Divisor)), uint64(w.Items))
 	if s.Loss != nil {
 		loss = s.Loss(st.Micro, batch)
 	}
