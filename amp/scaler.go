@@ -10,16 +10,16 @@ import (
 
 // The mistakes that a [GradScaler] reports, for errors.Is.
 var (
-	ErrNotScaled       = errors.New("amp: no loss has been scaled; call Scale before the backward pass")
-	ErrUnscaledTwice   = errors.New("amp: the gradients of this optimizer have been unscaled since the last Update; call Unscale_ once, after the last backward pass")
-	ErrStepped         = errors.New("amp: this optimizer has made its step since the last Update; call Update at the end of each update")
-	ErrFP16Gradients   = errors.New("amp: a gradient is float16, and unscaling it could overflow or lose it; keep weights in float32 and let Autocast cast them")
-	ErrNoInfChecks     = errors.New("amp: no gradients have been checked; no parameter of the optimizer had one")
-	ErrScalerState     = errors.New("amp: state or setting of a GradScaler not allowed")
-	errScalerNotFinite = "want a finite number above zero"
+	ErrNotScaled     = errors.New("amp: no loss has been scaled; call Scale before the backward pass")
+	ErrUnscaledTwice = errors.New("amp: the gradients of this optimizer have been unscaled since the last Update; call Unscale_ once, after the last backward pass")
+	ErrStepped       = errors.New("amp: this optimizer has made its step since the last Update; call Update at the end of each update")
+	ErrFP16Gradients = errors.New("amp: a gradient is float16, and unscaling it could overflow or lose it; keep weights in float32 and let Autocast cast them")
+	ErrNoInfChecks   = errors.New("amp: no gradients have been checked; no parameter of the optimizer had one")
+	ErrScalerState   = errors.New("amp: state or setting of a GradScaler not allowed")
 )
 
-// Optimizer is what a [GradScaler] needs of an optimizer; those of package optim have it.
+// Optimizer is what a [GradScaler] needs of an optimizer; those of package optim have it. Scalers tell optimizers apart
+// with ==, so a type of one's own should be a pointer. Params must return the same parameters each time.
 type Optimizer interface {
 	Params() []torch.Named
 	Step(lr float64)
@@ -56,9 +56,11 @@ const (
 
 // check is what is known of an optimizer's gradients since the last Update.
 type check struct {
-	stage stage
-	found []found // those in use come first
-	used  int
+	stage  stage
+	names  []string
+	params *torch.List
+	found  []found // those in use come first
+	used   int
 }
 
 // found is whether gradients on a device had an infinity or NaN: float32 0 or 1, kept from update to update.
@@ -94,14 +96,20 @@ func (o GradScalerOptions) withDefaults() GradScalerOptions {
 // Validate tells which setting is not allowed, with [ErrScalerState].
 func (o GradScalerOptions) Validate() error {
 	o = o.withDefaults()
+	if !(o.InitScale > 0) || math.IsInf(o.InitScale, 0) {
+		return fmt.Errorf("%w: InitScale is %g; want a finite number above zero", ErrScalerState, o.InitScale)
+	}
+	return o.validateGrowth()
+}
+
+// validateGrowth is Validate for the settings that may change later, where zero stands for no default.
+func (o GradScalerOptions) validateGrowth() error {
 	switch {
-	case !(o.InitScale > 0) || math.IsInf(o.InitScale, 0):
-		return fmt.Errorf("%w: InitScale is %g; %s", ErrScalerState, o.InitScale, errScalerNotFinite)
 	case !(o.GrowthFactor > 1) || math.IsInf(o.GrowthFactor, 0):
 		return fmt.Errorf("%w: GrowthFactor is %g; want a finite number above 1", ErrScalerState, o.GrowthFactor)
 	case !(o.BackoffFactor > 0 && o.BackoffFactor < 1):
 		return fmt.Errorf("%w: BackoffFactor is %g; want a number between 0 and 1", ErrScalerState, o.BackoffFactor)
-	case o.GrowthInterval < 0:
+	case o.GrowthInterval <= 0:
 		return fmt.Errorf("%w: GrowthInterval is %d; want a number of updates", ErrScalerState, o.GrowthInterval)
 	}
 	return nil
@@ -125,10 +133,17 @@ func (s *GradScaler) place(d torch.Device) {
 
 func (s *GradScaler) of(opt Optimizer) *check {
 	c := s.optimizers[opt]
-	if c == nil {
-		c = &check{}
-		s.optimizers[opt] = c
+	if c != nil {
+		return c
 	}
+	c = &check{}
+	var params []torch.Tensor
+	for _, p := range opt.Params() {
+		c.names = append(c.names, p.Name)
+		params = append(params, p.Tensor)
+	}
+	c.params = torch.NewList(params...)
+	s.optimizers[opt] = c
 	return c
 }
 
@@ -150,7 +165,7 @@ func (s *GradScaler) Unscale_(opt Optimizer) error {
 	}
 	var err error
 	torch.Scope(func() {
-		torch.NoGrad(func() { err = s.unscale(opt, c) })
+		torch.NoGrad(func() { err = s.unscale(c) })
 	})
 	if err == nil {
 		c.stage = unscaled
@@ -159,21 +174,20 @@ func (s *GradScaler) Unscale_(opt Optimizer) error {
 }
 
 // unscale makes one call for all gradients that share device and dtype.
-func (s *GradScaler) unscale(opt Optimizer, c *check) error {
+func (s *GradScaler) unscale(c *check) error {
 	type kind struct {
 		device torch.Device
 		dtype  torch.DType
 	}
 	var kinds []kind
 	grads := map[kind][]torch.Tensor{}
-	for _, p := range opt.Params() {
-		g := p.Tensor.Grad()
+	for i, g := range c.params.Grads() {
 		if !g.Defined() {
 			continue
 		}
 		k := kind{g.Device(), g.DType()}
 		if k.dtype == torch.Float16 {
-			return fmt.Errorf("%w (parameter %q)", ErrFP16Gradients, p.Name)
+			return fmt.Errorf("%w (parameter %q)", ErrFP16Gradients, c.names[i])
 		}
 		if grads[k] == nil {
 			kinds = append(kinds, k)
@@ -287,7 +301,7 @@ func (s *GradScaler) UpdateTo(scale float64) error {
 		return ErrNotScaled
 	}
 	if !(scale > 0) || math.IsInf(scale, 0) {
-		return fmt.Errorf("%w: the new scale is %g; %s", ErrScalerState, scale, errScalerNotFinite)
+		return fmt.Errorf("%w: the new scale is %g; want a finite number above zero", ErrScalerState, scale)
 	}
 	s.scale.Fill_(scale)
 	s.renew()

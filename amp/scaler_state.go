@@ -57,12 +57,10 @@ func (s *GradScaler) LoadState(state GradScalerState) error {
 		return fmt.Errorf("%w: scale is %g; want a finite number that is not negative", ErrScalerState, state.Scale)
 	case state.GrowthTracker < 0:
 		return fmt.Errorf("%w: _growth_tracker is %d; want a number of updates", ErrScalerState, state.GrowthTracker)
-	case state.GrowthFactor == 0 || state.BackoffFactor == 0 || state.GrowthInterval == 0:
-		return fmt.Errorf("%w: growth_factor %g, backoff_factor %g, growth_interval %d; want none of them zero", ErrScalerState, state.GrowthFactor, state.BackoffFactor, state.GrowthInterval)
 	}
 	o := s.options
 	o.GrowthFactor, o.BackoffFactor, o.GrowthInterval = state.GrowthFactor, state.BackoffFactor, state.GrowthInterval
-	if err := o.Validate(); err != nil {
+	if err := o.validateGrowth(); err != nil {
 		return err
 	}
 	o.InitScale = state.Scale
@@ -74,9 +72,14 @@ func (s *GradScaler) LoadState(state GradScalerState) error {
 	return nil
 }
 
-// SetGrowth changes the factors and the interval by which Update adapts the scale.
+// SetGrowth changes the factors and the interval by which Update adapts the scale. It refuses what [NewGradScaler] refuses, and zeros, with
+// [ErrScalerState].
 func (s *GradScaler) SetGrowth(growthFactor, backoffFactor float64, growthInterval int) error {
-	state := s.State()
-	state.GrowthFactor, state.BackoffFactor, state.GrowthInterval = growthFactor, backoffFactor, growthInterval
-	return s.LoadState(state)
+	o := s.options
+	o.GrowthFactor, o.BackoffFactor, o.GrowthInterval = growthFactor, backoffFactor, growthInterval
+	if err := o.validateGrowth(); err != nil {
+		return err
+	}
+	s.options = o
+	return nil
 }

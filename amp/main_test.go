@@ -1,0 +1,13 @@
+package amp_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(m.Run())
+}
