@@ -1,0 +1,215 @@
+package crnn
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/google/renameio/v2"
+)
+
+// Config describes a model. The zero value of a field means Hezar's default, which its comment names.
+type Config struct {
+	Charset []string // the text of each class; class 0 is CTC's blank and its text is empty. Required
+
+	Channels    int64 // of the pictures: 1 (grey), or 3; zero: 1
+	ImageHeight int64 // in pixels, a multiple of 16; zero: 32
+	ImageWidth  int64 // in pixels, a multiple of 4; zero: 128
+
+	// ConvChannels are the widths of the seven convolutions; nil: 64, 128, 256, 256, 512, 512, 512.
+	ConvChannels []int64
+	// NormalizeAll applies the batch normalisation of every block. Hezar's model owns one in each of the seven but applies only those
+	// of the fifth and sixth.
+	NormalizeAll bool
+
+	Map2SeqDim int64 // width of the sequence that the LSTMs read; zero: 64
+	RNNDim     int64 // width of each direction of the LSTMs; zero: 256
+
+	// ReverseDigits says that runs of digits are learnt in reverse and turned round in what Read returns.
+	ReverseDigits bool
+
+	// Mean and Std of a pixel from 0 to 1; zero: 0.5 and 0.5.
+	Mean, Std float64
+}
+
+var hezarChannels = []int64{64, 128, 256, 256, 512, 512, 512}
+
+// blank is CTC's class for "nothing new here".
+const blank = 0
+
+func (c Config) resolved() (Config, error) {
+	for _, f := range []struct {
+		value    *int64
+		fallback int64
+		name     string
+	}{
+		{&c.Channels, 1, "Channels"}, {&c.ImageHeight, 32, "ImageHeight"}, {&c.ImageWidth, 128, "ImageWidth"},
+		{&c.Map2SeqDim, 64, "Map2SeqDim"}, {&c.RNNDim, 256, "RNNDim"},
+	} {
+		if *f.value == 0 {
+			*f.value = f.fallback
+		}
+		if *f.value < 0 {
+			return c, fmt.Errorf("crnn: Config.%s is %d; want a positive number", f.name, *f.value)
+		}
+	}
+	if c.ConvChannels == nil {
+		c.ConvChannels = hezarChannels
+	}
+	if c.Std == 0 {
+		c.Mean, c.Std = 0.5, 0.5
+	}
+	switch {
+	case len(c.Charset) < 2:
+		return c, fmt.Errorf("crnn: Config.Charset has %d classes; want the blank and at least one character", len(c.Charset))
+	case len(c.ConvChannels) != len(hezarChannels):
+		return c, fmt.Errorf("crnn: Config.ConvChannels has %d widths; the model has %d convolutions", len(c.ConvChannels), len(hezarChannels))
+	case c.ImageHeight%16 != 0:
+		return c, fmt.Errorf("crnn: Config.ImageHeight is %d; four poolings halve it, so it must be a multiple of 16", c.ImageHeight)
+	case c.ImageWidth%4 != 0:
+		return c, fmt.Errorf("crnn: Config.ImageWidth is %d; two poolings halve it, so it must be a multiple of 4", c.ImageWidth)
+	}
+	seen := map[string]int{}
+	for i, text := range c.Charset {
+		if first, double := seen[text]; double {
+			return c, fmt.Errorf("crnn: Config.Charset has %q twice, as class %d and %d", text, first, i)
+		}
+		seen[text] = i
+	}
+	return c, nil
+}
+
+// Frames is how many steps the LSTMs read: the longest label that a picture can hold, less one for each character that repeats
+// the one before it.
+func (c Config) Frames() int64 { return c.ImageWidth / 4 }
+
+// pixels is the number of values of one picture.
+func (c Config) pixels() int { return int(c.Channels * c.ImageHeight * c.ImageWidth) }
+
+// Encode returns the classes of a text, or an error that names the first character without one.
+func (c Config) Encode(text string) ([]int64, error) {
+	return encode(c.index(), text)
+}
+
+// index maps each character to its class.
+func (c Config) index() map[string]int64 {
+	index := make(map[string]int64, len(c.Charset))
+	for i, t := range c.Charset {
+		index[t] = int64(i)
+	}
+	return index
+}
+
+func encode(index map[string]int64, text string) ([]int64, error) {
+	ids := make([]int64, 0, len(text))
+	for _, r := range text {
+		id, ok := index[string(r)]
+		if !ok || id == blank {
+			return nil, fmt.Errorf("the charset has no character %q (U+%04X)", r, r)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// checkLabel refuses a label that cannot be aligned with the frames of a picture.
+func (c Config) checkLabel(ids []int64) error {
+	need := int64(len(ids))
+	for i := 1; i < len(ids); i++ {
+		if ids[i] == ids[i-1] {
+			need++
+		}
+	}
+	if len(ids) == 0 {
+		return fmt.Errorf("the label is empty")
+	}
+	if need > c.Frames() {
+		return fmt.Errorf("the label needs %d frames (one for each of its %d characters and one between equal neighbours), but a picture %d pixels wide has %d", need, len(ids), c.ImageWidth, c.Frames())
+	}
+	return nil
+}
+
+// file is config.json, in Hezar's names where it has them.
+type file struct {
+	Name          string            `json:"name"`
+	ID2Label      map[string]string `json:"id2label"`
+	BlankID       int               `json:"blank_id"`
+	Channels      int64             `json:"n_channels"`
+	ImageHeight   int64             `json:"image_height"`
+	ImageWidth    int64             `json:"image_width"`
+	Map2SeqIn     int64             `json:"map2seq_in_dim"`
+	Map2SeqOut    int64             `json:"map2seq_out_dim"`
+	RNNDim        int64             `json:"rnn_dim"`
+	ReverseDigits bool              `json:"reverse_output_digits"`
+	ConvChannels  []int64           `json:"conv_channels,omitempty"`
+	NormalizeAll  bool              `json:"normalize_all,omitempty"`
+	Mean          float64           `json:"mean"`
+	Std           float64           `json:"std"`
+}
+
+const (
+	configName = "config.json"
+	kindName   = "crnn_image2text"
+)
+
+// WriteConfig writes config.json into dir.
+func (c Config) WriteConfig(dir string) error {
+	f := file{
+		Name: kindName, ID2Label: map[string]string{}, BlankID: blank, Channels: c.Channels, ImageHeight: c.ImageHeight, ImageWidth: c.ImageWidth,
+		Map2SeqIn: c.map2SeqIn(), Map2SeqOut: c.Map2SeqDim, RNNDim: c.RNNDim, ReverseDigits: c.ReverseDigits,
+		ConvChannels: c.ConvChannels, NormalizeAll: c.NormalizeAll, Mean: c.Mean, Std: c.Std,
+	}
+	for i, text := range c.Charset {
+		f.ID2Label[strconv.Itoa(i)] = text
+	}
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fmt.Errorf("crnn: %w", err)
+	}
+	return renameio.WriteFile(filepath.Join(dir, configName), append(text, '\n'), 0o644)
+}
+
+// ReadConfig reads config.json from dir.
+func ReadConfig(dir string) (Config, error) {
+	path := filepath.Join(dir, configName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("crnn: %w", err)
+	}
+	var f file
+	if err := json.Unmarshal(text, &f); err != nil {
+		return Config{}, fmt.Errorf("crnn: %s: %w", path, err)
+	}
+	if f.Name != kindName {
+		return Config{}, fmt.Errorf("crnn: %s describes a model of kind %q; want %q", path, f.Name, kindName)
+	}
+	c := Config{
+		Charset: make([]string, len(f.ID2Label)), Channels: f.Channels, ImageHeight: f.ImageHeight, ImageWidth: f.ImageWidth,
+		ConvChannels: f.ConvChannels, NormalizeAll: f.NormalizeAll, Map2SeqDim: f.Map2SeqOut, RNNDim: f.RNNDim,
+		ReverseDigits: f.ReverseDigits, Mean: f.Mean, Std: f.Std,
+	}
+	if f.BlankID != blank {
+		return Config{}, fmt.Errorf("crnn: %s: blank_id is %d; only %d is supported", path, f.BlankID, blank)
+	}
+	for key, text := range f.ID2Label {
+		i, err := strconv.Atoi(key)
+		if err != nil || i < 0 || i >= len(c.Charset) {
+			return Config{}, fmt.Errorf("crnn: %s: id2label has the key %q; want the numbers 0 to %d", path, key, len(c.Charset)-1)
+		}
+		c.Charset[i] = text
+	}
+	if c, err = c.resolved(); err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if f.Map2SeqIn != 0 && f.Map2SeqIn != c.map2SeqIn() {
+		return Config{}, fmt.Errorf("crnn: %s: map2seq_in_dim is %d, but pictures %d pixels high give %d", path, f.Map2SeqIn, c.ImageHeight, c.map2SeqIn())
+	}
+	return c, nil
+}
+
+// map2SeqIn is the height of a column of features: the channels of the last convolution times the height after four halvings.
+func (c Config) map2SeqIn() int64 {
+	return c.ConvChannels[len(c.ConvChannels)-1] * (c.ImageHeight / 16)
+}

@@ -1,0 +1,95 @@
+package crnn
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Reading is what a model reads in a picture.
+type Reading struct {
+	Text  string
+	Score float64 // mean probability of the best class over all frames, as Hezar's
+}
+
+// Read reads pictures, each in the form of [Sample].Pixels, all in one batch and in evaluation mode. A model that is being trained
+// must not be read at the same time.
+func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
+	if len(pictures) == 0 {
+		return nil, nil
+	}
+	c := m.config
+	all := make([]float32, 0, len(pictures)*c.pixels())
+	for i, p := range pictures {
+		if len(p) != c.pixels() {
+			return nil, fmt.Errorf("crnn: picture %d has %d values; the model wants %d x %d x %d = %d", i, len(p), c.Channels, c.ImageHeight, c.ImageWidth, c.pixels())
+		}
+		all = append(all, p...)
+	}
+	nn.SetTraining(m, false)
+	err = torch.Try(func() {
+		torch.NoGrad(func() {
+			torch.Scope(func() {
+				x := torch.From(all, int64(len(pictures)), c.Channels, c.ImageHeight, c.ImageWidth).ToDevice(m.Map2Seq.Weight.Device())
+				readings = m.readings(m.Forward(x))
+			})
+		})
+	})
+	return readings, err
+}
+
+// readings decodes log-probabilities, [frames, rows, classes], greedily: the best class of each frame, repeats merged, blanks left out.
+func (m *Model) readings(logProbs torch.Tensor) []Reading {
+	best, classes := logProbs.MaxDim(2, false)
+	frames, rows := int(classes.Size(0)), int(classes.Size(1))
+	ids := torch.Values[int64](classes)
+	scores := torch.Values[float32](best.Exp().MeanDim([]int64{0}, false, torch.DefaultDType))
+	out := make([]Reading, rows)
+	for r := range out {
+		var text strings.Builder
+		previous := int64(-1)
+		for f := range frames {
+			id := ids[f*rows+r]
+			if id != previous && id != blank {
+				text.WriteString(m.config.Charset[id])
+			}
+			previous = id
+		}
+		out[r] = Reading{m.shown(text.String()), float64(scores[r])}
+	}
+	return out
+}
+
+// learnt is the label in the order in which the model learns it, and shown undoes it.
+func (m *Model) learnt(text string) string { return m.shown(text) }
+
+func (m *Model) shown(text string) string {
+	if !m.config.ReverseDigits {
+		return text
+	}
+	return reverseDigits(text)
+}
+
+// reverseDigits turns every run of digits round, runs joined by one other character together, as Hezar's reverse_string_digits
+// does (its pattern is \d+(?:\D\d+)*). Applied twice it gives the text back.
+func reverseDigits(text string) string {
+	runes := []rune(text)
+	digit := func(i int) bool { return i < len(runes) && unicode.IsDigit(runes[i]) }
+	for i := 0; i < len(runes); i++ {
+		if !digit(i) {
+			continue
+		}
+		end := i
+		for digit(end) || digit(end+1) {
+			end++
+		}
+		for a, b := i, end-1; a < b; a, b = a+1, b-1 {
+			runes[a], runes[b] = runes[b], runes[a]
+		}
+		i = end
+	}
+	return string(runes)
+}

@@ -1,0 +1,47 @@
+"""Golden values from Hezar's CRNNImage2Text: python crnn.py writes crnn.safetensors and crnn.json beside it.
+
+Needs hezar 1.0.0 and torch 2.11.0. The weights are not stored: seed 7 makes them, and their sha256 says whether ours are the same.
+"""
+import hashlib
+import json
+import os
+
+for k, v in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
+    os.environ[k] = v
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch
+from hezar.models.image2text.crnn.crnn_image2text import CRNNImage2Text, CRNNImage2TextConfig
+from safetensors.torch import save_file
+
+torch.set_num_threads(1)
+CHARSET = ["", "a", "b", "c", "d", "1", "2", "3"]
+
+
+def sha(t):
+    return hashlib.sha256(t.detach().contiguous().numpy().tobytes()).hexdigest()
+
+
+torch.manual_seed(7)
+model = CRNNImage2Text(CRNNImage2TextConfig(id2label=dict(enumerate(CHARSET)), map2seq_in_dim=1024, rnn_dim=24))
+initial = {n: sha(p) for n, p in model.named_parameters()}
+after_init = sha(torch.get_rng_state())
+g = torch.Generator()
+g.manual_seed(3)
+x = torch.randn(3, 1, 32, 64, generator=g)
+labels = torch.tensor([[1, 2, 3, 0], [4, 4, 5, 6], [7, 0, 0, 0]])
+model.train()
+out = model(x)["logits"]
+loss = model.compute_loss(out, labels)
+loss.backward()
+grads = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+model.eval()
+with torch.no_grad():
+    eval_out = model(x)["logits"]
+    read = model.post_process(model.generate(x), return_scores=True)
+save_file({"x": x, "labels": labels, "logits": out.detach().contiguous(), "eval_logits": eval_out.contiguous(), "loss": loss.detach(),
+           "grad.classifier.bias": grads["classifier.bias"], "grad.cnn.0.conv.weight": grads["cnn.0.conv.weight"],
+           "running_mean": dict(model.named_buffers())["cnn.7.bn.running_mean"]}, "crnn.safetensors", metadata={"torch": torch.__version__, "hezar": "1.0.0"})
+json.dump({"charset": CHARSET, "parameters": list(initial), "initial_sha256": initial, "generator_sha256": after_init,
+           "state_dict": list(model.state_dict()), "without_gradient": [n for n, p in model.named_parameters() if p.grad is None],
+           "grad_norms": {n: float(v.double().norm()) for n, v in grads.items()}, "grad_sha256": {n: sha(v) for n, v in grads.items()},
+           "texts": [r.text for r in read], "scores": [r.score for r in read]}, open("crnn.json", "w"), indent=1)

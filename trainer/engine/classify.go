@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Example is a sample for [Classify]: features and the class they belong to.
+type Example struct {
+	Features []float32
+	Class    int64
+}
+
+// Examples is a batch of [Example]s.
+type Examples struct {
+	Features []float32 // row-major, [Rows, len/Rows]
+	Classes  []int64
+}
+
+// Forwarder is a model that maps one tensor to another.
+type Forwarder interface {
+	Forward(x torch.Tensor) torch.Tensor
+}
+
+// Classify is the task of naming the class of a vector of features: cross-entropy over the model's outputs, [rows, classes]. An evaluation
+// gives "accuracy" and what more metrics say; nil metrics mean accuracy alone.
+func Classify(model Forwarder, more ...metrics.Metric[int]) Task[Example, Examples] {
+	return &classify{model, append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
+}
+
+type classify struct {
+	model   Forwarder
+	metrics []metrics.Metric[int]
+}
+
+func (c *classify) Model() any { return c.model }
+
+func (c *classify) Collate(samples []Example) (Examples, error) {
+	width := len(samples[0].Features)
+	b := Examples{make([]float32, 0, width*len(samples)), make([]int64, len(samples))}
+	for i, s := range samples {
+		if len(s.Features) != width {
+			return Examples{}, fmt.Errorf("sample %d of the batch has %d features, but the first has %d", i, len(s.Features), width)
+		}
+		b.Features = append(b.Features, s.Features...)
+		b.Classes[i] = s.Class
+	}
+	return b, nil
+}
+
+func (c *classify) forward(p Pass, b Examples) (logits, classes torch.Tensor) {
+	rows := int64(len(b.Classes))
+	x := Input(p, b.Features, rows, int64(len(b.Features))/rows)
+	return c.model.Forward(x), Input(p, b.Classes)
+}
+
+func (c *classify) Loss(p Pass, b Examples) Loss {
+	logits, classes := c.forward(p, b)
+	return Mean(logits.CrossEntropyLoss(classes, torch.Tensor{}, torch.ReductionMean, -100, 0), len(b.Classes))
+}
+
+func (c *classify) Evaluate(p Pass, b Examples) Loss {
+	logits, classes := c.forward(p, b)
+	for i, predicted := range torch.Values[int64](logits.ArgMax(-1, false)) {
+		for _, m := range c.metrics {
+			m.Add(int(predicted), int(b.Classes[i]))
+		}
+	}
+	return Mean(logits.CrossEntropyLoss(classes, torch.Tensor{}, torch.ReductionMean, -100, 0), len(b.Classes))
+}
+
+func (c *classify) Metrics() map[string]float64 { return Results(c.metrics) }
+
+// Results gathers the numbers of metrics and starts them anew.
+func Results[P any](list []metrics.Metric[P]) map[string]float64 {
+	all := map[string]float64{}
+	for _, m := range list {
+		for name, value := range m.Result() {
+			all[name] = value
+		}
+		m.Reset()
+	}
+	return all
+}

@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// The files of a saved step.
+const (
+	weightsName   = "model.safetensors"
+	optimizerName = "optimizer.safetensors"
+	generatorName = "rng_state.safetensors"
+	scalerName    = "scaler.json" // only with amp.FP16
+)
+
+func weightsFile(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return filepath.Join(path, weightsName)
+	}
+	return path
+}
+
+// Save writes the weights, the optimizer's state and the state of the random generators into dir, and what the task adds.
+func (s *Step[S, B]) Save(dir string) error {
+	if err := nn.Save(filepath.Join(dir, weightsName), s.task.Model(), nil); err != nil {
+		return err
+	}
+	metadata := map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
+	if err := saveTensors(filepath.Join(dir, optimizerName), s.optimizer.State(), metadata); err != nil {
+		return err
+	}
+	if c, ok := s.task.(Configurer); ok {
+		if err := c.WriteConfig(dir); err != nil {
+			return err
+		}
+	}
+	if err := s.saveScaler(filepath.Join(dir, scalerName)); err != nil {
+		return err
+	}
+	return s.saveGenerators(filepath.Join(dir, generatorName))
+}
+
+// Load reads back what Save wrote. Weights, optimizer and generators are all read and checked before any of them is changed.
+func (s *Step[S, B]) Load(dir string) (err error) {
+	state, metadata, optimizerErr := loadTensors(filepath.Join(dir, optimizerName))
+	generators, _, generatorErr := loadTensors(filepath.Join(dir, generatorName))
+	if err := errors.Join(optimizerErr, generatorErr); err != nil {
+		return err
+	}
+	updates, err := strconv.Atoi(metadata["updates"])
+	if err != nil || updates < 0 {
+		return fmt.Errorf("%s: want the number of updates in its metadata, found %q", filepath.Join(dir, optimizerName), metadata["updates"])
+	}
+	if e := torch.Try(func() { err = s.restore(dir, state, updates, generators) }); e != nil {
+		return e
+	}
+	return err
+}
+
+func (s *Step[S, B]) restore(dir string, state []torch.Named, updates int, generators []torch.Named) error {
+	defer free(state)
+	defer free(generators)
+	if err := s.checkGenerators(generators); err != nil {
+		return err
+	}
+	if err := s.loadScaler(filepath.Join(dir, scalerName)); err != nil {
+		return err
+	}
+	if err := s.LoadWeights(dir); err != nil {
+		return err
+	}
+	if err := s.optimizer.LoadState(state, updates); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
+	}
+	for _, g := range generators {
+		device, _ := torch.ParseDevice(g.Name)
+		torch.DefaultGenerator(device).SetState(g.Tensor.Bytes())
+	}
+	return nil
+}
+
+// LoadWeights takes over the weights of a saved step and leaves everything else as it is.
+func (s *Step[S, B]) LoadWeights(dir string) error {
+	_, err := nn.Load(filepath.Join(dir, weightsName), s.task.Model(), nn.LoadOptions{})
+	return err
+}
+
+func free(list []torch.Named) {
+	for _, n := range list {
+		n.Tensor.Free()
+	}
+}
+
+// devices are those whose generators a run on the options' device draws from.
+func (s *Step[S, B]) devices() []torch.Device {
+	if s.options.Device == torch.CPU {
+		return []torch.Device{torch.CPU}
+	}
+	return []torch.Device{torch.CPU, s.options.Device}
+}
+
+func (s *Step[S, B]) saveGenerators(path string) error {
+	var states []torch.Named
+	defer func() { free(states) }()
+	err := torch.Try(func() {
+		for _, d := range s.devices() {
+			state := torch.DefaultGenerator(d).State()
+			states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return saveTensors(path, states, nil)
+}
+
+func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
+	have := map[string]bool{}
+	for _, g := range states {
+		if _, err := torch.ParseDevice(g.Name); err != nil {
+			return fmt.Errorf("%s: %w", generatorName, err)
+		}
+		have[g.Name] = true
+	}
+	for _, d := range s.devices() {
+		if !have[d.String()] {
+			return fmt.Errorf("%s: the state of the generator of %s is missing: the checkpoint was made on another kind of device, and the run cannot continue bit for bit", generatorName, d)
+		}
+	}
+	return nil
+}
+
+func (s *Step[S, B]) saveScaler(path string) error {
+	if s.scaler == nil {
+		return nil
+	}
+	text, err := json.Marshal(s.scaler.State())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+func (s *Step[S, B]) loadScaler(path string) error {
+	if s.scaler == nil {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("the checkpoint was made in another precision than %s: %w", s.options.Precision, err)
+	}
+	var state amp.GradScalerState
+	if err := json.Unmarshal(text, &state); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return s.scaler.LoadState(state)
+}
+
+func saveTensors(path string, ts []torch.Named, metadata map[string]string) error {
+	entries, err := tensorio.Entries(ts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return safetensors.WriteFile(path, entries, metadata)
+}
+
+func loadTensors(path string) (ts []torch.Named, metadata map[string]string, err error) {
+	file, err := safetensors.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	for _, info := range file.Tensors() {
+		t, err := tensorio.Read(file.Reader, info.Name)
+		if err != nil {
+			free(ts)
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		ts = append(ts, torch.Named{Name: info.Name, Tensor: t})
+	}
+	return ts, file.Metadata(), nil
+}
