@@ -25,8 +25,10 @@ type Camera struct {
 	Flawed float64 // share of photographs that are much worse than the rest
 }
 
-// DefaultCamera is the one that training pictures are taken with.
-var DefaultCamera = Camera{Angle: 1, Frame: 1, Blur: 1, Light: 1, Noise: 1, Flawed: 0.1}
+// DefaultCamera returns the one that training pictures are taken with.
+func DefaultCamera() Camera {
+	return Camera{Angle: 1, Frame: 1, Blur: 1, Light: 1, Noise: 1, Flawed: 0.1}
+}
 
 // printed is where the plate lies on its canvas; outside are the blanks' own shadows.
 var printed = vision.RectQuad(4, 4, CanvasWidth-4.5, CanvasHeight-7)

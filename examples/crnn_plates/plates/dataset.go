@@ -29,7 +29,7 @@ type Options struct {
 // Dataset returns n rendered plates. Sample i is a pure function of seed, options and i; nothing is kept, so
 // sets of any size cost no memory, and goroutines may ask for any samples at a time.
 func Dataset(n int, seed uint64, o Options) data.Dataset[Sample] {
-	s := &set{n: n, seed: seed, Options: o, camera: DefaultCamera}
+	s := &set{n: n, seed: seed, Options: o, camera: DefaultCamera()}
 	if o.MaxLength == 0 {
 		s.MaxLength = longest
 	}

@@ -35,7 +35,7 @@ func ExampleRender() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	photo, err := plates.Photograph(plate, plates.DefaultCamera, rng)
+	photo, err := plates.Photograph(plate, plates.DefaultCamera(), rng)
 	if err != nil {
 		log.Fatal(err)
 	}
