@@ -50,7 +50,7 @@ func TestASampleIsAFunctionOfSeedAndIndex(t *testing.T) {
 }
 
 func TestNoHeldOutLabelIsATrainingLabel(t *testing.T) {
-	const n = 400
+	const n = 150
 	train, held := Dataset(n, 1, Options{}), Dataset(n, 1, Options{Part: HeldOut})
 	seen := map[string]bool{}
 	for i := range n {
