@@ -92,8 +92,11 @@ func (f *fit[S, B]) consider(m Metrics, row Logs) (bool, error) {
 		}
 	}
 	saved := ""
-	if f.o.Semantics.BestMayBeUnsaved {
+	switch {
+	case f.o.Semantics.BestMayBeUnsaved:
 		saved = f.best.Checkpoint // of an evaluation that was the best before; it stands until a save finds a better one on the disk
+	case f.store != nil && f.m.LastSaved == f.m.GlobalStep:
+		saved = f.store.Path(f.m.GlobalStep) // this update was saved before it was evaluated
 	}
 	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: all, GlobalStep: f.m.GlobalStep, Checkpoint: saved}
 	return true, nil

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -473,5 +474,69 @@ func TestBadSamplesAreAskedAbout(t *testing.T) {
 	}
 	if _, err := tr.Fit(t.Context(), broken, nil); err != nil || !strings.Contains(step.Trace(), "train(0,1,3)") {
 		t.Errorf("Fit = %v, trace %q, want the sample left out", err, step.Trace())
+	}
+}
+
+// TestSwitchesOfAResume covers the switches that no recorded run shows.
+func TestSwitchesOfAResume(t *testing.T) {
+	evalAgain, oldIntervals := semantics.Default, semantics.Default
+	evalAgain.EvalOnStartAfterResume = true
+	oldIntervals.IntervalsFromCheckpoint = true
+	for _, c := range []struct {
+		claim         string
+		rules         semantics.Rules
+		evals, losses int // of the second session
+	}{
+		{"the evaluation before the first update is not repeated, and the options' intervals hold", semantics.Default, 1, 4},
+		{"it is repeated", evalAgain, 2, 4},
+		{"the checkpoint's intervals hold", oldIntervals, 1, 2},
+	} {
+		o := trainer.Options{OutputDir: t.TempDir(), BatchSize: 1, MaxSteps: 4, EvalOnStart: true, Eval: trainer.Every(8, trainer.Update), ResumeFrom: trainer.Latest,
+			Log: trainer.Every(2, trainer.Update), Save: trainer.Every(4, trainer.Update), Semantics: c.rules, Progress: io.Discard}
+		first, err := runOnce(t.Context(), new(trainertest.Step), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.MaxSteps, o.Log = 8, trainer.Every(1, trainer.Update)
+		step := new(trainertest.Step)
+		second, err := runOnce(t.Context(), step, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses := 0
+		for _, row := range second.History {
+			if _, ok := row["loss"]; ok && row["step"] > 4 {
+				losses++
+			}
+		}
+		if evals := strings.Count(step.Trace(), "metrics"); evals != c.evals || losses != c.losses {
+			t.Errorf("%s: %d evaluations and %d logged losses after %d rows, want %d and %d", c.claim, evals, losses, len(first.History), c.evals, c.losses)
+		}
+	}
+}
+
+func TestABestEvaluationOfASavedUpdateKnowsItsCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	r, err := runOnce(t.Context(), new(trainertest.Step), trainer.Options{OutputDir: dir, Epochs: 1, Progress: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Best.Checkpoint != "checkpoint-2" {
+		t.Errorf("best %+v, want it in checkpoint-2, saved at the last update before its evaluation", r.Best)
+	}
+}
+
+func TestTheModesOfTheStepsLibraryAreOfOneThread(t *testing.T) {
+	seen := map[int]bool{}
+	step := &trainertest.Step{Inject: func(string, int) error {
+		seen[threadID()] = true
+		runtime.Gosched()
+		return nil
+	}}
+	if _, err := runOnce(t.Context(), step, resumable(memoryDir(t), trainer.Every(2, trainer.Update))); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) != 1 {
+		t.Errorf("the step was called on %d threads, want 1", len(seen))
 	}
 }

@@ -107,7 +107,7 @@ func (f *fit[S, B]) info() Info {
 	o := f.o
 	i := Info{
 		Step: fmt.Sprintf("%T", f.t.step), Semantics: o.Semantics, BatchSize: o.BatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
-		Schedule: fmt.Sprintf("%+v", o.Schedule), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start,
+		Schedule: fmt.Sprintf("%T%+v", o.Schedule, o.Schedule), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start,
 	}
 	if d, ok := any(f.t.step).(Describer); ok {
 		i.Step = d.Describe()

@@ -120,8 +120,11 @@ func (p *progress) draw(now bool) error {
 	return p.write("\r" + p.line.text(p.width()-1, p.utf8) + "\x1b[K")
 }
 
-// print puts text above the line.
+// print puts text above the line, wrapped to the width of the terminal if there is one.
 func (p *progress) print(text string) error {
+	if p.terminal {
+		text = wrap(text, p.width())
+	}
 	wasOpen := p.open
 	if err := p.erase(); err != nil {
 		return err

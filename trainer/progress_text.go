@@ -101,6 +101,30 @@ func cut(s string, columns int) string {
 	return string(runes[:max(0, min(len(runes), columns))])
 }
 
+// wrap breaks lines that are too long where two spaces stand, else at a space, and indents the rest to the column of the first gap of
+// the header. Lines of a table have no such place and stay as they are.
+func wrap(text string, columns int) string {
+	const indent = "           "
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		for utf8.RuneCountInString(line) > columns && columns > 2*len(indent) {
+			head := cut(line, columns+1)
+			at := strings.LastIndex(head, "  ")
+			if at <= len(indent) {
+				at = strings.LastIndex(head, " ")
+			}
+			if at <= len(indent) {
+				break
+			}
+			out.WriteString(strings.TrimRight(line[:at], " ") + "\n")
+			line = indent + strings.TrimLeft(line[at:], " ")
+		}
+		out.WriteString(line + "\n")
+	}
+	return out.String()
+}
+
 // short prints a number in few columns.
 func short(v float64) string {
 	if a := math.Abs(v); a != 0 && (a < 1e-3 || a >= 1e6) && !math.IsInf(v, 0) && !math.IsNaN(v) {

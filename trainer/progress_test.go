@@ -1,0 +1,148 @@
+package trainer
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+func TestTheLineFitsEveryWidth(t *testing.T) {
+	l := progressLine{step: 350, total: 938, hasLoss: true, loss: 0.31242, learningRate: 4.2e-5, perSecond: 12.34, left: 48 * time.Second, eval: "eval_accuracy 0.91"}
+	for _, c := range []struct {
+		columns int
+		unicode bool
+		want    string
+	}{
+		{100, true, " 37% ━━━━━━━━━──────────────── 350/938 loss 0.3124 lr 4.20e-05 12.3 it/s ETA 0:48 eval_accuracy 0.91"},
+		{79, true, " 37% ━━━━━─────────── 350/938 loss 0.3124 12.3 it/s ETA 0:48 eval_accuracy 0.91"},
+		{79, false, " 37% #####----------- 350/938 loss 0.3124 12.3 it/s ETA 0:48 eval_accuracy 0.91"},
+		{40, false, " 37% ##---- 350/938 loss 0.3124 ETA 0:48"},
+		{20, false, " 37% ##----- 350/938"},
+		{10, false, " 37% 350/9"},
+		{0, false, ""},
+	} {
+		if got := l.text(c.columns, c.unicode); got != c.want {
+			t.Errorf("in %d columns:\n got %q\nwant %q", c.columns, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		l := progressLine{
+			step: rapid.IntRange(0, 1e6).Draw(t, "step"), total: rapid.IntRange(0, 1e6).Draw(t, "total"), hasLoss: rapid.Bool().Draw(t, "has loss"),
+			loss: rapid.Float64().Draw(t, "loss"), perSecond: rapid.Float64Range(0, 1e5).Draw(t, "speed"), note: rapid.StringN(0, 30, -1).Draw(t, "note"),
+			eval: rapid.SampledFrom([]string{"", "eval_loss 1"}).Draw(t, "eval"), left: time.Duration(rapid.Int64Range(0, 1e15).Draw(t, "left")),
+		}
+		columns := rapid.IntRange(0, 200).Draw(t, "columns")
+		if got := l.text(columns, true); utf8.RuneCountInString(got) > columns {
+			t.Fatalf("in %d columns: %q", columns, got)
+		}
+	})
+}
+
+func TestShort(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.31242: "0.3124", 5e-5: "5.00e-05", 12345: "1.234e+04", 3e7: "3.00e+07", math.Inf(1): "+Inf", -0.5: "-0.5"} {
+		if got := short(v); got != want {
+			t.Errorf("short(%v) = %s, want %s", v, got, want)
+		}
+	}
+	if got := short(math.NaN()); got != "NaN" {
+		t.Errorf("short(NaN) = %s, want NaN", got)
+	}
+	for d, want := range map[time.Duration]string{0: "0:00", 48 * time.Second: "0:48", 725 * time.Second: "12:05", 11525 * time.Second: "3:12:05"} {
+		if got := clock(d); got != want {
+			t.Errorf("clock(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestWrapBreaksBetweenEntries(t *testing.T) {
+	got := wrap("update 50/150  epoch 1  eval_loss 1  eval_accuracy 0.55  eval_cer 0.031\nshort\n", 50)
+	want := "update 50/150  epoch 1  eval_loss 1\n           eval_accuracy 0.55  eval_cer 0.031\nshort\n"
+	if got != want {
+		t.Errorf("wrap = %q, want %q", got, want)
+	}
+	table := strings.Repeat("─", 70) + "\n"
+	if got := wrap(table, 50); got != table {
+		t.Errorf("wrap = %q, want the table's line as it was", got)
+	}
+}
+
+func TestTheLineIsRedrawnInPlace(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(0, 0)
+	p := newProgress(&out)
+	p.terminal, p.now, p.utf8 = true, func() time.Time { return now }, false
+	reason := ""
+	var history []Logs
+	r := &Run{MaxSteps: 4, Info: Info{Step: "a step", Semantics: semantics.Default}, loop: &loopView{history: &history, best: &Best{}, stopReason: &reason, bestMetric: "loss"}}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(p.TrainBegin(r))
+	out.Reset()
+	for range 3 {
+		r.GlobalStep++
+		now = now.Add(time.Millisecond) // faster than anyone can read
+		must(p.StepEnd(r))
+	}
+	if got := strings.Count(out.String(), "\r"); got != 1 {
+		t.Errorf("three updates within 3 ms drew the line %d times, want once: %q", got, out.String())
+	}
+	out.Reset()
+	must(p.AfterLog(r, Logs{"eval_loss": 0.5, "epoch": 1, "step": 3}))
+	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[Kupdate 3/4  epoch 1  eval_loss 0.5\n\r 75%") || !strings.HasSuffix(got, "eval_loss 0.5\x1b[K") {
+		t.Errorf("an evaluation prints %q, want its row above the line", got)
+	}
+	out.Reset()
+	p.TrainFailed(r, nil)
+	if out.String() != "\n" {
+		t.Errorf("a failure prints %q, want the end of the line", out.String())
+	}
+}
+
+func TestWithoutATerminalNothingIsRedrawn(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out)
+	reason := "enough"
+	history := []Logs{{"loss": 1, "step": 2}, {"eval_loss": 0.5, "epoch": 1, "step": 2, "eval_runtime": 3}, {"eval_loss": 0.7, "epoch": 2, "step": 4}}
+	r := &Run{GlobalStep: 4, Epoch: 2, MaxSteps: 4, Info: Info{Step: "a step", Semantics: semantics.Default, TrainSamples: 8, BatchSize: 4, Accumulate: 2, ResumedFrom: "/x/checkpoint-2", Warnings: []string{"careful"}},
+		loop: &loopView{history: &history, best: &Best{Metric: "eval_loss", Value: 0.5, GlobalStep: 2, Checkpoint: "/x/checkpoint-2"}, stopReason: &reason, bestMetric: "loss"}}
+	for _, err := range []error{p.TrainBegin(r), p.StepEnd(r), p.EvalStep(r), p.AfterLog(r, history[1]), p.AfterSave(r, "/x/checkpoint-4"), p.TrainEnd(r)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := out.String()
+	if strings.ContainsAny(got, "\r\x1b") {
+		t.Errorf("a file gets control characters: %q", got)
+	}
+	for _, want := range []string{"training   a step\n", "batches of 4 x 2 accumulated", "resumed    checkpoint-2", "warning    careful", "eval_loss", "│ best │    2 │",
+		"best       eval_loss 0.5 after update 2: /x/checkpoint-2", "last       /x/checkpoint-4", "stopped: enough"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("output lacks %q:\n%s", want, got)
+		}
+	}
+}
+
+func TestLocale(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want bool
+	}{
+		{map[string]string{"LANG": "de_DE.UTF-8"}, true}, {map[string]string{"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, false},
+		{map[string]string{"LC_CTYPE": "C.utf8"}, true}, {nil, false},
+	} {
+		if got := localeIsUTF8(func(k string) string { return c.env[k] }); got != c.want {
+			t.Errorf("%v: %v, want %v", c.env, got, c.want)
+		}
+	}
+}
