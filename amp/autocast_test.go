@@ -52,19 +52,19 @@ func TestTrainingUnderAutocastEqualsPyTorch(t *testing.T) {
 					amp.Autocast(torch.CPU, amp.BF16, func() {
 						logits := model.forward(params, x)
 						loss = logits.CrossEntropyLoss(y, torch.Tensor{}, torch.ReductionMean, -100, 0)
-						golden.Bits(t, at+"logits", logits.Detach(), g.Tensor(at+"logits"))
+						equal(t, at+"logits", logits.Detach(), g.Tensor(at+"logits"))
 					})
-					golden.Bits(t, at+"loss", loss.Detach(), g.Tensor(at+"loss"))
+					equal(t, at+"loss", loss.Detach(), g.Tensor(at+"loss"))
 					loss.Backward()
 					for n, p := range params {
-						golden.Bits(t, at+"grad."+n, p.Grad(), g.Tensor(at+"grad."+n))
+						equal(t, at+"grad."+n, p.Grad(), g.Tensor(at+"grad."+n))
 					}
 					opt.Step(0.01)
 					opt.ZeroGrad()
 				})
 			}
 			for n, p := range params {
-				golden.Bits(t, name+"/final."+n, p, g.Tensor(name+"/final."+n))
+				equal(t, name+"/final."+n, p, g.Tensor(name+"/final."+n))
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestNestedRegionsEqualPyTorch(t *testing.T) {
 				d = c.Linear(w, torch.Tensor{})
 			})
 			for name, got := range map[string]torch.Tensor{"a": a, "b": b, "c": c, "d": d} {
-				golden.Bits(t, name, got, g.Tensor("nested/"+name))
+				equal(t, name, got, g.Tensor("nested/"+name))
 			}
 		})
 	}

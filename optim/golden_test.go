@@ -118,13 +118,13 @@ func (r *run) updates(from, to int) {
 func (r *run) compare(name string) {
 	r.t.Helper()
 	for p, tensor := range r.params {
-		golden.Bits(r.t, "parameter "+p, tensor, r.g.Tensor(name+"/param/"+p))
+		equal(r.t, "parameter "+p, tensor, r.g.Tensor(name+"/param/"+p))
 	}
 	var got, want []string
 	for _, s := range r.opt.State() {
 		got = append(got, s.Name)
 		if key := name + "/state/" + s.Name; r.g.Has(key) {
-			golden.Bits(r.t, "state "+s.Name, s.Tensor, r.g.Tensor(key))
+			equal(r.t, "state "+s.Name, s.Tensor, r.g.Tensor(key))
 		}
 	}
 	for _, n := range r.g.Names() {
@@ -244,13 +244,13 @@ func TestClippingEqualsPyTorch(t *testing.T) {
 			}
 			total := test.clip(r.opt.Params())
 			if total.Defined() {
-				golden.Bits(t, "total norm", total, g.Tensor(test.name+"/total"))
+				equal(t, "total norm", total, g.Tensor(test.name+"/total"))
 			}
 			for name, p := range r.params {
 				if name == "frozen" {
 					continue
 				}
-				golden.Bits(t, "gradient of "+name, p.Grad(), g.Tensor(test.name+"/grad/"+name))
+				equal(t, "gradient of "+name, p.Grad(), g.Tensor(test.name+"/grad/"+name))
 			}
 		})
 	}

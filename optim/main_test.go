@@ -4,10 +4,25 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 func TestMain(m *testing.M) {
 	testenv.PinBits()
-	os.Exit(m.Run())
+	os.Exit(testenv.Run(m))
+}
+
+// equal compares bits where libtorch takes the code paths that wrote the golden files, and closely elsewhere.
+func equal(t *testing.T, name string, got, want torch.Tensor) {
+	t.Helper()
+	switch {
+	case testenv.SameBits():
+		golden.Bits(t, name, got, want)
+	case want.DType() == torch.BFloat16:
+		golden.Close(t, name, got, want, 2e-2, 1e-2)
+	default:
+		golden.Close(t, name, got, want, 1e-5, 1e-6)
+	}
 }

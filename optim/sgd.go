@@ -1,6 +1,10 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // SGD is stochastic gradient descent: torch.optim.SGD with fused=True. With g the gradient:
 //
@@ -39,6 +43,9 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 		setting{name: "WeightDecay", value: fused.WeightDecay})
 	if err != nil {
 		return nil, err
+	}
+	if math.IsNaN(o.Dampening) || math.IsInf(o.Dampening, 0) {
+		return nil, mistakef(ErrOption, "SGD.Dampening is %g; want a finite number", o.Dampening)
 	}
 	if o.Nesterov && (o.Momentum == 0 || o.Dampening != 0) {
 		return nil, mistakef(ErrOption, "SGD.Nesterov is set with Momentum %g and Dampening %g; want a momentum, and no dampening", o.Momentum, o.Dampening)
