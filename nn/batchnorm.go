@@ -1,0 +1,90 @@
+package nn
+
+import (
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// BatchNormOptions configures [NewBatchNorm1d] and [NewBatchNorm2d]. Nil and the zero value mean PyTorch's defaults.
+type BatchNormOptions struct {
+	Eps            float64       // added to the variance; zero means 1e-5
+	Momentum       float64       // share of a batch in the running statistics; zero means 0.1
+	Cumulative     bool          // running statistics are the plain mean over all batches: PyTorch's momentum=None
+	NoAffine       bool          // leave weight and bias out
+	NoRunningStats bool          // always use the batch's own statistics: track_running_stats=False
+	Factory        torch.Options // dtype and device of parameters and buffers
+}
+
+// BatchNorm normalises channels by their mean and variance over a batch, and in evaluation over all batches so far. It is what
+// [BatchNorm1d] and [BatchNorm2d] have in common.
+type BatchNorm struct {
+	Mode
+
+	Weight            torch.Tensor `param:"weight"`                        // [channels]
+	Bias              torch.Tensor `param:"bias"`                          // [channels]
+	RunningMean       torch.Tensor `buffer:"running_mean"`                 // [channels]
+	RunningVar        torch.Tensor `buffer:"running_var"`                  // [channels]
+	NumBatchesTracked torch.Tensor `buffer:"num_batches_tracked,optional"` // int64 without dimensions; old files have none
+
+	Eps        float64
+	Momentum   float64
+	Cumulative bool
+}
+
+func newBatchNorm(op string, channels int64, o BatchNormOptions) BatchNorm {
+	mustBePositive(op, "channels", channels)
+	b := BatchNorm{Eps: or(o.Eps, 1e-5), Momentum: or(o.Momentum, 0.1), Cumulative: o.Cumulative}
+	if !o.NoAffine {
+		b.Weight, b.Bias = Parameter(o.Factory.Ones(channels)), Parameter(o.Factory.Zeros(channels))
+	}
+	if !o.NoRunningStats {
+		b.RunningMean, b.RunningVar = Buffer(o.Factory.Zeros(channels)), Buffer(o.Factory.Ones(channels))
+		b.NumBatchesTracked = Buffer(torch.Options{DType: torch.Int64, Device: o.Factory.Device}.Zeros([]int64{}...))
+	}
+	return b
+}
+
+func (b *BatchNorm) normalise(x torch.Tensor) torch.Tensor {
+	momentum := b.Momentum
+	if b.Cumulative {
+		momentum = 0
+	}
+	if b.Training() && b.NumBatchesTracked.Defined() {
+		b.NumBatchesTracked.AddScalar_(1)
+		if b.Cumulative {
+			momentum = 1 / b.NumBatchesTracked.Item()
+		}
+	}
+	return x.BatchNorm(b.Weight, b.Bias, b.RunningMean, b.RunningVar, b.Training() || !b.RunningMean.Defined(), momentum, b.Eps)
+}
+
+// BatchNorm1d is [BatchNorm] of features or sequences: torch.nn.BatchNorm1d.
+type BatchNorm1d struct{ BatchNorm }
+
+// NewBatchNorm1d makes a BatchNorm1d of that many channels.
+func NewBatchNorm1d(channels int64, o *BatchNormOptions) *BatchNorm1d {
+	return &BatchNorm1d{newBatchNorm("NewBatchNorm1d", channels, deref(o))}
+}
+
+// Forward normalises [N, channels] or [N, channels, L].
+func (b *BatchNorm1d) Forward(x torch.Tensor) torch.Tensor {
+	if d := x.Dim(); d != 2 && d != 3 {
+		panic(mistake("BatchNorm1d", torch.ErrInvalid, "want [N, channels] or [N, channels, L], found %v", x.Shape()))
+	}
+	return b.normalise(x)
+}
+
+// BatchNorm2d is [BatchNorm] of images: torch.nn.BatchNorm2d.
+type BatchNorm2d struct{ BatchNorm }
+
+// NewBatchNorm2d makes a BatchNorm2d of that many channels.
+func NewBatchNorm2d(channels int64, o *BatchNormOptions) *BatchNorm2d {
+	return &BatchNorm2d{newBatchNorm("NewBatchNorm2d", channels, deref(o))}
+}
+
+// Forward normalises [N, channels, H, W].
+func (b *BatchNorm2d) Forward(x torch.Tensor) torch.Tensor {
+	if x.Dim() != 4 {
+		panic(mistake("BatchNorm2d", torch.ErrInvalid, "want [N, channels, H, W], found %v", x.Shape()))
+	}
+	return b.normalise(x)
+}

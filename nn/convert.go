@@ -1,0 +1,80 @@
+package nn
+
+import (
+	"fmt"
+	"path"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// To converts the parameters and buffers of a module to a dtype and a device, in place: Module.to. Optimizers and everything
+// else that has the parameters stay valid; gradients move along. The dtype applies to floating-point tensors only; zero fields keep
+// what is, and [ToDevice] brings a module back from a GPU.
+func To(m any, o torch.Options) {
+	convert(m, func(t torch.Tensor) torch.Tensor {
+		o := o
+		if d := t.DType(); !d.IsFloatingPoint() && !d.IsComplex() {
+			o.DType = torch.DefaultDType
+		}
+		return t.To(o)
+	})
+}
+
+// ToDevice moves a module to a device, as [To] does.
+func ToDevice(m any, d torch.Device) {
+	convert(m, func(t torch.Tensor) torch.Tensor { return t.ToDevice(d) })
+}
+
+func convert(m any, f func(torch.Tensor) torch.Tensor) {
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			for _, t := range append(Params(m), Buffers(m)...) {
+				value := f(t.Tensor)
+				if value.Is(t.Tensor) {
+					continue // nothing changes
+				}
+				grad := t.Tensor.Grad()
+				t.Tensor.SetGrad(torch.Tensor{}) // which would not fit its tensor for a moment
+				t.Tensor.SetData_(value)
+				if grad.Defined() {
+					t.Tensor.SetGrad(f(grad))
+				}
+			}
+		})
+	})
+}
+
+// Freeze excludes the parameters whose names match a pattern from training: they get no gradients any more. Patterns are those
+// of [path.Match], and * also matches dots: "encoder.*" is everything in encoder. Without patterns it freezes all. A pattern that is
+// malformed or matches no parameter is an error, and nothing is changed.
+func Freeze(m any, patterns ...string) error { return setTrained(m, false, patterns) }
+
+// Unfreeze makes parameters trained again that [Freeze] excluded.
+func Unfreeze(m any, patterns ...string) error { return setTrained(m, true, patterns) }
+
+func setTrained(m any, on bool, patterns []string) error {
+	if len(patterns) == 0 {
+		patterns = []string{"*"}
+	}
+	params := Params(m)
+	var matched []torch.Tensor
+	for _, pattern := range patterns {
+		before := len(matched)
+		for _, p := range params {
+			ok, err := path.Match(pattern, p.Name)
+			if err != nil {
+				return fmt.Errorf("nn: pattern %q of parameter names: %w", pattern, err)
+			}
+			if ok {
+				matched = append(matched, p.Tensor)
+			}
+		}
+		if len(matched) == before && len(params) > 0 {
+			return fmt.Errorf("nn: the pattern %q matches none of the %d parameters; the first is %q", pattern, len(params), params[0].Name)
+		}
+	}
+	for _, t := range matched {
+		t.SetRequiresGrad(on)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/nn/initialize"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LinearOptions configures [NewLinear]. Nil and the zero value mean PyTorch's defaults.
+type LinearOptions struct {
+	NoBias  bool          // leave the bias out
+	Factory torch.Options // dtype, device and generator of the parameters
+}
+
+// Linear computes x·Wᵀ + b: torch.nn.Linear.
+type Linear struct {
+	Weight torch.Tensor `param:"weight"` // [out, in]
+	Bias   torch.Tensor `param:"bias"`   // [out]; undefined without bias
+}
+
+// NewLinear makes a Linear from in to out features, drawn uniformly from ±1/sqrt(in).
+func NewLinear(in, out int64, o *LinearOptions) *Linear {
+	mustBePositive("NewLinear", "in", in, "out", out)
+	opt := deref(o)
+	l := &Linear{Weight: opt.Factory.Empty(out, in)}
+	if !opt.NoBias {
+		l.Bias = opt.Factory.Empty(out)
+	}
+	l.Weight, l.Bias = resetWeights(l.Weight, l.Bias, opt.Factory.Generator)
+	return l
+}
+
+// Forward maps [..., in] to [..., out].
+func (l *Linear) Forward(x torch.Tensor) torch.Tensor { return x.Linear(l.Weight, l.Bias) }
+
+// resetWeights draws weight and bias as the reset_parameters of PyTorch's linear and convolutional layers do, and makes them parameters.
+func resetWeights(weight, bias torch.Tensor, g *torch.Generator) (w, b torch.Tensor) {
+	initialize.KaimingUniform(weight, initialize.KaimingOptions{A: math.Sqrt(5), Generator: g})
+	if !bias.Defined() {
+		return Parameter(weight), bias
+	}
+	in, _ := initialize.Fans(weight)
+	bound := 1 / math.Sqrt(float64(in))
+	initialize.Uniform(bias, -bound, bound, g)
+	return Parameter(weight), Parameter(bias)
+}

@@ -1,0 +1,120 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LoadOptions configures [Load] and [LoadStateDict]. The zero value demands that source and module fit exactly: strict=True.
+type LoadOptions struct {
+	IgnoreMissing    bool // tensors of the module that the source does not have keep their values
+	IgnoreUnexpected bool // tensors of the source that the module does not have are left out
+	IgnoreMismatched bool // tensors whose shapes differ keep their values: Hugging Face's ignore_mismatched_sizes
+
+	// Rename gives the module's name for a name of the source; empty leaves the tensor out. Nil keeps all names.
+	Rename func(name string) string
+}
+
+// Load reads a safetensors file into a module: weights that PyTorch, Hugging Face or [Save] wrote. See [LoadStateDict].
+func Load(path string, m any, o LoadOptions) (*Report, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("nn: load: %w", err)
+	}
+	defer f.Close()
+	report, err := LoadStateDict(m, FileSource(f.Reader), o)
+	if err != nil {
+		return report, fmt.Errorf("%s: %w", path, err)
+	}
+	return report, nil
+}
+
+// LoadStateDict copies the tensors of a source into the parameters and persistent buffers of the same names, converting dtype
+// and device: Module.load_state_dict. Names and shapes are checked first; if they do not fit and the options do not allow it, no
+// tensor is touched and the error is a [*LoadError]. The report says what was loaded and what was not. Should the source fail
+// while it is read, the error says so, and the tensors before that one are loaded.
+func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
+	var report *Report
+	var load []pair
+	if err := torch.Try(func() { report, load = match(state(m), source, o) }); err != nil {
+		return nil, err
+	}
+	if err := report.reject(o); err != nil {
+		return report, err
+	}
+	for _, p := range load {
+		if err := p.copy(source); err != nil {
+			return report, fmt.Errorf("nn: tensor %q could not be read; those before it are loaded: %w", p.name, err)
+		}
+	}
+	return report, nil
+}
+
+// pair is a tensor to be loaded: its name in the source, and where to.
+type pair struct {
+	name string
+	to   torch.Tensor
+}
+
+func (p pair) copy(source Source) error {
+	var err error
+	failed := torch.Try(func() {
+		torch.NoGrad(func() {
+			torch.Scope(func() { // frees what Read makes, and nothing else
+				var t torch.Tensor
+				if t, err = source.Read(p.name); err == nil {
+					p.to.Copy_(t)
+				}
+			})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// match compares a module's state with what a source holds.
+func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
+	report := &Report{}
+	var pairs []pair
+	known := map[string]entry{}
+	for _, e := range entries {
+		known[e.Name] = e
+	}
+	found := map[string]string{} // the module's name to the source's
+	satisfied := map[torch.Tensor]bool{}
+	for _, info := range source.Contents() {
+		name := info.Name
+		if o.Rename != nil {
+			if name = o.Rename(info.Name); name == "" {
+				continue
+			}
+		}
+		if other, twice := found[name]; twice {
+			panic(mistake("LoadStateDict", torch.ErrValue, "the source's tensors %q and %q both have the name %q in the module; check Rename", other, info.Name, name))
+		}
+		found[name] = info.Name
+		e, ok := known[name]
+		if !ok {
+			report.Unexpected = append(report.Unexpected, TensorInfo{info.Name, info.Shape})
+			continue
+		}
+		satisfied[e.Tensor] = true
+		if want := e.Tensor.Shape(); !slices.Equal(want, info.Shape) {
+			report.Mismatched = append(report.Mismatched, Mismatch{name, want, info.Shape})
+			continue
+		}
+		pairs = append(pairs, pair{info.Name, e.Tensor})
+		report.Loaded = append(report.Loaded, name)
+	}
+	for _, e := range entries {
+		if _, ok := found[e.Name]; !ok && !e.optional && !satisfied[e.Tensor] { // a tied tensor needs one of its names only
+			report.Missing = append(report.Missing, TensorInfo{e.Name, e.Tensor.Shape()})
+		}
+	}
+	return report, pairs
+}

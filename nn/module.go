@@ -1,0 +1,78 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Layer is a module that makes one tensor of one tensor: what [Sequential] chains.
+type Layer interface {
+	Forward(x torch.Tensor) torch.Tensor
+}
+
+// Mode is whether a module is in training mode: yes, until [SetTraining] says otherwise. A module whose Forward depends on it
+// embeds a Mode.
+type Mode struct{ evaluating bool }
+
+// Training tells whether the module is in training mode.
+func (m *Mode) Training() bool { return !m.evaluating }
+
+// SetTraining switches this module alone; [SetTraining] also reaches its children.
+func (m *Mode) SetTraining(on bool) { m.evaluating = !on }
+
+// ParamLister is a module with parameters that are not fields, because their number depends on its options. They come behind those
+// that are.
+type ParamLister interface {
+	OwnParams() []torch.Named
+}
+
+// Parameter makes t a parameter: a tensor that outlives any scope and gets gradients. Of a tensor with a history it takes the elements
+// only, like torch.nn.Parameter. It panics if t is not of a floating-point type.
+func Parameter(t torch.Tensor) torch.Tensor {
+	if !t.IsLeaf() {
+		t = t.Detach()
+	}
+	return t.Keep().RequiresGrad()
+}
+
+// Buffer makes t a buffer: a tensor that belongs to a module, outlives any scope and gets no gradients.
+func Buffer(t torch.Tensor) torch.Tensor {
+	if t.NeedsGrad() {
+		t = t.Detach()
+	}
+	return t.Keep()
+}
+
+// Dims are sizes along several dimensions, such as a kernel's. A single one stands for all dimensions.
+type Dims = []int64
+
+// or returns v, or the default if v is zero: what the zero value of an option means.
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// deref returns the options that o points to, or the defaults.
+func deref[T any](o *T) T {
+	if o == nil {
+		return *new(T)
+	}
+	return *o
+}
+
+func mistake(op string, code torch.Code, format string, args ...any) *torch.Error {
+	return &torch.Error{Op: "nn." + op, Code: code, Msg: fmt.Sprintf(format, args...)}
+}
+
+// mustBePositive checks sizes that a constructor got: name, value, name, value, ...
+func mustBePositive(op string, namesAndSizes ...any) {
+	for i := 0; i < len(namesAndSizes); i += 2 {
+		if size := namesAndSizes[i+1].(int64); size < 1 {
+			panic(mistake(op, torch.ErrValue, "%s must be positive, found %d", namesAndSizes[i], size))
+		}
+	}
+}

@@ -1,0 +1,316 @@
+package nn
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Named is a module with its name in another one, empty for that one itself.
+type Named struct {
+	Name   string
+	Module any
+}
+
+// Params returns the parameters of a module and all modules in it: Module.named_parameters. A module's own come before its
+// children's; a parameter that is used in several places is listed once, under its first name.
+func Params(m any) []torch.Named {
+	return distinct(m, func(n node) []torch.Named { return n.params() })
+}
+
+// Buffers returns the buffers of a module and all modules in it, in the order of [Params]: Module.named_buffers.
+func Buffers(m any) []torch.Named {
+	return distinct(m, func(n node) []torch.Named {
+		var ts []torch.Named
+		for _, b := range n.buffers() {
+			ts = append(ts, b.Named)
+		}
+		return ts
+	})
+}
+
+// StateDict returns what belongs into a file: the parameters and persistent buffers of a module, then those of its children:
+// Module.state_dict. A tensor that is used in several places is listed under each of its names.
+func StateDict(m any) []torch.Named {
+	var ts []torch.Named
+	for _, s := range state(m) {
+		ts = append(ts, s.Named)
+	}
+	return ts
+}
+
+// Children returns the modules directly in m: Module.named_children.
+func Children(m any) []Named {
+	var children []Named
+	seen := map[identity]bool{}
+	for _, c := range root(m).children() {
+		if !seen[c.id] || c.id == (identity{}) {
+			seen[c.id] = true
+			children = append(children, Named{c.name, c.module})
+		}
+	}
+	return children
+}
+
+// Modules returns m and all modules in it, each before its children and once: Module.named_modules.
+func Modules(m any) []Named {
+	var modules []Named
+	each(m, func(n node) { modules = append(modules, Named{n.name, n.module}) })
+	return modules
+}
+
+// SetTraining switches m and all modules in it between training and evaluation: Module.train and Module.eval. It calls the method
+// SetTraining(bool) of each module that has one; such a method switches its own module only. See [Mode].
+func SetTraining(m any, on bool) {
+	for _, n := range Modules(m) {
+		if s, ok := n.Module.(interface{ SetTraining(bool) }); ok {
+			s.SetTraining(on)
+		}
+	}
+}
+
+// node is a module on the way through a model.
+type node struct {
+	name   string
+	module any           // a pointer to a struct, a slice, a map, or a struct without parameters
+	value  reflect.Value // the struct, slice or map
+	id     identity
+}
+
+// identity tells whether two nodes are the same module; zero where modules have no identity, as structs without fields have none.
+type identity struct {
+	t       reflect.Type
+	address uintptr
+	length  int
+}
+
+func root(m any) node {
+	n, ok := resolve("", reflect.ValueOf(m))
+	if !ok {
+		panic(mistake("Params", torch.ErrUndefined, "the module is nil"))
+	}
+	return n
+}
+
+// resolve follows pointers and interfaces to a module; false means that there is none.
+func resolve(name string, v reflect.Value) (node, bool) {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		if v.IsNil() {
+			return node{}, false
+		}
+		v = v.Elem()
+	}
+	n := node{name: name, value: v}
+	switch v.Kind() {
+	case reflect.Struct:
+		switch {
+		case v.CanAddr():
+			n.module = v.Addr().Interface()
+			if v.Type().Size() > 0 { // structs without fields may share an address
+				n.id = identity{t: v.Type(), address: v.Addr().Pointer()}
+			}
+		case v.Type() == tensorType:
+			panic(mistake("Params", torch.ErrType, "%s is a torch.Tensor, not a module", describe(name)))
+		case !layoutOf(v.Type()).empty() || reflect.PointerTo(v.Type()).Implements(modeType):
+			panic(mistake("Params", torch.ErrType, "%s is a %s by value, a copy that cannot be changed; use a pointer to it", describe(name), v.Type()))
+		default:
+			n.module = v.Interface()
+		}
+		layoutOf(v.Type()) // panics early
+	case reflect.Slice, reflect.Map:
+		if v.IsNil() {
+			return node{}, false
+		}
+		n.module = v.Interface()
+		n.id = identity{v.Type(), v.Pointer(), v.Len()}
+	case reflect.Array:
+		if !v.CanAddr() {
+			panic(mistake("Params", torch.ErrType, "%s is an array by value, a copy that cannot be changed; use a slice", describe(name)))
+		}
+		n.module = v.Addr().Interface()
+		n.id = identity{t: v.Type(), address: v.Addr().Pointer()}
+	case reflect.Invalid:
+		return node{}, false
+	default:
+		panic(mistake("Params", torch.ErrType, "%s is a %s; want a pointer to a struct, a slice or a map of modules", describe(name), v.Type()))
+	}
+	return n, true
+}
+
+func describe(name string) string {
+	if name == "" {
+		return "the module"
+	}
+	return "the module " + strconv.Quote(name)
+}
+
+func (n node) join(name string) string {
+	if n.name == "" {
+		return name
+	}
+	return n.name + "." + name
+}
+
+// children are the modules directly in n, by their full names.
+func (n node) children() []node {
+	var list []node
+	add := func(name string, v reflect.Value) {
+		if c, ok := resolve(n.join(name), v); ok {
+			list = append(list, c)
+		}
+	}
+	switch n.value.Kind() {
+	case reflect.Struct:
+		for _, f := range layoutOf(n.value.Type()).children {
+			add(f.name, n.value.FieldByIndex(f.index))
+		}
+	case reflect.Map:
+		keys := n.value.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, k := range keys {
+			if k.String() == "" || strings.Contains(k.String(), ".") {
+				panic(mistake("Params", torch.ErrValue, "%s: the key %q must not be empty nor have a dot", describe(n.name), k.String()))
+			}
+			add(k.String(), n.value.MapIndex(k))
+		}
+	default:
+		for i := range n.value.Len() {
+			add(strconv.Itoa(i), n.value.Index(i))
+		}
+	}
+	return list
+}
+
+// params are the parameters that n itself has.
+func (n node) params() []torch.Named {
+	var ts []torch.Named
+	if n.value.Kind() == reflect.Struct {
+		for _, f := range layoutOf(n.value.Type()).params {
+			if t := n.value.FieldByIndex(f.index).Interface().(torch.Tensor); t.Defined() {
+				ts = append(ts, torch.Named{Name: n.join(f.name), Tensor: t})
+			}
+		}
+	}
+	if l, ok := n.module.(ParamLister); ok {
+		for _, p := range l.OwnParams() {
+			if p.Tensor.Defined() {
+				ts = append(ts, torch.Named{Name: n.join(p.Name), Tensor: p.Tensor})
+			}
+		}
+	}
+	return ts
+}
+
+// entry is a tensor of a module's state.
+type entry struct {
+	torch.Named
+	nonPersistent, optional bool
+}
+
+// buffers are the buffers that n itself has.
+func (n node) buffers() []entry {
+	if n.value.Kind() != reflect.Struct {
+		return nil
+	}
+	var list []entry
+	for _, f := range layoutOf(n.value.Type()).buffers {
+		if t := n.value.FieldByIndex(f.index).Interface().(torch.Tensor); t.Defined() {
+			list = append(list, entry{torch.Named{Name: n.join(f.name), Tensor: t}, f.nonPersistent, f.optional})
+		}
+	}
+	return list
+}
+
+// each calls f for m and all modules in it, each before its children and once.
+func each(m any, f func(node)) {
+	seen := map[identity]bool{}
+	var visit func(node)
+	visit = func(n node) {
+		if n.id != (identity{}) {
+			if seen[n.id] {
+				return
+			}
+			seen[n.id] = true
+		}
+		f(n)
+		for _, c := range n.children() {
+			visit(c)
+		}
+	}
+	visit(root(m))
+}
+
+// distinct collects tensors of all modules, each tensor once. A name that comes twice for different tensors is a mistake.
+func distinct(m any, tensors func(node) []torch.Named) []torch.Named {
+	var list []torch.Named
+	seen := map[torch.Tensor]bool{}
+	names := map[string]bool{}
+	each(m, func(n node) {
+		for _, t := range tensors(n) {
+			if seen[t.Tensor] {
+				continue
+			}
+			if names[t.Name] {
+				panic(badTag("two tensors have the name %q", t.Name))
+			}
+			seen[t.Tensor], names[t.Name] = true, true
+			list = append(list, t)
+		}
+	})
+	return list
+}
+
+// state lists parameters and persistent buffers under each of their names.
+func state(m any) []entry {
+	var list []entry
+	names := map[string]bool{}
+	above := map[identity]bool{}
+	var visit func(node)
+	visit = func(n node) {
+		if n.id != (identity{}) {
+			if above[n.id] {
+				panic(badTag("%s contains itself", describe(n.name)))
+			}
+			above[n.id] = true
+			defer delete(above, n.id)
+		}
+		own := make([]entry, 0, 4)
+		for _, p := range n.params() {
+			own = append(own, entry{Named: p})
+		}
+		for _, e := range append(own, n.buffers()...) {
+			if e.nonPersistent {
+				continue
+			}
+			if names[e.Name] {
+				panic(badTag("two tensors have the name %q", e.Name))
+			}
+			names[e.Name] = true
+			list = append(list, e)
+		}
+		for _, c := range n.children() {
+			visit(c)
+		}
+	}
+	visit(root(m))
+	return list
+}
+
+// CountParams returns how many numbers the parameters of m have, and how many of them are trained.
+func CountParams(m any) (total, trainable int64) {
+	for _, p := range Params(m) {
+		n := p.Tensor.Numel()
+		total += n
+		if p.Tensor.NeedsGrad() {
+			trainable += n
+		}
+	}
+	return total, trainable
+}
+
+// typeName is a module's type as a reader writes it: "nn.Linear".
+func typeName(m any) string { return strings.TrimLeft(fmt.Sprintf("%T", m), "*") }
