@@ -23,10 +23,16 @@ type recorder struct {
 	all, recent []float64
 }
 
-// wants tells whether the loss of the next update has to be read.
+// wants tells whether the loss of the next update has to be read: the first, the last ten, and the one before those, whose
+// value is the sum of all that were not read.
 func (r *recorder) wants() bool {
 	n := r.updates + 1
-	return r.losses || n == 1 || n > r.workload.warmup+r.workload.steps-10
+	return r.losses || n == 1 || n >= r.lastTen()-1
+}
+
+// lastTen is the number of the first of the last ten updates.
+func (r *recorder) lastTen() int {
+	return max(r.workload.warmup+r.workload.steps-9, r.workload.warmup+1)
 }
 
 // updated is called after each update; loss is nan where it was not read.
@@ -36,13 +42,11 @@ func (r *recorder) updated(loss float64) {
 		r.firstStep = time.Since(processStart()).Seconds()
 		r.first = loss
 	}
-	if !math.IsNaN(loss) {
-		if r.losses {
-			r.all = append(r.all, loss)
-		}
-		if r.updates > r.workload.warmup {
-			r.recent = append(r.recent, loss)
-		}
+	if r.losses {
+		r.all = append(r.all, loss)
+	}
+	if r.updates >= r.lastTen() {
+		r.recent = append(r.recent, loss)
 	}
 	if r.updates == r.workload.warmup {
 		r.begin = time.Now()
@@ -58,9 +62,6 @@ func (r *recorder) result(o settings) map[string]any {
 	seconds := r.end.Sub(r.begin).Seconds()
 	if w.warmup == 0 {
 		seconds = r.firstStep
-	}
-	if n := len(r.recent); n > 10 {
-		r.recent = r.recent[n-10:]
 	}
 	last := 0.0
 	for _, l := range r.recent {

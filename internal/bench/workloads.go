@@ -49,20 +49,12 @@ type timed[S, B any] struct {
 
 func (t *timed[S, B]) Update(ctx context.Context, rate float64) (bool, error) {
 	applied, err := t.Step.Update(ctx, rate)
-	loss := math.NaN()
-	if t.r.wants() {
-		var report trainer.Report
-		if t.r.updates > 0 && !t.r.losses && t.r.updates == t.r.workload.warmup+t.r.workload.steps-10 {
-			if _, err := t.Step.Report(ctx); err != nil { // what has gathered since the first
-				return applied, err
-			}
-		} else if report, err = t.Step.Report(ctx); err != nil {
-			return applied, err
-		} else {
-			loss = report.LossSum
-		}
+	if err != nil || !t.r.wants() {
+		t.r.updated(math.NaN())
+		return applied, err
 	}
-	t.r.updated(loss)
+	report, err := t.Step.Report(ctx)
+	t.r.updated(report.LossSum)
 	return applied, err
 }
 
@@ -167,4 +159,3 @@ func plate(path string) (*vision.Image, error) {
 	}
 	return image.Pad(0, 0, 128-width, 0, 0)
 }
-
