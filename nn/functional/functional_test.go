@@ -1,0 +1,155 @@
+package functional_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	f "github.com/gotrainer/gotrainer/nn/functional"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+type tensors = []torch.Tensor
+
+// cases are those of testdata/functional.py.
+var cases = map[string]func(in tensors) torch.Tensor{
+	"cross_entropy":          func(in tensors) torch.Tensor { return f.CrossEntropy(in[0], in[1]) },
+	"cross_entropy_weighted": func(in tensors) torch.Tensor { return f.CrossEntropyWeighted(in[0], in[1], in[2]) },
+	"cross_entropy_options": func(in tensors) torch.Tensor {
+		return f.CrossEntropyWith(in[0], in[1], f.CrossEntropyOptions{Weight: in[2], IgnoreIndex: new(int64(2)), Reduction: f.Sum, LabelSmoothing: 0.1})
+	},
+	"cross_entropy_ignore_zero": func(in tensors) torch.Tensor {
+		return f.CrossEntropyWith(in[0], in[1], f.CrossEntropyOptions{IgnoreIndex: new(int64(0)), Reduction: f.None})
+	},
+	"cross_entropy_images":        func(in tensors) torch.Tensor { return f.CrossEntropy(in[0], in[1]) },
+	"cross_entropy_probabilities": func(in tensors) torch.Tensor { return f.CrossEntropy(in[0], in[1]) },
+	"cross_entropy_one":           func(in tensors) torch.Tensor { return f.CrossEntropy(in[0], in[1]) },
+	"nll_loss":                    func(in tensors) torch.Tensor { return f.NLLLoss(in[0], in[1]) },
+	"nll_loss_options": func(in tensors) torch.Tensor {
+		return f.NLLLossWith(in[0], in[1], f.NLLLossOptions{Weight: in[2], IgnoreIndex: new(int64(1)), Reduction: f.None})
+	},
+	"nll_loss_images":     func(in tensors) torch.Tensor { return f.NLLLoss(in[0], in[1]) },
+	"nll_loss_one":        func(in tensors) torch.Tensor { return f.NLLLoss(in[0], in[1]) },
+	"mse_loss_mean":       func(in tensors) torch.Tensor { return f.MSELoss(in[0], in[1], f.Mean) },
+	"mse_loss_sum":        func(in tensors) torch.Tensor { return f.MSELoss(in[0], in[1], f.Sum) },
+	"mse_loss_none":       func(in tensors) torch.Tensor { return f.MSELoss(in[0], in[1], f.None) },
+	"mse_loss_broadcast":  func(in tensors) torch.Tensor { return f.MSELoss(in[0], in[1], f.Mean) },
+	"l1_loss_mean":        func(in tensors) torch.Tensor { return f.L1Loss(in[0], in[1], f.Mean) },
+	"l1_loss_sum":         func(in tensors) torch.Tensor { return f.L1Loss(in[0], in[1], f.Sum) },
+	"l1_loss_none":        func(in tensors) torch.Tensor { return f.L1Loss(in[0], in[1], f.None) },
+	"l1_loss_broadcast":   func(in tensors) torch.Tensor { return f.L1Loss(in[0], in[1], f.Mean) },
+	"smooth_l1_loss":      func(in tensors) torch.Tensor { return f.SmoothL1Loss(in[0], in[1], f.Mean, 0.5) },
+	"smooth_l1_loss_zero": func(in tensors) torch.Tensor { return f.SmoothL1Loss(in[0], in[1], f.Mean, 0) },
+	"huber_loss":          func(in tensors) torch.Tensor { return f.HuberLoss(in[0], in[1], f.Sum, 0.7) },
+	"kl_div":              func(in tensors) torch.Tensor { return f.KLDiv(in[0], in[1], f.Mean, false) },
+	"kl_div_log":          func(in tensors) torch.Tensor { return f.KLDiv(in[0], in[1], f.Sum, true) },
+	"bce_with_logits":     func(in tensors) torch.Tensor { return f.BCEWithLogits(in[0], in[1]) },
+	"bce_with_logits_options": func(in tensors) torch.Tensor {
+		return f.BCEWithLogitsWith(in[0], in[1], f.BCEWithLogitsOptions{Weight: in[2], PosWeight: in[3], Reduction: f.Sum})
+	},
+	"ctc_loss": func(in tensors) torch.Tensor { return f.CTCLoss(in[0], in[1], in[2], in[3], f.CTCLossOptions{}) },
+	"ctc_loss_flat": func(in tensors) torch.Tensor {
+		return f.CTCLoss(in[0], in[1], in[2], in[3], f.CTCLossOptions{Reduction: f.Sum})
+	},
+	"ctc_loss_options": func(in tensors) torch.Tensor {
+		return f.CTCLoss(in[0], in[1], in[2], in[3], f.CTCLossOptions{Blank: 5, Reduction: f.None, ZeroInfinity: true})
+	},
+	"relu":               func(in tensors) torch.Tensor { return f.ReLU(in[0]) },
+	"gelu":               func(in tensors) torch.Tensor { return f.GELU(in[0]) },
+	"gelu_tanh":          func(in tensors) torch.Tensor { return f.GELUTanh(in[0]) },
+	"silu":               func(in tensors) torch.Tensor { return f.SiLU(in[0]) },
+	"sigmoid":            func(in tensors) torch.Tensor { return f.Sigmoid(in[0]) },
+	"tanh":               func(in tensors) torch.Tensor { return f.Tanh(in[0]) },
+	"softplus":           func(in tensors) torch.Tensor { return f.Softplus(in[0]) },
+	"leaky_relu":         func(in tensors) torch.Tensor { return f.LeakyReLU(in[0], 0.01) },
+	"softmax":            func(in tensors) torch.Tensor { return f.Softmax(in[0], 0) },
+	"log_softmax":        func(in tensors) torch.Tensor { return f.LogSoftmax(in[0], -1) },
+	"dropout":            func(in tensors) torch.Tensor { return f.Dropout(in[0], 0.4, true) },
+	"dropout_evaluating": func(in tensors) torch.Tensor { return f.Dropout(in[0], 0.4, false) },
+	"normalize":          func(in tensors) torch.Tensor { return f.Normalize(in[0], 2, 1, 1e-12) },
+	"cosine_similarity":  func(in tensors) torch.Tensor { return f.CosineSimilarity(in[0], in[1], 1, 1e-8) },
+	"linear":             func(in tensors) torch.Tensor { return f.Linear(in[0], in[1], in[2]) },
+	"layer_norm":         func(in tensors) torch.Tensor { return f.LayerNorm(in[0], []int64{4}, in[1], in[2], 1e-5) },
+	"embedding":          func(in tensors) torch.Tensor { return f.Embedding(in[0], in[1]) },
+}
+
+func TestFunctionsAreThoseOfPyTorch(t *testing.T) {
+	testenv.RequireTorch(t)
+	g := golden.Load(t, "testdata/functional.safetensors")
+	for _, name := range g.Names() {
+		if c, ok := strings.CutSuffix(name, ".y"); ok && cases[c] == nil {
+			t.Errorf("the table lacks the case %s", c)
+		}
+	}
+	for name, call := range cases {
+		t.Run(name, func(t *testing.T) {
+			torch.Scope(func() {
+				var in tensors
+				for g.Has(fmt.Sprintf("%s.%d", name, len(in))) {
+					in = append(in, g.Tensor(fmt.Sprintf("%s.%d", name, len(in))).Clone())
+				}
+				if in[0].DType().IsFloatingPoint() {
+					in[0].RequiresGrad()
+				}
+				torch.ManualSeed(3)
+				y := call(in)
+				compare(t, "y", y, g.Tensor(name+".y"))
+				if g.Has(name + ".grad") {
+					torch.Backward(torch.BackwardOptions{Gradients: tensors{y.OnesLike()}}, y)
+					compare(t, "grad", in[0].Grad(), g.Tensor(name+".grad"))
+				}
+			})
+		})
+	}
+}
+
+func compare(t *testing.T, name string, got, want torch.Tensor) {
+	t.Helper()
+	if testenv.SameBits() {
+		golden.Bits(t, name, got, want)
+	} else {
+		golden.Close(t, name, got, want, 1e-5, 1e-6)
+	}
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	testenv.RequireTorch(t)
+	x := torch.Zeros(2, 3)
+	tests := map[string]struct {
+		call func()
+		want string
+	}{
+		"an unknown reduction":                   {func() { f.MSELoss(x, x, 7) }, "functional.MSELoss: the reduction 7 is not known"},
+		"targets of another shape":               {func() { f.BCEWithLogits(x, torch.Zeros(3)) }, "want a target in the shape of the input, [2 3], found [3]"},
+		"shapes that cannot be broadcast":        {func() { f.L1Loss(x, torch.Zeros(4), f.Mean) }, "broadcast_tensors"},
+		"class indices of the wrong batch":       {func() { f.CrossEntropy(x, torch.Arange(3)) }, "CrossEntropyLoss(float32[2,3], int64[3]"},
+		"log-probabilities and too many targets": {func() { f.NLLLoss(x, torch.Arange(3)) }, "nll_loss_nd"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := torch.Try(test.call)
+			if te := (*torch.Error)(nil); !errors.As(err, &te) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func ExampleCrossEntropy() {
+	logits := torch.From([]float32{2, 0, 0, 0, 0, 2}, 2, 3)
+	labels := torch.From([]int64{0, 2})
+	fmt.Printf("%.4f\n", f.CrossEntropy(logits, labels).Item())
+	fmt.Printf("%.4f\n", f.CrossEntropyWith(logits, labels, f.CrossEntropyOptions{LabelSmoothing: 0.1}).Item())
+	// Output:
+	// 0.2395
+	// 0.3729
+}
