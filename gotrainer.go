@@ -24,6 +24,6 @@ import "embed"
 // It stands here because an embed pattern cannot reach a parent folder, and because C++ files must not lie beside Go files:
 // go build would compile them.
 //
-//go:embed scripts/install_libtorch.sh scripts/unpack.py scripts/libtorch.sums
+//go:embed scripts/install_libtorch.sh scripts/libtorch_fetch.sh scripts/unpack.py scripts/libtorch.sums
 //go:embed cgotorch/*.h cgotorch/src
 var Native embed.FS

@@ -180,21 +180,23 @@ func TestEmbeddedSourcesAreComplete(t *testing.T) {
 	if err != nil || sources < 10 {
 		t.Errorf("walked %d sources, %v", sources, err)
 	}
-	for _, name := range []string{"scripts/unpack.py", "scripts/libtorch.sums"} {
+	for _, name := range []string{"scripts/libtorch_fetch.sh", "scripts/unpack.py", "scripts/libtorch.sums"} {
 		if _, err := fs.Stat(gotrainer.Native, name); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-func TestEmbeddedScriptIsValidBash(t *testing.T) {
-	script, err := fs.ReadFile(gotrainer.Native, "scripts/install_libtorch.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-n")
-	cmd.Stdin = bytes.NewReader(script)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("bash -n: %v\n%s", err, out)
+func TestEmbeddedScriptsAreValidBash(t *testing.T) {
+	for _, name := range []string{"scripts/install_libtorch.sh", "scripts/libtorch_fetch.sh"} {
+		script, err := fs.ReadFile(gotrainer.Native, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "bash", "-n")
+		cmd.Stdin = bytes.NewReader(script)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("bash -n %s: %v\n%s", name, err, out)
+		}
 	}
 }
