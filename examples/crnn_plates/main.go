@@ -1,0 +1,106 @@
+// Command crnn_plates trains Hezar's CRNN to read licence plates, from nothing, and reads pictures with it.
+//
+//	go run ./examples/crnn_plates                                # rendered Persian plates: about five minutes on two cores
+//	go run ./examples/crnn_plates -read plate.png                # what the trained model reads
+//	go run ./examples/crnn_plates -train DIR -table labels.tsv   # your own pictures and labels
+//	go run ./examples/crnn_plates -train DIR -labels-from-names  # a picture's name is its label
+//
+// The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png, predictions.tsv and predictions.png. Ctrl-C saves and leaves;
+// -resume goes on.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// options are the command line.
+type options struct {
+	out, train, table, test, predict, charset, model, precision  string
+	labelsFromNames, skipBad, full, quick, resume, overwrite, read bool
+	steps, batch, plates, threads                                 int
+	rate, holdOut                                                 float64
+	seed                                                          uint64
+	files                                                         []string
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("crnn_plates", flag.ContinueOnError)
+	f.StringVar(&o.out, "out", "runs/crnn_plates", "folder of the run")
+	f.BoolVar(&o.read, "read", false, "read the pictures named after the flags with the model of -out, and train nothing")
+	f.StringVar(&o.model, "model", "", "folder of the model for -read; default: the best of -out")
+	f.StringVar(&o.train, "train", "", "folder of pictures to learn; default: rendered plates")
+	f.StringVar(&o.table, "table", "", "table of file<TAB>label for -train; default: DIR/../train.tsv or DIR/train.tsv")
+	f.BoolVar(&o.labelsFromNames, "labels-from-names", false, "the name of each file in -train, without its extension, is its label")
+	f.StringVar(&o.charset, "charset", "", "file with all characters of the labels, one a line; default: those that occur")
+	f.Float64Var(&o.holdOut, "hold-out", 0.1, "share of -train that is set aside for the evaluation")
+	f.BoolVar(&o.skipBad, "skip-bad", false, "leave out pictures that cannot be used, instead of refusing to start")
+	f.StringVar(&o.test, "test", "", "table of file<TAB>label: pictures to read at the end and compare")
+	f.StringVar(&o.predict, "predict", "", "folder of pictures without labels: what is read goes to predicted.tsv")
+	f.BoolVar(&o.full, "full", false, "Hezar's own width and batch normalisation; much slower")
+	f.BoolVar(&o.quick, "quick", false, "about a minute, to see that it works: the model does not get good")
+	f.IntVar(&o.steps, "steps", 0, "updates; default: what the data needs")
+	f.IntVar(&o.batch, "batch", 0, "pictures behind one update; default: 32")
+	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 0.002")
+	f.StringVar(&o.precision, "precision", "bf16", "bf16 or fp32")
+	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
+	f.Uint64Var(&o.seed, "seed", 42, "of weights, plates and their order")
+	f.BoolVar(&o.resume, "resume", false, "go on with the run in -out")
+	f.BoolVar(&o.overwrite, "overwrite", false, "delete an earlier run in -out")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.files = f.Args()
+	switch {
+	case o.read && len(o.files) == 0:
+		return o, errors.New("-read needs the names of pictures after it")
+	case !o.read && len(o.files) > 0:
+		return o, fmt.Errorf("%q is no flag; pictures to read are named after -read", o.files[0])
+	case o.train == "" && (o.table != "" || o.labelsFromNames):
+		return o, errors.New("-table and -labels-from-names describe the folder -train, which is missing")
+	case o.table != "" && o.labelsFromNames:
+		return o, errors.New("labels come either from -table or from the names of the files")
+	case o.full && o.quick:
+		return o, errors.New("-full and -quick cannot both be")
+	case !(o.holdOut > 0 && o.holdOut < 1):
+		return o, fmt.Errorf("-hold-out is %g; want a share between 0 and 1", o.holdOut)
+	}
+	return o, nil
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		err = run(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "crnn_plates:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if err := torch.Load(); err != nil {
+		return err
+	}
+	if o.threads > 0 {
+		torch.SetThreads(o.threads)
+	}
+	if o.read {
+		return readFiles(o)
+	}
+	return train(ctx, o)
+}

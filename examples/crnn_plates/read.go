@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/models/crnn"
+)
+
+// readFiles prints what the model reads in each file.
+func readFiles(o options) error {
+	model, err := trained(o)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, path := range o.files {
+		reading, err := readFile(model, path)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		fmt.Printf("%s\t%s\t%.2f\n", path, reading.Text, reading.Score)
+	}
+	return failed
+}
+
+func readFile(model *crnn.Model, path string) (crnn.Reading, error) {
+	pixels, err := readPixels(model.Config(), path)
+	if err != nil {
+		return crnn.Reading{}, err
+	}
+	readings, err := model.Read(pixels)
+	if err != nil {
+		return crnn.Reading{}, err
+	}
+	return readings[0], nil
+}
+
+// modelFolder is where a run leaves the model that it ends with.
+func modelFolder(out string) string { return filepath.Join(out, "model") }
+
+// trained loads the model of -model, or that of the run in -out.
+func trained(o options) (*crnn.Model, error) {
+	dir := o.model
+	if dir == "" {
+		dir = modelFolder(o.out)
+	}
+	model, err := crnn.Load(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no trained model in %s: train one first, or name its folder with -model (%w)", dir, err)
+	}
+	return model, err
+}
+
+// predictFolder reads all pictures of a folder and writes a table.
+func predictFolder(o options, model *crnn.Model) error {
+	entries, err := os.ReadDir(o.predict)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(o.out, "predicted.tsv")
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(f, "file\tread\tscore")
+	read := 0
+	for _, e := range entries {
+		if !isPicture(e.Name()) {
+			continue
+		}
+		reading, err := readFile(model, filepath.Join(o.predict, e.Name()))
+		if err != nil {
+			f.Close()
+			return err
+		}
+		fmt.Fprintf(f, "%s\t%s\t%.3f\n", e.Name(), reading.Text, reading.Score)
+		read++
+	}
+	fmt.Printf("%d pictures of %s read into %s\n", read, o.predict, path)
+	return f.Close()
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/examples/crnn_plates/plates"
+	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/curves"
+	"github.com/gotrainer/gotrainer/vision"
+	"github.com/gotrainer/gotrainer/vision/sheet"
+	"github.com/olekukonko/tablewriter"
+)
+
+// row is a line of the last table: how a set of pictures was read.
+type row struct {
+	name       string
+	read       int
+	exact, cer float64
+}
+
+// report reads everything once more with the best model, and says and draws what came of it.
+func report(o options, model *crnn.Model, t task, result *trainer.Result, took time.Duration) error {
+	if err := model.Save(modelFolder(o.out)); err != nil {
+		return err
+	}
+	var rows []row
+	unseen, cells, err := judge(model, t.name, t.valid)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, unseen)
+	more, err := photographs(o, model)
+	if err != nil {
+		return err
+	}
+	for _, set := range more {
+		r, c, err := judge(model, set.name, set.pictures)
+		if err != nil {
+			return err
+		}
+		rows, cells = append(rows, r), append(cells, c...)
+	}
+	if err := writePredictions(filepath.Join(o.out, "predictions.tsv"), cells); err != nil {
+		return err
+	}
+	title := fmt.Sprintf("%s: %.1f%% exact", t.name, 100*unseen.exact)
+	if err := sheet.WriteFile(filepath.Join(o.out, "predictions.png"), wrongFirst(cells, 120), sheet.Options{Title: title}); err != nil {
+		return err
+	}
+	if err := curves.WriteFile(filepath.Join(o.out, "curves.png"), result.History, "loss", "eval_cer"); err != nil {
+		return err
+	}
+	if o.predict != "" {
+		if err := predictFolder(o, model); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("\n%d updates in %s; the best model is in %s\n", result.GlobalStep, took.Round(time.Second), modelFolder(o.out))
+	if err := printTable(rows); err != nil {
+		return err
+	}
+	fmt.Printf("In %s: curves.png, predictions.png (wrong ones first, in red), predictions.tsv, metrics.jsonl, metrics.csv\n", o.out)
+	return nil
+}
+
+// named is a set of pictures for the table.
+type named struct {
+	name     string
+	pictures pictures
+}
+
+// photographs are real pictures to read at the end: those of -test and, for the plate reader, the one that ships with the example.
+func photographs(o options, model *crnn.Model) (sets []named, err error) {
+	if o.train == "" {
+		image, label, err := plates.Photo()
+		if err != nil {
+			return nil, err
+		}
+		if image, err = plates.Fit(image); err != nil {
+			return nil, err
+		}
+		sets = append(sets, named{"photograph that ships with the example", data.Slice[crnn.Picture]{{Image: image, Text: label}}})
+	}
+	if o.test != "" {
+		files, err := tabled(o.test, "")
+		if err != nil {
+			return nil, err
+		}
+		test, err := crnn.OpenPictures(files, model.Config(), crnn.PictureOptions{SkipBad: o.skip()})
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, named{"pictures of " + o.test, test})
+	}
+	return sets, nil
+}
+
+// judge reads a data set and compares.
+func judge(model *crnn.Model, name string, set pictures) (row, []sheet.Cell, error) {
+	var cer metrics.CER
+	var exact metrics.ExactMatch
+	cells := make([]sheet.Cell, 0, set.Len())
+	for start := 0; start < set.Len(); start += 50 {
+		var batch [][]float32
+		for i := start; i < min(start+50, set.Len()); i++ {
+			p, err := set.At(i)
+			if err != nil {
+				return row{}, nil, err
+			}
+			pixels, err := model.Config().Pixels(p.Image)
+			if err != nil {
+				return row{}, nil, err
+			}
+			batch = append(batch, pixels)
+			cells = append(cells, sheet.Cell{Image: p.Image, Want: p.Text})
+		}
+		readings, err := model.Read(batch...)
+		if err != nil {
+			return row{}, nil, err
+		}
+		for i, r := range readings {
+			c := &cells[start+i]
+			c.Read, c.Note = r.Text, fmt.Sprintf("%.2f", r.Score)
+			cer.Add(r.Text, c.Want)
+			exact.Add(r.Text, c.Want)
+		}
+	}
+	return row{name, set.Len(), exact.Result()["exact_match"], cer.Result()["cer"]}, cells, nil
+}
+
+// wrongFirst picks at most n cells for the sheet.
+func wrongFirst(cells []sheet.Cell, n int) []sheet.Cell {
+	var wrong, right []sheet.Cell
+	for _, c := range cells {
+		if c.Wrong() {
+			wrong = append(wrong, c)
+		} else {
+			right = append(right, c)
+		}
+	}
+	all := append(wrong, right...)
+	return all[:min(n, len(all))]
+}
+
+func writePredictions(path string, cells []sheet.Cell) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	fmt.Fprintln(w, "read\tlabel\tscore")
+	for _, c := range cells {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Read, c.Want, c.Note)
+	}
+	if err := w.Flush(); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+func printTable(rows []row) error {
+	t := tablewriter.NewTable(os.Stdout)
+	t.Header("pictures", "read", "exact", "CER")
+	for _, r := range rows {
+		if err := t.Append(r.name, fmt.Sprint(r.read), fmt.Sprintf("%.1f %%", 100*r.exact), fmt.Sprintf("%.2f %%", 100*r.cer)); err != nil {
+			return err
+		}
+	}
+	return t.Render()
+}
+
+// readPixels prepares one picture file.
+func readPixels(c crnn.Config, path string) ([]float32, error) {
+	image, err := c.OpenImage(path, vision.Bicubic)
+	if err != nil {
+		return nil, err
+	}
+	return c.Pixels(image)
+}

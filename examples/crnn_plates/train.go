@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/examples/crnn_plates/plates"
+	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/vision"
+)
+
+// task is what is learnt: pictures and the form of the model.
+type task struct {
+	config       crnn.Config
+	train, valid pictures
+	name         string // of the evaluation's pictures, for tables
+	steps        int
+}
+
+// renderedTask learns rendered plates, each training plate seen once.
+func renderedTask(o options) task {
+	t := task{config: modelConfig(o, plates.Charset()), steps: 4500, name: "rendered plates that training never saw"}
+	if o.quick {
+		t.steps = 150
+	}
+	if o.steps > 0 {
+		t.steps = o.steps
+	}
+	t.train = rendered(t.steps*o.batch, o.seed, plates.Train)
+	t.valid = rendered(500, o.seed, plates.HeldOut)
+	return t
+}
+
+// folderTask learns the pictures of a folder, bent and blurred anew each time they are seen.
+func folderTask(o options) (task, error) {
+	files, err := listed(o)
+	if err != nil {
+		return task{}, err
+	}
+	charset, err := charsetOf(o.charset, files)
+	if err != nil {
+		return task{}, err
+	}
+	t := task{config: modelConfig(o, charset), steps: 3000, name: fmt.Sprintf("pictures set aside from %s", o.train)}
+	if o.quick {
+		t.steps = 150
+	}
+	if o.steps > 0 {
+		t.steps = o.steps
+	}
+	all, err := crnn.OpenPictures(files, t.config, crnn.PictureOptions{SkipBad: o.skip()})
+	if err != nil {
+		return task{}, err
+	}
+	if t.train, t.valid, err = data.Split(all, 1-o.holdOut, o.seed); err != nil {
+		return task{}, err
+	}
+	t.train = data.Augment(t.train, o.seed, bend)
+	return t, nil
+}
+
+func (o options) skip() func(crnn.File, error) {
+	if !o.skipBad {
+		return nil
+	}
+	return func(f crnn.File, err error) { fmt.Fprintf(os.Stderr, "left out: %s: %v\n", f.Path, err) }
+}
+
+// bend looks at a picture as if it had been photographed once more: a little shifted, turned, blurred, darker or brighter.
+func bend(r *rand.Rand, p crnn.Picture) (crnn.Picture, error) {
+	w, h := float64(p.Image.Width), float64(p.Image.Height)
+	corner := func(x, y float64) vision.Point {
+		return vision.Point{X: x + (r.Float64()-0.5)*0.06*w, Y: y + (r.Float64()-0.5)*0.2*h}
+	}
+	from := vision.Quad{corner(0, 0), corner(w, 0), corner(w, h), corner(0, h)}
+	image := vision.NewImage(p.Image.Width, p.Image.Height, p.Image.Channels)
+	vision.WarpPerspective(image, vision.RectQuad(0, 0, w, h), p.Image, from)
+	if r.Float64() < 0.3 {
+		vision.GaussianBlur(image, 0.3+0.5*r.Float64())
+	}
+	vision.AdjustLight(image, 0.7+0.6*r.Float64(), (r.Float64()-0.5)*40, 1)
+	vision.AddNoise(image, 6*r.Float64(), r)
+	return crnn.Picture{Image: image, Text: p.Text}, nil
+}
+
+// modelConfig is a quarter of Hezar's width, with batch normalisation in every block, which learns in minutes; -full is Hezar's own form.
+func modelConfig(o options, charset []string) crnn.Config {
+	c := crnn.Config{Charset: charset, Mean: 0.5, Std: 64. / 255}
+	if !o.full {
+		c.ConvChannels = []int64{16, 32, 64, 64, 128, 128, 128}
+		c.NormalizeAll = true
+		c.RNNDim = 96
+	}
+	return c
+}
+
+func train(ctx context.Context, o options) error {
+	if o.batch == 0 {
+		o.batch = 32
+	}
+	if o.rate == 0 {
+		o.rate = 0.002
+	}
+	precision, err := amp.ParsePrecision(o.precision)
+	if err != nil {
+		return err
+	}
+	t := renderedTask(o)
+	if o.train != "" {
+		if t, err = folderTask(o); err != nil {
+			return err
+		}
+	}
+	torch.ManualSeed(o.seed)
+	model, err := crnn.New(t.config)
+	if err != nil {
+		return err
+	}
+	model.UseChannelsLast()
+	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: o.rate}, MaxGradNorm: 5, Precision: precision})
+	if err != nil {
+		return err
+	}
+	samples, err := model.Config().Samples(t.train)
+	if err != nil {
+		return err
+	}
+	unseen, err := model.Config().Samples(t.valid)
+	if err != nil {
+		return err
+	}
+	every := max(t.steps/8, 1)
+	options := trainer.Options{
+		OutputDir: o.out, MaxSteps: t.steps, BatchSize: o.batch, EvalBatchSize: 50, Seed: o.seed, Schedule: lr.Cosine{Warmup: 0.05},
+		Eval: trainer.Every(every, trainer.Update), Save: trainer.Every(every, trainer.Update), Log: trainer.Every(max(every/10, 1), trainer.Update),
+		KeepCheckpoints: 2, MetricForBest: "exact_match", LoadBestAtEnd: true, Overwrite: o.overwrite,
+	}
+	if o.resume {
+		options.ResumeFrom = trainer.Latest
+	}
+	fit, err := trainer.New(step, options)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	result, err := fit.Fit(ctx, samples, unseen)
+	if err != nil {
+		return err
+	}
+	return report(o, model, t, result, time.Since(begin))
+}
