@@ -23,12 +23,12 @@ import (
 
 // options are the command line.
 type options struct {
-	out, train, table, test, predict, charset, model, precision  string
+	out, train, table, test, predict, charset, model, precision    string
 	labelsFromNames, skipBad, full, quick, resume, overwrite, read bool
-	steps, batch, plates, threads                                 int
-	rate, holdOut                                                 float64
-	seed                                                          uint64
-	files                                                         []string
+	steps, batch, plates, threads                                  int
+	rate, holdOut                                                  float64
+	seed                                                           uint64
+	files                                                          []string
 }
 
 func parse(args []string) (options, error) {
