@@ -436,6 +436,10 @@ func replay(t *testing.T, dir string) {
 			t.Fatalf("no error, but Trainer refused this run at %q", trace.Error.Where)
 		}
 		if trace.Error.Where == "arguments" || trace.Error.Where == "trainer" {
+			var wrong *trainer.OptionError
+			if !errors.As(err, &wrong) {
+				t.Errorf("refused with %v, want an OptionError", err)
+			}
 			return
 		}
 	} else if err != nil {

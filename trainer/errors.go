@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// ErrOldRun is the cause of the error with which Fit refuses an output folder that holds the checkpoints of an earlier run
-// although it was told neither to resume that run nor to overwrite it.
-var ErrOldRun = errors.New("the folder holds the checkpoints of an earlier run")
+// ErrOldRun is the cause of the error with which Fit refuses an output folder that holds the checkpoints or the log of an earlier
+// run although it was told neither to resume that run nor to overwrite it.
+var ErrOldRun = errors.New("the folder holds an earlier run")
 
 // ErrOtherRun is the cause of the error with which Fit refuses to resume from a checkpoint whose sizes do not fit the options.
 var ErrOtherRun = errors.New("the checkpoint was made by a run of other sizes")

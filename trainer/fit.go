@@ -271,8 +271,8 @@ func (f *fit[S, B]) interrupt() error {
 		e.Checkpoint = f.checkpoint // what has been done since will be done again, with the same outcome
 	default:
 		if err := f.save(); err != nil {
-			e.Unsaved = err.Error()
-			e.Err = errors.Join(e.Err, err)
+			e.Unsaved = "saving failed"
+			e.Err = fmt.Errorf("%w; %w", e.Err, err)
 			return e
 		}
 		e.Checkpoint = f.checkpoint

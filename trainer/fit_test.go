@@ -359,6 +359,28 @@ func TestAnOldRunIsNotOverwrittenByAccident(t *testing.T) {
 	}
 }
 
+func TestTheLogOfAnOldRunIsNotLostByAccident(t *testing.T) {
+	dir := t.TempDir()
+	o := trainer.Options{OutputDir: dir, MaxSteps: 1, Save: trainer.Never, Progress: io.Discard}
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); !errors.Is(err, trainer.ErrOldRun) || !strings.Contains(err.Error(), "metrics.jsonl") {
+		t.Errorf("Fit = %v, want ErrOldRun", err)
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl")); err != nil || !slices.Equal(before, after) {
+		t.Errorf("the log has changed (%v)", err)
+	}
+	o.Overwrite = true
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestMetricsFilesHoldTheLog(t *testing.T) {
 	dir := t.TempDir()
 	o := resumable(dir, trainer.Every(3, trainer.Update))

@@ -61,7 +61,7 @@ type Options struct {
 
 	// ResumeFrom is the folder of a checkpoint, or [Latest]. Empty: start from the beginning.
 	ResumeFrom string
-	// Overwrite deletes the checkpoints of an earlier run in OutputDir. Otherwise Fit refuses such a folder unless it resumes.
+	// Overwrite deletes the checkpoints and the log of an earlier run in OutputDir. Otherwise Fit refuses such a folder unless it resumes.
 	Overwrite bool
 
 	// Order is the order of the samples. Nil: data.Shuffled{Seed: DataSeed}, a new permutation each epoch.

@@ -94,7 +94,7 @@ func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 func (f *fit[S, B]) prepareHooks() (err error) {
 	var all []any
 	if f.o.OutputDir != "" {
-		all = append(all, &metricsJSONL{path: filepath.Join(f.run.Info.OutputDir, "metrics.jsonl")}, &metricsCSV{path: filepath.Join(f.run.Info.OutputDir, "metrics.csv")})
+		all = append(all, &metricsJSONL{path: filepath.Join(f.run.Info.OutputDir, metricsFile)}, &metricsCSV{path: filepath.Join(f.run.Info.OutputDir, metricsTable)})
 	}
 	all = append(all, f.o.Callbacks...)
 	all = append(all, newProgress(f.o.Progress))

@@ -49,8 +49,14 @@ func (f *fit[S, B]) beginAnew() error {
 		return nil
 	}
 	steps, err := f.store.Steps()
-	if err != nil || len(steps) == 0 {
+	if err != nil || f.o.Overwrite && len(steps) == 0 {
 		return err
+	}
+	if len(steps) == 0 { // perhaps it was never saved, but its log is worth something
+		if log, err := os.Stat(filepath.Join(f.store.Dir(), metricsFile)); err != nil || log.Size() == 0 {
+			return nil
+		}
+		return fmt.Errorf("trainer: %w: %s has a %s, but no checkpoint; set Options.Overwrite to delete it, or choose another OutputDir", ErrOldRun, f.store.Dir(), metricsFile)
 	}
 	if !f.o.Overwrite {
 		return fmt.Errorf("trainer: %w: %s, the newest is %s; set Options.ResumeFrom to trainer.Latest to go on with it, Options.Overwrite to delete it, or choose another OutputDir",
@@ -100,6 +106,9 @@ func (f *fit[S, B]) resume(from string) error {
 		f.checkpoint = from
 	}
 	f.m.resume(position)
+	if f.m.flow.evalOnStart && f.o.Semantics.EvalOnStartAfterResume {
+		f.m.EvalLoaderStarted = true // the generator stands where training goes on; the extra evaluation must not draw from it
+	}
 	f.show()
 	f.run.Info.ResumedFrom = from
 	return f.warnOfNewer(from)
@@ -109,7 +118,10 @@ func (f *fit[S, B]) resume(from string) error {
 func (f *fit[S, B]) fits(from string, loop loopState) error {
 	now := f.sizes()
 	difference := loop.Sizes.differs(now)
-	if difference == "" && loop.Position.Micro <= f.m.plan.batches {
+	if difference == "" && loop.Position.Micro > f.m.plan.batches {
+		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", f.m.plan.batches, loop.Position.Micro)
+	}
+	if difference == "" {
 		return nil
 	}
 	if f.o.Semantics.PositionFromGlobalStep {

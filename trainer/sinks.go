@@ -15,6 +15,11 @@ import (
 // The metrics files. They live in this package, not in trainer/callback, because every run with an output folder has them and callback imports
 // trainer. They are hooks like any other: what they know they know from the Run.
 
+const (
+	metricsFile  = "metrics.jsonl"
+	metricsTable = "metrics.csv"
+)
+
 // metricsJSONL writes metrics.jsonl, one row of the log a line: the record of a run, from which everything else can be derived.
 // At the start the file is made equal to the log of the checkpoint, so rows that an interrupted session wrote beyond it do not appear twice.
 type metricsJSONL struct{ path string }
