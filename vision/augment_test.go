@@ -341,3 +341,43 @@ func BenchmarkDecodePNG(b *testing.B) {
 		}
 	}
 }
+
+func TestStandardizeMakesLightAlike(t *testing.T) {
+	bright := scene(40, 20)
+	dark := bright.Clone()
+	AdjustLight(dark, 0.5, -40, 1)
+	a, b := make([]float32, 800), make([]float32, 800)
+	for dst, im := range map[*[]float32]*Image{&a: bright, &b: dark} {
+		if err := Standardize(*dst, im, 0.01); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, squares := 0.0, 0.0
+	for i, v := range a {
+		sum += float64(v)
+		squares += float64(v) * float64(v)
+		if math.Abs(float64(v-b[i])) > 0.05 { // half a grey level of the dark one
+			t.Fatalf("sample %d is %v in the light and %v in the dark", i, v, b[i])
+		}
+	}
+	if math.Abs(sum/800) > 1e-4 || math.Abs(squares/800-1) > 1e-2 {
+		t.Errorf("mean %v and mean square %v, want 0 and 1", sum/800, squares/800)
+	}
+	rgb := &Image{[]uint8{0, 10, 20, 30, 40, 50}, 2, 1, 3}
+	c := make([]float32, 6)
+	if err := Standardize(c, rgb, 1); err != nil || c[0] >= c[1] || c[1] <= c[2] || c[3] <= c[2] {
+		t.Errorf("RGB comes out as %v, %v; want channels first", c, err)
+	}
+	empty := NewImage(4, 4, 1)
+	if err := Standardize(c[:4], empty, 1); err == nil {
+		t.Error("a short buffer is taken")
+	}
+	for _, floor := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if Standardize(make([]float32, 16), empty, floor) == nil {
+			t.Errorf("floor %v is taken", floor)
+		}
+	}
+	if err := Standardize(make([]float32, 16), empty, 4); err != nil {
+		t.Errorf("an empty picture: %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package vision
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 )
@@ -91,3 +92,33 @@ var normal = func() (q [1024]int) {
 	}
 	return q
 }()
+
+// Standardize writes the picture into dst with its own mean taken away and its own standard deviation divided out:
+// (v - mean) / (deviation + floor), channels first, mean and deviation taken over all samples. A picture in the dark
+// and one in the sun become alike, which a network without normalisation of its first layers learns from much faster.
+// floor, in grey levels, keeps the noise of an empty picture small; 4 is a good value. dst holds exactly the
+// picture's number of samples.
+func Standardize(dst []float32, im *Image, floor float64) error {
+	if len(dst) != len(im.Pix) || len(dst) == 0 || !(floor > 0) || math.IsInf(floor, 1) {
+		return fmt.Errorf("vision: standardise a %v picture into %d values with floor %v: want %d values, more than none, and a floor above zero", im, len(dst), floor, len(im.Pix))
+	}
+	var sum, squares int64
+	for _, v := range im.Pix {
+		sum += int64(v)
+		squares += int64(v) * int64(v)
+	}
+	n := float64(len(im.Pix))
+	mean := float64(sum) / n
+	deviation := math.Sqrt(max(0, float64(squares)/n-float64(mean*mean)))
+	var table [256]float32
+	for v := range table {
+		table[v] = float32((float64(v) - mean) / (deviation + floor))
+	}
+	for c := range im.Channels {
+		out := dst[c*im.Width*im.Height:][:im.Width*im.Height]
+		for i := range out {
+			out[i] = table[im.Pix[i*im.Channels+c]]
+		}
+	}
+	return nil
+}
