@@ -77,7 +77,8 @@ func (p pair) copy(source Source) error {
 	return failed
 }
 
-// match compares a module's state with what a source holds.
+// match compares a module's state with what a source holds. The report is in the module's order, the pairs are in the source's,
+// in which a file is read fastest.
 func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 	report := &Report{}
 	var pairs []pair
@@ -85,7 +86,7 @@ func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 	for _, e := range entries {
 		known[e.Name] = e
 	}
-	found := map[string]string{} // the module's name to the source's
+	found := map[string]TensorInfo{} // by the module's name
 	satisfied := map[torch.Tensor]bool{}
 	for _, info := range source.Contents() {
 		name := info.Name
@@ -95,25 +96,29 @@ func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 			}
 		}
 		if other, twice := found[name]; twice {
-			panic(mistake("LoadStateDict", torch.ErrValue, "the source's tensors %q and %q both have the name %q in the module; check Rename", other, info.Name, name))
+			panic(mistake("LoadStateDict", torch.ErrValue, "the source's tensors %q and %q both have the name %q in the module; check Rename", other.Name, info.Name, name))
 		}
-		found[name] = info.Name
+		found[name] = info
 		e, ok := known[name]
 		if !ok {
-			report.Unexpected = append(report.Unexpected, TensorInfo{info.Name, info.Shape})
+			report.Unexpected = append(report.Unexpected, info)
 			continue
 		}
 		satisfied[e.Tensor] = true
-		if want := e.Tensor.Shape(); !slices.Equal(want, info.Shape) {
-			report.Mismatched = append(report.Mismatched, Mismatch{name, want, info.Shape})
-			continue
+		if slices.Equal(e.Tensor.Shape(), info.Shape) {
+			pairs = append(pairs, pair{info.Name, e.Tensor})
 		}
-		pairs = append(pairs, pair{info.Name, e.Tensor})
-		report.Loaded = append(report.Loaded, name)
 	}
 	for _, e := range entries {
-		if _, ok := found[e.Name]; !ok && !e.optional && !satisfied[e.Tensor] { // a tied tensor needs one of its names only
-			report.Missing = append(report.Missing, TensorInfo{e.Name, e.Tensor.Shape()})
+		info, ok := found[e.Name]
+		want := e.Tensor.Shape()
+		switch {
+		case ok && slices.Equal(want, info.Shape):
+			report.Loaded = append(report.Loaded, e.Name)
+		case ok:
+			report.Mismatched = append(report.Mismatched, Mismatch{e.Name, want, info.Shape})
+		case !e.optional && !satisfied[e.Tensor]: // of a tied tensor one name suffices
+			report.Missing = append(report.Missing, TensorInfo{e.Name, want})
 		}
 	}
 	return report, pairs
