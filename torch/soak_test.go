@@ -1,0 +1,100 @@
+package torch_test
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// residentBytes is the process's resident memory.
+func residentBytes(t *testing.T) int64 {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		t.Skip("resident memory is read from /proc")
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if rest, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
+			var kib int64
+			fmt.Sscan(rest, &kib)
+			return kib << 10
+		}
+	}
+	t.Fatal("/proc/self/status has no VmRSS")
+	return 0
+}
+
+func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
+	testenv.RequireTorch(t)
+	steps, warmUp := 10000, 2000
+	if testing.Short() {
+		steps, warmUp = 1500, 500
+	}
+	// One 32 x 32 activation lost per step would be 4 KiB * 8,000 = 32 MiB; one handle of 64 bytes, 0.5 MiB, shows in Live.
+	const allowed = 8 << 20
+	g := torch.NewGenerator(1)
+	o := torch.Options{Generator: g}
+	leaf := func(shape ...int64) torch.Tensor { return o.Randn(shape...).MulScalar(0.1).Keep().RequiresGrad() }
+	w1, b1, w2, b2 := leaf(32, 32), leaf(32), leaf(4, 32), leaf(4)
+	params := torch.NewList(w1, b1, w2, b2)
+	var m, v, s []torch.Tensor
+	for _, p := range params.Tensors() {
+		m, v, s = append(m, p.Detach().ZerosLike()), append(v, p.Detach().ZerosLike()), append(s, torch.Zeros())
+	}
+	ms, vs, ss := torch.NewList(m...), torch.NewList(v...), torch.NewList(s...)
+	step := func() (loss float64) {
+		torch.Scope(func() {
+			x := o.Randn(32, 32)
+			y := x.Linear(w1, b1).ReLU().Linear(w2, b2)
+			l := y.MSELoss(x.Narrow(1, 0, 4), torch.ReductionMean)
+			params.ZeroGrad(false)
+			l.Backward()
+			params.ClipGradNorm(1, 2)
+			params.FusedAdam(ms, vs, nil, ss, torch.FusedOptions{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01, Decoupled: true})
+			loss = l.Item()
+		})
+		return loss
+	}
+	defer runtime.KeepAlive([]*torch.List{params, ms, vs, ss})
+	first := step()
+	for range warmUp {
+		step()
+	}
+	live, resident := settled(), residentBytes(t)
+	var last float64
+	for range steps - warmUp {
+		last = step()
+	}
+	if got := settled(); got != live {
+		t.Errorf("Live() = %d after %d steps, was %d after %d", got, steps, live, warmUp)
+	}
+	if grown := residentBytes(t) - resident; grown > allowed {
+		t.Errorf("resident memory grew by %d KiB in %d steps, want at most %d KiB", grown>>10, steps-warmUp, allowed>>10)
+	}
+	if math.IsNaN(last) || last > first/2 {
+		t.Errorf("the loss went from %v to %v: nothing was learned", first, last)
+	}
+}
+
+func TestTensorsWithoutAScopeStayWithinTheGarbageBudget(t *testing.T) {
+	testenv.RequireTorch(t)
+	before := residentBytes(t)
+	most := int64(0)
+	for i := range 3000 { // 12 GiB in all
+		torch.Ones(1 << 20)
+		if i%50 == 0 {
+			most = max(most, residentBytes(t)-before)
+		}
+	}
+	if most > 2*torch.GarbageBudget { // what waits, and what is being freed
+		t.Errorf("resident memory grew by %d MiB; the budget is %d MiB", most>>20, int64(torch.GarbageBudget)>>20)
+	}
+}
