@@ -12,6 +12,9 @@ func (t Tensor) RequiresGrad() Tensor { return t.SetRequiresGrad(true) }
 
 // SetRequiresGrad sets whether a leaf gets a gradient: Tensor.requires_grad_. It returns t.
 func (t Tensor) SetRequiresGrad(on bool) Tensor {
+	if !on && !t.info("SetRequiresGrad").IsLeaf {
+		panic(&Error{Op: "SetRequiresGrad", Args: []string{t.describe()}, Code: ErrInvalid, Msg: "the tensor has a history; only leaves can be told not to require a gradient: use Detach"})
+	}
 	code := cgotorch.SetRequiresGrad(t.ptr("SetRequiresGrad"), on)
 	if code < 0 {
 		fail("SetRequiresGrad", code, t)

@@ -130,11 +130,17 @@ func (t Tensor) Item() float64 {
 	return float64(out.Bits)
 }
 
-// scalar makes a number for libtorch that keeps whether it is an integer, a float or a bool, as Python's do. nil is None.
+// optionalScalar is scalar for an argument that may be nil: None.
+func optionalScalar(op string, v any) cgotorch.Scalar {
+	if v == nil {
+		return cgotorch.Scalar{}
+	}
+	return scalar(op, v)
+}
+
+// scalar makes a number for libtorch that keeps whether it is an integer, a float or a bool, as Python's do.
 func scalar(op string, v any) cgotorch.Scalar {
 	switch v := v.(type) {
-	case nil:
-		return cgotorch.Scalar{}
 	case float64:
 		return cgotorch.Double(v)
 	case float32:

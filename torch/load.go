@@ -1,6 +1,7 @@
 package torch
 
 import (
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -100,5 +101,10 @@ func UseDeterministicAlgorithms(on, warnOnly bool) {
 // holds for the whole process.
 func SetFloat32MatmulPrecision(precision string) {
 	load("SetFloat32MatmulPrecision")
+	switch precision {
+	case "highest", "high", "medium":
+	default: // libtorch only warns
+		panic(&Error{Op: "SetFloat32MatmulPrecision", Code: ErrValue, Msg: fmt.Sprintf("want \"highest\", \"high\" or \"medium\", found %q", precision)})
+	}
 	check("SetFloat32MatmulPrecision", cgotorch.SetFloat32Precision(precision))
 }

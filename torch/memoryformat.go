@@ -1,6 +1,10 @@
 package torch
 
-import "github.com/gotrainer/gotrainer/cgotorch"
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
 
 // MemoryFormat is an order of the dimensions in memory: torch.memory_format.
 type MemoryFormat int32
@@ -12,13 +16,22 @@ const (
 	ChannelsLast3d   MemoryFormat = 3 // NDHWC for [N, C, D, H, W]
 )
 
+// code is libtorch's number of the format; libtorch does not look at unknown ones where it need not change anything.
+func (f MemoryFormat) code(op string) int32 {
+	switch f {
+	case ContiguousFormat, ChannelsLast, ChannelsLast3d:
+		return int32(f)
+	}
+	panic(&Error{Op: op, Code: ErrValue, Msg: fmt.Sprintf("there is no memory format number %d; want ContiguousFormat, ChannelsLast or ChannelsLast3d", f)})
+}
+
 // Contiguous returns t in row-major order, t itself if it is so already: Tensor.contiguous.
 func (t Tensor) Contiguous() Tensor { return t.ContiguousIn(ContiguousFormat) }
 
 // ContiguousIn returns t in a memory format, t itself if it is so already: Tensor.contiguous(memory_format=...).
 func (t Tensor) ContiguousIn(f MemoryFormat) Tensor {
-	return t.unary("Contiguous", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.Contiguous(c, int32(f), out)
+	return t.unary("ContiguousIn", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Contiguous(c, f.code("ContiguousIn"), out)
 	})
 }
 
@@ -26,6 +39,6 @@ func (t Tensor) ContiguousIn(f MemoryFormat) Tensor {
 // convolutions do: Tensor.to(memory_format=...).
 func (t Tensor) InMemoryFormat(f MemoryFormat) Tensor {
 	return t.unary("InMemoryFormat", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.To(c, none, none, false, true, int32(f), out)
+		return cgotorch.To(c, none, none, false, true, f.code("InMemoryFormat"), out)
 	})
 }

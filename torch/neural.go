@@ -126,58 +126,6 @@ func (t Tensor) ScaledDotProductAttention(key, value, mask Tensor, dropout float
 	})
 }
 
-// RNNOptions of the recurrent operators.
-type RNNOptions struct {
-	HasBiases     bool
-	Layers        int64
-	Dropout       float64 // between layers, while training
-	Training      bool
-	Bidirectional bool
-	BatchFirst    bool
-}
-
-// LSTM runs t, [L, N, in] or [N, L, in] with BatchFirst, from the states h0 and c0 through weights in PyTorch's order: per layer and
-// direction w_ih, w_hh and, with biases, b_ih, b_hh. It returns the outputs and the last states: torch.lstm.
-func (t Tensor) LSTM(h0, c0 Tensor, weights []Tensor, o RNNOptions) (output, h, c Tensor) {
-	var out [3]cgotorch.Tensor
-	states := []cgotorch.Tensor{h0.ptr("LSTM"), c0.ptr("LSTM")}
-	list := required("LSTM", weights)
-	call := func() cgotorch.Code {
-		return cgotorch.LSTM(t.ptr("LSTM"), states, list, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst, &out)
-	}
-	code := call()
-	if code < 0 && reclaim(code) {
-		code = call()
-	}
-	if code < 0 {
-		fail("LSTM", code, append([]Tensor{t, h0, c0}, weights...)...)
-	}
-	runtime.KeepAlive(t.h)
-	runtime.KeepAlive([2]Tensor{h0, c0})
-	runtime.KeepAlive(weights)
-	return wrap(out[0], code), wrap(out[1], code), wrap(out[2], code)
-}
-
-// GRU runs t, [L, N, in] or [N, L, in] with BatchFirst, from the state h0, as [Tensor.LSTM] does: torch.gru.
-func (t Tensor) GRU(h0 Tensor, weights []Tensor, o RNNOptions) (output, h Tensor) {
-	var out [2]cgotorch.Tensor
-	list := required("GRU", weights)
-	call := func() cgotorch.Code {
-		return cgotorch.GRU(t.ptr("GRU"), h0.ptr("GRU"), list, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst, &out)
-	}
-	code := call()
-	if code < 0 && reclaim(code) {
-		code = call()
-	}
-	if code < 0 {
-		fail("GRU", code, append([]Tensor{t, h0}, weights...)...)
-	}
-	runtime.KeepAlive(t.h)
-	runtime.KeepAlive(h0.h)
-	runtime.KeepAlive(weights)
-	return wrap(out[0], code), wrap(out[1], code)
-}
-
 // Reduction says what a loss does with the losses of the elements.
 type Reduction int64
 

@@ -640,9 +640,9 @@ func (t Tensor) Minimum(other Tensor) Tensor {
 // It is torch.clamp.
 func (t Tensor) Clamp(low any, high any) Tensor {
 	var out cgotorch.Tensor
-	code := cgotorch.Clamp(t.ptr("Clamp"), scalar("Clamp", low), scalar("Clamp", high), &out)
+	code := cgotorch.Clamp(t.ptr("Clamp"), optionalScalar("Clamp", low), optionalScalar("Clamp", high), &out)
 	if code < 0 && reclaim(code) {
-		code = cgotorch.Clamp(t.ptr("Clamp"), scalar("Clamp", low), scalar("Clamp", high), &out)
+		code = cgotorch.Clamp(t.ptr("Clamp"), optionalScalar("Clamp", low), optionalScalar("Clamp", high), &out)
 	}
 	if code < 0 {
 		fail("Clamp", code, t)
@@ -654,7 +654,7 @@ func (t Tensor) Clamp(low any, high any) Tensor {
 // Clamp_ limits t to [min, max] in place; nil leaves that side open.
 // It is torch.clamp_.
 func (t Tensor) Clamp_(low any, high any) Tensor {
-	code := cgotorch.Clamp_(t.ptr("Clamp_"), scalar("Clamp_", low), scalar("Clamp_", high))
+	code := cgotorch.Clamp_(t.ptr("Clamp_"), optionalScalar("Clamp_", low), optionalScalar("Clamp_", high))
 	if code < 0 {
 		fail("Clamp_", code, t)
 	}
@@ -1473,9 +1473,9 @@ func (t Tensor) LogSumExp(dim []int64, keepdim bool) Tensor {
 // It is torch.norm.
 func (t Tensor) NormDim(p any, dim []int64, keepdim bool) Tensor {
 	var out cgotorch.Tensor
-	code := cgotorch.NormDim(t.ptr("NormDim"), scalar("NormDim", p), dim, keepdim, &out)
+	code := cgotorch.NormDim(t.ptr("NormDim"), optionalScalar("NormDim", p), dim, keepdim, &out)
 	if code < 0 && reclaim(code) {
-		code = cgotorch.NormDim(t.ptr("NormDim"), scalar("NormDim", p), dim, keepdim, &out)
+		code = cgotorch.NormDim(t.ptr("NormDim"), optionalScalar("NormDim", p), dim, keepdim, &out)
 	}
 	if code < 0 {
 		fail("NormDim", code, t)
