@@ -1,0 +1,47 @@
+// Command mlp teaches a small network whether a point lies inside a circle. It is the shortest whole program.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"math/rand/v2"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+func main() {
+	torch.ManualSeed(1)
+	net := nn.Sequential{nn.NewLinear(2, 32, nil), nn.ReLU{}, nn.NewLinear(32, 2, nil)}
+	step, err := engine.New(engine.Classify(net), engine.Options{Optimizer: optim.AdamW{LR: 0.02}})
+	check(err)
+	t, err := trainer.New(step, trainer.Options{Epochs: 10, BatchSize: 32})
+	check(err)
+	result, err := t.Fit(context.Background(), points(1, 2000), points(2, 500))
+	check(err)
+	fmt.Printf("accuracy on unseen points: %.3f\n", result.Best.Metrics["eval_accuracy"])
+}
+
+// points are n points of a square, and whether they lie inside the circle; point i depends on the seed and i alone.
+func points(seed uint64, n int) data.Dataset[engine.Example] {
+	return data.Func(n, func(i int) (engine.Example, error) {
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
+		x, y := 2*r.Float32()-1, 2*r.Float32()-1
+		point := engine.Example{Features: []float32{x, y}}
+		if x*x+y*y < 0.5 {
+			point.Class = 1
+		}
+		return point, nil
+	})
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
