@@ -7,7 +7,7 @@ import (
 // BatchNormOptions configures [NewBatchNorm1d] and [NewBatchNorm2d]. Nil and the zero value mean PyTorch's defaults.
 type BatchNormOptions struct {
 	Eps            float64       // added to the variance; zero means 1e-5
-	Momentum       float64       // share of a batch in the running statistics; zero means 0.1
+	Momentum       float64       // share of a batch in the running statistics; zero means 0.1; for none at all set the field of the layer
 	Cumulative     bool          // running statistics are the plain mean over all batches: PyTorch's momentum=None
 	NoAffine       bool          // leave weight and bias out
 	NoRunningStats bool          // always use the batch's own statistics: track_running_stats=False

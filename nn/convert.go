@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -23,6 +24,19 @@ func To(m any, o torch.Options) {
 // ToDevice moves a module to a device, as [To] does.
 func ToDevice(m any, d torch.Device) {
 	convert(m, func(t torch.Tensor) torch.Tensor { return t.ToDevice(d) })
+}
+
+// ToMemoryFormat gives the four-dimensional parameters and buffers of a module another order in memory, in place:
+// Module.to(memory_format=torch.channels_last). Convolutions of images in [torch.ChannelsLast] are faster, on the CPU
+// and on tensor cores; values and names stay. [torch.ChannelsLast3d] is for five dimensions.
+func ToMemoryFormat(m any, f torch.MemoryFormat) {
+	dims := map[torch.MemoryFormat][]int{torch.ContiguousFormat: {4, 5}, torch.ChannelsLast: {4}, torch.ChannelsLast3d: {5}}[f]
+	convert(m, func(t torch.Tensor) torch.Tensor {
+		if !slices.Contains(dims, t.Dim()) {
+			return t
+		}
+		return t.InMemoryFormat(f)
+	})
 }
 
 func convert(m any, f func(torch.Tensor) torch.Tensor) {
@@ -53,11 +67,13 @@ func Freeze(m any, patterns ...string) error { return setTrained(m, false, patte
 func Unfreeze(m any, patterns ...string) error { return setTrained(m, true, patterns) }
 
 func setTrained(m any, on bool, patterns []string) error {
-	if len(patterns) == 0 {
-		patterns = []string{"*"}
-	}
 	params := Params(m)
 	var matched []torch.Tensor
+	if len(patterns) == 0 {
+		for _, p := range params {
+			matched = append(matched, p.Tensor)
+		}
+	}
 	for _, pattern := range patterns {
 		before := len(matched)
 		for _, p := range params {
@@ -69,8 +85,12 @@ func setTrained(m any, on bool, patterns []string) error {
 				matched = append(matched, p.Tensor)
 			}
 		}
-		if len(matched) == before && len(params) > 0 {
-			return fmt.Errorf("nn: the pattern %q matches none of the %d parameters; the first is %q", pattern, len(params), params[0].Name)
+		if len(matched) == before {
+			known := "there are none"
+			if len(params) > 0 {
+				known = fmt.Sprintf("there are %d, the first is %q", len(params), params[0].Name)
+			}
+			return fmt.Errorf("nn: no parameter's name matches the pattern %q; %s", pattern, known)
 		}
 	}
 	for _, t := range matched {

@@ -68,7 +68,7 @@ func TestFreezeByName(t *testing.T) {
 		{"a star crosses dots", []string{"encoder.*"}, "head.weight head.bias", ""},
 		{"several patterns", []string{"*.bias", "head.weight"}, "encoder.0.weight encoder.1.weight", ""},
 		{"no pattern means all", nil, "", ""},
-		{"a pattern that matches nothing is a mistake", []string{"*.bias", "decoder.*"}, "encoder.0.weight encoder.0.bias encoder.1.weight encoder.1.bias head.weight head.bias", `"decoder.*" matches none of the 6 parameters; the first is "encoder.0.weight"`},
+		{"a pattern that matches nothing is a mistake", []string{"*.bias", "decoder.*"}, "encoder.0.weight encoder.0.bias encoder.1.weight encoder.1.bias head.weight head.bias", `no parameter's name matches the pattern "decoder.*"; there are 6, the first is "encoder.0.weight"`},
 		{"a malformed pattern is a mistake", []string{"[a"}, "encoder.0.weight encoder.0.bias encoder.1.weight encoder.1.bias head.weight head.bias", "syntax error in pattern"},
 	}
 	for _, test := range tests {
@@ -94,5 +94,25 @@ func TestFreezeByName(t *testing.T) {
 				t.Errorf("after Unfreeze %d of %d are trained, want 6 of 6", trainable, total)
 			}
 		})
+	}
+}
+
+func TestMemoryFormatKeepsTheValues(t *testing.T) {
+	testenv.RequireTorch(t)
+	m := nn.Sequential{nn.NewConv2d(1, 4, nn.Dims{3}, nil), nn.NewBatchNorm2d(4, nil), nn.NewFlatten(), nn.NewLinear(4, 2, nil)}
+	nn.SetTraining(m, false)
+	weight := nn.Params(m)[0].Tensor
+	before := weight.Detach().Clone()
+	x := torch.Randn(2, 1, 3, 3)
+	want := m.Forward(x)
+	nn.ToMemoryFormat(m, torch.ChannelsLast)
+	if !nn.Params(m)[0].Tensor.Is(weight) || !cmp.Equal(weight.Stride(), []int64{9, 1, 3, 1}) {
+		t.Errorf("the same tensor %t, strides %v, want those of channels last", nn.Params(m)[0].Tensor.Is(weight), weight.Stride())
+	}
+	golden.Bits(t, "weight", weight, before)
+	golden.Close(t, "output", m.Forward(x), want, 1e-5, 1e-6)
+	nn.ToMemoryFormat(m, torch.ContiguousFormat)
+	if !cmp.Equal(weight.Stride(), []int64{9, 9, 3, 1}) {
+		t.Errorf("strides %v, want the contiguous ones again", weight.Stride())
 	}
 }

@@ -106,7 +106,7 @@ func TestSequentialFreesItsIntermediatesOnly(t *testing.T) {
 		k := keeper{&seen}
 		evaluating := nn.NewDropout(0.5)
 		nn.SetTraining(evaluating, false)
-		s := nn.Sequential{nn.Identity{}, k, k, evaluating, k, nn.Sequential{k, nn.Identity{}}, nn.Identity{}}
+		s := nn.Sequential{nn.Identity{}, k, k, evaluating, nn.NewDropout(0), k, nn.Sequential{k, nn.Identity{}}, nn.Identity{}}
 		x := torch.Ones(2)
 		before := torch.Live()
 		y := s.Forward(x)

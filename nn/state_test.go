@@ -1,11 +1,13 @@
 package nn_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +94,9 @@ func TestSaveWritesWhatPythonReads(t *testing.T) {
 	}
 	m := &tied{Embed: nn.NewEmbedding(4, 3, nil), Out: nn.NewLinear(3, 4, nil), Cached: torch.Ones(1)}
 	m.Out.Weight = m.Embed.Weight
+	if got := names(nn.Params(m)); !slices.Equal(got, []string{"out.weight", "out.bias"}) {
+		t.Errorf("a tied parameter is listed once, under its first name; got %q", got)
+	}
 	path := filepath.Join(t.TempDir(), "tied.safetensors")
 	if err := nn.Save(path, m, map[string]string{"epoch": "3"}); err != nil {
 		t.Fatal(err)
@@ -298,4 +303,38 @@ func TestReportsStayShort(t *testing.T) {
 	if lines := strings.Count(s, "\n"); lines != 22 || !strings.Contains(s, "and 80 more") || !strings.HasPrefix(s, "1 tensors fit\n") {
 		t.Errorf("%d lines:\n%s", lines, s)
 	}
+}
+
+func FuzzLoad(f *testing.F) {
+	testenv.RequireTorch(f)
+	module := func() any { return nn.NewBatchNorm1d(2, nil) }
+	path := filepath.Join(f.TempDir(), "seed.safetensors")
+	if err := nn.Save(path, module(), nil); err != nil {
+		f.Fatal(err)
+	}
+	seed, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add(bytes.Replace(seed, []byte("bias"), []byte("bios"), 1))
+	f.Add(bytes.Replace(seed, []byte("F32"), []byte("I32"), 1))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := safetensors.NewReader(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			return
+		}
+		m := module()
+		before := snapshot(m)
+		report, err := nn.LoadStateDict(m, nn.FileSource(r), nn.LoadOptions{})
+		if err == nil {
+			return
+		}
+		if err.Error() == "" {
+			t.Error("an error without words")
+		}
+		if le := (*nn.LoadError)(nil); errors.As(err, &le) && (report == nil || !cmp.Equal(before, snapshot(m))) {
+			t.Errorf("a refused file has changed the module: %v", err)
+		}
+	})
 }

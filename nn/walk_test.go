@@ -129,6 +129,7 @@ func TestWrongTagsAreNamed(t *testing.T) {
 	type noTag struct{ Fc *nn.Linear }
 	type noTagList struct{ Layers []nn.Layer }
 	type noTagRNN struct{ RNN *nn.LSTM }
+	type noTagValue struct{ RNN nn.LSTM }
 	type unexported struct {
 		fc *nn.Linear `module:"fc"`
 	}
@@ -189,6 +190,7 @@ func TestWrongTagsAreNamed(t *testing.T) {
 		{"a layer without a tag is not forgotten", &noTag{small()}, []string{"noTag, field Fc", `module:"fc"`, `module:"-"`}},
 		{"a list of layers without a tag is not forgotten", &noTagList{}, []string{"field Layers holds parameters"}},
 		{"parameters that are not fields are not forgotten", &noTagRNN{}, []string{"field RNN holds parameters"}},
+		{"not in a value either", &noTagValue{}, []string{"field RNN holds parameters"}},
 		{"a tagged field is exported", &unexported{small()}, []string{"field fc has a tag but is not exported"}},
 		{"a name is used once", &twice{}, []string{"field B", `"w" is already that of A`}},
 		{"a name is used once with embedded structs", &embedded{}, []string{"field Mine", `"shared" is already that of Shared`}},
