@@ -93,6 +93,7 @@ func (t Tensor) alias() Tensor {
 	}
 	c := t.ptr("Return")
 	cgotorch.Retain(c)
+	runtime.KeepAlive(t.h)
 	return Tensor{&handle{c: c}}
 }
 

@@ -144,6 +144,7 @@ func (t Tensor) describe() string {
 		return "freed"
 	}
 	i := cgotorch.GetInfo(t.h.c)
+	runtime.KeepAlive(t.h)
 	s := dtypeOf(i.DType).String() + strings.ReplaceAll(fmt.Sprint(i.Sizes), " ", ",")
 	if d := deviceOf(i.Device); d != CPU {
 		s += "@" + d.String()

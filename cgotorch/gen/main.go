@@ -54,6 +54,21 @@ func generate(dir, schemas string) error {
 	if err != nil {
 		return err
 	}
+	files, err := outputs(ops)
+	if err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%d operators\n", len(ops))
+	return nil
+}
+
+// outputs are the generated files by their path from package cgotorch.
+func outputs(ops []*op) (map[string][]byte, error) {
 	files := map[string][]byte{
 		"zz_ops.h":           emitHeader(ops),
 		"zz_call.h":          emitTrampolines(ops),
@@ -62,17 +77,16 @@ func generate(dir, schemas string) error {
 		"../torch/zz_ops.go": emitTorch(ops),
 	}
 	for name, content := range files {
-		if strings.HasSuffix(name, ".go") {
-			if content, err = format.Source(content); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
+		if !strings.HasSuffix(name, ".go") {
+			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			return err
+		formatted, err := format.Source(content)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+		files[name] = formatted
 	}
-	fmt.Printf("%d operators\n", len(ops))
-	return nil
+	return files, nil
 }
 
 // readSchemas maps "add.Tensor" to its schema. The file is YAML, but each schema is one line of fixed form.
