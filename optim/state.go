@@ -11,6 +11,9 @@ func (o *optimizer) State() []torch.Named {
 	var all []torch.Named
 	for _, g := range o.groups {
 		for _, m := range g.members {
+			if !m.ready {
+				continue
+			}
 			for i, t := range m.states {
 				all = append(all, torch.Named{Name: m.Name + "." + o.rule.states[i].name, Tensor: t})
 			}
@@ -31,7 +34,7 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	fresh := map[*member][]torch.Tensor{}
 	err = torch.Try(func() {
 		for m := range found {
-			if m.states == nil {
+			if !m.ready {
 				torch.Scope(func() {
 					for _, s := range o.rule.states {
 						fresh[m] = append(fresh[m], s.make(m.Tensor).Keep())
@@ -46,11 +49,10 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	for _, g := range o.groups {
 		for _, m := range g.members {
 			source := found[m]
-			if source == nil && len(o.rule.states) > 0 {
-				m.states = nil
-			} else if m.states == nil && source != nil {
-				m.states = fresh[m]
+			if states, ok := fresh[m]; ok {
+				m.states = states
 			}
+			m.ready = source != nil
 			torch.NoGrad(func() {
 				for i, t := range source {
 					m.states[i].Copy_(t)

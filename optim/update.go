@@ -43,7 +43,8 @@ type group struct {
 // member is a parameter of a group.
 type member struct {
 	torch.Named
-	states []torch.Tensor // parallel to the rule's; nil while it waits
+	states []torch.Tensor // parallel to the rule's
+	ready  bool           // the states hold something: it waits no longer
 }
 
 // shard holds parameters that one kernel can update together.
@@ -103,19 +104,23 @@ func (g *group) firstGradients(states []state) (fresh []*member) {
 	return fresh
 }
 
-// admit moves parameters that have their states from the waiting ones to the shards.
+// admit moves parameters from the waiting ones to the shards. Until then a step that fails leaves no trace of their states.
 func (g *group) admit(fresh []*member) {
-	if len(fresh) > 0 {
-		g.arrange()
+	if len(fresh) == 0 {
+		return
 	}
+	for _, m := range fresh {
+		m.ready = true
+	}
+	g.arrange()
 }
 
-// arrange divides the group's parameters anew into those that wait and the shards of those that have states.
+// arrange divides the group's parameters anew into those that wait and the shards of those that are ready.
 func (g *group) arrange() {
 	var ready []*member
 	g.waiting = g.waiting[:0]
 	for _, m := range g.members {
-		if m.states != nil {
+		if m.ready {
 			ready = append(ready, m)
 		} else {
 			g.waiting = append(g.waiting, m)
