@@ -74,29 +74,3 @@ func manyParameters(t testing.TB, b optim.Builder, count int, size int64) ([]tor
 	}
 	return params, opt
 }
-
-// One update of 60 parameters with 10,000 elements each, on one thread; testdata/bench.py is the same in Python.
-func BenchmarkStep(b *testing.B) {
-	testenv.RequireTorch(b)
-	for _, o := range []optim.Builder{optim.AdamW{}, optim.SGD{Momentum: 0.9}} {
-		for _, size := range []int64{10_000, 1} {
-			b.Run(fmt.Sprintf("%T/60x%d", o, size), func(b *testing.B) {
-				_, opt := manyParameters(b, o, 60, size)
-				opt.Step(1e-3)
-				b.ReportAllocs()
-				for b.Loop() {
-					opt.Step(1e-3)
-				}
-			})
-		}
-	}
-}
-
-func BenchmarkClipGradNorm(b *testing.B) {
-	testenv.RequireTorch(b)
-	params, _ := manyParameters(b, optim.SGD{}, 60, 1)
-	b.ReportAllocs()
-	for b.Loop() {
-		torch.Scope(func() { optim.ClipGradNorm(params, 1) })
-	}
-}

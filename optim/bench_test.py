@@ -1,4 +1,4 @@
-"""Times what BenchmarkStep of memory_test.go times: one update of torch.optim's fused optimizers over 60 parameters, on one thread, in CPU time."""
+"""Times what BenchmarkStep of bench_test.go times: one update of torch.optim's fused optimizers over 60 parameters, on one thread, in CPU time."""
 
 import time
 
