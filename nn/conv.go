@@ -50,7 +50,9 @@ func (c *Conv2d) Forward(x torch.Tensor) torch.Tensor { return x.Conv2d(c.Weight
 
 func newConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (weight, bias torch.Tensor, call torch.ConvOptions) {
 	groups := or(o.Groups, 1)
-	mustBePositive(op, "in", in, "out", out, "Groups", groups)
+	mustBePositive(op, "in", in)
+	mustBePositive(op, "out", out)
+	mustBePositive(op, "Groups", groups)
 	if in%groups != 0 || out%groups != 0 {
 		panic(mistake(op, torch.ErrValue, "in (%d) and out (%d) must be divisible by Groups (%d)", in, out, groups))
 	}

@@ -20,7 +20,8 @@ type Embedding struct {
 
 // NewEmbedding makes an Embedding of words rows of dim numbers, drawn from the standard normal distribution.
 func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
-	mustBePositive("NewEmbedding", "words", words, "dim", dim)
+	mustBePositive("NewEmbedding", "words", words)
+	mustBePositive("NewEmbedding", "dim", dim)
 	opt := deref(o)
 	e := &Embedding{PaddingIdx: -1}
 	if opt.PaddingIdx != nil {

@@ -107,3 +107,32 @@ func ExampleFreeze() {
 	fmt.Println(total, trainable)
 	// Output: 58 18
 }
+
+// Scale is a layer of one's own with a parameter, a buffer, and a Forward that depends on the mode.
+type Scale struct {
+	nn.Mode
+
+	Factor torch.Tensor `param:"factor"`
+	Calls  torch.Tensor `buffer:"calls"`
+}
+
+func (s *Scale) Forward(x torch.Tensor) torch.Tensor {
+	if s.Training() {
+		s.Calls.AddScalar_(1)
+	}
+	return x.Mul(s.Factor)
+}
+
+func ExampleParameter() {
+	net := nn.Sequential{nn.Identity{}, &Scale{Factor: nn.Parameter(torch.Full(2.0, 3)), Calls: nn.Buffer(torch.Zeros(1))}}
+	net.Forward(torch.Ones(3))
+	nn.SetTraining(net, false)
+	fmt.Println(torch.Values[float32](net.Forward(torch.Ones(3))))
+	for _, t := range nn.StateDict(net) {
+		fmt.Println(t.Name, torch.Values[float32](t.Tensor))
+	}
+	// Output:
+	// [2 2 2]
+	// 1.factor [2 2 2]
+	// 1.calls [1]
+}

@@ -21,7 +21,8 @@ type Linear struct {
 
 // NewLinear makes a Linear from in to out features, drawn uniformly from ±1/sqrt(in).
 func NewLinear(in, out int64, o *LinearOptions) *Linear {
-	mustBePositive("NewLinear", "in", in, "out", out)
+	mustBePositive("NewLinear", "in", in)
+	mustBePositive("NewLinear", "out", out)
 	opt := deref(o)
 	l := &Linear{Weight: opt.Factory.Empty(out, in)}
 	if !opt.NoBias {

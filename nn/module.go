@@ -68,11 +68,9 @@ func mistake(op string, code torch.Code, format string, args ...any) *torch.Erro
 	return &torch.Error{Op: "nn." + op, Code: code, Msg: fmt.Sprintf(format, args...)}
 }
 
-// mustBePositive checks sizes that a constructor got: name, value, name, value, ...
-func mustBePositive(op string, namesAndSizes ...any) {
-	for i := 0; i < len(namesAndSizes); i += 2 {
-		if size := namesAndSizes[i+1].(int64); size < 1 {
-			panic(mistake(op, torch.ErrValue, "%s must be positive, found %d", namesAndSizes[i], size))
-		}
+// mustBePositive checks a size that a constructor got.
+func mustBePositive(op, name string, size int64) {
+	if size < 1 {
+		panic(mistake(op, torch.ErrValue, "%s must be positive, found %d", name, size))
 	}
 }

@@ -34,7 +34,9 @@ type recurrent struct {
 
 func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent {
 	o.Layers = or(o.Layers, 1)
-	mustBePositive("New"+op, "in", input, "hidden", units, "Layers", o.Layers)
+	mustBePositive("New"+op, "in", input)
+	mustBePositive("New"+op, "hidden", units)
+	mustBePositive("New"+op, "Layers", o.Layers)
 	checkProbability("New"+op, "Dropout", o.Dropout)
 	r := recurrent{op: op, input: input, units: units, layers: o.Layers, directions: 1, options: o}
 	if o.Bidirectional {

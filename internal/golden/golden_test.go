@@ -3,13 +3,10 @@ package golden
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/testenv"
-	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -65,44 +62,22 @@ func TestComparisonsReport(t *testing.T) {
 	}
 }
 
-func TestEveryDTypeSurvivesAFile(t *testing.T) {
-	testenv.RequireTorch(t)
-	path := filepath.Join(t.TempDir(), "x.safetensors")
-	var named []torch.Named
-	for _, d := range []torch.DType{torch.Bool, torch.Uint8, torch.Int8, torch.Int16, torch.Int32, torch.Int64, torch.Float16, torch.BFloat16, torch.Float32, torch.Float64, torch.Complex64} {
-		named = append(named, torch.Named{Name: d.String(), Tensor: torch.Arange(6).View(2, 3).ToDType(d)})
-	}
-	named = append(named, torch.Named{Name: "scalar", Tensor: torch.ScalarTensor[float32](7)}, torch.Named{Name: "empty", Tensor: torch.Zeros(0, 3)},
-		torch.Named{Name: "strided", Tensor: torch.Arange(6).View(2, 3).T()})
-	entries, err := tensorio.Entries(named)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := safetensors.WriteFile(path, entries, map[string]string{"torch": "2.11"}); err != nil {
-		t.Fatal(err)
-	}
-	var g *File
-	torch.Scope(func() { g = Load(t, path) })
-	if g.Metadata["torch"] != "2.11" || len(g.Names()) != len(named) {
-		t.Errorf("metadata %v and names %q, want %d names", g.Metadata, g.Names(), len(named))
-	}
-	for _, n := range named {
-		if g.Has(n.Name) {
-			Bits(t, n.Name, g.Tensor(n.Name), n.Tensor)
-		} else {
-			t.Errorf("%s is missing", n.Name)
-		}
-	}
-	if g.Has("other") {
-		t.Error("Has(other) is true")
-	}
-}
+// fatal is what a recorder's Fatalf panics with: the test would have ended here.
+type fatal string
 
-func TestTensorsThatFilesCannotHoldAreRefused(t *testing.T) {
+func (r *recorder) Fatalf(format string, args ...any) { panic(fatal(fmt.Sprintf(format, args...))) }
+
+func TestWhatIsNotInTheFileFailsTheTest(t *testing.T) {
 	testenv.RequireTorch(t)
-	for name, tensor := range map[string]torch.Tensor{"complex128": torch.From([]complex128{1}), "undefined": {}} {
-		if _, err := tensorio.Entry(name, tensor); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("Entry(%s) = %v, want an error that names it", name, err)
-		}
+	ends := func(f func(r *recorder)) (reason string) {
+		defer func() { reason = string(recover().(fatal)) }()
+		f(&recorder{TB: t})
+		return ""
+	}
+	if got := ends(func(r *recorder) { Load(r, "testdata/none.safetensors") }); !strings.Contains(got, "make golden") {
+		t.Errorf("Load of no file says %q", got)
+	}
+	if got := ends(func(r *recorder) { (&File{t: r, path: "a.safetensors", names: []string{"x"}}).Tensor("y") }); got != `a.safetensors has no tensor "y"; it has ["x"]` {
+		t.Errorf("Tensor of no tensor says %q", got)
 	}
 }
