@@ -103,11 +103,11 @@ func (s scalerSettings) options() amp.GradScalerOptions {
 func scalerCases(t *testing.T) (*golden.File, map[string]scalerSettings) {
 	t.Helper()
 	g := golden.Load(t, "testdata/scaler.safetensors")
-	var cases map[string]scalerSettings
-	if err := json.Unmarshal([]byte(g.Metadata["cases"]), &cases); err != nil || len(cases) == 0 {
-		t.Fatalf("the golden file's cases: %v, %v", cases, err)
+	var made struct{ Cases map[string]scalerSettings }
+	if err := json.Unmarshal([]byte(g.Metadata["made"]), &made); err != nil || len(made.Cases) == 0 {
+		t.Fatalf("the golden file's cases: %v, %v", made.Cases, err)
 	}
-	return g, cases
+	return g, made.Cases
 }
 
 // compare reports what differs from PyTorch's updates.
