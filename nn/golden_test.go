@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -28,6 +27,13 @@ type spec struct {
 	Args    []json.RawMessage
 	Options json.RawMessage
 	DType   string
+}
+
+// about is the metadata of a golden file.
+type about struct {
+	Module        spec
+	Params, State []string
+	Forwards      int
 }
 
 // read decodes JSON that a script of this repository wrote.
@@ -167,9 +173,10 @@ func TestLayersAreThoseOfPyTorch(t *testing.T) {
 
 func testCase(t *testing.T, g *golden.File) {
 	// What the constructor draws.
+	about := read[about]([]byte(g.Metadata["case"]))
 	torch.ManualSeed(11)
 	var m any
-	torch.Scope(func() { m = build(read[spec]([]byte(g.Metadata["case"]))) }) // parameters outlive the scope
+	torch.Scope(func() { m = build(about.Module) }) // parameters outlive the scope
 	rng := func(name string) {
 		t.Helper()
 		if !slices.Equal(torch.DefaultGenerator(torch.CPU).State(), g.Tensor(name).Bytes()) {
@@ -177,10 +184,10 @@ func testCase(t *testing.T, g *golden.File) {
 		}
 	}
 	rng("init.rng")
-	if diff := cmp.Diff(read[[]string]([]byte(g.Metadata["params"])), names(nn.Params(m))); diff != "" {
+	if diff := cmp.Diff(about.Params, names(nn.Params(m))); diff != "" {
 		t.Errorf("names of the parameters (-PyTorch +here):\n%s", diff)
 	}
-	if diff := cmp.Diff(read[[]string]([]byte(g.Metadata["state"])), names(nn.StateDict(m))); diff != "" {
+	if diff := cmp.Diff(about.State, names(nn.StateDict(m))); diff != "" {
 		t.Errorf("names of the state (-PyTorch +here):\n%s", diff)
 	}
 	sameState := func(when string) {
@@ -205,13 +212,9 @@ func testCase(t *testing.T, g *golden.File) {
 			}
 		}
 	}
-	forwards, err := strconv.Atoi(g.Metadata["forwards"])
-	if err != nil {
-		t.Fatal(err)
-	}
 	torch.ManualSeed(13)
 	var out map[string]torch.Tensor
-	for range forwards {
+	for range about.Forwards {
 		out = forward(m, in)
 	}
 	rng("train.rng")

@@ -84,11 +84,13 @@ func TestDrawsAreThoseOfPyTorch(t *testing.T) {
 			}
 		}
 	}
-	var gains map[initialize.Nonlinearity]float64
-	if err := json.Unmarshal([]byte(g.Metadata["gains"]), &gains); err != nil {
-		t.Fatal(err)
+	var meta struct {
+		Gains map[initialize.Nonlinearity]float64
 	}
-	for n, want := range gains {
+	if err := json.Unmarshal([]byte(g.Metadata["case"]), &meta); err != nil || len(meta.Gains) != 6 {
+		t.Fatalf("%d gains: %v", len(meta.Gains), err)
+	}
+	for n, want := range meta.Gains {
 		if got := initialize.CalculateGain(n, 0.01); got != want {
 			t.Errorf("CalculateGain(%s, 0.01) = %v, want %v", n, got, want)
 		}

@@ -7,7 +7,8 @@ The tensors of a case:
   y, h, c                  outputs of the training pass, after manual_seed(13); train.rng: the generator's state then
   grad.x, grad.h0, grad.c0, grad.param.NAME, after.NAME    gradients, and the state after the training pass(es)
   eval.y                   output of the evaluation pass
-The metadata: case (constructor, for the test), params and state (names in their order), forwards (number of training passes).
+The metadata, JSON under one key since the order of several is random: the module's constructor, the names of parameters and state in
+their order, the number of training passes.
 """
 
 import json, os
@@ -71,12 +72,12 @@ def case(name, spec, make, x, states=(), forwards=1, perturb=False):
         out["eval.y"] = run()["y"]
     meta = {
         "torch": torch.__version__,
-        "case": json.dumps(spec),
-        "params": json.dumps([n for n, _ in module.named_parameters()]),
-        "state": json.dumps(list(module.state_dict())),
-        "forwards": str(forwards),
+        "module": spec,
+        "params": [n for n, _ in module.named_parameters()],
+        "state": list(module.state_dict()),
+        "forwards": forwards,
     }
-    save_file({k: v.clone().contiguous() for k, v in out.items()}, f"layers/{name}.safetensors", metadata=meta)
+    save_file({k: v.clone().contiguous() for k, v in out.items()}, f"layers/{name}.safetensors", metadata={"case": json.dumps(meta)})
     os.chmod(f"layers/{name}.safetensors", 0o644)
 
 

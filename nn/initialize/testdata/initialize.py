@@ -33,4 +33,5 @@ for name, f in CASES.items():
         out[f"{name}.{i}"] = f(torch.nn.Parameter(torch.empty(shape))).detach().contiguous()
         out[f"{name}.{i}.next"] = torch.empty((), dtype=torch.int64).random_()
 gains = {n: init.calculate_gain(n) for n in ["linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"]}
-save_file(out, "initialize.safetensors", metadata={"torch": torch.__version__, "gains": json.dumps(gains)})
+save_file(out, "initialize.safetensors", metadata={"case": json.dumps({"torch": torch.__version__, "gains": gains})})
+os.chmod("initialize.safetensors", 0o644)
