@@ -5,8 +5,6 @@ import "math"
 // cos returns the cosine of x rounded to the nearest double. The C library that Python calls rounds correctly but for
 // rare cases; Go's math.Cos is off by one unit in the last place now and then, and a schedule that shall
 // equal Python's to the last bit cannot afford that.
-//
-// Works in double-double arithmetic: a value is the unevaluated sum hi+lo, good for about 106 bits.
 func cos(x float64) float64 {
 	x = math.Abs(x)
 	if !(x < 1e8) { // no schedule gets there; the reduction below loses its accuracy
@@ -32,9 +30,6 @@ func cos(x float64) float64 {
 	}
 }
 
-// dd is the unevaluated sum hi+lo with |lo| at most half a unit in the last place of hi.
-type dd struct{ hi, lo float64 }
-
 // series sums the Taylor series of cos (even=1) or sin (even=0), from the smallest term.
 func (r dd) series(even int) float64 {
 	const terms = 14 // (pi/4)^28/28! is below 2^-107
@@ -49,35 +44,4 @@ func (r dd) series(even int) float64 {
 		sum = sum.times(r)
 	}
 	return sum.hi
-}
-
-// The conversions to float64 keep compilers from fusing multiplication and addition, which would change the rounding.
-
-func mul(a, b float64) dd {
-	p := float64(a * b)
-	return dd{p, math.FMA(a, b, -p)}
-}
-
-func (a dd) sub(b dd) dd {
-	s := float64(a.hi - b.hi)
-	v := float64(s - a.hi)
-	e := float64(float64(a.hi-float64(s-v)) - float64(b.hi+v))
-	return quick(s, float64(e+float64(a.lo-b.lo)))
-}
-
-func (a dd) times(b dd) dd {
-	p := mul(a.hi, b.hi)
-	return quick(p.hi, float64(p.lo+float64(float64(a.hi*b.lo)+float64(a.lo*b.hi))))
-}
-
-func (a dd) over(d float64) dd {
-	q := float64(a.hi / d)
-	p := mul(q, d)
-	rest := float64(float64(float64(a.hi-p.hi)-p.lo) + a.lo)
-	return quick(q, float64(rest/d))
-}
-
-func quick(hi, lo float64) dd {
-	s := float64(hi + lo)
-	return dd{s, float64(lo - float64(s-hi))}
 }

@@ -1,9 +1,6 @@
 package lr
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 // Rate gives the learning rate of an update: 0 is the first one of the run. It is a pure function; any number of
 // goroutines may call it. Past the planned end it goes on as the formula does: [Linear] stays at zero, [Cosine] rises again.
@@ -15,9 +12,35 @@ type Schedule interface {
 	Plan(peak float64, updates int) Rate
 }
 
+// MomentumSchedule is a [Schedule] that moves the optimizer's momentum (of Adam: beta1) too.
+type MomentumSchedule interface {
+	Schedule
+	// PlanMomentum gives the momentum of each update. Nil: this schedule leaves the momentum alone.
+	PlanMomentum(updates int) Rate
+}
+
 // Validator is implemented by a [Schedule] whose settings can be wrong. trainer.New asks it.
 type Validator interface {
 	Validate() error
+}
+
+// PlanValidator is implemented by a [Schedule] whose settings can be right for one run and wrong for another.
+type PlanValidator interface {
+	ValidatePlan(peak float64, updates int) error
+}
+
+// Validate reports what is wrong with the settings of s, in themselves and for this run. Plan itself never fails: with
+// settings that Validate refuses its rates are of no use.
+func Validate(s Schedule, peak float64, updates int) error {
+	if v, ok := s.(Validator); ok {
+		if err := v.Validate(); err != nil {
+			return err
+		}
+	}
+	if v, ok := s.(PlanValidator); ok {
+		return v.ValidatePlan(peak, updates)
+	}
+	return nil
 }
 
 // WarmupUpdates resolves the Warmup setting of a schedule for a run of the given number of updates, as
@@ -38,9 +61,18 @@ func warmupFactor(update, warmup int) (factor float64, ok bool) {
 	return float64(update) / float64(max(1, warmup)), true
 }
 
-func validateWarmup(schedule string, warmup float64) error {
-	if !(warmup >= 0) || math.IsInf(warmup, 0) || warmup > math.MaxInt32 {
-		return fmt.Errorf("lr: %s.Warmup is %v: want 0, a share of the run below 1, or a number of updates", schedule, warmup)
+// factors is the plan of the schedules of transformers: a linear warmup, then the peak times a factor.
+func factors(peak float64, warmup int, factor func(update int) float64) Rate {
+	return func(update int) float64 {
+		if f, ok := warmupFactor(update, warmup); ok {
+			return peak * f
+		}
+		return peak * factor(update)
 	}
-	return nil
+}
+
+func validateWarmup(schedule string, warmup float64) error {
+	c := checks{schedule: schedule}
+	c.warmup(warmup)
+	return c.err
 }
