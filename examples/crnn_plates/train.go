@@ -95,8 +95,9 @@ func bend(r *rand.Rand, p crnn.Picture) (crnn.Picture, error) {
 
 // modelConfig is a quarter of Hezar's width, with batch normalisation in every block, which learns in minutes; -full is Hezar's own form.
 func modelConfig(o options, charset []string) crnn.Config {
-	c := crnn.Config{Charset: charset, Mean: 0.5, Std: 64. / 255}
+	c := crnn.Config{Charset: charset}
 	if !o.full {
+		c.Standardize = true
 		c.ConvChannels = []int64{16, 32, 64, 64, 128, 128, 128}
 		c.NormalizeAll = true
 		c.RNNDim = 96
@@ -127,6 +128,9 @@ func train(ctx context.Context, o options) error {
 		return err
 	}
 	model.UseChannelsLast()
+	if !o.full {
+		model.InitKaiming()
+	}
 	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: o.rate}, MaxGradNorm: 5, Precision: precision})
 	if err != nil {
 		return err

@@ -121,22 +121,39 @@ func (c Config) OpenImage(path string, filter vision.Filter) (*vision.Image, err
 
 // Pixels normalises a picture of the model's size into the form of [Sample].Pixels.
 func (c Config) Pixels(image *vision.Image) ([]float32, error) {
-	n, err := vision.NewNormalizer(int(c.Channels), 1/255., []float64{c.Mean}, []float64{c.Std})
+	write, err := c.normalizer()
 	if err != nil {
 		return nil, err
 	}
 	pixels := make([]float32, c.pixels())
-	return pixels, n.Normalize(pixels, image)
+	return pixels, write(pixels, image)
 }
 
 // Samples normalises the pictures of a data set, each time one is asked for.
 func (c Config) Samples(d data.Dataset[Picture]) (data.Dataset[Sample], error) {
+	write, err := c.normalizer()
+	if err != nil {
+		return nil, err
+	}
+	return data.Map(d, func(p Picture) (Sample, error) {
+		s := Sample{Pixels: make([]float32, c.pixels()), Text: p.Text}
+		return s, write(s.Pixels, p.Image)
+	}), nil
+}
+
+// normalizer returns the function that writes a picture as the numbers the model sees.
+func (c Config) normalizer() (func(dst []float32, image *vision.Image) error, error) {
+	if c.Standardize {
+		return func(dst []float32, image *vision.Image) error {
+			return vision.Standardize(dst, image, standardizeFloor)
+		}, nil
+	}
 	n, err := vision.NewNormalizer(int(c.Channels), 1/255., []float64{c.Mean}, []float64{c.Std})
 	if err != nil {
 		return nil, fmt.Errorf("crnn: %w", err)
 	}
-	return data.Map(d, func(p Picture) (Sample, error) {
-		s := Sample{Pixels: make([]float32, c.pixels()), Text: p.Text}
-		return s, n.Normalize(s.Pixels, p.Image)
-	}), nil
+	return n.Normalize, nil
 }
+
+// standardizeFloor keeps the noise of a picture without contrast small.
+const standardizeFloor = 4

@@ -31,6 +31,9 @@ const (
 
 var blankFiles = [kinds]string{"savari", "taxi", "gov", "police", "artesh", "gov"}
 
+// bars are the columns of the line before the region in each blank.
+var bars = [kinds]float64{private: 316.8, taxi: 312, government: 312, police: 312, army: 317, defence: 312}
+
 // shades are the grey levels of paper and ink of each kind before the camera sees them, and the brightness
 // that the paper has in the blank's file.
 var shades = [kinds]struct{ paper, ink, file float64 }{
@@ -50,6 +53,7 @@ type Style struct {
 	Even   bool    // digits at the pitch of their widths instead of a fixed one
 	Worn   float64 // 0 is new, 1 is scratched and dirty
 	Screws int     // number of screw heads
+	Bar    float64 // pixels of thickness added to the bar before the region
 }
 
 // RandomStyle draws a style.
@@ -63,6 +67,9 @@ func RandomStyle(rng *rand.Rand) Style {
 	}
 	if rng.IntN(3) == 0 {
 		s.Worn = rng.Float64()
+	}
+	if rng.IntN(2) == 0 { // a bar as thick as a stroke is easily read as ۱
+		s.Bar = 5 * rng.Float64()
 	}
 	return s
 }
@@ -93,6 +100,7 @@ func Render(label string, s Style, rng *rand.Rand) (*vision.Image, error) {
 	p := pen{im: im, ink: uint8(shade.ink), style: s, rng: rng}
 	p.bold = 128 - 55*s.Stroke
 	p.prepare()
+	p.bar(bars[l.kind], s.Bar)
 	p.group(art, f.First[:], 90, 50, 35.5, 1)
 	p.glyph(art.letters[l.text], 162+2.5*s.Spread*rng.NormFloat64(), 50+2*s.Spread*rng.NormFloat64(), 0.5/glyphScale*l.scale*(1+1.5*s.Size*rng.NormFloat64()))
 	p.group(art, f.Last[:], 248, 50, 35.5, 1)
@@ -221,6 +229,21 @@ func (p *pen) glyph(mask *vision.Image, cx, cy, scale float64) {
 				}
 			}
 			sx += step
+		}
+	}
+}
+
+// bar thickens the line between the digits and the region, by up to 10 pixels.
+func (p *pen) bar(center, thick float64) {
+	if !(thick > 0) {
+		return
+	}
+	from, to := center-min(thick, 10)/2, center+min(thick, 10)/2
+	for x := int(from); x <= int(to); x++ {
+		cover := min(to, float64(x+1)) - max(from, float64(x))
+		for y := 6; y < CanvasHeight-8; y++ {
+			v := &p.im.Pix[y*CanvasWidth+x]
+			*v = uint8(float64(*v) + (float64(p.ink)-float64(*v))*cover)
 		}
 	}
 }

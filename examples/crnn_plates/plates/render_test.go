@@ -14,7 +14,7 @@ func TestAnyStyleAndCameraGiveAPictureOrAnError(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		im, err := Render(RandomLabel(rng), Style{
 			Spread: any64.Draw(t, "spread"), Size: any64.Draw(t, "size"), Stroke: any64.Draw(t, "stroke"),
-			Even: rapid.Bool().Draw(t, "even"), Worn: any64.Draw(t, "worn"), Screws: rapid.IntRange(-2, 5).Draw(t, "screws"),
+			Even: rapid.Bool().Draw(t, "even"), Worn: any64.Draw(t, "worn"), Screws: rapid.IntRange(-2, 5).Draw(t, "screws"), Bar: any64.Draw(t, "bar"),
 		}, rng)
 		if err != nil {
 			t.Fatal(err)
