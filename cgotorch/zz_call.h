@@ -200,6 +200,3 @@ static inline ct_code ct_Random_(ct_tensor self_, ct_generator generator) { retu
 static inline ct_code ct_RandomFrom_(ct_tensor self_, int64_t from, ct_optional_int to, ct_generator generator) { return ct_operators->RandomFrom_(self_, from, to, generator); }
 static inline ct_code ct_Multinomial(ct_tensor self_, int64_t num_samples, int32_t replacement, ct_generator generator, ct_tensor *out) { return ct_operators->Multinomial(self_, num_samples, replacement, generator, out); }
 static inline ct_code ct_Item(ct_tensor self_, ct_scalar *out) { return ct_operators->Item(self_, out); }
-static inline ct_code ct_ForeachNorm(const ct_tensor *self_, int64_t self__n, ct_scalar ord, int32_t dtype, ct_tensor_list *out) { return ct_operators->ForeachNorm(self_, self__n, ord, dtype, out); }
-static inline ct_code ct_ForeachMul_(const ct_tensor *self_, int64_t self__n, ct_tensor other) { return ct_operators->ForeachMul_(self_, self__n, other); }
-static inline ct_code ct_ForeachAdd_(const ct_tensor *self_, int64_t self__n, const ct_tensor *other, int64_t other_n, ct_scalar alpha) { return ct_operators->ForeachAdd_(self_, self__n, other, other_n, alpha); }

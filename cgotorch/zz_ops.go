@@ -399,12 +399,6 @@ package cgotorch
 // #cgo nocallback ct_Multinomial
 // #cgo noescape ct_Item
 // #cgo nocallback ct_Item
-// #cgo noescape ct_ForeachNorm
-// #cgo nocallback ct_ForeachNorm
-// #cgo noescape ct_ForeachMul_
-// #cgo nocallback ct_ForeachMul_
-// #cgo noescape ct_ForeachAdd_
-// #cgo nocallback ct_ForeachAdd_
 import "C"
 
 import "unsafe"
@@ -1397,19 +1391,4 @@ func Multinomial(t Tensor, numSamples int64, replacement bool, generator Generat
 // Item is aten::item(Tensor self) -> Scalar.
 func Item(t Tensor, out *Scalar) Code {
 	return Code(C.ct_Item(C.ct_tensor(t), (*C.ct_scalar)(unsafe.Pointer(out))))
-}
-
-// ForeachNorm is aten::_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[].
-func ForeachNorm(t []Tensor, ord Scalar, dtype int32, out *TensorList) Code {
-	return Code(C.ct_ForeachNorm(handles(t), C.int64_t(len(t)), ord.c(), C.int32_t(dtype), (*C.ct_tensor_list)(unsafe.Pointer(out))))
-}
-
-// ForeachMul_ is aten::_foreach_mul_.Tensor(Tensor(a!)[] self, Tensor other) -> ().
-func ForeachMul_(t []Tensor, other Tensor) Code {
-	return Code(C.ct_ForeachMul_(handles(t), C.int64_t(len(t)), C.ct_tensor(other)))
-}
-
-// ForeachAdd_ is aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ().
-func ForeachAdd_(t []Tensor, other []Tensor, alpha Scalar) Code {
-	return Code(C.ct_ForeachAdd_(handles(t), C.int64_t(len(t)), handles(other), C.int64_t(len(other)), alpha.c()))
 }

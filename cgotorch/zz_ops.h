@@ -201,7 +201,4 @@ typedef struct ct_ops {
   ct_code (*RandomFrom_)(ct_tensor self_, int64_t from, ct_optional_int to, ct_generator generator);
   ct_code (*Multinomial)(ct_tensor self_, int64_t num_samples, int32_t replacement, ct_generator generator, ct_tensor *out);
   ct_code (*Item)(ct_tensor self_, ct_scalar *out);
-  ct_code (*ForeachNorm)(const ct_tensor *self_, int64_t self__n, ct_scalar ord, int32_t dtype, ct_tensor_list *out);
-  ct_code (*ForeachMul_)(const ct_tensor *self_, int64_t self__n, ct_tensor other);
-  ct_code (*ForeachAdd_)(const ct_tensor *self_, int64_t self__n, const ct_tensor *other, int64_t other_n, ct_scalar alpha);
 } ct_ops;

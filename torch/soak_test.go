@@ -86,15 +86,31 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 
 func TestTensorsWithoutAScopeStayWithinTheGarbageBudget(t *testing.T) {
 	testenv.RequireTorch(t)
-	before := residentBytes(t)
-	most := int64(0)
-	for i := range 3000 { // 12 GiB in all
-		torch.Ones(1 << 20)
-		if i%50 == 0 {
-			most = max(most, residentBytes(t)-before)
+	const size = 4 << 20
+	torch.Sweep()
+	before := torch.CollectedBytes()
+	for i := range 1000 { // 4 GiB in all
+		torch.Ones(size / 4)
+		if waiting := torch.CollectedBytes() - before; waiting > torch.GarbageBudget+size {
+			t.Fatalf("%d MiB wait for the garbage collector after %d tensors; the budget is %d MiB", waiting>>20, i+1, int64(torch.GarbageBudget)>>20)
 		}
 	}
-	if most > 2*torch.GarbageBudget { // what waits, and what is being freed
-		t.Errorf("resident memory grew by %d MiB; the budget is %d MiB", most>>20, int64(torch.GarbageBudget)>>20)
+	torch.Sweep()
+	if got := torch.CollectedBytes(); got > before {
+		t.Errorf("%d bytes are still counted when all tensors are gone", got-before)
+	}
+}
+
+func TestTensorsThatAreKeptRaiseTheGarbageBudget(t *testing.T) {
+	testenv.RequireTorch(t)
+	var kept []torch.Tensor
+	for range 80 { // 320 MiB
+		kept = append(kept, torch.Empty(1<<20))
+	}
+	if got := torch.CollectedBytes(); got < 320<<20 {
+		t.Errorf("%d bytes are counted while 320 MiB are held", got)
+	}
+	for _, x := range kept {
+		x.Free()
 	}
 }

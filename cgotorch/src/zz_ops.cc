@@ -2,9 +2,6 @@
 
 #include "guard.h"
 
-#include <ATen/ops/_foreach_add_ops.h>
-#include <ATen/ops/_foreach_mul_ops.h>
-#include <ATen/ops/_foreach_norm_ops.h>
 #include <ATen/ops/abs_ops.h>
 #include <ATen/ops/adaptive_avg_pool2d_ops.h>
 #include <ATen/ops/add_ops.h>
@@ -1165,21 +1162,6 @@ static ct_code Item(ct_tensor self_, ct_scalar *out) {
   return guard([&] { *out = give(at::_ops::item::call(get(self_))); });
 }
 
-static_assert(std::string_view(at::_ops::_foreach_norm_Scalar::schema_str) == "_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]");
-static ct_code ForeachNorm(const ct_tensor *self_, int64_t self__n, ct_scalar ord, int32_t dtype, ct_tensor_list *out) {
-  return guard([&] { give_list(at::_ops::_foreach_norm_Scalar::call(get_list(self_, self__n), get(ord), get_dtype(dtype)), out); });
-}
-
-static_assert(std::string_view(at::_ops::_foreach_mul__Tensor::schema_str) == "_foreach_mul_.Tensor(Tensor(a!)[] self, Tensor other) -> ()");
-static ct_code ForeachMul_(const ct_tensor *self_, int64_t self__n, ct_tensor other) {
-  return guard([&] { at::_ops::_foreach_mul__Tensor::call(get_list(self_, self__n), get(other)); });
-}
-
-static_assert(std::string_view(at::_ops::_foreach_add__List::schema_str) == "_foreach_add_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()");
-static ct_code ForeachAdd_(const ct_tensor *self_, int64_t self__n, const ct_tensor *other, int64_t other_n, ct_scalar alpha) {
-  return guard([&] { at::_ops::_foreach_add__List::call(get_list(self_, self__n), get_list(other, other_n), get(alpha)); });
-}
-
 } // namespace ct
 
 extern const ct_ops ct_ops_table;
@@ -1382,7 +1364,4 @@ const ct_ops ct_ops_table = {
     ct::RandomFrom_,
     ct::Multinomial,
     ct::Item,
-    ct::ForeachNorm,
-    ct::ForeachMul_,
-    ct::ForeachAdd_,
 };

@@ -114,8 +114,6 @@ def C(name, aten, *args, go=None, seed=None, rtol=0.0, grad=True, values=True):
     if seed is not None:
         torch.manual_seed(seed)
     result = flat(op(*positional, **named))
-    if base.startswith("_foreach") and inplace:
-        result = live[0]
     out, grads, cotangents = [], {}, []
     roots = [r for r in result if isinstance(r, torch.Tensor) and r.requires_grad]
     for r in result:
@@ -416,12 +414,6 @@ C("Multinomial", "multinomial", P(2, 6), 3, False, Gen(6))
 C("Item", "item", torch.tensor([[2.5]]), grad=False)
 C("Item", "item", torch.tensor(7))
 C("Item", "item", torch.tensor(True))
-
-# --- lists of tensors
-fs = [R(3), R(2, 2)]
-C("ForeachNorm", "_foreach_norm.Scalar", fs, 2.0, go={})
-C("ForeachMul_", "_foreach_mul_.Tensor", fs, torch.tensor(0.5), go={}, grad=False)
-C("ForeachAdd_", "_foreach_add_.List", fs, [R(3), R(2, 2)], go={})
 
 save_file(tensors, here / "ops.safetensors")
 os.chmod(here / "ops.safetensors", 0o644)
