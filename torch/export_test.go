@@ -8,3 +8,9 @@ const GarbageBudget = garbageBudget
 
 // CollectedBytes is how much memory the garbage collector owns.
 func CollectedBytes() int64 { return collected.bytes.Load() }
+
+// Relieve sets the threshold of the next collection by what is alive now.
+func Relieve() {
+	collected.sweep()
+	collected.limit.Store(2 * collected.bytes.Load())
+}

@@ -2,6 +2,7 @@ package torch
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,31 +68,19 @@ func (g *garbage) relieve() {
 	g.limit.Store(2 * g.bytes.Load())
 }
 
-// sweep runs a collection and waits for its cleanups. They run afterwards in goroutines of their own, in no certain order, and nothing
-// tells when they are through: sweep waits for one of its own, and then until the count of tensors rests.
+// sweep runs a collection and waits for its cleanups, which run afterwards in goroutines of their own.
 func (g *garbage) sweep() {
-	begun := make(chan struct{})
-	watchCleanups(begun)
 	runtime.GC()
-	select {
-	case <-begun:
-	case <-time.After(time.Second): // something held the watched object
-	}
-	for rest, before := 0, g.count.Load(); rest < 3; {
-		time.Sleep(200 * time.Microsecond)
-		if now := g.count.Load(); now == before {
-			rest++
-		} else {
-			rest, before = 0, now
+	cleanups := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
+	metrics.Read(cleanups)
+	queued := cleanups[0].Value.Uint64()
+	for range 10000 { // a second, in case other cleanups of the program never end
+		if cleanups[1].Value.Uint64() >= queued {
+			return
 		}
+		time.Sleep(100 * time.Microsecond)
+		metrics.Read(cleanups)
 	}
-}
-
-// watchCleanups closes begun when the next collection's cleanups run.
-//
-//go:noinline
-func watchCleanups(begun chan struct{}) {
-	runtime.AddCleanup(&owned{}, func(c chan struct{}) { close(c) }, begun)
 }
 
 // reclaim is called after a failed operator. If memory was short it frees what it can and asks for one more try.
