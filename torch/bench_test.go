@@ -1,0 +1,165 @@
+package torch_test
+
+import (
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// The benchmarks measure the wrapper, with kernels that do almost nothing, on one thread. In a scope of many operators, as a training step
+// is, the scope's own cost is spread.
+
+// inScopes runs f b.N times, a thousand calls to a scope.
+func inScopes(b *testing.B, f func()) {
+	b.ReportAllocs()
+	b.ResetTimer()
+	for n := b.N; n > 0; n -= 1000 {
+		torch.Scope(func() {
+			for range min(n, 1000) {
+				f()
+			}
+		})
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	testenv.RequireTorch(b)
+	x, y := torch.Ones(16), torch.Full(0.5, 16)
+	torch.NoGrad(func() { inScopes(b, func() { x.Add(y) }) })
+}
+
+func BenchmarkAddWithoutScope(b *testing.B) {
+	testenv.RequireTorch(b)
+	x, y := torch.Ones(16), torch.Full(0.5, 16)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.Add(y).Free()
+	}
+}
+
+func BenchmarkAddForTheGarbageCollector(b *testing.B) {
+	testenv.RequireTorch(b)
+	x, y := torch.Ones(16), torch.Full(0.5, 16)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.Add(y)
+	}
+}
+
+func BenchmarkAddInPlace(b *testing.B) {
+	testenv.RequireTorch(b)
+	x, y := torch.Zeros(16), torch.Full(0.5, 16)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.Add_(y)
+	}
+}
+
+func BenchmarkAddByCall(b *testing.B) {
+	testenv.RequireTorch(b)
+	x, y := torch.Ones(16), torch.Full(0.5, 16)
+	inScopes(b, func() { torch.Call("aten::add.Tensor", x, y) })
+}
+
+func BenchmarkLinear(b *testing.B) {
+	testenv.RequireTorch(b)
+	x, w, bias := torch.Randn(8, 32), torch.Randn(32, 32), torch.Randn(32)
+	torch.InferenceMode(func() { inScopes(b, func() { x.Linear(w, bias) }) })
+}
+
+func BenchmarkLinearTrain(b *testing.B) {
+	testenv.RequireTorch(b)
+	x, w, bias := torch.Randn(8, 32), torch.Randn(32, 32).RequiresGrad(), torch.Randn(32).RequiresGrad()
+	params := torch.NewList(w, bias)
+	inScopes(b, func() {
+		params.ZeroGrad(false)
+		x.Linear(w, bias).Sum(0).Backward()
+	})
+}
+
+func BenchmarkScope(b *testing.B) {
+	testenv.RequireTorch(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		torch.Scope(func() {})
+	}
+}
+
+func BenchmarkNoGrad(b *testing.B) {
+	testenv.RequireTorch(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		torch.NoGrad(func() {})
+	}
+}
+
+func BenchmarkShape(b *testing.B) {
+	testenv.RequireTorch(b)
+	x := torch.Ones(2, 3, 4)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.Shape()
+	}
+}
+
+func BenchmarkSize(b *testing.B) {
+	testenv.RequireTorch(b)
+	x := torch.Ones(2, 3, 4)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.Size(1)
+	}
+}
+
+func BenchmarkItem(b *testing.B) {
+	testenv.RequireTorch(b)
+	x := torch.Ones(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.Item()
+	}
+}
+
+func BenchmarkFrom(b *testing.B) {
+	testenv.RequireTorch(b)
+	data := make([]float32, 1024)
+	b.SetBytes(4096)
+	inScopes(b, func() { torch.From(data, 32, 32) })
+}
+
+func BenchmarkValues(b *testing.B) {
+	testenv.RequireTorch(b)
+	x := torch.Ones(32, 32)
+	b.SetBytes(4096)
+	b.ReportAllocs()
+	for b.Loop() {
+		torch.Values[float32](x)
+	}
+}
+
+func BenchmarkCopyTo(b *testing.B) {
+	testenv.RequireTorch(b)
+	x, data := torch.Ones(32, 32), make([]float32, 1024)
+	b.SetBytes(4096)
+	b.ReportAllocs()
+	for b.Loop() {
+		torch.CopyTo(data, x)
+	}
+}
+
+func BenchmarkTry(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = torch.Try(func() {})
+	}
+}
+
+func BenchmarkString(b *testing.B) {
+	testenv.RequireTorch(b)
+	x := torch.Randn(3, 4)
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = x.String()
+	}
+}
