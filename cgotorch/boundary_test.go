@@ -94,7 +94,7 @@ func TestReferencesAreCounted(t *testing.T) {
 	if got := cgotorch.UseCount(x); got != 1 {
 		t.Errorf("%d references after freeing one, want 1", got)
 	}
-	if got := cgotorch.Bytes(x); got != 16 || cgotorch.GetInfo(x).Bytes != got {
+	if got := cgotorch.GetFacts(x).Bytes; got != 16 || cgotorch.GetInfo(x).Bytes != got {
 		t.Errorf("%d bytes, want 16", got)
 	}
 	cgotorch.FreeTensor(x)

@@ -98,6 +98,7 @@ type Info struct {
 	DType, Device int32
 	Sizes         []int64 // a copy
 	Strides       []int64 // a copy; nil for a sparse tensor
+	Dims          int
 	Numel, Bytes  int64
 	Offset        int64
 	RequiresGrad  bool
@@ -109,23 +110,51 @@ type Info struct {
 func GetInfo(t Tensor) Info {
 	var c C.ct_info
 	C.ct_get_info(t, &c)
-	n := int(c.dims)
-	info := Info{
-		DType: int32(c.dtype), Device: int32(c.device), Numel: int64(c.numel), Bytes: int64(c.bytes), Offset: int64(c.offset),
-		RequiresGrad: c.requires_grad != 0, IsLeaf: c.is_leaf != 0, IsContiguous: c.is_contiguous != 0,
-	}
-	info.Sizes = append(make([]int64, 0, n), unsafe.Slice((*int64)(unsafe.Pointer(c.sizes)), n)...)
+	info := facts(&c)
+	info.Sizes = copyOf(c.sizes, c.dims)
 	if c.is_strided != 0 {
-		info.Strides = append(make([]int64, 0, n), unsafe.Slice((*int64)(unsafe.Pointer(c.strides)), n)...)
+		info.Strides = copyOf(c.strides, c.dims)
 	}
 	return info
 }
 
-// Bytes is the size of the elements of t, without the copies that GetInfo makes.
-func Bytes(t Tensor) int64 {
+// GetFacts is GetInfo without sizes and strides, and so without an allocation.
+func GetFacts(t Tensor) Info {
 	var c C.ct_info
 	C.ct_get_info(t, &c)
-	return int64(c.bytes)
+	return facts(&c)
+}
+
+// Sizes is a copy of the sizes alone.
+func Sizes(t Tensor) []int64 {
+	var c C.ct_info
+	C.ct_get_info(t, &c)
+	return copyOf(c.sizes, c.dims)
+}
+
+// Size is the size of dimension dim, which may count from the end; there is none if ok is false.
+func Size(t Tensor, dim int64) (size int64, ok bool) {
+	var c C.ct_info
+	C.ct_get_info(t, &c)
+	n := int64(c.dims)
+	if dim < 0 {
+		dim += n
+	}
+	if dim < 0 || dim >= n {
+		return 0, false
+	}
+	return unsafe.Slice((*int64)(unsafe.Pointer(c.sizes)), n)[dim], true
+}
+
+func facts(c *C.ct_info) Info {
+	return Info{
+		DType: int32(c.dtype), Device: int32(c.device), Dims: int(c.dims), Numel: int64(c.numel), Bytes: int64(c.bytes), Offset: int64(c.offset),
+		RequiresGrad: c.requires_grad != 0, IsLeaf: c.is_leaf != 0, IsContiguous: c.is_contiguous != 0,
+	}
+}
+
+func copyOf(p *C.int64_t, n C.int64_t) []int64 {
+	return append(make([]int64, 0, n), unsafe.Slice((*int64)(unsafe.Pointer(p)), int(n))...)
 }
 
 // FromBytes makes a CPU tensor from a row-major copy of data.

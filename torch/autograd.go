@@ -12,7 +12,7 @@ func (t Tensor) RequiresGrad() Tensor { return t.SetRequiresGrad(true) }
 
 // SetRequiresGrad sets whether a leaf gets a gradient: Tensor.requires_grad_. It returns t.
 func (t Tensor) SetRequiresGrad(on bool) Tensor {
-	if !on && !t.info("SetRequiresGrad").IsLeaf {
+	if !on && !t.facts("SetRequiresGrad").IsLeaf {
 		panic(&Error{Op: "SetRequiresGrad", Args: []string{t.describe()}, Code: ErrInvalid, Msg: "the tensor has a history; only leaves can be told not to require a gradient: use Detach"})
 	}
 	code := cgotorch.SetRequiresGrad(t.ptr("SetRequiresGrad"), on)
@@ -24,7 +24,7 @@ func (t Tensor) SetRequiresGrad(on bool) Tensor {
 }
 
 // NeedsGrad tells whether t gets a gradient or leads to tensors that do: Tensor.requires_grad.
-func (t Tensor) NeedsGrad() bool { return t.info("NeedsGrad").RequiresGrad }
+func (t Tensor) NeedsGrad() bool { return t.facts("NeedsGrad").RequiresGrad }
 
 // Backward adds the gradients of t, which must have one element, to all leaves it was computed from: Tensor.backward.
 func (t Tensor) Backward() { Backward(BackwardOptions{}, t) }

@@ -89,6 +89,11 @@ func slice[T any](kind int64, s []T) cgotorch.Value {
 	return cgotorch.Value{Kind: kind, Count: int64(len(s)), Pointer: unsafe.Pointer(unsafe.SliceData(s))}
 }
 
+// kindOfScalar is the kind of value that a number of each kind of scalar is.
+var kindOfScalar = [...]int64{
+	cgotorch.ScalarInt: cgotorch.IntValue, cgotorch.ScalarDouble: cgotorch.DoubleValue, cgotorch.ScalarBool: cgotorch.BoolValue,
+}
+
 func box(op string, a any, tensors *[]Tensor) (v cgotorch.Value, err string) {
 	switch a := a.(type) {
 	case nil:
@@ -121,8 +126,7 @@ func box(op string, a any, tensors *[]Tensor) (v cgotorch.Value, err string) {
 		return cgotorch.Value{Kind: cgotorch.GeneratorKind, Pointer: unsafe.Pointer(a.c)}, ""
 	case int, int64, int32, int16, int8, uint8, float64, float32, bool:
 		s := scalar(op, a)
-		kind := map[int64]int64{cgotorch.ScalarInt: cgotorch.IntValue, cgotorch.ScalarDouble: cgotorch.DoubleValue, cgotorch.ScalarBool: cgotorch.BoolValue}[s.Kind]
-		return cgotorch.Value{Kind: kind, Number: s.Bits}, ""
+		return cgotorch.Value{Kind: kindOfScalar[s.Kind], Number: s.Bits}, ""
 	}
 	return v, fmt.Sprintf("a %T cannot be given to an operator; want a tensor, number, bool, string, dtype, device, generator, a list of them or nil", a)
 }

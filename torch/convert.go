@@ -78,7 +78,7 @@ func ScalarTensor[T Element](v T) Tensor { return From([]T{v}, []int64{}...) }
 // Values returns a copy of the elements, row-major. The type must be that of the tensor; convert with [Tensor.To] first otherwise.
 // It waits for the device.
 func Values[T Element](t Tensor) []T {
-	info := t.info("Values")
+	info := t.facts("Values")
 	data := make([]T, info.Numel)
 	copyOut("Values", t, info, data)
 	return data
@@ -86,7 +86,7 @@ func Values[T Element](t Tensor) []T {
 
 // CopyTo copies the elements, row-major, into data, which must have their number and type. It waits for the device.
 func CopyTo[T Element](data []T, t Tensor) {
-	info := t.info("CopyTo")
+	info := t.facts("CopyTo")
 	if int64(len(data)) != info.Numel {
 		panic(&Error{Op: "CopyTo", Args: []string{t.describe()}, Code: ErrInvalid, Msg: fmt.Sprintf("the tensor has %d elements, but the slice has room for %d", info.Numel, len(data))})
 	}
@@ -106,7 +106,7 @@ func copyOut[T Element](op string, t Tensor, info cgotorch.Info, data []T) {
 
 // Bytes returns a copy of the elements, row-major and little endian. It waits for the device.
 func (t Tensor) Bytes() []byte {
-	data := make([]byte, t.info("Bytes").Bytes)
+	data := make([]byte, t.facts("Bytes").Bytes)
 	code := cgotorch.ToBytes(t.ptr("Bytes"), data)
 	if code < 0 {
 		fail("Bytes", code, t)
@@ -169,7 +169,7 @@ func scalar(op string, v any) cgotorch.Scalar {
 // To returns t in another dtype or on another device, or t's own elements if nothing changes: Tensor.to. Zero fields keep what t has;
 // use [Tensor.CPU] to come back from a GPU.
 func (t Tensor) To(o Options) Tensor {
-	device := t.info("To").Device
+	device := t.facts("To").Device
 	if o.Device != CPU {
 		device = o.Device.code()
 	}

@@ -40,7 +40,7 @@ type garbageTensor struct {
 
 // collect gives h to the garbage collector.
 func collect(h *handle) {
-	o := &owned{bytes: cgotorch.Bytes(h.c)}
+	o := &owned{bytes: cgotorch.GetFacts(h.c).Bytes}
 	o.cleanup = runtime.AddCleanup(h, collected.release, garbageTensor{uintptr(h.c), o.bytes})
 	h.owned = o
 	collected.count.Add(1)

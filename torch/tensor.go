@@ -99,41 +99,50 @@ func (t Tensor) info(op string) cgotorch.Info {
 	return i
 }
 
+// facts is info without sizes and strides: it does not allocate.
+func (t Tensor) facts(op string) cgotorch.Info {
+	i := cgotorch.GetFacts(t.ptr(op))
+	runtime.KeepAlive(t.h)
+	return i
+}
+
 // Shape returns the sizes of all dimensions.
-func (t Tensor) Shape() []int64 { return t.info("Shape").Sizes }
+func (t Tensor) Shape() []int64 {
+	s := cgotorch.Sizes(t.ptr("Shape"))
+	runtime.KeepAlive(t.h)
+	return s
+}
 
 // Size returns the size of dimension dim, which may count from the end.
 func (t Tensor) Size(dim int64) int64 {
-	s := t.info("Size").Sizes
-	if dim < -int64(len(s)) || dim >= int64(len(s)) {
-		panic(&Error{Op: "Size", Args: []string{t.describe()}, Code: ErrIndex, Msg: fmt.Sprintf("dimension %d is out of range: the tensor has %d dimensions", dim, len(s))})
+	size, ok := cgotorch.Size(t.ptr("Size"), dim)
+	runtime.KeepAlive(t.h)
+	if !ok {
+		panic(&Error{Op: "Size", Args: []string{t.describe()}, Code: ErrIndex, Msg: fmt.Sprintf("dimension %d is out of range: the tensor has %d dimensions", dim, t.Dim())})
 	}
-	if dim < 0 {
-		dim += int64(len(s))
-	}
-	return s[dim]
+	return size
 }
 
 // Stride returns how many elements apart the neighbours of each dimension lie in memory.
 func (t Tensor) Stride() []int64 { return t.info("Stride").Strides }
 
 // Dim returns the number of dimensions.
-func (t Tensor) Dim() int { return len(t.info("Dim").Sizes) }
+func (t Tensor) Dim() int { return t.facts("Dim").Dims }
 
 // Numel returns the number of elements.
-func (t Tensor) Numel() int64 { return t.info("Numel").Numel }
+func (t Tensor) Numel() int64 { return t.facts("Numel").Numel }
 
 // DType returns the type of the elements.
-func (t Tensor) DType() DType { return dtypeOf(t.info("DType").DType) }
+func (t Tensor) DType() DType { return dtypeOf(t.facts("DType").DType) }
 
 // Device returns where the elements lie.
-func (t Tensor) Device() Device { return deviceOf(t.info("Device").Device) }
+func (t Tensor) Device() Device { return deviceOf(t.facts("Device").Device) }
 
 // IsContiguous tells whether the elements lie in row-major order without gaps.
-func (t Tensor) IsContiguous() bool { return t.info("IsContiguous").IsContiguous }
+func (t Tensor) IsContiguous() bool { return t.facts("IsContiguous").IsContiguous }
 
 // IsLeaf tells whether t was made by the user and not by a differentiable operator.
-func (t Tensor) IsLeaf() bool { return t.info("IsLeaf").IsLeaf }
+func (t Tensor) IsLeaf() bool { return t.facts("IsLeaf").IsLeaf }
 
 // describe names a tensor in an error: "float32[2,3]".
 func (t Tensor) describe() string {
