@@ -1,0 +1,166 @@
+package lr
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// Adaptive describes a schedule that follows a measured value, such as the loss of an evaluation, and not the number of the update.
+type Adaptive interface {
+	// Start begins at the peak rate. It refuses settings that cannot be.
+	Start(peak float64) (Controller, error)
+}
+
+// Controller is a running [Adaptive] schedule. It has a state, which belongs into the checkpoint. It is not safe for
+// concurrent use.
+type Controller interface {
+	// Rate is the rate of the next update.
+	Rate() float64
+	// Observe tells a newly measured value and returns the rate from now on: step(metrics) in PyTorch.
+	Observe(metric float64) float64
+	// State is what the past has left behind, as JSON; the settings are not in it.
+	State() ([]byte, error)
+	// LoadState continues from a State of a controller with the same settings. After an error the controller is as it was.
+	LoadState(state []byte) error
+}
+
+// Mode says which of two measured values is the better one.
+type Mode string
+
+// The modes of PyTorch. The empty Mode means the default of the field that holds it.
+const (
+	Min Mode = "min" // the lower one, as of losses
+	Max Mode = "max" // the higher one, as of accuracies
+)
+
+// ThresholdMode says what the threshold for an improvement is a part of.
+type ThresholdMode string
+
+// The threshold modes of PyTorch. The empty ThresholdMode means the default of the field that holds it.
+const (
+	Relative ThresholdMode = "rel" // of the best value
+	Absolute ThresholdMode = "abs" // of nothing: it is a difference
+)
+
+// judge tells improvements: _is_better of ReduceLROnPlateau and is_better of GreedyLR.
+type judge struct {
+	mode          Mode
+	threshold     float64
+	thresholdMode ThresholdMode
+}
+
+// worst is what any value improves on.
+func (j judge) worst() float64 {
+	if j.mode == Max {
+		return math.Inf(-1)
+	}
+	return math.Inf(1)
+}
+
+func (j judge) better(value, best float64) bool {
+	switch {
+	case j.mode != Max && j.thresholdMode == Relative:
+		return value < best*(1-j.threshold)
+	case j.mode != Max:
+		return value < best-j.threshold
+	case j.thresholdMode == Relative:
+		return value > best*(j.threshold+1)
+	default:
+		return value > best+j.threshold
+	}
+}
+
+func (c *checks) judge(j judge) {
+	c.that(j.mode == Min || j.mode == Max, "Mode", string(j.mode), `"min", "max", or "" for the default`)
+	c.that(j.thresholdMode == Relative || j.thresholdMode == Absolute, "ThresholdMode", string(j.thresholdMode), `"rel", "abs", or "" for the default`)
+	c.notNegative("Threshold", j.threshold)
+}
+
+// start checks what every adaptive schedule asks of its settings and of the peak rate.
+func (c *checks) start(peak float64) error {
+	c.that(peak > 0 && !math.IsInf(peak, 0), "Start(peak)", peak, "a positive peak rate")
+	return c.err
+}
+
+// number is a float64 that JSON can hold whatever it is: what is not finite is a string, as Python spells it.
+type number float64
+
+// MarshalJSON implements [json.Marshaler].
+func (n number) MarshalJSON() ([]byte, error) {
+	switch f := float64(n); {
+	case math.IsNaN(f):
+		return []byte(`"nan"`), nil
+	case math.IsInf(f, 1):
+		return []byte(`"inf"`), nil
+	case math.IsInf(f, -1):
+		return []byte(`"-inf"`), nil
+	default:
+		return json.Marshal(f)
+	}
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (n *number) UnmarshalJSON(raw []byte) error {
+	switch string(raw) {
+	case `"nan"`:
+		*n = number(math.NaN())
+	case `"inf"`:
+		*n = number(math.Inf(1))
+	case `"-inf"`:
+		*n = number(math.Inf(-1))
+	case "null":
+		return fmt.Errorf("null where a number is wanted")
+	default:
+		return json.Unmarshal(raw, (*float64)(n))
+	}
+	return nil
+}
+
+// StateError says why a state does not fit a [Controller].
+type StateError struct {
+	Schedule string // "ReduceLROnPlateau"
+	Reason   string // what is wrong with the state
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("lr: state of %s: %s; want what State returned for the same settings", e.Schedule, e.Reason)
+}
+
+// decodeState reads a state strictly: every field of *state has to be there, and no other.
+func decodeState[T any](schedule string, raw []byte, state *T) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return &StateError{schedule, err.Error()}
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(state); err != nil {
+		return &StateError{schedule, strings.TrimPrefix(err.Error(), "json: ")}
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return &StateError{schedule, "something follows it"}
+	}
+	want, err := json.Marshal(state)
+	if err != nil {
+		return &StateError{schedule, err.Error()}
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(want, &fields); err != nil {
+		return &StateError{schedule, err.Error()}
+	}
+	for name := range fields {
+		if _, ok := given[name]; !ok {
+			return &StateError{schedule, fmt.Sprintf("it has no %q", name)}
+		}
+	}
+	return nil
+}
+
+// usable says whether a saved rate can be one.
+func usable(rate number) bool {
+	return rate >= 0 && !math.IsInf(float64(rate), 0)
+}

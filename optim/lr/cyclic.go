@@ -1,0 +1,125 @@
+package lr
+
+import "math"
+
+// CycleMode is how the waves of [CyclicLR] change with time.
+type CycleMode string
+
+// The modes of PyTorch. The empty CycleMode means Triangular.
+const (
+	Triangular  CycleMode = "triangular"  // all waves are of one height
+	Triangular2 CycleMode = "triangular2" // each wave is half as high as the one before
+	ExpRange    CycleMode = "exp_range"   // the height falls by Gamma with each update
+)
+
+// CyclicLR goes up and down between two rates: torch.optim.lr_scheduler.CyclicLR. The momentum goes the other way.
+type CyclicLR struct {
+	BaseLR       float64   // the lowest rate (base_lr)
+	MaxLR        float64   // the highest rate of the first wave (max_lr); 0 means the peak rate
+	StepSizeUp   int       // updates of the way up (step_size_up); 0 means 2000
+	StepSizeDown int       // updates of the way down (step_size_down); 0 means StepSizeUp
+	Mode         CycleMode // empty means Triangular
+	Gamma        float64   // of ExpRange; 0 means 1
+
+	// ScaleFn, if not nil, gives the height of a wave instead of Mode (scale_fn): of the number of the wave, from 1 on,
+	// or of the number of the update if ScaleByUpdate (scale_mode="iterations").
+	ScaleFn       func(x float64) float64
+	ScaleByUpdate bool
+
+	FixedMomentum bool     // leave the momentum alone (cycle_momentum=False)
+	BaseMomentum  *float64 // the momentum at the highest rate (base_momentum); nil means 0.8
+	MaxMomentum   *float64 // the momentum at the lowest rate (max_momentum); nil means 0.9
+}
+
+var _ MomentumSchedule = CyclicLR{}
+
+// Plan implements [Schedule].
+func (c CyclicLR) Plan(peak float64, _ int) Rate {
+	wave, maxLR := c.wave(), orZero(c.MaxLR, peak)
+	return func(update int) float64 {
+		height, scale := wave(update)
+		return c.BaseLR + float64(float64((maxLR-c.BaseLR)*height)*scale)
+	}
+}
+
+// PlanMomentum implements [MomentumSchedule].
+func (c CyclicLR) PlanMomentum(int) Rate {
+	if c.FixedMomentum {
+		return nil
+	}
+	wave, low, high := c.wave(), or(c.BaseMomentum, 0.8), or(c.MaxMomentum, 0.9)
+	return func(update int) float64 {
+		height, scale := wave(update)
+		return high - float64(float64((high-low)*height)*scale)
+	}
+}
+
+// wave gives the height of an update in its wave, from 0 to 1, and the scale of that wave.
+func (c CyclicLR) wave() func(update int) (height, scale float64) {
+	up := float64(orZero(c.StepSizeUp, 2000))
+	total := up + orZero(float64(c.StepSizeDown), up)
+	ratio := up / total
+	scaleOf, byUpdate := c.scale()
+	return func(update int) (float64, float64) {
+		cycle := math.Floor(1 + float64(update)/total)
+		x := 1 + float64(update)/total - cycle
+		height := (x - 1) / (ratio - 1)
+		if x <= ratio {
+			height = x / ratio
+		}
+		if byUpdate {
+			return height, scaleOf(float64(update))
+		}
+		return height, scaleOf(cycle)
+	}
+}
+
+// scale resolves Mode and ScaleFn.
+func (c CyclicLR) scale() (scale func(x float64) float64, byUpdate bool) {
+	switch {
+	case c.ScaleFn != nil:
+		return c.ScaleFn, c.ScaleByUpdate
+	case c.Mode == Triangular2:
+		return func(cycle float64) float64 { return 1 / math.Pow(2, cycle-1) }, false
+	case c.Mode == ExpRange:
+		gamma := orZero(c.Gamma, 1)
+		return func(update float64) float64 { return pow(gamma, update) }, true
+	}
+	return func(float64) float64 { return 1 }, false
+}
+
+// attach does what PyTorch's constructor does: it writes BaseLR and the highest momentum into the group, but takes its first
+// step from the group's initial_lr.
+func (c CyclicLR) attach(g *group, updates int) stepper {
+	momentum := c.PlanMomentum(updates)
+	g.lr = c.BaseLR
+	if momentum != nil {
+		g.corners.baseMomentum, g.corners.maxMomentum = or(c.BaseMomentum, 0.8), or(c.MaxMomentum, 0.9)
+	}
+	s := newScheduler(g, &scheduler{next: func(s *scheduler) float64 {
+		if momentum != nil {
+			g.momentum = momentum(s.epoch)
+		}
+		from := c
+		from.BaseLR = s.base
+		return from.Plan(g.peak, updates)(s.epoch)
+	}})
+	s.base = c.BaseLR
+	return s
+}
+
+// Validate implements [Validator].
+func (c CyclicLR) Validate() error {
+	e := checks{schedule: "CyclicLR"}
+	e.notNegative("BaseLR", c.BaseLR)
+	e.notNegative("MaxLR", c.MaxLR)
+	e.count("StepSizeUp", c.StepSizeUp)
+	e.count("StepSizeDown", c.StepSizeDown)
+	e.that(c.Mode == "" || c.Mode == Triangular || c.Mode == Triangular2 || c.Mode == ExpRange, "Mode", string(c.Mode),
+		`"triangular", "triangular2", "exp_range", or "" for the first`)
+	e.notNegative("Gamma", c.Gamma)
+	e.that(!c.ScaleByUpdate || c.ScaleFn != nil, "ScaleByUpdate", c.ScaleByUpdate, "a ScaleFn beside it")
+	e.share("BaseMomentum", or(c.BaseMomentum, 0))
+	e.share("MaxMomentum", or(c.MaxMomentum, 0))
+	return e.err
+}

@@ -1,0 +1,173 @@
+package lr
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Greedy raises the rate while a measured value keeps improving and lowers it when it does not: GreedyLR, "greedy" in
+// transformers.
+type Greedy struct {
+	Mode          Mode          // empty means Min
+	Factor        float64       // below 1; the rate is divided or multiplied by it; 0 means 0.95
+	Patience      *int          // values in a row that are let pass, good or bad; nil means 10
+	Threshold     *float64      // what an improvement has to exceed; nil means 1e-6
+	ThresholdMode ThresholdMode // empty means Absolute
+	Cooldown      int           // values after a fall that are not counted
+	Warmup        int           // values after a rise that are not counted
+	MinLR         *float64      // the lowest rate (min_lr); nil means 1e-3
+	MaxLR         *float64      // the highest rate (max_lr); nil means 1
+	Eps           *float64      // a change by no more than this is left out; nil means 1e-8
+	Smooth        bool          // judge the mean of the last WindowSize values instead of the last one
+	WindowSize    int           // 0 means 50
+	ResetStart    *int          // falls at the lowest rate before everything begins anew; nil means 500
+}
+
+// Start implements [Adaptive].
+func (g Greedy) Start(peak float64) (Controller, error) {
+	r := &greedy{
+		judge:  judge{orZero(g.Mode, Min), or(g.Threshold, 1e-6), orZero(g.ThresholdMode, Absolute)},
+		factor: orZero(g.Factor, 0.95), patience: or(g.Patience, 10), cooldown: g.Cooldown, warmup: g.Warmup,
+		minLR: or(g.MinLR, 1e-3), maxLR: or(g.MaxLR, 1), eps: or(g.Eps, 1e-8),
+		peak: peak, window: orZero(g.WindowSize, 50), resetStart: or(g.ResetStart, 500),
+	}
+	c := checks{schedule: "Greedy"}
+	c.judge(r.judge)
+	c.that(r.factor > 0 && r.factor < 1, "Factor", g.Factor, "a number above 0 and below 1, or 0 for 0.95")
+	c.count("Patience", r.patience)
+	c.count("Cooldown", r.cooldown)
+	c.count("Warmup", r.warmup)
+	c.notNegative("MinLR", r.minLR)
+	c.that(r.maxLR >= r.minLR, "MaxLR", r.maxLR, fmt.Sprintf("no less than MinLR, which is %v", r.minLR))
+	c.notNegative("Eps", r.eps)
+	c.that(r.window > 0, "WindowSize", g.WindowSize, "a positive number of values, or 0 for 50")
+	c.that(g.Smooth || g.WindowSize == 0, "WindowSize", g.WindowSize, "0 without Smooth")
+	c.count("ResetStart", r.resetStart)
+	if err := c.start(peak); err != nil {
+		return nil, err
+	}
+	if !g.Smooth {
+		r.window = 0
+	}
+	r.state = greedyState{LastLR: number(peak)}
+	r.reset()
+	return r, nil
+}
+
+// greedy is a running [Greedy].
+type greedy struct {
+	judge                            judge
+	factor, minLR, maxLR, eps, peak  float64
+	patience, cooldown, warmup       int
+	window /* 0: none */, resetStart int
+	state                            greedyState
+}
+
+// greedyState has the names of GreedyLR's state_dict.
+type greedyState struct {
+	Best            number   `json:"best"`
+	NumBadEpochs    int      `json:"num_bad_epochs"`
+	NumGoodEpochs   int      `json:"num_good_epochs"`
+	CooldownCounter int      `json:"cooldown_counter"`
+	WarmupCounter   int      `json:"warmup_counter"`
+	ResetStart      int      `json:"reset_start"` // falls at the lowest rate that are left
+	LastEpoch       int      `json:"last_epoch"`  // values observed
+	LastLR          number   `json:"last_lr"`
+	Values          []number `json:"values"` // the window of Smooth
+	Sum             number   `json:"sum"`    // of Values, as it was added up
+}
+
+func (g *greedy) Rate() float64 { return float64(g.state.LastLR) }
+
+func (g *greedy) Observe(metric float64) float64 {
+	s := &g.state
+	if g.window > 0 {
+		metric = g.smooth(metric)
+	}
+	s.LastEpoch++
+	switch {
+	case s.CooldownCounter > 0:
+		s.CooldownCounter--
+		s.NumBadEpochs, s.NumGoodEpochs = 0, 0
+	case s.WarmupCounter > 0:
+		s.WarmupCounter--
+		s.NumBadEpochs, s.NumGoodEpochs = 0, 0
+	case g.judge.better(metric, float64(s.Best)):
+		s.Best, s.NumBadEpochs = number(metric), 0
+		if s.NumGoodEpochs++; s.NumGoodEpochs > g.patience {
+			g.rise()
+			s.WarmupCounter, s.NumGoodEpochs = g.warmup, 0
+		}
+	default:
+		s.NumGoodEpochs = 0
+		if s.NumBadEpochs++; s.NumBadEpochs > g.patience {
+			g.fall()
+			s.CooldownCounter, s.NumBadEpochs = g.cooldown, 0
+		}
+	}
+	return g.Rate()
+}
+
+// smooth is transformers' StreamingAverage: a running sum, with the rounding errors of one.
+func (g *greedy) smooth(value float64) float64 {
+	s := &g.state
+	s.Values = append(s.Values, number(value))
+	s.Sum += number(value)
+	if len(s.Values) > g.window {
+		s.Sum -= s.Values[0]
+		s.Values = slices.Delete(s.Values, 0, 1)
+	}
+	return float64(s.Sum) / float64(len(s.Values))
+}
+
+func (g *greedy) rise() {
+	if higher := min(g.Rate()/g.factor, g.maxLR); higher-g.Rate() > g.eps {
+		g.state.LastLR = number(higher)
+	}
+	g.state.ResetStart = g.resetStart
+}
+
+func (g *greedy) fall() {
+	if lower := max(g.Rate()*g.factor, g.minLR); g.Rate()-lower > g.eps {
+		g.state.LastLR = number(lower)
+	}
+	if g.Rate() > g.minLR {
+		return
+	}
+	if g.state.ResetStart--; g.state.ResetStart <= 0 {
+		g.state.LastLR = number(g.peak)
+		g.reset()
+	}
+}
+
+// reset forgets all but the rate and the count of values.
+func (g *greedy) reset() {
+	g.state = greedyState{Best: number(g.judge.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch, LastLR: g.state.LastLR, Values: []number{}}
+}
+
+func (g *greedy) State() ([]byte, error) { return json.Marshal(g.state) }
+
+func (g *greedy) LoadState(raw []byte) error {
+	var s greedyState
+	if err := decodeState("Greedy", raw, &s); err != nil {
+		return err
+	}
+	if reason := g.mistake(s); reason != "" {
+		return &StateError{"Greedy", reason}
+	}
+	g.state = s
+	return nil
+}
+
+func (g *greedy) mistake(s greedyState) string {
+	switch {
+	case !usable(s.LastLR):
+		return fmt.Sprintf("last_lr is %v, which is no rate", float64(s.LastLR))
+	case min(s.NumBadEpochs, s.NumGoodEpochs, s.CooldownCounter, s.WarmupCounter, s.LastEpoch, s.ResetStart) < 0:
+		return "a counter is negative"
+	case s.Values == nil || len(s.Values) > g.window:
+		return fmt.Sprintf("values holds %d numbers; the window is %d", len(s.Values), g.window)
+	}
+	return ""
+}

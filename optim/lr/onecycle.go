@@ -1,0 +1,136 @@
+package lr
+
+import "math"
+
+// Anneal is the curve of [OneCycleLR] between two rates.
+type Anneal string
+
+// The curves of PyTorch. The empty Anneal means AnnealCos.
+const (
+	AnnealCos    Anneal = "cos"
+	AnnealLinear Anneal = "linear"
+)
+
+// OneCycleLR rises from a share of the highest rate to it and falls far below where it began: torch.optim.lr_scheduler.OneCycleLR.
+// The momentum goes the other way.
+//
+// PyTorch stops with an error after TotalSteps updates; here the rate stays at its end. Where PctStart*TotalSteps is 1,
+// PyTorch divides by zero; here the first update has the highest rate.
+type OneCycleLR struct {
+	MaxLR          float64  // the highest rate (max_lr); 0 means the peak rate
+	TotalSteps     int      // updates of the cycle (total_steps); 0 means the whole run
+	PctStart       *float64 // share of the cycle that rises (pct_start); nil means 0.3
+	AnnealStrategy Anneal   // empty means AnnealCos
+	DivFactor      float64  // the first rate is MaxLR/DivFactor (div_factor); 0 means 25
+	FinalDivFactor float64  // the last rate is the first one divided by this (final_div_factor); 0 means 10,000
+	ThreePhase     bool     // fall to the first rate as fast as it rose, then to the last (three_phase)
+
+	FixedMomentum bool     // leave the momentum alone (cycle_momentum=False)
+	BaseMomentum  *float64 // the momentum at the highest rate (base_momentum); nil means 0.85
+	MaxMomentum   *float64 // the momentum at the first and the last rate (max_momentum); nil means 0.95
+}
+
+var _ MomentumSchedule = OneCycleLR{}
+
+// Plan implements [Schedule].
+func (o OneCycleLR) Plan(peak float64, updates int) Rate {
+	corners, position := o.corners(peak), o.position(updates)
+	return func(update int) float64 { return o.rate(corners, position, update) }
+}
+
+// PlanMomentum implements [MomentumSchedule].
+func (o OneCycleLR) PlanMomentum(updates int) Rate {
+	if o.FixedMomentum {
+		return nil
+	}
+	corners, position := o.corners(0), o.position(updates)
+	return func(update int) float64 { return o.momentum(corners, position, update) }
+}
+
+// corners are the rates and momenta that a cycle goes between.
+type corners struct {
+	first, high, last         float64
+	baseMomentum, maxMomentum float64
+}
+
+func (o OneCycleLR) corners(peak float64) corners {
+	high := orZero(o.MaxLR, peak)
+	first := high / orZero(o.DivFactor, 25)
+	return corners{first, high, first / orZero(o.FinalDivFactor, 1e4), or(o.BaseMomentum, 0.85), or(o.MaxMomentum, 0.95)}
+}
+
+func (o OneCycleLR) rate(c corners, position func(int) (int, float64), update int) float64 {
+	phase, done := position(update)
+	if o.ThreePhase {
+		return o.anneal([]float64{c.first, c.high, c.first, c.last}, phase, done)
+	}
+	return o.anneal([]float64{c.first, c.high, c.last}, phase, done)
+}
+
+func (o OneCycleLR) momentum(c corners, position func(int) (int, float64), update int) float64 {
+	phase, done := position(update)
+	return o.anneal([]float64{c.maxMomentum, c.baseMomentum, c.maxMomentum, c.maxMomentum}, phase, done)
+}
+
+// position gives the phase that an update is in and the share of it that is done.
+func (o OneCycleLR) position(updates int) func(update int) (phase int, done float64) {
+	total, start := float64(orZero(o.TotalSteps, updates)), or(o.PctStart, 0.3)
+	ends := []float64{float64(start*total) - 1, total - 1}
+	if o.ThreePhase {
+		ends = []float64{float64(start*total) - 1, float64(2*start*total) - 2, total - 1}
+	}
+	return func(update int) (int, float64) {
+		at, from := float64(update), 0.0
+		for phase, end := range ends {
+			if at <= end || phase == len(ends)-1 {
+				if end == from || at > total {
+					return phase, 1
+				}
+				return phase, (at - from) / (end - from)
+			}
+			from = end
+		}
+		panic("unreachable: the last phase has no end")
+	}
+}
+
+// anneal goes from one corner of the cycle to the next.
+func (o OneCycleLR) anneal(corners []float64, phase int, done float64) float64 {
+	from, to := corners[phase], corners[phase+1]
+	if o.AnnealStrategy == AnnealLinear {
+		return float64((to-from)*done) + from
+	}
+	return to + float64((from-to)/2*(cos(math.Pi*done)+1))
+}
+
+// attach does what PyTorch's constructor does: it replaces the group's initial_lr, which other schedulers start from, and
+// the corners that any OneCycleLR of this group goes between.
+func (o OneCycleLR) attach(g *group, updates int) stepper {
+	mine, position := o.corners(g.peak), o.position(updates)
+	g.initialLR = new(mine.first)
+	g.corners.first, g.corners.high, g.corners.last = mine.first, mine.high, mine.last
+	if !o.FixedMomentum {
+		g.corners.baseMomentum, g.corners.maxMomentum = mine.baseMomentum, mine.maxMomentum
+	}
+	return newScheduler(g, &scheduler{next: func(s *scheduler) float64 {
+		if !o.FixedMomentum {
+			g.momentum = o.momentum(g.corners, position, s.epoch)
+		}
+		return o.rate(g.corners, position, s.epoch)
+	}})
+}
+
+// Validate implements [Validator].
+func (o OneCycleLR) Validate() error {
+	c := checks{schedule: "OneCycleLR"}
+	c.notNegative("MaxLR", o.MaxLR)
+	c.count("TotalSteps", o.TotalSteps)
+	c.share("PctStart", or(o.PctStart, 0))
+	c.that(o.AnnealStrategy == "" || o.AnnealStrategy == AnnealCos || o.AnnealStrategy == AnnealLinear, "AnnealStrategy",
+		string(o.AnnealStrategy), `"cos", "linear", or "" for the first`)
+	c.notNegative("DivFactor", o.DivFactor)
+	c.notNegative("FinalDivFactor", o.FinalDivFactor)
+	c.finite("BaseMomentum", or(o.BaseMomentum, 0))
+	c.finite("MaxMomentum", or(o.MaxMomentum, 0))
+	return c.err
+}

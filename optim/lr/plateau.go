@@ -1,0 +1,103 @@
+package lr
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// ReduceLROnPlateau multiplies the rate by Factor when a measured value has stopped improving:
+// torch.optim.lr_scheduler.ReduceLROnPlateau, and "reduce_lr_on_plateau" in transformers. NaN is no improvement.
+type ReduceLROnPlateau struct {
+	Mode          Mode          // empty means Min
+	Factor        float64       // below 1; 0 means 0.1
+	Patience      *int          // values without improvement that are let pass; nil means 10
+	Threshold     *float64      // what an improvement has to exceed; nil means 1e-4
+	ThresholdMode ThresholdMode // empty means Relative
+	Cooldown      int           // values after a fall that are not counted
+	MinLR         float64       // the lowest rate (min_lr)
+	Eps           *float64      // a fall by no more than this is left out; nil means 1e-8
+}
+
+// Start implements [Adaptive].
+func (r ReduceLROnPlateau) Start(peak float64) (Controller, error) {
+	p := &plateau{
+		judge:  judge{orZero(r.Mode, Min), or(r.Threshold, 1e-4), orZero(r.ThresholdMode, Relative)},
+		factor: orZero(r.Factor, 0.1), patience: or(r.Patience, 10), cooldown: r.Cooldown, minLR: r.MinLR, eps: or(r.Eps, 1e-8),
+	}
+	c := checks{schedule: "ReduceLROnPlateau"}
+	c.judge(p.judge)
+	c.that(p.factor > 0 && p.factor < 1, "Factor", r.Factor, "a number above 0 and below 1, or 0 for 0.1")
+	c.count("Patience", p.patience)
+	c.count("Cooldown", p.cooldown)
+	c.notNegative("MinLR", p.minLR)
+	c.notNegative("Eps", p.eps)
+	if err := c.start(peak); err != nil {
+		return nil, err
+	}
+	p.state = plateauState{Best: number(p.judge.worst()), LastLR: number(peak)}
+	return p, nil
+}
+
+// plateau is a running [ReduceLROnPlateau].
+type plateau struct {
+	judge              judge
+	factor, minLR, eps float64
+	patience, cooldown int
+	state              plateauState
+}
+
+// plateauState has the names of PyTorch's state_dict.
+type plateauState struct {
+	Best            number `json:"best"`
+	NumBadEpochs    int    `json:"num_bad_epochs"`
+	CooldownCounter int    `json:"cooldown_counter"`
+	LastEpoch       int    `json:"last_epoch"` // values observed
+	LastLR          number `json:"last_lr"`
+}
+
+func (p *plateau) Rate() float64 { return float64(p.state.LastLR) }
+
+func (p *plateau) Observe(metric float64) float64 {
+	s := &p.state
+	s.LastEpoch++
+	if p.judge.better(metric, float64(s.Best)) {
+		s.Best, s.NumBadEpochs = number(metric), 0
+	} else {
+		s.NumBadEpochs++
+	}
+	if s.CooldownCounter > 0 {
+		s.CooldownCounter--
+		s.NumBadEpochs = 0
+	}
+	if s.NumBadEpochs > p.patience {
+		if lower := max(p.Rate()*p.factor, p.minLR); p.Rate()-lower > p.eps {
+			s.LastLR = number(lower)
+		}
+		s.CooldownCounter, s.NumBadEpochs = p.cooldown, 0
+	}
+	return p.Rate()
+}
+
+func (p *plateau) State() ([]byte, error) { return json.Marshal(p.state) }
+
+func (p *plateau) LoadState(raw []byte) error {
+	var s plateauState
+	if err := decodeState("ReduceLROnPlateau", raw, &s); err != nil {
+		return err
+	}
+	if reason := s.mistake(); reason != "" {
+		return &StateError{"ReduceLROnPlateau", reason}
+	}
+	p.state = s
+	return nil
+}
+
+func (s plateauState) mistake() string {
+	switch {
+	case !usable(s.LastLR):
+		return fmt.Sprintf("last_lr is %v, which is no rate", float64(s.LastLR))
+	case min(s.NumBadEpochs, s.CooldownCounter, s.LastEpoch) < 0:
+		return "a counter is negative"
+	}
+	return ""
+}

@@ -1,0 +1,125 @@
+package lr
+
+import "sync"
+
+// PyTorch's schedulers are objects that take turns at one number, the "lr" of a parameter group, and many compute the next value from the
+// last. In real numbers each has a closed form; in float64 the closed form ends a few bits beside the steps. So here are the
+// objects themselves, hidden behind the function of the update number that [Schedule] promises: Plan runs them once, in
+// order, and remembers what they said.
+
+// group is what PyTorch's schedulers read and write in a parameter group of the optimizer.
+type group struct {
+	peak      float64 // of the run
+	lr        float64
+	initialLR *float64 // group["initial_lr"]: set by the first scheduler that is attached
+
+	momentum float64 // of Adam: beta1
+	corners  corners // what OneCycleLR and CyclicLR write into the group for OneCycleLR to read
+}
+
+// stepper is a scheduler attached to a group: torch.optim.lr_scheduler.LRScheduler.
+type stepper interface {
+	step()        // LRScheduler.step
+	initialStep() // LRScheduler._initial_step, which the constructor calls
+	restart()     // LRScheduler._update_lr(0), which SequentialLR calls at a milestone
+	undo()        // SequentialLR.recursive_undo
+}
+
+// attachable is a schedule whose rates depend on what other schedulers have done to the group.
+type attachable interface {
+	Schedule
+	attach(g *group, updates int) stepper
+}
+
+// attach makes the stepper of any schedule. One that is not from PyTorch is a function of the number of the step, as LambdaLR is.
+func attach(s Schedule, g *group, updates int) stepper {
+	if a, ok := s.(attachable); ok {
+		return a.attach(g, updates)
+	}
+	var rate Rate
+	return newScheduler(g, &scheduler{next: func(c *scheduler) float64 {
+		if rate == nil {
+			rate = s.Plan(c.base, updates)
+		}
+		return rate(c.epoch)
+	}})
+}
+
+// scheduler is a stepper that consists of formulas.
+type scheduler struct {
+	g       *group
+	base    float64 // base_lrs[0]
+	epoch   int     // last_epoch: the number of the step whose rate is in the group now
+	initial bool    // _is_initial: the constructor is at work
+
+	next   func(*scheduler) float64 // get_lr
+	closed func(*scheduler) float64 // _get_closed_form_lr; nil: there is none
+}
+
+func newScheduler(g *group, s *scheduler) *scheduler {
+	if g.initialLR == nil {
+		g.initialLR = new(g.lr)
+	}
+	s.g, s.base, s.epoch = g, *g.initialLR, -1
+	s.initialStep()
+	return s
+}
+
+func (s *scheduler) initialStep() {
+	s.initial = true
+	s.step()
+	s.initial = false
+}
+
+func (s *scheduler) step() {
+	s.epoch++
+	s.g.lr = s.next(s)
+}
+
+func (s *scheduler) restart() {
+	s.epoch = 0
+	if s.closed != nil {
+		s.g.lr = s.closed(s)
+		return
+	}
+	s.g.lr = s.next(s)
+}
+
+func (s *scheduler) undo() { s.epoch-- }
+
+// planStepper is the Plan of a schedule that must be stepped through. Its Rate keeps 16 bytes for each update up to the
+// latest one asked for.
+func planStepper(s attachable, peak float64, updates int) (rate, momentum Rate) {
+	g := &group{peak: peak, lr: peak}
+	t := &track{g: g, stepper: s.attach(g, updates)}
+	t.record()
+	return func(update int) float64 { return t.at(update).lr }, func(update int) float64 { return t.at(update).momentum }
+}
+
+// track is the record of a stepper's past.
+type track struct {
+	mu      sync.Mutex
+	g       *group
+	stepper stepper
+	past    []values
+}
+
+type values struct{ lr, momentum float64 }
+
+func (t *track) record() { t.past = append(t.past, values{t.g.lr, t.g.momentum}) }
+
+func (t *track) at(update int) values {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.past) <= update {
+		t.stepper.step()
+		t.record()
+	}
+	return t.past[max(0, update)]
+}
+
+// cycles says whether a schedule moves the momentum.
+func cycles(s Schedule) bool {
+	m, ok := s.(MomentumSchedule)
+	return ok && m.PlanMomentum(1) != nil
+}
