@@ -2,6 +2,7 @@ package torch_test
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"testing"
 
@@ -12,6 +13,11 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" { // a child tests the loader, in the environment it was given
 		testenv.PinBits()
+		if torch.Load() != nil { // examples cannot skip themselves
+			if err := flag.Set("test.skip", "^Example"); err != nil {
+				panic(err)
+			}
+		}
 	}
 	os.Exit(m.Run())
 }

@@ -2,7 +2,6 @@ package torch_test
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -288,17 +287,4 @@ func TestKeepInsideAnInnerScopeOutlivesTheOuterOneToo(t *testing.T) {
 	if got := torch.Live(); got != before-1 {
 		t.Errorf("Live() = %d after Free, want %d", got, before-1)
 	}
-}
-
-func ExampleScope() {
-	if torch.Load() != nil {
-		return
-	}
-	var total torch.Tensor
-	torch.Scope(func() {
-		x := torch.From([]float32{1, 2, 3})
-		total = x.Square().Sum(0).Keep() // x and its squares are freed at the end
-	})
-	fmt.Println(total.Item())
-	// Output: 14
 }
