@@ -1,0 +1,158 @@
+package lr
+
+import "math"
+
+// AcceleratedCosine is pytorch-accelerated's CosineLrScheduler: warmup, a fall along a cosine with k-decay, cooldown at the
+// lowest rate. Its trainer steps it after an update, so the first update has what the constructor set and update k has the value of step k-1. The cosine is cut
+// off WarmupSteps before its end, as there.
+type AcceleratedCosine struct {
+	TotalSteps            int      // total_num_epochs * num_update_steps_per_epoch; 0 means the whole run
+	KDecay                float64  // above 1 the rate stays high for longer (k_decay); 0 means 1
+	LRMin                 *float64 // the lowest rate (lr_min); nil means 1e-6
+	MinLRRatio            *float64 // the lowest rate as a share of the peak (min_lr_ratio); nil: LRMin decides
+	WarmupSteps           int      // updates of the warmup: num_warmup_epochs * num_update_steps_per_epoch
+	WarmupStartingLR      *float64 // the first rate of the warmup (warmup_starting_lr); nil means 1e-6
+	WarmupStartingLRRatio *float64 // that rate, after update 0, as a share of the peak (warmup_starting_lr_ratio); nil: WarmupStartingLR decides
+	CooldownSteps         int      // updates at the lowest rate: num_cooldown_epochs * num_update_steps_per_epoch
+}
+
+// Plan implements [Schedule].
+func (a AcceleratedCosine) Plan(peak float64, updates int) Rate {
+	k, start, lowest := orZero(a.KDecay, 1), or(a.WarmupStartingLR, 1e-6), or(a.LRMin, 1e-6)
+	if a.MinLRRatio != nil {
+		lowest = *a.MinLRRatio * peak
+	}
+	from := start
+	if a.WarmupStartingLRRatio != nil {
+		from = *a.WarmupStartingLRRatio * peak
+	}
+	fall := orZero(a.TotalSteps, updates) - (a.WarmupSteps + a.CooldownSteps)
+	first := peak
+	if a.WarmupSteps > 0 {
+		first = start
+	}
+	return afterFirst(first, func(step int) float64 {
+		switch {
+		case step < a.WarmupSteps:
+			return from + float64(float64(step)*((peak-start)/float64(a.WarmupSteps)))
+		case step < fall:
+			done := math.Pi * pow(float64(step-a.WarmupSteps), k) / pow(float64(fall), k)
+			return lowest + float64(0.5*(peak-lowest)*(1+cos(done)))
+		}
+		return lowest
+	})
+}
+
+// Validate implements [Validator].
+func (a AcceleratedCosine) Validate() error {
+	c := checks{schedule: "AcceleratedCosine"}
+	c.count("TotalSteps", a.TotalSteps)
+	c.notNegative("KDecay", a.KDecay)
+	c.notNegative("LRMin", or(a.LRMin, 0))
+	c.notNegative("MinLRRatio", or(a.MinLRRatio, 0))
+	c.count("WarmupSteps", a.WarmupSteps)
+	c.notNegative("WarmupStartingLR", or(a.WarmupStartingLR, 0))
+	c.notNegative("WarmupStartingLRRatio", or(a.WarmupStartingLRRatio, 0))
+	c.count("CooldownSteps", a.CooldownSteps)
+	return c.err
+}
+
+// AcceleratedWSD is pytorch-accelerated's WSDLrScheduler: warmup, a stable phase, and a decay before each of a few
+// checkpoints. As with [AcceleratedCosine], the first update has what the constructor set, which here is the peak even with a warmup, and update k
+// has the value of step k-1.
+type AcceleratedWSD struct {
+	TotalSteps        int      // total_steps; 0 means the whole run
+	WarmupSteps       *int     // updates of the warmup (num_warmup_steps); nil means 1% of TotalSteps
+	DecayPhaseRatio   *float64 // share of the way to each checkpoint that decays (decay_phase_ratio); nil means 0.1
+	LRMin             *float64 // the rate at a checkpoint as a share of the peak (lr_min); nil means 1e-6
+	WarmupStartingLR  *float64 // the first rate of the warmup (warmup_starting_lr); nil means 1e-6
+	InverseProportion bool     // decay as the paper does, 1/t, not along a square root (use_inverse_sqrt_decay=False)
+	Checkpoints       int      // checkpoints (num_checkpoints); 0 means 1, at the end; more: at 1/4, 1/2 and all of the run
+	Continuation      bool     // go on from a checkpoint: no warmup (is_continuation_from_checkpoint)
+}
+
+// Plan implements [Schedule].
+func (a AcceleratedWSD) Plan(peak float64, updates int) Rate {
+	total := orZero(a.TotalSteps, updates)
+	warmup := or(a.WarmupSteps, int(0.01*float64(total)))
+	start, lowest := or(a.WarmupStartingLR, 1e-6), or(a.LRMin, 1e-6)
+	checkpoints := a.CheckpointSteps(total)
+	return afterFirst(peak, func(step int) float64 {
+		if !a.Continuation && step < warmup {
+			return start + float64(float64(step)/float64(warmup)*(peak-start))
+		}
+		period, into := currentPeriod(checkpoints, step)
+		decay := int(float64(period) * or(a.DecayPhaseRatio, 0.1))
+		if into < period-decay {
+			return peak
+		}
+		done := 1.0
+		if decay > 0 {
+			done = min(float64(into-(period-decay))/float64(decay), 1)
+		}
+		if a.InverseProportion {
+			return peak / (float64(done*(1/lowest)) + (1 - done))
+		}
+		return peak * (lowest + float64((1-lowest)*(1-math.Sqrt(done))))
+	})
+}
+
+// CheckpointSteps are the steps at which a decay ends, in a run of the given length: estimate_checkpoint_steps.
+func (a AcceleratedWSD) CheckpointSteps(total int) []int {
+	n := orZero(a.Checkpoints, 1)
+	if n == 1 || total < 4 {
+		return []int{total}
+	}
+	var steps []int
+	for step := total / 4; len(steps) < n; step *= 2 {
+		steps = append(steps, min(step, total))
+		if step >= total {
+			break
+		}
+	}
+	return steps
+}
+
+// currentPeriod is the length of the way to the next checkpoint and how much of it is done. After the last one it is
+// the first way that counts, as there.
+func currentPeriod(checkpoints []int, step int) (length, into int) {
+	previous := 0
+	for _, c := range checkpoints {
+		if step < c {
+			return c - previous, step - previous
+		}
+		previous = c
+	}
+	return checkpoints[0], step
+}
+
+// Validate implements [Validator].
+func (a AcceleratedWSD) Validate() error {
+	c := checks{schedule: "AcceleratedWSD"}
+	c.count("TotalSteps", a.TotalSteps)
+	c.count("WarmupSteps", or(a.WarmupSteps, 0))
+	c.share("DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1))
+	c.that(a.Checkpoints <= 1 || or(a.DecayPhaseRatio, 0.1) <= 1.0/3, "DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1), "at most 1/3 with several checkpoints, or their decays may overlap")
+	c.notNegative("LRMin", or(a.LRMin, 0))
+	c.that(!a.InverseProportion || or(a.LRMin, 1e-6) > 0, "LRMin", or(a.LRMin, 1e-6), "more than 0 with InverseProportion")
+	c.notNegative("WarmupStartingLR", or(a.WarmupStartingLR, 0))
+	c.that(a.Checkpoints >= 0 && a.Checkpoints < 64, "Checkpoints", a.Checkpoints, "a positive number, or 0 for 1")
+	return c.err
+}
+
+// ValidatePlan implements [PlanValidator].
+func (a AcceleratedWSD) ValidatePlan(peak float64, _ int) error {
+	c := checks{schedule: "AcceleratedWSD"}
+	c.that(or(a.WarmupStartingLR, 1e-6) <= peak, "WarmupStartingLR", or(a.WarmupStartingLR, 1e-6), "at most the peak rate")
+	return c.err
+}
+
+// afterFirst is the plan of a scheduler whose step 0 comes after update 0.
+func afterFirst(first float64, value func(step int) float64) Rate {
+	return func(update int) float64 {
+		if update <= 0 {
+			return first
+		}
+		return value(update - 1)
+	}
+}

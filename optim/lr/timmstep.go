@@ -1,0 +1,61 @@
+package lr
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// TimmStep is timm's StepLRScheduler: the rate falls by DecayRate every DecayT updates.
+type TimmStep struct {
+	TimmWarmup
+	WarmupBeneath bool     // the updates of the warmup count (warmup_prefix=False)
+	DecayT        float64  // updates between two falls, perhaps with a fraction (decay_t); required
+	DecayRate     *float64 // nil means 1: no fall
+}
+
+// Plan implements [Schedule].
+func (s TimmStep) Plan(peak float64, _ int) Rate {
+	decay := or(s.DecayRate, 1)
+	rate := func(update int) float64 {
+		t := float64(update)
+		return peak * pow(decay, math.Round((t-math.Mod(t, s.DecayT))/s.DecayT))
+	}
+	return s.TimmWarmup.plan(peak, peak, s.after(!s.WarmupBeneath, rate))
+}
+
+// Validate implements [Validator].
+func (s TimmStep) Validate() error {
+	c := checks{schedule: "TimmStep"}
+	c.timmWarmup(s.TimmWarmup)
+	c.that(s.DecayT > 0 && !math.IsInf(s.DecayT, 0), "DecayT", s.DecayT, "a positive number of updates")
+	c.notNegative("DecayRate", or(s.DecayRate, 1))
+	return c.err
+}
+
+// TimmMultiStep is timm's MultiStepLRScheduler: the rate falls by DecayRate at each update of DecayT less one, which is timm's way to
+// count.
+type TimmMultiStep struct {
+	TimmWarmup
+	WarmupBeneath bool     // the updates of the warmup count (warmup_prefix=False)
+	DecayT        []int    // the milestones, rising (decay_t)
+	DecayRate     *float64 // nil means 1: no fall
+}
+
+// Plan implements [Schedule].
+func (s TimmMultiStep) Plan(peak float64, _ int) Rate {
+	decay := or(s.DecayRate, 1)
+	rate := func(update int) float64 {
+		return peak * pow(decay, float64(sort.SearchInts(s.DecayT, update+2)))
+	}
+	return s.TimmWarmup.plan(peak, peak, s.after(!s.WarmupBeneath, rate))
+}
+
+// Validate implements [Validator].
+func (s TimmMultiStep) Validate() error {
+	c := checks{schedule: "TimmMultiStep"}
+	c.timmWarmup(s.TimmWarmup)
+	c.that(slices.IsSorted(s.DecayT), "DecayT", s.DecayT, "rising numbers of updates")
+	c.notNegative("DecayRate", or(s.DecayRate, 1))
+	return c.err
+}
