@@ -95,9 +95,9 @@ func invalid(op, format string, args ...any) *Error {
 // fail panics with what libtorch said about op and its tensors.
 func fail(op string, code cgotorch.Code, args ...Tensor) {
 	kind, message := code.Take()
-	e := &Error{Op: op, Args: make([]string, len(args)), Code: Code(kind), Msg: strings.TrimSpace(message)}
-	for i, t := range args {
-		e.Args[i] = t.describe()
+	e := &Error{Op: op, Code: Code(kind), Msg: strings.TrimSpace(message)}
+	for _, t := range args {
+		e.Args = append(e.Args, t.describe())
 	}
 	runtime.KeepAlive(args)
 	if e.Code == ErrOutOfMemory {
