@@ -15,6 +15,7 @@ const (
 	Mean Reduction = iota // their mean, over those that count
 	Sum                   // their sum
 	None                  // nothing: a loss per element
+	BatchMean             // their sum divided by the batch's size, for [KLDiv]
 )
 
 func (r Reduction) torch(op string) torch.Reduction {
@@ -26,7 +27,24 @@ func (r Reduction) torch(op string) torch.Reduction {
 	case None:
 		return torch.ReductionNone
 	}
+	if r == BatchMean {
+		panic(mistake(op, torch.ErrValue, "BatchMean is for KLDiv; want Mean, Sum or None"))
+	}
 	panic(mistake(op, torch.ErrValue, "the reduction %d is not known; want Mean, Sum or None", r))
+}
+
+// code is libtorch's number, for operators without a typed method.
+func (r Reduction) code(op string) int64 { return int64(r.torch(op)) }
+
+// reduce does what libtorch's kernels do, for losses that are made of other operators.
+func (r Reduction) reduce(op string, loss torch.Tensor) torch.Tensor {
+	switch r.torch(op) {
+	case torch.ReductionMean:
+		return loss.Mean(torch.DefaultDType)
+	case torch.ReductionSum:
+		return loss.Sum(torch.DefaultDType)
+	}
+	return loss
 }
 
 // defaultIgnoreIndex is the class that does not count, PyTorch's default.
@@ -108,9 +126,14 @@ func HuberLoss(input, target torch.Tensor, r Reduction, delta float64) torch.Ten
 }
 
 // KLDiv is the divergence of distributions target from log-probabilities input. Mean is the mean over all elements, as PyTorch's "mean";
-// the divergence itself, PyTorch's "batchmean", is Sum divided by the batch: torch.nn.functional.kl_div. With logTarget the
-// targets are log-probabilities too.
+// the divergence itself is [BatchMean]: torch.nn.functional.kl_div. With logTarget the targets are log-probabilities too.
 func KLDiv(input, target torch.Tensor, r Reduction, logTarget bool) torch.Tensor {
+	if r == BatchMean {
+		if input.Dim() == 0 {
+			panic(mistake("KLDiv", torch.ErrInvalid, "BatchMean needs a batch dimension, found none"))
+		}
+		return torch.Call("aten::kl_div", input, target, int64(torch.ReductionSum), logTarget)[0].DivScalar(input.Size(0))
+	}
 	return torch.Call("aten::kl_div", input, target, int64(r.torch("KLDiv")), logTarget)[0]
 }
 

@@ -1,0 +1,60 @@
+package functional
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// call runs an operator that returns one tensor.
+func call(op string, args ...any) torch.Tensor { return torch.Call(op, args...)[0] }
+
+// call2 runs an operator that returns two tensors.
+func call2(op string, args ...any) (torch.Tensor, torch.Tensor) {
+	out := torch.Call(op, args...)
+	return out[0], out[1]
+}
+
+// optionalInt is None where the zero value of an option means that it is not set.
+func optionalInt(v int64) any {
+	if v == 0 {
+		return nil
+	}
+	return v
+}
+
+// or returns v, or the default if v is zero: what the zero value of an option means.
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// spread gives every dimension its number: a single one stands for all, none means the default.
+func spread(op, name string, d []int64, otherwise int64, dims int) []int64 {
+	switch len(d) {
+	case 0:
+		d = []int64{otherwise}
+	case 1, dims:
+	default:
+		panic(mistake(op, torch.ErrValue, "%s has %d numbers; want 1 or %d", name, len(d), dims))
+	}
+	all := make([]int64, dims)
+	for i := range all {
+		all[i] = d[min(i, len(d)-1)]
+	}
+	return all
+}
+
+// window is [spread] for a kernel's size, which has no default.
+func window(op string, kernel []int64, dims int) []int64 {
+	if len(kernel) == 0 {
+		panic(mistake(op, torch.ErrValue, "the kernel has no size; want 1 or %d numbers", dims))
+	}
+	return spread(op, "the kernel", kernel, 1, dims)
+}
+
+// checkProbability refuses what is no probability, for operators whose own message does not name the function.
+func checkProbability(op string, p float64) {
+	if !(p >= 0 && p <= 1) {
+		panic(mistake(op, torch.ErrValue, "p is a probability and must be between 0 and 1, found %g", p))
+	}
+}

@@ -1,0 +1,59 @@
+package functional
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// GroupNorm normalises each of so many groups of the channels of [N, C, ...]; undefined weight and bias are left out:
+// torch.nn.functional.group_norm, whose default eps is 1e-5.
+func GroupNorm(input torch.Tensor, groups int64, weight, bias torch.Tensor, eps float64) torch.Tensor {
+	return call("aten::group_norm", input, groups, weight, bias, eps, true)
+}
+
+// InstanceNormOptions are the keywords of torch.nn.functional.instance_norm. The zero value means PyTorch's defaults.
+type InstanceNormOptions struct {
+	RunningMean, RunningVar torch.Tensor // [C]; undefined: none
+	Weight, Bias            torch.Tensor // [C]; undefined: none
+	UseRunningStats         bool         // normalise by the running statistics: use_input_stats=False
+	Momentum                float64      // share of this batch in the running statistics; zero means 0.1
+	Eps                     float64      // added to the variance; zero means 1e-5
+}
+
+// InstanceNorm normalises each channel of each example of [N, C, ...] by its own mean and variance: torch.nn.functional.instance_norm.
+func InstanceNorm(input torch.Tensor, o InstanceNormOptions) torch.Tensor {
+	return call("aten::instance_norm", input, o.Weight, o.Bias, o.RunningMean, o.RunningVar, !o.UseRunningStats, or(o.Momentum, 0.1), or(o.Eps, 1e-5), true)
+}
+
+// RMSNorm divides by the root of the mean square over the last dimensions, of sizes shape; an undefined weight is left out:
+// torch.nn.functional.rms_norm. Eps 0 is PyTorch's None: the smallest step of the dtype above 1.
+func RMSNorm(input torch.Tensor, shape []int64, weight torch.Tensor, eps float64) torch.Tensor {
+	var optional any
+	if eps != 0 {
+		optional = eps
+	}
+	return call("aten::rms_norm", input, shape, weight, optional)
+}
+
+// LocalResponseNorm divides each channel of [N, C, ...] by the squares of size neighbouring ones: (k + alpha*mean)^beta:
+// torch.nn.functional.local_response_norm, whose defaults are 1e-4, 0.75 and 1.
+func LocalResponseNorm(input torch.Tensor, size int64, alpha, beta, k float64) torch.Tensor {
+	const op = "LocalResponseNorm"
+	shape := input.Shape()
+	if len(shape) < 3 {
+		panic(mistake(op, torch.ErrInvalid, "want 3 or more dimensions, found %v", shape))
+	}
+	if size < 1 {
+		panic(mistake(op, torch.ErrValue, "size must be positive, found %d", size))
+	}
+	if input.Numel() == 0 {
+		return input
+	}
+	squares := input.Mul(input)
+	if len(shape) == 3 {
+		padded := call("aten::pad", squares.Unsqueeze(1), []int64{0, 0, size / 2, (size - 1) / 2})
+		squares = call("aten::avg_pool2d", padded, []int64{size, 1}, []int64{1, 1}).SqueezeDim(1)
+	} else {
+		volume := squares.View(shape[0], 1, shape[1], shape[2], -1)
+		padded := call("aten::pad", volume, []int64{0, 0, 0, 0, size / 2, (size - 1) / 2})
+		squares = call("aten::avg_pool3d", padded, []int64{size, 1, 1}, []int64{1, 1, 1}).SqueezeDim(1).View(shape...)
+	}
+	return input.Div(squares.MulScalar(alpha).AddScalar(k).PowScalar(beta))
+}
