@@ -56,6 +56,11 @@ func (s SequentialLR) Validate() error {
 	return firstError(c.err, validateParts("SequentialLR", s.Schedules))
 }
 
+// ValidatePlan implements [PlanValidator].
+func (s SequentialLR) ValidatePlan(peak float64, updates int) error {
+	return validatePlans("SequentialLR", s.Schedules, peak, updates)
+}
+
 // ChainedScheduler lets several schedules work on one rate at the same time: torch.optim.lr_scheduler.ChainedScheduler. Those that multiply the
 // last rate (StepLR, ExponentialLR, ...) multiply each other; one that is a function of the update overwrites what
 // those before it did.
@@ -85,6 +90,11 @@ func (s ChainedScheduler) Validate() error {
 	c := checks{schedule: "ChainedScheduler"}
 	c.that(len(s.Schedules) > 0, "Schedules", "empty", "at least one schedule")
 	return firstError(c.err, validateParts("ChainedScheduler", s.Schedules))
+}
+
+// ValidatePlan implements [PlanValidator].
+func (s ChainedScheduler) ValidatePlan(peak float64, updates int) error {
+	return validatePlans("ChainedScheduler", s.Schedules, peak, updates)
 }
 
 // chain is an attached ChainedScheduler.
@@ -157,6 +167,17 @@ func validateParts(schedule string, parts []Schedule) error {
 		}
 		if v, ok := part.(Validator); ok {
 			if err := v.Validate(); err != nil {
+				return fmt.Errorf("%s.Schedules[%d]: %w", schedule, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func validatePlans(schedule string, parts []Schedule, peak float64, updates int) error {
+	for i, part := range parts {
+		if v, ok := part.(PlanValidator); ok {
+			if err := v.ValidatePlan(peak, updates); err != nil {
 				return fmt.Errorf("%s.Schedules[%d]: %w", schedule, i, err)
 			}
 		}

@@ -1,0 +1,188 @@
+package lr
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+)
+
+// arguments are Python's keyword arguments of one schedule. The builder of the schedule asks for each that it knows; what is left over
+// in the end is unknown. The first mistake is kept.
+type arguments struct {
+	schedule string
+	given    map[string]any
+	known    []string
+	err      error
+	byName   func(name string, kwargs map[string]any, warmup float64) (Schedule, error) // ByName, for schedules that are made of others
+}
+
+// take gives an argument; ok is false if it was not given, or given as None.
+func (a *arguments) take(name string) (value any, ok bool) {
+	a.known = append(a.known, name)
+	value, ok = a.given[name]
+	return value, ok && value != nil
+}
+
+func (a *arguments) wrong(name string, value any, want string) {
+	if a.err == nil {
+		a.err = &ArgumentError{a.schedule, name, value, want}
+	}
+}
+
+// number reads a number into a field whose zero value is its default too.
+func (a *arguments) number(name string, field *float64) {
+	if v, ok := a.take(name); ok {
+		if *field, ok = toFloat(v); !ok {
+			a.wrong(name, v, "a number")
+		}
+	}
+}
+
+// nonzero reads a number into a field whose zero value means another default.
+func (a *arguments) nonzero(name string, field *float64) {
+	if a.number(name, field); *field == 0 {
+		if v, ok := a.given[name]; ok && v != nil {
+			a.wrong(name, v, "a number other than 0")
+		}
+	}
+}
+
+func (a *arguments) optional(name string, field **float64) {
+	if v, ok := a.given[name]; ok && v != nil {
+		*field = new(float64)
+		a.number(name, *field)
+		return
+	}
+	a.known = append(a.known, name)
+}
+
+func (a *arguments) count(name string, field *int) {
+	if v, ok := a.take(name); ok {
+		if *field, ok = toInt(v); !ok {
+			a.wrong(name, v, "a whole number")
+		}
+	}
+}
+
+func (a *arguments) positive(name string, field *int) {
+	if a.count(name, field); *field == 0 {
+		if v, ok := a.given[name]; ok && v != nil {
+			a.wrong(name, v, "a positive whole number")
+		}
+	}
+}
+
+func (a *arguments) optionalCount(name string, field **int) {
+	if v, ok := a.given[name]; ok && v != nil {
+		*field = new(int)
+		a.count(name, *field)
+		return
+	}
+	a.known = append(a.known, name)
+}
+
+func (a *arguments) flag(name string, field *bool) {
+	if v, ok := a.take(name); ok {
+		if *field, ok = v.(bool); !ok {
+			a.wrong(name, v, "true or false")
+		}
+	}
+}
+
+// off reads a switch that is on in Python unless it is turned off.
+func (a *arguments) off(name string, field *bool) {
+	on := true
+	a.flag(name, &on)
+	*field = !on
+}
+
+func (a *arguments) counts(name string, field *[]int) {
+	v, ok := a.take(name)
+	if !ok {
+		return
+	}
+	switch v := v.(type) {
+	case []int:
+		*field = slices.Clone(v)
+	case []any:
+		for _, element := range v {
+			n, ok := toInt(element)
+			if !ok {
+				a.wrong(name, element, "whole numbers only")
+			}
+			*field = append(*field, n)
+		}
+	default:
+		a.wrong(name, v, "a list of whole numbers")
+	}
+}
+
+func (a *arguments) required(names ...string) {
+	for _, name := range names {
+		if v, ok := a.given[name]; !ok || v == nil {
+			a.wrong(name, nil, "it set; it has no default")
+		}
+	}
+}
+
+// text reads a string, perhaps of a type of its own.
+func text[T ~string](a *arguments, name string, field *T) {
+	v, ok := a.take(name)
+	if !ok {
+		return
+	}
+	switch v := v.(type) {
+	case string:
+		*field = T(v)
+	case T:
+		*field = v
+	default:
+		a.wrong(name, v, "a string")
+	}
+}
+
+// value reads what only Go can express, such as a function.
+func value[T any](a *arguments, name string, field *T, want string) {
+	if v, ok := a.take(name); ok {
+		if *field, ok = v.(T); !ok {
+			a.wrong(name, v, want)
+		}
+	}
+}
+
+// finish reports the first mistake, and else an argument that nobody asked for.
+func (a *arguments) finish() error {
+	known := slices.Compact(slices.Sorted(slices.Values(a.known)))
+	for _, name := range slices.Sorted(maps.Keys(a.given)) {
+		if !slices.Contains(known, name) {
+			return &UnknownError{What: "argument of " + a.schedule, Name: name, Known: known}
+		}
+	}
+	return a.err
+}
+
+func toFloat(v any) (float64, bool) {
+	switch v := v.(type) {
+	case float64:
+		return v, true
+	case float32:
+		return float64(v), true
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil
+	}
+	return 0, false
+}
+
+func toInt(v any) (int, bool) {
+	f, ok := toFloat(v)
+	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int(f), true
+}
