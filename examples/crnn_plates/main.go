@@ -50,7 +50,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.steps, "steps", 0, "updates; default: what the data needs")
 	f.IntVar(&o.batch, "batch", 0, "pictures behind one update; default: 32")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 0.002")
-	f.StringVar(&o.precision, "precision", "bf16", "bf16 or fp32")
+	f.StringVar(&o.precision, "precision", "fp32", "fp32 or bf16")
 	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
 	f.Uint64Var(&o.seed, "seed", 42, "of weights, plates and their order")
 	f.BoolVar(&o.resume, "resume", false, "go on with the run in -out")

@@ -29,7 +29,7 @@ type task struct {
 
 // renderedTask learns rendered plates, each training plate seen once.
 func renderedTask(o options) task {
-	t := task{config: modelConfig(o, plates.Charset()), steps: 4500, name: "rendered plates that training never saw"}
+	t := task{config: modelConfig(o, plates.Charset()), steps: 3200, name: "rendered plates that training never saw"}
 	if o.quick {
 		t.steps = 150
 	}
