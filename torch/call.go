@@ -50,6 +50,9 @@ func CallAny(name string, args ...any) []any {
 	var results [16]cgotorch.Value
 	var count int64
 	code := cgotorch.Call(handle, values, results[:], &count)
+	if code < 0 && !writes(name) && reclaim(code) {
+		code = cgotorch.Call(handle, values, results[:], &count)
+	}
 	if code < 0 {
 		fail(name, code, tensors...)
 	}
@@ -83,6 +86,12 @@ func operator(name string) int64 {
 	check(name, cgotorch.FindOperator(base, overload, &handle))
 	operators.Store(name, handle)
 	return handle
+}
+
+// writes tells whether an operator changes an argument, and so must not run twice: "aten::add_.Tensor", "aten::add.out".
+func writes(name string) bool {
+	base, overload, _ := strings.Cut(name, ".")
+	return strings.HasSuffix(base, "_") || strings.Contains(overload, "out")
 }
 
 func slice[T any](kind int64, s []T) cgotorch.Value {

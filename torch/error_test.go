@@ -3,8 +3,12 @@ package torch_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -34,6 +38,44 @@ func TestRunningOutOfMemoryIsAnErrorAndTheProgramGoesOn(t *testing.T) {
 				t.Errorf("afterwards the sum of four ones is %v", got)
 			}
 		})
+	}
+}
+
+// TestMemoryChild runs in a process of its own, whose address space it limits.
+func TestMemoryChild(t *testing.T) {
+	if os.Getenv(childVariable) != "memory" {
+		t.Skip("it runs in a process that TestGarbageIsFreedBeforeMemoryIsSaidToBeShort starts")
+	}
+	const mega = 1 << 20
+	bytes := func(n int64) torch.Tensor { return torch.Options{DType: torch.Uint8}.Empty(n) }
+	bytes(1).Free()
+	used := procStatus(t, "VmSize")
+	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: uint64(used + 400*mega), Max: uint64(used + 400*mega)}); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 5 {
+		bytes(100 * mega) // garbage, too little of it to be collected for its size
+		bytes(100 * mega)
+		if got := bytes(300 * mega).Numel(); got != 300*mega {
+			t.Errorf("round %d: %d bytes", round, got)
+		}
+		if got := torch.Call("aten::zeros", []int64{75 * mega})[0].Numel(); got != 75*mega {
+			t.Errorf("round %d: %d elements by Call", round, got)
+		}
+	}
+	fmt.Println("SURVIVED")
+}
+
+func TestGarbageIsFreedBeforeMemoryIsSaidToBeShort(t *testing.T) {
+	testenv.RequireTorch(t)
+	if runtime.GOOS != "linux" {
+		t.Skip("it reads /proc")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryChild$")
+	cmd.Env = append(os.Environ(), childVariable+"=memory", "GOTRAINER_MALLOC=trim", "GOGC=off") // nothing but the shortage triggers a collection
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "SURVIVED") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -13,22 +13,24 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// residentBytes is the process's resident memory.
-func residentBytes(t *testing.T) int64 {
+// procStatus reads a size in bytes from what Linux tells of this process.
+func procStatus(t *testing.T, field string) int64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
-		t.Skip("resident memory is read from /proc")
+		t.Skip("memory is read from /proc")
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		if rest, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(lines.Text(), field+":"); ok {
 			var kib int64
-			fmt.Sscan(rest, &kib)
+			if _, err := fmt.Sscan(rest, &kib); err != nil {
+				t.Fatal(err)
+			}
 			return kib << 10
 		}
 	}
-	t.Fatal("/proc/self/status has no VmRSS")
+	t.Fatalf("/proc/self/status has no %s", field)
 	return 0
 }
 
@@ -68,7 +70,7 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 	for range warmUp {
 		step()
 	}
-	live, resident := settled(), residentBytes(t)
+	live, resident := settled(), procStatus(t, "VmRSS")
 	var last float64
 	for range steps - warmUp {
 		last = step()
@@ -76,7 +78,7 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 	if got := settled(); got != live {
 		t.Errorf("Live() = %d after %d steps, was %d after %d", got, steps, live, warmUp)
 	}
-	if grown := residentBytes(t) - resident; grown > allowed {
+	if grown := procStatus(t, "VmRSS") - resident; grown > allowed {
 		t.Errorf("resident memory grew by %d KiB in %d steps, want at most %d KiB", grown>>10, steps-warmUp, allowed>>10)
 	}
 	if math.IsNaN(last) || last > first/2 {
