@@ -169,6 +169,11 @@ func (f *fit[S, B]) do(a action) error {
 	case doSubstepEnd:
 		return fire(f, h.substepEnd, "SubstepEnd", SubstepEndHook.SubstepEnd)
 	case doBeforeUpdate:
+		if c, ok := f.t.step.(Clipper); ok {
+			if err := c.Clip(f.stepContext()); err != nil {
+				return f.stepError("clip the gradients", err)
+			}
+		}
 		return fire(f, h.beforeUpdate, "BeforeUpdate", BeforeUpdateHook.BeforeUpdate)
 	case doUpdate:
 		return f.update()

@@ -562,3 +562,50 @@ func TestTheModesOfTheStepsLibraryAreOfOneThread(t *testing.T) {
 		t.Errorf("the step was called on %d threads, want 1", len(seen))
 	}
 }
+
+// clipping is a step that clips in a call of its own.
+type clipping struct {
+	trainertest.Step
+	fail error
+}
+
+func (c *clipping) Clip(context.Context) error {
+	c.Calls = append(c.Calls, "clip")
+	return c.fail
+}
+
+type markBeforeUpdate struct{ step *clipping }
+
+func (m markBeforeUpdate) BeforeUpdate(*trainer.Run) error {
+	m.step.Calls = append(m.step.Calls, "before-update")
+	return nil
+}
+
+func TestGradientsAreClippedBeforeTheHookAndOncePerUpdate(t *testing.T) {
+	step := new(clipping)
+	fit, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 1, Accumulate: 2, Progress: io.Discard, Callbacks: []any{markBeforeUpdate{step}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fit.Fit(context.Background(), trainertest.Samples(3), nil); err != nil {
+		t.Fatal(err)
+	}
+	want := "train(0/2) train(2/2) clip before-update update(5e-05) train(1) clip before-update update(2.5e-05)"
+	if got := strings.Join(slices.DeleteFunc(step.Calls, func(call string) bool {
+		return !strings.HasPrefix(call, "train") && !strings.HasPrefix(call, "update") && call != "clip" && call != "before-update"
+	}), " "); got != want {
+		t.Errorf("calls: %s\nwant:  %s", got, want)
+	}
+}
+
+func TestClippingThatFailsIsAnErrorOfTheStep(t *testing.T) {
+	broken := errors.New("no gradients here")
+	fit, err := trainer.New(&clipping{fail: broken}, trainer.Options{MaxSteps: 1, Progress: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed *trainer.StepError
+	if _, err := fit.Fit(context.Background(), trainertest.Samples(3), nil); !errors.Is(err, broken) || !errors.As(err, &failed) {
+		t.Errorf("error %v, want a *StepError that wraps %v", err, broken)
+	}
+}

@@ -21,7 +21,7 @@ type Step[S, B any] interface {
 	// Train runs forward and backward on one micro-batch and adds its gradient to those of its window.
 	Train(ctx context.Context, batch B, w Window) error
 
-	// Update ends a window: unscale, clip, optimizer step with learning rate lr, zero the gradients.
+	// Update ends a window: unscale and clip (unless [Clipper] has), optimizer step with learning rate lr, zero the gradients.
 	// It reports whether weights were changed; false means that loss scaling found an inf or nan and skipped the update.
 	Update(ctx context.Context, lr float64) (applied bool, err error)
 
@@ -54,6 +54,12 @@ type Report struct {
 // Where it is, the loop fetches a window's batches before its first forward.
 type ItemCounter[B any] interface {
 	CountItems(batch B) int64
+}
+
+// Clipper is implemented by a [Step] that unscales and clips gradients in a call of its own, which comes before the BeforeUpdate hooks, as in
+// Hugging Face's Trainer. Other steps clip in Update.
+type Clipper interface {
+	Clip(ctx context.Context) error
 }
 
 // Seeder is implemented by a [Step] that draws random numbers. Fit calls Seed before the first batch.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -41,6 +42,7 @@ var (
 	_ trainer.LearningRater  = (*Step[int, int])(nil)
 	_ trainer.LossFilter     = (*Step[int, int])(nil)
 	_ trainer.Describer      = (*Step[int, int])(nil)
+	_ trainer.Clipper        = (*Step[int, int])(nil)
 )
 
 // New makes a Step of a task. It moves the model to the device, loads initial weights and builds the optimizer.
@@ -200,36 +202,39 @@ func (s *Step[S, B]) addLoss(loss torch.Tensor) {
 // FilterLoss keeps nan and inf of the next window out of the reported sum.
 func (s *Step[S, B]) FilterLoss(updates int) { s.filter = updates }
 
-// Update clips the gradients, moves the weights and removes the gradients.
+// Clip unscales the gradients and limits their norm and values.
+func (s *Step[S, B]) Clip(context.Context) (err error) {
+	panicked := torch.Try(func() {
+		torch.Scope(func() {
+			if s.scaler != nil {
+				err = s.scaler.Unscale_(s.optimizer)
+			}
+			if err == nil {
+				s.clip()
+			}
+		})
+	})
+	return errors.Join(panicked, err)
+}
+
+// Update moves the weights and removes the gradients. With a scaler it waits for the device to learn whether the gradients are finite.
 func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err error) {
 	panicked := torch.Try(func() {
 		torch.Scope(func() {
-			applied, err = s.step(lr)
+			applied = true
+			if s.scaler == nil {
+				s.optimizer.Step(lr)
+			} else if applied, err = s.scaler.Step(s.optimizer, lr); err == nil {
+				err = s.scaler.Update()
+			}
 			s.optimizer.ZeroGrad()
 			s.filter = -1
 		})
 	})
-	if panicked != nil {
-		return false, panicked
-	}
-	return applied, err
-}
-
-// step unscales, clips and moves the weights; with a scaler it waits for the device to learn whether the gradients are finite.
-func (s *Step[S, B]) step(lr float64) (applied bool, err error) {
-	if s.scaler == nil {
-		s.clip()
-		s.optimizer.Step(lr)
-		return true, nil
-	}
-	if err := s.scaler.Unscale_(s.optimizer); err != nil {
+	if err = errors.Join(panicked, err); err != nil {
 		return false, err
 	}
-	s.clip()
-	if applied, err = s.scaler.Step(s.optimizer, lr); err != nil {
-		return false, err
-	}
-	return applied, s.scaler.Update()
+	return applied, nil
 }
 
 func (s *Step[S, B]) clip() {
