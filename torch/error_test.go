@@ -46,21 +46,28 @@ func TestMemoryChild(t *testing.T) {
 	if os.Getenv(childVariable) != "memory" {
 		t.Skip("it runs in a process that TestGarbageIsFreedBeforeMemoryIsSaidToBeShort starts")
 	}
+	// The garbage, too little of it to be collected for its size, and the large tensor do not fit together; the large one alone leaves
+	// room for the Go runtime, its threads and their heaps.
 	const mega = 1 << 20
+	const limit, garbage, large = 1000 * mega, 240 * mega, 780 * mega
 	bytes := func(n int64) torch.Tensor { return torch.Options{DType: torch.Uint8}.Empty(n) }
 	bytes(1).Free()
-	used := procStatus(t, "VmSize")
-	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: uint64(used + 400*mega), Max: uint64(used + 400*mega)}); err != nil {
+	space := uint64(procStatus(t, "VmSize") + limit)
+	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: space, Max: space}); err != nil {
 		t.Fatal(err)
 	}
 	for round := range 5 {
-		bytes(100 * mega) // garbage, too little of it to be collected for its size
-		bytes(100 * mega)
-		if got := bytes(300 * mega).Numel(); got != 300*mega {
-			t.Errorf("round %d: %d bytes", round, got)
+		bytes(garbage)
+		if got := bytes(large); got.Numel() != large {
+			t.Errorf("round %d: %d bytes", round, got.Numel())
+		} else {
+			got.Free()
 		}
-		if got := torch.Call("aten::zeros", []int64{75 * mega})[0].Numel(); got != 75*mega {
-			t.Errorf("round %d: %d elements by Call", round, got)
+		bytes(garbage)
+		if got := torch.Call("aten::empty.memory_format", []int64{large}, torch.Uint8)[0]; got.Numel() != large {
+			t.Errorf("round %d: %d bytes by Call", round, got.Numel())
+		} else {
+			got.Free()
 		}
 	}
 	fmt.Println("SURVIVED")
