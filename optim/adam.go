@@ -1,8 +1,13 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"math"
 
-// AdamW is Adam with weight decay that is decoupled from the gradient: torch.optim.AdamW with fused=True. With g the gradient at
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// AdamW is Adam with weight decay that is decoupled from the gradient: torch.optim.AdamW, with fused=True unless
+// Implementation says otherwise. With g the gradient at
 // update t:
 //
 //	p -= lr * WeightDecay * p
@@ -19,9 +24,11 @@ type AdamW struct {
 	WeightDecay *float64 // nil means 1e-2
 	AMSGrad     bool     // divide by the largest v so far: https://openreview.net/forum?id=ryQu7f-RZ
 	Maximize    bool     // let the loss rise
+
+	Implementation Implementation // nothing means [Fused]; plain torch.optim.AdamW is [ForLoop] on the CPU and [Foreach] on a GPU
 }
 
-// Adam is torch.optim.Adam with fused=True. It computes as [AdamW] does, but weight decay joins the gradient, g += WeightDecay * p, and
+// Adam is torch.optim.Adam, with fused=True unless Implementation says otherwise. It computes as [AdamW] does, but weight decay joins the gradient, g += WeightDecay * p, and
 // is none unless it is set.
 //
 // Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, https://arxiv.org/abs/1412.6980.
@@ -33,6 +40,8 @@ type Adam struct {
 	WeightDecay *float64 // L2 penalty; nil means 0
 	AMSGrad     bool     // divide by the largest mean of squares so far
 	Maximize    bool     // let the loss rise
+
+	Implementation Implementation // nothing means [Fused]
 }
 
 // NewAdamW makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [AdamW.Build] would fail.
@@ -64,30 +73,62 @@ func (o Adam) Build(groups []Group) (Optimizer, error) {
 }
 
 func buildAdam(name string, groups []Group, o AdamW, decay float64, decoupled bool) (Optimizer, error) {
-	fused := torch.FusedOptions{
+	options := torch.FusedOptions{
 		LR: o.LearningRate(), Beta1: or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.999), Eps: or(o.Eps, 1e-8), WeightDecay: decay,
 		AMSGrad: o.AMSGrad, Maximize: o.Maximize, Decoupled: decoupled,
 	}
-	err := checkSettings(name, setting{name: "LR", value: fused.LR}, setting{"Beta1", fused.Beta1, 1}, setting{"Beta2", fused.Beta2, 1},
-		setting{name: "Eps", value: fused.Eps}, setting{name: "WeightDecay", value: decay})
+	err := checkSettings(name, setting{name: "LR", value: options.LR}, setting{"Beta1", options.Beta1, 1}, setting{"Beta2", options.Beta2, 1},
+		setting{name: "Eps", value: options.Eps}, setting{name: "WeightDecay", value: decay})
 	if err != nil {
 		return nil, err
 	}
-	rule := rule{name: name, options: fused, states: []state{{"step", newStep}, {"exp_avg", torch.Tensor.ZerosLike}, {"exp_avg_sq", torch.Tensor.ZerosLike}}}
+	rule := rule{
+		name: name, lr: options.LR, weightDecay: decay,
+		options: map[string]any{"betas": []float64{options.Beta1, options.Beta2}, "eps": options.Eps, "amsgrad": o.AMSGrad, "maximize": o.Maximize, "decoupled_weight_decay": decoupled},
+		states:  []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
+		step:    func(b *batch) { adam(b, options) },
+		fused: func(s *shard, set settings) {
+			var largest *torch.List
+			if o.AMSGrad {
+				largest = s.states[3]
+			}
+			s.params.FusedAdam(s.states[1], s.states[2], largest, s.states[0], set.fused(options))
+		},
+	}
 	if o.AMSGrad {
-		rule.states = append(rule.states, state{"max_exp_avg_sq", torch.Tensor.ZerosLike})
+		rule.states = append(rule.states, zeros("max_exp_avg_sq"))
 	}
-	rule.step = func(params *torch.List, states []*torch.List, o torch.FusedOptions) {
-		var largest *torch.List
-		if o.AMSGrad {
-			largest = states[3]
-		}
-		params.FusedAdam(states[1], states[2], largest, states[0], o)
-	}
-	return build(rule, groups)
+	return build(rule, o.Implementation, groups)
 }
 
-// newStep makes the count of a parameter's updates. As in PyTorch it is a float32 on the parameter's device, where the kernel reads it.
-func newStep(param torch.Tensor) torch.Tensor {
-	return torch.Options{Device: param.Device()}.Zeros([]int64{}...)
+// adam is _single_tensor_adam and _multi_tensor_adam of torch/optim/adam.py, which compute alike.
+func adam(b *batch, o torch.FusedOptions) {
+	p, m, v := b.params, b.states[1], b.states[2]
+	step := b.count()
+	decay := b.weightDecay
+	if o.Decoupled {
+		if decay != 0 {
+			p.mulScalar_(1 - b.lr*decay)
+		}
+		decay = 0
+	}
+	g := b.gradient(o.Maximize, decay)
+	m.lerp_(g, 1-o.Beta1)
+	v.mulScalar_(o.Beta2)
+	v.addcmul_(g, g, 1-o.Beta2)
+	if o.AMSGrad {
+		largest := b.states[3]
+		largest.maximum_(v)
+		v = largest
+	}
+	denominator := v.sqrt()
+	denominator.divScalar_(math.Sqrt(1 - pow(o.Beta2, step)))
+	denominator.addScalar_(o.Eps)
+	p.addcdiv_(m, denominator, -(b.lr / (1 - pow(o.Beta1, step))))
+}
+
+// fused puts the group's settings into the options of a kernel.
+func (s settings) fused(o torch.FusedOptions) torch.FusedOptions {
+	o.LR, o.WeightDecay, o.FirstStep = s.lr, s.weightDecay, s.first
+	return o
 }

@@ -3,17 +3,29 @@ package optim
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // build checks the groups as torch.optim.Optimizer.add_param_group does, and more strictly: states are named, so names must be there and differ.
-func build(r rule, groups []Group) (Optimizer, error) {
-	o := &optimizer{rule: r}
+func build(r rule, implementation Implementation, groups []Group) (Optimizer, error) {
+	if err := implementation.resolve(&r, groups); err != nil {
+		return nil, err
+	}
+	if r.implementation == Fused { // the kernel counts the steps itself, where the parameter lies
+		r.states = slices.Clone(r.states)
+		for i, s := range r.states {
+			if s.name == "step" {
+				r.states[i] = state{name: "step", make: newStep}
+			}
+		}
+	}
+	o := &optimizer{rule: r, lr: r.lr}
 	names := map[string]bool{}
 	var tensors []torch.Tensor
 	for i, given := range groups {
-		g := &group{Group: given, options: r.options}
+		g := &group{Group: given}
 		where := fmt.Sprintf("group %d", i)
 		if given.Name != "" {
 			where = fmt.Sprintf("group %q", given.Name)
@@ -21,8 +33,10 @@ func build(r rule, groups []Group) (Optimizer, error) {
 		if given.LRScale == 0 {
 			g.LRScale = 1
 		}
-		g.options.WeightDecay = or(given.WeightDecay, r.options.WeightDecay)
-		g.WeightDecay = new(g.options.WeightDecay)
+		g.WeightDecay = new(or(given.WeightDecay, r.weightDecay))
+		if given.LowRank && !r.lowRank {
+			return nil, mistakef(ErrOption, "LowRank of %s is set, but %s has no low-rank form; want GaLoreAdamW or GaLoreAdafactor", where, r.name)
+		}
 		if !(g.LRScale >= 0) || math.IsInf(g.LRScale, 0) {
 			return nil, mistakef(ErrOption, "LRScale of %s is %g; want a finite number that is not negative", where, given.LRScale)
 		}
@@ -40,7 +54,12 @@ func build(r rule, groups []Group) (Optimizer, error) {
 			if err := trainable(p.Tensor); err != nil {
 				return nil, mistakef(ErrParam, "parameter %q of %s %v", p.Name, where, err)
 			}
-			g.members = append(g.members, &member{Named: p})
+			if r.check != nil {
+				if err := r.check(g.Group, p); err != nil {
+					return nil, err
+				}
+			}
+			g.members = append(g.members, &member{Named: p, lowRank: given.LowRank})
 			o.params = append(o.params, p)
 			tensors = append(tensors, p.Tensor)
 		}
@@ -86,4 +105,17 @@ func sameTensor(ts []torch.Tensor) (i, j int, found bool) {
 		}
 	}
 	return 0, 0, false
+}
+
+// newStep makes the count of a parameter's updates for a fused kernel. As in PyTorch it is a float32 on the parameter's device.
+func newStep(m *member, _ float64) torch.Tensor {
+	return torch.Options{Device: m.Tensor.Device()}.Zeros([]int64{}...)
+}
+
+// isMatrix refuses parameters that have not two dimensions.
+func isMatrix(optimizer string, p torch.Named) error {
+	if n := p.Tensor.Dim(); n != 2 {
+		return mistakef(ErrParam, "parameter %q has %d dimensions; %s is for matrices only, want 2", p.Name, n, optimizer)
+	}
+	return nil
 }

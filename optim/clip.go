@@ -8,13 +8,13 @@ import "github.com/gotrainer/gotrainer/torch"
 //
 // Loops that clip at each step save a little by making the list once: torch.NewList, [torch.List.ClipGradNorm], which knows other norms too.
 func ClipGradNorm(params []torch.Named, maxNorm float64) torch.Tensor {
-	return list(params).ClipGradNorm(maxNorm, 2)
+	return tensorsOf(params).ClipGradNorm(maxNorm, 2)
 }
 
 // ClipGradValue limits every element of the gradients to [-value, value]: torch.nn.utils.clip_grad_value_.
-func ClipGradValue(params []torch.Named, value float64) { list(params).ClipGradValue(value) }
+func ClipGradValue(params []torch.Named, value float64) { tensorsOf(params).ClipGradValue(value) }
 
-func list(params []torch.Named) *torch.List {
+func tensorsOf(params []torch.Named) *torch.List {
 	ts := make([]torch.Tensor, len(params))
 	for i, p := range params {
 		ts[i] = p.Tensor

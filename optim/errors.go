@@ -67,12 +67,12 @@ func or(v *float64, standard float64) float64 {
 	return *v
 }
 
-// defaultLR is the learning rate of all optimizers of torch.optim here.
-const defaultLR = 1e-3
+func orDefaultLR(lr float64) float64 { return orLR(lr, 1e-3) }
 
-func orDefaultLR(lr float64) float64 {
+// orLR gives a rate that is left out its default.
+func orLR(lr, standard float64) float64 {
 	if lr == 0 {
-		return defaultLR
+		return standard
 	}
 	return lr
 }

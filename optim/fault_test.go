@@ -19,19 +19,19 @@ func failing(t *testing.T, kernel, allocation *bool) *optimizer {
 		t.Fatal(err)
 	}
 	o := opt.(*optimizer)
-	step, empty := o.rule.step, o.rule.states[0].make
+	kernelOf, empty := o.rule.fused, o.rule.states[0].make
 	outOfMemory := &torch.Error{Op: "test", Code: torch.ErrOutOfMemory, Msg: "no memory, as asked for"}
-	o.rule.step = func(params *torch.List, states []*torch.List, options torch.FusedOptions) {
+	o.rule.fused = func(s *shard, set settings) {
 		if *kernel {
 			panic(outOfMemory)
 		}
-		step(params, states, options)
+		kernelOf(s, set)
 	}
-	o.rule.states[0].make = func(param torch.Tensor) torch.Tensor {
+	o.rule.states[0].make = func(m *member, lr float64) torch.Tensor {
 		if *allocation {
 			panic(outOfMemory)
 		}
-		return empty(param)
+		return empty(m, lr)
 	}
 	for _, p := range o.params {
 		p.Tensor.Sum(0).Backward()

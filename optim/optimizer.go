@@ -8,9 +8,10 @@ type Group struct {
 	WeightDecay *float64 // nil: that of the optimizer
 	LRScale     float64  // the group's rate is LRScale times the rate given to Step; zero means 1
 	Name        string   // for errors and logs; may be empty
+	LowRank     bool     // gradients are projected to a lower rank: [GaLoreAdamW] and [GaLoreAdafactor] only
 }
 
-// Builder makes an optimizer for given parameters. [AdamW], [Adam] and [SGD] are builders; a trainer accepts any.
+// Builder makes an optimizer for given parameters. All settings but [LBFGS] are builders; a trainer accepts any.
 type Builder interface {
 	// Build checks the settings and parameters, and says what is wrong with them: see [ErrOption] and [ErrParam].
 	Build(groups []Group) (Optimizer, error)
@@ -32,7 +33,7 @@ type Optimizer interface {
 	// Params returns the parameters of all groups in order. The slice must not be changed.
 	Params() []torch.Named
 	// State returns the states of all parameters that have had a gradient, in the order of Params. They are the tensors themselves and
-	// not copies: the next Step changes them.
+	// not copies: the next Step changes them, but for numbers such as step counts, which the next State brings up to date.
 	State() []torch.Named
 	// LoadState continues from what State returned, copying it, and from that number of updates. Parameters that it has no state
 	// of start anew at their next gradient. State that does not fit (names, shapes, dtypes) is refused with [ErrState], and then

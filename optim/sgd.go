@@ -6,7 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// SGD is stochastic gradient descent: torch.optim.SGD with fused=True. With g the gradient:
+// SGD is stochastic gradient descent: torch.optim.SGD, with fused=True unless Implementation says otherwise. With g the
+// gradient:
 //
 //	g += WeightDecay * p
 //	b  = Momentum*b + (1-Dampening)*g     with momentum; b = g at the first gradient of a parameter
@@ -22,6 +23,8 @@ type SGD struct {
 	WeightDecay *float64 // L2 penalty; nil means 0
 	Nesterov    bool     // look ahead along the momentum; needs Momentum, and no Dampening
 	Maximize    bool     // let the loss rise
+
+	Implementation Implementation // nothing means [Fused]
 }
 
 // NewSGD makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [SGD.Build] would fail.
@@ -50,13 +53,41 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 	if o.Nesterov && (o.Momentum == 0 || o.Dampening != 0) {
 		return nil, mistakef(ErrOption, "SGD.Nesterov is set with Momentum %g and Dampening %g; want a momentum, and no dampening", o.Momentum, o.Dampening)
 	}
-	rule := rule{name: "SGD", options: fused}
-	if o.Momentum == 0 {
-		rule.step = func(params *torch.List, _ []*torch.List, o torch.FusedOptions) { params.FusedSGD(nil, o) }
-	} else {
-		rule.states = []state{{"momentum_buffer", torch.Tensor.EmptyLike}} // the first step fills it
-		rule.firstStep = true
-		rule.step = func(params *torch.List, states []*torch.List, o torch.FusedOptions) { params.FusedSGD(states[0], o) }
+	rule := rule{
+		name: "SGD", lr: fused.LR, weightDecay: fused.WeightDecay,
+		options: map[string]any{"momentum": o.Momentum, "dampening": o.Dampening, "nesterov": o.Nesterov, "maximize": o.Maximize},
+		step:    func(b *batch) { sgd(b, o) },
+		fused: func(s *shard, set settings) {
+			var buffers *torch.List
+			if o.Momentum != 0 {
+				buffers = s.states[0]
+			}
+			s.params.FusedSGD(buffers, set.fused(fused))
+		},
 	}
-	return build(rule, groups)
+	if o.Momentum != 0 { // the first step fills the buffer
+		rule.states = []state{{name: "momentum_buffer", make: func(m *member, _ float64) torch.Tensor { return m.Tensor.EmptyLike() }}}
+		rule.firstStep = true
+	}
+	return build(rule, o.Implementation, groups)
+}
+
+// sgd is _single_tensor_sgd and _multi_tensor_sgd of torch/optim/sgd.py, which compute alike.
+func sgd(b *batch, o SGD) {
+	g := b.gradient(o.Maximize, b.weightDecay)
+	if o.Momentum != 0 {
+		buffer := b.states[0]
+		if b.first {
+			buffer.copy_(g)
+		} else {
+			buffer.mulScalar_(o.Momentum)
+			buffer.add_(g, 1-o.Dampening)
+		}
+		if o.Nesterov {
+			g = g.add(buffer, o.Momentum)
+		} else {
+			g = buffer
+		}
+	}
+	b.params.add_(g, -b.lr)
 }

@@ -15,6 +15,12 @@ func (o *optimizer) State() []torch.Named {
 				continue
 			}
 			for i, t := range m.states {
+				if !t.Defined() {
+					continue
+				}
+				if o.rule.states[i].number && o.rule.implementation != Fused {
+					torch.NoGrad(func() { t.Fill_(m.numbers[i]) })
+				}
 				all = append(all, torch.Named{Name: m.Name + "." + o.rule.states[i].name, Tensor: t})
 			}
 		}
@@ -22,7 +28,7 @@ func (o *optimizer) State() []torch.Named {
 	return all
 }
 
-// LoadState works in three parts, so that it changes nothing if the first or second fails: compare, allocate, copy.
+// LoadState works in three parts, so that it changes nothing if the first or second fails: allocate, compare, copy.
 func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	if updates < 0 {
 		return mistakef(ErrState, "the number of updates is %d; want one that is not negative", updates)
@@ -35,27 +41,37 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	err = torch.Try(func() {
 		for m := range found {
 			if !m.ready {
-				torch.Scope(func() {
-					for _, s := range o.rule.states {
-						fresh[m] = append(fresh[m], s.make(m.Tensor).Keep())
-					}
-				})
+				torch.Scope(func() { fresh[m], _ = m.newStates(o.rule.states, o.lr) })
 			}
 		}
 	})
+	if err == nil {
+		err = o.compare(found, fresh)
+	}
 	if err != nil {
+		for _, ts := range fresh {
+			for _, t := range ts {
+				t.Free()
+			}
+		}
 		return err
 	}
 	for _, g := range o.groups {
 		for _, m := range g.members {
 			source := found[m]
 			if states, ok := fresh[m]; ok {
-				m.states = states
+				m.states, m.numbers = states, make([]float64, len(states))
 			}
 			m.ready = source != nil
 			torch.NoGrad(func() {
 				for i, t := range source {
+					if !t.Defined() {
+						continue
+					}
 					m.states[i].Copy_(t)
+					if o.rule.states[i].number {
+						m.numbers[i] = t.Item()
+					}
 				}
 			})
 		}
@@ -65,7 +81,7 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	return nil
 }
 
-// match finds the states of each parameter and checks that they fit it.
+// match finds the states of each parameter by their names.
 func (o *optimizer) match(given []torch.Named) (map[*member][]torch.Tensor, error) {
 	members := map[string]*member{}
 	for _, g := range o.groups {
@@ -83,45 +99,55 @@ func (o *optimizer) match(given []torch.Named) (map[*member][]torch.Tensor, erro
 			return nil, mistakef(ErrState, "state %q belongs to no parameter of this %s", s.Name, o.rule.name)
 		case kind < 0:
 			return nil, mistakef(ErrState, "state %q is none that this %s keeps; it keeps %s", s.Name, o.rule.name, o.rule.stateNames())
+		case !s.Tensor.Defined():
+			return nil, mistakef(ErrState, "state %q is undefined", s.Name)
 		case found[m] == nil:
 			found[m] = make([]torch.Tensor, len(o.rule.states))
 		case found[m][kind].Defined():
 			return nil, mistakef(ErrState, "state %q was given twice", s.Name)
 		}
-		if err := o.rule.fits(kind, m.Tensor, s); err != nil {
-			return nil, err
-		}
 		found[m][kind] = s.Tensor
-	}
-	for m, ts := range found {
-		for i, t := range ts {
-			if !t.Defined() {
-				return nil, mistakef(ErrState, "state %q is missing, though there is other state of %q", m.Name+"."+o.rule.states[i].name, m.Name)
-			}
-		}
 	}
 	return found, nil
 }
 
-// fits checks the shape and dtype of a state: those of its parameter, but for step counts.
-func (r rule) fits(kind int, param torch.Tensor, s torch.Named) error {
-	if !s.Tensor.Defined() {
-		return mistakef(ErrState, "state %q is undefined", s.Name)
-	}
-	var err error
-	failed := torch.Try(func() {
-		shape, dtype := param.Shape(), param.DType()
-		if r.states[kind].name == "step" {
-			shape, dtype = nil, torch.Float32
+// compare checks that what was found are the states that the parameters have, or would have if they had been made just now.
+func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
+	for _, g := range o.groups {
+		for _, m := range g.members {
+			wanted := m.states
+			if !m.ready {
+				wanted = fresh[m]
+			}
+			for i, t := range found[m] {
+				name := m.Name + "." + o.rule.states[i].name
+				switch {
+				case !t.Defined() && wanted[i].Defined():
+					return mistakef(ErrState, "state %q is missing, though there is other state of %q", name, m.Name)
+				case t.Defined() && !wanted[i].Defined():
+					return mistakef(ErrState, "state %q is none that this %s keeps of a parameter of shape %v", name, o.rule.name, m.Tensor.Shape())
+				case t.Defined():
+					if err := fits(name, t, wanted[i]); err != nil {
+						return err
+					}
+				}
+			}
 		}
-		if got := s.Tensor.Shape(); !slices.Equal(got, shape) {
-			err = mistakef(ErrState, "state %q has shape %v; want %v", s.Name, got, shape)
-		} else if got := s.Tensor.DType(); got != dtype {
-			err = mistakef(ErrState, "state %q has dtype %s; want %s", s.Name, got, dtype)
+	}
+	return nil
+}
+
+// fits checks the shape and dtype of a state.
+func fits(name string, t, wanted torch.Tensor) (err error) {
+	failed := torch.Try(func() {
+		if got, want := t.Shape(), wanted.Shape(); !slices.Equal(got, want) {
+			err = mistakef(ErrState, "state %q has shape %v; want %v", name, got, want)
+		} else if got, want := t.DType(), wanted.DType(); got != want {
+			err = mistakef(ErrState, "state %q has dtype %s; want %s", name, got, want)
 		}
 	})
 	if failed != nil {
-		return mistakef(ErrState, "state %q: %v", s.Name, failed)
+		return mistakef(ErrState, "state %q: %v", name, failed)
 	}
 	return err
 }

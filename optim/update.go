@@ -2,23 +2,59 @@ package optim
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // rule is what distinguishes one optimizer from another.
 type rule struct {
-	name      string
-	options   torch.FusedOptions // those of all groups, but for the weight decay
-	states    []state            // what it remembers of each parameter
-	firstStep bool               // a parameter's first step is another computation than the later ones
-	step      func(params *torch.List, states []*torch.List, o torch.FusedOptions)
+	name           string
+	lr             float64        // the rate of the settings
+	weightDecay    float64        // of groups that have none of their own
+	options        map[string]any // settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
+	states         []state        // what it remembers of each parameter
+	firstStep      bool           // a parameter's first step is another computation than the later ones
+	implementation Implementation // Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
+	lowRank        bool           // groups may ask for a low-rank projection of their gradients
+	fusedOnCPU     bool           // the fused kernel is for the CPU only
+	fused          func(s *shard, o settings)
+	step           func(b *batch)
+	check          func(g Group, p torch.Named) error // what it asks of a parameter beyond the usual; may be nil
+}
+
+// settings are those of a group at one step.
+type settings struct {
+	lr, weightDecay float64
+	first           bool // of these parameters it is the first step, and the rule has asked for the difference
 }
 
 // state is one kind of memory of a parameter, under PyTorch's name.
 type state struct {
 	name string
-	make func(param torch.Tensor) torch.Tensor
+	make func(m *member, lr float64) torch.Tensor // undefined: this parameter has no such state
+	// A number is a float32 without dimensions that lies with the host, such as a count of steps: the Go value in member.numbers is
+	// what a step works with, and State brings the tensor up to date.
+	number  bool
+	initial func(lr float64) float64 // of a number; nil: 0
+}
+
+// stepCount is the state of the composed rules that counts a parameter's updates.
+var stepCount = state{name: "step", number: true}
+
+func zeros(name string) state {
+	return state{name: name, make: func(m *member, _ float64) torch.Tensor { return m.Tensor.ZerosLike() }}
+}
+
+// newState makes a state and the number that it holds, if it is one.
+func (s state) newState(m *member, lr float64) (t torch.Tensor, number float64) {
+	if !s.number {
+		return s.make(m, lr), 0
+	}
+	if s.initial != nil {
+		number = float64(float32(s.initial(lr)))
+	}
+	return torch.Full(number), number
 }
 
 // optimizer carries any rule out. A parameter waits in its group until its first gradient; then it gets its states and joins
@@ -29,11 +65,11 @@ type optimizer struct {
 	params  []torch.Named
 	all     *torch.List
 	updates int
+	lr      float64 // of the last step
 }
 
 type group struct {
 	Group
-	options torch.FusedOptions
 	members []*member
 	waiting []*member
 	list    *torch.List // of those waiting
@@ -43,17 +79,20 @@ type group struct {
 // member is a parameter of a group.
 type member struct {
 	torch.Named
-	states []torch.Tensor // parallel to the rule's
-	ready  bool           // the states hold something: it waits no longer
+	lowRank bool
+	states  []torch.Tensor // parallel to the rule's
+	numbers []float64      // of the states that are numbers
+	ready   bool           // the states hold something: it waits no longer
 }
 
 // shard holds parameters that one kernel can update together.
 type shard struct {
 	device  torch.Device
 	dtype   torch.DType
+	has     []bool // which states the members have
 	members []*member
 	params  *torch.List
-	states  []*torch.List
+	states  []*torch.List // nil for those that they do not have
 }
 
 func (o *optimizer) Step(lr float64) {
@@ -61,29 +100,43 @@ func (o *optimizer) Step(lr float64) {
 		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrValue, Msg: "the learning rate is not a finite number; the schedule that gave it is probably wrong"})
 	}
 	for _, g := range o.groups {
-		g.options.LR = lr * g.LRScale
-		fresh := g.firstGradients(o.rule.states)
+		set := settings{lr: lr * g.LRScale, weightDecay: *g.WeightDecay}
+		fresh := g.firstGradients(o.rule.states, set.lr)
 		if !o.rule.firstStep {
 			g.admit(fresh)
 			fresh = nil
 		}
 		for _, s := range g.shards {
-			o.rule.step(s.params, s.states, g.options)
+			o.update(s, set)
 		}
 		if len(fresh) > 0 {
-			first := g.options
-			first.FirstStep = true
+			set.first = true
 			for _, s := range shardsOf(fresh) {
-				o.rule.step(s.params, s.states, first)
+				o.update(s, set)
 			}
 			g.admit(fresh)
 		}
 	}
 	o.updates++
+	o.lr = lr
+}
+
+func (o *optimizer) update(s *shard, set settings) {
+	if o.rule.implementation == Fused {
+		o.rule.fused(s, set)
+		return
+	}
+	torch.Scope(func() {
+		torch.NoGrad(func() {
+			for _, b := range s.batches(o.rule, set) {
+				o.rule.step(b)
+			}
+		})
+	})
 }
 
 // firstGradients makes the states of the waiting parameters that have a gradient now, and returns those parameters. They still wait.
-func (g *group) firstGradients(states []state) (fresh []*member) {
+func (g *group) firstGradients(states []state, lr float64) (fresh []*member) {
 	if len(g.waiting) == 0 {
 		return nil
 	}
@@ -94,14 +147,22 @@ func (g *group) firstGradients(states []state) (fresh []*member) {
 			}
 		}
 		for _, m := range fresh {
-			list := make([]torch.Tensor, len(states))
-			for i, s := range states {
-				list[i] = s.make(m.Tensor).Keep()
-			}
-			m.states = list
+			m.states, m.numbers = m.newStates(states, lr)
 		}
 	})
 	return fresh
+}
+
+// newStates makes the states of a parameter; they outlive the scope.
+func (m *member) newStates(states []state, lr float64) ([]torch.Tensor, []float64) {
+	made, numbers := make([]torch.Tensor, len(states)), make([]float64, len(states))
+	for i, s := range states {
+		made[i], numbers[i] = s.newState(m, lr)
+		if made[i].Defined() {
+			made[i].Keep()
+		}
+	}
+	return made, numbers
 }
 
 // admit moves parameters from the waiting ones to the shards. Until then a step that fails leaves no trace of their states.
@@ -130,24 +191,31 @@ func (g *group) arrange() {
 	g.shards = shardsOf(ready)
 }
 
-// shardsOf groups parameters by device and dtype, as Optimizer._group_tensors_by_device_and_dtype does for the kernels of a GPU.
+// shardsOf groups parameters by device and dtype, as Optimizer._group_tensors_by_device_and_dtype does for the kernels of a GPU, and by
+// the states that they have.
 func shardsOf(members []*member) (shards []*shard) {
 next:
 	for _, m := range members {
 		device, dtype := m.Tensor.Device(), m.Tensor.DType()
+		has := make([]bool, len(m.states))
+		for i, t := range m.states {
+			has[i] = t.Defined()
+		}
 		for _, s := range shards {
-			if s.device == device && s.dtype == dtype {
+			if s.device == device && s.dtype == dtype && slices.Equal(s.has, has) {
 				s.members = append(s.members, m)
 				continue next
 			}
 		}
-		shards = append(shards, &shard{device: device, dtype: dtype, members: []*member{m}})
+		shards = append(shards, &shard{device: device, dtype: dtype, has: has, members: []*member{m}})
 	}
 	for _, s := range shards {
 		s.params = listOf(s.members, func(m *member) torch.Tensor { return m.Tensor })
-		s.states = make([]*torch.List, len(s.members[0].states))
-		for i := range s.states {
-			s.states[i] = listOf(s.members, func(m *member) torch.Tensor { return m.states[i] })
+		s.states = make([]*torch.List, len(s.has))
+		for i, has := range s.has {
+			if has {
+				s.states[i] = listOf(s.members, func(m *member) torch.Tensor { return m.states[i] })
+			}
 		}
 	}
 	return shards

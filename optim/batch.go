@@ -1,0 +1,102 @@
+package optim
+
+import (
+	"slices"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// batch holds parameters that have a gradient and that one sequence of operators updates: those of a shard whose numbers (step
+// counts and what follows from them) agree, so that every factor is the same for all of them.
+type batch struct {
+	settings
+	foreach bool // the formula of foreach=True, where it is not that of foreach=False
+	members []*member
+	params  list
+	grads   list
+	states  []list // empty for numbers and for states that these parameters do not have
+}
+
+// batches divides the parameters that have a gradient. Mostly that is all of them at the same step, which costs no copy of the lists.
+func (s *shard) batches(r rule, set settings) []*batch {
+	formula := r.implementation == Foreach || r.implementation == DefaultImplementation && s.device.IsCUDA()
+	operators := formula || !s.device.IsCUDA()
+	grads := s.params.Grads()
+	if s.uniform(grads) {
+		b := &batch{set, formula, s.members, list{s.params.Tensors(), operators}, list{grads, operators}, make([]list, len(s.states))}
+		for i, l := range s.states {
+			if l != nil {
+				b.states[i] = list{l.Tensors(), operators}
+			}
+		}
+		return []*batch{b}
+	}
+	var all []*batch
+next:
+	for i, m := range s.members {
+		if !grads[i].Defined() {
+			continue
+		}
+		for _, b := range all {
+			if slices.Equal(b.members[0].numbers, m.numbers) {
+				b.append(m, grads[i])
+				continue next
+			}
+		}
+		b := &batch{set, formula, nil, list{nil, operators}, list{nil, operators}, make([]list, len(s.states))}
+		for j := range b.states {
+			b.states[j].foreach = operators
+		}
+		b.append(m, grads[i])
+		all = append(all, b)
+	}
+	return all
+}
+
+func (s *shard) uniform(grads []torch.Tensor) bool {
+	for i, m := range s.members {
+		if !grads[i].Defined() || !slices.Equal(m.numbers, s.members[0].numbers) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *batch) append(m *member, grad torch.Tensor) {
+	b.members = append(b.members, m)
+	b.params.ts = append(b.params.ts, m.Tensor)
+	b.grads.ts = append(b.grads.ts, grad)
+	for i, t := range m.states {
+		if t.Defined() {
+			b.states[i].ts = append(b.states[i].ts, t)
+		}
+	}
+}
+
+// number returns the value of a state that is a number.
+func (b *batch) number(i int) float64 { return b.members[0].numbers[i] }
+
+// setNumber changes it, rounded to float32 as PyTorch keeps it.
+func (b *batch) setNumber(i int, v float64) {
+	for _, m := range b.members {
+		m.numbers[i] = float64(float32(v))
+	}
+}
+
+// count adds one to state 0, the number of updates, and returns it.
+func (b *batch) count() float64 {
+	b.setNumber(0, b.number(0)+1)
+	return b.number(0)
+}
+
+// gradient is the gradient with the weights added weightDecay times, negated first if the loss is to rise.
+func (b *batch) gradient(maximize bool, weightDecay float64) list {
+	g := b.grads
+	if maximize {
+		g = g.neg()
+	}
+	if weightDecay != 0 {
+		g = g.add(b.params, weightDecay)
+	}
+	return g
+}

@@ -1,0 +1,53 @@
+package optim
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// Implementation chooses how an update is computed. The results of the three differ in their last bits only, which matters when a run
+// of PyTorch is to be repeated to the bit.
+type Implementation string
+
+const (
+	// DefaultImplementation is Fused where there is a kernel, and otherwise what PyTorch takes if it is told nothing: ForLoop on
+	// the CPU, Foreach on a GPU.
+	DefaultImplementation Implementation = ""
+	// Fused is one kernel for all parameters: fused=True. AdamW, Adam and SGD have one; Adagrad has one on the CPU.
+	Fused Implementation = "fused"
+	// Foreach is the sequence of _foreach_ operators of foreach=True, each for all parameters.
+	Foreach Implementation = "foreach"
+	// ForLoop is the sequence of operators of foreach=False, each for one parameter.
+	ForLoop Implementation = "for-loop"
+)
+
+// resolve decides between fused and composed for the parameters of groups, and refuses what cannot be.
+func (i Implementation) resolve(r *rule, groups []Group) error {
+	switch i {
+	case DefaultImplementation:
+		if r.fused != nil && (!r.fusedOnCPU || onCPU(groups)) {
+			r.implementation = Fused
+		}
+	case Fused:
+		if r.fused == nil {
+			return mistakef(ErrOption, "%s.Implementation is %q, but libtorch has no fused kernel of it; want %q or %q", r.name, i, Foreach, ForLoop)
+		}
+		if r.fusedOnCPU && !onCPU(groups) {
+			return mistakef(ErrOption, "%s.Implementation is %q, but its fused kernel is for the CPU only; want %q for parameters on a GPU", r.name, i, Foreach)
+		}
+		r.implementation = Fused
+	case Foreach, ForLoop:
+		r.implementation = i
+	default:
+		return mistakef(ErrOption, "%s.Implementation is %q; want %q, %q, %q or nothing", r.name, i, Fused, Foreach, ForLoop)
+	}
+	return nil
+}
+
+func onCPU(groups []Group) bool {
+	for _, g := range groups {
+		for _, p := range g.Params {
+			if p.Tensor.Defined() && p.Tensor.Device() != (torch.Device{}) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,139 @@
+package optim
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// list is one tensor of each parameter of a batch. Its methods are the operators that optimizers are composed of; a trailing underscore
+// changes the list itself. One _foreach_ operator works on all tensors. On the CPU that runs the very kernel of the plain operator on
+// each, so plain calls are only needed on a GPU, for [ForLoop].
+type list struct {
+	ts      []torch.Tensor
+	foreach bool
+}
+
+// in_ runs an operator that changes the list. Lists among args give their tensors.
+func (l list) in_(foreach, plain string, args ...any) {
+	if l.foreach {
+		torch.Call(foreach, l.arguments(args)...)
+		return
+	}
+	for i := range l.ts {
+		torch.Call(plain, l.argumentsOf(i, args)...)
+	}
+}
+
+// out runs an operator that makes a new list.
+func (l list) out(foreach, plain string, args ...any) list {
+	if l.foreach {
+		return list{torch.Call(foreach, l.arguments(args)...), true}
+	}
+	made := make([]torch.Tensor, len(l.ts))
+	for i := range l.ts {
+		made[i] = torch.Call(plain, l.argumentsOf(i, args)...)[0]
+	}
+	return list{made, false}
+}
+
+func (l list) arguments(args []any) []any {
+	all := make([]any, 1, len(args)+1)
+	all[0] = l.ts
+	for _, a := range args {
+		if other, ok := a.(list); ok {
+			a = other.ts
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+func (l list) argumentsOf(i int, args []any) []any {
+	all := make([]any, 1, len(args)+1)
+	all[0] = l.ts[i]
+	for _, a := range args {
+		if other, ok := a.(list); ok {
+			a = other.ts[i]
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// each makes a list tensor by tensor.
+func (l list) each(f func(t torch.Tensor) torch.Tensor) list {
+	made := make([]torch.Tensor, len(l.ts))
+	for i, t := range l.ts {
+		made[i] = f(t)
+	}
+	return list{made, l.foreach}
+}
+
+func (l list) add_(o list, alpha float64) {
+	l.in_("aten::_foreach_add_.List", "aten::add_.Tensor", o, alpha)
+}
+func (l list) addScalar_(x float64) { l.in_("aten::_foreach_add_.Scalar", "aten::add_.Scalar", x) }
+func (l list) mul_(o list)          { l.in_("aten::_foreach_mul_.List", "aten::mul_.Tensor", o) }
+func (l list) mulScalar_(x float64) { l.in_("aten::_foreach_mul_.Scalar", "aten::mul_.Scalar", x) }
+func (l list) div_(o list)          { l.in_("aten::_foreach_div_.List", "aten::div_.Tensor", o) }
+func (l list) divScalar_(x float64) { l.in_("aten::_foreach_div_.Scalar", "aten::div_.Scalar", x) }
+func (l list) lerp_(end list, w float64) {
+	l.in_("aten::_foreach_lerp_.Scalar", "aten::lerp_.Scalar", end, w)
+}
+func (l list) addcmul_(a, b list, v float64) {
+	l.in_("aten::_foreach_addcmul_.Scalar", "aten::addcmul_", a, b, v)
+}
+func (l list) addcdiv_(a, b list, v float64) {
+	l.in_("aten::_foreach_addcdiv_.Scalar", "aten::addcdiv_", a, b, v)
+}
+func (l list) copy_(o list)        { l.in_("aten::_foreach_copy_", "aten::copy_", o) }
+func (l list) sqrt_()              { l.in_("aten::_foreach_sqrt_", "aten::sqrt_") }
+func (l list) abs_()               { l.in_("aten::_foreach_abs_", "aten::abs_") }
+func (l list) sign_()              { l.in_("aten::_foreach_sign_", "aten::sign_") }
+func (l list) reciprocal_()        { l.in_("aten::_foreach_reciprocal_", "aten::reciprocal_") }
+func (l list) rsqrt_()             { l.in_("aten::_foreach_rsqrt_", "aten::rsqrt_") }
+func (l list) clampMin_(x float64) { l.in_("aten::_foreach_clamp_min_.Scalar", "aten::clamp_min_", x) }
+func (l list) maximum_(o list) {
+	if l.foreach {
+		l.in_("aten::_foreach_maximum_.List", "", o)
+		return
+	}
+	for i, t := range l.ts {
+		torch.Call("aten::maximum.out", t, o.ts[i], t)
+	}
+}
+
+func (l list) add(o list, alpha float64) list {
+	return l.out("aten::_foreach_add.List", "aten::add.Tensor", o, alpha)
+}
+func (l list) addScalar(x float64) list {
+	return l.out("aten::_foreach_add.Scalar", "aten::add.Scalar", x)
+}
+func (l list) sub(o list) list { return l.out("aten::_foreach_sub.List", "aten::sub.Tensor", o) }
+func (l list) mul(o list) list { return l.out("aten::_foreach_mul.List", "aten::mul.Tensor", o) }
+func (l list) mulScalar(x float64) list {
+	return l.out("aten::_foreach_mul.Scalar", "aten::mul.Scalar", x)
+}
+func (l list) divScalar(x float64) list {
+	return l.out("aten::_foreach_div.Scalar", "aten::div.Scalar", x)
+}
+func (l list) addcmul(a, b list, v float64) list {
+	return l.out("aten::_foreach_addcmul.Scalar", "aten::addcmul", a, b, v)
+}
+func (l list) sqrt() list { return l.out("aten::_foreach_sqrt", "aten::sqrt") }
+func (l list) neg() list  { return l.out("aten::_foreach_neg", "aten::neg") }
+func (l list) abs() list  { return l.out("aten::_foreach_abs", "aten::abs") }
+func (l list) norm() list { return l.out("aten::_foreach_norm.Scalar", "aten::linalg_vector_norm", 2) }
+
+// norms are the 2-norms as numbers. On a GPU that waits for it, once.
+func (l list) norms() []float64 {
+	n := l.norm()
+	if len(n.ts) == 0 {
+		return nil
+	}
+	if !n.ts[0].Device().IsCUDA() {
+		values := make([]float64, len(n.ts))
+		for i, t := range n.ts {
+			values[i] = t.Item()
+		}
+		return values
+	}
+	return torch.Values[float64](torch.Stack(n.each(func(t torch.Tensor) torch.Tensor { return t.ToDType(torch.Float64) }).ts, 0).CPU())
+}
