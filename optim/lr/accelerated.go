@@ -62,7 +62,7 @@ func (a AcceleratedCosine) Validate() error {
 // has the value of step k-1.
 type AcceleratedWSD struct {
 	TotalSteps        int      // total_steps; 0 means the whole run
-	WarmupSteps       *int     // updates of the warmup (num_warmup_steps); nil means 1% of TotalSteps
+	WarmupSteps       int      // updates of the warmup (num_warmup_steps); its create_scheduler_fn takes 1% of the run
 	DecayPhaseRatio   *float64 // share of the way to each checkpoint that decays (decay_phase_ratio); nil means 0.1
 	LRMin             *float64 // the rate at a checkpoint as a share of the peak (lr_min); nil means 1e-6
 	WarmupStartingLR  *float64 // the first rate of the warmup (warmup_starting_lr); nil means 1e-6
@@ -74,12 +74,11 @@ type AcceleratedWSD struct {
 // Plan implements [Schedule].
 func (a AcceleratedWSD) Plan(peak float64, updates int) Rate {
 	total := orZero(a.TotalSteps, updates)
-	warmup := or(a.WarmupSteps, int(0.01*float64(total)))
 	start, lowest := or(a.WarmupStartingLR, 1e-6), or(a.LRMin, 1e-6)
 	checkpoints := a.CheckpointSteps(total)
 	return afterFirst(peak, func(step int) float64 {
-		if !a.Continuation && step < warmup {
-			return start + float64(float64(step)/float64(warmup)*(peak-start))
+		if !a.Continuation && step < a.WarmupSteps {
+			return start + float64(float64(step)/float64(a.WarmupSteps)*(peak-start))
 		}
 		period, into := currentPeriod(checkpoints, step)
 		decay := int(float64(period) * or(a.DecayPhaseRatio, 0.1))
@@ -130,7 +129,7 @@ func currentPeriod(checkpoints []int, step int) (length, into int) {
 func (a AcceleratedWSD) Validate() error {
 	c := checks{schedule: "AcceleratedWSD"}
 	c.count("TotalSteps", a.TotalSteps)
-	c.count("WarmupSteps", or(a.WarmupSteps, 0))
+	c.count("WarmupSteps", a.WarmupSteps)
 	c.share("DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1))
 	c.that(a.Checkpoints <= 1 || or(a.DecayPhaseRatio, 0.1) <= 1.0/3, "DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1), "at most 1/3 with several checkpoints, or their decays may overlap")
 	c.notNegative("LRMin", or(a.LRMin, 0))

@@ -60,7 +60,7 @@ func (a *arguments) optional(name string, field **float64) {
 func (a *arguments) count(name string, field *int) {
 	if v, ok := a.take(name); ok {
 		if *field, ok = toInt(v); !ok {
-			a.wrong(name, v, "a whole number")
+			a.wrong(name, v, "a whole number below 2^31")
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (a *arguments) counts(name string, field *[]int) {
 		for _, element := range v {
 			n, ok := toInt(element)
 			if !ok {
-				a.wrong(name, element, "whole numbers only")
+				a.wrong(name, element, "whole numbers below 2^31 only")
 			}
 			*field = append(*field, n)
 		}
@@ -181,7 +181,7 @@ func toFloat(v any) (float64, bool) {
 
 func toInt(v any) (int, bool) {
 	f, ok := toFloat(v)
-	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+	if !ok || f != math.Trunc(f) || math.Abs(f) > math.MaxInt32 {
 		return 0, false
 	}
 	return int(f), true

@@ -202,7 +202,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		if s.TotalSteps == 0 {
 			s.TotalSteps = a.product("num_epochs", "num_update_steps_per_epoch")
 		}
-		a.optionalCount("num_warmup_steps", &s.WarmupSteps)
+		a.count("num_warmup_steps", &s.WarmupSteps)
 		a.optional("decay_phase_ratio", &s.DecayPhaseRatio)
 		a.optional("lr_min", &s.LRMin)
 		a.optional("warmup_starting_lr", &s.WarmupStartingLR)

@@ -9,8 +9,8 @@ const (
 	ln2c = 0x1.7b57a079a1934p-111
 )
 
-// pow returns x to the power y rounded to the nearest double, as Python's x**y does but for about one value in 700: the
-// C library's pow is good to 0.51 units in the last place, not to 0.5. Go's math.Pow is off more often. x is not negative.
+// pow returns x to the power y rounded to the nearest double, as the C library that Python calls does for all but one
+// value in about 1000. Go's math.Pow is off more often. x is not negative.
 func pow(x, y float64) float64 {
 	switch {
 	case y == 1:
