@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -146,7 +147,7 @@ func train(ctx context.Context, o options) error {
 	every := max(t.steps/8, 1)
 	options := trainer.Options{
 		OutputDir: o.out, MaxSteps: t.steps, BatchSize: o.batch, EvalBatchSize: 50, Seed: o.seed, Schedule: lr.Cosine{Warmup: 0.05},
-		Eval: trainer.Every(every, trainer.Update), Save: trainer.Every(every, trainer.Update), Log: trainer.Every(max(every/10, 1), trainer.Update),
+		Workers: 1, Eval: trainer.Every(every, trainer.Update), Save: trainer.Every(every, trainer.Update), Log: trainer.Every(max(every/10, 1), trainer.Update),
 		KeepCheckpoints: 2, MetricForBest: "exact_match", LoadBestAtEnd: true, Overwrite: o.overwrite,
 	}
 	if o.resume {
@@ -158,6 +159,9 @@ func train(ctx context.Context, o options) error {
 	}
 	begin := time.Now()
 	result, err := fit.Fit(ctx, samples, unseen)
+	if errors.Is(err, trainer.ErrOldRun) {
+		return fmt.Errorf("%s holds an earlier run: go on with it by -resume, delete it by -overwrite, or choose another folder with -out", o.out)
+	}
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,11 @@ import (
 	"github.com/gotrainer/gotrainer/internal/testenv"
 )
 
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
 func TestReaches95Percent(t *testing.T) {
 	testenv.RequireTorch(t)
 	stdout := os.Stdout

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.PinBits()
-	os.Exit(m.Run())
+	os.Exit(testenv.Run(m))
 }
 
 // recorded is testdata/crnn.json, made by Hezar's own class.

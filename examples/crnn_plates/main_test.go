@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/crnn"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// printed runs the command and returns what it printed.
+func printed(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	o, err := parse(args)
+	if err != nil {
+		return "", err
+	}
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout = w
+	out := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(r)
+		out <- string(text)
+	}()
+	err = run(context.Background(), o)
+	w.Close()
+	return <-out, err
+}
+
+// picture writes a small picture whose brightness depends on shade.
+func picture(t *testing.T, path string, shade uint8) {
+	t.Helper()
+	im := image.NewGray(image.Rect(0, 0, 64, 16))
+	for i := range im.Pix {
+		im.Pix[i] = uint8(i)*shade + shade
+	}
+	im.SetGray(3, 3, color.Gray{255})
+	var b bytes.Buffer
+	if err := png.Encode(&b, im); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, b.Bytes())
+}
+
+func write(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTrainsRendersReportsAndReads(t *testing.T) {
+	testenv.RequireTorch(t)
+	if testing.Short() {
+		t.Skip("trains for some seconds")
+	}
+	out := filepath.Join(t.TempDir(), "run")
+	text, err := printed(t, "-out", out, "-steps", "4", "-batch", "4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"rendered plates that training never saw", "photograph that ships with the example", "500"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q:\n%s", want, text)
+		}
+	}
+	for _, name := range []string{"curves.png", "predictions.png", "predictions.tsv", "metrics.jsonl", "metrics.csv", "model/model.safetensors", "model/config.json"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s is missing or empty: %v", name, err)
+		}
+	}
+	photo := filepath.Join(t.TempDir(), "photo.png")
+	picture(t, photo, 7)
+	if text, err = printed(t, "-out", out, "-read", photo); err != nil || !strings.HasPrefix(text, photo+"\t") {
+		t.Errorf("-read printed %q, error %v", text, err)
+	}
+	if _, err = printed(t, "-out", out, "-steps", "4"); err == nil || !strings.Contains(err.Error(), "-resume") {
+		t.Errorf("a second run in the same folder: error %v, want one that says how to resume", err)
+	}
+	if _, err = printed(t, "-out", out, "-steps", "4", "-batch", "4", "-resume"); err != nil {
+		t.Errorf("-resume: %v", err)
+	}
+}
+
+func TestLearnsAFolderAndPredictsAnother(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "run")
+	var table strings.Builder
+	fmt.Fprintln(&table, "file\tlabel\tnote")
+	for i := range 20 {
+		name := fmt.Sprintf("%02d.png", i)
+		picture(t, filepath.Join(dir, "train", name), uint8(i))
+		fmt.Fprintf(&table, "train/%s\t%d\tx\n", name, 10+i)
+	}
+	write(t, filepath.Join(dir, "train.tsv"), []byte(table.String()))
+	text, err := printed(t, "-out", out, "-train", filepath.Join(dir, "train"), "-steps", "3", "-batch", "2", "-predict", filepath.Join(dir, "train"), "-test", filepath.Join(dir, "train.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, "20 pictures of") {
+		t.Errorf("the report does not say that 20 pictures were read:\n%s", text)
+	}
+	predicted, err := os.ReadFile(filepath.Join(out, "predicted.tsv"))
+	if err != nil || strings.Count(string(predicted), "\n") != 21 {
+		t.Errorf("predicted.tsv: %q, %v; want a header and 20 rows", predicted, err)
+	}
+}
+
+func TestBadPicturesAreNamedBeforeTheFirstStep(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := filepath.Join(t.TempDir(), "train")
+	for i := range 12 {
+		picture(t, filepath.Join(dir, fmt.Sprintf("%d.png", 100+i)), uint8(i))
+	}
+	write(t, filepath.Join(dir, "torn.png"), []byte("\x89PNG\r\n\x1a\nnothing more"))
+	picture(t, filepath.Join(dir, strings.Repeat("1", 40)+".png"), 1)
+	_, err := printed(t, "-out", filepath.Join(t.TempDir(), "a"), "-train", dir, "-labels-from-names", "-steps", "1")
+	var bad *crnn.BadPicturesError
+	if !errors.As(err, &bad) || len(bad.Files) != 2 || !strings.Contains(err.Error(), "torn.png") || !strings.Contains(err.Error(), "79 frames") {
+		t.Errorf("error %v, want one that names torn.png and the label that needs 79 frames", err)
+	}
+	if _, err = printed(t, "-out", filepath.Join(t.TempDir(), "b"), "-train", dir, "-labels-from-names", "-steps", "1", "-batch", "2", "-skip-bad"); err != nil {
+		t.Errorf("-skip-bad: %v", err)
+	}
+	charset := filepath.Join(t.TempDir(), "charset.txt")
+	write(t, charset, []byte("0\n1\n"))
+	if _, err = printed(t, "-out", filepath.Join(t.TempDir(), "c"), "-train", dir, "-labels-from-names", "-charset", charset, "-steps", "1"); err == nil || !strings.Contains(err.Error(), "the charset has no character") {
+		t.Errorf("error %v, want one about a character outside the charset", err)
+	}
+}
+
+func TestWrongCommandLinesAreSentences(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-read"}, "-read needs the names"},
+		{[]string{"plate.png"}, "named after -read"},
+		{[]string{"-table", "x"}, "-train, which is missing"},
+		{[]string{"-train", "d", "-table", "x", "-labels-from-names"}, "either from -table or"},
+		{[]string{"-full", "-quick"}, "cannot both"},
+		{[]string{"-hold-out", "1"}, "between 0 and 1"},
+	} {
+		if _, err := parse(c.args); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want one with %q", c.args, err, c.want)
+		}
+	}
+	testenv.RequireTorch(t)
+	nothing := filepath.Join(t.TempDir(), "nothing")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-out", nothing, "-read", "x.png"}, "train one first"},
+		{[]string{"-train", nothing, "-labels-from-names"}, nothing},
+		{[]string{"-train", nothing}, "no train.tsv in or beside"},
+		{[]string{"-precision", "fp8"}, "fp8"},
+		{[]string{"-out", "/dev/null/run", "-steps", "1"}, "/dev/null"},
+	} {
+		if _, err := printed(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want one with %q", c.args, err, c.want)
+		}
+	}
+}
