@@ -50,19 +50,19 @@ func TestExpectedSchedules(t *testing.T) {
 					steps, _ := s.Kwargs["num_training_steps"].(float64)
 					delete(s.Kwargs, "num_training_steps")
 					rate := plan(t, s.Function, s.Kwargs, groupRates(t, s.BaseLR, 1)[0], int(steps))
-					close(t, "rate", rate, s.Peer, s.Tolerance)
-					close(t, "rate", rate, s.Exact, 1e-12)
+					closeTo(t, "rate", rate, s.Peer, s.Tolerance)
+					closeTo(t, "rate", rate, s.Exact, 1e-12)
 					return
 				}
 				for g, peak := range groupRates(t, s.BaseLR, len(s.LR)) {
 					kwargs := ofGroup(s.Kwargs, g)
-					close(t, "rate", plan(t, s.Scheduler, kwargs, peak, len(s.LR[g])), s.LR[g], 1e-12)
+					closeTo(t, "rate", plan(t, s.Scheduler, kwargs, peak, len(s.LR[g])), s.LR[g], 1e-12)
 					if len(s.Momentum) > 0 {
 						schedule, err := lr.ByName(s.Scheduler, kwargs, 0)
 						if err != nil {
 							t.Fatal(err)
 						}
-						close(t, "momentum", schedule.(lr.MomentumSchedule).PlanMomentum(len(s.LR[g])), s.Momentum[g], 1e-12)
+						closeTo(t, "momentum", schedule.(lr.MomentumSchedule).PlanMomentum(len(s.LR[g])), s.Momentum[g], 1e-12)
 					}
 				}
 			})
@@ -79,7 +79,7 @@ func TestExpectedSchedules(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					close(t, "rate", func(i int) float64 { return c.Observe(p.Metrics[i]) }, p.LRAfterStep[g], 1e-12)
+					closeTo(t, "rate", func(i int) float64 { return c.Observe(p.Metrics[i]) }, p.LRAfterStep[g], 1e-12)
 				}
 			})
 		}
@@ -132,8 +132,8 @@ func ofGroup(kwargs map[string]any, g int) map[string]any {
 	return mine
 }
 
-// close compares in order: a controller must be asked once for each value.
-func close(t *testing.T, what string, got lr.Rate, want []float64, tolerance float64) {
+// closeTo compares in order: a controller must be asked once for each value.
+func closeTo(t *testing.T, what string, got lr.Rate, want []float64, tolerance float64) {
 	t.Helper()
 	for i, w := range want {
 		if g := got(i); !(math.Abs(g-w) <= tolerance*max(1, math.Abs(w))) {
