@@ -49,6 +49,8 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.quick, "quick", false, "about a minute, to see that it works: the model does not get good")
 	f.IntVar(&o.steps, "steps", 0, "updates; default: what the data needs")
 	f.IntVar(&o.batch, "batch", 0, "pictures behind one update; default: 32")
+	f.IntVar(&o.width, "width", 0, "of the pictures that the model sees, in pixels, with -train; default: 128. Four pixels are one frame of the reader")
+	f.IntVar(&o.height, "height", 0, "of the pictures that the model sees, in pixels, with -train; default: 32")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 0.002")
 	f.StringVar(&o.precision, "precision", "fp32", "fp32 or bf16")
 	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
@@ -66,6 +68,8 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("%q is no flag; pictures to read are named after -read", o.files[0])
 	case o.train == "" && (o.table != "" || o.labelsFromNames):
 		return o, errors.New("-table and -labels-from-names describe the folder -train, which is missing")
+	case o.train == "" && (o.width != 0 || o.height != 0):
+		return o, errors.New("rendered plates are 128 x 32 pixels; -width and -height are for -train")
 	case o.table != "" && o.labelsFromNames:
 		return o, errors.New("labels come either from -table or from the names of the files")
 	case o.full && o.quick:

@@ -96,7 +96,7 @@ func bend(r *rand.Rand, p crnn.Picture) (crnn.Picture, error) {
 
 // modelConfig is a quarter of Hezar's width, with batch normalisation in every block, which learns in minutes; -full is Hezar's own form.
 func modelConfig(o options, charset []string) crnn.Config {
-	c := crnn.Config{Charset: charset}
+	c := crnn.Config{Charset: charset, ImageWidth: int64(o.width), ImageHeight: int64(o.height)}
 	if !o.full {
 		c.Standardize = true
 		c.ConvChannels = []int64{16, 32, 64, 64, 128, 128, 128}
