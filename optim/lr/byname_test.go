@@ -75,6 +75,8 @@ func TestByNameSaysWhatIsWrong(t *testing.T) {
 		{"both floors", "cosine_with_min_lr", args{"min_lr": 0.1, "min_lr_rate": 0.1}, 0, "want only one of it and min_lr set"},
 		{"a warmup where there is none", "StepLR", args{"step_size": 1}, 10, "StepLR was given warmup = 10 (float64): want 0"},
 		{"a warmup of a constant", "constant", nil, 10, `want 0: this schedule has none of its own (transformers' "constant_with_warmup" has`},
+		{"noise without a range", "StepLRScheduler", args{"decay_t": 3, "noise_pct": 0.1}, 0, "has no noise_range_t"},
+		{"noise with half a range", "StepLRScheduler", args{"decay_t": 3, "noise_range_t": []any{1}}, 0, "the first update with noise, or a list"},
 		{"two warmups", "linear", args{"num_warmup_steps": 3}, 10, "want it in one place only"},
 		{"a negative warmup", "linear", nil, -1, "Linear.Warmup is -1"},
 		{"epochs of unknown length", "OneCycleLR", args{"epochs": 3}, 0, "OneCycleLR has no steps_per_epoch: want it set beside epochs"},

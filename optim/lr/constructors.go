@@ -129,7 +129,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		a.timmCycles(&s.TimmCycles, &s.TInitial, &s.LRMin)
 		a.flag("warmup_prefix", &s.WarmupPrefix)
 		a.nonzero("k_decay", &s.KDecay)
-		return s
+		return a.timmNoise(s)
 	},
 	"PolyLRScheduler": func(a *arguments, _ float64) Schedule {
 		var s TimmPoly
@@ -138,7 +138,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		a.flag("warmup_prefix", &s.WarmupPrefix)
 		a.nonzero("power", &s.Power)
 		a.nonzero("k_decay", &s.KDecay)
-		return s
+		return a.timmNoise(s)
 	},
 	"TanhLRScheduler": func(a *arguments, _ float64) Schedule {
 		var s TimmTanh
@@ -147,7 +147,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		a.flag("warmup_prefix", &s.WarmupPrefix)
 		a.optional("lb", &s.LB)
 		a.optional("ub", &s.UB)
-		return s
+		return a.timmNoise(s)
 	},
 	"StepLRScheduler": func(a *arguments, _ float64) Schedule {
 		var s TimmStep
@@ -156,7 +156,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		a.required("decay_t")
 		a.number("decay_t", &s.DecayT)
 		a.optional("decay_rate", &s.DecayRate)
-		return s
+		return a.timmNoise(s)
 	},
 	"MultiStepLRScheduler": func(a *arguments, _ float64) Schedule {
 		var s TimmMultiStep
@@ -165,7 +165,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		a.required("decay_t")
 		a.counts("decay_t", &s.DecayT)
 		a.optional("decay_rate", &s.DecayRate)
-		return s
+		return a.timmNoise(s)
 	},
 	"WSDLRScheduler": func(a *arguments, _ float64) Schedule {
 		var s TimmWSD
@@ -180,7 +180,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		text(a, "decay_fn", &s.DecayFn)
 		a.nonzero("decay_power", &s.DecayPower)
 		a.nonzero("decay_ratio", &s.DecayRatio)
-		return s
+		return a.timmNoise(s)
 	},
 
 	// pytorch_accelerated.schedulers
@@ -226,6 +226,35 @@ func (a *arguments) timmCycles(c *TimmCycles, initial *int, lrMin *float64) {
 	a.nonzero("cycle_mul", &c.CycleMul)
 	a.nonzero("cycle_decay", &c.CycleDecay)
 	a.positive("cycle_limit", &c.CycleLimit)
+}
+
+// timmNoise puts noise over a schedule if noise_range_t asks for it: its first update, or a list of that and the first one without.
+func (a *arguments) timmNoise(s Schedule) Schedule {
+	n := TimmNoise{Schedule: s}
+	a.nonzero("noise_pct", &n.Pct)
+	a.nonzero("noise_std", &n.Std)
+	var seed *int
+	if a.optionalCount("noise_seed", &seed); seed != nil {
+		n.Seed = new(uint32(*seed))
+	}
+	given, ok := a.take("noise_range_t")
+	if !ok {
+		if n.Pct != 0 || n.Std != 0 || seed != nil {
+			a.wrong("noise_range_t", nil, "it set beside noise_pct, noise_std or noise_seed")
+		}
+		return s
+	}
+	if from, single := toInt(given); single {
+		n.From = from
+		return n
+	}
+	var ends []int
+	if a.counts("noise_range_t", &ends); len(ends) != 2 {
+		a.wrong("noise_range_t", given, "the first update with noise, or a list of that and the first one without")
+		return s
+	}
+	n.From, n.To = ends[0], ends[1]
+	return n
 }
 
 // product reads a number of updates that is given as epochs and updates of an epoch; 0 if there are no epochs.

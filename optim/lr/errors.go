@@ -3,6 +3,7 @@ package lr
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -100,13 +101,16 @@ func orZero[T comparable](setting, standard T) T {
 	return setting
 }
 
-// nearest is the known name a slip of the pen away from the given one; empty if none is.
+// nearest is the known name a slip of the pen away from the given one, or the first that contains it; empty if none is.
 func nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {
 		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < least {
 			best, least = k, d
 		}
+	}
+	if i := slices.IndexFunc(known, func(k string) bool { return len(name) > 3 && strings.Contains(k, name) }); best == "" && i >= 0 {
+		return known[i]
 	}
 	return best
 }

@@ -14,7 +14,7 @@ cycles = [{"t_initial": 100}, {"t_initial": 90, "lr_min": 1e-4} | warm, {"t_init
           {"t_initial": 60, "cycle_mul": 0.5, "cycle_limit": 4}]
 decay = [{"decay_rate": 0.9}, {"decay_rate": 0.1} | warm, {"decay_rate": 0.97, "warmup_prefix": False} | warm]
 settings = {
-    "CosineLRScheduler": cycles + [{"t_initial": 100, "k_decay": 1.5}],
+    "CosineLRScheduler": cycles + [{"t_initial": 100, "k_decay": 1.5}, {"t_initial": 100, "noise_range_t": 20}, {"t_initial": 100, "noise_range_t": [30, 80], "noise_pct": 0.2, "noise_std": 0.5, "noise_seed": 7}],
     "PolyLRScheduler": cycles + [{"t_initial": 100, "power": 2.0, "k_decay": 0.8}, {"t_initial": 100, "power": 1.0}],
     "TanhLRScheduler": cycles + [{"t_initial": 100, "lb": -4.0, "ub": 4.0}],
     "StepLRScheduler": [d | {"decay_t": t} for d in decay for t in (30, 2.4)],
