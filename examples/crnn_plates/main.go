@@ -25,7 +25,7 @@ import (
 type options struct {
 	out, train, table, test, predict, charset, model, precision    string
 	labelsFromNames, skipBad, full, quick, resume, overwrite, read bool
-	steps, batch, plates, threads                                  int
+	steps, batch, width, height, threads                           int
 	rate, holdOut                                                  float64
 	seed                                                           uint64
 	files                                                          []string
