@@ -2,9 +2,9 @@ package lr
 
 import "math"
 
-// AcceleratedCosine is pytorch-accelerated's CosineLrScheduler: warmup, a fall along a cosine with k-decay, cooldown at the
-// lowest rate. Its trainer steps it after an update, so the first update has what the constructor set and update k has the value of step k-1. The cosine is cut
-// off WarmupSteps before its end, as there.
+// AcceleratedCosine is pytorch-accelerated's CosineLrScheduler: warmup, a fall along a cosine with k-decay, cooldown
+// at the lowest rate. Its trainer steps it after an update, so the first update has what the constructor set and
+// update k has the value of step k-1. The cosine is cut off WarmupSteps before its end, as there.
 type AcceleratedCosine struct {
 	TotalSteps            int      // total_num_epochs * num_update_steps_per_epoch; 0 means the whole run
 	KDecay                float64  // above 1 the rate stays high for longer (k_decay); 0 means 1
@@ -58,8 +58,8 @@ func (a AcceleratedCosine) Validate() error {
 }
 
 // AcceleratedWSD is pytorch-accelerated's WSDLrScheduler: warmup, a stable phase, and a decay before each of a few
-// checkpoints. As with [AcceleratedCosine], the first update has what the constructor set, which here is the peak even with a warmup, and update k
-// has the value of step k-1.
+// checkpoints. As with [AcceleratedCosine], the first update has what the constructor set, which here is the peak
+// even with a warmup, and update k has the value of step k-1.
 type AcceleratedWSD struct {
 	TotalSteps        int      // total_steps; 0 means the whole run
 	WarmupSteps       int      // updates of the warmup (num_warmup_steps); its create_scheduler_fn takes 1% of the run

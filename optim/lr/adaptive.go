@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Adaptive describes a schedule that follows a measured value, such as the loss of an evaluation, and not the number of the update.
+// Adaptive describes a schedule that follows a measured value, such as the loss of an evaluation, and not the number
+// of the update.
 type Adaptive interface {
 	// Start begins at the peak rate. It refuses settings that cannot be.
 	Start(peak float64) (Controller, error)
@@ -24,7 +25,8 @@ type Controller interface {
 	Observe(metric float64) float64
 	// State is what the past has left behind, as JSON; the settings are not in it.
 	State() ([]byte, error)
-	// LoadState continues from a State of a controller with the same settings. After an error the controller is as it was.
+	// LoadState continues from a State of a controller with the same settings. After an error the controller is as it
+	// was.
 	LoadState(state []byte) error
 }
 

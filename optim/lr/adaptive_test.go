@@ -85,6 +85,23 @@ func TestADamagedStateIsRefusedAndChangesNothing(t *testing.T) {
 			t.Errorf("%s: the state is %s after the error, want %s", c.claim, after, before)
 		}
 	}
+	for name, states := range map[string][]string{
+		"greedy": {
+			`{"best":1,"num_bad_epochs":0,"num_good_epochs":0,"cooldown_counter":0,"warmup_counter":0,"reset_start":1,"last_epoch":0,"last_lr":"nan","values":[],"sum":0}`,
+			`{"best":1,"num_bad_epochs":0,"num_good_epochs":-3,"cooldown_counter":0,"warmup_counter":0,"reset_start":1,"last_epoch":0,"last_lr":1,"values":[],"sum":0}`,
+			`{"best":1,"num_bad_epochs":0,"num_good_epochs":0,"cooldown_counter":0,"warmup_counter":0,"reset_start":1,"last_epoch":0,"last_lr":1,"values":null,"sum":0}`,
+		},
+		"timm plateau": {
+			`{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":3,"last_lr":1,"epoch":2}`,
+			`{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":1}`,
+		},
+	} {
+		for _, state := range states {
+			if err := start(t, controllers[name]).LoadState([]byte(state)); err == nil {
+				t.Errorf("%s: LoadState(%s) = nil, want an error", name, state)
+			}
+		}
+	}
 	wide, narrow := start(t, lr.Greedy{Smooth: true}), start(t, lr.Greedy{Smooth: true, WindowSize: 1})
 	wide.Observe(1)
 	wide.Observe(1)

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// arguments are Python's keyword arguments of one schedule. The builder of the schedule asks for each that it knows; what is left over
-// in the end is unknown. The first mistake is kept.
+// arguments are Python's keyword arguments of one schedule. The builder of the schedule asks for each that it knows;
+// what is left over in the end is unknown. The first mistake is kept.
 type arguments struct {
 	schedule string
 	given    map[string]any

@@ -12,12 +12,13 @@ import (
 //   - PyTorch: the classes of torch.optim.lr_scheduler ("OneCycleLR") with the arguments of their constructors;
 //   - timm and pytorch-accelerated: their classes ("CosineLRScheduler" and "CosineLrScheduler").
 //
-// Warmup is warmup_steps of transformers.TrainingArguments: a number of updates, or a share of the run below 1. Only the
-// schedules of transformers take it. Functions that PyTorch takes (lr_lambda, scale_fn) are Go functions from an int or a float64 to a float64, and
-// "schedulers" is a []Schedule or a list of maps with "name" and "kwargs".
+// Warmup is warmup_steps of transformers.TrainingArguments: a number of updates, or a share of the run below 1. Only
+// the schedules of transformers take it. Functions that PyTorch takes (lr_lambda, scale_fn) are Go functions from an
+// int or a float64 to a float64, and "schedulers" is a []Schedule or a list of maps with "name" and "kwargs".
 //
-// Values may come from encoding/json; nil is None. The arguments that say how long the run is belong to Plan; last_epoch does not exist, since a schedule
-// has no state. Errors are [*UnknownError], [*ArgumentError] and [*SettingError].
+// Values may come from encoding/json; nil is None. The arguments that say how long the run is belong to Plan;
+// last_epoch does not exist, since a schedule has no state. Errors are [*UnknownError], [*ArgumentError] and
+// [*SettingError].
 func ByName(name string, kwargs map[string]any, warmup float64) (Schedule, error) {
 	canonical := canonicalName(name)
 	build, takesWarmup := transformers[canonical]

@@ -2,8 +2,8 @@ package lr
 
 import "fmt"
 
-// constructors holds the classes of PyTorch, timm and pytorch-accelerated for [ByName]. The second parameter is the warmup that they do
-// not take.
+// constructors holds the classes of PyTorch, timm and pytorch-accelerated for [ByName]. The second parameter is the
+// warmup that they do not take.
 var constructors = map[string]func(a *arguments, _ float64) Schedule{
 	// torch.optim.lr_scheduler
 	"LambdaLR": func(a *arguments, _ float64) Schedule {
@@ -228,7 +228,8 @@ func (a *arguments) timmCycles(c *TimmCycles, initial *int, lrMin *float64) {
 	a.positive("cycle_limit", &c.CycleLimit)
 }
 
-// timmNoise puts noise over a schedule if noise_range_t asks for it: its first update, or a list of that and the first one without.
+// timmNoise puts noise over a schedule if noise_range_t asks for it: its first update, or a list of that and the
+// first one without.
 func (a *arguments) timmNoise(s Schedule) Schedule {
 	n := TimmNoise{Schedule: s}
 	a.nonzero("noise_pct", &n.Pct)

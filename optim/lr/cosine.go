@@ -16,7 +16,8 @@ func (c Cosine) Plan(peak float64, updates int) Rate {
 // Validate implements [Validator].
 func (c Cosine) Validate() error { return validateCosine("Cosine", c.Warmup, c.Cycles) }
 
-// CosineWithRestarts falls along a cosine to 0 several times, each time from the full peak: "cosine_with_restarts" in transformers.
+// CosineWithRestarts falls along a cosine to 0 several times, each time from the full peak: "cosine_with_restarts" in
+// transformers.
 type CosineWithRestarts struct {
 	Warmup float64 // updates if 1 or more, share of the run if less; 0: none
 	Cycles float64 // falls after the warmup (num_cycles); 0 means 1
@@ -66,8 +67,8 @@ func (c CosineWithMinLR) Validate() error {
 	return firstError(validateCosine("CosineWithMinLR", c.Warmup, c.Cycles), validateMinRate("CosineWithMinLR", c.MinLR, c.MinLRRate))
 }
 
-// CosineWarmupWithMinLR is [CosineWithMinLR] that counts from one instead of zero, so that no update is wasted on a rate of
-// zero: "cosine_warmup_with_min_lr" in transformers.
+// CosineWarmupWithMinLR is [CosineWithMinLR] that counts from one instead of zero, so that no update is wasted on a
+// rate of zero: "cosine_warmup_with_min_lr" in transformers.
 type CosineWarmupWithMinLR struct {
 	Warmup       float64  // updates if 1 or more, share of the run if less; 0: none
 	WarmupLRRate *float64 // the first rate as a share of the peak (warmup_lr_rate); nil: one part in Warmup

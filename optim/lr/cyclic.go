@@ -21,8 +21,8 @@ type CyclicLR struct {
 	Mode         CycleMode // empty means Triangular
 	Gamma        float64   // of ExpRange; 0 means 1
 
-	// ScaleFn, if not nil, gives the height of a wave instead of Mode (scale_fn): of the number of the wave, from 1 on,
-	// or of the number of the update if ScaleByUpdate (scale_mode="iterations").
+	// ScaleFn, if not nil, gives the height of a wave instead of Mode (scale_fn): of the number of the wave, from 1
+	// on, or of the number of the update if ScaleByUpdate (scale_mode="iterations").
 	ScaleFn       func(x float64) float64
 	ScaleByUpdate bool
 
@@ -88,8 +88,8 @@ func (c CyclicLR) scale() (scale func(x float64) float64, byUpdate bool) {
 	return func(float64) float64 { return 1 }, false
 }
 
-// attach does what PyTorch's constructor does: it writes BaseLR and the highest momentum into the group, but takes its first
-// step from the group's initial_lr.
+// attach does what PyTorch's constructor does: it writes BaseLR and the highest momentum into the group, but takes
+// its first step from the group's initial_lr.
 func (c CyclicLR) attach(g *group, updates int) stepper {
 	momentum := c.PlanMomentum(updates)
 	g.lr = c.BaseLR

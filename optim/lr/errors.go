@@ -101,7 +101,8 @@ func orZero[T comparable](setting, standard T) T {
 	return setting
 }
 
-// nearest is the known name a slip of the pen away from the given one, or the first that contains it; empty if none is.
+// nearest is the known name a slip of the pen away from the given one, or the first that contains it; empty if none
+// is.
 func nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {

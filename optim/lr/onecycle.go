@@ -11,11 +11,11 @@ const (
 	AnnealLinear Anneal = "linear"
 )
 
-// OneCycleLR rises from a share of the highest rate to it and falls far below where it began: torch.optim.lr_scheduler.OneCycleLR.
-// The momentum goes the other way.
+// OneCycleLR rises from a share of the highest rate to it and falls far below where it began:
+// torch.optim.lr_scheduler.OneCycleLR. The momentum goes the other way.
 //
-// PyTorch stops with an error after TotalSteps updates; here the rate stays at its end. Where PctStart*TotalSteps is 1,
-// PyTorch divides by zero; here the first update has the highest rate.
+// PyTorch stops with an error after TotalSteps updates; here the rate stays at its end. Where PctStart*TotalSteps is
+// 1, PyTorch divides by zero; here the first update has the highest rate.
 type OneCycleLR struct {
 	MaxLR          float64  // the highest rate (max_lr); 0 means the peak rate
 	TotalSteps     int      // updates of the cycle (total_steps); 0 means the whole run
@@ -103,8 +103,8 @@ func (o OneCycleLR) anneal(corners []float64, phase int, done float64) float64 {
 	return to + float64((from-to)/2*(cos(math.Pi*done)+1))
 }
 
-// attach does what PyTorch's constructor does: it replaces the group's initial_lr, which other schedulers start from, and
-// the corners that any OneCycleLR of this group goes between.
+// attach does what PyTorch's constructor does: it replaces the group's initial_lr, which other schedulers start from,
+// and the corners that any OneCycleLR of this group goes between.
 func (o OneCycleLR) attach(g *group, updates int) stepper {
 	mine, position := o.corners(g.peak), o.position(updates)
 	g.initialLR = new(mine.first)

@@ -2,7 +2,8 @@ package lr
 
 import "math"
 
-// Polynomial rises from 0 to the peak rate over the warmup and falls as a power of what is left of the run: "polynomial" in transformers.
+// Polynomial rises from 0 to the peak rate over the warmup and falls as a power of what is left of the run:
+// "polynomial" in transformers.
 type Polynomial struct {
 	Warmup float64  // updates if 1 or more, share of the run if less; 0: none
 	LREnd  *float64 // the rate at the end and after it (lr_end), below the peak; nil means 1e-7

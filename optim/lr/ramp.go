@@ -44,7 +44,8 @@ func (r ConstantLR) Validate() error {
 	return c.err
 }
 
-// LinearLR moves the rate along a straight line from one share of the peak to another: torch.optim.lr_scheduler.LinearLR.
+// LinearLR moves the rate along a straight line from one share of the peak to another:
+// torch.optim.lr_scheduler.LinearLR.
 type LinearLR struct {
 	StartFactor float64  // share of the peak at update 0 (start_factor); 0 means 1/3
 	EndFactor   *float64 // share of the peak at update TotalIters and after it (end_factor); nil means 1
@@ -82,7 +83,8 @@ func (l LinearLR) Validate() error {
 	return c.err
 }
 
-// PolynomialLR lets the rate fall to 0 as a power of what is left of TotalIters: torch.optim.lr_scheduler.PolynomialLR.
+// PolynomialLR lets the rate fall to 0 as a power of what is left of TotalIters:
+// torch.optim.lr_scheduler.PolynomialLR.
 type PolynomialLR struct {
 	TotalIters int      // updates of the fall (total_iters); 0 means 5
 	Power      *float64 // 1 is a straight line (power); nil means 1

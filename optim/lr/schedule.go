@@ -3,7 +3,8 @@ package lr
 import "math"
 
 // Rate gives the learning rate of an update: 0 is the first one of the run. It is a pure function; any number of
-// goroutines may call it. Past the planned end it goes on as the formula does: [Linear] stays at zero, [Cosine] rises again.
+// goroutines may call it. Past the planned end it goes on as the formula does: [Linear] stays at zero, [Cosine] rises
+// again.
 type Rate func(update int) float64
 
 // Schedule describes how the learning rate changes over a run.
@@ -29,8 +30,8 @@ type PlanValidator interface {
 	ValidatePlan(peak float64, updates int) error
 }
 
-// Validate reports what is wrong with the settings of s, in themselves and for this run. Plan itself never fails: with
-// settings that Validate refuses its rates are of no use.
+// Validate reports what is wrong with the settings of s, in themselves and for this run. Plan itself never fails:
+// with settings that Validate refuses its rates are of no use.
 func Validate(s Schedule, peak float64, updates int) error {
 	if v, ok := s.(Validator); ok {
 		if err := v.Validate(); err != nil {

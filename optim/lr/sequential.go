@@ -6,11 +6,11 @@ import (
 	"sort"
 )
 
-// SequentialLR runs one schedule after the other: torch.optim.lr_scheduler.SequentialLR. At each milestone the next schedule begins at its
-// update 0, from the peak rate.
+// SequentialLR runs one schedule after the other: torch.optim.lr_scheduler.SequentialLR. At each milestone the next
+// schedule begins at its update 0, from the peak rate.
 //
-// A SequentialLR as the first of the Schedules counts its own milestones one update early, and a [ChainedScheduler] there
-// takes one step too many, as in PyTorch; one list of schedules has neither quirk.
+// A SequentialLR as the first of the Schedules counts its own milestones one update early, and a [ChainedScheduler]
+// there takes one step too many, as in PyTorch; one list of schedules has neither quirk.
 type SequentialLR struct {
 	Schedules  []Schedule // at least one
 	Milestones []int      // the update at which each schedule but the first begins, rising
@@ -28,6 +28,9 @@ func (s SequentialLR) Plan(peak float64, updates int) Rate {
 func (s SequentialLR) PlanMomentum(updates int) Rate {
 	return momentumOf(s, s.Schedules, updates)
 }
+
+func (s SequentialLR) parts() []Schedule     { return s.Schedules }
+func (s ChainedScheduler) parts() []Schedule { return s.Schedules }
 
 func (s SequentialLR) attach(g *group, updates int) stepper {
 	q := &sequence{milestones: s.Milestones, parts: attachAll(s.Schedules, g, updates)}
@@ -48,8 +51,7 @@ func (s SequentialLR) Validate() error {
 		previous = m
 	}
 	for i, part := range s.Schedules {
-		switch part.(type) {
-		case SequentialLR, ChainedScheduler:
+		if _, composed := part.(interface{ parts() []Schedule }); composed {
 			c.that(i == 0, fmt.Sprintf("Schedules[%d]", i), fmt.Sprintf("a %T", part), "a schedule that is not made of others: PyTorch cannot start those at a milestone")
 		}
 	}
@@ -61,9 +63,9 @@ func (s SequentialLR) ValidatePlan(peak float64, updates int) error {
 	return validatePlans("SequentialLR", s.Schedules, peak, updates)
 }
 
-// ChainedScheduler lets several schedules work on one rate at the same time: torch.optim.lr_scheduler.ChainedScheduler. Those that multiply the
-// last rate (StepLR, ExponentialLR, ...) multiply each other; one that is a function of the update overwrites what
-// those before it did.
+// ChainedScheduler lets several schedules work on one rate at the same time:
+// torch.optim.lr_scheduler.ChainedScheduler. Those that multiply the last rate (StepLR, ExponentialLR, ...) multiply
+// each other; one that is a function of the update overwrites what those before it did.
 type ChainedScheduler struct {
 	Schedules []Schedule // at least one
 }
@@ -137,7 +139,8 @@ func (q *sequence) undo()        { (&chain{q.parts}).undo() }
 func (q *sequence) initialStep() { q.step() }
 func (q *sequence) restart()     { q.step() } // Validate refuses what comes here
 
-// attachAll attaches in order, as a program constructs its schedulers. A missing list or schedule holds the rate, until Validate is asked.
+// attachAll attaches in order, as a program constructs its schedulers. A missing list or schedule holds the rate,
+// until Validate is asked.
 func attachAll(schedules []Schedule, g *group, updates int) []stepper {
 	if len(schedules) == 0 {
 		schedules = []Schedule{Constant{}}

@@ -2,10 +2,10 @@ package lr
 
 import "sync"
 
-// PyTorch's schedulers are objects that take turns at one number, the "lr" of a parameter group, and many compute the next value from the
-// last. In real numbers each has a closed form; in float64 the closed form ends a few bits beside the steps. So here are the
-// objects themselves, hidden behind the function of the update number that [Schedule] promises: Plan runs them once, in
-// order, and remembers what they said.
+// PyTorch's schedulers are objects that take turns at one number, the "lr" of a parameter group, and many compute the
+// next value from the last. In real numbers each has a closed form; in float64 the closed form ends a few bits beside
+// the steps. So here are the objects themselves, hidden behind the function of the update number that [Schedule]
+// promises: Plan runs them once, in order, and remembers what they said.
 
 // group is what PyTorch's schedulers read and write in a parameter group of the optimizer.
 type group struct {
@@ -31,7 +31,8 @@ type attachable interface {
 	attach(g *group, updates int) stepper
 }
 
-// attach makes the stepper of any schedule. One that is not from PyTorch is a function of the number of the step, as LambdaLR is.
+// attach makes the stepper of any schedule. One that is not from PyTorch is a function of the number of the step, as
+// LambdaLR is.
 func attach(s Schedule, g *group, updates int) stepper {
 	if a, ok := s.(attachable); ok {
 		return a.attach(g, updates)
@@ -87,8 +88,8 @@ func (s *scheduler) restart() {
 
 func (s *scheduler) undo() { s.epoch-- }
 
-// planStepper is the Plan of a schedule that must be stepped through. Its Rate keeps 16 bytes for each update up to the
-// latest one asked for.
+// planStepper is the Plan of a schedule that must be stepped through. Its Rate keeps 16 bytes for each update up to
+// the latest one asked for.
 func planStepper(s attachable, peak float64, updates int) (rate, momentum Rate) {
 	g := &group{peak: peak, lr: peak}
 	t := &track{g: g, stepper: s.attach(g, updates)}

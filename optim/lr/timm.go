@@ -2,9 +2,9 @@ package lr
 
 import "math"
 
-// The schedules of timm (PyTorch Image Models), under their class names without "LRScheduler". Their unit is the update, as with
-// t_in_epochs=False; [PerEpoch] gives them the epoch. Update 0 has the rate that timm's constructors set: WarmupLRInit with a warmup, otherwise
-// the peak.
+// The schedules of timm (PyTorch Image Models), under their class names without "LRScheduler". Their unit is the
+// update, as with t_in_epochs=False; [PerEpoch] gives them the epoch. Update 0 has the rate that timm's constructors
+// set: WarmupLRInit with a warmup, otherwise the peak.
 
 // TimmWarmup is the start of every timm schedule: a straight line from WarmupLRInit to the peak.
 type TimmWarmup struct {
@@ -142,8 +142,8 @@ func (s TimmPoly) Validate() error {
 	return c.err
 }
 
-// TimmTanh is timm's TanhLRScheduler: a fall along a hyperbolic tangent. Its rates agree with timm's to a few units in the
-// last place, not always to the last bit, since no two libraries agree on tanh.
+// TimmTanh is timm's TanhLRScheduler: a fall along a hyperbolic tangent. Its rates agree with timm's to a few units
+// in the last place, not always to the last bit, since no two libraries agree on tanh.
 type TimmTanh struct {
 	TimmWarmup
 	TimmCycles

@@ -2,8 +2,9 @@ package lr
 
 import "math"
 
-// TimmNoise shakes another schedule's rates as timm's noise_range_t does: rate + rate*noise, where noise is drawn from a normal
-// distribution by a generator that is seeded anew for each update. So it is a function of the update after all, and the same as timm's.
+// TimmNoise shakes another schedule's rates as timm's noise_range_t does: rate + rate*noise, where noise is drawn
+// from a normal distribution by a generator that is seeded anew for each update. So it is a function of the update
+// after all, and the same as timm's.
 type TimmNoise struct {
 	Schedule Schedule // required
 	From     int      // the first update with noise (noise_range_t)

@@ -2,8 +2,8 @@ package lr
 
 import "encoding/json"
 
-// TimmPlateau is timm's PlateauLRScheduler: [ReduceLROnPlateau] behind a warmup that counts measured values, not updates. The Mode
-// is Max where nothing else is said, as timm's is.
+// TimmPlateau is timm's PlateauLRScheduler: [ReduceLROnPlateau] behind a warmup that counts measured values, not
+// updates. The Mode is Max where nothing else is said, as timm's is.
 type TimmPlateau struct {
 	TimmWarmup
 	DecayRate float64  // below 1 (decay_rate); 0 means 0.1

@@ -2,7 +2,8 @@ package lr
 
 import "math"
 
-// TimmWSD is timm's WSDLRScheduler: warmup, a stable phase that may fall slowly, and a decay over the last DecayT updates.
+// TimmWSD is timm's WSDLRScheduler: warmup, a stable phase that may fall slowly, and a decay over the last DecayT
+// updates.
 type TimmWSD struct {
 	TimmWarmup
 	TInitial        int     // updates after the warmup (t_initial); 0 means what the warmup leaves of the run
