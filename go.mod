@@ -14,6 +14,7 @@ require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/google/renameio/v2 v2.0.2
 	github.com/olekukonko/tablewriter v1.1.5
+	gonum.org/v1/plot v0.17.0
 )
 
 require (
@@ -34,5 +35,4 @@ require (
 	github.com/olekukonko/errors v1.2.0 // indirect
 	github.com/olekukonko/ll v0.1.6 // indirect
 	golang.org/x/text v0.43.0 // indirect
-	gonum.org/v1/plot v0.17.0 // indirect
 )
