@@ -105,14 +105,7 @@ func buildAdam(name string, groups []Group, o AdamW, decay float64, decoupled bo
 func adam(b *batch, o torch.FusedOptions) {
 	p, m, v := b.params, b.states[1], b.states[2]
 	step := b.count()
-	decay := b.weightDecay
-	if o.Decoupled {
-		if decay != 0 {
-			p.mulScalar_(1 - b.lr*decay)
-		}
-		decay = 0
-	}
-	g := b.gradient(o.Maximize, decay)
+	g := b.decayed(o.Maximize, o.Decoupled)
 	m.lerp_(g, 1-o.Beta1)
 	v.mulScalar_(o.Beta2)
 	v.addcmul_(g, g, 1-o.Beta2)

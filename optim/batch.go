@@ -20,7 +20,7 @@ type batch struct {
 // batches divides the parameters that have a gradient. Mostly that is all of them at the same step, which costs no copy of the lists.
 func (s *shard) batches(r rule, set settings) []*batch {
 	formula := r.implementation == Foreach || r.implementation == DefaultImplementation && s.device.IsCUDA()
-	operators := formula || !s.device.IsCUDA()
+	operators := operators{foreach: formula || !s.device.IsCUDA(), python: !formula && wide(s.dtype) != s.dtype}
 	grads := s.params.Grads()
 	if s.uniform(grads) {
 		b := &batch{set, formula, s.members, list{s.params.Tensors(), operators}, list{grads, operators}, make([]list, len(s.states))}
@@ -45,7 +45,7 @@ next:
 		}
 		b := &batch{set, formula, nil, list{nil, operators}, list{nil, operators}, make([]list, len(s.states))}
 		for j := range b.states {
-			b.states[j].foreach = operators
+			b.states[j].operators = operators
 		}
 		b.append(m, grads[i])
 		all = append(all, b)
@@ -99,4 +99,15 @@ func (b *batch) gradient(maximize bool, weightDecay float64) list {
 		g = g.add(b.params, weightDecay)
 	}
 	return g
+}
+
+// decayed decays the weights themselves if decoupled is set, and otherwise lets the decay join the gradient. It returns the gradient.
+func (b *batch) decayed(maximize, decoupled bool) list {
+	if !decoupled {
+		return b.gradient(maximize, b.weightDecay)
+	}
+	if b.weightDecay != 0 {
+		b.params.mulScalar_(1 - b.lr*b.weightDecay)
+	}
+	return b.gradient(maximize, 0)
 }

@@ -6,8 +6,14 @@ import "github.com/gotrainer/gotrainer/torch"
 // changes the list itself. One _foreach_ operator works on all tensors. On the CPU that runs the very kernel of the plain operator on
 // each, so plain calls are only needed on a GPU, for [ForLoop].
 type list struct {
-	ts      []torch.Tensor
-	foreach bool
+	ts []torch.Tensor
+	operators
+}
+
+// operators says how a list is worked on.
+type operators struct {
+	foreach bool // _foreach_ operators, and not plain ones
+	python  bool // a product with a number rounds as in Python's t.mul_(x): see scale_
 }
 
 // in_ runs an operator that changes the list. Lists among args give their tensors.
@@ -24,13 +30,13 @@ func (l list) in_(foreach, plain string, args ...any) {
 // out runs an operator that makes a new list.
 func (l list) out(foreach, plain string, args ...any) list {
 	if l.foreach {
-		return list{torch.Call(foreach, l.arguments(args)...), true}
+		return list{torch.Call(foreach, l.arguments(args)...), l.operators}
 	}
 	made := make([]torch.Tensor, len(l.ts))
 	for i := range l.ts {
 		made[i] = torch.Call(plain, l.argumentsOf(i, args)...)[0]
 	}
-	return list{made, false}
+	return list{made, l.operators}
 }
 
 func (l list) arguments(args []any) []any {
@@ -63,7 +69,7 @@ func (l list) each(f func(t torch.Tensor) torch.Tensor) list {
 	for i, t := range l.ts {
 		made[i] = f(t)
 	}
-	return list{made, l.foreach}
+	return list{made, l.operators}
 }
 
 func (l list) add_(o list, alpha float64) {
@@ -71,7 +77,6 @@ func (l list) add_(o list, alpha float64) {
 }
 func (l list) addScalar_(x float64) { l.in_("aten::_foreach_add_.Scalar", "aten::add_.Scalar", x) }
 func (l list) mul_(o list)          { l.in_("aten::_foreach_mul_.List", "aten::mul_.Tensor", o) }
-func (l list) mulScalar_(x float64) { l.in_("aten::_foreach_mul_.Scalar", "aten::mul_.Scalar", x) }
 func (l list) div_(o list)          { l.in_("aten::_foreach_div_.List", "aten::div_.Tensor", o) }
 func (l list) divScalar_(x float64) { l.in_("aten::_foreach_div_.Scalar", "aten::div_.Scalar", x) }
 func (l list) lerp_(end list, w float64) {
@@ -90,6 +95,31 @@ func (l list) sign_()              { l.in_("aten::_foreach_sign_", "aten::sign_"
 func (l list) reciprocal_()        { l.in_("aten::_foreach_reciprocal_", "aten::reciprocal_") }
 func (l list) rsqrt_()             { l.in_("aten::_foreach_rsqrt_", "aten::rsqrt_") }
 func (l list) clampMin_(x float64) { l.in_("aten::_foreach_clamp_min_.Scalar", "aten::clamp_min_", x) }
+
+func (l list) mulScalar_(x float64) {
+	if l.python {
+		l.in_("aten::_foreach_mul_.Tensor", "aten::mul_.Tensor", torch.Full(x))
+	} else {
+		l.in_("aten::_foreach_mul_.Scalar", "aten::mul_.Scalar", x)
+	}
+}
+
+func (l list) mulScalar(x float64) list {
+	if l.python {
+		return l.out("aten::_foreach_mul.Tensor", "aten::mul.Tensor", torch.Full(x))
+	}
+	return l.out("aten::_foreach_mul.Scalar", "aten::mul.Scalar", x)
+}
+
+// scale_ multiplies as t.mul_(x) does in Python. mul_.Scalar rounds x to a float16 or bfloat16 first, and Python's does not: it hands a
+// tensor of no dimensions to mul_.Tensor.
+func scale_(t torch.Tensor, x float64) torch.Tensor {
+	if d := t.DType(); wide(d) != d {
+		return t.Mul_(torch.Full(x))
+	}
+	return t.MulScalar_(x)
+}
+
 func (l list) maximum_(o list) {
 	if l.foreach {
 		l.in_("aten::_foreach_maximum_.List", "", o)
@@ -108,9 +138,6 @@ func (l list) addScalar(x float64) list {
 }
 func (l list) sub(o list) list { return l.out("aten::_foreach_sub.List", "aten::sub.Tensor", o) }
 func (l list) mul(o list) list { return l.out("aten::_foreach_mul.List", "aten::mul.Tensor", o) }
-func (l list) mulScalar(x float64) list {
-	return l.out("aten::_foreach_mul.Scalar", "aten::mul.Scalar", x)
-}
 func (l list) divScalar(x float64) list {
 	return l.out("aten::_foreach_div.Scalar", "aten::div.Scalar", x)
 }
@@ -122,18 +149,18 @@ func (l list) neg() list  { return l.out("aten::_foreach_neg", "aten::neg") }
 func (l list) abs() list  { return l.out("aten::_foreach_abs", "aten::abs") }
 func (l list) norm() list { return l.out("aten::_foreach_norm.Scalar", "aten::linalg_vector_norm", 2) }
 
-// norms are the 2-norms as numbers. On a GPU that waits for it, once.
-func (l list) norms() []float64 {
-	n := l.norm()
-	if len(n.ts) == 0 {
-		return nil
+// norms are the 2-norms as numbers.
+func (l list) norms() []float64 { return numbers(l.norm()) }
+
+// numbers reads tensors of one element. On a GPU that waits for it, once.
+func numbers(l list) []float64 {
+	if len(l.ts) > 0 && l.ts[0].Device().IsCUDA() {
+		wide := l.each(func(t torch.Tensor) torch.Tensor { return t.ToDType(torch.Float64) })
+		return torch.Values[float64](torch.Stack(wide.ts, 0).CPU())
 	}
-	if !n.ts[0].Device().IsCUDA() {
-		values := make([]float64, len(n.ts))
-		for i, t := range n.ts {
-			values[i] = t.Item()
-		}
-		return values
+	values := make([]float64, len(l.ts))
+	for i, t := range l.ts {
+		values[i] = t.Item()
 	}
-	return torch.Values[float64](torch.Stack(n.each(func(t torch.Tensor) torch.Tensor { return t.ToDType(torch.Float64) }).ts, 0).CPU())
+	return values
 }

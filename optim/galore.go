@@ -1,0 +1,121 @@
+package optim
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// GaLoreAdamW is AdamW that keeps its moments at a lower rank, for weight matrices whose moments would not fit into memory. With P
+// the leading singular vectors of a gradient, found anew every UpdateGap updates, and g the gradient at update t:
+//
+//	h  = g·Pᵀ  (or Pᵀ·g)                                 only in groups with LowRank
+//	m  = Beta1*m + (1-Beta1)*h
+//	v  = Beta2*v + (1-Beta2)*h²
+//	u  = Scale * (m / (sqrt(v) + Eps))·P  (or P·(...))
+//	p -= lr * sqrt(1-Beta2^t) / (1-Beta1^t) * u
+//	p -= lr * WeightDecay * p
+//
+// [LowRankGroups] makes the groups. It computes as the package galore_torch does, which Hugging Face's Trainer uses, except that a
+// projection of more ranks than the matrix has is the full one, where that one fails.
+//
+// There is no layer-wise form, in which a gradient is used and freed during the backward pass: it needs a hook on each parameter that
+// makes the update, while here libtorch runs the whole backward pass in one call. Several optimizers with few parameters each save
+// the moments but not the gradients.
+//
+// Source: Zhao and others, GaLore: Memory-Efficient LLM Training by Gradient Low-Rank Projection, https://arxiv.org/abs/2403.03507.
+type GaLoreAdamW struct {
+	LR               float64  // learning rate; zero means 1e-3
+	Beta1            *float64 // decay of the mean of gradients; nil means 0.9
+	Beta2            *float64 // decay of the mean of squares; nil means 0.999
+	Eps              *float64 // added to the divisor; nil means 1e-6; Hugging Face's Trainer gives 1e-8
+	WeightDecay      *float64 // decoupled; nil means 0
+	NoBiasCorrection bool     // correct_bias=False
+
+	LowRank // of the groups that ask for it
+}
+
+// GaLoreAdafactor is [AdafactorHF] whose means of squares, and of updates, are kept at a lower rank, as [GaLoreAdamW] keeps its moments.
+// Hugging Face's Trainer sets ScaleParameter and RelativeStep to false.
+type GaLoreAdafactor struct {
+	AdafactorHF
+	LowRank // of the groups that ask for it
+}
+
+// NewGaLoreAdamW makes an optimizer for a loop of one's own. It panics with [*torch.Error] where [GaLoreAdamW.Build] would fail.
+func NewGaLoreAdamW(groups []Group, o GaLoreAdamW) Optimizer {
+	opt, err := o.Build(groups)
+	return must("optim.NewGaLoreAdamW", opt, err)
+}
+
+// NewGaLoreAdafactor makes an optimizer for a loop of one's own. It panics with [*torch.Error] where [GaLoreAdafactor.Build] would fail.
+func NewGaLoreAdafactor(groups []Group, o GaLoreAdafactor) Optimizer {
+	opt, err := o.Build(groups)
+	return must("optim.NewGaLoreAdafactor", opt, err)
+}
+
+// LearningRate is LR or its default.
+func (o GaLoreAdamW) LearningRate() float64 { return orDefaultLR(o.LR) }
+
+// Build makes the optimizer. It refuses parameters of low-rank groups that are not matrices.
+func (o GaLoreAdafactor) Build(groups []Group) (Optimizer, error) {
+	low, err := o.LowRank.withDefaults("GaLoreAdafactor")
+	if err != nil {
+		return nil, err
+	}
+	return buildAdafactorHF("GaLoreAdafactor", o.AdafactorHF, low, groups)
+}
+
+// Build makes the optimizer. It refuses parameters of low-rank groups that are not matrices.
+func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
+	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-6), or(o.WeightDecay, 0)
+	err := checkSettings("GaLoreAdamW", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1}, setting{"Beta2", beta2, 1},
+		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})
+	if err != nil {
+		return nil, err
+	}
+	low, err := o.LowRank.withDefaults("GaLoreAdamW")
+	if err != nil {
+		return nil, err
+	}
+	moment := func(name string) state {
+		return state{name: name, make: func(m *member, _ float64) torch.Tensor {
+			shape := m.Tensor.Shape()
+			if m.lowRank {
+				shape = low.shape(shape)
+			}
+			return torch.Options{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(shape...)
+		}}
+	}
+	states := append([]state{stepCount}, low.states(func(d torch.DType) torch.DType { return d })...)
+	first := len(states)
+	step := func(b *batch) {
+		t := b.count()
+		size := b.lr
+		if !o.NoBiasCorrection {
+			size = size * math.Sqrt(1-pow(beta2, t)) / (1 - pow(beta1, t))
+		}
+		for i, p := range b.params.ts {
+			m, g := b.members[i], b.grads.ts[i]
+			if m.lowRank {
+				g = low.project(m, g, t-1)
+			}
+			mean, square := m.states[first], m.states[first+1]
+			scale_(mean, beta1).AddScaled_(g, 1-beta1)
+			torch.Call("aten::addcmul_", scale_(square, beta2), g, g, 1-beta2)
+			update := mean.Div(square.Sqrt().AddScalar_(eps))
+			if m.lowRank {
+				update = low.projectBack(m, update)
+			}
+			p.AddScaled_(update, -size)
+			if b.weightDecay > 0 {
+				p.AddScaled_(p, -b.lr*b.weightDecay)
+			}
+		}
+	}
+	return build(rule{
+		name: "GaLoreAdamW", lr: o.LearningRate(), weightDecay: decay, step: step, lowRank: true, check: low.check,
+		states:  append(states, moment("exp_avg"), moment("exp_avg_sq")),
+		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "correct_bias": !o.NoBiasCorrection},
+	}, DefaultImplementation, groups)
+}

@@ -1,0 +1,216 @@
+package optim
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LowRank says how GaLore projects gradients: see [GaLoreAdamW].
+type LowRank struct {
+	Rank       int64      // of the projected gradient, at most the smaller dimension; zero means 128
+	UpdateGap  int        // updates from one projection matrix to the next, update_proj_gap; zero means 200
+	Scale      float64    // factor of the update that is projected back; zero means 0.25
+	Projection Projection // which sides are projected
+}
+
+// Projection is the side of a gradient's matrix that is projected: proj_type.
+type Projection string
+
+const (
+	ProjectStd        Projection = ""            // the shorter side is kept: std
+	ProjectReverseStd Projection = "reverse_std" // the longer side is kept
+	ProjectRight      Projection = "right"       // columns are projected
+	ProjectLeft       Projection = "left"        // rows are projected
+	ProjectFull       Projection = "full"        // both
+)
+
+// AllLinear is the target that stands for every linear layer.
+const AllLinear = "all-linear"
+
+// LowRankGroups divides parameters as Hugging Face's Trainer does for GaLore: the weight matrices of the modules that match a target
+// go to the second group, whose gradients are projected, all else to the first. linear tells which modules are linear
+// layers, by their name without ".weight"; only those can match.
+//
+// A target matches a module whose name contains it or that is, from end to end, the regular expression. [AllLinear] matches all.
+// It is a mistake if no module matches.
+func LowRankGroups(params []torch.Named, linear func(module string) bool, targets ...string) ([]Group, error) {
+	match, err := matchers(targets)
+	if err != nil {
+		return nil, err
+	}
+	groups := []Group{{Name: "full rank"}, {Name: "low rank", LowRank: true}}
+	for _, p := range params {
+		module, isWeight := strings.CutSuffix(p.Name, ".weight")
+		g := &groups[0]
+		if isWeight && linear(module) && match(module) {
+			g = &groups[1]
+		}
+		g.Params = append(g.Params, p)
+	}
+	if len(groups[1].Params) == 0 {
+		return nil, mistakef(ErrParam, "no linear layer matches the targets %q; want part of a module's name, a regular expression of all of it, or %q", targets, AllLinear)
+	}
+	return groups, nil
+}
+
+func matchers(targets []string) (func(module string) bool, error) {
+	var patterns []*regexp.Regexp
+	for _, t := range targets {
+		if t == "" {
+			return nil, mistakef(ErrOption, "a target is empty; want part of a module's name, a regular expression or %q", AllLinear)
+		}
+		if r, err := regexp.Compile("^(?:" + t + ")$"); err == nil {
+			patterns = append(patterns, r)
+		}
+	}
+	return func(module string) bool {
+		for _, t := range targets {
+			if strings.ReplaceAll(t, "_", "-") == AllLinear || strings.Contains(module, t) {
+				return true
+			}
+		}
+		for _, p := range patterns {
+			if p.MatchString(module) {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
+
+// withDefaults fills in what is left out and checks the rest.
+func (l LowRank) withDefaults(optimizer string) (*LowRank, error) {
+	if l.Rank == 0 {
+		l.Rank = 128
+	}
+	if l.UpdateGap == 0 {
+		l.UpdateGap = 200
+	}
+	if l.Scale == 0 {
+		l.Scale = 0.25
+	}
+	if l.Projection == "std" {
+		l.Projection = ProjectStd
+	}
+	switch l.Projection {
+	case ProjectStd, ProjectReverseStd, ProjectRight, ProjectLeft, ProjectFull:
+	default:
+		return nil, mistakef(ErrOption, "%s.Projection is %q; want std, reverse_std, right, left or full", optimizer, l.Projection)
+	}
+	if l.Rank < 0 || l.UpdateGap < 0 {
+		return nil, mistakef(ErrOption, "%s has Rank %d and UpdateGap %d; want positive numbers", optimizer, l.Rank, l.UpdateGap)
+	}
+	return &l, checkSettings(optimizer, setting{name: "Scale", value: l.Scale})
+}
+
+// The projector is states 1 to 3: one matrix, or the left and the right one of the full projection.
+const projector, projectorLeft, projectorRight = 1, 2, 3
+
+// states are those of the projector, in the dtype that gradients of a parameter's dtype are projected in.
+func (l *LowRank) states(dtype func(torch.DType) torch.DType) []state {
+	matrix := func(name string, has func(m *member) (shape []int64, ok bool)) state {
+		return state{name: name, make: func(m *member, _ float64) torch.Tensor {
+			if !m.lowRank {
+				return torch.Tensor{}
+			}
+			shape, ok := has(m)
+			if !ok {
+				return torch.Tensor{}
+			}
+			// Column after column, as LAPACK returns singular vectors: products of matrices round differently in another layout.
+			return torch.Options{DType: dtype(m.Tensor.DType()), Device: m.Tensor.Device()}.Zeros(shape[1], shape[0]).T()
+		}}
+	}
+	full := l.Projection == ProjectFull
+	return []state{
+		matrix("projector", func(m *member) ([]int64, bool) {
+			s := m.Tensor.Shape()
+			if l.right(s) {
+				return []int64{l.rank(s), s[1]}, !full
+			}
+			return []int64{s[0], l.rank(s)}, !full
+		}),
+		matrix("projector_left", func(m *member) ([]int64, bool) { s := m.Tensor.Shape(); return []int64{s[0], l.rank(s)}, full }),
+		matrix("projector_right", func(m *member) ([]int64, bool) { s := m.Tensor.Shape(); return []int64{l.rank(s), s[1]}, full }),
+	}
+}
+
+func (l *LowRank) check(g Group, p torch.Named) error {
+	if !g.LowRank {
+		return nil
+	}
+	return isMatrix("a low-rank group", p)
+}
+
+func (l *LowRank) rank(shape []int64) int64 { return min(l.Rank, shape[0], shape[1]) }
+
+// right tells whether the columns are projected.
+func (l *LowRank) right(shape []int64) bool {
+	switch l.Projection {
+	case ProjectRight:
+		return true
+	case ProjectLeft:
+		return false
+	case ProjectReverseStd:
+		return shape[0] < shape[1]
+	}
+	return shape[0] >= shape[1]
+}
+
+// shape is that of the projected gradient.
+func (l *LowRank) shape(full []int64) []int64 {
+	r := l.rank(full)
+	switch {
+	case l.Projection == ProjectFull:
+		return []int64{r, r}
+	case l.right(full):
+		return []int64{full[0], r}
+	}
+	return []int64{r, full[1]}
+}
+
+// project brings a gradient to the lower rank; every UpdateGap updates it looks for a new subspace first.
+func (l *LowRank) project(m *member, g torch.Tensor, done float64) torch.Tensor {
+	if int(done)%l.UpdateGap == 0 {
+		l.renew(m, g)
+	}
+	switch {
+	case l.Projection == ProjectFull:
+		return m.states[projectorLeft].T().MatMul(g).MatMul(m.states[projectorRight].T())
+	case l.right(g.Shape()):
+		return g.MatMul(m.states[projector].T())
+	}
+	return m.states[projector].T().MatMul(g)
+}
+
+// renew takes the singular vectors of the largest singular values, in float32.
+func (l *LowRank) renew(m *member, g torch.Tensor) {
+	r := l.rank(g.Shape())
+	svd := torch.Call("aten::linalg_svd", g.ToDType(torch.Float32), false)
+	left, right := svd[0].Narrow(1, 0, r), svd[2].Narrow(0, 0, r)
+	switch {
+	case l.Projection == ProjectFull:
+		m.states[projectorLeft].Copy_(left)
+		m.states[projectorRight].Copy_(right)
+	case l.right(g.Shape()):
+		m.states[projector].Copy_(right)
+	default:
+		m.states[projector].Copy_(left)
+	}
+}
+
+// projectBack brings an update to the shape of its parameter, and scales it.
+func (l *LowRank) projectBack(m *member, update torch.Tensor) torch.Tensor {
+	var full torch.Tensor
+	switch {
+	case l.Projection == ProjectFull:
+		full = m.states[projectorLeft].MatMul(update).MatMul(m.states[projectorRight])
+	case l.right(m.Tensor.Shape()):
+		full = update.MatMul(m.states[projector])
+	default:
+		full = m.states[projector].MatMul(update)
+	}
+	return scale_(full, l.Scale)
+}

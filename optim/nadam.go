@@ -1,0 +1,78 @@
+package optim
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// NAdam is Adam with Nesterov's momentum: torch.optim.NAdam. With g the gradient at update t and µ(t) = Beta1 * (1 - 0.96^(t*MomentumDecay)/2):
+//
+//	m  = Beta1*m + (1-Beta1)*g
+//	v  = Beta2*v + (1-Beta2)*g²
+//	M *= µ(t)
+//	d  = sqrt(v / (1-Beta2^t)) + Eps
+//	p -= lr * (1-µ(t)) / (1-M) * g / d
+//	p -= lr * µ(t+1) / (1-M*µ(t+1)) * m / d
+//
+// Source: Dozat, Incorporating Nesterov Momentum into Adam, https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ.
+type NAdam struct {
+	LR             float64  // learning rate; zero means 2e-3
+	Beta1          *float64 // decay of the mean of gradients; nil means 0.9
+	Beta2          *float64 // decay of the mean of squares; nil means 0.999
+	Eps            *float64 // added to the divisor; nil means 1e-8
+	WeightDecay    *float64 // nil means 0
+	MomentumDecay  *float64 // how fast µ nears Beta1; nil means 4e-3
+	DecoupledDecay bool     // weight decay as in AdamW and not through the gradient: decoupled_weight_decay
+	Maximize       bool     // let the loss rise
+
+	Implementation Implementation // there is no fused kernel
+}
+
+// NewNAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [NAdam.Build] would fail.
+func NewNAdam(params []torch.Named, o NAdam) Optimizer {
+	opt, err := o.Build([]Group{{Params: params}})
+	return must("optim.NewNAdam", opt, err)
+}
+
+// LearningRate is LR or its default.
+func (o NAdam) LearningRate() float64 { return orLR(o.LR, 2e-3) }
+
+// Build makes the optimizer.
+func (o NAdam) Build(groups []Group) (Optimizer, error) {
+	beta1, beta2, eps, decay, momentumDecay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8), or(o.WeightDecay, 0), or(o.MomentumDecay, 4e-3)
+	err := checkSettings("NAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1}, setting{"Beta2", beta2, 1},
+		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay}, setting{name: "MomentumDecay", value: momentumDecay})
+	if err != nil {
+		return nil, err
+	}
+	const product = 1 // the state M
+	step := func(b *batch) {
+		p, mean, square := b.params, b.states[2], b.states[3]
+		t := b.count()
+		g := b.decayed(o.Maximize, o.DecoupledDecay)
+		mu := beta1 * (1 - 0.5*pow(0.96, t*momentumDecay))
+		next := beta1 * (1 - 0.5*pow(0.96, (t+1)*momentumDecay))
+		b.setNumber(product, b.number(product)*float64(float32(mu)))
+		mean.lerp_(g, 1-beta1)
+		square.mulScalar_(beta2)
+		square.addcmul_(g, g, 1-beta2)
+		var denominator list
+		if correction := 1 - pow(beta2, t); b.foreach {
+			denominator = square.sqrt()
+			denominator.divScalar_(math.Sqrt(correction))
+		} else {
+			denominator = square.divScalar(correction)
+			denominator.sqrt_()
+		}
+		denominator.addScalar_(eps)
+		p.addcdiv_(g, denominator, -b.lr*(1-mu)/(1-b.number(product)))
+		p.addcdiv_(mean, denominator, -b.lr*next/(1-b.number(product)*next))
+	}
+	return build(rule{
+		name: "NAdam", lr: o.LearningRate(), weightDecay: decay, step: step,
+		states: []state{stepCount, {name: "mu_product", number: true, initial: func(float64) float64 { return 1 }}, zeros("exp_avg"), zeros("exp_avg_sq")},
+		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "momentum_decay": momentumDecay,
+			"decoupled_weight_decay": o.DecoupledDecay, "maximize": o.Maximize},
+	}, o.Implementation, groups)
+}

@@ -1,0 +1,81 @@
+package optim
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// RMSprop divides by the root of the mean of squared gradients: torch.optim.RMSprop. With g the gradient:
+//
+//	g += WeightDecay * p
+//	v  = Alpha*v + (1-Alpha)*g²
+//	a  = Alpha*a + (1-Alpha)*g            if Centered
+//	d  = sqrt(v) + Eps                    with Centered sqrt(v - a²) + Eps
+//	b  = Momentum*b + g/d                 without momentum b = g/d
+//	p -= lr * b
+//
+// Source: Hinton's lecture, https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf; centred: Graves, Generating
+// Sequences With Recurrent Neural Networks, https://arxiv.org/abs/1308.0850.
+type RMSprop struct {
+	LR          float64  // learning rate; zero means 1e-2
+	Alpha       *float64 // decay of the mean of squares; nil means 0.99
+	Eps         *float64 // added to the divisor; nil means 1e-8
+	WeightDecay *float64 // L2 penalty; nil means 0
+	Momentum    float64  // part of the former direction that is kept
+	Centered    bool     // divide by the gradients' standard deviation
+	Maximize    bool     // let the loss rise
+
+	Implementation Implementation // there is no fused kernel
+}
+
+// NewRMSprop makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [RMSprop.Build] would fail.
+func NewRMSprop(params []torch.Named, o RMSprop) Optimizer {
+	opt, err := o.Build([]Group{{Params: params}})
+	return must("optim.NewRMSprop", opt, err)
+}
+
+// LearningRate is LR or its default.
+func (o RMSprop) LearningRate() float64 { return orLR(o.LR, 1e-2) }
+
+// Build makes the optimizer.
+func (o RMSprop) Build(groups []Group) (Optimizer, error) {
+	alpha, eps, decay := or(o.Alpha, 0.99), or(o.Eps, 1e-8), or(o.WeightDecay, 0)
+	err := checkSettings("RMSprop", setting{name: "LR", value: o.LearningRate()}, setting{name: "Alpha", value: alpha},
+		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay}, setting{name: "Momentum", value: o.Momentum})
+	if err != nil {
+		return nil, err
+	}
+	states := []state{stepCount, zeros("square_avg")}
+	if o.Momentum > 0 {
+		states = append(states, zeros("momentum_buffer"))
+	}
+	if o.Centered {
+		states = append(states, zeros("grad_avg"))
+	}
+	step := func(b *batch) {
+		square := b.states[1]
+		b.count()
+		g := b.gradient(o.Maximize, b.weightDecay)
+		square.mulScalar_(alpha)
+		square.addcmul_(g, g, 1-alpha)
+		var root list
+		if o.Centered {
+			mean := b.states[len(states)-1]
+			mean.lerp_(g, 1-alpha)
+			root = square.addcmul(mean, mean, -1)
+			root.sqrt_()
+		} else {
+			root = square.sqrt()
+		}
+		root.addScalar_(eps)
+		if o.Momentum > 0 {
+			buffer := b.states[2]
+			buffer.mulScalar_(o.Momentum)
+			buffer.addcdiv_(g, root, 1)
+			b.params.add_(buffer, -b.lr)
+		} else {
+			b.params.addcdiv_(g, root, -b.lr)
+		}
+	}
+	return build(rule{
+		name: "RMSprop", lr: o.LearningRate(), weightDecay: decay, step: step, states: states,
+		options: map[string]any{"alpha": alpha, "eps": eps, "momentum": o.Momentum, "centered": o.Centered, "maximize": o.Maximize},
+	}, o.Implementation, groups)
+}
