@@ -29,6 +29,7 @@ type fit[S, B any] struct {
 	window []B      // the batches of the window at hand
 	items  int64    // labelled items in them
 
+	peakRate     float64 // of the options, or of the checkpoint where the semantics say so
 	rate         lr.Rate
 	scheduleStep int      // updates that moved the rate
 	firstRate    *float64 // overrides the rate of the first update after a resume

@@ -1,6 +1,7 @@
 package trainer_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -128,3 +129,27 @@ type ratedStep struct {
 }
 
 func (s *ratedStep) LearningRate() float64 { return s.rate }
+
+func TestScheduleThatDoesNotFitTheRunIsRefusedBeforeItBegins(t *testing.T) {
+	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Schedule: lr.Polynomial{Warmup: 3}, MaxSteps: 10, LearningRate: 1e-8, Progress: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Fit(context.Background(), trainertest.Samples(10), nil); err == nil || !strings.Contains(err.Error(), "Options.Schedule") {
+		t.Errorf("error %v, want one about Options.Schedule: the end rate 1e-7 lies above the peak 1e-8", err)
+	}
+}
+
+func TestHeaderNamesTheScheduleAndItsSettings(t *testing.T) {
+	var header strings.Builder
+	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Schedule: lr.Cosine{Warmup: 0.05}, MaxSteps: 1, Progress: &header})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Fit(context.Background(), trainertest.Samples(2), nil); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(header.String(), ", Cosine, Warmup 0.05\n") {
+		t.Errorf("header:\n%s\nwant the line of the rate to end in: Cosine, Warmup 0.05", header.String())
+	}
+}

@@ -3,9 +3,11 @@ package trainer
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
 // prepare makes everything ready for the first action: loaders, plan, files, seeds and, for a resumed run, the state it stood in.
@@ -28,13 +30,14 @@ func (f *fit[S, B]) prepare(train, valid data.Dataset[S]) error {
 			return f.stepError("seed", err)
 		}
 	}
+	f.peakRate = f.o.LearningRate
 	if from != "" {
 		if err := f.resume(from); err != nil {
 			return err
 		}
 	}
-	if f.rate == nil {
-		f.rate = f.o.Schedule.Plan(f.o.LearningRate, f.m.plan.maxSteps)
+	if err := f.schedule(); err != nil {
+		return err
 	}
 	f.run.StartStep = f.m.GlobalStep
 	f.startMicro = f.allMicro()
@@ -107,7 +110,7 @@ func (f *fit[S, B]) info() Info {
 	o := f.o
 	i := Info{
 		Step: fmt.Sprintf("%T", f.t.step), Semantics: o.Semantics, BatchSize: o.BatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
-		Schedule: fmt.Sprintf("%T%+v", o.Schedule, o.Schedule), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start,
+		Schedule: scheduleText(o.Schedule), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start,
 	}
 	if d, ok := any(f.t.step).(Describer); ok {
 		i.Step = d.Describe()
@@ -119,4 +122,28 @@ func (f *fit[S, B]) info() Info {
 		}
 	}
 	return i
+}
+
+// schedule plans the rates of the run.
+func (f *fit[S, B]) schedule() error {
+	if err := lr.Validate(f.o.Schedule, f.peakRate, f.m.plan.maxSteps); err != nil {
+		return fmt.Errorf("trainer: Options.Schedule: %w", err)
+	}
+	f.rate = f.o.Schedule.Plan(f.peakRate, f.m.plan.maxSteps)
+	return nil
+}
+
+// scheduleText names a schedule and those of its settings that are set: "Cosine, Warmup 0.05".
+func scheduleText(s lr.Schedule) string {
+	v := reflect.Indirect(reflect.ValueOf(s))
+	text := v.Type().Name()
+	if v.Kind() != reflect.Struct {
+		return text
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
+			text += fmt.Sprintf(", %s %v", f.Name, reflect.Indirect(v.Field(i)))
+		}
+	}
+	return text
 }

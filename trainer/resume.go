@@ -161,7 +161,7 @@ func (f *fit[S, B]) restoreRate(loop loopState) {
 	if f.o.Semantics.RateFromCheckpoint {
 		next := loop.NextRate
 		f.firstRate = &next
-		f.rate = f.o.Schedule.Plan(loop.PeakRate, f.m.plan.maxSteps)
+		f.peakRate = loop.PeakRate
 	}
 }
 
