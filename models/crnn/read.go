@@ -3,9 +3,9 @@ package crnn
 import (
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -49,47 +49,26 @@ func (m *Model) readings(logProbs torch.Tensor) []Reading {
 	scores := torch.Values[float32](best.Exp().MeanDim([]int64{0}, false, torch.DefaultDType))
 	out := make([]Reading, rows)
 	for r := range out {
-		var text strings.Builder
+		var label strings.Builder
 		previous := int64(-1)
 		for f := range frames {
 			id := ids[f*rows+r]
 			if id != previous && id != blank {
-				text.WriteString(m.config.Charset[id])
+				label.WriteString(m.config.Charset[id])
 			}
 			previous = id
 		}
-		out[r] = Reading{m.shown(text.String()), float64(scores[r])}
+		out[r] = Reading{m.shown(label.String()), float64(scores[r])}
 	}
 	return out
 }
 
 // learnt is the label in the order in which the model learns it, and shown undoes it.
-func (m *Model) learnt(text string) string { return m.shown(text) }
+func (m *Model) learnt(label string) string { return m.shown(label) }
 
-func (m *Model) shown(text string) string {
+func (m *Model) shown(label string) string {
 	if !m.config.ReverseDigits {
-		return text
+		return label
 	}
-	return reverseDigits(text)
-}
-
-// reverseDigits turns every run of digits round, runs joined by one other character together, as Hezar's reverse_string_digits
-// does (its pattern is \d+(?:\D\d+)*). Applied twice it gives the text back.
-func reverseDigits(text string) string {
-	runes := []rune(text)
-	digit := func(i int) bool { return i < len(runes) && unicode.IsDigit(runes[i]) }
-	for i := 0; i < len(runes); i++ {
-		if !digit(i) {
-			continue
-		}
-		end := i
-		for digit(end) || digit(end+1) {
-			end++
-		}
-		for a, b := i, end-1; a < b; a, b = a+1, b-1 {
-			runes[a], runes[b] = runes[b], runes[a]
-		}
-		i = end
-	}
-	return string(runes)
+	return text.ReverseDigits(label)
 }

@@ -2,7 +2,6 @@ package plates
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -53,20 +52,4 @@ func Decode(ids []int64) (string, error) {
 		b.WriteString(charset[id])
 	}
 	return b.String(), nil
-}
-
-var digitRun = regexp.MustCompile(`\p{Nd}+(?:\P{Nd}\p{Nd}+)*`)
-
-// ReverseDigits is Hezar's reverse_string_digits: it turns round every stretch of digits, single other characters
-// between digits included. Hezar mirrors its pictures of Persian text, and this is how a plate's label follows:
-// ۱۲ب۳۴۵۶۷ becomes ۷۶۵۴۳ب۲۱. A plate with الف has three characters between its digits, so Hezar turns its two
-// stretches round one by one, which is not the order of the mirrored picture.
-func ReverseDigits(text string) string {
-	return digitRun.ReplaceAllStringFunc(text, func(run string) string {
-		r := []rune(run)
-		for i, j := 0, len(r)-1; i < j; i, j = i+1, j-1 {
-			r[i], r[j] = r[j], r[i]
-		}
-		return string(r)
-	})
 }

@@ -19,23 +19,6 @@ func TestCharsetIsHezars(t *testing.T) {
 	}
 }
 
-func TestReverseDigitsIsHezars(t *testing.T) {
-	// Answers of hezar.utils.reverse_string_digits, hezar 1.0.0.
-	for in, want := range map[string]string{
-		"12ب345":     "543ب21",
-		"a12bc34":    "a21bc43",
-		"1/2/33 45":  "54 33/2/1",
-		"۱۲ب۳۴۵۶۷":   "۷۶۵۴۳ب۲۱",
-		"۱۲الف۲۸۲۱۱": "۲۱الف۱۱۲۸۲",
-		"":           "",
-		"الف":        "الف",
-	} {
-		if got := ReverseDigits(in); got != want {
-			t.Errorf("ReverseDigits(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestEncodeGivesAClassToEachCodePoint(t *testing.T) {
 	got, err := Encode("۱۲الف۲۸۲۱۱")
 	if err != nil {

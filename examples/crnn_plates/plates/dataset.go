@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/vision"
 )
 
@@ -19,7 +20,7 @@ type Sample struct {
 type Options struct {
 	Part   Part
 	Camera *Camera // nil means DefaultCamera
-	Mirror bool    // pictures left to right and labels through ReverseDigits, as Hezar's readers want them
+	Mirror bool    // pictures left to right and labels through text.ReverseDigits, as Hezar's readers want them
 
 	// MaxLength leaves out labels with more code points, as the field of Hezar's OCR data set does: 8 drops the
 	// plates with الف. Zero means 10, which keeps all.
@@ -76,7 +77,7 @@ func (s *set) At(i int) (Sample, error) {
 	}
 	if s.Mirror {
 		im.Mirror()
-		label = ReverseDigits(label)
+		label = text.ReverseDigits(label)
 	}
 	return Sample{im, label}, nil
 }

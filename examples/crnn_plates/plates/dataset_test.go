@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/vision"
 )
 
@@ -70,7 +71,7 @@ func TestNoHeldOutLabelIsATrainingLabel(t *testing.T) {
 func TestMirroredSamplesAreHezars(t *testing.T) {
 	plain, mirrored := at(t, Dataset(9, 1, Options{}), 5), at(t, Dataset(9, 1, Options{Mirror: true}), 5)
 	mirrored.Image.Mirror()
-	if !bytes.Equal(plain.Image.Pix, mirrored.Image.Pix) || mirrored.Label != ReverseDigits(plain.Label) {
+	if !bytes.Equal(plain.Image.Pix, mirrored.Image.Pix) || mirrored.Label != text.ReverseDigits(plain.Label) {
 		t.Errorf("%q became %q, or the picture is not its mirror image", plain.Label, mirrored.Label)
 	}
 }
