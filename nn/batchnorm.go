@@ -4,7 +4,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// BatchNormOptions configures [NewBatchNorm1d] and [NewBatchNorm2d]. Nil and the zero value mean PyTorch's defaults.
+// BatchNormOptions configures [NewBatchNorm1d], [NewBatchNorm2d] and [NewBatchNorm3d]. Nil and the zero value mean PyTorch's defaults.
 type BatchNormOptions struct {
 	Eps            float64       // added to the variance; zero means 1e-5
 	Momentum       float64       // share of a batch in the running statistics; zero means 0.1; for none at all set the field of the layer
@@ -15,7 +15,7 @@ type BatchNormOptions struct {
 }
 
 // BatchNorm normalises channels by their mean and variance over a batch, and in evaluation over all batches so far. It is what
-// [BatchNorm1d] and [BatchNorm2d] have in common.
+// [BatchNorm1d], [BatchNorm2d] and [BatchNorm3d] have in common.
 type BatchNorm struct {
 	Mode
 
@@ -85,6 +85,22 @@ func NewBatchNorm2d(channels int64, o *BatchNormOptions) *BatchNorm2d {
 func (b *BatchNorm2d) Forward(x torch.Tensor) torch.Tensor {
 	if x.Dim() != 4 {
 		panic(mistake("BatchNorm2d", torch.ErrInvalid, "want [N, channels, H, W], found %v", x.Shape()))
+	}
+	return b.normalise(x)
+}
+
+// BatchNorm3d is [BatchNorm] of volumes: torch.nn.BatchNorm3d.
+type BatchNorm3d struct{ BatchNorm }
+
+// NewBatchNorm3d makes a BatchNorm3d of that many channels.
+func NewBatchNorm3d(channels int64, o *BatchNormOptions) *BatchNorm3d {
+	return &BatchNorm3d{newBatchNorm("NewBatchNorm3d", channels, deref(o))}
+}
+
+// Forward normalises [N, channels, D, H, W].
+func (b *BatchNorm3d) Forward(x torch.Tensor) torch.Tensor {
+	if x.Dim() != 5 {
+		panic(mistake("BatchNorm3d", torch.ErrInvalid, "want [N, channels, D, H, W], found %v", x.Shape()))
 	}
 	return b.normalise(x)
 }

@@ -1,17 +1,20 @@
 package nn
 
 import (
+	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ConvOptions configures [NewConv1d] and [NewConv2d]. Nil and the zero value mean PyTorch's defaults.
+// ConvOptions configures [NewConv1d], [NewConv2d] and [NewConv3d]. Nil and the zero value mean PyTorch's defaults.
 type ConvOptions struct {
-	Stride   Dims          // nil means 1
-	Padding  Dims          // zeros on both sides; nil means 0
-	Dilation Dims          // nil means 1
-	Groups   int64         // zero means 1
-	NoBias   bool          // leave the bias out
-	Factory  torch.Options // dtype, device and generator of the parameters
+	Stride      Dims               // nil means 1
+	Padding     Dims               // on both sides; nil means 0
+	Same        bool               // pad so that the output has the size of the input, PyTorch's padding="same"; the stride must be 1
+	Dilation    Dims               // nil means 1
+	Groups      int64              // zero means 1
+	NoBias      bool               // leave the bias out
+	PaddingMode functional.PadMode // what the padding is filled with; empty means zeros
+	Factory     torch.Options      // dtype, device and generator of the parameters
 }
 
 // Conv1d convolves sequences: torch.nn.Conv1d.
@@ -20,16 +23,22 @@ type Conv1d struct {
 	Bias   torch.Tensor `param:"bias"`   // [out]; undefined without bias
 
 	Options torch.ConvOptions
+	border  border
 }
 
 // NewConv1d makes a Conv1d from in to out channels, drawn as PyTorch does.
 func NewConv1d(in, out int64, kernel Dims, o *ConvOptions) *Conv1d {
-	w, b, options := newConv("NewConv1d", 1, in, out, kernel, deref(o))
-	return &Conv1d{w, b, options}
+	w, b, options, border := newConv("NewConv1d", 1, in, out, kernel, deref(o))
+	return &Conv1d{w, b, options, border}
 }
 
 // Forward maps [N, in, L] to [N, out, L'].
-func (c *Conv1d) Forward(x torch.Tensor) torch.Tensor { return x.Conv1d(c.Weight, c.Bias, c.Options) }
+func (c *Conv1d) Forward(x torch.Tensor) torch.Tensor {
+	if c.border.simple() {
+		return x.Conv1d(c.Weight, c.Bias, c.Options)
+	}
+	return c.border.convolve(functional.Conv1d, x, c.Weight, c.Bias, c.Options)
+}
 
 // Conv2d convolves images: torch.nn.Conv2d.
 type Conv2d struct {
@@ -37,43 +46,128 @@ type Conv2d struct {
 	Bias   torch.Tensor `param:"bias"`   // [out]; undefined without bias
 
 	Options torch.ConvOptions
+	border  border
 }
 
 // NewConv2d makes a Conv2d from in to out channels, drawn as PyTorch does.
 func NewConv2d(in, out int64, kernel Dims, o *ConvOptions) *Conv2d {
-	w, b, options := newConv("NewConv2d", 2, in, out, kernel, deref(o))
-	return &Conv2d{w, b, options}
+	w, b, options, border := newConv("NewConv2d", 2, in, out, kernel, deref(o))
+	return &Conv2d{w, b, options, border}
 }
 
 // Forward maps [N, in, H, W] to [N, out, H', W'].
-func (c *Conv2d) Forward(x torch.Tensor) torch.Tensor { return x.Conv2d(c.Weight, c.Bias, c.Options) }
+func (c *Conv2d) Forward(x torch.Tensor) torch.Tensor {
+	if c.border.simple() {
+		return x.Conv2d(c.Weight, c.Bias, c.Options)
+	}
+	return c.border.convolve(functional.Conv2d, x, c.Weight, c.Bias, c.Options)
+}
 
-func newConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (weight, bias torch.Tensor, call torch.ConvOptions) {
+// Conv3d convolves volumes: torch.nn.Conv3d.
+type Conv3d struct {
+	Weight torch.Tensor `param:"weight"` // [out, in/groups, kd, kh, kw]
+	Bias   torch.Tensor `param:"bias"`   // [out]; undefined without bias
+
+	Options torch.ConvOptions
+	border  border
+}
+
+// NewConv3d makes a Conv3d from in to out channels, drawn as PyTorch does.
+func NewConv3d(in, out int64, kernel Dims, o *ConvOptions) *Conv3d {
+	w, b, options, border := newConv("NewConv3d", 3, in, out, kernel, deref(o))
+	return &Conv3d{w, b, options, border}
+}
+
+// Forward maps [N, in, D, H, W] to [N, out, D', H', W'].
+func (c *Conv3d) Forward(x torch.Tensor) torch.Tensor {
+	return c.border.convolve(functional.Conv3d, x, c.Weight, c.Bias, c.Options)
+}
+
+// border is padding that a convolution does not do itself.
+type border struct {
+	same bool               // let libtorch compute the padding
+	mode functional.PadMode // empty: zeros, which the convolution adds itself
+	pad  []int64            // for functional.Pad, with a mode
+}
+
+func (b *border) simple() bool { return !b.same && b.mode == "" }
+
+func (b *border) convolve(conv func(x, weight, bias torch.Tensor, o functional.ConvOptions) torch.Tensor, x, weight, bias torch.Tensor, c torch.ConvOptions) torch.Tensor {
+	o := functional.ConvOptions{Stride: c.Stride, Padding: c.Padding, Dilation: c.Dilation, Groups: c.Groups}
+	switch {
+	case b.mode != "":
+		o.Padding = nil
+		padded := functional.Pad(x, b.pad, b.mode, 0)
+		y := conv(padded, weight, bias, o)
+		padded.Free()
+		return y
+	case b.same:
+		o.Padding, o.Same = nil, true
+	}
+	return conv(x, weight, bias, o)
+}
+
+func newConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (weight, bias torch.Tensor, call torch.ConvOptions, edge border) {
 	groups := or(o.Groups, 1)
+	kernel = checkConv(op, dims, in, out, groups, kernel)
+	call = torch.ConvOptions{
+		Stride:   spread(op, "Stride", o.Stride, 1, dims),
+		Padding:  spread(op, "Padding", o.Padding, 0, dims),
+		Dilation: spread(op, "Dilation", o.Dilation, 1, dims),
+		Groups:   groups,
+	}
+	if o.Same {
+		if o.Padding != nil {
+			panic(mistake(op, torch.ErrValue, "Same and Padding %v are both set; want one", o.Padding))
+		}
+		for _, s := range call.Stride {
+			if s != 1 {
+				panic(mistake(op, torch.ErrValue, "Same needs the stride 1, found %v", call.Stride))
+			}
+		}
+	}
+	edge = newBorder(op, o, kernel, call)
+	weight, bias = convWeights(o.Factory, o.NoBias, out, append([]int64{out, in / groups}, kernel...))
+	return weight, bias, call, edge
+}
+
+func newBorder(op string, o ConvOptions, kernel Dims, call torch.ConvOptions) border {
+	switch o.PaddingMode {
+	case "":
+		return border{same: o.Same}
+	case functional.PadReflect, functional.PadReplicate, functional.PadCircular:
+	default:
+		panic(mistake(op, torch.ErrValue, "PaddingMode %q is not known; want reflect, replicate or circular, or nothing for zeros", o.PaddingMode))
+	}
+	b := border{mode: o.PaddingMode, pad: make([]int64, 0, 2*len(kernel))}
+	for i := len(kernel) - 1; i >= 0; i-- { // functional.Pad begins with the last dimension
+		left, right := call.Padding[i], call.Padding[i]
+		if o.Same {
+			total := call.Dilation[i] * (kernel[i] - 1)
+			left, right = total/2, total-total/2
+		}
+		b.pad = append(b.pad, left, right)
+	}
+	return b
+}
+
+// checkConv checks what all convolutions have in common and returns a number for every dimension of the kernel.
+func checkConv(op string, dims int, in, out, groups int64, kernel Dims) Dims {
 	mustBePositive(op, "in", in)
 	mustBePositive(op, "out", out)
 	mustBePositive(op, "Groups", groups)
 	if in%groups != 0 || out%groups != 0 {
 		panic(mistake(op, torch.ErrValue, "in (%d) and out (%d) must be divisible by Groups (%d)", in, out, groups))
 	}
-	if len(kernel) == 0 {
-		panic(mistake(op, torch.ErrValue, "the kernel has no size; want 1 or %d numbers", dims))
+	return window(op, kernel, dims)
+}
+
+func convWeights(f torch.Options, noBias bool, out int64, shape []int64) (weight, bias torch.Tensor) {
+	weight = f.Empty(shape...)
+	if !noBias {
+		bias = f.Empty(out)
 	}
-	kernel = spread(op, "the kernel", kernel, 1, dims)
-	for _, k := range kernel {
-		mustBePositive(op, "the kernel", k)
-	}
-	weight = o.Factory.Empty(append([]int64{out, in / groups}, kernel...)...)
-	if !o.NoBias {
-		bias = o.Factory.Empty(out)
-	}
-	weight, bias = resetWeights(weight, bias, o.Factory.Generator)
-	return weight, bias, torch.ConvOptions{
-		Stride:   spread(op, "Stride", o.Stride, 1, dims),
-		Padding:  spread(op, "Padding", o.Padding, 0, dims),
-		Dilation: spread(op, "Dilation", o.Dilation, 1, dims),
-		Groups:   groups,
-	}
+	return resetWeights(weight, bias, f.Generator)
 }
 
 // spread gives every dimension its number: a single one stands for all, none means the default.
@@ -90,4 +184,16 @@ func spread(op, name string, d Dims, otherwise int64, dims int) Dims {
 		all[i] = d[min(i, len(d)-1)]
 	}
 	return all
+}
+
+// window is [spread] for a kernel's size, which has no default.
+func window(op string, kernel Dims, dims int) Dims {
+	if len(kernel) == 0 {
+		panic(mistake(op, torch.ErrValue, "the kernel has no size; want 1 or %d numbers", dims))
+	}
+	kernel = spread(op, "the kernel", kernel, 1, dims)
+	for _, k := range kernel {
+		mustBePositive(op, "the kernel", k)
+	}
+	return kernel
 }

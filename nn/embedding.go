@@ -20,28 +20,29 @@ type Embedding struct {
 
 // NewEmbedding makes an Embedding of words rows of dim numbers, drawn from the standard normal distribution.
 func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
-	mustBePositive("NewEmbedding", "words", words)
-	mustBePositive("NewEmbedding", "dim", dim)
 	opt := deref(o)
-	e := &Embedding{PaddingIdx: -1}
+	e := &Embedding{Weight: drawEmbedding("NewEmbedding", words, dim, opt.PaddingIdx, opt.Factory), PaddingIdx: -1}
 	if opt.PaddingIdx != nil {
-		e.PaddingIdx = *opt.PaddingIdx
-		if e.PaddingIdx < -words || e.PaddingIdx >= words {
-			panic(mistake("NewEmbedding", torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", e.PaddingIdx, words))
-		}
-		if e.PaddingIdx < 0 {
-			e.PaddingIdx += words
-		}
+		e.PaddingIdx = (*opt.PaddingIdx + words) % words
 	}
-	e.Weight = initialize.Normal(opt.Factory.Empty(words, dim), 0, 1, opt.Factory.Generator)
-	if e.PaddingIdx >= 0 {
-		row := e.Weight.Select(0, e.PaddingIdx)
-		row.Zero_()
-		row.Free()
-	}
-	e.Weight = Parameter(e.Weight)
 	return e
 }
 
 // Forward maps integers of shape [...] to [..., dim].
 func (e *Embedding) Forward(x torch.Tensor) torch.Tensor { return x.Embedding(e.Weight, e.PaddingIdx) }
+
+// drawEmbedding makes the weight of an embedding, whose row at padding is zeros.
+func drawEmbedding(op string, words, dim int64, padding *int64, f torch.Options) torch.Tensor {
+	mustBePositive(op, "words", words)
+	mustBePositive(op, "dim", dim)
+	if padding != nil && (*padding < -words || *padding >= words) {
+		panic(mistake(op, torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", *padding, words))
+	}
+	weight := initialize.Normal(f.Empty(words, dim), 0, 1, f.Generator)
+	if padding != nil {
+		row := weight.Select(0, *padding)
+		row.Zero_()
+		row.Free()
+	}
+	return Parameter(weight)
+}

@@ -9,17 +9,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// RNNOptions configures [NewLSTM] and [NewGRU]. Nil and the zero value mean PyTorch's defaults.
+// RNNOptions configures [NewRNN], [NewLSTM] and [NewGRU]. Nil and the zero value mean PyTorch's defaults.
 type RNNOptions struct {
 	Layers        int64         // zero means 1
 	NoBias        bool          // leave the biases out
 	BatchFirst    bool          // x is [N, L, in] and not [L, N, in]; states are not affected
 	Dropout       float64       // behind every layer but the last, while training
 	Bidirectional bool          // a second direction runs from the end
+	ProjSize      int64         // an LSTM's outputs and states h are projected to this size, less than hidden; zero means not
+	Nonlinearity  Nonlinearity  // of an RNN; empty means TanhNonlinearity
 	Factory       torch.Options // dtype, device and generator of the parameters
 }
 
-// recurrent is what LSTM and GRU have in common.
+// recurrent is what RNN, LSTM and GRU have in common.
 type recurrent struct {
 	Mode
 
@@ -28,7 +30,7 @@ type recurrent struct {
 	layers       int64
 	directions   int64
 	options      RNNOptions
-	params       []torch.Named // per layer and direction: w_ih, w_hh, b_ih, b_hh
+	params       []torch.Named // per layer and direction: w_ih, w_hh, b_ih, b_hh, w_hr
 	weights      []torch.Tensor
 }
 
@@ -38,6 +40,15 @@ func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent 
 	mustBePositive("New"+op, "hidden", units)
 	mustBePositive("New"+op, "Layers", o.Layers)
 	checkProbability("New"+op, "Dropout", o.Dropout)
+	if o.ProjSize != 0 && op != "LSTM" {
+		panic(mistake("New"+op, torch.ErrValue, "ProjSize is for an LSTM, found %d", o.ProjSize))
+	}
+	if o.Nonlinearity != "" && op != "RNN" {
+		panic(mistake("New"+op, torch.ErrValue, "Nonlinearity is for an RNN, found %q", o.Nonlinearity))
+	}
+	if o.ProjSize < 0 || o.ProjSize >= units {
+		panic(mistake("New"+op, torch.ErrValue, "ProjSize must be positive and less than hidden (%d), found %d", units, o.ProjSize))
+	}
 	r := recurrent{op: op, input: input, units: units, layers: o.Layers, directions: 1, options: o}
 	if o.Bidirectional {
 		r.directions = 2
@@ -51,22 +62,28 @@ func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent 
 	for layer := range r.layers {
 		in := input
 		if layer > 0 {
-			in = units * r.directions
+			in = r.outputs() * r.directions
 		}
 		for _, suffix := range []string{"", "_reverse"}[:r.directions] {
 			add(fmt.Sprintf("weight_ih_l%d%s", layer, suffix), gates*units, in)
-			add(fmt.Sprintf("weight_hh_l%d%s", layer, suffix), gates*units, units)
+			add(fmt.Sprintf("weight_hh_l%d%s", layer, suffix), gates*units, r.outputs())
 			if !o.NoBias {
 				add(fmt.Sprintf("bias_ih_l%d%s", layer, suffix), gates*units)
 				add(fmt.Sprintf("bias_hh_l%d%s", layer, suffix), gates*units)
+			}
+			if o.ProjSize > 0 {
+				add(fmt.Sprintf("weight_hr_l%d%s", layer, suffix), o.ProjSize, units)
 			}
 		}
 	}
 	return r
 }
 
-// OwnParams lists the parameters under PyTorch's names: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, then those of the
-// reverse direction and of the other layers.
+// outputs is the size of an output in one direction.
+func (r *recurrent) outputs() int64 { return or(r.options.ProjSize, r.units) }
+
+// OwnParams lists the parameters under PyTorch's names: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0 with a
+// projection, then those of the reverse direction and of the other layers.
 func (r *recurrent) OwnParams() []torch.Named { return slices.Clone(r.params) }
 
 func (r *recurrent) call() torch.RNNOptions {
@@ -83,9 +100,7 @@ func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Te
 	if len(shape) != 2 && len(shape) != 3 {
 		panic(mistake(r.op, torch.ErrInvalid, "want an input of 2 dimensions, or 3 with a batch, found %v", shape))
 	}
-	if in := shape[len(shape)-1]; in != r.input {
-		panic(mistake(r.op, torch.ErrInvalid, "want an input with %d features in the last dimension, found %v", r.input, shape))
-	}
+	r.checkFeatures(shape)
 	unbatched, batchDim := len(shape) == 2, int64(1)
 	if r.options.BatchFirst {
 		batchDim = 0
@@ -95,26 +110,24 @@ func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Te
 		batch = shape[batchDim]
 	}
 	var made []torch.Tensor // by us, for the call
-	temporary := func(t torch.Tensor) torch.Tensor { made = append(made, t); return t }
 	if unbatched {
-		x = temporary(x.Unsqueeze(batchDim))
+		x = x.Unsqueeze(batchDim)
+		made = append(made, x)
 	}
 	states = slices.Clone(states)
 	for i, s := range states {
-		want := []int64{r.layers * r.directions, batch, r.units}
-		if !s.Defined() {
-			states[i] = temporary(torch.Options{DType: x.DType(), Device: x.Device()}.Zeros(want...))
+		want := r.stateShape(i, batch)
+		switch {
+		case !s.Defined():
+			states[i] = torch.Options{DType: x.DType(), Device: x.Device()}.Zeros(want...)
+		case unbatched:
+			r.checkState(s, []int64{want[0], want[2]})
+			states[i] = s.Unsqueeze(1)
+		default:
+			r.checkState(s, want)
 			continue
 		}
-		if unbatched {
-			want = []int64{want[0], want[2]}
-		}
-		if found := s.Shape(); !slices.Equal(found, want) {
-			panic(mistake(r.op, torch.ErrInvalid, "want a state of shape %v, found %v", want, found))
-		}
-		if unbatched {
-			states[i] = temporary(s.Unsqueeze(1))
-		}
+		made = append(made, states[i])
 	}
 	out := f(x, states)
 	for _, t := range made {
@@ -133,7 +146,71 @@ func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Te
 	return out
 }
 
-// LSTM is a long short-term memory: torch.nn.LSTM, without projections.
+func (r *recurrent) checkFeatures(shape []int64) {
+	if in := shape[len(shape)-1]; in != r.input {
+		panic(mistake(r.op, torch.ErrInvalid, "want an input with %d features in the last dimension, found %v", r.input, shape))
+	}
+}
+
+// stateShape is that of state number i: h, then an LSTM's c, which is not projected.
+func (r *recurrent) stateShape(i int, batch int64) []int64 {
+	size := r.outputs()
+	if i == 1 {
+		size = r.units
+	}
+	return []int64{r.layers * r.directions, batch, size}
+}
+
+func (r *recurrent) checkState(s torch.Tensor, want []int64) {
+	if found := s.Shape(); !slices.Equal(found, want) {
+		panic(mistake(r.op, torch.ErrInvalid, "want a state of shape %v, found %v", want, found))
+	}
+}
+
+// Nonlinearity is the activation of an [RNN].
+type Nonlinearity string
+
+// The nonlinearities of an [RNN].
+const (
+	TanhNonlinearity Nonlinearity = "tanh"
+	ReLUNonlinearity Nonlinearity = "relu"
+)
+
+// RNN is an Elman network: torch.nn.RNN.
+type RNN struct{ recurrent }
+
+// NewRNN makes an RNN from in features to hidden units per direction, drawn uniformly from ±1/sqrt(hidden).
+func NewRNN(in, hidden int64, o *RNNOptions) *RNN {
+	opt := deref(o)
+	switch opt.Nonlinearity = or(opt.Nonlinearity, TanhNonlinearity); opt.Nonlinearity {
+	case TanhNonlinearity, ReLUNonlinearity:
+	default:
+		panic(mistake("NewRNN", torch.ErrValue, "Nonlinearity %q is not known; want tanh or relu", opt.Nonlinearity))
+	}
+	return &RNN{newRecurrent("RNN", 1, in, hidden, opt)}
+}
+
+// Forward returns the outputs of the last layer, from a zero state, in the shapes of [LSTM.Forward].
+func (r *RNN) Forward(x torch.Tensor) torch.Tensor {
+	return first(r.ForwardState(x, torch.Tensor{}))
+}
+
+// ForwardState runs from the state h0, [layers*directions, N, hidden], undefined for zeros, and also returns the last one.
+func (r *RNN) ForwardState(x, h0 torch.Tensor) (y, h torch.Tensor) {
+	out := r.run(x, []torch.Tensor{h0}, func(x torch.Tensor, s []torch.Tensor) []torch.Tensor {
+		o := r.call()
+		return torch.Call("aten::rnn_"+string(r.options.Nonlinearity)+".input", x, s[0], r.weights, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst)
+	})
+	return out[0], out[1]
+}
+
+// ForwardPacked is [RNN.ForwardState] for sequences of different lengths.
+func (r *RNN) ForwardPacked(x *PackedSequence, h0 torch.Tensor) (y *PackedSequence, h torch.Tensor) {
+	y, out := r.runPacked("aten::rnn_"+string(r.options.Nonlinearity)+".data", x, []torch.Tensor{h0})
+	return y, out[0]
+}
+
+// LSTM is a long short-term memory: torch.nn.LSTM.
 type LSTM struct{ recurrent }
 
 // NewLSTM makes an LSTM from in features to hidden units per direction, drawn uniformly from ±1/sqrt(hidden).
@@ -150,13 +227,24 @@ func (l *LSTM) Forward(x torch.Tensor) torch.Tensor {
 	return y
 }
 
-// ForwardState runs from the states h0 and c0, [layers*directions, N, hidden], undefined for zeros, and also returns the last ones.
+// ForwardState runs from the states h0 and c0, [layers*directions, N, hidden], undefined for zeros, and also returns the last ones. With a
+// projection h has its size.
 func (l *LSTM) ForwardState(x, h0, c0 torch.Tensor) (y, h, c torch.Tensor) {
 	out := l.run(x, []torch.Tensor{h0, c0}, func(x torch.Tensor, s []torch.Tensor) []torch.Tensor {
-		y, h, c := x.LSTM(s[0], s[1], l.weights, l.call())
+		o := l.call()
+		if l.options.ProjSize > 0 {
+			return torch.Call("aten::lstm.input", x, s, l.weights, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst)
+		}
+		y, h, c := x.LSTM(s[0], s[1], l.weights, o)
 		return []torch.Tensor{y, h, c}
 	})
 	return out[0], out[1], out[2]
+}
+
+// ForwardPacked is [LSTM.ForwardState] for sequences of different lengths.
+func (l *LSTM) ForwardPacked(x *PackedSequence, h0, c0 torch.Tensor) (y *PackedSequence, h, c torch.Tensor) {
+	y, out := l.runPacked("aten::lstm.data", x, []torch.Tensor{h0, c0})
+	return y, out[0], out[1]
 }
 
 // GRU is a gated recurrent unit: torch.nn.GRU.
@@ -169,9 +257,7 @@ func NewGRU(in, hidden int64, o *RNNOptions) *GRU {
 
 // Forward returns the outputs of the last layer, from a zero state, in the shapes of [LSTM.Forward].
 func (g *GRU) Forward(x torch.Tensor) torch.Tensor {
-	y, h := g.ForwardState(x, torch.Tensor{})
-	h.Free()
-	return y
+	return first(g.ForwardState(x, torch.Tensor{}))
 }
 
 // ForwardState runs from the state h0, [layers*directions, N, hidden], undefined for zeros, and also returns the last one.
@@ -181,4 +267,10 @@ func (g *GRU) ForwardState(x, h0 torch.Tensor) (y, h torch.Tensor) {
 		return []torch.Tensor{y, h}
 	})
 	return out[0], out[1]
+}
+
+// ForwardPacked is [GRU.ForwardState] for sequences of different lengths.
+func (g *GRU) ForwardPacked(x *PackedSequence, h0 torch.Tensor) (y *PackedSequence, h torch.Tensor) {
+	y, out := g.runPacked("aten::gru.data", x, []torch.Tensor{h0})
+	return y, out[0]
 }

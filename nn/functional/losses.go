@@ -12,10 +12,10 @@ type Reduction int
 
 // The reductions.
 const (
-	Mean Reduction = iota // their mean, over those that count
-	Sum                   // their sum
-	None                  // nothing: a loss per element
-	BatchMean             // their sum divided by the batch's size, for [KLDiv]
+	Mean      Reduction = iota // their mean, over those that count
+	Sum                        // their sum
+	None                       // nothing: a loss per element
+	BatchMean                  // their sum divided by the batch's size, for [KLDiv]
 )
 
 func (r Reduction) torch(op string) torch.Reduction {

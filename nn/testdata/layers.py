@@ -1,85 +1,9 @@
-"""Writes layers/*.safetensors, a case each: a module of PyTorch's, what it draws from seed 11, and one training and one evaluation pass.
+"""Writes cases of the commonest layers to layers/; see case.py."""
 
-The tensors of a case:
-  init.NAME                state_dict right after manual_seed(11) and the constructor; init.rng: the generator's state then
-  state.NAME               the state that the passes start from
-  x, h0, c0, gy, gh, gc    inputs, states, and the gradients of the outputs
-  y, h, c                  outputs of the training pass, after manual_seed(13); train.rng: the generator's state then
-  grad.x, grad.h0, grad.c0, grad.param.NAME, after.NAME    gradients, and the state after the training pass(es)
-  eval.y                   output of the evaluation pass
-The metadata, JSON under one key since the order of several is random: the module's constructor, the names of parameters and state in
-their order, the number of training passes.
-"""
+from case import case, spec  # first: it chooses the code paths of torch
 
-import json, os
-
-for k, v in dict(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1").items():
-    os.environ[k] = v
 import torch
-from safetensors.torch import save_file
 from torch import nn
-
-os.makedirs("layers", exist_ok=True)
-
-
-def spec(type, *args, dtype=None, **options):
-    return {"type": type, "args": list(args), "options": options, "dtype": dtype}
-
-
-def case(name, spec, make, x, states=(), forwards=1, perturb=False):
-    torch.manual_seed(11)
-    module = make()
-    out = {f"init.{k}": v.clone() for k, v in module.state_dict().items()}
-    out["init.rng"] = torch.get_rng_state()
-    g = torch.Generator().manual_seed(17)
-    dtype = torch.float64 if spec["dtype"] == "float64" else torch.float32
-    if perturb:  # ones and zeros hide mistakes
-        with torch.no_grad():
-            for v in module.state_dict().values():
-                if v.is_floating_point():
-                    v.add_(torch.rand(v.shape, generator=g, dtype=v.dtype))
-    out |= {f"state.{k}": v.clone() for k, v in module.state_dict().items()}
-    x = x(g) if callable(x) else torch.randn(x, generator=g, dtype=dtype)
-    inputs = {"x": x}
-    for n, shape in zip(("h0", "c0"), states):
-        inputs[n] = torch.randn(shape, generator=g, dtype=dtype)
-    for v in inputs.values():
-        v.requires_grad_(v.is_floating_point())
-
-    def run():
-        args = [inputs["x"]]
-        if len(states) == 1:
-            args.append(inputs["h0"])
-        if len(states) == 2:
-            args.append((inputs["h0"], inputs["c0"]))
-        r = module(*args)
-        flat = [r] if torch.is_tensor(r) else [r[0]] + ([r[1]] if torch.is_tensor(r[1]) else list(r[1]))
-        return dict(zip(("y", "h", "c"), flat))
-
-    torch.manual_seed(13)
-    for _ in range(forwards):
-        results = run()
-    out["train.rng"] = torch.get_rng_state()
-    gradients = {n: torch.randn(t.shape, generator=g, dtype=t.dtype) for n, t in results.items()}
-    if any(t.requires_grad for t in results.values()):
-        torch.autograd.backward(list(results.values()), list(gradients.values()))
-    out |= {n: t.detach() for n, t in inputs.items()} | {n: t.detach() for n, t in results.items()} | {"g" + n: t for n, t in gradients.items()}
-    out |= {f"grad.{n}": t.grad for n, t in inputs.items() if t.grad is not None}
-    out |= {f"grad.param.{n}": p.grad for n, p in module.named_parameters() if p.grad is not None}
-    out |= {f"after.{k}": v.clone() for k, v in module.state_dict().items()}
-    module.eval()
-    with torch.no_grad():
-        out["eval.y"] = run()["y"]
-    meta = {
-        "torch": torch.__version__,
-        "module": spec,
-        "params": [n for n, _ in module.named_parameters()],
-        "state": list(module.state_dict()),
-        "forwards": forwards,
-    }
-    save_file({k: v.clone().contiguous() for k, v in out.items()}, f"layers/{name}.safetensors", metadata={"case": json.dumps(meta)})
-    os.chmod(f"layers/{name}.safetensors", 0o644)
-
 
 case("linear", spec("Linear", 5, 3), lambda: nn.Linear(5, 3), (4, 5))
 case("linear_nobias_3d", spec("Linear", 7, 9, NoBias=True), lambda: nn.Linear(7, 9, bias=False), (2, 3, 7))

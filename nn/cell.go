@@ -1,0 +1,128 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/nn/initialize"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// CellOptions configures [NewRNNCell], [NewLSTMCell] and [NewGRUCell]. Nil and the zero value mean PyTorch's defaults.
+type CellOptions struct {
+	NoBias       bool          // leave the biases out
+	Nonlinearity Nonlinearity  // of an RNNCell; empty means TanhNonlinearity
+	Factory      torch.Options // dtype, device and generator of the parameters
+}
+
+// Cell is one step of a recurrent layer: what [RNNCell], [LSTMCell] and [GRUCell] have in common.
+type Cell struct {
+	WeightIH torch.Tensor `param:"weight_ih"` // [gates*hidden, in]
+	WeightHH torch.Tensor `param:"weight_hh"` // [gates*hidden, hidden]
+	BiasIH   torch.Tensor `param:"bias_ih"`   // [gates*hidden]; undefined without bias
+	BiasHH   torch.Tensor `param:"bias_hh"`   // [gates*hidden]; undefined without bias
+}
+
+func newCell(op string, gates, in, hidden int64, o CellOptions) Cell {
+	mustBePositive(op, "in", in)
+	mustBePositive(op, "hidden", hidden)
+	if o.Nonlinearity != "" && op != "NewRNNCell" {
+		panic(mistake(op, torch.ErrValue, "Nonlinearity is for an RNNCell, found %q", o.Nonlinearity))
+	}
+	bound := 1 / math.Sqrt(float64(hidden))
+	draw := func(shape ...int64) torch.Tensor {
+		return Parameter(initialize.Uniform(o.Factory.Empty(shape...), -bound, bound, o.Factory.Generator))
+	}
+	c := Cell{WeightIH: draw(gates*hidden, in), WeightHH: draw(gates*hidden, hidden)}
+	if !o.NoBias {
+		c.BiasIH, c.BiasHH = draw(gates*hidden), draw(gates*hidden)
+	}
+	return c
+}
+
+// step runs an operator on an input, [N, in] or [in], and states, [N, hidden] or [hidden], undefined for zeros.
+func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (out []torch.Tensor) {
+	shape := x.Shape()
+	if d := len(shape); d != 1 && d != 2 {
+		panic(mistake(name, torch.ErrInvalid, "want an input of 1 dimension, or 2 with a batch, found %v", shape))
+	}
+	unbatched := len(shape) == 1
+	var made []torch.Tensor // by us, for the call
+	temporary := func(t torch.Tensor) torch.Tensor { made = append(made, t); return t }
+	if unbatched {
+		x = temporary(x.Unsqueeze(0))
+	}
+	for i, s := range states {
+		switch {
+		case !s.Defined():
+			states[i] = temporary(torch.Options{DType: x.DType(), Device: x.Device()}.Zeros(x.Size(0), c.WeightHH.Size(1)))
+		case s.Dim() != len(shape):
+			panic(mistake(name, torch.ErrInvalid, "want a state of %d dimensions, as the input has, found %v", len(shape), s.Shape()))
+		case unbatched:
+			states[i] = temporary(s.Unsqueeze(0))
+		}
+	}
+	var hx any = states[0]
+	if len(states) > 1 {
+		hx = states
+	}
+	out = torch.Call(op, x, hx, c.WeightIH, c.WeightHH, c.BiasIH, c.BiasHH)
+	for _, t := range made {
+		t.Free()
+	}
+	if unbatched {
+		for i, t := range out {
+			out[i] = t.SqueezeDim(0)
+			t.Free()
+		}
+	}
+	return out
+}
+
+// RNNCell is one step of an [RNN]: torch.nn.RNNCell.
+type RNNCell struct {
+	Cell
+
+	nonlinearity Nonlinearity
+}
+
+// NewRNNCell makes an RNNCell from in features to hidden units, drawn uniformly from ±1/sqrt(hidden).
+func NewRNNCell(in, hidden int64, o *CellOptions) *RNNCell {
+	opt := deref(o)
+	n := or(opt.Nonlinearity, TanhNonlinearity)
+	if n != TanhNonlinearity && n != ReLUNonlinearity {
+		panic(mistake("NewRNNCell", torch.ErrValue, "Nonlinearity %q is not known; want tanh or relu", n))
+	}
+	return &RNNCell{newCell("NewRNNCell", 1, in, hidden, opt), n}
+}
+
+// Forward maps [N, in] and the state, [N, hidden], undefined for zeros, to the next state.
+func (c *RNNCell) Forward(x, h torch.Tensor) torch.Tensor {
+	return c.step("RNNCell", "aten::rnn_"+string(c.nonlinearity)+"_cell", x, h)[0]
+}
+
+// LSTMCell is one step of an [LSTM]: torch.nn.LSTMCell.
+type LSTMCell struct{ Cell }
+
+// NewLSTMCell makes an LSTMCell from in features to hidden units, drawn uniformly from ±1/sqrt(hidden).
+func NewLSTMCell(in, hidden int64, o *CellOptions) *LSTMCell {
+	return &LSTMCell{newCell("NewLSTMCell", 4, in, hidden, deref(o))}
+}
+
+// Forward maps [N, in] and the states, [N, hidden], undefined for zeros, to the next states.
+func (l *LSTMCell) Forward(x, h, c torch.Tensor) (nextH, nextC torch.Tensor) {
+	out := l.step("LSTMCell", "aten::lstm_cell", x, h, c)
+	return out[0], out[1]
+}
+
+// GRUCell is one step of a [GRU]: torch.nn.GRUCell.
+type GRUCell struct{ Cell }
+
+// NewGRUCell makes a GRUCell from in features to hidden units, drawn uniformly from ±1/sqrt(hidden).
+func NewGRUCell(in, hidden int64, o *CellOptions) *GRUCell {
+	return &GRUCell{newCell("NewGRUCell", 3, in, hidden, deref(o))}
+}
+
+// Forward maps [N, in] and the state, [N, hidden], undefined for zeros, to the next state.
+func (g *GRUCell) Forward(x, h torch.Tensor) torch.Tensor {
+	return g.step("GRUCell", "aten::gru_cell", x, h)[0]
+}

@@ -1,0 +1,183 @@
+package nn
+
+import (
+	"reflect"
+
+	"github.com/gotrainer/gotrainer/nn/functional"
+	"github.com/gotrainer/gotrainer/nn/initialize"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Parametrized is a layer whose weight is computed anew in every Forward: torch.nn.utils.parametrize. Names are PyTorch's: the layer's
+// other parameters keep theirs, and what the weight is computed of is in parametrizations.weight.
+type Parametrized struct {
+	Parametrizations map[string]any `module:"parametrizations"` // of "weight"
+
+	layer   Layer `module:"-"`
+	compute func() torch.Tensor
+}
+
+// NewWeightNorm takes a layer's weight apart into its length along dim and its direction, which are trained instead:
+// torch.nn.utils.parametrizations.weight_norm, after Salimans and Kingma (2016), whose default dim is 0; -1 is PyTorch's None, one length for
+// all. The layer has a parameter "weight" and is not used by itself any more.
+func NewWeightNorm(layer Layer, dim int64) *Parametrized {
+	const op = "NewWeightNorm"
+	weight := weightOf(op, layer)
+	if d := int64(weight.Dim()); dim < -1 || dim >= d {
+		panic(mistake(op, torch.ErrIndex, "dim must be between -1 and %d, found %d", d-1, dim))
+	}
+	w := &weightNorm{}
+	torch.NoGrad(func() {
+		length := torch.Call("aten::norm_except_dim", weight, 2, dim)[0]
+		w.Length, w.Direction = Parameter(length), Parameter(weight.Clone())
+	})
+	return &Parametrized{map[string]any{"weight": w}, layer, func() torch.Tensor {
+		return torch.Call("aten::_weight_norm", w.Direction, w.Length, dim)[0]
+	}}
+}
+
+type weightNorm struct {
+	Length    torch.Tensor `param:"original0"`
+	Direction torch.Tensor `param:"original1"`
+}
+
+// SpectralNormOptions configures [NewSpectralNorm]. Nil and the zero value mean PyTorch's defaults.
+type SpectralNormOptions struct {
+	PowerIterations int     // per Forward in training; zero means 1
+	Eps             float64 // the least norm; zero means 1e-12
+	Dim             *int64  // of the outputs; nil means 0, and 1 for transposed convolutions
+}
+
+// NewSpectralNorm divides a layer's weight by its largest singular value, which a power iteration follows while training:
+// torch.nn.utils.parametrizations.spectral_norm, after Miyato et al. (2018). The layer has a parameter "weight" and is not used by itself
+// any more.
+func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
+	const op = "NewSpectralNorm"
+	weight, opt := weightOf(op, layer), deref(o)
+	var dim int64
+	switch layer.(type) {
+	case *ConvTranspose1d, *ConvTranspose2d, *ConvTranspose3d:
+		dim = 1
+	}
+	dim = orPointer(opt.Dim, dim)
+	d := int64(weight.Dim())
+	if dim < -d || dim >= d {
+		panic(mistake(op, torch.ErrIndex, "Dim must be between %d and %d, found %d", -d, d-1, dim))
+	}
+	if opt.PowerIterations < 0 {
+		panic(mistake(op, torch.ErrValue, "PowerIterations must be positive, found %d", opt.PowerIterations))
+	}
+	n := &spectralNorm{dim: (dim + d) % d, iterations: or(opt.PowerIterations, 1), eps: or(opt.Eps, 1e-12)}
+	if d > 1 {
+		torch.NoGrad(func() {
+			torch.Scope(func() {
+				matrix := n.matrix(weight)
+				like := torch.Options{DType: weight.DType(), Device: weight.Device()}
+				u, v := initialize.Normal(like.Empty(matrix.Size(0)), 0, 1, nil), initialize.Normal(like.Empty(matrix.Size(1)), 0, 1, nil)
+				n.U, n.V = Buffer(functional.Normalize(u, 2, 0, n.eps)), Buffer(functional.Normalize(v, 2, 0, n.eps))
+				n.iterate(matrix, 15)
+				n.iterate(matrix, n.iterations) // PyTorch computes the weight once when it registers the parametrization
+			})
+		})
+	}
+	list := &spectralNormList{copied(weight), n}
+	return &Parametrized{map[string]any{"weight": list}, layer, func() torch.Tensor { return n.apply(list.Original) }}
+}
+
+// spectralNormList has the names that PyTorch's list of parametrizations gives.
+type spectralNormList struct {
+	Original torch.Tensor  `param:"original"`
+	Norm     *spectralNorm `module:"0"`
+}
+
+type spectralNorm struct {
+	Mode
+
+	U torch.Tensor `buffer:"_u"` // the singular vectors of the largest singular value
+	V torch.Tensor `buffer:"_v"`
+
+	dim        int64
+	iterations int
+	eps        float64
+}
+
+// matrix has the outputs as rows.
+func (n *spectralNorm) matrix(weight torch.Tensor) torch.Tensor {
+	if n.dim != 0 {
+		order := []int64{n.dim}
+		for d := range int64(weight.Dim()) {
+			if d != n.dim {
+				order = append(order, d)
+			}
+		}
+		weight = weight.Permute(order...)
+	}
+	return weight.Flatten(1, -1)
+}
+
+func (n *spectralNorm) iterate(matrix torch.Tensor, times int) {
+	torch.NoGrad(func() {
+		for range times {
+			n.U.Copy_(functional.Normalize(matrix.MV(n.V), 2, 0, n.eps))
+			n.V.Copy_(functional.Normalize(matrix.T().MV(n.U), 2, 0, n.eps))
+		}
+	})
+}
+
+func (n *spectralNorm) apply(weight torch.Tensor) torch.Tensor {
+	if weight.Dim() == 1 {
+		return functional.Normalize(weight, 2, 0, n.eps)
+	}
+	matrix := n.matrix(weight)
+	if n.Training() {
+		n.iterate(matrix, n.iterations)
+	}
+	u, v := n.U.Clone(), n.V.Clone() // the next iteration changes them before backward reads them
+	return weight.Div(torch.Call("aten::vdot", u, matrix.MV(v))[0])
+}
+
+// Forward computes the weight and runs the layer with it.
+func (p *Parametrized) Forward(x torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return withWeight(p.layer, p.compute()).Forward(x) })
+}
+
+// OwnParams lists the layer's other parameters.
+func (p *Parametrized) OwnParams() []torch.Named {
+	var list []torch.Named
+	n, _ := resolve("", reflect.ValueOf(p.layer))
+	for _, t := range n.params() {
+		if t.Name != "weight" {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// weightOf returns the weight of a layer that can be parametrized: a struct with nothing but parameters.
+func weightOf(op string, layer Layer) torch.Tensor {
+	n, ok := resolve("", reflect.ValueOf(layer))
+	if !ok {
+		panic(mistake(op, torch.ErrUndefined, "the layer is nil"))
+	}
+	if _, mode := layer.(interface{ SetTraining(bool) }); mode || n.value.Kind() != reflect.Struct || len(n.buffers()) > 0 || len(n.children()) > 0 {
+		panic(mistake(op, torch.ErrType, "want a layer with parameters only, such as a Linear or a convolution, found %s", typeName(layer)))
+	}
+	for _, f := range layoutOf(n.value.Type()).params {
+		if t := n.value.FieldByIndex(f.index).Interface().(torch.Tensor); f.name == "weight" && t.Defined() {
+			return t
+		}
+	}
+	panic(mistake(op, torch.ErrType, "%s has no parameter \"weight\"", typeName(layer)))
+}
+
+// withWeight is a copy of the layer with another weight, so that many goroutines can run the layer at a time.
+func withWeight(layer Layer, weight torch.Tensor) Layer {
+	c := reflect.New(reflect.TypeOf(layer).Elem())
+	c.Elem().Set(reflect.ValueOf(layer).Elem())
+	for _, f := range layoutOf(c.Elem().Type()).params {
+		if f.name == "weight" {
+			c.Elem().FieldByIndex(f.index).Set(reflect.ValueOf(weight))
+		}
+	}
+	return c.Interface().(Layer)
+}
