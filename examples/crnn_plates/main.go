@@ -26,7 +26,7 @@ type options struct {
 	out, train, table, test, predict, charset, model, precision    string
 	labelsFromNames, skipBad, full, quick, resume, overwrite, read bool
 	steps, batch, width, height, threads                           int
-	rate, holdOut                                                  float64
+	rate, holdOut, augment                                         float64
 	seed                                                           uint64
 	files                                                          []string
 }
@@ -42,6 +42,7 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.labelsFromNames, "labels-from-names", false, "the name of each file in -train, without its extension, is its label")
 	f.StringVar(&o.charset, "charset", "", "file with all characters of the labels, one a line; default: those that occur")
 	f.Float64Var(&o.holdOut, "hold-out", 0.1, "share of -train that is set aside for the evaluation")
+	f.Float64Var(&o.augment, "augment", 0.3, "how much the pictures of -train are bent, blurred and shaded each time they are seen: 0 (not at all) to 1")
 	f.BoolVar(&o.skipBad, "skip-bad", false, "leave out pictures that cannot be used, instead of refusing to start")
 	f.StringVar(&o.test, "test", "", "table of file<TAB>label: pictures to read at the end and compare")
 	f.StringVar(&o.predict, "predict", "", "folder of pictures without labels: what is read goes to predicted.tsv")
@@ -74,6 +75,8 @@ func parse(args []string) (options, error) {
 		return o, errors.New("labels come either from -table or from the names of the files")
 	case o.full && o.quick:
 		return o, errors.New("-full and -quick cannot both be")
+	case !(o.augment >= 0 && o.augment <= 1):
+		return o, fmt.Errorf("-augment is %g; want 0 to 1", o.augment)
 	case !(o.holdOut > 0 && o.holdOut < 1):
 		return o, fmt.Errorf("-hold-out is %g; want a share between 0 and 1", o.holdOut)
 	}

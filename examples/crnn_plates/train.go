@@ -66,7 +66,9 @@ func folderTask(o options) (task, error) {
 	if t.train, t.valid, err = data.Split(all, 1-o.holdOut, o.seed); err != nil {
 		return task{}, err
 	}
-	t.train = data.Augment(t.train, o.seed, bend)
+	if o.augment > 0 {
+		t.train = data.Augment(t.train, o.seed, bend(o.augment))
+	}
 	return t, nil
 }
 
@@ -77,21 +79,25 @@ func (o options) skip() func(crnn.File, error) {
 	return func(f crnn.File, err error) { fmt.Fprintf(os.Stderr, "left out: %s: %v\n", f.Path, err) }
 }
 
-// bend looks at a picture as if it had been photographed once more: a little shifted, turned, blurred, darker or brighter.
-func bend(r *rand.Rand, p crnn.Picture) (crnn.Picture, error) {
-	w, h := float64(p.Image.Width), float64(p.Image.Height)
-	corner := func(x, y float64) vision.Point {
-		return vision.Point{X: x + (r.Float64()-0.5)*0.06*w, Y: y + (r.Float64()-0.5)*0.2*h}
+// bend returns the function that looks at a picture as if it had been photographed once more: a little shifted, turned, blurred, darker or
+// brighter. At strength 1 corners move by up to 3 % of the width and 10 % of the height.
+func bend(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error) {
+	return func(r *rand.Rand, p crnn.Picture) (crnn.Picture, error) {
+		w, h := float64(p.Image.Width), float64(p.Image.Height)
+		within := func(limit float64) float64 { return strength * limit * (2*r.Float64() - 1) }
+		corner := func(x, y float64) vision.Point {
+			return vision.Point{X: x + within(0.03*w), Y: y + within(0.1*h)}
+		}
+		from := vision.Quad{corner(0, 0), corner(w, 0), corner(w, h), corner(0, h)}
+		image := vision.NewImage(p.Image.Width, p.Image.Height, p.Image.Channels)
+		vision.WarpPerspective(image, vision.RectQuad(0, 0, w, h), p.Image, from)
+		if r.Float64() < 0.3*strength {
+			vision.GaussianBlur(image, 0.3+0.5*r.Float64())
+		}
+		vision.AdjustLight(image, 1+within(0.3), within(20), 1)
+		vision.AddNoise(image, strength*6*r.Float64(), r)
+		return crnn.Picture{Image: image, Text: p.Text}, nil
 	}
-	from := vision.Quad{corner(0, 0), corner(w, 0), corner(w, h), corner(0, h)}
-	image := vision.NewImage(p.Image.Width, p.Image.Height, p.Image.Channels)
-	vision.WarpPerspective(image, vision.RectQuad(0, 0, w, h), p.Image, from)
-	if r.Float64() < 0.3 {
-		vision.GaussianBlur(image, 0.3+0.5*r.Float64())
-	}
-	vision.AdjustLight(image, 0.7+0.6*r.Float64(), (r.Float64()-0.5)*40, 1)
-	vision.AddNoise(image, 6*r.Float64(), r)
-	return crnn.Picture{Image: image, Text: p.Text}, nil
 }
 
 // modelConfig is a quarter of Hezar's width, with batch normalisation in every block, which learns in minutes; -full is Hezar's own form.
