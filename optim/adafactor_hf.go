@@ -160,13 +160,9 @@ func (f *adafactorHF) step(b *batch) {
 		sizes = numbers(p.each(rootMeanSquare))
 	}
 	for i, weights := range p.ts {
-		l := scalar{rate, false}
+		l := num(rate)
 		if f.scale {
-			l = scalar{sizes[i], wide(dtype) == torch.Float32}
-			if !l.above(scalar{f.eps2, false}) {
-				l = scalar{f.eps2, false}
-			}
-			l = l.times(scalar{rate, false})
+			l = most(num(f.eps2), scalar{sizes[i], kindOf(wide(dtype))}).times(num(rate))
 		}
 		m, g := b.members[i], b.grads.ts[i].ToDType(wide(dtype))
 		if m.lowRank {
@@ -182,7 +178,7 @@ func (f *adafactorHF) step(b *batch) {
 			update = f.low.projectBack(m, update)
 		}
 		if b.weightDecay != 0 {
-			weights.AddScaled_(weights, scalar{-b.weightDecay, false}.times(l).v)
+			weights.AddScaled_(weights, num(-b.weightDecay).times(l).v)
 		}
 		weights.Add_(update.Neg())
 		if dtype != wide(dtype) {

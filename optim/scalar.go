@@ -1,19 +1,48 @@
 package optim
 
-import "math"
+import (
+	"math"
 
-// scalar is a number of a formula that PyTorch computes partly in Python's doubles and partly in tensors without dimensions: an
-// operation with a float32 tensor on either side rounds both operands and the result to float32, and others are in float64.
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// scalar is a number of a formula that PyTorch computes partly in Python's numbers and partly in tensors without dimensions. An
+// operation with a float32 tensor on either side rounds both operands and the result to float32, all others are in float64; and a number
+// divided by a tensor is the number times the tensor's reciprocal.
 type scalar struct {
-	v      float64
-	single bool // a float32 tensor
+	v    float64
+	kind scalarKind
+}
+
+type scalarKind uint8
+
+const (
+	python scalarKind = iota
+	float64Tensor
+	float32Tensor
+)
+
+// num is a number of Python's.
+func num(v float64) scalar { return scalar{v, python} }
+
+// kindOf is that of a tensor without dimensions of dtype d.
+func kindOf(d torch.DType) scalarKind {
+	if d == torch.Float64 {
+		return float64Tensor
+	}
+	return float32Tensor
+}
+
+func (k scalarKind) round(v float64) float64 {
+	if k == float32Tensor {
+		return float64(float32(v))
+	}
+	return v
 }
 
 func (a scalar) with(b scalar, f func(a, b float64) float64) scalar {
-	if !a.single && !b.single {
-		return scalar{f(a.v, b.v), false}
-	}
-	return scalar{float64(float32(f(float64(float32(a.v)), float64(float32(b.v))))), true}
+	k := max(a.kind, b.kind)
+	return scalar{k.round(f(k.round(a.v), k.round(b.v))), k}
 }
 
 func (a scalar) plus(b scalar) scalar  { return a.with(b, func(a, b float64) float64 { return a + b }) }
@@ -21,23 +50,40 @@ func (a scalar) minus(b scalar) scalar { return a.with(b, func(a, b float64) flo
 func (a scalar) times(b scalar) scalar {
 	return a.with(b, func(a, b float64) float64 { return float64(a * b) })
 }
-func (a scalar) over(b scalar) scalar { return a.with(b, func(a, b float64) float64 { return a / b }) }
+
+func (a scalar) over(b scalar) scalar {
+	if a.kind == python && b.kind != python {
+		return scalar{b.kind.round(1 / b.v), b.kind}.times(a)
+	}
+	return a.with(b, func(a, b float64) float64 { return a / b })
+}
+
+
+// sqrt of a tensor is libtorch's, which under some settings of MKL is not rounded to the nearest.
 func (a scalar) sqrt() scalar {
-	a.v = math.Sqrt(a.v)
-	if a.single {
-		a.v = float64(float32(a.v))
+	switch a.kind {
+	case float32Tensor:
+		a.v = torch.Full(a.v).Sqrt().Item()
+	case float64Tensor:
+		a.v = torch.Options{DType: torch.Float64}.Full(a.v).Sqrt().Item()
+	default:
+		a.v = math.Sqrt(a.v)
 	}
 	return a
 }
-func (a scalar) negative() scalar { return scalar{-a.v, a.single} }
-func (a scalar) abs() scalar      { return scalar{math.Abs(a.v), a.single} }
 
-// above tells whether a > b, as compared by PyTorch.
+func (a scalar) abs() scalar  { return scalar{math.Abs(a.v), a.kind} }
+
+// above tells whether a > b, as PyTorch compares them.
 func (a scalar) above(b scalar) bool {
-	if a.single || b.single {
-		return float32(a.v) > float32(b.v)
-	}
-	return a.v > b.v
+	k := max(a.kind, b.kind)
+	return k.round(a.v) > k.round(b.v)
+}
+
+// atMost tells whether a <= b.
+func (a scalar) atMost(b scalar) bool {
+	k := max(a.kind, b.kind)
+	return k.round(a.v) <= k.round(b.v)
 }
 
 // least and most are Python's min and max of two: the first unless the second is beyond it.

@@ -1,0 +1,267 @@
+package optim
+
+import (
+	"errors"
+	"math"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LBFGS is the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno: torch.optim.LBFGS. It evaluates the loss several
+// times in an update, so it is given a closure and is no [Builder]; a trainer, which computes one gradient per update, cannot use it.
+// It is for small problems with the whole data in one batch.
+//
+// Source: Nocedal and Wright, Numerical Optimization, chapter 7; the line search is that of Mark Schmidt's minFunc, as in PyTorch.
+type LBFGS struct {
+	LR              float64  // length of a step along the direction; zero means 1
+	MaxIter         int      // iterations in one Step; zero means 20
+	MaxEval         int      // evaluations of the closure in one Step; zero means MaxIter*5/4
+	ToleranceGrad   *float64 // stop at gradients whose elements are no larger; nil means 1e-7
+	ToleranceChange *float64 // stop at changes of loss or weights that are no larger; nil means 1e-9
+	HistorySize     int      // updates that the direction is made from; zero means 100
+	StrongWolfe     bool     // search along the direction until the strong Wolfe conditions hold: line_search_fn="strong_wolfe"
+}
+
+// ClosureOptimizer is an optimizer that evaluates the loss itself. It is not safe for use by several goroutines at once.
+type ClosureOptimizer interface {
+	// Step makes one update. closure removes the gradients, computes the loss, goes backward and returns the loss; it is called at
+	// least once, each time in a scope of its own with gradients enabled. Step returns the loss before the update.
+	Step(closure func() float64) float64
+	// ZeroGrad removes the gradients of all parameters.
+	ZeroGrad()
+	// Updates is the number of iterations made so far, and Evaluations that of calls of closures.
+	Updates() int
+	Evaluations() int
+	// Params returns the parameters in order. The slice must not be changed.
+	Params() []torch.Named
+	// State returns copies of what is remembered, for LoadState. Flat tensors run over all parameters in order, old_dirs and old_stps have
+	// a row for each remembered update.
+	State() []torch.Named
+	// LoadState continues from what State returned. State that does not fit is refused with [ErrState], and then nothing has changed.
+	LoadState(state []torch.Named) error
+}
+
+// lbfgs follows torch/optim/lbfgs.py line by line. What is a tensor of no dimensions there, or a Python number, is a scalar here.
+type lbfgs struct {
+	LBFGS
+	toleranceGrad, toleranceChange float64
+	params                         []torch.Named
+	list                           *torch.List
+	kind                           scalarKind // of a sum over the parameters
+
+	iterations, evaluations int
+	direction               torch.Tensor
+	step                    scalar
+	dirs, steps             []torch.Tensor // differences of gradients and of weights
+	ro                      []scalar
+	diagonal                scalar
+	formerGrad              torch.Tensor
+	formerLoss              float64
+}
+
+// NewLBFGS makes the optimizer. It panics with [*torch.Error] where [LBFGS.Build] would fail.
+func NewLBFGS(params []torch.Named, o LBFGS) ClosureOptimizer {
+	opt, err := o.Build(params)
+	if err != nil {
+		code := torch.ErrInvalid
+		if errors.Is(err, ErrOption) {
+			code = torch.ErrValue
+		}
+		panic(&torch.Error{Op: "optim.NewLBFGS", Code: code, Msg: err.Error()})
+	}
+	return opt
+}
+
+// Build makes the optimizer. All parameters must be float32, or all float64, on one device.
+func (o LBFGS) Build(params []torch.Named) (ClosureOptimizer, error) {
+	if o.LR == 0 {
+		o.LR = 1
+	}
+	if o.MaxIter == 0 {
+		o.MaxIter = 20
+	}
+	if o.MaxEval == 0 {
+		o.MaxEval = o.MaxIter * 5 / 4
+	}
+	if o.HistorySize == 0 {
+		o.HistorySize = 100
+	}
+	l := &lbfgs{LBFGS: o, toleranceGrad: or(o.ToleranceGrad, 1e-7), toleranceChange: or(o.ToleranceChange, 1e-9), params: params}
+	err := checkSettings("LBFGS", setting{name: "LR", value: o.LR}, setting{name: "ToleranceGrad", value: l.toleranceGrad},
+		setting{name: "ToleranceChange", value: l.toleranceChange})
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxIter < 0 || o.MaxEval < 0 || o.HistorySize < 0 {
+		return nil, mistakef(ErrOption, "LBFGS has MaxIter %d, MaxEval %d and HistorySize %d; want positive numbers", o.MaxIter, o.MaxEval, o.HistorySize)
+	}
+	// The checks of names and tensors are those of any optimizer.
+	checked, err := SGD{}.Build([]Group{{Params: params}})
+	if err != nil {
+		return nil, err
+	}
+	l.list = checked.(*optimizer).all
+	dtype, device := params[0].Tensor.DType(), params[0].Tensor.Device()
+	if dtype != torch.Float32 && dtype != torch.Float64 {
+		return nil, mistakef(ErrParam, "parameter %q has dtype %s; LBFGS wants float32 or float64", params[0].Name, dtype)
+	}
+	for _, p := range params {
+		if p.Tensor.DType() != dtype || p.Tensor.Device() != device {
+			return nil, mistakef(ErrParam, "parameter %q is %s on %s and %q is %s on %s; LBFGS wants all of one dtype on one device", params[0].Name, dtype, device,
+				p.Name, p.Tensor.DType(), p.Tensor.Device())
+		}
+	}
+	l.kind = kindOf(dtype)
+	return l, nil
+}
+
+func (l *lbfgs) ZeroGrad()             { l.list.ZeroGrad(false) }
+func (l *lbfgs) Updates() int          { return l.iterations }
+func (l *lbfgs) Evaluations() int      { return l.evaluations }
+func (l *lbfgs) Params() []torch.Named { return l.params }
+
+func (l *lbfgs) Step(closure func() float64) (loss float64) {
+	torch.Scope(func() {
+		defer l.keep()
+		torch.NoGrad(func() { loss = l.update(closure) })
+	})
+	return loss
+}
+
+// keep lets what is remembered outlive the scope of a step.
+func (l *lbfgs) keep() {
+	for _, t := range append(append([]torch.Tensor{l.direction, l.formerGrad}, l.dirs...), l.steps...) {
+		if t.Defined() {
+			t.Keep()
+		}
+	}
+}
+
+func (l *lbfgs) update(closure func() float64) float64 {
+	before := l.evaluate(closure)
+	loss, evaluations := before, 1
+	gradient := l.gradient()
+	if l.flat(gradient) {
+		return before
+	}
+	for n := 1; n <= l.MaxIter; n++ {
+		l.iterations++
+		if l.iterations == 1 {
+			l.direction, l.diagonal = gradient.Neg(), num(1)
+		} else {
+			l.remember(gradient)
+			former := l.direction
+			l.direction = l.newDirection(gradient)
+			former.Free()
+		}
+		if l.formerGrad.Defined() {
+			l.formerGrad.Copy_(gradient)
+		} else {
+			l.formerGrad = gradient.Clone()
+		}
+		lossBefore := loss
+		l.formerLoss = loss
+		l.step = num(l.LR)
+		if l.iterations == 1 {
+			l.step = least(num(1), num(1).over(l.item(gradient.Abs().Sum(torch.DefaultDType)))).times(num(l.LR))
+		}
+		slope := l.item(gradient.Dot(l.direction))
+		if slope.above(num(-l.toleranceChange)) {
+			break
+		}
+		calls := 0
+		optimal := false
+		if l.StrongWolfe {
+			loss, gradient, calls = l.lineSearch(closure, loss, gradient, slope, l.MaxEval-evaluations)
+			l.move(l.step)
+			optimal = l.flat(gradient)
+		} else {
+			l.move(l.step)
+			if n != l.MaxIter {
+				loss, calls = l.evaluate(closure), 1
+				gradient = l.gradient()
+				optimal = l.flat(gradient)
+			}
+		}
+		evaluations += calls
+		if n == l.MaxIter || evaluations >= l.MaxEval || optimal {
+			break
+		}
+		if l.item(l.direction.MulScalar(l.step.v).Abs().Max()).atMost(num(l.toleranceChange)) {
+			break
+		}
+		if math.Abs(loss-lossBefore) < l.toleranceChange {
+			break
+		}
+	}
+	return before
+}
+
+// remember adds the last move to the history if the loss curves upward along it.
+func (l *lbfgs) remember(gradient torch.Tensor) {
+	y, s := gradient.Sub(l.formerGrad), l.direction.MulScalar(l.step.v)
+	curvature := l.item(y.Dot(s))
+	if !curvature.above(num(1e-10)) {
+		return
+	}
+	if len(l.dirs) == l.HistorySize {
+		l.dirs[0].Free()
+		l.steps[0].Free()
+		l.dirs, l.steps, l.ro = l.dirs[1:], l.steps[1:], l.ro[1:]
+	}
+	l.dirs, l.steps = append(l.dirs, y), append(l.steps, s)
+	l.ro = append(l.ro, num(1).over(curvature))
+	l.diagonal = curvature.over(l.item(y.Dot(y)))
+}
+
+// newDirection multiplies the negative gradient by the approximate inverse of the Hessian, in the two loops of the method.
+func (l *lbfgs) newDirection(gradient torch.Tensor) torch.Tensor {
+	q := gradient.Neg()
+	al := make([]scalar, len(l.dirs))
+	for i := len(l.dirs) - 1; i >= 0; i-- {
+		al[i] = l.item(l.steps[i].Dot(q)).times(l.ro[i])
+		q.AddScaled_(l.dirs[i], -al[i].v)
+	}
+	r := q.MulScalar(l.diagonal.v)
+	for i := range l.dirs {
+		be := l.item(l.dirs[i].Dot(r)).times(l.ro[i])
+		r.AddScaled_(l.steps[i], al[i].minus(be).v)
+	}
+	return r
+}
+
+// flat tells whether the gradient is small enough to stop.
+func (l *lbfgs) flat(gradient torch.Tensor) bool {
+	return l.item(gradient.Abs().Max()).atMost(num(l.toleranceGrad))
+}
+
+func (l *lbfgs) item(t torch.Tensor) scalar { return scalar{t.Item(), l.kind} }
+
+// evaluate calls the closure as a user would: gradients on, and no tensor left behind.
+func (l *lbfgs) evaluate(closure func() float64) (loss float64) {
+	l.evaluations++
+	torch.Scope(func() { torch.EnableGrad(func() { loss = closure() }) })
+	return loss
+}
+
+// gradient is all gradients in one flat tensor, zeros where there is none.
+func (l *lbfgs) gradient() torch.Tensor {
+	flat := make([]torch.Tensor, len(l.params))
+	for i, g := range l.list.Grads() {
+		if !g.Defined() {
+			g = l.params[i].Tensor.ZerosLike()
+		}
+		flat[i] = g.Reshape(-1)
+	}
+	return torch.Cat(flat, 0)
+}
+
+// move adds the direction to the parameters, times t.
+func (l *lbfgs) move(t scalar) {
+	var offset int64
+	for _, p := range l.params {
+		n := p.Tensor.Numel()
+		p.Tensor.AddScaled_(l.direction.Narrow(0, offset, n).Reshape(p.Tensor.Shape()...), t.v)
+		offset += n
+	}
+}
