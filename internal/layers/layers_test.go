@@ -59,6 +59,7 @@ var allowed = []struct{ folder, imports string }{
 	// What tests share.
 	{"internal/testenv", "torch torch/cuda"},
 	{"internal/golden", "torch safetensors internal/tensorio internal/testenv"},
+	{"internal/gradcheck", "torch"},
 	{"internal/conformance", "public internal/testenv internal/golden"},
 	{"internal/fault", "checkpoint"},
 	{"internal/bench", "public internal/testenv"},
@@ -69,7 +70,7 @@ var allowed = []struct{ folder, imports string }{
 var pure = []string{"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "trainer/engine", "models/...", "internal/tensorio", "internal/testenv", "internal/golden"}
+var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "trainer/engine", "models/...", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {

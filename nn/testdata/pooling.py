@@ -21,10 +21,10 @@ for d, shape in shapes.items():
     case(f"adaptiveavgpool{d}d_one", spec(f"AdaptiveAvgPool{d}d", [1]), x=shape)
     case(f"lppool{d}d", spec(f"LPPool{d}d", 2.0, [2]), x=shape)
     case(f"lppool{d}d_options", spec(f"LPPool{d}d", 3.0, [3], Stride=[2], CeilMode=True), x=lambda g: torch.rand(shape, generator=g) + 0.1)
-    for n, size in (("", {1: (11,), 2: (9, 7), 3: (5, 7, 3)}[d]), ("_size", {1: (12,), 2: (8, 10), 3: (6, 5, 4)}[d])):
-        values, indices = getattr(F, f"max_pool{d}d")(torch.randn((2, 3) + size, generator=torch.Generator().manual_seed(d)), 3, 2, return_indices=True)
+    for n, size in (("", {1: (10,), 2: (8, 6), 3: (4, 6, 2)}[d]), ("_size", {1: (11,), 2: (9, 6), 3: (5, 7, 3)}[d])):
+        values, indices = getattr(F, f"max_pool{d}d")(torch.randn((2, 3) + size, generator=torch.Generator().manual_seed(d)), 2, return_indices=True)
         want = list(size) if n else None
-        case(f"maxunpool{d}d{n}", spec(f"MaxUnpool{d}d", [3], Stride=[2]), inputs={"x": lambda g: values.clone()}, constants={"indices": indices},
+        case(f"maxunpool{d}d{n}", spec(f"MaxUnpool{d}d", [2]), inputs={"x": lambda g: values.clone()}, constants={"indices": indices},
              call=["x", "indices", want], run=lambda m, i: m(i["x"], i["indices"], output_size=want))
     if d > 1:
         case(f"fractionalmaxpool{d}d", spec(f"FractionalMaxPool{d}d", [2], Size=[3]), x=shape)

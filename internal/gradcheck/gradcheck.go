@@ -1,0 +1,114 @@
+// Package gradcheck compares the gradients that autograd gives with finite differences, as torch.autograd.gradcheck does in its
+// fast mode: of one random combination of the outputs, at some elements of every input.
+//
+//	x := torch.Options{DType: torch.Float64}.Randn(3, 4).RequiresGrad()
+//	err := gradcheck.Check(func() []torch.Tensor { return []torch.Tensor{layer.Forward(x)} }, []torch.Named{{Name: "x", Tensor: x}}, gradcheck.Options{})
+package gradcheck
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Options of [Check]. The zero value means the defaults.
+type Options struct {
+	Eps      float64 // how far an element is moved to both sides; zero means 1e-6
+	RTol     float64 // zero means 1e-5
+	ATol     float64 // zero means 1e-6
+	Elements int64   // how many of every input are tried, spread over it; zero means 8
+	Seed     uint64  // of the default generator before every call of f, so that dropout drops the same; and of the combination
+}
+
+func orDefault[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+// Check calls f, backpropagates and compares the gradients of inputs, which are contiguous float64 leaves that f reads. The error says
+// which input and element differ. Inputs that f does not depend on must have no gradient, or zeros. The gradients are left on the inputs.
+func Check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
+	orDefault(&o.Eps, 1e-6)
+	orDefault(&o.RTol, 1e-5)
+	orDefault(&o.ATol, 1e-6)
+	orDefault(&o.Elements, 8)
+	for _, in := range inputs {
+		if t := in.Tensor; t.DType() != torch.Float64 || !t.IsLeaf() || !t.NeedsGrad() || !t.IsContiguous() {
+			return fmt.Errorf("gradcheck: %s is %s; want a contiguous float64 leaf that requires gradients", in.Name, t.DType())
+		}
+		in.Tensor.SetGrad(torch.Tensor{})
+	}
+	var failed error
+	err := torch.Try(func() {
+		torch.Scope(func() {
+			torch.ManualSeed(o.Seed)
+			combination := torch.NewGenerator(o.Seed)
+			var roots, weights []torch.Tensor
+			used := map[int]bool{}
+			for i, y := range f() {
+				if y.Defined() && y.NeedsGrad() {
+					used[i] = true
+					roots = append(roots, y)
+					weights = append(weights, torch.Options{DType: torch.Float64, Generator: combination}.Randn(y.Shape()...))
+				}
+			}
+			if len(roots) == 0 {
+				failed = fmt.Errorf("gradcheck: no output depends on anything that requires gradients")
+				return
+			}
+			torch.Backward(torch.BackwardOptions{Gradients: weights}, roots...)
+			value := func() (sum float64) {
+				torch.NoGrad(func() {
+					torch.Scope(func() {
+						torch.ManualSeed(o.Seed)
+						k := 0
+						for i, y := range f() {
+							if used[i] {
+								sum += y.Mul(weights[k]).Sum(torch.DefaultDType).Item()
+								k++
+							}
+						}
+					})
+				})
+				return sum
+			}
+			for _, in := range inputs {
+				if failed = compare(in, value, o); failed != nil {
+					return
+				}
+			}
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// compare moves elements of one input.
+func compare(in torch.Named, value func() float64, o Options) error {
+	n := in.Tensor.Numel()
+	analytic := make([]float64, n)
+	if g := in.Tensor.Grad(); g.Defined() {
+		analytic = torch.Values[float64](g.Contiguous())
+	}
+	flat := in.Tensor.Detach().View(-1) // shares the memory, without a history
+	for k := range min(n, o.Elements) {
+		i := k * n / min(n, o.Elements)
+		element := flat.Narrow(0, i, 1)
+		was := element.Item()
+		element.Fill_(was + o.Eps)
+		above := value()
+		element.Fill_(was - o.Eps)
+		below := value()
+		element.Fill_(was)
+		numeric := (above - below) / (2 * o.Eps)
+		if d := math.Abs(numeric - analytic[i]); !(d <= o.ATol+o.RTol*math.Abs(numeric)) {
+			return fmt.Errorf("gradcheck: element %d of %d of %s: the gradient is %g, but finite differences give %g", i, n, in.Name, analytic[i], numeric)
+		}
+	}
+	return nil
+}
