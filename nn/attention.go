@@ -53,6 +53,8 @@ type MultiheadAttention struct {
 	Dropout     float64
 	AddZeroAttn bool
 	BatchFirst  bool
+
+	traced
 }
 
 // NewMultiheadAttention makes a MultiheadAttention of so many features in so many heads, drawn as PyTorch does.
@@ -93,7 +95,7 @@ func NewMultiheadAttention(embed, heads int64, o *MultiheadAttentionOptions) *Mu
 // Forward maps queries [L, N, E], keys [S, N, KDim] and values [S, N, VDim] to [L, N, E]; with BatchFirst N comes first, without a batch
 // there is none. Self-attention has the same tensor three times and is computed with fewer products.
 func (m *MultiheadAttention) Forward(query, key, value torch.Tensor, mask AttentionMask) torch.Tensor {
-	return torch.Return(func() torch.Tensor { y, _ := m.attend(query, key, value, mask, false); return y })
+	return m.trace(query, torch.Return(func() torch.Tensor { y, _ := m.attend(query, key, value, mask, false); return y }))
 }
 
 // ForwardWeights is Forward and the attention weights of every head, [N, heads, L, S], which costs speed and memory: need_weights=True
@@ -104,7 +106,7 @@ func (m *MultiheadAttention) ForwardWeights(query, key, value torch.Tensor, mask
 		weights.Keep()
 		return y
 	})
-	return y, weights
+	return m.trace(query, y), weights
 }
 
 // attend is torch.nn.functional.multi_head_attention_forward, operator for operator.

@@ -28,6 +28,8 @@ type BatchNorm struct {
 	Eps        float64
 	Momentum   float64
 	Cumulative bool
+
+	traced
 }
 
 func newBatchNorm(op string, channels int64, o BatchNormOptions) BatchNorm {
@@ -54,7 +56,7 @@ func (b *BatchNorm) normalise(x torch.Tensor) torch.Tensor {
 			momentum = 1 / b.NumBatchesTracked.Item()
 		}
 	}
-	return x.BatchNorm(b.Weight, b.Bias, b.RunningMean, b.RunningVar, b.Training() || !b.RunningMean.Defined(), momentum, b.Eps)
+	return b.trace(x, x.BatchNorm(b.Weight, b.Bias, b.RunningMean, b.RunningVar, b.Training() || !b.RunningMean.Defined(), momentum, b.Eps))
 }
 
 // BatchNorm1d is [BatchNorm] of features or sequences: torch.nn.BatchNorm1d.

@@ -12,6 +12,8 @@ import (
 type Bilinear struct {
 	Weight torch.Tensor `param:"weight"` // [out, in1, in2]
 	Bias   torch.Tensor `param:"bias"`   // [out]; undefined without bias
+
+	traced
 }
 
 // NewBilinear makes a Bilinear from in1 and in2 to out features, drawn uniformly from ±1/sqrt(in1).
@@ -33,5 +35,5 @@ func NewBilinear(in1, in2, out int64, o *LinearOptions) *Bilinear {
 
 // Forward maps [..., in1] and [..., in2] to [..., out].
 func (b *Bilinear) Forward(x1, x2 torch.Tensor) torch.Tensor {
-	return functional.Bilinear(x1, x2, b.Weight, b.Bias)
+	return b.trace(x1, functional.Bilinear(x1, x2, b.Weight, b.Bias))
 }

@@ -24,20 +24,22 @@ type Conv1d struct {
 
 	Options torch.ConvOptions
 	border  border
+
+	traced
 }
 
 // NewConv1d makes a Conv1d from in to out channels, drawn as PyTorch does.
 func NewConv1d(in, out int64, kernel Dims, o *ConvOptions) *Conv1d {
 	w, b, options, border := newConv("NewConv1d", 1, in, out, kernel, deref(o))
-	return &Conv1d{w, b, options, border}
+	return &Conv1d{Weight: w, Bias: b, Options: options, border: border}
 }
 
 // Forward maps [N, in, L] to [N, out, L'].
 func (c *Conv1d) Forward(x torch.Tensor) torch.Tensor {
 	if c.border.simple() {
-		return x.Conv1d(c.Weight, c.Bias, c.Options)
+		return c.trace(x, x.Conv1d(c.Weight, c.Bias, c.Options))
 	}
-	return c.border.convolve(functional.Conv1d, x, c.Weight, c.Bias, c.Options)
+	return c.trace(x, c.border.convolve(functional.Conv1d, x, c.Weight, c.Bias, c.Options))
 }
 
 // Conv2d convolves images: torch.nn.Conv2d.
@@ -47,20 +49,22 @@ type Conv2d struct {
 
 	Options torch.ConvOptions
 	border  border
+
+	traced
 }
 
 // NewConv2d makes a Conv2d from in to out channels, drawn as PyTorch does.
 func NewConv2d(in, out int64, kernel Dims, o *ConvOptions) *Conv2d {
 	w, b, options, border := newConv("NewConv2d", 2, in, out, kernel, deref(o))
-	return &Conv2d{w, b, options, border}
+	return &Conv2d{Weight: w, Bias: b, Options: options, border: border}
 }
 
 // Forward maps [N, in, H, W] to [N, out, H', W'].
 func (c *Conv2d) Forward(x torch.Tensor) torch.Tensor {
 	if c.border.simple() {
-		return x.Conv2d(c.Weight, c.Bias, c.Options)
+		return c.trace(x, x.Conv2d(c.Weight, c.Bias, c.Options))
 	}
-	return c.border.convolve(functional.Conv2d, x, c.Weight, c.Bias, c.Options)
+	return c.trace(x, c.border.convolve(functional.Conv2d, x, c.Weight, c.Bias, c.Options))
 }
 
 // Conv3d convolves volumes: torch.nn.Conv3d.
@@ -70,17 +74,19 @@ type Conv3d struct {
 
 	Options torch.ConvOptions
 	border  border
+
+	traced
 }
 
 // NewConv3d makes a Conv3d from in to out channels, drawn as PyTorch does.
 func NewConv3d(in, out int64, kernel Dims, o *ConvOptions) *Conv3d {
 	w, b, options, border := newConv("NewConv3d", 3, in, out, kernel, deref(o))
-	return &Conv3d{w, b, options, border}
+	return &Conv3d{Weight: w, Bias: b, Options: options, border: border}
 }
 
 // Forward maps [N, in, D, H, W] to [N, out, D', H', W'].
 func (c *Conv3d) Forward(x torch.Tensor) torch.Tensor {
-	return c.border.convolve(functional.Conv3d, x, c.Weight, c.Bias, c.Options)
+	return c.trace(x, c.border.convolve(functional.Conv3d, x, c.Weight, c.Bias, c.Options))
 }
 
 // border is padding that a convolution does not do itself.

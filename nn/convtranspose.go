@@ -23,6 +23,8 @@ type ConvTranspose struct {
 	Bias   torch.Tensor `param:"bias"`   // [out]; undefined without bias
 
 	Options functional.ConvTransposeOptions
+
+	traced
 }
 
 func newConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTransposeOptions) ConvTranspose {
@@ -71,12 +73,12 @@ func NewConvTranspose1d(in, out int64, kernel Dims, o *ConvTransposeOptions) *Co
 
 // Forward maps [N, in, L] to [N, out, L'].
 func (c *ConvTranspose1d) Forward(x torch.Tensor) torch.Tensor {
-	return functional.ConvTranspose1d(x, c.Weight, c.Bias, c.Options)
+	return c.trace(x, functional.ConvTranspose1d(x, c.Weight, c.Bias, c.Options))
 }
 
 // ForwardSize is Forward to this size, [L'], one of those that a convolution maps to the input's: output_size.
 func (c *ConvTranspose1d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
-	return functional.ConvTranspose1d(x, c.Weight, c.Bias, c.withSize("ConvTranspose1d", x, size))
+	return c.trace(x, functional.ConvTranspose1d(x, c.Weight, c.Bias, c.withSize("ConvTranspose1d", x, size)))
 }
 
 // ConvTranspose2d is the gradient of a [Conv2d] with respect to its input, as a layer: torch.nn.ConvTranspose2d.
@@ -89,12 +91,12 @@ func NewConvTranspose2d(in, out int64, kernel Dims, o *ConvTransposeOptions) *Co
 
 // Forward maps [N, in, H, W] to [N, out, H', W'].
 func (c *ConvTranspose2d) Forward(x torch.Tensor) torch.Tensor {
-	return functional.ConvTranspose2d(x, c.Weight, c.Bias, c.Options)
+	return c.trace(x, functional.ConvTranspose2d(x, c.Weight, c.Bias, c.Options))
 }
 
 // ForwardSize is Forward to this size, [H', W'], one of those that a convolution maps to the input's: output_size.
 func (c *ConvTranspose2d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
-	return functional.ConvTranspose2d(x, c.Weight, c.Bias, c.withSize("ConvTranspose2d", x, size))
+	return c.trace(x, functional.ConvTranspose2d(x, c.Weight, c.Bias, c.withSize("ConvTranspose2d", x, size)))
 }
 
 // ConvTranspose3d is the gradient of a [Conv3d] with respect to its input, as a layer: torch.nn.ConvTranspose3d.
@@ -107,10 +109,10 @@ func NewConvTranspose3d(in, out int64, kernel Dims, o *ConvTransposeOptions) *Co
 
 // Forward maps [N, in, D, H, W] to [N, out, D', H', W'].
 func (c *ConvTranspose3d) Forward(x torch.Tensor) torch.Tensor {
-	return functional.ConvTranspose3d(x, c.Weight, c.Bias, c.Options)
+	return c.trace(x, functional.ConvTranspose3d(x, c.Weight, c.Bias, c.Options))
 }
 
 // ForwardSize is Forward to this size, [D', H', W'], one of those that a convolution maps to the input's: output_size.
 func (c *ConvTranspose3d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
-	return functional.ConvTranspose3d(x, c.Weight, c.Bias, c.withSize("ConvTranspose3d", x, size))
+	return c.trace(x, functional.ConvTranspose3d(x, c.Weight, c.Bias, c.withSize("ConvTranspose3d", x, size)))
 }

@@ -16,6 +16,8 @@ type Embedding struct {
 	Weight torch.Tensor `param:"weight"` // [words, dim]
 
 	PaddingIdx int64 // -1 means none
+
+	traced
 }
 
 // NewEmbedding makes an Embedding of words rows of dim numbers, drawn from the standard normal distribution.
@@ -29,7 +31,9 @@ func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
 }
 
 // Forward maps integers of shape [...] to [..., dim].
-func (e *Embedding) Forward(x torch.Tensor) torch.Tensor { return x.Embedding(e.Weight, e.PaddingIdx) }
+func (e *Embedding) Forward(x torch.Tensor) torch.Tensor {
+	return e.trace(x, x.Embedding(e.Weight, e.PaddingIdx))
+}
 
 // drawEmbedding makes the weight of an embedding, whose row at padding is zeros.
 func drawEmbedding(op string, words, dim int64, padding *int64, f torch.Options) torch.Tensor {

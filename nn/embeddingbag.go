@@ -20,13 +20,15 @@ type EmbeddingBag struct {
 	Weight torch.Tensor `param:"weight"` // [words, dim]
 
 	Options EmbeddingBagOptions
+
+	traced
 }
 
 // NewEmbeddingBag makes an EmbeddingBag of words rows of dim numbers, drawn from the standard normal distribution.
 func NewEmbeddingBag(words, dim int64, o *EmbeddingBagOptions) *EmbeddingBag {
 	opt := deref(o)
 	weight := drawEmbedding("NewEmbeddingBag", words, dim, opt.PaddingIdx, opt.Factory)
-	return &EmbeddingBag{weight, opt}
+	return &EmbeddingBag{Weight: weight, Options: opt}
 }
 
 // Forward maps integers of shape [bags, size] to [bags, dim].
@@ -38,8 +40,8 @@ func (e *EmbeddingBag) Forward(x torch.Tensor) torch.Tensor {
 // for functional.BagSum, is left out.
 func (e *EmbeddingBag) ForwardOffsets(x, offsets, perSampleWeights torch.Tensor) torch.Tensor {
 	o := e.Options
-	return functional.EmbeddingBag(x, e.Weight, functional.EmbeddingBagOptions{
+	return e.trace(x, functional.EmbeddingBag(x, e.Weight, functional.EmbeddingBagOptions{
 		Offsets: offsets, Mode: o.Mode, ScaleGradByFreq: o.ScaleGradByFreq, Sparse: o.Sparse,
 		PerSampleWeights: perSampleWeights, IncludeLastOffset: o.IncludeLastOffset && offsets.Defined(), PaddingIdx: o.PaddingIdx,
-	})
+	}))
 }

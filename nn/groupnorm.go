@@ -21,6 +21,8 @@ type GroupNorm struct {
 
 	Groups int64
 	Eps    float64
+
+	traced
 }
 
 // NewGroupNorm makes a GroupNorm of so many groups of the channels.
@@ -40,7 +42,7 @@ func NewGroupNorm(groups, channels int64, o *GroupNormOptions) *GroupNorm {
 
 // Forward normalises [N, channels, ...].
 func (g *GroupNorm) Forward(x torch.Tensor) torch.Tensor {
-	return functional.GroupNorm(x, g.Groups, g.Weight, g.Bias, g.Eps)
+	return g.trace(x, functional.GroupNorm(x, g.Groups, g.Weight, g.Bias, g.Eps))
 }
 
 // RMSNormOptions configures [NewRMSNorm]. Nil and the zero value mean PyTorch's defaults.
@@ -56,6 +58,8 @@ type RMSNorm struct {
 
 	Shape Dims
 	Eps   float64
+
+	traced
 }
 
 // NewRMSNorm makes an RMSNorm over the last len(shape) dimensions, which have these sizes.
@@ -73,7 +77,7 @@ func NewRMSNorm(shape Dims, o *RMSNormOptions) *RMSNorm {
 
 // Forward normalises [..., shape].
 func (r *RMSNorm) Forward(x torch.Tensor) torch.Tensor {
-	return functional.RMSNorm(x, r.Shape, r.Weight, r.Eps)
+	return r.trace(x, functional.RMSNorm(x, r.Shape, r.Weight, r.Eps))
 }
 
 // LocalResponseNorm divides each channel by the squares of Size neighbouring ones: torch.nn.LocalResponseNorm.

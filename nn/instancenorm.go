@@ -31,6 +31,8 @@ type InstanceNorm struct {
 
 	channels int64
 	dims     int // behind the channels
+
+	traced
 }
 
 func newInstanceNorm(op string, channels int64, dims int, o InstanceNormOptions) InstanceNorm {
@@ -53,9 +55,9 @@ func (n *InstanceNorm) Forward(x torch.Tensor) torch.Tensor {
 		panic(mistake("InstanceNorm", torch.ErrInvalid, "want %d channels and %d dimensions behind them, found %v", n.channels, n.dims, shape))
 	}
 	if len(shape) == n.dims+2 {
-		return n.normalise(x)
+		return n.trace(x, n.normalise(x))
 	}
-	return torch.Return(func() torch.Tensor { return n.normalise(x.Unsqueeze(0)).SqueezeDim(0) })
+	return n.trace(x, torch.Return(func() torch.Tensor { return n.normalise(x.Unsqueeze(0)).SqueezeDim(0) }))
 }
 
 func (n *InstanceNorm) normalise(x torch.Tensor) torch.Tensor {

@@ -21,6 +21,8 @@ type LayerNorm struct {
 
 	Shape Dims
 	Eps   float64
+
+	traced
 }
 
 // NewLayerNorm makes a LayerNorm over the last len(shape) dimensions, which have these sizes.
@@ -41,5 +43,5 @@ func NewLayerNorm(shape Dims, o *LayerNormOptions) *LayerNorm {
 
 // Forward normalises [..., shape].
 func (l *LayerNorm) Forward(x torch.Tensor) torch.Tensor {
-	return x.LayerNorm(l.Shape, l.Weight, l.Bias, l.Eps)
+	return l.trace(x, x.LayerNorm(l.Shape, l.Weight, l.Bias, l.Eps))
 }

@@ -17,6 +17,8 @@ type LinearOptions struct {
 type Linear struct {
 	Weight torch.Tensor `param:"weight"` // [out, in]
 	Bias   torch.Tensor `param:"bias"`   // [out]; undefined without bias
+
+	traced
 }
 
 // NewLinear makes a Linear from in to out features, drawn uniformly from ±1/sqrt(in).
@@ -33,7 +35,9 @@ func NewLinear(in, out int64, o *LinearOptions) *Linear {
 }
 
 // Forward maps [..., in] to [..., out].
-func (l *Linear) Forward(x torch.Tensor) torch.Tensor { return x.Linear(l.Weight, l.Bias) }
+func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
+	return l.trace(x, x.Linear(l.Weight, l.Bias))
+}
 
 // resetWeights draws weight and bias as the reset_parameters of PyTorch's linear and convolutional layers do, and makes them parameters.
 func resetWeights(weight, bias torch.Tensor, g *torch.Generator) (w, b torch.Tensor) {

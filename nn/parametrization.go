@@ -15,6 +15,8 @@ type Parametrized struct {
 
 	layer   Layer `module:"-"`
 	compute func() torch.Tensor
+
+	traced
 }
 
 // NewWeightNorm takes a layer's weight apart into its length along dim and its direction, which are trained instead:
@@ -31,7 +33,7 @@ func NewWeightNorm(layer Layer, dim int64) *Parametrized {
 		length := torch.Call("aten::norm_except_dim", weight, 2, dim)[0]
 		w.Length, w.Direction = Parameter(length), Parameter(weight.Clone())
 	})
-	return &Parametrized{map[string]any{"weight": w}, layer, func() torch.Tensor {
+	return &Parametrized{Parametrizations: map[string]any{"weight": w}, layer: layer, compute: func() torch.Tensor {
 		return torch.Call("aten::_weight_norm", w.Direction, w.Length, dim)[0]
 	}}
 }
@@ -81,7 +83,7 @@ func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
 		})
 	}
 	list := &spectralNormList{copied(weight), n}
-	return &Parametrized{map[string]any{"weight": list}, layer, func() torch.Tensor { return n.apply(list.Original) }}
+	return &Parametrized{Parametrizations: map[string]any{"weight": list}, layer: layer, compute: func() torch.Tensor { return n.apply(list.Original) }}
 }
 
 // spectralNormList has the names that PyTorch's list of parametrizations gives.
@@ -138,7 +140,7 @@ func (n *spectralNorm) apply(weight torch.Tensor) torch.Tensor {
 
 // Forward computes the weight and runs the layer with it.
 func (p *Parametrized) Forward(x torch.Tensor) torch.Tensor {
-	return torch.Return(func() torch.Tensor { return withWeight(p.layer, p.compute()).Forward(x) })
+	return p.trace(x, torch.Return(func() torch.Tensor { return withWeight(p.layer, p.compute()).Forward(x) }))
 }
 
 // OwnParams lists the layer's other parameters.

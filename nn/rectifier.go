@@ -40,6 +40,8 @@ type PReLUOptions struct {
 // PReLU is x where it is positive and a trained slope times x elsewhere: torch.nn.PReLU.
 type PReLU struct {
 	Weight torch.Tensor `param:"weight"` // [1] or [channels]
+
+	traced
 }
 
 // NewPReLU makes a PReLU.
@@ -47,11 +49,13 @@ func NewPReLU(o *PReLUOptions) *PReLU {
 	opt := deref(o)
 	channels := or(opt.Channels, 1)
 	mustBePositive("NewPReLU", "Channels", channels)
-	return &PReLU{Parameter(initialize.Constant(opt.Factory.Empty(channels), orPointer(opt.Init, 0.25)))}
+	return &PReLU{Weight: Parameter(initialize.Constant(opt.Factory.Empty(channels), orPointer(opt.Init, 0.25)))}
 }
 
 // Forward keeps the shape of x, [N, channels, ...].
-func (p *PReLU) Forward(x torch.Tensor) torch.Tensor { return functional.PReLU(x, p.Weight) }
+func (p *PReLU) Forward(x torch.Tensor) torch.Tensor {
+	return p.trace(x, functional.PReLU(x, p.Weight))
+}
 
 // RReLU is [LeakyReLU] with a slope drawn from [Lower, Upper] for every element while training, and their mean otherwise: torch.nn.RReLU.
 type RReLU struct {

@@ -32,6 +32,8 @@ type recurrent struct {
 	options      RNNOptions
 	params       []torch.Named // per layer and direction: w_ih, w_hh, b_ih, b_hh, w_hr
 	weights      []torch.Tensor
+
+	traced
 }
 
 func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent {
@@ -96,7 +98,7 @@ func (r *recurrent) call() torch.RNNOptions {
 // run checks the input and the states, gives those that are undefined zeros, and runs f; an unbatched input gets a batch for
 // the time. f returns the output and the last states.
 func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Tensor, states []torch.Tensor) []torch.Tensor) []torch.Tensor {
-	shape := x.Shape()
+	given, shape := x, x.Shape()
 	if len(shape) != 2 && len(shape) != 3 {
 		panic(mistake(r.op, torch.ErrInvalid, "want an input of 2 dimensions, or 3 with a batch, found %v", shape))
 	}
@@ -143,6 +145,7 @@ func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Te
 			t.Free()
 		}
 	}
+	r.trace(given, out[0])
 	return out
 }
 

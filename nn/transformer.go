@@ -130,10 +130,10 @@ func copied(t torch.Tensor) torch.Tensor {
 	return c
 }
 
-func (l *Linear) clone() *Linear { return &Linear{copied(l.Weight), copied(l.Bias)} }
+func (l *Linear) clone() *Linear { return &Linear{Weight: copied(l.Weight), Bias: copied(l.Bias)} }
 
 func (l *LayerNorm) clone() *LayerNorm {
-	return &LayerNorm{copied(l.Weight), copied(l.Bias), l.Shape, l.Eps}
+	return &LayerNorm{Weight: copied(l.Weight), Bias: copied(l.Bias), Shape: l.Shape, Eps: l.Eps}
 }
 
 func (m *MultiheadAttention) clone() *MultiheadAttention {

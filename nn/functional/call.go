@@ -1,6 +1,10 @@
 package functional
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // call runs an operator that returns one tensor.
 func call(op string, args ...any) torch.Tensor { return torch.Call(op, args...)[0] }
@@ -35,7 +39,7 @@ func spread(op, name string, d []int64, otherwise int64, dims int) []int64 {
 		d = []int64{otherwise}
 	case 1, dims:
 	default:
-		panic(mistake(op, torch.ErrValue, "%s has %d numbers; want 1 or %d", name, len(d), dims))
+		panic(mistake(op, torch.ErrValue, "%s has %d numbers; want %s", name, len(d), numbers(dims)))
 	}
 	all := make([]int64, dims)
 	for i := range all {
@@ -44,10 +48,18 @@ func spread(op, name string, d []int64, otherwise int64, dims int) []int64 {
 	return all
 }
 
+// numbers says how many a list may have.
+func numbers(dims int) string {
+	if dims == 1 {
+		return "1 number"
+	}
+	return fmt.Sprintf("1 or %d numbers", dims)
+}
+
 // window is [spread] for a kernel's size, which has no default.
 func window(op string, kernel []int64, dims int) []int64 {
 	if len(kernel) == 0 {
-		panic(mistake(op, torch.ErrValue, "the kernel has no size; want 1 or %d numbers", dims))
+		panic(mistake(op, torch.ErrValue, "the kernel has no size; want %s", numbers(dims)))
 	}
 	return spread(op, "the kernel", kernel, 1, dims)
 }

@@ -26,12 +26,12 @@ func TestMistakesAreNamed(t *testing.T) {
 		"log-probabilities and too many targets": {func() { f.NLLLoss(x, torch.Arange(3)) }, "nll_loss_nd"},
 		"two strides for three dimensions": {func() {
 			f.Conv3d(volume, torch.Zeros(1, 2, 1, 1, 1), torch.Tensor{}, f.ConvOptions{Stride: []int64{1, 1}})
-		}, "functional.Conv3d: Stride has 2 numbers; want 1 or 3"},
+		}, "functional.Conv3d: Stride has 2 numbers; want 1 or 3 numbers"},
 		"Same and Padding": {func() {
 			f.Conv2d(image, torch.Zeros(1, 2, 1, 1), torch.Tensor{}, f.ConvOptions{Same: true, Padding: []int64{1}})
 		}, "Same and Padding [1] are both set"},
 		"a kernel of another channel count":      {func() { f.Conv3d(volume, torch.Zeros(1, 3, 1, 1, 1), torch.Tensor{}, f.ConvOptions{}) }, "aten::conv3d(float32[1,2,3,3,3], float32[1,3,1,1,1]"},
-		"pooling without a kernel":               {func() { f.MaxPool1d(x, nil, f.MaxPoolOptions{}) }, "functional.MaxPool1d: the kernel has no size; want 1 or 1 numbers"},
+		"pooling without a kernel":               {func() { f.MaxPool1d(x, nil, f.MaxPoolOptions{}) }, "functional.MaxPool1d: the kernel has no size; want 1 number"},
 		"a divisor in one dimension":             {func() { f.AvgPool1d(x, []int64{1}, f.AvgPoolOptions{DivisorOverride: 2}) }, "DivisorOverride is for 2 and 3 dimensions"},
 		"adaptive pooling without a size":        {func() { f.AdaptiveAvgPool2d(image, nil) }, "the output has no size; want 1 or 2 numbers"},
 		"adaptive pooling of a vector":           {func() { f.AdaptiveMaxPool2d(x, []int64{1}) }, "want 3 dimensions, or 4 with a batch, found [2 3]"},

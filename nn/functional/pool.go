@@ -123,7 +123,7 @@ func AdaptiveMaxPool3d(input torch.Tensor, size []int64) (values, indices torch.
 
 func adaptive(op string, input torch.Tensor, size []int64, dims int) []int64 {
 	if len(size) == 0 {
-		panic(mistake(op, torch.ErrValue, "the output has no size; want 1 or %d numbers", dims))
+		panic(mistake(op, torch.ErrValue, "the output has no size; want %s", numbers(dims)))
 	}
 	size = spread(op, "the output's size", size, 1, dims)
 	shape := spatial(op, input, dims)
