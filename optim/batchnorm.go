@@ -1,0 +1,36 @@
+package optim
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// RunningStatistics are those of a layer of batch normalisation: the fields of a BatchNorm of package nn.
+type RunningStatistics struct {
+	Mean, Var  torch.Tensor
+	Count      torch.Tensor // num_batches_tracked
+	Cumulative *bool        // whether the layer averages over all batches instead of following the last ones
+}
+
+// UpdateBatchNorm takes the statistics of batch normalisation anew, after weights have been averaged: torch.optim.swa_utils.update_bn. It forgets
+// the old ones and calls pass, which runs the training data through the model once, in training mode; meanwhile the layers average over
+// all batches, and no gradients are kept.
+//
+//	average.Swap(func() { optim.UpdateBatchNorm(layers, func() { ... }) })
+func UpdateBatchNorm(layers []RunningStatistics, pass func()) {
+	if len(layers) == 0 {
+		return
+	}
+	former := make([]bool, len(layers))
+	torch.NoGrad(func() {
+		for i, l := range layers {
+			l.Mean.Zero_()
+			l.Var.Fill_(1)
+			l.Count.Zero_()
+			former[i], *l.Cumulative = *l.Cumulative, true
+		}
+	})
+	defer func() {
+		for i, l := range layers {
+			*l.Cumulative = former[i]
+		}
+	}()
+	torch.NoGrad(pass)
+}

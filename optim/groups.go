@@ -1,0 +1,120 @@
+package optim
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Pattern gives the parameters whose names a regular expression is found in settings of their own: see [ByPattern].
+type Pattern struct {
+	Match       string   // regular expression, searched in the name
+	Name        string   // of the group; empty means Match
+	WeightDecay *float64 // as in Group
+	LRScale     float64  // as in Group
+	LowRank     bool     // as in Group
+}
+
+// ByPattern makes a group of each pattern, with the parameters that it and no pattern before it matches, and a last one named "rest" of
+// those that none matches:
+//
+//	optim.ByPattern(params,
+//		optim.Pattern{Match: `^backbone\.`, LRScale: 0.1},
+//		optim.Pattern{Match: `\.bias$`, WeightDecay: new(0.0)})
+//
+// A pattern that matches nothing is a mistake, as are settings that Build would refuse.
+func ByPattern(params []torch.Named, patterns ...Pattern) ([]Group, error) {
+	expressions := make([]*regexp.Regexp, len(patterns))
+	groups := make([]Group, len(patterns)+1)
+	for i, p := range patterns {
+		var err error
+		if expressions[i], err = regexp.Compile(p.Match); err != nil {
+			return nil, mistakef(ErrOption, "pattern %d: %v", i, err)
+		}
+		groups[i] = Group{Name: p.Name, WeightDecay: p.WeightDecay, LRScale: p.LRScale, LowRank: p.LowRank}
+		if p.Name == "" {
+			groups[i].Name = p.Match
+		}
+	}
+	rest := &groups[len(patterns)]
+	rest.Name = "rest"
+next:
+	for _, p := range params {
+		for i, e := range expressions {
+			if e.MatchString(p.Name) {
+				groups[i].Params = append(groups[i].Params, p)
+				continue next
+			}
+		}
+		rest.Params = append(rest.Params, p)
+	}
+	for i := range patterns {
+		if len(groups[i].Params) == 0 {
+			return nil, mistakef(ErrParam, "pattern %q matches no parameter that an earlier one has not taken", patterns[i].Match)
+		}
+	}
+	return groups, nil
+}
+
+// LayerDecay divides groups further by layer and multiplies their rates: the last layer keeps its rate, each one below has decay times that
+// of the layer above it, as BEiT and ELECTRA are fine-tuned. layer numbers a parameter's layer from 0, the embeddings, upward; all
+// beyond maxLayer, such as the head, is -1 and keeps its rate. [TransformerLayer] numbers most transformers.
+//
+//	groups = optim.LayerDecay(optim.NoDecay(params, 0.01), 0.8, optim.TransformerLayer)
+//
+// It panics with [*torch.Error] if decay is not between 0 and 1.
+func LayerDecay(groups []Group, decay float64, layer func(name string) int) []Group {
+	if !(decay > 0 && decay <= 1) {
+		panic(&torch.Error{Op: "optim.LayerDecay", Code: torch.ErrValue, Msg: "decay is " + strconv.FormatFloat(decay, 'g', -1, 64) + "; want 0 < decay <= 1"})
+	}
+	top := -1
+	for _, g := range groups {
+		for _, p := range g.Params {
+			top = max(top, layer(p.Name))
+		}
+	}
+	var out []Group
+	for _, g := range groups {
+		at := map[int]int{} // index in out, by layer
+		for _, p := range g.Params {
+			n := layer(p.Name)
+			if n < 0 {
+				n = top + 1
+			}
+			i, ok := at[n]
+			if !ok {
+				i = len(out)
+				at[n] = i
+				part := g
+				part.Params = nil
+				if part.LRScale == 0 {
+					part.LRScale = 1
+				}
+				part.LRScale *= math.Pow(decay, float64(top+1-n))
+				part.Name = strings.TrimSpace(g.Name + " layer " + strconv.Itoa(n))
+				out = append(out, part)
+			}
+			out[i].Params = append(out[i].Params, p)
+		}
+	}
+	return out
+}
+
+var blockNumber = regexp.MustCompile(`(?:^|\.)(?:layers?|blocks?|h)\.(\d+)\.`)
+
+// TransformerLayer numbers the layers of a transformer for [LayerDecay]: 0 for a name with embed in it, n+1 for what lies
+// in layer.n, layers.n, block.n, blocks.n or h.n, and -1 for the rest, the head.
+func TransformerLayer(name string) int {
+	if m := blockNumber.FindStringSubmatch(name); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil && n < 1<<20 {
+			return n + 1
+		}
+	}
+	if strings.Contains(strings.ToLower(name), "embed") {
+		return 0
+	}
+	return -1
+}
