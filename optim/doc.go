@@ -1,5 +1,5 @@
-// Package optim changes parameters so that a loss falls: AdamW, Adam and SGD as torch.optim computes them, to the last bit of its
-// fused kernels.
+// Package optim changes parameters so that a loss falls: every optimizer of torch.optim 2.11, and some of Hugging Face's world, as those compute
+// them, to the last bit.
 //
 //	opt := optim.NewAdamW(params, optim.AdamW{LR: 5e-5})
 //	for k := range updates {
@@ -13,13 +13,24 @@
 //
 // # Settings
 //
-// [AdamW], [Adam] and [SGD] are plain structs. A field that is left out has PyTorch's default. Where zero is a setting of its own and
+// [AdamW], [Adam], [SGD] and the others are plain structs. A field that is left out has PyTorch's default. Where zero is a setting of its own and
 // not the default, the field is a pointer, and nil is the default:
 //
 //	optim.AdamW{LR: 5e-5}                          // weight decay 1e-2
 //	optim.AdamW{LR: 5e-5, WeightDecay: new(0.0)}   // none
 //
 // A trainer takes the struct itself, as a [Builder], and makes the optimizer once it has the parameters.
+//
+// # Which optimizer
+//
+// [AdamW] unless there is a reason. [SGD] with momentum for convolutional networks from scratch; [Muon] for the matrices of hidden layers,
+// beside AdamW for the rest; [Lion] keeps one moment in place of two; [LAMB] is for very large batches; [Adafactor], [AdafactorHF],
+// [GaLoreAdamW] and [GaLoreAdafactor] save memory; [LBFGS] is for small problems with all data in one batch. [Adamax], [NAdam], [RAdam],
+// [Adagrad], [Adadelta], [RMSprop], [Rprop] and [ASGD] complete torch.optim.
+//
+// Some things of torch.optim are not here. SparseAdam wants sparse gradients, which layers of package nn never make: train an embedding with Adam, or
+// with SGD, whose cost does not grow with state. The options capturable and differentiable belong to CUDA graphs and to gradients through
+// the update; complex parameters have no optimizer.
 //
 // # The learning rate
 //
@@ -29,17 +40,20 @@
 // # Groups
 //
 // A [Group] gives some parameters another weight decay or a multiple of the rate. [NoDecay] makes Hugging Face's two: biases and
-// the weights of norms are not decayed.
+// the weights of norms are not decayed. [ByPattern] divides by name, [LayerDecay] by depth, [LowRankGroups] for GaLore.
 //
 // # State
 //
 // States (moments, step counts) come into being when a parameter has its first gradient, and are named after it:
 // "fc1.weight.exp_avg". State lists them for a checkpoint; LoadState continues from one, bit for bit. They lie on their parameter's device,
-// outlive every scope, and belong to the optimizer.
+// outlive every scope, and belong to the optimizer. [ToPyTorch] and [FromPyTorch] exchange them with PyTorch.
+//
+// [Averaged] keeps an average of the weights beside a run: EMA or SWA.
 //
 // # What is computed
 //
-// Each step is one call of a fused kernel (_fused_adamw_, _fused_adam_, _fused_sgd_) for all parameters of a group that share device
-// and dtype; it waits for nothing. The formulas stand at the settings, with their sources. Parameters without
-// gradient are left out: neither decayed nor counted.
+// A step of AdamW, Adam, SGD and, on the CPU, Adagrad is one call of a fused kernel for all parameters of a group that share device
+// and dtype. The others, and these too if [Implementation] says so, are the sequences of operators that PyTorch runs. Nothing waits for
+// the device, except where PyTorch itself needs a number on the way: Adafactor, AdafactorHF with ScaleParameter, and LBFGS say so. The formulas stand at
+// the settings, with their sources. Parameters without gradient are left out: neither decayed nor counted.
 package optim

@@ -16,7 +16,7 @@ import (
 //	p -= lr * sqrt(1-Beta2^t) / (1-Beta1^t) * u
 //	p -= lr * WeightDecay * p
 //
-// [LowRankGroups] makes the groups. It computes as the package galore_torch does, which Hugging Face's Trainer uses, except that a
+// [LowRankGroups] makes the groups. Finding P waits for a GPU, every UpdateGap updates. It computes as the package galore_torch does, which Hugging Face's Trainer uses, except that a
 // projection of more ranks than the matrix has is the full one, where that one fails.
 //
 // There is no layer-wise form, in which a gradient is used and freed during the backward pass: it needs a hook on each parameter that

@@ -1,0 +1,130 @@
+package optim_test
+
+import (
+	"fmt"
+	"log"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LBFGS evaluates the loss itself, as often as it needs to. The valley of Rosenbrock's function has its lowest point at 1, 1.
+func ExampleLBFGS() {
+	p := torch.From([]float64{-1.2, 1}).RequiresGrad()
+	opt := optim.NewLBFGS([]torch.Named{{Name: "p", Tensor: p}}, optim.LBFGS{StrongWolfe: true, MaxIter: 100})
+	opt.Step(func() float64 {
+		opt.ZeroGrad()
+		x, y := p.Select(0, 0), p.Select(0, 1)
+		loss := x.RSubScalar(1).Square().Add(y.Sub(x.Square()).Square().MulScalar(100))
+		loss.Backward()
+		return loss.Item()
+	})
+	fmt.Printf("%.4f\n", torch.Values[float64](p.Detach()))
+	// Output:
+	// [1.0000 1.0000]
+}
+
+// The moments of the attention's weights are kept at rank 4. Which modules are linear layers a model knows: here it is all but the embedding.
+func ExampleLowRankGroups() {
+	params := []torch.Named{
+		{Name: "embed.weight", Tensor: torch.Ones(50, 16).RequiresGrad()},
+		{Name: "layers.0.attn.query.weight", Tensor: torch.Ones(16, 32).RequiresGrad()},
+		{Name: "layers.0.attn.query.bias", Tensor: torch.Ones(16).RequiresGrad()},
+		{Name: "head.weight", Tensor: torch.Ones(3, 16).RequiresGrad()},
+	}
+	linear := func(module string) bool { return !strings.HasPrefix(module, "embed") }
+	groups, err := optim.LowRankGroups(params, linear, "attn", `layers\.\d+\.mlp\..*`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	opt := optim.NewGaLoreAdamW(groups, optim.GaLoreAdamW{LR: 1e-3, LowRank: optim.LowRank{Rank: 4}})
+	for _, p := range params {
+		torch.Scope(func() { p.Tensor.SetGrad(p.Tensor.OnesLike()) })
+	}
+	opt.Step(1e-3)
+	for _, s := range opt.State() {
+		if strings.HasSuffix(s.Name, ".exp_avg") {
+			fmt.Println(s.Name, s.Tensor.Shape())
+		}
+	}
+	// Output:
+	// embed.weight.exp_avg [50 16]
+	// layers.0.attn.query.bias.exp_avg [16]
+	// head.weight.exp_avg [3 16]
+	// layers.0.attn.query.weight.exp_avg [4 32]
+}
+
+// An exponential moving average of the weights is updated after each step, and swapped in to evaluate.
+func ExampleAveraged() {
+	params := []torch.Named{{Name: "w", Tensor: torch.Full(1.0, 1).RequiresGrad()}}
+	opt := optim.NewSGD(params, optim.SGD{})
+	average := optim.NewAveraged(params, optim.Averaging{Decay: 0.9})
+	for range 3 {
+		torch.Scope(func() {
+			params[0].Tensor.Sum(torch.DefaultDType).Backward()
+			opt.Step(0.1)
+			opt.ZeroGrad()
+		})
+		average.Update()
+	}
+	average.Swap(func() { fmt.Printf("evaluated with %.3f\n", params[0].Tensor.Item()) })
+	fmt.Printf("trained on with %.3f\n", params[0].Tensor.Item())
+	// Output:
+	// evaluated with 0.871
+	// trained on with 0.700
+}
+
+// The body learns more slowly the further a layer is from the head, and biases are not decayed.
+func ExampleLayerDecay() {
+	var params []torch.Named
+	for _, name := range []string{"embeddings.weight", "layer.0.weight", "layer.0.bias", "layer.1.weight", "head.weight"} {
+		params = append(params, torch.Named{Name: name})
+	}
+	for _, g := range optim.LayerDecay(optim.NoDecay(params, 0.01), 0.5, optim.TransformerLayer) {
+		fmt.Printf("%-16s decay %-4g rate x%g\n", g.Name, *g.WeightDecay, g.LRScale)
+	}
+	// Output:
+	// decay layer 0    decay 0.01 rate x0.125
+	// decay layer 1    decay 0.01 rate x0.25
+	// decay layer 2    decay 0.01 rate x0.5
+	// decay layer 3    decay 0.01 rate x1
+	// no_decay layer 1 decay 0    rate x0.25
+}
+
+// Embeddings and the rest go to AdamW, the matrices of hidden layers to Muon: two optimizers beside each other.
+func ExampleByPattern() {
+	params := []torch.Named{
+		{Name: "embed.weight", Tensor: torch.Ones(50, 16).RequiresGrad()},
+		{Name: "layers.0.weight", Tensor: torch.Ones(16, 16).RequiresGrad()},
+		{Name: "layers.0.bias", Tensor: torch.Ones(16).RequiresGrad()},
+	}
+	groups, err := optim.ByPattern(params, optim.Pattern{Name: "hidden", Match: `^layers\.\d+\.weight$`})
+	if err != nil {
+		log.Fatal(err)
+	}
+	muon := optim.NewMuon(groups[0].Params, optim.Muon{})
+	adamw := optim.NewAdamW(groups[1].Params, optim.AdamW{})
+	fmt.Println(len(muon.Params()), len(adamw.Params()))
+	// Output: 1 2
+}
+
+// A run of PyTorch goes on here, and the other way round: the tensors fit into a safetensors file, the rest is JSON.
+func ExampleToPyTorch() {
+	w := torch.Named{Name: "w", Tensor: torch.Full(1.0, 1).RequiresGrad()}
+	opt := optim.NewSGD([]torch.Named{w}, optim.SGD{LR: 0.5, Momentum: 0.5})
+	w.Tensor.SetGrad(torch.Full(1.0, 1))
+	opt.Step(0.5)
+	tensors, groups, err := optim.ToPyTorch(opt)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, t := range tensors {
+		fmt.Println(t.Name, t.Tensor.Item())
+	}
+	again := optim.NewSGD([]torch.Named{w}, optim.SGD{LR: 0.5, Momentum: 0.5})
+	fmt.Println(optim.FromPyTorch(again, tensors, groups), len(again.State()))
+	// Output:
+	// state.0.momentum_buffer 1
+	// <nil> 1
+}
