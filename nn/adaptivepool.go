@@ -112,7 +112,7 @@ func (a *AdaptiveMaxPool3d) ForwardIndices(x torch.Tensor) (values, indices torc
 
 func adaptiveSize(op string, size Dims, dims int) Dims {
 	if len(size) == 0 {
-		panic(mistake(op, torch.ErrValue, "the output has no size; want 1 or %d numbers", dims))
+		panic(mistake(op, torch.ErrValue, "the output has no size; want %s", numbers(dims)))
 	}
 	size = spread(op, "the output's size", size, 1, dims)
 	for _, n := range size {

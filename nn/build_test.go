@@ -45,7 +45,7 @@ var constructors = map[string]any{
 	"MultiheadAttention":      nn.NewMultiheadAttention,
 	"TransformerEncoderLayer": nn.NewTransformerEncoderLayer, "TransformerEncoder": nn.NewTransformerEncoder,
 	"TransformerDecoderLayer": nn.NewTransformerDecoderLayer, "TransformerDecoder": nn.NewTransformerDecoder,
-	"Transformer": nn.NewTransformer, "WeightNorm": nn.NewWeightNorm, "SpectralNorm": nn.NewSpectralNorm,
+	"Transformer": nn.NewTransformer, "AdaptiveLogSoftmaxWithLoss": nn.NewAdaptiveLogSoftmaxWithLoss, "WeightNorm": nn.NewWeightNorm, "SpectralNorm": nn.NewSpectralNorm,
 }
 
 // literals are the modules that need no constructor.

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"fmt"
+
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -183,7 +185,7 @@ func spread(op, name string, d Dims, otherwise int64, dims int) Dims {
 		d = Dims{otherwise}
 	case 1, dims:
 	default:
-		panic(mistake(op, torch.ErrValue, "%s has %d numbers; want 1 or %d", name, len(d), dims))
+		panic(mistake(op, torch.ErrValue, "%s has %d numbers; want %s", name, len(d), numbers(dims)))
 	}
 	all := make(Dims, dims)
 	for i := range all {
@@ -192,10 +194,18 @@ func spread(op, name string, d Dims, otherwise int64, dims int) Dims {
 	return all
 }
 
+// numbers says how many a list may have.
+func numbers(dims int) string {
+	if dims == 1 {
+		return "1 number"
+	}
+	return fmt.Sprintf("1 or %d numbers", dims)
+}
+
 // window is [spread] for a kernel's size, which has no default.
 func window(op string, kernel Dims, dims int) Dims {
 	if len(kernel) == 0 {
-		panic(mistake(op, torch.ErrValue, "the kernel has no size; want 1 or %d numbers", dims))
+		panic(mistake(op, torch.ErrValue, "the kernel has no size; want %s", numbers(dims)))
 	}
 	kernel = spread(op, "the kernel", kernel, 1, dims)
 	for _, k := range kernel {

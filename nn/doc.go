@@ -32,6 +32,11 @@
 // A layer has a constructor with PyTorch's positional arguments and an options struct, nil for PyTorch's defaults. Parameters are drawn
 // from the default generator in PyTorch's order, so the same seed gives the same model. They outlive any scope.
 //
+// The layers and losses are those of torch.nn, under its names. Where a layer's zero value means PyTorch's defaults there is no
+// constructor: [ReLU], [Upsample], [MSELoss]. A layer that takes more than one tensor, or returns more, says so in its Forward; only one to one
+// is a [Layer]. What PyTorch asks for by a keyword that changes the results has a method of its own, such as [LSTM.ForwardState],
+// [MaxPool2d.ForwardIndices] and [MultiheadAttention.ForwardWeights]. Sizes are always given, hence there are no lazy modules.
+//
 // # Training and evaluation
 //
 // Modules are in training mode until [SetTraining] says otherwise. A module of one's own whose Forward depends on it embeds [Mode].

@@ -17,7 +17,7 @@ type Padding struct {
 // newPadding gives every side its number.
 func newPadding(op string, dims int, pad Dims, mode functional.PadMode, value float64) Padding {
 	if len(pad) != 1 && len(pad) != 2*dims {
-		panic(mistake(op, torch.ErrValue, "pad has %d numbers; want 1 or %d", len(pad), 2*dims))
+		panic(mistake(op, torch.ErrValue, "pad has %d numbers; want %s", len(pad), numbers(2*dims)))
 	}
 	return Padding{spread(op, "pad", pad, 0, 2*dims), mode, value, dims}
 }

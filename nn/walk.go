@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -61,6 +62,34 @@ func Modules(m any) []Named {
 	var modules []Named
 	each(m, func(n node) { modules = append(modules, Named{n.name, n.module}) })
 	return modules
+}
+
+// ModulesMatching returns the modules in m whose names match a pattern, in the order of [Modules]. Patterns are those of [Freeze]:
+// "encoder.*" is everything in encoder, "*.norm" every module of that name. A pattern that is malformed or matches none is an error.
+func ModulesMatching(m any, patterns ...string) ([]Named, error) {
+	all := Modules(m)
+	matched := make([]bool, len(all))
+	for _, pattern := range patterns {
+		found := false
+		for i, n := range all {
+			ok, err := path.Match(pattern, n.Name)
+			if err != nil {
+				return nil, fmt.Errorf("nn: pattern %q of module names: %w", pattern, err)
+			}
+			found = found || ok
+			matched[i] = matched[i] || ok
+		}
+		if !found {
+			return nil, fmt.Errorf("nn: no module's name matches the pattern %q; there are %d, the last is %q", pattern, len(all), all[len(all)-1].Name)
+		}
+	}
+	var list []Named
+	for i, n := range all {
+		if matched[i] {
+			list = append(list, n)
+		}
+	}
+	return list, nil
 }
 
 // SetTraining switches m and all modules in it between training and evaluation: Module.train and Module.eval. It calls the method

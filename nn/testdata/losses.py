@@ -54,3 +54,13 @@ case("cosineembeddingloss_margin", spec("CosineEmbeddingLoss", Margin=0.3), inpu
 case("tripletmarginloss_options", spec("TripletMarginLoss", Margin=0.5, P=1.0, Eps=1e-4, Swap=True), inputs={"x": (4, 3), "p": (4, 3), "n": (4, 3)})
 case("tripletmarginwithdistanceloss_options", spec("TripletMarginWithDistanceLoss", Margin=2.0, Swap=True), inputs={"x": (4, 3), "p": (4, 3), "n": (4, 3)})
 case("ctcloss_options", spec("CTCLoss", Blank=5, ZeroInfinity=True), **(ctc | {"constants": ctc["constants"] | {"target": lambda g: torch.randint(0, 5, (3, 5), generator=g), "il": torch.tensor([8, 2, 7])}}))
+
+words = dict(inputs={"x": (9, 16)}, constants={"target": torch.tensor([0, 4, 5, 9, 10, 19, 2, 12, 3])})
+adaptive = spec("AdaptiveLogSoftmaxWithLoss", 16, 20, [5, 10])
+make = lambda **kw: lambda: nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10], **kw)
+case("adaptivelogsoftmax", adaptive, make(), **words)
+case("adaptivelogsoftmax_common", adaptive, make(), inputs={"x": (3, 16)}, constants={"target": torch.tensor([0, 4, 1])})
+options = spec("AdaptiveLogSoftmaxWithLoss", 16, 20, [5, 10], DivValue=2.0, HeadBias=True)
+case("adaptivelogsoftmax_options", options, make(div_value=2.0, head_bias=True), **words)
+case("adaptivelogsoftmax_logprob", adaptive, make(), x=(6, 16), method="LogProb", call=["x"], run=lambda m, i: m.log_prob(i["x"]))
+case("adaptivelogsoftmax_predict", adaptive, make(), x=(40, 16), method="Predict", call=["x"], run=lambda m, i: m.predict(i["x"]))
