@@ -26,7 +26,7 @@ type options struct {
 	out, train, table, test, predict, charset, model, precision    string
 	labelsFromNames, skipBad, full, quick, resume, overwrite, read bool
 	steps, batch, width, height, threads                           int
-	rate, holdOut, augment                                         float64
+	rate, holdOut, augment, dropout                                float64
 	seed                                                           uint64
 	files                                                          []string
 }
@@ -43,6 +43,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.charset, "charset", "", "file with all characters of the labels, one a line; default: those that occur")
 	f.Float64Var(&o.holdOut, "hold-out", 0.1, "share of -train that is set aside for the evaluation")
 	f.Float64Var(&o.augment, "augment", 0.3, "how much the pictures of -train are bent, blurred and shaded each time they are seen: 0 (not at all) to 1")
+	f.Float64Var(&o.dropout, "dropout", 0.2, "share of the sequence that is zeroed before each LSTM while training; -full has none")
 	f.BoolVar(&o.skipBad, "skip-bad", false, "leave out pictures that cannot be used, instead of refusing to start")
 	f.StringVar(&o.test, "test", "", "table of file<TAB>label: pictures to read at the end and compare")
 	f.StringVar(&o.predict, "predict", "", "folder of pictures without labels: what is read goes to predicted.tsv")

@@ -104,7 +104,7 @@ func bend(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error)
 func modelConfig(o options, charset []string) crnn.Config {
 	c := crnn.Config{Charset: charset, ImageWidth: int64(o.width), ImageHeight: int64(o.height)}
 	if !o.full {
-		c.Standardize = true
+		c.Standardize, c.Dropout = true, o.dropout
 		c.ConvChannels = []int64{16, 32, 64, 64, 128, 128, 128}
 		c.NormalizeAll = true
 		c.RNNDim = 96

@@ -17,6 +17,7 @@ type Model struct {
 	RNN1       *nn.LSTM      `module:"rnn1"`
 	RNN2       *nn.LSTM      `module:"rnn2"`
 	Classifier *nn.Linear    `module:"classifier"`
+	Dropout    *nn.Dropout   `module:"dropout"` // not Hezar's, without parameters
 
 	config Config
 	index  map[string]int64 // class of each character
@@ -51,6 +52,7 @@ func (m *Model) build() {
 		nn.NewMaxPool2d(nn.Dims{2, 1}, nil),
 		newConvBlock(w[5], w[6], c.NormalizeAll),
 	}
+	m.Dropout = nn.NewDropout(c.Dropout)
 	m.Map2Seq = nn.NewLinear(c.map2SeqIn(), c.Map2SeqDim, nil)
 	m.RNN1 = nn.NewLSTM(c.Map2SeqDim, c.RNNDim, &nn.RNNOptions{Bidirectional: true})
 	m.RNN2 = nn.NewLSTM(2*c.RNNDim, c.RNNDim, &nn.RNNOptions{Bidirectional: true})
@@ -121,9 +123,9 @@ func (m *Model) Forward(x torch.Tensor) torch.Tensor {
 	shape := x.Shape()
 	batch, channels, height, width := shape[0], shape[1], shape[2], shape[3]
 	x = x.Reshape(batch, channels*height, width).Permute(2, 0, 1)
-	x = m.Map2Seq.Forward(x)
-	x = m.RNN1.Forward(x)
-	x = m.RNN2.Forward(x)
+	x = m.Dropout.Forward(m.Map2Seq.Forward(x))
+	x = m.Dropout.Forward(m.RNN1.Forward(x))
+	x = m.Dropout.Forward(m.RNN2.Forward(x))
 	x = m.Classifier.Forward(x)
 	if x.DType() != torch.Float32 { // under autocast: 8 bits are too few for probabilities
 		x = x.ToDType(torch.Float32)
