@@ -90,9 +90,7 @@ type LocalResponseNorm struct {
 
 // Forward normalises [N, channels, ...].
 func (l LocalResponseNorm) Forward(x torch.Tensor) torch.Tensor {
-	return torch.Return(func() torch.Tensor {
-		return functional.LocalResponseNorm(x, l.Size, orPointer(l.Alpha, 1e-4), orPointer(l.Beta, 0.75), orPointer(l.K, 1))
-	})
+	return functional.LocalResponseNorm(x, l.Size, orPointer(l.Alpha, 1e-4), orPointer(l.Beta, 0.75), orPointer(l.K, 1))
 }
 
 // orPointer returns what p points to, or the default if it is nil: options for which zero is a value of its own.

@@ -41,7 +41,7 @@ func NewLPPool1d(p float64, kernel Dims, o *LPPoolOptions) *LPPool1d {
 
 // Forward takes [N, C, L].
 func (l *LPPool1d) Forward(x torch.Tensor) torch.Tensor {
-	return torch.Return(func() torch.Tensor { return functional.LPPool1d(x, l.P, l.Kernel, l.Stride, l.CeilMode) })
+	return functional.LPPool1d(x, l.P, l.Kernel, l.Stride, l.CeilMode)
 }
 
 // LPPool2d is [LPPool] of images: torch.nn.LPPool2d.
@@ -54,7 +54,7 @@ func NewLPPool2d(p float64, kernel Dims, o *LPPoolOptions) *LPPool2d {
 
 // Forward takes [N, C, H, W].
 func (l *LPPool2d) Forward(x torch.Tensor) torch.Tensor {
-	return torch.Return(func() torch.Tensor { return functional.LPPool2d(x, l.P, l.Kernel, l.Stride, l.CeilMode) })
+	return functional.LPPool2d(x, l.P, l.Kernel, l.Stride, l.CeilMode)
 }
 
 // LPPool3d is [LPPool] of volumes: torch.nn.LPPool3d.
@@ -67,7 +67,7 @@ func NewLPPool3d(p float64, kernel Dims, o *LPPoolOptions) *LPPool3d {
 
 // Forward takes [N, C, D, H, W].
 func (l *LPPool3d) Forward(x torch.Tensor) torch.Tensor {
-	return torch.Return(func() torch.Tensor { return functional.LPPool3d(x, l.P, l.Kernel, l.Stride, l.CeilMode) })
+	return functional.LPPool3d(x, l.P, l.Kernel, l.Stride, l.CeilMode)
 }
 
 // FractionalMaxPool2d takes the maximum over windows of images at places drawn at random, after Graham (2015): torch.nn.FractionalMaxPool2d.

@@ -27,9 +27,7 @@ type Softmin struct {
 }
 
 // Forward keeps the shape of x.
-func (s Softmin) Forward(x torch.Tensor) torch.Tensor {
-	return torch.Return(func() torch.Tensor { return functional.Softmin(x, s.Dim) })
-}
+func (s Softmin) Forward(x torch.Tensor) torch.Tensor { return functional.Softmin(x, s.Dim) }
 
 // Softmax2d is [Softmax] over the channels of every pixel: torch.nn.Softmax2d.
 type Softmax2d struct{}
@@ -57,9 +55,7 @@ func (s Softplus) Forward(x torch.Tensor) torch.Tensor {
 type Softsign struct{}
 
 // Forward keeps the shape of x.
-func (Softsign) Forward(x torch.Tensor) torch.Tensor {
-	return torch.Return(func() torch.Tensor { return functional.Softsign(x) })
-}
+func (Softsign) Forward(x torch.Tensor) torch.Tensor { return functional.Softsign(x) }
 
 // Softshrink moves x by Lambda towards 0, and to 0 where it is nearer: torch.nn.Softshrink.
 type Softshrink struct {
@@ -85,9 +81,7 @@ func (h Hardshrink) Forward(x torch.Tensor) torch.Tensor {
 type Tanhshrink struct{}
 
 // Forward keeps the shape of x.
-func (Tanhshrink) Forward(x torch.Tensor) torch.Tensor {
-	return torch.Return(func() torch.Tensor { return functional.Tanhshrink(x) })
-}
+func (Tanhshrink) Forward(x torch.Tensor) torch.Tensor { return functional.Tanhshrink(x) }
 
 // LogSigmoid is log(1 / (1 + exp(-x))): torch.nn.LogSigmoid.
 type LogSigmoid struct{}

@@ -53,10 +53,14 @@ func GLU(input torch.Tensor, dim int64) torch.Tensor { return call("aten::glu", 
 func LogSigmoid(input torch.Tensor) torch.Tensor { return call("aten::log_sigmoid", input) }
 
 // Softsign is input / (1 + |input|): torch.nn.functional.softsign.
-func Softsign(input torch.Tensor) torch.Tensor { return input.Div(input.Abs().AddScalar(1)) }
+func Softsign(input torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return input.Div(input.Abs().AddScalar(1)) })
+}
 
 // Tanhshrink is input - tanh(input): torch.nn.functional.tanhshrink.
-func Tanhshrink(input torch.Tensor) torch.Tensor { return input.Sub(input.Tanh()) }
+func Tanhshrink(input torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return input.Sub(input.Tanh()) })
+}
 
 // Softshrink moves input by lambda towards 0, and to 0 where it is nearer: torch.nn.functional.softshrink, whose default lambda is 0.5.
 func Softshrink(input torch.Tensor, lambda float64) torch.Tensor {
@@ -76,19 +80,21 @@ func SoftplusWith(input torch.Tensor, beta, threshold float64) torch.Tensor {
 
 // Softmin is [Softmax] of -input: torch.nn.functional.softmin.
 func Softmin(input torch.Tensor, dim int64) torch.Tensor {
-	return input.Neg().Softmax(dim, torch.DefaultDType)
+	return torch.Return(func() torch.Tensor { return input.Neg().Softmax(dim, torch.DefaultDType) })
 }
 
 // GumbelSoftmax draws from the Gumbel-Softmax distribution along dim at temperature tau, after Jang et al. (2016). With hard set the
 // samples are one-hot, and gradients are those of the soft ones: torch.nn.functional.gumbel_softmax, whose defaults are 1, false
 // and -1.
 func GumbelSoftmax(logits torch.Tensor, tau float64, hard bool, dim int64) torch.Tensor {
-	gumbels := call("aten::exponential", logits.Detach().EmptyLike()).Log().Neg()
-	soft := logits.Add(gumbels).DivScalar(tau).Softmax(dim, torch.DefaultDType)
-	if !hard {
-		return soft
-	}
-	_, index := soft.MaxDim(dim, true)
-	oneHot := call("aten::scatter.value", logits.Detach().ZerosLike(), dim, index, 1.0)
-	return oneHot.Sub(soft.Detach()).Add(soft)
+	return torch.Return(func() torch.Tensor {
+		gumbels := call("aten::exponential", logits.Detach().EmptyLike()).Log().Neg()
+		soft := logits.Add(gumbels).DivScalar(tau).Softmax(dim, torch.DefaultDType)
+		if !hard {
+			return soft
+		}
+		_, index := soft.MaxDim(dim, true)
+		oneHot := call("aten::scatter.value", logits.Detach().ZerosLike(), dim, index, 1.0)
+		return oneHot.Sub(soft.Detach()).Add(soft)
+	})
 }

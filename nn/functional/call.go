@@ -6,8 +6,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// call runs an operator that returns one tensor.
-func call(op string, args ...any) torch.Tensor { return torch.Call(op, args...)[0] }
+// call runs an operator and returns its first result; further ones are freed.
+func call(op string, args ...any) torch.Tensor {
+	out := torch.Call(op, args...)
+	for _, t := range out[1:] {
+		t.Free()
+	}
+	return out[0]
+}
 
 // call2 runs an operator that returns two tensors.
 func call2(op string, args ...any) (torch.Tensor, torch.Tensor) {

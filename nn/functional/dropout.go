@@ -27,7 +27,9 @@ func featureDropout(op string, input torch.Tensor, p float64, training bool, dim
 	checkProbability(op, p)
 	switch input.Dim() {
 	case dims:
-		return call("aten::feature_dropout", input.Unsqueeze(0), p, training).SqueezeDim(0)
+		return torch.Return(func() torch.Tensor {
+			return call("aten::feature_dropout", input.Unsqueeze(0), p, training).SqueezeDim(0)
+		})
 	case dims + 1:
 		return call("aten::feature_dropout", input, p, training)
 	}

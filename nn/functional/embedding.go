@@ -30,45 +30,47 @@ type EmbeddingBagOptions struct {
 // EmbeddingBag looks rows of weight up and joins those of a bag: input is [bags, size], or [indices] with Offsets:
 // torch.nn.functional.embedding_bag.
 func EmbeddingBag(input, weight torch.Tensor, o EmbeddingBagOptions) torch.Tensor {
-	const op = "EmbeddingBag"
-	shape := input.Shape()
-	if o.PerSampleWeights.Defined() {
-		if s := o.PerSampleWeights.Shape(); !slices.Equal(s, shape) {
-			panic(mistake(op, torch.ErrInvalid, "want PerSampleWeights in the shape of the input, %v, found %v", shape, s))
-		}
-		if o.Mode != BagSum {
-			panic(mistake(op, torch.ErrValue, "PerSampleWeights are for BagSum"))
-		}
-	}
-	switch {
-	case len(shape) == 2 && o.Offsets.Defined():
-		panic(mistake(op, torch.ErrValue, "Offsets are for a one-dimensional input, found %v", shape))
-	case len(shape) == 2:
-		o.Offsets = torch.Options{DType: input.DType(), Device: input.Device()}.Arange(0, shape[0]*shape[1], max(shape[1], 1))
-		input = input.Reshape(-1)
+	return torch.Return(func() torch.Tensor {
+		const op = "EmbeddingBag"
+		shape := input.Shape()
 		if o.PerSampleWeights.Defined() {
-			o.PerSampleWeights = o.PerSampleWeights.Reshape(-1)
+			if s := o.PerSampleWeights.Shape(); !slices.Equal(s, shape) {
+				panic(mistake(op, torch.ErrInvalid, "want PerSampleWeights in the shape of the input, %v, found %v", shape, s))
+			}
+			if o.Mode != BagSum {
+				panic(mistake(op, torch.ErrValue, "PerSampleWeights are for BagSum"))
+			}
 		}
-	case len(shape) != 1:
-		panic(mistake(op, torch.ErrInvalid, "want an input of 1 or 2 dimensions, found %v", shape))
-	case !o.Offsets.Defined() || o.Offsets.Dim() != 1:
-		panic(mistake(op, torch.ErrValue, "a one-dimensional input needs one-dimensional Offsets"))
-	}
-	mode, ok := map[BagMode]int64{BagSum: 0, BagMean: 1, BagMax: 2}[o.Mode]
-	if !ok {
-		panic(mistake(op, torch.ErrValue, "the mode %d is not known; want BagMean, BagSum or BagMax", o.Mode))
-	}
-	if o.Mode == BagMax && (o.ScaleGradByFreq || o.Sparse) {
-		panic(mistake(op, torch.ErrValue, "ScaleGradByFreq and Sparse are not for BagMax"))
-	}
-	var padding any
-	if o.PaddingIdx != nil {
-		words := weight.Size(0)
-		p := *o.PaddingIdx
-		if p < -words || p >= words {
-			panic(mistake(op, torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", p, words))
+		switch {
+		case len(shape) == 2 && o.Offsets.Defined():
+			panic(mistake(op, torch.ErrValue, "Offsets are for a one-dimensional input, found %v", shape))
+		case len(shape) == 2:
+			o.Offsets = torch.Options{DType: input.DType(), Device: input.Device()}.Arange(0, shape[0]*shape[1], max(shape[1], 1))
+			input = input.Reshape(-1)
+			if o.PerSampleWeights.Defined() {
+				o.PerSampleWeights = o.PerSampleWeights.Reshape(-1)
+			}
+		case len(shape) != 1:
+			panic(mistake(op, torch.ErrInvalid, "want an input of 1 or 2 dimensions, found %v", shape))
+		case !o.Offsets.Defined() || o.Offsets.Dim() != 1:
+			panic(mistake(op, torch.ErrValue, "a one-dimensional input needs one-dimensional Offsets"))
 		}
-		padding = (p + words) % words
-	}
-	return call("aten::embedding_bag.padding_idx", weight, input, o.Offsets, o.ScaleGradByFreq, mode, o.Sparse, o.PerSampleWeights, o.IncludeLastOffset, padding)
+		mode, ok := map[BagMode]int64{BagSum: 0, BagMean: 1, BagMax: 2}[o.Mode]
+		if !ok {
+			panic(mistake(op, torch.ErrValue, "the mode %d is not known; want BagMean, BagSum or BagMax", o.Mode))
+		}
+		if o.Mode == BagMax && (o.ScaleGradByFreq || o.Sparse) {
+			panic(mistake(op, torch.ErrValue, "ScaleGradByFreq and Sparse are not for BagMax"))
+		}
+		var padding any
+		if o.PaddingIdx != nil {
+			words := weight.Size(0)
+			p := *o.PaddingIdx
+			if p < -words || p >= words {
+				panic(mistake(op, torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", p, words))
+			}
+			padding = (p + words) % words
+		}
+		return call("aten::embedding_bag.padding_idx", weight, input, o.Offsets, o.ScaleGradByFreq, mode, o.Sparse, o.PerSampleWeights, o.IncludeLastOffset, padding)
+	})
 }

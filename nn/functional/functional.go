@@ -67,7 +67,9 @@ func Dropout(input torch.Tensor, p float64, training bool) torch.Tensor {
 // Normalize scales vectors along dim to the p-norm 1; those shorter than eps are divided by eps: torch.nn.functional.normalize, whose
 // defaults are 2, 1 and 1e-12.
 func Normalize(input torch.Tensor, p float64, dim int64, eps float64) torch.Tensor {
-	return input.Div(input.NormDim(p, []int64{dim}, true).Clamp(eps, nil).ExpandAs(input))
+	return torch.Return(func() torch.Tensor {
+		return input.Div(input.NormDim(p, []int64{dim}, true).Clamp(eps, nil).ExpandAs(input))
+	})
 }
 
 // CosineSimilarity is the cosine of the angles between vectors along dim: torch.nn.functional.cosine_similarity, whose defaults

@@ -16,15 +16,17 @@ type BCELossOptions struct {
 // BinaryCrossEntropy compares probabilities with targets in [0, 1] of the same shape: torch.nn.functional.binary_cross_entropy. Logarithms
 // are limited to -100; [BCEWithLogits] is more exact.
 func BinaryCrossEntropy(input, target torch.Tensor, o BCELossOptions) torch.Tensor {
-	const op = "BinaryCrossEntropy"
-	if a, b := input.Shape(), target.Shape(); !slices.Equal(a, b) {
-		panic(mistake(op, torch.ErrInvalid, "want a target in the shape of the input, %v, found %v", a, b))
-	}
-	weight := o.Weight
-	if weight.Defined() {
-		_, weight = broadcast(target, weight)
-	}
-	return call("aten::binary_cross_entropy", input, target, weight, o.Reduction.code(op))
+	return torch.Return(func() torch.Tensor {
+		const op = "BinaryCrossEntropy"
+		if a, b := input.Shape(), target.Shape(); !slices.Equal(a, b) {
+			panic(mistake(op, torch.ErrInvalid, "want a target in the shape of the input, %v, found %v", a, b))
+		}
+		weight := o.Weight
+		if weight.Defined() {
+			_, weight = broadcast(target, weight)
+		}
+		return call("aten::binary_cross_entropy", input, target, weight, o.Reduction.code(op))
+	})
 }
 
 // PoissonNLLLossOptions are the keywords of torch.nn.functional.poisson_nll_loss. The zero value means PyTorch's defaults.
@@ -50,25 +52,27 @@ type GaussianNLLLossOptions struct {
 // GaussianNLLLoss is (log(variance) + (input-target)²/variance) / 2; variance has the shape of input, or lacks its last dimension, or has
 // 1 in one dimension: torch.nn.functional.gaussian_nll_loss.
 func GaussianNLLLoss(input, target, variance torch.Tensor, o GaussianNLLLossOptions) torch.Tensor {
-	const op = "GaussianNLLLoss"
-	in, v := input.Shape(), variance.Shape()
-	switch differ := differences(in, v); {
-	case len(v) == len(in)-1 && slices.Equal(in[:len(v)], v):
-		variance = variance.Unsqueeze(-1)
-	case len(v) != len(in) || len(differ) > 1 || len(differ) == 1 && v[differ[0]] != 1:
-		panic(mistake(op, torch.ErrInvalid, "want a variance in the shape of the input, %v, or without its last dimension, or with 1 in one dimension, found %v", in, v))
-	}
-	if variance.LtScalar(0).Any().Item() != 0 {
-		panic(mistake(op, torch.ErrValue, "the variance has negative numbers"))
-	}
-	// The limit does not stop gradients: PyTorch sets it on a copy, outside of autograd.
-	variance = variance.Clone()
-	torch.NoGrad(func() { variance.Clamp_(or(o.Eps, 1e-6), nil) })
-	loss := variance.Log().Add(input.Sub(target).PowScalar(2).Div(variance)).MulScalar(0.5)
-	if o.Full {
-		loss = loss.AddScalar(0.5 * math.Log(2*math.Pi))
-	}
-	return o.Reduction.reduce(op, loss)
+	return torch.Return(func() torch.Tensor {
+		const op = "GaussianNLLLoss"
+		in, v := input.Shape(), variance.Shape()
+		switch differ := differences(in, v); {
+		case len(v) == len(in)-1 && slices.Equal(in[:len(v)], v):
+			variance = variance.Unsqueeze(-1)
+		case len(v) != len(in) || len(differ) > 1 || len(differ) == 1 && v[differ[0]] != 1:
+			panic(mistake(op, torch.ErrInvalid, "want a variance in the shape of the input, %v, or without its last dimension, or with 1 in one dimension, found %v", in, v))
+		}
+		if variance.LtScalar(0).Any().Item() != 0 {
+			panic(mistake(op, torch.ErrValue, "the variance has negative numbers"))
+		}
+		// The limit does not stop gradients: PyTorch sets it on a copy, outside of autograd.
+		variance = variance.Clone()
+		torch.NoGrad(func() { variance.Clamp_(or(o.Eps, 1e-6), nil) })
+		loss := variance.Log().Add(input.Sub(target).PowScalar(2).Div(variance)).MulScalar(0.5)
+		if o.Full {
+			loss = loss.AddScalar(0.5 * math.Log(2*math.Pi))
+		}
+		return o.Reduction.reduce(op, loss)
+	})
 }
 
 // differences lists the dimensions in which two shapes of the same length differ.

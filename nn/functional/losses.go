@@ -100,29 +100,29 @@ func NLLLossWith(input, target torch.Tensor, o NLLLossOptions) torch.Tensor {
 
 // MSELoss is the mean, or what r says, of the squared differences, broadcasting: torch.nn.functional.mse_loss.
 func MSELoss(input, target torch.Tensor, r Reduction) torch.Tensor {
-	input, target = broadcast(input, target)
-	return input.MSELoss(target, r.torch("MSELoss"))
+	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor { return x.MSELoss(y, r.torch("MSELoss")) })
 }
 
 // L1Loss is the mean, or what r says, of the absolute differences, broadcasting: torch.nn.functional.l1_loss.
 func L1Loss(input, target torch.Tensor, r Reduction) torch.Tensor {
-	input, target = broadcast(input, target)
-	return input.L1Loss(target, r.torch("L1Loss"))
+	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor { return x.L1Loss(y, r.torch("L1Loss")) })
 }
 
 // SmoothL1Loss is squared below beta and absolute above: torch.nn.functional.smooth_l1_loss, whose default beta is 1.
 func SmoothL1Loss(input, target torch.Tensor, r Reduction, beta float64) torch.Tensor {
-	input, target = broadcast(input, target)
-	if beta == 0 { // libtorch's kernel divides by beta, as PyTorch's function knows
-		return input.L1Loss(target, r.torch("SmoothL1Loss"))
-	}
-	return torch.Call("aten::smooth_l1_loss", input, target, int64(r.torch("SmoothL1Loss")), beta)[0]
+	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor {
+		if beta == 0 { // libtorch's kernel divides by beta, as PyTorch's function knows
+			return x.L1Loss(y, r.torch("SmoothL1Loss"))
+		}
+		return call("aten::smooth_l1_loss", x, y, r.code("SmoothL1Loss"), beta)
+	})
 }
 
 // HuberLoss is squared below delta and linear above: torch.nn.functional.huber_loss, whose default delta is 1.
 func HuberLoss(input, target torch.Tensor, r Reduction, delta float64) torch.Tensor {
-	input, target = broadcast(input, target)
-	return torch.Call("aten::huber_loss", input, target, int64(r.torch("HuberLoss")), delta)[0]
+	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor {
+		return call("aten::huber_loss", x, y, r.code("HuberLoss"), delta)
+	})
 }
 
 // KLDiv is the divergence of distributions target from log-probabilities input. Mean is the mean over all elements, as PyTorch's "mean";
@@ -132,12 +132,22 @@ func KLDiv(input, target torch.Tensor, r Reduction, logTarget bool) torch.Tensor
 		if input.Dim() == 0 {
 			panic(mistake("KLDiv", torch.ErrInvalid, "BatchMean needs a batch dimension, found none"))
 		}
-		return torch.Call("aten::kl_div", input, target, int64(torch.ReductionSum), logTarget)[0].DivScalar(input.Size(0))
+		sum := call("aten::kl_div", input, target, int64(torch.ReductionSum), logTarget)
+		defer sum.Free()
+		return sum.DivScalar(input.Size(0))
 	}
 	return torch.Call("aten::kl_div", input, target, int64(r.torch("KLDiv")), logTarget)[0]
 }
 
-// broadcast expands both tensors to their common shape, which counts in the mean.
+// broadcasting calls a loss with both tensors in their common shape, which counts in the mean.
+func broadcasting(a, b torch.Tensor, loss func(a, b torch.Tensor) torch.Tensor) torch.Tensor {
+	if slices.Equal(a.Shape(), b.Shape()) {
+		return loss(a, b)
+	}
+	return torch.Return(func() torch.Tensor { return loss(broadcast(a, b)) })
+}
+
+// broadcast expands both tensors to their common shape.
 func broadcast(a, b torch.Tensor) (torch.Tensor, torch.Tensor) {
 	both := torch.Call("aten::broadcast_tensors", []torch.Tensor{a, b})
 	return both[0], both[1]

@@ -55,12 +55,14 @@ func MultiLabelMarginLoss(input, target torch.Tensor, r Reduction) torch.Tensor 
 // MultiLabelSoftMarginLoss is the mean over the classes of binary cross entropies of logits; an undefined weight, a factor per class,
 // is left out: torch.nn.functional.multilabel_soft_margin_loss.
 func MultiLabelSoftMarginLoss(input, target, weight torch.Tensor, r Reduction) torch.Tensor {
-	loss := target.Mul(LogSigmoid(input)).Add(target.RSubScalar(1).Mul(LogSigmoid(input.Neg()))).Neg()
-	if weight.Defined() {
-		loss = loss.Mul(weight)
-	}
-	loss = loss.SumDim([]int64{-1}, false, torch.DefaultDType).DivScalar(input.Size(-1))
-	return r.reduce("MultiLabelSoftMarginLoss", loss)
+	return torch.Return(func() torch.Tensor {
+		loss := target.Mul(LogSigmoid(input)).Add(target.RSubScalar(1).Mul(LogSigmoid(input.Neg()))).Neg()
+		if weight.Defined() {
+			loss = loss.Mul(weight)
+		}
+		loss = loss.SumDim([]int64{-1}, false, torch.DefaultDType).DivScalar(input.Size(-1))
+		return r.reduce("MultiLabelSoftMarginLoss", loss)
+	})
 }
 
 // TripletMarginLossOptions are the keywords of torch.nn.functional.triplet_margin_loss. The zero value means PyTorch's defaults.
@@ -90,20 +92,22 @@ type TripletMarginWithDistanceLossOptions struct {
 
 // TripletMarginWithDistanceLoss is [TripletMarginLoss] with a distance of one's own: torch.nn.functional.triplet_margin_with_distance_loss.
 func TripletMarginWithDistanceLoss(anchor, positive, negative torch.Tensor, o TripletMarginWithDistanceLossOptions) torch.Tensor {
-	const op = "TripletMarginWithDistanceLoss"
-	margin := positiveMargin(op, o.Margin)
-	if a, p, n := anchor.Dim(), positive.Dim(), negative.Dim(); a != p || p != n {
-		panic(mistake(op, torch.ErrInvalid, "want the same number of dimensions, found %v, %v and %v", anchor.Shape(), positive.Shape(), negative.Shape()))
-	}
-	distance := o.Distance
-	if distance == nil {
-		distance = func(a, b torch.Tensor) torch.Tensor { return PairwiseDistance(a, b, 2, 1e-6, false) }
-	}
-	near, far := distance(anchor, positive), distance(anchor, negative)
-	if o.Swap {
-		far = far.Minimum(distance(positive, negative))
-	}
-	return o.Reduction.reduce(op, near.AddScalar(margin).Sub(far).Clamp(0, nil))
+	return torch.Return(func() torch.Tensor {
+		const op = "TripletMarginWithDistanceLoss"
+		margin := positiveMargin(op, o.Margin)
+		if a, p, n := anchor.Dim(), positive.Dim(), negative.Dim(); a != p || p != n {
+			panic(mistake(op, torch.ErrInvalid, "want the same number of dimensions, found %v, %v and %v", anchor.Shape(), positive.Shape(), negative.Shape()))
+		}
+		distance := o.Distance
+		if distance == nil {
+			distance = func(a, b torch.Tensor) torch.Tensor { return PairwiseDistance(a, b, 2, 1e-6, false) }
+		}
+		near, far := distance(anchor, positive), distance(anchor, negative)
+		if o.Swap {
+			far = far.Minimum(distance(positive, negative))
+		}
+		return o.Reduction.reduce(op, near.AddScalar(margin).Sub(far).Clamp(0, nil))
+	})
 }
 
 func positiveMargin(op string, margin float64) float64 {

@@ -35,25 +35,27 @@ func RMSNorm(input torch.Tensor, shape []int64, weight torch.Tensor, eps float64
 // LocalResponseNorm divides each channel of [N, C, ...] by the squares of size neighbouring ones: (k + alpha*mean)^beta:
 // torch.nn.functional.local_response_norm, whose defaults are 1e-4, 0.75 and 1.
 func LocalResponseNorm(input torch.Tensor, size int64, alpha, beta, k float64) torch.Tensor {
-	const op = "LocalResponseNorm"
-	shape := input.Shape()
-	if len(shape) < 3 {
-		panic(mistake(op, torch.ErrInvalid, "want 3 or more dimensions, found %v", shape))
-	}
-	if size < 1 {
-		panic(mistake(op, torch.ErrValue, "size must be positive, found %d", size))
-	}
-	if input.Numel() == 0 {
-		return input
-	}
-	squares := input.Mul(input)
-	if len(shape) == 3 {
-		padded := call("aten::pad", squares.Unsqueeze(1), []int64{0, 0, size / 2, (size - 1) / 2})
-		squares = call("aten::avg_pool2d", padded, []int64{size, 1}, []int64{1, 1}).SqueezeDim(1)
-	} else {
-		volume := squares.View(shape[0], 1, shape[1], shape[2], -1)
-		padded := call("aten::pad", volume, []int64{0, 0, 0, 0, size / 2, (size - 1) / 2})
-		squares = call("aten::avg_pool3d", padded, []int64{size, 1, 1}, []int64{1, 1, 1}).SqueezeDim(1).View(shape...)
-	}
-	return input.Div(squares.MulScalar(alpha).AddScalar(k).PowScalar(beta))
+	return torch.Return(func() torch.Tensor {
+		const op = "LocalResponseNorm"
+		shape := input.Shape()
+		if len(shape) < 3 {
+			panic(mistake(op, torch.ErrInvalid, "want 3 or more dimensions, found %v", shape))
+		}
+		if size < 1 {
+			panic(mistake(op, torch.ErrValue, "size must be positive, found %d", size))
+		}
+		if input.Numel() == 0 {
+			return input
+		}
+		squares := input.Mul(input)
+		if len(shape) == 3 {
+			padded := call("aten::pad", squares.Unsqueeze(1), []int64{0, 0, size / 2, (size - 1) / 2})
+			squares = call("aten::avg_pool2d", padded, []int64{size, 1}, []int64{1, 1}).SqueezeDim(1)
+		} else {
+			volume := squares.View(shape[0], 1, shape[1], shape[2], -1)
+			padded := call("aten::pad", volume, []int64{0, 0, 0, 0, size / 2, (size - 1) / 2})
+			squares = call("aten::avg_pool3d", padded, []int64{size, 1, 1}, []int64{1, 1, 1}).SqueezeDim(1).View(shape...)
+		}
+		return input.Div(squares.MulScalar(alpha).AddScalar(k).PowScalar(beta))
+	})
 }

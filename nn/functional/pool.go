@@ -160,16 +160,18 @@ func LPPool3d(input torch.Tensor, p float64, kernel, stride []int64, ceil bool) 
 }
 
 func lpPool(op string, mean func(torch.Tensor, []int64, AvgPoolOptions) torch.Tensor, dims int, input torch.Tensor, p float64, kernel, stride []int64, ceil bool) torch.Tensor {
-	if p == 0 {
-		panic(mistake(op, torch.ErrValue, "the norm's p must not be 0"))
-	}
-	kernel = window(op, kernel, dims)
-	out := mean(input.PowScalar(p), kernel, AvgPoolOptions{Stride: stride, CeilMode: ceil})
-	count := int64(1)
-	for _, k := range kernel {
-		count *= k
-	}
-	return out.Sign().Mul(out.Abs().ReLU()).MulScalar(count).PowScalar(1 / p)
+	return torch.Return(func() torch.Tensor {
+		if p == 0 {
+			panic(mistake(op, torch.ErrValue, "the norm's p must not be 0"))
+		}
+		kernel = window(op, kernel, dims)
+		out := mean(input.PowScalar(p), kernel, AvgPoolOptions{Stride: stride, CeilMode: ceil})
+		count := int64(1)
+		for _, k := range kernel {
+			count *= k
+		}
+		return out.Sign().Mul(out.Abs().ReLU()).MulScalar(count).PowScalar(1 / p)
+	})
 }
 
 // MaxUnpoolOptions are the keywords of the unpooling functions. The zero value means PyTorch's defaults.
@@ -181,8 +183,10 @@ type MaxUnpoolOptions struct {
 
 // MaxUnpool1d puts the maxima that [MaxPool1dWithIndices] found back where they were, and zeros elsewhere: torch.nn.functional.max_unpool1d.
 func MaxUnpool1d(input, indices torch.Tensor, kernel []int64, o MaxUnpoolOptions) torch.Tensor {
-	size, _, _ := o.resolve("MaxUnpool1d", input, kernel, 1)
-	return call("aten::max_unpool2d", input.Unsqueeze(-1), indices.Unsqueeze(-1), []int64{size[0], 1}).SqueezeDim(-1)
+	return torch.Return(func() torch.Tensor {
+		size, _, _ := o.resolve("MaxUnpool1d", input, kernel, 1)
+		return call("aten::max_unpool2d", input.Unsqueeze(-1), indices.Unsqueeze(-1), []int64{size[0], 1}).SqueezeDim(-1)
+	})
 }
 
 // MaxUnpool2d is [MaxUnpool1d] of images: torch.nn.functional.max_unpool2d.
@@ -263,6 +267,7 @@ func fractional(op string, dims int, input torch.Tensor, kernel []int64, o Fract
 			batch = input.Size(0)
 		}
 		samples = torch.Options{DType: input.DType(), Device: input.Device()}.Rand(batch, channels, int64(dims))
+		defer samples.Free()
 	}
 	return call2(fmt.Sprintf("aten::fractional_max_pool%dd", dims), input, window(op, kernel, dims), spread(op, "Size", size, 1, dims), samples)
 }
