@@ -154,5 +154,8 @@ func TestUpdateBatchNormForgetsAndRestores(t *testing.T) {
 	if !ran || cumulative {
 		t.Errorf("the pass ran: %t; cumulative afterwards: %t; want true and false", ran, cumulative)
 	}
+	if err := torch.Try(func() { optim.UpdateBatchNorm([]optim.RunningStatistics{{Mean: s.Mean}}, func() {}) }); !errors.Is(err, torch.ErrInvalid) {
+		t.Errorf("a layer without variance: %v, want torch.ErrInvalid", err)
+	}
 	optim.UpdateBatchNorm(nil, func() { t.Error("without layers the pass ran") })
 }

@@ -1,6 +1,10 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // RunningStatistics are those of a layer of batch normalisation: the fields of a BatchNorm of package nn.
 type RunningStatistics struct {
@@ -11,12 +15,19 @@ type RunningStatistics struct {
 
 // UpdateBatchNorm takes the statistics of batch normalisation anew, after weights have been averaged: torch.optim.swa_utils.update_bn. It forgets
 // the old ones and calls pass, which runs the training data through the model once, in training mode; meanwhile the layers average over
-// all batches, and no gradients are kept.
+// all batches, and no gradients are kept. It
+// panics with [*torch.Error] if a layer lacks one of its statistics.
 //
 //	average.Swap(func() { optim.UpdateBatchNorm(layers, func() { ... }) })
 func UpdateBatchNorm(layers []RunningStatistics, pass func()) {
 	if len(layers) == 0 {
 		return
+	}
+	for i, l := range layers {
+		if l.Cumulative == nil || !l.Mean.Defined() || !l.Var.Defined() || !l.Count.Defined() {
+			panic(&torch.Error{Op: "optim.UpdateBatchNorm", Code: torch.ErrInvalid,
+				Msg: fmt.Sprintf("the statistics of layer %d lack a mean, a variance, a count or Cumulative; want those of a layer that keeps running statistics", i)})
+		}
 	}
 	former := make([]bool, len(layers))
 	torch.NoGrad(func() {

@@ -9,6 +9,24 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
+// BenchmarkImplementations: what a step costs beyond its arithmetic, for each way to compute it.
+func BenchmarkImplementations(b *testing.B) {
+	testenv.RequireTorch(b)
+	for name, o := range map[string]optim.Builder{
+		"AdamW/fused": optim.AdamW{}, "AdamW/for-loop": optim.AdamW{Implementation: optim.ForLoop}, "AdamW/foreach": optim.AdamW{Implementation: optim.Foreach},
+		"RMSprop": optim.RMSprop{}, "NAdam": optim.NAdam{}, "Lion": optim.Lion{}, "LAMB": optim.LAMB{}, "AdafactorHF": optim.AdafactorHF{},
+	} {
+		b.Run(name+"/60x10000", func(b *testing.B) {
+			_, opt := manyParameters(b, o, 60, 10_000)
+			opt.Step(1e-3)
+			b.ReportAllocs()
+			for b.Loop() {
+				opt.Step(1e-3)
+			}
+		})
+	}
+}
+
 // One update of 60 parameters with 10,000 elements each, on one thread; bench_test.py is the same in Python.
 func BenchmarkStep(b *testing.B) {
 	testenv.RequireTorch(b)

@@ -223,3 +223,35 @@ func TestNoOptimizerHoldsMoreTensorsAfterTheFirstSteps(t *testing.T) {
 		}
 	}
 }
+
+// A step that cannot begin leaves counts and states as they were.
+func TestAStepOnAFreedParameterChangesNothing(t *testing.T) {
+	testenv.RequireTorch(t)
+	for name, b := range settingsByName {
+		params := []torch.Named{param("a", 3, 4), param("b", 2, 2)}
+		opt, err := b.Build([]optim.Group{{Params: params}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range params {
+			torch.Scope(func() { p.Tensor.SetGrad(p.Tensor.OnesLike()) })
+		}
+		opt.Step(0.01)
+		before := stateText(opt)
+		params[1].Tensor.Free()
+		if err := torch.Try(func() { opt.Step(0.01) }); !errors.Is(err, torch.ErrFreed) {
+			t.Errorf("%s: Step panics with %v, want torch.ErrFreed", name, err)
+		}
+		if after := stateText(opt); after != before || opt.Updates() != 1 {
+			t.Errorf("%s: after %d updates the states are\n%s, want 1 and\n%s", name, opt.Updates(), after, before)
+		}
+	}
+}
+
+func stateText(o optim.Optimizer) string {
+	var s strings.Builder
+	for _, t := range o.State() {
+		fmt.Fprintln(&s, t.Name, t.Tensor)
+	}
+	return s.String()
+}

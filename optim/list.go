@@ -90,7 +90,6 @@ func (l list) addcdiv_(a, b list, v float64) {
 }
 func (l list) copy_(o list)        { l.in_("aten::_foreach_copy_", "aten::copy_", o) }
 func (l list) sqrt_()              { l.in_("aten::_foreach_sqrt_", "aten::sqrt_") }
-func (l list) abs_()               { l.in_("aten::_foreach_abs_", "aten::abs_") }
 func (l list) sign_()              { l.in_("aten::_foreach_sign_", "aten::sign_") }
 func (l list) reciprocal_()        { l.in_("aten::_foreach_reciprocal_", "aten::reciprocal_") }
 func (l list) rsqrt_()             { l.in_("aten::_foreach_rsqrt_", "aten::rsqrt_") }
