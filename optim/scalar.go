@@ -58,7 +58,6 @@ func (a scalar) over(b scalar) scalar {
 	return a.with(b, func(a, b float64) float64 { return a / b })
 }
 
-
 // sqrt of a tensor is libtorch's, which under some settings of MKL is not rounded to the nearest.
 func (a scalar) sqrt() scalar {
 	switch a.kind {
@@ -72,7 +71,7 @@ func (a scalar) sqrt() scalar {
 	return a
 }
 
-func (a scalar) abs() scalar  { return scalar{math.Abs(a.v), a.kind} }
+func (a scalar) abs() scalar { return scalar{math.Abs(a.v), a.kind} }
 
 // above tells whether a > b, as PyTorch compares them.
 func (a scalar) above(b scalar) bool {
