@@ -110,6 +110,9 @@ var cases = map[string]func(in tensors) torch.Tensor{
 	"attention_causal":  attention(f.ScaledDotProductAttentionOptions{Causal: true}),
 	"attention_dropout": attention(f.ScaledDotProductAttentionOptions{Dropout: 0.3}),
 	"attention_gqa":     attention(f.ScaledDotProductAttentionOptions{GQA: true}),
+	"max_pool2d": func(in tensors) torch.Tensor {
+		return f.MaxPool2d(in[0], []int64{2, 3}, f.MaxPoolOptions{Stride: []int64{1}, Padding: []int64{0, 1}})
+	},
 	"instance_norm": func(in tensors) torch.Tensor {
 		return f.InstanceNorm(in[0], f.InstanceNormOptions{RunningMean: in[1], RunningVar: in[2], UseRunningStats: true})
 	},

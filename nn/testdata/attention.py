@@ -39,7 +39,7 @@ case("encoderlayer_normfirst", spec(E, 8, 2, FeedForward=16, NormFirst=True, Bat
 gelu = dict(FeedForward=16, Activation=spec("GELU"))
 case("encoderlayer_gelu", spec(E, 8, 2, **gelu), lambda: nn.TransformerEncoderLayer(8, 2, 16, activation="gelu"), x=(6, 2, 8), constants={"padding": padding}, call=["x", {"KeyPadding": "padding"}],
      run=lambda m, i: m(i["x"], src_key_padding_mask=i["padding"]))
-case("encoderlayer_default", spec(E, 4, 2), x=(3, 2, 4), call=["x", {}])
+case("encoderlayer_default", spec(E, 2, 1), x=(3, 2, 2), call=["x", {}])
 encoder = spec("TransformerEncoder", spec(E, 8, 2, FeedForward=16), 2, spec("LayerNorm", [8]))
 make = lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2, nn.LayerNorm(8), enable_nested_tensor=False)
 case("encoder", encoder, make, x=(5, 2, 8), call=["x", {"Causal": True}], run=lambda m, i: m(i["x"], mask=square(5), is_causal=True))

@@ -9,15 +9,16 @@ case("bilinear_nobias", spec("Bilinear", 3, 4, 5, NoBias=True), inputs={"x": (2,
 shapes = {1: (2, 4, 9), 2: (2, 4, 7, 6), 3: (2, 4, 5, 4, 6)}
 for d, shape in shapes.items():
     n = f"conv{d}d"
-    case(f"{n}_same", spec(f"Conv{d}d", 4, 6, [4], Same=True, Dilation=[2]), x=(2, 4) + (9,) * d)
+    case(f"{n}_same", spec(f"Conv{d}d", 4, 6, [4], Same=True, Dilation=[2]), x=(1, 4) + (7, 6, 5)[:d])
     case(f"{n}_reflect", spec(f"Conv{d}d", 4, 6, [3], Padding=[2], PaddingMode="reflect"), x=shape)
     case(f"{n}_replicate", spec(f"Conv{d}d", 4, 6, [2] + [3] * (d - 1), Padding=list(range(1, d + 1)), PaddingMode="replicate", Stride=[2]), x=shape)
     case(f"{n}_circular_same", spec(f"Conv{d}d", 4, 4, [4] + [3] * (d - 1), Same=True, PaddingMode="circular", Groups=2, NoBias=True), x=shape)
     t = f"ConvTranspose{d}d"
     case(f"convtranspose{d}d", spec(t, 4, 6, [3]), x=shape)
-    case(f"convtranspose{d}d_options", spec(t, 4, 6, [3] * d, Stride=[3], Padding=[1], OutputPadding=[2], Groups=2, NoBias=True, Dilation=[2]), x=shape)
-    size = [2 * s for s in shape[2:]]
-    case(f"convtranspose{d}d_size", spec(t, 4, 6, [3], Stride=[2], Padding=[1]), x=shape, method="ForwardSize", call=["x", size],
+    case(f"convtranspose{d}d_options", spec(t, 4, 6, [3] * d, Stride=[3], Padding=[1], OutputPadding=[2], Groups=2, NoBias=True, Dilation=[2]), x=(2, 4) + (3, 2, 2)[:d])
+    small = (2, 4) + (4, 3, 3)[:d]
+    size = [2 * s for s in small[2:]]
+    case(f"convtranspose{d}d_size", spec(t, 4, 6, [3], Stride=[2], Padding=[1]), x=small, method="ForwardSize", call=["x", size],
          run=lambda m, i: m(i["x"], output_size=size))
     case(f"convtranspose{d}d_unbatched", spec(t, 4, 6, [3]), x=shape[1:])
 case("conv3d", spec("Conv3d", 4, 6, [3]), x=shapes[3])

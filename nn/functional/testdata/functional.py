@@ -93,6 +93,7 @@ case("attention_mask", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v
 case("attention_causal", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v)
 case("attention_dropout", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.3), q, k, v)
 case("attention_gqa", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), q, k[:, :2].contiguous(), v[:, :2].contiguous())
+case("max_pool2d", lambda x: F.max_pool2d(x, (2, 3), stride=1, padding=(0, 1)), image)
 case("instance_norm", lambda x, m, s: F.instance_norm(x, m, s, use_input_stats=False), image, randn(3), rand(3))
 save_file({k: v.contiguous() for k, v in out.items()}, "functional.safetensors", metadata={"torch": torch.__version__})
 os.chmod("functional.safetensors", 0o644)
