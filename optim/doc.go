@@ -45,8 +45,8 @@
 // # State
 //
 // States (moments, step counts) come into being when a parameter has its first gradient, and are named after it:
-// "fc1.weight.exp_avg". State lists them for a checkpoint; LoadState continues from one, bit for bit. They lie on their parameter's device,
-// outlive every scope, and belong to the optimizer. [ToPyTorch] and [FromPyTorch] exchange them with PyTorch.
+// "fc1.weight.exp_avg". State lists them for a checkpoint; LoadState continues from one, bit for bit. They lie on their parameter's device
+// but for counts that only Go reads, outlive every scope, and belong to the optimizer. [ToPyTorch] and [FromPyTorch] exchange them with PyTorch.
 //
 // [Averaged] keeps an average of the weights beside a run: EMA or SWA.
 //
@@ -54,6 +54,6 @@
 //
 // A step of AdamW, Adam, SGD and, on the CPU, Adagrad is one call of a fused kernel for all parameters of a group that share device
 // and dtype. The others, and these too if [Implementation] says so, are the sequences of operators that PyTorch runs. Nothing waits for
-// the device, except where PyTorch itself needs a number on the way: Adafactor, AdafactorHF with ScaleParameter, and LBFGS say so. The formulas stand at
+// the device, except where PyTorch itself needs a number on the way: Adafactor, AdafactorHF with ScaleParameter, GaLore and LBFGS say so. The formulas stand at
 // the settings, with their sources. Parameters without gradient are left out: neither decayed nor counted.
 package optim

@@ -9,7 +9,7 @@ import (
 
 // LBFGS is the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno: torch.optim.LBFGS. It evaluates the loss several
 // times in an update, so it is given a closure and is no [Builder]; a trainer, which computes one gradient per update, cannot use it.
-// It is for small problems with the whole data in one batch.
+// It is for small problems with the whole data in one batch; every iteration reads numbers and so waits for a GPU.
 //
 // Source: Nocedal and Wright, Numerical Optimization, chapter 7; the line search is that of Mark Schmidt's minFunc, as in PyTorch.
 type LBFGS struct {
