@@ -3,6 +3,7 @@ package optim
 import (
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/rounded"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -62,7 +63,7 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 		eps1 := or(o.Eps1, spacing(p.ts[0].DType()))
 		t := b.count()
 		g := b.gradient(o.Maximize, 0)
-		weight := pow(t, power)
+		weight := rounded.Pow(t, power)
 		rate := math.Min(b.lr, 1/math.Sqrt(t))
 		sizes := p.norms()
 		if b.weightDecay != 0 {

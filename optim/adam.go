@@ -3,6 +3,7 @@ package optim
 import (
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/rounded"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -115,9 +116,9 @@ func adam(b *batch, o torch.FusedOptions) {
 		v = largest
 	}
 	denominator := v.sqrt()
-	denominator.divScalar_(math.Sqrt(1 - pow(o.Beta2, step)))
+	denominator.divScalar_(math.Sqrt(1 - rounded.Pow(o.Beta2, step)))
 	denominator.addScalar_(o.Eps)
-	p.addcdiv_(m, denominator, -(b.lr / (1 - pow(o.Beta1, step))))
+	p.addcdiv_(m, denominator, -(b.lr / (1 - rounded.Pow(o.Beta1, step))))
 }
 
 // fused puts the group's settings into the options of a kernel.

@@ -1,6 +1,10 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"github.com/gotrainer/gotrainer/torch"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // Adamax is Adam with the largest gradient in place of the mean of squares: torch.optim.Adamax. With g the gradient at update t:
 //
@@ -47,7 +51,7 @@ func (o Adamax) Build(groups []Group) (Optimizer, error) {
 		size := g.abs()
 		size.addScalar_(eps)
 		largest.maximum_(size)
-		b.params.addcdiv_(mean, largest, -(b.lr / (1 - pow(beta1, t))))
+		b.params.addcdiv_(mean, largest, -(b.lr / (1 - rounded.Pow(beta1, t))))
 	}
 	return build(rule{
 		name: "Adamax", lr: o.LearningRate(), weightDecay: decay, step: step,

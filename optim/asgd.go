@@ -3,6 +3,7 @@ package optim
 import (
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/rounded"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -67,7 +68,7 @@ func (o ASGD) Build(groups []Group) (Optimizer, error) {
 			} else {
 				average.copy_(p)
 			}
-			b.setNumber(eta, b.lr/pow(1+lambda*b.lr*t, alpha))
+			b.setNumber(eta, b.lr/rounded.Pow(1+lambda*b.lr*t, alpha))
 		}
 		b.setNumber(mu, 1/math.Max(1, t-t0))
 	}

@@ -3,6 +3,7 @@ package optim
 import (
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/rounded"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -93,7 +94,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 		t := b.count()
 		size := b.lr
 		if !o.NoBiasCorrection {
-			size = size * math.Sqrt(1-pow(beta2, t)) / (1 - pow(beta1, t))
+			size = size * math.Sqrt(1-rounded.Pow(beta2, t)) / (1 - rounded.Pow(beta1, t))
 		}
 		for i, p := range b.params.ts {
 			m, g := b.members[i], b.grads.ts[i]

@@ -3,6 +3,7 @@ package optim
 import (
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/rounded"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -57,7 +58,7 @@ func (o LAMB) Build(groups []Group) (Optimizer, error) {
 		square.addcmul_(g, g, 1-beta2)
 		correction1, correction2 := 1.0, 1.0
 		if !o.NoBiasCorrection {
-			correction1, correction2 = 1-pow(beta1, t), 1-pow(beta2, t)
+			correction1, correction2 = 1-rounded.Pow(beta1, t), 1-rounded.Pow(beta2, t)
 		}
 		root := square.sqrt()
 		root.divScalar_(math.Sqrt(correction2))

@@ -1,6 +1,10 @@
 package lr
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // AcceleratedCosine is pytorch-accelerated's CosineLrScheduler: warmup, a fall along a cosine with k-decay, cooldown
 // at the lowest rate. Its trainer steps it after an update, so the first update has what the constructor set and
@@ -36,8 +40,8 @@ func (a AcceleratedCosine) Plan(peak float64, updates int) Rate {
 		case step < a.WarmupSteps:
 			return from + float64(float64(step)*((peak-start)/float64(a.WarmupSteps)))
 		case step < fall:
-			done := math.Pi * pow(float64(step-a.WarmupSteps), k) / pow(float64(fall), k)
-			return lowest + float64(0.5*(peak-lowest)*(1+cos(done)))
+			done := math.Pi * rounded.Pow(float64(step-a.WarmupSteps), k) / rounded.Pow(float64(fall), k)
+			return lowest + float64(0.5*(peak-lowest)*(1+rounded.Cos(done)))
 		}
 		return lowest
 	})

@@ -1,6 +1,10 @@
 package lr
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // CosineAnnealingLR falls along a cosine to EtaMin over TMax updates and rises again after it:
 // torch.optim.lr_scheduler.CosineAnnealingLR.
@@ -24,9 +28,9 @@ func (a CosineAnnealingLR) attach(g *group, updates int) stepper {
 			case c.initial:
 				return c.g.lr
 			case (c.epoch-1-period)%(2*period) == 0: // the last rate was the lowest: the quotient below would be 0/0
-				return c.g.lr + float64((c.base-a.EtaMin)*(1-cos(math.Pi/float64(period))))/2
+				return c.g.lr + float64((c.base-a.EtaMin)*(1-rounded.Cos(math.Pi/float64(period))))/2
 			}
-			return float64((1+cos(angle(c.epoch)))/(1+cos(angle(c.epoch-1)))*(c.g.lr-a.EtaMin)) + a.EtaMin
+			return float64((1+rounded.Cos(angle(c.epoch)))/(1+rounded.Cos(angle(c.epoch-1)))*(c.g.lr-a.EtaMin)) + a.EtaMin
 		},
 		closed: func(c *scheduler) float64 { return a.EtaMin + float64((c.base-a.EtaMin)*2)/2 },
 	})
@@ -59,7 +63,7 @@ func (a CosineAnnealingWarmRestarts) Plan(peak float64, updates int) Rate {
 		for current >= period {
 			current, period = current-period, period*mult
 		}
-		return a.EtaMin + float64((peak-a.EtaMin)*(1+cos(math.Pi*float64(current)/float64(period))))/2
+		return a.EtaMin + float64((peak-a.EtaMin)*(1+rounded.Cos(math.Pi*float64(current)/float64(period))))/2
 	}
 }
 

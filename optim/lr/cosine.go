@@ -1,6 +1,10 @@
 package lr
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // Cosine rises from 0 to the peak rate over the warmup and falls along a cosine: "cosine" in transformers.
 type Cosine struct {
@@ -33,7 +37,7 @@ func (c CosineWithRestarts) Plan(peak float64, updates int) Rate {
 		if progress >= 1 {
 			return 0
 		}
-		return max(0, 0.5*(1+cos(math.Pi*math.Mod(cycles*progress, 1))))
+		return max(0, 0.5*(1+rounded.Cos(math.Pi*math.Mod(cycles*progress, 1))))
 	})
 }
 
@@ -57,7 +61,7 @@ func (c CosineWithMinLR) Plan(peak float64, updates int) Rate {
 	span := float64(max(1, updates-warmup))
 	return factors(peak, warmup, func(update int) float64 {
 		progress := float64(update-warmup) / span
-		factor := 0.5 * (1 + cos(math.Pi*cycles*2*progress))
+		factor := 0.5 * (1 + rounded.Cos(math.Pi*cycles*2*progress))
 		return max(0, float64(factor*(1-floor))+floor)
 	})
 }
@@ -91,7 +95,7 @@ func (c CosineWarmupWithMinLR) Plan(peak float64, updates int) Rate {
 			return peak * (start + (1-start)*float64(update)/float64(max(1, warmup-1)))
 		}
 		progress := (float64(update-warmup) + 1) / span
-		factor := 0.5 * (1 + cos(math.Pi*cycles*2*progress))
+		factor := 0.5 * (1 + rounded.Cos(math.Pi*cycles*2*progress))
 		return peak * max(0, float64(factor*(1-floor))+floor)
 	}
 }

@@ -1,6 +1,10 @@
 package lr
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // CycleMode is how the waves of [CyclicLR] change with time.
 type CycleMode string
@@ -83,7 +87,7 @@ func (c CyclicLR) scale() (scale func(x float64) float64, byUpdate bool) {
 		return func(cycle float64) float64 { return 1 / math.Pow(2, cycle-1) }, false
 	case c.Mode == ExpRange:
 		gamma := orZero(c.Gamma, 1)
-		return func(update float64) float64 { return pow(gamma, update) }, true
+		return func(update float64) float64 { return rounded.Pow(gamma, update) }, true
 	}
 	return func(float64) float64 { return 1 }, false
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
 // A golden case is one schedule of a Python library and what it did: testdata/*.py wrote testdata/golden/*.json.
@@ -38,7 +40,7 @@ func (h *hex) UnmarshalJSON(raw []byte) error {
 // functions in Go for those that the scripts give as text.
 var lambdas = map[string]func(x float64) float64{
 	"0.95":              func(float64) float64 { return 0.95 },
-	"0.95 ** x":         func(x float64) float64 { return pow(0.95, x) },
+	"0.95 ** x":         func(x float64) float64 { return rounded.Pow(0.95, x) },
 	"1 / (1 + x)":       func(x float64) float64 { return 1 / (1 + x) },
 	"1 / (1 + x / 100)": func(x float64) float64 { return 1 / (1 + x/100) },
 }

@@ -1,6 +1,10 @@
 package lr
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // Anneal is the curve of [OneCycleLR] between two rates.
 type Anneal string
@@ -100,7 +104,7 @@ func (o OneCycleLR) anneal(corners []float64, phase int, done float64) float64 {
 	if o.AnnealStrategy == AnnealLinear {
 		return float64((to-from)*done) + from
 	}
-	return to + float64((from-to)/2*(cos(math.Pi*done)+1))
+	return to + float64((from-to)/2*(rounded.Cos(math.Pi*done)+1))
 }
 
 // attach does what PyTorch's constructor does: it replaces the group's initial_lr, which other schedulers start from,

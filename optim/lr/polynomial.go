@@ -1,6 +1,10 @@
 package lr
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // Polynomial rises from 0 to the peak rate over the warmup and falls as a power of what is left of the run:
 // "polynomial" in transformers.
@@ -19,7 +23,7 @@ func (p Polynomial) Plan(peak float64, updates int) Rate {
 			return end / peak
 		}
 		left := 1 - float64(update-warmup)/float64(updates-warmup)
-		return (float64((peak-end)*pow(left, power)) + end) / peak
+		return (float64((peak-end)*rounded.Pow(left, power)) + end) / peak
 	})
 }
 

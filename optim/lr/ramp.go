@@ -1,5 +1,7 @@
 package lr
 
+import "github.com/gotrainer/gotrainer/internal/rounded"
+
 // defaultIters is total_iters of PyTorch's ConstantLR, LinearLR and PolynomialLR where nothing else is said.
 const defaultIters = 5
 
@@ -104,7 +106,7 @@ func (p PolynomialLR) attach(g *group, _ int) stepper {
 			if c.initial || epoch > total {
 				return c.g.lr
 			}
-			return c.g.lr * pow((1-epoch/total)/(1-(epoch-1)/total), power)
+			return c.g.lr * rounded.Pow((1-epoch/total)/(1-(epoch-1)/total), power)
 		},
 		closed: func(c *scheduler) float64 { return c.base },
 	})

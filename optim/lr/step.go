@@ -1,6 +1,10 @@
 package lr
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // StepLR multiplies the rate by Gamma every StepSize updates: torch.optim.lr_scheduler.StepLR.
 type StepLR struct {
@@ -55,11 +59,11 @@ func (m MultiStepLR) attach(g *group, _ int) stepper {
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
 			if n := count[c.epoch]; n > 0 {
-				return c.g.lr * pow(gamma, float64(n))
+				return c.g.lr * rounded.Pow(gamma, float64(n))
 			}
 			return c.g.lr
 		},
-		closed: func(c *scheduler) float64 { return c.base * pow(gamma, float64(count[0])) },
+		closed: func(c *scheduler) float64 { return c.base * rounded.Pow(gamma, float64(count[0])) },
 	})
 }
 

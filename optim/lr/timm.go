@@ -1,6 +1,10 @@
 package lr
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // The schedules of timm (PyTorch Image Models), under their class names without "LRScheduler". Their unit is the
 // update, as with t_in_epochs=False; [PerEpoch] gives them the epoch. Update 0 has the rate that timm's constructors
@@ -57,9 +61,9 @@ func (c TimmCycles) at(update, initial int) (cycle int, length, current float64)
 	if !(grown > 0) { // shrinking cycles have come to their end
 		return c.limit(), first, 0
 	}
-	n := math.Floor(log(grown) / log(mul))
-	length = pow(mul, n) * first
-	return int(n), length, t - float64((1-pow(mul, n))/(1-mul)*first)
+	n := math.Floor(rounded.Log(grown) / rounded.Log(mul))
+	length = rounded.Pow(mul, n) * first
+	return int(n), length, t - float64((1-rounded.Pow(mul, n))/(1-mul)*first)
 }
 
 func (c TimmCycles) limit() int { return orZero(c.CycleLimit, 1) }
@@ -72,7 +76,7 @@ func (c TimmCycles) plan(peak float64, initial int, lrMin float64, value func(hi
 		if cycle >= c.limit() {
 			return lrMin
 		}
-		return value(peak*pow(decay, float64(cycle)), current, length)
+		return value(peak*rounded.Pow(decay, float64(cycle)), current, length)
 	}
 }
 
@@ -98,7 +102,7 @@ type TimmCosine struct {
 func (s TimmCosine) Plan(peak float64, updates int) Rate {
 	k := orZero(s.KDecay, 1)
 	rate := s.TimmCycles.plan(peak, orZero(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
-		return s.LRMin + float64(0.5*(high-s.LRMin)*(1+cos(math.Pi*pow(current, k)/pow(length, k))))
+		return s.LRMin + float64(0.5*(high-s.LRMin)*(1+rounded.Cos(math.Pi*rounded.Pow(current, k)/rounded.Pow(length, k))))
 	})
 	return s.TimmWarmup.plan(peak, peak, s.after(s.WarmupPrefix, rate))
 }
@@ -127,7 +131,7 @@ type TimmPoly struct {
 func (s TimmPoly) Plan(peak float64, updates int) Rate {
 	k, power := orZero(s.KDecay, 1), orZero(s.Power, 0.5)
 	rate := s.TimmCycles.plan(peak, orZero(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
-		return s.LRMin + float64((high-s.LRMin)*pow(1-pow(current, k)/pow(length, k), power))
+		return s.LRMin + float64((high-s.LRMin)*rounded.Pow(1-rounded.Pow(current, k)/rounded.Pow(length, k), power))
 	})
 	return s.TimmWarmup.plan(peak, peak, s.after(s.WarmupPrefix, rate))
 }

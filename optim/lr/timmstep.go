@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
 // TimmStep is timm's StepLRScheduler: the rate falls by DecayRate every DecayT updates.
@@ -19,7 +21,7 @@ func (s TimmStep) Plan(peak float64, _ int) Rate {
 	decay := or(s.DecayRate, 1)
 	rate := func(update int) float64 {
 		t := float64(update)
-		return peak * pow(decay, math.Round((t-math.Mod(t, s.DecayT))/s.DecayT))
+		return peak * rounded.Pow(decay, math.Round((t-math.Mod(t, s.DecayT))/s.DecayT))
 	}
 	return s.TimmWarmup.plan(peak, peak, s.after(!s.WarmupBeneath, rate))
 }
@@ -46,7 +48,7 @@ type TimmMultiStep struct {
 func (s TimmMultiStep) Plan(peak float64, _ int) Rate {
 	decay := or(s.DecayRate, 1)
 	rate := func(update int) float64 {
-		return peak * pow(decay, float64(sort.SearchInts(s.DecayT, update+2)))
+		return peak * rounded.Pow(decay, float64(sort.SearchInts(s.DecayT, update+2)))
 	}
 	return s.TimmWarmup.plan(peak, peak, s.after(!s.WarmupBeneath, rate))
 }

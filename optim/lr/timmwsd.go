@@ -1,6 +1,10 @@
 package lr
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // TimmWSD is timm's WSDLRScheduler: warmup, a stable phase that may fall slowly, and a decay over the last DecayT
 // updates.
@@ -44,7 +48,7 @@ func (s TimmWSD) stable(t float64) float64 {
 	case "power":
 		power = orZero(s.StablePower, 0.5)
 	}
-	return pow(1+t/orZero(s.StableTimescale, float64(s.WarmupT)), -power)
+	return rounded.Pow(1+t/orZero(s.StableTimescale, float64(s.WarmupT)), -power)
 }
 
 func (s TimmWSD) decay() func(done float64) float64 {
@@ -55,13 +59,13 @@ func (s TimmWSD) decay() func(done float64) float64 {
 	case "linear":
 		return func(done float64) float64 { return 1 - done }
 	case "cosine":
-		return func(done float64) float64 { return 0.5 * (1 + cos(math.Pi*done)) }
+		return func(done float64) float64 { return 0.5 * (1 + rounded.Cos(math.Pi*done)) }
 	case "power":
 		power := orZero(s.DecayPower, 0.5)
-		return func(done float64) float64 { return 1 - pow(done, power) }
+		return func(done float64) float64 { return 1 - rounded.Pow(done, power) }
 	case "exp":
 		ratio := orZero(s.DecayRatio, 0.1)
-		return func(done float64) float64 { return (pow(ratio, done) - ratio) / (1 - ratio) }
+		return func(done float64) float64 { return (rounded.Pow(ratio, done) - ratio) / (1 - ratio) }
 	}
 	return func(done float64) float64 { return 1 - math.Sqrt(done) }
 }

@@ -1,6 +1,10 @@
 package lr
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+)
 
 // Curve is the way from one rate to another in [WarmupStableDecay].
 type Curve string
@@ -36,7 +40,7 @@ func (w WarmupStableDecay) Plan(peak float64, updates int) Rate {
 			progress := float64(update) / float64(max(1, warmup))
 			switch orZero(w.WarmupType, LinearCurve) {
 			case CosineCurve:
-				return peak * above(0.5*(1-cos(math.Pi*progress)))
+				return peak * above(0.5*(1-rounded.Cos(math.Pi*progress)))
 			case OneMinusSqrt:
 				return peak * above(1-math.Sqrt(1-progress))
 			default:
@@ -52,7 +56,7 @@ func (w WarmupStableDecay) Plan(peak float64, updates int) Rate {
 			case OneMinusSqrt:
 				return peak * above(1-math.Sqrt(progress))
 			default:
-				return peak * above(0.5*(1+cos(math.Pi*cycles*2*progress)))
+				return peak * above(0.5*(1+rounded.Cos(math.Pi*cycles*2*progress)))
 			}
 		}
 		return peak * w.MinLRRatio

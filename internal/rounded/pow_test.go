@@ -1,4 +1,4 @@
-package lr
+package rounded
 
 import (
 	"math"
@@ -21,8 +21,8 @@ func bigPow(x float64, n int) float64 {
 func TestPowIsCorrectlyRounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, n := rapid.Float64Range(0.1, 3).Draw(t, "x"), rapid.IntRange(0, 200).Draw(t, "n")
-		if got, want := pow(x, float64(n)), bigPow(x, n); got != want {
-			t.Fatalf("pow(%v, %d) = %x, want %x", x, n, got, want)
+		if got, want := Pow(x, float64(n)), bigPow(x, n); got != want {
+			t.Fatalf("Pow(%v, %d) = %x, want %x", x, n, got, want)
 		}
 	})
 }
@@ -30,8 +30,8 @@ func TestPowIsCorrectlyRounded(t *testing.T) {
 func TestPowOfOneHalfIsTheSquareRoot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.Float64Range(1e-12, 1e12).Draw(t, "x")
-		if got, want := pow(x, 0.5), math.Sqrt(x); got != want {
-			t.Fatalf("pow(%v, 0.5) = %x, want %x", x, got, want)
+		if got, want := Pow(x, 0.5), math.Sqrt(x); got != want {
+			t.Fatalf("Pow(%v, 0.5) = %x, want %x", x, got, want)
 		}
 	})
 }
@@ -40,10 +40,10 @@ func TestLogUndoesTheExponential(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.Float64Range(1e-6, 1e6).Draw(t, "x")
 		if got := exponential(logarithm(x)).hi; got != x {
-			t.Fatalf("exp(log(%v)) = %x, want %x", x, got, x)
+			t.Fatalf("exp(Log(%v)) = %x, want %x", x, got, x)
 		}
-		if got, want := log(x), math.Log(x); math.Abs(got-want) > 1e-14*max(1, math.Abs(want)) {
-			t.Fatalf("log(%v) = %v, want about %v", x, got, want)
+		if got, want := Log(x), math.Log(x); math.Abs(got-want) > 1e-14*max(1, math.Abs(want)) {
+			t.Fatalf("Log(%v) = %v, want about %v", x, got, want)
 		}
 	})
 }
@@ -52,16 +52,16 @@ func TestPowAtItsEdges(t *testing.T) {
 	for _, c := range []struct{ x, y, want float64 }{
 		{0, 2, 0}, {0, 0, 1}, {1, 1e300, 1}, {5, 0, 1}, {5, 1, 5}, {2, -3, 0.125}, {0.5, 2000, 0}, {2, 2000, math.Inf(1)}, {math.Inf(1), 2, math.Inf(1)}, {0.25, 0.5, 0.5},
 	} {
-		if got := pow(c.x, c.y); got != c.want {
-			t.Errorf("pow(%v, %v) = %v, want %v", c.x, c.y, got, c.want)
+		if got := Pow(c.x, c.y); got != c.want {
+			t.Errorf("Pow(%v, %v) = %v, want %v", c.x, c.y, got, c.want)
 		}
 	}
 	for _, c := range []struct{ x, y float64 }{{-1, 0.5}, {math.NaN(), 2}, {2, math.NaN()}} {
-		if got := pow(c.x, c.y); !math.IsNaN(got) {
-			t.Errorf("pow(%v, %v) = %v, want NaN", c.x, c.y, got)
+		if got := Pow(c.x, c.y); !math.IsNaN(got) {
+			t.Errorf("Pow(%v, %v) = %v, want NaN", c.x, c.y, got)
 		}
 	}
-	if got := log(-1); !math.IsNaN(got) {
-		t.Errorf("log(-1) = %v, want NaN", got)
+	if got := Log(-1); !math.IsNaN(got) {
+		t.Errorf("Log(-1) = %v, want NaN", got)
 	}
 }

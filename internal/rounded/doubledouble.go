@@ -1,4 +1,4 @@
-package lr
+package rounded
 
 import "math"
 

@@ -1,10 +1,10 @@
-package lr
+package rounded
 
 import "math"
 
-// cos returns the cosine of x rounded to the nearest double. The C library that Python calls does so for all but one
+// Cos returns the cosine of x rounded to the nearest double. The C library that Python calls does so for all but one
 // value in about 700; Go's math.Cos is off by one unit in the last place far more often.
-func cos(x float64) float64 {
+func Cos(x float64) float64 {
 	x = math.Abs(x)
 	if !(x < 1e8) { // no schedule gets there; the reduction below loses its accuracy
 		return math.Cos(x)
