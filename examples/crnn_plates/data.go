@@ -21,8 +21,8 @@ type pictures = data.Dataset[crnn.Picture]
 
 // rendered are plates that nobody has seen: training plates are drawn as they are needed, each one once, and no label of
 // the evaluation is ever drawn for training.
-func rendered(n int, seed uint64, part plates.Part) pictures {
-	return data.Map(plates.Dataset(n, seed, plates.Options{Part: part}), func(s plates.Sample) (crnn.Picture, error) {
+func rendered(n int, seed uint64, o plates.Options) pictures {
+	return data.Map(plates.Dataset(n, seed, o), func(s plates.Sample) (crnn.Picture, error) {
 		return crnn.Picture{Image: s.Image, Text: s.Label}, nil
 	})
 }

@@ -26,7 +26,7 @@ type options struct {
 	out, train, table, test, predict, charset, model, precision    string
 	labelsFromNames, skipBad, full, quick, resume, overwrite, read bool
 	steps, batch, width, height, threads                           int
-	rate, holdOut, augment, dropout                                float64
+	rate, holdOut, augment                                         float64
 	seed                                                           uint64
 	files                                                          []string
 }
@@ -43,17 +43,16 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.charset, "charset", "", "file with all characters of the labels, one a line; default: those that occur")
 	f.Float64Var(&o.holdOut, "hold-out", 0.1, "share of -train that is set aside for the evaluation")
 	f.Float64Var(&o.augment, "augment", 0.3, "how much the pictures of -train are bent, blurred and shaded each time they are seen: 0 (not at all) to 1")
-	f.Float64Var(&o.dropout, "dropout", 0.2, "share of the sequence that is zeroed before each LSTM while training; -full has none")
 	f.BoolVar(&o.skipBad, "skip-bad", false, "leave out pictures that cannot be used, instead of refusing to start")
 	f.StringVar(&o.test, "test", "", "table of file<TAB>label: pictures to read at the end and compare")
 	f.StringVar(&o.predict, "predict", "", "folder of pictures without labels: what is read goes to predicted.tsv")
 	f.BoolVar(&o.full, "full", false, "Hezar's own width and batch normalisation; much slower")
 	f.BoolVar(&o.quick, "quick", false, "about a minute, to see that it works: the model does not get good")
 	f.IntVar(&o.steps, "steps", 0, "updates; default: what the data needs")
-	f.IntVar(&o.batch, "batch", 0, "pictures behind one update; default: 32")
+	f.IntVar(&o.batch, "batch", 0, "pictures behind one update; default: 16")
 	f.IntVar(&o.width, "width", 0, "of the pictures that the model sees, in pixels, with -train; default: 128. Four pixels are one frame of the reader")
 	f.IntVar(&o.height, "height", 0, "of the pictures that the model sees, in pixels, with -train; default: 32")
-	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 0.002")
+	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 0.0015")
 	f.StringVar(&o.precision, "precision", "fp32", "fp32 or bf16")
 	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
 	f.Uint64Var(&o.seed, "seed", 42, "of weights, plates and their order")
