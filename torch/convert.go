@@ -130,6 +130,22 @@ func (t Tensor) Item() float64 {
 	return float64(out.Bits)
 }
 
+// optionalInt is a number, or None for nil.
+func optionalInt(v *int64) cgotorch.OptionalInt {
+	if v == nil {
+		return cgotorch.OptionalInt{}
+	}
+	return cgotorch.OptionalInt{Value: *v, Present: true}
+}
+
+// optionalDouble is a number, or None for nil.
+func optionalDouble(v *float64) cgotorch.OptionalDouble {
+	if v == nil {
+		return cgotorch.OptionalDouble{}
+	}
+	return cgotorch.OptionalDouble{Value: *v, Present: true}
+}
+
 // optionalScalar is scalar for an argument that may be nil: None.
 func optionalScalar(op string, v any) cgotorch.Scalar {
 	if v == nil {

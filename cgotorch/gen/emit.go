@@ -26,10 +26,10 @@ var kinds = map[string]kind{
 	"Tensor?[]":     {"const ct_tensor *$, int64_t $_n", "get_optional_list($, $_n)", "[]Tensor", "handles($), C.int64_t(len($))", "[]Tensor", `pointers("@", $)`, true},
 	"int":           {"int64_t $", "$", "int64", "C.int64_t($)", "int64", "$", false},
 	"SymInt":        {"int64_t $", "c10::SymInt($)", "int64", "C.int64_t($)", "int64", "$", false},
-	"int?":          {"ct_optional_int $", "get($)", "OptionalInt", "$.c()", "", "", false},
-	"SymInt?":       {"ct_optional_int $", "get_sym($)", "OptionalInt", "$.c()", "", "", false},
+	"int?":          {"ct_optional_int $", "get($)", "OptionalInt", "$.c()", "*int64", "optionalInt($)", false},
+	"SymInt?":       {"ct_optional_int $", "get_sym($)", "OptionalInt", "$.c()", "*int64", "optionalInt($)", false},
 	"float":         {"double $", "$", "float64", "C.double($)", "float64", "$", false},
-	"float?":        {"ct_optional_double $", "get($)", "OptionalDouble", "$.c()", "", "", false},
+	"float?":        {"ct_optional_double $", "get($)", "OptionalDouble", "$.c()", "*float64", "optionalDouble($)", false},
 	"bool":          {"int32_t $", "($ != 0)", "bool", "boolean($)", "bool", "$", false},
 	"Scalar":        {"ct_scalar $", "get($)", "Scalar", "$.c()", "any", `scalar("@", $)`, false},
 	"Scalar?":       {"ct_scalar $", "get_optional($)", "Scalar", "$.c()", "any", `optionalScalar("@", $)`, false},
@@ -75,7 +75,21 @@ func goName(n string) string {
 
 // taken are names that mean something else in Go or in our receivers.
 var taken = map[string]string{
-	"self": "t", "range": "values", "type": "kind", "func": "f", "default": "def", "len": "length", "any": "value", "min": "low", "max": "high",
+	"self": "t", "A": "a", "B": "b", "UPLO": "uplo", "real": "re", "imag": "im", "range": "values", "type": "kind", "func": "f", "default": "def", "len": "length", "any": "value", "min": "low", "max": "high",
+}
+
+// pythonName is how the operator is called in Python: linalg_inv is torch.linalg.inv.
+func (o *op) pythonName() string {
+	if o.python != "" {
+		return o.python
+	}
+	base, _, _ := strings.Cut(o.name, ".")
+	for _, module := range []string{"linalg", "fft", "special"} {
+		if rest, ok := strings.CutPrefix(base, module+"_"); ok {
+			return "torch." + module + "." + rest
+		}
+	}
+	return "torch." + base
 }
 
 // result of an operator: its C parameter, the C++ statement that fills it, and the Go side.
@@ -222,6 +236,9 @@ func (o *op) emitTorch(b *bytes.Buffer) {
 	visible := o.visible()
 	for i, a := range visible {
 		k, n := kinds[a.typ], goName(a.name)
+		if i > 0 && n == "t" && o.method() { // the receiver has that name already
+			n = "other"
+		}
 		if k.torch == "" {
 			panic(fmt.Sprintf("%s: an argument of type %s needs a wrapper by hand: mark it raw", o.name, a.typ))
 		}
@@ -243,13 +260,12 @@ func (o *op) emitTorch(b *bytes.Buffer) {
 			}
 		}
 	}
-	base, _, _ := strings.Cut(o.name, ".")
 	verb := "returns "
 	if o.inPlace {
 		verb = ""
 	}
 	doc := fmt.Sprintf("%s %s%s.", o.goName, verb, o.doc)
-	doc += fmt.Sprintf("\n// It is torch.%s.", base)
+	doc += fmt.Sprintf("\n// It is %s.", o.pythonName())
 	r := o.result("")
 	outDeclaration, returns, give := "", "", ""
 	switch r.goType {

@@ -146,6 +146,8 @@ func parseTable(text string, known map[string]string) ([]*op, error) {
 				o.function = true
 			case "raw":
 				o.raw = true
+			case "python":
+				o.python = value
 			case "variadic":
 				o.variadic = true
 			default:

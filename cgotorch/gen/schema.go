@@ -10,6 +10,7 @@ type op struct {
 	goName, doc             string
 	name                    string // add.Tensor
 	schema                  string
+	python                  string // Python's name where it does not follow from the operator's
 	args                    []*arg
 	returns                 []string // "Tensor", "Tensor[]", "bool", "Scalar", ...; none for an in-place operator
 	inPlace                 bool
