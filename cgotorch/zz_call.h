@@ -50,6 +50,46 @@ static inline ct_code ct_Clamp_(ct_tensor self_, ct_scalar min, ct_scalar max) {
 static inline ct_code ct_Lerp(ct_tensor self_, ct_tensor end, ct_scalar weight, ct_tensor *out) { return ct_operators->Lerp(self_, end, weight, out); }
 static inline ct_code ct_AddCMul(ct_tensor self_, ct_tensor tensor1, ct_tensor tensor2, ct_scalar value, ct_tensor *out) { return ct_operators->AddCMul(self_, tensor1, tensor2, value, out); }
 static inline ct_code ct_AddCDiv(ct_tensor self_, ct_tensor tensor1, ct_tensor tensor2, ct_scalar value, ct_tensor *out) { return ct_operators->AddCDiv(self_, tensor1, tensor2, value, out); }
+static inline ct_code ct_Exp2(ct_tensor self_, ct_tensor *out) { return ct_operators->Exp2(self_, out); }
+static inline ct_code ct_Log10(ct_tensor self_, ct_tensor *out) { return ct_operators->Log10(self_, out); }
+static inline ct_code ct_Tan(ct_tensor self_, ct_tensor *out) { return ct_operators->Tan(self_, out); }
+static inline ct_code ct_Asin(ct_tensor self_, ct_tensor *out) { return ct_operators->Asin(self_, out); }
+static inline ct_code ct_Acos(ct_tensor self_, ct_tensor *out) { return ct_operators->Acos(self_, out); }
+static inline ct_code ct_Atan(ct_tensor self_, ct_tensor *out) { return ct_operators->Atan(self_, out); }
+static inline ct_code ct_Atan2(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->Atan2(self_, other, out); }
+static inline ct_code ct_Sinh(ct_tensor self_, ct_tensor *out) { return ct_operators->Sinh(self_, out); }
+static inline ct_code ct_Cosh(ct_tensor self_, ct_tensor *out) { return ct_operators->Cosh(self_, out); }
+static inline ct_code ct_Asinh(ct_tensor self_, ct_tensor *out) { return ct_operators->Asinh(self_, out); }
+static inline ct_code ct_Acosh(ct_tensor self_, ct_tensor *out) { return ct_operators->Acosh(self_, out); }
+static inline ct_code ct_Atanh(ct_tensor self_, ct_tensor *out) { return ct_operators->Atanh(self_, out); }
+static inline ct_code ct_Hypot(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->Hypot(self_, other, out); }
+static inline ct_code ct_Sinc(ct_tensor self_, ct_tensor *out) { return ct_operators->Sinc(self_, out); }
+static inline ct_code ct_Deg2Rad(ct_tensor self_, ct_tensor *out) { return ct_operators->Deg2Rad(self_, out); }
+static inline ct_code ct_Rad2Deg(ct_tensor self_, ct_tensor *out) { return ct_operators->Rad2Deg(self_, out); }
+static inline ct_code ct_Erfc(ct_tensor self_, ct_tensor *out) { return ct_operators->Erfc(self_, out); }
+static inline ct_code ct_ErfInv(ct_tensor self_, ct_tensor *out) { return ct_operators->ErfInv(self_, out); }
+static inline ct_code ct_LGamma(ct_tensor self_, ct_tensor *out) { return ct_operators->LGamma(self_, out); }
+static inline ct_code ct_Digamma(ct_tensor self_, ct_tensor *out) { return ct_operators->Digamma(self_, out); }
+static inline ct_code ct_LogAddExp(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->LogAddExp(self_, other, out); }
+static inline ct_code ct_LogAddExp2(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->LogAddExp2(self_, other, out); }
+static inline ct_code ct_XLogY(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->XLogY(self_, other, out); }
+static inline ct_code ct_Logit(ct_tensor self_, ct_optional_double eps, ct_tensor *out) { return ct_operators->Logit(self_, eps, out); }
+static inline ct_code ct_FMod(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->FMod(self_, other, out); }
+static inline ct_code ct_FModScalar(ct_tensor self_, ct_scalar other, ct_tensor *out) { return ct_operators->FModScalar(self_, other, out); }
+static inline ct_code ct_Trunc(ct_tensor self_, ct_tensor *out) { return ct_operators->Trunc(self_, out); }
+static inline ct_code ct_Frac(ct_tensor self_, ct_tensor *out) { return ct_operators->Frac(self_, out); }
+static inline ct_code ct_CopySign(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->CopySign(self_, other, out); }
+static inline ct_code ct_SignBit(ct_tensor self_, ct_tensor *out) { return ct_operators->SignBit(self_, out); }
+static inline ct_code ct_Heaviside(ct_tensor self_, ct_tensor values, ct_tensor *out) { return ct_operators->Heaviside(self_, values, out); }
+static inline ct_code ct_NanToNum(ct_tensor self_, ct_optional_double nan, ct_optional_double posinf, ct_optional_double neginf, ct_tensor *out) { return ct_operators->NanToNum(self_, nan, posinf, neginf, out); }
+static inline ct_code ct_LerpTensor(ct_tensor self_, ct_tensor end, ct_tensor weight, ct_tensor *out) { return ct_operators->LerpTensor(self_, end, weight, out); }
+static inline ct_code ct_ClampTensor(ct_tensor self_, ct_tensor min, ct_tensor max, ct_tensor *out) { return ct_operators->ClampTensor(self_, min, max, out); }
+static inline ct_code ct_BitwiseAnd(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->BitwiseAnd(self_, other, out); }
+static inline ct_code ct_BitwiseOr(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->BitwiseOr(self_, other, out); }
+static inline ct_code ct_BitwiseXor(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->BitwiseXor(self_, other, out); }
+static inline ct_code ct_BitwiseNot(ct_tensor self_, ct_tensor *out) { return ct_operators->BitwiseNot(self_, out); }
+static inline ct_code ct_BitwiseLeftShift(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->BitwiseLeftShift(self_, other, out); }
+static inline ct_code ct_BitwiseRightShift(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->BitwiseRightShift(self_, other, out); }
 static inline ct_code ct_MatMul(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->MatMul(self_, other, out); }
 static inline ct_code ct_MM(ct_tensor self_, ct_tensor mat2, ct_tensor *out) { return ct_operators->MM(self_, mat2, out); }
 static inline ct_code ct_BMM(ct_tensor self_, ct_tensor mat2, ct_tensor *out) { return ct_operators->BMM(self_, mat2, out); }
@@ -57,7 +97,48 @@ static inline ct_code ct_AddMM(ct_tensor self_, ct_tensor mat1, ct_tensor mat2, 
 static inline ct_code ct_MV(ct_tensor self_, ct_tensor vec, ct_tensor *out) { return ct_operators->MV(self_, vec, out); }
 static inline ct_code ct_Dot(ct_tensor self_, ct_tensor tensor, ct_tensor *out) { return ct_operators->Dot(self_, tensor, out); }
 static inline ct_code ct_Outer(ct_tensor self_, ct_tensor vec2, ct_tensor *out) { return ct_operators->Outer(self_, vec2, out); }
+static inline ct_code ct_BAddBMM(ct_tensor self_, ct_tensor batch1, ct_tensor batch2, ct_scalar beta, ct_scalar alpha, ct_tensor *out) { return ct_operators->BAddBMM(self_, batch1, batch2, beta, alpha, out); }
+static inline ct_code ct_AddMV(ct_tensor self_, ct_tensor mat, ct_tensor vec, ct_scalar beta, ct_scalar alpha, ct_tensor *out) { return ct_operators->AddMV(self_, mat, vec, beta, alpha, out); }
+static inline ct_code ct_Addr(ct_tensor self_, ct_tensor vec1, ct_tensor vec2, ct_scalar beta, ct_scalar alpha, ct_tensor *out) { return ct_operators->Addr(self_, vec1, vec2, beta, alpha, out); }
+static inline ct_code ct_Kron(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->Kron(self_, other, out); }
+static inline ct_code ct_Einsum(const char *equation, int64_t equation_n, const ct_tensor *tensors, int64_t tensors_n, ct_tensor *out) { return ct_operators->Einsum(equation, equation_n, tensors, tensors_n, out); }
+static inline ct_code ct_CDist(ct_tensor x1, ct_tensor x2, double p, ct_tensor *out) { return ct_operators->CDist(x1, x2, p, out); }
 static inline ct_code ct_Linear(ct_tensor input, ct_tensor weight, ct_tensor bias, ct_tensor *out) { return ct_operators->Linear(input, weight, bias, out); }
+static inline ct_code ct_Inv(ct_tensor A, ct_tensor *out) { return ct_operators->Inv(A, out); }
+static inline ct_code ct_Det(ct_tensor A, ct_tensor *out) { return ct_operators->Det(A, out); }
+static inline ct_code ct_SLogDet(ct_tensor A, ct_tensor *out) { return ct_operators->SLogDet(A, out); }
+static inline ct_code ct_Solve(ct_tensor A, ct_tensor B, int32_t left, ct_tensor *out) { return ct_operators->Solve(A, B, left, out); }
+static inline ct_code ct_SolveTriangular(ct_tensor self_, ct_tensor B, int32_t upper, int32_t left, int32_t unitriangular, ct_tensor *out) { return ct_operators->SolveTriangular(self_, B, upper, left, unitriangular, out); }
+static inline ct_code ct_LstSq(ct_tensor self_, ct_tensor b, ct_optional_double rcond, const char *driver, int64_t driver_n, ct_tensor *out) { return ct_operators->LstSq(self_, b, rcond, driver, driver_n, out); }
+static inline ct_code ct_Cholesky(ct_tensor self_, int32_t upper, ct_tensor *out) { return ct_operators->Cholesky(self_, upper, out); }
+static inline ct_code ct_QR(ct_tensor A, const char *mode, int64_t mode_n, ct_tensor *out) { return ct_operators->QR(A, mode, mode_n, out); }
+static inline ct_code ct_SVD(ct_tensor A, int32_t full_matrices, ct_tensor *out) { return ct_operators->SVD(A, full_matrices, out); }
+static inline ct_code ct_SVDVals(ct_tensor A, ct_tensor *out) { return ct_operators->SVDVals(A, out); }
+static inline ct_code ct_EigH(ct_tensor self_, const char *UPLO, int64_t UPLO_n, ct_tensor *out) { return ct_operators->EigH(self_, UPLO, UPLO_n, out); }
+static inline ct_code ct_EigValsH(ct_tensor self_, const char *UPLO, int64_t UPLO_n, ct_tensor *out) { return ct_operators->EigValsH(self_, UPLO, UPLO_n, out); }
+static inline ct_code ct_MatrixNorm(ct_tensor self_, ct_scalar ord, const int64_t *dim, int64_t dim_n, int32_t keepdim, int32_t dtype, ct_tensor *out) { return ct_operators->MatrixNorm(self_, ord, dim, dim_n, keepdim, dtype, out); }
+static inline ct_code ct_MatrixNormNamed(ct_tensor self_, const char *ord, int64_t ord_n, const int64_t *dim, int64_t dim_n, int32_t keepdim, int32_t dtype, ct_tensor *out) { return ct_operators->MatrixNormNamed(self_, ord, ord_n, dim, dim_n, keepdim, dtype, out); }
+static inline ct_code ct_MatrixPower(ct_tensor self_, int64_t n, ct_tensor *out) { return ct_operators->MatrixPower(self_, n, out); }
+static inline ct_code ct_MatrixExp(ct_tensor self_, ct_tensor *out) { return ct_operators->MatrixExp(self_, out); }
+static inline ct_code ct_PInv(ct_tensor self_, ct_optional_double atol, ct_optional_double rtol, int32_t hermitian, ct_tensor *out) { return ct_operators->PInv(self_, atol, rtol, hermitian, out); }
+static inline ct_code ct_Cross(ct_tensor self_, ct_tensor other, int64_t dim, ct_tensor *out) { return ct_operators->Cross(self_, other, dim, out); }
+static inline ct_code ct_FFT(ct_tensor self_, ct_optional_int n, int64_t dim, const char *norm, int64_t norm_n, ct_tensor *out) { return ct_operators->FFT(self_, n, dim, norm, norm_n, out); }
+static inline ct_code ct_IFFT(ct_tensor self_, ct_optional_int n, int64_t dim, const char *norm, int64_t norm_n, ct_tensor *out) { return ct_operators->IFFT(self_, n, dim, norm, norm_n, out); }
+static inline ct_code ct_RFFT(ct_tensor self_, ct_optional_int n, int64_t dim, const char *norm, int64_t norm_n, ct_tensor *out) { return ct_operators->RFFT(self_, n, dim, norm, norm_n, out); }
+static inline ct_code ct_IRFFT(ct_tensor self_, ct_optional_int n, int64_t dim, const char *norm, int64_t norm_n, ct_tensor *out) { return ct_operators->IRFFT(self_, n, dim, norm, norm_n, out); }
+static inline ct_code ct_FFT2(ct_tensor self_, const int64_t *s, int64_t s_n, const int64_t *dim, int64_t dim_n, const char *norm, int64_t norm_n, ct_tensor *out) { return ct_operators->FFT2(self_, s, s_n, dim, dim_n, norm, norm_n, out); }
+static inline ct_code ct_IFFT2(ct_tensor self_, const int64_t *s, int64_t s_n, const int64_t *dim, int64_t dim_n, const char *norm, int64_t norm_n, ct_tensor *out) { return ct_operators->IFFT2(self_, s, s_n, dim, dim_n, norm, norm_n, out); }
+static inline ct_code ct_FFTShift(ct_tensor self_, const int64_t *dim, int64_t dim_n, ct_tensor *out) { return ct_operators->FFTShift(self_, dim, dim_n, out); }
+static inline ct_code ct_IFFTShift(ct_tensor self_, const int64_t *dim, int64_t dim_n, ct_tensor *out) { return ct_operators->IFFTShift(self_, dim, dim_n, out); }
+static inline ct_code ct_Real(ct_tensor self_, ct_tensor *out) { return ct_operators->Real(self_, out); }
+static inline ct_code ct_Imag(ct_tensor self_, ct_tensor *out) { return ct_operators->Imag(self_, out); }
+static inline ct_code ct_Angle(ct_tensor self_, ct_tensor *out) { return ct_operators->Angle(self_, out); }
+static inline ct_code ct_Conj(ct_tensor self_, ct_tensor *out) { return ct_operators->Conj(self_, out); }
+static inline ct_code ct_ResolveConj(ct_tensor self_, ct_tensor *out) { return ct_operators->ResolveConj(self_, out); }
+static inline ct_code ct_ViewAsReal(ct_tensor self_, ct_tensor *out) { return ct_operators->ViewAsReal(self_, out); }
+static inline ct_code ct_ViewAsComplex(ct_tensor self_, ct_tensor *out) { return ct_operators->ViewAsComplex(self_, out); }
+static inline ct_code ct_Complex(ct_tensor real, ct_tensor imag, ct_tensor *out) { return ct_operators->Complex(real, imag, out); }
+static inline ct_code ct_Polar(ct_tensor abs, ct_tensor angle, ct_tensor *out) { return ct_operators->Polar(abs, angle, out); }
 static inline ct_code ct_Eq(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->Eq(self_, other, out); }
 static inline ct_code ct_EqScalar(ct_tensor self_, ct_scalar other, ct_tensor *out) { return ct_operators->EqScalar(self_, other, out); }
 static inline ct_code ct_Ne(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->Ne(self_, other, out); }
@@ -73,6 +154,9 @@ static inline ct_code ct_GeScalar(ct_tensor self_, ct_scalar other, ct_tensor *o
 static inline ct_code ct_LogicalAnd(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->LogicalAnd(self_, other, out); }
 static inline ct_code ct_LogicalOr(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->LogicalOr(self_, other, out); }
 static inline ct_code ct_LogicalNot(ct_tensor self_, ct_tensor *out) { return ct_operators->LogicalNot(self_, out); }
+static inline ct_code ct_LogicalXor(ct_tensor self_, ct_tensor other, ct_tensor *out) { return ct_operators->LogicalXor(self_, other, out); }
+static inline ct_code ct_IsClose(ct_tensor self_, ct_tensor other, double rtol, double atol, int32_t equal_nan, ct_tensor *out) { return ct_operators->IsClose(self_, other, rtol, atol, equal_nan, out); }
+static inline ct_code ct_IsIn(ct_tensor elements, ct_tensor test_elements, ct_tensor *out) { return ct_operators->IsIn(elements, test_elements, out); }
 static inline ct_code ct_IsNaN(ct_tensor self_, ct_tensor *out) { return ct_operators->IsNaN(self_, out); }
 static inline ct_code ct_IsInf(ct_tensor self_, ct_tensor *out) { return ct_operators->IsInf(self_, out); }
 static inline ct_code ct_IsFinite(ct_tensor self_, ct_tensor *out) { return ct_operators->IsFinite(self_, out); }
@@ -82,6 +166,7 @@ static inline ct_code ct_Where(ct_tensor condition, ct_tensor self_, ct_tensor o
 static inline ct_code ct_MaskedFill(ct_tensor self_, ct_tensor mask, ct_scalar value, ct_tensor *out) { return ct_operators->MaskedFill(self_, mask, value, out); }
 static inline ct_code ct_MaskedFill_(ct_tensor self_, ct_tensor mask, ct_scalar value) { return ct_operators->MaskedFill_(self_, mask, value); }
 static inline ct_code ct_MaskedSelect(ct_tensor self_, ct_tensor mask, ct_tensor *out) { return ct_operators->MaskedSelect(self_, mask, out); }
+static inline ct_code ct_MaskedScatter(ct_tensor self_, ct_tensor mask, ct_tensor source, ct_tensor *out) { return ct_operators->MaskedScatter(self_, mask, source, out); }
 static inline ct_code ct_Sum(ct_tensor self_, int32_t dtype, ct_tensor *out) { return ct_operators->Sum(self_, dtype, out); }
 static inline ct_code ct_SumDim(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t keepdim, int32_t dtype, ct_tensor *out) { return ct_operators->SumDim(self_, dim, dim_n, keepdim, dtype, out); }
 static inline ct_code ct_Mean(ct_tensor self_, int32_t dtype, ct_tensor *out) { return ct_operators->Mean(self_, dtype, out); }
@@ -107,6 +192,38 @@ static inline ct_code ct_TopK(ct_tensor self_, int64_t k, int64_t dim, int32_t l
 static inline ct_code ct_Sort(ct_tensor self_, int64_t dim, int32_t descending, ct_tensor *out) { return ct_operators->Sort(self_, dim, descending, out); }
 static inline ct_code ct_ArgSort(ct_tensor self_, int64_t dim, int32_t descending, ct_tensor *out) { return ct_operators->ArgSort(self_, dim, descending, out); }
 static inline ct_code ct_NonZero(ct_tensor self_, ct_tensor *out) { return ct_operators->NonZero(self_, out); }
+static inline ct_code ct_VarDim(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t unbiased, int32_t keepdim, ct_tensor *out) { return ct_operators->VarDim(self_, dim, dim_n, unbiased, keepdim, out); }
+static inline ct_code ct_StdDim(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t unbiased, int32_t keepdim, ct_tensor *out) { return ct_operators->StdDim(self_, dim, dim_n, unbiased, keepdim, out); }
+static inline ct_code ct_VarMean(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t unbiased, int32_t keepdim, ct_tensor *out) { return ct_operators->VarMean(self_, dim, dim_n, unbiased, keepdim, out); }
+static inline ct_code ct_ProdDim(ct_tensor self_, int64_t dim, int32_t keepdim, int32_t dtype, ct_tensor *out) { return ct_operators->ProdDim(self_, dim, keepdim, dtype, out); }
+static inline ct_code ct_AllDim(ct_tensor self_, int64_t dim, int32_t keepdim, ct_tensor *out) { return ct_operators->AllDim(self_, dim, keepdim, out); }
+static inline ct_code ct_AnyDim(ct_tensor self_, int64_t dim, int32_t keepdim, ct_tensor *out) { return ct_operators->AnyDim(self_, dim, keepdim, out); }
+static inline ct_code ct_AMinMax(ct_tensor self_, ct_optional_int dim, int32_t keepdim, ct_tensor *out) { return ct_operators->AMinMax(self_, dim, keepdim, out); }
+static inline ct_code ct_CountNonZero(ct_tensor self_, ct_optional_int dim, ct_tensor *out) { return ct_operators->CountNonZero(self_, dim, out); }
+static inline ct_code ct_Median(ct_tensor self_, ct_tensor *out) { return ct_operators->Median(self_, out); }
+static inline ct_code ct_MedianDim(ct_tensor self_, int64_t dim, int32_t keepdim, ct_tensor *out) { return ct_operators->MedianDim(self_, dim, keepdim, out); }
+static inline ct_code ct_Mode(ct_tensor self_, int64_t dim, int32_t keepdim, ct_tensor *out) { return ct_operators->Mode(self_, dim, keepdim, out); }
+static inline ct_code ct_KthValue(ct_tensor self_, int64_t k, int64_t dim, int32_t keepdim, ct_tensor *out) { return ct_operators->KthValue(self_, k, dim, keepdim, out); }
+static inline ct_code ct_Quantile(ct_tensor self_, ct_tensor q, ct_optional_int dim, int32_t keepdim, const char *interpolation, int64_t interpolation_n, ct_tensor *out) { return ct_operators->Quantile(self_, q, dim, keepdim, interpolation, interpolation_n, out); }
+static inline ct_code ct_QuantileScalar(ct_tensor self_, double q, ct_optional_int dim, int32_t keepdim, const char *interpolation, int64_t interpolation_n, ct_tensor *out) { return ct_operators->QuantileScalar(self_, q, dim, keepdim, interpolation, interpolation_n, out); }
+static inline ct_code ct_NanMean(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t keepdim, int32_t dtype, ct_tensor *out) { return ct_operators->NanMean(self_, dim, dim_n, keepdim, dtype, out); }
+static inline ct_code ct_NanSum(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t keepdim, int32_t dtype, ct_tensor *out) { return ct_operators->NanSum(self_, dim, dim_n, keepdim, dtype, out); }
+static inline ct_code ct_NanMedian(ct_tensor self_, ct_tensor *out) { return ct_operators->NanMedian(self_, out); }
+static inline ct_code ct_CumProd(ct_tensor self_, int64_t dim, int32_t dtype, ct_tensor *out) { return ct_operators->CumProd(self_, dim, dtype, out); }
+static inline ct_code ct_CumMax(ct_tensor self_, int64_t dim, ct_tensor *out) { return ct_operators->CumMax(self_, dim, out); }
+static inline ct_code ct_CumMin(ct_tensor self_, int64_t dim, ct_tensor *out) { return ct_operators->CumMin(self_, dim, out); }
+static inline ct_code ct_LogCumSumExp(ct_tensor self_, int64_t dim, ct_tensor *out) { return ct_operators->LogCumSumExp(self_, dim, out); }
+static inline ct_code ct_Diff(ct_tensor self_, int64_t n, int64_t dim, ct_tensor prepend, ct_tensor append, ct_tensor *out) { return ct_operators->Diff(self_, n, dim, prepend, append, out); }
+static inline ct_code ct_Unique(ct_tensor self_, int32_t sorted, int32_t return_inverse, int32_t return_counts, ct_tensor *out) { return ct_operators->Unique(self_, sorted, return_inverse, return_counts, out); }
+static inline ct_code ct_UniqueDim(ct_tensor self_, int64_t dim, int32_t sorted, int32_t return_inverse, int32_t return_counts, ct_tensor *out) { return ct_operators->UniqueDim(self_, dim, sorted, return_inverse, return_counts, out); }
+static inline ct_code ct_UniqueConsecutive(ct_tensor self_, int32_t return_inverse, int32_t return_counts, ct_optional_int dim, ct_tensor *out) { return ct_operators->UniqueConsecutive(self_, return_inverse, return_counts, dim, out); }
+static inline ct_code ct_HistC(ct_tensor self_, int64_t bins, ct_scalar min, ct_scalar max, ct_tensor *out) { return ct_operators->HistC(self_, bins, min, max, out); }
+static inline ct_code ct_BinCount(ct_tensor self_, ct_tensor weights, int64_t minlength, ct_tensor *out) { return ct_operators->BinCount(self_, weights, minlength, out); }
+static inline ct_code ct_SearchSorted(ct_tensor sorted_sequence, ct_tensor self_, int32_t right, ct_tensor *out) { return ct_operators->SearchSorted(sorted_sequence, self_, right, out); }
+static inline ct_code ct_Bucketize(ct_tensor self_, ct_tensor boundaries, int32_t right, ct_tensor *out) { return ct_operators->Bucketize(self_, boundaries, right, out); }
+static inline ct_code ct_Trace(ct_tensor self_, ct_tensor *out) { return ct_operators->Trace(self_, out); }
+static inline ct_code ct_Cov(ct_tensor self_, int64_t correction, ct_tensor fweights, ct_tensor aweights, ct_tensor *out) { return ct_operators->Cov(self_, correction, fweights, aweights, out); }
+static inline ct_code ct_CorrCoef(ct_tensor self_, ct_tensor *out) { return ct_operators->CorrCoef(self_, out); }
 static inline ct_code ct_View(ct_tensor self_, const int64_t *size, int64_t size_n, ct_tensor *out) { return ct_operators->View(self_, size, size_n, out); }
 static inline ct_code ct_Reshape(ct_tensor self_, const int64_t *shape, int64_t shape_n, ct_tensor *out) { return ct_operators->Reshape(self_, shape, shape_n, out); }
 static inline ct_code ct_Flatten(ct_tensor self_, int64_t start_dim, int64_t end_dim, ct_tensor *out) { return ct_operators->Flatten(self_, start_dim, end_dim, out); }
@@ -132,6 +249,24 @@ static inline ct_code ct_Roll(ct_tensor self_, const int64_t *shifts, int64_t sh
 static inline ct_code ct_Tril(ct_tensor self_, int64_t diagonal, ct_tensor *out) { return ct_operators->Tril(self_, diagonal, out); }
 static inline ct_code ct_Triu(ct_tensor self_, int64_t diagonal, ct_tensor *out) { return ct_operators->Triu(self_, diagonal, out); }
 static inline ct_code ct_Diag(ct_tensor self_, int64_t diagonal, ct_tensor *out) { return ct_operators->Diag(self_, diagonal, out); }
+static inline ct_code ct_Diagonal(ct_tensor self_, int64_t offset, int64_t dim1, int64_t dim2, ct_tensor *out) { return ct_operators->Diagonal(self_, offset, dim1, dim2, out); }
+static inline ct_code ct_DiagEmbed(ct_tensor self_, int64_t offset, int64_t dim1, int64_t dim2, ct_tensor *out) { return ct_operators->DiagEmbed(self_, offset, dim1, dim2, out); }
+static inline ct_code ct_MoveDim(ct_tensor self_, int64_t source, int64_t destination, ct_tensor *out) { return ct_operators->MoveDim(self_, source, destination, out); }
+static inline ct_code ct_SwapAxes(ct_tensor self_, int64_t axis0, int64_t axis1, ct_tensor *out) { return ct_operators->SwapAxes(self_, axis0, axis1, out); }
+static inline ct_code ct_Unflatten(ct_tensor self_, int64_t dim, const int64_t *sizes, int64_t sizes_n, ct_tensor *out) { return ct_operators->Unflatten(self_, dim, sizes, sizes_n, out); }
+static inline ct_code ct_BroadcastTo(ct_tensor self_, const int64_t *size, int64_t size_n, ct_tensor *out) { return ct_operators->BroadcastTo(self_, size, size_n, out); }
+static inline ct_code ct_Tile(ct_tensor self_, const int64_t *dims, int64_t dims_n, ct_tensor *out) { return ct_operators->Tile(self_, dims, dims_n, out); }
+static inline ct_code ct_RepeatInterleave(ct_tensor self_, int64_t repeats, ct_optional_int dim, ct_tensor *out) { return ct_operators->RepeatInterleave(self_, repeats, dim, out); }
+static inline ct_code ct_RepeatInterleaveTensor(ct_tensor self_, ct_tensor repeats, ct_optional_int dim, ct_tensor *out) { return ct_operators->RepeatInterleaveTensor(self_, repeats, dim, out); }
+static inline ct_code ct_Unfold(ct_tensor self_, int64_t dimension, int64_t size, int64_t step, ct_tensor *out) { return ct_operators->Unfold(self_, dimension, size, step, out); }
+static inline ct_code ct_Rot90(ct_tensor self_, int64_t k, const int64_t *dims, int64_t dims_n, ct_tensor *out) { return ct_operators->Rot90(self_, k, dims, dims_n, out); }
+static inline ct_code ct_HStack(const ct_tensor *tensors, int64_t tensors_n, ct_tensor *out) { return ct_operators->HStack(tensors, tensors_n, out); }
+static inline ct_code ct_VStack(const ct_tensor *tensors, int64_t tensors_n, ct_tensor *out) { return ct_operators->VStack(tensors, tensors_n, out); }
+static inline ct_code ct_BlockDiag(const ct_tensor *tensors, int64_t tensors_n, ct_tensor *out) { return ct_operators->BlockDiag(tensors, tensors_n, out); }
+static inline ct_code ct_Meshgrid(const ct_tensor *tensors, int64_t tensors_n, const char *indexing, int64_t indexing_n, ct_tensor_list *out) { return ct_operators->Meshgrid(tensors, tensors_n, indexing, indexing_n, out); }
+static inline ct_code ct_TensorSplit(ct_tensor self_, int64_t sections, int64_t dim, ct_tensor_list *out) { return ct_operators->TensorSplit(self_, sections, dim, out); }
+static inline ct_code ct_TensorSplitAt(ct_tensor self_, const int64_t *indices, int64_t indices_n, int64_t dim, ct_tensor_list *out) { return ct_operators->TensorSplitAt(self_, indices, indices_n, dim, out); }
+static inline ct_code ct_AsStrided(ct_tensor self_, const int64_t *size, int64_t size_n, const int64_t *stride, int64_t stride_n, ct_optional_int storage_offset, ct_tensor *out) { return ct_operators->AsStrided(self_, size, size_n, stride, stride_n, storage_offset, out); }
 static inline ct_code ct_Contiguous(ct_tensor self_, int32_t memory_format, ct_tensor *out) { return ct_operators->Contiguous(self_, memory_format, out); }
 static inline ct_code ct_IndexSelect(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor *out) { return ct_operators->IndexSelect(self_, dim, index, out); }
 static inline ct_code ct_Index(ct_tensor self_, const ct_tensor *indices, int64_t indices_n, ct_tensor *out) { return ct_operators->Index(self_, indices, indices_n, out); }
@@ -139,6 +274,15 @@ static inline ct_code ct_IndexPut_(ct_tensor self_, const ct_tensor *indices, in
 static inline ct_code ct_Gather(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor *out) { return ct_operators->Gather(self_, dim, index, out); }
 static inline ct_code ct_Scatter_(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor src) { return ct_operators->Scatter_(self_, dim, index, src); }
 static inline ct_code ct_IndexAdd_(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor source) { return ct_operators->IndexAdd_(self_, dim, index, source); }
+static inline ct_code ct_IndexFill_(ct_tensor self_, int64_t dim, ct_tensor index, ct_scalar value) { return ct_operators->IndexFill_(self_, dim, index, value); }
+static inline ct_code ct_IndexCopy_(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor source) { return ct_operators->IndexCopy_(self_, dim, index, source); }
+static inline ct_code ct_IndexPut(ct_tensor self_, const ct_tensor *indices, int64_t indices_n, ct_tensor values, int32_t accumulate, ct_tensor *out) { return ct_operators->IndexPut(self_, indices, indices_n, values, accumulate, out); }
+static inline ct_code ct_Put_(ct_tensor self_, ct_tensor index, ct_tensor source, int32_t accumulate) { return ct_operators->Put_(self_, index, source, accumulate); }
+static inline ct_code ct_Take(ct_tensor self_, ct_tensor index, ct_tensor *out) { return ct_operators->Take(self_, index, out); }
+static inline ct_code ct_TakeAlongDim(ct_tensor self_, ct_tensor indices, ct_optional_int dim, ct_tensor *out) { return ct_operators->TakeAlongDim(self_, indices, dim, out); }
+static inline ct_code ct_ScatterAdd_(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor src) { return ct_operators->ScatterAdd_(self_, dim, index, src); }
+static inline ct_code ct_ScatterValue_(ct_tensor self_, int64_t dim, ct_tensor index, ct_scalar value) { return ct_operators->ScatterValue_(self_, dim, index, value); }
+static inline ct_code ct_ScatterReduce(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor src, const char *reduce, int64_t reduce_n, int32_t include_self, ct_tensor *out) { return ct_operators->ScatterReduce(self_, dim, index, src, reduce, reduce_n, include_self, out); }
 static inline ct_code ct_OneHot(ct_tensor self_, int64_t num_classes, ct_tensor *out) { return ct_operators->OneHot(self_, num_classes, out); }
 static inline ct_code ct_Pad(ct_tensor self_, const int64_t *pad, int64_t pad_n, const char *mode, int64_t mode_n, ct_optional_double value, ct_tensor *out) { return ct_operators->Pad(self_, pad, pad_n, mode, mode_n, value, out); }
 static inline ct_code ct_ReLU(ct_tensor self_, ct_tensor *out) { return ct_operators->ReLU(self_, out); }
@@ -199,4 +343,11 @@ static inline ct_code ct_Bernoulli_(ct_tensor self_, double p, ct_generator gene
 static inline ct_code ct_Random_(ct_tensor self_, ct_generator generator) { return ct_operators->Random_(self_, generator); }
 static inline ct_code ct_RandomFrom_(ct_tensor self_, int64_t from, ct_optional_int to, ct_generator generator) { return ct_operators->RandomFrom_(self_, from, to, generator); }
 static inline ct_code ct_Multinomial(ct_tensor self_, int64_t num_samples, int32_t replacement, ct_generator generator, ct_tensor *out) { return ct_operators->Multinomial(self_, num_samples, replacement, generator, out); }
+static inline ct_code ct_Bernoulli(ct_tensor self_, ct_generator generator, ct_tensor *out) { return ct_operators->Bernoulli(self_, generator, out); }
+static inline ct_code ct_Poisson(ct_tensor self_, ct_generator generator, ct_tensor *out) { return ct_operators->Poisson(self_, generator, out); }
+static inline ct_code ct_Exponential_(ct_tensor self_, double lambd, ct_generator generator) { return ct_operators->Exponential_(self_, lambd, generator); }
+static inline ct_code ct_LogNormal_(ct_tensor self_, double mean, double std, ct_generator generator) { return ct_operators->LogNormal_(self_, mean, std, generator); }
+static inline ct_code ct_Geometric_(ct_tensor self_, double p, ct_generator generator) { return ct_operators->Geometric_(self_, p, generator); }
+static inline ct_code ct_Cauchy_(ct_tensor self_, double median, double sigma, ct_generator generator) { return ct_operators->Cauchy_(self_, median, sigma, generator); }
+static inline ct_code ct_RandIntLike(ct_tensor self_, int64_t low, int64_t high, int32_t dtype, int32_t device, int32_t memory_format, ct_tensor *out) { return ct_operators->RandIntLike(self_, low, high, dtype, device, memory_format, out); }
 static inline ct_code ct_Item(ct_tensor self_, ct_scalar *out) { return ct_operators->Item(self_, out); }

@@ -99,6 +99,86 @@ package cgotorch
 // #cgo nocallback ct_AddCMul
 // #cgo noescape ct_AddCDiv
 // #cgo nocallback ct_AddCDiv
+// #cgo noescape ct_Exp2
+// #cgo nocallback ct_Exp2
+// #cgo noescape ct_Log10
+// #cgo nocallback ct_Log10
+// #cgo noescape ct_Tan
+// #cgo nocallback ct_Tan
+// #cgo noescape ct_Asin
+// #cgo nocallback ct_Asin
+// #cgo noescape ct_Acos
+// #cgo nocallback ct_Acos
+// #cgo noescape ct_Atan
+// #cgo nocallback ct_Atan
+// #cgo noescape ct_Atan2
+// #cgo nocallback ct_Atan2
+// #cgo noescape ct_Sinh
+// #cgo nocallback ct_Sinh
+// #cgo noescape ct_Cosh
+// #cgo nocallback ct_Cosh
+// #cgo noescape ct_Asinh
+// #cgo nocallback ct_Asinh
+// #cgo noescape ct_Acosh
+// #cgo nocallback ct_Acosh
+// #cgo noescape ct_Atanh
+// #cgo nocallback ct_Atanh
+// #cgo noescape ct_Hypot
+// #cgo nocallback ct_Hypot
+// #cgo noescape ct_Sinc
+// #cgo nocallback ct_Sinc
+// #cgo noescape ct_Deg2Rad
+// #cgo nocallback ct_Deg2Rad
+// #cgo noescape ct_Rad2Deg
+// #cgo nocallback ct_Rad2Deg
+// #cgo noescape ct_Erfc
+// #cgo nocallback ct_Erfc
+// #cgo noescape ct_ErfInv
+// #cgo nocallback ct_ErfInv
+// #cgo noescape ct_LGamma
+// #cgo nocallback ct_LGamma
+// #cgo noescape ct_Digamma
+// #cgo nocallback ct_Digamma
+// #cgo noescape ct_LogAddExp
+// #cgo nocallback ct_LogAddExp
+// #cgo noescape ct_LogAddExp2
+// #cgo nocallback ct_LogAddExp2
+// #cgo noescape ct_XLogY
+// #cgo nocallback ct_XLogY
+// #cgo noescape ct_Logit
+// #cgo nocallback ct_Logit
+// #cgo noescape ct_FMod
+// #cgo nocallback ct_FMod
+// #cgo noescape ct_FModScalar
+// #cgo nocallback ct_FModScalar
+// #cgo noescape ct_Trunc
+// #cgo nocallback ct_Trunc
+// #cgo noescape ct_Frac
+// #cgo nocallback ct_Frac
+// #cgo noescape ct_CopySign
+// #cgo nocallback ct_CopySign
+// #cgo noescape ct_SignBit
+// #cgo nocallback ct_SignBit
+// #cgo noescape ct_Heaviside
+// #cgo nocallback ct_Heaviside
+// #cgo noescape ct_NanToNum
+// #cgo nocallback ct_NanToNum
+// #cgo noescape ct_LerpTensor
+// #cgo nocallback ct_LerpTensor
+// #cgo noescape ct_ClampTensor
+// #cgo nocallback ct_ClampTensor
+// #cgo noescape ct_BitwiseAnd
+// #cgo nocallback ct_BitwiseAnd
+// #cgo noescape ct_BitwiseOr
+// #cgo nocallback ct_BitwiseOr
+// #cgo noescape ct_BitwiseXor
+// #cgo nocallback ct_BitwiseXor
+// #cgo noescape ct_BitwiseNot
+// #cgo nocallback ct_BitwiseNot
+// #cgo noescape ct_BitwiseLeftShift
+// #cgo nocallback ct_BitwiseLeftShift
+// #cgo noescape ct_BitwiseRightShift
+// #cgo nocallback ct_BitwiseRightShift
 // #cgo noescape ct_MatMul
 // #cgo nocallback ct_MatMul
 // #cgo noescape ct_MM
@@ -113,8 +193,90 @@ package cgotorch
 // #cgo nocallback ct_Dot
 // #cgo noescape ct_Outer
 // #cgo nocallback ct_Outer
+// #cgo noescape ct_BAddBMM
+// #cgo nocallback ct_BAddBMM
+// #cgo noescape ct_AddMV
+// #cgo nocallback ct_AddMV
+// #cgo noescape ct_Addr
+// #cgo nocallback ct_Addr
+// #cgo noescape ct_Kron
+// #cgo nocallback ct_Kron
+// #cgo noescape ct_Einsum
+// #cgo nocallback ct_Einsum
+// #cgo noescape ct_CDist
+// #cgo nocallback ct_CDist
 // #cgo noescape ct_Linear
 // #cgo nocallback ct_Linear
+// #cgo noescape ct_Inv
+// #cgo nocallback ct_Inv
+// #cgo noescape ct_Det
+// #cgo nocallback ct_Det
+// #cgo noescape ct_SLogDet
+// #cgo nocallback ct_SLogDet
+// #cgo noescape ct_Solve
+// #cgo nocallback ct_Solve
+// #cgo noescape ct_SolveTriangular
+// #cgo nocallback ct_SolveTriangular
+// #cgo noescape ct_LstSq
+// #cgo nocallback ct_LstSq
+// #cgo noescape ct_Cholesky
+// #cgo nocallback ct_Cholesky
+// #cgo noescape ct_QR
+// #cgo nocallback ct_QR
+// #cgo noescape ct_SVD
+// #cgo nocallback ct_SVD
+// #cgo noescape ct_SVDVals
+// #cgo nocallback ct_SVDVals
+// #cgo noescape ct_EigH
+// #cgo nocallback ct_EigH
+// #cgo noescape ct_EigValsH
+// #cgo nocallback ct_EigValsH
+// #cgo noescape ct_MatrixNorm
+// #cgo nocallback ct_MatrixNorm
+// #cgo noescape ct_MatrixNormNamed
+// #cgo nocallback ct_MatrixNormNamed
+// #cgo noescape ct_MatrixPower
+// #cgo nocallback ct_MatrixPower
+// #cgo noescape ct_MatrixExp
+// #cgo nocallback ct_MatrixExp
+// #cgo noescape ct_PInv
+// #cgo nocallback ct_PInv
+// #cgo noescape ct_Cross
+// #cgo nocallback ct_Cross
+// #cgo noescape ct_FFT
+// #cgo nocallback ct_FFT
+// #cgo noescape ct_IFFT
+// #cgo nocallback ct_IFFT
+// #cgo noescape ct_RFFT
+// #cgo nocallback ct_RFFT
+// #cgo noescape ct_IRFFT
+// #cgo nocallback ct_IRFFT
+// #cgo noescape ct_FFT2
+// #cgo nocallback ct_FFT2
+// #cgo noescape ct_IFFT2
+// #cgo nocallback ct_IFFT2
+// #cgo noescape ct_FFTShift
+// #cgo nocallback ct_FFTShift
+// #cgo noescape ct_IFFTShift
+// #cgo nocallback ct_IFFTShift
+// #cgo noescape ct_Real
+// #cgo nocallback ct_Real
+// #cgo noescape ct_Imag
+// #cgo nocallback ct_Imag
+// #cgo noescape ct_Angle
+// #cgo nocallback ct_Angle
+// #cgo noescape ct_Conj
+// #cgo nocallback ct_Conj
+// #cgo noescape ct_ResolveConj
+// #cgo nocallback ct_ResolveConj
+// #cgo noescape ct_ViewAsReal
+// #cgo nocallback ct_ViewAsReal
+// #cgo noescape ct_ViewAsComplex
+// #cgo nocallback ct_ViewAsComplex
+// #cgo noescape ct_Complex
+// #cgo nocallback ct_Complex
+// #cgo noescape ct_Polar
+// #cgo nocallback ct_Polar
 // #cgo noescape ct_Eq
 // #cgo nocallback ct_Eq
 // #cgo noescape ct_EqScalar
@@ -145,6 +307,12 @@ package cgotorch
 // #cgo nocallback ct_LogicalOr
 // #cgo noescape ct_LogicalNot
 // #cgo nocallback ct_LogicalNot
+// #cgo noescape ct_LogicalXor
+// #cgo nocallback ct_LogicalXor
+// #cgo noescape ct_IsClose
+// #cgo nocallback ct_IsClose
+// #cgo noescape ct_IsIn
+// #cgo nocallback ct_IsIn
 // #cgo noescape ct_IsNaN
 // #cgo nocallback ct_IsNaN
 // #cgo noescape ct_IsInf
@@ -163,6 +331,8 @@ package cgotorch
 // #cgo nocallback ct_MaskedFill_
 // #cgo noescape ct_MaskedSelect
 // #cgo nocallback ct_MaskedSelect
+// #cgo noescape ct_MaskedScatter
+// #cgo nocallback ct_MaskedScatter
 // #cgo noescape ct_Sum
 // #cgo nocallback ct_Sum
 // #cgo noescape ct_SumDim
@@ -213,6 +383,70 @@ package cgotorch
 // #cgo nocallback ct_ArgSort
 // #cgo noescape ct_NonZero
 // #cgo nocallback ct_NonZero
+// #cgo noescape ct_VarDim
+// #cgo nocallback ct_VarDim
+// #cgo noescape ct_StdDim
+// #cgo nocallback ct_StdDim
+// #cgo noescape ct_VarMean
+// #cgo nocallback ct_VarMean
+// #cgo noescape ct_ProdDim
+// #cgo nocallback ct_ProdDim
+// #cgo noescape ct_AllDim
+// #cgo nocallback ct_AllDim
+// #cgo noescape ct_AnyDim
+// #cgo nocallback ct_AnyDim
+// #cgo noescape ct_AMinMax
+// #cgo nocallback ct_AMinMax
+// #cgo noescape ct_CountNonZero
+// #cgo nocallback ct_CountNonZero
+// #cgo noescape ct_Median
+// #cgo nocallback ct_Median
+// #cgo noescape ct_MedianDim
+// #cgo nocallback ct_MedianDim
+// #cgo noescape ct_Mode
+// #cgo nocallback ct_Mode
+// #cgo noescape ct_KthValue
+// #cgo nocallback ct_KthValue
+// #cgo noescape ct_Quantile
+// #cgo nocallback ct_Quantile
+// #cgo noescape ct_QuantileScalar
+// #cgo nocallback ct_QuantileScalar
+// #cgo noescape ct_NanMean
+// #cgo nocallback ct_NanMean
+// #cgo noescape ct_NanSum
+// #cgo nocallback ct_NanSum
+// #cgo noescape ct_NanMedian
+// #cgo nocallback ct_NanMedian
+// #cgo noescape ct_CumProd
+// #cgo nocallback ct_CumProd
+// #cgo noescape ct_CumMax
+// #cgo nocallback ct_CumMax
+// #cgo noescape ct_CumMin
+// #cgo nocallback ct_CumMin
+// #cgo noescape ct_LogCumSumExp
+// #cgo nocallback ct_LogCumSumExp
+// #cgo noescape ct_Diff
+// #cgo nocallback ct_Diff
+// #cgo noescape ct_Unique
+// #cgo nocallback ct_Unique
+// #cgo noescape ct_UniqueDim
+// #cgo nocallback ct_UniqueDim
+// #cgo noescape ct_UniqueConsecutive
+// #cgo nocallback ct_UniqueConsecutive
+// #cgo noescape ct_HistC
+// #cgo nocallback ct_HistC
+// #cgo noescape ct_BinCount
+// #cgo nocallback ct_BinCount
+// #cgo noescape ct_SearchSorted
+// #cgo nocallback ct_SearchSorted
+// #cgo noescape ct_Bucketize
+// #cgo nocallback ct_Bucketize
+// #cgo noescape ct_Trace
+// #cgo nocallback ct_Trace
+// #cgo noescape ct_Cov
+// #cgo nocallback ct_Cov
+// #cgo noescape ct_CorrCoef
+// #cgo nocallback ct_CorrCoef
 // #cgo noescape ct_View
 // #cgo nocallback ct_View
 // #cgo noescape ct_Reshape
@@ -263,6 +497,42 @@ package cgotorch
 // #cgo nocallback ct_Triu
 // #cgo noescape ct_Diag
 // #cgo nocallback ct_Diag
+// #cgo noescape ct_Diagonal
+// #cgo nocallback ct_Diagonal
+// #cgo noescape ct_DiagEmbed
+// #cgo nocallback ct_DiagEmbed
+// #cgo noescape ct_MoveDim
+// #cgo nocallback ct_MoveDim
+// #cgo noescape ct_SwapAxes
+// #cgo nocallback ct_SwapAxes
+// #cgo noescape ct_Unflatten
+// #cgo nocallback ct_Unflatten
+// #cgo noescape ct_BroadcastTo
+// #cgo nocallback ct_BroadcastTo
+// #cgo noescape ct_Tile
+// #cgo nocallback ct_Tile
+// #cgo noescape ct_RepeatInterleave
+// #cgo nocallback ct_RepeatInterleave
+// #cgo noescape ct_RepeatInterleaveTensor
+// #cgo nocallback ct_RepeatInterleaveTensor
+// #cgo noescape ct_Unfold
+// #cgo nocallback ct_Unfold
+// #cgo noescape ct_Rot90
+// #cgo nocallback ct_Rot90
+// #cgo noescape ct_HStack
+// #cgo nocallback ct_HStack
+// #cgo noescape ct_VStack
+// #cgo nocallback ct_VStack
+// #cgo noescape ct_BlockDiag
+// #cgo nocallback ct_BlockDiag
+// #cgo noescape ct_Meshgrid
+// #cgo nocallback ct_Meshgrid
+// #cgo noescape ct_TensorSplit
+// #cgo nocallback ct_TensorSplit
+// #cgo noescape ct_TensorSplitAt
+// #cgo nocallback ct_TensorSplitAt
+// #cgo noescape ct_AsStrided
+// #cgo nocallback ct_AsStrided
 // #cgo noescape ct_Contiguous
 // #cgo nocallback ct_Contiguous
 // #cgo noescape ct_IndexSelect
@@ -277,6 +547,24 @@ package cgotorch
 // #cgo nocallback ct_Scatter_
 // #cgo noescape ct_IndexAdd_
 // #cgo nocallback ct_IndexAdd_
+// #cgo noescape ct_IndexFill_
+// #cgo nocallback ct_IndexFill_
+// #cgo noescape ct_IndexCopy_
+// #cgo nocallback ct_IndexCopy_
+// #cgo noescape ct_IndexPut
+// #cgo nocallback ct_IndexPut
+// #cgo noescape ct_Put_
+// #cgo nocallback ct_Put_
+// #cgo noescape ct_Take
+// #cgo nocallback ct_Take
+// #cgo noescape ct_TakeAlongDim
+// #cgo nocallback ct_TakeAlongDim
+// #cgo noescape ct_ScatterAdd_
+// #cgo nocallback ct_ScatterAdd_
+// #cgo noescape ct_ScatterValue_
+// #cgo nocallback ct_ScatterValue_
+// #cgo noescape ct_ScatterReduce
+// #cgo nocallback ct_ScatterReduce
 // #cgo noescape ct_OneHot
 // #cgo nocallback ct_OneHot
 // #cgo noescape ct_Pad
@@ -397,6 +685,20 @@ package cgotorch
 // #cgo nocallback ct_RandomFrom_
 // #cgo noescape ct_Multinomial
 // #cgo nocallback ct_Multinomial
+// #cgo noescape ct_Bernoulli
+// #cgo nocallback ct_Bernoulli
+// #cgo noescape ct_Poisson
+// #cgo nocallback ct_Poisson
+// #cgo noescape ct_Exponential_
+// #cgo nocallback ct_Exponential_
+// #cgo noescape ct_LogNormal_
+// #cgo nocallback ct_LogNormal_
+// #cgo noescape ct_Geometric_
+// #cgo nocallback ct_Geometric_
+// #cgo noescape ct_Cauchy_
+// #cgo nocallback ct_Cauchy_
+// #cgo noescape ct_RandIntLike
+// #cgo nocallback ct_RandIntLike
 // #cgo noescape ct_Item
 // #cgo nocallback ct_Item
 import "C"
@@ -643,6 +945,206 @@ func AddCDiv(t Tensor, tensor1 Tensor, tensor2 Tensor, value Scalar, out *Tensor
 	return Code(C.ct_AddCDiv(C.ct_tensor(t), C.ct_tensor(tensor1), C.ct_tensor(tensor2), value.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
+// Exp2 is aten::exp2(Tensor self) -> Tensor.
+func Exp2(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Exp2(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Log10 is aten::log10(Tensor self) -> Tensor.
+func Log10(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Log10(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Tan is aten::tan(Tensor self) -> Tensor.
+func Tan(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Tan(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Asin is aten::asin(Tensor self) -> Tensor.
+func Asin(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Asin(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Acos is aten::acos(Tensor self) -> Tensor.
+func Acos(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Acos(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Atan is aten::atan(Tensor self) -> Tensor.
+func Atan(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Atan(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Atan2 is aten::atan2(Tensor self, Tensor other) -> Tensor.
+func Atan2(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_Atan2(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Sinh is aten::sinh(Tensor self) -> Tensor.
+func Sinh(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Sinh(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Cosh is aten::cosh(Tensor self) -> Tensor.
+func Cosh(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Cosh(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Asinh is aten::asinh(Tensor self) -> Tensor.
+func Asinh(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Asinh(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Acosh is aten::acosh(Tensor self) -> Tensor.
+func Acosh(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Acosh(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Atanh is aten::atanh(Tensor self) -> Tensor.
+func Atanh(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Atanh(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Hypot is aten::hypot(Tensor self, Tensor other) -> Tensor.
+func Hypot(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_Hypot(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Sinc is aten::sinc(Tensor self) -> Tensor.
+func Sinc(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Sinc(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Deg2Rad is aten::deg2rad(Tensor self) -> Tensor.
+func Deg2Rad(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Deg2Rad(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Rad2Deg is aten::rad2deg(Tensor self) -> Tensor.
+func Rad2Deg(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Rad2Deg(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Erfc is aten::erfc(Tensor self) -> Tensor.
+func Erfc(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Erfc(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// ErfInv is aten::erfinv(Tensor self) -> Tensor.
+func ErfInv(t Tensor, out *Tensor) Code {
+	return Code(C.ct_ErfInv(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// LGamma is aten::lgamma(Tensor self) -> Tensor.
+func LGamma(t Tensor, out *Tensor) Code {
+	return Code(C.ct_LGamma(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Digamma is aten::digamma(Tensor self) -> Tensor.
+func Digamma(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Digamma(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// LogAddExp is aten::logaddexp(Tensor self, Tensor other) -> Tensor.
+func LogAddExp(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_LogAddExp(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// LogAddExp2 is aten::logaddexp2(Tensor self, Tensor other) -> Tensor.
+func LogAddExp2(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_LogAddExp2(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// XLogY is aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor.
+func XLogY(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_XLogY(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Logit is aten::logit(Tensor self, float? eps=None) -> Tensor.
+func Logit(t Tensor, eps OptionalDouble, out *Tensor) Code {
+	return Code(C.ct_Logit(C.ct_tensor(t), eps.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// FMod is aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor.
+func FMod(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_FMod(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// FModScalar is aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor.
+func FModScalar(t Tensor, other Scalar, out *Tensor) Code {
+	return Code(C.ct_FModScalar(C.ct_tensor(t), other.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Trunc is aten::trunc(Tensor self) -> Tensor.
+func Trunc(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Trunc(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Frac is aten::frac(Tensor self) -> Tensor.
+func Frac(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Frac(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// CopySign is aten::copysign.Tensor(Tensor self, Tensor other) -> Tensor.
+func CopySign(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_CopySign(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// SignBit is aten::signbit(Tensor self) -> Tensor.
+func SignBit(t Tensor, out *Tensor) Code {
+	return Code(C.ct_SignBit(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Heaviside is aten::heaviside(Tensor self, Tensor values) -> Tensor.
+func Heaviside(t Tensor, values Tensor, out *Tensor) Code {
+	return Code(C.ct_Heaviside(C.ct_tensor(t), C.ct_tensor(values), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// NanToNum is aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor.
+func NanToNum(t Tensor, nan OptionalDouble, posinf OptionalDouble, neginf OptionalDouble, out *Tensor) Code {
+	return Code(C.ct_NanToNum(C.ct_tensor(t), nan.c(), posinf.c(), neginf.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// LerpTensor is aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor.
+func LerpTensor(t Tensor, end Tensor, weight Tensor, out *Tensor) Code {
+	return Code(C.ct_LerpTensor(C.ct_tensor(t), C.ct_tensor(end), C.ct_tensor(weight), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// ClampTensor is aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor.
+func ClampTensor(t Tensor, low Tensor, high Tensor, out *Tensor) Code {
+	return Code(C.ct_ClampTensor(C.ct_tensor(t), C.ct_tensor(low), C.ct_tensor(high), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// BitwiseAnd is aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor.
+func BitwiseAnd(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_BitwiseAnd(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// BitwiseOr is aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor.
+func BitwiseOr(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_BitwiseOr(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// BitwiseXor is aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor.
+func BitwiseXor(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_BitwiseXor(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// BitwiseNot is aten::bitwise_not(Tensor self) -> Tensor.
+func BitwiseNot(t Tensor, out *Tensor) Code {
+	return Code(C.ct_BitwiseNot(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// BitwiseLeftShift is aten::bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor.
+func BitwiseLeftShift(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_BitwiseLeftShift(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// BitwiseRightShift is aten::bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor.
+func BitwiseRightShift(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_BitwiseRightShift(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
 // MatMul is aten::matmul(Tensor self, Tensor other) -> Tensor.
 func MatMul(t Tensor, other Tensor, out *Tensor) Code {
 	return Code(C.ct_MatMul(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
@@ -678,9 +1180,214 @@ func Outer(t Tensor, vec2 Tensor, out *Tensor) Code {
 	return Code(C.ct_Outer(C.ct_tensor(t), C.ct_tensor(vec2), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
+// BAddBMM is aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor.
+func BAddBMM(t Tensor, batch1 Tensor, batch2 Tensor, beta Scalar, alpha Scalar, out *Tensor) Code {
+	return Code(C.ct_BAddBMM(C.ct_tensor(t), C.ct_tensor(batch1), C.ct_tensor(batch2), beta.c(), alpha.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// AddMV is aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor.
+func AddMV(t Tensor, mat Tensor, vec Tensor, beta Scalar, alpha Scalar, out *Tensor) Code {
+	return Code(C.ct_AddMV(C.ct_tensor(t), C.ct_tensor(mat), C.ct_tensor(vec), beta.c(), alpha.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Addr is aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor.
+func Addr(t Tensor, vec1 Tensor, vec2 Tensor, beta Scalar, alpha Scalar, out *Tensor) Code {
+	return Code(C.ct_Addr(C.ct_tensor(t), C.ct_tensor(vec1), C.ct_tensor(vec2), beta.c(), alpha.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Kron is aten::kron(Tensor self, Tensor other) -> Tensor.
+func Kron(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_Kron(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Einsum is aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor.
+func Einsum(equation string, tensors []Tensor, out *Tensor) Code {
+	return Code(C.ct_Einsum(text(equation), C.int64_t(len(equation)), handles(tensors), C.int64_t(len(tensors)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// CDist is aten::cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor.
+func CDist(x1 Tensor, x2 Tensor, p float64, out *Tensor) Code {
+	return Code(C.ct_CDist(C.ct_tensor(x1), C.ct_tensor(x2), C.double(p), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
 // Linear is aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor.
 func Linear(input Tensor, weight Tensor, bias Tensor, out *Tensor) Code {
 	return Code(C.ct_Linear(C.ct_tensor(input), C.ct_tensor(weight), C.ct_tensor(bias), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Inv is aten::linalg_inv(Tensor A) -> Tensor.
+func Inv(a Tensor, out *Tensor) Code {
+	return Code(C.ct_Inv(C.ct_tensor(a), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Det is aten::linalg_det(Tensor A) -> Tensor.
+func Det(a Tensor, out *Tensor) Code {
+	return Code(C.ct_Det(C.ct_tensor(a), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// SLogDet is aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet).
+func SLogDet(a Tensor, out *[2]Tensor) Code {
+	return Code(C.ct_SLogDet(C.ct_tensor(a), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Solve is aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor.
+func Solve(a Tensor, b Tensor, left bool, out *Tensor) Code {
+	return Code(C.ct_Solve(C.ct_tensor(a), C.ct_tensor(b), boolean(left), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// SolveTriangular is aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor.
+func SolveTriangular(t Tensor, b Tensor, upper bool, left bool, unitriangular bool, out *Tensor) Code {
+	return Code(C.ct_SolveTriangular(C.ct_tensor(t), C.ct_tensor(b), boolean(upper), boolean(left), boolean(unitriangular), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// LstSq is aten::linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values).
+func LstSq(t Tensor, b Tensor, rcond OptionalDouble, driver string, out *[4]Tensor) Code {
+	return Code(C.ct_LstSq(C.ct_tensor(t), C.ct_tensor(b), rcond.c(), text(driver), C.int64_t(len(driver)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Cholesky is aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor.
+func Cholesky(t Tensor, upper bool, out *Tensor) Code {
+	return Code(C.ct_Cholesky(C.ct_tensor(t), boolean(upper), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// QR is aten::linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R).
+func QR(a Tensor, mode string, out *[2]Tensor) Code {
+	return Code(C.ct_QR(C.ct_tensor(a), text(mode), C.int64_t(len(mode)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// SVD is aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh).
+func SVD(a Tensor, fullMatrices bool, out *[3]Tensor) Code {
+	return Code(C.ct_SVD(C.ct_tensor(a), boolean(fullMatrices), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// SVDVals is aten::linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor.
+func SVDVals(a Tensor, out *Tensor) Code {
+	return Code(C.ct_SVDVals(C.ct_tensor(a), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// EigH is aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors).
+func EigH(t Tensor, uplo string, out *[2]Tensor) Code {
+	return Code(C.ct_EigH(C.ct_tensor(t), text(uplo), C.int64_t(len(uplo)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// EigValsH is aten::linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor.
+func EigValsH(t Tensor, uplo string, out *Tensor) Code {
+	return Code(C.ct_EigValsH(C.ct_tensor(t), text(uplo), C.int64_t(len(uplo)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// MatrixNorm is aten::linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor.
+func MatrixNorm(t Tensor, ord Scalar, dim []int64, keepdim bool, dtype int32, out *Tensor) Code {
+	return Code(C.ct_MatrixNorm(C.ct_tensor(t), ord.c(), ints(dim), C.int64_t(len(dim)), boolean(keepdim), C.int32_t(dtype), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// MatrixNormNamed is aten::linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor.
+func MatrixNormNamed(t Tensor, ord string, dim []int64, keepdim bool, dtype int32, out *Tensor) Code {
+	return Code(C.ct_MatrixNormNamed(C.ct_tensor(t), text(ord), C.int64_t(len(ord)), ints(dim), C.int64_t(len(dim)), boolean(keepdim), C.int32_t(dtype), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// MatrixPower is aten::linalg_matrix_power(Tensor self, int n) -> Tensor.
+func MatrixPower(t Tensor, n int64, out *Tensor) Code {
+	return Code(C.ct_MatrixPower(C.ct_tensor(t), C.int64_t(n), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// MatrixExp is aten::linalg_matrix_exp(Tensor self) -> Tensor.
+func MatrixExp(t Tensor, out *Tensor) Code {
+	return Code(C.ct_MatrixExp(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// PInv is aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor.
+func PInv(t Tensor, atol OptionalDouble, rtol OptionalDouble, hermitian bool, out *Tensor) Code {
+	return Code(C.ct_PInv(C.ct_tensor(t), atol.c(), rtol.c(), boolean(hermitian), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Cross is aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor.
+func Cross(t Tensor, other Tensor, dim int64, out *Tensor) Code {
+	return Code(C.ct_Cross(C.ct_tensor(t), C.ct_tensor(other), C.int64_t(dim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// FFT is aten::fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor.
+func FFT(t Tensor, n OptionalInt, dim int64, norm string, out *Tensor) Code {
+	return Code(C.ct_FFT(C.ct_tensor(t), n.c(), C.int64_t(dim), text(norm), C.int64_t(len(norm)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// IFFT is aten::fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor.
+func IFFT(t Tensor, n OptionalInt, dim int64, norm string, out *Tensor) Code {
+	return Code(C.ct_IFFT(C.ct_tensor(t), n.c(), C.int64_t(dim), text(norm), C.int64_t(len(norm)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// RFFT is aten::fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor.
+func RFFT(t Tensor, n OptionalInt, dim int64, norm string, out *Tensor) Code {
+	return Code(C.ct_RFFT(C.ct_tensor(t), n.c(), C.int64_t(dim), text(norm), C.int64_t(len(norm)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// IRFFT is aten::fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor.
+func IRFFT(t Tensor, n OptionalInt, dim int64, norm string, out *Tensor) Code {
+	return Code(C.ct_IRFFT(C.ct_tensor(t), n.c(), C.int64_t(dim), text(norm), C.int64_t(len(norm)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// FFT2 is aten::fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor.
+func FFT2(t Tensor, s []int64, dim []int64, norm string, out *Tensor) Code {
+	return Code(C.ct_FFT2(C.ct_tensor(t), ints(s), optionalLen(s), ints(dim), C.int64_t(len(dim)), text(norm), C.int64_t(len(norm)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// IFFT2 is aten::fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor.
+func IFFT2(t Tensor, s []int64, dim []int64, norm string, out *Tensor) Code {
+	return Code(C.ct_IFFT2(C.ct_tensor(t), ints(s), optionalLen(s), ints(dim), C.int64_t(len(dim)), text(norm), C.int64_t(len(norm)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// FFTShift is aten::fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor.
+func FFTShift(t Tensor, dim []int64, out *Tensor) Code {
+	return Code(C.ct_FFTShift(C.ct_tensor(t), ints(dim), optionalLen(dim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// IFFTShift is aten::fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor.
+func IFFTShift(t Tensor, dim []int64, out *Tensor) Code {
+	return Code(C.ct_IFFTShift(C.ct_tensor(t), ints(dim), optionalLen(dim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Real is aten::real(Tensor(a) self) -> Tensor(a).
+func Real(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Real(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Imag is aten::imag(Tensor(a) self) -> Tensor(a).
+func Imag(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Imag(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Angle is aten::angle(Tensor self) -> Tensor.
+func Angle(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Angle(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Conj is aten::conj(Tensor(a) self) -> Tensor(a).
+func Conj(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Conj(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// ResolveConj is aten::resolve_conj(Tensor(a) self) -> Tensor(a).
+func ResolveConj(t Tensor, out *Tensor) Code {
+	return Code(C.ct_ResolveConj(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// ViewAsReal is aten::view_as_real(Tensor(a) self) -> Tensor(a).
+func ViewAsReal(t Tensor, out *Tensor) Code {
+	return Code(C.ct_ViewAsReal(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// ViewAsComplex is aten::view_as_complex(Tensor(a) self) -> Tensor(a).
+func ViewAsComplex(t Tensor, out *Tensor) Code {
+	return Code(C.ct_ViewAsComplex(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Complex is aten::complex(Tensor real, Tensor imag) -> Tensor.
+func Complex(re Tensor, im Tensor, out *Tensor) Code {
+	return Code(C.ct_Complex(C.ct_tensor(re), C.ct_tensor(im), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Polar is aten::polar(Tensor abs, Tensor angle) -> Tensor.
+func Polar(abs Tensor, angle Tensor, out *Tensor) Code {
+	return Code(C.ct_Polar(C.ct_tensor(abs), C.ct_tensor(angle), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
 // Eq is aten::eq.Tensor(Tensor self, Tensor other) -> Tensor.
@@ -758,6 +1465,21 @@ func LogicalNot(t Tensor, out *Tensor) Code {
 	return Code(C.ct_LogicalNot(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
+// LogicalXor is aten::logical_xor(Tensor self, Tensor other) -> Tensor.
+func LogicalXor(t Tensor, other Tensor, out *Tensor) Code {
+	return Code(C.ct_LogicalXor(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// IsClose is aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor.
+func IsClose(t Tensor, other Tensor, rtol float64, atol float64, equalNan bool, out *Tensor) Code {
+	return Code(C.ct_IsClose(C.ct_tensor(t), C.ct_tensor(other), C.double(rtol), C.double(atol), boolean(equalNan), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// IsIn is aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor.
+func IsIn(elements Tensor, testElements Tensor, out *Tensor) Code {
+	return Code(C.ct_IsIn(C.ct_tensor(elements), C.ct_tensor(testElements), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
 // IsNaN is aten::isnan(Tensor self) -> Tensor.
 func IsNaN(t Tensor, out *Tensor) Code {
 	return Code(C.ct_IsNaN(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
@@ -801,6 +1523,11 @@ func MaskedFill_(t Tensor, mask Tensor, value Scalar) Code {
 // MaskedSelect is aten::masked_select(Tensor self, Tensor mask) -> Tensor.
 func MaskedSelect(t Tensor, mask Tensor, out *Tensor) Code {
 	return Code(C.ct_MaskedSelect(C.ct_tensor(t), C.ct_tensor(mask), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// MaskedScatter is aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor.
+func MaskedScatter(t Tensor, mask Tensor, source Tensor, out *Tensor) Code {
+	return Code(C.ct_MaskedScatter(C.ct_tensor(t), C.ct_tensor(mask), C.ct_tensor(source), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
 // Sum is aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor.
@@ -928,6 +1655,166 @@ func NonZero(t Tensor, out *Tensor) Code {
 	return Code(C.ct_NonZero(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
+// VarDim is aten::var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor.
+func VarDim(t Tensor, dim []int64, unbiased bool, keepdim bool, out *Tensor) Code {
+	return Code(C.ct_VarDim(C.ct_tensor(t), ints(dim), optionalLen(dim), boolean(unbiased), boolean(keepdim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// StdDim is aten::std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor.
+func StdDim(t Tensor, dim []int64, unbiased bool, keepdim bool, out *Tensor) Code {
+	return Code(C.ct_StdDim(C.ct_tensor(t), ints(dim), optionalLen(dim), boolean(unbiased), boolean(keepdim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// VarMean is aten::var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor).
+func VarMean(t Tensor, dim []int64, unbiased bool, keepdim bool, out *[2]Tensor) Code {
+	return Code(C.ct_VarMean(C.ct_tensor(t), ints(dim), optionalLen(dim), boolean(unbiased), boolean(keepdim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// ProdDim is aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor.
+func ProdDim(t Tensor, dim int64, keepdim bool, dtype int32, out *Tensor) Code {
+	return Code(C.ct_ProdDim(C.ct_tensor(t), C.int64_t(dim), boolean(keepdim), C.int32_t(dtype), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// AllDim is aten::all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor.
+func AllDim(t Tensor, dim int64, keepdim bool, out *Tensor) Code {
+	return Code(C.ct_AllDim(C.ct_tensor(t), C.int64_t(dim), boolean(keepdim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// AnyDim is aten::any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor.
+func AnyDim(t Tensor, dim int64, keepdim bool, out *Tensor) Code {
+	return Code(C.ct_AnyDim(C.ct_tensor(t), C.int64_t(dim), boolean(keepdim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// AMinMax is aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max).
+func AMinMax(t Tensor, dim OptionalInt, keepdim bool, out *[2]Tensor) Code {
+	return Code(C.ct_AMinMax(C.ct_tensor(t), dim.c(), boolean(keepdim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// CountNonZero is aten::count_nonzero(Tensor self, int? dim=None) -> Tensor.
+func CountNonZero(t Tensor, dim OptionalInt, out *Tensor) Code {
+	return Code(C.ct_CountNonZero(C.ct_tensor(t), dim.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Median is aten::median(Tensor self) -> Tensor.
+func Median(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Median(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// MedianDim is aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices).
+func MedianDim(t Tensor, dim int64, keepdim bool, out *[2]Tensor) Code {
+	return Code(C.ct_MedianDim(C.ct_tensor(t), C.int64_t(dim), boolean(keepdim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Mode is aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices).
+func Mode(t Tensor, dim int64, keepdim bool, out *[2]Tensor) Code {
+	return Code(C.ct_Mode(C.ct_tensor(t), C.int64_t(dim), boolean(keepdim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// KthValue is aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices).
+func KthValue(t Tensor, k int64, dim int64, keepdim bool, out *[2]Tensor) Code {
+	return Code(C.ct_KthValue(C.ct_tensor(t), C.int64_t(k), C.int64_t(dim), boolean(keepdim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Quantile is aten::quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor.
+func Quantile(t Tensor, q Tensor, dim OptionalInt, keepdim bool, interpolation string, out *Tensor) Code {
+	return Code(C.ct_Quantile(C.ct_tensor(t), C.ct_tensor(q), dim.c(), boolean(keepdim), text(interpolation), C.int64_t(len(interpolation)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// QuantileScalar is aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor.
+func QuantileScalar(t Tensor, q float64, dim OptionalInt, keepdim bool, interpolation string, out *Tensor) Code {
+	return Code(C.ct_QuantileScalar(C.ct_tensor(t), C.double(q), dim.c(), boolean(keepdim), text(interpolation), C.int64_t(len(interpolation)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// NanMean is aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor.
+func NanMean(t Tensor, dim []int64, keepdim bool, dtype int32, out *Tensor) Code {
+	return Code(C.ct_NanMean(C.ct_tensor(t), ints(dim), optionalLen(dim), boolean(keepdim), C.int32_t(dtype), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// NanSum is aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor.
+func NanSum(t Tensor, dim []int64, keepdim bool, dtype int32, out *Tensor) Code {
+	return Code(C.ct_NanSum(C.ct_tensor(t), ints(dim), optionalLen(dim), boolean(keepdim), C.int32_t(dtype), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// NanMedian is aten::nanmedian(Tensor self) -> Tensor.
+func NanMedian(t Tensor, out *Tensor) Code {
+	return Code(C.ct_NanMedian(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// CumProd is aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor.
+func CumProd(t Tensor, dim int64, dtype int32, out *Tensor) Code {
+	return Code(C.ct_CumProd(C.ct_tensor(t), C.int64_t(dim), C.int32_t(dtype), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// CumMax is aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices).
+func CumMax(t Tensor, dim int64, out *[2]Tensor) Code {
+	return Code(C.ct_CumMax(C.ct_tensor(t), C.int64_t(dim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// CumMin is aten::cummin(Tensor self, int dim) -> (Tensor values, Tensor indices).
+func CumMin(t Tensor, dim int64, out *[2]Tensor) Code {
+	return Code(C.ct_CumMin(C.ct_tensor(t), C.int64_t(dim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// LogCumSumExp is aten::logcumsumexp(Tensor self, int dim) -> Tensor.
+func LogCumSumExp(t Tensor, dim int64, out *Tensor) Code {
+	return Code(C.ct_LogCumSumExp(C.ct_tensor(t), C.int64_t(dim), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Diff is aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor.
+func Diff(t Tensor, n int64, dim int64, prepend Tensor, append Tensor, out *Tensor) Code {
+	return Code(C.ct_Diff(C.ct_tensor(t), C.int64_t(n), C.int64_t(dim), C.ct_tensor(prepend), C.ct_tensor(append), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Unique is aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor).
+func Unique(t Tensor, sorted bool, returnInverse bool, returnCounts bool, out *[3]Tensor) Code {
+	return Code(C.ct_Unique(C.ct_tensor(t), boolean(sorted), boolean(returnInverse), boolean(returnCounts), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// UniqueDim is aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor).
+func UniqueDim(t Tensor, dim int64, sorted bool, returnInverse bool, returnCounts bool, out *[3]Tensor) Code {
+	return Code(C.ct_UniqueDim(C.ct_tensor(t), C.int64_t(dim), boolean(sorted), boolean(returnInverse), boolean(returnCounts), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// UniqueConsecutive is aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor).
+func UniqueConsecutive(t Tensor, returnInverse bool, returnCounts bool, dim OptionalInt, out *[3]Tensor) Code {
+	return Code(C.ct_UniqueConsecutive(C.ct_tensor(t), boolean(returnInverse), boolean(returnCounts), dim.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// HistC is aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor.
+func HistC(t Tensor, bins int64, low Scalar, high Scalar, out *Tensor) Code {
+	return Code(C.ct_HistC(C.ct_tensor(t), C.int64_t(bins), low.c(), high.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// BinCount is aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor.
+func BinCount(t Tensor, weights Tensor, minlength int64, out *Tensor) Code {
+	return Code(C.ct_BinCount(C.ct_tensor(t), C.ct_tensor(weights), C.int64_t(minlength), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// SearchSorted is aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor.
+func SearchSorted(sortedSequence Tensor, t Tensor, right bool, out *Tensor) Code {
+	return Code(C.ct_SearchSorted(C.ct_tensor(sortedSequence), C.ct_tensor(t), boolean(right), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Bucketize is aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor.
+func Bucketize(t Tensor, boundaries Tensor, right bool, out *Tensor) Code {
+	return Code(C.ct_Bucketize(C.ct_tensor(t), C.ct_tensor(boundaries), boolean(right), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Trace is aten::trace(Tensor self) -> Tensor.
+func Trace(t Tensor, out *Tensor) Code {
+	return Code(C.ct_Trace(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Cov is aten::cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor.
+func Cov(t Tensor, correction int64, fweights Tensor, aweights Tensor, out *Tensor) Code {
+	return Code(C.ct_Cov(C.ct_tensor(t), C.int64_t(correction), C.ct_tensor(fweights), C.ct_tensor(aweights), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// CorrCoef is aten::corrcoef(Tensor self) -> Tensor.
+func CorrCoef(t Tensor, out *Tensor) Code {
+	return Code(C.ct_CorrCoef(C.ct_tensor(t), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
 // View is aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a).
 func View(t Tensor, size []int64, out *Tensor) Code {
 	return Code(C.ct_View(C.ct_tensor(t), ints(size), C.int64_t(len(size)), (*C.ct_tensor)(unsafe.Pointer(out))))
@@ -1053,6 +1940,96 @@ func Diag(t Tensor, diagonal int64, out *Tensor) Code {
 	return Code(C.ct_Diag(C.ct_tensor(t), C.int64_t(diagonal), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
+// Diagonal is aten::diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a).
+func Diagonal(t Tensor, offset int64, dim1 int64, dim2 int64, out *Tensor) Code {
+	return Code(C.ct_Diagonal(C.ct_tensor(t), C.int64_t(offset), C.int64_t(dim1), C.int64_t(dim2), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// DiagEmbed is aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor.
+func DiagEmbed(t Tensor, offset int64, dim1 int64, dim2 int64, out *Tensor) Code {
+	return Code(C.ct_DiagEmbed(C.ct_tensor(t), C.int64_t(offset), C.int64_t(dim1), C.int64_t(dim2), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// MoveDim is aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a).
+func MoveDim(t Tensor, source int64, destination int64, out *Tensor) Code {
+	return Code(C.ct_MoveDim(C.ct_tensor(t), C.int64_t(source), C.int64_t(destination), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// SwapAxes is aten::swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a).
+func SwapAxes(t Tensor, axis0 int64, axis1 int64, out *Tensor) Code {
+	return Code(C.ct_SwapAxes(C.ct_tensor(t), C.int64_t(axis0), C.int64_t(axis1), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Unflatten is aten::unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a).
+func Unflatten(t Tensor, dim int64, sizes []int64, out *Tensor) Code {
+	return Code(C.ct_Unflatten(C.ct_tensor(t), C.int64_t(dim), ints(sizes), C.int64_t(len(sizes)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// BroadcastTo is aten::broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a).
+func BroadcastTo(t Tensor, size []int64, out *Tensor) Code {
+	return Code(C.ct_BroadcastTo(C.ct_tensor(t), ints(size), C.int64_t(len(size)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Tile is aten::tile(Tensor self, SymInt[] dims) -> Tensor.
+func Tile(t Tensor, dims []int64, out *Tensor) Code {
+	return Code(C.ct_Tile(C.ct_tensor(t), ints(dims), C.int64_t(len(dims)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// RepeatInterleave is aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor.
+func RepeatInterleave(t Tensor, repeats int64, dim OptionalInt, out *Tensor) Code {
+	return Code(C.ct_RepeatInterleave(C.ct_tensor(t), C.int64_t(repeats), dim.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// RepeatInterleaveTensor is aten::repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor.
+func RepeatInterleaveTensor(t Tensor, repeats Tensor, dim OptionalInt, out *Tensor) Code {
+	return Code(C.ct_RepeatInterleaveTensor(C.ct_tensor(t), C.ct_tensor(repeats), dim.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Unfold is aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a).
+func Unfold(t Tensor, dimension int64, size int64, step int64, out *Tensor) Code {
+	return Code(C.ct_Unfold(C.ct_tensor(t), C.int64_t(dimension), C.int64_t(size), C.int64_t(step), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Rot90 is aten::rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor.
+func Rot90(t Tensor, k int64, dims []int64, out *Tensor) Code {
+	return Code(C.ct_Rot90(C.ct_tensor(t), C.int64_t(k), ints(dims), C.int64_t(len(dims)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// HStack is aten::hstack(Tensor[] tensors) -> Tensor.
+func HStack(tensors []Tensor, out *Tensor) Code {
+	return Code(C.ct_HStack(handles(tensors), C.int64_t(len(tensors)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// VStack is aten::vstack(Tensor[] tensors) -> Tensor.
+func VStack(tensors []Tensor, out *Tensor) Code {
+	return Code(C.ct_VStack(handles(tensors), C.int64_t(len(tensors)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// BlockDiag is aten::block_diag(Tensor[] tensors) -> Tensor.
+func BlockDiag(tensors []Tensor, out *Tensor) Code {
+	return Code(C.ct_BlockDiag(handles(tensors), C.int64_t(len(tensors)), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Meshgrid is aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[].
+func Meshgrid(tensors []Tensor, indexing string, out *TensorList) Code {
+	return Code(C.ct_Meshgrid(handles(tensors), C.int64_t(len(tensors)), text(indexing), C.int64_t(len(indexing)), (*C.ct_tensor_list)(unsafe.Pointer(out))))
+}
+
+// TensorSplit is aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[].
+func TensorSplit(t Tensor, sections int64, dim int64, out *TensorList) Code {
+	return Code(C.ct_TensorSplit(C.ct_tensor(t), C.int64_t(sections), C.int64_t(dim), (*C.ct_tensor_list)(unsafe.Pointer(out))))
+}
+
+// TensorSplitAt is aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[].
+func TensorSplitAt(t Tensor, indices []int64, dim int64, out *TensorList) Code {
+	return Code(C.ct_TensorSplitAt(C.ct_tensor(t), ints(indices), C.int64_t(len(indices)), C.int64_t(dim), (*C.ct_tensor_list)(unsafe.Pointer(out))))
+}
+
+// AsStrided is aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a).
+func AsStrided(t Tensor, size []int64, stride []int64, storageOffset OptionalInt, out *Tensor) Code {
+	return Code(C.ct_AsStrided(C.ct_tensor(t), ints(size), C.int64_t(len(size)), ints(stride), C.int64_t(len(stride)), storageOffset.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
 // Contiguous is aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a).
 func Contiguous(t Tensor, memoryFormat int32, out *Tensor) Code {
 	return Code(C.ct_Contiguous(C.ct_tensor(t), C.int32_t(memoryFormat), (*C.ct_tensor)(unsafe.Pointer(out))))
@@ -1086,6 +2063,51 @@ func Scatter_(t Tensor, dim int64, index Tensor, src Tensor) Code {
 // IndexAdd_ is aten::index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!).
 func IndexAdd_(t Tensor, dim int64, index Tensor, source Tensor) Code {
 	return Code(C.ct_IndexAdd_(C.ct_tensor(t), C.int64_t(dim), C.ct_tensor(index), C.ct_tensor(source)))
+}
+
+// IndexFill_ is aten::index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!).
+func IndexFill_(t Tensor, dim int64, index Tensor, value Scalar) Code {
+	return Code(C.ct_IndexFill_(C.ct_tensor(t), C.int64_t(dim), C.ct_tensor(index), value.c()))
+}
+
+// IndexCopy_ is aten::index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!).
+func IndexCopy_(t Tensor, dim int64, index Tensor, source Tensor) Code {
+	return Code(C.ct_IndexCopy_(C.ct_tensor(t), C.int64_t(dim), C.ct_tensor(index), C.ct_tensor(source)))
+}
+
+// IndexPut is aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor.
+func IndexPut(t Tensor, indices []Tensor, values Tensor, accumulate bool, out *Tensor) Code {
+	return Code(C.ct_IndexPut(C.ct_tensor(t), handles(indices), C.int64_t(len(indices)), C.ct_tensor(values), boolean(accumulate), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Put_ is aten::put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!).
+func Put_(t Tensor, index Tensor, source Tensor, accumulate bool) Code {
+	return Code(C.ct_Put_(C.ct_tensor(t), C.ct_tensor(index), C.ct_tensor(source), boolean(accumulate)))
+}
+
+// Take is aten::take(Tensor self, Tensor index) -> Tensor.
+func Take(t Tensor, index Tensor, out *Tensor) Code {
+	return Code(C.ct_Take(C.ct_tensor(t), C.ct_tensor(index), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// TakeAlongDim is aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor.
+func TakeAlongDim(t Tensor, indices Tensor, dim OptionalInt, out *Tensor) Code {
+	return Code(C.ct_TakeAlongDim(C.ct_tensor(t), C.ct_tensor(indices), dim.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// ScatterAdd_ is aten::scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!).
+func ScatterAdd_(t Tensor, dim int64, index Tensor, src Tensor) Code {
+	return Code(C.ct_ScatterAdd_(C.ct_tensor(t), C.int64_t(dim), C.ct_tensor(index), C.ct_tensor(src)))
+}
+
+// ScatterValue_ is aten::scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!).
+func ScatterValue_(t Tensor, dim int64, index Tensor, value Scalar) Code {
+	return Code(C.ct_ScatterValue_(C.ct_tensor(t), C.int64_t(dim), C.ct_tensor(index), value.c()))
+}
+
+// ScatterReduce is aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor.
+func ScatterReduce(t Tensor, dim int64, index Tensor, src Tensor, reduce string, includeSelf bool, out *Tensor) Code {
+	return Code(C.ct_ScatterReduce(C.ct_tensor(t), C.int64_t(dim), C.ct_tensor(index), C.ct_tensor(src), text(reduce), C.int64_t(len(reduce)), boolean(includeSelf), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
 // OneHot is aten::one_hot(Tensor self, int num_classes=-1) -> Tensor.
@@ -1386,6 +2408,41 @@ func RandomFrom_(t Tensor, from int64, to OptionalInt, generator Generator) Code
 // Multinomial is aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor.
 func Multinomial(t Tensor, numSamples int64, replacement bool, generator Generator, out *Tensor) Code {
 	return Code(C.ct_Multinomial(C.ct_tensor(t), C.int64_t(numSamples), boolean(replacement), C.ct_generator(generator), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Bernoulli is aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor.
+func Bernoulli(t Tensor, generator Generator, out *Tensor) Code {
+	return Code(C.ct_Bernoulli(C.ct_tensor(t), C.ct_generator(generator), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Poisson is aten::poisson(Tensor self, Generator? generator=None) -> Tensor.
+func Poisson(t Tensor, generator Generator, out *Tensor) Code {
+	return Code(C.ct_Poisson(C.ct_tensor(t), C.ct_generator(generator), (*C.ct_tensor)(unsafe.Pointer(out))))
+}
+
+// Exponential_ is aten::exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!).
+func Exponential_(t Tensor, lambd float64, generator Generator) Code {
+	return Code(C.ct_Exponential_(C.ct_tensor(t), C.double(lambd), C.ct_generator(generator)))
+}
+
+// LogNormal_ is aten::log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!).
+func LogNormal_(t Tensor, mean float64, std float64, generator Generator) Code {
+	return Code(C.ct_LogNormal_(C.ct_tensor(t), C.double(mean), C.double(std), C.ct_generator(generator)))
+}
+
+// Geometric_ is aten::geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!).
+func Geometric_(t Tensor, p float64, generator Generator) Code {
+	return Code(C.ct_Geometric_(C.ct_tensor(t), C.double(p), C.ct_generator(generator)))
+}
+
+// Cauchy_ is aten::cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!).
+func Cauchy_(t Tensor, median float64, sigma float64, generator Generator) Code {
+	return Code(C.ct_Cauchy_(C.ct_tensor(t), C.double(median), C.double(sigma), C.ct_generator(generator)))
+}
+
+// RandIntLike is aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor.
+func RandIntLike(t Tensor, low int64, high int64, dtype int32, device int32, memoryFormat int32, out *Tensor) Code {
+	return Code(C.ct_RandIntLike(C.ct_tensor(t), C.int64_t(low), C.int64_t(high), C.int32_t(dtype), C.int32_t(device), C.int32_t(memoryFormat), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
 // Item is aten::item(Tensor self) -> Scalar.

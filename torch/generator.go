@@ -126,6 +126,60 @@ func (t Tensor) RandomFrom_(low, high int64, g *Generator) Tensor {
 	})
 }
 
+// Exponential_ fills t with numbers drawn from the exponential distribution of a rate: Tensor.exponential_. A nil generator is the
+// default one. It returns t.
+func (t Tensor) Exponential_(rate float64, g *Generator) Tensor {
+	return t.random("Exponential_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
+		return cgotorch.Exponential_(c, rate, g)
+	})
+}
+
+// LogNormal_ fills t with numbers whose logarithms are drawn from a normal distribution: Tensor.log_normal_. A nil generator is the
+// default one. It returns t.
+func (t Tensor) LogNormal_(mean, std float64, g *Generator) Tensor {
+	return t.random("LogNormal_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
+		return cgotorch.LogNormal_(c, mean, std, g)
+	})
+}
+
+// Geometric_ fills t with the numbers of trials up to the first success, each of probability p: Tensor.geometric_. A nil generator is
+// the default one. It returns t.
+func (t Tensor) Geometric_(p float64, g *Generator) Tensor {
+	return t.random("Geometric_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
+		return cgotorch.Geometric_(c, p, g)
+	})
+}
+
+// Cauchy_ fills t with numbers drawn from the Cauchy distribution: Tensor.cauchy_. A nil generator is the default one. It returns t.
+func (t Tensor) Cauchy_(median, sigma float64, g *Generator) Tensor {
+	return t.random("Cauchy_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
+		return cgotorch.Cauchy_(c, median, sigma, g)
+	})
+}
+
+// Bernoulli returns ones with the probabilities in t, and zeros: torch.bernoulli. A nil generator is the default one.
+func (t Tensor) Bernoulli(g *Generator) Tensor {
+	defer runtime.KeepAlive(g)
+	return t.unary("Bernoulli", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Bernoulli(c, g.pointer(), out)
+	})
+}
+
+// Poisson returns numbers drawn from the Poisson distributions of the rates in t: torch.poisson. A nil generator is the default one.
+func (t Tensor) Poisson(g *Generator) Tensor {
+	defer runtime.KeepAlive(g)
+	return t.unary("Poisson", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Poisson(c, g.pointer(), out)
+	})
+}
+
+// RandIntLike returns integers drawn uniformly from [low, high) in the shape, dtype and device of t: torch.randint_like.
+func (t Tensor) RandIntLike(low, high int64) Tensor {
+	return t.unary("RandIntLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.RandIntLike(c, low, high, none, none, none, out)
+	})
+}
+
 // Multinomial draws n indices by the weights in the last dimension of t: torch.multinomial. A nil generator is the default one.
 func (t Tensor) Multinomial(n int64, replacement bool, g *Generator) Tensor {
 	defer runtime.KeepAlive(g)

@@ -712,6 +712,623 @@ func (t Tensor) AddCDiv(tensor1 Tensor, tensor2 Tensor, value any) Tensor {
 	return wrap(out, code)
 }
 
+// Exp2 returns 2 to the power of t.
+// It is torch.exp2.
+func (t Tensor) Exp2() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Exp2(t.ptr("Exp2"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Exp2(t.ptr("Exp2"), &out)
+	}
+	if code < 0 {
+		fail("Exp2", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Log10 returns the logarithms to base 10.
+// It is torch.log10.
+func (t Tensor) Log10() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Log10(t.ptr("Log10"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Log10(t.ptr("Log10"), &out)
+	}
+	if code < 0 {
+		fail("Log10", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Tan returns the tangents.
+// It is torch.tan.
+func (t Tensor) Tan() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Tan(t.ptr("Tan"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Tan(t.ptr("Tan"), &out)
+	}
+	if code < 0 {
+		fail("Tan", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Asin returns the inverse sines.
+// It is torch.asin.
+func (t Tensor) Asin() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Asin(t.ptr("Asin"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Asin(t.ptr("Asin"), &out)
+	}
+	if code < 0 {
+		fail("Asin", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Acos returns the inverse cosines.
+// It is torch.acos.
+func (t Tensor) Acos() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Acos(t.ptr("Acos"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Acos(t.ptr("Acos"), &out)
+	}
+	if code < 0 {
+		fail("Acos", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Atan returns the inverse tangents.
+// It is torch.atan.
+func (t Tensor) Atan() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Atan(t.ptr("Atan"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Atan(t.ptr("Atan"), &out)
+	}
+	if code < 0 {
+		fail("Atan", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Atan2 returns the angles of the points (other, t), from -π to π.
+// It is torch.atan2.
+func (t Tensor) Atan2(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Atan2(t.ptr("Atan2"), other.ptr("Atan2"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Atan2(t.ptr("Atan2"), other.ptr("Atan2"), &out)
+	}
+	if code < 0 {
+		fail("Atan2", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// Sinh returns the hyperbolic sines.
+// It is torch.sinh.
+func (t Tensor) Sinh() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Sinh(t.ptr("Sinh"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Sinh(t.ptr("Sinh"), &out)
+	}
+	if code < 0 {
+		fail("Sinh", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Cosh returns the hyperbolic cosines.
+// It is torch.cosh.
+func (t Tensor) Cosh() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Cosh(t.ptr("Cosh"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Cosh(t.ptr("Cosh"), &out)
+	}
+	if code < 0 {
+		fail("Cosh", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Asinh returns the inverse hyperbolic sines.
+// It is torch.asinh.
+func (t Tensor) Asinh() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Asinh(t.ptr("Asinh"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Asinh(t.ptr("Asinh"), &out)
+	}
+	if code < 0 {
+		fail("Asinh", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Acosh returns the inverse hyperbolic cosines.
+// It is torch.acosh.
+func (t Tensor) Acosh() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Acosh(t.ptr("Acosh"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Acosh(t.ptr("Acosh"), &out)
+	}
+	if code < 0 {
+		fail("Acosh", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Atanh returns the inverse hyperbolic tangents.
+// It is torch.atanh.
+func (t Tensor) Atanh() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Atanh(t.ptr("Atanh"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Atanh(t.ptr("Atanh"), &out)
+	}
+	if code < 0 {
+		fail("Atanh", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Hypot returns sqrt(t² + other²).
+// It is torch.hypot.
+func (t Tensor) Hypot(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Hypot(t.ptr("Hypot"), other.ptr("Hypot"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Hypot(t.ptr("Hypot"), other.ptr("Hypot"), &out)
+	}
+	if code < 0 {
+		fail("Hypot", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// Sinc returns sin(πt) / (πt), 1 at 0.
+// It is torch.sinc.
+func (t Tensor) Sinc() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Sinc(t.ptr("Sinc"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Sinc(t.ptr("Sinc"), &out)
+	}
+	if code < 0 {
+		fail("Sinc", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Deg2Rad returns degrees as radians.
+// It is torch.deg2rad.
+func (t Tensor) Deg2Rad() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Deg2Rad(t.ptr("Deg2Rad"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Deg2Rad(t.ptr("Deg2Rad"), &out)
+	}
+	if code < 0 {
+		fail("Deg2Rad", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Rad2Deg returns radians as degrees.
+// It is torch.rad2deg.
+func (t Tensor) Rad2Deg() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Rad2Deg(t.ptr("Rad2Deg"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Rad2Deg(t.ptr("Rad2Deg"), &out)
+	}
+	if code < 0 {
+		fail("Rad2Deg", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Erfc returns 1 - erf(t).
+// It is torch.erfc.
+func (t Tensor) Erfc() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Erfc(t.ptr("Erfc"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Erfc(t.ptr("Erfc"), &out)
+	}
+	if code < 0 {
+		fail("Erfc", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// ErfInv returns the inverse of the error function.
+// It is torch.erfinv.
+func (t Tensor) ErfInv() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.ErfInv(t.ptr("ErfInv"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.ErfInv(t.ptr("ErfInv"), &out)
+	}
+	if code < 0 {
+		fail("ErfInv", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// LGamma returns the logarithms of |Γ(t)|.
+// It is torch.lgamma.
+func (t Tensor) LGamma() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.LGamma(t.ptr("LGamma"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.LGamma(t.ptr("LGamma"), &out)
+	}
+	if code < 0 {
+		fail("LGamma", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Digamma returns the derivatives of the logarithm of Γ.
+// It is torch.digamma.
+func (t Tensor) Digamma() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Digamma(t.ptr("Digamma"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Digamma(t.ptr("Digamma"), &out)
+	}
+	if code < 0 {
+		fail("Digamma", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// LogAddExp returns log(exp(t) + exp(other)).
+// It is torch.logaddexp.
+func (t Tensor) LogAddExp(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.LogAddExp(t.ptr("LogAddExp"), other.ptr("LogAddExp"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.LogAddExp(t.ptr("LogAddExp"), other.ptr("LogAddExp"), &out)
+	}
+	if code < 0 {
+		fail("LogAddExp", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// LogAddExp2 returns log2(2^t + 2^other).
+// It is torch.logaddexp2.
+func (t Tensor) LogAddExp2(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.LogAddExp2(t.ptr("LogAddExp2"), other.ptr("LogAddExp2"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.LogAddExp2(t.ptr("LogAddExp2"), other.ptr("LogAddExp2"), &out)
+	}
+	if code < 0 {
+		fail("LogAddExp2", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// XLogY returns t * log(other), 0 where t is 0.
+// It is torch.xlogy.
+func (t Tensor) XLogY(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.XLogY(t.ptr("XLogY"), other.ptr("XLogY"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.XLogY(t.ptr("XLogY"), other.ptr("XLogY"), &out)
+	}
+	if code < 0 {
+		fail("XLogY", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// Logit returns log(t / (1-t)); with eps, t is limited to [eps, 1-eps] first.
+// It is torch.logit.
+func (t Tensor) Logit(eps *float64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Logit(t.ptr("Logit"), optionalDouble(eps), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Logit(t.ptr("Logit"), optionalDouble(eps), &out)
+	}
+	if code < 0 {
+		fail("Logit", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// FMod returns the remainder of t / other, with the sign of t.
+// It is torch.fmod.
+func (t Tensor) FMod(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.FMod(t.ptr("FMod"), other.ptr("FMod"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.FMod(t.ptr("FMod"), other.ptr("FMod"), &out)
+	}
+	if code < 0 {
+		fail("FMod", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// FModScalar returns the remainder of t / other, with the sign of t.
+// It is torch.fmod.
+func (t Tensor) FModScalar(other any) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.FModScalar(t.ptr("FModScalar"), scalar("FModScalar", other), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.FModScalar(t.ptr("FModScalar"), scalar("FModScalar", other), &out)
+	}
+	if code < 0 {
+		fail("FModScalar", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Trunc returns rounds toward zero.
+// It is torch.trunc.
+func (t Tensor) Trunc() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Trunc(t.ptr("Trunc"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Trunc(t.ptr("Trunc"), &out)
+	}
+	if code < 0 {
+		fail("Trunc", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Frac returns t - trunc(t).
+// It is torch.frac.
+func (t Tensor) Frac() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Frac(t.ptr("Frac"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Frac(t.ptr("Frac"), &out)
+	}
+	if code < 0 {
+		fail("Frac", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// CopySign returns |t| with the sign of other.
+// It is torch.copysign.
+func (t Tensor) CopySign(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.CopySign(t.ptr("CopySign"), other.ptr("CopySign"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.CopySign(t.ptr("CopySign"), other.ptr("CopySign"), &out)
+	}
+	if code < 0 {
+		fail("CopySign", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// SignBit returns where t has its sign bit set, -0 too.
+// It is torch.signbit.
+func (t Tensor) SignBit() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.SignBit(t.ptr("SignBit"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.SignBit(t.ptr("SignBit"), &out)
+	}
+	if code < 0 {
+		fail("SignBit", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Heaviside returns 0 where t < 0, 1 where t > 0, values where it is 0.
+// It is torch.heaviside.
+func (t Tensor) Heaviside(values Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Heaviside(t.ptr("Heaviside"), values.ptr("Heaviside"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Heaviside(t.ptr("Heaviside"), values.ptr("Heaviside"), &out)
+	}
+	if code < 0 {
+		fail("Heaviside", code, t, values)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(values)
+	return wrap(out, code)
+}
+
+// NanToNum returns t with nan and the infinities replaced; nil: by 0 and the largest and smallest numbers of the dtype.
+// It is torch.nan_to_num.
+func (t Tensor) NanToNum(nan *float64, posinf *float64, neginf *float64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.NanToNum(t.ptr("NanToNum"), optionalDouble(nan), optionalDouble(posinf), optionalDouble(neginf), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.NanToNum(t.ptr("NanToNum"), optionalDouble(nan), optionalDouble(posinf), optionalDouble(neginf), &out)
+	}
+	if code < 0 {
+		fail("NanToNum", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// LerpTensor returns t + weight*(end - t).
+// It is torch.lerp.
+func (t Tensor) LerpTensor(end Tensor, weight Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.LerpTensor(t.ptr("LerpTensor"), end.ptr("LerpTensor"), weight.ptr("LerpTensor"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.LerpTensor(t.ptr("LerpTensor"), end.ptr("LerpTensor"), weight.ptr("LerpTensor"), &out)
+	}
+	if code < 0 {
+		fail("LerpTensor", code, t, end, weight)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(end)
+	runtime.KeepAlive(weight)
+	return wrap(out, code)
+}
+
+// ClampTensor returns limits t to [min, max], element by element; an undefined tensor leaves that side open.
+// It is torch.clamp.
+func (t Tensor) ClampTensor(low Tensor, high Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.ClampTensor(t.ptr("ClampTensor"), low.optional("ClampTensor"), high.optional("ClampTensor"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.ClampTensor(t.ptr("ClampTensor"), low.optional("ClampTensor"), high.optional("ClampTensor"), &out)
+	}
+	if code < 0 {
+		fail("ClampTensor", code, t, low, high)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(low)
+	runtime.KeepAlive(high)
+	return wrap(out, code)
+}
+
+// BitwiseAnd returns t & other, bit by bit.
+// It is torch.bitwise_and.
+func (t Tensor) BitwiseAnd(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.BitwiseAnd(t.ptr("BitwiseAnd"), other.ptr("BitwiseAnd"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BitwiseAnd(t.ptr("BitwiseAnd"), other.ptr("BitwiseAnd"), &out)
+	}
+	if code < 0 {
+		fail("BitwiseAnd", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// BitwiseOr returns t | other, bit by bit.
+// It is torch.bitwise_or.
+func (t Tensor) BitwiseOr(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.BitwiseOr(t.ptr("BitwiseOr"), other.ptr("BitwiseOr"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BitwiseOr(t.ptr("BitwiseOr"), other.ptr("BitwiseOr"), &out)
+	}
+	if code < 0 {
+		fail("BitwiseOr", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// BitwiseXor returns t ^ other, bit by bit.
+// It is torch.bitwise_xor.
+func (t Tensor) BitwiseXor(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.BitwiseXor(t.ptr("BitwiseXor"), other.ptr("BitwiseXor"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BitwiseXor(t.ptr("BitwiseXor"), other.ptr("BitwiseXor"), &out)
+	}
+	if code < 0 {
+		fail("BitwiseXor", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// BitwiseNot returns the bits of t inverted; of bools, the negation.
+// It is torch.bitwise_not.
+func (t Tensor) BitwiseNot() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.BitwiseNot(t.ptr("BitwiseNot"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BitwiseNot(t.ptr("BitwiseNot"), &out)
+	}
+	if code < 0 {
+		fail("BitwiseNot", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// BitwiseLeftShift returns t << other.
+// It is torch.bitwise_left_shift.
+func (t Tensor) BitwiseLeftShift(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.BitwiseLeftShift(t.ptr("BitwiseLeftShift"), other.ptr("BitwiseLeftShift"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BitwiseLeftShift(t.ptr("BitwiseLeftShift"), other.ptr("BitwiseLeftShift"), &out)
+	}
+	if code < 0 {
+		fail("BitwiseLeftShift", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// BitwiseRightShift returns t >> other, the sign kept.
+// It is torch.bitwise_right_shift.
+func (t Tensor) BitwiseRightShift(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.BitwiseRightShift(t.ptr("BitwiseRightShift"), other.ptr("BitwiseRightShift"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BitwiseRightShift(t.ptr("BitwiseRightShift"), other.ptr("BitwiseRightShift"), &out)
+	}
+	if code < 0 {
+		fail("BitwiseRightShift", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
 // MatMul returns the matrix product; the last two dimensions are multiplied, leading ones broadcast.
 // It is torch.matmul.
 func (t Tensor) MatMul(other Tensor) Tensor {
@@ -825,6 +1442,105 @@ func (t Tensor) Outer(vec2 Tensor) Tensor {
 	return wrap(out, code)
 }
 
+// BAddBMM returns beta*t + alpha * the products of two batches of matrices.
+// It is torch.baddbmm.
+func (t Tensor) BAddBMM(batch1 Tensor, batch2 Tensor, beta any, alpha any) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.BAddBMM(t.ptr("BAddBMM"), batch1.ptr("BAddBMM"), batch2.ptr("BAddBMM"), scalar("BAddBMM", beta), scalar("BAddBMM", alpha), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BAddBMM(t.ptr("BAddBMM"), batch1.ptr("BAddBMM"), batch2.ptr("BAddBMM"), scalar("BAddBMM", beta), scalar("BAddBMM", alpha), &out)
+	}
+	if code < 0 {
+		fail("BAddBMM", code, t, batch1, batch2)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(batch1)
+	runtime.KeepAlive(batch2)
+	return wrap(out, code)
+}
+
+// AddMV returns beta*t + alpha * the product of mat and vec.
+// It is torch.addmv.
+func (t Tensor) AddMV(mat Tensor, vec Tensor, beta any, alpha any) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.AddMV(t.ptr("AddMV"), mat.ptr("AddMV"), vec.ptr("AddMV"), scalar("AddMV", beta), scalar("AddMV", alpha), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.AddMV(t.ptr("AddMV"), mat.ptr("AddMV"), vec.ptr("AddMV"), scalar("AddMV", beta), scalar("AddMV", alpha), &out)
+	}
+	if code < 0 {
+		fail("AddMV", code, t, mat, vec)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(mat)
+	runtime.KeepAlive(vec)
+	return wrap(out, code)
+}
+
+// Addr returns beta*t + alpha * the outer product of vec1 and vec2.
+// It is torch.addr.
+func (t Tensor) Addr(vec1 Tensor, vec2 Tensor, beta any, alpha any) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Addr(t.ptr("Addr"), vec1.ptr("Addr"), vec2.ptr("Addr"), scalar("Addr", beta), scalar("Addr", alpha), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Addr(t.ptr("Addr"), vec1.ptr("Addr"), vec2.ptr("Addr"), scalar("Addr", beta), scalar("Addr", alpha), &out)
+	}
+	if code < 0 {
+		fail("Addr", code, t, vec1, vec2)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(vec1)
+	runtime.KeepAlive(vec2)
+	return wrap(out, code)
+}
+
+// Kron returns the Kronecker product.
+// It is torch.kron.
+func (t Tensor) Kron(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Kron(t.ptr("Kron"), other.ptr("Kron"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Kron(t.ptr("Kron"), other.ptr("Kron"), &out)
+	}
+	if code < 0 {
+		fail("Kron", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// Einsum returns the sums of products that equation names by Einstein's convention: "bij,bjk->bik".
+// It is torch.einsum.
+func Einsum(equation string, tensors []Tensor) Tensor {
+	load("Einsum")
+	var out cgotorch.Tensor
+	code := cgotorch.Einsum(equation, required("Einsum", tensors), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Einsum(equation, required("Einsum", tensors), &out)
+	}
+	if code < 0 {
+		fail("Einsum", code, tensors...)
+	}
+	runtime.KeepAlive(tensors)
+	return wrap(out, code)
+}
+
+// CDist returns the p-norm distances of all pairs of rows: [..., P, M] and [..., R, M] to [..., P, R].
+// It is torch.cdist.
+func (t Tensor) CDist(x2 Tensor, p float64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.CDist(t.ptr("CDist"), x2.ptr("CDist"), p, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.CDist(t.ptr("CDist"), x2.ptr("CDist"), p, &out)
+	}
+	if code < 0 {
+		fail("CDist", code, t, x2)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(x2)
+	return wrap(out, code)
+}
+
 // Linear returns x·weightᵀ + bias: [..., in] to [..., out]; an undefined bias is left out.
 // It is torch.linear.
 func (t Tensor) Linear(weight Tensor, bias Tensor) Tensor {
@@ -839,6 +1555,539 @@ func (t Tensor) Linear(weight Tensor, bias Tensor) Tensor {
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(weight)
 	runtime.KeepAlive(bias)
+	return wrap(out, code)
+}
+
+// Inv returns the inverse of a square matrix, or of each of a batch, as everywhere here.
+// It is torch.linalg.inv.
+func (t Tensor) Inv() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Inv(t.ptr("Inv"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Inv(t.ptr("Inv"), &out)
+	}
+	if code < 0 {
+		fail("Inv", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Det returns the determinant.
+// It is torch.linalg.det.
+func (t Tensor) Det() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Det(t.ptr("Det"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Det(t.ptr("Det"), &out)
+	}
+	if code < 0 {
+		fail("Det", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// SLogDet returns the sign of the determinant, and the logarithm of its absolute value.
+// It is torch.linalg.slogdet.
+func (t Tensor) SLogDet() (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.SLogDet(t.ptr("SLogDet"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.SLogDet(t.ptr("SLogDet"), &out)
+	}
+	if code < 0 {
+		fail("SLogDet", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// Solve returns X with t·X = b, or X·t = b if left is not set.
+// It is torch.linalg.solve.
+func (t Tensor) Solve(b Tensor, left bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Solve(t.ptr("Solve"), b.ptr("Solve"), left, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Solve(t.ptr("Solve"), b.ptr("Solve"), left, &out)
+	}
+	if code < 0 {
+		fail("Solve", code, t, b)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(b)
+	return wrap(out, code)
+}
+
+// SolveTriangular returns X with t·X = b, or X·t = b if left is not set, t being triangular.
+// It is torch.linalg.solve_triangular.
+func (t Tensor) SolveTriangular(b Tensor, upper bool, left bool, unitriangular bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.SolveTriangular(t.ptr("SolveTriangular"), b.ptr("SolveTriangular"), upper, left, unitriangular, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.SolveTriangular(t.ptr("SolveTriangular"), b.ptr("SolveTriangular"), upper, left, unitriangular, &out)
+	}
+	if code < 0 {
+		fail("SolveTriangular", code, t, b)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(b)
+	return wrap(out, code)
+}
+
+// LstSq returns X with the least |t·X - b|, the residuals, the rank and the singular values; driver "" is PyTorch's choice.
+// It is torch.linalg.lstsq.
+func (t Tensor) LstSq(b Tensor, rcond *float64, driver string) (Tensor, Tensor, Tensor, Tensor) {
+	var out [4]cgotorch.Tensor
+	code := cgotorch.LstSq(t.ptr("LstSq"), b.ptr("LstSq"), optionalDouble(rcond), driver, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.LstSq(t.ptr("LstSq"), b.ptr("LstSq"), optionalDouble(rcond), driver, &out)
+	}
+	if code < 0 {
+		fail("LstSq", code, t, b)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(b)
+	return wrap(out[0], code), wrap(out[1], code), wrap(out[2], code), wrap(out[3], code)
+}
+
+// Cholesky returns L with L·Lᴴ = t, or U with Uᴴ·U = t.
+// It is torch.linalg.cholesky.
+func (t Tensor) Cholesky(upper bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Cholesky(t.ptr("Cholesky"), upper, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Cholesky(t.ptr("Cholesky"), upper, &out)
+	}
+	if code < 0 {
+		fail("Cholesky", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// QR returns Q and R; mode is "reduced", "complete" or "r".
+// It is torch.linalg.qr.
+func (t Tensor) QR(mode string) (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.QR(t.ptr("QR"), mode, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.QR(t.ptr("QR"), mode, &out)
+	}
+	if code < 0 {
+		fail("QR", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// SVD returns U, S and Vᴴ with U·diag(S)·Vᴴ = t.
+// It is torch.linalg.svd.
+func (t Tensor) SVD(fullMatrices bool) (Tensor, Tensor, Tensor) {
+	var out [3]cgotorch.Tensor
+	code := cgotorch.SVD(t.ptr("SVD"), fullMatrices, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.SVD(t.ptr("SVD"), fullMatrices, &out)
+	}
+	if code < 0 {
+		fail("SVD", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code), wrap(out[2], code)
+}
+
+// SVDVals returns the singular values, largest first.
+// It is torch.linalg.svdvals.
+func (t Tensor) SVDVals() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.SVDVals(t.ptr("SVDVals"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.SVDVals(t.ptr("SVDVals"), &out)
+	}
+	if code < 0 {
+		fail("SVDVals", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// EigH returns the eigenvalues and eigenvectors of a Hermitian matrix, of which the triangle uplo, "L" or "U", is read.
+// It is torch.linalg.eigh.
+func (t Tensor) EigH(uplo string) (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.EigH(t.ptr("EigH"), uplo, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.EigH(t.ptr("EigH"), uplo, &out)
+	}
+	if code < 0 {
+		fail("EigH", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// EigValsH returns the eigenvalues of a Hermitian matrix, of which the triangle uplo, "L" or "U", is read.
+// It is torch.linalg.eigvalsh.
+func (t Tensor) EigValsH(uplo string) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.EigValsH(t.ptr("EigValsH"), uplo, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.EigValsH(t.ptr("EigValsH"), uplo, &out)
+	}
+	if code < 0 {
+		fail("EigValsH", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// MatrixNorm returns the norm of the matrices in the two dimensions dim by its order: 1, -1, 2, -2 or an infinity.
+// It is torch.linalg.matrix_norm.
+func (t Tensor) MatrixNorm(ord any, dim []int64, keepdim bool, dtype DType) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.MatrixNorm(t.ptr("MatrixNorm"), scalar("MatrixNorm", ord), dim, keepdim, dtype.code(), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.MatrixNorm(t.ptr("MatrixNorm"), scalar("MatrixNorm", ord), dim, keepdim, dtype.code(), &out)
+	}
+	if code < 0 {
+		fail("MatrixNorm", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// MatrixNormNamed returns the norm of the matrices in the two dimensions dim by its name: "fro" or "nuc".
+// It is torch.linalg.matrix_norm.
+func (t Tensor) MatrixNormNamed(ord string, dim []int64, keepdim bool, dtype DType) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.MatrixNormNamed(t.ptr("MatrixNormNamed"), ord, dim, keepdim, dtype.code(), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.MatrixNormNamed(t.ptr("MatrixNormNamed"), ord, dim, keepdim, dtype.code(), &out)
+	}
+	if code < 0 {
+		fail("MatrixNormNamed", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// MatrixPower returns t times itself, n times; a negative n takes the inverse.
+// It is torch.linalg.matrix_power.
+func (t Tensor) MatrixPower(n int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.MatrixPower(t.ptr("MatrixPower"), n, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.MatrixPower(t.ptr("MatrixPower"), n, &out)
+	}
+	if code < 0 {
+		fail("MatrixPower", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// MatrixExp returns the matrix exponential.
+// It is torch.linalg.matrix_exp.
+func (t Tensor) MatrixExp() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.MatrixExp(t.ptr("MatrixExp"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.MatrixExp(t.ptr("MatrixExp"), &out)
+	}
+	if code < 0 {
+		fail("MatrixExp", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// PInv returns the pseudo-inverse; singular values below the larger of atol and rtol*largest count as 0.
+// It is torch.linalg.pinv.
+func (t Tensor) PInv(atol *float64, rtol *float64, hermitian bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.PInv(t.ptr("PInv"), optionalDouble(atol), optionalDouble(rtol), hermitian, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.PInv(t.ptr("PInv"), optionalDouble(atol), optionalDouble(rtol), hermitian, &out)
+	}
+	if code < 0 {
+		fail("PInv", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Cross returns the cross product of vectors of size 3 along dim.
+// It is torch.linalg.cross.
+func (t Tensor) Cross(other Tensor, dim int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Cross(t.ptr("Cross"), other.ptr("Cross"), dim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Cross(t.ptr("Cross"), other.ptr("Cross"), dim, &out)
+	}
+	if code < 0 {
+		fail("Cross", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// FFT returns the Fourier transform along dim, of t cut or padded to n elements (nil: as they are); norm "" is "backward", others "ortho", "forward".
+// It is torch.fft.fft.
+func (t Tensor) FFT(n *int64, dim int64, norm string) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.FFT(t.ptr("FFT"), optionalInt(n), dim, norm, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.FFT(t.ptr("FFT"), optionalInt(n), dim, norm, &out)
+	}
+	if code < 0 {
+		fail("FFT", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// IFFT returns the inverse of the Fourier transform along dim.
+// It is torch.fft.ifft.
+func (t Tensor) IFFT(n *int64, dim int64, norm string) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.IFFT(t.ptr("IFFT"), optionalInt(n), dim, norm, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.IFFT(t.ptr("IFFT"), optionalInt(n), dim, norm, &out)
+	}
+	if code < 0 {
+		fail("IFFT", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// RFFT returns the non-negative frequencies of the Fourier transform of a real t.
+// It is torch.fft.rfft.
+func (t Tensor) RFFT(n *int64, dim int64, norm string) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.RFFT(t.ptr("RFFT"), optionalInt(n), dim, norm, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.RFFT(t.ptr("RFFT"), optionalInt(n), dim, norm, &out)
+	}
+	if code < 0 {
+		fail("RFFT", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// IRFFT returns the inverse of RFFT; n is the length of the result (nil: an even one).
+// It is torch.fft.irfft.
+func (t Tensor) IRFFT(n *int64, dim int64, norm string) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.IRFFT(t.ptr("IRFFT"), optionalInt(n), dim, norm, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.IRFFT(t.ptr("IRFFT"), optionalInt(n), dim, norm, &out)
+	}
+	if code < 0 {
+		fail("IRFFT", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// FFT2 returns the Fourier transform over two dimensions.
+// It is torch.fft.fft2.
+func (t Tensor) FFT2(s []int64, dim []int64, norm string) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.FFT2(t.ptr("FFT2"), s, dim, norm, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.FFT2(t.ptr("FFT2"), s, dim, norm, &out)
+	}
+	if code < 0 {
+		fail("FFT2", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// IFFT2 returns the inverse of the Fourier transform over two dimensions.
+// It is torch.fft.ifft2.
+func (t Tensor) IFFT2(s []int64, dim []int64, norm string) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.IFFT2(t.ptr("IFFT2"), s, dim, norm, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.IFFT2(t.ptr("IFFT2"), s, dim, norm, &out)
+	}
+	if code < 0 {
+		fail("IFFT2", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// FFTShift returns t with frequency 0 moved to the middle of dim (nil: all dimensions).
+// It is torch.fft.fftshift.
+func (t Tensor) FFTShift(dim []int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.FFTShift(t.ptr("FFTShift"), dim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.FFTShift(t.ptr("FFTShift"), dim, &out)
+	}
+	if code < 0 {
+		fail("FFTShift", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// IFFTShift returns the inverse of FFTShift.
+// It is torch.fft.ifftshift.
+func (t Tensor) IFFTShift(dim []int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.IFFTShift(t.ptr("IFFTShift"), dim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.IFFTShift(t.ptr("IFFTShift"), dim, &out)
+	}
+	if code < 0 {
+		fail("IFFTShift", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Real returns the real parts, as a view.
+// It is torch.real.
+func (t Tensor) Real() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Real(t.ptr("Real"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Real(t.ptr("Real"), &out)
+	}
+	if code < 0 {
+		fail("Real", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Imag returns the imaginary parts, as a view.
+// It is torch.imag.
+func (t Tensor) Imag() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Imag(t.ptr("Imag"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Imag(t.ptr("Imag"), &out)
+	}
+	if code < 0 {
+		fail("Imag", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Angle returns the angles of complex numbers; of real ones 0 or π.
+// It is torch.angle.
+func (t Tensor) Angle() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Angle(t.ptr("Angle"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Angle(t.ptr("Angle"), &out)
+	}
+	if code < 0 {
+		fail("Angle", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Conj returns the complex conjugates.
+// It is torch.conj.
+func (t Tensor) Conj() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Conj(t.ptr("Conj"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Conj(t.ptr("Conj"), &out)
+	}
+	if code < 0 {
+		fail("Conj", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// ResolveConj returns t with a pending conjugation carried out.
+// It is torch.resolve_conj.
+func (t Tensor) ResolveConj() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.ResolveConj(t.ptr("ResolveConj"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.ResolveConj(t.ptr("ResolveConj"), &out)
+	}
+	if code < 0 {
+		fail("ResolveConj", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// ViewAsReal returns complex numbers as pairs of real ones along a new last dimension, as a view.
+// It is torch.view_as_real.
+func (t Tensor) ViewAsReal() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.ViewAsReal(t.ptr("ViewAsReal"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.ViewAsReal(t.ptr("ViewAsReal"), &out)
+	}
+	if code < 0 {
+		fail("ViewAsReal", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// ViewAsComplex returns pairs of real numbers in the last dimension as complex ones, as a view.
+// It is torch.view_as_complex.
+func (t Tensor) ViewAsComplex() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.ViewAsComplex(t.ptr("ViewAsComplex"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.ViewAsComplex(t.ptr("ViewAsComplex"), &out)
+	}
+	if code < 0 {
+		fail("ViewAsComplex", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Complex returns the complex numbers of real and imaginary parts.
+// It is torch.complex.
+func Complex(re Tensor, im Tensor) Tensor {
+	load("Complex")
+	var out cgotorch.Tensor
+	code := cgotorch.Complex(re.ptr("Complex"), im.ptr("Complex"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Complex(re.ptr("Complex"), im.ptr("Complex"), &out)
+	}
+	if code < 0 {
+		fail("Complex", code, re, im)
+	}
+	runtime.KeepAlive(re)
+	runtime.KeepAlive(im)
+	return wrap(out, code)
+}
+
+// Polar returns the complex numbers of absolute values and angles.
+// It is torch.polar.
+func Polar(abs Tensor, angle Tensor) Tensor {
+	load("Polar")
+	var out cgotorch.Tensor
+	code := cgotorch.Polar(abs.ptr("Polar"), angle.ptr("Polar"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Polar(abs.ptr("Polar"), angle.ptr("Polar"), &out)
+	}
+	if code < 0 {
+		fail("Polar", code, abs, angle)
+	}
+	runtime.KeepAlive(abs)
+	runtime.KeepAlive(angle)
 	return wrap(out, code)
 }
 
@@ -1075,6 +2324,54 @@ func (t Tensor) LogicalNot() Tensor {
 	return wrap(out, code)
 }
 
+// LogicalXor returns where exactly one is non-zero.
+// It is torch.logical_xor.
+func (t Tensor) LogicalXor(other Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.LogicalXor(t.ptr("LogicalXor"), other.ptr("LogicalXor"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.LogicalXor(t.ptr("LogicalXor"), other.ptr("LogicalXor"), &out)
+	}
+	if code < 0 {
+		fail("LogicalXor", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// IsClose returns where |t - other| <= atol + rtol*|other|.
+// It is torch.isclose.
+func (t Tensor) IsClose(other Tensor, rtol float64, atol float64, equalNan bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.IsClose(t.ptr("IsClose"), other.ptr("IsClose"), rtol, atol, equalNan, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.IsClose(t.ptr("IsClose"), other.ptr("IsClose"), rtol, atol, equalNan, &out)
+	}
+	if code < 0 {
+		fail("IsClose", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// IsIn returns where an element of t is among testElements.
+// It is torch.isin.
+func (t Tensor) IsIn(testElements Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.IsIn(t.ptr("IsIn"), testElements.ptr("IsIn"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.IsIn(t.ptr("IsIn"), testElements.ptr("IsIn"), &out)
+	}
+	if code < 0 {
+		fail("IsIn", code, t, testElements)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(testElements)
+	return wrap(out, code)
+}
+
 // IsNaN returns where t is not a number.
 // It is torch.isnan.
 func (t Tensor) IsNaN() Tensor {
@@ -1211,6 +2508,23 @@ func (t Tensor) MaskedSelect(mask Tensor) Tensor {
 	}
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(mask)
+	return wrap(out, code)
+}
+
+// MaskedScatter returns t with the elements where mask holds replaced by those of source, in order.
+// It is torch.masked_scatter.
+func (t Tensor) MaskedScatter(mask Tensor, source Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.MaskedScatter(t.ptr("MaskedScatter"), mask.ptr("MaskedScatter"), source.ptr("MaskedScatter"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.MaskedScatter(t.ptr("MaskedScatter"), mask.ptr("MaskedScatter"), source.ptr("MaskedScatter"), &out)
+	}
+	if code < 0 {
+		fail("MaskedScatter", code, t, mask, source)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(mask)
+	runtime.KeepAlive(source)
 	return wrap(out, code)
 }
 
@@ -1539,6 +2853,494 @@ func (t Tensor) NonZero() Tensor {
 	}
 	if code < 0 {
 		fail("NonZero", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// VarDim returns the variances over dim (nil: all dimensions), unbiased by N-1.
+// It is torch.var.
+func (t Tensor) VarDim(dim []int64, unbiased bool, keepdim bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.VarDim(t.ptr("VarDim"), dim, unbiased, keepdim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.VarDim(t.ptr("VarDim"), dim, unbiased, keepdim, &out)
+	}
+	if code < 0 {
+		fail("VarDim", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// StdDim returns the standard deviations over dim (nil: all dimensions), unbiased by N-1.
+// It is torch.std.
+func (t Tensor) StdDim(dim []int64, unbiased bool, keepdim bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.StdDim(t.ptr("StdDim"), dim, unbiased, keepdim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.StdDim(t.ptr("StdDim"), dim, unbiased, keepdim, &out)
+	}
+	if code < 0 {
+		fail("StdDim", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// VarMean returns the variances and the means over dim (nil: all dimensions).
+// It is torch.var_mean.
+func (t Tensor) VarMean(dim []int64, unbiased bool, keepdim bool) (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.VarMean(t.ptr("VarMean"), dim, unbiased, keepdim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.VarMean(t.ptr("VarMean"), dim, unbiased, keepdim, &out)
+	}
+	if code < 0 {
+		fail("VarMean", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// ProdDim returns the products over dim.
+// It is torch.prod.
+func (t Tensor) ProdDim(dim int64, keepdim bool, dtype DType) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.ProdDim(t.ptr("ProdDim"), dim, keepdim, dtype.code(), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.ProdDim(t.ptr("ProdDim"), dim, keepdim, dtype.code(), &out)
+	}
+	if code < 0 {
+		fail("ProdDim", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// AllDim returns whether all elements over dim are non-zero.
+// It is torch.all.
+func (t Tensor) AllDim(dim int64, keepdim bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.AllDim(t.ptr("AllDim"), dim, keepdim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.AllDim(t.ptr("AllDim"), dim, keepdim, &out)
+	}
+	if code < 0 {
+		fail("AllDim", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// AnyDim returns whether any element over dim is non-zero.
+// It is torch.any.
+func (t Tensor) AnyDim(dim int64, keepdim bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.AnyDim(t.ptr("AnyDim"), dim, keepdim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.AnyDim(t.ptr("AnyDim"), dim, keepdim, &out)
+	}
+	if code < 0 {
+		fail("AnyDim", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// AMinMax returns the smallest and the largest elements over dim (nil: of all).
+// It is torch.aminmax.
+func (t Tensor) AMinMax(dim *int64, keepdim bool) (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.AMinMax(t.ptr("AMinMax"), optionalInt(dim), keepdim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.AMinMax(t.ptr("AMinMax"), optionalInt(dim), keepdim, &out)
+	}
+	if code < 0 {
+		fail("AMinMax", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// CountNonZero returns the number of non-zero elements over dim (nil: of all).
+// It is torch.count_nonzero.
+func (t Tensor) CountNonZero(dim *int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.CountNonZero(t.ptr("CountNonZero"), optionalInt(dim), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.CountNonZero(t.ptr("CountNonZero"), optionalInt(dim), &out)
+	}
+	if code < 0 {
+		fail("CountNonZero", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Median returns the median of all elements; of an even number, the lower of the middle two.
+// It is torch.median.
+func (t Tensor) Median() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Median(t.ptr("Median"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Median(t.ptr("Median"), &out)
+	}
+	if code < 0 {
+		fail("Median", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// MedianDim returns the medians over dim, and where they are.
+// It is torch.median.
+func (t Tensor) MedianDim(dim int64, keepdim bool) (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.MedianDim(t.ptr("MedianDim"), dim, keepdim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.MedianDim(t.ptr("MedianDim"), dim, keepdim, &out)
+	}
+	if code < 0 {
+		fail("MedianDim", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// Mode returns the most frequent elements over dim, and where they are.
+// It is torch.mode.
+func (t Tensor) Mode(dim int64, keepdim bool) (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.Mode(t.ptr("Mode"), dim, keepdim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Mode(t.ptr("Mode"), dim, keepdim, &out)
+	}
+	if code < 0 {
+		fail("Mode", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// KthValue returns the k-th smallest elements over dim, counted from 1, and where they are.
+// It is torch.kthvalue.
+func (t Tensor) KthValue(k int64, dim int64, keepdim bool) (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.KthValue(t.ptr("KthValue"), k, dim, keepdim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.KthValue(t.ptr("KthValue"), k, dim, keepdim, &out)
+	}
+	if code < 0 {
+		fail("KthValue", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// Quantile returns the quantiles q of t over dim (nil: of all); interpolation is "linear", "lower", "higher", "midpoint" or "nearest".
+// It is torch.quantile.
+func (t Tensor) Quantile(q Tensor, dim *int64, keepdim bool, interpolation string) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Quantile(t.ptr("Quantile"), q.ptr("Quantile"), optionalInt(dim), keepdim, interpolation, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Quantile(t.ptr("Quantile"), q.ptr("Quantile"), optionalInt(dim), keepdim, interpolation, &out)
+	}
+	if code < 0 {
+		fail("Quantile", code, t, q)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(q)
+	return wrap(out, code)
+}
+
+// QuantileScalar returns the quantile q of t over dim (nil: of all); interpolation is "linear", "lower", "higher", "midpoint" or "nearest".
+// It is torch.quantile.
+func (t Tensor) QuantileScalar(q float64, dim *int64, keepdim bool, interpolation string) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.QuantileScalar(t.ptr("QuantileScalar"), q, optionalInt(dim), keepdim, interpolation, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.QuantileScalar(t.ptr("QuantileScalar"), q, optionalInt(dim), keepdim, interpolation, &out)
+	}
+	if code < 0 {
+		fail("QuantileScalar", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// NanMean returns the means over dim (nil: all dimensions) without the elements that are nan.
+// It is torch.nanmean.
+func (t Tensor) NanMean(dim []int64, keepdim bool, dtype DType) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.NanMean(t.ptr("NanMean"), dim, keepdim, dtype.code(), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.NanMean(t.ptr("NanMean"), dim, keepdim, dtype.code(), &out)
+	}
+	if code < 0 {
+		fail("NanMean", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// NanSum returns the sums over dim (nil: all dimensions) without the elements that are nan.
+// It is torch.nansum.
+func (t Tensor) NanSum(dim []int64, keepdim bool, dtype DType) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.NanSum(t.ptr("NanSum"), dim, keepdim, dtype.code(), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.NanSum(t.ptr("NanSum"), dim, keepdim, dtype.code(), &out)
+	}
+	if code < 0 {
+		fail("NanSum", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// NanMedian returns the median of the elements that are not nan.
+// It is torch.nanmedian.
+func (t Tensor) NanMedian() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.NanMedian(t.ptr("NanMedian"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.NanMedian(t.ptr("NanMedian"), &out)
+	}
+	if code < 0 {
+		fail("NanMedian", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// CumProd returns the running products along dim.
+// It is torch.cumprod.
+func (t Tensor) CumProd(dim int64, dtype DType) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.CumProd(t.ptr("CumProd"), dim, dtype.code(), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.CumProd(t.ptr("CumProd"), dim, dtype.code(), &out)
+	}
+	if code < 0 {
+		fail("CumProd", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// CumMax returns the running maxima along dim, and where they are.
+// It is torch.cummax.
+func (t Tensor) CumMax(dim int64) (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.CumMax(t.ptr("CumMax"), dim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.CumMax(t.ptr("CumMax"), dim, &out)
+	}
+	if code < 0 {
+		fail("CumMax", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// CumMin returns the running minima along dim, and where they are.
+// It is torch.cummin.
+func (t Tensor) CumMin(dim int64) (Tensor, Tensor) {
+	var out [2]cgotorch.Tensor
+	code := cgotorch.CumMin(t.ptr("CumMin"), dim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.CumMin(t.ptr("CumMin"), dim, &out)
+	}
+	if code < 0 {
+		fail("CumMin", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code)
+}
+
+// LogCumSumExp returns the logarithms of the running sums of exp(t) along dim.
+// It is torch.logcumsumexp.
+func (t Tensor) LogCumSumExp(dim int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.LogCumSumExp(t.ptr("LogCumSumExp"), dim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.LogCumSumExp(t.ptr("LogCumSumExp"), dim, &out)
+	}
+	if code < 0 {
+		fail("LogCumSumExp", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Diff returns the n-th differences of neighbours along dim, with prepend and append joined first where they are defined.
+// It is torch.diff.
+func (t Tensor) Diff(n int64, dim int64, prepend Tensor, append Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Diff(t.ptr("Diff"), n, dim, prepend.optional("Diff"), append.optional("Diff"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Diff(t.ptr("Diff"), n, dim, prepend.optional("Diff"), append.optional("Diff"), &out)
+	}
+	if code < 0 {
+		fail("Diff", code, t, prepend, append)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(prepend)
+	runtime.KeepAlive(append)
+	return wrap(out, code)
+}
+
+// Unique returns the distinct elements of t, for each element of t where it is among them, and how often each occurs; empty what was not asked for.
+// It is torch.unique.
+func (t Tensor) Unique(sorted bool, returnInverse bool, returnCounts bool) (Tensor, Tensor, Tensor) {
+	var out [3]cgotorch.Tensor
+	code := cgotorch.Unique(t.ptr("Unique"), sorted, returnInverse, returnCounts, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Unique(t.ptr("Unique"), sorted, returnInverse, returnCounts, &out)
+	}
+	if code < 0 {
+		fail("Unique", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code), wrap(out[2], code)
+}
+
+// UniqueDim returns the distinct slices of t along dim, for each slice where it is among them, and how often each occurs.
+// It is torch.unique.
+func (t Tensor) UniqueDim(dim int64, sorted bool, returnInverse bool, returnCounts bool) (Tensor, Tensor, Tensor) {
+	var out [3]cgotorch.Tensor
+	code := cgotorch.UniqueDim(t.ptr("UniqueDim"), dim, sorted, returnInverse, returnCounts, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.UniqueDim(t.ptr("UniqueDim"), dim, sorted, returnInverse, returnCounts, &out)
+	}
+	if code < 0 {
+		fail("UniqueDim", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code), wrap(out[2], code)
+}
+
+// UniqueConsecutive returns t with runs of equal elements (dim nil) or slices made one, where each went, and how long the runs were; empty what was not asked for.
+// It is torch.unique_consecutive.
+func (t Tensor) UniqueConsecutive(returnInverse bool, returnCounts bool, dim *int64) (Tensor, Tensor, Tensor) {
+	var out [3]cgotorch.Tensor
+	code := cgotorch.UniqueConsecutive(t.ptr("UniqueConsecutive"), returnInverse, returnCounts, optionalInt(dim), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.UniqueConsecutive(t.ptr("UniqueConsecutive"), returnInverse, returnCounts, optionalInt(dim), &out)
+	}
+	if code < 0 {
+		fail("UniqueConsecutive", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out[0], code), wrap(out[1], code), wrap(out[2], code)
+}
+
+// HistC returns how many elements fall into each of bins equal parts of [min, max]; from the smallest to the largest where both are 0.
+// It is torch.histc.
+func (t Tensor) HistC(bins int64, low any, high any) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.HistC(t.ptr("HistC"), bins, scalar("HistC", low), scalar("HistC", high), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.HistC(t.ptr("HistC"), bins, scalar("HistC", low), scalar("HistC", high), &out)
+	}
+	if code < 0 {
+		fail("HistC", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// BinCount returns how often each non-negative integer occurs in t, or the sums of their weights.
+// It is torch.bincount.
+func (t Tensor) BinCount(weights Tensor, minlength int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.BinCount(t.ptr("BinCount"), weights.optional("BinCount"), minlength, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BinCount(t.ptr("BinCount"), weights.optional("BinCount"), minlength, &out)
+	}
+	if code < 0 {
+		fail("BinCount", code, t, weights)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(weights)
+	return wrap(out, code)
+}
+
+// SearchSorted returns where the elements of other would be inserted into t, whose last dimension is sorted; right: after equal ones.
+// It is torch.searchsorted.
+func (t Tensor) SearchSorted(other Tensor, right bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.SearchSorted(t.ptr("SearchSorted"), other.ptr("SearchSorted"), right, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.SearchSorted(t.ptr("SearchSorted"), other.ptr("SearchSorted"), right, &out)
+	}
+	if code < 0 {
+		fail("SearchSorted", code, t, other)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return wrap(out, code)
+}
+
+// Bucketize returns for each element of t its place among the sorted boundaries; right: after equal ones.
+// It is torch.bucketize.
+func (t Tensor) Bucketize(boundaries Tensor, right bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Bucketize(t.ptr("Bucketize"), boundaries.ptr("Bucketize"), right, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Bucketize(t.ptr("Bucketize"), boundaries.ptr("Bucketize"), right, &out)
+	}
+	if code < 0 {
+		fail("Bucketize", code, t, boundaries)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(boundaries)
+	return wrap(out, code)
+}
+
+// Trace returns the sum of the diagonal.
+// It is torch.trace.
+func (t Tensor) Trace() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Trace(t.ptr("Trace"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Trace(t.ptr("Trace"), &out)
+	}
+	if code < 0 {
+		fail("Trace", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Cov returns the covariances of the rows of t, which are variables, over the columns; fweights and aweights weigh these where defined.
+// It is torch.cov.
+func (t Tensor) Cov(correction int64, fweights Tensor, aweights Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Cov(t.ptr("Cov"), correction, fweights.optional("Cov"), aweights.optional("Cov"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Cov(t.ptr("Cov"), correction, fweights.optional("Cov"), aweights.optional("Cov"), &out)
+	}
+	if code < 0 {
+		fail("Cov", code, t, fweights, aweights)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(fweights)
+	runtime.KeepAlive(aweights)
+	return wrap(out, code)
+}
+
+// CorrCoef returns the correlation coefficients of the rows of t.
+// It is torch.corrcoef.
+func (t Tensor) CorrCoef() Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.CorrCoef(t.ptr("CorrCoef"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.CorrCoef(t.ptr("CorrCoef"), &out)
+	}
+	if code < 0 {
+		fail("CorrCoef", code, t)
 	}
 	runtime.KeepAlive(t)
 	return wrap(out, code)
@@ -1892,6 +3694,281 @@ func (t Tensor) Diag(diagonal int64) Tensor {
 	return wrap(out, code)
 }
 
+// Diagonal returns the diagonals of the planes dim1, dim2 as a view, along a new last dimension.
+// It is torch.diagonal.
+func (t Tensor) Diagonal(offset int64, dim1 int64, dim2 int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Diagonal(t.ptr("Diagonal"), offset, dim1, dim2, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Diagonal(t.ptr("Diagonal"), offset, dim1, dim2, &out)
+	}
+	if code < 0 {
+		fail("Diagonal", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// DiagEmbed returns t with its last dimension as the diagonals of new planes dim1, dim2.
+// It is torch.diag_embed.
+func (t Tensor) DiagEmbed(offset int64, dim1 int64, dim2 int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.DiagEmbed(t.ptr("DiagEmbed"), offset, dim1, dim2, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.DiagEmbed(t.ptr("DiagEmbed"), offset, dim1, dim2, &out)
+	}
+	if code < 0 {
+		fail("DiagEmbed", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// MoveDim returns t with one dimension moved.
+// It is torch.movedim.
+func (t Tensor) MoveDim(source int64, destination int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.MoveDim(t.ptr("MoveDim"), source, destination, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.MoveDim(t.ptr("MoveDim"), source, destination, &out)
+	}
+	if code < 0 {
+		fail("MoveDim", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// SwapAxes returns t with two dimensions exchanged.
+// It is torch.swapaxes.
+func (t Tensor) SwapAxes(axis0 int64, axis1 int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.SwapAxes(t.ptr("SwapAxes"), axis0, axis1, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.SwapAxes(t.ptr("SwapAxes"), axis0, axis1, &out)
+	}
+	if code < 0 {
+		fail("SwapAxes", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Unflatten returns t with dimension dim split into sizes; one size may be -1.
+// It is torch.unflatten.
+func (t Tensor) Unflatten(dim int64, sizes ...int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Unflatten(t.ptr("Unflatten"), dim, sizes, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Unflatten(t.ptr("Unflatten"), dim, sizes, &out)
+	}
+	if code < 0 {
+		fail("Unflatten", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// BroadcastTo returns t repeated, without a copy, to a shape.
+// It is torch.broadcast_to.
+func (t Tensor) BroadcastTo(size ...int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.BroadcastTo(t.ptr("BroadcastTo"), size, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BroadcastTo(t.ptr("BroadcastTo"), size, &out)
+	}
+	if code < 0 {
+		fail("BroadcastTo", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Tile returns t repeated and copied; a dimension without a number is not repeated.
+// It is torch.tile.
+func (t Tensor) Tile(dims ...int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Tile(t.ptr("Tile"), dims, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Tile(t.ptr("Tile"), dims, &out)
+	}
+	if code < 0 {
+		fail("Tile", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// RepeatInterleave returns each element along dim (nil: of t as a vector) repeated.
+// It is torch.repeat_interleave.
+func (t Tensor) RepeatInterleave(repeats int64, dim *int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.RepeatInterleave(t.ptr("RepeatInterleave"), repeats, optionalInt(dim), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.RepeatInterleave(t.ptr("RepeatInterleave"), repeats, optionalInt(dim), &out)
+	}
+	if code < 0 {
+		fail("RepeatInterleave", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// RepeatInterleaveTensor returns each element along dim (nil: of t as a vector) repeated as often as repeats says.
+// It is torch.repeat_interleave.
+func (t Tensor) RepeatInterleaveTensor(repeats Tensor, dim *int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.RepeatInterleaveTensor(t.ptr("RepeatInterleaveTensor"), repeats.ptr("RepeatInterleaveTensor"), optionalInt(dim), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.RepeatInterleaveTensor(t.ptr("RepeatInterleaveTensor"), repeats.ptr("RepeatInterleaveTensor"), optionalInt(dim), &out)
+	}
+	if code < 0 {
+		fail("RepeatInterleaveTensor", code, t, repeats)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(repeats)
+	return wrap(out, code)
+}
+
+// Unfold returns windows of size elements along dimension, step apart, as a view with a new last dimension.
+// It is torch.unfold.
+func (t Tensor) Unfold(dimension int64, size int64, step int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Unfold(t.ptr("Unfold"), dimension, size, step, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Unfold(t.ptr("Unfold"), dimension, size, step, &out)
+	}
+	if code < 0 {
+		fail("Unfold", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// Rot90 returns t rotated k times by 90 degrees, from the first of two dimensions to the second.
+// It is torch.rot90.
+func (t Tensor) Rot90(k int64, dims []int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Rot90(t.ptr("Rot90"), k, dims, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Rot90(t.ptr("Rot90"), k, dims, &out)
+	}
+	if code < 0 {
+		fail("Rot90", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
+// HStack returns the tensors joined along the second dimension, vectors along the first.
+// It is torch.hstack.
+func HStack(tensors []Tensor) Tensor {
+	load("HStack")
+	var out cgotorch.Tensor
+	code := cgotorch.HStack(required("HStack", tensors), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.HStack(required("HStack", tensors), &out)
+	}
+	if code < 0 {
+		fail("HStack", code, tensors...)
+	}
+	runtime.KeepAlive(tensors)
+	return wrap(out, code)
+}
+
+// VStack returns the tensors joined along the first dimension, vectors as rows.
+// It is torch.vstack.
+func VStack(tensors []Tensor) Tensor {
+	load("VStack")
+	var out cgotorch.Tensor
+	code := cgotorch.VStack(required("VStack", tensors), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.VStack(required("VStack", tensors), &out)
+	}
+	if code < 0 {
+		fail("VStack", code, tensors...)
+	}
+	runtime.KeepAlive(tensors)
+	return wrap(out, code)
+}
+
+// BlockDiag returns the matrix with the tensors along its diagonal.
+// It is torch.block_diag.
+func BlockDiag(tensors []Tensor) Tensor {
+	load("BlockDiag")
+	var out cgotorch.Tensor
+	code := cgotorch.BlockDiag(required("BlockDiag", tensors), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.BlockDiag(required("BlockDiag", tensors), &out)
+	}
+	if code < 0 {
+		fail("BlockDiag", code, tensors...)
+	}
+	runtime.KeepAlive(tensors)
+	return wrap(out, code)
+}
+
+// Meshgrid returns grids of coordinates from vectors; indexing is "ij" or "xy".
+// It is torch.meshgrid.
+func Meshgrid(tensors []Tensor, indexing string) []Tensor {
+	load("Meshgrid")
+	var out cgotorch.TensorList
+	code := cgotorch.Meshgrid(required("Meshgrid", tensors), indexing, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Meshgrid(required("Meshgrid", tensors), indexing, &out)
+	}
+	if code < 0 {
+		fail("Meshgrid", code, tensors...)
+	}
+	runtime.KeepAlive(tensors)
+	return wrapList(&out, code)
+}
+
+// TensorSplit returns t in sections nearly equal pieces along dim, as views.
+// It is torch.tensor_split.
+func (t Tensor) TensorSplit(sections int64, dim int64) []Tensor {
+	var out cgotorch.TensorList
+	code := cgotorch.TensorSplit(t.ptr("TensorSplit"), sections, dim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.TensorSplit(t.ptr("TensorSplit"), sections, dim, &out)
+	}
+	if code < 0 {
+		fail("TensorSplit", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrapList(&out, code)
+}
+
+// TensorSplitAt returns t cut at indices along dim, as views.
+// It is torch.tensor_split.
+func (t Tensor) TensorSplitAt(indices []int64, dim int64) []Tensor {
+	var out cgotorch.TensorList
+	code := cgotorch.TensorSplitAt(t.ptr("TensorSplitAt"), indices, dim, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.TensorSplitAt(t.ptr("TensorSplitAt"), indices, dim, &out)
+	}
+	if code < 0 {
+		fail("TensorSplitAt", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrapList(&out, code)
+}
+
+// AsStrided returns the memory of t in any shape and strides, from an element on (nil: that of t).
+// It is torch.as_strided.
+func (t Tensor) AsStrided(size []int64, stride []int64, storageOffset *int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.AsStrided(t.ptr("AsStrided"), size, stride, optionalInt(storageOffset), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.AsStrided(t.ptr("AsStrided"), size, stride, optionalInt(storageOffset), &out)
+	}
+	if code < 0 {
+		fail("AsStrided", code, t)
+	}
+	runtime.KeepAlive(t)
+	return wrap(out, code)
+}
+
 // IndexSelect returns the slices of t along dim at index.
 // It is torch.index_select.
 func (t Tensor) IndexSelect(dim int64, index Tensor) Tensor {
@@ -1948,6 +4025,135 @@ func (t Tensor) IndexAdd_(dim int64, index Tensor, source Tensor) Tensor {
 	runtime.KeepAlive(index)
 	runtime.KeepAlive(source)
 	return t
+}
+
+// IndexFill_ sets the slices of t along dim at index to value.
+// It is torch.index_fill_.
+func (t Tensor) IndexFill_(dim int64, index Tensor, value any) Tensor {
+	code := cgotorch.IndexFill_(t.ptr("IndexFill_"), dim, index.ptr("IndexFill_"), scalar("IndexFill_", value))
+	if code < 0 {
+		fail("IndexFill_", code, t, index)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(index)
+	return t
+}
+
+// IndexCopy_ copies source into the slices of t along dim at index.
+// It is torch.index_copy_.
+func (t Tensor) IndexCopy_(dim int64, index Tensor, source Tensor) Tensor {
+	code := cgotorch.IndexCopy_(t.ptr("IndexCopy_"), dim, index.ptr("IndexCopy_"), source.ptr("IndexCopy_"))
+	if code < 0 {
+		fail("IndexCopy_", code, t, index, source)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(index)
+	runtime.KeepAlive(source)
+	return t
+}
+
+// IndexPut returns t with values at indices, one for each dimension, or added there if accumulate is set.
+// It is torch.index_put.
+func (t Tensor) IndexPut(indices []Tensor, values Tensor, accumulate bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.IndexPut(t.ptr("IndexPut"), pointers("IndexPut", indices), values.ptr("IndexPut"), accumulate, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.IndexPut(t.ptr("IndexPut"), pointers("IndexPut", indices), values.ptr("IndexPut"), accumulate, &out)
+	}
+	if code < 0 {
+		fail("IndexPut", code, append([]Tensor{t, values}, indices...)...)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(indices)
+	runtime.KeepAlive(values)
+	return wrap(out, code)
+}
+
+// Put_ writes source into t at the places index of t as a vector, or adds it if accumulate is set.
+// It is torch.put_.
+func (t Tensor) Put_(index Tensor, source Tensor, accumulate bool) Tensor {
+	code := cgotorch.Put_(t.ptr("Put_"), index.ptr("Put_"), source.ptr("Put_"), accumulate)
+	if code < 0 {
+		fail("Put_", code, t, index, source)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(index)
+	runtime.KeepAlive(source)
+	return t
+}
+
+// Take returns the elements of t as a vector at index.
+// It is torch.take.
+func (t Tensor) Take(index Tensor) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.Take(t.ptr("Take"), index.ptr("Take"), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.Take(t.ptr("Take"), index.ptr("Take"), &out)
+	}
+	if code < 0 {
+		fail("Take", code, t, index)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(index)
+	return wrap(out, code)
+}
+
+// TakeAlongDim returns the elements of t at indices along dim, broadcasting (nil: of t as a vector).
+// It is torch.take_along_dim.
+func (t Tensor) TakeAlongDim(indices Tensor, dim *int64) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.TakeAlongDim(t.ptr("TakeAlongDim"), indices.ptr("TakeAlongDim"), optionalInt(dim), &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.TakeAlongDim(t.ptr("TakeAlongDim"), indices.ptr("TakeAlongDim"), optionalInt(dim), &out)
+	}
+	if code < 0 {
+		fail("TakeAlongDim", code, t, indices)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(indices)
+	return wrap(out, code)
+}
+
+// ScatterAdd_ adds src to t along dim at index.
+// It is torch.scatter_add_.
+func (t Tensor) ScatterAdd_(dim int64, index Tensor, src Tensor) Tensor {
+	code := cgotorch.ScatterAdd_(t.ptr("ScatterAdd_"), dim, index.ptr("ScatterAdd_"), src.ptr("ScatterAdd_"))
+	if code < 0 {
+		fail("ScatterAdd_", code, t, index, src)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(index)
+	runtime.KeepAlive(src)
+	return t
+}
+
+// ScatterValue_ writes value into t along dim at index.
+// It is torch.scatter_.
+func (t Tensor) ScatterValue_(dim int64, index Tensor, value any) Tensor {
+	code := cgotorch.ScatterValue_(t.ptr("ScatterValue_"), dim, index.ptr("ScatterValue_"), scalar("ScatterValue_", value))
+	if code < 0 {
+		fail("ScatterValue_", code, t, index)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(index)
+	return t
+}
+
+// ScatterReduce returns t with the elements of src reduced into it along dim at index: "sum", "prod", "mean", "amax" or "amin".
+// It is torch.scatter_reduce.
+func (t Tensor) ScatterReduce(dim int64, index Tensor, src Tensor, reduce string, includeSelf bool) Tensor {
+	var out cgotorch.Tensor
+	code := cgotorch.ScatterReduce(t.ptr("ScatterReduce"), dim, index.ptr("ScatterReduce"), src.ptr("ScatterReduce"), reduce, includeSelf, &out)
+	if code < 0 && reclaim(code) {
+		code = cgotorch.ScatterReduce(t.ptr("ScatterReduce"), dim, index.ptr("ScatterReduce"), src.ptr("ScatterReduce"), reduce, includeSelf, &out)
+	}
+	if code < 0 {
+		fail("ScatterReduce", code, t, index, src)
+	}
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(index)
+	runtime.KeepAlive(src)
+	return wrap(out, code)
 }
 
 // OneHot returns classes as one-hot vectors; numClasses -1: as many as needed.

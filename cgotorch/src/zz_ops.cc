@@ -2,107 +2,209 @@
 
 #include "guard.h"
 
+#include <ATen/ops/_unique2_ops.h>
 #include <ATen/ops/abs_ops.h>
+#include <ATen/ops/acos_ops.h>
+#include <ATen/ops/acosh_ops.h>
 #include <ATen/ops/adaptive_avg_pool2d_ops.h>
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/addcdiv_ops.h>
 #include <ATen/ops/addcmul_ops.h>
 #include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/addmv_ops.h>
+#include <ATen/ops/addr_ops.h>
 #include <ATen/ops/all_ops.h>
 #include <ATen/ops/allclose_ops.h>
 #include <ATen/ops/amax_ops.h>
 #include <ATen/ops/amin_ops.h>
+#include <ATen/ops/aminmax_ops.h>
+#include <ATen/ops/angle_ops.h>
 #include <ATen/ops/any_ops.h>
 #include <ATen/ops/arange_ops.h>
 #include <ATen/ops/argmax_ops.h>
 #include <ATen/ops/argmin_ops.h>
 #include <ATen/ops/argsort_ops.h>
+#include <ATen/ops/as_strided_ops.h>
+#include <ATen/ops/asin_ops.h>
+#include <ATen/ops/asinh_ops.h>
+#include <ATen/ops/atan_ops.h>
+#include <ATen/ops/atan2_ops.h>
+#include <ATen/ops/atanh_ops.h>
 #include <ATen/ops/avg_pool2d_ops.h>
+#include <ATen/ops/baddbmm_ops.h>
 #include <ATen/ops/batch_norm_ops.h>
 #include <ATen/ops/bernoulli_ops.h>
 #include <ATen/ops/binary_cross_entropy_with_logits_ops.h>
+#include <ATen/ops/bincount_ops.h>
+#include <ATen/ops/bitwise_and_ops.h>
+#include <ATen/ops/bitwise_left_shift_ops.h>
+#include <ATen/ops/bitwise_not_ops.h>
+#include <ATen/ops/bitwise_or_ops.h>
+#include <ATen/ops/bitwise_right_shift_ops.h>
+#include <ATen/ops/bitwise_xor_ops.h>
+#include <ATen/ops/block_diag_ops.h>
 #include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/broadcast_to_ops.h>
+#include <ATen/ops/bucketize_ops.h>
 #include <ATen/ops/cat_ops.h>
+#include <ATen/ops/cauchy_ops.h>
+#include <ATen/ops/cdist_ops.h>
 #include <ATen/ops/ceil_ops.h>
 #include <ATen/ops/chunk_ops.h>
 #include <ATen/ops/clamp_ops.h>
 #include <ATen/ops/clone_ops.h>
+#include <ATen/ops/complex_ops.h>
+#include <ATen/ops/conj_ops.h>
 #include <ATen/ops/contiguous_ops.h>
 #include <ATen/ops/conv1d_ops.h>
 #include <ATen/ops/conv2d_ops.h>
 #include <ATen/ops/copy_ops.h>
+#include <ATen/ops/copysign_ops.h>
+#include <ATen/ops/corrcoef_ops.h>
 #include <ATen/ops/cos_ops.h>
+#include <ATen/ops/cosh_ops.h>
+#include <ATen/ops/count_nonzero_ops.h>
+#include <ATen/ops/cov_ops.h>
 #include <ATen/ops/cross_entropy_loss_ops.h>
 #include <ATen/ops/ctc_loss_ops.h>
+#include <ATen/ops/cummax_ops.h>
+#include <ATen/ops/cummin_ops.h>
+#include <ATen/ops/cumprod_ops.h>
 #include <ATen/ops/cumsum_ops.h>
+#include <ATen/ops/deg2rad_ops.h>
 #include <ATen/ops/detach_ops.h>
 #include <ATen/ops/diag_ops.h>
+#include <ATen/ops/diag_embed_ops.h>
+#include <ATen/ops/diagonal_ops.h>
+#include <ATen/ops/diff_ops.h>
+#include <ATen/ops/digamma_ops.h>
 #include <ATen/ops/div_ops.h>
 #include <ATen/ops/dot_ops.h>
 #include <ATen/ops/dropout_ops.h>
+#include <ATen/ops/einsum_ops.h>
 #include <ATen/ops/embedding_ops.h>
 #include <ATen/ops/empty_ops.h>
 #include <ATen/ops/empty_like_ops.h>
 #include <ATen/ops/eq_ops.h>
 #include <ATen/ops/equal_ops.h>
 #include <ATen/ops/erf_ops.h>
+#include <ATen/ops/erfc_ops.h>
+#include <ATen/ops/erfinv_ops.h>
 #include <ATen/ops/exp_ops.h>
+#include <ATen/ops/exp2_ops.h>
 #include <ATen/ops/expand_ops.h>
 #include <ATen/ops/expand_as_ops.h>
 #include <ATen/ops/expm1_ops.h>
+#include <ATen/ops/exponential_ops.h>
 #include <ATen/ops/eye_ops.h>
+#include <ATen/ops/fft_fft_ops.h>
+#include <ATen/ops/fft_fft2_ops.h>
+#include <ATen/ops/fft_fftshift_ops.h>
+#include <ATen/ops/fft_ifft_ops.h>
+#include <ATen/ops/fft_ifft2_ops.h>
+#include <ATen/ops/fft_ifftshift_ops.h>
+#include <ATen/ops/fft_irfft_ops.h>
+#include <ATen/ops/fft_rfft_ops.h>
 #include <ATen/ops/fill_ops.h>
 #include <ATen/ops/flatten_ops.h>
 #include <ATen/ops/flip_ops.h>
 #include <ATen/ops/floor_ops.h>
 #include <ATen/ops/floor_divide_ops.h>
+#include <ATen/ops/fmod_ops.h>
+#include <ATen/ops/frac_ops.h>
 #include <ATen/ops/full_ops.h>
 #include <ATen/ops/full_like_ops.h>
 #include <ATen/ops/gather_ops.h>
 #include <ATen/ops/ge_ops.h>
 #include <ATen/ops/gelu_ops.h>
+#include <ATen/ops/geometric_ops.h>
 #include <ATen/ops/gru_ops.h>
 #include <ATen/ops/gt_ops.h>
+#include <ATen/ops/heaviside_ops.h>
+#include <ATen/ops/histc_ops.h>
+#include <ATen/ops/hstack_ops.h>
+#include <ATen/ops/hypot_ops.h>
+#include <ATen/ops/imag_ops.h>
 #include <ATen/ops/index_ops.h>
 #include <ATen/ops/index_add_ops.h>
+#include <ATen/ops/index_copy_ops.h>
+#include <ATen/ops/index_fill_ops.h>
 #include <ATen/ops/index_put_ops.h>
 #include <ATen/ops/index_select_ops.h>
+#include <ATen/ops/isclose_ops.h>
 #include <ATen/ops/isfinite_ops.h>
+#include <ATen/ops/isin_ops.h>
 #include <ATen/ops/isinf_ops.h>
 #include <ATen/ops/isnan_ops.h>
 #include <ATen/ops/item_ops.h>
+#include <ATen/ops/kron_ops.h>
+#include <ATen/ops/kthvalue_ops.h>
 #include <ATen/ops/l1_loss_ops.h>
 #include <ATen/ops/layer_norm_ops.h>
 #include <ATen/ops/le_ops.h>
 #include <ATen/ops/leaky_relu_ops.h>
 #include <ATen/ops/lerp_ops.h>
+#include <ATen/ops/lgamma_ops.h>
+#include <ATen/ops/linalg_cholesky_ops.h>
+#include <ATen/ops/linalg_cross_ops.h>
+#include <ATen/ops/linalg_det_ops.h>
+#include <ATen/ops/linalg_eigh_ops.h>
+#include <ATen/ops/linalg_eigvalsh_ops.h>
+#include <ATen/ops/linalg_inv_ops.h>
+#include <ATen/ops/linalg_lstsq_ops.h>
+#include <ATen/ops/linalg_matrix_exp_ops.h>
+#include <ATen/ops/linalg_matrix_norm_ops.h>
+#include <ATen/ops/linalg_matrix_power_ops.h>
+#include <ATen/ops/linalg_pinv_ops.h>
+#include <ATen/ops/linalg_qr_ops.h>
+#include <ATen/ops/linalg_slogdet_ops.h>
+#include <ATen/ops/linalg_solve_ops.h>
+#include <ATen/ops/linalg_solve_triangular_ops.h>
+#include <ATen/ops/linalg_svd_ops.h>
+#include <ATen/ops/linalg_svdvals_ops.h>
 #include <ATen/ops/linalg_vector_norm_ops.h>
 #include <ATen/ops/linear_ops.h>
 #include <ATen/ops/linspace_ops.h>
 #include <ATen/ops/log_ops.h>
+#include <ATen/ops/log10_ops.h>
 #include <ATen/ops/log1p_ops.h>
 #include <ATen/ops/log2_ops.h>
+#include <ATen/ops/log_normal_ops.h>
 #include <ATen/ops/log_softmax_ops.h>
+#include <ATen/ops/logaddexp_ops.h>
+#include <ATen/ops/logaddexp2_ops.h>
+#include <ATen/ops/logcumsumexp_ops.h>
 #include <ATen/ops/logical_and_ops.h>
 #include <ATen/ops/logical_not_ops.h>
 #include <ATen/ops/logical_or_ops.h>
+#include <ATen/ops/logical_xor_ops.h>
+#include <ATen/ops/logit_ops.h>
 #include <ATen/ops/logsumexp_ops.h>
 #include <ATen/ops/lstm_ops.h>
 #include <ATen/ops/lt_ops.h>
 #include <ATen/ops/masked_fill_ops.h>
+#include <ATen/ops/masked_scatter_ops.h>
 #include <ATen/ops/masked_select_ops.h>
 #include <ATen/ops/matmul_ops.h>
 #include <ATen/ops/max_ops.h>
 #include <ATen/ops/max_pool2d_ops.h>
 #include <ATen/ops/maximum_ops.h>
 #include <ATen/ops/mean_ops.h>
+#include <ATen/ops/median_ops.h>
+#include <ATen/ops/meshgrid_ops.h>
 #include <ATen/ops/min_ops.h>
 #include <ATen/ops/minimum_ops.h>
 #include <ATen/ops/mm_ops.h>
+#include <ATen/ops/mode_ops.h>
+#include <ATen/ops/movedim_ops.h>
 #include <ATen/ops/mse_loss_ops.h>
 #include <ATen/ops/mul_ops.h>
 #include <ATen/ops/multinomial_ops.h>
 #include <ATen/ops/mv_ops.h>
+#include <ATen/ops/nan_to_num_ops.h>
+#include <ATen/ops/nanmean_ops.h>
+#include <ATen/ops/nanmedian_ops.h>
+#include <ATen/ops/nansum_ops.h>
 #include <ATen/ops/narrow_ops.h>
 #include <ATen/ops/ne_ops.h>
 #include <ATen/ops/neg_ops.h>
@@ -116,31 +218,47 @@
 #include <ATen/ops/outer_ops.h>
 #include <ATen/ops/pad_ops.h>
 #include <ATen/ops/permute_ops.h>
+#include <ATen/ops/poisson_ops.h>
+#include <ATen/ops/polar_ops.h>
 #include <ATen/ops/pow_ops.h>
 #include <ATen/ops/prod_ops.h>
+#include <ATen/ops/put_ops.h>
+#include <ATen/ops/quantile_ops.h>
+#include <ATen/ops/rad2deg_ops.h>
 #include <ATen/ops/rand_ops.h>
 #include <ATen/ops/rand_like_ops.h>
 #include <ATen/ops/randint_ops.h>
+#include <ATen/ops/randint_like_ops.h>
 #include <ATen/ops/randn_ops.h>
 #include <ATen/ops/randn_like_ops.h>
 #include <ATen/ops/random_ops.h>
 #include <ATen/ops/randperm_ops.h>
+#include <ATen/ops/real_ops.h>
 #include <ATen/ops/reciprocal_ops.h>
 #include <ATen/ops/relu_ops.h>
 #include <ATen/ops/remainder_ops.h>
 #include <ATen/ops/repeat_ops.h>
+#include <ATen/ops/repeat_interleave_ops.h>
 #include <ATen/ops/reshape_ops.h>
+#include <ATen/ops/resolve_conj_ops.h>
 #include <ATen/ops/roll_ops.h>
+#include <ATen/ops/rot90_ops.h>
 #include <ATen/ops/round_ops.h>
 #include <ATen/ops/rsqrt_ops.h>
 #include <ATen/ops/rsub_ops.h>
 #include <ATen/ops/scaled_dot_product_attention_ops.h>
 #include <ATen/ops/scatter_ops.h>
+#include <ATen/ops/scatter_add_ops.h>
+#include <ATen/ops/scatter_reduce_ops.h>
+#include <ATen/ops/searchsorted_ops.h>
 #include <ATen/ops/select_ops.h>
 #include <ATen/ops/sigmoid_ops.h>
 #include <ATen/ops/sign_ops.h>
+#include <ATen/ops/signbit_ops.h>
 #include <ATen/ops/silu_ops.h>
 #include <ATen/ops/sin_ops.h>
+#include <ATen/ops/sinc_ops.h>
+#include <ATen/ops/sinh_ops.h>
 #include <ATen/ops/slice_ops.h>
 #include <ATen/ops/softmax_ops.h>
 #include <ATen/ops/softplus_ops.h>
@@ -153,19 +271,36 @@
 #include <ATen/ops/std_ops.h>
 #include <ATen/ops/sub_ops.h>
 #include <ATen/ops/sum_ops.h>
+#include <ATen/ops/swapaxes_ops.h>
 #include <ATen/ops/t_ops.h>
+#include <ATen/ops/take_ops.h>
+#include <ATen/ops/take_along_dim_ops.h>
+#include <ATen/ops/tan_ops.h>
 #include <ATen/ops/tanh_ops.h>
+#include <ATen/ops/tensor_split_ops.h>
+#include <ATen/ops/tile_ops.h>
 #include <ATen/ops/to_ops.h>
 #include <ATen/ops/topk_ops.h>
+#include <ATen/ops/trace_ops.h>
 #include <ATen/ops/transpose_ops.h>
 #include <ATen/ops/tril_ops.h>
 #include <ATen/ops/triu_ops.h>
+#include <ATen/ops/trunc_ops.h>
 #include <ATen/ops/unbind_ops.h>
+#include <ATen/ops/unflatten_ops.h>
+#include <ATen/ops/unfold_ops.h>
 #include <ATen/ops/uniform_ops.h>
+#include <ATen/ops/unique_consecutive_ops.h>
+#include <ATen/ops/unique_dim_ops.h>
 #include <ATen/ops/unsqueeze_ops.h>
 #include <ATen/ops/var_ops.h>
+#include <ATen/ops/var_mean_ops.h>
 #include <ATen/ops/view_ops.h>
+#include <ATen/ops/view_as_complex_ops.h>
+#include <ATen/ops/view_as_real_ops.h>
+#include <ATen/ops/vstack_ops.h>
 #include <ATen/ops/where_ops.h>
+#include <ATen/ops/xlogy_ops.h>
 #include <ATen/ops/zero_ops.h>
 #include <ATen/ops/zeros_ops.h>
 #include <ATen/ops/zeros_like_ops.h>
@@ -412,6 +547,206 @@ static ct_code AddCDiv(ct_tensor self_, ct_tensor tensor1, ct_tensor tensor2, ct
   return guard([&] { *out = give(at::_ops::addcdiv::call(get(self_), get(tensor1), get(tensor2), get(value))); });
 }
 
+static_assert(std::string_view(at::_ops::exp2::schema_str) == "exp2(Tensor self) -> Tensor");
+static ct_code Exp2(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::exp2::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::log10::schema_str) == "log10(Tensor self) -> Tensor");
+static ct_code Log10(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::log10::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::tan::schema_str) == "tan(Tensor self) -> Tensor");
+static ct_code Tan(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::tan::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::asin::schema_str) == "asin(Tensor self) -> Tensor");
+static ct_code Asin(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::asin::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::acos::schema_str) == "acos(Tensor self) -> Tensor");
+static ct_code Acos(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::acos::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::atan::schema_str) == "atan(Tensor self) -> Tensor");
+static ct_code Atan(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::atan::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::atan2::schema_str) == "atan2(Tensor self, Tensor other) -> Tensor");
+static ct_code Atan2(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::atan2::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::sinh::schema_str) == "sinh(Tensor self) -> Tensor");
+static ct_code Sinh(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::sinh::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::cosh::schema_str) == "cosh(Tensor self) -> Tensor");
+static ct_code Cosh(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::cosh::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::asinh::schema_str) == "asinh(Tensor self) -> Tensor");
+static ct_code Asinh(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::asinh::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::acosh::schema_str) == "acosh(Tensor self) -> Tensor");
+static ct_code Acosh(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::acosh::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::atanh::schema_str) == "atanh(Tensor self) -> Tensor");
+static ct_code Atanh(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::atanh::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::hypot::schema_str) == "hypot(Tensor self, Tensor other) -> Tensor");
+static ct_code Hypot(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::hypot::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::sinc::schema_str) == "sinc(Tensor self) -> Tensor");
+static ct_code Sinc(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::sinc::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::deg2rad::schema_str) == "deg2rad(Tensor self) -> Tensor");
+static ct_code Deg2Rad(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::deg2rad::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::rad2deg::schema_str) == "rad2deg(Tensor self) -> Tensor");
+static ct_code Rad2Deg(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::rad2deg::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::erfc::schema_str) == "erfc(Tensor self) -> Tensor");
+static ct_code Erfc(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::erfc::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::erfinv::schema_str) == "erfinv(Tensor self) -> Tensor");
+static ct_code ErfInv(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::erfinv::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::lgamma::schema_str) == "lgamma(Tensor self) -> Tensor");
+static ct_code LGamma(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::lgamma::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::digamma::schema_str) == "digamma(Tensor self) -> Tensor");
+static ct_code Digamma(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::digamma::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::logaddexp::schema_str) == "logaddexp(Tensor self, Tensor other) -> Tensor");
+static ct_code LogAddExp(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::logaddexp::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::logaddexp2::schema_str) == "logaddexp2(Tensor self, Tensor other) -> Tensor");
+static ct_code LogAddExp2(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::logaddexp2::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::xlogy_Tensor::schema_str) == "xlogy.Tensor(Tensor self, Tensor other) -> Tensor");
+static ct_code XLogY(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::xlogy_Tensor::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::logit::schema_str) == "logit(Tensor self, float? eps=None) -> Tensor");
+static ct_code Logit(ct_tensor self_, ct_optional_double eps, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::logit::call(get(self_), get(eps))); });
+}
+
+static_assert(std::string_view(at::_ops::fmod_Tensor::schema_str) == "fmod.Tensor(Tensor self, Tensor other) -> Tensor");
+static ct_code FMod(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fmod_Tensor::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::fmod_Scalar::schema_str) == "fmod.Scalar(Tensor self, Scalar other) -> Tensor");
+static ct_code FModScalar(ct_tensor self_, ct_scalar other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fmod_Scalar::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::trunc::schema_str) == "trunc(Tensor self) -> Tensor");
+static ct_code Trunc(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::trunc::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::frac::schema_str) == "frac(Tensor self) -> Tensor");
+static ct_code Frac(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::frac::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::copysign_Tensor::schema_str) == "copysign.Tensor(Tensor self, Tensor other) -> Tensor");
+static ct_code CopySign(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::copysign_Tensor::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::signbit::schema_str) == "signbit(Tensor self) -> Tensor");
+static ct_code SignBit(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::signbit::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::heaviside::schema_str) == "heaviside(Tensor self, Tensor values) -> Tensor");
+static ct_code Heaviside(ct_tensor self_, ct_tensor values, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::heaviside::call(get(self_), get(values))); });
+}
+
+static_assert(std::string_view(at::_ops::nan_to_num::schema_str) == "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor");
+static ct_code NanToNum(ct_tensor self_, ct_optional_double nan, ct_optional_double posinf, ct_optional_double neginf, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::nan_to_num::call(get(self_), get(nan), get(posinf), get(neginf))); });
+}
+
+static_assert(std::string_view(at::_ops::lerp_Tensor::schema_str) == "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor");
+static ct_code LerpTensor(ct_tensor self_, ct_tensor end, ct_tensor weight, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::lerp_Tensor::call(get(self_), get(end), get(weight))); });
+}
+
+static_assert(std::string_view(at::_ops::clamp_Tensor::schema_str) == "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor");
+static ct_code ClampTensor(ct_tensor self_, ct_tensor min, ct_tensor max, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::clamp_Tensor::call(get(self_), get_optional(min), get_optional(max))); });
+}
+
+static_assert(std::string_view(at::_ops::bitwise_and_Tensor::schema_str) == "bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor");
+static ct_code BitwiseAnd(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::bitwise_and_Tensor::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::bitwise_or_Tensor::schema_str) == "bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor");
+static ct_code BitwiseOr(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::bitwise_or_Tensor::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::bitwise_xor_Tensor::schema_str) == "bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor");
+static ct_code BitwiseXor(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::bitwise_xor_Tensor::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::bitwise_not::schema_str) == "bitwise_not(Tensor self) -> Tensor");
+static ct_code BitwiseNot(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::bitwise_not::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::bitwise_left_shift_Tensor::schema_str) == "bitwise_left_shift.Tensor(Tensor self, Tensor other) -> Tensor");
+static ct_code BitwiseLeftShift(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::bitwise_left_shift_Tensor::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::bitwise_right_shift_Tensor::schema_str) == "bitwise_right_shift.Tensor(Tensor self, Tensor other) -> Tensor");
+static ct_code BitwiseRightShift(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::bitwise_right_shift_Tensor::call(get(self_), get(other))); });
+}
+
 static_assert(std::string_view(at::_ops::matmul::schema_str) == "matmul(Tensor self, Tensor other) -> Tensor");
 static ct_code MatMul(ct_tensor self_, ct_tensor other, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::matmul::call(get(self_), get(other))); });
@@ -447,9 +782,214 @@ static ct_code Outer(ct_tensor self_, ct_tensor vec2, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::outer::call(get(self_), get(vec2))); });
 }
 
+static_assert(std::string_view(at::_ops::baddbmm::schema_str) == "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor");
+static ct_code BAddBMM(ct_tensor self_, ct_tensor batch1, ct_tensor batch2, ct_scalar beta, ct_scalar alpha, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::baddbmm::call(get(self_), get(batch1), get(batch2), get(beta), get(alpha))); });
+}
+
+static_assert(std::string_view(at::_ops::addmv::schema_str) == "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor");
+static ct_code AddMV(ct_tensor self_, ct_tensor mat, ct_tensor vec, ct_scalar beta, ct_scalar alpha, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::addmv::call(get(self_), get(mat), get(vec), get(beta), get(alpha))); });
+}
+
+static_assert(std::string_view(at::_ops::addr::schema_str) == "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor");
+static ct_code Addr(ct_tensor self_, ct_tensor vec1, ct_tensor vec2, ct_scalar beta, ct_scalar alpha, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::addr::call(get(self_), get(vec1), get(vec2), get(beta), get(alpha))); });
+}
+
+static_assert(std::string_view(at::_ops::kron::schema_str) == "kron(Tensor self, Tensor other) -> Tensor");
+static ct_code Kron(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::kron::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::einsum::schema_str) == "einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor");
+static ct_code Einsum(const char *equation, int64_t equation_n, const ct_tensor *tensors, int64_t tensors_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::einsum::call(std::string_view(equation, equation_n), get_list(tensors, tensors_n), {})); });
+}
+
+static_assert(std::string_view(at::_ops::cdist::schema_str) == "cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor");
+static ct_code CDist(ct_tensor x1, ct_tensor x2, double p, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::cdist::call(get(x1), get(x2), p, {})); });
+}
+
 static_assert(std::string_view(at::_ops::linear::schema_str) == "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor");
 static ct_code Linear(ct_tensor input, ct_tensor weight, ct_tensor bias, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::linear::call(get(input), get(weight), get_optional(bias))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_inv::schema_str) == "linalg_inv(Tensor A) -> Tensor");
+static ct_code Inv(ct_tensor A, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_inv::call(get(A))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_det::schema_str) == "linalg_det(Tensor A) -> Tensor");
+static ct_code Det(ct_tensor A, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_det::call(get(A))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_slogdet::schema_str) == "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)");
+static ct_code SLogDet(ct_tensor A, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::linalg_slogdet::call(get(A)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_solve::schema_str) == "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor");
+static ct_code Solve(ct_tensor A, ct_tensor B, int32_t left, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_solve::call(get(A), get(B), (left != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_solve_triangular::schema_str) == "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor");
+static ct_code SolveTriangular(ct_tensor self_, ct_tensor B, int32_t upper, int32_t left, int32_t unitriangular, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_solve_triangular::call(get(self_), get(B), (upper != 0), (left != 0), (unitriangular != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_lstsq::schema_str) == "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)");
+static ct_code LstSq(ct_tensor self_, ct_tensor b, ct_optional_double rcond, const char *driver, int64_t driver_n, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::linalg_lstsq::call(get(self_), get(b), get(rcond), get_optional_string(driver, driver_n)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); out[2] = give(std::move(std::get<2>(r))); out[3] = give(std::move(std::get<3>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_cholesky::schema_str) == "linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor");
+static ct_code Cholesky(ct_tensor self_, int32_t upper, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_cholesky::call(get(self_), (upper != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_qr::schema_str) == "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)");
+static ct_code QR(ct_tensor A, const char *mode, int64_t mode_n, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::linalg_qr::call(get(A), std::string_view(mode, mode_n)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_svd::schema_str) == "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)");
+static ct_code SVD(ct_tensor A, int32_t full_matrices, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::linalg_svd::call(get(A), (full_matrices != 0), {}); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); out[2] = give(std::move(std::get<2>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_svdvals::schema_str) == "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor");
+static ct_code SVDVals(ct_tensor A, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_svdvals::call(get(A), {})); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_eigh::schema_str) == "linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)");
+static ct_code EigH(ct_tensor self_, const char *UPLO, int64_t UPLO_n, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::linalg_eigh::call(get(self_), std::string_view(UPLO, UPLO_n)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_eigvalsh::schema_str) == "linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor");
+static ct_code EigValsH(ct_tensor self_, const char *UPLO, int64_t UPLO_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_eigvalsh::call(get(self_), std::string_view(UPLO, UPLO_n))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_matrix_norm::schema_str) == "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor");
+static ct_code MatrixNorm(ct_tensor self_, ct_scalar ord, const int64_t *dim, int64_t dim_n, int32_t keepdim, int32_t dtype, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_matrix_norm::call(get(self_), get(ord), get_ints(dim, dim_n), (keepdim != 0), get_dtype(dtype))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_matrix_norm_str_ord::schema_str) == "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor");
+static ct_code MatrixNormNamed(ct_tensor self_, const char *ord, int64_t ord_n, const int64_t *dim, int64_t dim_n, int32_t keepdim, int32_t dtype, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_matrix_norm_str_ord::call(get(self_), std::string_view(ord, ord_n), get_ints(dim, dim_n), (keepdim != 0), get_dtype(dtype))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_matrix_power::schema_str) == "linalg_matrix_power(Tensor self, int n) -> Tensor");
+static ct_code MatrixPower(ct_tensor self_, int64_t n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_matrix_power::call(get(self_), n)); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_matrix_exp::schema_str) == "linalg_matrix_exp(Tensor self) -> Tensor");
+static ct_code MatrixExp(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_matrix_exp::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_pinv_atol_rtol_float::schema_str) == "linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor");
+static ct_code PInv(ct_tensor self_, ct_optional_double atol, ct_optional_double rtol, int32_t hermitian, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_pinv_atol_rtol_float::call(get(self_), get(atol), get(rtol), (hermitian != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::linalg_cross::schema_str) == "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor");
+static ct_code Cross(ct_tensor self_, ct_tensor other, int64_t dim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::linalg_cross::call(get(self_), get(other), dim)); });
+}
+
+static_assert(std::string_view(at::_ops::fft_fft::schema_str) == "fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor");
+static ct_code FFT(ct_tensor self_, ct_optional_int n, int64_t dim, const char *norm, int64_t norm_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fft_fft::call(get(self_), get_sym(n), dim, get_optional_string(norm, norm_n))); });
+}
+
+static_assert(std::string_view(at::_ops::fft_ifft::schema_str) == "fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor");
+static ct_code IFFT(ct_tensor self_, ct_optional_int n, int64_t dim, const char *norm, int64_t norm_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fft_ifft::call(get(self_), get_sym(n), dim, get_optional_string(norm, norm_n))); });
+}
+
+static_assert(std::string_view(at::_ops::fft_rfft::schema_str) == "fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor");
+static ct_code RFFT(ct_tensor self_, ct_optional_int n, int64_t dim, const char *norm, int64_t norm_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fft_rfft::call(get(self_), get_sym(n), dim, get_optional_string(norm, norm_n))); });
+}
+
+static_assert(std::string_view(at::_ops::fft_irfft::schema_str) == "fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor");
+static ct_code IRFFT(ct_tensor self_, ct_optional_int n, int64_t dim, const char *norm, int64_t norm_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fft_irfft::call(get(self_), get_sym(n), dim, get_optional_string(norm, norm_n))); });
+}
+
+static_assert(std::string_view(at::_ops::fft_fft2::schema_str) == "fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor");
+static ct_code FFT2(ct_tensor self_, const int64_t *s, int64_t s_n, const int64_t *dim, int64_t dim_n, const char *norm, int64_t norm_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fft_fft2::call(get(self_), get_optional_sym_ints(s, s_n), get_ints(dim, dim_n), get_optional_string(norm, norm_n))); });
+}
+
+static_assert(std::string_view(at::_ops::fft_ifft2::schema_str) == "fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor");
+static ct_code IFFT2(ct_tensor self_, const int64_t *s, int64_t s_n, const int64_t *dim, int64_t dim_n, const char *norm, int64_t norm_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fft_ifft2::call(get(self_), get_optional_sym_ints(s, s_n), get_ints(dim, dim_n), get_optional_string(norm, norm_n))); });
+}
+
+static_assert(std::string_view(at::_ops::fft_fftshift::schema_str) == "fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor");
+static ct_code FFTShift(ct_tensor self_, const int64_t *dim, int64_t dim_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fft_fftshift::call(get(self_), get_optional_ints(dim, dim_n))); });
+}
+
+static_assert(std::string_view(at::_ops::fft_ifftshift::schema_str) == "fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor");
+static ct_code IFFTShift(ct_tensor self_, const int64_t *dim, int64_t dim_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::fft_ifftshift::call(get(self_), get_optional_ints(dim, dim_n))); });
+}
+
+static_assert(std::string_view(at::_ops::real::schema_str) == "real(Tensor(a) self) -> Tensor(a)");
+static ct_code Real(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::real::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::imag::schema_str) == "imag(Tensor(a) self) -> Tensor(a)");
+static ct_code Imag(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::imag::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::angle::schema_str) == "angle(Tensor self) -> Tensor");
+static ct_code Angle(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::angle::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::conj::schema_str) == "conj(Tensor(a) self) -> Tensor(a)");
+static ct_code Conj(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::conj::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::resolve_conj::schema_str) == "resolve_conj(Tensor(a) self) -> Tensor(a)");
+static ct_code ResolveConj(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::resolve_conj::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::view_as_real::schema_str) == "view_as_real(Tensor(a) self) -> Tensor(a)");
+static ct_code ViewAsReal(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::view_as_real::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::view_as_complex::schema_str) == "view_as_complex(Tensor(a) self) -> Tensor(a)");
+static ct_code ViewAsComplex(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::view_as_complex::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::complex::schema_str) == "complex(Tensor real, Tensor imag) -> Tensor");
+static ct_code Complex(ct_tensor real, ct_tensor imag, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::complex::call(get(real), get(imag))); });
+}
+
+static_assert(std::string_view(at::_ops::polar::schema_str) == "polar(Tensor abs, Tensor angle) -> Tensor");
+static ct_code Polar(ct_tensor abs, ct_tensor angle, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::polar::call(get(abs), get(angle))); });
 }
 
 static_assert(std::string_view(at::_ops::eq_Tensor::schema_str) == "eq.Tensor(Tensor self, Tensor other) -> Tensor");
@@ -527,6 +1067,21 @@ static ct_code LogicalNot(ct_tensor self_, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::logical_not::call(get(self_))); });
 }
 
+static_assert(std::string_view(at::_ops::logical_xor::schema_str) == "logical_xor(Tensor self, Tensor other) -> Tensor");
+static ct_code LogicalXor(ct_tensor self_, ct_tensor other, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::logical_xor::call(get(self_), get(other))); });
+}
+
+static_assert(std::string_view(at::_ops::isclose::schema_str) == "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor");
+static ct_code IsClose(ct_tensor self_, ct_tensor other, double rtol, double atol, int32_t equal_nan, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::isclose::call(get(self_), get(other), rtol, atol, (equal_nan != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::isin_Tensor_Tensor::schema_str) == "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor");
+static ct_code IsIn(ct_tensor elements, ct_tensor test_elements, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::isin_Tensor_Tensor::call(get(elements), get(test_elements), false, false)); });
+}
+
 static_assert(std::string_view(at::_ops::isnan::schema_str) == "isnan(Tensor self) -> Tensor");
 static ct_code IsNaN(ct_tensor self_, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::isnan::call(get(self_))); });
@@ -570,6 +1125,11 @@ static ct_code MaskedFill_(ct_tensor self_, ct_tensor mask, ct_scalar value) {
 static_assert(std::string_view(at::_ops::masked_select::schema_str) == "masked_select(Tensor self, Tensor mask) -> Tensor");
 static ct_code MaskedSelect(ct_tensor self_, ct_tensor mask, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::masked_select::call(get(self_), get(mask))); });
+}
+
+static_assert(std::string_view(at::_ops::masked_scatter::schema_str) == "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor");
+static ct_code MaskedScatter(ct_tensor self_, ct_tensor mask, ct_tensor source, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::masked_scatter::call(get(self_), get(mask), get(source))); });
 }
 
 static_assert(std::string_view(at::_ops::sum::schema_str) == "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor");
@@ -697,6 +1257,166 @@ static ct_code NonZero(ct_tensor self_, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::nonzero::call(get(self_))); });
 }
 
+static_assert(std::string_view(at::_ops::var_dim::schema_str) == "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor");
+static ct_code VarDim(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t unbiased, int32_t keepdim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::var_dim::call(get(self_), get_optional_ints(dim, dim_n), (unbiased != 0), (keepdim != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::std_dim::schema_str) == "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor");
+static ct_code StdDim(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t unbiased, int32_t keepdim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::std_dim::call(get(self_), get_optional_ints(dim, dim_n), (unbiased != 0), (keepdim != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::var_mean_dim::schema_str) == "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)");
+static ct_code VarMean(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t unbiased, int32_t keepdim, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::var_mean_dim::call(get(self_), get_optional_ints(dim, dim_n), (unbiased != 0), (keepdim != 0)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::prod_dim_int::schema_str) == "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor");
+static ct_code ProdDim(ct_tensor self_, int64_t dim, int32_t keepdim, int32_t dtype, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::prod_dim_int::call(get(self_), dim, (keepdim != 0), get_dtype(dtype))); });
+}
+
+static_assert(std::string_view(at::_ops::all_dim::schema_str) == "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor");
+static ct_code AllDim(ct_tensor self_, int64_t dim, int32_t keepdim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::all_dim::call(get(self_), dim, (keepdim != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::any_dim::schema_str) == "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor");
+static ct_code AnyDim(ct_tensor self_, int64_t dim, int32_t keepdim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::any_dim::call(get(self_), dim, (keepdim != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::aminmax::schema_str) == "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)");
+static ct_code AMinMax(ct_tensor self_, ct_optional_int dim, int32_t keepdim, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::aminmax::call(get(self_), get(dim), (keepdim != 0)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::count_nonzero::schema_str) == "count_nonzero(Tensor self, int? dim=None) -> Tensor");
+static ct_code CountNonZero(ct_tensor self_, ct_optional_int dim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::count_nonzero::call(get(self_), get(dim))); });
+}
+
+static_assert(std::string_view(at::_ops::median::schema_str) == "median(Tensor self) -> Tensor");
+static ct_code Median(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::median::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::median_dim::schema_str) == "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)");
+static ct_code MedianDim(ct_tensor self_, int64_t dim, int32_t keepdim, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::median_dim::call(get(self_), dim, (keepdim != 0)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::mode::schema_str) == "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)");
+static ct_code Mode(ct_tensor self_, int64_t dim, int32_t keepdim, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::mode::call(get(self_), dim, (keepdim != 0)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::kthvalue::schema_str) == "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)");
+static ct_code KthValue(ct_tensor self_, int64_t k, int64_t dim, int32_t keepdim, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::kthvalue::call(get(self_), c10::SymInt(k), dim, (keepdim != 0)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::quantile::schema_str) == "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor");
+static ct_code Quantile(ct_tensor self_, ct_tensor q, ct_optional_int dim, int32_t keepdim, const char *interpolation, int64_t interpolation_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::quantile::call(get(self_), get(q), get(dim), (keepdim != 0), std::string_view(interpolation, interpolation_n))); });
+}
+
+static_assert(std::string_view(at::_ops::quantile_scalar::schema_str) == "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor");
+static ct_code QuantileScalar(ct_tensor self_, double q, ct_optional_int dim, int32_t keepdim, const char *interpolation, int64_t interpolation_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::quantile_scalar::call(get(self_), q, get(dim), (keepdim != 0), std::string_view(interpolation, interpolation_n))); });
+}
+
+static_assert(std::string_view(at::_ops::nanmean::schema_str) == "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor");
+static ct_code NanMean(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t keepdim, int32_t dtype, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::nanmean::call(get(self_), get_optional_ints(dim, dim_n), (keepdim != 0), get_dtype(dtype))); });
+}
+
+static_assert(std::string_view(at::_ops::nansum::schema_str) == "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor");
+static ct_code NanSum(ct_tensor self_, const int64_t *dim, int64_t dim_n, int32_t keepdim, int32_t dtype, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::nansum::call(get(self_), get_optional_ints(dim, dim_n), (keepdim != 0), get_dtype(dtype))); });
+}
+
+static_assert(std::string_view(at::_ops::nanmedian::schema_str) == "nanmedian(Tensor self) -> Tensor");
+static ct_code NanMedian(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::nanmedian::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::cumprod::schema_str) == "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor");
+static ct_code CumProd(ct_tensor self_, int64_t dim, int32_t dtype, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::cumprod::call(get(self_), dim, get_dtype(dtype))); });
+}
+
+static_assert(std::string_view(at::_ops::cummax::schema_str) == "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)");
+static ct_code CumMax(ct_tensor self_, int64_t dim, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::cummax::call(get(self_), dim); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::cummin::schema_str) == "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)");
+static ct_code CumMin(ct_tensor self_, int64_t dim, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::cummin::call(get(self_), dim); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::logcumsumexp::schema_str) == "logcumsumexp(Tensor self, int dim) -> Tensor");
+static ct_code LogCumSumExp(ct_tensor self_, int64_t dim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::logcumsumexp::call(get(self_), dim)); });
+}
+
+static_assert(std::string_view(at::_ops::diff::schema_str) == "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor");
+static ct_code Diff(ct_tensor self_, int64_t n, int64_t dim, ct_tensor prepend, ct_tensor append, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::diff::call(get(self_), n, dim, get_optional(prepend), get_optional(append))); });
+}
+
+static_assert(std::string_view(at::_ops::_unique2::schema_str) == "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)");
+static ct_code Unique(ct_tensor self_, int32_t sorted, int32_t return_inverse, int32_t return_counts, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::_unique2::call(get(self_), (sorted != 0), (return_inverse != 0), (return_counts != 0)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); out[2] = give(std::move(std::get<2>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::unique_dim::schema_str) == "unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)");
+static ct_code UniqueDim(ct_tensor self_, int64_t dim, int32_t sorted, int32_t return_inverse, int32_t return_counts, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::unique_dim::call(get(self_), dim, (sorted != 0), (return_inverse != 0), (return_counts != 0)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); out[2] = give(std::move(std::get<2>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::unique_consecutive::schema_str) == "unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)");
+static ct_code UniqueConsecutive(ct_tensor self_, int32_t return_inverse, int32_t return_counts, ct_optional_int dim, ct_tensor *out) {
+  return guard([&] { auto r = at::_ops::unique_consecutive::call(get(self_), (return_inverse != 0), (return_counts != 0), get(dim)); out[0] = give(std::move(std::get<0>(r))); out[1] = give(std::move(std::get<1>(r))); out[2] = give(std::move(std::get<2>(r))); });
+}
+
+static_assert(std::string_view(at::_ops::histc::schema_str) == "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor");
+static ct_code HistC(ct_tensor self_, int64_t bins, ct_scalar min, ct_scalar max, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::histc::call(get(self_), bins, get(min), get(max))); });
+}
+
+static_assert(std::string_view(at::_ops::bincount::schema_str) == "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor");
+static ct_code BinCount(ct_tensor self_, ct_tensor weights, int64_t minlength, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::bincount::call(get(self_), get_optional(weights), c10::SymInt(minlength))); });
+}
+
+static_assert(std::string_view(at::_ops::searchsorted_Tensor::schema_str) == "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor");
+static ct_code SearchSorted(ct_tensor sorted_sequence, ct_tensor self_, int32_t right, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::searchsorted_Tensor::call(get(sorted_sequence), get(self_), false, (right != 0), {}, {})); });
+}
+
+static_assert(std::string_view(at::_ops::bucketize_Tensor::schema_str) == "bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor");
+static ct_code Bucketize(ct_tensor self_, ct_tensor boundaries, int32_t right, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::bucketize_Tensor::call(get(self_), get(boundaries), false, (right != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::trace::schema_str) == "trace(Tensor self) -> Tensor");
+static ct_code Trace(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::trace::call(get(self_))); });
+}
+
+static_assert(std::string_view(at::_ops::cov::schema_str) == "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor");
+static ct_code Cov(ct_tensor self_, int64_t correction, ct_tensor fweights, ct_tensor aweights, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::cov::call(get(self_), correction, get_optional(fweights), get_optional(aweights))); });
+}
+
+static_assert(std::string_view(at::_ops::corrcoef::schema_str) == "corrcoef(Tensor self) -> Tensor");
+static ct_code CorrCoef(ct_tensor self_, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::corrcoef::call(get(self_))); });
+}
+
 static_assert(std::string_view(at::_ops::view::schema_str) == "view(Tensor(a) self, SymInt[] size) -> Tensor(a)");
 static ct_code View(ct_tensor self_, const int64_t *size, int64_t size_n, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::view::call(get(self_), get_sym_ints(size, size_n))); });
@@ -822,6 +1542,96 @@ static ct_code Diag(ct_tensor self_, int64_t diagonal, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::diag::call(get(self_), diagonal)); });
 }
 
+static_assert(std::string_view(at::_ops::diagonal::schema_str) == "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)");
+static ct_code Diagonal(ct_tensor self_, int64_t offset, int64_t dim1, int64_t dim2, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::diagonal::call(get(self_), offset, dim1, dim2)); });
+}
+
+static_assert(std::string_view(at::_ops::diag_embed::schema_str) == "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor");
+static ct_code DiagEmbed(ct_tensor self_, int64_t offset, int64_t dim1, int64_t dim2, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::diag_embed::call(get(self_), offset, dim1, dim2)); });
+}
+
+static_assert(std::string_view(at::_ops::movedim_int::schema_str) == "movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)");
+static ct_code MoveDim(ct_tensor self_, int64_t source, int64_t destination, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::movedim_int::call(get(self_), source, destination)); });
+}
+
+static_assert(std::string_view(at::_ops::swapaxes::schema_str) == "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)");
+static ct_code SwapAxes(ct_tensor self_, int64_t axis0, int64_t axis1, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::swapaxes::call(get(self_), axis0, axis1)); });
+}
+
+static_assert(std::string_view(at::_ops::unflatten_int::schema_str) == "unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)");
+static ct_code Unflatten(ct_tensor self_, int64_t dim, const int64_t *sizes, int64_t sizes_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::unflatten_int::call(get(self_), dim, get_sym_ints(sizes, sizes_n))); });
+}
+
+static_assert(std::string_view(at::_ops::broadcast_to::schema_str) == "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)");
+static ct_code BroadcastTo(ct_tensor self_, const int64_t *size, int64_t size_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::broadcast_to::call(get(self_), get_sym_ints(size, size_n))); });
+}
+
+static_assert(std::string_view(at::_ops::tile::schema_str) == "tile(Tensor self, SymInt[] dims) -> Tensor");
+static ct_code Tile(ct_tensor self_, const int64_t *dims, int64_t dims_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::tile::call(get(self_), get_sym_ints(dims, dims_n))); });
+}
+
+static_assert(std::string_view(at::_ops::repeat_interleave_self_int::schema_str) == "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor");
+static ct_code RepeatInterleave(ct_tensor self_, int64_t repeats, ct_optional_int dim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::repeat_interleave_self_int::call(get(self_), c10::SymInt(repeats), get(dim), {})); });
+}
+
+static_assert(std::string_view(at::_ops::repeat_interleave_self_Tensor::schema_str) == "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor");
+static ct_code RepeatInterleaveTensor(ct_tensor self_, ct_tensor repeats, ct_optional_int dim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::repeat_interleave_self_Tensor::call(get(self_), get(repeats), get(dim), {})); });
+}
+
+static_assert(std::string_view(at::_ops::unfold::schema_str) == "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)");
+static ct_code Unfold(ct_tensor self_, int64_t dimension, int64_t size, int64_t step, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::unfold::call(get(self_), dimension, size, step)); });
+}
+
+static_assert(std::string_view(at::_ops::rot90::schema_str) == "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor");
+static ct_code Rot90(ct_tensor self_, int64_t k, const int64_t *dims, int64_t dims_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::rot90::call(get(self_), k, get_ints(dims, dims_n))); });
+}
+
+static_assert(std::string_view(at::_ops::hstack::schema_str) == "hstack(Tensor[] tensors) -> Tensor");
+static ct_code HStack(const ct_tensor *tensors, int64_t tensors_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::hstack::call(get_list(tensors, tensors_n))); });
+}
+
+static_assert(std::string_view(at::_ops::vstack::schema_str) == "vstack(Tensor[] tensors) -> Tensor");
+static ct_code VStack(const ct_tensor *tensors, int64_t tensors_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::vstack::call(get_list(tensors, tensors_n))); });
+}
+
+static_assert(std::string_view(at::_ops::block_diag::schema_str) == "block_diag(Tensor[] tensors) -> Tensor");
+static ct_code BlockDiag(const ct_tensor *tensors, int64_t tensors_n, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::block_diag::call(get_list(tensors, tensors_n))); });
+}
+
+static_assert(std::string_view(at::_ops::meshgrid_indexing::schema_str) == "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]");
+static ct_code Meshgrid(const ct_tensor *tensors, int64_t tensors_n, const char *indexing, int64_t indexing_n, ct_tensor_list *out) {
+  return guard([&] { give_list(at::_ops::meshgrid_indexing::call(get_list(tensors, tensors_n), std::string_view(indexing, indexing_n)), out); });
+}
+
+static_assert(std::string_view(at::_ops::tensor_split_sections::schema_str) == "tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]");
+static ct_code TensorSplit(ct_tensor self_, int64_t sections, int64_t dim, ct_tensor_list *out) {
+  return guard([&] { give_list(at::_ops::tensor_split_sections::call(get(self_), c10::SymInt(sections), dim), out); });
+}
+
+static_assert(std::string_view(at::_ops::tensor_split_indices::schema_str) == "tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]");
+static ct_code TensorSplitAt(ct_tensor self_, const int64_t *indices, int64_t indices_n, int64_t dim, ct_tensor_list *out) {
+  return guard([&] { give_list(at::_ops::tensor_split_indices::call(get(self_), get_sym_ints(indices, indices_n), dim), out); });
+}
+
+static_assert(std::string_view(at::_ops::as_strided::schema_str) == "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)");
+static ct_code AsStrided(ct_tensor self_, const int64_t *size, int64_t size_n, const int64_t *stride, int64_t stride_n, ct_optional_int storage_offset, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::as_strided::call(get(self_), get_sym_ints(size, size_n), get_sym_ints(stride, stride_n), get_sym(storage_offset))); });
+}
+
 static_assert(std::string_view(at::_ops::contiguous::schema_str) == "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)");
 static ct_code Contiguous(ct_tensor self_, int32_t memory_format, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::contiguous::call(get(self_), static_cast<at::MemoryFormat>(memory_format))); });
@@ -855,6 +1665,51 @@ static ct_code Scatter_(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor
 static_assert(std::string_view(at::_ops::index_add_::schema_str) == "index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)");
 static ct_code IndexAdd_(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor source) {
   return guard([&] { at::_ops::index_add_::call(get_mutable(self_), dim, get(index), get(source), 1); });
+}
+
+static_assert(std::string_view(at::_ops::index_fill__int_Scalar::schema_str) == "index_fill_.int_Scalar(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)");
+static ct_code IndexFill_(ct_tensor self_, int64_t dim, ct_tensor index, ct_scalar value) {
+  return guard([&] { at::_ops::index_fill__int_Scalar::call(get_mutable(self_), dim, get(index), get(value)); });
+}
+
+static_assert(std::string_view(at::_ops::index_copy_::schema_str) == "index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)");
+static ct_code IndexCopy_(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor source) {
+  return guard([&] { at::_ops::index_copy_::call(get_mutable(self_), dim, get(index), get(source)); });
+}
+
+static_assert(std::string_view(at::_ops::index_put::schema_str) == "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor");
+static ct_code IndexPut(ct_tensor self_, const ct_tensor *indices, int64_t indices_n, ct_tensor values, int32_t accumulate, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::index_put::call(get(self_), get_optional_list(indices, indices_n), get(values), (accumulate != 0))); });
+}
+
+static_assert(std::string_view(at::_ops::put_::schema_str) == "put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)");
+static ct_code Put_(ct_tensor self_, ct_tensor index, ct_tensor source, int32_t accumulate) {
+  return guard([&] { at::_ops::put_::call(get_mutable(self_), get(index), get(source), (accumulate != 0)); });
+}
+
+static_assert(std::string_view(at::_ops::take::schema_str) == "take(Tensor self, Tensor index) -> Tensor");
+static ct_code Take(ct_tensor self_, ct_tensor index, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::take::call(get(self_), get(index))); });
+}
+
+static_assert(std::string_view(at::_ops::take_along_dim::schema_str) == "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor");
+static ct_code TakeAlongDim(ct_tensor self_, ct_tensor indices, ct_optional_int dim, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::take_along_dim::call(get(self_), get(indices), get(dim))); });
+}
+
+static_assert(std::string_view(at::_ops::scatter_add_::schema_str) == "scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)");
+static ct_code ScatterAdd_(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor src) {
+  return guard([&] { at::_ops::scatter_add_::call(get_mutable(self_), dim, get(index), get(src)); });
+}
+
+static_assert(std::string_view(at::_ops::scatter__value::schema_str) == "scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)");
+static ct_code ScatterValue_(ct_tensor self_, int64_t dim, ct_tensor index, ct_scalar value) {
+  return guard([&] { at::_ops::scatter__value::call(get_mutable(self_), dim, get(index), get(value)); });
+}
+
+static_assert(std::string_view(at::_ops::scatter_reduce_two::schema_str) == "scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor");
+static ct_code ScatterReduce(ct_tensor self_, int64_t dim, ct_tensor index, ct_tensor src, const char *reduce, int64_t reduce_n, int32_t include_self, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::scatter_reduce_two::call(get(self_), dim, get(index), get(src), std::string_view(reduce, reduce_n), (include_self != 0))); });
 }
 
 static_assert(std::string_view(at::_ops::one_hot::schema_str) == "one_hot(Tensor self, int num_classes=-1) -> Tensor");
@@ -1157,6 +2012,41 @@ static ct_code Multinomial(ct_tensor self_, int64_t num_samples, int32_t replace
   return guard([&] { *out = give(at::_ops::multinomial::call(get(self_), c10::SymInt(num_samples), (replacement != 0), get_generator(generator))); });
 }
 
+static_assert(std::string_view(at::_ops::bernoulli::schema_str) == "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor");
+static ct_code Bernoulli(ct_tensor self_, ct_generator generator, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::bernoulli::call(get(self_), get_generator(generator))); });
+}
+
+static_assert(std::string_view(at::_ops::poisson::schema_str) == "poisson(Tensor self, Generator? generator=None) -> Tensor");
+static ct_code Poisson(ct_tensor self_, ct_generator generator, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::poisson::call(get(self_), get_generator(generator))); });
+}
+
+static_assert(std::string_view(at::_ops::exponential_::schema_str) == "exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)");
+static ct_code Exponential_(ct_tensor self_, double lambd, ct_generator generator) {
+  return guard([&] { at::_ops::exponential_::call(get_mutable(self_), lambd, get_generator(generator)); });
+}
+
+static_assert(std::string_view(at::_ops::log_normal_::schema_str) == "log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)");
+static ct_code LogNormal_(ct_tensor self_, double mean, double std, ct_generator generator) {
+  return guard([&] { at::_ops::log_normal_::call(get_mutable(self_), mean, std, get_generator(generator)); });
+}
+
+static_assert(std::string_view(at::_ops::geometric_::schema_str) == "geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)");
+static ct_code Geometric_(ct_tensor self_, double p, ct_generator generator) {
+  return guard([&] { at::_ops::geometric_::call(get_mutable(self_), p, get_generator(generator)); });
+}
+
+static_assert(std::string_view(at::_ops::cauchy_::schema_str) == "cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)");
+static ct_code Cauchy_(ct_tensor self_, double median, double sigma, ct_generator generator) {
+  return guard([&] { at::_ops::cauchy_::call(get_mutable(self_), median, sigma, get_generator(generator)); });
+}
+
+static_assert(std::string_view(at::_ops::randint_like_low_dtype::schema_str) == "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor");
+static ct_code RandIntLike(ct_tensor self_, int64_t low, int64_t high, int32_t dtype, int32_t device, int32_t memory_format, ct_tensor *out) {
+  return guard([&] { *out = give(at::_ops::randint_like_low_dtype::call(get(self_), c10::SymInt(low), c10::SymInt(high), get_dtype(dtype), {}, get_device(device), {}, get_memory_format(memory_format))); });
+}
+
 static_assert(std::string_view(at::_ops::item::schema_str) == "item(Tensor self) -> Scalar");
 static ct_code Item(ct_tensor self_, ct_scalar *out) {
   return guard([&] { *out = give(at::_ops::item::call(get(self_))); });
@@ -1214,6 +2104,46 @@ const ct_ops ct_ops_table = {
     ct::Lerp,
     ct::AddCMul,
     ct::AddCDiv,
+    ct::Exp2,
+    ct::Log10,
+    ct::Tan,
+    ct::Asin,
+    ct::Acos,
+    ct::Atan,
+    ct::Atan2,
+    ct::Sinh,
+    ct::Cosh,
+    ct::Asinh,
+    ct::Acosh,
+    ct::Atanh,
+    ct::Hypot,
+    ct::Sinc,
+    ct::Deg2Rad,
+    ct::Rad2Deg,
+    ct::Erfc,
+    ct::ErfInv,
+    ct::LGamma,
+    ct::Digamma,
+    ct::LogAddExp,
+    ct::LogAddExp2,
+    ct::XLogY,
+    ct::Logit,
+    ct::FMod,
+    ct::FModScalar,
+    ct::Trunc,
+    ct::Frac,
+    ct::CopySign,
+    ct::SignBit,
+    ct::Heaviside,
+    ct::NanToNum,
+    ct::LerpTensor,
+    ct::ClampTensor,
+    ct::BitwiseAnd,
+    ct::BitwiseOr,
+    ct::BitwiseXor,
+    ct::BitwiseNot,
+    ct::BitwiseLeftShift,
+    ct::BitwiseRightShift,
     ct::MatMul,
     ct::MM,
     ct::BMM,
@@ -1221,7 +2151,48 @@ const ct_ops ct_ops_table = {
     ct::MV,
     ct::Dot,
     ct::Outer,
+    ct::BAddBMM,
+    ct::AddMV,
+    ct::Addr,
+    ct::Kron,
+    ct::Einsum,
+    ct::CDist,
     ct::Linear,
+    ct::Inv,
+    ct::Det,
+    ct::SLogDet,
+    ct::Solve,
+    ct::SolveTriangular,
+    ct::LstSq,
+    ct::Cholesky,
+    ct::QR,
+    ct::SVD,
+    ct::SVDVals,
+    ct::EigH,
+    ct::EigValsH,
+    ct::MatrixNorm,
+    ct::MatrixNormNamed,
+    ct::MatrixPower,
+    ct::MatrixExp,
+    ct::PInv,
+    ct::Cross,
+    ct::FFT,
+    ct::IFFT,
+    ct::RFFT,
+    ct::IRFFT,
+    ct::FFT2,
+    ct::IFFT2,
+    ct::FFTShift,
+    ct::IFFTShift,
+    ct::Real,
+    ct::Imag,
+    ct::Angle,
+    ct::Conj,
+    ct::ResolveConj,
+    ct::ViewAsReal,
+    ct::ViewAsComplex,
+    ct::Complex,
+    ct::Polar,
     ct::Eq,
     ct::EqScalar,
     ct::Ne,
@@ -1237,6 +2208,9 @@ const ct_ops ct_ops_table = {
     ct::LogicalAnd,
     ct::LogicalOr,
     ct::LogicalNot,
+    ct::LogicalXor,
+    ct::IsClose,
+    ct::IsIn,
     ct::IsNaN,
     ct::IsInf,
     ct::IsFinite,
@@ -1246,6 +2220,7 @@ const ct_ops ct_ops_table = {
     ct::MaskedFill,
     ct::MaskedFill_,
     ct::MaskedSelect,
+    ct::MaskedScatter,
     ct::Sum,
     ct::SumDim,
     ct::Mean,
@@ -1271,6 +2246,38 @@ const ct_ops ct_ops_table = {
     ct::Sort,
     ct::ArgSort,
     ct::NonZero,
+    ct::VarDim,
+    ct::StdDim,
+    ct::VarMean,
+    ct::ProdDim,
+    ct::AllDim,
+    ct::AnyDim,
+    ct::AMinMax,
+    ct::CountNonZero,
+    ct::Median,
+    ct::MedianDim,
+    ct::Mode,
+    ct::KthValue,
+    ct::Quantile,
+    ct::QuantileScalar,
+    ct::NanMean,
+    ct::NanSum,
+    ct::NanMedian,
+    ct::CumProd,
+    ct::CumMax,
+    ct::CumMin,
+    ct::LogCumSumExp,
+    ct::Diff,
+    ct::Unique,
+    ct::UniqueDim,
+    ct::UniqueConsecutive,
+    ct::HistC,
+    ct::BinCount,
+    ct::SearchSorted,
+    ct::Bucketize,
+    ct::Trace,
+    ct::Cov,
+    ct::CorrCoef,
     ct::View,
     ct::Reshape,
     ct::Flatten,
@@ -1296,6 +2303,24 @@ const ct_ops ct_ops_table = {
     ct::Tril,
     ct::Triu,
     ct::Diag,
+    ct::Diagonal,
+    ct::DiagEmbed,
+    ct::MoveDim,
+    ct::SwapAxes,
+    ct::Unflatten,
+    ct::BroadcastTo,
+    ct::Tile,
+    ct::RepeatInterleave,
+    ct::RepeatInterleaveTensor,
+    ct::Unfold,
+    ct::Rot90,
+    ct::HStack,
+    ct::VStack,
+    ct::BlockDiag,
+    ct::Meshgrid,
+    ct::TensorSplit,
+    ct::TensorSplitAt,
+    ct::AsStrided,
     ct::Contiguous,
     ct::IndexSelect,
     ct::Index,
@@ -1303,6 +2328,15 @@ const ct_ops ct_ops_table = {
     ct::Gather,
     ct::Scatter_,
     ct::IndexAdd_,
+    ct::IndexFill_,
+    ct::IndexCopy_,
+    ct::IndexPut,
+    ct::Put_,
+    ct::Take,
+    ct::TakeAlongDim,
+    ct::ScatterAdd_,
+    ct::ScatterValue_,
+    ct::ScatterReduce,
     ct::OneHot,
     ct::Pad,
     ct::ReLU,
@@ -1363,5 +2397,12 @@ const ct_ops ct_ops_table = {
     ct::Random_,
     ct::RandomFrom_,
     ct::Multinomial,
+    ct::Bernoulli,
+    ct::Poisson,
+    ct::Exponential_,
+    ct::LogNormal_,
+    ct::Geometric_,
+    ct::Cauchy_,
+    ct::RandIntLike,
     ct::Item,
 };
