@@ -44,12 +44,26 @@ typedef struct {
 } ct_tensor_list;
 
 // A boxed argument or result: a tagged value, for operators without a typed binding.
-enum { CT_NONE, CT_TENSOR, CT_INT, CT_DOUBLE, CT_BOOL, CT_STRING, CT_INTS, CT_DOUBLES, CT_TENSORS, CT_BOOLS, CT_DTYPE, CT_DEVICE, CT_GENERATOR };
+enum {
+  CT_NONE,
+  CT_TENSOR,
+  CT_INT,
+  CT_DOUBLE,
+  CT_BOOL,
+  CT_STRING,
+  CT_INTS,
+  CT_DOUBLES,
+  CT_TENSORS,
+  CT_BOOLS,
+  CT_DTYPE,
+  CT_DEVICE,
+  CT_GENERATOR
+};
 typedef struct {
   int64_t kind;
-  int64_t count;    // of a list or string
-  int64_t number;   // CT_INT, CT_BOOL, CT_DTYPE, CT_DEVICE; the bits of a CT_DOUBLE
-  void *pointer;    // a tensor, generator, string or list; lists in results are freed with free_buffer
+  int64_t count;  // of a list or string
+  int64_t number; // CT_INT, CT_BOOL, CT_DTYPE, CT_DEVICE; the bits of a CT_DOUBLE
+  void *pointer;  // a tensor, generator, string or list; lists in results are freed with free_buffer
 } ct_value;
 
 typedef struct {
@@ -69,6 +83,21 @@ typedef struct {
   double momentum, dampening; // SGD
   int8_t amsgrad, maximize, nesterov, decoupled;
 } ct_optimizer_options;
+
+// What a hook does with each gradient that reaches its tensor, in this order; zero: nothing.
+typedef struct {
+  double scale, clip_norm, clip_value;
+  int8_t scaled, record_norm, record_gradient;
+} ct_hook_options;
+
+// A node of the graph whose backward is written in Go.
+enum { CT_NODE_FUNCTION = 1, CT_NODE_CHECKPOINT };
+// What a backward pass asks of Go when it reaches such a node; all lists hold new references.
+typedef struct {
+  int64_t node; // 0: the pass is over
+  int64_t grad_mode;
+  ct_tensor_list inputs, outputs, gradients; // gradients: one for each output, NULL where there is none
+} ct_request;
 
 #include "zz_ops.h"
 
@@ -108,6 +137,28 @@ typedef struct ct_core {
   int32_t (*inference_enabled)(void);
   ct_code (*grad_name)(ct_tensor t, char **text); // "AddBackward0", NULL without a history; free with free_buffer
 
+  ct_code (*retain_grad)(ct_tensor t);
+  int32_t (*retains_grad)(ct_tensor t);
+  ct_code (*add_hook)(ct_tensor t, const ct_hook_options *o, void **hook);
+  ct_code (*hook_results)(void *hook, int32_t take_norms, ct_tensor *norms, ct_tensor *gradient); // take_norms: those since the last time
+  void (*free_hook)(void *hook, int32_t remove);                                                  // remove: from its tensor too
+  void (*swap_anomaly)(int32_t *on, int32_t *check_nan);                                          // process-wide
+
+  // deferred.cc: one pass at a time for each session; all of its calls come from one thread
+  ct_code (*defer)(int64_t node, int32_t kind, const ct_tensor *inputs, int64_t count, const ct_tensor *outputs, int64_t outputs_count,
+                   ct_tensor *results);                    // outputs as results of the node
+  int64_t (*dead_nodes)(int64_t *nodes, int64_t capacity); // those that no graph holds any more, each told once
+  ct_code (*start_backward)(const ct_tensor *outputs, int64_t count, const ct_tensor *gradients, const ct_tensor *inputs,
+                            int64_t inputs_count, int32_t retain_graph, int32_t create_graph, int32_t allow_unused, void **session);
+  ct_code (*next_request)(void *session, ct_request *out);
+  void (*answer)(void *session, const ct_tensor *tensors, int64_t count, const char *failure,
+                 int64_t failure_length);                    // a failure ends the pass
+  ct_code (*finish_backward)(void *session, ct_tensor *out); // frees the session; gradients of inputs; fails as the pass did
+
+  // profiler.cc
+  ct_code (*start_profiler)(int32_t shapes, int32_t memory);
+  ct_code (*stop_profiler)(const char *path, int64_t length); // writes the Chrome trace
+
   // autocast.cc
   ct_code (*enter_autocast)(int32_t device_type, int32_t enabled, int32_t dtype, int32_t cache, int64_t *saved);
   ct_code (*leave_autocast)(int32_t device_type, int64_t saved);
@@ -126,7 +177,8 @@ typedef struct ct_core {
   ct_code (*clip_grad_value)(const ct_tensor *params, int64_t count, double value);
   ct_code (*fused_adam)(const ct_tensor *params, const ct_tensor *exp_avgs, const ct_tensor *exp_avg_sqs, const ct_tensor *max_exp_avg_sqs,
                         const ct_tensor *steps, int64_t count, const ct_optimizer_options *o);
-  ct_code (*fused_sgd)(const ct_tensor *params, const ct_tensor *momentum_buffers, int64_t count, int32_t first_step, const ct_optimizer_options *o);
+  ct_code (*fused_sgd)(const ct_tensor *params, const ct_tensor *momentum_buffers, int64_t count, int32_t first_step,
+                       const ct_optimizer_options *o);
 
   // call.cc
   ct_code (*find_operator)(const char *name, int64_t name_length, const char *overload, int64_t overload_length, int64_t *handle);

@@ -21,7 +21,8 @@ static inline int64_t ct_swap_scope(int64_t slot) { return ct_shim->swap_scope(s
 static inline void ct_tune_malloc(void) { ct_shim->tune_malloc(); }
 static inline ct_code ct_empty_cache(void) { return ct_shim->empty_cache(); }
 static inline void ct_get_info(ct_tensor t, ct_info *out) { ct_shim->info(t, out); }
-static inline ct_code ct_from_bytes(const void *data, int64_t bytes, const int64_t *sizes, int64_t dims, int32_t dtype, int32_t pinned, ct_tensor *out) {
+static inline ct_code ct_from_bytes(const void *data, int64_t bytes, const int64_t *sizes, int64_t dims, int32_t dtype, int32_t pinned,
+                                    ct_tensor *out) {
   return ct_shim->from_bytes(data, bytes, sizes, dims, dtype, pinned, out);
 }
 static inline ct_code ct_to_bytes(ct_tensor t, void *data, int64_t bytes) { return ct_shim->to_bytes(t, data, bytes); }
@@ -29,8 +30,8 @@ static inline ct_code ct_set_data_(ct_tensor t, ct_tensor value) { return ct_shi
 static inline ct_code ct_backward(const ct_tensor *t, int64_t n, const ct_tensor *g, int32_t retain, int32_t create) {
   return ct_shim->backward(t, n, g, retain, create);
 }
-static inline ct_code ct_grad_of(const ct_tensor *outputs, int64_t n, const ct_tensor *gradients, const ct_tensor *inputs, int64_t m, int32_t retain,
-                                 int32_t create, int32_t allow_unused, ct_tensor *out) {
+static inline ct_code ct_grad_of(const ct_tensor *outputs, int64_t n, const ct_tensor *gradients, const ct_tensor *inputs, int64_t m,
+                                 int32_t retain, int32_t create, int32_t allow_unused, ct_tensor *out) {
   return ct_shim->grad_of(outputs, n, gradients, inputs, m, retain, create, allow_unused, out);
 }
 static inline ct_code ct_set_requires_grad(ct_tensor t, int32_t on) { return ct_shim->set_requires_grad(t, on); }
@@ -42,12 +43,38 @@ static inline void *ct_enter_inference(void) { return ct_shim->enter_inference()
 static inline void ct_leave_inference(void *guard) { ct_shim->leave_inference(guard); }
 static inline int32_t ct_inference_enabled(void) { return ct_shim->inference_enabled(); }
 static inline ct_code ct_grad_name(ct_tensor t, char **text) { return ct_shim->grad_name(t, text); }
+static inline ct_code ct_retain_grad(ct_tensor t) { return ct_shim->retain_grad(t); }
+static inline int32_t ct_retains_grad(ct_tensor t) { return ct_shim->retains_grad(t); }
+static inline ct_code ct_add_hook(ct_tensor t, const ct_hook_options *o, void **hook) { return ct_shim->add_hook(t, o, hook); }
+static inline ct_code ct_hook_results(void *hook, int32_t take_norms, ct_tensor *norms, ct_tensor *gradient) {
+  return ct_shim->hook_results(hook, take_norms, norms, gradient);
+}
+static inline void ct_free_hook(void *hook, int32_t remove) { ct_shim->free_hook(hook, remove); }
+static inline void ct_swap_anomaly(int32_t *on, int32_t *check_nan) { ct_shim->swap_anomaly(on, check_nan); }
+static inline ct_code ct_defer(int64_t node, int32_t kind, const ct_tensor *inputs, int64_t n, const ct_tensor *outputs, int64_t m,
+                               ct_tensor *results) {
+  return ct_shim->defer(node, kind, inputs, n, outputs, m, results);
+}
+static inline int64_t ct_dead_nodes(int64_t *nodes, int64_t capacity) { return ct_shim->dead_nodes(nodes, capacity); }
+static inline ct_code ct_start_backward(const ct_tensor *outputs, int64_t n, const ct_tensor *gradients, const ct_tensor *inputs, int64_t m,
+                                        int32_t retain, int32_t create, int32_t allow_unused, void **session) {
+  return ct_shim->start_backward(outputs, n, gradients, inputs, m, retain, create, allow_unused, session);
+}
+static inline ct_code ct_next_request(void *session, ct_request *out) { return ct_shim->next_request(session, out); }
+static inline void ct_answer(void *session, const ct_tensor *t, int64_t n, const char *failure, int64_t length) {
+  ct_shim->answer(session, t, n, failure, length);
+}
+static inline ct_code ct_finish_backward(void *session, ct_tensor *out) { return ct_shim->finish_backward(session, out); }
+static inline ct_code ct_start_profiler(int32_t shapes, int32_t memory) { return ct_shim->start_profiler(shapes, memory); }
+static inline ct_code ct_stop_profiler(const char *path, int64_t length) { return ct_shim->stop_profiler(path, length); }
 static inline ct_code ct_enter_autocast(int32_t device, int32_t enabled, int32_t dtype, int32_t cache, int64_t *saved) {
   return ct_shim->enter_autocast(device, enabled, dtype, cache, saved);
 }
 static inline ct_code ct_leave_autocast(int32_t device, int64_t saved) { return ct_shim->leave_autocast(device, saved); }
 static inline ct_code ct_manual_seed(uint64_t seed) { return ct_shim->manual_seed(seed); }
-static inline ct_code ct_new_generator(int32_t device, uint64_t seed, ct_generator *out) { return ct_shim->new_generator(device, seed, out); }
+static inline ct_code ct_new_generator(int32_t device, uint64_t seed, ct_generator *out) {
+  return ct_shim->new_generator(device, seed, out);
+}
 static inline ct_code ct_default_generator(int32_t device, ct_generator *out) { return ct_shim->default_generator(device, out); }
 static inline void ct_free_generator(ct_generator g) { ct_shim->free_generator(g); }
 static inline ct_code ct_generator_seed(ct_generator g, uint64_t seed) { return ct_shim->generator_seed(g, seed); }
@@ -57,8 +84,8 @@ static inline ct_code ct_clip_grad_norm(const ct_tensor *p, int64_t n, double ma
   return ct_shim->clip_grad_norm(p, n, max_norm, norm_type, scale, total);
 }
 static inline ct_code ct_clip_grad_value(const ct_tensor *p, int64_t n, double value) { return ct_shim->clip_grad_value(p, n, value); }
-static inline ct_code ct_fused_adam(const ct_tensor *p, const ct_tensor *m, const ct_tensor *v, const ct_tensor *x, const ct_tensor *s, int64_t n,
-                                    const ct_optimizer_options *o) {
+static inline ct_code ct_fused_adam(const ct_tensor *p, const ct_tensor *m, const ct_tensor *v, const ct_tensor *x, const ct_tensor *s,
+                                    int64_t n, const ct_optimizer_options *o) {
   return ct_shim->fused_adam(p, m, v, x, s, n, o);
 }
 static inline ct_code ct_fused_sgd(const ct_tensor *p, const ct_tensor *b, int64_t n, int32_t first, const ct_optimizer_options *o) {

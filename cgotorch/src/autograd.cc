@@ -1,10 +1,16 @@
-// Backward passes, gradients, and the grad and inference modes of a thread.
+// Backward passes, gradients, hooks, and the grad and inference modes of a thread.
 #include "guard.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
+
+#include <mutex>
 
 namespace ct {
 
@@ -13,8 +19,13 @@ static torch::autograd::variable_list list_of(const ct_tensor *items, int64_t co
   return {l.begin(), l.end()};
 }
 
+static void not_answering() {
+  TORCH_CHECK(!answering, "a backward pass cannot start inside the backward of a Function or inside a Checkpoint that is computed again");
+}
+
 ct_code backward(const ct_tensor *tensors, int64_t count, const ct_tensor *gradients, int32_t retain_graph, int32_t create_graph) {
   return guard([&] {
+    not_answering();
     torch::autograd::backward(list_of(tensors, count), gradients ? list_of(gradients, count) : torch::autograd::variable_list{},
                               retain_graph != 0, create_graph != 0);
   });
@@ -23,6 +34,7 @@ ct_code backward(const ct_tensor *tensors, int64_t count, const ct_tensor *gradi
 ct_code grad_of(const ct_tensor *outputs, int64_t count, const ct_tensor *gradients, const ct_tensor *inputs, int64_t inputs_count,
                 int32_t retain_graph, int32_t create_graph, int32_t allow_unused, ct_tensor *out) {
   return guard([&] {
+    not_answering();
     auto r = torch::autograd::grad(list_of(outputs, count), list_of(inputs, inputs_count),
                                    gradients ? list_of(gradients, count) : torch::autograd::variable_list{}, retain_graph != 0,
                                    create_graph != 0, allow_unused != 0);
@@ -76,6 +88,71 @@ ct_code grad_name(ct_tensor t, char **text) {
     *text = node ? strdup(node->name().c_str()) : nullptr;
     if (node && !*text) throw std::bad_alloc();
   });
+}
+
+ct_code retain_grad(ct_tensor t) {
+  return guard([&] { get(t).retain_grad(); });
+}
+
+int32_t retains_grad(ct_tensor t) { return get(t).retains_grad(); }
+
+// Hook is what a tensor's hook and the handle in Go share.
+struct Hook {
+  std::mutex mutex;
+  std::vector<at::Tensor> norms;
+  at::Tensor gradient;
+};
+struct HookHandle {
+  std::shared_ptr<Hook> hook;
+  c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl> tensor;
+  unsigned position;
+};
+
+static at::Tensor run_hook(Hook &hook, const ct_hook_options &o, at::Tensor g) {
+  at::Tensor norm;
+  if (o.record_norm) norm = at::linalg_vector_norm(g.detach(), 2);
+  if (o.record_norm || o.record_gradient) {
+    std::lock_guard<std::mutex> lock(hook.mutex);
+    if (o.record_norm) hook.norms.push_back(norm);
+    if (o.record_gradient) hook.gradient = g.detach().clone();
+  }
+  if (o.scaled) g = g * o.scale;
+  if (o.clip_norm > 0) g = g * (o.clip_norm / (at::linalg_vector_norm(g, 2) + 1e-6)).clamp_max(1.0);
+  if (o.clip_value > 0) g = g.clamp(-o.clip_value, o.clip_value);
+  return g;
+}
+
+ct_code add_hook(ct_tensor t, const ct_hook_options *o, void **out) {
+  return guard([&] {
+    auto hook = std::make_shared<Hook>();
+    auto &tensor = get(t);
+    auto position = tensor.register_hook([hook, o = *o](at::Tensor g) { return run_hook(*hook, o, std::move(g)); });
+    *out = new HookHandle{hook, c10::weak_intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>(tensor.getIntrusivePtr()), position};
+  });
+}
+
+ct_code hook_results(void *p, int32_t take_norms, ct_tensor *norms, ct_tensor *gradient) {
+  return guard([&] {
+    auto &hook = *static_cast<HookHandle *>(p)->hook;
+    std::lock_guard<std::mutex> lock(hook.mutex);
+    *norms = hook.norms.empty() || !take_norms ? nullptr : give(at::stack(hook.norms));
+    *gradient = give(hook.gradient);
+    if (take_norms) hook.norms.clear();
+  });
+}
+
+void free_hook(void *p, int32_t remove) {
+  auto *handle = static_cast<HookHandle *>(p);
+  if (auto impl = remove ? handle->tensor.lock() : nullptr) at::Tensor(std::move(impl)).remove_hook(handle->position);
+  delete handle;
+}
+
+void swap_anomaly(int32_t *on, int32_t *check_nan) {
+  using torch::autograd::AnomalyMode;
+  bool former_on = AnomalyMode::is_enabled(), former_check = AnomalyMode::should_check_nan();
+  AnomalyMode::set_enabled(*on != 0, *check_nan != 0);
+  *on = former_on;
+  *check_nan = former_check;
 }
 
 } // namespace ct

@@ -36,6 +36,20 @@ CT_DECLARE(enter_inference);
 CT_DECLARE(leave_inference);
 CT_DECLARE(inference_enabled);
 CT_DECLARE(grad_name);
+CT_DECLARE(retain_grad);
+CT_DECLARE(retains_grad);
+CT_DECLARE(add_hook);
+CT_DECLARE(hook_results);
+CT_DECLARE(free_hook);
+CT_DECLARE(swap_anomaly);
+CT_DECLARE(defer);
+CT_DECLARE(dead_nodes);
+CT_DECLARE(start_backward);
+CT_DECLARE(next_request);
+CT_DECLARE(answer);
+CT_DECLARE(finish_backward);
+CT_DECLARE(start_profiler);
+CT_DECLARE(stop_profiler);
 CT_DECLARE(enter_autocast);
 CT_DECLARE(leave_autocast);
 CT_DECLARE(manual_seed);
@@ -91,13 +105,70 @@ static ct_code throw_for_test(int32_t kind) {
 }
 
 static const ct_core core = {
-    CT_ABI,         sizeof(ct_core),  TORCH_VERSION,     &ct_ops_table,      free_error,       free_buffer,       free_tensors,
-    retain,         use_count,        swap_scope,        tune_malloc,        empty_cache,      info,              from_bytes,
-    to_bytes,       set_data_,        backward,          grad_of,            set_requires_grad, grads,            set_grad,
-    zero_grad,      swap_grad_mode,   enter_inference,   leave_inference,    inference_enabled, grad_name,        enter_autocast,    leave_autocast,
-    manual_seed,    new_generator,    default_generator, free_generator,     generator_seed,   generator_state,   set_generator_state,
-    clip_grad_norm, clip_grad_value,  fused_adam,        fused_sgd,          find_operator,    call,              schema_of,
-    set_threads,    threads,          cuda_devices,      set_deterministic,  set_float32_precision, cpu_capability, throw_for_test,
+    CT_ABI,
+    sizeof(ct_core),
+    TORCH_VERSION,
+    &ct_ops_table,
+    free_error,
+    free_buffer,
+    free_tensors,
+    retain,
+    use_count,
+    swap_scope,
+    tune_malloc,
+    empty_cache,
+    info,
+    from_bytes,
+    to_bytes,
+    set_data_,
+    backward,
+    grad_of,
+    set_requires_grad,
+    grads,
+    set_grad,
+    zero_grad,
+    swap_grad_mode,
+    enter_inference,
+    leave_inference,
+    inference_enabled,
+    grad_name,
+    retain_grad,
+    retains_grad,
+    add_hook,
+    hook_results,
+    free_hook,
+    swap_anomaly,
+    defer,
+    dead_nodes,
+    start_backward,
+    next_request,
+    answer,
+    finish_backward,
+    start_profiler,
+    stop_profiler,
+    enter_autocast,
+    leave_autocast,
+    manual_seed,
+    new_generator,
+    default_generator,
+    free_generator,
+    generator_seed,
+    generator_state,
+    set_generator_state,
+    clip_grad_norm,
+    clip_grad_value,
+    fused_adam,
+    fused_sgd,
+    find_operator,
+    call,
+    schema_of,
+    set_threads,
+    threads,
+    cuda_devices,
+    set_deterministic,
+    set_float32_precision,
+    cpu_capability,
+    throw_for_test,
 };
 
 } // namespace ct

@@ -25,6 +25,8 @@ namespace ct {
 // The scope in which results of this thread are registered; initial-exec: one load instead of a call.
 extern __attribute__((tls_model("initial-exec"))) thread_local int64_t scope_slot;
 
+extern thread_local bool answering; // between next_request and answer; no backward pass may start then
+
 ct_code caught() noexcept; // call inside catch (...): makes the error record
 
 // guard runs f; it is the one place where exceptions end.
