@@ -49,7 +49,7 @@ func Backward(o BackwardOptions, ts ...Tensor) {
 	if len(ts) == 0 {
 		return
 	}
-	code := cgotorch.Backward(list, gradients, o.RetainGraph || o.CreateGraph, o.CreateGraph)
+	code := pass(list, gradients, nil, o.RetainGraph || o.CreateGraph, o.CreateGraph, false, nil)
 	if code < 0 {
 		fail("Backward", code, ts...)
 	}
@@ -105,7 +105,7 @@ func Grad(outputs, inputs []Tensor, o GradOptions) []Tensor {
 		panic(invalid("Grad", "want at least one output and one input, found %d and %d", len(outputs), len(inputs)))
 	}
 	out := make([]cgotorch.Tensor, len(inputs))
-	code := cgotorch.GradOf(required("Grad", outputs), gradients, required("Grad", inputs), o.RetainGraph || o.CreateGraph, o.CreateGraph, o.AllowUnused, out)
+	code := pass(required("Grad", outputs), gradients, required("Grad", inputs), o.RetainGraph || o.CreateGraph, o.CreateGraph, o.AllowUnused, out)
 	if code < 0 {
 		fail("Grad", code, append(append([]Tensor{}, outputs...), inputs...)...)
 	}

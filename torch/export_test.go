@@ -14,3 +14,9 @@ func Relieve() {
 	collected.sweep()
 	collected.limit.Store(2 * collected.bytes.Load())
 }
+
+// GoNodes is the number of nodes whose backward is Go code and that a graph still holds.
+func GoNodes() int64 {
+	forgetDeadNodes()
+	return deferred.count.Load()
+}

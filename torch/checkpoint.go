@@ -1,0 +1,102 @@
+package torch
+
+import (
+	"runtime"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// Checkpoint computes f(inputs) without keeping what its backward needs; the backward pass computes f again. It trades time for memory:
+// torch.utils.checkpoint.
+//
+//	y := torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{block.Forward(in[0])} }, x)[0]
+//
+// The second run draws the same random numbers, on the CPU and the devices of inputs, and has the same [Autocast], so gradients have the bits that they have
+// without Checkpoint where f is deterministic. f runs in a [Scope] of its own: its intermediates are freed when it returns. It may use any
+// parameters, which get their gradients, but other tensors with a history must come to it as inputs. It must not call Backward, and must
+// do the same both times: statistics that it updates, as BatchNorm does, are updated twice. Checkpoints nest. Neither [Grad] nor CreateGraph
+// can pass one, as with PyTorch's reentrant form, and say so. An input may be undefined.
+func Checkpoint(f func(inputs []Tensor) []Tensor, inputs ...Tensor) []Tensor {
+	const op = "Checkpoint"
+	load(op)
+	return inOwnScope(func() []cgotorch.Tensor {
+		if !IsGradEnabled() {
+			return retained(op, f(inputs))
+		}
+		before := captureRNG(devicesOf(inputs))
+		casts := captureAutocast()
+		var outputs []Tensor
+		NoGrad(func() { outputs = f(inputs) })
+		again := func(inputs, _, _ []Tensor, _ bool) []Tensor {
+			leaves := make([]Tensor, len(inputs))
+			for i, t := range inputs {
+				if !t.Defined() {
+					continue
+				}
+				leaves[i] = t.Detach()
+				if t.NeedsGrad() {
+					leaves[i].RequiresGrad()
+				}
+			}
+			now := captureRNG(before.devices)
+			before.restore()
+			defer now.restore()
+			var outputs []Tensor
+			casts.run(func() { EnableGrad(func() { outputs = f(leaves) }) })
+			return append(leaves, outputs...)
+		}
+		return newNode(op, cgotorch.CheckpointNode, again, inputs, outputs)
+	})
+}
+
+// devicesOf are the CPU and the GPUs that ts lie on.
+func devicesOf(ts []Tensor) []Device {
+	devices := []Device{CPU}
+	seen := map[Device]bool{CPU: true}
+	for _, t := range ts {
+		if !t.Defined() {
+			continue
+		}
+		if d := t.Device(); !seen[d] {
+			seen[d] = true
+			devices = append(devices, d)
+		}
+	}
+	return devices
+}
+
+// autocastState is the autocast of a thread, by kind of device.
+type autocastState []castOf
+
+type castOf struct {
+	device Device
+	saved  int64 // as the shim packs it: enabled, cache, dtype
+}
+
+// captureAutocast reads the calling thread's autocast.
+func captureAutocast() (state autocastState) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	devices := []Device{CPU}
+	if cgotorch.CUDADevices() > 0 {
+		devices = append(devices, CUDA(0))
+	}
+	for _, d := range devices {
+		c := castOf{device: d}
+		// What entering saves is what there was; leaving at once puts it back.
+		check("Checkpoint", cgotorch.EnterAutocast(int32(d.kind), false, BFloat16.code(), true, &c.saved))
+		check("Checkpoint", cgotorch.LeaveAutocast(int32(d.kind), c.saved))
+		state = append(state, c)
+	}
+	return state
+}
+
+// run runs f with that autocast.
+func (s autocastState) run(f func()) {
+	if len(s) == 0 {
+		f()
+		return
+	}
+	c := s[0]
+	Autocast(c.device, dtypeOf(int32(c.saved>>8)), c.saved&1 != 0, c.saved&2 != 0, func() { s[1:].run(f) })
+}

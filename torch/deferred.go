@@ -1,0 +1,160 @@
+package torch
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// A node whose backward is Go code cannot be called by libtorch. The graph holds its number; the code is here. A backward pass that may meet such a
+// node runs on a thread of libtorch's own, and the goroutine that began it answers what the pass asks meanwhile.
+var deferred struct {
+	nodes sync.Map // number to backwardFunc
+	count atomic.Int64
+	last  atomic.Int64
+}
+
+// backwardFunc answers for one node; its results go to the pass as they are.
+type backwardFunc func(inputs, outputs, gradients []Tensor, gradMode bool) []Tensor
+
+// newNode makes results of outputs that go back to inputs through f.
+func newNode(op string, kind int32, f backwardFunc, inputs, outputs []Tensor) []cgotorch.Tensor {
+	forgetDeadNodes()
+	number := deferred.last.Add(1)
+	results := make([]cgotorch.Tensor, len(outputs))
+	deferred.nodes.Store(number, f)
+	deferred.count.Add(1)
+	code := cgotorch.Defer(number, kind, pointers(op, inputs), pointers(op, outputs), results)
+	runtime.KeepAlive(inputs)
+	runtime.KeepAlive(outputs)
+	if code < 0 {
+		fail(op, code, inputs...)
+	}
+	return results
+}
+
+// forgetDeadNodes lets go of the code of nodes that no graph holds any more.
+func forgetDeadNodes() {
+	if deferred.count.Load() == 0 {
+		return
+	}
+	var dead [64]int64
+	for {
+		n := cgotorch.DeadNodes(dead[:])
+		for _, number := range dead[:n] {
+			deferred.nodes.Delete(number)
+		}
+		deferred.count.Add(-int64(n))
+		if n < len(dead) {
+			return
+		}
+	}
+}
+
+// pass runs a backward pass: Backward without inputs, GradOf with them.
+func pass(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, allowUnused bool, out []cgotorch.Tensor) cgotorch.Code {
+	forgetDeadNodes()
+	switch {
+	case deferred.count.Load() > 0:
+		return session(roots, gradients, inputs, retainGraph, createGraph, allowUnused, out)
+	case inputs == nil:
+		return cgotorch.Backward(roots, gradients, retainGraph, createGraph)
+	}
+	return cgotorch.GradOf(roots, gradients, inputs, retainGraph, createGraph, allowUnused, out)
+}
+
+// session runs a pass that may ask.
+func session(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, allowUnused bool, out []cgotorch.Tensor) cgotorch.Code {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var s cgotorch.Session
+	if code := cgotorch.StartBackward(roots, gradients, inputs, retainGraph, createGraph, allowUnused, &s); code < 0 {
+		return code
+	}
+	ended := false
+	defer func() {
+		if ended {
+			return
+		}
+		// The code of a node panicked. The pass has been told so; it must end before the panic goes on.
+		for ask(s, func(*cgotorch.Request) { cgotorch.Answer(s, nil, "the pass has failed") }) {
+		}
+		if code := cgotorch.FinishBackward(s, out); code < 0 {
+			code.Take()
+		}
+	}()
+	for ask(s, func(r *cgotorch.Request) { serve(s, r) }) {
+	}
+	ended = true
+	return cgotorch.FinishBackward(s, out)
+}
+
+// ask waits for what the pass asks next and answers it; false means that the pass is over.
+func ask(s cgotorch.Session, answer func(*cgotorch.Request)) bool {
+	var r cgotorch.Request
+	if code := cgotorch.NextRequest(s, &r); code < 0 {
+		_, message := code.Take()
+		cgotorch.Answer(s, nil, message)
+		return true
+	}
+	if r.Node == 0 {
+		return false
+	}
+	answer(&r)
+	return true
+}
+
+// serve runs the code of the node that asks, in a scope of its own.
+func serve(s cgotorch.Session, r *cgotorch.Request) {
+	answered := false
+	defer func() {
+		if !answered {
+			cgotorch.Answer(s, nil, "the Go code of this node panicked")
+		}
+	}()
+	Scope(func() {
+		slot := cgotorch.Code(currentSlot())
+		take := func(handles []cgotorch.Tensor) []Tensor {
+			ts := make([]Tensor, len(handles))
+			for i, c := range handles {
+				ts[i] = wrap(c, slot)
+			}
+			return ts
+		}
+		inputs, outputs, gradients := take(r.Inputs), take(r.Outputs), take(r.Gradients)
+		f, ok := deferred.nodes.Load(r.Node)
+		if !ok {
+			panic(&Error{Op: "Backward", Code: ErrInternal, Msg: "a node of the graph is not known"})
+		}
+		results := f.(backwardFunc)(inputs, outputs, gradients, r.GradMode)
+		cgotorch.Answer(s, pointers("Backward", results), "")
+		answered = true
+		runtime.KeepAlive(results)
+	})
+}
+
+// inOwnScope runs f in a scope that ends with it; the handles that f returns are then registered with the enclosing scope.
+func inOwnScope(f func() []cgotorch.Tensor) []Tensor {
+	var handles []cgotorch.Tensor
+	Scope(func() { handles = f() })
+	slot := cgotorch.Code(currentSlot())
+	results := make([]Tensor, len(handles))
+	for i, c := range handles {
+		results[i] = wrap(c, slot)
+	}
+	return results
+}
+
+// retained takes a reference to each of ts that outlives their scope.
+func retained(op string, ts []Tensor) []cgotorch.Tensor {
+	handles := pointers(op, ts)
+	for _, c := range handles {
+		if c != nil {
+			cgotorch.Retain(c)
+		}
+	}
+	runtime.KeepAlive(ts)
+	return handles
+}

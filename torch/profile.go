@@ -1,0 +1,48 @@
+package torch
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// ProfileOptions of [Profile].
+type ProfileOptions struct {
+	Shapes bool // record the shapes of the operators' arguments
+	Memory bool // record allocations
+}
+
+// Profile runs f and writes what libtorch did meanwhile to a file, as a trace for chrome://tracing or ui.perfetto.dev: torch.profiler.profile. It sees the
+// operators of the calling goroutine and the backward passes it runs, and with a CUDA build the kernels; not those of goroutines that f
+// starts. It returns an error, and does not run f, if the file cannot be written or a profile is being taken already.
+func Profile(path string, o ProfileOptions, f func()) (err error) {
+	load("Profile")
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("torch: Profile: %w", err)
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("torch: Profile: %w", err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := Try(func() { check("Profile", cgotorch.StartProfiler(o.Shapes, o.Memory)) }); err != nil {
+		return err
+	}
+	defer func() {
+		stopped := Try(func() { check("Profile", cgotorch.StopProfiler(path)) })
+		if err = stopped; err != nil {
+			return
+		}
+		// libtorch only logs that it could not write.
+		if info, statErr := os.Stat(path); statErr != nil {
+			err = fmt.Errorf("torch: Profile: %w", statErr)
+		} else if info.Size() == 0 {
+			err = fmt.Errorf("torch: Profile: libtorch wrote nothing to %s", path)
+		}
+	}()
+	f()
+	return nil
+}
