@@ -22,7 +22,9 @@
 // # Autograd
 //
 // A leaf that [Tensor.RequiresGrad] gathers a gradient at each [Tensor.Backward], which [Tensor.Grad] returns and [Tensor.SetGrad]
-// replaces. [Grad] returns gradients without gathering them. [NoGrad] and [InferenceMode] record nothing.
+// replaces. [Grad] returns gradients without gathering them, and with CreateGraph gradients of gradients. [NoGrad] and [InferenceMode] record nothing.
+// [Tensor.RegisterHook] scales, limits or records gradients on their way. [Function] is an operation with a backward of one's own, [Checkpoint]
+// computes again what it does not keep; their Go code runs on the goroutine that calls Backward. [DetectAnomaly] finds where a nan comes from.
 //
 // # Errors
 //
@@ -45,6 +47,11 @@
 // Tensors may be read by many goroutines at a time. Grad mode, inference mode, autocast and scopes belong to an OS thread
 // in libtorch; they are therefore closures here ([NoGrad], [Scope], ...), pin their goroutine while they run, do not
 // reach into goroutines started inside, and end properly when the closure panics.
+//
+// # Random numbers and profiles
+//
+// [ManualSeed] seeds, [Generator] is a stream of one's own, [ForkRNG] keeps what is drawn inside it from changing what is drawn after. [Profile]
+// writes what ran, and how long, for chrome://tracing.
 //
 // # libtorch
 //

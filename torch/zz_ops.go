@@ -4098,7 +4098,7 @@ func (t Tensor) Take(index Tensor) Tensor {
 	return wrap(out, code)
 }
 
-// TakeAlongDim returns the elements of t at indices along dim, broadcasting (nil: of t as a vector).
+// TakeAlongDim returns the elements of t at indices along dim, broadcasting (nil: of t as a vector); an index out of range wraps around.
 // It is torch.take_along_dim.
 func (t Tensor) TakeAlongDim(indices Tensor, dim *int64) Tensor {
 	var out cgotorch.Tensor
