@@ -89,7 +89,6 @@ void Worker::run(std::function<void()> task) {
 }
 
 void Worker::loop() {
-  at::init_num_threads();
   for (;;) {
     std::function<void()> current;
     {
@@ -215,6 +214,7 @@ ct_code start_backward(const ct_tensor *outputs, int64_t count, const ct_tensor 
     auto root_gradients = gradients ? list_of(gradients, count) : variable_list{};
     Worker::run([=, state = at::ThreadLocalState()]() mutable {
       {
+        at::init_num_threads(); // those of SetThreads, which may have changed since this thread's last pass
         at::ThreadLocalStateGuard same(state);
         c10::DebugInfoGuard carried(Session::kind, session);
         try {
