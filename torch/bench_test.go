@@ -163,3 +163,28 @@ func BenchmarkString(b *testing.B) {
 		_ = x.String()
 	}
 }
+
+// What a pass that asks Go costs beyond one that does not: two changes of thread, and the closure.
+func BenchmarkBackwardThroughAFunction(b *testing.B) {
+	testenv.RequireTorch(b)
+	x := torch.Ones(16).RequiresGrad()
+	identity := torch.Function{
+		Forward:  func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{in[0].Clone()} },
+		Backward: func(_, _, gradients []torch.Tensor) []torch.Tensor { return gradients },
+	}
+	for _, c := range []struct {
+		name string
+		f    func() torch.Tensor
+	}{
+		{"Clone", func() torch.Tensor { return x.Clone() }},
+		{"Function", func() torch.Tensor { return identity.Apply(x)[0] }},
+		{"Checkpoint", func() torch.Tensor { return torch.Checkpoint(identity.Forward, x)[0] }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				torch.Scope(func() { c.f().Sum(torch.DefaultDType).Backward() })
+			}
+		})
+	}
+}

@@ -166,6 +166,45 @@ func TestAFunctionOfTensorsWithoutGradientsHasNoHistory(t *testing.T) {
 	}
 }
 
+func TestAnUndefinedGradientOfAFunctionIsNone(t *testing.T) {
+	testenv.RequireTorch(t)
+	x, y := torch.Ones(2).RequiresGrad(), torch.Ones(2).RequiresGrad()
+	first := torch.Function{
+		Forward: func(in tensors) tensors { return tensors{in[0].Clone(), torch.Arange(2)} },
+		Backward: func(in, out, g tensors) tensors {
+			if in[2].Defined() || len(g) != 2 || out[1].DType() != torch.Int64 {
+				t.Errorf("backward is given %v, %v, %v", in, out, g)
+			}
+			return tensors{g[0].MulScalar(5), {}, {}}
+		},
+	}
+	out := first.Apply(x, y, torch.Tensor{})
+	if out[1].NeedsGrad() {
+		t.Error("integers have a history")
+	}
+	out[0].Sum(0).Backward()
+	golden.Bits(t, "the gradient that was given", x.Grad(), torch.Full(5.0, 2))
+	if y.Grad().Defined() {
+		t.Error("the undefined gradient became one")
+	}
+}
+
+func TestRetainGraphRunsTheGoCodeOfANodeAgain(t *testing.T) {
+	testenv.RequireTorch(t)
+	x := torch.From([]float32{1, 2}).RequiresGrad()
+	runs := 0
+	y := torch.Checkpoint(func(in tensors) tensors {
+		runs++
+		return tensors{cube.Apply(in[0], in[0])[0]}
+	}, x)[0].Sum(0)
+	torch.Backward(torch.BackwardOptions{RetainGraph: true}, y)
+	y.Backward()
+	golden.Bits(t, "the sum of both passes", x.Grad(), torch.From([]float32{8, 64}))
+	if runs != 3 {
+		t.Errorf("the function ran %d times, want once forward and once for each pass", runs)
+	}
+}
+
 func TestGradientsOfGradientsOfGradients(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/autograd.safetensors")
