@@ -28,10 +28,6 @@ type task struct {
 	steps        int
 }
 
-// trainingCamera makes it harder than the pictures of the evaluation, which are taken by plates.DefaultCamera: real photographs have ways of
-// being bad that the renderer does not know.
-var trainingCamera = plates.Camera{Angle: 1.1, Frame: 1.1, Blur: 1.3, Light: 1.2, Noise: 1.2, Flawed: 0.15}
-
 // renderedTask learns rendered plates, each training plate seen once.
 func renderedTask(o options) task {
 	t := task{config: modelConfig(o, plates.Charset()), steps: 6400, name: "rendered plates that training never saw"}
@@ -41,7 +37,7 @@ func renderedTask(o options) task {
 	if o.steps > 0 {
 		t.steps = o.steps
 	}
-	t.train = rendered(t.steps*o.batch, o.seed, plates.Options{Part: plates.Train, Camera: &trainingCamera})
+	t.train = rendered(t.steps*o.batch, o.seed, plates.Options{Part: plates.Train})
 	t.valid = rendered(500, o.seed, plates.Options{Part: plates.HeldOut})
 	return t
 }
@@ -143,7 +139,7 @@ func train(ctx context.Context, o options) error {
 	}
 	model.UseChannelsLast()
 	if !o.full {
-		model.InitKaiming()
+		model.InitFromScratch()
 	}
 	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: o.rate}, MaxGradNorm: 5, Precision: precision})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/nn/initialize"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -90,18 +89,6 @@ func Load(dir string) (*Model, error) {
 
 // Config returns the model's configuration with all defaults filled in.
 func (m *Model) Config() Config { return m.config }
-
-// InitKaiming draws the weights of the convolutions anew, as He et al. (2015) do for ReLU, and sets their biases to zero. PyTorch's default,
-// which New uses as Hezar does, is smaller by a factor of 2.4, so that hardly any signal reaches the LSTMs of an untrained model and it
-// needs more updates to begin to learn.
-func (m *Model) InitKaiming() {
-	for _, layer := range m.CNN {
-		if b, ok := layer.(*ConvBlock); ok {
-			initialize.KaimingNormal(b.Conv.Weight, initialize.KaimingOptions{Nonlinearity: initialize.ReLU})
-			initialize.Zeros(b.Conv.Bias)
-		}
-	}
-}
 
 // UseChannelsLast lays the weights of the convolutions out in channels-last order, which makes training on CPUs up to a third faster. Sums
 // are then added up in another order, so the last bits differ from those of the usual layout.
