@@ -3,6 +3,7 @@ package torch_test
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,8 @@ func TestCheckpointsGiveTheBitsOfTorchUtilsCheckpoint(t *testing.T) {
 			if c.scoped {
 				torch.Scope(run)
 			} else {
+				runtime.LockOSThread() // gradients are added in an order that a thread counts
+				defer runtime.UnlockOSThread()
 				run()
 			}
 		})
@@ -134,8 +137,8 @@ var cube = torch.Function{
 func TestAFunctionIsDifferentiatedTwiceAsInPython(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/autograd.safetensors")
-	for _, scoped := range []bool{false, true} {
-		run := func() {
+	for range 2 {
+		torch.Scope(func() {
 			x, y := g.Tensor("cube.x").Clone().RequiresGrad(), g.Tensor("cube.y").Clone().RequiresGrad()
 			out := cube.Apply(x, y)
 			same(t, g, "cube.a", out[0].Detach())
@@ -149,12 +152,7 @@ func TestAFunctionIsDifferentiatedTwiceAsInPython(t *testing.T) {
 			unused := torch.Grad(tensors{cube.Apply(x, y)[1].Sum(0)}, tensors{x, y}, torch.GradOptions{})
 			same(t, g, "cube.second.gx", unused[0])
 			same(t, g, "cube.second.gy", unused[1])
-		}
-		if scoped {
-			torch.Scope(run)
-		} else {
-			run()
-		}
+		})
 	}
 }
 
@@ -209,12 +207,20 @@ func TestRetainGraphRunsTheGoCodeOfANodeAgain(t *testing.T) {
 func TestGradientsOfGradientsOfGradients(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/autograd.safetensors")
-	x := g.Tensor("third.x").Clone().RequiresGrad()
-	y := x.Sin().Mul(x.Exp()).Sum(0)
-	for i := range 3 {
-		y = torch.Grad(tensors{y.Sum(0)}, tensors{x}, torch.GradOptions{CreateGraph: true})[0]
-		same(t, g, fmt.Sprintf("third.%d", i), y.Detach())
+	test := func(t *testing.T) {
+		x := g.Tensor("third.x").Clone().RequiresGrad()
+		y := x.Sin().Mul(x.Exp()).Sum(0)
+		for i := range 3 {
+			y = torch.Grad(tensors{y.Sum(0)}, tensors{x}, torch.GradOptions{CreateGraph: true})[0]
+			same(t, g, fmt.Sprintf("third.%d", i), y.Detach())
+		}
 	}
+	torch.Scope(func() { // keeps its thread, and with it the order of the additions
+		test(t)
+		keep := cube.Apply(torch.Ones(2).RequiresGrad(), torch.Ones(2)) // from here on, passes may have to ask
+		test(t)
+		runtime.KeepAlive(keep)
+	})
 }
 
 // once is the identity with a backward of one's own.

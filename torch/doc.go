@@ -46,7 +46,8 @@
 //
 // Tensors may be read by many goroutines at a time. Grad mode, inference mode, autocast and scopes belong to an OS thread
 // in libtorch; they are therefore closures here ([NoGrad], [Scope], ...), pin their goroutine while they run, do not
-// reach into goroutines started inside, and end properly when the closure panics.
+// reach into goroutines started inside, and end properly when the closure panics. Outside of them a goroutine may change its thread between two
+// operators, and with it the order in which a backward pass adds gradients; inside a [Scope] the last bits are the same each time.
 //
 // # Random numbers and profiles
 //

@@ -6,6 +6,7 @@
 #include "guard.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/SequenceNumber.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -28,6 +29,12 @@ using torch::autograd::variable_list;
 
 thread_local bool answering = false;
 
+// Nodes run in the order of their sequence numbers, which each thread counts for itself. Threads that work on one graph in turns count on
+// from each other, so that gradients are added in the order, and have the bits, of a single thread.
+static void count_on(uint64_t from) {
+  while (at::sequence_number::peek() < from) at::sequence_number::get_and_increment();
+}
+
 // Question is what a node asks; it lies on the stack of the thread that runs the node.
 struct Question {
   int64_t node;
@@ -36,6 +43,7 @@ struct Question {
   variable_list answer;
   std::string failure;
   bool answered = false;
+  uint64_t sequence = 0; // of the thread that asks, then of the one that answered
 };
 
 // Session is one backward pass. libtorch carries it to every thread that takes part in the pass, reentrant ones too.
@@ -48,12 +56,15 @@ struct Session : c10::DebugInfoBase {
   bool over = false;
   std::exception_ptr error;
   variable_list results;
+  uint64_t sequence = 0; // at the end of the pass
 
   void ask(Question &q) {
+    q.sequence = at::sequence_number::peek();
     std::unique_lock<std::mutex> lock(mutex);
     questions.push_back(&q);
     changed.notify_all();
     changed.wait(lock, [&] { return q.answered; });
+    count_on(q.sequence);
     TORCH_CHECK(q.failure.empty(), q.failure);
   }
 };
@@ -127,7 +138,7 @@ struct Deferred : torch::autograd::Node {
   variable_list apply(variable_list &&gradients) override {
     auto *session = static_cast<Session *>(c10::ThreadLocalDebugInfo::get(Session::kind));
     TORCH_CHECK(session, name(), " was reached by a backward pass that Go did not begin");
-    Question q{number, c10::GradMode::is_enabled(), {}, {}, std::move(gradients), {}, {}};
+    Question q{number, c10::GradMode::is_enabled(), {}, {}, std::move(gradients), {}, {}, false, 0};
     {
       std::lock_guard<std::mutex> lock(mutex_);
       for (auto &v : inputs) q.inputs.push_back(v.unpack());
@@ -212,10 +223,11 @@ ct_code start_backward(const ct_tensor *outputs, int64_t count, const ct_tensor 
     auto session = std::make_shared<Session>();
     auto roots = list_of(outputs, count), leaves = list_of(inputs, inputs_count);
     auto root_gradients = gradients ? list_of(gradients, count) : variable_list{};
-    Worker::run([=, state = at::ThreadLocalState()]() mutable {
+    Worker::run([=, state = at::ThreadLocalState(), sequence = at::sequence_number::peek()]() mutable {
       {
         at::init_num_threads(); // those of SetThreads, which may have changed since this thread's last pass
         at::ThreadLocalStateGuard same(state);
+        count_on(sequence);
         c10::DebugInfoGuard carried(Session::kind, session);
         try {
           if (leaves.empty())
@@ -231,6 +243,7 @@ ct_code start_backward(const ct_tensor *outputs, int64_t count, const ct_tensor 
         leaves.clear();
       }
       std::lock_guard<std::mutex> lock(session->mutex);
+      session->sequence = at::sequence_number::peek();
       session->over = true;
       session->changed.notify_all();
     });
@@ -246,9 +259,13 @@ ct_code next_request(void *p, ct_request *out) {
     std::unique_lock<std::mutex> lock(session.mutex);
     session.changed.wait(lock, [&] { return session.over || !session.questions.empty(); });
     *out = ct_request{};
-    if (session.questions.empty()) return;
+    if (session.questions.empty()) {
+      count_on(session.sequence);
+      return;
+    }
     Question &q = *session.questions.front();
     session.questions.pop_front();
+    count_on(q.sequence);
     session.asked = &q; // from here on even a failure is answered
     give_list(variable_list(q.inputs), &out->inputs);
     give_list(variable_list(q.outputs), &out->outputs);
@@ -264,6 +281,7 @@ void answer(void *p, const ct_tensor *tensors, int64_t count, const char *failur
   std::lock_guard<std::mutex> lock(session.mutex);
   session.asked->answer = list_of(tensors, count);
   session.asked->failure = std::string(failure, failure_length);
+  session.asked->sequence = at::sequence_number::peek();
   session.asked->answered = true;
   session.asked = nullptr;
   answering = false;
