@@ -9,7 +9,8 @@ namespace ct {
 ct_code enter_autocast(int32_t device_type, int32_t enabled, int32_t dtype, int32_t cache, int64_t *saved) {
   return guard([&] {
     auto device = static_cast<at::DeviceType>(device_type);
-    *saved = static_cast<int64_t>(at::autocast::is_autocast_enabled(device)) | static_cast<int64_t>(at::autocast::is_autocast_cache_enabled()) << 1 |
+    *saved = static_cast<int64_t>(at::autocast::is_autocast_enabled(device)) |
+             static_cast<int64_t>(at::autocast::is_autocast_cache_enabled()) << 1 |
              static_cast<int64_t>(at::autocast::get_autocast_dtype(device)) << 8;
     at::autocast::set_autocast_enabled(device, enabled != 0);
     at::autocast::set_autocast_dtype(device, static_cast<at::ScalarType>(dtype));

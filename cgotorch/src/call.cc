@@ -98,7 +98,8 @@ static const char *kind_of(const c10::IValue &v) {
 // fits tells whether v is what the schema asks for: the dispatcher itself does not check, it asserts or reads what is not there.
 static bool fits(const c10::IValue &v, const c10::Type &type) {
   switch (type.kind()) {
-  case c10::TypeKind::OptionalType: return v.isNone() || (v.isTensor() && !v.toTensor().defined()) || fits(v, *type.castRaw<c10::OptionalType>()->getElementType());
+  case c10::TypeKind::OptionalType:
+    return v.isNone() || (v.isTensor() && !v.toTensor().defined()) || fits(v, *type.castRaw<c10::OptionalType>()->getElementType());
   case c10::TypeKind::TensorType: return v.isTensor();
   case c10::TypeKind::NumberType: return v.isInt() || v.isDouble() || v.isBool();
   case c10::TypeKind::IntType:
@@ -162,7 +163,8 @@ ct_code call(int64_t handle, const ct_value *args, int64_t count, ct_value *resu
   return guard([&] {
     const auto &op = of(handle);
     const auto &formal = op.schema().arguments();
-    TORCH_CHECK(count <= static_cast<int64_t>(formal.size()), "takes at most ", formal.size(), " arguments, but ", count, " were given: ", op.schema());
+    TORCH_CHECK(count <= static_cast<int64_t>(formal.size()), "takes at most ", formal.size(), " arguments, but ", count,
+                " were given: ", op.schema());
     torch::jit::Stack stack;
     stack.reserve(formal.size());
     for (int64_t i = 0; i < static_cast<int64_t>(formal.size()); i++) {
@@ -172,8 +174,8 @@ ct_code call(int64_t handle, const ct_value *args, int64_t count, ct_value *resu
         TORCH_CHECK(formal[i].default_value(), "argument \"", formal[i].name(), "\" is missing: ", op.schema());
         stack.push_back(*formal[i].default_value());
       }
-      TORCH_CHECK(i >= count || fits(stack.back(), *formal[i].type()), "argument \"", formal[i].name(), "\" must be ", formal[i].type()->str(), ", but is ",
-                  kind_of(stack.back()), ": ", op.schema());
+      TORCH_CHECK(i >= count || fits(stack.back(), *formal[i].type()), "argument \"", formal[i].name(), "\" must be ",
+                  formal[i].type()->str(), ", but is ", kind_of(stack.back()), ": ", op.schema());
     }
     op.callBoxed(&stack);
     TORCH_CHECK(static_cast<int64_t>(stack.size()) <= capacity, "returns ", stack.size(), " results, more than ", capacity);

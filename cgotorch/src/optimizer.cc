@@ -70,19 +70,22 @@ ct_code fused_adam(const ct_tensor *params, const ct_tensor *exp_avgs, const ct_
     for (int64_t i = 0; i < count; i++) {
       const auto &grad = get(params[i]).grad();
       if (!grad.defined()) continue;
-      p.push_back(get(params[i])), g.push_back(grad), m.push_back(get(exp_avgs[i])), v.push_back(get(exp_avg_sqs[i])), s.push_back(get(steps[i]));
+      p.push_back(get(params[i])), g.push_back(grad), m.push_back(get(exp_avgs[i])), v.push_back(get(exp_avg_sqs[i])),
+          s.push_back(get(steps[i]));
       if (o->amsgrad) x.push_back(get(max_exp_avg_sqs[i]));
     }
     if (p.empty()) return;
     at::_foreach_add_(s, at::Scalar(1));
     auto kernel = o->decoupled ? static_cast<decltype(&at::_ops::_fused_adamw_::call)>(at::_ops::_fused_adamw_::call)
                                : static_cast<decltype(&at::_ops::_fused_adamw_::call)>(at::_ops::_fused_adam_::call);
-    kernel(p, g, m, v, x, s, o->lr, o->beta1, o->beta2, o->weight_decay, o->eps, o->amsgrad != 0, o->maximize != 0, std::nullopt, std::nullopt);
+    kernel(p, g, m, v, x, s, o->lr, o->beta1, o->beta2, o->weight_decay, o->eps, o->amsgrad != 0, o->maximize != 0, std::nullopt,
+           std::nullopt);
   });
 }
 
 // torch.optim.sgd.sgd with fused=True
-ct_code fused_sgd(const ct_tensor *params, const ct_tensor *momentum_buffers, int64_t count, int32_t first_step, const ct_optimizer_options *o) {
+ct_code fused_sgd(const ct_tensor *params, const ct_tensor *momentum_buffers, int64_t count, int32_t first_step,
+                  const ct_optimizer_options *o) {
   return guard([&] {
     c10::AutoGradMode off(false);
     Tensors p, g, b;
@@ -93,8 +96,8 @@ ct_code fused_sgd(const ct_tensor *params, const ct_tensor *momentum_buffers, in
       if (o->momentum != 0) b.push_back(get(momentum_buffers[i]));
     }
     if (p.empty()) return;
-    at::_ops::_fused_sgd_::call(p, g, b, o->weight_decay, o->momentum, o->lr, o->dampening, o->nesterov != 0, o->maximize != 0, first_step != 0,
-                                std::nullopt, std::nullopt);
+    at::_ops::_fused_sgd_::call(p, g, b, o->weight_decay, o->momentum, o->lr, o->dampening, o->nesterov != 0, o->maximize != 0,
+                                first_step != 0, std::nullopt, std::nullopt);
   });
 }
 

@@ -17,7 +17,8 @@ ct_code manual_seed(uint64_t seed) {
 ct_code new_generator(int32_t device, uint64_t seed, ct_generator *out) {
   return guard([&] {
     auto d = device_of(device);
-    auto g = d.is_cpu() ? at::detail::createCPUGenerator() : at::globalContext().getAcceleratorHooksInterface(d.type()).getNewGenerator(d.index());
+    auto g = d.is_cpu() ? at::detail::createCPUGenerator()
+                        : at::globalContext().getAcceleratorHooksInterface(d.type()).getNewGenerator(d.index());
     {
       std::lock_guard<std::mutex> lock(g.mutex());
       g.set_current_seed(seed);

@@ -33,7 +33,8 @@ ct_code from_bytes(const void *data, int64_t bytes, const int64_t *sizes, int64_
   return guard([&] {
     auto t = at::empty(get_ints(sizes, dims), at::TensorOptions().dtype(static_cast<at::ScalarType>(dtype)).pinned_memory(pinned != 0));
     int64_t need = t.numel() * static_cast<int64_t>(t.element_size());
-    TORCH_CHECK(need == bytes, "a tensor of shape ", t.sizes(), " and dtype ", t.scalar_type(), " has ", need, " bytes, but ", bytes, " were given");
+    TORCH_CHECK(need == bytes, "a tensor of shape ", t.sizes(), " and dtype ", t.scalar_type(), " has ", need, " bytes, but ", bytes,
+                " were given");
     if (bytes) memcpy(t.mutable_data_ptr(), data, bytes);
     *out = give(std::move(t));
   });
