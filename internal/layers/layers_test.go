@@ -61,7 +61,8 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/testenv", "torch torch/cuda"},
 	{"internal/golden", "torch safetensors internal/tensorio internal/testenv"},
 	{"internal/gradcheck", "torch"},
-	{"internal/conformance", "public internal/testenv internal/golden"},
+	{"internal/expected", "public internal/rounded internal/testenv"},
+	{"internal/conformance", "public internal/testenv internal/golden internal/expected"},
 	{"internal/fault", "checkpoint"},
 	{"internal/bench", "public internal/testenv"},
 	{"internal/layers", ""},
@@ -71,7 +72,7 @@ var allowed = []struct{ folder, imports string }{
 var pure = []string{"internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "trainer/engine", "models/...", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck"}
+var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "trainer/engine", "models/...", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {

@@ -1,0 +1,94 @@
+package expected
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// network is a chain of layers, some of which have names in the file of weights.
+type network struct {
+	layers nn.Sequential
+	index  map[string]int // of a named layer
+}
+
+// architectureEnd is what a description must say after its layers.
+const architectureEnd = "no padding, stride 1; eval mode"
+
+// parseArchitecture reads a description such as "conv1(1,8,3) relu batchnorm2d norm1 flatten fc1(11616,32) log_softmax; no padding, stride 1; eval mode".
+// The name of a layer with weights stands in front of its bracket: conv..., fc...; that of a norm follows it.
+func parseArchitecture(text string) (*network, error) {
+	body, end, _ := strings.Cut(text, ";")
+	if strings.TrimSpace(end) != architectureEnd {
+		return nil, unsupported("the architecture ends with %q; want %q", strings.TrimSpace(end), architectureEnd)
+	}
+	n := &network{index: map[string]int{}}
+	channels := int64(0) // of what the last layer with weights returned
+	words := strings.Fields(body)
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		name, arguments, _ := strings.Cut(word, "(")
+		var in, out, kernel int64
+		switch {
+		case word == "relu":
+			n.layers = append(n.layers, nn.ReLU{})
+		case word == "flatten":
+			n.layers = append(n.layers, nn.NewFlatten())
+		case word == "log_softmax":
+			n.layers = append(n.layers, nn.LogSoftmax{Dim: -1})
+		case (word == "batchnorm1d" || word == "batchnorm2d") && i+1 < len(words) && channels > 0:
+			i++
+			if word == "batchnorm1d" {
+				n.add(words[i], nn.NewBatchNorm1d(channels, nil))
+			} else {
+				n.add(words[i], nn.NewBatchNorm2d(channels, nil))
+			}
+		case strings.HasPrefix(name, "conv") && scan(arguments, "%d,%d,%d)", &in, &out, &kernel):
+			n.add(name, nn.NewConv2d(in, out, nn.Dims{kernel}, nil))
+			channels = out
+		case strings.HasPrefix(name, "fc") && scan(arguments, "%d,%d)", &in, &out):
+			n.add(name, nn.NewLinear(in, out, nil))
+			channels = out
+		default:
+			return nil, unsupported("the architecture has an unknown layer %q", word)
+		}
+	}
+	return n, nil
+}
+
+func (n *network) add(name string, l nn.Layer) {
+	n.index[name] = len(n.layers)
+	n.layers = append(n.layers, l)
+}
+
+// rename gives the place of a tensor in the chain: "conv1.weight" is "0.weight".
+func (n *network) rename(name string) string {
+	layer, rest, _ := strings.Cut(name, ".")
+	if i, ok := n.index[layer]; ok {
+		return fmt.Sprintf("%d.%s", i, rest)
+	}
+	return name
+}
+
+func (n *network) Forward(x torch.Tensor) torch.Tensor { return n.layers.Forward(x) }
+
+// scan reads positive numbers that fill the format exactly.
+func scan(text, format string, values ...*int64) bool {
+	list := make([]any, len(values))
+	for i, v := range values {
+		list[i] = v
+	}
+	if k, err := fmt.Sscanf(text, format, list...); err != nil || k != len(values) {
+		return false
+	}
+	again := make([]any, len(values))
+	for i, v := range values {
+		if *v <= 0 {
+			return false
+		}
+		again[i] = *v
+	}
+	return fmt.Sprintf(format, again...) == text
+}

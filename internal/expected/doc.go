@@ -1,0 +1,22 @@
+// Package expected holds gotrainer against numbers that other projects' tests assert, or that PyTorch computed: JSON files of a few
+// known forms. A file is read by its form, not by its name, so that new entries need no new code:
+//
+//	entries, err := expected.Read("schedules.json", expected.Options{Data: "../shared/data"})
+//	for _, e := range entries {
+//		fmt.Println(e.Name, e.Run()) // nil: passed; an *Unsupported says what is missing; any other error is the first difference
+//	}
+//
+// The forms, by the field that gives each away:
+//
+//	schedules            rates of transformers' and PyTorch's schedules by update         schedules.go
+//	plateau              rates of ReduceLROnPlateau by measured value                     plateau.go
+//	optimizers           trainings of a network of two layers in float64                  optimizers.go, builder.go
+//	trajectories, evaluate_cases      the line y = ax + b under a trainer                 regression.go, evaluate.go
+//	architecture         a convolutional network on MNIST, from PyTorch's weights         mnist.go, architecture.go
+//	dev_first8, train60  BERT's forward pass and training                                 waiting.go
+//	cases, dev           texts and pairs with the ids of a tokenizer                      waiting.go
+//	hf_trainer, accelerate, pytorch_accelerated, hezar     what tests of the peers demand peers*.go
+//
+// Nothing in a file is passed over: a field that its form does not have makes an entry that is unsupported and names it. Only text on the outermost
+// level is free, since that is where files say where they come from.
+package expected

@@ -1,0 +1,3 @@
+package expected
+
+func readPeers(d *document) ([]Entry, error) { return nil, nil }
