@@ -7,6 +7,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -37,6 +38,7 @@ func TestTrainingUnderAutocastEqualsPyTorch(t *testing.T) {
 	g := golden.Load(t, "testdata/autocast.safetensors")
 	for name, model := range models {
 		t.Run(name, func(t *testing.T) {
+			goldencount.Start(t, "amp", "autocast "+name)
 			x, y := g.Tensor(name+"/x"), g.Tensor(name+"/y")
 			params := map[string]torch.Tensor{}
 			var named []torch.Named
@@ -79,6 +81,7 @@ func TestNestedRegionsEqualPyTorch(t *testing.T) {
 	}
 	for name, off := range off {
 		t.Run(name, func(t *testing.T) {
+			goldencount.Start(t, "amp", "autocast nested")
 			x, w := g.Tensor("nested/x"), g.Tensor("nested/w")
 			var a, b, c, d torch.Tensor
 			amp.Autocast(torch.CPU, amp.BF16, func() {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -126,6 +127,7 @@ func TestScaledTrainingEqualsPyTorch(t *testing.T) {
 	g, cases := scalerCases(t)
 	for name, settings := range cases {
 		t.Run(name, func(t *testing.T) {
+			goldencount.Start(t, "amp", "gradient scaling "+name)
 			s := newScaled(g, settings.options(), settings.Unscale)
 			for k := range scaledUpdates {
 				s.compare(t, name, k, s.update(t, k))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -111,7 +112,9 @@ func TestLayersAreThoseOfPyTorch(t *testing.T) {
 		t.Fatalf("no cases: %v", err)
 	}
 	for _, path := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".safetensors"), func(t *testing.T) {
+		name := strings.TrimSuffix(filepath.Base(path), ".safetensors")
+		t.Run(name, func(t *testing.T) {
+			goldencount.Start(t, "modules, both passes", name)
 			torch.Scope(func() { testCase(t, golden.Load(t, path)) })
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -20,6 +21,7 @@ func TestPackingIsThatOfPyTorch(t *testing.T) {
 	for _, order := range []string{"sorted", "unsorted"} {
 		for _, layout := range []string{"time_first", "batch_first"} {
 			t.Run(order+" "+layout, func(t *testing.T) {
+				goldencount.Start(t, "packed sequences", order+" "+layout)
 				torch.Scope(func() {
 					name := order + "." + layout + "."
 					x := g.Tensor(name + "x").Clone().RequiresGrad()

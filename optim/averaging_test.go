@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -52,6 +53,7 @@ func TestAveragesEqualPyTorch(t *testing.T) {
 	for _, name := range []string{"plain", "ema", "buffers", "ema_buffers"} {
 		for _, stop := range []int{-1, 0, 1, 3} {
 			t.Run(fmt.Sprint(name, " resumed after ", stop), func(t *testing.T) {
+				goldencount.Start(t, "averages of weights", name)
 				a, g := averagedRun(t, name, stop)
 				for _, p := range a.Tensors() {
 					equal(t, p.Name, p.Tensor, g.Tensor("average/"+name+"/"+p.Name))

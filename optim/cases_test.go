@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -151,6 +152,7 @@ func TestEveryOptimizerRepeatsItsGoldenFile(t *testing.T) {
 	inputs := golden.Load(t, "testdata/inputs.safetensors")
 	for _, c := range fileCases(t) {
 		t.Run(c.name, func(t *testing.T) {
+			goldencount.Start(t, "optimizers, 20 updates", "golden/"+c.name)
 			r := c.start(t, inputs)
 			c.updates(r, 0, updates)
 			c.compare(r)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -143,6 +144,7 @@ func TestBitsEqualPyTorch(t *testing.T) {
 	g := golden.Load(t, "testdata/optim.safetensors")
 	for _, c := range goldenCases {
 		t.Run(c.name, func(t *testing.T) {
+			goldencount.Start(t, "optimizers, 20 updates", c.name)
 			r := start(t, g, c.builder, c.groups, c.dtypes)
 			r.updates(0, updates)
 			r.compare(c.name)
@@ -238,6 +240,7 @@ func TestClippingEqualsPyTorch(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			goldencount.Start(t, "clipping", test.name)
 			r := start(t, g, optim.SGD{}, one, nil)
 			for name, p := range r.params {
 				p.SetGrad(r.gradient(4, name))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -78,6 +79,7 @@ func eachLBFGSCase(t *testing.T, f func(t *testing.T, g *golden.File, name, func
 
 func TestLBFGSEqualsPyTorch(t *testing.T) {
 	eachLBFGSCase(t, func(t *testing.T, g *golden.File, name, function string, o optim.LBFGS) {
+		goldencount.Start(t, "LBFGS, 6 steps", name)
 		p := newLBFGSProblem(g, function, g.Tensor(name+"/init"))
 		opt := optim.NewLBFGS(p.params, o)
 		losses := torch.Values[float64](g.Tensor(name + "/loss"))

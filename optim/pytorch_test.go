@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -59,6 +60,7 @@ func TestARunOfPyTorchIsContinuedToTheBit(t *testing.T) {
 			if err := optim.FromPyTorch(r.opt, stateDict(g, name), []byte(g.Metadata[name])); err != nil {
 				t.Fatal(err)
 			}
+			goldencount.Start(t, "state dicts of optimizers", name+", continued")
 			if r.opt.Updates() != 10 {
 				t.Errorf("Updates() = %d, want 10", r.opt.Updates())
 			}
@@ -84,6 +86,7 @@ func TestToPyTorchWritesWhatPyTorchWould(t *testing.T) {
 	for name := range pytorchCases {
 		t.Run(name, func(t *testing.T) {
 			r := startAt(t, g, name, inputs)
+			goldencount.Start(t, "state dicts of optimizers", name+", written")
 			want := stateDict(g, name)
 			if err := optim.FromPyTorch(r.opt, want, []byte(g.Metadata[name])); err != nil {
 				t.Fatal(err)

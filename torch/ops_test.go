@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -326,6 +327,7 @@ func (c *opCase) check(t *testing.T, results []any, leaves map[int]torch.Tensor)
 		want := c.Out[i].value(c)
 		w, isTensor := want.(torch.Tensor)
 		if !isTensor {
+			goldencount.Of(t).Compare(number(r) == number(want))
 			if number(r) != number(want) {
 				t.Errorf("result %d is %v, want %v", i, r, want)
 			}
@@ -393,6 +395,7 @@ func TestOperatorsGivePyTorchsResultsAndGradients(t *testing.T) {
 	for _, c := range loadOpCases(t) {
 		run := func(road string, call func(values []any) ([]any, error)) {
 			t.Run(c.name()+"/"+road, func(t *testing.T) {
+				goldencount.Start(t, "operators", c.name())
 				torch.Scope(func() {
 					values, leaves := c.arguments()
 					if c.Seed != nil {

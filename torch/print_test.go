@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -63,6 +64,7 @@ func TestPrintsAsPyTorchDoes(t *testing.T) {
 	}
 	for _, c := range file.Cases {
 		t.Run(c.Name, func(t *testing.T) {
+			count := goldencount.Start(t, "printing", c.Name)
 			torch.Scope(func() {
 				x := g.Tensor(c.Name)
 				if c.Complex {
@@ -76,7 +78,9 @@ func TestPrintsAsPyTorchDoes(t *testing.T) {
 				case "view":
 					x = x.Clone().RequiresGrad().View(-1)
 				}
-				if diff := cmp.Diff(strings.Split(c.Text, "\n"), strings.Split(x.Format(c.options()), "\n")); diff != "" {
+				diff := cmp.Diff(strings.Split(c.Text, "\n"), strings.Split(x.Format(c.options()), "\n"))
+				count.Compare(diff == "")
+				if diff != "" {
 					t.Errorf("(-PyTorch +Go)\n%s", diff)
 				}
 			})

@@ -13,7 +13,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -72,6 +74,12 @@ func Close(t testing.TB, name string, got, want torch.Tensor, rtol, atol float64
 	if !sameKind(t, name, got, want) {
 		return
 	}
+	if c := goldencount.Of(t); c != nil {
+		c.Compare(bytes.Equal(got.Bytes(), want.Bytes()))
+		if !testenv.SameBits() {
+			c.Explain("this CPU takes other code paths of libtorch than those of the golden files")
+		}
+	}
 	a, b := numbers(got), numbers(want)
 	worst, at, count := 0.0, -1, 0
 	for i := range a {
@@ -101,6 +109,7 @@ func Bits(t testing.TB, name string, got, want torch.Tensor) {
 		return
 	}
 	a, b := got.Bytes(), want.Bytes()
+	goldencount.Of(t).Compare(bytes.Equal(a, b))
 	if bytes.Equal(a, b) {
 		return
 	}

@@ -59,7 +59,9 @@ var allowed = []struct{ folder, imports string }{
 
 	// What tests share.
 	{"internal/testenv", "torch torch/cuda"},
-	{"internal/golden", "torch safetensors internal/tensorio internal/testenv"},
+	{"internal/goldencount", ""},
+	{"internal/goldencount/report", "internal/goldencount"},
+	{"internal/golden", "torch safetensors internal/goldencount internal/tensorio internal/testenv"},
 	{"internal/gradcheck", "torch"},
 	{"internal/expected", "public internal/rounded internal/testenv"},
 	{"internal/conformance", "public internal/testenv internal/golden internal/expected"},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/nn"
@@ -86,6 +87,7 @@ func TestSameSeedGivesHezarsWeights(t *testing.T) {
 
 func TestForwardBackwardAndReadingAreHezars(t *testing.T) {
 	r, m := load(t)
+	goldencount.Start(t, "models", "crnn")
 	g := golden.Load(t, "testdata/crnn.safetensors")
 	x := torch.Values[float32](g.Tensor("x"))
 	texts := []string{"abc", "dd12", "3"}

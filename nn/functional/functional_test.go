@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	f "github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
@@ -133,6 +134,7 @@ func TestFunctionsAreThoseOfPyTorch(t *testing.T) {
 	}
 	for name, call := range cases {
 		t.Run(name, func(t *testing.T) {
+			goldencount.Start(t, "functional", name)
 			torch.Scope(func() {
 				var in tensors
 				for g.Has(fmt.Sprintf("%s.%d", name, len(in))) {

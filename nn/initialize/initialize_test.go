@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn/initialize"
 	"github.com/gotrainer/gotrainer/torch"
@@ -62,6 +63,7 @@ func TestDrawsAreThoseOfPyTorch(t *testing.T) {
 			file := fmt.Sprintf("%s.%d", name, i)
 			for _, own := range []bool{false, true} { // the default generator, and one of our own
 				t.Run(fmt.Sprintf("%s/%v/own generator %t", name, shape, own), func(t *testing.T) {
+					goldencount.Start(t, "initializers", file)
 					var generator *torch.Generator
 					if own {
 						generator = torch.NewGenerator(7)
