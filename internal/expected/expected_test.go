@@ -86,6 +86,20 @@ var documents = []struct {
 	{"an evaluation", `{` + datasets + `"evaluate_cases": {"2": {"a": 1, "b": 0, "eval_loss_mse": 0, "almost_accuracy_thresh_0_25": 1, "almost_accuracy_logits_plus_1": 0}}}`, false, ""},
 	{"a wrong accuracy", `{` + datasets + `"evaluate_cases": {"2": {"a": 1, "b": 0, "eval_loss_mse": 0, "almost_accuracy_thresh_0_25": 0.5}}}`, false, "accuracy is 1, want 0.5"},
 	{"a wrong loss of an evaluation", `{` + datasets + `"evaluate_cases": {"2": {"a": 0, "b": 0, "eval_loss_mse": 2}}}`, false, "loss is 1, want 2"},
+	{"Hugging Face's defaults", `{"hf_trainer": {"files": {}, "defaults": {"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 5e-05, "lr_scheduler_type": "linear", "train_len": 20, "steps_default": 9}}}`, false, ""},
+	{"a wrong default", `{"hf_trainer": {"defaults": {"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 1, "lr_scheduler_type": "linear", "train_len": 20, "steps_default": 9}}}`, false, "the learning rate is 5e-05, want 1"},
+	{"checkpoints that stay", `{"hf_trainer": {"cases": [{"name": "test_checkpoint_rotation", "dirs": [2, 4, 6], "limit1": [6], "limit1_best2": [2, 6]}]}}`, false, ""},
+	{"checkpoints that should not stay", `{"hf_trainer": {"cases": [{"name": "test_checkpoint_rotation", "dirs": [2, 4, 6], "limit2": [6]}]}}`, false, "[4 6] stay, want [6]"},
+	{"a limit that is not understood", `{"hf_trainer": {"cases": [{"name": "test_checkpoint_rotation", "dirs": [2], "most": [2]}]}}`, true, `unknown field "most"`},
+	{"a test that nobody knows", `{"hf_trainer": {"cases": [{"name": "test_luck"}]}}`, true, `"test_luck"`},
+	{"a wrong goal of AdamW", `{"hf_trainer": {"cases": [{"name": "test_adam_w", "w0": [0], "target": [1], "loss": "MSE", "optimizer": "AdamW lr 0.2 wd 0", "steps": 100, "expect": [2], "tol": 0.1}]}}`, false, "weight 0 is"},
+	{"accumulation", `{"hf_trainer": {"cases": [{"name": "test_gradient_accumulation"}]}}`, false, ""},
+	{"a resumed run", `{"hf_trainer": {"cases": [{"name": "test_can_resume_training", "train_len": 16, "total_steps": 6, "save_steps": 2, "lr": 0.1, "resume_from": [2, 4]}]}}`, false, ""},
+	{"skipped batches", `{"accelerate": {"skip_batches": {"dataset": 5, "batch": 2, "skip": 1, "expected": [[2, 3], [4]]}}}`, false, ""},
+	{"wrongly skipped batches", `{"accelerate": {"skip_batches": {"dataset": 5, "batch": 2, "skip": 1, "expected": [[2, 3]]}}}`, false, "[[2 3] [4]], want [[2 3]]"},
+	{"a limit of updates", `{"pytorch_accelerated": {"max_steps": [{"batches": 5, "accumulation": 2, "epochs": 2, "max_steps": 4, "updates": 5}]}}`, false, "updates is 4, want 5"},
+	{"a mean loss", `{"pytorch_accelerated": {"loss_tracker": [{"losses": [1, 2, 6], "batch_sizes": null, "average": 3}]}}`, false, ""},
+
 	{"a part that does not exist", `{"cases": [{"text": "", "ids": []}]}`, true, "not built yet"},
 }
 

@@ -1,0 +1,273 @@
+package expected
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+	"github.com/gotrainer/gotrainer/trainer/trainertest"
+)
+
+// The claims about order and counting. They need no tensors.
+
+// loop runs a recording step over samples.
+func loop(step *trainertest.Step, o trainer.Options, samples, evaluated int) (*trainer.Result, error) {
+	o.Progress = io.Discard
+	t, err := trainer.New[int, []int](step, o)
+	if err != nil {
+		return nil, err
+	}
+	var valid data.Dataset[int]
+	if evaluated > 0 {
+		valid = trainertest.Samples(evaluated)
+	}
+	return t.Fit(context.Background(), trainertest.Samples(samples), valid)
+}
+
+func equal[T comparable](what string, got, want T) error {
+	if got != want {
+		return fmt.Errorf("%s is %v, want %v", what, got, want)
+	}
+	return nil
+}
+
+// defaults are those of Hugging Face's TrainingArguments, with the updates that they make of a data set.
+type defaults struct {
+	Epochs    float64 `json:"num_train_epochs"`
+	BatchSize int     `json:"per_device_train_batch_size"`
+	Rate      float64 `json:"learning_rate"`
+	Scheduler string  `json:"lr_scheduler_type"`
+	Samples   int     `json:"train_len"`
+	Steps     int     `json:"steps_default"`
+}
+
+func (c defaults) run() error {
+	schedule, err := lr.ByName(c.Scheduler, nil, 0)
+	if err != nil {
+		return unsupported("%v", err)
+	}
+	info := &planned{}
+	o := trainer.Options{Semantics: semantics.HuggingFace, Callbacks: []any{info}}
+	r, err := loop(new(trainertest.Step), o, c.Samples, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(equal("the number of updates", r.GlobalStep, c.Steps), equal("the number of epochs", info.Epochs, c.Epochs), equal("the batch size", info.BatchSize, c.BatchSize),
+		equal("the learning rate", info.LearningRate, c.Rate), equal("the default schedule", fmt.Sprintf("%T", lr.Schedule(lr.Linear{})), fmt.Sprintf("%T", schedule)))
+}
+
+// planned keeps what a run says of itself, and stops it at once if it is told to.
+type planned struct {
+	trainer.Info
+	maxSteps int
+	stop     bool
+}
+
+func (p *planned) TrainBegin(r *trainer.Run) error {
+	p.Info, p.maxSteps = r.Info, r.MaxSteps
+	if p.stop {
+		r.Stop("the plan is all that was asked for")
+	}
+	return nil
+}
+
+// rotation is Hugging Face's test of save_total_limit: which of the checkpoints stay for a limit, and for a best checkpoint beside it.
+func rotation(raw json.RawMessage) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return err
+	}
+	var dirs []int
+	if err := json.Unmarshal(members["dirs"], &dirs); err != nil || len(dirs) == 0 {
+		return unsupported("dirs is %s; want the steps of the checkpoints", members["dirs"])
+	}
+	compared := 0
+	for _, name := range names(members) {
+		if name == "dirs" || members[name][0] == '"' {
+			continue
+		}
+		text, best, _ := strings.Cut(strings.TrimPrefix(name, "limit"), "_best")
+		limit, err := strconv.Atoi(text)
+		step, errBest := strconv.Atoi(best)
+		if err != nil || best != "" && errBest != nil {
+			return unsupported("unknown field %q; want limitN or limitN_bestSTEP", name)
+		}
+		var want []int
+		if err := json.Unmarshal(members[name], &want); err != nil {
+			return unsupported("%s: %v", name, err)
+		}
+		got, err := kept(dirs, limit, step)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("%s: the checkpoints %v stay, want %v", name, got, want)
+		}
+		compared++
+	}
+	if compared == 0 {
+		return unsupported("there is no limit to try")
+	}
+	return nil
+}
+
+// kept trains with a checkpoint at each of the steps, the best of them at the given one (0: none), and says which are left.
+func kept(steps []int, limit, best int) ([]int, error) {
+	dir, err := os.MkdirTemp("", "expected-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	every := steps[0]
+	for i, s := range steps {
+		if s != every*(i+1) || every <= 0 {
+			return nil, unsupported("the checkpoints %v are not at regular steps", steps)
+		}
+	}
+	rules := semantics.HuggingFace
+	rules.OnlyBestAtEnd = false // the peer's test looks at the rotation alone, not at what the end of a run does besides
+	o := trainer.Options{OutputDir: dir, MaxSteps: steps[len(steps)-1], BatchSize: 1, KeepCheckpoints: limit, Save: trainer.Every(every, trainer.Update), Eval: trainer.Never, Semantics: rules}
+	step, evaluated := new(trainertest.Step), 0
+	if best > 0 {
+		evaluated, o.Eval, o.MetricForBest = 1, o.Save, "loss"
+		step.EvalMetrics = func(evaluation int, _ []int) trainer.Metrics {
+			return trainer.Metrics{"loss": math.Abs(float64(evaluation*every - best))}
+		}
+	}
+	if _, err := loop(step, o, 1, evaluated); err != nil {
+		return nil, err
+	}
+	folders, err := filepath.Glob(filepath.Join(dir, "checkpoint-*"))
+	if err != nil {
+		return nil, err
+	}
+	var left []int
+	for _, f := range folders {
+		n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(f), "checkpoint-"))
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, n)
+	}
+	slices.Sort(left)
+	return left, nil
+}
+
+// shards is a claim of Accelerate's tests about samplers of several processes.
+type shards struct {
+	prose
+	DatasetSize    int       `json:"dataset_size"`
+	BatchSize      int       `json:"batch_size"`
+	DropLast       bool      `json:"drop_last"`
+	Processes      int       `json:"num_processes"`
+	SplitBatches   bool      `json:"split_batches"`
+	EvenBatches    bool      `json:"even_batches"`
+	ExpectedOfEach [][][]int `json:"expected_per_process"`
+}
+
+// skipped is what is left of an epoch when batches are skipped: Accelerate's skip_first_batches.
+type skipped struct {
+	Dataset, Batch, Skip int
+	Expected             [][]int
+}
+
+func (c skipped) run() error {
+	collate := func(samples []int) ([]int, error) { return slices.Clone(samples), nil }
+	loader, err := data.NewLoader(trainertest.Samples(c.Dataset), collate, data.LoaderOptions{BatchSize: c.Batch})
+	if err != nil {
+		return unsupported("%v", err)
+	}
+	var got [][]int
+	for b, err := range loader.Epoch(context.Background(), 0, c.Skip) {
+		if err != nil {
+			return err
+		}
+		got = append(got, b)
+	}
+	if !slices.EqualFunc(got, c.Expected, slices.Equal) {
+		return fmt.Errorf("the batches are %v, want %v", got, c.Expected)
+	}
+	return nil
+}
+
+// maxSteps is how many updates a limit leaves of a run.
+type maxSteps struct {
+	Batches, Accumulation, Epochs int
+	MaxSteps                      int `json:"max_steps"`
+	Updates                       int
+}
+
+func (c maxSteps) run() error {
+	perEpoch := (c.Batches + max(1, c.Accumulation) - 1) / max(1, c.Accumulation)
+	if c.MaxSteps > c.Epochs*perEpoch {
+		return unsupported("max_steps %d is more than %d epochs have; a run with MaxSteps goes on until it has them", c.MaxSteps, c.Epochs)
+	}
+	r, err := loop(new(trainertest.Step), trainer.Options{BatchSize: 1, Accumulate: c.Accumulation, MaxSteps: c.MaxSteps}, c.Batches, 0)
+	if err != nil {
+		return err
+	}
+	return equal("the number of updates", r.GlobalStep, c.Updates)
+}
+
+// lossTracker is the mean of the losses of a training.
+type lossTracker struct {
+	Losses     []float64
+	BatchSizes []int `json:"batch_sizes"`
+	Average    float64
+}
+
+func (c lossTracker) run() error {
+	if c.BatchSizes != nil {
+		return unsupported("a mean of the training loss by batch size belongs to semantics.PytorchAccelerated, which is not built yet")
+	}
+	step := &trainertest.Step{Loss: func(_ int, batch []int) float64 { return c.Losses[batch[0]] }}
+	r, err := loop(step, trainer.Options{BatchSize: 1, Epochs: 1, Order: data.Sequential{}}, len(c.Losses), 0)
+	if err != nil {
+		return err
+	}
+	return near("the mean loss", r.TrainLoss, c.Average, 1e-12, 0)
+}
+
+// tutorial is what Hezar's documentation shows of a training of its plate reader. The numbers of the plan can be had at once; those of the
+// training itself cannot.
+type tutorial struct {
+	File          string
+	Train         int
+	InvalidTrain  int `json:"invalid_train"`
+	Eval          int
+	InvalidEval   int `json:"invalid_eval"`
+	Batch, Epochs int
+	TotalSteps    int `json:"total_steps"`
+	StepsPerEpoch int `json:"steps_per_epoch"`
+	EvalBatches   int `json:"eval_batches"`
+	Optimizer     string
+	Parameters    int
+	CER           []float64 `json:"cer_by_epoch"`
+	EvalLoss      []float64 `json:"eval_loss_by_epoch"`
+	TrainLoss     []float64 `json:"train_loss_running"`
+}
+
+func (c tutorial) run() error {
+	plan := &planned{stop: true}
+	_, err := loop(new(trainertest.Step), trainer.Options{BatchSize: c.Batch, EvalBatchSize: c.Batch, Epochs: float64(c.Epochs), Callbacks: []any{plan}}, c.Train, c.Eval)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(equal("the number of updates", plan.maxSteps, c.TotalSteps), equal("updates in an epoch", plan.UpdatesPerEpoch, c.StepsPerEpoch),
+		equal("the number of batches of an evaluation", plan.EvalBatches, c.EvalBatches)); err != nil {
+		return err
+	}
+	return unsupported("the plan is right; losses and error rates are those of a training on %d pictures, which are not in the data folder", c.Train)
+}

@@ -1,0 +1,212 @@
+package expected
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// The claims about numbers that do not depend on the peer's data: they hold for any points beside a line.
+
+// noisyLine makes points beside y = 2x + 3.
+func noisyLine(n int) data.Slice[point] {
+	set := make(data.Slice[point], n)
+	for i := range set {
+		x := math.Sin(float64(i) * 1.7)
+		set[i] = point{float32(x), float32(2*x + 3 + 0.4*math.Sin(float64(i)*5.3))}
+	}
+	return set
+}
+
+// trainLine trains a line from a = b = 0.
+func trainLine(o trainer.Options, set data.Slice[point]) (*line, *trainer.Result, error) {
+	l := newLine(0, 0)
+	step, err := engine.New(l.task(), engine.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Semantics, o.Progress = semantics.HuggingFace, io.Discard
+	t, err := trainer.New(step, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := t.Fit(context.Background(), set, nil)
+	return l, r, err
+}
+
+// sameGradients: batches of 4 two by two train as batches of 8 do, within the tolerance of torch.testing.assert_close.
+func sameGradients(prose) error {
+	if err := torch.Load(); err != nil {
+		return unsupported("%v", err)
+	}
+	set := noisyLine(64)
+	whole, _, err := trainLine(trainer.Options{BatchSize: 8, LearningRate: 0.1}, set)
+	if err != nil {
+		return err
+	}
+	halves, _, err := trainLine(trainer.Options{BatchSize: 4, Accumulate: 2, LearningRate: 0.1}, set)
+	if err != nil {
+		return err
+	}
+	const rtol, atol = 1.3e-6, 1e-5
+	if err := near("a under accumulation", halves.values().A, whole.values().A, rtol, atol); err != nil {
+		return err
+	}
+	return near("b under accumulation", halves.values().B, whole.values().B, rtol, atol)
+}
+
+// peerEvaluation: the loss is the mean over rows, whatever the last batch's size; a shift before the metrics leaves the loss alone.
+type peerEvaluation struct {
+	prose
+	A, B    float32
+	EvalLen []int `json:"eval_len"`
+}
+
+func (c peerEvaluation) run() error {
+	for _, n := range c.EvalLen {
+		set := noisyLine(n)
+		sum, right, rightPlusOne := 0.0, 0.0, 0.0
+		for _, p := range set {
+			predicted := p.x*c.A + c.B
+			d := float64(predicted) - float64(p.y)
+			sum += d * d
+			if math.Abs(d) <= almost {
+				right++
+			}
+			if math.Abs(float64(predicted+1)-float64(p.y)) <= almost {
+				rightPlusOne++
+			}
+		}
+		right /= float64(n)
+		rightPlusOne /= float64(n)
+		e := evaluation{A: c.A, B: c.B, Loss: sum / float64(n), Accuracy: &right, AccuracyPlusOne: &rightPlusOne}
+		if err := e.run(set); err != nil {
+			return fmt.Errorf("%d samples: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// adamW: the optimizer finds the least squares of a vector.
+type adamW struct {
+	prose
+	W0, Target []float64
+	Loss       string
+	Optimizer  string
+	Steps      int
+	Expect     []float64 // in place of words
+	Tol        float64
+}
+
+func (c adamW) run() error {
+	if c.Loss != "MSE" || c.Optimizer != "AdamW lr 0.2 wd 0" {
+		return unsupported("loss %q and optimizer %q; want MSE and AdamW lr 0.2 wd 0", c.Loss, c.Optimizer)
+	}
+	if err := torch.Load(); err != nil {
+		return unsupported("%v", err)
+	}
+	var failed error
+	err := torch.Try(func() {
+		torch.Scope(func() {
+			w, target := nn.Parameter(torch.From(c.W0)), torch.From(c.Target)
+			opt := optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}}, optim.AdamW{WeightDecay: new(0.0)})
+			for range c.Steps {
+				torch.Scope(func() {
+					w.MSELoss(target, torch.ReductionMean).Backward()
+					opt.Step(0.2)
+					opt.ZeroGrad()
+				})
+			}
+			got := torch.Values[float64](w.Detach())
+			failed = allNear("weight", func(i int) float64 { return got[i] }, c.Expect, 0, c.Tol)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+// resume: a run that goes on from a checkpoint ends where the whole run ends, bit for bit, with the same log; there must be such a checkpoint.
+type resume struct {
+	prose
+	Samples    int     `json:"train_len"`
+	Total      int     `json:"total_steps"`
+	Save       int     `json:"save_steps"`
+	Rate       float64 `json:"lr"`
+	ResumeFrom []int   `json:"resume_from"`
+}
+
+func (c resume) run() error {
+	if err := torch.Load(); err != nil {
+		return unsupported("%v", err)
+	}
+	dir, err := os.MkdirTemp("", "expected-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	options := func(name string) trainer.Options {
+		return trainer.Options{OutputDir: filepath.Join(dir, name), LearningRate: c.Rate, Save: trainer.Every(c.Save, trainer.Update), Log: trainer.Every(c.Save, trainer.Update)}
+	}
+	set := noisyLine(c.Samples)
+	whole, result, err := trainLine(options("whole"), set)
+	if err != nil {
+		return err
+	}
+	if err := equal("the number of updates", result.GlobalStep, c.Total); err != nil {
+		return err
+	}
+	for _, from := range c.ResumeFrom {
+		o := options(fmt.Sprint("from", from))
+		o.ResumeFrom = filepath.Join(dir, "whole", fmt.Sprintf("checkpoint-%d", from))
+		part, again, err := trainLine(o, set)
+		if err != nil {
+			return err
+		}
+		if err := equal(fmt.Sprintf("resumed from %d: the end", from), part.values(), whole.values()); err != nil {
+			return err
+		}
+		if err := sameHistory(again.History, result.History); err != nil {
+			return fmt.Errorf("resumed from %d: %w", from, err)
+		}
+	}
+	o := options("nowhere")
+	o.ResumeFrom = filepath.Join(dir, "whole", "checkpoint-999999")
+	if _, _, err := trainLine(o, set); err == nil {
+		return fmt.Errorf("resuming from a checkpoint that is not there is no error")
+	}
+	return nil
+}
+
+// sameHistory compares logs but for what a clock says, and for the sums of a session at the end of a run.
+func sameHistory(got, want []trainer.Logs) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("the log has %d rows, want %d", len(got), len(want))
+	}
+	for i := range want {
+		a, b := maps.Clone(got[i]), maps.Clone(want[i])
+		for _, row := range []trainer.Logs{a, b} {
+			maps.DeleteFunc(row, func(name string, _ float64) bool {
+				return name == "train_loss" || strings.HasSuffix(name, "_runtime") || strings.HasSuffix(name, "_per_second")
+			})
+		}
+		if !maps.Equal(a, b) {
+			return fmt.Errorf("row %d of the log is %v, want %v", i, a, b)
+		}
+	}
+	return nil
+}
