@@ -395,7 +395,9 @@ func TestOperatorsGivePyTorchsResultsAndGradients(t *testing.T) {
 	for _, c := range loadOpCases(t) {
 		run := func(road string, call func(values []any) ([]any, error)) {
 			t.Run(c.name()+"/"+road, func(t *testing.T) {
-				goldencount.Start(t, "operators", c.name())
+				if !c.ShapeOnly { // no values, nothing to count
+					goldencount.Start(t, "operators", c.name())
+				}
 				torch.Scope(func() {
 					values, leaves := c.arguments()
 					if c.Seed != nil {
