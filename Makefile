@@ -18,7 +18,7 @@ TOOLS        := .build/tools
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example test pure lint gen golden bench check test-install asan clean
+.PHONY: help setup example test pure lint gen golden golden-check bench check test-install asan clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ gen: ## run the generators again; fails if checked-in code was out of date (need
 golden: ## ask PyTorch again for the golden files (PYTHON=the one that has it), then read the diff
 	@git ls-files '*/testdata/*.py' | while read -r f; do echo "$$f"; (cd "$$(dirname "$$f")" && $(PYTHON) "$$(basename "$$f")") || exit 1; done
 	git status --short -- '*/testdata/*'
+
+golden-check: setup ## compare the golden files with PYTHON's torch where it has one, Go with the golden files, and count
+	@PYTHON=$(PYTHON) scripts/golden_check.sh
 
 bench: setup ## the benchmarks beside the code; compare two runs with benchstat
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench.txt

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Holds the golden files against PyTorch, and Go against the golden files. Changes nothing in the checkout.
+#
+#   scripts/golden_check.sh               Python from $PYTHON, python3 if that is not set
+#   PYTHON=venv/bin/python scripts/golden_check.sh
+#
+# 1. With a Python that has torch 2.11, every script of testdata runs again, in a copy of the testdata folders, and what it writes is
+#    compared with what is checked in, bit by bit. A script whose libraries this Python does not have is named and left out.
+#    Without such a Python this part is left out, and the last line says so.
+# 2. The golden tests run and count their comparisons; a table says how many cases there are in each family, how many are equal in
+#    every bit on this CPU, and why the others are not.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+PYTHON=${PYTHON:-python3}
+TORCH=2.11
+LEAST=1200 # cases; fewer means that tests were lost
+export PYTHONDONTWRITEBYTECODE=1
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+
+# has_torch succeeds if $PYTHON imports the torch that wrote the golden files.
+has_torch() {
+	"$PYTHON" -c "import sys, torch; sys.exit(not torch.__version__.startswith('$TORCH.'))" 2>"$work/why" >&2
+}
+
+# same compares two files. The metadata of a safetensors file come in another order each time that Python writes them: there the values count.
+same() {
+	cmp -s "$1" "$2" && return
+	[[ $1 == *.safetensors ]] && "$PYTHON" - "$1" "$2" <<'END'
+import json, struct, sys
+
+
+def parts(path):
+    raw = open(path, "rb").read()
+    end = 8 + struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:end])
+    metadata = header.pop("__metadata__", {})
+    return metadata, {n: (t["dtype"], t["shape"], raw[end + t["data_offsets"][0]:end + t["data_offsets"][1]]) for n, t in header.items()}
+
+
+(old_metadata, old), (new_metadata, new) = map(parts, sys.argv[1:])
+different = [n for n in sorted(old.keys() | new.keys()) if old.get(n) != new.get(n)] + ["metadata"] * (old_metadata != new_metadata)
+if different:
+    sys.exit("  " + " ".join(different[:8]) + (f" and {len(different) - 8} more" if len(different) > 8 else ""))
+END
+}
+
+# recompute runs the scripts in the copy and compares what they write.
+recompute() {
+	local files=$work/files script folder name log=$work/log ran=0 left=0 equal=0 different=0 untouched=0
+	git ls-files -z -- '*/testdata/*' >"$files"
+	mkdir "$work/copy"
+	tar -c --null -T "$files" | tar -x -C "$work/copy"
+	find "$work/copy" -type f -exec touch -d @0 {} + # so that it shows what the scripts wrote
+	touch -d @1 "$work/old"
+	while IFS= read -r script; do
+		folder=$(dirname "$script") name=$(basename "$script")
+		if (cd "$work/copy/$folder" && "$PYTHON" "$name") >"$log" 2>&1; then
+			ran=$((ran + 1))
+		elif grep -q '^ModuleNotFoundError' "$log"; then
+			left=$((left + 1))
+			echo "left out: $script: $(grep '^ModuleNotFoundError' "$log")"
+		else
+			bad=1
+			echo "FAILED: $script"
+			tail -n 5 "$log" | sed 's/^/  /'
+		fi
+	done < <(git ls-files -- '*/testdata/*.py')
+	while IFS= read -r -d '' name; do
+		case $name in *.py | *.go) continue ;; esac
+		if [[ $work/copy/$name -ot $work/old ]]; then
+			untouched=$((untouched + 1))
+		elif same "$name" "$work/copy/$name"; then
+			equal=$((equal + 1))
+		else
+			different=$((different + 1))
+			bad=1
+			echo "DIFFERENT: $name: what its script writes now is not what is checked in"
+		fi
+	done <"$files"
+	while IFS= read -r -d '' name; do # a file that is new: a case that nobody checked in
+		[[ -e ${name#"$work/copy/"} ]] || {
+			bad=1
+			echo "NEW: ${name#"$work/copy/"}: written by its script, but not checked in"
+		}
+	done < <(find "$work/copy" -type f -print0)
+	echo "golden files: $ran scripts ran again, $left left out; $equal files hold the same to the last bit, $different differ; $untouched were not written by any of these scripts"
+}
+
+if has_torch; then
+	echo "comparing with torch $("$PYTHON" -c 'import torch; print(torch.__version__)') of $(command -v "$PYTHON")"
+	recompute
+	compared="PyTorch computed the golden files again"
+else
+	compared="$PYTHON has no torch $TORCH ($(tail -n 1 "$work/why")), so Go was compared with the checked-in golden files only; PYTHON=... names another"
+fi
+
+# The packages whose tests count: found, not listed, so none is forgotten.
+mapfile -t packages < <(go list -test -f '{{.ImportPath}} {{.Deps}}' ./... | sed -n '/internal\/goldencount[] ]/s/\.test .*//p' | grep -v /internal/)
+GOTRAINER_GOLDEN_COUNT=$work/count GOTRAINER_REQUIRE_TORCH=1 go test -count=1 "${packages[@]}" >"$work/tests" || {
+	bad=1
+	grep -v '^ok' "$work/tests"
+}
+touch "$work/count"
+go run ./internal/goldencount/report -least "$LEAST" "$work/count" || bad=1
+echo "$compared"
+exit "$bad"
