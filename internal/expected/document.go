@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Options configures [Read].
@@ -100,7 +102,18 @@ func Parse(text []byte, o Options) ([]Entry, error) {
 			entries = append(entries, Entry{name, func() error { return unsupported("the form has no field %q", name) }})
 		}
 	}
+	for i, e := range entries {
+		entries[i].Run = func() error { return tried(e.Run) }
+	}
 	return entries, nil
+}
+
+// tried returns the mistake that an operator panics with, such as a wrong shape, as an error.
+func tried(run func() error) (err error) {
+	if mistake := torch.Try(func() { err = run() }); mistake != nil {
+		return mistake
+	}
+	return err
 }
 
 // matching returns the fields whose names match one of the patterns: exactly, or with a star for the rest. "[0-9]" stands for a digit.

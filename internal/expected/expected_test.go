@@ -67,6 +67,7 @@ var documents = []struct {
 	{"nothing to compare", `{"schedules": {"s": {"function": "get_constant_schedule", "kwargs": {}, "base_lr": 1}}}`, true, "peer_expected or exact_float64"},
 	{"an unknown outermost field", `{"about": "text is free", "schedules": {}, "more": 1}`, true, `no field "more"`},
 
+	{"no rates", `{"schedules": {"s": {"scheduler": "ExponentialLR", "kwargs": {"gamma": 0.5}, "base_lr": 1, "lr": [[]]}}}`, true, "no rates to compare"},
 	{"a plateau", `{"plateau": {"p": {"kwargs": {"patience": 0}, "initial_lr": 1, "metrics": [1, 1, 1], "lr_after_step": [[1, 0.1, 0.010000000000000002]]}}}`, false, ""},
 	{"a wrong rate after a metric", `{"plateau": {"p": {"kwargs": {"patience": 0}, "initial_lr": 1, "metrics": [1, 1, 1], "lr_after_step": [[1, 1, 1]]}}}`, false, "rate after metric 1 is 0.1"},
 	{"more rates than metrics", `{"plateau": {"p": {"kwargs": {}, "initial_lr": 1, "metrics": [1], "lr_after_step": [[1, 1]]}}}`, true, "2 rates for 1 metrics"},
@@ -93,6 +94,7 @@ var documents = []struct {
 	{"a limit that is not understood", `{"hf_trainer": {"cases": [{"name": "test_checkpoint_rotation", "dirs": [2], "most": [2]}]}}`, true, `unknown field "most"`},
 	{"a test that nobody knows", `{"hf_trainer": {"cases": [{"name": "test_luck"}]}}`, true, `"test_luck"`},
 	{"a wrong goal of AdamW", `{"hf_trainer": {"cases": [{"name": "test_adam_w", "w0": [0], "target": [1], "loss": "MSE", "optimizer": "AdamW lr 0.2 wd 0", "steps": 100, "expect": [2], "tol": 0.1}]}}`, false, "weight 0 is"},
+	{"weights and targets of other lengths", `{"hf_trainer": {"cases": [{"name": "test_adam_w", "w0": [0], "target": [1], "loss": "MSE", "optimizer": "AdamW lr 0.2 wd 0", "steps": 1, "expect": [2, 3], "tol": 0.1}]}}`, true, "1, 1 and 2 values"},
 	{"accumulation", `{"hf_trainer": {"cases": [{"name": "test_gradient_accumulation"}]}}`, false, ""},
 	{"a resumed run", `{"hf_trainer": {"cases": [{"name": "test_can_resume_training", "train_len": 16, "total_steps": 6, "save_steps": 2, "lr": 0.1, "resume_from": [2, 4]}]}}`, false, ""},
 	{"skipped batches", `{"accelerate": {"skip_batches": {"dataset": 5, "batch": 2, "skip": 1, "expected": [[2, 3], [4]]}}}`, false, ""},

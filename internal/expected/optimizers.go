@@ -58,11 +58,9 @@ func readOptimizers(d *document) ([]Entry, error) {
 }
 
 func (c training) run(initial map[string][]float64, input [][]float64) error {
-	var failed error
-	if err := torch.Try(func() { torch.Scope(func() { failed = c.train(initial, input) }) }); err != nil {
-		return err
-	}
-	return failed
+	var err error
+	torch.Scope(func() { err = c.train(initial, input) })
+	return err
 }
 
 func (c training) train(initial map[string][]float64, input [][]float64) error {
@@ -194,7 +192,10 @@ func (c training) stepper(params []torch.Named) (func(), error) {
 				return nil, unsupported("option %q of LBFGS has no meaning where the closure is a constant", key)
 			}
 		}
-		opt := optim.NewLBFGS(params, o)
+		opt, err := o.Build(params)
+		if err != nil {
+			return nil, unsupported("%v", err)
+		}
 		return func() { opt.Step(func() float64 { return 10 }) }, nil
 	}
 	b, err := builderOf(c.Optimizer, c.Options)

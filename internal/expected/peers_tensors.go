@@ -76,6 +76,9 @@ type peerEvaluation struct {
 }
 
 func (c peerEvaluation) run() error {
+	if len(c.EvalLen) == 0 {
+		return unsupported("there is no eval_len")
+	}
 	for _, n := range c.EvalLen {
 		set := noisyLine(n)
 		sum, right, rightPlusOne := 0.0, 0.0, 0.0
@@ -118,26 +121,24 @@ func (c adamW) run() error {
 	if err := torch.Load(); err != nil {
 		return unsupported("%v", err)
 	}
-	var failed error
-	err := torch.Try(func() {
-		torch.Scope(func() {
-			w, target := nn.Parameter(torch.From(c.W0)), torch.From(c.Target)
-			opt := optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}}, optim.AdamW{WeightDecay: new(0.0)})
-			for range c.Steps {
-				torch.Scope(func() {
-					w.MSELoss(target, torch.ReductionMean).Backward()
-					opt.Step(0.2)
-					opt.ZeroGrad()
-				})
-			}
-			got := torch.Values[float64](w.Detach())
-			failed = allNear("weight", func(i int) float64 { return got[i] }, c.Expect, 0, c.Tol)
-		})
-	})
-	if err != nil {
-		return err
+	if len(c.W0) != len(c.Target) || len(c.W0) != len(c.Expect) || len(c.W0) == 0 {
+		return unsupported("w0, target and expect have %d, %d and %d values; want as many of each", len(c.W0), len(c.Target), len(c.Expect))
 	}
-	return failed
+	var err error
+	torch.Scope(func() {
+		w, target := nn.Parameter(torch.From(c.W0)), torch.From(c.Target)
+		opt := optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}}, optim.AdamW{WeightDecay: new(0.0)})
+		for range c.Steps {
+			torch.Scope(func() {
+				w.MSELoss(target, torch.ReductionMean).Backward()
+				opt.Step(0.2)
+				opt.ZeroGrad()
+			})
+		}
+		got := torch.Values[float64](w.Detach())
+		err = allNear("weight", func(i int) float64 { return got[i] }, c.Expect, 0, c.Tol)
+	})
+	return err
 }
 
 // resume: a run that goes on from a checkpoint ends where the whole run ends, bit for bit, with the same log; there must be such a checkpoint.
@@ -159,6 +160,9 @@ func (c resume) run() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if len(c.ResumeFrom) == 0 {
+		return unsupported("there is no resume_from")
+	}
 	options := func(name string) trainer.Options {
 		return trainer.Options{OutputDir: filepath.Join(dir, name), LearningRate: c.Rate, Save: trainer.Every(c.Save, trainer.Update), Log: trainer.Every(c.Save, trainer.Update)}
 	}

@@ -34,7 +34,7 @@ func (p plateau) run() error {
 		return unsupported("the entry has %d metrics and %d lists of rates", len(p.Metrics), groups)
 	}
 	for g, peak := range rates {
-		if len(p.LRAfterStep[g]) > len(p.Metrics) {
+		if n := len(p.LRAfterStep[g]); n == 0 || n > len(p.Metrics) {
 			return unsupported("there are %d rates for %d metrics", len(p.LRAfterStep[g]), len(p.Metrics))
 		}
 		got, err := p.observe(g, peak)

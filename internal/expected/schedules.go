@@ -78,6 +78,9 @@ func (s schedule) runScheduler() error {
 		return err
 	}
 	for g, peak := range peaks {
+		if len(s.LR[g]) == 0 {
+			return unsupported("group %d has no rates to compare", g)
+		}
 		kwargs, err := kwargsOfGroup(s.Kwargs, g)
 		if err != nil {
 			return err
