@@ -396,7 +396,10 @@ func TestOperatorsGivePyTorchsResultsAndGradients(t *testing.T) {
 		run := func(road string, call func(values []any) ([]any, error)) {
 			t.Run(c.name()+"/"+road, func(t *testing.T) {
 				if !c.ShapeOnly { // no values, nothing to count
-					goldencount.Start(t, "operators", c.name())
+					count := goldencount.Start(t, "operators", c.name())
+					if c.Op == "LstSq" {
+						count.Explain("LAPACK's least squares: two runs of PyTorch itself differ in last bits")
+					}
 				}
 				torch.Scope(func() {
 					values, leaves := c.arguments()
