@@ -46,9 +46,9 @@ different = [n for n in sorted(old.keys() | new.keys()) if old.get(n) != new.get
 
 
 def close(n):
-    """least squares of LAPACK: two runs of the same script may end a few last bits apart"""
+    """least squares of LAPACK, among the operators: two runs of the same script may end a few last bits apart"""
     a, b = old.get(n), new.get(n)
-    if not a or not b or a[:2] != b[:2] or a[0] != "F32":
+    if not a or not b or a[:2] != b[:2] or a[0] != "F32" or sys.argv[1] != "torch/testdata/ops.safetensors":
         return False
     return all(abs(x - y) <= 1e-6 + 1e-5 * abs(y) for (x,), (y,) in zip(struct.iter_unpack("<f", a[2]), struct.iter_unpack("<f", b[2])))
 
