@@ -48,7 +48,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.predict, "predict", "", "folder of pictures without labels: what is read goes to predicted.tsv")
 	f.BoolVar(&o.full, "full", false, "Hezar's own width and batch normalisation; much slower")
 	f.BoolVar(&o.quick, "quick", false, "about a minute, to see that it works: the model does not get good")
-	f.IntVar(&o.steps, "steps", 0, "updates; default: 5000, with -train 2500")
+	f.IntVar(&o.steps, "steps", 0, "updates; default: 6000, with -train 2500")
 	f.IntVar(&o.batch, "batch", 0, "pictures behind one update; default: 16")
 	f.IntVar(&o.width, "width", 0, "of the pictures that the model sees, in pixels, with -train; default: 128. Four pixels are one frame of the reader")
 	f.IntVar(&o.height, "height", 0, "of the pictures that the model sees, in pixels, with -train; default: 32")

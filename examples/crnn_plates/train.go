@@ -31,7 +31,7 @@ type task struct {
 
 // renderedTask learns rendered plates, each training plate seen once.
 func renderedTask(o options) task {
-	t := task{config: modelConfig(o, plates.Charset()), steps: 5000, rate: 0.0015, name: "rendered plates that training never saw"}
+	t := task{config: modelConfig(o, plates.Charset()), steps: 6000, rate: 0.0015, name: "rendered plates that training never saw"}
 	if o.quick {
 		t.steps = 150
 	}
