@@ -1,6 +1,10 @@
 package data
 
-import "math"
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/mt19937"
+)
 
 // Order says in which order the samples of an epoch are visited. It is a pure function of the epoch: a run that is resumed in the middle
 // of an epoch asks again and gets the same answer.
@@ -53,20 +57,20 @@ func (s Shuffled) Indices(epoch, n int) []int { return Permutation(s.Seed+uint64
 
 // Permutation returns torch.randperm(n) of a CPU generator that was seeded with seed by manual_seed.
 func Permutation(seed uint64, n int) []int {
-	g := newMT19937(uint32(seed)) // as PyTorch: the engine takes the lower half of the seed
+	g := mt19937.New(uint32(seed)) // as PyTorch: the engine takes the lower half of the seed
 	indices := Sequential{}.Indices(0, n)
 	if n >= math.MaxUint32/20 {
 		// PyTorch draws 64 bits where 32 would be visibly uneven, and then builds the permutation from the inside out. Too large
 		// for a test; compared once with torch 2.11 for n = 214748365.
 		for i := range n {
-			j := int(g.uint64() % uint64(i+1))
+			j := int(g.Uint64() % uint64(i+1))
 			indices[i] = indices[j]
 			indices[j] = i
 		}
 		return indices
 	}
 	for i := range n - 1 {
-		j := i + int(g.uint32()%uint32(n-i))
+		j := i + int(g.Uint32()%uint32(n-i))
 		indices[i], indices[j] = indices[j], indices[i]
 	}
 	return indices

@@ -33,7 +33,7 @@ type task struct {
 func renderedTask(o options) task {
 	t := task{config: modelConfig(o, plates.Charset()), steps: 6000, rate: 0.0015, name: "rendered plates that training never saw"}
 	if o.quick {
-		t.steps = 150
+		t.steps = 800
 	}
 	if o.steps > 0 {
 		t.steps = o.steps
@@ -55,7 +55,7 @@ func folderTask(o options) (task, error) {
 	}
 	t := task{config: modelConfig(o, charset), steps: 2500, rate: 0.002, name: fmt.Sprintf("pictures set aside from %s", o.train)}
 	if o.quick {
-		t.steps = 150
+		t.steps = 800
 	}
 	if o.steps > 0 {
 		t.steps = o.steps

@@ -1,15 +1,16 @@
-package data
+// Package mt19937 is the random generator that PyTorch on the CPU and Python's random module draw from.
+package mt19937
 
-// mt19937 is the Mersenne Twister (Matsumoto and Nishimura, 1998) that PyTorch's CPU generator and Python's random module both
+// Source is the Mersenne Twister (Matsumoto and Nishimura, 1998) that PyTorch's CPU generator and Python's random module both
 // draw from. They differ in how they seed it and in how they make numbers of its words.
-type mt19937 struct {
+type Source struct {
 	state [624]uint32
 	next  int // the word of state to hand out next; 624: make new ones first
 }
 
-// newMT19937 seeds with one word, as PyTorch does.
-func newMT19937(seed uint32) *mt19937 {
-	g := &mt19937{next: 624}
+// New seeds with one word, as PyTorch does.
+func New(seed uint32) *Source {
+	g := &Source{next: 624}
 	g.state[0] = seed
 	for i := 1; i < len(g.state); i++ {
 		before := g.state[i-1]
@@ -18,9 +19,9 @@ func newMT19937(seed uint32) *mt19937 {
 	return g
 }
 
-// newMT19937FromKey seeds with several words: init_by_array, as Python's random.seed does.
-func newMT19937FromKey(key []uint32) *mt19937 {
-	g := newMT19937(19650218)
+// NewFromKey seeds with several words: init_by_array, as Python's random.seed does.
+func NewFromKey(key []uint32) *Source {
+	g := New(19650218)
 	n := len(g.state)
 	i, j := 1, 0
 	for range max(n, len(key)) {
@@ -46,8 +47,8 @@ func newMT19937FromKey(key []uint32) *mt19937 {
 	return g
 }
 
-// uint32 returns the next 32 random bits.
-func (g *mt19937) uint32() uint32 {
+// Uint32 returns the next 32 random bits.
+func (g *Source) Uint32() uint32 {
 	if g.next == len(g.state) {
 		g.twist()
 	}
@@ -59,13 +60,16 @@ func (g *mt19937) uint32() uint32 {
 	return x ^ x>>18
 }
 
-// uint64 returns the next 64 random bits, put together as PyTorch's random64 does: the first word is the upper half.
-func (g *mt19937) uint64() uint64 {
-	upper := uint64(g.uint32())
-	return upper<<32 | uint64(g.uint32())
+// Uint64 returns the next 64 random bits, put together as PyTorch's random64 does: the first word is the upper half.
+func (g *Source) Uint64() uint64 {
+	upper := uint64(g.Uint32())
+	return upper<<32 | uint64(g.Uint32())
 }
 
-func (g *mt19937) twist() {
+// Float64 draws from [0, 1) with 53 bits, as at::uniform_real_distribution<double>.
+func (g *Source) Float64() float64 { return float64(g.Uint64()&(1<<53-1)) * 0x1p-53 }
+
+func (g *Source) twist() {
 	const n, m = 624, 397
 	for i := range n {
 		y := g.state[i]&0x80000000 | g.state[(i+1)%n]&0x7fffffff
