@@ -66,7 +66,7 @@ func failAt(t *testing.T, step int, call string, fault error, k int) bool {
 		t.Errorf("%s: Write = %v, want that error", at, err)
 	}
 	var space *SpaceError
-	if errors.As(err, &space) != (fault == syscall.ENOSPC) {
+	if errors.As(err, &space) != errors.Is(fault, syscall.ENOSPC) {
 		t.Errorf("%s: Write = %v; a SpaceError is for a full disk", at, err)
 	}
 	if got := names(t, s.Dir()); fmt.Sprint(got) != "[checkpoint-1]" {

@@ -21,7 +21,7 @@ func (s PythonShuffled) Indices(_, n int) []int {
 	g := mt19937.NewFromKey(key)
 	indices := Sequential{}.Indices(0, n)
 	for i := n - 1; i > 0; i-- {
-		j := below(g, uint64(i + 1))
+		j := below(g, uint64(i+1))
 		indices[i], indices[j] = indices[j], indices[i]
 	}
 	return indices

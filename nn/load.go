@@ -24,7 +24,7 @@ func Load(path string, m any, o LoadOptions) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("nn: load: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	report, err := LoadStateDict(m, FileSource(f.Reader), o)
 	if err != nil {
 		return report, fmt.Errorf("%s: %w", path, err)

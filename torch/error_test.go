@@ -91,7 +91,7 @@ func TestTryTurnsOnlyTorchErrorsIntoErrors(t *testing.T) {
 		t.Errorf("Try of nothing: %v", err)
 	}
 	want := &torch.Error{Op: "F", Code: torch.ErrValue, Msg: "m"}
-	if err := torch.Try(func() { panic(want) }); err != error(want) {
+	if err := torch.Try(func() { panic(want) }); !errors.Is(err, want) {
 		t.Errorf("Try gave %v, want the error itself", err)
 	}
 	defer func() {

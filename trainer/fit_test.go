@@ -278,7 +278,7 @@ func TestAHookThatFailsEndsTheRunByName(t *testing.T) {
 	if want := "trainer: hook *trainer_test.failingHook.StepEnd after update 2: no more"; err == nil || err.Error() != want {
 		t.Errorf("Fit = %v, want %s", err, want)
 	}
-	if h.failed != err {
+	if !errors.Is(h.failed, err) {
 		t.Errorf("TrainFailed was told %v, want the error of Fit", h.failed)
 	}
 }

@@ -72,7 +72,7 @@ const maxLine = 1 << 20
 func Read(r io.Reader, o Options) ([]Row, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		in.Discard(3) // what was peeked is there
+		_, _ = in.Discard(3) // what was peeked is there
 	}
 	next, err := records(in, o.Separator)
 	if err != nil {

@@ -106,7 +106,7 @@ func header(name string) ([]string, error) {
 	}
 	defer f.Close()
 	line, err := bufio.NewReader(f).ReadString('\n')
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	columns := strings.Split(strings.TrimRight(strings.TrimPrefix(line, "\ufeff"), "\r\n"), "\t")

@@ -91,7 +91,9 @@ func bend(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error)
 		}
 		from := vision.Quad{corner(0, 0), corner(w, 0), corner(w, h), corner(0, h)}
 		image := vision.NewImage(p.Image.Width, p.Image.Height, p.Image.Channels)
-		vision.WarpPerspective(image, vision.RectQuad(0, 0, w, h), p.Image, from)
+		if err := vision.WarpPerspective(image, vision.RectQuad(0, 0, w, h), p.Image, from); err != nil {
+			return crnn.Picture{}, err
+		}
 		if r.Float64() < 0.3*strength {
 			vision.GaussianBlur(image, 0.3+0.5*r.Float64())
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"strconv"
@@ -104,8 +103,10 @@ func memory(field string) float64 {
 	}
 	for _, line := range strings.Split(string(status), "\n") {
 		if rest, ok := strings.CutPrefix(line, field+":"); ok {
-			var kib float64
-			fmt.Sscan(rest, &kib)
+			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 64)
+			if err != nil {
+				return 0
+			}
 			return kib / 1024
 		}
 	}

@@ -37,7 +37,7 @@ func Load(t testing.TB, path string) *File {
 	if err != nil {
 		t.Fatalf("%v (make golden writes the golden files)", err)
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	f := &File{Metadata: r.Metadata(), t: t, path: path, tensors: map[string]torch.Tensor{}}
 	for _, info := range r.Tensors() {
 		tensor, err := tensorio.Read(r.Reader, info.Name)

@@ -30,17 +30,17 @@ func Cos(x float64) float64 {
 }
 
 // series sums the Taylor series of cos (even=1) or sin (even=0), from the smallest term.
-func (r dd) series(even int) float64 {
+func (a dd) series(even int) float64 {
 	const terms = 14 // (pi/4)^28/28! is below 2^-107
-	square := r.times(r)
+	square := a.times(a)
 	sum := dd{1, 0}
 	for n := terms; n >= 1; n-- {
-		a, b := float64(2*n-even), float64(2*n+1-even) // cos: (2n-1)(2n); sin: (2n)(2n+1)
-		term := square.times(sum).over(a * b)
+		first, second := float64(2*n-even), float64(2*n+1-even) // cos: (2n-1)(2n); sin: (2n)(2n+1)
+		term := square.times(sum).over(first * second)
 		sum = dd{1, 0}.sub(term)
 	}
 	if even == 0 {
-		sum = sum.times(r)
+		sum = sum.times(a)
 	}
 	return sum.hi
 }

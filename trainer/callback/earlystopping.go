@@ -31,9 +31,9 @@ var (
 func (e *EarlyStopping) TrainBegin(r *trainer.Run) error {
 	switch {
 	case e.Patience < 0:
-		return fmt.Errorf("Patience is %d: want a positive number, or 0 for 1", e.Patience)
+		return fmt.Errorf("its Patience is %d: want a positive number, or 0 for 1", e.Patience)
 	case !(e.Threshold >= 0):
-		return fmt.Errorf("Threshold is %v: want 0 or a positive number", e.Threshold)
+		return fmt.Errorf("its Threshold is %v: want 0 or a positive number", e.Threshold)
 	case r.BestMetric() == "":
 		return fmt.Errorf("no metric decides which evaluation is the best: set trainer.Options.MetricForBest")
 	case r.Info.Eval == trainer.Never.String():

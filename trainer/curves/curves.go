@@ -30,7 +30,7 @@ func WriteFile(path string, history []trainer.Logs, names ...string) error {
 	if err != nil {
 		return fmt.Errorf("curves: %w", err)
 	}
-	defer file.Cleanup()
+	defer func() { _ = file.Cleanup() }() // of nothing once it is in place
 	if err := Write(file, history, names...); err != nil {
 		return err
 	}

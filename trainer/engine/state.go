@@ -179,7 +179,7 @@ func loadTensors(path string) (ts []torch.Named, metadata map[string]string, err
 	if err != nil {
 		return nil, nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	for _, info := range file.Tensors() {
 		t, err := tensorio.Read(file.Reader, info.Name)
 		if err != nil {
