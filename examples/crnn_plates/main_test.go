@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/crnn"
@@ -102,6 +103,28 @@ func TestTrainsRendersReportsAndReads(t *testing.T) {
 	}
 	if _, err = printed(t, "-out", out, "-steps", "4", "-batch", "4", "-resume"); err != nil {
 		t.Errorf("-resume: %v", err)
+	}
+}
+
+func TestAStoppedRunSaysHowToGoOn(t *testing.T) {
+	testenv.RequireTorch(t)
+	out := filepath.Join(t.TempDir(), "run")
+	o, err := parse([]string{"-out", out, "-steps", "2000", "-batch", "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { // stop it once it has logged an update
+		for ctx.Err() == nil {
+			if log, err := os.Stat(filepath.Join(out, "metrics.jsonl")); err == nil && log.Size() > 0 {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if err := run(ctx, o); err == nil || !strings.Contains(err.Error(), "go on with it by -resume") {
+		t.Errorf("error %v, want one that names -resume", err)
 	}
 }
 

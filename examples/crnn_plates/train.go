@@ -172,10 +172,13 @@ func train(ctx context.Context, o options) error {
 	}
 	begin := time.Now()
 	result, err := fit.Fit(ctx, samples, unseen)
-	if errors.Is(err, trainer.ErrOldRun) {
+	var stopped *trainer.InterruptedError
+	switch {
+	case errors.As(err, &stopped) && stopped.Checkpoint != "":
+		return fmt.Errorf("stopped after update %d and saved in %s: go on with it by -resume", stopped.GlobalStep, stopped.Checkpoint)
+	case errors.Is(err, trainer.ErrOldRun):
 		return fmt.Errorf("%s holds an earlier run: go on with it by -resume, delete it by -overwrite, or choose another folder with -out", o.out)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	return report(o, model, t, result, time.Since(begin))
