@@ -50,6 +50,9 @@ func load(op string) {
 	}
 }
 
+// InstallRoot is the per-user folder in which libtorch is looked for, and into which the gotrainer command installs it.
+func InstallRoot() string { return cgotorch.InstallRoot() }
+
 // Build describes the loaded libtorch.
 type Build struct {
 	Version       string // of libtorch: "2.11.0"

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/gotrainer/gotrainer/cgotorch"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -27,7 +26,7 @@ func (*doctorCommand) Run() error {
 		build:   torch.BuildInfo,
 		compute: compute,
 		gpu:     nvidiaDriver,
-		root:    cgotorch.InstallRoot(),
+		root:    torch.InstallRoot(),
 		env:     os.Getenv,
 	}
 	return d.examine()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/vision"
 )
 
 // readFiles prints what the model reads in each file.
@@ -29,7 +30,11 @@ func readFiles(o options) error {
 }
 
 func readFile(model *crnn.Model, path string) (crnn.Reading, error) {
-	pixels, err := readPixels(model.Config(), path)
+	image, err := model.Config().OpenImage(path, vision.Bicubic)
+	if err != nil {
+		return crnn.Reading{}, err
+	}
+	pixels, err := model.Config().Pixels(image)
 	if err != nil {
 		return crnn.Reading{}, err
 	}

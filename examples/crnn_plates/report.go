@@ -13,7 +13,6 @@ import (
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/curves"
-	"github.com/gotrainer/gotrainer/vision"
 	"github.com/gotrainer/gotrainer/vision/sheet"
 	"github.com/olekukonko/tablewriter"
 )
@@ -175,13 +174,4 @@ func printTable(rows []row) error {
 		}
 	}
 	return t.Render()
-}
-
-// readPixels prepares one picture file.
-func readPixels(c crnn.Config, path string) ([]float32, error) {
-	image, err := c.OpenImage(path, vision.Bicubic)
-	if err != nil {
-		return nil, err
-	}
-	return c.Pixels(image)
 }

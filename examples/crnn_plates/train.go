@@ -29,15 +29,20 @@ type task struct {
 	rate         float64 // peak learning rate
 }
 
+// updates is the length of the run: -steps, or what the data need.
+func (o options) updates(needed int) int {
+	switch {
+	case o.steps > 0:
+		return o.steps
+	case o.quick:
+		return 800
+	}
+	return needed
+}
+
 // renderedTask learns rendered plates, each training plate seen once.
 func renderedTask(o options) task {
-	t := task{config: modelConfig(o, plates.Charset()), steps: 6000, rate: 0.0015, name: "rendered plates that training never saw"}
-	if o.quick {
-		t.steps = 800
-	}
-	if o.steps > 0 {
-		t.steps = o.steps
-	}
+	t := task{config: modelConfig(o, plates.Charset()), steps: o.updates(6000), rate: 0.0015, name: "rendered plates that training never saw"}
 	t.train = rendered(t.steps*o.batch, o.seed, plates.Options{Part: plates.Train})
 	t.valid = rendered(500, o.seed, plates.Options{Part: plates.HeldOut})
 	return t
@@ -53,13 +58,7 @@ func folderTask(o options) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	t := task{config: modelConfig(o, charset), steps: 2500, rate: 0.002, name: fmt.Sprintf("pictures set aside from %s", o.train)}
-	if o.quick {
-		t.steps = 800
-	}
-	if o.steps > 0 {
-		t.steps = o.steps
-	}
+	t := task{config: modelConfig(o, charset), steps: o.updates(2500), rate: 0.002, name: fmt.Sprintf("pictures set aside from %s", o.train)}
 	all, err := crnn.OpenPictures(files, t.config, crnn.PictureOptions{SkipBad: o.skip()})
 	if err != nil {
 		return task{}, err

@@ -97,11 +97,6 @@ func (c Config) Frames() int64 { return c.ImageWidth / 4 }
 // pixels is the number of values of one picture.
 func (c Config) pixels() int { return int(c.Channels * c.ImageHeight * c.ImageWidth) }
 
-// Encode returns the classes of a text, or an error that names the first character without one.
-func (c Config) Encode(text string) ([]int64, error) {
-	return encode(c.index(), text)
-}
-
 // index maps each character to its class.
 func (c Config) index() map[string]int64 {
 	index := make(map[string]int64, len(c.Charset))
@@ -111,6 +106,7 @@ func (c Config) index() map[string]int64 {
 	return index
 }
 
+// encode returns the classes of a text, or an error that names the first character without one.
 func encode(index map[string]int64, text string) ([]int64, error) {
 	ids := make([]int64, 0, len(text))
 	for _, r := range text {

@@ -58,15 +58,13 @@ func (m *Model) readings(logProbs torch.Tensor) []Reading {
 			}
 			previous = id
 		}
-		out[r] = Reading{m.shown(label.String()), float64(scores[r])}
+		out[r] = Reading{m.turned(label.String()), float64(scores[r])}
 	}
 	return out
 }
 
-// learnt is the label in the order in which the model learns it, and shown undoes it.
-func (m *Model) learnt(label string) string { return m.shown(label) }
-
-func (m *Model) shown(label string) string {
+// turned makes of a label what the model learns, and of what it has learnt the label: turning digits round undoes itself.
+func (m *Model) turned(label string) string {
 	if !m.config.ReverseDigits {
 		return label
 	}
