@@ -2,6 +2,8 @@ package trainer
 
 import (
 	"context"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // Metrics are the numbers of one evaluation by their bare names: "loss", "accuracy", "cer".
@@ -104,4 +106,35 @@ type Describer interface {
 // model at the end of a run does.
 type WeightLoader interface {
 	LoadWeights(dir string) error
+}
+
+// Evaluation says which evaluation begins.
+type Evaluation struct {
+	Name      string             // "eval", "eval_a" of several sets, "test"
+	Rows      int                // samples of the set
+	BatchSize int                // of its loader
+	Loss      semantics.EvalLoss // how the step is to average the losses of its batches
+	Predict   bool               // the step is to keep its predictions: Trainer.Predict asks for them
+}
+
+// EvalStarter is implemented by a [Step] that wants to know which evaluation the following calls of Eval belong to.
+type EvalStarter interface {
+	StartEval(e Evaluation) error
+}
+
+// TokenCounter is implemented by a [Step] that can count the input tokens of a batch, for num_input_tokens_seen and the speed in tokens.
+type TokenCounter[B any] interface {
+	CountTokens(batch B) int64
+}
+
+// FlopCounter is implemented by a [Step] that can estimate the floating-point operations of forward and backward over a
+// batch: floating_point_ops of Hugging Face, total_flos in the state.
+type FlopCounter[B any] interface {
+	CountFlops(batch B) float64
+}
+
+// MomentumSetter is implemented by a [Step] whose optimizer has a momentum, or first beta, that a schedule may move. Where the schedule is an
+// lr.MomentumSchedule the loop calls SetMomentum before each Update.
+type MomentumSetter interface {
+	SetMomentum(momentum float64) error
 }

@@ -55,6 +55,9 @@ type Rules struct {
 	// DropLastInEvaluation makes DropLast leave out rows of the evaluation too.
 	DropLastInEvaluation bool
 
+	// EvalLoss is how the losses of the batches of an evaluation make one.
+	EvalLoss EvalLoss
+
 	// EvalOnStartAfterResume repeats the evaluation of EvalOnStart when a run is resumed.
 	EvalOnStartAfterResume bool
 
@@ -92,6 +95,19 @@ const (
 	Accumulate
 )
 
+// EvalLoss is how the losses of the batches of an evaluation make one.
+type EvalLoss int
+
+const (
+	// MeanOfRows weighs every batch by its rows, in float64.
+	MeanOfRows EvalLoss = iota
+	// RepeatedFloat32 repeats every loss as often as a full batch has rows, cuts the whole to the rows of the set and takes numpy's
+	// mean in float32. A short last batch weighs by its rows; over many rows the last bits differ from the exact mean.
+	RepeatedFloat32
+	// MeanOfBatches gives every batch the same weight, however short.
+	MeanOfBatches
+)
+
 // Default is Hugging Face Trainer's loop with its known defects mended.
 var Default = Rules{Name: "default"}
 
@@ -108,6 +124,7 @@ var HuggingFace = Rules{
 	OnlyBestAtEnd:           true,
 	NoFinalSave:             true,
 	DropLastInEvaluation:    true,
+	EvalLoss:                RepeatedFloat32,
 	EvalOnStartAfterResume:  true,
 	ForgetLossAtResume:      true,
 	TrainLossOverAllSteps:   true,
