@@ -38,13 +38,9 @@ func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOpt
 	return &Loader[S, B]{dataset: d, collate: collate, options: o}, nil
 }
 
-// Len returns the number of batches in an epoch.
+// Len returns the number of batches in an epoch, of this process where the loader has a [Shard].
 func (l *Loader[S, B]) Len() int {
-	n := l.Samples()
-	if l.options.DropLast {
-		return n / l.options.BatchSize
-	}
-	return (n + l.options.BatchSize - 1) / l.options.BatchSize
+	return l.options.Shard.count(l.Samples(), l.options.BatchSize, l.options.DropLast)
 }
 
 // Samples returns the number of samples that the order visits in an epoch, those of a dropped last batch among them.
@@ -118,12 +114,7 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 			return nil, fmt.Errorf("data: order %T returned index %d at position %d of epoch %d, want 0 to %d", l.options.Order, i, k, epoch, n-1)
 		}
 	}
-	size := l.options.BatchSize
-	batches := make([][]int, 0, count-skip)
-	for b := skip; b < count; b++ {
-		batches = append(batches, indices[b*size:min((b+1)*size, len(indices))])
-	}
-	return batches, nil
+	return l.options.Shard.batches(indices, l.options.BatchSize, l.options.DropLast)[skip:], nil
 }
 
 // job is one batch to be made; done takes its result and never blocks the worker.

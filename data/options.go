@@ -16,6 +16,9 @@ type LoaderOptions struct {
 	// DropLast leaves out the last batch of an epoch if it is smaller than BatchSize.
 	DropLast bool
 
+	// Shard is the part of every epoch that this process sees; zero: all of it.
+	Shard Shard
+
 	// Workers is the number of goroutines that load and collate, each a whole batch at a time; zero means one for each processor that
 	// Go may use (runtime.GOMAXPROCS). The batches and their order do not depend on it.
 	Workers int
@@ -40,6 +43,9 @@ func (o LoaderOptions) withDefaults() (LoaderOptions, error) {
 		return o, fmt.Errorf("data: LoaderOptions.Workers is %d; it must be at least 1, or 0 for one per processor", o.Workers)
 	case o.Prefetch < 0:
 		return o, fmt.Errorf("data: LoaderOptions.Prefetch is %d; it must be at least 1, or 0 for twice the workers", o.Prefetch)
+	}
+	if err := o.Shard.check(o.BatchSize); err != nil {
+		return o, err
 	}
 	if o.Order == nil {
 		o.Order = Sequential{}

@@ -18,7 +18,7 @@ var claims = map[string]map[string]func(raw json.RawMessage) error{
 		"test_checkpoint_rotation":   rotation,
 	},
 	"accelerate": {
-		"batch_sampler_shards": claim(func(shards) error { return unsupported("sharded samplers (package dist) are not built yet") }),
+		"batch_sampler_shards": claim(shards.run),
 		"skip_batches":         claim(skipped.run),
 	},
 	"pytorch_accelerated": {

@@ -165,18 +165,6 @@ func kept(steps []int, limit, best int) ([]int, error) {
 	return left, nil
 }
 
-// shards is a claim of Accelerate's tests about samplers of several processes.
-type shards struct {
-	prose
-	DatasetSize    int       `json:"dataset_size"`
-	BatchSize      int       `json:"batch_size"`
-	DropLast       bool      `json:"drop_last"`
-	Processes      int       `json:"num_processes"`
-	SplitBatches   bool      `json:"split_batches"`
-	EvenBatches    bool      `json:"even_batches"`
-	ExpectedOfEach [][][]int `json:"expected_per_process"`
-}
-
 // skipped is what is left of an epoch when batches are skipped: Accelerate's skip_first_batches.
 type skipped struct {
 	Dataset, Batch, Skip int
@@ -184,22 +172,60 @@ type skipped struct {
 }
 
 func (c skipped) run() error {
-	collate := func(samples []int) ([]int, error) { return slices.Clone(samples), nil }
-	loader, err := data.NewLoader(trainertest.Samples(c.Dataset), collate, data.LoaderOptions{BatchSize: c.Batch})
+	got, err := batches(c.Dataset, c.Skip, data.LoaderOptions{BatchSize: c.Batch})
 	if err != nil {
-		return unsupported("%v", err)
-	}
-	var got [][]int
-	for b, err := range loader.Epoch(context.Background(), 0, c.Skip) {
-		if err != nil {
-			return err
-		}
-		got = append(got, b)
+		return err
 	}
 	if !slices.EqualFunc(got, c.Expected, slices.Equal) {
 		return fmt.Errorf("the batches are %v, want %v", got, c.Expected)
 	}
 	return nil
+}
+
+// shards are what every process sees of an epoch: Accelerate's BatchSamplerShard.
+type shards struct {
+	prose
+	Samples      int       `json:"dataset_size"`
+	BatchSize    int       `json:"batch_size"`
+	DropLast     bool      `json:"drop_last"`
+	Processes    int       `json:"num_processes"`
+	SplitBatches bool      `json:"split_batches"`
+	EvenBatches  bool      `json:"even_batches"`
+	Expected     [][][]int `json:"expected_per_process"`
+}
+
+func (c shards) run() error {
+	if err := equal("the number of processes", len(c.Expected), c.Processes); err != nil {
+		return err
+	}
+	for rank, want := range c.Expected {
+		got, err := batches(c.Samples, 0, data.LoaderOptions{BatchSize: c.BatchSize, DropLast: c.DropLast,
+			Shard: data.Shard{Rank: rank, WorldSize: c.Processes, SplitBatches: c.SplitBatches, Uneven: !c.EvenBatches}})
+		if err != nil {
+			return err
+		}
+		if !slices.EqualFunc(got, want, slices.Equal) {
+			return fmt.Errorf("the batches of process %d are %v, want %v", rank, got, want)
+		}
+	}
+	return nil
+}
+
+// batches are the indices that a loader over so many samples hands out.
+func batches(samples, skip int, o data.LoaderOptions) ([][]int, error) {
+	collate := func(samples []int) ([]int, error) { return slices.Clone(samples), nil }
+	loader, err := data.NewLoader(trainertest.Samples(samples), collate, o)
+	if err != nil {
+		return nil, unsupported("%v", err)
+	}
+	var got [][]int
+	for b, err := range loader.Epoch(context.Background(), 0, skip) {
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, b)
+	}
+	return got, nil
 }
 
 // maxSteps is how many updates a limit leaves of a run.

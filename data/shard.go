@@ -1,0 +1,79 @@
+package data
+
+import "fmt"
+
+// Shard is the part of every epoch that one of several processes sees: BatchSamplerShard of Hugging Face's Accelerate. The zero value is the
+// whole epoch.
+type Shard struct {
+	Rank      int // of this process, from 0
+	WorldSize int // processes; zero: 1
+
+	// SplitBatches deals out the pieces of every batch, so that BatchSize is that of all processes together and must be a multiple of
+	// WorldSize. Otherwise whole batches are dealt out, one to each process in turn.
+	SplitBatches bool
+
+	// Uneven leaves the end of an epoch as it is: some processes see fewer batches or a smaller one. Otherwise the samples at
+	// the beginning of the epoch fill up the end, so that every process sees as many full batches (even_batches). Where DropLast is
+	// set, or there is one process, nothing is filled up.
+	Uneven bool
+}
+
+func (s Shard) check(batchSize int) error {
+	world := max(1, s.WorldSize)
+	switch {
+	case s.WorldSize < 0:
+		return fmt.Errorf("data: Shard.WorldSize is %d; it must be at least 1", s.WorldSize)
+	case s.Rank < 0 || s.Rank >= world:
+		return fmt.Errorf("data: Shard.Rank is %d; it must be from 0 to %d, one less than WorldSize", s.Rank, world-1)
+	case s.SplitBatches && batchSize%world != 0:
+		return fmt.Errorf("data: a batch of %d samples cannot be split among %d processes; BatchSize must be a multiple of Shard.WorldSize", batchSize, world)
+	}
+	return nil
+}
+
+// count returns how many batches of an epoch of so many samples the process sees.
+func (s Shard) count(samples, size int, dropLast bool) int {
+	full, world := samples/size, max(1, s.WorldSize)
+	rest := 0 // a short batch at the end
+	if samples%size > 0 && !dropLast {
+		rest = 1
+	}
+	switch {
+	case s.SplitBatches && s.Uneven && samples%size <= size/world*s.Rank:
+		return full // its piece of the short batch would be empty
+	case s.SplitBatches:
+		return full + rest
+	case dropLast:
+		return full / world
+	case s.Uneven:
+		return (full + rest - s.Rank + world - 1) / world
+	default:
+		return (full + rest + world - 1) / world
+	}
+}
+
+// batches divides the indices of an epoch.
+func (s Shard) batches(indices []int, size int, dropLast bool) [][]int {
+	world := max(1, s.WorldSize)
+	round := size * world // indices that are dealt out together
+	if s.SplitBatches {
+		round = size
+		size /= world
+	}
+	if !dropLast && !s.Uneven && len(indices)%round > 0 && world > 1 {
+		begin := indices[:min(round, len(indices))]
+		indices = indices[:len(indices):len(indices)] // the padding must not be written behind the caller's slice
+		for i := 0; len(indices)%round > 0; i++ {
+			indices = append(indices, begin[i%len(begin)])
+		}
+	}
+	var batches [][]int
+	for at := s.Rank * size; at < len(indices); at += round {
+		end := min(at+size, len(indices))
+		if dropLast && (at-s.Rank*size)+round > len(indices) {
+			break // not every process would have a whole one
+		}
+		batches = append(batches, indices[at:end])
+	}
+	return batches
+}

@@ -1,0 +1,79 @@
+package data
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestShardsAreThoseOfAccelerate compares with what BatchSamplerShard hands out (testdata/shard.py).
+func TestShardsAreThoseOfAccelerate(t *testing.T) {
+	raw, err := os.ReadFile("testdata/shard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Samples      int       `json:"samples"`
+		BatchSize    int       `json:"batch_size"`
+		DropLast     bool      `json:"drop_last"`
+		WorldSize    int       `json:"world_size"`
+		SplitBatches bool      `json:"split_batches"`
+		EvenBatches  bool      `json:"even_batches"`
+		Batches      [][][]int `json:"batches"`
+	}
+	if err := json.Unmarshal(raw, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) < 300 {
+		t.Fatalf("only %d cases", len(cases))
+	}
+	collate := func(s []int) ([]int, error) { return s, nil }
+	for _, c := range cases {
+		for rank, want := range c.Batches {
+			l, err := NewLoader(Func(c.Samples, func(i int) (int, error) { return i, nil }), collate, LoaderOptions{
+				BatchSize: c.BatchSize, DropLast: c.DropLast, Shard: Shard{rank, c.WorldSize, c.SplitBatches, !c.EvenBatches}, Workers: 1,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := [][]int{}
+			for batch, err := range l.Epoch(t.Context(), 0, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, batch)
+			}
+			if !cmp.Equal(got, want) || l.Len() != len(want) {
+				t.Errorf("%+v: rank %d has %v (Len %d), want %v", c, rank, got, l.Len(), want)
+			}
+		}
+	}
+}
+
+func TestShardLeavesTheOrderAlone(t *testing.T) {
+	indices := append(make([]int, 0, 8), 4, 3, 2, 1, 0)
+	whole := slices.Clone(indices[:cap(indices)])
+	Shard{Rank: 1, WorldSize: 2}.batches(indices, 2, false)
+	if !slices.Equal(indices[:cap(indices)], whole) {
+		t.Errorf("the order became %v, want %v", indices[:cap(indices)], whole)
+	}
+}
+
+func TestImpossibleShardsAreRefused(t *testing.T) {
+	for want, s := range map[string]Shard{
+		"Rank is 2":            {Rank: 2, WorldSize: 2},
+		"Rank is -1":           {Rank: -1},
+		"Rank is 1":            {Rank: 1},
+		"WorldSize is -3":      {WorldSize: -3},
+		"a batch of 4 samples": {WorldSize: 3, SplitBatches: true},
+	} {
+		_, err := NewLoader(Slice[int]{1}, func(s []int) ([]int, error) { return s, nil }, LoaderOptions{BatchSize: 4, Shard: s})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want one with %q", s, err, want)
+		}
+	}
+}
