@@ -710,7 +710,7 @@ func Add(t Tensor, other Tensor, out *Tensor) Code {
 	return Code(C.ct_Add(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
-// AddScalar is aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor.
+// AddScalar is aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor.
 func AddScalar(t Tensor, other Scalar, out *Tensor) Code {
 	return Code(C.ct_AddScalar(C.ct_tensor(t), other.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
@@ -725,7 +725,7 @@ func Add_(t Tensor, other Tensor) Code {
 	return Code(C.ct_Add_(C.ct_tensor(t), C.ct_tensor(other)))
 }
 
-// AddScalar_ is aten::add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!).
+// AddScalar_ is aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!).
 func AddScalar_(t Tensor, other Scalar) Code {
 	return Code(C.ct_AddScalar_(C.ct_tensor(t), other.c()))
 }
@@ -740,7 +740,7 @@ func Sub(t Tensor, other Tensor, out *Tensor) Code {
 	return Code(C.ct_Sub(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
-// SubScalar is aten::sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor.
+// SubScalar is aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor.
 func SubScalar(t Tensor, other Scalar, out *Tensor) Code {
 	return Code(C.ct_SubScalar(C.ct_tensor(t), other.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
@@ -760,7 +760,7 @@ func Mul(t Tensor, other Tensor, out *Tensor) Code {
 	return Code(C.ct_Mul(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
-// MulScalar is aten::mul.Scalar(Tensor self, Scalar other) -> Tensor.
+// MulScalar is aten::mul.Tensor(Tensor self, Tensor other) -> Tensor.
 func MulScalar(t Tensor, other Scalar, out *Tensor) Code {
 	return Code(C.ct_MulScalar(C.ct_tensor(t), other.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
@@ -770,7 +770,7 @@ func Mul_(t Tensor, other Tensor) Code {
 	return Code(C.ct_Mul_(C.ct_tensor(t), C.ct_tensor(other)))
 }
 
-// MulScalar_ is aten::mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!).
+// MulScalar_ is aten::mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!).
 func MulScalar_(t Tensor, other Scalar) Code {
 	return Code(C.ct_MulScalar_(C.ct_tensor(t), other.c()))
 }
@@ -780,7 +780,7 @@ func Div(t Tensor, other Tensor, out *Tensor) Code {
 	return Code(C.ct_Div(C.ct_tensor(t), C.ct_tensor(other), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
 
-// DivScalar is aten::div.Scalar(Tensor self, Scalar other) -> Tensor.
+// DivScalar is aten::div.Tensor(Tensor self, Tensor other) -> Tensor.
 func DivScalar(t Tensor, other Scalar, out *Tensor) Code {
 	return Code(C.ct_DivScalar(C.ct_tensor(t), other.c(), (*C.ct_tensor)(unsafe.Pointer(out))))
 }
@@ -790,7 +790,7 @@ func Div_(t Tensor, other Tensor) Code {
 	return Code(C.ct_Div_(C.ct_tensor(t), C.ct_tensor(other)))
 }
 
-// DivScalar_ is aten::div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!).
+// DivScalar_ is aten::div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!).
 func DivScalar_(t Tensor, other Scalar) Code {
 	return Code(C.ct_DivScalar_(C.ct_tensor(t), other.c()))
 }

@@ -108,10 +108,16 @@ func TestSequentialFreesItsIntermediatesOnly(t *testing.T) {
 		nn.SetTraining(evaluating, false)
 		s := nn.Sequential{nn.Identity{}, k, k, evaluating, nn.NewDropout(0), k, nn.Sequential{k, nn.Identity{}}, nn.Identity{}}
 		x := torch.Ones(2)
-		before := torch.Live()
-		y := s.Forward(x)
-		if got := torch.Live() - before; got != 1 {
-			t.Errorf("%d tensors are left behind, want the output only", got)
+		var y torch.Tensor
+		left := int64(-1)
+		for range 10 { // the collector may free what other tests left while this one counts, so some counts are too low; none is too high
+			seen = nil
+			before := torch.Live()
+			y = s.Forward(x)
+			left = max(left, torch.Live()-before)
+		}
+		if left != 1 {
+			t.Errorf("%d tensors are left behind, want the output only", left)
 		}
 		golden.Bits(t, "output", y, torch.Ones(2).MulScalar(16))
 		golden.Bits(t, "input", x, torch.Ones(2))

@@ -88,18 +88,19 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 		update.clampMin_(eps1 * eps1)
 		update.rsqrt_()
 		update.mul_(g)
+		factors := make([]float64, len(update.ts))
 		for i, size := range update.norms() {
 			root := math.Sqrt(float64(update.ts[i].Numel()))
 			alpha := math.Max(eps2, sizes[i]/root) * rate
-			factor := -alpha / math.Max(1, size/(root*limit))
-			if b.foreach {
-				update.ts[i].MulScalar_(factor)
-			} else {
-				p.ts[i].AddScaled_(update.ts[i], factor)
-			}
+			factors[i] = -alpha / math.Max(1, size/(root*limit))
 		}
 		if b.foreach {
+			torch.Call("aten::_foreach_mul_.ScalarList", update.ts, factors)
 			p.add_(update, 1)
+			return
+		}
+		for i, factor := range factors {
+			p.ts[i].AddScaled_(update.ts[i], factor)
 		}
 	}
 	eps := []any{nil, eps2}

@@ -102,8 +102,8 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 				g = low.project(m, g, t-1)
 			}
 			mean, square := m.states[first], m.states[first+1]
-			scale_(mean, beta1).AddScaled_(g, 1-beta1)
-			torch.Call("aten::addcmul_", scale_(square, beta2), g, g, 1-beta2)
+			mean.MulScalar_(beta1).AddScaled_(g, 1-beta1)
+			torch.Call("aten::addcmul_", square.MulScalar_(beta2), g, g, 1-beta2)
 			update := mean.Div(square.Sqrt().AddScalar_(eps))
 			if m.lowRank {
 				update = low.projectBack(m, update)

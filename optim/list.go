@@ -13,7 +13,7 @@ type list struct {
 // operators says how a list is worked on.
 type operators struct {
 	foreach bool // _foreach_ operators, and not plain ones
-	python  bool // a product with a number rounds as in Python's t.mul_(x): see scale_
+	python  bool // a product with a number rounds as in Python's t.mul_(x), which does not round x to a float16 or bfloat16 first as mul_.Scalar does
 }
 
 // in_ runs an operator that changes the list. Lists among args give their tensors.
@@ -108,15 +108,6 @@ func (l list) mulScalar(x float64) list {
 		return l.out("aten::_foreach_mul.Tensor", "aten::mul.Tensor", torch.Full(x))
 	}
 	return l.out("aten::_foreach_mul.Scalar", "aten::mul.Scalar", x)
-}
-
-// scale_ multiplies as t.mul_(x) does in Python. mul_.Scalar rounds x to a float16 or bfloat16 first, and Python's does not: it hands a
-// tensor of no dimensions to mul_.Tensor.
-func scale_(t torch.Tensor, x float64) torch.Tensor {
-	if d := t.DType(); wide(d) != d {
-		return t.Mul_(torch.Full(x))
-	}
-	return t.MulScalar_(x)
 }
 
 func (l list) maximum_(o list) {

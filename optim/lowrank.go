@@ -212,5 +212,5 @@ func (l *LowRank) projectBack(m *member, update torch.Tensor) torch.Tensor {
 	default:
 		full = m.states[projector].MatMul(update)
 	}
-	return scale_(full, l.Scale)
+	return full.MulScalar_(l.Scale)
 }

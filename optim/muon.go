@@ -79,7 +79,7 @@ func (o Muon) Build(groups []Group) (Optimizer, error) {
 				update = g.Lerp(buffer, momentum)
 			}
 			update = orthogonal(update, c, steps, eps)
-			scale_(p, 1-b.lr*b.weightDecay)
+			p.MulScalar_(1 - b.lr*b.weightDecay)
 			p.AddScaled_(update, -b.lr*o.Adjust.factor(p.Shape()))
 		}
 	}

@@ -44,19 +44,6 @@ def parts(path):
 (old_metadata, old), (new_metadata, new) = map(parts, sys.argv[1:])
 different = [n for n in sorted(old.keys() | new.keys()) if old.get(n) != new.get(n)] + ["metadata"] * (old_metadata != new_metadata)
 
-
-def close(n):
-    """least squares of LAPACK, among the operators: two runs of the same script may end a few last bits apart"""
-    a, b = old.get(n), new.get(n)
-    if not a or not b or a[:2] != b[:2] or a[0] != "F32" or sys.argv[1] != "torch/testdata/ops.safetensors":
-        return False
-    return all(abs(x - y) <= 1e-6 + 1e-5 * abs(y) for (x,), (y,) in zip(struct.iter_unpack("<f", a[2]), struct.iter_unpack("<f", b[2])))
-
-
-near = [n for n in different if close(n)]
-if near:
-    print(f"NEARLY: {sys.argv[1]}: within 1e-5, but not the same bits in this run of Python: {' '.join(near)}")
-different = [n for n in different if n not in near]
 if different:
     sys.exit("  " + " ".join(different[:8]) + (f" and {len(different) - 8} more" if len(different) > 8 else ""))
 END

@@ -1635,7 +1635,7 @@ func (t Tensor) SolveTriangular(b Tensor, upper bool, left bool, unitriangular b
 	return wrap(out, code)
 }
 
-// LstSq returns X with the least |t·X - b|, the residuals, the rank and the singular values; driver "" is PyTorch's choice.
+// LstSq returns X with the least |t·X - b|, the residuals, the rank and the singular values; driver "" is PyTorch's choice: on the CPU gelsy, whose last bits are the same each time only under UseDeterministicAlgorithms.
 // It is torch.linalg.lstsq.
 func (t Tensor) LstSq(b Tensor, rcond *float64, driver string) (Tensor, Tensor, Tensor, Tensor) {
 	var out [4]cgotorch.Tensor

@@ -32,6 +32,7 @@ var kinds = map[string]kind{
 	"float?":        {"ct_optional_double $", "get($)", "OptionalDouble", "$.c()", "*float64", "optionalDouble($)", false},
 	"bool":          {"int32_t $", "($ != 0)", "bool", "boolean($)", "bool", "$", false},
 	"Scalar":        {"ct_scalar $", "get($)", "Scalar", "$.c()", "any", `scalar("@", $)`, false},
+	"Number":        {"ct_scalar $", "get_number($)", "Scalar", "$.c()", "any", `scalar("@", $)`, false}, // a Tensor of the schema: see numbers in ops.txt
 	"Scalar?":       {"ct_scalar $", "get_optional($)", "Scalar", "$.c()", "any", `optionalScalar("@", $)`, false},
 	"int[]":         {"const int64_t *$, int64_t $_n", "get_ints($, $_n)", "[]int64", "ints($), C.int64_t(len($))", "[]int64", "$", false},
 	"SymInt[]":      {"const int64_t *$, int64_t $_n", "get_sym_ints($, $_n)", "[]int64", "ints($), C.int64_t(len($))", "[]int64", "$", false},

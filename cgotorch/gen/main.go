@@ -142,6 +142,12 @@ func parseTable(text string, known map[string]string) ([]*op, error) {
 					}
 					a.hidden = true
 				}
+			case "number":
+				a := o.arg(value)
+				if a == nil || a.typ != "Tensor" {
+					return nil, fmt.Errorf("%s: %s has no tensor %q for which a number could stand", at, words[1], value)
+				}
+				a.typ = "Number"
 			case "func":
 				o.function = true
 			case "raw":

@@ -36,6 +36,20 @@ ct_code schema_of(int64_t handle, char **text) {
   });
 }
 
+// scalars is a list of numbers as the operators with Scalar[] want it.
+template <class T> static c10::List<at::Scalar> scalars(const void *items, size_t n) {
+  c10::List<at::Scalar> list;
+  list.reserve(n);
+  for (size_t i = 0; i < n; i++) list.push_back(static_cast<const T *>(items)[i]);
+  return list;
+}
+
+// element is what a list of the schema holds; AnyType where it wants no list.
+static c10::TypeKind element(const c10::TypePtr &type) {
+  auto list = type->cast<c10::ListType>();
+  return list ? list->getElementType()->kind() : c10::TypeKind::AnyType;
+}
+
 // The schema decides what an ambiguous Go value becomes: an int where a float is asked for, a list of optional tensors.
 static c10::IValue box(const ct_value &v, const c10::Argument &arg) {
   auto type = arg.type();
@@ -58,11 +72,14 @@ static c10::IValue box(const ct_value &v, const c10::Argument &arg) {
   case CT_DEVICE: return device_of(static_cast<int32_t>(v.number));
   case CT_GENERATOR: return *static_cast<at::Generator *>(v.pointer);
   case CT_INTS: {
-    auto list = type->cast<c10::ListType>();
-    if (list && list->getElementType()->kind() == c10::TypeKind::FloatType) return c10::List<double>(std::vector<double>(ints, ints + n));
+    const auto kind = element(type);
+    if (kind == c10::TypeKind::FloatType) return c10::List<double>(std::vector<double>(ints, ints + n));
+    if (kind == c10::TypeKind::NumberType) return scalars<int64_t>(ints, n);
     return c10::List<int64_t>(at::IntArrayRef(ints, n));
   }
-  case CT_DOUBLES: return c10::List<double>(at::ArrayRef<double>(static_cast<const double *>(v.pointer), n));
+  case CT_DOUBLES:
+    if (element(type) == c10::TypeKind::NumberType) return scalars<double>(v.pointer, n);
+    return c10::List<double>(at::ArrayRef<double>(static_cast<const double *>(v.pointer), n));
   case CT_BOOLS: {
     c10::List<bool> list;
     for (size_t i = 0; i < n; i++) list.push_back(static_cast<const int8_t *>(v.pointer)[i] != 0);
@@ -70,8 +87,7 @@ static c10::IValue box(const ct_value &v, const c10::Argument &arg) {
   }
   case CT_TENSORS: {
     auto *items = static_cast<const ct_tensor *>(v.pointer);
-    auto list = type->cast<c10::ListType>();
-    if (list && list->getElementType()->kind() == c10::TypeKind::OptionalType) return get_optional_list(items, v.count);
+    if (element(type) == c10::TypeKind::OptionalType) return get_optional_list(items, v.count);
     for (size_t i = 0; i < n; i++) TORCH_CHECK_VALUE(items[i], "argument \"", arg.name(), "\": tensor ", i, " of the list is undefined");
     return c10::List<at::Tensor>(get_list(items, v.count));
   }

@@ -6,6 +6,7 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/List.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>
@@ -84,6 +85,8 @@ inline at::Scalar get(ct_scalar s) {
   if (s.kind == CT_SCALAR_BOOL) return at::Scalar(s.bits != 0);
   return at::Scalar(as_double(s.bits));
 }
+// A number where an operator wants a tensor, as Python passes it: it takes no part in the result's dtype but by its category.
+inline at::Tensor get_number(ct_scalar s) { return at::native::wrapped_scalar_tensor(get(s)); }
 inline std::optional<at::Scalar> get_optional(ct_scalar s) { return s.kind ? std::optional<at::Scalar>(get(s)) : std::nullopt; }
 inline ct_scalar give(const at::Scalar &s) {
   if (s.isFloatingPoint()) return {as_bits(s.toDouble()), CT_SCALAR_DOUBLE};

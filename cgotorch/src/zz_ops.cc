@@ -312,9 +312,9 @@ static ct_code Add(ct_tensor self_, ct_tensor other, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::add_Tensor::call(get(self_), get(other), 1)); });
 }
 
-static_assert(std::string_view(at::_ops::add_Scalar::schema_str) == "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor");
+static_assert(std::string_view(at::_ops::add_Tensor::schema_str) == "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
 static ct_code AddScalar(ct_tensor self_, ct_scalar other, ct_tensor *out) {
-  return guard([&] { *out = give(at::_ops::add_Scalar::call(get(self_), get(other), 1)); });
+  return guard([&] { *out = give(at::_ops::add_Tensor::call(get(self_), get_number(other), 1)); });
 }
 
 static_assert(std::string_view(at::_ops::add_Tensor::schema_str) == "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
@@ -327,9 +327,9 @@ static ct_code Add_(ct_tensor self_, ct_tensor other) {
   return guard([&] { at::_ops::add__Tensor::call(get_mutable(self_), get(other), 1); });
 }
 
-static_assert(std::string_view(at::_ops::add__Scalar::schema_str) == "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)");
+static_assert(std::string_view(at::_ops::add__Tensor::schema_str) == "add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
 static ct_code AddScalar_(ct_tensor self_, ct_scalar other) {
-  return guard([&] { at::_ops::add__Scalar::call(get_mutable(self_), get(other), 1); });
+  return guard([&] { at::_ops::add__Tensor::call(get_mutable(self_), get_number(other), 1); });
 }
 
 static_assert(std::string_view(at::_ops::add__Tensor::schema_str) == "add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
@@ -342,9 +342,9 @@ static ct_code Sub(ct_tensor self_, ct_tensor other, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::sub_Tensor::call(get(self_), get(other), 1)); });
 }
 
-static_assert(std::string_view(at::_ops::sub_Scalar::schema_str) == "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor");
+static_assert(std::string_view(at::_ops::sub_Tensor::schema_str) == "sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
 static ct_code SubScalar(ct_tensor self_, ct_scalar other, ct_tensor *out) {
-  return guard([&] { *out = give(at::_ops::sub_Scalar::call(get(self_), get(other), 1)); });
+  return guard([&] { *out = give(at::_ops::sub_Tensor::call(get(self_), get_number(other), 1)); });
 }
 
 static_assert(std::string_view(at::_ops::sub__Tensor::schema_str) == "sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
@@ -362,9 +362,9 @@ static ct_code Mul(ct_tensor self_, ct_tensor other, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::mul_Tensor::call(get(self_), get(other))); });
 }
 
-static_assert(std::string_view(at::_ops::mul_Scalar::schema_str) == "mul.Scalar(Tensor self, Scalar other) -> Tensor");
+static_assert(std::string_view(at::_ops::mul_Tensor::schema_str) == "mul.Tensor(Tensor self, Tensor other) -> Tensor");
 static ct_code MulScalar(ct_tensor self_, ct_scalar other, ct_tensor *out) {
-  return guard([&] { *out = give(at::_ops::mul_Scalar::call(get(self_), get(other))); });
+  return guard([&] { *out = give(at::_ops::mul_Tensor::call(get(self_), get_number(other))); });
 }
 
 static_assert(std::string_view(at::_ops::mul__Tensor::schema_str) == "mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)");
@@ -372,9 +372,9 @@ static ct_code Mul_(ct_tensor self_, ct_tensor other) {
   return guard([&] { at::_ops::mul__Tensor::call(get_mutable(self_), get(other)); });
 }
 
-static_assert(std::string_view(at::_ops::mul__Scalar::schema_str) == "mul_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)");
+static_assert(std::string_view(at::_ops::mul__Tensor::schema_str) == "mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)");
 static ct_code MulScalar_(ct_tensor self_, ct_scalar other) {
-  return guard([&] { at::_ops::mul__Scalar::call(get_mutable(self_), get(other)); });
+  return guard([&] { at::_ops::mul__Tensor::call(get_mutable(self_), get_number(other)); });
 }
 
 static_assert(std::string_view(at::_ops::div_Tensor::schema_str) == "div.Tensor(Tensor self, Tensor other) -> Tensor");
@@ -382,9 +382,9 @@ static ct_code Div(ct_tensor self_, ct_tensor other, ct_tensor *out) {
   return guard([&] { *out = give(at::_ops::div_Tensor::call(get(self_), get(other))); });
 }
 
-static_assert(std::string_view(at::_ops::div_Scalar::schema_str) == "div.Scalar(Tensor self, Scalar other) -> Tensor");
+static_assert(std::string_view(at::_ops::div_Tensor::schema_str) == "div.Tensor(Tensor self, Tensor other) -> Tensor");
 static ct_code DivScalar(ct_tensor self_, ct_scalar other, ct_tensor *out) {
-  return guard([&] { *out = give(at::_ops::div_Scalar::call(get(self_), get(other))); });
+  return guard([&] { *out = give(at::_ops::div_Tensor::call(get(self_), get_number(other))); });
 }
 
 static_assert(std::string_view(at::_ops::div__Tensor::schema_str) == "div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)");
@@ -392,9 +392,9 @@ static ct_code Div_(ct_tensor self_, ct_tensor other) {
   return guard([&] { at::_ops::div__Tensor::call(get_mutable(self_), get(other)); });
 }
 
-static_assert(std::string_view(at::_ops::div__Scalar::schema_str) == "div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)");
+static_assert(std::string_view(at::_ops::div__Tensor::schema_str) == "div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)");
 static ct_code DivScalar_(ct_tensor self_, ct_scalar other) {
-  return guard([&] { at::_ops::div__Scalar::call(get_mutable(self_), get(other)); });
+  return guard([&] { at::_ops::div__Tensor::call(get_mutable(self_), get_number(other)); });
 }
 
 static_assert(std::string_view(at::_ops::floor_divide::schema_str) == "floor_divide(Tensor self, Tensor other) -> Tensor");
