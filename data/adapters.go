@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -35,6 +36,7 @@ type mapped[S, T any] struct {
 
 func (m mapped[S, T]) At(i int) (T, error)   { return m.AtEpoch(0, i) }
 func (m mapped[S, T]) Describe(i int) string { return describe(m.Dataset, i) }
+func (m mapped[S, T]) varies() bool          { return varies(m.Dataset) }
 func (m mapped[S, T]) AtEpoch(epoch, i int) (t T, _ error) {
 	sample, err := atEpoch(m.Dataset, epoch, i)
 	if err != nil {
@@ -62,6 +64,7 @@ func (s subset[S]) Len() int                        { return len(s.indices) }
 func (s subset[S]) At(i int) (S, error)             { return s.d.At(s.indices[i]) }
 func (s subset[S]) AtEpoch(epoch, i int) (S, error) { return atEpoch(s.d, epoch, s.indices[i]) }
 func (s subset[S]) Describe(i int) string           { return describe(s.d, s.indices[i]) }
+func (s subset[S]) varies() bool                    { return varies(s.d) }
 
 // Split divides d at random: fraction of its samples go to first, the others to second. It is torch.utils.data.random_split of
 // [fraction, 1-fraction] with a generator seeded with seed, so a split made in Python can be had again.
@@ -109,6 +112,8 @@ func (c concatenated[S]) find(i int) (Dataset[S], int) {
 	k := sort.SearchInts(c.ends, i+1)
 	return c.sets[k], i - c.ends[k] + c.sets[k].Len()
 }
+
+func (c concatenated[S]) varies() bool { return slices.ContainsFunc(c.sets, varies[S]) }
 
 func (c concatenated[S]) At(i int) (S, error) { return c.AtEpoch(0, i) }
 
