@@ -1,0 +1,183 @@
+package data
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+)
+
+// Collator returns a collate function that makes a batch B, a struct, of samples S, structs too, field by field of the same name. It is
+// what DataCollatorWithPadding does for dictionaries, checked when it is made and not in the middle of a run:
+//
+//	type Sample struct {
+//		InputIDs []int64
+//		Labels   []int64
+//		Genre    string
+//	}
+//	type Batch struct {
+//		InputIDs data.Padded[int64]              // of a slice: padded, with zeros
+//		Mask     data.Padded[int64] `mask:"InputIDs"` // 1 where InputIDs holds an item, 0 at the padding
+//		Labels   data.Padded[int64] `pad:"-100"`  // padded with another value
+//		Genre    []string                        // of anything else: one value for each sample
+//	}
+//	collate, err := data.Collator[Sample, Batch](data.Padding{Multiple: 8})
+//
+// Each field is padded to its own longest sequence. Fields of S that B lacks are left out.
+func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
+	from, to := reflect.TypeFor[S](), reflect.TypeFor[B]()
+	if from.Kind() != reflect.Struct || to.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("data: Collator needs two structs, got %v and %v", from, to)
+	}
+	if _, err := p.width(nil); err != nil {
+		return nil, err
+	}
+	var plan, masks []collated
+	for i := range to.NumField() {
+		field := to.Field(i)
+		if !field.IsExported() {
+			continue
+		}
+		c, isMask, err := planField(from, to, field)
+		if err != nil {
+			return nil, fmt.Errorf("data: Collator: field %s of %v: %w", field.Name, to, err)
+		}
+		if c.to = i; isMask {
+			masks = append(masks, c)
+		} else {
+			plan = append(plan, c)
+		}
+	}
+	plan = append(plan, masks...) // a mask can only be made of what has been padded
+	return func(samples []S) (B, error) {
+		var batch B
+		in, out := reflect.ValueOf(samples), reflect.ValueOf(&batch).Elem()
+		for _, c := range plan {
+			if err := c.fill(in, out, c, p); err != nil {
+				var none B
+				return none, fmt.Errorf("field %s: %w", to.Field(c.to).Name, err)
+			}
+		}
+		return batch, nil
+	}, nil
+}
+
+// collated says how a field of a batch is made.
+type collated struct {
+	to    int    // its index in the batch
+	from  int    // the index of its source: in the sample, or in the batch if it is a mask
+	value string // the padding, as the tag has it
+	fill  func(samples, batch reflect.Value, c collated, p Padding) error
+}
+
+// paddable is implemented by *Padded[T] for every T.
+type paddable interface {
+	item() reflect.Type
+	fill(samples reflect.Value, c collated, p Padding) error
+	check(value string) error
+}
+
+// maskable is implemented by Padded[T] for every T.
+type maskable interface{ Mask() Padded[int64] }
+
+func planField(from, to reflect.Type, field reflect.StructField) (c collated, isMask bool, err error) {
+	if name, ok := field.Tag.Lookup("mask"); ok {
+		source, found := to.FieldByName(name)
+		switch {
+		case field.Type != reflect.TypeFor[Padded[int64]]():
+			return c, false, fmt.Errorf("a mask is a data.Padded[int64], not %v", field.Type)
+		case !found || len(source.Index) != 1 || source.Tag.Get("mask") != "" || !source.Type.Implements(reflect.TypeFor[maskable]()):
+			return c, false, fmt.Errorf("its tag asks for the mask of %s, which is no padded field of the batch", name)
+		}
+		c.from, c.fill = source.Index[0], func(_, batch reflect.Value, c collated, _ Padding) error {
+			batch.Field(c.to).Set(reflect.ValueOf(batch.Field(c.from).Interface().(maskable).Mask()))
+			return nil
+		}
+		return c, true, nil
+	}
+	source, found := from.FieldByName(field.Name)
+	if !found || !source.IsExported() || len(source.Index) != 1 {
+		return c, false, fmt.Errorf("the sample, %v, has no field of this name", from)
+	}
+	c.from, c.value = source.Index[0], field.Tag.Get("pad")
+	if target, ok := reflect.New(field.Type).Interface().(paddable); ok {
+		if want := reflect.SliceOf(target.item()); source.Type != want {
+			return c, false, fmt.Errorf("%v is made of %v, the field of the sample is %v", field.Type, want, source.Type)
+		}
+		c.fill = func(samples, batch reflect.Value, c collated, p Padding) error {
+			return batch.Field(c.to).Addr().Interface().(paddable).fill(samples, c, p)
+		}
+		return c, false, target.check(c.value)
+	}
+	switch {
+	case c.value != "":
+		return c, false, fmt.Errorf("it has a tag pad:%q but is %v, want data.Padded", c.value, field.Type)
+	case field.Type != reflect.SliceOf(source.Type):
+		return c, false, fmt.Errorf("it is %v, want %v, or data.Padded of a slice; the field of the sample is %v", field.Type, reflect.SliceOf(source.Type), source.Type)
+	}
+	c.fill = stackField
+	return c, false, nil
+}
+
+// stackField copies a field of all samples into a slice.
+func stackField(samples, batch reflect.Value, c collated, _ Padding) error {
+	field := batch.Field(c.to)
+	field.Set(reflect.MakeSlice(field.Type(), samples.Len(), samples.Len()))
+	for i := range samples.Len() {
+		field.Index(i).Set(samples.Index(i).Field(c.from))
+	}
+	return nil
+}
+
+func (p *Padded[T]) item() reflect.Type { return reflect.TypeFor[T]() }
+
+func (p *Padded[T]) check(value string) error {
+	_, err := parsePadding[T](value)
+	return err
+}
+
+func (p *Padded[T]) fill(samples reflect.Value, c collated, how Padding) error {
+	value, err := parsePadding[T](c.value)
+	if err != nil {
+		return err
+	}
+	rows := make([][]T, samples.Len())
+	for i := range rows {
+		rows[i] = *samples.Index(i).Field(c.from).Addr().Interface().(*[]T)
+	}
+	*p, err = padRows(rows, value, how)
+	return err
+}
+
+// parsePadding reads the value of a tag; nothing is the zero value.
+func parsePadding[T any](text string) (value T, err error) {
+	if text == "" {
+		return value, nil
+	}
+	v := reflect.ValueOf(&value).Elem()
+	switch {
+	case v.CanInt():
+		n, err := strconv.ParseInt(text, 10, v.Type().Bits())
+		v.SetInt(n)
+		return value, wrapTag(text, v.Type(), err)
+	case v.CanUint():
+		n, err := strconv.ParseUint(text, 10, v.Type().Bits())
+		v.SetUint(n)
+		return value, wrapTag(text, v.Type(), err)
+	case v.CanFloat():
+		x, err := strconv.ParseFloat(text, v.Type().Bits())
+		v.SetFloat(x)
+		return value, wrapTag(text, v.Type(), err)
+	case v.Kind() == reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		v.SetBool(b)
+		return value, wrapTag(text, v.Type(), err)
+	}
+	return value, fmt.Errorf("its tag pad:%q cannot be a %v; only numbers and bools have a padding other than zero", text, v.Type())
+}
+
+func wrapTag(text string, t reflect.Type, err error) error {
+	if err != nil {
+		return fmt.Errorf("its tag pad:%q is no %v: %w", text, t, err)
+	}
+	return nil
+}
