@@ -60,9 +60,9 @@ func TestShardIsThatOfDatasets(t *testing.T) {
 	for _, g := range loadNumpyGolden(t).Shard {
 		for k, want := range g.Parts {
 			d := data.Slice[int](data.Sequential{}.Indices(0, g.N))
-			cut := data.Shard[int]
+			cut := data.Part[int]
 			if !g.Contiguous {
-				cut = data.ShardStrided[int]
+				cut = data.Stride[int]
 			}
 			part, err := cut(d, k, g.Shards)
 			if err != nil {

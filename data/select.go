@@ -55,10 +55,10 @@ func Repeat[S any](d Dataset[S], times int) (Dataset[S], error) {
 	return view[S]{d, n * times, func(i int) int { return i % n }}, nil
 }
 
-// Shard returns part k of n contiguous parts of about the same size: Dataset.shard(n, k) of datasets, where the first parts are one
+// Part returns part k of n contiguous parts of about the same size: Dataset.shard(n, k) of datasets, where the first parts are one
 // longer if the number of samples is no multiple of n. It gives each of n machines its own part of the data.
-func Shard[S any](d Dataset[S], k, n int) (Dataset[S], error) {
-	if err := checkShard("Shard", k, n); err != nil {
+func Part[S any](d Dataset[S], k, n int) (Dataset[S], error) {
+	if err := checkShard("Part", k, n); err != nil {
 		return nil, err
 	}
 	size, longer := d.Len()/n, d.Len()%n
@@ -69,10 +69,10 @@ func Shard[S any](d Dataset[S], k, n int) (Dataset[S], error) {
 	return Range(d, begin, begin+size)
 }
 
-// ShardStrided returns the samples k, k+n, k+2n, ... of d: Dataset.shard(n, k, contiguous=False) of datasets, the better choice if
+// Stride returns the samples k, k+n, k+2n, ... of d: Dataset.shard(n, k, contiguous=False) of datasets, the better choice if
 // the samples lie in some order, by class or by length.
-func ShardStrided[S any](d Dataset[S], k, n int) (Dataset[S], error) {
-	if err := checkShard("ShardStrided", k, n); err != nil {
+func Stride[S any](d Dataset[S], k, n int) (Dataset[S], error) {
+	if err := checkShard("Stride", k, n); err != nil {
 		return nil, err
 	}
 	return view[S]{d, (d.Len() - k + n - 1) / n, func(i int) int { return k + i*n }}, nil
