@@ -1,0 +1,134 @@
+package pretrained
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/google/renameio/v2"
+)
+
+// ConfigName is the name of the file that describes a model.
+const ConfigName = "config.json"
+
+// Document is config.json by its keys.
+type Document map[string]json.RawMessage
+
+// Field ties a key of a [Document] to a variable.
+type Field struct {
+	Key   string
+	Value any // a pointer
+}
+
+// maxConfig is far above any config.json; a larger file is something else.
+const maxConfig = 16 << 20
+
+// ReadConfig reads config.json from dir.
+func ReadConfig(dir string) (Document, error) {
+	path := filepath.Join(dir, ConfigName)
+	if info, err := os.Stat(path); err == nil && info.Size() > maxConfig {
+		return nil, fmt.Errorf("pretrained: %s has %d bytes; a description of a model has less than %d", path, info.Size(), maxConfig)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("pretrained: %w", err)
+	}
+	d, err := ParseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("pretrained: %s: %w", path, err)
+	}
+	return d, nil
+}
+
+// ParseConfig is [ReadConfig] for the content of a file.
+func ParseConfig(text []byte) (Document, error) {
+	var d Document
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return nil, errors.New("want an object, found null")
+	}
+	return d, nil
+}
+
+// Decode reads keys into variables and takes them out of the document. A key that is absent, or null, leaves its variable alone.
+func (d Document) Decode(fields []Field) error {
+	for _, f := range fields {
+		raw, ok := d[f.Key]
+		if !ok {
+			continue
+		}
+		if !isNull(raw) {
+			if err := json.Unmarshal(raw, f.Value); err != nil {
+				return fmt.Errorf("%s is %s: %w", f.Key, brief(raw), err)
+			}
+		}
+		delete(d, f.Key)
+	}
+	return nil
+}
+
+// Encode writes variables under their keys.
+func (d Document) Encode(fields []Field) error {
+	for _, f := range fields {
+		raw, err := json.Marshal(reflect.ValueOf(f.Value).Elem().Interface())
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.Key, err)
+		}
+		d[f.Key] = raw
+	}
+	return nil
+}
+
+// Demand refuses a document in which a key has another value than wanted, as JSON; an absent or null one has the first. It is for settings that change
+// what a model computes and that it does not support.
+func (d Document) Demand(key string, wanted ...string) error {
+	raw, ok := d[key]
+	if !ok || isNull(raw) {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := json.Compact(&text, raw); err != nil {
+		return err
+	}
+	for _, w := range wanted {
+		if text.String() == w {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is %s; only %s is supported", key, brief(raw), strings.Join(wanted, " or "))
+}
+
+// Write writes config.json into dir, keys in alphabetical order as transformers does.
+func (d Document) Write(dir string) error {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("pretrained: %w", err)
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, text, "", "  "); err != nil {
+		return fmt.Errorf("pretrained: %w", err)
+	}
+	b.WriteByte('\n')
+	if err := renameio.WriteFile(filepath.Join(dir, ConfigName), b.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("pretrained: %w", err)
+	}
+	return nil
+}
+
+func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
+
+// brief is a value short enough for an error.
+func brief(raw json.RawMessage) string {
+	const most = 80
+	if len(raw) > most {
+		return string(raw[:most]) + "..."
+	}
+	return string(raw)
+}

@@ -1,0 +1,176 @@
+package pretrained
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Names of files with weights, in the order in which transformers looks for them.
+const (
+	SafetensorsName      = "model.safetensors"
+	SafetensorsIndexName = "model.safetensors.index.json"
+	PickleName           = "pytorch_model.bin"
+	PickleIndexName      = "pytorch_model.bin.index.json"
+)
+
+// Weights are the tensors of a model on disk: an [nn.Source]. One tensor at a time is in memory.
+type Weights struct {
+	path   string
+	shards []shard
+	where  map[string]shard
+}
+
+// shard is one file.
+type shard interface {
+	nn.Source
+	io.Closer
+}
+
+var _ nn.Source = (*Weights)(nil)
+
+// Open opens the weights in dir: model.safetensors, or shards of that with their index, or the same of pytorch_model.bin, whichever comes first.
+func Open(dir string) (*Weights, error) {
+	for _, name := range []string{SafetensorsName, SafetensorsIndexName, PickleName, PickleIndexName} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("pretrained: %w", err)
+		}
+		if strings.HasSuffix(name, ".index.json") {
+			return OpenIndex(path)
+		}
+		return OpenFile(path)
+	}
+	return nil, fmt.Errorf("pretrained: there are no weights in %s: want %s or %s, or an index of shards of one of these: %w", dir, SafetensorsName, PickleName, fs.ErrNotExist)
+}
+
+// OpenFile opens one file: safetensors, or what torch.save wrote if its name ends in .bin, .pt or .pth.
+func OpenFile(path string) (*Weights, error) {
+	w := &Weights{path: path, where: map[string]shard{}}
+	s, err := openShard(path)
+	if err != nil {
+		return nil, err
+	}
+	w.shards = []shard{s}
+	for _, t := range s.Contents() {
+		w.where[t.Name] = s
+	}
+	return w, nil
+}
+
+func openShard(path string) (shard, error) {
+	switch filepath.Ext(path) {
+	case ".bin", ".pt", ".pth":
+		return openPickle(path)
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("pretrained: %w", err)
+	}
+	return file{nn.FileSource(f.Reader), f}, nil
+}
+
+// file is a safetensors file.
+type file struct {
+	nn.Source
+	io.Closer
+}
+
+// index is model.safetensors.index.json and pytorch_model.bin.index.json.
+type index struct {
+	WeightMap map[string]string `json:"weight_map"` // the file of each tensor
+}
+
+// OpenIndex opens the shards that an index names. They lie beside it.
+func OpenIndex(path string) (*Weights, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("pretrained: %w", err)
+	}
+	var x index
+	if err := json.Unmarshal(text, &x); err != nil {
+		return nil, fmt.Errorf("pretrained: %s: %w", path, err)
+	}
+	if len(x.WeightMap) == 0 {
+		return nil, fmt.Errorf("pretrained: %s: weight_map names no tensor", path)
+	}
+	w := &Weights{path: path, where: map[string]shard{}}
+	if err := w.openShards(filepath.Dir(path), x.WeightMap); err != nil {
+		return nil, errors.Join(fmt.Errorf("pretrained: %s: %w", path, err), w.Close())
+	}
+	return w, nil
+}
+
+// openShards opens each file once and checks that it and the index tell the same.
+func (w *Weights) openShards(dir string, weightMap map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(weightMap)) {
+		file := weightMap[name]
+		if file != filepath.Base(file) || file == "." || file == ".." {
+			return fmt.Errorf("weight_map puts %s into %q; want the name of a file beside the index", name, file)
+		}
+	}
+	opened := map[string]shard{}
+	for _, name := range slices.Compact(slices.Sorted(maps.Values(weightMap))) {
+		s, err := openShard(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		w.shards = append(w.shards, s)
+		opened[name] = s
+		for _, t := range s.Contents() {
+			if want, ok := weightMap[t.Name]; !ok || want != name {
+				return fmt.Errorf("%s has the tensor %s, which weight_map puts into %q", name, t.Name, want)
+			}
+			w.where[t.Name] = s
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(weightMap)) {
+		if w.where[name] == nil {
+			return fmt.Errorf("%s does not have the tensor %s, which weight_map puts there", weightMap[name], name)
+		}
+	}
+	return nil
+}
+
+// Path is the file, or the index, that was opened.
+func (w *Weights) Path() string { return w.path }
+
+// Contents lists the tensors of all files.
+func (w *Weights) Contents() []nn.TensorInfo {
+	var list []nn.TensorInfo
+	for _, s := range w.shards {
+		list = append(list, s.Contents()...)
+	}
+	return list
+}
+
+// Read reads a tensor.
+func (w *Weights) Read(name string) (torch.Tensor, error) {
+	s, ok := w.where[name]
+	if !ok {
+		return torch.Tensor{}, fmt.Errorf("pretrained: %s has no tensor %q", w.path, name)
+	}
+	return s.Read(name)
+}
+
+// Close closes the files.
+func (w *Weights) Close() error {
+	var errs []error
+	for _, s := range w.shards {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
