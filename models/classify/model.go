@@ -1,0 +1,24 @@
+package classify
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// Model computes logits of texts.
+type Model interface {
+	// Forward maps token ids, [B, L], to logits, [B, labels]. The attention mask, [B, L], has 0 where a token is padding; undefined means that none
+	// is. Token types, [B, L], tell a second text from the first; undefined means 0.
+	Forward(ids, mask, types torch.Tensor) torch.Tensor
+
+	Head() Head
+	Limits() Limits
+
+	// WriteConfig writes config.json into a folder.
+	WriteConfig(dir string) error
+}
+
+// Limits says which inputs a model takes.
+type Limits struct {
+	VocabSize     int64 // ids are below it
+	TypeVocabSize int64 // token types are below it; zero: the model has none and takes none but 0
+	MaxLength     int64 // the most tokens of a text
+	PadTokenID    int64 // fills short rows of a batch
+}
