@@ -1,0 +1,56 @@
+package transformer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Attention names a way to compute attention, as attn_implementation of transformers does.
+type Attention string
+
+// The ways there are. They differ in speed, memory and last bits.
+const (
+	SDPA  Attention = "sdpa"  // one fused operator, the default
+	Eager Attention = "eager" // product, softmax and product one by one
+)
+
+var attentions = []Attention{SDPA, Eager}
+
+// Resolved returns the default for the empty name, and an error for one that there is not.
+func (a Attention) Resolved() (Attention, error) {
+	if a == "" {
+		return SDPA, nil
+	}
+	if !slices.Contains(attentions, a) {
+		return "", fmt.Errorf("there is no attention implementation %q; there are %q", string(a), attentions)
+	}
+	return a, nil
+}
+
+// Attend is softmax(query·keyᵀ/sqrt(E) + mask)·value with dropout of the weights. Query, key and value are [B, L, heads·E], the mask is that
+// of [PaddingMask]; the result is [B, L, heads·E].
+func (a Attention) Attend(query, key, value, mask torch.Tensor, heads int64, dropout float64) torch.Tensor {
+	shape := query.Shape()
+	size := shape[2] / heads
+	scale := math.Pow(float64(size), -0.5) // as Python's size**-0.5, which need not be 1/sqrt(size)
+	split := func(x torch.Tensor) torch.Tensor { return x.View(shape[0], shape[1], heads, size).Transpose(1, 2) }
+	q, k, v := split(query), split(key), split(value)
+	var out torch.Tensor
+	if a == Eager {
+		weights := q.MatMul(k.Transpose(2, 3)).MulScalar(scale)
+		if mask.Defined() {
+			weights = weights.Add(mask)
+		}
+		weights = weights.Softmax(-1, torch.DefaultDType)
+		if dropout > 0 {
+			weights = weights.Dropout(dropout, true)
+		}
+		out = weights.MatMul(v)
+	} else {
+		out = q.ScaledDotProductAttention(k, v, mask, dropout, false, scale)
+	}
+	return out.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[1], heads*size)
+}

@@ -1,0 +1,236 @@
+package transformer
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+)
+
+// Config describes a BERT or a RoBERTa in the words of transformers. The zero value of a field means the default of its kind, the one of bert-base
+// where nothing else is said.
+type Config struct {
+	VocabSize        int64   // zero: 30522; RoBERTa: 50265
+	HiddenSize       int64   // zero: 768
+	NumLayers        int64   // zero: 12
+	NumHeads         int64   // zero: 12
+	IntermediateSize int64   // zero: 3072
+	MaxPositions     int64   // zero: 512, of which RoBERTa cannot use the first PadTokenID+1
+	TypeVocabSize    int64   // zero: 2
+	HiddenAct        string  // see [ActivationByName]; zero: gelu
+	LayerNormEps     float64 // zero: 1e-12
+	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
+
+	HiddenDropout     *float64 // nil: 0.1
+	AttentionDropout  *float64 // nil: 0.1
+	ClassifierDropout *float64 // nil: as HiddenDropout
+
+	// PadTokenID is the id that fills batches up and whose embedding is zero at first and not trained. Nil: 0; RoBERTa: 1. -1: there is none.
+	PadTokenID *int64
+
+	Attention Attention // zero: SDPA. It is not in config.json
+
+	classify.Head // what the logits of a classifier mean
+
+	// Extra holds what config.json says beyond the above. It is written back.
+	Extra pretrained.Document
+}
+
+// Kind is what the models that share [Config] do not share.
+type Kind struct {
+	Type         string // model_type
+	Architecture string // of the classifier
+	VocabSize    int64
+	PadTokenID   int64
+}
+
+// Resolved fills in the defaults of a kind and refuses what is impossible.
+func (c Config) Resolved(k Kind) (Config, error) {
+	for _, f := range []struct {
+		name     string
+		value    *int64
+		fallback int64
+	}{
+		{"VocabSize", &c.VocabSize, k.VocabSize}, {"HiddenSize", &c.HiddenSize, 768}, {"NumLayers", &c.NumLayers, 12}, {"NumHeads", &c.NumHeads, 12},
+		{"IntermediateSize", &c.IntermediateSize, 3072}, {"MaxPositions", &c.MaxPositions, 512}, {"TypeVocabSize", &c.TypeVocabSize, 2},
+	} {
+		if *f.value == 0 {
+			*f.value = f.fallback
+		}
+		if *f.value < 0 {
+			return c, fmt.Errorf("%s is %d; want a positive number", f.name, *f.value)
+		}
+	}
+	if c.HiddenAct == "" {
+		c.HiddenAct = "gelu"
+	}
+	if c.LayerNormEps == 0 {
+		c.LayerNormEps = 1e-12
+	}
+	if c.InitializerRange == 0 {
+		c.InitializerRange = 0.02
+	}
+	if c.HiddenDropout == nil {
+		c.HiddenDropout = new(0.1)
+	}
+	if c.AttentionDropout == nil {
+		c.AttentionDropout = new(0.1)
+	}
+	if c.PadTokenID == nil {
+		c.PadTokenID = &k.PadTokenID
+	}
+	return c.checked()
+}
+
+func (c Config) checked() (_ Config, err error) {
+	for _, f := range []struct {
+		name  string
+		value *float64
+	}{{"HiddenDropout", c.HiddenDropout}, {"AttentionDropout", c.AttentionDropout}, {"ClassifierDropout", c.ClassifierDropout}} {
+		if err := CheckProbability(f.name, f.value); err != nil {
+			return c, err
+		}
+	}
+	switch pad := *c.PadTokenID; {
+	case c.HiddenSize%c.NumHeads != 0:
+		return c, fmt.Errorf("HiddenSize is %d, which is no multiple of the %d heads", c.HiddenSize, c.NumHeads)
+	case pad < -1 || pad >= c.VocabSize:
+		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for none", pad, c.VocabSize)
+	case !(c.LayerNormEps > 0):
+		return c, fmt.Errorf("LayerNormEps is %g; want a positive number", c.LayerNormEps)
+	case !(c.InitializerRange > 0):
+		return c, fmt.Errorf("InitializerRange is %g; want a positive number", c.InitializerRange)
+	}
+	if _, err := ActivationByName(c.HiddenAct); err != nil {
+		return c, fmt.Errorf("HiddenAct: %w", err)
+	}
+	if c.Attention, err = c.Attention.Resolved(); err != nil {
+		return c, err
+	}
+	c.Head, err = c.Head.Resolved()
+	return c, err
+}
+
+// CheckProbability refuses what is no probability below 1; nil is one.
+func CheckProbability(name string, p *float64) error {
+	if p != nil && !(*p >= 0 && *p < 1) {
+		return fmt.Errorf("%s is %g; want 0 to less than 1", name, *p)
+	}
+	return nil
+}
+
+func (c *Config) fields() []pretrained.Field {
+	return []pretrained.Field{
+		{Key: "vocab_size", Value: &c.VocabSize}, {Key: "hidden_size", Value: &c.HiddenSize}, {Key: "num_hidden_layers", Value: &c.NumLayers},
+		{Key: "num_attention_heads", Value: &c.NumHeads}, {Key: "intermediate_size", Value: &c.IntermediateSize},
+		{Key: "max_position_embeddings", Value: &c.MaxPositions}, {Key: "type_vocab_size", Value: &c.TypeVocabSize}, {Key: "hidden_act", Value: &c.HiddenAct},
+		{Key: "layer_norm_eps", Value: &c.LayerNormEps}, {Key: "initializer_range", Value: &c.InitializerRange},
+		{Key: "hidden_dropout_prob", Value: &c.HiddenDropout}, {Key: "attention_probs_dropout_prob", Value: &c.AttentionDropout},
+		{Key: "classifier_dropout", Value: &c.ClassifierDropout},
+	}
+}
+
+// DecodeConfig reads a config.json, whose model_type must be that of the kind. The result is not resolved.
+func DecodeConfig(d pretrained.Document, k Kind) (Config, error) {
+	d = maps.Clone(d)
+	c := Config{}
+	if err := DemandType(d, k.Type); err != nil {
+		return c, err
+	}
+	if err := DemandEncoder(d); err != nil {
+		return c, err
+	}
+	pad, explicit := d["pad_token_id"]
+	if err := d.Decode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &c.PadTokenID})); err != nil {
+		return c, err
+	}
+	if explicit && string(pad) == "null" {
+		c.PadTokenID = new(int64(-1))
+	}
+	var err error
+	if c.Head, err = classify.DecodeHead(d); err != nil {
+		return c, err
+	}
+	c.Extra = d
+	return c, nil
+}
+
+// DemandType refuses a description of a model of another type.
+func DemandType(d pretrained.Document, want string) error {
+	var found string
+	if err := d.Decode([]pretrained.Field{{Key: "model_type", Value: &found}}); err != nil {
+		return err
+	}
+	if found != want {
+		return fmt.Errorf("model_type is %q; want %q", found, want)
+	}
+	return nil
+}
+
+// DemandEncoder refuses settings that would change what an encoder computes, by name.
+func DemandEncoder(d pretrained.Document) error {
+	for _, s := range []struct {
+		key    string
+		wanted []string
+	}{
+		{"is_decoder", []string{"false"}},
+		{"add_cross_attention", []string{"false"}},
+		{"is_encoder_decoder", []string{"false"}},
+		{"position_embedding_type", []string{`"absolute"`}},
+		{"chunk_size_feed_forward", []string{"0"}},
+		{"pruned_heads", []string{"{}"}},
+		{"quantization_config", []string{"null"}},
+	} {
+		if err := d.Demand(s.key, s.wanted...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Document is the config.json of a resolved config, for transformers' class of that name.
+func (c Config) Document(k Kind, architecture string) (pretrained.Document, error) {
+	d := pretrained.Document{}
+	maps.Copy(d, c.Extra)
+	pad := c.PadTokenID
+	if *pad < 0 {
+		pad = nil
+	}
+	architectures := []string{architecture}
+	err := d.Encode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad}, pretrained.Field{Key: "model_type", Value: &k.Type},
+		pretrained.Field{Key: "architectures", Value: &architectures}, pretrained.Field{Key: "dtype", Value: new("float32")}))
+	if err != nil {
+		return nil, err
+	}
+	delete(d, "torch_dtype") // the older name of dtype
+	return d, c.Head.Encode(d)
+}
+
+// LayerOptions are those of the layers.
+func (c Config) LayerOptions() LayerOptions {
+	activation, err := ActivationByName(c.HiddenAct)
+	if err != nil {
+		panic(mistake("Config", 0, "%v; resolve the config first", err))
+	}
+	return LayerOptions{
+		HiddenSize: c.HiddenSize, Heads: c.NumHeads, IntermediateSize: c.IntermediateSize, Activation: activation,
+		HiddenDropout: *c.HiddenDropout, AttentionDropout: *c.AttentionDropout, LayerNormEps: c.LayerNormEps, Attention: c.Attention,
+	}
+}
+
+// HeadDropout is the probability in front of the classifier.
+func (c Config) HeadDropout() float64 {
+	if c.ClassifierDropout != nil {
+		return *c.ClassifierDropout
+	}
+	return *c.HiddenDropout
+}
+
+// Padding is PadTokenID for an embedding: nil if there is none.
+func (c Config) Padding() *int64 {
+	if *c.PadTokenID < 0 {
+		return nil
+	}
+	return c.PadTokenID
+}

@@ -1,0 +1,94 @@
+package transformer
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/initialize"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Builder makes the layers of a model. The zero value draws each one's weights as PyTorch's constructor does, which transformers repeats
+// with its own distribution afterwards: see [InitWeights]. Both take numbers from the generator, so a seed gives transformers' bits only
+// if both are drawn.
+type Builder struct {
+	Undrawn bool // leave weights as they come: they will be loaded, and no random number may be used up
+}
+
+// Linear makes a linear layer.
+func (b Builder) Linear(in, out int64) *nn.Linear {
+	if !b.Undrawn {
+		return nn.NewLinear(in, out, nil)
+	}
+	return &nn.Linear{Weight: nn.Parameter(torch.Empty(out, in)), Bias: nn.Parameter(torch.Empty(out))}
+}
+
+// Embedding makes an embedding; nil means no padding row.
+func (b Builder) Embedding(words, dim int64, padding *int64) *nn.Embedding {
+	if !b.Undrawn {
+		return nn.NewEmbedding(words, dim, &nn.EmbeddingOptions{PaddingIdx: padding})
+	}
+	e := &nn.Embedding{Weight: nn.Parameter(torch.Empty(words, dim)), PaddingIdx: -1}
+	if padding != nil {
+		e.PaddingIdx = *padding
+	}
+	return e
+}
+
+// LayerNorm makes a layer normalisation.
+func (b Builder) LayerNorm(size int64, eps float64) *nn.LayerNorm {
+	return nn.NewLayerNorm(nn.Dims{size}, &nn.LayerNormOptions{Eps: eps})
+}
+
+// InitWeights draws weights as transformers' _init_weights: normal ones of standard deviation std for linear layers and embeddings, zeros for
+// biases and padding rows, ones for the weights of layer normalisations. It goes through the modules of m in the order
+// of their fields. Only tensors whose names missing holds are drawn; nil means all.
+func InitWeights(m any, std float64, missing map[string]bool) {
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			for _, module := range nn.Modules(m) {
+				wanted := func(name string, t torch.Tensor) bool {
+					if module.Name != "" {
+						name = module.Name + "." + name
+					}
+					return t.Defined() && (missing == nil || missing[name])
+				}
+				initModule(module.Module, std, wanted)
+			}
+		})
+	})
+}
+
+func initModule(module any, std float64, wanted func(name string, t torch.Tensor) bool) {
+	switch l := module.(type) {
+	case *nn.Linear:
+		if wanted("weight", l.Weight) {
+			initialize.Normal(l.Weight, 0, std, nil)
+		}
+		if wanted("bias", l.Bias) {
+			l.Bias.Zero_()
+		}
+	case *nn.Embedding:
+		if wanted("weight", l.Weight) {
+			initialize.Normal(l.Weight, 0, std, nil)
+			if l.PaddingIdx >= 0 {
+				l.Weight.Select(0, l.PaddingIdx).Zero_()
+			}
+		}
+	case *nn.LayerNorm:
+		if wanted("weight", l.Weight) {
+			l.Weight.Fill_(1)
+		}
+		if wanted("bias", l.Bias) {
+			l.Bias.Zero_()
+		}
+	}
+}
+
+// Std is initializer_range as transformers takes it: 0 stands for 0.02.
+func Std(initializerRange float64) float64 {
+	if initializerRange == 0 || math.IsNaN(initializerRange) {
+		return 0.02
+	}
+	return initializerRange
+}

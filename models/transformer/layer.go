@@ -1,0 +1,105 @@
+package transformer
+
+import (
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LayerOptions describes the layers of an [Encoder].
+type LayerOptions struct {
+	HiddenSize, Heads, IntermediateSize int64
+
+	Activation       Activation
+	HiddenDropout    float64 // of what attention and the feed-forward part return
+	AttentionDropout float64 // of the attention weights
+	LayerNormEps     float64
+	Attention        Attention
+}
+
+// Layer is attention and a feed-forward part, each followed by dropout, the residual and a layer normalisation: BertLayer, and RobertaLayer,
+// which is the same.
+type Layer struct {
+	Attention    *AttentionBlock `module:"attention"`
+	Intermediate *Intermediate   `module:"intermediate"`
+	Output       *Output         `module:"output"`
+}
+
+// AttentionBlock is BertAttention.
+type AttentionBlock struct {
+	Self   *SelfAttention `module:"self"`
+	Output *Output        `module:"output"`
+}
+
+// SelfAttention is BertSelfAttention.
+type SelfAttention struct {
+	Query   *nn.Linear  `module:"query"`
+	Key     *nn.Linear  `module:"key"`
+	Value   *nn.Linear  `module:"value"`
+	Dropout *nn.Dropout `module:"dropout"`
+
+	Heads int64
+	Kind  Attention
+}
+
+// Intermediate is BertIntermediate: a linear layer and the activation.
+type Intermediate struct {
+	Dense *nn.Linear `module:"dense"`
+
+	Activation Activation
+}
+
+// Output is BertSelfOutput and BertOutput: a linear layer, dropout, the residual and a layer normalisation.
+type Output struct {
+	Dense     *nn.Linear    `module:"dense"`
+	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
+	Dropout   *nn.Dropout   `module:"dropout"`
+}
+
+// NewLayer makes a Layer.
+func NewLayer(b Builder, o LayerOptions) *Layer {
+	hidden := o.HiddenSize
+	return &Layer{
+		Attention: &AttentionBlock{
+			Self: &SelfAttention{
+				Query: b.Linear(hidden, hidden), Key: b.Linear(hidden, hidden), Value: b.Linear(hidden, hidden),
+				Dropout: nn.NewDropout(o.AttentionDropout), Heads: o.Heads, Kind: o.Attention,
+			},
+			Output: newOutput(b, hidden, o),
+		},
+		Intermediate: &Intermediate{Dense: b.Linear(hidden, o.IntermediateSize), Activation: o.Activation},
+		Output:       newOutput(b, o.IntermediateSize, o),
+	}
+}
+
+func newOutput(b Builder, in int64, o LayerOptions) *Output {
+	return &Output{Dense: b.Linear(in, o.HiddenSize), LayerNorm: b.LayerNorm(o.HiddenSize, o.LayerNormEps), Dropout: nn.NewDropout(o.HiddenDropout)}
+}
+
+// Forward maps hidden states, [B, L, hidden], to the next ones. The mask is that of [PaddingMask].
+func (l *Layer) Forward(x, mask torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
+		x = l.Attention.Output.Forward(l.Attention.Self.Forward(x, mask), x)
+		return l.Output.Forward(l.Intermediate.Forward(x), x)
+	})
+}
+
+// Forward maps [B, L, hidden] to the same shape.
+func (s *SelfAttention) Forward(x, mask torch.Tensor) torch.Tensor {
+	return s.Kind.Attend(s.Query.Forward(x), s.Key.Forward(x), s.Value.Forward(x), mask, s.Heads, ActiveDropout(s.Dropout))
+}
+
+// Forward maps [B, L, hidden] to [B, L, intermediate].
+func (i *Intermediate) Forward(x torch.Tensor) torch.Tensor { return i.Activation(i.Dense.Forward(x)) }
+
+// Forward maps x, [B, L, in], to the shape of residual, [B, L, hidden], which it adds.
+func (o *Output) Forward(x, residual torch.Tensor) torch.Tensor {
+	return o.LayerNorm.Forward(o.Dropout.Forward(o.Dense.Forward(x)).Add(residual))
+}
+
+// ActiveDropout is the probability of a dropout layer that somebody else applies: 0 in evaluation mode.
+func ActiveDropout(d *nn.Dropout) float64 {
+	if d.Training() {
+		return d.P
+	}
+	return 0
+}
