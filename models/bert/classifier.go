@@ -1,0 +1,139 @@
+package bert
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Classifier is BertForSequenceClassification.
+type Classifier struct {
+	BERT       *Model      `module:"bert"`
+	Dropout    *nn.Dropout `module:"dropout"`
+	Classifier *nn.Linear  `module:"classifier"`
+
+	ignoreTypes bool
+}
+
+var _ classify.Model = (*Classifier)(nil)
+
+// NewClassifier makes a model with random weights: those that transformers draws from the same seed.
+func NewClassifier(c Config) (*Classifier, error) {
+	c, err := c.Resolved(kind)
+	if err != nil {
+		return nil, fmt.Errorf("bert: Config: %w", err)
+	}
+	var m *Classifier
+	if err := torch.Try(func() { m = newClassifier(c, transformer.Builder{}) }); err != nil {
+		return nil, fmt.Errorf("bert: %w", err)
+	}
+	return m, nil
+}
+
+func newClassifier(c Config, b transformer.Builder) *Classifier {
+	m := &Classifier{BERT: newModel(c, b), Dropout: nn.NewDropout(c.HeadDropout()), Classifier: b.Linear(c.HiddenSize, c.NumLabels)}
+	if !b.Undrawn {
+		transformer.InitWeights(m.Classifier, c.InitializerRange, nil)
+	}
+	return m
+}
+
+// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other BERT, whose further heads are left out. What the
+// head leaves open is what config.json says. A new classifier is drawn as transformers' from_pretrained does. The report tells what was not in the files,
+// what was there and not used, and what was drawn; a part of the encoder that is missing is an error.
+func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error) {
+	return LoadClassifierWith(dir, LoadOptions{Head: h})
+}
+
+// LoadOptions configures [LoadClassifierWith].
+type LoadOptions struct {
+	Head           Head
+	Attention      transformer.Attention // zero: SDPA
+	InitMissing    bool                  // draw what is missing of the encoder, too
+	InitMismatched bool                  // draw what has another shape, such as a classifier of other labels: ignore_mismatched_sizes
+}
+
+// LoadClassifierWith is [LoadClassifier] with more to choose.
+func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
+	c, err := ReadConfig(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Head = o.Head.Over(c.Head)
+	c.Attention = o.Attention
+	if c, err = c.Resolved(kind); err != nil {
+		return nil, nil, fmt.Errorf("bert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
+	}
+	w, err := pretrained.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.Close() //nolint:errcheck // it was only read
+	var m *Classifier
+	if err := torch.Try(func() { m = newClassifier(c, transformer.Builder{Undrawn: true}) }); err != nil {
+		return nil, nil, fmt.Errorf("bert: %w", err)
+	}
+	report, err := pretrained.Load(m, w, pretrained.LoadOptions{
+		Prefix: "bert.", Fresh: fresh, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
+		Init: func(missing map[string]bool) { transformer.InitWeights(m, c.InitializerRange, missing) },
+	})
+	if err != nil {
+		return nil, report, err
+	}
+	return m, report, nil
+}
+
+// fresh tells what a model that was trained for something else need not have.
+func fresh(name string) bool {
+	switch name {
+	case "classifier.weight", "classifier.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias":
+		return true
+	}
+	return false
+}
+
+// Save writes config.json and model.safetensors into dir, which it makes if need be, for transformers and [LoadClassifier] to read.
+func (m *Classifier) Save(dir string) error { return save(dir, m, m.BERT.config, kind.Architecture) }
+
+// WriteConfig writes config.json into dir.
+func (m *Classifier) WriteConfig(dir string) error {
+	return writeConfig(dir, m.BERT.config, kind.Architecture)
+}
+
+// Config returns the model's configuration with all defaults filled in.
+func (m *Classifier) Config() Config { return m.BERT.config }
+
+// Head says what the logits mean.
+func (m *Classifier) Head() Head { return m.BERT.config.Head }
+
+// Limits says which inputs the model takes.
+func (m *Classifier) Limits() classify.Limits {
+	c := m.BERT.config
+	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize, MaxLength: c.MaxPositions, PadTokenID: max(0, *c.PadTokenID)}
+}
+
+// InputEmbeddings is the embedding of the tokens: get_input_embeddings.
+func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.BERT.InputEmbeddings() }
+
+// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest again in the backward pass: less memory, a third
+// more time, the same bits. It is gradient_checkpointing_enable of transformers.
+func (m *Classifier) SetGradientCheckpointing(on bool) { m.BERT.SetGradientCheckpointing(on) }
+
+// IgnoreTokenTypes makes the model take every token for one of the first text, as Hezar's BertTextClassification does whatever it is given.
+func (m *Classifier) IgnoreTokenTypes(on bool) { m.ignoreTypes = on }
+
+// Forward maps token ids, [B, L], to logits, [B, labels]. Mask and types are those of [Model.Forward].
+func (m *Classifier) Forward(ids, mask, types torch.Tensor) torch.Tensor {
+	if m.ignoreTypes {
+		types = torch.Tensor{}
+	}
+	return torch.Return(func() torch.Tensor {
+		_, pooled := m.BERT.Forward(ids, mask, types)
+		return m.Classifier.Forward(m.Dropout.Forward(pooled))
+	})
+}

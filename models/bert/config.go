@@ -1,0 +1,65 @@
+package bert
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+)
+
+// Config describes a model; the zero value is bert-base-uncased with two labels.
+type Config = transformer.Config
+
+// Head describes the classifier; the zero value takes what config.json says.
+type Head = classify.Head
+
+var kind = transformer.Kind{Type: "bert", Architecture: "BertForSequenceClassification", VocabSize: 30522, PadTokenID: 0}
+
+// hezarType is Hezar's name of its model, in a config.json without model_type.
+const hezarType = `"bert_text_classification"`
+
+// ReadConfig reads config.json from dir, transformers' or Hezar's, and refuses settings that the model does not support.
+func ReadConfig(dir string) (Config, error) {
+	d, err := pretrained.ReadConfig(dir)
+	if err != nil {
+		return Config{}, err
+	}
+	c, err := decode(d)
+	if err != nil {
+		return Config{}, fmt.Errorf("bert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
+	}
+	return c, nil
+}
+
+func decode(d pretrained.Document) (Config, error) {
+	if _, ok := d["model_type"]; !ok && string(d["name"]) == hezarType {
+		d["model_type"] = []byte(`"bert"`)
+	}
+	return transformer.DecodeConfig(d, kind)
+}
+
+// baseArchitecture is transformers' class without a head.
+const baseArchitecture = "BertModel"
+
+func writeConfig(dir string, c Config, architecture string) error {
+	d, err := c.Document(kind, architecture)
+	if err != nil {
+		return fmt.Errorf("bert: %w", err)
+	}
+	return d.Write(dir)
+}
+
+// save writes a folder that transformers reads.
+func save(dir string, model any, c Config, architecture string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("bert: %w", err)
+	}
+	if err := writeConfig(dir, c, architecture); err != nil {
+		return err
+	}
+	return nn.Save(filepath.Join(dir, pretrained.SafetensorsName), model, nil)
+}

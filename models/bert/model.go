@@ -1,0 +1,105 @@
+package bert
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Model is BertModel: ids in, hidden states out.
+type Model struct {
+	Embeddings *Embeddings                              `module:"embeddings"`
+	Encoder    *transformer.Encoder[*transformer.Layer] `module:"encoder"`
+	Pooler     *Pooler                                  `module:"pooler"`
+
+	config Config
+}
+
+// Embeddings is BertEmbeddings: the sum of what a token, its position and its type stand for.
+type Embeddings struct {
+	Word      *nn.Embedding `module:"word_embeddings"`
+	Position  *nn.Embedding `module:"position_embeddings"`
+	TokenType *nn.Embedding `module:"token_type_embeddings"`
+	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
+	Dropout   *nn.Dropout   `module:"dropout"`
+}
+
+// Pooler is BertPooler: a linear layer and tanh over the first token.
+type Pooler struct {
+	Dense *nn.Linear `module:"dense"`
+}
+
+// New makes a model with random weights: those that transformers draws from the same seed.
+func New(c Config) (*Model, error) {
+	c, err := c.Resolved(kind)
+	if err != nil {
+		return nil, fmt.Errorf("bert: Config: %w", err)
+	}
+	var m *Model
+	if err := torch.Try(func() { m = newModel(c, transformer.Builder{}) }); err != nil {
+		return nil, fmt.Errorf("bert: %w", err)
+	}
+	return m, nil
+}
+
+func newModel(c Config, b transformer.Builder) *Model {
+	o := c.LayerOptions()
+	m := &Model{
+		Embeddings: &Embeddings{
+			Word:      b.Embedding(c.VocabSize, c.HiddenSize, c.Padding()),
+			Position:  b.Embedding(c.MaxPositions, c.HiddenSize, nil),
+			TokenType: b.Embedding(c.TypeVocabSize, c.HiddenSize, nil),
+			LayerNorm: b.LayerNorm(c.HiddenSize, c.LayerNormEps),
+			Dropout:   nn.NewDropout(*c.HiddenDropout),
+		},
+		Encoder: transformer.NewEncoder(c.NumLayers, func() *transformer.Layer { return transformer.NewLayer(b, o) }),
+		Pooler:  &Pooler{b.Linear(c.HiddenSize, c.HiddenSize)},
+		config:  c,
+	}
+	if !b.Undrawn {
+		transformer.InitWeights(m, c.InitializerRange, nil)
+	}
+	return m
+}
+
+// Config returns the model's configuration with all defaults filled in.
+func (m *Model) Config() Config { return m.config }
+
+// Save writes config.json and model.safetensors into dir, which it makes if need be, for AutoModel.from_pretrained and [LoadClassifier] to read.
+func (m *Model) Save(dir string) error { return save(dir, m, m.config, baseArchitecture) }
+
+// InputEmbeddings is the embedding of the tokens: get_input_embeddings.
+func (m *Model) InputEmbeddings() *nn.Embedding { return m.Embeddings.Word }
+
+// SetGradientCheckpointing is [transformer.Encoder.SetGradientCheckpointing].
+func (m *Model) SetGradientCheckpointing(on bool) { m.Encoder.SetGradientCheckpointing(on) }
+
+// Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden], and to what the pooler makes of the first
+// token, [B, hidden]. The attention mask, [B, L], has 0 where a token is padding; undefined means that none is. Token types, [B, L], tell a
+// second text from the first; undefined means 0.
+func (m *Model) Forward(ids, mask, types torch.Tensor) (hidden, pooled torch.Tensor) {
+	x := m.Embeddings.Forward(ids, types)
+	hidden = m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))
+	return hidden, m.Pooler.Forward(hidden)
+}
+
+// Forward maps ids and types, [B, L], to [B, L, hidden].
+func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		shape := ids.Shape()
+		o := torch.Options{DType: torch.Int64, Device: ids.Device()}
+		if !types.Defined() {
+			types = o.Zeros(1, 1).Expand(shape...)
+		}
+		x := e.Word.Forward(ids).Add(e.TokenType.Forward(types))
+		x = x.Add(e.Position.Forward(o.Arange(0, shape[1], 1).Unsqueeze(0)))
+		return e.Dropout.Forward(e.LayerNorm.Forward(x))
+	})
+}
+
+// Forward maps [B, L, hidden] to [B, hidden].
+func (p *Pooler) Forward(hidden torch.Tensor) torch.Tensor {
+	return p.Dense.Forward(hidden.Select(1, 0)).Tanh()
+}
