@@ -188,3 +188,12 @@ func BenchmarkBackwardThroughAFunction(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkMulScalar(b *testing.B) {
+	testenv.RequireTorch(b)
+	x, factor := torch.Ones(16), 2.0
+	inScopes(b, func() {
+		factor += 1e-9 // not a constant, which would not have to be boxed
+		x.MulScalar(factor)
+	})
+}

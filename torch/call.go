@@ -17,19 +17,23 @@ import (
 //	values := torch.Call("aten::topk", x, 2, -1)               // overload "" is the default
 //	y := torch.Call("aten::clamp.Tensor", x, low, high)[0]
 //
-// An argument is a [Tensor] (undefined: None), []Tensor, a Go number, bool, string, []int64, []float64, []bool, [DType], [Device],
-// *[Generator] or nil for None. Results are tensors; [CallAny] gives results of other types. It panics with [*Error] if there is no such
-// operator or the arguments do not fit its schema, which the message quotes.
+// An argument is a [Tensor] (undefined: None), []Tensor, a Go number, bool, string, []int64, []float64 (numbers of either kind where the
+// schema says Scalar[]), []bool, [DType], [Device], *[Generator] or nil for None. Results are tensors; [CallAny] gives results of other
+// types. It panics with [*Error] if there is no such operator or the arguments do not fit its schema, which the message quotes.
 func Call(name string, args ...any) []Tensor {
-	var ts []Tensor
-	for i, r := range CallAny(name, args...) {
-		switch r := r.(type) {
-		case Tensor:
-			ts = append(ts, r)
-		case []Tensor:
-			ts = append(ts, r...)
+	var c boxedCall
+	c.run(name, args)
+	ts := make([]Tensor, 0, c.count)
+	for i := range c.results[:c.count] {
+		switch v := &c.results[i]; v.Kind {
+		case cgotorch.TensorValue:
+			ts = append(ts, wrap(cgotorch.Tensor(v.Pointer), c.code))
+		case cgotorch.TensorsValue:
+			ts = append(ts, unbox(v, c.code).([]Tensor)...)
+		case cgotorch.None: // an undefined tensor
+			ts = append(ts, Tensor{})
 		default:
-			panic(&Error{Op: name, Code: ErrType, Msg: fmt.Sprintf("result %d is a %T and not a tensor: use CallAny", i, r)})
+			panic(&Error{Op: name, Code: ErrType, Msg: fmt.Sprintf("result %d is a %T and not a tensor: use CallAny", i, unbox(v, c.code))})
 		}
 	}
 	return ts
@@ -37,31 +41,55 @@ func Call(name string, args ...any) []Tensor {
 
 // CallAny is [Call] for operators with results other than tensors: int64, float64, bool, []int64, []Tensor or nil.
 func CallAny(name string, args ...any) []any {
-	load(name)
-	handle := operator(name)
-	values := make([]cgotorch.Value, len(args))
-	var tensors []Tensor
-	for i, a := range args {
-		var err string
-		if values[i], err = box(name, a, &tensors); err != "" {
-			panic(&Error{Op: name, Code: ErrType, Msg: fmt.Sprintf("argument %d: %s", i, err)})
-		}
-	}
-	var results [16]cgotorch.Value
-	var count int64
-	code := cgotorch.Call(handle, values, results[:], &count)
-	if code < 0 && !writes(name) && reclaim(code) {
-		code = cgotorch.Call(handle, values, results[:], &count)
-	}
-	if code < 0 {
-		fail(name, code, tensors...)
-	}
-	runtime.KeepAlive(args)
-	out := make([]any, count)
+	var c boxedCall
+	c.run(name, args)
+	out := make([]any, c.count)
 	for i := range out {
-		out[i] = unbox(&results[i], code)
+		out[i] = unbox(&c.results[i], c.code)
 	}
 	return out
+}
+
+// boxedCall is a call on its way: it lies on the stack, so that a call costs the heap no more than its results.
+type boxedCall struct {
+	results [16]cgotorch.Value
+	count   int64
+	code    cgotorch.Code
+}
+
+func (c *boxedCall) run(name string, args []any) {
+	load(name)
+	handle := operator(name)
+	var few [8]cgotorch.Value
+	values := few[:0]
+	for i, a := range args {
+		v, err := box(name, a)
+		if err != "" {
+			panic(&Error{Op: name, Code: ErrType, Msg: fmt.Sprintf("argument %d: %s", i, err)})
+		}
+		values = append(values, v)
+	}
+	c.code = cgotorch.Call(handle, values, c.results[:], &c.count)
+	if c.code < 0 && !writes(name) && reclaim(c.code) {
+		c.code = cgotorch.Call(handle, values, c.results[:], &c.count)
+	}
+	if c.code < 0 {
+		fail(name, c.code, tensorsOf(args)...)
+	}
+	runtime.KeepAlive(args)
+}
+
+// tensorsOf are the tensors among arguments.
+func tensorsOf(args []any) (ts []Tensor) {
+	for _, a := range args {
+		switch a := a.(type) {
+		case Tensor:
+			ts = append(ts, a)
+		case []Tensor:
+			ts = append(ts, a...)
+		}
+	}
+	return ts
 }
 
 // Schema returns the signature of an operator: its arguments, their types and defaults.
@@ -103,18 +131,16 @@ var kindOfScalar = [...]int64{
 	cgotorch.ScalarInt: cgotorch.IntValue, cgotorch.ScalarDouble: cgotorch.DoubleValue, cgotorch.ScalarBool: cgotorch.BoolValue,
 }
 
-func box(op string, a any, tensors *[]Tensor) (v cgotorch.Value, err string) {
+func box(op string, a any) (v cgotorch.Value, err string) {
 	switch a := a.(type) {
 	case nil:
 		return cgotorch.Value{Kind: cgotorch.None}, ""
 	case Tensor:
-		*tensors = append(*tensors, a)
 		if !a.Defined() {
 			return cgotorch.Value{Kind: cgotorch.None}, ""
 		}
 		return cgotorch.Value{Kind: cgotorch.TensorValue, Pointer: unsafe.Pointer(a.ptr(op))}, ""
 	case []Tensor:
-		*tensors = append(*tensors, a...)
 		return slice(cgotorch.TensorsValue, pointers(op, a)), ""
 	case []int64:
 		return slice(cgotorch.IntsValue, a), ""
@@ -137,7 +163,7 @@ func box(op string, a any, tensors *[]Tensor) (v cgotorch.Value, err string) {
 		s := scalar(op, a)
 		return cgotorch.Value{Kind: kindOfScalar[s.Kind], Number: s.Bits}, ""
 	}
-	return v, fmt.Sprintf("a %T cannot be given to an operator; want a tensor, number, bool, string, dtype, device, generator, a list of them or nil", a)
+	return v, "a " + typeName(a) + " cannot be given to an operator; want a tensor, number, bool, string, dtype, device, generator, a list of them or nil"
 }
 
 func unbox(v *cgotorch.Value, code cgotorch.Code) any {

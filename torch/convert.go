@@ -3,6 +3,7 @@ package torch
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"unsafe"
 
@@ -179,7 +180,15 @@ func scalar(op string, v any) cgotorch.Scalar {
 		}
 		return cgotorch.Scalar{Kind: cgotorch.ScalarBool}
 	}
-	panic(&Error{Op: op, Code: ErrType, Msg: fmt.Sprintf("want a number or a bool, found %T", v)})
+	panic(&Error{Op: op, Code: ErrType, Msg: "want a number or a bool, found " + typeName(v)})
+}
+
+// typeName is fmt's %T. Unlike fmt it does not make the value escape, so that numbers given as any cost no allocation.
+func typeName(v any) string {
+	if v == nil {
+		return "<nil>"
+	}
+	return reflect.TypeOf(v).String()
 }
 
 // To returns t in another dtype or on another device, or t's own elements if nothing changes: Tensor.to. Zero fields keep what t has;
