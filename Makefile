@@ -18,7 +18,7 @@ TOOLS        := .build/tools
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example test pure lint gen golden golden-check bench check test-install asan clean
+.PHONY: help setup example test pure lint gen golden golden-check bench opcost check test-install asan clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,10 @@ golden-check: setup ## compare the golden files with PYTHON's torch where it has
 
 bench: setup ## the benchmarks beside the code; compare two runs with benchstat
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench.txt
+
+opcost: setup ## what a call of an operator costs in Go, C++ and Python: the table of docs/performance.md
+	@paths=$$(scripts/install_libtorch.sh --paths); \
+	go run ./scripts/opcost -include "$$(sed -n 's/^INCLUDE=//p' <<< "$$paths")" -lib "$$(sed -n 's/^LIB=//p' <<< "$$paths")" -python $(PYTHON)
 
 check: lint pure test test-install gen ## what a change must pass
 

@@ -69,6 +69,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/fault", "checkpoint"},
 	{"internal/bench", "public internal/testenv"},
 	{"internal/layers", ""},
+	{"scripts/opcost", "torch"},
 }
 
 // pure are the folders of which not even the tests may need libtorch.
