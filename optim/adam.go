@@ -84,7 +84,7 @@ func buildAdam(name string, groups []Group, o AdamW, decay float64, decoupled bo
 		return nil, err
 	}
 	rule := rule{
-		name: name, lr: options.LR, weightDecay: decay,
+		name: name, lr: options.LR, weightDecay: decay, momentum: beta1Of(options.Beta1),
 		options: map[string]any{"betas": []float64{options.Beta1, options.Beta2}, "eps": options.Eps, "amsgrad": o.AMSGrad, "maximize": o.Maximize, "decoupled_weight_decay": decoupled},
 		states:  []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
 		step:    func(b *batch) { adam(b, options) },
@@ -107,7 +107,7 @@ func adam(b *batch, o torch.FusedOptions) {
 	p, m, v := b.params, b.states[1], b.states[2]
 	step := b.count()
 	g := b.decayed(o.Maximize, o.Decoupled)
-	m.lerp_(g, 1-o.Beta1)
+	m.lerp_(g, 1-b.momentum)
 	v.mulScalar_(o.Beta2)
 	v.addcmul_(g, g, 1-o.Beta2)
 	if o.AMSGrad {
@@ -118,11 +118,12 @@ func adam(b *batch, o torch.FusedOptions) {
 	denominator := v.sqrt()
 	denominator.divScalar_(math.Sqrt(1 - rounded.Pow(o.Beta2, step)))
 	denominator.addScalar_(o.Eps)
-	p.addcdiv_(m, denominator, -(b.lr / (1 - rounded.Pow(o.Beta1, step))))
+	p.addcdiv_(m, denominator, -(b.lr / (1 - rounded.Pow(b.momentum, step))))
 }
 
 // fused puts the group's settings into the options of a kernel.
 func (s settings) fused(o torch.FusedOptions) torch.FusedOptions {
 	o.LR, o.WeightDecay, o.FirstStep = s.lr, s.weightDecay, s.first
+	o.Beta1, o.Momentum = s.momentum, s.momentum // a kernel looks at the one that it knows
 	return o
 }

@@ -46,15 +46,15 @@ func (o Adamax) Build(groups []Group) (Optimizer, error) {
 		mean, largest := b.states[1], b.states[2]
 		t := b.count()
 		g := b.gradient(o.Maximize, b.weightDecay)
-		mean.lerp_(g, 1-beta1)
+		mean.lerp_(g, 1-b.momentum)
 		largest.mulScalar_(beta2)
 		size := g.abs()
 		size.addScalar_(eps)
 		largest.maximum_(size)
-		b.params.addcdiv_(mean, largest, -(b.lr / (1 - rounded.Pow(beta1, t))))
+		b.params.addcdiv_(mean, largest, -(b.lr / (1 - rounded.Pow(b.momentum, t))))
 	}
 	return build(rule{
-		name: "Adamax", lr: o.LearningRate(), weightDecay: decay, step: step,
+		name: "Adamax", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
 		states:  []state{stepCount, zeros("exp_avg"), zeros("exp_inf")},
 		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "maximize": o.Maximize},
 	}, o.Implementation, groups)

@@ -22,6 +22,9 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 		}
 	}
 	o := &optimizer{rule: r, lr: r.lr}
+	if r.momentum != nil {
+		o.moment = r.momentum.value
+	}
 	names := map[string]bool{}
 	var tensors []torch.Tensor
 	for i, given := range groups {

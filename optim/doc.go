@@ -32,6 +32,10 @@
 // with SGD, whose cost does not grow with state. The options capturable and differentiable belong to CUDA graphs and to gradients through
 // the update; complex parameters have no optimizer.
 //
+// # By name
+//
+// [ByName] makes the settings that Hugging Face's Trainer makes of its arguments optim, optim_args, learning_rate and adam_beta1, with the same bits.
+//
 // # The learning rate
 //
 // An optimizer does not remember a rate: [Optimizer] Step is told it each time, mostly by package optim/lr, whose schedules are functions

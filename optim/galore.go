@@ -94,7 +94,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 		t := b.count()
 		size := b.lr
 		if !o.NoBiasCorrection {
-			size = size * math.Sqrt(1-rounded.Pow(beta2, t)) / (1 - rounded.Pow(beta1, t))
+			size = size * math.Sqrt(1-rounded.Pow(beta2, t)) / (1 - rounded.Pow(b.momentum, t))
 		}
 		for i, p := range b.params.ts {
 			m, g := b.members[i], b.grads.ts[i]
@@ -102,7 +102,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 				g = low.project(m, g, t-1)
 			}
 			mean, square := m.states[first], m.states[first+1]
-			mean.MulScalar_(beta1).AddScaled_(g, 1-beta1)
+			mean.MulScalar_(b.momentum).AddScaled_(g, 1-b.momentum)
 			torch.Call("aten::addcmul_", square.MulScalar_(beta2), g, g, 1-beta2)
 			update := mean.Div(square.Sqrt().AddScalar_(eps))
 			if m.lowRank {
@@ -115,7 +115,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 		}
 	}
 	return build(rule{
-		name: "GaLoreAdamW", lr: o.LearningRate(), weightDecay: decay, step: step, lowRank: true, check: low.check,
+		name: "GaLoreAdamW", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step, lowRank: true, check: low.check,
 		states:  append(states, moment("exp_avg"), moment("exp_avg_sq")),
 		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "correct_bias": !o.NoBiasCorrection},
 	}, DefaultImplementation, groups)

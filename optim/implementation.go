@@ -10,6 +10,8 @@ const (
 	// DefaultImplementation is Fused where there is a kernel, and otherwise what PyTorch takes if it is told nothing: ForLoop on
 	// the CPU, Foreach on a GPU.
 	DefaultImplementation Implementation = ""
+	// PyTorchDefault is what PyTorch takes if it is told nothing, fused kernels left aside: ForLoop on the CPU, Foreach on a GPU.
+	PyTorchDefault Implementation = "pytorch-default"
 	// Fused is one kernel for all parameters: fused=True. AdamW, Adam and SGD have one; Adagrad has one on the CPU.
 	Fused Implementation = "fused"
 	// Foreach is the sequence of _foreach_ operators of foreach=True, each for all parameters.
@@ -33,10 +35,12 @@ func (i Implementation) resolve(r *rule, groups []Group) error {
 			return mistakef(ErrOption, "%s.Implementation is %q, but its fused kernel is for the CPU only; want %q for parameters on a GPU", r.name, i, Foreach)
 		}
 		r.implementation = Fused
+	case PyTorchDefault:
+		r.implementation = DefaultImplementation // which means just that where a rule has no fused kernel
 	case Foreach, ForLoop:
 		r.implementation = i
 	default:
-		return mistakef(ErrOption, "%s.Implementation is %q; want %q, %q, %q or nothing", r.name, i, Fused, Foreach, ForLoop)
+		return mistakef(ErrOption, "%s.Implementation is %q; want %q, %q, %q, %q or nothing", r.name, i, PyTorchDefault, Fused, Foreach, ForLoop)
 	}
 	return nil
 }

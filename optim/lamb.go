@@ -52,13 +52,13 @@ func (o LAMB) Build(groups []Group) (Optimizer, error) {
 		p, mean, square := b.params, b.states[1], b.states[2]
 		t := b.count()
 		g := b.gradient(o.Maximize, 0)
-		mean.mulScalar_(beta1)
-		mean.add_(g, 1-beta1)
+		mean.mulScalar_(b.momentum)
+		mean.add_(g, 1-b.momentum)
 		square.mulScalar_(beta2)
 		square.addcmul_(g, g, 1-beta2)
 		correction1, correction2 := 1.0, 1.0
 		if !o.NoBiasCorrection {
-			correction1, correction2 = 1-rounded.Pow(beta1, t), 1-rounded.Pow(beta2, t)
+			correction1, correction2 = 1-rounded.Pow(b.momentum, t), 1-rounded.Pow(beta2, t)
 		}
 		root := square.sqrt()
 		root.divScalar_(math.Sqrt(correction2))
@@ -74,7 +74,7 @@ func (o LAMB) Build(groups []Group) (Optimizer, error) {
 		p.add_(update, -b.lr)
 	}
 	return build(rule{
-		name: "LAMB", lr: o.LearningRate(), weightDecay: decay, step: step,
+		name: "LAMB", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
 		states: []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
 		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "bias_correction": !o.NoBiasCorrection, "always_adapt": o.AlwaysAdapt,
 			"trust_clip": o.TrustClip, "maximize": o.Maximize},

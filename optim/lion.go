@@ -42,15 +42,15 @@ func (o Lion) Build(groups []Group) (Optimizer, error) {
 	step := func(b *batch) {
 		mean := b.states[0]
 		g := b.decayed(o.Maximize, true)
-		direction := mean.mulScalar(beta1)
-		direction.add_(g, 1-beta1)
+		direction := mean.mulScalar(b.momentum)
+		direction.add_(g, 1-b.momentum)
 		direction.sign_()
 		b.params.add_(direction, -b.lr)
 		mean.mulScalar_(beta2)
 		mean.add_(g, 1-beta2)
 	}
 	return build(rule{
-		name: "Lion", lr: o.LearningRate(), weightDecay: decay, step: step,
+		name: "Lion", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
 		states:  []state{zeros("exp_avg")},
 		options: map[string]any{"betas": []float64{beta1, beta2}, "maximize": o.Maximize},
 	}, DefaultImplementation, groups)

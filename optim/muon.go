@@ -73,10 +73,10 @@ func (o Muon) Build(groups []Group) (Optimizer, error) {
 	step := func(b *batch) {
 		for i, p := range b.params.ts {
 			g, buffer := b.grads.ts[i], b.states[0].ts[i]
-			torch.Call("aten::lerp_.Scalar", buffer, g, 1-momentum)
+			torch.Call("aten::lerp_.Scalar", buffer, g, 1-b.momentum)
 			update := buffer
 			if !o.PlainMomentum {
-				update = g.Lerp(buffer, momentum)
+				update = g.Lerp(buffer, b.momentum)
 			}
 			update = orthogonal(update, c, steps, eps)
 			p.MulScalar_(1 - b.lr*b.weightDecay)
@@ -88,7 +88,7 @@ func (o Muon) Build(groups []Group) (Optimizer, error) {
 		adjust = string(o.Adjust)
 	}
 	return build(rule{
-		name: "Muon", lr: o.LearningRate(), weightDecay: decay, step: step,
+		name: "Muon", lr: o.LearningRate(), weightDecay: decay, momentum: momentumOf(momentum), step: step,
 		states:  []state{zeros("momentum_buffer")},
 		check:   func(_ Group, p torch.Named) error { return isMatrix("Muon", p) },
 		options: map[string]any{"momentum": momentum, "nesterov": !o.PlainMomentum, "ns_coefficients": c[:], "eps": eps, "ns_steps": steps, "adjust_lr_fn": adjust},

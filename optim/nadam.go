@@ -52,10 +52,10 @@ func (o NAdam) Build(groups []Group) (Optimizer, error) {
 		p, mean, square := b.params, b.states[2], b.states[3]
 		t := b.count()
 		g := b.decayed(o.Maximize, o.DecoupledDecay)
-		mu := beta1 * (1 - 0.5*rounded.Pow(0.96, t*momentumDecay))
-		next := beta1 * (1 - 0.5*rounded.Pow(0.96, (t+1)*momentumDecay))
+		mu := b.momentum * (1 - 0.5*rounded.Pow(0.96, t*momentumDecay))
+		next := b.momentum * (1 - 0.5*rounded.Pow(0.96, (t+1)*momentumDecay))
 		b.setNumber(product, b.number(product)*float64(float32(mu)))
-		mean.lerp_(g, 1-beta1)
+		mean.lerp_(g, 1-b.momentum)
 		square.mulScalar_(beta2)
 		square.addcmul_(g, g, 1-beta2)
 		var denominator list
@@ -71,7 +71,7 @@ func (o NAdam) Build(groups []Group) (Optimizer, error) {
 		p.addcdiv_(mean, denominator, -b.lr*next/(1-b.number(product)*next))
 	}
 	return build(rule{
-		name: "NAdam", lr: o.LearningRate(), weightDecay: decay, step: step,
+		name: "NAdam", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
 		states: []state{stepCount, {name: "mu_product", number: true, initial: func(float64) float64 { return 1 }}, zeros("exp_avg"), zeros("exp_avg_sq")},
 		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "momentum_decay": momentumDecay,
 			"decoupled_weight_decay": o.DecoupledDecay, "maximize": o.Maximize},

@@ -41,6 +41,7 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 		if group == nil {
 			group = map[string]any{}
 		}
+		opt.momentumOption(group)
 		group["lr"], group["weight_decay"] = opt.lr*g.LRScale, *g.WeightDecay
 		indices, names := []int{}, []string{}
 		for _, m := range g.members {

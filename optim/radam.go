@@ -50,11 +50,11 @@ func (o RAdam) Build(groups []Group) (Optimizer, error) {
 		mean, square := b.states[1], b.states[2]
 		t := b.count()
 		g := b.decayed(o.Maximize, o.DecoupledDecay)
-		mean.lerp_(g, 1-beta1)
+		mean.lerp_(g, 1-b.momentum)
 		square.mulScalar_(beta2)
 		square.addcmul_(g, g, 1-beta2)
 		power := rounded.Pow(beta2, t)
-		correction1, correction2 := 1-rounded.Pow(beta1, t), 1-power
+		correction1, correction2 := 1-rounded.Pow(b.momentum, t), 1-power
 		length := limit - 2*t*power/correction2
 		rectifier, plain := 0.0, 1.0
 		if length > 5 {
@@ -82,7 +82,7 @@ func (o RAdam) Build(groups []Group) (Optimizer, error) {
 		b.params.add_(update, -1)
 	}
 	return build(rule{
-		name: "RAdam", lr: o.LearningRate(), weightDecay: decay, step: step,
+		name: "RAdam", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
 		states:  []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
 		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "decoupled_weight_decay": o.DecoupledDecay, "maximize": o.Maximize},
 	}, o.Implementation, groups)

@@ -43,11 +43,12 @@ func (o RMSprop) Build(groups []Group) (Optimizer, error) {
 		return nil, err
 	}
 	states := []state{stepCount, zeros("square_avg")}
-	if o.Momentum > 0 {
-		states = append(states, zeros("momentum_buffer"))
-	}
 	if o.Centered {
 		states = append(states, zeros("grad_avg"))
+	}
+	buffered := len(states)
+	if o.Momentum > 0 {
+		states = append(states, zeros("momentum_buffer"))
 	}
 	step := func(b *batch) {
 		square := b.states[1]
@@ -57,7 +58,7 @@ func (o RMSprop) Build(groups []Group) (Optimizer, error) {
 		square.addcmul_(g, g, 1-alpha)
 		var root list
 		if o.Centered {
-			mean := b.states[len(states)-1]
+			mean := b.states[2]
 			mean.lerp_(g, 1-alpha)
 			root = square.addcmul(mean, mean, -1)
 			root.sqrt_()
@@ -65,9 +66,9 @@ func (o RMSprop) Build(groups []Group) (Optimizer, error) {
 			root = square.sqrt()
 		}
 		root.addScalar_(eps)
-		if o.Momentum > 0 {
-			buffer := b.states[2]
-			buffer.mulScalar_(o.Momentum)
+		if b.momentum > 0 {
+			buffer := b.states[buffered]
+			buffer.mulScalar_(b.momentum)
 			buffer.addcdiv_(g, root, 1)
 			b.params.add_(buffer, -b.lr)
 		} else {
@@ -76,6 +77,7 @@ func (o RMSprop) Build(groups []Group) (Optimizer, error) {
 	}
 	return build(rule{
 		name: "RMSprop", lr: o.LearningRate(), weightDecay: decay, step: step, states: states,
-		options: map[string]any{"alpha": alpha, "eps": eps, "momentum": o.Momentum, "centered": o.Centered, "maximize": o.Maximize},
+		momentum: momentumOf(o.Momentum).withBuffer(func(r *rule) { r.states = append(r.states, zeros("momentum_buffer")) }),
+		options:  map[string]any{"alpha": alpha, "eps": eps, "momentum": o.Momentum, "centered": o.Centered, "maximize": o.Maximize},
 	}, o.Implementation, groups)
 }

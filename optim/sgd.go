@@ -55,36 +55,42 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 	}
 	rule := rule{
 		name: "SGD", lr: fused.LR, weightDecay: fused.WeightDecay,
-		options: map[string]any{"momentum": o.Momentum, "dampening": o.Dampening, "nesterov": o.Nesterov, "maximize": o.Maximize},
-		step:    func(b *batch) { sgd(b, o) },
+		options:  map[string]any{"momentum": o.Momentum, "dampening": o.Dampening, "nesterov": o.Nesterov, "maximize": o.Maximize},
+		momentum: momentumOf(o.Momentum).withBuffer(addMomentumBuffer),
+		step:     func(b *batch) { sgd(b, o) },
 		fused: func(s *shard, set settings) {
 			var buffers *torch.List
-			if o.Momentum != 0 {
+			if set.momentum != 0 {
 				buffers = s.states[0]
 			}
 			s.params.FusedSGD(buffers, set.fused(fused))
 		},
 	}
-	if o.Momentum != 0 { // the first step fills the buffer
-		rule.states = []state{{name: "momentum_buffer", make: func(m *member, _ float64) torch.Tensor { return m.Tensor.EmptyLike() }}}
-		rule.firstStep = true
+	if o.Momentum != 0 {
+		addMomentumBuffer(&rule)
 	}
 	return build(rule, o.Implementation, groups)
+}
+
+// addMomentumBuffer adds the state that the first step fills.
+func addMomentumBuffer(r *rule) {
+	r.states = []state{{name: "momentum_buffer", make: func(m *member, _ float64) torch.Tensor { return m.Tensor.EmptyLike() }}}
+	r.firstStep = true
 }
 
 // sgd is _single_tensor_sgd and _multi_tensor_sgd of torch/optim/sgd.py, which compute alike.
 func sgd(b *batch, o SGD) {
 	g := b.gradient(o.Maximize, b.weightDecay)
-	if o.Momentum != 0 {
+	if b.momentum != 0 {
 		buffer := b.states[0]
 		if b.first {
 			buffer.copy_(g)
 		} else {
-			buffer.mulScalar_(o.Momentum)
+			buffer.mulScalar_(b.momentum)
 			buffer.add_(g, 1-o.Dampening)
 		}
 		if o.Nesterov {
-			g = g.add(buffer, o.Momentum)
+			g = g.add(buffer, b.momentum)
 		} else {
 			g = buffer
 		}

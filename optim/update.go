@@ -15,6 +15,7 @@ type rule struct {
 	options        map[string]any // settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
 	states         []state        // what it remembers of each parameter
 	firstStep      bool           // a parameter's first step is another computation than the later ones
+	momentum       *momentum      // what a schedule may move; nil: nothing
 	implementation Implementation // Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
 	lowRank        bool           // groups may ask for a low-rank projection of their gradients
 	fusedOnCPU     bool           // the fused kernel is for the CPU only
@@ -26,7 +27,8 @@ type rule struct {
 // settings are those of a group at one step.
 type settings struct {
 	lr, weightDecay float64
-	first           bool // of these parameters it is the first step, and the rule has asked for the difference
+	momentum        float64 // momentum or beta1, where the rule has one
+	first           bool    // of these parameters it is the first step, and the rule has asked for the difference
 }
 
 // state is one kind of memory of a parameter, under PyTorch's name.
@@ -66,6 +68,7 @@ type optimizer struct {
 	all     *torch.List
 	updates int
 	lr      float64 // of the last step
+	moment  float64 // momentum or beta1, as the settings or SetMomentum said last
 }
 
 type group struct {
@@ -100,7 +103,7 @@ func (o *optimizer) Step(lr float64) {
 		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrValue, Msg: "the learning rate is not a finite number; the schedule that gave it is probably wrong"})
 	}
 	for _, g := range o.groups {
-		set := settings{lr: lr * g.LRScale, weightDecay: *g.WeightDecay}
+		set := settings{lr: lr * g.LRScale, weightDecay: *g.WeightDecay, momentum: o.moment}
 		fresh := g.firstGradients(o.rule.states, set.lr)
 		if !o.rule.firstStep {
 			g.admit(fresh)
