@@ -52,13 +52,15 @@ func (j judge) better(a, b float64) bool {
 	return a < b
 }
 
-// value finds the deciding metric in an evaluation.
-func (j judge) value(m Metrics) (v float64, ok bool, err error) {
-	v, ok = m[j.metric]
+// value finds the deciding metric in the row of an evaluation.
+func (j judge) value(row Logs) (v float64, ok bool, err error) {
+	v, ok = row[evalPrefix+j.metric]
 	if !ok && j.explicit {
-		names := make([]string, 0, len(m))
-		for name := range m {
-			names = append(names, name)
+		names := make([]string, 0, len(row))
+		for name := range row {
+			if !strings.HasSuffix(name, "_runtime") && !strings.HasSuffix(name, "_per_second") {
+				names = append(names, strings.TrimPrefix(name, evalPrefix))
+			}
 		}
 		slices.Sort(names)
 		return 0, false, &OptionError{"MetricForBest", fmt.Sprintf("%q", j.metric), fmt.Sprintf("a metric of the evaluation, which has %q", names)}
@@ -67,11 +69,11 @@ func (j judge) value(m Metrics) (v float64, ok bool, err error) {
 }
 
 // consider takes over an evaluation if it is the best so far.
-func (f *fit[S, B]) consider(m Metrics, row Logs) (bool, error) {
+func (f *fit[S, B]) consider(row Logs) (bool, error) {
 	if !f.judge.track {
 		return false, nil
 	}
-	v, ok, err := f.judge.value(m)
+	v, ok, err := f.judge.value(row)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -85,12 +87,6 @@ func (f *fit[S, B]) consider(m Metrics, row Logs) (bool, error) {
 	if !f.judge.better(v, against) {
 		return false, nil
 	}
-	all := make(Metrics, len(row))
-	for k, x := range row {
-		if k != "epoch" && k != "step" {
-			all[k] = x
-		}
-	}
 	saved := ""
 	switch {
 	case f.o.Semantics.BestMayBeUnsaved:
@@ -98,6 +94,6 @@ func (f *fit[S, B]) consider(m Metrics, row Logs) (bool, error) {
 	case f.store != nil && f.m.LastSaved == f.m.GlobalStep:
 		saved = f.store.Path(f.m.GlobalStep) // this update was saved before it was evaluated
 	}
-	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: all, GlobalStep: f.m.GlobalStep, Checkpoint: saved}
+	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: Metrics(row), GlobalStep: f.m.GlobalStep, Checkpoint: saved}
 	return true, nil
 }

@@ -38,9 +38,7 @@ func TestRecordedRunsOfHuggingFaceTrainer(t *testing.T) {
 		"stream_max_steps":             "a stream without length",
 		"err_stream_without_max_steps": "a stream without length",
 		"err_fp16_and_bf16":            "precision is the step's",
-		"eval_delay_start_sets":        "several validation sets",
 		"resume_ignore_data_skip":      "ignore_data_skip",
-		"predict_evaluate":             "predict",
 	}
 	cases, err := filepath.Glob(folder + "/*/spec.json")
 	if err != nil || len(cases) < 40 {
@@ -60,7 +58,7 @@ func TestRecordedRunsOfHuggingFaceTrainer(t *testing.T) {
 
 type hfSpec struct {
 	Args      hfArgs
-	Data      struct{ Make struct{ Train, Eval int } }
+	Data      hfData
 	Callbacks []struct {
 		Kind      string
 		At        string
@@ -73,11 +71,34 @@ type hfSpec struct {
 	Phases []hfPhase
 }
 
+type hfData struct {
+	Make map[string]any
+	Sets []string `json:"eval_sets"`
+}
+
+func (d hfData) rows(split string) int {
+	n, _ := d.Make[split].(float64)
+	return int(n)
+}
+
+// valid is the validation set, or the sets.
+func (d hfData) valid() data.Dataset[int] {
+	if d.Sets == nil {
+		return trainertest.Samples(d.rows("eval"))
+	}
+	var sets trainer.EvalSets[int]
+	for _, name := range d.Sets {
+		sets = append(sets, trainer.EvalSet[int]{Name: name, Set: trainertest.Samples(d.rows("eval_" + name))})
+	}
+	return sets
+}
+
 type hfPhase struct {
 	Do              string
 	StopAfterUpdate int `json:"stop_after_update"`
 	Resume          any
 	SameTrainer     bool `json:"same_trainer"`
+	Prefix          string
 	Args            json.RawMessage
 }
 
@@ -96,6 +117,7 @@ type hfArgs struct {
 	EvalStrategy     string   `json:"eval_strategy"`
 	EvalSteps        *float64 `json:"eval_steps"`
 	EvalOnStart      bool     `json:"eval_on_start"`
+	EvalDelay        float64  `json:"eval_delay"`
 	SaveStrategy     string   `json:"save_strategy"`
 	SaveSteps        float64  `json:"save_steps"`
 	SaveTotalLimit   int      `json:"save_total_limit"`
@@ -124,6 +146,7 @@ type hfTrace struct {
 	LogHistory  []trainer.Logs `json:"log_history"`
 	Events      [][]any
 	Evaluations []struct {
+		Prefix  string
 		Seen    int
 		Metrics map[string]any
 	}
@@ -234,10 +257,13 @@ func (s *replayStep) Metrics(context.Context) (trainer.Metrics, error) {
 	if s.seenNow != e.Seen {
 		return nil, fmt.Errorf("evaluation %d saw %d rows, recorded were %d", s.cursor.eval, s.seenNow, e.Seen)
 	}
+	if name := s.Evaluations[len(s.Evaluations)-1].Name; name != e.Prefix {
+		return nil, fmt.Errorf("evaluation %d is %q, recorded was %q", s.cursor.eval, name, e.Prefix)
+	}
 	s.seenNow = 0
 	m := trainer.Metrics{}
 	for name, v := range e.Metrics {
-		if name = strings.TrimPrefix(name, "eval_"); !strings.HasSuffix(name, "runtime") && !strings.HasSuffix(name, "per_second") {
+		if name = strings.TrimPrefix(name, e.Prefix+"_"); !strings.HasSuffix(name, "runtime") && !strings.HasSuffix(name, "per_second") {
 			m[name] = float(s.t, v)
 		}
 	}
@@ -277,9 +303,10 @@ func (e *events) StepEnd(r *trainer.Run) error {
 	e.epochs = append(e.epochs, r.Epoch)
 	return e.add("on_step_end", r)
 }
-func (e *events) EvalStep(r *trainer.Run) error                     { return e.add("on_prediction_step", r) }
-func (e *events) AfterEval(r *trainer.Run, _ trainer.Metrics) error { return e.add("on_evaluate", r) }
-func (e *events) AfterLog(r *trainer.Run, _ trainer.Logs) error     { return e.add("on_log", r) }
+func (e *events) EvalStep(r *trainer.Run) error                        { return e.add("on_prediction_step", r) }
+func (e *events) AfterEval(r *trainer.Run, _ trainer.Metrics) error    { return e.add("on_evaluate", r) }
+func (e *events) AfterPredict(r *trainer.Run, _ trainer.Metrics) error { return e.add("on_predict", r) }
+func (e *events) AfterLog(r *trainer.Run, _ trainer.Logs) error        { return e.add("on_log", r) }
 func (e *events) AfterSave(r *trainer.Run, checkpoint string) error {
 	e.saved = append(e.saved, filepath.Base(checkpoint))
 	return e.add("on_save", r)
@@ -330,7 +357,7 @@ func trigger(strategy string, steps float64) trainer.Trigger {
 func options(t *testing.T, a hfArgs, trace *hfTrace, dir string) trainer.Options {
 	o := trainer.Options{
 		Epochs: a.NumTrainEpochs, MaxSteps: a.MaxSteps, BatchSize: a.BatchSize, EvalBatchSize: a.EvalBatchSize, Accumulate: a.Accumulate,
-		LearningRate: a.LearningRate, Seed: a.Seed, DataSeed: a.DataSeed, EvalOnStart: a.EvalOnStart, LogFirst: a.LoggingFirstStep,
+		LearningRate: a.LearningRate, Seed: a.Seed, DataSeed: a.DataSeed, EvalOnStart: a.EvalOnStart, EvalDelay: a.EvalDelay, LogFirst: a.LoggingFirstStep,
 		Log: trigger(a.LoggingStrategy, a.LoggingSteps), Save: trigger(a.SaveStrategy, a.SaveSteps), KeepCheckpoints: a.SaveTotalLimit,
 		LoadBestAtEnd: a.LoadBest, MetricForBest: a.MetricForBest, DropLast: a.DropLast, Semantics: semantics.HuggingFace, Progress: io.Discard, OutputDir: dir,
 	}
@@ -393,7 +420,7 @@ func replay(t *testing.T, dir string) {
 	}
 	var valid data.Dataset[int]
 	if spec.Args.EvalStrategy != "no" {
-		valid = trainertest.Samples(spec.Data.Make.Eval)
+		valid = spec.Data.valid()
 	}
 	out := ""
 	if spec.Args.SaveStrategy != "no" {
@@ -403,6 +430,7 @@ func replay(t *testing.T, dir string) {
 	all := &events{}
 	var tr *trainer.Trainer[int, []int]
 	var result *trainer.Result
+	var history []trainer.Logs
 	var err error
 	for _, phase := range spec.Phases {
 		args := spec.Args
@@ -421,12 +449,20 @@ func replay(t *testing.T, dir string) {
 		all.killAfter = phase.StopAfterUpdate
 		o.Callbacks = append(callbacks(spec), all)
 		step := &replayStep{t: t, trace: &trace, cursor: cursor}
-		if !phase.SameTrainer {
+		if !phase.SameTrainer && (tr == nil || phase.Do == "train") {
 			if tr, err = trainer.New[int, []int](step, o); err != nil {
 				break
 			}
 		}
-		result, err = tr.Fit(t.Context(), trainertest.Samples(spec.Data.Make.Train), valid)
+		switch phase.Do {
+		case "evaluate":
+			_, err = tr.Evaluate(t.Context(), spec.Data.valid())
+		case "predict":
+			_, err = tr.Predict(t.Context(), spec.Data.valid(), phase.Prefix)
+		default:
+			result, err = tr.Fit(t.Context(), trainertest.Samples(spec.Data.rows("train")), valid)
+		}
+		history = tr.History()
 		if phase.StopAfterUpdate > 0 && !errors.Is(err, errKilled) {
 			t.Fatalf("phase ended with %v, want it killed after update %d", err, phase.StopAfterUpdate)
 		}
@@ -444,6 +480,9 @@ func replay(t *testing.T, dir string) {
 		}
 	} else if err != nil {
 		t.Fatal(err)
+	}
+	if result != nil {
+		result.History = history
 	}
 	compare(t, &trace, all, cursor, result, out)
 }

@@ -2,46 +2,34 @@ package trainer
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/gotrainer/gotrainer/data"
 )
 
-// evalPrefix stands before the names of an evaluation in logs and files.
+// evalPrefix stands before the names of the evaluations of a run in logs and files.
 const evalPrefix = "eval_"
 
-func (f *fit[S, B]) evalLoader(valid data.Dataset[S]) (*data.Loader[S, B], error) {
-	if valid == nil || valid.Len() == 0 {
-		return nil, errors.New("trainer: the validation set is empty; to train without one, give nil to Fit")
-	}
-	l, err := data.NewLoader(valid, f.t.step.Collate, data.LoaderOptions{
-		BatchSize: f.o.EvalBatchSize, Order: data.Sequential{}, Workers: f.o.Workers, BadSample: f.o.BadSample,
-		DropLast: f.o.DropLast && f.o.Semantics.DropLastInEvaluation,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if l.Len() == 0 {
-		return nil, &OptionError{"DropLast", "true", fmt.Sprintf("false, since the %d rows of the validation set are less than one batch of EvalBatchSize %d", valid.Len(), f.o.EvalBatchSize)}
-	}
-	return l, nil
-}
+var errEmptyValidation = errors.New("trainer: the validation set is empty; to train without one, give nil to Fit")
 
-// evaluateNow carries out doEvaluate and doEvalOnStart.
+// evaluateNow carries out doEvaluate and doEvalOnStart. judge is whether the outcome is compared with the best one and told to
+// the schedule.
 func (f *fit[S, B]) evaluateNow(judge bool) error {
-	if f.valid == nil {
+	if len(f.evals) == 0 {
 		return errors.New("trainer: a hook asked for an evaluation, but Fit was given no validation set")
 	}
 	if f.ctx.Err() != nil {
 		return f.interrupt()
 	}
-	m, row, err := f.evaluate()
+	_, err := f.evaluate(judge)
+	row := f.evaluated
+	f.evaluated, f.m.EvalSet = nil, 0
 	if err != nil || !judge {
 		return err
 	}
-	best, err := f.consider(m, row)
+	if err := f.observe(row); err != nil {
+		return err
+	}
+	best, err := f.consider(row)
 	if err != nil {
 		return err
 	}
@@ -49,19 +37,68 @@ func (f *fit[S, B]) evaluateNow(judge bool) error {
 	return nil
 }
 
-// evaluate runs over the validation set and logs the outcome.
-func (f *fit[S, B]) evaluate() (Metrics, Logs, error) {
+// evaluate runs over the validation sets from that at which the loop stands, and logs each outcome. The numbers under their logged names gather
+// in f.evaluated; those returned have their bare names, with the name of their set before it where there are several.
+func (f *fit[S, B]) evaluate(judge bool) (Metrics, error) {
+	all := Metrics{}
+	if f.m.EvalSet == 0 {
+		f.evaluated = Logs{}
+	}
+	for f.m.EvalSet < len(f.evals) {
+		e := f.evals[f.m.EvalSet]
+		m, row, err := f.evaluateSet(e, false)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.log(row); err != nil {
+			return nil, err
+		}
+		f.m.Control.ShouldEvaluate = false
+		if err := f.fireEval(func(h EvalHook, r *Run) error { return h.AfterEval(r, m) }); err != nil {
+			return nil, err
+		}
+		for k, v := range row {
+			if k != "epoch" && k != "step" {
+				f.evaluated[k] = v
+			}
+		}
+		for k, v := range m {
+			all[e.key+k] = v
+		}
+		// An interruption in one of the further sets goes on with that set.
+		f.m.EvalSet++
+		f.before.EvalSet, f.before.EvalLoaderStarted = f.m.EvalSet, false
+		f.before.Control = f.m.Control
+		f.before.Control.ShouldEvaluate = judge
+	}
+	return all, nil
+}
+
+func (f *fit[S, B]) fireEval(method func(EvalHook, *Run) error) error {
+	err := fire(f, f.hooks.eval, "AfterEval", method)
+	f.run.Evaluation = ""
+	return err
+}
+
+// evaluateSet runs over one set. The row has the numbers under their logged names, and the speeds.
+func (f *fit[S, B]) evaluateSet(e evaluation[B], predict bool) (Metrics, Logs, error) {
 	start := time.Now()
-	if !f.m.EvalLoaderStarted {
+	f.run.Evaluation, f.run.evalBatches = e.name, e.loader.Len()
+	if !f.m.EvalLoaderStarted && !f.quietEval {
 		if err := f.startLoader(false); err != nil {
 			return nil, nil, err
 		}
 	}
 	f.m.EvalLoaderStarted = false
-	for batch, err := range f.valid.Epoch(f.ctx, 0, 0) {
-		op := "load an evaluation batch"
+	if s, ok := f.t.step.(EvalStarter); ok {
+		if err := s.StartEval(f.describe(e, predict)); err != nil {
+			return nil, nil, f.stepError("begin to "+e.op(), err)
+		}
+	}
+	for batch, err := range e.loader.Epoch(f.ctx, 0, 0) {
+		op := "load a batch to " + e.op()
 		if err == nil {
-			op = "evaluate"
+			op = e.op()
 			err = f.t.step.Eval(f.ctx, batch)
 		}
 		if err != nil && f.ctx.Err() != nil {
@@ -76,19 +113,14 @@ func (f *fit[S, B]) evaluate() (Metrics, Logs, error) {
 	}
 	m, err := f.t.step.Metrics(f.stepContext())
 	if err != nil {
-		return nil, nil, f.stepError("evaluate", err)
+		return nil, nil, f.stepError(e.op(), err)
 	}
 	row := Logs{}
 	for name, v := range m {
-		row[evalPrefix+name] = v
+		row[e.name+"_"+name] = v
 	}
-	samples := f.run.Info.EvalSamples
-	row.speed("eval", start, float64(samples), float64((samples+f.o.EvalBatchSize-1)/f.o.EvalBatchSize))
-	if err := f.log(row); err != nil {
-		return nil, nil, err
-	}
-	f.m.Control.ShouldEvaluate = false
-	return m, row, fire(f, f.hooks.eval, "AfterEval", func(h EvalHook, r *Run) error { return h.AfterEval(r, m) })
+	row.speed(e.name, start, float64(e.rows), float64((e.rows+f.o.EvalBatchSize-1)/f.o.EvalBatchSize))
+	return m, row, nil
 }
 
 // interruptEvaluation leaves an evaluation in the middle; the resumed run makes it from its beginning.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
-	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
@@ -22,8 +21,11 @@ type fit[S, B any] struct {
 	m     *machine
 	judge judge
 
-	train, valid *data.Loader[S, B] // valid is nil without a validation set
-	store        *checkpoint.Store  // nil without an output folder
+	train     BatchLoader[B]
+	evals     []evaluation[B]   // none without a validation set
+	evaluated Logs              // of the evaluation at hand, under their logged names, the sets that are done
+	quietEval bool              // evaluations must not draw random numbers
+	store     *checkpoint.Store // nil without an output folder
 
 	before position // the machine before the action at hand: where an interrupted run goes on
 	window []B      // the batches of the window at hand
@@ -52,11 +54,18 @@ func (f *fit[S, B]) newRun() {
 	f.judge = newJudge(&f.o)
 	f.m = newMachine(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1}, flow{})
 	f.start = time.Now()
-	view := &loopView{history: &f.history, best: &f.best, better: f.judge.better, stopReason: &f.stopReason}
+	view := &loopView{history: &f.history, best: &f.best, better: f.judge.better, stopReason: &f.stopReason, evalKey: f.evalKey}
 	if f.judge.track {
 		view.bestMetric = f.judge.metric
 	}
 	f.run = &Run{Info: f.info(), loop: view}
+}
+
+func (f *fit[S, B]) evalKey() string {
+	if f.m.EvalSet >= len(f.evals) {
+		return ""
+	}
+	return f.evals[f.m.EvalSet].key
 }
 
 // guard runs f and turns a panic of the step's library into an error.
@@ -185,7 +194,11 @@ func (f *fit[S, B]) do(a action) error {
 	case doLog:
 		return f.logLoss()
 	case doEvalOnStart, doEvaluate:
-		return f.evaluateNow(a == doEvaluate)
+		// After a resume the generator stands where training goes on; the extra evaluation must not draw from it.
+		f.quietEval = a == doEvalOnStart && f.m.resumed && f.o.Semantics.EvalOnStartAfterResume
+		err := f.evaluateNow(a == doEvaluate)
+		f.quietEval = false
+		return err
 	case doSave:
 		return f.save()
 	case doEpochEnd:
@@ -290,3 +303,6 @@ func (f *fit[S, B]) interrupt() error {
 func (f *fit[S, B]) warn(format string, args ...any) {
 	f.warnings = append(f.warnings, fmt.Sprintf(format, args...))
 }
+
+// observe tells an adaptive schedule the outcome of an evaluation.
+func (f *fit[S, B]) observe(Logs) error { return nil }

@@ -2,7 +2,10 @@ package trainer_test
 
 import (
 	"os"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // flipBit damages a file as a failing disk does.
@@ -28,3 +31,8 @@ func memoryDir(t *testing.T) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
+
+// ignoreTimes leaves out of a comparison what depends on the clock.
+var ignoreTimes = cmpopts.IgnoreMapEntries(func(k string, _ float64) bool {
+	return strings.HasSuffix(k, "_runtime") || strings.HasSuffix(k, "_per_second")
+})

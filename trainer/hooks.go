@@ -23,6 +23,8 @@ import (
 //	  EpochEnd                                   on_epoch_end, then log, evaluate and save if due
 //	AfterLog, TrainEnd                           on_log, on_train_end
 //
+//	EvalStep ..., AfterPredict                   on_prediction_step ..., on_predict, of Trainer.Predict
+//
 // An error ends the run and is returned by Fit as a [*HookError].
 type (
 	InitEndHook      interface{ InitEnd(r *Run) error }
@@ -36,10 +38,14 @@ type (
 	AfterUpdateHook  interface{ AfterUpdate(r *Run) error }
 	StepEndHook      interface{ StepEnd(r *Run) error }
 	EvalStepHook     interface{ EvalStep(r *Run) error }
-	// EvalHook is told the numbers of an evaluation by their bare names: "loss", "accuracy". The best evaluation is
-	// determined after it.
+	// EvalHook is told the numbers of an evaluation by their bare names: "loss", "accuracy". Of several validation sets it is called for
+	// each, and Run.Evaluation says which it is. The best evaluation is determined after all of them.
 	EvalHook interface {
 		AfterEval(r *Run, m Metrics) error
+	}
+	// PredictHook is told the numbers of Trainer.Predict by their bare names.
+	PredictHook interface {
+		AfterPredict(r *Run, m Metrics) error
 	}
 	// SaveHook is told the folder of a checkpoint that was written.
 	SaveHook interface {
@@ -77,6 +83,7 @@ type hooks struct {
 	stepEnd      []StepEndHook
 	evalStep     []EvalStepHook
 	eval         []EvalHook
+	predict      []PredictHook
 	save         []SaveHook
 	log          []LogHook
 	fail         []FailHook
@@ -90,7 +97,7 @@ func sortHooks(callbacks []any) (*hooks, error) {
 		}
 		known := add(&h.initEnd, c) + add(&h.trainBegin, c) + add(&h.trainEnd, c) + add(&h.epochBegin, c) + add(&h.epochEnd, c) +
 			add(&h.stepBegin, c) + add(&h.substepEnd, c) + add(&h.beforeUpdate, c) + add(&h.afterUpdate, c) + add(&h.stepEnd, c) +
-			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.save, c) + add(&h.log, c) + add(&h.fail, c)
+			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.save, c) + add(&h.log, c) + add(&h.fail, c)
 		if known == 0 {
 			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(), "a value with at least one method of the hooks in package trainer, such as StepEnd(*trainer.Run) error" + pointerHint(c)}
 		}

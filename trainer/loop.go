@@ -75,11 +75,13 @@ type position struct {
 	// The generator of the step has already been drawn from for this epoch's loader, or for the evaluation that is next.
 	LoaderStarted     bool `json:"loader_started"`
 	EvalLoaderStarted bool `json:"eval_loader_started"`
+	EvalSet           int  `json:"eval_set,omitempty"` // of several validation sets, the one that is evaluated on next
 }
 
 // flow is when to log, evaluate and save.
 type flow struct {
 	log, eval, save Trigger // resolved: no shares
+	evalDelay       float64 // no evaluation before so many updates or epochs, whichever eval counts
 	logFirstStep    bool
 	evalOnStart     bool
 	saveNewBest     bool // a new best is saved at once
@@ -108,7 +110,7 @@ func (m *machine) resume(p position) {
 	if m.flow.rules.PositionFromGlobalStep {
 		m.Epoch = p.GlobalStep / m.plan.updatesPerEpoch
 		m.Micro = p.GlobalStep % m.plan.updatesPerEpoch * m.plan.accumulate
-		m.LoaderStarted, m.EvalLoaderStarted = m.Micro > 0, false
+		m.LoaderStarted, m.EvalLoaderStarted, m.EvalSet = m.Micro > 0, false, 0
 		m.LastLogged = p.GlobalStep
 		m.Control = Control{}
 		m.enter = atEpochBegin
@@ -252,11 +254,12 @@ func (m *machine) stopping() bool { return m.Control.ShouldEpochStop || m.Contro
 func (m *machine) afterStep() {
 	c, f := &m.Control, &m.flow
 	c.ShouldLog = c.ShouldLog || f.log.due(m.GlobalStep, Update) || f.logFirstStep && m.GlobalStep == 1
-	c.ShouldEvaluate = c.ShouldEvaluate || f.eval.due(m.GlobalStep, Update)
+	late := f.evalDelay <= float64(m.GlobalStep)
+	c.ShouldEvaluate = c.ShouldEvaluate || late && f.eval.due(m.GlobalStep, Update)
 	c.ShouldSave = c.ShouldSave || f.save.due(m.GlobalStep, Update)
 	if m.GlobalStep >= m.plan.maxSteps {
 		c.ShouldTrainingStop = true
-		c.ShouldEvaluate = c.ShouldEvaluate || f.eval.byUpdates()
+		c.ShouldEvaluate = c.ShouldEvaluate || late && f.eval.byUpdates()
 		c.ShouldSave = c.ShouldSave || f.save.byUpdates()
 	}
 }
@@ -265,7 +268,7 @@ func (m *machine) afterStep() {
 func (m *machine) afterEpoch() {
 	c, f := &m.Control, &m.flow
 	c.ShouldLog = c.ShouldLog || f.log.due(m.Epoch+1, Epoch)
-	c.ShouldEvaluate = c.ShouldEvaluate || f.eval.due(m.Epoch+1, Epoch)
+	c.ShouldEvaluate = c.ShouldEvaluate || f.evalDelay <= m.Progress && f.eval.due(m.Epoch+1, Epoch)
 	c.ShouldSave = c.ShouldSave || f.save.due(m.Epoch+1, Epoch)
 }
 

@@ -52,6 +52,7 @@ type Options struct {
 	Save        Trigger // when to write a checkpoint; default: every 500 updates and at the end
 	Log         Trigger // when to log the loss; default: every 500 updates
 	EvalOnStart bool    // evaluate before the first update too
+	EvalDelay   float64 // no evaluation before so many updates, or epochs where Eval counts epochs
 	LogFirst    bool    // log the first update too
 
 	KeepCheckpoints int    // how many checkpoints stay; the best and the newest always do; zero: all
@@ -86,6 +87,9 @@ type Options struct {
 func (o Options) resolved(step any) (Options, error) {
 	if o.Epochs < 0 || math.IsNaN(o.Epochs) || math.IsInf(o.Epochs, 0) {
 		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs), "a positive number, or 0 for 3"}
+	}
+	if !(o.EvalDelay >= 0) || math.IsInf(o.EvalDelay, 1) {
+		return o, &OptionError{"EvalDelay", fmt.Sprint(o.EvalDelay), "0 or a positive number"}
 	}
 	if o.MaxSteps > 0 && o.Epochs > 0 {
 		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs), fmt.Sprintf("0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)}

@@ -5,17 +5,15 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
 // prepare makes everything ready for the first action: loaders, plan, files, seeds and, for a resumed run, the state it stood in.
-func (f *fit[S, B]) prepare(train, valid data.Dataset[S]) error {
-	if train == nil || train.Len() == 0 {
-		return errNoData
-	}
-	if err := f.prepareData(train, valid); err != nil {
+func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
+	if err := source(f); err != nil {
 		return err
 	}
 	if err := f.prepareHooks(); err != nil {
@@ -25,10 +23,18 @@ func (f *fit[S, B]) prepare(train, valid data.Dataset[S]) error {
 	if err != nil {
 		return err
 	}
-	if s, ok := f.t.step.(Seeder); ok {
-		if err := s.Seed(f.o.Seed); err != nil {
-			return f.stepError("seed", err)
+	if !f.o.Semantics.SeedOnce {
+		if err := f.seed(); err != nil {
+			return err
 		}
+	}
+	if s, ok := f.t.step.(Initializer); ok {
+		if err := s.InitModel(f.seed); err != nil {
+			return f.stepError("make the model", err)
+		}
+	}
+	if err := f.startClean(); err != nil {
+		return err
 	}
 	f.peakRate = f.o.LearningRate
 	if from != "" {
@@ -45,41 +51,94 @@ func (f *fit[S, B]) prepare(train, valid data.Dataset[S]) error {
 	return nil
 }
 
-// prepareData makes the loaders and the plan.
+// seed starts the step's random numbers.
+func (f *fit[S, B]) seed() error {
+	s, ok := f.t.step.(Seeder)
+	if !ok {
+		return nil
+	}
+	return f.stepError("seed", s.Seed(f.o.Seed))
+}
+
+// startClean removes what an earlier run of this trainer may have left in the step: gradients of a window without an update, losses
+// that were never reported.
+func (f *fit[S, B]) startClean() error {
+	if z, ok := f.t.step.(GradientZeroer); ok {
+		if err := z.ZeroGrad(); err != nil {
+			return f.stepError("zero the gradients", err)
+		}
+	}
+	if !f.t.trained {
+		f.t.trained = true
+		return nil
+	}
+	_, err := f.t.step.Report(f.stepContext())
+	return f.stepError("discard the losses of an earlier run", err)
+}
+
+// prepareData makes the loaders and the plan of a run over a data set.
 func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
-	f.train, err = data.NewLoader(train, f.t.step.Collate, data.LoaderOptions{
-		BatchSize: f.o.BatchSize, Order: f.o.Order, DropLast: f.o.DropLast, Workers: f.o.Workers, BadSample: f.o.BadSample,
-	})
-	if err != nil {
+	if train == nil || train.Len() == 0 {
+		return errNoData
+	}
+	if f.train, err = f.trainLoader(train); err != nil {
 		return err
 	}
-	if f.train.Len() == 0 {
-		return &OptionError{"DropLast", "true", fmt.Sprintf("false, since the %d samples of the training set are less than one batch of %d", train.Len(), f.o.BatchSize)}
+	f.run.Info.TrainSamples = train.Len()
+	if s, ok := f.train.(Sampler); ok {
+		f.run.Info.TrainSamples = s.Samples()
 	}
-	if valid == nil {
-		asksFor := func(t Trigger) bool { return t.kind == every || t.kind == everyShare }
-		switch {
-		case asksFor(f.o.Eval):
-			return &OptionError{"Eval", f.o.Eval.String(), "Never, since Fit was given no validation set"}
-		case f.o.EvalOnStart:
-			return &OptionError{"EvalOnStart", "true", "false, since Fit was given no validation set"}
-		case f.o.LoadBestAtEnd:
-			return &OptionError{"LoadBestAtEnd", "true", "false, since Fit was given no validation set"}
-		case f.o.Save.kind == atBest:
-			return &OptionError{"Save", "AtBest", "another trigger, since Fit was given no validation set"}
-		}
-		f.o.Eval = Never
-	} else {
-		if f.valid, err = f.evalLoader(valid); err != nil {
+	if err := f.prepareEval(valid); err != nil {
+		return err
+	}
+	return f.prepareFlow(newPlan(f.train.Len(), f.o.Accumulate, f.o.Epochs, f.o.MaxSteps))
+}
+
+// prepareEval makes the loaders of the validation sets, and refuses options that ask for one that is not there.
+func (f *fit[S, B]) prepareEval(valid data.Dataset[S]) (err error) {
+	if valid != nil {
+		f.o.Eval = f.o.Eval.orElse(Every(1, Epoch))
+		if f.evals, err = f.evaluations(valid, strings.TrimSuffix(evalPrefix, "_"), false); err != nil {
 			return err
 		}
-		f.run.Info.EvalSamples, f.run.Info.EvalBatches = valid.Len(), f.valid.Len()
-		f.o.Eval = f.o.Eval.orElse(Every(1, Epoch))
+		f.countEvals()
+		if key := f.evals[0].key; key != "" && !f.judge.explicit { // of several sets the first decides
+			f.judge.metric = key + f.judge.metric
+			if f.judge.track {
+				f.run.loop.bestMetric = f.judge.metric
+			}
+		}
+		return nil
 	}
-	p := newPlan(f.train.Len(), f.o.Accumulate, f.o.Epochs, f.o.MaxSteps)
+	asksFor := func(t Trigger) bool { return t.kind == every || t.kind == everyShare }
+	switch {
+	case asksFor(f.o.Eval):
+		return &OptionError{"Eval", f.o.Eval.String(), "Never, since Fit was given no validation set"}
+	case f.o.EvalOnStart:
+		return &OptionError{"EvalOnStart", "true", "false, since Fit was given no validation set"}
+	case f.o.LoadBestAtEnd:
+		return &OptionError{"LoadBestAtEnd", "true", "false, since Fit was given no validation set"}
+	case f.o.Save.kind == atBest:
+		return &OptionError{"Save", "AtBest", "another trigger, since Fit was given no validation set"}
+	}
+	f.o.Eval = Never
+	return nil
+}
+
+// countEvals tells the hooks how large the validation sets are together.
+func (f *fit[S, B]) countEvals() {
+	f.run.Info.EvalSamples, f.run.Info.EvalBatches = 0, 0
+	for _, e := range f.evals {
+		f.run.Info.EvalSamples += e.rows
+		f.run.Info.EvalBatches += e.loader.Len()
+	}
+}
+
+// prepareFlow makes the machine of a plan.
+func (f *fit[S, B]) prepareFlow(p plan) error {
 	flow := flow{
 		log: f.o.Log.resolve(p.maxSteps), eval: f.o.Eval.resolve(p.maxSteps), save: f.o.Save.resolve(p.maxSteps),
-		logFirstStep: f.o.LogFirst, evalOnStart: f.o.EvalOnStart, rules: f.o.Semantics,
+		evalDelay: f.o.EvalDelay, logFirstStep: f.o.LogFirst, evalOnStart: f.o.EvalOnStart, rules: f.o.Semantics,
 		saveNewBest: f.o.LoadBestAtEnd && !f.o.Semantics.BestMayBeUnsaved,
 	}
 	if err := f.o.checkBest(flow.eval, flow.save); err != nil {
@@ -87,7 +146,7 @@ func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	}
 	f.m = newMachine(p, flow)
 	i := &f.run.Info
-	i.TrainSamples, i.UpdatesPerEpoch, i.Epochs = train.Len(), p.updatesPerEpoch, float64(p.maxSteps)/float64(p.updatesPerEpoch)
+	i.UpdatesPerEpoch, i.Epochs = p.updatesPerEpoch, float64(p.maxSteps)/float64(p.updatesPerEpoch)
 	i.Eval, i.Save, i.Log = flow.eval.String(), flow.save.String(), flow.log.String()
 	f.run.MaxSteps = p.maxSteps
 	return nil

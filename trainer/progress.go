@@ -59,7 +59,7 @@ func (p *progress) StepEnd(r *Run) error {
 // EvalStep shows how far an evaluation is.
 func (p *progress) EvalStep(r *Run) error {
 	p.evaled++
-	p.line.note = fmt.Sprintf("evaluating %d/%d", p.evaled, r.Info.EvalBatches)
+	p.line.note = fmt.Sprintf("evaluating %d/%d", p.evaled, r.evalBatches)
 	return p.draw(false)
 }
 

@@ -106,8 +106,9 @@ func (f *fit[S, B]) resume(from string) error {
 		f.checkpoint = from
 	}
 	f.m.resume(position)
-	if f.m.flow.evalOnStart && f.o.Semantics.EvalOnStartAfterResume {
-		f.m.EvalLoaderStarted = true // the generator stands where training goes on; the extra evaluation must not draw from it
+	f.evaluated = loop.Evaluated
+	if f.m.EvalSet >= len(f.evals) || f.evaluated == nil {
+		f.m.EvalSet, f.evaluated = 0, nil
 	}
 	f.show()
 	f.run.Info.ResumedFrom = from

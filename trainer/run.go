@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -15,12 +16,17 @@ type Run struct {
 	MaxSteps   int     // updates that are planned
 	StartStep  int     // updates before this session; not zero after a resume
 
+	// Evaluation is the name of the evaluation at hand, under which its numbers are logged: "eval", "eval_matched" of several sets, "test".
+	// It is empty outside of one.
+	Evaluation string
+
 	// Control are the decisions; a hook may set and clear them.
 	Control Control
 
 	Info Info
 
-	loop *loopView
+	evalBatches int // of the evaluation at hand
+	loop        *loopView
 }
 
 // Info says what a run is; it does not change while the run lasts.
@@ -32,7 +38,7 @@ type Info struct {
 	TrainSamples    int
 	EvalSamples     int // 0: no validation set
 	BatchSize       int
-	EvalBatches     int
+	EvalBatches     int // of all validation sets
 	Accumulate      int
 	Epochs          float64
 	UpdatesPerEpoch int
@@ -59,6 +65,7 @@ type loopView struct {
 	best       *Best
 	better     func(a, b float64) bool
 	bestMetric string
+	evalKey    func() string // what the name of the set at hand puts before its numbers: "matched_"
 	stopReason *string
 }
 
@@ -80,9 +87,23 @@ func (r *Run) Best() (best Best, ok bool) {
 	return b, b.Metric != ""
 }
 
-// BestMetric returns the bare name of the metric that decides which evaluation is the best: "loss", "accuracy". It is empty if
+// BestMetric returns the bare name of the metric that decides which evaluation is the best: "loss", "accuracy", or
+// "matched_accuracy" where one of several validation sets decides. It is empty if
 // the semantics remember no best evaluation unless asked to, and the options do not ask.
 func (r *Run) BestMetric() string { return r.loop.bestMetric }
+
+// Decides reports whether the evaluation at hand is that of the validation set whose numbers decide which evaluation is the best.
+func (r *Run) Decides() bool { return strings.HasPrefix(r.loop.bestMetric, r.loop.evalKey()) }
+
+// BestValue returns the deciding number among those that AfterEval is told. ok is false if it is not there.
+func (r *Run) BestValue(m Metrics) (v float64, ok bool) {
+	name, ok := strings.CutPrefix(r.loop.bestMetric, r.loop.evalKey())
+	if !ok {
+		return 0, false
+	}
+	v, ok = m[name]
+	return v, ok
+}
 
 // Better reports whether value a of the deciding metric is better than b. A nan is never better.
 func (r *Run) Better(a, b float64) bool { return r.loop.better(a, b) }

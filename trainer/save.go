@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
@@ -89,6 +90,7 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	l := loopState{
 		Format: loopFormat, Position: position, Sizes: f.sizes(), ScheduleStep: f.scheduleStep, PeakRate: f.o.LearningRate, NextRate: f.rate(f.scheduleStep),
 		LastRate: f.lastRate, LossSum: jsonFloat(f.lossSum), LossTotal: jsonFloat(f.lossTotal), BestMetric: f.best.Metric, BestMetrics: Logs(f.best.Metrics),
+		Evaluated: f.evaluated,
 	}
 	if f.gradNorm != nil {
 		norm := jsonFloat(*f.gradNorm)
@@ -151,6 +153,6 @@ func (f *fit[S, B]) deleteAllButBest() {
 func (f *fit[S, B]) result() *Result {
 	return &Result{
 		GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, TrainLoss: f.final["train_loss"], Metrics: f.final, Best: f.best,
-		Checkpoint: f.checkpoint, StopReason: f.stopReason, History: f.history, Warnings: f.warnings,
+		Checkpoint: f.checkpoint, StopReason: f.stopReason, History: slices.Clip(f.history), Warnings: f.warnings,
 	}
 }

@@ -54,6 +54,7 @@ type loopState struct {
 	GradNorm     *jsonFloat `json:"grad_norm"` // of the last update
 	BestMetric   string     `json:"best_metric"`
 	BestMetrics  Logs       `json:"best_metrics"`
+	Evaluated    Logs       `json:"evaluated,omitempty"` // the numbers of an interrupted evaluation, of the validation sets that were done
 }
 
 const loopFormat = 1
@@ -123,7 +124,7 @@ func (l loopState) validate() error {
 	switch {
 	case l.Format != loopFormat:
 		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
-	case p.Stage < atBegin || p.Stage > atDone || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 || l.ScheduleStep < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
+	case p.Stage < atBegin || p.Stage > atDone || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 || l.ScheduleStep < 0 || p.EvalSet < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
 		return fmt.Errorf("its position %+v cannot be", p)
 	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 1:
 		return fmt.Errorf("its sizes %+v cannot be", l.Sizes)

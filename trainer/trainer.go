@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -16,6 +17,8 @@ type Trainer[S, B any] struct {
 	options Options // every default filled in
 	hooks   *hooks
 	running sync.Mutex
+	last    *fit[S, B] // the run or evaluation before; nil: none yet
+	trained bool       // the step has trained before
 }
 
 // New checks the options and makes a trainer.
@@ -36,6 +39,11 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	}
 	f := &fit[S, B]{t: t, o: o}
 	f.newRun()
+	if o.Semantics.SeedOnce {
+		if err := f.guard(f.seed); err != nil {
+			return nil, err
+		}
+	}
 	return t, call(f.run, t.hooks.initEnd, "InitEnd", func(h InitEndHook) error { return h.InitEnd(f.run) })
 }
 
@@ -52,23 +60,29 @@ type Result struct {
 	Warnings   []string
 }
 
-// Fit trains on the samples of train and evaluates on those of valid, which may be nil.
+// Fit trains on the samples of train and evaluates on those of valid, which may be nil, a data set or several ([EvalSets]).
 //
 // When ctx is cancelled the update at hand is finished and a checkpoint written; the error is an [*InterruptedError], for which
 // errors.Is(err, context.Canceled) holds. What a hook or the step returns comes back as a [*HookError] or [*StepError].
+//
+// A second Fit goes on with the weights and with the moments of the optimizer; its plan, schedule, counts and log begin anew.
 func (t *Trainer[S, B]) Fit(ctx context.Context, train, valid data.Dataset[S]) (*Result, error) {
-	if !t.running.TryLock() {
-		return nil, errBusy
-	}
-	defer t.running.Unlock()
-	runtime.LockOSThread() // the step's library keeps its modes by thread
-	defer runtime.UnlockOSThread()
+	return t.fit(ctx, func(f *fit[S, B]) error { return f.prepareData(train, valid) })
+}
 
+// fit runs once; source makes the loaders and the plan.
+func (t *Trainer[S, B]) fit(ctx context.Context, source func(*fit[S, B]) error) (*Result, error) {
+	unlock, err := t.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	f := &fit[S, B]{t: t, o: t.options, ctx: ctx, hooks: t.hooks}
 	f.newRun()
+	t.last = f
 	defer f.close()
-	err := f.guard(func() error {
-		if err := f.prepare(train, valid); err != nil {
+	err = f.guard(func() error {
+		if err := f.prepare(source); err != nil {
 			return err
 		}
 		return f.loop()
@@ -82,34 +96,127 @@ func (t *Trainer[S, B]) Fit(ctx context.Context, train, valid data.Dataset[S]) (
 	return f.result(), nil
 }
 
-// Evaluate evaluates once on the samples of valid and returns the numbers by their bare names: "loss", "accuracy". It writes no files;
-// the hooks EvalStep, AfterLog and AfterEval are called.
-func (t *Trainer[S, B]) Evaluate(ctx context.Context, valid data.Dataset[S]) (Metrics, error) {
+// begin takes the trainer and the thread, since the step's library keeps its modes by thread.
+func (t *Trainer[S, B]) begin() (unlock func(), err error) {
 	if !t.running.TryLock() {
 		return nil, errBusy
 	}
-	defer t.running.Unlock()
 	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	return func() {
+		runtime.UnlockOSThread()
+		t.running.Unlock()
+	}, nil
+}
 
-	f := &fit[S, B]{t: t, o: t.options, ctx: ctx, hooks: t.hooks}
-	f.newRun()
-	var metrics Metrics
-	err := f.guard(func() error {
-		loader, err := f.evalLoader(valid)
+// Evaluate evaluates once on the samples of valid and returns the numbers by their bare names: "loss", "accuracy"; of several sets with the
+// name of the set before them: "matched_loss". It writes no files. The row of its log goes on from that of the run before; a Fit after it
+// begins a new log. The hooks EvalStep, AfterLog and AfterEval are called.
+func (t *Trainer[S, B]) Evaluate(ctx context.Context, valid data.Dataset[S]) (Metrics, error) {
+	m, _, err := t.evaluate(ctx, valid, "eval")
+	return m, err
+}
+
+// EvaluateAs is [Trainer.Evaluate] with a prefix of its own, and returns what is logged: with the prefix "final" the names are
+// "final_loss", "final_runtime" and so on; "epoch" is among them.
+func (t *Trainer[S, B]) EvaluateAs(ctx context.Context, valid data.Dataset[S], prefix string) (Logs, error) {
+	_, row, err := t.evaluate(ctx, valid, prefix)
+	return row, err
+}
+
+func (t *Trainer[S, B]) evaluate(ctx context.Context, valid data.Dataset[S], prefix string) (m Metrics, row Logs, err error) {
+	err = t.alone(ctx, valid, prefix, false, func(f *fit[S, B]) (err error) {
+		m, err = f.evaluate(false)
+		row = f.evaluated
+		row["epoch"] = f.m.Progress
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, row, nil
+}
+
+// Prediction is the outcome of [Trainer.Predict].
+type Prediction struct {
+	Metrics Logs // with the prefix: "test_loss", "test_accuracy", "test_runtime"
+	Samples int  // of the set
+}
+
+// Predict runs over a test set once, with Evaluation.Predict set so that the step keeps its predictions, which are had from the step. The prefix
+// stands before the names of the numbers; empty means "test". Nothing is logged. The hooks EvalStep and AfterPredict are called.
+func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefix string) (*Prediction, error) {
+	if prefix == "" {
+		prefix = "test"
+	}
+	if _, several := test.(EvalSets[S]); several {
+		return nil, errors.New("trainer: Predict takes one set at a time, since a step keeps the predictions of one")
+	}
+	var p *Prediction
+	err := t.alone(ctx, test, prefix, true, func(f *fit[S, B]) error {
+		e := f.evals[0]
+		m, row, err := f.evaluateSet(e, true)
 		if err != nil {
 			return err
 		}
-		f.valid = loader
-		f.run.Info.EvalSamples, f.run.Info.EvalBatches = valid.Len(), loader.Len()
-		metrics, _, err = f.evaluate()
+		p = &Prediction{Metrics: row, Samples: e.rows}
+		err = fire(f, f.hooks.predict, "AfterPredict", func(h PredictHook, r *Run) error { return h.AfterPredict(r, m) })
+		f.run.Evaluation = ""
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// alone runs an evaluation outside of a run.
+func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix string, predict bool, body func(*fit[S, B]) error) error {
+	if prefix == "" {
+		return errors.New(`trainer: the prefix of an evaluation is empty; "eval" is the usual one`)
+	}
+	unlock, err := t.begin()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	f := &fit[S, B]{t: t, o: t.options, ctx: ctx, hooks: t.hooks}
+	f.newRun()
+	if t.last != nil {
+		f.goOn(t.last)
+	}
+	err = f.guard(func() error {
+		if f.evals, err = f.evaluations(set, prefix, predict); err != nil {
+			return err
+		}
+		f.countEvals()
+		return body(f)
+	})
+	t.last = f
+	f.m.EvalSet = 0
 	var interrupted *InterruptedError
 	if errors.As(err, &interrupted) { // nothing was trained, so there is nothing to say about saving
-		return nil, fmt.Errorf("trainer: evaluation interrupted: %w", interrupted.Err)
+		return fmt.Errorf("trainer: evaluation interrupted: %w", interrupted.Err)
 	}
-	return metrics, err
+	return err
+}
+
+// goOn takes over where an earlier run ended, so that an evaluation after it is logged as of its last update.
+func (f *fit[S, B]) goOn(last *fit[S, B]) {
+	f.m.position = last.m.position
+	f.m.plan.maxSteps = last.m.plan.maxSteps
+	f.m.flow = last.m.flow
+	f.best, f.history, f.checkpoint = last.best, slices.Clip(last.history), last.checkpoint
+	f.m.EvalLoaderStarted, f.m.EvalSet = false, 0
+	f.before = f.m.position
+	f.show()
+}
+
+// History returns the rows of the log: of the last Fit, and of the evaluations since.
+func (t *Trainer[S, B]) History() []Logs {
+	if t.last == nil {
+		return nil
+	}
+	return slices.Clone(t.last.history)
 }
 
 var errBusy = errors.New("trainer: Fit or Evaluate of this trainer is running already; a trainer does one thing at a time")

@@ -48,7 +48,10 @@ func (e *EarlyStopping) TrainBegin(r *trainer.Run) error {
 
 // AfterEval judges an evaluation against the best one before it.
 func (e *EarlyStopping) AfterEval(r *trainer.Run, m trainer.Metrics) error {
-	v, ok := m[r.BestMetric()]
+	if !r.Decides() {
+		return nil
+	}
+	v, ok := r.BestValue(m)
 	if !ok {
 		return fmt.Errorf("this evaluation has no metric %q", r.BestMetric())
 	}

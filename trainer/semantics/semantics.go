@@ -24,6 +24,10 @@ type Rules struct {
 	// so far are neither used nor cleared. Otherwise the update is finished first.
 	StopInsideWindow bool
 
+	// SeedOnce starts the random numbers when the trainer is made and not again when it is fitted, so an evaluation before the first Fit, or
+	// a first Fit before a second, changes what the next draws. Otherwise every Fit begins with the seed.
+	SeedOnce bool
+
 	// ScheduleOnSkip moves the learning rate on also when loss scaling skipped an update.
 	ScheduleOnSkip bool
 
@@ -117,6 +121,7 @@ var HuggingFace = Rules{
 	Divisor:                 WindowLength,
 	UndividedWithItems:      true,
 	StopInsideWindow:        true,
+	SeedOnce:                true,
 	FilterNonFiniteLoss:     true,
 	TrackBestOnRequest:      true,
 	OnlyLossIsLower:         true,

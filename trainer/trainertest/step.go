@@ -32,6 +32,16 @@ type Step struct {
 	// ItemsPerSample is what CountItems counts for each sample; 0: nothing is counted.
 	ItemsPerSample int64
 
+	// TokensPerSample and FlopsPerSample are what CountTokens and CountFlops count for each sample.
+	TokensPerSample int64
+	FlopsPerSample  float64
+
+	// Evaluations are those that were begun, in order.
+	Evaluations []trainer.Evaluation
+
+	// Momentum is what SetMomentum was told last.
+	Momentum float64
+
 	// Skip says which updates loss scaling skips; they count from 1. Nil: none.
 	Skip func(update int) bool
 
@@ -67,14 +77,21 @@ type state struct {
 }
 
 var (
-	_ trainer.Step[int, []int]   = (*Step)(nil)
-	_ trainer.ItemCounter[[]int] = (*Step)(nil)
-	_ trainer.Seeder             = (*Step)(nil)
-	_ trainer.LoaderObserver     = (*Step)(nil)
-	_ trainer.Stateful           = (*Step)(nil)
-	_ trainer.WeightLoader       = (*Step)(nil)
-	_ trainer.LossFilter         = (*Step)(nil)
-	_ trainer.Describer          = (*Step)(nil)
+	_ trainer.Step[int, []int]    = (*Step)(nil)
+	_ trainer.ItemCounter[[]int]  = (*Step)(nil)
+	_ trainer.Seeder              = (*Step)(nil)
+	_ trainer.LoaderObserver      = (*Step)(nil)
+	_ trainer.Stateful            = (*Step)(nil)
+	_ trainer.WeightLoader        = (*Step)(nil)
+	_ trainer.LossFilter          = (*Step)(nil)
+	_ trainer.Describer           = (*Step)(nil)
+	_ trainer.EvalStarter         = (*Step)(nil)
+	_ trainer.TokenCounter[[]int] = (*Step)(nil)
+	_ trainer.FlopCounter[[]int]  = (*Step)(nil)
+	_ trainer.MomentumSetter      = (*Step)(nil)
+	_ trainer.GradientZeroer      = (*Step)(nil)
+	_ trainer.CacheEmptier        = (*Step)(nil)
+	_ trainer.MemoryJudge         = (*Step)(nil)
 )
 
 // Trace is the arithmetic that was asked for, in order: train(samples/divisor), update(rate), eval(rows), metrics, save(folder),
@@ -124,6 +141,40 @@ func (s *Step) Collate(samples []int) ([]int, error) { return slices.Clone(sampl
 
 // CountItems implements trainer.ItemCounter.
 func (s *Step) CountItems(batch []int) int64 { return s.ItemsPerSample * int64(len(batch)) }
+
+// CountTokens implements trainer.TokenCounter.
+func (s *Step) CountTokens(batch []int) int64 { return s.TokensPerSample * int64(len(batch)) }
+
+// CountFlops implements trainer.FlopCounter.
+func (s *Step) CountFlops(batch []int) float64 { return s.FlopsPerSample * float64(len(batch)) }
+
+// StartEval implements trainer.EvalStarter.
+func (s *Step) StartEval(e trainer.Evaluation) error {
+	s.Evaluations = append(s.Evaluations, e)
+	return s.begin("starteval", "starteval("+e.Name+")")
+}
+
+// SetMomentum implements trainer.MomentumSetter. The next update depends on it.
+func (s *Step) SetMomentum(momentum float64) error {
+	s.Momentum = momentum
+	s.state.Gradients = mix(s.state.Gradients, math.Float64bits(momentum))
+	return s.begin("setmomentum", "momentum("+number(momentum)+")")
+}
+
+// ZeroGrad implements trainer.GradientZeroer.
+func (s *Step) ZeroGrad() error {
+	s.state.Gradients = 0
+	return s.begin("zerograd", "zerograd")
+}
+
+// EmptyCache implements trainer.CacheEmptier.
+func (s *Step) EmptyCache() error { return s.begin("emptycache", "emptycache") }
+
+// ErrOutOfMemory is what Inject returns to let the memory of the device be exhausted.
+var ErrOutOfMemory = errors.New("trainertest: out of memory")
+
+// OutOfMemory implements trainer.MemoryJudge.
+func (s *Step) OutOfMemory(err error) bool { return errors.Is(err, ErrOutOfMemory) }
 
 // Seed implements trainer.Seeder.
 func (s *Step) Seed(seed uint64) error {

@@ -1,0 +1,115 @@
+package trainer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
+)
+
+// EvalSet is a validation set with a name: "matched".
+type EvalSet[S any] struct {
+	Name string
+	Set  data.Dataset[S]
+}
+
+// EvalSets are several validation sets. Fit and Evaluate take them where they take a validation set: each is evaluated by itself, in this
+// order, and its numbers are logged under its name: "eval_matched_loss".
+//
+//	result, err := t.Fit(ctx, train, trainer.EvalSets[Sample]{{"matched", a}, {"mismatched", b}})
+//
+// Options.MetricForBest names the set too: "matched_accuracy". If it is empty the loss of the first set decides.
+type EvalSets[S any] []EvalSet[S]
+
+// Len returns the samples of all sets together.
+func (e EvalSets[S]) Len() int {
+	n := 0
+	for _, s := range e {
+		if s.Set != nil {
+			n += s.Set.Len()
+		}
+	}
+	return n
+}
+
+// At returns a sample as if the sets lay one after the other.
+func (e EvalSets[S]) At(i int) (S, error) {
+	rest := i
+	for _, s := range e {
+		if n := s.Set.Len(); rest >= n {
+			rest -= n
+			continue
+		}
+		return s.Set.At(rest)
+	}
+	var none S
+	return none, fmt.Errorf("trainer: the validation sets have %d samples, so none has index %d", e.Len(), i)
+}
+
+// splitEvalSets returns the sets that a validation set consists of; one without a name if it is not EvalSets.
+func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
+	sets, several := valid.(EvalSets[S])
+	if !several {
+		return []EvalSet[S]{{Set: valid}}, nil
+	}
+	if len(sets) == 0 {
+		return nil, errEmptyValidation
+	}
+	seen := map[string]bool{}
+	for i, s := range sets {
+		switch {
+		case s.Name == "":
+			return nil, fmt.Errorf("trainer: validation set %d of %d has no name; its numbers are logged under it", i+1, len(sets))
+		case seen[s.Name]:
+			return nil, fmt.Errorf("trainer: two validation sets have the name %q; give each its own", s.Name)
+		case s.Set == nil || s.Set.Len() == 0:
+			return nil, fmt.Errorf("trainer: the validation set %q is empty", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	return sets, nil
+}
+
+// evaluation is one validation set as the loop runs over it.
+type evaluation[B any] struct {
+	name   string // "eval", "eval_matched", "test": what its numbers are logged under
+	key    string // "matched_": what stands before the bare names of its numbers where there are several sets
+	rows   int
+	loader BatchLoader[B]
+}
+
+// op says in an error what was being done.
+func (e evaluation[B]) op() string {
+	if e.key == "" {
+		return "evaluate"
+	}
+	return "evaluate on " + strings.TrimSuffix(e.key, "_")
+}
+
+// evaluations makes the loaders of a validation set.
+func (f *fit[S, B]) evaluations(valid data.Dataset[S], prefix string, predict bool) ([]evaluation[B], error) {
+	if valid == nil || valid.Len() == 0 {
+		return nil, errEmptyValidation
+	}
+	sets, err := splitEvalSets(valid)
+	if err != nil {
+		return nil, err
+	}
+	var list []evaluation[B]
+	for _, s := range sets {
+		e := evaluation[B]{name: prefix, rows: s.Set.Len()}
+		if s.Name != "" {
+			e.name, e.key = prefix+"_"+s.Name, s.Name+"_"
+		}
+		if e.loader, err = f.evalLoader(f.describe(e, predict), s.Set); err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// describe is what the step is told of an evaluation.
+func (f *fit[S, B]) describe(e evaluation[B], predict bool) Evaluation {
+	return Evaluation{Name: e.name, Rows: e.rows, BatchSize: f.o.EvalBatchSize, Loss: f.o.Semantics.EvalLoss, Predict: predict}
+}
