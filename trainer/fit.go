@@ -21,7 +21,9 @@ type fit[S, B any] struct {
 	m     *machine
 	judge judge
 
-	train     BatchLoader[B]
+	pass      passes[B]         // over the training set
+	samples   []int             // of the batches in window
+	trained   float64           // samples of this session
 	evals     []evaluation[B]   // none without a validation set
 	evaluated Logs              // of the evaluation at hand, under their logged names, the sets that are done
 	quietEval bool              // evaluations must not draw random numbers
@@ -46,7 +48,6 @@ type fit[S, B any] struct {
 	checkpoint string // the newest
 	warnings   []string
 	start      time.Time
-	startMicro int // batches trained on before this session, over all epochs
 	final      Logs
 }
 
@@ -116,26 +117,47 @@ func (f *fit[S, B]) epoch() (action, error) {
 		}
 		f.m.LoaderStarted, f.before.LoaderStarted = true, true
 	}
-	f.window = f.window[:0]
-	for batch, err := range f.train.Epoch(f.ctx, f.m.Epoch, f.m.Micro) {
+	f.window, f.samples = f.window[:0], f.samples[:0]
+	for batch, err := range f.pass(f.ctx, f.m.Epoch, f.m.Micro) {
 		if err != nil {
 			if f.ctx.Err() != nil {
 				return 0, f.interrupt()
 			}
 			return 0, f.stepError("load a batch", err)
 		}
-		f.window = append(f.window, batch)
+		f.window, f.samples = append(f.window, batch.Batch), append(f.samples, batch.Samples)
 		if len(f.window) < f.m.window {
 			continue
 		}
 		a, err := f.trainWindow()
 		clear(f.window) // the loader and the step have let go of them; so must we
-		f.window = f.window[:0]
+		f.window, f.samples = f.window[:0], f.samples[:0]
 		if err != nil || a != doFetch {
 			return a, err
 		}
 	}
-	return 0, f.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch", f.m.plan.batches))
+	if !f.m.plan.stream {
+		return 0, f.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch", f.m.plan.batches))
+	}
+	return f.endPass()
+}
+
+// endPass trains on what a stream had left, which may be nothing.
+func (f *fit[S, B]) endPass() (action, error) {
+	for {
+		if f.m.fetched(len(f.window)); len(f.window) == 0 && f.m.Micro == 0 {
+			if f.m.GlobalStep == 0 {
+				return 0, errEmptyStream
+			}
+			f.warn("pass %d over the stream has no batch, so the run ends after %d of %d updates", f.m.Epoch+1, f.m.GlobalStep, f.m.plan.maxSteps)
+		}
+		a, err := f.trainWindow()
+		clear(f.window)
+		f.window, f.samples = f.window[:0], f.samples[:0]
+		if err != nil || a != doFetch {
+			return a, err
+		}
+	}
 }
 
 // trainWindow does everything that belongs to one window and returns the action after it.
@@ -252,6 +274,7 @@ func (f *fit[S, B]) trainBatch() error {
 	if err := f.t.step.Train(f.stepContext(), f.window[w.Index], w); err != nil {
 		return f.stepError(fmt.Sprintf("train on micro-batch %d of %d", w.Index+1, w.Len), err)
 	}
+	f.trained += float64(f.samples[w.Index])
 	return nil
 }
 

@@ -33,7 +33,7 @@ type Sampler interface{ Samples() int }
 
 // trainLoader makes the loader of the training set.
 func (f *fit[S, B]) trainLoader(train data.Dataset[S]) (BatchLoader[B], error) {
-	o := data.LoaderOptions{BatchSize: f.o.BatchSize, Order: f.o.Order, DropLast: f.o.DropLast, Workers: f.o.Workers, BadSample: f.o.BadSample}
+	o := data.LoaderOptions{BatchSize: f.o.BatchSize, Order: f.order(), DropLast: f.o.DropLast, Workers: f.o.Workers, BadSample: f.o.BadSample}
 	maker := func() (BatchLoader[B], error) { return data.NewLoader(train, f.t.step.Collate, o) }
 	if m, ok := f.t.step.(TrainLoaderMaker[S, B]); ok {
 		maker = func() (BatchLoader[B], error) { return m.TrainLoader(train, o) }
@@ -69,4 +69,12 @@ func (f *fit[S, B]) ownLoader(maker func() (BatchLoader[B], error)) (BatchLoader
 		err = fmt.Errorf("trainer: %T made no loader: want one, or an error", f.t.step)
 	}
 	return l, err
+}
+
+// order is the order of the training samples.
+func (f *fit[S, B]) order() data.Order {
+	if f.o.Order == nil {
+		return data.Shuffled{Seed: f.o.DataSeed}
+	}
+	return f.o.Order
 }

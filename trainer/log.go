@@ -51,7 +51,7 @@ func (f *fit[S, B]) logEnd() error {
 	f.lossTotal += f.lossSum
 	f.lossSum = 0
 	row := Logs{"train_loss": f.lossTotal / max(float64(f.m.GlobalStep), 0.001)}
-	samples, steps := f.sessionSamples(), float64(f.m.GlobalStep-f.run.StartStep)
+	samples, steps := f.trained, float64(f.m.GlobalStep-f.run.StartStep)
 	if f.o.Semantics.TrainLossOverAllSteps { // and speeds of the whole plan over the time of the session
 		steps = float64(f.m.plan.maxSteps)
 		samples = float64(f.run.Info.TrainSamples) * f.o.Epochs
@@ -63,18 +63,3 @@ func (f *fit[S, B]) logEnd() error {
 	f.final = row
 	return f.log(row)
 }
-
-// sessionSamples counts the samples that this session trained on.
-func (f *fit[S, B]) sessionSamples() float64 {
-	perEpoch := f.run.Info.TrainSamples
-	if f.o.DropLast {
-		perEpoch = f.m.plan.batches * f.o.BatchSize
-	}
-	count := func(micro int) int {
-		return micro/f.m.plan.batches*perEpoch + min(micro%f.m.plan.batches*f.o.BatchSize, perEpoch)
-	}
-	return float64(count(f.allMicro()) - count(f.startMicro))
-}
-
-// allMicro counts the batches up to here over all epochs, as if none had been ended early.
-func (f *fit[S, B]) allMicro() int { return f.m.Epoch*f.m.plan.batches + f.m.Micro }

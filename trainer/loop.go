@@ -60,6 +60,7 @@ const (
 	atFinalLog    stage = 21
 	atTrainEnd    stage = 22
 	atDone        stage = 23
+	atRest        stage = 24 // behind the last micro-batches of a pass, which are no window
 )
 
 // position is the state of the loop that is needed to go on. A checkpoint keeps it.
@@ -75,7 +76,8 @@ type position struct {
 	// The generator of the step has already been drawn from for this epoch's loader, or for the evaluation that is next.
 	LoaderStarted     bool `json:"loader_started"`
 	EvalLoaderStarted bool `json:"eval_loader_started"`
-	EvalSet           int  `json:"eval_set,omitempty"` // of several validation sets, the one that is evaluated on next
+	EvalSet           int  `json:"eval_set,omitempty"`     // of several validation sets, the one that is evaluated on next
+	PassBatches       int  `json:"pass_batches,omitempty"` // of a stream, the batches of the last pass that ended; 0: none has
 }
 
 // flow is when to log, evaluate and save.
@@ -94,6 +96,8 @@ type machine struct {
 	position
 	window int // length of the window that is being trained on
 	index  int // the micro-batch of doTrain within it
+
+	passEnded bool // the stream has no more batches in this pass
 
 	resumed bool  // began from a checkpoint
 	enter   stage // where to go on after the first epoch-begin event of a resumed run; 0: nowhere
@@ -180,6 +184,10 @@ func (m *machine) next() action {
 				m.Stage = atSubstepDone
 				return doSubstepEnd
 			}
+			if m.plan.stream && m.window < m.plan.accumulate && m.flow.rules.StreamRestLeaks {
+				m.Stage = atRest
+				return doSubstepEnd
+			}
 			m.Stage = atUpdate
 			return doBeforeUpdate
 		case atSubstepDone:
@@ -187,6 +195,8 @@ func (m *machine) next() action {
 			if m.flow.rules.StopInsideWindow && m.stopping() {
 				m.Stage = atEpochEnd
 			}
+		case atRest:
+			m.Stage = atFetch
 		case atUpdate:
 			m.Stage = atUpdated
 			return doUpdate
@@ -195,11 +205,15 @@ func (m *machine) next() action {
 			return doAfterUpdate
 		case atStepEnd:
 			m.GlobalStep++
-			m.Progress = float64(m.Epoch) + float64(m.Micro)/float64(m.plan.batches)
+			m.Progress = m.progress()
 			m.afterStep()
 			m.Stage = atStepLog
 			return doStepEnd
 		case atEpochEnd:
+			if m.plan.stream && m.passEnded && m.Micro > 0 && !m.flow.rules.StreamEpochByPlan {
+				m.PassBatches, m.Progress = m.Micro, float64(m.Epoch+1)
+			}
+			m.passEnded = false
 			m.afterEpoch()
 			m.Stage = atEpochLog
 			return doEpochEnd
@@ -246,6 +260,27 @@ func (m *machine) next() action {
 			return doDone
 		}
 	}
+}
+
+// fetched tells the machine that a stream had only n batches left for the window of doFetch. A pass without any batch ends the run.
+func (m *machine) fetched(n int) {
+	m.passEnded = true
+	if m.window = n; n > 0 {
+		return
+	}
+	if m.Micro == 0 {
+		m.Control.ShouldTrainingStop = true
+	}
+	m.Stage = atEpochEnd
+}
+
+// progress is the epoch as it is logged.
+func (m *machine) progress() float64 {
+	batches := m.plan.batches
+	if m.PassBatches > 0 && m.plan.stream && !m.flow.rules.StreamEpochByPlan {
+		batches = max(m.PassBatches, m.Micro) // a pass may be longer than the one before
+	}
+	return float64(m.Epoch) + float64(m.Micro)/float64(batches)
 }
 
 func (m *machine) stopping() bool { return m.Control.ShouldEpochStop || m.Control.ShouldTrainingStop }

@@ -204,10 +204,10 @@ func TestPlan(t *testing.T) {
 		maxSteps   int
 		want       plan
 	}{
-		{"a short last window is an update", 10, 4, 2, 0, plan{10, 4, 3, 6, 2}},
-		{"a window longer than the epoch is one update", 3, 8, 2, 0, plan{3, 8, 1, 2, 2}},
-		{"a fraction of an epoch is rounded up to an update", 9, 1, 1.5, 0, plan{9, 1, 9, 14, 2}},
-		{"max steps decide alone and may exceed the epochs", 5, 1, 1, 13, plan{5, 1, 5, 13, 3}},
+		{"a short last window is an update", 10, 4, 2, 0, plan{10, 4, 3, 6, 2, false}},
+		{"a window longer than the epoch is one update", 3, 8, 2, 0, plan{3, 8, 1, 2, 2, false}},
+		{"a fraction of an epoch is rounded up to an update", 9, 1, 1.5, 0, plan{9, 1, 9, 14, 2, false}},
+		{"max steps decide alone and may exceed the epochs", 5, 1, 1, 13, plan{5, 1, 5, 13, 3, false}},
 	} {
 		if got := newPlan(c.batches, c.accumulate, c.epochs, c.maxSteps); got != c.want {
 			t.Errorf("%s: newPlan(%d, %d, %v, %d) = %+v, want %+v", c.claim, c.batches, c.accumulate, c.epochs, c.maxSteps, got, c.want)

@@ -121,9 +121,6 @@ func (o Options) resolved(step any) (Options, error) {
 	if o.DataSeed == 0 {
 		o.DataSeed = o.Seed
 	}
-	if o.Order == nil {
-		o.Order = data.Shuffled{Seed: o.DataSeed}
-	}
 	if o.Direction < ByName || o.Direction > LowerIsBetter {
 		return o, &OptionError{"Direction", strconv.Itoa(int(o.Direction)), "ByName, GreaterIsBetter or LowerIsBetter"}
 	}

@@ -46,7 +46,6 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 		return err
 	}
 	f.run.StartStep = f.m.GlobalStep
-	f.startMicro = f.allMicro()
 	f.run.Info.Warnings = slices.Clone(f.warnings)
 	return nil
 }
@@ -81,17 +80,19 @@ func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	if train == nil || train.Len() == 0 {
 		return errNoData
 	}
-	if f.train, err = f.trainLoader(train); err != nil {
+	loader, err := f.trainLoader(train)
+	if err != nil {
 		return err
 	}
 	f.run.Info.TrainSamples = train.Len()
-	if s, ok := f.train.(Sampler); ok {
+	if s, ok := loader.(Sampler); ok {
 		f.run.Info.TrainSamples = s.Samples()
 	}
+	f.pass = epochPasses(loader, f.run.Info.TrainSamples, f.o.BatchSize)
 	if err := f.prepareEval(valid); err != nil {
 		return err
 	}
-	return f.prepareFlow(newPlan(f.train.Len(), f.o.Accumulate, f.o.Epochs, f.o.MaxSteps))
+	return f.prepareFlow(newPlan(loader.Len(), f.o.Accumulate, f.o.Epochs, f.o.MaxSteps))
 }
 
 // prepareEval makes the loaders of the validation sets, and refuses options that ask for one that is not there.
@@ -146,7 +147,9 @@ func (f *fit[S, B]) prepareFlow(p plan) error {
 	}
 	f.m = newMachine(p, flow)
 	i := &f.run.Info
-	i.UpdatesPerEpoch, i.Epochs = p.updatesPerEpoch, float64(p.maxSteps)/float64(p.updatesPerEpoch)
+	if !p.stream {
+		i.UpdatesPerEpoch, i.Epochs = p.updatesPerEpoch, float64(p.maxSteps)/float64(p.updatesPerEpoch)
+	}
 	i.Eval, i.Save, i.Log = flow.eval.String(), flow.save.String(), flow.log.String()
 	f.run.MaxSteps = p.maxSteps
 	return nil

@@ -175,7 +175,10 @@ func headerText(r *Run) string {
 		fmt.Fprintf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("training", "%s", i.Step)
-	samples := fmt.Sprintf("%d samples", i.TrainSamples)
+	samples, length := fmt.Sprintf("%d samples", i.TrainSamples), fmt.Sprintf("%s epochs of %d", short(i.Epochs), i.UpdatesPerEpoch)
+	if i.TrainSamples == 0 {
+		samples, length = "a stream", "in as many passes as it takes"
+	}
 	if i.EvalSamples > 0 {
 		samples += fmt.Sprintf(", %d for validation", i.EvalSamples)
 	}
@@ -184,7 +187,7 @@ func headerText(r *Run) string {
 	if i.Accumulate > 1 {
 		batch = fmt.Sprintf("batches of %d x %d accumulated", i.BatchSize, i.Accumulate)
 	}
-	line("plan", "%d updates, %s epochs of %d, %s", r.MaxSteps, short(i.Epochs), i.UpdatesPerEpoch, batch)
+	line("plan", "%d updates, %s, %s", r.MaxSteps, length, batch)
 	line("rate", "%s, %s", short(i.LearningRate), i.Schedule)
 	line("when", "log %s, evaluate %s, save %s", i.Log, i.Eval, i.Save)
 	seed := fmt.Sprintf("%d", i.Seed)

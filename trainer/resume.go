@@ -119,7 +119,7 @@ func (f *fit[S, B]) resume(from string) error {
 func (f *fit[S, B]) fits(from string, loop loopState) error {
 	now := f.sizes()
 	difference := loop.Sizes.differs(now)
-	if difference == "" && loop.Position.Micro > f.m.plan.batches {
+	if difference == "" && !f.m.plan.stream && loop.Position.Micro > f.m.plan.batches {
 		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", f.m.plan.batches, loop.Position.Micro)
 	}
 	if difference == "" {

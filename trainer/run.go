@@ -35,12 +35,12 @@ type Info struct {
 	Semantics       semantics.Rules
 	OutputDir       string // absolute; empty: none
 	ResumedFrom     string // the checkpoint; empty: from the beginning
-	TrainSamples    int
-	EvalSamples     int // 0: no validation set
+	TrainSamples    int    // 0: a stream, whose length is not known
+	EvalSamples     int    // 0: no validation set
 	BatchSize       int
 	EvalBatches     int // of all validation sets
 	Accumulate      int
-	Epochs          float64
+	Epochs          float64 // 0 of a stream, as the next
 	UpdatesPerEpoch int
 	LearningRate    float64
 	Schedule        string

@@ -62,7 +62,7 @@ const loopFormat = 1
 // sizes are what the position of a run is counted in. A run that is resumed with others would train on some samples twice and
 // on others never.
 type sizes struct {
-	TrainSamples int    `json:"train_samples"`
+	TrainSamples int    `json:"train_samples"` // 0: a stream
 	BatchSize    int    `json:"batch_size"`
 	Accumulate   int    `json:"accumulate"`
 	DropLast     bool   `json:"drop_last"`
@@ -126,7 +126,7 @@ func (l loopState) validate() error {
 		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
 	case p.Stage < atBegin || p.Stage > atDone || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 || l.ScheduleStep < 0 || p.EvalSet < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
 		return fmt.Errorf("its position %+v cannot be", p)
-	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 1:
+	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 0:
 		return fmt.Errorf("its sizes %+v cannot be", l.Sizes)
 	}
 	return nil

@@ -20,6 +20,14 @@ type Rules struct {
 	// the count. A model that is asked for the count and ignores it gets gradients that are too large by the length of the window.
 	UndividedWithItems bool
 
+	// StreamRestLeaks gives the last micro-batches of a pass over a stream no update if they do not fill a window: their gradients stay and leak
+	// into the first update of the next pass. Otherwise they are an update of their own, as at the end of an epoch.
+	StreamRestLeaks bool
+
+	// StreamEpochByPlan counts the epoch of a stream as the pass plus its batches over those of the whole run, so that 0.4 is followed
+	// by 1.1. Otherwise a pass that has ended counts 1, and further ones are measured by it.
+	StreamEpochByPlan bool
+
 	// StopInsideWindow lets a stop that a hook asks for between two micro-batches take effect at once: the gradients gathered
 	// so far are neither used nor cleared. Otherwise the update is finished first.
 	StopInsideWindow bool
@@ -120,6 +128,8 @@ var HuggingFace = Rules{
 	Name:                    "huggingface 5.17",
 	Divisor:                 WindowLength,
 	UndividedWithItems:      true,
+	StreamRestLeaks:         true,
+	StreamEpochByPlan:       true,
 	StopInsideWindow:        true,
 	SeedOnce:                true,
 	FilterNonFiniteLoss:     true,

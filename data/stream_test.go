@@ -1,0 +1,217 @@
+package data_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gotrainer/gotrainer/data"
+)
+
+// counting is an endless stream of the numbers from 0 on, the same in each pass, that may go wrong at one of them.
+func counting(n int, at func(i int) error) data.Stream[int] {
+	return data.StreamFunc[int](func(_, skip int) iter.Seq2[int, error] {
+		return func(yield func(int, error) bool) {
+			for i := skip; n < 0 || i < n; i++ {
+				var err error
+				if at != nil {
+					err = at(i)
+				}
+				if !yield(i, err) {
+					return
+				}
+			}
+		}
+	})
+}
+
+func keep(samples []int) ([]int, error) { return samples, nil }
+
+func ExampleStreamLoader_Pass() {
+	lines := data.StreamFunc[string](func(pass, skip int) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for i := skip; i < 5; i++ {
+				if !yield(fmt.Sprintf("line %d", i), nil) {
+					return
+				}
+			}
+		}
+	})
+	loader, err := data.NewStreamLoader(lines, func(s []string) (string, error) { return strings.Join(s, ", "), nil }, data.LoaderOptions{BatchSize: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for b, err := range loader.Pass(context.Background(), 0, 1) {
+		fmt.Println(b.Batch, b.Samples, err)
+	}
+	// Output:
+	// line 2, line 3 2 <nil>
+	// line 4 1 <nil>
+}
+
+func TestAStreamIsCutIntoBatchesInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, size, skip := rapid.IntRange(0, 40).Draw(t, "samples"), rapid.IntRange(1, 7).Draw(t, "batch"), rapid.IntRange(0, 8).Draw(t, "skip")
+		drop := rapid.Bool().Draw(t, "drop last")
+		l, err := data.NewStreamLoader(counting(n, nil), keep, data.LoaderOptions{
+			BatchSize: size, DropLast: drop, Workers: rapid.IntRange(1, 4).Draw(t, "workers"), Prefetch: rapid.IntRange(1, 4).Draw(t, "prefetch"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := skip * size
+		for b, err := range l.Pass(context.Background(), 0, skip) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := min(size, n-next)
+			if b.Samples != want || len(b.Batch) != want || b.Batch[0] != next || drop && want < size {
+				t.Fatalf("batch %v of %d samples, want %d from %d on", b.Batch, b.Samples, want, next)
+			}
+			next += want
+		}
+		end := n
+		if drop {
+			end = n / size * size
+		}
+		if next != max(end, skip*size) {
+			t.Fatalf("the pass ended at %d, want %d", next, end)
+		}
+	})
+}
+
+func TestAStreamIsReadOnlySoFarAhead(t *testing.T) {
+	var read atomic.Int64
+	l, err := data.NewStreamLoader(counting(-1, func(int) error { read.Add(1); return nil }), keep, data.LoaderOptions{BatchSize: 2, Workers: 1, Prefetch: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	batches := 0
+	for range l.Pass(t.Context(), 0, 0) {
+		if batches++; batches == 10 {
+			break
+		}
+	}
+	// 10 used, 3 in the channel, one in the hands of the worker and one of the reader.
+	if n := read.Load(); n > 2*(10+3+3) {
+		t.Errorf("%d samples were read for 10 batches of 2", n)
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines before, %d after", before, after)
+	}
+}
+
+func TestWhatGoesWrongInAStream(t *testing.T) {
+	cause := errors.New("cause")
+	atFive := counting(8, func(i int) error {
+		if i == 5 {
+			return cause
+		}
+		return nil
+	})
+	panics := counting(8, func(i int) error {
+		if i == 5 {
+			panic(cause)
+		}
+		return nil
+	})
+	exits := counting(8, func(i int) error {
+		if i == 5 {
+			runtime.Goexit()
+		}
+		return nil
+	})
+	leave := func(int, error) error { return nil }
+	for _, c := range []struct {
+		claim   string
+		stream  data.Stream[int]
+		collate func([]int) ([]int, error)
+		bad     func(int, error) error
+		want    string // batches, and the text of the error
+	}{
+		{"an error comes after the batches before it", atFive, keep, nil, "[0 1] [2 3] data: sample 5 (pass 0 of the stream): cause"},
+		{"a bad sample can be left out and keeps its place", atFive, keep, leave, "[0 1] [2 3] [4] [6 7]"},
+		{"a panic of the stream is an error", panics, keep, nil, "[0 1] [2 3] panic: cause"},
+		{"a stream that ends its goroutine is an error", exits, keep, nil, "[0 1] [2 3] the data set or the collate function called runtime.Goexit"},
+		{"a batch that lost all its samples is an error", counting(2, func(int) error { return cause }), keep, leave, "data: epoch 0, batch 0 (samples 0 1): no sample"},
+		{"a failing collate names its batch", counting(4, nil), func(s []int) ([]int, error) {
+			if s[0] == 2 {
+				return nil, cause
+			}
+			return s, nil
+		}, nil, "[0 1] data: epoch 0, batch 1 (samples 2 3): cause"},
+	} {
+		l, err := data.NewStreamLoader(c.stream, c.collate, data.LoaderOptions{BatchSize: 2, BadSample: c.bad})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for b, err := range l.Pass(t.Context(), 0, 0) {
+			if err != nil {
+				got = append(got, err.Error())
+				break
+			}
+			got = append(got, fmt.Sprint(b.Batch))
+		}
+		if text := strings.Join(got, " "); !strings.HasPrefix(text, c.want) {
+			t.Errorf("%s: %s, want %s", c.claim, text, c.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	l, err := data.NewStreamLoader(counting(-1, nil), keep, data.LoaderOptions{BatchSize: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range l.Pass(ctx, 0, 0) {
+		if n++; n == 3 {
+			cancel()
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	if n != 4 {
+		t.Errorf("a cancelled pass went on to batch %d", n)
+	}
+}
+
+func TestStreamsMadeOfOthers(t *testing.T) {
+	d := data.Slice[int]{10, 11, 12, 13}
+	s := data.MapStream(data.StreamOf[int](d, data.Shuffled{Seed: 1}), func(v int) (string, error) { return fmt.Sprint(v), nil })
+	for pass := range 2 {
+		var want, got []string
+		for _, i := range (data.Shuffled{Seed: 1}).Indices(pass, 4)[1:] {
+			want = append(want, fmt.Sprint(d[i]))
+		}
+		for v, err := range s.Samples(pass, 1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, v)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("pass %d: %v, want %v", pass, got, want)
+		}
+	}
+	for range data.StreamOf[int](d, nil).Samples(0, 9) {
+		t.Error("a sample behind the end")
+	}
+	if _, err := data.NewStreamLoader(s, func([]string) (int, error) { return 0, nil }, data.LoaderOptions{BatchSize: 1, Order: data.Sequential{}}); err == nil {
+		t.Error("an order of a stream was accepted")
+	}
+	if _, err := data.NewStreamLoader[int, int](nil, nil, data.LoaderOptions{BatchSize: 1}); err == nil {
+		t.Error("no stream was accepted")
+	}
+}

@@ -1,0 +1,62 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/gotrainer/gotrainer/data"
+)
+
+var errEmptyStream = errors.New("trainer: the stream has no sample in its first pass")
+
+// FitStream is [Trainer.Fit] for training data without a length: an IterableDataset. Options.MaxSteps is required, since nothing else says
+// when the run ends; it begins at the first sample again as often as need be. Options.Order must be nil: the order is the stream's.
+//
+// The end of a pass is the end of an epoch: a window that it cuts short is an update of its own, and triggers that count epochs count
+// passes. A pass without samples, as a stream has that can be read only once, ends the run.
+func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], valid data.Dataset[S]) (*Result, error) {
+	return t.fit(ctx, func(f *fit[S, B]) error { return f.prepareStream(train, valid) })
+}
+
+// passes hands out the batches of a pass over the training data, without its first skip ones.
+type passes[B any] func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error]
+
+// epochPasses are those over a data set of so many samples.
+func epochPasses[B any](loader BatchLoader[B], samples, batchSize int) passes[B] {
+	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error] {
+		return func(yield func(data.StreamBatch[B], error) bool) {
+			i := skip
+			for batch, err := range loader.Epoch(ctx, epoch, skip) {
+				if !yield(data.StreamBatch[B]{Batch: batch, Samples: max(0, min(batchSize, samples-i*batchSize))}, err) {
+					return
+				}
+				i++
+			}
+		}
+	}
+}
+
+// prepareStream makes the loaders and the plan of a run over a stream.
+func (f *fit[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]) error {
+	switch {
+	case train == nil:
+		return errors.New("trainer: FitStream needs a stream, got nil")
+	case f.o.MaxSteps == 0:
+		return &OptionError{"MaxSteps", "0", "a positive number, since a stream has no length"}
+	case f.o.Order != nil:
+		return &OptionError{"Order", fmt.Sprintf("%T", f.o.Order), "nil, since the order of a stream is its own"}
+	}
+	loader, err := data.NewStreamLoader(train, f.t.step.Collate, data.LoaderOptions{
+		BatchSize: f.o.BatchSize, DropLast: f.o.DropLast, Workers: f.o.Workers, BadSample: f.o.BadSample,
+	})
+	if err != nil {
+		return err
+	}
+	f.pass = loader.Pass
+	if err := f.prepareEval(valid); err != nil {
+		return err
+	}
+	return f.prepareFlow(newStreamPlan(f.o.Accumulate, f.o.MaxSteps))
+}
