@@ -1,0 +1,183 @@
+package classify
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Step is a classifier in training.
+type Step = engine.Step[Sample, Batch]
+
+// TaskOptions configures [NewTask]. The zero value pads each batch to its longest text and computes the metrics that the fields name.
+type TaskOptions struct {
+	Padding data.Padding // how wide a batch becomes; on the right only
+
+	// Metrics of an evaluation. They get the class and the label of each text; where a text has several labels, 0 or 1 for each of them. Nil: accuracy.
+	Metrics []metrics.Metric[int]
+	// ValueMetrics are the metrics of a regression; they get each number and what it should be. Nil: mse and mae.
+	ValueMetrics []metrics.Metric[float64]
+
+	// SumWindow adds the gradients of the micro-batches of an accumulation window up and does not average them: what transformers 5.17 does with its own
+	// classifiers under gradient_accumulation_steps, which makes gradients and logged losses that many times as large.
+	SumWindow bool
+
+	// CountPadding counts padding among the tokens seen: include_num_input_tokens_seen="all" of transformers, where otherwise it is "non_padding".
+	CountPadding bool
+}
+
+// Task ties a model to labelled texts.
+type Task struct {
+	model   Model
+	head    Head
+	limits  Limits
+	options TaskOptions
+}
+
+var (
+	_ engine.Task[Sample, Batch] = (*Task)(nil)
+	_ engine.Evaluator[Batch]    = (*Task)(nil)
+	_ engine.Configurer          = (*Task)(nil)
+)
+
+// NewStep makes a model ready for package trainer.
+func NewStep(m Model, o TaskOptions, e engine.Options) (*Step, error) {
+	task, err := NewTask(m, o)
+	if err != nil {
+		return nil, err
+	}
+	return engine.New(task, e)
+}
+
+// NewTask makes the task of a model.
+func NewTask(m Model, o TaskOptions) (*Task, error) {
+	t := &Task{model: m, head: m.Head(), limits: m.Limits(), options: o}
+	switch p := o.Padding; {
+	case p.Left:
+		return nil, errors.New("classify: TaskOptions.Padding.Left is set, but these models read the class from the first token and count positions from the left; pad on the right")
+	case int64(p.Length) > t.limits.MaxLength:
+		return nil, fmt.Errorf("classify: TaskOptions.Padding.Length is %d, but the model has positions for %d tokens", p.Length, t.limits.MaxLength)
+	case len(o.Metrics) > 0 && t.head.ProblemType == Regression:
+		return nil, errors.New("classify: TaskOptions.Metrics compare classes, but the model is a regression; want ValueMetrics")
+	case len(o.ValueMetrics) > 0 && t.head.ProblemType != Regression:
+		return nil, errors.New("classify: TaskOptions.ValueMetrics compare numbers, but the model tells classes; want Metrics")
+	}
+	switch {
+	case t.head.ProblemType == Regression && o.ValueMetrics == nil:
+		t.options.ValueMetrics = []metrics.Metric[float64]{&deviation{name: "mse", of: square}, &deviation{name: "mae", of: absolute}}
+	case t.head.ProblemType != Regression && o.Metrics == nil:
+		t.options.Metrics = []metrics.Metric[int]{&metrics.Accuracy[int]{}}
+	}
+	return t, nil
+}
+
+// Model returns the model.
+func (t *Task) Model() any { return t.model }
+
+// WriteConfig writes config.json into a folder.
+func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
+
+// Loss runs the model on a batch.
+func (t *Task) Loss(p engine.Pass, b Batch) engine.Loss {
+	_, loss := t.forward(p, b)
+	return loss
+}
+
+// Evaluate runs the model on a batch of an evaluation.
+func (t *Task) Evaluate(p engine.Pass, b Batch) engine.Loss {
+	logits, loss := t.forward(p, b)
+	switch t.head.ProblemType {
+	case Regression:
+		for i, got := range torch.Values[float32](logits.ToDType(torch.Float32)) {
+			for _, m := range t.options.ValueMetrics {
+				m.Add(float64(got), float64(b.Targets[i]))
+			}
+		}
+	case MultiLabel:
+		for i, got := range torch.Values[float32](logits.ToDType(torch.Float32)) {
+			t.add(bit(got > 0), bit(b.Targets[i] > 0.5)) // a logit of 0 is a probability of one half
+		}
+	default:
+		for i, got := range torch.Values[int64](logits.ArgMax(-1, false)) {
+			t.add(int(got), int(b.Labels[i]))
+		}
+	}
+	return loss
+}
+
+func (t *Task) add(got, want int) {
+	for _, m := range t.options.Metrics {
+		m.Add(got, want)
+	}
+}
+
+func bit(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// Metrics ends an evaluation.
+func (t *Task) Metrics() map[string]float64 {
+	if t.head.ProblemType == Regression {
+		return engine.Results(t.options.ValueMetrics)
+	}
+	return engine.Results(t.options.Metrics)
+}
+
+func (t *Task) forward(p engine.Pass, b Batch) (torch.Tensor, engine.Loss) {
+	rows := b.InputIDs.Rows
+	logits := t.model.Forward(input(p, b.InputIDs), input(p, b.AttentionMask), input(p, b.TokenTypeIDs))
+	var labels torch.Tensor
+	if t.head.ProblemType == SingleLabel {
+		labels = engine.Input(p, b.Labels)
+	} else {
+		labels = engine.Input(p, b.Targets, int64(rows), t.head.NumLabels)
+	}
+	value := t.head.Loss(logits, labels)
+	if t.options.SumWindow {
+		return logits, engine.PerItem(value, rows)
+	}
+	return logits, engine.Mean(value, rows)
+}
+
+// input copies a matrix to the device; an empty one stays undefined.
+func input(p engine.Pass, m data.Padded[int64]) torch.Tensor {
+	if m.Values == nil {
+		return torch.Tensor{}
+	}
+	return engine.Input(p, m.Values, int64(m.Rows), int64(m.Width))
+}
+
+// CountTokens counts the tokens of a batch that are read.
+func (t *Task) CountTokens(b Batch) int64 {
+	if t.options.CountPadding || b.AttentionMask.Values == nil {
+		return int64(len(b.InputIDs.Values))
+	}
+	n := int64(0)
+	for _, keep := range b.AttentionMask.Values {
+		n += keep
+	}
+	return n
+}
+
+// CountFlops estimates the operations of forward and backward as transformers' floating_point_ops: six for each token, padding too, and weight, embeddings
+// aside.
+func (t *Task) CountFlops(b Batch) float64 {
+	weights := int64(0)
+	for _, p := range nn.Params(t.model) {
+		weights += p.Tensor.Numel()
+	}
+	for _, module := range nn.Modules(t.model) {
+		if e, ok := module.Module.(*nn.Embedding); ok {
+			weights -= e.Weight.Numel()
+		}
+	}
+	return 6 * float64(len(b.InputIDs.Values)) * float64(weights)
+}
