@@ -104,6 +104,7 @@ type Info struct {
 	RequiresGrad  bool
 	IsLeaf        bool
 	IsContiguous  bool
+	IsStrided     bool
 }
 
 // GetInfo reads everything about t in one call.
@@ -150,6 +151,7 @@ func facts(c *C.ct_info) Info {
 	return Info{
 		DType: int32(c.dtype), Device: int32(c.device), Dims: int(c.dims), Numel: int64(c.numel), Bytes: int64(c.bytes), Offset: int64(c.offset),
 		RequiresGrad: c.requires_grad != 0, IsLeaf: c.is_leaf != 0, IsContiguous: c.is_contiguous != 0,
+		IsStrided: c.is_strided != 0,
 	}
 }
 

@@ -23,7 +23,7 @@ var constructors = map[string]any{
 	"Linear": nn.NewLinear, "Bilinear": nn.NewBilinear, "Embedding": nn.NewEmbedding, "EmbeddingBag": nn.NewEmbeddingBag,
 	"Conv1d": nn.NewConv1d, "Conv2d": nn.NewConv2d, "Conv3d": nn.NewConv3d,
 	"ConvTranspose1d": nn.NewConvTranspose1d, "ConvTranspose2d": nn.NewConvTranspose2d, "ConvTranspose3d": nn.NewConvTranspose3d,
-	"BatchNorm1d": nn.NewBatchNorm1d, "BatchNorm2d": nn.NewBatchNorm2d, "BatchNorm3d": nn.NewBatchNorm3d,
+	"BatchNorm1d": nn.NewBatchNorm1d, "BatchNorm2d": nn.NewBatchNorm2d, "BatchNorm3d": nn.NewBatchNorm3d, "SyncBatchNorm": nn.NewSyncBatchNorm,
 	"InstanceNorm1d": nn.NewInstanceNorm1d, "InstanceNorm2d": nn.NewInstanceNorm2d, "InstanceNorm3d": nn.NewInstanceNorm3d,
 	"LayerNorm": nn.NewLayerNorm, "GroupNorm": nn.NewGroupNorm, "RMSNorm": nn.NewRMSNorm,
 	"Dropout": nn.NewDropout, "Dropout1d": nn.NewDropout1d, "Dropout2d": nn.NewDropout2d, "Dropout3d": nn.NewDropout3d,

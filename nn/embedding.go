@@ -7,15 +7,23 @@ import (
 
 // EmbeddingOptions configures [NewEmbedding]. Nil and the zero value mean PyTorch's defaults.
 type EmbeddingOptions struct {
-	PaddingIdx *int64        // this row starts as zeros and gets no gradient; negative counts from the end, nil means none
-	Factory    torch.Options // dtype, device and generator of the weight
+	PaddingIdx      *int64        // this row starts as zeros and gets no gradient; negative counts from the end, nil means none
+	MaxNorm         float64       // rows that are looked up are shortened to this norm, in place; zero means any length
+	NormType        float64       // the p of that norm; zero means 2
+	ScaleGradByFreq bool          // divide gradients by how often a row is used in the batch
+	Sparse          bool          // the weight's gradient is sparse: for large vocabularies, with optim.SparseAdam or optim.SGD
+	Factory         torch.Options // dtype, device and generator of the weight
 }
 
 // Embedding looks rows of its weight up: torch.nn.Embedding.
 type Embedding struct {
 	Weight torch.Tensor `param:"weight"` // [words, dim]
 
-	PaddingIdx int64 // -1 means none
+	PaddingIdx      int64   // -1 means none
+	MaxNorm         float64 // zero means any length
+	NormType        float64
+	ScaleGradByFreq bool
+	Sparse          bool
 
 	traced
 }
@@ -23,7 +31,13 @@ type Embedding struct {
 // NewEmbedding makes an Embedding of words rows of dim numbers, drawn from the standard normal distribution.
 func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
 	opt := deref(o)
-	e := &Embedding{Weight: drawEmbedding("NewEmbedding", words, dim, opt.PaddingIdx, opt.Factory), PaddingIdx: -1}
+	if opt.MaxNorm < 0 || opt.NormType < 0 {
+		panic(mistake("NewEmbedding", torch.ErrValue, "MaxNorm and NormType must not be negative, found %g and %g", opt.MaxNorm, opt.NormType))
+	}
+	e := &Embedding{
+		Weight: drawEmbedding("NewEmbedding", words, dim, opt.PaddingIdx, opt.Factory), PaddingIdx: -1,
+		MaxNorm: opt.MaxNorm, NormType: or(opt.NormType, 2), ScaleGradByFreq: opt.ScaleGradByFreq, Sparse: opt.Sparse,
+	}
 	if opt.PaddingIdx != nil {
 		e.PaddingIdx = (*opt.PaddingIdx + words) % words
 	}
@@ -32,6 +46,14 @@ func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
 
 // Forward maps integers of shape [...] to [..., dim].
 func (e *Embedding) Forward(x torch.Tensor) torch.Tensor {
+	if e.MaxNorm > 0 {
+		torch.NoGrad(func() {
+			torch.Scope(func() { torch.Call("aten::embedding_renorm_", e.Weight, x.Contiguous(), e.MaxNorm, e.NormType) })
+		})
+	}
+	if e.ScaleGradByFreq || e.Sparse {
+		return e.trace(x, torch.Call("aten::embedding", e.Weight, x, e.PaddingIdx, e.ScaleGradByFreq, e.Sparse)[0])
+	}
 	return e.trace(x, x.Embedding(e.Weight, e.PaddingIdx))
 }
 

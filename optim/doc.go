@@ -28,9 +28,11 @@
 // [GaLoreAdamW] and [GaLoreAdafactor] save memory; [LBFGS] is for small problems with all data in one batch. [Adamax], [NAdam], [RAdam],
 // [Adagrad], [Adadelta], [RMSprop], [Rprop] and [ASGD] complete torch.optim.
 //
-// Some things of torch.optim are not here. SparseAdam wants sparse gradients, which layers of package nn never make: train an embedding with Adam, or
-// with SGD, whose cost does not grow with state. The options capturable and differentiable belong to CUDA graphs and to gradients through
-// the update; complex parameters have no optimizer.
+// [SparseAdam] is for embeddings with sparse gradients, nn.EmbeddingOptions.Sparse: an update costs as much as the batch has words and
+// not as the vocabulary has. The others refuse such gradients, but for [SGD] without momentum, decay and fused kernel.
+//
+// Some things of torch.optim are not here. The options capturable and differentiable belong to CUDA graphs and to gradients through the
+// update; complex parameters have no optimizer.
 //
 // # By name
 //

@@ -66,6 +66,9 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 			s.params.FusedSGD(buffers, set.fused(fused))
 		},
 	}
+	if o.Momentum == 0 && fused.WeightDecay == 0 && (o.Implementation == ForLoop || o.Implementation == Foreach) {
+		rule.gradients = anyGradients
+	}
 	if o.Momentum != 0 {
 		addMomentumBuffer(&rule)
 	}
@@ -76,6 +79,7 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 func addMomentumBuffer(r *rule) {
 	r.states = []state{{name: "momentum_buffer", make: func(m *member, _ float64) torch.Tensor { return m.Tensor.EmptyLike() }}}
 	r.firstStep = true
+	r.gradients = onlyDense
 }
 
 // sgd is _single_tensor_sgd and _multi_tensor_sgd of torch/optim/sgd.py, which compute alike.

@@ -17,6 +17,7 @@ type rule struct {
 	firstStep      bool           // a parameter's first step is another computation than the later ones
 	momentum       *momentum      // what a schedule may move; nil: nothing
 	implementation Implementation // Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
+	gradients      gradients      // the kinds of gradient that it works with
 	lowRank        bool           // groups may ask for a low-rank projection of their gradients
 	fusedOnCPU     bool           // the fused kernel is for the CPU only
 	fused          func(s *shard, o settings)
@@ -104,7 +105,7 @@ func (o *optimizer) Step(lr float64) {
 	}
 	for _, g := range o.groups {
 		set := settings{lr: lr * g.LRScale, weightDecay: *g.WeightDecay, momentum: o.moment}
-		fresh := g.firstGradients(o.rule.states, set.lr)
+		fresh := g.firstGradients(&o.rule, set.lr)
 		if !o.rule.firstStep {
 			g.admit(fresh)
 			fresh = nil
@@ -139,18 +140,19 @@ func (o *optimizer) update(s *shard, set settings) {
 }
 
 // firstGradients makes the states of the waiting parameters that have a gradient now, and returns those parameters. They still wait.
-func (g *group) firstGradients(states []state, lr float64) (fresh []*member) {
+func (g *group) firstGradients(r *rule, lr float64) (fresh []*member) {
 	if len(g.waiting) == 0 {
 		return nil
 	}
 	torch.Scope(func() {
 		for i, grad := range g.list.Grads() {
 			if grad.Defined() {
+				r.checkGradient(g.waiting[i].Name, grad)
 				fresh = append(fresh, g.waiting[i])
 			}
 		}
 		for _, m := range fresh {
-			m.states, m.numbers = m.newStates(states, lr)
+			m.states, m.numbers = m.newStates(r.states, lr)
 		}
 	})
 	return fresh

@@ -95,7 +95,7 @@ func invalid(op, format string, args ...any) *Error {
 // fail panics with what libtorch said about op and its tensors.
 func fail(op string, code cgotorch.Code, args ...Tensor) {
 	kind, message := code.Take()
-	e := &Error{Op: op, Code: Code(kind), Msg: strings.TrimSpace(message)}
+	e := &Error{Op: op, Code: Code(kind), Msg: tidy(message)}
 	for _, t := range args {
 		e.Args = append(e.Args, t.describe())
 	}
@@ -111,8 +111,15 @@ func fail(op string, code cgotorch.Code, args ...Tensor) {
 func check(op string, code cgotorch.Code) {
 	if code < 0 {
 		kind, message := code.Take()
-		panic(&Error{Op: op, Code: Code(kind), Msg: strings.TrimSpace(message)})
+		panic(&Error{Op: op, Code: Code(kind), Msg: tidy(message)})
 	}
+}
+
+// tidy leaves out what libtorch says of itself where it has no kernel for a backend: advice for those who build it, and a hundred lines of
+// where each kernel was registered.
+func tidy(message string) string {
+	message, _, _ = strings.Cut(message, " This could be because the operator doesn't exist for this backend")
+	return strings.TrimSpace(message)
 }
 
 func byteCount(n int64) string {

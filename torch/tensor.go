@@ -141,6 +141,10 @@ func (t Tensor) Device() Device { return deviceOf(t.facts("Device").Device) }
 // IsContiguous tells whether the elements lie in row-major order without gaps.
 func (t Tensor) IsContiguous() bool { return t.facts("IsContiguous").IsContiguous }
 
+// IsStrided tells whether all elements of t lie in memory: t.layout == torch.strided. The gradient of an embedding may be sparse and
+// then is not: it holds the rows that were used. [Call] reaches the operators of sparse tensors.
+func (t Tensor) IsStrided() bool { return t.facts("IsStrided").IsStrided }
+
 // IsLeaf tells whether t was made by the user and not by a differentiable operator.
 func (t Tensor) IsLeaf() bool { return t.facts("IsLeaf").IsLeaf }
 

@@ -25,6 +25,9 @@ case("batchnorm2d_cumulative", spec("BatchNorm2d", 4, Cumulative=True), lambda: 
 case("batchnorm2d_plain", spec("BatchNorm2d", 4, NoAffine=True), lambda: nn.BatchNorm2d(4, affine=False), (3, 4, 5, 6))
 case("batchnorm2d_nostats", spec("BatchNorm2d", 4, NoRunningStats=True), lambda: nn.BatchNorm2d(4, track_running_stats=False), (3, 4, 5, 6), perturb=True)
 
+case("syncbatchnorm", spec("SyncBatchNorm", 4), lambda: nn.SyncBatchNorm(4), (3, 4, 5, 6), perturb=True, forwards=2)
+case("syncbatchnorm_options", spec("SyncBatchNorm", 5, Eps=1e-3, Momentum=0.3), lambda: nn.SyncBatchNorm(5, eps=1e-3, momentum=0.3), (8, 5), perturb=True)
+
 case("layernorm", spec("LayerNorm", [16]), lambda: nn.LayerNorm(16), (3, 5, 16), perturb=True)
 case("layernorm_2d", spec("LayerNorm", [4, 6], Eps=1e-12), lambda: nn.LayerNorm((4, 6), eps=1e-12), (3, 4, 6), perturb=True)
 case("layernorm_nobias", spec("LayerNorm", [8], NoBias=True), lambda: nn.LayerNorm(8, bias=False), (3, 8), perturb=True)
@@ -34,6 +37,9 @@ ids = lambda g: torch.randint(0, 10, (3, 5), generator=g)
 case("embedding", spec("Embedding", 10, 4), lambda: nn.Embedding(10, 4), ids)
 case("embedding_padding", spec("Embedding", 10, 4, PaddingIdx=0), lambda: nn.Embedding(10, 4, padding_idx=0), ids, perturb=True)
 case("embedding_padding_negative", spec("Embedding", 10, 4, PaddingIdx=-3), lambda: nn.Embedding(10, 4, padding_idx=-3), ids)
+case("embedding_scaled", spec("Embedding", 10, 4, ScaleGradByFreq=True, PaddingIdx=2), lambda: nn.Embedding(10, 4, padding_idx=2, scale_grad_by_freq=True), ids)
+case("embedding_max_norm", spec("Embedding", 10, 4, MaxNorm=1.0), lambda: nn.Embedding(10, 4, max_norm=1.0), ids, perturb=True)
+case("embedding_max_norm_1", spec("Embedding", 10, 4, MaxNorm=1.5, NormType=1.0), lambda: nn.Embedding(10, 4, max_norm=1.5, norm_type=1.0), ids, forwards=2)
 
 case("dropout", spec("Dropout", 0.3), lambda: nn.Dropout(0.3), (4, 9), forwards=2)
 case("dropout_none", spec("Dropout", 0.0), lambda: nn.Dropout(0.0), (4, 9))

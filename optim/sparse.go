@@ -1,0 +1,113 @@
+package optim
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// SparseAdam is Adam for embeddings whose gradients are sparse, nn.EmbeddingOptions.Sparse: torch.optim.SparseAdam. Only the rows that a
+// batch used change, in the weights and in both moments, so that an update costs as much as the batch has rows and not as the vocabulary
+// has. For these rows, with g the gradient at update t:
+//
+//	m += (1-Beta1) * (g - m)
+//	v += (1-Beta2) * (g*g - v)
+//	p -= lr * sqrt(1-Beta2^t) / (1-Beta1^t) * m / (sqrt(v) + Eps)
+//
+// Unlike Adam's, the moments of other rows do not decay meanwhile. A gradient that is not sparse is refused; give other parameters to an
+// optimizer of their own. There is no weight decay.
+type SparseAdam struct {
+	LR       float64  // learning rate; zero means 1e-3
+	Beta1    *float64 // decay of the mean of gradients; nil means 0.9
+	Beta2    *float64 // decay of the mean of squares; nil means 0.999
+	Eps      *float64 // added to the root; nil means 1e-8
+	Maximize bool     // let the loss rise
+}
+
+// NewSparseAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [SparseAdam.Build] would fail.
+func NewSparseAdam(params []torch.Named, o SparseAdam) Optimizer {
+	opt, err := o.Build([]Group{{Params: params}})
+	return must("optim.NewSparseAdam", opt, err)
+}
+
+// LearningRate is LR or its default.
+func (o SparseAdam) LearningRate() float64 { return orDefaultLR(o.LR) }
+
+// Build makes the optimizer.
+func (o SparseAdam) Build(groups []Group) (Optimizer, error) {
+	beta1, beta2, eps := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8)
+	err := checkSettings("SparseAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1}, setting{"Beta2", beta2, 1},
+		setting{name: "Eps", value: eps})
+	if err != nil {
+		return nil, err
+	}
+	if eps == 0 {
+		return nil, mistakef(ErrOption, "SparseAdam.Eps is 0; want a positive number")
+	}
+	for i, g := range groups {
+		if g.WeightDecay != nil && *g.WeightDecay != 0 {
+			return nil, mistakef(ErrOption, "WeightDecay of group %d is %g, but SparseAdam decays no weights; leave it out", i, *g.WeightDecay)
+		}
+	}
+	step := func(b *batch) {
+		t := b.count()
+		size := b.lr * math.Sqrt(1-rounded.Pow(beta2, t)) / (1 - rounded.Pow(beta1, t))
+		for i, p := range b.params.ts {
+			g := b.grads.ts[i]
+			if o.Maximize {
+				g = g.Neg()
+			}
+			sparseAdam(p, g, b.states[1].ts[i], b.states[2].ts[i], beta1, beta2, eps, size)
+		}
+	}
+	return build(rule{
+		name: "SparseAdam", lr: o.LearningRate(), step: step, gradients: onlySparse,
+		states:  []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
+		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "maximize": o.Maximize},
+	}, DefaultImplementation, groups)
+}
+
+// sparseAdam is sparse_adam of torch/optim/_functional.py for one parameter.
+func sparseAdam(p, g, mean, square torch.Tensor, beta1, beta2, eps, size float64) {
+	call := func(name string, args ...any) torch.Tensor { return torch.Call(name, args...)[0] }
+	g = call("aten::coalesce", g) // each row once: the update is not linear
+	indices, values := call("aten::_indices", g), call("aten::_values", g)
+	if values.Numel() == 0 {
+		return
+	}
+	shape := g.Shape()
+	sparse := func(values torch.Tensor) torch.Tensor {
+		return call("aten::sparse_coo_tensor.indices_size", indices, values, shape)
+	}
+	oldMean := call("aten::_values", call("aten::sparse_mask", mean, g))
+	meanUpdate := values.Sub(oldMean).MulScalar_(1 - beta1)
+	mean.Add_(sparse(meanUpdate))
+	oldSquare := call("aten::_values", call("aten::sparse_mask", square, g))
+	squareUpdate := values.PowScalar(2).Sub_(oldSquare).MulScalar_(1 - beta2)
+	square.Add_(sparse(squareUpdate))
+	root := call("aten::sqrt_", squareUpdate.Add_(oldSquare)).AddScalar_(eps)
+	p.Add_(sparse(meanUpdate.Add_(oldMean).Div_(root).MulScalar(-size)))
+}
+
+// gradients says which gradients a rule can work with.
+type gradients int
+
+const (
+	onlyDense gradients = iota
+	onlySparse
+	anyGradients
+)
+
+// checkGradient refuses a parameter's first gradient if the rule cannot work with its kind.
+func (r *rule) checkGradient(name string, g torch.Tensor) {
+	sparse := !g.IsStrided()
+	switch {
+	case sparse && r.gradients == onlyDense:
+		panic(&torch.Error{Op: "optim." + r.name + ".Step", Code: torch.ErrNotSupported, Msg: "the gradient of parameter \"" + name + "\" is sparse; " +
+			"want SparseAdam for it, or SGD without momentum, weight decay and fused kernel, or a layer without Sparse"})
+	case !sparse && r.gradients == onlySparse:
+		panic(&torch.Error{Op: "optim." + r.name + ".Step", Code: torch.ErrNotSupported, Msg: "the gradient of parameter \"" + name + "\" is not sparse; " +
+			"want Adam or AdamW for it, and in SparseAdam only the weights of embeddings with Sparse"})
+	}
+}
