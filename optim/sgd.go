@@ -66,7 +66,7 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 			s.params.FusedSGD(buffers, set.fused(fused))
 		},
 	}
-	if o.Momentum == 0 && fused.WeightDecay == 0 && (o.Implementation == ForLoop || o.Implementation == Foreach) {
+	if o.Momentum == 0 && fused.WeightDecay == 0 && o.Implementation != DefaultImplementation && o.Implementation != Fused {
 		rule.gradients = anyGradients
 	}
 	if o.Momentum != 0 {

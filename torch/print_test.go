@@ -107,6 +107,9 @@ func TestWhatHasNoElementsPrintsAsWhatItIs(t *testing.T) {
 	freed := torch.Ones(2)
 	freed.Free()
 	sparse := torch.Call("aten::to_sparse", torch.Eye(2))[0]
+	if sparse.IsStrided() || !torch.Eye(2).T().IsStrided() {
+		t.Error("IsStrided takes a sparse tensor for one that is not, or a transposed one for sparse")
+	}
 	for _, c := range []struct {
 		name string
 		t    torch.Tensor
