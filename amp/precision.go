@@ -1,6 +1,7 @@
 package amp
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -41,6 +42,19 @@ func ParsePrecision(s string) (Precision, error) {
 		return FP16, nil
 	}
 	return FP32, fmt.Errorf("amp: precision %q is not known: want fp32, bf16 or fp16", s)
+}
+
+// FromFlags is the precision of Hugging Face's arguments fp16 and bf16, of which at most one may be set.
+func FromFlags(fp16, bf16 bool) (Precision, error) {
+	switch {
+	case fp16 && bf16:
+		return FP32, errors.New("amp: fp16 and bf16 are both set: at most one precision can be chosen")
+	case fp16:
+		return FP16, nil
+	case bf16:
+		return BF16, nil
+	}
+	return FP32, nil
 }
 
 // MarshalText writes String, for configuration files. It refuses numbers that are no precision.

@@ -25,6 +25,9 @@ type Embedding struct {
 	ScaleGradByFreq bool
 	Sparse          bool
 
+	// AfterForward changes what Forward returns: a forward hook. Package trainer/engine adds the noise of NEFTune here. Nil: nothing.
+	AfterForward func(out torch.Tensor) torch.Tensor
+
 	traced
 }
 
@@ -51,10 +54,18 @@ func (e *Embedding) Forward(x torch.Tensor) torch.Tensor {
 			torch.Scope(func() { torch.Call("aten::embedding_renorm_", e.Weight, x.Contiguous(), e.MaxNorm, e.NormType) })
 		})
 	}
-	if e.ScaleGradByFreq || e.Sparse {
-		return e.trace(x, torch.Call("aten::embedding", e.Weight, x, e.PaddingIdx, e.ScaleGradByFreq, e.Sparse)[0])
+	out := e.trace(x, e.look(x))
+	if e.AfterForward != nil {
+		out = e.AfterForward(out)
 	}
-	return e.trace(x, x.Embedding(e.Weight, e.PaddingIdx))
+	return out
+}
+
+func (e *Embedding) look(x torch.Tensor) torch.Tensor {
+	if e.ScaleGradByFreq || e.Sparse {
+		return torch.Call("aten::embedding", e.Weight, x, e.PaddingIdx, e.ScaleGradByFreq, e.Sparse)[0]
+	}
+	return x.Embedding(e.Weight, e.PaddingIdx)
 }
 
 // drawEmbedding makes the weight of an embedding, whose row at padding is zeros.

@@ -50,25 +50,24 @@ func (c *classify) Collate(samples []Example) (Examples, error) {
 	return b, nil
 }
 
-func (c *classify) forward(p Pass, b Examples) (logits, classes torch.Tensor) {
+func (c *classify) Predict(p Pass, b Examples) Outputs {
 	rows := int64(len(b.Classes))
 	x := Input(p, b.Features, rows, int64(len(b.Features))/rows)
-	return c.model.Forward(x), Input(p, b.Classes)
+	return Outputs{Logits: []torch.Tensor{c.model.Forward(x)}, Labels: []torch.Tensor{Input(p, b.Classes)}, Rows: len(b.Classes)}
 }
 
-func (c *classify) Loss(p Pass, b Examples) Loss {
-	logits, classes := c.forward(p, b)
-	return Mean(logits.CrossEntropyLoss(classes, torch.Tensor{}, torch.ReductionMean, -100, 0), len(b.Classes))
+func (c *classify) LossOf(_ Pass, o Outputs) Loss {
+	return Mean(o.Logits[0].CrossEntropyLoss(o.Labels[0], torch.Tensor{}, torch.ReductionMean, IgnoreIndex, 0), o.Rows)
 }
 
-func (c *classify) Evaluate(p Pass, b Examples) Loss {
-	logits, classes := c.forward(p, b)
-	for i, predicted := range torch.Values[int64](logits.ArgMax(-1, false)) {
+func (c *classify) Loss(p Pass, b Examples) Loss { return c.LossOf(p, c.Predict(p, b)) }
+
+func (c *classify) Observe(b Examples, o Outputs) {
+	for i, predicted := range torch.Values[int64](o.Logits[0].ArgMax(-1, false)) {
 		for _, m := range c.metrics {
 			m.Add(int(predicted), int(b.Classes[i]))
 		}
 	}
-	return Mean(logits.CrossEntropyLoss(classes, torch.Tensor{}, torch.ReductionMean, -100, 0), len(b.Classes))
 }
 
 func (c *classify) Metrics() map[string]float64 { return Results(c.metrics) }

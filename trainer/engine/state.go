@@ -23,6 +23,9 @@ const (
 	scalerName    = "scaler.json" // only with amp.FP16
 )
 
+// orderState is the state of the CPU's generator before it gave the order of the running epoch, beside those of the devices.
+const orderState = "order"
+
 func weightsFile(path string) string {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return filepath.Join(path, weightsName)
@@ -36,6 +39,9 @@ func (s *Step[S, B]) Save(dir string) error {
 		return err
 	}
 	metadata := map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
+	if s.momentum != nil {
+		metadata["momentum"] = strconv.FormatFloat(*s.momentum, 'g', -1, 64)
+	}
 	if err := saveTensors(filepath.Join(dir, optimizerName), s.optimizer.State(), metadata); err != nil {
 		return err
 	}
@@ -61,13 +67,13 @@ func (s *Step[S, B]) Load(dir string) (err error) {
 	if err != nil || updates < 0 {
 		return fmt.Errorf("%s: want the number of updates in its metadata, found %q", filepath.Join(dir, optimizerName), metadata["updates"])
 	}
-	if e := torch.Try(func() { err = s.restore(dir, state, updates, generators) }); e != nil {
+	if e := torch.Try(func() { err = s.restore(dir, state, metadata, updates, generators) }); e != nil {
 		return e
 	}
 	return err
 }
 
-func (s *Step[S, B]) restore(dir string, state []torch.Named, updates int, generators []torch.Named) error {
+func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[string]string, updates int, generators []torch.Named) error {
 	defer free(state)
 	defer free(generators)
 	if err := s.checkGenerators(generators); err != nil {
@@ -79,14 +85,34 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, updates int, gener
 	if err := s.LoadWeights(dir); err != nil {
 		return err
 	}
+	if err := s.loadMomentum(metadata["momentum"]); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
+	}
 	if err := s.optimizer.LoadState(state, updates); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
 	}
+	s.order.before = nil
 	for _, g := range generators {
+		if g.Name == orderState {
+			s.order.before = g.Tensor.Bytes()
+			continue
+		}
 		device, _ := torch.ParseDevice(g.Name)
 		torch.DefaultGenerator(device).SetState(g.Tensor.Bytes())
 	}
 	return nil
+}
+
+// loadMomentum puts back what a schedule had made of the momentum. An optimizer that was made without momentum keeps buffers from then on.
+func (s *Step[S, B]) loadMomentum(text string) error {
+	if text == "" {
+		return nil
+	}
+	momentum, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return fmt.Errorf("want a number for the momentum in its metadata, found %q", text)
+	}
+	return s.SetMomentum(momentum)
 }
 
 // LoadWeights takes over the weights of a saved step and leaves everything else as it is.
@@ -117,6 +143,9 @@ func (s *Step[S, B]) saveGenerators(path string) error {
 			state := torch.DefaultGenerator(d).State()
 			states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
 		}
+		if state := s.order.before; state != nil {
+			states = append(states, torch.Named{Name: orderState, Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
+		}
 	})
 	if err != nil {
 		return err
@@ -127,6 +156,9 @@ func (s *Step[S, B]) saveGenerators(path string) error {
 func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 	have := map[string]bool{}
 	for _, g := range states {
+		if g.Name == orderState {
+			continue
+		}
 		if _, err := torch.ParseDevice(g.Name); err != nil {
 			return fmt.Errorf("%s: %w", generatorName, err)
 		}

@@ -1,10 +1,7 @@
 package engine
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"math"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/nn"
@@ -16,12 +13,16 @@ import (
 // Step is a model, its optimizer and their state: a [trainer.Step] made by [New]. Like every Step it is used by one goroutine at a time.
 type Step[S, B any] struct {
 	task      Task[S, B]
+	init      func() (Task[S, B], error) // makes the task anew when the run is seeded; nil: it stays
 	options   Options
 	optimizer optim.Optimizer
 	params    *torch.List // those that are trained
+	dense     int64       // see denseParams; 0: not counted yet
 	scaler    *amp.GradScaler
+	momentum  *float64 // what SetMomentum said last
 
 	training bool // the mode the model is in
+	order    globalOrder
 
 	// What has gathered since the last report, kept on the device so that no step waits for it.
 	lossSum  torch.Tensor
@@ -29,8 +30,9 @@ type Step[S, B any] struct {
 	normed   bool
 	filter   int // see FilterLoss; negative: off
 
-	evalLoss float64
-	evalRows int
+	eval        evaluation
+	predictions *Predictions
+	aside       []aside
 }
 
 var (
@@ -43,22 +45,65 @@ var (
 	_ trainer.LossFilter     = (*Step[int, int])(nil)
 	_ trainer.Describer      = (*Step[int, int])(nil)
 	_ trainer.Clipper        = (*Step[int, int])(nil)
+	_ trainer.MomentumSetter = (*Step[int, int])(nil)
 )
 
 // New makes a Step of a task. It moves the model to the device, loads initial weights and builds the optimizer.
 func New[S, B any](task Task[S, B], o Options) (*Step[S, B], error) {
+	return newStep(task, nil, o)
+}
+
+// NewFromInit is [New] with a function that makes the task and its model: model_init of Hugging Face's Trainer. It is called once now, so that there is a
+// model to look at, and again whenever the run is seeded, right after that: the initial weights then are a function of the seed, and
+// random numbers go on where they left the stream. What was trained before is gone then.
+func NewFromInit[S, B any](init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
+	task, err := callInit(init)
+	if err != nil {
+		return nil, err
+	}
+	return newStep(task, init, o)
+}
+
+func callInit[S, B any](init func() (Task[S, B], error)) (task Task[S, B], err error) {
+	if e := torch.Try(func() { task, err = init() }); e != nil {
+		err = e
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine: the function that makes the model: %w", err)
+	}
+	return task, nil
+}
+
+func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Step[S, B]{task: task, options: o, training: true, filter: -1}
+	s := &Step[S, B]{task: task, init: init, options: o, filter: -1}
 	var err error
 	if e := torch.Try(func() { err = s.prepare() }); e != nil {
 		return nil, fmt.Errorf("engine: %w", e)
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *Step[S, B]) prepare() error {
+	s.options.apply()
+	s.lossSum = torch.Options{Device: s.options.Device}.Zeros().Keep()
+	s.gradNorm = torch.Options{Device: s.options.Device}.Zeros().Keep()
+	if s.options.Optimizer == nil {
+		s.options.Optimizer = optim.AdamW{LR: 5e-5, WeightDecay: new(0.0)}
+	}
+	return s.prepareModel()
+}
+
+// prepareModel makes the task's model ready to be trained.
+func (s *Step[S, B]) prepareModel() error {
+	if err := s.checkTask(); err != nil {
+		return err
+	}
 	model := s.task.Model()
 	if s.options.InitWeightsFrom != "" {
 		if _, err := nn.Load(weightsFile(s.options.InitWeightsFrom), model, nn.LoadOptions{}); err != nil {
@@ -69,6 +114,17 @@ func (s *Step[S, B]) prepare() error {
 		nn.To(model, torch.Options{Device: s.options.Device})
 	}
 	nn.SetTraining(model, true)
+	s.training = true
+	if s.options.NEFTuneAlpha > 0 {
+		if err := s.activateNEFTune(model); err != nil {
+			return err
+		}
+	}
+	if s.options.GradientCheckpointing {
+		if err := enableGradientCheckpointing(model); err != nil {
+			return err
+		}
+	}
 	var trained []torch.Named
 	var tensors []torch.Tensor
 	for _, p := range nn.Params(model) {
@@ -80,58 +136,101 @@ func (s *Step[S, B]) prepare() error {
 	if len(trained) == 0 {
 		return fmt.Errorf("engine: the model %T has no parameter that requires a gradient: are its fields tagged, as in `param:\"weight\"`, or are all frozen?", model)
 	}
-	s.params = torch.NewList(tensors...)
-	s.lossSum = torch.Options{Device: s.options.Device}.Zeros().Keep()
-	s.gradNorm = torch.Options{Device: s.options.Device}.Zeros().Keep()
+	s.params, s.dense = torch.NewList(tensors...), 0
 	if s.options.Precision == amp.FP16 {
 		s.scaler = amp.NewGradScaler(amp.GradScalerOptions{})
 	}
 	return s.buildOptimizer(model, trained)
 }
 
+// checkTask refuses options that this task has no means to carry out.
+func (s *Step[S, B]) checkTask() error {
+	_, predicts := s.task.(Predictor[B])
+	_, evaluates := s.task.(Evaluator[B])
+	_, steps := s.task.(TrainingStepper[B])
+	o := s.options
+	for _, c := range []struct {
+		name            string
+		set             bool
+		train, evaluate bool // what of the task's own it takes the place of
+	}{
+		{"Loss", o.Loss != nil, true, true},
+		{"LabelSmoothing", o.LabelSmoothing != 0, true, true},
+		{"ComputeMetrics", o.ComputeMetrics != nil, false, true},
+		{"BatchMetrics", o.BatchMetrics != nil, false, true},
+		{"PreprocessLogits", o.PreprocessLogits != nil, false, false},
+	} {
+		switch {
+		case !c.set:
+		case !predicts:
+			return fmt.Errorf("engine: Options.%s is set, but %T does not show what its model returns: it must implement engine.Predictor", c.name, s.task)
+		case c.train && steps:
+			return fmt.Errorf("engine: Options.%s is set, but %T has a training step of its own (engine.TrainingStepper), which computes its loss itself", c.name, s.task)
+		case c.evaluate && evaluates:
+			return fmt.Errorf("engine: Options.%s is set, but %T evaluates by itself (engine.Evaluator); implement engine.Observer in its place", c.name, s.task)
+		}
+	}
+	return nil
+}
+
 func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
-	builder := s.options.Optimizer
-	if builder == nil {
-		builder = optim.AdamW{LR: 5e-5, WeightDecay: new(0.0)}
-		s.options.Optimizer = builder
+	var groups []optim.Group
+	switch {
+	case s.options.LowRankTargets != nil:
+		var err error
+		if groups, err = lowRankGroups(model, params, s.options.LowRankTargets); err != nil {
+			return fmt.Errorf("engine: Options.LowRankTargets: %w", err)
+		}
+	case s.options.Groups != nil:
+		groups = s.options.Groups(model, params)
+	default:
+		groups = noDecayGroups(model, params)
 	}
-	groups := s.options.Groups
-	if groups == nil {
-		groups = noDecayGroups
-	}
-	optimizer, err := builder.Build(groups(model, params))
+	optimizer, err := s.options.Optimizer.Build(groups)
 	if err != nil {
 		return fmt.Errorf("engine: Options.Optimizer: %w", err)
 	}
-	s.optimizer = optimizer
+	s.optimizer, s.momentum = optimizer, nil
 	return nil
 }
 
 // Collate calls the task.
 func (s *Step[S, B]) Collate(samples []S) (B, error) { return s.task.Collate(samples) }
 
-// CountItems calls the task; 0 if it does not count.
-func (s *Step[S, B]) CountItems(b B) int64 {
-	if c, ok := s.task.(ItemCounter[B]); ok {
-		return c.CountItems(b)
-	}
-	return 0
-}
-
-// Seed restarts the default generators of all devices.
+// Seed restarts the default generators of all devices, and makes the model anew if the Step is one of [NewFromInit].
 func (s *Step[S, B]) Seed(seed uint64) error {
-	return torch.Try(func() { torch.ManualSeed(seed) })
-}
-
-// StartLoader draws one number from the CPU's generator, as PyTorch's DataLoader does for the seed of its workers.
-func (s *Step[S, B]) StartLoader(bool) error {
-	return torch.Try(func() {
-		torch.Options{DType: torch.Int64}.Empty().Random_(nil).Free()
-	})
+	if err := torch.Try(func() { torch.ManualSeed(seed) }); err != nil || s.init == nil {
+		return err
+	}
+	task, err := callInit(s.init)
+	if err != nil {
+		return err
+	}
+	s.task, s.scaler = task, nil
+	if e := torch.Try(func() { err = s.prepareModel() }); e != nil {
+		return fmt.Errorf("engine: %w", e)
+	}
+	return err
 }
 
 // LearningRate is the rate that the optimizer was made with.
 func (s *Step[S, B]) LearningRate() float64 { return s.options.Optimizer.LearningRate() }
+
+// SetMomentum moves the momentum of the optimizer, or its beta1, from the next Update on.
+func (s *Step[S, B]) SetMomentum(momentum float64) error {
+	o, ok := s.optimizer.(optim.MomentumSetter)
+	if !ok {
+		return fmt.Errorf("engine: the schedule moves the momentum, but the optimizer %T has no method SetMomentum (optim.MomentumSetter)", s.optimizer)
+	}
+	var err error
+	if e := torch.Try(func() { err = o.SetMomentum(momentum) }); e != nil {
+		return e
+	}
+	if err == nil {
+		s.momentum = &momentum
+	}
+	return err
+}
 
 // Model returns the task's model.
 func (s *Step[S, B]) Model() any { return s.task.Model() }
@@ -158,145 +257,4 @@ func short(n int64) string {
 		return fmt.Sprintf("%.1f k", float64(n)/1e3)
 	}
 	return fmt.Sprint(n)
-}
-
-// mode puts the model into training or evaluation mode if it is not there.
-func (s *Step[S, B]) mode(training bool) {
-	if s.training != training {
-		nn.SetTraining(s.task.Model(), training)
-		s.training = training
-	}
-}
-
-// Train adds the gradient of one micro-batch.
-func (s *Step[S, B]) Train(_ context.Context, b B, w trainer.Window) error {
-	return torch.Try(func() {
-		s.mode(true)
-		torch.Scope(func() {
-			var loss Loss
-			amp.Autocast(s.options.Device, s.options.Precision, func() {
-				loss = s.task.Loss(Pass{Device: s.options.Device, Items: w.Items}, b)
-			})
-			value := loss.Value
-			if w.Divisor != 1 && !loss.whole {
-				value = value.DivScalar(w.Divisor)
-			}
-			if s.scaler != nil {
-				s.scaler.Scale(value).Backward()
-			} else {
-				value.Backward()
-			}
-			s.addLoss(value.Detach())
-		})
-	})
-}
-
-// addLoss sums the loss on the device; a filtered one that is nan or inf counts as the mean so far.
-func (s *Step[S, B]) addLoss(loss torch.Tensor) {
-	if s.filter >= 0 {
-		loss = torch.Where(loss.IsFinite(), loss, s.lossSum.DivScalar(1+s.filter))
-	}
-	s.lossSum.Add_(loss)
-}
-
-// FilterLoss keeps nan and inf of the next window out of the reported sum.
-func (s *Step[S, B]) FilterLoss(updates int) { s.filter = updates }
-
-// Clip unscales the gradients and limits their norm and values.
-func (s *Step[S, B]) Clip(context.Context) (err error) {
-	panicked := torch.Try(func() {
-		torch.Scope(func() {
-			if s.scaler != nil {
-				err = s.scaler.Unscale_(s.optimizer)
-			}
-			if err == nil {
-				s.clip()
-			}
-		})
-	})
-	return errors.Join(panicked, err)
-}
-
-// Update moves the weights and removes the gradients. With a scaler it waits for the device to learn whether the gradients are finite.
-func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err error) {
-	panicked := torch.Try(func() {
-		torch.Scope(func() {
-			applied = true
-			if s.scaler == nil {
-				s.optimizer.Step(lr)
-			} else if applied, err = s.scaler.Step(s.optimizer, lr); err == nil {
-				err = s.scaler.Update()
-			}
-			s.optimizer.ZeroGrad()
-			s.filter = -1
-		})
-	})
-	if err = errors.Join(panicked, err); err != nil {
-		return false, err
-	}
-	return applied, nil
-}
-
-func (s *Step[S, B]) clip() {
-	limit := s.options.MaxGradNorm
-	if limit == 0 {
-		limit = 1
-	}
-	switch {
-	case math.IsInf(limit, 1):
-		s.gradNorm.Copy_(s.params.GradNorm(2))
-		s.normed = true
-	case limit > 0:
-		s.gradNorm.Copy_(s.params.ClipGradNorm(limit, 2))
-		s.normed = true
-	}
-	if s.options.MaxGradValue > 0 {
-		s.params.ClipGradValue(s.options.MaxGradValue)
-	}
-}
-
-// Report reads the sum of losses and the last gradient norm back from the device.
-func (s *Step[S, B]) Report(context.Context) (r trainer.Report, err error) {
-	err = torch.Try(func() {
-		r = trainer.Report{LossSum: s.lossSum.Item(), GradNorm: -1}
-		s.lossSum.Zero_()
-		if s.normed {
-			r.GradNorm = s.gradNorm.Item()
-		}
-	})
-	return r, err
-}
-
-// Eval adds a batch to the running evaluation.
-func (s *Step[S, B]) Eval(_ context.Context, b B) error {
-	return torch.Try(func() {
-		s.mode(false)
-		torch.NoGrad(func() {
-			torch.Scope(func() {
-				var loss Loss
-				amp.Autocast(s.options.Device, s.options.Precision, func() {
-					p := Pass{Device: s.options.Device}
-					if e, ok := s.task.(Evaluator[B]); ok {
-						loss = e.Evaluate(p, b)
-					} else {
-						loss = s.task.Loss(p, b)
-					}
-				})
-				s.evalLoss += loss.Value.Item() * float64(loss.Rows)
-				s.evalRows += loss.Rows
-			})
-		})
-	})
-}
-
-// Metrics ends the running evaluation: "loss" is the mean over samples, the rest is the task's.
-func (s *Step[S, B]) Metrics(context.Context) (trainer.Metrics, error) {
-	m := trainer.Metrics{"loss": s.evalLoss / float64(s.evalRows)}
-	s.evalLoss, s.evalRows = 0, 0
-	if e, ok := s.task.(Evaluator[B]); ok {
-		for name, value := range e.Metrics() {
-			m[name] = value
-		}
-	}
-	return m, nil
 }

@@ -1,10 +1,15 @@
 package engine
 
 import (
+	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Task ties a model to its data. S is a sample, B a batch.
+//
+// What a user of Hugging Face's Trainer would override is an interface that a task may implement besides: [Predictor] shows the model's outputs,
+// [Observer] and [Evaluator] make metrics of them, [TrainingStepper] replaces the training step, [ItemCounter] and [TokenCounter] count, [Configurer]
+// writes config.json.
 type Task[S, B any] interface {
 	// Model is a pointer to the struct that holds the parameters, as package nn finds them.
 	Model() any
@@ -17,7 +22,8 @@ type Task[S, B any] interface {
 	Loss(p Pass, b B) Loss
 }
 
-// Evaluator is a [Task] with more to say about an evaluation than its mean loss.
+// Evaluator is a [Task] that evaluates a batch by itself: prediction_step of Hugging Face's Trainer. Most tasks with metrics are better served by
+// [Observer], which goes together with label smoothing, losses of one's own and predictions.
 type Evaluator[B any] interface {
 	// Evaluate runs the model on a batch of the evaluation, without gradients and with the model in evaluation mode, and
 	// gathers what Metrics needs.
@@ -27,9 +33,23 @@ type Evaluator[B any] interface {
 	Metrics() map[string]float64
 }
 
-// ItemCounter is a [Task] whose loss is averaged over the labelled items of a whole accumulation window, such as tokens.
+// TrainingStepper is a [Task] with a training step of its own: training_step of Hugging Face's Trainer.
+type TrainingStepper[B any] interface {
+	// TrainingStep runs forward and backward on one micro-batch and returns the loss to report. backward divides a loss as the accumulation window
+	// asks for, scales it if the precision needs that, runs the backward pass and returns the divided loss, detached. It may be called several
+	// times; gradients add up. Forward passes belong into p.Autocast.
+	TrainingStep(p Pass, b B, backward func(Loss) torch.Tensor) torch.Tensor
+}
+
+// ItemCounter is a [Task] whose loss is averaged over the labelled items of a whole accumulation window, such as tokens: num_items_in_batch.
 type ItemCounter[B any] interface {
 	CountItems(b B) int64
+}
+
+// TokenCounter is a [Task] that can count its input: num_input_tokens_seen of Hugging Face, and the floating-point operations that follow.
+type TokenCounter[B any] interface {
+	// CountTokens returns the elements of the main input, padding among them, and those that are no padding.
+	CountTokens(b B) (all, nonPadding int64)
 }
 
 // Configurer is a [Task] that describes its model in files beside the weights, such as config.json.
@@ -40,21 +60,30 @@ type Configurer interface {
 // Pass says under which circumstances a model runs.
 type Pass struct {
 	Device torch.Device
-	Items  int64 // labelled items of the accumulation window, if the task counts them; else 0
+	Items  int64 // labelled items of the accumulation window, in an evaluation those of the batch, if the task counts them; else 0
+
+	precision amp.Precision
+	full      amp.Precision // everything is in it, inputs too: see Options.FullEval
 }
+
+// Autocast runs f in the precision of the run. The methods of a task but TrainingStep are called inside of it.
+func (p Pass) Autocast(f func()) { amp.Autocast(p.Device, p.precision, f) }
 
 // Input copies a slice into a tensor on the device of the pass.
 func Input[T torch.Element](p Pass, data []T, shape ...int64) torch.Tensor {
 	t := torch.From(data, shape...)
-	if p.Device == torch.CPU {
-		return t
+	if p.Device != torch.CPU {
+		t = t.ToDevice(p.Device)
 	}
-	return t.ToDevice(p.Device)
+	if p.full != amp.FP32 && t.DType().IsFloatingPoint() {
+		t = t.ToDType(p.full.DType())
+	}
+	return t
 }
 
 // Loss is what a model returns for a batch.
 type Loss struct {
-	Value torch.Tensor // one number
+	Value torch.Tensor // one number; undefined in an evaluation without labels
 	Rows  int          // samples in the batch; an evaluation weighs its batches by them
 	whole bool
 }

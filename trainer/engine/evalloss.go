@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"math"
+
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// evalLosses gathers the losses of an evaluation on the device, so that no batch waits for it.
+type evalLosses struct {
+	pending []torch.Tensor // of the last batches, one number each
+	stacked []torch.Tensor // of those before, many each
+	rows    []int
+}
+
+// stackLosses is how many losses are put together into one tensor while an evaluation goes on.
+const stackLosses = 256
+
+func (l *evalLosses) add(loss Loss) {
+	value := loss.Value.Detach()
+	if value.Dim() > 0 {
+		value = value.Mean(torch.DefaultDType)
+	}
+	l.pending = append(l.pending, value.Keep())
+	l.rows = append(l.rows, loss.Rows)
+	if len(l.pending) == stackLosses {
+		l.stack()
+	}
+}
+
+func (l *evalLosses) stack() {
+	if len(l.pending) == 0 {
+		return
+	}
+	l.stacked = append(l.stacked, torch.Stack(l.pending, 0).Keep())
+	freeAll(l.pending)
+	l.pending = l.pending[:0]
+}
+
+// take waits for the device, returns the losses in the dtype that numpy would have them in, and starts anew.
+func (l *evalLosses) take() (losses []float64, rows []int, dtype torch.DType) {
+	l.stack()
+	dtype = torch.Float32
+	for i, part := range l.stacked {
+		if d := part.DType(); i == 0 && d != torch.BFloat16 { // numpy has no bfloat16: float32
+			dtype = d
+		}
+		losses = append(losses, torch.Values[float64](part.ToDType(torch.Float64).CPU())...)
+	}
+	rows = l.rows
+	l.drop()
+	return losses, rows, dtype
+}
+
+func (l *evalLosses) drop() {
+	freeAll(l.pending)
+	freeAll(l.stacked)
+	*l = evalLosses{}
+}
+
+func freeAll(ts []torch.Tensor) {
+	for _, t := range ts {
+		t.Free()
+	}
+}
+
+// evalLoss makes one number of the losses of an evaluation.
+func evalLoss(e trainer.Evaluation, losses []float64, rows []int, dtype torch.DType) float64 {
+	switch e.Loss {
+	case semantics.RepeatedFloat32:
+		return repeatedMean(losses, e.BatchSize, e.Rows, dtype)
+	case semantics.MeanOfBatches:
+		sum := 0.0
+		for _, loss := range losses {
+			sum += loss
+		}
+		return sum / float64(len(losses))
+	}
+	sum, all := 0.0, 0
+	for i, loss := range losses {
+		sum += loss * float64(rows[i])
+		all += rows[i]
+	}
+	return sum / float64(all)
+}
+
+// repeatedMean is the mean that Hugging Face's Trainer takes: every batch's loss is there batchSize times, of the last batch only so often that there are
+// as many as rows, where the set has a length, and numpy adds them up.
+func repeatedMean(losses []float64, batchSize, rows int, dtype torch.DType) float64 {
+	n := len(losses) * batchSize
+	if rows > 0 {
+		n = min(n, rows)
+	}
+	switch dtype {
+	case torch.Float64:
+		return numpyMean(repeat(losses, batchSize, n))
+	case torch.Float16: // numpy sums in float32, in pieces of its buffer, and rounds the mean
+		all, sum := repeat32(losses, batchSize, n), float32(0)
+		for len(all) > 0 {
+			k := min(len(all), numpyBuffer)
+			sum += pairwiseSum(all[:k])
+			all = all[k:]
+		}
+		return torch.Options{DType: torch.Float16}.Full(float64(sum / float32(n))).Item()
+	}
+	return float64(numpyMean(repeat32(losses, batchSize, n)))
+}
+
+// numpyBuffer is how many elements numpy converts at a time.
+const numpyBuffer = 8192
+
+func repeat(losses []float64, times, n int) []float64 {
+	all := make([]float64, n)
+	for i := range all {
+		all[i] = losses[i/times]
+	}
+	return all
+}
+
+func repeat32(losses []float64, times, n int) []float32 {
+	all := make([]float32, n)
+	for i := range all {
+		all[i] = float32(losses[i/times])
+	}
+	return all
+}
+
+// numpyMean is numpy.ndarray.mean of a contiguous array.
+func numpyMean[T float32 | float64](a []T) T {
+	if len(a) == 0 {
+		return T(math.NaN())
+	}
+	return T(float64(pairwiseSum(a)) / float64(len(a)))
+}
+
+// pairwiseSum is pairwise_sum of numpy's loops: blocks of up to 128 numbers in eight running sums, and halves of what is longer.
+func pairwiseSum[T float32 | float64](a []T) T {
+	n := len(a)
+	switch {
+	case n < 8:
+		var sum T
+		for _, v := range a {
+			sum += v
+		}
+		return sum
+	case n <= 128:
+		var r [8]T
+		copy(r[:], a)
+		i := 8
+		for ; i < n-n%8; i += 8 {
+			for j := range r {
+				r[j] += a[i+j]
+			}
+		}
+		sum := ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]))
+		for ; i < n; i++ {
+			sum += a[i]
+		}
+		return sum
+	}
+	half := n / 2
+	half -= half % 8
+	return pairwiseSum(a[:half]) + pairwiseSum(a[half:])
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+var _ trainer.EvalStarter = (*Step[int, int])(nil)
+
+// evaluation is the one that runs.
+type evaluation struct {
+	trainer.Evaluation
+	losses  evalLosses
+	outputs collected
+	batches int
+}
+
+// StartEval says which evaluation the next calls of Eval belong to. Without it they are one of unknown length, whose loss is the mean over samples.
+func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
+	s.eval.drop()
+	s.eval.Evaluation = e
+	if _, ok := s.task.(Predictor[B]); e.Predict && !ok {
+		return fmt.Errorf("engine: %T shows no predictions: it must implement engine.Predictor", s.task)
+	}
+	return nil
+}
+
+func (e *evaluation) drop() {
+	e.losses.drop()
+	e.outputs.drop()
+	*e = evaluation{}
+}
+
+// Eval adds a batch to the running evaluation. It does not wait for the device, unless the task does.
+func (s *Step[S, B]) Eval(_ context.Context, b B) (err error) {
+	panicked := torch.Try(func() {
+		s.mode(false)
+		torch.NoGrad(func() { torch.Scope(func() { err = s.evalBatch(b) }) })
+	})
+	return errors.Join(panicked, err)
+}
+
+func (s *Step[S, B]) evalBatch(b B) error {
+	p := s.pass(s.CountItems(b))
+	p.full = s.options.FullEval
+	s.eval.batches++
+	var loss Loss
+	predictor, _ := s.task.(Predictor[B])
+	evaluator, evaluates := s.task.(Evaluator[B])
+	switch {
+	case evaluates && !s.eval.Predict:
+		p.Autocast(func() { loss = evaluator.Evaluate(p, b) })
+	case predictor != nil:
+		var o Outputs
+		p.Autocast(func() { o = predictor.Predict(p, b) })
+		loss, o = s.lossOf(p, predictor, o)
+		if err := s.observe(b, o); err != nil {
+			return err
+		}
+	default:
+		p.Autocast(func() { loss = s.task.Loss(p, b) })
+	}
+	if loss.Value.Defined() {
+		s.eval.losses.add(loss)
+	}
+	return nil
+}
+
+// observe hands the outputs of a batch to whoever makes metrics of them, and keeps them if all are wanted together.
+func (s *Step[S, B]) observe(b B, o Outputs) error {
+	if observer, ok := s.task.(Observer[B]); ok {
+		observer.Observe(b, o)
+	}
+	if !s.eval.Predict && s.options.ComputeMetrics == nil && s.options.BatchMetrics == nil {
+		return nil
+	}
+	if s.options.PreprocessLogits != nil {
+		o.Logits = s.options.PreprocessLogits(o.Logits, o.Labels)
+	}
+	if s.options.BatchMetrics != nil && len(o.Labels) > 0 {
+		batch := &Predictions{Logits: o.Logits, Labels: o.Labels, Inputs: o.Inputs, Rows: o.Rows}
+		if err := s.options.BatchMetrics.Add(batch); err != nil {
+			return fmt.Errorf("engine: Options.BatchMetrics: %w", err)
+		}
+	}
+	if s.eval.Predict || s.options.ComputeMetrics != nil {
+		n := s.options.EvalAccumulation
+		s.eval.outputs.add(o, n > 0 && (s.eval.outputs.batches+1)%n == 0)
+	}
+	return nil
+}
+
+// Metrics ends the running evaluation. "loss" is there if there were labels, and is what the evaluation's semantics make of the batches' losses;
+// the rest comes from the task and the options.
+func (s *Step[S, B]) Metrics(context.Context) (m trainer.Metrics, err error) {
+	panicked := torch.Try(func() {
+		torch.NoGrad(func() { torch.Scope(func() { m, err = s.endEval() }) })
+	})
+	return m, errors.Join(panicked, err)
+}
+
+func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
+	defer s.eval.drop()
+	s.raise()
+	m := trainer.Metrics{}
+	losses, rows, dtype := s.eval.losses.take()
+	if len(losses) > 0 {
+		m["loss"] = evalLoss(s.eval.Evaluation, losses, rows, dtype)
+	}
+	// Observers are asked for their results even if nothing else is, so that they start anew.
+	if e, ok := s.task.(interface{ Metrics() map[string]float64 }); ok {
+		maps.Copy(m, e.Metrics())
+	}
+	if s.eval.batches == 0 {
+		return m, nil
+	}
+	if b := s.options.BatchMetrics; b != nil {
+		numbers, err := b.Result()
+		if err != nil {
+			return nil, fmt.Errorf("engine: Options.BatchMetrics: %w", err)
+		}
+		maps.Copy(m, numbers)
+	}
+	if s.eval.outputs.batches == 0 {
+		return m, nil
+	}
+	p := s.eval.outputs.take()
+	p.Losses = losses
+	if compute := s.options.ComputeMetrics; compute != nil && len(p.Labels) > 0 {
+		numbers, err := compute(p)
+		if err != nil {
+			p.Free()
+			return nil, fmt.Errorf("engine: Options.ComputeMetrics: %w", err)
+		}
+		maps.Copy(m, numbers)
+	}
+	if s.eval.Predict {
+		s.predictions = p
+	} else {
+		p.Free()
+	}
+	return m, nil
+}
+
+// Predictions are those of the last evaluation that was asked for them, as trainer.Trainer.Predict does; nil if there was none. They belong to
+// the caller.
+func (s *Step[S, B]) Predictions() *Predictions { return s.predictions }

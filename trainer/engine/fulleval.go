@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// aside is what a tensor of the model was before an evaluation in low precision.
+type aside struct {
+	tensor, value, grad torch.Tensor
+}
+
+// lower converts weights and buffers to the precision of [Options].FullEval and keeps what they were.
+func (s *Step[S, B]) lower() {
+	if s.options.FullEval == amp.FP32 || s.aside != nil {
+		return
+	}
+	dtype := s.options.FullEval.DType()
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			model := s.task.Model()
+			for _, t := range append(nn.Params(model), nn.Buffers(model)...) {
+				if !t.Tensor.DType().IsFloatingPoint() {
+					continue
+				}
+				a := aside{tensor: t.Tensor, value: t.Tensor.Detach().Keep(), grad: t.Tensor.Grad()}
+				if a.grad.Defined() { // of a window that goes on after the evaluation; it does not fit meanwhile
+					a.grad.Keep()
+					t.Tensor.SetGrad(torch.Tensor{})
+				}
+				s.aside = append(s.aside, a)
+				t.Tensor.SetData_(a.value.ToDType(dtype))
+			}
+		})
+	})
+}
+
+// raise puts them back.
+func (s *Step[S, B]) raise() {
+	if s.aside == nil {
+		return
+	}
+	torch.NoGrad(func() {
+		for _, a := range s.aside {
+			a.tensor.SetData_(a.value)
+			a.value.Free()
+			if a.grad.Defined() {
+				a.tensor.SetGrad(a.grad)
+				a.grad.Free()
+			}
+		}
+	})
+	s.aside = nil
+}

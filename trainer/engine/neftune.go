@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// InputEmbedder is a model whose input goes through an embedding: get_input_embeddings of transformers.
+type InputEmbedder interface {
+	InputEmbeddings() *nn.Embedding
+}
+
+// activateNEFTune adds noise to what the input embedding returns in training: neftune_post_forward_hook of transformers.
+//
+// Source: Jain and others, NEFTune: Noisy Embeddings Improve Instruction Finetuning, https://arxiv.org/abs/2310.05914.
+func (s *Step[S, B]) activateNEFTune(model any) error {
+	m, ok := model.(InputEmbedder)
+	if !ok {
+		return fmt.Errorf("engine: Options.NEFTuneAlpha is %g, but the model %T has no method InputEmbeddings() *nn.Embedding (engine.InputEmbedder)", s.options.NEFTuneAlpha, model)
+	}
+	size := noiseSize(s.options.NEFTuneAlpha)
+	m.InputEmbeddings().AfterForward = func(out torch.Tensor) torch.Tensor {
+		if !s.training {
+			return out
+		}
+		limit := size(out.Size(1) * out.Size(2))
+		return out.Add(out.ZerosLike().Uniform_(-limit, limit, nil))
+	}
+	return nil
+}
+
+// noiseSize computes alpha/sqrt(n) as Python does with a number and a tensor: in float32, alpha times the reciprocal of the root. It
+// asks libtorch once for each n.
+func noiseSize(alpha float64) func(n int64) float64 {
+	known := map[int64]float64{}
+	return func(n int64) float64 {
+		limit, ok := known[n]
+		if !ok {
+			limit = torch.Full(n).Sqrt().Reciprocal().MulScalar(alpha).Item()
+			known[n] = limit
+		}
+		return limit
+	}
+}
+
+// GradientCheckpointer is a model or a layer that can compute its forward pass again in the backward pass instead of keeping what that
+// needs: gradient_checkpointing_enable of transformers. torch.Checkpoint does the work; it restores the random numbers, so dropout is the same.
+type GradientCheckpointer interface {
+	SetGradientCheckpointing(on bool)
+}
+
+func enableGradientCheckpointing(model any) error {
+	found := false
+	for _, m := range nn.Modules(model) {
+		if c, ok := m.Module.(GradientCheckpointer); ok {
+			c.SetGradientCheckpointing(true)
+			found = true
+		}
+	}
+	if !found {
+		return fmt.Errorf("engine: Options.GradientCheckpointing is set, but neither the model %T nor a layer in it has a method SetGradientCheckpointing(on bool) (engine.GradientCheckpointer)", model)
+	}
+	return nil
+}

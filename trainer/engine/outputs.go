@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Predictor is a [Task] in two halves: what the model computes, and the loss of that. With it the engine can put another loss in place of the
+// model's ([Options].Loss, [Options].LabelSmoothing), keep the predictions of an evaluation and compute metrics over all of them.
+type Predictor[B any] interface {
+	// Predict runs the model on a batch.
+	Predict(p Pass, b B) Outputs
+
+	// LossOf is the model's own loss of what Predict returned. In an evaluation without labels it returns a Loss without Value.
+	LossOf(p Pass, o Outputs) Loss
+}
+
+// Observer is a [Predictor] that gathers metrics batch by batch from what the model returned.
+type Observer[B any] interface {
+	Predictor[B]
+
+	// Observe takes note of a batch of the evaluation.
+	Observe(b B, o Outputs)
+
+	// Metrics returns the numbers of the evaluation by name, without "loss", and starts anew.
+	Metrics() map[string]float64
+}
+
+// Outputs are what a model returns for a batch, besides its loss, and what that is held against. The first dimension of every tensor is that of
+// the samples.
+type Outputs struct {
+	Logits []torch.Tensor // first the logits, then whatever predictions should have besides, such as hidden states
+	Labels []torch.Tensor // first the labels, then further ones (label_names of Hugging Face); none: a batch without labels
+	Inputs []torch.Tensor // what metrics want to see of the inputs (include_for_metrics="inputs"); mostly none
+	Rows   int            // samples in the batch
+
+	// Shifted says that position i of the logits predicts label i+1, as causal language models do.
+	Shifted bool
+}
+
+// PredictFunc makes a [Task] that is a [Predictor] of a model and three functions.
+func PredictFunc[S, B any](model any, collate func([]S) (B, error), predict func(Pass, B) Outputs, loss func(Pass, Outputs) Loss) Task[S, B] {
+	return predictFunc[S, B]{model, collate, predict, loss}
+}
+
+type predictFunc[S, B any] struct {
+	model   any
+	collate func([]S) (B, error)
+	predict func(Pass, B) Outputs
+	loss    func(Pass, Outputs) Loss
+}
+
+func (t predictFunc[S, B]) Model() any                     { return t.model }
+func (t predictFunc[S, B]) Collate(samples []S) (B, error) { return t.collate(samples) }
+func (t predictFunc[S, B]) Predict(p Pass, b B) Outputs    { return t.predict(p, b) }
+func (t predictFunc[S, B]) LossOf(p Pass, o Outputs) Loss  { return t.loss(p, o) }
+func (t predictFunc[S, B]) Loss(p Pass, b B) Loss          { return t.loss(p, t.predict(p, b)) }
+
+// asFloat32 converts outputs of the autocast's dtype, as Accelerate does with what a model returns (convert_outputs_to_fp32).
+func (o Outputs) asFloat32() Outputs {
+	o.Logits = each(o.Logits, func(t torch.Tensor) torch.Tensor {
+		if d := t.DType(); d == torch.BFloat16 || d == torch.Float16 {
+			return t.ToDType(torch.Float32)
+		}
+		return t
+	})
+	return o
+}
+
+func each(ts []torch.Tensor, f func(torch.Tensor) torch.Tensor) []torch.Tensor {
+	if len(ts) == 0 {
+		return nil
+	}
+	out := make([]torch.Tensor, len(ts))
+	for i, t := range ts {
+		out[i] = f(t)
+	}
+	return out
+}
+
+// ownLoss tells whether another loss takes the place of the model's.
+func (o *Options) ownLoss() bool { return o.Loss != nil || o.LabelSmoothing != 0 }
+
+// lossOf is the loss of outputs under the options, as compute_loss of Hugging Face's Trainer: a loss of one's own and label smoothing see outputs
+// in float32 and run outside of autocast, the model's own runs inside.
+func (s *Step[S, B]) lossOf(p Pass, model Predictor[B], o Outputs) (loss Loss, converted Outputs) {
+	converted = o
+	if p.precision != amp.FP32 {
+		converted = o.asFloat32()
+	}
+	switch {
+	case s.options.Loss != nil:
+		loss = s.options.Loss(p, converted)
+	case s.options.LabelSmoothing != 0 && len(o.Labels) > 0:
+		loss = LabelSmoothing(p, converted, s.options.LabelSmoothing, IgnoreIndex)
+	default:
+		p.Autocast(func() { loss = model.LossOf(p, o) })
+	}
+	if loss.Rows == 0 {
+		loss.Rows = o.Rows
+	}
+	return loss, converted
+}

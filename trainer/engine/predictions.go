@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Predictions are the outputs of a whole evaluation, on the host: EvalPrediction and PredictionOutput of Hugging Face's Trainer. Rows are in the
+// order of the set. Where the second dimension differs from batch to batch, shorter ones are filled up with [IgnoreIndex]. bfloat16 has become float32.
+type Predictions struct {
+	Logits []torch.Tensor // as in [Outputs]
+	Labels []torch.Tensor
+	Inputs []torch.Tensor
+	Losses []float64 // of each batch; none without labels, and none in BatchMetrics.Add
+	Rows   int
+}
+
+// Free gives the memory back now, and not when the garbage collector finds out.
+func (p *Predictions) Free() {
+	freeAll(p.Logits)
+	freeAll(p.Labels)
+	freeAll(p.Inputs)
+}
+
+// BatchMetrics makes metrics batch by batch: compute_metrics with batch_eval_metrics of Hugging Face's Trainer. The predictions of a batch may lie
+// on the device; they must not be kept.
+type BatchMetrics interface {
+	Add(batch *Predictions) error
+	// Result returns the numbers of the evaluation and starts anew.
+	Result() (map[string]float64, error)
+}
+
+// collected are the outputs of the batches so far.
+type collected struct {
+	logits, labels, inputs columns
+	rows, batches          int
+}
+
+// columns are outputs by their position in [Outputs], each as the list of its batches.
+type columns [][]torch.Tensor
+
+func (c *collected) add(o Outputs, toHost bool) {
+	c.logits.add(o.Logits)
+	c.labels.add(o.Labels)
+	c.inputs.add(o.Inputs)
+	c.rows += o.Rows
+	c.batches++
+	if toHost {
+		for _, part := range []columns{c.logits, c.labels, c.inputs} {
+			part.toHost()
+		}
+	}
+}
+
+func (c *columns) add(ts []torch.Tensor) {
+	for len(*c) < len(ts) {
+		*c = append(*c, nil)
+	}
+	for i, t := range ts {
+		(*c)[i] = append((*c)[i], t.Detach().Keep())
+	}
+}
+
+// toHost moves what came since the last call.
+func (c columns) toHost() {
+	for _, list := range c {
+		for i := len(list) - 1; i >= 0 && list[i].Device().IsCUDA(); i-- {
+			moved := list[i].CPU().Keep()
+			list[i].Free()
+			list[i] = moved
+		}
+	}
+}
+
+// take puts the batches together and starts anew.
+func (c *collected) take() *Predictions {
+	p := &Predictions{Logits: c.logits.concat(), Labels: c.labels.concat(), Inputs: c.inputs.concat(), Rows: c.rows}
+	c.drop()
+	return p
+}
+
+func (c *collected) drop() {
+	for _, part := range []columns{c.logits, c.labels, c.inputs} {
+		for _, list := range part {
+			freeAll(list)
+		}
+	}
+	*c = collected{}
+}
+
+func (c columns) concat() []torch.Tensor {
+	var out []torch.Tensor
+	for _, list := range c {
+		torch.Scope(func() {
+			t := padAndConcat(list).CPU()
+			if t.DType() == torch.BFloat16 {
+				t = t.ToDType(torch.Float32)
+			}
+			out = append(out, t.Keep())
+		})
+	}
+	return out
+}
+
+// padAndConcat is nested_concat of transformers for the tensors of all batches at once.
+func padAndConcat(list []torch.Tensor) torch.Tensor {
+	rows, width, ragged := int64(0), int64(0), false
+	list = each(list, func(t torch.Tensor) torch.Tensor {
+		if t.Dim() == 0 {
+			t = t.Unsqueeze(0)
+		}
+		return t
+	})
+	for _, t := range list {
+		rows += t.Size(0)
+		if t.Dim() > 1 {
+			ragged = ragged || width != 0 && t.Size(1) != width
+			width = max(width, t.Size(1))
+		}
+	}
+	if !ragged {
+		return torch.Cat(list, 0)
+	}
+	first := list[0]
+	shape := first.Shape()
+	shape[0], shape[1] = rows, width
+	out := torch.Options{DType: first.DType(), Device: first.Device()}.Full(IgnoreIndex, shape...)
+	at := int64(0)
+	for _, t := range list {
+		out.Narrow(0, at, t.Size(0)).Narrow(1, 0, t.Size(1)).Copy_(t)
+		at += t.Size(0)
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// mode puts the model into training or evaluation mode if it is not there.
+func (s *Step[S, B]) mode(training bool) {
+	if training {
+		s.raise() // an evaluation that failed did not come to it
+	} else {
+		s.lower()
+	}
+	if s.training != training {
+		nn.SetTraining(s.task.Model(), training)
+		s.training = training
+	}
+}
+
+func (s *Step[S, B]) pass(items int64) Pass {
+	return Pass{Device: s.options.Device, Items: items, precision: s.options.Precision}
+}
+
+// Train adds the gradient of one micro-batch.
+func (s *Step[S, B]) Train(_ context.Context, b B, w trainer.Window) error {
+	return torch.Try(func() {
+		s.mode(true)
+		torch.Scope(func() { s.addLoss(s.trainingStep(s.pass(w.Items), b, w)) })
+	})
+}
+
+// trainingStep returns the loss to report.
+func (s *Step[S, B]) trainingStep(p Pass, b B, w trainer.Window) torch.Tensor {
+	if t, ok := s.task.(TrainingStepper[B]); ok {
+		return t.TrainingStep(p, b, func(l Loss) torch.Tensor { return s.backward(l, w) }).Detach()
+	}
+	return s.backward(s.loss(p, b), w)
+}
+
+// loss is the forward pass.
+func (s *Step[S, B]) loss(p Pass, b B) (loss Loss) {
+	if s.options.ownLoss() {
+		t := s.task.(Predictor[B]) // New has checked that it is one
+		var o Outputs
+		p.Autocast(func() { o = t.Predict(p, b) })
+		loss, _ = s.lossOf(p, t, o)
+		return loss
+	}
+	p.Autocast(func() { loss = s.task.Loss(p, b) })
+	return loss
+}
+
+// backward divides and scales a loss and adds its gradient.
+func (s *Step[S, B]) backward(loss Loss, w trainer.Window) torch.Tensor {
+	value := loss.Value
+	if w.Divisor != 1 && !loss.whole {
+		value = value.DivScalar(w.Divisor)
+	}
+	if s.scaler != nil {
+		s.scaler.Scale(value).Backward()
+	} else {
+		value.Backward()
+	}
+	return value.Detach()
+}
+
+// addLoss sums the loss on the device; a filtered one that is nan or inf counts as the mean so far.
+func (s *Step[S, B]) addLoss(loss torch.Tensor) {
+	if s.filter >= 0 {
+		loss = torch.Where(loss.IsFinite(), loss, s.lossSum.DivScalar(1+s.filter))
+	}
+	s.lossSum.Add_(loss)
+}
+
+// FilterLoss keeps nan and inf of the next window out of the reported sum.
+func (s *Step[S, B]) FilterLoss(updates int) { s.filter = updates }
+
+// Clip unscales the gradients and limits their norm and values.
+func (s *Step[S, B]) Clip(context.Context) (err error) {
+	panicked := torch.Try(func() {
+		torch.Scope(func() {
+			if s.scaler != nil {
+				err = s.scaler.Unscale_(s.optimizer)
+			}
+			if err == nil {
+				s.clip()
+			}
+		})
+	})
+	return errors.Join(panicked, err)
+}
+
+func (s *Step[S, B]) clip() {
+	limit := s.options.MaxGradNorm
+	if limit == 0 {
+		limit = 1
+	}
+	switch {
+	case math.IsInf(limit, 1):
+		s.gradNorm.Copy_(s.params.GradNorm(2))
+		s.normed = true
+	case limit > 0:
+		s.gradNorm.Copy_(s.params.ClipGradNorm(limit, 2))
+		s.normed = true
+	}
+	if s.options.MaxGradValue > 0 {
+		s.params.ClipGradValue(s.options.MaxGradValue)
+	}
+}
+
+// Update moves the weights and removes the gradients. With a scaler it waits for the device to learn whether the gradients are finite.
+func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err error) {
+	panicked := torch.Try(func() {
+		torch.Scope(func() {
+			applied = true
+			if s.scaler == nil {
+				s.optimizer.Step(lr)
+			} else if applied, err = s.scaler.Step(s.optimizer, lr); err == nil {
+				err = s.scaler.Update()
+			}
+			s.optimizer.ZeroGrad()
+			s.filter = -1
+		})
+	})
+	if err = errors.Join(panicked, err); err != nil {
+		return false, err
+	}
+	return applied, nil
+}
+
+// Report reads the sum of losses and the last gradient norm back from the device.
+func (s *Step[S, B]) Report(context.Context) (r trainer.Report, err error) {
+	err = torch.Try(func() {
+		r = trainer.Report{LossSum: s.lossSum.Item(), GradNorm: -1}
+		s.lossSum.Zero_()
+		if s.normed {
+			r.GradNorm = s.gradNorm.Item()
+		}
+	})
+	return r, err
+}
