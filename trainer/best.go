@@ -22,7 +22,7 @@ func newJudge(o *Options) judge {
 	if j.metric == "" {
 		j.metric = "loss"
 	}
-	j.track = j.explicit || o.LoadBestAtEnd || o.Save.kind == atBest || !o.Semantics.TrackBestOnRequest
+	j.track = j.explicit || o.Adaptive != nil || o.LoadBestAtEnd || o.Save.kind == atBest || !o.Semantics.TrackBestOnRequest
 	switch o.Direction {
 	case GreaterIsBetter:
 		j.greater = true

@@ -141,6 +141,15 @@ func (l Logs) speed(split string, start time.Time, samples, steps float64) {
 	l[split+"_steps_per_second"] = decimals(steps/seconds, 3)
 }
 
+// tokenSpeed adds the run time and the input tokens of this session per second.
+func (l Logs) tokenSpeed(start time.Time, tokens int64) {
+	seconds := time.Since(start).Seconds()
+	l["train_runtime"] = decimals(seconds, 4)
+	if seconds > 0 {
+		l["train_tokens_per_second"] = decimals(float64(tokens)/seconds, 3)
+	}
+}
+
 // decimals rounds as Python's round(v, n) does.
 func decimals(v float64, n int) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', n, 64), 64)

@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -33,14 +34,20 @@ type fit[S, B any] struct {
 	window []B      // the batches of the window at hand
 	items  int64    // labelled items in them
 
-	peakRate     float64 // of the options, or of the checkpoint where the semantics say so
-	rate         lr.Rate
-	scheduleStep int      // updates that moved the rate
-	firstRate    *float64 // overrides the rate of the first update after a resume
-	lastRate     *float64 // of the last update
-	gradNorm     *float64 // of the last update
-	lossSum      float64  // since the last log, as far as the step has reported it
-	lossTotal    float64  // of what was logged
+	peakRate        float64 // of the options, or of the checkpoint where the semantics say so
+	rate            lr.Rate
+	momentum        lr.Rate         // nil: the schedule leaves it alone
+	controller      lr.Controller   // nil: the rate is planned
+	controllerState json.RawMessage // of the checkpoint
+	scheduleStep    int             // updates that moved the rate
+	firstRate       *float64        // overrides the rate of the first update after a resume
+	lastRate        *float64        // of the last update
+	gradNorm        *float64        // of the last update
+	lossSum         float64         // since the last log, as far as the step has reported it
+	lossTotal       float64         // of what was logged
+
+	tokens, startTokens int64   // input tokens of the run, and those before this session
+	flops               float64 // of the run
 
 	best       Best
 	history    []Logs
@@ -271,11 +278,27 @@ func (f *fit[S, B]) trainBatch() error {
 	if f.items > 0 && f.o.Semantics.UndividedWithItems {
 		w.Divisor = 1
 	}
+	if n := f.o.EmptyCacheSteps; n > 0 && f.m.GlobalStep%n == 0 {
+		if err := f.t.step.(CacheEmptier).EmptyCache(); err != nil { // New has checked that it is one
+			return f.stepError("empty the cache", err)
+		}
+	}
 	if err := f.t.step.Train(f.stepContext(), f.window[w.Index], w); err != nil {
 		return f.stepError(fmt.Sprintf("train on micro-batch %d of %d", w.Index+1, w.Len), err)
 	}
 	f.trained += float64(f.samples[w.Index])
+	f.count(f.window[w.Index])
 	return nil
+}
+
+// count adds a micro-batch to the tokens and the floating-point operations.
+func (f *fit[S, B]) count(batch B) {
+	if c, ok := f.t.step.(TokenCounter[B]); ok && f.o.CountTokens {
+		f.tokens += c.CountTokens(batch)
+	}
+	if c, ok := f.t.step.(FlopCounter[B]); ok {
+		f.flops += c.CountFlops(batch)
+	}
 }
 
 // update ends a window with an optimizer step.
@@ -283,6 +306,9 @@ func (f *fit[S, B]) update() error {
 	rate := f.rate(f.scheduleStep)
 	if f.firstRate != nil {
 		rate, f.firstRate = *f.firstRate, nil
+	}
+	if err := f.setMomentum(); err != nil {
+		return err
 	}
 	applied, err := f.t.step.Update(f.stepContext(), rate)
 	if err != nil {
@@ -326,6 +352,3 @@ func (f *fit[S, B]) interrupt() error {
 func (f *fit[S, B]) warn(format string, args ...any) {
 	f.warnings = append(f.warnings, fmt.Sprintf(format, args...))
 }
-
-// observe tells an adaptive schedule the outcome of an evaluation.
-func (f *fit[S, B]) observe(Logs) error { return nil }

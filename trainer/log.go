@@ -18,6 +18,9 @@ func (f *fit[S, B]) logLoss() error {
 	f.lossTotal += f.lossSum
 	f.lossSum = 0
 	f.m.LastLogged = f.m.GlobalStep
+	if f.o.CountTokens {
+		row.tokenSpeed(f.start, f.tokens-f.startTokens)
+	}
 	return f.log(row)
 }
 
@@ -38,6 +41,9 @@ func (f *fit[S, B]) report() error {
 func (f *fit[S, B]) log(row Logs) error {
 	row["epoch"] = f.m.Progress
 	row["step"] = float64(f.m.GlobalStep)
+	if f.o.CountTokens {
+		row["num_input_tokens_seen"] = float64(f.tokens)
+	}
 	f.history = append(f.history, row)
 	f.m.Control.ShouldLog = false
 	return fire(f, f.hooks.log, "AfterLog", func(h LogHook, r *Run) error { return h.AfterLog(r, row) })
@@ -59,6 +65,7 @@ func (f *fit[S, B]) logEnd() error {
 			samples = steps * float64(f.o.BatchSize*f.o.Accumulate)
 		}
 	}
+	row["total_flos"] = f.flops
 	row.speed("train", f.start, samples, steps)
 	f.final = row
 	return f.log(row)

@@ -87,6 +87,7 @@ type flow struct {
 	logFirstStep    bool
 	evalOnStart     bool
 	saveNewBest     bool // a new best is saved at once
+	ignoreDataSkip  bool // a resumed run begins its epoch again
 	rules           semantics.Rules
 }
 
@@ -118,10 +119,16 @@ func (m *machine) resume(p position) {
 		m.LastLogged = p.GlobalStep
 		m.Control = Control{}
 		m.enter = atEpochBegin
+		if m.flow.ignoreDataSkip {
+			m.Micro, m.LoaderStarted = 0, false
+		}
 		if m.Micro > 0 {
 			m.enter = atFetch
 		}
 	} else {
+		if m.flow.ignoreDataSkip && p.Stage <= atStepDone && m.plan.window(m.Micro) > 0 {
+			m.Micro, m.LoaderStarted = 0, false
+		}
 		m.Control.ShouldTrainingStop = p.GlobalStep >= m.plan.maxSteps
 		m.enter = p.Stage
 		if p.Stage >= atFinish && p.GlobalStep < m.plan.maxSteps { // a finished run is made longer

@@ -44,6 +44,9 @@ type Options struct {
 	LearningRate float64
 	// Schedule is how the rate changes from update to update. Nil: lr.Linear{}.
 	Schedule lr.Schedule
+	// Adaptive, instead of Schedule, is a schedule that follows the metric of MetricForBest, such as lr.ReduceLROnPlateau{}: after each evaluation
+	// it is told the metric and says how the rate goes on.
+	Adaptive lr.Adaptive
 
 	Seed     uint64 // of the step's random numbers and of the order of samples; zero: 42
 	DataSeed uint64 // of the order of samples alone; zero: Seed
@@ -62,11 +65,21 @@ type Options struct {
 
 	// ResumeFrom is the folder of a checkpoint, or [Latest]. Empty: start from the beginning.
 	ResumeFrom string
+	// IgnoreDataSkip begins the interrupted epoch of a resumed run again at its first batch instead of behind those that it was trained
+	// on; the count of updates goes on, so the epoch in the log jumps back. A resumed run is then not the one that was interrupted.
+	IgnoreDataSkip bool
 	// Overwrite deletes the checkpoints and the log of an earlier run in OutputDir. Otherwise Fit refuses such a folder unless it resumes.
 	Overwrite bool
 
 	// Order is the order of the samples. Nil: data.Shuffled{Seed: DataSeed}, a new permutation each epoch.
 	Order data.Order
+
+	// CountTokens counts the input tokens of the training batches: num_input_tokens_seen in the log, and the speed in tokens. The step decides which
+	// tokens count, all or those that are not padding; it must be a [TokenCounter].
+	CountTokens bool
+	// EmptyCacheSteps lets the step give unused memory back to the device before the batches of every so many updates, which costs time
+	// and helps where memory is short; zero: never. The step must be a [CacheEmptier].
+	EmptyCacheSteps int
 
 	DropLast  bool                             // leave out the last batch of an epoch if it is smaller than BatchSize
 	Workers   int                              // goroutines that load and collate; zero: one for each processor
@@ -103,7 +116,7 @@ func (o Options) resolved(step any) (Options, error) {
 		fallback int
 	}{
 		{"MaxSteps", &o.MaxSteps, 0}, {"BatchSize", &o.BatchSize, 8}, {"EvalBatchSize", &o.EvalBatchSize, 8}, {"Accumulate", &o.Accumulate, 1},
-		{"KeepCheckpoints", &o.KeepCheckpoints, 0}, {"Workers", &o.Workers, 0},
+		{"KeepCheckpoints", &o.KeepCheckpoints, 0}, {"Workers", &o.Workers, 0}, {"EmptyCacheSteps", &o.EmptyCacheSteps, 0},
 	} {
 		if *f.value < 0 {
 			return o, &OptionError{f.name, strconv.Itoa(*f.value), "a positive number, or 0 for the default"}
@@ -147,6 +160,15 @@ func (o *Options) resolveRate(step any) error {
 	}
 	if !(o.LearningRate > 0) || math.IsInf(o.LearningRate, 0) {
 		return &OptionError{"LearningRate", fmt.Sprint(o.LearningRate), "a positive number"}
+	}
+	if o.Adaptive != nil {
+		if o.Schedule != nil {
+			return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Schedule is set: one of them decides the rate"}
+		}
+		if _, err := o.Adaptive.Start(o.LearningRate); err != nil {
+			return fmt.Errorf("trainer: Options.Adaptive: %w", err)
+		}
+		return nil
 	}
 	if o.Schedule == nil {
 		o.Schedule = lr.Linear{}
@@ -192,6 +214,8 @@ func (o *Options) resolveFiles() error {
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Save is Never and there would be nothing to load"}
 	case o.LoadBestAtEnd && o.Eval.kind == never:
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Eval is Never and none would be the best"}
+	case o.Adaptive != nil && o.Eval.kind == never:
+		return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Eval is Never and there would be nothing for it to follow"}
 	case o.Save.kind == atBest && o.Eval.kind == never:
 		return &OptionError{"Save", "AtBest", "another trigger, since Eval is Never and none would be the best"}
 	}
@@ -219,6 +243,9 @@ func (o *Options) checkStep(step any) error {
 	}
 	if _, ok := step.(WeightLoader); !ok && o.LoadBestAtEnd {
 		return fmt.Errorf("trainer: Options.LoadBestAtEnd is set, but %T does not implement trainer.WeightLoader", step)
+	}
+	if _, ok := step.(CacheEmptier); !ok && o.EmptyCacheSteps > 0 {
+		return fmt.Errorf("trainer: Options.EmptyCacheSteps is %d, but %T does not implement trainer.CacheEmptier", o.EmptyCacheSteps, step)
 	}
 	if _, ok := step.(LossFilter); !ok && o.Semantics.FilterNonFiniteLoss {
 		return fmt.Errorf("trainer: Options.Semantics (%s) keeps nan and inf out of the logged loss, but %T does not implement trainer.LossFilter: implement it, or clear FilterNonFiniteLoss",

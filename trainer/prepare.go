@@ -3,12 +3,10 @@ package trainer
 import (
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
-	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
 // prepare makes everything ready for the first action: loaders, plan, files, seeds and, for a resumed run, the state it stood in.
@@ -117,6 +115,8 @@ func (f *fit[S, B]) prepareEval(valid data.Dataset[S]) (err error) {
 		return &OptionError{"Eval", f.o.Eval.String(), "Never, since Fit was given no validation set"}
 	case f.o.EvalOnStart:
 		return &OptionError{"EvalOnStart", "true", "false, since Fit was given no validation set"}
+	case f.o.Adaptive != nil:
+		return &OptionError{"Adaptive", fmt.Sprintf("%T", f.o.Adaptive), "nil, since Fit was given no validation set"}
 	case f.o.LoadBestAtEnd:
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Fit was given no validation set"}
 	case f.o.Save.kind == atBest:
@@ -140,7 +140,8 @@ func (f *fit[S, B]) prepareFlow(p plan) error {
 	flow := flow{
 		log: f.o.Log.resolve(p.maxSteps), eval: f.o.Eval.resolve(p.maxSteps), save: f.o.Save.resolve(p.maxSteps),
 		evalDelay: f.o.EvalDelay, logFirstStep: f.o.LogFirst, evalOnStart: f.o.EvalOnStart, rules: f.o.Semantics,
-		saveNewBest: f.o.LoadBestAtEnd && !f.o.Semantics.BestMayBeUnsaved,
+		ignoreDataSkip: f.o.IgnoreDataSkip,
+		saveNewBest:    f.o.LoadBestAtEnd && !f.o.Semantics.BestMayBeUnsaved,
 	}
 	if err := f.o.checkBest(flow.eval, flow.save); err != nil {
 		return err
@@ -172,7 +173,7 @@ func (f *fit[S, B]) info() Info {
 	o := f.o
 	i := Info{
 		Step: fmt.Sprintf("%T", f.t.step), Semantics: o.Semantics, BatchSize: o.BatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
-		Schedule: scheduleText(o.Schedule), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start,
+		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start,
 	}
 	if d, ok := any(f.t.step).(Describer); ok {
 		i.Step = d.Describe()
@@ -184,28 +185,4 @@ func (f *fit[S, B]) info() Info {
 		}
 	}
 	return i
-}
-
-// schedule plans the rates of the run.
-func (f *fit[S, B]) schedule() error {
-	if err := lr.Validate(f.o.Schedule, f.peakRate, f.m.plan.maxSteps); err != nil {
-		return fmt.Errorf("trainer: Options.Schedule: %w", err)
-	}
-	f.rate = f.o.Schedule.Plan(f.peakRate, f.m.plan.maxSteps)
-	return nil
-}
-
-// scheduleText names a schedule and those of its settings that are set: "Cosine, Warmup 0.05".
-func scheduleText(s lr.Schedule) string {
-	v := reflect.Indirect(reflect.ValueOf(s))
-	text := v.Type().Name()
-	if v.Kind() != reflect.Struct {
-		return text
-	}
-	for i := range v.NumField() {
-		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
-			text += fmt.Sprintf(", %s %v", f.Name, reflect.Indirect(v.Field(i)))
-		}
-	}
-	return text
 }

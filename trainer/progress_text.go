@@ -153,10 +153,11 @@ func clock(d time.Duration) string {
 func rowText(row Logs, r *Run, l *progressLine) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "update %d/%d  epoch %s", int(row["step"]), r.MaxSteps, short(row["epoch"]))
+	_, training := row["loss"]
 	for _, k := range row.Keys() {
 		switch {
-		case k == "step" || k == "epoch":
-		case strings.HasSuffix(k, "_per_second"), strings.HasSuffix(k, "_runtime") && k != "train_runtime":
+		case k == "step" || k == "epoch" || k == "total_flos":
+		case strings.HasSuffix(k, "_per_second"), strings.HasSuffix(k, "_runtime") && (k != "train_runtime" || training):
 		default:
 			fmt.Fprintf(&b, "  %s %s", k, short(row[k]))
 		}

@@ -93,6 +93,8 @@ func (f *fit[S, B]) resume(from string) error {
 		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
 	}
 	f.history = state.LogHistory
+	f.tokens, f.flops = state.NumInputTokensSeen, state.TotalFlos
+	f.startTokens = f.tokens
 	f.restoreBest(from, state, loop)
 	f.restoreRate(loop)
 	f.restoreLoss(loop)
@@ -157,7 +159,7 @@ func (f *fit[S, B]) restoreBest(from string, state savedState, loop loopState) {
 }
 
 func (f *fit[S, B]) restoreRate(loop loopState) {
-	f.scheduleStep = loop.ScheduleStep
+	f.scheduleStep, f.controllerState = loop.ScheduleStep, loop.Controller
 	f.lastRate = loop.LastRate
 	if f.o.Semantics.RateFromCheckpoint {
 		next := loop.NextRate

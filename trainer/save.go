@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,6 +73,7 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	s := savedState{
 		Epoch: f.m.Progress, GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps, NumTrainEpochs: f.m.plan.epochs,
 		LogHistory: append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.o.BatchSize,
+		NumInputTokensSeen: f.tokens, TotalFlos: f.flops,
 		IsLocalProcessZero: true, IsWorldProcessZero: true,
 		EvalSteps: updatesOf(f.m.flow.eval), LoggingSteps: updatesOf(f.m.flow.log), SaveSteps: updatesOf(f.m.flow.save),
 	}
@@ -91,6 +93,11 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 		Format: loopFormat, Position: position, Sizes: f.sizes(), ScheduleStep: f.scheduleStep, PeakRate: f.o.LearningRate, NextRate: f.rate(f.scheduleStep),
 		LastRate: f.lastRate, LossSum: jsonFloat(f.lossSum), LossTotal: jsonFloat(f.lossTotal), BestMetric: f.best.Metric, BestMetrics: Logs(f.best.Metrics),
 		Evaluated: f.evaluated,
+	}
+	if f.controller != nil {
+		if l.Controller, err = f.controller.State(); err != nil {
+			return fmt.Errorf("state of Options.Adaptive: %w", err)
+		}
 	}
 	if f.gradNorm != nil {
 		norm := jsonFloat(*f.gradNorm)

@@ -30,7 +30,7 @@ type savedState struct {
 	LogHistory          []Logs                     `json:"log_history"`
 	LoggingSteps        int                        `json:"logging_steps"`
 	MaxSteps            int                        `json:"max_steps"`
-	NumInputTokensSeen  int                        `json:"num_input_tokens_seen"`
+	NumInputTokensSeen  int64                      `json:"num_input_tokens_seen"`
 	NumTrainEpochs      int                        `json:"num_train_epochs"`
 	SaveSteps           int                        `json:"save_steps"`
 	StatefulCallbacks   map[string]json.RawMessage `json:"stateful_callbacks"`
@@ -42,19 +42,20 @@ type savedState struct {
 
 // loopState is gotrainer_state.json: all that the loop needs to go on as if nothing had happened.
 type loopState struct {
-	Format       int        `json:"format"`
-	Position     position   `json:"position"`
-	Sizes        sizes      `json:"sizes"`
-	ScheduleStep int        `json:"schedule_step"` // updates that moved the learning rate
-	PeakRate     float64    `json:"peak_rate"`
-	NextRate     float64    `json:"next_rate"`
-	LastRate     *float64   `json:"last_rate"` // of the last update
-	LossSum      jsonFloat  `json:"loss_sum"`  // since the last log
-	LossTotal    jsonFloat  `json:"loss_total"`
-	GradNorm     *jsonFloat `json:"grad_norm"` // of the last update
-	BestMetric   string     `json:"best_metric"`
-	BestMetrics  Logs       `json:"best_metrics"`
-	Evaluated    Logs       `json:"evaluated,omitempty"` // the numbers of an interrupted evaluation, of the validation sets that were done
+	Format       int             `json:"format"`
+	Position     position        `json:"position"`
+	Sizes        sizes           `json:"sizes"`
+	ScheduleStep int             `json:"schedule_step"` // updates that moved the learning rate
+	PeakRate     float64         `json:"peak_rate"`
+	NextRate     float64         `json:"next_rate"`
+	LastRate     *float64        `json:"last_rate"` // of the last update
+	LossSum      jsonFloat       `json:"loss_sum"`  // since the last log
+	LossTotal    jsonFloat       `json:"loss_total"`
+	GradNorm     *jsonFloat      `json:"grad_norm"` // of the last update
+	BestMetric   string          `json:"best_metric"`
+	BestMetrics  Logs            `json:"best_metrics"`
+	Controller   json.RawMessage `json:"controller,omitempty"` // state of an adaptive schedule
+	Evaluated    Logs            `json:"evaluated,omitempty"`  // the numbers of an interrupted evaluation, of the validation sets that were done
 }
 
 const loopFormat = 1
@@ -125,6 +126,8 @@ func (l loopState) validate() error {
 	case l.Format != loopFormat:
 		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
 	case p.Stage < atBegin || p.Stage > atDone || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 || l.ScheduleStep < 0 || p.EvalSet < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
+		return fmt.Errorf("its position %+v cannot be", p)
+	case p.PassBatches < 0:
 		return fmt.Errorf("its position %+v cannot be", p)
 	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 0:
 		return fmt.Errorf("its sizes %+v cannot be", l.Sizes)

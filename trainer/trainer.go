@@ -33,6 +33,9 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	if err := o.checkStep(step); err != nil {
 		return nil, err
 	}
+	if _, ok := any(step).(TokenCounter[B]); !ok && o.CountTokens {
+		return nil, fmt.Errorf("trainer: Options.CountTokens is set, but %T does not implement trainer.TokenCounter for its batches", step)
+	}
 	t := &Trainer[S, B]{step: step, options: o}
 	if t.hooks, err = sortHooks(o.Callbacks); err != nil {
 		return nil, err
@@ -205,6 +208,7 @@ func (f *fit[S, B]) goOn(last *fit[S, B]) {
 	f.m.position = last.m.position
 	f.m.plan.maxSteps = last.m.plan.maxSteps
 	f.m.flow = last.m.flow
+	f.tokens, f.startTokens, f.flops = last.tokens, last.startTokens, last.flops
 	f.best, f.history, f.checkpoint = last.best, slices.Clip(last.history), last.checkpoint
 	f.m.EvalLoaderStarted, f.m.EvalSet = false, 0
 	f.before = f.m.position

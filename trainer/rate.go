@@ -1,0 +1,94 @@
+package trainer
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/optim/lr"
+)
+
+// The learning rate of a run: a function of the number of the update, or a controller that follows the evaluations.
+
+// schedule plans the rates of the run, and the momenta if the schedule moves them.
+func (f *fit[S, B]) schedule() error {
+	if f.o.Adaptive != nil {
+		return f.startAdaptive()
+	}
+	if err := lr.Validate(f.o.Schedule, f.peakRate, f.m.plan.maxSteps); err != nil {
+		return fmt.Errorf("trainer: Options.Schedule: %w", err)
+	}
+	f.rate = f.o.Schedule.Plan(f.peakRate, f.m.plan.maxSteps)
+	m, ok := f.o.Schedule.(lr.MomentumSchedule)
+	if !ok {
+		return nil
+	}
+	if f.momentum = m.PlanMomentum(f.m.plan.maxSteps); f.momentum == nil {
+		return nil
+	}
+	if _, ok := f.t.step.(MomentumSetter); !ok {
+		return fmt.Errorf("trainer: Options.Schedule: %T moves the momentum, but %T does not implement trainer.MomentumSetter: implement it, or let the schedule leave the momentum alone", f.o.Schedule, f.t.step)
+	}
+	return nil
+}
+
+// startAdaptive starts the controller, or lets it go on where the checkpoint left it.
+func (f *fit[S, B]) startAdaptive() (err error) {
+	if f.controller, err = f.o.Adaptive.Start(f.peakRate); err != nil {
+		return fmt.Errorf("trainer: Options.Adaptive: %w", err)
+	}
+	f.rate = func(int) float64 { return f.controller.Rate() }
+	switch {
+	case f.run.Info.ResumedFrom == "":
+	case f.controllerState == nil:
+		f.warn("%s was made with another schedule, so that of Options.Adaptive starts anew", f.run.Info.ResumedFrom)
+	default:
+		if err := f.controller.LoadState(f.controllerState); err != nil {
+			return fmt.Errorf("trainer: cannot resume from %s: Options.Adaptive: %w", f.run.Info.ResumedFrom, err)
+		}
+	}
+	return nil
+}
+
+// observe tells an adaptive schedule the outcome of an evaluation.
+func (f *fit[S, B]) observe(row Logs) error {
+	if f.controller == nil {
+		return nil
+	}
+	j := f.judge
+	j.explicit = true // it cannot do without
+	v, _, err := j.value(row)
+	if err != nil {
+		return err
+	}
+	f.controller.Observe(v)
+	return nil
+}
+
+// setMomentum tells the step the momentum of the update at hand.
+func (f *fit[S, B]) setMomentum() error {
+	if f.momentum == nil {
+		return nil
+	}
+	return f.stepError("set the momentum", f.t.step.(MomentumSetter).SetMomentum(f.momentum(f.scheduleStep))) // schedule has checked that it is one
+}
+
+// scheduleText names a schedule and those of its settings that are set: "Cosine, Warmup 0.05".
+func scheduleText(o Options) string {
+	var s any = o.Schedule
+	if o.Adaptive != nil {
+		s = o.Adaptive
+	}
+	v := reflect.Indirect(reflect.ValueOf(s))
+	var b strings.Builder
+	b.WriteString(v.Type().Name())
+	if v.Kind() != reflect.Struct {
+		return b.String()
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
+			fmt.Fprintf(&b, ", %s %v", f.Name, reflect.Indirect(v.Field(i)))
+		}
+	}
+	return b.String()
+}
