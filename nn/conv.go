@@ -116,6 +116,13 @@ func (b *border) convolve(conv func(x, weight, bias torch.Tensor, o functional.C
 }
 
 func newConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (weight, bias torch.Tensor, call torch.ConvOptions, edge border) {
+	kernel, call, edge = planConv(op, dims, in, out, kernel, o)
+	weight, bias = convWeights(o.Factory, o.NoBias, out, append([]int64{out, in / call.Groups}, kernel...))
+	return weight, bias, call, edge
+}
+
+// planConv is newConv without its weights.
+func planConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (all Dims, call torch.ConvOptions, edge border) {
 	groups := or(o.Groups, 1)
 	kernel = checkConv(op, dims, in, out, groups, kernel)
 	call = torch.ConvOptions{
@@ -134,9 +141,7 @@ func newConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (we
 			}
 		}
 	}
-	edge = newBorder(op, o, kernel, call)
-	weight, bias = convWeights(o.Factory, o.NoBias, out, append([]int64{out, in / groups}, kernel...))
-	return weight, bias, call, edge
+	return kernel, call, newBorder(op, o, kernel, call)
 }
 
 func newBorder(op string, o ConvOptions, kernel Dims, call torch.ConvOptions) border {

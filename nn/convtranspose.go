@@ -28,17 +28,22 @@ type ConvTranspose struct {
 }
 
 func newConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTransposeOptions) ConvTranspose {
+	kernel, options := planConvTranspose(op, dims, in, out, kernel, o)
+	c := ConvTranspose{Options: options}
+	c.Weight, c.Bias = convWeights(o.Factory, o.NoBias, out, append([]int64{in, out / options.Groups}, kernel...))
+	return c
+}
+
+// planConvTranspose is newConvTranspose without its weights.
+func planConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTransposeOptions) (all Dims, call functional.ConvTransposeOptions) {
 	groups := or(o.Groups, 1)
-	kernel = checkConv(op, dims, in, out, groups, kernel)
-	c := ConvTranspose{Options: functional.ConvTransposeOptions{
+	return checkConv(op, dims, in, out, groups, kernel), functional.ConvTransposeOptions{
 		Stride:        spread(op, "Stride", o.Stride, 1, dims),
 		Padding:       spread(op, "Padding", o.Padding, 0, dims),
 		OutputPadding: spread(op, "OutputPadding", o.OutputPadding, 0, dims),
 		Dilation:      spread(op, "Dilation", o.Dilation, 1, dims),
 		Groups:        groups,
-	}}
-	c.Weight, c.Bias = convWeights(o.Factory, o.NoBias, out, append([]int64{in, out / groups}, kernel...))
-	return c
+	}
 }
 
 // withSize returns the options whose OutputPadding gives the output this size.

@@ -35,7 +35,8 @@
 // The layers and losses are those of torch.nn, under its names. Where a layer's zero value means PyTorch's defaults there is no
 // constructor: [ReLU], [Upsample], [MSELoss]. A layer that takes more than one tensor, or returns more, says so in its Forward; only one to one
 // is a [Layer]. What PyTorch asks for by a keyword that changes the results has a method of its own, such as [LSTM.ForwardState],
-// [MaxPool2d.ForwardIndices] and [MultiheadAttention.ForwardWeights]. Sizes are always given, hence there are no lazy modules.
+// [MaxPool2d.ForwardIndices] and [MultiheadAttention.ForwardWeights]. Sizes are given,
+// but for those of the lazy layers, [LazyLinear] and its like, which take them from their first input.
 //
 // # Training and evaluation
 //

@@ -216,6 +216,7 @@ func (n node) children() []node {
 
 // params are the parameters that n itself has.
 func (n node) params() []torch.Named {
+	n.mustHaveSizes()
 	var ts []torch.Named
 	if n.value.Kind() == reflect.Struct {
 		for _, f := range layoutOf(n.value.Type()).params {
@@ -234,6 +235,13 @@ func (n node) params() []torch.Named {
 	return ts
 }
 
+// mustHaveSizes panics if n is a lazy layer without an input so far.
+func (n node) mustHaveSizes() {
+	if l, ok := n.module.(interface{ pending() string }); ok && l.pending() != "" {
+		panic(mistake("Params", torch.ErrUndefined, "%s is a %s that has seen no input yet, and so has no parameters to list, load or train; call Forward once before", describe(n.name), l.pending()))
+	}
+}
+
 // entry is a tensor of a module's state.
 type entry struct {
 	torch.Named
@@ -242,6 +250,7 @@ type entry struct {
 
 // buffers are the buffers that n itself has.
 func (n node) buffers() []entry {
+	n.mustHaveSizes()
 	if n.value.Kind() != reflect.Struct {
 		return nil
 	}
