@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"io"
 	"maps"
 
 	"github.com/gotrainer/gotrainer/internal/tensorio"
@@ -14,6 +15,31 @@ import (
 // once, under the alphabetically first; the metadata say so for the others. Metadata format: pt is added, without which transformers
 // refuses a file.
 func Save(path string, m any, metadata map[string]string) error {
+	entries, meta, err := contents("Save", m, metadata)
+	if err != nil {
+		return err
+	}
+	if err := safetensors.WriteFile(path, entries, meta); err != nil {
+		return fmt.Errorf("nn: save: %w", err)
+	}
+	return nil
+}
+
+// Write writes what [Save] writes to w, and does no more than that: for the file of a folder that is flushed to the disk as a whole, as a
+// checkpoint is, and for an upload.
+func Write(w io.Writer, m any, metadata map[string]string) error {
+	entries, meta, err := contents("Write", m, metadata)
+	if err != nil {
+		return err
+	}
+	if err := safetensors.Write(w, entries, meta); err != nil {
+		return fmt.Errorf("nn: write: %w", err)
+	}
+	return nil
+}
+
+// contents are the entries and metadata of a module's file.
+func contents(op string, m any, metadata map[string]string) ([]safetensors.Entry, map[string]string, error) {
 	meta := map[string]string{"format": "pt"}
 	var entries []safetensors.Entry
 	err := torch.Try(func() {
@@ -21,17 +47,11 @@ func Save(path string, m any, metadata map[string]string) error {
 		maps.Copy(meta, aliases)
 		var err error
 		if entries, err = tensorio.Entries(kept); err != nil {
-			panic(mistake("Save", torch.ErrType, "%v", err))
+			panic(mistake(op, torch.ErrType, "%v", err))
 		}
 	})
-	if err != nil {
-		return err
-	}
 	maps.Copy(meta, metadata)
-	if err := safetensors.WriteFile(path, entries, meta); err != nil {
-		return fmt.Errorf("nn: save: %w", err)
-	}
-	return nil
+	return entries, meta, err
 }
 
 // untie keeps each tensor under the first of its names; aliases gives that name for the others.

@@ -338,3 +338,35 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestWriteWritesWhatSaveSaves(t *testing.T) {
+	testenv.RequireTorch(t)
+	m := nn.Sequential{nn.NewLinear(3, 4, nil), nn.NewBatchNorm1d(4, nil)}
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	metadata := map[string]string{"epoch": "3"}
+	if err := nn.Save(path, m, metadata); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := nn.Write(&got, m, metadata); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("Write writes %d bytes, and not the %d that Save writes", got.Len(), len(want))
+	}
+	if err := nn.Write(brokenWriter{}, m, nil); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "nn: write: ") {
+		t.Errorf("a writer that fails gives %v", err)
+	}
+	if err := nn.Write(&got, nn.Sequential{nn.NewLazyLinear(2, nil)}, nil); !errors.Is(err, torch.ErrUndefined) {
+		t.Errorf("a layer without parameters so far gives %v", err)
+	}
+}
+
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }

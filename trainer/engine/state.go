@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,7 +36,8 @@ func weightsFile(path string) string {
 
 // Save writes the weights, the optimizer's state and the state of the random generators into dir, and what the task adds.
 func (s *Step[S, B]) Save(dir string) error {
-	if err := nn.Save(filepath.Join(dir, weightsName), s.task.Model(), nil); err != nil {
+	err := create(filepath.Join(dir, weightsName), func(w io.Writer) error { return nn.Write(w, s.task.Model(), nil) })
+	if err != nil {
 		return err
 	}
 	metadata := map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
@@ -203,7 +205,19 @@ func saveTensors(path string, ts []torch.Named, metadata map[string]string) erro
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return safetensors.WriteFile(path, entries, metadata)
+	return create(path, func(w io.Writer) error { return safetensors.Write(w, entries, metadata) })
+}
+
+// create writes a file of a checkpoint's folder and leaves it to the checkpoint to flush it: each file goes to the disk once.
+func create(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return f.Close()
 }
 
 func loadTensors(path string) (ts []torch.Named, metadata map[string]string, err error) {
