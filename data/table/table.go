@@ -1,16 +1,3 @@
-// Package table reads tables of labels: text files that give a file and its label in each line, as data sets for
-// recognizing text or classifying images are often described.
-//
-//	set, err := table.Open("plates/train.tsv", table.Options{})
-//	row, err := set.At(0) // row.Path: plates/images/0001.jpg, row.Label: ۱۲ب۳۴۵
-//
-// [Open] also makes sure that all the files are there, so that a run does not find out after an hour. [Read] only reads the table.
-//
-// # The format
-//
-// UTF-8, with a byte order mark or without, lines ended by LF or CRLF, empty lines ignored. In tables separated by tabs nothing is
-// quoted: a quotation mark is part of the label, as OCR needs it. With any other separator fields may stand in double
-// quotes as in CSV (RFC 4180), and then hold separators, line breaks and doubled quotes.
 package table
 
 import (
@@ -78,7 +65,7 @@ func Read(r io.Reader, o Options) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	columns := columns{count: 2, label: 1}
+	at := places{count: 2, label: 1}
 	if o.Header {
 		fields, line, err := next()
 		if errors.Is(err, io.EOF) {
@@ -87,7 +74,7 @@ func Read(r io.Reader, o Options) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		if columns, err = o.find(fields); err != nil {
+		if at, err = o.find(fields); err != nil {
 			return nil, &Error{Line: line, Err: err}
 		}
 	}
@@ -100,7 +87,7 @@ func Read(r io.Reader, o Options) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		row, err := columns.row(fields, o.AllowEmpty)
+		row, err := at.row(fields, o.AllowEmpty)
 		if err != nil {
 			return nil, &Error{Line: line, Err: err}
 		}
@@ -109,12 +96,12 @@ func Read(r io.Reader, o Options) ([]Row, error) {
 	}
 }
 
-// columns says where in a line the fields are.
-type columns struct{ count, file, label int }
+// places says where in a line the fields are.
+type places struct{ count, file, label int }
 
 // find looks up the columns in a header.
-func (o Options) find(header []string) (columns, error) {
-	c := columns{count: len(header)}
+func (o Options) find(header []string) (places, error) {
+	c := places{count: len(header)}
 	for _, want := range []struct {
 		name  string
 		index *int
@@ -138,7 +125,7 @@ func or(name, otherwise string) string {
 }
 
 // row takes the fields of a line apart.
-func (c columns) row(fields []string, allowEmpty bool) (Row, error) {
+func (c places) row(fields []string, allowEmpty bool) (Row, error) {
 	if len(fields) != c.count {
 		return Row{}, fmt.Errorf("%d columns, expected %d: %.100q", len(fields), c.count, fields)
 	}

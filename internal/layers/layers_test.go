@@ -34,7 +34,11 @@ var allowed = []struct{ folder, imports string }{
 	{"text/...", "text/..."},
 	{"vision/...", "vision/..."},
 	{"data", "internal/mt19937"},
+	{"data/internal/columns", ""},
 	{"data/...", "data"}, // a folder for each file format
+	{"data/table", "data data/internal/columns"},
+	{"data/parquet", "data data/internal/columns"},
+	{"data/glue", "data data/table"},
 	{"checkpoint", "safetensors"},
 	{"hub", "safetensors"},
 	{"trainer/semantics", ""},

@@ -1,0 +1,319 @@
+package table
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/gotrainer/gotrainer/data/internal/columns"
+)
+
+// decoder makes a T of a row. It is made once for a file and used by several goroutines at a time.
+type decoder[T any] func(row string) (T, error)
+
+// newDecoder plans how rows of the columns become a T. columns is nil for JSONL.
+func newDecoder[T any](f Format, names []string) (decoder[T], error) {
+	t := reflect.TypeFor[T]()
+	switch {
+	case t.Kind() == reflect.Struct && f.Syntax == JSONL:
+		return objectDecoder[T](t)
+	case t.Kind() == reflect.Struct:
+		return structDecoder[T](t, f, names)
+	}
+	var any any
+	switch f.Syntax {
+	case JSONL:
+		any = looseObject(t)
+	default:
+		any = looseFields(t, f, names)
+	}
+	if d, ok := any.(decoder[T]); ok {
+		return d, nil
+	}
+	return nil, fmt.Errorf("rows of %v cannot be %v; use a struct, map[string]string or []string for text, map[string]json.RawMessage or json.RawMessage for JSONL, string for Lines", f.Syntax, t)
+}
+
+// looseFields returns the decoder of text into a type without named fields, nil if there is none.
+func looseFields(t reflect.Type, f Format, names []string) any {
+	split := func(row string) ([]string, error) {
+		list, err := fields(row, f, make([]string, 0, len(names)))
+		if err == nil && len(list) != len(names) {
+			err = wrongCount(list, names)
+		}
+		return list, err
+	}
+	switch t {
+	case reflect.TypeFor[[]string]():
+		return decoder[[]string](split)
+	case reflect.TypeFor[map[string]string]():
+		return decoder[map[string]string](func(row string) (map[string]string, error) {
+			list, err := split(row)
+			if err != nil {
+				return nil, err
+			}
+			m := make(map[string]string, len(names))
+			for k, name := range names {
+				m[name] = list[k]
+			}
+			return m, nil
+		})
+	case reflect.TypeFor[string]():
+		if f.Syntax == Lines {
+			return decoder[string](func(row string) (string, error) { return row, nil })
+		}
+	}
+	return nil
+}
+
+// looseObject returns the decoder of JSON into a type without named fields, nil if there is none.
+func looseObject(t reflect.Type) any {
+	switch t {
+	case columns.RawJSON:
+		return decoder[json.RawMessage](func(row string) (json.RawMessage, error) {
+			return json.RawMessage(row), walkObject(row, func(string, string) error { return nil })
+		})
+	case reflect.TypeFor[map[string]json.RawMessage]():
+		return decoder[map[string]json.RawMessage](func(row string) (map[string]json.RawMessage, error) {
+			m := make(map[string]json.RawMessage)
+			return m, walkObject(row, func(key, value string) error {
+				if _, twice := m[key]; twice {
+					return errTwice
+				}
+				m[key] = json.RawMessage(value)
+				return nil
+			})
+		})
+	}
+	return nil
+}
+
+var errTwice = errors.New("it stands twice in the row")
+
+func wrongCount(list, names []string) error {
+	return fmt.Errorf("%d columns, expected %d %q: %.100q", len(list), len(names), names, list)
+}
+
+// setter puts the text of a value into a field.
+type setter func(field reflect.Value, text string) error
+
+// structDecoder decodes the fields of text.
+func structDecoder[T any](t reflect.Type, f Format, names []string) (decoder[T], error) {
+	list, err := columns.Of(t)
+	if err != nil {
+		return nil, err
+	}
+	at, err := columns.Match(list, names)
+	if err != nil {
+		return nil, err
+	}
+	set := make([]setter, len(list))
+	for k, c := range list {
+		if set[k] = textSetter(c.Type); set[k] == nil {
+			return nil, fmt.Errorf("column %q cannot be a field of type %v; text becomes strings, bools, numbers, pointers to them (nil if empty), and encoding.TextUnmarshaler", c.Name, c.Type)
+		}
+	}
+	return func(row string) (value T, err error) {
+		var few [16]string
+		text, err := fields(row, f, few[:0])
+		if err != nil {
+			return value, err
+		}
+		if len(text) != len(names) {
+			return value, wrongCount(text, names)
+		}
+		v := reflect.ValueOf(&value).Elem()
+		for k, c := range list {
+			if at[k] < 0 {
+				continue
+			}
+			if err := set[k](v.Field(c.Field), text[at[k]]); err != nil {
+				return value, fmt.Errorf("column %q: %w", c.Name, err)
+			}
+		}
+		return value, nil
+	}, nil
+}
+
+func textSetter(t reflect.Type) setter {
+	switch {
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return func(v reflect.Value, text string) error {
+			return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+		}
+	case t.Kind() == reflect.Pointer:
+		inner := textSetter(t.Elem())
+		if inner == nil || t.Elem().Kind() == reflect.Pointer {
+			return nil
+		}
+		return func(v reflect.Value, text string) error {
+			if text == "" {
+				return nil
+			}
+			v.Set(reflect.New(t.Elem()))
+			return inner(v.Elem(), text)
+		}
+	case columns.Scalar(t):
+		return setScalar
+	}
+	return nil
+}
+
+// setScalar parses a text that is not JSON: strings are as they are.
+func setScalar(v reflect.Value, text string) error {
+	var err error
+	switch {
+	case v.Kind() == reflect.String:
+		v.SetString(text)
+	case v.CanInt():
+		var n int64
+		n, err = strconv.ParseInt(text, 10, v.Type().Bits())
+		v.SetInt(n)
+	case v.CanUint():
+		var n uint64
+		n, err = strconv.ParseUint(text, 10, v.Type().Bits())
+		v.SetUint(n)
+	case v.CanFloat():
+		var x float64
+		x, err = strconv.ParseFloat(text, v.Type().Bits())
+		v.SetFloat(x)
+	default:
+		var b bool
+		b, err = strconv.ParseBool(text)
+		v.SetBool(b)
+	}
+	if err != nil {
+		var number *strconv.NumError
+		if errors.As(err, &number) {
+			err = number.Err
+		}
+		return fmt.Errorf("%.40q is no %v: %w", text, v.Type(), err)
+	}
+	return nil
+}
+
+// objectDecoder decodes an object of JSON.
+func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
+	list, err := columns.Of(t)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > 64 {
+		return nil, fmt.Errorf("%v has %d columns; 64 is the most", t, len(list))
+	}
+	set := make([]setter, len(list))
+	required := uint64(0)
+	for k, c := range list {
+		if set[k] = jsonSetter(c.Type); set[k] == nil {
+			return nil, fmt.Errorf("column %q cannot be a field of type %v; JSON becomes strings, bools, numbers, slices of them, pointers to them (nil if null or missing), and json.RawMessage for anything nested", c.Name, c.Type)
+		}
+		if !c.Optional && c.Type.Kind() != reflect.Pointer {
+			required |= 1 << k
+		}
+	}
+	return func(row string) (value T, _ error) {
+		v := reflect.ValueOf(&value).Elem()
+		seen := uint64(0)
+		err := walkObject(row, func(key, text string) error {
+			for k, c := range list {
+				if !c.Matches(key) {
+					continue
+				}
+				if seen&(1<<k) != 0 {
+					return errTwice
+				}
+				seen |= 1 << k
+				if text == "null" && c.Optional {
+					return nil
+				}
+				return set[k](v.Field(c.Field), text)
+			}
+			return nil
+		})
+		if err != nil {
+			return value, err
+		}
+		if missing := required &^ seen; missing != 0 {
+			for k, c := range list {
+				if missing&(1<<k) != 0 {
+					return value, fmt.Errorf("no column %q; make the field a pointer or its tag `table:\"%s,optional\"` if that may be", c.Name, c.Name)
+				}
+			}
+		}
+		return value, nil
+	}, nil
+}
+
+func jsonSetter(t reflect.Type) setter {
+	switch {
+	case t == columns.RawJSON:
+		return func(v reflect.Value, text string) error { v.SetBytes([]byte(text)); return nil }
+	case t.Kind() == reflect.Pointer:
+		inner := jsonSetter(t.Elem())
+		if inner == nil || t.Elem().Kind() == reflect.Pointer {
+			return nil
+		}
+		return func(v reflect.Value, text string) error {
+			if text == "null" {
+				return nil
+			}
+			v.Set(reflect.New(t.Elem()))
+			return inner(v.Elem(), text)
+		}
+	case t.Kind() == reflect.Slice:
+		inner := jsonSetter(t.Elem())
+		if inner == nil {
+			return nil
+		}
+		return func(v reflect.Value, text string) error { return setArray(v, text, inner) }
+	case columns.Scalar(t):
+		return setJSON
+	}
+	return nil
+}
+
+// setJSON puts a value of JSON that is a string, a bool or a number into a field of that type.
+func setJSON(v reflect.Value, text string) error {
+	found := kind(text)
+	want := "a number"
+	switch v.Kind() {
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "a bool"
+	}
+	switch {
+	case found != want && (found == "an object" || found == "an array"):
+		return fmt.Errorf("%s, want %s; a field of type json.RawMessage keeps it as it is", found, want)
+	case found != want && found == "null":
+		return fmt.Errorf("null, want %s; make the field a pointer or optional if that may be", want)
+	case found != want:
+		return fmt.Errorf("%s (%.20s), want %s", found, text, want)
+	case want == "a string":
+		s, err := unquoteJSON(text)
+		v.SetString(s)
+		return err
+	}
+	return setScalar(v, text)
+}
+
+// setArray puts an array of JSON into a slice.
+func setArray(v reflect.Value, text string, inner setter) error {
+	if found := kind(text); found != "an array" {
+		return fmt.Errorf("%s, want an array", found)
+	}
+	n := 0
+	_ = walkArray(text, func(string) error { n++; return nil }) // it has been checked
+	v.Set(reflect.MakeSlice(v.Type(), n, n))
+	k := 0
+	return walkArray(text, func(item string) error {
+		err := inner(v.Index(k), item)
+		if err != nil {
+			err = fmt.Errorf("item %d: %w", k, err)
+		}
+		k++
+		return err
+	})
+}

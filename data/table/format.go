@@ -1,0 +1,134 @@
+package table
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Syntax says how rows are written.
+type Syntax int
+
+// The syntaxes of tables.
+const (
+	ByExtension Syntax = iota // .csv, .tsv, .tab, .jsonl, .ndjson, and .txt for Lines
+	CSV                       // columns between separators, which fields in double quotes may hold too (RFC 4180)
+	TSV                       // columns between tabs; a quote is text
+	JSONL                     // an object of JSON in each line, its keys the columns
+	Lines                     // a line is one column, "text"
+)
+
+func (s Syntax) String() string {
+	names := [...]string{"ByExtension", "CSV", "TSV", "JSONL", "Lines"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("Syntax(%d)", int(s))
+	}
+	return names[s]
+}
+
+// Quoting says what a double quote is.
+type Quoting int
+
+// The ways to quote.
+const (
+	QuoteDefault Quoting = iota // QuoteMinimal for CSV, QuoteNone for TSV
+	QuoteMinimal                // a field may stand in double quotes: Python's csv.QUOTE_MINIMAL
+	QuoteNone                   // a quote is text: csv.QUOTE_NONE, which GLUE's files need, as their quotes do not pair
+)
+
+// Encoding says what the bytes of a text mean.
+type Encoding int
+
+// The encodings.
+const (
+	UTF8   Encoding = iota // with a byte order mark or without; anything else is an error
+	Latin1                 // ISO-8859-1: each byte is a character
+)
+
+// Format says how a table is written. The zero value goes by the extension of the file.
+type Format struct {
+	Syntax   Syntax
+	Quoting  Quoting
+	Encoding Encoding
+
+	// Separator stands between the columns of CSV; zero means a comma. It is an ASCII character.
+	Separator byte
+
+	// Columns names the columns of a CSV or TSV file without a header; nil means that the first line names them.
+	Columns []string
+
+	// MaxRecord is the longest row in bytes; a longer one is an error, since it mostly means a file that is no table or a quote
+	// that is never closed. Zero means 1 MiB; the most is 64 MiB.
+	MaxRecord int
+
+	// Memory is the size in bytes up to which [OpenRows] keeps a file in memory; of larger files it keeps the places of the rows, four
+	// bytes for each. Zero means 64 MiB, a negative number no file at all.
+	Memory int64
+
+	// IndexFile is a file in which [OpenRows] keeps those places, so that a large table opens at once the next time: what a
+	// resumed run wants. It is made anew when the table has changed. Empty means that none is written.
+	IndexFile string
+}
+
+const (
+	defaultMaxRecord = 1 << 20
+	largestMaxRecord = 64 << 20
+	defaultMemory    = 64 << 20
+)
+
+// withDefaults checks the format and fills in what the zero values mean for a file of this name.
+func (f Format) withDefaults(path string) (Format, error) {
+	if f.Syntax == ByExtension {
+		switch extension := strings.ToLower(filepath.Ext(path)); extension {
+		case ".csv":
+			f.Syntax = CSV
+		case ".tsv", ".tab":
+			f.Syntax = TSV
+		case ".jsonl", ".ndjson":
+			f.Syntax = JSONL
+		case ".txt":
+			f.Syntax = Lines
+		default:
+			return f, fmt.Errorf("the extension %q is not .csv, .tsv, .tab, .jsonl, .ndjson or .txt; set Format.Syntax", extension)
+		}
+	}
+	switch {
+	case f.Syntax < 0 || f.Syntax > Lines, f.Quoting < 0 || f.Quoting > QuoteNone, f.Encoding < 0 || f.Encoding > Latin1:
+		return f, fmt.Errorf("Format{Syntax: %d, Quoting: %d, Encoding: %d}: no such constant", f.Syntax, f.Quoting, f.Encoding)
+	case f.MaxRecord < 0 || f.MaxRecord > largestMaxRecord:
+		return f, fmt.Errorf("Format.MaxRecord is %d; it must be from 1 to %d, or 0 for %d", f.MaxRecord, largestMaxRecord, defaultMaxRecord)
+	case f.Separator != 0 && f.Syntax != CSV && !(f.Syntax == TSV && f.Separator == '\t'):
+		return f, fmt.Errorf("Format.Separator is %q, but only CSV has one to choose", f.Separator)
+	case f.Separator == '"' || f.Separator == '\r' || f.Separator == '\n' || f.Separator >= 0x80:
+		return f, fmt.Errorf("Format.Separator is %q, which cannot separate columns", f.Separator)
+	case f.Columns != nil && f.Syntax == JSONL:
+		return f, fmt.Errorf("Format.Columns is %q, but the keys of JSONL name its columns", f.Columns)
+	case f.Columns != nil && f.Syntax == Lines && len(f.Columns) != 1:
+		return f, fmt.Errorf("Format.Columns is %q, but Lines has one column", f.Columns)
+	case f.Quoting == QuoteMinimal && (f.Syntax == JSONL || f.Syntax == Lines):
+		return f, fmt.Errorf("Format.Quoting is QuoteMinimal, but %v has no quoting to choose", f.Syntax)
+	}
+	if f.MaxRecord == 0 {
+		f.MaxRecord = defaultMaxRecord
+	}
+	if f.Memory == 0 {
+		f.Memory = defaultMemory
+	}
+	if f.Quoting == QuoteDefault {
+		if f.Quoting = QuoteNone; f.Syntax == CSV {
+			f.Quoting = QuoteMinimal
+		}
+	}
+	switch {
+	case f.Syntax == TSV:
+		f.Separator = '\t'
+	case f.Syntax == CSV && f.Separator == 0:
+		f.Separator = ','
+	case f.Syntax == Lines && f.Columns == nil:
+		f.Columns = []string{"text"}
+	}
+	return f, nil
+}
+
+// quoted reports whether a row may hold line breaks.
+func (f Format) quoted() bool { return f.Quoting == QuoteMinimal }

@@ -1,0 +1,334 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// ErrChanged is wrapped by the error about a file that is no longer the one that was opened.
+var ErrChanged = errors.New("the file has changed since it was opened; its rows are not where they were")
+
+// ErrClosed is returned for rows of a table that has been closed.
+var ErrClosed = errors.New("the table has been closed")
+
+// Rows is the data set of the rows of a file, each a T. Any row is had at once, since the places of all are known: in
+// memory for a small file, in the file for a large one. Its methods may be called by several goroutines at a time.
+type Rows[T any] struct {
+	path   string
+	format Format
+	names  []string // of the columns; nil for JSONL
+	decode decoder[T]
+	places offsets
+	size   int64
+	time   time.Time // of the last change
+
+	content []byte   // of a small file; nil for a large one
+	file    *os.File // of a large one
+	closed  atomic.Bool
+}
+
+// OpenRows opens a table of CSV, TSV, JSONL or lines of text. It reads the file once, to find the rows; each is decoded when it is
+// asked for. A struct T names the columns that it wants:
+//
+//	type Message struct {
+//		Label string `table:"label"`
+//		Text  string `table:"text"`
+//	}
+//	messages, err := table.OpenRows[Message]("sms.tsv", table.Format{Columns: []string{"label", "text"}})
+//
+// Its fields may be strings, bools, numbers and pointers to them; those of JSONL also slices of them and json.RawMessage. The tag
+// `table:"name,optional"` is for a column that may be missing, `table:"-"` for a field that is no column, and a field
+// without a tag asks for the column of its name in upper or lower case.
+//
+// T may also be map[string]string or []string, for JSONL map[string]json.RawMessage or json.RawMessage, for Lines string.
+func OpenRows[T any](path string, f Format) (*Rows[T], error) {
+	r := &Rows[T]{path: path}
+	if err := r.open(f); err != nil {
+		_ = r.Close() // the first error counts
+		return nil, fmt.Errorf("table: %s: %w", path, bare(err))
+	}
+	return r, nil
+}
+
+// bare takes the path out of an error that is about to get one.
+func bare(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) && err == error(path) {
+		return path.Err
+	}
+	return err
+}
+
+func (r *Rows[T]) open(f Format) (err error) {
+	if r.format, err = f.withDefaults(r.path); err != nil {
+		return err
+	}
+	if r.file, err = os.Open(r.path); err != nil {
+		return err
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file, so its rows have no places; read it by Scan")
+	}
+	r.size, r.time = info.Size(), info.ModTime()
+	if r.size <= r.format.Memory {
+		if r.content, err = io.ReadAll(io.LimitReader(r.file, r.size)); err != nil {
+			return err
+		}
+		r.size = int64(len(r.content))
+		if err := r.file.Close(); err != nil {
+			return err
+		}
+		r.file = nil
+	}
+	start, names, err := header(r.stream(0, r.size), r.format)
+	if err != nil {
+		return err
+	}
+	if r.names = names; r.names != nil || r.format.Syntax == JSONL {
+		if r.decode, err = newDecoder[T](r.format, r.names); err != nil {
+			return err
+		}
+	}
+	return r.find(start)
+}
+
+// stream returns the bytes from begin to end.
+func (r *Rows[T]) stream(begin, end int64) io.Reader {
+	if r.content != nil {
+		return bytes.NewReader(r.content[begin:end])
+	}
+	return io.NewSectionReader(r.file, begin, end-begin)
+}
+
+// header reads what stands before the first row: a byte order mark, the names of the columns. names is nil if the table is empty.
+func header(in io.Reader, f Format) (start int64, names []string, err error) {
+	buffered := bufio.NewReader(in)
+	begin, err := buffered.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, nil, err
+	}
+	size, err := mark(begin, f.Encoding)
+	if err != nil {
+		return 0, nil, err
+	}
+	start = int64(size)
+	if f.Columns != nil || f.Syntax == JSONL {
+		return start, f.Columns, unique(f.Columns)
+	}
+	if _, err := buffered.Discard(size); err != nil {
+		return 0, nil, err
+	}
+	lines := newSplitter(buffered, f, start)
+	row, _, err := lines.next()
+	if errors.Is(err, io.EOF) {
+		return lines.place(), nil, nil
+	}
+	if err != nil {
+		return 0, nil, &Error{Line: lines.line, Err: err}
+	}
+	text, err := f.Encoding.text(row)
+	if err == nil {
+		names, err = fields(text, f, nil)
+	}
+	if err == nil {
+		err = unique(names)
+	}
+	if err != nil {
+		return 0, nil, &Error{Line: lines.line, Err: fmt.Errorf("the names of the columns: %w", err)}
+	}
+	return lines.place(), names, nil
+}
+
+// place returns where the next row begins.
+func (s *splitter) place() int64 { return s.base + int64(s.from) }
+
+func unique(names []string) error {
+	for k, name := range names {
+		if slices.Contains(names[:k], name) {
+			return fmt.Errorf("two columns are called %q", name)
+		}
+	}
+	return nil
+}
+
+// find finds the rows, in the index file if there is one that fits.
+func (r *Rows[T]) find(start int64) (err error) {
+	key := indexKey(r.size, r.time, start, r.format)
+	if r.format.IndexFile != "" && r.places.load(r.format.IndexFile, key) {
+		return nil
+	}
+	rows := newSplitter(r.stream(start, r.size), r.format, start)
+	for {
+		_, offset, err := rows.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return &Error{Line: r.line(offset), Err: err}
+		}
+		r.places.add(offset)
+	}
+	if r.format.IndexFile == "" {
+		return nil
+	}
+	if err := r.places.save(r.format.IndexFile, key); err != nil {
+		return fmt.Errorf("Format.IndexFile: %w", err)
+	}
+	return nil
+}
+
+// Len returns the number of rows.
+func (r *Rows[T]) Len() int { return r.places.len() }
+
+// Columns returns the names of the columns in their order; nil for JSONL, where each row has its own.
+func (r *Rows[T]) Columns() []string { return slices.Clone(r.names) }
+
+// At returns row i. What is wrong with it is an [*Error].
+func (r *Rows[T]) At(i int) (row T, err error) {
+	begin, end := r.places.at(i), r.size
+	if i+1 < r.Len() {
+		end = r.places.at(i + 1)
+	}
+	text, err := r.read(begin, end)
+	if err == nil {
+		row, err = r.parse(text)
+	}
+	if err != nil {
+		return row, r.wrap(begin, err)
+	}
+	return row, nil
+}
+
+// read returns the bytes between two places.
+func (r *Rows[T]) read(begin, end int64) ([]byte, error) {
+	switch {
+	case r.closed.Load():
+		return nil, ErrClosed
+	case r.content != nil:
+		return r.content[begin:end], nil
+	}
+	// Behind the row there may be empty lines, as many as the file can hold.
+	end = min(end, begin+int64(r.format.MaxRecord)+2)
+	text := make([]byte, end-begin)
+	if _, err := r.file.ReadAt(text, begin); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = ErrChanged
+		}
+		return nil, err
+	}
+	return text, r.unchanged()
+}
+
+// unchanged refuses a file that was written to after it was opened.
+func (r *Rows[T]) unchanged() error {
+	if r.file == nil {
+		return nil
+	}
+	info, err := r.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() != r.size || !info.ModTime().Equal(r.time) {
+		return ErrChanged
+	}
+	return nil
+}
+
+// parse makes a T of the row that text begins with.
+func (r *Rows[T]) parse(text []byte) (row T, err error) {
+	if size, _ := findRow(text, r.format.quoted(), r.format.Separator); size >= 0 {
+		text = text[:size]
+	}
+	s, err := r.format.Encoding.text(trimReturn(text))
+	if err != nil {
+		return row, err
+	}
+	return r.decode(s)
+}
+
+// wrap says in which line of the file something is wrong.
+func (r *Rows[T]) wrap(offset int64, err error) error {
+	if errors.Is(err, ErrClosed) || errors.Is(err, ErrChanged) || errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("table: %s: %w", r.path, err)
+	}
+	return fmt.Errorf("table: %s: %w", r.path, &Error{Line: r.line(offset), Err: err})
+}
+
+// line counts the lines up to a place. Only errors need it, so it is not kept.
+func (r *Rows[T]) line(offset int64) int {
+	in, line := r.stream(0, min(offset, r.size)), 1
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := in.Read(buffer)
+		line += bytes.Count(buffer[:n], []byte("\n"))
+		if err != nil {
+			return line
+		}
+	}
+}
+
+// Describe says where row i stands.
+func (r *Rows[T]) Describe(i int) string {
+	return fmt.Sprintf("line %d of %s", r.line(r.places.at(i)), r.path)
+}
+
+// Samples returns the rows in their order without the first skip, which are not read: the table as a stream, the same in every pass.
+// The first error ends it.
+func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		if skip < 0 {
+			yield(none, fmt.Errorf("table: %s: cannot skip %d rows", r.path, skip))
+			return
+		}
+		if skip >= r.Len() {
+			return
+		}
+		if r.closed.Load() {
+			yield(none, r.wrap(0, ErrClosed))
+			return
+		}
+		begin := r.places.at(skip)
+		rows := newSplitter(r.stream(begin, r.size), r.format, begin)
+		for i := skip; i < r.Len(); i++ {
+			text, offset, err := rows.next()
+			if err == nil && offset != r.places.at(i) || errors.Is(err, io.EOF) {
+				err = ErrChanged
+			}
+			if err == nil && i%1024 == 0 {
+				err = r.unchanged()
+			}
+			row := none
+			if err == nil {
+				row, err = r.parse(text)
+			}
+			if err != nil {
+				yield(none, r.wrap(offset, err))
+				return
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Close closes the file of a large table. Rows that are asked for afterwards are [ErrClosed].
+func (r *Rows[T]) Close() error {
+	if r.closed.Swap(true) || r.file == nil {
+		return nil
+	}
+	return r.file.Close()
+}
