@@ -92,9 +92,20 @@ func looseObject(t reflect.Type) any {
 
 var errTwice = errors.New("it stands twice in the row")
 
-func wrongCount(list, names []string) error {
-	return fmt.Errorf("%d columns, expected %d %q: %.100q", len(list), len(names), names, list)
+// ErrColumns is wrapped by the error about a row that has more or fewer columns than the table.
+var ErrColumns = errors.New("it has another number of columns than the table")
+
+type countError struct{ found, names []string }
+
+func wrongCount(found, names []string) error {
+	return &countError{append([]string(nil), found...), names} // found may lie on the stack of the caller
 }
+
+func (e *countError) Error() string {
+	return fmt.Sprintf("%d columns, expected %d %q: %.100q", len(e.found), len(e.names), e.names, e.found)
+}
+
+func (e *countError) Is(target error) bool { return target == ErrColumns }
 
 // setter puts the text of a value into a field.
 type setter func(field reflect.Value, text string) error

@@ -203,7 +203,10 @@ func (r *Rows[T]) At(i int) (row T, err error) {
 	}
 	text, err := r.read(begin, end)
 	if err == nil {
-		row, err = r.parse(text)
+		if size, _ := findRow(text, r.format.quoted(), r.format.Separator); size >= 0 {
+			text = text[:size]
+		}
+		row, err = r.parse(trimReturn(text))
 	}
 	if err != nil {
 		return row, r.wrap(begin, err)
@@ -246,12 +249,9 @@ func (r *Rows[T]) unchanged() error {
 	return nil
 }
 
-// parse makes a T of the row that text begins with.
+// parse makes a T of a row.
 func (r *Rows[T]) parse(text []byte) (row T, err error) {
-	if size, _ := findRow(text, r.format.quoted(), r.format.Separator); size >= 0 {
-		text = text[:size]
-	}
-	s, err := r.format.Encoding.text(trimReturn(text))
+	s, err := r.format.Encoding.text(text)
 	if err != nil {
 		return row, err
 	}
