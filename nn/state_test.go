@@ -366,7 +366,6 @@ func TestWriteWritesWhatSaveSaves(t *testing.T) {
 	}
 }
 
-
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests of install_libtorch.sh, with small fake archives of the real layout, a real pip that may not use the network, and a
+# Tests of install_libtorch.sh and of the shim's Makefile, with small fake archives of the real layout, a real pip that may not use the network, and a
 # server on this machine. Each test is a function whose name is the claim. Run with a word to select: test_install.sh zip
 set -uo pipefail
 
@@ -282,6 +282,52 @@ SCHEMAS=$home/$cpu/share/native_functions.yaml" ] || fail "other paths"
   LIBTORCH=/x install --paths
   says "^OUT=$home/libtorch-external/lib$"
   absent .
+}
+# fake_compiler writes what it compiles, or links, slowly and in two lines, as a compiler does; an input of other than two lines fails.
+fake_compiler() {
+  mkdir -p "$home"
+  cat >"$home/cxx" <<'END'
+#!/usr/bin/env bash
+out='' inputs=()
+while [ $# -gt 0 ]; do
+  case $1 in
+  -o) out=$2 && shift ;;
+  *.cc | *.o) inputs+=("$1") ;;
+  esac
+  shift
+done
+for i in "${inputs[@]}"; do
+  case $i in *.o) [ "$(wc -l <"$i")" = 2 ] || { echo "$i is not whole, or was written by two" >&2; exit 1; } ;; esac
+done
+printf '%s\n' "half of ${inputs[*]##*/}" >"$out"
+sleep 0.2
+echo "end of object" >>"$out"
+END
+  chmod +x "$home/cxx"
+}
+test_two_builds_of_the_shim_at_once_do_not_meet() {
+  fake_compiler
+  build() { make --silent --no-print-directory -C "$here/../cgotorch/src" -j4 INCLUDE=/none LIB=/none OUT="$home/out" CXX="$home/cxx"; }
+  mkdir -p "$home/out"
+  build >"$home/first" 2>&1 &
+  first=$!
+  sleep 0.1
+  out=$(build 2>&1)
+  status=$?
+  succeeds
+  wait "$first" || fail "the first build failed: $(cat "$home/first")"
+  shim=$(find "$home/out" -maxdepth 1 -name 'libcgotorch-*')
+  [ "$(wc -l <"$shim")" = 2 ] || fail "the shim is not whole, or was written by two"
+  [ -z "$(find "$home/out" -name '*.tmp')" ] || fail "temporary files are left"
+}
+test_a_failed_build_of_the_shim_leaves_no_temporary_file() {
+  fake_compiler
+  sed -i '2i case "$*" in *tensor.cc*) for a; do :; done; echo half >"$a"; exit 1 ;; esac' "$home/cxx"
+  mkdir -p "$home/out"
+  out=$(make --silent --no-print-directory -C "$here/../cgotorch/src" INCLUDE=/none LIB=/none OUT="$home/out" CXX="$home/cxx" 2>&1)
+  status=$?
+  [ "$status" != 0 ] || fail "expected failure"
+  [ -z "$(find "$home/out" -name '*.tmp' -o -name 'tensor.o' -o -name 'libcgotorch-*')" ] || fail "something half made is left"
 }
 
 ran=0 bad=0
