@@ -26,7 +26,7 @@ var allowed = []struct{ folder, imports string }{
 
 	// Pure Go: these build with CGO_ENABLED=0 and know no tensors.
 	{"safetensors", ""},
-	{"safetensors/pickle", ""},
+	{"safetensors/pickle", "safetensors"},
 	{"metrics", ""},
 	{"internal/mt19937", ""},
 	{"internal/rounded", ""},
@@ -58,7 +58,7 @@ var allowed = []struct{ folder, imports string }{
 	{"nn/...", "torch safetensors internal/tensorio nn/..."},
 	{"optim", "torch internal/rounded"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist safetensors internal/tensorio"},
-	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics torch safetensors optim hub"},
+	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics torch safetensors safetensors/pickle internal/tensorio optim hub"},
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/..."},
 

@@ -1,0 +1,127 @@
+package pickle
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxPickle bounds data.pkl. A tensor takes about 100 bytes in it, so this is room for 300,000.
+const maxPickle = 32 << 20
+
+// archive is the zip file around a pickle: NAME/data.pkl, NAME/data/0 and so on, NAME/byteorder.
+type archive struct {
+	source io.ReaderAt
+	root   string
+	files  map[string]*zip.File
+}
+
+const howToConvert = `convert it in Python: safetensors.torch.save_file(torch.load("FILE", weights_only=True), "model.safetensors")`
+
+func openArchive(source io.ReaderAt, size int64) (*archive, error) {
+	z, err := zip.NewReader(source, size)
+	if errors.Is(err, zip.ErrFormat) {
+		return nil, notZip(source, size)
+	}
+	if err != nil {
+		return nil, fault(ErrMalformed, "", "%v", err)
+	}
+	a := &archive{source: source, files: make(map[string]*zip.File, len(z.File))}
+	for _, f := range z.File {
+		if a.files[f.Name] != nil {
+			return nil, fault(ErrMalformed, f.Name, "the zip has it twice")
+		}
+		a.files[f.Name] = f
+		if root, ok := strings.CutSuffix(f.Name, "/data.pkl"); ok && !strings.Contains(root, "/") {
+			if a.root != "" {
+				return nil, fault(ErrMalformed, "", "the zip has both %s/data.pkl and %s", a.root, f.Name)
+			}
+			a.root = root
+		}
+	}
+	if a.root == "" {
+		return nil, fault(ErrNotZip, "", "the zip has %d files but no NAME/data.pkl", len(z.File))
+	}
+	if a.files[a.root+"/constants.pkl"] != nil {
+		return nil, fault(ErrScript, "", "save its weights instead: torch.save(module.state_dict(), FILE)")
+	}
+	return a, a.checkByteOrder()
+}
+
+// notZip says what a file is that is no zip.
+func notZip(source io.ReaderAt, size int64) error {
+	head := make([]byte, min(size, 8))
+	if err := readFull(source, head, 0); err != nil {
+		return fmt.Errorf("pickle: %w", err)
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte("\x80\x02\x8a\n")): // the magic number of the format between 0.1.10 and 1.5
+		return fault(ErrLegacy, "", "%s", howToConvert)
+	case bytes.HasPrefix(head, []byte{opProto}):
+		return fault(ErrNotZip, "", "it is a pickle, but not one of torch.save; %s", howToConvert)
+	case bytes.HasPrefix(head, []byte("PK")):
+		return fault(ErrMalformed, "", "it begins as a zip and has no end; was it cut short?")
+	}
+	return fault(ErrNotZip, "", "it begins with % x; is it a safetensors file, or a text that stands for a large file?", head)
+}
+
+func (a *archive) checkByteOrder() error {
+	f := a.files[a.root+"/byteorder"]
+	if f == nil {
+		return nil // older files have none and are little-endian
+	}
+	text, err := a.whole(f, 16)
+	if err != nil {
+		return err
+	}
+	if order := strings.TrimSpace(string(text)); order != "little" {
+		return fault(ErrBigEndian, "", "its byteorder is %q; convert it on such a machine", order)
+	}
+	return nil
+}
+
+// whole reads a small file of the zip.
+func (a *archive) whole(f *zip.File, most uint64) ([]byte, error) {
+	if f.UncompressedSize64 > most {
+		return nil, fault(ErrTooLarge, f.Name, "it has %d bytes; want at most %d", f.UncompressedSize64, most)
+	}
+	offset, err := a.stored(f)
+	if err != nil {
+		return nil, err
+	}
+	content := make([]byte, f.UncompressedSize64)
+	if err := readFull(a.source, content, offset); err != nil {
+		return nil, fault(ErrMalformed, f.Name, "%v", err)
+	}
+	return content, nil
+}
+
+// stored returns where the bytes of a file of the zip begin.
+func (a *archive) stored(f *zip.File) (int64, error) {
+	if f.Method != zip.Store || f.CompressedSize64 != f.UncompressedSize64 {
+		return 0, fault(ErrMalformed, f.Name, "it is compressed, which torch.save does not do; unpack it and zip it again with -0")
+	}
+	if f.Flags&1 != 0 {
+		return 0, fault(ErrMalformed, f.Name, "it is encrypted")
+	}
+	offset, err := f.DataOffset()
+	if err != nil {
+		return 0, fault(ErrMalformed, f.Name, "%v", err)
+	}
+	return offset, nil
+}
+
+// readFull fills buffer; a source that ends earlier is an error.
+func readFull(source io.ReaderAt, buffer []byte, offset int64) error {
+	n, err := source.ReadAt(buffer, offset)
+	if n == len(buffer) {
+		return nil // io.EOF is allowed at the very end
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,50 @@
+package pickle
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can be wrong with a file. A [*FormatError] wraps one of them.
+var (
+	ErrForbidden = errors.New("the file asks for something that no tensor needs")                    // a name that is not allowed
+	ErrUnknown   = errors.New("the pickle has an instruction that torch.save does not write")        // an opcode
+	ErrMalformed = errors.New("the file is damaged")                                                 // its parts do not fit together
+	ErrTooLarge  = errors.New("the file describes more than this reader takes")                      // more than any model needs
+	ErrLegacy    = errors.New("the file has the format of PyTorch before 1.6")                       // no zip
+	ErrScript    = errors.New("the file is a TorchScript archive")                                   // torch.jit.save
+	ErrBigEndian = errors.New("the file was written on a big-endian machine")                        // byteorder
+	ErrNotZip    = errors.New("the file is not what torch.save writes")                              // neither zip nor pickle
+	ErrDType     = errors.New("the tensor has a dtype that safetensors has not")                     // complex128, quantized
+	ErrNotFound  = errors.New("no tensor of that name")                                              // Reader.Read
+	ErrChecksum  = errors.New("the bytes of the tensor are not those that were written (their sum)") // CRC-32 of the zip entry
+)
+
+// FormatError says what is wrong with a file, and where.
+type FormatError struct {
+	Name   string // the name that was asked for, the tensor, or the file inside the zip
+	Offset int64  // where in the pickle; negative if it is not about an instruction
+	Detail string // what was found, what was expected, what to do
+	Err    error  // one of the errors of this package
+}
+
+func (e *FormatError) Error() string {
+	text := "pickle: "
+	if e.Name != "" {
+		text += e.Name + ": "
+	}
+	text += e.Err.Error()
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	if e.Offset >= 0 {
+		text += fmt.Sprintf(" (at byte %d of the pickle)", e.Offset)
+	}
+	return text
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
+
+func fault(err error, name, format string, args ...any) error {
+	return &FormatError{Name: name, Offset: -1, Err: err, Detail: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,120 @@
+package pickle
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"slices"
+)
+
+// Reader reads a file of torch.save of which it keeps the pickle only. Its methods may be called by several goroutines.
+type Reader struct {
+	archive *archive
+	value   any
+	tensors []Tensor
+	byName  map[string]int
+}
+
+// NewReader checks a file of that size, its tensors' values aside, and returns a reader of it. Any fault of the file is a [*FormatError].
+func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
+	a, err := openArchive(source, size)
+	if err != nil {
+		return nil, err
+	}
+	code, err := a.whole(a.files[a.root+"/data.pkl"], maxPickle)
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{code: code, a: a, memo: map[uint32]any{}}
+	value, err := m.run()
+	if err != nil {
+		return nil, err
+	}
+	f := flattener{byName: map[string]int{}}
+	if err := f.walk("", value, 0); err != nil {
+		return nil, err
+	}
+	return &Reader{a, value, f.tensors, f.byName}, nil
+}
+
+// Value returns what the file holds: usually a *[Dict].
+func (r *Reader) Value() any { return r.value }
+
+// Tensors returns all tensors, in the order of their containers.
+func (r *Reader) Tensors() []Tensor {
+	list := slices.Clone(r.tensors)
+	for i := range list {
+		list[i].Shape = slices.Clone(list[i].Shape)
+	}
+	return list
+}
+
+// Tensor returns the description of the tensor of that name.
+func (r *Reader) Tensor(name string) (Tensor, bool) {
+	i, ok := r.byName[name]
+	if !ok {
+		return Tensor{}, false
+	}
+	t := r.tensors[i]
+	t.Shape = slices.Clone(t.Shape)
+	return t, true
+}
+
+// Read returns the elements of a tensor, little-endian and in C order, whatever its strides. Where a tensor fills its storage the sum that the zip has of
+// it is checked, unless it was switched off when the file was written.
+func (r *Reader) Read(name string) ([]byte, error) {
+	i, ok := r.byName[name]
+	if !ok {
+		return nil, fault(ErrNotFound, fmt.Sprintf("%q", name), "the file has %d others", len(r.tensors))
+	}
+	t := &r.tensors[i]
+	f := r.archive.files[t.storage.name]
+	offset, err := r.archive.stored(f)
+	if err != nil {
+		return nil, err
+	}
+	span := make([]byte, t.span())
+	if err := readFull(r.archive.source, span, offset+t.first); err != nil {
+		return nil, fmt.Errorf("pickle: tensor %q: %w", name, err)
+	}
+	if int64(len(span)) == t.storage.bytes && f.CRC32 != crc32.ChecksumIEEE(span) && f.CRC32 != 0 {
+		return nil, fault(ErrChecksum, fmt.Sprintf("tensor %q", name), "it is %08x, the zip says %08x; fetch the file again", crc32.ChecksumIEEE(span), f.CRC32)
+	}
+	if t.contiguous() {
+		return span, nil
+	}
+	data := make([]byte, t.Size())
+	t.gather(data, span)
+	return data, nil
+}
+
+// File is a [Reader] of a file that it has open.
+type File struct {
+	*Reader
+	file *os.File
+}
+
+// Open opens a file and checks it as [NewReader] does. The error names the path.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("pickle: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	var r *Reader
+	if err == nil {
+		r, err = NewReader(f, info.Size())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return &File{r, f}, nil
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.file.Close() }
