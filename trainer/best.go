@@ -91,8 +91,8 @@ func (f *fit[S, B]) consider(row Logs) (bool, error) {
 	switch {
 	case f.o.Semantics.BestMayBeUnsaved:
 		saved = f.best.Checkpoint // of an evaluation that was the best before; it stands until a save finds a better one on the disk
-	case f.store != nil && f.m.LastSaved == f.m.GlobalStep:
-		saved = f.store.Path(f.m.GlobalStep) // this update was saved before it was evaluated
+	case f.saves() && f.m.LastSaved == f.m.GlobalStep:
+		saved = f.checkpointPath(f.m.GlobalStep) // this update was saved before it was evaluated
 	}
 	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: Metrics(row), GlobalStep: f.m.GlobalStep, Checkpoint: saved}
 	return true, nil

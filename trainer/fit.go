@@ -27,6 +27,9 @@ type fit[S, B any] struct {
 	trained   float64           // samples of this session
 	evals     []evaluation[B]   // none without a validation set
 	evaluated Logs              // of the evaluation at hand, under their logged names, the sets that are done
+	pushes    *pushes           // nil without a Pusher
+	again     bool              // a run before it ran out of memory
+	begin     *snapshot         // with AutoFindBatchSize
 	quietEval bool              // evaluations must not draw random numbers
 	store     *checkpoint.Store // nil without an output folder
 
@@ -82,10 +85,17 @@ func (f *fit[S, B]) guard(body func() error) (err error) {
 	return body()
 }
 
-func (f *fit[S, B]) close() {
-	if f.store != nil {
-		_ = f.store.Close() // the lock goes with the process at the latest
+// close waits for uploads and lets go of the output folder.
+func (f *fit[S, B]) close() error {
+	if f.pushes != nil {
+		f.pushes.wait()
 	}
+	if f.store == nil {
+		return nil
+	}
+	store := f.store
+	f.store = nil
+	return store.Close()
 }
 
 // stepContext is for the calls that make up an update: cancelling the run must not tear one.
@@ -350,5 +360,7 @@ func (f *fit[S, B]) interrupt() error {
 
 // warn notes something that the user should know and that does not end the run.
 func (f *fit[S, B]) warn(format string, args ...any) {
-	f.warnings = append(f.warnings, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	f.warnings = append(f.warnings, text)
+	f.o.Logger.Warn(text)
 }

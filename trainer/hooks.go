@@ -19,7 +19,7 @@ import (
 //	    StepEnd                                  on_step_end; GlobalStep counts it
 //	      AfterLog                               on_log, if due
 //	      EvalStep ... AfterLog, AfterEval       on_prediction_step ..., on_log, on_evaluate, if due
-//	      AfterSave                              on_save, if due
+//	      PushBegin, AfterSave                   on_push_begin, if it is uploaded; on_save, if due
 //	  EpochEnd                                   on_epoch_end, then log, evaluate and save if due
 //	AfterLog, TrainEnd                           on_log, on_train_end
 //
@@ -47,6 +47,8 @@ type (
 	PredictHook interface {
 		AfterPredict(r *Run, m Metrics) error
 	}
+	// PushBeginHook is called before something is uploaded by Options.Pusher.
+	PushBeginHook interface{ PushBegin(r *Run) error }
 	// SaveHook is told the folder of a checkpoint that was written.
 	SaveHook interface {
 		AfterSave(r *Run, checkpoint string) error
@@ -84,6 +86,7 @@ type hooks struct {
 	evalStep     []EvalStepHook
 	eval         []EvalHook
 	predict      []PredictHook
+	pushBegin    []PushBeginHook
 	save         []SaveHook
 	log          []LogHook
 	fail         []FailHook
@@ -97,7 +100,7 @@ func sortHooks(callbacks []any) (*hooks, error) {
 		}
 		known := add(&h.initEnd, c) + add(&h.trainBegin, c) + add(&h.trainEnd, c) + add(&h.epochBegin, c) + add(&h.epochEnd, c) +
 			add(&h.stepBegin, c) + add(&h.substepEnd, c) + add(&h.beforeUpdate, c) + add(&h.afterUpdate, c) + add(&h.stepEnd, c) +
-			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.save, c) + add(&h.log, c) + add(&h.fail, c)
+			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.pushBegin, c) + add(&h.save, c) + add(&h.log, c) + add(&h.fail, c)
 		if known == 0 {
 			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(), "a value with at least one method of the hooks in package trainer, such as StepEnd(*trainer.Run) error" + pointerHint(c)}
 		}

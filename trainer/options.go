@@ -1,12 +1,8 @@
 package trainer
 
 import (
-	"errors"
-	"fmt"
 	"io"
-	"math"
-	"os"
-	"strconv"
+	"log/slog"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -81,6 +77,11 @@ type Options struct {
 	// and helps where memory is short; zero: never. The step must be a [CacheEmptier].
 	EmptyCacheSteps int
 
+	// AutoFindBatchSize tries smaller and smaller batches, nine tenths of the size before, until memory suffices: a run that runs out of
+	// memory begins anew. The step must be a [MemoryJudge] and a [CacheEmptier]; see also semantics.Rules.RetryFromTrained. A resumed run
+	// takes the size that its checkpoint was made with, and keeps it.
+	AutoFindBatchSize bool
+
 	DropLast  bool                             // leave out the last batch of an epoch if it is smaller than BatchSize
 	Workers   int                              // goroutines that load and collate; zero: one for each processor
 	BadSample func(index int, err error) error // asked about a sample that cannot be loaded; see data.LoaderOptions. Nil: the run fails
@@ -94,164 +95,21 @@ type Options struct {
 	// Progress is where the progress of the run is shown: one line that is redrawn if it is a terminal, plain lines otherwise.
 	// Nil: standard error. io.Discard: nowhere.
 	Progress io.Writer
-}
 
-// resolved returns the options with every default filled in, or what is wrong with them.
-func (o Options) resolved(step any) (Options, error) {
-	if o.Epochs < 0 || math.IsNaN(o.Epochs) || math.IsInf(o.Epochs, 0) {
-		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs), "a positive number, or 0 for 3"}
-	}
-	if !(o.EvalDelay >= 0) || math.IsInf(o.EvalDelay, 1) {
-		return o, &OptionError{"EvalDelay", fmt.Sprint(o.EvalDelay), "0 or a positive number"}
-	}
-	if o.MaxSteps > 0 && o.Epochs > 0 {
-		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs), fmt.Sprintf("0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)}
-	}
-	if o.Epochs == 0 {
-		o.Epochs = 3
-	}
-	for _, f := range []struct {
-		name     string
-		value    *int
-		fallback int
-	}{
-		{"MaxSteps", &o.MaxSteps, 0}, {"BatchSize", &o.BatchSize, 8}, {"EvalBatchSize", &o.EvalBatchSize, 8}, {"Accumulate", &o.Accumulate, 1},
-		{"KeepCheckpoints", &o.KeepCheckpoints, 0}, {"Workers", &o.Workers, 0}, {"EmptyCacheSteps", &o.EmptyCacheSteps, 0},
-	} {
-		if *f.value < 0 {
-			return o, &OptionError{f.name, strconv.Itoa(*f.value), "a positive number, or 0 for the default"}
-		}
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
-	}
-	if err := o.resolveRate(step); err != nil {
-		return o, err
-	}
-	if o.Seed == 0 {
-		o.Seed = 42
-	}
-	if o.DataSeed == 0 {
-		o.DataSeed = o.Seed
-	}
-	if o.Direction < ByName || o.Direction > LowerIsBetter {
-		return o, &OptionError{"Direction", strconv.Itoa(int(o.Direction)), "ByName, GreaterIsBetter or LowerIsBetter"}
-	}
-	if o.Semantics.Name == "" {
-		o.Semantics.Name = semantics.Default.Name
-	}
-	if d := o.Semantics.Divisor; d != semantics.WindowLength && d != semantics.Accumulate {
-		return o, &OptionError{"Semantics.Divisor", strconv.Itoa(int(d)), "semantics.WindowLength or semantics.Accumulate"}
-	}
-	if o.Progress == nil {
-		o.Progress = os.Stderr
-	}
-	return o, o.resolveFiles()
-}
+	// Logger is told of the begin and the end of a run, of evaluations, checkpoints and warnings, and at slog.LevelDebug of each row of the log.
+	// Nil: nothing is logged; Progress is for people, this is for machines.
+	Logger *slog.Logger
+	// LogLevel is the lowest level that the main process logs; nil: slog.LevelInfo. LogLevelReplica is that of the others; nil: slog.LevelWarn.
+	LogLevel, LogLevelReplica slog.Leveler
 
-func (o *Options) resolveRate(step any) error {
-	if o.LearningRate == 0 {
-		o.LearningRate = 5e-5
-		if s, ok := step.(LearningRater); ok {
-			if own := s.LearningRate(); own != 0 {
-				o.LearningRate = own
-			}
-		}
-	}
-	if !(o.LearningRate > 0) || math.IsInf(o.LearningRate, 0) {
-		return &OptionError{"LearningRate", fmt.Sprint(o.LearningRate), "a positive number"}
-	}
-	if o.Adaptive != nil {
-		if o.Schedule != nil {
-			return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Schedule is set: one of them decides the rate"}
-		}
-		if _, err := o.Adaptive.Start(o.LearningRate); err != nil {
-			return fmt.Errorf("trainer: Options.Adaptive: %w", err)
-		}
-		return nil
-	}
-	if o.Schedule == nil {
-		o.Schedule = lr.Linear{}
-	}
-	if v, ok := o.Schedule.(lr.Validator); ok {
-		if err := v.Validate(); err != nil {
-			return fmt.Errorf("trainer: Options.Schedule: %w", err)
-		}
-	}
-	return nil
-}
+	// Process says which of several processes of one run this is. Zero: what RANK, LOCAL_RANK and WORLD_SIZE in the environment say, as torchrun
+	// sets them; without them it is alone. Only the main process, of rank 0, shows progress, writes files and uploads.
+	Process Process
 
-// resolveFiles settles when to evaluate, save and log, and whether there is a folder for what that writes.
-func (o *Options) resolveFiles() error {
-	for _, f := range []struct {
-		name    string
-		trigger Trigger
-	}{{"Eval", o.Eval}, {"Save", o.Save}, {"Log", o.Log}} {
-		if err := f.trigger.validate(f.name); err != nil {
-			return err
-		}
-	}
-	o.Log = o.Log.orElse(Every(500, Update))
-	if o.OutputDir == "" {
-		for _, f := range []struct {
-			name string
-			set  bool
-		}{
-			{"Save", o.Save.kind != unset && o.Save.kind != never}, {"LoadBestAtEnd", o.LoadBestAtEnd}, {"ResumeFrom", o.ResumeFrom == Latest},
-			{"Overwrite", o.Overwrite}, {"KeepCheckpoints", o.KeepCheckpoints > 0},
-		} {
-			if f.set {
-				return &OptionError{"OutputDir", `""`, "a folder, since " + f.name + " is set and needs one"}
-			}
-		}
-		o.Save = Never
-	}
-	o.Save = o.Save.orElse(Every(500, Update))
-	switch {
-	case o.Overwrite && o.ResumeFrom != "":
-		return &OptionError{"Overwrite", "true", "false, since ResumeFrom is set: a run is either resumed or begun anew"}
-	case o.LoadBestAtEnd && o.Save.kind == never:
-		return &OptionError{"LoadBestAtEnd", "true", "false, since Save is Never and there would be nothing to load"}
-	case o.LoadBestAtEnd && o.Eval.kind == never:
-		return &OptionError{"LoadBestAtEnd", "true", "false, since Eval is Never and none would be the best"}
-	case o.Adaptive != nil && o.Eval.kind == never:
-		return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Eval is Never and there would be nothing for it to follow"}
-	case o.Save.kind == atBest && o.Eval.kind == never:
-		return &OptionError{"Save", "AtBest", "another trigger, since Eval is Never and none would be the best"}
-	}
-	return nil
+	// Pusher uploads the checkpoints of the run while it goes on; nil: they stay here. An upload that fails is a warning, never the end of the run.
+	Pusher Pusher
+	// PushStrategy is what is uploaded when; zero: the model of every checkpoint.
+	PushStrategy PushStrategy
+	// PushAlways uploads a checkpoint also while the upload before it is still under way; otherwise it is left out.
+	PushAlways bool
 }
-
-// checkBest refuses, where the semantics say so, to load at the end a best model that was perhaps never saved.
-func (o *Options) checkBest(eval, save Trigger) error {
-	if !o.LoadBestAtEnd || !o.Semantics.BestMayBeUnsaved || save.kind == atBest {
-		return nil
-	}
-	if eval.kind != save.kind || eval.unit != save.unit || save.n%eval.n != 0 {
-		return &OptionError{"LoadBestAtEnd", "true", fmt.Sprintf("Save to be in the unit of Eval and a multiple of it (Eval is %v, Save is %v); or Save: AtBest", eval, save)}
-	}
-	return nil
-}
-
-// checkStep refuses options that the step has no means to carry out.
-func (o *Options) checkStep(step any) error {
-	if _, ok := step.(Stateful); !ok && (o.Save.kind != never || o.ResumeFrom != "") {
-		if o.OutputDir != "" && o.ResumeFrom == "" {
-			return fmt.Errorf("trainer: %T cannot be saved, since it does not implement trainer.Stateful: implement it, or set Options.Save to Never", step)
-		}
-		return fmt.Errorf("trainer: %T cannot be resumed, since it does not implement trainer.Stateful", step)
-	}
-	if _, ok := step.(WeightLoader); !ok && o.LoadBestAtEnd {
-		return fmt.Errorf("trainer: Options.LoadBestAtEnd is set, but %T does not implement trainer.WeightLoader", step)
-	}
-	if _, ok := step.(CacheEmptier); !ok && o.EmptyCacheSteps > 0 {
-		return fmt.Errorf("trainer: Options.EmptyCacheSteps is %d, but %T does not implement trainer.CacheEmptier", o.EmptyCacheSteps, step)
-	}
-	if _, ok := step.(LossFilter); !ok && o.Semantics.FilterNonFiniteLoss {
-		return fmt.Errorf("trainer: Options.Semantics (%s) keeps nan and inf out of the logged loss, but %T does not implement trainer.LossFilter: implement it, or clear FilterNonFiniteLoss",
-			o.Semantics.Name, step)
-	}
-	return nil
-}
-
-var errNoData = errors.New("trainer: Fit needs a training set with at least one sample")

@@ -43,6 +43,12 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 	if err := f.schedule(); err != nil {
 		return err
 	}
+	if err := f.returnToBegin(); err != nil {
+		return err
+	}
+	if f.o.Pusher != nil && f.o.Process.Main() {
+		f.pushes = newPushes(f.ctx, f.o.Pusher)
+	}
 	f.run.StartStep = f.m.GlobalStep
 	f.run.Info.Warnings = slices.Clone(f.warnings)
 	return nil
@@ -159,11 +165,11 @@ func (f *fit[S, B]) prepareFlow(p plan) error {
 // prepareHooks puts the trainer's own hooks around the user's: the metrics files are written before, the progress is shown after them.
 func (f *fit[S, B]) prepareHooks() (err error) {
 	var all []any
-	if f.o.OutputDir != "" {
+	if f.o.OutputDir != "" && f.o.Process.Main() {
 		all = append(all, &metricsJSONL{path: filepath.Join(f.run.Info.OutputDir, metricsFile)}, &metricsCSV{path: filepath.Join(f.run.Info.OutputDir, metricsTable)})
 	}
 	all = append(all, f.o.Callbacks...)
-	all = append(all, newProgress(f.o.Progress))
+	all = append(all, &runLog{f.o.Logger}, newProgress(f.o.Progress))
 	f.hooks, err = sortHooks(all)
 	return err
 }
@@ -173,7 +179,7 @@ func (f *fit[S, B]) info() Info {
 	o := f.o
 	i := Info{
 		Step: fmt.Sprintf("%T", f.t.step), Semantics: o.Semantics, BatchSize: o.BatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
-		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start,
+		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start, Process: o.Process,
 	}
 	if d, ok := any(f.t.step).(Describer); ok {
 		i.Step = d.Describe()

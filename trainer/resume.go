@@ -1,16 +1,20 @@
 package trainer
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
 // openStore takes the output folder and says from which checkpoint the run goes on; empty: from none.
 func (f *fit[S, B]) openStore() (from string, err error) {
-	if f.o.OutputDir != "" {
+	if f.o.OutputDir != "" && f.o.Process.Main() {
 		f.store, err = checkpoint.Open(f.o.OutputDir, checkpoint.Options{Keep: f.o.KeepCheckpoints, OnDamaged: func(e *checkpoint.DamagedError) {
 			f.warn("%v; an older one is used", e)
 		}})
@@ -22,6 +26,9 @@ func (f *fit[S, B]) openStore() (from string, err error) {
 	case "":
 		return "", f.beginAnew()
 	case Latest:
+		if f.store == nil { // the main process has the folder; the others read
+			return newestCheckpoint(f.run.Info.OutputDir)
+		}
 		steps, err := f.store.Steps()
 		if err != nil || len(steps) == 0 {
 			return "", err
@@ -49,8 +56,11 @@ func (f *fit[S, B]) beginAnew() error {
 		return nil
 	}
 	steps, err := f.store.Steps()
-	if err != nil || f.o.Overwrite && len(steps) == 0 {
+	if err != nil || f.o.Overwrite && len(steps) == 0 || f.again && f.o.Semantics.RetryFromTrained {
 		return err
+	}
+	if len(steps) == 0 && f.again {
+		return nil
 	}
 	if len(steps) == 0 { // perhaps it was never saved, but its log is worth something
 		if log, err := os.Stat(filepath.Join(f.store.Dir(), metricsFile)); err != nil || log.Size() == 0 {
@@ -58,7 +68,7 @@ func (f *fit[S, B]) beginAnew() error {
 		}
 		return fmt.Errorf("trainer: %w: %s has a %s, but no checkpoint; set Options.Overwrite to delete it, or choose another OutputDir", ErrOldRun, f.store.Dir(), metricsFile)
 	}
-	if !f.o.Overwrite {
+	if !f.o.Overwrite && !f.again {
 		return fmt.Errorf("trainer: %w: %s, the newest is %s; set Options.ResumeFrom to trainer.Latest to go on with it, Options.Overwrite to delete it, or choose another OutputDir",
 			ErrOldRun, f.store.Dir(), filepath.Base(f.store.Path(steps[len(steps)-1])))
 	}
@@ -103,7 +113,7 @@ func (f *fit[S, B]) resume(from string) error {
 	}
 	position := loop.Position
 	position.LastSaved = -1
-	if f.store != nil && f.store.Path(position.GlobalStep) == from {
+	if f.saves() && f.checkpointPath(position.GlobalStep) == from {
 		position.LastSaved = position.GlobalStep
 		f.checkpoint = from
 	}
@@ -207,4 +217,39 @@ func (f *fit[S, B]) warnOfNewer(from string) error {
 		}
 	}
 	return nil
+}
+
+// newestCheckpoint returns the newest whole checkpoint of a folder without taking it; empty if there is none.
+func newestCheckpoint(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("trainer: Options.OutputDir: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("trainer: Options.OutputDir: %w", err)
+	}
+	newest, path := -1, ""
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), checkpointPrefix)
+		step, err := strconv.Atoi(number)
+		if !ok || err != nil || step <= newest || checkpoint.Verify(filepath.Join(dir, e.Name())) != nil {
+			continue
+		}
+		newest, path = step, filepath.Join(dir, e.Name())
+	}
+	return path, nil
+}
+
+const checkpointPrefix = "checkpoint-"
+
+// saves reports whether the run has checkpoints, written by this process or by the main one.
+func (f *fit[S, B]) saves() bool { return f.store != nil || f.o.OutputDir != "" && !f.o.Process.Main() }
+
+// checkpointPath is the folder of the checkpoint of an update.
+func (f *fit[S, B]) checkpointPath(step int) string {
+	return filepath.Join(f.run.Info.OutputDir, checkpointPrefix+strconv.Itoa(step))
 }

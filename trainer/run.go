@@ -45,6 +45,7 @@ type Info struct {
 	LearningRate    float64
 	Schedule        string
 	Seed, DataSeed  uint64
+	Process         Process
 	Eval, Save, Log string // when
 	Start           time.Time
 	Warnings        []string // of the start: a damaged checkpoint that was passed over, and the like

@@ -12,7 +12,7 @@ import (
 
 // save carries out doSave: a checkpoint, then the rotation of older ones.
 func (f *fit[S, B]) save() error {
-	if f.store == nil {
+	if !f.saves() {
 		return &OptionError{"OutputDir", `""`, "a folder, since a hook asked for a checkpoint"}
 	}
 	step, ok := f.t.step.(Stateful)
@@ -27,26 +27,44 @@ func (f *fit[S, B]) save() error {
 	saved := f.m.LastSaved
 	f.m.LastSaved = f.m.GlobalStep
 	best := f.bestCheckpoint()
-	path, err := f.store.Write(f.m.GlobalStep, func(dir string) error {
-		if err := step.Save(dir); err != nil {
-			return err
+	path := f.checkpointPath(f.m.GlobalStep)
+	if f.store != nil {
+		var err error
+		path, err = f.store.Write(f.m.GlobalStep, func(dir string) error {
+			if err := step.Save(dir); err != nil {
+				return err
+			}
+			return f.writeStates(dir, best)
+		})
+		if err != nil {
+			f.m.LastSaved = saved
+			return f.stepError("save", err)
 		}
-		return f.writeStates(dir, best)
-	})
-	if err != nil {
-		f.m.LastSaved = saved
-		return f.stepError("save", err)
 	}
 	f.checkpoint, f.best.Checkpoint = path, best
+	if err := f.pushCheckpoint(); err != nil {
+		return err
+	}
+	f.rotate()
+	f.m.Control.ShouldSave = false
+	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
+}
+
+// rotate deletes old checkpoints, but none that is the best or being uploaded.
+func (f *fit[S, B]) rotate() {
+	if f.store == nil {
+		return
+	}
 	var protect []string
-	if best != "" {
-		protect = append(protect, best)
+	if f.best.Checkpoint != "" {
+		protect = append(protect, f.best.Checkpoint)
+	}
+	if f.pushes != nil {
+		protect = append(protect, f.pushes.folders()...)
 	}
 	if err := f.store.Rotate(protect...); err != nil {
 		f.warn("old checkpoints could not be deleted after update %d: %v", f.m.GlobalStep, err) // no reason to end a run
 	}
-	f.m.Control.ShouldSave = false
-	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
 }
 
 // bestCheckpoint is where the model of the best evaluation is, as of the checkpoint that is about to be written.
@@ -54,7 +72,7 @@ func (f *fit[S, B]) bestCheckpoint() string {
 	if f.best.Metric == "" {
 		return ""
 	}
-	path := f.store.Path(f.best.GlobalStep)
+	path := f.checkpointPath(f.best.GlobalStep)
 	if f.best.GlobalStep == f.m.GlobalStep {
 		return path
 	}
@@ -64,17 +82,17 @@ func (f *fit[S, B]) bestCheckpoint() string {
 	return f.best.Checkpoint
 }
 
-// writeStates writes the two state files of a checkpoint.
-func (f *fit[S, B]) writeStates(dir, best string) error {
+// savedState is trainer_state.json as of now.
+func (f *fit[S, B]) savedState(best string) (savedState, error) {
 	states, err := hookStates(f.hooks.all)
 	if err != nil {
-		return err
+		return savedState{}, err
 	}
 	s := savedState{
 		Epoch: f.m.Progress, GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps, NumTrainEpochs: f.m.plan.epochs,
 		LogHistory: append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.o.BatchSize,
 		NumInputTokensSeen: f.tokens, TotalFlos: f.flops,
-		IsLocalProcessZero: true, IsWorldProcessZero: true,
+		IsLocalProcessZero: f.o.Process.LocalRank == 0, IsWorldProcessZero: f.o.Process.Main(),
 		EvalSteps: updatesOf(f.m.flow.eval), LoggingSteps: updatesOf(f.m.flow.log), SaveSteps: updatesOf(f.m.flow.save),
 	}
 	if f.best.Metric != "" {
@@ -83,6 +101,15 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	}
 	if best != "" {
 		s.BestModelCheckpoint = &best
+	}
+	return s, nil
+}
+
+// writeStates writes the two state files of a checkpoint.
+func (f *fit[S, B]) writeStates(dir, best string) error {
+	s, err := f.savedState(best)
+	if err != nil {
+		return err
 	}
 	if err := writeJSON(filepath.Join(dir, stateFile), s); err != nil {
 		return err
@@ -125,10 +152,16 @@ func (f *fit[S, B]) end() error {
 			return err
 		}
 	}
-	if f.o.Semantics.OnlyBestAtEnd && f.o.KeepCheckpoints == 1 && f.best.Checkpoint != "" {
+	if f.o.Semantics.OnlyBestAtEnd && f.o.KeepCheckpoints == 1 && f.best.Checkpoint != "" && f.store != nil {
+		if f.pushes != nil {
+			f.pushes.wait() // it may be uploading what is about to go
+		}
 		f.deleteAllButBest()
 	}
-	return fire(f, f.hooks.trainEnd, "TrainEnd", TrainEndHook.TrainEnd)
+	if err := fire(f, f.hooks.trainEnd, "TrainEnd", TrainEndHook.TrainEnd); err != nil {
+		return err
+	}
+	return f.pushEnd()
 }
 
 func (f *fit[S, B]) loadBest() error {

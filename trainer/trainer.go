@@ -80,16 +80,18 @@ func (t *Trainer[S, B]) fit(ctx context.Context, source func(*fit[S, B]) error) 
 		return nil, err
 	}
 	defer unlock()
-	f := &fit[S, B]{t: t, o: t.options, ctx: ctx, hooks: t.hooks}
-	f.newRun()
-	t.last = f
-	defer f.close()
-	err = f.guard(func() error {
-		if err := f.prepare(source); err != nil {
-			return err
+	defer func() {
+		if t.last != nil {
+			_ = t.last.close() // the lock of the folder goes with the process at the latest
 		}
-		return f.loop()
-	})
+	}()
+	if t.options.AutoFindBatchSize {
+		err = t.fitShrinking(ctx, source)
+	} else {
+		t.last = &fit[S, B]{t: t, o: t.options, ctx: ctx, hooks: t.hooks}
+		err = t.last.once(source)
+	}
+	f := t.last
 	if err != nil {
 		for _, h := range f.hooks.fail {
 			h.TrainFailed(f.run, err)
@@ -97,6 +99,17 @@ func (t *Trainer[S, B]) fit(ctx context.Context, source func(*fit[S, B]) error) 
 		return nil, err
 	}
 	return f.result(), nil
+}
+
+// once runs from the begin to the end, with a panic of the step's library as an error.
+func (f *fit[S, B]) once(source func(*fit[S, B]) error) error {
+	f.newRun()
+	return f.guard(func() error {
+		if err := f.prepare(source); err != nil {
+			return err
+		}
+		return f.loop()
+	})
 }
 
 // begin takes the trainer and the thread, since the step's library keeps its modes by thread.

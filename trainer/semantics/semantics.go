@@ -89,6 +89,10 @@ type Rules struct {
 	// Otherwise the position is read from the checkpoint, and other sizes are refused.
 	PositionFromGlobalStep bool
 
+	// RetryFromTrained keeps, when AutoFindBatchSize begins a run anew, the weights and moments of the updates with batches that were too
+	// large, and their checkpoints. Otherwise the run returns to where it began.
+	RetryFromTrained bool
+
 	// IntervalsFromCheckpoint makes a resumed run log, evaluate and save by the intervals the checkpoint was made with. Otherwise the options hold.
 	IntervalsFromCheckpoint bool
 
@@ -145,6 +149,7 @@ var HuggingFace = Rules{
 	TrainLossOverAllSteps:   true,
 	ForgetHooksAtResume:     true,
 	PositionFromGlobalStep:  true,
+	RetryFromTrained:        true,
 	IntervalsFromCheckpoint: true,
 	RateFromCheckpoint:      true,
 }

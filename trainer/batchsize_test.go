@@ -1,0 +1,122 @@
+package trainer_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+	"github.com/gotrainer/gotrainer/trainer/trainertest"
+)
+
+func TestAutoFindBatchSizeFindsWhatFits(t *testing.T) {
+	// 8, 7, 6 do not fit; 5 does.
+	step := &trainertest.Step{}
+	step.Inject = func(op string, n int) error {
+		if op == "train" && strings.Count(step.Calls[len(step.Calls)-1], ",") >= 5 {
+			return trainertest.ErrOutOfMemory
+		}
+		return nil
+	}
+	o := trainer.Options{OutputDir: memoryDir(t), Epochs: 1, AutoFindBatchSize: true, Save: trainer.Every(1, trainer.Update)}
+	r, err := fitted(t, step, o, 12, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := new(trainertest.Step)
+	if _, err := fitted(t, want, trainer.Options{Epochs: 1, BatchSize: 5}, 12, nil); err != nil {
+		t.Fatal(err)
+	}
+	if step.Weights() != want.Weights() || step.Generator() != want.Generator() || r.GlobalStep != 3 || len(r.Warnings) != 3 {
+		t.Errorf("weights %x, want those of a run with batches of 5, %x; %+v", step.Weights(), want.Weights(), r)
+	}
+	if left, err := os.ReadDir(o.OutputDir); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".begin") }) {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+// Memory may run out after some updates: by default nothing is left of them, in Hugging Face's loop they stay.
+func TestWhatIsLeftOfTheLargerBatches(t *testing.T) {
+	for _, c := range []struct {
+		rules semantics.Rules
+		same  bool
+	}{{semantics.Default, true}, {semantics.HuggingFace, false}} {
+		failed := false
+		step := &trainertest.Step{Inject: func(op string, n int) error {
+			if op == "train" && n == 3 && !failed {
+				failed = true
+				return trainertest.ErrOutOfMemory
+			}
+			return nil
+		}}
+		o := trainer.Options{OutputDir: memoryDir(t), Epochs: 1, BatchSize: 4, AutoFindBatchSize: true, Save: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard}
+		tr, err := trainer.New(step, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := tr.Fit(t.Context(), trainertest.Samples(12), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := new(trainertest.Step)
+		alone, err := fitted(t, want, trainer.Options{Epochs: 1, BatchSize: 3, Semantics: c.rules}, 12, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := step.Weights() == want.Weights(); got != c.same || r.GlobalStep != 4 {
+			t.Errorf("%s: weights are those of a run with batches of 3: %v, want %v; update %d", c.rules.Name, got, c.same, r.GlobalStep)
+		}
+		if diff := cmp.Diff(alone.History, r.History, ignoreTimes); c.same && diff != "" {
+			t.Errorf("log (-run with 3 +found):\n%s", diff)
+		}
+		again, err := tr.Evaluate(t.Context(), trainertest.Samples(1))
+		if err != nil || again == nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestNoBatchFits(t *testing.T) {
+	step := &trainertest.Step{Inject: func(op string, _ int) error {
+		if op == "train" {
+			return fmt.Errorf("allocating: %w", trainertest.ErrOutOfMemory)
+		}
+		return nil
+	}}
+	_, err := fitted(t, step, trainer.Options{AutoFindBatchSize: true, BatchSize: 3}, 8, nil)
+	if err == nil || !strings.Contains(err.Error(), "not even a batch of one sample fits") {
+		t.Error(err)
+	}
+	if _, err := trainer.New(still{step}, trainer.Options{AutoFindBatchSize: true}); err == nil || !strings.Contains(err.Error(), "trainer.MemoryJudge") {
+		t.Error(err)
+	}
+}
+
+func TestAResumedRunTakesTheSizeOfItsCheckpoint(t *testing.T) {
+	o := trainer.Options{OutputDir: memoryDir(t), MaxSteps: 2, BatchSize: 3, AutoFindBatchSize: true, ResumeFrom: trainer.Latest}
+	if _, err := fitted(t, new(trainertest.Step), o, 12, nil); err != nil {
+		t.Fatal(err)
+	}
+	o.MaxSteps, o.BatchSize = 4, 8
+	step := new(trainertest.Step)
+	r, err := fitted(t, step, o, 12, nil)
+	if err != nil || r.GlobalStep != 4 || strings.Count(firstTrain(step), ",") != 2 {
+		t.Errorf("%+v, %v; first batch %s, want 3 samples", r, err, firstTrain(step))
+	}
+	o.MaxSteps = 6
+	full := &trainertest.Step{Inject: func(op string, _ int) error {
+		if op == "train" {
+			return trainertest.ErrOutOfMemory
+		}
+		return nil
+	}}
+	if _, err := fitted(t, full, o, 12, nil); err == nil || !strings.Contains(err.Error(), "must keep their size") {
+		t.Error(err)
+	}
+}

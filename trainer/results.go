@@ -1,0 +1,146 @@
+package trainer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+)
+
+// The result files that Hugging Face's example programs write. Only the main process writes them.
+
+// SaveMetrics writes numbers to SPLIT_results.json in OutputDir, and adds them to all_results.json there: save_metrics of Hugging Face. Split is
+// "train", "eval", "test" or whatever they are of.
+//
+//	result, err := t.Fit(ctx, train, valid)
+//	err = t.SaveMetrics("train", result.Metrics)
+func (t *Trainer[S, B]) SaveMetrics(split string, m Logs) error {
+	if split == "" || split != filepath.Base(split) {
+		return fmt.Errorf("trainer: SaveMetrics: %q cannot be part of a file name: want \"train\", \"eval\" or the like", split)
+	}
+	if err := t.needsOutput("SaveMetrics"); err != nil || !t.options.Process.Main() {
+		return err
+	}
+	if err := writeResults(filepath.Join(t.options.OutputDir, split+"_results.json"), m, nil); err != nil {
+		return err
+	}
+	path := filepath.Join(t.options.OutputDir, "all_results.json")
+	all := map[string]json.RawMessage{}
+	text, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("trainer: SaveMetrics: %w", err)
+	default:
+		if err := json.Unmarshal(text, &all); err != nil {
+			return fmt.Errorf("trainer: SaveMetrics: %s: %w; mend or remove it", path, err)
+		}
+	}
+	return writeResults(path, m, all)
+}
+
+func writeResults(path string, m Logs, all map[string]json.RawMessage) error {
+	if all == nil {
+		all = map[string]json.RawMessage{}
+	}
+	for name, v := range m {
+		if name == "step" { // of the log alone
+			continue
+		}
+		text, err := jsonFloat(v).MarshalJSON()
+		if err != nil {
+			return err
+		}
+		all[name] = text
+	}
+	text, err := json.MarshalIndent(all, "", "    ")
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(path, text, 0o666); err != nil {
+		return fmt.Errorf("trainer: %w", err)
+	}
+	return nil
+}
+
+// SaveState writes trainer_state.json as of the end of the last Fit to OutputDir: save_state of Hugging Face. A run is resumed from the
+// one in a checkpoint.
+func (t *Trainer[S, B]) SaveState() error {
+	if err := t.needsOutput("SaveState"); err != nil {
+		return err
+	}
+	switch {
+	case t.last == nil:
+		return errors.New("trainer: SaveState: Fit has to come first")
+	case !t.options.Process.Main():
+		return nil
+	}
+	state, err := t.last.savedState(t.last.best.Checkpoint)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(state, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(filepath.Join(t.options.OutputDir, stateFile), append(text, '\n'), 0o666); err != nil {
+		return fmt.Errorf("trainer: SaveState: %w", err)
+	}
+	return nil
+}
+
+func (t *Trainer[S, B]) needsOutput(method string) error {
+	if t.options.OutputDir == "" {
+		return fmt.Errorf("trainer: %s: Options.OutputDir is empty, so there is no folder to write to", method)
+	}
+	return nil
+}
+
+// LogMetrics prints numbers as a table to Options.Progress: log_metrics of Hugging Face, with its formats.
+func (t *Trainer[S, B]) LogMetrics(split string, m Logs) {
+	_, _ = fmt.Fprint(t.options.Progress, metricsText(split, m)) // showing it is no reason to fail
+}
+
+func metricsText(split string, m Logs) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "***** %s metrics *****\n", split)
+	cells, names, values := map[string]string{}, 0, 0
+	for name, v := range m {
+		if name == "step" {
+			continue
+		}
+		cells[name] = metricText(name, v)
+		names, values = max(names, len(name)), max(values, len(cells[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(cells)) {
+		fmt.Fprintf(&b, "  %-*s = %*s\n", names, name, values, cells[name])
+	}
+	return b.String()
+}
+
+// metricText formats as transformers.trainer_pt_utils.metrics_format does.
+func metricText(name string, v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(v), "+"))
+	case strings.Contains(name, "_runtime"): // str(datetime.timedelta) with hundredths
+		d := time.Duration(v * float64(time.Second)).Truncate(10 * time.Millisecond)
+		return fmt.Sprintf("%d:%02d:%02d.%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60, d.Milliseconds()%1000/10)
+	case name == "total_flos":
+		return fmt.Sprintf("%dGF", int64(v)>>30)
+	}
+	text := fmt.Sprint(decimals(v, 4))
+	if !strings.ContainsAny(text, ".e") && name != "num_input_tokens_seen" {
+		text += ".0" // a float of Python shows that it is one
+	}
+	return text
+}
