@@ -41,12 +41,12 @@ pure: ## the pure-Go packages' tests: no libtorch, no C compiler
 	@packages=$$(CGO_ENABLED=1 go list -test -f '{{.ImportPath}} {{.Deps}}' ./... | grep -v '/cgotorch[] ]' | sed -n 's/\.test .*//p'); \
 	CGO_ENABLED=0 go test $$packages
 
-asan: setup ## the tests of torch and cgotorch with the shim and the C heap under AddressSanitizer
+asan: setup ## the tests of the packages that hold tensors with the shim and the C heap under AddressSanitizer
 	@paths=$$(scripts/install_libtorch.sh --paths); mkdir -p .build/asan; \
 	$(MAKE) --silent --no-print-directory -C cgotorch/src -j$$(getconf _NPROCESSORS_ONLN) $$paths OUT=$(CURDIR)/.build/asan SANITIZE=address; \
 	LIBTORCH=$$(sed -n 's|^LIB=\(.*\)/lib$$|\1|p' <<< "$$paths") GOTRAINER_LIB=$(CURDIR)/.build/asan GOTRAINER_REQUIRE_TORCH=1 ASAN_OPTIONS=$(ASAN_OPTIONS) \
 	go test -asan -count 1 -timeout 40m -skip '$(ASAN_SKIP)' \
-		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./cgotorch
+		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./cgotorch ./nn/... ./optim ./amp
 
 test-install: ## the install script against everything that can be missing
 	scripts/test_install.sh

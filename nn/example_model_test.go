@@ -112,3 +112,58 @@ func ExampleCrossEntropyLoss() {
 	fmt.Printf("%.4f\n", loss.Forward(logits, labels).Item())
 	// Output: 0.7458
 }
+
+// Queries attend to keys: here a sequence of 3 words to itself, each word to those before it only.
+func ExampleMultiheadAttention() {
+	torch.ManualSeed(0)
+	attention := nn.NewMultiheadAttention(8, 2, &nn.MultiheadAttentionOptions{BatchFirst: true})
+	nn.SetTraining(attention, false)
+	x := torch.Randn(1, 3, 8) // a batch of one sequence
+	torch.NoGrad(func() {
+		y, weights := attention.ForwardWeights(x, x, x, nn.AttentionMask{Mask: nn.CausalMask(3, torch.Options{})})
+		fmt.Println(y.Shape())
+		fmt.Println(weights.At(0, 0, 0)) // of the first head, what the first word sees: itself
+		fmt.Println(weights.At(0, 0, 2).GtScalar(0))
+	})
+	// Output:
+	// [1 3 8]
+	// tensor([1., 0., 0.])
+	// tensor([True, True, True])
+}
+
+// A lazy layer takes the number of its features from its first input, so that nobody has to work it out behind convolutions.
+func ExampleLazyLinear() {
+	net := nn.Sequential{
+		nn.NewConv2d(1, 4, nn.Dims{3}, nil),
+		nn.NewMaxPool2d(nn.Dims{2}, nil),
+		nn.NewFlatten(),
+		nn.NewLazyLinear(10, nil),
+	}
+	fmt.Println(torch.Try(func() { nn.Params(net) }))
+	torch.NoGrad(func() { net.Forward(torch.Zeros(1, 1, 28, 28)) }) // before an optimizer is made
+	for _, p := range nn.Params(net) {
+		fmt.Println(p.Name, p.Tensor.Shape())
+	}
+	// Output:
+	// torch: nn.Params: the module "3" is a LazyLinear that has seen no input yet, and so has no parameters to list, load or train; call Forward once before
+	// 0.weight [4 1 3 3]
+	// 0.bias [4]
+	// 3.weight [10 676]
+	// 3.bias [10]
+}
+
+// A state dict is the list of a module's tensors by name; another module takes it.
+func ExampleStateDict() {
+	from, to := nn.NewLinear(2, 1, nil), nn.NewLinear(2, 1, nil)
+	for _, t := range nn.StateDict(from) {
+		fmt.Println(t.Name, t.Tensor.Shape())
+	}
+	report, err := nn.LoadStateDict(to, nn.Tensors(nn.StateDict(from)), nn.LoadOptions{})
+	fmt.Print(report)
+	fmt.Println(err, to.Weight.Equal(from.Weight))
+	// Output:
+	// weight [1 2]
+	// bias [1]
+	// 2 tensors fit
+	// <nil> true
+}

@@ -128,3 +128,21 @@ func ExampleToPyTorch() {
 	// state.0.momentum_buffer 1
 	// <nil> 1
 }
+
+// An embedding with sparse gradients has an optimizer of its own; an update touches the rows that the batch used, and no others.
+func ExampleSparseAdam() {
+	words := torch.Ones(5, 2).RequiresGrad() // the weight of nn.NewEmbedding(5, 2, &nn.EmbeddingOptions{Sparse: true})
+	opt := optim.NewSparseAdam([]torch.Named{{Name: "words", Tensor: words}}, optim.SparseAdam{LR: 0.1})
+	torch.Scope(func() {
+		rows := torch.Call("aten::embedding", words, torch.From([]int64{1, 3}), -1, false, true)[0] // what its Forward does
+		rows.Sum(torch.DefaultDType).Backward()
+		opt.Step(0.1)
+	})
+	fmt.Println(words.Detach())
+	// Output:
+	// tensor([[1.0000, 1.0000],
+	//         [0.9000, 0.9000],
+	//         [1.0000, 1.0000],
+	//         [0.9000, 0.9000],
+	//         [1.0000, 1.0000]])
+}

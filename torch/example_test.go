@@ -157,3 +157,23 @@ func ExampleTensor_Format() {
 	// tensor([0.00, 0.17, 0.33, 0.50, 0.67, 0.83, 1.00])
 	// tensor([0.0000, 0.1667,  ..., 0.8333, 1.0000])
 }
+
+// DetectAnomaly finds the operator whose gradient is not a number.
+func ExampleDetectAnomaly() {
+	x := torch.From([]float32{0, 4}).RequiresGrad()
+	loss := x.Sqrt().MulScalar(0).Sum(torch.DefaultDType) // the slope of sqrt at 0 is infinite, and infinity times 0 is not a number
+	err := torch.Try(func() { torch.DetectAnomaly(func() { loss.Backward() }) })
+	fmt.Println(err)
+	// Output: torch: Backward(float32[]): Function 'SqrtBackward0' returned nan values in its 0th output.
+}
+
+// What is drawn inside ForkRNG, for a picture or a sample to look at, does not change the run around it.
+func ExampleForkRNG() {
+	torch.ManualSeed(1)
+	undisturbed := torch.Rand(2)
+
+	torch.ManualSeed(1)
+	torch.ForkRNG(func() { torch.Rand(1000) })
+	fmt.Println(torch.Rand(2).Equal(undisturbed))
+	// Output: true
+}

@@ -1,5 +1,7 @@
 package torch
 
+import "github.com/gotrainer/gotrainer/cgotorch"
+
 // Sweep collects garbage and waits until the tensors among it are freed.
 func Sweep() { collected.sweep() }
 
@@ -20,3 +22,6 @@ func GoNodes() int64 {
 	forgetDeadNodes()
 	return deferred.count.Load()
 }
+
+// UseCount is the number of references that Go and libtorch hold to t.
+func UseCount(t Tensor) int64 { return cgotorch.UseCount(t.ptr("UseCount")) }

@@ -3,6 +3,7 @@ package torch_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,8 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 	list := torch.NewList(leaf)
 	rnn := torch.RNNOptions{HasBiases: true, Layers: 1, Training: true}
 	call := func(name string, args ...any) func() { return func() { torch.Call(name, args...) } }
-	for _, c := range []struct {
+	call1 := func(name string, args ...any) tensor { return torch.Call(name, args...)[0] }
+	cases := []struct {
 		op, name string // op is how the message begins
 		f        func()
 		want     string // part of the message, where it is ours or tells something
@@ -369,9 +371,19 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"aten::rand", "a tensor for sizes", call("aten::rand", x), ""},
 		{"aten::multinomial", "a number for a generator", call("aten::multinomial", v, 1, true, 5), ""},
 		{"aten::equal", "a result that is no tensor", call("aten::equal", x, x), "use CallAny"},
-	} {
+		{"aten::_foreach_mul.ScalarList", "tensors for numbers", call("aten::_foreach_mul.ScalarList", []tensor{x}, []tensor{x}), "must be Scalar[], but is a list of tensors"},
+		{"aten::_foreach_mul.ScalarList", "too few numbers", call("aten::_foreach_mul.ScalarList", []tensor{x, x}, []float64{1}), ""},
+		{"aten::lerp_.Scalar", "no kernel for a sparse tensor", call("aten::lerp_.Scalar", x, call1("aten::to_sparse", m), 0.5), "SparseCPU' backend."},
+	}
+	for _, c := range cases {
 		t.Run(c.op+"/"+c.name, func(t *testing.T) {
-			e := mustFail(t, c.f)
+			shared := []tensor{x, m, v, image, leaf}
+			before := useCounts(shared)
+			var e *torch.Error
+			torch.Scope(func() { e = mustFail(t, c.f) })
+			if after := useCounts(shared); !slices.Equal(after, before) {
+				t.Errorf("the failed call leaves its arguments with %d references, want %d", after, before)
+			}
 			if e.Op != c.op && !(c.op == "DType" && strings.HasPrefix(e.Op, "aten::")) && !(e.Op == "DType") {
 				t.Errorf("the error names %s, want %s: %v", e.Op, c.op, e)
 			}
@@ -383,7 +395,19 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 			}
 		})
 	}
+	if len(cases) < 250 {
+		t.Errorf("the table has %d cases, want 250 and more", len(cases))
+	}
 	if !errors.Is(mustFail(t, func() { x.Select(0, 9) }), torch.ErrIndex) {
 		t.Error("an index out of range is not ErrIndex")
 	}
+}
+
+// useCounts are the numbers of references that Go and libtorch hold to ts.
+func useCounts(ts []torch.Tensor) []int64 {
+	counts := make([]int64, len(ts))
+	for i, t := range ts {
+		counts[i] = torch.UseCount(t)
+	}
+	return counts
 }

@@ -3,10 +3,10 @@
 #pragma once
 #include "../ct.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/List.h>
 #include <ATen/core/Reduction.h>
-#include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 #include <c10/core/ScalarType.h>

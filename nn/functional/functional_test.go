@@ -173,3 +173,26 @@ func ExampleCrossEntropy() {
 	// 0.2395
 	// 0.3729
 }
+
+// The values of three words, as seen by each of them and those before it.
+func ExampleScaledDotProductAttention() {
+	x := torch.Eye(3).View(1, 1, 3, 3) // batch, heads, words, features
+	y := f.ScaledDotProductAttention(x, x, x, f.ScaledDotProductAttentionOptions{Causal: true})
+	fmt.Println(y.View(3, 3))
+	// Output:
+	// tensor([[1.0000, 0.0000, 0.0000],
+	//         [0.3595, 0.6405, 0.0000],
+	//         [0.2645, 0.2645, 0.4711]])
+}
+
+// Pictures are made larger as torch.nn.functional.interpolate does it.
+func ExampleInterpolate() {
+	x := torch.From([]float32{1, 2, 3, 4}, 1, 1, 2, 2)
+	y := f.Interpolate(x, f.InterpolateOptions{Scale: []float64{2}})
+	fmt.Println(y.View(4, 4))
+	// Output:
+	// tensor([[1., 1., 2., 2.],
+	//         [1., 1., 2., 2.],
+	//         [3., 3., 4., 4.],
+	//         [3., 3., 4., 4.]])
+}

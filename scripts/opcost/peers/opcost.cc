@@ -30,7 +30,8 @@ template <class F> void measure(const char *name, F &&f) {
 void without_gradients() {
   at::NoGradGuard guard;
   auto x = at::randn(16), y = at::randn(16), m = at::randn({8, 32}), w = at::randn({32, 32}), b = at::randn(32), large = at::randn(65536);
-  auto i = at::arange(8, at::kLong), image = at::randn({1, 3, 8, 8}), filters = at::randn({4, 3, 3, 3}), gain = at::ones(32), shift = at::zeros(32);
+  auto i = at::arange(8, at::kLong), image = at::randn({1, 3, 8, 8}), filters = at::randn({4, 3, 3, 3}), gain = at::ones(32),
+       shift = at::zeros(32);
   auto mean = at::zeros(32), var = at::ones(32), logits = at::randn({8, 10}), square = at::randn({8, 8}), acc = at::zeros(16);
   std::vector<at::Tensor> list(20);
   for (auto &t : list) t = at::randn(16);
@@ -71,7 +72,8 @@ void without_gradients() {
 
 void with_gradients() {
   auto x = at::randn({8, 32}), y = at::randn({8, 1});
-  auto w1 = at::randn({32, 32}).requires_grad_(), b1 = at::zeros(32).requires_grad_(), w2 = at::randn({1, 32}).requires_grad_(), b2 = at::zeros(1).requires_grad_();
+  auto w1 = at::randn({32, 32}).requires_grad_(), b1 = at::zeros(32).requires_grad_(), w2 = at::randn({1, 32}).requires_grad_(),
+       b2 = at::zeros(1).requires_grad_();
   measure("MLP of 2 layers", [&] {
     for (auto *p : {&w1, &b1, &w2, &b2}) p->mutable_grad() = at::Tensor();
     at::mse_loss(at::linear(at::relu(at::linear(x, w1, b1)), w2, b2), y).backward();
