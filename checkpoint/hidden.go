@@ -20,15 +20,15 @@ func (s *Store) hidden(name, kind string) string {
 	return filepath.Join(s.dir, fmt.Sprintf(".%s%s%08x", name, kind, rand.Uint32()))
 }
 
-// recover removes what a killed process left behind. The lock is held, so nobody is at work on it.
-func (s *Store) recover() error {
+// recover removes what a killed process left behind of the checkpoints that ours accepts by their names. Nobody may be at work on them.
+func (s *Store) recover(ours func(name string) bool) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	for _, e := range entries {
 		name, kind := splitHidden(e.Name())
-		if _, ok := s.step(name); !ok || kind == "" {
+		if kind == "" || !ours(name) {
 			continue
 		}
 		path, final := filepath.Join(s.dir, e.Name()), filepath.Join(s.dir, name)

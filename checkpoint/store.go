@@ -86,7 +86,8 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: dir, options: o, lock: lock, disk: disk{rename: os.Rename, sync: (*os.File).Sync}}
-	if err := s.recover(); err != nil {
+	ours := func(name string) bool { _, ok := s.step(name); return ok } // the lock is held
+	if err := s.recover(ours); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

@@ -23,9 +23,16 @@ func (s *Store) Write(step int, write func(dir string) error) (path string, err 
 	if err := s.preflight(path); err != nil {
 		return "", err
 	}
-	temp := s.hidden(filepath.Base(path), unfinished)
+	if err := s.write(path, s.hidden(filepath.Base(path), unfinished), step, write); err != nil {
+		return "", err
+	}
+	return path, nil
+}
+
+// write fills the folder temp, seals it, reads it back and renames it to path.
+func (s *Store) write(path, temp string, step int, write func(dir string) error) error {
 	if err := os.Mkdir(temp, 0o777); err != nil {
-		return "", s.failed(path, temp, err)
+		return s.failed(path, temp, err)
 	}
 	finished := false
 	defer func() { // also when write panics
@@ -34,25 +41,25 @@ func (s *Store) Write(step int, write func(dir string) error) (path string, err 
 		}
 	}()
 	if err := write(temp); err != nil {
-		return "", s.failed(path, temp, err)
+		return s.failed(path, temp, err)
 	}
 	m, err := s.seal(temp, step)
 	if err != nil {
-		return "", s.failed(path, temp, err)
+		return s.failed(path, temp, err)
 	}
 	for _, f := range m.Files { // sealed files are read from the disk again, not from memory, where the system lets us
 		if err := verifyFile(temp, f); err != nil {
-			return "", s.failed(path, temp, err)
+			return s.failed(path, temp, err)
 		}
 	}
 	if _, err := verifyListing(temp); err != nil {
-		return "", s.failed(path, temp, err)
+		return s.failed(path, temp, err)
 	}
 	if err := s.publish(temp, path); err != nil {
-		return "", s.failed(path, temp, err)
+		return s.failed(path, temp, err)
 	}
 	finished = true
-	return path, nil
+	return nil
 }
 
 // seal records the files of a folder in its manifest and flushes all of it to the disk.

@@ -1,0 +1,26 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// WriteFolder saves a single folder under any name as [Store.Write] saves a checkpoint: the function write fills a hidden folder beside it, which is
+// recorded in a manifest, flushed to the disk, read back and only then renamed to path. [Verify] checks it later. It is for loops that name
+// their folders themselves, and takes no lock: two processes must not write the same path at once. The folder that path lies in is made if there
+// is none; an existing folder at path is replaced. What a killed process left behind is removed, or put back, by the next WriteFolder of that path.
+func WriteFolder(path string, write func(dir string) error) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	s := &Store{dir: filepath.Dir(path), disk: disk{rename: os.Rename, sync: (*os.File).Sync}}
+	if err := os.MkdirAll(s.dir, 0o777); err != nil {
+		return fmt.Errorf("checkpoint: cannot make the folder of %s: %w", path, err)
+	}
+	if err := s.recover(func(name string) bool { return name == filepath.Base(path) }); err != nil {
+		return err
+	}
+	return s.write(path, s.hidden(filepath.Base(path), unfinished), 0, write)
+}
