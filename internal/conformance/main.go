@@ -1,36 +1,52 @@
 // Command conformance holds gotrainer against what other projects computed, and prints a line for every entry:
 //
+//	go run ./internal/conformance [-json] [-case NAME] [-traces DIR] DIR...
 //	go run ./internal/conformance -expected FILE...
 //
-// Each mode is a flag with a file of its own. -expected reads JSON files of expected values (package internal/expected) by their form.
+// The first form replays recorded training runs: it looks for cases (folders with a spec.json) in the folders, runs each with the public API, and compares
+// what happened with what the recorded trainer did, to the last bit. docs/conformance.md describes the format and the judgement. The second reads JSON
+// files of expected values (package internal/expected) by their form.
+//
 // The exit status is 1 if an entry failed or could not be tried, 2 if the command line makes no sense.
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 )
 
 func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // command runs the mode that the arguments ask for and returns the exit status.
-func command(args []string, out, errors io.Writer) int {
+func command(args []string, out, problems io.Writer) int {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
-	flags.SetOutput(errors)
+	flags.SetOutput(problems)
 	expected := flags.Bool("expected", false, "compare with files of expected values, given as arguments")
-	data := flags.String("data", "../shared/data", "folder of the models and data sets that files mention")
+	data := flags.String("data", "../shared/data", "folder of the models and data sets that files of expected values mention")
+	var o caseOptions
+	flags.BoolVar(&o.json, "json", false, "print a JSON object per line")
+	flags.StringVar(&o.only, "case", "", "run only the case of this name, or peer/name")
+	flags.StringVar(&o.traces, "traces", "", "keep the traces that are made, in a folder peer/name in this one")
 	flags.Usage = func() {
-		fmt.Fprintln(errors, "usage: conformance -expected [-data FOLDER] FILE...")
+		fmt.Fprintln(problems, "usage: conformance [-json] [-case NAME] [-traces FOLDER] FOLDER...")
+		fmt.Fprintln(problems, "       conformance -expected [-data FOLDER] FILE...")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	if !*expected || flags.NArg() == 0 {
+	if flags.NArg() == 0 {
 		flags.Usage()
 		return 2
 	}
-	return runExpected(flags.Args(), *data, out)
+	if *expected {
+		return runExpected(flags.Args(), *data, out)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	return runCases(ctx, flags.Args(), o, out, problems)
 }

@@ -1,0 +1,128 @@
+package accelerate
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Options configures [New]. The zero value trains in float32 on the CPU without accumulation: Accelerator().
+type Options struct {
+	Device         torch.Device  // where models are moved; zero: the CPU
+	MixedPrecision amp.Precision // mixed_precision of [Accelerator.Autocast]; FP16 needs a GPU
+	Accumulation   Accumulation
+	Project        Project
+
+	// Scaler scales the loss. Nil: one with PyTorch's defaults where MixedPrecision is FP16, and otherwise none.
+	Scaler *amp.GradScaler
+
+	// FreeSchedule moves a schedule at every Step, whether there was an update or not: step_scheduler_with_optimizer=False.
+	FreeSchedule bool
+}
+
+// Accumulation says how gradients are accumulated: GradientAccumulationPlugin.
+type Accumulation struct {
+	Steps         int  // batches behind one update (num_steps); zero: 1
+	CarryOver     bool // the end of a loader ends no window (sync_with_dataloader=False)
+	FixedSchedule bool // batches without update do not count for a schedule of fixed length (adjust_scheduler=False); see [Schedule.Step]
+}
+
+// Project says where states are saved: ProjectConfiguration.
+type Project struct {
+	Dir             string // project_dir; needed for AutomaticNaming
+	AutomaticNaming bool   // SaveState("") writes Dir/checkpoints/checkpoint_0, checkpoint_1, ... (automatic_checkpoint_naming)
+	TotalLimit      int    // how many of these stay; zero: all
+	Iteration       int    // number of the first of them: a resumed run counts on from here
+}
+
+// Accelerator is what a loop asks how to do each of its steps. It is used by one goroutine at a time.
+type Accelerator struct {
+	options    Options
+	scaler     *amp.GradScaler
+	models     []any
+	optimizers []*Optimizer
+	schedules  []*Schedule
+	registered []Stateful
+
+	step      int        // batches in the window at hand
+	sync      bool       // the batch at hand ends a window
+	loaders   []loaderAt // those that are being read, the innermost last
+	iteration int        // of automatic naming
+}
+
+// loaderAt tells whether the batch that a loader has handed out is its last.
+type loaderAt interface{ atEnd() bool }
+
+// New makes an Accelerator, or says which option cannot be.
+func New(o Options) (*Accelerator, error) {
+	if o.Accumulation.Steps == 0 {
+		o.Accumulation.Steps = 1
+	}
+	switch {
+	case o.Accumulation.Steps < 0:
+		return nil, fmt.Errorf("accelerate: Options.Accumulation.Steps is %d; want at least 1, or 0 for 1", o.Accumulation.Steps)
+	case o.MixedPrecision < amp.FP32 || o.MixedPrecision > amp.FP16:
+		return nil, fmt.Errorf("accelerate: Options.MixedPrecision is %s; want FP32, BF16 or FP16", o.MixedPrecision)
+	case o.MixedPrecision == amp.FP16 && !o.Device.IsCUDA():
+		return nil, fmt.Errorf("accelerate: Options.MixedPrecision is fp16, which needs a GPU; Options.Device is %s", o.Device)
+	case o.Project.TotalLimit < 0:
+		return nil, fmt.Errorf("accelerate: Options.Project.TotalLimit is %d; want at least 1, or 0 to keep all", o.Project.TotalLimit)
+	case o.Project.AutomaticNaming && o.Project.Dir == "":
+		return nil, fmt.Errorf("accelerate: Options.Project.AutomaticNaming is set, but Options.Project.Dir, where the folders would lie, is empty")
+	case o.Project.Iteration < 0:
+		return nil, fmt.Errorf("accelerate: Options.Project.Iteration is %d; it counts from 0", o.Project.Iteration)
+	}
+	if o.Device.IsCUDA() {
+		if err := torch.Load(); err != nil {
+			return nil, err
+		}
+		if n := torch.CUDADevices(); o.Device.Index() >= n {
+			return nil, fmt.Errorf("accelerate: Options.Device is %s, but libtorch sees %d GPUs", o.Device, n)
+		}
+	}
+	a := &Accelerator{options: o, scaler: o.Scaler, sync: true, iteration: o.Project.Iteration}
+	if a.scaler == nil && o.MixedPrecision == amp.FP16 {
+		a.scaler = amp.NewGradScaler(amp.GradScalerOptions{})
+	}
+	return a, nil
+}
+
+// Device is where models are moved and batches belong.
+func (a *Accelerator) Device() torch.Device { return a.options.Device }
+
+// Scaler is the scaler of the loss; nil if there is none.
+func (a *Accelerator) Scaler() *amp.GradScaler { return a.scaler }
+
+// PrepareModel moves a model to the device and has SaveState save it: accelerator.prepare(model).
+func (a *Accelerator) PrepareModel(model any) error {
+	err := torch.Try(func() {
+		if a.options.Device != torch.CPU {
+			nn.To(model, torch.Options{Device: a.options.Device})
+		}
+		nn.Params(model) // a wrong tag shows here and not in the middle of the run
+	})
+	if err != nil {
+		return fmt.Errorf("accelerate: PrepareModel: %w", err)
+	}
+	a.models = append(a.models, model)
+	return nil
+}
+
+// Autocast runs a forward pass in the precision of Options.MixedPrecision. Python's Accelerator wraps the model's forward in it and returns its
+// outputs as float32; here the loss belongs inside too, and outputs that are kept are converted where they are used.
+func (a *Accelerator) Autocast(forward func()) {
+	amp.Autocast(a.options.Device, a.options.MixedPrecision, forward)
+}
+
+// Gather returns the tensors of all processes, one after the other. There is one process, hence these very tensors.
+func (a *Accelerator) Gather(ts ...torch.Tensor) []torch.Tensor { return ts }
+
+// NumProcesses is the number of processes that train together: 1.
+func (a *Accelerator) NumProcesses() int { return 1 }
+
+// SetSeed restarts the default generators of all devices: accelerate.utils.set_seed.
+func SetSeed(seed uint64) error {
+	return torch.Try(func() { torch.ManualSeed(seed) })
+}

@@ -1,0 +1,58 @@
+// Package accelerate has the pieces of Hugging Face Accelerate for a training loop of one's own: gradient accumulation, mixed precision, clipping, a
+// schedule that follows the optimizer, and a state that is saved and continued bit for bit. The loop stays the user's; package trainer is the
+// other way, where the loop is the library's.
+//
+// A bare loop and the same with Accelerate differ in a few lines:
+//
+//	acc, err := accelerate.New(accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 4}, MixedPrecision: amp.BF16})
+//	acc.PrepareModel(model)
+//	opt := acc.PrepareOptimizer(optim.NewAdamW(nn.Params(model), optim.AdamW{}), 5e-5)
+//	train, err := accelerate.PrepareLoader(acc, dataset, collate, accelerate.LoaderOptions{BatchSize: 8, Shuffle: true})
+//	sched, err := acc.PrepareSchedule(opt, lr.Linear{}, epochs*train.Len())
+//	for range epochs {
+//		for batch, err := range train.Batches(ctx) {
+//			...
+//			err = acc.Accumulate(func() error {
+//				var loss torch.Tensor
+//				acc.Autocast(func() { loss = functional.CrossEntropy(model.Forward(batch.X), batch.Y) })
+//				acc.Backward(loss)
+//				if acc.SyncGradients() {
+//					acc.ClipGradNorm(nn.Params(model), 1)
+//				}
+//				if err := opt.Step(); err != nil {
+//					return err
+//				}
+//				sched.Step()
+//				opt.ZeroGrad()
+//				return nil
+//			})
+//		}
+//	}
+//
+// # Accumulation
+//
+// Inside [Accelerator.Accumulate] the calls Step, ZeroGrad and the schedule's Step do something only at the end of a window, when
+// [Accelerator.SyncGradients] says true: after Accumulation.Steps batches, and at the last batch of a loader, whose short window is
+// divided by Steps all the same. [Accelerator.Backward] divides the loss. With Accumulation.CarryOver the end of a loader ends no window: what is left
+// over is carried into the next pass, and at the end of the run it is lost.
+//
+// # The schedule
+//
+// A prepared schedule moves once per update and stands still on an update that loss scaling skipped. So with accumulation it should be planned
+// for updates: planned for batches, as in Accelerate's examples, it ends far from where it was meant to.
+//
+// # Order and random numbers
+//
+// Making the batches of a pass draws from the default generator what PyTorch draws: one number, and with Shuffle another one that seeds the
+// permutation. With LoaderOptions.Seedable the permutation is a function of seed and pass alone, so a run that is resumed in the middle of a pass sees the
+// same order: call [Loader.SetEpoch], then [SkipFirstBatches]. As in Accelerate, SaveState keeps no loader's pass.
+//
+// # State
+//
+// [Accelerator.SaveState] writes models, optimizers, schedules, scaler, generators and everything registered by
+// [Accelerator.RegisterForCheckpointing] into a folder that is whole or not there; [Accelerator.LoadState] verifies it before anything is changed.
+//
+// # What is not here
+//
+// One process, one device: [Accelerator.Gather] returns what it is given. DeepSpeed, FSDP, Megatron, XLA, trackers and the launcher are Python's.
+package accelerate

@@ -1,0 +1,125 @@
+package accelerate
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LoaderOptions configures [PrepareLoader].
+type LoaderOptions struct {
+	BatchSize int     // required
+	Shuffle   bool    // a new permutation in each pass
+	Seedable  bool    // the permutation follows from Seed and the pass alone (use_seedable_sampler); otherwise it is drawn from the default generator
+	Seed      *uint64 // data_seed; nil: what the default generator was seeded with when the loader was made
+	DropLast  bool    // leave out the last batch of a pass if it is smaller
+	Workers   int     // goroutines that load and collate; zero: one for each processor
+}
+
+// Loader hands out batches and tells its [Accelerator] which one is the last: DataLoaderShard.
+type Loader[S, B any] struct {
+	accelerator *Accelerator
+	loader      *data.Loader[S, B]
+	epoch       int
+	skip        int
+	end         bool
+}
+
+// PrepareLoader makes the loader of a data set: accelerator.prepare(DataLoader(dataset, ...)). collate makes a batch of samples; it is called by several goroutines.
+func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
+	var order data.Order = data.Sequential{}
+	switch {
+	case !o.Shuffle && o.Seedable:
+		return nil, fmt.Errorf("accelerate: LoaderOptions.Seedable is set without Shuffle, so there is no permutation to seed")
+	case o.Shuffle && o.Seedable:
+		seed := o.Seed
+		if seed == nil {
+			initial, err := initialSeed()
+			if err != nil {
+				return nil, fmt.Errorf("accelerate: PrepareLoader: %w", err)
+			}
+			seed = &initial
+		}
+		order = data.Shuffled{Seed: *seed}
+	case o.Shuffle:
+		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(draw()), n) })
+	}
+	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast, Workers: o.Workers})
+	if err != nil {
+		return nil, fmt.Errorf("accelerate: PrepareLoader: %w", err)
+	}
+	return &Loader[S, B]{accelerator: a, loader: l}, nil
+}
+
+// SkipFirstBatches returns a loader that leaves out the first n batches of its first pass without loading them: the rest of a pass that was
+// interrupted after n batches. The loader that it was made of is as it was; go on with it for the passes that follow, after SetEpoch where it is seedable.
+func SkipFirstBatches[S, B any](l *Loader[S, B], n int) *Loader[S, B] {
+	return &Loader[S, B]{accelerator: l.accelerator, loader: l.loader, epoch: l.epoch, skip: l.skip + n}
+}
+
+// SetEpoch says which pass is the next: 0, 1, ... A seedable permutation follows from it. Without a call, passes count by themselves.
+func (l *Loader[S, B]) SetEpoch(epoch int) { l.epoch = epoch }
+
+// Len is the number of batches in a pass, those that are skipped left out.
+func (l *Loader[S, B]) Len() int { return max(0, l.loader.Len()-l.skip) }
+
+// Batches returns the batches of the next pass. The loader looks one batch ahead, so that Accumulate knows the last one when it comes. An error ends the
+// pass; so does ctx. A pass that is left early does not count.
+func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		var none B
+		if err := torch.Try(func() { draw() }); err != nil { // the seed of the workers, which a DataLoader draws when an iterator is made
+			yield(none, err)
+			return
+		}
+		l.end = false
+		l.accelerator.loaders = append(l.accelerator.loaders, l)
+		defer l.leave()
+		var held B
+		holds := false
+		for batch, err := range l.loader.Epoch(ctx, l.epoch, min(l.skip, l.loader.Len())) {
+			if holds && !yield(held, nil) {
+				return
+			}
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			held, holds = batch, true
+		}
+		l.end = true
+		if holds && !yield(held, nil) {
+			return
+		}
+		l.epoch++
+	}
+}
+
+func (l *Loader[S, B]) atEnd() bool { return l.end }
+
+// leave takes the loader off those that are being read.
+func (l *Loader[S, B]) leave() {
+	a := l.accelerator
+	if i := slices.Index(a.loaders, loaderAt(l)); i >= 0 {
+		a.loaders = slices.Delete(a.loaders, i, i+1)
+	}
+}
+
+// draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_().
+func draw() (number int64) {
+	torch.Scope(func() {
+		number = torch.Values[int64](torch.Options{DType: torch.Int64}.Empty().Random_(nil))[0]
+	})
+	return number
+}
+
+// initialSeed is what the default generator was seeded with: torch.initial_seed(). The state begins with it.
+func initialSeed() (seed uint64, err error) {
+	err = torch.Try(func() { seed = binary.LittleEndian.Uint64(torch.DefaultGenerator(torch.CPU).State()) })
+	return seed, err
+}

@@ -1,0 +1,78 @@
+package accelerate
+
+import (
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Optimizer is an optimizer that moves at the end of a window only: AcceleratedOptimizer.
+type Optimizer struct {
+	accelerator *Accelerator
+	optimizer   optim.Optimizer
+	rate        float64
+	peak        float64 // the rate that it was prepared with, from which schedules start
+	unscaled    bool    // the scale has been removed from the gradients of this window
+	skipped     bool
+}
+
+// PrepareOptimizer makes an optimizer follow the accumulation: accelerator.prepare(optimizer). rate is its learning rate, until a schedule or SetRate changes
+// it. SaveState saves the optimizer.
+func (a *Accelerator) PrepareOptimizer(o optim.Optimizer, rate float64) *Optimizer {
+	prepared := &Optimizer{accelerator: a, optimizer: o, rate: rate, peak: rate}
+	a.optimizers = append(a.optimizers, prepared)
+	return prepared
+}
+
+// Step makes an update if the batch at hand ends a window, and otherwise does nothing. With a scaler it waits for the device to learn
+// whether the gradients are finite.
+func (o *Optimizer) Step() error {
+	if !o.accelerator.sync {
+		return nil
+	}
+	scaler := o.accelerator.scaler
+	if scaler == nil {
+		o.optimizer.Step(o.rate)
+		return nil
+	}
+	applied, err := scaler.Step(o.optimizer, o.rate)
+	if err != nil {
+		return err
+	}
+	o.skipped, o.unscaled = !applied, false
+	return scaler.Update()
+}
+
+// ZeroGrad removes the gradients if the batch at hand ends a window.
+func (o *Optimizer) ZeroGrad() {
+	if o.accelerator.sync {
+		o.optimizer.ZeroGrad()
+	}
+}
+
+// StepWasSkipped tells whether loss scaling has left out the last step.
+func (o *Optimizer) StepWasSkipped() bool { return o.skipped }
+
+// Rate is the learning rate of the next step.
+func (o *Optimizer) Rate() float64 { return o.rate }
+
+// Rates are those of the groups: Rate times their LRScale.
+func (o *Optimizer) Rates() []float64 {
+	var rates []float64
+	for _, g := range o.optimizer.Groups() {
+		scale := g.LRScale
+		if scale == 0 {
+			scale = 1
+		}
+		rates = append(rates, o.rate*scale)
+	}
+	return rates
+}
+
+// SetRate changes the learning rate, for schedules that are not prepared.
+func (o *Optimizer) SetRate(rate float64) { o.rate = rate }
+
+// Optimizer is the optimizer that was prepared.
+func (o *Optimizer) Optimizer() optim.Optimizer { return o.optimizer }
+
+// Params are its parameters.
+func (o *Optimizer) Params() []torch.Named { return o.optimizer.Params() }

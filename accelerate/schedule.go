@@ -1,0 +1,82 @@
+package accelerate
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/optim/lr"
+)
+
+// Schedule moves the rate of a prepared optimizer: AcceleratedScheduler.
+type Schedule struct {
+	accelerator *Accelerator
+	optimizer   *Optimizer
+	rate        lr.Rate
+	momentum    lr.Rate // nil: the momentum stays
+	setMomentum func(float64) error
+	limit       int // updates that the schedule is made for; 0: as many as there are
+	moves       int // how often it has moved
+	count       int // moves, and batches between updates where they count: the original's _step_count
+}
+
+// PrepareSchedule plans a schedule from the optimizer's rate for a run of so many moves, and sets the rate of the first update:
+// accelerator.prepare(scheduler). A prepared schedule moves once per update, so updates are what to plan for. Schedules that move the momentum too, such
+// as lr.OneCycleLR, need an optimizer that has one.
+func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) (*Schedule, error) {
+	if err := lr.Validate(s, o.peak, updates); err != nil {
+		return nil, fmt.Errorf("accelerate: PrepareSchedule: %w", err)
+	}
+	p := &Schedule{accelerator: a, optimizer: o, rate: s.Plan(o.peak, updates), count: 1}
+	if cycle, ok := s.(lr.OneCycleLR); ok {
+		if p.limit = cycle.TotalSteps; p.limit == 0 {
+			p.limit = updates
+		}
+	}
+	if m, ok := s.(lr.MomentumSchedule); ok {
+		if p.momentum = m.PlanMomentum(updates); p.momentum != nil {
+			setter, ok := o.optimizer.(interface{ SetMomentum(momentum float64) error })
+			if !ok {
+				return nil, fmt.Errorf("accelerate: PrepareSchedule: %T moves the momentum too, which an optimizer of type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s, o.optimizer)
+			}
+			p.setMomentum = setter.SetMomentum
+		}
+	}
+	a.schedules = append(a.schedules, p)
+	return p, p.apply()
+}
+
+// Step moves the schedule if the batch at hand has ended in an update: not between updates, and not where loss scaling skipped it. With
+// Options.FreeSchedule it always moves.
+//
+// A schedule of fixed length (lr.OneCycleLR) counts batches between updates too, unless Accumulation.FixedSchedule is set, and stands still
+// once the count has reached its length, as in Accelerate.
+func (s *Schedule) Step() error {
+	a := s.accelerator
+	switch {
+	case a.options.FreeSchedule:
+	case !a.sync:
+		if !a.options.Accumulation.FixedSchedule {
+			s.count++
+		}
+		return nil
+	case s.optimizer.skipped, s.limit > 0 && s.count > s.limit:
+		return nil
+	}
+	s.moves++
+	s.count++
+	return s.apply()
+}
+
+func (s *Schedule) apply() error {
+	s.optimizer.rate = s.rate(s.moves)
+	return s.applyMomentum()
+}
+
+func (s *Schedule) applyMomentum() error {
+	if s.momentum == nil {
+		return nil
+	}
+	return s.setMomentum(s.momentum(s.moves))
+}
+
+// Moves is how often the schedule has moved.
+func (s *Schedule) Moves() int { return s.moves }

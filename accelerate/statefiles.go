@@ -1,0 +1,116 @@
+package accelerate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+type optimizerState struct {
+	tensors []torch.Named
+	updates int
+	rate    float64
+}
+
+func readOptimizer(path string) (s optimizerState, err error) {
+	var metadata map[string]string
+	if s.tensors, metadata, err = readTensors(path); err != nil {
+		return s, err
+	}
+	var rateErr error
+	s.updates, err = strconv.Atoi(metadata["updates"])
+	s.rate, rateErr = strconv.ParseFloat(metadata["rate"], 64)
+	if err != nil || rateErr != nil || s.updates < 0 {
+		return s, fmt.Errorf("%s: want the number of updates and the rate in its metadata, found %q and %q", path, metadata["updates"], metadata["rate"])
+	}
+	return s, nil
+}
+
+// devices are those whose generators a run draws from.
+func (a *Accelerator) devices() []torch.Device {
+	if a.options.Device == torch.CPU {
+		return []torch.Device{torch.CPU}
+	}
+	return []torch.Device{torch.CPU, a.options.Device}
+}
+
+func (a *Accelerator) saveGenerators(path string) error {
+	var err error
+	panicked := torch.Try(func() {
+		torch.Scope(func() {
+			var states []torch.Named
+			for _, d := range a.devices() {
+				state := torch.DefaultGenerator(d).State()
+				states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
+			}
+			err = saveTensors(path, states, map[string]string{"step": strconv.Itoa(a.step)})
+		})
+	})
+	return errors.Join(panicked, err)
+}
+
+func (a *Accelerator) setGenerators(states []torch.Named) error {
+	for _, d := range a.devices() {
+		found := false
+		for _, g := range states {
+			if g.Name == d.String() {
+				torch.DefaultGenerator(d).SetState(g.Tensor.Bytes())
+				found = true
+			}
+		}
+		if !found {
+			return fmt.Errorf("%s: the state of the generator of %s is missing: it was saved on another kind of device", randomName, d)
+		}
+	}
+	return nil
+}
+
+func saveJSON(path string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o666)
+}
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func saveTensors(path string, ts []torch.Named, metadata map[string]string) error {
+	entries, err := tensorio.Entries(ts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return safetensors.WriteFile(path, entries, metadata)
+}
+
+// readTensors reads the tensors of a file; they belong to the scope at hand.
+func readTensors(path string) (ts []torch.Named, metadata map[string]string, err error) {
+	file, err := safetensors.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = file.Close() }()
+	for _, info := range file.Tensors() {
+		t, err := tensorio.Read(file.Reader, info.Name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		ts = append(ts, torch.Named{Name: info.Name, Tensor: t})
+	}
+	return ts, file.Metadata(), nil
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/conformance/replay"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+)
+
+// caseOptions say how cases are run.
+type caseOptions struct {
+	only   string // a case's name, or peer/name; empty: all
+	traces string // folder that our traces are written to; empty: none are kept
+	json   bool   // a JSON object per line instead of text
+}
+
+// outcome is how a case ended. Its fields are those of a line of -json.
+type outcome struct {
+	Case    string  `json:"case"`    // "hf/accum4_tail"
+	Verdict string  `json:"verdict"` // bitwise, within tolerance, FAIL, unsupported
+	Worst   float64 `json:"worst,omitempty"`
+	Begins  string  `json:"begins,omitempty"` // the first number that is not bitwise
+	Reason  string  `json:"reason,omitempty"` // the first difference, or why the case cannot be run
+}
+
+const (
+	bitwise     = "bitwise"
+	within      = "within tolerance"
+	failed      = "FAIL"
+	unsupported = "unsupported"
+)
+
+func (o outcome) String() string {
+	switch o.Verdict {
+	case within:
+		return fmt.Sprintf("%s %s: %.2e at most, beginning at %s", o.Verdict, o.Case, o.Worst, o.Begins)
+	case bitwise:
+		return o.Verdict + " " + o.Case
+	}
+	return fmt.Sprintf("%s %s: %s", o.Verdict, o.Case, firstLine(o.Reason))
+}
+
+// runCases replays every case below the folders and compares, and returns the exit status.
+func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems io.Writer) int {
+	cases, err := findCases(dirs, o.only)
+	if err != nil {
+		fmt.Fprintln(problems, "conformance:", err)
+		return 2
+	}
+	testenv.PinBits() // libtorch reads it when it is loaded, which the first case does
+	counts := map[string]int{}
+	for _, dir := range cases {
+		if ctx.Err() != nil {
+			fmt.Fprintln(problems, "conformance:", context.Cause(ctx))
+			return 2
+		}
+		result := judge(ctx, dir, o.traces)
+		counts[result.Verdict]++
+		printLine(out, result, o.json)
+	}
+	if o.json {
+		printLine(out, map[string]int{"cases": len(cases), "bitwise": counts[bitwise], "within_tolerance": counts[within], "failed": counts[failed], "unsupported": counts[unsupported]}, true)
+	} else {
+		fmt.Fprintf(out, "%d cases: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", len(cases), counts[bitwise], counts[within], counts[failed], counts[unsupported])
+	}
+	if counts[failed]+counts[unsupported] > 0 || len(cases) == 0 {
+		return 1
+	}
+	return 0
+}
+
+func printLine(out io.Writer, v any, asJSON bool) {
+	if !asJSON {
+		fmt.Fprintln(out, v)
+		return
+	}
+	line, err := json.Marshal(v)
+	if err != nil {
+		line = fmt.Appendf(nil, "%q", err.Error()) // unreachable: the fields are strings and finite numbers
+	}
+	fmt.Fprintf(out, "%s\n", line)
+}
+
+// findCases returns the folders that hold a spec.json, at or below the given ones, in the order of their paths.
+func findCases(dirs []string, only string) ([]string, error) {
+	var cases []string
+	for _, dir := range dirs {
+		found := len(cases)
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if !e.IsDir() && e.Name() == "spec.json" {
+				cases = append(cases, filepath.Dir(path))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(cases) == found {
+			return nil, fmt.Errorf("%s holds no case, that is no spec.json", dir)
+		}
+	}
+	if only != "" {
+		cases = slices.DeleteFunc(cases, func(dir string) bool { return caseName(dir) != only && filepath.Base(dir) != only })
+		if len(cases) == 0 {
+			return nil, fmt.Errorf("there is no case %q", only)
+		}
+	}
+	return cases, nil
+}
+
+// caseName is the last two parts of a folder's path: "hf/accum4_tail".
+func caseName(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
+}
+
+// judge replays one case and compares it with what was recorded.
+func judge(ctx context.Context, dir, traces string) outcome {
+	o := outcome{Case: caseName(dir)}
+	report, err := compareCase(ctx, dir, traces)
+	var missing *spec.Unsupported
+	switch {
+	case errors.As(err, &missing):
+		o.Verdict, o.Reason = unsupported, missing.What
+	case err != nil:
+		o.Verdict, o.Reason = failed, err.Error()
+	default:
+		o.Worst, o.Begins = report.Worst()
+		switch report.Verdict() {
+		case trace.Equal, trace.Bitwise:
+			o.Verdict = bitwise
+		case trace.Within:
+			o.Verdict = within
+		case trace.Mismatch:
+			o.Verdict, o.Reason = failed, report.First()
+		}
+	}
+	return o
+}
+
+func compareCase(ctx context.Context, dir, traces string) (trace.Report, error) {
+	stored, err := trace.Read(dir)
+	if err != nil {
+		return nil, err
+	}
+	run, s, err := replay.Case(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	to := ""
+	if traces != "" {
+		to = filepath.Join(traces, filepath.FromSlash(caseName(dir)))
+	} else {
+		if to, err = os.MkdirTemp("", "trace-"); err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.RemoveAll(to) }()
+	}
+	if err := run.Write(to); err != nil {
+		return nil, err
+	}
+	got, err := trace.Read(to) // what is compared is what was written
+	if err != nil {
+		return nil, err
+	}
+	rules := trace.Rules{RTol: s.Tolerance()}
+	report := trace.Compare(stored, got, rules)
+	return compareTensors(s, dir, to, rules, report)
+}
+
+// compareTensors adds the tensors of the end to a report, where the case has some and the run was not refused before it began.
+func compareTensors(s *spec.Spec, dir, got string, rules trace.Rules, report trace.Report) (trace.Report, error) {
+	if _, err := os.Stat(filepath.Join(dir, trace.FinalName)); errors.Is(err, fs.ErrNotExist) || len(report) == 1 && report[0].Field == "error" {
+		return report, nil
+	}
+	if _, err := os.Stat(filepath.Join(got, trace.FinalName)); errors.Is(err, fs.ErrNotExist) {
+		return append(report, trace.Row{Field: trace.FinalName, Verdict: trace.Mismatch, Detail: "there are no tensors"}), nil
+	}
+	row, err := trace.CompareFinal(s, dir, filepath.Join(got, trace.FinalName), rules)
+	if err != nil {
+		return nil, err
+	}
+	return append(report, row), nil
+}
+
+// firstLine cuts a reason that goes over several lines, such as that of a panic.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

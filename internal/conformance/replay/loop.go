@@ -1,0 +1,322 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// What the two loops that are written by hand, course and accelerate, have in common.
+
+// loopArgs are their arguments.
+type loopArgs struct {
+	seed                *uint64 // nil: the stream of the initialisation goes on
+	epochs              int
+	batchSize           int
+	evalBatchSize       int
+	shuffle, dropLast   bool
+	optimizer           string
+	optimizerKwargs     *spec.Object
+	learningRate        float64
+	weightDecay         *float64
+	noDecay             []string
+	schedule            scheduleArgs
+	trainingSteps       int // that the schedule is planned for; 0: epochs times batches
+	accumulate          int
+	clipNorm, clipValue *float64
+	precision           string
+	evaluate            string
+	inject              []injection
+}
+
+// scheduleArgs name a schedule of transformers, or a class of torch.optim.lr_scheduler.
+type scheduleArgs struct {
+	name   string
+	torch  bool
+	kwargs map[string]any
+	warmup float64
+}
+
+// injection overwrites element 0 of a gradient after the backward pass of a micro-batch.
+type injection struct {
+	micro int
+	param string
+	value float64
+}
+
+func readLoopArgs(o *spec.Object) loopArgs {
+	seed := uint64(o.Int("seed", 42))
+	a := loopArgs{
+		seed: &seed, epochs: o.Int("num_epochs", 3), batchSize: o.Int("batch_size", 8), shuffle: o.Bool("shuffle", true), dropLast: o.Bool("drop_last", false),
+		optimizer: o.String("optimizer", "adamw"), optimizerKwargs: o.Object("optimizer_kwargs"), learningRate: o.Float("learning_rate", 5e-5),
+		weightDecay: o.FloatOrNil("weight_decay"), noDecay: o.Strings("no_decay"), trainingSteps: o.Int("num_training_steps", 0),
+		accumulate: o.Int("gradient_accumulation_steps", 1), clipNorm: o.FloatOrNil("clip_grad_norm"), clipValue: o.FloatOrNil("clip_grad_value"),
+		precision: o.OneOf("mixed_precision", "no", "no", "bf16", "fp16"), evaluate: o.OneOf("evaluate", "", "no", "epoch", "end"),
+	}
+	if o.Has("seed") && o.Any("seed") == nil {
+		a.seed = nil
+	}
+	a.evalBatchSize = o.Int("eval_batch_size", a.batchSize)
+	a.schedule = scheduleArgs{name: o.String("lr_scheduler", "linear"), warmup: o.Float("num_warmup_steps", 0)}
+	if name := o.String("torch_scheduler", ""); name != "" {
+		a.schedule = scheduleArgs{name: name, torch: true}
+	}
+	if k := o.Object("scheduler_kwargs"); k != nil {
+		a.schedule.kwargs = k.Map()
+	}
+	for _, i := range o.Objects("inject") {
+		text := i.Any("value")
+		value, err := strconv.ParseFloat(fmt.Sprint(text), 64)
+		if err != nil {
+			i.Fail("value", `a number, "inf", "-inf" or "nan"`)
+		}
+		a.inject = append(a.inject, injection{i.Int("micro", 0), i.String("param", ""), value})
+	}
+	return a
+}
+
+// builder makes the settings of an optimizer of torch.optim from its keyword arguments. It computes as PyTorch does on a CPU if it is told nothing:
+// operator by operator, parameter by parameter.
+func (a loopArgs) builder() (optim.Builder, error) {
+	k := a.optimizerKwargs.Merge()
+	decay := a.weightDecay
+	if len(a.noDecay) > 0 {
+		decay = nil // it is the groups'
+	}
+	if decay == nil {
+		decay = k.FloatOrNil("weight_decay")
+	} else {
+		k.Any("weight_decay")
+	}
+	beta1, beta2 := betas(k)
+	eps, maximize := k.FloatOrNil("eps"), k.Bool("maximize", false)
+	implementation := optim.ForLoop
+	if k.Bool("foreach", false) {
+		implementation = optim.Foreach
+	}
+	if k.Bool("fused", false) {
+		implementation = optim.Fused
+	}
+	var b optim.Builder
+	rate := a.learningRate
+	switch a.optimizer {
+	case "adamw":
+		b = optim.AdamW{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad", false), Maximize: maximize, Implementation: implementation}
+	case "adam":
+		settings := optim.AdamW{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad", false), Maximize: maximize, Implementation: implementation}
+		if b = optim.Adam(settings); k.Bool("decoupled_weight_decay", false) {
+			if settings.WeightDecay == nil {
+				settings.WeightDecay = new(0.0)
+			}
+			b = settings
+		}
+	case "sgd":
+		b = optim.SGD{LR: rate, Momentum: k.Float("momentum", 0), Dampening: k.Float("dampening", 0), WeightDecay: decay, Nesterov: k.Bool("nesterov", false), Maximize: maximize, Implementation: implementation}
+	case "rmsprop":
+		b = optim.RMSprop{LR: rate, Alpha: k.FloatOrNil("alpha"), Eps: eps, WeightDecay: decay, Momentum: k.Float("momentum", 0), Centered: k.Bool("centered", false), Maximize: maximize, Implementation: implementation}
+	case "adagrad":
+		b = optim.Adagrad{LR: rate, LRDecay: k.Float("lr_decay", 0), WeightDecay: decay, InitialAccumulator: k.Float("initial_accumulator_value", 0), Eps: eps, Maximize: maximize, Implementation: implementation}
+	case "nadam":
+		b = optim.NAdam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, MomentumDecay: k.FloatOrNil("momentum_decay"), DecoupledDecay: k.Bool("decoupled_weight_decay", false), Maximize: maximize, Implementation: implementation}
+	case "radam":
+		b = optim.RAdam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, DecoupledDecay: k.Bool("decoupled_weight_decay", false), Maximize: maximize, Implementation: implementation}
+	case "adamax":
+		b = optim.Adamax{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, Maximize: maximize, Implementation: implementation}
+	case "adadelta":
+		b = optim.Adadelta{LR: rate, Rho: k.FloatOrNil("rho"), Eps: eps, WeightDecay: decay, Maximize: maximize, Implementation: implementation}
+	default:
+		return nil, spec.Unsupportedf("the optimizer %q", a.optimizer)
+	}
+	return b, k.Done()
+}
+
+func betas(k *spec.Object) (beta1, beta2 *float64) {
+	list := k.List("betas")
+	if list == nil {
+		return nil, nil
+	}
+	values := make([]float64, len(list))
+	for i, v := range list {
+		n, ok := v.(json.Number)
+		f, err := n.Float64()
+		if !ok || err != nil {
+			k.Fail("betas", "a list of two numbers")
+			return nil, nil
+		}
+		values[i] = f
+	}
+	if len(values) != 2 {
+		k.Fail("betas", "a list of two numbers")
+		return nil, nil
+	}
+	return &values[0], &values[1]
+}
+
+// buildOptimizer makes one group of the parameters that are trained, or the two groups of the course's recipe for weight decay.
+func (a loopArgs) buildOptimizer(m model) (optim.Optimizer, error) {
+	b, err := a.builder()
+	if err != nil {
+		return nil, err
+	}
+	if len(a.noDecay) == 0 {
+		var trained []torch.Named
+		for _, p := range nn.Params(m) {
+			if p.Tensor.NeedsGrad() {
+				trained = append(trained, p)
+			}
+		}
+		return b.Build([]optim.Group{{Params: trained}})
+	}
+	groups := []optim.Group{{WeightDecay: new(0.0)}, {WeightDecay: new(0.0)}}
+	if a.weightDecay != nil {
+		groups[0].WeightDecay = a.weightDecay
+	}
+	for _, p := range nn.Params(m) { // frozen ones too, as in the recipe
+		g := &groups[0]
+		for _, part := range a.noDecay {
+			if strings.Contains(p.Name, part) {
+				g = &groups[1]
+			}
+		}
+		g.Params = append(g.Params, p)
+	}
+	return b.Build(groups)
+}
+
+// build finds the schedule. An adaptive one comes back as errAdaptive: its scheduler wants a measured value at every step, which these loops do not give.
+func (s scheduleArgs) build() (lr.Schedule, error) {
+	schedule, err := lr.ByName(s.name, s.kwargs, s.warmup)
+	if err == nil {
+		return schedule, nil
+	}
+	if _, adaptiveErr := lr.AdaptiveByName(s.name, s.kwargs); adaptiveErr == nil {
+		return nil, errAdaptive
+	}
+	return nil, err
+}
+
+var errAdaptive = fmt.Errorf("the schedule follows a measured value, and the loop gives it none")
+
+// limit is the number of moves after which PyTorch's scheduler refuses to go on; 0: none.
+func limit(s lr.Schedule, updates int) int {
+	cycle, ok := s.(lr.OneCycleLR)
+	if !ok {
+		return 0
+	}
+	if cycle.TotalSteps != 0 {
+		return cycle.TotalSteps
+	}
+	return updates
+}
+
+// applyInjections overwrites gradients as the case asks.
+func applyInjections(list []injection, m model, micro int) error {
+	for _, i := range list {
+		if i.micro != micro {
+			continue
+		}
+		found := false
+		for _, p := range nn.Params(m) {
+			if p.Name != i.param {
+				continue
+			}
+			grad := p.Tensor.Grad()
+			if !grad.Defined() {
+				return fmt.Errorf("inject: the parameter %q has no gradient", i.param)
+			}
+			torch.NoGrad(func() { grad.View(-1).Narrow(0, 0, 1).Fill_(i.value) })
+			found = true
+		}
+		if !found {
+			return fmt.Errorf("inject: the model has no parameter %q", i.param)
+		}
+	}
+	return nil
+}
+
+// drawInt64 is torch.empty((), dtype=torch.int64).random_().
+func drawInt64() (number int64) {
+	torch.Scope(func() { number = torch.Values[int64](torch.Options{DType: torch.Int64}.Empty().Random_(nil))[0] })
+	return number
+}
+
+// globalShuffle is the order of DataLoader(shuffle=True) without a generator.
+var globalShuffle = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(drawInt64()), n) })
+
+// takes refuses a batch with a column that the model's forward does not know, as a Python call with an unknown keyword does.
+func takes(m model, b batch) error {
+	known := m.inputs()
+next:
+	for name := range b.columns {
+		for _, k := range known {
+			if k == name {
+				continue next
+			}
+		}
+		return fmt.Errorf("the model's forward takes no %q, only %s", name, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// evaluate is the course's evaluation: over the whole set, without gradients, with metrics and the mean of the batches' losses. around is the context of a
+// forward pass.
+func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches iter.Seq2[batch, error], around func(func()), where ...trace.Pair) error {
+	nn.SetTraining(m, false)
+	names := s.Metrics
+	if !s.HasMetrics {
+		names = []string{"accuracy"}
+	}
+	var p predictions
+	var losses []float64
+	rows := 0
+	for b, err := range batches {
+		if err == nil {
+			err = takes(m, b)
+		}
+		if err != nil {
+			return err
+		}
+		rec.order = append(rec.order, b.index...)
+		if !b.has("labels") {
+			return fmt.Errorf("the evaluation set has no labels")
+		}
+		torch.NoGrad(func() {
+			torch.Scope(func() {
+				var out output
+				around(func() { out = m.forward(b, 0) })
+				losses = append(losses, out.loss.Item())
+				p.add(out.logits, b.tensor("labels"))
+			})
+		})
+		rows += len(b.index)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	values, err := p.compute(names)
+	if err != nil {
+		return err
+	}
+	sum := 0.0
+	for _, l := range losses {
+		sum += l
+	}
+	result := trace.Object{}
+	for _, name := range names {
+		result = append(result, trace.Pair{Name: name, Value: values[name]})
+	}
+	result = append(result, trace.Pair{Name: "mean_batch_loss", Value: sum / float64(len(losses))})
+	rec.evaluation(append(trace.Object(where), trace.Pair{Name: "num_samples", Value: rows}, trace.Pair{Name: "metrics", Value: result}))
+	return nil
+}

@@ -1,0 +1,377 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Object is a JSON object that is read field by field. Each method takes one field, with its default where the field is absent; the first value
+// of a wrong type is remembered, so that a reader needs no error check after every field. [Object.Done] returns that error, or an [*Unsupported]
+// that names the fields nobody has asked for: what is not understood must not be passed over.
+type Object struct {
+	path   string // for messages: "args", "phases[1].args"; empty for the whole file
+	fields map[string]any
+	taken  map[string]bool
+	err    *error // shared by the objects within
+}
+
+// Unsupported says what of a case cannot be run here.
+type Unsupported struct {
+	What string
+}
+
+func (u *Unsupported) Error() string { return u.What }
+
+// TypeError says which field of a specification has a value that cannot be. It is a mistake in the case and tells nothing of who runs it.
+type TypeError struct{ Field, Found, Want string }
+
+func (e *TypeError) Error() string { return fmt.Sprintf("%s is %s, want %s", e.Field, e.Found, e.Want) }
+
+// Unsupportedf makes an [*Unsupported].
+func Unsupportedf(format string, args ...any) error {
+	return &Unsupported{fmt.Sprintf(format, args...)}
+}
+
+// maxDepth is how deep a specification may be nested.
+const maxDepth = 32
+
+// ParseObject reads a JSON object and nothing behind it.
+func ParseObject(text []byte) (*Object, error) {
+	value, err := ParseJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("it holds %s, want an object", describe(value))
+	}
+	return newObject("", fields, new(error)), nil
+}
+
+// ParseJSON reads one JSON value. Numbers are json.Number, so that integers and fractions stay apart. A key that occurs twice in an object is an error.
+func ParseJSON(text []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	value, err := parseValue(d, 0)
+	if err != nil {
+		return nil, fmt.Errorf("byte %d: %w", d.InputOffset(), err)
+	}
+	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // Token returns it bare
+		return nil, fmt.Errorf("byte %d: there is something behind the first value", d.InputOffset())
+	}
+	return value, nil
+}
+
+func parseValue(d *json.Decoder, depth int) (any, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	delimiter, ok := token.(json.Delim)
+	if !ok {
+		return token, nil
+	}
+	if depth == maxDepth {
+		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
+	}
+	if delimiter == '[' {
+		list := []any{}
+		for d.More() {
+			v, err := parseValue(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err = d.Token()
+		return list, err
+	}
+	fields := map[string]any{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := key.(string)
+		if !ok {
+			return nil, fmt.Errorf("the key %v is no string", key)
+		}
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("the key %q occurs twice", name)
+		}
+		if fields[name], err = parseValue(d, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	_, err = d.Token()
+	return fields, err
+}
+
+func newObject(path string, fields map[string]any, err *error) *Object {
+	return &Object{path: path, fields: fields, taken: map[string]bool{}, err: err}
+}
+
+// Merge returns the object with the fields of others over its own. What has been taken of it is forgotten. Nil stands for an empty object.
+func (o *Object) Merge(others ...*Object) *Object {
+	merged := map[string]any{}
+	path := ""
+	for _, from := range append([]*Object{o}, others...) {
+		if from == nil {
+			continue
+		}
+		if path == "" {
+			path = from.path
+		}
+		for k, v := range from.fields {
+			merged[k] = v
+		}
+	}
+	return newObject(path, merged, new(error))
+}
+
+// Has tells whether the field is there, null or not. It does not take it.
+func (o *Object) Has(name string) bool { _, ok := o.fields[name]; return ok }
+
+// Names returns the names of all fields, sorted.
+func (o *Object) Names() []string {
+	names := make([]string, 0, len(o.fields))
+	for k := range o.fields {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Any takes a field as it is: nil, bool, json.Number, string, []any or map[string]any.
+func (o *Object) Any(name string) any {
+	o.taken[name] = true
+	return o.fields[name]
+}
+
+// Map takes all fields as they are.
+func (o *Object) Map() map[string]any {
+	for k := range o.fields {
+		o.taken[k] = true
+	}
+	return o.fields
+}
+
+// take takes a field; ok is false if it is absent or null.
+func (o *Object) take(name string) (v any, ok bool) {
+	o.taken[name] = true
+	v, ok = o.fields[name]
+	return v, ok && v != nil
+}
+
+func (o *Object) at(name string) string {
+	if o.path == "" {
+		return name
+	}
+	return o.path + "." + name
+}
+
+func (o *Object) wrong(name, want string, found any) {
+	if *o.err == nil {
+		*o.err = &TypeError{o.at(name), describe(found), want}
+	}
+}
+
+// Fail remembers that a field has a value that cannot be.
+func (o *Object) Fail(name, want string) { o.wrong(name, want, o.fields[name]) }
+
+// Float takes a number.
+func (o *Object) Float(name string, absent float64) float64 {
+	v, ok := o.take(name)
+	if !ok {
+		return absent
+	}
+	n, ok := v.(json.Number)
+	f, err := n.Float64()
+	if !ok || err != nil {
+		o.wrong(name, "a number", v)
+		return absent
+	}
+	return f
+}
+
+// FloatOrNil takes a number that may be absent or null.
+func (o *Object) FloatOrNil(name string) *float64 {
+	if v, ok := o.take(name); !ok || v == nil {
+		return nil
+	}
+	f := o.Float(name, 0)
+	return &f
+}
+
+// Int takes a whole number. One that is written with a fraction of zero, as 3.0, is one too.
+func (o *Object) Int(name string, absent int) int {
+	v, ok := o.take(name)
+	if !ok {
+		return absent
+	}
+	n, isNumber := v.(json.Number)
+	if i, err := strconv.ParseInt(n.String(), 10, 0); isNumber && err == nil {
+		return int(i)
+	}
+	if f, err := n.Float64(); isNumber && err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<52 {
+		return int(f)
+	}
+	o.wrong(name, "a whole number", v)
+	return absent
+}
+
+// Bool takes true or false.
+func (o *Object) Bool(name string, absent bool) bool {
+	v, ok := o.take(name)
+	if !ok {
+		return absent
+	}
+	b, ok := v.(bool)
+	if !ok {
+		o.wrong(name, "true or false", v)
+		return absent
+	}
+	return b
+}
+
+// String takes a string.
+func (o *Object) String(name, absent string) string {
+	v, ok := o.take(name)
+	if !ok {
+		return absent
+	}
+	s, ok := v.(string)
+	if !ok {
+		o.wrong(name, "a string", v)
+		return absent
+	}
+	return s
+}
+
+// OneOf takes a string that is one of a few. Another string makes the case unsupported.
+func (o *Object) OneOf(name, absent string, values ...string) string {
+	s := o.String(name, absent)
+	if *o.err == nil && !slices.Contains(values, s) && s != absent {
+		*o.err = Unsupportedf("%s is %q; known are %s", o.at(name), s, strings.Join(values, ", "))
+	}
+	return s
+}
+
+// Strings takes a list of strings.
+func (o *Object) Strings(name string) []string {
+	var out []string
+	for _, v := range o.List(name) {
+		s, ok := v.(string)
+		if !ok {
+			o.wrong(name, "a list of strings", o.fields[name])
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Ints takes a list of whole numbers.
+func (o *Object) Ints(name string) []int {
+	var out []int
+	for _, v := range o.List(name) {
+		n, ok := v.(json.Number)
+		i, err := n.Int64()
+		if !ok || err != nil {
+			o.wrong(name, "a list of whole numbers", o.fields[name])
+			return nil
+		}
+		out = append(out, int(i))
+	}
+	return out
+}
+
+// List takes a list; nil if it is absent.
+func (o *Object) List(name string) []any {
+	v, ok := o.take(name)
+	if !ok {
+		return nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		o.wrong(name, "a list", v)
+	}
+	return list
+}
+
+// Object takes an object within this one; nil if it is absent.
+func (o *Object) Object(name string) *Object {
+	v, ok := o.take(name)
+	if !ok {
+		return nil
+	}
+	fields, ok := v.(map[string]any)
+	if !ok {
+		o.wrong(name, "an object", v)
+		return nil
+	}
+	return newObject(o.at(name), fields, o.err)
+}
+
+// Objects takes a list of objects.
+func (o *Object) Objects(name string) []*Object {
+	var out []*Object
+	for i, v := range o.List(name) {
+		fields, ok := v.(map[string]any)
+		if !ok {
+			o.wrong(name, "a list of objects", o.fields[name])
+			return nil
+		}
+		out = append(out, newObject(fmt.Sprintf("%s[%d]", o.at(name), i), fields, o.err))
+	}
+	return out
+}
+
+// Err returns the first value of a wrong type so far.
+func (o *Object) Err() error { return *o.err }
+
+// Done returns the first value of a wrong type, or an [*Unsupported] that names the fields that were not taken. It looks into this object only: a reader
+// that takes objects within it asks each of them.
+func (o *Object) Done() error {
+	if o == nil {
+		return nil
+	}
+	if *o.err != nil {
+		return *o.err
+	}
+	var left []string
+	for _, name := range o.Names() {
+		if !o.taken[name] {
+			left = append(left, o.at(name))
+		}
+	}
+	if len(left) > 0 {
+		return Unsupportedf("the field %s is not known", strings.Join(left, ", "))
+	}
+	return nil
+}
+
+// describe names a JSON value for messages.
+func describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case map[string]any:
+		return "an object"
+	case []any:
+		return fmt.Sprintf("a list of %d", len(v))
+	case string:
+		if len(v) > 40 {
+			v = v[:40] + "..."
+		}
+		return strconv.Quote(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}

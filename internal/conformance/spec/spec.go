@@ -1,0 +1,226 @@
+// Package spec reads the description of a recorded training run: spec.json of a conformance case, in the form that docs/conformance.md describes.
+//
+//	s, err := spec.Read("cases/hf/accum4_tail")
+//	fmt.Println(s.Peer, s.Model.Kind, s.Args.Float("learning_rate", 5e-5))
+//
+// The parts that every trainer has in common are fields of [Spec]. The arguments stay an [Object], since their names and defaults are the
+// trainer's own: whoever replays the case takes them one by one, and what nobody has taken makes the case unsupported.
+package spec
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Spec is one training run.
+type Spec struct {
+	Dir        string // the folder it was read from
+	Name       string
+	Peer       string // "hf", "accelerate", "course", ...
+	Threads    int    // torch.set_num_threads
+	Model      Model
+	Init       Init
+	Data       Data
+	Args       *Object // never nil
+	Metrics    []string
+	HasMetrics bool   // the field is there, perhaps empty
+	LossFunc   string // "ce_per_item" or nothing
+	Callbacks  []Callback
+	Phases     []Phase
+	RTol       *float64
+	More       *Object // fields that only some trainers have: log_lr, optimizers, final
+}
+
+// Model says what is trained.
+type Model struct {
+	Kind    string
+	Options *Object  // what the kind has beside kind and freeze
+	Freeze  []string // prefixes of names of parameters without gradient
+}
+
+// Init says where the initial weights come from. At most one of its fields is set; none means init.safetensors.
+type Init struct {
+	Seed    *uint64 // torch.manual_seed, then the model is constructed
+	ByPeer  bool    // "model_init": the trainer seeds and constructs
+	Formula *Object // drawn by a formula without generator
+}
+
+// Data says what is trained on.
+type Data struct {
+	Kind     string
+	Trim     bool // rows are cut to their attention_mask, batches padded
+	Iterable bool // the training set is a stream without length
+	EvalSets []string
+	Options  *Object // the recipe and what only some kinds have
+}
+
+// Callback is one of the recording's callbacks.
+type Callback struct {
+	Kind    string
+	Options *Object
+}
+
+// Phase is one thing that is done: a training, perhaps of a resumed run, an evaluation or a prediction.
+type Phase struct {
+	Do              string
+	StopAfterUpdate *int
+	Resume          string // the checkpoint; empty: none
+	ResumeNewest    bool   // resume: true
+	SameTrainer     bool
+	Args            *Object // laid over those of the case; nil: none
+	Options         *Object // what only some trainers have
+}
+
+// Read reads spec.json of a case's folder.
+func Read(dir string) (*Spec, error) {
+	path := filepath.Join(dir, "spec.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	s.Dir = dir
+	return s, nil
+}
+
+// Parse reads the text of a spec.json.
+func Parse(text []byte) (*Spec, error) {
+	o, err := ParseObject(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &Spec{Name: o.String("name", ""), Peer: o.String("peer", ""), Threads: o.Int("threads", 1)}
+	o.String("shows", "")
+	o.Any("_note")
+	s.Metrics, s.HasMetrics = o.Strings("metrics"), o.Has("metrics") && o.Any("metrics") != nil
+	s.LossFunc, s.RTol = o.OneOf("loss_func", "", "ce_per_item"), o.FloatOrNil("rtol")
+	if s.Args = o.Object("args"); s.Args == nil {
+		s.Args = newObject("args", map[string]any{}, new(error))
+	}
+	s.readModel(o)
+	s.readInit(o)
+	s.readData(o)
+	for _, c := range o.Objects("callbacks") {
+		s.Callbacks = append(s.Callbacks, Callback{c.String("kind", ""), c})
+	}
+	s.readPhases(o)
+	s.More = o
+	if err := o.Err(); err != nil {
+		return nil, err
+	}
+	return s, s.check()
+}
+
+func (s *Spec) readModel(o *Object) {
+	m := o.Object("model")
+	if m == nil {
+		o.Fail("model", "an object")
+		return
+	}
+	s.Model = Model{Kind: m.String("kind", ""), Freeze: m.Strings("freeze"), Options: m}
+}
+
+func (s *Spec) readInit(o *Object) {
+	switch v := o.Any("init").(type) {
+	case nil:
+	case string:
+		switch v {
+		case "file":
+		case "model_init":
+			s.Init.ByPeer = true
+		default:
+			*o.err = Unsupportedf("init is %q; known are file, model_init, {\"seed\": n} and {\"formula\": ...}", v)
+		}
+	case map[string]any:
+		init := o.Object("init")
+		if init.Has("seed") {
+			seed := uint64(init.Int("seed", 0))
+			s.Init.Seed = &seed
+			if err := init.Done(); err != nil && o.Err() == nil {
+				*o.err = err
+			}
+			return
+		}
+		s.Init.Formula = init
+	default:
+		o.Fail("init", "a string or an object")
+	}
+}
+
+func (s *Spec) readData(o *Object) {
+	d := o.Object("data")
+	if d == nil {
+		o.Fail("data", "an object")
+		return
+	}
+	s.Data = Data{Kind: d.String("kind", ""), Trim: d.Bool("trim", false), Iterable: d.Bool("iterable", false), EvalSets: d.Strings("eval_sets"), Options: d}
+	d.Any("make") // how the rows came about; they are in data.safetensors
+}
+
+func (s *Spec) readPhases(o *Object) {
+	if !o.Has("phases") {
+		s.Phases = []Phase{{Do: "train", Options: newObject("phases[0]", map[string]any{}, o.err)}}
+		return
+	}
+	for _, p := range o.Objects("phases") {
+		phase := Phase{Do: p.String("do", ""), SameTrainer: p.Bool("same_trainer", false), Args: p.Object("args"), Options: p}
+		if p.Has("stop_after_update") {
+			n := p.Int("stop_after_update", 0)
+			phase.StopAfterUpdate = &n
+		}
+		switch r := p.Any("resume").(type) {
+		case nil:
+		case bool:
+			phase.ResumeNewest = r
+		case string:
+			phase.Resume = r
+		default:
+			p.Fail("resume", "true or the name of a checkpoint")
+		}
+		s.Phases = append(s.Phases, phase)
+	}
+}
+
+// check refuses what no case can mean.
+func (s *Spec) check() error {
+	switch {
+	case s.Peer == "":
+		return fmt.Errorf("peer is missing: the name of the trainer that was recorded")
+	case s.Model.Kind == "":
+		return fmt.Errorf("model.kind is missing")
+	case s.Threads < 1 || s.Threads > 1024:
+		return fmt.Errorf("threads is %d, want at least 1", s.Threads)
+	case len(s.Phases) == 0:
+		return fmt.Errorf("phases is empty, want at least one")
+	}
+	for i, p := range s.Phases {
+		if !slices.Contains([]string{"train", "evaluate", "predict"}, p.Do) {
+			return Unsupportedf("phases[%d].do is %q; known are train, evaluate and predict", i, p.Do)
+		}
+	}
+	return nil
+}
+
+// PhaseArgs returns the arguments of a phase: those of the case with its own over them.
+func (s *Spec) PhaseArgs(p Phase) *Object {
+	return s.Args.Merge(p.Args)
+}
+
+// Tolerance is the relative difference that numbers of the case may have: rtol, or what is usual for its precision.
+func (s *Spec) Tolerance() float64 {
+	if s.RTol != nil {
+		return *s.RTol
+	}
+	a := s.Args.fields
+	if truth(a["bf16"]) || truth(a["bf16_full_eval"]) || a["mixed_precision"] == "bf16" || a["mixed_precision"] == "fp16" {
+		return 2e-2
+	}
+	return 1e-4
+}
+
+func truth(v any) bool { b, ok := v.(bool); return ok && b }

@@ -1,0 +1,403 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+)
+
+// Rules say how two traces are compared.
+type Rules struct {
+	RTol   float64  // relative difference that numbers may have
+	Ignore []string // fields of the outermost level that are left out
+	Strict bool     // every number must be equal to the last bit
+}
+
+const (
+	rateRTol = 1e-12 // of learning rates, weight decay and epochs
+	rateATol = 1e-15
+	aTol     = 1e-7 // of all other numbers
+)
+
+var (
+	// exactly are names of numbers that must be equal although they are no integers.
+	exactly = set("scale", "scale_after")
+	// rates are names of numbers that follow from a formula.
+	rates = set("lr", "lr_after", "learning_rate", "weight_decay", "epoch")
+	// unjudged are recorded for the reader.
+	unjudged = set("env", "_note")
+	// notOurs are Python's own names and words.
+	notOurs = set("files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search", "is_local_process_zero", "is_world_process_zero")
+)
+
+func set(names ...string) map[string]bool {
+	m := map[string]bool{}
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// Verdict is the outcome of a comparison, the better the lower.
+type Verdict int
+
+const (
+	Equal    Verdict = iota // nothing but integers, strings and booleans, and all are equal
+	Bitwise                 // every number is equal to the last bit
+	Within                  // every number is within the tolerance
+	Mismatch                // something is not
+)
+
+func (v Verdict) String() string {
+	return [...]string{"equal", "bitwise", "within rtol", "MISMATCH"}[v]
+}
+
+// Row is the outcome for one field of the outermost level, or for the tensors.
+type Row struct {
+	Field   string
+	Verdict Verdict
+	Detail  string  // for people: what does not fit, or how many numbers are not bitwise
+	Worst   float64 // largest relative difference of a number
+	Begins  string  // the first number that is not bitwise: "updates[3].grad_norm"
+}
+
+// Report is the outcome of a comparison, field by field.
+type Report []Row
+
+// Verdict is that of the worst row, and no better than [Bitwise].
+func (r Report) Verdict() Verdict {
+	v := Bitwise
+	for _, row := range r {
+		v = max(v, row.Verdict)
+	}
+	return v
+}
+
+// Worst returns the largest relative difference, and the first place that is not bitwise.
+func (r Report) Worst() (largest float64, begins string) {
+	for _, row := range r {
+		if begins == "" {
+			begins = row.Begins
+		}
+		largest = max(largest, row.Worst)
+	}
+	return largest, begins
+}
+
+// First returns the detail of the first row that does not fit.
+func (r Report) First() string {
+	for _, row := range r {
+		if row.Verdict == Mismatch {
+			return row.Field + ": " + row.Detail
+		}
+	}
+	return ""
+}
+
+// Read reads trace.json of a case's folder.
+func Read(dir string) (map[string]any, error) {
+	path := filepath.Join(dir, "trace.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Parse reads the text of a trace.json. Numbers are json.Number.
+func Parse(text []byte) (map[string]any, error) {
+	v, err := spec.ParseJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	fields, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("a trace is an object, and this is none")
+	}
+	return fields, nil
+}
+
+// order is that in which a run makes what the fields tell, so that the first difference is the cause of the others.
+var order = []string{"phases", "initial", "param_groups", "batches", "micro_losses", "updates", "events", "evaluations", "log_history"}
+
+func fields(stored map[string]any) []string {
+	names := make([]string, 0, len(stored))
+	for _, name := range order {
+		if _, ok := stored[name]; ok {
+			names = append(names, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
+		if !slices.Contains(order, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Compare holds a trace against a stored one. Fields that only got has are ignored; one that it lacks is a mismatch.
+func Compare(stored, got map[string]any, r Rules) Report {
+	var out Report
+	refused, ours := truthy(stored["error"]), truthy(got["error"])
+	switch {
+	case refused:
+		row := Row{Field: "error"}
+		if !ours {
+			row.Verdict, row.Detail = Mismatch, "the peer refused: "+short(stored["error"])
+		}
+		out = append(out, row)
+		if e, ok := stored["error"].(map[string]any); ok && (e["where"] == "arguments" || e["where"] == "trainer" || e["where"] == "setup") {
+			return out
+		}
+	case ours:
+		return Report{{Field: "error", Verdict: Mismatch, Detail: "the peer ran, this side: " + short(got["error"])}}
+	}
+	for _, name := range fields(stored) {
+		a := stored[name]
+		if unjudged[name] || name == "error" || slices.Contains(r.Ignore, name) || empty(a) {
+			continue
+		}
+		b, ok := got[name]
+		if !ok || b == nil {
+			out = append(out, Row{Field: name, Verdict: Mismatch, Detail: "missing"})
+			continue
+		}
+		f := field{rtol: r.RTol}
+		key := name
+		if name == "events" {
+			key = "epoch"
+		}
+		f.walk(name, key, a, b)
+		out = append(out, f.row(name, r.Strict))
+	}
+	return out
+}
+
+// empty tells whether a value says nothing: null, an empty list or an empty object.
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// field compares what lies within one field of the outermost level.
+type field struct {
+	rtol             float64
+	worst            float64
+	begins           string
+	first            string // the first mismatch
+	bad              int
+	numbers, bitwise int
+	hashes, same     int
+}
+
+func (f *field) fail(path string, a, b any) { f.failText(path, short(a), short(b)) }
+
+func (f *field) failText(path, a, b string) {
+	if f.bad == 0 {
+		f.first = fmt.Sprintf("%s: stored %s, got %s", path, a, b)
+	}
+	f.bad++
+}
+
+func (f *field) differs(path string) {
+	if f.begins == "" {
+		f.begins = path
+	}
+}
+
+// walk compares b with the stored a; key is the name that decides by which rule.
+func (f *field) walk(path, key string, a, b any) {
+	if notOurs[key] {
+		return
+	}
+	switch a := a.(type) {
+	case map[string]any:
+		f.walkObject(path, key, a, b)
+		return
+	case []any:
+		list, ok := b.([]any)
+		if !ok {
+			f.failText(path, fmt.Sprintf("%d entries", len(a)), short(b))
+			return
+		}
+		if len(a) != len(list) {
+			f.failText(path, fmt.Sprintf("%d entries", len(a)), fmt.Sprintf("%d entries", len(list)))
+			return
+		}
+		for i := range a {
+			f.walk(fmt.Sprintf("%s[%d]", path, i), key, a[i], list[i])
+		}
+		return
+	}
+	if strings.Contains(key, "sha256") { // judged by weights_norm and final.safetensors; the hash only says "bitwise"
+		f.hashes++
+		if equal(a, b) {
+			f.same++
+		} else {
+			f.differs(path)
+		}
+		return
+	}
+	if key == "error" { // refused or not; the words are the peer's
+		if truthy(a) != truthy(b) {
+			f.fail(path, a, b)
+		}
+		return
+	}
+	f.scalar(path, key, a, b)
+}
+
+func (f *field) walkObject(path, key string, a map[string]any, b any) {
+	other, ok := b.(map[string]any)
+	if !ok {
+		f.fail(path, a, b)
+		return
+	}
+	for _, k := range slices.Sorted(maps.Keys(a)) {
+		if notOurs[k] {
+			continue
+		}
+		v, ok := other[k]
+		if !ok {
+			f.failText(path+"."+k, short(a[k]), `"nothing"`)
+			continue
+		}
+		rule := k
+		if strings.HasPrefix(k, "checkpoint-") || strings.HasPrefix(k, "step_") || strings.HasPrefix(k, "epoch_") {
+			rule = key // the name of a folder says nothing about what is in it
+		}
+		f.walk(path+"."+k, rule, a[k], v)
+	}
+}
+
+func (f *field) scalar(path, key string, a, b any) {
+	x, xOK := number(a)
+	y, yOK := number(b)
+	if a == nil && key == "epoch" { // before the first epoch
+		x, xOK = 0, true
+		if !yOK {
+			y, yOK = 0, true
+		}
+	}
+	if !xOK || !yOK || isInt(a) || exactly[key] {
+		if !equal(a, b) && !(xOK && yOK && x == y) {
+			f.fail(path, a, b)
+		}
+		return
+	}
+	f.numbers++
+	if x == y || math.IsNaN(x) && math.IsNaN(y) {
+		f.bitwise++
+		return
+	}
+	f.differs(path)
+	if math.IsNaN(x) || math.IsInf(x, 0) || math.IsNaN(y) || math.IsInf(y, 0) {
+		f.fail(path, a, b)
+		return
+	}
+	rtol, atol := f.rtol, aTol
+	if rates[key] {
+		rtol, atol = rateRTol, rateATol
+	}
+	apart := math.Abs(x - y)
+	relative := apart / max(math.Abs(x), math.Abs(y))
+	f.worst = max(f.worst, relative)
+	if relative > rtol && apart > atol {
+		f.fail(path, a, b)
+	}
+}
+
+func (f *field) row(name string, strict bool) Row {
+	r := Row{Field: name, Worst: f.worst, Begins: f.begins}
+	switch {
+	case f.bad > 0:
+		r.Verdict, r.Detail = Mismatch, fmt.Sprintf("%d places, first %s", f.bad, f.first)
+		return r
+	case f.numbers != f.bitwise || f.hashes != f.same:
+		r.Verdict = Within
+		if strict {
+			r.Verdict = Mismatch
+		}
+		r.Detail = fmt.Sprintf("%d/%d numbers and %d/%d weight hashes bitwise, worst %.2e", f.bitwise, f.numbers, f.same, f.hashes, f.worst)
+	case f.numbers > 0 || f.hashes > 0:
+		r.Verdict = Bitwise
+	}
+	return r
+}
+
+// equal is Python's ==: true is 1, and whole numbers equal fractions of the same value.
+func equal(a, b any) bool {
+	x, xOK := plain(a)
+	y, yOK := plain(b)
+	if xOK || yOK {
+		return xOK && yOK && x == y
+	}
+	switch a := a.(type) {
+	case nil:
+		return b == nil
+	case string:
+		s, ok := b.(string)
+		return ok && s == a
+	}
+	return false
+}
+
+func plain(v any) (float64, bool) {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	case json.Number:
+		return number(v)
+	}
+	return 0, false
+}
+
+// truthy is Python's bool().
+func truthy(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return false
+	case bool:
+		return v
+	case string:
+		return v != ""
+	case json.Number:
+		f, _ := number(v)
+		return f != 0
+	}
+	return !empty(v)
+}
+
+// short is a value for messages.
+func short(v any) string {
+	var text []byte
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	if len(text) >= 80 {
+		return string(text[:77]) + "..."
+	}
+	return string(text)
+}

@@ -1,0 +1,97 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Hex is a number that is written as Python's float.hex writes it.
+type Hex float64
+
+// FormatHex writes a number as Python's float.hex does, 13 digits and all; what is not finite as "nan", "inf" or "-inf".
+func FormatHex(v float64) string {
+	if text, ok := notFinite(v); ok {
+		return text
+	}
+	bits := math.Float64bits(v)
+	sign := ""
+	if bits>>63 == 1 {
+		sign = "-"
+	}
+	exponent, mantissa := int(bits>>52&0x7ff), bits&(1<<52-1)
+	switch {
+	case exponent == 0 && mantissa == 0:
+		return sign + "0x0.0p+0"
+	case exponent == 0:
+		return fmt.Sprintf("%s0x0.%013xp-1022", sign, mantissa)
+	}
+	return fmt.Sprintf("%s0x1.%013xp%+d", sign, mantissa, exponent-1023)
+}
+
+// FormatFloat writes a number as Python's repr does: the shortest form that reads back the same, always with a point or an exponent.
+func FormatFloat(v float64) string {
+	if text, ok := notFinite(v); ok {
+		return text
+	}
+	text := strconv.FormatFloat(v, 'e', -1, 64)
+	at := strings.IndexByte(text, 'e')
+	exponent, _ := strconv.Atoi(text[at+1:]) // FormatFloat wrote it
+	if exponent < -4 || exponent >= 16 {
+		return text
+	}
+	text = strconv.FormatFloat(v, 'f', -1, 64)
+	if !strings.ContainsRune(text, '.') {
+		text += ".0"
+	}
+	return text
+}
+
+func notFinite(v float64) (string, bool) {
+	switch {
+	case math.IsNaN(v):
+		return "nan", true
+	case math.IsInf(v, 1):
+		return "inf", true
+	case math.IsInf(v, -1):
+		return "-inf", true
+	}
+	return "", false
+}
+
+// ParseFloat reads what [FormatHex] writes, and "nan", "inf" and "-inf".
+func ParseFloat(text string) (float64, bool) {
+	switch text {
+	case "nan":
+		return math.NaN(), true
+	case "inf":
+		return math.Inf(1), true
+	case "-inf":
+		return math.Inf(-1), true
+	}
+	if !strings.HasPrefix(text, "0x") && !strings.HasPrefix(text, "-0x") {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil
+}
+
+// number is the value of a JSON number or of a string that stands for one; ok is false for anything else.
+func number(v any) (f float64, ok bool) {
+	switch v := v.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		return f, err == nil || math.IsInf(f, 0)
+	case string:
+		return ParseFloat(v)
+	}
+	return 0, false
+}
+
+// isInt tells whether a JSON value is a number without point and exponent.
+func isInt(v any) bool {
+	n, ok := v.(json.Number)
+	return ok && !strings.ContainsAny(n.String(), ".eE")
+}
