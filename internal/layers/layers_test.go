@@ -57,6 +57,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/tensorio", "safetensors torch"},
 	{"nn/...", "torch safetensors internal/tensorio nn/..."},
 	{"optim", "torch internal/rounded"},
+	{"accelerate", "torch nn/... optim optim/lr amp data checkpoint safetensors internal/tensorio"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist safetensors internal/tensorio"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics torch safetensors safetensors/pickle internal/tensorio optim hub"},
 	{"examples/...", "public examples/..."},
@@ -69,7 +70,10 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/golden", "torch safetensors internal/goldencount internal/tensorio internal/testenv"},
 	{"internal/gradcheck", "torch"},
 	{"internal/expected", "public internal/rounded internal/testenv"},
-	{"internal/conformance", "public internal/testenv internal/golden internal/expected"},
+	{"internal/conformance/spec", ""},
+	{"internal/conformance/trace", "safetensors internal/conformance/spec"},
+	{"internal/conformance/replay", "public internal/tensorio internal/conformance/spec internal/conformance/trace"},
+	{"internal/conformance", "public internal/testenv internal/golden internal/expected internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
 	{"internal/fault", "checkpoint"},
 	{"internal/bench", "public internal/testenv"},
 	{"internal/layers", ""},
@@ -77,10 +81,10 @@ var allowed = []struct{ folder, imports string }{
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/mt19937", "internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest"}
+var pure = []string{"internal/mt19937", "internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "trainer/engine", "models/...", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
+var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "accelerate", "trainer/engine", "models/...", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {
