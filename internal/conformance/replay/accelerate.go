@@ -243,7 +243,7 @@ func (a *accelerated) setup(sets map[string]*rows) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := a.acc.PrepareModel(a.model); err != nil {
+	if err := a.acc.PrepareModel(a.model.module()); err != nil {
 		return err
 	}
 	a.opt = a.acc.PrepareOptimizer(optimizer, a.args.learningRate)
@@ -382,7 +382,7 @@ func (a *accelerated) save(name string) error {
 
 func (a *accelerated) loop(ctx context.Context, start, skip int) (any, error) {
 	for epoch := start; epoch < a.args.epochs; epoch++ {
-		nn.SetTraining(a.model, true)
+		nn.SetTraining(a.model.module(), true)
 		active, seen := a.train, 0
 		if epoch == start && skip > 0 {
 			active, seen = accelerate.SkipFirstBatches(a.train, skip), skip
@@ -439,7 +439,7 @@ func (a *accelerated) batch(b batch, epoch, seen int) error {
 		return fmt.Errorf("the training set has no labels")
 	}
 	var loss torch.Tensor
-	a.acc.Autocast(func() { loss = a.model.forward(b, 0).loss })
+	a.acc.Autocast(func() { loss = forward(a.model, b, 0).loss })
 	loss = loss.ToDType(torch.Float32)
 	a.rec.micro(b.index, loss.DivScalar(float64(a.acc.AccumulationSteps())).Item())
 	scaler, scale := a.acc.Scaler(), 0.0
@@ -487,21 +487,21 @@ func (a *accelerated) clip() (norm *float64, err error) {
 		return nil, nil
 	}
 	if a.args.clipNorm != nil {
-		total, err := a.acc.ClipGradNorm(nn.Params(a.model), *a.args.clipNorm)
+		total, err := a.acc.ClipGradNorm(nn.Params(a.model.module()), *a.args.clipNorm)
 		if err != nil {
 			return nil, err
 		}
 		norm = new(total.Item())
 	}
 	if a.args.clipValue != nil {
-		err = a.acc.ClipGradValue(nn.Params(a.model), *a.args.clipValue)
+		err = a.acc.ClipGradValue(nn.Params(a.model.module()), *a.args.clipValue)
 	}
 	return norm, err
 }
 
 func (a *accelerated) evaluate(ctx context.Context, epoch int) error {
 	if a.valid == nil {
-		nn.SetTraining(a.model, false)
+		nn.SetTraining(a.model.module(), false)
 		return fmt.Errorf("an evaluation is asked for, but there is no evaluation set")
 	}
 	return evaluate(ctx, a.spec, a.rec, a.model, a.valid.Batches(ctx), a.acc.Autocast, trace.Pair{Name: "step", Value: a.updates}, trace.Pair{Name: "epoch", Value: epoch})

@@ -156,10 +156,10 @@ func (c *course) forward(f func()) {
 }
 
 func (c *course) run(ctx context.Context) error {
-	nn.SetTraining(c.model, true)
+	nn.SetTraining(c.model.module(), true)
 	for epoch := range c.args.epochs {
 		if c.args.evaluate != "" {
-			nn.SetTraining(c.model, true)
+			nn.SetTraining(c.model.module(), true)
 		}
 		drawInt64() // the seed of the workers
 		step := 0
@@ -196,7 +196,7 @@ func (c *course) step(b batch, epoch, step int) error {
 	var failed error
 	torch.Scope(func() {
 		var loss torch.Tensor
-		c.forward(func() { loss = c.model.forward(b, 0).loss })
+		c.forward(func() { loss = forward(c.model, b, 0).loss })
 		if a.accumulate > 1 {
 			loss = loss.DivScalar(float64(a.accumulate))
 		}
@@ -224,10 +224,10 @@ func (c *course) update(epoch, step int) error {
 	a := c.args
 	var norm *float64
 	if a.clipNorm != nil {
-		norm = new(optim.ClipGradNorm(nn.Params(c.model), *a.clipNorm).Item())
+		norm = new(optim.ClipGradNorm(nn.Params(c.model.module()), *a.clipNorm).Item())
 	}
 	if a.clipValue != nil {
-		optim.ClipGradValue(nn.Params(c.model), *a.clipValue)
+		optim.ClipGradValue(nn.Params(c.model.module()), *a.clipValue)
 	}
 	rate := c.rates(c.updates)
 	c.opt.Step(rate)
@@ -249,7 +249,7 @@ func (c *course) update(epoch, step int) error {
 
 func (c *course) evaluate(ctx context.Context, epoch int) error {
 	if c.valid == nil {
-		nn.SetTraining(c.model, false)
+		nn.SetTraining(c.model.module(), false)
 		return fmt.Errorf("an evaluation is asked for, but there is no evaluation set")
 	}
 	drawInt64()

@@ -171,7 +171,7 @@ func (a loopArgs) buildOptimizer(m model) (optim.Optimizer, error) {
 	}
 	if len(a.noDecay) == 0 {
 		var trained []torch.Named
-		for _, p := range nn.Params(m) {
+		for _, p := range nn.Params(m.module()) {
 			if p.Tensor.NeedsGrad() {
 				trained = append(trained, p)
 			}
@@ -182,7 +182,7 @@ func (a loopArgs) buildOptimizer(m model) (optim.Optimizer, error) {
 	if a.weightDecay != nil {
 		groups[0].WeightDecay = a.weightDecay
 	}
-	for _, p := range nn.Params(m) { // frozen ones too, as in the recipe
+	for _, p := range nn.Params(m.module()) { // frozen ones too, as in the recipe
 		g := &groups[0]
 		for _, part := range a.noDecay {
 			if strings.Contains(p.Name, part) {
@@ -227,7 +227,7 @@ func applyInjections(list []injection, m model, micro int) error {
 			continue
 		}
 		found := false
-		for _, p := range nn.Params(m) {
+		for _, p := range nn.Params(m.module()) {
 			if p.Name != i.param {
 				continue
 			}
@@ -272,7 +272,7 @@ next:
 // evaluate is the course's evaluation: over the whole set, without gradients, with metrics and the mean of the batches' losses. around is the context of a
 // forward pass.
 func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches iter.Seq2[batch, error], around func(func()), where ...trace.Pair) error {
-	nn.SetTraining(m, false)
+	nn.SetTraining(m.module(), false)
 	names := s.Metrics
 	if !s.HasMetrics {
 		names = []string{"accuracy"}
@@ -294,7 +294,7 @@ func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches
 		torch.NoGrad(func() {
 			torch.Scope(func() {
 				var out output
-				around(func() { out = m.forward(b, 0) })
+				around(func() { out = forward(m, b, 0) })
 				losses = append(losses, out.loss.Item())
 				p.add(out.logits, b.tensor("labels"))
 			})

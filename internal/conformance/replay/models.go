@@ -12,16 +12,40 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// model is a model of a case. It is a pointer to a struct whose tags give the parameters the names of the recording.
+// model is a model of a case.
 type model interface {
+	// module is the struct whose tags give the parameters the names of the recording.
+	module() any
 	// inputs names the columns that forward takes, labels among them.
 	inputs() []string
-	// forward returns the loss, undefined where the batch has no labels, and the outputs. items is the number of labelled items of the window, 0 if
-	// nobody counts them.
-	forward(b batch, items int64) output
+	// predict returns the outputs of a batch.
+	predict(b batch) torch.Tensor
+	// loss is that of outputs; items is the number of labelled items of the window, 0 if nobody counts them.
+	loss(logits, labels torch.Tensor, items int64) torch.Tensor
+	// shiftsLabels says that position i of the outputs predicts label i+1.
+	shiftsLabels() bool
+	// takesItems says that the recorded model is handed the number of items, whether it uses it or not: accepts_loss_kwargs.
+	takesItems() bool
 }
 
 type output struct{ loss, logits torch.Tensor }
+
+// forward returns the loss, undefined where the batch has no labels, and the outputs.
+func forward(m model, b batch, items int64) output {
+	out := output{logits: m.predict(b)}
+	if b.has("labels") {
+		out.loss = biased(m.loss(out.logits, b.tensor("labels"), items), b)
+	}
+	return out
+}
+
+// biased adds the mean of the column loss_bias, if there is one. It has no gradient and makes nothing but the reported loss nan or inf.
+func biased(loss torch.Tensor, b batch) torch.Tensor {
+	if !b.has("loss_bias") {
+		return loss
+	}
+	return loss.Add(b.tensor("loss_bias").Mean(torch.DefaultDType))
+}
 
 // build constructs a model with PyTorch's default initialisation, after seeding where the case says so, and puts its initial weights in.
 // It leaves the generator where the initialisation left it.
@@ -44,11 +68,11 @@ func build(s *spec.Spec) (model, error) {
 		return nil, err
 	}
 	if s.Init.Seed == nil && !s.Init.ByPeer {
-		if _, err := nn.Load(filepath.Join(s.Dir, "init.safetensors"), m, nn.LoadOptions{}); err != nil {
+		if _, err := nn.Load(filepath.Join(s.Dir, "init.safetensors"), m.module(), nn.LoadOptions{}); err != nil {
 			return nil, err
 		}
 	}
-	for _, p := range nn.Params(m) {
+	for _, p := range nn.Params(m.module()) {
 		if slices.ContainsFunc(s.Model.Freeze, func(prefix string) bool { return strings.HasPrefix(p.Name, prefix) }) {
 			p.Tensor.SetRequiresGrad(false)
 		}
@@ -70,6 +94,8 @@ func construct(m spec.Model) (model, error) {
 		made, err = newMLP(o)
 	case "causal_lm":
 		made, err = newCausalLM(o)
+	case "bert":
+		made, err = newBERT(o)
 	default:
 		return nil, spec.Unsupportedf("model.kind is %q", m.Kind)
 	}
@@ -102,9 +128,11 @@ func newRegression(o *spec.Object) (model, error) {
 
 func (m *regression) inputs() []string { return []string{"x", "labels", "loss_bias"} }
 
-func (m *regression) forward(b batch, _ int64) output {
-	return withLoss(b, b.tensor("x").Mul(m.A).Add(m.B), meanSquare)
-}
+func (m *regression) module() any                                       { return m }
+func (m *regression) shiftsLabels() bool                                { return false }
+func (m *regression) takesItems() bool                                  { return false }
+func (m *regression) predict(b batch) torch.Tensor                      { return b.tensor("x").Mul(m.A).Add(m.B) }
+func (m *regression) loss(y, labels torch.Tensor, _ int64) torch.Tensor { return meanSquare(y, labels) }
 
 // mlp is Linear, norm, activation and dropout, several times; the last Linear is bare.
 type mlp struct {
@@ -115,7 +143,7 @@ type mlp struct {
 
 	activation func(torch.Tensor) torch.Tensor
 	dropout    float64
-	loss       func(logits, labels torch.Tensor) torch.Tensor
+	criterion  func(logits, labels torch.Tensor) torch.Tensor
 }
 
 func newMLP(o *spec.Object) (model, error) {
@@ -124,7 +152,7 @@ func newMLP(o *spec.Object) (model, error) {
 	m.activation = map[string]func(torch.Tensor) torch.Tensor{
 		"relu": torch.Tensor.ReLU, "gelu": functional.GELU, "tanh": torch.Tensor.Tanh,
 	}[o.OneOf("activation", "relu", "relu", "gelu", "tanh")]
-	m.loss = map[string]func(_, _ torch.Tensor) torch.Tensor{"ce": functional.CrossEntropy, "mse": meanSquare}[o.OneOf("loss", "ce", "ce", "mse")]
+	m.criterion = map[string]func(_, _ torch.Tensor) torch.Tensor{"ce": functional.CrossEntropy, "mse": meanSquare}[o.OneOf("loss", "ce", "ce", "mse")]
 	sizes := o.Ints("sizes")
 	if err := o.Err(); err != nil {
 		return nil, err
@@ -148,7 +176,13 @@ func newMLP(o *spec.Object) (model, error) {
 
 func (m *mlp) inputs() []string { return []string{"x", "labels", "loss_bias"} }
 
-func (m *mlp) forward(b batch, _ int64) output {
+func (m *mlp) module() any        { return m }
+func (m *mlp) shiftsLabels() bool { return false }
+func (m *mlp) takesItems() bool   { return false }
+
+func (m *mlp) loss(y, labels torch.Tensor, _ int64) torch.Tensor { return m.criterion(y, labels) }
+
+func (m *mlp) predict(b batch) torch.Tensor {
 	x := b.tensor("x")
 	for i, layer := range m.Layers {
 		x = layer.Forward(x)
@@ -160,7 +194,7 @@ func (m *mlp) forward(b batch, _ int64) output {
 		}
 		x = functional.Dropout(m.activation(x), m.dropout, m.Training())
 	}
-	return withLoss(b, x, m.loss)
+	return x
 }
 
 // causalLM predicts at each position the label of the next one; positions with label -100 do not count.
@@ -192,34 +226,26 @@ func newCausalLM(o *spec.Object) (model, error) {
 
 func (m *causalLM) inputs() []string { return []string{"input_ids", "labels", "attention_mask"} }
 
-func (m *causalLM) forward(b batch, items int64) output {
+func (m *causalLM) module() any                    { return m }
+func (m *causalLM) shiftsLabels() bool             { return true }
+func (m *causalLM) takesItems() bool               { return m.tokenWeighted }
+func (m *causalLM) InputEmbeddings() *nn.Embedding { return m.Embed }
+
+func (m *causalLM) predict(b batch) torch.Tensor {
 	h := functional.GELU(m.Block.Forward(m.Embed.Forward(b.tensor("input_ids"))))
-	logits := m.Head.Forward(functional.Dropout(h, m.dropout, m.Training()))
-	if !b.has("labels") {
-		return output{logits: logits}
-	}
-	labels := functional.Pad(b.tensor("labels"), []int64{0, 1}, functional.PadConstant, -100)
-	target := labels.Narrow(-1, 1, labels.Size(-1)-1).Contiguous().View(-1)
+	return m.Head.Forward(functional.Dropout(h, m.dropout, m.Training()))
+}
+
+func (m *causalLM) loss(logits, labels torch.Tensor, items int64) torch.Tensor {
+	padded := functional.Pad(labels, []int64{0, 1}, functional.PadConstant, -100)
+	target := padded.Narrow(-1, 1, padded.Size(-1)-1).Contiguous().View(-1)
 	flat := logits.ToDType(torch.Float32).View(-1, logits.Size(-1))
-	if items == 0 {
-		return output{flat.CrossEntropyLoss(target, torch.Tensor{}, torch.ReductionMean, -100, 0), logits}
+	if items == 0 || !m.tokenWeighted {
+		return flat.CrossEntropyLoss(target, torch.Tensor{}, torch.ReductionMean, -100, 0)
 	}
-	return output{flat.CrossEntropyLoss(target, torch.Tensor{}, torch.ReductionSum, -100, 0).DivScalar(float64(items)), logits}
+	return flat.CrossEntropyLoss(target, torch.Tensor{}, torch.ReductionSum, -100, 0).DivScalar(float64(items))
 }
 
 func meanSquare(y, labels torch.Tensor) torch.Tensor {
 	return functional.MSELoss(y, labels, functional.Mean)
-}
-
-// withLoss adds the loss of a batch that has labels. The column loss_bias is added as its mean: it has no gradient and makes nothing but the reported
-// loss nan or inf.
-func withLoss(b batch, logits torch.Tensor, loss func(logits, labels torch.Tensor) torch.Tensor) output {
-	if !b.has("labels") {
-		return output{logits: logits}
-	}
-	value := loss(logits, b.tensor("labels"))
-	if b.has("loss_bias") {
-		value = value.Add(b.tensor("loss_bias").Mean(torch.DefaultDType))
-	}
-	return output{value, logits}
 }

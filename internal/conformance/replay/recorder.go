@@ -31,9 +31,9 @@ type recorder struct {
 }
 
 // start records the initial weights, at its first call.
-func (r *recorder) start(m any) {
+func (r *recorder) start(m model) {
 	if r.initial == nil {
-		r.initial = trace.Object{{Name: "weights_norm", Value: weightsNorm(m)}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(m))}}
+		r.initial = trace.Object{{Name: "weights_norm", Value: weightsNorm(m)}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(m.module()))}}
 	}
 }
 
@@ -63,11 +63,11 @@ func (r *recorder) paramGroups(o optim.Optimizer) {
 }
 
 // update records an update after the weights have moved. norm is nil where none was computed.
-func (r *recorder) update(number int, epoch any, norm *float64, rates []float64, m any, skipped bool, more ...trace.Pair) {
+func (r *recorder) update(number int, epoch any, norm *float64, rates []float64, m model, skipped bool, more ...trace.Pair) {
 	o := trace.Object{{Name: "update", Value: number}, {Name: "epoch", Value: epoch}, {Name: "loss_window", Value: append([]any{}, r.window...)},
 		{Name: "grad_norm", Value: hexOrNil(norm)}, {Name: "lr", Value: hexes(rates)}, {Name: "skipped", Value: skipped}}
 	o = append(o, more...)
-	o = append(o, trace.Pair{Name: "weights_norm", Value: weightsNorm(m)}, trace.Pair{Name: "weights_sha256", Value: weightsSHA(nn.Params(m))})
+	o = append(o, trace.Pair{Name: "weights_norm", Value: weightsNorm(m)}, trace.Pair{Name: "weights_sha256", Value: weightsSHA(nn.Params(m.module()))})
 	r.updates = append(r.updates, o)
 	r.window = nil
 }
@@ -167,11 +167,11 @@ func sorted(list []torch.Named) []torch.Named {
 }
 
 // weightsNorm is the 2-norm over all parameters in float64.
-func weightsNorm(m any) trace.Hex {
+func weightsNorm(m model) trace.Hex {
 	sum := 0.0
 	torch.NoGrad(func() {
 		torch.Scope(func() {
-			for _, p := range sorted(nn.Params(m)) {
+			for _, p := range sorted(nn.Params(m.module())) {
 				sum += p.Tensor.Detach().ToDType(torch.Float64).PowScalar(2).Sum(torch.DefaultDType).Item()
 			}
 		})
@@ -189,13 +189,13 @@ func weightsSHA(list []torch.Named) string {
 }
 
 // finalTensors are the weights and buffers of a model and the states of its optimizer, as copies.
-func finalTensors(m any, o optim.Optimizer) []tensorBytes {
+func finalTensors(m model, o optim.Optimizer) []tensorBytes {
 	var out []tensorBytes
 	add := func(name string, t torch.Tensor) {
 		out = append(out, tensorBytes{name, t.DType(), t.Shape(), bytes.Clone(t.Bytes())})
 	}
 	if m != nil {
-		for _, t := range nn.StateDict(m) {
+		for _, t := range nn.StateDict(m.module()) {
 			add(t.Name, t.Tensor)
 		}
 	}
