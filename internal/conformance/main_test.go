@@ -33,7 +33,8 @@ func TestCommand(t *testing.T) {
 		{"an unsupported entry", []string{"-expected", good, waits}, 1, "2 entries: 1 passed, 0 failed, 1 unsupported"},
 		{"a broken file", []string{"-expected", good, broken}, 1, "2 entries: 1 passed, 1 failed, 0 unsupported"},
 		{"a missing file", []string{"-expected", dir + "/none.json"}, 1, "1 entries: 0 passed, 1 failed, 0 unsupported"},
-		{"no mode", []string{good}, 2, "usage: conformance"},
+		{"a folder without cases", []string{dir}, 2, "holds no case"},
+		{"a folder that is not there", []string{dir + "/none"}, 2, "no such file"},
 		{"no file", []string{"-expected"}, 2, "usage: conformance"},
 		{"an unknown flag", []string{"-wrong"}, 2, "usage: conformance"},
 	} {
