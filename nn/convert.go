@@ -56,6 +56,7 @@ func convert(m any, f func(torch.Tensor) torch.Tensor) {
 			}
 		})
 	})
+	flatten(m)
 }
 
 // Freeze excludes the parameters whose names match a pattern from training: they get no gradients any more. Patterns are those

@@ -78,6 +78,7 @@ func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent 
 			}
 		}
 	}
+	r.FlattenParameters()
 	return r
 }
 
