@@ -1,0 +1,201 @@
+package parquet
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gotrainer/gotrainer/data/internal/columns"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// column is a column that a field asks for.
+type column struct {
+	name    string
+	field   int
+	leaf    int // the index of the values' column; -1 for an optional column that the file lacks
+	full    int // the definition level of a value that is there
+	item    int // the definition level from which on a list has an item; 0 if it is no list
+	set     func(v reflect.Value, value parquet.Value) error
+	element reflect.Type // of a list: that of its items
+	pointer bool         // the field is a pointer, nil if the value is missing
+}
+
+// bind finds the columns that the fields of a struct ask for.
+func bind(t reflect.Type, root *parquet.Column) ([]column, error) {
+	asked, err := columns.Of(t)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range root.Columns() {
+		names = append(names, c.Name())
+	}
+	at, err := columns.Match(asked, names)
+	if err != nil {
+		return nil, err
+	}
+	var list []column
+	for k, c := range asked {
+		bound := column{name: c.Name, field: c.Field, leaf: -1}
+		if at[k] >= 0 {
+			bound.name = names[at[k]]
+			if err := bound.bind(c.Type, root.Columns()[at[k]]); err != nil {
+				return nil, fmt.Errorf("column %q: %w", names[at[k]], err)
+			}
+		}
+		list = append(list, bound)
+	}
+	return list, nil
+}
+
+// bind finds the values of a column: the column itself, or what lies in it if it is a list.
+func (c *column) bind(t reflect.Type, from *parquet.Column) error {
+	leaf, level := from, 0
+	for {
+		if leaf.Optional() || leaf.Repeated() {
+			level++
+		}
+		if leaf.Repeated() {
+			if c.item > 0 {
+				return fmt.Errorf("it is a list of lists, which no field can take")
+			}
+			c.item = level
+		}
+		if leaf.Leaf() {
+			break
+		}
+		inner := leaf.Columns()
+		if len(inner) != 1 || !inner[0].Repeated() && c.item == 0 {
+			return fmt.Errorf("it is nested (%s), which no field can take; fields are strings, bytes, bools, numbers and lists of them", describe(from))
+		}
+		leaf = inner[0]
+	}
+	c.leaf, c.full = leaf.Index(), leaf.MaxDefinitionLevel()
+	if c.item > 0 {
+		if t.Kind() != reflect.Slice {
+			return fmt.Errorf("it is a list, the field is %v", t)
+		}
+		c.element = t.Elem()
+		t = t.Elem()
+	} else if t.Kind() == reflect.Pointer {
+		c.pointer = true
+		t = t.Elem()
+	}
+	var err error
+	c.set, err = valueSetter(t, leaf)
+	return err
+}
+
+// describe names the parts of a nested column.
+func describe(c *parquet.Column) string {
+	var names []string
+	for _, inner := range c.Columns() {
+		names = append(names, inner.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// put puts a value into a field, or adds it to the list in it.
+func (c column) put(field reflect.Value, v parquet.Value) error {
+	missing := v.DefinitionLevel() < c.full
+	switch {
+	case c.item > 0 && v.DefinitionLevel() < c.item:
+		return nil // a list that is empty or missing
+	case c.item > 0 && missing:
+		return fmt.Errorf("an item of the list is null, which %v cannot hold", field.Type())
+	case c.item > 0:
+		field.Grow(1)
+		field.SetLen(field.Len() + 1)
+		return c.set(field.Index(field.Len()-1), v)
+	case missing && c.pointer:
+		return nil
+	case missing:
+		return fmt.Errorf("the value is null; make the field *%v if that may be", field.Type())
+	case c.pointer:
+		field.Set(reflect.New(field.Type().Elem()))
+		return c.set(field.Elem(), v)
+	}
+	return c.set(field, v)
+}
+
+// valueSetter returns how values of a column get into a variable of type t.
+func valueSetter(t reflect.Type, leaf *parquet.Column) (func(reflect.Value, parquet.Value) error, error) {
+	kind, unsigned := leaf.Type().Kind(), false
+	if logical := leaf.Type().LogicalType(); logical != nil {
+		switch logical := logical.Value.(type) {
+		case *format.IntType:
+			unsigned = !logical.IsSigned
+		case *format.StringType, *format.EnumType, *format.JsonType, nil:
+		default:
+			return nil, fmt.Errorf("it holds %v, which no field can take; convert it to a string or a number where the file is made", logical)
+		}
+	}
+	bytes := kind == parquet.ByteArray || kind == parquet.FixedLenByteArray
+	whole := kind == parquet.Int32 || kind == parquet.Int64
+	switch {
+	case bytes && t.Kind() == reflect.String:
+		return func(v reflect.Value, value parquet.Value) error {
+			text := string(value.ByteArray())
+			if !utf8.ValidString(text) {
+				return fmt.Errorf("%.40q is not valid UTF-8; a field of type []byte keeps it as it is", text)
+			}
+			v.SetString(text)
+			return nil
+		}, nil
+	case bytes && t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return func(v reflect.Value, value parquet.Value) error {
+			v.SetBytes(append([]byte{}, value.ByteArray()...))
+			return nil
+		}, nil
+	case kind == parquet.Boolean && t.Kind() == reflect.Bool:
+		return func(v reflect.Value, value parquet.Value) error { v.SetBool(value.Boolean()); return nil }, nil
+	case kind == parquet.Float && isFloat(t):
+		return func(v reflect.Value, value parquet.Value) error { v.SetFloat(float64(value.Float())); return nil }, nil
+	case kind == parquet.Double && isFloat(t):
+		return func(v reflect.Value, value parquet.Value) error { v.SetFloat(value.Double()); return nil }, nil
+	case whole && columns.Scalar(t) && t.Kind() != reflect.String && t.Kind() != reflect.Bool && !isFloat(t):
+		return func(v reflect.Value, value parquet.Value) error {
+			return setInteger(v, value, kind == parquet.Int32, unsigned)
+		}, nil
+	}
+	return nil, fmt.Errorf("its values are %v, the field takes %v", leaf.Type(), t)
+}
+
+func isFloat(t reflect.Type) bool { return t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64 }
+
+// setInteger sets an integer that has to fit.
+func setInteger(v reflect.Value, value parquet.Value, short, unsigned bool) error {
+	if unsigned {
+		n := value.Uint64()
+		if short {
+			n = uint64(value.Uint32())
+		}
+		if v.CanUint() && !v.OverflowUint(n) {
+			v.SetUint(n)
+			return nil
+		}
+		if v.CanInt() && n <= 1<<63-1 && !v.OverflowInt(int64(n)) {
+			v.SetInt(int64(n))
+			return nil
+		}
+		return fmt.Errorf("%d does not fit into %v", n, v.Type())
+	}
+	n := int64(0)
+	if short {
+		n = int64(value.Int32())
+	} else {
+		n = value.Int64()
+	}
+	if v.CanInt() && !v.OverflowInt(n) {
+		v.SetInt(n)
+		return nil
+	}
+	if v.CanUint() && n >= 0 && !v.OverflowUint(uint64(n)) {
+		v.SetUint(uint64(n))
+		return nil
+	}
+	return fmt.Errorf("%d does not fit into %v", n, v.Type())
+}

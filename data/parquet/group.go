@@ -1,0 +1,181 @@
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// group is a row group that is decoded by the first who asks for it.
+type group struct {
+	once   sync.Once
+	weight int64
+	rows   any // []T
+	err    error
+}
+
+// group returns the rows of a group.
+func (r *Rows[T]) group(k int) ([]T, error) {
+	g, err := r.hold(k)
+	if err == nil {
+		g.once.Do(func() {
+			var rows []T
+			g.err = guard(func() (err error) { rows, err = r.decode(k); return err })
+			g.rows = rows
+		})
+		err = g.err
+	}
+	if err != nil {
+		r.drop(k, g)
+		return nil, fmt.Errorf("parquet: %s: row group %d: %w", r.path, k, err)
+	}
+	return g.rows.([]T), nil
+}
+
+// hold marks a group as the one used last and lets go of those used longest ago.
+func (r *Rows[T]) hold(k int) (*group, error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.closed {
+		return nil, ErrClosed
+	}
+	if g := r.kept[k]; g != nil {
+		r.recent = append(slices.DeleteFunc(r.recent, func(i int) bool { return i == k }), k)
+		return g, nil
+	}
+	weight, err := r.weigh(k)
+	if err != nil {
+		return nil, err
+	}
+	for len(r.recent) > 0 && r.weight+weight > r.options.Cache {
+		r.weight -= r.kept[r.recent[0]].weight
+		delete(r.kept, r.recent[0])
+		r.recent = r.recent[1:]
+	}
+	g := &group{weight: weight}
+	r.kept[k], r.recent, r.weight = g, append(r.recent, k), r.weight+weight
+	return g, nil
+}
+
+// drop forgets a group that could not be read, so that the next one who asks tries again.
+func (r *Rows[T]) drop(k int, g *group) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if g != nil && r.kept[k] == g {
+		delete(r.kept, k)
+		r.recent = slices.DeleteFunc(r.recent, func(i int) bool { return i == k })
+		r.weight -= g.weight
+	}
+}
+
+// weigh returns about how many bytes a group has when it is decoded.
+func (r *Rows[T]) weigh(k int) (int64, error) {
+	rows := r.groups[k].NumRows()
+	weight := rows * int64(reflect.TypeFor[T]().Size()+1)
+	meta := r.file.Metadata().RowGroups[k]
+	for _, c := range r.columns {
+		if c.leaf < 0 {
+			continue
+		}
+		if c.leaf >= len(meta.Columns) {
+			return 0, fmt.Errorf("%w: it has %d columns, the file %d", ErrFormat, len(meta.Columns), c.leaf+1)
+		}
+		m := meta.Columns[c.leaf].MetaData
+		if m.TotalCompressedSize < 0 || m.TotalCompressedSize > r.size || m.TotalUncompressedSize < 0 {
+			return 0, fmt.Errorf("%w: column %q claims %d bytes of a file of %d", ErrFormat, c.name, m.TotalCompressedSize, r.size)
+		}
+		weight += m.TotalUncompressedSize
+	}
+	if weight > r.options.MaxRowGroup || weight < 0 {
+		return 0, fmt.Errorf("it has %d bytes when it is decoded, more than Options.MaxRowGroup, %d", weight, r.options.MaxRowGroup)
+	}
+	return weight, nil
+}
+
+// decode reads the columns of a group, one after the other.
+func (r *Rows[T]) decode(k int) ([]T, error) {
+	info, err := r.os.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() != r.size || !info.ModTime().Equal(r.time) {
+		return nil, ErrChanged
+	}
+	// The rows are made as their values come: a damaged file can claim any number of them.
+	total := int(r.groups[k].NumRows())
+	rows := make([]T, min(total, 1<<12))
+	for _, c := range r.columns {
+		if c.leaf < 0 {
+			continue
+		}
+		if err := c.read(reflect.ValueOf(&rows).Elem(), total, r.groups[k].ColumnChunks()[c.leaf]); err != nil {
+			return nil, fmt.Errorf("column %q: %w", c.name, err)
+		}
+	}
+	if len(rows) < total { // no field asks for a column that the file has
+		rows = append(rows, make([]T, total-len(rows))...)
+	}
+	return rows, nil
+}
+
+// read puts the values of a column into its field of all rows.
+func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk) error {
+	pages := chunk.Pages()
+	defer pages.Close()
+	row := -1
+	buffer := make([]parquet.Value, 256)
+	for {
+		page, err := pages.ReadPage()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		err = c.readPage(rows, total, page, buffer, &row)
+		parquet.Release(page)
+		if err != nil {
+			return err
+		}
+	}
+	if row != total-1 {
+		return fmt.Errorf("%w: %d rows, want %d", ErrFormat, row+1, total)
+	}
+	return nil
+}
+
+func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffer []parquet.Value, row *int) error {
+	values := page.Values()
+	for {
+		n, err := values.ReadValues(buffer)
+		for _, v := range buffer[:n] {
+			if v.RepetitionLevel() == 0 {
+				*row++
+			}
+			if *row < 0 || *row >= total {
+				return fmt.Errorf("%w: more than %d rows", ErrFormat, total)
+			}
+			if *row == rows.Len() {
+				rows.Grow(1)
+				rows.SetLen(min(rows.Cap(), total))
+			}
+			if err := c.put(rows.Index(*row).Field(c.field), v); err != nil {
+				return fmt.Errorf("row %d of the group: %w", *row, err)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		if n == 0 {
+			return fmt.Errorf("%w: a page without end", ErrFormat)
+		}
+	}
+}

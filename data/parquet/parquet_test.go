@@ -1,0 +1,269 @@
+package parquet_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/data/parquet"
+)
+
+// row is a row of the files that testdata/tables.py writes.
+type row struct {
+	Text    string   `table:"text"`
+	Label   int      `table:"label"`
+	Small   int8     `table:"small"`
+	Large   uint64   `table:"large"`
+	Score   *float64 `table:"score"`
+	Exact   float64  `table:"exact"`
+	Flag    bool     `table:"flag"`
+	IDs     []int64  `table:"ids"`
+	Words   []string `table:"words"`
+	Image   []byte   `table:"image"`
+	Missing string   `table:"missing,optional"`
+}
+
+var (
+	_ data.Dataset[row] = (*parquet.Rows[row])(nil)
+	_ data.Stream[row]  = (*parquet.Rows[row])(nil)
+)
+
+func want(i int) row {
+	r := row{Text: "the same text", Label: i % 2, Small: int8(i - 5), Large: 1<<63 + uint64(i), Exact: float64(i) / 3, Flag: i%3 == 0, Image: []byte{byte(i), 255}}
+	if i%3 != 0 {
+		r.Text = fmt.Sprintf("row %d گ", i)
+	}
+	if score := float64(i) / 4; i != 4 {
+		r.Score = &score
+	}
+	for k := range i % 4 {
+		r.IDs = append(r.IDs, int64(k))
+	}
+	if i != 2 {
+		r.Words = []string{"a", strings.Repeat("b", i)}
+	}
+	return r
+}
+
+func TestRowsAreThoseOfPyarrow(t *testing.T) {
+	for _, name := range []string{"plain", "snappy", "zstd_v2", "gzip"} {
+		for _, cache := range []int64{0, 1} {
+			rows, err := parquet.Open[row](filepath.Join("testdata", name+".parquet"), parquet.Options{Cache: cache})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if rows.Len() != 10 || len(rows.Columns()) != 10 {
+				t.Errorf("%s: %d rows of %q", name, rows.Len(), rows.Columns())
+			}
+			for _, i := range []int{7, 0, 9, 4, 2, 3, 1, 8, 6, 5} {
+				got, err := rows.At(i)
+				if err != nil {
+					t.Fatalf("%s: At(%d): %v", name, i, err)
+				}
+				if diff := cmp.Diff(want(i), got); diff != "" {
+					t.Errorf("%s: row %d (-want +got):\n%s", name, i, diff)
+				}
+			}
+			for skip := range 11 {
+				at := skip
+				for got, err := range rows.Samples(1, skip) {
+					if err != nil || got.Exact != want(at).Exact {
+						t.Fatalf("%s: Samples(1, %d) gives %v, %v at %d", name, skip, got, err, at)
+					}
+					at++
+				}
+				if at != 10 {
+					t.Errorf("%s: Samples(1, %d) ends at %d", name, skip, at)
+				}
+			}
+			if err := rows.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := rows.At(0); !errors.Is(err, parquet.ErrClosed) {
+				t.Errorf("after Close: %v", err)
+			}
+		}
+	}
+}
+
+func TestRowsAreSafeForManyGoroutines(t *testing.T) {
+	rows, err := parquet.Open[row]("testdata/snappy.parquet", parquet.Options{Cache: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var wg sync.WaitGroup
+	for k := range 4 {
+		wg.Go(func() {
+			for i := range 40 {
+				i = (i*7 + k) % 10
+				if got, err := rows.At(i); err != nil || got.Label != i%2 {
+					t.Errorf("At(%d) = %v, %v", i, got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func refused[T any](path string) error {
+	rows, err := parquet.Open[T](path, parquet.Options{})
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for i := range rows.Len() {
+		if _, err := rows.At(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestOpenRefuses(t *testing.T) {
+	nested, snappy := "testdata/nested.parquet", "testdata/snappy.parquet"
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"a missing column", refused[struct{ Words, Nothing string }](snappy), `no column "Nothing"; there are ["text" "label"`},
+		{"a struct", refused[struct{ Answer string }](nested), `column "answer": it is nested (start, end)`},
+		{"a map", refused[struct{ Pairs []string }](nested), `column "pairs": it is nested (key_value)`},
+		{"a list of lists", refused[struct{ Matrix []int }](nested), `column "matrix": it is a list of lists`},
+		{"a decimal", refused[struct{ Price *int }](nested), `column "price": it holds DECIMAL`},
+		{"a time", refused[struct{ Day *int64 }](nested), `column "day": it holds TIMESTAMP`},
+		{"a null in a list", refused[struct{ Holes []int }](nested), `column "holes": row 0 of the group: an item of the list is null`},
+		{"a null", refused[struct{ Score float32 }](snappy), `column "score": row 1 of the group: the value is null; make the field *float32`},
+		{"a list for a scalar", refused[struct{ IDs int }](snappy), `column "ids": it is a list, the field is int`},
+		{"a scalar for a list", refused[struct{ Label []int }](snappy), `column "label": its values are INT64, the field takes []int`},
+		{"text for a number", refused[struct{ Text int }](snappy), `column "text": its values are STRING, the field takes int`},
+		{"a number for text", refused[struct{ Label string }](snappy), `column "label": its values are INT64, the field takes string`},
+		{"a number that does not fit", refused[struct{ Large int64 }](snappy), "9223372036854775808 does not fit into int64"},
+		{"a negative number", refused[struct{ Small uint8 }](snappy), "-5 does not fit into uint8"},
+		{"bytes that are no text", refused[struct{ Image string }](snappy), "is not valid UTF-8; a field of type []byte"},
+		{"no struct", refused[int](snappy), "int is no struct"},
+		{"a Go file", refused[row]("parquet_test.go"), "not a valid Parquet file: it ends with"},
+	} {
+		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, c.err, c.want)
+		}
+	}
+	if err := refused[row]("/no/such/file.parquet"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := parquet.Open[row](snappy, parquet.Options{Cache: -1}); err == nil {
+		t.Error("a negative cache is accepted")
+	}
+	small, err := parquet.Open[row](snappy, parquet.Options{MaxRowGroup: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer small.Close()
+	if _, err := small.At(0); err == nil || !strings.Contains(err.Error(), "Options.MaxRowGroup, 10") {
+		t.Errorf("a row group over the limit: %v", err)
+	}
+}
+
+// TestDamagedFiles cuts a file at every byte and flips bits: an error or other values, never a panic.
+func TestDamagedFiles(t *testing.T) {
+	good, err := os.ReadFile("testdata/snappy.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	try := func(text []byte) error {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return refused[row](path)
+	}
+	for n := 0; n < len(good); n += 13 {
+		if err := try(good[:n]); !errors.Is(err, parquet.ErrFormat) {
+			t.Errorf("the first %d bytes: %v, want ErrFormat", n, err)
+		}
+	}
+	for at := 4; at < len(good); at += 7 {
+		bad := bytes.Clone(good)
+		bad[at] ^= 1 << (at % 8)
+		_ = try(bad) // many bits change a value only
+	}
+}
+
+func TestFileThatChangesIsNoticed(t *testing.T) {
+	good, err := os.ReadFile("testdata/snappy.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	if err := os.WriteFile(path, good, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := parquet.Open[row](path, parquet.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	if err := os.Truncate(path, 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rows.At(0); !errors.Is(err, parquet.ErrChanged) {
+		t.Errorf("At = %v, want ErrChanged", err)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.parquet")
+	if err != nil || len(files) == 0 {
+		f.Fatal(err)
+	}
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := filepath.Join(dir, "a.parquet")
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := parquet.Open[row](path, parquet.Options{MaxRowGroup: 1 << 20})
+		if err != nil {
+			return
+		}
+		defer rows.Close()
+		for i := 0; i < rows.Len(); i += 1 + rows.Len()/8 {
+			if _, err := rows.At(i); err != nil {
+				return
+			}
+		}
+	})
+}
+
+func ExampleOpen() {
+	type message struct {
+		Text  string   `table:"text"`
+		Score *float64 `table:"score"`
+	}
+	rows, err := parquet.Open[message]("testdata/snappy.parquet", parquet.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer rows.Close()
+	m, err := rows.At(5)
+	fmt.Println(rows.Len(), m.Text, *m.Score, err)
+	// Output: 10 row 5 گ 1.25 <nil>
+}
