@@ -1,0 +1,163 @@
+// Package folder makes data sets of folders in which the files of each class lie in a folder of their own:
+//
+//	photos/cat/0001.jpg
+//	photos/dog/0001.jpg
+//
+//	set, err := folder.Images("photos")
+//	file, err := set.At(0) // file.Path: photos/cat/0001.jpg, file.Class: 0
+//	set.Classes            // [cat dog]
+//
+// Classes are numbered in the order of their names and files come in that of theirs, below each other as in torchvision's ImageFolder,
+// so a data set has the same samples in the same order there and here.
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ImageExtensions are those that torchvision takes for pictures.
+var ImageExtensions = []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
+
+// TextExtensions are those of texts.
+var TextExtensions = []string{".txt"}
+
+// File is a sample.
+type File struct {
+	Path  string
+	Class int // its number in Set.Classes
+}
+
+// Set is the data set of the files.
+type Set struct {
+	Classes []string // the names of the classes: those of the folders, sorted
+	Files   []File
+}
+
+// Images opens a folder of a folder of pictures for each class: torchvision's ImageFolder.
+func Images(dir string) (*Set, error) { return Open(dir, ImageExtensions) }
+
+// Texts opens a folder of a folder of text files for each class, as the IMDB reviews are handed out.
+func Texts(dir string) (*Set, error) { return Open(dir, TextExtensions) }
+
+// Open opens a folder of a folder for each class and takes the files with these extensions, in upper or lower case, at any
+// depth. Links to folders are followed. A class without such a file is an error, an [*EmptyError].
+func Open(dir string, extensions []string) (*Set, error) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return nil, fmt.Errorf("folder: %w", err)
+	}
+	set := &Set{}
+	var empty []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nowhere is no class
+				return nil, fmt.Errorf("folder: %w", err)
+			}
+			continue
+		}
+		before := len(set.Files)
+		if err := set.add(path, len(set.Classes), extensions); err != nil {
+			return nil, fmt.Errorf("folder: %w", err)
+		}
+		set.Classes = append(set.Classes, e.Name())
+		if len(set.Files) == before {
+			empty = append(empty, e.Name())
+		}
+	}
+	if len(empty) > 0 || len(set.Classes) == 0 {
+		return nil, &EmptyError{Dir: dir, Classes: empty, Extensions: extensions}
+	}
+	return set, nil
+}
+
+// add adds the files of a class. Python sorts the folders by their whole paths, in which "a-b" comes before "a/c".
+func (s *Set) add(dir string, class int, extensions []string) error {
+	folders, err := below(dir, nil)
+	if err != nil {
+		return err
+	}
+	slices.Sort(folders)
+	for _, folder := range folders {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			path := filepath.Join(folder, e.Name())
+			if slices.Contains(extensions, strings.ToLower(filepath.Ext(path))) && !isFolder(path, e) {
+				s.Files = append(s.Files, File{path, class})
+			}
+		}
+	}
+	return nil
+}
+
+// below returns a folder and all below it. above are the folders on the way here, by which a link that leads back is found.
+func below(dir string, above []fs.FileInfo) ([]string, error) {
+	here, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(above, func(i fs.FileInfo) bool { return os.SameFile(i, here) }) {
+		return nil, fmt.Errorf("%s leads back to a folder that it lies in", dir)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	list := []string{dir}
+	for _, e := range entries {
+		if path := filepath.Join(dir, e.Name()); isFolder(path, e) {
+			inner, err := below(path, append(slices.Clip(above), here))
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, inner...)
+		}
+	}
+	return list, nil
+}
+
+func isFolder(path string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// Len returns the number of files.
+func (s *Set) Len() int { return len(s.Files) }
+
+// At returns file i.
+func (s *Set) At(i int) (File, error) { return s.Files[i], nil }
+
+// Describe returns the path of file i.
+func (s *Set) Describe(i int) string { return s.Files[i].Path }
+
+// Text reads a file as text.
+func (f File) Text() (string, error) {
+	text, err := os.ReadFile(f.Path)
+	return string(text), err
+}
+
+// EmptyError says that classes have no files, or that there is no class.
+type EmptyError struct {
+	Dir        string
+	Classes    []string
+	Extensions []string
+}
+
+func (e *EmptyError) Error() string {
+	if len(e.Classes) == 0 {
+		return fmt.Sprintf("folder: %s holds no folders; there must be one for each class", e.Dir)
+	}
+	return fmt.Sprintf("folder: %s: no file that ends with one of %v in the folders of the classes %q", e.Dir, e.Extensions, e.Classes)
+}

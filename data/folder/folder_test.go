@@ -1,0 +1,130 @@
+package folder_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/data/folder"
+)
+
+var _ data.Dataset[folder.File] = (*folder.Set)(nil)
+
+// tree makes a folder of files; a name that ends in / is a folder.
+func tree(t testing.TB, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "/") {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.WriteFile(path, []byte("text of "+name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestOrderIsThatOfImageFolder has the order that Python's
+//
+//	for root, _, names in sorted(os.walk(class_dir, followlinks=True)): for name in sorted(names)
+//
+// gives for each class, which is how torchvision's make_dataset walks.
+func TestOrderIsThatOfImageFolder(t *testing.T) {
+	dir := tree(t, "dog/10.jpg", "dog/9.PNG", "dog/a/x.jpg", "dog/a-b/y.jpg", "dog/a/c/z.webp", "dog/notes.txt", "cat/b.jpeg", "cat/B.jpg", "Zebra/1.bmp", "loose.jpg")
+	set, err := folder.Images(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range set.Len() {
+		f, err := set.At(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _ := filepath.Rel(dir, f.Path)
+		got = append(got, fmt.Sprint(f.Class, " ", filepath.ToSlash(name)))
+	}
+	want := []string{"0 Zebra/1.bmp", "1 cat/B.jpg", "1 cat/b.jpeg", "2 dog/10.jpg", "2 dog/9.PNG", "2 dog/a/x.jpg", "2 dog/a-b/y.jpg", "2 dog/a/c/z.webp"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"Zebra", "cat", "dog"}, set.Classes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTexts(t *testing.T) {
+	set, err := folder.Texts(tree(t, "neg/1.txt", "pos/1.txt", "pos/urls.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := data.Map(set, folder.File.Text)
+	text, err := texts.At(1)
+	if text != "text of pos/1.txt" || err != nil || texts.Len() != 2 {
+		t.Errorf("At(1) = %q, %v of %d", text, err, texts.Len())
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	circle := tree(t, "cat/a.jpg")
+	if err := os.Symlink(filepath.Join(circle, "cat"), filepath.Join(circle, "cat", "again")); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct{ name, dir, want string }{
+		{"a class without files", tree(t, "cat/a.jpg", "dog/", "emu/a.txt"), `the folders of the classes ["dog" "emu"]`},
+		{"no classes", tree(t, "a.jpg"), "holds no folders"},
+		{"a missing folder", "/no/such/folder", "no such file"},
+		{"a link that leads back", circle, "leads back to a folder"},
+	} {
+		if _, err := folder.Images(c.dir); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	var empty *folder.EmptyError
+	if _, err := folder.Images(tree(t, "dog/")); !errors.As(err, &empty) || len(empty.Classes) != 1 {
+		t.Errorf("a class without files: %v", err)
+	}
+}
+
+func TestLinksToFoldersAreFollowed(t *testing.T) {
+	elsewhere, dir := tree(t, "deep/a.jpg"), tree(t, "dog/b.jpg")
+	if err := os.Symlink(elsewhere, filepath.Join(dir, "cat")); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Symlink("/no/such/place", filepath.Join(dir, "broken")); err != nil {
+		t.Fatal(err)
+	}
+	set, err := folder.Images(dir)
+	if err != nil || set.Len() != 2 || set.Classes[0] != "cat" {
+		t.Errorf("%+v, %v", set, err)
+	}
+}
+
+func ExampleImages() {
+	dir, _ := os.MkdirTemp("", "photos")
+	defer os.RemoveAll(dir)
+	for _, name := range []string{"cat", "dog"} {
+		_ = os.Mkdir(filepath.Join(dir, name), 0o755)
+		_ = os.WriteFile(filepath.Join(dir, name, "1.jpg"), nil, 0o644)
+	}
+	set, err := folder.Images(dir)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(set.Classes, set.Len(), set.Files[1].Class)
+	// Output: [cat dog] 2 1
+}

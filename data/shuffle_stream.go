@@ -1,0 +1,126 @@
+package data
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+)
+
+// ShuffleStream returns the samples of s shuffled within windows of size samples, which it holds in memory. Where the windows lie differs
+// from pass to pass, and so does the order in each.
+//
+// The order is a function of seed and pass, and a sample's place in it of the place in the stream alone. So a run that is resumed in the middle
+// of a pass reads one window and not all that came before. The shuffle buffer of PyTorch, datasets and WebDataset, which
+// swaps each new sample against a random one it holds, mixes a little farther but can only be had again by repeating the pass from its
+// start. To mix more, shuffle the files too: [StreamOf] of a data set of files with [Shuffled].
+func ShuffleStream[S any](s Stream[S], size int, seed uint64) (Stream[S], error) {
+	if s == nil || size < 1 {
+		return nil, fmt.Errorf("data: ShuffleStream needs a stream and a window of at least 1 sample, got %T and %d", s, size)
+	}
+	return shuffledStream[S]{s, size, seed}, nil
+}
+
+type shuffledStream[S any] struct {
+	s    Stream[S]
+	size int
+	seed uint64
+}
+
+// window returns the number of the window that a sample lies in and where it begins and ends. The first window of a pass is cut short.
+func (w shuffledStream[S]) window(pass, at int) (number, begin, end int) {
+	first := 1 + int(mix(w.seed^mix(uint64(pass)))%uint64(w.size))
+	if at < first {
+		return 0, 0, first
+	}
+	number = 1 + (at-first)/w.size
+	begin = first + (number-1)*w.size
+	return number, begin, begin + w.size
+}
+
+func (w shuffledStream[S]) Samples(pass, skip int) iter.Seq2[S, error] {
+	return func(yield func(S, error) bool) {
+		var none S
+		if skip < 0 {
+			yield(none, fmt.Errorf("data: cannot skip %d samples", skip))
+			return
+		}
+		number, begin, end := w.window(pass, skip)
+		skip -= begin
+		window := make([]S, 0, min(end-begin, 1024))
+		flush := func() bool {
+			// The pass and the window share the second word of the generator, mixed, as in Augment.
+			r := rand.New(rand.NewPCG(w.seed, mix(uint64(pass))^mix(^uint64(number))))
+			r.Shuffle(len(window), func(i, j int) { window[i], window[j] = window[j], window[i] })
+			for _, sample := range window[min(skip, len(window)):] {
+				if !yield(sample, nil) {
+					return false
+				}
+			}
+			number, begin, end, skip = number+1, end, end+w.size, 0
+			clear(window) // what was given out can be freed
+			window = window[:0]
+			return true
+		}
+		for sample, err := range w.s.Samples(pass, begin) {
+			if err != nil {
+				yield(none, err)
+				return
+			}
+			if window = append(window, sample); len(window) == end-begin && !flush() {
+				return
+			}
+		}
+		if len(window) > 0 {
+			flush()
+		}
+	}
+}
+
+// StrideStream returns the samples k, k+n, k+2n, ... of s: the part of process k of n. A last round that does not reach all processes
+// is left out, so that each has as many samples and none waits for the others. It reads all samples; if s reads files, giving each
+// process its own files costs less.
+func StrideStream[S any](s Stream[S], k, n int) (Stream[S], error) {
+	if err := checkShard("StrideStream", k, n); err != nil {
+		return nil, err
+	}
+	return StreamFunc[S](func(pass, skip int) iter.Seq2[S, error] {
+		return func(yield func(S, error) bool) {
+			var mine S
+			at := 0
+			for sample, err := range s.Samples(pass, skip*n) {
+				if err != nil {
+					yield(sample, err)
+					return
+				}
+				if at == k {
+					mine = sample
+				}
+				if at++; at == n {
+					if at = 0; !yield(mine, nil) {
+						return
+					}
+				}
+			}
+		}
+	}), nil
+}
+
+// TakeStream returns the first n samples of each pass over s.
+func TakeStream[S any](s Stream[S], n int) Stream[S] {
+	return StreamFunc[S](func(pass, skip int) iter.Seq2[S, error] {
+		return func(yield func(S, error) bool) {
+			left := n - skip
+			if left <= 0 {
+				return
+			}
+			for sample, err := range s.Samples(pass, skip) {
+				if !yield(sample, err) {
+					return
+				}
+				if left--; left == 0 {
+					return
+				}
+			}
+		}
+	})
+}
