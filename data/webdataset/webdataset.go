@@ -1,0 +1,295 @@
+// Package webdataset reads WebDataset shards: tar files in which the files of a sample stand next to each other and share the name
+// before their first dot.
+//
+//	train-0000.tar: 000.jpg 000.json 001.jpg 001.json ...
+//
+//	shards, err := webdataset.Open([]string{"train-0000.tar", "train-0001.tar"}, webdataset.Options{})
+//	sample, err := shards.At(1) // sample.Key: 001, sample.Files["jpg"], sample.Files["json"]
+//
+// [Open] reads the headers of the shards and skips over their contents; then any sample is had at once. So shards can be shuffled like any
+// data set, a stream of them ([Shards.Samples]) begins at any sample, and what is in memory are some 50 bytes for each file. Each
+// process of several takes its own shards: paths[rank::worldSize] of Python is [github.com/gotrainer/gotrainer/data.Stride] of the paths here.
+package webdataset
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path"
+	"runtime"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options configures [Open].
+type Options struct {
+	// MaxSample is how many bytes the files of a sample may have together; zero means 1 GiB. A larger one is an error.
+	MaxSample int64
+}
+
+// Errors that callers may want to tell apart.
+var (
+	ErrFormat  = errors.New("not a valid shard")                                                              // wrapped by errors about a file that is damaged, or in a form that cannot be read at random
+	ErrChanged = errors.New("the shard has changed since it was opened; its samples are not where they were") // wrapped by errors about such a file
+)
+
+// Sample is what stands in a shard under one name.
+type Sample struct {
+	Key   string            // the name before the first dot, with its folder
+	Files map[string][]byte // by what follows the first dot, in lower case: "jpg", "seg.png"
+}
+
+// Shards is the data set of the samples of tar files. It keeps no file open. Its methods may be called by several goroutines at a time.
+type Shards struct {
+	options Options
+	shards  []shard
+	ends    []int // ends[k] is the number of samples in shards[:k+1]
+}
+
+// shard is a tar file.
+type shard struct {
+	path    string
+	size    int64
+	time    time.Time
+	samples []sample
+	files   []member
+}
+
+// sample is where its files are: files[first : first of the next sample].
+type sample struct {
+	key   string
+	first int
+}
+
+// member is a file in a shard.
+type member struct {
+	extension    string
+	offset, size int64
+}
+
+// Open finds the samples of shards, in the order in which they are given, several shards at a time.
+func Open(paths []string, o Options) (*Shards, error) {
+	if o.MaxSample < 0 {
+		return nil, fmt.Errorf("webdataset: Options.MaxSample is %d; it must be positive, or 0 for 1 GiB", o.MaxSample)
+	}
+	if o.MaxSample == 0 {
+		o.MaxSample = 1 << 30
+	}
+	s := &Shards{options: o, shards: make([]shard, len(paths))}
+	errs := make([]error, len(paths))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(len(paths), runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for k := range next {
+				if s.shards[k], errs[k] = index(paths[k], o); errs[k] != nil {
+					errs[k] = fmt.Errorf("webdataset: %s: %w", paths[k], errs[k])
+				}
+			}
+		})
+	}
+	for k := range paths {
+		next <- k
+	}
+	close(next)
+	workers.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, shard := range s.shards {
+		total += len(shard.samples)
+		s.ends = append(s.ends, total)
+	}
+	return s, nil
+}
+
+// index reads the headers of a shard.
+func index(path string, o Options) (shard, error) {
+	s := shard{path: path}
+	f, err := os.Open(path)
+	if err != nil {
+		return s, errors.Unwrap(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return s, err
+	}
+	if !info.Mode().IsRegular() {
+		return s, fmt.Errorf("%w: it is no regular file", ErrFormat)
+	}
+	s.size, s.time = info.Size(), info.ModTime()
+	var magic [2]byte
+	if n, _ := f.ReadAt(magic[:], 0); n == 2 && magic == [2]byte{0x1f, 0x8b} {
+		return s, fmt.Errorf("%w: it is compressed by gzip, in which no sample can be found without reading all before it; unpack it", ErrFormat)
+	}
+	reader := tar.NewReader(f)
+	seen, weight := map[string]bool{}, int64(0) // of the sample that is being read
+	for {
+		h, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return s, nil
+		}
+		if err != nil {
+			return s, fmt.Errorf("%w: after %d files: %w", ErrFormat, len(s.files), err)
+		}
+		key, extension, ok := split(h.Name)
+		if h.Typeflag == tar.TypeDir || !ok {
+			continue
+		}
+		if h.Typeflag != tar.TypeReg || sparse(h) {
+			return s, fmt.Errorf("%w: %s is a link, a device or a sparse file; shards hold plain files", ErrFormat, h.Name)
+		}
+		offset, err := f.Seek(0, io.SeekCurrent) // behind the header; archive/tar reads no further
+		if err != nil {
+			return s, err
+		}
+		if h.Size > s.size-offset {
+			return s, fmt.Errorf("%w: %s ends behind the end of the file; is the file truncated?", ErrFormat, h.Name)
+		}
+		if len(s.samples) == 0 || s.samples[len(s.samples)-1].key != key {
+			s.samples = append(s.samples, sample{key, len(s.files)})
+			clear(seen)
+			weight = 0
+		}
+		if seen[extension] {
+			return s, fmt.Errorf("%w: sample %s has two files %q", ErrFormat, key, extension)
+		}
+		seen[extension] = true
+		if weight += h.Size; weight > o.MaxSample {
+			return s, fmt.Errorf("sample %s has more than %d bytes; if it is meant to, set Options.MaxSample", key, o.MaxSample)
+		}
+		s.files = append(s.files, member{extension, offset, h.Size})
+	}
+}
+
+// split takes a name apart as WebDataset does: the extension begins at the first dot of the file's name. Files without one and those that
+// WebDataset keeps for itself (__name__) belong to no sample.
+func split(name string) (key, extension string, ok bool) {
+	dir, base := path.Split(name)
+	stem, extension, found := strings.Cut(base, ".")
+	if !found || stem == "" || extension == "" || strings.HasPrefix(base, "__") && strings.HasSuffix(base, "__") {
+		return "", "", false
+	}
+	return dir + stem, strings.ToLower(extension), true
+}
+
+// sparse reports whether the contents of a file do not stand in the shard as they are.
+func sparse(h *tar.Header) bool {
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+// Len returns the number of samples.
+func (s *Shards) Len() int {
+	if len(s.ends) == 0 {
+		return 0
+	}
+	return s.ends[len(s.ends)-1]
+}
+
+// find returns the shard that sample i is in, and its index there.
+func (s *Shards) find(i int) (*shard, int) {
+	k := sort.SearchInts(s.ends, i+1)
+	return &s.shards[k], i - s.ends[k] + len(s.shards[k].samples)
+}
+
+// At reads sample i.
+func (s *Shards) At(i int) (Sample, error) {
+	shard, at := s.find(i)
+	f, err := shard.open()
+	if err != nil {
+		return Sample{}, err
+	}
+	defer f.Close()
+	return shard.read(f, at)
+}
+
+// open opens a shard and makes sure that it is the one that was indexed.
+func (s *shard) open() (*os.File, error) {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return nil, fmt.Errorf("webdataset: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && (info.Size() != s.size || !info.ModTime().Equal(s.time)) {
+		err = ErrChanged
+	}
+	if err != nil {
+		_ = f.Close() // the first error counts
+		return nil, fmt.Errorf("webdataset: %s: %w", s.path, err)
+	}
+	return f, nil
+}
+
+// read reads the files of a sample.
+func (s *shard) read(f io.ReaderAt, at int) (Sample, error) {
+	end := len(s.files)
+	if at+1 < len(s.samples) {
+		end = s.samples[at+1].first
+	}
+	sample := Sample{Key: s.samples[at].key, Files: make(map[string][]byte)}
+	for _, m := range s.files[s.samples[at].first:end] {
+		content := make([]byte, m.size)
+		if _, err := f.ReadAt(content, m.offset); err != nil && m.size > 0 {
+			if errors.Is(err, io.EOF) {
+				err = ErrChanged
+			}
+			return Sample{}, fmt.Errorf("webdataset: %s: %s.%s: %w", s.path, sample.Key, m.extension, err)
+		}
+		sample.Files[m.extension] = content
+	}
+	return sample, nil
+}
+
+// Describe says where sample i stands.
+func (s *Shards) Describe(i int) string {
+	shard, at := s.find(i)
+	return fmt.Sprintf("%s in %s", shard.samples[at].key, shard.path)
+}
+
+// Samples returns the samples in their order without the first skip, which are not read: the shards as a stream, the same in every pass. The
+// first error ends it.
+func (s *Shards) Samples(_, skip int) iter.Seq2[Sample, error] {
+	return func(yield func(Sample, error) bool) {
+		if skip < 0 {
+			yield(Sample{}, fmt.Errorf("webdataset: cannot skip %d samples", skip))
+			return
+		}
+		for i := skip; i < s.Len(); {
+			shard, at := s.find(i)
+			n, more := shard.each(at, yield)
+			if !more {
+				return
+			}
+			i += n
+		}
+	}
+}
+
+// each gives out the samples from at on. It reports how many there were and whether more are wanted.
+func (s *shard) each(at int, yield func(Sample, error) bool) (n int, more bool) {
+	f, err := s.open()
+	if err != nil {
+		yield(Sample{}, err)
+		return 0, false
+	}
+	defer f.Close()
+	for k := at; k < len(s.samples); k++ {
+		sample, err := s.read(f, k)
+		if !yield(sample, err) || err != nil {
+			return 0, false
+		}
+	}
+	return len(s.samples) - at, true
+}
