@@ -1,0 +1,132 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// judgeTask evaluates by itself.
+type judgeTask struct{ tagTask }
+
+func (t *judgeTask) Evaluate(p engine.Pass, b tokenBatch) engine.Loss { return t.Loss(p, b) }
+func (t *judgeTask) Metrics() map[string]float64                      { return nil }
+
+func TestOptionsThatTheTaskOrTheModelCannotCarryOut(t *testing.T) {
+	testenv.RequireTorch(t)
+	plain := func(m any) engine.Task[tokens, tokenBatch] {
+		return engine.TaskFunc(m, collateTokens, func(engine.Pass, tokenBatch) engine.Loss { return engine.Loss{} })
+	}
+	noMetrics := func(*engine.Predictions) (map[string]float64, error) { return nil, nil }
+	m := newTagger(0)
+	for _, c := range []struct {
+		claim string
+		task  engine.Task[tokens, tokenBatch]
+		o     engine.Options
+		want  string
+	}{
+		{"a loss without outputs", plain(m), engine.Options{Loss: summed}, "Options.Loss is set, but engine.taskFunc"},
+		{"smoothing without outputs", plain(m), engine.Options{LabelSmoothing: 0.1}, "must implement engine.Predictor"},
+		{"metrics without outputs", plain(m), engine.Options{ComputeMetrics: noMetrics}, "must implement engine.Predictor"},
+		{"a loss beside a training step", &twiceTask{tagTask{m}}, engine.Options{Loss: summed}, "a training step of its own"},
+		{"metrics beside an evaluator", &judgeTask{tagTask{m}}, engine.Options{ComputeMetrics: noMetrics}, "evaluates by itself"},
+		{"noise without embeddings", plain(nn.NewLinear(1, 1, nil)), engine.Options{NEFTuneAlpha: 5}, "InputEmbeddings() *nn.Embedding"},
+		{"checkpointing of a model that cannot", plain(nn.NewLinear(1, 1, nil)), engine.Options{GradientCheckpointing: true}, "SetGradientCheckpointing"},
+		{"two losses", tag(m), engine.Options{Loss: summed, LabelSmoothing: 0.1}, "call engine.LabelSmoothing in that loss"},
+		{"two kinds of metrics", tag(m), engine.Options{ComputeMetrics: noMetrics, BatchMetrics: &meanWidth{}}, "want one of them"},
+		{"too much smoothing", tag(m), engine.Options{LabelSmoothing: 1.5}, "want 0 to 1"},
+		{"negative noise", tag(m), engine.Options{NEFTuneAlpha: -1}, "NEFTuneAlpha"},
+		{"a negative number of batches", tag(m), engine.Options{EvalAccumulation: -1}, "EvalAccumulation"},
+		{"TF32 on the CPU", tag(m), engine.Options{TF32: true}, "NVIDIA"},
+		{"groups by two rules", tag(m), engine.Options{LowRankTargets: []string{"x"}, Groups: func(any, []torch.Named) []optim.Group { return nil }}, "want one of them"},
+		{"targets that match nothing", tag(m), engine.Options{LowRankTargets: []string{"attention"}}, "no linear layer matches"},
+		{"low rank without GaLore", tag(m), engine.Options{LowRankTargets: []string{"hidden"}}, "has no low-rank form"},
+	} {
+		s, err := engine.New(c.task, c.o)
+		if s != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.claim, err, c.want)
+		}
+	}
+	m.InputEmbeddings().AfterForward = nil
+}
+
+func TestGaLoreProjectsTheTargetsOfTheOptions(t *testing.T) {
+	testenv.RequireTorch(t)
+	builder, err := optim.ByName("galore_adamw", optim.Arguments{OptimArgs: "rank=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := engine.New(tag(newTagger(0)), engine.Options{Optimizer: builder, LowRankTargets: []string{"hidden"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.Optimizer().Groups()
+	if len(g) != 2 || len(g[1].Params) != 1 || g[1].Params[0].Name != "hidden.weight" || !g[1].LowRank {
+		t.Errorf("the groups are %+v", g)
+	}
+}
+
+func TestTaskThatShowsNoPredictionsSaysSo(t *testing.T) {
+	testenv.RequireTorch(t)
+	l := nn.NewLinear(1, 1, nil)
+	s, err := engine.New(engine.TaskFunc(l, collateTokens, func(engine.Pass, tokenBatch) engine.Loss { return engine.Loss{} }), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.StartEval(trainer.Evaluation{Predict: true}); err == nil || !strings.Contains(err.Error(), "engine.Predictor") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestModelThatCannotBeMadeIsAnError(t *testing.T) {
+	testenv.RequireTorch(t)
+	broken := errors.New("no weights")
+	if _, err := engine.NewFromInit(func() (engine.Task[tokens, tokenBatch], error) { return nil, broken }, engine.Options{}); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := engine.NewFromInit(func() (engine.Task[tokens, tokenBatch], error) {
+		torch.Zeros(2).MatMul(torch.Zeros(3))
+		return nil, nil
+	}, engine.Options{}); err == nil || !strings.Contains(err.Error(), "MatMul") {
+		t.Errorf("error %v", err)
+	}
+	calls := 0
+	s, err := engine.NewFromInit(func() (engine.Task[tokens, tokenBatch], error) {
+		if calls++; calls > 1 {
+			return nil, broken
+		}
+		return tag(newTagger(0)), nil
+	}, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Seed(1); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestMomentumOfAnOptimizerWithoutOne(t *testing.T) {
+	s := newTagStep(t, engine.Options{Optimizer: optim.Adagrad{LR: 0.1}})
+	if err := s.SetMomentum(0.9); !errors.Is(err, optim.ErrOption) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFullDeterminismRefusesWhatCannotBeRepeated(t *testing.T) {
+	newTagStep(t, engine.Options{FullDeterminism: true})
+	defer torch.UseDeterministicAlgorithms(false, false)
+	// put_ that accumulates has no deterministic form.
+	err := torch.Try(func() {
+		torch.Call("aten::put_", torch.Zeros(3), torch.From([]int64{0, 0}), torch.Ones(2), false)
+	})
+	if err == nil || !strings.Contains(err.Error(), "deterministic") {
+		t.Errorf("error %v", err)
+	}
+}
