@@ -83,6 +83,14 @@ func (g *garbage) sweep() {
 	}
 }
 
+// EmptyCache frees what the garbage collector can free and gives the memory that libtorch keeps for later back to the GPUs:
+// torch.cuda.empty_cache. It costs time and makes the next operators slower; operators that run out of memory do it themselves.
+func EmptyCache() {
+	load("EmptyCache")
+	collected.sweep()
+	check("EmptyCache", cgotorch.EmptyCache())
+}
+
 // reclaim is called after a failed operator. If memory was short it frees what it can and asks for one more try.
 func reclaim(code cgotorch.Code) bool {
 	if code.Kind() != cgotorch.ErrOutOfMemory {

@@ -13,6 +13,7 @@ type globalOrder struct {
 
 // StartLoader draws one number from the CPU's generator, as PyTorch's DataLoader does for the seed of its workers.
 func (s *Step[S, B]) StartLoader(train bool) error {
+	s.fresh = false
 	if train {
 		s.order.before = nil
 	}

@@ -35,7 +35,6 @@ func TestOptionsThatTheTaskOrTheModelCannotCarryOut(t *testing.T) {
 		{"a loss without outputs", plain(m), engine.Options{Loss: summed}, "Options.Loss is set, but engine.taskFunc"},
 		{"smoothing without outputs", plain(m), engine.Options{LabelSmoothing: 0.1}, "must implement engine.Predictor"},
 		{"metrics without outputs", plain(m), engine.Options{ComputeMetrics: noMetrics}, "must implement engine.Predictor"},
-		{"a loss beside a training step", &twiceTask{tagTask{m}}, engine.Options{Loss: summed}, "a training step of its own"},
 		{"metrics beside an evaluator", &judgeTask{tagTask{m}}, engine.Options{ComputeMetrics: noMetrics}, "evaluates by itself"},
 		{"noise without embeddings", plain(nn.NewLinear(1, 1, nil)), engine.Options{NEFTuneAlpha: 5}, "InputEmbeddings() *nn.Embedding"},
 		{"checkpointing of a model that cannot", plain(nn.NewLinear(1, 1, nil)), engine.Options{GradientCheckpointing: true}, "SetGradientCheckpointing"},

@@ -119,6 +119,7 @@ func (s *Step[S, B]) loadMomentum(text string) error {
 
 // LoadWeights takes over the weights of a saved step and leaves everything else as it is.
 func (s *Step[S, B]) LoadWeights(dir string) error {
+	s.fresh = false
 	_, err := nn.Load(filepath.Join(dir, weightsName), s.task.Model(), nn.LoadOptions{})
 	return err
 }

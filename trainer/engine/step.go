@@ -14,6 +14,7 @@ import (
 type Step[S, B any] struct {
 	task      Task[S, B]
 	init      func() (Task[S, B], error) // makes the task anew when the run is seeded; nil: it stays
+	fresh     bool                       // Seed has just made it, and nothing has happened since
 	options   Options
 	optimizer optim.Optimizer
 	params    *torch.List // those that are trained
@@ -46,6 +47,7 @@ var (
 	_ trainer.Describer      = (*Step[int, int])(nil)
 	_ trainer.Clipper        = (*Step[int, int])(nil)
 	_ trainer.MomentumSetter = (*Step[int, int])(nil)
+	_ trainer.Initializer    = (*Step[int, int])(nil)
 )
 
 // New makes a Step of a task. It moves the model to the device, loads initial weights and builds the optimizer.
@@ -147,26 +149,22 @@ func (s *Step[S, B]) prepareModel() error {
 func (s *Step[S, B]) checkTask() error {
 	_, predicts := s.task.(Predictor[B])
 	_, evaluates := s.task.(Evaluator[B])
-	_, steps := s.task.(TrainingStepper[B])
 	o := s.options
 	for _, c := range []struct {
-		name            string
-		set             bool
-		train, evaluate bool // what of the task's own it takes the place of
+		name string
+		set  bool
 	}{
-		{"Loss", o.Loss != nil, true, true},
-		{"LabelSmoothing", o.LabelSmoothing != 0, true, true},
-		{"ComputeMetrics", o.ComputeMetrics != nil, false, true},
-		{"BatchMetrics", o.BatchMetrics != nil, false, true},
-		{"PreprocessLogits", o.PreprocessLogits != nil, false, false},
+		{"Loss", o.Loss != nil},
+		{"LabelSmoothing", o.LabelSmoothing != 0},
+		{"ComputeMetrics", o.ComputeMetrics != nil},
+		{"BatchMetrics", o.BatchMetrics != nil},
+		{"PreprocessLogits", o.PreprocessLogits != nil},
 	} {
 		switch {
 		case !c.set:
 		case !predicts:
 			return fmt.Errorf("engine: Options.%s is set, but %T does not show what its model returns: it must implement engine.Predictor", c.name, s.task)
-		case c.train && steps:
-			return fmt.Errorf("engine: Options.%s is set, but %T has a training step of its own (engine.TrainingStepper), which computes its loss itself", c.name, s.task)
-		case c.evaluate && evaluates:
+		case evaluates:
 			return fmt.Errorf("engine: Options.%s is set, but %T evaluates by itself (engine.Evaluator); implement engine.Observer in its place", c.name, s.task)
 		}
 	}
@@ -206,11 +204,19 @@ func (s *Step[S, B]) Seed(seed uint64) error {
 	if err != nil {
 		return err
 	}
-	s.task, s.scaler = task, nil
+	s.task, s.scaler, s.fresh = task, nil, true
 	if e := torch.Try(func() { err = s.prepareModel() }); e != nil {
 		return fmt.Errorf("engine: %w", e)
 	}
 	return err
+}
+
+// InitModel makes the model anew for a run, if the Step is one of [NewFromInit].
+func (s *Step[S, B]) InitModel(seed func() error) error {
+	if s.init == nil || s.fresh {
+		return nil
+	}
+	return seed() // which does it: see Seed
 }
 
 // LearningRate is the rate that the optimizer was made with.
@@ -233,10 +239,16 @@ func (s *Step[S, B]) SetMomentum(momentum float64) error {
 }
 
 // Model returns the task's model.
-func (s *Step[S, B]) Model() any { return s.task.Model() }
+func (s *Step[S, B]) Model() any {
+	s.fresh = false // the caller may change it
+	return s.task.Model()
+}
 
 // Optimizer returns the optimizer.
-func (s *Step[S, B]) Optimizer() optim.Optimizer { return s.optimizer }
+func (s *Step[S, B]) Optimizer() optim.Optimizer {
+	s.fresh = false
+	return s.optimizer
+}
 
 // Describe names the model, its size, precision and device.
 func (s *Step[S, B]) Describe() string {

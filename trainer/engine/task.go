@@ -37,7 +37,7 @@ type Evaluator[B any] interface {
 type TrainingStepper[B any] interface {
 	// TrainingStep runs forward and backward on one micro-batch and returns the loss to report. backward divides a loss as the accumulation window
 	// asks for, scales it if the precision needs that, runs the backward pass and returns the divided loss, detached. It may be called several
-	// times; gradients add up. Forward passes belong into p.Autocast.
+	// times; gradients add up. [Step.ComputeLoss] is the usual forward pass, with the loss that the options ask for; any other belongs into p.Autocast.
 	TrainingStep(p Pass, b B, backward func(Loss) torch.Tensor) torch.Tensor
 }
 

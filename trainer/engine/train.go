@@ -12,6 +12,7 @@ import (
 
 // mode puts the model into training or evaluation mode if it is not there.
 func (s *Step[S, B]) mode(training bool) {
+	s.fresh = false
 	if training {
 		s.raise() // an evaluation that failed did not come to it
 	} else {

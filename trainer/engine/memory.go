@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+var (
+	_ trainer.CacheEmptier   = (*Step[int, int])(nil)
+	_ trainer.MemoryJudge    = (*Step[int, int])(nil)
+	_ trainer.GradientZeroer = (*Step[int, int])(nil)
+)
+
+// EmptyCache gives memory that libtorch keeps for later back to the device.
+func (s *Step[S, B]) EmptyCache() error { return torch.Try(torch.EmptyCache) }
+
+// OutOfMemory tells whether an error means that the memory of the device does not suffice.
+func (s *Step[S, B]) OutOfMemory(err error) bool { return errors.Is(err, torch.ErrOutOfMemory) }
+
+// ZeroGrad removes the gradients of all trained parameters.
+func (s *Step[S, B]) ZeroGrad() error { return torch.Try(s.optimizer.ZeroGrad) }

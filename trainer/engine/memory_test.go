@@ -1,0 +1,82 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+func TestOnlyShortMemoryIsJudgedSo(t *testing.T) {
+	s := newTagStep(t, engine.Options{})
+	short := torch.Try(func() { torch.Empty(1 << 50) })
+	if !s.OutOfMemory(&trainer.StepError{Op: "train", Err: short}) {
+		t.Errorf("%v is not judged to be short memory", short)
+	}
+	if s.OutOfMemory(errors.New("no")) || s.OutOfMemory(nil) {
+		t.Error("another error is judged to be short memory")
+	}
+	if err := s.EmptyCache(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestZeroGradRemovesWhatAWindowHasGathered(t *testing.T) {
+	s := newTagStep(t, engine.Options{})
+	if err := s.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 2, Divisor: 2}); err != nil {
+		t.Fatal(err)
+	}
+	has := func() (n int) {
+		for _, p := range nn.Params(s.Model()) {
+			if p.Tensor.Grad().Defined() {
+				n++
+			}
+		}
+		return n
+	}
+	if has() == 0 {
+		t.Fatal("training left no gradient")
+	}
+	if err := s.ZeroGrad(); err != nil || has() != 0 {
+		t.Errorf("%d gradients after ZeroGrad (%v)", has(), err)
+	}
+}
+
+// A model_init is called when the run is seeded and again in Fit, but not twice in a row for nothing.
+func TestModelIsMadeAnewForEachRun(t *testing.T) {
+	calls := 0
+	newTagStep(t, engine.Options{})
+	s, err := engine.NewFromInit(func() (engine.Task[tokens, tokenBatch], error) {
+		calls++
+		return tag(newTagger(0)), nil
+	}, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := func() error { return s.Seed(7) }
+	for i, c := range []struct {
+		claim string
+		do    func() error
+		want  int
+	}{
+		{"New made it once", func() error { return nil }, 1},
+		{"seeding makes it anew", seed, 2},
+		{"what has just been made stays", func() error { return s.InitModel(seed) }, 2},
+		{"what an evaluation has drawn from does not", func() error { return errors.Join(s.StartLoader(false), s.InitModel(seed)) }, 3},
+		{"what was trained does not", func() error {
+			return errors.Join(s.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 1, Divisor: 1}), s.InitModel(seed))
+		}, 4},
+		{"what somebody has a hold of does not", func() error { s.Model(); return s.InitModel(seed) }, 5},
+	} {
+		if err := c.do(); err != nil || calls != c.want {
+			t.Errorf("step %d: %s: made %d times (%v), want %d", i, c.claim, calls, err, c.want)
+		}
+	}
+	plain := newTagStep(t, engine.Options{})
+	if err := plain.InitModel(func() error { return errors.New("seeded") }); err != nil {
+		t.Errorf("a Step of New is seeded by InitModel: %v", err)
+	}
+}
