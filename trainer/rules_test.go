@@ -1,0 +1,259 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+	"github.com/gotrainer/gotrainer/trainer/trainertest"
+)
+
+// told is the story of a real run, told by its step and its hooks.
+type teller struct {
+	trainertest.Step
+	d        described
+	lines    []string
+	micro    int
+	cancelAt int // the update after which the run is cancelled; 0: none
+	cancel   context.CancelFunc
+	updates  int
+}
+
+func (s *teller) tell(format string, args ...any) {
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
+
+func (s *teller) Train(ctx context.Context, batch []int, w trainer.Window) error {
+	s.micro++
+	s.tell("train %s / %d", rowsText(batch), int(w.Divisor))
+	return s.Step.Train(ctx, batch, w)
+}
+
+func (s *teller) Update(ctx context.Context, rate float64) (bool, error) {
+	s.tell("update")
+	if s.updates++; s.updates == s.cancelAt {
+		s.cancel()
+	}
+	return s.Step.Update(ctx, rate)
+}
+
+// listener has the hooks, since a step is no callback.
+type listener struct{ *teller }
+
+func (s listener) EpochBegin(r *trainer.Run) error { s.tell("epoch %d", int(r.Epoch+1e-9)); return nil }
+func (s listener) EpochEnd(r *trainer.Run) error   { s.tell("end of epoch"); return nil }
+func (s listener) AfterEval(r *trainer.Run, _ trainer.Metrics) error {
+	s.tell("eval %d", r.GlobalStep)
+	return nil
+}
+func (s listener) AfterSave(r *trainer.Run, _ string) error {
+	s.tell("save %d", r.GlobalStep)
+	return nil
+}
+func (s listener) AfterLog(r *trainer.Run, row trainer.Logs) error {
+	if _, ok := row["loss"]; ok {
+		s.tell("log %d", r.GlobalStep)
+	}
+	return nil
+}
+func (s listener) SubstepEnd(r *trainer.Run) error {
+	if s.micro == s.d.stopAtMicro {
+		r.Stop("as described")
+	}
+	return nil
+}
+func (s listener) StepEnd(r *trainer.Run) error {
+	for _, a := range s.d.asks {
+		if a.step == r.GlobalStep {
+			c := &r.Control
+			c.ShouldLog, c.ShouldEvaluate = c.ShouldLog || a.log, c.ShouldEvaluate || a.eval
+			c.ShouldSave = (c.ShouldSave || a.save) && !a.cancelSave
+			c.ShouldTrainingStop, c.ShouldEpochStop = c.ShouldTrainingStop || a.stopWholly, c.ShouldEpochStop || a.stopEpoch
+		}
+	}
+	return nil
+}
+
+func (i interval) trigger() trainer.Trigger {
+	switch i.by {
+	case "steps":
+		return trainer.Every(i.n, trainer.Update)
+	case "epoch":
+		return trainer.Every(i.n, trainer.Epoch)
+	case "share":
+		return trainer.EveryShare(i.share)
+	}
+	return trainer.Never
+}
+
+func (d described) options() trainer.Options {
+	o := trainer.Options{
+		Epochs: d.epochs, MaxSteps: d.maxSteps, BatchSize: d.batch, EvalBatchSize: 1, Accumulate: d.accumulate, DropLast: d.dropLast, Log: d.log.trigger(), Eval: d.eval.trigger(),
+		Save: d.save.trigger(), EvalDelay: d.delay, LogFirst: d.logFirst, EvalOnStart: d.evalOnStart, Order: data.Sequential{}, Workers: 1, Progress: io.Discard,
+	}
+	if d.huggingFace {
+		o.Semantics = semantics.HuggingFace
+	}
+	return o
+}
+
+// imagine makes up a run.
+func imagine(r *rand.Rand) described {
+	when := func() interval {
+		switch r.IntN(5) {
+		case 0:
+			return interval{by: "no"}
+		case 1:
+			return interval{by: "epoch", n: 1 + r.IntN(2)}
+		case 2:
+			return interval{by: "share", share: 0.05 + 0.9*r.Float64()}
+		}
+		return interval{by: "steps", n: 1 + r.IntN(6)}
+	}
+	d := described{
+		rows: 1 + r.IntN(24), batch: 1 + r.IntN(5), accumulate: 1 + r.IntN(4), log: when(), eval: when(), save: when(),
+		logFirst: r.IntN(4) == 0, evalOnStart: r.IntN(4) == 0, huggingFace: r.IntN(2) == 0,
+	}
+	d.dropLast = r.IntN(3) == 0 && d.rows >= d.batch
+	if r.IntN(2) == 0 {
+		d.maxSteps = 1 + r.IntN(12)
+	} else {
+		d.epochs = float64(1+r.IntN(12)) / 4
+	}
+	if r.IntN(3) == 0 {
+		d.delay = float64(r.IntN(16)) / 2
+	}
+	some := func() bool { return r.IntN(3) == 0 }
+	for range r.IntN(3) {
+		d.asks = append(d.asks, asked{step: 1 + r.IntN(8), log: some(), eval: some(), save: some(), cancelSave: some(), stopEpoch: r.IntN(6) == 0, stopWholly: r.IntN(8) == 0})
+	}
+	if r.IntN(8) == 0 {
+		d.stopAtMicro = 1 + r.IntN(10)
+	}
+	return d
+}
+
+// run runs what is described, in sessions that end after so many updates each, and tells what happened.
+func (d described) run(t *testing.T, dir string, cancelAt int) (lines []string, log []trainer.Logs) {
+	t.Helper()
+	o := d.options()
+	o.OutputDir = dir
+	if dir == "" { // as one of several processes that writes nothing
+		o.OutputDir, o.Process = "nowhere", trainer.Process{Rank: 1, World: 2}
+	} else {
+		o.ResumeFrom = trainer.Latest
+	}
+	micro := 0
+	for {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &teller{d: d, cancelAt: cancelAt, cancel: cancel, micro: micro}
+		o.Callbacks = []any{listener{s}}
+		tr, err := trainer.New[int, []int](s, o)
+		if err != nil {
+			t.Fatalf("%+v: %v", d, err)
+		}
+		r, err := tr.Fit(ctx, trainertest.Samples(d.rows), trainertest.Samples(1))
+		cancel()
+		lines, micro, cancelAt = append(lines, s.lines...), s.micro, 0
+		switch {
+		case err == nil:
+			return append(lines, fmt.Sprintf("end at %d", r.GlobalStep)), r.History
+		case !errors.Is(err, context.Canceled):
+			t.Fatalf("%+v: %v", d, err)
+		}
+	}
+}
+
+// simple leaves out of a story what the two sides tell with other words: the numbers of epochs.
+func simple(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		var n int
+		if _, err := fmt.Sscanf(line, "epoch %d", &n); err == nil {
+			line = "epoch"
+		} else if _, err := fmt.Sscanf(line, "end of epoch %d", &n); err == nil {
+			line = "end of epoch"
+		}
+		out[i] = line
+	}
+	return out
+}
+
+// Ten thousand made-up runs do what the rules say, line by line.
+func TestTheLoopFollowsTheRules(t *testing.T) {
+	n := 10_000
+	if testing.Short() || raceEnabled {
+		n = 1_000
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	kinds := map[string]int{}
+	for i := range n {
+		d := imagine(random)
+		want := simple(d.story())
+		lines, _ := d.run(t, "", 0)
+		if diff := cmp.Diff(want, simple(lines)); diff != "" {
+			t.Fatalf("run %d, %+v (-rules +loop):\n%s", i, d, diff)
+		}
+		for _, line := range want {
+			var word string
+			if _, err := fmt.Sscan(line, &word); err == nil {
+				kinds[word]++
+			}
+		}
+	}
+	for _, word := range []string{"epoch", "train", "update", "log", "eval", "save", "end"} {
+		if kinds[word] < n/2 {
+			t.Errorf("only %d of the runs' lines are of %q: the made-up runs are too poor", kinds[word], word)
+		}
+	}
+}
+
+// A made-up run that is interrupted after any update and resumed does what the rules say of the whole run.
+func TestAResumedLoopFollowsTheRules(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	n := 200
+	if testing.Short() || raceEnabled {
+		n = 40
+	}
+	for i := range n {
+		d := imagine(random)
+		d.huggingFace = false // whose resumes lose what was due at the end of an epoch
+		d.stopAtMicro = 0     // a run that a hook has stopped and that is resumed is meant to go on
+		for i := range d.asks {
+			d.asks[i].stopWholly = false
+		}
+		if d.save.by == "no" {
+			d.save = interval{by: "steps", n: 5}
+		}
+		cancelAt := 1 + random.IntN(d.updates())
+		// What came after the last save happens again, so hooks are told it again; the batches, the updates and the log are as if nothing had been.
+		lines, log := d.run(t, memoryDir(t), cancelAt)
+		for _, row := range log {
+			if _, ok := row["loss"]; ok {
+				lines = append(lines, fmt.Sprintf("row %d", int(row["step"])))
+			} else if _, ok := row["eval_loss"]; ok {
+				lines = append(lines, fmt.Sprintf("row of eval %d", int(row["step"])))
+			}
+		}
+		want := without(d.story(), "save", "epoch", "end of", "log", "eval")
+		for _, line := range d.story() {
+			if n, ok := strings.CutPrefix(line, "log "); ok {
+				want = append(want, "row "+n)
+			} else if strings.HasPrefix(line, "eval") {
+				want = append(want, "row of "+line)
+			}
+		}
+		if diff := cmp.Diff(want, without(lines, "save", "epoch", "end of", "log", "eval")); diff != "" {
+			t.Fatalf("run %d, interrupted in update %d, %+v (-rules +loop):\n%s", i, cancelAt, d, diff)
+		}
+	}
+}
