@@ -15,6 +15,7 @@ const maxPickle = 32 << 20
 // archive is the zip file around a pickle: NAME/data.pkl, NAME/data/0 and so on, NAME/byteorder.
 type archive struct {
 	source io.ReaderAt
+	size   int64
 	root   string
 	files  map[string]*zip.File
 }
@@ -29,7 +30,7 @@ func openArchive(source io.ReaderAt, size int64) (*archive, error) {
 	if err != nil {
 		return nil, fault(ErrMalformed, "", "%v", err)
 	}
-	a := &archive{source: source, files: make(map[string]*zip.File, len(z.File))}
+	a := &archive{source: source, size: size, files: make(map[string]*zip.File, len(z.File))}
 	for _, f := range z.File {
 		if a.files[f.Name] != nil {
 			return nil, fault(ErrMalformed, f.Name, "the zip has it twice")
@@ -85,12 +86,12 @@ func (a *archive) checkByteOrder() error {
 
 // whole reads a small file of the zip.
 func (a *archive) whole(f *zip.File, most uint64) ([]byte, error) {
-	if f.UncompressedSize64 > most {
-		return nil, fault(ErrTooLarge, f.Name, "it has %d bytes; want at most %d", f.UncompressedSize64, most)
-	}
 	offset, err := a.stored(f)
 	if err != nil {
 		return nil, err
+	}
+	if f.UncompressedSize64 > most {
+		return nil, fault(ErrTooLarge, f.Name, "it has %d bytes; want at most %d", f.UncompressedSize64, most)
 	}
 	content := make([]byte, f.UncompressedSize64)
 	if err := readFull(a.source, content, offset); err != nil {
@@ -110,6 +111,9 @@ func (a *archive) stored(f *zip.File) (int64, error) {
 	offset, err := f.DataOffset()
 	if err != nil {
 		return 0, fault(ErrMalformed, f.Name, "%v", err)
+	}
+	if offset < 0 || offset > a.size || f.UncompressedSize64 > uint64(a.size-offset) {
+		return 0, fault(ErrMalformed, f.Name, "it has %d bytes from byte %d on, but the file ends at %d", f.UncompressedSize64, offset, a.size)
 	}
 	return offset, nil
 }

@@ -140,3 +140,33 @@ func TestATensorAloneHasNoName(t *testing.T) {
 		t.Errorf("%d bytes, error %v; want 8", len(data), err)
 	}
 }
+
+// TestSizesThatTheFileDoesNotHaveAreRefused: the zip's directory claims a terabyte, and the pickle agrees.
+func TestSizesThatTheFileDoesNotHaveAreRefused(t *testing.T) {
+	const terabyte = "\x8a\x06\x00\x00\x00\x00\x40\x00" // 2^38 elements
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	code := head + strings.Replace(tensor("K\x00", terabyte+"\x85", "K\x01\x85"), "K\x04tQ", terabyte+"tQ", 1) + "."
+	add(t, w, "x/data.pkl", zip.Store, []byte(code))
+	out, err := w.CreateRaw(&zip.FileHeader{Name: "x/data/0", Method: zip.Store, CompressedSize64: 1 << 40, UncompressedSize64: 1 << 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Write(make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pickle.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len())); !errors.Is(err, pickle.ErrMalformed) || !strings.Contains(err.Error(), "but the file ends at") {
+		t.Errorf("error %v, want ErrMalformed that names the end of the file", err)
+	}
+}
+
+func TestLongNamesAreRefused(t *testing.T) {
+	long := strings.Repeat("a", 5000)
+	code := head + "}X\x88\x13\x00\x00" + long + tensor("K\x00", ")", ")") + "s."
+	if _, err := parse(t, code); !errors.Is(err, pickle.ErrTooLarge) || len(err.Error()) > 300 {
+		t.Errorf("error %.400v, want a short ErrTooLarge", err)
+	}
+}

@@ -102,8 +102,11 @@ type flattener struct {
 	visits  int
 }
 
-// maxVisits bounds the walk, since a container that is shared is walked through each time.
-const maxVisits = 4 << 20
+// maxVisits bounds the walk, since a container that is shared is walked through each time, and maxName the names that are joined on it.
+const (
+	maxVisits = 4 << 20
+	maxName   = 4 << 10
+)
 
 func (f *flattener) walk(name string, v any, depth int) error {
 	if f.visits++; f.visits > maxVisits {
@@ -111,6 +114,9 @@ func (f *flattener) walk(name string, v any, depth int) error {
 	}
 	if depth > maxDepth {
 		return fault(ErrTooLarge, name, "containers lie more than %d deep in each other", maxDepth)
+	}
+	if len(name) > maxName {
+		return fault(ErrTooLarge, name[:40]+"...", "a tensor's name has %d bytes; want at most %d", len(name), maxName)
 	}
 	join := func(key string) string {
 		if name == "" {
