@@ -51,12 +51,7 @@ func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error)
 }
 
 // LoadOptions configures [LoadClassifierWith].
-type LoadOptions struct {
-	Head           Head
-	Attention      transformer.Attention // zero: SDPA
-	InitMissing    bool                  // draw what is missing of the encoder, too
-	InitMismatched bool                  // draw what has another shape, such as a classifier of other labels: ignore_mismatched_sizes
-}
+type LoadOptions = transformer.LoadOptions
 
 // LoadClassifierWith is [LoadClassifier] with more to choose.
 func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
@@ -64,37 +59,17 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Head = o.Head.Over(c.Head)
-	c.Attention = o.Attention
+	c.Head, c.Attention = o.Head.Over(c.Head), o.Attention
 	if c, err = c.Resolved(kind); err != nil {
 		return nil, nil, fmt.Errorf("bert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
-	w, err := pretrained.Open(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer w.Close() //nolint:errcheck // it was only read
-	var m *Classifier
-	if err := torch.Try(func() { m = newClassifier(c, transformer.Builder{Undrawn: true}) }); err != nil {
-		return nil, nil, fmt.Errorf("bert: %w", err)
-	}
-	report, err := pretrained.Load(m, w, pretrained.LoadOptions{
-		Prefix: "bert.", Fresh: fresh, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
-		Init: func(missing map[string]bool) { transformer.InitWeights(m, c.InitializerRange, missing) },
+	m, report, err := pretrained.LoadFolder(dir, func() *Classifier { return newClassifier(c, transformer.Builder{Undrawn: true}) }, func(m *Classifier) pretrained.LoadOptions {
+		return o.Pretrained(m, "bert.", c.InitializerRange, "classifier.weight", "classifier.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias")
 	})
 	if err != nil {
-		return nil, report, err
+		return nil, report, fmt.Errorf("bert: %w", err)
 	}
 	return m, report, nil
-}
-
-// fresh tells what a model that was trained for something else need not have.
-func fresh(name string) bool {
-	switch name {
-	case "classifier.weight", "classifier.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias":
-		return true
-	}
-	return false
 }
 
 // Save writes config.json and model.safetensors into dir, which it makes if need be, for transformers and [LoadClassifier] to read.

@@ -2,13 +2,11 @@ package bert
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
-	"github.com/gotrainer/gotrainer/nn"
 )
 
 // Config describes a model; the zero value is bert-base-uncased with two labels.
@@ -55,11 +53,9 @@ func writeConfig(dir string, c Config, architecture string) error {
 
 // save writes a folder that transformers reads.
 func save(dir string, model any, c Config, architecture string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	d, err := c.Document(kind, architecture)
+	if err != nil {
 		return fmt.Errorf("bert: %w", err)
 	}
-	if err := writeConfig(dir, c, architecture); err != nil {
-		return err
-	}
-	return nn.Save(filepath.Join(dir, pretrained.SafetensorsName), model, nil)
+	return pretrained.SaveFolder(dir, model, d)
 }

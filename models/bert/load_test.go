@@ -4,24 +4,26 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 func TestSavedModelLoads(t *testing.T) {
-	load(t)
+	testenv.RequireTorch(t)
 	m := newClassifier(t, tiny())
 	dir := t.TempDir()
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	before := generator()
+	before := modeltest.Generator()
 	again, report, err := bert.LoadClassifier(dir, bert.Head{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if generator() != before {
+	if modeltest.Generator() != before {
 		t.Error("loading a whole model used random numbers up")
 	}
 	if len(report.Missing)+len(report.Unexpected)+len(report.Mismatched)+len(report.Initialized)+len(report.Renamed) > 0 {
@@ -43,12 +45,8 @@ func sameModel(t *testing.T, got, want any) {
 
 // TestANewClassifierIsDrawnAsFromPretrainedDraws: transformers draws only what is missing, so the same seed gives the same new classifier.
 func TestANewClassifierIsDrawnAsFromPretrainedDraws(t *testing.T) {
-	r := load(t)
-	torch.ManualSeed(42)
-	base, err := bert.New(tiny())
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := modeltest.Load(t, "bert")
+	base := newModel(t)
 	dir := t.TempDir()
 	if err := base.Save(dir); err != nil {
 		t.Fatal(err)
@@ -58,14 +56,14 @@ func TestANewClassifierIsDrawnAsFromPretrainedDraws(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameBits(t, m, r.Fine)
-	if generator() != r.FineGenerator {
+	modeltest.SameWeights(t, m, g.Fine)
+	if modeltest.Generator() != g.FineGenerator {
 		t.Error("the generator stands elsewhere than transformers' after from_pretrained")
 	}
 	if got := report.Initialized; len(got) != 2 || got[0] != "classifier.weight" || got[1] != "classifier.bias" {
 		t.Errorf("newly initialized are %q, want the classifier", got)
 	}
-	if got := len(report.Renamed); got != len(r.Base) {
-		t.Errorf("%d tensors have got the prefix, want %d", got, len(r.Base))
+	if got := len(report.Renamed); got != len(g.Base) {
+		t.Errorf("%d tensors have got the prefix, want %d", got, len(g.Base))
 	}
 }

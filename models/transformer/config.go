@@ -6,6 +6,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Config describes a BERT or a RoBERTa in the words of transformers. The zero value of a field means the default of its kind, the one of bert-base
@@ -211,7 +212,7 @@ func (c Config) Document(k Kind, architecture string) (pretrained.Document, erro
 func (c Config) LayerOptions() LayerOptions {
 	activation, err := ActivationByName(c.HiddenAct)
 	if err != nil {
-		panic(mistake("Config", 0, "%v; resolve the config first", err))
+		panic(mistake("Config", torch.ErrValue, "%v; resolve the config first", err))
 	}
 	return LayerOptions{
 		HiddenSize: c.HiddenSize, Heads: c.NumHeads, IntermediateSize: c.IntermediateSize, Activation: activation,

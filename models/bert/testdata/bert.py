@@ -1,111 +1,13 @@
-"""Golden values from transformers' BertForSequenceClassification: python bert.py writes bert.safetensors and bert.json beside it.
-
-Needs transformers 5.17.0 and torch 2.11.0. The weights are not stored: seed 42 makes them, and their sha256 says whether ours are the same.
-"""
-import hashlib
-import json
+"""Golden values from transformers' BertForSequenceClassification: python bert.py writes bert.safetensors and bert.json beside it."""
 import os
+import sys
 
-for k, v in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[k] = v
-import tempfile
-
-import torch
-import transformers
-from safetensors.torch import save_file
+here = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(here, "..", "..", "internal", "modeltest"))
+import golden  # first, since it chooses the code paths of libtorch
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
-torch.set_num_threads(1)
-os.chdir(os.path.dirname(os.path.abspath(__file__)))
-SIZES = dict(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, max_position_embeddings=20)
-
-
-def sha(t):
-    return hashlib.sha256(t.detach().contiguous().view(torch.uint8).numpy().tobytes() if t.dim() else t.detach().numpy().tobytes()).hexdigest()
-
-
-def make(seed=42, attention="sdpa", **settings):
-    torch.manual_seed(seed)
-    model = BertForSequenceClassification._from_config(BertConfig(**SIZES, **settings), attn_implementation=attention)
-    return model, sha(torch.get_rng_state())
-
-
-g = torch.Generator().manual_seed(3)
-ids = torch.randint(1, 50, (4, 9), generator=g)
-types = torch.randint(0, 2, (4, 9), generator=g)
-mask = torch.ones(4, 9, dtype=torch.long)
-for row, length in enumerate([9, 4, 7, 1]):
-    mask[row, length:] = 0
-    ids[row, length:] = 0
-tensors = {"ids": ids, "types": types, "mask": mask, "labels.single": torch.tensor([2, 0, 1, 1]),
-           "labels.regression": torch.randn(4, generator=g), "labels.regression3": torch.randn(4, 3, generator=g),
-           "labels.multi": (torch.rand(4, 3, generator=g) > 0.5).float()}
-SINGLE, REGRESSION, MULTI = "single_label_classification", "regression", "multi_label_classification"
-cases = []
-
-
-def case(name, attention="sdpa", masked=True, typed=True, dropout=0.1, problem=SINGLE, labels="single", num_labels=3, bf16=False, checkpointing=False, act="gelu",
-         classifier_dropout=None, full=False):
-    model, _ = make(attention=attention, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout, num_labels=num_labels, problem_type=problem,
-                    hidden_act=act, classifier_dropout=classifier_dropout)
-    model.train()
-    if checkpointing:
-        model.gradient_checkpointing_enable()
-    inputs = dict(input_ids=ids, attention_mask=torch.ones_like(mask) if full else mask if masked else None, token_type_ids=types if typed else None)
-    torch.manual_seed(7)
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
-        out = model(**inputs, labels=tensors["labels." + labels])
-    out.loss.backward()
-    after = sha(torch.get_rng_state())
-    model.eval()
-    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
-        evaluated = model(**inputs).logits
-    tensors[name + ".logits"] = out.logits.detach().contiguous()
-    tensors[name + ".loss"] = out.loss.detach()
-    tensors[name + ".eval"] = evaluated.contiguous()
-    cases.append(dict(name=name, attention=attention, masked=masked, full=full, typed=typed, dropout=dropout, problem=problem, labels=labels, num_labels=num_labels, bf16=bf16,
-                      checkpointing=checkpointing, act=act, classifier_dropout=classifier_dropout, generator=after,
-                      grads={n: sha(p.grad) for n, p in model.named_parameters()},
-                      norms={n: float(p.grad.double().norm()) for n, p in model.named_parameters()}))
-
-
-case("sdpa")
-case("eager", attention="eager")
-case("sdpa without dropout", dropout=0.0)
-case("eager without dropout", attention="eager", dropout=0.0)
-case("sdpa without mask", masked=False)
-case("sdpa without mask and dropout", masked=False, dropout=0.0)
-case("eager without mask", attention="eager", masked=False)
-case("sdpa, mask of ones", full=True)
-case("eager, mask of ones", attention="eager", full=True)
-case("without token types", typed=False)
-case("regression", problem=REGRESSION, labels="regression", num_labels=1)
-case("regression of three", problem=REGRESSION, labels="regression3")
-case("multi-label", problem=MULTI, labels="multi")
-case("classifier dropout", classifier_dropout=0.5)
-case("checkpointing sdpa", checkpointing=True)
-case("checkpointing eager", checkpointing=True, attention="eager")
-case("bf16 sdpa", bf16=True)
-case("bf16 sdpa without dropout", bf16=True, dropout=0.0)
-case("bf16 eager", bf16=True, attention="eager")
-case("bf16 without mask and dropout", bf16=True, masked=False, dropout=0.0)
-case("bf16 checkpointing", bf16=True, checkpointing=True)
-case("bf16 regression", bf16=True, problem=REGRESSION, labels="regression", num_labels=1)
-case("bf16 multi-label", bf16=True, problem=MULTI, labels="multi")
-for act in ["relu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "silu", "tanh"]:
-    case(act, act=act)
-
-classifier, generator = make(num_labels=3)
-torch.manual_seed(42)
-base = BertModel(BertConfig(**SIZES))
-base_generator = sha(torch.get_rng_state())
-with tempfile.TemporaryDirectory() as folder:  # a classifier on a saved encoder
-    base.save_pretrained(folder)
-    torch.manual_seed(5)
-    fine = BertForSequenceClassification.from_pretrained(folder, num_labels=3)
-    fine_generator = sha(torch.get_rng_state())
-
-save_file({k: v.contiguous() for k, v in tensors.items()}, "bert.safetensors", metadata={"torch": torch.__version__, "transformers": transformers.__version__})
-json.dump({"config": SIZES, "cases": cases, "generator": generator, "base_generator": base_generator, "fine_generator": fine_generator,
-           "parameters": [n for n, _ in classifier.named_parameters()], "state_dict": list(classifier.state_dict()), "initial": {n: sha(p) for n, p in classifier.named_parameters()},
-           "base": {n: sha(p) for n, p in base.named_parameters()}, "fine": {n: sha(p) for n, p in fine.named_parameters()}}, open("bert.json", "w"), indent=0)
+golden.write(os.path.join(here, "bert"), BertConfig, BertForSequenceClassification, BertModel,
+             dict(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, max_position_embeddings=20), pad=0, typed=True,
+             names=dict(dropout="hidden_dropout_prob", attention="attention_probs_dropout_prob", act="hidden_act", classifier="classifier_dropout"))

@@ -1,0 +1,142 @@
+package distilbert
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Sample is a text as token ids with its label; Batch is some of them, padded; Step is a model in training.
+type (
+	Sample = classify.Sample
+	Batch  = classify.Batch
+	Step   = classify.Step
+)
+
+// Classifier is DistilBertForSequenceClassification.
+type Classifier struct {
+	DistilBERT    *Model      `module:"distilbert"`
+	PreClassifier *nn.Linear  `module:"pre_classifier"`
+	Classifier    *nn.Linear  `module:"classifier"`
+	Dropout       *nn.Dropout `module:"dropout"`
+}
+
+var _ classify.Model = (*Classifier)(nil)
+
+// NewClassifier makes a model with random weights: those that transformers draws from the same seed.
+func NewClassifier(c Config) (*Classifier, error) {
+	c, err := c.resolved()
+	if err != nil {
+		return nil, fmt.Errorf("distilbert: Config: %w", err)
+	}
+	var m *Classifier
+	if err := torch.Try(func() { m = newClassifier(c, transformer.Builder{}) }); err != nil {
+		return nil, fmt.Errorf("distilbert: %w", err)
+	}
+	return m, nil
+}
+
+func newClassifier(c Config, b transformer.Builder) *Classifier {
+	activation, err := transformer.ActivationByName(c.Activation)
+	if err != nil {
+		panic(&torch.Error{Op: "distilbert.New", Code: torch.ErrValue, Msg: err.Error()})
+	}
+	m := &Classifier{
+		DistilBERT:    newModel(c, b, activation),
+		PreClassifier: b.Linear(c.Dim, c.Dim),
+		Classifier:    b.Linear(c.Dim, c.NumLabels),
+		Dropout:       nn.NewDropout(*c.ClassifierDropout),
+	}
+	if !b.Undrawn {
+		transformer.InitWeights(m.PreClassifier, c.InitializerRange, nil)
+		transformer.InitWeights(m.Classifier, c.InitializerRange, nil)
+	}
+	return m
+}
+
+// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other DistilBERT, whose further heads are left out. What the
+// head leaves open is what config.json says. A new classifier is drawn as transformers' from_pretrained does. The report tells what was not in the files,
+// what was there and not used, and what was drawn; a part of the encoder that is missing is an error.
+func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error) {
+	return LoadClassifierWith(dir, LoadOptions{Head: h})
+}
+
+// LoadOptions configures [LoadClassifierWith].
+type LoadOptions = transformer.LoadOptions
+
+// LoadClassifierWith is [LoadClassifier] with more to choose.
+func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
+	c, err := ReadConfig(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Head, c.Attention = o.Head.Over(c.Head), o.Attention
+	if c, err = c.resolved(); err != nil {
+		return nil, nil, fmt.Errorf("distilbert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
+	}
+	m, report, err := pretrained.LoadFolder(dir, func() *Classifier { return newClassifier(c, transformer.Builder{Undrawn: true}) }, func(m *Classifier) pretrained.LoadOptions {
+		return o.Pretrained(m, "distilbert.", c.InitializerRange, "pre_classifier.weight", "pre_classifier.bias", "classifier.weight", "classifier.bias")
+	})
+	if err != nil {
+		return nil, report, fmt.Errorf("distilbert: %w", err)
+	}
+	return m, report, nil
+}
+
+// NewStep makes a classifier ready for package trainer, each batch padded to its longest text; [classify.NewStep] has more to choose.
+func NewStep(m *Classifier, o engine.Options) (*Step, error) {
+	return classify.NewStep(m, classify.TaskOptions{}, o)
+}
+
+// Save writes config.json and model.safetensors into dir, which it makes if need be, for transformers and [LoadClassifier] to read.
+func (m *Classifier) Save(dir string) error {
+	d, err := m.DistilBERT.config.document()
+	if err != nil {
+		return err
+	}
+	return pretrained.SaveFolder(dir, m, d)
+}
+
+// WriteConfig writes config.json into dir.
+func (m *Classifier) WriteConfig(dir string) error {
+	d, err := m.DistilBERT.config.document()
+	if err != nil {
+		return err
+	}
+	return d.Write(dir)
+}
+
+// Config returns the model's configuration with all defaults filled in.
+func (m *Classifier) Config() Config { return m.DistilBERT.config }
+
+// Head says what the logits mean.
+func (m *Classifier) Head() Head { return m.DistilBERT.config.Head }
+
+// Limits says which inputs the model takes.
+func (m *Classifier) Limits() classify.Limits {
+	c := m.DistilBERT.config
+	return classify.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions, PadTokenID: max(0, *c.PadTokenID)}
+}
+
+// InputEmbeddings is the embedding of the tokens: get_input_embeddings.
+func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.DistilBERT.Embeddings.Word }
+
+// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest again in the backward pass: less memory, a third
+// more time, the same bits. It is gradient_checkpointing_enable of transformers.
+func (m *Classifier) SetGradientCheckpointing(on bool) {
+	m.DistilBERT.Encoder.SetGradientCheckpointing(on)
+}
+
+// Forward maps token ids, [B, L], to logits, [B, labels]. The mask is that of [Model.Forward]; the model has no token types, so the third argument does not matter.
+func (m *Classifier) Forward(ids, mask, _ torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		x := m.PreClassifier.Forward(m.DistilBERT.Forward(ids, mask).Select(1, 0)).ReLU()
+		return m.Classifier.Forward(m.Dropout.Forward(x))
+	})
+}

@@ -1,0 +1,167 @@
+package distilbert
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+)
+
+// Head describes the classifier; the zero value takes what config.json says.
+type Head = classify.Head
+
+// Config describes a model in the words of transformers. The zero value is distilbert-base-uncased with two labels.
+type Config struct {
+	VocabSize        int64   // zero: 30522
+	Dim              int64   // of the hidden states; zero: 768
+	NumLayers        int64   // zero: 6
+	NumHeads         int64   // zero: 12
+	HiddenDim        int64   // of the feed-forward part; zero: 3072
+	MaxPositions     int64   // zero: 512
+	Activation       string  // see [transformer.ActivationByName]; zero: gelu
+	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
+
+	Dropout           *float64 // nil: 0.1
+	AttentionDropout  *float64 // nil: 0.1
+	ClassifierDropout *float64 // seq_classif_dropout; nil: 0.2
+
+	PadTokenID *int64 // nil: 0; -1: there is none
+
+	Attention transformer.Attention // zero: SDPA. It is not in config.json
+
+	classify.Head // what the logits mean
+
+	// Extra holds what config.json says beyond the above. It is written back.
+	Extra pretrained.Document
+}
+
+const (
+	modelType    = "distilbert"
+	architecture = "DistilBertForSequenceClassification"
+	layerNormEps = 1e-12 // fixed in transformers
+)
+
+// ReadConfig reads config.json from dir and refuses settings that the model does not support.
+func ReadConfig(dir string) (Config, error) {
+	d, err := pretrained.ReadConfig(dir)
+	if err != nil {
+		return Config{}, err
+	}
+	c, err := decode(maps.Clone(d))
+	if err != nil {
+		return Config{}, fmt.Errorf("distilbert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
+	}
+	return c, nil
+}
+
+func decode(d pretrained.Document) (c Config, err error) {
+	if err := transformer.DemandType(d, modelType); err != nil {
+		return c, err
+	}
+	if err := transformer.DemandEncoder(d); err != nil {
+		return c, err
+	}
+	if err := d.Demand("sinusoidal_pos_embds", "false"); err != nil {
+		return c, err
+	}
+	pad, explicit := d["pad_token_id"]
+	if err := d.Decode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &c.PadTokenID})); err != nil {
+		return c, err
+	}
+	if explicit && string(pad) == "null" {
+		c.PadTokenID = new(int64(-1))
+	}
+	if c.Head, err = classify.DecodeHead(d); err != nil {
+		return c, err
+	}
+	c.Extra = d
+	return c, nil
+}
+
+func (c *Config) fields() []pretrained.Field {
+	return []pretrained.Field{
+		{Key: "vocab_size", Value: &c.VocabSize}, {Key: "dim", Value: &c.Dim}, {Key: "n_layers", Value: &c.NumLayers}, {Key: "n_heads", Value: &c.NumHeads},
+		{Key: "hidden_dim", Value: &c.HiddenDim}, {Key: "max_position_embeddings", Value: &c.MaxPositions}, {Key: "activation", Value: &c.Activation},
+		{Key: "initializer_range", Value: &c.InitializerRange}, {Key: "dropout", Value: &c.Dropout}, {Key: "attention_dropout", Value: &c.AttentionDropout},
+		{Key: "seq_classif_dropout", Value: &c.ClassifierDropout},
+	}
+}
+
+// document is the config.json of a resolved config.
+func (c Config) document() (pretrained.Document, error) {
+	d := pretrained.Document{}
+	maps.Copy(d, c.Extra)
+	pad := c.PadTokenID
+	if *pad < 0 {
+		pad = nil
+	}
+	err := d.Encode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad}, pretrained.Field{Key: "model_type", Value: new(modelType)},
+		pretrained.Field{Key: "architectures", Value: &[]string{architecture}}, pretrained.Field{Key: "dtype", Value: new("float32")}))
+	if err == nil {
+		delete(d, "torch_dtype") // the older name of dtype
+		err = c.Head.Encode(d)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("distilbert: %w", err)
+	}
+	return d, nil
+}
+
+// resolved fills in the defaults and refuses what is impossible.
+func (c Config) resolved() (_ Config, err error) {
+	for _, f := range []struct {
+		name     string
+		value    *int64
+		fallback int64
+	}{
+		{"VocabSize", &c.VocabSize, 30522}, {"Dim", &c.Dim, 768}, {"NumLayers", &c.NumLayers, 6}, {"NumHeads", &c.NumHeads, 12},
+		{"HiddenDim", &c.HiddenDim, 3072}, {"MaxPositions", &c.MaxPositions, 512},
+	} {
+		if *f.value == 0 {
+			*f.value = f.fallback
+		}
+		if *f.value < 0 {
+			return c, fmt.Errorf("%s is %d; want a positive number", f.name, *f.value)
+		}
+	}
+	for _, f := range []struct {
+		name     string
+		value    **float64
+		fallback float64
+	}{{"Dropout", &c.Dropout, 0.1}, {"AttentionDropout", &c.AttentionDropout, 0.1}, {"ClassifierDropout", &c.ClassifierDropout, 0.2}} {
+		if *f.value == nil {
+			*f.value = &f.fallback
+		}
+		if err := transformer.CheckProbability(f.name, *f.value); err != nil {
+			return c, err
+		}
+	}
+	if c.Activation == "" {
+		c.Activation = "gelu"
+	}
+	if c.InitializerRange == 0 {
+		c.InitializerRange = 0.02
+	}
+	if c.PadTokenID == nil {
+		c.PadTokenID = new(int64(0))
+	}
+	switch pad := *c.PadTokenID; {
+	case c.Dim%c.NumHeads != 0:
+		return c, fmt.Errorf("%d heads do not divide Dim, %d", c.NumHeads, c.Dim)
+	case pad < -1 || pad >= c.VocabSize:
+		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for none", pad, c.VocabSize)
+	case !(c.InitializerRange > 0):
+		return c, fmt.Errorf("InitializerRange is %g; want a positive number", c.InitializerRange)
+	}
+	if _, err := transformer.ActivationByName(c.Activation); err != nil {
+		return c, fmt.Errorf("field Activation: %w", err)
+	}
+	if c.Attention, err = c.Attention.Resolved(); err != nil {
+		return c, err
+	}
+	c.Head, err = c.Head.Resolved()
+	return c, err
+}

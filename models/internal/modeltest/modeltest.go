@@ -1,0 +1,223 @@
+// Package modeltest compares classifiers with transformers' own: initial weights from a seed, logits, losses, every gradient and the generator's state,
+// to the last bit, over the cases that golden.py beside this file lists.
+//
+//	func TestForwardAndBackward(t *testing.T) {
+//		modeltest.Load(t, "bert").Run(t, func(c modeltest.Case) (modeltest.Model, error) { ... })
+//	}
+package modeltest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Golden is what golden.py wrote. Tensors are there by the beginning of their SHA-256.
+type Golden struct {
+	Cases         []Case
+	Generator     string // after the classifier was made
+	BaseGenerator string `json:"base_generator"` // after the encoder was made
+	FineGenerator string `json:"fine_generator"` // after from_pretrained of the encoder as a classifier
+	Parameters    []string
+	StateDict     []string          `json:"state_dict"`
+	Initial       map[string]string // the classifier
+	Base          map[string]string // the encoder
+	Fine          map[string]string // from_pretrained of the encoder, seed 5
+
+	name string
+	file *golden.File
+}
+
+// Case is one forward and backward pass in training mode, and one forward pass in evaluation mode.
+type Case struct {
+	Name              string
+	Attention         transformer.Attention
+	Masked            bool // there is an attention mask,
+	Full              bool // but of ones
+	Typed             bool // there are token types
+	Dropout           float64
+	Problem           classify.ProblemType
+	Labels            string
+	NumLabels         int64 `json:"num_labels"`
+	BF16              bool
+	Checkpointing     bool
+	Act               string
+	ClassifierDropout *float64 `json:"classifier_dropout"`
+	Generator         string
+	Grads             map[string]string
+	Norms             map[string]float64
+}
+
+// Head is the head of the model of a case.
+func (c Case) Head() classify.Head {
+	return classify.Head{NumLabels: c.NumLabels, ProblemType: c.Problem}
+}
+
+// Model is a classifier that can be compared.
+type Model interface {
+	classify.Model
+	SetGradientCheckpointing(on bool)
+}
+
+// Load reads testdata/NAME.json and NAME.safetensors.
+func Load(t *testing.T, name string) *Golden {
+	t.Helper()
+	testenv.RequireTorch(t)
+	torch.SetThreads(1)
+	g := &Golden{name: name, file: golden.Load(t, filepath.Join("testdata", name+".safetensors"))}
+	text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// Sum is how tensors stand in the JSON file.
+func Sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:8])
+}
+
+// Generator is the state of the default generator, as it stands in the JSON file.
+func Generator() string { return Sum(torch.DefaultGenerator(torch.CPU).State()) }
+
+// SameWeights compares the parameters of a model.
+func SameWeights(t *testing.T, m any, want map[string]string) {
+	t.Helper()
+	params := nn.Params(m)
+	if len(params) != len(want) {
+		t.Errorf("%d parameters, want %d", len(params), len(want))
+	}
+	for _, p := range params {
+		if got := Sum(p.Tensor.Bytes()); got != want[p.Name] {
+			t.Errorf("%s has other bits than transformers'", p.Name)
+		}
+	}
+}
+
+// Names compares the names of parameters, which stand in the optimizer's order, and of the state.
+func (g *Golden) Names(t *testing.T, m any) {
+	t.Helper()
+	if got := names(nn.Params(m)); !slices.Equal(got, g.Parameters) {
+		t.Errorf("the parameters are %q, want %q", got, g.Parameters)
+	}
+	got, want := names(nn.StateDict(m)), slices.Clone(g.StateDict)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the state is %q, want %q", got, want)
+	}
+}
+
+func names(ts []torch.Named) []string {
+	var list []string
+	for _, n := range ts {
+		list = append(list, n.Name)
+	}
+	return list
+}
+
+// Run compares all cases. The generator has the seed 42 when build is called.
+func (g *Golden) Run(t *testing.T, build func(c Case) (Model, error)) {
+	for _, c := range g.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			goldencount.Start(t, "models", g.name+" "+c.Name)
+			torch.Scope(func() {
+				torch.ManualSeed(42)
+				m, err := build(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.SetGradientCheckpointing(c.Checkpointing)
+				g.compare(t, c, m)
+			})
+		})
+	}
+}
+
+func (g *Golden) compare(t *testing.T, c Case, m Model) {
+	precision := amp.FP32
+	if c.BF16 {
+		precision = amp.BF16
+	}
+	var mask, types torch.Tensor
+	switch {
+	case c.Full:
+		mask = g.file.Tensor("mask").FullLike(1)
+	case c.Masked:
+		mask = g.file.Tensor("mask")
+	}
+	if c.Typed {
+		types = g.file.Tensor("types")
+	}
+	torch.ManualSeed(7)
+	var logits, loss torch.Tensor
+	amp.Autocast(torch.CPU, precision, func() {
+		logits = m.Forward(g.file.Tensor("ids"), mask, types)
+		loss = m.Head().Loss(logits, g.file.Tensor("labels."+c.Labels))
+	})
+	loss.Backward()
+	if testenv.SameBits() && Generator() != c.Generator {
+		t.Error("the generator stands elsewhere than transformers' after forward and backward")
+	}
+	near(t, "logits", logits.Detach(), g.file.Tensor(c.Name+".logits"))
+	near(t, "loss", loss.Detach(), g.file.Tensor(c.Name+".loss"))
+	for _, p := range nn.Params(m) {
+		compareGrad(t, c, p)
+	}
+	nn.SetTraining(m, false)
+	torch.NoGrad(func() {
+		amp.Autocast(torch.CPU, precision, func() {
+			near(t, "logits in evaluation mode", m.Forward(g.file.Tensor("ids"), mask, types), g.file.Tensor(c.Name+".eval"))
+		})
+	})
+}
+
+func compareGrad(t *testing.T, c Case, p torch.Named) {
+	t.Helper()
+	grad := p.Tensor.Grad()
+	if !grad.Defined() {
+		t.Errorf("%s has no gradient", p.Name)
+		return
+	}
+	if testenv.SameBits() && Sum(grad.Bytes()) != c.Grads[p.Name] {
+		t.Errorf("the gradient of %s has other bits than transformers'", p.Name)
+	}
+	tolerance := 1e-4
+	if c.BF16 {
+		tolerance = 2e-2
+	}
+	if got, want := grad.ToDType(torch.Float64).Norm(2).Item(), c.Norms[p.Name]; math.Abs(got-want) > 1e-6+tolerance*want {
+		t.Errorf("the gradient of %s has norm %g, want %g", p.Name, got, want)
+	}
+}
+
+// near compares bits where this CPU can give them.
+func near(t *testing.T, name string, got, want torch.Tensor) {
+	t.Helper()
+	switch {
+	case testenv.SameBits():
+		golden.Bits(t, name, got, want)
+	case got.DType() == torch.BFloat16:
+		golden.Close(t, name, got, want, 2e-2, 1e-2)
+	default:
+		golden.Close(t, name, got, want, 1e-4, 1e-6)
+	}
+}

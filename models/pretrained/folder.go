@@ -1,0 +1,35 @@
+package pretrained
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LoadFolder builds a model and fills it with the weights in dir, as [Load] does. What build makes need not be drawn.
+func LoadFolder[M any](dir string, build func() M, options func(m M) LoadOptions) (m M, r *Report, err error) {
+	w, err := Open(dir)
+	if err != nil {
+		return m, nil, err
+	}
+	defer w.Close() //nolint:errcheck // it was only read
+	if err := torch.Try(func() { m = build() }); err != nil {
+		return m, nil, fmt.Errorf("pretrained: %w", err)
+	}
+	r, err = Load(m, w, options(m))
+	return m, r, err
+}
+
+// SaveFolder writes config.json and model.safetensors into dir, which it makes if need be, for transformers to read.
+func SaveFolder(dir string, model any, d Document) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("pretrained: %w", err)
+	}
+	if err := d.Write(dir); err != nil {
+		return err
+	}
+	return nn.Save(filepath.Join(dir, SafetensorsName), model, nil)
+}

@@ -1,0 +1,151 @@
+package roberta
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Sample is a text as token ids with its label; Batch is some of them, padded; Step is a model in training.
+type (
+	Sample = classify.Sample
+	Batch  = classify.Batch
+	Step   = classify.Step
+)
+
+// Classifier is RobertaForSequenceClassification.
+type Classifier struct {
+	Roberta    *Model `module:"roberta"`
+	Classifier *Top   `module:"classifier"`
+}
+
+// Top is RobertaClassificationHead: a linear layer and tanh over the first token, and the classifier.
+type Top struct {
+	Dense   *nn.Linear  `module:"dense"`
+	Dropout *nn.Dropout `module:"dropout"`
+	OutProj *nn.Linear  `module:"out_proj"`
+}
+
+var _ classify.Model = (*Classifier)(nil)
+
+// NewClassifier makes a model with random weights: those that transformers draws from the same seed.
+func NewClassifier(c Config) (*Classifier, error) {
+	c, err := resolved(c)
+	if err != nil {
+		return nil, fmt.Errorf("roberta: Config: %w", err)
+	}
+	var m *Classifier
+	if err := torch.Try(func() { m = newClassifier(c, transformer.Builder{}) }); err != nil {
+		return nil, fmt.Errorf("roberta: %w", err)
+	}
+	return m, nil
+}
+
+func newClassifier(c Config, b transformer.Builder) *Classifier {
+	m := &Classifier{
+		Roberta:    newModel(c, b),
+		Classifier: &Top{b.Linear(c.HiddenSize, c.HiddenSize), nn.NewDropout(c.HeadDropout()), b.Linear(c.HiddenSize, c.NumLabels)},
+	}
+	if !b.Undrawn {
+		transformer.InitWeights(m.Classifier, c.InitializerRange, nil)
+	}
+	return m
+}
+
+// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other RoBERTa, whose further heads are left out. What the
+// head leaves open is what config.json says. A new classifier is drawn as transformers' from_pretrained does. The report tells what was not in the files,
+// what was there and not used, and what was drawn; a part of the encoder that is missing is an error.
+func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error) {
+	return LoadClassifierWith(dir, LoadOptions{Head: h})
+}
+
+// LoadOptions configures [LoadClassifierWith].
+type LoadOptions = transformer.LoadOptions
+
+// LoadClassifierWith is [LoadClassifier] with more to choose.
+func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
+	c, err := ReadConfig(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Head, c.Attention = o.Head.Over(c.Head), o.Attention
+	if c, err = resolved(c); err != nil {
+		return nil, nil, fmt.Errorf("roberta: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
+	}
+	m, report, err := pretrained.LoadFolder(dir, func() *Classifier { return newClassifier(c, transformer.Builder{Undrawn: true}) }, func(m *Classifier) pretrained.LoadOptions {
+		return o.Pretrained(m, "roberta.", c.InitializerRange, "classifier.dense.weight", "classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias")
+	})
+	if err != nil {
+		return nil, report, fmt.Errorf("roberta: %w", err)
+	}
+	return m, report, nil
+}
+
+// NewStep makes a classifier ready for package trainer, each batch padded to its longest text; [classify.NewStep] has more to choose.
+func NewStep(m *Classifier, o engine.Options) (*Step, error) {
+	return classify.NewStep(m, classify.TaskOptions{}, o)
+}
+
+// Save writes config.json and model.safetensors into dir, which it makes if need be, for transformers and [LoadClassifier] to read.
+func (m *Classifier) Save(dir string) error {
+	d, err := m.document()
+	if err != nil {
+		return err
+	}
+	return pretrained.SaveFolder(dir, m, d)
+}
+
+// WriteConfig writes config.json into dir.
+func (m *Classifier) WriteConfig(dir string) error {
+	d, err := m.document()
+	if err != nil {
+		return err
+	}
+	return d.Write(dir)
+}
+
+func (m *Classifier) document() (pretrained.Document, error) {
+	d, err := m.Roberta.config.Document(kind, kind.Architecture)
+	if err != nil {
+		return nil, fmt.Errorf("roberta: %w", err)
+	}
+	return d, nil
+}
+
+// Config returns the model's configuration with all defaults filled in.
+func (m *Classifier) Config() Config { return m.Roberta.config }
+
+// Head says what the logits mean.
+func (m *Classifier) Head() Head { return m.Roberta.config.Head }
+
+// Limits says which inputs the model takes.
+func (m *Classifier) Limits() classify.Limits {
+	c := m.Roberta.config
+	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize, MaxLength: c.MaxPositions - *c.PadTokenID - 1, PadTokenID: *c.PadTokenID}
+}
+
+// InputEmbeddings is the embedding of the tokens: get_input_embeddings.
+func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.Roberta.Embeddings.Word }
+
+// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest again in the backward pass: less memory, a third
+// more time, the same bits. It is gradient_checkpointing_enable of transformers.
+func (m *Classifier) SetGradientCheckpointing(on bool) {
+	m.Roberta.Encoder.SetGradientCheckpointing(on)
+}
+
+// Forward maps token ids, [B, L], to logits, [B, labels]. Mask and types are those of [Model.Forward].
+func (m *Classifier) Forward(ids, mask, types torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return m.Classifier.Forward(m.Roberta.Forward(ids, mask, types)) })
+}
+
+// Forward maps hidden states, [B, L, hidden], to logits, [B, labels].
+func (t *Top) Forward(hidden torch.Tensor) torch.Tensor {
+	x := t.Dropout.Forward(hidden.Select(1, 0))
+	return t.OutProj.Forward(t.Dropout.Forward(t.Dense.Forward(x).Tanh()))
+}

@@ -1,0 +1,68 @@
+package roberta
+
+import (
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Model is RobertaModel without pooler: ids in, hidden states out.
+type Model struct {
+	Embeddings *Embeddings                              `module:"embeddings"`
+	Encoder    *transformer.Encoder[*transformer.Layer] `module:"encoder"`
+
+	config Config
+}
+
+// Embeddings is RobertaEmbeddings: the sum of what a token, its position and its type stand for.
+type Embeddings struct {
+	Word      *nn.Embedding `module:"word_embeddings"`
+	TokenType *nn.Embedding `module:"token_type_embeddings"`
+	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
+	Dropout   *nn.Dropout   `module:"dropout"`
+	Position  *nn.Embedding `module:"position_embeddings"` // here, since transformers draws it last
+}
+
+func newModel(c Config, b transformer.Builder) *Model {
+	o := c.LayerOptions()
+	m := &Model{
+		Embeddings: &Embeddings{
+			Word:      b.Embedding(c.VocabSize, c.HiddenSize, c.PadTokenID),
+			TokenType: b.Embedding(c.TypeVocabSize, c.HiddenSize, nil),
+			LayerNorm: b.LayerNorm(c.HiddenSize, c.LayerNormEps),
+			Dropout:   nn.NewDropout(*c.HiddenDropout),
+			Position:  b.Embedding(c.MaxPositions, c.HiddenSize, c.PadTokenID),
+		},
+		Encoder: transformer.NewEncoder(c.NumLayers, func() *transformer.Layer { return transformer.NewLayer(b, o) }),
+		config:  c,
+	}
+	if !b.Undrawn {
+		transformer.InitWeights(m, c.InitializerRange, nil)
+	}
+	return m
+}
+
+// Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The attention mask, [B, L], has 0 where a token is padding;
+// undefined means that none is. Token types, [B, L], are undefined where all are 0.
+func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
+	x := m.Embeddings.Forward(ids, types)
+	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))
+}
+
+// Forward maps ids and types, [B, L], to [B, L, hidden].
+func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor {
+		if !types.Defined() {
+			types = torch.Options{DType: torch.Int64, Device: ids.Device()}.Zeros(1, 1).Expand(ids.Shape()...)
+		}
+		x := e.Word.Forward(ids).Add(e.TokenType.Forward(types))
+		x = x.Add(e.Position.Forward(positions(ids, e.Position.PaddingIdx)))
+		return e.Dropout.Forward(e.LayerNorm.Forward(x))
+	})
+}
+
+// positions counts the tokens that are not padding, from padding+1 on; padding has the position padding.
+func positions(ids torch.Tensor, padding int64) torch.Tensor {
+	mask := ids.NeScalar(padding).ToDType(torch.Int64)
+	return mask.CumSum(1, torch.DefaultDType).Mul(mask).AddScalar(padding)
+}

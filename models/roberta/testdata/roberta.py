@@ -1,0 +1,13 @@
+"""Golden values from transformers' RobertaForSequenceClassification: python roberta.py writes roberta.safetensors and roberta.json beside it."""
+import os
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(here, "..", "..", "internal", "modeltest"))
+import golden  # first, since it chooses the code paths of libtorch
+from transformers import RobertaConfig, RobertaForSequenceClassification, RobertaModel
+
+golden.write(os.path.join(here, "roberta"), RobertaConfig, RobertaForSequenceClassification, RobertaModel,
+             dict(vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, max_position_embeddings=20), pad=1, typed=True,
+             names=dict(dropout="hidden_dropout_prob", attention="attention_probs_dropout_prob", act="hidden_act", classifier="classifier_dropout"))
