@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -81,6 +82,42 @@ func TestCheckpointsGiveTheBitsOfTorchUtilsCheckpoint(t *testing.T) {
 				defer runtime.UnlockOSThread()
 				run()
 			}
+		})
+	}
+}
+
+// The form of torch.utils.checkpoint that transformers takes for its models is not reentrant: its gradients are those without checkpoints. Where
+// each input is used by one checkpoint alone, ours are these to the bit.
+func TestAStackOfCheckpointsGivesTheBitsOfTheFormThatIsNotReentrant(t *testing.T) {
+	testenv.RequireTorch(t)
+	g := golden.Load(t, "testdata/autograd.safetensors")
+	for _, name := range []string{"chain", "chain_autocast"} {
+		t.Run(name, func(t *testing.T) {
+			goldencount.Start(t, "autograd", name)
+			torch.Scope(func() {
+				x := g.Tensor("x").Clone().RequiresGrad()
+				var ws tensors
+				for i := range 3 {
+					ws = append(ws, g.Tensor(fmt.Sprintf("w%d", i)).Clone().RequiresGrad())
+				}
+				block := func(in tensors) tensors {
+					h := in[0].Add(in[0].Linear(in[1], torch.Tensor{}).Tanh().Dropout(0.4, true)).LayerNorm([]int64{6}, torch.Tensor{}, torch.Tensor{}, 1e-5)
+					return tensors{h.Add(h.Linear(in[1], torch.Tensor{}).GELU("none").Dropout(0.1, true))}
+				}
+				torch.ManualSeed(7)
+				h := x
+				torch.Autocast(torch.CPU, torch.DefaultDType, name == "chain_autocast", true, func() {
+					for _, w := range ws {
+						h = torch.Checkpoint(block, h, w)[0]
+					}
+				})
+				h.Mul(h).Sum(torch.DefaultDType).Backward()
+				same(t, g, name+".y", h.Detach())
+				same(t, g, name+".x.grad", x.Grad())
+				for i, w := range ws {
+					same(t, g, fmt.Sprintf("%s.w%d.grad", name, i), w.Grad())
+				}
+			})
 		})
 	}
 }

@@ -47,6 +47,28 @@ for k, v in checkpointed(True).items():
     torch.testing.assert_close(v, free[k])  # sums in another order
 
 
+def chain(autocast):
+    """A stack of residual blocks, each in a checkpoint that is not reentrant, as transformers checkpoints the layers of a model."""
+    x = x0.clone().requires_grad_()
+    ws = [w.clone().requires_grad_() for w in weights]
+    torch.manual_seed(7)
+
+    def block(t, w):
+        h = F.layer_norm(t + F.dropout(F.linear(t, w).tanh(), 0.4, True), (6,))
+        return h + F.dropout(F.gelu(F.linear(h, w)), 0.1, True)
+
+    with torch.autocast("cpu", enabled=autocast):
+        h = x
+        for w in ws:
+            h = checkpoint(block, h, w, use_reentrant=False)
+    (h * h).sum().backward()
+    return {"y": h, "x.grad": x.grad, **{f"w{i}.grad": w.grad for i, w in enumerate(ws)}}
+
+
+for name, values in {"chain": chain(False), "chain_autocast": chain(True)}.items():
+    out |= {f"{name}.{k}": v for k, v in values.items()}
+
+
 class Cube(torch.autograd.Function):
     """x**3 * y, and exp(y), with the second used for its own gradient."""
 
