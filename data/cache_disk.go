@@ -1,0 +1,179 @@
+package data
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Codec turns samples into bytes and back, for [CacheOnDisk].
+type Codec[S any] struct {
+	Encode func(S) ([]byte, error)
+	Decode func([]byte) (S, error)
+}
+
+// CacheOnDisk returns d with its samples kept in a file once they have been loaded, for samples that are dearer to make than to read:
+// pictures that were resized, documents that were tokenized. The next run finds those of the last. Key says what made the samples, such as the
+// version of the tokenizer and its settings: a file of another key or of another number of samples is begun anew.
+//
+// Each sample is written with its checksum. What a run that was killed left half written is cut off, and a sample that is damaged is loaded and
+// written again. The file belongs to one process at a time; it is refused to a second one. Close lets go of it.
+//
+// As with [Cache], a data set whose samples differ from epoch to epoch is refused.
+func CacheOnDisk[S any](d Dataset[S], path, key string, codec Codec[S]) (*DiskCache[S], error) {
+	switch {
+	case varies(d):
+		return nil, fmt.Errorf("data: CacheOnDisk: the samples of %T differ from epoch to epoch; cache the data set below Augment and augment the cached one", d)
+	case codec.Encode == nil || codec.Decode == nil:
+		return nil, errors.New("data: CacheOnDisk: the Codec needs both Encode and Decode")
+	}
+	c := &DiskCache[S]{Dataset: d, path: path, codec: codec, places: make(map[int]place)}
+	if err := c.open(key); err != nil {
+		if c.file != nil {
+			_ = c.file.Close() // the first error counts
+		}
+		return nil, fmt.Errorf("data: CacheOnDisk: %s: %w", filepath.Clean(path), err)
+	}
+	return c, nil
+}
+
+// DiskCache is a data set whose samples are kept in a file, see [CacheOnDisk].
+type DiskCache[S any] struct {
+	Dataset[S]
+	path  string
+	codec Codec[S]
+	file  *os.File
+
+	mutex  sync.RWMutex
+	places map[int]place
+	end    int64
+	closed bool
+}
+
+// place is where a sample stands in the file.
+type place struct {
+	offset int64
+	size   uint32
+	sum    uint32
+}
+
+const (
+	diskMagic  = "gotrainer samples 1\n"
+	diskRecord = 16 // index, size and checksum before each sample
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum covers the index too, or a sample could be taken for another.
+func checksum(i int, content []byte) uint32 {
+	return crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(i)), castagnoli), castagnoli, content)
+}
+
+// open reads what the last run left.
+func (c *DiskCache[S]) open(key string) (err error) {
+	if c.file, err = os.OpenFile(c.path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return err
+	}
+	if err := lockFile(c.file); err != nil {
+		return fmt.Errorf("another process uses it; give each its own file: %w", err)
+	}
+	header := []byte(diskMagic)
+	header = binary.LittleEndian.AppendUint64(header, uint64(c.Dataset.Len()))
+	header = binary.LittleEndian.AppendUint32(header, crc32.Checksum([]byte(key), castagnoli))
+	header = binary.LittleEndian.AppendUint32(header, uint32(len(key)))
+	header = append(header, key...)
+	found := make([]byte, len(header))
+	if _, err := c.file.ReadAt(found, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	c.end = int64(len(header))
+	if string(found) != string(header) {
+		if err := c.file.Truncate(0); err != nil {
+			return err
+		}
+		_, err := c.file.WriteAt(header, 0)
+		return err
+	}
+	info, err := c.file.Stat()
+	if err != nil {
+		return err
+	}
+	for c.end+diskRecord <= info.Size() {
+		var record [diskRecord]byte
+		if _, err := c.file.ReadAt(record[:], c.end); err != nil {
+			return err
+		}
+		index, size := binary.LittleEndian.Uint64(record[:]), binary.LittleEndian.Uint32(record[8:])
+		next := c.end + diskRecord + int64(size)
+		if index >= uint64(c.Dataset.Len()) || next > info.Size() {
+			break
+		}
+		c.places[int(index)] = place{c.end + diskRecord, size, binary.LittleEndian.Uint32(record[12:])}
+		c.end = next
+	}
+	return c.file.Truncate(c.end)
+}
+
+// Describe passes on what the data set says of sample i.
+func (c *DiskCache[S]) Describe(i int) string { return describe(c.Dataset, i) }
+
+// At returns sample i from the file, or loads it and adds it to the file.
+func (c *DiskCache[S]) At(i int) (S, error) {
+	c.mutex.RLock()
+	p, ok := c.places[i]
+	closed := c.closed
+	c.mutex.RUnlock()
+	if ok && !closed {
+		content := make([]byte, p.size)
+		if _, err := c.file.ReadAt(content, p.offset); err == nil && checksum(i, content) == p.sum {
+			return c.codec.Decode(content)
+		}
+	}
+	s, err := c.Dataset.At(i)
+	if err != nil || closed {
+		return s, err
+	}
+	content, err := c.codec.Encode(s)
+	if err != nil {
+		return s, err
+	}
+	return s, c.add(i, content)
+}
+
+// add writes a sample at the end of the file.
+func (c *DiskCache[S]) add(i int, content []byte) error {
+	if len(content) > 1<<31 {
+		return fmt.Errorf("data: CacheOnDisk: %s: a sample of %d bytes is too large", c.path, len(content))
+	}
+	record := binary.LittleEndian.AppendUint64(make([]byte, 0, diskRecord+len(content)), uint64(i))
+	record = binary.LittleEndian.AppendUint32(record, uint32(len(content)))
+	sum := checksum(i, content)
+	record = append(binary.LittleEndian.AppendUint32(record, sum), content...)
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.closed {
+		return nil
+	}
+	if _, err := c.file.WriteAt(record, c.end); err != nil {
+		return fmt.Errorf("data: CacheOnDisk: %s: %w", c.path, err)
+	}
+	c.places[i] = place{c.end + diskRecord, uint32(len(content)), sum}
+	c.end += int64(len(record))
+	return nil
+}
+
+// Close lets go of the file. Samples that are asked for afterwards are loaded and not kept.
+func (c *DiskCache[S]) Close() error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	return c.file.Close()
+}
