@@ -1,0 +1,195 @@
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// store is the part of the cache that belongs to one repository, in the layout of Python's client:
+//
+//	models--me--bert/refs/main                      the commit that main was at when it was last asked for
+//	models--me--bert/trees/<commit>.json            the listing of a commit
+//	models--me--bert/blobs/<etag>                   content, named by its SHA-256 or git's SHA-1
+//	models--me--bert/blobs/<etag>.incomplete        a download that was interrupted
+//	models--me--bert/snapshots/<commit>/<path>      links to blobs, or the files themselves where there are no links
+//	models--me--bert/.no_exist/<commit>/<path>      files that were asked for and are not there
+//	.locks/models--me--bert/<etag>.lock             held while a blob is fetched
+//
+// Everything is written through root, so nothing can be written outside the cache.
+type store struct {
+	dir    string // of the cache
+	folder string // of the repository, in it
+	root   *os.Root
+	links  atomic.Bool // false once a symbolic link could not be made
+}
+
+// openStore opens the cache and makes it if there is none.
+func (c *conn) openStore(r repository) (*store, error) {
+	if err := os.MkdirAll(c.cache, 0o777); err != nil {
+		return nil, fmt.Errorf("hub: cannot make the cache's folder: %w; HF_HUB_CACHE or Client.CacheDir names another", err)
+	}
+	root, err := os.OpenRoot(c.cache)
+	if err != nil {
+		return nil, fmt.Errorf("hub: cannot open the cache: %w", err)
+	}
+	s := &store{dir: c.cache, folder: r.folder(), root: root}
+	s.links.Store(c.links)
+	return s, nil
+}
+
+func (s *store) close() { _ = s.root.Close() }
+
+// in returns a path relative to the cache.
+func (s *store) in(parts ...string) string {
+	return filepath.FromSlash(path.Join(append([]string{s.folder}, parts...)...))
+}
+
+// snapshot is the folder of a commit's files, as an absolute path.
+func (s *store) snapshot(commit string) string {
+	return filepath.Join(s.dir, s.in("snapshots", commit))
+}
+
+// has reports whether a file of a commit is in the cache. It follows links, wherever the user may have moved the blobs to.
+func (s *store) has(commit, name string) bool {
+	info, err := os.Stat(filepath.Join(s.snapshot(commit), filepath.FromSlash(name)))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// ref returns the commit that a branch or tag was at when it was last seen; a commit is itself.
+func (s *store) ref(revision string) (string, bool) {
+	if commitPattern.MatchString(revision) {
+		return revision, true
+	}
+	text, err := os.ReadFile(filepath.Join(s.dir, s.in("refs", revision)))
+	commit := strings.TrimSpace(string(text))
+	return commit, err == nil && commitPattern.MatchString(commit)
+}
+
+// setRef notes which commit a branch or tag is at.
+func (s *store) setRef(revision, commit string) error {
+	if old, ok := s.ref(revision); ok && old == commit {
+		return nil
+	}
+	return s.write(s.in("refs", revision), []byte(commit))
+}
+
+// setMissing notes that a commit has no such file.
+func (s *store) setMissing(commit, name string) error {
+	return s.write(s.in(".no_exist", commit, name), nil)
+}
+
+// isMissing reports whether a commit is known not to have a file.
+func (s *store) isMissing(commit, name string) bool {
+	info, err := os.Stat(filepath.Join(s.dir, s.in(".no_exist", commit, name)))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// write replaces a small file in one step, so that other processes see the old or the new one.
+func (s *store) write(name string, content []byte) error {
+	err := s.root.MkdirAll(filepath.Dir(name), 0o777)
+	if err == nil {
+		temporary := name + "." + rand.Text()[:8] + ".tmp"
+		if err = s.root.WriteFile(temporary, content, 0o666); err == nil {
+			err = s.root.Rename(temporary, name)
+		}
+		if err != nil {
+			_ = s.root.Remove(temporary)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("hub: cannot write to the cache: %w", err)
+	}
+	return nil
+}
+
+// tag marks the folder as a cache for programs that make backups.
+func (s *store) tag() {
+	f, err := s.root.OpenFile("CACHEDIR.TAG", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return // it is there, or cannot be made: either way no reason to stop
+	}
+	defer f.Close()
+	_, _ = io.WriteString(f, "Signature: 8a477f597d28d172789f06886806bc55\n# This file is a cache directory tag. See https://bford.info/cachedir/\n")
+}
+
+// lock takes the lock of a blob, which Python's client takes too.
+func (s *store) lock(ctx context.Context, etag string) (unlock func(), err error) {
+	folder := filepath.Join(".locks", s.folder)
+	if err := s.root.MkdirAll(folder, 0o777); err != nil {
+		return nil, fmt.Errorf("hub: cannot make the cache's folder of locks: %w", err)
+	}
+	l := flock.New(filepath.Join(s.dir, folder, etag+".lock"))
+	if _, err := l.TryLockContext(ctx, 50*time.Millisecond); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("hub: cannot lock %s: %w", l.Path(), err)
+	}
+	return func() { _ = l.Unlock() }, nil
+}
+
+// link makes a blob appear in a snapshot: by a relative symbolic link, or else by moving the blob there if it was fetched for this, by copying it if not.
+func (s *store) link(commit, name, etag string, fresh bool) error {
+	pointer, blob := s.in("snapshots", commit, name), s.in("blobs", etag)
+	if err := s.root.MkdirAll(filepath.Dir(pointer), 0o777); err != nil {
+		return fmt.Errorf("hub: cannot make the snapshot's folder: %w", err)
+	}
+	if s.links.Load() {
+		target := filepath.FromSlash(strings.Repeat("../", 2+strings.Count(name, "/")) + "blobs/" + etag)
+		for range 2 {
+			err := s.root.Symlink(target, pointer)
+			if err == nil {
+				return nil
+			}
+			if !errors.Is(err, fs.ErrExist) {
+				s.links.Store(false) // Windows without the right to make links, or a file system that has none
+				break
+			}
+			if s.has(commit, name) {
+				return nil // another goroutine or process was first
+			}
+			_ = s.root.Remove(pointer) // a link to a blob that was deleted
+		}
+	}
+	temporary := pointer + "." + rand.Text()[:8] + ".tmp"
+	var err error
+	if fresh {
+		err = s.root.Rename(blob, temporary)
+	} else {
+		err = s.copy(blob, temporary)
+	}
+	if err == nil {
+		err = s.root.Rename(temporary, pointer)
+	}
+	if err != nil {
+		_ = s.root.Remove(temporary)
+		return fmt.Errorf("hub: cannot put %s into the snapshot: %w", name, err)
+	}
+	return nil
+}
+
+func (s *store) copy(from, to string) error {
+	in, err := s.root.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := s.root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

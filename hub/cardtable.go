@@ -1,0 +1,134 @@
+package hub
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// markdownTable writes rows as transformers does: columns as wide as their widest cell, every one centred. A row may lack columns that others have.
+func markdownTable(rows []Values) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	var columns []string
+	for _, row := range rows {
+		for _, v := range row {
+			if !slices.Contains(columns, v.Name) {
+				columns = append(columns, v.Name)
+			}
+		}
+	}
+	widths := make([]int, len(columns))
+	cells := make([][]string, 1, len(rows)+1)
+	for i, c := range columns {
+		cells[0] = append(cells[0], cell(c))
+		widths[i] = utf8.RuneCountInString(cells[0][i])
+	}
+	for _, row := range rows {
+		line := make([]string, len(columns))
+		for i, c := range columns {
+			if v, ok := row.Get(c); ok {
+				line[i] = cell(rounded(v))
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(line[i]))
+		}
+		cells = append(cells, line)
+	}
+	var out strings.Builder
+	for n, line := range cells {
+		for i, text := range line {
+			out.WriteString("| " + text + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+1))
+		}
+		out.WriteString("|\n")
+		if n == 0 {
+			for _, w := range widths {
+				out.WriteString("|:" + strings.Repeat("-", w) + ":")
+			}
+			out.WriteString("|\n")
+		}
+	}
+	return out.String()
+}
+
+// cell keeps a text from breaking the table.
+func cell(s string) string { return strings.NewReplacer("|", `\|`, "\r", "", "\n", " ").Replace(s) }
+
+// number widens any number to int64 or float64, and leaves everything else.
+func number(v any) any {
+	switch n := v.(type) {
+	case int:
+		return int64(n)
+	case int32:
+		return int64(n)
+	case float32:
+		return float64(n)
+	}
+	return v
+}
+
+// rounded prints a value for people: numbers with more than four decimals get four.
+func rounded(v any) string {
+	text := pythonString(v)
+	if f, ok := number(v).(float64); ok {
+		if _, decimals, _ := strings.Cut(text, "."); len(decimals) > 4 {
+			return strconv.FormatFloat(f, 'f', 4, 64)
+		}
+	}
+	return text
+}
+
+// pythonString prints a value as Python's str does.
+func pythonString(v any) string {
+	switch n := number(v).(type) {
+	case nil:
+		return "None"
+	case bool:
+		if n {
+			return "True"
+		}
+		return "False"
+	case float64:
+		return pythonFloat(n)
+	}
+	return fmt.Sprint(v)
+}
+
+// pythonFloat prints the shortest text that reads back as f, by the rules of Python's repr.
+func pythonFloat(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "nan"
+	case math.IsInf(f, 0):
+		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(f, 'f', -1, 64), "+"))
+	}
+	text := strconv.FormatFloat(f, 'e', -1, 64)
+	if exponent, err := strconv.Atoi(text[strings.IndexByte(text, 'e')+1:]); err != nil || exponent < -4 || exponent >= 16 {
+		return text
+	}
+	text = strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}
+
+// yamlFloat prints a number as PyYAML does: its readers want a point in front of an exponent.
+func yamlFloat(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return ".nan"
+	case math.IsInf(f, 1):
+		return ".inf"
+	case math.IsInf(f, -1):
+		return "-.inf"
+	}
+	text := pythonFloat(f)
+	if !strings.Contains(text, ".") {
+		text = strings.Replace(text, "e", ".0e", 1)
+	}
+	return text
+}

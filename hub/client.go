@@ -1,0 +1,126 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Client speaks to one Hub. Its zero value follows the environment, read anew by each call, and its methods may be called by
+// several goroutines; the fields may not be changed meanwhile.
+type Client struct {
+	Endpoint string // the Hub's address; "" means HF_ENDPOINT, else [DefaultEndpoint]
+	CacheDir string // where repositories are kept; "" means what [CacheDir] returns
+
+	Token     Secret // sent with each request to the endpoint; empty means what [Token] returns
+	Anonymous bool   // send no token, whatever the environment has
+
+	Offline bool // use no network; HF_HUB_OFFLINE does the same
+
+	Retries int           // further tries of a request that failed for a passing reason; zero means 5, negative none
+	Pause   time.Duration // before the second try, doubled for each further one up to 8 s; zero means 1 s
+	Timeout time.Duration // without any byte from the server, after which a download's connection counts as broken; zero means HF_HUB_DOWNLOAD_TIMEOUT, else 10 s
+	Workers int           // files moved at once; zero means 8, as in Python
+
+	HTTPClient *http.Client // for proxies and certificates; nil means [http.DefaultClient]. Its CheckRedirect is not used.
+	UserAgent  string       // put in front of this package's own
+	Log        *slog.Logger // tries and fall-backs; nil means none
+}
+
+// conn is a client with every choice made, for the length of one call.
+type conn struct {
+	endpoint *url.URL
+	base     string // the endpoint without a slash at its end
+	cache    string
+	token    Secret
+	offline  bool
+	retries  int
+	pause    time.Duration
+	timeout  time.Duration
+	workers  int
+	http     *http.Client
+	agent    string
+	log      *slog.Logger
+	links    bool
+
+	sleep func(context.Context, time.Duration) error
+	now   func() time.Time
+}
+
+// sleepForTests replaces the pauses between tries when it is set in a context.
+type sleepForTests struct{}
+
+// connect makes the choices that the fields leave to the environment.
+func (c *Client) connect(ctx context.Context) (*conn, error) {
+	base := c.Endpoint
+	if base == "" {
+		base = os.Getenv("HF_ENDPOINT")
+	}
+	if base == "" {
+		base = DefaultEndpoint
+	}
+	base = strings.TrimRight(base, "/")
+	endpoint, err := url.Parse(base)
+	if err != nil || (endpoint.Scheme != "http" && endpoint.Scheme != "https") || endpoint.Host == "" || endpoint.User != nil || endpoint.RawQuery != "" {
+		return nil, fmt.Errorf("hub: the endpoint must be an address like %s without user and query; see Client.Endpoint and HF_ENDPOINT", DefaultEndpoint)
+	}
+	out := &conn{
+		endpoint: endpoint, base: base, cache: c.CacheDir, token: c.Token, offline: c.Offline || offlineEnv(),
+		retries: c.Retries, pause: c.Pause, timeout: c.Timeout, workers: c.Workers, log: c.Log,
+		links: !isTrue(os.Getenv("HF_HUB_DISABLE_SYMLINKS")), sleep: sleep, now: time.Now,
+	}
+	if f, ok := ctx.Value(sleepForTests{}).(func(context.Context, time.Duration) error); ok {
+		out.sleep = f
+	}
+	if out.cache == "" {
+		if out.cache, err = CacheDir(); err != nil {
+			return nil, err
+		}
+	}
+	if out.cache, err = filepath.Abs(out.cache); err != nil {
+		return nil, fmt.Errorf("hub: the cache's folder: %w", err)
+	}
+	switch {
+	case c.Anonymous:
+		out.token = Secret{}
+	case out.token.IsZero() && !isTrue(os.Getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")):
+		if out.token, err = Token(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case out.retries == 0:
+		out.retries = 5
+	case out.retries < 0:
+		out.retries = 0
+	}
+	if out.pause <= 0 {
+		out.pause = time.Second
+	}
+	if out.timeout <= 0 {
+		out.timeout = timeoutEnv()
+	}
+	if out.workers <= 0 {
+		out.workers = 8
+	}
+	if out.log == nil {
+		out.log = slog.New(slog.DiscardHandler)
+	}
+	client := http.Client{}
+	if c.HTTPClient != nil {
+		client = *c.HTTPClient
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // conn follows them, and decides who sees the token
+	out.http = &client
+	out.agent = "gotrainer-hub"
+	if c.UserAgent != "" {
+		out.agent = c.UserAgent + "; " + out.agent
+	}
+	return out, nil
+}

@@ -1,0 +1,264 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// RepoOptions says which state of which kind of repository is meant. Nil and the zero value mean the branch main of a model.
+type RepoOptions struct {
+	Type     Type   // "" means Model
+	Revision string // branch, tag or commit; "" means main
+}
+
+// Info is what the Hub says about a repository at a revision.
+type Info struct {
+	ID           string    `json:"id"`
+	Commit       string    `json:"sha"`
+	Private      bool      `json:"private"`
+	Tags         []string  `json:"tags"`
+	Downloads    int64     `json:"downloads"`
+	Likes        int64     `json:"likes"`
+	LibraryName  string    `json:"library_name"`
+	PipelineTag  string    `json:"pipeline_tag"`
+	LastModified time.Time `json:"lastModified"`
+}
+
+// Entry is a file of a repository.
+type Entry struct {
+	Path   string // with slashes
+	Size   int64
+	Blob   string // git's name for it: the SHA-1 of the file, or of its LFS pointer
+	SHA256 string // of a large file; "" for one that lies in git
+}
+
+// etag is the name of the file's content in the cache.
+func (e Entry) etag() string {
+	if e.SHA256 != "" {
+		return e.SHA256
+	}
+	return e.Blob
+}
+
+// Account is who a token belongs to.
+type Account struct {
+	Name          string   // the user's
+	FullName      string   //
+	Email         string   // "" unless the token may see it
+	Organizations []string // of which the user is a member
+	TokenName     string   // what the user called the token
+	TokenRole     string   // "read", "write" or "fineGrained"
+}
+
+// Refs are the names that a repository gives to commits.
+type Refs struct {
+	Branches map[string]string
+	Tags     map[string]string
+}
+
+// at fills in the defaults of a call's repository and revision.
+func at(id string, o *RepoOptions) (repository, string, error) {
+	if o == nil {
+		o = &RepoOptions{}
+	}
+	r, err := parseRepo(o.Type, id)
+	if err != nil {
+		return r, "", err
+	}
+	revision := o.Revision
+	if revision == "" {
+		revision = DefaultRevision
+	}
+	return r, revision, checkRevision(revision)
+}
+
+// Info asks about a repository: which commit a branch is at, whether it is private.
+func (c *Client) Info(ctx context.Context, repoID string, o *RepoOptions) (*Info, error) {
+	r, revision, err := at(repoID, o)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, err := conn.info(ctx, r, revision)
+	if err != nil {
+		return nil, fmt.Errorf("hub: %s: %w", r.id, err)
+	}
+	return info, nil
+}
+
+func (c *conn) info(ctx context.Context, r repository, revision string) (*Info, error) {
+	info := new(Info)
+	if err := c.call(ctx, http.MethodGet, r.api()+"/revision/"+url.PathEscape(revision), nil, info); err != nil {
+		return nil, err
+	}
+	if !commitPattern.MatchString(info.Commit) {
+		return nil, fmt.Errorf("hub: %s answers without the id of a commit, so it is no Hub; check the endpoint and proxies", c.base)
+	}
+	return info, nil
+}
+
+// List returns the files of a repository, in the Hub's order.
+func (c *Client) List(ctx context.Context, repoID string, o *RepoOptions) ([]Entry, error) {
+	r, revision, err := at(repoID, o)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := conn.list(ctx, r, revision)
+	if err != nil {
+		return nil, fmt.Errorf("hub: %s: %w", r.id, err)
+	}
+	return entries, nil
+}
+
+// list fetches a listing page by page.
+func (c *conn) list(ctx context.Context, r repository, revision string) ([]Entry, error) {
+	var entries []Entry
+	seen := map[string]bool{}
+	next := c.base + r.api() + "/tree/" + url.PathEscape(revision) + "?recursive=True&expand=False"
+	for next != "" {
+		if seen[next] {
+			return nil, fmt.Errorf("hub: the listing of %s goes round in a circle", r.id)
+		}
+		seen[next] = true
+		var page []struct {
+			Type, Path, OID string
+			Size            int64
+			LFS             *struct {
+				OID  string
+				Size int64
+			}
+		}
+		link := ""
+		err := c.do(ctx, request{method: http.MethodGet, url: next}, func(resp *http.Response) error {
+			link = nextPage(resp.Header.Values("Link"))
+			return decode(resp, &page)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range page {
+			if p.Type != "file" {
+				continue
+			}
+			e := Entry{Path: p.Path, Size: p.Size, Blob: p.OID}
+			if p.LFS != nil {
+				e.SHA256, e.Size = p.LFS.OID, p.LFS.Size
+			}
+			entries = append(entries, e)
+		}
+		here, err := url.Parse(next)
+		if err != nil {
+			return nil, fmt.Errorf("hub: %w", err)
+		}
+		if next = ""; link != "" {
+			following, err := here.Parse(link)
+			if err != nil || !c.trusts(following) {
+				return nil, errors.New("hub: the listing's next page is not on the Hub")
+			}
+			next = following.String()
+		}
+	}
+	return entries, nil
+}
+
+// nextPage returns the address that a Link header calls the next one, or "".
+func nextPage(headers []string) string {
+	for _, h := range headers {
+		for h != "" {
+			_, rest, ok := strings.Cut(h, "<")
+			if !ok {
+				break
+			}
+			address, after, ok := strings.Cut(rest, ">")
+			if !ok {
+				break
+			}
+			parameters, following, _ := strings.Cut(after, "<")
+			for p := range strings.FieldsFuncSeq(parameters, func(r rune) bool { return r == ';' || r == ',' }) {
+				name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+				if strings.EqualFold(name, "rel") && strings.Trim(value, `" `) == "next" {
+					return address
+				}
+			}
+			if h = ""; following != "" {
+				h = "<" + following
+			}
+		}
+	}
+	return ""
+}
+
+// Refs returns the branches and tags of a repository with their commits.
+func (c *Client) Refs(ctx context.Context, repoID string, o *RepoOptions) (*Refs, error) {
+	r, _, err := at(repoID, o)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Branches, Tags []struct{ Name, TargetCommit string }
+	}
+	if err := conn.call(ctx, http.MethodGet, r.api()+"/refs", nil, &answer); err != nil {
+		return nil, fmt.Errorf("hub: %s: %w", r.id, err)
+	}
+	refs := &Refs{Branches: map[string]string{}, Tags: map[string]string{}}
+	for _, b := range answer.Branches {
+		refs.Branches[b.Name] = b.TargetCommit
+	}
+	for _, t := range answer.Tags {
+		refs.Tags[t.Name] = t.TargetCommit
+	}
+	return refs, nil
+}
+
+// WhoAmI asks whom the token belongs to. The Hub limits how often it may be asked.
+func (c *Client) WhoAmI(ctx context.Context) (*Account, error) {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if conn.token.IsZero() {
+		return nil, fmt.Errorf("hub: there is no token to ask about: %w", ErrUnauthorized)
+	}
+	return conn.whoAmI(ctx)
+}
+
+func (c *conn) whoAmI(ctx context.Context) (*Account, error) {
+	var answer struct {
+		Name, FullName, Email string
+		Orgs                  []struct{ Name string }
+		Auth                  struct {
+			AccessToken struct{ DisplayName, Role string }
+		}
+	}
+	if err := c.call(ctx, http.MethodGet, "/api/whoami-v2", nil, &answer); err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	a := &Account{
+		Name: answer.Name, FullName: answer.FullName, Email: answer.Email,
+		TokenName: answer.Auth.AccessToken.DisplayName, TokenRole: answer.Auth.AccessToken.Role,
+	}
+	for _, o := range answer.Orgs {
+		a.Organizations = append(a.Organizations, o.Name)
+	}
+	return a, nil
+}
+
+// drain reads a little of a body that is not wanted, so that its connection can be used again.
+func drain(body io.Reader) { _, _ = io.CopyN(io.Discard, body, 64<<10) }

@@ -1,0 +1,139 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// CreateOptions configures [Client.CreateRepo]. Nil and the zero value mean a public model that must not exist yet.
+type CreateOptions struct {
+	Type    Type // "" means Model
+	Private bool
+	ExistOK bool   // a repository that exists is no error; its visibility stays as it is
+	SDK     string // of a space: "gradio", "docker" or "static"; required there
+}
+
+// CreateRepo makes a repository. A name without a namespace is made in the token's user's.
+func (c *Client) CreateRepo(ctx context.Context, repoID string, o *CreateOptions) error {
+	if o == nil {
+		o = &CreateOptions{}
+	}
+	r, err := parseRepo(o.Type, repoID)
+	if err != nil {
+		return err
+	}
+	if (r.kind == Space) != (o.SDK != "") {
+		return fmt.Errorf("hub: CreateOptions.SDK is %q for a %s; a space needs one and nothing else has one: %w", o.SDK, r.kind, ErrName)
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return conn.createRepo(ctx, r, *o)
+}
+
+func (c *conn) createRepo(ctx context.Context, r repository, o CreateOptions) error {
+	namespace, name := r.split()
+	body := map[string]any{"name": name, "organization": nil, "type": string(r.kind)}
+	if namespace != "" {
+		body["organization"] = namespace
+	}
+	if o.Private {
+		body["visibility"] = "private"
+	}
+	if o.SDK != "" {
+		body["sdk"] = o.SDK
+	}
+	err := c.call(ctx, http.MethodPost, "/api/repos/create", body, nil)
+	if err == nil {
+		return nil
+	}
+	var answer *Error
+	if o.ExistOK && errors.As(err, &answer) {
+		switch answer.Status {
+		case http.StatusConflict:
+			return nil
+		case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
+			// A token may write to a repository without the right to create one.
+			if _, found := c.info(ctx, r, DefaultRevision); found == nil && answer.Status != http.StatusUnauthorized {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("hub: cannot create %s %s: %w", r.kind, r.id, err)
+}
+
+// DeleteRepo deletes a repository with its whole history. There is no way back.
+func (c *Client) DeleteRepo(ctx context.Context, repoID string, o *RepoOptions) error {
+	return c.change(ctx, repoID, o, "delete "+repoID, func(conn *conn, r repository, _ string) error {
+		namespace, name := r.split()
+		body := map[string]any{"name": name, "organization": nil, "type": string(r.kind)}
+		if namespace != "" {
+			body["organization"] = namespace
+		}
+		return conn.call(ctx, http.MethodDelete, "/api/repos/delete", body, nil)
+	})
+}
+
+// CreateTag gives a name to the commit that o.Revision means.
+func (c *Client) CreateTag(ctx context.Context, repoID, tag, message string, o *RepoOptions) error {
+	return c.name(ctx, repoID, tag, o, "create the tag "+tag, func(conn *conn, r repository, revision string) error {
+		body := map[string]string{"tag": tag}
+		if message != "" {
+			body["message"] = message
+		}
+		return conn.call(ctx, http.MethodPost, r.api()+"/tag/"+url.PathEscape(revision), body, nil)
+	})
+}
+
+// DeleteTag takes a tag away. The commit stays.
+func (c *Client) DeleteTag(ctx context.Context, repoID, tag string, o *RepoOptions) error {
+	return c.name(ctx, repoID, tag, o, "delete the tag "+tag, func(conn *conn, r repository, _ string) error {
+		return conn.call(ctx, http.MethodDelete, r.api()+"/tag/"+url.PathEscape(tag), nil, nil)
+	})
+}
+
+// CreateBranch makes a branch that starts at the commit that o.Revision means.
+func (c *Client) CreateBranch(ctx context.Context, repoID, branch string, o *RepoOptions) error {
+	return c.name(ctx, repoID, branch, o, "create the branch "+branch, func(conn *conn, r repository, revision string) error {
+		return conn.createBranch(ctx, r, branch, revision)
+	})
+}
+
+func (c *conn) createBranch(ctx context.Context, r repository, branch, from string) error {
+	return c.call(ctx, http.MethodPost, r.api()+"/branch/"+url.PathEscape(branch), map[string]string{"startingPoint": from}, nil)
+}
+
+// DeleteBranch deletes a branch and what only it holds.
+func (c *Client) DeleteBranch(ctx context.Context, repoID, branch string, o *RepoOptions) error {
+	return c.name(ctx, repoID, branch, o, "delete the branch "+branch, func(conn *conn, r repository, _ string) error {
+		return conn.call(ctx, http.MethodDelete, r.api()+"/branch/"+url.PathEscape(branch), nil, nil)
+	})
+}
+
+// name checks the new name before it changes anything.
+func (c *Client) name(ctx context.Context, repoID, name string, o *RepoOptions, what string, do func(*conn, repository, string) error) error {
+	if err := checkRevision(name); err != nil {
+		return err
+	}
+	return c.change(ctx, repoID, o, what, do)
+}
+
+// change runs one call that changes a repository.
+func (c *Client) change(ctx context.Context, repoID string, o *RepoOptions, what string, do func(*conn, repository, string) error) error {
+	r, revision, err := at(repoID, o)
+	if err != nil {
+		return err
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if err := do(conn, r, revision); err != nil {
+		return fmt.Errorf("hub: cannot %s in %s: %w", what, r.id, err)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package hub
+
+import "sync"
+
+// Progress is how far a fetch or a push is. Calls come one at a time, after each piece of up to a few MiB.
+type Progress struct {
+	File        string // the file that moved
+	Done, Total int64  // its bytes; Total is -1 when the size is not known
+
+	AllDone, AllTotal int64 // bytes of all files that have to be moved, as far as they are known
+	Files, AllFiles   int   // files that are finished, and all of them
+}
+
+// meter adds up what several goroutines move. Its methods may be called on a nil meter.
+type meter struct {
+	mu     sync.Mutex
+	report func(Progress)
+	now    Progress
+	done   map[string]int64
+	totals map[string]int64
+}
+
+func newMeter(report func(Progress), files int) *meter {
+	if report == nil {
+		return nil
+	}
+	return &meter{report: report, now: Progress{AllFiles: files}, done: map[string]int64{}, totals: map[string]int64{}}
+}
+
+// expect notes a file that has to be moved.
+func (m *meter) expect(file string, size int64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.totals[file]; !known {
+		m.totals[file] = size
+		m.now.AllTotal += max(0, size)
+	}
+}
+
+// set notes how much of a file is there. It may be less than before: a broken part is sent again.
+func (m *meter) set(file string, done int64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.move(file, done-m.done[file])
+}
+
+// add notes that more of a file is there.
+func (m *meter) add(file string, n int64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.move(file, n)
+}
+
+func (m *meter) move(file string, n int64) {
+	m.done[file] += n
+	m.now.AllDone += n
+	m.now.File, m.now.Done, m.now.Total = file, m.done[file], -1
+	if total, ok := m.totals[file]; ok {
+		m.now.Total = total
+	}
+	m.report(m.now)
+}
+
+// finish notes that a file is done, or that there was nothing to do for it.
+func (m *meter) finish(file string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now.Files++
+	m.move(file, 0)
+}

@@ -1,0 +1,231 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/safetensors"
+)
+
+// Card is a model card: the README.md of a repository. [*ModelCard] is one.
+type Card interface {
+	Markdown() ([]byte, error)
+}
+
+// PushOptions configures [Client.Push]. Nil and the zero value push all files of the folder to the branch main of a public model.
+type PushOptions struct {
+	Type        Type   // "" means Model
+	Branch      string // "" means main; another is made if it is not there, from main
+	Private     bool   // of a repository that the push makes; an existing one stays as it is
+	Message     string // the commit's title; "" means [DefaultMessage]
+	Description string // its further text
+
+	PathInRepo    string   // folder of the repository to put the files into; "" means its root
+	Allow, Ignore []string // wildcards as in [FetchOptions], for paths within the pushed folder
+	Delete        []string // wildcards of files, within PathInRepo, that are taken away unless they are pushed
+
+	Card     Card           // becomes README.md in the repository's root, in place of the folder's; nil means none
+	Progress func(Progress) // told of each piece that was sent; nil means nobody
+}
+
+// neverPushed are folders that belong to git and to Python's client.
+var neverPushed = []string{".git", ".git/*", "*/.git", "*/.git/*", ".cache/huggingface", ".cache/huggingface/*", "*/.cache/huggingface", "*/.cache/huggingface/*"}
+
+// Push sends a folder to the Hub, for the environment's client. See [Client.Push].
+func Push(ctx context.Context, repoID, dir string, o *PushOptions) (*Commit, error) {
+	return new(Client).Push(ctx, repoID, dir, o)
+}
+
+// Push sends a folder to a repository as one commit. It makes the repository if there is none; a name without a namespace is one of the token's user.
+// Before anything is sent, the front matter of README.md and the header of each safetensors file are read, so that a damaged model is
+// found on this side.
+//
+// A push that was interrupted, even by kill -9, is completed by calling Push again: what has arrived is not sent twice.
+func (c *Client) Push(ctx context.Context, repoID, dir string, o *PushOptions) (*Commit, error) {
+	if o == nil {
+		o = &PushOptions{}
+	}
+	files := []pushed{{dir: dir, into: o.PathInRepo, allow: o.Allow, ignore: o.Ignore}}
+	return c.push(ctx, repoID, files, *o)
+}
+
+// pushed is a folder on its way to the Hub.
+type pushed struct {
+	dir, into     string
+	allow, ignore []string
+}
+
+func (c *Client) push(ctx context.Context, repoID string, folders []pushed, o PushOptions) (*Commit, error) {
+	r, branch, err := at(repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	remove, err := compilePatterns(o.Delete)
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for _, f := range folders {
+		more, err := f.changes()
+		if err != nil {
+			return nil, fmt.Errorf("hub: cannot push %s: %w", f.dir, err)
+		}
+		changes = append(changes, more...)
+	}
+	if changes, err = withCard(changes, o.Card); err != nil {
+		return nil, err
+	}
+	if err := inspect(changes); err != nil {
+		return nil, fmt.Errorf("hub: not pushed to %s: %w", r.id, err)
+	}
+	done, err := conn.push(ctx, r, branch, changes, remove, o)
+	if err != nil {
+		return nil, fmt.Errorf("hub: cannot push to %s: %w", r.id, err)
+	}
+	return done, nil
+}
+
+func (c *conn) push(ctx context.Context, r repository, branch string, changes []Change, remove patterns, o PushOptions) (*Commit, error) {
+	if c.offline {
+		return nil, ErrOffline
+	}
+	if c.token.IsZero() {
+		return nil, fmt.Errorf("there is no token: %w", ErrUnauthorized)
+	}
+	if namespace, name := r.split(); namespace == "" {
+		account, err := c.whoAmI(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if r, err = parseRepo(r.kind, account.Name+"/"+name); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.createRepo(ctx, r, CreateOptions{Private: o.Private, ExistOK: true}); err != nil {
+		return nil, err
+	}
+	if branch != DefaultRevision {
+		if _, err := c.info(ctx, r, branch); errors.Is(err, ErrRevisionNotFound) {
+			err = c.createBranch(ctx, r, branch, DefaultRevision)
+			if err != nil && !errors.Is(err, ErrConflict) {
+				return nil, err
+			}
+		}
+	}
+	if len(remove) > 0 {
+		entries, err := c.list(ctx, r, branch)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			inside, ok := e.Path, true
+			if o.PathInRepo != "" {
+				inside, ok = strings.CutPrefix(e.Path, strings.Trim(o.PathInRepo, "/")+"/")
+			}
+			kept := e.Path == ".gitattributes" || slices.ContainsFunc(changes, func(c Change) bool { return c.Path == e.Path })
+			if ok && !kept && remove.match(inside) {
+				changes = append(changes, Change{Path: e.Path, Delete: true})
+			}
+		}
+	}
+	return c.commit(ctx, r, branch, changes, CommitOptions{Message: o.Message, Description: o.Description, Progress: o.Progress})
+}
+
+// changes lists the files of the folder. Links to files are followed, as those of the cache are; links to folders are not.
+func (f pushed) changes() ([]Change, error) {
+	wanted, err := newFilter(f.allow, slices.Concat(neverPushed, f.ignore))
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(f.dir); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file; Push wants a folder, Commit takes single files: %w", f.dir, ErrName)
+	}
+	var changes []Change
+	err = filepath.WalkDir(f.dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(f.dir, name)
+		if err != nil {
+			return err
+		}
+		relative = filepath.ToSlash(relative)
+		if e.IsDir() {
+			if relative != "." && (neverFolder(relative)) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !wanted.passes(relative) {
+			return nil
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		if info.Mode().IsRegular() {
+			changes = append(changes, Change{Path: path.Join(strings.Trim(f.into, "/"), relative), File: name})
+		}
+		return nil
+	})
+	return changes, err
+}
+
+func neverFolder(relative string) bool {
+	base := path.Base(relative)
+	return base == ".git" || base == "huggingface" && path.Base(path.Dir(relative)) == ".cache"
+}
+
+// withCard puts the card in the place of README.md.
+func withCard(changes []Change, card Card) ([]Change, error) {
+	if card == nil {
+		return changes, nil
+	}
+	text, err := card.Markdown()
+	if err != nil {
+		return nil, fmt.Errorf("hub: the model card: %w", err)
+	}
+	changes = slices.DeleteFunc(changes, func(c Change) bool { return c.Path == "README.md" })
+	return append(changes, Change{Path: "README.md", Content: text}), nil
+}
+
+// inspect finds what the Hub, or those who fetch the model, could not read.
+func inspect(changes []Change) error {
+	for _, c := range changes {
+		switch {
+		case c.Path == "README.md":
+			text := c.Content
+			if c.File != "" {
+				var err error
+				if text, err = os.ReadFile(c.File); err != nil {
+					return err
+				}
+			}
+			if _, _, err := ParseCard(text); err != nil {
+				return fmt.Errorf("README.md: %w", err)
+			}
+		case path.Ext(c.Path) == ".safetensors" && c.File != "":
+			f, err := safetensors.Open(c.File)
+			if err != nil {
+				return fmt.Errorf("a damaged file: %w", err)
+			}
+			if err := f.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package hub
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
+// Secret holds a token. However it is printed, logged or encoded, it shows as *** (or as nothing when it is empty); only
+// [Secret.Reveal] gives it back.
+type Secret struct {
+	value *string // behind a pointer, since package fmt prints the unexported fields of a struct without asking its methods
+}
+
+// NewSecret wraps a token. Line ends and surrounding space, which files and shells add, are removed.
+func NewSecret(token string) Secret {
+	token = strings.TrimSpace(strings.NewReplacer("\r", "", "\n", "").Replace(token))
+	if token == "" {
+		return Secret{}
+	}
+	return Secret{&token}
+}
+
+// Reveal returns the token itself.
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
+
+// IsZero reports whether there is no token.
+func (s Secret) IsZero() bool { return s.value == nil }
+
+// String returns ***, or nothing for an empty secret.
+func (s Secret) String() string {
+	if s.IsZero() {
+		return ""
+	}
+	return "***"
+}
+
+// Format keeps every verb of package fmt from the token.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
+
+// GoString returns what [Secret.String] does.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText keeps encoders from the token, those of JSON and YAML among them.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// LogValue keeps package slog from the token.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
