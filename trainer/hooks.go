@@ -17,7 +17,7 @@ import (
 //	      (forward, backward) BeforeUpdate       on_pre_optimizer_step
 //	      (clip, optimizer step) AfterUpdate     on_optimizer_step; GlobalStep does not count this update yet
 //	    StepEnd                                  on_step_end; GlobalStep counts it
-//	      AfterLog                               on_log, if due
+//	      BeforeLog, AfterLog                    on_log, if due
 //	      EvalStep ... AfterLog, AfterEval       on_prediction_step ..., on_log, on_evaluate, if due
 //	      PushBegin, AfterSave                   on_push_begin, if it is uploaded; on_save, if due
 //	  EpochEnd                                   on_epoch_end, then log, evaluate and save if due
@@ -52,6 +52,11 @@ type (
 	// SaveHook is told the folder of a checkpoint that was written.
 	SaveHook interface {
 		AfterSave(r *Run, checkpoint string) error
+	}
+	// BeforeLogHook may change a row of the log, such as add a number to it, before it is kept and AfterLog is called: the place of an override
+	// of Trainer.log in Python. "epoch" and "step" are set after it.
+	BeforeLogHook interface {
+		BeforeLog(r *Run, row Logs) error
 	}
 	// LogHook is told each row of the log, under the names it has in trainer_state.json. Rows must not be changed.
 	LogHook interface {
@@ -88,6 +93,7 @@ type hooks struct {
 	predict      []PredictHook
 	pushBegin    []PushBeginHook
 	save         []SaveHook
+	beforeLog    []BeforeLogHook
 	log          []LogHook
 	fail         []FailHook
 }
@@ -100,7 +106,7 @@ func sortHooks(callbacks []any) (*hooks, error) {
 		}
 		known := add(&h.initEnd, c) + add(&h.trainBegin, c) + add(&h.trainEnd, c) + add(&h.epochBegin, c) + add(&h.epochEnd, c) +
 			add(&h.stepBegin, c) + add(&h.substepEnd, c) + add(&h.beforeUpdate, c) + add(&h.afterUpdate, c) + add(&h.stepEnd, c) +
-			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.pushBegin, c) + add(&h.save, c) + add(&h.log, c) + add(&h.fail, c)
+			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.pushBegin, c) + add(&h.save, c) + add(&h.beforeLog, c) + add(&h.log, c) + add(&h.fail, c)
 		if known == 0 {
 			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(), "a value with at least one method of the hooks in package trainer, such as StepEnd(*trainer.Run) error" + pointerHint(c)}
 		}

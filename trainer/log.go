@@ -39,6 +39,9 @@ func (f *fit[S, B]) report() error {
 
 // log adds a row to the log and tells the hooks.
 func (f *fit[S, B]) log(row Logs) error {
+	if err := fire(f, f.hooks.beforeLog, "BeforeLog", func(h BeforeLogHook, r *Run) error { return h.BeforeLog(r, row) }); err != nil {
+		return err
+	}
 	row["epoch"] = f.m.Progress
 	row["step"] = float64(f.m.GlobalStep)
 	if f.o.CountTokens {

@@ -84,6 +84,7 @@ type Options struct {
 
 	DropLast  bool                             // leave out the last batch of an epoch if it is smaller than BatchSize
 	Workers   int                              // goroutines that load and collate; zero: one for each processor
+	Prefetch  int                              // batches that are loaded ahead; zero: twice Workers
 	BadSample func(index int, err error) error // asked about a sample that cannot be loaded; see data.LoaderOptions. Nil: the run fails
 
 	// Semantics decides the fine points of the loop. The zero value is semantics.Default.

@@ -32,7 +32,7 @@ func (o Options) resolved(step any) (Options, error) {
 		fallback int
 	}{
 		{"MaxSteps", &o.MaxSteps, 0}, {"BatchSize", &o.BatchSize, 8}, {"EvalBatchSize", &o.EvalBatchSize, 8}, {"Accumulate", &o.Accumulate, 1},
-		{"KeepCheckpoints", &o.KeepCheckpoints, 0}, {"Workers", &o.Workers, 0}, {"EmptyCacheSteps", &o.EmptyCacheSteps, 0},
+		{"KeepCheckpoints", &o.KeepCheckpoints, 0}, {"Workers", &o.Workers, 0}, {"Prefetch", &o.Prefetch, 0}, {"EmptyCacheSteps", &o.EmptyCacheSteps, 0},
 	} {
 		if *f.value < 0 {
 			return o, &OptionError{f.name, strconv.Itoa(*f.value), "a positive number, or 0 for the default"}

@@ -49,7 +49,7 @@ func (f *fit[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]) e
 		return &OptionError{"Order", fmt.Sprintf("%T", f.o.Order), "nil, since the order of a stream is its own"}
 	}
 	loader, err := data.NewStreamLoader(train, f.t.step.Collate, data.LoaderOptions{
-		BatchSize: f.o.BatchSize, DropLast: f.o.DropLast, Workers: f.o.Workers, BadSample: f.o.BadSample,
+		BatchSize: f.o.BatchSize, DropLast: f.o.DropLast, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
 	})
 	if err != nil {
 		return err
