@@ -181,11 +181,11 @@ func weightsNorm(m model) trace.Hex {
 
 // weightsSHA is the sha256 over tensors in the order of their names, each as little-endian contiguous bytes.
 func weightsSHA(list []torch.Named) string {
-	h := sha256.New()
+	var raws [][]byte
 	for _, p := range sorted(list) {
-		h.Write(p.Tensor.Bytes())
+		raws = append(raws, p.Tensor.Bytes())
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return hashOf(raws)
 }
 
 // finalTensors are the weights and buffers of a model and the states of its optimizer, as copies.
@@ -213,4 +213,13 @@ type tensorBytes struct {
 	dtype torch.DType
 	shape []int64
 	raw   []byte
+}
+
+// hashOf is the sha256 of some bytes, one after the other.
+func hashOf(raws [][]byte) string {
+	h := sha256.New()
+	for _, raw := range raws {
+		h.Write(raw)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

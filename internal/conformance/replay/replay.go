@@ -31,6 +31,7 @@ import (
 var peers = map[string]func(context.Context, *spec.Spec) (*Run, error){
 	"course":     replayCourse,
 	"accelerate": replayAccelerate,
+	"hf":         replayHF,
 }
 
 // Run is what a replayed case did.

@@ -1,0 +1,421 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// hfRun is a case of transformers' Trainer under package trainer with semantics.HuggingFace. Each phase that trains has a trainer of its own.
+type hfRun struct {
+	spec *spec.Spec
+	rec  *recorder
+	sets map[string]*rows
+	out  string // the folder of the run
+
+	args      hfArgs
+	watch     *watch
+	step      *hfStep
+	trainer   *trainer.Trainer[row, batch]
+	result    any // train_output
+	predicted []tensorBytes
+}
+
+func replayHF(ctx context.Context, s *spec.Spec) (*Run, error) {
+	if err := errors.Join(s.More.Done(), s.Data.Options.Done()); err != nil {
+		return nil, err
+	}
+	sets, err := readRows(s)
+	if err != nil {
+		return nil, err
+	}
+	out, err := os.MkdirTemp("", "conformance-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(out) }()
+	h := &hfRun{spec: s, rec: &recorder{}, sets: sets, out: out}
+	for _, phase := range s.Phases {
+		before := h.rec.mark()
+		if err = h.phase(ctx, phase); err != nil {
+			break
+		}
+		h.rec.phase(phase.Do, before)
+	}
+	if aboutCase(err) {
+		return nil, err
+	}
+	return h.end(err)
+}
+
+// phase does what a phase asks for.
+func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
+	on, prefix := p.Options.String("on", "eval"), p.Options.String("prefix", "test")
+	if err := p.Options.Done(); err != nil {
+		return err
+	}
+	if h.trainer == nil || p.Do == "train" && !p.SameTrainer {
+		if err := h.construct(p); err != nil {
+			return err
+		}
+	} else if p.Args != nil || p.Resume != "" || p.ResumeNewest {
+		return spec.Unsupportedf("a phase with same_trainer that changes arguments or resumes")
+	}
+	h.rec.where = p.Do
+	h.watch.stopAfter = p.StopAfterUpdate
+	switch p.Do {
+	case "train":
+		return h.train(ctx, p)
+	case "evaluate":
+		valid, err := h.valid()
+		if err == nil && valid == nil {
+			err = fmt.Errorf("there is no evaluation set")
+		}
+		if err == nil {
+			_, err = h.trainer.Evaluate(ctx, valid)
+		}
+		return err
+	}
+	set, ok := h.sets[on]
+	if !ok {
+		return fmt.Errorf("there is no split %q", on)
+	}
+	if _, err := h.trainer.Predict(ctx, set, prefix); err != nil {
+		return err
+	}
+	return h.keepPredictions()
+}
+
+// construct makes model, step and trainer, as a new process would.
+func (h *hfRun) construct(p spec.Phase) (err error) {
+	h.rec.where = "arguments"
+	if h.args, err = readHFArgs(h.spec.PhaseArgs(p)); err != nil {
+		return err
+	}
+	h.rec.where = "trainer"
+	callbacks, saves, err := hfCallbacks(h.spec)
+	if err != nil {
+		return err
+	}
+	if h.args.evaluates && h.spec.Data.EvalSets == nil && h.sets["eval"] == nil {
+		return fmt.Errorf("evaluations are asked for, but there is no evaluation set")
+	}
+	if h.spec.Data.Iterable && h.args.trainer.MaxSteps == 0 {
+		return fmt.Errorf("the training set is a stream, which has no length; set max_steps")
+	}
+	if err := h.lossAndMetrics(); err != nil {
+		return err
+	}
+	h.watch = &watch{run: h}
+	h.step = &hfStep{run: h}
+	if err := h.makeStep(); err != nil {
+		return err
+	}
+	o := h.args.trainer
+	o.Callbacks = append([]any{h.watch}, callbacks...)
+	if h.args.saves || saves || o.LoadBestAtEnd {
+		o.OutputDir = h.out
+	}
+	if err := h.resumeFrom(p, &o); err != nil {
+		return err
+	}
+	if h.args.sampling == "group_by_length" {
+		order, err := h.byLength(h.sets["train"], o.BatchSize*o.Accumulate)
+		if err != nil {
+			return err
+		}
+		order.Random = h.step.GlobalPermutation()
+		o.Order = order
+	}
+	made, err := trainer.New[row, batch](h.step, o)
+	if err != nil {
+		return err
+	}
+	h.trainer = made
+	h.rec.start(h.step.task().model)
+	return nil
+}
+
+// lossAndMetrics completes the engine's options by what a case says outside of the arguments.
+func (h *hfRun) lossAndMetrics() error {
+	e := &h.args.engine
+	if h.spec.LossFunc == "ce_per_item" {
+		e.Loss = perItem
+	}
+	if len(h.spec.Metrics) == 0 || h.args.lossOnly {
+		return nil
+	}
+	if h.args.batchMetrics {
+		return spec.Unsupportedf("args.batch_eval_metrics, since the recorded metrics are computed once over the whole set")
+	}
+	e.ComputeMetrics = func(p *engine.Predictions) (map[string]float64, error) {
+		var all predictions
+		all.add(p.Logits[0], p.Labels[0])
+		return all.compute(h.spec.Metrics)
+	}
+	return nil
+}
+
+// makeStep builds the model and the engine's step around it.
+func (h *hfRun) makeStep() (err error) {
+	task := func() (engine.Task[row, batch], error) {
+		m, err := build(h.spec)
+		if err != nil {
+			return nil, err
+		}
+		t := &hfTask{run: h, model: m}
+		h.step.current = t
+		return t, nil
+	}
+	if h.spec.Init.ByPeer {
+		h.step.Step, err = engine.NewFromInit(task, h.args.engine)
+		return err
+	}
+	t, err := task()
+	if err != nil {
+		return err
+	}
+	h.step.Step, err = engine.New(t, h.args.engine)
+	return err
+}
+
+// resumeFrom says where a training goes on.
+func (h *hfRun) resumeFrom(p spec.Phase, o *trainer.Options) error {
+	names, err := h.checkpoints()
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.ResumeNewest && len(names) == 0:
+		return fmt.Errorf("resume is true, but there is no checkpoint")
+	case p.ResumeNewest:
+		o.ResumeFrom = filepath.Join(h.out, names[len(names)-1])
+	case p.Resume != "":
+		o.ResumeFrom = filepath.Join(h.out, p.Resume)
+	case o.OutputDir != "" && len(names) > 0 && p.Do == "train":
+		return spec.Unsupportedf("a new training in the folder of another one")
+	default:
+		o.Overwrite = o.OutputDir != ""
+		return nil
+	}
+	o.OutputDir = h.out
+	state, err := readState(o.ResumeFrom)
+	if err != nil {
+		return err
+	}
+	tokens, err := state.int("num_input_tokens_seen")
+	h.step.tokens = tokens
+	return err
+}
+
+// byLength is the order of group_by_length for a set.
+func (h *hfRun) byLength(set data.Dataset[row], size int) (data.GroupedByLength, error) {
+	order := data.GroupedByLength{BatchSize: size}
+	for i := range set.Len() {
+		r, err := set.At(i)
+		if err != nil {
+			return order, err
+		}
+		ids, ok := r.values["input_ids"]
+		if !ok || len(ids.shape) == 0 {
+			return order, fmt.Errorf("group_by_length wants a column input_ids")
+		}
+		order.Lengths = append(order.Lengths, int(ids.shape[0]))
+	}
+	return order, nil
+}
+
+// valid is the evaluation set, or the sets; nil if there is none.
+func (h *hfRun) valid() (data.Dataset[row], error) {
+	if h.spec.Data.EvalSets == nil {
+		if set := h.sets["eval"]; set != nil {
+			return set, nil
+		}
+		return nil, nil
+	}
+	var sets trainer.EvalSets[row]
+	for _, name := range h.spec.Data.EvalSets {
+		set, ok := h.sets["eval_"+name]
+		if !ok {
+			return nil, fmt.Errorf("there is no split %q", "eval_"+name)
+		}
+		sets = append(sets, trainer.EvalSet[row]{Name: name, Set: set})
+	}
+	return sets, nil
+}
+
+func (h *hfRun) train(ctx context.Context, p spec.Phase) error {
+	train, ok := h.sets["train"]
+	if !ok {
+		return fmt.Errorf("there is no training set")
+	}
+	valid, err := h.valid()
+	if err != nil {
+		return err
+	}
+	var result *trainer.Result
+	if h.spec.Data.Iterable {
+		result, err = h.trainer.FitStream(ctx, data.StreamOf[row](train, nil), valid)
+	} else {
+		result, err = h.trainer.Fit(ctx, train, valid)
+	}
+	if errors.Is(err, errKilled) {
+		h.rec.window = nil
+		h.result = trace.Object{{Name: "killed_before_update", Value: h.watch.step + 1}}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	h.watch.best = result.Best
+	h.result = trace.Object{{Name: "global_step", Value: result.GlobalStep}, {Name: "training_loss", Value: trace.Hex(result.TrainLoss)},
+		{Name: "metrics", Value: logRow(result.Metrics, "step")}}
+	return nil
+}
+
+// keepPredictions copies the predictions of a phase for final.safetensors.
+func (h *hfRun) keepPredictions() error {
+	p := h.step.Predictions()
+	if p == nil || len(p.Logits) == 0 {
+		return fmt.Errorf("the step has kept no predictions")
+	}
+	h.predicted = nil
+	add := func(name string, t torch.Tensor) {
+		h.predicted = append(h.predicted, tensorBytes{name, t.DType(), t.Shape(), t.Bytes()})
+	}
+	add("predict.predictions", p.Logits[0])
+	if len(p.Labels) > 0 {
+		add("predict.label_ids", p.Labels[0])
+	}
+	return nil
+}
+
+// recordUpdate is called when the loop has counted an update.
+func (h *hfRun) recordUpdate(r *trainer.Run) error {
+	var norm *float64
+	value, ok, err := h.step.GradNorm()
+	if err != nil {
+		return err
+	}
+	if ok {
+		norm = &value
+	}
+	var more trace.Object
+	if m := h.step.task().model; m.takesItems() || h.spec.LossFunc != "" {
+		more = append(more, trace.Pair{Name: "num_items", Value: h.step.items})
+	}
+	if h.args.tokens != "no" {
+		more = append(more, trace.Pair{Name: "num_input_tokens_seen", Value: h.step.tokens})
+	}
+	h.rec.update(r.GlobalStep, r.Epoch, norm, h.step.rates, h.step.task().model, h.step.skipped, more...)
+	return nil
+}
+
+// recordEvaluation is called when the numbers of an evaluation are known.
+func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
+	metrics := map[string]any{}
+	for name, value := range m {
+		metrics[e.Name+"_"+name] = value
+	}
+	h.rec.evaluation(trace.Object{{Name: "step", Value: h.watch.step}, {Name: "epoch", Value: h.watch.epoch}, {Name: "prefix", Value: e.Name},
+		{Name: "num_samples", Value: e.Rows}, {Name: "metrics", Value: metrics}})
+}
+
+// checkpoints are the folders left, in the order of their numbers.
+func (h *hfRun) checkpoints() ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(h.out, "checkpoint-*"))
+	names := []string{}
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	slices.SortFunc(names, func(a, b string) int { return checkpointNumber(a) - checkpointNumber(b) })
+	return names, err
+}
+
+// end puts the trace together.
+func (h *hfRun) end(err error) (*Run, error) {
+	if h.trainer == nil {
+		return &Run{Trace: h.rec.trace(err, trace.Pair{Name: "train_output", Value: h.result})}, nil
+	}
+	m := h.step.task().model
+	facts, factsErr := h.checkpointFacts(m)
+	if factsErr != nil {
+		return nil, factsErr
+	}
+	history := []any{}
+	for _, row := range h.trainer.History() {
+		history = append(history, logRow(row))
+	}
+	best := trace.Object{{Name: "metric", Value: nil}, {Name: "step", Value: nil}, {Name: "checkpoint", Value: nil}}
+	if b := h.watch.best; b.Metric != "" {
+		best[0].Value = b.Value
+		if h.args.saves {
+			best[1].Value = b.GlobalStep
+		}
+		if b.Checkpoint != "" {
+			best[2].Value = filepath.Base(b.Checkpoint)
+		}
+	}
+	return &Run{
+		Trace: h.rec.trace(err, trace.Pair{Name: "log_history", Value: history}, trace.Pair{Name: "checkpoints", Value: facts}, trace.Pair{Name: "best", Value: best},
+			trace.Pair{Name: "train_output", Value: h.result}),
+		final: append(finalTensors(m, h.step.Optimizer()), h.predicted...),
+	}, nil
+}
+
+// checkpointFacts tells what the checkpoints hold.
+func (h *hfRun) checkpointFacts(m model) (trace.Object, error) {
+	names, err := h.checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	hashes, states := trace.Object{}, trace.Object{}
+	for _, name := range names {
+		dir := filepath.Join(h.out, name)
+		sha, err := fileSHA(filepath.Join(dir, "model.safetensors"), nn.Params(m.module()))
+		if err != nil {
+			return nil, err
+		}
+		state, err := readState(dir)
+		if err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, trace.Pair{Name: name, Value: sha})
+		states = append(states, trace.Pair{Name: name, Value: map[string]any(state)})
+	}
+	written := h.rec.written
+	if written == nil {
+		written = []string{}
+	}
+	return trace.Object{{Name: "written", Value: written}, {Name: "after", Value: names}, {Name: "weights_sha256", Value: hashes}, {Name: "state", Value: states}}, nil
+}
+
+// fileSHA is the hash of the named parameters inside a file.
+func fileSHA(path string, params []torch.Named) (string, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	var raws [][]byte
+	for _, p := range sorted(params) {
+		raw, err := f.Read(p.Name)
+		if err != nil {
+			return "", err
+		}
+		raws = append(raws, raw)
+	}
+	return hashOf(raws), nil
+}

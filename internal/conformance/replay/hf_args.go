@@ -1,0 +1,253 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// hfArgs are the arguments of transformers' Trainer as the options of ours.
+type hfArgs struct {
+	trainer   trainer.Options
+	engine    engine.Options
+	optimizer struct {
+		name string
+		args optim.Arguments
+	}
+	sampling     string // random, sequential or group_by_length
+	tokens       string // no, all or non_padding
+	allColumns   bool   // remove_unused_columns is off
+	lossOnly     bool   // prediction_loss_only
+	batchMetrics bool   // batch_eval_metrics
+	saves        bool   // save_strategy is not no
+	evaluates    bool   // eval_strategy is not no
+}
+
+// readHFArgs takes TrainingArguments of transformers 5.17. Those that only concern Python, or other machines than this one, are taken where they change nothing.
+// The error is a refusal, as that of the recorded trainer would be; what cannot be run is an *spec.Unsupported.
+func readHFArgs(o *spec.Object) (a hfArgs, err error) {
+	t, e := &a.trainer, &a.engine
+	t.Semantics, t.Progress, t.Workers = semantics.HuggingFace, io.Discard, 1
+	t.BatchSize, t.EvalBatchSize, t.Accumulate = o.Int("per_device_train_batch_size", 8), o.Int("per_device_eval_batch_size", 8), o.Int("gradient_accumulation_steps", 1)
+	t.Epochs, t.MaxSteps = o.Float("num_train_epochs", 3), max(0, o.Int("max_steps", -1))
+	if t.MaxSteps > 0 {
+		t.Epochs = 0
+	}
+	t.LearningRate = o.Float("learning_rate", 5e-5)
+	t.Seed = uint64(o.Int("seed", 42))
+	if o.Has("data_seed") && o.Any("data_seed") != nil {
+		t.DataSeed = uint64(o.Int("data_seed", 0))
+	}
+	t.DropLast, t.IgnoreDataSkip = o.Bool("dataloader_drop_last", false), o.Bool("ignore_data_skip", false)
+	t.EmptyCacheSteps = o.Int("torch_empty_cache_steps", 0)
+	t.Semantics.FilterNonFiniteLoss = o.Bool("logging_nan_inf_filter", true)
+	t.Semantics.ForgetHooksAtResume = !o.Bool("restore_callback_states_from_checkpoint", false)
+	a.readTriggers(o)
+	a.readBest(o)
+	a.readEngine(o)
+	a.readOptimizer(o)
+	a.sampling = o.OneOf("train_sampling_strategy", "random", "random", "sequential", "group_by_length")
+	a.tokens = a.readTokens(o)
+	t.CountTokens, e.NonPaddingTokens = a.tokens != "no", a.tokens == "non_padding"
+	a.allColumns, a.lossOnly = !o.Bool("remove_unused_columns", true), o.Bool("prediction_loss_only", false)
+	if a.sampling == "sequential" {
+		t.Order = data.Sequential{}
+	}
+	if err := withoutEffect(o); err != nil {
+		return a, err
+	}
+	if err := o.Done(); err != nil {
+		return a, err
+	}
+	return a, a.readSchedule(o)
+}
+
+// readTriggers says when to log, evaluate and save.
+func (a *hfArgs) readTriggers(o *spec.Object) {
+	t := &a.trainer
+	logging := o.Float("logging_steps", 500)
+	t.Log = trigger(o.OneOf("logging_strategy", "steps", "no", "steps", "epoch"), logging)
+	t.LogFirst = o.Bool("logging_first_step", false)
+	strategy := o.OneOf("eval_strategy", "no", "no", "steps", "epoch")
+	t.Eval = trigger(strategy, o.Float("eval_steps", logging))
+	t.EvalOnStart, t.EvalDelay = o.Bool("eval_on_start", false), o.Float("eval_delay", 0)
+	a.evaluates = strategy != "no"
+	strategy = o.OneOf("save_strategy", "steps", "no", "steps", "epoch", "best")
+	t.Save = trigger(strategy, o.Float("save_steps", 500))
+	t.KeepCheckpoints = o.Int("save_total_limit", 0)
+	a.saves = strategy != "no"
+}
+
+// trigger is a strategy with its steps, which are a share of the run below 1.
+func trigger(strategy string, steps float64) trainer.Trigger {
+	switch {
+	case strategy == "no":
+		return trainer.Never
+	case strategy == "epoch":
+		return trainer.Every(1, trainer.Epoch)
+	case strategy == "best":
+		return trainer.AtBest
+	case steps < 1:
+		return trainer.EveryShare(steps)
+	}
+	return trainer.Every(int(steps), trainer.Update)
+}
+
+// readBest says which evaluation is the best.
+func (a *hfArgs) readBest(o *spec.Object) {
+	t := &a.trainer
+	t.LoadBestAtEnd, t.MetricForBest = o.Bool("load_best_model_at_end", false), o.String("metric_for_best_model", "")
+	if o.Has("greater_is_better") && o.Any("greater_is_better") != nil {
+		t.Direction = trainer.LowerIsBetter
+		if o.Bool("greater_is_better", false) {
+			t.Direction = trainer.GreaterIsBetter
+		}
+	}
+}
+
+// readEngine takes what concerns tensors.
+func (a *hfArgs) readEngine(o *spec.Object) {
+	e := &a.engine
+	limit := o.Float("max_grad_norm", 1)
+	if o.Has("max_grad_norm") && o.Any("max_grad_norm") == nil {
+		limit = 0
+	}
+	if e.MaxGradNorm = limit; limit <= 0 {
+		e.MaxGradNorm = math.Inf(1) // the norm is reported all the same
+	}
+	bf16, fp16 := o.Bool("bf16", false), o.Bool("fp16", false)
+	switch {
+	case bf16 && fp16:
+		e.Precision = -1 // refused below: one precision at a time
+	case bf16:
+		e.Precision = amp.BF16
+	case fp16:
+		e.Precision, e.IgnoreFP16OnCPU = amp.FP16, true
+	}
+	if o.Bool("bf16_full_eval", false) {
+		e.FullEval = amp.BF16
+	}
+	if o.Bool("fp16_full_eval", false) {
+		e.FullEval = amp.FP16
+	}
+	e.LabelSmoothing, e.NEFTuneAlpha = o.Float("label_smoothing_factor", 0), o.Float("neftune_noise_alpha", 0)
+	e.GradientCheckpointing, e.FullDeterminism = o.Bool("gradient_checkpointing", false), o.Bool("full_determinism", false)
+	e.EvalAccumulation = o.Int("eval_accumulation_steps", 0)
+	a.batchMetrics = o.Bool("batch_eval_metrics", false)
+}
+
+func (a *hfArgs) readOptimizer(o *spec.Object) {
+	a.optimizer.name = o.String("optim", "adamw_torch_fused")
+	a.optimizer.args = optim.Arguments{LearningRate: a.trainer.LearningRate, WeightDecay: o.Float("weight_decay", 0), AdamBeta1: o.FloatOrNil("adam_beta1"),
+		AdamBeta2: o.FloatOrNil("adam_beta2"), AdamEpsilon: o.FloatOrNil("adam_epsilon"), OptimArgs: o.String("optim_args", "")}
+	switch v := o.Any("optim_target_modules").(type) {
+	case nil:
+	case string:
+		a.engine.LowRankTargets = []string{v}
+	default:
+		a.engine.LowRankTargets = o.Strings("optim_target_modules")
+	}
+}
+
+// readTokens is include_num_input_tokens_seen, which may be a string or a boolean.
+func (a *hfArgs) readTokens(o *spec.Object) string {
+	if b, ok := o.Any("include_num_input_tokens_seen").(bool); ok {
+		return map[bool]string{false: "no", true: "all"}[b]
+	}
+	return o.OneOf("include_num_input_tokens_seen", "no", "no", "all", "non_padding")
+}
+
+// readSchedule takes the schedule, once everything else is known to be there.
+func (a *hfArgs) readSchedule(o *spec.Object) error {
+	name, warmup := o.String("lr_scheduler_type", "linear"), o.Float("warmup_steps", 0)
+	var kwargs map[string]any
+	switch v := o.Any("lr_scheduler_kwargs").(type) {
+	case nil:
+	case string: // as on a command line
+		k, err := spec.ParseObject([]byte(v))
+		if err != nil {
+			return fmt.Errorf("lr_scheduler_kwargs: %w", err)
+		}
+		kwargs = k.Map()
+	case map[string]any:
+		kwargs = v
+	default:
+		o.Fail("lr_scheduler_kwargs", "an object")
+		return o.Err()
+	}
+	builder, err := optim.ByName(a.optimizer.name, a.optimizer.args)
+	if err != nil {
+		return err
+	}
+	a.engine.Optimizer = builder
+	if name == "reduce_lr_on_plateau" || name == "greedy" {
+		a.trainer.Adaptive, err = lr.AdaptiveByName(name, kwargs)
+	} else {
+		a.trainer.Schedule, err = lr.ByName(name, kwargs, warmup)
+	}
+	if err != nil {
+		return err
+	}
+	if a.engine.Precision < 0 {
+		return fmt.Errorf("bf16 and fp16 are both set; want one of them")
+	}
+	return nil
+}
+
+// idle are arguments of no effect here if they have one of the values that are given; others make the case unsupported.
+var idle = map[string][]string{
+	"output_dir": nil, "report_to": nil, "disable_tqdm": nil, "run_name": nil, "log_level": nil, "log_level_replica": nil, "log_on_each_node": nil, "logging_dir": nil,
+	"do_train": nil, "do_eval": nil, "do_predict": nil, "dataloader_num_workers": {"0"}, "dataloader_pin_memory": nil, "dataloader_persistent_workers": {"false"},
+	"dataloader_prefetch_factor": {"null"}, "dataloader_in_order": nil, "use_cpu": {"true"}, "tf32": {"null", "false"}, "torch_compile": {"false"}, "use_liger_kernel": {"false"},
+	"average_tokens_across_devices": nil, "ddp_timeout": nil, "skip_memory_metrics": {"true"}, "push_to_hub": {"false"}, "save_on_each_node": nil, "use_cache": nil,
+	"enable_jit_checkpoint": {"false"}, "auto_find_batch_size": {"false"}, "eval_do_concat_batches": {"true"}, "eval_use_gather_object": nil, "save_only_model": {"false"},
+	"label_names": {"null", `["labels"]`}, "length_column_name": nil, "debug": nil, "gradient_checkpointing_kwargs": {"null", "{}", `{"use_reentrant":false}`, `{"use_reentrant":true}`},
+	"accelerator_config": {"null"}, "fsdp": {"null", "[]", `""`, "false"}, "deepspeed": {"null"}, "include_for_metrics": {"[]", "null"}, "hub_strategy": nil, "hub_model_id": nil,
+	"hub_token": nil, "hub_private_repo": nil, "hub_always_push": nil, "hub_revision": nil, "project": nil,
+}
+
+// withoutEffect takes the idle arguments.
+func withoutEffect(o *spec.Object) error {
+	for name, values := range idle {
+		if !o.Has(name) {
+			continue
+		}
+		v := o.Any(name)
+		if values == nil {
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		found := false
+		for _, want := range values {
+			found = found || want == string(text)
+		}
+		if !found {
+			return spec.Unsupportedf("args.%s is %s; known are %s", name, text, strings.Join(values, ", "))
+		}
+	}
+	return nil
+}
+
+// checkpointNumber is the number in the name of a checkpoint's folder.
+func checkpointNumber(name string) int {
+	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	if err != nil {
+		return -1
+	}
+	return n
+}

@@ -1,0 +1,207 @@
+package replay
+
+import (
+	"context"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// hfTask is a model of a case as a task for package engine. It records each micro-batch around the usual training step.
+type hfTask struct {
+	run   *hfRun
+	model model
+	last  batch // that Predict saw, for the loss of it
+}
+
+var (
+	_ engine.Predictor[batch]       = (*hfTask)(nil)
+	_ engine.TrainingStepper[batch] = (*hfTask)(nil)
+	_ engine.ItemCounter[batch]     = (*hfTask)(nil)
+	_ engine.TokenCounter[batch]    = (*hfTask)(nil)
+)
+
+func (t *hfTask) Model() any                        { return t.model.module() }
+func (t *hfTask) Collate(rows []row) (batch, error) { return collate(rows) }
+
+func (t *hfTask) Loss(p engine.Pass, b batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+
+func (t *hfTask) Predict(_ engine.Pass, b batch) engine.Outputs {
+	if t.run.args.allColumns {
+		if err := takes(t.model, b); err != nil {
+			panic(&torch.Error{Op: "forward", Code: torch.ErrValue, Msg: err.Error()})
+		}
+	} else {
+		b = b.keep(t.model.inputs())
+	}
+	t.last = b
+	o := engine.Outputs{Logits: []torch.Tensor{t.model.predict(b)}, Rows: len(b.index), Shifted: t.model.shiftsLabels()}
+	if b.has("labels") {
+		o.Labels = []torch.Tensor{b.tensor("labels")}
+	}
+	return o
+}
+
+func (t *hfTask) LossOf(p engine.Pass, o engine.Outputs) engine.Loss {
+	if len(o.Labels) == 0 {
+		return engine.Loss{Rows: o.Rows}
+	}
+	items := int64(0)
+	if t.model.takesItems() {
+		items = p.Items
+	}
+	value := biased(t.model.loss(o.Logits[0], o.Labels[0], items), t.last)
+	if items > 0 {
+		return engine.PerItem(value, o.Rows)
+	}
+	return engine.Mean(value, o.Rows)
+}
+
+// TrainingStep is the usual step, with its loss recorded.
+func (t *hfTask) TrainingStep(p engine.Pass, b batch, backward func(engine.Loss) torch.Tensor) torch.Tensor {
+	loss := backward(t.run.step.ComputeLoss(p, b))
+	t.run.rec.micro(b.index, loss.Item())
+	return loss
+}
+
+// CountItems counts the labels that the loss is averaged over, where the recorded trainer would: for a model that takes the number, and for a loss of the
+// case's own.
+func (t *hfTask) CountItems(b batch) int64 {
+	if !b.has("labels") || !t.model.takesItems() && t.run.spec.LossFunc == "" {
+		return 0
+	}
+	labels := b.columns["labels"]
+	values := integers(labels)
+	if values == nil { // numbers, none of which is -100
+		n := int64(1)
+		for _, size := range labels.shape {
+			n *= size
+		}
+		return n
+	}
+	width := int64(1)
+	if len(labels.shape) > 1 {
+		width = labels.shape[len(labels.shape)-1]
+	}
+	shifted := t.model.shiftsLabels() && t.model.takesItems()
+	count := int64(0)
+	for i, v := range values {
+		if v != -100 && !(shifted && int64(i)%width == 0) {
+			count++
+		}
+	}
+	return count
+}
+
+// CountTokens counts the elements of input_ids, and those that the attention mask leaves.
+func (t *hfTask) CountTokens(b batch) (all, nonPadding int64) {
+	ids, ok := b.columns["input_ids"]
+	if !ok {
+		return 0, 0
+	}
+	all = 1
+	for _, size := range ids.shape {
+		all *= size
+	}
+	mask, ok := b.columns["attention_mask"]
+	if !ok {
+		return all, all
+	}
+	for _, v := range integers(mask) {
+		nonPadding += v
+	}
+	return all, nonPadding
+}
+
+// perItem is the loss ce_per_item: cross-entropies summed over the batch, divided by the labels of the whole window.
+func perItem(p engine.Pass, o engine.Outputs) engine.Loss {
+	if len(o.Labels) == 0 {
+		return engine.Loss{Rows: o.Rows}
+	}
+	logits, labels := o.Logits[0], o.Labels[0]
+	if p.Items == 0 {
+		return engine.Mean(logits.CrossEntropyLoss(labels, torch.Tensor{}, torch.ReductionMean, -100, 0), o.Rows)
+	}
+	sum := logits.CrossEntropyLoss(labels, torch.Tensor{}, torch.ReductionSum, -100, 0)
+	return engine.PerItem(sum.DivScalar(float64(p.Items)), o.Rows)
+}
+
+// hfStep is the engine's step as a user would wrap it to look at a run: what goes in and out of a method is recorded, the work is the engine's.
+type hfStep struct {
+	*engine.Step[row, batch]
+	run     *hfRun
+	current *hfTask
+	items   int64 // of the window at hand
+	tokens  int64 // since the beginning of the run
+	rates   []float64
+	skipped bool
+	eval    trainer.Evaluation
+}
+
+var (
+	_ trainer.Step[row, batch]            = (*hfStep)(nil)
+	_ trainer.EvalLoaderMaker[row, batch] = (*hfStep)(nil)
+)
+
+// task is the task at hand: another one after the model has been made anew.
+func (s *hfStep) task() *hfTask { return s.current }
+
+func (s *hfStep) Train(ctx context.Context, b batch, w trainer.Window) error {
+	s.items = w.Items
+	s.tokens += s.CountTokens(b)
+	return s.Step.Train(ctx, b, w)
+}
+
+func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err error) {
+	s.run.rec.paramGroups(s.Optimizer())
+	s.rates = nil
+	for _, g := range s.Optimizer().Groups() {
+		s.rates = append(s.rates, rate*g.LRScale)
+	}
+	applied, err = s.Step.Update(ctx, rate)
+	s.skipped = !applied
+	return applied, err
+}
+
+func (s *hfStep) StartEval(e trainer.Evaluation) error {
+	s.eval = e
+	return s.Step.StartEval(e)
+}
+
+func (s *hfStep) Eval(ctx context.Context, b batch) error {
+	s.run.rec.order = append(s.run.rec.order, b.index...)
+	return s.Step.Eval(ctx, b)
+}
+
+func (s *hfStep) Metrics(ctx context.Context) (trainer.Metrics, error) {
+	m, err := s.Step.Metrics(ctx)
+	if err == nil {
+		s.run.recordEvaluation(s.eval, m)
+	}
+	return m, err
+}
+
+// EvalLoader orders the evaluation set by length where the training set is.
+func (s *hfStep) EvalLoader(_ trainer.Evaluation, set data.Dataset[row], o data.LoaderOptions) (trainer.BatchLoader[batch], error) {
+	if s.run.args.sampling == "group_by_length" {
+		order, err := s.run.byLength(set, o.BatchSize)
+		if err != nil {
+			return nil, err
+		}
+		seed := s.run.args.trainer.DataSeed
+		if seed == 0 {
+			seed = s.run.args.trainer.Seed
+		}
+		order.Random = data.OrderFunc(func(_, n int) []int { return data.Permutation(seed, n) })
+		o.Order = order
+	}
+	return data.NewLoader(set, s.Collate, o)
+}
+
+// clock tells whether a name in the log is about time.
+func clock(name string) bool {
+	return strings.HasSuffix(name, "_runtime") || strings.HasSuffix(name, "_per_second") || strings.HasSuffix(name, "_preparation_time")
+}
