@@ -2,15 +2,11 @@ package engine
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// ComputeLoss runs the model on a batch, in the precision of the run, and returns the loss that the options ask for: compute_loss of Hugging Face's Trainer. It
-// is what a [TrainingStepper] calls that only wants to do something around the usual step:
-//
-//	func (t *task) TrainingStep(p engine.Pass, b Batch, backward func(engine.Loss) torch.Tensor) torch.Tensor {
-//		loss := backward(t.step.ComputeLoss(p, b))
-//		t.losses = append(t.losses, loss.Item())
-//		return loss
-//	}
-func (s *Step[S, B]) ComputeLoss(p Pass, b B) Loss { return s.loss(p, b) }
+// LossObserver is a [Task] that is shown the loss of every micro-batch of the training, as it was handed to backward: divided for the accumulation window,
+// detached, and on the device. It lives until ObserveLoss returns; reading it waits for the device.
+type LossObserver[B any] interface {
+	ObserveLoss(b B, loss torch.Tensor)
+}
 
 // GradNorm is the total norm of the gradients before clipping at the last update; ok is false where none was computed. It waits for the device.
 func (s *Step[S, B]) GradNorm() (norm float64, ok bool, err error) {

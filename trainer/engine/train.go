@@ -32,7 +32,13 @@ func (s *Step[S, B]) pass(items int64) Pass {
 func (s *Step[S, B]) Train(_ context.Context, b B, w trainer.Window) error {
 	return torch.Try(func() {
 		s.mode(true)
-		torch.Scope(func() { s.addLoss(s.trainingStep(s.pass(w.Items), b, w)) })
+		torch.Scope(func() {
+			loss := s.trainingStep(s.pass(w.Items), b, w)
+			if o, ok := s.task.(LossObserver[B]); ok {
+				o.ObserveLoss(b, loss)
+			}
+			s.addLoss(loss)
+		})
 	})
 }
 

@@ -31,6 +31,7 @@ type hfRun struct {
 	trainer   *trainer.Trainer[row, batch]
 	result    any // train_output
 	predicted []tensorBytes
+	rms       []tensorBytes // see rootMeanSquares
 }
 
 func replayHF(ctx context.Context, s *spec.Spec) (*Run, error) {
@@ -368,10 +369,14 @@ func (h *hfRun) end(err error) (*Run, error) {
 			best[2].Value = filepath.Base(b.Checkpoint)
 		}
 	}
+	final := slices.Concat(finalTensors(m, h.step.Optimizer()), h.predicted, h.rms)
+	if h.args.optimizer.name == "adafactor" {
+		integerSteps(final)
+	}
 	return &Run{
 		Trace: h.rec.trace(err, trace.Pair{Name: "log_history", Value: history}, trace.Pair{Name: "checkpoints", Value: facts}, trace.Pair{Name: "best", Value: best},
 			trace.Pair{Name: "train_output", Value: h.result}),
-		final: append(finalTensors(m, h.step.Optimizer()), h.predicted...),
+		final: final,
 	}, nil
 }
 

@@ -65,13 +65,14 @@ func readHFArgs(o *spec.Object) (a hfArgs, err error) {
 	if a.sampling == "sequential" {
 		t.Order = data.Sequential{}
 	}
+	schedule := readSchedule(o)
 	if err := withoutEffect(o); err != nil {
 		return a, err
 	}
 	if err := o.Done(); err != nil {
 		return a, err
 	}
-	return a, a.readSchedule(o)
+	return a, a.resolve(schedule)
 }
 
 // readTriggers says when to log, evaluate and save.
@@ -169,41 +170,39 @@ func (a *hfArgs) readTokens(o *spec.Object) string {
 	return o.OneOf("include_num_input_tokens_seen", "no", "no", "all", "non_padding")
 }
 
-// readSchedule takes the schedule, once everything else is known to be there.
-func (a *hfArgs) readSchedule(o *spec.Object) error {
-	name, warmup := o.String("lr_scheduler_type", "linear"), o.Float("warmup_steps", 0)
-	var kwargs map[string]any
+func readSchedule(o *spec.Object) scheduleArgs {
+	s := scheduleArgs{name: o.String("lr_scheduler_type", "linear"), warmup: o.Float("warmup_steps", 0)}
 	switch v := o.Any("lr_scheduler_kwargs").(type) {
 	case nil:
 	case string: // as on a command line
 		k, err := spec.ParseObject([]byte(v))
 		if err != nil {
-			return fmt.Errorf("lr_scheduler_kwargs: %w", err)
+			o.Fail("lr_scheduler_kwargs", "an object")
+			break
 		}
-		kwargs = k.Map()
+		s.kwargs = k.Map()
 	case map[string]any:
-		kwargs = v
+		s.kwargs = v
 	default:
 		o.Fail("lr_scheduler_kwargs", "an object")
-		return o.Err()
 	}
-	builder, err := optim.ByName(a.optimizer.name, a.optimizer.args)
-	if err != nil {
-		return err
-	}
-	a.engine.Optimizer = builder
-	if name == "reduce_lr_on_plateau" || name == "greedy" {
-		a.trainer.Adaptive, err = lr.AdaptiveByName(name, kwargs)
-	} else {
-		a.trainer.Schedule, err = lr.ByName(name, kwargs, warmup)
-	}
-	if err != nil {
-		return err
-	}
+	return s
+}
+
+// resolve finds optimizer and schedule by their names. What it refuses the recorded trainer refuses as well.
+func (a *hfArgs) resolve(s scheduleArgs) (err error) {
 	if a.engine.Precision < 0 {
 		return fmt.Errorf("bf16 and fp16 are both set; want one of them")
 	}
-	return nil
+	if a.engine.Optimizer, err = optim.ByName(a.optimizer.name, a.optimizer.args); err != nil {
+		return err
+	}
+	if s.name == "reduce_lr_on_plateau" || s.name == "greedy" {
+		a.trainer.Adaptive, err = lr.AdaptiveByName(s.name, s.kwargs)
+		return err
+	}
+	a.trainer.Schedule, err = lr.ByName(s.name, s.kwargs, s.warmup)
+	return err
 }
 
 // idle are arguments of no effect here if they have one of the values that are given; others make the case unsupported.

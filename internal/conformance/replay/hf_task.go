@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// hfTask is a model of a case as a task for package engine. It records each micro-batch around the usual training step.
+// hfTask is a model of a case as a task for package engine.
 type hfTask struct {
 	run   *hfRun
 	model model
@@ -18,10 +18,10 @@ type hfTask struct {
 }
 
 var (
-	_ engine.Predictor[batch]       = (*hfTask)(nil)
-	_ engine.TrainingStepper[batch] = (*hfTask)(nil)
-	_ engine.ItemCounter[batch]     = (*hfTask)(nil)
-	_ engine.TokenCounter[batch]    = (*hfTask)(nil)
+	_ engine.Predictor[batch]    = (*hfTask)(nil)
+	_ engine.LossObserver[batch] = (*hfTask)(nil)
+	_ engine.ItemCounter[batch]  = (*hfTask)(nil)
+	_ engine.TokenCounter[batch] = (*hfTask)(nil)
 )
 
 func (t *hfTask) Model() any                        { return t.model.module() }
@@ -60,12 +60,8 @@ func (t *hfTask) LossOf(p engine.Pass, o engine.Outputs) engine.Loss {
 	return engine.Mean(value, o.Rows)
 }
 
-// TrainingStep is the usual step, with its loss recorded.
-func (t *hfTask) TrainingStep(p engine.Pass, b batch, backward func(engine.Loss) torch.Tensor) torch.Tensor {
-	loss := backward(t.run.step.ComputeLoss(p, b))
-	t.run.rec.micro(b.index, loss.Item())
-	return loss
-}
+// ObserveLoss records a micro-batch.
+func (t *hfTask) ObserveLoss(b batch, loss torch.Tensor) { t.run.rec.micro(b.index, loss.Item()) }
 
 // CountItems counts the labels that the loss is averaged over, where the recorded trainer would: for a model that takes the number, and for a loss of the
 // case's own.
@@ -160,6 +156,11 @@ func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err er
 	s.rates = nil
 	for _, g := range s.Optimizer().Groups() {
 		s.rates = append(s.rates, rate*g.LRScale)
+	}
+	if s.run.args.optimizer.name == "adafactor" {
+		if s.run.rms, err = rootMeanSquares(s.Optimizer()); err != nil {
+			return false, err
+		}
 	}
 	applied, err = s.Step.Update(ctx, rate)
 	s.skipped = !applied
