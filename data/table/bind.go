@@ -14,7 +14,7 @@ import (
 // decoder makes a T of a row. It is made once for a file and used by several goroutines at a time.
 type decoder[T any] func(row string) (T, error)
 
-// newDecoder plans how rows of the columns become a T. columns is nil for JSONL.
+// newDecoder plans how rows with columns of these names become a T. For JSONL there are no names.
 func newDecoder[T any](f Format, names []string) (decoder[T], error) {
 	t := reflect.TypeFor[T]()
 	switch {
@@ -23,14 +23,11 @@ func newDecoder[T any](f Format, names []string) (decoder[T], error) {
 	case t.Kind() == reflect.Struct:
 		return structDecoder[T](t, f, names)
 	}
-	var any any
-	switch f.Syntax {
-	case JSONL:
-		any = looseObject(t)
-	default:
-		any = looseFields(t, f, names)
+	loose := looseObject(t)
+	if f.Syntax != JSONL {
+		loose = looseFields(t, f, names)
 	}
-	if d, ok := any.(decoder[T]); ok {
+	if d, ok := loose.(decoder[T]); ok {
 		return d, nil
 	}
 	return nil, fmt.Errorf("rows of %v cannot be %v; use a struct, map[string]string or []string for text, map[string]json.RawMessage or json.RawMessage for JSONL, string for Lines", f.Syntax, t)
