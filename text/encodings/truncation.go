@@ -1,0 +1,199 @@
+package encodings
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Direction is a side of a text.
+type Direction int
+
+// The two sides. The zero value is the end of the text, where truncation cuts and padding goes by default.
+const (
+	Right Direction = iota
+	Left
+)
+
+var directionNames = []string{"Right", "Left"}
+
+// Strategy says which text of a pair loses tokens.
+type Strategy int
+
+// The strategies.
+const (
+	LongestFirst Strategy = iota // the longer one, until both have half; the default
+	OnlyFirst
+	OnlySecond
+)
+
+var strategyNames = []string{"LongestFirst", "OnlyFirst", "OnlySecond"}
+
+// Errors of truncation.
+var (
+	// ErrNoSecondSequence: OnlySecond was asked for, and there is no second text.
+	ErrNoSecondSequence = errors.New("truncation of the second text only, but there is no second text")
+	// ErrSequenceTooShort: the one text that may lose tokens has not as many as must go.
+	ErrSequenceTooShort = errors.New("the text to truncate is too short to make the whole fit")
+	// ErrStride: parts would overlap by all of their length or more.
+	ErrStride = errors.New("the stride must be smaller than what truncation leaves of a text")
+)
+
+// Truncation limits the number of tokens.
+type Truncation struct {
+	MaxLength int       `json:"max_length"` // of the result, special tokens included
+	Strategy  Strategy  `json:"strategy"`   // which text of a pair is cut
+	Stride    int       `json:"stride"`     // tokens that an overflowing part shares with the one before it
+	Direction Direction `json:"direction"`  // the side that is cut off
+}
+
+// Fit truncates one text (pair nil) or two to maxLength tokens together. What is cut off becomes their overflowing parts.
+func (t *Truncation) Fit(e, pair *Encoding, maxLength int) error {
+	if maxLength <= 0 {
+		if err := e.truncate(0, t); err != nil || pair == nil {
+			return err
+		}
+		return pair.truncate(0, t)
+	}
+	first, second := e.Len(), 0
+	if pair != nil {
+		second = pair.Len()
+	}
+	first, second, err := t.Lengths(first, second, pair != nil, maxLength)
+	if err != nil {
+		return err
+	}
+	if err := e.truncate(first, t); err != nil || pair == nil {
+		return err
+	}
+	return pair.truncate(second, t)
+}
+
+// Lengths returns how many tokens each text keeps of its first and second ones so that both fit into maxLength, which is positive.
+func (t *Truncation) Lengths(first, second int, isPair bool, maxLength int) (int, int, error) {
+	remove := first + second - maxLength
+	if remove <= 0 {
+		return first, second, nil
+	}
+	switch {
+	case t.Strategy == LongestFirst && !isPair:
+		return maxLength, 0, nil
+	case t.Strategy == LongestFirst:
+		short := min(first, second)
+		long := short
+		if short <= maxLength {
+			long = max(short, maxLength-short)
+		}
+		if short+long > maxLength {
+			short = maxLength / 2
+			long = short + maxLength%2
+		}
+		if first > second {
+			return long, short, nil
+		}
+		return short, long, nil
+	case t.Strategy == OnlyFirst && first > remove:
+		return first - remove, second, nil
+	case t.Strategy == OnlySecond && !isPair:
+		return 0, 0, ErrNoSecondSequence
+	case t.Strategy == OnlySecond && second > remove:
+		return first, second - remove, nil
+	}
+	return 0, 0, fmt.Errorf("%w: %d and %d tokens into %d", ErrSequenceTooShort, first, second, maxLength)
+}
+
+// truncate keeps n tokens and makes overlapping parts of the rest.
+func (e *Encoding) truncate(n int, t *Truncation) error {
+	total := e.Len()
+	switch {
+	case n >= total:
+		return nil
+	case n == 0:
+		whole := *e
+		*e = *New(0)
+		e.Overflowing = append(whole.Overflowing, whole.alone())
+		return nil
+	case t.Stride >= n:
+		return t.StrideError(n)
+	}
+	var parts []Span
+	step := n - t.Stride
+	if t.Direction == Right {
+		for start := 0; start < total; start += step {
+			parts = append(parts, Span{start, min(start+n, total)})
+			if start+n >= total {
+				break
+			}
+		}
+	} else {
+		for stop := total; stop > 0; stop -= step {
+			parts = append(parts, Span{max(0, stop-n), stop})
+			if stop-n <= 0 {
+				break
+			}
+		}
+	}
+	whole := *e
+	*e = *whole.slice(parts[0].Start, parts[0].End)
+	for _, p := range parts[1:] {
+		e.Overflowing = append(e.Overflowing, whole.slice(p.Start, p.End))
+	}
+	return nil
+}
+
+func nameOf(names []string, i int, what string) (string, error) {
+	if i < 0 || i >= len(names) {
+		return "", fmt.Errorf("%s %d; want 0 to %d", what, i, len(names)-1)
+	}
+	return names[i], nil
+}
+
+func parseName(data []byte, names []string, what string) (int, error) {
+	var name string
+	if err := json.Unmarshal(data, &name); err != nil {
+		return 0, err
+	}
+	i := slices.Index(names, name)
+	if i < 0 {
+		return 0, fmt.Errorf("unknown %s %q; want one of %q", what, name, names)
+	}
+	return i, nil
+}
+
+// MarshalJSON writes the name of tokenizer.json.
+func (d Direction) MarshalJSON() ([]byte, error) {
+	name, err := nameOf(directionNames, int(d), "direction")
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(name)
+}
+
+// UnmarshalJSON reads the name of tokenizer.json.
+func (d *Direction) UnmarshalJSON(data []byte) error {
+	i, err := parseName(data, directionNames, "direction")
+	*d = Direction(i)
+	return err
+}
+
+// MarshalJSON writes the name of tokenizer.json.
+func (s Strategy) MarshalJSON() ([]byte, error) {
+	name, err := nameOf(strategyNames, int(s), "truncation strategy")
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(name)
+}
+
+// UnmarshalJSON reads the name of tokenizer.json.
+func (s *Strategy) UnmarshalJSON(data []byte) error {
+	i, err := parseName(data, strategyNames, "truncation strategy")
+	*s = Strategy(i)
+	return err
+}
+
+// StrideError is the error for a stride that is not smaller than the n tokens that truncation leaves of a text.
+func (t *Truncation) StrideError(n int) error {
+	return fmt.Errorf("%w: stride %d, %d tokens left besides the special ones", ErrStride, t.Stride, n)
+}

@@ -1,0 +1,254 @@
+package normalizers
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/text/internal/ucd"
+)
+
+// compiled is a pattern of package regexp.
+type compiled struct{ *regexp.Regexp }
+
+func (p compiled) Matches(text string) []Span {
+	found := p.FindAllStringIndex(text, -1)
+	spans := make([]Span, len(found))
+	for i, m := range found {
+		spans[i] = Span{Start: m[0], End: m[1]}
+	}
+	return spans
+}
+
+// Literal matches a text as it stands.
+func Literal(text string) Pattern {
+	return compiled{regexp.MustCompile(regexp.QuoteMeta(text))}
+}
+
+// Regexp compiles a regular expression as the reference reads it: the Ruby syntax of Oniguruma with Unicode classes. The splitting patterns of GPT-2,
+// Llama 3, GPT-4 and Qwen 2, which look ahead, are known by their text and have scanners of their own. Otherwise what Go's package regexp
+// cannot do (looking around, back references, atomic groups, possessive repetition) is refused by name.
+func Regexp(pattern string) (Pattern, error) {
+	if scan, ok := scanners[pattern]; ok {
+		return scan, nil
+	}
+	translated, err := translate(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("regular expression %q: %w", pattern, err)
+	}
+	re, err := regexp.Compile(translated)
+	if err != nil {
+		return nil, fmt.Errorf("regular expression %q: %w", pattern, err)
+	}
+	return compiled{re}, nil
+}
+
+// class writes the code points for which keep holds as the inside of a bracket expression.
+func class(keep func(ucd.Props) bool) string {
+	var b strings.Builder
+	ucd.Ranges(keep, func(first, last rune) {
+		fmt.Fprintf(&b, `\x{%x}-\x{%x}`, first, last)
+	})
+	return b.String()
+}
+
+// shorthands are Oniguruma's classes, which are all of Unicode where Go's are ASCII.
+var shorthands = map[byte]func(ucd.Props) bool{
+	's': func(p ucd.Props) bool { return p.Is(ucd.Space) },
+	'd': func(p ucd.Props) bool { return p.Category() == ucd.Nd },
+	'w': func(p ucd.Props) bool { return p.Is(ucd.RegexpWord) },
+}
+
+// categoryNames are the names of the general categories from ucd.Cc on.
+var categoryNames = strings.Fields("Cc Cf Co Cs Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp")
+
+// property returns the frozen categories behind a name in \p{name}. Other names, those of scripts above all, are left to Go's tables.
+func property(name string) (func(ucd.Category) bool, bool) {
+	switch name {
+	case "L":
+		return ucd.Category.Letter, true
+	case "M":
+		return ucd.Category.Mark, true
+	case "N":
+		return ucd.Category.Number, true
+	case "P":
+		return func(c ucd.Category) bool { return c >= ucd.Pc && c <= ucd.Po }, true
+	case "S":
+		return func(c ucd.Category) bool { return c >= ucd.Sm && c <= ucd.So }, true
+	case "Z":
+		return func(c ucd.Category) bool { return c >= ucd.Zs && c <= ucd.Zp }, true
+	}
+	i := slices.Index(categoryNames, name)
+	return func(c ucd.Category) bool { return c == ucd.Category(i+1) }, i >= 0
+}
+
+// translate writes a pattern of Oniguruma's in Go's syntax.
+func translate(pattern string) (string, error) {
+	var b strings.Builder
+	b.WriteString("(?m:") // ^ and $ mean lines in Ruby
+	depth := 0            // of brackets
+	quantified := false   // just behind a repetition
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		repetition := false
+		switch {
+		case c == '\\':
+			n, err := escape(&b, pattern[i:], depth > 0)
+			if err != nil {
+				return "", err
+			}
+			i += n - 1
+		case depth > 0:
+			switch c {
+			case '[':
+				if !strings.HasPrefix(pattern[i:], "[:") {
+					return "", fmt.Errorf("a class within a class at byte %d; write it as one class", i)
+				}
+				end := strings.Index(pattern[i:], ":]")
+				if end < 0 {
+					return "", fmt.Errorf("[: without :] at byte %d", i)
+				}
+				if err := posix(&b, pattern[i:i+end+2]); err != nil {
+					return "", err
+				}
+				i += end + 1
+			case ']':
+				depth--
+				b.WriteByte(c)
+			case '&':
+				if strings.HasPrefix(pattern[i:], "&&") {
+					return "", fmt.Errorf("an intersection of classes at byte %d; Go has none", i)
+				}
+				b.WriteByte(c)
+			default:
+				b.WriteByte(c)
+			}
+		case c == '[':
+			depth++
+			b.WriteByte(c)
+			if strings.HasPrefix(pattern[i+1:], "^") {
+				b.WriteByte('^')
+				i++
+			}
+			if strings.HasPrefix(pattern[i+1:], "]") { // a bracket that comes first is a character
+				b.WriteString(`\]`)
+				i++
+			}
+		case c == '(' && strings.HasPrefix(pattern[i:], "(?"):
+			n, err := group(&b, pattern[i:])
+			if err != nil {
+				return "", fmt.Errorf("%w at byte %d", err, i)
+			}
+			i += n - 1
+		case c == '*' || c == '?' || c == '+':
+			if c == '+' && quantified {
+				return "", fmt.Errorf("a possessive repetition at byte %d; Go has none", i)
+			}
+			b.WriteByte(c)
+			repetition = !quantified
+		default:
+			b.WriteByte(c)
+		}
+		quantified = repetition
+	}
+	b.WriteByte(')')
+	return b.String(), nil
+}
+
+// posix translates a class such as [:digit:], which is one of Unicode in Oniguruma.
+func posix(b *strings.Builder, name string) error {
+	keep := map[string]func(ucd.Props) bool{
+		"[:digit:]": shorthands['d'], "[:space:]": shorthands['s'], "[:word:]": shorthands['w'],
+	}[name]
+	if keep == nil {
+		return fmt.Errorf(`the class %s; write it as one of the categories, \p{L} and so on`, name)
+	}
+	b.WriteString(class(keep))
+	return nil
+}
+
+// group translates the start of a special group and returns how many bytes it has.
+func group(b *strings.Builder, rest string) (int, error) {
+	refused := []struct{ start, what string }{
+		{"(?=", "a look ahead"}, {"(?!", "a look ahead"}, {"(?<=", "a look behind"}, {"(?<!", "a look behind"}, {"(?>", "an atomic group"},
+		{"(?~", "an absence operator"}, {"(?#", "a comment"}, {"(?(", "a condition"},
+	}
+	for _, r := range refused {
+		if strings.HasPrefix(rest, r.start) {
+			return 0, fmt.Errorf("%s, %s, is more than Go's package regexp can do", r.start, r.what)
+		}
+	}
+	if strings.HasPrefix(rest, "(?<") {
+		b.WriteString("(?P<")
+		return 3, nil
+	}
+	end := strings.IndexAny(rest, ":)")
+	if end < 0 {
+		return 0, errors.New("( without an end")
+	}
+	flags := rest[2:end]
+	if strings.Trim(flags, "im-") != "" {
+		return 0, fmt.Errorf("unknown options %q", flags)
+	}
+	b.WriteString("(?" + strings.ReplaceAll(flags, "m", "s") + rest[end:end+1]) // m lets the dot match line ends in Ruby
+	return end + 1, nil
+}
+
+// escape translates what begins with a backslash and returns how many bytes it has.
+func escape(b *strings.Builder, rest string, inside bool) (int, error) {
+	if len(rest) < 2 {
+		return 0, errors.New("a backslash at the end")
+	}
+	set := func(keep func(ucd.Props) bool) {
+		if inside {
+			b.WriteString(class(keep))
+		} else {
+			b.WriteString("[" + class(keep) + "]")
+		}
+	}
+	c := rest[1]
+	if keep, ok := shorthands[c|0x20]; ok {
+		negated := c < 'a'
+		set(func(p ucd.Props) bool { return keep(p) != negated })
+		return 2, nil
+	}
+	switch {
+	case c == 'p' || c == 'P':
+		end := strings.IndexByte(rest, '}')
+		if end < 3 || rest[2] != '{' {
+			return 0, fmt.Errorf(`\%c without {name}`, c)
+		}
+		name, negated := rest[3:end], c == 'P'
+		if strings.HasPrefix(name, "^") {
+			name, negated = name[1:], !negated
+		}
+		if is, ok := property(name); ok {
+			set(func(p ucd.Props) bool { return is(p.Category()) != negated })
+			return end + 1, nil
+		}
+		if negated {
+			b.WriteString(`\P{` + name + "}")
+		} else {
+			b.WriteString(`\p{` + name + "}")
+		}
+		return end + 1, nil
+	case c == 'u' && len(rest) >= 6:
+		b.WriteString(`\x{` + rest[2:6] + "}")
+		return 6, nil
+	case strings.IndexByte("abfnrtvxAzB", c) >= 0:
+		b.WriteString(rest[:2])
+		return 2, nil
+	case c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z':
+		return 0, fmt.Errorf(`\%c is more than Go's package regexp can do`, c)
+	case c >= 0x80: // a character of several bytes, of which the others follow
+		b.WriteByte(c)
+		return 2, nil
+	case inside && c == '-':
+		b.WriteString(`\-`)
+		return 2, nil
+	}
+	b.WriteString(regexp.QuoteMeta(rest[1:2]))
+	return 2, nil
+}

@@ -1,0 +1,162 @@
+package normalizers
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// Pattern finds stretches of a text.
+type Pattern interface {
+	// Matches returns the stretches in order; none overlaps another.
+	Matches(text string) []Span
+}
+
+// RuneFunc is a pattern that matches single characters.
+type RuneFunc func(rune) bool
+
+// Matches finds the characters for which the function holds.
+func (f RuneFunc) Matches(text string) []Span {
+	var found []Span
+	for i, r := range text {
+		if f(r) {
+			found = append(found, Span{Start: i, End: i + runeLen(r, text[i:])})
+		}
+	}
+	return found
+}
+
+// Inverted turns a pattern round for [String.Split]: what lies between its matches counts as the match, and each match as what is kept.
+type Inverted struct{ Pattern }
+
+// Behavior says what becomes of the matches at which a text is split.
+type Behavior int
+
+// The behaviors of the reference, by what becomes of "the-final--countdown" split at "-".
+const (
+	Isolated           Behavior = iota // the, -, final, -, -, countdown
+	Removed                            // the, final, countdown
+	MergedWithPrevious                 // the-, final-, -, countdown
+	MergedWithNext                     // the, -final, -, -countdown
+	Contiguous                         // the, -, final, --, countdown
+)
+
+var behaviorNames = []string{"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"}
+
+// String is the name in tokenizer.json.
+func (b Behavior) String() string {
+	if b < 0 || int(b) >= len(behaviorNames) {
+		return fmt.Sprintf("Behavior(%d)", int(b))
+	}
+	return behaviorNames[b]
+}
+
+// MarshalJSON writes the name.
+func (b Behavior) MarshalJSON() ([]byte, error) { return json.Marshal(b.String()) }
+
+// UnmarshalJSON reads the name.
+func (b *Behavior) UnmarshalJSON(data []byte) error {
+	var name string
+	if err := json.Unmarshal(data, &name); err != nil {
+		return err
+	}
+	i := slices.Index(behaviorNames, name)
+	if i < 0 {
+		return fmt.Errorf("unknown behavior %q; want one of %q", name, behaviorNames)
+	}
+	*b = Behavior(i)
+	return nil
+}
+
+// Split cuts the text at the matches of a pattern. Pieces may be empty when the pattern matches empty stretches.
+func (s *String) Split(pattern Pattern, behavior Behavior) []String {
+	inverted := false
+	if p, ok := pattern.(Inverted); ok {
+		pattern, inverted = p.Pattern, true
+	}
+	matches := pattern.Matches(s.text)
+	if s.text == "" || len(matches) == 0 && !inverted {
+		return []String{*s}
+	}
+	type part struct {
+		Span
+		match bool
+	}
+	parts := make([]part, 0, 2*len(matches)+1)
+	last := 0
+	for _, m := range matches {
+		if m.Start > last {
+			parts = append(parts, part{Span{Start: last, End: m.Start}, inverted})
+		}
+		parts = append(parts, part{m, !inverted})
+		last = m.End
+	}
+	if last < len(s.text) {
+		parts = append(parts, part{Span{Start: last, End: len(s.text)}, inverted})
+	}
+	pieces := make([]String, 0, len(parts))
+	switch behavior {
+	case Removed:
+		for _, p := range parts {
+			if !p.match {
+				pieces = append(pieces, s.Slice(p.Start, p.End))
+			}
+		}
+		return pieces
+	case Contiguous:
+		merged := parts[:1]
+		for _, p := range parts[1:] {
+			if p.match == merged[len(merged)-1].match {
+				merged[len(merged)-1].End = p.End
+			} else {
+				merged = append(merged, p)
+			}
+		}
+		parts = merged
+	case MergedWithPrevious:
+		var merged []part
+		before := false
+		for _, p := range parts {
+			if p.match && !before && len(merged) > 0 {
+				merged[len(merged)-1].End = p.End
+			} else {
+				merged = append(merged, p)
+			}
+			before = p.match
+		}
+		parts = merged
+	case MergedWithNext:
+		var merged []part
+		before := false
+		for _, p := range slices.Backward(parts) {
+			if p.match && !before && len(merged) > 0 {
+				merged[len(merged)-1].Start = p.Start
+			} else {
+				merged = append(merged, p)
+			}
+			before = p.match
+		}
+		slices.Reverse(merged)
+		parts = merged
+	}
+	for _, p := range parts {
+		pieces = append(pieces, s.Slice(p.Start, p.End))
+	}
+	return pieces
+}
+
+// Bytes replaces each byte by the printable character that byte-level models know it as. All characters of one original stand for all of it.
+func (s *String) Bytes() {
+	old := s.alignments()
+	changes := make([]Span, 0, len(s.text)*2)
+	text := make([]byte, 0, len(s.text)*2)
+	for i := range len(s.text) {
+		n := len(text)
+		text = utf8.AppendRune(text, byteRunes[s.text[i]])
+		for range len(text) - n {
+			changes = append(changes, old[i])
+		}
+	}
+	s.text, s.align = string(text), changes
+}

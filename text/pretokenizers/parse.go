@@ -1,0 +1,88 @@
+package pretokenizers
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/text/internal/tagged"
+)
+
+// Parse reads the field "pre_tokenizer" of tokenizer.json. Null is no pre-tokenizer, nil.
+func Parse(raw json.RawMessage) (PreTokenizer, error) { return parse(raw, 0) }
+
+func parse(raw json.RawMessage, depth int) (PreTokenizer, error) {
+	if tagged.Null(raw) {
+		return nil, nil
+	}
+	if depth > tagged.MaxDepth {
+		return nil, fmt.Errorf("pre-tokenizers lie more than %d deep in one another", tagged.MaxDepth)
+	}
+	kind, err := tagged.Type(raw)
+	if err != nil {
+		return nil, fmt.Errorf("pre-tokenizer: %w", err)
+	}
+	p, err := parseKind(kind, raw, depth)
+	if err != nil {
+		return nil, fmt.Errorf("pre-tokenizer %s: %w", kind, err)
+	}
+	return p, nil
+}
+
+func parseKind(kind string, raw json.RawMessage, depth int) (PreTokenizer, error) {
+	switch kind {
+	case "BertPreTokenizer":
+		return BertPreTokenizer{}, nil
+	case "WhitespaceSplit":
+		return WhitespaceSplit{}, nil
+	case "Whitespace":
+		return Whitespace{}, nil
+	case "Punctuation":
+		return tagged.Decode[Punctuation](raw) // without a field behavior: isolated, the zero value
+	case "Digits":
+		return tagged.Decode[Digits](raw, "individual_digits")
+	case "ByteLevel":
+		return ParseByteLevel(raw)
+	case "Metaspace":
+		return ParseMetaspace(raw)
+	case "CharDelimiterSplit", "Delimiter":
+		f, err := tagged.Decode[delimiterJSON](raw, "delimiter")
+		if err != nil {
+			return nil, err
+		}
+		r, err := oneRune("delimiter", f.Delimiter)
+		return Delimiter{r}, err
+	case "FixedLength":
+		f := FixedLength{5}
+		if err := json.Unmarshal(raw, &f); err != nil {
+			return nil, err
+		}
+		if f.Length <= 0 {
+			return nil, fmt.Errorf("length %d; want 1 or more", f.Length)
+		}
+		return f, nil
+	case "Split":
+		f, err := tagged.Decode[Split](raw, "pattern", "behavior", "invert")
+		if err == nil {
+			f.pattern, err = f.Spec.Compile()
+		}
+		return f, err
+	case "Sequence":
+		list, err := tagged.Decode[struct{ PreTokenizers []json.RawMessage }](raw, "pretokenizers")
+		if err != nil {
+			return nil, err
+		}
+		q := make(Sequence, 0, len(list.PreTokenizers))
+		for i, raw := range list.PreTokenizers {
+			p, err := parse(raw, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			if p == nil {
+				return nil, fmt.Errorf("pretokenizers[%d] is null", i)
+			}
+			q = append(q, p)
+		}
+		return q, nil
+	}
+	return nil, fmt.Errorf("unknown type; this reader knows BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, ByteLevel, Metaspace, CharDelimiterSplit, FixedLength, Sequence")
+}
