@@ -1,4 +1,3 @@
-// Package text turns text into what models learn and back.
 package text
 
 import (

@@ -1,0 +1,321 @@
+package text
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/gotrainer/gotrainer/text/encodings"
+	"github.com/gotrainer/gotrainer/text/internal/ucd"
+	"github.com/gotrainer/gotrainer/text/models"
+	"github.com/gotrainer/gotrainer/text/normalizers"
+	"github.com/gotrainer/gotrainer/text/pretokenizers"
+)
+
+// bertPath is the short way through BERT's pipeline, BertNormalizer, BertPreTokenizer and WordPiece: one pass over the text, without strings in
+// between. Each character is looked up once: what it becomes, and whether it ends a word. The rare texts in which characters depend on
+// their neighbours (a mark that is kept and may change places with another) go the long way, and so do bytes that are no UTF-8.
+type bertPath struct {
+	normalizer normalizers.BertNormalizer
+	model      *models.WordPiece
+	ascii      [utf8.RuneSelf]fold
+	pages      [(utf8.MaxRune + 1) >> 8]atomic.Pointer[[256]fold] // filled as texts need them
+	scratch    sync.Pool                                          // of *bertScratch
+}
+
+// fold is what becomes of a character.
+type fold struct {
+	kind foldKind
+	n    uint8
+	out  [14]byte // its n bytes of the word
+}
+
+type foldKind uint8
+
+const (
+	foldWord  foldKind = iota // part of a word
+	foldSpace                 // ends a word
+	foldDrop                  // vanishes
+	foldAlone                 // a word by itself
+	foldHard                  // the long way
+)
+
+// newBertPath returns nil when the pipeline is another one.
+func newBertPath(c Config, added *addedVocabulary) *bertPath {
+	n, ok := c.Normalizer.(normalizers.BertNormalizer)
+	if _, bert := c.PreTokenizer.(pretokenizers.BertPreTokenizer); !ok || !bert || added.cleaned.trie != nil {
+		return nil
+	}
+	m, ok := c.Model.(*models.WordPiece)
+	if !ok {
+		return nil
+	}
+	b := &bertPath{normalizer: n, model: m}
+	for r := range b.ascii {
+		b.ascii[r] = b.fold(rune(r))
+	}
+	b.scratch.New = func() any { return new(bertScratch) }
+	return b
+}
+
+// fold works out what becomes of a character.
+func (b *bertPath) fold(r rune) fold {
+	table := ucd.Load()
+	props := table.Of(r)
+	if b.normalizer.CleanText && props.Is(ucd.Control) {
+		return fold{kind: foldDrop}
+	}
+	if props.Is(ucd.Space) {
+		return fold{kind: foldSpace}
+	}
+	accents := b.normalizer.AccentsStripped()
+	parts := string(r)
+	if accents {
+		if d, ok := ucd.Decompose(r, false); ok {
+			parts = d
+		}
+	}
+	f := fold{kind: foldWord}
+	var out []byte
+	alone, count := 0, 0
+	for _, c := range parts {
+		p := table.Of(c)
+		if accents {
+			if p.Is(ucd.MarkNonspacing) {
+				continue
+			}
+			if p.CombiningClass() != 0 {
+				return fold{kind: foldHard}
+			}
+		}
+		small, ok := "", false
+		if b.normalizer.Lowercase {
+			small, ok = ucd.Lower(c)
+		}
+		if !ok {
+			small = string(c)
+		}
+		for _, c := range small {
+			if table.Of(c).Is(ucd.Space) {
+				return fold{kind: foldHard}
+			}
+			if table.Of(c).Is(ucd.Punctuation) {
+				alone++
+			}
+			count++
+			out = utf8.AppendRune(out, c)
+		}
+	}
+	chinese := b.normalizer.HandleChineseChars && normalizers.ChineseChar(r)
+	switch {
+	case len(out) > len(f.out) || alone > 0 && count > 1:
+		return fold{kind: foldHard}
+	case count == 0 && chinese: // its spaces end the word
+		return fold{kind: foldSpace}
+	case count == 0:
+		return fold{kind: foldDrop}
+	case alone > 0 || chinese:
+		f.kind = foldAlone
+	}
+	f.n = uint8(copy(f.out[:], out))
+	return f
+}
+
+// at returns what becomes of a character outside of ASCII.
+func (b *bertPath) at(r rune) *fold {
+	slot := &b.pages[r>>8]
+	page := slot.Load()
+	if page == nil {
+		page = new([256]fold)
+		for i := range page {
+			page[i] = b.fold(r&^0xff | rune(i))
+		}
+		slot.Store(page) // goroutines that come here at once write the same
+	}
+	return &page[r&0xff]
+}
+
+// bertScratch is what one pass needs.
+type bertScratch struct {
+	word   []byte
+	from   []source // of each byte of the word, when spans are wanted
+	pieces []models.Piece
+}
+
+// source is the character that a byte of a word comes from.
+type source struct {
+	byte, char int32
+	n          uint8
+}
+
+// bertScan is a pass over a text, or over what lies between two added tokens.
+type bertScan struct {
+	*bertPath
+	*bertScratch
+	text      string
+	pos, char int // the next byte and its character
+	spans     bool
+}
+
+// next makes the next word in s.word; it is empty at the end of the text. It returns false when the text must go the long way.
+func (s *bertScan) next() bool {
+	word := s.word[:0]
+	s.from = s.from[:0]
+	text, pos := s.text, s.pos
+	for pos < len(text) {
+		c := text[pos]
+		f, n := &s.ascii[c&0x7f], 1
+		if c >= utf8.RuneSelf {
+			var r rune
+			r, n = utf8.DecodeRuneInString(text[pos:])
+			if r == utf8.RuneError && n == 1 {
+				return false
+			}
+			f = s.at(r)
+		}
+		switch f.kind {
+		case foldWord:
+			if s.spans {
+				for range f.n {
+					s.from = append(s.from, source{int32(pos), int32(s.char), uint8(n)})
+				}
+			}
+			if f.n == 1 {
+				word = append(word, f.out[0])
+			} else {
+				word = append(word, f.out[:f.n]...)
+			}
+		case foldSpace:
+			if len(word) > 0 {
+				pos, s.char = pos+n, s.char+1
+				s.word, s.pos = word, pos
+				return true
+			}
+		case foldAlone:
+			if len(word) == 0 {
+				if s.spans {
+					for range f.n {
+						s.from = append(s.from, source{int32(pos), int32(s.char), uint8(n)})
+					}
+				}
+				word = append(word, f.out[:f.n]...)
+				pos, s.char = pos+n, s.char+1
+			}
+			s.word, s.pos = word, pos
+			return true
+		case foldHard:
+			return false
+		}
+		pos, s.char = pos+n, s.char+1
+	}
+	s.word, s.pos = word, pos
+	return true
+}
+
+// encode tokenizes a text with everything that is known of its tokens. It returns nil, nil when the text must go the long way.
+func (b *bertPath) encode(added *addedVocabulary, text string, typeID int64, word, spare int) (*Encoding, error) {
+	if len(text) > math.MaxInt32 {
+		return nil, nil
+	}
+	scan := bertScan{bertPath: b, bertScratch: b.scratch.Get().(*bertScratch), spans: true}
+	defer b.scratch.Put(scan.bertScratch)
+	e := encodings.New(len(text)/4 + 4 + spare)
+	words := 0
+	number := func() int {
+		if word >= 0 {
+			return word
+		}
+		return words
+	}
+	pass := func(start, end int) (bool, error) {
+		scan.text, scan.pos = text[:end], start
+		for {
+			if !scan.next() {
+				return false, nil
+			}
+			if len(scan.word) == 0 {
+				return true, nil
+			}
+			scan.pieces = b.model.Pieces(scan.pieces[:0], scan.word)
+			start := int32(0)
+			for _, p := range scan.pieces {
+				id, token := b.model.At(p)
+				if id < 0 {
+					return false, b.model.Missing()
+				}
+				first, last := scan.from[start], scan.from[p.End-1]
+				e.Append(id, typeID, token, number(), Span{Start: int(first.char), End: int(last.char) + 1},
+					Span{Start: int(first.byte), End: int(last.byte) + int(last.n)})
+				start = p.End
+			}
+			words++
+		}
+	}
+	parts := added.split(&added.raw, text)
+	if parts == nil {
+		if ok, err := pass(0, len(text)); !ok {
+			return nil, err
+		}
+		return e, nil
+	}
+	for _, f := range parts {
+		if f.id < 0 {
+			if ok, err := pass(f.start, f.end); !ok {
+				return nil, err
+			}
+			continue
+		}
+		token := text[f.start:f.end]
+		if !utf8.ValidString(token) {
+			return nil, nil
+		}
+		chars := utf8.RuneCountInString(token)
+		e.Append(f.id, typeID, token, number(), Span{Start: scan.char, End: scan.char + chars}, Span{Start: f.start, End: f.end})
+		scan.char += chars
+		words++
+	}
+	return e, nil
+}
+
+// appendIDs appends the ids of a text, at most limit of them when that is not negative. It returns false when the text must go the long way.
+func (b *bertPath) appendIDs(dst []int64, added *addedVocabulary, text string, limit int) ([]int64, bool, error) {
+	scan := bertScan{bertPath: b, bertScratch: b.scratch.Get().(*bertScratch)}
+	defer b.scratch.Put(scan.bertScratch)
+	begin := len(dst)
+	pass := func(start, end int) (bool, error) {
+		scan.text, scan.pos = text[:end], start
+		for limit < 0 || len(dst)-begin < limit {
+			if !scan.next() {
+				return false, nil
+			}
+			if len(scan.word) == 0 {
+				break
+			}
+			scan.pieces = b.model.Pieces(scan.pieces[:0], scan.word)
+			for _, p := range scan.pieces {
+				id, _ := b.model.At(p)
+				if id < 0 {
+					return false, b.model.Missing()
+				}
+				dst = append(dst, id)
+			}
+		}
+		return true, nil
+	}
+	parts := added.split(&added.raw, text)
+	if parts == nil {
+		parts = []found{{0, len(text), -1}}
+	}
+	for _, f := range parts {
+		if f.id >= 0 {
+			dst = append(dst, f.id)
+		} else if ok, err := pass(f.start, f.end); !ok {
+			return dst[:begin], false, err
+		}
+	}
+	if limit >= 0 && len(dst)-begin > limit {
+		dst = dst[:begin+limit]
+	}
+	return dst, true, nil
+}

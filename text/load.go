@@ -1,0 +1,264 @@
+package text
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/text/decoders"
+	"github.com/gotrainer/gotrainer/text/internal/tagged"
+	"github.com/gotrainer/gotrainer/text/models"
+	"github.com/gotrainer/gotrainer/text/normalizers"
+	"github.com/gotrainer/gotrainer/text/pretokenizers"
+	"github.com/gotrainer/gotrainer/text/processors"
+)
+
+// The files that [LoadTokenizer] looks for in a folder.
+const (
+	tokenizerFile = "tokenizer.json"
+	vocabFile     = "vocab.txt"
+	configFile    = "tokenizer_config.json"
+)
+
+// maxFile is the size of the largest file that is read. The largest tokenizers known have some 30 MiB.
+const maxFile = 1 << 30
+
+// LoadTokenizer reads a tokenizer from tokenizer.json, given as a file or as the folder that holds it. A folder without it may hold vocab.txt of a BERT
+// model instead; tokenizer_config.json beside it says whether letters are made small and what the special tokens are, and without that they are
+// bert-base-uncased's.
+func LoadTokenizer(path string) (*Tokenizer, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	if !info.IsDir() {
+		if filepath.Base(path) == vocabFile {
+			return loadVocab(path, filepath.Join(filepath.Dir(path), configFile))
+		}
+		return loadJSON(path)
+	}
+	file := filepath.Join(path, tokenizerFile)
+	if _, err := os.Stat(file); err == nil {
+		return loadJSON(file)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	vocab := filepath.Join(path, vocabFile)
+	if _, err := os.Stat(vocab); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("no tokenizer in %s: neither %s nor %s is there: %w", path, tokenizerFile, vocabFile, fs.ErrNotExist)
+		}
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	return loadVocab(vocab, filepath.Join(path, configFile))
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s has %d bytes; a tokenizer has at most %d", path, info.Size(), maxFile)
+	}
+	return os.ReadFile(path)
+}
+
+func loadJSON(path string) (*Tokenizer, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	t, err := ParseTokenizer(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// tokenizerJSON is the file tokenizer.json.
+type tokenizerJSON struct {
+	Version       string          `json:"version"`
+	Truncation    *Truncation     `json:"truncation"`
+	Padding       *Padding        `json:"padding"`
+	AddedTokens   []AddedToken    `json:"added_tokens"`
+	Normalizer    json.RawMessage `json:"normalizer"`
+	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
+	PostProcessor json.RawMessage `json:"post_processor"`
+	Decoder       json.RawMessage `json:"decoder"`
+	Model         json.RawMessage `json:"model"`
+}
+
+// ParseTokenizer reads the content of tokenizer.json. What it does not know it refuses by name; nothing is passed over.
+func ParseTokenizer(data []byte) (*Tokenizer, error) {
+	var f tokenizerJSON
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	if f.Version != "1.0" && f.Version != "" {
+		return nil, fmt.Errorf("tokenizer.json of version %q; this reader knows 1.0", f.Version)
+	}
+	if tagged.Null(f.Model) {
+		return nil, errors.New("tokenizer.json has no model")
+	}
+	c := Config{AddedTokens: f.AddedTokens, Truncation: f.Truncation, Padding: f.Padding}
+	var err error
+	if c.Normalizer, err = normalizers.Parse(f.Normalizer); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	if c.PreTokenizer, err = pretokenizers.Parse(f.PreTokenizer); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	if c.PostProcessor, err = processors.Parse(f.PostProcessor); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	if c.Decoder, err = decoders.Parse(f.Decoder); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	if c.Model, err = models.Parse(f.Model); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	t, err := New(c)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	return t, nil
+}
+
+// MarshalJSON writes tokenizer.json. Parts that are not of this module must have a MarshalJSON that other readers understand.
+func (t *Tokenizer) MarshalJSON() ([]byte, error) {
+	c := t.config
+	f := tokenizerJSON{Version: "1.0", Truncation: c.Truncation, Padding: c.Padding, AddedTokens: append([]AddedToken{}, c.AddedTokens...)}
+	for _, part := range []struct {
+		name string
+		part any
+		into *json.RawMessage
+	}{
+		{"normalizer", c.Normalizer, &f.Normalizer}, {"pre-tokenizer", c.PreTokenizer, &f.PreTokenizer}, {"post-processor", c.PostProcessor, &f.PostProcessor},
+		{"decoder", c.Decoder, &f.Decoder}, {"model", c.Model, &f.Model},
+	} {
+		if part.part == nil {
+			*part.into = json.RawMessage("null")
+			continue
+		}
+		m, ok := part.part.(json.Marshaler)
+		if !ok {
+			return nil, fmt.Errorf("the %s, a %T, cannot be written: it has no method MarshalJSON", part.name, part.part)
+		}
+		var err error
+		if *part.into, err = m.MarshalJSON(); err != nil {
+			return nil, fmt.Errorf("the %s: %w", part.name, err)
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(f); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Save writes tokenizer.json into a folder, where Python's libraries and [LoadTokenizer] find it.
+func (t *Tokenizer) Save(dir string) error {
+	data, err := t.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, tokenizerFile), append(data, '\n'), 0o666)
+}
+
+// bertClasses are the tokenizers of transformers whose vocab.txt is read as BERT's.
+var bertClasses = []string{"Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM", "SqueezeBert", "ConvBert", "RetriBert", "Lxmert", "DPRContextEncoder", "DPRQuestionEncoder", "DPRReader"}
+
+// namedToken is a special token in tokenizer_config.json: its content, or an object that has it.
+type namedToken struct{ AddedToken }
+
+func (n *namedToken) UnmarshalJSON(data []byte) error {
+	n.Special = true
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte(`"`)) {
+		return json.Unmarshal(data, &n.Content)
+	}
+	return json.Unmarshal(data, &n.AddedToken)
+}
+
+// bertConfig is what BERT's tokenizer takes from tokenizer_config.json.
+type bertConfig struct {
+	Class        string                `json:"tokenizer_class"`
+	Lowercase    *bool                 `json:"do_lower_case"`
+	Chinese      *bool                 `json:"tokenize_chinese_chars"`
+	StripAccents *bool                 `json:"strip_accents"`
+	Unknown      *namedToken           `json:"unk_token"`
+	Sep          *namedToken           `json:"sep_token"`
+	Pad          *namedToken           `json:"pad_token"`
+	Cls          *namedToken           `json:"cls_token"`
+	Mask         *namedToken           `json:"mask_token"`
+	Additional   []namedToken          `json:"additional_special_tokens"`
+	Added        map[string]AddedToken `json:"added_tokens_decoder"`
+}
+
+// loadVocab makes BERT's tokenizer as BertTokenizer of transformers does.
+func loadVocab(vocabPath, configPath string) (*Tokenizer, error) {
+	var c bertConfig
+	data, err := readFile(configPath)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	default:
+		if err := json.Unmarshal(data, &c); err != nil {
+			return nil, fmt.Errorf("%s: %w", configPath, err)
+		}
+	}
+	class := strings.TrimSuffix(strings.TrimSuffix(c.Class, "Fast"), "Tokenizer")
+	if class != "" && !slices.Contains(bertClasses, class) {
+		return nil, fmt.Errorf("%s: tokenizer_class %q cannot be made of vocab.txt; save tokenizer.json with transformers (save_pretrained of the fast tokenizer) and load that", configPath, c.Class)
+	}
+	file, err := os.Open(vocabPath)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // only read
+	vocab, err := models.ReadVocab(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", vocabPath, err)
+	}
+	t, err := NewBert(vocab, c.options())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", vocabPath, err)
+	}
+	return t, nil
+}
+
+func (c *bertConfig) options() BertOptions {
+	o := BertOptions{
+		Cased: c.Lowercase != nil && !*c.Lowercase, StripAccents: c.StripAccents, JoinChinese: c.Chinese != nil && !*c.Chinese,
+	}
+	for _, t := range []struct {
+		from *namedToken
+		to   *string
+	}{{c.Unknown, &o.Unknown}, {c.Sep, &o.Sep}, {c.Pad, &o.Pad}, {c.Cls, &o.Cls}, {c.Mask, &o.Mask}} {
+		if t.from != nil {
+			*t.to = t.from.Content
+		}
+	}
+	byID := func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) } // decimal numbers
+	for _, key := range slices.SortedFunc(maps.Keys(c.Added), byID) {
+		o.AddedTokens = append(o.AddedTokens, c.Added[key])
+	}
+	for _, t := range c.Additional {
+		o.AddedTokens = append(o.AddedTokens, t.AddedToken)
+	}
+	return o
+}

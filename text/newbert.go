@@ -1,0 +1,62 @@
+package text
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/text/decoders"
+	"github.com/gotrainer/gotrainer/text/models"
+	"github.com/gotrainer/gotrainer/text/normalizers"
+	"github.com/gotrainer/gotrainer/text/pretokenizers"
+	"github.com/gotrainer/gotrainer/text/processors"
+)
+
+// BertOptions configures [NewBert]. The zero value means bert-base-uncased.
+type BertOptions struct {
+	Cased        bool  // letters keep their case
+	StripAccents *bool // remove accents; nil: unless Cased
+	JoinChinese  bool  // Chinese ideographs are not words by themselves
+
+	// The special tokens. Empty means [UNK], [SEP], [PAD], [CLS] and [MASK].
+	Unknown, Sep, Pad, Cls, Mask string
+
+	AddedTokens []AddedToken // further ones
+}
+
+// NewBert makes BERT's tokenizer of a WordPiece vocabulary: what BertTokenizer of transformers makes of the same vocab.txt.
+func NewBert(vocab map[string]int64, o BertOptions) (*Tokenizer, error) {
+	for _, t := range []struct {
+		token   *string
+		content string
+	}{{&o.Unknown, "[UNK]"}, {&o.Sep, "[SEP]"}, {&o.Pad, "[PAD]"}, {&o.Cls, "[CLS]"}, {&o.Mask, "[MASK]"}} {
+		if *t.token == "" {
+			*t.token = t.content
+		}
+	}
+	m, err := models.NewWordPiece(vocab, models.WordPieceOptions{UnknownToken: o.Unknown})
+	if err != nil {
+		return nil, err
+	}
+	n := normalizers.BertNormalizer{CleanText: true, HandleChineseChars: !o.JoinChinese, StripAccents: o.StripAccents, Lowercase: !o.Cased}
+	c := Config{
+		AddedTokens: append(append([]AddedToken{}, o.AddedTokens...), SpecialTokens(o.Unknown, o.Sep, o.Pad, o.Cls, o.Mask)...),
+		Normalizer:  n, PreTokenizer: pretokenizers.BertPreTokenizer{}, Model: m, Decoder: decoders.DefaultWordPiece(),
+	}
+	added, err := newAddedVocabulary(c.AddedTokens, m, n)
+	if err != nil {
+		return nil, err
+	}
+	var special []processors.SpecialToken
+	for _, token := range []string{o.Cls, o.Sep} {
+		id, ok := added.ids[token]
+		if !ok {
+			return nil, fmt.Errorf("the special token %q has no id", token)
+		}
+		special = append(special, processors.SpecialToken{Token: token, ID: id})
+	}
+	c.PostProcessor, err = processors.NewTemplateProcessing(
+		fmt.Sprintf("%s:0 $A:0 %s:0", o.Cls, o.Sep), fmt.Sprintf("%s:0 $A:0 %s:0 $B:1 %s:1", o.Cls, o.Sep, o.Sep), special...)
+	if err != nil {
+		return nil, err
+	}
+	return New(c)
+}
