@@ -14,7 +14,7 @@
 //	trajectories, evaluate_cases      the line y = ax + b under a trainer                 regression.go, evaluate.go
 //	architecture         a convolutional network on MNIST, from PyTorch's weights         mnist.go, architecture.go
 //	dev_first8, train60  BERT's forward pass and training                                 waiting.go
-//	cases, dev           texts and pairs with the ids of a tokenizer                      waiting.go
+//	cases, dev           texts and pairs with the ids of a tokenizer                      tokens.go
 //	hf_trainer, accelerate, pytorch_accelerated, hezar, pymarlin     claims of the peers' tests     peers*.go
 //
 // Nothing in a file is passed over: a field that its form does not have makes an entry that is unsupported and names it. Only text on the outermost

@@ -54,7 +54,7 @@ var forms = []form{
 	{[]string{"evaluate_cases"}, []string{"datasets"}, readEvaluations},
 	{[]string{"architecture"}, []string{"correct", "total", "logprobs_first*"}, readMNIST},
 	{[]string{"dev_first*", "train[0-9]*"}, []string{"config"}, waiting("BERT models (package models/bert) are not built yet", "dev_first*", "train[0-9]*")},
-	{[]string{"cases", "dev"}, []string{"stats"}, waiting("WordPiece tokenizers (package text) are not built yet", "cases", "dev")},
+	{[]string{"cases", "dev"}, []string{"stats"}, readTokens},
 	{[]string{"hf_trainer", "accelerate", "pytorch_accelerated", "hezar", "pymarlin"}, nil, readPeers},
 }
 

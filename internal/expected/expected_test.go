@@ -46,6 +46,7 @@ func TestEverythingExpectedHolds(t *testing.T) {
 const (
 	model    = `"model": "Sequential(Linear(2,3), Sigmoid, Linear(3,1), Sigmoid), float64; loss = sum of outputs; input [[0, 0]]; 1 iteration",`
 	initial  = `"initial_parameters": {"0.weight (3x2)": [0,0,0,0,0,0], "0.bias": [0,0,0], "2.weight": [0,0,0], "2.bias": [0]},`
+	vocab    = `"vocab": "../../text/testdata/tiny/uncased.json",`
 	datasets = `"datasets": {"2": {"x": [1, -1], "y": [1, -1]}},`
 	run      = `"optimizer": "sgd", "lr": 0.5, "n": 2, "batch_size": 1, "gradient_accumulation": 2, "epochs": 1, "max_grad_norm": 0, "schedule": "constant", "total_updates": 1`
 )
@@ -102,7 +103,15 @@ var documents = []struct {
 	{"a limit of updates", `{"pytorch_accelerated": {"max_steps": [{"batches": 5, "accumulation": 2, "epochs": 2, "max_steps": 4, "updates": 5}]}}`, false, "updates is 4, want 5"},
 	{"a mean loss", `{"pytorch_accelerated": {"loss_tracker": [{"losses": [1, 2, 6], "batch_sizes": null, "average": 3}]}}`, false, ""},
 
-	{"a part that does not exist", `{"cases": [{"text": "", "ids": []}]}`, true, "not built yet"},
+	{"a part that does not exist", `{"config": {}, "dev_first8": []}`, true, "not built yet"},
+
+	{"a text and its tokens", `{` + vocab + `"cases": [{"text": "The Dog", "ids": [2, 104, 0, 3]}]}`, false, "ids are"},
+	{"a vocabulary that is not there", `{"cases": [{"text": "", "ids": []}], "vocab": "nowhere/vocab.txt"}`, false, "nowhere/vocab.txt"},
+	{"a text without ids", `{` + vocab + `"cases": [{"text": ""}]}`, true, "want a field ids"},
+	{"an unknown field of a text", `{` + vocab + `"cases": [{"text": "", "ids": [2, 3], "words": []}]}`, true, `unknown field "words"`},
+	{"an empty text", `{` + vocab + `"cases": [{"text": "", "ids": [2, 3], "tokens": ["[CLS]", "[SEP]"], "offsets": [[0, 0], [0, 0]]}]}`, false, ""},
+	{"an empty pair", `{` + vocab + `"cases": [{"text": "", "pair": "", "ids": [2, 3, 3], "type_ids": [0, 0, 1]}]}`, false, ""},
+	{"wrong tokens", `{` + vocab + `"cases": [{"text": "", "ids": [2, 3], "tokens": ["[CLS]", "[PAD]"]}]}`, false, "tokens are"},
 }
 
 func TestEntriesOfEachForm(t *testing.T) {
