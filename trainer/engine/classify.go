@@ -27,12 +27,19 @@ type Forwarder interface {
 // Classify is the task of naming the class of a vector of features: cross-entropy over the model's outputs, [rows, classes]. An evaluation
 // gives "accuracy" and what more metrics say; nil metrics mean accuracy alone.
 func Classify(model Forwarder, more ...metrics.Metric[int]) Task[Example, Examples] {
-	return &classify{model, append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
+	return &classify{model: model, metrics: append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
 }
 
 type classify struct {
-	model   Forwarder
-	metrics []metrics.Metric[int]
+	model    Forwarder
+	metrics  []metrics.Metric[int]
+	observed []observed
+}
+
+// observed are the predictions of a batch. They stay on the device until the evaluation ends, so that no batch waits for it.
+type observed struct {
+	predicted torch.Tensor
+	classes   []int64
 }
 
 func (c *classify) Model() any { return c.model }
@@ -63,14 +70,21 @@ func (c *classify) LossOf(_ Pass, o Outputs) Loss {
 func (c *classify) Loss(p Pass, b Examples) Loss { return c.LossOf(p, c.Predict(p, b)) }
 
 func (c *classify) Observe(b Examples, o Outputs) {
-	for i, predicted := range torch.Values[int64](o.Logits[0].ArgMax(-1, false)) {
-		for _, m := range c.metrics {
-			m.Add(int(predicted), int(b.Classes[i]))
-		}
-	}
+	c.observed = append(c.observed, observed{o.Logits[0].ArgMax(-1, false).Keep(), b.Classes})
 }
 
-func (c *classify) Metrics() map[string]float64 { return Results(c.metrics) }
+func (c *classify) Metrics() map[string]float64 {
+	for _, o := range c.observed {
+		for i, predicted := range torch.Values[int64](o.predicted) {
+			for _, m := range c.metrics {
+				m.Add(int(predicted), int(o.classes[i]))
+			}
+		}
+		o.predicted.Free()
+	}
+	c.observed = nil
+	return Results(c.metrics)
+}
 
 // Results gathers the numbers of metrics and starts them anew.
 func Results[P any](list []metrics.Metric[P]) map[string]float64 {

@@ -22,6 +22,9 @@ type evaluation struct {
 
 // StartEval says which evaluation the next calls of Eval belong to. Without it they are one of unknown length, whose loss is the mean over samples.
 func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
+	if s.eval.batches > 0 { // one that failed: what the task has gathered of it is nobody's business
+		s.taskMetrics()
+	}
 	s.eval.drop()
 	s.eval.Evaluation = e
 	if _, ok := s.task.(Predictor[B]); e.Predict && !ok {
@@ -112,10 +115,7 @@ func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
 	if len(losses) > 0 {
 		m["loss"] = evalLoss(s.eval.Evaluation, losses, rows, dtype)
 	}
-	// Observers are asked for their results even if nothing else is, so that they start anew.
-	if e, ok := s.task.(interface{ Metrics() map[string]float64 }); ok {
-		maps.Copy(m, e.Metrics())
-	}
+	maps.Copy(m, s.taskMetrics())
 	if s.eval.batches == 0 {
 		return m, nil
 	}
@@ -145,6 +145,17 @@ func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
 		p.Free()
 	}
 	return m, nil
+}
+
+// taskMetrics are the numbers of a task that gathers some; it starts anew.
+func (s *Step[S, B]) taskMetrics() map[string]float64 {
+	switch t := s.task.(type) {
+	case Evaluator[B]:
+		return t.Metrics()
+	case Observer[B]:
+		return t.Metrics()
+	}
+	return nil
 }
 
 // Predictions are those of the last evaluation that was asked for them, as trainer.Trainer.Predict does; nil if there was none. They belong to

@@ -324,3 +324,53 @@ func TestCounts(t *testing.T) {
 		t.Errorf("a task that does not count has %d tokens, %v operations, %d items", n, f, i)
 	}
 }
+
+func TestMetricsOfAFailedEvaluationAreForgotten(t *testing.T) {
+	s := newStep(t, engine.Options{})
+	b, err := s.Collate(ring(16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := accuracy(t, s, b)
+	if err := s.StartEval(trainer.Evaluation{}); err != nil {
+		t.Fatal(err)
+	}
+	wrong := engine.Examples{Features: b.Features, Classes: make([]int64, len(b.Classes))}
+	for i, c := range b.Classes {
+		wrong.Classes[i] = 1 - c
+	}
+	if err := s.Eval(t.Context(), wrong); err != nil {
+		t.Fatal(err)
+	}
+	if got := accuracy(t, s, b); got != want { // without an end of the one before
+		t.Errorf("accuracy %v, want %v", got, want)
+	}
+}
+
+func accuracy(t *testing.T, s *step, b engine.Examples) float64 {
+	t.Helper()
+	if err := s.StartEval(trainer.Evaluation{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Eval(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m["accuracy"]
+}
+
+func TestNoiseIsForTrainingStepsAlone(t *testing.T) {
+	s := newTagStep(t, engine.Options{NEFTuneAlpha: 5})
+	m := s.Model().(*tagger)
+	ids := torch.From([]int64{1, 2, 3}, 1, 3)
+	before := m.Forward(ids).Detach()
+	if err := s.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 1, Divisor: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if !m.Forward(ids).Equal(before) {
+		t.Error("the model itself has noise")
+	}
+}

@@ -23,6 +23,7 @@ type Step[S, B any] struct {
 	momentum  *float64 // what SetMomentum said last
 
 	training bool // the mode the model is in
+	stepping bool // Train is at work
 	order    globalOrder
 
 	// What has gathered since the last report, kept on the device so that no step waits for it.

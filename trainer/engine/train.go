@@ -32,6 +32,8 @@ func (s *Step[S, B]) pass(items int64) Pass {
 func (s *Step[S, B]) Train(_ context.Context, b B, w trainer.Window) error {
 	return torch.Try(func() {
 		s.mode(true)
+		s.stepping = true
+		defer func() { s.stepping = false }()
 		torch.Scope(func() {
 			loss := s.trainingStep(s.pass(w.Items), b, w)
 			if o, ok := s.task.(LossObserver[B]); ok {
