@@ -41,7 +41,7 @@
 // # The learning rate
 //
 // An optimizer does not remember a rate: [Optimizer] Step is told it each time, mostly by package optim/lr, whose schedules are functions
-// of Updates(). LR in the settings is the peak that such a schedule starts from.
+// of Updates(). LR in the settings is the peak that such a schedule starts from. Schedules that move the momentum too do so through [MomentumSetter].
 //
 // # Groups
 //

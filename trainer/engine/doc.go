@@ -9,7 +9,36 @@
 //	result, err := t.Fit(ctx, train, valid)
 //
 // The order of an update is that of Hugging Face's Trainer: the last backward of the window, unscale, clip, optimizer step (left out when
-// loss scaling found an inf or nan), gradients removed. Losses and norms stay on the device until something is logged.
+// loss scaling found an inf or nan), gradients removed. Losses and norms stay on the device until something is logged, those of an evaluation
+// until it ends.
 //
 // Every batch runs in a [torch.Scope] of its own, so nothing a task makes outlives its batch unless it is kept.
+//
+// # What one would override
+//
+// A user of Hugging Face's Trainer subclasses it. Here the same places are fields of [Options] and interfaces that a task may implement; New refuses
+// an option that the task has no means to carry out.
+//
+//	compute_loss                    Task.Loss; Step.ComputeLoss calls it from elsewhere
+//	compute_loss_func               Options.Loss, of a Predictor
+//	label_smoothing_factor          Options.LabelSmoothing, of a Predictor
+//	num_items_in_batch              ItemCounter and Pass.Items; a loss that used it is PerItem
+//	training_step                   TrainingStepper
+//	prediction_step                 Predictor; or Evaluator, which does everything itself
+//	compute_metrics                 Options.ComputeMetrics over all predictions; Observer in the task, batch by batch
+//	batch_eval_metrics              Options.BatchMetrics
+//	preprocess_logits_for_metrics   Options.PreprocessLogits
+//	label_names, return_outputs     Outputs
+//	predict().predictions           Step.Predictions
+//	create_optimizer                Options.Optimizer (optim.ByName has Hugging Face's names), Options.Groups
+//	create_scheduler                trainer.Options.Schedule
+//	model_init                      NewFromInit
+//	floating_point_ops              TokenCounter
+//	get_input_embeddings            InputEmbedder, for NEFTune
+//	gradient_checkpointing_enable   GradientCheckpointer
+//	LengthGroupedSampler            data.GroupedByLength with Step.GlobalPermutation
+//
+// # What it equals
+//
+// On the CPU, with the same libtorch and one thread, all of this has the bits of transformers 5.17: 16 recorded runs are part of the tests.
 package engine
