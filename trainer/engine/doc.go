@@ -40,5 +40,5 @@
 //
 // # What it equals
 //
-// On the CPU, with the same libtorch and one thread, all of this has the bits of transformers 5.17: 16 recorded runs are part of the tests.
+// On the CPU, with the same libtorch and one thread, all of this has the bits of transformers 5.17: 17 recorded runs are part of the tests.
 package engine

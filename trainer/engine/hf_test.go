@@ -34,6 +34,10 @@ type hfRun struct {
 	EvalLoss    string `json:"eval_loss"`
 	Right       float64
 	Width       float64
+	Evaluations []struct {
+		Loss         string
+		Right, Width float64
+	}
 }
 
 type hfMean struct {
@@ -89,6 +93,7 @@ type hfCase struct {
 	schedule   lr.Schedule
 	oneGroup   bool
 	grouped    bool
+	evalEvery  int
 	init       bool
 }
 
@@ -113,6 +118,7 @@ var hfCases = map[string]hfCase{
 		options: engine.Options{Optimizer: named("sgd", optim.Arguments{LearningRate: 0.1})}},
 	"group by length": {dropout: 0.2, accumulate: 2, grouped: true},
 	"model init":      {dropout: 0.3, init: true},
+	"evaluations":     {dropout: 0.3, evalEvery: 4, options: engine.Options{LabelSmoothing: 0.1}},
 	"training step":   {task: func(m *tagger) engine.Task[tokens, tokenBatch] { return &twiceTask{tagTask{m}} }},
 }
 
@@ -161,27 +167,15 @@ func (c hfCase) step(t *testing.T, g *golden.File, name string) *tagStep {
 	return s
 }
 
-// seen is a Step that notes the rows of every training batch, and moves the momentum as the schedule wants.
+// seen is a Step that notes the rows of every training batch.
 type seen struct {
 	*tagStep
-	batches  [][]int
-	updates  int
-	momentum lr.Rate
+	batches [][]int
 }
 
 func (s *seen) Train(ctx context.Context, b tokenBatch, w trainer.Window) error {
 	s.batches = append(s.batches, b.rows)
 	return s.tagStep.Train(ctx, b, w)
-}
-
-func (s *seen) Update(ctx context.Context, rate float64) (bool, error) {
-	if s.momentum != nil {
-		if err := s.SetMomentum(s.momentum(s.updates)); err != nil {
-			return false, err
-		}
-	}
-	s.updates++
-	return s.tagStep.Update(ctx, rate)
 }
 
 func TestRunsBitsEqualTransformers(t *testing.T) {
@@ -207,14 +201,15 @@ func TestRunsBitsEqualTransformers(t *testing.T) {
 			if c.grouped {
 				o.Order = data.GroupedByLength{Lengths: lengths(train), BatchSize: 4 * c.accumulate, Random: s.GlobalPermutation()}
 			}
-			if m, ok := c.schedule.(lr.MomentumSchedule); ok {
-				s.momentum = m.PlanMomentum(12)
+			var evaluated data.Dataset[tokens]
+			if c.evalEvery > 0 {
+				o.Eval, evaluated = trainer.Every(c.evalEvery, trainer.Update), valid
 			}
 			fit, err := trainer.New(s, o)
 			if err != nil {
 				t.Fatal(err)
 			}
-			result, err := fit.Fit(t.Context(), train, nil)
+			result, err := fit.Fit(t.Context(), train, evaluated)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -222,6 +217,7 @@ func TestRunsBitsEqualTransformers(t *testing.T) {
 				t.Fatalf("trained on the rows %v, want %v", s.batches, r.Batches)
 			}
 			compareLog(t, result.History, r)
+			compareEvaluations(t, result.History, r)
 			for _, p := range nn.StateDict(s.Model()) {
 				golden.Bits(t, p.Name, p.Tensor, g.Tensor(r.Name+"/final/"+p.Name))
 			}
@@ -261,6 +257,29 @@ func compareLog(t *testing.T, history []trainer.Logs, r hfRun) {
 	}
 	if updates != len(r.Losses) {
 		t.Errorf("%d updates are logged, want %d", updates, len(r.Losses))
+	}
+}
+
+// compareEvaluations looks at those within the run.
+func compareEvaluations(t *testing.T, history []trainer.Logs, r hfRun) {
+	t.Helper()
+	n := 0
+	for _, row := range history {
+		loss, ok := row["eval_loss"]
+		if !ok {
+			continue
+		}
+		if n >= len(r.Evaluations) {
+			t.Fatalf("evaluation %d is more than the %d recorded ones", n+1, len(r.Evaluations))
+		}
+		want := r.Evaluations[n]
+		if !sameBits(loss, parseHex(t, want.Loss)) || row["eval_right"] != want.Right || row["eval_width"] != want.Width {
+			t.Errorf("evaluation %d gives %v, want %+v", n+1, row, want)
+		}
+		n++
+	}
+	if n != len(r.Evaluations) {
+		t.Errorf("%d evaluations are logged, want %d", n, len(r.Evaluations))
 	}
 }
 

@@ -59,14 +59,6 @@ func TestResumeOfRandomAndMovedThingsIsBitForBit(t *testing.T) {
 				if c.order != nil {
 					o.Order = c.order(s)
 				}
-				if m, ok := c.schedule.(lr.MomentumSchedule); ok {
-					watch.momentum = m.PlanMomentum(12)
-				}
-				if from != "" {
-					if _, err := fmt.Sscanf(filepath.Base(from), "checkpoint-%d", &watch.updates); err != nil {
-						t.Fatal(err)
-					}
-				}
 				fit, err := trainer.New(watch, o)
 				if err != nil {
 					t.Fatal(err)

@@ -107,7 +107,8 @@ def run(name, model=Tagger, trainer=Trainer, schedule=None, optimizer=None, init
     order = []
 
     def seen(samples):
-        order.append([next(i for i, t in enumerate(source) if t is s) for s in samples])
+        if any(t is samples[0] for t in source):
+            order.append([next(i for i, t in enumerate(source) if t is s) for s in samples])
         return collate(samples)
 
     made = {"model_init": (lambda: model(dropout))} if init else {"model": net}
@@ -124,10 +125,11 @@ def run(name, model=Tagger, trainer=Trainer, schedule=None, optimizer=None, init
     order.clear()
     p = t.predict(valid)
     log = [r for r in t.state.log_history if "loss" in r]
+    evaluations = [{"loss": float(r["eval_loss"]).hex(), "right": r["eval_right"], "width": r["eval_width"]} for r in t.state.log_history if "eval_loss" in r]
     runs.append({"name": name, "batches": batches, "eval_batches": order, "losses": [r["loss"].hex() for r in log],
                  "grad_norms": [float(r["grad_norm"]).hex() for r in log], "rates": [float(r["learning_rate"]).hex() for r in log],
                  "eval_loss": float(p.metrics["test_loss"]).hex(), "right": p.metrics["test_right"], "width": p.metrics["test_width"],
-                 "total_flos": t.state.total_flos})
+                 "evaluations": evaluations})
     for n, v in t.model.state_dict().items():
         tensors[f"{name}/final/{n}"] = v.detach().clone()
     tensors[f"{name}/predictions"] = torch.from_numpy(p.predictions.copy())
@@ -153,6 +155,7 @@ run("momentum cycling of SGD", optimizer=lambda m: torch.optim.SGD(m.parameters(
 run("group by length", train_sampling_strategy="group_by_length", dropout=0.2, gradient_accumulation_steps=2)
 run("model init", init=True, dropout=0.3)
 run("training step", trainer=Smoothed)
+run("evaluations", eval_strategy="steps", eval_steps=4, dropout=0.3, label_smoothing_factor=0.1)
 
 for k, r in enumerate(train + valid):
     tensors[f"row.{k}.input_ids"], tensors[f"row.{k}.labels"] = r["input_ids"], r["labels"]
