@@ -19,7 +19,7 @@
 // A user of Hugging Face's Trainer subclasses it. Here the same places are fields of [Options] and interfaces that a task may implement; New refuses
 // an option that the task has no means to carry out.
 //
-//	compute_loss                    Task.Loss; Step.ComputeLoss calls it from elsewhere
+//	compute_loss                    Task.Loss
 //	compute_loss_func               Options.Loss, of a Predictor
 //	label_smoothing_factor          Options.LabelSmoothing, of a Predictor
 //	num_items_in_batch              ItemCounter and Pass.Items; a loss that used it is PerItem

@@ -80,15 +80,15 @@ type carefulTask struct {
 	line *nn.Linear
 }
 
-func (c carefulTask) TrainingStep(p engine.Pass, b pointBatch, backward func(engine.Loss) torch.Tensor) torch.Tensor {
+func (c carefulTask) TrainingStep(t engine.Training[pointBatch], b pointBatch) torch.Tensor {
 	var loss engine.Loss
-	p.Autocast(func() {
-		o := predictPoints(c.line)(p, b)
+	t.Autocast(func() {
+		o := predictPoints(c.line)(t.Pass, b)
 		each := o.Logits[0].MSELoss(o.Labels[0], torch.ReductionNone).View(-1)
 		best, _ := each.TopK(int64(o.Rows-1), 0, false, true)
 		loss = engine.Mean(best.Mean(torch.DefaultDType), o.Rows)
 	})
-	return backward(loss)
+	return t.Backward(loss)
 }
 
 func ExampleTrainingStepper() {

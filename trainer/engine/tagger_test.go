@@ -125,21 +125,8 @@ func summed(p engine.Pass, o engine.Outputs) engine.Loss {
 // twiceTask trains on each batch and on the batch without its last column.
 type twiceTask struct{ tagTask }
 
-func (t *twiceTask) TrainingStep(p engine.Pass, b tokenBatch, backward func(engine.Loss) torch.Tensor) torch.Tensor {
-	var sum torch.Tensor
-	for cut := range int64(2) {
-		var loss engine.Loss
-		p.Autocast(func() {
-			o := t.tagTask.Predict(p, b.cut(int(cut)))
-			loss = t.LossOf(p, o)
-		})
-		if value := backward(loss); cut == 0 {
-			sum = value
-		} else {
-			sum = sum.Add(value)
-		}
-	}
-	return sum
+func (t *twiceTask) TrainingStep(s engine.Training[tokenBatch], b tokenBatch) torch.Tensor {
+	return s.Backward(s.Loss(b)).Add(s.Backward(s.Loss(b.cut(1))))
 }
 
 // cut leaves the last columns out.

@@ -35,10 +35,23 @@ type Evaluator[B any] interface {
 
 // TrainingStepper is a [Task] with a training step of its own: training_step of Hugging Face's Trainer.
 type TrainingStepper[B any] interface {
-	// TrainingStep runs forward and backward on one micro-batch and returns the loss to report. backward divides a loss as the accumulation window
-	// asks for, scales it if the precision needs that, runs the backward pass and returns the divided loss, detached. It may be called several
-	// times; gradients add up. [Step.ComputeLoss] is the usual forward pass, with the loss that the options ask for; any other belongs into p.Autocast.
-	TrainingStep(p Pass, b B, backward func(Loss) torch.Tensor) torch.Tensor
+	// TrainingStep runs forward and backward on one micro-batch, as often as it likes (gradients add up), and returns the loss to report. The
+	// usual step is
+	//
+	//	return t.Backward(t.Loss(b))
+	TrainingStep(t Training[B], b B) torch.Tensor
+}
+
+// Training is what a [TrainingStepper] works with. Forward passes of its own belong into Autocast.
+type Training[B any] struct {
+	Pass
+
+	// Loss is the usual forward pass, under autocast, with the loss that the options ask for: compute_loss.
+	Loss func(b B) Loss
+
+	// Backward divides a loss as the accumulation window asks for, scales it if the precision needs that, runs the backward pass and returns the
+	// divided loss, detached.
+	Backward func(l Loss) torch.Tensor
 }
 
 // ItemCounter is a [Task] whose loss is averaged over the labelled items of a whole accumulation window, such as tokens: num_items_in_batch.

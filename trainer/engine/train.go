@@ -47,7 +47,9 @@ func (s *Step[S, B]) Train(_ context.Context, b B, w trainer.Window) error {
 // trainingStep returns the loss to report.
 func (s *Step[S, B]) trainingStep(p Pass, b B, w trainer.Window) torch.Tensor {
 	if t, ok := s.task.(TrainingStepper[B]); ok {
-		return t.TrainingStep(p, b, func(l Loss) torch.Tensor { return s.backward(l, w) }).Detach()
+		return t.TrainingStep(Training[B]{
+			Pass: p, Loss: func(b B) Loss { return s.loss(p, b) }, Backward: func(l Loss) torch.Tensor { return s.backward(l, w) },
+		}, b).Detach()
 	}
 	return s.backward(s.loss(p, b), w)
 }
