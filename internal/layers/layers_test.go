@@ -75,6 +75,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/conformance/trace", "safetensors internal/conformance/spec"},
 	{"internal/conformance/replay", "public internal/tensorio internal/conformance/spec internal/conformance/trace"},
 	{"internal/conformance", "public internal/testenv internal/golden internal/expected internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
+	{"scripts/bert_interop", "public"},
 	{"models/internal/modeltest", "models/classify models/transformer nn/... amp torch internal/golden internal/goldencount internal/testenv"},
 	{"internal/fault", "checkpoint"},
 	{"internal/bench", "public internal/testenv"},

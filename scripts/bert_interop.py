@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Models go from transformers to Go and back: logits and weights have the same bits on the same CPU.
+
+    python scripts/bert_interop.py        # in a venv with torch 2.11.0 and transformers 5.17.0, from the root of the repository
+
+For BERT, RoBERTa and DistilBERT, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
+logits and saves it, AutoModelForSequenceClassification loads what Go saved. The Go side finds libtorch as always (GOTRAINER_LIB).
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PINS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+os.environ.update(PINS)
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import (AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification, DistilBertConfig, DistilBertForSequenceClassification,
+                          RobertaConfig, RobertaForSequenceClassification)
+
+torch.set_num_threads(1)
+transformers.utils.logging.disable_progress_bar()
+BERT = dict(vocab_size=300, hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, max_position_embeddings=40)
+KINDS = [(BertConfig(**BERT, num_labels=3), BertForSequenceClassification),
+         (RobertaConfig(**BERT, num_labels=2, id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1}), RobertaForSequenceClassification),
+         (DistilBertConfig(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40, num_labels=1), DistilBertForSequenceClassification)]
+
+
+def shards(folder, state):
+    """pytorch_model.bin in two files with an index, as transformers 4 wrote them"""
+    names, parts = list(state), {}
+    for i, part in enumerate([names[:len(names) // 2], names[len(names) // 2:]], 1):
+        file = f"pytorch_model-{i:05}-of-00002.bin"
+        torch.save({n: state[n] for n in part}, folder / file)
+        parts.update({n: file for n in part})
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {"total_size": 0}, "weight_map": parts}))
+
+
+def save(layout, model, folder):
+    if layout == "safetensors":
+        model.save_pretrained(folder)
+        return
+    if layout == "shards of safetensors":
+        model.save_pretrained(folder, max_shard_size="50KB")
+        assert (folder / "model.safetensors.index.json").exists(), "transformers wrote one file"
+        return
+    folder.mkdir()
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    if layout == "bin":
+        torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    else:
+        shards(folder, model.state_dict())
+
+
+def main():
+    failures = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        program = scratch / "bert_interop"
+        subprocess.run(["go", "build", "-o", program, "./scripts/bert_interop"], check=True)
+        g = torch.Generator().manual_seed(1)
+        ids = torch.randint(5, 300, (4, 12), generator=g)
+        mask = torch.ones_like(ids)
+        ids[1, 5:] = 1
+        mask[1, 5:] = 0
+        for config, kind in KINDS:
+            torch.manual_seed(3)
+            model = kind(config).eval()
+            with torch.no_grad():
+                want = model(input_ids=ids, attention_mask=mask).logits
+            for layout in ["safetensors", "shards of safetensors", "bin", "shards of bin"]:
+                name = f"{config.model_type}, {layout}"
+                there, back = scratch / name / "python", scratch / name / "go"
+                there.parent.mkdir()
+                save(layout, model, there)
+                save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
+                subprocess.run([program, there, back], check=True, stderr=subprocess.DEVNULL)
+                logits = load_file(back / "logits.safetensors")["logits"]
+                (back / "logits.safetensors").unlink()
+                again, info = AutoModelForSequenceClassification.from_pretrained(back, output_loading_info=True)
+                with torch.no_grad():
+                    python = again.eval()(input_ids=ids, attention_mask=mask).logits
+                wrong = [what for what, bad in {
+                    "logits of Go": not torch.equal(logits, want), "logits of what Go saved": not torch.equal(python, want), "class": type(again) is not kind,
+                    "weights": any(not torch.equal(v, again.state_dict()[n]) for n, v in model.state_dict().items()), "labels": again.config.id2label != config.id2label,
+                    "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
+                    "settings": any(getattr(again.config, k) != getattr(config, k) for k in config.to_dict() if k not in ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")),
+                }.items() if bad]
+                failures += len(wrong)
+                print(f"{name}: {'equal to the last bit' if not wrong else 'DIFFERENT: ' + ', '.join(wrong)}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
