@@ -14,7 +14,7 @@ var fuzzOperators = []string{
 	"aten::neg", "aten::add.Tensor", "aten::add.Scalar", "aten::cat", "aten::stack", "aten::sum", "aten::sum.dim_IntList", "aten::clamp", "aten::gelu",
 	"aten::topk", "aten::linear", "aten::index.Tensor", "aten::dropout", "aten::to.dtype", "aten::to.device", "aten::view", "aten::split.Tensor",
 	"aten::where.self", "aten::multinomial", "aten::equal", "aten::item", "aten::layer_norm", "aten::max_pool2d", "aten::masked_fill.Scalar",
-	"aten::embedding", "aten::conv2d", "aten::upsample_nearest2d", "aten::any.dims", "aten::size", "aten::allclose", "aten::_foreach_add_.List", "aten::einsum",
+	"aten::embedding", "aten::conv2d", "aten::upsample_nearest2d", "aten::any.dims", "aten::size", "aten::allclose", "aten::_foreach_add_.List", "aten::_foreach_mul.ScalarList", "aten::einsum",
 	"aten::normal_", "aten::index_put_", "aten::nll_loss", "aten::batch_norm", "aten::gru.input",
 }
 
