@@ -27,10 +27,26 @@
 // With [Latest] the same program starts a run and goes on with it, as often as it is killed. A resumed run does what the uninterrupted one
 // would have done, bit for bit, from any point.
 //
+// With Options.AutoFindBatchSize a run that runs out of memory begins anew with smaller batches.
+//
+// # Evaluation
+//
+// The validation set is evaluated as Options.Eval says, by default after every epoch, and the best evaluation is remembered: its value and, where it
+// was saved, its checkpoint stand in [Result.Best]. Several sets are given as [EvalSets]; each is logged under its name.
+//
+//	valid := trainer.EvalSets[Sample]{{"matched", a}, {"mismatched", b}}
+//	t, err := trainer.New(step, trainer.Options{MetricForBest: "mismatched_accuracy", LoadBestAtEnd: true, OutputDir: "runs/a"})
+//
+// [Trainer.Evaluate] and [Trainer.Predict] do so once, before a run or after it. A schedule in Options.Adaptive follows the evaluations.
+//
+// # Data without a length
+//
+// [Trainer.FitStream] trains on a data.Stream, which is read by one goroutine and collated by several. Options.MaxSteps says when to end.
+//
 // # What a run leaves in its folder
 //
 // checkpoint-N holds the files of the step, trainer_state.json with the keys of transformers, and gotrainer_state.json with the rest of the
-// position. metrics.jsonl is the log, one row a line; metrics.csv the same as a table. Two runs cannot share a folder: the
+// position. With Options.Pusher they are uploaded while the run goes on. metrics.jsonl is the log, one row a line; metrics.csv the same as a table. Two runs cannot share a folder: the
 // second is refused and told who has it. A new run does not start in the folder of an old one unless Options.Overwrite says so.
 //
 // # Looking in and taking part
@@ -45,6 +61,9 @@
 //		}
 //		return nil
 //	}
+//
+// The events and their order stand in hooks.go and are printed by the example Events. docs/overrides.md lists every method of Hugging
+// Face's Trainer that one would override and its form in Go, docs/training-arguments.md every argument.
 //
 // # Errors
 //

@@ -90,6 +90,7 @@ func (f *fit[S, B]) close() error {
 	if f.pushes != nil {
 		f.pushes.wait()
 	}
+	f.pass, f.evals = nil, nil // the trainer keeps what the run has counted, not its data
 	if f.store == nil {
 		return nil
 	}

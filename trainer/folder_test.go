@@ -1,0 +1,121 @@
+package trainer_test
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/trainertest"
+)
+
+func TestTwoRunsDoNotShareAFolder(t *testing.T) {
+	dir := t.TempDir()
+	s, err := checkpoint.Open(dir, checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = runOnce(t.Context(), new(trainertest.Step), resumable(dir, trainer.Never))
+	var locked *checkpoint.LockedError
+	if !errors.As(err, &locked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Errorf("Fit = %v, want an error that names the process that has the folder", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnOldRunIsNotOverwrittenByAccident(t *testing.T) {
+	dir := t.TempDir()
+	o := trainer.Options{OutputDir: dir, MaxSteps: 2, Progress: io.Discard}
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+		t.Fatal(err)
+	}
+	_, err := runOnce(t.Context(), new(trainertest.Step), o)
+	if !errors.Is(err, trainer.ErrOldRun) || !strings.Contains(err.Error(), "trainer.Latest") || !strings.Contains(err.Error(), "Options.Overwrite") {
+		t.Errorf("Fit = %v, want ErrOldRun with the two ways out", err)
+	}
+	o.Overwrite, o.MaxSteps = true, 1
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := filepath.Glob(dir + "/checkpoint-*")
+	if len(left) != 1 || filepath.Base(left[0]) != "checkpoint-1" {
+		t.Errorf("left %q, want checkpoint-1 alone", left)
+	}
+}
+
+func TestTheLogOfAnOldRunIsNotLostByAccident(t *testing.T) {
+	dir := t.TempDir()
+	o := trainer.Options{OutputDir: dir, MaxSteps: 1, Save: trainer.Never, Progress: io.Discard}
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); !errors.Is(err, trainer.ErrOldRun) || !strings.Contains(err.Error(), "metrics.jsonl") {
+		t.Errorf("Fit = %v, want ErrOldRun", err)
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl")); err != nil || !slices.Equal(before, after) {
+		t.Errorf("the log has changed (%v)", err)
+	}
+	o.Overwrite = true
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMetricsFilesHoldTheLog(t *testing.T) {
+	dir := t.TempDir()
+	o := resumable(dir, trainer.Every(3, trainer.Update))
+	if _, err := runOnce(t.Context(), &trainertest.Step{Inject: func(op string, n int) error {
+		if op == "update" && n == 6 { // rows of updates 4 and 5 are in the files, but in no checkpoint
+			return errPulledPlug
+		}
+		return nil
+	}}, o); !errors.Is(err, errPulledPlug) {
+		t.Fatal(err)
+	}
+	r, err := runOnce(t.Context(), new(trainertest.Step), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []trainer.Logs
+	for line := range strings.Lines(string(text)) {
+		var row trainer.Logs
+		if err := row.UnmarshalJSON([]byte(line)); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		rows = append(rows, row)
+	}
+	if diff := cmp.Diff(r.History, rows); diff != "" {
+		t.Errorf("metrics.jsonl (-log +file):\n%s", diff)
+	}
+	f, err := os.Open(filepath.Join(dir, "metrics.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	table, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(table) != len(r.History)+1 || !slices.Equal(table[0][:5], []string{"step", "epoch", "loss", "grad_norm", "learning_rate"}) {
+		t.Errorf("metrics.csv has %d rows under %q, want %d", len(table)-1, table[0], len(r.History))
+	}
+}
