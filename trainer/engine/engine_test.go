@@ -270,6 +270,17 @@ func TestDamagedStateChangesNothing(t *testing.T) {
 	if err := s.Save(dir); err != nil {
 		t.Fatal(err)
 	}
+	// The step goes on, so that what is loaded by mistake shows.
+	b, err := s.Collate(ring(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Train(t.Context(), b, trainer.Window{Len: 1, Divisor: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Update(t.Context(), 0.1); err != nil {
+		t.Fatal(err)
+	}
 	before := fingerprint(s)
 	for _, name := range []string{"model.safetensors", "optimizer.safetensors", "rng_state.safetensors"} {
 		path := filepath.Join(dir, name)

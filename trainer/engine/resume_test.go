@@ -1,9 +1,12 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -12,6 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -92,6 +96,84 @@ func tagFingerprint(s *tagStep) string {
 	return string(append(all, torch.DefaultGenerator(torch.CPU).State()...))
 }
 
+func TestSavedStateThatIsNoneIsRefused(t *testing.T) {
+	s := newTagStep(t, engine.Options{})
+	if err := s.StartLoader(true); err != nil {
+		t.Fatal(err)
+	}
+	s.RandomSampler().Indices(0, 5)
+	if err := s.SetMomentum(0.8); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := s.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	before := tagFingerprint(s)
+	for _, c := range []struct {
+		claim, file string
+		damage      func(entries []safetensors.Entry, metadata map[string]string)
+		want        string
+	}{
+		{"a generator's state of other bytes", "rng_state.safetensors", func(e []safetensors.Entry, _ map[string]string) { zero(e, "cpu") }, `"cpu" is not the state`},
+		{"an order's state of other bytes", "rng_state.safetensors", func(e []safetensors.Entry, _ map[string]string) { zero(e, "order") }, `"order" is not the state`},
+		{"a momentum that is no number", "optimizer.safetensors", func(_ []safetensors.Entry, m map[string]string) { m["momentum"] = "much" }, `found "much"`},
+		{"a momentum that AdamW cannot have", "optimizer.safetensors", func(_ []safetensors.Entry, m map[string]string) { m["momentum"] = "1.5" }, "below 1"},
+	} {
+		path := filepath.Join(dir, c.file)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rewrite(t, path, c.damage)
+		if err := s.Load(dir); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.claim, err, c.want)
+		}
+		if c.file == "rng_state.safetensors" && tagFingerprint(s) != before {
+			t.Errorf("%s: a failed load changed the step", c.claim)
+		}
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Load(dir); err != nil || tagFingerprint(s) != before {
+		t.Errorf("the files as they were: %v", err)
+	}
+}
+
+// rewrite changes a safetensors file.
+func rewrite(t *testing.T, path string, change func([]safetensors.Entry, map[string]string)) {
+	t.Helper()
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []safetensors.Entry
+	for _, info := range f.Tensors() {
+		bytes, err := f.Read(info.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, safetensors.Entry{Name: info.Name, DType: info.DType, Shape: info.Shape, Data: safetensors.Bytes(bytes)})
+	}
+	metadata := f.Metadata()
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	change(entries, metadata)
+	if err := safetensors.WriteFile(path, entries, metadata); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func zero(entries []safetensors.Entry, name string) {
+	for i := range entries {
+		if entries[i].Name == name {
+			entries[i].Shape, entries[i].Data = []int64{16}, safetensors.Bytes(make([]byte, 16))
+		}
+	}
+}
+
 // The order of PyTorch's DataLoader(shuffle=True) after torch.manual_seed(3): two epochs of seven samples.
 func TestRandomSamplerIsPyTorchs(t *testing.T) {
 	s := newTagStep(t, engine.Options{})
@@ -107,5 +189,29 @@ func TestRandomSamplerIsPyTorchs(t *testing.T) {
 		if !slices.Equal(first, want) || !slices.Equal(again, want) {
 			t.Errorf("epoch %d is %v, asked again %v; want %v", epoch, first, again, want)
 		}
+	}
+}
+
+func TestStateOfAnotherOptimizerOrModelChangesNothing(t *testing.T) {
+	saved := newTagStep(t, engine.Options{})
+	if err := saved.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 1, Divisor: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := saved.Update(t.Context(), 0.1); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := saved.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	sgd := newTagStep(t, engine.Options{Optimizer: optim.SGD{LR: 0.1, Momentum: 0.9}})
+	before := tagFingerprint(sgd)
+	if err := sgd.Load(dir); !errors.Is(err, optim.ErrState) || tagFingerprint(sgd) != before {
+		t.Errorf("AdamW's state in SGD: %v; the step changed: %t", err, tagFingerprint(sgd) != before)
+	}
+	other := newStep(t, engine.Options{})
+	was := fingerprint(other)
+	if err := other.Load(dir); err == nil || fingerprint(other) != was {
+		t.Errorf("the state of another model: %v; the step changed: %t", err, fingerprint(other) != was)
 	}
 }

@@ -62,7 +62,9 @@ func (s *Step[S, B]) Save(dir string) error {
 func (s *Step[S, B]) Load(dir string) (err error) {
 	state, metadata, optimizerErr := loadTensors(filepath.Join(dir, optimizerName))
 	generators, _, generatorErr := loadTensors(filepath.Join(dir, generatorName))
-	if err := errors.Join(optimizerErr, generatorErr); err != nil {
+	if err := errors.Join(optimizerErr, generatorErr, wholeFile(filepath.Join(dir, weightsName))); err != nil {
+		free(state)
+		free(generators)
 		return err
 	}
 	updates, err := strconv.Atoi(metadata["updates"])
@@ -75,6 +77,15 @@ func (s *Step[S, B]) Load(dir string) (err error) {
 	return err
 }
 
+// wholeFile tells whether a safetensors file can be read, before anything is changed.
+func wholeFile(path string) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[string]string, updates int, generators []torch.Named) error {
 	defer free(state)
 	defer free(generators)
@@ -84,14 +95,15 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 	if err := s.loadScaler(filepath.Join(dir, scalerName)); err != nil {
 		return err
 	}
-	if err := s.LoadWeights(dir); err != nil {
-		return err
-	}
 	if err := s.loadMomentum(metadata["momentum"]); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
 	}
 	if err := s.optimizer.LoadState(state, updates); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
+	}
+	// After the optimizer, whose states have the names and shapes of the weights too: of another model neither is taken.
+	if err := s.LoadWeights(dir); err != nil {
+		return err
 	}
 	s.order.before = nil
 	for _, g := range generators {
@@ -159,11 +171,16 @@ func (s *Step[S, B]) saveGenerators(path string) error {
 func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 	have := map[string]bool{}
 	for _, g := range states {
-		if g.Name == orderState {
-			continue
+		device := torch.CPU
+		if g.Name != orderState {
+			var err error
+			if device, err = torch.ParseDevice(g.Name); err != nil {
+				return fmt.Errorf("%s: %w", generatorName, err)
+			}
 		}
-		if _, err := torch.ParseDevice(g.Name); err != nil {
-			return fmt.Errorf("%s: %w", generatorName, err)
+		// A generator of its own finds out whether the bytes are a state.
+		if err := torch.Try(func() { torch.NewGeneratorOn(device, 0).SetState(g.Tensor.Bytes()) }); err != nil {
+			return fmt.Errorf("%s: %q is not the state of a generator of %s: %w", generatorName, g.Name, device, err)
 		}
 		have[g.Name] = true
 	}
