@@ -13,7 +13,7 @@
 //	optimizers           trainings of a network of two layers in float64                  optimizers.go, builder.go
 //	trajectories, evaluate_cases      the line y = ax + b under a trainer                 regression.go, evaluate.go
 //	architecture         a convolutional network on MNIST, from PyTorch's weights         mnist.go, architecture.go
-//	dev_first8, train60  BERT's forward pass and training                                 waiting.go
+//	dev_first8, train60  BERT's forward pass and training                                 tinybert.go
 //	cases, dev           texts and pairs with the ids of a tokenizer                      tokens.go
 //	hf_trainer, accelerate, pytorch_accelerated, hezar, pymarlin     claims of the peers' tests     peers*.go
 //

@@ -53,7 +53,7 @@ var forms = []form{
 	{[]string{"trajectories"}, []string{"datasets"}, readTrajectories},
 	{[]string{"evaluate_cases"}, []string{"datasets"}, readEvaluations},
 	{[]string{"architecture"}, []string{"correct", "total", "logprobs_first*"}, readMNIST},
-	{[]string{"dev_first*", "train[0-9]*"}, []string{"config"}, waiting("BERT models (package models/bert) are not built yet", "dev_first*", "train[0-9]*")},
+	{[]string{"dev_first*", "train[0-9]*"}, []string{"config"}, readTinyBERT},
 	{[]string{"cases", "dev"}, []string{"stats"}, readTokens},
 	{[]string{"hf_trainer", "accelerate", "pytorch_accelerated", "hezar", "pymarlin"}, nil, readPeers},
 }

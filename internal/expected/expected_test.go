@@ -103,7 +103,12 @@ var documents = []struct {
 	{"a limit of updates", `{"pytorch_accelerated": {"max_steps": [{"batches": 5, "accumulation": 2, "epochs": 2, "max_steps": 4, "updates": 5}]}}`, false, "updates is 4, want 5"},
 	{"a mean loss", `{"pytorch_accelerated": {"loss_tracker": [{"losses": [1, 2, 6], "batch_sizes": null, "average": 3}]}}`, false, ""},
 
-	{"a part that does not exist", `{"config": {}, "dev_first8": []}`, true, "not built yet"},
+	{"a batch that is no object", `{"config": {}, "dev_first8": []}`, true, "cannot unmarshal array"},
+	{"a batch of some rows", `{"config": {}, "dev_first": {}}`, true, "does not say how many rows"},
+	{"a setting of BERT that is not known", `{"config": {"layers": 2}, "train60": {}}`, true, `unknown field "layers"`},
+	{"an impossible BERT", `{"config": {"hidden_size": 3, "num_attention_heads": 2}, "dev_first1": {}}`, true, "HiddenSize is 3"},
+	{"a BERT that lies elsewhere", `{"source": "../x", "config": {"vocab_size": 9, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 4}, "dev_first1": {}}`, true, `source is "../x"`},
+	{"a training that is told otherwise", `{"training": "as always", "config": {}, "train60": {"columns": [], "rows": []}}`, true, `training is "as always"`},
 
 	{"a text and its tokens", `{` + vocab + `"cases": [{"text": "The Dog", "ids": [2, 104, 0, 3]}]}`, false, "ids are"},
 	{"a vocabulary that is not there", `{"cases": [{"text": "", "ids": []}], "vocab": "nowhere/vocab.txt"}`, false, "nowhere/vocab.txt"},
