@@ -17,12 +17,15 @@
 //				acc.Autocast(func() { loss = functional.CrossEntropy(model.Forward(batch.X), batch.Y) })
 //				acc.Backward(loss)
 //				if acc.SyncGradients() {
-//					acc.ClipGradNorm(nn.Params(model), 1)
+//					_, err := acc.ClipGradNorm(nn.Params(model), 1)
+//					...
 //				}
 //				if err := opt.Step(); err != nil {
 //					return err
 //				}
-//				sched.Step()
+//				if err := sched.Step(); err != nil {
+//					return err
+//				}
 //				opt.ZeroGrad()
 //				return nil
 //			})

@@ -1,0 +1,336 @@
+package accelerate_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gotrainer/gotrainer/accelerate"
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+func TestWindows(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, c := range []struct {
+		claim        string
+		accumulation accelerate.Accumulation
+		batches      int
+		want         string // of two passes: u for an update, - for none
+	}{
+		{"without accumulation every batch is an update", accelerate.Accumulation{}, 3, "uuu uuu"},
+		{"a short last window is an update", accelerate.Accumulation{Steps: 2}, 3, "-uu -uu"},
+		{"the next pass begins a new window", accelerate.Accumulation{Steps: 4}, 5, "---uu ---uu"},
+		{"a loader shorter than a window", accelerate.Accumulation{Steps: 4}, 2, "-u -u"},
+		{"what is left over is carried on", accelerate.Accumulation{Steps: 4, CarryOver: true}, 5, "---u- --u--"},
+	} {
+		r := newRun(t, accelerate.Options{Accumulation: c.accumulation}, accelerate.LoaderOptions{BatchSize: 2}, 2*c.batches, lr.Constant{}, 10)
+		var passes []string
+		for range 2 {
+			var seen strings.Builder
+			r.pass(t, r.train, func(int) { seen.WriteString(map[bool]string{true: "u", false: "-"}[r.acc.SyncGradients()]) })
+			passes = append(passes, seen.String())
+		}
+		if got := strings.Join(passes, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.claim, got, c.want)
+		}
+	}
+}
+
+// TestScheduleMoves holds rates against those that AcceleratedScheduler gives with the same loop (accelerate 1.15, one process).
+func TestScheduleMoves(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, c := range []struct {
+		claim    string
+		options  accelerate.Options
+		schedule lr.Schedule
+		updates  int
+		want     []float64 // rate after each of 6 batches
+	}{
+		{"once per update", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}}, lr.Linear{}, 4, []float64{0.1, 0.075, 0.075, 0.05, 0.05, 0.025}},
+		{"at every batch if it is free", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}, FreeSchedule: true}, lr.Linear{}, 8,
+			[]float64{0.0875, 0.075, 0.0625, 0.05, 0.0375, 0.025}},
+		{"a cycle of fixed length counts the batches between updates", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}},
+			lr.OneCycleLR{MaxLR: 0.1, TotalSteps: 4, FixedMomentum: true}, 4, nil},
+	} {
+		r := newRun(t, c.options, accelerate.LoaderOptions{BatchSize: 1}, 6, c.schedule, c.updates)
+		var got []float64
+		r.pass(t, r.train, func(int) { got = append(got, r.opt.Rate()) })
+		if c.want == nil { // _step_count is 2, 3 | 4, 5 | 6: the third update finds 6 above 4 and stands still
+			if r.sched.Moves() != 2 || got[5] != got[3] {
+				t.Errorf("%s: %d moves, rates %v; want 2 moves", c.claim, r.sched.Moves(), got)
+			}
+			continue
+		}
+		if diff := cmp.Diff(c.want, got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-15 })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
+		}
+	}
+}
+
+func TestScalerSkipsUpdatesAndTheSchedule(t *testing.T) {
+	testenv.RequireTorch(t)
+	scaler := amp.NewGradScaler(amp.GradScalerOptions{InitScale: 1024, GrowthInterval: 2})
+	r := newRun(t, accelerate.Options{Scaler: scaler}, accelerate.LoaderOptions{BatchSize: 2}, 8, lr.Linear{}, 10)
+	var trace []string
+	i := 0
+	for b, err := range r.train.Batches(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = r.acc.Accumulate(func() error {
+			loss := r.model.Forward(torch.From([]float32{b[0][0]}, 1, 1)).Sum(torch.DefaultDType)
+			if i == 1 {
+				loss = loss.MulScalar(math.Inf(1))
+			}
+			r.acc.Backward(loss)
+			if err := r.opt.Step(); err != nil {
+				return err
+			}
+			if err := r.sched.Step(); err != nil {
+				return err
+			}
+			r.opt.ZeroGrad()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i++
+		trace = append(trace, fmt.Sprintf("skipped=%v moves=%d scale=%g", r.acc.OptimizerStepWasSkipped(), r.sched.Moves(), scaler.GetScale()))
+	}
+	want := []string{"skipped=false moves=1 scale=1024", "skipped=true moves=1 scale=512", "skipped=false moves=2 scale=512", "skipped=false moves=3 scale=1024"}
+	if diff := cmp.Diff(want, trace); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestOrders(t *testing.T) {
+	testenv.RequireTorch(t)
+	order := func(l *accelerate.Loader[int, []int]) (all []int) {
+		for b, err := range l.Batches(context.Background()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, b...)
+		}
+		return all
+	}
+	loader := func(o accelerate.LoaderOptions) *accelerate.Loader[int, []int] {
+		acc, err := accelerate.New(accelerate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := data.Func(10, func(i int) (int, error) { return i, nil })
+		l, err := accelerate.PrepareLoader(acc, set, func(s []int) ([]int, error) { return s, nil }, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if err := accelerate.SetSeed(7); err != nil {
+		t.Fatal(err)
+	}
+	seedable := loader(accelerate.LoaderOptions{BatchSize: 3, Shuffle: true, Seedable: true}) // of torch.initial_seed()
+	for epoch := range 2 {
+		if got, want := order(seedable), data.Permutation(7+uint64(epoch), 10); !slices.Equal(got, want) {
+			t.Errorf("pass %d: %v, want %v", epoch, got, want)
+		}
+	}
+	seedable.SetEpoch(1)
+	if got, want := order(accelerate.SkipFirstBatches(seedable, 2)), data.Permutation(8, 10)[6:]; !slices.Equal(got, want) {
+		t.Errorf("the rest of pass 1: %v, want %v", got, want)
+	}
+	if got := accelerate.SkipFirstBatches(seedable, 9).Len(); got != 0 {
+		t.Errorf("%d batches are left after more were skipped than there are", got)
+	}
+
+	// DataLoader(shuffle=True) after torch.manual_seed(7), two passes, computed with torch 2.11.
+	if err := accelerate.SetSeed(7); err != nil {
+		t.Fatal(err)
+	}
+	shuffled := loader(accelerate.LoaderOptions{BatchSize: 4, Shuffle: true})
+	for pass, want := range [][]int{{3, 2, 7, 8, 6, 1, 5, 9, 0, 4}, {1, 3, 5, 2, 8, 9, 6, 7, 4, 0}} {
+		if got := order(shuffled); !slices.Equal(got, want) {
+			t.Errorf("global generator, pass %d: %v, want %v", pass, got, want)
+		}
+	}
+}
+
+func TestStateContinuesBitForBit(t *testing.T) {
+	testenv.RequireTorch(t)
+	start := func() (*run, *count) {
+		r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2, CarryOver: true}, Scaler: amp.NewGradScaler(amp.GradScalerOptions{InitScale: 16})},
+			accelerate.LoaderOptions{BatchSize: 2, Shuffle: true, Seedable: true}, 14, lr.Cosine{}, 7)
+		c := new(count)
+		r.acc.RegisterForCheckpointing(c)
+		return r, c
+	}
+	dir := filepath.Join(t.TempDir(), "step_4")
+	whole, n := start()
+	whole.pass(t, whole.train, func(batch int) {
+		*n++
+		if batch == 4 {
+			if _, err := whole.acc.SaveState(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	resumed, m := start()
+	torch.ManualSeed(999)
+	if err := resumed.acc.LoadState(dir); err != nil {
+		t.Fatal(err)
+	}
+	resumed.pass(t, accelerate.SkipFirstBatches(resumed.train, 4), func(int) { *m++ })
+	if got, want := resumed.weights(), whole.weights(); got != want || *m != *n || resumed.opt.Rate() != whole.opt.Rate() {
+		t.Errorf("resumed: weights %v, count %d, rate %g; want %v, %d, %g", got, *m, resumed.opt.Rate(), want, *n, whole.opt.Rate())
+	}
+
+	// A flipped bit and a missing object are refused, and change nothing.
+	before := resumed.weights()
+	other, err := accelerate.New(accelerate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.LoadState(dir); err == nil || !strings.Contains(err.Error(), "1 registered objects, and 0") {
+		t.Errorf("a state with another number of registered objects: %v", err)
+	}
+	file := filepath.Join(dir, "optimizer.safetensors")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)-1] ^= 1
+	if err := os.WriteFile(file, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := resumed.acc.LoadState(dir); err == nil || !strings.Contains(err.Error(), "optimizer.safetensors") {
+		t.Errorf("a damaged state was loaded: %v", err)
+	}
+	if resumed.weights() != before {
+		t.Error("a refused state has changed the weights")
+	}
+}
+
+type count int
+
+func (c *count) MarshalState() ([]byte, error) { return fmt.Append(nil, int(*c)), nil }
+func (c *count) UnmarshalState(text []byte) error {
+	_, err := fmt.Sscan(string(text), (*int)(c))
+	return err
+}
+
+func TestAutomaticNaming(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	project := accelerate.Project{Dir: dir, AutomaticNaming: true, TotalLimit: 2}
+	r := newRun(t, accelerate.Options{Project: project}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
+	for range 3 {
+		if _, err := r.acc.SaveState(""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "checkpoints", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range left {
+		left[i] = filepath.Base(left[i])
+	}
+	if want := []string{"checkpoint_1", "checkpoint_2"}; !slices.Equal(left, want) {
+		t.Errorf("%v are left, want %v", left, want)
+	}
+	if err := r.acc.LoadState(""); err != nil {
+		t.Errorf("the newest: %v", err)
+	}
+	if _, err := r.acc.SaveState("x"); err == nil {
+		t.Error("a name was accepted though names are automatic")
+	}
+	// A resumed process that does not count on would meet a folder of the run before.
+	project.TotalLimit = 0
+	for iteration, want := range map[int]string{1: "exists already", 3: ""} {
+		project.Iteration = iteration
+		again := newRun(t, accelerate.Options{Project: project}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
+		_, err := again.acc.SaveState("")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("Iteration %d: %v, want %q", iteration, err, want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, c := range []struct {
+		claim   string
+		options accelerate.Options
+		want    string
+	}{
+		{"fp16 needs a GPU", accelerate.Options{MixedPrecision: amp.FP16}, "needs a GPU"},
+		{"a window has a length", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: -1}}, "Steps is -1"},
+		{"a precision that is none", accelerate.Options{MixedPrecision: 9}, "FP32, BF16 or FP16"},
+		{"automatic names need a folder", accelerate.Options{Project: accelerate.Project{AutomaticNaming: true}}, "Project.Dir"},
+		{"a negative limit", accelerate.Options{Project: accelerate.Project{TotalLimit: -2}}, "TotalLimit is -2"},
+		{"a negative iteration", accelerate.Options{Project: accelerate.Project{Iteration: -2}}, "Iteration is -2"},
+	} {
+		if _, err := accelerate.New(c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q in it", c.claim, err, c.want)
+		}
+	}
+	r := newRun(t, accelerate.Options{}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
+	if _, err := accelerate.PrepareLoader(r.acc, points(4), collate, accelerate.LoaderOptions{BatchSize: 2, Seedable: true}); err == nil {
+		t.Error("a seedable order without shuffling was accepted")
+	}
+	if _, err := accelerate.PrepareLoader(r.acc, points(4), collate, accelerate.LoaderOptions{}); err == nil {
+		t.Error("a loader without batch size was accepted")
+	}
+	if _, err := r.acc.SaveState(""); err == nil {
+		t.Error("a state without name was saved")
+	}
+	if err := r.acc.LoadState(""); err == nil {
+		t.Error("a state without name was loaded")
+	}
+	if _, err := r.acc.PrepareSchedule(r.opt, lr.StepLR{}, 10); err == nil {
+		t.Error("a schedule with settings that cannot be was accepted")
+	}
+	if err := r.acc.PrepareModel(42); err == nil {
+		t.Error("a number was accepted as a model")
+	}
+	err := r.acc.Accumulate(func() error {
+		r.model.Forward(torch.Zeros(2, 3)) // of the wrong width
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "Linear") {
+		t.Errorf("a mistake in the loop came back as %v", err)
+	}
+	if acc := r.acc; acc.NumProcesses() != 1 || acc.Device() != torch.CPU || len(acc.Gather(r.model.Weight)) != 1 {
+		t.Error("one process gathers what it has")
+	}
+}
+
+func TestALoaderThatIsLeftEarlyEndsNoWindow(t *testing.T) {
+	testenv.RequireTorch(t)
+	r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 3}}, accelerate.LoaderOptions{BatchSize: 1}, 2, lr.Constant{}, 10)
+	for range r.train.Batches(context.Background()) {
+		break
+	}
+	if err := r.acc.Accumulate(func() error { return nil }); err != nil || r.acc.SyncGradients() {
+		t.Errorf("outside of any loader: window ends %v (%v), want not", r.acc.SyncGradients(), err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, err := range r.train.Batches(ctx) {
+		if err == nil {
+			t.Error("a cancelled context gave a batch")
+		}
+	}
+}
