@@ -24,9 +24,8 @@ type Options struct {
 
 // Accumulation says how gradients are accumulated: GradientAccumulationPlugin.
 type Accumulation struct {
-	Steps         int  // batches behind one update (num_steps); zero: 1
-	CarryOver     bool // the end of a loader ends no window (sync_with_dataloader=False)
-	FixedSchedule bool // batches without update do not count for a schedule of fixed length (adjust_scheduler=False); see [Schedule.Step]
+	Steps     int  // batches behind one update (num_steps); zero: 1
+	CarryOver bool // the end of a loader ends no window (sync_with_dataloader=False)
 }
 
 // Project says where states are saved: ProjectConfiguration.

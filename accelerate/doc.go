@@ -57,5 +57,6 @@
 //
 // # What is not here
 //
+// The option adjust_scheduler of GradientAccumulationPlugin has no effect in Accelerate 1.15, whatever it is set to, so there is none here.
 // One process, one device: [Accelerator.Gather] returns what it is given. DeepSpeed, FSDP, Megatron, XLA, trackers and the launcher are Python's.
 package accelerate

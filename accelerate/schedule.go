@@ -3,6 +3,7 @@ package accelerate
 import (
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
@@ -15,7 +16,6 @@ type Schedule struct {
 	setMomentum func(float64) error
 	limit       int // updates that the schedule is made for; 0: as many as there are
 	moves       int // how often it has moved
-	count       int // moves, and batches between updates where they count: the original's _step_count
 }
 
 // PrepareSchedule plans a schedule from the optimizer's rate for a run of so many moves, and sets the rate of the first update:
@@ -25,7 +25,7 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 	if err := lr.Validate(s, o.peak, updates); err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareSchedule: %w", err)
 	}
-	p := &Schedule{accelerator: a, optimizer: o, rate: s.Plan(o.peak, updates), count: 1}
+	p := &Schedule{accelerator: a, optimizer: o, rate: s.Plan(o.peak, updates)}
 	if cycle, ok := s.(lr.OneCycleLR); ok {
 		if p.limit = cycle.TotalSteps; p.limit == 0 {
 			p.limit = updates
@@ -33,7 +33,7 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 	}
 	if m, ok := s.(lr.MomentumSchedule); ok {
 		if p.momentum = m.PlanMomentum(updates); p.momentum != nil {
-			setter, ok := o.optimizer.(interface{ SetMomentum(momentum float64) error })
+			setter, ok := o.optimizer.(optim.MomentumSetter)
 			if !ok {
 				return nil, fmt.Errorf("accelerate: PrepareSchedule: %T moves the momentum too, which an optimizer of type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s, o.optimizer)
 			}
@@ -44,25 +44,16 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 	return p, p.apply()
 }
 
-// Step moves the schedule if the batch at hand has ended in an update: not between updates, and not where loss scaling skipped it. With
-// Options.FreeSchedule it always moves.
-//
-// A schedule of fixed length (lr.OneCycleLR) counts batches between updates too, unless Accumulation.FixedSchedule is set, and stands still
-// once the count has reached its length, as in Accelerate.
+// Step moves the schedule if the batch at hand has ended in an update: not between updates, and not where loss scaling skipped it. A schedule of fixed
+// length (lr.OneCycleLR) stands still at its end. With Options.FreeSchedule it always moves.
 func (s *Schedule) Step() error {
 	a := s.accelerator
 	switch {
 	case a.options.FreeSchedule:
-	case !a.sync:
-		if !a.options.Accumulation.FixedSchedule {
-			s.count++
-		}
-		return nil
-	case s.optimizer.skipped, s.limit > 0 && s.count > s.limit:
+	case !a.sync, s.optimizer.skipped, s.limit > 0 && s.moves >= s.limit:
 		return nil
 	}
 	s.moves++
-	s.count++
 	return s.apply()
 }
 

@@ -165,7 +165,7 @@ func (a *Accelerator) save(dir string) error {
 		}
 	}
 	for i, s := range a.schedules {
-		if err := saveJSON(numbered(dir, scheduleName, i, ".json"), scheduleState{s.moves, s.count}); err != nil {
+		if err := saveJSON(numbered(dir, scheduleName, i, ".json"), scheduleState{s.moves}); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,6 @@ func (a *Accelerator) save(dir string) error {
 
 type scheduleState struct {
 	Moves int `json:"moves"`
-	Count int `json:"step_count"`
 }
 
 // load reads all files before it changes anything but the models, whose own loading is all or nothing.
@@ -236,7 +235,7 @@ func (a *Accelerator) load(dir string) error {
 		o.rate = optimizers[i].rate
 	}
 	for i, s := range a.schedules {
-		s.moves, s.count = schedules[i].Moves, schedules[i].Count
+		s.moves = schedules[i].Moves
 		if err := s.applyMomentum(); err != nil {
 			return err
 		}

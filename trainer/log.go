@@ -15,13 +15,22 @@ func (f *fit[S, B]) logLoss() error {
 	default:
 		row["learning_rate"] = *f.lastRate
 	}
-	f.lossTotal += f.lossSum
-	f.lossSum = 0
+	f.settleLoss()
 	f.m.LastLogged = f.m.GlobalStep
 	if f.o.CountTokens {
 		row.tokenSpeed(f.start, f.tokens-f.startTokens)
 	}
 	return f.log(row)
+}
+
+// settleLoss adds what was logged to the total and begins anew.
+func (f *fit[S, B]) settleLoss() {
+	f.lossTotal += f.lossSum
+	if f.o.Semantics.NonFiniteLossStays {
+		f.lossSum -= f.lossSum // nan where it is nan or inf
+		return
+	}
+	f.lossSum = 0
 }
 
 // report takes over what the step has gathered.
@@ -57,8 +66,7 @@ func (f *fit[S, B]) logEnd() error {
 	if err := f.report(); err != nil {
 		return err
 	}
-	f.lossTotal += f.lossSum
-	f.lossSum = 0
+	f.settleLoss()
 	row := Logs{"train_loss": f.lossTotal / max(float64(f.m.GlobalStep), 0.001)}
 	samples, steps := f.trained, float64(f.m.GlobalStep-f.run.StartStep)
 	if f.o.Semantics.TrainLossOverAllSteps { // and speeds of the whole plan over the time of the session

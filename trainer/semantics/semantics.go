@@ -46,6 +46,9 @@ type Rules struct {
 	// last log divided by one more than the updates since then. The step must implement trainer.LossFilter.
 	FilterNonFiniteLoss bool
 
+	// NonFiniteLossStays makes every logged loss nan after one that was nan or inf: the sum is brought back to zero by taking itself away from it.
+	NonFiniteLossStays bool
+
 	// TrackBestOnRequest remembers the best evaluation only if MetricForBest or LoadBestAtEnd is set.
 	TrackBestOnRequest bool
 
@@ -137,6 +140,7 @@ var HuggingFace = Rules{
 	StopInsideWindow:        true,
 	SeedOnce:                true,
 	FilterNonFiniteLoss:     true,
+	NonFiniteLossStays:      true,
 	TrackBestOnRequest:      true,
 	OnlyLossIsLower:         true,
 	BestMayBeUnsaved:        true,

@@ -16,6 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -62,8 +63,9 @@ func readAccelerateArgs(o *spec.Object) (a accelerateArgs, err error) {
 	}
 	a.accumulation.Steps = a.accumulate
 	if p := o.Object("accumulation_plugin"); p != nil && len(p.Names()) > 0 {
-		a.accumulation = accelerate.Accumulation{Steps: p.Int("num_steps", 1), CarryOver: !p.Bool("sync_with_dataloader", true), FixedSchedule: !p.Bool("adjust_scheduler", true)}
+		a.accumulation = accelerate.Accumulation{Steps: p.Int("num_steps", 1), CarryOver: !p.Bool("sync_with_dataloader", true)}
 		p.Bool("sync_each_batch", false) // of no effect in one process
+		p.Bool("adjust_scheduler", true) // of no effect in Accelerate 1.15
 		if err := p.Done(); err != nil {
 			return a, err
 		}
@@ -136,9 +138,11 @@ func replayAccelerate(ctx context.Context, s *spec.Spec) (*Run, error) {
 		}
 		before := rec.mark()
 		last = &accelerated{spec: s, phase: phase, rec: rec, out: out}
-		if result, err = last.run(ctx, sets); err != nil {
+		outcome, failed := last.run(ctx, sets)
+		if err = failed; err != nil {
 			break
 		}
+		result = outcome
 		rec.phase("train", before)
 	}
 	if aboutCase(err) {
@@ -213,9 +217,9 @@ func (a *accelerated) run(ctx context.Context, sets map[string]*rows) (result an
 }
 
 func (a *accelerated) setup(sets map[string]*rows) (err error) {
-	precision, err := amp.ParsePrecision(a.args.precision)
-	if err != nil {
-		return err
+	precision := amp.FP32 // fp16 too, which Accelerate passes over on a CPU
+	if a.args.precision == "bf16" {
+		precision = amp.BF16
 	}
 	options := accelerate.Options{MixedPrecision: precision, Accumulation: a.args.accumulation, FreeSchedule: a.args.freeSchedule,
 		Project: accelerate.Project{Dir: a.out, AutomaticNaming: a.args.automaticNaming, TotalLimit: a.args.totalLimit}}
@@ -295,11 +299,6 @@ func (a *accelerated) schedule() (stepper, error) {
 	if last > 0 && a.args.splitBatches {
 		return nil, spec.Unsupportedf("a schedule of fixed length with split_batches")
 	}
-	if _, ok := s.(lr.MomentumSchedule); ok {
-		if _, ok := a.opt.Optimizer().(momentumSetter); !ok {
-			return nil, spec.Unsupportedf("the momentum of %s cannot be moved", a.args.optimizer)
-		}
-	}
 	if !a.args.prepareSchedule {
 		return a.unprepared(s, last)
 	}
@@ -337,7 +336,7 @@ func (a *accelerated) unprepared(s lr.Schedule, last int) (stepper, error) {
 		if momentum == nil {
 			return nil
 		}
-		return a.opt.Optimizer().(momentumSetter).SetMomentum(momentum(moves))
+		return a.opt.Optimizer().(optim.MomentumSetter).SetMomentum(momentum(moves))
 	}
 	return step, step()
 }

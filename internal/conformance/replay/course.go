@@ -135,16 +135,10 @@ func (c *course) plan(total int) error {
 		if momentum == nil {
 			return nil
 		}
-		setter, ok := c.opt.(momentumSetter)
-		if !ok {
-			return spec.Unsupportedf("the momentum of %s cannot be moved", c.args.optimizer)
-		}
-		return setter.SetMomentum(momentum(update))
+		return c.opt.(optim.MomentumSetter).SetMomentum(momentum(update)) // every optimizer of package optim is one
 	}
 	return c.more(0)
 }
-
-type momentumSetter interface{ SetMomentum(momentum float64) error }
 
 // forward runs a forward pass of the training, in the precision of the case.
 func (c *course) forward(f func()) {

@@ -76,6 +76,12 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 	}
 	h.rec.where = p.Do
 	h.watch.stopAfter = p.StopAfterUpdate
+	if p.Do != "train" && h.args.fullEval != torch.DefaultDType { // and so it stays
+		err := torch.Try(func() { nn.To(h.step.task().model.module(), torch.Options{DType: h.args.fullEval}) })
+		if err != nil {
+			return err
+		}
+	}
 	switch p.Do {
 	case "train":
 		return h.train(ctx, p)
@@ -115,6 +121,9 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	}
 	if h.spec.Data.Iterable && h.args.trainer.MaxSteps == 0 {
 		return fmt.Errorf("the training set is a stream, which has no length; set max_steps")
+	}
+	if kind := h.spec.Model.Kind; h.args.engine.LabelSmoothing != 0 && (kind == "regression" || kind == "causal_lm") {
+		return fmt.Errorf("label_smoothing_factor is set, and the recorded model of kind %s has no config that says its problem type", kind)
 	}
 	if err := h.lossAndMetrics(); err != nil {
 		return err
@@ -266,6 +275,9 @@ func (h *hfRun) train(ctx context.Context, p spec.Phase) error {
 	if err != nil {
 		return err
 	}
+	if h.args.late != nil {
+		return h.args.late
+	}
 	var result *trainer.Result
 	if h.spec.Data.Iterable {
 		result, err = h.trainer.FitStream(ctx, data.StreamOf[row](train, nil), valid)
@@ -369,7 +381,11 @@ func (h *hfRun) end(err error) (*Run, error) {
 			best[2].Value = filepath.Base(b.Checkpoint)
 		}
 	}
-	final := slices.Concat(finalTensors(m, h.step.Optimizer()), h.predicted, h.rms)
+	optimizer := h.step.Optimizer()
+	if h.args.late != nil {
+		optimizer = nil
+	}
+	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)
 	if h.args.optimizer.name == "adafactor" {
 		integerSteps(final)
 	}

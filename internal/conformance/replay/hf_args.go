@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -26,13 +28,15 @@ type hfArgs struct {
 		name string
 		args optim.Arguments
 	}
-	sampling     string // random, sequential or group_by_length
-	tokens       string // no, all or non_padding
-	allColumns   bool   // remove_unused_columns is off
-	lossOnly     bool   // prediction_loss_only
-	batchMetrics bool   // batch_eval_metrics
-	saves        bool   // save_strategy is not no
-	evaluates    bool   // eval_strategy is not no
+	sampling     string      // random, sequential or group_by_length
+	tokens       string      // no, all or non_padding
+	allColumns   bool        // remove_unused_columns is off
+	lossOnly     bool        // prediction_loss_only
+	batchMetrics bool        // batch_eval_metrics
+	fullEval     torch.DType // evaluations outside of training turn the model into it; zero: they do not
+	saves        bool        // save_strategy is not no
+	evaluates    bool        // eval_strategy is not no
+	late         error       // what is refused when the training begins
 }
 
 // readHFArgs takes TrainingArguments of transformers 5.17. Those that only concern Python, or other machines than this one, are taken where they change nothing.
@@ -138,10 +142,10 @@ func (a *hfArgs) readEngine(o *spec.Object) {
 		e.Precision, e.IgnoreFP16OnCPU = amp.FP16, true
 	}
 	if o.Bool("bf16_full_eval", false) {
-		e.FullEval = amp.BF16
+		a.fullEval = torch.BFloat16
 	}
 	if o.Bool("fp16_full_eval", false) {
-		e.FullEval = amp.FP16
+		a.fullEval = torch.Float16
 	}
 	e.LabelSmoothing, e.NEFTuneAlpha = o.Float("label_smoothing_factor", 0), o.Float("neftune_noise_alpha", 0)
 	e.GradientCheckpointing, e.FullDeterminism = o.Bool("gradient_checkpointing", false), o.Bool("full_determinism", false)
@@ -189,21 +193,46 @@ func readSchedule(o *spec.Object) scheduleArgs {
 	return s
 }
 
-// resolve finds optimizer and schedule by their names. What it refuses the recorded trainer refuses as well.
-func (a *hfArgs) resolve(s scheduleArgs) (err error) {
+// resolve finds optimizer and schedule by their names. Names that transformers does not have are refused at once; what else is wrong with them shows when the
+// training begins, as there, and is kept in late.
+func (a *hfArgs) resolve(s scheduleArgs) error {
 	if a.engine.Precision < 0 {
 		return fmt.Errorf("bf16 and fp16 are both set; want one of them")
 	}
-	if a.engine.Optimizer, err = optim.ByName(a.optimizer.name, a.optimizer.args); err != nil {
-		return err
+	if !slices.Contains(strings.Fields(hfOptimizers), a.optimizer.name) {
+		return fmt.Errorf("optim is %q; known are %s", a.optimizer.name, hfOptimizers)
 	}
+	if !slices.Contains(strings.Fields(hfSchedules), s.name) {
+		return fmt.Errorf("lr_scheduler_type is %q; known are %s", s.name, hfSchedules)
+	}
+	builder, err := optim.ByName(a.optimizer.name, a.optimizer.args)
+	if err != nil {
+		a.late = err
+		return nil
+	}
+	a.engine.Optimizer = builder
 	if s.name == "reduce_lr_on_plateau" || s.name == "greedy" {
-		a.trainer.Adaptive, err = lr.AdaptiveByName(s.name, s.kwargs)
-		return err
+		a.trainer.Adaptive, a.late = lr.AdaptiveByName(s.name, s.kwargs)
+		return nil
 	}
-	a.trainer.Schedule, err = lr.ByName(s.name, s.kwargs, s.warmup)
-	return err
+	schedule, err := s.build()
+	if err != nil {
+		a.late = err
+		return nil
+	}
+	a.trainer.Schedule = schedule
+	return nil
 }
+
+// hfOptimizers are OptimizerNames of transformers 5.17, hfSchedules its SchedulerType.
+const (
+	hfOptimizers = "adamw_torch adamw_torch_fused adamw_torch_xla adamw_torch_npu_fused adafactor adamw_anyprecision adamw_torch_4bit adamw_torch_8bit ademamix sgd adagrad " +
+		"adamw_bnb_8bit adamw_8bit ademamix_8bit lion_8bit lion_32bit paged_adamw_32bit paged_adamw_8bit paged_ademamix_32bit paged_ademamix_8bit paged_lion_32bit paged_lion_8bit " +
+		"rmsprop rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit galore_adamw galore_adamw_8bit galore_adafactor galore_adamw_layerwise galore_adamw_8bit_layerwise " +
+		"galore_adafactor_layerwise lomo adalomo grokadamw schedule_free_radam schedule_free_adamw schedule_free_sgd apollo_adamw apollo_adamw_layerwise stable_adamw"
+	hfSchedules = "linear cosine cosine_with_restarts polynomial constant constant_with_warmup inverse_sqrt reduce_lr_on_plateau cosine_with_min_lr cosine_warmup_with_min_lr " +
+		"warmup_stable_decay greedy"
+)
 
 // idle are arguments of no effect here if they have one of the values that are given; others make the case unsupported.
 var idle = map[string][]string{

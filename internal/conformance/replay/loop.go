@@ -196,6 +196,9 @@ func (a loopArgs) buildOptimizer(m model) (optim.Optimizer, error) {
 
 // build finds the schedule. An adaptive one comes back as errAdaptive: its scheduler wants a measured value at every step, which these loops do not give.
 func (s scheduleArgs) build() (lr.Schedule, error) {
+	if s.name == "constant" {
+		s.warmup = 0 // get_scheduler passes over it
+	}
 	schedule, err := lr.ByName(s.name, s.kwargs, s.warmup)
 	if err == nil {
 		return schedule, nil
