@@ -270,9 +270,13 @@ func mapping(first string, value *yaml.Node, more ...any) *yaml.Node {
 	return m
 }
 
+// text writes a string, in the quotes that Python's yaml uses where a plain one would be read as something else.
 func text(s string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s)
+	if plain, err := yaml.Marshal(s); err == nil && len(plain) == len(s)+len("\"\"\n") && !strings.Contains(s, "'") {
+		n.Style = yaml.SingleQuotedStyle
+	}
 	return n
 }
 

@@ -78,7 +78,8 @@ func New() (*Server, error) {
 	}
 	s.hub = httptest.NewServer(s.recorded(false, s.serveHub))
 	s.cdn = httptest.NewServer(s.recorded(true, s.serveCDN))
-	s.URL, s.CDNURL = s.hub.URL, s.cdn.URL
+	// Another name than the Hub's, not another port alone: clients tell by the name to whom a token may go.
+	s.URL, s.CDNURL = s.hub.URL, strings.Replace(s.cdn.URL, "127.0.0.1", "localhost", 1)
 	return s, nil
 }
 
