@@ -95,7 +95,7 @@ func (a *addition) read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closer.Close()
+	defer quietly(closer)
 	content := make([]byte, a.size)
 	if _, err := io.ReadFull(io.NewSectionReader(r, 0, a.size), content); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", a.path, errChanged, err)
@@ -109,7 +109,7 @@ func (a *addition) hash(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer closer.Close()
+	defer quietly(closer)
 	h := sha256.New()
 	if !a.large {
 		h = sha1.New()

@@ -250,7 +250,7 @@ func (c *conn) postCommit(ctx context.Context, r repository, branch string, addi
 		if err != nil {
 			return false, err
 		}
-		defer resp.Body.Close()
+		defer quietly(resp.Body)
 		return false, decode(resp, &answer)
 	})
 	if err != nil {
@@ -357,7 +357,7 @@ func (l *lazyReader) Read(p []byte) (int, error) {
 			l.rest = l.rest[1:]
 		}
 		n, err := l.now.Read(p)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			l.now, err = nil, nil
 		}
 		if n > 0 || err != nil {

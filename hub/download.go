@@ -164,7 +164,7 @@ func (d *download) receive(ctx context.Context, f *os.File, done *int64, sum *ch
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer quietly(resp.Body)
 	if *done > 0 && (resp.StatusCode != http.StatusPartialContent || rangeStart(resp.Header.Get("Content-Range")) != *done) {
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("the server answers %d with the range %q instead of the bytes from %d on", resp.StatusCode, resp.Header.Get("Content-Range"), *done)
@@ -189,7 +189,7 @@ func (d *download) receive(ctx context.Context, f *os.File, done *int64, sum *ch
 			*done += int64(n)
 			d.meter.set(d.name, *done)
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -266,7 +266,7 @@ func copyContext(ctx context.Context, w io.Writer, r io.Reader) error {
 		if _, failed := w.Write(buffer[:n]); failed != nil {
 			return failed
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -104,7 +104,7 @@ func (c *conn) head(ctx context.Context, s *store, r repository, revision, name 
 		if err != nil {
 			return false, err
 		}
-		defer resp.Body.Close()
+		defer quietly(resp.Body)
 		m, err = readMetadata(resp)
 		return false, err
 	})

@@ -260,5 +260,8 @@ func (c *conn) whoAmI(ctx context.Context) (*Account, error) {
 	return a, nil
 }
 
+// quietly closes what was only read.
+func quietly(c io.Closer) { _ = c.Close() }
+
 // drain reads a little of a body that is not wanted, so that its connection can be used again.
 func drain(body io.Reader) { _, _ = io.CopyN(io.Discard, body, 64<<10) }

@@ -146,7 +146,7 @@ func (c *conn) uploadObject(ctx context.Context, a *addition, to lfsAction, m *m
 	if err != nil {
 		return err
 	}
-	defer closer.Close()
+	defer quietly(closer)
 	text, inParts := to.Header["chunk_size"]
 	if !inParts {
 		_, err := c.put(ctx, a.path, to.Href, file, 0, a.size, m)

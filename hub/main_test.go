@@ -36,25 +36,31 @@ func TestMain(m *testing.M) {
 	}
 	os.Setenv("HF_HOME", home)
 	os.Setenv("HF_ENDPOINT", "http://127.0.0.1:1") // no test may reach the real Hub by mistake
-	before := runtime.NumGoroutine()
 	code := m.Run()
 	os.RemoveAll(home)
-	if code == 0 && leaked(before) {
+	if code == 0 && leaked() {
 		code = 1
 	}
 	os.Exit(code)
 }
 
-// leaked reports goroutines that outlive the tests.
-func leaked(before int) bool {
+// leaked reports goroutines of this package, or of its connections, that outlive the tests.
+func leaked() bool {
+	var left []string
 	for range 200 {
-		if runtime.NumGoroutine() <= before {
+		stacks := make([]byte, 1<<20)
+		left = nil
+		for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			if !strings.Contains(stack, "TestMain") && (strings.Contains(stack, "gotrainer/hub") || strings.Contains(stack, "net/http.")) {
+				left = append(left, stack)
+			}
+		}
+		if left == nil {
 			return false
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	stacks := make([]byte, 1<<20)
-	fmt.Fprintf(os.Stderr, "goroutines are left over:\n%s\n", stacks[:runtime.Stack(stacks, true)])
+	fmt.Fprintf(os.Stderr, "goroutines are left over:\n%s\n", strings.Join(left, "\n\n"))
 	return true
 }
 

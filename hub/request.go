@@ -51,20 +51,20 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 		location := resp.Header.Get("Location")
 		switch {
 		case resp.StatusCode >= 400:
-			defer resp.Body.Close()
+			defer quietly(resp.Body)
 			return nil, failure(r.method, resp)
 		case resp.StatusCode < 300 || location == "":
 			return resp, nil
 		}
 		next, err := at.Parse(location)
 		if err != nil || next.Scheme != "http" && next.Scheme != "https" {
-			resp.Body.Close()
+			quietly(resp.Body)
 			return nil, fmt.Errorf("hub: %s redirects to something that is not an address of http", bare(at))
 		}
 		if r.stay && !c.trusts(next) {
 			return resp, nil
 		}
-		resp.Body.Close()
+		quietly(resp.Body)
 		if hops == 20 {
 			return nil, fmt.Errorf("hub: %s redirects more than 20 times", r.url)
 		}
@@ -183,7 +183,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.watch.moved()
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = brokenOff(b.ctx, b.address, err)
 	}
 	return n, err
@@ -207,7 +207,7 @@ type localReader struct {
 func (l *localReader) Read(p []byte) (int, error) {
 	n, err := l.Reader.Read(p)
 	l.watch.moved()
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		l.mu.Lock()
 		l.err = err
 		l.mu.Unlock()
@@ -228,7 +228,7 @@ func (c *conn) do(ctx context.Context, r request, read func(*http.Response) erro
 		if err != nil {
 			return false, err
 		}
-		defer resp.Body.Close()
+		defer quietly(resp.Body)
 		if read == nil {
 			drain(resp.Body)
 			return false, nil
