@@ -41,7 +41,7 @@ func (s *Server) lfsBatch(c *call, r *repo) {
 		c.fail(http.StatusNotAcceptable, "", "Accept must be application/vnd.git-lfs+json")
 		return
 	}
-	if err := json.NewDecoder(c.Body).Decode(&request); err != nil || request.Operation != "upload" || request.HashAlgo != "sha256" || len(request.Objects) > 256 {
+	if err := json.NewDecoder(c.Body).Decode(&request); err != nil || request.Operation != "upload" || !slices.Contains([]string{"", "sha256", "sha_256"}, request.HashAlgo) || len(request.Objects) > 256 {
 		c.fail(http.StatusUnprocessableEntity, "", "want an upload of at most 256 objects named by sha256")
 		return
 	}
