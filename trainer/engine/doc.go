@@ -24,6 +24,7 @@
 //	label_smoothing_factor          Options.LabelSmoothing, of a Predictor
 //	num_items_in_batch              ItemCounter and Pass.Items; a loss that used it is PerItem
 //	training_step                   TrainingStepper
+//	a look at every loss            LossObserver
 //	prediction_step                 Predictor; or Evaluator, which does everything itself
 //	compute_metrics                 Options.ComputeMetrics over all predictions; Observer in the task, batch by batch
 //	batch_eval_metrics              Options.BatchMetrics

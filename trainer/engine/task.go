@@ -8,7 +8,7 @@ import (
 // Task ties a model to its data. S is a sample, B a batch.
 //
 // What a user of Hugging Face's Trainer would override is an interface that a task may implement besides: [Predictor] shows the model's outputs,
-// [Observer] and [Evaluator] make metrics of them, [TrainingStepper] replaces the training step, [ItemCounter] and [TokenCounter] count, [Configurer]
+// [Observer] and [Evaluator] make metrics of them, [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [ItemCounter] and [TokenCounter] count, [Configurer]
 // writes config.json.
 type Task[S, B any] interface {
 	// Model is a pointer to the struct that holds the parameters, as package nn finds them.
