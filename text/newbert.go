@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/text/decoders"
@@ -22,21 +23,25 @@ type BertOptions struct {
 	AddedTokens []AddedToken // further ones
 }
 
+// withDefaults puts BERT's special tokens where none are named.
+func (o BertOptions) withDefaults() BertOptions {
+	o.Unknown, o.Sep, o.Pad = cmp.Or(o.Unknown, "[UNK]"), cmp.Or(o.Sep, "[SEP]"), cmp.Or(o.Pad, "[PAD]")
+	o.Cls, o.Mask = cmp.Or(o.Cls, "[CLS]"), cmp.Or(o.Mask, "[MASK]")
+	return o
+}
+
+func (o BertOptions) normalizer() normalizers.BertNormalizer {
+	return normalizers.BertNormalizer{CleanText: true, HandleChineseChars: !o.JoinChinese, StripAccents: o.StripAccents, Lowercase: !o.Cased}
+}
+
 // NewBert makes BERT's tokenizer of a WordPiece vocabulary: what BertTokenizer of transformers makes of the same vocab.txt.
 func NewBert(vocab map[string]int64, o BertOptions) (*Tokenizer, error) {
-	for _, t := range []struct {
-		token   *string
-		content string
-	}{{&o.Unknown, "[UNK]"}, {&o.Sep, "[SEP]"}, {&o.Pad, "[PAD]"}, {&o.Cls, "[CLS]"}, {&o.Mask, "[MASK]"}} {
-		if *t.token == "" {
-			*t.token = t.content
-		}
-	}
+	o = o.withDefaults()
 	m, err := models.NewWordPiece(vocab, models.WordPieceOptions{UnknownToken: o.Unknown})
 	if err != nil {
 		return nil, err
 	}
-	n := normalizers.BertNormalizer{CleanText: true, HandleChineseChars: !o.JoinChinese, StripAccents: o.StripAccents, Lowercase: !o.Cased}
+	n := o.normalizer()
 	c := Config{
 		AddedTokens: append(append([]AddedToken{}, o.AddedTokens...), SpecialTokens(o.Unknown, o.Sep, o.Pad, o.Cls, o.Mask)...),
 		Normalizer:  n, PreTokenizer: pretokenizers.BertPreTokenizer{}, Model: m, Decoder: decoders.DefaultWordPiece(),

@@ -21,8 +21,10 @@ func Parse(raw json.RawMessage) (Model, error) {
 		m, err = parseWordPiece(raw)
 	case "WordLevel":
 		m, err = parseWordLevel(raw)
+	case "BPE":
+		m, err = parseBPE(raw)
 	default:
-		return nil, fmt.Errorf("model of unknown type %q; this reader knows WordPiece, WordLevel", kind)
+		return nil, fmt.Errorf("model of unknown type %q; this reader knows WordPiece, WordLevel, BPE, Unigram", kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", kind, err)
