@@ -95,9 +95,6 @@ func readTiny(t *testing.T) map[string]tinyCases {
 	if err := json.Unmarshal(data, &f); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"unigram"} { // Unigram follows
-		delete(f.Cases, name)
-	}
 	return f.Cases
 }
 

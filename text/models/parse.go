@@ -23,6 +23,8 @@ func Parse(raw json.RawMessage) (Model, error) {
 		m, err = parseWordLevel(raw)
 	case "BPE":
 		m, err = parseBPE(raw)
+	case "Unigram":
+		m, err = parseUnigram(raw)
 	default:
 		return nil, fmt.Errorf("model of unknown type %q; this reader knows WordPiece, WordLevel, BPE, Unigram", kind)
 	}
