@@ -7,7 +7,7 @@ import (
 )
 
 // MaxPadding is the longest length that padding fills up to: more is taken for a damaged file.
-const MaxPadding = 1 << 24
+const MaxPadding = 1 << 20
 
 // Padding fills encodings up to one length. Its zero value pads on the right to the longest of a batch with id 0.
 type Padding struct {
