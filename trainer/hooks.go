@@ -145,8 +145,14 @@ func call[H any](r *Run, list []H, event string, f func(H) error) error {
 	return nil
 }
 
+// StateNamer is implemented by a [StateSaver] whose state has another name than its type, such as that of its counterpart in transformers.
+type StateNamer interface{ StateName() string }
+
 // stateName is the name of a hook's type without its package.
 func stateName(hook any) string {
+	if n, ok := hook.(StateNamer); ok {
+		return n.StateName()
+	}
 	name := reflect.TypeOf(hook).String()
 	return strings.TrimLeft(name[strings.LastIndexByte(name, '.')+1:], "*")
 }

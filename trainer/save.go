@@ -88,6 +88,9 @@ func (f *fit[S, B]) savedState(best string) (savedState, error) {
 	if err != nil {
 		return savedState{}, err
 	}
+	if states["TrainerControl"], err = f.m.Control.exported(); err != nil {
+		return savedState{}, err
+	}
 	s := savedState{
 		Epoch: f.m.Progress, GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps, NumTrainEpochs: f.m.plan.epochs,
 		LogHistory: append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.o.BatchSize,

@@ -25,6 +25,7 @@ var (
 	_ trainer.TrainBeginHook = (*EarlyStopping)(nil)
 	_ trainer.EvalHook       = (*EarlyStopping)(nil)
 	_ trainer.StateSaver     = (*EarlyStopping)(nil)
+	_ trainer.StateNamer     = (*EarlyStopping)(nil)
 )
 
 // TrainBegin checks that there will be something to judge.
@@ -97,6 +98,9 @@ func (e *EarlyStopping) MarshalState() ([]byte, error) {
 	s.Args.Patience, s.Args.Threshold, s.Attributes.Count = max(1, e.Patience), e.Threshold, e.count
 	return json.Marshal(s)
 }
+
+// StateName implements trainer.StateNamer: a checkpoint resumed by transformers gives its EarlyStoppingCallback the same count.
+func (e *EarlyStopping) StateName() string { return "EarlyStoppingCallback" }
 
 // UnmarshalState implements trainer.StateSaver. The settings stay as they are: those of the program hold.
 func (e *EarlyStopping) UnmarshalState(text []byte) error {

@@ -83,6 +83,14 @@ func (s *saysNothing) Load(dir string) error {
 	return s.Step.Load(dir)
 }
 
+type keepsGradients struct{ Step }
+
+func (s *keepsGradients) ZeroGrad() error { return nil }
+
+type alwaysFull struct{ Step }
+
+func (s *alwaysFull) OutOfMemory(error) bool { return true }
+
 func TestBrokenStepsAreFoundOut(t *testing.T) {
 	for _, c := range []struct {
 		claim string
@@ -97,6 +105,8 @@ func TestBrokenStepsAreFoundOut(t *testing.T) {
 		{"a folder that cannot be loaded", func() trainer.Step[int, []int] { return new(loadsHalf) }},
 		{"a folder that cannot be loaded", func() trainer.Step[int, []int] { return new(saysNothing) }},
 		{"loaded weights", func() trainer.Step[int, []int] { return new(keepsWeights) }},
+		{"gradients that are zeroed", func() trainer.Step[int, []int] { return new(keepsGradients) }},
+		{"an out-of-memory error", func() trainer.Step[int, []int] { return new(alwaysFull) }},
 	} {
 		found := false
 		for _, k := range checks[int, []int]() {
