@@ -42,6 +42,7 @@ type spec struct {
 		Eval          string  `json:"eval_strategy"`
 		Checkpointing bool    `json:"gradient_checkpointing"`
 		Sampling      string  `json:"train_sampling_strategy"`
+		NEFTune       float64 `json:"neftune_noise_alpha"`
 	}
 }
 
@@ -56,7 +57,7 @@ func TestRecordedRunsOfTransformersTrainer(t *testing.T) {
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("the recorded runs are not here: %v", err)
 	}
-	for _, name := range []string{"bert_init_seed", "bert_accum2", "bert_gradient_checkpointing", "bert_group_by_length"} {
+	for _, name := range []string{"bert_init_seed", "bert_accum2", "bert_gradient_checkpointing", "bert_group_by_length", "bert_neftune"} {
 		t.Run(name, func(t *testing.T) { replay(t, filepath.Join(folder, name)) })
 	}
 }
@@ -101,7 +102,6 @@ func modelOf(t *testing.T, dir string, s spec) *bert.Classifier {
 			t.Fatal(err)
 		}
 	}
-	m.SetGradientCheckpointing(s.Args.Checkpointing)
 	return m
 }
 
@@ -142,7 +142,9 @@ func replay(t *testing.T, dir string) {
 	g := golden.Load(t, filepath.Join(dir, "data.safetensors"))
 	train, eval := samplesOf(g, "train", s.Data.Trim), samplesOf(g, "eval", s.Data.Trim)
 	m := modelOf(t, dir, s)
-	step, err := classify.NewStep(m, classify.TaskOptions{SumWindow: true}, engine.Options{Optimizer: optim.AdamW{LR: s.Args.Rate, WeightDecay: &s.Args.WeightDecay}})
+	step, err := classify.NewStep(m, classify.TaskOptions{SumWindow: true}, engine.Options{
+		Optimizer: optim.AdamW{LR: s.Args.Rate, WeightDecay: &s.Args.WeightDecay}, NEFTuneAlpha: s.Args.NEFTune, GradientCheckpointing: s.Args.Checkpointing,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -173,19 +173,15 @@ func TestCollatePadsToTheLongest(t *testing.T) {
 	if diff := cmp.Diff([]int64{0, 1, 1, 0, 0, 0}, b.TokenTypeIDs.Values); diff != "" {
 		t.Error(diff)
 	}
-	if !slices.Equal(b.Labels, []int64{1, 0}) || task.CountTokens(b) != 4 {
-		t.Errorf("labels %v, %d tokens; want [1 0] and 4", b.Labels, task.CountTokens(b))
+	if all, nonPadding := task.CountTokens(b); !slices.Equal(b.Labels, []int64{1, 0}) || all != 6 || nonPadding != 4 {
+		t.Errorf("labels %v, %d tokens, %d of them no padding; want [1 0], 6 and 4", b.Labels, all, nonPadding)
 	}
 	whole, err := task.Collate([]classify.Sample{{InputIDs: []int64{1, 2}}, {InputIDs: []int64{4, 5}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if whole.AttentionMask.Values != nil || whole.TokenTypeIDs.Values != nil || task.CountTokens(whole) != 4 {
-		t.Errorf("a batch without padding and types has mask %v and types %v, %d tokens", whole.AttentionMask.Values, whole.TokenTypeIDs.Values, task.CountTokens(whole))
-	}
-	counting, _ := newTask(t, classify.Head{}, classify.TaskOptions{CountPadding: true})
-	if got := counting.CountTokens(b); got != 6 {
-		t.Errorf("%d tokens with padding, want 6", got)
+	if _, nonPadding := task.CountTokens(whole); whole.AttentionMask.Values != nil || whole.TokenTypeIDs.Values != nil || nonPadding != 4 {
+		t.Errorf("a batch without padding and types has mask %v and types %v, %d tokens", whole.AttentionMask.Values, whole.TokenTypeIDs.Values, nonPadding)
 	}
 }
 
@@ -296,7 +292,9 @@ func TestEvaluationsGiveTheMetricsOfTheProblem(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 { // the second time, nothing is left of the first
-				loss := task.Evaluate(engine.Pass{}, b)
+				outputs := task.Predict(engine.Pass{}, b)
+				task.Observe(b, outputs)
+				loss := task.LossOf(engine.Pass{}, outputs)
 				if got := loss.Value.Item(); math.Abs(got-c.loss) > 1e-6 || loss.Rows != len(c.samples) {
 					t.Errorf("loss %g of %d rows, want %g of %d", got, loss.Rows, c.loss, len(c.samples))
 				}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -26,9 +25,6 @@ type TaskOptions struct {
 	// SumWindow adds the gradients of the micro-batches of an accumulation window up and does not average them: what transformers 5.17 does with its own
 	// classifiers under gradient_accumulation_steps, which makes gradients and logged losses that many times as large.
 	SumWindow bool
-
-	// CountPadding counts padding among the tokens seen: include_num_input_tokens_seen="all" of transformers, where otherwise it is "non_padding".
-	CountPadding bool
 }
 
 // Task ties a model to labelled texts.
@@ -37,11 +33,20 @@ type Task struct {
 	head    Head
 	limits  Limits
 	options TaskOptions
+
+	observed []observed // of the running evaluation
+}
+
+// observed is a batch of an evaluation; what the model predicted stays on the device until the end.
+type observed struct {
+	predicted torch.Tensor // classes, or logits
+	batch     Batch
 }
 
 var (
 	_ engine.Task[Sample, Batch] = (*Task)(nil)
-	_ engine.Evaluator[Batch]    = (*Task)(nil)
+	_ engine.Observer[Batch]     = (*Task)(nil)
+	_ engine.TokenCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
 )
 
@@ -83,31 +88,71 @@ func (t *Task) Model() any { return t.model }
 func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
 // Loss runs the model on a batch.
-func (t *Task) Loss(p engine.Pass, b Batch) engine.Loss {
-	_, loss := t.forward(p, b)
-	return loss
+func (t *Task) Loss(p engine.Pass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+
+// Predict runs the model on a batch: logits and labels.
+func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
+	rows := b.InputIDs.Rows
+	logits := t.model.Forward(input(p, b.InputIDs), input(p, b.AttentionMask), input(p, b.TokenTypeIDs))
+	var labels torch.Tensor
+	if t.head.ProblemType == SingleLabel {
+		labels = engine.Input(p, b.Labels)
+	} else {
+		labels = engine.Input(p, b.Targets, int64(rows), t.head.NumLabels)
+	}
+	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{labels}, Rows: rows}
 }
 
-// Evaluate runs the model on a batch of an evaluation.
-func (t *Task) Evaluate(p engine.Pass, b Batch) engine.Loss {
-	logits, loss := t.forward(p, b)
-	switch t.head.ProblemType {
-	case Regression:
-		for i, got := range torch.Values[float32](logits.ToDType(torch.Float32)) {
-			for _, m := range t.options.ValueMetrics {
-				m.Add(float64(got), float64(b.Targets[i]))
+// LossOf is the loss of [Head.Loss].
+func (t *Task) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+	value := t.head.Loss(o.Logits[0], o.Labels[0])
+	if t.options.SumWindow {
+		return engine.PerItem(value, o.Rows)
+	}
+	return engine.Mean(value, o.Rows)
+}
+
+// Observe takes note of a batch of an evaluation.
+func (t *Task) Observe(b Batch, o engine.Outputs) {
+	predicted := o.Logits[0].Detach()
+	if t.head.ProblemType == SingleLabel {
+		predicted = predicted.ArgMax(-1, false)
+	}
+	t.observed = append(t.observed, observed{predicted.Keep(), b})
+}
+
+// Metrics ends an evaluation.
+func (t *Task) Metrics() map[string]float64 {
+	for _, o := range t.observed {
+		torch.Scope(func() { t.measure(o) })
+		o.predicted.Free()
+	}
+	t.observed = nil
+	if t.head.ProblemType == Regression {
+		return engine.Results(t.options.ValueMetrics)
+	}
+	return engine.Results(t.options.Metrics)
+}
+
+func (t *Task) measure(o observed) {
+	if t.head.ProblemType == SingleLabel {
+		for i, got := range torch.Values[int64](o.predicted) {
+			if o.batch.Labels[i] != ignored {
+				t.add(int(got), int(o.batch.Labels[i]))
 			}
 		}
-	case MultiLabel:
-		for i, got := range torch.Values[float32](logits.ToDType(torch.Float32)) {
-			t.add(bit(got > 0), bit(b.Targets[i] > 0.5)) // a logit of 0 is a probability of one half
+		return
+	}
+	for i, got := range torch.Values[float32](o.predicted.ToDType(torch.Float32)) {
+		want := o.batch.Targets[i]
+		if t.head.ProblemType == MultiLabel {
+			t.add(bit(got > 0), bit(want > 0.5)) // a logit of 0 is a probability of one half
+			continue
 		}
-	default:
-		for i, got := range torch.Values[int64](logits.ArgMax(-1, false)) {
-			t.add(int(got), int(b.Labels[i]))
+		for _, m := range t.options.ValueMetrics {
+			m.Add(float64(got), float64(want))
 		}
 	}
-	return loss
 }
 
 func (t *Task) add(got, want int) {
@@ -123,30 +168,6 @@ func bit(on bool) int {
 	return 0
 }
 
-// Metrics ends an evaluation.
-func (t *Task) Metrics() map[string]float64 {
-	if t.head.ProblemType == Regression {
-		return engine.Results(t.options.ValueMetrics)
-	}
-	return engine.Results(t.options.Metrics)
-}
-
-func (t *Task) forward(p engine.Pass, b Batch) (torch.Tensor, engine.Loss) {
-	rows := b.InputIDs.Rows
-	logits := t.model.Forward(input(p, b.InputIDs), input(p, b.AttentionMask), input(p, b.TokenTypeIDs))
-	var labels torch.Tensor
-	if t.head.ProblemType == SingleLabel {
-		labels = engine.Input(p, b.Labels)
-	} else {
-		labels = engine.Input(p, b.Targets, int64(rows), t.head.NumLabels)
-	}
-	value := t.head.Loss(logits, labels)
-	if t.options.SumWindow {
-		return logits, engine.PerItem(value, rows)
-	}
-	return logits, engine.Mean(value, rows)
-}
-
 // input copies a matrix to the device; an empty one stays undefined.
 func input(p engine.Pass, m data.Padded[int64]) torch.Tensor {
 	if m.Values == nil {
@@ -155,29 +176,14 @@ func input(p engine.Pass, m data.Padded[int64]) torch.Tensor {
 	return engine.Input(p, m.Values, int64(m.Rows), int64(m.Width))
 }
 
-// CountTokens counts the tokens of a batch that are read.
-func (t *Task) CountTokens(b Batch) int64 {
-	if t.options.CountPadding || b.AttentionMask.Values == nil {
-		return int64(len(b.InputIDs.Values))
+// CountTokens counts the tokens of a batch, with padding and without.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
+	all = int64(len(b.InputIDs.Values))
+	if b.AttentionMask.Values == nil {
+		return all, all
 	}
-	n := int64(0)
 	for _, keep := range b.AttentionMask.Values {
-		n += keep
+		nonPadding += keep
 	}
-	return n
-}
-
-// CountFlops estimates the operations of forward and backward as transformers' floating_point_ops: six for each token, padding too, and weight, embeddings
-// aside.
-func (t *Task) CountFlops(b Batch) float64 {
-	weights := int64(0)
-	for _, p := range nn.Params(t.model) {
-		weights += p.Tensor.Numel()
-	}
-	for _, module := range nn.Modules(t.model) {
-		if e, ok := module.Module.(*nn.Embedding); ok {
-			weights -= e.Weight.Numel()
-		}
-	}
-	return 6 * float64(len(b.InputIDs.Values)) * float64(weights)
+	return all, nonPadding
 }
