@@ -7,7 +7,8 @@
 //
 // A workload fixes weights, samples, their order, the optimizer and what is measured: the updates after the warm-up, with everything that they
 // need (loader, forward, loss, backward, update), device idle at both ends. Without -init the weights are drawn from the seed, bit for bit
-// those of PyTorch. DIR holds mnist/ (IDX files) and cn_plates/ (pictures and train.tsv). The line is the last one on standard output.
+// those of PyTorch. DIR holds mnist/ (IDX files), cn_plates/ (pictures and train.tsv), mrpc/ and
+// models/bert_base_uncased_vocab/. The line is the last one on standard output.
 package main
 
 import (
@@ -21,13 +22,14 @@ import (
 
 func main() {
 	var o settings
-	flag.StringVar(&o.workload, "workload", "mlp_tiny", "mlp, mlp_tiny, crnn or startup")
+	flag.StringVar(&o.workload, "workload", "mlp_tiny", "mlp, mlp_tiny, crnn, bert_small, bert_base or startup")
 	flag.StringVar(&o.data, "data", "../shared/data", "folder of the data sets")
 	flag.StringVar(&o.init, "init", "", "initial weights, a safetensors file; default: drawn from the workload's seed")
 	flag.IntVar(&o.threads, "threads", 0, "threads within one operator; 0: libtorch's default")
 	flag.IntVar(&o.steps, "steps", 0, "measured updates; 0: those of the workload")
 	flag.IntVar(&o.warmup, "warmup", -1, "updates before them; negative: those of the workload")
 	flag.StringVar(&o.precision, "precision", "fp32", "fp32 or bf16 (autocast)")
+	flag.Float64Var(&o.dropout, "dropout", -1, "of the BERT workloads; negative: theirs")
 	flag.StringVar(&o.losses, "losses", "", "write the loss of every update to this JSON file")
 	flag.Parse()
 	if err := run(o); err != nil {
@@ -41,6 +43,7 @@ type settings struct {
 	threads              int
 	steps, warmup        int
 	precision, losses    string
+	dropout              float64
 }
 
 func run(o settings) error {

@@ -62,6 +62,10 @@ func (r *recorder) result(o settings) map[string]any {
 	if w.warmup == 0 {
 		seconds = r.firstStep
 	}
+	dropout := w.dropout
+	if o.dropout >= 0 {
+		dropout = o.dropout
+	}
 	last := 0.0
 	for _, l := range r.recent {
 		last += l / float64(len(r.recent))
@@ -70,7 +74,7 @@ func (r *recorder) result(o settings) map[string]any {
 		"workload": w.name, "impl": "gotrainer", "steps": w.steps, "seconds": round(seconds, 6), "ms_per_step": round(1e3*seconds/float64(w.steps), 6),
 		"samples_per_s": round(float64(w.steps*w.batch)/seconds, 3), "peak_rss_mb": round(memory("VmHWM"), 1), "anon_rss_mb": round(memory("RssAnon"), 1),
 		"first_step_s": round(r.firstStep, 4), "loss_first": round(r.first, 6), "loss_last": round(last, 6), "threads": torch.Threads(),
-		"batch": w.batch, "precision": o.precision, "dropout": 0.0, "device": "cpu",
+		"batch": w.batch, "precision": o.precision, "dropout": dropout, "device": "cpu",
 	}
 }
 

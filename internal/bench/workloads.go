@@ -27,13 +27,21 @@ type workload struct {
 	rate          float64
 	hidden        int64
 	train         func(o settings, w workload, r *recorder) error
+
+	// Of the BERT workloads.
+	layers, heads int64
+	width         int     // of every batch; zero: that of its longest text
+	dropout       float64 // unless -dropout says otherwise
+	decay         bool    // the rate falls to zero, and gradients are clipped to norm 1
 }
 
 var workloads = map[string]workload{
-	"mlp":      {"mlp", 64, 100, 1000, 1e-3, 256, trainMLP},
-	"mlp_tiny": {"mlp_tiny", 16, 300, 3000, 1e-3, 32, trainMLP},
-	"startup":  {"startup", 64, 0, 1, 1e-3, 256, trainMLP},
-	"crnn":     {"crnn", 32, 3, 20, 1e-3, 0, trainCRNN},
+	"mlp":        {name: "mlp", batch: 64, warmup: 100, steps: 1000, rate: 1e-3, hidden: 256, train: trainMLP},
+	"mlp_tiny":   {name: "mlp_tiny", batch: 16, warmup: 300, steps: 3000, rate: 1e-3, hidden: 32, train: trainMLP},
+	"startup":    {name: "startup", batch: 64, warmup: 0, steps: 1, rate: 1e-3, hidden: 256, train: trainMLP},
+	"crnn":       {name: "crnn", batch: 32, warmup: 3, steps: 20, rate: 1e-3, train: trainCRNN},
+	"bert_small": {name: "bert_small", batch: 32, warmup: 3, steps: 30, rate: 1e-4, hidden: 256, train: trainBERT, layers: 4, heads: 4, dropout: 0.1, decay: true},
+	"bert_base":  {name: "bert_base", batch: 8, warmup: 1, steps: 5, rate: 5e-5, hidden: 768, train: trainBERT, layers: 12, heads: 12, width: 128, dropout: 0.1, decay: true},
 }
 
 const seed = 1234
@@ -63,15 +71,20 @@ func fit[S, B any](o settings, w workload, r *recorder, task engine.Task[S, B], 
 	if err != nil {
 		return err
 	}
+	var schedule lr.Schedule = lr.Constant{}
+	clip := -1. // no norm is computed
+	if w.decay {
+		schedule, clip = lr.Linear{}, 1
+	}
 	step, err := engine.New(task, engine.Options{
-		Optimizer: optim.AdamW{LR: w.rate, WeightDecay: new(0.0)}, MaxGradNorm: -1, Precision: precision, InitWeightsFrom: o.init,
+		Optimizer: optim.AdamW{LR: w.rate, WeightDecay: new(0.0)}, MaxGradNorm: clip, Precision: precision, InitWeightsFrom: o.init,
 	})
 	if err != nil {
 		return err
 	}
 	t, err := trainer.New(&timed[S, B]{step, r}, trainer.Options{
 		MaxSteps: w.warmup + w.steps, BatchSize: w.batch, DropLast: true, Order: order, Workers: 1, Seed: seed + 1,
-		Schedule: lr.Constant{}, Eval: trainer.Never, Save: trainer.Never, Log: trainer.Never, Progress: io.Discard,
+		Schedule: schedule, Eval: trainer.Never, Save: trainer.Never, Log: trainer.Never, Progress: io.Discard,
 	})
 	if err != nil {
 		return err

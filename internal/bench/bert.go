@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/data/glue"
+	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// mostTokens is where pairs are cut; none of MRPC is as long.
+const mostTokens = 128
+
+// trainBERT fine-tunes a fresh BERT on MRPC.
+func trainBERT(o settings, w workload, r *recorder) error {
+	samples, err := mrpc(o.data)
+	if err != nil {
+		return err
+	}
+	torch.ManualSeed(seed)
+	dropout := o.dropout
+	if dropout < 0 {
+		dropout = w.dropout
+	}
+	model, err := bert.NewClassifier(bert.Config{
+		HiddenSize: w.hidden, NumLayers: w.layers, NumHeads: w.heads, IntermediateSize: 4 * w.hidden, HiddenDropout: &dropout, AttentionDropout: &dropout,
+	})
+	if err != nil {
+		return err
+	}
+	task, err := classify.NewTask(model, classify.TaskOptions{Padding: data.Padding{Length: w.width}})
+	if err != nil {
+		return err
+	}
+	return fit(o, w, r, task, samples)
+}
+
+// mrpc tokenizes the training pairs of MRPC.
+func mrpc(folder string) (data.Slice[bert.Sample], error) {
+	tokenizer, err := text.LoadTokenizer(filepath.Join(folder, "models", "bert_base_uncased_vocab", "vocab.txt"))
+	if err != nil {
+		return nil, err
+	}
+	set, err := glue.Open(filepath.Join(folder, "mrpc"), glue.MRPC)
+	if err != nil {
+		return nil, err
+	}
+	samples := make(data.Slice[bert.Sample], set.Train.Len())
+	for i := range samples {
+		row, err := set.Train.At(i)
+		if err != nil {
+			return nil, err
+		}
+		e, err := tokenizer.EncodePair(row.A, row.B, nil)
+		if err != nil {
+			return nil, err
+		}
+		if len(e.IDs) > mostTokens {
+			return nil, fmt.Errorf("pair %d has %d tokens; want at most %d", i, len(e.IDs), mostTokens)
+		}
+		samples[i] = bert.Sample{InputIDs: e.IDs, TokenTypeIDs: e.TypeIDs, Label: int64(row.Label)}
+	}
+	return samples, nil
+}
