@@ -178,7 +178,7 @@ func TestACardTakesThePlaceOfTheReadme(t *testing.T) {
 	w := newWorld(t)
 	card := &hub.ModelCard{ModelName: "bert"}
 	dir := write(t, t.TempDir(), map[string][]byte{"README.md": []byte("old"), "a": []byte("a")})
-	if _, err := w.client.Push(w.ctx, "me/bert", dir, &hub.PushOptions{Card: card}); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Card: card}); err != nil {
 		t.Fatal(err)
 	}
 	want, err := card.Markdown()

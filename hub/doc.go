@@ -6,7 +6,7 @@
 //
 //	config, err := hub.File(ctx, "me/private", "config.json", &hub.FetchOptions{Revision: "v1.0"})
 //
-//	commit, err := hub.Push(ctx, "me/bert-mrpc", "runs/mrpc/checkpoint-500", &hub.PushOptions{Card: card})
+//	commit, err := hub.Push(ctx, "me/bert-mrpc", "runs/mrpc/checkpoint-500", hub.PushOptions{Card: card})
 //
 // These functions act for the environment: HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_OFFLINE, HF_ENDPOINT and the
 // others that Python reads. A [Client] with fields set differs from it.

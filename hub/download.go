@@ -185,7 +185,7 @@ func (d *download) receive(ctx context.Context, f *os.File, done *int64, sum *ch
 			if _, err := f.WriteAt(buffer[:n], *done); err != nil {
 				return fmt.Errorf("cannot write to the cache: %w", err)
 			}
-			sum.Write(buffer[:n])
+			_, _ = sum.Write(buffer[:n]) // a sum cannot fail
 			*done += int64(n)
 			d.meter.set(d.name, *done)
 		}

@@ -68,7 +68,7 @@ func ExampleClient_Push() {
 
 	card := &hub.ModelCard{ModelName: "bert-mrpc", Results: hub.Values{{Name: "Accuracy", Value: 0.8578}}}
 	for range 2 {
-		commit, err := client.Push(context.Background(), "me/bert-mrpc", dir, &hub.PushOptions{Card: card, Private: true})
+		commit, err := client.Push(context.Background(), "me/bert-mrpc", dir, hub.PushOptions{Card: card, Private: true})
 		if err != nil {
 			log.Fatal(err)
 		}

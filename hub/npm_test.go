@@ -52,7 +52,7 @@ func TestTheNPMClientWorksWithTheTestHub(t *testing.T) {
 	}
 	same(t, repo.Dir, files)
 
-	if _, err := w.client.Push(w.ctx, "me/go", dir, &hub.PushOptions{Private: true}); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/go", dir, hub.PushOptions{Private: true}); err != nil {
 		t.Fatal(err)
 	}
 	want := sha256.Sum256(files["model.safetensors"])

@@ -19,7 +19,7 @@ type Card interface {
 	Markdown() ([]byte, error)
 }
 
-// PushOptions configures [Client.Push]. Nil and the zero value push all files of the folder to the branch main of a public model.
+// PushOptions configures [Client.Push]. The zero value pushes all files of the folder to the branch main of a public model.
 type PushOptions struct {
 	Type        Type   // "" means Model
 	Branch      string // "" means main; another is made if it is not there, from main
@@ -39,7 +39,7 @@ type PushOptions struct {
 var neverPushed = []string{".git", ".git/*", "*/.git", "*/.git/*", ".cache/huggingface", ".cache/huggingface/*", "*/.cache/huggingface", "*/.cache/huggingface/*"}
 
 // Push sends a folder to the Hub, for the environment's client. See [Client.Push].
-func Push(ctx context.Context, repoID, dir string, o *PushOptions) (*Commit, error) {
+func Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, error) {
 	return new(Client).Push(ctx, repoID, dir, o)
 }
 
@@ -48,12 +48,9 @@ func Push(ctx context.Context, repoID, dir string, o *PushOptions) (*Commit, err
 // found on this side.
 //
 // A push that was interrupted, even by kill -9, is completed by calling Push again: what has arrived is not sent twice.
-func (c *Client) Push(ctx context.Context, repoID, dir string, o *PushOptions) (*Commit, error) {
-	if o == nil {
-		o = &PushOptions{}
-	}
+func (c *Client) Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, error) {
 	files := []pushed{{dir: dir, into: o.PathInRepo, allow: o.Allow, ignore: o.Ignore}}
-	return c.push(ctx, repoID, files, *o)
+	return c.push(ctx, repoID, files, o)
 }
 
 // pushed is a folder on its way to the Hub.

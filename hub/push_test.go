@@ -52,7 +52,7 @@ func TestPush(t *testing.T) {
 	dir := write(t, t.TempDir(), files)
 	write(t, dir, map[string][]byte{".git/config": []byte("x"), ".cache/huggingface/x": []byte("x"), "debug.log": []byte("x")})
 	var last hub.Progress
-	done, err := w.client.Push(w.ctx, "me/bert", dir, &hub.PushOptions{Private: true, Message: "first", Ignore: []string{"*.log"}, Progress: func(p hub.Progress) { last = p }})
+	done, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Private: true, Message: "first", Ignore: []string{"*.log"}, Progress: func(p hub.Progress) { last = p }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestPush(t *testing.T) {
 	same(t, repo.Dir, files)
 
 	w.ForgetRequests()
-	done, err = w.client.Push(w.ctx, "me/bert", repo.Dir, nil) // out of the cache: links to blobs
+	done, err = w.client.Push(w.ctx, "me/bert", repo.Dir, hub.PushOptions{}) // out of the cache: links to blobs
 	if err != nil || !done.Unchanged {
 		t.Errorf("Push of what is there = %+v, %v; want no commit", done, err)
 	}
@@ -91,7 +91,7 @@ func TestPushOfABranchAndAFolderWithDeletions(t *testing.T) {
 	w.model("me/bert")
 	main := w.Head(hubtest.Model, "me/bert", "main")
 	dir := write(t, t.TempDir(), map[string][]byte{"x.txt": []byte("x"), "config.json": []byte("new")})
-	_, err := w.client.Push(w.ctx, "me/bert", dir, &hub.PushOptions{Branch: "v2", PathInRepo: "onnx", Delete: []string{"*"}})
+	_, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Branch: "v2", PathInRepo: "onnx", Delete: []string{"*"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestPushOfABranchAndAFolderWithDeletions(t *testing.T) {
 	if w.Head(hubtest.Model, "me/bert", "main") != main {
 		t.Error("main moved")
 	}
-	if _, err := w.client.Push(w.ctx, "me/bert", dir, &hub.PushOptions{Branch: "v2", Delete: []string{"*"}}); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Branch: "v2", Delete: []string{"*"}}); err != nil {
 		t.Fatal(err)
 	}
 	remote(t, w, "me/bert", "v2", map[string][]byte{"x.txt": []byte("x"), "config.json": []byte("new")})
@@ -115,7 +115,7 @@ func TestPushInParts(t *testing.T) {
 	dir := write(t, t.TempDir(), map[string][]byte{"model.safetensors": content})
 	w.Inject(hubtest.Fault{Method: "PUT", CDN: true, Status: 500, Times: 3})
 	w.Inject(hubtest.Fault{Method: "POST", Path: "/lfs-complete/", LoseAnswer: false, Status: 503})
-	if _, err := w.client.Push(w.ctx, "me/bert", dir, nil); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	remote(t, w, "me/bert", "main", map[string][]byte{"model.safetensors": content})
@@ -146,7 +146,7 @@ func TestPushOf300MBHoldsLittle(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := w.client.Push(w.ctx, "me/big", dir, nil); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/big", dir, hub.PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -218,7 +218,7 @@ func TestWhatAPushRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.ForgetRequests()
-			_, err := c.client.Push(w.ctx, "me/bert", write(t, t.TempDir(), c.files), &c.o)
+			_, err := c.client.Push(w.ctx, "me/bert", write(t, t.TempDir(), c.files), c.o)
 			if err == nil || !errors.Is(c.want, errAny) && !errors.Is(err, c.want) {
 				t.Errorf("Push = %v, want %v", err, c.want)
 			}
@@ -230,7 +230,7 @@ func TestWhatAPushRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := w.client.Push(w.ctx, "me/bert", filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := w.client.Push(w.ctx, "me/bert", filepath.Join(t.TempDir(), "none"), hub.PushOptions{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Push of a folder that is not there: %v", err)
 	}
 }
@@ -264,7 +264,7 @@ func TestWhatACommitRefuses(t *testing.T) {
 func TestGitignoreIsHeeded(t *testing.T) {
 	w := newWorld(t)
 	dir := write(t, t.TempDir(), map[string][]byte{".gitignore": []byte("*.tmp\n"), "a.tmp": []byte("x"), "a.txt": []byte("x")})
-	if _, err := w.client.Push(w.ctx, "me/bert", dir, nil); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	remote(t, w, "me/bert", "main", map[string][]byte{".gitignore": []byte("*.tmp\n"), "a.txt": []byte("x")})
@@ -273,7 +273,7 @@ func TestGitignoreIsHeeded(t *testing.T) {
 func TestAFileThatChangesDuringThePushIsNotCommitted(t *testing.T) {
 	w := newWorld(t)
 	dir := write(t, t.TempDir(), map[string][]byte{"config.json": []byte("{}"), "model.safetensors": weights(t, 1, 1<<20)})
-	_, err := w.client.Push(w.ctx, "me/bert", dir, &hub.PushOptions{Progress: func(p hub.Progress) {
+	_, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Progress: func(p hub.Progress) {
 		if p.File == "model.safetensors" {
 			write(t, dir, map[string][]byte{"config.json": []byte(`{"changed": true}`)})
 		}
@@ -289,7 +289,7 @@ func TestAFileThatChangesDuringThePushIsNotCommitted(t *testing.T) {
 func TestTwoFilesOfTheSameContentAreSentOnce(t *testing.T) {
 	w := newWorld(t)
 	files := map[string][]byte{"a.bin": noise(1, 1000), "b.bin": noise(1, 1000)}
-	if _, err := w.client.Push(w.ctx, "me/bert", write(t, t.TempDir(), files), nil); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/bert", write(t, t.TempDir(), files), hub.PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	remote(t, w, "me/bert", "main", files)
@@ -300,7 +300,7 @@ func TestTwoFilesOfTheSameContentAreSentOnce(t *testing.T) {
 
 func TestANameWithoutNamespaceIsTheUsers(t *testing.T) {
 	w := newWorld(t)
-	done, err := w.client.Push(w.ctx, "bert", write(t, t.TempDir(), map[string][]byte{"a": []byte("a")}), nil)
+	done, err := w.client.Push(w.ctx, "bert", write(t, t.TempDir(), map[string][]byte{"a": []byte("a")}), hub.PushOptions{})
 	if err != nil || done.RepoID != "me/bert" {
 		t.Fatalf("Push = %+v, %v; want it in me/bert", done, err)
 	}
@@ -314,7 +314,7 @@ func TestAKilledPushIsCompletedByTheNext(t *testing.T) {
 	if arguments := os.Getenv(killedPush); arguments != "" {
 		endpoint, dir, _ := strings.Cut(arguments, "|")
 		client := hub.Client{Endpoint: endpoint, Token: hub.NewSecret(token), CacheDir: t.TempDir(), Workers: 1}
-		_, err := client.Push(t.Context(), "me/bert", dir, nil)
+		_, err := client.Push(t.Context(), "me/bert", dir, hub.PushOptions{})
 		t.Fatalf("the push came to its end: %v", err)
 	}
 	w := newWorld(t)
@@ -346,7 +346,7 @@ func TestAKilledPushIsCompletedByTheNext(t *testing.T) {
 		t.Fatalf("a killed push left the commits %q", log)
 	}
 	w.ForgetRequests()
-	if _, err := w.client.Push(w.ctx, "me/bert", dir, nil); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	remote(t, w, "me/bert", "main", files)
@@ -360,7 +360,7 @@ func TestCancellingStopsAPush(t *testing.T) {
 	w.Inject(hubtest.Fault{Method: "PUT", CDN: true, Delay: time.Hour, Times: -1})
 	ctx, cancel := context.WithCancel(w.ctx)
 	dir := write(t, t.TempDir(), map[string][]byte{"a.bin": noise(1, 1000)})
-	_, err := w.client.Push(ctx, "me/bert", dir, &hub.PushOptions{Progress: func(hub.Progress) { cancel() }})
+	_, err := w.client.Push(ctx, "me/bert", dir, hub.PushOptions{Progress: func(hub.Progress) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Push = %v, want context.Canceled", err)
 	}

@@ -37,7 +37,7 @@ func python(t *testing.T, w *world, args ...string) string {
 func TestPythonFetchesWhatGoPushed(t *testing.T) {
 	w := newWorld(t)
 	files := map[string][]byte{"config.json": []byte("{}"), "a/model.safetensors": weights(t, 1, 1<<20)}
-	if _, err := w.client.Push(w.ctx, "me/bert", write(t, t.TempDir(), files), &hub.PushOptions{Private: true}); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/bert", write(t, t.TempDir(), files), hub.PushOptions{Private: true}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, python(t, w, "download", "me/bert"), files)
