@@ -18,6 +18,8 @@ type (
 	Span       = encodings.Span
 	Truncation = encodings.Truncation
 	Padding    = encodings.Padding
+	Direction  = encodings.Direction
+	Strategy   = encodings.Strategy
 )
 
 // The sides and strategies of [Truncation] and [Padding].

@@ -1,0 +1,35 @@
+package hezar
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// folder is where a model keeps its pre-processors.
+const folder = "preprocessor"
+
+// readConfig reads a YAML file of the folder preprocessor/, or of dir itself when that is this folder.
+func readConfig(dir, name string, to any) (string, error) {
+	path := filepath.Join(dir, folder, name)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		beside := filepath.Join(dir, name)
+		if data, err = os.ReadFile(beside); err == nil {
+			path = beside
+		} else if errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("neither %s nor %s is there: %w", path, beside, fs.ErrNotExist)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := yaml.Unmarshal(data, to); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return path, nil
+}
