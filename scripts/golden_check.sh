@@ -26,9 +26,25 @@ has_torch() {
 	"$PYTHON" -c "import sys, torch; sys.exit(not torch.__version__.startswith('$TORCH.'))" 2>"$work/why" >&2
 }
 
-# same compares two files. The metadata of a safetensors file come in another order each time that Python writes them: there the values count.
+# same compares two files. Where Python writes other bytes each time the values count: the metadata of a safetensors file come in any order,
+# and the older format of torch.save names storages by their addresses.
 same() {
 	cmp -s "$1" "$2" && return
+	[[ $1 == *.pt ]] && "$PYTHON" - "$1" "$2" <<'END' && return
+import sys, torch
+
+
+def values(v):
+    if isinstance(v, torch.Tensor):
+        return v.dtype, v.shape, bytes(v.contiguous().flatten().view(torch.uint8).tolist())
+    if isinstance(v, dict):
+        return [(k, values(x)) for k, x in v.items()]
+    return [type(v), *map(values, v)] if isinstance(v, (list, tuple)) else v
+
+
+old, new = (values(torch.load(f, weights_only=True)) for f in sys.argv[1:])
+sys.exit(old != new)
+END
 	[[ $1 == *.safetensors ]] && "$PYTHON" - "$1" "$2" <<'END'
 import json, struct, sys
 
