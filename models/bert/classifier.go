@@ -36,7 +36,10 @@ func NewClassifier(c Config) (*Classifier, error) {
 }
 
 func newClassifier(c Config, b transformer.Builder) *Classifier {
-	m := &Classifier{BERT: newModel(c, b), Dropout: nn.NewDropout(c.HeadDropout()), Classifier: b.Linear(c.HiddenSize, c.NumLabels)}
+	m := &Classifier{
+		BERT: newModel(c, b), Dropout: nn.NewDropout(c.HeadDropout()), Classifier: b.Linear(c.HiddenSize, c.NumLabels),
+		ignoreTypes: string(c.Extra["name"]) == hezarType,
+	}
 	if !b.Undrawn {
 		transformer.InitWeights(m.Classifier, c.InitializerRange, nil)
 	}
@@ -99,7 +102,8 @@ func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.BERT.InputEmbedd
 // more time, the same bits. It is gradient_checkpointing_enable of transformers.
 func (m *Classifier) SetGradientCheckpointing(on bool) { m.BERT.SetGradientCheckpointing(on) }
 
-// IgnoreTokenTypes makes the model take every token for one of the first text, as Hezar's BertTextClassification does whatever it is given.
+// IgnoreTokenTypes makes the model take every token for one of the first text, as Hezar's BertTextClassification does whatever it is given; a model that Hezar
+// described does so from the start.
 func (m *Classifier) IgnoreTokenTypes(on bool) { m.ignoreTypes = on }
 
 // Forward maps token ids, [B, L], to logits, [B, labels]. Mask and types are those of [Model.Forward].

@@ -7,5 +7,5 @@
 // Folders are those of transformers: config.json beside model.safetensors, shards of it, or pytorch_model.bin, in any floating-point type. What
 // [Classifier.Save] writes, AutoModelForSequenceClassification.from_pretrained reads.
 //
-// Hezar's BertTextClassification has the same tensors; [Classifier.IgnoreTokenTypes] makes a model that computes what it does.
+// A folder of Hezar's BertTextClassification (model_config.yaml and model.pt) loads too and computes what it does, which ignores token types.
 package bert

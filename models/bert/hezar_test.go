@@ -69,8 +69,28 @@ func hezarModel(t *testing.T, config map[string]any) *bert.Classifier {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.IgnoreTokenTypes(true)
 	return m
+}
+
+// TestHezarsFolderLoads reads what Hezar's Model.save wrote.
+func TestHezarsFolderLoads(t *testing.T) {
+	testenv.RequireTorch(t)
+	torch.SetThreads(1)
+	m, report, err := bert.LoadClassifier("testdata/hezar_folder", bert.Head{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Missing)+len(report.Unexpected)+len(report.Initialized) > 0 {
+		t.Errorf("the report is\n%s", report)
+	}
+	if got := m.Head().ID2Label; !slices.Equal(got, []string{"bad", "fair", "good"}) {
+		t.Errorf("the labels are %q", got)
+	}
+	g := golden.Load(t, "testdata/hezar_folder.safetensors")
+	nn.SetTraining(m, false)
+	torch.NoGrad(func() {
+		compareBits(t, "logits", m.Forward(g.Tensor("ids"), g.Tensor("mask"), g.Tensor("ids").FullLike(1)), g.Tensor("logits"))
+	})
 }
 
 func compareHezar(t *testing.T, c hezarCase, g *golden.File) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,8 +14,11 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// ConfigName is the name of the file that describes a model.
-const ConfigName = "config.json"
+// Names of the file that describes a model.
+const (
+	ConfigName      = "config.json"
+	HezarConfigName = "model_config.yaml"
+)
 
 // Document is config.json by its keys.
 type Document map[string]json.RawMessage
@@ -28,21 +32,31 @@ type Field struct {
 // maxConfig is far above any config.json; a larger file is something else.
 const maxConfig = 16 << 20
 
-// ReadConfig reads config.json from dir.
+// ReadConfig reads config.json from dir or, where there is none, Hezar's model_config.yaml.
 func ReadConfig(dir string) (Document, error) {
 	path := filepath.Join(dir, ConfigName)
-	if info, err := os.Stat(path); err == nil && info.Size() > maxConfig {
-		return nil, fmt.Errorf("pretrained: %s has %d bytes; a description of a model has less than %d", path, info.Size(), maxConfig)
+	text, err := readConfig(path)
+	parse := ParseConfig
+	if hezar := filepath.Join(dir, HezarConfigName); errors.Is(err, fs.ErrNotExist) {
+		if yaml, err2 := readConfig(hezar); !errors.Is(err2, fs.ErrNotExist) {
+			path, text, err, parse = hezar, yaml, err2, parseYAML
+		}
 	}
-	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("pretrained: %w", err)
 	}
-	d, err := ParseConfig(text)
+	d, err := parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("pretrained: %s: %w", path, err)
 	}
 	return d, nil
+}
+
+func readConfig(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > maxConfig {
+		return nil, fmt.Errorf("%s has %d bytes; a description of a model has less than %d", path, info.Size(), maxConfig)
+	}
+	return os.ReadFile(path)
 }
 
 // ParseConfig is [ReadConfig] for the content of a file.

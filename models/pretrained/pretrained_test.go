@@ -338,6 +338,27 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
+func TestHezarsConfigsAreReadToo(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "model_config.yaml")
+	write(t, path, "name: bert\nid2label:\n  0: a\n  1: b\nlayer_norm_eps: 1.0e-12\nlist: [1, {2: x}]\n")
+	d, err := pretrained.ReadConfig(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"name": `"bert"`, "id2label": `{"0":"a","1":"b"}`, "layer_norm_eps": "1e-12", "list": `[1,{"2":"x"}]`} {
+		if got := string(d[key]); got != want {
+			t.Errorf("%s is %s, want %s", key, got, want)
+		}
+	}
+	for content, want := range map[string]string{"- a": "want a mapping", "a: .nan": "a: json", "a: [": "did not find"} {
+		write(t, path, content)
+		if _, err := pretrained.ReadConfig(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%q: error %v, want one with %q and the path", content, err, want)
+		}
+	}
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add(`{"hidden_size": 8, "id2label": {"0": "a"}}`)
 	f.Add(`{"a": null, "b": [1e400]}`)

@@ -23,6 +23,7 @@ const (
 	SafetensorsIndexName = "model.safetensors.index.json"
 	PickleName           = "pytorch_model.bin"
 	PickleIndexName      = "pytorch_model.bin.index.json"
+	HezarName            = "model.pt" // Hezar's, a pickle
 )
 
 // Weights are the tensors of a model on disk: an [nn.Source]. One tensor at a time is in memory.
@@ -40,9 +41,10 @@ type shard interface {
 
 var _ nn.Source = (*Weights)(nil)
 
-// Open opens the weights in dir: model.safetensors, or shards of that with their index, or the same of pytorch_model.bin, whichever comes first.
+// Open opens the weights in dir: model.safetensors, or shards of that with their index, or the same of pytorch_model.bin, or Hezar's model.pt, whichever comes
+// first.
 func Open(dir string) (*Weights, error) {
-	for _, name := range []string{SafetensorsName, SafetensorsIndexName, PickleName, PickleIndexName} {
+	for _, name := range []string{SafetensorsName, SafetensorsIndexName, PickleName, PickleIndexName, HezarName} {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			continue
