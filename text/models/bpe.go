@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
@@ -29,19 +30,13 @@ type BPE struct {
 	o      BPEOptions
 	pairs  [][2]string // the merges in their order
 	merges map[[2]int64]merge
-	cache  sync.Map // word to []Token; words repeat
-	room   *cacheRoom
+	cache  sync.Map     // word to []Token; words repeat
+	cached atomic.Int64 // words in it
 }
 
 type merge struct {
 	rank int32
 	id   int64
-}
-
-// cacheRoom counts what the cache may still take.
-type cacheRoom struct {
-	mu   sync.Mutex
-	left int
 }
 
 // cachedWords and cachedLength bound the cache, as in the reference.
@@ -53,7 +48,7 @@ func NewBPE(vocab map[string]int64, merges [][2]string, o BPEOptions) (*BPE, err
 	if err != nil {
 		return nil, fmt.Errorf("BPE: %w", err)
 	}
-	m := &BPE{vocabulary: v, o: o, pairs: merges, merges: make(map[[2]int64]merge, len(merges)), room: &cacheRoom{left: cachedWords}}
+	m := &BPE{vocabulary: v, o: o, pairs: merges, merges: make(map[[2]int64]merge, len(merges))}
 	for rank, p := range merges {
 		a, okA := v.ids[p[0]]
 		b, okB := v.ids[p[1]]
@@ -96,17 +91,11 @@ func (m *BPE) Tokenize(dst []Token, word string) ([]Token, error) {
 			at += s.length
 		}
 	}
-	if len(word) < cachedLength && m.room.take() {
+	if len(word) < cachedLength && m.cached.Load() < cachedWords {
+		m.cached.Add(1)
 		m.cache.Store(strings.Clone(word), append([]Token(nil), dst[begin:]...))
 	}
 	return dst, nil
-}
-
-func (r *cacheRoom) take() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.left--
-	return r.left >= 0
 }
 
 // symbol is a token on its way; one that was joined to the token before it has length zero.

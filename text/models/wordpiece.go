@@ -175,8 +175,9 @@ func (m *WordPiece) WriteVocab(w io.Writer) error {
 		if strings.ContainsAny(token, "\r\n") || strings.TrimSpace(token) != strings.TrimLeft(token, " \t") {
 			return fmt.Errorf("vocab.txt cannot hold token %q: it contains a line end or ends with white space", token)
 		}
-		b.WriteString(token)
-		b.WriteByte('\n')
+		if _, err := b.WriteString(token + "\n"); err != nil {
+			return err
+		}
 		next++
 	}
 	return b.Flush()

@@ -9,8 +9,8 @@ import (
 // The constants of the algorithmic decomposition of Hangul syllables (Unicode, section 3.12).
 const (
 	hangulS, hangulL, hangulV, hangulT = 0xAC00, 0x1100, 0x1161, 0x11A7
-	hangulLs, hangulVs, hangulTs       = 19, 21, 28
-	hangulSs                           = hangulLs * hangulVs * hangulTs
+	leads, vowels, trails              = 19, 21, 28
+	syllables                          = leads * vowels * trails
 )
 
 // maps reads one of the strings of zz_tables.go: a code point, what it becomes, a zero.
@@ -42,9 +42,9 @@ func Decompose(r rune, compatibility bool) (string, bool) {
 	if r < 0xA0 {
 		return "", false
 	}
-	if s := r - hangulS; s >= 0 && s < hangulSs {
-		jamo := []rune{hangulL + s/(hangulVs*hangulTs), hangulV + s%(hangulVs*hangulTs)/hangulTs, hangulT + s%hangulTs}
-		if s%hangulTs == 0 {
+	if s := r - hangulS; s >= 0 && s < syllables {
+		jamo := []rune{hangulL + s/(vowels*trails), hangulV + s%(vowels*trails)/trails, hangulT + s%trails}
+		if s%trails == 0 {
 			jamo = jamo[:2]
 		}
 		return string(jamo), true
@@ -60,10 +60,10 @@ func Decompose(r rune, compatibility bool) (string, bool) {
 
 // Compose returns the code point that a and b compose to.
 func Compose(a, b rune) (rune, bool) {
-	if l, v := a-hangulL, b-hangulV; l >= 0 && l < hangulLs && v >= 0 && v < hangulVs {
-		return hangulS + (l*hangulVs+v)*hangulTs, true
+	if l, v := a-hangulL, b-hangulV; l >= 0 && l < leads && v >= 0 && v < vowels {
+		return hangulS + (l*vowels+v)*trails, true
 	}
-	if s, t := a-hangulS, b-hangulT; s >= 0 && s < hangulSs && s%hangulTs == 0 && t > 0 && t < hangulTs {
+	if s, t := a-hangulS, b-hangulT; s >= 0 && s < syllables && s%trails == 0 && t > 0 && t < trails {
 		return a + t, true
 	}
 	r, ok := compounds()[[2]rune{a, b}]

@@ -1,0 +1,160 @@
+package text
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/text/encodings"
+	"github.com/gotrainer/gotrainer/text/models"
+)
+
+func TestFilesThatAreRefusedSayWhy(t *testing.T) {
+	const model = `"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":0}}`
+	for _, c := range []struct{ claim, content, want string }{
+		{"no JSON", `{`, "unexpected end"},
+		{"another version", `{"version":"2.0",` + model + `}`, `"2.0"`},
+		{"no model", `{"version":"1.0"}`, "no model"},
+		{"an unknown model", `{"model":{"type":"Magic"}}`, `"Magic"`},
+		{"an unknown normalizer", `{"normalizer":{"type":"Shout"},` + model + `}`, "normalizer Shout"},
+		{"an unknown pre-tokenizer", `{"pre_tokenizer":{"type":"UnicodeScripts"},` + model + `}`, "pre-tokenizer UnicodeScripts"},
+		{"an unknown post-processor", `{"post_processor":{"type":"X"},` + model + `}`, "post-processor X"},
+		{"an unknown decoder", `{"decoder":{"type":"X"},` + model + `}`, "decoder X"},
+		{"a pattern that looks ahead", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a(?!b)"},"behavior":"Isolated","invert":false},` + model + `}`, "a look ahead"},
+		{"a back reference", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a)\\1"},"behavior":"Isolated","invert":false},` + model + `}`, `\1`},
+		{"a possessive repetition", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a++"},"behavior":"Isolated","invert":false},` + model + `}`, "possessive"},
+		{"a template with an unknown token", `{"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"X","type_id":0}}],"pair":[],"special_tokens":{}},` + model + `}`, `"X"`},
+		{"an id that is too large", `{"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":4294967296}}}`, "4294967296"},
+		{"a merge of tokens that are not there", `{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","a"]]}}`, "merge 0"},
+		{"dropout", `{"model":{"type":"BPE","dropout":0.1,"vocab":{},"merges":[]}}`, "dropout"},
+		{"a missing field", `{"model":{"type":"WordPiece","vocab":{}}}`, `"unk_token"`},
+		{"padding without end", `{"padding":{"strategy":{"Fixed":99999999}},` + model + `}`, "99999999"},
+		{"a stride as long as the text", `{"truncation":{"max_length":4,"strategy":"LongestFirst","stride":5,"direction":"Right"},` + model + `}`, "stride"},
+		{"sequences within sequences", `{"normalizer":` + strings.Repeat(`{"type":"Sequence","normalizers":[`, 20) + strings.Repeat("]}", 20) + `,` + model + `}`, "deep"},
+	} {
+		if _, err := ParseTokenizer([]byte(c.content)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.claim, err, c.want)
+		}
+	}
+}
+
+func TestFoldersOfModels(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := LoadTokenizer(dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "vocab.txt") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	if _, err := LoadTokenizer(filepath.Join(dir, "nowhere")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+	write := func(name, content string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nÉ\né\ne\n##E\n博\n")
+	encode := func() string {
+		tok, err := LoadTokenizer(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := tok.Encode("É ÉE<x>博博", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(e.Tokens, " ")
+	}
+	if got := encode(); got != "[CLS] e [UNK] [UNK] [UNK] [UNK] 博 博 [SEP]" {
+		t.Errorf("uncased: %s", got)
+	}
+	write("tokenizer_config.json", `{"tokenizer_class":"BertTokenizerFast","do_lower_case":false,"tokenize_chinese_chars":false,"cls_token":{"content":"[PAD]"},"added_tokens_decoder":{"10":{"content":"<x>","special":true}}}`)
+	if got := encode(); got != "[PAD] É É ##E <x> [UNK] [SEP]" {
+		t.Errorf("with tokenizer_config.json: %s", got)
+	}
+	write("tokenizer_config.json", `{"tokenizer_class":"BertJapaneseTokenizer"}`)
+	if _, err := LoadTokenizer(dir); err == nil || !strings.Contains(err.Error(), "BertJapaneseTokenizer") {
+		t.Errorf("a class that needs more than vocab.txt: %v", err)
+	}
+}
+
+func TestErrorsOfEncoding(t *testing.T) {
+	m, err := models.NewWordPiece(map[string]int64{"a": 0}, models.WordPieceOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := New(Config{Model: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tok.Encode("b", nil); !errors.Is(err, models.ErrMissingUnknown) {
+		t.Errorf("a vocabulary without unknown token: %v", err)
+	}
+	if _, err := tok.EncodeBatch(context.Background(), Texts("a", "b"), nil); err == nil || !strings.Contains(err.Error(), "input 1") {
+		t.Errorf("a batch names the input that fails: %v", err)
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := tok.IDsBatch(cancelled, Texts("a"), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled batch: %v", err)
+	}
+	if _, err := New(Config{}); err == nil {
+		t.Error("a tokenizer without a model was made")
+	}
+	second, err := tok.WithTruncation(&Truncation{MaxLength: 1, Strategy: OnlySecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.AppendIDs(nil, Single("aa"), nil); err == nil {
+		t.Error("truncation of a second text that is not there gave ids")
+	}
+	if _, err := tiny(t).WithTruncation(&Truncation{MaxLength: 1}); err == nil {
+		t.Error("truncation below the special tokens was accepted")
+	}
+	if _, err := tiny(t).WithTruncation(&Truncation{MaxLength: 4, Stride: 3}); !errors.Is(err, encodings.ErrStride) {
+		t.Errorf("a stride that is too long: %v", err)
+	}
+}
+
+func TestBatchesAreTheSingleEncodingsWhateverTheGoroutines(t *testing.T) {
+	tok := tiny(t)
+	texts := randomTexts(100, 9)
+	for _, n := range []int{0, 1, 7} {
+		ids, err := tok.IDsBatch(context.Background(), Texts(texts...), &EncodeOptions{Goroutines: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range texts {
+			e, err := tok.Encode(s, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(ids[i]) != e.Len() {
+				t.Fatalf("%d goroutines: text %d has %d ids, want %d", n, i, len(ids[i]), e.Len())
+			}
+		}
+	}
+}
+
+func TestTokensAreFoundByCharacterAndWord(t *testing.T) {
+	e, err := tiny(t).EncodePair("the dog", "é token", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, ok := e.CharToToken(4, 0)
+	if !ok || e.Offsets[i].Start != 4 || e.SequenceIDs()[i] != 0 {
+		t.Errorf("CharToToken(4, 0) = %d, %v", i, ok)
+	}
+	if _, ok := e.CharToToken(3, 0); ok {
+		t.Error("a space has a token")
+	}
+	span, ok := e.WordToTokens(1, 1)
+	if !ok || e.ByteOffsets[span.Start].Start != 3 || e.Offsets[span.Start].Start != 2 {
+		t.Errorf("WordToTokens(1, 1) = %v, %v: bytes %v, characters %v", span, ok, e.ByteOffsets, e.Offsets)
+	}
+	if _, ok := e.WordToTokens(9, 0); ok {
+		t.Error("a word that is not there has tokens")
+	}
+}
