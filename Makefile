@@ -18,10 +18,10 @@ TOOLS        := .build/tools
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example test pure lint gen golden golden-check bench opcost check test-install asan clean
+.PHONY: help setup example test pure lint gen golden golden-check conformance-live bench opcost check test-install asan clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  Variables: CUDA=1 (CUDA build of libtorch), QUICK=1 (a minute of training), RACE= (no race detector)"
 	@echo "  LIBTORCH=/path and GOTRAINER_HOME=/path: scripts/install_libtorch.sh --help"
 
@@ -73,6 +73,9 @@ golden: ## ask PyTorch again for the golden files (PYTHON=the one that has it), 
 
 golden-check: setup ## compare the golden files with PYTHON's torch where it has one, Go with the golden files, and count
 	@PYTHON=$(PYTHON) scripts/golden_check.sh
+
+conformance-live: setup ## record runs of Python's trainers on this machine and replay them, to the last bit (VENV= an environment to use as it is)
+	@PYTHON=$(PYTHON) scripts/conformance_live.sh
 
 bench: setup ## the benchmarks beside the code; compare two runs with benchstat
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench.txt
