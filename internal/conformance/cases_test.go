@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// rootsOfMKL are the recorded runs whose optimizer takes roots by MKL, which rounds them as the make of the CPU does: see docs/conformance.md.
+var rootsOfMKL = map[string]bool{"accelerate/names_collide": true, "accelerate/resume_accum": true}
+
+// TestRecordedRuns replays the runs in testdata, which scripts/conformance/record.py recorded.
+func TestRecordedRuns(t *testing.T) {
+	testenv.RequireTorch(t)
+	cases, err := findCases([]string{"testdata/cases"}, "")
+	if err != nil || len(cases) != 8 {
+		t.Fatalf("%d cases (%v), want 8", len(cases), err)
+	}
+	for _, dir := range cases {
+		t.Run(caseName(dir), func(t *testing.T) {
+			o := judge(t.Context(), dir, "")
+			if o.Verdict != bitwise && (o.Verdict != within || testenv.SameBits() && !rootsOfMKL[o.Case]) {
+				t.Error(o)
+			}
+		})
+	}
+}
+
+// TestSharedRecordings replays every recording of a checkout beside this one.
+func TestSharedRecordings(t *testing.T) {
+	testenv.RequireTorch(t)
+	const root = "../../../shared/conformance/cases"
+	for _, peer := range []string{"hf", "accelerate", "course"} {
+		dir := filepath.Join(root, peer)
+		if _, err := os.Stat(dir); err != nil {
+			t.Skipf("the recorded runs are not here: %v", err)
+		}
+		cases, err := findCases([]string{dir}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range cases {
+			t.Run(caseName(dir), func(t *testing.T) {
+				if o := judge(t.Context(), dir, ""); o.Verdict != bitwise && o.Verdict != within {
+					t.Error(o)
+				}
+			})
+		}
+	}
+}
+
+// altered copies a case with parts of one of its files replaced.
+func altered(t *testing.T, name, file string, replace ...string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "peer", "altered")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata/cases", name))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.NewReplacer(replace...).Replace(string(text))
+	if changed == string(text) {
+		t.Fatalf("%s: nothing was replaced in %s", name, file)
+	}
+	if err := os.WriteFile(path, []byte(changed), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestVerdicts alters recorded runs: what was recorded is then no longer what happens, or the case no longer makes sense.
+func TestVerdicts(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, c := range []struct {
+		claim, name, file string
+		replace           []string
+		verdict, reason   string
+	}{
+		{"an argument that is not known", "hf/defaults", "spec.json", []string{`"learning_rate"`, `"future_option": 1, "learning_rate"`}, unsupported, "args.future_option is not known"},
+		{"a value that is not built", "hf/defaults", "spec.json", []string{`"learning_rate"`, `"torch_compile": true, "learning_rate"`}, unsupported, "args.torch_compile is true"},
+		{"a trainer that is not known", "hf/defaults", "spec.json", []string{`"peer": "hf"`, `"peer": "keras"`}, unsupported, `the trainer "keras"`},
+		{"a model that is not known", "hf/defaults", "spec.json", []string{`"kind": "mlp"`, `"kind": "gpt"`}, unsupported, `model.kind is "gpt"`},
+		{"a setting of the model", "hf/defaults", "spec.json", []string{`"sizes"`, `"rank": 3, "sizes"`}, unsupported, "model.rank is not known"},
+		{"a field of the case", "course/torch_CyclicLR", "spec.json", []string{`"threads"`, `"hardware": 1, "threads"`}, unsupported, "hardware is not known"},
+		{"callbacks for a loop that has none", "course/torch_CyclicLR", "spec.json", []string{`"threads"`, `"callbacks": [{"kind": "x"}], "threads"`}, unsupported, "callbacks with the trainer course"},
+		{"a string for a number", "hf/defaults", "spec.json", []string{`"learning_rate": 0.01`, `"learning_rate": "fast"`}, failed, `args.learning_rate is "fast", want a number`},
+		{"a string for a number in a loop", "accelerate/resume_accum", "spec.json", []string{`"num_epochs": 3`, `"num_epochs": "3"`}, failed, `args.num_epochs is "3"`},
+		{"another rate", "hf/defaults", "spec.json", []string{`"learning_rate": 0.01`, `"learning_rate": 0.02`}, failed, "micro_losses: "},
+		{"a run that should have been refused", "hf/refused_steps", "spec.json", []string{`"load_best_model_at_end": true`, `"load_best_model_at_end": false`}, failed, "the peer refused"},
+		{"a refusal that should have been a run", "hf/defaults", "spec.json", []string{`"learning_rate"`, `"lr_scheduler_type": "nope", "learning_rate"`}, failed, "the peer ran, this side"},
+		{"another event", "hf/early_stop_resume", "trace.json", []string{`"on_evaluate"`, `"on_predict"`}, failed, "events: "},
+		{"weights of other sizes", "hf/defaults", "spec.json", []string{"16", "17"}, failed, "init.safetensors"},
+		{"a broken trace", "hf/defaults", "trace.json", []string{`"phases"`, `phases`}, failed, "trace.json"},
+		{"a number in its last bits", "hf/defaults", "trace.json", []string{`"grad_norm": "0x1.`, `"grad_norm": "0x1.000000`}, failed, "updates: "},
+	} {
+		o := judge(t.Context(), altered(t, c.name, c.file, c.replace...), "")
+		if o.Verdict != c.verdict || !strings.Contains(o.Reason, c.reason) {
+			t.Errorf("%s: %v, want %s with %q", c.claim, o, c.verdict, c.reason)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	testenv.RequireTorch(t)
+	good, bad := "testdata/cases/hf/refused_steps", altered(t, "hf/refused_steps", "spec.json", `"peer": "hf"`, `"peer": "keras"`)
+	traces := t.TempDir()
+	for _, c := range []struct {
+		claim  string
+		args   []string
+		status int
+		lines  string
+	}{
+		{"text", []string{"-traces", traces, good}, 0, "bitwise hf/refused_steps\n1 cases: 1 bitwise, 0 within tolerance, 0 failed, 0 unsupported\n"},
+		{"one that is not supported", []string{good, bad}, 1, "bitwise hf/refused_steps\nunsupported peer/altered: the trainer \"keras\"\n2 cases: 1 bitwise, 0 within tolerance, 0 failed, 1 unsupported\n"},
+		{"by name", []string{"-case", "hf/refused_steps", good, bad}, 0, "bitwise hf/refused_steps\n1 cases: 1 bitwise, 0 within tolerance, 0 failed, 0 unsupported\n"},
+		{"JSON", []string{"-json", "-case", "altered", good, bad}, 1, "{\"case\":\"peer/altered\",\"verdict\":\"unsupported\",\"reason\":\"the trainer \\\"keras\\\"\"}\n" +
+			"{\"bitwise\":0,\"cases\":1,\"failed\":0,\"unsupported\":1,\"within_tolerance\":0}\n"},
+		{"a name that is not there", []string{"-case", "none", good}, 2, ""},
+	} {
+		var out, problems bytes.Buffer
+		if status := command(c.args, &out, &problems); status != c.status || out.String() != c.lines {
+			t.Errorf("%s: status %d, want %d; printed\n%s%swant\n%s", c.claim, status, c.status, &out, &problems, c.lines)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(traces, "hf/refused_steps/trace.json"))
+	if err != nil || !json.Valid(text) {
+		t.Errorf("the trace that was kept: %v\n%s", err, text)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if status := runCases(ctx, []string{good}, caseOptions{}, &bytes.Buffer{}, &bytes.Buffer{}); status != 2 {
+		t.Errorf("interrupted: status %d, want 2", status)
+	}
+}

@@ -1,0 +1,239 @@
+package trace
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/safetensors"
+)
+
+// TestCompareAgreesWithTheJudge holds the rules against the verdicts of the recordings' own compare.py (testdata/verdicts.py).
+func TestCompareAgreesWithTheJudge(t *testing.T) {
+	text, err := os.ReadFile("testdata/verdicts.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := spec.ParseJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := value.([]any)
+	if len(cases) != 80 {
+		t.Fatalf("%d verdicts, want 80", len(cases))
+	}
+	seen := map[Verdict]int{}
+	for i, c := range cases {
+		c := c.(map[string]any)
+		rtol, err := c["rtol"].(json.Number).Float64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, row := range Compare(c["stored"].(map[string]any), c["got"].(map[string]any), Rules{RTol: rtol, Strict: c["strict"].(bool)}) {
+			got[row.Field] = row.Verdict.String()
+			seen[row.Verdict]++
+		}
+		want := map[string]string{}
+		for name, v := range c["rows"].(map[string]any) {
+			want[name] = v.(string)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("pair %d (-judge +ours):\n%s", i, diff)
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("the pairs have only the verdicts %v", seen)
+	}
+}
+
+func TestNumbersAreWrittenAsPythonWritesThem(t *testing.T) {
+	for _, c := range []struct {
+		v         float64
+		hex, repr string
+	}{
+		{1.5, "0x1.8000000000000p+0", "1.5"},
+		{0, "0x0.0p+0", "0.0"},
+		{math.Copysign(0, -1), "-0x0.0p+0", "-0.0"},
+		{-0.1, "-0x1.999999999999ap-4", "-0.1"},
+		{5e-324, "0x0.0000000000001p-1022", "5e-324"},
+		{1e-5, "0x1.4f8b588e368f1p-17", "1e-05"},
+		{1e-4, "0x1.a36e2eb1c432dp-14", "0.0001"},
+		{1e16, "0x1.1c37937e08000p+53", "1e+16"},
+		{123456789012345680, "0x1.b69b4ba630f35p+56", "1.2345678901234568e+17"},
+		{1e15, "0x1.c6bf526340000p+49", "1000000000000000.0"},
+		{math.NaN(), "nan", "nan"}, {math.Inf(1), "inf", "inf"}, {math.Inf(-1), "-inf", "-inf"},
+	} {
+		if got := FormatHex(c.v); got != c.hex {
+			t.Errorf("FormatHex(%v) = %s, want %s", c.v, got, c.hex)
+		}
+		if got := FormatFloat(c.v); got != c.repr {
+			t.Errorf("FormatFloat(%v) = %s, want %s", c.v, got, c.repr)
+		}
+	}
+}
+
+func TestNumbersReadBackAsTheyWere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.Float64().Draw(t, "v")
+		if got, ok := ParseFloat(FormatHex(v)); !ok || math.Float64bits(got) != math.Float64bits(v) {
+			t.Fatalf("%s reads as %v, want %v", FormatHex(v), got, v)
+		}
+		if got, err := strconv.ParseFloat(FormatFloat(v), 64); err != nil || math.Float64bits(got) != math.Float64bits(v) {
+			t.Fatalf("%s reads as %v, want %v", FormatFloat(v), got, v)
+		}
+	})
+	for _, text := range []string{"", "1.5", "0xzz", "NaN", "infinity"} {
+		if v, ok := ParseFloat(text); ok {
+			t.Errorf("ParseFloat(%q) = %v, want nothing", text, v)
+		}
+	}
+}
+
+func TestMarshal(t *testing.T) {
+	o := Object{{"a", nil}, {"b", []any{Object{{"x", Hex(0.5)}, {"y", []Hex{1}}}, []int{1, 2}}}, {"c", map[string]any{"z": true, "k": math.NaN()}}, {"d", []string{}}, {"e", int64(3)}}
+	text, err := Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{
+ "a": null,
+ "b": [
+  {"x": "0x1.0000000000000p-1", "y": ["0x1.0000000000000p+0"]},
+  [1, 2]
+ ],
+ "c": {"k": "nan", "z": true},
+ "d": [],
+ "e": 3
+}
+`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := Parse(text); err != nil {
+		t.Errorf("what was written cannot be read: %v", err)
+	}
+	if _, err := Marshal(Object{{"f", struct{}{}}}); err == nil || !strings.Contains(err.Error(), "f: ") {
+		t.Errorf("a value of no known type: %v", err)
+	}
+	if o.Get("e") != int64(3) || o.Get("none") != nil {
+		t.Error("Get finds a field by its name")
+	}
+}
+
+func TestReportTellsWhereADifferenceBegins(t *testing.T) {
+	stored := map[string]any{"updates": []any{map[string]any{"weights_norm": "0x1.0p+0"}}, "micro_losses": []any{"0x1.0p+0", "0x1.8p+0"}, "best": map[string]any{"step": json.Number("1")}}
+	got := map[string]any{"updates": []any{map[string]any{"weights_norm": "0x1.0000000000001p+0"}}, "micro_losses": []any{"0x1.0p+0", "0x1.8000000000001p+0"}, "best": map[string]any{"step": json.Number("2")}}
+	r := Compare(stored, got, Rules{RTol: 1e-4})
+	if worst, begins := r.Worst(); begins != "micro_losses[1]" || worst == 0 {
+		t.Errorf("begins at %s with %g, want micro_losses[1], which comes before the update", begins, worst)
+	}
+	if r.Verdict() != Mismatch || r.First() != "best: 1 places, first best.step: stored 1, got 2" {
+		t.Errorf("%v, first %s", r.Verdict(), r.First())
+	}
+	if v := (Report{}).Verdict(); v != Bitwise {
+		t.Errorf("a report without rows is %v", v)
+	}
+}
+
+func TestCompareFinal(t *testing.T) {
+	write := func(entries ...safetensors.Entry) string {
+		dir := t.TempDir()
+		if err := safetensors.WriteFile(filepath.Join(dir, FinalName), entries, nil); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	f32 := func(name string, values ...float32) safetensors.Entry {
+		var raw []byte
+		for _, v := range values {
+			bits := math.Float32bits(v)
+			raw = append(raw, byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24))
+		}
+		return safetensors.Entry{Name: name, DType: safetensors.F32, Shape: []int64{int64(len(values))}, Data: safetensors.Bytes(raw)}
+	}
+	nan := float32(math.NaN())
+	other := math.Float32frombits(math.Float32bits(nan) ^ 1)
+	model := spec.Model{Kind: "bert"}
+	for _, c := range []struct {
+		claim     string
+		a, b      []safetensors.Entry
+		verdict   Verdict
+		strict    bool
+		inDetails string
+	}{
+		{"equal", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2), f32("more", 3)}, Bitwise, false, "1 tensors"},
+		{"close", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)}, Within, false, "0/1 tensors bitwise"},
+		{"close is not strict", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)}, Mismatch, true, ""},
+		{"too far", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.01)}, Mismatch, false, "first w: relative"},
+		{"ten times the tolerance for states", []safetensors.Entry{f32("optim.w.v", 1)}, []safetensors.Entry{f32("optim.w.v", 1.0005)}, Within, false, ""},
+		{"a key's bias is noise", []safetensors.Entry{f32("x.attention.self.key.bias", 1)}, []safetensors.Entry{f32("x.attention.self.key.bias", 9)}, Within, false, ""},
+		{"missing", []safetensors.Entry{f32("w", 1), f32("v", 1)}, []safetensors.Entry{f32("w", 1)}, Mismatch, false, "1 tensors missing or of another size, first v"},
+		{"of another size", []safetensors.Entry{f32("w", 1)}, []safetensors.Entry{f32("w", 1, 2)}, Mismatch, false, "another size"},
+		{"one nan is like another", []safetensors.Entry{f32("w", nan, 2)}, []safetensors.Entry{f32("w", other, 2)}, Bitwise, false, ""},
+		{"nan is no number", []safetensors.Entry{f32("w", nan)}, []safetensors.Entry{f32("w", 1)}, Mismatch, false, ""},
+	} {
+		row, err := CompareFinal(&spec.Spec{Model: model}, write(c.a...), filepath.Join(write(c.b...), FinalName), Rules{RTol: 1e-4, Strict: c.strict})
+		if err != nil || row.Verdict != c.verdict || !strings.Contains(row.Detail, c.inDetails) {
+			t.Errorf("%s: %v %q (%v), want %v with %q", c.claim, row.Verdict, row.Detail, err, c.verdict, c.inDetails)
+		}
+	}
+	if _, err := CompareFinal(&spec.Spec{}, t.TempDir(), "none", Rules{}); err == nil {
+		t.Error("a missing file was compared")
+	}
+}
+
+func TestElementsOfEveryType(t *testing.T) {
+	for d, c := range map[safetensors.DType]struct {
+		raw  []byte
+		want float64
+	}{
+		safetensors.BF16: {[]byte{0x80, 0x3f}, 1}, safetensors.F16: {[]byte{0, 0x3c}, 1}, safetensors.I64: {[]byte{255, 255, 255, 255, 255, 255, 255, 255}, -1},
+		safetensors.I32: {[]byte{2, 0, 0, 0}, 2}, safetensors.I16: {[]byte{254, 255}, -2}, safetensors.I8: {[]byte{255}, -1}, safetensors.U8: {[]byte{255}, 255},
+		safetensors.Bool: {[]byte{1}, 1}, safetensors.F64: {[]byte{0, 0, 0, 0, 0, 0, 0xf0, 0x3f}, 1},
+	} {
+		got, err := floats(d, c.raw)
+		if err != nil || len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: %v (%v), want %g", d, got, err, c.want)
+		}
+	}
+	for bits, want := range map[uint16]float64{0x0001: math.Ldexp(1, -24), 0x7c00: math.Inf(1), 0xfc00: math.Inf(-1), 0xc000: -2} {
+		if got := half(bits); got != want {
+			t.Errorf("half(%#x) = %g, want %g", bits, got, want)
+		}
+	}
+	if !math.IsNaN(half(0x7e00)) {
+		t.Error("0x7e00 is a nan")
+	}
+	if _, err := floats(safetensors.F4, []byte{1}); err == nil {
+		t.Error("elements of half a byte were read")
+	}
+}
+
+// FuzzParse looks for traces that the comparison cannot bear: a trace compared with itself never differs.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"updates": [{"lr": ["0x1.8p+0"], "epoch": 0.5}], "error": null}`))
+	f.Add([]byte(`{"error": {"where": "setup"}, "x": [1, "nan", true, {}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		v, err := Parse(text)
+		if err != nil {
+			return
+		}
+		if e := v["error"]; truthy(e) {
+			return
+		}
+		for _, row := range Compare(v, v, Rules{RTol: 1e-4, Strict: true}) {
+			if row.Verdict > Bitwise {
+				t.Errorf("%s: %v %s", row.Field, row.Verdict, row.Detail)
+			}
+		}
+	})
+}
