@@ -3,7 +3,7 @@
 #
 #   scripts/conformance_live.sh [NAME...]      all specs of scripts/conformance/specs.json, or those named
 #
-# PYTHON     the Python to make the environment with (3.10 or newer); python3
+# PYTHON     the Python to make the environment with (3.11 or newer); python3
 # VENV       an environment to use as it is: nothing is installed
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

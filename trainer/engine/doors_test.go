@@ -1,0 +1,64 @@
+package engine_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// watchedTask is shown the losses of its training.
+type watchedTask struct {
+	engine.Task[engine.Example, engine.Examples]
+	losses []float64
+	rows   []int
+}
+
+func (w *watchedTask) ObserveLoss(b engine.Examples, loss torch.Tensor) {
+	w.losses = append(w.losses, loss.Item())
+	w.rows = append(w.rows, len(b.Classes))
+}
+
+func TestLossesAndNormsAreShown(t *testing.T) {
+	testenv.RequireTorch(t)
+	net := newNet()
+	task := &watchedTask{Task: engine.Classify(net)}
+	step, err := engine.New[engine.Example, engine.Examples](task, engine.Options{Optimizer: optim.SGD{LR: 0.1}, MaxGradNorm: math.Inf(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := step.GradNorm(); ok || err != nil {
+		t.Errorf("before the first update there is a norm: %v (%v)", ok, err)
+	}
+	ctx := context.Background()
+	for i, n := range []int{4, 2} {
+		b, err := step.Collate(ring(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := step.Train(ctx, b, trainer.Window{Index: i, Len: 2, Divisor: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := step.Clip(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if len(task.losses) != 2 || task.rows[0] != 4 || task.rows[1] != 2 {
+		t.Fatalf("losses %v of batches of %v rows", task.losses, task.rows)
+	}
+	report, err := step.Report(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := float64(float32(task.losses[0]) + float32(task.losses[1])); report.LossSum != want {
+		t.Errorf("the losses add up to %g, reported were %g: what is shown must be what is handed to backward", want, report.LossSum)
+	}
+	if norm, ok, err := step.GradNorm(); !ok || err != nil || norm != report.GradNorm || !(norm > 0) {
+		t.Errorf("norm %g, %v (%v); reported was %g", norm, ok, err, report.GradNorm)
+	}
+}
