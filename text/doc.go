@@ -21,6 +21,7 @@
 // # Exactness
 //
 // The reference is tokenizers 0.23.3, Unicode tables included: package internal/ucd has frozen what that library does with each code point. The tests
-// hold every component against it over all code points and 20,000 random texts, and BERT's pipeline over five whole data sets. Bytes that are no UTF-8,
+// hold every component against it over all planes of Unicode that have characters and 20,000 random texts, and BERT's pipeline over every code point
+// and five whole data sets. Bytes that are no UTF-8,
 // which Python's strings cannot hold, are read as U+FFFD.
 package text

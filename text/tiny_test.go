@@ -239,3 +239,27 @@ func TestTokenizersAreWrittenAsTheyWereRead(t *testing.T) {
 		}
 	}
 }
+
+func TestTinyTokenizersEncodeRandomTextsAsTheReference(t *testing.T) {
+	data, err := os.ReadFile("testdata/tiny/random.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sums map[string][]string
+	if err := json.Unmarshal(data, &sums); err != nil {
+		t.Fatal(err)
+	}
+	if len(sums) < 10 {
+		t.Fatalf("sums of %d tokenizers only", len(sums))
+	}
+	for name, want := range sums {
+		tok := loadTiny(t, name)
+		compare(t, name, randomTexts(3000, 77), 500, want, func(text string) []byte {
+			e, err := tok.Encode(text, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return encodingBytes(e)
+		})
+	}
+}
