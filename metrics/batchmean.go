@@ -1,6 +1,9 @@
 package metrics
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 // BatchMean reports the mean of a metric's results of single batches, each batch as heavy as any other, as trainers do
 // that compute a metric per batch: Hezar (with four decimals) among them. It is not the metric of the set: use it to compare with
@@ -58,11 +61,48 @@ func (m *BatchMean[P]) Reset() {
 	m.sums, m.batches, m.pending = nil, 0, false
 }
 
-// round rounds to the nearest decimal of the exact value, which multiplying by a power of ten would miss.
+// round is [Round], for which multiplying by a power of ten would not do.
 func (m *BatchMean[P]) round(x float64) float64 {
 	if m.Decimals == 0 {
 		return x
 	}
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'f', m.Decimals, 64), 64) // reads all that FormatFloat writes
+	return Round(x, m.Decimals)
+}
+
+// Round rounds to so many decimals as Python's round does: to the nearest, by the exact value of the number.
+func Round(x float64, decimals int) float64 {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'f', max(0, decimals), 64), 64) // reads all that FormatFloat writes
 	return rounded
+}
+
+// State is that of [Merger]. It ends the current batch.
+func (m *BatchMean[P]) State() ([]byte, error) {
+	m.EndBatch()
+	return pack(m.kind(), batchSums{m.sums, int64(m.batches)})
+}
+
+// Merge is that of [Merger]. It ends the current batch.
+func (m *BatchMean[P]) Merge(state []byte) error {
+	var o batchSums
+	if err := unpack(state, m.kind(), &o); err != nil {
+		return err
+	}
+	m.EndBatch()
+	if m.sums == nil {
+		m.sums = make(map[string]float64, len(o.Sums))
+	}
+	for name, sum := range o.Sums {
+		m.sums[name] += sum
+	}
+	m.batches += int(o.Batches)
+	return nil
+}
+
+type batchSums struct {
+	Sums    map[string]float64
+	Batches int64
+}
+
+func (m *BatchMean[P]) kind() string {
+	return fmt.Sprintf("mean of %s to %d decimals", m.Name(), m.Decimals)
 }

@@ -1,8 +1,7 @@
-// Package metrics computes the numbers of an evaluation from predictions and references: accuracy, F1, and the error
-// rates of recognized text. It knows no tensors.
+// Package metrics computes the numbers of an evaluation from predictions and references: of classes, numbers, texts and tagged sequences. It knows no
+// tensors.
 //
-// A metric takes pairs one at a time and keeps counts only, so a set of any size costs nothing, and its result is that of
-// the whole set, not an average of batches. The zero value of each is ready:
+// A metric takes pairs one at a time, and its result is that of the whole set, not an average of batches. The zero value of each is ready:
 //
 //	var cer metrics.CER
 //	for i := range predictions {
@@ -10,8 +9,18 @@
 //	}
 //	fmt.Println(cer.Result()["cer"])
 //
-// The results are those of scikit-learn and jiwer, with which they are compared in the tests. [BatchMean] makes of any metric the
-// average of batches that some trainers report.
+// # Which there are
+//
+// Classes: [Accuracy], [F1], [Precision], [Recall], [Matthews], [ConfusionMatrix]; with a score for each class, [TopKAccuracy] and [ROCAUC]. Numbers: [MAE], [MSE],
+// [RMSE], [R2], [Pearson], [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several right answers; [Perplexity]. Tags: [Seqeval].
+//
+// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score and seqeval, with which they are compared in the tests. Each keeps counts only, so a
+// set of any size costs nothing, except Spearman, ROCAUC and [Concatenated], which need all samples.
+//
+// # Sets in parts
+//
+// What several processes counted is added up with State and Merge: see [Merger]. [BatchMean] makes of any metric the average of batches that some trainers
+// report, [Concatenated] scores texts that are cut at other places, [All] is several metrics at once.
 package metrics
 
 // Metric gathers pairs of a prediction and what it should have been. It is used by one goroutine at a time.
@@ -31,6 +40,25 @@ var (
 	_ Metric[string] = (*CER)(nil)
 	_ Metric[string] = (*WER)(nil)
 	_ Metric[string] = (*BatchMean[string])(nil)
+	_ Metric[string] = (*Concatenated)(nil)
+	_ Metric[string] = All[string](nil)
+	_ Metric[string] = (*BLEU)(nil)
+	_ Metric[string] = (*ROUGE)(nil)
+
+	_ Metric[int]      = (*Precision)(nil)
+	_ Metric[int]      = (*Recall)(nil)
+	_ Metric[int]      = (*Matthews)(nil)
+	_ Metric[int]      = (*ConfusionMatrix)(nil)
+	_ Metric[float64]  = (*MAE)(nil)
+	_ Metric[float64]  = (*MSE)(nil)
+	_ Metric[float64]  = (*RMSE)(nil)
+	_ Metric[float64]  = (*R2)(nil)
+	_ Metric[float64]  = (*Pearson)(nil)
+	_ Metric[float64]  = (*Spearman)(nil)
+	_ Metric[[]string] = (*Seqeval)(nil)
+
+	_ Scored = (*TopKAccuracy)(nil)
+	_ Scored = (*ROCAUC)(nil)
 )
 
 // ratio returns a/b, and 0 for 0/0, as scikit-learn does with zero_division=0.

@@ -31,11 +31,34 @@ func (c *CER) Add(prediction, reference string) {
 	c.rate.add(Levenshtein(p, r), len(r))
 }
 
+// AddReferences counts one text that may be any of the references: the one with the lowest rate counts, the first of equals. No reference is an
+// empty one.
+func (c *CER) AddReferences(prediction string, references ...string) {
+	c.Add(prediction, nearest(references, func(reference string) float64 {
+		one := CER{CollapseSpaces: c.CollapseSpaces}
+		one.Add(prediction, reference)
+		return one.rate.value()
+	}))
+}
+
 // Result returns "cer".
 func (c *CER) Result() map[string]float64 { return map[string]float64{c.Name(): c.rate.value()} }
 
 // Reset forgets all pairs.
 func (c *CER) Reset() { c.rate = rate{} }
+
+// State is that of [Merger].
+func (c *CER) State() ([]byte, error) { return pack(c.kind(), c.rate) }
+
+// Merge is that of [Merger].
+func (c *CER) Merge(state []byte) error { return c.rate.mergeState(state, c.kind()) }
+
+func (c *CER) kind() string {
+	if c.CollapseSpaces {
+		return "cer with collapsed spaces"
+	}
+	return "cer"
+}
 
 // WER is the word error rate: as [CER], but of words, which are what spaces separate. It is jiwer.wer of the whole set.
 type WER struct {
@@ -51,27 +74,63 @@ func (w *WER) Add(prediction, reference string) {
 	w.rate.add(Levenshtein(p, r), len(r))
 }
 
+// AddReferences is that of [CER].
+func (w *WER) AddReferences(prediction string, references ...string) {
+	w.Add(prediction, nearest(references, func(reference string) float64 {
+		var one WER
+		one.Add(prediction, reference)
+		return one.rate.value()
+	}))
+}
+
 // Result returns "wer".
 func (w *WER) Result() map[string]float64 { return map[string]float64{w.Name(): w.rate.value()} }
 
 // Reset forgets all pairs.
 func (w *WER) Reset() { w.rate = rate{} }
 
+// State is that of [Merger].
+func (w *WER) State() ([]byte, error) { return pack(w.Name(), w.rate) }
+
+// Merge is that of [Merger].
+func (w *WER) Merge(state []byte) error { return w.rate.mergeState(state, w.Name()) }
+
 // rate is a number of edits and of what could have been right.
 type rate struct {
-	edits, total int64
+	Edits, Total int64
 }
 
 func (r *rate) add(edits, total int) {
-	r.edits += int64(edits)
-	r.total += int64(total)
+	r.Edits += int64(edits)
+	r.Total += int64(total)
 }
 
 func (r *rate) value() float64 {
-	if r.total == 0 {
-		return float64(r.edits)
+	if r.Total == 0 {
+		return float64(r.Edits)
 	}
-	return float64(r.edits) / float64(r.total)
+	return float64(r.Edits) / float64(r.Total)
+}
+
+func (r *rate) mergeState(state []byte, kind string) error {
+	var o rate
+	if err := unpack(state, kind, &o); err != nil {
+		return err
+	}
+	r.Edits += o.Edits
+	r.Total += o.Total
+	return nil
+}
+
+// nearest returns the reference with the lowest rate.
+func nearest(references []string, rate func(reference string) float64) (best string) {
+	lowest := 0.0
+	for i, reference := range references {
+		if r := rate(reference); i == 0 || r < lowest {
+			best, lowest = reference, r
+		}
+	}
+	return best
 }
 
 // words splits a text as jiwer does: at spaces only, once runs of white space have become one.

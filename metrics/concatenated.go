@@ -1,0 +1,138 @@
+package metrics
+
+import (
+	"errors"
+	"strings"
+)
+
+// Concatenated scores all texts of the set as one: the predictions joined, against the references joined. It is Hezar's concatenate_texts, and what
+// [CER] and [WER] of jiwer give for texts that are cut at different places. Texts lose the white space around them first, and empty ones are left out.
+type Concatenated struct {
+	Of        Metric[string] // required
+	Delimiter string         // between texts; empty means a space
+
+	predictions, references []string
+}
+
+// Name returns the name of the metric.
+func (c *Concatenated) Name() string { return c.Of.Name() }
+
+// Add keeps one pair of texts.
+func (c *Concatenated) Add(prediction, reference string) {
+	keep := func(list []string, text string) []string {
+		if text = strip(text); text == "" {
+			return list
+		}
+		return append(list, text)
+	}
+	c.predictions, c.references = keep(c.predictions, prediction), keep(c.references, reference)
+}
+
+// Result returns what the metric says of the two long texts.
+func (c *Concatenated) Result() map[string]float64 {
+	delimiter := c.Delimiter
+	if delimiter == "" {
+		delimiter = " "
+	}
+	c.Of.Reset()
+	c.Of.Add(strings.Join(c.predictions, delimiter), strings.Join(c.references, delimiter))
+	return c.Of.Result()
+}
+
+// Reset forgets all texts.
+func (c *Concatenated) Reset() {
+	c.Of.Reset()
+	c.predictions, c.references = nil, nil
+}
+
+// State is that of [Merger].
+func (c *Concatenated) State() ([]byte, error) {
+	return pack(c.kind(), texts{c.predictions, c.references})
+}
+
+// Merge is that of [Merger]. The texts of the other come behind.
+func (c *Concatenated) Merge(state []byte) error {
+	var o texts
+	if err := unpack(state, c.kind(), &o); err != nil {
+		return err
+	}
+	c.predictions, c.references = append(c.predictions, o.Predictions...), append(c.references, o.References...)
+	return nil
+}
+
+type texts struct{ Predictions, References []string }
+
+func (c *Concatenated) kind() string { return c.Name() + " of concatenated texts" }
+
+// All is a list of metrics that get the same pairs, under the name of the first.
+type All[P any] []Metric[P]
+
+// Name returns the name of the first metric.
+func (a All[P]) Name() string {
+	if len(a) == 0 {
+		return "nothing"
+	}
+	return a[0].Name()
+}
+
+// Add counts one pair in each metric.
+func (a All[P]) Add(prediction, reference P) {
+	for _, m := range a {
+		m.Add(prediction, reference)
+	}
+}
+
+// Result returns the numbers of all metrics. Where two have the same name the later counts.
+func (a All[P]) Result() map[string]float64 {
+	result := map[string]float64{}
+	for _, m := range a {
+		for name, value := range m.Result() {
+			result[name] = value
+		}
+	}
+	return result
+}
+
+// Reset makes all metrics forget.
+func (a All[P]) Reset() {
+	for _, m := range a {
+		m.Reset()
+	}
+}
+
+// State is that of [Merger].
+func (a All[P]) State() ([]byte, error) {
+	states := make([][]byte, len(a))
+	for i, m := range a {
+		merger, ok := m.(Merger)
+		if !ok {
+			return nil, errors.New("metrics: state of All: " + m.Name() + " cannot be merged: it has no methods State and Merge")
+		}
+		var err error
+		if states[i], err = merger.State(); err != nil {
+			return nil, err
+		}
+	}
+	return pack("all", states)
+}
+
+// Merge is that of [Merger]. On an error the metrics in front of the one that failed are merged already, so the list is to be thrown away.
+func (a All[P]) Merge(state []byte) error {
+	var states [][]byte
+	if err := unpack(state, "all", &states); err != nil {
+		return err
+	}
+	if len(states) != len(a) {
+		return impossible("all", "another number of metrics")
+	}
+	for i, m := range a {
+		merger, ok := m.(Merger)
+		if !ok {
+			return errors.New("metrics: merge of All: " + m.Name() + " cannot be merged: it has no methods State and Merge")
+		}
+		if err := merger.Merge(states[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

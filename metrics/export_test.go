@@ -1,0 +1,4 @@
+package metrics
+
+// Stem is stem.
+var Stem = stem

@@ -1,0 +1,65 @@
+package metrics
+
+import (
+	"bytes"
+	"encoding/gob"
+	"errors"
+	"fmt"
+)
+
+// ErrState is wrapped by the errors of [Merger].Merge: the bytes are damaged, or of another metric or of other settings.
+var ErrState = errors.New("metrics: not the state of this metric")
+
+// Merger is what every metric of this package is besides: its counts can be added up over processes that each saw a part of the set, so that the
+// result is again that of the whole set.
+//
+//	state, err := cer.State()                                     // in each process
+//	for _, state := range gathered { err = total.Merge(state) }   // in one of them
+type Merger interface {
+	// State returns what was counted since the last Reset.
+	State() ([]byte, error)
+	// Merge adds what another metric of the same kind and settings counted. On an error nothing is added.
+	Merge(state []byte) error
+}
+
+// pack writes counts; kind names the metric and the settings that change what is counted.
+func pack(kind string, counts any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := gob.NewEncoder(&b)
+	if err := errors.Join(enc.Encode(kind), enc.Encode(counts)); err != nil {
+		return nil, fmt.Errorf("metrics: state of %s: %w", kind, err)
+	}
+	return b.Bytes(), nil
+}
+
+// unpack reads what pack wrote.
+func unpack(state []byte, kind string, counts any) error {
+	dec := gob.NewDecoder(bytes.NewReader(state))
+	var found string
+	if err := dec.Decode(&found); err != nil {
+		return fmt.Errorf("%w: want %s, found bytes that are no state: %w", ErrState, kind, err)
+	}
+	if found != kind {
+		return fmt.Errorf("%w: want %s, found %q; metrics that are merged must have the same settings", ErrState, kind, found)
+	}
+	if err := dec.Decode(counts); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrState, kind, err)
+	}
+	return nil
+}
+
+// impossible is the error of counts that no set gives.
+func impossible(kind, what string) error {
+	return fmt.Errorf("%w: %s: %s", ErrState, kind, what)
+}
+
+// addCounts adds the counts of one map to another, which it makes if there is none.
+func addCounts[K comparable](to, from map[K]int64) map[K]int64 {
+	if to == nil {
+		to = make(map[K]int64, len(from))
+	}
+	for k, n := range from {
+		to[k] += n
+	}
+	return to
+}
