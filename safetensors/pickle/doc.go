@@ -1,4 +1,4 @@
-// Package pickle reads the tensors of files that torch.save wrote, such as pytorch_model.bin, without running what is in them.
+// Package pickle reads the tensors of files that torch.save wrote, such as pytorch_model.bin, without running what is in them, and writes such files.
 //
 //	f, err := pickle.Open("pytorch_model.bin")
 //	defer f.Close()
@@ -19,6 +19,13 @@
 // The older format without zip, TorchScript archives, whole pickled modules and big-endian files are refused, and the error says how to convert them.
 // A file is checked when it is opened, so a view that reaches beyond its storage, or a tensor larger than it, never gets as far as [Reader.Read]. Memory is
 // bounded by the size of the pickle and of one tensor.
+//
+// # What is written
+//
+// [WriteFile] writes a [StateDict], or any value of the kinds above, as torch.save does, for torch.load with weights_only=True:
+//
+//	state, err := pickle.StateDict(entries)
+//	err = pickle.WriteFile("model.pt", state)
 //
 // # Why it is written here
 //

@@ -170,7 +170,7 @@ func call(f Name, args Tuple) (any, error) {
 
 // newDict makes an OrderedDict, empty or of a list of pairs.
 func newDict(args Tuple) (any, error) {
-	d := &Dict{}
+	d := &Dict{Ordered: true}
 	if len(args) == 0 {
 		return d, nil
 	}

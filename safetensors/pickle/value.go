@@ -11,10 +11,11 @@ type (
 	Name  string
 	Tuple []any
 	List  struct{ Items []any }
-	// Dict keeps the order of its keys, each of which it has once; OrderedDict is one too.
+	// Dict keeps the order of its keys, each of which it has once.
 	Dict struct {
-		Keys   []any
-		Values []any
+		Keys    []any
+		Values  []any
+		Ordered bool // a collections.OrderedDict, as state dicts are
 
 		index map[any]int
 	}
@@ -27,6 +28,14 @@ func (d *Dict) Get(key string) (value any, ok bool) {
 		return nil, false
 	}
 	return d.Values[i], true
+}
+
+// Set adds a key, a string or an int64, or replaces its value.
+func (d *Dict) Set(key, value any) error {
+	if n, ok := key.(int); ok {
+		key = int64(n)
+	}
+	return d.set(key, value)
 }
 
 // set adds a key or replaces its value, as Python does.

@@ -1,0 +1,195 @@
+package pickle
+
+import (
+	"archive/zip"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gotrainer/gotrainer/safetensors"
+)
+
+// StateDict is the value that torch.save makes of module.state_dict(): an OrderedDict of the tensors, in their order.
+func StateDict(entries []safetensors.Entry) (*Dict, error) {
+	d := &Dict{Ordered: true}
+	for i := range entries {
+		if _, twice := d.Get(entries[i].Name); twice {
+			return nil, fmt.Errorf("pickle: two tensors are called %q; want a name for each", entries[i].Name)
+		}
+		if err := d.set(entries[i].Name, &entries[i]); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// WriteFile writes what torch.save(value, path) writes; see [Write]. The file is whole or not there at any instant: it is written under another name in
+// the same folder, flushed to the disk and renamed.
+func WriteFile(path string, value any) error {
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	if err != nil {
+		return fmt.Errorf("pickle: %w", err)
+	}
+	defer f.Cleanup() //nolint:errcheck // after the rename there is nothing to clean up, and before it the first error counts
+	root := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	if err := Write(f, root, value); err != nil {
+		return err
+	}
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return fmt.Errorf("pickle: %w", err)
+	}
+	return nil
+}
+
+// Write writes an archive that torch.load(FILE, weights_only=True) reads: the zip file of PyTorch 1.6 and later, pickle protocol 2, the tensors uncompressed and
+// aligned so that they can be mapped into memory. Root is the name of the folder in it; torch.save takes the file's.
+//
+// A value is what [Reader.Value] gives, with *[safetensors.Entry] for tensors: nil, bool, int, int64, *big.Int, float64, string, [Tuple], *[List] and *[Dict]. Each
+// tensor is fetched when its turn comes.
+func Write(w io.Writer, root string, value any) error {
+	if root == "" || strings.ContainsAny(root, "/\\\x00") {
+		return fmt.Errorf("pickle: the folder in the archive cannot be called %q; want a name without slashes", root)
+	}
+	p := &pickler{memo: map[Name]byte{}}
+	p.code = append(p.code, opProto, 2)
+	if err := p.write(value, 0); err != nil {
+		return err
+	}
+	p.code = append(p.code, opStop)
+	a := &assembler{count: &countingWriter{w: w}, root: root}
+	a.zip = zip.NewWriter(a.count)
+	a.text("data.pkl", string(p.code))
+	a.text(".format_version", "1")
+	a.text(".storage_alignment", strconv.Itoa(alignment))
+	a.text("byteorder", "little")
+	for i, entry := range p.tensors {
+		a.add("data/"+strconv.Itoa(i), func(w io.Writer) error { return copyTensor(w, entry) })
+	}
+	a.text("version", "3\n")
+	a.text(".data/serialization_id", serialID())
+	if a.err == nil {
+		a.err = a.zip.Close()
+	}
+	if a.err != nil {
+		return fmt.Errorf("pickle: write %s: %w", root, a.err)
+	}
+	return nil
+}
+
+// alignment is that of the tensors in the file: PyTorch's.
+const alignment = 64
+
+// serialID is a number of 40 digits by which PyTorch tells archives apart.
+func serialID() string {
+	limit := new(big.Int).Exp(big.NewInt(10), big.NewInt(40), nil)
+	n, err := rand.Int(rand.Reader, limit)
+	if err != nil {
+		n = new(big.Int) // never: the reader of crypto/rand does not fail
+	}
+	return fmt.Sprintf("%040d", n)
+}
+
+// assembler writes the parts of an archive. After an error it does nothing more.
+type assembler struct {
+	count *countingWriter
+	zip   *zip.Writer
+	root  string
+	err   error
+
+	descriptor int64 // bytes that package zip writes behind the last part before it begins the next
+}
+
+func (a *assembler) text(name, content string) {
+	a.add(name, func(w io.Writer) error {
+		_, err := io.WriteString(w, content)
+		return err
+	})
+}
+
+func (a *assembler) add(name string, content func(w io.Writer) error) {
+	if a.err != nil {
+		return
+	}
+	if a.err = a.zip.Flush(); a.err != nil {
+		return
+	}
+	h := &zip.FileHeader{Name: a.root + "/" + name, Method: zip.Store}
+	h.Extra = padding(a.count.n+a.descriptor, int64(len(h.Name)))
+	w, err := a.zip.CreateHeader(h)
+	if err != nil {
+		a.err = err
+		return
+	}
+	c := &countingWriter{w: w}
+	a.err = content(c)
+	a.descriptor = 16
+	if c.n >= math.MaxUint32 {
+		a.descriptor = 24 // the sizes then take 8 bytes each
+	}
+}
+
+// padding is an extra field, marked FB as PyTorch's, after which the content begins at a multiple of the alignment.
+func padding(offset, name int64) []byte {
+	const header, mark = 30, 4 // bytes of a local file header and of an extra field's
+	size := alignment - (offset+header+name+mark)%alignment
+	extra := make([]byte, mark+size)
+	copy(extra, "FB")
+	extra[2], extra[3] = byte(size), byte(size>>8)
+	for i := range size {
+		extra[mark+i] = 'Z'
+	}
+	return extra
+}
+
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// copyTensor writes the bytes of a tensor and counts them.
+func copyTensor(w io.Writer, e *safetensors.Entry) error {
+	kind, err := kindOf(e)
+	if err != nil {
+		return err
+	}
+	want := kind.size
+	for _, d := range e.Shape {
+		want *= d
+	}
+	c := &countingWriter{w: w}
+	if e.Data == nil {
+		return fmt.Errorf("tensor %q has no data", e.Name)
+	}
+	if err := e.Data(c); err != nil {
+		return fmt.Errorf("tensor %q: %w", e.Name, err)
+	}
+	if c.n != want {
+		return fmt.Errorf("tensor %q wrote %d bytes; its type and shape, %s%v, have %d", e.Name, c.n, kind.name, e.Shape, want)
+	}
+	return nil
+}
+
+func kindOf(e *safetensors.Entry) (dtype, error) {
+	for _, d := range dtypes {
+		if d.file == e.DType && d.file != 0 {
+			return d, nil
+		}
+	}
+	return dtype{}, fault(ErrDType, e.Name, "PyTorch has no %s", e.DType)
+}
+
+var errDepth = errors.New("containers lie too deep in each other, or contain themselves")
