@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"os"
 
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/hub/hubtest"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
 // testHub is a Hub with one model and a client of it.
@@ -87,8 +90,8 @@ func ExampleNewSecret() {
 	// Output: *** *** ***
 }
 
-// A run hands each checkpoint over and trains on.
-func ExampleNewBackground() {
+// A run uploads its model at every save, in the background, and its last checkpoint to go on from elsewhere.
+func ExamplePusher() {
 	server, client := testHub()
 	defer server.Close()
 	defer os.RemoveAll(client.CacheDir)
@@ -97,16 +100,22 @@ func ExampleNewBackground() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(run)
-	checkpoint := run + "/checkpoint-100"
-	if err := errors.Join(os.Mkdir(checkpoint, 0o777), os.WriteFile(checkpoint+"/config.json", []byte("{}"), 0o666)); err != nil {
+
+	t, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{
+		OutputDir: run, MaxSteps: 100, Progress: io.Discard,
+		Pusher: &hub.Pusher{Client: client, Repo: "me/run", Card: &hub.ModelCard{ModelName: "run"}}, PushStrategy: trainer.PushLastCheckpoint,
+	})
+	if err != nil {
 		log.Fatal(err)
 	}
-
-	ctx := context.Background()
-	pusher := hub.NewBackground(ctx, &hub.Pusher{Client: client, Repo: "me/run", Strategy: hub.LastCheckpoint}, nil)
-	defer pusher.Close()
-	_ = pusher.Push(ctx, checkpoint, "Training in progress, step 100") // returns at once, never fails
-	err = pusher.Wait(ctx)
-	fmt.Println(len(server.Files(hubtest.Model, "me/run", "main")), err)
-	// Output: 3 <nil>
+	if _, err := t.Fit(context.Background(), trainertest.Samples(800), nil); err != nil {
+		log.Fatal(err)
+	}
+	for _, message := range server.Log(hubtest.Model, "me/run", "main") {
+		fmt.Println(message)
+	}
+	// Output:
+	// Training in progress, step 100, checkpoint
+	// Training in progress, step 100
+	// initial commit
 }

@@ -49,17 +49,6 @@ func Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, erro
 //
 // A push that was interrupted, even by kill -9, is completed by calling Push again: what has arrived is not sent twice.
 func (c *Client) Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, error) {
-	files := []pushed{{dir: dir, into: o.PathInRepo, allow: o.Allow, ignore: o.Ignore}}
-	return c.push(ctx, repoID, files, o)
-}
-
-// pushed is a folder on its way to the Hub.
-type pushed struct {
-	dir, into     string
-	allow, ignore []string
-}
-
-func (c *Client) push(ctx context.Context, repoID string, folders []pushed, o PushOptions) (*Commit, error) {
 	r, branch, err := at(repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
 	if err != nil {
 		return nil, err
@@ -72,13 +61,9 @@ func (c *Client) push(ctx context.Context, repoID string, folders []pushed, o Pu
 	if err != nil {
 		return nil, err
 	}
-	var changes []Change
-	for _, f := range folders {
-		more, err := f.changes()
-		if err != nil {
-			return nil, fmt.Errorf("hub: cannot push %s: %w", f.dir, err)
-		}
-		changes = append(changes, more...)
+	changes, err := folderChanges(dir, o)
+	if err != nil {
+		return nil, fmt.Errorf("hub: cannot push %s: %w", dir, err)
 	}
 	if changes, err = withCard(changes, o.Card); err != nil {
 		return nil, err
@@ -139,23 +124,23 @@ func (c *conn) push(ctx context.Context, r repository, branch string, changes []
 	return c.commit(ctx, r, branch, changes, CommitOptions{Message: o.Message, Description: o.Description, Progress: o.Progress})
 }
 
-// changes lists the files of the folder. Links to files are followed, as those of the cache are; links to folders are not.
-func (f pushed) changes() ([]Change, error) {
-	wanted, err := newFilter(f.allow, slices.Concat(neverPushed, f.ignore))
+// folderChanges lists the files of a folder. Links to files are followed, as those of the cache are; links to folders are not.
+func folderChanges(dir string, o PushOptions) ([]Change, error) {
+	wanted, err := newFilter(o.Allow, slices.Concat(neverPushed, o.Ignore))
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(f.dir); err != nil {
+	if info, err := os.Stat(dir); err != nil {
 		return nil, err
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("%s is a file; Push wants a folder, Commit takes single files: %w", f.dir, ErrName)
+		return nil, fmt.Errorf("%s is a file; Push wants a folder, Commit takes single files: %w", dir, ErrName)
 	}
 	var changes []Change
-	err = filepath.WalkDir(f.dir, func(name string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		relative, err := filepath.Rel(f.dir, name)
+		relative, err := filepath.Rel(dir, name)
 		if err != nil {
 			return err
 		}
@@ -174,7 +159,7 @@ func (f pushed) changes() ([]Change, error) {
 			return err
 		}
 		if info.Mode().IsRegular() {
-			changes = append(changes, Change{Path: path.Join(strings.Trim(f.into, "/"), relative), File: name})
+			changes = append(changes, Change{Path: path.Join(strings.Trim(o.PathInRepo, "/"), relative), File: name})
 		}
 		return nil
 	})

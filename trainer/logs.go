@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -70,6 +71,9 @@ func (l Logs) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		if k == "step" || k == "num_input_tokens_seen" { // these two are whole numbers in Python
+			value = bytes.TrimSuffix(value, []byte(".0"))
+		}
 		out = append(append(append(out, name...), ':'), value...)
 	}
 	return append(out, '}'), nil
@@ -100,7 +104,11 @@ func (f jsonFloat) MarshalJSON() ([]byte, error) {
 	case math.IsInf(v, -1):
 		return []byte(`"-inf"`), nil
 	default:
-		return json.Marshal(v)
+		text, err := json.Marshal(v)
+		if err == nil && !bytes.ContainsAny(text, ".e") {
+			text = append(text, ".0"...) // as Python writes it, so that it reads a float again
+		}
+		return text, err
 	}
 }
 

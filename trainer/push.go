@@ -6,21 +6,18 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
 // Pusher uploads to where models are kept, such as the Hugging Face Hub. Push is called by one goroutine at a time, which is not that of
-// the training loop; it returns when the upload is done.
+// the training loop; it returns when the upload is done. [github.com/gotrainer/gotrainer/hub.Pusher] is one.
 type Pusher interface {
 	Push(ctx context.Context, u Upload) error
 }
 
-// Upload is one thing to be uploaded.
-type Upload struct {
-	Folder    string // the checkpoint here
-	Path      string // the folder in the repository; empty: its root
-	ModelOnly bool   // leave out what only a resumed run needs: optimizer, generators, states of the trainer
-	Message   string // of the commit: "Training in progress, step 500"
-}
+// Upload is one folder to be uploaded.
+type Upload = checkpoint.Upload
 
 // PushStrategy says what is uploaded when: hub_strategy of Hugging Face.
 type PushStrategy int

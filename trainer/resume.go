@@ -103,7 +103,7 @@ func (f *fit[S, B]) resume(from string) error {
 		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
 	}
 	f.history = state.LogHistory
-	f.tokens, f.flops = state.NumInputTokensSeen, state.TotalFlos
+	f.tokens, f.flops = state.NumInputTokensSeen, float64(state.TotalFlos)
 	f.startTokens = f.tokens
 	f.restoreBest(from, state, loop)
 	f.restoreRate(loop)

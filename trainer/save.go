@@ -92,9 +92,9 @@ func (f *fit[S, B]) savedState(best string) (savedState, error) {
 		return savedState{}, err
 	}
 	s := savedState{
-		Epoch: f.m.Progress, GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps, NumTrainEpochs: f.m.plan.epochs,
+		Epoch: jsonFloat(f.m.Progress), GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps, NumTrainEpochs: f.m.plan.epochs,
 		LogHistory: append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.o.BatchSize,
-		NumInputTokensSeen: f.tokens, TotalFlos: f.flops,
+		NumInputTokensSeen: f.tokens, TotalFlos: jsonFloat(f.flops),
 		IsLocalProcessZero: f.o.Process.LocalRank == 0, IsWorldProcessZero: f.o.Process.Main(),
 		EvalSteps: updatesOf(f.m.flow.eval), LoggingSteps: updatesOf(f.m.flow.log), SaveSteps: updatesOf(f.m.flow.save),
 	}

@@ -21,7 +21,7 @@ type savedState struct {
 	BestGlobalStep      *int                       `json:"best_global_step"`
 	BestMetric          *jsonFloat                 `json:"best_metric"`
 	BestModelCheckpoint *string                    `json:"best_model_checkpoint"`
-	Epoch               float64                    `json:"epoch"`
+	Epoch               jsonFloat                  `json:"epoch"`
 	EvalSteps           int                        `json:"eval_steps"`
 	GlobalStep          int                        `json:"global_step"`
 	IsHyperParamSearch  bool                       `json:"is_hyper_param_search"`
@@ -34,7 +34,7 @@ type savedState struct {
 	NumTrainEpochs      int                        `json:"num_train_epochs"`
 	SaveSteps           int                        `json:"save_steps"`
 	StatefulCallbacks   map[string]json.RawMessage `json:"stateful_callbacks"`
-	TotalFlos           float64                    `json:"total_flos"`
+	TotalFlos           jsonFloat                  `json:"total_flos"`
 	TrainBatchSize      int                        `json:"train_batch_size"`
 	TrialName           *string                    `json:"trial_name"`
 	TrialParams         *struct{}                  `json:"trial_params"`
