@@ -1,0 +1,67 @@
+package omegaconf
+
+import "fmt"
+
+// Item is a key and its value. The key is a string or an integer.
+type Item struct {
+	Key   any
+	Value any
+}
+
+// Map is a mapping whose items keep their order. Values are nil, bool, int, int64, uint64, float64, string, slices of these, []any and Map.
+// [Unmarshal] gives int64 for integers and []any for lists.
+type Map []Item
+
+// Get returns the value under a key.
+func (m Map) Get(key string) (value any, ok bool) {
+	for _, item := range m {
+		if item.Key == key {
+			return item.Value, true
+		}
+	}
+	return nil, false
+}
+
+// Set changes the value under a key, or appends the item.
+func (m *Map) Set(key string, value any) {
+	for i := range *m {
+		if (*m)[i].Key == key {
+			(*m)[i].Value = value
+			return
+		}
+	}
+	*m = append(*m, Item{key, value})
+}
+
+// normal brings a value into the few types that the emitter knows.
+func normal(v any) (any, error) {
+	switch v := v.(type) {
+	case nil, bool, int64, uint64, float64, string, []any, Map:
+		return v, nil
+	case int:
+		return int64(v), nil
+	case float32:
+		return float64(v), nil
+	case []string:
+		return list(v), nil
+	case []int:
+		return list(v), nil
+	case []int64:
+		return list(v), nil
+	case []float64:
+		return list(v), nil
+	case []bool:
+		return list(v), nil
+	case []Map:
+		return list(v), nil
+	}
+	return nil, fmt.Errorf("omegaconf: a value of type %T; want nil, a bool, a number, a string, a list of these, or a Map", v)
+}
+
+func list[T any](values []T) []any {
+	out := make([]any, len(values))
+	for i, v := range values {
+		out[i] = v
+	}
+	return out
+}

@@ -1,0 +1,182 @@
+package omegaconf
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Marshal writes a mapping as OmegaConf.save does.
+func Marshal(m Map) ([]byte, error) {
+	e := &emitter{}
+	if len(m) == 0 {
+		return []byte("{}\n"), nil
+	}
+	if err := e.mapping(m, 0, 0); err != nil {
+		return nil, err
+	}
+	return []byte(e.out.String()), nil
+}
+
+const (
+	bestIndent = 2
+	bestWidth  = 80
+	maxDepth   = 100 // nobody nests a configuration like this; a Map that holds itself would
+	maxKey     = 128 // bytes; a longer key is not written on the line of its value
+)
+
+// emitter writes block style. column counts characters, as libyaml does, to know where it folds.
+type emitter struct {
+	out    strings.Builder
+	column int
+}
+
+func (e *emitter) put(s string) {
+	e.out.WriteString(s)
+	e.column += len([]rune(s))
+}
+
+func (e *emitter) newline(indent int) {
+	e.out.WriteByte('\n')
+	e.out.WriteString(strings.Repeat(" ", indent))
+	e.column = indent
+}
+
+// mapping writes the items of a non-empty mapping; the cursor stands where the first key belongs.
+func (e *emitter) mapping(m Map, indent, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("omegaconf: more than %d levels", maxDepth)
+	}
+	for i, item := range m {
+		if i > 0 {
+			e.put(strings.Repeat(" ", indent))
+		}
+		key, err := keyScalar(item.Key)
+		if err != nil {
+			return err
+		}
+		if !key.simple() {
+			e.put("? ")
+			e.scalar(key, indent+bestIndent)
+			e.newline(indent)
+		} else {
+			e.inKey(key)
+		}
+		e.put(":")
+		if err := e.value(item.Value, indent, key.simple(), depth); err != nil {
+			return fmt.Errorf("%v: %w", item.Key, err)
+		}
+	}
+	return nil
+}
+
+// sequence writes the items of a non-empty list; the cursor stands where the first dash belongs.
+func (e *emitter) sequence(list []any, indent, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("omegaconf: more than %d levels", maxDepth)
+	}
+	for i, v := range list {
+		if i > 0 {
+			e.put(strings.Repeat(" ", indent))
+		}
+		e.put("-")
+		if err := e.value(v, indent, false, depth); err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// value writes what follows a key or a dash, and the end of the line. underKey says that lists and mappings begin on a line of their own.
+func (e *emitter) value(v any, indent int, underKey bool, depth int) error {
+	v, err := normal(v)
+	if err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case Map:
+		if len(v) > 0 {
+			if underKey {
+				e.newline(indent + bestIndent)
+			} else {
+				e.put(" ")
+			}
+			return e.mapping(v, indent+bestIndent, depth+1)
+		}
+		e.put(" {}")
+	case []any:
+		if len(v) > 0 && underKey { // lists under a key are not indented
+			e.newline(indent)
+			return e.sequence(v, indent, depth+1)
+		} else if len(v) > 0 {
+			e.put(" ")
+			return e.sequence(v, indent+bestIndent, depth+1)
+		}
+		e.put(" []")
+	default:
+		s := scalarOf(v)
+		e.put(" ")
+		e.scalar(s, indent+bestIndent)
+	}
+	e.newline(0)
+	return nil
+}
+
+// scalarOf gives the text of a value and how it must be written.
+func scalarOf(v any) scalar {
+	switch v := v.(type) {
+	case nil:
+		return scalar{text: "null", style: plain}
+	case bool:
+		return scalar{text: strconv.FormatBool(v), style: plain}
+	case int64:
+		return scalar{text: strconv.FormatInt(v, 10), style: plain}
+	case uint64:
+		return scalar{text: strconv.FormatUint(v, 10), style: plain}
+	case float64:
+		return scalar{text: FormatFloat(v), style: plain}
+	}
+	return stringScalar(v.(string)) // normal lets nothing else through
+}
+
+func keyScalar(key any) (scalar, error) {
+	switch k := key.(type) {
+	case string:
+		return stringScalar(k), nil
+	case int:
+		return scalarOf(int64(k)), nil
+	case int64, uint64:
+		return scalarOf(k), nil
+	}
+	return scalar{}, fmt.Errorf("omegaconf: a key of type %T; want a string or an integer", key)
+}
+
+// FormatFloat writes a number as PyYAML does: as Python's repr, always with a point or an exponent, and with a point before the exponent.
+func FormatFloat(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return ".nan"
+	case math.IsInf(v, 1):
+		return ".inf"
+	case math.IsInf(v, -1):
+		return "-.inf"
+	}
+	text := Repr(v)
+	if mantissa, exponent, ok := strings.Cut(text, "e"); ok && !strings.Contains(mantissa, ".") {
+		text = mantissa + ".0e" + exponent
+	}
+	return text
+}
+
+// Repr writes a finite number as Python's repr does: the shortest text that reads back the same, with an exponent below 1e-4 and from 1e16 on.
+func Repr(v float64) string {
+	if a := math.Abs(v); v != 0 && (a < 1e-4 || a >= 1e16) {
+		return strconv.FormatFloat(v, 'e', -1, 64)
+	}
+	text := strconv.FormatFloat(v, 'f', -1, 64)
+	if !strings.ContainsAny(text, ".IN") {
+		text += ".0"
+	}
+	return text
+}

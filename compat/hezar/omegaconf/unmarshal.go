@@ -1,0 +1,163 @@
+package omegaconf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Unmarshal reads a mapping as OmegaConf.load does. Integers become int64, lists []any. Anchors, aliases, tags and interpolations are
+// refused: no configuration of Hezar has any.
+func Unmarshal(text []byte) (Map, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("omegaconf: %w", err)
+	}
+	if document.Kind == 0 { // an empty file
+		return Map{}, nil
+	}
+	v, err := value(document.Content[0], 0)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(Map)
+	if !ok {
+		return nil, errors.New("omegaconf: the file is no mapping; want lines of the form key: value")
+	}
+	return m, nil
+}
+
+func value(n *yaml.Node, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("omegaconf: line %d: more than %d levels", n.Line, maxDepth)
+	}
+	if n.Anchor != "" || n.Kind == yaml.AliasNode {
+		return nil, fmt.Errorf("omegaconf: line %d: an anchor or alias; write the value out", n.Line)
+	}
+	if n.Style&yaml.TaggedStyle != 0 {
+		return nil, fmt.Errorf("omegaconf: line %d: the tag %s; want plain values", n.Line, n.Tag)
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		return mapping(n, depth)
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, c := range n.Content {
+			v, err := value(c, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = v
+		}
+		return list, nil
+	}
+	return scalarValue(n)
+}
+
+func mapping(n *yaml.Node, depth int) (Map, error) {
+	m := make(Map, 0, len(n.Content)/2)
+	seen := map[any]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, err := value(n.Content[i], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		switch key.(type) {
+		case string, int64:
+		default:
+			return nil, fmt.Errorf("omegaconf: line %d: the key %q is no string and no integer", n.Content[i].Line, n.Content[i].Value)
+		}
+		if seen[key] {
+			return nil, fmt.Errorf("omegaconf: line %d: the key %v occurs twice", n.Content[i].Line, key)
+		}
+		seen[key] = true
+		v, err := value(n.Content[i+1], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		m = append(m, Item{key, v})
+	}
+	return m, nil
+}
+
+// Numbers as OmegaConf's loader reads them: 1e-5 is one, which plain YAML 1.1 takes for a string.
+var loadedFloat = regexp.MustCompile(`^(?:[-+]?[0-9]+(?:_[0-9]+)*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+(?:_[0-9]+)*[eE][-+]?[0-9]+|\.[0-9]+(?:_[0-9]+)*(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$`)
+
+var loadedBool = regexp.MustCompile(`^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$`)
+
+func scalarValue(n *yaml.Node) (any, error) {
+	text := n.Value
+	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return text, nil
+	}
+	switch {
+	case null.MatchString(text):
+		return nil, nil
+	case loadedBool.MatchString(text):
+		switch strings.ToLower(text) {
+		case "yes", "true", "on":
+			return true, nil
+		}
+		return false, nil
+	case loadedFloat.MatchString(text):
+		return parseFloat(text), nil
+	case integer.MatchString(text):
+		v, err := parseInt(text)
+		if err != nil {
+			return nil, fmt.Errorf("omegaconf: line %d: the number %s does not fit into 64 bits", n.Line, text)
+		}
+		return v, nil
+	}
+	return text, nil
+}
+
+func parseFloat(text string) float64 {
+	text = strings.ToLower(strings.ReplaceAll(text, "_", ""))
+	switch strings.TrimLeft(text, "+-") {
+	case ".inf":
+		if text[0] == '-' {
+			return math.Inf(-1)
+		}
+		return math.Inf(1)
+	case ".nan":
+		return math.NaN()
+	}
+	v, _ := strconv.ParseFloat(text, 64) // the form is right; too large is an infinity, as in Python
+	return v
+}
+
+// parseInt reads the integers of YAML 1.1: decimal, 0b, 0x, octal with a leading 0, and 1:30, which is ninety.
+func parseInt(text string) (int64, error) {
+	text = strings.ReplaceAll(text, "_", "")
+	sign := ""
+	if text[0] == '-' || text[0] == '+' {
+		sign, text = strings.TrimPrefix(text[:1], "+"), text[1:]
+	}
+	switch {
+	case strings.HasPrefix(text, "0b"):
+		return strconv.ParseInt(sign+text[2:], 2, 64)
+	case strings.HasPrefix(text, "0x"):
+		return strconv.ParseInt(sign+text[2:], 16, 64)
+	case len(text) > 1 && text[0] == '0':
+		return strconv.ParseInt(sign+text[1:], 8, 64)
+	case strings.Contains(text, ":"):
+		total := int64(0)
+		for _, part := range strings.Split(text, ":") {
+			v, err := strconv.ParseInt(part, 10, 64)
+			if err != nil || total > math.MaxInt64/60-60 {
+				return 0, strconv.ErrRange
+			}
+			total = total*60 + v
+		}
+		if sign != "" {
+			total = -total
+		}
+		return total, nil
+	}
+	return strconv.ParseInt(sign+text, 10, 64)
+}
