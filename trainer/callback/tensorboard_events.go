@@ -1,0 +1,294 @@
+package callback
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// EventWriter writes a file of TensorBoard events: torch.utils.tensorboard.SummaryWriter, as far as numbers and texts go. Its methods may be
+// called by one goroutine at a time. After an error, which every later call repeats, the file ends with its last whole event.
+type EventWriter struct {
+	file *os.File
+	out  *bufio.Writer
+	now  func() time.Time
+	err  error
+}
+
+// eventFiles counts the files of this process, so that two of one second have different names.
+var eventFiles atomic.Int64
+
+// NewEventWriter makes a new file in a folder, which is made if there is none. Its name is that of SummaryWriter:
+// events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER.
+func NewEventWriter(dir string) (*EventWriter, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("tensorboard: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	name := fmt.Sprintf("events.out.tfevents.%010d.%s.%d.%d", time.Now().Unix(), host, os.Getpid(), eventFiles.Add(1)-1)
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("tensorboard: %w", err)
+	}
+	w := &EventWriter{file: f, out: bufio.NewWriter(f), now: time.Now}
+	w.event(0, func(b []byte) []byte { return appendString(b, fieldFileVersion, "brain.Event:2") })
+	return w, w.Flush()
+}
+
+// Name is the path of the file.
+func (w *EventWriter) Name() string { return w.file.Name() }
+
+// Fields of Event, Summary, Summary.Value and TensorProto in TensorFlow's protocol buffers.
+const (
+	fieldWallTime    = 1
+	fieldStep        = 2
+	fieldFileVersion = 3
+	fieldSummary     = 5
+	fieldValue       = 1
+	fieldTag         = 1
+	fieldSimpleValue = 2
+	fieldTensor      = 8
+	fieldMetadata    = 9
+)
+
+// AddScalar writes a number under a tag: add_scalar. TensorBoard keeps float32.
+func (w *EventWriter) AddScalar(tag string, value float64, step int) error {
+	w.event(step, func(b []byte) []byte {
+		var v []byte
+		v = appendString(v, fieldTag, tag)
+		v = protowire.AppendTag(v, fieldSimpleValue, protowire.Fixed32Type)
+		v = protowire.AppendFixed32(v, math.Float32bits(float32(value)))
+		return appendMessage(b, fieldSummary, appendMessage(nil, fieldValue, v))
+	})
+	return w.err
+}
+
+// AddText writes a text, which TensorBoard shows as Markdown: add_text.
+func (w *EventWriter) AddText(tag, text string, step int) error {
+	w.event(step, func(b []byte) []byte {
+		var v []byte
+		v = appendString(v, fieldTag, tag+"/text_summary")
+		v = appendMessage(v, fieldTensor, textTensor(text))
+		v = appendMessage(v, fieldMetadata, appendMessage(nil, 1, appendString(nil, 1, "text"))) // plugin_data.plugin_name
+		return appendMessage(b, fieldSummary, appendMessage(nil, fieldValue, v))
+	})
+	return w.err
+}
+
+// textTensor is a TensorProto of one string: dtype DT_STRING, shape [1].
+func textTensor(text string) []byte {
+	const stringType = 7
+	size := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
+	var t []byte
+	t = protowire.AppendVarint(protowire.AppendTag(t, 1, protowire.VarintType), stringType)
+	t = appendMessage(t, 2, appendMessage(nil, 2, size))
+	return appendString(t, 8, text)
+}
+
+func appendString(b []byte, field protowire.Number, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
+}
+
+func appendMessage(b []byte, field protowire.Number, m []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), m)
+}
+
+// event writes an event in TFRecord's frame: length, its sum, data, their sum.
+func (w *EventWriter) event(step int, fill func([]byte) []byte) {
+	if w.err != nil {
+		return
+	}
+	now := w.now()
+	b := protowire.AppendTag(nil, fieldWallTime, protowire.Fixed64Type)
+	b = protowire.AppendFixed64(b, math.Float64bits(float64(now.Unix())+float64(now.Nanosecond())/1e9))
+	if step != 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, fieldStep, protowire.VarintType), uint64(int64(step)))
+	}
+	b = fill(b)
+	var head [12]byte
+	binary.LittleEndian.PutUint64(head[:8], uint64(len(b)))
+	binary.LittleEndian.PutUint32(head[8:], maskedSum(head[:8]))
+	b = binary.LittleEndian.AppendUint32(b, maskedSum(b))
+	_, err := w.out.Write(append(head[:], b...))
+	w.fail(err)
+}
+
+func (w *EventWriter) fail(err error) {
+	if w.err == nil && err != nil {
+		w.err = fmt.Errorf("tensorboard: %w", err)
+	}
+}
+
+// Flush hands what was written to the operating system, so that TensorBoard sees it.
+func (w *EventWriter) Flush() error {
+	if w.err == nil {
+		w.fail(w.out.Flush())
+	}
+	return w.err
+}
+
+// Close flushes and closes the file. Closing twice does no harm.
+func (w *EventWriter) Close() error {
+	err := w.Flush()
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	w.fail(w.file.Close())
+	err, w.err = w.err, os.ErrClosed
+	return err
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// maskedSum is the CRC32C of TFRecord files: turned and shifted, so that sums of data that hold sums are no trap.
+func maskedSum(b []byte) uint32 {
+	sum := crc32.Checksum(b, castagnoli)
+	return (sum>>15 | sum<<17) + 0xa282ead8
+}
+
+// Event is one number or text of a file of events.
+type Event struct {
+	Time  time.Time
+	Step  int
+	Tag   string
+	Value float64 // of a scalar
+	Text  string  // of a text
+}
+
+// maxEvent bounds the memory that a damaged length can ask for.
+const maxEvent = 64 << 20
+
+// ReadEvents reads the numbers and texts of a file of events, up to its end or to the first event that is not whole: a run may be
+// writing it, or have been killed while it did. Then, and where a sum does not fit, the error says at which byte, and the events before are
+// returned with it. Summaries of other kinds, such as pictures, are left out.
+func ReadEvents(r io.Reader) ([]Event, error) {
+	in := bufio.NewReader(r)
+	var events []Event
+	for at := int64(0); ; {
+		var head [12]byte
+		if n, err := io.ReadFull(in, head[:]); errors.Is(err, io.EOF) && n == 0 {
+			return events, nil
+		} else if err != nil {
+			return events, fmt.Errorf("tensorboard: byte %d: the length of an event: %w", at, err)
+		}
+		size := binary.LittleEndian.Uint64(head[:8])
+		if got, want := maskedSum(head[:8]), binary.LittleEndian.Uint32(head[8:]); got != want || size > maxEvent {
+			return events, fmt.Errorf("tensorboard: byte %d: no event begins here: its length is %d with the sum %08x, want %08x", at, size, got, want)
+		}
+		data, err := io.ReadAll(io.LimitReader(in, int64(size)+4))
+		if err == nil && len(data) < int(size)+4 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return events, fmt.Errorf("tensorboard: byte %d: an event of %d bytes: %w", at, size, err)
+		}
+		data, sum := data[:size], binary.LittleEndian.Uint32(data[size:])
+		if got := maskedSum(data); got != sum {
+			return events, fmt.Errorf("tensorboard: byte %d: the event has the sum %08x, want %08x: it is damaged", at, got, sum)
+		}
+		e, err := parseEvent(data)
+		if err != nil {
+			return events, fmt.Errorf("tensorboard: byte %d: %w", at, err)
+		}
+		events = append(events, e...)
+		at += int64(size) + 16
+	}
+}
+
+// parseEvent reads a message Event.
+func parseEvent(b []byte) (events []Event, err error) {
+	var common Event
+	var values [][]byte
+	err = fields(b, func(number protowire.Number, v uint64, data []byte) error {
+		switch number {
+		case fieldWallTime:
+			seconds := math.Float64frombits(v)
+			if whole := math.Floor(seconds); math.Abs(whole) < 1<<40 {
+				common.Time = time.Unix(int64(whole), int64((seconds-whole)*1e9))
+			}
+		case fieldStep:
+			common.Step = int(int64(v))
+		case fieldSummary:
+			return fields(data, func(n protowire.Number, _ uint64, value []byte) error {
+				if n == fieldValue {
+					values = append(values, value)
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	for _, value := range values {
+		e, known := common, false
+		if err == nil {
+			err = fields(value, func(n protowire.Number, v uint64, data []byte) error {
+				switch n {
+				case fieldTag:
+					e.Tag = string(data)
+				case fieldSimpleValue:
+					e.Value, known = float64(math.Float32frombits(uint32(v))), true
+				case fieldTensor:
+					return fields(data, func(n protowire.Number, _ uint64, text []byte) error {
+						if n == 8 {
+							e.Text, known = string(text), true
+						}
+						return nil
+					})
+				}
+				return nil
+			})
+		}
+		if known {
+			events = append(events, e)
+		}
+	}
+	return events, err
+}
+
+// fields calls f for each field of a message: v for numbers, data for the rest.
+func fields(b []byte, f func(n protowire.Number, v uint64, data []byte) error) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		var v uint64
+		var data []byte
+		switch kind {
+		case protowire.VarintType:
+			v, n = protowire.ConsumeVarint(b)
+		case protowire.Fixed32Type:
+			var v32 uint32
+			v32, n = protowire.ConsumeFixed32(b)
+			v = uint64(v32)
+		case protowire.Fixed64Type:
+			v, n = protowire.ConsumeFixed64(b)
+		case protowire.BytesType:
+			data, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, b)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		if err := f(number, v, data); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package callback
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/trainertest"
+)
+
+// TestEventsHaveTheBytesOfPyTorchs compares the events behind the file's version, whose text names the writer, byte by byte.
+func TestEventsHaveTheBytesOfPyTorchs(t *testing.T) {
+	want, err := os.ReadFile("testdata/events.tfevents") // written by testdata/events.py
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewEventWriter(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(seconds float64) { w.now = func() time.Time { return time.Unix(int64(seconds), int64((seconds-math.Floor(seconds))*1e9)) } }
+	at(1700000000.25)
+	_ = w.AddScalar("train.loss", 1.5, 3)
+	at(1700000001.5)
+	_ = w.AddScalar("evaluation.f1", 0.1, 40000)
+	at(1700000002)
+	_ = w.AddText("args", "hello", 7)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(w.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	skip := func(file []byte) []byte { return file[int(file[0])+16:] } // the first event is shorter than 256 bytes
+	const numbers = 2*16 + 32 + 37 // two frames and what they hold
+	if !bytes.Equal(skip(got)[:numbers], skip(want)[:numbers]) {
+		t.Errorf("the events are\n%q, PyTorch writes\n%q", skip(got)[:numbers], skip(want)[:numbers])
+	}
+	ours, theirs := readEvents(t, got), readEvents(t, want)
+	if diff := cmp.Diff(theirs, ours); diff != "" || len(ours) != 3 {
+		t.Errorf("read back, the events differ from PyTorch's (-want +got):\n%s", diff)
+	}
+}
+
+func readEvents(t *testing.T, file []byte) []Event {
+	t.Helper()
+	events, err := ReadEvents(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+func TestReadEventsKeepsWhatIsWhole(t *testing.T) {
+	file, err := os.ReadFile("testdata/events.tfevents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := 1; cut < len(file); cut++ {
+		events, err := ReadEvents(bytes.NewReader(file[:cut]))
+		if err == nil && cut != len(file) && len(events) == 3 {
+			t.Fatalf("%d of %d bytes are taken for the whole file", cut, len(file))
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("%d bytes: %v", cut, err)
+		}
+	}
+	for i := range file {
+		broken := bytes.Clone(file)
+		broken[i] ^= 1
+		if _, err := ReadEvents(bytes.NewReader(broken)); err == nil {
+			t.Fatalf("a flipped bit in byte %d goes unnoticed", i)
+		}
+	}
+}
+
+func TestEventWriterRepeatsItsError(t *testing.T) {
+	w, err := NewEventWriter(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.file.Close()
+	_ = w.AddScalar("a", 1, 1)
+	if err := w.Flush(); err == nil {
+		t.Error("writing to a closed file succeeds")
+	}
+	if err := w.AddScalar("a", 1, 2); err == nil {
+		t.Error("the error is forgotten")
+	}
+	if _, err := NewEventWriter(filepath.Join(w.Name(), "below")); err == nil {
+		t.Error("a folder in a file is made")
+	}
+}
+
+func TestTensorBoardTellsTheLog(t *testing.T) {
+	dir := t.TempDir()
+	tb := &TensorBoard{Dir: dir}
+	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Epochs: 1, BatchSize: 1, LearningRate: 0.1, Log: trainer.Every(1, trainer.Update), Progress: io.Discard, Callbacks: []any{tb}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Fit(context.Background(), trainertest.Samples(2), trainertest.Samples(1)); err != nil {
+		t.Fatal(err)
+	}
+	tags := tagsIn(t, dir)
+	for _, want := range []string{"args/text_summary 0", "train/loss 1", "train/learning_rate 1", "train/loss 2", "eval/loss 2", "train/train_loss 2"} {
+		if !strings.Contains(tags, want+"\n") {
+			t.Errorf("there is no %q in\n%s", want, tags)
+		}
+	}
+	if strings.Contains(tags, "/step ") {
+		t.Errorf("the step is written as a number of its own:\n%s", tags)
+	}
+}
+
+func tagsIn(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("there are %d files of events (%v), want 1", len(files), err)
+	}
+	file, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, e := range readEvents(t, file) {
+		fmt.Fprintf(&b, "%s %d\n", e.Tag, e.Step)
+	}
+	return b.String()
+}
+
+func TestTensorBoardNeedsAFolder(t *testing.T) {
+	t.Setenv("TENSORBOARD_LOGGING_DIR", "")
+	fit := func(o trainer.Options) error {
+		o.Epochs, o.Progress, o.LearningRate = 1, io.Discard, 0.1
+		tr, err := trainer.New(new(trainertest.Step), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tr.Fit(context.Background(), trainertest.Samples(1), nil)
+		return err
+	}
+	if err := fit(trainer.Options{Callbacks: []any{&TensorBoard{}}}); err == nil || !strings.Contains(err.Error(), "OutputDir") {
+		t.Errorf("a run without folder: %v", err)
+	}
+	dir := t.TempDir()
+	if err := fit(trainer.Options{OutputDir: dir, Save: trainer.Never, Callbacks: []any{&TensorBoard{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "events.*")); len(found) != 1 {
+		t.Errorf("the events are not in runs/: %v", found)
+	}
+}
+
+func FuzzReadEvents(f *testing.F) {
+	file, err := os.ReadFile("testdata/events.tfevents")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(file)
+	f.Add(file[40:])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = ReadEvents(bytes.NewReader(data))
+		_, _ = parseEvent(data) // behind the sums, which a fuzzer does not find
+	})
+}

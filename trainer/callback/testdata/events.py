@@ -1,0 +1,15 @@
+"""events.tfevents: what torch.utils.tensorboard writes for two numbers and a text."""
+import glob
+import shutil
+import tempfile
+
+from torch.utils.tensorboard import SummaryWriter
+
+folder = tempfile.mkdtemp()
+writer = SummaryWriter(log_dir=folder)
+writer.add_scalar("train.loss", 1.5, 3, walltime=1700000000.25)
+writer.add_scalar("evaluation.f1", 0.1, 40000, walltime=1700000001.5)
+writer.add_text("args", "hello", 7, walltime=1700000002.0)
+writer.close()
+shutil.copy(glob.glob(folder + "/*")[0], __file__[:-3] + ".tfevents")
+shutil.rmtree(folder)
