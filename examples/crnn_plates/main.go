@@ -36,7 +36,7 @@ func parse(args []string) (options, error) {
 	f := flag.NewFlagSet("crnn_plates", flag.ContinueOnError)
 	f.StringVar(&o.out, "out", "runs/crnn_plates", "folder of the run")
 	f.BoolVar(&o.read, "read", false, "read the pictures named after the flags with the model of -out, and train nothing")
-	f.StringVar(&o.model, "model", "", "folder of the model for -read; default: the best of -out")
+	f.StringVar(&o.model, "model", "", "folder of the model for -read; default: the best of -out, or without a run the model that comes with the command")
 	f.StringVar(&o.train, "train", "", "folder of pictures to learn; default: rendered plates")
 	f.StringVar(&o.table, "table", "", "table of file<TAB>label for -train; default: DIR/../train.tsv or DIR/train.tsv")
 	f.BoolVar(&o.labelsFromNames, "labels-from-names", false, "the name of each file in -train, without its extension, is its label")

@@ -197,7 +197,7 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-out", nothing, "-read", "x.png"}, "train one first"},
+		{[]string{"-out", nothing, "-read", "x.png"}, "x.png"},
 		{[]string{"-train", nothing, "-labels-from-names"}, nothing},
 		{[]string{"-train", nothing}, "no train.tsv in or beside"},
 		{[]string{"-precision", "fp8"}, "fp8"},
@@ -206,5 +206,13 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		if _, err := printed(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: error %v, want one with %q", c.args, err, c.want)
 		}
+	}
+}
+
+func TestReadsWithoutARun(t *testing.T) {
+	testenv.RequireTorch(t)
+	out, err := printed(t, "-out", t.TempDir(), "-read", "plates/assets/photos/hezar_example.png")
+	if err != nil || !strings.Contains(out, "۵۷س۷۷۹۷۷") {
+		t.Errorf("printed %q, %v; want what stands on the plate", out, err)
 	}
 }

@@ -48,15 +48,15 @@ func readFile(model *crnn.Model, path string) (crnn.Reading, error) {
 // modelFolder is where a run leaves the model that it ends with.
 func modelFolder(out string) string { return filepath.Join(out, "model") }
 
-// trained loads the model of -model, or that of the run in -out.
+// trained loads the model of -model, that of the run in -out, or, where there has been no run, the one that comes with the command.
 func trained(o options) (*crnn.Model, error) {
-	dir := o.model
-	if dir == "" {
-		dir = modelFolder(o.out)
+	if o.model != "" {
+		return crnn.Load(o.model)
 	}
-	model, err := crnn.Load(dir)
+	model, err := crnn.Load(modelFolder(o.out))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no trained model in %s: train one first, or name its folder with -model (%w)", dir, err)
+		fmt.Fprintf(os.Stderr, "no model in %s yet: reading with the one that comes with this command, trained on rendered Persian plates\n", modelFolder(o.out))
+		return pretrained()
 	}
 	return model, err
 }

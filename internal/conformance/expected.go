@@ -12,10 +12,10 @@ import (
 type tally struct{ passed, failed, unsupported int }
 
 // runExpected is the mode -expected. A file that cannot be read counts as a failed entry.
-func runExpected(files []string, data string, out io.Writer) int {
+func runExpected(files []string, o expected.Options, out io.Writer) int {
 	var t tally
 	for _, file := range files {
-		entries, err := expected.Read(file, expected.Options{Data: data})
+		entries, err := expected.Read(file, o)
 		if err != nil {
 			t.print(out, file, err)
 			continue

@@ -17,6 +17,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+
+	"github.com/gotrainer/gotrainer/internal/expected"
 )
 
 func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -25,8 +27,10 @@ func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
 func command(args []string, out, problems io.Writer) int {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.SetOutput(problems)
-	expected := flags.Bool("expected", false, "compare with files of expected values, given as arguments")
-	data := flags.String("data", "../shared/data", "folder of the models and data sets that files of expected values mention")
+	values := flags.Bool("expected", false, "compare with files of expected values, given as arguments")
+	var files expected.Options
+	flags.StringVar(&files.Data, "data", "../shared/data", "folder of the models and data sets that files of expected values mention")
+	flags.StringVar(&files.PlateReader, "plate-reader", "examples/crnn_plates/pretrained", "folder of the model that reads the licence plates they mention")
 	var o caseOptions
 	flags.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	flags.StringVar(&o.only, "case", "", "run only the case of this name, or peer/name")
@@ -43,8 +47,8 @@ func command(args []string, out, problems io.Writer) int {
 		flags.Usage()
 		return 2
 	}
-	if *expected {
-		return runExpected(flags.Args(), *data, out)
+	if *values {
+		return runExpected(flags.Args(), files, out)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

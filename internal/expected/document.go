@@ -15,7 +15,8 @@ import (
 
 // Options configures [Read].
 type Options struct {
-	Data string // the folder that holds the models and data sets that files mention: models/, mnist/
+	Data        string // the folder that holds the models and data sets that files mention: models/, mnist/
+	PlateReader string // the folder of a CRNN that reads licence plates
 }
 
 // Entry is one claim of a file.

@@ -7,7 +7,7 @@ import (
 )
 
 // claims are what is known to be asked of one peer: the members of its field that are claims, or lists of claims. Members that are text say where it is from.
-var claims = map[string]map[string]func(raw json.RawMessage) error{
+var claims = map[string]map[string]func(o Options, raw json.RawMessage) error{
 	"hf_trainer": {
 		"files":                      nil, // the versions of the tests
 		"defaults":                   claim(defaults.run),
@@ -26,21 +26,24 @@ var claims = map[string]map[string]func(raw json.RawMessage) error{
 		"loss_tracker": claim(lossTracker.run),
 	},
 	"hezar": {
-		"plate_example": func(json.RawMessage) error {
-			return unsupported("Hezar's weights of the plate reader are not among the models of the data folder")
-		},
+		"plate_example":          claimWith(plate.run),
 		"licence_plate_tutorial": claim(tutorial.run),
 	},
 }
 
 // claim decodes strictly before it runs.
-func claim[T any](run func(v T) error) func(raw json.RawMessage) error {
-	return func(raw json.RawMessage) error {
+func claim[T any](run func(v T) error) func(o Options, raw json.RawMessage) error {
+	return claimWith(func(v T, _ Options) error { return run(v) })
+}
+
+// claimWith is a claim that needs files.
+func claimWith[T any](run func(v T, o Options) error) func(o Options, raw json.RawMessage) error {
+	return func(o Options, raw json.RawMessage) error {
 		v, err := decode[T](raw)
 		if err != nil {
 			return err
 		}
-		return run(v)
+		return run(v, o)
 	}
 }
 
@@ -52,7 +55,7 @@ func readPeers(d *document) ([]Entry, error) {
 			return nil, fmt.Errorf("field %q: %w", peer, err)
 		}
 		for _, name := range names(members) {
-			more, err := peerEntries(peer, name, members[name])
+			more, err := peerEntries(d.options, peer, name, members[name])
 			if err != nil {
 				return nil, err
 			}
@@ -63,14 +66,14 @@ func readPeers(d *document) ([]Entry, error) {
 }
 
 // peerEntries makes the entries of one member: none of text, one of an object, one for each element of a list.
-func peerEntries(peer, name string, raw json.RawMessage) ([]Entry, error) {
+func peerEntries(o Options, peer, name string, raw json.RawMessage) ([]Entry, error) {
 	entry := func(label, name string, raw json.RawMessage) Entry {
 		return Entry{peer + "/" + label, func() error {
 			run, ok := claims[peer][name]
 			if !ok {
 				return unsupported("%s is not known to claim %q; it claims %q", peer, name, names(claims[peer]))
 			}
-			return run(raw)
+			return run(o, raw)
 		}}
 	}
 	switch raw[0] {

@@ -84,7 +84,7 @@ func (p *planned) TrainBegin(r *trainer.Run) error {
 }
 
 // rotation is Hugging Face's test of save_total_limit: which of the checkpoints stay for a limit, and for a best checkpoint beside it.
-func rotation(raw json.RawMessage) error {
+func rotation(_ Options, raw json.RawMessage) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return err
