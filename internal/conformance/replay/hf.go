@@ -125,6 +125,9 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	if kind := h.spec.Model.Kind; h.args.engine.LabelSmoothing != 0 && (kind == "regression" || kind == "causal_lm") {
 		return fmt.Errorf("label_smoothing_factor is set, and the recorded model of kind %s has no config that says its problem type", kind)
 	}
+	if err := h.args.settle(h.spec.Data.Iterable); err != nil {
+		return err
+	}
 	if err := h.lossAndMetrics(); err != nil {
 		return err
 	}
@@ -135,7 +138,7 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	}
 	o := h.args.trainer
 	o.Callbacks = append([]any{h.watch}, callbacks...)
-	if h.args.saves || saves || o.LoadBestAtEnd {
+	if h.args.saves || saves || o.LoadBestAtEnd || o.KeepCheckpoints > 0 {
 		o.OutputDir = h.out
 	}
 	if err := h.resumeFrom(p, &o); err != nil {
@@ -209,7 +212,11 @@ func (h *hfRun) resumeFrom(p spec.Phase, o *trainer.Options) error {
 	}
 	switch {
 	case p.ResumeNewest && len(names) == 0:
-		return fmt.Errorf("resume is true, but there is no checkpoint")
+		h.args.late = fmt.Errorf("resume is true, but there is no checkpoint")
+		return nil
+	case p.Resume != "" && !slices.Contains(names, p.Resume):
+		h.args.late = fmt.Errorf("there is no checkpoint %q to resume from", p.Resume)
+		return nil
 	case p.ResumeNewest:
 		o.ResumeFrom = filepath.Join(h.out, names[len(names)-1])
 	case p.Resume != "":
@@ -382,7 +389,7 @@ func (h *hfRun) end(err error) (*Run, error) {
 		}
 	}
 	optimizer := h.step.Optimizer()
-	if h.args.late != nil {
+	if h.args.late != nil { // the recorded trainer makes it when the training begins
 		optimizer = nil
 	}
 	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)
@@ -413,6 +420,7 @@ func (h *hfRun) checkpointFacts(m model) (trace.Object, error) {
 		if err != nil {
 			return nil, err
 		}
+		h.args.keepIntervals(state)
 		hashes = append(hashes, trace.Pair{Name: name, Value: sha})
 		states = append(states, trace.Pair{Name: name, Value: map[string]any(state)})
 	}

@@ -36,7 +36,9 @@ type hfArgs struct {
 	fullEval     torch.DType // evaluations outside of training turn the model into it; zero: they do not
 	saves        bool        // save_strategy is not no
 	evaluates    bool        // eval_strategy is not no
-	late         error       // what is refused when the training begins
+	intervals    []hfInterval
+	saveBest     bool  // save_strategy is best
+	late         error // what is refused when the training begins
 }
 
 // readHFArgs takes TrainingArguments of transformers 5.17. Those that only concern Python, or other machines than this one, are taken where they change nothing.
@@ -83,16 +85,68 @@ func readHFArgs(o *spec.Object) (a hfArgs, err error) {
 func (a *hfArgs) readTriggers(o *spec.Object) {
 	t := &a.trainer
 	logging := o.Float("logging_steps", 500)
-	t.Log = trigger(o.OneOf("logging_strategy", "steps", "no", "steps", "epoch"), logging)
+	strategy := o.OneOf("logging_strategy", "steps", "no", "steps", "epoch")
+	t.Log = trigger(strategy, logging)
+	a.intervals = append(a.intervals, hfInterval{"logging_steps", strategy, logging})
 	t.LogFirst = o.Bool("logging_first_step", false)
-	strategy := o.OneOf("eval_strategy", "no", "no", "steps", "epoch")
+	strategy = o.OneOf("eval_strategy", "no", "no", "steps", "epoch")
 	t.Eval = trigger(strategy, o.Float("eval_steps", logging))
+	if o.Has("eval_steps") && o.Any("eval_steps") != nil {
+		a.intervals = append(a.intervals, hfInterval{"eval_steps", strategy, o.Float("eval_steps", 0)})
+	}
 	t.EvalOnStart, t.EvalDelay = o.Bool("eval_on_start", false), o.Float("eval_delay", 0)
 	a.evaluates = strategy != "no"
 	strategy = o.OneOf("save_strategy", "steps", "no", "steps", "epoch", "best")
 	t.Save = trigger(strategy, o.Float("save_steps", 500))
+	a.intervals = append(a.intervals, hfInterval{"save_steps", strategy, o.Float("save_steps", 500)})
 	t.KeepCheckpoints = o.Int("save_total_limit", 0)
-	a.saves = strategy != "no"
+	a.saves, a.saveBest = strategy != "no", strategy == "best"
+}
+
+// hfInterval is an argument that says how many updates lie between two logs, evaluations or saves, and the strategy that it belongs to.
+type hfInterval struct {
+	name, strategy string
+	steps          float64
+}
+
+// keepIntervals puts the intervals into the state of a checkpoint where the strategy does not count updates: transformers keeps them though they have no effect,
+// and our options have no place for them.
+func (a *hfArgs) keepIntervals(state hfState) {
+	updates, err := state.int("max_steps")
+	if err != nil {
+		return // it is compared as it is
+	}
+	for _, i := range a.intervals {
+		if i.strategy == "steps" {
+			continue
+		}
+		steps := i.steps
+		if steps < 1 {
+			steps = math.Ceil(float64(updates) * steps)
+		}
+		state[i.name] = int(steps)
+	}
+}
+
+// settle refuses what the recorded trainer refuses when it is made, and leaves out what has no effect there.
+func (a *hfArgs) settle(stream bool) error {
+	t := &a.trainer
+	if a.saveBest && t.MetricForBest == "" && !t.LoadBestAtEnd {
+		return fmt.Errorf("save_strategy is best, which needs metric_for_best_model")
+	}
+	if stream && a.sampling == "sequential" {
+		t.Order = nil // a stream has an order of its own
+	}
+	if stream && t.DropLast {
+		return spec.Unsupportedf("args.dataloader_drop_last with a stream, of which the recorded trainer drops nothing")
+	}
+	if t.LoadBestAtEnd && !a.evaluates && (!a.saves || a.saveBest) { // no evaluation ever finds a best one
+		t.LoadBestAtEnd, t.Save = false, trainer.Never
+		if t.MetricForBest == "" {
+			t.MetricForBest = "loss"
+		}
+	}
+	return nil
 }
 
 // trigger is a strategy with its steps, which are a share of the run below 1.
