@@ -43,24 +43,51 @@ func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 
 // readings decodes log-probabilities, [frames, rows, classes], greedily: the best class of each frame, repeats merged, blanks left out.
 func (m *Model) readings(logProbs torch.Tensor) []Reading {
-	best, classes := logProbs.MaxDim(2, false)
+	_, classes := logProbs.MaxDim(2, false)
+	best, _ := logProbs.Permute(1, 0, 2).Softmax(2, torch.DefaultDType).MaxDim(2, false) // normalised once more, as Hezar does
 	frames, rows := int(classes.Size(0)), int(classes.Size(1))
 	ids := torch.Values[int64](classes)
-	scores := torch.Values[float32](best.Exp().MeanDim([]int64{0}, false, torch.DefaultDType))
+	scores := torch.Values[float32](best.MeanDim([]int64{1}, false, torch.DefaultDType))
 	out := make([]Reading, rows)
+	column := make([]int64, frames)
 	for r := range out {
-		var label strings.Builder
-		previous := int64(-1)
-		for f := range frames {
-			id := ids[f*rows+r]
-			if id != previous && id != blank {
-				label.WriteString(m.config.Charset[id])
-			}
-			previous = id
+		for f := range column {
+			column[f] = ids[f*rows+r]
 		}
-		out[r] = Reading{m.turned(label.String()), float64(scores[r])}
+		out[r] = Reading{m.Text(Greedy(column)), float64(scores[r])}
 	}
 	return out
+}
+
+// Greedy makes a label of the best class of each frame: repeats become one, and blanks, class 0, are left out.
+func Greedy(frames []int64) []int64 {
+	var label []int64
+	previous := int64(blank)
+	for _, id := range frames {
+		if id != previous && id != blank {
+			label = append(label, id)
+		}
+		previous = id
+	}
+	return label
+}
+
+// Readings reads log-probabilities that Forward gave, [frames, rows, classes].
+func (m *Model) Readings(logProbs torch.Tensor) (readings []Reading) {
+	torch.NoGrad(func() { torch.Scope(func() { readings = m.readings(logProbs) }) })
+	return readings
+}
+
+// Loss is the CTC loss of log-probabilities, [frames, rows, classes], against labels padded with blanks, [rows, length]: averaged as Hezar's, each row's
+// loss by the length of its label, then over rows; a row whose label cannot be aligned counts as 0.
+func (m *Model) Loss(logProbs, labels torch.Tensor) torch.Tensor {
+	frames := make([]int64, logProbs.Size(1))
+	for i := range frames {
+		frames[i] = logProbs.Size(0)
+	}
+	targets := labels.MaskedSelect(labels.NeScalar(blank))
+	lengths := labels.NeScalar(blank).SumDim([]int64{1}, false, torch.Int64)
+	return logProbs.CTCLoss(targets, torch.From(frames), lengths, blank, torch.ReductionMean, true)
 }
 
 // turned makes of a label what the model learns, and of what it has learnt the label: turning digits round undoes itself.
@@ -69,4 +96,15 @@ func (m *Model) turned(label string) string {
 		return label
 	}
 	return text.ReverseDigits(label)
+}
+
+// Text is the text of a label: the characters of its classes, blanks left out, and digits turned round where the model reads them in reverse.
+func (m *Model) Text(label []int64) string {
+	var b strings.Builder
+	for _, id := range label {
+		if id > 0 && id < int64(len(m.config.Charset)) {
+			b.WriteString(m.config.Charset[id])
+		}
+	}
+	return m.turned(b.String())
 }
