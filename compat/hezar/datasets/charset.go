@@ -1,0 +1,61 @@
+package datasets
+
+import (
+	"strings"
+
+	"github.com/gotrainer/gotrainer/text"
+)
+
+// DefaultCharset returns the labels of Hezar's OCR data sets: the blank, Persian letters, digits and signs, and the digits of English.
+func DefaultCharset() []string {
+	charset := []string{""}
+	for _, r := range "آابپتثجچحخدذرزژسشصضطظعغفقکگلمنوهی " + "۱۲۳۴۵۶۷۸۹۰" + "ءؤئأ\u0651" + "/()+-:،!.؛=%؟" + "1234567890" {
+		charset = append(charset, string(r))
+	}
+	return charset
+}
+
+// IsTextValid is hezar.utils.is_text_valid: whether a text is not empty and has no characters but those of the charset. As there, one line break at the end
+// is let through.
+func IsTextValid(text string, charset []string) bool {
+	return isValid(strings.TrimSuffix(text, "\n"), charset) || isValid(text, charset)
+}
+
+func isValid(text string, charset []string) bool {
+	known := map[rune]bool{}
+	for _, label := range charset {
+		for _, r := range label {
+			known[r] = true
+		}
+	}
+	for _, r := range text {
+		if !known[r] {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// labels maps each text of a charset to its id; of two ids with the same text the later counts.
+func labelIDs(charset []string) map[string]int64 {
+	ids := make(map[string]int64, len(charset))
+	for id, label := range charset {
+		ids[label] = int64(id)
+	}
+	return ids
+}
+
+// encode gives the ids of the characters of a text, after its digits are turned round if they are to be.
+func encode(label string, ids map[string]int64, reverseDigits bool) (list []int64, ok bool) {
+	if reverseDigits {
+		label = text.ReverseDigits(label)
+	}
+	for _, r := range label {
+		id, known := ids[string(r)]
+		if !known {
+			return nil, false
+		}
+		list = append(list, id)
+	}
+	return list, true
+}
