@@ -15,6 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/replay"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/internal/conformance/vectors"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 )
 
@@ -22,6 +23,7 @@ import (
 type caseOptions struct {
 	only   string // a case's name, or peer/name; empty: all
 	traces string // folder that our traces are written to; empty: none are kept
+	data   string // folder of the pictures that vectors mention
 	json   bool   // a JSON object per line instead of text
 }
 
@@ -59,20 +61,22 @@ func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems i
 		return 2
 	}
 	testenv.PinBits() // libtorch reads it when it is loaded, which the first case does
-	counts := map[string]int{}
+	counts, total := map[string]int{}, 0
 	for _, dir := range cases {
 		if ctx.Err() != nil {
 			fmt.Fprintln(problems, "conformance:", context.Cause(ctx))
 			return 2
 		}
-		result := judge(ctx, dir, o.traces)
-		counts[result.Verdict]++
-		printLine(out, result, o.json)
+		for _, result := range judgeAll(ctx, dir, o) {
+			total++
+			counts[result.Verdict]++
+			printLine(out, result, o.json)
+		}
 	}
 	if o.json {
-		printLine(out, map[string]int{"cases": len(cases), "bitwise": counts[bitwise], "within_tolerance": counts[within], "failed": counts[failed], "unsupported": counts[unsupported]}, true)
+		printLine(out, map[string]int{"cases": total, "bitwise": counts[bitwise], "within_tolerance": counts[within], "failed": counts[failed], "unsupported": counts[unsupported]}, true)
 	} else {
-		fmt.Fprintf(out, "%d cases: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", len(cases), counts[bitwise], counts[within], counts[failed], counts[unsupported])
+		fmt.Fprintf(out, "%d cases: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", total, counts[bitwise], counts[within], counts[failed], counts[unsupported])
 	}
 	if counts[failed]+counts[unsupported] > 0 || len(cases) == 0 {
 		return 1
@@ -92,7 +96,29 @@ func printLine(out io.Writer, v any, asJSON bool) {
 	fmt.Fprintf(out, "%s\n", line)
 }
 
-// findCases returns the folders that hold a spec.json, at or below the given ones, in the order of their paths.
+// judgeAll is judge for a training run, and for a folder of vectors an outcome for each of them.
+func judgeAll(ctx context.Context, dir string, o caseOptions) []outcome {
+	if _, err := os.Stat(filepath.Join(dir, "spec.json")); err == nil {
+		return []outcome{judge(ctx, dir, o.traces)}
+	}
+	var list []outcome
+	for _, v := range vectors.Run(dir, vectors.Options{Data: o.data}) {
+		result := outcome{Case: v.Name, Worst: v.Worst, Begins: v.Begins, Verdict: bitwise}
+		var missing *spec.Unsupported
+		switch {
+		case errors.As(v.Err, &missing):
+			result.Verdict, result.Reason = unsupported, missing.What
+		case v.Err != nil:
+			result.Verdict, result.Reason = failed, v.Err.Error()
+		case v.Worst > 0:
+			result.Verdict = within
+		}
+		list = append(list, result)
+	}
+	return list
+}
+
+// findCases returns the folders that hold a spec.json or vectors, at or below the given ones, in the order of their paths.
 func findCases(dirs []string, only string) ([]string, error) {
 	var cases []string
 	for _, dir := range dirs {
@@ -101,7 +127,7 @@ func findCases(dirs []string, only string) ([]string, error) {
 			if err != nil {
 				return err
 			}
-			if !e.IsDir() && e.Name() == "spec.json" {
+			if !e.IsDir() && (e.Name() == "spec.json" || vectors.Known(e.Name())) {
 				cases = append(cases, filepath.Dir(path))
 			}
 			return nil
@@ -110,7 +136,7 @@ func findCases(dirs []string, only string) ([]string, error) {
 			return nil, err
 		}
 		if len(cases) == found {
-			return nil, fmt.Errorf("%s holds no case, that is no spec.json", dir)
+			return nil, fmt.Errorf("%s holds no case, that is no spec.json and no vectors", dir)
 		}
 	}
 	if only != "" {

@@ -3,7 +3,7 @@
 //	go run ./internal/conformance [-json] [-case NAME] [-traces DIR] DIR...
 //	go run ./internal/conformance -expected FILE...
 //
-// The first form replays recorded training runs: it looks for cases (folders with a spec.json) in the folders, runs each with the public API, and compares
+// The first form replays recorded training runs, and other recorded results (package vectors): it looks for cases (folders with a spec.json) in the folders, runs each with the public API, and compares
 // what happened with what the recorded trainer did, to the last bit. docs/conformance.md describes the format and the judgement. The second reads JSON
 // files of expected values (package internal/expected) by their form.
 //
@@ -29,14 +29,14 @@ func command(args []string, out, problems io.Writer) int {
 	flags.SetOutput(problems)
 	values := flags.Bool("expected", false, "compare with files of expected values, given as arguments")
 	var files expected.Options
-	flags.StringVar(&files.Data, "data", "../shared/data", "folder of the models and data sets that files of expected values mention")
+	flags.StringVar(&files.Data, "data", "../shared/data", "folder of the models and data sets that files of expected values and vectors mention")
 	flags.StringVar(&files.PlateReader, "plate-reader", "examples/crnn_plates/pretrained", "folder of the model that reads the licence plates they mention")
 	var o caseOptions
 	flags.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	flags.StringVar(&o.only, "case", "", "run only the case of this name, or peer/name")
 	flags.StringVar(&o.traces, "traces", "", "keep the traces that are made, in a folder peer/name in this one")
 	flags.Usage = func() {
-		fmt.Fprintln(problems, "usage: conformance [-json] [-case NAME] [-traces FOLDER] FOLDER...")
+		fmt.Fprintln(problems, "usage: conformance [-json] [-case NAME] [-traces FOLDER] [-data FOLDER] FOLDER...")
 		fmt.Fprintln(problems, "       conformance -expected [-data FOLDER] FILE...")
 		flags.PrintDefaults()
 	}
@@ -50,6 +50,7 @@ func command(args []string, out, problems io.Writer) int {
 	if *values {
 		return runExpected(flags.Args(), files, out)
 	}
+	o.data = files.Data
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	return runCases(ctx, flags.Args(), o, out, problems)

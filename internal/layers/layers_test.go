@@ -43,6 +43,8 @@ var allowed = []struct{ folder, imports string }{
 	{"hub", "checkpoint safetensors"},
 	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it checks
 	{"compat/hezar/omegaconf", ""},
+	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/..."},
+	{"compat/hezar/datasets", "compat/hezar/preprocessors data/... text/..."},
 	{"trainer/semantics", ""},
 	{"trainer", "checkpoint data optim/lr trainer/semantics"},
 	{"trainer/callback", "trainer"},
@@ -62,6 +64,7 @@ var allowed = []struct{ folder, imports string }{
 	{"accelerate", "torch nn/... optim optim/lr amp data checkpoint safetensors internal/tensorio"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist safetensors internal/tensorio"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics torch safetensors safetensors/pickle internal/tensorio optim hub"},
+	{"compat/hezar/repository", "compat/hezar/omegaconf compat/hezar/preprocessors models/... nn/... text/... torch safetensors/pickle internal/tensorio"},
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/..."},
 
@@ -75,7 +78,8 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/conformance/spec", ""},
 	{"internal/conformance/trace", "safetensors internal/conformance/spec"},
 	{"internal/conformance/replay", "public internal/tensorio internal/conformance/spec internal/conformance/trace"},
-	{"internal/conformance", "public internal/testenv internal/golden internal/expected internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
+	{"internal/conformance/vectors", "public internal/tensorio internal/conformance/spec"},
+	{"internal/conformance", "public internal/conformance/vectors internal/testenv internal/golden internal/expected internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
 	{"scripts/bert_interop", "public"},
 	{"models/internal/modeltest", "models/classify models/transformer nn/... amp torch internal/golden internal/goldencount internal/testenv"},
 	{"internal/fault", "checkpoint"},
@@ -85,10 +89,10 @@ var allowed = []struct{ folder, imports string }{
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/mt19937", "internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "compat/hezar/omegaconf", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "internal/conformance/spec", "internal/conformance/trace"}
+var pure = []string{"internal/mt19937", "internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "accelerate", "trainer/engine", "models/...", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
+var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "accelerate", "trainer/engine", "models/...", "compat/hezar/repository", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {

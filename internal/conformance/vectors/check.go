@@ -1,0 +1,110 @@
+package vectors
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"unsafe"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// tolerance is what numbers of a network may differ by, relative to the number or to the norm of the tensor.
+const tolerance = 1e-4
+
+// check gathers what is not equal.
+type check struct {
+	err    error
+	worst  float64
+	begins string
+}
+
+func (c *check) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (c *check) deviates(what string, by, allowed float64, got, want any) {
+	if !(by <= allowed) {
+		c.fail("%s is %v, recorded is %v", what, got, want)
+		return
+	}
+	if c.begins == "" {
+		c.begins = what
+	}
+	c.worst = max(c.worst, by)
+}
+
+// equal compares what must be the same.
+func (c *check) equal(what string, got, want any) {
+	if !reflect.DeepEqual(got, want) {
+		c.fail("%s is %v, recorded is %v", what, got, want)
+	}
+}
+
+// metric compares to 1e-12.
+func (c *check) metric(what string, got, want float64) {
+	if got != want {
+		c.deviates(what, math.Abs(got-want), 1e-12, got, want)
+	}
+}
+
+// hex compares a number of a network with its recorded form.
+func (c *check) hex(what string, got float64, recorded string) {
+	want, err := strconv.ParseFloat(recorded, 64)
+	if err != nil {
+		c.fail("%s is recorded as %q, which is no number", what, recorded)
+		return
+	}
+	if got == want || math.IsInf(want, 0) && got == want {
+		return
+	}
+	c.deviates(what, math.Abs(got-want)/max(math.Abs(want), math.SmallestNonzeroFloat64), tolerance, got, recorded)
+}
+
+// values compares the numbers of a tensor of a network.
+func (c *check) values(what string, got, want []float32) {
+	if len(got) != len(want) {
+		c.fail("%s has %d values, recorded are %d", what, len(got), len(want))
+		return
+	}
+	var difference, norm float64
+	same := true
+	for i := range want {
+		same = same && math.Float32bits(got[i]) == math.Float32bits(want[i])
+		d := float64(got[i]) - float64(want[i])
+		difference += d * d
+		norm += float64(want[i]) * float64(want[i])
+	}
+	if !same {
+		c.deviates(what, math.Sqrt(difference)/max(math.Sqrt(norm), math.SmallestNonzeroFloat64), tolerance, "another tensor", fmt.Sprintf("one of norm %g", math.Sqrt(norm)))
+	}
+}
+
+// tensor compares two tensors of any type.
+func (c *check) tensor(what string, got, want torch.Tensor) {
+	c.equal("the shape of "+what, got.Shape(), want.Shape())
+	switch {
+	case got.DType() != want.DType():
+		c.equal("the dtype of "+what, got.DType().String(), want.DType().String())
+	case want.DType() == torch.Float32:
+		c.values(what, torch.Values[float32](got), torch.Values[float32](want))
+	case want.DType() == torch.Int64:
+		c.equal(what, torch.Values[int64](got), torch.Values[int64](want))
+	default:
+		c.fail("%s has dtype %s, which is not compared", what, want.DType())
+	}
+}
+
+// sum is the sha256 of the bytes of numbers.
+func sum(values []float32) string {
+	h := sha256.New()
+	if len(values) > 0 {
+		h.Write(unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), 4*len(values)))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
