@@ -1,8 +1,6 @@
 package trainer
 
-import (
-	"github.com/gotrainer/gotrainer/trainer/semantics"
-)
+import "github.com/gotrainer/gotrainer/trainer/semantics"
 
 // This file is the loop: a state machine that knows order and counting and nothing else. next says what is to be done; whoever drives it does
 // it and reports back through the control flags and evaluated. It has no Step, no data and no files, so every order of events can be tested by
@@ -32,54 +30,6 @@ const (
 	doDone                           // nothing is left
 )
 
-// stage is where the machine stands: what next will look at. A checkpoint keeps it, hence the numbers are fixed.
-type stage int
-
-const (
-	atBegin       stage = 0
-	atEvalOnStart stage = 1
-	atEpochBegin  stage = 2
-	atFetch       stage = 3
-	atStepBegin   stage = 4
-	atTrain       stage = 5
-	atTrained     stage = 6
-	atSubstepDone stage = 7
-	atUpdate      stage = 8
-	atUpdated     stage = 9
-	atStepEnd     stage = 10
-	atStepLog     stage = 11 // log, evaluate, save, done: in this order, after a step and after an epoch
-	atStepEval    stage = 12
-	atStepSave    stage = 13
-	atStepDone    stage = 14
-	atEpochEnd    stage = 15
-	atEpochLog    stage = 16
-	atEpochEval   stage = 17
-	atEpochSave   stage = 18
-	atEpochDone   stage = 19
-	atFinish      stage = 20
-	atFinalLog    stage = 21
-	atTrainEnd    stage = 22
-	atDone        stage = 23
-	atRest        stage = 24 // behind the last micro-batches of a pass, which are no window
-)
-
-// position is the state of the loop that is needed to go on. A checkpoint keeps it.
-type position struct {
-	Stage      stage   `json:"stage"`
-	Epoch      int     `json:"epoch"`            // epochs that have ended
-	Micro      int     `json:"micro_batches"`    // batches of this epoch that were trained on
-	GlobalStep int     `json:"global_step"`      // updates
-	Progress   float64 `json:"epoch_fractional"` // the epoch as it is logged: 1.5 is half of the second
-	LastLogged int     `json:"last_logged"`      // GlobalStep of the last log
-	LastSaved  int     `json:"last_saved"`       // GlobalStep of the last checkpoint; -1: none
-	Control    Control `json:"control"`
-	// The generator of the step has already been drawn from for this epoch's loader, or for the evaluation that is next.
-	LoaderStarted     bool `json:"loader_started"`
-	EvalLoaderStarted bool `json:"eval_loader_started"`
-	EvalSet           int  `json:"eval_set,omitempty"`     // of several validation sets, the one that is evaluated on next
-	PassBatches       int  `json:"pass_batches,omitempty"` // of a stream, the batches of the last pass that ended; 0: none has
-}
-
 // flow is when to log, evaluate and save.
 type flow struct {
 	log, eval, save Trigger // resolved: no shares
@@ -106,41 +56,6 @@ type machine struct {
 
 func newMachine(p plan, f flow) *machine {
 	return &machine{plan: p, flow: f, position: position{LastSaved: -1}}
-}
-
-// resume puts the machine where a checkpoint was made.
-func (m *machine) resume(p position) {
-	m.position = p
-	m.resumed = true
-	if m.flow.rules.PositionFromGlobalStep {
-		m.Epoch = p.GlobalStep / m.plan.updatesPerEpoch
-		m.Micro = p.GlobalStep % m.plan.updatesPerEpoch * m.plan.accumulate
-		m.LoaderStarted, m.EvalLoaderStarted, m.EvalSet = m.Micro > 0, false, 0
-		m.LastLogged = p.GlobalStep
-		m.Control = Control{}
-		m.enter = atEpochBegin
-		if m.flow.ignoreDataSkip {
-			m.Micro, m.LoaderStarted = 0, false
-		}
-		if m.Micro > 0 {
-			m.enter = atFetch
-		}
-	} else {
-		if m.flow.ignoreDataSkip && p.Stage <= atStepDone && m.plan.window(m.Micro) > 0 {
-			m.Micro, m.LoaderStarted = 0, false
-		}
-		m.Control.ShouldTrainingStop = p.GlobalStep >= m.plan.maxSteps
-		m.enter = p.Stage
-		if p.Stage >= atFinish && p.GlobalStep < m.plan.maxSteps { // a finished run is made longer
-			m.Control = Control{}
-			m.enter = atFetch
-			if m.plan.window(m.Micro) == 0 { // its last epoch has ended already
-				m.Epoch, m.Micro, m.LoaderStarted = m.Epoch+1, 0, false
-				m.enter = atEpochBegin
-			}
-		}
-	}
-	m.Stage = atBegin
 }
 
 // next returns what is to be done and moves on.
@@ -279,51 +194,4 @@ func (m *machine) fetched(n int) {
 		m.Control.ShouldTrainingStop = true
 	}
 	m.Stage = atEpochEnd
-}
-
-// progress is the epoch as it is logged.
-func (m *machine) progress() float64 {
-	batches := m.plan.batches
-	if m.PassBatches > 0 && m.plan.stream && !m.flow.rules.StreamEpochByPlan {
-		batches = max(m.PassBatches, m.Micro) // a pass may be longer than the one before
-	}
-	return float64(m.Epoch) + float64(m.Micro)/float64(batches)
-}
-
-func (m *machine) stopping() bool { return m.Control.ShouldEpochStop || m.Control.ShouldTrainingStop }
-
-// afterStep raises the flags that are due after an update: on_step_end of transformers.DefaultFlowCallback.
-func (m *machine) afterStep() {
-	c, f := &m.Control, &m.flow
-	c.ShouldLog = c.ShouldLog || f.log.due(m.GlobalStep, Update) || f.logFirstStep && m.GlobalStep == 1
-	late := f.evalDelay <= float64(m.GlobalStep)
-	c.ShouldEvaluate = c.ShouldEvaluate || late && f.eval.due(m.GlobalStep, Update)
-	c.ShouldSave = c.ShouldSave || f.save.due(m.GlobalStep, Update)
-	if m.GlobalStep >= m.plan.maxSteps {
-		c.ShouldTrainingStop = true
-		c.ShouldEvaluate = c.ShouldEvaluate || late && f.eval.byUpdates()
-		c.ShouldSave = c.ShouldSave || f.save.byUpdates()
-	}
-}
-
-// afterEpoch raises the flags that are due at the end of an epoch.
-func (m *machine) afterEpoch() {
-	c, f := &m.Control, &m.flow
-	c.ShouldLog = c.ShouldLog || f.log.due(m.Epoch+1, Epoch)
-	c.ShouldEvaluate = c.ShouldEvaluate || f.evalDelay <= m.Progress && f.eval.due(m.Epoch+1, Epoch)
-	c.ShouldSave = c.ShouldSave || f.save.due(m.Epoch+1, Epoch)
-}
-
-// evaluated tells the machine whether the evaluation of doEvaluate was the best so far.
-func (m *machine) evaluated(best bool) {
-	if m.flow.save.kind == atBest {
-		m.Control.ShouldSave = best
-	} else if best && m.flow.saveNewBest {
-		m.Control.ShouldSave = true
-	}
-}
-
-// finalSave reports whether the last update has still to be saved.
-func (m *machine) finalSave() bool {
-	return !m.flow.rules.NoFinalSave && m.flow.save.kind == every && m.GlobalStep > 0 && m.LastSaved != m.GlobalStep
 }
