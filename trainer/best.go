@@ -84,7 +84,8 @@ func (f *fit[S, B]) consider(row Logs) (bool, error) {
 	if f.best.Metric != "" {
 		against = f.best.Value
 	}
-	if !f.judge.better(v, against) {
+	first := f.o.Semantics.BestOnlySaved && f.best.Metric == "" // counts even if it is a nan
+	if !f.judge.better(v, against) && !first {
 		return false, nil
 	}
 	saved := ""
@@ -93,6 +94,9 @@ func (f *fit[S, B]) consider(row Logs) (bool, error) {
 		saved = f.best.Checkpoint // of an evaluation that was the best before; it stands until a save finds a better one on the disk
 	case f.saves() && f.m.LastSaved == f.m.GlobalStep:
 		saved = f.checkpointPath(f.m.GlobalStep) // this update was saved before it was evaluated
+		if f.o.Saver != nil {
+			saved = f.checkpoint
+		}
 	}
 	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: Metrics(row), GlobalStep: f.m.GlobalStep, Checkpoint: saved}
 	return true, nil

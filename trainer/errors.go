@@ -88,3 +88,11 @@ func recoverTorchError(err *error) {
 		panic(p)
 	}
 }
+
+// ErrStop is what a hook returns to end the run here and now, well and with everything that belongs to its end: no update is finished first, as
+// [Run.Stop] does. Its text is why.
+//
+//	return trainer.ErrStop("the loss is nan")
+type ErrStop string
+
+func (e ErrStop) Error() string { return string(e) }

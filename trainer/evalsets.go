@@ -75,7 +75,16 @@ type evaluation[B any] struct {
 	name   string // "eval", "eval_matched", "test": what its numbers are logged under
 	key    string // "matched_": what stands before the bare names of its numbers where there are several sets
 	rows   int
+	limit  int // batches at most; 0: all
 	loader BatchLoader[B]
+}
+
+// batches is how many are evaluated on.
+func (e evaluation[B]) batches() int {
+	if e.limit > 0 {
+		return min(e.limit, e.loader.Len())
+	}
+	return e.loader.Len()
 }
 
 // op says in an error what was being done.
@@ -97,7 +106,10 @@ func (f *fit[S, B]) evaluations(valid data.Dataset[S], prefix string, predict bo
 	}
 	var list []evaluation[B]
 	for _, s := range sets {
-		e := evaluation[B]{name: prefix, rows: s.Set.Len()}
+		e := evaluation[B]{name: prefix, rows: s.Set.Len(), limit: f.o.LimitEvalBatches}
+		if e.limit > 0 {
+			e.rows = min(e.rows, e.limit*f.o.EvalBatchSize)
+		}
 		if s.Name != "" {
 			e.name, e.key = prefix+"_"+s.Name, s.Name+"_"
 		}

@@ -3,6 +3,7 @@ package trainer
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,6 +29,10 @@ func (f *fit[S, B]) evaluateNow(judge bool) error {
 	}
 	if err := f.observe(row); err != nil {
 		return err
+	}
+	if f.o.Semantics.BestOnlySaved {
+		f.judged = row
+		return nil
 	}
 	best, err := f.consider(row)
 	if err != nil {
@@ -80,10 +85,46 @@ func (f *fit[S, B]) fireEval(method func(EvalHook, *Run) error) error {
 	return err
 }
 
+// evaluateAside is Run.Evaluate.
+func (f *fit[S, B]) evaluateAside(name string) (Metrics, error) {
+	switch {
+	case len(f.evals) == 0:
+		return nil, errors.New("trainer: Run.Evaluate: Fit was given no validation set")
+	case name == "":
+		return nil, errors.New("trainer: Run.Evaluate: the evaluation has no name")
+	}
+	outer, position, control, batch, ctx := *f.run, f.m.position, f.run.Control, f.batch, f.ctx
+	f.aside, f.batch, f.ctx = true, nil, f.stepContext()
+	defer func() {
+		f.aside, f.batch, f.ctx = outer.Aside, batch, ctx
+		f.m.position = position
+		control.ShouldTrainingStop = control.ShouldTrainingStop || f.run.Control.ShouldTrainingStop
+		control.ShouldEpochStop = control.ShouldEpochStop || f.run.Control.ShouldEpochStop
+		f.run.Evaluation, f.run.evalBatches, f.run.Aside, f.run.Control = outer.Evaluation, outer.evalBatches, outer.Aside, control
+		f.run.loop.batch = batch
+	}()
+	all := Metrics{}
+	for i, e := range f.evals {
+		e.name = name + strings.TrimPrefix(e.name, strings.TrimSuffix(evalPrefix, "_"))
+		f.m.EvalSet, f.m.EvalLoaderStarted = i, false
+		m, _, err := f.evaluateSet(e, false)
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range m {
+			all[e.key+k] = v
+		}
+	}
+	return all, nil
+}
+
 // evaluateSet runs over one set. The row has the numbers under their logged names, and the speeds.
 func (f *fit[S, B]) evaluateSet(e evaluation[B], predict bool) (Metrics, Logs, error) {
 	start := time.Now()
-	f.run.Evaluation, f.run.evalBatches = e.name, e.loader.Len()
+	f.run.Evaluation, f.run.evalBatches, f.run.Aside = e.name, e.batches(), f.aside
+	if err := fire(f, f.hooks.evalBegin, "EvalBegin", EvalBeginHook.EvalBegin); err != nil {
+		return nil, nil, err
+	}
 	if !f.m.EvalLoaderStarted && !f.quietEval {
 		if err := f.startLoader(false); err != nil {
 			return nil, nil, err
@@ -95,25 +136,16 @@ func (f *fit[S, B]) evaluateSet(e evaluation[B], predict bool) (Metrics, Logs, e
 			return nil, nil, f.stepError("begin to "+e.op(), err)
 		}
 	}
-	for batch, err := range e.loader.Epoch(f.ctx, 0, 0) {
-		op := "load a batch to " + e.op()
-		if err == nil {
-			op = e.op()
-			err = f.t.step.Eval(f.ctx, batch)
-		}
-		if err != nil && f.ctx.Err() != nil {
-			return nil, nil, f.interruptEvaluation()
-		}
-		if err != nil {
-			return nil, nil, f.stepError(op, err)
-		}
-		if err := fire(f, f.hooks.evalStep, "EvalStep", EvalStepHook.EvalStep); err != nil {
-			return nil, nil, err
-		}
+	if err := f.evaluateBatches(e); err != nil {
+		return nil, nil, err
 	}
 	m, err := f.t.step.Metrics(f.stepContext())
 	if err != nil {
 		return nil, nil, f.stepError(e.op(), err)
+	}
+	f.keepEvalMode(true) // until the next epoch begins
+	if err := fire(f, f.hooks.evalEnd, "EvalEnd", func(h EvalEndHook, r *Run) error { return h.EvalEnd(r, m) }); err != nil {
+		return nil, nil, err
 	}
 	row := Logs{}
 	for name, v := range m {
@@ -121,6 +153,49 @@ func (f *fit[S, B]) evaluateSet(e evaluation[B], predict bool) (Metrics, Logs, e
 	}
 	row.speed(e.name, start, float64(e.rows), float64((e.rows+f.o.EvalBatchSize-1)/f.o.EvalBatchSize))
 	return m, row, nil
+}
+
+// evaluateBatches hands the batches of a set to the step.
+func (f *fit[S, B]) evaluateBatches(e evaluation[B]) error {
+	joins := f.o.Semantics.EvalLossJoins && f.losses.wanted()
+	if joins {
+		f.losses.beginEpoch()
+	}
+	defer func() { f.batch = nil }()
+	done := 0
+	for batch, err := range e.loader.Epoch(f.ctx, 0, 0) {
+		if err == nil {
+			f.batch = batch
+			if err := fire(f, f.hooks.evalStepBegin, "EvalStepBegin", EvalStepBeginHook.EvalStepBegin); err != nil {
+				return err
+			}
+		}
+		op := "load a batch to " + e.op()
+		if err == nil {
+			op = e.op()
+			err = f.t.step.Eval(f.ctx, batch)
+		}
+		if err != nil && f.ctx.Err() != nil {
+			return f.interruptEvaluation()
+		}
+		if err != nil {
+			return f.stepError(op, err)
+		}
+		if joins {
+			loss, err := f.batchLoss()
+			if err != nil {
+				return err
+			}
+			f.losses.batch(loss, max(0, min(f.o.EvalBatchSize, e.rows-done*f.o.EvalBatchSize)), false)
+		}
+		if err := fire(f, f.hooks.evalStep, "EvalStep", EvalStepHook.EvalStep); err != nil {
+			return err
+		}
+		if done++; done == e.limit {
+			break
+		}
+	}
+	return nil
 }
 
 // interruptEvaluation leaves an evaluation in the middle; the resumed run makes it from its beginning.

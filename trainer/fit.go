@@ -9,7 +9,6 @@ import (
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/optim/lr"
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // fit is one run of Fit or Evaluate. It does what the machine says, with the step, the loaders and the files.
@@ -27,6 +26,7 @@ type fit[S, B any] struct {
 	trained   float64           // samples of this session
 	evals     []evaluation[B]   // none without a validation set
 	evaluated Logs              // of the evaluation at hand, under their logged names, the sets that are done
+	judged    Logs              // where only saved evaluations are compared, the one that is compared when its step is saved
 	pushes    *pushes           // nil without a Pusher
 	again     bool              // a run before it ran out of memory
 	begin     *snapshot         // with AutoFindBatchSize
@@ -35,14 +35,18 @@ type fit[S, B any] struct {
 
 	before position // the machine before the action at hand: where an interrupted run goes on
 	window []B      // the batches of the window at hand
-	items  int64    // labelled items in them
+	batch  any      // the batch at hand; nil between batches
+	aside  bool     // a hook has asked for the evaluation at hand
+	losses losses
+	items  int64 // labelled items in them
 
 	peakRate        float64 // of the options, or of the checkpoint where the semantics say so
 	rate            lr.Rate
 	momentum        lr.Rate         // nil: the schedule leaves it alone
 	controller      lr.Controller   // nil: the rate is planned
 	controllerState json.RawMessage // of the checkpoint
-	scheduleStep    int             // updates that moved the rate
+	scheduleStep    int             // how often the rate has moved
+	applied         bool            // the last update was not skipped
 	firstRate       *float64        // overrides the rate of the first update after a resume
 	lastRate        *float64        // of the last update
 	gradNorm        *float64        // of the last update
@@ -63,13 +67,27 @@ type fit[S, B any] struct {
 
 func (f *fit[S, B]) newRun() {
 	f.judge = newJudge(&f.o)
-	f.m = newMachine(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1}, flow{})
+	f.m = newMachine(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1, stepsPerEpoch: 1}, flow{})
 	f.start = time.Now()
+	f.losses = losses{report: f.o.Semantics.LossReport, accumulate: f.o.Accumulate}
 	view := &loopView{history: &f.history, best: &f.best, better: f.judge.better, stopReason: &f.stopReason, evalKey: f.evalKey}
 	if f.judge.track {
 		view.bestMetric = f.judge.metric
 	}
+	view.batchLoss, view.lossMean, view.evaluate = f.batchLoss, f.losses.value, f.evaluateAside
 	f.run = &Run{Info: f.info(), loop: view}
+}
+
+// batchLoss is Run.BatchLoss.
+func (f *fit[S, B]) batchLoss() (BatchLoss, error) {
+	step, ok := f.t.step.(Forwarder[B])
+	if !ok {
+		return BatchLoss{}, fmt.Errorf("trainer: Run.BatchLoss: %T does not implement trainer.Forwarder for its batches", f.t.step)
+	}
+	if f.batch == nil {
+		return BatchLoss{}, errors.New("trainer: Run.BatchLoss: there is no batch at hand: it may be called in AfterForward, AfterBackward and EvalStep")
+	}
+	return step.BatchLoss()
 }
 
 func (f *fit[S, B]) evalKey() string {
@@ -115,10 +133,34 @@ func (f *fit[S, B]) loop() error {
 			}
 		}
 		if err != nil {
-			return err
+			if err := f.stop(err); err != nil {
+				return err
+			}
+			a = f.next()
 		}
 	}
 	return nil
+}
+
+// stop ends the run at once if that is what the error of a hook means, and returns it otherwise.
+func (f *fit[S, B]) stop(err error) error {
+	var stop ErrStop
+	if !errors.As(err, &stop) || f.m.ending() {
+		return err
+	}
+	if f.stopReason == "" {
+		f.stopReason = stop.Error()
+	}
+	f.m.abort()
+	return fire(f, f.hooks.stop, "Stopped", func(h StopHook, r *Run) error { return h.Stopped(r, stop) })
+}
+
+// beginEpoch forgets what belongs to the epoch before, unless a resumed run enters in the middle of one.
+func (f *fit[S, B]) beginEpoch() {
+	if f.m.Micro == 0 {
+		f.losses.beginEpoch()
+	}
+	f.keepEvalMode(false)
 }
 
 func (f *fit[S, B]) next() action {
@@ -178,29 +220,6 @@ func (f *fit[S, B]) endPass() (action, error) {
 	}
 }
 
-// trainWindow does everything that belongs to one window and returns the action after it.
-func (f *fit[S, B]) trainWindow() (action, error) {
-	f.items = 0
-	if c, ok := f.t.step.(ItemCounter[B]); ok {
-		for _, b := range f.window {
-			f.items += c.CountItems(b)
-		}
-	}
-	if f.o.Semantics.FilterNonFiniteLoss {
-		f.t.step.(LossFilter).FilterLoss(f.m.GlobalStep - f.m.LastLogged) // New has checked that it is one
-	}
-	for {
-		a := f.next()
-		switch a {
-		case doFetch, doEpochBegin, doEpochEnd, doFinalLog, doTrainEnd, doDone:
-			return a, nil
-		}
-		if err := f.do(a); err != nil {
-			return 0, err
-		}
-	}
-}
-
 // do carries out one action.
 func (f *fit[S, B]) do(a action) error {
 	h := f.hooks
@@ -211,6 +230,7 @@ func (f *fit[S, B]) do(a action) error {
 		if f.ctx.Err() != nil {
 			return f.interrupt()
 		}
+		f.beginEpoch()
 		return fire(f, h.epochBegin, "EpochBegin", EpochBeginHook.EpochBegin)
 	case doStepBegin:
 		return fire(f, h.stepBegin, "StepBegin", StepBeginHook.StepBegin)
@@ -219,9 +239,9 @@ func (f *fit[S, B]) do(a action) error {
 	case doSubstepEnd:
 		return fire(f, h.substepEnd, "SubstepEnd", SubstepEndHook.SubstepEnd)
 	case doBeforeUpdate:
-		if c, ok := f.t.step.(Clipper); ok {
-			if err := c.Clip(f.stepContext()); err != nil {
-				return f.stepError("clip the gradients", err)
+		if !f.o.Semantics.ClipEveryBatch {
+			if err := f.clip(); err != nil {
+				return err
 			}
 		}
 		return fire(f, h.beforeUpdate, "BeforeUpdate", BeforeUpdateHook.BeforeUpdate)
@@ -230,7 +250,7 @@ func (f *fit[S, B]) do(a action) error {
 	case doAfterUpdate:
 		return fire(f, h.afterUpdate, "AfterUpdate", AfterUpdateHook.AfterUpdate)
 	case doStepEnd:
-		return fire(f, h.stepEnd, "StepEnd", StepEndHook.StepEnd)
+		return f.stepEnd()
 	case doLog:
 		return f.logLoss()
 	case doEvalOnStart, doEvaluate:
@@ -243,6 +263,8 @@ func (f *fit[S, B]) do(a action) error {
 		return f.save()
 	case doEpochEnd:
 		return fire(f, h.epochEnd, "EpochEnd", EpochEndHook.EpochEnd)
+	case doEpochDone:
+		return fire(f, h.epochDone, "EpochDone", EpochDoneHook.EpochDone)
 	case doFinalLog:
 		return f.logEnd()
 	case doTrainEnd:
@@ -254,6 +276,9 @@ func (f *fit[S, B]) do(a action) error {
 
 // fire calls the hooks of an event, which see the loop as it is now and may change the decisions.
 func fire[S, B, H any](f *fit[S, B], list []H, event string, method func(H, *Run) error) error {
+	if len(list) == 0 {
+		return nil
+	}
 	f.show()
 	err := call(f.run, list, event, func(h H) error { return method(h, f.run) })
 	f.m.Control = f.run.Control
@@ -263,6 +288,8 @@ func fire[S, B, H any](f *fit[S, B], list []H, event string, method func(H, *Run
 // show brings the hooks' view up to date.
 func (f *fit[S, B]) show() {
 	f.run.GlobalStep, f.run.Epoch, f.run.MaxSteps, f.run.Control = f.m.GlobalStep, f.m.Progress, f.m.plan.maxSteps, f.m.Control
+	f.run.Updates, f.run.EpochIndex, f.run.Batches = f.m.Updates, f.m.Epoch, f.m.Micro
+	f.run.loop.batch = f.batch
 }
 
 func (f *fit[S, B]) stepError(op string, err error) error {
@@ -270,66 +297,6 @@ func (f *fit[S, B]) stepError(op string, err error) error {
 		return nil
 	}
 	return &StepError{Op: op, GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: err}
-}
-
-func (f *fit[S, B]) startLoader(train bool) error {
-	o, ok := f.t.step.(LoaderObserver)
-	if !ok {
-		return nil
-	}
-	return f.stepError("start a loader", o.StartLoader(train))
-}
-
-// trainBatch runs forward and backward on one micro-batch.
-func (f *fit[S, B]) trainBatch() error {
-	w := Window{Index: f.m.index, Len: f.m.window, Divisor: float64(f.m.window), Items: f.items}
-	if f.o.Semantics.Divisor == semantics.Accumulate {
-		w.Divisor = float64(f.o.Accumulate)
-	}
-	if f.items > 0 && f.o.Semantics.UndividedWithItems {
-		w.Divisor = 1
-	}
-	if n := f.o.EmptyCacheSteps; n > 0 && f.m.GlobalStep%n == 0 {
-		if err := f.t.step.(CacheEmptier).EmptyCache(); err != nil { // New has checked that it is one
-			return f.stepError("empty the cache", err)
-		}
-	}
-	if err := f.t.step.Train(f.stepContext(), f.window[w.Index], w); err != nil {
-		return f.stepError(fmt.Sprintf("train on micro-batch %d of %d", w.Index+1, w.Len), err)
-	}
-	f.trained += float64(f.samples[w.Index])
-	f.count(f.window[w.Index])
-	return nil
-}
-
-// count adds a micro-batch to the tokens and the floating-point operations.
-func (f *fit[S, B]) count(batch B) {
-	if c, ok := f.t.step.(TokenCounter[B]); ok && f.o.CountTokens {
-		f.tokens += c.CountTokens(batch)
-	}
-	if c, ok := f.t.step.(FlopCounter[B]); ok {
-		f.flops += c.CountFlops(batch)
-	}
-}
-
-// update ends a window with an optimizer step.
-func (f *fit[S, B]) update() error {
-	rate := f.rate(f.scheduleStep)
-	if f.firstRate != nil {
-		rate, f.firstRate = *f.firstRate, nil
-	}
-	if err := f.setMomentum(); err != nil {
-		return err
-	}
-	applied, err := f.t.step.Update(f.stepContext(), rate)
-	if err != nil {
-		return f.stepError("update", err)
-	}
-	f.lastRate, f.gradNorm = &rate, nil
-	if applied || f.o.Semantics.ScheduleOnSkip {
-		f.scheduleStep++
-	}
-	return nil
 }
 
 // interrupt ends a cancelled run where it can be taken up again: with the action at hand still to be done.
@@ -340,7 +307,7 @@ func (f *fit[S, B]) interrupt() error {
 	}
 	f.m.position = f.before
 	switch {
-	case f.store == nil:
+	case f.store == nil && f.o.Saver == nil:
 		e.Unsaved = "Options.OutputDir is empty"
 	case f.o.Save.kind == never:
 		e.Unsaved = "Options.Save is Never"

@@ -13,19 +13,29 @@ import (
 //	TrainBegin                                   on_train_begin
 //	  EpochBegin                                 on_epoch_begin
 //	    StepBegin                                on_step_begin
-//	      (forward, backward) SubstepEnd         on_substep_end, between the micro-batches of a window
-//	      (forward, backward) BeforeUpdate       on_pre_optimizer_step
-//	      (clip, optimizer step) AfterUpdate     on_optimizer_step; GlobalStep does not count this update yet
+//	      BatchBegin                             before the forward pass of each micro-batch: on_train_step_start of pytorch-accelerated
+//	      (forward) AfterForward                 before its backward pass: on_train_step_end of pytorch-accelerated
+//	      (backward) AfterBackward               after it: on_end_backward of PyMarlin
+//	      SubstepEnd                             on_substep_end, between the micro-batches of a window
+//	      (clip) BeforeUpdate                    on_pre_optimizer_step
+//	      (optimizer step) AfterSchedule         the learning rate has moved
+//	      AfterUpdate                            on_optimizer_step; GlobalStep does not count this update yet
 //	    StepEnd                                  on_step_end; GlobalStep counts it
 //	      BeforeLog, AfterLog                    on_log, if due
-//	      EvalStep ... AfterLog, AfterEval       on_prediction_step ..., on_log, on_evaluate, if due
+//	      EvalBegin, EvalStepBegin, EvalStep     on_prediction_step after each batch
+//	      ... EvalEnd, AfterLog, AfterEval       on_log, on_evaluate, if due
 //	      PushBegin, AfterSave                   on_push_begin, if it is uploaded; on_save, if due
-//	  EpochEnd                                   on_epoch_end, then log, evaluate and save if due
+//	  EpochEnd                                   on_epoch_end, then log and evaluate if due,
+//	  EpochDone                                  on_training_run_epoch_end of pytorch-accelerated, on_end_train_epoch of PyMarlin, then save if due
 //	AfterLog, TrainEnd                           on_log, on_train_end
 //
 //	EvalStep ..., AfterPredict                   on_prediction_step ..., on_predict, of Trainer.Predict
 //
-// An error ends the run and is returned by Fit as a [*HookError].
+// semantics.Rules.Order may put the save before the log and the evaluation. Trainer.Evaluate calls EvalBegin to AfterEval; so does [Run.Evaluate], by which a
+// hook evaluates in the middle of something else, without AfterLog and AfterEval.
+//
+// An error ends the run and is returned by Fit as a [*HookError], unless it is an [ErrStop]: then the run ends here and now, but well: StopHook,
+// AfterLog and TrainEnd follow, and Fit returns no error.
 type (
 	InitEndHook      interface{ InitEnd(r *Run) error }
 	TrainBeginHook   interface{ TrainBegin(r *Run) error }
@@ -38,6 +48,32 @@ type (
 	AfterUpdateHook  interface{ AfterUpdate(r *Run) error }
 	StepEndHook      interface{ StepEnd(r *Run) error }
 	EvalStepHook     interface{ EvalStep(r *Run) error }
+	// BatchBeginHook is called before the forward pass of every micro-batch.
+	BatchBeginHook interface{ BatchBegin(r *Run) error }
+	// ForwardHook is called between forward and backward of every micro-batch; Run.BatchLoss and Run.Batch are those of it. The step must
+	// be a [Forwarder]. An [ErrStop] from here leaves out the backward pass.
+	ForwardHook interface{ AfterForward(r *Run) error }
+	// BackwardHook is called after the backward pass of every micro-batch.
+	BackwardHook interface{ AfterBackward(r *Run) error }
+	// ScheduleHook is told the learning rate of the next update when the schedule has moved on.
+	ScheduleHook interface {
+		AfterSchedule(r *Run, rate float64) error
+	}
+	// EpochDoneHook is called when the evaluation that belongs to the end of an epoch is over, and before a save that comes behind it.
+	EpochDoneHook interface{ EpochDone(r *Run) error }
+	// StopHook is told the error by which a hook has stopped the run: an [ErrStop].
+	StopHook interface {
+		Stopped(r *Run, reason error) error
+	}
+	// EvalBeginHook is called before the first batch of a validation set.
+	EvalBeginHook interface{ EvalBegin(r *Run) error }
+	// EvalStepBeginHook is called before each batch of an evaluation.
+	EvalStepBeginHook interface{ EvalStepBegin(r *Run) error }
+	// EvalEndHook is told the numbers of a validation set by their bare names as soon as they are there, of every evaluation: Run.Evaluate's and
+	// Predict's too.
+	EvalEndHook interface {
+		EvalEnd(r *Run, m Metrics) error
+	}
 	// EvalHook is told the numbers of an evaluation by their bare names: "loss", "accuracy". Of several validation sets it is called for
 	// each, and Run.Evaluation says which it is. The best evaluation is determined after all of them.
 	EvalHook interface {
@@ -77,25 +113,34 @@ type StateSaver interface {
 
 // hooks are callbacks sorted by what they listen to.
 type hooks struct {
-	all          []any
-	initEnd      []InitEndHook
-	trainBegin   []TrainBeginHook
-	trainEnd     []TrainEndHook
-	epochBegin   []EpochBeginHook
-	epochEnd     []EpochEndHook
-	stepBegin    []StepBeginHook
-	substepEnd   []SubstepEndHook
-	beforeUpdate []BeforeUpdateHook
-	afterUpdate  []AfterUpdateHook
-	stepEnd      []StepEndHook
-	evalStep     []EvalStepHook
-	eval         []EvalHook
-	predict      []PredictHook
-	pushBegin    []PushBeginHook
-	save         []SaveHook
-	beforeLog    []BeforeLogHook
-	log          []LogHook
-	fail         []FailHook
+	all           []any
+	initEnd       []InitEndHook
+	trainBegin    []TrainBeginHook
+	trainEnd      []TrainEndHook
+	epochBegin    []EpochBeginHook
+	epochEnd      []EpochEndHook
+	stepBegin     []StepBeginHook
+	substepEnd    []SubstepEndHook
+	beforeUpdate  []BeforeUpdateHook
+	afterUpdate   []AfterUpdateHook
+	stepEnd       []StepEndHook
+	evalStep      []EvalStepHook
+	batchBegin    []BatchBeginHook
+	forward       []ForwardHook
+	backward      []BackwardHook
+	schedule      []ScheduleHook
+	epochDone     []EpochDoneHook
+	stop          []StopHook
+	evalBegin     []EvalBeginHook
+	evalStepBegin []EvalStepBeginHook
+	evalEnd       []EvalEndHook
+	eval          []EvalHook
+	predict       []PredictHook
+	pushBegin     []PushBeginHook
+	save          []SaveHook
+	beforeLog     []BeforeLogHook
+	log           []LogHook
+	fail          []FailHook
 }
 
 func sortHooks(callbacks []any) (*hooks, error) {
@@ -106,7 +151,9 @@ func sortHooks(callbacks []any) (*hooks, error) {
 		}
 		known := add(&h.initEnd, c) + add(&h.trainBegin, c) + add(&h.trainEnd, c) + add(&h.epochBegin, c) + add(&h.epochEnd, c) +
 			add(&h.stepBegin, c) + add(&h.substepEnd, c) + add(&h.beforeUpdate, c) + add(&h.afterUpdate, c) + add(&h.stepEnd, c) +
-			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.pushBegin, c) + add(&h.save, c) + add(&h.beforeLog, c) + add(&h.log, c) + add(&h.fail, c)
+			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.pushBegin, c) + add(&h.save, c) + add(&h.beforeLog, c) + add(&h.log, c) + add(&h.fail, c) +
+			add(&h.batchBegin, c) + add(&h.forward, c) + add(&h.backward, c) + add(&h.schedule, c) + add(&h.epochDone, c) + add(&h.stop, c) +
+			add(&h.evalBegin, c) + add(&h.evalStepBegin, c) + add(&h.evalEnd, c)
 		if known == 0 {
 			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(), "a value with at least one method of the hooks in package trainer, such as StepEnd(*trainer.Run) error" + pointerHint(c)}
 		}

@@ -48,7 +48,7 @@ func (f *fit[S, B]) trainLoader(train data.Dataset[S]) (BatchLoader[B], error) {
 // evalLoader makes the loader of an evaluation.
 func (f *fit[S, B]) evalLoader(e Evaluation, set data.Dataset[S]) (BatchLoader[B], error) {
 	o := data.LoaderOptions{
-		BatchSize: f.o.EvalBatchSize, Order: data.Sequential{}, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
+		BatchSize: f.o.EvalBatchSize, Order: f.evalOrder(), Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
 		DropLast: f.o.DropLast && f.o.Semantics.DropLastInEvaluation,
 	}
 	maker := func() (BatchLoader[B], error) { return data.NewLoader(set, f.t.step.Collate, o) }
@@ -69,6 +69,14 @@ func (f *fit[S, B]) ownLoader(maker func() (BatchLoader[B], error)) (BatchLoader
 		err = fmt.Errorf("trainer: %T made no loader: want one, or an error", f.t.step)
 	}
 	return l, err
+}
+
+// evalOrder is the order of the samples of an evaluation.
+func (f *fit[S, B]) evalOrder() data.Order {
+	if f.o.EvalOrder == nil {
+		return data.Sequential{}
+	}
+	return f.o.EvalOrder
 }
 
 // order is the order of the training samples.

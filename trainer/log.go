@@ -6,6 +6,12 @@ func (f *fit[S, B]) logLoss() error {
 		return err
 	}
 	row := Logs{"loss": f.lossSum / float64(f.m.GlobalStep-f.m.LastLogged)}
+	if f.losses.wanted() {
+		row["loss"] = f.losses.value()
+	}
+	if f.o.Semantics.RoundLoss {
+		row["loss"] = decimals(row["loss"], 4)
+	}
 	if f.gradNorm != nil {
 		row["grad_norm"] = *f.gradNorm
 	}

@@ -25,6 +25,7 @@ const (
 	doEvaluate                       // evaluate, then machine.evaluated
 	doSave                           // write a checkpoint
 	doEpochEnd                       // hooks
+	doEpochDone                      // hooks
 	doFinalLog                       // train_loss and the speeds
 	doTrainEnd                       // best model, hooks
 	doDone                           // nothing is left
@@ -45,8 +46,10 @@ type machine struct {
 	plan plan
 	flow flow
 	position
-	window int // length of the window that is being trained on
+	window int // micro-batches that were fetched together: a window, or the part of it that lies in this epoch
 	index  int // the micro-batch of doTrain within it
+
+	updated bool // the step at hand had an update
 
 	passEnded bool // the stream has no more batches in this pass
 
@@ -74,7 +77,7 @@ func (m *machine) next() action {
 			enter := m.enter
 			m.enter = 0
 			switch {
-			case m.Epoch >= m.plan.epochs, enter >= atFinish:
+			case m.Epoch >= m.plan.epochs, enter.finishing():
 				m.Stage = max(atFinish, enter)
 				continue
 			case enter > atEpochBegin:
@@ -85,7 +88,7 @@ func (m *machine) next() action {
 			}
 			return doEpochBegin
 		case atFetch:
-			m.window, m.index = m.plan.window(m.Micro), 0
+			m.window, m.index = m.length(), 0
 			if m.window == 0 || m.stopping() && !m.flow.rules.StopInsideWindow {
 				m.Stage = atEpochEnd
 				continue
@@ -93,27 +96,26 @@ func (m *machine) next() action {
 			m.Stage = atStepBegin
 			return doFetch
 		case atStepBegin:
-			m.Control.ShouldLog, m.Control.ShouldEvaluate, m.Control.ShouldSave = false, false, false
 			m.Stage = atTrain
+			if !m.beginsStep() {
+				continue
+			}
+			m.Control.ShouldLog, m.Control.ShouldEvaluate = false, false
+			m.Control.ShouldSave = m.Control.ShouldSave && m.index > 0 && !m.flow.rules.SaveInsideWindow // it waits for the update
 			return doStepBegin
 		case atTrain:
 			m.Stage = atTrained
 			return doTrain
 		case atTrained:
-			m.Micro++
-			m.index++
-			if m.index < m.window {
-				m.Stage = atSubstepDone
+			m.Stage = m.afterTrain()
+			switch m.Stage {
+			case atSubstepDone, atRest:
 				return doSubstepEnd
+			case atUpdate:
+				return doBeforeUpdate
 			}
-			if m.plan.stream && m.window < m.plan.accumulate && m.flow.rules.StreamRestLeaks {
-				m.Stage = atRest
-				return doSubstepEnd
-			}
-			m.Stage = atUpdate
-			return doBeforeUpdate
 		case atSubstepDone:
-			m.Stage = atTrain
+			m.Stage = atStepBegin
 			if m.flow.rules.StopInsideWindow && m.stopping() {
 				m.Stage = atEpochEnd
 			}
@@ -123,13 +125,13 @@ func (m *machine) next() action {
 			m.Stage = atUpdated
 			return doUpdate
 		case atUpdated:
+			m.updated = true
 			m.Stage = atStepEnd
 			return doAfterUpdate
 		case atStepEnd:
-			m.GlobalStep++
-			m.Progress = m.progress()
+			m.countStep()
 			m.afterStep()
-			m.Stage = atStepLog
+			m.Stage = atStepFirst
 			return doStepEnd
 		case atEpochEnd:
 			if m.plan.stream && m.passEnded && m.Micro > 0 && !m.flow.rules.StreamEpochByPlan {
@@ -137,35 +139,33 @@ func (m *machine) next() action {
 			}
 			m.passEnded = false
 			m.afterEpoch()
-			m.Stage = atEpochLog
+			m.Stage = atEpochFirst
 			return doEpochEnd
-		case atStepLog, atEpochLog:
-			m.Stage++
-			if m.Control.ShouldLog && m.GlobalStep > m.LastLogged {
-				return doLog
+		case atStepFirst, atStepSecond, atStepThird, atEpochFirst, atEpochSecond, atEpochThird, atEpochFourth:
+			a := m.due()
+			if m.Stage++; m.Stage == atEpochThird+1 {
+				m.Stage = atEpochFourth
+			} else if m.Stage == atEpochFourth+1 {
+				m.Stage = atEpochDone
 			}
-		case atStepEval, atEpochEval:
-			m.Stage++
-			if m.Control.ShouldEvaluate {
-				return doEvaluate
-			}
-		case atStepSave, atEpochSave:
-			m.Stage++
-			if m.Control.ShouldSave {
-				return doSave
+			if a != 0 {
+				return a
 			}
 		case atStepDone:
-			m.Stage = atFetch
-			if m.stopping() {
+			switch {
+			case m.stopping() && (m.index >= m.window || m.flow.rules.StopInsideWindow):
 				m.Stage = atEpochEnd
+			case m.index < m.window:
+				m.Stage = atStepBegin
+			default:
+				m.Stage = atFetch
 			}
 		case atEpochDone:
 			if m.Control.ShouldTrainingStop {
 				m.Stage = atFinish
 				continue
 			}
-			m.Epoch++
-			m.Micro, m.LoaderStarted = 0, false
+			m.beginEpoch(m.Epoch + 1)
 			m.Stage = atEpochBegin
 		case atFinish:
 			m.Stage = atFinalLog
@@ -183,6 +183,15 @@ func (m *machine) next() action {
 		}
 	}
 }
+
+// abort ends the run where it stands: what was gathered of a window is neither used nor cleared.
+func (m *machine) abort() {
+	m.Control.ShouldTrainingStop = true
+	m.Stage = atFinish
+}
+
+// ending reports whether the run is already about to end.
+func (m *machine) ending() bool { return m.Stage >= atFinalLog && m.Stage <= atDone }
 
 // fetched tells the machine that a stream had only n batches left for the window of doFetch. A pass without any batch ends the run.
 func (m *machine) fetched(n int) {

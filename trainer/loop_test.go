@@ -15,7 +15,7 @@ import (
 var actionNames = map[action]string{
 	doTrainBegin: "train-begin", doEvalOnStart: "evaluate", doEpochBegin: "epoch-begin", doFetch: "fetch", doStepBegin: "step-begin", doTrain: "train",
 	doSubstepEnd: "substep-end", doBeforeUpdate: "before-update", doUpdate: "update", doAfterUpdate: "after-update", doStepEnd: "step-end", doLog: "log",
-	doEvaluate: "evaluate", doSave: "save", doEpochEnd: "epoch-end", doFinalLog: "final-log", doTrainEnd: "train-end",
+	doEvaluate: "evaluate", doSave: "save", doEpochEnd: "epoch-end", doEpochDone: "epoch-done", doFinalLog: "final-log", doTrainEnd: "train-end",
 }
 
 // drive runs a machine to its end as fit does, but with nothing behind it. What the machine expects of its driver happens here: the flags of what
@@ -50,14 +50,14 @@ func drive(m *machine, after func(action)) []string {
 
 // One epoch of three batches, windows of two: the order of everything, readable.
 func Example_machine() {
-	m := newMachine(newPlan(3, 2, 1, 0), flow{
+	m := newMachine(newPlan(lengths{batches: 3, accumulate: 2, epochs: 1}, semantics.Rules{}), flow{
 		log: Every(1, Update), eval: Every(1, Epoch), save: Every(2, Update), evalOnStart: true,
 	})
 	fmt.Println(strings.ReplaceAll(strings.Join(drive(m, nil), ", "), ", fetch", ",\nfetch"))
 	// Output:
 	// train-begin, evaluate, epoch-begin,
 	// fetch 2, step-begin, train, substep-end, train, before-update, update, after-update, step-end, log,
-	// fetch 1, step-begin, train, before-update, update, after-update, step-end, log, save, epoch-end, evaluate, final-log, train-end
+	// fetch 1, step-begin, train, before-update, update, after-update, step-end, log, save, epoch-end, evaluate, epoch-done, final-log, train-end
 }
 
 // model is the same loop written as a trainer usually is: nested loops, straight from the description of Hugging Face's, without stages.
@@ -72,13 +72,16 @@ func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list 
 		total, passes = maxSteps, int(math.Ceil(float64(maxSteps)/float64(perEpoch)))
 	}
 	step, logged, saved := 0, 0, -1
-	tail := func(log, eval, save bool) {
+	tail := func(log, eval, save, epoch bool) {
 		if log && step > logged {
 			do("log")
 			logged = step
 		}
 		if eval {
 			do("evaluate")
+		}
+		if epoch {
+			do("epoch-done")
 		}
 		if save {
 			do("save")
@@ -111,13 +114,13 @@ func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list 
 			do("step-end")
 			last := step == total
 			log = on(f.log, step, Update) || f.logFirstStep && step == 1
-			tail(log, on(f.eval, step, Update) || last && f.eval.byUpdates(), on(f.save, step, Update) || last && f.save.byUpdates())
+			tail(log, on(f.eval, step, Update) || last && f.eval.byUpdates(), on(f.save, step, Update) || last && f.save.byUpdates(), false)
 			if log && logged == step {
 				log = false
 			}
 		}
 		do("epoch-end")
-		tail(log || on(f.log, epoch, Epoch), on(f.eval, epoch, Epoch), on(f.save, epoch, Epoch))
+		tail(log || on(f.log, epoch, Epoch), on(f.eval, epoch, Epoch), on(f.save, epoch, Epoch), true)
 		if step >= total {
 			break
 		}
@@ -155,7 +158,7 @@ func TestTheMachineEqualsTheNestedLoops(t *testing.T) {
 		}
 		f.rules = rapid.SampledFrom([]semantics.Rules{semantics.Default, semantics.HuggingFace}).Draw(t, "rules")
 		want := model(batches, accumulate, epochs, maxSteps, f)
-		got := drive(newMachine(newPlan(batches, accumulate, epochs, maxSteps), f), nil)
+		got := drive(newMachine(newPlan(lengths{batches: batches, accumulate: accumulate, epochs: epochs, maxSteps: maxSteps}, semantics.Rules{}), f), nil)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("events (-nested loops +machine):\n%s", diff)
 		}
@@ -166,7 +169,7 @@ func TestTheMachineEqualsTheNestedLoops(t *testing.T) {
 // begin events is what the first one did after that save.
 func TestAMachineGoesOnFromEverySave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := newPlan(rapid.IntRange(1, 9).Draw(t, "batches"), rapid.IntRange(1, 4).Draw(t, "accumulate"), float64(rapid.IntRange(1, 12).Draw(t, "quarters"))/4, 0)
+		p := newPlan(lengths{batches: rapid.IntRange(1, 9).Draw(t, "batches"), accumulate: rapid.IntRange(1, 4).Draw(t, "accumulate"), epochs: float64(rapid.IntRange(1, 12).Draw(t, "quarters")) / 4}, semantics.Rules{})
 		f := flow{log: Every(rapid.IntRange(1, 5).Draw(t, "log"), Update), eval: Every(1, Epoch), save: Every(rapid.IntRange(1, 4).Draw(t, "save"), Update)}
 		type saved struct {
 			position position
@@ -204,12 +207,12 @@ func TestPlan(t *testing.T) {
 		maxSteps   int
 		want       plan
 	}{
-		{"a short last window is an update", 10, 4, 2, 0, plan{10, 4, 3, 6, 2, false}},
-		{"a window longer than the epoch is one update", 3, 8, 2, 0, plan{3, 8, 1, 2, 2, false}},
-		{"a fraction of an epoch is rounded up to an update", 9, 1, 1.5, 0, plan{9, 1, 9, 14, 2, false}},
-		{"max steps decide alone and may exceed the epochs", 5, 1, 1, 13, plan{5, 1, 5, 13, 3, false}},
+		{"a short last window is an update", 10, 4, 2, 0, plan{10, 4, 3, 3, 6, 6, 2, 0, false}},
+		{"a window longer than the epoch is one update", 3, 8, 2, 0, plan{3, 8, 1, 1, 2, 2, 2, 0, false}},
+		{"a fraction of an epoch is rounded up to an update", 9, 1, 1.5, 0, plan{9, 1, 9, 9, 14, 14, 2, 0, false}},
+		{"max steps decide alone and may exceed the epochs", 5, 1, 1, 13, plan{5, 1, 5, 5, 13, 13, 3, 0, false}},
 	} {
-		if got := newPlan(c.batches, c.accumulate, c.epochs, c.maxSteps); got != c.want {
+		if got := newPlan(lengths{batches: c.batches, accumulate: c.accumulate, epochs: c.epochs, maxSteps: c.maxSteps}, semantics.Rules{}); got != c.want {
 			t.Errorf("%s: newPlan(%d, %d, %v, %d) = %+v, want %+v", c.claim, c.batches, c.accumulate, c.epochs, c.maxSteps, got, c.want)
 		}
 	}
@@ -247,7 +250,7 @@ func TestStops(t *testing.T) {
 		{"a stop when a window begins waits for its update", semantics.Default, doStepBegin, training, 2, 4, 1},
 		{"the end of an epoch is followed by the next epoch", semantics.Default, doStepEnd, epoch, 4, 7, 1},
 	} {
-		m := newMachine(newPlan(5, 2, 2, 0), flow{save: Every(100, Update), rules: c.rules})
+		m := newMachine(newPlan(lengths{batches: 5, accumulate: 2, epochs: 2}, semantics.Rules{}), flow{save: Every(100, Update), rules: c.rules})
 		got := stopAt(m, c.at, c.flag)
 		if count(got, "update") != c.updates || count(got, "train") != c.trained || count(got, "save") != c.savings {
 			t.Errorf("%s: %d updates, %d micro-batches, %d saves, want %d, %d, %d: %q", c.claim,

@@ -30,7 +30,11 @@ type Options struct {
 	OutputDir string
 
 	Epochs   float64 // passes over the training set; 1.5 is one and a half; zero: 3
-	MaxSteps int     // updates; if positive it decides alone and Epochs must be zero
+	MaxSteps int     // updates; if positive it decides alone and Epochs must be zero, unless the semantics let it only shorten them
+
+	// MaxStepsPerEpoch ends every epoch after so many steps, and the plan knows it; LimitBatches after so many micro-batches. LimitEvalBatches evaluates
+	// on so many batches of every validation set. Zero: all.
+	MaxStepsPerEpoch, LimitBatches, LimitEvalBatches int
 
 	BatchSize     int // samples of a micro-batch; zero: 8
 	EvalBatchSize int // samples of an evaluation batch; zero: 8
@@ -40,6 +44,8 @@ type Options struct {
 	LearningRate float64
 	// Schedule is how the rate changes from update to update. Nil: lr.Linear{}.
 	Schedule lr.Schedule
+	// ScheduleSteps is after how many steps the rate moves, where semantics.Rules.ScheduleBySteps is set; zero: after as many as an epoch has batches.
+	ScheduleSteps int
 	// Adaptive, instead of Schedule, is a schedule that follows the metric of MetricForBest, such as lr.ReduceLROnPlateau{}: after each evaluation
 	// it is told the metric and says how the rate goes on.
 	Adaptive lr.Adaptive
@@ -61,12 +67,20 @@ type Options struct {
 
 	// ResumeFrom is the folder of a checkpoint, or [Latest]. Empty: start from the beginning.
 	ResumeFrom string
+	// Start is where a run begins whose state was loaded by other means than ResumeFrom, such as from the checkpoint of another trainer. Nil: at
+	// the beginning, or where ResumeFrom says.
+	Start *Start
 	// IgnoreDataSkip begins the interrupted epoch of a resumed run again at its first batch instead of behind those that it was trained
 	// on; the count of updates goes on, so the epoch in the log jumps back. A resumed run is then not the one that was interrupted.
 	IgnoreDataSkip bool
 	// Overwrite deletes the checkpoints and the log of an earlier run in OutputDir. Otherwise Fit refuses such a folder unless it resumes.
 	Overwrite bool
 
+	// Saver writes the checkpoints of the run in its own way, in place of the trainer, which then neither rotates them nor resumes from them. Save says when.
+	Saver Saver
+
+	// EvalOrder is the order of the samples of an evaluation. Nil: data.Sequential{}.
+	EvalOrder data.Order
 	// Order is the order of the samples. Nil: data.Shuffled{Seed: DataSeed}, a new permutation each epoch.
 	Order data.Order
 

@@ -20,7 +20,7 @@ func (o Options) resolved(step any) (Options, error) {
 	if !(o.EvalDelay >= 0) || math.IsInf(o.EvalDelay, 1) {
 		return o, &OptionError{"EvalDelay", fmt.Sprint(o.EvalDelay), "0 or a positive number"}
 	}
-	if o.MaxSteps > 0 && o.Epochs > 0 {
+	if o.MaxSteps > 0 && o.Epochs > 0 && !o.Semantics.MaxStepsShorten {
 		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs), fmt.Sprintf("0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)}
 	}
 	if o.Epochs == 0 {
@@ -33,6 +33,7 @@ func (o Options) resolved(step any) (Options, error) {
 	}{
 		{"MaxSteps", &o.MaxSteps, 0}, {"BatchSize", &o.BatchSize, 8}, {"EvalBatchSize", &o.EvalBatchSize, 8}, {"Accumulate", &o.Accumulate, 1},
 		{"KeepCheckpoints", &o.KeepCheckpoints, 0}, {"Workers", &o.Workers, 0}, {"Prefetch", &o.Prefetch, 0}, {"EmptyCacheSteps", &o.EmptyCacheSteps, 0},
+		{"MaxStepsPerEpoch", &o.MaxStepsPerEpoch, 0}, {"LimitBatches", &o.LimitBatches, 0}, {"LimitEvalBatches", &o.LimitEvalBatches, 0}, {"ScheduleSteps", &o.ScheduleSteps, 0},
 	} {
 		if *f.value < 0 {
 			return o, &OptionError{f.name, strconv.Itoa(*f.value), "a positive number, or 0 for the default"}
@@ -56,8 +57,14 @@ func (o Options) resolved(step any) (Options, error) {
 	if o.Semantics.Name == "" {
 		o.Semantics.Name = semantics.Default.Name
 	}
-	if d := o.Semantics.Divisor; d != semantics.WindowLength && d != semantics.Accumulate {
-		return o, &OptionError{"Semantics.Divisor", strconv.Itoa(int(d)), "semantics.WindowLength or semantics.Accumulate"}
+	if err := o.Semantics.Validate(); err != nil {
+		return o, fmt.Errorf("trainer: Options.Semantics: %w", err)
+	}
+	if err := o.checkSaver(); err != nil {
+		return o, err
+	}
+	if o.ScheduleSteps > 0 && !o.Semantics.ScheduleBySteps {
+		return o, &OptionError{"ScheduleSteps", strconv.Itoa(o.ScheduleSteps), "0, since these semantics move the rate after every update; semantics.Rules.ScheduleBySteps changes that"}
 	}
 	if err := o.resolveProcess(); err != nil {
 		return o, err
@@ -114,7 +121,7 @@ func (o *Options) resolveFiles() error {
 		}
 	}
 	o.Log = o.Log.orElse(Every(500, Update))
-	if o.OutputDir == "" {
+	if o.OutputDir == "" && o.Saver == nil {
 		for _, f := range []struct {
 			name string
 			set  bool
@@ -157,7 +164,7 @@ func (o *Options) checkBest(eval, save Trigger) error {
 
 // checkStep refuses options that the step has no means to carry out.
 func (o *Options) checkStep(step any) error {
-	if _, ok := step.(Stateful); !ok && (o.Save.kind != never || o.ResumeFrom != "") {
+	if _, ok := step.(Stateful); !ok && o.Saver == nil && (o.Save.kind != never || o.ResumeFrom != "") {
 		if o.OutputDir != "" && o.ResumeFrom == "" {
 			return fmt.Errorf("trainer: %T cannot be saved, since it does not implement trainer.Stateful: implement it, or set Options.Save to Never", step)
 		}
@@ -168,6 +175,12 @@ func (o *Options) checkStep(step any) error {
 	}
 	if _, ok := step.(CacheEmptier); !ok && o.EmptyCacheSteps > 0 {
 		return fmt.Errorf("trainer: Options.EmptyCacheSteps is %d, but %T does not implement trainer.CacheEmptier", o.EmptyCacheSteps, step)
+	}
+	if _, ok := step.(Clipper); !ok && o.Semantics.ClipEveryBatch && o.Accumulate > 1 {
+		return fmt.Errorf("trainer: Options.Semantics (%s) clips after every micro-batch, but %T does not implement trainer.Clipper: implement it, or clear ClipEveryBatch", o.Semantics.Name, step)
+	}
+	if _, ok := step.(ModeKeeper); !ok && o.Semantics.StayInEvalMode {
+		return fmt.Errorf("trainer: Options.Semantics (%s) leaves the model in evaluation mode, but %T does not implement trainer.ModeKeeper: implement it, or clear StayInEvalMode", o.Semantics.Name, step)
 	}
 	if _, ok := step.(LossFilter); !ok && o.Semantics.FilterNonFiniteLoss {
 		return fmt.Errorf("trainer: Options.Semantics (%s) keeps nan and inf out of the logged loss, but %T does not implement trainer.LossFilter: implement it, or clear FilterNonFiniteLoss",

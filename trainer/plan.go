@@ -1,42 +1,106 @@
 package trainer
 
-import "math"
+import (
+	"math"
 
-// plan is how long a run is: what transformers.Trainer works out in set_initial_training_values.
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// plan is how long a run is: what transformers.Trainer works out in set_initial_training_values, and the others in theirs.
 type plan struct {
-	batches         int // micro-batches of an epoch
-	accumulate      int // micro-batches of a full window
-	updatesPerEpoch int
-	maxSteps        int  // updates of the run
+	batches         int  // micro-batches of an epoch
+	accumulate      int  // micro-batches of a full window
+	updatesPerEpoch int  // as planned; see semantics.Plan
+	stepsPerEpoch   int  // the same in steps
+	maxSteps        int  // steps of the run, as planned
+	limit           int  // steps after which it ends, if its epochs have not ended before
 	epochs          int  // epochs that are begun
+	maxInEpoch      int  // steps of an epoch at most; 0: no limit
 	stream          bool // the number of batches is known only when a pass has ended; batches is that of the whole run
 }
 
-// newPlan plans a run over an epoch of so many batches. A positive maxSteps decides alone; otherwise it is the number of epochs, which may
-// have a fraction.
-func newPlan(batches, accumulate int, epochs float64, maxSteps int) plan {
-	p := plan{batches: batches, accumulate: accumulate}
-	p.updatesPerEpoch = max(1, (batches+accumulate-1)/accumulate)
-	if maxSteps > 0 {
-		p.maxSteps = maxSteps
-		p.epochs = (maxSteps + p.updatesPerEpoch - 1) / p.updatesPerEpoch
-	} else {
-		p.maxSteps = int(math.Ceil(epochs * float64(p.updatesPerEpoch)))
-		p.epochs = int(math.Ceil(epochs))
+// lengths are the options that a plan is made of.
+type lengths struct {
+	batches    int // of an epoch
+	unlimited  int // batches that it would have without Options.LimitBatches; 0: the same
+	accumulate int
+	epochs     float64 // may have a fraction
+	maxSteps   int     // if positive it decides alone, unless the semantics let it only shorten the epochs
+	maxInEpoch int
+}
+
+// newPlan plans a run.
+func newPlan(l lengths, rules semantics.Rules) plan {
+	p := plan{batches: l.batches, accumulate: l.accumulate, maxInEpoch: l.maxInEpoch}
+	planned := l.batches
+	if rules.PlanIgnoresLimit && l.unlimited > 0 {
+		planned = l.unlimited
+	}
+	switch rules.Plan {
+	case semantics.Floor:
+		p.updatesPerEpoch = max(1, planned/l.accumulate)
+	case semantics.FloorPlusOne:
+		p.updatesPerEpoch = planned/l.accumulate + 1
+	default:
+		p.updatesPerEpoch = max(1, (planned+l.accumulate-1)/l.accumulate)
+	}
+	p.stepsPerEpoch = p.updatesPerEpoch
+	if rules.Steps == semantics.MicroBatches {
+		p.stepsPerEpoch = planned
+	}
+	if l.maxInEpoch > 0 {
+		p.updatesPerEpoch, p.stepsPerEpoch = min(p.updatesPerEpoch, l.maxInEpoch), min(p.stepsPerEpoch, l.maxInEpoch)
+	}
+	p.maxSteps, p.epochs = int(math.Ceil(l.epochs*float64(p.stepsPerEpoch))), int(math.Ceil(l.epochs))
+	switch {
+	case l.maxSteps > 0 && rules.MaxStepsShorten:
+		p.maxSteps = min(p.maxSteps, l.maxSteps)
+	case l.maxSteps > 0:
+		p.maxSteps = l.maxSteps
+		p.epochs = (l.maxSteps + p.stepsPerEpoch - 1) / p.stepsPerEpoch
+	}
+	p.limit = p.maxSteps
+	if rules.SpareStep && l.maxSteps == 0 {
+		p.limit++
 	}
 	return p
 }
 
-// newStreamPlan plans a run of so many updates over a stream, in as many passes as it takes.
-func newStreamPlan(accumulate, maxSteps int) plan {
-	return plan{batches: maxSteps * accumulate, accumulate: accumulate, updatesPerEpoch: maxSteps, maxSteps: maxSteps, epochs: math.MaxInt, stream: true}
+// newStreamPlan plans a run of so many steps over a stream, in as many passes as it takes.
+func newStreamPlan(accumulate, maxSteps int, rules semantics.Rules) plan {
+	p := plan{batches: maxSteps * accumulate, accumulate: accumulate, updatesPerEpoch: maxSteps, stepsPerEpoch: maxSteps, maxSteps: maxSteps, limit: maxSteps, epochs: math.MaxInt, stream: true}
+	if rules.Steps == semantics.MicroBatches {
+		p.batches = maxSteps
+		p.updatesPerEpoch = (maxSteps + accumulate - 1) / accumulate
+	}
+	return p
 }
 
-// window returns the length of the window that begins at a micro-batch of the epoch; 0 at its end. Of a stream it is the
-// most that the window can have.
-func (p plan) window(micro int) int {
+// window returns how many micro-batches are trained on together that begin at one of the epoch, with so many of their window behind them; 0 at the end of
+// the epoch. Of a stream it is the most that there can be.
+func (p plan) window(micro, phase int) int {
 	if p.stream {
-		return p.accumulate
+		return p.accumulate - phase
 	}
-	return max(0, min(p.accumulate, p.batches-micro))
+	return max(0, min(p.accumulate-phase, p.batches-micro))
+}
+
+// scheduleSteps is how often the learning rate is planned to move.
+func (p plan) scheduleSteps(every int, rules semantics.Rules) int {
+	switch {
+	case rules.ScheduleBySteps:
+		return max(1, p.maxSteps/every)
+	case rules.Steps == semantics.MicroBatches:
+		whole, rest := p.maxSteps/p.batches, p.maxSteps%p.batches
+		return max(1, whole*p.updatesPerEpoch+rest/p.accumulate)
+	}
+	return p.maxSteps
+}
+
+// batchesPerStep is how many micro-batches a full step has.
+func (p plan) batchesPerStep(rules semantics.Rules) int {
+	if rules.Steps == semantics.MicroBatches {
+		return 1
+	}
+	return p.accumulate
 }

@@ -17,6 +17,9 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 	if err := f.prepareHooks(); err != nil {
 		return err
 	}
+	if err := f.checkSplit(); err != nil {
+		return err
+	}
 	from, err := f.openStore()
 	if err != nil {
 		return err
@@ -40,6 +43,11 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 			return err
 		}
 	}
+	if f.o.Start != nil {
+		if err := f.startAt(*f.o.Start); err != nil {
+			return err
+		}
+	}
 	if err := f.schedule(); err != nil {
 		return err
 	}
@@ -51,6 +59,20 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 	}
 	f.run.StartStep = f.m.GlobalStep
 	f.run.Info.Warnings = slices.Clone(f.warnings)
+	return nil
+}
+
+// checkSplit refuses hooks and reports for which the step would have to stop between forward and backward, if it cannot.
+func (f *fit[S, B]) checkSplit() error {
+	if _, ok := f.t.step.(Forwarder[B]); ok {
+		return nil
+	}
+	switch {
+	case len(f.hooks.forward) > 0:
+		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T does not implement trainer.Forwarder for its batches", f.hooks.forward[0], f.t.step)
+	case f.losses.wanted():
+		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss made of those of every micro-batch, but %T does not implement trainer.Forwarder for its batches: implement it, or set LossReport to semantics.SinceLog", f.o.Semantics.Name, f.t.step)
+	}
 	return nil
 }
 
@@ -96,7 +118,13 @@ func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	if err := f.prepareEval(valid); err != nil {
 		return err
 	}
-	return f.prepareFlow(newPlan(loader.Len(), f.o.Accumulate, f.o.Epochs, f.o.MaxSteps))
+	l := lengths{
+		batches: loader.Len(), unlimited: loader.Len(), accumulate: f.o.Accumulate, epochs: f.o.Epochs, maxSteps: f.o.MaxSteps, maxInEpoch: f.o.MaxStepsPerEpoch,
+	}
+	if n := f.o.LimitBatches; n > 0 {
+		l.batches = min(l.batches, n)
+	}
+	return f.prepareFlow(newPlan(l, f.o.Semantics))
 }
 
 // prepareEval makes the loaders of the validation sets, and refuses options that ask for one that is not there.
@@ -137,7 +165,7 @@ func (f *fit[S, B]) countEvals() {
 	f.run.Info.EvalSamples, f.run.Info.EvalBatches = 0, 0
 	for _, e := range f.evals {
 		f.run.Info.EvalSamples += e.rows
-		f.run.Info.EvalBatches += e.loader.Len()
+		f.run.Info.EvalBatches += e.batches()
 	}
 }
 
@@ -155,7 +183,8 @@ func (f *fit[S, B]) prepareFlow(p plan) error {
 	f.m = newMachine(p, flow)
 	i := &f.run.Info
 	if !p.stream {
-		i.UpdatesPerEpoch, i.Epochs = p.updatesPerEpoch, float64(p.maxSteps)/float64(p.updatesPerEpoch)
+		i.Batches = p.batches
+		i.UpdatesPerEpoch, i.Epochs = p.updatesPerEpoch, float64(p.maxSteps)/float64(p.stepsPerEpoch)
 	}
 	i.Eval, i.Save, i.Log = flow.eval.String(), flow.save.String(), flow.log.String()
 	f.run.MaxSteps = p.maxSteps
@@ -178,7 +207,7 @@ func (f *fit[S, B]) prepareHooks() (err error) {
 func (f *fit[S, B]) info() Info {
 	o := f.o
 	i := Info{
-		Step: fmt.Sprintf("%T", f.t.step), Semantics: o.Semantics, BatchSize: o.BatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
+		Step: fmt.Sprintf("%T", f.t.step), Semantics: o.Semantics, BatchSize: o.BatchSize, EvalBatchSize: o.EvalBatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
 		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start, Process: o.Process,
 	}
 	if d, ok := any(f.t.step).(Describer); ok {

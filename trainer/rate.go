@@ -15,15 +15,16 @@ func (f *fit[S, B]) schedule() error {
 	if f.o.Adaptive != nil {
 		return f.startAdaptive()
 	}
-	if err := lr.Validate(f.o.Schedule, f.peakRate, f.m.plan.maxSteps); err != nil {
+	total := f.m.plan.scheduleSteps(f.scheduleEvery(), f.o.Semantics)
+	if err := lr.Validate(f.o.Schedule, f.peakRate, total); err != nil {
 		return fmt.Errorf("trainer: Options.Schedule: %w", err)
 	}
-	f.rate = f.o.Schedule.Plan(f.peakRate, f.m.plan.maxSteps)
+	f.rate = f.o.Schedule.Plan(f.peakRate, total)
 	m, ok := f.o.Schedule.(lr.MomentumSchedule)
 	if !ok {
 		return nil
 	}
-	if f.momentum = m.PlanMomentum(f.m.plan.maxSteps); f.momentum == nil {
+	if f.momentum = m.PlanMomentum(total); f.momentum == nil {
 		return nil
 	}
 	if _, ok := f.t.step.(MomentumSetter); !ok {

@@ -108,6 +108,7 @@ func (f *fit[S, B]) resume(from string) error {
 	f.restoreBest(from, state, loop)
 	f.restoreRate(loop)
 	f.restoreLoss(loop)
+	f.losses.restore(loop.Losses, f.o.Semantics, loop.Position.GlobalStep)
 	if f.o.Semantics.IntervalsFromCheckpoint {
 		f.restoreIntervals(state)
 	}
@@ -247,7 +248,9 @@ func newestCheckpoint(dir string) (string, error) {
 const checkpointPrefix = "checkpoint-"
 
 // saves reports whether the run has checkpoints, written by this process or by the main one.
-func (f *fit[S, B]) saves() bool { return f.store != nil || f.o.OutputDir != "" && !f.o.Process.Main() }
+func (f *fit[S, B]) saves() bool {
+	return f.store != nil || f.o.Saver != nil || f.o.OutputDir != "" && !f.o.Process.Main()
+}
 
 // checkpointPath is the folder of the checkpoint of an update.
 func (f *fit[S, B]) checkpointPath(step int) string {

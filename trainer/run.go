@@ -11,14 +11,20 @@ import (
 // Run is what a hook sees of a run. Its fields are kept up to date by the loop; changing any but Control changes nothing.
 // A hook must not keep it beyond its own call.
 type Run struct {
-	GlobalStep int     // updates so far
+	GlobalStep int     // updates so far, or what semantics.Rules.Steps counts in their place
+	Updates    int     // optimizer updates so far
 	Epoch      float64 // 1.5: half of the second epoch
-	MaxSteps   int     // updates that are planned
+	EpochIndex int     // epochs that have ended: 0 in the first
+	Batches    int     // micro-batches of this epoch that were trained on
+	MaxSteps   int     // steps that are planned
 	StartStep  int     // updates before this session; not zero after a resume
 
 	// Evaluation is the name of the evaluation at hand, under which its numbers are logged: "eval", "eval_matched" of several sets, "test".
 	// It is empty outside of one.
 	Evaluation string
+
+	// Aside is whether a hook has asked for the evaluation at hand by Evaluate.
+	Aside bool
 
 	// Control are the decisions; a hook may set and clear them.
 	Control Control
@@ -39,9 +45,11 @@ type Info struct {
 	EvalSamples     int    // 0: no validation set
 	BatchSize       int
 	EvalBatches     int // of all validation sets
+	EvalBatchSize   int
 	Accumulate      int
 	Epochs          float64 // 0 of a stream, as the next
-	UpdatesPerEpoch int
+	Batches         int     // micro-batches of an epoch that are trained on; 0 of a stream
+	UpdatesPerEpoch int     // as planned
 	LearningRate    float64
 	Schedule        string
 	Seed, DataSeed  uint64
@@ -68,6 +76,10 @@ type loopView struct {
 	bestMetric string
 	evalKey    func() string // what the name of the set at hand puts before its numbers: "matched_"
 	stopReason *string
+	batch      any // the batch at hand
+	batchLoss  func() (BatchLoss, error)
+	lossMean   func() float64
+	evaluate   func(name string) (Metrics, error)
 }
 
 // Stop ends the run after the update at hand. The reason stands in the report of the run.
@@ -77,6 +89,20 @@ func (r *Run) Stop(reason string) {
 		*r.loop.stopReason = reason
 	}
 }
+
+// Batch returns the batch at hand, of the type that the step has: in BatchBegin, AfterForward and AfterBackward, EvalStepBegin and EvalStep. It is nil elsewhere.
+func (r *Run) Batch() any { return r.loop.batch }
+
+// BatchLoss is the loss of the batch at hand, in AfterForward, AfterBackward and EvalStep. It waits for the device. The step must be a [Forwarder].
+func (r *Run) BatchLoss() (BatchLoss, error) { return r.loop.batchLoss() }
+
+// Loss is the loss as the semantics report it, as it would be logged now; 0 where they report the mean since the last log, which only a log works out.
+func (r *Run) Loss() float64 { return r.loop.lossMean() }
+
+// Evaluate runs over the validation sets here and now, in the middle of whatever the loop is doing. It returns the numbers by their bare names, with the
+// name of their set before them where there are several; name is what EvalBegin to EvalEnd find in Run.Evaluation. Nothing is logged or compared
+// with the best. Cancelling the run does not end it.
+func (r *Run) Evaluate(name string) (Metrics, error) { return r.loop.evaluate(name) }
 
 // History returns the rows of the log so far.
 func (r *Run) History() []Logs { return append([]Logs(nil), *r.loop.history...) }

@@ -15,12 +15,22 @@ func (f *fit[S, B]) save() error {
 	if !f.saves() {
 		return &OptionError{"OutputDir", `""`, "a folder, since a hook asked for a checkpoint"}
 	}
+	if f.o.Saver != nil {
+		return f.saveElsewhere()
+	}
 	step, ok := f.t.step.(Stateful)
 	if !ok {
 		return &StepError{Op: "save", GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: errors.New("the step does not implement trainer.Stateful")}
 	}
 	if !f.o.Semantics.ForgetLossAtResume {
 		if err := f.report(); err != nil {
+			return err
+		}
+	}
+	if f.judged != nil {
+		row := f.judged
+		f.judged = nil
+		if _, err := f.consider(row); err != nil {
 			return err
 		}
 	}
@@ -46,6 +56,21 @@ func (f *fit[S, B]) save() error {
 		return err
 	}
 	f.rotate()
+	f.m.Control.ShouldSave = false
+	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
+}
+
+// saveElsewhere carries out doSave where Options.Saver does it.
+func (f *fit[S, B]) saveElsewhere() error {
+	f.show()
+	path, err := f.o.Saver.SaveCheckpoint(f.run)
+	if err != nil {
+		return f.stepError("save", err)
+	}
+	f.m.LastSaved, f.checkpoint = f.m.GlobalStep, path
+	if f.best.Metric != "" && f.best.GlobalStep == f.m.GlobalStep {
+		f.best.Checkpoint = path
+	}
 	f.m.Control.ShouldSave = false
 	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
 }
@@ -122,7 +147,7 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	l := loopState{
 		Format: loopFormat, Position: position, Sizes: f.sizes(), ScheduleStep: f.scheduleStep, PeakRate: f.o.LearningRate, NextRate: f.rate(f.scheduleStep),
 		LastRate: f.lastRate, LossSum: jsonFloat(f.lossSum), LossTotal: jsonFloat(f.lossTotal), BestMetric: f.best.Metric, BestMetrics: Logs(f.best.Metrics),
-		Evaluated: f.evaluated,
+		Evaluated: f.evaluated, Losses: f.losses.state(),
 	}
 	if f.controller != nil {
 		if l.Controller, err = f.controller.State(); err != nil {

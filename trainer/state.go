@@ -55,7 +55,8 @@ type loopState struct {
 	BestMetric   string          `json:"best_metric"`
 	BestMetrics  Logs            `json:"best_metrics"`
 	Controller   json.RawMessage `json:"controller,omitempty"` // state of an adaptive schedule
-	Evaluated    Logs            `json:"evaluated,omitempty"`  // the numbers of an interrupted evaluation, of the validation sets that were done
+	Losses       *lossState      `json:"losses,omitempty"`
+	Evaluated    Logs            `json:"evaluated,omitempty"` // the numbers of an interrupted evaluation, of the validation sets that were done
 }
 
 const loopFormat = 1
@@ -125,9 +126,9 @@ func (l loopState) validate() error {
 	switch {
 	case l.Format != loopFormat:
 		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
-	case p.Stage < atBegin || p.Stage > atDone || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 || l.ScheduleStep < 0 || p.EvalSet < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
+	case p.Stage < atBegin || p.Stage > atEpochFourth || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 || l.ScheduleStep < 0 || p.EvalSet < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
 		return fmt.Errorf("its position %+v cannot be", p)
-	case p.PassBatches < 0:
+	case p.PassBatches < 0 || p.Updates < 0 || p.InEpoch < 0 || p.Phase < 0 || p.Phase >= max(1, l.Sizes.Accumulate):
 		return fmt.Errorf("its position %+v cannot be", p)
 	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 0:
 		return fmt.Errorf("its sizes %+v cannot be", l.Sizes)

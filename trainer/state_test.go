@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 func TestLogsSurviveTheirFile(t *testing.T) {
@@ -107,7 +109,7 @@ func FuzzReadStates(f *testing.F) {
 		if l.Position.GlobalStep > 50 {
 			return
 		}
-		m := newMachine(newPlan(5, 2, 3, 0), flow{save: Every(1, Update), eval: Every(1, Epoch)})
+		m := newMachine(newPlan(lengths{batches: 5, accumulate: 2, epochs: 3}, semantics.Rules{}), flow{save: Every(1, Update), eval: Every(1, Epoch)})
 		m.resume(l.Position)
 		if list := drive(m, nil); list[len(list)-1] == "endless" {
 			t.Fatalf("the machine does not come to an end from %+v", l.Position)

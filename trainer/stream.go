@@ -58,5 +58,5 @@ func (f *fit[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]) e
 	if err := f.prepareEval(valid); err != nil {
 		return err
 	}
-	return f.prepareFlow(newStreamPlan(f.o.Accumulate, f.o.MaxSteps))
+	return f.prepareFlow(newStreamPlan(f.o.Accumulate, f.o.MaxSteps, f.o.Semantics))
 }

@@ -94,6 +94,7 @@ func (t *Trainer[S, B]) fit(ctx context.Context, source func(*fit[S, B]) error) 
 	f := t.last
 	if err != nil {
 		for _, h := range f.hooks.fail {
+			f.show()
 			h.TrainFailed(f.run, err)
 		}
 		return nil, err

@@ -9,7 +9,7 @@ import (
 type Unit int
 
 const (
-	Update Unit = iota + 1 // optimizer updates
+	Update Unit = iota + 1 // optimizer updates, or what semantics.Rules.Steps counts in their place
 	Epoch                  // passes over the training set
 )
 
@@ -19,6 +19,7 @@ type Trigger struct {
 	unit  Unit
 	n     int
 	share float64
+	also  int // with intervals in updates: the end of every so many-th epoch too; 0: not
 }
 
 type triggerKind int
@@ -40,12 +41,24 @@ var AtBest = Trigger{kind: atBest}
 // Every does something after every n updates, or at the end of every n-th epoch.
 func Every(n int, unit Unit) Trigger { return Trigger{kind: every, unit: unit, n: n} }
 
-// EveryShare does something after every share of the run's updates, rounded up: EveryShare(0.1) about ten times a run.
+// EveryShare does something after every share of the run's updates, rounded up: EveryShare(0.1) about ten times a run, EveryShare(1) after the last.
 // It is what a number below 1 means in Hugging Face's logging_steps, eval_steps and save_steps.
 func EveryShare(share float64) Trigger { return Trigger{kind: everyShare, share: share} }
 
+// AndEpochs lets a trigger that counts updates fire at the end of every n-th epoch too: Every(100, Update).AndEpochs(1). What the last update of an
+// epoch has saved is not saved again at its end.
+func (t Trigger) AndEpochs(n int) Trigger {
+	t.also = n
+	return t
+}
+
 // String returns the Go expression that makes the trigger.
 func (t Trigger) String() string {
+	if t.also != 0 {
+		updates := t
+		updates.also = 0
+		return fmt.Sprintf("%s.AndEpochs(%d)", updates.String(), t.also)
+	}
 	switch t.kind {
 	case never:
 		return "Never"
@@ -70,8 +83,10 @@ func (t Trigger) validate(field string) error {
 		return &OptionError{field, t.String(), "a number of at least 1, or Never"}
 	case t.kind == every && t.unit != Update && t.unit != Epoch:
 		return &OptionError{field, fmt.Sprintf("Every(%d, %d)", t.n, t.unit), "the unit Update or Epoch"}
-	case t.kind == everyShare && !(t.share > 0 && t.share < 1):
-		return &OptionError{field, t.String(), "a share above 0 and below 1"}
+	case t.kind == everyShare && !(t.share > 0 && t.share <= 1):
+		return &OptionError{field, t.String(), "a share above 0 and at most 1"}
+	case t.also != 0 && (t.also < 0 || !t.byUpdates()):
+		return &OptionError{field, t.String(), "a positive number of epochs, and a trigger that counts updates before AndEpochs"}
 	case t.kind == atBest && field != "Save":
 		return &OptionError{field, t.String(), "Every, EveryShare or Never; only Save can be AtBest"}
 	}
@@ -89,7 +104,7 @@ func (t Trigger) orElse(d Trigger) Trigger {
 // resolve turns a share of the run into a number of updates.
 func (t Trigger) resolve(maxSteps int) Trigger {
 	if t.kind == everyShare {
-		return Every(int(math.Ceil(float64(maxSteps)*t.share)), Update)
+		return Trigger{kind: every, unit: Update, n: int(math.Ceil(float64(maxSteps) * t.share)), also: t.also}
 	}
 	return t
 }
@@ -99,5 +114,11 @@ func (t Trigger) byUpdates() bool { return t.kind == everyShare || t.kind == eve
 
 // due reports whether the trigger fires at the n-th unit.
 func (t Trigger) due(n int, unit Unit) bool {
+	if t.also > 0 && unit == Epoch {
+		return n%t.also == 0
+	}
 	return t.kind == every && t.unit == unit && n%t.n == 0
 }
+
+// both reports whether the trigger counts updates and epochs.
+func (t Trigger) both() bool { return t.also > 0 }

@@ -2,6 +2,7 @@
 // slightly different ways; each such difference is a named switch of [Rules], and a known trainer is a set of switches:
 //
 //	trainer.Options{Semantics: semantics.HuggingFace} // transformers 5.17, its defects included
+//	trainer.Options{Semantics: semantics.Hezar}       // hezar 1.0.0, and so on: see presets.go
 //	trainer.Options{}                                 // semantics.Default: the same loop with those defects mended
 //
 // The loop reads the switches and never asks which preset it has. The zero value of every switch is the mended
@@ -13,8 +14,45 @@ type Rules struct {
 	// Name is printed in the header of a run; it decides nothing.
 	Name string
 
+	// Steps is what GlobalStep, Options.MaxSteps and the intervals of Options count.
+	Steps Steps
+
+	// CarryWindows lets a window that the end of an epoch cuts short go on in the next epoch; what is gathered when the run ends gives no update. Items
+	// are not counted then, since the batches of a window are not there together. Otherwise the short window is an update of its own.
+	CarryWindows bool
+
+	// FlushShortEpochs, with CarryWindows, makes an update at the end of every epoch that has no more batches than a window, whatever is gathered.
+	FlushShortEpochs bool
+
+	// Plan is how many updates an epoch is planned with, for the schedule and for shares of the run.
+	Plan Plan
+
+	// PlanIgnoresLimit plans with all batches of an epoch where Options.LimitBatches leaves some out.
+	PlanIgnoresLimit bool
+
+	// MaxStepsShorten lets Options.MaxSteps only shorten the Epochs, which may be given with it. Otherwise it decides alone.
+	MaxStepsShorten bool
+
+	// SpareStep ends a run that is measured in epochs one step after those that are planned for it, where it comes so far.
+	SpareStep bool
+
+	// LimitByEpoch holds the planned updates of the epochs before, and the full windows of this one, against the planned end of the run. Otherwise
+	// those that happened.
+	LimitByEpoch bool
+
+	// EpochsPerSession lets a resumed run go over as many epochs as a new one. Otherwise those before the resume count.
+	EpochsPerSession bool
+
 	// Divisor is what a mean loss is divided by before backward.
 	Divisor Divisor
+
+	// ClipEveryBatch clips after the backward of every micro-batch, so what has gathered so far is clipped again and again. The step must be a
+	// trainer.Clipper. Otherwise the gradients of the whole window are clipped once.
+	ClipEveryBatch bool
+
+	// ScheduleBySteps moves the learning rate after every Options.ScheduleSteps steps, updates or not; zero means after as many as an epoch has batches.
+	// Otherwise it moves after every update.
+	ScheduleBySteps bool
 
 	// UndividedWithItems drops the division wherever the step counts items (trainer.ItemCounter), whether or not the loss then uses
 	// the count. A model that is asked for the count and ignores it gets gradients that are too large by the length of the window.
@@ -42,6 +80,18 @@ type Rules struct {
 	// LogNextRate logs the learning rate of the next update instead of the one that was used.
 	LogNextRate bool
 
+	// LossReport is what the logged loss is the mean of.
+	LossReport LossReport
+
+	// CountStepsAtResume lets RunningMean go on after a resume as if every step before had been a window, which is too many under accumulation.
+	CountStepsAtResume bool
+
+	// EvalLossJoins adds the losses of an evaluation within an epoch to those of LossReport EpochMean, after it has emptied them.
+	EvalLossJoins bool
+
+	// RoundLoss rounds the logged loss to four decimals.
+	RoundLoss bool
+
 	// FilterNonFiniteLoss keeps nan and inf out of the logged loss (not out of the gradients): such a micro-batch counts as the sum since the
 	// last log divided by one more than the updates since then. The step must implement trainer.LossFilter.
 	FilterNonFiniteLoss bool
@@ -51,6 +101,10 @@ type Rules struct {
 
 	// TrackBestOnRequest remembers the best evaluation only if MetricForBest or LoadBestAtEnd is set.
 	TrackBestOnRequest bool
+
+	// BestOnlySaved compares an evaluation with the best only where its step is saved behind it; the first of them counts whatever it is. Otherwise every
+	// evaluation is compared.
+	BestOnlySaved bool
 
 	// OnlyLossIsLower takes every metric whose name does not end in "loss" for better when greater. Otherwise cer and wer are lower too.
 	OnlyLossIsLower bool
@@ -67,8 +121,32 @@ type Rules struct {
 	// every run that saves at all saves its last update.
 	NoFinalSave bool
 
+	// NoFinalStep does not evaluate or save the last step of a run where the interval does not say so. Otherwise it is done where intervals are in steps.
+	NoFinalStep bool
+
 	// DropLastInEvaluation makes DropLast leave out rows of the evaluation too.
 	DropLastInEvaluation bool
+
+	// Order is in which order a step or an epoch is logged, evaluated and saved.
+	Order Order
+
+	// RepeatAtEpochEnd logs and saves at the end of an epoch also what its last step has logged or saved already.
+	RepeatAtEpochEnd bool
+
+	// SaveInsideWindow saves between two micro-batches of a window where a save is due there: the gradients gathered so far are
+	// not in the checkpoint, and a resumed run begins a window behind it. Otherwise such a save waits for the update.
+	SaveInsideWindow bool
+
+	// SeedEveryPass starts the random numbers with the seed before every pass over the training set and every evaluation: the same dropout
+	// in each epoch. A step that makes its model when it is seeded should be a trainer.Reseeder.
+	SeedEveryPass bool
+
+	// TwoIterators begins every pass over a loader twice, and draws twice from the generator for it.
+	TwoIterators bool
+
+	// StayInEvalMode leaves the model in evaluation mode after an evaluation within an epoch, until the epoch ends: no dropout. The step must be a
+	// trainer.ModeKeeper.
+	StayInEvalMode bool
 
 	// EvalLoss is how the losses of the batches of an evaluation make one.
 	EvalLoss EvalLoss
@@ -92,6 +170,13 @@ type Rules struct {
 	// Otherwise the position is read from the checkpoint, and other sizes are refused.
 	PositionFromGlobalStep bool
 
+	// RestartPassAtResume makes the loader of a run that is resumed within an epoch anew: it draws for it, and seeds if SeedEveryPass says so, a
+	// second time. Otherwise the generator goes on where the checkpoint left it.
+	RestartPassAtResume bool
+
+	// RepeatEpochAtResume begins the epoch in which, or at whose end, a checkpoint was made again at its first batch.
+	RepeatEpochAtResume bool
+
 	// RetryFromTrained keeps, when AutoFindBatchSize begins a run anew, the weights and moments of the updates with batches that were too
 	// large, and their checkpoints. Otherwise the run returns to where it began.
 	RetryFromTrained bool
@@ -102,58 +187,4 @@ type Rules struct {
 	// RateFromCheckpoint makes the first update after a resume use the rate that the optimizer was saved with, and the
 	// schedule the peak rate of the checkpoint. Otherwise the options hold.
 	RateFromCheckpoint bool
-}
-
-// Divisor is what a mean loss is divided by before backward under accumulation.
-type Divisor int
-
-const (
-	// WindowLength divides by the number of micro-batches in this very window, so that a short last one weighs as much as the others.
-	WindowLength Divisor = iota
-	// Accumulate divides by the configured number of micro-batches, also in a short last window, whose update is then too small.
-	Accumulate
-)
-
-// EvalLoss is how the losses of the batches of an evaluation make one.
-type EvalLoss int
-
-const (
-	// MeanOfRows weighs every batch by its rows, in float64.
-	MeanOfRows EvalLoss = iota
-	// RepeatedFloat32 repeats every loss as often as a full batch has rows, cuts the whole to the rows of the set and takes numpy's
-	// mean in float32. A short last batch weighs by its rows; over many rows the last bits differ from the exact mean.
-	RepeatedFloat32
-	// MeanOfBatches gives every batch the same weight, however short.
-	MeanOfBatches
-)
-
-// Default is Hugging Face Trainer's loop with its known defects mended.
-var Default = Rules{Name: "default"}
-
-// HuggingFace is transformers.Trainer 5.17, exactly.
-var HuggingFace = Rules{
-	Name:                    "huggingface 5.17",
-	Divisor:                 WindowLength,
-	UndividedWithItems:      true,
-	StreamRestLeaks:         true,
-	StreamEpochByPlan:       true,
-	StopInsideWindow:        true,
-	SeedOnce:                true,
-	FilterNonFiniteLoss:     true,
-	NonFiniteLossStays:      true,
-	TrackBestOnRequest:      true,
-	OnlyLossIsLower:         true,
-	BestMayBeUnsaved:        true,
-	OnlyBestAtEnd:           true,
-	NoFinalSave:             true,
-	DropLastInEvaluation:    true,
-	EvalLoss:                RepeatedFloat32,
-	EvalOnStartAfterResume:  true,
-	ForgetLossAtResume:      true,
-	TrainLossOverAllSteps:   true,
-	ForgetHooksAtResume:     true,
-	PositionFromGlobalStep:  true,
-	RetryFromTrained:        true,
-	IntervalsFromCheckpoint: true,
-	RateFromCheckpoint:      true,
 }

@@ -58,7 +58,12 @@ type Step struct {
 	// Calls are the calls in order, as Trace prints them, with those of seed, loader, report and filter among them.
 	Calls []string
 
+	// EvalMode is whether the loop leaves the model in evaluation mode.
+	EvalMode bool
+
 	state  state
+	ahead  *forward
+	lately trainer.BatchLoss
 	counts map[string]int
 	filter int
 	rows   []int
@@ -92,15 +97,18 @@ var (
 	_ trainer.GradientZeroer      = (*Step)(nil)
 	_ trainer.CacheEmptier        = (*Step)(nil)
 	_ trainer.MemoryJudge         = (*Step)(nil)
+	_ trainer.Forwarder[[]int]    = (*Step)(nil)
+	_ trainer.Reseeder            = (*Step)(nil)
+	_ trainer.ModeKeeper          = (*Step)(nil)
 )
 
-// Trace is the arithmetic that was asked for, in order: train(samples/divisor), update(rate), eval(rows), metrics, save(folder),
+// Trace is the arithmetic that was asked for, in order: train(samples/divisor) or forward(samples/divisor) backward, update(rate), eval(rows), metrics, save(folder),
 // load(folder), weights(folder).
 func (s *Step) Trace() string {
 	var calls []string
 	for _, c := range s.Calls {
 		switch op, _, _ := strings.Cut(c, "("); op {
-		case "train", "update", "eval", "metrics", "save", "load", "weights":
+		case "train", "forward", "backward", "update", "eval", "metrics", "save", "load", "weights":
 			calls = append(calls, c)
 		}
 	}
@@ -197,38 +205,6 @@ func (s *Step) FilterLoss(updates int) {
 	_ = s.begin("filterloss", fmt.Sprintf("filter(%d)", updates))
 }
 
-// Train implements trainer.Step.
-func (s *Step) Train(_ context.Context, batch []int, w trainer.Window) error {
-	text := join(batch)
-	if w.Divisor != 1 {
-		text += "/" + number(w.Divisor)
-	}
-	if w.Items > 0 {
-		text += fmt.Sprintf(" of %d", w.Items)
-	}
-	if err := s.begin("train", "train("+text+")"); err != nil {
-		return err
-	}
-	st := &s.state
-	st.Micro++
-	for _, v := range batch {
-		st.Gradients = mix(st.Gradients, uint64(v))
-	}
-	st.Gradients = mix(st.Gradients, st.Generator) // dropout
-	st.Generator = mix(st.Generator, 2)
-	loss := float64(mix(st.Weights, st.Gradients)>>44) / (1 << 20)
-	st.Gradients = mix(mix(st.Gradients, math.Float64bits(w.Divisor)), uint64(w.Items))
-	if s.Loss != nil {
-		loss = s.Loss(st.Micro, batch)
-	}
-	loss /= w.Divisor
-	if s.filter > 0 && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
-		loss = st.LossSum / float64(s.filter)
-	}
-	st.LossSum += loss
-	return nil
-}
-
 // Update implements trainer.Step.
 func (s *Step) Update(_ context.Context, rate float64) (bool, error) {
 	if err := s.begin("update", "update("+number(rate)+")"); err != nil {
@@ -258,6 +234,8 @@ func (s *Step) Report(context.Context) (trainer.Report, error) {
 // Eval implements trainer.Step.
 func (s *Step) Eval(_ context.Context, batch []int) error {
 	s.rows = append(s.rows, batch...)
+	loss := float64(mix(s.state.Weights, uint64(len(s.rows)))>>44) / (1 << 20)
+	s.lately = trainer.BatchLoss{Loss: loss, Divided: loss}
 	return s.begin("eval", "eval("+join(batch)+")")
 }
 

@@ -1,0 +1,127 @@
+package semantics
+
+// Default is Hugging Face Trainer's loop with its known defects mended.
+var Default = Rules{Name: "default"}
+
+// HuggingFace is transformers.Trainer 5.17, exactly.
+var HuggingFace = Rules{
+	Name:                    "huggingface 5.17",
+	Divisor:                 WindowLength,
+	UndividedWithItems:      true,
+	StreamRestLeaks:         true,
+	StreamEpochByPlan:       true,
+	StopInsideWindow:        true,
+	SeedOnce:                true,
+	FilterNonFiniteLoss:     true,
+	NonFiniteLossStays:      true,
+	TrackBestOnRequest:      true,
+	OnlyLossIsLower:         true,
+	BestMayBeUnsaved:        true,
+	OnlyBestAtEnd:           true,
+	NoFinalSave:             true,
+	DropLastInEvaluation:    true,
+	EvalLoss:                RepeatedFloat32,
+	EvalOnStartAfterResume:  true,
+	ForgetLossAtResume:      true,
+	TrainLossOverAllSteps:   true,
+	ForgetHooksAtResume:     true,
+	PositionFromGlobalStep:  true,
+	RetryFromTrained:        true,
+	IntervalsFromCheckpoint: true,
+	RateFromCheckpoint:      true,
+}
+
+// HuggingFace40 is transformers.Trainer 4.40: whole windows only, carried from epoch to epoch, so that the rest of the last epoch is never used.
+var HuggingFace40 = Rules{
+	Name:                    "huggingface 4.40",
+	CarryWindows:            true,
+	FlushShortEpochs:        true,
+	Plan:                    Floor,
+	Divisor:                 Accumulate,
+	StreamRestLeaks:         true,
+	StreamEpochByPlan:       true,
+	StopInsideWindow:        true,
+	SeedOnce:                true,
+	LogNextRate:             true,
+	RoundLoss:               true,
+	FilterNonFiniteLoss:     true,
+	NonFiniteLossStays:      true,
+	TrackBestOnRequest:      true,
+	BestOnlySaved:           true,
+	OnlyLossIsLower:         true,
+	BestMayBeUnsaved:        true,
+	OnlyBestAtEnd:           true,
+	NoFinalSave:             true,
+	NoFinalStep:             true,
+	DropLastInEvaluation:    true,
+	EvalLoss:                RepeatedFloat32,
+	EvalOnStartAfterResume:  true,
+	ForgetLossAtResume:      true,
+	TrainLossOverAllSteps:   true,
+	ForgetHooksAtResume:     true,
+	PositionFromGlobalStep:  true,
+	RetryFromTrained:        true,
+	IntervalsFromCheckpoint: true,
+	RateFromCheckpoint:      true,
+}
+
+// Hezar is the Trainer of hezar 1.0.0. A step is a micro-batch.
+var Hezar = Rules{
+	Name:                "hezar 1.0",
+	Steps:               MicroBatches,
+	StopInsideWindow:    true,
+	MaxStepsShorten:     true,
+	Divisor:             Accumulate,
+	ScheduleBySteps:     true,
+	ScheduleOnSkip:      true,
+	LossReport:          RunningMean,
+	CountStepsAtResume:  true,
+	SeedOnce:            true,
+	SeedEveryPass:       true,
+	OnlyLossIsLower:     true,
+	NoFinalSave:         true,
+	NoFinalStep:         true,
+	Order:               SaveEvaluateLog,
+	RepeatAtEpochEnd:    true,
+	SaveInsideWindow:    true,
+	EvalLoss:            MeanOfBatches,
+	ForgetLossAtResume:  true,
+	ForgetHooksAtResume: true,
+	RestartPassAtResume: true,
+}
+
+// PytorchAccelerated is the Trainer of pytorch-accelerated 0.1.61.
+var PytorchAccelerated = Rules{
+	Name:                "pytorch-accelerated 0.1",
+	PlanIgnoresLimit:    true,
+	SpareStep:           true,
+	LimitByEpoch:        true,
+	EpochsPerSession:    true,
+	Divisor:             Accumulate,
+	ClipEveryBatch:      true,
+	LossReport:          EpochMean,
+	EvalLossJoins:       true,
+	NoFinalSave:         true,
+	NoFinalStep:         true,
+	EvalLoss:            RowsInFloat32,
+	StayInEvalMode:      true,
+	ForgetHooksAtResume: true,
+	RepeatEpochAtResume: true,
+}
+
+// PyMarlin is the Trainer of PyMarlin 0.3.6.
+var PyMarlin = Rules{
+	Name:                "pymarlin 0.3",
+	CarryWindows:        true,
+	Plan:                FloorPlusOne,
+	Divisor:             Accumulate,
+	ScheduleOnSkip:      true,
+	LossReport:          WindowMean,
+	SeedOnce:            true,
+	TwoIterators:        true,
+	NoFinalSave:         true,
+	NoFinalStep:         true,
+	EvalLoss:            MeanOfBatches,
+	ForgetLossAtResume:  true,
+	ForgetHooksAtResume: true,
+}
