@@ -39,6 +39,18 @@ func (l *evalLosses) stack() {
 	l.pending = l.pending[:0]
 }
 
+// last waits for the device and returns the loss of the last batch.
+func (l *evalLosses) last() (float64, error) {
+	switch {
+	case len(l.pending) > 0:
+		return l.pending[len(l.pending)-1].Item(), nil
+	case len(l.stacked) > 0:
+		losses := torch.Values[float64](l.stacked[len(l.stacked)-1].ToDType(torch.Float64).CPU())
+		return losses[len(losses)-1], nil
+	}
+	return 0, errNoLoss
+}
+
 // take waits for the device, returns the losses in the dtype that numpy would have them in, and starts anew.
 func (l *evalLosses) take() (losses []float64, rows []int, dtype torch.DType) {
 	l.stack()
@@ -78,10 +90,13 @@ func evalLoss(e trainer.Evaluation, losses []float64, rows []int, dtype torch.DT
 		}
 		return sum / float64(len(losses))
 	}
-	sum, all := 0.0, 0
+	sum, all := 0.0, 0 // MeanOfRows and RowsInFloat32
 	for i, loss := range losses {
 		sum += loss * float64(rows[i])
 		all += rows[i]
+	}
+	if e.Loss == semantics.RowsInFloat32 {
+		return float64(float32(sum) / float32(all))
 	}
 	return sum / float64(all)
 }

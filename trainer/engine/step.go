@@ -24,6 +24,8 @@ type Step[S, B any] struct {
 
 	training bool // the mode the model is in
 	stepping bool // Train is at work
+	keepEval bool // Train leaves the model in evaluation mode
+	ahead    ahead
 	order    globalOrder
 
 	// What has gathered since the last report, kept on the device so that no step waits for it.

@@ -18,6 +18,9 @@ func (s *Step[S, B]) mode(training bool) {
 	} else {
 		s.lower()
 	}
+	if training && s.keepEval {
+		return
+	}
 	if s.training != training {
 		nn.SetTraining(s.task.Model(), training)
 		s.training = training

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+var (
+	_ trainer.Forwarder[int] = (*Step[int, int])(nil)
+	_ trainer.Reseeder       = (*Step[int, int])(nil)
+	_ trainer.ModeKeeper     = (*Step[int, int])(nil)
+)
+
+// ahead is a forward pass whose backward pass has not come yet, and the loss of the last batch.
+type ahead struct {
+	loss    Loss
+	window  trainer.Window
+	waiting bool
+	last    torch.Tensor // the loss of the last batch as the task returned it; undefined: none yet
+	divisor float64      // what it is divided by before backward
+}
+
+func (a *ahead) drop() {
+	if a.waiting {
+		a.loss.Value.Free()
+		a.waiting = false
+	}
+	a.forget()
+}
+
+func (a *ahead) forget() {
+	if a.last.Defined() {
+		a.last.Free()
+		a.last = torch.Tensor{}
+	}
+}
+
+// remember keeps the loss of a batch for BatchLoss.
+func (a *ahead) remember(loss torch.Tensor, divisor float64) {
+	a.forget()
+	a.last, a.divisor = loss.Detach().Keep(), divisor
+}
+
+// Forward runs the forward pass of a micro-batch. Its graph lives until Backward.
+func (s *Step[S, B]) Forward(_ context.Context, b B, w trainer.Window) (err error) {
+	if _, ok := s.task.(TrainingStepper[B]); ok {
+		return fmt.Errorf("engine: %T has a training step of its own (engine.TrainingStepper), which cannot be divided into forward and backward: implement Loss alone, or use no hook and no report that comes between them", s.task)
+	}
+	s.ahead.drop()
+	return torch.Try(func() {
+		s.mode(true)
+		s.stepping = true
+		defer func() { s.stepping = false }()
+		torch.Scope(func() {
+			loss := s.loss(s.pass(w.Items), b)
+			loss.Value = loss.Value.Keep()
+			s.ahead.loss, s.ahead.window, s.ahead.waiting = loss, w, true
+			divisor := w.Divisor
+			if loss.whole {
+				divisor = 1
+			}
+			s.ahead.remember(loss.Value, divisor)
+			if o, ok := s.task.(LossObserver[B]); ok {
+				o.ObserveLoss(b, loss.Value.Detach().DivScalar(divisor))
+			}
+		})
+	})
+}
+
+// Backward adds the gradient of the last Forward.
+func (s *Step[S, B]) Backward(context.Context) error {
+	if !s.ahead.waiting {
+		return errors.New("engine: Backward without a Forward before it")
+	}
+	return torch.Try(func() {
+		s.stepping = true
+		defer func() { s.stepping = false }()
+		defer func() {
+			s.ahead.loss.Value.Free()
+			s.ahead.waiting = false
+		}()
+		torch.Scope(func() { s.addLoss(s.backward(s.ahead.loss, s.ahead.window)) })
+	})
+}
+
+// BatchLoss waits for the device and returns the loss of the last Forward or Eval.
+func (s *Step[S, B]) BatchLoss() (l trainer.BatchLoss, err error) {
+	if s.eval.batches > 0 {
+		var loss float64
+		panicked := torch.Try(func() { torch.Scope(func() { loss, err = s.eval.losses.last() }) })
+		return trainer.BatchLoss{Loss: loss, Divided: loss}, errors.Join(panicked, err)
+	}
+	if !s.ahead.last.Defined() {
+		return l, errNoLoss
+	}
+	err = torch.Try(func() {
+		torch.NoGrad(func() {
+			torch.Scope(func() {
+				value := s.ahead.last
+				if value.Dim() > 0 {
+					value = value.Mean(torch.DefaultDType)
+				}
+				l.Loss = value.Item()
+				l.Divided = l.Loss
+				if s.ahead.divisor != 1 {
+					l.Divided = value.DivScalar(s.ahead.divisor).Item()
+				}
+			})
+		})
+	})
+	return l, err
+}
+
+var errNoLoss = errors.New("engine: BatchLoss: the batch has no loss, since it has no labels or none has been seen yet")
+
+// Reseed restarts the default generators of all devices and leaves the model as it is.
+func (s *Step[S, B]) Reseed(seed uint64) error {
+	s.fresh = false
+	return torch.Try(func() { torch.ManualSeed(seed) })
+}
+
+// KeepEvalMode says whether training leaves the model in evaluation mode if an evaluation has put it there.
+func (s *Step[S, B]) KeepEvalMode(keep bool) { s.keepEval = keep }
