@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Models go from Hezar to Go and back: predictions, weights and files have the same bits on the same CPU.
+
+    python scripts/hezar_interop.py       # in a venv with hezar 1.0.0 and torch 2.11.0, from the root of the repository
+
+For CRNN and BERT: Hezar saves a model with its preprocessors, Go loads it, predicts and saves it, Hezar loads what Go saved. The Go side finds libtorch as
+always (GOTRAINER_LIB).
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+PINS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false"}
+os.environ.update(PINS)
+import numpy as np
+import torch
+from hezar.data.datasets.ocr_dataset import ID2LABEL
+from hezar.models import BertTextClassification, BertTextClassificationConfig, CRNNImage2Text, CRNNImage2TextConfig, Model
+from hezar.preprocessors import ImageProcessor, ImageProcessorConfig, PreprocessorsContainer, TextNormalizer, TextNormalizerConfig
+from hezar.preprocessors.tokenizers import WordPieceConfig, WordPieceTokenizer
+from PIL import Image
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+
+torch.set_num_threads(1)
+failures = 0
+
+
+def check(what, good, *details):
+    global failures
+    print("ok  " if good else "FAIL", what, *([] if good else details))
+    failures += not good
+
+
+def wordpiece(folder):
+    pieces = "[PAD] [UNK] [SEP] [CLS] [MASK] کتاب خوب بد بود این فیلم خیلی ##ها می ##روم . ! the dog".split()
+    ids = {t: i for i, t in enumerate(pieces)}
+    t = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    t.pre_tokenizer, t.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece("##")
+    t.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+                                                     special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])])
+    t.save(str(folder / "t.json"))
+    return WordPieceTokenizer(WordPieceConfig(), tokenizer_file=str(folder / "t.json")), len(pieces)
+
+
+def image2text(folder):
+    """A CRNN whose classifier is strong enough to read something into noise"""
+    model = CRNNImage2Text(CRNNImage2TextConfig(id2label=ID2LABEL, image_width=96, map2seq_in_dim=1024, map2seq_out_dim=24, rnn_dim=16, reverse_output_digits=True))
+    with torch.no_grad():
+        model.classifier.weight.mul_(60)
+        model.map2seq.weight.mul_(20)
+        model.classifier.bias[0] = 0.5
+    model.preprocessor = PreprocessorsContainer({"image_processor": ImageProcessor(ImageProcessorConfig(
+        gray_scale=True, mirror=True, size=(96, 32), rescale=1 / 255, mean=[0.5], std=[0.5]))})
+    files = []
+    for i, size in enumerate([(40, 200, 3), (33, 97, 3), (64, 64, 3)]):
+        files.append(str(folder / f"{i}.png"))
+        Image.fromarray(np.random.RandomState(i).randint(0, 256, size).astype(np.uint8)).save(files[-1])
+    return model, files
+
+
+def text_classification(folder):
+    tokenizer, size = wordpiece(folder)
+    model = BertTextClassification(BertTextClassificationConfig(id2label={0: "no", 1: "yes", 2: "شاید"}, vocab_size=size, hidden_size=32, num_hidden_layers=2,
+                                                                num_attention_heads=4, intermediate_size=48, max_position_embeddings=24, hidden_act="relu", layer_norm_eps=1e-5))
+    with torch.no_grad():
+        model.classifier.weight.mul_(30)
+    model.preprocessor = PreprocessorsContainer({"text_normalizer": TextNormalizer(TextNormalizerConfig(replace_patterns=[["ي", "ی"], ["\\s+", " "]])),
+                                                 "wordpiece_tokenizer": tokenizer})
+    return model, ["این فيلم خيلي خوب", "کتاب ها بد بود", "the dog ! می‌روم"]  # as many tokens each: Hezar cannot pad in predict
+
+
+def predictions(kind, model, inputs):
+    model.eval()
+    if kind == "image2text":
+        return [[o["text"], o["score"]] for o in model.predict(list(inputs), return_scores=True)]
+    return [[[o["label"], o["score"]] for o in model.predict(x, top_k=9)[0]] for x in inputs]
+
+
+def of_go(kind, text):
+    rows = json.loads(text)
+    if kind == "image2text":
+        return [[r["Text"], r["Score"]] for r in rows]
+    return [[[c["Label"], c["Score"]] for c in row] for row in rows]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as tmp:
+        tmp = pathlib.Path(tmp)
+        program = str(tmp / "hezar_interop")
+        subprocess.run(["go", "build", "-o", program, "./scripts/hezar_interop"], check=True)
+        for kind, make in (("image2text", image2text), ("text_classification", text_classification)):
+            torch.manual_seed(5)
+            folder = tmp / kind
+            folder.mkdir()
+            model, inputs = make(folder)
+            there, back = str(folder / "there"), str(folder / "back")
+            model.save(there)
+            want = predictions(kind, model, inputs)
+            runs = [[x] for x in inputs] if kind == "text_classification" else [inputs]  # the same batches as Python's
+            got = []
+            for batch in runs:
+                got += of_go(kind, subprocess.run([program, kind, there, back, *batch], check=True, stdout=subprocess.PIPE, text=True).stdout)
+            check(f"{kind}: Go predicts what Hezar does: {want}", got == want, got)
+            again = Model.load(back)
+            check(f"{kind}: Hezar loads what Go saved, as {type(again).__name__}", type(again) is type(model))
+            ours, theirs = again.state_dict(), model.state_dict()
+            check(f"{kind}: all {len(theirs)} tensors, in their order, with their bits", list(ours) == list(theirs) and all(
+                ours[n].dtype == theirs[n].dtype and ours[n].equal(theirs[n]) for n in theirs))
+            check(f"{kind}: the same predictions again", predictions(kind, again, inputs) == want)
+            for file in sorted(p.relative_to(there) for p in pathlib.Path(there).rglob("*.yaml")):
+                a, b = (pathlib.Path(there) / file).read_text(), (pathlib.Path(back) / file).read_text()
+                same = a.replace("config_type: PREPROCESSOR", "config_type: preprocessor") == b  # Hezar's normalizer writes its type in capitals
+                check(f"{kind}: {file} has the same text", same, f"\n{a}\n{b}")
+    print(f"{failures} failed")
+    sys.exit(failures > 0)
+
+
+main()
