@@ -30,11 +30,11 @@ type more struct {
 		MAE, MSE, RMSE, R2, Pearson, Spearman float64
 	}
 	Scores []struct {
-		Labels       []int
-		Scores       [][]float64
-		AUC          float64
-		AUC_Weighted float64 `json:"auc_weighted"`
-		Top          map[string]float64
+		Labels      []int
+		Scores      [][]float64
+		AUC         float64
+		AUCWeighted float64 `json:"auc_weighted"`
+		Top         map[string]float64
 	}
 	Entities []struct {
 		Scheme                          string
@@ -146,8 +146,8 @@ func TestScoresMatchScikitLearn(t *testing.T) {
 		if got := score(&metrics.ROCAUC{}); !near(got, c.AUC) {
 			t.Errorf("case %d: ROCAUC = %v, want %v", i, got, c.AUC)
 		}
-		if got := score(&metrics.ROCAUC{Weighted: true}); !near(got, c.AUC_Weighted) {
-			t.Errorf("case %d: weighted ROCAUC = %v, want %v", i, got, c.AUC_Weighted)
+		if got := score(&metrics.ROCAUC{Weighted: true}); !near(got, c.AUCWeighted) {
+			t.Errorf("case %d: weighted ROCAUC = %v, want %v", i, got, c.AUCWeighted)
 		}
 		for k, want := range c.Top {
 			n, err := strconv.Atoi(k)
