@@ -17,6 +17,9 @@ CASES = [
     ("all", (11, 29), {"gray_scale": True, "mirror": True, "size": [24, 8], "rescale": 1 / 255, "mean": [0.4], "std": [0.3]}),
     ("channels", (6, 5), {"rescale": 1 / 255, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}), ("one_mean_for_three", (6, 5), {"rescale": 0.5, "mean": [0.5], "std": [2.0]}),
     ("mean_without_std", (5, 5), {"rescale": 0.25, "mean": [0.5]}), ("bytes_wrap", (4, 6), {"mean": [100.7, 3, 250], "std": [2.5, 1, 7]}), ("nothing", (4, 4), {}),
+    ("one_row", (1, 9), {"gray_scale": True, "rescale": 0.5}), ("one_row_of_colour", (1, 8), {"mirror": True, "size": [7, 5]}), ("two_rows", (2, 12), {"gray_scale": True, "mirror": True, "size": [6, 9]}),
+    ("three_rows_as_they_are", (3, 7), {"rescale": 0.5, "mean": [1.0, 2.0, 3.0], "std": [2.0, 3.0, 4.0]}), ("resized_to_two_rows", (9, 8), {"size": [10, 2]}),
+    ("gray_to_two_rows", (9, 8), {"size": [10, 2], "gray_scale": True, "mirror": True}), ("three_rows_to_three", (3, 9), {"size": [4, 3]}),
     ("three_rows", (3, 12), {"gray_scale": True, "size": [10, 8]}), ("three_rows_of_colour", (3, 12), {"mirror": True}),
 ]
 tensors, index = {}, []
