@@ -18,6 +18,7 @@ type AcceleratedCosine struct {
 	WarmupStartingLR      *float64 // the first rate of the warmup (warmup_starting_lr); nil means 1e-6
 	WarmupStartingLRRatio *float64 // that rate, after update 0, as a share of the peak (warmup_starting_lr_ratio); nil: WarmupStartingLR decides
 	CooldownSteps         int      // updates at the lowest rate: num_cooldown_epochs * num_update_steps_per_epoch
+	Corrected             bool     // update k has the value of step k, the warmup ends at the peak, and the cosine ends where the cooldown begins
 }
 
 // Plan implements [Schedule].
@@ -31,20 +32,27 @@ func (a AcceleratedCosine) Plan(peak float64, updates int) Rate {
 		from = *a.WarmupStartingLRRatio * peak
 	}
 	fall := orZero(a.TotalSteps, updates) - (a.WarmupSteps + a.CooldownSteps)
-	first := peak
+	first, end, climb := peak, fall, peak-start
 	if a.WarmupSteps > 0 {
 		first = start
 	}
-	return afterFirst(first, func(step int) float64 {
+	if a.Corrected {
+		end, climb = fall+a.WarmupSteps, peak-from
+	}
+	value := func(step int) float64 {
 		switch {
 		case step < a.WarmupSteps:
-			return from + float64(float64(step)*((peak-start)/float64(a.WarmupSteps)))
-		case step < fall:
+			return from + float64(float64(step)*(climb/float64(a.WarmupSteps)))
+		case step < end:
 			done := math.Pi * rounded.Pow(float64(step-a.WarmupSteps), k) / rounded.Pow(float64(fall), k)
 			return lowest + float64(0.5*(peak-lowest)*(1+rounded.Cos(done)))
 		}
 		return lowest
-	})
+	}
+	if a.Corrected {
+		return fromFirst(value)
+	}
+	return afterFirst(first, value)
 }
 
 // Validate implements [Validator].
@@ -73,6 +81,7 @@ type AcceleratedWSD struct {
 	InverseProportion bool     // decay as the paper does, 1/t, not along a square root (use_inverse_sqrt_decay=False)
 	Checkpoints       int      // checkpoints (num_checkpoints); 0 means 1, at the end; more: at 1/4, 1/2 and all of the run
 	Continuation      bool     // go on from a checkpoint: no warmup (is_continuation_from_checkpoint)
+	Corrected         bool     // update k has the value of step k, the warmup comes first, and several checkpoints are at ..., 1/4, 1/2 and the end of the run
 }
 
 // Plan implements [Schedule].
@@ -80,7 +89,7 @@ func (a AcceleratedWSD) Plan(peak float64, updates int) Rate {
 	total := orZero(a.TotalSteps, updates)
 	start, lowest := or(a.WarmupStartingLR, 1e-6), or(a.LRMin, 1e-6)
 	checkpoints := a.CheckpointSteps(total)
-	return afterFirst(peak, func(step int) float64 {
+	value := func(step int) float64 {
 		if !a.Continuation && step < a.WarmupSteps {
 			return start + float64(float64(step)/float64(a.WarmupSteps)*(peak-start))
 		}
@@ -97,7 +106,16 @@ func (a AcceleratedWSD) Plan(peak float64, updates int) Rate {
 			return peak / (float64(done*(1/lowest)) + (1 - done))
 		}
 		return peak * (lowest + float64((1-lowest)*(1-math.Sqrt(done))))
-	})
+	}
+	if a.Corrected {
+		return fromFirst(func(step int) float64 {
+			if step >= checkpoints[len(checkpoints)-1] { // behind the last checkpoint the rate stays as it ended
+				step = checkpoints[len(checkpoints)-1] - 1
+			}
+			return value(step)
+		})
+	}
+	return afterFirst(peak, value)
 }
 
 // CheckpointSteps are the steps at which a decay ends, in a run of the given length: estimate_checkpoint_steps.
@@ -107,6 +125,14 @@ func (a AcceleratedWSD) CheckpointSteps(total int) []int {
 		return []int{total}
 	}
 	var steps []int
+	if a.Corrected {
+		for i := n - 1; i >= 0; i-- {
+			if step := total >> i; step > 0 {
+				steps = append(steps, step)
+			}
+		}
+		return steps
+	}
 	for step := total / 4; len(steps) < n; step *= 2 {
 		steps = append(steps, min(step, total))
 		if step >= total {
@@ -148,6 +174,11 @@ func (a AcceleratedWSD) ValidatePlan(peak float64, _ int) error {
 	c := checks{schedule: "AcceleratedWSD"}
 	c.that(or(a.WarmupStartingLR, 1e-6) <= peak, "WarmupStartingLR", or(a.WarmupStartingLR, 1e-6), "at most the peak rate")
 	return c.err
+}
+
+// fromFirst is the plan of a scheduler whose step 0 comes before update 0.
+func fromFirst(value func(step int) float64) Rate {
+	return func(update int) float64 { return value(max(0, update)) }
 }
 
 // afterFirst is the plan of a scheduler whose step 0 comes after update 0.

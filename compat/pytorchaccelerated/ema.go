@@ -1,0 +1,204 @@
+package pytorchaccelerated
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// ModelEMA keeps an exponential moving average of the parameters and buffers of the model, evaluates it after each evaluation epoch, and saves the
+// best. The weights of the run itself stay as they are, at its end too.
+//
+// Put it behind callbacks that change state, such as metrics, and before those that read it, such as loggers.
+type ModelEMA struct {
+	Decay           float64 // of the old average at each update of it; zero: 0.99
+	NoEvaluation    bool    // evaluate_during_training=False: save the average after each epoch, whatever it is worth
+	SavePath        string  // empty: "ema_model.safetensors"
+	WatchMetric     string  // empty: "ema_model_eval_loss_epoch"
+	GreaterIsBetter bool
+	UpdateEvery     int   // updates of the optimizer between two updates of the average; zero: an epoch, as in Python
+	Callbacks       []any // those of the average's evaluation
+
+	saver    SaveBestModel
+	average  []torch.Named // kept tensors
+	restored bool
+}
+
+var (
+	_ TrainingRunStartHook    = (*ModelEMA)(nil)
+	_ UpdateEndHook           = (*ModelEMA)(nil)
+	_ TrainEpochEndHook       = (*ModelEMA)(nil)
+	_ EvalEpochEndHook        = (*ModelEMA)(nil)
+	_ TrainingRunEpochEndHook = (*ModelEMA)(nil)
+	_ StateSaver              = (*ModelEMA)(nil)
+)
+
+const emaPrefix = "ema_model_"
+
+// Average returns the averaged tensors under the names of the model's: for nn.LoadStateDict into another model. The next update changes them.
+func (e *ModelEMA) Average() []torch.Named { return e.average }
+
+// Best is the best value of the watched metric so far and its epoch; ok is false before the first.
+func (e *ModelEMA) Best() (value float64, epoch int, ok bool) { return e.saver.Best() }
+
+// prepareState makes the average before a training state may be loaded into it.
+func (e *ModelEMA) prepareState(r *Run) error {
+	if e.Decay < 0 || e.Decay > 1 || e.UpdateEvery < 0 {
+		return fmt.Errorf("pytorchaccelerated: ModelEMA: its Decay is %v and its UpdateEvery %d: want a Decay between 0 and 1, and 0 updates or more", e.Decay, e.UpdateEvery)
+	}
+	if err := checkCallbacks(e.Callbacks, nil); err != nil {
+		return fmt.Errorf("ModelEMA: %w", err)
+	}
+	e.copyWeights(r)
+	if !r.rules.ForgetCallbacksAtResume {
+		r.accelerator.RegisterForCheckpointing((*averageState)(e))
+	}
+	return nil
+}
+
+func (e *ModelEMA) copyWeights(r *Run) {
+	for _, t := range e.average {
+		t.Tensor.Free()
+	}
+	e.average = copies(r.model)
+}
+
+// copies are kept copies of everything in the state dict of a model.
+func copies(model any) []torch.Named {
+	var out []torch.Named
+	torch.NoGrad(func() {
+		for _, t := range nn.StateDict(model) {
+			out = append(out, torch.Named{Name: t.Name, Tensor: t.Tensor.Detach().Clone().Keep()})
+		}
+	})
+	return out
+}
+
+// OnTrainingRunStart begins with the weights of the model, or goes on with the average of the run that is resumed.
+func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
+	e.saver = SaveBestModel{SavePath: orDefault(e.SavePath, "ema_model.safetensors"), WatchMetric: orDefault(e.WatchMetric, emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter,
+		KeepOnTrain: true, NoOptimizer: true, best: e.saver.best}
+	if !e.restored {
+		e.copyWeights(r)
+	}
+	e.restored = false
+	return nil
+}
+
+// OnUpdateEnd implements [UpdateEndHook].
+func (e *ModelEMA) OnUpdateEnd(r *Run) error {
+	if e.UpdateEvery > 0 && r.Updates()%e.UpdateEvery == 0 {
+		e.update(r)
+	}
+	return nil
+}
+
+// OnTrainEpochEnd implements [TrainEpochEndHook].
+func (e *ModelEMA) OnTrainEpochEnd(r *Run) error {
+	if e.UpdateEvery == 0 {
+		e.update(r)
+	}
+	return nil
+}
+
+// update is average = decay*average + (1-decay)*weights.
+func (e *ModelEMA) update(r *Run) {
+	decay := e.Decay
+	if decay == 0 {
+		decay = 0.99
+	}
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			for i, t := range nn.StateDict(r.model) {
+				average := e.average[i].Tensor
+				if !t.Tensor.DType().IsFloatingPoint() && !r.rules.EMAOfIntegers {
+					average.Copy_(t.Tensor)
+					continue
+				}
+				average.Copy_(average.MulScalar(decay).Add(t.Tensor.MulScalar(1 - decay)))
+			}
+		})
+	})
+}
+
+// with runs f while the model has the averages for weights.
+func (e *ModelEMA) with(r *Run, f func() error) error {
+	own := copies(r.model)
+	put := func(from []torch.Named) {
+		torch.NoGrad(func() {
+			for i, t := range nn.StateDict(r.model) {
+				t.Tensor.Copy_(from[i].Tensor)
+			}
+		})
+	}
+	put(e.average)
+	defer func() {
+		put(own)
+		for _, t := range own {
+			t.Tensor.Free()
+		}
+	}()
+	return f()
+}
+
+// OnEvalEpochEnd evaluates the average. Its metrics are recorded with the prefix "ema_model_".
+func (e *ModelEMA) OnEvalEpochEnd(r *Run, epoch EvalEpoch) error {
+	if e.NoEvaluation || epoch.Evaluation {
+		return nil
+	}
+	r.Print("Running evaluation on EMA model")
+	return e.with(r, func() error {
+		return r.withCallbacks(e.Callbacks, emaPrefix, func() error { return r.EvaluateNow(EvalEpoch{}) })
+	})
+}
+
+// OnTrainingRunEpochEnd saves the average, or the best of them.
+func (e *ModelEMA) OnTrainingRunEpochEnd(r *Run) error {
+	return e.with(r, func() error {
+		if !e.NoEvaluation {
+			return e.saver.OnTrainingRunEpochEnd(r)
+		}
+		return r.SaveCheckpoint(e.saver.path(), CheckpointOptions{NoOptimizer: true})
+	})
+}
+
+// MarshalState implements [StateSaver]; the average itself is a file of its own.
+func (e *ModelEMA) MarshalState() ([]byte, error) { return e.saver.MarshalState() }
+
+// UnmarshalState implements [StateSaver].
+func (e *ModelEMA) UnmarshalState(text []byte) error { return e.saver.UnmarshalState(text) }
+
+// averageState is the average in a training state.
+type averageState ModelEMA
+
+// MarshalState implements accelerate.Stateful.
+func (a *averageState) MarshalState() ([]byte, error) {
+	entries, err := tensorio.Entries(a.average)
+	if err != nil {
+		return nil, err
+	}
+	var file bytes.Buffer
+	err = safetensors.Write(&file, entries, nil)
+	return file.Bytes(), err
+}
+
+// UnmarshalState implements accelerate.Stateful.
+func (a *averageState) UnmarshalState(state []byte) error {
+	f, err := safetensors.NewReader(bytes.NewReader(state), int64(len(state)))
+	if err != nil {
+		return err
+	}
+	for _, t := range a.average {
+		saved, err := tensorio.Read(f, t.Name)
+		if err != nil {
+			return err
+		}
+		torch.NoGrad(func() { t.Tensor.Copy_(saved) })
+	}
+	a.restored = true
+	return nil
+}

@@ -1,0 +1,48 @@
+package pytorchaccelerated
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNonFiniteLoss is the cause of the error with which Train returns after [TerminateOnNaN] has seen a loss that is nan or infinite.
+var ErrNonFiniteLoss = errors.New("the loss is not a finite number")
+
+// ErrDuplicateCallback is the cause of the error with which New refuses two callbacks of one type.
+var ErrDuplicateCallback = errors.New("two callbacks of one type")
+
+// ErrNoMetric is the cause of the error of [RunHistory].LatestMetric where nothing has been recorded.
+var ErrNoMetric = errors.New("no values have been recorded for the metric")
+
+// StopTrainingError ends a run early without making it fail: a hook returns it, the Trainer prints the reason, calls OnStopTrainingError and ends the
+// run as usual.
+type StopTrainingError struct{ Reason string }
+
+func (e *StopTrainingError) Error() string { return e.Reason }
+
+// StopTraining returns a [StopTrainingError] for a hook to return: raise StopTrainingError(...).
+func StopTraining(reason string) error { return &StopTrainingError{reason} }
+
+// HookError says in which callback a run failed.
+type HookError struct {
+	Callback string // its type: "*pytorchaccelerated.SaveBestModel"
+	Event    string // "OnTrainStepEnd"
+	Err      error
+}
+
+func (e *HookError) Error() string {
+	return fmt.Sprintf("pytorchaccelerated: %s of callback %s: %v", e.Event, e.Callback, e.Err)
+}
+
+func (e *HookError) Unwrap() error { return e.Err }
+
+// OptionError says which argument of New, Train or Evaluate is wrong.
+type OptionError struct {
+	Field string // "NumEpochs"
+	Value string // what it was
+	Want  string // what would be right
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("pytorchaccelerated: %s is %s; want %s", e.Field, e.Value, e.Want)
+}

@@ -1,0 +1,94 @@
+package pytorchaccelerated
+
+import (
+	"fmt"
+	"slices"
+)
+
+// RunHistory keeps the values of metrics over a run. The Trainer records "train_loss_epoch", "eval_loss_epoch", "evaluation_loss" and, for an
+// evaluation inside an epoch, "intermediate_eval_loss"; methods and callbacks record what they like.
+type RunHistory interface {
+	// MetricNames returns the names of all metrics that have been recorded.
+	MetricNames() []string
+	// MetricValues returns the values of a metric in the order in which they were recorded; none for a metric that is not known.
+	MetricValues(name string) []float64
+	// LatestMetric returns the last value; the error is [ErrNoMetric] if there is none.
+	LatestMetric(name string) (float64, error)
+	// UpdateMetric records a value under the name with the prefix before it.
+	UpdateMetric(name string, value float64)
+	// DeleteMetric forgets a metric.
+	DeleteMetric(name string)
+	// SetMetricNamePrefix sets what is put before the names of the metrics that are recorded from now on.
+	SetMetricNamePrefix(prefix string)
+	MetricNamePrefix() string
+	// CurrentEpoch counts from 1.
+	CurrentEpoch() int
+	// IncrementEpoch and SetEpoch are the Trainer's.
+	IncrementEpoch()
+	SetEpoch(epoch int)
+	// Reset forgets all metrics and begins with epoch 1. The prefix stays.
+	Reset()
+}
+
+// InMemoryRunHistory is the [RunHistory] of a Trainer that is given none. The zero value is ready.
+type InMemoryRunHistory struct {
+	names  []string // in the order of their first value
+	values map[string][]float64
+	prefix string
+	epoch  int // epochs that have ended
+}
+
+var _ RunHistory = (*InMemoryRunHistory)(nil)
+
+// MetricNames returns the names in the order of their first values.
+func (h *InMemoryRunHistory) MetricNames() []string { return slices.Clone(h.names) }
+
+// MetricValues implements [RunHistory].
+func (h *InMemoryRunHistory) MetricValues(name string) []float64 { return slices.Clone(h.values[name]) }
+
+// LatestMetric implements [RunHistory].
+func (h *InMemoryRunHistory) LatestMetric(name string) (float64, error) {
+	values := h.values[name]
+	if len(values) == 0 {
+		return 0, fmt.Errorf("%w %q; recorded are %q", ErrNoMetric, name, h.names)
+	}
+	return values[len(values)-1], nil
+}
+
+// UpdateMetric implements [RunHistory].
+func (h *InMemoryRunHistory) UpdateMetric(name string, value float64) {
+	name = h.prefix + name
+	if _, known := h.values[name]; !known {
+		h.names = append(h.names, name)
+	}
+	if h.values == nil {
+		h.values = map[string][]float64{}
+	}
+	h.values[name] = append(h.values[name], value)
+}
+
+// DeleteMetric implements [RunHistory].
+func (h *InMemoryRunHistory) DeleteMetric(name string) {
+	delete(h.values, name)
+	h.names = slices.DeleteFunc(h.names, func(n string) bool { return n == name })
+}
+
+// SetMetricNamePrefix implements [RunHistory].
+func (h *InMemoryRunHistory) SetMetricNamePrefix(prefix string) { h.prefix = prefix }
+
+// MetricNamePrefix implements [RunHistory].
+func (h *InMemoryRunHistory) MetricNamePrefix() string { return h.prefix }
+
+// CurrentEpoch implements [RunHistory].
+func (h *InMemoryRunHistory) CurrentEpoch() int { return h.epoch + 1 }
+
+// IncrementEpoch implements [RunHistory].
+func (h *InMemoryRunHistory) IncrementEpoch() { h.epoch++ }
+
+// SetEpoch implements [RunHistory].
+func (h *InMemoryRunHistory) SetEpoch(epoch int) { h.epoch = epoch - 1 }
+
+// Reset implements [RunHistory].
+func (h *InMemoryRunHistory) Reset() {
+	h.names, h.values, h.epoch = nil, nil, 0
+}

@@ -1,0 +1,166 @@
+package pytorchaccelerated
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// The hooks. A callback is any value with at least one of these methods; [New] refuses one that has none, so a misspelt method does not pass unnoticed. The
+// methods of the Trainer, or those that [Methods] puts in their place, come before the callbacks at each event, and callbacks in the order of the list:
+//
+//	OnInitEnd
+//	training_run_start, OnTrainingRunStart
+//	  train_epoch_start, OnTrainEpochStart
+//	    OnTrainStepStart
+//	    calculate_train_batch_loss, OnTrainStepEnd              the backward pass is still to come
+//	    backward_step, clip, optimizer_step, scheduler_step, optimizer_zero_grad, OnUpdateEnd
+//	  train_epoch_end, OnTrainEpochEnd
+//	  eval_epoch_start, OnEvalEpochStart
+//	    OnEvalStepStart, calculate_eval_batch_loss, OnEvalStepEnd
+//	  eval_epoch_end, OnEvalEpochEnd
+//	  training_run_epoch_end, OnTrainingRunEpochEnd
+//	OnStopTrainingError                                          instead of the rest of the epochs
+//	training_run_end, OnTrainingRunEnd
+//
+//	evaluation_run_start, OnEvaluationRunStart, an evaluation epoch, evaluation_run_end, OnEvaluationRunEnd
+//
+// A [StopTrainingError] from a hook within an epoch ends the run early; any other error makes Train fail with a [*HookError]. OnUpdateEnd is not in
+// Python: it comes when an update is complete, which no other event does.
+type (
+	InitEndHook          interface{ OnInitEnd(r *Run) error }
+	TrainingRunStartHook interface{ OnTrainingRunStart(r *Run) error }
+	TrainEpochStartHook  interface{ OnTrainEpochStart(r *Run) error }
+	TrainStepStartHook   interface{ OnTrainStepStart(r *Run) error }
+	TrainStepEndHook     interface {
+		OnTrainStepEnd(r *Run, e TrainStepEnd) error
+	}
+	UpdateEndHook      interface{ OnUpdateEnd(r *Run) error }
+	TrainEpochEndHook  interface{ OnTrainEpochEnd(r *Run) error }
+	EvalEpochStartHook interface {
+		OnEvalEpochStart(r *Run, e EvalEpoch) error
+	}
+	EvalStepStartHook interface{ OnEvalStepStart(r *Run) error }
+	EvalStepEndHook   interface {
+		OnEvalStepEnd(r *Run, e EvalStepEnd) error
+	}
+	EvalEpochEndHook interface {
+		OnEvalEpochEnd(r *Run, e EvalEpoch) error
+	}
+	TrainingRunEpochEndHook interface{ OnTrainingRunEpochEnd(r *Run) error }
+	TrainingRunEndHook      interface{ OnTrainingRunEnd(r *Run) error }
+	EvaluationRunStartHook  interface{ OnEvaluationRunStart(r *Run) error }
+	EvaluationRunEndHook    interface{ OnEvaluationRunEnd(r *Run) error }
+	StopTrainingErrorHook   interface {
+		OnStopTrainingError(r *Run, stop *StopTrainingError) error
+	}
+)
+
+// StateSaver is implemented by a callback whose state must survive a resume, such as a count: it goes into training states.
+type StateSaver interface {
+	MarshalState() ([]byte, error) // JSON
+	UnmarshalState(state []byte) error
+}
+
+// BatchOutput is what calculate_train_batch_loss and calculate_eval_batch_loss return: loss, model_outputs and batch_size, and what else callbacks
+// should see. Its tensors live until the step ends; keep one with its Keep method.
+type BatchOutput struct {
+	Loss         torch.Tensor
+	ModelOutputs []torch.Tensor
+	BatchSize    int
+
+	// NumItemsInBatch is the number of items that the loss has been divided by already, such as tokens that are not padding. It matters with
+	// several processes only. Zero: not counted.
+	NumItemsInBatch int64
+
+	Extra map[string]any // further keys
+}
+
+// TrainStepEnd is what OnTrainStepEnd is told.
+type TrainStepEnd struct {
+	Step   int // of the epoch, from 0
+	Batch  any // of the Trainer's type of batches
+	Output *BatchOutput
+}
+
+// EvalStepEnd is what OnEvalStepEnd is told.
+type EvalStepEnd struct {
+	Batch  any // of the Trainer's type of batches
+	Output *BatchOutput
+}
+
+// EvalEpoch says which evaluation epoch it is.
+type EvalEpoch struct {
+	Intermediate bool // within a training epoch
+	Evaluation   bool // of Trainer.Evaluate, not of a training run
+}
+
+// CallEvent calls f with every callback of the run that has the hooks H, in their order: call_event of the CallbackHandler, for events of one's own.
+// name stands in errors. A callback without the methods is passed over.
+//
+//	type BatchAugmented interface{ OnBatchAugmented(r *pytorchaccelerated.Run) error }
+//	err := pytorchaccelerated.CallEvent(r, "OnBatchAugmented", func(h BatchAugmented) error { return h.OnBatchAugmented(r) })
+func CallEvent[H any](r *Run, name string, f func(H) error) error {
+	for _, c := range r.callbacks {
+		h, ok := c.(H)
+		if !ok {
+			continue
+		}
+		if err := f(h); err != nil {
+			var stop *StopTrainingError
+			if errors.As(err, &stop) {
+				return err
+			}
+			return &HookError{fmt.Sprintf("%T", c), name, err}
+		}
+	}
+	return nil
+}
+
+// known are the hooks, to find callbacks that have none.
+var known = []reflect.Type{
+	reflect.TypeFor[InitEndHook](), reflect.TypeFor[TrainingRunStartHook](), reflect.TypeFor[TrainEpochStartHook](), reflect.TypeFor[TrainStepStartHook](),
+	reflect.TypeFor[TrainStepEndHook](), reflect.TypeFor[UpdateEndHook](), reflect.TypeFor[TrainEpochEndHook](), reflect.TypeFor[EvalEpochStartHook](),
+	reflect.TypeFor[EvalStepStartHook](), reflect.TypeFor[EvalStepEndHook](), reflect.TypeFor[EvalEpochEndHook](), reflect.TypeFor[TrainingRunEpochEndHook](),
+	reflect.TypeFor[TrainingRunEndHook](), reflect.TypeFor[EvaluationRunStartHook](), reflect.TypeFor[EvaluationRunEndHook](), reflect.TypeFor[StopTrainingErrorHook](),
+}
+
+// checkCallbacks refuses callbacks that can do nothing, and two of one type. events are hooks of the program's own.
+func checkCallbacks(callbacks []any, events []reflect.Type) error {
+	var names []string
+	seen := map[reflect.Type]bool{}
+	for i, c := range callbacks {
+		field := fmt.Sprintf("Callbacks[%d]", i)
+		if c == nil {
+			return &OptionError{field, "nil", "a callback"}
+		}
+		t := reflect.TypeOf(c)
+		if !hasHook(t, events) {
+			want := "a value with a method of the hooks in this package, such as OnTrainEpochEnd(*Run) error"
+			if t.Kind() != reflect.Pointer && hasHook(reflect.PointerTo(t), events) {
+				want += "; its methods have a pointer receiver, so give &" + t.Name() + "{...}"
+			}
+			return &OptionError{field, t.String(), want}
+		}
+		if seen[t] {
+			return fmt.Errorf("pytorchaccelerated: %s is a second %s: %w; the list so far is %s", field, t, ErrDuplicateCallback, strings.Join(names, ", "))
+		}
+		seen[t] = true
+		names = append(names, t.String())
+	}
+	return nil
+}
+
+func hasHook(t reflect.Type, events []reflect.Type) bool {
+	for _, list := range [][]reflect.Type{known, events} {
+		for _, h := range list {
+			if t.Implements(h) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,109 @@
+package pytorchaccelerated
+
+import "fmt"
+
+// LimitBatches ends every pass over the training set and over the evaluation set after some batches, to try a program quickly. Schedules are planned for
+// the shorter epochs, unless Rules.PlanIgnoresLimit is set. New puts one before the callbacks where the environment variable
+// PT_ACC_LIMIT_BATCHES is set.
+type LimitBatches struct {
+	NumBatches int // required
+}
+
+var (
+	_ TrainingRunStartHook   = (*LimitBatches)(nil)
+	_ EvaluationRunStartHook = (*LimitBatches)(nil)
+)
+
+// OnTrainingRunStart implements [TrainingRunStartHook].
+func (l *LimitBatches) OnTrainingRunStart(r *Run) error {
+	r.LimitTrainBatches(l.NumBatches)
+	return l.OnEvaluationRunStart(r)
+}
+
+// OnEvaluationRunStart implements [EvaluationRunStartHook].
+func (l *LimitBatches) OnEvaluationRunStart(r *Run) error {
+	if l.NumBatches < 1 {
+		return fmt.Errorf("its NumBatches is %d: want at least 1", l.NumBatches)
+	}
+	r.LimitEvalBatches(l.NumBatches)
+	return nil
+}
+
+// LimitEvalSteps ends evaluations after some batches. Put it before [StepBasedEvaluation] and [ProgressBar].
+type LimitEvalSteps struct {
+	NumEvalSteps int  // over all processes; required
+	AlsoEpochs   bool // the evaluations at the end of epochs too: limit_intermediate_only=False
+
+	before  int
+	limited bool
+}
+
+var (
+	_ EvalEpochStartHook = (*LimitEvalSteps)(nil)
+	_ EvalEpochEndHook   = (*LimitEvalSteps)(nil)
+)
+
+// OnEvalEpochStart implements [EvalEpochStartHook].
+func (l *LimitEvalSteps) OnEvalEpochStart(r *Run, e EvalEpoch) error {
+	if l.NumEvalSteps < 1 {
+		return fmt.Errorf("its NumEvalSteps is %d: want at least 1", l.NumEvalSteps)
+	}
+	if !e.Intermediate && !l.AlsoEpochs {
+		return nil
+	}
+	steps := l.NumEvalSteps / r.Config().NumProcesses
+	l.before, l.limited = r.LimitEvalBatches(steps), true
+	if l.before >= 0 {
+		r.LimitEvalBatches(min(steps, l.before))
+	}
+	r.Print(fmt.Sprintf("Limiting evaluation to %d steps per process", steps))
+	return nil
+}
+
+// OnEvalEpochEnd implements [EvalEpochEndHook].
+func (l *LimitEvalSteps) OnEvalEpochEnd(r *Run, _ EvalEpoch) error {
+	if l.limited {
+		r.LimitEvalBatches(l.before)
+		l.limited = false
+	}
+	return nil
+}
+
+// StepBasedEvaluation evaluates within an epoch, after every so many steps.
+type StepBasedEvaluation struct {
+	EvalEveryNSteps int // batches of the epoch; required
+}
+
+var _ TrainStepEndHook = (*StepBasedEvaluation)(nil)
+
+// OnTrainStepEnd implements [TrainStepEndHook].
+func (s *StepBasedEvaluation) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
+	if s.EvalEveryNSteps < 1 {
+		return fmt.Errorf("its EvalEveryNSteps is %d: want at least 1", s.EvalEveryNSteps)
+	}
+	if e.Step == 0 || e.Step%s.EvalEveryNSteps != 0 {
+		return nil
+	}
+	r.Print(fmt.Sprintf("\nRunning evaluation after %d training steps", e.Step))
+	epoch := EvalEpoch{Intermediate: true}
+	if err := r.EvaluateNow(epoch); err != nil {
+		return err
+	}
+	r.History().DeleteMetric(epoch.metricName())
+	r.Print("\nResuming training...")
+	return nil
+}
+
+// ConvertSyncBatchNorm makes layers of batch normalisation share their statistics between processes, in a run of several. A run has one process here, whose
+// statistics are those of all, so there is nothing to convert, as in Python without a launcher; nn.SyncBatchNorm is the layer.
+type ConvertSyncBatchNorm struct{}
+
+var _ TrainingRunStartHook = (*ConvertSyncBatchNorm)(nil)
+
+// OnTrainingRunStart implements [TrainingRunStartHook]. It refuses a run whose batch normalisation it would leave apart.
+func (*ConvertSyncBatchNorm) OnTrainingRunStart(r *Run) error {
+	if r.Config().IsDistributed {
+		return fmt.Errorf("the run has %d processes, between which statistics are not shared; make the model with nn.NewSyncBatchNorm", r.Config().NumProcesses)
+	}
+	return nil
+}

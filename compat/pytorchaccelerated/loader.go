@@ -1,0 +1,102 @@
+package pytorchaccelerated
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LoaderOptions are the keyword arguments of a data loader: train_dataloader_kwargs and eval_dataloader_kwargs. The zero value means the Trainer's defaults.
+type LoaderOptions struct {
+	BatchSize  int        `json:"batch_size"`  // takes precedence over PerDeviceBatchSize; zero: that
+	Shuffle    *bool      `json:"shuffle"`     // a new permutation in each pass; nil: yes for training, no for evaluation
+	Sampler    data.Order `json:"-"`           // the order of samples, in place of Shuffle
+	DropLast   bool       `json:"drop_last"`   // leave out the last batch of a pass if it is smaller
+	NumWorkers int        `json:"num_workers"` // goroutines that load and collate; zero: one for each processor
+
+	BadSample func(index int, err error) error `json:"-"` // asked about a sample that cannot be loaded; see data.LoaderOptions
+}
+
+// over lays options over defaults: a field that is set counts.
+func (o LoaderOptions) over(defaults LoaderOptions) LoaderOptions {
+	if o.BatchSize == 0 {
+		o.BatchSize = defaults.BatchSize
+	}
+	if o.Sampler != nil && o.Shuffle == nil {
+		o.Shuffle = new(false) // a sampler and a permutation exclude each other
+	}
+	if o.Shuffle == nil {
+		o.Shuffle = defaults.Shuffle
+	}
+	if o.Sampler == nil {
+		o.Sampler = defaults.Sampler
+	}
+	o.DropLast = o.DropLast || defaults.DropLast
+	if o.NumWorkers == 0 {
+		o.NumWorkers = defaults.NumWorkers
+	}
+	if o.BadSample == nil {
+		o.BadSample = defaults.BadSample
+	}
+	return o
+}
+
+func (o LoaderOptions) check(field string) error {
+	switch {
+	case o.BatchSize < 1:
+		return &OptionError{field + ".BatchSize", fmt.Sprint(o.BatchSize), "at least 1, or 0 for PerDeviceBatchSize"}
+	case o.NumWorkers < 0:
+		return &OptionError{field + ".NumWorkers", fmt.Sprint(o.NumWorkers), "a positive number, or 0 for one for each processor"}
+	case o.Sampler != nil && o.Shuffle != nil && *o.Shuffle:
+		return &OptionError{field + ".Shuffle", "true", "false, since there is a Sampler"}
+	}
+	return nil
+}
+
+// Loader hands out the batches of a pass, over and over.
+type Loader[B any] interface {
+	// Len is the number of batches in a pass.
+	Len() int
+	// Batches begins pass number epoch, which counts from 0, behind its first skip batches.
+	Batches(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
+}
+
+// NewLoader makes the loader of a data set, as CreateTrainDataloader and CreateEvalDataloader of the Trainer do. Beginning a pass takes from the default generator
+// what PyTorch takes: a number, and with Shuffle a second one that seeds the permutation.
+func NewLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o LoaderOptions) (Loader[B], error) {
+	order := o.Sampler
+	switch {
+	case order != nil:
+	case o.Shuffle != nil && *o.Shuffle:
+		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(draw()), n) })
+	default:
+		order = data.Sequential{}
+	}
+	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast, Workers: o.NumWorkers, BadSample: o.BadSample})
+	if err != nil {
+		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
+	}
+	return &loader[S, B]{l}, nil
+}
+
+type loader[S, B any] struct{ *data.Loader[S, B] }
+
+func (l *loader[S, B]) Batches(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		draw() // the seed of the workers, which a DataLoader takes when an iterator is made
+		for b, err := range l.Epoch(ctx, epoch, min(skip, l.Len())) {
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+// draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_().
+func draw() (number int64) {
+	torch.Scope(func() { number = torch.Values[int64](torch.Options{DType: torch.Int64}.Empty().Random_(nil))[0] })
+	return number
+}

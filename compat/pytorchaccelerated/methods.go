@@ -1,0 +1,209 @@
+package pytorchaccelerated
+
+import (
+	"errors"
+
+	"github.com/gotrainer/gotrainer/accelerate"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Methods are what a subclass of Trainer overrides in Python. A field that is nil means the method of [Trainer] of the same name; a field that is set may
+// call that method, as super() does:
+//
+//	Methods: pytorchaccelerated.Methods[Sample, Batch]{
+//		EvalEpochEnd: func(t *pytorchaccelerated.Trainer[Sample, Batch]) error {
+//			t.History().UpdateMetric("accuracy", accuracy.Result())
+//			return t.EvalEpochEnd()
+//		},
+//	}
+type Methods[S, B any] struct {
+	// Setup.
+	CreateTrainDataloader     func(t *Trainer[S, B], batchSize int, o LoaderOptions) (Loader[B], error)
+	CreateEvalDataloader      func(t *Trainer[S, B], batchSize int, o LoaderOptions) (Loader[B], error)
+	DefaultTrainLoaderOptions func(t *Trainer[S, B], batchSize int) LoaderOptions // get_default_train_dl_kwargs
+	DefaultEvalLoaderOptions  func(t *Trainer[S, B], batchSize int) LoaderOptions // get_default_eval_dl_kwargs
+	CreateScheduler           func(t *Trainer[S, B], p Placeholders) (lr.Schedule, error)
+	CreateAccelerator         func(t *Trainer[S, B]) (*accelerate.Accelerator, error) // _create_accelerator
+	CreateRunConfig           func(t *Trainer[S, B], c RunConfig) (RunConfig, error)  // _create_run_config, given what the Trainer would take
+
+	// Training.
+	TrainingRunStart        func(t *Trainer[S, B]) error
+	TrainEpochStart         func(t *Trainer[S, B]) error
+	CalculateTrainBatchLoss func(t *Trainer[S, B], batch B) (BatchOutput, error)
+	BackwardStep            func(t *Trainer[S, B], loss torch.Tensor) error
+	ClipGradients           func(t *Trainer[S, B]) error // _clip_gradients
+	OptimizerStep           func(t *Trainer[S, B]) error
+	SchedulerStep           func(t *Trainer[S, B]) error
+	OptimizerZeroGrad       func(t *Trainer[S, B]) error
+	TrainEpochEnd           func(t *Trainer[S, B]) error
+	TrainingRunEpochEnd     func(t *Trainer[S, B]) error
+	TrainingRunEnd          func(t *Trainer[S, B]) error
+
+	// Evaluation.
+	EvalEpochStart         func(t *Trainer[S, B]) error
+	CalculateEvalBatchLoss func(t *Trainer[S, B], batch B) (BatchOutput, error)
+	EvalEpochEnd           func(t *Trainer[S, B]) error
+	EvaluationRunStart     func(t *Trainer[S, B]) error
+	EvaluationRunEnd       func(t *Trainer[S, B]) error
+
+	// The loops themselves; whoever replaces one answers for its events.
+	RunTraining   func(t *Trainer[S, B]) error                             // _run_training
+	RunTrainEpoch func(t *Trainer[S, B]) (reachedMaxSteps bool, err error) // _run_train_epoch
+	RunEvalEpoch  func(t *Trainer[S, B], e EvalEpoch) error                // _run_eval_epoch
+}
+
+// own calls a door, or the Trainer's own method where there is none.
+func (t *Trainer[S, B]) own(door func(*Trainer[S, B]) error, method func() error) error {
+	if door != nil {
+		return door(t)
+	}
+	return method()
+}
+
+// DefaultTrainLoaderOptions are the options of the training loader where none are given: shuffled.
+func (t *Trainer[S, B]) DefaultTrainLoaderOptions(batchSize int) LoaderOptions {
+	return LoaderOptions{BatchSize: batchSize, Shuffle: new(true)}
+}
+
+// DefaultEvalLoaderOptions are the options of the evaluation loader where none are given: in order.
+func (t *Trainer[S, B]) DefaultEvalLoaderOptions(batchSize int) LoaderOptions {
+	return LoaderOptions{BatchSize: batchSize, Shuffle: new(false)}
+}
+
+// CreateTrainDataloader makes the loader of the training set.
+func (t *Trainer[S, B]) CreateTrainDataloader(batchSize int, o LoaderOptions) (Loader[B], error) {
+	defaults := t.DefaultTrainLoaderOptions
+	if door := t.options.Methods.DefaultTrainLoaderOptions; door != nil {
+		defaults = func(n int) LoaderOptions { return door(t, n) }
+	}
+	o = o.over(defaults(batchSize))
+	if err := o.check("TrainLoader"); err != nil {
+		return nil, err
+	}
+	t.config.TrainLoaderOptions = &o
+	return NewLoader(t.sets.train, t.sets.collate, o)
+}
+
+// CreateEvalDataloader makes the loader of the evaluation set.
+func (t *Trainer[S, B]) CreateEvalDataloader(batchSize int, o LoaderOptions) (Loader[B], error) {
+	defaults := t.DefaultEvalLoaderOptions
+	if door := t.options.Methods.DefaultEvalLoaderOptions; door != nil {
+		defaults = func(n int) LoaderOptions { return door(t, n) }
+	}
+	o = o.over(defaults(batchSize))
+	if err := o.check("EvalLoader"); err != nil {
+		return nil, err
+	}
+	t.config.EvalLoaderOptions = &o
+	return NewLoader(t.sets.eval, t.sets.collate, o)
+}
+
+// CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for.
+func (t *Trainer[S, B]) CreateScheduler(p Placeholders) (lr.Schedule, error) {
+	return t.sets.createScheduler(p)
+}
+
+// CreateAccelerator makes the Accelerator of a run.
+func (t *Trainer[S, B]) CreateAccelerator() (*accelerate.Accelerator, error) {
+	return accelerate.New(accelerate.Options{Device: t.options.Device, MixedPrecision: t.options.Precision})
+}
+
+// TrainingRunStart comes at the start of a training run and does nothing.
+func (t *Trainer[S, B]) TrainingRunStart() error { return nil }
+
+// TrainEpochStart puts the model into training mode.
+func (t *Trainer[S, B]) TrainEpochStart() error {
+	nn.SetTraining(t.model, true)
+	if t.schedule != nil && t.options.Timm && t.rules.TimmCountsBatches {
+		t.schedule.timm = t.history.CurrentEpoch() * t.trainLen()
+	}
+	return nil
+}
+
+// CalculateTrainBatchLoss is the forward pass over a batch and its loss.
+func (t *Trainer[S, B]) CalculateTrainBatchLoss(batch B) (BatchOutput, error) {
+	return t.batchLoss(batch)
+}
+
+// CalculateEvalBatchLoss is the same, without gradients.
+func (t *Trainer[S, B]) CalculateEvalBatchLoss(batch B) (out BatchOutput, err error) {
+	torch.NoGrad(func() { out, err = t.batchLoss(batch) })
+	return out, err
+}
+
+func (t *Trainer[S, B]) batchLoss(batch B) (BatchOutput, error) {
+	pair, ok := any(batch).(Pair)
+	layer, forward := t.model.(nn.Layer)
+	if !ok || !forward || t.loss == nil {
+		return BatchOutput{}, errors.New("pytorchaccelerated: this Trainer has no loss function, model or batches that its own CalculateTrainBatchLoss understands; it was made for those of Methods")
+	}
+	xb, yb := pair.Tensors(t.Device())
+	var outputs torch.Tensor
+	t.accelerator.Autocast(func() { outputs = layer.Forward(xb) })
+	if d := outputs.DType(); d == torch.BFloat16 || d == torch.Float16 {
+		outputs = outputs.ToDType(torch.Float32) // Accelerate hands out float32
+	}
+	return BatchOutput{Loss: t.loss(outputs, yb), ModelOutputs: []torch.Tensor{outputs}, BatchSize: int(yb.Size(0))}, nil
+}
+
+// BackwardStep is the backward pass of a loss, which has been divided for accumulation.
+func (t *Trainer[S, B]) BackwardStep(loss torch.Tensor) error {
+	t.accelerator.Backward(loss)
+	return nil
+}
+
+// ClipGradients limits every element of the gradients to ±TrainOptions.GradientClipValue.
+func (t *Trainer[S, B]) ClipGradients() error {
+	return t.accelerator.ClipGradValue(nn.Params(t.model), *t.config.GradientClipValue)
+}
+
+// OptimizerStep makes an update.
+func (t *Trainer[S, B]) OptimizerStep() error { return t.prepared.Step() }
+
+// SchedulerStep moves the schedule on, where there is one.
+func (t *Trainer[S, B]) SchedulerStep() error {
+	if t.schedule == nil {
+		return nil
+	}
+	if t.options.Timm && t.rules.TimmCountsBatches {
+		return t.schedule.stepTimmUpdate()
+	}
+	return t.schedule.step()
+}
+
+// OptimizerZeroGrad removes the gradients.
+func (t *Trainer[S, B]) OptimizerZeroGrad() error {
+	t.prepared.ZeroGrad()
+	return nil
+}
+
+// TrainEpochEnd comes at the end of a training epoch and does nothing.
+func (t *Trainer[S, B]) TrainEpochEnd() error { return nil }
+
+// TrainingRunEpochEnd comes after both epochs, of training and of evaluation, and does nothing.
+func (t *Trainer[S, B]) TrainingRunEpochEnd() error { return nil }
+
+// TrainingRunEnd comes at the end of a training run and does nothing: the model has no wrappers to take off.
+func (t *Trainer[S, B]) TrainingRunEnd() error { return nil }
+
+// EvalEpochStart puts the model into evaluation mode.
+func (t *Trainer[S, B]) EvalEpochStart() error {
+	nn.SetTraining(t.model, false)
+	return nil
+}
+
+// EvalEpochEnd comes at the end of an evaluation epoch.
+func (t *Trainer[S, B]) EvalEpochEnd() error {
+	if t.schedule != nil && t.options.Timm && t.rules.TimmCountsBatches {
+		return t.schedule.stepTimmEpoch(t.history.CurrentEpoch() + 1)
+	}
+	return nil
+}
+
+// EvaluationRunStart comes at the start of an evaluation run and does nothing.
+func (t *Trainer[S, B]) EvaluationRunStart() error { return nil }
+
+// EvaluationRunEnd comes at the end of an evaluation run and does nothing.
+func (t *Trainer[S, B]) EvaluationRunEnd() error { return nil }

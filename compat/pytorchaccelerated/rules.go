@@ -1,0 +1,62 @@
+package pytorchaccelerated
+
+// Rules are the points in which pytorch-accelerated 0.1.61 does what its users would not expect, each of them a switch. The zero value has none of them;
+// [Exact] has all. Nothing asks which of the two it has: to change one point of Exact, copy it.
+type Rules struct {
+	// DivideByAccumulation divides the loss by GradientAccumulationSteps also in a short last window, whose update is then too small. Otherwise by the
+	// number of batches in the window at hand.
+	DivideByAccumulation bool
+	// ReportDividedLoss shows callbacks the divided loss, and makes train_loss_epoch the mean of divided losses: too small by GradientAccumulationSteps.
+	ReportDividedLoss bool
+	// Float32EpochLoss computes the mean of an epoch's losses in float32. Otherwise in float64.
+	Float32EpochLoss bool
+	// ClipEveryBatch clips after the backward of every batch, so what has gathered so far is clipped again and again. Otherwise once, before the update.
+	ClipEveryBatch bool
+	// LimitByEpoch counts towards MaxNumTrainSteps the planned updates of the epochs before and the full windows of this one, which misses the
+	// short last window, and ends a run without a limit at one update more than planned. Otherwise the updates that happened are counted.
+	LimitByEpoch bool
+	// EpochsPerSession makes a resumed run go over NumEpochs further epochs, beginning with the one it was saved in, from its first batch.
+	// Otherwise it goes on behind the batch it was saved at, up to NumEpochs in all, bit for bit as if it had not been interrupted.
+	EpochsPerSession bool
+	// StayInEvalMode leaves the model in evaluation mode after an evaluation inside an epoch, until the epoch ends: no dropout.
+	StayInEvalMode bool
+	// LimitEvalTooLate makes LimitEvalSteps replace the loader when the evaluation already reads it, so nothing is limited.
+	LimitEvalTooLate bool
+	// PlanIgnoresLimit plans schedules with all batches of an epoch although LimitBatches leaves some out.
+	PlanIgnoresLimit bool
+	// SaveInsideStep writes a training state at once if it is asked for between forward and update. Otherwise when the update is complete.
+	SaveInsideStep bool
+	// EMAOfIntegers averages integer buffers as well, and cuts the result. Otherwise they are copied.
+	EMAOfIntegers bool
+	// SaveBestAsLoss keeps the best value under the name "loss" in every file but the first, whatever metric is watched, and keeps the schedule in
+	// the first whatever is asked for. Otherwise under the metric's name, as asked for.
+	SaveBestAsLoss bool
+	// ForgetCallbacksAtResume starts counts of callbacks and the run history anew after a resume.
+	ForgetCallbacksAtResume bool
+	// ScheduleQuirks gives CosineLR two first updates of one rate and cuts its cosine off as many updates before its end as the warmup has; makes WSD
+	// begin its warmup after an update at the full rate, and places several checkpoints at 1/4, 1/2, ... of the run, the last of which may not be its end.
+	ScheduleQuirks bool
+	// TimmCountsBatches gives timm's schedules the number of batches instead of updates at the begin of an epoch, counting the epoch
+	// that begins as done, and ends an epoch for them only where there is an evaluation.
+	TimmCountsBatches bool
+}
+
+// Exact is pytorch-accelerated 0.1.61 to the letter. Two of its habits are nobody's wish and are missing all the same: a loss that is not finite ends
+// Train with an error and not the process, and any training state can be loaded, not only the first of a run with a schedule.
+var Exact = Rules{
+	DivideByAccumulation:    true,
+	ReportDividedLoss:       true,
+	Float32EpochLoss:        true,
+	ClipEveryBatch:          true,
+	LimitByEpoch:            true,
+	EpochsPerSession:        true,
+	StayInEvalMode:          true,
+	LimitEvalTooLate:        true,
+	PlanIgnoresLimit:        true,
+	SaveInsideStep:          true,
+	EMAOfIntegers:           true,
+	SaveBestAsLoss:          true,
+	ForgetCallbacksAtResume: true,
+	ScheduleQuirks:          true,
+	TimmCountsBatches:       true,
+}

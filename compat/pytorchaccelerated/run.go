@@ -1,0 +1,212 @@
+package pytorchaccelerated
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/accelerate"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Run is a Trainer as callbacks see it: what the attributes and methods of trainer are in Python, but for what depends on the type of batches. It is
+// used from the goroutine of Train or Evaluate only.
+type Run struct {
+	rules     Rules
+	model     any
+	modules   []any
+	builder   optim.Builder
+	optimizer optim.Optimizer
+	rate      float64 // of the optimizer between runs
+	history   RunHistory
+	callbacks []any
+	out       io.Writer
+	progress  io.Writer
+
+	accelerator *accelerate.Accelerator
+	prepared    *accelerate.Optimizer
+	schedule    *schedule
+	config      RunConfig
+	tracker     *LossTracker
+	epochs      epochs // the generic half of the Trainer
+
+	limitTrain, limitEval int // batches of a pass; negative: all
+	place                 place
+	pending               []pendingState
+	extra                 map[string]any // of the state that is being written
+	loaded                savedState     // of the state that was read last
+	plannedEpoch          int            // batches of an epoch
+}
+
+// epochs is what callbacks need of the Trainer's generic half.
+type epochs interface {
+	evalEpoch(e EvalEpoch) error
+	trainLen() int
+	evalLen() int
+}
+
+// History is the run history.
+func (r *Run) History() RunHistory { return r.history }
+
+// Config is what the run is made with; zero before the first run.
+func (r *Run) Config() RunConfig { return r.config }
+
+// Rules are the switches of the Trainer.
+func (r *Run) Rules() Rules { return r.rules }
+
+// Model is the model: trainer.model and get_model(). It has no wrappers, so there is nothing to take off.
+func (r *Run) Model() any { return r.model }
+
+// Optimizer is the optimizer: trainer.optimizer.
+func (r *Run) Optimizer() optim.Optimizer { return r.optimizer }
+
+// LearningRate is the rate of the next update.
+func (r *Run) LearningRate() float64 {
+	if r.prepared == nil {
+		return r.rate
+	}
+	return r.prepared.Rate()
+}
+
+// Schedule is the schedule of the run, nil if there is none: trainer.scheduler.
+func (r *Run) Schedule() lr.Schedule {
+	if r.schedule == nil {
+		return nil
+	}
+	return r.schedule.plan
+}
+
+// ScheduleSteps is how often the schedule has moved in this run, those before a resume included.
+func (r *Run) ScheduleSteps() int {
+	if r.schedule == nil {
+		return 0
+	}
+	return r.schedule.moves
+}
+
+// Updates is the number of updates of this run, those before a resume included.
+func (r *Run) Updates() int { return r.place.Updates }
+
+// Accelerator is the Accelerator of the run: trainer._accelerator. Each run has its own.
+func (r *Run) Accelerator() *accelerate.Accelerator { return r.accelerator }
+
+// Device is where batches belong.
+func (r *Run) Device() torch.Device {
+	if r.accelerator == nil {
+		return torch.CPU
+	}
+	return r.accelerator.Device()
+}
+
+// LossTracker averages the losses of the epoch at hand.
+func (r *Run) LossTracker() *LossTracker { return r.tracker }
+
+// Callbacks are the callbacks in their order.
+func (r *Run) Callbacks() []any { return slices.Clone(r.callbacks) }
+
+// TrainDataloaderLen and EvalDataloaderLen are the numbers of batches in a pass, limits included; 0 without such a loader.
+func (r *Run) TrainDataloaderLen() int { return r.epochs.trainLen() }
+
+// EvalDataloaderLen is the number of batches in an evaluation epoch.
+func (r *Run) EvalDataloaderLen() int { return r.epochs.evalLen() }
+
+// LimitTrainBatches makes the passes over the training set that begin from now on end after n batches; negative: no limit.
+func (r *Run) LimitTrainBatches(n int) { r.limitTrain = n }
+
+// LimitEvalBatches is the same for evaluations. It returns the limit before.
+func (r *Run) LimitEvalBatches(n int) (before int) {
+	before, r.limitEval = r.limitEval, n
+	return before
+}
+
+// EvaluateNow evaluates within a run, as a callback may do: _run_eval_epoch. The losses of the training epoch at hand are not touched, and the model is
+// in training mode again afterwards if it was before (see Rules.StayInEvalMode).
+func (r *Run) EvaluateNow(e EvalEpoch) error {
+	tracker := r.tracker
+	defer func() { r.tracker = tracker }()
+	training := r.place.training
+	if err := r.epochs.evalEpoch(e); err != nil {
+		return err
+	}
+	if training && !r.rules.StayInEvalMode {
+		nn.SetTraining(r.model, true)
+	}
+	return nil
+}
+
+// Print writes a line to Options.Output in the main process: trainer.print.
+func (r *Run) Print(a ...any) { _, _ = fmt.Fprintln(r.out, a...) }
+
+// Gather returns the values of a tensor of all processes, one after the other. There is one process, hence this very tensor.
+func (r *Run) Gather(t torch.Tensor) torch.Tensor {
+	if r.accelerator == nil {
+		return t
+	}
+	return r.accelerator.Gather(t)[0]
+}
+
+// GatherPadded gathers tensors whose first dimensions differ between processes, padded with a value that does not occur in them, and takes
+// the padding away again: gather(tensor, padding_value).
+func (r *Run) GatherPadded(t torch.Tensor, padding float64) torch.Tensor {
+	return RemovePadding(r.Gather(t), padding)
+}
+
+// RemovePadding returns the rows of a tensor that do not consist of the padding value alone: remove_padding.
+func RemovePadding(t torch.Tensor, padding float64) torch.Tensor {
+	mask := t.EqScalar(padding)
+	for mask.Dim() > 1 {
+		mask = mask.AllDim(-1, false)
+	}
+	return t.At(mask.LogicalNot())
+}
+
+// metricName is the name under which the loss of an evaluation is recorded.
+func (e EvalEpoch) metricName() string {
+	switch {
+	case e.Intermediate:
+		return "intermediate_eval_loss"
+	case e.Evaluation:
+		return "evaluation_loss"
+	}
+	return "eval_loss_epoch"
+}
+
+// goesOn tells whether the run goes on with the counts of callbacks from a training state.
+func (r *Run) goesOn() bool { return r.place.resumed && !r.rules.ForgetCallbacksAtResume }
+
+// beginScheduleAnew is for a run that continues weights of another one with a schedule of its own, as is_continuation_from_checkpoint of WSD asks for.
+func (r *Run) beginScheduleAnew() error {
+	if w, ok := r.Schedule().(lr.AcceleratedWSD); !ok || !w.Continuation {
+		return nil
+	}
+	r.schedule.moves = 0
+	return r.schedule.apply(0)
+}
+
+// moveModules moves the modules that are not the model to the device of the run.
+func (r *Run) moveModules() {
+	for _, m := range r.modules {
+		nn.To(m, torch.Options{Device: r.Device()})
+	}
+}
+
+// withCallbacks runs f with other callbacks and another prefix of metric names, as the EMA's evaluation does.
+func (r *Run) withCallbacks(callbacks []any, prefix string, f func() error) error {
+	own, before := r.callbacks, r.history.MetricNamePrefix()
+	r.callbacks = callbacks
+	r.history.SetMetricNamePrefix(prefix)
+	defer func() {
+		r.callbacks = own
+		r.history.SetMetricNamePrefix(before)
+	}()
+	return f()
+}
+
+// interrupted says where a cancelled run stands.
+func (r *Run) interrupted(ctx context.Context) error {
+	return fmt.Errorf("pytorchaccelerated: the run was interrupted in epoch %d after %d updates: %w", r.history.CurrentEpoch(), r.place.Updates, context.Cause(ctx))
+}

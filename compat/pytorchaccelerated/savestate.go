@@ -1,0 +1,112 @@
+package pytorchaccelerated
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// SaveTrainingState writes training states while a run goes on, from which it can be resumed. Folders are named epoch_N, step_N and final.
+type SaveTrainingState struct {
+	SaveDir          string // empty: "training_states"
+	SaveEveryNEpochs int    // zero: not by epochs
+	SaveEveryNSteps  int    // batches; zero: not by steps
+	NotAtEnd         bool   // save_at_end=False
+	MaxCheckpoints   int    // how many stay; the oldest of this run are deleted. Zero: all
+
+	globalStep int
+	saved      []string
+}
+
+var (
+	_ TrainingRunStartHook    = (*SaveTrainingState)(nil)
+	_ TrainStepEndHook        = (*SaveTrainingState)(nil)
+	_ TrainEpochEndHook       = (*SaveTrainingState)(nil)
+	_ TrainingRunEpochEndHook = (*SaveTrainingState)(nil)
+	_ TrainingRunEndHook      = (*SaveTrainingState)(nil)
+	_ StateSaver              = (*SaveTrainingState)(nil)
+)
+
+// OnTrainingRunStart implements [TrainingRunStartHook].
+func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
+	if s.SaveEveryNEpochs < 0 || s.SaveEveryNSteps < 0 || s.MaxCheckpoints < 0 {
+		return fmt.Errorf("its SaveEveryNEpochs is %d, its SaveEveryNSteps %d and its MaxCheckpoints %d: want numbers that are not negative", s.SaveEveryNEpochs, s.SaveEveryNSteps, s.MaxCheckpoints)
+	}
+	if !r.goesOn() {
+		s.globalStep = 0
+	}
+	return os.MkdirAll(s.dir(), 0o777)
+}
+
+func (s *SaveTrainingState) dir() string { return orDefault(s.SaveDir, "training_states") }
+
+// OnTrainStepEnd implements [TrainStepEndHook]. The state is written when the update that the step belongs to is complete.
+func (s *SaveTrainingState) OnTrainStepEnd(r *Run, _ TrainStepEnd) error {
+	s.globalStep++
+	if s.SaveEveryNSteps == 0 || s.globalStep%s.SaveEveryNSteps != 0 {
+		return nil
+	}
+	return s.save(r, fmt.Sprintf("step_%d", s.globalStep))
+}
+
+// OnTrainEpochEnd saves where Python does: before the evaluation.
+func (s *SaveTrainingState) OnTrainEpochEnd(r *Run) error {
+	if !r.rules.EpochsPerSession {
+		return nil
+	}
+	return s.saveEpoch(r)
+}
+
+// OnTrainingRunEpochEnd saves when the epoch is complete, evaluation included.
+func (s *SaveTrainingState) OnTrainingRunEpochEnd(r *Run) error {
+	if r.rules.EpochsPerSession {
+		return nil
+	}
+	return s.saveEpoch(r)
+}
+
+func (s *SaveTrainingState) saveEpoch(r *Run) error {
+	epoch := r.History().CurrentEpoch()
+	if s.SaveEveryNEpochs == 0 || epoch%s.SaveEveryNEpochs != 0 {
+		return nil
+	}
+	return s.save(r, fmt.Sprintf("epoch_%d", epoch))
+}
+
+// OnTrainingRunEnd implements [TrainingRunEndHook].
+func (s *SaveTrainingState) OnTrainingRunEnd(r *Run) error {
+	if s.NotAtEnd {
+		return nil
+	}
+	return s.save(r, "final")
+}
+
+func (s *SaveTrainingState) save(r *Run, name string) error {
+	dir := filepath.Join(s.dir(), name)
+	if err := r.SaveTrainingState(dir, map[string]any{"global_step": s.globalStep}); err != nil {
+		return err
+	}
+	s.saved = append(s.saved, dir)
+	r.Print("\nSaved training state to " + dir)
+	for s.MaxCheckpoints > 0 && len(s.saved) > s.MaxCheckpoints {
+		old := s.saved[0]
+		s.saved = s.saved[1:]
+		if _, err := os.Lstat(old); err != nil {
+			continue
+		}
+		if err := os.RemoveAll(old); err != nil {
+			return err
+		}
+		r.Print("Removed old training state: " + old)
+	}
+	return nil
+}
+
+// MarshalState implements [StateSaver].
+func (s *SaveTrainingState) MarshalState() ([]byte, error) { return json.Marshal(s.globalStep) }
+
+// UnmarshalState implements [StateSaver].
+func (s *SaveTrainingState) UnmarshalState(text []byte) error {
+	return json.Unmarshal(text, &s.globalStep)
+}

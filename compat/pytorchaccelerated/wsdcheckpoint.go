@@ -1,0 +1,146 @@
+package pytorchaccelerated
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// WSDCheckpoint saves the states that a [WSD] schedule is for: before each decay the whole training state, from which one can go on at the full rate (WSD), and
+// after it the model for use, from which one can go on as well (WSD-S).
+type WSDCheckpoint struct {
+	SaveDir           string // empty: "checkpoints"
+	NoOptimizer       bool   // leave the optimizer out of the files after a decay
+	NoScheduler       bool   // leave the schedule out of them
+	InitialCheckpoint string // what to load at the start: the folder of a training state or the file of a checkpoint; empty, or not there: nothing
+
+	phases []Phase
+	ratio  float64
+	last   int // updates at the last checkpoint
+}
+
+var (
+	_ TrainingRunStartHook = (*WSDCheckpoint)(nil)
+	_ TrainStepEndHook     = (*WSDCheckpoint)(nil)
+	_ UpdateEndHook        = (*WSDCheckpoint)(nil)
+	_ TrainingRunEndHook   = (*WSDCheckpoint)(nil)
+)
+
+const (
+	preDecay  = "wsd_pre_decay"
+	postDecay = "wsd_post_decay"
+)
+
+// OnTrainingRunStart implements [TrainingRunStartHook].
+func (w *WSDCheckpoint) OnTrainingRunStart(r *Run) error {
+	phases, ok := WSDPhases(r.Schedule())
+	if !ok {
+		return errors.New("the schedule of the run has no phases; want TrainOptions.CreateSchedulerFn to be WSD{...}.Create")
+	}
+	w.phases, w.ratio, w.last = phases, wsdRatio(r.Schedule()), -1
+	if w.InitialCheckpoint == "" {
+		return nil
+	}
+	info, err := os.Stat(w.InitialCheckpoint)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return w.load(r, info.IsDir())
+}
+
+func (w *WSDCheckpoint) load(r *Run, folder bool) error {
+	r.Print("\nLoading checkpoint from " + w.InitialCheckpoint)
+	kind, what, extra := postDecay, "checkpoint", map[string]any(nil)
+	if folder {
+		kind, what = preDecay, "training state"
+		m, err := r.LoadTrainingState(w.InitialCheckpoint)
+		if err != nil {
+			return err
+		}
+		extra = m.Extra
+	} else {
+		c, err := r.LoadCheckpoint(w.InitialCheckpoint, LoadOptions{})
+		if err != nil {
+			return err
+		}
+		extra = c.Extra
+	}
+	if step, ok := extra["step"].(float64); ok {
+		w.last = int(step)
+	}
+	if k, ok := extra["checkpoint_type"].(string); ok {
+		kind = k
+	}
+	r.Print(fmt.Sprintf("Loaded %s %s from step %d", kind, what, w.last))
+	return r.beginScheduleAnew()
+}
+
+// OnTrainStepEnd saves where Python does: when the updates before this step have been made, and before its backward pass.
+func (w *WSDCheckpoint) OnTrainStepEnd(r *Run, _ TrainStepEnd) error {
+	if !r.rules.SaveInsideStep {
+		return nil
+	}
+	return w.saveAt(r, r.ScheduleSteps())
+}
+
+// OnUpdateEnd saves when the update is complete.
+func (w *WSDCheckpoint) OnUpdateEnd(r *Run) error {
+	if r.rules.SaveInsideStep {
+		return nil
+	}
+	return w.saveAt(r, r.ScheduleSteps())
+}
+
+func (w *WSDCheckpoint) saveAt(r *Run, updates int) error {
+	if updates == w.last {
+		return nil
+	}
+	phase := phaseAt(w.phases, updates)
+	switch updates {
+	case phase.PreDecayStep:
+		r.Print(fmt.Sprintf("\nWSD Lr Scheduler entering decay phase at step %d", updates))
+		w.last = updates
+		if err := r.SaveTrainingState(filepath.Join(w.dir(), fmt.Sprintf("checkpoint_%d_%s", updates, preDecay)), w.extra(r, updates, preDecay)); err != nil {
+			return err
+		}
+		r.Print(fmt.Sprintf("\nSaved wsd_pre_decay training state at step %d", updates))
+	case phase.PeriodEnd:
+		return w.savePostDecay(r, updates)
+	}
+	return nil
+}
+
+// OnTrainingRunEnd saves the last checkpoint if that has not been done.
+func (w *WSDCheckpoint) OnTrainingRunEnd(r *Run) error {
+	updates := r.ScheduleSteps()
+	if updates == w.last || updates != phaseAt(w.phases, updates).PeriodEnd {
+		return nil
+	}
+	return w.savePostDecay(r, updates)
+}
+
+func (w *WSDCheckpoint) savePostDecay(r *Run, updates int) error {
+	path := filepath.Join(w.dir(), fmt.Sprintf("checkpoint_%d_%s%s", updates, postDecay, checkpointSuffix))
+	if err := os.MkdirAll(w.dir(), 0o777); err != nil {
+		return err
+	}
+	w.last = updates
+	if err := r.SaveCheckpoint(path, CheckpointOptions{NoOptimizer: w.NoOptimizer, NoScheduler: w.NoScheduler, Extra: w.extra(r, updates, postDecay)}); err != nil {
+		return err
+	}
+	r.Print(fmt.Sprintf("\nSaved wsd_post_decay checkpoint at step %d", updates))
+	return nil
+}
+
+const checkpointSuffix = ".safetensors"
+
+func (w *WSDCheckpoint) dir() string { return orDefault(w.SaveDir, "checkpoints") }
+
+func (w *WSDCheckpoint) extra(r *Run, updates int, kind string) map[string]any {
+	return map[string]any{"step": updates, "checkpoint_type": kind, "total_steps": r.Config().MaxNumTrainSteps, "decay_fraction": w.ratio, "timestamp": time.Now().Format("2006-01-02T15:04:05.000000")}
+}
