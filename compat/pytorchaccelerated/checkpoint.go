@@ -52,7 +52,7 @@ func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): Extra: %w", path, err)
 	}
 	metadata := map[string]string{"format": "pt", extraKey: string(extra)}
-	tensors := under(modelKey, nn.StateDict(r.model))
+	tensors, keys := under(modelKey, nn.StateDict(r.model)), []string{modelKey}
 	if !o.NoOptimizer {
 		tensors = append(tensors, under(optimizerKey, r.optimizer.State())...)
 		state, err := json.Marshal(optimizerState{r.optimizer.Updates(), r.LearningRate()})
@@ -60,6 +60,7 @@ func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 			return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
 		}
 		metadata[optimizerKey] = string(state)
+		keys = append(keys, optimizerKey)
 	}
 	if !o.NoScheduler && r.schedule != nil {
 		state, err := r.schedule.MarshalState()
@@ -67,6 +68,7 @@ func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 			return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
 		}
 		metadata[schedulerKey] = string(state)
+		keys = append(keys, schedulerKey)
 	}
 	entries, err := tensorio.Entries(tensors)
 	if err == nil {
@@ -75,7 +77,8 @@ func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 	if err != nil {
 		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
 	}
-	return nil
+	c := Checkpoint{append(keys, slices.Sorted(maps.Keys(o.Extra))...), o.Extra}
+	return CallEvent(r, "OnCheckpointSaved", func(h CheckpointSavedHook) error { return h.OnCheckpointSaved(r, path, c) })
 }
 
 func under(key string, list []torch.Named) []torch.Named {

@@ -17,7 +17,7 @@ import (
 type ModelEMA struct {
 	Decay           float64 // of the old average at each update of it; zero: 0.99
 	NoEvaluation    bool    // evaluate_during_training=False: save the average after each epoch, whatever it is worth
-	SavePath        string  // empty: "ema_model.safetensors"
+	SavePath        string  // empty: "ema_model.pt"
 	WatchMetric     string  // empty: "ema_model_eval_loss_epoch"
 	GreaterIsBetter bool
 	UpdateEvery     int   // updates of the optimizer between two updates of the average; zero: an epoch, as in Python
@@ -80,7 +80,7 @@ func copies(model any) []torch.Named {
 
 // OnTrainingRunStart begins with the weights of the model, or goes on with the average of the run that is resumed.
 func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
-	e.saver = SaveBestModel{SavePath: orDefault(e.SavePath, "ema_model.safetensors"), WatchMetric: orDefault(e.WatchMetric, emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter,
+	e.saver = SaveBestModel{SavePath: orDefault(e.SavePath, "ema_model.pt"), WatchMetric: orDefault(e.WatchMetric, emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter,
 		KeepOnTrain: true, NoOptimizer: true, best: e.saver.best}
 	if !e.restored {
 		e.copyWeights(r)

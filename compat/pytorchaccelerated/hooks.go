@@ -29,7 +29,7 @@ import (
 //	evaluation_run_start, OnEvaluationRunStart, an evaluation epoch, evaluation_run_end, OnEvaluationRunEnd
 //
 // A [StopTrainingError] from a hook within an epoch ends the run early; any other error makes Train fail with a [*HookError]. OnUpdateEnd is not in
-// Python: it comes when an update is complete, which no other event does.
+// Python: it comes when an update is complete, which no other event does. Nor are OnCheckpointSaved and OnTrainingStateSaved, which come when a file is there.
 type (
 	InitEndHook          interface{ OnInitEnd(r *Run) error }
 	TrainingRunStartHook interface{ OnTrainingRunStart(r *Run) error }
@@ -56,6 +56,14 @@ type (
 	EvaluationRunEndHook    interface{ OnEvaluationRunEnd(r *Run) error }
 	StopTrainingErrorHook   interface {
 		OnStopTrainingError(r *Run, stop *StopTrainingError) error
+	}
+	// CheckpointSavedHook is told of a file that SaveCheckpoint has written, at any event.
+	CheckpointSavedHook interface {
+		OnCheckpointSaved(r *Run, path string, c Checkpoint) error
+	}
+	// TrainingStateSavedHook is told of a folder that SaveTrainingState has written, at any event.
+	TrainingStateSavedHook interface {
+		OnTrainingStateSaved(r *Run, dir string, m Metadata) error
 	}
 )
 
@@ -126,6 +134,7 @@ var known = []reflect.Type{
 	reflect.TypeFor[TrainStepEndHook](), reflect.TypeFor[UpdateEndHook](), reflect.TypeFor[TrainEpochEndHook](), reflect.TypeFor[EvalEpochStartHook](),
 	reflect.TypeFor[EvalStepStartHook](), reflect.TypeFor[EvalStepEndHook](), reflect.TypeFor[EvalEpochEndHook](), reflect.TypeFor[TrainingRunEpochEndHook](),
 	reflect.TypeFor[TrainingRunEndHook](), reflect.TypeFor[EvaluationRunStartHook](), reflect.TypeFor[EvaluationRunEndHook](), reflect.TypeFor[StopTrainingErrorHook](),
+	reflect.TypeFor[CheckpointSavedHook](), reflect.TypeFor[TrainingStateSavedHook](),
 }
 
 // checkCallbacks refuses callbacks that can do nothing, and two of one type. events are hooks of the program's own.

@@ -8,7 +8,7 @@ import (
 
 // SaveBestModel saves the model whenever an epoch is the best so far by a metric, and loads the best one at the end of the run.
 type SaveBestModel struct {
-	SavePath        string // empty: "best_model.safetensors"
+	SavePath        string // empty: "best_model.pt"
 	WatchMetric     string // of the run history; empty: "eval_loss_epoch"
 	GreaterIsBetter bool
 	KeepOnTrain     bool // compare with the runs before too: reset_on_train=False
@@ -26,7 +26,7 @@ var (
 	_ StateSaver              = (*SaveBestModel)(nil)
 )
 
-func (s *SaveBestModel) path() string   { return orDefault(s.SavePath, "best_model.safetensors") }
+func (s *SaveBestModel) path() string   { return orDefault(s.SavePath, "best_model.pt") }
 func (s *SaveBestModel) metric() string { return orDefault(s.WatchMetric, "eval_loss_epoch") }
 
 // Best is the best value so far and its epoch; ok is false before the first.

@@ -57,7 +57,8 @@ func (r *Run) writeState(dir string, extra map[string]any) error {
 	if _, err := r.accelerator.SaveState(dir); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
 	}
-	return nil
+	m := Metadata{r.history.CurrentEpoch(), extra}
+	return CallEvent(r, "OnTrainingStateSaved", func(h TrainingStateSavedHook) error { return h.OnTrainingStateSaved(r, dir, m) })
 }
 
 // writePending writes the states that were asked for within the window that has ended.

@@ -137,7 +137,7 @@ func (w *WSDCheckpoint) savePostDecay(r *Run, updates int) error {
 	return nil
 }
 
-const checkpointSuffix = ".safetensors"
+const checkpointSuffix = ".pt"
 
 func (w *WSDCheckpoint) dir() string { return orDefault(w.SaveDir, "checkpoints") }
 

@@ -29,9 +29,10 @@ import (
 
 // peers are the trainers whose recordings can be replayed.
 var peers = map[string]func(context.Context, *spec.Spec) (*Run, error){
-	"course":     replayCourse,
-	"accelerate": replayAccelerate,
-	"hf":         replayHF,
+	"course":              replayCourse,
+	"accelerate":          replayAccelerate,
+	"hf":                  replayHF,
+	"pytorch_accelerated": replayPytorchAccelerated,
 }
 
 // Run is what a replayed case did.

@@ -1,0 +1,294 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// paTrainer is a Trainer of pytorch-accelerated over the rows of a case.
+type paTrainer = pa.Trainer[row, batch]
+
+// paArgs are the arguments of Trainer and of its methods train and evaluate.
+type paArgs struct {
+	optimizer optim.Builder
+	momentum  []float64 // what the recording finds in the parameter group: momentum, or the first beta
+	train     pa.TrainOptions[row, batch]
+	evaluate  bool
+}
+
+// replayPytorchAccelerated replays what pytorch-accelerated's Trainer did, defects included.
+func replayPytorchAccelerated(ctx context.Context, s *spec.Spec) (run *Run, err error) {
+	limit := s.More.Int("limit_batches_env", 0)
+	s.More.Any("final") // which tensors of the end were kept
+	if err := s.More.Done(); err != nil {
+		return nil, err
+	}
+	if err := s.Data.Options.Done(); err != nil {
+		return nil, err
+	}
+	if s.Model.Kind != "mlp" {
+		return nil, spec.Unsupportedf("model.kind %q with the trainer pytorch_accelerated", s.Model.Kind)
+	}
+	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+		return nil, err
+	}
+	sets, err := readRows(s)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := enterTemporary()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	p := &paCase{spec: s, sets: sets, limit: limit, rec: &paRecorder{}}
+	var last error
+	for _, phase := range s.Phases {
+		if last, err = p.phase(ctx, phase); err != nil {
+			return nil, err
+		}
+	}
+	left, err := p.files(".")
+	if err != nil {
+		return nil, err
+	}
+	return p.finish(last, left), nil
+}
+
+// enterTemporary makes a new folder the working directory: the cases name their files relative to it.
+func enterTemporary() (leave func(), err error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "conformance-")
+	if err != nil {
+		return nil, err
+	}
+	leave = func() {
+		_ = os.Chdir(here)
+		_ = os.RemoveAll(dir)
+	}
+	return leave, os.Chdir(dir)
+}
+
+// paCase is a case while it is replayed.
+type paCase struct {
+	spec  *spec.Spec
+	sets  map[string]*rows
+	limit int
+	rec   *paRecorder
+
+	model   model
+	trainer *paTrainer
+	args    paArgs
+	setup   paCallbacks
+}
+
+// phase runs one phase. failed is the refusal of the run, err a case that cannot be replayed.
+func (p *paCase) phase(ctx context.Context, phase spec.Phase) (failed, err error) {
+	fresh := phase.Options.Bool("new_trainer", phase.Do == "train")
+	if err := phase.Options.Done(); err != nil {
+		return nil, err
+	}
+	if p.args, err = p.readArgs(p.spec.PhaseArgs(phase)); err != nil {
+		return nil, err
+	}
+	before := p.rec.mark()
+	if p.trainer == nil || fresh {
+		if failed, err = p.make(); err != nil {
+			return nil, err
+		}
+	}
+	if failed == nil {
+		failed = p.do(ctx, phase.Do)
+	}
+	if aboutCase(failed) {
+		return nil, failed
+	}
+	info := trace.Object{{Name: "do", Value: phase.Do}, {Name: "error", Value: textOrNil(failed)}}
+	if p.trainer != nil {
+		info = append(info, p.describe()...)
+	}
+	p.rec.phase(info, before)
+	return failed, nil
+}
+
+func textOrNil(err error) any {
+	if err == nil {
+		return nil
+	}
+	return err.Error()
+}
+
+// make makes model and Trainer anew.
+func (p *paCase) make() (failed, err error) {
+	p.trainer = nil
+	torch.ManualSeed(0)
+	if p.model, err = build(p.spec); err != nil {
+		return nil, err
+	}
+	p.rec.model = p.model
+	if p.setup, err = p.callbacks(); err != nil {
+		return nil, err
+	}
+	if p.limit > 0 {
+		before, had := os.LookupEnv(pa.LimitBatchesVariable)
+		if err := os.Setenv(pa.LimitBatchesVariable, strconv.Itoa(p.limit)); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if _ = os.Unsetenv(pa.LimitBatchesVariable); had {
+				_ = os.Setenv(pa.LimitBatchesVariable, before)
+			}
+		}()
+	}
+	history := &paHistory{rec: p.rec}
+	t, failed := pa.New(p.model.module(), nil, p.args.optimizer, pa.Options[row, batch]{
+		Callbacks: append([]any{p.rec}, append(pa.DefaultCallbacks(), p.setup.list...)...), History: history, Methods: p.methods(), Rules: pa.Exact, Output: discard{}, Progress: discard{},
+	})
+	if failed != nil {
+		return failed, nil
+	}
+	p.trainer, history.run = t, t.Run
+	return nil, nil
+}
+
+type discard struct{}
+
+func (discard) Write(text []byte) (int, error) { return len(text), nil }
+
+// do trains or evaluates.
+func (p *paCase) do(ctx context.Context, what string) error {
+	valid := p.sets["eval"]
+	switch {
+	case what == "predict":
+		return spec.Unsupportedf("a phase that predicts with the trainer pytorch_accelerated")
+	case what == "evaluate":
+		if valid == nil {
+			return fmt.Errorf("there is no evaluation set")
+		}
+		return p.trainer.Evaluate(ctx, valid, pa.EvaluateOptions[row, batch]{PerDeviceBatchSize: p.args.train.PerDeviceBatchSize, CollateFn: collate})
+	}
+	o := p.args.train
+	if valid != nil && valid.n > 0 && p.args.evaluate {
+		o.EvalDataset = valid
+	}
+	return p.trainer.Train(ctx, data.Dataset[row](p.sets["train"]), o)
+}
+
+func (p *paCase) readArgs(o *spec.Object) (a paArgs, err error) {
+	if kind := o.String("trainer", ""); kind != "" {
+		return a, spec.Unsupportedf("trainer %q with the trainer pytorch_accelerated", kind)
+	}
+	a.evaluate = o.Bool("evaluate", true)
+	a.train = pa.TrainOptions[row, batch]{
+		NumEpochs: o.Int("num_epochs", 0), PerDeviceBatchSize: o.Int("per_device_batch_size", 8), MaxNumTrainSteps: o.Int("max_num_train_steps", 0),
+		GradientAccumulationSteps: o.Int("gradient_accumulation_steps", 1), GradientClipValue: o.FloatOrNil("gradient_clip_value"),
+		ResumeFrom: o.String("resume_from", ""), KeepRunHistory: !o.Bool("reset_run_history", true), CollateFn: collate,
+	}
+	if a.train.TrainLoader, err = loaderOptions(o.Object("train_dataloader_kwargs")); err != nil {
+		return a, err
+	}
+	if a.train.EvalLoader, err = loaderOptions(o.Object("eval_dataloader_kwargs")); err != nil {
+		return a, err
+	}
+	if a.train.CreateSchedulerFn, err = schedulerFn(o.Object("scheduler")); err != nil {
+		return a, err
+	}
+	if err := a.readOptimizer(o.Object("optimizer")); err != nil {
+		return a, err
+	}
+	return a, o.Done()
+}
+
+func loaderOptions(o *spec.Object) (l pa.LoaderOptions, err error) {
+	l.NumWorkers = 1
+	if o == nil {
+		return l, nil
+	}
+	l.BatchSize, l.DropLast = o.Int("batch_size", 0), o.Bool("drop_last", false)
+	o.Int("num_workers", 0) // of no influence on order or random numbers
+	if o.Has("shuffle") {
+		l.Shuffle = new(o.Bool("shuffle", false))
+	}
+	return l, o.Done()
+}
+
+// readOptimizer reads {"name": ..., "lr": ..., further keyword arguments}.
+func (a *paArgs) readOptimizer(o *spec.Object) error {
+	args := loopArgs{optimizer: "sgd", learningRate: 0.1}
+	kwargs := map[string]any{}
+	if o != nil {
+		kwargs = maps.Clone(o.Map()) // the specification stays as it is
+		args.optimizer, args.learningRate = o.String("name", "sgd"), o.Float("lr", map[string]float64{"sgd": 1e-3, "adam": 1e-3, "adamw": 1e-3, "rmsprop": 1e-2}[o.String("name", "sgd")])
+		delete(kwargs, "name")
+		delete(kwargs, "lr")
+	}
+	text, err := json.Marshal(kwargs)
+	if err == nil {
+		args.optimizerKwargs, err = spec.ParseObject(text)
+	}
+	if err != nil {
+		return err
+	}
+	k := args.optimizerKwargs.Merge()
+	switch args.optimizer {
+	case "sgd", "rmsprop":
+		a.momentum = []float64{k.Float("momentum", 0)}
+	case "adam", "adamw":
+		a.momentum = []float64{0.9}
+		if beta1, _ := betas(k); beta1 != nil {
+			a.momentum[0] = *beta1
+		}
+	default:
+		return spec.Unsupportedf("the optimizer %q with the trainer pytorch_accelerated", args.optimizer)
+	}
+	a.optimizer, err = args.builder()
+	return err
+}
+
+// schedulerFn makes create_scheduler_fn.
+func schedulerFn(o *spec.Object) (pa.SchedulerFn, error) {
+	if o == nil {
+		return nil, nil
+	}
+	switch name := o.String("name", ""); name {
+	case "cosine_lr":
+		c := pa.CosineLR{
+			TotalNumEpochs: o.Int("total_num_epochs", 0), NumUpdateStepsPerEpoch: o.Int("num_update_steps_per_epoch", 0), KDecay: o.Float("k_decay", 0),
+			LRMin: o.FloatOrNil("lr_min"), MinLRRatio: o.FloatOrNil("min_lr_ratio"), NumWarmupEpochs: o.Int("num_warmup_epochs", 0),
+			WarmupStartingLR: o.FloatOrNil("warmup_starting_lr"), WarmupStartingLRRatio: o.FloatOrNil("warmup_starting_lr_ratio"), NumCooldownEpochs: o.Int("num_cooldown_epochs", 0),
+		}
+		return c.Create, o.Done()
+	case "wsd":
+		w := pa.WSD{
+			TotalNumEpochs: o.Int("total_num_epochs", 0), NumUpdateStepsPerEpoch: o.Int("num_update_steps_per_epoch", 0), DecayPhaseRatio: o.FloatOrNil("decay_phase_ratio"),
+			LRMin: o.FloatOrNil("lr_min"), WarmupStartingLR: o.FloatOrNil("warmup_starting_lr"), InverseProportion: !o.Bool("use_inverse_sqrt_decay", true),
+			NumCheckpoints: o.Int("num_checkpoints", 0), Continuation: o.Bool("is_continuation_from_checkpoint", false),
+		}
+		if n := o.Int("num_warmup_epochs", -1); n >= 0 {
+			w.NumWarmupEpochs = &n
+		}
+		return w.Create, o.Done()
+	case "one_cycle":
+		fn := pa.Partial("OneCycleLR", map[string]any{"max_lr": o.Float("max_lr", 0), "epochs": pa.NumEpochs, "steps_per_epoch": pa.NumUpdateStepsPerEpoch})
+		return fn, o.Done()
+	default:
+		kwargs := maps.Clone(o.Map())
+		delete(kwargs, "name")
+		return pa.Partial(name, kwargs), o.Err()
+	}
+}

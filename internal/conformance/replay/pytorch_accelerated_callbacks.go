@@ -1,0 +1,176 @@
+package replay
+
+import (
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+)
+
+// paCallbacks are the callbacks of a case, and those of them that are asked at the end of a phase.
+type paCallbacks struct {
+	list     []any
+	saveBest *pa.SaveBestModel
+	ema      *pa.ModelEMA
+	stopping *pa.EarlyStopping
+}
+
+func (p *paCase) callbacks() (c paCallbacks, err error) {
+	for _, callback := range p.spec.Callbacks {
+		o := callback.Options.Merge()
+		o.Any("kind")
+		var made any
+		switch callback.Kind {
+		case "probe_a":
+			made = &paProbeA{paProbe{p.rec, "a:"}}
+		case "probe_b":
+			made = &paProbeB{paProbe{p.rec, "b:"}}
+		case "save_best":
+			c.saveBest = &pa.SaveBestModel{SavePath: o.String("save_path", ""), WatchMetric: o.String("watch_metric", ""), GreaterIsBetter: o.Bool("greater_is_better", false),
+				KeepOnTrain: !o.Bool("reset_on_train", true), NoOptimizer: !o.Bool("save_optimizer", true), NoScheduler: !o.Bool("save_scheduler", true), NoLoadAtEnd: !o.Bool("load_saved_checkpoint", true)}
+			made = c.saveBest
+		case "early_stopping":
+			c.stopping = &pa.EarlyStopping{Patience: o.Int("early_stopping_patience", 1), Threshold: o.FloatOrNil("early_stopping_threshold"), WatchMetric: o.String("watch_metric", ""),
+				GreaterIsBetter: o.Bool("greater_is_better", false), KeepOnTrain: !o.Bool("reset_on_train", true)}
+			made = c.stopping
+		case "limit_batches":
+			made = &pa.LimitBatches{NumBatches: o.Int("num_batches", 0)}
+		case "ema":
+			c.ema = &pa.ModelEMA{Decay: o.Float("decay", 0.99), NoEvaluation: !o.Bool("evaluate_during_training", true), SavePath: o.String("save_path", ""),
+				WatchMetric: o.String("watch_metric", ""), GreaterIsBetter: o.Bool("greater_is_better", false)}
+			made = c.ema
+		case "step_evaluation":
+			made = &pa.StepBasedEvaluation{EvalEveryNSteps: o.Int("eval_every_n_steps", 0)}
+		case "limit_eval_steps":
+			made = &pa.LimitEvalSteps{NumEvalSteps: o.Int("num_eval_steps", 0), AlsoEpochs: !o.Bool("limit_intermediate_only", true)}
+		case "save_training_state":
+			made = &pa.SaveTrainingState{SaveDir: o.String("save_dir", ""), SaveEveryNEpochs: o.Int("save_every_n_epochs", 0), SaveEveryNSteps: o.Int("save_every_n_steps", 0),
+				NotAtEnd: !o.Bool("save_at_end", true), MaxCheckpoints: o.Int("max_checkpoints", 0)}
+		case "wsd_checkpoint":
+			made = &pa.WSDCheckpoint{SaveDir: o.String("save_dir", ""), NoOptimizer: !o.Bool("save_optimizer", true), NoScheduler: !o.Bool("save_scheduler", true), InitialCheckpoint: o.String("initial_checkpoint", "")}
+		case "terminate_on_nan": // it is one of the defaults
+		default:
+			return c, spec.Unsupportedf("the callback %q with the trainer pytorch_accelerated", callback.Kind)
+		}
+		if err := o.Done(); err != nil {
+			return c, err
+		}
+		if made != nil {
+			c.list = append(c.list, made)
+		}
+	}
+	return c, nil
+}
+
+// describe is what the recording says at the end of a phase.
+func (p *paCase) describe() trace.Object {
+	t, h := p.trainer, p.trainer.History()
+	o := trace.Object{{Name: "run_config", Value: runConfig(t.Config())}, {Name: "run_history", Value: historyValues(h)}, {Name: "current_epoch_at_end", Value: h.CurrentEpoch()}}
+	if t.Schedule() != nil {
+		o = append(o, trace.Pair{Name: "scheduler_state", Value: trace.Object{{Name: "text", Value: t.ScheduleSteps()}}})
+	}
+	best := trace.Object{}
+	add := func(name string, value float64, epoch int, ok bool) {
+		entry := trace.Object{{Name: "best_metric", Value: nil}, {Name: "best_metric_epoch", Value: nil}}
+		if ok {
+			entry = trace.Object{{Name: "best_metric", Value: trace.Hex(value)}, {Name: "best_metric_epoch", Value: epoch}}
+		}
+		best = append(best, trace.Pair{Name: name, Value: entry})
+	}
+	if c := p.setup.saveBest; c != nil {
+		value, epoch, ok := c.Best()
+		add("SaveBestModelCallback", value, epoch, ok)
+	}
+	if c := p.setup.ema; c != nil {
+		value, epoch, ok := c.Best()
+		add("ModelEmaCallback", value, epoch, ok)
+		if c.Average() != nil {
+			o = append(o, trace.Pair{Name: "ema_stats", Value: tensorStats(c.Average())})
+		}
+	}
+	if len(best) > 0 {
+		o = append(o, trace.Pair{Name: "best", Value: best})
+	}
+	if c := p.setup.stopping; c != nil {
+		metric := any(nil)
+		if value, ok := c.Best(); ok {
+			metric = trace.Hex(value)
+		}
+		o = append(o, trace.Pair{Name: "early_stopping", Value: trace.Object{{Name: "counter", Value: c.Counter()}, {Name: "best_metric", Value: metric}}})
+	}
+	return o
+}
+
+func runConfig(c pa.RunConfig) trace.Object {
+	return trace.Object{
+		{Name: "num_epochs", Value: c.NumEpochs}, {Name: "train_per_device_batch_size", Value: c.TrainPerDeviceBatchSize}, {Name: "eval_per_device_batch_size", Value: c.EvalPerDeviceBatchSize},
+		{Name: "gradient_accumulation_steps", Value: c.GradientAccumulationSteps}, {Name: "gradient_clip_value", Value: hexOrNil(c.GradientClipValue)},
+		{Name: "train_total_batch_size", Value: c.TrainTotalBatchSize}, {Name: "eval_total_batch_size", Value: c.EvalTotalBatchSize},
+		{Name: "num_update_steps_per_epoch", Value: c.NumUpdateStepsPerEpoch}, {Name: "num_local_update_steps_per_epoch", Value: c.NumLocalUpdateStepsPerEpoch},
+		{Name: "max_num_train_steps", Value: c.MaxNumTrainSteps}, {Name: "is_local_process_zero", Value: c.IsLocalProcessZero}, {Name: "is_world_process_zero", Value: c.IsWorldProcessZero},
+		{Name: "is_distributed", Value: c.IsDistributed}, {Name: "mixed_precision", Value: c.MixedPrecision}, {Name: "num_processes", Value: c.NumProcesses},
+	}
+}
+
+func historyValues(h pa.RunHistory) trace.Object {
+	o := trace.Object{}
+	for _, name := range slices.Sorted(slices.Values(h.MetricNames())) {
+		o = append(o, trace.Pair{Name: name, Value: hexes(h.MetricValues(name))})
+	}
+	return o
+}
+
+// pythonNames are the names that Accelerate gives in Python to the files of a training state. What it saves as custom_checkpoint_0 is the schedule; the last of
+// ours is what the Trainer in Python saves by itself.
+func pythonNames(files []string) []string {
+	own := -1
+	for i, f := range files {
+		if strings.HasPrefix(f, "custom_checkpoint_") {
+			own = i
+		}
+	}
+	var names []string
+	for i, f := range files {
+		switch {
+		case f == "MANIFEST.json":
+			continue
+		case i == own:
+			f = "trainer_metadata.pt"
+		case f == "optimizer.safetensors":
+			f = "optimizer.bin"
+		case f == "random_states_0.safetensors":
+			f = "random_states_0.pkl"
+		case strings.HasSuffix(f, ".state"):
+			f = strings.TrimSuffix(f, ".state") + ".pkl"
+		}
+		names = append(names, f)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// files lists the files in a folder and below it, as Python names them.
+func (p *paCase) files(root string) ([]string, error) {
+	byFolder := map[string][]string{}
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		relative, err := filepath.Rel(root, path)
+		byFolder[filepath.Dir(relative)] = append(byFolder[filepath.Dir(relative)], filepath.Base(relative))
+		return err
+	})
+	all := []string{}
+	for folder := range maps.Keys(byFolder) {
+		for _, name := range pythonNames(byFolder[folder]) {
+			all = append(all, filepath.Join(folder, name))
+		}
+	}
+	slices.Sort(all)
+	return all, err
+}
