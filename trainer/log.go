@@ -1,5 +1,7 @@
 package trainer
 
+import "github.com/gotrainer/gotrainer/trainer/semantics"
+
 // logLoss carries out doLog: the mean loss since the last log, the gradients' norm and the rate of the last update.
 func (f *fit[S, B]) logLoss() error {
 	if err := f.report(); err != nil {
@@ -25,6 +27,9 @@ func (f *fit[S, B]) logLoss() error {
 	f.m.LastLogged = f.m.GlobalStep
 	if f.o.CountTokens {
 		row.tokenSpeed(f.start, f.tokens-f.startTokens)
+	}
+	if f.o.Semantics.Order != semantics.LogEvaluateSave {
+		f.m.Control.ShouldLog = false
 	}
 	return f.log(row)
 }
@@ -63,7 +68,9 @@ func (f *fit[S, B]) log(row Logs) error {
 		row["num_input_tokens_seen"] = float64(f.tokens)
 	}
 	f.history = append(f.history, row)
-	f.m.Control.ShouldLog = false
+	if f.o.Semantics.Order == semantics.LogEvaluateSave { // any row answers the wish for one
+		f.m.Control.ShouldLog = false
+	}
 	return fire(f, f.hooks.log, "AfterLog", func(h LogHook, r *Run) error { return h.AfterLog(r, row) })
 }
 

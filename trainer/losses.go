@@ -114,7 +114,7 @@ func (l *losses) updated() {
 }
 
 // beginEpoch forgets what belongs to the epoch before.
-func (l *losses) beginEpoch() { l.epoch = weightedMean{} }
+func (l *losses) beginEpoch() { l.epoch, l.window.values = weightedMean{}, l.window.values[:0] }
 
 // value is the loss as it is reported now.
 func (l *losses) value() float64 {

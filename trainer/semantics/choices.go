@@ -36,7 +36,7 @@ const (
 	RunningMean
 	// EpochMean is the mean of the divided losses of this epoch so far, weighted by the samples of their batches and rounded to float32.
 	EpochMean
-	// WindowMean is the mean of the undivided losses of the last window, in float32.
+	// WindowMean is the mean of the undivided losses of the last window, in float32. Of a window that began in the epoch before, only those of this epoch count.
 	WindowMean
 )
 
