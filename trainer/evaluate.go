@@ -157,10 +157,6 @@ func (f *fit[S, B]) evaluateSet(e evaluation[B], predict bool) (Metrics, Logs, e
 
 // evaluateBatches hands the batches of a set to the step.
 func (f *fit[S, B]) evaluateBatches(e evaluation[B]) error {
-	joins := f.o.Semantics.EvalLossJoins && f.losses.wanted()
-	if joins {
-		f.losses.beginEpoch()
-	}
 	defer func() { f.batch = nil }()
 	done := 0
 	for batch, err := range e.loader.Epoch(f.ctx, 0, 0) {
@@ -180,13 +176,6 @@ func (f *fit[S, B]) evaluateBatches(e evaluation[B]) error {
 		}
 		if err != nil {
 			return f.stepError(op, err)
-		}
-		if joins {
-			loss, err := f.batchLoss()
-			if err != nil {
-				return err
-			}
-			f.losses.batch(loss, max(0, min(f.o.EvalBatchSize, e.rows-done*f.o.EvalBatchSize)), false)
 		}
 		if err := fire(f, f.hooks.evalStep, "EvalStep", EvalStepHook.EvalStep); err != nil {
 			return err

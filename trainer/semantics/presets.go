@@ -100,7 +100,6 @@ var PytorchAccelerated = Rules{
 	Divisor:             Accumulate,
 	ClipEveryBatch:      true,
 	LossReport:          EpochMean,
-	EvalLossJoins:       true,
 	NoFinalSave:         true,
 	NoFinalStep:         true,
 	EvalLoss:            RowsInFloat32,

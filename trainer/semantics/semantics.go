@@ -86,9 +86,6 @@ type Rules struct {
 	// CountStepsAtResume lets RunningMean go on after a resume as if every step before had been a window, which is too many under accumulation.
 	CountStepsAtResume bool
 
-	// EvalLossJoins adds the losses of an evaluation within an epoch to those of LossReport EpochMean, after it has emptied them.
-	EvalLossJoins bool
-
 	// RoundLoss rounds the logged loss to four decimals.
 	RoundLoss bool
 
