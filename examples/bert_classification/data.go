@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/data/glue"
+	"github.com/gotrainer/gotrainer/data/table"
+	"github.com/gotrainer/gotrainer/examples/bert_classification/sms"
+)
+
+// example is a text, or a pair of texts, with its class.
+type example struct {
+	a, b  string
+	label int
+}
+
+// task is what is learnt.
+type task struct {
+	name         string // of the evaluation's texts, for tables
+	labels       []string
+	pairs        bool
+	train, valid data.Slice[example]
+}
+
+// openTask reads the texts of -task.
+func openTask(ctx context.Context, o options) (task, error) {
+	switch o.task {
+	case "sms":
+		return smsTask(ctx, o)
+	case "csv":
+		return tableTask(ctx, o)
+	}
+	return glueTask(ctx, o)
+}
+
+func smsTask(ctx context.Context, o options) (task, error) {
+	messages, err := sms.Messages()
+	if err != nil {
+		return task{}, err
+	}
+	t := task{name: "messages held aside", labels: sms.Labels}
+	all := data.Map(messages, func(m sms.Message) (example, error) { return example{a: m.Text, label: m.Label}, nil })
+	return t.divided(ctx, all, o)
+}
+
+// divided sets some of the examples aside.
+func (t task) divided(ctx context.Context, all data.Dataset[example], o options) (task, error) {
+	train, valid, err := data.Split(all, 1-o.holdOut, o.seed)
+	if err != nil {
+		return t, err
+	}
+	if t.train, err = data.Load(ctx, train); err != nil {
+		return t, err
+	}
+	t.valid, err = data.Load(ctx, valid)
+	return t, err
+}
+
+func glueTask(ctx context.Context, o options) (task, error) {
+	g, err := glue.ByName(o.task)
+	switch {
+	case err != nil:
+		return task{}, fmt.Errorf("-task %s: want sms, csv or a task of GLUE (%w)", o.task, err)
+	case g.Labels == nil:
+		return task{}, fmt.Errorf("-task %s: %s gives numbers and no classes, and this program classifies", o.task, g.Name)
+	case o.data == "":
+		return task{}, fmt.Errorf("-task %s needs -data DIR, the folder with its train.tsv and dev.tsv (from https://gluebenchmark.com/tasks)", o.task)
+	}
+	set, err := glue.Open(o.data, g)
+	if err != nil {
+		return task{}, err
+	}
+	if set.Train == nil || set.Validation == nil {
+		return task{}, fmt.Errorf("%s lacks train.tsv or the dev.tsv of %s", o.data, g.Name)
+	}
+	t := task{name: "validation set of " + g.Name, labels: g.Labels}
+	form := func(e glue.Example) (example, error) { return example{e.A, e.B, e.Label}, nil }
+	if t.train, err = data.Collect(ctx, set.Train, form); err != nil {
+		return t, err
+	}
+	if t.valid, err = data.Collect(ctx, set.Validation, form); err != nil {
+		return t, err
+	}
+	t.pairs = len(t.train) > 0 && t.train[0].b != ""
+	return t, nil
+}
+
+// tableTask reads tables of one's own. Classes are numbered in the order of their names.
+func tableTask(ctx context.Context, o options) (task, error) {
+	rows, err := readTable(ctx, o, o.train)
+	if err != nil {
+		return task{}, err
+	}
+	names := map[string]bool{}
+	for _, r := range rows {
+		names[r.label] = true
+	}
+	t := task{name: "texts set aside from " + o.train, labels: slices.Sorted(maps.Keys(names)), pairs: o.pair != ""}
+	if len(t.labels) < 2 {
+		return t, fmt.Errorf("%s: the column %s has the labels %q; want at least two classes", o.train, o.label, t.labels)
+	}
+	number := func(r labelled) (example, error) {
+		i, found := slices.BinarySearch(t.labels, r.label)
+		if !found {
+			return example{}, fmt.Errorf("%s: the label %q is not in %s, whose classes are %q", o.valid, r.label, o.train, t.labels)
+		}
+		return example{r.a, r.b, i}, nil
+	}
+	if o.valid == "" {
+		return t.divided(ctx, data.Map(rows, number), o)
+	}
+	t.name = "texts of " + o.valid
+	if t.train, err = data.Collect(ctx, rows, number); err != nil {
+		return t, err
+	}
+	if rows, err = readTable(ctx, o, o.valid); err != nil {
+		return t, err
+	}
+	t.valid, err = data.Collect(ctx, rows, number)
+	return t, err
+}
+
+// labelled is a row of a table.
+type labelled struct{ a, b, label string }
+
+func readTable(ctx context.Context, o options, path string) (data.Slice[labelled], error) {
+	rows, err := table.OpenRows[map[string]string](path, table.Format{})
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	return data.Collect(ctx, rows, func(row map[string]string) (labelled, error) {
+		for _, column := range []string{o.text, o.pair, o.label} {
+			if _, found := row[column]; column != "" && !found {
+				return labelled{}, fmt.Errorf("%s has no column %q, only %q: name the columns with -text, -pair and -label", path, column, slices.Sorted(maps.Keys(row)))
+			}
+		}
+		l := labelled{a: row[o.text], label: strings.TrimSpace(row[o.label])}
+		if l.label == "" {
+			return l, fmt.Errorf("%s: the text %q has no label", path, l.a)
+		}
+		if o.pair != "" {
+			l.b = row[o.pair]
+		}
+		return l, nil
+	})
+}
+
+// checkSizes refuses sets that are too small for what follows.
+func (t task) checkSizes() error {
+	if len(t.train) == 0 || len(t.valid) == 0 {
+		return errors.New("there are no texts to learn from or none to evaluate with")
+	}
+	return nil
+}
+
+// unseen returns the examples to evaluate with that are not in the training set as well, word for word.
+func (t task) unseen() map[int]bool {
+	type texts struct{ a, b string }
+	seen := make(map[texts]bool, len(t.train))
+	for _, e := range t.train {
+		seen[texts{e.a, e.b}] = true
+	}
+	unseen := map[int]bool{}
+	for i, e := range t.valid {
+		if !seen[texts{e.a, e.b}] {
+			unseen[i] = true
+		}
+	}
+	return unseen
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// judgement is what a model says about a text.
+type judgement struct {
+	Label  string    `json:"label"`
+	Score  float64   `json:"score"` // the probability of the label
+	Logits []float32 `json:"logits"`
+	class  int
+}
+
+// modelFolder is where a run leaves the model that it ends with.
+func modelFolder(out string) string { return filepath.Join(out, "model") }
+
+// predict classifies the texts of the command line, or the lines of standard input.
+func predict(o options, in io.Reader, out io.Writer) error {
+	dir := o.model
+	if dir == "" {
+		dir = modelFolder(o.out)
+	}
+	c, _, err := loadClassifier(dir, transformer.LoadOptions{})
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no trained model in %s: train one first, or name its folder with -model (%w)", dir, err)
+	}
+	if err != nil {
+		return err
+	}
+	if c, err = c.truncated(o.maxLength); err != nil {
+		return err
+	}
+	if len(o.texts) > 0 {
+		for _, line := range o.texts {
+			if err := c.print(out, line, o.json); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		if err := c.print(out, lines.Text(), o.json); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// print classifies a line and prints what came out: label, probability and text, or a line of JSON.
+func (c classifier) print(w io.Writer, line string, asJSON bool) error {
+	a, b, _ := strings.Cut(line, "\t")
+	s, err := c.sample(example{a: a, b: b})
+	if err != nil {
+		return err
+	}
+	judged, err := c.judge([]bert.Sample{s})
+	if err != nil {
+		return err
+	}
+	if !asJSON {
+		_, err = fmt.Fprintf(w, "%s\t%.4f\t%s\n", judged[0].Label, judged[0].Score, line)
+		return err
+	}
+	text, err := json.Marshal(struct {
+		judgement
+		IDs  []int64 `json:"input_ids"`
+		Text string  `json:"text"`
+	}{judged[0], s.InputIDs, line})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
+}
+
+// judge classifies samples, some at a time.
+func (c classifier) judge(samples []bert.Sample) ([]judgement, error) {
+	task, err := classify.NewTask(c.model, classify.TaskOptions{})
+	if err != nil {
+		return nil, err
+	}
+	nn.SetTraining(c.model, false)
+	var judged []judgement
+	for start := 0; start < len(samples); start += 32 {
+		batch, err := task.Collate(samples[start:min(start+32, len(samples))])
+		if err != nil {
+			return nil, err
+		}
+		err = torch.Try(func() {
+			torch.NoGrad(func() {
+				logits := c.model.Forward(matrix(batch.InputIDs), matrix(batch.AttentionMask), matrix(batch.TokenTypeIDs))
+				values, n := torch.Values[float32](logits), int(logits.Size(1))
+				for i := range batch.InputIDs.Rows {
+					judged = append(judged, judgementOf(values[i*n:(i+1)*n], c.model.Head().ID2Label))
+				}
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return judged, nil
+}
+
+// matrix makes a tensor of a padded batch; an empty one stays undefined.
+func matrix(p data.Padded[int64]) torch.Tensor {
+	if p.Values == nil {
+		return torch.Tensor{}
+	}
+	return torch.From(p.Values, int64(p.Rows), int64(p.Width))
+}
+
+// judgementOf takes the class of the largest logit, and its softmax for the probability.
+func judgementOf(logits []float32, labels []string) judgement {
+	j := judgement{Logits: logits}
+	for i, v := range logits {
+		if v > logits[j.class] {
+			j.class = i
+		}
+	}
+	sum := 0.0
+	for _, v := range logits {
+		sum += math.Exp(float64(v - logits[j.class]))
+	}
+	j.Label, j.Score = labels[j.class], 1/sum
+	return j
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/curves"
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// report classifies the evaluation's texts once more with the model that the run ends with, saves it, and says and draws what came of it.
+func report(o options, c classifier, t task, valid []bert.Sample, result *trainer.Result, took time.Duration) error {
+	if err := c.save(modelFolder(o.out)); err != nil {
+		return err
+	}
+	judged, err := c.judge(valid)
+	if err != nil {
+		return err
+	}
+	if err := writeMisread(filepath.Join(o.out, "misread.tsv"), t, judged); err != nil {
+		return err
+	}
+	if err := curves.WriteFile(filepath.Join(o.out, "curves.png"), result.History, "loss", "eval_loss", "eval_accuracy", "eval_f1"); err != nil {
+		return err
+	}
+	fmt.Printf("\n%d updates in %s, reading and evaluating included; the model is in %s\n", result.GlobalStep, took.Round(time.Second), modelFolder(o.out))
+	if err := printScores(t, judged); err != nil {
+		return err
+	}
+	if err := printConfusion(t, judged); err != nil {
+		return err
+	}
+	fmt.Printf("In %s: curves.png, misread.tsv (the surest errors first), metrics.jsonl, metrics.csv\n", o.out)
+	return nil
+}
+
+// printScores prints a row for all texts of the evaluation and, where some of them are in the training set too, one for the others.
+func printScores(t task, judged []judgement) error {
+	w := tablewriter.NewTable(os.Stdout, tablewriter.WithHeaderAutoFormat(tw.Off))
+	w.Header("texts", "read", "accuracy", "precision", "recall", "F1", "wrong")
+	row := func(name string, counts func(i int) bool) error {
+		list, n, wrong := t.metrics(), 0, 0
+		for i, e := range t.valid {
+			if !counts(i) {
+				continue
+			}
+			n++
+			if judged[i].class != e.label {
+				wrong++
+			}
+			for _, m := range list {
+				m.Add(judged[i].class, e.label)
+			}
+		}
+		f1 := list[1].Result()
+		return w.Append(name, fmt.Sprint(n), percent(list[0].Result()["accuracy"]), percent(f1["precision"]), percent(f1["recall"]), percent(f1["f1"]), fmt.Sprint(wrong))
+	}
+	if err := row(t.name, func(int) bool { return true }); err != nil {
+		return err
+	}
+	if unseen := t.unseen(); len(unseen) < len(t.valid) && len(unseen) > 0 {
+		if err := row("those that no training text equals", func(i int) bool { return unseen[i] }); err != nil {
+			return err
+		}
+	}
+	return w.Render()
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.2f %%", 100*share) }
+
+// printConfusion prints how many texts of each class were taken for which.
+func printConfusion(t task, judged []judgement) error {
+	n := len(t.labels)
+	counts := make([][]int, n)
+	for i := range counts {
+		counts[i] = make([]int, n)
+	}
+	for i, e := range t.valid {
+		counts[e.label][judged[i].class]++
+	}
+	w := tablewriter.NewTable(os.Stdout, tablewriter.WithHeaderAutoFormat(tw.Off))
+	header := []string{"is \\ was taken for"}
+	w.Header(append(header, t.labels...))
+	for i, label := range t.labels {
+		row := []string{label}
+		for _, c := range counts[i] {
+			row = append(row, fmt.Sprint(c))
+		}
+		if err := w.Append(row); err != nil {
+			return err
+		}
+	}
+	return w.Render()
+}
+
+// writeMisread lists the texts that the model got wrong, those first of which it was surest.
+func writeMisread(path string, t task, judged []judgement) error {
+	var wrong []int
+	for i, e := range t.valid {
+		if judged[i].class != e.label {
+			wrong = append(wrong, i)
+		}
+	}
+	slices.SortStableFunc(wrong, func(i, j int) int { return cmp.Compare(judged[j].Score, judged[i].Score) })
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	fmt.Fprintln(w, "label\ttaken_for\tprobability\ttext\tsecond_text")
+	flat := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
+	for _, i := range wrong {
+		e := t.valid[i]
+		fmt.Fprintf(w, "%s\t%s\t%.4f\t%s\t%s\n", t.labels[e.label], judged[i].Label, judged[i].Score, flat.Replace(e.a), flat.Replace(e.b))
+	}
+	if err := w.Flush(); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
