@@ -63,7 +63,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.logEvery, "log", 0, "updates between two lines of the log; default: 500 (transformers), without -model 50")
 	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
 	f.Uint64Var(&o.seed, "seed", 42, "of weights, order and what is held out")
-	f.BoolVar(&o.quick, "quick", false, "a quarter of a minute, to see that it works: the model does not get good")
+	f.BoolVar(&o.quick, "quick", false, "a shorter run, to see that it works: 3 epochs, or 20 updates of a -model; the model does not get as good")
 	f.BoolVar(&o.resume, "resume", false, "go on with the run in -out")
 	f.BoolVar(&o.overwrite, "overwrite", false, "delete an earlier run in -out")
 	f.BoolVar(&o.predict, "predict", false, "classify the texts after the flags, or the lines of standard input, with the model of -out; a tab divides a pair")

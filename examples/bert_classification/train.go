@@ -82,11 +82,12 @@ func (o options) withDefaults() options {
 	set(&o.batch, 16, 8)
 	set(&o.maxLength, 128, 0)
 	set(&o.logEvery, 50, 500)
-	if o.quick && o.steps == 0 && o.epochs == 0 {
-		o.steps = 300
-	}
 	switch {
 	case o.steps > 0 || o.epochs > 0:
+	case o.quick && fresh:
+		o.epochs = 3
+	case o.quick:
+		o.steps = 20
 	case fresh:
 		o.epochs = 6
 	default:
