@@ -18,7 +18,7 @@ TOOLS        := .build/tools
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example test pure lint gen golden golden-check conformance-live bench opcost check test-install asan clean
+.PHONY: help setup example example-bert test pure lint gen golden golden-check conformance-live bench opcost check test-install asan clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ setup: ## install libtorch for this user and build libcgotorch (once; later runs
 
 example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
 	go run ./examples/crnn_plates $(if $(QUICK),-quick)
+
+example-bert: setup ## train BERT to find spam among text messages, examples/bert_classification (QUICK=1: half of it)
+	go run ./examples/bert_classification $(if $(QUICK),-quick)
 
 test: setup ## everything this machine can run, under the race detector; no test may skip for want of libtorch
 	GOTRAINER_REQUIRE_TORCH=1 go test $(RACE) -timeout 40m ./...

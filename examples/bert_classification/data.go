@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -155,12 +154,12 @@ func readTable(ctx context.Context, o options, path string) (data.Slice[labelled
 // checkSizes refuses sets that are too small for what follows.
 func (t task) checkSizes() error {
 	if len(t.train) == 0 || len(t.valid) == 0 {
-		return errors.New("there are no texts to learn from or none to evaluate with")
+		return fmt.Errorf("there are %d texts to learn from and %d to evaluate with; want at least one of each", len(t.train), len(t.valid))
 	}
 	return nil
 }
 
-// unseen returns the examples to evaluate with that are not in the training set as well, word for word.
+// unseen tells which examples to evaluate with are not in the training set as well, word for word.
 func (t task) unseen() map[int]bool {
 	type texts struct{ a, b string }
 	seen := make(map[texts]bool, len(t.train))

@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/distilbert"
+	"github.com/gotrainer/gotrainer/models/transformer"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// printed runs the command and returns what it printed.
+func printed(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	o, err := parse(args)
+	if err != nil {
+		return "", err
+	}
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout = w
+	out := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(r)
+		out <- string(text)
+	}()
+	err = run(context.Background(), o)
+	w.Close()
+	return <-out, err
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFindsSpam is the quick form: three epochs of the default task, whose accuracy without learning anything is 0.87.
+func TestFindsSpam(t *testing.T) {
+	testenv.RequireTorch(t)
+	if testing.Short() {
+		t.Skip("trains for a quarter of a minute")
+	}
+	out := filepath.Join(t.TempDir(), "run")
+	text, err := printed(t, "-out", out, "-quick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`messages held aside +│ 836 +│ ([\d.]+) %`).FindStringSubmatch(text)
+	if row == nil {
+		t.Fatalf("the table has no row of the 836 messages held aside:\n%s", text)
+	}
+	if accuracy, err := strconv.ParseFloat(row[1], 64); err != nil || accuracy < 95 {
+		t.Errorf("accuracy %s %%, want at least 95 (error %v)", row[1], err)
+	}
+	for _, want := range []string{"those that no training text equals", `is \ was taken for`, "misread.tsv"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q:\n%s", want, text)
+		}
+	}
+	for _, name := range []string{"curves.png", "misread.tsv", "metrics.jsonl", "metrics.csv", "model/model.safetensors", "model/config.json", "model/tokenizer.json", "model/tokenizer_config.json"} {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s is missing or empty: %v", name, err)
+		}
+	}
+	for message, want := range map[string]string{
+		"URGENT! You have won a 1 week FREE membership in our £100,000 prize. Call 09061701461 now to claim": "spam",
+		"sorry i missed your call, will be home by six":                                                      "ham",
+	} {
+		if text, err := printed(t, "-out", out, "-predict", message); err != nil || !strings.HasPrefix(text, want+"\t") || !strings.HasSuffix(text, "\t"+message+"\n") {
+			t.Errorf("-predict %q printed %q, error %v; want %s", message, text, err, want)
+		}
+	}
+	if _, err = printed(t, "-out", out, "-quick"); err == nil || !strings.Contains(err.Error(), "-resume") {
+		t.Errorf("a second run in the same folder: error %v, want one that says how to resume", err)
+	}
+	if _, err = printed(t, "-out", out, "-quick", "-resume"); err != nil {
+		t.Errorf("-resume: %v", err)
+	}
+}
+
+// TestAStoppedRunGoesOnToTheSameModel stops a run after its first log and resumes it: the weights are those of a run that nobody stopped.
+func TestAStoppedRunGoesOnToTheSameModel(t *testing.T) {
+	testenv.RequireTorch(t)
+	args := []string{"-task", "csv", "-train", weather(t, 120), "-epochs", "4", "-batch", "4", "-log", "5", "-layers", "1", "-hidden", "32", "-threads", "1"}
+	whole, halved := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "halved")
+	if _, err := printed(t, append(args, "-out", whole)...); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse(append(args, "-out", halved))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if log, err := os.Stat(filepath.Join(halved, "metrics.jsonl")); err == nil && log.Size() > 0 {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if err := run(ctx, o); err == nil || !strings.Contains(err.Error(), "go on with it by -resume") {
+		t.Fatalf("error %v, want one that names -resume", err)
+	}
+	if _, err := printed(t, append(args, "-out", halved, "-resume")...); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"model.safetensors", "tokenizer.json"} {
+		a, err := os.ReadFile(filepath.Join(modelFolder(whole), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(filepath.Join(modelFolder(halved), name)); err != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s differs after a resume (error %v)", name, err)
+		}
+	}
+}
+
+// weather writes a CSV of texts in three classes.
+func weather(t *testing.T, n int) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("text,label,other\n")
+	for i := range n {
+		words := []string{"sun and sand", "snow and ice", "rain and wind"}
+		fmt.Fprintf(&b, "\"%s, day %d\",%s,x\n", words[i%3], i, []string{"summer", "winter", "autumn"}[i%3])
+	}
+	path := filepath.Join(t.TempDir(), "weather.csv")
+	write(t, path, b.String())
+	return path
+}
+
+func TestPairsOfGLUEAndALinePredictedWithATab(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "run")
+	for part, n := range map[string]int{"train": 24, "dev": 6} {
+		var b strings.Builder
+		b.WriteString("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n")
+		for i := range n {
+			fmt.Fprintf(&b, "%d\t1\t2\tHe said \"%d.\t%s %d.\n", i%2, i, []string{"She sang", "He said"}[i%2], i)
+		}
+		write(t, filepath.Join(dir, part+".tsv"), b.String())
+	}
+	text, err := printed(t, "-task", "mrpc", "-data", dir, "-out", out, "-steps", "3", "-batch", "4", "-layers", "1", "-hidden", "32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text, "validation set of MRPC") || !strings.Contains(text, "not_equivalent") {
+		t.Errorf("the report:\n%s", text)
+	}
+	text, err = printed(t, "-out", out, "-predict", "-json", "He said so.\tHe said so.")
+	var got struct {
+		Label  string
+		Score  float64
+		Logits []float32
+		IDs    []int64 `json:"input_ids"`
+		Text   string
+	}
+	if err != nil || json.Unmarshal([]byte(text), &got) != nil {
+		t.Fatalf("-json printed %q, error %v", text, err)
+	}
+	separators := 0
+	for _, id := range got.IDs {
+		if id == got.IDs[len(got.IDs)-1] {
+			separators++
+		}
+	}
+	if separators != 2 || len(got.Logits) != 2 || got.Score < 0.5 || got.Score > 1 || got.Text != "He said so.\tHe said so." {
+		t.Errorf("-json printed %+v; want a pair, hence two [SEP], two logits and the score of the larger one", got)
+	}
+}
+
+func TestAModelOfAFolderIsFineTunedAndItsLastLayerIsNew(t *testing.T) {
+	testenv.RequireTorch(t)
+	base, out := filepath.Join(t.TempDir(), "base"), filepath.Join(t.TempDir(), "tuned")
+	file := weather(t, 60)
+	if _, err := printed(t, "-task", "csv", "-train", file, "-out", base, "-steps", "2", "-layers", "1", "-hidden", "32"); err != nil {
+		t.Fatal(err)
+	}
+	two := filepath.Join(t.TempDir(), "two.csv")
+	write(t, two, "message,kind\nsun and sand,warm\nsnow and ice,cold\nrain and wind,cold\nsand,warm\n")
+	text, err := printed(t, "-model", modelFolder(base), "-task", "csv", "-train", two, "-valid", two, "-text", "message", "-label", "kind", "-out", out, "-steps", "2")
+	if err != nil || !strings.Contains(text, "warm") {
+		t.Fatalf("error %v, report:\n%s", err, text)
+	}
+	c, _, err := loadClassifier(modelFolder(out), transformer.LoadOptions{})
+	if err != nil || strings.Join(c.model.Head().ID2Label, " ") != "cold warm" {
+		t.Errorf("the tuned model has the classes %q, error %v; want cold and warm", c.model.Head().ID2Label, err)
+	}
+	if _, err := printed(t, "-model", modelFolder(base), "-task", "csv", "-train", two, "-valid", two, "-text", "message", "-label", "kind", "-out", out+"2", "-max-length", "500"); err == nil || !strings.Contains(err.Error(), "positions for 128") {
+		t.Errorf("error %v, want one about 128 positions", err)
+	}
+}
+
+// TestModelsOfOtherKinds: DistilBERT classifies too and has no token types; what is no classifier of texts is refused by its name.
+func TestModelsOfOtherKinds(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "gpt2", "config.json"), `{"model_type": "gpt2"}`)
+	if _, err := printed(t, "-predict", "-model", filepath.Join(dir, "gpt2"), "x"); err == nil || !strings.Contains(err.Error(), `"gpt2"; want bert, roberta or distilbert`) {
+		t.Errorf("error %v, want one that names gpt2", err)
+	}
+	words := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n"
+	distil := filepath.Join(dir, "distilbert")
+	m, err := distilbert.NewClassifier(distilbert.Config{VocabSize: 7, Dim: 32, NumLayers: 1, NumHeads: 2, HiddenDim: 32, MaxPositions: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Save(distil); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(distil, "vocab.txt"), words)
+	if text, err := printed(t, "-predict", "-model", distil, "a\tb"); err != nil || !strings.HasPrefix(text, "LABEL_") {
+		t.Errorf("DistilBERT printed %q, error %v", text, err)
+	}
+	number := filepath.Join(dir, "number")
+	r, err := bert.NewClassifier(bert.Config{VocabSize: 7, HiddenSize: 32, NumLayers: 1, NumHeads: 2, IntermediateSize: 32, MaxPositions: 16, Head: classify.Head{NumLabels: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Save(number); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(number, "vocab.txt"), words)
+	if _, err := printed(t, "-predict", "-model", number, "a"); err == nil || !strings.Contains(err.Error(), "regression") {
+		t.Errorf("error %v, want one that says that the model is a regression", err)
+	}
+}
+
+func TestLinesOfStandardInput(t *testing.T) {
+	testenv.RequireTorch(t)
+	out := filepath.Join(t.TempDir(), "run")
+	if _, err := printed(t, "-task", "csv", "-train", weather(t, 30), "-out", out, "-steps", "1", "-layers", "1", "-hidden", "32"); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := predict(options{out: out}, strings.NewReader("sun\n\nsnow and ice"), &b); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(b.String(), "\n"); len(lines) != 4 || !strings.HasSuffix(lines[0], "\tsun") || !strings.HasSuffix(lines[1], "\t") {
+		t.Errorf("printed %q; want a line for each of three texts, the second empty", b.String())
+	}
+}
+
+func TestWrongCommandLinesAreSentences(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"spam?"}, "named after -predict"},
+		{[]string{"-json"}, "is for -predict"},
+		{[]string{"-task", "csv"}, "needs -train FILE"},
+		{[]string{"-train", "x.csv"}, "are for -task csv"},
+		{[]string{"-data", "x"}, "brings its texts along"},
+		{[]string{"-steps", "3", "-epochs", "1"}, "either -steps or -epochs"},
+		{[]string{"-hold-out", "1"}, "between 0 and 1"},
+		{[]string{"-drop-words", "1"}, "share below 1"},
+		{[]string{"-hidden", "50"}, "multiple of 32"},
+		{[]string{"-semantics", "hezar"}, "default or huggingface"},
+	} {
+		if _, err := parse(c.args); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want one with %q", c.args, err, c.want)
+		}
+	}
+	testenv.RequireTorch(t)
+	dir := t.TempDir()
+	nothing := filepath.Join(dir, "nothing")
+	one, unlabelled, other := filepath.Join(dir, "one.csv"), filepath.Join(dir, "unlabelled.csv"), filepath.Join(dir, "other.csv")
+	write(t, one, "text,label\na,x\nb,x\n")
+	write(t, unlabelled, "text,label\na,x\nb,\n")
+	write(t, other, "text,label\na,x\nb,y\n")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-out", nothing, "-predict", "x"}, "train one first"},
+		{[]string{"-task", "mrcp"}, "want sms, csv or a task of GLUE"},
+		{[]string{"-task", "stsb"}, "gives numbers and no classes"},
+		{[]string{"-task", "mrpc"}, "needs -data DIR"},
+		{[]string{"-task", "mrpc", "-data", nothing}, nothing},
+		{[]string{"-task", "mrpc", "-data", dir}, "MRPC"},
+		{[]string{"-task", "csv", "-train", nothing + ".csv"}, nothing},
+		{[]string{"-task", "csv", "-train", one}, "at least two classes"},
+		{[]string{"-task", "csv", "-train", other}, "2 texts to learn from and 0 to evaluate with"},
+		{[]string{"-task", "csv", "-train", unlabelled}, "has no label"},
+		{[]string{"-task", "csv", "-train", one, "-text", "body"}, `no column "body"`},
+		{[]string{"-task", "csv", "-train", other, "-valid", one, "-pair", "second"}, `no column "second"`},
+		{[]string{"-task", "csv", "-train", other, "-valid", other, "-model", nothing}, "no name on the Hub"},
+		{[]string{"-task", "csv", "-train", other, "-valid", other, "-model", one}, "is a file"},
+		{[]string{"-task", "csv", "-train", other, "-valid", other, "-model", dir}, "holds no model"},
+		{[]string{"-out", "/dev/null/run", "-steps", "1"}, "/dev/null"},
+	} {
+		if _, err := printed(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want one with %q", c.args, err, c.want)
+		}
+	}
+}
