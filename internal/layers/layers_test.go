@@ -63,6 +63,7 @@ var allowed = []struct{ folder, imports string }{
 	{"optim", "torch internal/rounded"},
 	{"accelerate", "torch nn/... optim optim/lr amp data checkpoint safetensors internal/tensorio"},
 	{"compat/pytorchaccelerated", "torch nn/... optim optim/lr amp data accelerate safetensors safetensors/pickle internal/tensorio"},
+	{"compat/pymarlin", "trainer/callback torch nn/... optim optim/lr amp data safetensors safetensors/pickle internal/tensorio"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist safetensors internal/tensorio"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics torch safetensors safetensors/pickle internal/tensorio optim hub"},
 	{"compat/hezar/repository", "compat/hezar/omegaconf compat/hezar/preprocessors models/... nn/... text/... torch safetensors/pickle internal/tensorio"},
@@ -94,7 +95,7 @@ var allowed = []struct{ folder, imports string }{
 var pure = []string{"internal/mt19937", "internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "accelerate", "trainer/engine", "models/...", "compat/hezar/repository", "compat/pytorchaccelerated", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
+var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "accelerate", "compat/pymarlin", "trainer/engine", "models/...", "compat/hezar/repository", "compat/pytorchaccelerated", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {

@@ -1,0 +1,133 @@
+package pymarlin
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// TrainerArguments are the hyperparameters of a run: pymarlin.core.trainer.TrainerArguments. The zero value has PyMarlin's defaults. Switches that are
+// on by default are named after what turns them off. [TrainerArgumentsFromConfig] reads them from a configuration under their Python names, the tags.
+type TrainerArguments struct {
+	Epochs int  `config:"epochs"`   // zero: 1
+	NoGPU  bool `config:"!use_gpu"` // train on the CPU where there is a GPU too
+
+	TrainBatchSize    int `config:"train_batch_size"`     // samples behind one update; zero: 1
+	GPUBatchSizeLimit int `config:"gpu_batch_size_limit"` // samples in one forward pass at most; zero: 512
+	ValBatchSize      int `config:"val_batch_size"`       // zero: 1
+
+	MaxTrainStepsPerEpoch int `config:"max_train_steps_per_epoch"` // updates in an epoch at most; zero: as many as there are
+	MaxValStepsPerEpoch   int `config:"max_val_steps_per_epoch"`   // batches of each validation set at most; zero: all
+
+	NoClipGrads bool    `config:"!clip_grads"`
+	MaxGradNorm float64 `config:"max_grad_norm"` // zero: 1
+
+	// ResetOptimizersSchedulers makes optimizers and schedulers anew after a checkpoint has been loaded, for the epochs that are left.
+	ResetOptimizersSchedulers bool `config:"reset_optimizers_schedulers"`
+
+	CheckpointerArgs        CheckpointerArguments         `config:"checkpointer_args"`
+	DistributedTrainingArgs *DistributedTrainingArguments `config:"distributed_training_args"` // nil: from the environment
+
+	Writers       []string            `config:"writers"` // nil: stdout and tensorboard; empty: none. See [BuildWriter]
+	CustomWriters []Writer            // these too
+	StatsArgs     StatInitArguments   `config:"stats_args"`
+	WriterArgs    WriterInitArguments `config:"writer_args"`
+	DisableTqdm   bool                `config:"disable_tqdm"` // no progress line
+	LogLevel      string              `config:"log_level"`    // DEBUG, INFO, WARNING, ERROR or CRITICAL; empty: INFO
+	Backend       string              `config:"backend"`      // see [BuildTrainerBackend]; empty: sp
+}
+
+// withDefaults fills in what zero stands for.
+func (a TrainerArguments) withDefaults() TrainerArguments {
+	orInt := func(v *int, absent int) {
+		if *v == 0 {
+			*v = absent
+		}
+	}
+	orInt(&a.Epochs, 1)
+	orInt(&a.TrainBatchSize, 1)
+	orInt(&a.GPUBatchSizeLimit, 512)
+	orInt(&a.ValBatchSize, 1)
+	if a.MaxGradNorm == 0 {
+		a.MaxGradNorm = 1
+	}
+	if a.Writers == nil {
+		a.Writers = []string{"stdout", "tensorboard"}
+	}
+	if a.LogLevel == "" {
+		a.LogLevel = "INFO"
+	}
+	if a.Backend == "" {
+		a.Backend = "sp"
+	}
+	a.CheckpointerArgs = a.CheckpointerArgs.withDefaults()
+	a.StatsArgs = a.StatsArgs.withDefaults()
+	a.WriterArgs = a.WriterArgs.withDefaults()
+	return a
+}
+
+// ErrArgument is wrapped by the errors about an argument that cannot be.
+var ErrArgument = errors.New("argument not allowed")
+
+func argumentf(format string, args ...any) error {
+	return fmt.Errorf("pymarlin: %w: "+format, append([]any{ErrArgument}, args...)...)
+}
+
+// check refuses what PyMarlin would stumble over in the middle of a run.
+func (a TrainerArguments) check() error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"Epochs", a.Epochs}, {"TrainBatchSize", a.TrainBatchSize}, {"GPUBatchSizeLimit", a.GPUBatchSizeLimit}, {"ValBatchSize", a.ValBatchSize},
+		{"MaxTrainStepsPerEpoch", a.MaxTrainStepsPerEpoch}, {"MaxValStepsPerEpoch", a.MaxValStepsPerEpoch},
+		{"StatsArgs.LogSteps", a.StatsArgs.LogSteps}, {"StatsArgs.LogModelSteps", a.StatsArgs.LogModelSteps}, {"CheckpointerArgs.Period", a.CheckpointerArgs.Period},
+		{"WriterArgs.HistogramSteps", a.WriterArgs.HistogramSteps},
+	} {
+		if f.value < 0 {
+			return argumentf("TrainerArguments.%s is %d; want at least 1, or 0 for the default", f.name, f.value)
+		}
+	}
+	if !(a.MaxGradNorm > 0) || math.IsInf(a.MaxGradNorm, 0) {
+		return argumentf("TrainerArguments.MaxGradNorm is %g; want a positive number, or NoClipGrads", a.MaxGradNorm)
+	}
+	if _, err := parseLevel(a.LogLevel); err != nil {
+		return err
+	}
+	if strings.ContainsAny(a.CheckpointerArgs.FilePrefix+a.CheckpointerArgs.FileExt, "/\\") {
+		return argumentf("CheckpointerArgs.FilePrefix is %q and FileExt %q; want names without a folder, which is SaveDir", a.CheckpointerArgs.FilePrefix, a.CheckpointerArgs.FileExt)
+	}
+	for _, name := range a.Writers {
+		if !slices.Contains(writerNames, name) {
+			return unknownWriter(name)
+		}
+	}
+	return nil
+}
+
+// TrainStepBatchSize is the number of samples in a forward pass: the batch of this process if it is within the limit, the limit if that divides it, and
+// otherwise the batch halved until it fits. Halving rounds down: 13 samples under a limit of 5 become passes of 3.
+func TrainStepBatchSize(batch, limit int) int {
+	if batch <= limit {
+		return batch
+	}
+	if batch%limit == 0 {
+		return limit
+	}
+	for batch > limit {
+		batch /= 2
+	}
+	return batch
+}
+
+// EstimatedGlobalSteps is PyMarlin's estimate of the updates in an epoch of so many batches: one too many where the division is exact.
+// maxSteps is TrainerArguments.MaxTrainStepsPerEpoch.
+func EstimatedGlobalSteps(batches, worldSize, accumulation, maxSteps int) int {
+	steps := batches/(worldSize*accumulation) + 1
+	if maxSteps > 0 {
+		steps = min(steps, maxSteps)
+	}
+	return steps
+}

@@ -1,0 +1,224 @@
+package pymarlin
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/safetensors/pickle"
+)
+
+// Checkpointer keeps checkpoints: AbstractCheckpointer.
+type Checkpointer interface {
+	// Save writes a checkpoint under a number, the epoch's, if it is due or forced. path is empty where nothing was written. The tensors
+	// are the live ones: they must be copied or written before Save returns.
+	Save(c Checkpoint, index int, force bool) (path string, err error)
+	// SaveModel writes the state of the module alone at the end of the training.
+	SaveModel(state State, index int) (path string, err error)
+	// Load is called once, by New. An empty Checkpoint means that there is nothing to go on from. Its tensors are freed when they have
+	// been loaded.
+	Load() (Checkpoint, error)
+}
+
+// CheckpointerArguments configure a [DefaultCheckpointer]: DefaultCheckpointerArguments. The zero value has PyMarlin's defaults.
+type CheckpointerArguments struct {
+	NoCheckpoint              bool   `config:"!checkpoint"`                 // write nothing
+	DeleteExistingCheckpoints bool   `config:"delete_existing_checkpoints"` // remove the files with FileExt in SaveDir at the start
+	Period                    int    `config:"period"`                      // save every so many epochs, 0 being the first; zero: 1. The last epoch is always saved
+	SaveDir                   string `config:"save_dir"`                    // empty: checkpoints
+	ModelStateSaveDir         string `config:"model_state_save_dir"`        // of the final model; empty: checkpoints
+	NoModelState              bool   // write no final model: model_state_save_dir=None
+	LoadDir                   string `config:"load_dir"`      // where to look for a checkpoint to go on from; empty: nowhere
+	LoadFilename              string `config:"load_filename"` // empty: the newest in LoadDir and the folders below
+	FilePrefix                string `config:"file_prefix"`   // files are PREFIX_EPOCH.EXT and PREFIX_model_EPOCH.EXT; empty: model
+
+	// FileExt is the extension of the files, and says what they are: "safetensors" makes safetensors files, everything else files that
+	// torch.save would write. Empty: pt.
+	FileExt string `config:"file_ext"`
+}
+
+func (a CheckpointerArguments) withDefaults() CheckpointerArguments {
+	or := func(v *string, absent string) {
+		if *v == "" {
+			*v = absent
+		}
+	}
+	if a.Period == 0 {
+		a.Period = 1
+	}
+	or(&a.SaveDir, "checkpoints")
+	or(&a.ModelStateSaveDir, "checkpoints")
+	or(&a.FilePrefix, "model")
+	or(&a.FileExt, "pt")
+	a.FileExt = strings.TrimPrefix(a.FileExt, ".")
+	return a
+}
+
+// DefaultCheckpointer keeps a file per saved epoch. A file is whole or not there: it is written aside, flushed and renamed.
+type DefaultCheckpointer struct {
+	args   CheckpointerArguments
+	logger *slog.Logger
+}
+
+var _ Checkpointer = (*DefaultCheckpointer)(nil)
+
+// NewDefaultCheckpointer makes one, and removes old files if the arguments ask for it. A nil logger is slog's default.
+func NewDefaultCheckpointer(args CheckpointerArguments, logger *slog.Logger) (*DefaultCheckpointer, error) {
+	args = args.withDefaults()
+	if args.Period < 0 {
+		return nil, argumentf("CheckpointerArguments.Period is %d; want at least 1, or 0 for 1", args.Period)
+	}
+	if logger == nil {
+		logger = slog.Default()
+	}
+	c := &DefaultCheckpointer{args, logger}
+	if !args.DeleteExistingCheckpoints {
+		return c, nil
+	}
+	entries, err := os.ReadDir(args.SaveDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("pymarlin: delete existing checkpoints: %w", err)
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && filepath.Ext(e.Name()) == "."+args.FileExt {
+			logger.Warn("deleting a checkpoint", "file", filepath.Join(args.SaveDir, e.Name()))
+			if err := os.Remove(filepath.Join(args.SaveDir, e.Name())); err != nil {
+				return nil, fmt.Errorf("pymarlin: delete existing checkpoints: %w", err)
+			}
+		}
+	}
+	return c, nil
+}
+
+// Save writes SaveDir/PREFIX_INDEX.EXT if index is a multiple of the period, or if it is forced.
+func (c *DefaultCheckpointer) Save(checkpoint Checkpoint, index int, force bool) (string, error) {
+	if c.args.NoCheckpoint || !force && index%c.args.Period != 0 {
+		return "", nil
+	}
+	return c.write(c.args.SaveDir, fmt.Sprintf("%s_%d.%s", c.args.FilePrefix, index, c.args.FileExt),
+		State{moduleKey: checkpoint.ModuleInterfaceState, trainerKey: checkpoint.TrainerState, backendKey: checkpoint.TrainerBackendState})
+}
+
+// SaveModel writes ModelStateSaveDir/PREFIX_model_INDEX.EXT.
+func (c *DefaultCheckpointer) SaveModel(state State, index int) (string, error) {
+	if c.args.NoCheckpoint || c.args.NoModelState {
+		return "", nil
+	}
+	return c.write(c.args.ModelStateSaveDir, fmt.Sprintf("%s_model_%d.%s", c.args.FilePrefix, index, c.args.FileExt), state)
+}
+
+func (c *DefaultCheckpointer) write(dir, name string, s State) (string, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", fmt.Errorf("pymarlin: save: %w", err)
+	}
+	path := filepath.Join(dir, name)
+	if err := WriteState(path, s); err != nil {
+		return "", err
+	}
+	c.logger.Debug("saved a checkpoint", "file", path)
+	return path, nil
+}
+
+// Load reads LoadDir/LoadFilename, or the newest checkpoint below LoadDir. Where LoadDir has none, the run begins anew; a LoadFilename that is missing is
+// an error, unlike in PyMarlin, which would begin anew and overwrite. A damaged file is passed over for the one before it, with a warning, unless it was
+// named.
+func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
+	if c.args.LoadDir == "" {
+		return Checkpoint{}, nil
+	}
+	if c.args.LoadFilename != "" {
+		return readCheckpoint(filepath.Join(c.args.LoadDir, c.args.LoadFilename))
+	}
+	files, err := checkpointFiles(c.args.LoadDir, c.args.FilePrefix, c.args.FileExt)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	for _, path := range files {
+		checkpoint, err := readCheckpoint(path)
+		if !damaged(err) {
+			if err == nil {
+				c.logger.Info("loaded a checkpoint", "file", path)
+			}
+			return checkpoint, err
+		}
+		c.logger.Warn("a damaged checkpoint is passed over", "file", path, "error", err)
+	}
+	if len(files) > 0 {
+		return Checkpoint{}, fmt.Errorf("pymarlin: none of the %d checkpoints below %s is whole; remove them to begin anew", len(files), c.args.LoadDir)
+	}
+	c.logger.Info("no checkpoint to go on from", "folder", c.args.LoadDir)
+	return Checkpoint{}, nil
+}
+
+func damaged(err error) bool {
+	var torchFile *pickle.FormatError
+	var tensorFile *safetensors.FormatError
+	return errors.As(err, &torchFile) || errors.As(err, &tensorFile)
+}
+
+// LatestFile returns the checkpoint with the highest number below a folder: get_latest_file. It is empty if there is none. Numbers elsewhere in the path and
+// files of SaveModel, which PyMarlin takes for checkpoints, do not count.
+func LatestFile(dir, prefix, ext string) (string, error) {
+	files, err := checkpointFiles(dir, prefix, strings.TrimPrefix(ext, "."))
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	return files[0], nil
+}
+
+// checkpointFiles lists PREFIX_NUMBER.EXT below a folder, the highest number first.
+func checkpointFiles(dir, prefix, ext string) ([]string, error) {
+	type file struct {
+		path   string
+		number int
+	}
+	var found []file
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path == dir {
+			return fs.SkipAll
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rest, ok := strings.CutPrefix(e.Name(), prefix+"_")
+		digits, ok2 := strings.CutSuffix(rest, "."+ext)
+		if n, err := strconv.Atoi(digits); ok && ok2 && err == nil && n >= 0 {
+			found = append(found, file{path, n})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pymarlin: look for checkpoints: %w", err)
+	}
+	slices.SortStableFunc(found, func(a, b file) int { return b.number - a.number })
+	paths := make([]string, len(found))
+	for i, f := range found {
+		paths[i] = f.path
+	}
+	return paths, nil
+}
+
+func readCheckpoint(path string) (Checkpoint, error) {
+	s, err := ReadState(path)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	var c Checkpoint
+	for key, to := range map[string]*State{moduleKey: &c.ModuleInterfaceState, trainerKey: &c.TrainerState, backendKey: &c.TrainerBackendState} {
+		v, there := s[key]
+		part, ok := v.(State)
+		if !there || !ok && v != nil {
+			s.free()
+			return Checkpoint{}, fmt.Errorf("pymarlin: %s is no checkpoint: want a dictionary %s in it, found %T; a file of the model alone is loaded by the module itself", path, key, v)
+		}
+		*to = part
+	}
+	return c, nil
+}

@@ -1,0 +1,339 @@
+package pymarlin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Config is a configuration as a YAML file has it: sections of arguments. Values are nil, bool, int, float64, string, []any and map[string]any.
+type Config map[string]any
+
+// Section returns a section, empty if there is none of that name.
+func (c Config) Section(name string) (Config, error) {
+	switch v := c[name].(type) {
+	case nil:
+		return Config{}, nil
+	case map[string]any:
+		return v, nil
+	default:
+		return nil, argumentf("the section %q of the configuration is %s, want names and values", name, describe(v))
+	}
+}
+
+// ConfigParser reads a configuration file and what the command line changes of it: CustomArgParser.
+//
+//	config, err := pymarlin.ConfigParser{}.Parse(os.Args[1:])
+//
+//	./train --config_path conf.yaml --tmgr.epochs 4 --chkp.save_dir runs/a --params '{"--tmgr.seed": 7}'
+//
+// An argument takes the type of the file's value: write -1 or null for what is to be given on the command line. Lists are 1-2-3 or [1, 2, 3]; a switch without a
+// value is turned on. --params is a JSON object of such arguments, which counts last.
+type ConfigParser struct {
+	FileArgument string       // the argument that names the file, or a folder with one .yaml file; empty: config_path
+	DefaultFile  string       // the file without that argument; empty: config.yaml
+	Strict       bool         // an argument that the file does not have is an error, and not passed over with a warning
+	Logger       *slog.Logger // for these warnings; nil: slog's default
+}
+
+// Parse reads the file and merges the arguments. The configuration also has the path of the file, under FileArgument.
+func (p ConfigParser) Parse(args []string) (Config, error) {
+	if p.FileArgument == "" {
+		p.FileArgument = "config_path"
+	}
+	if p.DefaultFile == "" {
+		p.DefaultFile = "config.yaml"
+	}
+	if p.Logger == nil {
+		p.Logger = slog.Default()
+	}
+	path, params := p.DefaultFile, "{}"
+	var rest []override
+	for _, o := range split(args) {
+		switch o.name {
+		case p.FileArgument, "params":
+			if o.value == nil {
+				return nil, argumentf("--%s has no value", o.name)
+			}
+			if o.name == "params" {
+				params = *o.value
+			} else {
+				path = *o.value
+			}
+		default:
+			rest = append(rest, o)
+		}
+	}
+	c, err := ReadConfig(path)
+	if err != nil {
+		return nil, err
+	}
+	c[p.FileArgument] = path
+	if err := p.apply(c, rest); err != nil {
+		return nil, err
+	}
+	return c, p.applyParams(c, params)
+}
+
+// override is --name value; a nil value is none.
+type override struct {
+	name  string
+	value *string
+}
+
+// split takes a command line apart. A word that begins with a dash and is a number is a value.
+func split(args []string) []override {
+	var out []override
+	for _, a := range args {
+		name, isName := strings.CutPrefix(a, "--")
+		switch {
+		case isName && name != "":
+			o := override{name: name}
+			if key, value, ok := strings.Cut(name, "="); ok {
+				o = override{key, &value}
+			}
+			out = append(out, o)
+		case len(out) > 0 && out[len(out)-1].value == nil:
+			out[len(out)-1].value = &a
+		}
+	}
+	return out
+}
+
+func (p ConfigParser) apply(c Config, overrides []override) error {
+	for _, o := range overrides {
+		section, key, ok := c.find(o.name)
+		if !ok {
+			if p.Strict {
+				return argumentf("--%s: the configuration file has no such argument", o.name)
+			}
+			p.Logger.Warn("an argument that the configuration file does not have is passed over", "argument", "--"+o.name)
+			continue
+		}
+		v, err := convert(section[key], o.value)
+		if err != nil {
+			return argumentf("--%s: %v", o.name, err)
+		}
+		section[key] = v
+	}
+	return nil
+}
+
+// applyParams sets what --params says, types as they come.
+func (p ConfigParser) applyParams(c Config, text string) error {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var params map[string]any
+	if err := d.Decode(&params); err != nil || d.More() {
+		return argumentf("--params is %q; want a JSON object such as {\"--tmgr.epochs\": 4}: %v", text, err)
+	}
+	for name, v := range params {
+		section, key, ok := c.find(strings.TrimLeft(name, "-"))
+		if !ok && (p.Strict || strings.Contains(name, ".")) {
+			return argumentf("--params: the configuration file has no argument %s", name)
+		}
+		if !ok { // a name without section is added
+			section, key = c, strings.TrimLeft(name, "-")
+		}
+		section[key] = plain(v)
+	}
+	return nil
+}
+
+// find walks "section.key" and returns the innermost section, which it may change.
+func (c Config) find(name string) (section map[string]any, key string, ok bool) {
+	section = c
+	parts := strings.Split(name, ".")
+	for _, part := range parts[:len(parts)-1] {
+		if section, ok = section[part].(map[string]any); !ok {
+			return nil, "", false
+		}
+	}
+	key = parts[len(parts)-1]
+	_, ok = section[key]
+	return section, key, ok
+}
+
+// convert reads a word as what the file has there.
+func convert(old any, word *string) (any, error) {
+	if _, ok := old.(bool); ok && word == nil {
+		return true, nil // --flag alone turns it on
+	}
+	if word == nil {
+		return nil, errors.New("it has no value")
+	}
+	switch old := old.(type) {
+	case nil, string:
+		return *word, nil
+	case bool:
+		switch strings.ToLower(*word) {
+		case "yes", "true", "t", "y", "1":
+			return true, nil
+		case "no", "false", "f", "n", "0":
+			return false, nil
+		}
+		return nil, fmt.Errorf("want true or false, found %q", *word)
+	case int:
+		n, err := strconv.Atoi(*word)
+		if err != nil {
+			return nil, fmt.Errorf("want a whole number, as in the file, found %q", *word)
+		}
+		return n, nil
+	case float64:
+		f, err := strconv.ParseFloat(*word, 64)
+		if err != nil {
+			return nil, fmt.Errorf("want a number, found %q", *word)
+		}
+		return f, nil
+	case []any:
+		return convertList(old, *word)
+	}
+	return nil, fmt.Errorf("the file has %s there, which the command line cannot replace; name an argument in it", describe(old))
+}
+
+// convertList reads 1-2-3, [1, 2, 3] or a single value as a list with elements like the file's first.
+func convertList(old []any, word string) (any, error) {
+	if len(old) == 0 {
+		return nil, errors.New("the file has an empty list there, so the type of its elements is not known; give it one, such as [-1]")
+	}
+	var words []string
+	if strings.HasPrefix(strings.TrimSpace(word), "[") {
+		var list []string
+		if err := yaml.Unmarshal([]byte(word), &list); err != nil {
+			return nil, fmt.Errorf("want a list, found %q", word)
+		}
+		words = list
+	} else {
+		words = strings.Split(word, "-")
+	}
+	out := make([]any, 0, len(words))
+	for _, w := range words {
+		v, err := convert(old[0], &w)
+		if err != nil {
+			return nil, fmt.Errorf("in the list %q: %w", word, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// ReadConfig reads a YAML file, or the one .yaml file of a folder.
+func ReadConfig(path string) (Config, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		files, err := filepath.Glob(filepath.Join(path, "*.yaml"))
+		if err != nil {
+			return nil, fmt.Errorf("pymarlin: config: %w", err)
+		}
+		if len(files) != 1 {
+			return nil, fmt.Errorf("pymarlin: config: the folder %s has %d .yaml files, want one: %w", path, len(files), fs.ErrNotExist)
+		}
+		path = files[0]
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("pymarlin: config: %w", err)
+	}
+	c, err := ParseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// ParseConfig reads the text of a YAML file. As in Python's YAML 1.1, yes, no, on and off are switches; unlike there, 1e-5 is a number.
+func ParseConfig(text []byte) (Config, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("pymarlin: config: %w", err)
+	}
+	if doc.Kind == 0 {
+		return Config{}, nil
+	}
+	markSwitches(&doc, 0)
+	var v any
+	if err := doc.Decode(&v); err != nil {
+		return nil, fmt.Errorf("pymarlin: config: %w", err)
+	}
+	c, ok := plain(v).(map[string]any)
+	if !ok {
+		return nil, argumentf("the configuration is %s, want names and values", describe(v))
+	}
+	return c, nil
+}
+
+// markSwitches turns plain yes, no, on and off into booleans. Aliases are not followed: what they stand for is visited where it is.
+func markSwitches(n *yaml.Node, depth int) {
+	if n.Kind == yaml.ScalarNode && n.Style == 0 && n.Tag == "!!str" {
+		switch word := strings.ToLower(n.Value); {
+		case slices.Contains([]string{"yes", "on"}, word):
+			n.Tag, n.Value = "!!bool", "true"
+		case slices.Contains([]string{"no", "off"}, word):
+			n.Tag, n.Value = "!!bool", "false"
+		}
+	}
+	if depth > 100 {
+		return
+	}
+	for i, child := range n.Content {
+		if n.Kind != yaml.MappingNode || i%2 == 1 { // names stay names
+			markSwitches(child, depth+1)
+		}
+	}
+}
+
+// plain brings values of YAML and JSON to the few types of a Config.
+func plain(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := strconv.Atoi(v.String()); err == nil {
+			return n
+		}
+		f, err := v.Float64()
+		if err != nil {
+			return v.String()
+		}
+		return f
+	case map[string]any:
+		for k, x := range v {
+			v[k] = plain(x)
+		}
+		return v
+	case map[any]any:
+		out := map[string]any{}
+		for k, x := range v {
+			out[fmt.Sprint(k)] = plain(x)
+		}
+		return out
+	case []any:
+		for i, x := range v {
+			v[i] = plain(x)
+		}
+		return v
+	case nil, bool, int, float64, string:
+		return v
+	}
+	return fmt.Sprint(v) // dates and very large numbers
+}
+
+func describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "empty"
+	case map[string]any, Config:
+		return "a section"
+	case []any:
+		return fmt.Sprintf("a list of %d", len(v))
+	case string:
+		return strconv.Quote(v)
+	}
+	return fmt.Sprint(v)
+}

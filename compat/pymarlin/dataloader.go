@@ -1,0 +1,113 @@
+package pymarlin
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Sampler says in which order a loader visits its samples: the class that PyMarlin hands to get_train_dataloader.
+type Sampler interface {
+	// Name is that of the class in torch.utils.data.
+	Name() string
+	// Order is asked for anew by each loader.
+	Order() data.Order
+}
+
+// RandomSampler visits the samples in an order that the default generator decides at each pass.
+type RandomSampler struct{}
+
+// Name is "RandomSampler".
+func (RandomSampler) Name() string { return "RandomSampler" }
+
+// Order draws the seed of a permutation, as torch.utils.data.RandomSampler does.
+func (RandomSampler) Order() data.Order {
+	return data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(draw()), n) })
+}
+
+// SequentialSampler visits the samples in their own order.
+type SequentialSampler struct{}
+
+// Name is "SequentialSampler".
+func (SequentialSampler) Name() string { return "SequentialSampler" }
+
+// Order is that of the data set.
+func (SequentialSampler) Order() data.Order { return data.Sequential{} }
+
+// Dataloader hands out the batches of one pass. [NewDataloader] makes one; a source of its own implements it.
+type Dataloader[B any] interface {
+	// Len is the number of batches of a pass.
+	Len() int
+	// Batches begins a pass. An error ends it.
+	Batches(ctx context.Context) iter.Seq2[B, error]
+}
+
+// Keyed is a loader with the name under which its outputs are reported.
+type Keyed[B any] struct {
+	Key    string
+	Loader Dataloader[B]
+}
+
+// Dataloaders are the sets of a validation, in the order in which they are run: a dict in Python.
+type Dataloaders[B any] []Keyed[B]
+
+// Single is a validation over one set, whose key is "default".
+func Single[B any](l Dataloader[B]) Dataloaders[B] { return Dataloaders[B]{{"default", l}} }
+
+// DataloaderOptions configures [NewDataloader].
+type DataloaderOptions struct {
+	BatchSize int     // required
+	Sampler   Sampler // nil: SequentialSampler
+	DropLast  bool    // leave out the last batch of a pass if it is smaller
+	Workers   int     // goroutines that load and collate; zero: one for each processor
+}
+
+// NewDataloader makes a loader over a data set: torch.utils.data.DataLoader. collate makes a batch of samples; it is called by several goroutines.
+//
+// Beginning a pass draws two numbers from the default generator besides what the sampler draws. They seed worker processes in Python: one for the pass,
+// and one since PyMarlin's progress bar asks for an iterator of its own.
+func NewDataloader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o DataloaderOptions) (Dataloader[B], error) {
+	if o.Sampler == nil {
+		o.Sampler = SequentialSampler{}
+	}
+	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: o.Sampler.Order(), DropLast: o.DropLast, Workers: o.Workers})
+	if err != nil {
+		return nil, fmt.Errorf("pymarlin: NewDataloader: %w", err)
+	}
+	return &dataloader[S, B]{loader: l}, nil
+}
+
+type dataloader[S, B any] struct {
+	loader *data.Loader[S, B]
+	passes int
+}
+
+func (l *dataloader[S, B]) Len() int { return l.loader.Len() }
+
+func (l *dataloader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		if err := torch.Try(func() { draw(); draw() }); err != nil {
+			var none B
+			yield(none, err)
+			return
+		}
+		pass := l.passes
+		l.passes++
+		for batch, err := range l.loader.Epoch(ctx, pass, 0) {
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
+// draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_().
+func draw() (number int64) {
+	torch.Scope(func() {
+		number = torch.Values[int64](torch.Options{DType: torch.Int64}.Empty().Random_(nil))[0]
+	})
+	return number
+}

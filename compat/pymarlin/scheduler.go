@@ -1,0 +1,134 @@
+package pymarlin
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+)
+
+// Scheduler moves something after each update. [NewScheduler] makes those of package optim/lr.
+type Scheduler interface {
+	// Step is called after the steps of all optimizers, also of those that loss scaling has left out.
+	Step() error
+	// State and LoadState carry it over a checkpoint.
+	State() (State, error)
+	LoadState(s State) error
+}
+
+// LRScheduler moves the learning rate of an optimizer, and its momentum where the schedule has one.
+type LRScheduler struct {
+	optimizer *Optimizer
+	schedule  lr.Schedule
+	updates   int
+	rate      lr.Rate
+	momentum  lr.Rate // nil: the momentum stays
+	set       func(float64) error
+	moves     int
+}
+
+// NewScheduler plans a schedule for a run of so many updates and sets the rate of the first:
+//
+//	NewScheduler(opt, lr.OneCycleLR{MaxLR: 0.05}, estimatedGlobalStepsPerEpoch*epochs)
+//
+// PyMarlin's estimate is an upper bound: where the batches of an epoch divide evenly it counts an update too many per epoch, so a schedule that
+// is planned by it ends a little before its end.
+func NewScheduler(o *Optimizer, s lr.Schedule, updates int) (*LRScheduler, error) {
+	if err := lr.Validate(s, o.peak, updates); err != nil {
+		return nil, fmt.Errorf("pymarlin: NewScheduler: %w", err)
+	}
+	l := &LRScheduler{optimizer: o, schedule: s, updates: updates, rate: s.Plan(o.peak, updates)}
+	if m, ok := s.(lr.MomentumSchedule); ok {
+		if l.momentum = m.PlanMomentum(updates); l.momentum != nil {
+			setter, ok := o.optimizer.(optim.MomentumSetter)
+			if !ok {
+				return nil, fmt.Errorf("pymarlin: NewScheduler: %T moves the momentum too, which an optimizer of type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s, o.optimizer)
+			}
+			l.set = setter.SetMomentum
+		}
+	}
+	o.scheduled = l
+	return l, l.apply()
+}
+
+// Step goes on to the next update.
+func (l *LRScheduler) Step() error {
+	l.moves++
+	return l.apply()
+}
+
+func (l *LRScheduler) apply() error {
+	l.optimizer.rate = l.rate(l.moves)
+	return l.applyMomentum()
+}
+
+func (l *LRScheduler) applyMomentum() error {
+	if l.momentum == nil {
+		return nil
+	}
+	return l.set(l.momentum(l.moves))
+}
+
+// Moves is how often it has moved.
+func (l *LRScheduler) Moves() int { return l.moves }
+
+// Optimizer is the one whose rate it moves.
+func (l *LRScheduler) Optimizer() *Optimizer { return l.optimizer }
+
+// State is what PyTorch's scheduler takes with load_state_dict: the number of moves, and the rates.
+func (l *LRScheduler) State() (State, error) {
+	var base, last []any
+	for _, g := range l.optimizer.optimizer.Groups() {
+		base = append(base, l.optimizer.peak*scaleOf(g))
+	}
+	for _, r := range l.optimizer.Rates() {
+		last = append(last, r)
+	}
+	s := State{"last_epoch": l.moves, "_step_count": l.moves + 1, "base_lrs": base, "_last_lr": last}
+	switch l.schedule.(type) {
+	case lr.LambdaLR, lr.MultiplicativeLR: // PyTorch keeps a place for callable objects
+		s["lr_lambdas"] = make([]any, len(base))
+	}
+	return s, nil
+}
+
+// LoadState continues after the saved number of moves, on the schedule that was planned now. The rate is the optimizer's saved one until the next
+// move, as in PyTorch.
+func (l *LRScheduler) LoadState(s State) error {
+	moves, ok := s["last_epoch"].(int)
+	if !ok || moves < 0 {
+		return fmt.Errorf("want the number of moves last_epoch, found %v", s["last_epoch"])
+	}
+	l.moves = moves
+	return l.applyMomentum()
+}
+
+// addTo adds to a group of the optimizer's state what PyTorch's schedulers keep there.
+func (l *LRScheduler) addTo(group State, scale float64) {
+	group["initial_lr"] = l.optimizer.peak * scale
+	cycle, ok := l.schedule.(lr.OneCycleLR)
+	if !ok {
+		return
+	}
+	highest, div, final := cycle.MaxLR, cycle.DivFactor, cycle.FinalDivFactor
+	if highest == 0 {
+		highest = l.optimizer.peak
+	}
+	if div == 0 {
+		div = 25
+	}
+	if final == 0 {
+		final = 1e4
+	}
+	group["max_lr"], group["initial_lr"], group["min_lr"] = highest*scale, highest*scale/div, highest*scale/div/final
+	if l.momentum != nil {
+		base, top := 0.85, 0.95
+		if cycle.BaseMomentum != nil {
+			base = *cycle.BaseMomentum
+		}
+		if cycle.MaxMomentum != nil {
+			top = *cycle.MaxMomentum
+		}
+		group["base_momentum"], group["max_momentum"] = base, top
+	}
+}

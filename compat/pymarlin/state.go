@@ -1,0 +1,166 @@
+package pymarlin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// State is what a checkpoint holds of something: a dict in Python. Its values are nil, bool, int, float64, string, torch.Tensor, []any, State and
+// map[int]any of these.
+type State map[string]any
+
+// Checkpoint is what is saved and loaded at once. Files have the fields under PyMarlin's names.
+type Checkpoint struct {
+	ModuleInterfaceState State // weights and buffers by name, or what the module's GetState returns
+	TrainerState         State // last_epoch, optimizers, schedulers
+	TrainerBackendState  State // global_step_completed, batches_completed
+}
+
+// The keys of a checkpoint file.
+const (
+	moduleKey  = "module_interface_state"
+	trainerKey = "trainer_state"
+	backendKey = "trainer_backend_state"
+)
+
+// free frees the tensors of a state that was read.
+func (s State) free() { eachTensor(s, torch.Tensor.Free) }
+
+func eachTensor(v any, f func(torch.Tensor)) {
+	switch v := v.(type) {
+	case torch.Tensor:
+		f(v)
+	case State:
+		for _, x := range v {
+			eachTensor(x, f)
+		}
+	case map[int]any:
+		for _, x := range v {
+			eachTensor(x, f)
+		}
+	case []any:
+		for _, x := range v {
+			eachTensor(x, f)
+		}
+	}
+}
+
+// moduleState is what the module has, or its model's state_dict.
+func moduleState(m any) (State, error) {
+	if m, ok := m.(Stateful); ok {
+		return m.GetState()
+	}
+	s := State{}
+	err := torch.Try(func() {
+		for _, t := range nn.StateDict(modelOf(m)) {
+			s[t.Name] = t.Tensor
+		}
+	})
+	return s, err
+}
+
+// updateModule gives the module what moduleState returned. Names and shapes must fit, as with load_state_dict.
+func updateModule(m any, s State) error {
+	if m, ok := m.(Stateful); ok {
+		return m.UpdateState(s)
+	}
+	var named []torch.Named
+	for name, v := range s {
+		t, ok := v.(torch.Tensor)
+		if !ok {
+			return fmt.Errorf("%q is %T, want a tensor", name, v)
+		}
+		named = append(named, torch.Named{Name: name, Tensor: t})
+	}
+	slices.SortFunc(named, func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })
+	_, err := nn.LoadStateDict(modelOf(m), nn.Tensors(named), nn.LoadOptions{})
+	return err
+}
+
+// states collects the state of optimizers or schedulers.
+func states[T interface{ State() (State, error) }](list []T) ([]any, error) {
+	out := []any{}
+	for _, x := range list {
+		s, err := x.State()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// loadStates hands a list of states out again. There must be as many as things.
+func loadStates[T interface{ LoadState(State) error }](what string, list []T, saved any) error {
+	states, ok := saved.([]any)
+	if !ok {
+		return fmt.Errorf("want a list of %s, found %T", what, saved)
+	}
+	if len(states) != len(list) {
+		return fmt.Errorf("it has %d %s, and the module has %d", len(states), what, len(list))
+	}
+	for i, x := range list {
+		s, ok := states[i].(State)
+		if !ok {
+			return fmt.Errorf("%s[%d] is %T, want a dictionary", what, i, states[i])
+		}
+		if err := x.LoadState(s); err != nil {
+			return fmt.Errorf("%s[%d]: %w", what, i, err)
+		}
+	}
+	return nil
+}
+
+// randomState is where the generators stand that a run draws from.
+func randomState(device torch.Device) (State, error) {
+	s := State{}
+	err := torch.Try(func() {
+		for _, d := range generators(device) {
+			raw := torch.DefaultGenerator(d).State()
+			s[d.String()] = torch.FromBytes(raw, torch.Uint8, int64(len(raw)))
+		}
+	})
+	return s, err
+}
+
+// readRandomState takes the bytes out of a saved state, so that its tensors need not live until training begins.
+func readRandomState(v any, device torch.Device) (map[torch.Device][]byte, error) {
+	saved, ok := v.(State)
+	if !ok {
+		return nil, nil // written by PyMarlin, or on purpose without
+	}
+	out := map[torch.Device][]byte{}
+	for _, d := range generators(device) {
+		t, ok := saved[d.String()].(torch.Tensor)
+		if !ok {
+			return nil, fmt.Errorf("rng_state has no generator of %s: it was saved on another kind of device; set Options.InexactResume to go on with the generators as they are", d)
+		}
+		if err := torch.Try(func() { out[d] = t.Bytes() }); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func generators(device torch.Device) []torch.Device {
+	if device == torch.CPU {
+		return []torch.Device{torch.CPU}
+	}
+	return []torch.Device{torch.CPU, device}
+}
+
+func setRandomState(states map[torch.Device][]byte) error {
+	return torch.Try(func() {
+		for d, raw := range states {
+			torch.DefaultGenerator(d).SetState(raw)
+		}
+	})
+}
+
+// errNotLoaded marks a checkpoint that could be read and does not fit.
+var errNotLoaded = errors.New("the checkpoint does not fit")

@@ -1,0 +1,330 @@
+package pymarlin
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Options are the parts of a [Trainer] that may be replaced. Nil and the zero value mean PyMarlin's.
+type Options[B any] struct {
+	Backend      TrainerBackend[B] // nil: what TrainerArguments.Backend names
+	Checkpointer Checkpointer      // nil: a [DefaultCheckpointer] with TrainerArguments.CheckpointerArgs
+	Extra        Stateful          // more to save: what a subclass of Trainer adds in get_state and update_state
+	Stats        *Stats            // nil: new ones
+	Logger       *slog.Logger      // nil: lines on standard error, from TrainerArguments.LogLevel on
+
+	// InexactResume leaves the generators of random numbers and the gradients of an unfinished window out of checkpoints, and does not
+	// restore them, as PyMarlin does: a run that was interrupted then goes another way than one that was not.
+	InexactResume bool
+}
+
+// Trainer runs the training of a module: pymarlin.core.trainer.Trainer. It is used by one goroutine.
+type Trainer[B any] struct {
+	module       ModuleInterface[B]
+	args         TrainerArguments
+	options      Options[B]
+	logger       *slog.Logger
+	backend      TrainerBackend[B]
+	checkpointer Checkpointer
+	stats        *Stats
+	ranks        DistributedTrainingArguments
+	device       torch.Device
+
+	estimate   int // -1: not asked for
+	optimizers []*Optimizer
+	schedulers []Scheduler
+	lastEpoch  int
+	random     map[torch.Device][]byte // to be set when training begins
+}
+
+// New makes a trainer: it loads the checkpoint that the arguments ask for, moves the model to the device and has the module make its optimizers and
+// schedulers. A nil o stands for the defaults.
+func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B]) (*Trainer[B], error) {
+	if o == nil {
+		o = &Options[B]{}
+	}
+	t := &Trainer[B]{module: module, args: args.withDefaults(), options: *o, logger: o.Logger, backend: o.Backend, checkpointer: o.Checkpointer, stats: o.Stats, estimate: -1, lastEpoch: -1}
+	if err := t.prepare(); err != nil {
+		return nil, err
+	}
+	saved, err := t.checkpointer.Load()
+	if err != nil {
+		return nil, err
+	}
+	defer saved.free()
+	if err := t.start(saved); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (c Checkpoint) free() {
+	c.ModuleInterfaceState.free()
+	c.TrainerState.free()
+	c.TrainerBackendState.free()
+}
+
+// prepare checks what can be checked before anything is read.
+func (t *Trainer[B]) prepare() (err error) {
+	if t.module == nil {
+		return argumentf("the module is nil")
+	}
+	if err := t.args.check(); err != nil {
+		return err
+	}
+	if err := checkHooks(t.module, reflect.TypeFor[TestModule[B]]()); err != nil {
+		return err
+	}
+	if t.logger == nil {
+		if t.logger, err = newLogger(t.args.LogLevel); err != nil {
+			return err
+		}
+	}
+	if t.backend == nil {
+		if t.backend, err = BuildTrainerBackend[B](t.args.Backend); err != nil {
+			return err
+		}
+	}
+	if err := t.fetchRanks(); err != nil {
+		return err
+	}
+	if err := torch.Load(); err != nil {
+		return err
+	}
+	if !t.args.NoGPU && torch.CUDADevices() > 0 {
+		t.device = torch.CUDA(t.ranks.LocalRank)
+	}
+	if t.checkpointer == nil {
+		if t.checkpointer, err = NewDefaultCheckpointer(t.args.CheckpointerArgs, t.logger); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Trainer[B]) fetchRanks() (err error) {
+	if t.args.DistributedTrainingArgs != nil {
+		t.ranks = *t.args.DistributedTrainingArgs
+	} else if t.ranks, err = FetchRanks(); err != nil {
+		return err
+	}
+	if t.ranks.WorldSize == 0 {
+		t.ranks.WorldSize = 1
+	}
+	if t.ranks.WorldSize != 1 || t.ranks.GlobalRank != 0 {
+		return argumentf("process %d of %d was asked for; this package trains in one process", t.ranks.GlobalRank, t.ranks.WorldSize)
+	}
+	return nil
+}
+
+// start brings module, optimizers and backend to where the checkpoint was.
+func (t *Trainer[B]) start(saved Checkpoint) error {
+	if len(saved.ModuleInterfaceState) > 0 {
+		if err := scoped(func() error { return updateModule(t.module, saved.ModuleInterfaceState) }); err != nil {
+			return fmt.Errorf("pymarlin: %w: %s: %w", errNotLoaded, moduleKey, err)
+		}
+	}
+	var params []torch.Named
+	err := torch.Try(func() {
+		if t.device != torch.CPU {
+			nn.To(modelOf(t.module), torch.Options{Device: t.device})
+		}
+		params = nn.Params(modelOf(t.module))
+	})
+	if err != nil {
+		return fmt.Errorf("pymarlin: the model: %w", err)
+	}
+	if t.estimate, err = t.estimateSteps(); err != nil {
+		return err
+	}
+	t.logHyperparameters()
+	if t.optimizers, t.schedulers, err = t.module.OptimizersSchedulers(t.estimate, t.args.Epochs); err != nil {
+		return err
+	}
+	if len(saved.TrainerState) > 0 {
+		if err := scoped(func() error { return t.updateState(saved.TrainerState) }); err != nil {
+			return fmt.Errorf("pymarlin: %w: %s: %w", errNotLoaded, trainerKey, err)
+		}
+	}
+	if len(t.optimizers) == 0 {
+		return argumentf("OptimizersSchedulers made no optimizer, so nothing would be trained; want at least one")
+	}
+	if err := t.initStats(); err != nil {
+		return err
+	}
+	err = t.backend.Init(BackendArguments[B]{
+		Module: t.module, Params: params, Device: t.device, Optimizers: t.optimizers, Schedulers: t.schedulers,
+		GradientAccumulation: t.GradientAccumulation(), TrainBatchSize: t.args.TrainBatchSize,
+		MaxTrainStepsPerEpoch: t.args.MaxTrainStepsPerEpoch, MaxValStepsPerEpoch: t.args.MaxValStepsPerEpoch,
+		ClipGrads: !t.args.NoClipGrads, MaxGradNorm: t.args.MaxGradNorm, Stats: t.stats, Progress: newProgress(t.args.DisableTqdm), InexactResume: t.options.InexactResume,
+	})
+	if err != nil {
+		return err
+	}
+	if len(saved.TrainerBackendState) > 0 {
+		if err := scoped(func() error { return t.backend.UpdateState(saved.TrainerBackendState) }); err != nil {
+			return fmt.Errorf("pymarlin: %w: %s: %w", errNotLoaded, backendKey, err)
+		}
+	}
+	return nil
+}
+
+func (t *Trainer[B]) initStats() error {
+	writers := append([]Writer{}, t.args.CustomWriters...)
+	for _, name := range t.args.Writers {
+		w, err := BuildWriter(name, t.args.WriterArgs)
+		if err != nil {
+			return errors.Join(err, closeWriters(writers[len(t.args.CustomWriters):]))
+		}
+		writers = append(writers, w)
+	}
+	if t.stats == nil {
+		t.stats = NewStats(t.args.StatsArgs)
+	}
+	if err := t.stats.Rebuild(t.args.StatsArgs, writers); err != nil {
+		return errors.Join(err, closeWriters(writers[len(t.args.CustomWriters):]))
+	}
+	t.stats.logger = t.logger
+	if u, ok := t.module.(StatsUser); ok {
+		u.UseStats(t.stats)
+	}
+	return nil
+}
+
+func (t *Trainer[B]) logHyperparameters() {
+	t.logger.Info("hyperparameters", "args", fmt.Sprintf("%+v", t.args), "device", t.device.String(), "train_step_batch_size", t.TrainStepBatchSize(),
+		"gradient_accumulation", t.GradientAccumulation(), "estimated_global_steps_per_epoch", t.estimate, "last_epoch", t.lastEpoch)
+}
+
+// estimateSteps asks the module for a loader to count its batches. A module without training data has none.
+func (t *Trainer[B]) estimateSteps() (int, error) {
+	loader, err := t.module.TrainDataloader(SequentialSampler{}, t.TrainStepBatchSize())
+	if err != nil {
+		return 0, err
+	}
+	if loader == nil {
+		return 0, nil
+	}
+	return EstimatedGlobalSteps(loader.Len(), t.ranks.WorldSize, t.GradientAccumulation(), t.args.MaxTrainStepsPerEpoch), nil
+}
+
+// GetState is the trainer's part of a checkpoint, with that of Options.Extra.
+func (t *Trainer[B]) GetState() (State, error) {
+	optimizers, err := states(t.optimizers)
+	if err != nil {
+		return nil, err
+	}
+	schedulers, err := states(t.schedulers)
+	if err != nil {
+		return nil, err
+	}
+	s := State{"last_epoch": t.lastEpoch, "optimizers": optimizers, "schedulers": schedulers}
+	if !t.options.InexactResume {
+		if s["rng_state"], err = randomState(t.device); err != nil {
+			return nil, err
+		}
+	}
+	if t.options.Extra != nil {
+		more, err := t.options.Extra.GetState()
+		if err != nil {
+			return nil, err
+		}
+		for key := range more {
+			if _, taken := s[key]; taken {
+				return nil, fmt.Errorf("pymarlin: the state of Options.Extra has the key %q, which is the trainer's own", key)
+			}
+		}
+		maps.Copy(s, more)
+	}
+	return s, nil
+}
+
+// updateState continues from what GetState returned.
+func (t *Trainer[B]) updateState(s State) error {
+	last, ok := s["last_epoch"].(int)
+	if !ok || last < -1 {
+		return fmt.Errorf("want the number of the last epoch last_epoch, found %v", s["last_epoch"])
+	}
+	t.lastEpoch = last
+	if t.options.Extra != nil {
+		if err := t.options.Extra.UpdateState(s); err != nil {
+			return err
+		}
+	}
+	if !t.options.InexactResume {
+		var err error
+		if t.random, err = readRandomState(s["rng_state"], t.device); err != nil {
+			return err
+		}
+	}
+	if t.args.ResetOptimizersSchedulers {
+		t.logger.Info("Optimizers and schedulers reset, not loaded from checkpoint")
+		left := t.args.Epochs - t.lastEpoch - 1
+		if left <= 0 {
+			return nil
+		}
+		var err error
+		t.optimizers, t.schedulers, err = t.module.OptimizersSchedulers(t.estimate, left)
+		return err
+	}
+	t.logger.Info("Loading optimizers and schedulers from checkpoint")
+	if err := loadStates("optimizers", t.optimizers, s["optimizers"]); err != nil {
+		return err
+	}
+	return loadStates("schedulers", t.schedulers, s["schedulers"])
+}
+
+// Close closes the writers. The trainer must not be used after it.
+func (t *Trainer[B]) Close() error { return t.stats.Finish() }
+
+// Module is what is trained.
+func (t *Trainer[B]) Module() ModuleInterface[B] { return t.module }
+
+// Args are the arguments with their defaults filled in.
+func (t *Trainer[B]) Args() TrainerArguments { return t.args }
+
+// Backend carries out the passes.
+func (t *Trainer[B]) Backend() TrainerBackend[B] { return t.backend }
+
+// Stats are what is logged.
+func (t *Trainer[B]) Stats() *Stats { return t.stats }
+
+// Optimizers are those of the module, in its order.
+func (t *Trainer[B]) Optimizers() []*Optimizer { return t.optimizers }
+
+// Schedulers are those of the module, in its order.
+func (t *Trainer[B]) Schedulers() []Scheduler { return t.schedulers }
+
+// Device is where the model is.
+func (t *Trainer[B]) Device() torch.Device { return t.device }
+
+// LastEpoch is the number of the last finished epoch, -1 before the first.
+func (t *Trainer[B]) LastEpoch() int { return t.lastEpoch }
+
+// PerGPUGlobalBatchSize is the number of samples of an update in this process.
+func (t *Trainer[B]) PerGPUGlobalBatchSize() int { return t.args.TrainBatchSize / t.ranks.WorldSize }
+
+// TrainStepBatchSize is the number of samples of a forward pass, see the function of that name.
+func (t *Trainer[B]) TrainStepBatchSize() int {
+	return TrainStepBatchSize(t.PerGPUGlobalBatchSize(), t.args.GPUBatchSizeLimit)
+}
+
+// GradientAccumulation is the number of batches behind an update.
+func (t *Trainer[B]) GradientAccumulation() int {
+	return t.PerGPUGlobalBatchSize() / t.TrainStepBatchSize()
+}
+
+// EstimatedGlobalStepsPerEpoch is what OptimizersSchedulers was told, see [EstimatedGlobalSteps].
+func (t *Trainer[B]) EstimatedGlobalStepsPerEpoch() int { return t.estimate }
+
+// GlobalStepsFinished counts the updates of all runs.
+func (t *Trainer[B]) GlobalStepsFinished() int { return t.backend.GlobalStepsCompleted() }
+
+// TotalStepsFinished counts the batches of all runs.
+func (t *Trainer[B]) TotalStepsFinished() int { return t.backend.BatchesCompleted() }

@@ -1,0 +1,270 @@
+package pymarlin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Writer takes what [Stats] have gathered: Writer of pymarlin.utils.writer.base. A writer that can do more implements the interfaces below.
+type Writer interface {
+	LogScalar(key string, value float64, step int) error
+	LogMulti(key string, values map[string]float64, step int) error
+	// Flush hands over what the writer holds.
+	Flush() error
+	// Close is called once, after the last value: finish.
+	Close() error
+}
+
+// What some writers can do besides.
+type (
+	// ImageWriter takes pictures: log_image.
+	ImageWriter interface {
+		LogImage(key string, img Image, step int) error
+	}
+	// HistogramWriter takes distributions: log_histogram.
+	HistogramWriter interface {
+		LogHistogram(key string, values []float64, step int) error
+	}
+	// ModelWriter takes a parameter and its gradient, which is undefined if there is none: log_model.
+	ModelWriter interface {
+		LogModel(name string, weights, gradients torch.Tensor, step int) error
+	}
+	// ArgsWriter takes settings: log_args.
+	ArgsWriter interface {
+		LogArgs(args map[string]string) error
+	}
+)
+
+// WriterInitArguments configure the writers that are made by name. The zero value has PyMarlin's defaults.
+type WriterInitArguments struct {
+	TBLogDir           string `config:"tb_log_dir"`            // folder of TensorBoard's events, and of stats.jsonl; empty: logs
+	TBLogPathParentEnv string `config:"tb_logpath_parent_env"` // environment variable of a folder to put it in; empty: none
+	HistogramSteps     int    `config:"tb_log_hist_steps"`     // histograms at multiples of this step only; zero: 20000
+	ModelLogLevel      string `config:"model_log_level"`       // DEBUG: LogModel prints norms too; empty: INFO
+}
+
+func (a WriterInitArguments) withDefaults() WriterInitArguments {
+	if a.TBLogDir == "" {
+		a.TBLogDir = "logs"
+	}
+	if a.HistogramSteps == 0 {
+		a.HistogramSteps = 20000
+	}
+	if a.ModelLogLevel == "" {
+		a.ModelLogLevel = "INFO"
+	}
+	return a
+}
+
+// dir is the folder of the files.
+func (a WriterInitArguments) dir() string {
+	if a.TBLogPathParentEnv != "" {
+		if parent, ok := os.LookupEnv(a.TBLogPathParentEnv); ok {
+			return filepath.Join(parent, a.TBLogDir)
+		}
+	}
+	return a.TBLogDir
+}
+
+var writerNames = []string{"stdout", "tensorboard", "jsonl"}
+
+func unknownWriter(name string) error {
+	if name == "aml" {
+		return argumentf("the writer aml needs Azure ML's Python package; leave it out, and where MLflow tracks the run give a writer of your own in CustomWriters")
+	}
+	return argumentf("there is no writer %q; want one of %s", name, strings.Join(writerNames, ", "))
+}
+
+// BuildWriter makes a writer by its name: "stdout" prints lines, "tensorboard" writes events, and "jsonl" writes stats.jsonl, an object per value.
+func BuildWriter(name string, args WriterInitArguments) (Writer, error) {
+	args = args.withDefaults()
+	switch name {
+	case "stdout":
+		return NewStdout(os.Stdout, args)
+	case "tensorboard":
+		return NewTensorboard(args)
+	case "jsonl":
+		return NewJSONLines(args)
+	}
+	return nil, unknownWriter(name)
+}
+
+func closeWriters(writers []Writer) error {
+	var errs []error
+	for _, w := range writers {
+		errs = append(errs, w.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Stdout prints a line for each value: "step = 20, loss : 0.25".
+type Stdout struct {
+	out   io.Writer
+	norms bool
+}
+
+var (
+	_ Writer      = (*Stdout)(nil)
+	_ ModelWriter = (*Stdout)(nil)
+)
+
+// NewStdout prints to out.
+func NewStdout(out io.Writer, args WriterInitArguments) (*Stdout, error) {
+	level, err := parseLevel(args.withDefaults().ModelLogLevel)
+	if err != nil {
+		return nil, err
+	}
+	debug, _ := parseLevel("DEBUG")
+	return &Stdout{out: out, norms: level <= debug}, nil
+}
+
+// LogScalar prints a number.
+func (w *Stdout) LogScalar(key string, value float64, step int) error {
+	_, err := fmt.Fprintf(w.out, "step = %d, %s : %s\n", step, key, formatFloat(value))
+	return err
+}
+
+// LogMulti prints numbers, in the order of their names.
+func (w *Stdout) LogMulti(key string, values map[string]float64, step int) error {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		parts = append(parts, fmt.Sprintf("'%s': %s", name, formatFloat(values[name])))
+	}
+	_, err := fmt.Fprintf(w.out, "step = %d, %s : {%s}\n", step, key, strings.Join(parts, ", "))
+	return err
+}
+
+// LogModel prints the norms of a parameter if the level is DEBUG. It waits for the device.
+func (w *Stdout) LogModel(name string, weights, gradients torch.Tensor, step int) error {
+	if !w.norms {
+		return nil
+	}
+	gradient := "None"
+	if gradients.Defined() {
+		gradient = formatFloat(norm(gradients))
+	}
+	_, err := fmt.Fprintf(w.out, "step = %d , %s : weight_norm = %s, grad_norm = %s\n", step, name, formatFloat(norm(weights)), gradient)
+	return err
+}
+
+// Flush has nothing to do.
+func (w *Stdout) Flush() error { return nil }
+
+// Close leaves out open.
+func (w *Stdout) Close() error { return nil }
+
+func norm(t torch.Tensor) float64 {
+	var n float64
+	torch.Scope(func() { n = t.ToDType(torch.Float32).NormDim(2.0, nil, false).Item() })
+	return n
+}
+
+// formatFloat prints a number in as few digits as tell it apart.
+func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// JSONLines writes an object per value into stats.jsonl: {"step":20,"key":"loss","value":0.25}. A run that goes on adds to the file.
+type JSONLines struct {
+	file  *os.File
+	every int
+}
+
+var (
+	_ Writer          = (*JSONLines)(nil)
+	_ HistogramWriter = (*JSONLines)(nil)
+	_ ModelWriter     = (*JSONLines)(nil)
+	_ ArgsWriter      = (*JSONLines)(nil)
+)
+
+// NewJSONLines opens stats.jsonl in TBLogDir.
+func NewJSONLines(args WriterInitArguments) (*JSONLines, error) {
+	args = args.withDefaults()
+	if err := os.MkdirAll(args.dir(), 0o777); err != nil {
+		return nil, fmt.Errorf("pymarlin: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(args.dir(), "stats.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("pymarlin: %w", err)
+	}
+	return &JSONLines{f, args.HistogramSteps}, nil
+}
+
+// jsonNumber is a number, or a string where JSON has none for it.
+func jsonNumber(v float64) any {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return strings.ToLower(strconv.FormatFloat(v, 'g', -1, 64))
+	}
+	return v
+}
+
+func (w *JSONLines) line(key string, value any, step int) error {
+	text, err := json.Marshal(struct {
+		Step  int    `json:"step"`
+		Key   string `json:"key"`
+		Value any    `json:"value"`
+	}{step, key, value})
+	if err != nil {
+		return err
+	}
+	_, err = w.file.Write(append(text, '\n')) // at once, so that a run that is killed leaves whole lines
+	return err
+}
+
+// LogScalar writes a number.
+func (w *JSONLines) LogScalar(key string, value float64, step int) error {
+	return w.line(key, jsonNumber(value), step)
+}
+
+// LogMulti writes numbers by their names.
+func (w *JSONLines) LogMulti(key string, values map[string]float64, step int) error {
+	out := map[string]any{}
+	for name, v := range values {
+		out[name] = jsonNumber(v)
+	}
+	return w.line(key, out, step)
+}
+
+// LogHistogram writes how the values are distributed: their number, extremes, mean and deviation, at multiples of HistogramSteps.
+func (w *JSONLines) LogHistogram(key string, values []float64, step int) error {
+	if step%w.every != 0 || len(values) == 0 {
+		return nil
+	}
+	sum, squares := 0.0, 0.0
+	for _, v := range values {
+		sum += v
+	}
+	mean := sum / float64(len(values))
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return w.line(key, map[string]any{"num": len(values), "min": jsonNumber(slices.Min(values)), "max": jsonNumber(slices.Max(values)),
+		"mean": jsonNumber(mean), "std": jsonNumber(math.Sqrt(squares / float64(len(values))))}, step)
+}
+
+// LogModel writes the norms of a parameter.
+func (w *JSONLines) LogModel(name string, weights, gradients torch.Tensor, step int) error {
+	err := w.line("weight_norm/"+name, jsonNumber(norm(weights)), step)
+	if gradients.Defined() {
+		err = errors.Join(err, w.line("grad_norm/"+name, jsonNumber(norm(gradients)), step))
+	}
+	return err
+}
+
+// LogArgs writes settings.
+func (w *JSONLines) LogArgs(args map[string]string) error { return w.line("args", args, 0) }
+
+// Flush has the file on the disk.
+func (w *JSONLines) Flush() error { return w.file.Sync() }
+
+// Close closes the file.
+func (w *JSONLines) Close() error { return w.file.Close() }
