@@ -144,6 +144,7 @@ type mlp struct {
 	activation func(torch.Tensor) torch.Tensor
 	dropout    float64
 	criterion  func(logits, labels torch.Tensor) torch.Tensor
+	regresses  bool // the loss is a mean square, so outputs are values and not classes
 }
 
 func newMLP(o *spec.Object) (model, error) {
@@ -152,7 +153,9 @@ func newMLP(o *spec.Object) (model, error) {
 	m.activation = map[string]func(torch.Tensor) torch.Tensor{
 		"relu": torch.Tensor.ReLU, "gelu": functional.GELU, "tanh": torch.Tensor.Tanh,
 	}[o.OneOf("activation", "relu", "relu", "gelu", "tanh")]
-	m.criterion = map[string]func(_, _ torch.Tensor) torch.Tensor{"ce": functional.CrossEntropy, "mse": meanSquare}[o.OneOf("loss", "ce", "ce", "mse")]
+	loss := o.OneOf("loss", "ce", "ce", "mse")
+	m.criterion = map[string]func(_, _ torch.Tensor) torch.Tensor{"ce": functional.CrossEntropy, "mse": meanSquare}[loss]
+	m.regresses = loss == "mse"
 	sizes := o.Ints("sizes")
 	if err := o.Err(); err != nil {
 		return nil, err

@@ -33,6 +33,7 @@ var peers = map[string]func(context.Context, *spec.Spec) (*Run, error){
 	"accelerate":          replayAccelerate,
 	"hf":                  replayHF,
 	"pytorch_accelerated": replayPytorchAccelerated,
+	"pymarlin":            replayPyMarlin,
 }
 
 // Run is what a replayed case did.

@@ -1,0 +1,342 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/compat/pymarlin"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// marlin replays a run of PyMarlin's trainer with package compat/pymarlin.
+type marlin struct {
+	spec *spec.Spec
+	sets map[string]*rows
+	dir  string // working folder, to which all paths of the case are relative
+	rec  marlinRecorder
+
+	module  *marlinModule // of the last phase
+	failure any           // the error of the last phase
+}
+
+// marlinRecorder has the lists of a PyMarlin trace.
+type marlinRecorder struct {
+	phases, batches, microLosses, unscaled, updates, moves, stats, events, evaluations, written []any
+}
+
+func replayPyMarlin(ctx context.Context, s *spec.Spec) (*Run, error) {
+	m := &marlin{spec: s}
+	s.More.Objects("optimizers") // read by each phase
+	s.More.Bool("log_lr", false)
+	s.More.Int("seed", 0)
+	s.More.Int("stop_in_train_step", 0)
+	s.More.Any("final")
+	s.Data.Options.Strings("eval_keys")
+	if err := noMore(s); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.sets, err = readRows(s); err != nil {
+		return nil, err
+	}
+	if m.dir, err = os.MkdirTemp("", "pymarlin-"); err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(m.dir) }()
+	for _, p := range s.Phases {
+		if err := m.phase(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return m.run()
+}
+
+// phase builds module and trainer anew and trains. The error is about the case; what the trainer refuses is recorded.
+func (m *marlin) phase(ctx context.Context, p spec.Phase) error {
+	if p.Do != "train" {
+		return spec.Unsupportedf("phase %q with the trainer pymarlin", p.Do)
+	}
+	args := m.spec.PhaseArgs(p)
+	seed := args.Int("seed", 0)
+	trainSeed := p.Options.Int("seed", m.spec.More.Int("seed", 0))
+	stop := p.Options.Int("stop_in_train_step", m.spec.More.Int("stop_in_train_step", 0))
+	optimizers := m.spec.More.Objects("optimizers")
+	if p.Options.Has("optimizers") {
+		optimizers = p.Options.Objects("optimizers")
+	}
+	if err := errors.Join(p.Options.Done(), m.spec.More.Err(), args.Err()); err != nil {
+		return err
+	}
+	torch.ManualSeed(uint64(seed))
+	model, err := build(m.spec)
+	if err != nil {
+		return err
+	}
+	mod := &marlinModule{marlin: m, model: model, optimizers: optimizers, stop: stop, logRate: m.spec.More.Bool("log_lr", false), keys: m.spec.Data.Options.Strings("eval_keys")}
+	m.module = mod
+	torch.ManualSeed(uint64(trainSeed))
+	rec := &m.rec
+	before := []int{len(rec.batches), len(rec.updates), len(rec.events), len(rec.evaluations), len(rec.stats)}
+	info, failed := m.train(ctx, mod, args)
+	if aboutCase(failed) {
+		return failed
+	}
+	m.failure = nil
+	if failed != nil {
+		m.failure = failed.Error()
+	}
+	phase := trace.Object{{Name: "do", Value: p.Do}, {Name: "error", Value: m.failure}}
+	phase = append(phase, info...)
+	phase = append(phase, trace.Pair{Name: "grad_norm_left_over", Value: gradNorm(model)})
+	for i, name := range []string{"batches", "updates", "events", "evaluations", "stats"} {
+		phase = append(phase, trace.Pair{Name: name, Value: []int{len(rec.batches), len(rec.updates), len(rec.events), len(rec.evaluations), len(rec.stats)}[i] - before[i]})
+	}
+	rec.phases = append(rec.phases, phase)
+	return nil
+}
+
+// train is what a script with PyMarlin does. It returns what the trainer said of itself.
+func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object) (trace.Object, error) {
+	a, err := m.arguments(args)
+	if err != nil {
+		return nil, err
+	}
+	keeper, err := pymarlin.NewDefaultCheckpointer(a.CheckpointerArgs, quiet)
+	if err != nil {
+		return nil, err
+	}
+	backend := &pymarlin.SingleProcess[batch]{}
+	backend.ClipGradients = func() error {
+		err := backend.DefaultClipGradients()
+		if norm := backend.GradNorm(); err == nil && norm.Defined() {
+			mod.norm = trace.Hex(norm.Item())
+		}
+		return err
+	}
+	options := &pymarlin.Options[batch]{Backend: backend, Checkpointer: &marlinKeeper{keeper, m}, Logger: quiet, InexactResume: true}
+	if a.Backend != "" && a.Backend != "sp" && a.Backend != "sp-amp" { // without a GPU PyMarlin's sp-amp goes on in float32
+		options.Backend = nil
+	}
+	t, err := pymarlin.New(mod, a, options)
+	if err != nil {
+		return nil, err
+	}
+	mod.loaderForEstimate(1) // the recording asked once more for the number, and PyMarlin for a loader
+	counts := func() trace.Object {
+		return trace.Object{{Name: "global_step_completed", Value: t.GlobalStepsFinished()}, {Name: "batches_completed", Value: t.TotalStepsFinished()}}
+	}
+	info := trace.Object{{Name: "train_step_batch_size", Value: t.TrainStepBatchSize()}, {Name: "gradient_accumulation", Value: t.GradientAccumulation()},
+		{Name: "estimated_global_steps_per_epoch", Value: t.EstimatedGlobalStepsPerEpoch()}, {Name: "last_epoch_at_start", Value: t.LastEpoch()},
+		{Name: "weights_at_start", Value: weightsOf(mod.model)}, {Name: "backend_at_start", Value: counts()}}
+	failed := t.Train(ctx)
+	return append(info, trace.Pair{Name: "global_steps_finished", Value: t.GlobalStepsFinished()}, trace.Pair{Name: "total_steps_finished", Value: t.TotalStepsFinished()},
+		trace.Pair{Name: "last_epoch_at_end", Value: t.LastEpoch()}), failed
+}
+
+// arguments reads the arguments of a phase, with all folders below the working folder.
+func (m *marlin) arguments(o *spec.Object) (pymarlin.TrainerArguments, error) {
+	text, err := json.Marshal(o.Map())
+	if err != nil {
+		return pymarlin.TrainerArguments{}, err
+	}
+	section, err := pymarlin.ParseConfig(text) // JSON is YAML
+	if err != nil {
+		return pymarlin.TrainerArguments{}, err
+	}
+	delete(section, "seed")
+	if _, given := section["use_gpu"]; !given {
+		section["use_gpu"] = false
+	}
+	section["writers"] = []any{}
+	a, err := pymarlin.TrainerArgumentsFromConfig(section)
+	if err != nil {
+		return a, err
+	}
+	a.DisableTqdm = true
+	a.CustomWriters = []pymarlin.Writer{&marlinWriter{m}}
+	keep := &a.CheckpointerArgs
+	for _, dir := range []*string{&keep.SaveDir, &keep.ModelStateSaveDir} {
+		if *dir == "" {
+			*dir = "checkpoints"
+		}
+		*dir = filepath.Join(m.dir, *dir)
+	}
+	if keep.LoadDir != "" {
+		keep.LoadDir = filepath.Join(m.dir, keep.LoadDir)
+		if _, err := os.Stat(filepath.Join(keep.LoadDir, keep.LoadFilename)); errors.Is(err, fs.ErrNotExist) {
+			keep.LoadDir = "" // PyMarlin logs it and begins anew
+		}
+	}
+	return a, nil
+}
+
+// run puts the trace together.
+func (m *marlin) run() (*Run, error) {
+	files, keys, err := m.files()
+	if err != nil {
+		return nil, err
+	}
+	checkpoints := trace.Object{{Name: "after", Value: files}, {Name: "written", Value: m.rec.written}}
+	if len(keys) > 0 {
+		checkpoints = append(checkpoints, trace.Pair{Name: "keys", Value: keys})
+	}
+	refused := any(nil)
+	if m.failure != nil {
+		refused = trace.Object{{Name: "text", Value: m.failure}}
+	}
+	r := &m.rec
+	t := trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: r.phases}, {Name: "batches", Value: r.batches}, {Name: "micro_losses", Value: r.microLosses},
+		{Name: "micro_losses_unscaled", Value: r.unscaled}, {Name: "updates", Value: r.updates}, {Name: "scheduler_steps", Value: r.moves}, {Name: "stats", Value: r.stats},
+		{Name: "events", Value: r.events}, {Name: "evaluations", Value: r.evaluations}, {Name: "checkpoints", Value: checkpoints}, {Name: "final", Value: weightsOf(m.module.model)}, {Name: "error", Value: refused}}
+	for i, p := range t {
+		if list, ok := p.Value.([]any); ok && list == nil {
+			t[i].Value = []any{}
+		}
+	}
+	final := finalTensors(m.module.model, nil)
+	for _, o := range m.module.made {
+		final = append(final, finalTensors(nil, o.Optimizer())...)
+	}
+	return &Run{Trace: t, final: final}, nil
+}
+
+// files lists what was written, and the keys of what torch.load reads.
+func (m *marlin) files() (files []string, keys trace.Object, err error) {
+	files = []string{}
+	err = filepath.WalkDir(m.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		files = append(files, m.relative(path))
+		return nil
+	})
+	slices.Sort(files)
+	for _, name := range files {
+		if err != nil || filepath.Ext(name) != ".pt" {
+			continue
+		}
+		var s pymarlin.State
+		if s, err = pymarlin.ReadState(filepath.Join(m.dir, name)); err != nil {
+			break
+		}
+		if s["trainer_state"] == nil {
+			keys = append(keys, trace.Pair{Name: name, Value: sortedKeys(s)})
+			continue
+		}
+		parts := trace.Object{}
+		for _, part := range sortedKeys(s) {
+			if dict, ok := s[part].(pymarlin.State); ok {
+				parts = append(parts, trace.Pair{Name: part, Value: sortedKeys(dict)})
+			}
+		}
+		keys = append(keys, trace.Pair{Name: name, Value: parts})
+	}
+	return files, keys, err
+}
+
+func sortedKeys(s pymarlin.State) []string {
+	names := []string{}
+	for k := range s {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// relative is a path as the recording has it; nil stands for none.
+func (m *marlin) relative(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, m.dir), string(filepath.Separator))
+}
+
+// marlinKeeper records what the checkpointer writes.
+type marlinKeeper struct {
+	*pymarlin.DefaultCheckpointer
+	marlin *marlin
+}
+
+func (k *marlinKeeper) record(kind string, index int, force any, path string, err error) {
+	if err != nil {
+		return
+	}
+	at := any(nil)
+	if path != "" {
+		at = k.marlin.relative(path)
+	}
+	k.marlin.rec.written = append(k.marlin.rec.written, []any{kind, index, force, at})
+}
+
+func (k *marlinKeeper) Save(c pymarlin.Checkpoint, index int, force bool) (string, error) {
+	path, err := k.DefaultCheckpointer.Save(c, index, force)
+	k.record("save", index, force, path, err)
+	return path, err
+}
+
+func (k *marlinKeeper) SaveModel(s pymarlin.State, index int) (string, error) {
+	path, err := k.DefaultCheckpointer.SaveModel(s, index)
+	k.record("save_model", index, nil, path, err)
+	return path, err
+}
+
+// marlinWriter records the stats.
+type marlinWriter struct{ marlin *marlin }
+
+func (w *marlinWriter) LogScalar(key string, v float64, step int) error {
+	value := any(trace.Hex(v))
+	if key == "epoch" {
+		value = int(v) // an int in Python
+	}
+	w.marlin.rec.stats = append(w.marlin.rec.stats, []any{"scalar", key, value, step})
+	return nil
+}
+
+func (w *marlinWriter) LogMulti(key string, values map[string]float64, step int) error {
+	o := map[string]any{}
+	for name, v := range values {
+		o[name] = trace.Hex(v)
+	}
+	w.marlin.rec.stats = append(w.marlin.rec.stats, []any{"multi", key, o, step})
+	return nil
+}
+
+func (w *marlinWriter) Flush() error { return nil }
+func (w *marlinWriter) Close() error { return nil }
+
+func weightsOf(m model) trace.Object {
+	return trace.Object{{Name: "weights_norm", Value: weightsNorm(m)}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(m.module()))}}
+}
+
+// gradNorm is the 2-norm over the gradients that there are, as torch.nn.utils.clip_grad_norm_ computes it; nil if there are none.
+func gradNorm(m model) any {
+	var norm any
+	torch.Scope(func() {
+		var norms []torch.Tensor
+		for _, p := range nn.Params(m.module()) {
+			if g := p.Tensor.Grad(); g.Defined() {
+				norms = append(norms, g.Detach().ToDType(torch.Float32).Norm(2))
+			}
+		}
+		if len(norms) > 0 {
+			norm = trace.Hex(torch.Stack(norms, 0).Norm(2).Item())
+		}
+	})
+	return norm
+}
+
+// jsonObject makes an object for the readers of package spec.
+func jsonObject(fields map[string]any) (*spec.Object, error) {
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("spec.json: %w", err)
+	}
+	return spec.ParseObject(text)
+}

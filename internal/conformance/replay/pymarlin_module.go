@@ -1,0 +1,370 @@
+package replay
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/compat/pymarlin"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// marlinModule is the ModuleInterface of a case, which records its own calls.
+type marlinModule struct {
+	pymarlin.StatsHolder
+
+	marlin     *marlin
+	model      model
+	optimizers []*spec.Object
+	keys       []string // of the validation sets; empty: one
+	stop       int      // the training step that fails; 0: none
+	logRate    bool
+
+	made          []*pymarlin.Optimizer
+	estimateBatch int // of the loader that the estimate was made with
+	norm          any // before the last clipping
+	step          marlinStep
+}
+
+// marlinStep is what is known of an optimizer's step before it is made.
+type marlinStep struct {
+	rates     []trace.Hex
+	momentums []trace.Hex
+	norm      any
+}
+
+var _ pymarlin.ModuleInterface[batch] = (*marlinModule)(nil)
+
+// Model has the parameters.
+func (m *marlinModule) Model() any { return m.model.module() }
+
+func (m *marlinModule) event(name string, more ...any) {
+	m.marlin.rec.events = append(m.marlin.rec.events, append([]any{name}, more...))
+}
+
+// loaderForEstimate records the loaders that PyMarlin asks for: one each time it reads estimated_global_steps_per_epoch. Here one is enough.
+func (m *marlinModule) loaderForEstimate(times int) {
+	for range times {
+		m.event("get_train_dataloader", "SequentialSampler", m.estimateBatch)
+	}
+}
+
+func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Optimizer, []pymarlin.Scheduler, error) {
+	if m.made == nil {
+		m.loaderForEstimate(3) // twice for the log of hyperparameters
+	} else {
+		m.loaderForEstimate(1)
+	}
+	m.event("get_optimizers_schedulers", steps, epochs)
+	m.made = nil
+	var schedulers []pymarlin.Scheduler
+	for i, o := range m.optimizers {
+		made, scheduler, err := m.optimizer(i, o.Map(), steps*epochs)
+		if err != nil {
+			return nil, nil, err
+		}
+		m.made = append(m.made, made)
+		if scheduler != nil {
+			schedulers = append(schedulers, &marlinScheduler{scheduler, m.marlin, len(schedulers), limit(scheduler.schedule, steps*epochs)})
+		}
+	}
+	return m.made, schedulers, nil
+}
+
+// optimizer makes optimizer i of the case and, where it has one, its schedule.
+func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pymarlin.Optimizer, *marlinSchedule, error) {
+	fields = maps.Clone(fields)
+	prefix, _ := fields["params"].(string)
+	schedule, _ := fields["scheduler"].(map[string]any)
+	a := loopArgs{learningRate: 1e-3} // that of torch.optim
+	a.optimizer, _ = fields["name"].(string)
+	if n, ok := fields["lr"].(json.Number); ok {
+		rate, err := n.Float64()
+		if err != nil {
+			return nil, nil, err
+		}
+		a.learningRate = rate
+	}
+	for _, name := range []string{"params", "scheduler", "name", "lr"} {
+		delete(fields, name)
+	}
+	var err error
+	if a.optimizerKwargs, err = jsonObject(fields); err != nil {
+		return nil, nil, err
+	}
+	settings, err := a.builder()
+	if err != nil {
+		return nil, nil, err
+	}
+	var params []torch.Named
+	for _, p := range nn.Params(m.model.module()) {
+		if strings.HasPrefix(p.Name, prefix) {
+			params = append(params, p)
+		}
+	}
+	made, err := pymarlin.NewOptimizer(settings, params)
+	if err != nil {
+		return nil, nil, err
+	}
+	made.RegisterStepPreHook(func() {
+		m.step = marlinStep{hexes(made.Rates()), momentums(made), gradNorm(m.model)}
+	})
+	made.RegisterStepPostHook(func() { m.record(i) })
+	if schedule == nil {
+		return made, nil, nil
+	}
+	s, err := newMarlinSchedule(made, schedule, total)
+	return made, s, err
+}
+
+// record records the step of optimizer i, as a part of the update that the first one began.
+func (m *marlinModule) record(i int) {
+	rec := &m.marlin.rec
+	if i == 0 {
+		rec.updates = append(rec.updates, trace.Object{{Name: "update", Value: len(rec.updates) + 1}, {Name: "after_micro", Value: len(rec.microLosses)},
+			{Name: "lr", Value: []any{}}, {Name: "grad_norm", Value: m.norm}, {Name: "momentum", Value: []any{}}, {Name: "grad_norm_at_step", Value: []any{}},
+			{Name: "weights_norm", Value: nil}, {Name: "weights_sha256", Value: nil}})
+		m.norm = nil
+	}
+	update := rec.updates[len(rec.updates)-1].(trace.Object) //nolint:forcetypeassert // it was made above
+	for at, p := range update {
+		switch list, _ := p.Value.([]any); p.Name {
+		case "lr":
+			update[at].Value = append(list, m.step.rates)
+		case "momentum":
+			update[at].Value = append(list, m.step.momentums)
+		case "grad_norm_at_step":
+			update[at].Value = append(list, m.step.norm)
+		case "weights_norm":
+			update[at].Value = weightsNorm(m.model)
+		case "weights_sha256":
+			update[at].Value = weightsSHA(nn.Params(m.model.module()))
+		}
+	}
+}
+
+// momentums are the momentum or first beta of each group that has one.
+func momentums(o *pymarlin.Optimizer) []trace.Hex {
+	out := []trace.Hex{}
+	_, text, err := optim.ToPyTorch(o.Optimizer())
+	var layout struct {
+		Groups []struct {
+			Betas    []float64 `json:"betas"`
+			Momentum *float64  `json:"momentum"`
+		} `json:"param_groups"`
+	}
+	if err != nil || json.Unmarshal(text, &layout) != nil {
+		return out
+	}
+	for _, g := range layout.Groups {
+		switch {
+		case len(g.Betas) > 0:
+			out = append(out, trace.Hex(g.Betas[0]))
+		case g.Momentum != nil:
+			out = append(out, trace.Hex(*g.Momentum))
+		}
+	}
+	return out
+}
+
+// marlinSchedule is a scheduler of the case and what it was made of.
+type marlinSchedule struct {
+	pymarlin.Scheduler
+	optimizer *pymarlin.Optimizer
+	schedule  lr.Schedule // nil: it follows a measured value
+}
+
+func newMarlinSchedule(o *pymarlin.Optimizer, fields map[string]any, total int) (*marlinSchedule, error) {
+	kwargs := map[string]any{}
+	for name, v := range fields {
+		switch {
+		case name == "name":
+		case v == "TOTAL":
+			kwargs[name] = json.Number(fmt.Sprint(total))
+		case name == "lr_lambda":
+			text, ok := v.(string)
+			if !ok {
+				return nil, spec.Unsupportedf("scheduler.lr_lambda is no text")
+			}
+			f, err := parseLambda(text, float64(total))
+			if err != nil {
+				return nil, err
+			}
+			kwargs[name] = f
+		default:
+			kwargs[name] = v
+		}
+	}
+	name, _ := fields["name"].(string)
+	schedule, err := scheduleArgs{name: name, torch: true, kwargs: kwargs}.build()
+	if errors.Is(err, errAdaptive) {
+		return &marlinSchedule{Scheduler: unmeasured{}, optimizer: o}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := pymarlin.NewScheduler(o, schedule, total)
+	if err != nil {
+		return nil, err
+	}
+	return &marlinSchedule{s, o, schedule}, nil
+}
+
+// unmeasured is a schedule whose step wants a value that the trainer has not.
+type unmeasured struct{}
+
+func (unmeasured) Step() error                      { return errAdaptive }
+func (unmeasured) State() (pymarlin.State, error)   { return pymarlin.State{}, nil }
+func (unmeasured) LoadState(_ pymarlin.State) error { return nil }
+
+// marlinScheduler records the moves of a scheduler.
+type marlinScheduler struct {
+	*marlinSchedule
+	marlin *marlin
+	number int
+	limit  int // moves after which PyTorch refuses; 0: none
+}
+
+func (s *marlinScheduler) Step() error {
+	if moved, ok := s.Scheduler.(*pymarlin.LRScheduler); ok && s.limit > 0 && moved.Moves() >= s.limit {
+		return fmt.Errorf("the schedule is made for %d moves", s.limit)
+	}
+	if err := s.Scheduler.Step(); err != nil {
+		return err
+	}
+	rec := &s.marlin.rec
+	rec.moves = append(rec.moves, []any{s.number, len(rec.updates), hexes(s.optimizer.Rates())})
+	return nil
+}
+
+func (m *marlinModule) TrainDataloader(sampler pymarlin.Sampler, batchSize int) (pymarlin.Dataloader[batch], error) {
+	if sampler == (pymarlin.SequentialSampler{}) {
+		m.estimateBatch = batchSize
+	} else {
+		m.event("get_train_dataloader", sampler.Name(), batchSize)
+	}
+	return m.loader("train", sampler, batchSize)
+}
+
+func (m *marlinModule) loader(split string, sampler pymarlin.Sampler, batchSize int) (pymarlin.Dataloader[batch], error) {
+	set, ok := m.marlin.sets[split]
+	if !ok {
+		return nil, fmt.Errorf("the case has no rows %s", split)
+	}
+	return pymarlin.NewDataloader(set, collate, pymarlin.DataloaderOptions{BatchSize: batchSize, Sampler: sampler, Workers: 1})
+}
+
+func (m *marlinModule) ValDataloaders(sampler pymarlin.Sampler, batchSize int) (pymarlin.Dataloaders[batch], error) {
+	m.event("get_val_dataloaders", sampler.Name(), batchSize)
+	if len(m.keys) == 0 {
+		l, err := m.loader("eval", sampler, batchSize)
+		return pymarlin.Single(l), err
+	}
+	var list pymarlin.Dataloaders[batch]
+	for _, key := range m.keys {
+		l, err := m.loader(key, sampler, batchSize)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, pymarlin.Keyed[batch]{Key: key, Loader: l})
+	}
+	return list, nil
+}
+
+func (m *marlinModule) TrainStep(globalStep int, b batch, _ torch.Device) (pymarlin.Outputs, error) {
+	m.event("train_step", globalStep)
+	rec := &m.marlin.rec
+	rec.batches = append(rec.batches, b.index)
+	loss := forward(m.model, b, 0).loss
+	rec.unscaled = append(rec.unscaled, trace.Hex(loss.Item()))
+	if m.stop > 0 && len(rec.batches) == m.stop {
+		return pymarlin.Outputs{}, errors.New("stopped")
+	}
+	return pymarlin.Tensors(loss, b.tensor("labels")), nil
+}
+
+func (m *marlinModule) ValStep(globalStep int, b batch, _ torch.Device) (pymarlin.Outputs, error) {
+	m.event("val_step", globalStep)
+	out := forward(m.model, b, 0)
+	predicted := out.logits
+	if net, ok := m.model.(*mlp); !ok || !net.regresses {
+		predicted = predicted.ArgMax(-1, false)
+	}
+	return pymarlin.Tensors(out.loss, predicted, b.tensor("labels")), nil
+}
+
+func (m *marlinModule) OnBeginTrainEpoch(globalStep, epoch int) error {
+	m.event("on_begin_train_epoch", globalStep, epoch)
+	return nil
+}
+
+func (m *marlinModule) OnEndBackward(globalStep int, loss torch.Tensor) error {
+	m.marlin.rec.microLosses = append(m.marlin.rec.microLosses, trace.Hex(loss.Item()))
+	m.event("on_end_backward", globalStep)
+	return nil
+}
+
+func shapes(c pymarlin.Collected) []any {
+	out := []any{}
+	for _, t := range c.Tensors {
+		shape := []any{}
+		for _, n := range t.Shape() {
+			shape = append(shape, n)
+		}
+		out = append(out, shape)
+	}
+	return out
+}
+
+func (m *marlinModule) OnEndTrainStep(globalStep int, outputs pymarlin.Collected) error {
+	m.event("on_end_train_step", globalStep, shapes(outputs))
+	if m.logRate {
+		m.Stats().Update("lr", m.made[0].Rates()[0], true)
+	}
+	return nil
+}
+
+func (m *marlinModule) OnEndTrainEpoch(globalStep int, outputs pymarlin.Collected) error {
+	m.event("on_end_train_epoch", globalStep, shapes(outputs))
+	return nil
+}
+
+func (m *marlinModule) OnEndTrain(globalStep int) error {
+	m.event("on_end_train", globalStep)
+	return nil
+}
+
+func (m *marlinModule) OnEndValEpoch(globalStep int, outputs pymarlin.Collected, key string) error {
+	m.event("on_end_val_epoch", globalStep, key)
+	losses, predicted, labels := outputs.Tensors[0], outputs.Tensors[1], outputs.Tensors[2]
+	mean, accuracy := losses.Mean(torch.DefaultDType).Item(), any(nil)
+	if predicted.Dim() == 1 {
+		accuracy = trace.Hex(predicted.Eq(labels).ToDType(torch.Float32).Mean(torch.DefaultDType).Item())
+	}
+	values := any(trace.Hex(mean)) // a single batch has no list
+	if losses.Dim() > 0 {
+		list := []trace.Hex{}
+		for _, v := range torch.Values[float32](losses) {
+			list = append(list, trace.Hex(v))
+		}
+		values = list
+	}
+	training := false
+	if net, ok := m.model.module().(interface{ Training() bool }); ok {
+		training = net.Training()
+	}
+	m.marlin.rec.evaluations = append(m.marlin.rec.evaluations, trace.Object{{Name: "global_step", Value: globalStep}, {Name: "key", Value: key}, {Name: "losses", Value: values},
+		{Name: "outputs", Value: int(labels.Size(0))}, {Name: "mean_of_batch_losses", Value: trace.Hex(mean)}, {Name: "accuracy", Value: accuracy}, {Name: "module_training", Value: training}})
+	m.Stats().Update("val_loss/"+key, mean, false)
+	return nil
+}
