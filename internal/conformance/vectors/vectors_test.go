@@ -37,12 +37,13 @@ func TestPicturesAreThoseOfHezar(t *testing.T) {
 func TestRecordedVectorsHoldBitForBit(t *testing.T) {
 	testenv.RequireTorch(t)
 	const cases = "../../../../shared/conformance/cases"
-	folders, err := filepath.Glob(cases + "/hezar_*/*/")
-	if err != nil || len(folders) == 0 {
+	indexes, err := filepath.Glob(cases + "/hezar_*/*/*.json")
+	if err != nil || len(indexes) == 0 {
 		t.Skipf("the recorded vectors are not here (%v)", err)
 	}
 	ran := 0
-	for _, dir := range append(folders, cases+"/hezar_text") {
+	for _, index := range append(indexes, cases+"/hezar_text/vectors.json") {
+		dir := filepath.Dir(index)
 		for _, o := range vectors.Run(dir, vectors.Options{Data: "../../../../shared/data"}) {
 			if ran++; o.Err != nil || o.Worst != 0 {
 				t.Errorf("%s: %v (deviation %g, beginning at %s)", o.Name, o.Err, o.Worst, o.Begins)
@@ -51,6 +52,41 @@ func TestRecordedVectorsHoldBitForBit(t *testing.T) {
 	}
 	if ran < 45 {
 		t.Errorf("%d vectors, want at least 45", ran)
+	}
+}
+
+// TestAnotherPassIsFound changes one number of a recorded pass at a time.
+func TestAnotherPassIsFound(t *testing.T) {
+	testenv.RequireTorch(t)
+	const recorded = "../../../../shared/conformance/cases/hezar_forward/bert_eval_ragged"
+	raw, err := os.ReadFile(recorded + "/result.json")
+	if err != nil {
+		t.Skipf("the recorded passes are not here: %v", err)
+	}
+	tensors, err := os.ReadFile(recorded + "/case.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ claim, from, to, want string }{
+		{"another loss", `"loss": "0x1.3`, `"loss": "0x1.2`, "loss is"},
+		{"another seed of the weights", `"formula": 31`, `"formula": 32`, "logits is"},
+		{"another activation", `"vocab_size": 60`, `"vocab_size": 60, "hidden_act": "relu"`, "logits is"},
+		{"a parameter without gradient", `"parameters_without_gradient": []`, `"parameters_without_gradient": ["x"]`, "parameters_without_gradient is"},
+		{"another class", `"label": "c"`, `"label": "b"`, "predict[0]"},
+		{"another kind", `"kind": "bert"`, `"kind": "gpt"`, `model.kind is "gpt"`},
+	} {
+		if !strings.Contains(string(raw), c.from) {
+			t.Fatalf("%s: there is no %s to change", c.claim, c.from)
+		}
+		dir := t.TempDir()
+		for name, content := range map[string]string{"result.json": strings.Replace(string(raw), c.from, c.to, 1), "case.safetensors": string(tensors)} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if o := vectors.Run(dir, vectors.Options{}); len(o) != 1 || o[0].Err == nil || !strings.Contains(o[0].Err.Error(), c.want) {
+			t.Errorf("%s: %+v, want an error with %q", c.claim, o, c.want)
+		}
 	}
 }
 
