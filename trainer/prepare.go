@@ -184,7 +184,8 @@ func (f *fit[S, B]) prepareFlow(p plan) error {
 	i := &f.run.Info
 	if !p.stream {
 		i.Batches = p.batches
-		i.UpdatesPerEpoch, i.Epochs = p.updatesPerEpoch, float64(p.maxSteps)/float64(p.stepsPerEpoch)
+		i.UpdatesPerEpoch, i.StepsPerEpoch = p.updatesPerEpoch, p.stepsPerEpoch
+		i.Epochs = float64(p.maxSteps) / float64(p.stepsPerEpoch)
 	}
 	i.Eval, i.Save, i.Log = flow.eval.String(), flow.save.String(), flow.log.String()
 	f.run.MaxSteps = p.maxSteps

@@ -152,7 +152,7 @@ func clock(d time.Duration) string {
 // rowText is a row of the log as a plain line.
 func rowText(row Logs, r *Run, l *progressLine) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "update %d/%d  epoch %s", int(row["step"]), r.MaxSteps, short(row["epoch"]))
+	fmt.Fprintf(&b, "%s %d/%d  epoch %s", r.Info.unit(), int(row["step"]), r.MaxSteps, short(row["epoch"]))
 	_, training := row["loss"]
 	for _, k := range row.Keys() {
 		switch {
@@ -168,6 +168,9 @@ func rowText(row Logs, r *Run, l *progressLine) string {
 	return b.String() + "\n"
 }
 
+// plural is that of the units of a step.
+func plural(unit string) string { return strings.Replace(unit+"s", "batchs", "batches", 1) }
+
 // headerText says what is about to be run.
 func headerText(r *Run) string {
 	i := &r.Info
@@ -176,7 +179,7 @@ func headerText(r *Run) string {
 		fmt.Fprintf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("training", "%s", i.Step)
-	samples, length := fmt.Sprintf("%d samples", i.TrainSamples), fmt.Sprintf("%s epochs of %d", short(i.Epochs), i.UpdatesPerEpoch)
+	samples, length := fmt.Sprintf("%d samples", i.TrainSamples), fmt.Sprintf("%s epochs of %d", short(i.Epochs), i.StepsPerEpoch)
 	if i.TrainSamples == 0 {
 		samples, length = "a stream", "in as many passes as it takes"
 	}
@@ -188,7 +191,7 @@ func headerText(r *Run) string {
 	if i.Accumulate > 1 {
 		batch = fmt.Sprintf("batches of %d x %d accumulated", i.BatchSize, i.Accumulate)
 	}
-	line("plan", "%d updates, %s, %s", r.MaxSteps, length, batch)
+	line("plan", "%d %s, %s, %s", r.MaxSteps, plural(i.unit()), length, batch)
 	line("rate", "%s, %s", short(i.LearningRate), i.Schedule)
 	line("when", "log %s, evaluate %s, save %s", i.Log, i.Eval, i.Save)
 	seed := fmt.Sprintf("%d", i.Seed)
@@ -200,7 +203,7 @@ func headerText(r *Run) string {
 		line("output", "%s", i.OutputDir)
 	}
 	if i.ResumedFrom != "" {
-		line("resumed", "%s, update %d", filepath.Base(i.ResumedFrom), r.GlobalStep)
+		line("resumed", "%s, %s %d", filepath.Base(i.ResumedFrom), i.unit(), r.GlobalStep)
 	}
 	for _, w := range i.Warnings {
 		line("warning", "%s", w)
@@ -218,7 +221,7 @@ func endText(r *Run, saved string, took time.Duration, columns int) (string, err
 			return "", err
 		}
 		b.WriteString(table)
-		fmt.Fprintf(&b, "best       %s %s after update %d", best.Metric, short(best.Value), best.GlobalStep)
+		fmt.Fprintf(&b, "best       %s %s after %s %d", best.Metric, short(best.Value), r.Info.unit(), best.GlobalStep)
 		if best.Checkpoint != "" {
 			fmt.Fprintf(&b, ": %s", best.Checkpoint)
 		}
@@ -227,7 +230,7 @@ func endText(r *Run, saved string, took time.Duration, columns int) (string, err
 	if saved != "" && saved != best.Checkpoint {
 		fmt.Fprintf(&b, "last       %s\n", saved)
 	}
-	fmt.Fprintf(&b, "finished   %d updates, %s epochs in %s", r.GlobalStep, short(r.Epoch), clock(took))
+	fmt.Fprintf(&b, "finished   %d %s, %s epochs in %s", r.GlobalStep, plural(r.Info.unit()), short(r.Epoch), clock(took))
 	if reason := r.StopReason(); reason != "" {
 		fmt.Fprintf(&b, "; stopped: %s", reason)
 	}

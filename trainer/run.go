@@ -50,6 +50,7 @@ type Info struct {
 	Epochs          float64 // 0 of a stream, as the next
 	Batches         int     // micro-batches of an epoch that are trained on; 0 of a stream
 	UpdatesPerEpoch int     // as planned
+	StepsPerEpoch   int     // the same in steps
 	LearningRate    float64
 	Schedule        string
 	Seed, DataSeed  uint64
@@ -57,6 +58,14 @@ type Info struct {
 	Eval, Save, Log string // when
 	Start           time.Time
 	Warnings        []string // of the start: a damaged checkpoint that was passed over, and the like
+}
+
+// unit is what a step is.
+func (i *Info) unit() string {
+	if i.Semantics.Steps == semantics.MicroBatches {
+		return "micro-batch"
+	}
+	return "update"
 }
 
 // Best is the best evaluation so far.

@@ -281,6 +281,7 @@ func (s *Step) Load(dir string) error {
 		return err
 	}
 	s.state = loaded
+	s.state.Norm = -1 // none has been computed since
 	return nil
 }
 

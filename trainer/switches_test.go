@@ -1,0 +1,260 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+	"github.com/gotrainer/gotrainer/trainer/trainertest"
+)
+
+// The switches one by one, as far as no recorded run shows them: with the others at their defaults.
+
+// fitWith runs over rows, and returns the step, the result and what the hooks saw.
+func fitWith(t *testing.T, o trainer.Options, rows int) (*trainertest.Step, *trainer.Result) {
+	t.Helper()
+	step := new(trainertest.Step)
+	if o.BatchSize == 0 {
+		o.BatchSize = 1
+	}
+	o.Progress = io.Discard
+	tr, err := trainer.New[int, []int](step, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tr.Fit(t.Context(), trainertest.Samples(rows), trainertest.Samples(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return step, r
+}
+
+// Whatever is counted, reported and ordered: a run that is interrupted anywhere and resumed is the run that was not, unless a switch says otherwise.
+func TestRunsUnderAnySwitchResumeExactly(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		rules semantics.Rules
+	}{
+		{"steps that are micro-batches", semantics.Rules{Steps: semantics.MicroBatches}},
+		{"a running mean", semantics.Rules{Steps: semantics.MicroBatches, LossReport: semantics.RunningMean}},
+		{"a mean of the epoch", semantics.Rules{LossReport: semantics.EpochMean}},
+		{"a mean of the window", semantics.Rules{LossReport: semantics.WindowMean}},
+		{"a save before the log", semantics.Rules{Order: semantics.SaveEvaluateLog}},
+		{"a rate that moves with the steps", semantics.Rules{Steps: semantics.MicroBatches, ScheduleBySteps: true}},
+		{"two iterators", semantics.Rules{TwoIterators: true}},
+		{"seeds for every pass", semantics.Rules{SeedEveryPass: true}},
+		{"a spare step", semantics.Rules{SpareStep: true, LimitByEpoch: true}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			o := trainer.Options{
+				Epochs: 2, Accumulate: 3, Semantics: c.rules, Log: trainer.Every(2, trainer.Update), Save: trainer.Every(2, trainer.Update).AndEpochs(1),
+				Eval: trainer.Every(1, trainer.Epoch), Workers: 1,
+			}
+			o.OutputDir = memoryDir(t)
+			whole, want := fitWith(t, o, 8)
+			for cut := 1; cut <= want.GlobalStep; cut++ {
+				o := o
+				o.OutputDir, o.ResumeFrom = memoryDir(t), trainer.Latest
+				got, r := fitInterrupted(t, o, 8, cut)
+				if got.Weights() != whole.Weights() || got.Generator() != whole.Generator() {
+					t.Errorf("interrupted in step %d: other weights or random numbers than the whole run's", cut)
+				}
+				// A checkpoint in the middle cuts a sum of losses in two, so the last bit may differ.
+				if diff := cmp.Diff(want.History, r.History, ignoreTimes, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
+					t.Errorf("interrupted in step %d: log (-whole +resumed):\n%s", cut, diff)
+				}
+			}
+		})
+	}
+}
+
+// cancelIn cancels a run in a step.
+type cancelIn struct {
+	step   int
+	cancel context.CancelFunc
+}
+
+func (c cancelIn) StepBegin(r *trainer.Run) error {
+	if r.GlobalStep+1 == c.step {
+		c.cancel()
+	}
+	return nil
+}
+
+func fitInterrupted(t *testing.T, o trainer.Options, rows, cut int) (*trainertest.Step, *trainer.Result) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := o
+	first.Progress, first.BatchSize = io.Discard, 1
+	first.Callbacks = []any{cancelIn{cut, cancel}}
+	tr, err := trainer.New[int, []int](new(trainertest.Step), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Fit(ctx, trainertest.Samples(rows), trainertest.Samples(2)); err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	return fitWith(t, o, rows)
+}
+
+func TestStepsThatAreMicroBatches(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		o     trainer.Options
+		rows  int
+		want  string
+	}{
+		{"the last window ends with the run", trainer.Options{MaxSteps: 5, Accumulate: 3, Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
+			"train(0/3) train(1/3) train(2/3) update train(3/2) train(4/2) update"},
+		{"unless a stop takes effect inside a window", trainer.Options{MaxSteps: 5, Accumulate: 3, Semantics: semantics.Rules{Steps: semantics.MicroBatches, StopInsideWindow: true}}, 8,
+			"train(0/3) train(1/3) train(2/3) update train(3/3) train(4/3)"},
+		{"an epoch that is cut ends its window", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 2, Accumulate: 3, Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
+			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
+		{"limited epochs are shorter in the plan too", trainer.Options{Epochs: 1, LimitBatches: 4, Accumulate: 3}, 8,
+			"train(0/3) train(1/3) train(2/3) update train(3) update"},
+		{"an epoch ends after so many updates", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 1, Accumulate: 2}, 8,
+			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
+		{"carried windows end in the next epoch", trainer.Options{Epochs: 2, Accumulate: 2, Semantics: semantics.Rules{CarryWindows: true}}, 3,
+			"train(0/2) train(1/2) update train(2/2) train(0/2) update train(1/2) train(2/2) update"},
+		{"short epochs end with an update, and the count of batches goes on", trainer.Options{MaxSteps: 4, Accumulate: 4, Semantics: semantics.HuggingFace40}, 3,
+			"train(0/4) train(1/4) train(2/4) update train(0/4) update train(1/4) train(2/4) update train(0/4) train(1/4) update"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			c.o.Order = inOrder{}
+			c.o.Eval = trainer.Never
+			step, _ := fitWith(t, c.o, c.rows)
+			if got := updatesOnly(step.Trace()); got != c.want {
+				t.Errorf("trace is\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestASaveInsideAWindowWaitsForItsUpdate(t *testing.T) {
+	for _, c := range []struct {
+		at   bool
+		want []string
+	}{
+		{false, []string{"checkpoint-3", "checkpoint-6", "checkpoint-8"}},
+		{true, []string{"checkpoint-2", "checkpoint-4", "checkpoint-6", "checkpoint-8"}},
+	} {
+		saved := new(events)
+		fitWith(t, trainer.Options{
+			Epochs: 1, Accumulate: 3, Save: trainer.Every(2, trainer.Update), OutputDir: memoryDir(t), Callbacks: []any{saved},
+			Semantics: semantics.Rules{Steps: semantics.MicroBatches, SaveInsideWindow: c.at},
+		}, 8)
+		if diff := cmp.Diff(c.want, saved.saved); diff != "" {
+			t.Errorf("SaveInsideWindow %v: checkpoints (-want +got):\n%s", c.at, diff)
+		}
+	}
+}
+
+// inOrder is the order of the samples.
+type inOrder struct{}
+
+func (inOrder) Indices(_, n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+// updatesOnly leaves the rates out of a trace.
+func updatesOnly(trace string) string { return rate.ReplaceAllString(trace, "update") }
+
+var rate = regexp.MustCompile(`update\([^)]*\)`)
+
+// stopper ends the run from one of the places where a hook can stand.
+type stopper struct {
+	at   string
+	runs int
+	seen []string
+}
+
+func (s *stopper) here(at string) error {
+	s.seen = append(s.seen, at)
+	if s.at == at {
+		return trainer.ErrStop("enough")
+	}
+	return nil
+}
+func (s *stopper) BatchBegin(*trainer.Run) error           { return s.here("batch begin") }
+func (s *stopper) AfterForward(*trainer.Run) error         { return s.here("forward") }
+func (s *stopper) AfterBackward(*trainer.Run) error        { return s.here("backward") }
+func (s *stopper) EpochDone(*trainer.Run) error            { return s.here("epoch done") }
+func (s *stopper) EvalStepBegin(*trainer.Run) error        { return s.here("eval") }
+func (s *stopper) Stopped(_ *trainer.Run, err error) error { return s.here("stopped: " + err.Error()) }
+func (s *stopper) TrainEnd(*trainer.Run) error             { s.runs++; return s.here("end") }
+
+func TestErrStopEndsTheRunWellFromAnywhere(t *testing.T) {
+	for _, c := range []struct {
+		at    string
+		steps int
+	}{{"batch begin", 0}, {"forward", 0}, {"backward", 0}, {"eval", 2}, {"epoch done", 2}} {
+		s := &stopper{at: c.at}
+		_, r := fitWith(t, trainer.Options{Epochs: 3, Accumulate: 2, Callbacks: []any{s}}, 4)
+		if r.GlobalStep != c.steps || r.StopReason != "enough" {
+			t.Errorf("stopped at %s: step %d, reason %q, want %d and \"enough\"", c.at, r.GlobalStep, r.StopReason, c.steps)
+		}
+		if last := s.seen[len(s.seen)-2:]; s.runs != 1 || last[0] != "stopped: enough" || last[1] != "end" {
+			t.Errorf("stopped at %s: the last events are %q, want the stop and one end", c.at, last)
+		}
+	}
+}
+
+func TestErrStopAtTheEndIsAnError(t *testing.T) {
+	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{Epochs: 1, Callbacks: []any{&stopper{at: "end"}}, Progress: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Fit(t.Context(), trainertest.Samples(2), nil); err == nil {
+		t.Error("Fit = nil, want the error of the hook, since the run was ending already")
+	}
+}
+
+func TestStartAndSaverAreChecked(t *testing.T) {
+	saver := new(pmEvents)
+	for _, c := range []struct {
+		claim string
+		o     trainer.Options
+		want  string
+	}{
+		{"a negative start", trainer.Options{Start: &trainer.Start{Epoch: -1}}, "no negative number"},
+		{"a start behind the epoch", trainer.Options{Start: &trainer.Start{Batches: 9}}, "at most the 4 batches"},
+		{"a window under way where none is carried", trainer.Options{Accumulate: 2, Start: &trainer.Start{WindowPhase: 1}}, "under way"},
+		{"a start and a resume", trainer.Options{OutputDir: t.TempDir(), ResumeFrom: trainer.Latest, Start: &trainer.Start{}}, "ResumeFrom is set"},
+		{"a saver and the best at the end", trainer.Options{Saver: saver, LoadBestAtEnd: true}, "its own way"},
+		{"steps of a schedule that follows updates", trainer.Options{ScheduleSteps: 2}, "ScheduleBySteps"},
+		{"a negative limit", trainer.Options{LimitBatches: -1}, "Options.LimitBatches"},
+		{"epochs of no trigger", trainer.Options{Log: trainer.Never.AndEpochs(1)}, "counts updates before AndEpochs"},
+		{"a divisor that is not known", trainer.Options{Semantics: semantics.Rules{CarryWindows: true, FlushShortEpochs: true}}, "Divisor must be Accumulate"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			c.o.Progress, c.o.BatchSize = io.Discard, 1
+			tr, err := trainer.New[int, []int](new(trainertest.Step), c.o)
+			if err == nil {
+				_, err = tr.Fit(t.Context(), trainertest.Samples(4), nil)
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestALimitedEvaluationSeesItsFirstBatches(t *testing.T) {
+	step, _ := fitWith(t, trainer.Options{Epochs: 1, EvalBatchSize: 1, LimitEvalBatches: 1}, 2)
+	if !strings.Contains(step.Trace(), "eval(0) metrics") || step.Evaluations[0].Rows != 1 {
+		t.Errorf("trace is %s, rows are %d; want one batch and one row", step.Trace(), step.Evaluations[0].Rows)
+	}
+}
