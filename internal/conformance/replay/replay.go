@@ -34,6 +34,7 @@ var peers = map[string]func(context.Context, *spec.Spec) (*Run, error){
 	"hf":                  replayHF,
 	"pytorch_accelerated": replayPytorchAccelerated,
 	"pymarlin":            replayPyMarlin,
+	"hezar":               replayHezar,
 }
 
 // Run is what a replayed case did.

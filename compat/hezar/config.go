@@ -1,0 +1,210 @@
+package hezar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+)
+
+// TrainerConfig is Hezar's TrainerConfig, field by field. The zero value of a field means Hezar's default, which its comment names; a field whose zero
+// is a setting of its own is a pointer.
+type TrainerConfig struct {
+	OutputDir string // where the run's folder is; required
+	Task      string // one of [Tasks]; required. It decides which metrics there are
+
+	Device    string // "cuda", "cuda:1", "cpu"; empty: "cuda", which is the CPU where there is no GPU
+	NumEpochs int    // passes over the training set; zero: 1
+
+	// InitWeightsFrom is a folder with model.pt or model.safetensors, or a repository of the Hub, whose weights the model starts with. Weights of
+	// other shapes, such as those of another head, are left out; [Trainer.InitReport] says which.
+	InitWeightsFrom string
+	// ResumeFromCheckpoint is [Newest] or the folder of a checkpoint. Empty: start from the beginning.
+	ResumeFromCheckpoint string
+
+	MaxSteps Steps // batches of the run, which it can only shorten; a share is one of each epoch's batches. Zero: all epochs
+
+	NumDataloaderWorkers int   // goroutines that load; zero: one for each processor. The batches do not depend on it
+	DataloaderShuffle    *bool // nil: true
+	Seed                 *int  // nil: 42
+
+	Optimizer         string                 // one of [Optimizers]; empty: "adam"
+	LearningRate      float64                // zero: 2e-5
+	WeightDecay       float64                // of all parameters
+	LRScheduler       string                 // one of [LRSchedulers]; empty: the rate stays as it is
+	LRSchedulerKwargs omegaconf.Map          // the arguments of the class of torch.optim.lr_scheduler
+	LRLambda          func(step int) float64 // the factor of the schedule "lambda", which a file cannot hold
+	LRSchedulingSteps int                    // batches from one move of the schedule to the next; zero: those of an epoch
+
+	BatchSize                 int // zero: 1
+	EvalBatchSize             int // zero: BatchSize
+	GradientAccumulationSteps int // batches behind one update; zero: 1
+
+	Distributed    bool   // as a process of several: WORLD_SIZE in the environment, which must be 1 or unset here
+	MixedPrecision string // "no", "bf16", "fp16"; empty: "no"
+	UseCPU         bool   // also where there is a GPU
+
+	DoEvaluate           *bool // evaluate after each epoch; nil: true
+	EvaluateWithGenerate *bool // evaluate a generative model by what it generates; nil: true
+
+	Metrics       []string       // names, or none; which there are depends on Task
+	MetricConfigs []MetricConfig // metrics with settings of their own, which follow those of Metrics
+	// MetricForBestModel is what the best checkpoint is judged by: "evaluation.cer", "train.loss". Without prefix it is the evaluation's, or the
+	// training's where DoEvaluate is false. Empty: "loss".
+	MetricForBestModel string
+
+	SaveEnabled *bool // write checkpoints; nil: true
+	SaveFreq    int   // the name that SaveSteps had; setting it is refused
+	SaveSteps   Steps // batches from one checkpoint to the next, or a share of the run's; zero: those of an epoch. The end of an epoch is saved anyway
+	LogSteps    Steps // batches from one log of the running loss to the next, or a share; zero: only the ends of epochs
+
+	CheckpointsDir string // in OutputDir; empty: "checkpoints"
+	LogsDir        string // in OutputDir; empty: "logs"
+}
+
+// Newest, as [TrainerConfig].ResumeFromCheckpoint, is resume_from_checkpoint=True: go on where checkpoints/trainer_state.yaml says, or start from the
+// beginning if there is none.
+const Newest = "true"
+
+// Steps is a number of steps or a share of them.
+type Steps struct {
+	n     int
+	share float64
+}
+
+// Count is a number of batches.
+func Count(n int) Steps { return Steps{n: n} }
+
+// Share is a part of all, above 0 and up to 1. It is rounded up.
+func Share(part float64) Steps { return Steps{share: part} }
+
+func (s Steps) isZero() bool { return s == Steps{} }
+
+// of resolves a share of a number of steps.
+func (s Steps) of(all int) int {
+	if s.share != 0 {
+		return int(math.Ceil(s.share * float64(all)))
+	}
+	return s.n
+}
+
+func (s Steps) check(field string) error {
+	if s.n < 0 || s.share < 0 || s.share > 1 || math.IsNaN(s.share) {
+		return &SettingError{field, s.String(), "a number of steps, or a share above 0 and up to 1"}
+	}
+	return nil
+}
+
+// String is how a file has it.
+func (s Steps) String() string {
+	if s.share != 0 {
+		return omegaconf.FormatFloat(s.share)
+	}
+	return fmt.Sprint(s.n)
+}
+
+func (s Steps) value() any {
+	switch {
+	case s.share != 0:
+		return s.share
+	case s.n != 0:
+		return s.n
+	}
+	return nil
+}
+
+// What TrainerConfig takes.
+var (
+	Tasks      = []string{"audio_classification", "backbone", "image2text", "language_modeling", "mask_filling", "sequence_labeling", "speech_recognition", "text_classification", "text_detection", "text_generation"}
+	Optimizers = []string{"adam", "adamw", "sdg", "sgd"} // Hezar knows stochastic gradient descent as sdg only
+	// LRSchedulers are Hezar's names of the classes of torch.optim.lr_scheduler.
+	LRSchedulers = []string{"constant", "lambda", "step", "reduce_on_plateau", "multi_step", "one_cycle", "linear", "exponential", "cyclic", "polynomial", "cosine_anealing"}
+)
+
+// SettingError is a setting that cannot be. New refuses it before anything is written.
+type SettingError struct {
+	Field string // of TrainerConfig or Options
+	Found string
+	Want  string
+}
+
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("hezar: %s is %s; want %s", e.Field, e.Found, e.Want)
+}
+
+func refuse(field string, found any, want string) error {
+	return &SettingError{field, fmt.Sprintf("%q", fmt.Sprint(found)), want}
+}
+
+func isTrue(b *bool) bool { return b == nil || *b }
+
+// resolved returns the configuration with all defaults filled in, or says what cannot be.
+func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
+	setDefault(&c.Device, "cuda")
+	setDefault(&c.NumEpochs, 1)
+	setDefault(&c.LearningRate, 2e-5)
+	setDefault(&c.BatchSize, 1)
+	setDefault(&c.GradientAccumulationSteps, 1)
+	setDefault(&c.MetricForBestModel, "loss")
+	setDefault(&c.CheckpointsDir, "checkpoints")
+	setDefault(&c.LogsDir, "logs")
+	if c.Seed == nil {
+		c.Seed = new(42)
+	}
+	if !strings.HasPrefix(c.MetricForBestModel, "evaluation") && !strings.HasPrefix(c.MetricForBestModel, "train") {
+		set := "train."
+		if isTrue(c.DoEvaluate) {
+			set = "evaluation."
+		}
+		c.MetricForBestModel = set + c.MetricForBestModel
+	}
+	optimizers, schedulers := Optimizers, LRSchedulers
+	if r.OwnNamesOnly {
+		optimizers, schedulers = Optimizers[:3], LRSchedulers[1:]
+	}
+	var errs []error
+	check := func(ok bool, field string, found any, want string) {
+		if !ok {
+			errs = append(errs, refuse(field, found, want))
+		}
+	}
+	check(c.OutputDir != "", "OutputDir", c.OutputDir, "a folder")
+	check(slices.Contains(Tasks, c.Task), "Task", c.Task, "one of "+strings.Join(Tasks, ", "))
+	check(c.Optimizer == "" || slices.Contains(optimizers, c.Optimizer), "Optimizer", c.Optimizer, "one of "+strings.Join(optimizers, ", ")+", or Options.Optimizer for any other")
+	check(c.LRScheduler == "" || slices.Contains(schedulers, c.LRScheduler), "LRScheduler", c.LRScheduler, "one of "+strings.Join(schedulers, ", ")+", or Options.LRScheduler for any other, such as a sequence of schedules")
+	check(c.LRScheduler != "lambda" || c.LRLambda != nil, "LRLambda", nil, `a function, since LRScheduler is "lambda"`)
+	check(c.LRScheduler == "lambda" || c.LRLambda == nil, "LRScheduler", c.LRScheduler, `"lambda", since LRLambda is set`)
+	check(slices.Contains([]string{"", "no", "bf16", "fp16"}, c.MixedPrecision), "MixedPrecision", c.MixedPrecision, "no, bf16 or fp16")
+	check(c.SaveFreq == 0, "SaveFreq", c.SaveFreq, "0: it has become SaveSteps")
+	check(c.NumEpochs > 0, "NumEpochs", c.NumEpochs, "at least 1")
+	check(c.BatchSize > 0 && c.EvalBatchSize >= 0, "BatchSize or EvalBatchSize", fmt.Sprint(c.BatchSize, ", ", c.EvalBatchSize), "at least 1")
+	check(c.GradientAccumulationSteps > 0, "GradientAccumulationSteps", c.GradientAccumulationSteps, "at least 1")
+	check(c.LRSchedulingSteps >= 0, "LRSchedulingSteps", c.LRSchedulingSteps, "at least 1, or 0 for the batches of an epoch")
+	check(c.NumDataloaderWorkers >= 0, "NumDataloaderWorkers", c.NumDataloaderWorkers, "at least 0")
+	check(c.LearningRate > 0 && !math.IsInf(c.LearningRate, 0), "LearningRate", c.LearningRate, "a positive number")
+	check(c.WeightDecay >= 0 && !math.IsInf(c.WeightDecay, 0), "WeightDecay", c.WeightDecay, "0 or a positive number")
+	check(*c.Seed >= 0 && *c.Seed < 1<<32, "Seed", *c.Seed, "a number from 0 to 4294967295") // what numpy takes, which Hezar seeds too
+	check(filepath.IsLocal(c.CheckpointsDir) && filepath.IsLocal(c.LogsDir), "CheckpointsDir or LogsDir", c.CheckpointsDir+", "+c.LogsDir, "names of folders in OutputDir")
+	check(!c.Distributed || worldSize() == "1", "Distributed", "true with WORLD_SIZE="+worldSize(), "one process; for several use trainer.Options with semantics.Hezar")
+	errs = append(errs, c.MaxSteps.check("MaxSteps"), c.SaveSteps.check("SaveSteps"), c.LogSteps.check("LogSteps"))
+	return c, errors.Join(errs...)
+}
+
+func worldSize() string {
+	if w := os.Getenv("WORLD_SIZE"); w != "" {
+		return w
+	}
+	return "1"
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,158 @@
+package hezar
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+)
+
+// Value is a number under its name: "evaluation.cer".
+type Value struct {
+	Name  string
+	Value float64
+}
+
+// Logs are numbers in the order in which they are logged.
+type Logs []Value
+
+// Get returns a number.
+func (l Logs) Get(name string) (float64, bool) {
+	for _, v := range l {
+		if v.Name == name {
+			return v.Value, true
+		}
+	}
+	return 0, false
+}
+
+// CSVLog is training_logs.csv: a row for each logged epoch. A column that a row lacks is empty.
+type CSVLog struct {
+	Columns []string // without step
+	Rows    []CSVRow
+}
+
+// CSVRow is a row of a [CSVLog].
+type CSVRow struct {
+	Step   int
+	Values Logs
+}
+
+// Add appends a row. Names that are new become columns.
+func (l *CSVLog) Add(step int, values Logs) {
+next:
+	for _, v := range values {
+		for _, c := range l.Columns {
+			if c == v.Name {
+				continue next
+			}
+		}
+		l.Columns = append(l.Columns, v.Name)
+	}
+	l.Rows = append(l.Rows, CSVRow{step, values})
+}
+
+// text is the file as pandas writes it.
+func (l *CSVLog) text() string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_ = w.Write(append([]string{"step"}, l.Columns...)) // a strings.Builder takes everything
+	for _, row := range l.Rows {
+		cells := []string{strconv.Itoa(row.Step)}
+		for _, c := range l.Columns {
+			v, ok := row.Values.Get(c)
+			switch {
+			case !ok || math.IsNaN(v):
+				cells = append(cells, "")
+			case math.IsInf(v, 0):
+				cells = append(cells, strings.TrimPrefix(fmt.Sprintf("%f", v), "+")) // as FormatFloat of pandas: inf, -inf
+			default:
+				cells = append(cells, omegaconf.Repr(v))
+			}
+		}
+		_ = w.Write(cells)
+	}
+	w.Flush()
+	return strings.ReplaceAll(strings.ReplaceAll(b.String(), "+Inf", "inf"), "-Inf", "-inf")
+}
+
+// Save writes the file, whole or not at all.
+func (l *CSVLog) Save(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return fmt.Errorf("hezar: %w", err)
+	}
+	if err := renameio.WriteFile(path, []byte(l.text()), 0o644); err != nil {
+		return fmt.Errorf("hezar: %s: %w", path, err)
+	}
+	return nil
+}
+
+// LoadCSVLog reads a training_logs.csv. An empty cell is no value.
+func LoadCSVLog(path string) (*CSVLog, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("hezar: %w", err)
+	}
+	l, err := parseCSV(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("hezar: %s: %w", path, err)
+	}
+	return l, nil
+}
+
+func parseCSV(text string) (*CSVLog, error) {
+	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(records) == 0 || records[0][0] != "step" {
+		return nil, errors.New(`the first column is not called "step": this is no log of Hezar's trainer`)
+	}
+	l := &CSVLog{Columns: records[0][1:]}
+	for i, record := range records[1:] {
+		step, err := strconv.Atoi(record[0])
+		if err != nil {
+			return nil, fmt.Errorf("line %d: the step is %q; want an integer", i+2, record[0])
+		}
+		row := CSVRow{Step: step}
+		for j, cell := range record[1:] {
+			if cell == "" {
+				continue
+			}
+			v, err := strconv.ParseFloat(cell, 64)
+			if err != nil {
+				return nil, fmt.Errorf("line %d, %s: %q is no number", i+2, l.Columns[j], cell)
+			}
+			row.Values = append(row.Values, Value{l.Columns[j], v})
+		}
+		l.Rows = append(l.Rows, row)
+	}
+	return l, nil
+}
+
+// openCSV is the log that a run goes on with: the rows up to where it is resumed.
+func openCSV(path string, step int) (*CSVLog, error) {
+	l, err := LoadCSVLog(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &CSVLog{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range l.Rows {
+		if row.Step > step {
+			l.Rows = l.Rows[:i]
+			break
+		}
+	}
+	return l, nil
+}

@@ -1,0 +1,110 @@
+package hezar
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+)
+
+// classes are the classes of torch.optim.lr_scheduler behind Hezar's names.
+var classes = map[string]string{
+	"step": "StepLR", "reduce_on_plateau": "ReduceLROnPlateau", "multi_step": "MultiStepLR", "one_cycle": "OneCycleLR", "linear": "LinearLR", "exponential": "ExponentialLR",
+	"cyclic": "CyclicLR", "polynomial": "PolynomialLR", "cosine_anealing": "CosineAnnealingLR",
+}
+
+// scheduler moves the learning rate: at every so many batches, or at the end of an epoch by a metric.
+type scheduler struct {
+	plan       lr.Rate
+	momentum   lr.Rate       // nil: left alone
+	controller lr.Controller // nil: planned
+	moves      int
+	config     TrainerConfig // for the file
+}
+
+// newScheduler makes the schedule of a configuration, or the caller's own; nil: the rate stays.
+func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, moves int) (*scheduler, error) {
+	s := &scheduler{config: c}
+	var err error
+	switch {
+	case own != nil && adaptive != nil:
+		return nil, refuse("Options.Adaptive", "set beside LRScheduler", "one of them")
+	case own != nil, adaptive != nil:
+	case c.LRScheduler == "":
+		return nil, nil
+	case c.LRScheduler == "constant":
+		own = lr.Constant{}
+	case c.LRScheduler == "lambda":
+		own = lr.LambdaLR{Lambda: c.LRLambda}
+	case c.LRScheduler == "reduce_on_plateau":
+		adaptive, err = lr.AdaptiveByName(classes[c.LRScheduler], kwargs(c.LRSchedulerKwargs))
+	default:
+		own, err = lr.ByName(classes[c.LRScheduler], kwargs(c.LRSchedulerKwargs), 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hezar: LRSchedulerKwargs: %w", err)
+	}
+	if adaptive != nil {
+		if s.controller, err = adaptive.Start(c.LearningRate); err != nil {
+			return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
+		}
+		return s, nil
+	}
+	if err := lr.Validate(own, c.LearningRate, moves); err != nil {
+		return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
+	}
+	s.plan = own.Plan(c.LearningRate, moves)
+	if m, ok := own.(lr.MomentumSchedule); ok {
+		s.momentum = m.PlanMomentum(moves)
+	}
+	return s, nil
+}
+
+// kwargs are the arguments in the form that package lr reads.
+func kwargs(m omegaconf.Map) map[string]any {
+	out := map[string]any{}
+	for _, item := range m {
+		v := item.Value
+		if nested, ok := v.(omegaconf.Map); ok {
+			v = kwargs(nested)
+		}
+		out[fmt.Sprint(item.Key)] = v
+	}
+	return out
+}
+
+// rate is the rate of the next update.
+func (s *scheduler) rate() float64 {
+	if s.controller != nil {
+		return s.controller.Rate()
+	}
+	return s.plan(s.moves)
+}
+
+// setMomentum tells the optimizer the momentum, where the schedule moves it.
+func (s *scheduler) setMomentum(o optim.Optimizer) error {
+	if s == nil || s.momentum == nil {
+		return nil
+	}
+	m, ok := o.(optim.MomentumSetter)
+	if !ok {
+		return fmt.Errorf("hezar: the schedule moves the momentum, and %T has none; set cycle_momentum: false", o)
+	}
+	return m.SetMomentum(s.momentum(s.moves))
+}
+
+// newOptimizer makes the optimizer that a configuration names. It computes as PyTorch's does if it is told nothing: operator by operator on a CPU.
+func newOptimizer(c TrainerConfig, onGPU bool) optim.Builder {
+	implementation := optim.ForLoop
+	if onGPU {
+		implementation = optim.Foreach
+	}
+	switch c.Optimizer {
+	case "adamw":
+		return optim.AdamW{LR: c.LearningRate, WeightDecay: new(c.WeightDecay), Implementation: implementation}
+	case "sdg", "sgd":
+		return optim.SGD{LR: c.LearningRate, WeightDecay: new(c.WeightDecay), Implementation: implementation}
+	}
+	return optim.Adam{LR: c.LearningRate, WeightDecay: new(c.WeightDecay), Implementation: implementation}
+}

@@ -1,0 +1,341 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/compat/hezar"
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+type (
+	hezarTrainer = hezar.Trainer[row, hezarBatch]
+	hezarModel   = hezar.Model[row, hezarBatch]
+)
+
+// hezarRun replays a case of Hezar's trainer: its phases one after the other in one folder, each with a model and a trainer of its own.
+type hezarRun struct {
+	spec *spec.Spec
+	rec  hezarRecorder
+
+	trainer *hezarTrainer // of the last phase, nil if it was refused
+	model   hezarModel
+	state   hezar.TrainerState // at the end of the last phase whose configuration was taken
+}
+
+func replayHezar(ctx context.Context, s *spec.Spec) (*Run, error) {
+	final := s.More.Any("final")
+	if err := s.More.Done(); err != nil {
+		return nil, err
+	}
+	if s.LossFunc != "" || len(s.Callbacks) > 0 || s.Init.ByPeer || s.Init.Seed != nil || s.HasMetrics || s.Data.Iterable || s.Data.Trim || len(s.Data.EvalSets) > 0 {
+		return nil, spec.Unsupportedf("with the trainer hezar: loss_func, callbacks, init by seed or by the trainer, metrics outside of args, data.iterable, trim and eval_sets")
+	}
+	maxSize := s.Data.Options.FloatOrNil("max_size")
+	if err := s.Data.Options.Done(); err != nil {
+		return nil, err
+	}
+	sets, err := readRows(s)
+	if err != nil {
+		return nil, err
+	}
+	if maxSize != nil {
+		return nil, spec.Unsupportedf("data.max_size")
+	}
+	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+		return nil, err
+	}
+	leave, err := enterScratch()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	r := &hezarRun{spec: s}
+	for _, phase := range s.Phases {
+		if err := r.phase(ctx, phase, sets); err != nil {
+			return nil, err
+		}
+	}
+	return r.finish(final)
+}
+
+// enterScratch makes an empty folder the working one, since the paths in the recorded files are relative. What it returns goes back.
+func enterScratch() (leave func(), err error) {
+	before, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "conformance-")
+	if err != nil {
+		return nil, err
+	}
+	leave = func() {
+		_ = os.Chdir(before)
+		_ = os.RemoveAll(dir)
+	}
+	if err := os.Chdir(dir); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// phase runs one phase. An error is one of the case; what the trainer refuses is part of the record.
+func (r *hezarRun) phase(ctx context.Context, p spec.Phase, sets map[string]*rows) error {
+	stop := -1
+	if p.Options.Has("stop_after_step") {
+		stop = p.Options.Int("stop_after_step", 0)
+	}
+	if p.StopAfterUpdate != nil || p.SameTrainer || p.Do == "predict" {
+		return spec.Unsupportedf("stop_after_update, same_trainer and predict with the trainer hezar")
+	}
+	if err := p.Options.Done(); err != nil {
+		return err
+	}
+	before := r.rec.mark()
+	info := trace.Object{{Name: "do", Value: p.Do}}
+	if p.Do == "evaluate" {
+		if r.trainer == nil {
+			return fmt.Errorf("the phase evaluate has no trainer of a phase before it")
+		}
+		r.rec.evaluating = true
+		if _, err := evaluateHezar(r.trainer, ctx, nil, &r.rec); err != nil {
+			return err
+		}
+	} else {
+		more, err := r.trainPhase(ctx, p, sets, stop)
+		if err != nil {
+			return err
+		}
+		info = append(info, more...)
+	}
+	r.rec.phases = append(r.rec.phases, append(info, r.rec.since(before)...))
+	return nil
+}
+
+func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string]*rows, stop int) (info trace.Object, err error) {
+	if r.model, err = newHezarModel(r.spec); err != nil {
+		return nil, err
+	}
+	config, err := r.config(p)
+	if err != nil {
+		return nil, err
+	}
+	put := func(name string, value any) { info = append(info, trace.Pair{Name: name, Value: value}) }
+	refused := func(err error) {
+		put("error", err.Error())
+		r.rec.err = err
+	}
+	if r.trainer != nil {
+		_ = r.trainer.Close()
+	}
+	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard, ModelConfig: r.modelConfig(), Overrides: r.rec.overrides(stop),
+		DatasetConfig: omegaconf.Map{{Key: "name", Value: "conformance_rows"}, {Key: "config_type", Value: "dataset"}, {Key: "path", Value: "conformance"}, {Key: "task", Value: config.Task},
+			{Key: "hf_load_kwargs", Value: omegaconf.Map{}}, {Key: "kind", Value: r.spec.Data.Kind}}}
+	if sets["eval"] != nil {
+		o.EvalDataset = sets["eval"]
+	}
+	r.rec.train(r.model, config)
+	taken := slices.Contains(hezar.Tasks, config.Task)
+	t, err := hezar.New[row, hezarBatch](config, r.model, data.Dataset[row](sets["train"]), o)
+	if taken {
+		put("metric_for_best_model", resolvedMetric(config))
+		r.trainer = t
+		if err != nil {
+			r.state = hezarStart(config)
+		}
+	}
+	if err != nil {
+		refused(err)
+		put("state_at_end", stateFields(r.state))
+		return info, nil
+	}
+	info = append(info, startFields(t)...)
+	put("weights_at_start", trace.Object{{Name: "weights_norm", Value: normOf(r.model.Model())}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(r.model.Model()))}})
+	switch err := t.Train(ctx); {
+	case errors.Is(err, errKilled):
+		put("error", nil)
+		put("stopped", true)
+	case err != nil:
+		refused(err)
+	default:
+		put("error", nil)
+	}
+	r.state = t.State
+	put("state_at_end", stateFields(r.state))
+	return info, nil
+}
+
+// config makes the configuration of a phase: by way of a file, as a user of Hezar brings one along.
+func (r *hezarRun) config(p spec.Phase) (c hezar.TrainerConfig, err error) {
+	args := r.spec.PhaseArgs(p).Map()
+	m := omegaconf.Map{{Key: "config_type", Value: "trainer"}}
+	for _, name := range r.spec.PhaseArgs(p).Names() {
+		value, err := configValue(args[name])
+		if err != nil {
+			return c, fmt.Errorf("args.%s: %w", name, err)
+		}
+		if value != nil {
+			m.Set(name, value)
+		}
+	}
+	for key, value := range map[string]any{"output_dir": "out", "use_cpu": true} {
+		if _, ok := m.Get(key); !ok {
+			m.Set(key, value)
+		}
+	}
+	if p.ResumeNewest {
+		m.Set("resume_from_checkpoint", true)
+	} else if p.Resume != "" {
+		m.Set("resume_from_checkpoint", p.Resume)
+	}
+	var factor func(int) float64
+	if kwargs, ok := m.Get("lr_scheduler_kwargs"); ok {
+		if text, ok := kwargs.(omegaconf.Map).Get("lr_lambda"); ok {
+			if factor, err = parseFactor(fmt.Sprint(text)); err != nil {
+				return c, err
+			}
+			m = slices.DeleteFunc(m, func(i omegaconf.Item) bool { return i.Key == "lr_scheduler_kwargs" })
+		}
+	}
+	text, err := omegaconf.Marshal(m)
+	if err != nil {
+		return c, err
+	}
+	dir, err := os.MkdirTemp("", "config-")
+	if err != nil {
+		return c, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "train_config.yaml")
+	if err := os.WriteFile(path, text, 0o666); err != nil {
+		return c, err
+	}
+	if c, err = hezar.LoadTrainerConfig(path); err != nil {
+		return c, spec.Unsupportedf("args: %v", err)
+	}
+	c.LRLambda = factor
+	return c, nil
+}
+
+// resolvedMetric is metric_for_best_model with its prefix.
+func resolvedMetric(c hezar.TrainerConfig) any {
+	name, _ := c.Map().Get("metric_for_best_model")
+	if text, ok := name.(string); ok && strings.Contains(text, ".") {
+		return text
+	}
+	metric, set := c.MetricForBestModel, "evaluation."
+	if metric == "" {
+		metric = "loss"
+	}
+	if c.DoEvaluate != nil && !*c.DoEvaluate {
+		set = "train."
+	}
+	if strings.HasPrefix(metric, "evaluation") || strings.HasPrefix(metric, "train") {
+		return metric
+	}
+	return set + metric
+}
+
+// hezarStart is the state of a trainer that was refused: Hezar makes it before it looks at the rest.
+func hezarStart(c hezar.TrainerConfig) hezar.TrainerState {
+	if c.ResumeFromCheckpoint != "" {
+		if s, err := hezar.LoadTrainerState(filepath.Join("out", "checkpoints", "trainer_state.yaml")); err == nil {
+			if s.EpochStep == 0 {
+				s.Epoch++
+			}
+			return s
+		}
+	}
+	return hezar.TrainerState{Epoch: 1, TotalEpochs: max(1, c.NumEpochs), MetricForBestCheckpoint: resolvedMetric(c).(string), LogsDir: "out/logs/Jan01_00-00-00_host"}
+}
+
+// startFields are what a trainer has worked out before its first batch.
+func startFields(t *hezarTrainer) trace.Object {
+	_, sum, count := t.RunningLoss()
+	avg := t.State.LossTrackerAvg
+	c := t.Config.Map()
+	orNil := func(key string) any { v, _ := c.Get(key); return v }
+	return trace.Object{
+		{Name: "num_batches", Value: t.NumBatches}, {Name: "total_steps", Value: t.TotalSteps}, {Name: "steps_in_epoch", Value: t.StepsInEpoch}, {Name: "max_steps", Value: orNil("max_steps")},
+		{Name: "save_steps", Value: orNil("save_steps")}, {Name: "log_steps", Value: orNil("log_steps")}, {Name: "saves_in_epoch", Value: t.SavesInEpoch},
+		{Name: "lr_scheduling_steps", Value: t.LRSchedulingSteps()}, {Name: "lr_scheduler_type", Value: orNil("lr_scheduler")}, {Name: "objective", Value: t.Objective()},
+		{Name: "state_at_start", Value: stateFields(t.State)},
+		{Name: "loss_tracker_at_start", Value: trace.Object{{Name: "avg", Value: zeroOrHex(avg)}, {Name: "sum", Value: zeroOrHex(sum)}, {Name: "count", Value: count}}},
+	}
+}
+
+// zeroOrHex is a number of an AverageMeter, in which zero is an integer.
+func zeroOrHex(v float64) any {
+	if v == 0 {
+		return 0
+	}
+	return trace.Hex(v)
+}
+
+func stateFields(s hezar.TrainerState) trace.Object {
+	o := trace.Object{}
+	for _, item := range s.Map() {
+		o = append(o, trace.Pair{Name: item.Key.(string), Value: hexed(item.Value)})
+	}
+	return o
+}
+
+// hexed turns the values of a file into those of a trace: floats into hex, keys into strings.
+func hexed(v any) any {
+	switch v := v.(type) {
+	case float64:
+		return trace.Hex(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = hexed(item)
+		}
+		return out
+	case omegaconf.Map:
+		o := trace.Object{}
+		for _, item := range v {
+			o = append(o, trace.Pair{Name: fmt.Sprint(item.Key), Value: hexed(item.Value)})
+		}
+		return o
+	case []string:
+		return v
+	}
+	return v
+}
+
+// evaluateHezar records what an evaluation returns.
+func evaluateHezar(t *hezarTrainer, ctx context.Context, d data.Dataset[row], rec *hezarRecorder) (hezar.Logs, error) {
+	logs, err := t.Evaluate(ctx, d)
+	if err == nil && len(rec.evaluations) > 0 {
+		rec.evaluations[len(rec.evaluations)-1].result = logs
+	}
+	return logs, err
+}
+
+// normOf is the 2-norm over all parameters of a module.
+func normOf(module any) trace.Hex { return weightsNorm(bare{module}) }
+
+// bare is a model of which only the parameters matter.
+type bare struct{ any }
+
+func (b bare) module() any                                { return b.any }
+func (bare) inputs() []string                             { return nil }
+func (bare) predict(batch) torch.Tensor                   { return torch.Tensor{} }
+func (bare) loss(_, _ torch.Tensor, _ int64) torch.Tensor { return torch.Tensor{} }
+func (bare) shiftsLabels() bool                           { return false }
+func (bare) takesItems() bool                             { return false }
+
+var _ engine.Task[row, hezarBatch] = (*hezarVectors)(nil)
