@@ -374,7 +374,7 @@ func (r *hezarRun) addFinal(run *Run, final any) {
 		run.final = all
 		if final == "weights" {
 			run.final = weights
-			run.Trace = append(run.Trace, trace.Pair{Name: "optimizer_stats", Value: tensorStats(states)})
+			run.Trace = append(run.Trace, trace.Pair{Name: "optimizer_stats", Value: hezarStats(states)})
 		}
 	case []any:
 		const small = 2000
@@ -387,7 +387,7 @@ func (r *hezarRun) addFinal(run *Run, final any) {
 				run.final = append(run.final, t)
 			}
 		}
-		run.Trace = append(run.Trace, trace.Pair{Name: "weight_stats", Value: tensorStats(weights)}, trace.Pair{Name: "optimizer_stats", Value: tensorStats(states)})
+		run.Trace = append(run.Trace, trace.Pair{Name: "weight_stats", Value: hezarStats(weights)}, trace.Pair{Name: "optimizer_stats", Value: hezarStats(states)})
 	}
 }
 
@@ -402,8 +402,8 @@ func split(all []tensorBytes) (weights, states []tensorBytes) {
 	return weights, states
 }
 
-// tensorStats says of tensors what the recordings do: shape, hash, sum of absolute values, 2-norm.
-func tensorStats(list []tensorBytes) trace.Object {
+// hezarStats says of tensors what the recordings do: shape, hash, sum of absolute values, 2-norm.
+func hezarStats(list []tensorBytes) trace.Object {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b tensorBytes) int { return strings.Compare(a.name, b.name) })
 	out := trace.Object{}
