@@ -27,8 +27,6 @@ type hzArgs struct {
 	Shuffle       bool `json:"dataloader_shuffle"`
 	DoEvaluate    bool `json:"do_evaluate"`
 	SaveEnabled   bool `json:"save_enabled"`
-	Scheduler     string
-	LRScheduler   *string `json:"lr_scheduler"`
 }
 
 type hzState struct {
@@ -42,11 +40,10 @@ type hzState struct {
 type hzTrace struct {
 	peerTrace
 	Phases []struct {
-		TotalSteps      int `json:"total_steps"`
-		SaveSteps       int `json:"save_steps"`
-		LogSteps        int `json:"log_steps"`
-		SchedulingSteps int `json:"lr_scheduling_steps"`
-		StateAtStart    hzState
+		TotalSteps      int             `json:"total_steps"`
+		SaveSteps       int             `json:"save_steps"`
+		LogSteps        int             `json:"log_steps"`
+		SchedulingSteps int             `json:"lr_scheduling_steps"`
 		State           json.RawMessage `json:"state_at_start"`
 		TrackerAtStart  struct {
 			Count int
@@ -74,7 +71,6 @@ type hzEvents struct {
 	saves     []string
 	updated   []any // after which micro-step
 	stopAfter int
-	width     int
 	total     int
 }
 
@@ -182,7 +178,7 @@ func replayHezar(t *testing.T, dir string) {
 		if args.DoEvaluate {
 			o.Eval = trainer.Every(1, trainer.Epoch)
 		}
-		o.Schedule = hzRates(t, trace, args)
+		o.Schedule = hzRates(t, trace)
 		if own.Resume != nil {
 			var s hzState
 			if err := json.Unmarshal(p.State, &s); err != nil {
@@ -218,7 +214,7 @@ func replayHezar(t *testing.T, dir string) {
 }
 
 // hzRates is the rate after each step of the scheduler, as it was recorded.
-func hzRates(t *testing.T, trace hzTrace, _ hzArgs) rates {
+func hzRates(t *testing.T, trace hzTrace) rates {
 	series := rates{firstRate(t, trace.Updates[0].LR)}
 	at := map[int]bool{}
 	for _, s := range trace.Scheduled {

@@ -55,6 +55,8 @@ func checks[S, B any]() []check[S, B] {
 		{"a saved step goes on as the one that was not", (*bench[S, B]).goesOn},
 		{"a folder that cannot be loaded changes nothing", (*bench[S, B]).refusedLoadIsPure},
 		{"loaded weights are the saved ones", (*bench[S, B]).loadsWeights},
+		{"forward and backward are a training step in two parts", (*bench[S, B]).splits},
+		{"seeds that begin anew leave the model", (*bench[S, B]).reseeds},
 		{"gradients that are zeroed leave nothing", (*bench[S, B]).zeroesGradients},
 		{"an out-of-memory error is not any error", (*bench[S, B]).judgesMemory},
 	}
@@ -90,6 +92,11 @@ func (b *bench[S, B]) startLoader(s trainer.Step[S, B], train bool) error {
 
 // windows trains updates with windows of two micro-batches and returns the loss reported after each.
 func (b *bench[S, B]) windows(s trainer.Step[S, B], updates int) (losses []float64, err error) {
+	return b.windowsOf(s, updates, s.Train)
+}
+
+// windowsOf is windows with a training step of one's own.
+func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int, train func(context.Context, B, trainer.Window) error) (losses []float64, err error) {
 	half := len(b.samples) / 2
 	for range updates {
 		var batches []B
@@ -105,7 +112,7 @@ func (b *bench[S, B]) windows(s trainer.Step[S, B], updates int) (losses []float
 			batches = append(batches, batch)
 		}
 		for i, batch := range batches {
-			if err := s.Train(context.Background(), batch, trainer.Window{Index: i, Len: 2, Divisor: 2, Items: items}); err != nil {
+			if err := train(context.Background(), batch, trainer.Window{Index: i, Len: 2, Divisor: 2, Items: items}); err != nil {
 				return nil, fmt.Errorf("Train: %w", err)
 			}
 		}

@@ -91,6 +91,17 @@ type alwaysFull struct{ Step }
 
 func (s *alwaysFull) OutOfMemory(error) bool { return true }
 
+type noBackward struct{ Step }
+
+func (s *noBackward) Backward(context.Context) error { s.ahead = nil; return nil }
+
+type forgetsWeights struct{ Step }
+
+func (s *forgetsWeights) Reseed(seed uint64) error {
+	s.state = state{Generator: seed}
+	return nil
+}
+
 func TestBrokenStepsAreFoundOut(t *testing.T) {
 	for _, c := range []struct {
 		claim string
@@ -105,6 +116,8 @@ func TestBrokenStepsAreFoundOut(t *testing.T) {
 		{"a folder that cannot be loaded", func() trainer.Step[int, []int] { return new(loadsHalf) }},
 		{"a folder that cannot be loaded", func() trainer.Step[int, []int] { return new(saysNothing) }},
 		{"loaded weights", func() trainer.Step[int, []int] { return new(keepsWeights) }},
+		{"forward and backward", func() trainer.Step[int, []int] { return new(noBackward) }},
+		{"seeds that begin anew", func() trainer.Step[int, []int] { return new(forgetsWeights) }},
 		{"gradients that are zeroed", func() trainer.Step[int, []int] { return new(keepsGradients) }},
 		{"an out-of-memory error", func() trainer.Step[int, []int] { return new(alwaysFull) }},
 	} {
