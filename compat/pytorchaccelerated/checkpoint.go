@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors"
-	"github.com/gotrainer/gotrainer/safetensors/pickle"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -38,47 +36,62 @@ const (
 	extraKey     = "checkpoint_kwargs"
 )
 
-// SaveCheckpoint writes the model, and unless told otherwise the optimizer and the schedule, as one safetensors file: "model_state_dict.fc.weight" and so
-// on. The file is whole or not there at any instant. It serves to hand a model on; to go on with a run, save its state with
-// [Run.SaveTrainingState].
+// SaveCheckpoint writes the model, and unless told otherwise the optimizer and the schedule, as one file, which is whole or not there at any instant. A path that
+// ends in .safetensors gets a safetensors file with "model_state_dict.fc.weight" and so on; every other path a file of torch.save, which
+// pytorch-accelerated loads in Python. A checkpoint serves to hand a model on; to go on with a run, save its state with [Run.SaveTrainingState].
 func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 	for name := range o.Extra {
 		if slices.Contains([]string{modelKey, optimizerKey, schedulerKey, ""}, name) {
 			return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): Extra may not be named %q", path, name)
 		}
 	}
-	extra, err := json.Marshal(finite(o.Extra))
+	c := Checkpoint{Keys: []string{modelKey}, Extra: o.Extra}
+	if !o.NoOptimizer {
+		c.Keys = append(c.Keys, optimizerKey)
+	}
+	if !o.NoScheduler && r.schedule != nil {
+		c.Keys = append(c.Keys, schedulerKey)
+	}
+	write := r.writePython
+	if strings.HasSuffix(path, ".safetensors") {
+		write = r.writeSafetensors
+	}
+	var err error
+	panicked := torch.Try(func() { torch.Scope(func() { err = write(path, c) }) })
+	if err = errors.Join(panicked, err); err != nil {
+		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
+	}
+	c.Keys = append(c.Keys, slices.Sorted(maps.Keys(o.Extra))...)
+	return CallEvent(r, "OnCheckpointSaved", func(h CheckpointSavedHook) error { return h.OnCheckpointSaved(r, path, c) })
+}
+
+func (r *Run) writeSafetensors(path string, c Checkpoint) error {
+	extra, err := json.Marshal(finite(c.Extra))
 	if err != nil {
-		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): Extra: %w", path, err)
+		return fmt.Errorf("cannot write Extra: %w", err)
 	}
 	metadata := map[string]string{"format": "pt", extraKey: string(extra)}
-	tensors, keys := under(modelKey, nn.StateDict(r.model)), []string{modelKey}
-	if !o.NoOptimizer {
+	tensors := under(modelKey, nn.StateDict(r.model))
+	if slices.Contains(c.Keys, optimizerKey) {
 		tensors = append(tensors, under(optimizerKey, r.optimizer.State())...)
 		state, err := json.Marshal(optimizerState{r.optimizer.Updates(), r.LearningRate()})
 		if err != nil {
-			return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
+			return err
 		}
 		metadata[optimizerKey] = string(state)
-		keys = append(keys, optimizerKey)
 	}
-	if !o.NoScheduler && r.schedule != nil {
+	if slices.Contains(c.Keys, schedulerKey) {
 		state, err := r.schedule.MarshalState()
 		if err != nil {
-			return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
+			return err
 		}
 		metadata[schedulerKey] = string(state)
-		keys = append(keys, schedulerKey)
 	}
 	entries, err := tensorio.Entries(tensors)
-	if err == nil {
-		err = safetensors.WriteFile(path, entries, metadata)
-	}
 	if err != nil {
-		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
+		return err
 	}
-	c := Checkpoint{append(keys, slices.Sorted(maps.Keys(o.Extra))...), o.Extra}
-	return CallEvent(r, "OnCheckpointSaved", func(h CheckpointSavedHook) error { return h.OnCheckpointSaved(r, path, c) })
+	return safetensors.WriteFile(path, entries, metadata)
 }
 
 func under(key string, list []torch.Named) []torch.Named {
@@ -100,9 +113,9 @@ type LoadOptions struct {
 	NoScheduler bool // load_scheduler=False
 }
 
-// LoadCheckpoint puts a checkpoint of [Run.SaveCheckpoint] into the model and, where the file has them and unless told otherwise, into the optimizer and the
-// schedule. Everything is read and checked before anything changes, but for the model, which is checked first and loaded last. A .pt file that
-// pytorch-accelerated wrote in Python is read too, of which the model is taken: its optimizer and schedule are Python's.
+// LoadCheckpoint puts a checkpoint of [Run.SaveCheckpoint], or one that pytorch-accelerated saved in Python, into the model and, where the file has them and
+// unless told otherwise, into the optimizer and the schedule. A file that does not fit is refused, and nothing has changed, but for an optimizer's state that
+// does not fit the optimizer, which shows when the model has been loaded.
 func (r *Run) LoadCheckpoint(path string, o LoadOptions) (Checkpoint, error) {
 	var c Checkpoint
 	var err error
@@ -113,59 +126,82 @@ func (r *Run) LoadCheckpoint(path string, o LoadOptions) (Checkpoint, error) {
 	return c, nil
 }
 
+// contents are what a checkpoint holds.
+type contents struct {
+	Checkpoint
+	model     []torch.Named
+	optimizer func() (rate float64, err error) // puts the state into the optimizer; nil: there is none
+	schedule  *scheduleState                   // nil: there is none
+}
+
 func (r *Run) loadCheckpoint(path string, o LoadOptions) (Checkpoint, error) {
+	read := r.readSafetensors
 	if isZip(path) {
-		return r.loadPython(path)
+		read = r.readPython
 	}
-	f, err := safetensors.Open(path)
+	c, err := read(path)
 	if err != nil {
 		return Checkpoint{}, err
+	}
+	if c.schedule != nil && !o.NoScheduler && r.schedule == nil {
+		return Checkpoint{}, errors.New("it has the state of a schedule, but the run has none; load it in a run with CreateSchedulerFn, or set LoadOptions.NoScheduler")
+	}
+	if _, err := nn.LoadStateDict(r.model, nn.Tensors(c.model), nn.LoadOptions{}); err != nil {
+		return Checkpoint{}, err
+	}
+	if c.optimizer != nil && !o.NoOptimizer {
+		rate, err := c.optimizer()
+		if err != nil {
+			return Checkpoint{}, err
+		}
+		r.setRate(rate)
+	}
+	if c.schedule != nil && !o.NoScheduler {
+		if err := r.schedule.take(*c.schedule); err != nil {
+			return Checkpoint{}, fmt.Errorf("%s: %w", schedulerKey, err)
+		}
+	}
+	return c.Checkpoint, nil
+}
+
+func (r *Run) readSafetensors(path string) (c contents, err error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return c, err
 	}
 	defer func() { _ = f.Close() }()
 	parts := map[string][]torch.Named{}
 	for _, info := range f.Tensors() {
 		key, name, ok := strings.Cut(info.Name, ".")
 		if !ok || key != modelKey && key != optimizerKey {
-			return Checkpoint{}, fmt.Errorf("tensor %q belongs neither to %s nor to %s, so this is no checkpoint of SaveCheckpoint", info.Name, modelKey, optimizerKey)
+			return c, fmt.Errorf("tensor %q belongs neither to %s nor to %s, so this is no checkpoint of SaveCheckpoint", info.Name, modelKey, optimizerKey)
 		}
 		t, err := tensorio.Read(f.Reader, info.Name)
 		if err != nil {
-			return Checkpoint{}, err
+			return c, err
 		}
 		parts[key] = append(parts[key], torch.Named{Name: name, Tensor: t})
 	}
+	c.model, c.Keys = parts[modelKey], []string{modelKey}
 	metadata := f.Metadata()
-	c := Checkpoint{Keys: []string{modelKey}}
-	if err := json.Unmarshal([]byte(metadata[extraKey]), &c.Extra); metadata[extraKey] != "" && err != nil {
-		return Checkpoint{}, fmt.Errorf("%s: %w", extraKey, err)
+	if text := metadata[extraKey]; text != "" {
+		if err := json.Unmarshal([]byte(text), &c.Extra); err != nil {
+			return c, fmt.Errorf("%s: %w", extraKey, err)
+		}
 	}
-	var state optimizerState
-	optimizer, hasOptimizer := metadata[optimizerKey]
-	if hasOptimizer {
+	if text, ok := metadata[optimizerKey]; ok {
+		var state optimizerState
+		if err := json.Unmarshal([]byte(text), &state); err != nil || state.Updates < 0 {
+			return c, fmt.Errorf("%s: want the number of updates and the rate, found %s", optimizerKey, strconv.Quote(text))
+		}
 		c.Keys = append(c.Keys, optimizerKey)
-		if err := json.Unmarshal([]byte(optimizer), &state); err != nil || state.Updates < 0 {
-			return Checkpoint{}, fmt.Errorf("%s: want the number of updates and the rate, found %s", optimizerKey, strconv.Quote(optimizer))
-		}
+		c.optimizer = func() (float64, error) { return state.Rate, r.optimizer.LoadState(parts[optimizerKey], state.Updates) }
 	}
-	schedule, hasSchedule := metadata[schedulerKey]
-	if hasSchedule {
+	if text, ok := metadata[schedulerKey]; ok {
 		c.Keys = append(c.Keys, schedulerKey)
-		if !o.NoScheduler && r.schedule == nil {
-			return Checkpoint{}, errors.New("it has the state of a schedule, but the run has none; load it in a run with CreateSchedulerFn, or set LoadOptions.NoScheduler")
-		}
-	}
-	if _, err := nn.LoadStateDict(r.model, nn.Tensors(parts[modelKey]), nn.LoadOptions{}); err != nil {
-		return Checkpoint{}, err
-	}
-	if hasOptimizer && !o.NoOptimizer {
-		if err := r.optimizer.LoadState(parts[optimizerKey], state.Updates); err != nil {
-			return Checkpoint{}, err
-		}
-		r.setRate(state.Rate)
-	}
-	if hasSchedule && !o.NoScheduler {
-		if err := r.schedule.UnmarshalState([]byte(schedule)); err != nil {
-			return Checkpoint{}, fmt.Errorf("%s: %w", schedulerKey, err)
+		c.schedule = new(scheduleState)
+		if err := json.Unmarshal([]byte(text), c.schedule); err != nil {
+			return c, fmt.Errorf("%s: %w", schedulerKey, err)
 		}
 	}
 	c.Keys = append(c.Keys, slices.Sorted(maps.Keys(c.Extra))...)
@@ -177,72 +213,4 @@ func (r *Run) setRate(rate float64) {
 	if r.prepared != nil {
 		r.prepared.SetRate(rate)
 	}
-}
-
-// isZip tells a file of torch.save from one of ours.
-func isZip(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = f.Close() }()
-	begin := make([]byte, 4)
-	_, err = f.Read(begin)
-	return err == nil && string(begin) == "PK\x03\x04"
-}
-
-// loadPython takes the model out of a checkpoint of pytorch-accelerated.
-func (r *Run) loadPython(path string) (Checkpoint, error) {
-	f, err := pickle.Open(path)
-	if err != nil {
-		return Checkpoint{}, err
-	}
-	defer func() { _ = f.Close() }()
-	var tensors []torch.Named
-	for _, info := range f.Tensors() {
-		name, ok := strings.CutPrefix(info.Name, modelKey+".")
-		if !ok {
-			continue
-		}
-		dtype, ok := tensorio.TorchDType(info.DType)
-		if !ok {
-			return Checkpoint{}, fmt.Errorf("tensor %q has dtype %s, which tensors cannot have", info.Name, info.DType)
-		}
-		raw, err := f.Read(info.Name)
-		if err != nil {
-			return Checkpoint{}, err
-		}
-		tensors = append(tensors, torch.Named{Name: name, Tensor: torch.FromBytes(raw, dtype, info.Shape...)})
-	}
-	if tensors == nil {
-		return Checkpoint{}, fmt.Errorf("it has no %s", modelKey)
-	}
-	if _, err := nn.LoadStateDict(r.model, nn.Tensors(tensors), nn.LoadOptions{}); err != nil {
-		return Checkpoint{}, err
-	}
-	return pythonContents(f.Value()), nil
-}
-
-// pythonContents are the keys of the dictionary, and what of it is a number, a text or a truth.
-func pythonContents(value any) Checkpoint {
-	c := Checkpoint{Extra: map[string]any{}}
-	d, ok := value.(*pickle.Dict)
-	if !ok {
-		return c
-	}
-	for i, key := range d.Keys {
-		name, ok := key.(string)
-		if !ok {
-			continue
-		}
-		c.Keys = append(c.Keys, name)
-		switch v := d.Values[i].(type) {
-		case float64, bool, string:
-			c.Extra[name] = v
-		case int64:
-			c.Extra[name] = float64(v)
-		}
-	}
-	slices.Sort(c.Keys)
-	return c
 }

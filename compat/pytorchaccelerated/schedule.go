@@ -126,6 +126,10 @@ func (s *schedule) UnmarshalState(text []byte) error {
 	if err := json.Unmarshal(text, &state); err != nil {
 		return err
 	}
+	return s.take(state)
+}
+
+func (s *schedule) take(state scheduleState) error {
 	if state.Moves < 0 || state.Timm < 0 {
 		return fmt.Errorf("the schedule has moved %d times", state.Moves)
 	}

@@ -1,0 +1,161 @@
+package pytorchaccelerated
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// ModelFreezer freezes and unfreezes parts of a model by their place, for fine-tuning.
+//
+// A layer group is a module that is a field of the model. A layer is a module that holds no other; the layers of a model are those of its groups in order.
+type ModelFreezer struct {
+	model      any
+	batchNorms bool
+	groups     []any
+	layers     []Layer
+}
+
+// Layer is a module without modules in it.
+type Layer struct {
+	Group  int // of the model, from 0
+	Module any
+	Frozen bool // its parameters are not trained; one without parameters is frozen in evaluation mode
+}
+
+// LayerGroup is a module that is a field of the model.
+type LayerGroup struct {
+	Group  int
+	Module any
+	Frozen bool // some of its parameters are not trained
+}
+
+// NewModelFreezer unfreezes all parameters of the model. Layers of batch normalisation stay unfrozen unless freezeBatchNorms is set.
+func NewModelFreezer(model any, freezeBatchNorms bool) *ModelFreezer {
+	setRequiresGrad(nn.Params(model), true)
+	f := &ModelFreezer{model: model, batchNorms: freezeBatchNorms}
+	for i, child := range nn.Children(model) {
+		f.groups = append(f.groups, child.Module)
+		f.collect(child.Module, i)
+	}
+	return f
+}
+
+func (f *ModelFreezer) collect(module any, group int) {
+	children := nn.Children(module)
+	if len(children) == 0 {
+		f.layers = append(f.layers, Layer{Group: group, Module: module})
+	}
+	for _, c := range children {
+		f.collect(c.Module, group)
+	}
+}
+
+func setRequiresGrad(params []torch.Named, on bool) {
+	for _, p := range params {
+		p.Tensor.SetRequiresGrad(on)
+	}
+}
+
+// NumGroups is the number of layer groups.
+func (f *ModelFreezer) NumGroups() int { return len(f.groups) }
+
+// LayerGroups returns the layer groups as they are now.
+func (f *ModelFreezer) LayerGroups() []LayerGroup {
+	var out []LayerGroup
+	for i, g := range f.groups {
+		group := LayerGroup{Group: i, Module: g}
+		for _, p := range nn.Params(g) {
+			group.Frozen = group.Frozen || !p.Tensor.NeedsGrad()
+		}
+		out = append(out, group)
+	}
+	return out
+}
+
+// Layers returns the layers as they are now.
+func (f *ModelFreezer) Layers() []Layer {
+	var out []Layer
+	for _, l := range f.layers {
+		if params := nn.Params(l.Module); len(params) > 0 {
+			l.Frozen = !params[0].Tensor.NeedsGrad()
+		} else if mode, ok := l.Module.(interface{ Training() bool }); ok {
+			l.Frozen = !mode.Training()
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// TrainableParameters are those that are trained: what an optimizer is to be made with.
+func (f *ModelFreezer) TrainableParameters() []torch.Named {
+	var out []torch.Named
+	for _, p := range nn.Params(f.model) {
+		if p.Tensor.NeedsGrad() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Freeze freezes the layer groups from one index to another, both included; negative ones count from the end. Freeze(0, -2, false) leaves the last group. With
+// evalMode the layers go into evaluation mode as well, until the next training epoch puts the model into training mode.
+func (f *ModelFreezer) Freeze(from, to int, evalMode bool) error {
+	_, err := f.change(from, to, true, evalMode)
+	return err
+}
+
+// Unfreeze unfreezes the layer groups from one index to another, both included, and returns the parameters of each that were frozen, under the index of the
+// group, for an optimizer. Unfreeze(-1, 0, true) unfreezes all.
+func (f *ModelFreezer) Unfreeze(from, to int, trainMode bool) (map[int][]torch.Named, error) {
+	return f.change(from, to, false, trainMode)
+}
+
+func (f *ModelFreezer) change(from, to int, freeze, mode bool) (map[int][]torch.Named, error) {
+	first, err := f.index(from)
+	if err != nil {
+		return nil, err
+	}
+	last, err := f.index(to)
+	if err != nil {
+		return nil, err
+	}
+	if first > last {
+		first, last = last, first
+	}
+	changed := map[int][]torch.Named{}
+	for _, l := range f.Layers() {
+		if l.Group < first || l.Group > last || l.Frozen == freeze || isBatchNorm(l.Module) && !f.batchNorms {
+			continue
+		}
+		if params := nn.Params(l.Module); len(params) > 0 {
+			setRequiresGrad(params, !freeze)
+			changed[l.Group] = append(changed[l.Group], params...)
+		}
+		if mode {
+			nn.SetTraining(l.Module, !freeze)
+		}
+	}
+	return changed, nil
+}
+
+// index counts negative indices from the end.
+func (f *ModelFreezer) index(i int) (int, error) {
+	at := i
+	if at < 0 {
+		at += len(f.groups)
+	}
+	if at < 0 || at >= len(f.groups) {
+		return 0, fmt.Errorf("pytorchaccelerated: there is no layer group %d; the model has %d, counted from 0, or from -1 backwards", i, len(f.groups))
+	}
+	return at, nil
+}
+
+func isBatchNorm(module any) bool {
+	switch module.(type) {
+	case *nn.BatchNorm1d, *nn.BatchNorm2d, *nn.BatchNorm3d, *nn.SyncBatchNorm:
+		return true
+	}
+	return false
+}
