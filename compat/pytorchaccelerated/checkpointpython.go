@@ -112,7 +112,13 @@ func (r *Run) optimizerDict() (*pickle.Dict, error) {
 	if err := json.Unmarshal(text, &rest); err != nil {
 		return nil, err
 	}
-	groups, err := pythonValue(rest["param_groups"])
+	list, _ := rest["param_groups"].([]any)
+	for i, g := range r.optimizer.Groups() {
+		if group, ok := list[i].(map[string]any); ok { // the rate of the next update; the optimizer knows that of the last one
+			group["lr"] = r.LearningRate() * orElseFloat(g.LRScale, 1)
+		}
+	}
+	groups, err := pythonValue(list)
 	if err != nil {
 		return nil, err
 	}
@@ -239,8 +245,8 @@ func (c *contents) readOptimizer(r *Run, v any, states []torch.Named) error {
 	if !ok {
 		return fmt.Errorf("want a number for lr in param_groups[0], found %v", first["lr"])
 	}
-	if own := r.optimizer.Groups(); len(own) > 0 && own[0].LRScale != 0 {
-		rate /= own[0].LRScale
+	if own := r.optimizer.Groups(); len(own) > 0 {
+		rate /= orElseFloat(own[0].LRScale, 1)
 	}
 	text, err := json.Marshal(map[string]any{"param_groups": groups})
 	if err != nil {
@@ -301,4 +307,11 @@ func plainList(items []any) []any {
 		list[i] = plainValue(item)
 	}
 	return list
+}
+
+func orElseFloat(v, otherwise float64) float64 {
+	if v == 0 {
+		return otherwise
+	}
+	return v
 }

@@ -179,7 +179,9 @@ func ExampleConvertSyncBatchNorm() {
 func ExampleSaveTrainingState() {
 	dir, remove := temporary()
 	defer remove()
-	states := func() []any { return []any{&pa.SaveTrainingState{SaveDir: dir, SaveEveryNEpochs: 1, MaxCheckpoints: 2, NotAtEnd: true}} }
+	states := func() []any {
+		return []any{&pa.SaveTrainingState{SaveDir: dir, SaveEveryNEpochs: 1, MaxCheckpoints: 2, NotAtEnd: true}}
+	}
 	if err := run(lineTrainer(quiet(states()...)), train{NumEpochs: 3}); err != nil {
 		log.Fatal(err)
 	}

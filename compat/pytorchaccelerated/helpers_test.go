@@ -75,3 +75,10 @@ func run(t *trainer, o train) error {
 }
 
 func ctx() context.Context { return context.Background() }
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -110,6 +110,10 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 
 // trainBatches trains on the batches of an epoch behind the first skip ones.
 func (t *Trainer[S, B]) trainBatches(skip int) (reachedMaxSteps bool, err error) {
+	n, step := t.trainLen(), skip
+	if step >= n {
+		return false, nil
+	}
 	generator := torch.DefaultGenerator(torch.CPU)
 	now := generator.State()
 	if skip > 0 { // the order of the epoch was drawn at its begin
@@ -121,10 +125,6 @@ func (t *Trainer[S, B]) trainBatches(skip int) (reachedMaxSteps bool, err error)
 		if skip > 0 {
 			generator.SetState(now)
 		}
-	}
-	n, step := t.trainLen(), skip
-	if step >= n {
-		return false, nil
 	}
 	patient := context.WithoutCancel(t.ctx) // so that a window is completed
 	for batch, err := range t.train.Batches(patient, t.history.CurrentEpoch()-1, skip) {
