@@ -52,6 +52,17 @@ func TestLossOfAnEvaluation(t *testing.T) {
 	}
 }
 
+// The losses and their mean were recorded: pytorch_accelerated/accum3_clip_value, the first evaluation.
+func TestRowsInFloat32IsTheLossTrackerOfPytorchAccelerated(t *testing.T) {
+	losses, rows := []float64{0x1.4dce0cp+0, 0x1.1bd74cp+0, 0x1.7b97cep+0, 0x1.071f8ap+0}, []int{2, 2, 2, 1}
+	if got, want := engine.EvalLossOf(trainer.Evaluation{Loss: semantics.RowsInFloat32}, losses, rows), 0x1.4283bp+0; got != want {
+		t.Errorf("mean is %x, want %x", got, want)
+	}
+	if got := engine.EvalLossOf(trainer.Evaluation{Loss: semantics.MeanOfRows}, losses, rows); got == 0x1.4283bp+0 {
+		t.Error("the mean in float64 is the same: these losses show nothing")
+	}
+}
+
 func newTagStep(t testing.TB, o engine.Options) *tagStep {
 	t.Helper()
 	testenv.RequireTorch(t)
