@@ -21,7 +21,7 @@ func TestFilesThatAreRefusedSayWhy(t *testing.T) {
 		{"no model", `{"version":"1.0"}`, "no model"},
 		{"an unknown model", `{"model":{"type":"Magic"}}`, `"Magic"`},
 		{"an unknown normalizer", `{"normalizer":{"type":"Shout"},` + model + `}`, "normalizer Shout"},
-		{"an unknown pre-tokenizer", `{"pre_tokenizer":{"type":"UnicodeScripts"},` + model + `}`, "pre-tokenizer UnicodeScripts"},
+		{"an unknown pre-tokenizer", `{"pre_tokenizer":{"type":"Shout"},` + model + `}`, "pre-tokenizer Shout"},
 		{"an unknown post-processor", `{"post_processor":{"type":"X"},` + model + `}`, "post-processor X"},
 		{"an unknown decoder", `{"decoder":{"type":"X"},` + model + `}`, "decoder X"},
 		{"a pattern that looks ahead", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a(?!b)"},"behavior":"Isolated","invert":false},` + model + `}`, "a look ahead"},

@@ -52,6 +52,8 @@ func parseKind(kind string, raw json.RawMessage, depth int) (Normalizer, error) 
 		return tagged.Decode[Strip](raw, "strip_left", "strip_right")
 	case "Prepend":
 		return tagged.Decode[Prepend](raw, "prepend")
+	case "Precompiled":
+		return parsePrecompiled(raw)
 	case "Replace":
 		return ParseReplace(raw)
 	case "Sequence":
@@ -72,5 +74,5 @@ func parseKind(kind string, raw json.RawMessage, depth int) (Normalizer, error) 
 		}
 		return q, nil
 	}
-	return nil, fmt.Errorf("unknown type; this reader knows BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Replace, Prepend, ByteLevel, Nmt, Sequence")
+	return nil, fmt.Errorf("unknown type; this reader knows BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Replace, Prepend, ByteLevel, Nmt, Precompiled, Sequence")
 }

@@ -36,6 +36,8 @@ func parseKind(kind string, raw json.RawMessage, depth int) (PreTokenizer, error
 		return WhitespaceSplit{}, nil
 	case "Whitespace":
 		return Whitespace{}, nil
+	case "UnicodeScripts":
+		return UnicodeScripts{}, nil
 	case "Punctuation":
 		return tagged.Decode[Punctuation](raw) // without a field behavior: isolated, the zero value
 	case "Digits":
@@ -84,5 +86,5 @@ func parseKind(kind string, raw json.RawMessage, depth int) (PreTokenizer, error
 		}
 		return q, nil
 	}
-	return nil, fmt.Errorf("unknown type; this reader knows BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, ByteLevel, Metaspace, CharDelimiterSplit, FixedLength, Sequence")
+	return nil, fmt.Errorf("unknown type; this reader knows BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, ByteLevel, Metaspace, CharDelimiterSplit, FixedLength, UnicodeScripts, Sequence")
 }

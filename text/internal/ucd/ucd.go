@@ -7,6 +7,8 @@
 package ucd
 
 //go:generate sh -c "python3 gen/tables.py > zz_tables.go && gofmt -w zz_tables.go"
+//go:generate sh -c "python3 gen/graphemes.py > zz_graphemes.go && gofmt -w zz_graphemes.go"
+//go:generate sh -c "python3 gen/scripts.py > zz_scripts.go && gofmt -w zz_scripts.go"
 
 import (
 	"sync"
@@ -99,7 +101,10 @@ func (t *Table) Of(r rune) Props {
 }
 
 // Load returns the table; the first call builds it.
-var Load = sync.OnceValue(func() *Table {
+var Load = sync.OnceValue(func() *Table { return build(runs[:]) })
+
+// build makes a table of runs.
+func build(runs []run) *Table {
 	t := new(Table)
 	uniform := map[uint32]uint16{} // pages of one property
 	next := 0
@@ -132,7 +137,7 @@ var Load = sync.OnceValue(func() *Table {
 		t.pages = append(t.pages, p)
 	}
 	return t
-})
+}
 
 // Ranges calls yield with each stretch of code points, first and last, for which keep holds.
 func Ranges(keep func(Props) bool, yield func(first, last rune)) {

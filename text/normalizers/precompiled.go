@@ -1,0 +1,150 @@
+package normalizers
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/gotrainer/gotrainer/text/internal/tagged"
+	"github.com/gotrainer/gotrainer/text/internal/ucd"
+)
+
+// Precompiled is SentencePiece's normalizer, which its models carry as a table: T5's, XLM-R's, mBART's and ALBERT's among others. Make one with
+// [NewPrecompiled].
+//
+// As in the reference, the table is asked for each grapheme cluster of less than six bytes, and where it has nothing for that, for each code point;
+// the shortest entry that the cluster begins with replaces all of it. SentencePiece itself takes the longest, without regard to clusters.
+type Precompiled struct {
+	charsmap   []byte
+	units      []uint32 // of a double-array trie over bytes
+	normalized string   // what the entries become, each with a zero behind it
+}
+
+// NewPrecompiled reads the table precompiled_charsmap of a SentencePiece model: the size of a trie in four bytes, the trie of the library Darts-clone in
+// units of four bytes, little-endian, and what its values point to. It keeps the table.
+func NewPrecompiled(charsmap []byte) (*Precompiled, error) {
+	if len(charsmap) < 4 {
+		return nil, fmt.Errorf("precompiled_charsmap has %d bytes; want the four of its trie's size and the trie", len(charsmap))
+	}
+	size := int64(binary.LittleEndian.Uint32(charsmap))
+	rest := charsmap[4:]
+	if size == 0 || size%4 != 0 || size > int64(len(rest)) {
+		return nil, fmt.Errorf("precompiled_charsmap has a trie of %d bytes in %d; want a multiple of 4, and one unit at least", size, len(rest))
+	}
+	n := &Precompiled{charsmap: charsmap, units: make([]uint32, size/4), normalized: string(rest[size:])}
+	if !utf8.ValidString(n.normalized) {
+		return nil, fmt.Errorf("precompiled_charsmap: the %d bytes of normalized text behind the trie are no UTF-8", len(n.normalized))
+	}
+	for i := range n.units {
+		u := binary.LittleEndian.Uint32(rest[4*i:])
+		n.units[i] = u
+		if at := u &^ leaf; u&leaf != 0 && !n.textBegins(at) {
+			return nil, fmt.Errorf("precompiled_charsmap: unit %d of the trie points to byte %d of a normalized text of %d bytes, where no character begins", i, at, len(n.normalized))
+		}
+	}
+	return n, nil
+}
+
+// leaf marks a unit of the trie that is a value.
+const leaf = 1 << 31
+
+func (n *Precompiled) textBegins(at uint32) bool {
+	return int64(at) == int64(len(n.normalized)) || int64(at) < int64(len(n.normalized)) && utf8.RuneStart(n.normalized[at])
+}
+
+// offset leads from the unit of a state to the units of its children.
+func offset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
+
+// lookup returns what the shortest entry that text begins with becomes.
+func (n *Precompiled) lookup(text string) (string, bool) {
+	at := offset(n.units[0])
+	for i := range len(text) {
+		c := uint32(text[i])
+		at ^= c
+		if c == 0 || int64(at) >= int64(len(n.units)) || n.units[at]&(leaf|0xFF) != c {
+			return "", false
+		}
+		unit := n.units[at]
+		at ^= offset(unit)
+		if unit>>8&1 == 0 {
+			continue
+		}
+		if int64(at) >= int64(len(n.units)) || !n.textBegins(n.units[at]&^leaf) {
+			return "", false // a damaged table: the reference panics
+		}
+		from := int(n.units[at] &^ leaf)
+		end := from
+		for end < len(n.normalized) && n.normalized[end] != 0 {
+			end++
+		}
+		return n.normalized[from:end], true
+	}
+	return "", false
+}
+
+// clusterLimit is the size of the clusters that are not looked up as a whole.
+const clusterLimit = 6
+
+// Normalize applies the table.
+func (n *Precompiled) Normalize(s *String) {
+	changes := make([]change, 0, len(s.text))
+	modified := false
+	clusters := ucd.NewClusters(s.text)
+	for at := 0; at < len(s.text); {
+		cluster := s.text[at : at+clusters.Next()]
+		at += len(cluster)
+		if len(cluster) < clusterLimit {
+			if text, ok := n.lookup(cluster); ok {
+				changes, modified = replaced(changes, utf8.RuneCountInString(cluster), text), true
+				continue
+			}
+		}
+		for i, r := range cluster {
+			if text, ok := n.lookup(cluster[i : i+utf8.RuneLen(r)]); ok {
+				changes, modified = replaced(changes, 1, text), true
+			} else {
+				changes = append(changes, change{r, 0})
+			}
+		}
+	}
+	if modified {
+		s.transform(changes, 0)
+	}
+}
+
+// replaced appends the characters of text, which come in the place of count others. When they are fewer the last character so far, of this text or of one
+// before it, stands for what is gone; at the start of a text there is none, and all that follows moves. That is the reference's way.
+func replaced(changes []change, count int, text string) []change {
+	for _, r := range text {
+		changes = append(changes, change{r, 0})
+	}
+	more := utf8.RuneCountInString(text) - count
+	for i := range more {
+		changes[len(changes)-1-i].delta = 1
+	}
+	if more < 0 && len(changes) > 0 {
+		changes[len(changes)-1].delta += more
+	}
+	return changes
+}
+
+type precompiledJSON struct {
+	Charsmap *[]byte `json:"precompiled_charsmap"` // in base64, as encoding/json has it
+}
+
+// MarshalJSON writes the type and the table.
+func (n *Precompiled) MarshalJSON() ([]byte, error) {
+	return tagged.Marshal("Precompiled", precompiledJSON{&n.charsmap})
+}
+
+func parsePrecompiled(raw json.RawMessage) (Normalizer, error) {
+	f, err := tagged.Decode[precompiledJSON](raw, "precompiled_charsmap")
+	if err != nil {
+		return nil, err
+	}
+	if f.Charsmap == nil {
+		return nil, fmt.Errorf("precompiled_charsmap is null; want a table in base64")
+	}
+	return NewPrecompiled(*f.Charsmap)
+}
