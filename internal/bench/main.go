@@ -7,7 +7,7 @@
 //
 // A workload fixes weights, samples, their order, the optimizer and what is measured: the updates after the warm-up, with everything that they
 // need (loader, forward, loss, backward, update), device idle at both ends. Without -init the weights are drawn from the seed, bit for bit
-// those of PyTorch. DIR holds mnist/ (IDX files), cn_plates/ (pictures and train.tsv), mrpc/ and
+// those of PyTorch. DIR holds mnist/ (IDX files), cn_plates/ (pictures and train.tsv), mrpc/, sst2/, ag_news/ and
 // models/bert_base_uncased_vocab/. The line is the last one on standard output.
 package main
 
@@ -22,7 +22,7 @@ import (
 
 func main() {
 	var o settings
-	flag.StringVar(&o.workload, "workload", "mlp_tiny", "mlp, mlp_tiny, crnn, bert_small, bert_base or startup")
+	flag.StringVar(&o.workload, "workload", "mlp_tiny", "mlp, mlp_tiny, crnn, bert_small, bert_base, startup or tokenize")
 	flag.StringVar(&o.data, "data", "../shared/data", "folder of the data sets")
 	flag.StringVar(&o.init, "init", "", "initial weights, a safetensors file; default: drawn from the workload's seed")
 	flag.IntVar(&o.threads, "threads", 0, "threads within one operator; 0: libtorch's default")
@@ -47,6 +47,13 @@ type settings struct {
 }
 
 func run(o settings) error {
+	if o.workload == "tokenize" {
+		result, err := tokenize(o)
+		if err != nil {
+			return err
+		}
+		return printLine(result)
+	}
 	w, ok := workloads[o.workload]
 	if !ok {
 		return fmt.Errorf("there is no workload %q", o.workload)
@@ -73,7 +80,12 @@ func run(o settings) error {
 			return err
 		}
 	}
-	line, err := json.Marshal(r.result(o))
+	return printLine(r.result(o))
+}
+
+// printLine prints the line that the contract of the workloads asks for.
+func printLine(result map[string]any) error {
+	line, err := json.Marshal(result)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/gotrainer/gotrainer/text"
+)
+
+const (
+	callTexts = 1000          // texts in a call
+	checkMod  = 1_000_000_007 // of the sum of all ids
+)
+
+// tokenize cuts the sentences of SST-2 and the articles of AG News into ids, in calls of a thousand texts; only the calls are timed. It needs no
+// libtorch.
+func tokenize(o settings) (map[string]any, error) {
+	threads := o.threads
+	if threads == 0 {
+		threads = runtime.NumCPU()
+	}
+	runtime.GOMAXPROCS(threads)
+	texts, err := tokenizeTexts(o.data)
+	if err != nil {
+		return nil, err
+	}
+	tokenizer, err := text.LoadTokenizer(filepath.Join(o.data, "models", "bert_base_uncased_vocab", "vocab.txt"))
+	if err != nil {
+		return nil, err
+	}
+	if tokenizer, err = tokenizer.WithTruncation(&text.Truncation{MaxLength: mostTokens}); err != nil {
+		return nil, err
+	}
+	ctx, options := context.Background(), &text.EncodeOptions{Goroutines: threads}
+	call := func(first int) ([][]int64, error) {
+		return tokenizer.IDsBatch(ctx, text.Texts(texts[first:min(first+callTexts, len(texts))]...), options)
+	}
+	if _, err := call(0); err != nil {
+		return nil, err
+	}
+	warm := time.Since(processStart()).Seconds()
+	var spent time.Duration
+	var tokens, check int64
+	steps := 0
+	for first := 0; first < len(texts); first += callTexts {
+		begin := time.Now()
+		batch, err := call(first)
+		spent += time.Since(begin)
+		if err != nil {
+			return nil, err
+		}
+		steps++
+		for _, ids := range batch {
+			tokens += int64(len(ids))
+			for _, id := range ids {
+				check += id
+			}
+		}
+	}
+	seconds := spent.Seconds()
+	return map[string]any{
+		"workload": "tokenize", "impl": "gotrainer", "steps": steps, "seconds": round(seconds, 6), "ms_per_step": round(1e3*seconds/float64(steps), 6),
+		"samples_per_s": round(float64(len(texts))/seconds, 3), "tokens_per_s": round(float64(tokens)/seconds, 0), "peak_rss_mb": round(memory("VmHWM"), 1),
+		"anon_rss_mb": round(memory("RssAnon"), 1), "first_step_s": round(warm, 4), "loss_first": tokens, "loss_last": check % checkMod, "threads": threads, "batch": callTexts,
+	}, nil
+}
+
+// tokenizeTexts reads the first column of both files; the one of SST-2 begins with a heading.
+func tokenizeTexts(folder string) ([]string, error) {
+	var texts []string
+	for _, file := range []struct {
+		path    string
+		heading int
+	}{{"sst2/train.tsv", 1}, {"ag_news/sample10k.tsv", 0}} {
+		data, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(file.path)))
+		if err != nil {
+			return nil, err
+		}
+		lines := strings.Split(string(data), "\n")
+		for _, line := range lines[file.heading:] {
+			if strings.TrimSpace(line) != "" {
+				column, _, _ := strings.Cut(line, "\t")
+				texts = append(texts, column)
+			}
+		}
+	}
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("no texts in %s", folder)
+	}
+	return texts, nil
+}
