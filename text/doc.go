@@ -22,6 +22,6 @@
 //
 // The reference is tokenizers 0.23.3, Unicode tables included: package internal/ucd has frozen what that library does with each code point. The tests
 // hold every component against it over all planes of Unicode that have characters and 20,000 random texts, and BERT's pipeline over every code point
-// and five whole data sets. Bytes that are no UTF-8,
+// and five whole data sets. Vocabularies are trained for WordPiece only ([TrainBert]): BPE and Unigram are read and used, not trained. Bytes that are no UTF-8,
 // which Python's strings cannot hold, are read as U+FFFD.
 package text
