@@ -25,6 +25,8 @@ func TestFilesThatAreRefusedSayWhy(t *testing.T) {
 		{"an unknown post-processor", `{"post_processor":{"type":"X"},` + model + `}`, "post-processor X"},
 		{"an unknown decoder", `{"decoder":{"type":"X"},` + model + `}`, "decoder X"},
 		{"a pattern that looks ahead", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a(?!b)"},"behavior":"Isolated","invert":false},` + model + `}`, "a look ahead"},
+		{"a word boundary, which Go has of ASCII only", `{"normalizer":{"type":"Replace","pattern":{"Regex":"\\bé"},"content":""},` + model + `}`, "word boundary"},
+		{"a range up to a class", `{"normalizer":{"type":"Replace","pattern":{"Regex":"[+-\\w]"},"content":""},` + model + `}`, "range up to a class"},
 		{"a back reference", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a)\\1"},"behavior":"Isolated","invert":false},` + model + `}`, `\1`},
 		{"a possessive repetition", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a++"},"behavior":"Isolated","invert":false},` + model + `}`, "possessive"},
 		{"a template with an unknown token", `{"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"X","type_id":0}}],"pair":[],"special_tokens":{}},` + model + `}`, `"X"`},

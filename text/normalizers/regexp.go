@@ -29,7 +29,7 @@ func Literal(text string) Pattern {
 
 // Regexp compiles a regular expression as the reference reads it: the Ruby syntax of Oniguruma with Unicode classes. The splitting patterns of GPT-2,
 // Llama 3, GPT-4 and Qwen 2, which look ahead, are known by their text and have scanners of their own. Otherwise what Go's package regexp
-// cannot do (looking around, back references, atomic groups, possessive repetition) is refused by name.
+// cannot do (looking around, back references, atomic groups, possessive repetition, classes within classes, word boundaries of Unicode) is refused by name.
 func Regexp(pattern string) (Pattern, error) {
 	if scan, ok := scanners[pattern]; ok {
 		return scan, nil
@@ -120,6 +120,11 @@ func translate(pattern string) (string, error) {
 			case '&':
 				if strings.HasPrefix(pattern[i:], "&&") {
 					return "", fmt.Errorf("an intersection of classes at byte %d; Go has none", i)
+				}
+				b.WriteByte(c)
+			case '-':
+				if rest := pattern[i+1:]; strings.HasPrefix(rest, "[:") || len(rest) > 1 && rest[0] == '\\' && strings.IndexByte("sSdDwWpP", rest[1]) >= 0 {
+					return "", fmt.Errorf(`a range up to a class at byte %d; write \- for the sign`, i)
 				}
 				b.WriteByte(c)
 			default:
@@ -237,7 +242,9 @@ func escape(b *strings.Builder, rest string, inside bool) (int, error) {
 	case c == 'u' && len(rest) >= 6:
 		b.WriteString(`\x{` + rest[2:6] + "}")
 		return 6, nil
-	case strings.IndexByte("abfnrtvxAzB", c) >= 0:
+	case c|0x20 == 'b': // Go's is of ASCII words; within brackets it is a backspace
+		return 0, fmt.Errorf(`\%c, a word boundary of Unicode, is more than Go's package regexp can do`, c)
+	case strings.IndexByte("afnrtvxAz", c) >= 0:
 		b.WriteString(rest[:2])
 		return 2, nil
 	case c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z':
