@@ -48,7 +48,6 @@ type Stats struct {
 	system  systemStats
 
 	short, long collected
-	images      keyed[Image]
 	histograms  keyed[[]float64]
 }
 
@@ -134,21 +133,6 @@ func (s *Stats) UpdateMulti(key string, values map[string]float64, frequent bool
 	s.interval(frequent).multi.set(key, values)
 }
 
-// Image is a picture for the writers.
-type Image struct {
-	Height, Width int
-	RGB           []byte // 3*Height*Width bytes, row by row
-}
-
-// UpdateImage sets a picture, which is written with the numbers that are not frequent.
-func (s *Stats) UpdateImage(key string, img Image) error {
-	if img.Height < 1 || img.Width < 1 || len(img.RGB) != 3*img.Height*img.Width {
-		return argumentf("UpdateImage(%q): an image of %d x %d has %d bytes, want 3 for each point", key, img.Height, img.Width, len(img.RGB))
-	}
-	s.images.set(key, img)
-	return nil
-}
-
 // UpdateHistogram sets values whose distribution is written with the numbers that are not frequent; with extend they are added to those there are.
 func (s *Stats) UpdateHistogram(key string, values []float64, extend bool) {
 	if extend {
@@ -178,18 +162,11 @@ func (s *Stats) LogStats(step int, force bool) error {
 func (s *Stats) LogLongStats(step int) error {
 	defer func() {
 		s.long.reset()
-		s.images, s.histograms = keyed[Image]{}, keyed[[]float64]{}
+		s.histograms = keyed[[]float64]{}
 	}()
 	for _, w := range s.writers {
 		if err := s.long.write(w, step); err != nil {
 			return err
-		}
-		if images, ok := w.(ImageWriter); ok {
-			for _, key := range s.images.keys {
-				if err := images.LogImage(key, s.images.values[key], step); err != nil {
-					return fmt.Errorf("pymarlin: image %s: %w", key, err)
-				}
-			}
 		}
 		if histograms, ok := w.(HistogramWriter); ok {
 			for _, key := range s.histograms.keys {
@@ -232,7 +209,7 @@ func (c *collected) reset() {
 func (s *Stats) Reset() {
 	s.short.reset()
 	s.long.reset()
-	s.images, s.histograms = keyed[Image]{}, keyed[[]float64]{}
+	s.histograms = keyed[[]float64]{}
 }
 
 // LogArgs hands settings to the writers that keep them.

@@ -28,10 +28,6 @@ type Writer interface {
 
 // What some writers can do besides.
 type (
-	// ImageWriter takes pictures: log_image.
-	ImageWriter interface {
-		LogImage(key string, img Image, step int) error
-	}
 	// HistogramWriter takes distributions: log_histogram.
 	HistogramWriter interface {
 		LogHistogram(key string, values []float64, step int) error
