@@ -41,6 +41,12 @@ def get_field(cls, a_name, a_type, default_kw_only):
 
 
 dataclasses._get_field = get_field
+import importlib.util  # noqa: E402
+
+if importlib.util.find_spec("pymarlin") is None:
+    print("pymarlin==0.3.6 is not installed (pip install --no-deps pymarlin==0.3.6); its checkpoints stay as they are")
+    sys.exit(1 if sys.argv[1:] else 0)
+
 from pymarlin.core.module_interface import ModuleInterface  # noqa: E402
 from pymarlin.core.trainer import Trainer, TrainerArguments  # noqa: E402
 from pymarlin.utils.checkpointer import checkpoint_utils as ck  # noqa: E402
