@@ -78,7 +78,7 @@ func (m *marlin) phase(ctx context.Context, p spec.Phase) error {
 		return err
 	}
 	torch.ManualSeed(uint64(seed))
-	model, err := build(m.spec)
+	model, err := m.build()
 	if err != nil {
 		return err
 	}
@@ -103,6 +103,18 @@ func (m *marlin) phase(ctx context.Context, p spec.Phase) error {
 	}
 	rec.phases = append(rec.phases, phase)
 	return nil
+}
+
+// build makes the model with its initial weights.
+func (m *marlin) build() (model, error) {
+	if m.spec.Init.Formula == nil || len(m.spec.Model.Freeze) > 0 {
+		return build(m.spec)
+	}
+	made, err := construct(m.spec.Model)
+	if err != nil {
+		return nil, err
+	}
+	return made, formulaInit(made.module(), m.spec.Init.Formula.Merge())
 }
 
 // train is what a script with PyMarlin does. It returns what the trainer said of itself.
