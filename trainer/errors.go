@@ -96,3 +96,6 @@ func recoverTorchError(err *error) {
 type ErrStop string
 
 func (e ErrStop) Error() string { return string(e) }
+
+// ErrOnlyModel is the cause of the error with which Fit refuses to resume from a checkpoint of Options.SaveOnlyModel.
+var ErrOnlyModel = errors.New("the checkpoint holds only the weights (Options.SaveOnlyModel): begin a new run from them, or set semantics.Rules.ResumeFromWeights to go on with new moments")

@@ -56,13 +56,15 @@ type fit[S, B any] struct {
 	tokens, startTokens int64   // input tokens of the run, and those before this session
 	flops               float64 // of the run
 
-	best       Best
-	history    []Logs
-	stopReason string
-	checkpoint string // the newest
-	warnings   []string
-	start      time.Time
-	final      Logs
+	best           Best
+	history        []Logs
+	stopReason     string
+	checkpoint     string // the newest
+	onlyModel      bool   // a checkpoint of SaveOnlyModel was resumed: no generator was put back
+	stateBatchSize int    // of the checkpoint that is resumed, where the semantics keep it in trainer_state.json; 0: ours
+	warnings       []string
+	start          time.Time
+	final          Logs
 }
 
 func (f *fit[S, B]) newRun() {
@@ -171,6 +173,9 @@ func (f *fit[S, B]) next() action {
 // epoch trains on the batches of an epoch from where the machine stands, and returns the first action that is none of a window.
 // A window's batches are all there before its first forward, since the step may want to count their items.
 func (f *fit[S, B]) epoch() (action, error) {
+	if f.m.idle >= idlePasses {
+		return 0, f.stepError("go on", errIdle(f.m))
+	}
 	if !f.m.LoaderStarted {
 		if err := f.startLoader(true); err != nil {
 			return 0, err
@@ -255,7 +260,7 @@ func (f *fit[S, B]) do(a action) error {
 		return f.logLoss()
 	case doEvalOnStart, doEvaluate:
 		// After a resume the generator stands where training goes on; the extra evaluation must not draw from it.
-		f.quietEval = a == doEvalOnStart && f.m.resumed && f.o.Semantics.EvalOnStartAfterResume
+		f.quietEval = a == doEvalOnStart && f.m.resumed && !f.onlyModel && f.o.Semantics.EvalOnStartAfterResume
 		err := f.evaluateNow(a == doEvaluate)
 		f.quietEval = false
 		return err

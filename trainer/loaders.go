@@ -56,7 +56,7 @@ func (f *fit[S, B]) evalLoader(e Evaluation, set data.Dataset[S]) (BatchLoader[B
 		maker = func() (BatchLoader[B], error) { return m.EvalLoader(e, set, o) }
 	}
 	l, err := f.ownLoader(maker)
-	if err == nil && l.Len() == 0 {
+	if err == nil && l.Len() == 0 && !o.DropLast { // under DropLastInEvaluation it is one over no row
 		err = &OptionError{"DropLast", fmt.Sprint(f.o.DropLast), fmt.Sprintf("false, since the %d rows of the validation set are less than one batch of EvalBatchSize %d", e.Rows, f.o.EvalBatchSize)}
 	}
 	return l, err

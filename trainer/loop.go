@@ -52,6 +52,7 @@ type machine struct {
 	updated bool // the step at hand had an update
 
 	passEnded bool // the stream has no more batches in this pass
+	idle      int  // passes over a stream without a step, in a row
 
 	resumed bool  // began from a checkpoint
 	enter   stage // where to go on after the first epoch-begin event of a resumed run; 0: nowhere
@@ -138,6 +139,7 @@ func (m *machine) next() action {
 				m.PassBatches, m.Progress = m.Micro, float64(m.Epoch+1)
 			}
 			m.passEnded = false
+			m.countIdle()
 			m.afterEpoch()
 			m.Stage = atEpochFirst
 			return doEpochEnd

@@ -75,6 +75,15 @@ func (m *machine) lossCloses() bool {
 	return done%m.plan.accumulate == 0 || done == m.plan.batches || m.flow.rules.Steps == semantics.MicroBatches && done == m.plan.maxSteps
 }
 
+// countIdle counts the passes over a stream that ended without a step: with StreamRestLeaks a pass of fewer batches than a window has none, nor has any after it.
+func (m *machine) countIdle() {
+	if m.InEpoch > 0 || !m.plan.stream || m.flow.rules.CarryWindows {
+		m.idle = 0
+		return
+	}
+	m.idle++
+}
+
 // countStep counts the step at hand.
 func (m *machine) countStep() {
 	m.GlobalStep++

@@ -60,10 +60,13 @@ type Options struct {
 	EvalDelay   float64 // no evaluation before so many updates, or epochs where Eval counts epochs
 	LogFirst    bool    // log the first update too
 
-	KeepCheckpoints int    // how many checkpoints stay; the best and the newest always do; zero: all
-	LoadBestAtEnd   bool   // end with the weights of the best evaluation
-	MetricForBest   string // what the best evaluation is judged by: "accuracy", or "eval_accuracy"; empty: "loss"
-	Direction       Direction
+	KeepCheckpoints int // how many checkpoints stay; the best and the newest always do; zero: all
+	// SaveOnlyModel leaves the moments of the optimizer, the generators and the place in the schedule out of checkpoints, which makes them a third of the size. A run
+	// cannot go on from such a checkpoint, unless semantics.Rules.ResumeFromWeights says so; the step must be a [WeightSaver].
+	SaveOnlyModel bool
+	LoadBestAtEnd bool   // end with the weights of the best evaluation
+	MetricForBest string // what the best evaluation is judged by: "accuracy", or "eval_accuracy"; empty: "loss"
+	Direction     Direction
 
 	// ResumeFrom is the folder of a checkpoint, or [Latest]. Empty: start from the beginning.
 	ResumeFrom string

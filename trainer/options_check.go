@@ -170,6 +170,9 @@ func (o *Options) checkStep(step any) error {
 		}
 		return fmt.Errorf("trainer: %T cannot be resumed, since it does not implement trainer.Stateful", step)
 	}
+	if _, ok := step.(WeightSaver); !ok && o.SaveOnlyModel {
+		return fmt.Errorf("trainer: Options.SaveOnlyModel is set, but %T does not implement trainer.WeightSaver", step)
+	}
 	if _, ok := step.(WeightLoader); !ok && o.LoadBestAtEnd {
 		return fmt.Errorf("trainer: Options.LoadBestAtEnd is set, but %T does not implement trainer.WeightLoader", step)
 	}

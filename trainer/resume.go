@@ -56,7 +56,7 @@ func (f *fit[S, B]) beginAnew() error {
 		return nil
 	}
 	steps, err := f.store.Steps()
-	if err != nil || f.o.Overwrite && len(steps) == 0 || f.again && f.o.Semantics.RetryFromTrained {
+	if err != nil || f.o.Semantics.KeepOldRun && !f.o.Overwrite && !f.again || f.o.Overwrite && len(steps) == 0 || f.again && f.o.Semantics.RetryFromTrained {
 		return err
 	}
 	if len(steps) == 0 && f.again {
@@ -99,14 +99,16 @@ func (f *fit[S, B]) resume(from string) error {
 			f.warn("%s has no state of the hook %s, which starts anew", from, name)
 		}
 	}
-	if err := f.t.step.(Stateful).Load(from); err != nil { // New has checked that it is one
+	if err := f.loadStep(from, loop); err != nil {
 		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
 	}
 	f.history = state.LogHistory
 	f.tokens, f.flops = state.NumInputTokensSeen, float64(state.TotalFlos)
 	f.startTokens = f.tokens
 	f.restoreBest(from, state, loop)
-	f.restoreRate(loop)
+	if !loop.OnlyModel {
+		f.restoreRate(loop)
+	}
 	f.restoreLoss(loop)
 	f.losses.restore(loop.Losses, f.o.Semantics, loop.Position.GlobalStep)
 	if f.o.Semantics.IntervalsFromCheckpoint {
@@ -119,6 +121,9 @@ func (f *fit[S, B]) resume(from string) error {
 		f.checkpoint = from
 	}
 	f.m.resume(position)
+	if f.onlyModel = loop.OnlyModel; f.onlyModel {
+		f.m.LoaderStarted = false // no generator stands behind that draw
+	}
 	f.evaluated = loop.Evaluated
 	if f.m.EvalSet >= len(f.evals) || f.evaluated == nil {
 		f.m.EvalSet, f.evaluated = 0, nil
@@ -126,6 +131,22 @@ func (f *fit[S, B]) resume(from string) error {
 	f.show()
 	f.run.Info.ResumedFrom = from
 	return f.warnOfNewer(from)
+}
+
+// loadStep puts the step where a checkpoint was made; of one with SaveOnlyModel only the weights.
+func (f *fit[S, B]) loadStep(from string, loop loopState) error {
+	if !loop.OnlyModel {
+		return f.t.step.(Stateful).Load(from) // New has checked that it is one
+	}
+	if !f.o.Semantics.ResumeFromWeights {
+		return ErrOnlyModel
+	}
+	loader, ok := f.t.step.(WeightLoader)
+	if !ok {
+		return fmt.Errorf("%w, which %T cannot load: it does not implement trainer.WeightLoader", ErrOnlyModel, f.t.step)
+	}
+	f.warn("%s holds only the weights: moments, learning rate and random numbers begin anew", from)
+	return loader.LoadWeights(from)
 }
 
 // fits refuses a checkpoint whose position means something else in this run.
@@ -193,6 +214,7 @@ func (f *fit[S, B]) restoreLoss(loop loopState) {
 }
 
 func (f *fit[S, B]) restoreIntervals(state savedState) {
+	f.stateBatchSize = state.TrainBatchSize
 	for _, i := range []struct {
 		trigger *Trigger
 		steps   int

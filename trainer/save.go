@@ -41,7 +41,7 @@ func (f *fit[S, B]) save() error {
 	if f.store != nil {
 		var err error
 		path, err = f.store.Write(f.m.GlobalStep, func(dir string) error {
-			if err := step.Save(dir); err != nil {
+			if err := f.saveStep(step, dir); err != nil {
 				return err
 			}
 			return f.writeStates(dir, best)
@@ -58,6 +58,14 @@ func (f *fit[S, B]) save() error {
 	f.rotate()
 	f.m.Control.ShouldSave = false
 	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
+}
+
+// saveStep writes the step, or with SaveOnlyModel its weights.
+func (f *fit[S, B]) saveStep(step Stateful, dir string) error {
+	if f.o.SaveOnlyModel {
+		return f.t.step.(WeightSaver).SaveWeights(dir) // New has checked that it is one
+	}
+	return step.Save(dir)
 }
 
 // saveElsewhere carries out doSave where Options.Saver does it.
@@ -94,7 +102,7 @@ func (f *fit[S, B]) rotate() {
 
 // bestCheckpoint is where the model of the best evaluation is, as of the checkpoint that is about to be written.
 func (f *fit[S, B]) bestCheckpoint() string {
-	if f.best.Metric == "" {
+	if f.best.Metric == "" || f.best.GlobalStep == 0 && f.o.Semantics.BestMayBeUnsaved { // transformers takes update 0 for none
 		return ""
 	}
 	path := f.checkpointPath(f.best.GlobalStep)
@@ -118,7 +126,7 @@ func (f *fit[S, B]) savedState(best string) (savedState, error) {
 	}
 	s := savedState{
 		Epoch: jsonFloat(f.m.Progress), GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps, NumTrainEpochs: f.m.plan.epochs,
-		LogHistory: append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.o.BatchSize,
+		LogHistory: append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.savedBatchSize(),
 		NumInputTokensSeen: f.tokens, TotalFlos: jsonFloat(f.flops),
 		IsLocalProcessZero: f.o.Process.LocalRank == 0, IsWorldProcessZero: f.o.Process.Main(),
 		EvalSteps: updatesOf(f.m.flow.eval), LoggingSteps: updatesOf(f.m.flow.log), SaveSteps: updatesOf(f.m.flow.save),
@@ -147,7 +155,7 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	l := loopState{
 		Format: loopFormat, Position: position, Sizes: f.sizes(), ScheduleStep: f.scheduleStep, PeakRate: f.o.LearningRate, NextRate: f.rate(f.scheduleStep),
 		LastRate: f.lastRate, LossSum: jsonFloat(f.lossSum), LossTotal: jsonFloat(f.lossTotal), BestMetric: f.best.Metric, BestMetrics: Logs(f.best.Metrics),
-		Evaluated: f.evaluated, Losses: f.losses.state(),
+		Evaluated: f.evaluated, OnlyModel: f.o.SaveOnlyModel, Losses: f.losses.state(),
 	}
 	if f.controller != nil {
 		if l.Controller, err = f.controller.State(); err != nil {
@@ -159,6 +167,14 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 		l.GradNorm = &norm
 	}
 	return writeJSON(filepath.Join(dir, loopFile), l)
+}
+
+// savedBatchSize is the batch size in trainer_state.json: where the semantics keep the intervals of a checkpoint, its own too.
+func (f *fit[S, B]) savedBatchSize() int {
+	if f.stateBatchSize > 0 {
+		return f.stateBatchSize
+	}
+	return f.o.BatchSize
 }
 
 // updatesOf is how transformers writes an interval that is not one of updates: its default.

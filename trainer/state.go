@@ -56,7 +56,8 @@ type loopState struct {
 	BestMetrics  Logs            `json:"best_metrics"`
 	Controller   json.RawMessage `json:"controller,omitempty"` // state of an adaptive schedule
 	Losses       *lossState      `json:"losses,omitempty"`
-	Evaluated    Logs            `json:"evaluated,omitempty"` // the numbers of an interrupted evaluation, of the validation sets that were done
+	OnlyModel    bool            `json:"only_model,omitempty"` // made with SaveOnlyModel
+	Evaluated    Logs            `json:"evaluated,omitempty"`  // the numbers of an interrupted evaluation, of the validation sets that were done
 }
 
 const loopFormat = 1

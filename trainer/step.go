@@ -108,6 +108,12 @@ type WeightLoader interface {
 	LoadWeights(dir string) error
 }
 
+// WeightSaver is implemented by a [Step] that can save its weights alone, for [Options].SaveOnlyModel: SaveWeights writes model.safetensors into the
+// existing folder dir.
+type WeightSaver interface {
+	SaveWeights(dir string) error
+}
+
 // Evaluation says which evaluation begins.
 type Evaluation struct {
 	Name      string             // "eval", "eval_a" of several sets, "test"

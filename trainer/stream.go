@@ -11,6 +11,16 @@ import (
 
 var errEmptyStream = errors.New("trainer: the stream has no sample in its first pass")
 
+// idlePasses is how many passes over a stream may go by without a step until the run is given up. Hugging Face's Trainer never ends then; hooks, such as early
+// stopping, may end it until there.
+const idlePasses = 20
+
+// errIdle says why no pass comes to an update.
+func errIdle(m *machine) error {
+	return fmt.Errorf("the last %d passes over the stream brought no update, and further ones would not either: a pass has fewer batches than Options.Accumulate (%d), and these semantics never train on such a rest (StreamRestLeaks); "+
+		"accumulate fewer batches, or make them smaller", m.idle, m.plan.accumulate)
+}
+
 // FitStream is [Trainer.Fit] for training data without a length: an IterableDataset. Options.MaxSteps is required, since nothing else says
 // when the run ends; it begins at the first sample again as often as need be. Options.Order must be nil: the order is the stream's.
 //
@@ -49,7 +59,7 @@ func (f *fit[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]) e
 		return &OptionError{"Order", fmt.Sprintf("%T", f.o.Order), "nil, since the order of a stream is its own"}
 	}
 	loader, err := data.NewStreamLoader(train, f.t.step.Collate, data.LoaderOptions{
-		BatchSize: f.o.BatchSize, DropLast: f.o.DropLast, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
+		BatchSize: f.o.BatchSize, DropLast: f.o.DropLast && !f.o.Semantics.StreamKeepsLast, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
 	})
 	if err != nil {
 		return err

@@ -36,8 +36,7 @@ func weightsFile(path string) string {
 
 // Save writes the weights, the optimizer's state and the state of the random generators into dir, and what the task adds.
 func (s *Step[S, B]) Save(dir string) error {
-	err := create(filepath.Join(dir, weightsName), func(w io.Writer) error { return nn.Write(w, s.task.Model(), nil) })
-	if err != nil {
+	if err := s.SaveWeights(dir); err != nil {
 		return err
 	}
 	metadata := map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
@@ -47,15 +46,22 @@ func (s *Step[S, B]) Save(dir string) error {
 	if err := saveTensors(filepath.Join(dir, optimizerName), s.optimizer.State(), metadata); err != nil {
 		return err
 	}
-	if c, ok := s.task.(Configurer); ok {
-		if err := c.WriteConfig(dir); err != nil {
-			return err
-		}
-	}
 	if err := s.saveScaler(filepath.Join(dir, scalerName)); err != nil {
 		return err
 	}
 	return s.saveGenerators(filepath.Join(dir, generatorName))
+}
+
+// SaveWeights writes the weights into dir, and what the task adds.
+func (s *Step[S, B]) SaveWeights(dir string) error {
+	err := create(filepath.Join(dir, weightsName), func(w io.Writer) error { return nn.Write(w, s.task.Model(), nil) })
+	if err != nil {
+		return err
+	}
+	if c, ok := s.task.(Configurer); ok {
+		return c.WriteConfig(dir)
+	}
+	return nil
 }
 
 // Load reads back what Save wrote. Weights, optimizer and generators are all read and checked before any of them is changed.

@@ -9,6 +9,7 @@ var HuggingFace = Rules{
 	Divisor:                 WindowLength,
 	UndividedWithItems:      true,
 	StreamRestLeaks:         true,
+	StreamKeepsLast:         true,
 	StreamEpochByPlan:       true,
 	StopInsideWindow:        true,
 	SeedOnce:                true,
@@ -19,6 +20,7 @@ var HuggingFace = Rules{
 	BestMayBeUnsaved:        true,
 	OnlyBestAtEnd:           true,
 	NoFinalSave:             true,
+	KeepOldRun:              true,
 	DropLastInEvaluation:    true,
 	EvalLoss:                RepeatedFloat32,
 	EvalOnStartAfterResume:  true,
@@ -28,6 +30,7 @@ var HuggingFace = Rules{
 	PositionFromGlobalStep:  true,
 	RetryFromTrained:        true,
 	IntervalsFromCheckpoint: true,
+	ResumeFromWeights:       true,
 	RateFromCheckpoint:      true,
 }
 

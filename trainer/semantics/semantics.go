@@ -62,6 +62,9 @@ type Rules struct {
 	// into the first update of the next pass. Otherwise they are an update of their own, as at the end of an epoch.
 	StreamRestLeaks bool
 
+	// StreamKeepsLast makes DropLast pass over streams: the last batch of a pass is trained on however short it is.
+	StreamKeepsLast bool
+
 	// StreamEpochByPlan counts the epoch of a stream as the pass plus its batches over those of the whole run, so that 0.4 is followed
 	// by 1.1. Otherwise a pass that has ended counts 1, and further ones are measured by it.
 	StreamEpochByPlan bool
@@ -121,7 +124,7 @@ type Rules struct {
 	// NoFinalStep does not evaluate or save the last step of a run where the interval does not say so. Otherwise it is done where intervals are in steps.
 	NoFinalStep bool
 
-	// DropLastInEvaluation makes DropLast leave out rows of the evaluation too.
+	// DropLastInEvaluation makes DropLast leave out rows of the evaluation too; of a set with fewer rows than a batch all of them, so that it has no loss.
 	DropLastInEvaluation bool
 
 	// Order is in which order a step or an epoch is logged, evaluated and saved.
@@ -144,6 +147,10 @@ type Rules struct {
 	// StayInEvalMode leaves the model in evaluation mode after an evaluation within an epoch, until the epoch ends: no dropout. The step must be a
 	// trainer.ModeKeeper.
 	StayInEvalMode bool
+
+	// KeepOldRun begins a new run in the folder of an earlier one beside its checkpoints: they count for KeepCheckpoints, and are replaced where the numbers
+	// meet. Otherwise such a folder is refused unless Overwrite says to empty it.
+	KeepOldRun bool
 
 	// EvalLoss is how the losses of the batches of an evaluation make one.
 	EvalLoss EvalLoss
@@ -178,8 +185,12 @@ type Rules struct {
 	// large, and their checkpoints. Otherwise the run returns to where it began.
 	RetryFromTrained bool
 
-	// IntervalsFromCheckpoint makes a resumed run log, evaluate and save by the intervals the checkpoint was made with. Otherwise the options hold.
+	// IntervalsFromCheckpoint makes a resumed run log, evaluate and save by the intervals the checkpoint was made with, and its batch size stays in trainer_state.json. Otherwise the options hold.
 	IntervalsFromCheckpoint bool
+
+	// ResumeFromWeights resumes from a checkpoint of SaveOnlyModel: counts, position and weights are its own, while moments, the place in the schedule and random
+	// numbers begin anew. Otherwise such a checkpoint is refused.
+	ResumeFromWeights bool
 
 	// RateFromCheckpoint makes the first update after a resume use the rate that the optimizer was saved with, and the
 	// schedule the peak rate of the checkpoint. Otherwise the options hold.
