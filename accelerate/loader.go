@@ -3,6 +3,7 @@ package accelerate
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -21,10 +22,11 @@ type LoaderOptions struct {
 	Workers   int     // goroutines that load and collate; zero: one for each processor
 }
 
-// Loader hands out batches and tells its [Accelerator] which one is the last: DataLoaderShard.
+// Loader hands out batches and tells its [Accelerator] which one is the last: DataLoaderShard, and of a stream DataLoaderDispatcher.
 type Loader[S, B any] struct {
 	accelerator *Accelerator
-	loader      *data.Loader[S, B]
+	pass        func(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
+	length      int // batches of a pass; -1: a stream
 	epoch       int
 	skip        int
 	end         bool
@@ -53,20 +55,47 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 	if err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareLoader: %w", err)
 	}
-	return &Loader[S, B]{accelerator: a, loader: l}, nil
+	return &Loader[S, B]{accelerator: a, pass: l.Epoch, length: l.Len()}, nil
+}
+
+// PrepareStream makes the loader of data without a length: accelerator.prepare of a DataLoader over an IterableDataset. Of the options Shuffle, Seedable and Seed must not
+// be set, since the order is the stream's. The last batch of a pass ends a window as that of a data set does.
+func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
+	if o.Shuffle || o.Seedable || o.Seed != nil {
+		return nil, errors.New("accelerate: PrepareStream: LoaderOptions.Shuffle, Seedable and Seed must not be set, since the order of a stream is its own")
+	}
+	l, err := data.NewStreamLoader(s, collate, data.LoaderOptions{BatchSize: o.BatchSize, DropLast: o.DropLast, Workers: o.Workers})
+	if err != nil {
+		return nil, fmt.Errorf("accelerate: PrepareStream: %w", err)
+	}
+	pass := func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+		return func(yield func(B, error) bool) {
+			for b, err := range l.Pass(ctx, epoch, skip) {
+				if !yield(b.Batch, err) {
+					return
+				}
+			}
+		}
+	}
+	return &Loader[S, B]{accelerator: a, pass: pass, length: -1}, nil
 }
 
 // SkipFirstBatches returns a loader that leaves out the first n batches of its first pass without loading them: the rest of a pass that was
 // interrupted after n batches. The loader that it was made of is as it was; go on with it for the passes that follow, after SetEpoch where it is seedable.
 func SkipFirstBatches[S, B any](l *Loader[S, B], n int) *Loader[S, B] {
-	return &Loader[S, B]{accelerator: l.accelerator, loader: l.loader, epoch: l.epoch, skip: l.skip + n}
+	return &Loader[S, B]{accelerator: l.accelerator, pass: l.pass, length: l.length, epoch: l.epoch, skip: l.skip + n}
 }
 
 // SetEpoch says which pass is the next: 0, 1, ... A seedable permutation follows from it. Without a call, passes count by themselves.
 func (l *Loader[S, B]) SetEpoch(epoch int) { l.epoch = epoch }
 
-// Len is the number of batches in a pass, those that are skipped left out.
-func (l *Loader[S, B]) Len() int { return max(0, l.loader.Len()-l.skip) }
+// Len is the number of batches in a pass, those that are skipped left out; -1 of a stream, where nobody knows.
+func (l *Loader[S, B]) Len() int {
+	if l.length < 0 {
+		return -1
+	}
+	return max(0, l.length-l.skip)
+}
 
 // Batches returns the batches of the next pass. The loader looks one batch ahead, so that Accumulate knows the last one when it comes. An error ends the
 // pass; so does ctx. A pass that is left early does not count.
@@ -82,7 +111,11 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 		defer l.leave()
 		var held B
 		holds := false
-		for batch, err := range l.loader.Epoch(ctx, l.epoch, min(l.skip, l.loader.Len())) {
+		skip := l.skip
+		if l.length >= 0 {
+			skip = min(skip, l.length)
+		}
+		for batch, err := range l.pass(ctx, l.epoch, skip) {
 			if holds && !yield(held, nil) {
 				return
 			}
