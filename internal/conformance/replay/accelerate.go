@@ -13,6 +13,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
@@ -110,6 +111,10 @@ type accelerated struct {
 	count counter
 	total int // that the schedule is planned for
 
+	// A schedule that is not prepared begins anew at a resume, while the optimizer goes on with the momentum that it had been given.
+	momentum *float64
+	momenta  map[string]float64 // by the names of the states that were saved with it
+
 	updates, micro int
 }
 
@@ -132,12 +137,13 @@ func replayAccelerate(ctx context.Context, s *spec.Spec) (*Run, error) {
 	rec := &recorder{}
 	var result any
 	var last *accelerated
+	momenta := map[string]float64{}
 	for _, phase := range s.Phases {
 		if phase.Do != "train" {
 			return nil, spec.Unsupportedf("a phase that does %q with the trainer accelerate", phase.Do)
 		}
 		before := rec.mark()
-		last = &accelerated{spec: s, phase: phase, rec: rec, out: out}
+		last = &accelerated{spec: s, phase: phase, rec: rec, out: out, momenta: momenta}
 		outcome, failed := last.run(ctx, sets)
 		if err = failed; err != nil {
 			break
@@ -212,7 +218,10 @@ func (a *accelerated) run(ctx context.Context, sets map[string]*rows) (result an
 	} else if a.phase.ResumeNewest {
 		return nil, fmt.Errorf("resume is true, which names no folder")
 	}
-	a.updates, a.micro = resumeUpdate, start*a.train.Len()+skip
+	a.updates = resumeUpdate
+	if length := a.train.Len(); length >= 0 {
+		a.micro = start*length + skip
+	}
 	return a.loop(ctx, start, skip)
 }
 
@@ -252,6 +261,9 @@ func (a *accelerated) setup(sets map[string]*rows) (err error) {
 	}
 	a.opt = a.acc.PrepareOptimizer(optimizer, a.args.learningRate)
 	if a.total = a.args.trainingSteps; a.total == 0 {
+		if a.spec.Data.Iterable {
+			return errNoLength
+		}
 		a.total = a.args.epochs * a.train.Len()
 	}
 	if a.sched, err = a.schedule(); err != nil {
@@ -266,15 +278,16 @@ func (a *accelerated) setup(sets map[string]*rows) (err error) {
 }
 
 func (a *accelerated) loaders(sets map[string]*rows) (err error) {
-	if a.spec.Data.Iterable {
-		return spec.Unsupportedf("data.iterable with the trainer accelerate")
-	}
 	train, ok := sets["train"]
-	if !ok {
+	switch {
+	case !ok:
 		return fmt.Errorf("there is no training set")
+	case a.spec.Data.Iterable:
+		a.train, err = accelerate.PrepareStream(a.acc, data.StreamOf[row](train, nil), collate, accelerate.LoaderOptions{BatchSize: a.args.batchSize, DropLast: a.args.dropLast, Workers: 1})
+	default:
+		a.train, err = accelerate.PrepareLoader(a.acc, train, collate, accelerate.LoaderOptions{BatchSize: a.args.batchSize, Shuffle: a.args.shuffle,
+			Seedable: a.args.shuffle && a.args.seedable, Seed: a.args.dataSeed, DropLast: a.args.dropLast, Workers: 1})
 	}
-	a.train, err = accelerate.PrepareLoader(a.acc, train, collate, accelerate.LoaderOptions{BatchSize: a.args.batchSize, Shuffle: a.args.shuffle,
-		Seedable: a.args.shuffle && a.args.seedable, Seed: a.args.dataSeed, DropLast: a.args.dropLast, Workers: 1})
 	if valid := sets["eval"]; err == nil && valid != nil && valid.n > 0 {
 		a.valid, err = accelerate.PrepareLoader(a.acc, valid, collate, accelerate.LoaderOptions{BatchSize: a.args.evalBatchSize, Workers: 1})
 	}
@@ -336,7 +349,8 @@ func (a *accelerated) unprepared(s lr.Schedule, last int) (stepper, error) {
 		if momentum == nil {
 			return nil
 		}
-		return a.opt.Optimizer().(optim.MomentumSetter).SetMomentum(momentum(moves))
+		a.momentum = new(momentum(moves))
+		return a.opt.Optimizer().(optim.MomentumSetter).SetMomentum(*a.momentum)
 	}
 	return step, step()
 }
@@ -345,6 +359,11 @@ func (a *accelerated) unprepared(s lr.Schedule, last int) (stepper, error) {
 func (a *accelerated) resume(micro int) (start, skip int, err error) {
 	if err := a.acc.LoadState(filepath.Join(a.out, filepath.FromSlash(a.phase.Resume))); err != nil {
 		return 0, 0, err
+	}
+	if momentum, ok := a.momenta[a.phase.Resume]; ok {
+		if err := a.opt.Optimizer().(optim.MomentumSetter).SetMomentum(momentum); err != nil {
+			return 0, 0, err
+		}
 	}
 	name := filepath.Base(a.phase.Resume)
 	if digits, ok := strings.CutPrefix(name, "epoch_"); ok {
@@ -358,6 +377,9 @@ func (a *accelerated) resume(micro int) (start, skip int, err error) {
 	}
 	if micro < 0 {
 		return 0, 0, fmt.Errorf("resume is %q: the name does not tell how many batches were done, and resume_micro does not either", a.phase.Resume)
+	}
+	if a.spec.Data.Iterable {
+		return 0, 0, errNoLength
 	}
 	return micro / a.train.Len(), micro % a.train.Len(), nil
 }
@@ -374,6 +396,9 @@ func (a *accelerated) save(name string) error {
 		name = filepath.ToSlash(name)
 	} else if _, err := a.acc.SaveState(filepath.Join(a.out, name)); err != nil {
 		return err
+	}
+	if a.momentum != nil {
+		a.momenta[name] = *a.momentum
 	}
 	a.rec.written = append(a.rec.written, name)
 	return nil
@@ -476,8 +501,16 @@ func (a *accelerated) batch(b batch, epoch, seen int) error {
 	if a.args.counter {
 		more = append(more, trace.Pair{Name: "counter", Value: a.count.n})
 	}
-	a.rec.update(a.updates, float64(epoch)+float64(seen)/float64(a.train.Len()), norm, rates, a.model, skipped, more...)
+	a.rec.update(a.updates, a.progress(epoch, seen), norm, rates, a.model, skipped, more...)
 	return nil
+}
+
+// progress is the epoch of an update; nothing where a pass has no length.
+func (a *accelerated) progress(epoch, seen int) any {
+	if a.spec.Data.Iterable {
+		return nil
+	}
+	return float64(epoch) + float64(seen)/float64(a.train.Len())
 }
 
 // clip limits the gradients at the end of a window.

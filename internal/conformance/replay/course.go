@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/amp"
@@ -159,7 +160,8 @@ func (c *course) run(ctx context.Context) error {
 		step := 0
 		for b, err := range c.train.Epoch(ctx, epoch, 0) {
 			if err == nil {
-				err = c.step(b, epoch, step)
+				failed := torch.Try(func() { err = c.step(b, epoch, step) })
+				err = errors.Join(failed, err)
 			}
 			if err != nil {
 				return err

@@ -125,7 +125,7 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	if kind := h.spec.Model.Kind; h.args.engine.LabelSmoothing != 0 && (kind == "regression" || kind == "causal_lm") {
 		return fmt.Errorf("label_smoothing_factor is set, and the recorded model of kind %s has no config that says its problem type", kind)
 	}
-	if err := h.args.settle(h.spec.Data.Iterable); err != nil {
+	if err := h.args.settle(h.spec); err != nil {
 		return err
 	}
 	if err := h.lossAndMetrics(); err != nil {
@@ -144,13 +144,17 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	if err := h.resumeFrom(p, &o); err != nil {
 		return err
 	}
-	if h.args.sampling == "group_by_length" {
+	switch {
+	case h.spec.Data.Iterable: // a stream has an order of its own
+	case h.args.sampling == "group_by_length":
 		order, err := h.byLength(h.sets["train"], o.BatchSize*o.Accumulate)
 		if err != nil {
 			return err
 		}
 		order.Random = h.step.GlobalPermutation()
 		o.Order = order
+	case h.args.sampling == "random" && h.args.globalOrder:
+		o.Order = h.step.RandomSampler()
 	}
 	made, err := trainer.New[row, batch](h.step, o)
 	if err != nil {
@@ -170,10 +174,10 @@ func (h *hfRun) lossAndMetrics() error {
 	if len(h.spec.Metrics) == 0 || h.args.lossOnly {
 		return nil
 	}
-	if h.args.batchMetrics {
-		return spec.Unsupportedf("args.batch_eval_metrics, since the recorded metrics are computed once over the whole set")
-	}
 	e.ComputeMetrics = func(p *engine.Predictions) (map[string]float64, error) {
+		if err := h.step.batchesMatch(); err != nil {
+			return nil, err
+		}
 		var all predictions
 		all.add(p.Logits[0], p.Labels[0])
 		return all.compute(h.spec.Metrics)
@@ -221,10 +225,7 @@ func (h *hfRun) resumeFrom(p spec.Phase, o *trainer.Options) error {
 		o.ResumeFrom = filepath.Join(h.out, names[len(names)-1])
 	case p.Resume != "":
 		o.ResumeFrom = filepath.Join(h.out, p.Resume)
-	case o.OutputDir != "" && len(names) > 0 && p.Do == "train":
-		return spec.Unsupportedf("a new training in the folder of another one")
-	default:
-		o.Overwrite = o.OutputDir != ""
+	default: // the checkpoints of an earlier phase stay
 		return nil
 	}
 	o.OutputDir = h.out
@@ -310,6 +311,9 @@ func (h *hfRun) keepPredictions() error {
 	p := h.step.Predictions()
 	if p == nil || len(p.Logits) == 0 {
 		return fmt.Errorf("the step has kept no predictions")
+	}
+	if !h.args.concat || h.args.noLabels {
+		return fmt.Errorf("the predictions are not one array")
 	}
 	h.predicted = nil
 	add := func(name string, t torch.Tensor) {

@@ -37,27 +37,48 @@ type hfArgs struct {
 	saves        bool        // save_strategy is not no
 	evaluates    bool        // eval_strategy is not no
 	intervals    []hfInterval
-	saveBest     bool  // save_strategy is best
+	saveBest     bool // save_strategy is best
+	seed         uint64
+	globalOrder  bool  // the samples are ordered by the global generator
+	workers      int   // processes that load
+	persistent   bool  // and stay: a loader draws their seed once, not for each pass
+	concat       bool  // the batches of an evaluation are put together for the metrics
+	inputs       bool  // the metrics want input_ids
+	noLabels     bool  // label_names names what no batch has, so that an evaluation sees no labels
+	refused      error // by the arguments themselves
 	late         error // what is refused when the training begins
 }
 
 // readHFArgs takes TrainingArguments of transformers 5.17. Those that only concern Python, or other machines than this one, are taken where they change nothing.
 // The error is a refusal, as that of the recorded trainer would be; what cannot be run is an *spec.Unsupported.
 func readHFArgs(o *spec.Object) (a hfArgs, err error) {
+	if err := knownNames(o); err != nil {
+		return a, err
+	}
 	t, e := &a.trainer, &a.engine
 	t.Semantics, t.Progress, t.Workers = semantics.HuggingFace, io.Discard, 1
 	t.BatchSize, t.EvalBatchSize, t.Accumulate = o.Int("per_device_train_batch_size", 8), o.Int("per_device_eval_batch_size", 8), o.Int("gradient_accumulation_steps", 1)
 	t.Epochs, t.MaxSteps = o.Float("num_train_epochs", 3), max(0, o.Int("max_steps", -1))
-	if t.MaxSteps > 0 {
+	switch {
+	case t.MaxSteps > 0:
 		t.Epochs = 0
+	case t.Epochs <= 0 || o.Int("max_steps", -1) == 0:
+		return a, spec.Unsupportedf("a run of no update: num_train_epochs is %v, max_steps %d", t.Epochs, o.Int("max_steps", -1))
+	}
+	if min(t.BatchSize, t.EvalBatchSize, t.Accumulate) < 1 {
+		a.late = fmt.Errorf("batches of %d and %d samples, %d of them behind an update: want at least 1", t.BatchSize, t.EvalBatchSize, t.Accumulate)
+		t.BatchSize, t.EvalBatchSize, t.Accumulate = max(1, t.BatchSize), max(1, t.EvalBatchSize), max(1, t.Accumulate)
 	}
 	t.LearningRate = o.Float("learning_rate", 5e-5)
-	t.Seed = uint64(o.Int("seed", 42))
-	if o.Has("data_seed") && o.Any("data_seed") != nil {
-		t.DataSeed = uint64(o.Int("data_seed", 0))
-	}
+	a.readSeeds(o)
 	t.DropLast, t.IgnoreDataSkip = o.Bool("dataloader_drop_last", false), o.Bool("ignore_data_skip", false)
-	t.EmptyCacheSteps = o.Int("torch_empty_cache_steps", 0)
+	a.readWorkers(o)
+	if t.EmptyCacheSteps = o.Int("torch_empty_cache_steps", 0); t.EmptyCacheSteps < 1 && o.Has("torch_empty_cache_steps") && o.Any("torch_empty_cache_steps") != nil {
+		a.refuse("torch_empty_cache_steps is %d, want at least 1", t.EmptyCacheSteps)
+	}
+	if o.Bool("tf32", false) {
+		a.refuse("tf32 is set, which needs a GPU")
+	}
 	t.Semantics.FilterNonFiniteLoss = o.Bool("logging_nan_inf_filter", true)
 	t.Semantics.ForgetHooksAtResume = !o.Bool("restore_callback_states_from_checkpoint", false)
 	a.readTriggers(o)
@@ -67,9 +88,14 @@ func readHFArgs(o *spec.Object) (a hfArgs, err error) {
 	a.sampling = o.OneOf("train_sampling_strategy", "random", "random", "sequential", "group_by_length")
 	a.tokens = a.readTokens(o)
 	t.CountTokens, e.NonPaddingTokens = a.tokens != "no", a.tokens == "non_padding"
+	t.SaveOnlyModel, t.AutoFindBatchSize = o.Bool("save_only_model", false), o.Bool("auto_find_batch_size", false)
+	a.readMetrics(o)
 	a.allColumns, a.lossOnly = !o.Bool("remove_unused_columns", true), o.Bool("prediction_loss_only", false)
-	if a.sampling == "sequential" {
+	switch {
+	case a.sampling == "sequential":
 		t.Order = data.Sequential{}
+	case a.sampling == "random":
+		t.Order = data.Shuffled{Seed: t.DataSeed} // which may be 0
 	}
 	schedule := readSchedule(o)
 	if err := withoutEffect(o); err != nil {
@@ -78,29 +104,96 @@ func readHFArgs(o *spec.Object) (a hfArgs, err error) {
 	if err := o.Done(); err != nil {
 		return a, err
 	}
+	if a.refused != nil {
+		return a, a.refused
+	}
 	return a, a.resolve(schedule)
+}
+
+// choice reads one of several names; another is refused, as by an enumeration of Python.
+func (a *hfArgs) choice(o *spec.Object, name, absent string, values ...string) string {
+	s := o.String(name, absent)
+	if !slices.Contains(values, s) {
+		a.refuse("%s is %q, want one of %s", name, s, strings.Join(values, ", "))
+	}
+	return s
+}
+
+// refuse keeps the first reason for which the arguments are refused.
+func (a *hfArgs) refuse(format string, args ...any) {
+	if a.refused == nil {
+		a.refused = fmt.Errorf(format, args...)
+	}
+}
+
+// readSeeds takes the seeds, which here may be 0: hfStep and the order of the samples get them, since 0 in our options means 42.
+func (a *hfArgs) readSeeds(o *spec.Object) {
+	a.seed = uint64(o.Int("seed", 42))
+	a.trainer.Seed, a.trainer.DataSeed = a.seed, a.seed
+	if o.Has("data_seed") && o.Any("data_seed") != nil {
+		a.trainer.DataSeed = uint64(o.Int("data_seed", 0))
+	}
+	if c := o.Object("accelerator_config"); c != nil {
+		a.globalOrder = !c.Bool("use_seedable_sampler", true)
+		for _, name := range []string{"split_batches", "even_batches", "non_blocking", "dispatch_batches"} {
+			c.Any(name) // of no effect in one process
+		}
+		if err := c.Done(); err != nil {
+			o.Fail("accelerator_config", "an object of the fields split_batches, dispatch_batches, even_batches, use_seedable_sampler, non_blocking")
+		}
+	}
+}
+
+// readWorkers takes the settings of the processes that load, which change no batch.
+func (a *hfArgs) readWorkers(o *spec.Object) {
+	a.workers, a.persistent = o.Int("dataloader_num_workers", 0), o.Bool("dataloader_persistent_workers", false)
+	prefetch := o.Int("dataloader_prefetch_factor", 0)
+	switch {
+	case a.workers == 0 && prefetch != 0:
+		a.refuse("dataloader_prefetch_factor is %d without workers", prefetch)
+	case a.workers == 0 && a.persistent:
+		a.late = fmt.Errorf("dataloader_persistent_workers is set without workers")
+	}
+}
+
+// readMetrics takes what concerns the numbers of an evaluation beside its loss.
+func (a *hfArgs) readMetrics(o *spec.Object) {
+	a.concat = o.Bool("eval_do_concat_batches", true)
+	a.inputs = slices.Contains(o.Strings("include_for_metrics"), "inputs")
+	if o.Has("label_names") && o.Any("label_names") != nil {
+		names := o.Strings("label_names")
+		a.noLabels = !slices.Equal(names, []string{"labels"})
+		if a.noLabels && slices.Contains(names, "x") || slices.Contains(names, "input_ids") {
+			o.Fail("label_names", `["labels"], or names that no batch has`)
+		}
+	}
 }
 
 // readTriggers says when to log, evaluate and save.
 func (a *hfArgs) readTriggers(o *spec.Object) {
 	t := &a.trainer
 	logging := o.Float("logging_steps", 500)
-	strategy := o.OneOf("logging_strategy", "steps", "no", "steps", "epoch")
+	strategy := a.choice(o, "logging_strategy", "steps", "no", "steps", "epoch")
 	t.Log = trigger(strategy, logging)
 	a.intervals = append(a.intervals, hfInterval{"logging_steps", strategy, logging})
 	t.LogFirst = o.Bool("logging_first_step", false)
-	strategy = o.OneOf("eval_strategy", "no", "no", "steps", "epoch")
+	strategy = a.choice(o, "eval_strategy", "no", "no", "steps", "epoch")
 	t.Eval = trigger(strategy, o.Float("eval_steps", logging))
 	if o.Has("eval_steps") && o.Any("eval_steps") != nil {
 		a.intervals = append(a.intervals, hfInterval{"eval_steps", strategy, o.Float("eval_steps", 0)})
 	}
 	t.EvalOnStart, t.EvalDelay = o.Bool("eval_on_start", false), o.Float("eval_delay", 0)
 	a.evaluates = strategy != "no"
-	strategy = o.OneOf("save_strategy", "steps", "no", "steps", "epoch", "best")
+	strategy = a.choice(o, "save_strategy", "steps", "no", "steps", "epoch", "best")
 	t.Save = trigger(strategy, o.Float("save_steps", 500))
 	a.intervals = append(a.intervals, hfInterval{"save_steps", strategy, o.Float("save_steps", 500)})
 	t.KeepCheckpoints = o.Int("save_total_limit", 0)
 	a.saves, a.saveBest = strategy != "no", strategy == "best"
+	for _, i := range a.intervals {
+		if i.strategy == "steps" && (i.steps <= 0 || i.steps > 1 && i.steps != math.Trunc(i.steps)) {
+			a.refuse("%s is %v, want a whole number or a share of the run", i.name, i.steps)
+		}
+	}
 }
 
 // hfInterval is an argument that says how many updates lie between two logs, evaluations or saves, and the strategy that it belongs to.
@@ -129,16 +222,19 @@ func (a *hfArgs) keepIntervals(state hfState) {
 }
 
 // settle refuses what the recorded trainer refuses when it is made, and leaves out what has no effect there.
-func (a *hfArgs) settle(stream bool) error {
-	t := &a.trainer
+func (a *hfArgs) settle(s *spec.Spec) error {
+	t, stream := &a.trainer, s.Data.Iterable
+	if a.batchMetrics && len(s.Metrics) > 0 {
+		return fmt.Errorf("batch_eval_metrics is set, and the recorded metrics are computed once over the whole set")
+	}
 	if a.saveBest && t.MetricForBest == "" && !t.LoadBestAtEnd {
 		return fmt.Errorf("save_strategy is best, which needs metric_for_best_model")
 	}
-	if stream && a.sampling == "sequential" {
-		t.Order = nil // a stream has an order of its own
+	if stream && a.workers > 1 {
+		return spec.Unsupportedf("args.dataloader_num_workers is %d with a stream, which each of them would read", a.workers)
 	}
-	if stream && t.DropLast {
-		return spec.Unsupportedf("args.dataloader_drop_last with a stream, of which the recorded trainer drops nothing")
+	if stream {
+		t.Order = nil // a stream has an order of its own
 	}
 	if t.LoadBestAtEnd && !a.evaluates && (!a.saves || a.saveBest) { // no evaluation ever finds a best one
 		t.LoadBestAtEnd, t.Save = false, trainer.Never
@@ -199,6 +295,9 @@ func (a *hfArgs) readEngine(o *spec.Object) {
 		a.fullEval = torch.BFloat16
 	}
 	if o.Bool("fp16_full_eval", false) {
+		if a.fullEval == torch.BFloat16 {
+			a.refuse("bf16_full_eval and fp16_full_eval are both set; want one of them")
+		}
 		a.fullEval = torch.Float16
 	}
 	e.LabelSmoothing, e.NEFTuneAlpha = o.Float("label_smoothing_factor", 0), o.Float("neftune_noise_alpha", 0)
@@ -250,8 +349,13 @@ func readSchedule(o *spec.Object) scheduleArgs {
 // resolve finds optimizer and schedule by their names. Names that transformers does not have are refused at once; what else is wrong with them shows when the
 // training begins, as there, and is kept in late.
 func (a *hfArgs) resolve(s scheduleArgs) error {
-	if a.engine.Precision < 0 {
+	switch {
+	case a.engine.Precision < 0:
 		return fmt.Errorf("bf16 and fp16 are both set; want one of them")
+	case s.warmup < 0:
+		return fmt.Errorf("warmup_steps is %v, want 0 or more", s.warmup)
+	case !a.evaluates && (s.name == "reduce_lr_on_plateau" || s.name == "greedy"):
+		return fmt.Errorf("lr_scheduler_type is %q, which needs evaluations to follow", s.name)
 	}
 	if !slices.Contains(strings.Fields(hfOptimizers), a.optimizer.name) {
 		return fmt.Errorf("optim is %q; known are %s", a.optimizer.name, hfOptimizers)
@@ -265,8 +369,15 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 		return nil
 	}
 	a.engine.Optimizer = builder
+	if adaptive := s.name == "reduce_lr_on_plateau" || s.name == "greedy"; a.trainer.MetricForBest == "" && (adaptive || a.trainer.LoadBestAtEnd) {
+		a.trainer.MetricForBest = "loss"
+	}
 	if s.name == "reduce_lr_on_plateau" || s.name == "greedy" {
 		a.trainer.Adaptive, a.late = lr.AdaptiveByName(s.name, s.kwargs)
+		return nil
+	}
+	if a.trainer.LearningRate == 0 { // which in our options is the default
+		a.trainer.LearningRate, a.trainer.Schedule = 1, zeroRate{}
 		return nil
 	}
 	schedule, err := s.build()
@@ -274,9 +385,19 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 		a.late = err
 		return nil
 	}
-	a.trainer.Schedule = schedule
+	a.trainer.Schedule = unchecked{schedule}
 	return nil
 }
+
+// unchecked is a schedule that takes every plan, as those of transformers do: a decay that is longer than what the warmup leaves of the run, for instance.
+type unchecked struct{ s lr.Schedule }
+
+func (u unchecked) Plan(peak float64, updates int) lr.Rate { return u.s.Plan(peak, updates) }
+
+// zeroRate never moves a weight.
+type zeroRate struct{}
+
+func (zeroRate) Plan(float64, int) lr.Rate { return func(int) float64 { return 0 } }
 
 // hfOptimizers are OptimizerNames of transformers 5.17, hfSchedules its SchedulerType.
 const (
@@ -291,12 +412,12 @@ const (
 // idle are arguments of no effect here if they have one of the values that are given; others make the case unsupported.
 var idle = map[string][]string{
 	"output_dir": nil, "report_to": nil, "disable_tqdm": nil, "run_name": nil, "log_level": nil, "log_level_replica": nil, "log_on_each_node": nil, "logging_dir": nil,
-	"do_train": nil, "do_eval": nil, "do_predict": nil, "dataloader_num_workers": {"0"}, "dataloader_pin_memory": nil, "dataloader_persistent_workers": {"false"},
-	"dataloader_prefetch_factor": {"null"}, "dataloader_in_order": nil, "use_cpu": {"true"}, "tf32": {"null", "false"}, "torch_compile": {"false"}, "use_liger_kernel": {"false"},
+	"do_train": nil, "do_eval": nil, "do_predict": nil, "dataloader_pin_memory": nil, "dataloader_multiprocessing_context": nil,
+	"dataloader_in_order": nil, "use_cpu": {"true"}, "torch_compile": {"false"}, "use_liger_kernel": {"false"},
 	"average_tokens_across_devices": nil, "ddp_timeout": nil, "skip_memory_metrics": {"true"}, "push_to_hub": {"false"}, "save_on_each_node": nil, "use_cache": nil,
-	"enable_jit_checkpoint": {"false"}, "auto_find_batch_size": {"false"}, "eval_do_concat_batches": {"true"}, "eval_use_gather_object": nil, "save_only_model": {"false"},
-	"label_names": {"null", `["labels"]`}, "length_column_name": nil, "debug": nil, "gradient_checkpointing_kwargs": {"null", "{}", `{"use_reentrant":false}`, `{"use_reentrant":true}`},
-	"accelerator_config": {"null"}, "fsdp": {"null", "[]", `""`, "false"}, "deepspeed": {"null"}, "include_for_metrics": {"[]", "null"}, "hub_strategy": nil, "hub_model_id": nil,
+	"enable_jit_checkpoint": nil, "eval_use_gather_object": nil,
+	"length_column_name": nil, "debug": nil, "gradient_checkpointing_kwargs": {"null", "{}", `{"use_reentrant":false}`, `{"use_reentrant":true}`},
+	"fsdp": {"null", "[]", `""`, "false"}, "deepspeed": {"null"}, "hub_strategy": nil, "hub_model_id": nil,
 	"hub_token": nil, "hub_private_repo": nil, "hub_always_push": nil, "hub_revision": nil, "project": nil,
 }
 

@@ -2,6 +2,8 @@ package replay
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -39,7 +41,10 @@ func (t *hfTask) Predict(_ engine.Pass, b batch) engine.Outputs {
 	}
 	t.last = b
 	o := engine.Outputs{Logits: []torch.Tensor{t.model.predict(b)}, Rows: len(b.index), Shifted: t.model.shiftsLabels()}
-	if b.has("labels") {
+	if s := t.run.step; s.evaluates {
+		s.shapes = append(s.shapes, o.Logits[0].Shape())
+	}
+	if b.has("labels") && !(t.run.args.noLabels && t.run.step.evaluates) {
 		o.Labels = []torch.Tensor{b.tensor("labels")}
 	}
 	return o
@@ -135,6 +140,10 @@ type hfStep struct {
 	rates   []float64
 	skipped bool
 	eval    trainer.Evaluation
+
+	started   struct{ train, eval int } // loaders that have been begun
+	evaluates bool                      // a batch of an evaluation is at hand
+	shapes    [][]int64                 // of the predictions of an evaluation's batches
 }
 
 var (
@@ -167,14 +176,49 @@ func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err er
 	return applied, err
 }
 
+// Seed takes the seed of the case, which may be 0.
+func (s *hfStep) Seed(uint64) error { return s.Step.Seed(s.run.args.seed) }
+
+// StartLoader leaves the draw of a pass out where the workers of an earlier one are still there.
+func (s *hfStep) StartLoader(train bool) error {
+	loaders, started := 1, &s.started.train
+	if !train {
+		loaders, started = max(1, len(s.run.spec.Data.EvalSets)), &s.started.eval
+	}
+	if s.run.args.persistent && *started >= loaders {
+		return nil
+	}
+	*started++
+	return s.Step.StartLoader(train)
+}
+
 func (s *hfStep) StartEval(e trainer.Evaluation) error {
-	s.eval = e
+	s.eval, s.shapes = e, nil
 	return s.Step.StartEval(e)
 }
 
 func (s *hfStep) Eval(ctx context.Context, b batch) error {
 	s.run.rec.order = append(s.run.rec.order, b.index...)
-	return s.Step.Eval(ctx, b)
+	s.evaluates = true
+	err := s.Step.Eval(ctx, b)
+	s.evaluates = false
+	if err != nil {
+		return err
+	}
+	if s.run.args.inputs && !b.has("input_ids") {
+		return fmt.Errorf("include_for_metrics wants the column input_ids")
+	}
+	return nil
+}
+
+// batchesMatch refuses predictions of unequal shape where they reach the metrics as a list, of which numpy makes no array.
+func (s *hfStep) batchesMatch() error {
+	for _, shape := range s.shapes {
+		if !s.run.args.concat && !slices.Equal(shape, s.shapes[0]) {
+			return fmt.Errorf("eval_do_concat_batches is off, and the predictions of the batches have the shapes %v and %v", s.shapes[0], shape)
+		}
+	}
+	return nil
 }
 
 func (s *hfStep) Metrics(ctx context.Context) (trainer.Metrics, error) {
