@@ -91,7 +91,7 @@ func TestVerdicts(t *testing.T) {
 		verdict, reason   string
 	}{
 		{"an argument that TrainingArguments does not have", "hf/defaults", "spec.json", []string{`"learning_rate"`, `"future_option": 1, "learning_rate"`}, failed, "future_option"},
-		{"an argument that is not known", "accelerate/resume_accum", "spec.json", []string{`"learning_rate"`, `"future_option": 1, "learning_rate"`}, unsupported, "args.future_option is not known"},
+		{"an argument that is not known", "accelerate/resume_accum", "spec.json", []string{`"num_epochs"`, `"future_option": 1, "num_epochs"`}, unsupported, "args.future_option is not known"},
 		{"a value that is not built", "hf/defaults", "spec.json", []string{`"learning_rate"`, `"torch_compile": true, "learning_rate"`}, unsupported, "args.torch_compile is true"},
 		{"a trainer that is not known", "hf/defaults", "spec.json", []string{`"peer": "hf"`, `"peer": "keras"`}, unsupported, `the trainer "keras"`},
 		{"a model that is not known", "hf/defaults", "spec.json", []string{`"kind": "mlp"`, `"kind": "gpt"`}, unsupported, `model.kind is "gpt"`},
