@@ -133,7 +133,7 @@ func readTable(ctx context.Context, o options, path string) (data.Slice[labelled
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer rows.Close() //nolint:errcheck // it was only read
 	return data.Collect(ctx, rows, func(row map[string]string) (labelled, error) {
 		for _, column := range []string{o.text, o.pair, o.label} {
 			if _, found := row[column]; column != "" && !found {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// bare is the course's loop. The comments at the right are its Python.
+func bare(ctx context.Context, o options, p *parts) error {
+	model := p.model
+	trainLoader, err := data.NewLoader(p.train, p.collate, data.LoaderOptions{ //          train_dataloader = DataLoader(
+		BatchSize: 8, Order: data.OrderFunc(shuffle)}) //                                      train, shuffle=True, batch_size=8, collate_fn=data_collator)
+	if err != nil {
+		return err
+	}
+	evalLoader, err := data.NewLoader(p.valid, p.collate, data.LoaderOptions{BatchSize: 8}) // eval_dataloader = DataLoader(validation, batch_size=8, ...)
+	if err != nil {
+		return err
+	}
+	params := nn.Params(model)
+	optimizer := optim.NewAdamW(params, optim.AdamW{Implementation: optim.ForLoop}) //      optimizer = AdamW(model.parameters(), lr=5e-5)
+	steps := o.epochs * trainLoader.Len()                                           //                                         num_training_steps = num_epochs * len(train_dataloader)
+	rate := lr.Linear{}.Plan(o.rate, steps)                                         //                                         lr_scheduler = get_scheduler("linear", optimizer, 0, num_training_steps)
+	header(o, p, trainLoader.Len(), steps)
+
+	nn.SetTraining(model, true)   //                                                          model.train()
+	for epoch := range o.epochs { //                                                        for epoch in range(num_epochs):
+		for batch, err := range trainLoader.Epoch(ctx, epoch, 0) { //                           for batch in train_dataloader:
+			if err != nil {
+				return err
+			}
+			if err := torch.Try(func() { // errors of tensors are panics; Try returns them
+				torch.Scope(func() { // what is made in here is freed at its end
+					loss := p.loss(model, batch)              //                                                 outputs = model(**batch); loss = outputs.loss
+					loss.Backward()                           //                                                 loss.backward()
+					optimizer.Step(rate(optimizer.Updates())) //                                    optimizer.step(); lr_scheduler.step()
+					optimizer.ZeroGrad()                      //                                    optimizer.zero_grad()
+					progress(optimizer.Updates(), loss)       //                                    progress_bar.update(1)
+				})
+			}); err != nil {
+				return err
+			}
+		}
+	}
+
+	scores := newScores()
+	nn.SetTraining(model, false)                          //                                                         model.eval()
+	for batch, err := range evalLoader.Epoch(ctx, 0, 0) { //                                for batch in eval_dataloader:
+		if err != nil {
+			return err
+		}
+		if err := torch.Try(func() {
+			torch.Scope(func() {
+				torch.NoGrad(func() { //                                                            with torch.no_grad():
+					logits := p.forward(model, batch)                                       // outputs = model(**batch)
+					scores.add(torch.Values[int64](logits.ArgMax(-1, false)), batch.Labels) //              metric.add_batch(predictions=..., references=...)
+				})
+			})
+		}); err != nil {
+			return err
+		}
+	}
+	scores.print() //                                                                       metric.compute()
+	return nil
+}

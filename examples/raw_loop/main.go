@@ -1,0 +1,95 @@
+// Command raw_loop trains a BERT classifier without a trainer: the bare loop of the Hugging Face course's chapter 3, line by line beside its Python
+// (bare.go), and the same with the few lines that Accelerate changes (accelerated.go), which bring mixed precision.
+//
+//	go run ./examples/raw_loop                                      # spam among text messages, with a small random BERT
+//	go run ./examples/raw_loop -accelerate -mixed-precision bf16
+//	go run ./examples/raw_loop -model BERT -data MRPC               # the course's example: 459 batches an epoch, 1,377 updates
+//
+// BERT is a folder that transformers has saved, MRPC the folder with GLUE's train.tsv and dev.tsv. raw_loop.py is the Python of both loops and prints the
+// same lines.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+type options struct {
+	model, data       string
+	accelerate        bool
+	precision         amp.Precision
+	epochs, maxLength int
+	rate              float64
+	seed              uint64
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	f := flag.NewFlagSet("raw_loop", flag.ContinueOnError)
+	f.StringVar(&o.model, "model", "", "folder of a BERT and its tokenizer; default: a small one with random weights")
+	f.StringVar(&o.data, "data", "", "folder of MRPC; default: the SMS Spam Collection")
+	f.BoolVar(&o.accelerate, "accelerate", false, "the loop with package accelerate")
+	precision := f.String("mixed-precision", "fp32", "fp32 or bf16, with -accelerate")
+	f.IntVar(&o.epochs, "epochs", 3, "passes over the training set")
+	f.IntVar(&o.maxLength, "max-length", 128, "tokens of a text at most")
+	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 5e-5, without -model 1e-3")
+	f.Uint64Var(&o.seed, "seed", 42, "of new weights, order and dropout")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	if o.precision, err = amp.ParsePrecision(*precision); err != nil {
+		return o, err
+	}
+	switch {
+	case f.NArg() > 0:
+		return o, fmt.Errorf("%q is no flag", f.Arg(0))
+	case o.precision != amp.FP32 && !o.accelerate:
+		return o, errors.New("-mixed-precision is one of the lines that -accelerate adds")
+	case o.epochs < 1:
+		return o, fmt.Errorf("-epochs is %d; want at least 1", o.epochs)
+	case o.rate == 0 && o.model == "":
+		o.rate = 1e-3
+	case o.rate == 0:
+		o.rate = 5e-5
+	}
+	return o, nil
+}
+
+func main() {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		err = run(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "raw_loop:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if err := torch.Load(); err != nil {
+		return err
+	}
+	p, err := prepare(ctx, o)
+	if err != nil {
+		return err
+	}
+	torch.ManualSeed(o.seed)
+	if o.accelerate {
+		return accelerated(ctx, o, p)
+	}
+	return bare(ctx, o, p)
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// printed runs the command and returns what it printed.
+func printed(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	o, err := parse(args)
+	if err != nil {
+		return "", err
+	}
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stdout = w
+	out := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(r)
+		out <- string(text)
+	}()
+	err = run(context.Background(), o)
+	w.Close()
+	return <-out, err
+}
+
+// mrpc writes a tiny MRPC, in which two texts are paraphrases if they are equal.
+func mrpc(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for part, n := range map[string]int{"train": 804, "dev": 40} {
+		var b strings.Builder
+		b.WriteString("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n")
+		for i := range n {
+			animal := []string{"cat", "dog", "owl"}[i%3]
+			fmt.Fprintf(&b, "%d\t1\t2\tThe %s slept.\t%s\n", i%2, animal, []string{"A bird sang.", "The " + animal + " slept."}[i%2])
+		}
+		if err := os.WriteFile(filepath.Join(dir, part+".tsv"), []byte(b.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestBothLoopsPrintTheSameNumbers: in float32 Accelerate changes lines of the program and no bit of what it computes.
+func TestBothLoopsPrintTheSameNumbers(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := mrpc(t)
+	plain, err := printed(t, "-data", dir, "-epochs", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(plain, "804 texts to learn from, 40 to evaluate with; 101 batches an epoch, 101 updates\nupdate 100 loss ") {
+		t.Errorf("printed %q", plain)
+	}
+	if !strings.HasSuffix(plain, "\naccuracy 1 f1 1\n") {
+		t.Errorf("the loop has not learnt that equal texts are paraphrases: %q", plain)
+	}
+	with, err := printed(t, "-data", dir, "-epochs", "1", "-accelerate")
+	if err != nil || with != plain {
+		t.Errorf("-accelerate printed %q, error %v; want %q", with, err, plain)
+	}
+	low, err := printed(t, "-data", dir, "-epochs", "1", "-accelerate", "-mixed-precision", "bf16")
+	if err != nil || !strings.HasSuffix(low, "\naccuracy 1 f1 1\n") || low == plain {
+		t.Errorf("in bfloat16 it printed %q, error %v; want another loss and the same scores", low, err)
+	}
+}
+
+// TestFindsSpam is one epoch of the default: it must beat answering ham always.
+func TestFindsSpam(t *testing.T) {
+	testenv.RequireTorch(t)
+	if testing.Short() {
+		t.Skip("trains for some seconds")
+	}
+	text, err := printed(t, "-epochs", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`accuracy (\S+) f1 (\S+)\n$`).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("printed no accuracy: %q", text)
+	}
+	if accuracy, err := strconv.ParseFloat(found[1], 64); err != nil || accuracy < 0.93 {
+		t.Errorf("accuracy %s, want at least 0.93: always ham has 0.87 (error %v)", found[1], err)
+	}
+}
+
+func TestACancelledContextEndsTheLoops(t *testing.T) {
+	testenv.RequireTorch(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, args := range [][]string{{"-data", mrpc(t)}, {"-data", mrpc(t), "-accelerate"}} {
+		o, err := parse(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run(ctx, o); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+			t.Errorf("%v: error %v, want %v", args, err, context.Canceled)
+		}
+	}
+}
+
+func TestWrongCommandLinesAreSentences(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"x"}, "is no flag"},
+		{[]string{"-mixed-precision", "bf16"}, "-accelerate adds"},
+		{[]string{"-mixed-precision", "fp8"}, "fp8"},
+		{[]string{"-epochs", "0"}, "at least 1"},
+	} {
+		if _, err := parse(c.args); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v, want one with %q", c.args, err, c.want)
+		}
+	}
+	testenv.RequireTorch(t)
+	nothing := filepath.Join(t.TempDir(), "nothing")
+	for _, args := range [][]string{{"-data", nothing}, {"-data", mrpc(t), "-model", nothing}} {
+		if _, err := printed(t, args...); err == nil || !strings.Contains(err.Error(), nothing) {
+			t.Errorf("%v: error %v, want one that names %s", args, err, nothing)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/data/glue"
+	"github.com/gotrainer/gotrainer/examples/bert_classification/sms"
+	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// parts are what a loop begins with.
+type parts struct {
+	model        *bert.Classifier
+	collate      func([]bert.Sample) (bert.Batch, error) // DataCollatorWithPadding
+	train, valid data.Slice[bert.Sample]
+}
+
+// labelled is a text, or a pair, with its class.
+type labelled struct {
+	in    text.Input
+	class int
+}
+
+func prepare(ctx context.Context, o options) (*parts, error) {
+	train, valid, err := texts(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	tokenizer, model, err := modelOf(o, train)
+	if err != nil {
+		return nil, err
+	}
+	limit := min(o.maxLength, int(model.Limits().MaxLength))
+	if tokenizer, err = tokenizer.WithTruncation(&text.Truncation{MaxLength: limit}); err != nil {
+		return nil, err
+	}
+	task, err := classify.NewTask(model, classify.TaskOptions{})
+	if err != nil {
+		return nil, err
+	}
+	p := &parts{model: model, collate: task.Collate}
+	encode := func(l labelled) (bert.Sample, error) {
+		e, err := tokenizer.EncodeInput(l.in, nil)
+		if err != nil {
+			return bert.Sample{}, err
+		}
+		return bert.Sample{InputIDs: e.IDs, TokenTypeIDs: e.TypeIDs, Label: int64(l.class)}, nil
+	}
+	if p.train, err = data.Collect(ctx, train, encode); err != nil {
+		return nil, err
+	}
+	p.valid, err = data.Collect(ctx, valid, encode)
+	return p, err
+}
+
+// texts reads MRPC, or sets aside 15 % of the SMS Spam Collection.
+func texts(ctx context.Context, o options) (train, valid data.Dataset[labelled], err error) {
+	if o.data == "" {
+		messages, err := sms.Messages()
+		if err != nil {
+			return nil, nil, err
+		}
+		all := data.Map(messages, func(m sms.Message) (labelled, error) { return labelled{text.Single(m.Text), m.Label}, nil })
+		return data.Split(all, 0.85, o.seed)
+	}
+	mrpc, err := glue.Open(o.data, glue.MRPC)
+	if err != nil {
+		return nil, nil, err
+	}
+	if mrpc.Train == nil || mrpc.Validation == nil {
+		return nil, nil, fmt.Errorf("%s lacks train.tsv or dev.tsv", o.data)
+	}
+	pair := func(e glue.Example) (labelled, error) { return labelled{text.Pair(e.A, e.B), e.Label}, nil }
+	return data.Map(mrpc.Train, pair), data.Map(mrpc.Validation, pair), nil
+}
+
+// modelOf loads the model, or makes a small one for a vocabulary of the training texts.
+func modelOf(o options, train data.Dataset[labelled]) (*text.Tokenizer, *bert.Classifier, error) {
+	torch.ManualSeed(o.seed)
+	if o.model != "" {
+		model, _, err := bert.LoadClassifier(o.model, bert.Head{NumLabels: 2})
+		if err != nil {
+			return nil, nil, err
+		}
+		tokenizer, err := text.LoadTokenizer(o.model)
+		return tokenizer, model, err
+	}
+	var all []string
+	for i := range train.Len() {
+		l, err := train.At(i)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, l.in.Text, l.in.Pair)
+	}
+	tokenizer, err := text.TrainBert(slices.Values(all), text.BertOptions{Cased: true}, text.TrainOptions{VocabSize: 4000, MinFrequency: 2})
+	if err != nil {
+		return nil, nil, err
+	}
+	model, err := bert.NewClassifier(bert.Config{
+		VocabSize: int64(tokenizer.VocabSize()), HiddenSize: 64, NumLayers: 2, NumHeads: 2, IntermediateSize: 256, MaxPositions: int64(o.maxLength), InitializerRange: 0.05,
+	})
+	return tokenizer, model, err
+}
+
+func (p *parts) forward(m *bert.Classifier, b bert.Batch) torch.Tensor {
+	return m.Forward(matrix(b.InputIDs), matrix(b.AttentionMask), matrix(b.TokenTypeIDs))
+}
+
+func (p *parts) loss(m *bert.Classifier, b bert.Batch) torch.Tensor {
+	return m.Head().Loss(p.forward(m, b), torch.From(b.Labels, int64(len(b.Labels))))
+}
+
+// matrix makes a tensor of a padded batch; an empty one, such as the mask of a batch without padding, stays undefined.
+func matrix(p data.Padded[int64]) torch.Tensor {
+	if p.Values == nil {
+		return torch.Tensor{}
+	}
+	return torch.From(p.Values, int64(p.Rows), int64(p.Width))
+}
+
+// shuffle is the order of DataLoader(shuffle=True): when a pass begins, the default generator gives a seed for workers, and another for the permutation.
+func shuffle(_, n int) []int {
+	draw := func() int64 {
+		seed := torch.Options{DType: torch.Int64}.Empty()
+		defer seed.Free()
+		return torch.Values[int64](seed.Random_(nil))[0]
+	}
+	draw()
+	return data.Permutation(uint64(draw()), n)
+}
+
+func header(o options, p *parts, batches, steps int) {
+	fmt.Printf("%d texts to learn from, %d to evaluate with; %d batches an epoch, %d updates\n", len(p.train), len(p.valid), batches, steps)
+}
+
+// progress prints the loss of every hundredth update, with all of its digits.
+func progress(update int, loss torch.Tensor) {
+	if update%100 == 0 {
+		fmt.Println("update", update, "loss", digits(loss.Item()))
+	}
+}
+
+// digits writes a number as Python does.
+func digits(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// scores are what evaluate.load("glue", "mrpc") computes.
+type scores struct {
+	accuracy metrics.Accuracy[int]
+	f1       metrics.F1
+}
+
+func newScores() *scores { return new(scores) }
+
+func (s *scores) add(predictions, references []int64) {
+	for i, p := range predictions {
+		s.accuracy.Add(int(p), int(references[i]))
+		s.f1.Add(int(p), int(references[i]))
+	}
+}
+
+func (s *scores) print() {
+	fmt.Println("accuracy", digits(s.accuracy.Result()["accuracy"]), "f1", digits(s.f1.Result()["f1"]))
+}
