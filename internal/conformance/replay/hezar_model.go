@@ -107,7 +107,11 @@ func (h *hezarVectors) Loss(p engine.Pass, b hezarBatch) engine.Loss {
 
 // newHezarBERT makes Hezar's BertTextClassification, which is the BERT of transformers but for the types of tokens, which it leaves out.
 func newHezarBERT(m spec.Model) (hezarModel, error) {
-	o := m.Options.Merge()
+	attention, err := spec.ParseObject([]byte(`{"attn_implementation": "sdpa"}`)) // what transformers' BertModel takes if it is told nothing
+	if err != nil {
+		return nil, err
+	}
+	o := m.Options.Merge(attention)
 	o.Any("kind")
 	o.Any("freeze")
 	made, err := newBERT(o)
