@@ -73,8 +73,8 @@ func (l *CSVLog) text() string {
 			switch {
 			case !ok || math.IsNaN(v):
 				cells = append(cells, "")
-			case math.IsInf(v, 0):
-				cells = append(cells, strings.TrimPrefix(fmt.Sprintf("%f", v), "+")) // as FormatFloat of pandas: inf, -inf
+			case math.IsInf(v, 0): // inf and -inf
+				cells = append(cells, strings.Replace(omegaconf.FormatFloat(v), ".", "", 1))
 			default:
 				cells = append(cells, omegaconf.Repr(v))
 			}
@@ -82,7 +82,7 @@ func (l *CSVLog) text() string {
 		_ = w.Write(cells)
 	}
 	w.Flush()
-	return strings.ReplaceAll(strings.ReplaceAll(b.String(), "+Inf", "inf"), "-Inf", "-inf")
+	return b.String()
 }
 
 // Save writes the file, whole or not at all.

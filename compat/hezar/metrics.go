@@ -17,16 +17,27 @@ type MetricConfig struct {
 	NDecimals  *int     // of the metric of a batch under Rules.MeanOfBatches; nil: 4
 }
 
-// Map is the metric as an entry of train_config.yaml.
+// Map is the metric as an entry of train_config.yaml, with all that Hezar's class of the metric has.
 func (c MetricConfig) Map() omegaconf.Map {
-	m := omegaconf.Map{{Key: "name", Value: c.Name}, {Key: "config_type", Value: "metric"}}
+	_, keys, objective := newMetric(c.Name)
 	if c.Objective != "" {
-		m = append(m, omegaconf.Item{Key: "objective", Value: c.Objective})
+		objective = c.Objective
 	}
 	if c.OutputKeys != nil {
-		m = append(m, omegaconf.Item{Key: "output_keys", Value: c.OutputKeys})
+		keys = c.OutputKeys
 	}
-	return append(m, omegaconf.Item{Key: "n_decimals", Value: c.decimals()})
+	return append(omegaconf.Map{{Key: "name", Value: c.Name}, {Key: "config_type", Value: "metric"}, {Key: "objective", Value: objective}, {Key: "output_keys", Value: keys},
+		{Key: "n_decimals", Value: c.decimals()}}, fixed[c.Name]...)
+}
+
+// fixed are settings of Hezar's metrics that have one value here. Other values need a MetricsHandler of one's own.
+var fixed = map[string]omegaconf.Map{
+	"accuracy":  {{Key: "normalize", Value: true}, {Key: "sample_weight"}},
+	"f1":        {{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"}, {Key: "sample_weight"}},
+	"precision": {{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"}, {Key: "sample_weight"}},
+	"recall":    {{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"}, {Key: "sample_weight"}},
+	"cer":       {{Key: "sentence_delimiter", Value: " "}, {Key: "concatenate_texts", Value: false}},
+	"wer":       {{Key: "concatenate_texts", Value: false}},
 }
 
 func (c MetricConfig) decimals() int {
@@ -36,7 +47,7 @@ func (c MetricConfig) decimals() int {
 	return *c.NDecimals
 }
 
-// parseMetric reads an entry of train_config.yaml. Settings that only some metrics of Hezar have are refused by name.
+// parseMetric reads an entry of train_config.yaml.
 func parseMetric(m omegaconf.Map) (c MetricConfig, err error) {
 	f := &fields{m: m}
 	f.text("config_type")
@@ -54,6 +65,12 @@ func parseMetric(m omegaconf.Map) (c MetricConfig, err error) {
 			f.check(ok, "output_keys", key, "a name")
 			c.OutputKeys = append(c.OutputKeys, name)
 		}
+	}
+	for _, item := range fixed[c.Name] {
+		if v, given := m.Get(item.Key.(string)); given {
+			f.check(v == item.Value, c.Name+"."+item.Key.(string), v, fmt.Sprintf("%v, or Options.MetricsHandler", item.Value))
+		}
+		f.taken = append(f.taken, item.Key.(string))
 	}
 	return c, f.done()
 }
