@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -247,23 +248,26 @@ func (c maxSteps) run() error {
 	return equal("the number of updates", r.GlobalStep, c.Updates)
 }
 
-// lossTracker is the mean of the losses of a training.
+// lossTracker is pytorch-accelerated's mean of losses.
 type lossTracker struct {
 	Losses     []float64
-	BatchSizes []int `json:"batch_sizes"`
+	BatchSizes []int `json:"batch_sizes"` // null: every batch counts once
 	Average    float64
 }
 
 func (c lossTracker) run() error {
-	if c.BatchSizes != nil {
-		return unsupported("a mean of the training loss by batch size belongs to semantics.PytorchAccelerated, which is not built yet")
+	sizes := c.BatchSizes
+	if sizes == nil {
+		sizes = slices.Repeat([]int{1}, len(c.Losses))
 	}
-	step := &trainertest.Step{Loss: func(_ int, batch []int) float64 { return c.Losses[batch[0]] }}
-	r, err := loop(step, trainer.Options{BatchSize: 1, Epochs: 1, Order: data.Sequential{}}, len(c.Losses), 0)
-	if err != nil {
-		return err
+	if len(sizes) != len(c.Losses) {
+		return unsupported("there are %d batch sizes for %d losses", len(sizes), len(c.Losses))
 	}
-	return near("the mean loss", r.TrainLoss, c.Average, 1e-12, 0)
+	var tracker pytorchaccelerated.LossTracker
+	for i, loss := range c.Losses {
+		tracker.Update(loss, sizes[i])
+	}
+	return near("the mean loss", tracker.Average(), c.Average, 1e-12, 0)
 }
 
 // tutorial is what Hezar's documentation shows of a training of its plate reader. The numbers of the plan can be had at once; those of the

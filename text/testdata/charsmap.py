@@ -9,6 +9,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 import unicodedata
 
 import sentencepiece
@@ -49,11 +50,10 @@ def table(rules=None, name=None):
     """The precompiled_charsmap that sentencepiece makes of rules, or the one of a name."""
     options = {"normalization_rule_name": name}
     if rules:
-        path = "/tmp/rules.tsv"
-        with open(path, "w", encoding="utf-8") as f:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".tsv", delete=False) as f:
             for old, new in rules:
                 f.write(" ".join("%X" % ord(c) for c in old) + "\t" + " ".join("%X" % ord(c) for c in new) + "\n")
-        options = {"normalization_rule_tsv": path}
+        options = {"normalization_rule_tsv": f.name}
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SENTENCES * 3), model_writer=model, vocab_size=120, hard_vocab_limit=False, minloglevel=2, **options)
     proto = sentencepiece_model_pb2.ModelProto()
