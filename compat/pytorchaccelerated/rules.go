@@ -36,13 +36,17 @@ type Rules struct {
 	// ScheduleQuirks gives CosineLR two first updates of one rate and cuts its cosine off as many updates before its end as the warmup has; makes WSD
 	// begin its warmup after an update at the full rate, and places several checkpoints at 1/4, 1/2, ... of the run, the last of which may not be its end.
 	ScheduleQuirks bool
+	// ScheduleFromLastRate makes the schedule of a second Train begin where the first left the rate, if it is one of PyTorch's that compute a rate from the
+	// last one, such as StepLR. Otherwise every schedule begins at the rate of the optimizer's settings.
+	ScheduleFromLastRate bool
+	// RegisterAtEverySave puts the schedule once more into each further training state of a run, which then cannot be loaded.
+	RegisterAtEverySave bool
 	// TimmCountsBatches gives timm's schedules the number of batches instead of updates at the begin of an epoch, counting the epoch
 	// that begins as done, and ends an epoch for them only where there is an evaluation.
 	TimmCountsBatches bool
 }
 
-// Exact is pytorch-accelerated 0.1.61 to the letter. Two of its habits are nobody's wish and are missing all the same: a loss that is not finite ends
-// Train with an error and not the process, and any training state can be loaded, not only the first of a run with a schedule.
+// Exact is pytorch-accelerated 0.1.61 to the letter, but for one habit: a loss that is not finite ends Train with an error and not the process.
 var Exact = Rules{
 	DivideByAccumulation:    true,
 	ReportDividedLoss:       true,
@@ -58,5 +62,7 @@ var Exact = Rules{
 	SaveBestAsLoss:          true,
 	ForgetCallbacksAtResume: true,
 	ScheduleQuirks:          true,
+	ScheduleFromLastRate:    true,
+	RegisterAtEverySave:     true,
 	TimmCountsBatches:       true,
 }

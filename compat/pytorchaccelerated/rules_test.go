@@ -131,6 +131,39 @@ func TestSchedulesArePlannedForLimitedEpochs(t *testing.T) {
 	})
 }
 
+func TestScheduleOfASecondTrain(t *testing.T) {
+	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
+		o := quiet()
+		o.Rules = rules
+		tr := lineTrainer(o)
+		for range 2 { // a fall at the end of each run of 8 updates
+			if err := run(tr, train{CreateSchedulerFn: pa.Partial("StepLR", map[string]any{"step_size": 8, "gamma": 0.5})}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := tr.LearningRate(), pick(exact, 0.025, 0.05); got != want {
+			t.Errorf("rate %v, want %v", got, want)
+		}
+	})
+}
+
+func TestEveryStateOfARunWithAScheduleLoads(t *testing.T) {
+	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
+		dir := t.TempDir()
+		again := func(resume string) error {
+			o := quiet(&pa.SaveTrainingState{SaveDir: dir, SaveEveryNEpochs: 1})
+			o.Rules = rules
+			return run(lineTrainer(o), train{CreateSchedulerFn: pa.CosineLR{}.Create, ResumeFrom: resume})
+		}
+		if err := again(""); err != nil {
+			t.Fatal(err)
+		}
+		if err := again(filepath.Join(dir, "epoch_2")); (err != nil) != exact {
+			t.Errorf("the second state: error %v, want one: %v", err, exact)
+		}
+	})
+}
+
 func TestBestValueKeepsItsName(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		path := filepath.Join(t.TempDir(), "best.pt")

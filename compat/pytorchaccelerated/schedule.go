@@ -47,18 +47,23 @@ func (t *Trainer[S, B]) makeSchedule() error {
 	if plan == nil {
 		return nil
 	}
-	if t.schedule, err = newSchedule(plan, t.prepared, t.builder.LearningRate(), p.NumEpochs*p.NumUpdateStepsPerEpoch); err != nil {
+	peak := t.builder.LearningRate()
+	from := peak
+	if t.rules.ScheduleFromLastRate {
+		from = t.prepared.Rate()
+	}
+	if t.schedule, err = newSchedule(plan, t.prepared, from, peak, p.NumEpochs*p.NumUpdateStepsPerEpoch); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
 	}
 	t.accelerator.RegisterForCheckpointing(t.schedule)
 	return nil
 }
 
-func newSchedule(plan lr.Schedule, o *accelerate.Optimizer, peak float64, updates int) (*schedule, error) {
+func newSchedule(plan lr.Schedule, o *accelerate.Optimizer, from, peak float64, updates int) (*schedule, error) {
 	if err := lr.Validate(plan, peak, updates); err != nil {
 		return nil, err
 	}
-	s := &schedule{plan: plan, optimizer: o, rate: plan.Plan(peak, updates)}
+	s := &schedule{plan: plan, optimizer: o, rate: lr.PlanFrom(plan, from, peak, updates)}
 	if p, ok := plan.(lr.PerEpoch); ok {
 		s.perEpoch = p.Schedule.Plan(peak, ceilDiv(updates, p.Updates))
 	}

@@ -54,6 +54,9 @@ func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
 func (r *Run) writeState(dir string, extra map[string]any) error {
 	r.extra = extra
 	defer func() { r.extra = nil }()
+	if r.schedule != nil && r.rules.RegisterAtEverySave && r.accelerator.SaveIteration() > 0 {
+		r.accelerator.RegisterForCheckpointing(r.schedule)
+	}
 	if _, err := r.accelerator.SaveState(dir); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
 	}

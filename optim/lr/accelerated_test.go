@@ -61,3 +61,26 @@ func TestCorrectedCheckpointsEndWithTheRun(t *testing.T) {
 		})
 	}
 }
+
+func TestPlanFromBeginsWherePyTorchDoes(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		schedule Schedule
+		want     []float64 // from 0.5, of a peak of 1
+	}{
+		{"a scheduler that computes from the last rate goes on", StepLR{StepSize: 2, Gamma: 0.5}, []float64{0.5, 0.5, 0.25, 0.25}},
+		{"a scheduler that computes from the peak begins there", LambdaLR{Lambda: func(int) float64 { return 1 }}, []float64{1, 1, 1, 1}},
+		{"another schedule begins at the peak", AcceleratedCosine{LRMin: new(1.0)}, []float64{1, 1, 1, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rate := PlanFrom(c.schedule, 0.5, 1, 4)
+			var got []float64
+			for update := range c.want {
+				got = append(got, rate(update))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

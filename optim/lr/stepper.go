@@ -97,6 +97,19 @@ func planStepper(s attachable, peak float64, updates int) (rate, momentum Rate) 
 	return func(update int) float64 { return t.at(update).lr }, func(update int) float64 { return t.at(update).momentum }
 }
 
+// PlanFrom is the plan of a schedule that is made for an optimizer which has had another one: the rate stands at current, and peak is the one that
+// PyTorch keeps as initial_lr. PyTorch's schedulers that compute a rate from the last one, such as StepLR, begin at current; all others at peak.
+func PlanFrom(s Schedule, current, peak float64, updates int) Rate {
+	a, ok := s.(attachable)
+	if !ok || current == peak {
+		return s.Plan(peak, updates)
+	}
+	g := &group{peak: peak, lr: current, initialLR: &peak}
+	t := &track{g: g, stepper: a.attach(g, updates)}
+	t.record()
+	return func(update int) float64 { return t.at(update).lr }
+}
+
 // track is the record of a stepper's past.
 type track struct {
 	mu      sync.Mutex

@@ -133,11 +133,25 @@ func textOrNil(err error) any {
 	return err.Error()
 }
 
+// buildModel makes the model with its initial weights, from the file or by the formula.
+func (p *paCase) buildModel() (m model, err error) {
+	if p.spec.Init.Formula == nil {
+		return build(p.spec)
+	}
+	if failed := torch.Try(func() { m, err = construct(p.spec.Model) }); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, formulaInit(m.module(), p.spec.Init.Formula.Merge())
+}
+
 // make makes model and Trainer anew.
 func (p *paCase) make() (failed, err error) {
 	p.trainer = nil
 	torch.ManualSeed(0)
-	if p.model, err = build(p.spec); err != nil {
+	if p.model, err = p.buildModel(); err != nil {
 		return nil, err
 	}
 	p.rec.model = p.model
