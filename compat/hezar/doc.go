@@ -36,5 +36,5 @@
 // # Why it has a loop of its own
 //
 // The loop of package trainer is a plan of updates; this one walks batches, and its methods, in Hezar's order, are what its users override. Who wants the
-// counting alone has it in package trainer.
+// counting alone has it in package trainer, as semantics.Hezar.
 package hezar
