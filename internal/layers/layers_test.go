@@ -42,11 +42,13 @@ var allowed = []struct{ folder, imports string }{
 	{"checkpoint", "safetensors"},
 	{"hub", "checkpoint safetensors"},
 	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it checks
+	{"dist/tcpstore", ""},
+	{"dist", "dist/tcpstore"},
 	{"compat/hezar/omegaconf", ""},
 	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/..."},
 	{"compat/hezar/datasets", "compat/hezar/preprocessors data/... text/..."},
 	{"trainer/semantics", ""},
-	{"trainer", "checkpoint data optim/lr trainer/semantics"},
+	{"trainer", "checkpoint data dist optim/lr trainer/semantics"},
 	{"trainer/callback", "trainer"},
 	{"trainer/curves", "trainer"},
 	{"trainer/trainertest", "data trainer"},
@@ -57,14 +59,14 @@ var allowed = []struct{ folder, imports string }{
 	{"torch", "cgotorch"},
 	{"torch/cuda", "cgotorch torch"},
 	{"amp", "torch"},
-	{"dist", "torch"},
 	{"internal/tensorio", "safetensors torch"},
 	{"nn/...", "torch safetensors internal/tensorio nn/..."},
 	{"optim", "torch internal/rounded"},
-	{"accelerate", "torch nn/... optim optim/lr amp data checkpoint safetensors internal/tensorio"},
+	{"dist/ddp", "dist torch nn"},
+	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio"},
 	{"compat/pytorchaccelerated", "torch nn/... optim optim/lr amp data accelerate safetensors safetensors/pickle internal/tensorio"},
 	{"compat/pymarlin", "trainer/callback torch nn/... optim optim/lr amp data safetensors safetensors/pickle internal/tensorio"},
-	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist safetensors internal/tensorio"},
+	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist dist/ddp safetensors internal/tensorio"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics torch safetensors safetensors/pickle internal/tensorio optim hub"},
 	{"compat/hezar/repository", "compat/hezar/omegaconf compat/hezar/preprocessors models/... nn/... text/... torch safetensors/pickle internal/tensorio"},
 	{"compat/hezar", "compat/hezar/omegaconf models/... nn/... trainer/callback trainer/engine data checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
@@ -93,10 +95,10 @@ var allowed = []struct{ folder, imports string }{
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/mt19937", "internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "internal/conformance/spec", "internal/conformance/trace"}
+var pure = []string{"internal/mt19937", "internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist", "dist/tcpstore", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist", "nn/...", "optim", "accelerate", "compat/pymarlin", "trainer/engine", "models/...", "compat/hezar", "compat/hezar/repository", "compat/pytorchaccelerated", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
+var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate", "compat/pymarlin", "trainer/engine", "models/...", "compat/hezar", "compat/hezar/repository", "compat/pytorchaccelerated", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {

@@ -1,0 +1,388 @@
+package dist_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/tcpstore"
+)
+
+// together runs f as each of world ranks, in goroutines of this process, and returns their errors.
+func together(t *testing.T, world int, change func(*dist.Options), f func(ctx context.Context, g *dist.Group) error) []error {
+	t.Helper()
+	server, err := tcpstore.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	errs := make([]error, world)
+	var ranks sync.WaitGroup
+	for rank := range world {
+		ranks.Go(func() {
+			o := dist.Options{Rank: rank, World: world, Address: server.Addr().String(), Store: true, Timeout: 30 * time.Second}
+			if change != nil {
+				change(&o)
+			}
+			g, err := dist.Init(ctx, o)
+			if err != nil {
+				errs[rank] = err
+				return
+			}
+			errs[rank] = f(ctx, g)
+			_ = g.Close()
+		})
+	}
+	ranks.Wait()
+	return errs
+}
+
+func all(t *testing.T, errs []error) {
+	t.Helper()
+	for rank, err := range errs {
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+func TestSumsAreTakenInTheOrderOfTheRanksAndAreTheSameEverywhere(t *testing.T) {
+	for _, world := range []int{1, 2, 3, 5} {
+		for _, n := range []int{0, 1, 7, 8192, 8193, 100_003} {
+			t.Run(fmt.Sprintf("%d numbers on %d processes", n, world), func(t *testing.T) {
+				parts := make([][]float32, world)
+				want := make([]float32, n)
+				for rank := range parts {
+					r := rand.New(rand.NewPCG(uint64(rank), uint64(n)))
+					parts[rank] = make([]float32, n)
+					for i := range n {
+						parts[rank][i] = float32(r.NormFloat64() * math.Pow(10, float64(r.IntN(9))))
+						if rank == 0 {
+							want[i] = parts[0][i]
+						} else {
+							want[i] += parts[rank][i]
+						}
+					}
+				}
+				all(t, together(t, world, nil, func(ctx context.Context, g *dist.Group) error {
+					mine := append([]float32(nil), parts[g.Rank()]...)
+					if err := dist.AllReduce(ctx, g, mine, dist.Sum); err != nil {
+						return err
+					}
+					for i := range mine {
+						if math.Float32bits(mine[i]) != math.Float32bits(want[i]) {
+							return fmt.Errorf("element %d is %v, want %v", i, mine[i], want[i])
+						}
+					}
+					return nil
+				}))
+			})
+		}
+	}
+}
+
+func TestEveryReductionOfEveryType(t *testing.T) {
+	all(t, together(t, 3, nil, func(ctx context.Context, g *dist.Group) error {
+		x := float64(g.Rank() + 1) // 1, 2, 3
+		nan := x
+		if g.Rank() == 1 {
+			nan = math.NaN()
+		}
+		for _, c := range []struct {
+			op   dist.Op
+			want []float64
+		}{{dist.Sum, []float64{6, -6, 0.75}}, {dist.Mean, []float64{2, -2, 0.25}}, {dist.Max, []float64{3, -1, 0.375}}, {dist.Min, []float64{1, -3, 0.125}}} {
+			v := []float64{x, -x, x / 8}
+			w := []float32{float32(x), float32(-x), float32(x / 8)}
+			if err := errors.Join(dist.AllReduce(ctx, g, v, c.op), dist.AllReduce(ctx, g, w, c.op)); err != nil {
+				return err
+			}
+			for i := range v {
+				if v[i] != c.want[i] || w[i] != float32(c.want[i]) {
+					return fmt.Errorf("%s of element %d: %v and %v, want %v", c.op, i, v[i], w[i], c.want[i])
+				}
+			}
+			h := []float64{nan}
+			if err := dist.AllReduce(ctx, g, h, c.op); err != nil {
+				return err
+			}
+			if !math.IsNaN(h[0]) {
+				return fmt.Errorf("%s with a nan is %v, want nan", c.op, h[0])
+			}
+			if c.op == dist.Mean {
+				continue
+			}
+			a, b, u := []int64{int64(x) << 40}, []int32{-int32(x)}, []uint8{uint8(x)}
+			if err := errors.Join(dist.AllReduce(ctx, g, a, c.op), dist.AllReduce(ctx, g, b, c.op), dist.AllReduce(ctx, g, u, c.op)); err != nil {
+				return err
+			}
+			if a[0] != int64(c.want[0])<<40 || b[0] != int32(c.want[1]) || u[0] != uint8(c.want[0]) {
+				return fmt.Errorf("%s of whole numbers: %d, %d, %d", c.op, a[0], b[0], u[0])
+			}
+		}
+		bf := []byte{0x80, 0x3f, 0x81, 0x3f} // 1 and 1.0078125
+		if err := g.AllReduce(ctx, bf, dist.BFloat16, dist.Sum); err != nil {
+			return err
+		}
+		if want := []byte{0x40, 0x40, 0x42, 0x40}; !bytes.Equal(bf, want) { // 3; 2.015625 + 1.0078125 = 3.0234375, which lies between 3.015625 and 3.03125
+			return fmt.Errorf("bfloat16 sums to % x, want % x", bf, want)
+		}
+		half := binary.LittleEndian.AppendUint16(nil, 0x7bff) // 65504
+		if err := g.AllReduce(ctx, half, dist.Float16, dist.Sum); err != nil {
+			return err
+		}
+		if got := binary.LittleEndian.Uint16(half); got != 0x7c00 {
+			return fmt.Errorf("float16 overflows to %#x, want inf", got)
+		}
+		return nil
+	}))
+}
+
+func TestBroadcastGatherAndBarrier(t *testing.T) {
+	all(t, together(t, 3, nil, func(ctx context.Context, g *dist.Group) error {
+		data := bytes.Repeat([]byte{byte(g.Rank())}, 100_000)
+		if err := g.Broadcast(ctx, data, 2); err != nil {
+			return err
+		}
+		if data[0] != 2 || data[99_999] != 2 {
+			return fmt.Errorf("the broadcast left %d", data[0])
+		}
+		got, err := g.AllGather(ctx, bytes.Repeat([]byte{byte(g.Rank())}, g.Rank()))
+		if err != nil {
+			return err
+		}
+		if want := "[[] [1] [2 2]]"; fmt.Sprint(got) != want {
+			return fmt.Errorf("AllGather gave %v, want %s", got, want)
+		}
+		return g.Barrier(ctx)
+	}))
+}
+
+func TestManyBroadcastsMayRunAhead(t *testing.T) {
+	all(t, together(t, 2, nil, func(ctx context.Context, g *dist.Group) error {
+		for i := range 200 {
+			b := []byte{byte(i)}
+			if g.Rank() == 1 {
+				b[0] = 0
+			}
+			if err := g.Broadcast(ctx, b, 0); err != nil || b[0] != byte(i) {
+				return fmt.Errorf("broadcast %d gave %d: %w", i, b[0], err)
+			}
+		}
+		return nil
+	}))
+}
+
+func TestAGroupOfOneNeedsNoNetwork(t *testing.T) {
+	alone, err := dist.Init(t.Context(), dist.Options{Getenv: func(string) string { return "" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []*dist.Group{nil, alone} {
+		v := []float64{3}
+		err := errors.Join(dist.AllReduce(t.Context(), g, v, dist.Mean), g.Barrier(t.Context()), g.Broadcast(t.Context(), []byte{1}, 0), g.Close())
+		if err != nil || v[0] != 3 || g.World() != 1 || g.Rank() != 0 || !g.Main() {
+			t.Errorf("%v, %v", v, err)
+		}
+	}
+}
+
+func TestWrongArgumentsLeaveTheGroupAsItWas(t *testing.T) {
+	all(t, together(t, 2, nil, func(ctx context.Context, g *dist.Group) error {
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		for what, err := range map[string]error{
+			"half an element":    g.AllReduce(ctx, make([]byte, 5), dist.Float32, dist.Sum),
+			"an unknown type":    g.AllReduce(ctx, make([]byte, 4), 77, dist.Sum),
+			"an unknown op":      g.AllReduce(ctx, make([]byte, 4), dist.Float32, 0),
+			"a mean of integers": g.AllReduce(ctx, make([]byte, 4), dist.Int32, dist.Mean),
+			"a root too high":    g.Broadcast(ctx, nil, 2),
+			"a cancelled call":   g.Barrier(gone),
+		} {
+			if err == nil {
+				return fmt.Errorf("%s was accepted", what)
+			}
+		}
+		return g.Barrier(ctx)
+	}))
+}
+
+func TestDifferentCallsEndWithAnErrorOnAll(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		calls [2]func(ctx context.Context, g *dist.Group) error
+	}{
+		{"another call", [2]func(context.Context, *dist.Group) error{
+			func(ctx context.Context, g *dist.Group) error { return g.Barrier(ctx) },
+			func(ctx context.Context, g *dist.Group) error { return g.Broadcast(ctx, []byte{1}, 1) },
+		}},
+		{"another length", [2]func(context.Context, *dist.Group) error{
+			func(ctx context.Context, g *dist.Group) error {
+				return dist.AllReduce(ctx, g, make([]float32, 20_000), dist.Sum)
+			},
+			func(ctx context.Context, g *dist.Group) error {
+				return dist.AllReduce(ctx, g, make([]float32, 20_001), dist.Sum)
+			},
+		}},
+		{"another type", [2]func(context.Context, *dist.Group) error{
+			func(ctx context.Context, g *dist.Group) error {
+				return dist.AllReduce(ctx, g, make([]float32, 4), dist.Sum)
+			},
+			func(ctx context.Context, g *dist.Group) error {
+				return dist.AllReduce(ctx, g, make([]int32, 4), dist.Sum)
+			},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for rank, err := range together(t, 2, nil, func(ctx context.Context, g *dist.Group) error {
+				if err := c.calls[g.Rank()](ctx, g); err != nil {
+					return err
+				}
+				return g.Barrier(ctx) // where the one who broadcast finds out
+			}) {
+				if !errors.Is(err, dist.ErrMismatch) {
+					t.Errorf("rank %d: %v; want ErrMismatch", rank, err)
+				}
+			}
+		})
+	}
+}
+
+func TestACancelledCallEndsTheOthersToo(t *testing.T) {
+	errs := together(t, 3, nil, func(ctx context.Context, g *dist.Group) error {
+		switch g.Rank() {
+		case 0:
+			impatient, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+			defer cancel()
+			return g.Barrier(impatient)
+		case 1:
+			return g.Barrier(ctx)
+		}
+		<-g.Done() // this one comes too late
+		return g.Barrier(ctx)
+	})
+	if !errors.Is(errs[0], context.DeadlineExceeded) {
+		t.Errorf("rank 0: %v", errs[0])
+	}
+	for _, rank := range []int{1, 2} {
+		if e, ok := errors.AsType[*dist.Error](errs[rank]); !ok || !strings.Contains(e.Error(), "reported by rank 0") {
+			t.Errorf("rank %d: %v; want what rank 0 reported", rank, errs[rank])
+		}
+	}
+}
+
+func TestASlowRankIsNamedWhenTheTimeoutIsOver(t *testing.T) {
+	errs := together(t, 2, func(o *dist.Options) { o.Timeout = 100 * time.Millisecond }, func(ctx context.Context, g *dist.Group) error {
+		if g.Rank() == 1 {
+			<-g.Done()
+		}
+		return g.Barrier(ctx)
+	})
+	e, ok := errors.AsType[*dist.Error](errs[0])
+	if !ok || !errors.Is(e, dist.ErrTimeout) || e.Peer != 1 {
+		t.Errorf("rank 0: %v; want a timeout that names rank 1", errs[0])
+	}
+	if !errors.Is(errs[1], dist.ErrTimeout) {
+		t.Errorf("rank 1: %v; want to be told of the timeout", errs[1])
+	}
+}
+
+func TestOneWhoHasLeftIsNamed(t *testing.T) {
+	errs := together(t, 3, nil, func(ctx context.Context, g *dist.Group) error {
+		if g.Rank() == 2 {
+			return nil // Close follows
+		}
+		return g.Barrier(ctx)
+	})
+	for _, rank := range []int{0, 1} {
+		if e, ok := errors.AsType[*dist.Error](errs[rank]); !ok || !errors.Is(e, dist.ErrPeerLeft) || e.Peer != 2 {
+			t.Errorf("rank %d: %v; want that rank 2 has left", rank, errs[rank])
+		}
+	}
+}
+
+func TestJoiningFailsWithTheReason(t *testing.T) {
+	t.Run("another world size", func(t *testing.T) {
+		for rank, err := range together(t, 2, func(o *dist.Options) { o.World += o.Rank; o.JoinTimeout = 5 * time.Second }, none) {
+			if err == nil || !strings.Contains(err.Error(), "WORLD_SIZE") {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+		}
+	})
+	t.Run("two of the same rank", func(t *testing.T) {
+		found := 0
+		for _, err := range together(t, 2, func(o *dist.Options) { o.Rank = 1; o.JoinTimeout = 300 * time.Millisecond }, none) {
+			if err != nil && strings.Contains(err.Error(), "another process there says that it is rank 1") {
+				found++
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d processes were told, want 1", found)
+		}
+	})
+	t.Run("one that never comes", func(t *testing.T) {
+		errs := together(t, 2, func(o *dist.Options) { o.World = 4; o.JoinTimeout = 300 * time.Millisecond }, none)
+		for rank, err := range errs {
+			if err == nil || !strings.Contains(err.Error(), "no sign of 2, 3") || !strings.Contains(err.Error(), "JoinTimeout") {
+				t.Errorf("rank %d: %v", rank, err)
+			}
+		}
+	})
+	t.Run("port taken", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		_, err = dist.Init(t.Context(), dist.Options{World: 2, Address: l.Addr().String()})
+		if err == nil || !strings.Contains(err.Error(), "choose another MASTER_PORT") {
+			t.Error(err)
+		}
+	})
+	t.Run("what listens is no store", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }()
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = c.Write([]byte("SSH-2.0-OpenSSH"))
+			}
+		}()
+		_, err = dist.Init(t.Context(), dist.Options{World: 2, Rank: 1, Address: l.Addr().String(), JoinTimeout: 200 * time.Millisecond})
+		if err == nil || !strings.Contains(err.Error(), "no TCPStore") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRankZeroOpensTheStore(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	for range 2 { // the port is free again after a group has met
+		all(t, together(t, 3, func(o *dist.Options) { o.Address, o.Store = address, false }, func(ctx context.Context, g *dist.Group) error { return g.Barrier(ctx) }))
+	}
+}
+
+func none(context.Context, *dist.Group) error { return nil }

@@ -1,0 +1,62 @@
+package dist
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What can go wrong in a call, for errors.Is.
+var (
+	ErrPeerLost = errors.New("the connection is gone: the process has ended or was killed")
+	ErrPeerLeft = errors.New("it has closed its group: it is at its end or has failed")
+	ErrMismatch = errors.New("the processes make different calls")
+	ErrTimeout  = errors.New("no answer within dist.Options.Timeout")
+	ErrClosed   = errors.New("the group is closed")
+)
+
+// Error is a call that failed, and with it the group.
+type Error struct {
+	Call     string // what this process was doing: "AllReduce(sum, 1000 float32), call 12"
+	Rank     int    // of this process
+	Peer     int    // the process at fault; -1: it is not known, or this one
+	PeerCall string // the call in which Peer was last heard; empty: in none so far
+	Err      error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "dist: rank %d: %s: ", e.Rank, e.Call)
+	if e.Peer >= 0 {
+		fmt.Fprintf(&b, "rank %d: ", e.Peer)
+	}
+	b.WriteString(e.Err.Error())
+	if e.PeerCall != "" {
+		fmt.Fprintf(&b, "; last heard of in %s", e.PeerCall)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// reported is the reason that another process has given for the end of the group.
+type reported struct {
+	by   int
+	text string
+	kind error // one of the errors above; nil: none of them
+}
+
+func (r *reported) Error() string { return fmt.Sprintf("%s (reported by rank %d)", r.text, r.by) }
+func (r *reported) Unwrap() error { return r.kind }
+
+// kinds are the errors that have a number in a farewell.
+var kinds = []error{nil, ErrPeerLost, ErrPeerLeft, ErrMismatch, ErrTimeout, ErrClosed}
+
+func kindOf(err error) uint8 {
+	for i, k := range kinds[1:] {
+		if errors.Is(err, k) {
+			return uint8(i + 1)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,113 @@
+package dist_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/tcpstore"
+)
+
+// TestMain is also what the processes run that the tests start.
+func TestMain(m *testing.M) {
+	if os.Getenv("DIST_TEST_ROLE") != "" {
+		if err := role(os.Getenv("DIST_TEST_ROLE")); err != nil {
+			fmt.Println(err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func role(name string) error {
+	ctx := context.Background()
+	g, err := dist.Init(ctx, dist.Options{JoinTimeout: 30 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = g.Close() }()
+	for i := 0; ; i++ {
+		sum := []int64{int64(g.Rank())}
+		if err := dist.AllReduce(ctx, g, sum, dist.Sum); err != nil {
+			return err
+		}
+		if want := int64(g.World() * (g.World() - 1) / 2); sum[0] != want {
+			return fmt.Errorf("the ranks sum to %d, want %d", sum[0], want)
+		}
+		switch {
+		case name == "killed" && i == 5 && g.Rank() == 1:
+			self, err := os.FindProcess(os.Getpid())
+			if err != nil {
+				return err
+			}
+			_ = self.Kill()
+			select {}
+		case name == "finish" && i == 5:
+			return nil
+		}
+	}
+}
+
+// start starts the ranks of a run as processes of their own, and returns what each printed, with its exit code.
+func start(t *testing.T, role string, world int, env ...string) (output []string, code []int) {
+	t.Helper()
+	server, err := tcpstore.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	host, port, _ := strings.Cut(server.Addr().String(), ":")
+	commands, outputs := make([]*exec.Cmd, world), make([]bytes.Buffer, world)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for rank := range commands {
+		c := exec.CommandContext(ctx, os.Args[0])
+		c.Env = append(os.Environ(), "DIST_TEST_ROLE="+role, fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank), fmt.Sprint("WORLD_SIZE=", world),
+			"MASTER_ADDR="+host, "MASTER_PORT="+port, "TORCHELASTIC_USE_AGENT_STORE=True")
+		c.Env = append(c.Env, env...)
+		c.Stdout, c.Stderr = &outputs[rank], &outputs[rank]
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		commands[rank] = c
+	}
+	for rank, c := range commands {
+		err := c.Wait()
+		if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+			t.Fatal(err)
+		} else if ok {
+			code = append(code, exit.ExitCode())
+		} else {
+			code = append(code, 0)
+		}
+		output = append(output, outputs[rank].String())
+	}
+	return output, code
+}
+
+func TestProcessesFindEachOther(t *testing.T) {
+	output, code := start(t, "finish", 3)
+	if fmt.Sprint(code) != "[0 0 0]" {
+		t.Errorf("exit codes %v, want none but 0: %q", code, output)
+	}
+}
+
+func TestTheOthersNameTheOneThatWasKilled(t *testing.T) {
+	output, code := start(t, "killed", 3)
+	for _, rank := range []int{0, 2} {
+		if code[rank] != 3 || !strings.Contains(output[rank], "rank 1: the connection is gone") || !strings.Contains(output[rank], "AllReduce(sum, 1 int64), call") {
+			t.Errorf("rank %d ended with %d and said %q", rank, code[rank], output[rank])
+		}
+	}
+	if code[1] == 0 || code[1] == 3 {
+		t.Errorf("rank 1 was to be killed, and ended with %d: %q", code[1], output[1])
+	}
+}

@@ -1,0 +1,232 @@
+package tcpstore
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+)
+
+// Server is a store that clients in Go and Python reach.
+type Server struct {
+	listener net.Listener
+	done     sync.WaitGroup
+
+	mu     sync.Mutex
+	values map[string][]byte
+	set    chan struct{} // closed, and replaced, whenever a value is set; closed for good with the store
+	conns  map[net.Conn]bool
+	closed bool
+}
+
+// Listen opens a store at address ("host:port"; port 0: any free one).
+func Listen(address string) (*Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("tcpstore: %w", err)
+	}
+	s := &Server{listener: l, values: map[string][]byte{}, set: make(chan struct{}), conns: map[net.Conn]bool{}}
+	s.done.Go(s.accept)
+	return s, nil
+}
+
+// Addr is where the store listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Close ends the store and all connections to it.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	for c := range s.conns {
+		_ = c.Close()
+	}
+	close(s.set)
+	s.mu.Unlock()
+	err := s.listener.Close()
+	s.done.Wait()
+	return err
+}
+
+func (s *Server) accept() {
+	for {
+		conn, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		if s.closed {
+			_ = conn.Close()
+		} else {
+			s.conns[conn] = true
+			s.done.Go(func() {
+				_ = s.serve(conn) // a client that sends nonsense, or has gone, loses its connection: nobody else is concerned
+				_ = conn.Close()
+				s.mu.Lock()
+				delete(s.conns, conn)
+				s.mu.Unlock()
+			})
+		}
+		s.mu.Unlock()
+	}
+}
+
+// serve answers one client until it leaves.
+func (s *Server) serve(conn io.ReadWriter) error {
+	r := bufio.NewReader(conn)
+	var hello [5]byte
+	if _, err := io.ReadFull(r, hello[:]); err != nil {
+		return err
+	}
+	if query(hello[0]) != queryValidate || binary.LittleEndian.Uint32(hello[1:]) != magic {
+		return errors.New("tcpstore: the client does not begin as a TCPStore's does")
+	}
+	for {
+		q, err := r.ReadByte()
+		if err != nil {
+			return err
+		}
+		answer, err := s.answer(query(q), r)
+		if err != nil {
+			return err
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Server) answer(q query, r *bufio.Reader) ([]byte, error) {
+	switch q {
+	case queryPing:
+		nonce := make([]byte, 4)
+		_, err := io.ReadFull(r, nonce)
+		return nonce, err
+	case querySet:
+		key, err := readBytes(r, maxKey)
+		if err != nil {
+			return nil, err
+		}
+		value, err := readBytes(r, maxValue)
+		if err == nil {
+			s.put(string(key), value)
+		}
+		return nil, err
+	case queryGet:
+		key, err := readBytes(r, maxKey)
+		if err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		value, ok := s.values[string(key)]
+		if !ok {
+			return nil, fmt.Errorf("tcpstore: get of %q, which nobody has set", key)
+		}
+		return appendString(nil, string(value)), nil
+	case queryAdd:
+		return s.add(r)
+	case queryCheck, queryWait:
+		keys, err := readKeys(r)
+		switch {
+		case err != nil:
+			return nil, err
+		case q == queryCheck && s.missing(keys) != nil:
+			return []byte{checkNotReady}, nil
+		case q == queryCheck:
+			return []byte{checkReady}, nil
+		}
+		for {
+			more := s.missing(keys)
+			if more == nil {
+				return []byte{stopWaiting}, nil
+			}
+			if <-more; s.isClosed() {
+				return nil, net.ErrClosed
+			}
+		}
+	}
+	return nil, fmt.Errorf("tcpstore: request %d is not one that this store knows", q)
+}
+
+// add keeps numbers as decimal text, as libtorch does.
+func (s *Server) add(r *bufio.Reader) ([]byte, error) {
+	key, err := readBytes(r, maxKey)
+	if err != nil {
+		return nil, err
+	}
+	n, err := readUint64(r)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := int64(n)
+	if old, ok := s.values[string(key)]; ok {
+		v, err := strconv.ParseInt(string(old), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("tcpstore: add to %q, which holds no number", key)
+		}
+		sum += v
+	}
+	s.putLocked(string(key), strconv.AppendInt(nil, sum, 10))
+	return binary.LittleEndian.AppendUint64(nil, uint64(sum)), nil
+}
+
+func readKeys(r io.Reader) ([]string, error) {
+	n, err := readUint64(r)
+	if err != nil {
+		return nil, err
+	}
+	if n > maxKeys {
+		return nil, fmt.Errorf("tcpstore: %d keys in one request; at most %d are allowed", n, maxKeys)
+	}
+	keys := make([]string, n)
+	for i := range keys {
+		key, err := readBytes(r, maxKey)
+		if err != nil {
+			return nil, err
+		}
+		keys[i] = string(key)
+	}
+	return keys, nil
+}
+
+func (s *Server) put(key string, value []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.putLocked(key, value)
+}
+
+func (s *Server) putLocked(key string, value []byte) {
+	s.values[key] = value
+	if !s.closed {
+		close(s.set)
+		s.set = make(chan struct{})
+	}
+}
+
+// missing returns nil if all keys have values, and otherwise what is closed when another value is set.
+func (s *Server) missing(keys []string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range keys {
+		if _, ok := s.values[k]; !ok {
+			return s.set
+		}
+	}
+	return nil
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
