@@ -46,7 +46,7 @@ func report(o options, c classifier, t task, valid []bert.Sample, result *traine
 // printScores prints a row for all texts of the evaluation and, where some of them are in the training set too, one for the others.
 func printScores(t task, judged []judgement) error {
 	w := tablewriter.NewTable(os.Stdout, tablewriter.WithHeaderAutoFormat(tw.Off))
-	w.Header("texts", "read", "accuracy", "precision", "recall", "F1", "wrong")
+	w.Header("texts", "read", "accuracy", "precision", "recall", "F1", "Matthews", "wrong")
 	row := func(name string, counts func(i int) bool) error {
 		list, n, wrong := t.metrics(), 0, 0
 		for i, e := range t.valid {
@@ -62,7 +62,8 @@ func printScores(t task, judged []judgement) error {
 			}
 		}
 		f1 := list[1].Result()
-		return w.Append(name, fmt.Sprint(n), percent(list[0].Result()["accuracy"]), percent(f1["precision"]), percent(f1["recall"]), percent(f1["f1"]), fmt.Sprint(wrong))
+		return w.Append(name, fmt.Sprint(n), percent(list[0].Result()["accuracy"]), percent(f1["precision"]), percent(f1["recall"]), percent(f1["f1"]),
+			fmt.Sprintf("%.3f", list[2].Result()[list[2].Name()]), fmt.Sprint(wrong))
 	}
 	if err := row(t.name, func(int) bool { return true }); err != nil {
 		return err

@@ -163,11 +163,12 @@ func (c classifier) masked(list []bert.Sample, o options) data.Dataset[bert.Samp
 	})
 }
 
-// metrics are what every evaluation counts: accuracy, and the F1 of class 1 where there are two, else the mean F1 of all.
+// metrics are what every evaluation counts: accuracy, the F1 of class 1 where there are two, else the mean F1 of all, and Matthews' correlation, by
+// which CoLA is judged.
 func (t task) metrics() []metrics.Metric[int] {
 	f1 := &metrics.F1{}
 	if len(t.labels) > 2 {
 		f1.Average = metrics.Macro()
 	}
-	return []metrics.Metric[int]{&metrics.Accuracy[int]{}, f1}
+	return []metrics.Metric[int]{&metrics.Accuracy[int]{}, f1, &metrics.Matthews{}}
 }

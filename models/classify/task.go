@@ -74,7 +74,7 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 	}
 	switch {
 	case t.head.ProblemType == Regression && o.ValueMetrics == nil:
-		t.options.ValueMetrics = []metrics.Metric[float64]{&deviation{name: "mse", of: square}, &deviation{name: "mae", of: absolute}}
+		t.options.ValueMetrics = []metrics.Metric[float64]{&metrics.MSE{}, &metrics.MAE{}}
 	case t.head.ProblemType != Regression && o.Metrics == nil:
 		t.options.Metrics = []metrics.Metric[int]{&metrics.Accuracy[int]{}}
 	}
