@@ -316,6 +316,53 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// The last batch of a stream, which nobody knows before it is there, ends its window; each pass begins at the first sample.
+func TestStreams(t *testing.T) {
+	testenv.RequireTorch(t)
+	r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
+	stream := func(n int) data.Stream[[2]float32] { return data.StreamOf(points(n), nil) }
+	l, err := accelerate.PrepareStream(r.acc, stream(5), collate, accelerate.LoaderOptions{BatchSize: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Len() != -1 {
+		t.Errorf("Len = %d, want -1", l.Len())
+	}
+	read := func(l *accelerate.Loader[[2]float32, [][2]float32]) (sizes []int, sync []bool) {
+		for b, err := range l.Batches(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes = append(sizes, len(b))
+			if err := r.acc.Accumulate(func() error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			sync = append(sync, r.acc.SyncGradients())
+		}
+		return sizes, sync
+	}
+	for pass := range 2 {
+		if sizes, sync := read(l); !slices.Equal(sizes, []int{2, 2, 1}) || !slices.Equal(sync, []bool{false, true, true}) {
+			t.Errorf("pass %d: batches of %v, ends of windows %v", pass, sizes, sync)
+		}
+	}
+	if sizes, _ := read(accelerate.SkipFirstBatches(l, 2)); !slices.Equal(sizes, []int{1}) {
+		t.Errorf("behind 2 batches come batches of %v, want [1]", sizes)
+	}
+	short, err := accelerate.PrepareStream(r.acc, stream(1), collate, accelerate.LoaderOptions{BatchSize: 2, DropLast: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err = range short.Batches(t.Context()) {
+	}
+	if err == nil || !strings.Contains(err.Error(), "no batch") {
+		t.Errorf("a pass without a batch: %v, want an error", err)
+	}
+	if _, err := accelerate.PrepareStream(r.acc, stream(5), collate, accelerate.LoaderOptions{BatchSize: 2, Shuffle: true}); err == nil {
+		t.Error("a shuffled stream was accepted")
+	}
+}
+
 func TestALoaderThatIsLeftEarlyEndsNoWindow(t *testing.T) {
 	testenv.RequireTorch(t)
 	r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 3}}, accelerate.LoaderOptions{BatchSize: 1}, 2, lr.Constant{}, 10)

@@ -59,7 +59,7 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 }
 
 // PrepareStream makes the loader of data without a length: accelerator.prepare of a DataLoader over an IterableDataset. Of the options Shuffle, Seedable and Seed must not
-// be set, since the order is the stream's. The last batch of a pass ends a window as that of a data set does.
+// be set, since the order is the stream's. The last batch of a pass ends a window as that of a data set does. A pass without a batch is an error.
 func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
 	if o.Shuffle || o.Seedable || o.Seed != nil {
 		return nil, errors.New("accelerate: PrepareStream: LoaderOptions.Shuffle, Seedable and Seed must not be set, since the order of a stream is its own")
@@ -125,7 +125,10 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 			}
 			held, holds = batch, true
 		}
-		l.end = true
+		if l.end = true; !holds && l.length < 0 {
+			yield(none, fmt.Errorf("accelerate: pass %d over the stream has no batch", l.epoch))
+			return
+		}
 		if holds && !yield(held, nil) {
 			return
 		}

@@ -54,6 +54,35 @@ func TestAnOldRunIsNotOverwrittenByAccident(t *testing.T) {
 	}
 }
 
+// Under KeepOldRun the checkpoints of an earlier run stay, and those with the highest numbers survive a rotation, whoever wrote them.
+func TestANewRunBesideAnOldOne(t *testing.T) {
+	dir := t.TempDir()
+	o := trainer.Options{OutputDir: dir, MaxSteps: 4, Save: trainer.Every(2, trainer.Update), Progress: io.Discard}
+	o.Semantics.KeepOldRun = true
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		steps, keep int
+		want        []string
+	}{
+		{3, 0, []string{"checkpoint-2", "checkpoint-3", "checkpoint-4"}},
+		{1, 2, []string{"checkpoint-3", "checkpoint-4"}}, // its own checkpoint-1 goes at once
+	} {
+		o.MaxSteps, o.KeepCheckpoints = c.steps, c.keep
+		if _, err := runOnce(t.Context(), new(trainertest.Step), o); err != nil {
+			t.Fatal(err)
+		}
+		left, _ := filepath.Glob(dir + "/checkpoint-*")
+		for i := range left {
+			left[i] = filepath.Base(left[i])
+		}
+		if !slices.Equal(left, c.want) {
+			t.Errorf("after a run of %d updates %q are left, want %q", c.steps, left, c.want)
+		}
+	}
+}
+
 func TestTheLogOfAnOldRunIsNotLostByAccident(t *testing.T) {
 	dir := t.TempDir()
 	o := trainer.Options{OutputDir: dir, MaxSteps: 1, Save: trainer.Never, Progress: io.Discard}

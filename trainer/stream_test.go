@@ -66,6 +66,63 @@ func TestTheRestOfAPass(t *testing.T) {
 	}
 }
 
+// A stream of 3 samples, batches of 2, windows of 3: under Hugging Face's rule no pass comes to an update, and its loop never ends.
+func TestAStreamThatNeverFillsAWindow(t *testing.T) {
+	stream := data.StreamOf(trainertest.Samples(3), nil)
+	o := trainer.Options{MaxSteps: 4, BatchSize: 2, Accumulate: 3}
+	o.Semantics.StreamRestLeaks = true
+	step := new(trainertest.Step)
+	_, err := streamed(t, step, o, stream)
+	if err == nil || !strings.Contains(err.Error(), "the last 20 passes over the stream brought no update") || !strings.Contains(err.Error(), "Options.Accumulate (3)") {
+		t.Errorf("ended with %v, want the reason why no update comes", err)
+	}
+	if got := strings.Count(step.Trace(), "train("); got != 40 {
+		t.Errorf("trained on %d batches, want those of 20 passes", got)
+	}
+
+	o.Callbacks = []any{&stopAtPass{at: 7}}
+	r, err := streamed(t, new(trainertest.Step), o, stream)
+	if err != nil || r.GlobalStep != 0 {
+		t.Errorf("a hook that stops the run: %+v, %v; want its end without an update", r, err)
+	}
+
+	o.Callbacks, o.Semantics.StreamRestLeaks = nil, false
+	if r, err = streamed(t, new(trainertest.Step), o, stream); err != nil || r.GlobalStep != 4 {
+		t.Errorf("without the rule: %+v, %v; want all 4 updates", r, err)
+	}
+}
+
+// stopAtPass stops a run at the end of its so many-th pass.
+type stopAtPass struct{ at, seen int }
+
+func (s *stopAtPass) EpochEnd(r *trainer.Run) error {
+	if s.seen++; s.seen == s.at {
+		r.Stop("enough")
+	}
+	return nil
+}
+
+func TestDropLastOfAStream(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		keeps bool
+		want  int
+	}{
+		{"leaves the short batch out", false, 2},
+		{"leaves it in under StreamKeepsLast", true, 3},
+	} {
+		step := new(trainertest.Step)
+		o := trainer.Options{MaxSteps: 6, BatchSize: 2, DropLast: true}
+		o.Semantics.StreamKeepsLast = c.keeps
+		if _, err := streamed(t, step, o, data.StreamOf(trainertest.Samples(5), nil)); err != nil {
+			t.Fatal(err)
+		}
+		if passes := strings.Count(step.Trace(), "train(0,1)"); passes != 6/c.want {
+			t.Errorf("%s: %d passes, want %d of %d batches", c.claim, passes, 6/c.want, c.want)
+		}
+	}
+}
+
 func TestStreamsAreRefusedWhereTheyCannotBe(t *testing.T) {
 	some := data.StreamOf(trainertest.Samples(5), nil)
 	for _, c := range []struct {

@@ -271,6 +271,18 @@ func (s *Step) Save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, stateFile), text, 0o666)
 }
 
+// SaveWeights implements trainer.WeightSaver.
+func (s *Step) SaveWeights(dir string) error {
+	if err := s.begin("saveweights", "saveweights"); err != nil {
+		return err
+	}
+	text, err := json.Marshal(state{Weights: s.state.Weights})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, stateFile), text, 0o666)
+}
+
 // Load implements trainer.Stateful.
 func (s *Step) Load(dir string) error {
 	if err := s.begin("load", "load("+filepath.Base(dir)+")"); err != nil {

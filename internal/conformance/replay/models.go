@@ -50,9 +50,6 @@ func biased(loss torch.Tensor, b batch) torch.Tensor {
 // build constructs a model with PyTorch's default initialisation, after seeding where the case says so, and puts its initial weights in.
 // It leaves the generator where the initialisation left it.
 func build(s *spec.Spec) (model, error) {
-	if s.Init.Formula != nil {
-		return nil, spec.Unsupportedf("init is an object without seed")
-	}
 	var m model
 	var err error
 	failed := torch.Try(func() {
@@ -67,7 +64,12 @@ func build(s *spec.Spec) (model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Init.Seed == nil && !s.Init.ByPeer {
+	switch {
+	case s.Init.Formula != nil:
+		if err := formulaInit(m.module(), s.Init.Formula.Merge()); err != nil {
+			return nil, err
+		}
+	case s.Init.Seed == nil && !s.Init.ByPeer:
 		if _, err := nn.Load(filepath.Join(s.Dir, "init.safetensors"), m.module(), nn.LoadOptions{}); err != nil {
 			return nil, err
 		}
