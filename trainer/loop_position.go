@@ -76,6 +76,10 @@ func (m *machine) resume(p position) {
 		m.LoaderStarted, m.EvalLoaderStarted, m.EvalSet = m.Micro > 0, false, 0
 		m.LastLogged = p.GlobalStep
 		m.Control = Control{}
+		if !m.flow.rules.ForgetHooksAtResume { // transformers puts its control back too, as it was in the middle of the save
+			m.Control = p.Control
+			m.Control.ShouldSave, m.Control.ShouldTrainingStop = true, false
+		}
 		m.enter = atEpochBegin
 		if m.flow.ignoreDataSkip {
 			m.Micro, m.LoaderStarted = 0, false
