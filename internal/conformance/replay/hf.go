@@ -26,6 +26,7 @@ type hfRun struct {
 	out  string // the folder of the run
 
 	args      hfArgs
+	options   trainer.Options // of the trainer at hand
 	watch     *watch
 	step      *hfStep
 	trainer   *trainer.Trainer[row, batch]
@@ -71,11 +72,14 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 		if err := h.construct(p); err != nil {
 			return err
 		}
-	} else if p.Args != nil || p.Resume != "" || p.ResumeNewest {
-		return spec.Unsupportedf("a phase with same_trainer that changes arguments or resumes")
+	} else if p.Args != nil {
+		return spec.Unsupportedf("a phase with same_trainer that changes arguments")
+	} else if p.Resume != "" || p.ResumeNewest {
+		if err := h.again(p); err != nil {
+			return err
+		}
 	}
 	h.rec.where = p.Do
-	h.watch.stopAfter = p.StopAfterUpdate
 	if p.Do != "train" && h.args.fullEval != torch.DefaultDType { // and so it stays
 		err := torch.Try(func() { nn.To(h.step.task().model.module(), torch.Options{DType: h.args.fullEval}) })
 		if err != nil {
@@ -128,10 +132,11 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	if err := h.args.settle(h.spec); err != nil {
 		return err
 	}
+	h.needs()
 	if err := h.lossAndMetrics(); err != nil {
 		return err
 	}
-	h.watch = &watch{run: h}
+	h.watch = &watch{run: h, stopAfter: p.StopAfterUpdate} // of every train() of this object
 	h.step = &hfStep{run: h}
 	if err := h.makeStep(); err != nil {
 		return err
@@ -156,6 +161,7 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	case h.args.sampling == "random" && h.args.globalOrder:
 		o.Order = h.step.RandomSampler()
 	}
+	h.options = o
 	made, err := trainer.New[row, batch](h.step, o)
 	if err != nil {
 		return err
@@ -165,11 +171,51 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	return nil
 }
 
+// again makes a trainer that resumes around the step of the one before, which train(resume_from_checkpoint=...) does without a new object.
+func (h *hfRun) again(p spec.Phase) error {
+	o := h.options
+	if err := h.resumeFrom(p, &o); err != nil {
+		return err
+	}
+	h.step.kept, h.watch.kept = true, true
+	defer func() { h.step.kept, h.watch.kept = false, false }()
+	made, err := trainer.New[row, batch](h.step, o)
+	if err != nil {
+		return err
+	}
+	h.trainer = made
+	return nil
+}
+
+// needs refuses, when the training begins, what the model or the samples do not have.
+func (h *hfRun) needs() {
+	kind, a := h.spec.Model.Kind, &h.args
+	refuse := func(what string) {
+		if a.late == nil {
+			a.late = fmt.Errorf("%s, which a model of kind %s does not have", what, kind)
+		}
+	}
+	if tokens := kind == "bert" || kind == "causal_lm"; !tokens && a.engine.NEFTuneAlpha != 0 {
+		refuse("neftune_noise_alpha needs input embeddings")
+		a.engine.NEFTuneAlpha = 0
+	}
+	if kind != "bert" && a.engine.GradientCheckpointing {
+		refuse("gradient_checkpointing needs layers that are made for it")
+		a.engine.GradientCheckpointing = false
+	}
+	if set := h.sets["train"]; a.sampling == "group_by_length" && !h.spec.Data.Iterable && set != nil {
+		if _, ok := set.columns["input_ids"]; !ok {
+			refuse("train_sampling_strategy group_by_length needs the column input_ids")
+			a.sampling = "random"
+		}
+	}
+}
+
 // lossAndMetrics completes the engine's options by what a case says outside of the arguments.
 func (h *hfRun) lossAndMetrics() error {
 	e := &h.args.engine
 	if h.spec.LossFunc == "ce_per_item" {
-		e.Loss = perItem
+		e.Loss, e.LabelSmoothing = perItem, 0 // a loss of one's own is not smoothed
 	}
 	if len(h.spec.Metrics) == 0 || h.args.lossOnly {
 		return nil
@@ -397,6 +443,9 @@ func (h *hfRun) end(err error) (*Run, error) {
 		optimizer = nil
 	}
 	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)
+	if h.args.optimizer.name == "adagrad" && optimizer != nil && optimizer.Updates() == 0 {
+		final = append(final, adagradStart(optimizer)...)
+	}
 	if h.args.optimizer.name == "adafactor" {
 		integerSteps(final)
 	}

@@ -138,6 +138,9 @@ func (a *hfArgs) readSeeds(o *spec.Object) {
 		for _, name := range []string{"split_batches", "even_batches", "non_blocking", "dispatch_batches"} {
 			c.Any(name) // of no effect in one process
 		}
+		if k := c.Object("gradient_accumulation_kwargs"); k != nil && !k.Has("num_steps") {
+			k.Map() // the Trainer ends windows by itself
+		}
 		if err := c.Done(); err != nil {
 			o.Fail("accelerator_config", "an object of the fields split_batches, dispatch_batches, even_batches, use_seedable_sampler, non_blocking")
 		}
@@ -178,9 +181,13 @@ func (a *hfArgs) readTriggers(o *spec.Object) {
 	a.intervals = append(a.intervals, hfInterval{"logging_steps", strategy, logging})
 	t.LogFirst = o.Bool("logging_first_step", false)
 	strategy = a.choice(o, "eval_strategy", "no", "no", "steps", "epoch")
-	t.Eval = trigger(strategy, o.Float("eval_steps", logging))
+	steps := o.Float("eval_steps", logging)
+	if steps == 0 && strategy == "steps" {
+		steps = logging
+	}
+	t.Eval = trigger(strategy, steps)
 	if o.Has("eval_steps") && o.Any("eval_steps") != nil {
-		a.intervals = append(a.intervals, hfInterval{"eval_steps", strategy, o.Float("eval_steps", 0)})
+		a.intervals = append(a.intervals, hfInterval{"eval_steps", strategy, steps})
 	}
 	t.EvalOnStart, t.EvalDelay = o.Bool("eval_on_start", false), o.Float("eval_delay", 0)
 	a.evaluates = strategy != "no"
@@ -190,7 +197,7 @@ func (a *hfArgs) readTriggers(o *spec.Object) {
 	t.KeepCheckpoints = o.Int("save_total_limit", 0)
 	a.saves, a.saveBest = strategy != "no", strategy == "best"
 	for _, i := range a.intervals {
-		if i.strategy == "steps" && (i.steps <= 0 || i.steps > 1 && i.steps != math.Trunc(i.steps)) {
+		if i.strategy == "steps" && (i.steps == 0 && i.name != "save_steps" || i.steps > 1 && i.steps != math.Trunc(i.steps)) {
 			a.refuse("%s is %v, want a whole number or a share of the run", i.name, i.steps)
 		}
 	}
@@ -210,7 +217,7 @@ func (a *hfArgs) keepIntervals(state hfState) {
 		return // it is compared as it is
 	}
 	for _, i := range a.intervals {
-		if i.strategy == "steps" {
+		if i.strategy == "steps" && i.steps > 0 {
 			continue
 		}
 		steps := i.steps
@@ -254,6 +261,8 @@ func trigger(strategy string, steps float64) trainer.Trigger {
 		return trainer.Every(1, trainer.Epoch)
 	case strategy == "best":
 		return trainer.AtBest
+	case steps <= 0: // at the end of the run alone
+		return trainer.Every(math.MaxInt32, trainer.Update)
 	case steps < 1:
 		return trainer.EveryShare(steps)
 	}
@@ -363,9 +372,18 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 	if !slices.Contains(strings.Fields(hfSchedules), s.name) {
 		return fmt.Errorf("lr_scheduler_type is %q; known are %s", s.name, hfSchedules)
 	}
-	builder, err := optim.ByName(a.optimizer.name, a.optimizer.args)
+	if a.late == nil {
+		a.late = a.lateRefusal()
+	}
+	if a.late != nil {
+		a.engine.LowRankTargets = nil
+		a.trainer.LearningRate = max(a.trainer.LearningRate, 0)
+		return nil
+	}
+	builder, err := optim.ByName(a.optimizer.name, a.knownOptimArgs())
 	if err != nil {
 		a.late = err
+		a.engine.LowRankTargets = nil
 		return nil
 	}
 	a.engine.Optimizer = builder
@@ -393,6 +411,41 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 type unchecked struct{ s lr.Schedule }
 
 func (u unchecked) Plan(peak float64, updates int) lr.Rate { return u.s.Plan(peak, updates) }
+
+// lateRefusal is what stops the recorded trainer when it makes its optimizer.
+func (a *hfArgs) lateRefusal() error {
+	name := a.optimizer.name
+	switch {
+	case a.trainer.LearningRate < 0:
+		return fmt.Errorf("learning_rate is %v, want 0 or more", a.trainer.LearningRate)
+	case slices.ContainsFunc(strings.Fields(packaged), func(part string) bool { return strings.Contains(name, part) }):
+		return fmt.Errorf("optim is %s, of a package that the recordings are made without", name)
+	}
+	return nil
+}
+
+// packaged are parts of the names of optimizers that transformers takes from packages of others, none of which the recordings have.
+const packaged = "xla npu anyprecision 4bit 8bit 32bit bnb ademamix galore lomo grokadamw schedule_free apollo stable"
+
+// knownOptimArgs leaves out of optim_args what the optimizer does not have, as transformers does without a word.
+func (a *hfArgs) knownOptimArgs() optim.Arguments {
+	args := a.optimizer.args
+	if _, err := optim.ByName(a.optimizer.name, args); err == nil {
+		return args
+	}
+	var kept []string
+	for part := range strings.SplitSeq(args.OptimArgs, ",") {
+		alone := args
+		if alone.OptimArgs = part; !strings.Contains(part, "=") {
+			return args
+		}
+		if _, err := optim.ByName(a.optimizer.name, alone); err == nil {
+			kept = append(kept, part)
+		}
+	}
+	args.OptimArgs = strings.Join(kept, ",")
+	return args
+}
 
 // zeroRate never moves a weight.
 type zeroRate struct{}

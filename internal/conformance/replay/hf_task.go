@@ -142,6 +142,7 @@ type hfStep struct {
 	eval    trainer.Evaluation
 
 	started   struct{ train, eval int } // loaders that have been begun
+	kept      bool                      // a further trainer is made around the step, which nothing draws or seeds for
 	evaluates bool                      // a batch of an evaluation is at hand
 	shapes    [][]int64                 // of the predictions of an evaluation's batches
 }
@@ -177,7 +178,12 @@ func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err er
 }
 
 // Seed takes the seed of the case, which may be 0.
-func (s *hfStep) Seed(uint64) error { return s.Step.Seed(s.run.args.seed) }
+func (s *hfStep) Seed(uint64) error {
+	if s.kept {
+		return nil
+	}
+	return s.Step.Seed(s.run.args.seed)
+}
 
 // StartLoader leaves the draw of a pass out where the workers of an earlier one are still there.
 func (s *hfStep) StartLoader(train bool) error {

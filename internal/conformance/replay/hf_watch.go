@@ -13,6 +13,7 @@ import (
 // watch is the first callback of a run: it records every event under the name that Hugging Face gives it, and dies where the recorded process did.
 type watch struct {
 	run       *hfRun
+	kept      bool // the trainer that is being made stands for the one before
 	stopAfter *int // updates; nil: the run goes on to its end
 
 	step  int // where the run stands, as of the last event
@@ -27,7 +28,13 @@ func (w *watch) see(event string, r *trainer.Run) error {
 	return nil
 }
 
-func (w *watch) InitEnd(r *trainer.Run) error    { return w.see("on_init_end", r) }
+func (w *watch) InitEnd(r *trainer.Run) error {
+	if w.kept {
+		return nil
+	}
+	return w.see("on_init_end", r)
+}
+
 func (w *watch) TrainBegin(r *trainer.Run) error { return w.see("on_train_begin", r) }
 func (w *watch) TrainEnd(r *trainer.Run) error   { return w.see("on_train_end", r) }
 func (w *watch) EpochBegin(r *trainer.Run) error { return w.see("on_epoch_begin", r) }
