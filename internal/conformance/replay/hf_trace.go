@@ -1,0 +1,163 @@
+package replay
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// keepPredictions copies the predictions of a phase for final.safetensors.
+func (h *hfRun) keepPredictions() error {
+	p := h.step.Predictions()
+	if p == nil || len(p.Logits) == 0 {
+		return fmt.Errorf("the step has kept no predictions")
+	}
+	if !h.args.concat || h.args.noLabels {
+		return fmt.Errorf("the predictions are not one array")
+	}
+	h.predicted = nil
+	add := func(name string, t torch.Tensor) {
+		h.predicted = append(h.predicted, tensorBytes{name, t.DType(), t.Shape(), t.Bytes()})
+	}
+	add("predict.predictions", p.Logits[0])
+	if len(p.Labels) > 0 {
+		add("predict.label_ids", p.Labels[0])
+	}
+	return nil
+}
+
+// recordUpdate is called when the loop has counted an update.
+func (h *hfRun) recordUpdate(r *trainer.Run) error {
+	var norm *float64
+	value, ok, err := h.step.GradNorm()
+	if err != nil {
+		return err
+	}
+	if ok {
+		norm = &value
+	}
+	var more trace.Object
+	if m := h.step.task().model; m.takesItems() || h.spec.LossFunc != "" {
+		more = append(more, trace.Pair{Name: "num_items", Value: h.step.items})
+	}
+	if h.args.tokens != "no" {
+		more = append(more, trace.Pair{Name: "num_input_tokens_seen", Value: h.step.tokens})
+	}
+	h.rec.update(r.GlobalStep, r.Epoch, norm, h.step.rates, h.step.task().model, h.step.skipped, more...)
+	return nil
+}
+
+// recordEvaluation is called when the numbers of an evaluation are known.
+func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
+	metrics := map[string]any{}
+	for name, value := range m {
+		metrics[e.Name+"_"+name] = value
+	}
+	h.rec.evaluation(trace.Object{{Name: "step", Value: h.watch.step}, {Name: "epoch", Value: h.watch.epoch}, {Name: "prefix", Value: e.Name},
+		{Name: "num_samples", Value: e.Rows}, {Name: "metrics", Value: metrics}})
+}
+
+// checkpoints are the folders left, in the order of their numbers.
+func (h *hfRun) checkpoints() ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(h.out, "checkpoint-*"))
+	names := []string{}
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	slices.SortFunc(names, func(a, b string) int { return checkpointNumber(a) - checkpointNumber(b) })
+	return names, err
+}
+
+// end puts the trace together.
+func (h *hfRun) end(err error) (*Run, error) {
+	if h.trainer == nil {
+		return &Run{Trace: h.rec.trace(err, trace.Pair{Name: "train_output", Value: h.result})}, nil
+	}
+	m := h.step.task().model
+	facts, factsErr := h.checkpointFacts(m)
+	if factsErr != nil {
+		return nil, factsErr
+	}
+	history := []any{}
+	for _, row := range h.trainer.History() {
+		history = append(history, logRow(row))
+	}
+	best := trace.Object{{Name: "metric", Value: nil}, {Name: "step", Value: nil}, {Name: "checkpoint", Value: nil}}
+	if b := h.watch.best; b.Metric != "" {
+		best[0].Value = b.Value
+		if h.args.saves {
+			best[1].Value = b.GlobalStep
+		}
+		if b.Checkpoint != "" {
+			best[2].Value = filepath.Base(b.Checkpoint)
+		}
+	}
+	optimizer := h.step.Optimizer()
+	if h.args.late != nil { // the recorded trainer makes it when the training begins
+		optimizer = nil
+	}
+	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)
+	if h.args.optimizer.name == "adagrad" && optimizer != nil && optimizer.Updates() == 0 {
+		final = append(final, adagradStart(optimizer)...)
+	}
+	if h.args.optimizer.name == "adafactor" {
+		integerSteps(final)
+	}
+	return &Run{
+		Trace: h.rec.trace(err, trace.Pair{Name: "log_history", Value: history}, trace.Pair{Name: "checkpoints", Value: facts}, trace.Pair{Name: "best", Value: best},
+			trace.Pair{Name: "train_output", Value: h.result}),
+		final: final,
+	}, nil
+}
+
+// checkpointFacts tells what the checkpoints hold.
+func (h *hfRun) checkpointFacts(m model) (trace.Object, error) {
+	names, err := h.checkpoints()
+	if err != nil {
+		return nil, err
+	}
+	hashes, states := trace.Object{}, trace.Object{}
+	for _, name := range names {
+		dir := filepath.Join(h.out, name)
+		sha, err := fileSHA(filepath.Join(dir, "model.safetensors"), nn.Params(m.module()))
+		if err != nil {
+			return nil, err
+		}
+		state, err := readState(dir)
+		if err != nil {
+			return nil, err
+		}
+		h.args.keepIntervals(state)
+		hashes = append(hashes, trace.Pair{Name: name, Value: sha})
+		states = append(states, trace.Pair{Name: name, Value: map[string]any(state)})
+	}
+	written := h.rec.written
+	if written == nil {
+		written = []string{}
+	}
+	return trace.Object{{Name: "written", Value: written}, {Name: "after", Value: names}, {Name: "weights_sha256", Value: hashes}, {Name: "state", Value: states}}, nil
+}
+
+// fileSHA is the hash of the named parameters inside a file.
+func fileSHA(path string, params []torch.Named) (string, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	var raws [][]byte
+	for _, p := range sorted(params) {
+		raw, err := f.Read(p.Name)
+		if err != nil {
+			return "", err
+		}
+		raws = append(raws, raw)
+	}
+	return hashOf(raws), nil
+}
