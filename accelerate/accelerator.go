@@ -1,9 +1,12 @@
 package accelerate
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -17,6 +20,13 @@ type Options struct {
 
 	// Scaler scales the loss. Nil: one with PyTorch's defaults where MixedPrecision is FP16, and otherwise none.
 	Scaler *amp.GradScaler
+
+	// Group is the processes that train together, made by dist.Init. Nil: this one alone, which New refuses in a process that was
+	// started as one of several.
+	Group *dist.Group
+
+	// SplitBatches makes LoaderOptions.BatchSize that of all processes together (split_batches). Otherwise every process has batches of that size.
+	SplitBatches bool
 
 	// FreeSchedule moves a schedule at every Step, whether there was an update or not: step_scheduler_with_optimizer=False.
 	FreeSchedule bool
@@ -41,6 +51,7 @@ type Accelerator struct {
 	options    Options
 	scaler     *amp.GradScaler
 	models     []any
+	parallel   []*ddp.Model // of the models, where there are several processes
 	optimizers []*Optimizer
 	schedules  []*Schedule
 	registered []Stateful
@@ -49,10 +60,14 @@ type Accelerator struct {
 	sync      bool       // the batch at hand ends a window
 	loaders   []loaderAt // those that are being read, the innermost last
 	iteration int        // of automatic naming
+	random    [][]byte   // random states of all processes, while a state is saved
 }
 
 // loaderAt tells whether the batch that a loader has handed out is its last.
-type loaderAt interface{ atEnd() bool }
+type loaderAt interface {
+	atEnd() bool
+	remainder() int // samples of the last round of batches of all processes, if it is short; 0: it is full, or that does not matter
+}
 
 // New makes an Accelerator, or says which option cannot be.
 func New(o Options) (*Accelerator, error) {
@@ -72,6 +87,9 @@ func New(o Options) (*Accelerator, error) {
 		return nil, fmt.Errorf("accelerate: Options.Project.AutomaticNaming is set, but Options.Project.Dir, where the folders would lie, is empty")
 	case o.Project.Iteration < 0:
 		return nil, fmt.Errorf("accelerate: Options.Project.Iteration is %d; it counts from 0", o.Project.Iteration)
+	}
+	if err := checkGroup(o.Group); err != nil {
+		return nil, err
 	}
 	if o.Device.IsCUDA() {
 		if err := torch.Load(); err != nil {
@@ -94,7 +112,8 @@ func (a *Accelerator) Device() torch.Device { return a.options.Device }
 // Scaler is the scaler of the loss; nil if there is none.
 func (a *Accelerator) Scaler() *amp.GradScaler { return a.scaler }
 
-// PrepareModel moves a model to the device and has SaveState save it: accelerator.prepare(model).
+// PrepareModel moves a model to the device and has SaveState save it: accelerator.prepare(model). With several processes all get the
+// parameters and buffers of the main one.
 func (a *Accelerator) PrepareModel(model any) error {
 	err := torch.Try(func() {
 		if a.options.Device != torch.CPU {
@@ -105,6 +124,13 @@ func (a *Accelerator) PrepareModel(model any) error {
 	if err != nil {
 		return fmt.Errorf("accelerate: PrepareModel: %w", err)
 	}
+	if a.NumProcesses() > 1 {
+		m, err := ddp.New(context.Background(), a.options.Group, model, ddp.Options{})
+		if err != nil {
+			return fmt.Errorf("accelerate: PrepareModel: %w", err)
+		}
+		a.parallel = append(a.parallel, m)
+	}
 	a.models = append(a.models, model)
 	return nil
 }
@@ -114,12 +140,6 @@ func (a *Accelerator) PrepareModel(model any) error {
 func (a *Accelerator) Autocast(forward func()) {
 	amp.Autocast(a.options.Device, a.options.MixedPrecision, forward)
 }
-
-// Gather returns the tensors of all processes, one after the other. There is one process, hence these very tensors.
-func (a *Accelerator) Gather(ts ...torch.Tensor) []torch.Tensor { return ts }
-
-// NumProcesses is the number of processes that train together: 1.
-func (a *Accelerator) NumProcesses() int { return 1 }
 
 // SetSeed restarts the default generators of all devices: accelerate.utils.set_seed.
 func SetSeed(seed uint64) error {

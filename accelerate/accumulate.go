@@ -16,8 +16,14 @@ func (a *Accelerator) Accumulate(body func() error) error {
 		a.step++
 		a.sync = a.step%a.options.Accumulation.Steps == 0
 	}
+	if err := a.beforeForward(); err != nil {
+		return err
+	}
 	var err error
 	panicked := torch.Try(func() { torch.Scope(func() { err = body() }) })
+	if panicked != nil {
+		err = errors.Join(err, a.options.Group.Err()) // which may be the reason
+	}
 	return errors.Join(panicked, err)
 }
 
@@ -32,14 +38,18 @@ func (a *Accelerator) SyncGradients() bool { return a.sync }
 // AccumulationSteps is the number by which [Accelerator.Backward] divides: gradient_accumulation_steps.
 func (a *Accelerator) AccumulationSteps() int { return a.options.Accumulation.Steps }
 
-// Backward divides the loss by the number of batches in a full window, scales it where there is a scaler, and adds its gradients to those there are. It
-// panics with [*torch.Error] as the tensor's own Backward does.
+// Backward divides the loss by the number of batches in a full window, scales it where there is a scaler, and adds its gradients to those there are. Where
+// SyncGradients is true it then replaces the gradients of all prepared models by their means over the processes. It
+// panics with [*torch.Error] as the tensor's own Backward does, also where another process is gone.
 func (a *Accelerator) Backward(loss torch.Tensor) {
 	loss = loss.DivScalar(float64(a.options.Accumulation.Steps))
 	if a.scaler != nil {
 		loss = a.scaler.Scale(loss)
 	}
 	loss.Backward()
+	if a.sync {
+		a.averageGradients()
+	}
 }
 
 // UnscaleGradients removes the scale from the gradients of all prepared optimizers. Clipping does it by itself.

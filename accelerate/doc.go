@@ -41,7 +41,7 @@
 //
 // # The schedule
 //
-// A prepared schedule moves once per update and stands still on an update that loss scaling skipped. So with accumulation it should be planned
+// A prepared schedule moves once per update and process (once per update with Options.SplitBatches) and stands still on an update that loss scaling skipped. So with accumulation it should be planned
 // for updates: planned for batches, as in Accelerate's examples, it ends far from where it was meant to.
 //
 // # Order and random numbers
@@ -55,8 +55,18 @@
 // [Accelerator.SaveState] writes models, optimizers, schedules, scaler, generators and everything registered by
 // [Accelerator.RegisterForCheckpointing] into a folder that is whole or not there; [Accelerator.LoadState] verifies it before anything is changed.
 //
+// # Several processes
+//
+// With Options.Group, made by dist.Init, the same loop trains on several processes, each with a part of every pass. Models are made equal when they are prepared;
+// Backward averages gradients in the batch that ends a window, and only there, as DistributedDataParallel does under no_sync; Accumulate broadcasts buffers.
+// A parameter without a gradient counts as zeros (find_unused_parameters). Metrics are made of [Accelerator.GatherForMetrics]; the main process
+// saves. All processes must make the same calls: what only [Accelerator.IsMainProcess] does may not contain Gather, SaveState or Accumulate.
+//
+//	g, err := dist.Init(ctx, dist.Options{}) // started by torchrun, srun or gotrainer launch
+//	acc, err := accelerate.New(accelerate.Options{Group: g})
+//
 // # What is not here
 //
 // The option adjust_scheduler of GradientAccumulationPlugin has no effect in Accelerate 1.15, whatever it is set to, so there is none here.
-// One process, one device: [Accelerator.Gather] returns what it is given. DeepSpeed, FSDP, Megatron, XLA, trackers and the launcher are Python's.
+// Of what Python has for several GPUs (NCCL, DeepSpeed, FSDP, Megatron, XLA) there is nothing, nor trackers; several processes train on their CPUs.
 package accelerate

@@ -30,11 +30,16 @@ type Loader[S, B any] struct {
 	epoch       int
 	skip        int
 	end         bool
+	short       int          // samples in the last round of batches, if it is a short one
+	order       *sharedOrder // what the processes agree on before each pass; nil: nothing
 }
 
-// PrepareLoader makes the loader of a data set: accelerator.prepare(DataLoader(dataset, ...)). collate makes a batch of samples; it is called by several goroutines.
+// PrepareLoader makes the loader of a data set: accelerator.prepare(DataLoader(dataset, ...)). collate makes a batch of samples; it is called by several goroutines. Of
+// several processes each gets every n-th batch of one order; where the batches do not come out even, the first samples of a pass fill up its end, so that all have as
+// many ([Accelerator.GatherForMetrics] drops them again).
 func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
 	var order data.Order = data.Sequential{}
+	var shared *sharedOrder
 	switch {
 	case !o.Shuffle && o.Seedable:
 		return nil, fmt.Errorf("accelerate: LoaderOptions.Seedable is set without Shuffle, so there is no permutation to seed")
@@ -47,15 +52,34 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 			}
 			seed = &initial
 		}
-		order = data.Shuffled{Seed: *seed}
+		common, err := a.mainSeed(*seed)
+		if err != nil {
+			return nil, fmt.Errorf("accelerate: PrepareLoader: %w", err)
+		}
+		order = data.Shuffled{Seed: common}
+	case o.Shuffle && a.NumProcesses() > 1:
+		var err error
+		if shared, err = newSharedOrder(); err != nil {
+			return nil, fmt.Errorf("accelerate: PrepareLoader: %w", err)
+		}
+		order = data.OrderFunc(shared.indices)
 	case o.Shuffle:
 		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(draw()), n) })
 	}
-	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast, Workers: o.Workers})
+	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast, Workers: o.Workers,
+		Shard: data.Shard{Rank: a.ProcessIndex(), WorldSize: a.NumProcesses(), SplitBatches: a.options.SplitBatches}})
 	if err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareLoader: %w", err)
 	}
-	return &Loader[S, B]{accelerator: a, pass: l.Epoch, length: l.Len()}, nil
+	round := o.BatchSize
+	if !a.options.SplitBatches {
+		round *= a.NumProcesses()
+	}
+	loader := &Loader[S, B]{accelerator: a, pass: l.Epoch, length: l.Len(), order: shared}
+	if !o.DropLast {
+		loader.short = l.Samples() % round
+	}
+	return loader, nil
 }
 
 // PrepareStream makes the loader of data without a length: accelerator.prepare of a DataLoader over an IterableDataset. Of the options Shuffle, Seedable and Seed must not
@@ -63,6 +87,9 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
 	if o.Shuffle || o.Seedable || o.Seed != nil {
 		return nil, errors.New("accelerate: PrepareStream: LoaderOptions.Shuffle, Seedable and Seed must not be set, since the order of a stream is its own")
+	}
+	if n := a.NumProcesses(); n > 1 {
+		return nil, fmt.Errorf("accelerate: PrepareStream: %d processes train together, and a stream cannot be dealt out among them: nobody knows whether all would get as many batches; make a data set of it, and use PrepareLoader", n)
 	}
 	l, err := data.NewStreamLoader(s, collate, data.LoaderOptions{BatchSize: o.BatchSize, DropLast: o.DropLast, Workers: o.Workers})
 	if err != nil {
@@ -83,7 +110,7 @@ func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S)
 // SkipFirstBatches returns a loader that leaves out the first n batches of its first pass without loading them: the rest of a pass that was
 // interrupted after n batches. The loader that it was made of is as it was; go on with it for the passes that follow, after SetEpoch where it is seedable.
 func SkipFirstBatches[S, B any](l *Loader[S, B], n int) *Loader[S, B] {
-	return &Loader[S, B]{accelerator: l.accelerator, pass: l.pass, length: l.length, epoch: l.epoch, skip: l.skip + n}
+	return &Loader[S, B]{accelerator: l.accelerator, pass: l.pass, length: l.length, epoch: l.epoch, skip: l.skip + n, short: l.short, order: l.order}
 }
 
 // SetEpoch says which pass is the next: 0, 1, ... A seedable permutation follows from it. Without a call, passes count by themselves.
@@ -102,6 +129,12 @@ func (l *Loader[S, B]) Len() int {
 func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
+		if l.order != nil {
+			if err := l.order.agree(ctx, l.accelerator.options.Group); err != nil {
+				yield(none, err)
+				return
+			}
+		}
 		if err := torch.Try(func() { draw() }); err != nil { // the seed of the workers, which a DataLoader draws when an iterator is made
 			yield(none, err)
 			return
@@ -137,6 +170,8 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 }
 
 func (l *Loader[S, B]) atEnd() bool { return l.end }
+
+func (l *Loader[S, B]) remainder() int { return l.short }
 
 // leave takes the loader off those that are being read.
 func (l *Loader[S, B]) leave() {

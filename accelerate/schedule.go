@@ -19,7 +19,8 @@ type Schedule struct {
 }
 
 // PrepareSchedule plans a schedule from the optimizer's rate for a run of so many moves, and sets the rate of the first update:
-// accelerator.prepare(scheduler). A prepared schedule moves once per update, so updates are what to plan for. Schedules that move the momentum too, such
+// accelerator.prepare(scheduler). A prepared schedule moves once per update and process, so updates times NumProcesses are what to plan for, or
+// updates with Options.SplitBatches. Schedules that move the momentum too, such
 // as lr.OneCycleLR, need an optimizer that has one.
 func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) (*Schedule, error) {
 	if err := lr.Validate(s, o.peak, updates); err != nil {
@@ -45,15 +46,26 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 }
 
 // Step moves the schedule if the batch at hand has ended in an update: not between updates, and not where loss scaling skipped it. A schedule of fixed
-// length (lr.OneCycleLR) stands still at its end. With Options.FreeSchedule it always moves.
+// length (lr.OneCycleLR) stands still at its end. It moves as often as there are processes, since each has seen a batch of the full size; once
+// with Options.SplitBatches. With Options.FreeSchedule it always moves, and once.
 func (s *Schedule) Step() error {
 	a := s.accelerator
 	switch {
 	case a.options.FreeSchedule:
-	case !a.sync, s.optimizer.skipped, s.limit > 0 && s.moves >= s.limit:
+		s.moves++
+		return s.apply()
+	case !a.sync, s.optimizer.skipped:
 		return nil
 	}
-	s.moves++
+	times := a.NumProcesses()
+	if a.options.SplitBatches {
+		times = 1
+	}
+	for range times {
+		if s.limit == 0 || s.moves < s.limit {
+			s.moves++
+		}
+	}
 	return s.apply()
 }
 

@@ -34,7 +34,24 @@ func (a *Accelerator) SaveIteration() int { return a.iteration }
 // aside, flushed to the disk and renamed; one that is there is replaced. With Project.AutomaticNaming dir must be empty: the folder is
 // Project.Dir/checkpoints/checkpoint_N, and the oldest are deleted first so that TotalLimit stay; one of that name is an error, since it would be
 // of another run: go on counting with Project.Iteration.
+//
+// With several processes all call it; the main one writes, and the random states of all are kept.
 func (a *Accelerator) SaveState(dir string) (path string, err error) {
+	if a.random, err = a.gatherGenerators(); err != nil {
+		return "", fmt.Errorf("accelerate: SaveState: %w", err)
+	}
+	if a.IsMainProcess() {
+		path, err = a.saveMain(dir)
+	}
+	if path, err = a.mainResult(path, err); err != nil {
+		return "", err
+	}
+	a.iteration++
+	return path, nil
+}
+
+// saveMain is SaveState of the main process.
+func (a *Accelerator) saveMain(dir string) (path string, err error) {
 	automatic := a.options.Project.AutomaticNaming
 	switch {
 	case automatic && dir != "":
@@ -52,7 +69,6 @@ func (a *Accelerator) SaveState(dir string) (path string, err error) {
 	if err := checkpoint.WriteFolder(dir, a.save); err != nil {
 		return "", fmt.Errorf("accelerate: %w", err)
 	}
-	a.iteration++
 	return dir, nil
 }
 
@@ -140,7 +156,7 @@ const (
 	modelName      = "model"
 	optimizerName  = "optimizer"
 	scheduleName   = "scheduler"
-	randomName     = "random_states_0.safetensors"
+	randomName     = "random_states_%d.safetensors" // of a process
 	scalerName     = "scaler.json"
 	registeredName = "custom_checkpoint"
 )
@@ -183,7 +199,7 @@ func (a *Accelerator) save(dir string) error {
 			return err
 		}
 	}
-	return a.saveGenerators(filepath.Join(dir, randomName))
+	return a.saveGenerators(dir)
 }
 
 type scheduleState struct {
@@ -215,7 +231,11 @@ func (a *Accelerator) load(dir string) error {
 	if err != nil {
 		return err
 	}
+	randomName := fmt.Sprintf(randomName, a.ProcessIndex())
 	generators, metadata, err := readTensors(filepath.Join(dir, randomName))
+	if errors.Is(err, fs.ErrNotExist) && a.ProcessIndex() > 0 {
+		return fmt.Errorf("%s is not there: fewer processes have saved it than the %d that train now: %w", randomName, a.NumProcesses(), err)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package accelerate
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/internal/tensorio"
@@ -40,16 +42,36 @@ func (a *Accelerator) devices() []torch.Device {
 	return []torch.Device{torch.CPU, a.options.Device}
 }
 
-func (a *Accelerator) saveGenerators(path string) error {
+// gatherGenerators returns the states of the generators of all processes: of each those of its devices, one after the other.
+func (a *Accelerator) gatherGenerators() ([][]byte, error) {
+	var mine []byte
+	err := torch.Try(func() {
+		for _, d := range a.devices() {
+			mine = append(mine, torch.DefaultGenerator(d).State()...)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.options.Group.AllGather(context.Background(), mine)
+}
+
+// saveGenerators writes what gatherGenerators has found, a file for each process.
+func (a *Accelerator) saveGenerators(dir string) error {
 	var err error
 	panicked := torch.Try(func() {
 		torch.Scope(func() {
-			var states []torch.Named
-			for _, d := range a.devices() {
-				state := torch.DefaultGenerator(d).State()
-				states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
+			for rank, state := range a.random {
+				var states []torch.Named
+				for _, d := range a.devices() {
+					n := min(len(state), len(torch.DefaultGenerator(d).State()))
+					states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state[:n], torch.Uint8, int64(n))})
+					state = state[n:]
+				}
+				if err = saveTensors(filepath.Join(dir, fmt.Sprintf(randomName, rank)), states, map[string]string{"step": strconv.Itoa(a.step)}); err != nil {
+					return
+				}
 			}
-			err = saveTensors(path, states, map[string]string{"step": strconv.Itoa(a.step)})
 		})
 	})
 	return errors.Join(panicked, err)
@@ -65,7 +87,7 @@ func (a *Accelerator) setGenerators(states []torch.Named) error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("%s: the state of the generator of %s is missing: it was saved on another kind of device", randomName, d)
+			return fmt.Errorf("%s: the state of the generator of %s is missing: it was saved on another kind of device", fmt.Sprintf(randomName, a.ProcessIndex()), d)
 		}
 	}
 	return nil

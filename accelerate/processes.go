@@ -1,0 +1,180 @@
+package accelerate
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// checkGroup refuses a process that was started as one of several and would train alone, as all the others would.
+func checkGroup(g *dist.Group) error {
+	if world := os.Getenv("WORLD_SIZE"); g == nil && world != "" && world != "1" {
+		return fmt.Errorf("accelerate: this process was started as one of several (WORLD_SIZE=%s), but Options.Group is nil: set it to what dist.Init returns, or to a group of one (dist.Options{World: 1}) if each is to train by itself", world)
+	}
+	return nil
+}
+
+// NumProcesses is the number of processes that train together.
+func (a *Accelerator) NumProcesses() int { return a.options.Group.World() }
+
+// ProcessIndex is the number of this one, from 0.
+func (a *Accelerator) ProcessIndex() int { return a.options.Group.Rank() }
+
+// LocalProcessIndex is its number among those of this machine.
+func (a *Accelerator) LocalProcessIndex() int { return a.options.Group.LocalRank() }
+
+// IsMainProcess tells whether this is the process that prints and writes files.
+func (a *Accelerator) IsMainProcess() bool { return a.options.Group.Main() }
+
+// WaitForEveryone returns when all processes have called it.
+func (a *Accelerator) WaitForEveryone() error {
+	return a.options.Group.Barrier(context.Background())
+}
+
+// Gather returns of each tensor those of all processes, one after the other along the first dimension; numbers become vectors. It is called inside a loop, and
+// panics with [*torch.Error] as operators do, also where another process is gone.
+func (a *Accelerator) Gather(ts ...torch.Tensor) []torch.Tensor {
+	if a.NumProcesses() == 1 {
+		return ts
+	}
+	out := make([]torch.Tensor, len(ts))
+	for i, t := range ts {
+		if t.Dim() == 0 {
+			t = t.Reshape(1)
+		}
+		all, err := ddp.AllGather(context.Background(), a.options.Group, t)
+		a.must("Gather", err)
+		out[i] = torch.Cat(all, 0)
+	}
+	return out
+}
+
+// GatherForMetrics is [Accelerator.Gather] without the samples that fill up the last batches of a pass.
+func (a *Accelerator) GatherForMetrics(ts ...torch.Tensor) []torch.Tensor {
+	out := a.Gather(ts...)
+	if a.NumProcesses() == 1 || !a.endOfLoader() {
+		return out
+	}
+	if rows := a.loaders[len(a.loaders)-1].remainder(); rows > 0 {
+		for i, t := range out {
+			out[i] = t.Narrow(0, 0, min(int64(rows), t.Size(0)))
+		}
+	}
+	return out
+}
+
+// Reduce returns the tensors reduced over all processes: accelerator.reduce, with dist.Sum or dist.Mean. It panics as Gather does.
+func (a *Accelerator) Reduce(op dist.Op, ts ...torch.Tensor) []torch.Tensor {
+	if a.NumProcesses() == 1 {
+		return ts
+	}
+	out := make([]torch.Tensor, len(ts))
+	for i, t := range ts {
+		out[i] = t.Detach().Clone()
+	}
+	a.must("Reduce", ddp.AllReduce(context.Background(), a.options.Group, op, out...))
+	return out
+}
+
+// must panics if a call over the network has failed.
+func (a *Accelerator) must(op string, err error) {
+	if err == nil {
+		return
+	}
+	if known, ok := errors.AsType[*torch.Error](err); ok {
+		panic(known)
+	}
+	panic(&torch.Error{Op: op, Code: torch.ErrInternal, Msg: err.Error()})
+}
+
+// beforeForward prepares the models for the forward pass of a batch.
+func (a *Accelerator) beforeForward() error {
+	for _, m := range a.parallel {
+		if err := m.BeforeForward(context.Background(), a.sync); err != nil {
+			return fmt.Errorf("accelerate: %w", err)
+		}
+	}
+	return nil
+}
+
+func (a *Accelerator) averageGradients() {
+	for _, m := range a.parallel {
+		a.must("Backward", m.AverageGradients(context.Background()))
+	}
+}
+
+// mainSeed returns the number that the main process has.
+func (a *Accelerator) mainSeed(seed uint64) (uint64, error) {
+	b := binary.LittleEndian.AppendUint64(nil, seed)
+	err := a.options.Group.Broadcast(context.Background(), b, 0)
+	return binary.LittleEndian.Uint64(b), err
+}
+
+// mainResult has all processes return what the main one returns.
+func (a *Accelerator) mainResult(path string, err error) (string, error) {
+	if a.NumProcesses() == 1 {
+		return path, err
+	}
+	type result struct{ Path, Failure string }
+	r := result{Path: path}
+	if err != nil {
+		r.Failure = err.Error()
+	}
+	mine, jsonErr := json.Marshal(r)
+	if jsonErr != nil {
+		return "", jsonErr
+	}
+	all, gatherErr := a.options.Group.AllGather(context.Background(), mine)
+	if err != nil {
+		return "", err
+	}
+	if gatherErr != nil {
+		return "", fmt.Errorf("accelerate: %w", gatherErr)
+	}
+	if err := json.Unmarshal(all[0], &r); err != nil {
+		return "", fmt.Errorf("accelerate: what the main process has sent: %w", err)
+	}
+	if r.Failure != "" {
+		return "", fmt.Errorf("accelerate: the main process: %s", r.Failure)
+	}
+	return r.Path, nil
+}
+
+// sharedOrder draws the permutations of a loader from a generator whose state all processes take from the main one: what Accelerate makes of a
+// RandomSampler without a generator.
+type sharedOrder struct{ generator *torch.Generator }
+
+func newSharedOrder() (o *sharedOrder, err error) {
+	err = torch.Try(func() { o = &sharedOrder{torch.NewGenerator(uint64(draw()))} })
+	return o, err
+}
+
+// agree is synchronize_rng_states.
+func (o *sharedOrder) agree(ctx context.Context, g *dist.Group) error {
+	var state []byte
+	if err := torch.Try(func() { state = o.generator.State() }); err != nil {
+		return err
+	}
+	if err := g.Broadcast(ctx, state, 0); err != nil {
+		return fmt.Errorf("accelerate: the order of a pass: %w", err)
+	}
+	return torch.Try(func() { o.generator.SetState(state) })
+}
+
+func (o *sharedOrder) indices(_, n int) []int {
+	out := make([]int, n)
+	torch.Scope(func() {
+		for i, v := range torch.Values[int64](torch.Options{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n))) {
+			out[i] = int(v)
+		}
+		torch.Options{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n)) // a RandomSampler draws another one at its end, of which it takes nothing
+	})
+	return out
+}
