@@ -3,6 +3,7 @@
 //	gotrainer install          install libtorch and build libcgotorch for this user
 //	gotrainer install --cuda   the same with CUDA
 //	gotrainer doctor           tell what a training program finds on this machine
+//	gotrainer launch -n 4 PROGRAM ARGUMENTS...   train on several processes
 //
 // Without a checkout: go run github.com/gotrainer/gotrainer/cmd/gotrainer@latest install
 package main
@@ -21,6 +22,7 @@ import (
 
 type commands struct {
 	Install installCommand `cmd:"" help:"Install libtorch and build libcgotorch for this user. A second run finds its work done."`
+	Launch  launchCommand  `cmd:"" help:"Start a program as several processes that train together. Their output is prefixed by the rank; when one fails the others are ended."`
 	Doctor  doctorCommand  `cmd:"" help:"Tell what a training program finds on this machine: libtorch, devices, settings, disk. Fails if training could not start."`
 }
 

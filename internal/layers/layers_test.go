@@ -44,6 +44,7 @@ var allowed = []struct{ folder, imports string }{
 	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it checks
 	{"dist/tcpstore", ""},
 	{"dist", "dist/tcpstore"},
+	{"dist/launch", "dist/tcpstore"},
 	{"compat/hezar/omegaconf", ""},
 	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/..."},
 	{"compat/hezar/datasets", "compat/hezar/preprocessors data/... text/..."},
@@ -95,7 +96,7 @@ var allowed = []struct{ folder, imports string }{
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/mt19937", "internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist", "dist/tcpstore", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "internal/conformance/spec", "internal/conformance/trace"}
+var pure = []string{"internal/mt19937", "internal/rounded", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist", "dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
 var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate", "compat/pymarlin", "trainer/engine", "models/...", "compat/hezar", "compat/hezar/repository", "compat/pytorchaccelerated", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}

@@ -1,0 +1,236 @@
+// Package launch starts the processes of a run on this machine, as torchrun does, and looks after them: `gotrainer launch` from the inside.
+//
+//	err := launch.Run(ctx, launch.Options{Processes: 4, Command: []string{"./train", "-epochs", "3"}})
+//
+// Every process gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; the store at which they meet is the launcher's own, so no
+// port has to be chosen, and programs in Python that use torch.distributed can be started too. Output is prefixed by the rank. When one process fails the others are
+// ended; signals are passed on.
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/gotrainer/gotrainer/dist/tcpstore"
+)
+
+// Options configures [Run].
+type Options struct {
+	Processes int      // on this machine; required
+	Command   []string // program and arguments; required
+
+	// Nodes machines run Processes each; zero: this one alone. NodeRank is the number of this one. All are given the same Master, "host:port", where that
+	// of NodeRank 0 opens the store; empty with one machine: any free port.
+	Nodes, NodeRank int
+	Master          string
+
+	Env            []string  // of the processes, besides the environment of this one
+	Stdout, Stderr io.Writer // nil: those of this process
+
+	// Signals are passed on to the processes; nil: none. The end of the context is passed on as SIGTERM.
+	Signals <-chan os.Signal
+
+	Patience time.Duration // how long the others may end by themselves when one has failed, before SIGTERM; zero: 3 seconds
+	Grace    time.Duration // from SIGTERM to SIGKILL; zero: 30 seconds, as with torchrun
+}
+
+// Error is the first process that failed.
+type Error struct {
+	Rank int
+	Err  error // an *exec.ExitError, if the process was started
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("launch: rank %d: %v", e.Rank, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+func (o *Options) resolve() error {
+	if o.Nodes == 0 {
+		o.Nodes = 1
+	}
+	for _, t := range []struct {
+		value *time.Duration
+		usual time.Duration
+	}{{&o.Patience, 3 * time.Second}, {&o.Grace, 30 * time.Second}} {
+		if *t.value == 0 {
+			*t.value = t.usual
+		}
+	}
+	if o.Stdout == nil {
+		o.Stdout = os.Stdout
+	}
+	if o.Stderr == nil {
+		o.Stderr = os.Stderr
+	}
+	switch {
+	case o.Processes < 1:
+		return fmt.Errorf("launch: Options.Processes is %d; want at least 1", o.Processes)
+	case len(o.Command) == 0:
+		return errors.New("launch: Options.Command is empty; want a program and its arguments")
+	case o.Nodes < 1 || o.NodeRank < 0 || o.NodeRank >= o.Nodes:
+		return fmt.Errorf("launch: Options.NodeRank is %d of %d Nodes; it counts from 0", o.NodeRank, o.Nodes)
+	case o.Nodes > 1 && o.Master == "":
+		return errors.New("launch: Options.Master is empty; with several machines it must say where they meet, as host:port")
+	case o.Patience < 0 || o.Grace < 0:
+		return errors.New("launch: Options.Patience and Options.Grace must not be negative")
+	}
+	return nil
+}
+
+// Run starts the processes and returns when all have ended: nil, or an [*Error] with the first that failed.
+func Run(ctx context.Context, o Options) error {
+	if err := o.resolve(); err != nil {
+		return err
+	}
+	host, port, err := o.meet()
+	if err != nil {
+		return err
+	}
+	defer port.close()
+	runtime.LockOSThread() // on Linux the processes end with the thread that started them
+	defer runtime.UnlockOSThread()
+	r := &run{o: o, ended: make(chan end, o.Processes)}
+	out, errOut := &lines{w: o.Stdout}, &lines{w: o.Stderr}
+	for local := range o.Processes {
+		rank := o.NodeRank*o.Processes + local
+		c := exec.Command(o.Command[0], o.Command[1:]...)
+		c.Env = append(os.Environ(), o.Env...)
+		if os.Getenv("OMP_NUM_THREADS") == "" {
+			c.Env = append(c.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(1, runtime.NumCPU()/o.Processes)))
+		}
+		for name, value := range map[string]int{"RANK": rank, "LOCAL_RANK": local, "WORLD_SIZE": o.Processes * o.Nodes, "LOCAL_WORLD_SIZE": o.Processes, "GROUP_RANK": o.NodeRank} {
+			c.Env = append(c.Env, name+"="+strconv.Itoa(value))
+		}
+		c.Env = append(c.Env, "MASTER_ADDR="+host, "MASTER_PORT="+port.number, "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RESTART_COUNT=0")
+		stdout, stderr := out.prefixed(rank), errOut.prefixed(rank)
+		c.Stdout, c.Stderr = stdout, stderr
+		c.WaitDelay = time.Second // a grandchild that keeps the output open does not keep us
+		c.SysProcAttr = attributes()
+		if err := c.Start(); err != nil {
+			r.kill(syscall.SIGKILL)
+			r.drain()
+			return &Error{rank, err}
+		}
+		r.running = append(r.running, c)
+		go func() {
+			err := c.Wait()
+			stdout.flush()
+			stderr.flush()
+			r.ended <- end{rank, c, err}
+		}()
+	}
+	return r.watch(ctx)
+}
+
+// place is the port where the processes meet, and the store there if it is ours.
+type place struct {
+	number string
+	store  *tcpstore.Server
+}
+
+func (p place) close() {
+	if p.store != nil {
+		_ = p.store.Close()
+	}
+}
+
+func (o *Options) meet() (host string, p place, err error) {
+	address := o.Master
+	if address == "" {
+		address = "127.0.0.1:0"
+	}
+	host, p.number, err = net.SplitHostPort(address)
+	if err != nil {
+		return "", p, fmt.Errorf("launch: Options.Master is %q; want host:port: %w", o.Master, err)
+	}
+	if o.NodeRank > 0 {
+		return host, p, nil
+	}
+	listen := address
+	if o.Nodes > 1 {
+		listen = ":" + p.number
+	}
+	if p.store, err = tcpstore.Listen(listen); err != nil {
+		return "", p, fmt.Errorf("launch: cannot open the place where the processes meet; choose another port: %w", err)
+	}
+	_, p.number, err = net.SplitHostPort(p.store.Addr().String())
+	return host, p, err
+}
+
+type end struct {
+	rank int
+	cmd  *exec.Cmd
+	err  error
+}
+
+// run is the processes under way. One goroutine uses it.
+type run struct {
+	o       Options
+	running []*exec.Cmd
+	ended   chan end
+}
+
+// kill sends a signal to those that are running.
+func (r *run) kill(s os.Signal) {
+	for _, c := range r.running {
+		_ = c.Process.Signal(s) // it may have ended just now
+	}
+}
+
+func (r *run) drop(c *exec.Cmd) (left int) {
+	for i := range r.running {
+		if r.running[i] == c {
+			r.running = append(r.running[:i], r.running[i+1:]...)
+			break
+		}
+	}
+	return len(r.running)
+}
+
+func (r *run) drain() {
+	for len(r.running) > 0 {
+		r.drop((<-r.ended).cmd)
+	}
+}
+
+// watch waits for all to end.
+func (r *run) watch(ctx context.Context) error {
+	var first error
+	var timer <-chan time.Time
+	next := syscall.SIGTERM // what is sent when the timer ends
+	cancelled := ctx.Done()
+	for {
+		select {
+		case e := <-r.ended:
+			if e.err != nil && first == nil {
+				first = &Error{e.rank, e.err}
+				if timer == nil {
+					timer = time.After(r.o.Patience)
+				}
+			}
+			if r.drop(e.cmd) == 0 {
+				return first
+			}
+		case s := <-r.o.Signals:
+			r.kill(s)
+			if s == os.Interrupt || s == syscall.SIGTERM {
+				timer, next = time.After(r.o.Grace), syscall.SIGKILL
+			}
+		case <-cancelled:
+			cancelled = nil
+			r.kill(syscall.SIGTERM)
+			timer, next = time.After(r.o.Grace), syscall.SIGKILL
+		case <-timer:
+			r.kill(next)
+			timer, next = time.After(r.o.Grace), syscall.SIGKILL
+		}
+	}
+}

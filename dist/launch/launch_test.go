@@ -1,0 +1,162 @@
+package launch_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/launch"
+)
+
+// TestMain is also what the launched processes run.
+func TestMain(m *testing.M) {
+	if role := os.Getenv("LAUNCH_TEST_ROLE"); role != "" {
+		os.Exit(play(role))
+	}
+	os.Exit(m.Run())
+}
+
+func play(role string) int {
+	ctx := context.Background()
+	g, err := dist.Init(ctx, dist.Options{JoinTimeout: 30 * time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return 3
+	}
+	defer func() { _ = g.Close() }()
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, syscall.SIGUSR1, syscall.SIGTERM)
+	if err := g.Barrier(ctx); err != nil {
+		return 3
+	}
+	switch role {
+	case "meet":
+		n := []int64{int64(g.Rank() + 1)}
+		if err := dist.AllReduce(ctx, g, n, dist.Sum); err != nil {
+			return 3
+		}
+		fmt.Printf("sum %d\nno end of line", n[0])
+	case "fail":
+		if g.Rank() == 1 {
+			return 7
+		}
+		<-got
+	case "stubborn":
+		if g.Rank() == 1 {
+			return 7
+		}
+		signal.Ignore(syscall.SIGTERM)
+		select {}
+	case "signal":
+		fmt.Println("ready")
+		fmt.Println(<-got)
+	}
+	return 0
+}
+
+// output gathers what is written, and tells when a line has come so often.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func options(role string, n int, out *output) launch.Options {
+	return launch.Options{
+		Processes: n, Command: []string{os.Args[0]}, Env: []string{"LAUNCH_TEST_ROLE=" + role}, Stdout: out, Stderr: out,
+		Patience: 10 * time.Millisecond, Grace: 100 * time.Millisecond,
+	}
+}
+
+func TestProcessesMeetAndTheirOutputHasTheirRank(t *testing.T) {
+	var out output
+	if err := launch.Run(t.Context(), options("meet", 3, &out)); err != nil {
+		t.Fatal(err, out.String())
+	}
+	got := strings.Split(strings.TrimSpace(out.String()), "\n")
+	sort.Strings(got)
+	if want := "[0] no end of line|[0] sum 6|[1] no end of line|[1] sum 6|[2] no end of line|[2] sum 6"; strings.Join(got, "|") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestOneThatFailsEndsTheOthers(t *testing.T) {
+	for _, role := range []string{"fail", "stubborn"} {
+		t.Run(role, func(t *testing.T) {
+			var out output
+			err := launch.Run(t.Context(), options(role, 3, &out))
+			e, ok := errors.AsType[*launch.Error](err)
+			if !ok || e.Rank != 1 {
+				t.Fatalf("%v, want that rank 1 has failed; %s", err, out.String())
+			}
+			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 7 {
+				t.Errorf("%v, want its exit code 7", err)
+			}
+		})
+	}
+}
+
+func TestSignalsArePassedOn(t *testing.T) {
+	var out output
+	signals := make(chan os.Signal)
+	o := options("signal", 2, &out)
+	o.Signals, o.Grace = signals, time.Minute
+	done := make(chan error)
+	go func() { done <- launch.Run(t.Context(), o) }()
+	for strings.Count(out.String(), "ready") < 2 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	signals <- syscall.SIGUSR1
+	if err := <-done; err != nil || strings.Count(out.String(), syscall.SIGUSR1.String()) != 2 {
+		t.Errorf("%v, %s", err, out.String())
+	}
+}
+
+func TestTheEndOfTheContextEndsAll(t *testing.T) {
+	var out output
+	ctx, cancel := context.WithCancel(t.Context())
+	o := options("signal", 2, &out)
+	o.Grace = time.Minute
+	done := make(chan error)
+	go func() { done <- launch.Run(ctx, o) }()
+	for strings.Count(out.String(), "ready") < 2 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil || strings.Count(out.String(), syscall.SIGTERM.String()) != 2 {
+		t.Errorf("%v, %s", err, out.String())
+	}
+}
+
+func TestOptionsThatCannotBeAreRefused(t *testing.T) {
+	for _, o := range []launch.Options{
+		{Command: []string{"true"}}, {Processes: 1}, {Processes: 1, Command: []string{"true"}, Nodes: 2}, {Processes: 1, Command: []string{"true"}, NodeRank: 1},
+		{Processes: 1, Command: []string{"true"}, Master: "nowhere"}, {Processes: 1, Command: []string{"true"}, Grace: -1}, {Processes: 2, Command: []string{"/does/not/exist"}},
+	} {
+		if err := launch.Run(t.Context(), o); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+}
