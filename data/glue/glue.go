@@ -124,7 +124,7 @@ func (t Task) add(e *Examples, s split, path string) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // it was only read
 	at, err := s.find(rows.Columns())
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

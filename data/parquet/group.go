@@ -126,7 +126,7 @@ func (r *Rows[T]) decode(k int) ([]T, error) {
 // read puts the values of a column into its field of all rows.
 func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk) error {
 	pages := chunk.Pages()
-	defer pages.Close()
+	defer func() { _ = pages.Close() }() // they were only read
 	row := -1
 	buffer := make([]parquet.Value, 256)
 	for {

@@ -60,8 +60,7 @@ func OpenRows[T any](path string, f Format) (*Rows[T], error) {
 
 // bare takes the path out of an error that is about to get one.
 func bare(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) && err == error(path) {
+	if path, ok := err.(*os.PathError); ok { //nolint:errorlint // only the outermost error may lose its path
 		return path.Err
 	}
 	return err
