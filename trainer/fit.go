@@ -33,6 +33,10 @@ type fit[S, B any] struct {
 	quietEval bool              // evaluations must not draw random numbers
 	store     *checkpoint.Store // nil without an output folder
 
+	asked  context.Context         // the caller's, where several processes train: ctx ends when they have agreed on it
+	cancel context.CancelCauseFunc // ends ctx
+	totals windowTotals            // of the window at hand, over all processes
+
 	before position // the machine before the action at hand: where an interrupted run goes on
 	window []B      // the batches of the window at hand
 	batch  any      // the batch at hand; nil between batches
@@ -194,6 +198,13 @@ func (f *fit[S, B]) epoch() (action, error) {
 		if len(f.window) < f.m.window {
 			continue
 		}
+		if f.several() {
+			if stop, err := f.agree(); err != nil {
+				return 0, err
+			} else if stop {
+				return 0, f.interrupt()
+			}
+		}
 		a, err := f.trainWindow()
 		clear(f.window) // the loader and the step have let go of them; so must we
 		f.window, f.samples = f.window[:0], f.samples[:0]
@@ -312,7 +323,7 @@ func (f *fit[S, B]) interrupt() error {
 	}
 	f.m.position = f.before
 	switch {
-	case f.store == nil && f.o.Saver == nil:
+	case !f.saves():
 		e.Unsaved = "Options.OutputDir is empty"
 	case f.o.Save.kind == never:
 		e.Unsaved = "Options.Save is Never"

@@ -10,11 +10,11 @@ import (
 
 // trainWindow does everything that belongs to one window and returns the action after it.
 func (f *fit[S, B]) trainWindow() (action, error) {
-	f.items, f.judged = 0, nil
-	if c, ok := f.t.step.(ItemCounter[B]); ok && !f.o.Semantics.CarryWindows {
-		for _, b := range f.window {
-			f.items += c.CountItems(b)
-		}
+	f.judged = nil
+	if f.several() {
+		f.items = f.totals.items
+	} else {
+		f.items = f.countItems()
 	}
 	if f.o.Semantics.FilterNonFiniteLoss {
 		f.t.step.(LossFilter).FilterLoss(f.m.GlobalStep - f.m.LastLogged) // New has checked that it is one
@@ -62,7 +62,7 @@ func (f *fit[S, B]) trainBatch() error {
 			return err
 		}
 	}
-	f.trained += float64(f.samples[f.m.index])
+	f.trained += float64(f.samples[f.m.index] * f.o.Process.World)
 	f.count(batch)
 	return fire(f, f.hooks.backward, "AfterBackward", BackwardHook.AfterBackward)
 }
@@ -103,12 +103,15 @@ func (f *fit[S, B]) clip() error {
 
 // count adds a micro-batch to the tokens and the floating-point operations.
 func (f *fit[S, B]) count(batch B) {
-	if c, ok := f.t.step.(TokenCounter[B]); ok && f.o.CountTokens {
-		f.tokens += c.CountTokens(batch)
+	var tokens int64
+	var flops float64
+	if f.several() {
+		tokens, flops = f.totals.tokens[f.m.index], f.totals.flops[f.m.index]
+	} else {
+		tokens, flops = f.countBatch(batch)
 	}
-	if c, ok := f.t.step.(FlopCounter[B]); ok {
-		f.flops += c.CountFlops(batch)
-	}
+	f.tokens += tokens
+	f.flops += flops
 }
 
 // update ends a window with an optimizer step.

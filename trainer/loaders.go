@@ -33,7 +33,7 @@ type Sampler interface{ Samples() int }
 
 // trainLoader makes the loader of the training set.
 func (f *fit[S, B]) trainLoader(train data.Dataset[S]) (BatchLoader[B], error) {
-	o := data.LoaderOptions{BatchSize: f.o.BatchSize, Order: f.order(), DropLast: f.o.DropLast, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample}
+	o := data.LoaderOptions{BatchSize: f.o.BatchSize, Order: f.order(), DropLast: f.o.DropLast, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample, Shard: f.shard()}
 	maker := func() (BatchLoader[B], error) { return data.NewLoader(train, f.t.step.Collate, o) }
 	if m, ok := f.t.step.(TrainLoaderMaker[S, B]); ok {
 		maker = func() (BatchLoader[B], error) { return m.TrainLoader(train, o) }

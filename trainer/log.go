@@ -86,7 +86,7 @@ func (f *fit[S, B]) logEnd() error {
 		steps = float64(f.m.plan.maxSteps)
 		samples = float64(f.run.Info.TrainSamples) * f.o.Epochs
 		if f.o.MaxSteps > 0 {
-			samples = steps * float64(f.o.BatchSize*f.o.Accumulate)
+			samples = steps * float64(f.o.BatchSize*f.o.Accumulate*f.o.Process.World)
 		}
 	}
 	row["total_flos"] = f.flops

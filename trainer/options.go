@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
@@ -120,7 +121,11 @@ type Options struct {
 	// LogLevel is the lowest level that the main process logs; nil: slog.LevelInfo. LogLevelReplica is that of the others; nil: slog.LevelWarn.
 	LogLevel, LogLevelReplica slog.Leveler
 
-	// Process says which of several processes of one run this is. Zero: what RANK, LOCAL_RANK and WORLD_SIZE in the environment say, as torchrun
+	// Group is the processes that train together, made by dist.Init: each on its part of every epoch, with the same weights. BatchSize is that of one process.
+	// The step must be a [GroupJoiner], as package engine's are. Nil: this process trains by itself. The caller closes it.
+	Group *dist.Group
+
+	// Process says which of several processes of one run this is. Zero: what Group says, or else what RANK, LOCAL_RANK and WORLD_SIZE in the environment say, as torchrun
 	// sets them; without them it is alone. Only the main process, of rank 0, shows progress, writes files and uploads.
 	Process Process
 

@@ -38,6 +38,12 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 		return err
 	}
 	f.peakRate = f.o.LearningRate
+	if from, err = f.sameStart(from); err != nil {
+		return err
+	}
+	if err := f.joinGroup(); err != nil {
+		return err
+	}
 	if from != "" {
 		if err := f.resume(from); err != nil {
 			return err

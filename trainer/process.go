@@ -47,7 +47,12 @@ func (p Process) validate(where string) error {
 
 // resolveProcess finds out which process this is, and silences those that are not the main one.
 func (o *Options) resolveProcess() (err error) {
-	if o.Process == (Process{}) {
+	if o.Group != nil {
+		if o.Process != (Process{}) {
+			return &OptionError{"Process", fmt.Sprintf("%+v", o.Process), "its zero value, since Group says which process this is"}
+		}
+		o.Process = Process{Rank: o.Group.Rank(), LocalRank: o.Group.LocalRank(), World: o.Group.World()}
+	} else if o.Process == (Process{}) {
 		o.Process, err = ProcessFromEnv(os.Getenv)
 	} else {
 		err = o.Process.validate("Options.Process")

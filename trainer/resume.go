@@ -102,6 +102,11 @@ func (f *fit[S, B]) resume(from string) error {
 	if err := f.loadStep(from, loop); err != nil {
 		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
 	}
+	if !loop.OnlyModel {
+		if err := f.loadRandom(from); err != nil {
+			return err
+		}
+	}
 	f.history = state.LogHistory
 	f.tokens, f.flops = state.NumInputTokensSeen, float64(state.TotalFlos)
 	f.startTokens = f.tokens

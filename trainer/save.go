@@ -34,6 +34,10 @@ func (f *fit[S, B]) save() error {
 			return err
 		}
 	}
+	random, err := f.gatherRandom()
+	if err != nil {
+		return err
+	}
 	saved := f.m.LastSaved
 	f.m.LastSaved = f.m.GlobalStep
 	best := f.bestCheckpoint()
@@ -44,12 +48,20 @@ func (f *fit[S, B]) save() error {
 			if err := f.saveStep(step, dir); err != nil {
 				return err
 			}
+			if random != nil {
+				if err := writeJSON(filepath.Join(dir, randomFile), random); err != nil {
+					return err
+				}
+			}
 			return f.writeStates(dir, best)
 		})
 		if err != nil {
 			f.m.LastSaved = saved
 			return f.stepError("save", err)
 		}
+	}
+	if err := f.barrier("wait for the main process to save"); err != nil {
+		return err
 	}
 	f.checkpoint, f.best.Checkpoint = path, best
 	if err := f.pushCheckpoint(); err != nil {

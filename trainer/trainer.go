@@ -33,6 +33,9 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	if err := o.checkStep(step); err != nil {
 		return nil, err
 	}
+	if err := o.checkGroup(step); err != nil {
+		return nil, err
+	}
 	if _, ok := any(step).(TokenCounter[B]); !ok && o.CountTokens {
 		return nil, fmt.Errorf("trainer: Options.CountTokens is set, but %T does not implement trainer.TokenCounter for its batches", step)
 	}

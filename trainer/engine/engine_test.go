@@ -26,8 +26,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
+// TestMain is also what the processes run that a test starts.
 func TestMain(m *testing.M) {
 	testenv.PinBits()
+	if role := os.Getenv("ENGINE_TEST_ROLE"); role != "" {
+		os.Exit(oneOfGroup(role))
+	}
 	os.Exit(testenv.Run(m))
 }
 

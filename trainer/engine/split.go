@@ -46,11 +46,14 @@ func (a *ahead) remember(loss torch.Tensor, divisor float64) {
 }
 
 // Forward runs the forward pass of a micro-batch. Its graph lives until Backward.
-func (s *Step[S, B]) Forward(_ context.Context, b B, w trainer.Window) (err error) {
+func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err error) {
 	if _, ok := s.task.(TrainingStepper[B]); ok {
 		return fmt.Errorf("engine: %T has a training step of its own (engine.TrainingStepper), which cannot be divided into forward and backward: implement Loss alone, or use no hook and no report that comes between them", s.task)
 	}
 	s.ahead.drop()
+	if err := s.beforeForward(ctx, w); err != nil {
+		return err
+	}
 	return torch.Try(func() {
 		s.mode(true)
 		s.stepping = true
@@ -72,11 +75,11 @@ func (s *Step[S, B]) Forward(_ context.Context, b B, w trainer.Window) (err erro
 }
 
 // Backward adds the gradient of the last Forward.
-func (s *Step[S, B]) Backward(context.Context) error {
+func (s *Step[S, B]) Backward(ctx context.Context) error {
 	if !s.ahead.waiting {
 		return errors.New("engine: Backward without a Forward before it")
 	}
-	return torch.Try(func() {
+	err := torch.Try(func() {
 		s.stepping = true
 		defer func() { s.stepping = false }()
 		defer func() {
@@ -85,6 +88,10 @@ func (s *Step[S, B]) Backward(context.Context) error {
 		}()
 		torch.Scope(func() { s.addLoss(s.backward(s.ahead.loss, s.ahead.window)) })
 	})
+	if err != nil {
+		return err
+	}
+	return s.averageGradients(ctx, s.ahead.window)
 }
 
 // BatchLoss waits for the device and returns the loss of the last Forward or Eval.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -33,6 +35,9 @@ type Step[S, B any] struct {
 	gradNorm torch.Tensor
 	normed   bool
 	filter   int // see FilterLoss; negative: off
+
+	group    *dist.Group // nil: one process
+	parallel *ddp.Model
 
 	eval        evaluation
 	predictions *Predictions

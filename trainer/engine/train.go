@@ -32,8 +32,11 @@ func (s *Step[S, B]) pass(items int64) Pass {
 }
 
 // Train adds the gradient of one micro-batch.
-func (s *Step[S, B]) Train(_ context.Context, b B, w trainer.Window) error {
-	return torch.Try(func() {
+func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
+	if err := s.beforeForward(ctx, w); err != nil {
+		return err
+	}
+	err := torch.Try(func() {
 		s.mode(true)
 		s.stepping = true
 		defer func() { s.stepping = false }()
@@ -45,6 +48,10 @@ func (s *Step[S, B]) Train(_ context.Context, b B, w trainer.Window) error {
 			s.addLoss(loss)
 		})
 	})
+	if err != nil {
+		return err
+	}
+	return s.averageGradients(ctx, w)
 }
 
 // trainingStep returns the loss to report.
@@ -75,6 +82,9 @@ func (s *Step[S, B]) backward(loss Loss, w trainer.Window) torch.Tensor {
 	value := loss.Value
 	if w.Divisor != 1 && !loss.whole {
 		value = value.DivScalar(w.Divisor)
+	}
+	if n := s.group.World(); n > 1 && loss.whole { // the mean over the processes takes it away again: items are counted over all
+		value = value.MulScalar(n)
 	}
 	if s.scaler != nil {
 		s.scaler.Scale(value).Backward()
@@ -148,8 +158,11 @@ func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err er
 	return applied, nil
 }
 
-// Report reads the sum of losses and the last gradient norm back from the device.
-func (s *Step[S, B]) Report(context.Context) (r trainer.Report, err error) {
+// Report reads the sum of losses, of several processes the mean of theirs, and the last gradient norm back from the device.
+func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
+	if err := s.averageLoss(ctx); err != nil {
+		return r, err
+	}
 	err = torch.Try(func() {
 		r = trainer.Report{LossSum: s.lossSum.Item(), GradNorm: -1}
 		s.lossSum.Zero_()

@@ -1,0 +1,291 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/tcpstore"
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// groupRun is a run in testdata/hf_ddp.json; the batches are those of each process.
+type groupRun struct {
+	hfRun
+	Batches  [2][][]int
+	MaxSteps int `json:"max_steps"`
+}
+
+// groupCase is what such a run is here.
+type groupCase struct {
+	task       func(m *tagger) engine.Task[tokens, tokenBatch]
+	dropout    float64
+	accumulate int
+}
+
+var groupCases = map[string]groupCase{
+	"plain":                    {tag, 0, 1},
+	"accumulation and dropout": {tag, 0.3, 2},
+	"counted items":            {count, 0.2, 2},
+}
+
+// groupOutcome is what a process tells of its run.
+type groupOutcome struct {
+	Batches  [][]int
+	History  []trainer.Logs
+	Eval     trainer.Metrics
+	Steps    int
+	Stopped  bool // it was interrupted
+	Failure  string
+	StopStep int
+}
+
+// oneOfGroup is what a started process does. A role is the name of a run, and behind a bar what happens in it.
+func oneOfGroup(role string) int {
+	name, event, _ := strings.Cut(role, "|")
+	out, err := groupMember(name, event)
+	if err != nil {
+		out.Failure = err.Error()
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(text))
+	return 0
+}
+
+// cancelAt cancels a run after an update.
+type cancelAt struct {
+	step   int
+	cancel func()
+}
+
+func (c cancelAt) AfterUpdate(r *trainer.Run) error {
+	if r.GlobalStep == c.step-1 { // the step counts when it has ended
+		c.cancel()
+	}
+	return nil
+}
+
+func groupMember(name, event string) (out groupOutcome, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	g, err := dist.Init(ctx, dist.Options{JoinTimeout: time.Minute})
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = g.Close() }()
+	torch.SetThreads(1)
+	var t testing.T
+	file := golden.Load(&t, "testdata/hf.safetensors")
+	train, valid := hfData(file)
+	valid = valid[:8]
+	c := groupCases[name]
+	m := newTagger(c.dropout)
+	if g.Main() { // the others get the weights from this one
+		initial := golden.Load(&t, "testdata/hf_ddp.safetensors")
+		var weights []torch.Named
+		for _, p := range nn.Params(m) {
+			weights = append(weights, torch.Named{Name: p.Name, Tensor: initial.Tensor(name + "/init/" + p.Name)})
+		}
+		if _, err := nn.LoadStateDict(m, nn.Tensors(weights), nn.LoadOptions{}); err != nil {
+			return out, err
+		}
+	}
+	inner, err := engine.New(c.task(m), engine.Options{Optimizer: named("adamw_torch_fused", optim.Arguments{LearningRate: 0.02}), ComputeMetrics: right})
+	if err != nil {
+		return out, err
+	}
+	s := &seen{tagStep: inner}
+	dir := os.Getenv("ENGINE_TEST_DIR")
+	o := quiet(trainer.Options{
+		Group: g, Epochs: 2, BatchSize: 4, EvalBatchSize: 4, Accumulate: c.accumulate, Log: trainer.Every(1, trainer.Update), Semantics: semantics.HuggingFace,
+	})
+	if event == "interrupt" || event == "resume" || event == "whole" {
+		o.Semantics = semantics.Default // whose resume is exact within an epoch, which transformers' is not
+		o.OutputDir, o.Save = filepath.Join(dir, "run"), trainer.Every(100, trainer.Update)
+	}
+	switch {
+	case event == "interrupt" && g.Rank() == 1:
+		o.Callbacks = []any{cancelAt{1, cancel}}
+	case event == "die" && g.Rank() == 1:
+		o.Callbacks = []any{cancelAt{2, func() { os.Exit(0) }}}
+	case event == "resume":
+		o.ResumeFrom = trainer.Latest
+	}
+	fit, err := trainer.New(s, o)
+	if err != nil {
+		return out, err
+	}
+	result, err := fit.Fit(ctx, train, nil)
+	out.Batches = s.batches
+	if stop, ok := errors.AsType[*trainer.InterruptedError](err); ok {
+		out.Stopped, out.StopStep = true, stop.GlobalStep
+		return out, g.Barrier(context.Background())
+	}
+	if err != nil {
+		return out, err
+	}
+	out.History, out.Steps = result.History, result.GlobalStep
+	if out.Eval, err = fit.Evaluate(ctx, valid); err != nil {
+		return out, err
+	}
+	tensors := append(nn.StateDict(m), torch.Named{Name: "next", Tensor: torch.Rand(4)})
+	entries, err := tensorio.Entries(tensors)
+	if err != nil {
+		return out, err
+	}
+	if err := safetensors.WriteFile(filepath.Join(dir, strconv.Itoa(g.Rank())), entries, nil); err != nil {
+		return out, err
+	}
+	return out, g.Barrier(ctx)
+}
+
+// startGroup starts two processes and returns what they tell; nothing of one that has died.
+func startGroup(t *testing.T, role, dir string) (out [2]groupOutcome) {
+	t.Helper()
+	testenv.RequireTorch(t)
+	store, err := tcpstore.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	host, port, _ := strings.Cut(store.Addr().String(), ":")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var commands [2]*exec.Cmd
+	var outputs [2]bytes.Buffer
+	for rank := range commands {
+		c := exec.CommandContext(ctx, os.Args[0])
+		c.Env = append(os.Environ(), "ENGINE_TEST_ROLE="+role, "ENGINE_TEST_DIR="+dir, fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank), "WORLD_SIZE=2",
+			"MASTER_ADDR="+host, "MASTER_PORT="+port, "TORCHELASTIC_USE_AGENT_STORE=True")
+		c.Stdout, c.Stderr = &outputs[rank], &outputs[rank]
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		commands[rank] = c
+	}
+	for rank, c := range commands {
+		err := c.Wait()
+		if outputs[rank].Len() == 0 && err == nil {
+			continue
+		}
+		if jsonErr := json.Unmarshal(outputs[rank].Bytes(), &out[rank]); jsonErr != nil || err != nil {
+			t.Fatalf("rank %d: %v, %v: %s", rank, err, jsonErr, outputs[rank].String())
+		}
+	}
+	return out
+}
+
+func groupRuns(t *testing.T) (runs []groupRun) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/hf_ddp.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &runs); err != nil {
+		t.Fatal(err)
+	}
+	return runs
+}
+
+func TestTwoProcessesEqualTransformersWithGloo(t *testing.T) {
+	for _, r := range groupRuns(t) {
+		t.Run(r.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			out := startGroup(t, r.Name, dir)
+			want := golden.Load(t, "testdata/hf_ddp.safetensors")
+			for rank, o := range out {
+				if o.Failure != "" {
+					t.Fatalf("rank %d: %s", rank, o.Failure)
+				}
+				if !reflect.DeepEqual(o.Batches, r.Batches[rank][:len(o.Batches)]) {
+					t.Fatalf("rank %d trained on the rows %v, want %v", rank, o.Batches, r.Batches[rank])
+				}
+				if o.Steps != r.MaxSteps {
+					t.Errorf("rank %d made %d updates, want %d", rank, o.Steps, r.MaxSteps)
+				}
+				compareLog(t, o.History, r.hfRun)
+				// With counted items transformers weighs the batches of an evaluation by their items over all processes; here an evaluation is that of one.
+				if r.Name != "counted items" && !sameBits(o.Eval["loss"], parseHex(t, r.EvalLoss)) || o.Eval["right"] != r.Right {
+					t.Errorf("rank %d: the evaluation gives %v, want loss %v and right %v", rank, o.Eval, parseHex(t, r.EvalLoss), r.Right)
+				}
+				got := golden.Load(t, filepath.Join(dir, strconv.Itoa(rank)))
+				for _, name := range []string{"embed.weight", "hidden.weight", "hidden.bias", "out.weight", "out.bias"} {
+					golden.Bits(t, fmt.Sprintf("%s of rank %d", name, rank), got.Tensor(name), want.Tensor(r.Name+"/final/"+name))
+				}
+				golden.Bits(t, fmt.Sprintf("the next random numbers of rank %d", rank), got.Tensor("next"), want.Tensor(fmt.Sprintf("%s/%d/next", r.Name, rank)))
+			}
+		})
+	}
+}
+
+func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T) {
+	whole, dir := t.TempDir(), t.TempDir()
+	startGroup(t, "accumulation and dropout|whole", whole)
+	for rank, o := range startGroup(t, "accumulation and dropout|interrupt", dir) {
+		if !o.Stopped || o.StopStep != 1 || o.Failure != "" {
+			t.Fatalf("rank %d: %+v; want an interruption after update 1, in the middle of the first epoch", rank, o)
+		}
+	}
+	for rank, o := range startGroup(t, "accumulation and dropout|resume", dir) {
+		if o.Failure != "" || o.Steps != 4 {
+			t.Fatalf("rank %d: %+v; want 4 updates", rank, o)
+		}
+		got, want := golden.Load(t, filepath.Join(dir, strconv.Itoa(rank))), golden.Load(t, filepath.Join(whole, strconv.Itoa(rank)))
+		for _, name := range []string{"embed.weight", "hidden.weight", "hidden.bias", "out.weight", "out.bias", "next"} {
+			golden.Bits(t, fmt.Sprintf("%s of rank %d", name, rank), got.Tensor(name), want.Tensor(name))
+		}
+	}
+}
+
+func TestTheDeathOfAProcessEndsTheRunOfTheOther(t *testing.T) {
+	out := startGroup(t, "plain|die", t.TempDir())
+	if !strings.Contains(out[0].Failure, "rank 1: the connection is gone") {
+		t.Errorf("rank 0 ended with %q", out[0].Failure)
+	}
+}
+
+func TestWhatIsForOneProcessIsRefusedForSeveral(t *testing.T) {
+	testenv.RequireTorch(t)
+	s, err := engine.New(tag(newTagger(0)), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("WORLD_SIZE", "2")
+	if _, err := trainer.New(s, quiet(trainer.Options{})); err == nil || !strings.Contains(err.Error(), "dist.Init") {
+		t.Errorf("no Options.Group in one of two processes: %v", err)
+	}
+	t.Setenv("WORLD_SIZE", "")
+	alone, err := dist.Init(t.Context(), dist.Options{World: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trainer.New(s, quiet(trainer.Options{Group: alone, AutoFindBatchSize: true})); err != nil {
+		t.Errorf("a group of one has everything that one process has: %v", err)
+	}
+	if _, err := trainer.New(s, quiet(trainer.Options{Group: alone, Process: trainer.Process{World: 1}})); err == nil {
+		t.Error("Group and Process were accepted together")
+	}
+}

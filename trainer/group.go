@@ -1,0 +1,185 @@
+package trainer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
+)
+
+// GroupJoiner is implemented by a [Step] that can train on several processes: see Options.Group.
+type GroupJoiner interface {
+	// JoinGroup makes the model the same on all processes. From then on, Train (or Backward) replaces the gradients by their means over the processes when
+	// it has added those of the last micro-batch of a window, a loss over the items of a window counts times the number of processes, and
+	// Report averages the losses. It is called before every run; g is never nil.
+	JoinGroup(ctx context.Context, g *dist.Group) error
+
+	// RandomState is the state of the random numbers of this process, and SetRandomState goes on with it.
+	RandomState() ([]byte, error)
+	SetRandomState(state []byte) error
+}
+
+// randomFile holds the random states of all processes, in a checkpoint of a run on several.
+const randomFile = "random_states.json"
+
+// checkGroup refuses what cannot be had on several processes.
+func (o *Options) checkGroup(step any) error {
+	joiner, joins := step.(GroupJoiner)
+	switch {
+	case o.Process.World == 1:
+		return nil
+	case o.Group == nil && joins:
+		return fmt.Errorf("trainer: this process is one of %d, but Options.Group is nil, so each would train by itself and all write to the same folder: set it to what dist.Init returns", o.Process.World)
+	case o.Group == nil:
+		return nil // the step may do it in its own way
+	case joiner == nil:
+		return fmt.Errorf("trainer: Options.Group has %d processes, but %T cannot train on several: it does not implement trainer.GroupJoiner", o.Process.World, step)
+	}
+	for _, c := range []struct {
+		name string
+		set  bool
+	}{
+		{"AutoFindBatchSize", o.AutoFindBatchSize}, {"Saver", o.Saver != nil}, {"Start", o.Start != nil}, {"Semantics.CarryWindows", o.Semantics.CarryWindows},
+		{"Semantics.LossReport", (&losses{report: o.Semantics.LossReport}).wanted()},
+	} {
+		if c.set {
+			return fmt.Errorf("trainer: Options.%s is set, and Options.Group has %d processes: it is for one process only", c.name, o.Process.World)
+		}
+	}
+	return nil
+}
+
+// several reports whether the run is one of several processes.
+func (f *fit[S, B]) several() bool { return f.o.Group.World() > 1 }
+
+// shard is the part of an epoch that is this process's.
+func (f *fit[S, B]) shard() data.Shard {
+	return data.Shard{Rank: f.o.Group.Rank(), WorldSize: f.o.Group.World()}
+}
+
+// joinGroup has the run end on all processes at the same update, and the step train with the others.
+func (f *fit[S, B]) joinGroup() error {
+	if !f.several() {
+		return nil
+	}
+	f.asked = f.ctx
+	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(f.ctx))
+	return f.stepError("join the group", f.t.step.(GroupJoiner).JoinGroup(f.ctx, f.o.Group)) // New has checked that it is one
+}
+
+// windowTotals is what the processes tell each other before they train on a window.
+type windowTotals struct {
+	items  int64
+	tokens []int64   // of each micro-batch
+	flops  []float64 // likewise
+}
+
+// agree exchanges with the other processes who has been interrupted and what the window holds. It reports whether the run ends here, on all.
+func (f *fit[S, B]) agree() (stop bool, err error) {
+	n := len(f.window)
+	numbers := make([]float64, 2+2*n)
+	if f.asked.Err() != nil {
+		numbers[0] = 1
+	}
+	numbers[1] = float64(f.countItems())
+	for i, b := range f.window {
+		tokens, flops := f.countBatch(b)
+		numbers[2+2*i], numbers[3+2*i] = float64(tokens), flops
+	}
+	if err := dist.AllReduce(f.ctx, f.o.Group, numbers, dist.Sum); err != nil {
+		return false, f.stepError("agree with the other processes", err)
+	}
+	if numbers[0] > 0 {
+		cause := context.Cause(f.asked)
+		if cause == nil {
+			cause = errors.New("another process of the run was interrupted")
+		}
+		f.cancel(cause)
+		return true, nil
+	}
+	f.totals = windowTotals{items: int64(numbers[1])}
+	for i := range n {
+		f.totals.tokens = append(f.totals.tokens, int64(numbers[2+2*i]))
+		f.totals.flops = append(f.totals.flops, numbers[3+2*i])
+	}
+	return false, nil
+}
+
+// countItems are the labelled items of the window in this process.
+func (f *fit[S, B]) countItems() (items int64) {
+	if c, ok := f.t.step.(ItemCounter[B]); ok && !f.o.Semantics.CarryWindows {
+		for _, b := range f.window {
+			items += c.CountItems(b)
+		}
+	}
+	return items
+}
+
+// countBatch are the tokens and the floating-point operations of a micro-batch in this process.
+func (f *fit[S, B]) countBatch(batch B) (tokens int64, flops float64) {
+	if c, ok := f.t.step.(TokenCounter[B]); ok && f.o.CountTokens {
+		tokens = c.CountTokens(batch)
+	}
+	if c, ok := f.t.step.(FlopCounter[B]); ok {
+		flops = c.CountFlops(batch)
+	}
+	return tokens, flops
+}
+
+// barrier waits for the other processes.
+func (f *fit[S, B]) barrier(what string) error {
+	if !f.several() {
+		return nil
+	}
+	return f.stepError(what, f.o.Group.Barrier(context.WithoutCancel(f.ctx)))
+}
+
+// sameStart has all processes resume from what the main one has found.
+func (f *fit[S, B]) sameStart(from string) (string, error) {
+	if !f.several() {
+		return from, nil
+	}
+	all, err := f.o.Group.AllGather(f.ctx, []byte(from))
+	if err != nil {
+		return "", f.stepError("agree with the other processes", err)
+	}
+	return string(all[0]), nil
+}
+
+// gatherRandom brings the random states of all processes together, before a checkpoint is written.
+func (f *fit[S, B]) gatherRandom() ([][]byte, error) {
+	if !f.several() {
+		return nil, nil
+	}
+	mine, err := f.t.step.(GroupJoiner).RandomState()
+	if err != nil {
+		return nil, f.stepError("save", err)
+	}
+	all, err := f.o.Group.AllGather(context.WithoutCancel(f.ctx), mine)
+	return all, f.stepError("save", err)
+}
+
+// loadRandom goes on with the random numbers of this process, after the step has loaded those of the main one.
+func (f *fit[S, B]) loadRandom(from string) error {
+	text, err := os.ReadFile(filepath.Join(from, randomFile))
+	if errors.Is(err, os.ErrNotExist) && !f.several() {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("trainer: cannot resume on %d processes from %s, which was written by one: %w", f.o.Process.World, from, err)
+	}
+	var states [][]byte
+	if err := json.Unmarshal(text, &states); err != nil {
+		return fmt.Errorf("trainer: cannot resume from %s: %s: %w", from, randomFile, err)
+	}
+	if len(states) != f.o.Group.World() {
+		return fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are %s now", from, ErrOtherRun, len(states), strconv.Itoa(f.o.Group.World()))
+	}
+	return f.stepError("load random states", f.t.step.(GroupJoiner).SetRandomState(states[f.o.Group.Rank()]))
+}
