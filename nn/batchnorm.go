@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -56,7 +57,10 @@ func (b *BatchNorm) normalise(x torch.Tensor) torch.Tensor {
 			momentum = 1 / b.NumBatchesTracked.Item()
 		}
 	}
-	return b.trace(x, x.BatchNorm(b.Weight, b.Bias, b.RunningMean, b.RunningVar, b.Training() || !b.RunningMean.Defined(), momentum, b.Eps))
+	return b.trace(x, functional.BatchNorm(x, functional.BatchNormOptions{
+		RunningMean: b.RunningMean, RunningVar: b.RunningVar, Weight: b.Weight, Bias: b.Bias,
+		Training: b.Training() || !b.RunningMean.Defined(), Momentum: &momentum, Eps: b.Eps,
+	}))
 }
 
 // BatchNorm1d is [BatchNorm] of features or sequences: torch.nn.BatchNorm1d.

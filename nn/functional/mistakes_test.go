@@ -75,6 +75,12 @@ func TestMistakesAreNamed(t *testing.T) {
 		"attention with two masks": {func() {
 			f.ScaledDotProductAttention(image, image, image, f.ScaledDotProductAttentionOptions{Causal: true, Mask: x})
 		}, "Mask and Causal are both set; want one"},
+		"a batch of one vector":         {func() { f.BatchNorm(torch.Zeros(1, 4), f.BatchNormOptions{Training: true}) }, "functional.BatchNorm: expected more than 1 value per channel when training, got input size [1 4]"},
+		"a batch of one pixel":          {func() { f.BatchNorm(torch.Zeros(1, 4, 1, 1), f.BatchNormOptions{Training: true}) }, "when training, got input size [1 4 1 1]"},
+		"an eps below zero":             {func() { f.BatchNorm(x, f.BatchNormOptions{Training: true, Eps: -1}) }, "functional.BatchNorm: Eps must be positive, found -1"},
+		"an instance of one pixel":      {func() { f.InstanceNorm(torch.Zeros(5, 4, 1, 1), f.InstanceNormOptions{}) }, "functional.InstanceNorm: expected more than 1 spatial element when training, got input size [5 4 1 1]"},
+		"an instance without any pixel": {func() { f.InstanceNorm(x, f.InstanceNormOptions{}) }, "more than 1 spatial element when training, got input size [2 3]"},
+		"groups of one value":           {func() { f.GroupNorm(torch.Zeros(1, 4), 4, torch.Tensor{}, torch.Tensor{}, 1e-5) }, "functional.GroupNorm: expected more than 1 value per channel when training, got input size [1 4]"},
 		"local responses of a matrix":   {func() { f.LocalResponseNorm(x, 2, 1, 1, 1) }, "want 3 or more dimensions, found [2 3]"},
 		"local responses of no channel": {func() { f.LocalResponseNorm(image, 0, 1, 1, 1) }, "size must be positive, found 0"},
 	}
@@ -83,6 +89,29 @@ func TestMistakesAreNamed(t *testing.T) {
 			err := torch.Try(test.call)
 			if te := (*torch.Error)(nil); !errors.As(err, &te) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestNormsTakeOneValueWherePyTorchDoes(t *testing.T) {
+	testenv.RequireTorch(t)
+	mean, variance := torch.Zeros(4), torch.Ones(4)
+	tests := map[string]func() torch.Tensor{
+		"a batch of one by the running statistics": func() torch.Tensor {
+			return f.BatchNorm(torch.Ones(1, 4), f.BatchNormOptions{RunningMean: mean, RunningVar: variance})
+		},
+		"an instance of one by the running statistics": func() torch.Tensor {
+			return f.InstanceNorm(torch.Ones(1, 4, 1), f.InstanceNormOptions{RunningMean: mean, RunningVar: variance, UseRunningStats: true})
+		},
+		"one example of two pixels": func() torch.Tensor { return f.BatchNorm(torch.Ones(1, 4, 2), f.BatchNormOptions{Training: true}) },
+		"two examples of one value": func() torch.Tensor { return f.BatchNorm(torch.Ones(2, 4), f.BatchNormOptions{Training: true}) },
+		"two groups of two":         func() torch.Tensor { return f.GroupNorm(torch.Ones(1, 4), 2, torch.Tensor{}, torch.Tensor{}, 1e-5) },
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := torch.Try(func() { test() }); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -2,9 +2,52 @@ package functional
 
 import "github.com/gotrainer/gotrainer/torch"
 
+// BatchNormOptions are the arguments of torch.nn.functional.batch_norm. The zero value means PyTorch's defaults.
+type BatchNormOptions struct {
+	RunningMean, RunningVar torch.Tensor // [C]; undefined: none
+	Weight, Bias            torch.Tensor // [C]; undefined: none
+	Training                bool         // normalise by the batch's own statistics and move the running ones
+	Momentum                *float64     // share of this batch in the running statistics; nil means 0.1
+	Eps                     float64      // added to the variance; zero means 1e-5
+}
+
+// BatchNorm normalises each channel of [N, C, ...] by its mean and variance over the batch, or by the running ones:
+// torch.nn.functional.batch_norm. It panics in training if a channel has a single value, which is its own mean: nothing would be left of it.
+func BatchNorm(input torch.Tensor, o BatchNormOptions) torch.Tensor {
+	const op = "BatchNorm"
+	if o.Training {
+		checkValuesPerChannel(op, input.Shape(), input.Shape())
+	}
+	if o.Eps < 0 {
+		panic(mistake(op, torch.ErrValue, "Eps must be positive, found %g", o.Eps))
+	}
+	momentum := 0.1
+	if o.Momentum != nil {
+		momentum = *o.Momentum
+	}
+	return input.BatchNorm(o.Weight, o.Bias, o.RunningMean, o.RunningVar, o.Training, momentum, or(o.Eps, 1e-5))
+}
+
+// checkValuesPerChannel refuses statistics over one value; found is the input that is named, shape the one that is normalised, [N, C, ...].
+func checkValuesPerChannel(op string, shape, found []int64) {
+	if len(shape) == 0 {
+		return // the operator refuses it and says why
+	}
+	values := shape[0]
+	for _, n := range shape[min(2, len(shape)):] {
+		values *= n
+	}
+	if values == 1 {
+		panic(mistake(op, torch.ErrValue, "expected more than 1 value per channel when training, got input size %v", found))
+	}
+}
+
 // GroupNorm normalises each of so many groups of the channels of [N, C, ...]; undefined weight and bias are left out:
-// torch.nn.functional.group_norm, whose default eps is 1e-5.
+// torch.nn.functional.group_norm, whose default eps is 1e-5. It panics if the groups of all examples hold a single value.
 func GroupNorm(input torch.Tensor, groups int64, weight, bias torch.Tensor, eps float64) torch.Tensor {
+	if shape := input.Shape(); len(shape) >= 2 && groups > 0 {
+		checkValuesPerChannel("GroupNorm", append([]int64{shape[0] * shape[1] / groups, groups}, shape[2:]...), shape)
+	}
 	return call("aten::group_norm", input, groups, weight, bias, eps, true)
 }
 
@@ -18,7 +61,17 @@ type InstanceNormOptions struct {
 }
 
 // InstanceNorm normalises each channel of each example of [N, C, ...] by its own mean and variance: torch.nn.functional.instance_norm.
+// It panics if a channel has a single value, unless it is normalised by the running statistics.
 func InstanceNorm(input torch.Tensor, o InstanceNormOptions) torch.Tensor {
+	if shape := input.Shape(); !o.UseRunningStats {
+		values := int64(1)
+		for _, n := range shape[min(2, len(shape)):] {
+			values *= n
+		}
+		if values == 1 {
+			panic(mistake("InstanceNorm", torch.ErrValue, "expected more than 1 spatial element when training, got input size %v", shape))
+		}
+	}
 	return call("aten::instance_norm", input, o.Weight, o.Bias, o.RunningMean, o.RunningVar, !o.UseRunningStats, or(o.Momentum, 0.1), or(o.Eps, 1e-5), true)
 }
 
