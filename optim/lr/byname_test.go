@@ -119,7 +119,6 @@ func TestComposedSchedulesCheckTheirParts(t *testing.T) {
 		{lr.SequentialLR{Schedules: []lr.Schedule{lr.Linear{}, inner}, Milestones: []int{9}}, "Schedules[1] is a lr.SequentialLR"},
 		{lr.SequentialLR{Schedules: []lr.Schedule{lr.Polynomial{LREnd: new(0.5)}}}, "SequentialLR.Schedules[0]: lr: Polynomial.LREnd is 0.5: want less than the peak rate"},
 		{lr.PerEpoch{Schedule: lr.TimmWSD{DecayT: 30}, Updates: 10}, "TimmWSD.DecayT is 30: want no more updates than"},
-		{lr.WarmupStableDecay{Warmup: 50, DecaySteps: 60}, "WarmupStableDecay.DecaySteps is 60"},
 		{lr.AcceleratedWSD{WarmupStartingLR: new(0.5)}, "WarmupStartingLR is 0.5: want at most the peak rate"},
 		{lr.AcceleratedWSD{LRMin: new(0.0), InverseProportion: true}, "AcceleratedWSD.LRMin is 0: want more than 0"},
 		{lr.TimmWSD{DecayT: 3, StableFn: "rsqrt"}, "TimmWSD.StableTimescale is 0"},
@@ -129,6 +128,17 @@ func TestComposedSchedulesCheckTheirParts(t *testing.T) {
 			t.Errorf("Validate(%#v, 0.1, 100) = %v, want text with %q", c.schedule, err, c.want)
 		}
 		c.schedule.Plan(0.1, 100)(20) // does not panic for all that
+	}
+}
+
+func TestDecayLongerThanTheRunIsTakenAsInTransformers(t *testing.T) {
+	s := lr.WarmupStableDecay{Warmup: 50, DecaySteps: 60, DecayType: lr.LinearCurve}
+	if err := lr.Validate(s, 0.1, 100); err != nil {
+		t.Error(err)
+	}
+	rate := s.Plan(1, 100)
+	if before, after := rate(49), rate(50); before != 0.98 || after != 1-10.0/60 { // the decay began at update 40, under the warmup
+		t.Errorf("the rates around the end of the warmup are %v and %v, want 0.98 and %v", before, after, 1-10.0/60)
 	}
 }
 

@@ -93,8 +93,8 @@ func ExampleReduceLROnPlateau() {
 // A mistake in the settings is a sentence.
 func ExampleValidate() {
 	fmt.Println(lr.Validate(lr.OneCycleLR{PctStart: new(1.5)}, 0.1, 100))
-	fmt.Println(lr.Validate(lr.WarmupStableDecay{Warmup: 50, DecaySteps: 80}, 0.1, 100))
+	fmt.Println(lr.Validate(lr.Polynomial{LREnd: new(0.2)}, 0.1, 100))
 	// Output:
 	// lr: OneCycleLR.PctStart is 1.5: want a number between 0 and 1
-	// lr: WarmupStableDecay.DecaySteps is 80: want no more updates than the warmup leaves of the run
+	// lr: Polynomial.LREnd is 0.2: want less than the peak rate
 }

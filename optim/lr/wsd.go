@@ -17,7 +17,8 @@ const (
 )
 
 // WarmupStableDecay rises to the peak rate, stays there and falls at the end: "warmup_stable_decay" in transformers.
-// After the decay the rate is MinLRRatio times the peak.
+// After the decay the rate is MinLRRatio times the peak. A decay that is longer than what the warmup leaves of the run is taken from the end
+// of the run, as in transformers: it is some way down when the warmup ends, and the rate drops there at once.
 type WarmupStableDecay struct {
 	Warmup      float64 // updates if 1 or more, share of the run if less; 0: none
 	DecaySteps  int     // updates of the fall (num_decay_steps)
@@ -74,14 +75,6 @@ func (w WarmupStableDecay) Validate() error {
 	c.that(w.DecayType.known(), "DecayType", string(w.DecayType), curves)
 	c.notNegative("MinLRRatio", w.MinLRRatio)
 	c.notNegative("Cycles", w.Cycles)
-	return c.err
-}
-
-// ValidatePlan implements [PlanValidator].
-func (w WarmupStableDecay) ValidatePlan(_ float64, updates int) error {
-	left := updates - WarmupUpdates(w.Warmup, updates)
-	c := checks{schedule: "WarmupStableDecay"}
-	c.that(w.StableSteps != nil || w.DecaySteps <= left, "DecaySteps", w.DecaySteps, "no more updates than the warmup leaves of the run")
 	return c.err
 }
 

@@ -90,14 +90,9 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 		a.late = err
 		return nil
 	}
-	a.trainer.Schedule = unchecked{schedule}
+	a.trainer.Schedule = schedule
 	return nil
 }
-
-// unchecked is a schedule that takes every plan, as those of transformers do: a decay that is longer than what the warmup leaves of the run, for instance.
-type unchecked struct{ s lr.Schedule }
-
-func (u unchecked) Plan(peak float64, updates int) lr.Rate { return u.s.Plan(peak, updates) }
 
 // lateRefusal is what stops the recorded trainer when it makes its optimizer.
 func (a *hfArgs) lateRefusal() error {

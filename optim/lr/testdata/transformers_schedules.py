@@ -12,7 +12,9 @@ settings = {
     "cosine_with_min_lr": [{"min_lr": 1e-5}, {"min_lr_rate": 0.1}, {"min_lr_rate": 0.0, "num_cycles": 1.5}],
     "cosine_warmup_with_min_lr": [{"min_lr": 1e-5}, {"min_lr_rate": 0.1, "warmup_lr_rate": 0.01}, {"min_lr_rate": 0.2, "warmup_lr_rate": 0.0, "num_cycles": 1}],
     "warmup_stable_decay": [{"num_decay_steps": 20, "warmup_type": w, "decay_type": d} for w in ("linear", "cosine", "1-sqrt") for d in ("linear", "cosine", "1-sqrt")]
-    + [{"num_decay_steps": 30, "num_stable_steps": 40, "min_lr_ratio": 0.1}, {"num_decay_steps": 0}, {"num_decay_steps": 50, "num_cycles": 1.5, "min_lr_ratio": 0.05, "num_stable_steps": 0}],
+    + [{"num_decay_steps": 30, "num_stable_steps": 40, "min_lr_ratio": 0.1}, {"num_decay_steps": 0}, {"num_decay_steps": 50, "num_cycles": 1.5, "min_lr_ratio": 0.05, "num_stable_steps": 0}]
+    + [{"num_decay_steps": 95, "decay_type": d} for d in ("linear", "cosine", "1-sqrt")]  # more than the warmup leaves
+    + [{"num_decay_steps": 130, "min_lr_ratio": 0.2}],  # more than the run has
 }
 for kind, kwargs in settings.items():
     cases = []
