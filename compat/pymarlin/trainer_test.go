@@ -256,29 +256,6 @@ func (h hooked) OnEndTrainEpoch(step int, c pymarlin.Collected) error {
 }
 func (h hooked) OnEndTrain(step int) error { return h.say("end after %d updates", step) }
 
-// The order of an epoch: the validation comes before OnEndTrainEpoch.
-func ExampleTrainer_order() {
-	h := hooked{newNet(6), new([]string)}
-	t, err := pymarlin.New(pymarlin.ModuleInterface[batch](h), quiet(pymarlin.TrainerArguments{TrainBatchSize: 4, GPUBatchSizeLimit: 2, ValBatchSize: 4}), options())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := t.Train(context.Background()); err != nil {
-		fmt.Println(err)
-	}
-	fmt.Println(strings.Join(*h.lines, "\n"))
-	// Output:
-	// begin epoch 0 after 0 updates
-	// backward of 1 element
-	// backward of 1 element
-	// update 1: [2] [4]
-	// backward of 1 element
-	// validated default: [5]
-	// end of epoch: [3] [6], 3 values
-	// end after 1 updates
-}
-
 func TestModelMayBeAnotherValue(t *testing.T) {
 	n := newNet(4)
 	before := weights(n)
