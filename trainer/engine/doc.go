@@ -39,7 +39,11 @@
 //	gradient_checkpointing_enable   GradientCheckpointer
 //	LengthGroupedSampler            data.GroupedByLength with Step.GlobalPermutation
 //
+// # Several processes
+//
+// With trainer.Options.Group a Step trains together with those of other processes, as DistributedDataParallel does; docs/distributed.md has the rules.
+//
 // # What it equals
 //
-// On the CPU, with the same libtorch and one thread, all of this has the bits of transformers 5.17: 17 recorded runs are part of the tests.
+// On the CPU, with the same libtorch and one thread, all of this has the bits of transformers 5.17: 17 recorded runs are part of the tests, and 3 on two processes.
 package engine

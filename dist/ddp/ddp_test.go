@@ -1,0 +1,214 @@
+package ddp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/dist/tcpstore"
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// together runs f as each rank, in goroutines of this process.
+func together(t *testing.T, world int, f func(ctx context.Context, g *dist.Group) error) []error {
+	t.Helper()
+	testenv.RequireTorch(t)
+	store, err := tcpstore.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	errs := make([]error, world)
+	var ranks sync.WaitGroup
+	for rank := range world {
+		ranks.Go(func() {
+			g, err := dist.Init(ctx, dist.Options{Rank: rank, World: world, Address: store.Addr().String(), Store: true})
+			if err != nil {
+				errs[rank] = err
+				return
+			}
+			if failed := torch.Try(func() { err = f(ctx, g) }); failed != nil {
+				err = failed
+			}
+			errs[rank] = err
+			_ = g.Close()
+		})
+	}
+	ranks.Wait()
+	return errs
+}
+
+func all(t *testing.T, errs []error) {
+	t.Helper()
+	for rank, err := range errs {
+		if err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+func same(name string, got, want torch.Tensor) error {
+	if got.DType() != want.DType() || fmt.Sprint(got.Shape()) != fmt.Sprint(want.Shape()) || string(got.Bytes()) != string(want.Bytes()) {
+		return fmt.Errorf("%s is %v, want %v", name, got, want)
+	}
+	return nil
+}
+
+func TestReductionsHaveTheBitsOfGloo(t *testing.T) {
+	testenv.RequireTorch(t)
+	file := golden.Load(t, "testdata/gloo.safetensors")
+	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		for _, dtype := range []string{"float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"} {
+			for _, c := range []struct {
+				name string
+				op   dist.Op
+			}{{"sum", dist.Sum}, {"max", dist.Max}, {"min", dist.Min}} {
+				x := file.Tensor(fmt.Sprintf("%s.in.%d", dtype, g.Rank())).Clone()
+				if err := ddp.AllReduce(ctx, g, c.op, x); err != nil {
+					return err
+				}
+				if err := same(dtype+"."+c.name, x, file.Tensor(dtype+"."+c.name)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+}
+
+func TestTensorsOfSeveralTypesTravelTogether(t *testing.T) {
+	all(t, together(t, 3, func(ctx context.Context, g *dist.Group) error {
+		r := float32(g.Rank())
+		a, b := torch.From([]float32{r, r + 1}, 2, 1), torch.From([]int64{int64(g.Rank())})
+		empty := torch.Zeros(0, 4)
+		if err := ddp.AllReduce(ctx, g, dist.Sum, a, b, empty); err != nil {
+			return err
+		}
+		err := errors.Join(same("a", a, torch.From([]float32{3, 6}, 2, 1)), same("b", b, torch.From([]int64{3})))
+		c, flag := torch.From([]float32{r}), torch.From([]bool{g.Rank() == 1})
+		if e := ddp.Broadcast(ctx, g, 1, c, flag); e != nil {
+			return e
+		}
+		return errors.Join(err, same("c", c, torch.From([]float32{1})), same("flag", flag, torch.From([]bool{true})))
+	}))
+}
+
+func TestGatheredTensorsMayDifferInTheirFirstDimensionOnly(t *testing.T) {
+	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		got, err := ddp.AllGather(ctx, g, torch.Ones(int64(g.Rank()), 2))
+		if err != nil {
+			return err
+		}
+		if fmt.Sprint(got[0].Shape(), got[1].Shape()) != "[0 2] [1 2]" {
+			return fmt.Errorf("shapes %v and %v", got[0].Shape(), got[1].Shape())
+		}
+		if _, err := ddp.AllGather(ctx, g, torch.Ones(1, int64(g.Rank()+1))); err == nil || !strings.Contains(err.Error(), "first dimension") {
+			return fmt.Errorf("another width: %w", err)
+		}
+		return g.Barrier(ctx)
+	}))
+}
+
+// branches has a layer that only some processes use, one that nobody uses, and a frozen one.
+type branches struct {
+	nn.Mode
+
+	A      *nn.Linear      `module:"a"`
+	B      *nn.Linear      `module:"b"`
+	C      *nn.Linear      `module:"c"`
+	Frozen *nn.Linear      `module:"frozen"`
+	Norm   *nn.BatchNorm1d `module:"norm"`
+}
+
+func newBranches() *branches {
+	m := &branches{A: nn.NewLinear(2, 2, nil), B: nn.NewLinear(2, 2, nil), C: nn.NewLinear(2, 2, nil), Frozen: nn.NewLinear(2, 2, nil), Norm: nn.NewBatchNorm1d(2, nil)}
+	for _, p := range nn.Params(m.Frozen) {
+		p.Tensor.SetRequiresGrad(false)
+	}
+	return m
+}
+
+func TestGradientsAreAveragedAndUnusedParametersCountAsZeros(t *testing.T) {
+	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		m := newBranches() // other weights on each process: they draw from one generator in turn
+		p, err := ddp.New(ctx, g, m, ddp.Options{})
+		if err != nil {
+			return err
+		}
+		first, err := ddp.AllGather(ctx, g, m.A.Weight.Detach())
+		if err != nil {
+			return err
+		}
+		if err := same("the weight after New", first[1], first[0]); err != nil {
+			return err
+		}
+		r := float32(g.Rank() + 1)
+		m.A.Weight.SetGrad(torch.From([]float32{r, 2 * r, 3 * r, 4 * r}, 2, 2))
+		if g.Rank() == 1 {
+			m.B.Bias.SetGrad(torch.From([]float32{1, 2}))
+		}
+		if err := p.AverageGradients(ctx); err != nil {
+			return err
+		}
+		if m.C.Weight.Grad().Defined() || m.Frozen.Weight.Grad().Defined() {
+			return errors.New("a parameter that nobody uses has a gradient")
+		}
+		return errors.Join(same("a", m.A.Weight.Grad(), torch.From([]float32{1.5, 3, 4.5, 6}, 2, 2)), same("b", m.B.Bias.Grad(), torch.From([]float32{0.5, 1})))
+	}))
+}
+
+func TestBuffersAreBroadcastAsDistributedDataParallelDoes(t *testing.T) {
+	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		m := newBranches()
+		p, err := ddp.New(ctx, g, m, ddp.Options{})
+		if err != nil {
+			return err
+		}
+		own, err := ddp.New(ctx, g, newBranches(), ddp.Options{KeepBuffers: true})
+		if err != nil {
+			return err
+		}
+		for i, c := range []struct{ sync, broadcast bool }{{false, true}, {true, false}, {true, true}, {false, true}, {false, false}} {
+			torch.NoGrad(func() { m.Norm.RunningMean.Fill_(10 + g.Rank()) })
+			if err := errors.Join(p.BeforeForward(ctx, c.sync), own.BeforeForward(ctx, c.sync)); err != nil {
+				return err
+			}
+			want := 10 + float64(g.Rank())
+			if c.broadcast {
+				want = 10
+			}
+			if got := m.Norm.RunningMean.Select(0, 0).Item(); got != want {
+				return fmt.Errorf("pass %d: the buffer is %v, want %v", i, got, want)
+			}
+		}
+		return nil
+	}))
+}
+
+func TestDifferentModelsAreRefusedOnAll(t *testing.T) {
+	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		_, err := ddp.New(ctx, g, nn.NewLinear(2, int64(2+g.Rank()), nil), ddp.Options{})
+		return err
+	}) {
+		if err == nil || !strings.Contains(err.Error(), "the models differ: rank 1 has") || !strings.Contains(err.Error(), "weight") {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}

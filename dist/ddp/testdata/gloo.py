@@ -1,0 +1,45 @@
+"""What torch.distributed with gloo makes of tensors on two processes, and DistributedDataParallel of gradients. Writes gloo.safetensors."""
+import os
+
+os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+import socket
+
+import torch
+import torch.distributed as dist
+from safetensors.torch import save_file
+
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8]
+
+
+def values(dtype, rank):
+    g = torch.Generator().manual_seed(rank)
+    x = torch.randn(200, generator=g) * torch.tensor(10.0) ** torch.randint(-4, 4, (200,), generator=g)
+    return (x.abs() % 100 if dtype == torch.uint8 else x).to(dtype)
+
+
+def run(rank, port):
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    out = {}
+    for dtype in DTYPES:
+        for name, op in [("sum", dist.ReduceOp.SUM), ("max", dist.ReduceOp.MAX), ("min", dist.ReduceOp.MIN)]:
+            t = values(dtype, rank)
+            out[f"{str(dtype)[6:]}.in.{rank}"] = t.clone()
+            dist.all_reduce(t, op)
+            out[f"{str(dtype)[6:]}.{name}"] = t
+    torch.save(out, f"rank{rank}.tmp")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    torch.multiprocessing.spawn(run, (port,), nprocs=2)
+    both = {}
+    for rank in range(2):
+        both.update(torch.load(f"rank{rank}.tmp"))
+        os.remove(f"rank{rank}.tmp")
+    save_file(both, "gloo.safetensors", {"torch": torch.__version__})
