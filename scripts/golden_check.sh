@@ -4,7 +4,7 @@
 #   scripts/golden_check.sh               Python from $PYTHON, python3 if that is not set
 #   PYTHON=venv/bin/python scripts/golden_check.sh
 #
-# 1. With a Python that has torch 2.11, every script of testdata runs again, in a copy of the testdata folders, and what it writes is
+# 1. With a Python that has torch 2.11, every script of testdata runs again, in a copy of the testdata folders and of all scripts, and what it writes is
 #    compared with what is checked in, bit by bit. A script whose libraries this Python does not have is named and left out.
 #    Without such a Python this part is left out, and the last line says so.
 # 2. The golden tests run and count their comparisons; a table says how many cases there are in each family, how many are equal in
@@ -68,7 +68,7 @@ END
 # recompute runs the scripts in the copy and compares what they write.
 recompute() {
 	local files=$work/files script folder name log=$work/log ran=0 left=0 equal=0 different=0 untouched=0
-	git ls-files -z -- '*/testdata/*' >"$files"
+	git ls-files -z -- '*/testdata/*' '*.py' >"$files" # scripts may share modules that lie elsewhere
 	mkdir "$work/copy"
 	tar -c --null -T "$files" | tar -x -C "$work/copy"
 	find "$work/copy" -type f -exec touch -d @0 {} + # so that it shows what the scripts wrote
