@@ -2,6 +2,7 @@ package dist
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -56,7 +57,7 @@ func (p *peer) read(g *Group) {
 	for {
 		h, err := readHeader(r)
 		if err != nil {
-			if err == io.EOF || err == io.ErrUnexpectedEOF {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 				g.lost(p, ErrPeerLost)
 			} else {
 				g.lost(p, fmt.Errorf("%w (%w)", ErrPeerLost, err))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
@@ -165,21 +164,31 @@ func (f *fit[S, B]) gatherRandom() ([][]byte, error) {
 	return all, f.stepError("save", err)
 }
 
-// loadRandom goes on with the random numbers of this process, after the step has loaded those of the main one.
-func (f *fit[S, B]) loadRandom(from string) error {
+// readRandom returns the random states of a checkpoint, and refuses one of another number of processes.
+func (f *fit[S, B]) readRandom(from string) (states [][]byte, err error) {
 	text, err := os.ReadFile(filepath.Join(from, randomFile))
-	if errors.Is(err, os.ErrNotExist) && !f.several() {
-		return nil
+	if errors.Is(err, os.ErrNotExist) {
+		if f.several() {
+			return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by one process, and there are %d now", from, ErrOtherRun, f.o.Process.World)
+		}
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("trainer: cannot resume on %d processes from %s, which was written by one: %w", f.o.Process.World, from, err)
+		return nil, fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
 	}
-	var states [][]byte
 	if err := json.Unmarshal(text, &states); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: %s: %w", from, randomFile, err)
+		return nil, fmt.Errorf("trainer: cannot resume from %s: %s: %w", from, randomFile, err)
 	}
 	if len(states) != f.o.Group.World() {
-		return fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are %s now", from, ErrOtherRun, len(states), strconv.Itoa(f.o.Group.World()))
+		return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are %d now", from, ErrOtherRun, len(states), f.o.Group.World())
 	}
-	return f.stepError("load random states", f.t.step.(GroupJoiner).SetRandomState(states[f.o.Group.Rank()]))
+	return states, nil
+}
+
+// loadRandom goes on with the random numbers of this process, after the step has loaded those of the main one.
+func (f *fit[S, B]) loadRandom(states [][]byte) error {
+	if !f.several() || states == nil {
+		return nil
+	}
+	return f.stepError("load the random state", f.t.step.(GroupJoiner).SetRandomState(states[f.o.Group.Rank()]))
 }

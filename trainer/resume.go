@@ -90,6 +90,12 @@ func (f *fit[S, B]) resume(from string) error {
 	if err := f.fits(from, loop); err != nil {
 		return err
 	}
+	var random [][]byte
+	if !loop.OnlyModel {
+		if random, err = f.readRandom(from); err != nil {
+			return err
+		}
+	}
 	if !f.o.Semantics.ForgetHooksAtResume {
 		unknown, err := restoreHooks(f.hooks.all, state.StatefulCallbacks)
 		if err != nil {
@@ -102,10 +108,8 @@ func (f *fit[S, B]) resume(from string) error {
 	if err := f.loadStep(from, loop); err != nil {
 		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
 	}
-	if !loop.OnlyModel {
-		if err := f.loadRandom(from); err != nil {
-			return err
-		}
+	if err := f.loadRandom(random); err != nil {
+		return err
 	}
 	f.history = state.LogHistory
 	f.tokens, f.flops = state.NumInputTokensSeen, float64(state.TotalFlos)

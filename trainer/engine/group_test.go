@@ -249,6 +249,18 @@ func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T
 			t.Fatalf("rank %d: %+v; want an interruption after update 1, in the middle of the first epoch", rank, o)
 		}
 	}
+	alone, err := engine.New(tag(newTagger(0.3)), engine.Options{Optimizer: named("adamw_torch_fused", optim.Arguments{LearningRate: 0.02})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit, err := trainer.New(alone, quiet(trainer.Options{Epochs: 2, BatchSize: 4, Accumulate: 2, OutputDir: filepath.Join(dir, "run"), ResumeFrom: trainer.Latest}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
+	if _, err := fit.Fit(t.Context(), train, nil); !errors.Is(err, trainer.ErrOtherRun) || !strings.Contains(err.Error(), "by 2 processes") {
+		t.Errorf("one process resumes a run of two: %v", err)
+	}
 	for rank, o := range startGroup(t, "accumulation and dropout|resume", dir) {
 		if o.Failure != "" || o.Steps != 4 {
 			t.Fatalf("rank %d: %+v; want 4 updates", rank, o)
