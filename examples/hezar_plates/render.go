@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gotrainer/gotrainer/compat/hezar"
+	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
+	"github.com/gotrainer/gotrainer/compat/hezar/repository"
+	"github.com/gotrainer/gotrainer/examples/crnn_plates/plates"
+	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/vision"
+)
+
+const (
+	seed       = 42
+	evalShare  = 5 // one picture for the evaluation for so many of training
+	maxLength  = 8 // of a label, in characters: what the data sets keep
+	imagesName = "images"
+)
+
+// render makes the folder that the program trains from: rendered plates, their tables, and a base model with fresh weights. No label of the evaluation
+// occurs in training.
+func render(o options) error {
+	for _, split := range []struct {
+		table string
+		n     int
+		plate plates.Options
+	}{
+		{trainTable, o.render, plates.Options{MaxLength: maxLength}},
+		{testTable, max(1, o.render/evalShare), plates.Options{MaxLength: maxLength, Part: plates.HeldOut}},
+	} {
+		if err := writeSplit(o.data, split.table, split.n, split.plate); err != nil {
+			return err
+		}
+	}
+	return writeBase(o)
+}
+
+// writeSplit writes pictures and their table.
+func writeSplit(dir, table string, n int, o plates.Options) error {
+	if err := os.MkdirAll(filepath.Join(dir, imagesName), 0o777); err != nil {
+		return err
+	}
+	set := plates.Dataset(n, seed, o)
+	rows := [][]string{{"image_path", "label"}}
+	for i := range set.Len() {
+		s, err := set.At(i)
+		if err != nil {
+			return err
+		}
+		name := filepath.Join(imagesName, fmt.Sprintf("%s%05d.png", strings.TrimSuffix(table, filepath.Ext(table)), i))
+		if err := writePNG(filepath.Join(dir, name), s.Image); err != nil {
+			return err
+		}
+		rows = append(rows, []string{name, s.Label})
+	}
+	var text bytes.Buffer
+	if err := csv.NewWriter(&text).WriteAll(rows); err != nil {
+		return err
+	}
+	return renameio.WriteFile(filepath.Join(dir, table), text.Bytes(), 0o644)
+}
+
+// writePNG writes a grey picture.
+func writePNG(path string, im *vision.Image) error {
+	var b bytes.Buffer
+	if err := png.Encode(&b, &image.Gray{Pix: im.Pix, Stride: im.Width, Rect: image.Rect(0, 0, im.Width, im.Height)}); err != nil {
+		return err
+	}
+	return renameio.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// writeBase writes a model with fresh weights and a preprocessor like that of hezarai/crnn-fa-printed-96-long: pictures are mirrored, since Persian is
+// read from the right.
+func writeBase(o options) error {
+	image, err := preprocessors.NewImageProcessor(preprocessors.ImageProcessorConfig{
+		Mean: []float64{0.5}, Std: []float64{0.5}, Rescale: new(1.0 / 255), Width: plates.Width, Height: plates.Height, Mirror: true, GrayScale: true,
+	})
+	if err != nil {
+		return err
+	}
+	torch.ManualSeed(seed)
+	model, err := crnn.New(o.modelConfig(image.Config))
+	if err != nil {
+		return err
+	}
+	model.InitFromScratch()
+	config := hezar.Image2Text(model).(hezar.Configured).HezarConfig()
+	if err := repository.WriteModel(o.base, model, config); err != nil {
+		return err
+	}
+	return (&preprocessors.Set{Image: image}).Save(o.base)
+}
