@@ -42,6 +42,7 @@ with tempfile.TemporaryDirectory() as tmp:
     draw("train", 10)
     draw("test", 2)
     base_model_path = "base"
+    OCRDataset.cache_dir = "cache"
     Image2Text = CRNNImage2Text(size(OCRDatasetConfig().id2label))
     Image2Text.preprocessor = PreprocessorsContainer({"image_processor": ImageProcessor(ImageProcessorConfig(
         mean=[0.5], std=[0.5], rescale=1 / 255, size=(128, 32), mirror=True, gray_scale=True))})
