@@ -122,6 +122,9 @@ func Run(ctx context.Context, o Options) error {
 		r.running = append(r.running, c)
 		go func() {
 			err := c.Wait()
+			if errors.Is(err, exec.ErrWaitDelay) {
+				err = nil // it has ended well, and left something running that has its output
+			}
 			stdout.flush()
 			stderr.flush()
 			r.ended <- end{rank, c, err}

@@ -118,6 +118,15 @@ func TestOneThatFailsEndsTheOthers(t *testing.T) {
 	}
 }
 
+func TestAGrandchildThatLivesOnIsNoFailure(t *testing.T) {
+	var out output
+	o := options("", 1, &out)
+	o.Command = []string{"sh", "-c", "sleep 3 & echo done"}
+	if err := launch.Run(t.Context(), o); err != nil || out.String() != "[0] done\n" {
+		t.Errorf("%v, %q", err, out.String())
+	}
+}
+
 func TestSignalsArePassedOn(t *testing.T) {
 	var out output
 	signals := make(chan os.Signal)
