@@ -154,7 +154,11 @@ func (g *Group) run(ctx context.Context, h header, body func(*call) error) error
 	defer cancel()
 	c.ctx = ctx
 	stop := context.AfterFunc(ctx, func() { // also where a write is stuck, since the farewell sets its deadline
-		g.abort(&Error{Call: h.String(), Rank: g.rank, Peer: c.waitingFor(), PeerCall: c.peerCall(), Err: context.Cause(ctx)}, nil)
+		e := &Error{Call: h.String(), Rank: g.rank, Peer: -1, Err: context.Cause(ctx)}
+		if errors.Is(e.Err, ErrTimeout) { // the caller's own end is nobody else's fault
+			e.Peer, e.PeerCall = c.waitingFor(), c.peerCall()
+		}
+		g.abort(e, nil)
 	})
 	defer stop()
 	err := body(c)

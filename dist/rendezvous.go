@@ -24,7 +24,7 @@ func Init(ctx context.Context, o Options) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{rank: o.Rank, localRank: o.LocalRank, world: o.World, timeout: o.Timeout, peers: make([]*peer, o.World), done: make(chan struct{})}
+	g := &Group{rank: o.Rank, localRank: o.LocalRank, world: o.World, timeout: o.JoinTimeout, peers: make([]*peer, o.World), done: make(chan struct{})}
 	if o.World == 1 {
 		return g, nil
 	}
@@ -39,6 +39,7 @@ func Init(ctx context.Context, o Options) (*Group, error) {
 		}
 		return nil, fmt.Errorf("dist: rank %d of %d cannot join at %s: %w", o.Rank, o.World, o.Address, err)
 	}
+	g.timeout = o.Timeout
 	return g, nil
 }
 
