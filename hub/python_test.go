@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/hub/hubtest"
 )
 
-// python runs testdata/interop.py with Python's huggingface_hub, and returns the last line that it prints. PYTHON names the interpreter.
+// python runs scripts/hub_interop.py with Python's huggingface_hub, and returns the last line that it prints. PYTHON names the interpreter.
 func python(t *testing.T, w *world, args ...string) string {
 	t.Helper()
 	name := os.Getenv("PYTHON")
@@ -22,13 +22,13 @@ func python(t *testing.T, w *world, args ...string) string {
 	if err := exec.Command(name, "-c", "import huggingface_hub").Run(); err != nil {
 		t.Skipf("%s has no huggingface_hub (%v); PYTHON names another interpreter", name, err)
 	}
-	c := exec.Command(name, append([]string{filepath.Join("testdata", "interop.py")}, args...)...)
+	c := exec.Command(name, append([]string{filepath.Join("..", "scripts", "hub_interop.py")}, args...)...)
 	c.Env = append(os.Environ(), "HF_ENDPOINT="+w.URL, "HF_TOKEN="+token, "HF_HUB_CACHE="+w.client.CacheDir)
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("interop.py %s: %v\n%s\nrequests: %v", strings.Join(args, " "), err, stderr.String(), w.Requests())
+		t.Fatalf("hub_interop.py %s: %v\n%s\nrequests: %v", strings.Join(args, " "), err, stderr.String(), w.Requests())
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return lines[len(lines)-1]

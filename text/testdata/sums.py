@@ -4,6 +4,7 @@ The texts are every code point, 20,000 random strings of mixed scripts (a small 
 DATA (first argument; the tests over them are skipped where they are absent). A sum is the first half of SHA-256 over, for each token, its id (or
 the text of the piece), the offsets in characters and the number of the word.
 """
+# golden-check: it reads data sets that are not part of this repository
 import hashlib
 import json
 import os

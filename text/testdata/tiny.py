@@ -3,6 +3,7 @@
 For each name: NAME.json is the tokenizer, cases.json has the encodings of all. Of settings that a file holds, truncation and padding are set by the
 test from the case.
 """
+# golden-check: the library's trainers number equal pieces in the order of a hash table, so another run learns another tokenizer; the tests hold for each
 import json
 import os
 

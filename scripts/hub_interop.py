@@ -1,10 +1,10 @@
 """Runs Python's huggingface_hub against the Hub of package hubtest: HF_ENDPOINT, HF_TOKEN and HF_HUB_CACHE say where.
 
-interop.py download REPO            snapshot_download; prints the folder
-interop.py offline REPO             the same without a network, from a cache that Go made
-interop.py file REPO NAME           hf_hub_download; prints the path
-interop.py upload REPO FOLDER       create_repo, upload_folder, create_tag; prints the commit
-interop.py cached REPO NAME         try_to_load_from_cache; prints the path, "none" or "known to be missing"
+hub_interop.py download REPO            snapshot_download; prints the folder
+hub_interop.py offline REPO             the same without a network, from a cache that Go made
+hub_interop.py file REPO NAME           hf_hub_download; prints the path
+hub_interop.py upload REPO FOLDER       create_repo, upload_folder, create_tag; prints the commit
+hub_interop.py cached REPO NAME         try_to_load_from_cache; prints the path, "none" or "known to be missing"
 """
 import os
 import sys
