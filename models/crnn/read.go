@@ -2,6 +2,7 @@ package crnn
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/nn"
@@ -78,16 +79,21 @@ func (m *Model) Readings(logProbs torch.Tensor) (readings []Reading) {
 	return readings
 }
 
+// ReadRows reads log-probabilities with the rows in front, [rows, frames, classes], as predictions hold them.
+func (m *Model) ReadRows(logProbs torch.Tensor) (readings []Reading) {
+	torch.NoGrad(func() { torch.Scope(func() { readings = m.readings(logProbs.Permute(1, 0, 2)) }) })
+	return readings
+}
+
 // Loss is the CTC loss of log-probabilities, [frames, rows, classes], against labels padded with blanks, [rows, length]: averaged as Hezar's, each row's
 // loss by the length of its label, then over rows; a row whose label cannot be aligned counts as 0.
-func (m *Model) Loss(logProbs, labels torch.Tensor) torch.Tensor {
-	frames := make([]int64, logProbs.Size(1))
-	for i := range frames {
-		frames[i] = logProbs.Size(0)
-	}
-	targets := labels.MaskedSelect(labels.NeScalar(blank))
-	lengths := labels.NeScalar(blank).SumDim([]int64{1}, false, torch.Int64)
-	return logProbs.CTCLoss(targets, torch.From(frames), lengths, blank, torch.ReductionMean, true)
+func (m *Model) Loss(logProbs, labels torch.Tensor) torch.Tensor { return ctc(logProbs, labels, blank) }
+
+// ctc is Loss of labels that padding fills up.
+func ctc(logProbs, labels torch.Tensor, padding float64) torch.Tensor {
+	frames := slices.Repeat([]int64{logProbs.Size(0)}, int(logProbs.Size(1)))
+	counts := labels.NeScalar(padding)
+	return logProbs.CTCLoss(labels.MaskedSelect(counts), torch.From(frames), counts.SumDim([]int64{1}, false, torch.Int64), blank, torch.ReductionMean, true)
 }
 
 // turned makes of a label what the model learns, and of what it has learnt the label: turning digits round undoes itself.

@@ -2,6 +2,7 @@ package crnn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/torch"
@@ -32,10 +33,16 @@ func NewStep(m *Model, o engine.Options) (*Step, error) {
 }
 
 // NewTask ties a model to pictures with labels: CTC loss, averaged as Hezar's (each picture's loss by the length of its label, then over
-// pictures; a picture whose label cannot be aligned counts as 0), and greedy reading in evaluations.
+// pictures; a picture whose label cannot be aligned counts as 0), and greedy reading in evaluations. It is an [engine.Observer]: predictions hold
+// log-probabilities, [rows, frames, classes], which [Model.ReadRows] reads, and labels, [rows, length], filled up with [engine.IgnoreIndex].
 func NewTask(m *Model) engine.Task[Sample, Batch] {
 	return &task{m, []metrics.Metric[string]{&metrics.CER{}, &metrics.ExactMatch{}}}
 }
+
+var _ interface {
+	engine.Observer[Batch]
+	engine.OptionsValidator
+} = (*task)(nil)
 
 type task struct {
 	model   *Model
@@ -63,32 +70,56 @@ func (t *task) Collate(samples []Sample) (Batch, error) {
 	return b, nil
 }
 
-func (t *task) forward(p engine.Pass, b Batch) (logProbs torch.Tensor, loss engine.Loss) {
-	c := t.model.config
-	rows := int64(len(b.Lengths))
-	logProbs = t.model.Forward(engine.Input(p, b.Pixels, rows, c.Channels, c.ImageHeight, c.ImageWidth))
-	frames := make([]int64, rows)
-	for i := range frames {
-		frames[i] = logProbs.Size(0)
+// Predict returns the log-probabilities, [rows, frames, classes], and the labels, [rows, length], which [engine.IgnoreIndex] fills up.
+func (t *task) Predict(p engine.Pass, b Batch) engine.Outputs {
+	labels := make([]int64, 0, len(b.Targets))
+	longest, rest := slices.Max(b.Lengths), b.Targets
+	for _, n := range b.Lengths {
+		labels = append(labels, rest[:n]...)
+		labels = append(labels, slices.Repeat([]int64{engine.IgnoreIndex}, int(longest-n))...)
+		rest = rest[n:]
 	}
-	targets := engine.Input(p, b.Targets)
-	value := logProbs.CTCLoss(targets, torch.From(frames), torch.From(b.Lengths), blank, torch.ReductionMean, true)
-	return logProbs, engine.Mean(value, int(rows))
+	rows := len(b.Lengths)
+	return engine.Outputs{
+		Logits: []torch.Tensor{t.forward(p, b).Permute(1, 0, 2)},
+		Labels: []torch.Tensor{engine.Input(p, labels, int64(rows), longest)},
+		Rows:   rows,
+	}
 }
 
-func (t *task) Loss(p engine.Pass, b Batch) engine.Loss {
-	_, loss := t.forward(p, b)
-	return loss
+// LossOf is the loss of what Predict returned, with the bits of Loss.
+func (t *task) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+	return engine.Mean(ctc(o.Logits[0].Permute(1, 0, 2), o.Labels[0], engine.IgnoreIndex), o.Rows)
 }
 
-func (t *task) Evaluate(p engine.Pass, b Batch) engine.Loss {
-	logProbs, loss := t.forward(p, b)
-	for i, r := range t.model.readings(logProbs) {
+// Observe reads the pictures of a batch of an evaluation.
+func (t *task) Observe(b Batch, o engine.Outputs) {
+	for i, r := range t.model.readings(o.Logits[0].Permute(1, 0, 2)) {
 		for _, m := range t.metrics {
 			m.Add(r.Text, b.Texts[i])
 		}
 	}
-	return loss
 }
 
 func (t *task) Metrics() map[string]float64 { return engine.Results(t.metrics) }
+
+// ValidateOptions refuses label smoothing: CTC sums over all alignments of a label with the frames, so no frame has a class whose probability could be
+// spread over the others.
+func (t *task) ValidateOptions(o engine.Options) error {
+	if o.LabelSmoothing != 0 {
+		return fmt.Errorf("crnn: Options.LabelSmoothing is %g; want 0: CTC knows no label of a frame that could be smoothed. Options.Loss takes a loss of your own", o.LabelSmoothing)
+	}
+	return nil
+}
+
+func (t *task) forward(p engine.Pass, b Batch) (logProbs torch.Tensor) {
+	c := t.model.config
+	return t.model.Forward(engine.Input(p, b.Pixels, int64(len(b.Lengths)), c.Channels, c.ImageHeight, c.ImageWidth))
+}
+
+func (t *task) Loss(p engine.Pass, b Batch) engine.Loss {
+	logProbs, rows := t.forward(p, b), len(b.Lengths)
+	frames := slices.Repeat([]int64{logProbs.Size(0)}, rows)
+	value := logProbs.CTCLoss(engine.Input(p, b.Targets), torch.From(frames), torch.From(b.Lengths), blank, torch.ReductionMean, true)
+	return engine.Mean(value, rows)
+}

@@ -34,6 +34,7 @@
 //	create_optimizer                Options.Optimizer (optim.ByName has Hugging Face's names), Options.Groups
 //	create_scheduler                trainer.Options.Schedule
 //	model_init                      NewFromInit
+//	checks of the arguments         OptionsValidator
 //	floating_point_ops              TokenCounter
 //	get_input_embeddings            InputEmbedder, for NEFTune
 //	gradient_checkpointing_enable   GradientCheckpointer

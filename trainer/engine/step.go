@@ -155,6 +155,11 @@ func (s *Step[S, B]) prepareModel() error {
 
 // checkTask refuses options that this task has no means to carry out.
 func (s *Step[S, B]) checkTask() error {
+	if v, ok := s.task.(OptionsValidator); ok {
+		if err := v.ValidateOptions(s.options); err != nil {
+			return fmt.Errorf("engine: %w", err)
+		}
+	}
 	_, predicts := s.task.(Predictor[B])
 	_, evaluates := s.task.(Evaluator[B])
 	o := s.options

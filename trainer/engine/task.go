@@ -65,6 +65,11 @@ type TokenCounter[B any] interface {
 	CountTokens(b B) (all, nonPadding int64)
 }
 
+// OptionsValidator is a [Task] that refuses options which have no meaning for it: [New] asks it before anything else.
+type OptionsValidator interface {
+	ValidateOptions(o Options) error
+}
+
 // Configurer is a [Task] that describes its model in files beside the weights, such as config.json.
 type Configurer interface {
 	WriteConfig(dir string) error
