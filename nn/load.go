@@ -2,9 +2,12 @@ package nn
 
 import (
 	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/safetensors/pickle"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -18,18 +21,36 @@ type LoadOptions struct {
 	Rename func(name string) string
 }
 
-// Load reads a safetensors file into a module: weights that PyTorch, Hugging Face or [Save] wrote. See [LoadStateDict].
+// Load reads a file of weights that PyTorch, Hugging Face or [Save] wrote into a module: what torch.save wrote if its name ends in .bin, .pt, .pth or .ckpt, and
+// a safetensors file otherwise. The tensors must have the module's names, see [LoadOptions].Rename and [LoadStateDict].
 func Load(path string, m any, o LoadOptions) (*Report, error) {
-	f, err := safetensors.Open(path)
+	source, closer, err := openWeights(path)
 	if err != nil {
 		return nil, fmt.Errorf("nn: load: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-	report, err := LoadStateDict(m, FileSource(f.Reader), o)
+	defer func() { _ = closer.Close() }()
+	report, err := LoadStateDict(m, source, o)
 	if err != nil {
 		return report, fmt.Errorf("%s: %w", path, err)
 	}
 	return report, nil
+}
+
+// openWeights goes by the name: a safetensors file begins with a number, which may be any.
+func openWeights(path string) (Source, io.Closer, error) {
+	switch filepath.Ext(path) {
+	case ".bin", ".pt", ".pth", ".ckpt":
+		f, err := pickle.Open(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		return PickleSource(f.Reader), f, nil
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return FileSource(f.Reader), f, nil
 }
 
 // LoadStateDict copies the tensors of a source into the parameters and persistent buffers of the same names, converting dtype

@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Source is where [LoadStateDict] gets tensors from. Ready-made are [Tensors] and [FileSource].
+// Source is where [LoadStateDict] gets tensors from. Ready-made are [Tensors], [FileSource] and [PickleSource].
 type Source interface {
 	// Contents lists what the source holds.
 	Contents() []TensorInfo

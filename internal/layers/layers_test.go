@@ -61,7 +61,7 @@ var allowed = []struct{ folder, imports string }{
 	{"torch/cuda", "cgotorch torch"},
 	{"amp", "torch"},
 	{"internal/tensorio", "safetensors torch"},
-	{"nn/...", "torch safetensors internal/tensorio nn/..."},
+	{"nn/...", "torch safetensors safetensors/pickle internal/tensorio nn/..."},
 	{"optim", "torch internal/rounded"},
 	{"dist/ddp", "dist torch nn"},
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio"},

@@ -3,43 +3,14 @@ package pretrained
 import (
 	"fmt"
 
-	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
-	"github.com/gotrainer/gotrainer/torch"
 )
-
-// PickleSource is an [nn.Source] of the tensors of a file that torch.save wrote. One tensor at a time is in memory.
-func PickleSource(r *pickle.Reader) nn.Source { return pickled{r} }
-
-type pickled struct{ r *pickle.Reader }
-
-func (p pickled) Contents() []nn.TensorInfo {
-	var infos []nn.TensorInfo
-	for _, t := range p.r.Tensors() {
-		infos = append(infos, nn.TensorInfo{Name: t.Name, Shape: t.Shape})
-	}
-	return infos
-}
-
-func (p pickled) Read(name string) (t torch.Tensor, err error) {
-	info, _ := p.r.Tensor(name) // Read says if there is none
-	data, err := p.r.Read(name)
-	if err != nil {
-		return t, err
-	}
-	dtype, ok := tensorio.TorchDType(info.DType)
-	if !ok {
-		return t, fmt.Errorf("tensor %q has dtype %s, which tensors here cannot have", name, info.DType)
-	}
-	err = torch.Try(func() { t = torch.FromBytes(data, dtype, info.Shape...) })
-	return t, err
-}
 
 func openPickle(path string) (shard, error) {
 	f, err := pickle.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("pretrained: %w", err)
 	}
-	return file{PickleSource(f.Reader), f}, nil
+	return file{nn.PickleSource(f.Reader), f}, nil
 }

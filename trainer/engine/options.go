@@ -62,8 +62,8 @@ type Options struct {
 	// NonPaddingTokens counts only those input tokens that are no padding: include_num_input_tokens_seen="non_padding".
 	NonPaddingTokens bool
 
-	// InitWeightsFrom is a safetensors file, or a folder with model.safetensors, whose weights the model starts with. Every
-	// parameter must be there in its shape, and none else.
+	// InitWeightsFrom is a file whose weights the model starts with, as [nn.Load] reads it (safetensors, or what torch.save wrote: .bin, .pt, .pth,
+	// .ckpt), or a folder with model.safetensors or, if that is not there, pytorch_model.bin. Every parameter must be there in its shape, and none else.
 	InitWeightsFrom string
 }
 

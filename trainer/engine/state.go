@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,10 +29,17 @@ const (
 const orderState = "order"
 
 func weightsFile(path string) string {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return filepath.Join(path, weightsName)
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return path
 	}
-	return path
+	weights, older := filepath.Join(path, weightsName), filepath.Join(path, "pytorch_model.bin")
+	if _, err := os.Stat(weights); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(older); err == nil {
+			return older
+		}
+	}
+	return weights
 }
 
 // Save writes the weights, the optimizer's state and the state of the random generators into dir, and what the task adds.

@@ -1,0 +1,36 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/safetensors/pickle"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// PickleSource is a Source of the tensors of a file that torch.save wrote. One tensor at a time is in memory, and nothing in the file is run.
+func PickleSource(r *pickle.Reader) Source { return pickled{r} }
+
+type pickled struct{ r *pickle.Reader }
+
+func (p pickled) Contents() []TensorInfo {
+	var infos []TensorInfo
+	for _, t := range p.r.Tensors() {
+		infos = append(infos, TensorInfo{t.Name, t.Shape})
+	}
+	return infos
+}
+
+func (p pickled) Read(name string) (t torch.Tensor, err error) {
+	info, _ := p.r.Tensor(name) // Read says if there is none
+	data, err := p.r.Read(name)
+	if err != nil {
+		return t, err
+	}
+	dtype, ok := tensorio.TorchDType(info.DType)
+	if !ok {
+		return t, fmt.Errorf("tensor %q has dtype %s, which tensors here cannot have", name, info.DType)
+	}
+	err = torch.Try(func() { t = torch.FromBytes(data, dtype, info.Shape...) })
+	return t, err
+}
