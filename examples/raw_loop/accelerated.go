@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gotrainer/gotrainer/accelerate"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -11,9 +12,18 @@ import (
 )
 
 // accelerated is the loop of bare.go with Accelerate's changes; the comments at the right are the Python of the lines that differ. The accelerator knows the
-// device, the precision and which processes train together: today the one at hand, so Gather returns what it is given.
+// device, the precision and which processes train together: started by itself the program is one process, and
+//
+//	gotrainer launch -n 2 ./raw_loop -accelerate
+//
+// trains with two, each on its part of every epoch.
 func accelerated(ctx context.Context, o options, p *parts) error {
-	acc, err := accelerate.New(accelerate.Options{MixedPrecision: o.precision}) //                      accelerator = Accelerator(mixed_precision="bf16")
+	group, err := dist.Init(ctx, dist.Options{})
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	acc, err := accelerate.New(accelerate.Options{MixedPrecision: o.precision, Group: group}) //        accelerator = Accelerator(mixed_precision="bf16")
 	if err != nil {
 		return err
 	}
@@ -30,12 +40,15 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 		return err
 	}
 	optimizer := acc.PrepareOptimizer(optim.NewAdamW(nn.Params(model), optim.AdamW{Implementation: optim.ForLoop}), o.rate)
-	steps := o.epochs * trainLoader.Len()
+	batches := (len(p.train) + 7) / 8 // of all processes together: the prepared schedule moves once for each
+	steps := o.epochs * batches
 	scheduler, err := acc.PrepareSchedule(optimizer, lr.Linear{}, steps)
 	if err != nil {
 		return err
 	}
-	header(o, p, trainLoader.Len(), steps)
+	if acc.IsMainProcess() {
+		header(o, p, batches, steps)
+	}
 
 	nn.SetTraining(model, true)
 	for range o.epochs {
@@ -54,7 +67,9 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 					return err
 				}
 				optimizer.ZeroGrad()
-				progress(scheduler.Moves(), loss)
+				if acc.IsMainProcess() {
+					progress(optimizer.Optimizer().Updates(), loss)
+				}
 				return nil
 			})
 			if err != nil {
@@ -74,14 +89,16 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 				torch.NoGrad(func() {
 					var logits torch.Tensor
 					acc.Autocast(func() { logits = p.forward(model, batch) })
-					predictions := acc.Gather(logits.ArgMax(-1, false)) //                              predictions, references = accelerator.gather_for_metrics(...)
-					scores.add(torch.Values[int64](predictions[0]), batch.Labels)
+					all := acc.GatherForMetrics(logits.ArgMax(-1, false), torch.From(batch.Labels)) //  predictions, references = accelerator.gather_for_metrics(...)
+					scores.add(torch.Values[int64](all[0]), torch.Values[int64](all[1]))
 				})
 			})
 		}); err != nil {
 			return err
 		}
 	}
-	scores.print()
-	return nil
+	if acc.IsMainProcess() {
+		scores.print()
+	}
+	return acc.WaitForEveryone()
 }
