@@ -118,12 +118,16 @@ def tensors(checkpoint):
     return out
 
 
+def bits(t):
+    return t.dtype, t.shape, t.contiguous().numpy().tobytes()
+
+
 def differences(a, b):
     """Names of the tensors of two checkpoints whose bits differ, and the largest difference between two numbers"""
     a, b = tensors(a), tensors(b)
     if a.keys() != b.keys():
         sys.exit(f"one side only has {sorted(a.keys() ^ b.keys())}")
-    return len(a), [n for n in a if not a[n].equal(b[n])], max((a[n].double() - b[n].double()).abs().max().item() for n in a)
+    return len(a), [n for n in a if bits(a[n]) != bits(b[n])], max((a[n].double() - b[n].double()).abs().max().item() for n in a)
 
 
 def main():
@@ -133,7 +137,7 @@ def main():
     p.add_argument("--epochs", type=int)
     p.add_argument("--lr", type=float)
     args = p.parse_args()
-    args.plates, args.epochs, args.lr = args.plates or (96 if args.full else 320), args.epochs or (4 if args.full else 8), args.lr or (1e-4 if args.full else 5e-4)
+    args.plates, args.epochs, args.lr = args.plates or (96 if args.full else 320), args.epochs or (4 if args.full else 12), args.lr or (1e-4 if args.full else 5e-4)
     pretrained = pathlib.Path("examples/crnn_plates/pretrained/model.safetensors").resolve()
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)

@@ -33,16 +33,27 @@ func fetch(ctx context.Context, base string) (string, error) {
 	return repo.Dir, nil
 }
 
-// samples are the samples of Hezar's data set as the model takes them: pixels and a text, in the order in which it is read from the picture.
+// OCRDataset is Hezar's data set in the form that the model takes: pixels and a text, in the order in which it is read from the picture.
+type OCRDataset struct {
+	*datasets.OCR
+	charset []string
+}
+
 func samples(d *datasets.OCR) data.Dataset[crnn.Sample] {
-	charset := datasets.DefaultCharset()
-	return data.Map(d, func(s datasets.OCRSample) (crnn.Sample, error) {
-		var text strings.Builder
-		for _, id := range s.Labels {
-			text.WriteString(charset[id])
-		}
-		return crnn.Sample{Pixels: s.Pixels, Text: text.String()}, nil
-	})
+	return OCRDataset{d, datasets.DefaultCharset()}
+}
+
+// At opens and prepares a picture.
+func (d OCRDataset) At(i int) (crnn.Sample, error) {
+	s, err := d.OCR.At(i)
+	if err != nil {
+		return crnn.Sample{}, err
+	}
+	var text strings.Builder
+	for _, id := range s.Labels {
+		text.WriteString(d.charset[id])
+	}
+	return crnn.Sample{Pixels: s.Pixels, Text: text.String()}, nil
 }
 
 // datasetConfig is the dataset_config.yaml of a data set that Hezar reads from the same files.
