@@ -29,7 +29,9 @@ func TestEventsHaveTheBytesOfPyTorchs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := func(seconds float64) { w.now = func() time.Time { return time.Unix(int64(seconds), int64((seconds-math.Floor(seconds))*1e9)) } }
+	at := func(seconds float64) {
+		w.now = func() time.Time { return time.Unix(int64(seconds), int64((seconds-math.Floor(seconds))*1e9)) }
+	}
 	at(1700000000.25)
 	_ = w.AddScalar("train.loss", 1.5, 3)
 	at(1700000001.5)
@@ -44,7 +46,7 @@ func TestEventsHaveTheBytesOfPyTorchs(t *testing.T) {
 		t.Fatal(err)
 	}
 	skip := func(file []byte) []byte { return file[int(file[0])+16:] } // the first event is shorter than 256 bytes
-	const numbers = 2*16 + 32 + 37 // two frames and what they hold
+	const numbers = 2*16 + 32 + 37                                     // two frames and what they hold
 	if !bytes.Equal(skip(got)[:numbers], want[:numbers]) {
 		t.Errorf("the events are\n%q, PyTorch writes\n%q", skip(got)[:numbers], want[:numbers])
 	}
