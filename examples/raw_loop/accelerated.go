@@ -22,7 +22,7 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = group.Close() }() // at the end everybody has waited for everybody
+	defer func() { _ = group.Close() }()                                                      // at the end everybody has waited for everybody
 	acc, err := accelerate.New(accelerate.Options{MixedPrecision: o.precision, Group: group}) //        accelerator = Accelerator(mixed_precision="bf16")
 	if err != nil {
 		return err
