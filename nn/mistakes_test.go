@@ -95,3 +95,15 @@ func TestLayersNameMistakes(t *testing.T) {
 		})
 	}
 }
+
+// PyTorch counts the batch before it refuses it.
+func TestBatchOfOneRowIsCountedAndNothingElse(t *testing.T) {
+	testenv.RequireTorch(t)
+	b := nn.NewBatchNorm1d(2, nil)
+	if err := torch.Try(func() { b.Forward(torch.Ones(1, 2)) }); !errors.Is(err, torch.ErrValue) {
+		t.Fatalf("error %v, want torch.ErrValue", err)
+	}
+	if n, mean, v := b.NumBatchesTracked.Item(), b.RunningMean.Sum(torch.DefaultDType).Item(), b.RunningVar.Sum(torch.DefaultDType).Item(); n != 1 || mean != 0 || v != 2 {
+		t.Errorf("after the refusal: %v batches, means %v, variances %v in all; want 1, 0 and 2", n, mean, v)
+	}
+}

@@ -195,10 +195,6 @@ func (m *mlp) predict(b batch) torch.Tensor {
 			break
 		}
 		if m.Norms != nil {
-			if norm, ok := m.Norms[i].(*nn.BatchNorm1d); ok && m.Training() && x.Size(0) == 1 {
-				torch.NoGrad(func() { norm.NumBatchesTracked.AddScalar_(1) }) // before it refuses
-				panic(&torch.Error{Op: "BatchNorm1d", Code: torch.ErrValue, Msg: "one row has no variance to train with, want at least 2"})
-			}
 			x = m.Norms[i].Forward(x)
 		}
 		x = functional.Dropout(m.activation(x), m.dropout, m.Training())
