@@ -102,7 +102,7 @@ func long(t *testing.T, dir string, o train, more ...any) (*trainer, *pa.ModelEM
 	}
 	o.NumEpochs, o.PerDeviceBatchSize, o.GradientAccumulationSteps, o.EvalDataset = 3, 2, 4, line(5)
 	o.CreateSchedulerFn = pa.CosineLR{NumWarmupEpochs: 1}.Create
-	return tr, ema, tr.Train(context.Background(), line(17), o)
+	return tr, ema, tr.Train(context.Background(), line(18), o)
 }
 
 func TestResumeIsBitForBitFromEveryUpdate(t *testing.T) {
