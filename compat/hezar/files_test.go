@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/text"
 )
 
 // TestFilesAreReadAndWrittenAsHezarWritesThem reads files of Python's Hezar (testdata/files.py) and writes them again, byte for byte.
@@ -91,7 +92,7 @@ func TestWrongFilesAreRefusedByKey(t *testing.T) {
 }
 
 func TestReverseDigitsAsHezar(t *testing.T) {
-	for text, want := range map[string]string{ // from hezar.utils.reverse_string_digits
+	for label, want := range map[string]string{ // from hezar.utils.reverse_string_digits
 		"":           "",
 		"abc":        "abc",
 		"123":        "321",
@@ -100,8 +101,8 @@ func TestReverseDigitsAsHezar(t *testing.T) {
 		"12--34":     "21--43",
 		"1-2-":       "2-1-",
 	} {
-		if got := reverseDigits(text); got != want {
-			t.Errorf("reverseDigits(%q) = %q, want %q", text, got, want)
+		if got := text.ReverseDigits(label); got != want {
+			t.Errorf("ReverseDigits(%q) = %q, want %q", label, got, want)
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package hezar
 
 import (
-	"strings"
-	"unicode"
-
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -20,8 +17,7 @@ type image2text struct {
 	model *crnn.Model
 }
 
-// Predict returns the log-probabilities, [frames, rows, classes]. The labels are padded with blanks; behind them come the same in one piece and
-// their lengths, as CTC wants them.
+// Predict returns the log-probabilities, [frames, rows, classes], and the labels, padded with blanks.
 func (m *image2text) Predict(p engine.Pass, b crnn.Batch) engine.Outputs {
 	c, rows := m.model.Config(), int64(len(b.Lengths))
 	width := int64(len(b.Pixels)) / (rows * c.Channels * c.ImageHeight) // of the batch: the convolutions take any
@@ -38,18 +34,13 @@ func (m *image2text) Predict(p engine.Pass, b crnn.Batch) engine.Outputs {
 	}
 	return engine.Outputs{
 		Logits: []torch.Tensor{logits}, Rows: int(rows),
-		Labels: []torch.Tensor{engine.Input(p, padded, rows, longest), engine.Input(p, b.Targets), torch.From(b.Lengths)},
+		Labels: []torch.Tensor{engine.Input(p, padded, rows, longest)},
 	}
 }
 
 // LossOf is the CTC loss as Hezar averages it; a picture whose label cannot be aligned counts as 0.
 func (m *image2text) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
-	frames := make([]int64, o.Rows)
-	for i := range frames {
-		frames[i] = o.Logits[0].Size(0)
-	}
-	const blank = 0
-	return engine.Mean(o.Logits[0].CTCLoss(o.Labels[1], torch.From(frames), o.Labels[2], blank, torch.ReductionMean, true), o.Rows)
+	return engine.Mean(m.model.Loss(o.Logits[0], o.Labels[0]), o.Rows)
 }
 
 // Generate decodes greedily: the best class of each frame, repeats merged, blanks left out. Rows are padded with blanks.
@@ -58,55 +49,23 @@ func (m *image2text) Generate(_ engine.Pass, _ crnn.Batch, o engine.Outputs) tor
 	frames, rows := best.Size(0), best.Size(1)
 	ids := torch.Values[int64](best)
 	out := make([]int64, rows*frames)
+	row := make([]int64, frames)
 	for r := range rows {
-		n, previous := r*frames, int64(0)
 		for f := range frames {
-			id := ids[f*rows+r]
-			if id != previous && id != 0 {
-				out[n] = id
-				n++
-			}
-			previous = id
+			row[f] = ids[f*rows+r]
 		}
+		copy(out[r*frames:], crnn.Greedy(row))
 	}
 	return torch.From(out).View(rows, frames)
 }
 
 // PostProcess spells ids out.
 func (m *image2text) PostProcess(ids [][]int64) []string {
-	c := m.model.Config()
 	texts := make([]string, len(ids))
 	for i, row := range ids {
-		var b strings.Builder
-		for _, id := range row {
-			b.WriteString(c.Charset[id])
-		}
-		texts[i] = b.String()
-		if c.ReverseDigits {
-			texts[i] = reverseDigits(texts[i])
-		}
+		texts[i] = m.model.Text(row)
 	}
 	return texts
-}
-
-// reverseDigits turns runs of digits round, and what single other characters join: reverse_string_digits.
-func reverseDigits(text string) string {
-	r := []rune(text)
-	digit := func(i int) bool { return i < len(r) && unicode.Is(unicode.Nd, r[i]) }
-	for i := 0; i < len(r); i++ {
-		if !digit(i) {
-			continue
-		}
-		end := i
-		for digit(end) || end > i && end < len(r) && digit(end+1) {
-			end++
-		}
-		for a, b := i, end-1; a < b; a, b = a+1, b-1 {
-			r[a], r[b] = r[b], r[a]
-		}
-		i = end
-	}
-	return string(r)
 }
 
 // HezarConfig is the model's model_config.yaml.
