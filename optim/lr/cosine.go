@@ -55,11 +55,13 @@ type CosineWithMinLR struct {
 }
 
 // Plan implements [Schedule].
-func (c CosineWithMinLR) Plan(peak float64, updates int) Rate {
+func (c CosineWithMinLR) Plan(peak float64, updates int) Rate { return c.planGroup(peak, peak, updates) }
+
+func (c CosineWithMinLR) planGroup(base, peak float64, updates int) Rate {
 	cycles, floor := orZero(c.Cycles, 0.5), minRate(c.MinLR, c.MinLRRate, peak)
 	warmup := WarmupUpdates(c.Warmup, updates)
 	span := float64(max(1, updates-warmup))
-	return factors(peak, warmup, func(update int) float64 {
+	return factors(base, warmup, func(update int) float64 {
 		progress := float64(update-warmup) / span
 		factor := 0.5 * (1 + rounded.Cos(math.Pi*cycles*2*progress))
 		return max(0, float64(factor*(1-floor))+floor)
@@ -83,20 +85,24 @@ type CosineWarmupWithMinLR struct {
 
 // Plan implements [Schedule].
 func (c CosineWarmupWithMinLR) Plan(peak float64, updates int) Rate {
+	return c.planGroup(peak, peak, updates)
+}
+
+func (c CosineWarmupWithMinLR) planGroup(base, peak float64, updates int) Rate {
 	cycles, floor := orZero(c.Cycles, 0.5), minRate(c.MinLR, c.MinLRRate, peak)
 	warmup := WarmupUpdates(c.Warmup, updates)
 	span := float64(max(1, updates-warmup))
 	return func(update int) float64 {
 		if update < warmup {
 			if c.WarmupLRRate == nil {
-				return peak * ((float64(update) + 1) / float64(max(1, warmup)))
+				return base * ((float64(update) + 1) / float64(max(1, warmup)))
 			}
 			start := *c.WarmupLRRate
-			return peak * (start + (1-start)*float64(update)/float64(max(1, warmup-1)))
+			return base * (start + (1-start)*float64(update)/float64(max(1, warmup-1)))
 		}
 		progress := (float64(update-warmup) + 1) / span
 		factor := 0.5 * (1 + rounded.Cos(math.Pi*cycles*2*progress))
-		return peak * max(0, float64(factor*(1-floor))+floor)
+		return base * max(0, float64(factor*(1-floor))+floor)
 	}
 }
 

@@ -15,10 +15,12 @@ type Polynomial struct {
 }
 
 // Plan implements [Schedule].
-func (p Polynomial) Plan(peak float64, updates int) Rate {
+func (p Polynomial) Plan(peak float64, updates int) Rate { return p.planGroup(peak, peak, updates) }
+
+func (p Polynomial) planGroup(base, peak float64, updates int) Rate {
 	end, power := or(p.LREnd, 1e-7), or(p.Power, 1)
 	warmup := WarmupUpdates(p.Warmup, updates)
-	return factors(peak, warmup, func(update int) float64 {
+	return factors(base, warmup, func(update int) float64 {
 		if update > updates || updates <= warmup {
 			return end / peak
 		}

@@ -31,6 +31,13 @@ type attachable interface {
 	attach(g *group, updates int) stepper
 }
 
+// groupPlanner is a schedule of transformers that has its lowest rate as a number: it divides by the rate that the
+// optimizer was made with, optimizer.defaults["lr"], and multiplies what another scheduler may have left as the
+// group's base.
+type groupPlanner interface {
+	planGroup(base, peak float64, updates int) Rate
+}
+
 // attach makes the stepper of any schedule. One that is not from PyTorch is a function of the number of the step, as
 // LambdaLR is.
 func attach(s Schedule, g *group, updates int) stepper {
@@ -40,7 +47,11 @@ func attach(s Schedule, g *group, updates int) stepper {
 	var rate Rate
 	return newScheduler(g, &scheduler{next: func(c *scheduler) float64 {
 		if rate == nil {
-			rate = s.Plan(c.base, updates)
+			if p, ok := s.(groupPlanner); ok {
+				rate = p.planGroup(c.base, g.peak, updates)
+			} else {
+				rate = s.Plan(c.base, updates)
+			}
 		}
 		return rate(c.epoch)
 	}})

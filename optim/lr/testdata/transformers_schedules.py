@@ -31,3 +31,20 @@ for kind, kwargs in settings.items():
                 opt.step(); s.step()
             cases.append({"schedule": kind, "kwargs": kw, "warmup": warmup, "peak": peak.hex(), "updates": 101, "rates": rates})
     write("transformers_" + kind, [transformers, torch], cases)
+
+# After a scheduler that moves the base of the group, the lowest rate is still counted against the rate of the optimizer.
+cases = []
+for kind, kw in (("linear", {}), ("polynomial", {"lr_end": 1e-5, "power": 0.7}), ("cosine_with_min_lr", {"min_lr": 1e-3}), ("cosine_warmup_with_min_lr", {"min_lr": 1e-3}), ("inverse_sqrt", {})):
+    for base_lr in (0.0, 0.01):
+        cyclic = {"base_lr": base_lr, "max_lr": 0.3, "step_size_up": 37, "cycle_momentum": False}
+        opt = optimizer(0.3)
+        first = torch.optim.lr_scheduler.CyclicLR(opt, **cyclic)
+        then = get_scheduler(kind, opt, num_warmup_steps=3, num_training_steps=101, scheduler_specific_kwargs=kw)
+        s = torch.optim.lr_scheduler.SequentialLR(opt, [first, then], [20])
+        rates = []
+        for _ in range(105):
+            rates.append(float(opt.param_groups[0]["lr"]).hex())
+            opt.step(); s.step()
+        parts = [{"name": "CyclicLR", "kwargs": cyclic}, {"name": kind, "kwargs": kw | {"num_warmup_steps": 3}}]
+        cases.append({"schedule": "SequentialLR", "kwargs": {"schedulers": parts, "milestones": [20]}, "peak": (0.3).hex(), "updates": 101, "rates": rates})
+write("transformers_in_SequentialLR", [transformers, torch], cases)
