@@ -26,7 +26,7 @@ func Pow(x, y float64) float64 {
 	if !(math.Abs(exponent.hi) < 700) { // near overflow and underflow, where no rate is
 		return math.Pow(x, y)
 	}
-	return exponential(exponent).hi
+	return exponential(exponent).nearest()
 }
 
 // Log returns the natural logarithm of x rounded to the nearest double.
@@ -34,7 +34,7 @@ func Log(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 0) {
 		return math.Log(x)
 	}
-	return logarithm(x).hi
+	return logarithm(x).nearest()
 }
 
 // logarithm sums 2*atanh((m-1)/(m+1)) for x = m * 2^e with m between the square roots of 1/2 and 2.
@@ -67,6 +67,19 @@ func exponential(x dd) dd {
 	}
 	scale := int(k)
 	return dd{math.Ldexp(series.hi, scale), math.Ldexp(series.lo, scale)}
+}
+
+// nearest rounds to a double. A number this near to the middle of two doubles is in the middle: a power of a short number
+// such as 1.25 can be, and what an inexact series leaves in lo must not decide; the even one is the nearest then.
+func (d dd) nearest() float64 {
+	other := math.Nextafter(d.hi, math.Copysign(math.Inf(1), d.lo))
+	if fromMiddle := math.Abs(d.lo) - math.Abs(other-d.hi)/2; math.Abs(fromMiddle) > 0x1p-96*math.Abs(d.hi) {
+		return d.hi
+	}
+	if math.Float64bits(d.hi)&1 == 0 {
+		return d.hi
+	}
+	return other
 }
 
 // sum returns a+b without rounding.

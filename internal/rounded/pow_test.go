@@ -27,6 +27,20 @@ func TestPowIsCorrectlyRounded(t *testing.T) {
 	})
 }
 
+// A square of a number of 27 bits lies in the middle of two doubles as often as not: the even one is the nearest.
+func TestPowInTheMiddleOfTwoDoublesIsEven(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := math.Ldexp(float64(rapid.IntRange(1<<26, 1<<27-1).Draw(t, "x")), -27)
+		if got, want := Pow(x, 2), x*x; got != want {
+			t.Fatalf("Pow(%v, 2) = %x, want %x", x, got, want)
+		}
+		short := math.Ldexp(float64(rapid.IntRange(1<<17, 1<<18-1).Draw(t, "short")), -18)
+		if got, want := Pow(short, 3), bigPow(short, 3); got != want {
+			t.Fatalf("Pow(%v, 3) = %x, want %x", short, got, want)
+		}
+	})
+}
+
 func TestPowOfOneHalfIsTheSquareRoot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.Float64Range(1e-12, 1e12).Draw(t, "x")
