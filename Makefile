@@ -38,6 +38,7 @@ example-bert: setup ## train BERT to find spam among text messages, examples/ber
 
 test: setup ## everything this machine can run, under the race detector; no test may skip for want of libtorch
 	GOTRAINER_REQUIRE_TORCH=1 go test $(RACE) -timeout 40m ./...
+	go test ./text # whole: under the race detector its sweeps take one block in eight
 
 # The packages whose tests reach no tensor: found, not listed, so none is forgotten.
 pure: ## the pure-Go packages' tests: no libtorch, no C compiler

@@ -100,7 +100,7 @@ func compare(t *testing.T, name string, texts []string, block int, want []string
 	if n := (len(texts) + block - 1) / block; n != len(want) {
 		t.Fatalf("%s: %d blocks of texts, the reference has %d", name, n, len(want))
 	}
-	for i := range want {
+	for i := 0; i < len(want); i += blocksOfASweep {
 		h := sha256.New()
 		for _, text := range texts[i*block : min((i+1)*block, len(texts))] {
 			b := of(text)
@@ -264,7 +264,9 @@ func TestShortWayIsTheLongWay(t *testing.T) {
 	if tok.bert == nil {
 		t.Fatal("BERT's pipeline does not take the short way")
 	}
-	for _, text := range append(randomTexts(5000, 2), codePoints()...) {
+	texts := append(randomTexts(5000, 2), codePoints()...)
+	for i := 0; i < len(texts); i += blocksOfASweep {
+		text := texts[i]
 		short, err := tok.bert.encode(tok.added, text, 0, -1, 0)
 		if err != nil {
 			t.Fatal(err)
