@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // ModelCard is what a model's README.md says, in the form of Hugging Face's Trainer: front matter for the Hub's search and
@@ -302,7 +304,7 @@ func list(items []string) *yaml.Node {
 func scalar(v any) *yaml.Node {
 	switch n := number(v).(type) {
 	case float64:
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: yamlFloat(n)}
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: pyfloat.YAML(n)}
 	case int64:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: pythonString(n)}
 	}

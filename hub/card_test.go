@@ -79,10 +79,10 @@ func TestModelCardIsTheOneOfTransformers(t *testing.T) {
 	}
 }
 
-func TestNumbersArePrintedAsPythonDoes(t *testing.T) {
+func TestNumbersOfTheCardAreRoundedAsTransformersDoes(t *testing.T) {
 	for _, f := range loadGolden(t).Floats {
-		if got := hub.PythonFloat(f[0].(float64)); got != f[1] {
-			t.Errorf("pythonFloat(%v) = %s, Python prints %s", f[0], got, f[1])
+		if got := hub.Rounded(f[0]); got != f[1] {
+			t.Errorf("rounded(%v) = %s, transformers prints %s", f[0], got, f[1])
 		}
 	}
 }

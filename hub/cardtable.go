@@ -2,11 +2,12 @@ package hub
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // markdownTable writes rows as transformers does: columns as wide as their widest cell, every one centred. A row may lack columns that others have.
@@ -92,43 +93,7 @@ func pythonString(v any) string {
 		}
 		return "False"
 	case float64:
-		return pythonFloat(n)
+		return pyfloat.Repr(n)
 	}
 	return fmt.Sprint(v)
-}
-
-// pythonFloat prints the shortest text that reads back as f, by the rules of Python's repr.
-func pythonFloat(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "nan"
-	case math.IsInf(f, 0):
-		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(f, 'f', -1, 64), "+"))
-	}
-	text := strconv.FormatFloat(f, 'e', -1, 64)
-	if exponent, err := strconv.Atoi(text[strings.IndexByte(text, 'e')+1:]); err != nil || exponent < -4 || exponent >= 16 {
-		return text
-	}
-	text = strconv.FormatFloat(f, 'f', -1, 64)
-	if !strings.Contains(text, ".") {
-		text += ".0"
-	}
-	return text
-}
-
-// yamlFloat prints a number as PyYAML does: its readers want a point in front of an exponent.
-func yamlFloat(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return ".nan"
-	case math.IsInf(f, 1):
-		return ".inf"
-	case math.IsInf(f, -1):
-		return "-.inf"
-	}
-	text := pythonFloat(f)
-	if !strings.Contains(text, ".") {
-		text = strings.Replace(text, "e", ".0e", 1)
-	}
-	return text
 }

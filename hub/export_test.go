@@ -18,7 +18,7 @@ var (
 	ParseWait   = parseWait
 	WaitHeader  = waitHeader
 	RangeStart  = rangeStart
-	PythonFloat = pythonFloat
+	Rounded     = rounded
 	EscapePath  = escapePath
 	OrderedJSON = orderedObject
 	PartsFor    = partAddresses

@@ -1,15 +1,12 @@
 package hub_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/hub"
 )
@@ -113,17 +110,6 @@ func FuzzTrainerState(f *testing.F) {
 		}
 		if err != nil {
 			t.Errorf("the card of %q: %v", text, err)
-		}
-	})
-}
-
-// A number printed as Python prints it reads back as itself.
-func TestNumbersReadBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		f := rapid.Float64().Draw(t, "f")
-		var back float64
-		if text := hub.PythonFloat(f); json.Unmarshal([]byte(text), &back) != nil || back != f {
-			t.Errorf("pythonFloat(%v) = %s, which reads as %v", f, text, back)
 		}
 	})
 }

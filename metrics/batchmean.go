@@ -2,7 +2,8 @@ package metrics
 
 import (
 	"fmt"
-	"strconv"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // BatchMean reports the mean of a metric's results of single batches, each batch as heavy as any other, as trainers do
@@ -70,10 +71,7 @@ func (m *BatchMean[P]) round(x float64) float64 {
 }
 
 // Round rounds to so many decimals as Python's round does: to the nearest, by the exact value of the number.
-func Round(x float64, decimals int) float64 {
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'f', max(0, decimals), 64), 64) // reads all that FormatFloat writes
-	return rounded
-}
+func Round(x float64, decimals int) float64 { return pyfloat.Round(x, max(0, decimals)) }
 
 // State is that of [Merger]. It ends the current batch.
 func (m *BatchMean[P]) State() ([]byte, error) {

@@ -2,9 +2,10 @@ package trainer
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // evalPrefix stands before the names of the evaluations of a run in logs and files.
@@ -197,28 +198,19 @@ func (f *fit[S, B]) interruptEvaluation() error {
 // speed adds the run time and speeds of transformers.trainer_utils.speed_metrics, with its decimals.
 func (l Logs) speed(split string, start time.Time, samples, steps float64) {
 	seconds := time.Since(start).Seconds()
-	l[split+"_runtime"] = decimals(seconds, 4)
+	l[split+"_runtime"] = pyfloat.Round(seconds, 4)
 	if seconds == 0 {
 		return
 	}
-	l[split+"_samples_per_second"] = decimals(samples/seconds, 3)
-	l[split+"_steps_per_second"] = decimals(steps/seconds, 3)
+	l[split+"_samples_per_second"] = pyfloat.Round(samples/seconds, 3)
+	l[split+"_steps_per_second"] = pyfloat.Round(steps/seconds, 3)
 }
 
 // tokenSpeed adds the run time and the input tokens of this session per second.
 func (l Logs) tokenSpeed(start time.Time, tokens int64) {
 	seconds := time.Since(start).Seconds()
-	l["train_runtime"] = decimals(seconds, 4)
+	l["train_runtime"] = pyfloat.Round(seconds, 4)
 	if seconds > 0 {
-		l["train_tokens_per_second"] = decimals(float64(tokens)/seconds, 3)
+		l["train_tokens_per_second"] = pyfloat.Round(float64(tokens)/seconds, 3)
 	}
-}
-
-// decimals rounds as Python's round(v, n) does.
-func decimals(v float64, n int) float64 {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'f', n, 64), 64)
-	if err != nil {
-		return v // unreachable: FormatFloat writes what ParseFloat reads
-	}
-	return r
 }

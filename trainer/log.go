@@ -1,6 +1,9 @@
 package trainer
 
-import "github.com/gotrainer/gotrainer/trainer/semantics"
+import (
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
 
 // logLoss carries out doLog: the mean loss since the last log, the gradients' norm and the rate of the last update.
 func (f *fit[S, B]) logLoss() error {
@@ -12,7 +15,7 @@ func (f *fit[S, B]) logLoss() error {
 		row["loss"] = f.losses.value()
 	}
 	if f.o.Semantics.RoundLoss {
-		row["loss"] = decimals(row["loss"], 4)
+		row["loss"] = pyfloat.Round(row["loss"], 4)
 	}
 	if f.gradNorm != nil {
 		row["grad_norm"] = *f.gradNorm

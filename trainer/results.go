@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // The result files that Hugging Face's example programs write. Only the main process writes them.
@@ -138,7 +140,7 @@ func metricText(name string, v float64) string {
 	case name == "total_flos":
 		return fmt.Sprintf("%dGF", int64(v)>>30)
 	}
-	text := fmt.Sprint(decimals(v, 4))
+	text := fmt.Sprint(pyfloat.Round(v, 4))
 	if !strings.ContainsAny(text, ".e") && name != "num_input_tokens_seen" {
 		text += ".0" // a float of Python shows that it is one
 	}

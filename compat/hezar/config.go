@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // TrainerConfig is Hezar's TrainerConfig, field by field. The zero value of a field means Hezar's default, which its comment names; a field whose zero
@@ -103,7 +104,7 @@ func (s Steps) check(field string) error {
 // String is how a file has it.
 func (s Steps) String() string {
 	if s.share != 0 {
-		return omegaconf.FormatFloat(s.share)
+		return pyfloat.YAML(s.share)
 	}
 	return fmt.Sprint(s.n)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // Value is a number under its name: "evaluation.cer".
@@ -73,10 +73,8 @@ func (l *CSVLog) text() string {
 			switch {
 			case !ok || math.IsNaN(v):
 				cells = append(cells, "")
-			case math.IsInf(v, 0): // inf and -inf
-				cells = append(cells, strings.Replace(omegaconf.FormatFloat(v), ".", "", 1))
 			default:
-				cells = append(cells, omegaconf.Repr(v))
+				cells = append(cells, pyfloat.Repr(v))
 			}
 		}
 		_ = w.Write(cells)

@@ -1,4 +1,4 @@
-"""Writes card.json: model cards of transformers' TrainingSummary, for the test that ours are the same. Also what fnmatch and repr say."""
+"""Writes card.json: model cards of transformers' TrainingSummary, for the test that ours are the same. Also how it rounds, and what fnmatch says."""
 import fnmatch
 import json
 import os
@@ -45,6 +45,6 @@ names = ["", "a.json", "abc", "a/b", "a/b/c", "ax", "bx", "cx", "dx", "ex", "-x"
 with open(os.path.join(os.path.dirname(__file__), "card.json"), "w") as f:
     json.dump({
         "made with": f"transformers {transformers.__version__}", "cases": cases, "transformers": transformers.__version__,
-        "floats": [[x, repr(x), mc._maybe_round(x)] for x in floats],
+        "floats": [[x, mc._maybe_round(x)] for x in floats],
         "globs": [[g, [n for n in names if fnmatch.fnmatchcase(n.replace("\\", "/"), g.replace("\\", "/"))]] for g in globs], "names": names,
     }, f, indent=1, ensure_ascii=False)

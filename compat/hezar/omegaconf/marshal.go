@@ -2,9 +2,10 @@ package omegaconf
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // Marshal writes a mapping as OmegaConf.save does.
@@ -135,7 +136,7 @@ func scalarOf(v any) scalar {
 	case uint64:
 		return scalar{text: strconv.FormatUint(v, 10), style: plain}
 	case float64:
-		return scalar{text: FormatFloat(v), style: plain}
+		return scalar{text: pyfloat.YAML(v), style: plain}
 	}
 	return stringScalar(v.(string)) // normal lets nothing else through
 }
@@ -150,33 +151,4 @@ func keyScalar(key any) (scalar, error) {
 		return scalarOf(k), nil
 	}
 	return scalar{}, fmt.Errorf("omegaconf: a key of type %T; want a string or an integer", key)
-}
-
-// FormatFloat writes a number as PyYAML does: as Python's repr, always with a point or an exponent, and with a point before the exponent.
-func FormatFloat(v float64) string {
-	switch {
-	case math.IsNaN(v):
-		return ".nan"
-	case math.IsInf(v, 1):
-		return ".inf"
-	case math.IsInf(v, -1):
-		return "-.inf"
-	}
-	text := Repr(v)
-	if mantissa, exponent, ok := strings.Cut(text, "e"); ok && !strings.Contains(mantissa, ".") {
-		text = mantissa + ".0e" + exponent
-	}
-	return text
-}
-
-// Repr writes a finite number as Python's repr does: the shortest text that reads back the same, with an exponent below 1e-4 and from 1e16 on.
-func Repr(v float64) string {
-	if a := math.Abs(v); v != 0 && (a < 1e-4 || a >= 1e16) {
-		return strconv.FormatFloat(v, 'e', -1, 64)
-	}
-	text := strconv.FormatFloat(v, 'f', -1, 64)
-	if !strings.ContainsAny(text, ".IN") {
-		text += ".0"
-	}
-	return text
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // Hex is a number that is written as Python's float.hex writes it.
@@ -13,8 +15,8 @@ type Hex float64
 
 // FormatHex writes a number as Python's float.hex does, 13 digits and all; what is not finite as "nan", "inf" or "-inf".
 func FormatHex(v float64) string {
-	if text, ok := notFinite(v); ok {
-		return text
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return pyfloat.Repr(v)
 	}
 	bits := math.Float64bits(v)
 	sign := ""
@@ -29,36 +31,6 @@ func FormatHex(v float64) string {
 		return fmt.Sprintf("%s0x0.%013xp-1022", sign, mantissa)
 	}
 	return fmt.Sprintf("%s0x1.%013xp%+d", sign, mantissa, exponent-1023)
-}
-
-// FormatFloat writes a number as Python's repr does: the shortest form that reads back the same, always with a point or an exponent.
-func FormatFloat(v float64) string {
-	if text, ok := notFinite(v); ok {
-		return text
-	}
-	text := strconv.FormatFloat(v, 'e', -1, 64)
-	at := strings.IndexByte(text, 'e')
-	exponent, _ := strconv.Atoi(text[at+1:]) // FormatFloat wrote it
-	if exponent < -4 || exponent >= 16 {
-		return text
-	}
-	text = strconv.FormatFloat(v, 'f', -1, 64)
-	if !strings.ContainsRune(text, '.') {
-		text += ".0"
-	}
-	return text
-}
-
-func notFinite(v float64) (string, bool) {
-	switch {
-	case math.IsNaN(v):
-		return "nan", true
-	case math.IsInf(v, 1):
-		return "inf", true
-	case math.IsInf(v, -1):
-		return "-inf", true
-	}
-	return "", false
 }
 
 // ParseFloat reads what [FormatHex] writes, and "nan", "inf" and "-inf".

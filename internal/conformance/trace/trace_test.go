@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -57,26 +56,23 @@ func TestCompareAgreesWithTheJudge(t *testing.T) {
 
 func TestNumbersAreWrittenAsPythonWritesThem(t *testing.T) {
 	for _, c := range []struct {
-		v         float64
-		hex, repr string
+		v   float64
+		hex string
 	}{
-		{1.5, "0x1.8000000000000p+0", "1.5"},
-		{0, "0x0.0p+0", "0.0"},
-		{math.Copysign(0, -1), "-0x0.0p+0", "-0.0"},
-		{-0.1, "-0x1.999999999999ap-4", "-0.1"},
-		{5e-324, "0x0.0000000000001p-1022", "5e-324"},
-		{1e-5, "0x1.4f8b588e368f1p-17", "1e-05"},
-		{1e-4, "0x1.a36e2eb1c432dp-14", "0.0001"},
-		{1e16, "0x1.1c37937e08000p+53", "1e+16"},
-		{123456789012345680, "0x1.b69b4ba630f35p+56", "1.2345678901234568e+17"},
-		{1e15, "0x1.c6bf526340000p+49", "1000000000000000.0"},
-		{math.NaN(), "nan", "nan"}, {math.Inf(1), "inf", "inf"}, {math.Inf(-1), "-inf", "-inf"},
+		{1.5, "0x1.8000000000000p+0"},
+		{0, "0x0.0p+0"},
+		{math.Copysign(0, -1), "-0x0.0p+0"},
+		{-0.1, "-0x1.999999999999ap-4"},
+		{5e-324, "0x0.0000000000001p-1022"},
+		{1e-5, "0x1.4f8b588e368f1p-17"},
+		{1e-4, "0x1.a36e2eb1c432dp-14"},
+		{1e16, "0x1.1c37937e08000p+53"},
+		{123456789012345680, "0x1.b69b4ba630f35p+56"},
+		{1e15, "0x1.c6bf526340000p+49"},
+		{math.NaN(), "nan"}, {math.Inf(1), "inf"}, {math.Inf(-1), "-inf"},
 	} {
 		if got := FormatHex(c.v); got != c.hex {
 			t.Errorf("FormatHex(%v) = %s, want %s", c.v, got, c.hex)
-		}
-		if got := FormatFloat(c.v); got != c.repr {
-			t.Errorf("FormatFloat(%v) = %s, want %s", c.v, got, c.repr)
 		}
 	}
 }
@@ -86,9 +82,6 @@ func TestNumbersReadBackAsTheyWere(t *testing.T) {
 		v := rapid.Float64().Draw(t, "v")
 		if got, ok := ParseFloat(FormatHex(v)); !ok || math.Float64bits(got) != math.Float64bits(v) {
 			t.Fatalf("%s reads as %v, want %v", FormatHex(v), got, v)
-		}
-		if got, err := strconv.ParseFloat(FormatFloat(v), 64); err != nil || math.Float64bits(got) != math.Float64bits(v) {
-			t.Fatalf("%s reads as %v, want %v", FormatFloat(v), got, v)
 		}
 	})
 	for _, text := range []string{"", "1.5", "0xzz", "NaN", "infinity"} {

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // Pair is a field of an [Object].
@@ -85,11 +88,11 @@ func write(b *bytes.Buffer, v any) error {
 	case Hex:
 		b.WriteString(quote(FormatHex(float64(v))))
 	case float64:
-		if text, odd := notFinite(v); odd {
-			b.WriteString(quote(text))
-		} else {
-			b.WriteString(FormatFloat(v))
+		text := pyfloat.Repr(v)
+		if math.IsNaN(v) || math.IsInf(v, 0) { // JSON has no such numbers
+			text = quote(text)
 		}
+		b.WriteString(text)
 	case []int:
 		return writeList(b, v)
 	case []string:
