@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // EarlyStopping ends a run when a metric gets no better. A change of no more than the threshold is no improvement, and does not move the best value either.
@@ -75,7 +76,7 @@ func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
 		s.best = watched{v, r.History().CurrentEpoch(), true}
 		return nil
 	case better(v, s.best.value, s.GreaterIsBetter) && change > s.threshold():
-		r.Print(fmt.Sprintf("\nImprovement of %s observed, resetting counter. ", strconv.FormatFloat(change, 'g', -1, 64)))
+		r.Print(fmt.Sprintf("\nImprovement of %s observed, resetting counter. ", pyfloat.Repr(change)))
 		s.best, s.bad = watched{v, r.History().CurrentEpoch(), true}, 0
 	default:
 		r.Print("No improvement above threshold observed, incrementing counter. ")

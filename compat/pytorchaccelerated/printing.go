@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // PrintProgress prints a line when a run starts and ends, and when an epoch starts.
@@ -87,7 +88,7 @@ func (l *LogMetrics) log(r *Run, train bool) error {
 		return l.Log(r, metrics)
 	}
 	for _, m := range metrics {
-		r.Print(fmt.Sprintf("\n%s: %s", m.Name, strconv.FormatFloat(m.Value, 'g', -1, 64)))
+		r.Print(fmt.Sprintf("\n%s: %s", m.Name, pyfloat.Repr(m.Value)))
 	}
 	return nil
 }

@@ -3,7 +3,8 @@ package pytorchaccelerated
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // SaveBestModel saves the model whenever an epoch is the best so far by a metric, and loads the best one at the end of the run.
@@ -69,7 +70,7 @@ func (s *SaveBestModel) OnTrainingRunEnd(r *Run) error {
 	if s.NoLoadAtEnd || !s.best.known {
 		return nil
 	}
-	r.Print(fmt.Sprintf("Loading checkpoint with %s: %s from epoch %d", s.metric(), strconv.FormatFloat(s.best.value, 'g', -1, 64), s.best.epoch))
+	r.Print(fmt.Sprintf("Loading checkpoint with %s: %s from epoch %d", s.metric(), pyfloat.Repr(s.best.value), s.best.epoch))
 	_, err := r.LoadCheckpoint(s.path(), LoadOptions{})
 	return err
 }
