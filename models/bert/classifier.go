@@ -66,13 +66,8 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 	if c, err = c.Resolved(kind); err != nil {
 		return nil, nil, fmt.Errorf("bert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
-	m, report, err := pretrained.LoadFolder(dir, func() *Classifier { return newClassifier(c, transformer.Builder{Undrawn: true}) }, func(m *Classifier) pretrained.LoadOptions {
-		return o.Pretrained(m, "bert.", c.InitializerRange, "classifier.weight", "classifier.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias")
-	})
-	if err != nil {
-		return nil, report, fmt.Errorf("bert: %w", err)
-	}
-	return m, report, nil
+	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
+	return transformer.LoadClassifier(dir, o, build, "bert.", c.InitializerRange, "classifier.weight", "classifier.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias")
 }
 
 // Save writes config.json and model.safetensors into dir, which it makes if need be, for transformers and [LoadClassifier] to read.
@@ -80,7 +75,11 @@ func (m *Classifier) Save(dir string) error { return save(dir, m, m.BERT.config,
 
 // WriteConfig writes config.json into dir.
 func (m *Classifier) WriteConfig(dir string) error {
-	return writeConfig(dir, m.BERT.config, kind.Architecture)
+	d, err := document(m.BERT.config, kind.Architecture)
+	if err != nil {
+		return err
+	}
+	return d.Write(dir)
 }
 
 // Config returns the model's configuration with all defaults filled in.

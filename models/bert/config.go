@@ -43,19 +43,20 @@ func decode(d pretrained.Document) (Config, error) {
 // baseArchitecture is transformers' class without a head.
 const baseArchitecture = "BertModel"
 
-func writeConfig(dir string, c Config, architecture string) error {
+// document is the config.json of a resolved config.
+func document(c Config, architecture string) (pretrained.Document, error) {
 	d, err := c.Document(kind, architecture)
 	if err != nil {
-		return fmt.Errorf("bert: %w", err)
+		return nil, fmt.Errorf("bert: %w", err)
 	}
-	return d.Write(dir)
+	return d, nil
 }
 
 // save writes a folder that transformers reads.
 func save(dir string, model any, c Config, architecture string) error {
-	d, err := c.Document(kind, architecture)
+	d, err := document(c, architecture)
 	if err != nil {
-		return fmt.Errorf("bert: %w", err)
+		return err
 	}
 	return pretrained.SaveFolder(dir, model, d)
 }

@@ -1,53 +1,24 @@
 package bert_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/pretrained"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 func TestSavedModelLoads(t *testing.T) {
 	testenv.RequireTorch(t)
-	m := newClassifier(t, tiny())
-	dir := t.TempDir()
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	before := modeltest.Generator()
-	again, report, err := bert.LoadClassifier(dir, bert.Head{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if modeltest.Generator() != before {
-		t.Error("loading a whole model used random numbers up")
-	}
-	if len(report.Missing)+len(report.Unexpected)+len(report.Mismatched)+len(report.Initialized)+len(report.Renamed) > 0 {
-		t.Errorf("the report is not empty:\n%s", report)
-	}
-	sameModel(t, again, m)
-}
-
-func sameModel(t *testing.T, got, want any) {
-	t.Helper()
-	a, b := nn.StateDict(got), nn.StateDict(want)
-	if len(a) != len(b) {
-		t.Fatalf("%d tensors, want %d", len(a), len(b))
-	}
-	for i := range a {
-		golden.Bits(t, a[i].Name, a[i].Tensor, b[i].Tensor)
-	}
+	modeltest.SavedModelLoads(t, newClassifier(t, tiny()), func(dir string) (*bert.Classifier, *pretrained.Report, error) {
+		return bert.LoadClassifier(dir, bert.Head{})
+	})
 }
 
 // TestANewClassifierIsDrawnAsFromPretrainedDraws: transformers draws only what is missing, so the same seed gives the same new classifier.
@@ -108,7 +79,7 @@ func TestConfigSurvivesItsFile(t *testing.T) {
 
 // TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
-	for setting, want := range map[string]string{
+	modeltest.Refuses(t, "bert", map[string]string{
 		`"is_decoder": true`:                        "is_decoder is true; only false",
 		`"add_cross_attention": true`:               "add_cross_attention is true; only false",
 		`"is_encoder_decoder": true`:                "is_encoder_decoder is true",
@@ -126,16 +97,10 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"id2label": {"1": "a"}`:                    `the key "1"`,
 		`"problem_type": "ranking"`:                 `no ProblemType "ranking"`,
 		`"model_type": "roberta"`:                   `model_type is "roberta"; want "bert"`,
-	} {
-		dir := t.TempDir()
-		text := `{"model_type": "bert", ` + setting + `}`
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := bert.LoadClassifier(dir, bert.Head{}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "config.json") {
-			t.Errorf("%s: error %v, want one with %q and the path", setting, err, want)
-		}
-	}
+	}, func(dir string) error {
+		_, _, err := bert.LoadClassifier(dir, bert.Head{})
+		return err
+	})
 	if _, err := bert.NewClassifier(bert.Config{Attention: "flash"}); err == nil || !strings.Contains(err.Error(), `"flash"`) {
 		t.Errorf("another attention: error %v", err)
 	}

@@ -80,13 +80,8 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 	if c, err = c.resolved(); err != nil {
 		return nil, nil, fmt.Errorf("distilbert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
-	m, report, err := pretrained.LoadFolder(dir, func() *Classifier { return newClassifier(c, transformer.Builder{Undrawn: true}) }, func(m *Classifier) pretrained.LoadOptions {
-		return o.Pretrained(m, "distilbert.", c.InitializerRange, "pre_classifier.weight", "pre_classifier.bias", "classifier.weight", "classifier.bias")
-	})
-	if err != nil {
-		return nil, report, fmt.Errorf("distilbert: %w", err)
-	}
-	return m, report, nil
+	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
+	return transformer.LoadClassifier(dir, o, build, "distilbert.", c.InitializerRange, "pre_classifier.weight", "pre_classifier.bias", "classifier.weight", "classifier.bias")
 }
 
 // NewStep makes a classifier ready for package trainer, each batch padded to its longest text; [classify.NewStep] has more to choose.

@@ -2,17 +2,13 @@ package distilbert_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/distilbert"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
-	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -36,13 +32,7 @@ func newClassifier(t *testing.T, c distilbert.Config) *distilbert.Classifier {
 }
 
 func TestSameSeedGivesTransformersWeights(t *testing.T) {
-	g := modeltest.Load(t, "distilbert")
-	m := newClassifier(t, tiny())
-	if modeltest.Generator() != g.Generator {
-		t.Error("the generator stands elsewhere than transformers' after the model was made")
-	}
-	g.Names(t, m)
-	modeltest.SameWeights(t, m, g.Initial)
+	modeltest.Load(t, "distilbert").SameInitial(t, func() (modeltest.Model, error) { return distilbert.NewClassifier(tiny()) })
 }
 
 func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
@@ -56,58 +46,22 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 
 func TestSavedModelLoads(t *testing.T) {
 	testenv.RequireTorch(t)
-	m := newClassifier(t, tiny())
-	dir := t.TempDir()
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	again, report, err := distilbert.LoadClassifier(dir, distilbert.Head{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(report.Missing)+len(report.Unexpected)+len(report.Initialized) > 0 {
-		t.Errorf("the report is not empty:\n%s", report)
-	}
-	want := nn.StateDict(m)
-	for i, got := range nn.StateDict(again) {
-		golden.Bits(t, got.Name, got.Tensor, want[i].Tensor)
-	}
-	second := t.TempDir()
-	if err := again.Save(second); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"config.json", "model.safetensors"} {
-		a, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(filepath.Join(second, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(a), string(b)); diff != "" {
-			t.Errorf("%s, saved, loaded and saved:\n%s", name, diff)
-		}
-	}
+	modeltest.SavedModelLoads(t, newClassifier(t, tiny()), func(dir string) (*distilbert.Classifier, *pretrained.Report, error) {
+		return distilbert.LoadClassifier(dir, distilbert.Head{})
+	})
 }
 
 // TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
-	for setting, want := range map[string]string{
+	modeltest.Refuses(t, "distilbert", map[string]string{
 		`"sinusoidal_pos_embds": true`: "sinusoidal_pos_embds is true; only false",
 		`"is_decoder": true`:           "is_decoder is true; only false",
 		`"activation": "gelu_10"`:      `no activation "gelu_10"`,
 		`"dim": "large"`:               `dim is "large"`,
-	} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "distilbert", `+setting+`}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	}, func(dir string) error {
 		_, _, err := distilbert.LoadClassifier(dir, distilbert.Head{})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "config.json") {
-			t.Errorf("%s: error %v, want one with %q and the path", setting, err, want)
-		}
-	}
+		return err
+	})
 	for want, c := range map[string]distilbert.Config{
 		"7 heads do not divide Dim": {NumHeads: 7},
 		"Dropout is 1":              {Dropout: new(1.0)},

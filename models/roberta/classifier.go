@@ -78,13 +78,8 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 	if c, err = resolved(c); err != nil {
 		return nil, nil, fmt.Errorf("roberta: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
-	m, report, err := pretrained.LoadFolder(dir, func() *Classifier { return newClassifier(c, transformer.Builder{Undrawn: true}) }, func(m *Classifier) pretrained.LoadOptions {
-		return o.Pretrained(m, "roberta.", c.InitializerRange, "classifier.dense.weight", "classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias")
-	})
-	if err != nil {
-		return nil, report, fmt.Errorf("roberta: %w", err)
-	}
-	return m, report, nil
+	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
+	return transformer.LoadClassifier(dir, o, build, "roberta.", c.InitializerRange, "classifier.dense.weight", "classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias")
 }
 
 // NewStep makes a classifier ready for package trainer, each batch padded to its longest text; [classify.NewStep] has more to choose.

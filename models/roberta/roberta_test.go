@@ -2,17 +2,13 @@ package roberta_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
+	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/roberta"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -36,13 +32,7 @@ func newClassifier(t *testing.T, c roberta.Config) *roberta.Classifier {
 }
 
 func TestSameSeedGivesTransformersWeights(t *testing.T) {
-	g := modeltest.Load(t, "roberta")
-	m := newClassifier(t, tiny())
-	if modeltest.Generator() != g.Generator {
-		t.Error("the generator stands elsewhere than transformers' after the model was made")
-	}
-	g.Names(t, m)
-	modeltest.SameWeights(t, m, g.Initial)
+	modeltest.Load(t, "roberta").SameInitial(t, func() (modeltest.Model, error) { return roberta.NewClassifier(tiny()) })
 }
 
 func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
@@ -56,60 +46,24 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 
 func TestSavedModelLoads(t *testing.T) {
 	testenv.RequireTorch(t)
-	m := newClassifier(t, tiny())
-	dir := t.TempDir()
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	again, report, err := roberta.LoadClassifier(dir, roberta.Head{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(report.Missing)+len(report.Unexpected)+len(report.Initialized) > 0 {
-		t.Errorf("the report is not empty:\n%s", report)
-	}
-	want := nn.StateDict(m)
-	for i, got := range nn.StateDict(again) {
-		golden.Bits(t, got.Name, got.Tensor, want[i].Tensor)
-	}
-	second := t.TempDir()
-	if err := again.Save(second); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"config.json", "model.safetensors"} {
-		a, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(filepath.Join(second, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(a), string(b)); diff != "" {
-			t.Errorf("%s, saved, loaded and saved:\n%s", name, diff)
-		}
-	}
+	modeltest.SavedModelLoads(t, newClassifier(t, tiny()), func(dir string) (*roberta.Classifier, *pretrained.Report, error) {
+		return roberta.LoadClassifier(dir, roberta.Head{})
+	})
 }
 
 // TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
-	for setting, want := range map[string]string{
+	modeltest.Refuses(t, "roberta", map[string]string{
 		`"is_decoder": true`:                        "is_decoder is true; only false",
 		`"add_cross_attention": true`:               "add_cross_attention is true",
 		`"position_embedding_type": "relative_key"`: `position_embedding_type is "relative_key"`,
 		`"hidden_act": "gelu_10"`:                   `no activation "gelu_10"`,
 		`"pad_token_id": null`:                      "PadTokenID is -1, none",
 		`"hidden_size": "large"`:                    `hidden_size is "large"`,
-	} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "roberta", `+setting+`}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	}, func(dir string) error {
 		_, _, err := roberta.LoadClassifier(dir, roberta.Head{})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "config.json") {
-			t.Errorf("%s: error %v, want one with %q and the path", setting, err, want)
-		}
-	}
+		return err
+	})
 	for want, c := range map[string]roberta.Config{
 		"no multiple of the 7 heads": {NumHeads: 7},
 		"HiddenDropout is 1":         {HiddenDropout: new(1.0)},

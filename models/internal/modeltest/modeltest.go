@@ -112,8 +112,24 @@ func SameWeights(t *testing.T, m any, want map[string]string) {
 	}
 }
 
-// Names compares the names of parameters, which stand in the optimizer's order, and of the state.
-func (g *Golden) Names(t *testing.T, m any) {
+// SameInitial compares a classifier of the configuration of golden.py, which build makes, with the one that transformers makes from the same seed: the weights, their
+// names and where the generator stands afterwards.
+func (g *Golden) SameInitial(t *testing.T, build func() (Model, error)) {
+	t.Helper()
+	torch.ManualSeed(42)
+	m, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if Generator() != g.Generator {
+		t.Error("the generator stands elsewhere than transformers' after the model was made")
+	}
+	g.names(t, m)
+	SameWeights(t, m, g.Initial)
+}
+
+// names compares the names of parameters, which stand in the optimizer's order, and of the state.
+func (g *Golden) names(t *testing.T, m any) {
 	t.Helper()
 	if got := names(nn.Params(m)); !slices.Equal(got, g.Parameters) {
 		t.Errorf("the parameters are %q, want %q", got, g.Parameters)
