@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv("ENGINE_TEST_ROLE"); role != "" {
 		os.Exit(oneOfGroup(role))
 	}
+	if name := os.Getenv(killRun); name != "" {
+		os.Exit(runToBeKilled(name))
+	}
 	os.Exit(testenv.Run(m))
 }
 

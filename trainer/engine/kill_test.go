@@ -1,0 +1,175 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// The runs of this file are processes of their own, which are killed. Such a process is this test binary, told by these variables which run it is and
+// in which folder; it says on its standard output when training begins, and the outcome when it has ended.
+const (
+	killRun = "ENGINE_TEST_KILL"
+	killDir = "ENGINE_TEST_DIR"
+	begun   = "begun"
+)
+
+// killRuns are the ways to keep checkpoints.
+var killRuns = map[string]trainer.Options{
+	"all":  {Save: trainer.Every(1, trainer.Update)},
+	"two":  {Save: trainer.Every(1, trainer.Update), KeepCheckpoints: 2},
+	"best": {Save: trainer.Every(2, trainer.Update), Eval: trainer.Every(2, trainer.Update), KeepCheckpoints: 1, LoadBestAtEnd: true},
+}
+
+// sayBegun tells that training begins.
+type sayBegun struct{}
+
+func (sayBegun) TrainBegin(*trainer.Run) error {
+	fmt.Println(begun)
+	return nil
+}
+
+// runToBeKilled is what a started process does: it begins the run, or goes on with it.
+func runToBeKilled(name string) int {
+	torch.SetThreads(1)
+	s, err := engine.New(engine.Classify(newNet()), engine.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	o := quiet(killRuns[name])
+	o.OutputDir, o.ResumeFrom, o.Callbacks = os.Getenv(killDir), trainer.Latest, []any{sayBegun{}}
+	o.MaxSteps, o.BatchSize, o.Accumulate, o.Log = 16, 4, 2, trainer.Every(1, trainer.Update)
+	fit, err := trainer.New(s, o)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	result, err := fit.Fit(context.Background(), ring(30), ring(10))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(result.GlobalStep, fingerprint(s))
+	return 0
+}
+
+// errKilled says that a run was killed before it ended.
+var errKilled = errors.New("killed")
+
+// runUntil runs a process, kills it so long after training has begun, and returns what it says at its end.
+func runUntil(t *testing.T, name, dir string, kill time.Duration) (outcome string, took time.Duration, err error) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = append(os.Environ(), killRun+"="+name, killDir+"="+dir)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var timer *time.Timer
+	var from time.Time
+	for lines := bufio.NewScanner(out); lines.Scan(); outcome = lines.Text() {
+		if lines.Text() == begun {
+			from = time.Now()
+			timer = time.AfterFunc(kill, func() { _ = c.Process.Kill() })
+		}
+	}
+	err = c.Wait()
+	if timer != nil {
+		timer.Stop()
+	}
+	switch {
+	case err == nil:
+		return outcome, time.Since(from), nil
+	case c.ProcessState.ExitCode() < 0:
+		return "", 0, errKilled
+	}
+	t.Fatalf("the run fails: %v\n%s\n%s", err, outcome, &stderr)
+	return "", 0, nil
+}
+
+// recorded is what is left of a run, but for the times.
+func recorded(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	times := regexp.MustCompile(`"[a-z_]*(runtime|per_second)": ?[0-9.e+-]+`)
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() == ".lock" || e.Name() == "MANIFEST.json" { // which has the sums of files with times
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".jsonl") {
+			text = times.ReplaceAll(text, nil)
+		}
+		text = bytes.ReplaceAll(text, []byte(dir), []byte("DIR"))
+		if strings.HasSuffix(path, ".csv") {
+			text = nil // its columns are those of metrics.jsonl
+		}
+		name, _ := filepath.Rel(dir, path)
+		files[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits: weights, optimizer and generator, and every file that it leaves.
+func TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a process for each kill; not with -short")
+	}
+	newStep(t, engine.Options{}) // skips without libtorch
+	for name := range killRuns {
+		t.Run(name, func(t *testing.T) {
+			whole, dir := t.TempDir(), t.TempDir()
+			want, took, err := runUntil(t, name, whole, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kills []time.Duration
+			for {
+				after := time.Duration(rand.Float64() * float64(took) / 2)
+				if len(kills) == 4 {
+					after = time.Hour
+				}
+				got, _, err := runUntil(t, name, dir, after)
+				if err != nil {
+					kills = append(kills, after)
+					continue
+				}
+				if got != want {
+					t.Errorf("killed after %v: it ends with %q; undisturbed with %q", kills, got, want)
+				}
+				break
+			}
+			if diff := cmp.Diff(recorded(t, whole), recorded(t, dir)); diff != "" {
+				t.Errorf("killed after %v, what is left of the run (-undisturbed +killed):\n%s", kills, diff)
+			}
+			t.Logf("killed %d times", len(kills))
+		})
+	}
+}
