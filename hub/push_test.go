@@ -323,22 +323,25 @@ func TestAKilledPushIsCompletedByTheNext(t *testing.T) {
 	hang := hubtest.Fault{Method: "PUT", CDN: true, Skip: 1, Delay: time.Hour}
 	w.Inject(hang)
 	child := exec.Command(os.Args[0], "-test.run=^TestAKilledPushIsCompletedByTheNext$")
-	child.Env = append(os.Environ(), killedPush+"="+w.URL+"|"+dir)
+	child.Env = append(os.Environ(), killedPush+"="+w.URL+"|"+dir, "TMPDIR="+t.TempDir()) // it cannot remove what it leaves there
 	var output bytes.Buffer
 	child.Stdout, child.Stderr = &output, &output
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }()
 	for w.count("PUT", "") < 2 { // the second object hangs
-		time.Sleep(5 * time.Millisecond)
-		if t.Context().Err() != nil {
-			t.Fatal("the push never came to the second object")
+		select {
+		case err := <-ended:
+			t.Fatalf("the push never came to the second object: %v\n%s", err, output.String())
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait()
+	<-ended
 	if strings.Contains(output.String(), "came to its end") || strings.Contains(output.String(), "CANARY") {
 		t.Fatalf("the child says:\n%s", output.String())
 	}
