@@ -98,6 +98,18 @@ func describe(c *parquet.Column) string {
 	return strings.Join(names, ", ")
 }
 
+// weigh returns how many bytes a value takes beside those of the row.
+func (c column) weigh(v parquet.Value) int64 {
+	n := int64(0)
+	if c.item > 0 {
+		n = int64(c.element.Size())
+	}
+	if kind := v.Kind(); kind == parquet.ByteArray || kind == parquet.FixedLenByteArray {
+		n += int64(len(v.ByteArray()))
+	}
+	return n
+}
+
 // put puts a value into a field, or adds it to the list in it.
 func (c column) put(field reflect.Value, v parquet.Value) error {
 	missing := v.DefinitionLevel() < c.full

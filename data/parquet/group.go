@@ -109,11 +109,12 @@ func (r *Rows[T]) decode(k int) ([]T, error) {
 	// The rows are made as their values come: a damaged file can claim any number of them.
 	total := int(r.groups[k].NumRows())
 	rows := make([]T, min(total, 1<<12))
+	left := r.options.MaxRowGroup
 	for _, c := range r.columns {
 		if c.leaf < 0 {
 			continue
 		}
-		if err := c.read(reflect.ValueOf(&rows).Elem(), total, r.groups[k].ColumnChunks()[c.leaf]); err != nil {
+		if err := c.read(reflect.ValueOf(&rows).Elem(), total, r.groups[k].ColumnChunks()[c.leaf], &left); err != nil {
 			return nil, fmt.Errorf("column %q: %w", c.name, err)
 		}
 	}
@@ -123,8 +124,9 @@ func (r *Rows[T]) decode(k int) ([]T, error) {
 	return rows, nil
 }
 
-// read puts the values of a column into its field of all rows.
-func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk) error {
+// read puts the values of a column into its field of all rows. What they take in memory is taken from left: a text that stands in the file once, in a
+// dictionary, can be that of every row.
+func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk, left *int64) error {
 	pages := chunk.Pages()
 	defer func() { _ = pages.Close() }() // they were only read
 	row := -1
@@ -137,7 +139,7 @@ func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk) e
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrFormat, err)
 		}
-		err = c.readPage(rows, total, page, buffer, &row)
+		err = c.readPage(rows, total, page, buffer, &row, left)
 		parquet.Release(page)
 		if err != nil {
 			return err
@@ -149,13 +151,16 @@ func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk) e
 	return nil
 }
 
-func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffer []parquet.Value, row *int) error {
+func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffer []parquet.Value, row *int, left *int64) error {
 	values := page.Values()
 	for {
 		n, err := values.ReadValues(buffer)
 		for _, v := range buffer[:n] {
 			if v.RepetitionLevel() == 0 {
 				*row++
+			}
+			if *left -= c.weigh(v); *left < 0 {
+				return errors.New("the rows have more bytes when they are decoded than Options.MaxRowGroup")
 			}
 			if *row < 0 || *row >= total {
 				return fmt.Errorf("%w: more than %d rows", ErrFormat, total)

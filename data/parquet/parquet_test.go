@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/data/parquet"
+	parquetgo "github.com/parquet-go/parquet-go"
 )
 
 // row is a row of the files that testdata/tables.py writes.
@@ -221,7 +223,32 @@ func TestFileThatChangesIsNoticed(t *testing.T) {
 	}
 }
 
+// TestATextOfADictionaryIsWeighedForEveryRow: it stands in the file once, so neither the file nor what its description says is large.
+func TestATextOfADictionaryIsWeighedForEveryRow(t *testing.T) {
+	type long struct {
+		Text string `parquet:"text,dict,snappy" table:"text"`
+	}
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	text := strings.Repeat("x", 1<<16)
+	if err := parquetgo.WriteFile(path, slices.Repeat([]long{{text}}, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[int64]string{1 << 20: "more bytes when they are decoded than Options.MaxRowGroup", 0: ""} {
+		rows, err := parquet.Open[long](path, parquet.Options{MaxRowGroup: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = rows.At(999); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("with MaxRowGroup %d: At = %v, want %q", limit, err, want)
+		}
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func FuzzOpen(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	files, err := filepath.Glob("testdata/*.parquet")
 	if err != nil || len(files) == 0 {
 		f.Fatal(err)
