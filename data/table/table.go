@@ -146,7 +146,8 @@ func records(in *bufio.Reader, separator rune) (func() ([]string, int, error), e
 	if separator == 0 || separator == '\t' {
 		return tabbed(in), nil
 	}
-	r := csv.NewReader(in)
+	limit := &limited{in: in}
+	r := csv.NewReader(limit)
 	r.Comma = separator
 	r.FieldsPerRecord = -1 // columns are counted by row, whose error says more
 	switch separator {
@@ -156,23 +157,47 @@ func records(in *bufio.Reader, separator rune) (func() ([]string, int, error), e
 	if !utf8.ValidRune(separator) {
 		return nil, fmt.Errorf("table: Options.Separator is %d, which is no character", separator)
 	}
+	after := 0 // the line that the record before ends at
 	return func() ([]string, int, error) {
+		limit.end = r.InputOffset() + maxLine
 		fields, err := r.Read()
 		var parse *csv.ParseError
 		switch {
+		case errors.Is(err, errTooLong):
+			return nil, after + 1, &Error{Line: after + 1, Err: err}
 		case errors.As(err, &parse):
 			return nil, parse.Line, &Error{Line: parse.Line, Err: parse.Err}
 		case err != nil:
 			return nil, 0, err
 		}
 		line, _ := r.FieldPos(0)
+		after = line
 		for _, f := range fields {
+			after += strings.Count(f, "\n")
 			if !utf8.ValidString(f) {
 				return nil, line, &Error{Line: line, Err: ErrUTF8}
 			}
 		}
 		return fields, line, nil
 	}, nil
+}
+
+var errTooLong = fmt.Errorf("longer than %d bytes; is this a table, and is every quote closed?", maxLine)
+
+// limited reads up to end, and a little more that a reader of records may have ahead. Behind a quote that is never closed that reader would take all
+// of a file as one record.
+type limited struct {
+	in        io.Reader
+	read, end int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.read > l.end {
+		return 0, errTooLong
+	}
+	n, err := l.in.Read(p)
+	l.read += int64(n)
+	return n, err
 }
 
 // tabbed reads lines without any quoting.

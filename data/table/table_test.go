@@ -61,6 +61,8 @@ func TestReadRefuses(t *testing.T) {
 		{"UTF-16", "\xff\xfea\x00\t\x00b\x00\n", table.Options{}, "line 1: not valid UTF-8"},
 		{"Windows-1256 in CSV", "a.jpg,\xc7\xc8\n", table.Options{Separator: ','}, "line 1: not valid UTF-8"},
 		{"a line without end", strings.Repeat("x", 2<<20), table.Options{}, "line 1: longer than"},
+		{"commas and a line without end", "a,one\n\"b\n\",two\n" + strings.Repeat("x", 4<<20), table.Options{Separator: ','}, "line 4: longer than"},
+		{"a quote that swallows the table", "a,one\nb,\"" + strings.Repeat("x\n", 2<<20), table.Options{Separator: ','}, "line 2: longer than"},
 		{"a quote that never ends", "a.jpg,one\nb.jpg,\"two\n", table.Options{Separator: ','}, "line 2: "},
 		{"no header", "", table.Options{Header: true}, "expected a header"},
 		{"a header without the column", "file\ttext\n", table.Options{Header: true}, `line 1: no column "label"; the header has ["file" "text"]`},
