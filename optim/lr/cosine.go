@@ -55,7 +55,9 @@ type CosineWithMinLR struct {
 }
 
 // Plan implements [Schedule].
-func (c CosineWithMinLR) Plan(peak float64, updates int) Rate { return c.planGroup(peak, peak, updates) }
+func (c CosineWithMinLR) Plan(peak float64, updates int) Rate {
+	return c.planGroup(peak, peak, updates)
+}
 
 func (c CosineWithMinLR) planGroup(base, peak float64, updates int) Rate {
 	cycles, floor := orZero(c.Cycles, 0.5), minRate(c.MinLR, c.MinLRRate, peak)
