@@ -307,6 +307,7 @@ func TestReportsStayShort(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	testenv.RequireTorch(f)
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	module := func() any { return nn.NewBatchNorm1d(2, nil) }
 	path := filepath.Join(f.TempDir(), "seed.safetensors")
 	if err := nn.Save(path, module(), nil); err != nil {

@@ -250,6 +250,7 @@ func TestStatesOfOtherThingsAreRefused(t *testing.T) {
 }
 
 func FuzzReadState(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	dir := f.TempDir()
 	for _, ext := range []string{"pt", "safetensors"} {
 		path := filepath.Join(dir, "seed."+ext)

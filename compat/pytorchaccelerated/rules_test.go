@@ -362,6 +362,7 @@ func TestRemovePadding(t *testing.T) {
 }
 
 func FuzzLoadCheckpoint(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	f.Add([]byte("PK\x03\x04"))
 	f.Add([]byte(`{"__metadata__":{"optimizer_state_dict":"{}"}}`))
 	f.Fuzz(func(t *testing.T, content []byte) {

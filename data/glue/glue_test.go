@@ -187,6 +187,7 @@ func TestByName(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	for k := range glue.Tasks() {
 		f.Add(k, []byte("index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n"))
 		f.Add(k, []byte("a\t1\t\t\"b\n\n\xff"))

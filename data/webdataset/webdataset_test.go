@@ -152,6 +152,7 @@ func TestShardThatChangesIsNoticed(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	f.Add(archive(f, "0.jpg=abc", "0.json={}", "1.jpg="))
 	f.Add(archive(f, "a/", strings.Repeat("x", 150)+".cls=2", "b.c=->d"))
 	dir := f.TempDir()

@@ -326,6 +326,7 @@ func TestPicklesAreSources(t *testing.T) {
 }
 
 func FuzzIndex(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	f.Add(`{"weight_map": {"a": "one.safetensors"}}`)
 	f.Add(`{"weight_map": {"a": "../x", "b": ""}}`)
 	dir := f.TempDir()
@@ -360,6 +361,7 @@ func TestHezarsConfigsAreReadToo(t *testing.T) {
 }
 
 func FuzzConfig(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	f.Add(`{"hidden_size": 8, "id2label": {"0": "a"}}`)
 	f.Add(`{"a": null, "b": [1e400]}`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -170,6 +170,7 @@ func TestMistakesAreNamed(t *testing.T) {
 
 // FuzzLoadNormalizer reads damaged normalizer_config.yaml files.
 func FuzzLoadNormalizer(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	f.Add("name: text_normalizer\nreplace_patterns:\n- - '[ؤئ]'\n  - x\nnfkd: false\n", "مؤمن")
 	f.Add("replace_patterns: {x: ['\\s+', ' ']}", "a  b")
 	f.Fuzz(func(t *testing.T, config, text string) {

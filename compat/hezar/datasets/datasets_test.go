@@ -309,6 +309,7 @@ func TestPaddedRowsHaveOneLength(t *testing.T) {
 
 // FuzzOpenOCR reads damaged tables.
 func FuzzOpenOCR(f *testing.F) {
+	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
 	f.Add([]byte("label,image_path\n۱۲ب,a.png\n\"x\"\"y\",b.png\n"))
 	f.Add([]byte("image_path,label\r\na,\xff\r\n"))
 	f.Add([]byte("label\n"))
