@@ -18,9 +18,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"github.com/gotrainer/gotrainer/examples/internal/program"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -104,26 +103,9 @@ func (o options) check() error {
 	return nil
 }
 
-func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		err = run(ctx, o)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bert_classification:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("bert_classification", parse, run) }
 
 func run(ctx context.Context, o options) error {
-	if err := torch.Load(); err != nil {
-		return err
-	}
 	if o.threads > 0 {
 		torch.SetThreads(o.threads)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -33,21 +32,7 @@ func printed(t *testing.T, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	stdout := os.Stdout
-	defer func() { os.Stdout = stdout }()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	os.Stdout = w
-	out := make(chan string)
-	go func() {
-		text, _ := io.ReadAll(r)
-		out <- string(text)
-	}()
-	err = run(context.Background(), o)
-	w.Close()
-	return <-out, err
+	return testenv.Stdout(t, func() error { return run(context.Background(), o) })
 }
 
 func write(t *testing.T, path, content string) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"os"
@@ -10,11 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
+
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/curves"
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/tw"
 )
 
 // report classifies the evaluation's texts once more with the model that the run ends with, saves it, and says and draws what came of it.
@@ -112,20 +112,12 @@ func writeMisread(path string, t task, judged []judgement) error {
 		}
 	}
 	slices.SortStableFunc(wrong, func(i, j int) int { return cmp.Compare(judged[j].Score, judged[i].Score) })
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	fmt.Fprintln(w, "label\ttaken_for\tprobability\ttext\tsecond_text")
+	var text strings.Builder
+	text.WriteString("label\ttaken_for\tprobability\ttext\tsecond_text\n")
 	flat := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
 	for _, i := range wrong {
 		e := t.valid[i]
-		fmt.Fprintf(w, "%s\t%s\t%.4f\t%s\t%s\n", t.labels[e.label], judged[i].Label, judged[i].Score, flat.Replace(e.a), flat.Replace(e.b))
+		fmt.Fprintf(&text, "%s\t%s\t%.4f\t%s\t%s\n", t.labels[e.label], judged[i].Label, judged[i].Score, flat.Replace(e.a), flat.Replace(e.b))
 	}
-	if err := w.Flush(); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return os.WriteFile(path, []byte(text.String()), 0o666)
 }

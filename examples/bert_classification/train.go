@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/examples/internal/program"
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
@@ -57,14 +56,8 @@ func train(ctx context.Context, o options) error {
 		return err
 	}
 	result, err := fit.Fit(ctx, c.masked(samples, o), data.Slice[bert.Sample](valid))
-	var stopped *trainer.InterruptedError
-	switch {
-	case errors.As(err, &stopped) && stopped.Checkpoint != "":
-		return fmt.Errorf("stopped after update %d and saved in %s: go on with it by -resume", stopped.GlobalStep, stopped.Checkpoint)
-	case errors.Is(err, trainer.ErrOldRun):
-		return fmt.Errorf("%s holds an earlier run: go on with it by -resume, delete it by -overwrite, or choose another folder with -out", o.out)
-	case err != nil:
-		return err
+	if err != nil {
+		return program.Explain(err, o.out)
 	}
 	return report(o, c, t, valid, result, time.Since(begin))
 }

@@ -14,10 +14,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
+	"github.com/gotrainer/gotrainer/examples/internal/program"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -83,26 +81,9 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		err = run(ctx, o)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "crnn_plates:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("crnn_plates", parse, run) }
 
 func run(ctx context.Context, o options) error {
-	if err := torch.Load(); err != nil {
-		return err
-	}
 	if o.threads > 0 {
 		torch.SetThreads(o.threads)
 	}

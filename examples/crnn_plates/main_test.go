@@ -8,7 +8,6 @@ import (
 	"image"
 	"image/color"
 	"image/png"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,21 +30,7 @@ func printed(t *testing.T, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	stdout := os.Stdout
-	defer func() { os.Stdout = stdout }()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	os.Stdout = w
-	out := make(chan string)
-	go func() {
-		text, _ := io.ReadAll(r)
-		out <- string(text)
-	}()
-	err = run(context.Background(), o)
-	w.Close()
-	return <-out, err
+	return testenv.Stdout(t, func() error { return run(context.Background(), o) })
 }
 
 // picture writes a small picture whose brightness depends on shade.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/vision"
@@ -67,12 +68,8 @@ func predictFolder(o options, model *crnn.Model) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(o.out, "predicted.tsv")
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(f, "file\tread\tscore")
+	var text strings.Builder
+	text.WriteString("file\tread\tscore\n")
 	read := 0
 	for _, e := range entries {
 		if !isPicture(e.Name()) {
@@ -80,12 +77,15 @@ func predictFolder(o options, model *crnn.Model) error {
 		}
 		reading, err := readFile(model, filepath.Join(o.predict, e.Name()))
 		if err != nil {
-			f.Close()
 			return err
 		}
-		fmt.Fprintf(f, "%s\t%s\t%.3f\n", e.Name(), reading.Text, reading.Score)
+		fmt.Fprintf(&text, "%s\t%s\t%.3f\n", e.Name(), reading.Text, reading.Score)
 		read++
 	}
+	path := filepath.Join(o.out, "predicted.tsv")
+	if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
+		return err
+	}
 	fmt.Printf("%d pictures of %s read into %s\n", read, o.predict, path)
-	return f.Close()
+	return nil
 }

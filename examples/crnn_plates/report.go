@@ -1,11 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/olekukonko/tablewriter"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/examples/crnn_plates/plates"
@@ -14,7 +16,6 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/curves"
 	"github.com/gotrainer/gotrainer/vision/sheet"
-	"github.com/olekukonko/tablewriter"
 )
 
 // row is a line of the last table: how a set of pictures was read.
@@ -149,20 +150,12 @@ func wrongFirst(cells []sheet.Cell, n int) []sheet.Cell {
 }
 
 func writePredictions(path string, cells []sheet.Cell) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	fmt.Fprintln(w, "read\tlabel\tscore")
+	var text strings.Builder
+	text.WriteString("read\tlabel\tscore\n")
 	for _, c := range cells {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Read, c.Want, c.Note)
+		fmt.Fprintf(&text, "%s\t%s\t%s\n", c.Read, c.Want, c.Note)
 	}
-	if err := w.Flush(); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return os.WriteFile(path, []byte(text.String()), 0o666)
 }
 
 func printTable(rows []row) error {

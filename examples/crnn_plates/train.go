@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/examples/crnn_plates/plates"
+	"github.com/gotrainer/gotrainer/examples/internal/program"
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -171,14 +171,8 @@ func train(ctx context.Context, o options) error {
 	}
 	begin := time.Now()
 	result, err := fit.Fit(ctx, samples, unseen)
-	var stopped *trainer.InterruptedError
-	switch {
-	case errors.As(err, &stopped) && stopped.Checkpoint != "":
-		return fmt.Errorf("stopped after update %d and saved in %s: go on with it by -resume", stopped.GlobalStep, stopped.Checkpoint)
-	case errors.Is(err, trainer.ErrOldRun):
-		return fmt.Errorf("%s holds an earlier run: go on with it by -resume, delete it by -overwrite, or choose another folder with -out", o.out)
-	case err != nil:
-		return err
+	if err != nil {
+		return program.Explain(err, o.out)
 	}
 	return report(o, model, t, result, time.Since(begin))
 }

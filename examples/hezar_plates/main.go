@@ -9,38 +9,18 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/gotrainer/gotrainer/compat/hezar"
 	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
+	"github.com/gotrainer/gotrainer/examples/internal/program"
 	"github.com/gotrainer/gotrainer/models/crnn"
-	"github.com/gotrainer/gotrainer/torch"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	o, err := parse(os.Args[1:])
-	if err == nil {
-		err = run(ctx, o)
-	}
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "hezar_plates:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("hezar_plates", parse, run) }
 
 func run(ctx context.Context, o options) error {
-	if err := torch.Load(); err != nil {
-		return err
-	}
 	if o.render > 0 {
 		return render(o)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"testing"
 
@@ -16,21 +15,9 @@ func TestMain(m *testing.M) {
 
 func TestReaches95Percent(t *testing.T) {
 	testenv.RequireTorch(t)
-	stdout := os.Stdout
-	defer func() { os.Stdout = stdout }()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	os.Stdout = w
-	main()
-	w.Close()
-	printed, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	printed, _ := testenv.Stdout(t, func() error { main(); return nil })
 	var accuracy float64
-	if _, err := fmt.Sscanf(string(printed), "accuracy on unseen points: %g", &accuracy); err != nil || accuracy < 0.95 {
+	if _, err := fmt.Sscanf(printed, "accuracy on unseen points: %g", &accuracy); err != nil || accuracy < 0.95 {
 		t.Errorf("printed %q, want an accuracy of at least 0.95", printed)
 	}
 }

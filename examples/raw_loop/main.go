@@ -14,10 +14,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/examples/internal/program"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -63,26 +62,9 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-func main() {
-	o, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-		defer stop()
-		err = run(ctx, o)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "raw_loop:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("raw_loop", parse, run) }
 
 func run(ctx context.Context, o options) error {
-	if err := torch.Load(); err != nil {
-		return err
-	}
 	p, err := prepare(ctx, o)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,21 +25,7 @@ func printed(t *testing.T, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	stdout := os.Stdout
-	defer func() { os.Stdout = stdout }()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	os.Stdout = w
-	out := make(chan string)
-	go func() {
-		text, _ := io.ReadAll(r)
-		out <- string(text)
-	}()
-	err = run(context.Background(), o)
-	w.Close()
-	return <-out, err
+	return testenv.Stdout(t, func() error { return run(context.Background(), o) })
 }
 
 // mrpc writes a tiny MRPC, in which two texts are paraphrases if they are equal.
@@ -72,7 +57,7 @@ func TestBothLoopsPrintTheSameNumbers(t *testing.T) {
 	if !strings.HasPrefix(plain, "804 texts to learn from, 40 to evaluate with; 101 batches an epoch, 101 updates\nupdate 100 loss ") {
 		t.Errorf("printed %q", plain)
 	}
-	if !strings.HasSuffix(plain, "\naccuracy 1 f1 1\n") {
+	if !strings.HasSuffix(plain, "\naccuracy 1.0 f1 1.0\n") {
 		t.Errorf("the loop has not learnt that equal texts are paraphrases: %q", plain)
 	}
 	with, err := printed(t, "-data", dir, "-epochs", "1", "-accelerate")
@@ -80,7 +65,7 @@ func TestBothLoopsPrintTheSameNumbers(t *testing.T) {
 		t.Errorf("-accelerate printed %q, error %v; want %q", with, err, plain)
 	}
 	low, err := printed(t, "-data", dir, "-epochs", "1", "-accelerate", "-mixed-precision", "bf16")
-	if err != nil || !strings.HasSuffix(low, "\naccuracy 1 f1 1\n") || low == plain {
+	if err != nil || !strings.HasSuffix(low, "\naccuracy 1.0 f1 1.0\n") || low == plain {
 		t.Errorf("in bfloat16 it printed %q, error %v; want another loss and the same scores", low, err)
 	}
 }
