@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -106,7 +105,7 @@ func (c classifier) judge(samples []bert.Sample) ([]judgement, error) {
 		}
 		err = torch.Try(func() {
 			torch.NoGrad(func() {
-				logits := c.model.Forward(matrix(batch.InputIDs), matrix(batch.AttentionMask), matrix(batch.TokenTypeIDs))
+				logits := c.model.Forward(batch.Tensors())
 				values, n := torch.Values[float32](logits), int(logits.Size(1))
 				for i := range batch.InputIDs.Rows {
 					judged = append(judged, judgementOf(values[i*n:(i+1)*n], c.model.Head().ID2Label))
@@ -118,14 +117,6 @@ func (c classifier) judge(samples []bert.Sample) ([]judgement, error) {
 		}
 	}
 	return judged, nil
-}
-
-// matrix makes a tensor of a padded batch; an empty one stays undefined.
-func matrix(p data.Padded[int64]) torch.Tensor {
-	if p.Values == nil {
-		return torch.Tensor{}
-	}
-	return torch.From(p.Values, int64(p.Rows), int64(p.Width))
 }
 
 // judgementOf takes the class of the largest logit, and its softmax for the probability.

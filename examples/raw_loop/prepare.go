@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/data/glue"
@@ -112,19 +113,11 @@ func modelOf(o options, train data.Dataset[labelled]) (*text.Tokenizer, *bert.Cl
 }
 
 func (p *parts) forward(m *bert.Classifier, b bert.Batch) torch.Tensor {
-	return m.Forward(matrix(b.InputIDs), matrix(b.AttentionMask), matrix(b.TokenTypeIDs))
+	return m.Forward(b.Tensors())
 }
 
 func (p *parts) loss(m *bert.Classifier, b bert.Batch) torch.Tensor {
 	return m.Head().Loss(p.forward(m, b), torch.From(b.Labels, int64(len(b.Labels))))
-}
-
-// matrix makes a tensor of a padded batch; an empty one, such as the mask of a batch without padding, stays undefined.
-func matrix(p data.Padded[int64]) torch.Tensor {
-	if p.Values == nil {
-		return torch.Tensor{}
-	}
-	return torch.From(p.Values, int64(p.Rows), int64(p.Width))
 }
 
 // shuffle is the order of DataLoader(shuffle=True): when a pass begins, the default generator gives a seed for workers, and another for the permutation.
@@ -149,8 +142,14 @@ func progress(update int, loss torch.Tensor) {
 	}
 }
 
-// digits writes a number as Python does.
-func digits(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+// digits writes a number that is not tiny as Python does: 1.0, not 1.
+func digits(v float64) string {
+	text := strconv.FormatFloat(v, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}
 
 // scores are what evaluate.load("glue", "mrpc") computes.
 type scores struct {

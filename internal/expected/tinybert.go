@@ -162,11 +162,7 @@ func (b *tinybert) runForward(field string, raw json.RawMessage) error {
 // compareForward compares each field with what the model computes.
 func compareForward(m *bert.Classifier, task *classify.Task, batch bert.Batch, want map[string]json.RawMessage) error {
 	shape := batch.InputIDs.Shape()
-	ids, types := torch.From(batch.InputIDs.Values, shape...), torch.From(batch.TokenTypeIDs.Values, shape...)
-	var mask torch.Tensor
-	if batch.AttentionMask.Values != nil {
-		mask = torch.From(batch.AttentionMask.Values, shape...)
-	}
+	ids, mask, types := batch.Tensors()
 	hidden, pooled := m.BERT.Forward(ids, mask, types)
 	for _, name := range names(want) {
 		var got torch.Tensor

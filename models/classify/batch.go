@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Sample is a text as token ids, special tokens included, with its label.
@@ -24,6 +25,19 @@ type Batch struct {
 
 	Labels  []int64   // of a single-label head
 	Targets []float32 // else: Rows times labels
+}
+
+// Tensors are the arguments of [Model.Forward], on the CPU: for a loop of one's own, model.Forward(b.Tensors()).
+func (b Batch) Tensors() (ids, mask, types torch.Tensor) {
+	return matrix(b.InputIDs), matrix(b.AttentionMask), matrix(b.TokenTypeIDs)
+}
+
+// matrix makes a tensor of a padded batch; an empty one stays undefined.
+func matrix(p data.Padded[int64]) torch.Tensor {
+	if p.Values == nil {
+		return torch.Tensor{}
+	}
+	return torch.From(p.Values, p.Shape()...)
 }
 
 // SampleError is a sample that a model cannot take.

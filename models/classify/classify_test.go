@@ -330,3 +330,24 @@ func TestTheModelSeesMaskAndTypesOnlyWhereThereAreAny(t *testing.T) {
 		}
 	}
 }
+
+func TestTensorsOfABatchAreTheArgumentsOfForward(t *testing.T) {
+	testenv.RequireTorch(t)
+	task, model := newTask(t, classify.Head{NumLabels: 2}, classify.TaskOptions{}, 1, 2, 3, 4)
+	for _, c := range []struct {
+		name        string
+		samples     []classify.Sample
+		mask, types []int64
+	}{
+		{"a padded row has a mask", []classify.Sample{{InputIDs: []int64{1, 2}}, {InputIDs: []int64{3}}}, []int64{1, 1, 1, 0}, nil},
+		{"types stay where there are some", []classify.Sample{{InputIDs: []int64{1, 2}, TokenTypeIDs: []int64{0, 1}}, {InputIDs: []int64{3, 4}}}, nil, []int64{0, 1, 0, 0}},
+	} {
+		batch, err := task.Collate(c.samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := model.Forward(batch.Tensors()); got.Size(0) != 2 || !slices.Equal(model.mask, c.mask) || !slices.Equal(model.types, c.types) {
+			t.Errorf("%s: mask %v and types %v, want %v and %v", c.name, model.mask, model.types, c.mask, c.types)
+		}
+	}
+}
