@@ -3,6 +3,7 @@ package accelerate
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -170,13 +172,14 @@ func numbered(dir, name string, i int, extension string) string {
 
 func (a *Accelerator) save(dir string) error {
 	for i, m := range a.models {
-		if err := nn.Save(numbered(dir, modelName, i, ".safetensors"), m, map[string]string{"format": "pt"}); err != nil {
+		path := numbered(dir, modelName, i, ".safetensors")
+		if err := tensorio.Create(path, func(w io.Writer) error { return nn.Write(w, m, nil) }); err != nil {
 			return err
 		}
 	}
 	for i, o := range a.optimizers {
 		metadata := map[string]string{"updates": strconv.Itoa(o.optimizer.Updates()), "rate": strconv.FormatFloat(o.rate, 'g', -1, 64)}
-		if err := saveTensors(numbered(dir, optimizerName, i, ".safetensors"), o.optimizer.State(), metadata); err != nil {
+		if err := tensorio.Save(numbered(dir, optimizerName, i, ".safetensors"), o.optimizer.State(), metadata); err != nil {
 			return err
 		}
 	}
@@ -232,7 +235,7 @@ func (a *Accelerator) load(dir string) error {
 		return err
 	}
 	randomName := fmt.Sprintf(randomName, a.ProcessIndex())
-	generators, metadata, err := readTensors(filepath.Join(dir, randomName))
+	generators, metadata, err := tensorio.Load(filepath.Join(dir, randomName))
 	if errors.Is(err, fs.ErrNotExist) && a.ProcessIndex() > 0 {
 		return fmt.Errorf("%s is not there: fewer processes have saved it than the %d that train now: %w", randomName, a.NumProcesses(), err)
 	}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/internal/tensorio"
-	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -22,7 +21,7 @@ type optimizerState struct {
 
 func readOptimizer(path string) (s optimizerState, err error) {
 	var metadata map[string]string
-	if s.tensors, metadata, err = readTensors(path); err != nil {
+	if s.tensors, metadata, err = tensorio.Load(path); err != nil {
 		return s, err
 	}
 	var rateErr error
@@ -68,7 +67,7 @@ func (a *Accelerator) saveGenerators(dir string) error {
 					states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state[:n], torch.Uint8, int64(n))})
 					state = state[n:]
 				}
-				if err = saveTensors(filepath.Join(dir, fmt.Sprintf(randomName, rank)), states, map[string]string{"step": strconv.Itoa(a.step)}); err != nil {
+				if err = tensorio.Save(filepath.Join(dir, fmt.Sprintf(randomName, rank)), states, map[string]string{"step": strconv.Itoa(a.step)}); err != nil {
 					return
 				}
 			}
@@ -110,29 +109,4 @@ func readJSON(path string, into any) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
-}
-
-func saveTensors(path string, ts []torch.Named, metadata map[string]string) error {
-	entries, err := tensorio.Entries(ts)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return safetensors.WriteFile(path, entries, metadata)
-}
-
-// readTensors reads the tensors of a file; they belong to the scope at hand.
-func readTensors(path string) (ts []torch.Named, metadata map[string]string, err error) {
-	file, err := safetensors.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = file.Close() }()
-	for _, info := range file.Tensors() {
-		t, err := tensorio.Read(file.Reader, info.Name)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		ts = append(ts, torch.Named{Name: info.Name, Tensor: t})
-	}
-	return ts, file.Metadata(), nil
 }

@@ -350,7 +350,7 @@ func saveGenerators(path string, devices []torch.Device) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	return safetensors.WriteFile(path, entries, nil)
+	return tensorio.Create(path, func(w io.Writer) error { return safetensors.Write(w, entries, nil) })
 }
 
 // loadGenerators puts the generators back. One that the file lacks stays as it is.

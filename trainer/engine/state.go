@@ -51,7 +51,7 @@ func (s *Step[S, B]) Save(dir string) error {
 	if s.momentum != nil {
 		metadata["momentum"] = strconv.FormatFloat(*s.momentum, 'g', -1, 64)
 	}
-	if err := saveTensors(filepath.Join(dir, optimizerName), s.optimizer.State(), metadata); err != nil {
+	if err := tensorio.Save(filepath.Join(dir, optimizerName), s.optimizer.State(), metadata); err != nil {
 		return err
 	}
 	if err := s.saveScaler(filepath.Join(dir, scalerName)); err != nil {
@@ -62,7 +62,7 @@ func (s *Step[S, B]) Save(dir string) error {
 
 // SaveWeights writes the weights into dir, and what the task adds.
 func (s *Step[S, B]) SaveWeights(dir string) error {
-	err := create(filepath.Join(dir, weightsName), func(w io.Writer) error { return nn.Write(w, s.task.Model(), nil) })
+	err := tensorio.Create(filepath.Join(dir, weightsName), func(w io.Writer) error { return nn.Write(w, s.task.Model(), nil) })
 	if err != nil {
 		return err
 	}
@@ -74,11 +74,11 @@ func (s *Step[S, B]) SaveWeights(dir string) error {
 
 // Load reads back what Save wrote. Weights, optimizer and generators are all read and checked before any of them is changed.
 func (s *Step[S, B]) Load(dir string) (err error) {
-	state, metadata, optimizerErr := loadTensors(filepath.Join(dir, optimizerName))
-	generators, _, generatorErr := loadTensors(filepath.Join(dir, generatorName))
+	state, metadata, optimizerErr := tensorio.Load(filepath.Join(dir, optimizerName))
+	generators, _, generatorErr := tensorio.Load(filepath.Join(dir, generatorName))
 	if err := errors.Join(optimizerErr, generatorErr, wholeFile(filepath.Join(dir, weightsName))); err != nil {
-		free(state)
-		free(generators)
+		tensorio.Free(state)
+		tensorio.Free(generators)
 		return err
 	}
 	updates, err := strconv.Atoi(metadata["updates"])
@@ -101,8 +101,8 @@ func wholeFile(path string) error {
 }
 
 func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[string]string, updates int, generators []torch.Named) error {
-	defer free(state)
-	defer free(generators)
+	defer tensorio.Free(state)
+	defer tensorio.Free(generators)
 	if err := s.checkGenerators(generators); err != nil {
 		return err
 	}
@@ -150,12 +150,6 @@ func (s *Step[S, B]) LoadWeights(dir string) error {
 	return err
 }
 
-func free(list []torch.Named) {
-	for _, n := range list {
-		n.Tensor.Free()
-	}
-}
-
 // devices are those whose generators a run on the options' device draws from.
 func (s *Step[S, B]) devices() []torch.Device {
 	if s.options.Device == torch.CPU {
@@ -166,7 +160,7 @@ func (s *Step[S, B]) devices() []torch.Device {
 
 func (s *Step[S, B]) saveGenerators(path string) error {
 	var states []torch.Named
-	defer func() { free(states) }()
+	defer func() { tensorio.Free(states) }()
 	err := torch.Try(func() {
 		for _, d := range s.devices() {
 			state := torch.DefaultGenerator(d).State()
@@ -179,7 +173,7 @@ func (s *Step[S, B]) saveGenerators(path string) error {
 	if err != nil {
 		return err
 	}
-	return saveTensors(path, states, nil)
+	return tensorio.Save(path, states, nil)
 }
 
 func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
@@ -230,41 +224,4 @@ func (s *Step[S, B]) loadScaler(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return s.scaler.LoadState(state)
-}
-
-func saveTensors(path string, ts []torch.Named, metadata map[string]string) error {
-	entries, err := tensorio.Entries(ts)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return create(path, func(w io.Writer) error { return safetensors.Write(w, entries, metadata) })
-}
-
-// create writes a file of a checkpoint's folder and leaves it to the checkpoint to flush it: each file goes to the disk once.
-func create(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := write(f); err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
-	}
-	return f.Close()
-}
-
-func loadTensors(path string) (ts []torch.Named, metadata map[string]string, err error) {
-	file, err := safetensors.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = file.Close() }()
-	for _, info := range file.Tensors() {
-		t, err := tensorio.Read(file.Reader, info.Name)
-		if err != nil {
-			free(ts)
-			return nil, nil, fmt.Errorf("%s: %w", path, err)
-		}
-		ts = append(ts, torch.Named{Name: info.Name, Tensor: t})
-	}
-	return ts, file.Metadata(), nil
 }
