@@ -152,17 +152,7 @@ func textSetter(t reflect.Type) setter {
 			return v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 		}
 	case t.Kind() == reflect.Pointer:
-		inner := textSetter(t.Elem())
-		if inner == nil || t.Elem().Kind() == reflect.Pointer {
-			return nil
-		}
-		return func(v reflect.Value, text string) error {
-			if text == "" {
-				return nil
-			}
-			v.Set(reflect.New(t.Elem()))
-			return inner(v.Elem(), text)
-		}
+		return pointerSetter(t, "", textSetter)
 	case columns.Scalar(t):
 		return setScalar
 	}
@@ -254,22 +244,27 @@ func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
 	}, nil
 }
 
+// pointerSetter points to a new value, unless the text is the one that stands for none. Pointers to pointers have no setter.
+func pointerSetter(t reflect.Type, none string, setterOf func(reflect.Type) setter) setter {
+	inner := setterOf(t.Elem())
+	if inner == nil || t.Elem().Kind() == reflect.Pointer {
+		return nil
+	}
+	return func(v reflect.Value, text string) error {
+		if text == none {
+			return nil
+		}
+		v.Set(reflect.New(t.Elem()))
+		return inner(v.Elem(), text)
+	}
+}
+
 func jsonSetter(t reflect.Type) setter {
 	switch {
 	case t == columns.RawJSON:
 		return func(v reflect.Value, text string) error { v.SetBytes([]byte(text)); return nil }
 	case t.Kind() == reflect.Pointer:
-		inner := jsonSetter(t.Elem())
-		if inner == nil || t.Elem().Kind() == reflect.Pointer {
-			return nil
-		}
-		return func(v reflect.Value, text string) error {
-			if text == "null" {
-				return nil
-			}
-			v.Set(reflect.New(t.Elem()))
-			return inner(v.Elem(), text)
-		}
+		return pointerSetter(t, "null", jsonSetter)
 	case t.Kind() == reflect.Slice:
 		inner := jsonSetter(t.Elem())
 		if inner == nil {

@@ -15,21 +15,7 @@ import (
 func Parse(raw json.RawMessage) (Decoder, error) { return parse(raw, 0) }
 
 func parse(raw json.RawMessage, depth int) (Decoder, error) {
-	if tagged.Null(raw) {
-		return nil, nil
-	}
-	if depth > tagged.MaxDepth {
-		return nil, fmt.Errorf("decoders lie more than %d deep in one another", tagged.MaxDepth)
-	}
-	kind, err := tagged.Type(raw)
-	if err != nil {
-		return nil, fmt.Errorf("decoder: %w", err)
-	}
-	d, err := parseKind(kind, raw, depth)
-	if err != nil {
-		return nil, fmt.Errorf("decoder %s: %w", kind, err)
-	}
-	return d, nil
+	return tagged.Parse(raw, "decoder", depth, parseKind)
 }
 
 func parseKind(kind string, raw json.RawMessage, depth int) (Decoder, error) {
@@ -63,22 +49,8 @@ func parseKind(kind string, raw json.RawMessage, depth int) (Decoder, error) {
 		}
 		return d, err
 	case "Sequence":
-		list, err := tagged.Decode[struct{ Decoders []json.RawMessage }](raw, "decoders")
-		if err != nil {
-			return nil, err
-		}
-		q := make(Sequence, 0, len(list.Decoders))
-		for i, raw := range list.Decoders {
-			d, err := parse(raw, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			if d == nil {
-				return nil, fmt.Errorf("decoders[%d] is null", i)
-			}
-			q = append(q, d)
-		}
-		return q, nil
+		list, err := tagged.List(raw, "decoders", depth, parse)
+		return Sequence(list), err
 	}
 	return nil, errors.New("unknown type; this reader knows WordPiece, ByteLevel, Metaspace, BPEDecoder, CTC, Replace, Fuse, ByteFallback, Strip, Sequence")
 }

@@ -11,21 +11,7 @@ import (
 func Parse(raw json.RawMessage) (Normalizer, error) { return parse(raw, 0) }
 
 func parse(raw json.RawMessage, depth int) (Normalizer, error) {
-	if tagged.Null(raw) {
-		return nil, nil
-	}
-	if depth > tagged.MaxDepth {
-		return nil, fmt.Errorf("normalizers lie more than %d deep in one another", tagged.MaxDepth)
-	}
-	kind, err := tagged.Type(raw)
-	if err != nil {
-		return nil, fmt.Errorf("normalizer: %w", err)
-	}
-	n, err := parseKind(kind, raw, depth)
-	if err != nil {
-		return nil, fmt.Errorf("normalizer %s: %w", kind, err)
-	}
-	return n, nil
+	return tagged.Parse(raw, "normalizer", depth, parseKind)
 }
 
 func parseKind(kind string, raw json.RawMessage, depth int) (Normalizer, error) {
@@ -57,22 +43,8 @@ func parseKind(kind string, raw json.RawMessage, depth int) (Normalizer, error) 
 	case "Replace":
 		return ParseReplace(raw)
 	case "Sequence":
-		list, err := tagged.Decode[struct{ Normalizers []json.RawMessage }](raw, "normalizers")
-		if err != nil {
-			return nil, err
-		}
-		q := make(Sequence, 0, len(list.Normalizers))
-		for i, raw := range list.Normalizers {
-			n, err := parse(raw, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			if n == nil {
-				return nil, fmt.Errorf("normalizers[%d] is null", i)
-			}
-			q = append(q, n)
-		}
-		return q, nil
+		list, err := tagged.List(raw, "normalizers", depth, parse)
+		return Sequence(list), err
 	}
 	return nil, fmt.Errorf("unknown type; this reader knows BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Replace, Prepend, ByteLevel, Nmt, Precompiled, Sequence")
 }

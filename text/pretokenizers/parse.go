@@ -11,21 +11,7 @@ import (
 func Parse(raw json.RawMessage) (PreTokenizer, error) { return parse(raw, 0) }
 
 func parse(raw json.RawMessage, depth int) (PreTokenizer, error) {
-	if tagged.Null(raw) {
-		return nil, nil
-	}
-	if depth > tagged.MaxDepth {
-		return nil, fmt.Errorf("pre-tokenizers lie more than %d deep in one another", tagged.MaxDepth)
-	}
-	kind, err := tagged.Type(raw)
-	if err != nil {
-		return nil, fmt.Errorf("pre-tokenizer: %w", err)
-	}
-	p, err := parseKind(kind, raw, depth)
-	if err != nil {
-		return nil, fmt.Errorf("pre-tokenizer %s: %w", kind, err)
-	}
-	return p, nil
+	return tagged.Parse(raw, "pre-tokenizer", depth, parseKind)
 }
 
 func parseKind(kind string, raw json.RawMessage, depth int) (PreTokenizer, error) {
@@ -69,22 +55,8 @@ func parseKind(kind string, raw json.RawMessage, depth int) (PreTokenizer, error
 		}
 		return f, err
 	case "Sequence":
-		list, err := tagged.Decode[struct{ PreTokenizers []json.RawMessage }](raw, "pretokenizers")
-		if err != nil {
-			return nil, err
-		}
-		q := make(Sequence, 0, len(list.PreTokenizers))
-		for i, raw := range list.PreTokenizers {
-			p, err := parse(raw, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			if p == nil {
-				return nil, fmt.Errorf("pretokenizers[%d] is null", i)
-			}
-			q = append(q, p)
-		}
-		return q, nil
+		list, err := tagged.List(raw, "pretokenizers", depth, parse)
+		return Sequence(list), err
 	}
 	return nil, fmt.Errorf("unknown type; this reader knows BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, ByteLevel, Metaspace, CharDelimiterSplit, FixedLength, UnicodeScripts, Sequence")
 }

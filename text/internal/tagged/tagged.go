@@ -8,8 +8,50 @@ import (
 	"slices"
 )
 
-// MaxDepth is how deep pieces may lie within one another: real files need two levels, and each level reads its text again.
-const MaxDepth = 16
+// maxDepth is how deep pieces may lie within one another: real files need two levels, and each level reads its text again.
+const maxDepth = 16
+
+// Parse reads a piece with a function that knows the kinds of piece that there are; null is no piece, nil. The name, such as "decoder", is for errors, and depth says
+// in how many others the piece lies.
+func Parse[T any](raw json.RawMessage, name string, depth int, parseKind func(kind string, raw json.RawMessage, depth int) (T, error)) (piece T, err error) {
+	var none T
+	if Null(raw) {
+		return none, nil
+	}
+	if depth > maxDepth {
+		return none, fmt.Errorf("%ss lie more than %d deep in one another", name, maxDepth)
+	}
+	kind, err := Type(raw)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", name, err)
+	}
+	if piece, err = parseKind(kind, raw, depth); err != nil {
+		return none, fmt.Errorf("%s %s: %w", name, kind, err)
+	}
+	return piece, nil
+}
+
+// List reads the pieces in a field of a Sequence at that depth, none of which may be null.
+func List[T any](raw json.RawMessage, field string, depth int, parse func(raw json.RawMessage, depth int) (T, error)) ([]T, error) {
+	fields, err := Decode[map[string]json.RawMessage](raw, field)
+	if err != nil {
+		return nil, err
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(fields[field], &list); err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	pieces := make([]T, len(list))
+	for i, raw := range list {
+		if Null(raw) {
+			return nil, fmt.Errorf("%s[%d] is null", field, i)
+		}
+		if pieces[i], err = parse(raw, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return pieces, nil
+}
 
 // Type returns the field "type" of an object.
 func Type(raw json.RawMessage) (string, error) {
