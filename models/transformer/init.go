@@ -1,8 +1,6 @@
 package transformer
 
 import (
-	"math"
-
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/initialize"
 	"github.com/gotrainer/gotrainer/torch"
@@ -83,12 +81,4 @@ func initModule(module any, std float64, wanted func(name string, t torch.Tensor
 			l.Bias.Zero_()
 		}
 	}
-}
-
-// Std is initializer_range as transformers takes it: 0 stands for 0.02.
-func Std(initializerRange float64) float64 {
-	if initializerRange == 0 || math.IsNaN(initializerRange) {
-		return 0.02
-	}
-	return initializerRange
 }
