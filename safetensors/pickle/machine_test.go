@@ -109,6 +109,7 @@ func TestDamagedPicklesAreRefused(t *testing.T) {
 		{"an empty tensor far away", head + tensor("K\x05", "K\x00\x85", "K\x01\x85") + ".", pickle.ErrMalformed, "begins at 5 of 4"},
 		{"half a tensor", head + begin + store + "tR.", pickle.ErrMalformed, "made of 1 values"},
 		{"the same name twice", head + "}(" + text("a.b") + one + text("a") + "}" + text("b") + one + "su.", pickle.ErrMalformed, "two tensors get this name"},
+		{"names that are long together", head + "}X\xa0\x0f\x00\x00" + strings.Repeat("k", 4000) + "](" + one + "q\x05" + strings.Repeat("h\x05", 20000) + "es.", pickle.ErrTooLarge, "more than 67108864 bytes together"},
 		{"too many values", head + "(" + strings.Repeat("N", 5<<20) + "t.", pickle.ErrTooLarge, "more than 4194304 values"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

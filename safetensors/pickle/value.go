@@ -109,12 +109,15 @@ type flattener struct {
 	tensors []Tensor
 	byName  map[string]int
 	visits  int
+	letters int // of all names
 }
 
-// maxVisits bounds the walk, since a container that is shared is walked through each time, and maxName the names that are joined on it.
+// maxVisits bounds the walk, since a container that is shared is walked through each time, maxName a name that is joined on it and maxNames all of
+// them together: a tensor that is shared gets a name, begun with that of its container, each time.
 const (
 	maxVisits = 4 << 20
 	maxName   = 4 << 10
+	maxNames  = 64 << 20
 )
 
 func (f *flattener) walk(name string, v any, depth int) error {
@@ -143,6 +146,9 @@ func (f *flattener) walk(name string, v any, depth int) error {
 	}
 	switch v := v.(type) {
 	case *Tensor:
+		if f.letters += len(name); f.letters > maxNames {
+			return fault(ErrTooLarge, name[:min(len(name), 40)]+"...", "the names of %d tensors have more than %d bytes together", len(f.tensors), maxNames)
+		}
 		if _, twice := f.byName[name]; twice {
 			return fault(ErrMalformed, name, "two tensors get this name")
 		}
