@@ -79,7 +79,8 @@ func TestGarbageIsFreedBeforeMemoryIsSaidToBeShort(t *testing.T) {
 		t.Skip("it reads /proc")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryChild$")
-	cmd.Env = append(os.Environ(), childVariable+"=memory", "GOTRAINER_MALLOC=trim", "GOGC=off") // nothing but the shortage triggers a collection
+	cmd.Env = append(os.Environ(), childVariable+"=memory", "GOTRAINER_MALLOC=trim", "GOGC=off", // nothing but the shortage triggers a collection
+		"GOMAXPROCS=2", "MALLOC_ARENA_MAX=1") // an arena of malloc takes 128 MiB of the address space, and threads have one each
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "SURVIVED") {
 		t.Errorf("%v\n%s", err, out)

@@ -75,7 +75,7 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 	for range steps - warmUp {
 		last = step()
 	}
-	if got := settled(); got != live {
+	if got := settled(); got > live { // fewer: what tests before this one had left has gone
 		t.Errorf("Live() = %d after %d steps, was %d after %d", got, steps, live, warmUp)
 	}
 	if grown := procStatus(t, "VmRSS") - resident; grown > allowed {
