@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -567,5 +568,20 @@ func TestAWrongEtagIsRefused(t *testing.T) {
 		if path, err := w.client.File(w.ctx, "me/bert", "config.json", nil); !errors.Is(err, hub.ErrChecksum) && !errors.Is(err, hub.ErrName) && etag != `""` {
 			t.Errorf("with the etag %s: %q, %v; want it refused", etag, path, err)
 		}
+	}
+}
+
+// TestAListingWithoutEndIsGivenUp: each page of it leads to another one.
+func TestAListingWithoutEndIsGivenUp(t *testing.T) {
+	page := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page++
+		w.Header().Set("Link", fmt.Sprintf(`<%s?cursor=%d>; rel="next"`, r.URL.Path, page))
+		fmt.Fprintf(w, `[{"type": "file", "path": "%d", "oid": "%040d", "size": 1}]`, page, page)
+	}))
+	defer server.Close()
+	client := hub.Client{Endpoint: server.URL, CacheDir: t.TempDir()}
+	if files, err := client.List(t.Context(), "me/bert", nil); err == nil || !strings.Contains(err.Error(), "me/bert has more than 4096 pages, 4096 files so far") {
+		t.Errorf("List = %d files, %v; want an error", len(files), err)
 	}
 }

@@ -123,6 +123,9 @@ func (c *Client) List(ctx context.Context, repoID string, o *RepoOptions) ([]Ent
 	return entries, nil
 }
 
+// maxPages bounds a listing, which a server could continue for ever. A page of the Hub has 1000 files.
+const maxPages = 4096
+
 // list fetches a listing page by page.
 func (c *conn) list(ctx context.Context, r repository, revision string) ([]Entry, error) {
 	var entries []Entry
@@ -132,7 +135,9 @@ func (c *conn) list(ctx context.Context, r repository, revision string) ([]Entry
 		if seen[next] {
 			return nil, fmt.Errorf("hub: the listing of %s goes round in a circle", r.id)
 		}
-		seen[next] = true
+		if seen[next] = true; len(seen) > maxPages {
+			return nil, fmt.Errorf("hub: the listing of %s has more than %d pages, %d files so far; check the endpoint and proxies", r.id, maxPages, len(entries))
+		}
 		var page []struct {
 			Type, Path, OID string
 			Size            int64
