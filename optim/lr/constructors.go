@@ -95,8 +95,8 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		var s OneCycleLR
 		a.nonzero("max_lr", &s.MaxLR)
 		a.positive("total_steps", &s.TotalSteps)
-		if s.TotalSteps == 0 {
-			s.TotalSteps = a.product("epochs", "steps_per_epoch")
+		if cycle := a.product("epochs", "steps_per_epoch"); s.TotalSteps == 0 { // as in PyTorch, total_steps counts if both are given
+			s.TotalSteps = cycle
 		}
 		a.optional("pct_start", &s.PctStart)
 		text(a, "anneal_strategy", &s.AnnealStrategy)

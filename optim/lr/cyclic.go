@@ -123,7 +123,7 @@ func (c CyclicLR) Validate() error {
 		`"triangular", "triangular2", "exp_range", or "" for the first`)
 	e.notNegative("Gamma", c.Gamma)
 	e.that(!c.ScaleByUpdate || c.ScaleFn != nil, "ScaleByUpdate", c.ScaleByUpdate, "a ScaleFn beside it")
-	e.share("BaseMomentum", or(c.BaseMomentum, 0))
-	e.share("MaxMomentum", or(c.MaxMomentum, 0))
+	e.finite("BaseMomentum", or(c.BaseMomentum, 0))
+	e.finite("MaxMomentum", or(c.MaxMomentum, 0))
 	return e.err
 }

@@ -53,6 +53,7 @@ for name, settings in plain.items():
 
 cyclic = [{"base_lr": 0.001, "max_lr": 0.05, "step_size_up": 10}, {"base_lr": 0.0, "max_lr": 0.3, "step_size_up": 7, "step_size_down": 13},
           {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 5, "mode": "triangular2", "base_momentum": 0.5, "max_momentum": 0.99},
+          {"base_lr": 1, "max_lr": 5, "step_size_up": 4, "base_momentum": 1, "max_momentum": 5},
           {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 12, "step_size_down": 3, "mode": "exp_range", "gamma": 0.99},
           {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 9, "scale_fn": "1 / (1 + x)"},
           {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 9, "scale_fn": "1 / (1 + x)", "scale_mode": "iterations"}]
@@ -64,6 +65,8 @@ one = [{"max_lr": 0.1, "total_steps": 104}, {"max_lr": 25, "final_div_factor": 2
        {"max_lr": 0.1, "epochs": 10, "steps_per_epoch": 11, "three_phase": True, "anneal_strategy": "linear", "pct_start": 0.25, "div_factor": 7},
        {"max_lr": 3e-4, "total_steps": 120, "pct_start": 0.001}, {"max_lr": 3e-4, "total_steps": 120, "pct_start": 0.0}]
 cases = [record("OneCycleLR", kw, 0.05, betas=b, cycles=True) for kw in one for b in (False, True)]
+cases += [record("OneCycleLR", one[0] | {"epochs": None, "steps_per_epoch": None, "cycle_momentum": False}, 0.05)]
+cases += [record("OneCycleLR", one[0] | {"epochs": 3, "steps_per_epoch": 7}, 0.05, cycles=True)]
 write("torch_OneCycleLR", [torch], cases + [record("OneCycleLR", one[0] | {"cycle_momentum": False}, 0.05)])
 
 warm = part("LinearLR", start_factor=0.1, total_iters=10)
