@@ -42,6 +42,7 @@ type Adam struct {
 	AMSGrad     bool     // divide by the largest mean of squares so far
 	Maximize    bool     // let the loss rise
 
+	DecoupledDecay bool           // decay the weights by lr * WeightDecay, as [AdamW] does, in place of the gradient: decoupled_weight_decay
 	Implementation Implementation // nothing means [Fused]
 }
 
@@ -70,7 +71,8 @@ func (o AdamW) Build(groups []Group) (Optimizer, error) {
 
 // Build makes the optimizer.
 func (o Adam) Build(groups []Group) (Optimizer, error) {
-	return buildAdam("Adam", groups, AdamW(o), or(o.WeightDecay, 0), false)
+	same := AdamW{LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, AMSGrad: o.AMSGrad, Maximize: o.Maximize, Implementation: o.Implementation}
+	return buildAdam("Adam", groups, same, or(o.WeightDecay, 0), o.DecoupledDecay)
 }
 
 func buildAdam(name string, groups []Group, o AdamW, decay float64, decoupled bool) (Optimizer, error) {

@@ -81,7 +81,7 @@ var byName = map[string]func(a Arguments, g *args) Builder{
 
 	"adam": func(a Arguments, g *args) Builder {
 		return Adam{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999), Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay,
-			AMSGrad: g.flag("amsgrad"), Implementation: PyTorchDefault}
+			AMSGrad: g.flag("amsgrad"), DecoupledDecay: g.flag("decoupled_weight_decay"), Implementation: PyTorchDefault}
 	},
 	"adamax": func(a Arguments, _ *args) Builder {
 		return Adamax{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999), Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay}

@@ -114,13 +114,8 @@ func (a loopArgs) builder() (optim.Builder, error) {
 	case "adamw":
 		b = optim.AdamW{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad", false), Maximize: maximize, Implementation: implementation}
 	case "adam":
-		settings := optim.AdamW{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad", false), Maximize: maximize, Implementation: implementation}
-		if b = optim.Adam(settings); k.Bool("decoupled_weight_decay", false) {
-			if settings.WeightDecay == nil {
-				settings.WeightDecay = new(0.0)
-			}
-			b = settings
-		}
+		b = optim.Adam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad", false), Maximize: maximize,
+			DecoupledDecay: k.Bool("decoupled_weight_decay", false), Implementation: implementation}
 	case "sgd":
 		b = optim.SGD{LR: rate, Momentum: k.Float("momentum", 0), Dampening: k.Float("dampening", 0), WeightDecay: decay, Nesterov: k.Bool("nesterov", false), Maximize: maximize, Implementation: implementation}
 	case "rmsprop":
