@@ -176,21 +176,9 @@ func initialParams(initial map[string][]float64) ([]torch.Named, error) {
 // stepper makes the optimizer and gives its step at the rate of the options.
 func (c training) stepper(params []torch.Named) (func(), error) {
 	if c.Optimizer == "LBFGS" { // as the peer's test has it, the closure is a constant
-		var o optim.LBFGS
-		for key, v := range c.Options {
-			number, _ := v.(float64)
-			switch key {
-			case "lr":
-				o.LR = number
-			case "max_iter":
-				o.MaxIter = int(number)
-			case "max_eval":
-				o.MaxEval = int(number)
-			case "history_size":
-				o.HistorySize = int(number)
-			default:
-				return nil, unsupported("option %q of LBFGS has no meaning where the closure is a constant", key)
-			}
+		o, err := lbfgsOf(c.Options)
+		if err != nil {
+			return nil, err
 		}
 		opt, err := o.Build(params)
 		if err != nil {

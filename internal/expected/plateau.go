@@ -46,10 +46,8 @@ func (p plateau) run() error {
 			return err
 		}
 		if g < len(p.Peer) && (p.Consistent == nil || *p.Consistent) {
-			if len(p.Peer[g]) > len(got) {
-				return unsupported("peer_targets has %d rates for %d metrics", len(p.Peer[g]), len(got))
-			}
-			if err := allNear(fmt.Sprintf("group %d: peer's rate after metric", g), rate, p.Peer[g], 0, peerRateTolerance); err != nil {
+			want := p.Peer[g][:min(len(p.Peer[g]), len(got))] // the peer's lists are longer than its metrics, and its test stops at the shorter one
+			if err := allNear(fmt.Sprintf("group %d: peer's rate after metric", g), rate, want, 0, peerRateTolerance); err != nil {
 				return err
 			}
 		}

@@ -46,9 +46,9 @@ func (s schedule) runFunction() error {
 	if err != nil {
 		return err
 	}
-	kwargs := map[string]any{}
-	for name, v := range s.Kwargs {
-		kwargs[name] = v
+	kwargs, err := kwargsOfGroup(s.Kwargs, 0)
+	if err != nil {
+		return err
 	}
 	updates := max(len(s.Peer), len(s.Exact))
 	if total, ok := kwargs["num_training_steps"].(float64); ok { // belongs to the plan
@@ -95,8 +95,11 @@ func (s schedule) runScheduler() error {
 		if len(s.Momentum) == 0 {
 			continue
 		}
-		if momentum == nil {
-			return fmt.Errorf("%s leaves the momentum alone, but the entry has some", s.Scheduler)
+		if momentum == nil { // it stays what it was
+			if len(s.Momentum[g]) == 0 {
+				continue
+			}
+			momentum = func(int) float64 { return s.Momentum[g][0] }
 		}
 		if err := allNear(fmt.Sprintf("group %d: momentum of update", g), momentum, s.Momentum[g], rateTolerance, rateTolerance); err != nil {
 			return err
