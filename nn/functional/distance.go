@@ -9,7 +9,14 @@ func PairwiseDistance(x1, x2 torch.Tensor, p, eps float64, keepDim bool) torch.T
 }
 
 // PDist is the p-norm of the differences of every two rows, as a vector: torch.nn.functional.pdist, whose default p is 2.
-func PDist(input torch.Tensor, p float64) torch.Tensor { return call("aten::pdist", input, p) }
+func PDist(input torch.Tensor, p float64) torch.Tensor {
+	out := call("aten::pdist", input, p)
+	if input.Size(0) > 0 || !out.NeedsGrad() {
+		return out
+	}
+	out.Free() // libtorch's gradient of no rows reads memory that is not there, which ends the process
+	return input.SumDim([]int64{1}, false, torch.DefaultDType)
+}
 
 // CDist is the p-norm of the difference of every row of x1, [..., P, M], and every row of x2, [..., R, M]: torch.cdist, whose
 // default p is 2.

@@ -43,7 +43,13 @@ func MultiMarginLoss(input, target torch.Tensor, o MultiMarginLossOptions) torch
 	if p != 1 && p != 2 {
 		panic(mistake("MultiMarginLoss", torch.ErrValue, "P must be 1 or 2, found %d", p))
 	}
-	return call("aten::multi_margin_loss", input, target, p, orPointer(o.Margin, 1), o.Weight, o.Reduction.code("MultiMarginLoss"))
+	loss := func(r Reduction) torch.Tensor {
+		return call("aten::multi_margin_loss", input, target, p, orPointer(o.Margin, 1), o.Weight, r.code("MultiMarginLoss"))
+	}
+	if input.Dim() == 2 && input.Size(0) == 0 { // libtorch leaves the mean and the sum of no rows as the memory was
+		return torch.Return(func() torch.Tensor { return o.Reduction.reduce("MultiMarginLoss", loss(None)) })
+	}
+	return loss(o.Reduction)
 }
 
 // MultiLabelMarginLoss is the hinge loss of several classes per example: target, in the shape of input, has their indices, then -1:

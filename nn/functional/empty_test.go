@@ -1,0 +1,38 @@
+package functional_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	f "github.com/gotrainer/gotrainer/nn/functional"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// What libtorch does not get right where there are no rows. PyTorch 2.11 ends with a segmentation fault in the first, and gives what lay in memory
+// in the second.
+func TestNoRowsGiveNothingOrTheLossOfNothing(t *testing.T) {
+	testenv.RequireTorch(t)
+	x := torch.Zeros(0, 3).RequiresGrad()
+	d := f.PDist(x, 2)
+	if got := d.Shape(); len(got) != 1 || got[0] != 0 {
+		t.Errorf("PDist of no rows has shape %v, want [0]", got)
+	}
+	d.Sum(torch.DefaultDType).Backward()
+	if got := x.Grad().Shape(); len(got) != 2 || got[0] != 0 || got[1] != 3 {
+		t.Errorf("the gradient has shape %v, want [0 3]", got)
+	}
+
+	target := torch.From([]int64{}, 0)
+	for _, p := range []int64{1, 2} {
+		if got := f.MultiMarginLoss(x, target, f.MultiMarginLossOptions{P: p}).Item(); !math.IsNaN(got) {
+			t.Errorf("the mean of no losses is %v, want NaN as of every other loss", got)
+		}
+		if got := f.MultiMarginLoss(x, target, f.MultiMarginLossOptions{P: p, Reduction: f.Sum}).Item(); got != 0 {
+			t.Errorf("the sum of no losses is %v, want 0", got)
+		}
+		if got := f.MultiMarginLoss(x, target, f.MultiMarginLossOptions{P: p, Reduction: f.None}).Shape(); len(got) != 1 || got[0] != 0 {
+			t.Errorf("no losses have shape %v, want [0]", got)
+		}
+	}
+}
