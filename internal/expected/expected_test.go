@@ -61,6 +61,9 @@ var documents = []struct {
 	{"rates for each group", `{"schedules": {"s": {"scheduler": "ExponentialLR", "kwargs": {"gamma": 0.5}, "base_lr": [1, 2], "lr": [[1, 0.5], [2, 1]]}}}`, false, ""},
 	{"a wrong rate is shown with its group", `{"schedules": {"s": {"scheduler": "ExponentialLR", "kwargs": {"gamma": 0.5}, "base_lr": [1, 2], "lr": [[1, 0.5], [2, 1.1]]}}}`, false, "group 1: rate of update 1 is 1, want 1.1"},
 	{"a Python lambda", `{"schedules": {"s": {"scheduler": "LambdaLR", "kwargs": {"lr_lambda": ["lambda x: 0.5 ** x", "lambda x: 1 / (1 + x)"]}, "base_lr": 1, "lr": [[1, 0.5, 0.25], [1, 0.5, 0.3333333333333333]]}}}`, false, ""},
+	{"a start from the beginning", `{"schedules": {"s": {"function": "get_linear_schedule_with_warmup", "kwargs": {"num_warmup_steps": 0, "num_training_steps": 2, "last_epoch": -1}, "base_lr": 1, "exact_float64": [1, 0.5]}}}`, false, ""},
+	{"momenta that stay", `{"schedules": {"s": {"scheduler": "CyclicLR", "kwargs": {"base_lr": 1, "max_lr": 2, "step_size_up": 1, "cycle_momentum": false}, "base_lr": 1, "lr": [[1, 2]], "momentum": [[0.9, 0.9]]}}}`, false, ""},
+	{"momenta that should not stay", `{"schedules": {"s": {"scheduler": "CyclicLR", "kwargs": {"base_lr": 1, "max_lr": 2, "step_size_up": 1, "cycle_momentum": false}, "base_lr": 1, "lr": [[1, 2]], "momentum": [[0.9, 0.8]]}}}`, false, "momentum of update 1 is 0.9, want 0.8"},
 	{"a list of rates that is too short", `{"schedules": {"s": {"scheduler": "ExponentialLR", "kwargs": {"gamma": 0.5}, "base_lr": [1], "lr": [[1], [2]]}}}`, true, "want a number, or a list of 2"},
 	{"an unknown field of an entry", `{"schedules": {"s": {"scheduler": "ExponentialLR", "kwargs": {}, "base_lr": 1, "lr": [[1]], "betas": []}}}`, true, `unknown field "betas"`},
 	{"an unknown argument", `{"schedules": {"s": {"scheduler": "ExponentialLR", "kwargs": {"gama": 0.5}, "base_lr": 1, "lr": [[1]]}}}`, true, "gama"},
@@ -71,6 +74,7 @@ var documents = []struct {
 	{"no rates", `{"schedules": {"s": {"scheduler": "ExponentialLR", "kwargs": {"gamma": 0.5}, "base_lr": 1, "lr": [[]]}}}`, true, "no rates to compare"},
 	{"a plateau", `{"plateau": {"p": {"kwargs": {"patience": 0}, "initial_lr": 1, "metrics": [1, 1, 1], "lr_after_step": [[1, 0.1, 0.010000000000000002]]}}}`, false, ""},
 	{"a wrong rate after a metric", `{"plateau": {"p": {"kwargs": {"patience": 0}, "initial_lr": 1, "metrics": [1, 1, 1], "lr_after_step": [[1, 1, 1]]}}}`, false, "rate after metric 1 is 0.1"},
+	{"a peer's list that is longer than its metrics", `{"plateau": {"p": {"kwargs": {"patience": 0}, "initial_lr": 1, "metrics": [1, 1], "lr_after_step": [[1, 0.1]], "peer_targets": [[1, 0.1, 0.1]]}}}`, false, ""},
 	{"more rates than metrics", `{"plateau": {"p": {"kwargs": {}, "initial_lr": 1, "metrics": [1], "lr_after_step": [[1, 1]]}}}`, true, "2 rates for 1 metrics"},
 
 	{"an optimizer", `{` + model + initial + `"optimizers": {"o": {"optimizer": "SGD", "options": {"lr": 1}, "exact_after_step": {"0": {"loss_before_step": 0.5, "params": [[0,0,0,0,0,0],[0,0,0],[-0.125,-0.125,-0.125],[-0.25]]}}}}}`, false, ""},
@@ -78,6 +82,10 @@ var documents = []struct {
 	{"a wrong loss", `{` + model + initial + `"optimizers": {"o": {"optimizer": "SGD", "options": {"lr": 1}, "exact_after_step": {"0": {"loss_before_step": 0.6, "params": []}}}}}`, false, "loss is 0.5, want 0.6"},
 	{"an unknown optimizer", `{` + model + initial + `"optimizers": {"o": {"optimizer": "Sgd", "options": {}, "exact_after_step": {"0": {}}}}}`, true, `no optimizer "Sgd"`},
 	{"an unknown option", `{` + model + initial + `"optimizers": {"o": {"optimizer": "SGD", "options": {"speed": 1}, "exact_after_step": {"0": {}}}}}`, true, `SGD has no option "speed"`},
+	{"options that are None, and a choice of kernels", `{` + model + initial + `"optimizers": {"o": {"optimizer": "SGD", "options": {"lr": 1, "foreach": true, "fused": null, "differentiable": false}, "exact_after_step": {"0": {"params": [[0,0,0,0,0,0],[0,0,0],[-0.125,-0.125,-0.125],[-0.25]]}}}}}`, false, ""},
+	{"an update that has gradients", `{` + model + initial + `"optimizers": {"o": {"optimizer": "SGD", "options": {"lr": 1, "differentiable": true}, "exact_after_step": {"0": {}}}}}`, true, "differentiable of SGD"},
+	{"LBFGS with a line search", `{` + model + initial + `"optimizers": {"o": {"optimizer": "LBFGS", "options": {"lr": 1, "max_eval": null, "tolerance_grad": 10, "line_search_fn": "strong_wolfe"}, "exact_after_step": {"0": {"params": [[0,0,0,0,0,0],[0,0,0],[0,0,0],[0]]}}}}}`, false, ""},
+	{"a line search that does not exist", `{` + model + initial + `"optimizers": {"o": {"optimizer": "LBFGS", "options": {"line_search_fn": "armijo"}, "exact_after_step": {"0": {}}}}}`, true, `"armijo"`},
 	{"another network", `{"model": "Linear(1,1)",` + initial + `"optimizers": {"o": {"optimizer": "SGD", "options": {}, "exact_after_step": {"0": {}}}}}`, true, "Linear(1,1)"},
 
 	{"a run of the trainer", `{` + datasets + `"trajectories": {"r": {` + run + `, "final": {"a": 1, "b": 0}, "log": [{"step": 1, "lr": 0.5, "grad_norm_before_clip": 2, "last_micro_loss": 1, "a": 1, "b": 0}]}}}`, false, ""},
@@ -101,6 +109,8 @@ var documents = []struct {
 	{"skipped batches", `{"accelerate": {"skip_batches": {"dataset": 5, "batch": 2, "skip": 1, "expected": [[2, 3], [4]]}}}`, false, ""},
 	{"wrongly skipped batches", `{"accelerate": {"skip_batches": {"dataset": 5, "batch": 2, "skip": 1, "expected": [[2, 3]]}}}`, false, "[[2 3] [4]], want [[2 3]]"},
 	{"a limit of updates", `{"pytorch_accelerated": {"max_steps": [{"batches": 5, "accumulation": 2, "epochs": 2, "max_steps": 4, "updates": 5}]}}`, false, "updates is 4, want 5"},
+	{"epochs without a limit of updates", `{"pytorch_accelerated": {"max_steps": [{"batches": 6, "accumulation": 1, "epochs": 2, "max_steps": null, "updates": 12}]}}`, false, ""},
+	{"a limit beyond the epochs", `{"pytorch_accelerated": {"max_steps": [{"batches": 6, "accumulation": 4, "epochs": 1, "max_steps": 5, "updates": 5}]}}`, false, ""},
 	{"a mean loss", `{"pytorch_accelerated": {"loss_tracker": [{"losses": [1, 2, 6], "batch_sizes": null, "average": 3}]}}`, false, ""},
 
 	{"a batch that is no object", `{"config": {}, "dev_first8": []}`, true, "cannot unmarshal array"},

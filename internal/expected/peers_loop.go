@@ -229,19 +229,21 @@ func batches(samples, skip int, o data.LoaderOptions) ([][]int, error) {
 	return got, nil
 }
 
-// maxSteps is how many updates a limit leaves of a run.
+// maxSteps is how many updates a run has that is limited by epochs, or by a number of updates in their place.
 type maxSteps struct {
 	Batches, Accumulation, Epochs int
-	MaxSteps                      int `json:"max_steps"`
+	MaxSteps                      int `json:"max_steps"` // null: the epochs count
 	Updates                       int
 }
 
 func (c maxSteps) run() error {
-	perEpoch := (c.Batches + max(1, c.Accumulation) - 1) / max(1, c.Accumulation)
-	if c.MaxSteps > c.Epochs*perEpoch {
-		return unsupported("max_steps %d is more than %d epochs have; a run with MaxSteps goes on until it has them", c.MaxSteps, c.Epochs)
+	rules := semantics.PytorchAccelerated
+	rules.ClipEveryBatch = false // a recording step has no gradients
+	o := trainer.Options{BatchSize: 1, Accumulate: c.Accumulation, MaxSteps: c.MaxSteps, Epochs: float64(c.Epochs), Semantics: rules}
+	if c.MaxSteps > 0 {
+		o.Epochs = 0
 	}
-	r, err := loop(new(trainertest.Step), trainer.Options{BatchSize: 1, Accumulate: c.Accumulation, MaxSteps: c.MaxSteps}, c.Batches, 0)
+	r, err := loop(new(trainertest.Step), o, c.Batches, 0)
 	if err != nil {
 		return err
 	}
