@@ -323,7 +323,7 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 	})
 	t.Run("two of the same rank", func(t *testing.T) {
 		found := 0
-		for _, err := range together(t, 2, func(o *dist.Options) { o.Rank = 1; o.JoinTimeout = 300 * time.Millisecond }, none) {
+		for _, err := range together(t, 2, func(o *dist.Options) { o.Rank = 1; o.JoinTimeout = time.Second }, none) {
 			if err != nil && strings.Contains(err.Error(), "another process there says that it is rank 1") {
 				found++
 			}
@@ -333,7 +333,7 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 		}
 	})
 	t.Run("one that never comes", func(t *testing.T) {
-		errs := together(t, 2, func(o *dist.Options) { o.World = 4; o.JoinTimeout = time.Second }, none)
+		errs := together(t, 2, func(o *dist.Options) { o.World = 4; o.JoinTimeout = 2 * time.Second }, none)
 		for rank, err := range errs {
 			if err == nil || !strings.Contains(err.Error(), "no sign of 2, 3") || !strings.Contains(err.Error(), "JoinTimeout") {
 				t.Errorf("rank %d: %v", rank, err)
@@ -366,7 +366,7 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 				_, _ = c.Write([]byte("SSH-2.0-OpenSSH"))
 			}
 		}()
-		_, err = dist.Init(t.Context(), dist.Options{World: 2, Rank: 1, Address: l.Addr().String(), JoinTimeout: 200 * time.Millisecond})
+		_, err = dist.Init(t.Context(), dist.Options{World: 2, Rank: 1, Address: l.Addr().String(), JoinTimeout: time.Second})
 		if err == nil || !strings.Contains(err.Error(), "no TCPStore") {
 			t.Error(err)
 		}
