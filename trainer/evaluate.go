@@ -56,6 +56,9 @@ func (f *fit[S, B]) evaluate(judge bool) (Metrics, error) {
 		if err != nil {
 			return nil, err
 		}
+		if loss, ok := row[e.name+"_loss"]; ok {
+			f.warnNonFinite(e.name+"_loss", loss)
+		}
 		if err := f.log(row); err != nil {
 			return nil, err
 		}

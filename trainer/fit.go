@@ -67,6 +67,8 @@ type fit[S, B any] struct {
 	onlyModel      bool   // a checkpoint of SaveOnlyModel was resumed: no generator was put back
 	stateBatchSize int    // of the checkpoint that is resumed, where the semantics keep it in trainer_state.json; 0: ours
 	warnings       []string
+	nonFinite      bool // a warning of a loss that is no finite number was given
+	progress       *progress
 	start          time.Time
 	final          Logs
 }
@@ -342,8 +344,16 @@ func (f *fit[S, B]) interrupt() error {
 	return e
 }
 
-// warn notes something that the user should know and that does not end the run.
+// warn tells of something that the user should know and that does not end the run: at once, or in the header if that is still to come.
 func (f *fit[S, B]) warn(format string, args ...any) {
+	f.note(format, args...)
+	if f.progress != nil {
+		f.progress.warn(f.warnings[len(f.warnings)-1])
+	}
+}
+
+// note is a warning for the next header.
+func (f *fit[S, B]) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	f.warnings = append(f.warnings, text)
 	f.o.Logger.Warn(text)

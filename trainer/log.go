@@ -1,6 +1,8 @@
 package trainer
 
 import (
+	"math"
+
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
@@ -26,6 +28,7 @@ func (f *fit[S, B]) logLoss() error {
 	default:
 		row["learning_rate"] = *f.lastRate
 	}
+	f.warnNonFinite("loss", row["loss"])
 	f.settleLoss()
 	f.m.LastLogged = f.m.GlobalStep
 	if f.o.CountTokens {
@@ -35,6 +38,16 @@ func (f *fit[S, B]) logLoss() error {
 		f.m.Control.ShouldLog = false
 	}
 	return f.log(row)
+}
+
+// warnNonFinite says once that a loss is nan or infinite, since the weights are mostly lost by then. The run goes on, as Hugging Face's does.
+func (f *fit[S, B]) warnNonFinite(name string, loss float64) {
+	if f.nonFinite || !math.IsNaN(loss) && !math.IsInf(loss, 0) {
+		return
+	}
+	f.nonFinite = true
+	f.warn("%s is %v at %s %d, and the run goes on; look for nan in the data, lower Options.LearningRate or limit the gradients; torch.DetectAnomaly names the operator",
+		name, loss, f.run.Info.unit(), f.m.GlobalStep)
 }
 
 // settleLoss adds what was logged to the total and begins anew.
@@ -84,6 +97,7 @@ func (f *fit[S, B]) logEnd() error {
 	}
 	f.settleLoss()
 	row := Logs{"train_loss": f.lossTotal / max(float64(f.m.GlobalStep), 0.001)}
+	f.warnNonFinite("train_loss", row["train_loss"])
 	samples, steps := f.trained, float64(f.m.GlobalStep-f.run.StartStep)
 	if f.o.Semantics.TrainLossOverAllSteps { // and speeds of the whole plan over the time of the session
 		steps = float64(f.m.plan.maxSteps)

@@ -1,8 +1,10 @@
 package trainer_test
 
 import (
+	"bytes"
 	"io"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/trainer"
@@ -39,6 +41,35 @@ func TestAfterANonFiniteLoss(t *testing.T) {
 			if got := r.History[i]["loss"]; got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
 				t.Errorf("%s: logged loss %d is %g, want %g", c.claim, i+1, got, want)
 			}
+		}
+	}
+}
+
+func TestANonFiniteLossIsWarnedOfOnceAndShown(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		o     trainer.Options
+		want  string
+	}{
+		{"when it is logged", trainer.Options{Log: trainer.Every(1, trainer.Update)}, "loss is NaN at update 2, and the run goes on"},
+		{"at the end, if nothing was logged before", trainer.Options{}, "train_loss is NaN at update 3, and the run goes on"},
+	} {
+		step := &trainertest.Step{Loss: func(micro int, _ []int) float64 { return []float64{1, math.NaN(), math.NaN()}[micro-1] }}
+		var shown bytes.Buffer
+		c.o.Epochs, c.o.BatchSize, c.o.Progress = 1, 1, &shown
+		tr, err := trainer.New[int, []int](step, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := tr.Fit(t.Context(), trainertest.Samples(3), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], c.want) {
+			t.Errorf("%s: warnings %q, want one that begins with %q", c.claim, r.Warnings, c.want)
+		}
+		if n := strings.Count(shown.String(), "warning    "+c.want); n != 1 {
+			t.Errorf("%s: it was shown %d times:\n%s", c.claim, n, &shown)
 		}
 	}
 }

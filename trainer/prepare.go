@@ -205,7 +205,8 @@ func (f *fit[S, B]) prepareHooks() (err error) {
 		all = append(all, &metricsJSONL{path: filepath.Join(f.run.Info.OutputDir, metricsFile)}, &metricsCSV{path: filepath.Join(f.run.Info.OutputDir, metricsTable)})
 	}
 	all = append(all, f.o.Callbacks...)
-	all = append(all, &runLog{f.o.Logger}, newProgress(f.o.Progress))
+	f.progress = newProgress(f.o.Progress)
+	all = append(all, &runLog{f.o.Logger}, f.progress)
 	f.hooks, err = sortHooks(all)
 	return err
 }

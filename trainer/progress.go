@@ -89,6 +89,13 @@ func (p *progress) AfterSave(r *Run, checkpoint string) error {
 	return p.print("saved " + filepath.Base(checkpoint) + "\n")
 }
 
+// warn shows a warning that came up during the run; the header has those of its start.
+func (p *progress) warn(text string) {
+	if !p.start.IsZero() {
+		_ = p.print(warningText(text))
+	}
+}
+
 // TrainEnd prints the table.
 func (p *progress) TrainEnd(r *Run) error {
 	if err := p.erase(); err != nil {

@@ -3,6 +3,7 @@ package trainer
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,33 @@ func TestLocale(t *testing.T) {
 	} {
 		if got := localeIsUTF8(func(k string) string { return c.env[k] }); got != c.want {
 			t.Errorf("%v: %v, want %v", c.env, got, c.want)
+		}
+	}
+}
+
+func TestTheTableOfEvaluationsFitsAndSaysWhatItLeavesOut(t *testing.T) {
+	row := Logs{"step": 12345, "epoch": 0.7692, "eval_loss": 0.5, "eval_accuracy": 0.9, "eval_f1": 0.8, "eval_matthews_correlation": 0.7, "eval_recall": 0.6, "eval_runtime": 3}
+	for _, c := range []struct {
+		claim   string
+		columns int
+		best    string
+		header  []string
+		omitted []string
+	}{
+		{"all fit a wide window", 200, "eval_loss", []string{"step", "epoch", "eval_loss", "eval_accuracy", "eval_f1", "eval_matthews_correlation", "eval_recall"}, nil},
+		{"a wide column makes way for narrow ones", 80, "eval_loss", []string{"step", "epoch", "eval_loss", "eval_accuracy", "eval_f1", "eval_recall"}, []string{"eval_matthews_correlation"}},
+		{"what the best is judged by comes first", 45, "eval_recall", []string{"step", "epoch", "eval_recall"}, []string{"eval_loss", "eval_accuracy", "eval_f1", "eval_matthews_correlation"}},
+	} {
+		table, omitted, err := evalTable([]Logs{row}, Best{Metric: c.best, GlobalStep: 12345}, c.columns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(table, "\n")
+		if got := strings.Fields(strings.ReplaceAll(lines[1], "│", " ")); !slices.Equal(got, c.header) || !slices.Equal(omitted, c.omitted) {
+			t.Errorf("%s: columns %q without %q, want %q without %q", c.claim, got, omitted, c.header, c.omitted)
+		}
+		if width := utf8.RuneCountInString(lines[0]); width > c.columns {
+			t.Errorf("%s: the table has %d columns in a window of %d:\n%s", c.claim, width, c.columns, table)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -206,21 +207,30 @@ func headerText(r *Run) string {
 		line("resumed", "%s, %s %d", filepath.Base(i.ResumedFrom), i.unit(), r.GlobalStep)
 	}
 	for _, w := range i.Warnings {
-		line("warning", "%s", w)
+		b.WriteString(warningText(w))
 	}
 	return b.String()
 }
+
+func warningText(text string) string { return fmt.Sprintf("%-10s %s\n", "warning", text) }
 
 // endText is the report of a finished run: the evaluations, the best and where it is.
 func endText(r *Run, saved string, took time.Duration, columns int) (string, error) {
 	var b strings.Builder
 	best, hasBest := r.Best()
 	if hasBest {
-		table, err := evalTable(r.History(), best.GlobalStep, columns)
+		table, omitted, err := evalTable(r.History(), best, columns)
 		if err != nil {
 			return "", err
 		}
 		b.WriteString(table)
+		if len(omitted) > 0 {
+			where := "Result.History"
+			if r.Info.OutputDir != "" {
+				where = metricsTable
+			}
+			fmt.Fprintf(&b, "besides    %s, in %s\n", strings.Join(omitted, "  "), where)
+		}
 		fmt.Fprintf(&b, "best       %s %s after %s %d", best.Metric, short(best.Value), r.Info.unit(), best.GlobalStep)
 		if best.Checkpoint != "" {
 			fmt.Fprintf(&b, ": %s", best.Checkpoint)
@@ -238,8 +248,9 @@ func endText(r *Run, saved string, took time.Duration, columns int) (string, err
 	return b.String(), nil
 }
 
-// evalTable shows the evaluations of a run, the best one marked: the newest ten and the best. Columns that do not fit are left out, the last first.
-func evalTable(history []Logs, bestStep, columns int) (string, error) {
+// evalTable shows the evaluations of a run, the best one marked: the newest ten and the best. What the best is judged by comes first; the names
+// of columns that do not fit are returned.
+func evalTable(history []Logs, best Best, columns int) (table string, omitted []string, err error) {
 	var rows []Logs
 	for _, row := range history {
 		if _, training := row["loss"]; !training && isEval(row) {
@@ -250,25 +261,28 @@ func evalTable(history []Logs, bestStep, columns int) (string, error) {
 	if skip := len(rows) - most; skip > 0 {
 		kept := rows[skip:]
 		for _, row := range rows[:skip] {
-			if int(row["step"]) == bestStep {
+			if int(row["step"]) == best.GlobalStep {
 				kept = append([]Logs{row}, kept...)
 			}
 		}
 		rows = kept
 	}
 	if len(rows) == 0 {
-		return "", nil
+		return "", nil, nil
 	}
 	names := []string{"step", "epoch"}
-	width := 20
-	for _, k := range rows[len(rows)-1].Keys() {
-		if !strings.HasPrefix(k, evalPrefix) || strings.HasSuffix(k, "_runtime") || strings.HasSuffix(k, "_per_second") {
-			continue
+	step, epoch := len(names[0]), len(names[1])
+	for _, row := range rows {
+		step, epoch = max(step, len(strconv.Itoa(int(row["step"])))), max(epoch, len(short(row["epoch"])))
+	}
+	width := 1 + len("best") + step + epoch + 9 // each column has two spaces and a border
+	for _, k := range tableNames(rows[len(rows)-1], best.Metric) {
+		if w := max(len(k), 8) + 3; width+w <= columns {
+			width += w
+			names = append(names, k)
+		} else {
+			omitted = append(omitted, k)
 		}
-		if width += max(len(k), 8) + 3; width > columns {
-			break
-		}
-		names = append(names, k)
 	}
 	var b strings.Builder
 	// Header formatting would turn eval_loss into EVAL LOSS; the option must come last.
@@ -276,7 +290,7 @@ func evalTable(history []Logs, bestStep, columns int) (string, error) {
 	t.Header(append([]string{""}, names...))
 	for _, row := range rows {
 		cells := []string{""}
-		if int(row["step"]) == bestStep {
+		if int(row["step"]) == best.GlobalStep {
 			cells[0] = "best"
 		}
 		for _, k := range names {
@@ -290,13 +304,24 @@ func evalTable(history []Logs, bestStep, columns int) (string, error) {
 			cells = append(cells, cell)
 		}
 		if err := t.Append(cells); err != nil {
-			return "", fmt.Errorf("table of evaluations: %w", err)
+			return "", nil, fmt.Errorf("table of evaluations: %w", err)
 		}
 	}
 	if err := t.Render(); err != nil {
-		return "", fmt.Errorf("table of evaluations: %w", err)
+		return "", nil, fmt.Errorf("table of evaluations: %w", err)
 	}
-	return b.String(), nil
+	return b.String(), omitted, nil
+}
+
+// tableNames are the metrics of an evaluation, that by which the best is judged before the others.
+func tableNames(row Logs, first string) []string {
+	names := slices.DeleteFunc(row.Keys(), func(k string) bool {
+		return !strings.HasPrefix(k, evalPrefix) || strings.HasSuffix(k, "_runtime") || strings.HasSuffix(k, "_per_second")
+	})
+	if i := slices.Index(names, first); i > 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, first)
+	}
+	return names
 }
 
 func isEval(row Logs) bool {
