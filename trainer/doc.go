@@ -22,6 +22,7 @@
 //
 //	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 //	defer stop()
+//	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 //	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/a", ResumeFrom: trainer.Latest})
 //
 // With [Latest] the same program starts a run and goes on with it, as often as it is killed. A resumed run does what the uninterrupted one

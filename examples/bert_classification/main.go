@@ -35,9 +35,23 @@ type options struct {
 	texts                                                   []string
 }
 
+// usage is what -h prints before the flags.
+const usage = `Usage: bert_classification [flags]                  teach BERT to classify texts
+       bert_classification -predict [flags] TEXT... classify texts with what it learnt
+
+Without flags it learns to find spam among text messages, from nothing: a minute
+on two cores. Ctrl-C saves and leaves; -resume goes on.
+
+Flags:
+`
+
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bert_classification", flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprint(f.Output(), usage)
+		f.PrintDefaults()
+	}
 	f.StringVar(&o.out, "out", "runs/bert_classification", "folder of the run")
 	f.StringVar(&o.model, "model", "", "what to begin with: folder or Hub name of a BERT, RoBERTa or DistilBERT; for -predict: the folder of the model; default: a small random BERT")
 	f.StringVar(&o.revision, "revision", "", "branch, tag or commit of a -model on the Hub; default: main")

@@ -32,22 +32,21 @@ func report(o options, c classifier, t task, valid []bert.Sample, result *traine
 	if err := curves.WriteFile(filepath.Join(o.out, "curves.png"), result.History, "loss", "eval_loss", "eval_accuracy", "eval_f1"); err != nil {
 		return err
 	}
-	fmt.Printf("\n%d updates in %s, reading and evaluating included; the model is in %s\n", result.GlobalStep, took.Round(time.Second), modelFolder(o.out))
+	fmt.Printf("\n%d updates in %s, reading and evaluating included\n", result.GlobalStep, took.Round(time.Second))
 	if err := printScores(t, judged); err != nil {
 		return err
 	}
 	if err := printConfusion(t, judged); err != nil {
 		return err
 	}
-	fmt.Printf("In %s: curves.png, misread.tsv (the surest errors first), metrics.jsonl, metrics.csv\n", o.out)
+	fmt.Printf("model      %s\nbeside it  curves.png, misread.tsv (the surest errors first), metrics.jsonl\n", modelFolder(o.out))
 	return nil
 }
 
-// printScores prints a row for all texts of the evaluation and, where some of them are in the training set too, one for the others.
+// printScores prints a column for all texts of the evaluation and, where some of them are in the training set too, one for the others.
 func printScores(t task, judged []judgement) error {
-	w := tablewriter.NewTable(os.Stdout, tablewriter.WithHeaderAutoFormat(tw.Off))
-	w.Header("texts", "read", "accuracy", "precision", "recall", "F1", "Matthews", "wrong")
-	row := func(name string, counts func(i int) bool) error {
+	header, rows := []string{""}, [][]string{{"texts"}, {"wrong"}, {"accuracy"}, {"precision"}, {"recall"}, {"F1"}, {"Matthews"}}
+	column := func(name string, counts func(i int) bool) {
 		list, n, wrong := t.metrics(), 0, 0
 		for i, e := range t.valid {
 			if !counts(i) {
@@ -62,14 +61,20 @@ func printScores(t task, judged []judgement) error {
 			}
 		}
 		f1 := list[1].Result()
-		return w.Append(name, fmt.Sprint(n), percent(list[0].Result()["accuracy"]), percent(f1["precision"]), percent(f1["recall"]), percent(f1["f1"]),
-			fmt.Sprintf("%.3f", list[2].Result()[list[2].Name()]), fmt.Sprint(wrong))
+		header = append(header, name)
+		for i, cell := range []string{fmt.Sprint(n), fmt.Sprint(wrong), percent(list[0].Result()["accuracy"]), percent(f1["precision"]), percent(f1["recall"]),
+			percent(f1["f1"]), fmt.Sprintf("%.3f", list[2].Result()[list[2].Name()])} {
+			rows[i] = append(rows[i], cell)
+		}
 	}
-	if err := row(t.name, func(int) bool { return true }); err != nil {
-		return err
-	}
+	column(t.name, func(int) bool { return true })
 	if unseen := t.unseen(); len(unseen) < len(t.valid) && len(unseen) > 0 {
-		if err := row("those that no training text equals", func(i int) bool { return unseen[i] }); err != nil {
+		column("those that no training text equals", func(i int) bool { return unseen[i] })
+	}
+	w := tablewriter.NewTable(os.Stdout, tablewriter.WithHeaderAutoFormat(tw.Off))
+	w.Header(header)
+	for _, row := range rows {
+		if err := w.Append(row); err != nil {
 			return err
 		}
 	}

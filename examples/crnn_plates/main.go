@@ -29,9 +29,23 @@ type options struct {
 	files                                                          []string
 }
 
+// usage is what -h prints before the flags.
+const usage = `Usage: crnn_plates [flags]                  teach a CRNN to read licence plates
+       crnn_plates -read [flags] PICTURE... read pictures with what it learnt
+
+Without flags it learns rendered Persian plates, from nothing: about five minutes
+on two cores. Ctrl-C saves and leaves; -resume goes on.
+
+Flags:
+`
+
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("crnn_plates", flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprint(f.Output(), usage)
+		f.PrintDefaults()
+	}
 	f.StringVar(&o.out, "out", "runs/crnn_plates", "folder of the run")
 	f.BoolVar(&o.read, "read", false, "read the pictures named after the flags with the model of -out, and train nothing")
 	f.StringVar(&o.model, "model", "", "folder of the model for -read; default: the best of -out, or without a run the model that comes with the command")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/examples/crnn_plates/plates"
@@ -62,11 +63,11 @@ func report(o options, model *crnn.Model, t task, result *trainer.Result, took t
 			return err
 		}
 	}
-	fmt.Printf("\n%d updates in %s; the best model is in %s\n", result.GlobalStep, took.Round(time.Second), modelFolder(o.out))
+	fmt.Printf("\n%d updates in %s\n", result.GlobalStep, took.Round(time.Second))
 	if err := printTable(rows); err != nil {
 		return err
 	}
-	fmt.Printf("In %s: curves.png, predictions.png (wrong ones first, in red), predictions.tsv, metrics.jsonl, metrics.csv\n", o.out)
+	fmt.Printf("model      %s\nbeside it  curves.png, predictions.png (wrong ones first, in red), predictions.tsv\n", modelFolder(o.out))
 	return nil
 }
 
@@ -159,7 +160,7 @@ func writePredictions(path string, cells []sheet.Cell) error {
 }
 
 func printTable(rows []row) error {
-	t := tablewriter.NewTable(os.Stdout)
+	t := tablewriter.NewTable(os.Stdout, tablewriter.WithHeaderAutoFormat(tw.Off))
 	t.Header("pictures", "read", "exact", "CER")
 	for _, r := range rows {
 		if err := t.Append(r.name, fmt.Sprint(r.read), fmt.Sprintf("%.1f %%", 100*r.exact), fmt.Sprintf("%.2f %%", 100*r.cer)); err != nil {

@@ -21,8 +21,21 @@ type options struct {
 	rate            float64
 }
 
+// usage is what -h prints before the flags.
+const usage = `Usage: hezar_plates [flags] DIR                 train a CRNN on the pictures of DIR
+       hezar_plates -render N [flags] DIR       render pictures into DIR first
+
+DIR/train.csv and DIR/test.csv have the columns image_path and label.
+
+Flags:
+`
+
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("hezar_plates", flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprint(f.Output(), usage)
+		f.PrintDefaults()
+	}
 	f.StringVar(&o.base, "base", "", "folder, or repository of the Hub, with the weights to start from and their preprocessor; default: DIR/base")
 	f.StringVar(&o.out, "out", "crnn-plate-fa-v1", "the run's folder")
 	f.IntVar(&o.render, "render", 0, "render so many plates for training, and a fifth as many for the evaluation, into DIR, and leave")

@@ -29,9 +29,22 @@ type options struct {
 	seed              uint64
 }
 
+// usage is what -h prints before the flags.
+const usage = `Usage: raw_loop [flags]
+
+Trains a BERT classifier without a trainer: a bare loop, or with -accelerate the
+same with package accelerate. Without flags it learns to find spam.
+
+Flags:
+`
+
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("raw_loop", flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprint(f.Output(), usage)
+		f.PrintDefaults()
+	}
 	f.StringVar(&o.model, "model", "", "folder of a BERT and its tokenizer; default: a small one with random weights")
 	f.StringVar(&o.data, "data", "", "folder of MRPC; default: the SMS Spam Collection")
 	f.BoolVar(&o.accelerate, "accelerate", false, "the loop with package accelerate")

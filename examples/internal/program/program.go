@@ -15,11 +15,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Main is the main function of a command: it reads the command line, loads libtorch and runs. Ctrl-C and SIGTERM cancel the context; an error goes to standard
+// Main is the main function of a command: it reads the command line, loads libtorch and runs. Ctrl-C and SIGTERM cancel the context, a second one ends the
+// process; an error goes to standard
 // error, and the process ends with status 1.
 func Main[O any](name string, parse func(args []string) (O, error), run func(ctx context.Context, o O) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	o, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return
