@@ -193,7 +193,7 @@ func (f *fit[S, B]) prepareFlow(p plan) error {
 		i.UpdatesPerEpoch, i.StepsPerEpoch = p.updatesPerEpoch, p.stepsPerEpoch
 		i.Epochs = float64(p.maxSteps) / float64(p.stepsPerEpoch)
 	}
-	i.Eval, i.Save, i.Log = flow.eval.String(), flow.save.String(), flow.log.String()
+	i.Eval, i.Save, i.Log = flow.eval, flow.save, flow.log
 	f.run.MaxSteps = p.maxSteps
 	return nil
 }

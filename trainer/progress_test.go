@@ -115,7 +115,7 @@ func TestWithoutATerminalNothingIsRedrawn(t *testing.T) {
 	p := newProgress(&out)
 	reason := "enough"
 	history := []Logs{{"loss": 1, "step": 2}, {"eval_loss": 0.5, "epoch": 1, "step": 2, "eval_runtime": 3}, {"eval_loss": 0.7, "epoch": 2, "step": 4}}
-	r := &Run{GlobalStep: 4, Epoch: 2, MaxSteps: 4, Info: Info{Step: "a step", Semantics: semantics.Default, TrainSamples: 8, BatchSize: 4, Accumulate: 2, ResumedFrom: "/x/checkpoint-2", Warnings: []string{"careful"}},
+	r := &Run{GlobalStep: 4, Epoch: 2, MaxSteps: 4, Info: Info{Step: "a step", Semantics: semantics.Default, TrainSamples: 8, BatchSize: 4, Accumulate: 2, ResumedFrom: "/x/checkpoint-2", Log: Every(500, Update), Eval: Every(1, Epoch), Save: AtBest, Warnings: []string{"careful"}},
 		loop: &loopView{history: &history, best: &Best{Metric: "eval_loss", Value: 0.5, GlobalStep: 2, Checkpoint: "/x/checkpoint-2"}, stopReason: &reason, bestMetric: "loss"}}
 	for _, err := range []error{p.TrainBegin(r), p.StepEnd(r), p.EvalStep(r), p.AfterLog(r, history[1]), p.AfterSave(r, "/x/checkpoint-4"), p.TrainEnd(r)} {
 		if err != nil {
@@ -126,7 +126,7 @@ func TestWithoutATerminalNothingIsRedrawn(t *testing.T) {
 	if strings.ContainsAny(got, "\r\x1b") {
 		t.Errorf("a file gets control characters: %q", got)
 	}
-	for _, want := range []string{"training   a step\n", "batches of 4 x 2 accumulated", "resumed    checkpoint-2", "warning    careful", "eval_loss", "│ best │    2 │",
+	for _, want := range []string{"training   a step\n", "batches of 4 x 2 accumulated", "when       log every 500 updates, evaluate every epoch, save at each new best\n", "resumed    checkpoint-2", "warning    careful", "eval_loss", "│ best │    2 │",
 		"best       eval_loss 0.5 after update 2: /x/checkpoint-2", "last       /x/checkpoint-4", "stopped: enough"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("output lacks %q:\n%s", want, got)
@@ -171,6 +171,26 @@ func TestTheTableOfEvaluationsFitsAndSaysWhatItLeavesOut(t *testing.T) {
 		}
 		if width := utf8.RuneCountInString(lines[0]); width > c.columns {
 			t.Errorf("%s: the table has %d columns in a window of %d:\n%s", c.claim, width, c.columns, table)
+		}
+	}
+}
+
+func TestWhenSomethingIsDoneIsSaidInWords(t *testing.T) {
+	for _, c := range []struct {
+		trigger    Trigger
+		step, want string
+	}{
+		{Never, "update", "never"},
+		{AtBest, "update", "at each new best"},
+		{Every(1, Update), "update", "every update"},
+		{Every(500, Update), "update", "every 500 updates"},
+		{Every(2, Update), "micro-batch", "every 2 micro-batches"},
+		{Every(3, Epoch), "update", "every 3 epochs"},
+		{Every(100, Update).AndEpochs(1), "update", "every 100 updates and every epoch"},
+		{EveryShare(0.1).resolve(95), "update", "every 10 updates"},
+	} {
+		if got := c.trigger.words(c.step); got != c.want {
+			t.Errorf("%v: %q, want %q", c.trigger, got, c.want)
 		}
 	}
 }

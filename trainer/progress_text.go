@@ -169,6 +169,14 @@ func rowText(row Logs, r *Run, l *progressLine) string {
 	return b.String() + "\n"
 }
 
+// epochs are a number of epochs.
+func epochs(n float64) string {
+	if n == 1 {
+		return "1 epoch"
+	}
+	return short(n) + " epochs"
+}
+
 // plural is that of the units of a step.
 func plural(unit string) string { return strings.Replace(unit+"s", "batchs", "batches", 1) }
 
@@ -180,7 +188,7 @@ func headerText(r *Run) string {
 		fmt.Fprintf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("training", "%s", i.Step)
-	samples, length := fmt.Sprintf("%d samples", i.TrainSamples), fmt.Sprintf("%s epochs of %d", short(i.Epochs), i.StepsPerEpoch)
+	samples, length := fmt.Sprintf("%d samples", i.TrainSamples), fmt.Sprintf("%s of %d", epochs(i.Epochs), i.StepsPerEpoch)
 	if i.TrainSamples == 0 {
 		samples, length = "a stream", "in as many passes as it takes"
 	}
@@ -194,7 +202,7 @@ func headerText(r *Run) string {
 	}
 	line("plan", "%d %s, %s, %s", r.MaxSteps, plural(i.unit()), length, batch)
 	line("rate", "%s, %s", short(i.LearningRate), i.Schedule)
-	line("when", "log %s, evaluate %s, save %s", i.Log, i.Eval, i.Save)
+	line("when", "log %s, evaluate %s, save %s", i.Log.words(i.unit()), i.Eval.words(i.unit()), i.Save.words(i.unit()))
 	seed := fmt.Sprintf("%d", i.Seed)
 	if i.DataSeed != i.Seed {
 		seed += fmt.Sprintf(", data %d", i.DataSeed)
@@ -240,7 +248,7 @@ func endText(r *Run, saved string, took time.Duration, columns int) (string, err
 	if saved != "" && saved != best.Checkpoint {
 		fmt.Fprintf(&b, "last       %s\n", saved)
 	}
-	fmt.Fprintf(&b, "finished   %d %s, %s epochs in %s", r.GlobalStep, plural(r.Info.unit()), short(r.Epoch), clock(took))
+	fmt.Fprintf(&b, "finished   %d %s, %s in %s", r.GlobalStep, plural(r.Info.unit()), epochs(r.Epoch), clock(took))
 	if reason := r.StopReason(); reason != "" {
 		fmt.Fprintf(&b, "; stopped: %s", reason)
 	}

@@ -55,7 +55,7 @@ type Info struct {
 	Schedule        string
 	Seed, DataSeed  uint64
 	Process         Process
-	Eval, Save, Log string // when
+	Eval, Save, Log Trigger // shares of the run as numbers of updates
 	Start           time.Time
 	Warnings        []string // of the start: a damaged checkpoint that was passed over, and the like
 }

@@ -77,6 +77,28 @@ func (t Trigger) String() string {
 	}
 }
 
+// words says when the trigger fires, for people; step is what an update is called.
+func (t Trigger) words(step string) string {
+	each := func(n int, unit string) string {
+		if n == 1 {
+			return "every " + unit
+		}
+		return fmt.Sprintf("every %d %s", n, plural(unit))
+	}
+	switch {
+	case t.kind == atBest:
+		return "at each new best"
+	case t.kind != every:
+		return "never"
+	case t.unit == Epoch:
+		return each(t.n, "epoch")
+	case t.also > 0:
+		return each(t.n, step) + " and " + each(t.also, "epoch")
+	default:
+		return each(t.n, step)
+	}
+}
+
 func (t Trigger) validate(field string) error {
 	switch {
 	case t.kind == every && t.n < 1:

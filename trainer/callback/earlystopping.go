@@ -37,7 +37,7 @@ func (e *EarlyStopping) TrainBegin(r *trainer.Run) error {
 		return fmt.Errorf("its Threshold is %v: want 0 or a positive number", e.Threshold)
 	case r.BestMetric() == "":
 		return fmt.Errorf("no metric decides which evaluation is the best: set trainer.Options.MetricForBest")
-	case r.Info.Eval == trainer.Never.String():
+	case r.Info.Eval == trainer.Never:
 		return fmt.Errorf("the run is never evaluated: set trainer.Options.Eval and give Fit a validation set")
 	}
 	if r.StartStep == 0 {
