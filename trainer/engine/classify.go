@@ -25,7 +25,7 @@ type Forwarder interface {
 }
 
 // Classify is the task of naming the class of a vector of features: cross-entropy over the model's outputs, [rows, classes]. An evaluation
-// gives "accuracy" and what more metrics say; nil metrics mean accuracy alone.
+// gives "accuracy" and what more metrics say.
 func Classify(model Forwarder, more ...metrics.Metric[int]) Task[Example, Examples] {
 	return &classify{model: model, metrics: append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
 }
@@ -60,7 +60,20 @@ func (c *classify) Collate(samples []Example) (Examples, error) {
 func (c *classify) Predict(p Pass, b Examples) Outputs {
 	rows := int64(len(b.Classes))
 	x := Input(p, b.Features, rows, int64(len(b.Features))/rows)
-	return Outputs{Logits: []torch.Tensor{c.model.Forward(x)}, Labels: []torch.Tensor{Input(p, b.Classes)}, Rows: len(b.Classes)}
+	logits := c.model.Forward(x)
+	checkClasses(logits, b.Classes)
+	return Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{Input(p, b.Classes)}, Rows: len(b.Classes)}
+}
+
+// checkClasses says what libtorch would say of a class that the model has no output for, on a GPU long after it, with the row that has it.
+func checkClasses(logits torch.Tensor, classes []int64) {
+	outputs := logits.Size(-1)
+	for row, class := range classes {
+		if class != IgnoreIndex && (class < 0 || class >= outputs) {
+			panic(&torch.Error{Op: "Classify", Code: torch.ErrValue, Msg: fmt.Sprintf(
+				"row %d of the batch has class %d, but the model has %d outputs, so the classes are 0 to %d (or %d, which is left out)", row, class, outputs, outputs-1, IgnoreIndex)})
+		}
+	}
 }
 
 func (c *classify) LossOf(_ Pass, o Outputs) Loss {

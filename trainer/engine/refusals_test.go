@@ -2,9 +2,11 @@ package engine_test
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -127,5 +129,31 @@ func TestFullDeterminismRefusesWhatCannotBeRepeated(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "deterministic") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestAClassThatTheModelHasNoOutputForIsNamedWithItsRow(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, c := range []struct {
+		class int64
+		want  string
+	}{
+		{1, ""},
+		{engine.IgnoreIndex, ""},
+		{2, "row 1 of the batch has class 2, but the model has 2 outputs, so the classes are 0 to 1"},
+		{-1, "row 1 of the batch has class -1"},
+	} {
+		step, err := engine.New(engine.Classify(nn.NewLinear(1, 2, nil)), engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 2, Order: data.Sequential{}, Progress: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tr.Fit(t.Context(), data.Slice[engine.Example]{{Features: []float32{1}}, {Features: []float32{1}, Class: c.class}}, nil)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("class %d: error %v, want one with %q", c.class, err, c.want)
+		}
 	}
 }
