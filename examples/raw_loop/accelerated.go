@@ -23,13 +23,13 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 		return err
 	}
 	defer func() { _ = group.Close() }()                                                      // at the end everybody has waited for everybody
-	acc, err := accelerate.New(accelerate.Options{MixedPrecision: o.precision, Group: group}) //        accelerator = Accelerator(mixed_precision="bf16")
+	acc, err := accelerate.New(accelerate.Options{MixedPrecision: o.precision, Group: group}) // accelerator = Accelerator(mixed_precision="bf16")
 	if err != nil {
 		return err
 	}
 	model := p.model
-	if err := acc.PrepareModel(model); err != nil { //                                                  train_dl, eval_dl, model, optimizer, lr_scheduler =
-		return err //                                                                                       accelerator.prepare(...)
+	if err := acc.PrepareModel(model); err != nil { // train_dl, eval_dl, model, optimizer, lr_scheduler = accelerator.prepare(...)
+		return err
 	}
 	trainLoader, err := accelerate.PrepareLoader(acc, p.train, p.collate, accelerate.LoaderOptions{BatchSize: 8, Shuffle: true})
 	if err != nil {
@@ -56,10 +56,10 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 			if err != nil {
 				return err
 			}
-			err = acc.Accumulate(func() error { //                                                      with accelerator.accumulate(model):
+			err = acc.Accumulate(func() error { // with accelerator.accumulate(model):
 				var loss torch.Tensor
 				acc.Autocast(func() { loss = p.loss(model, batch) }) // in Python model itself does this
-				acc.Backward(loss)                                   //                                     accelerator.backward(loss)
+				acc.Backward(loss)                                   // accelerator.backward(loss)
 				if err := optimizer.Step(); err != nil {
 					return err
 				}
@@ -89,7 +89,7 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 				torch.NoGrad(func() {
 					var logits torch.Tensor
 					acc.Autocast(func() { logits = p.forward(model, batch) })
-					all := acc.GatherForMetrics(logits.ArgMax(-1, false), torch.From(batch.Labels)) //  predictions, references = accelerator.gather_for_metrics(...)
+					all := acc.GatherForMetrics(logits.ArgMax(-1, false), torch.From(batch.Labels)) // predictions, references = accelerator.gather_for_metrics(...)
 					scores.add(torch.Values[int64](all[0]), torch.Values[int64](all[1]))
 				})
 			})

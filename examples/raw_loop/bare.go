@@ -13,8 +13,8 @@ import (
 // bare is the course's loop. The comments at the right are its Python.
 func bare(ctx context.Context, o options, p *parts) error {
 	model := p.model
-	trainLoader, err := data.NewLoader(p.train, p.collate, data.LoaderOptions{ //          train_dataloader = DataLoader(
-		BatchSize: 8, Order: data.OrderFunc(shuffle)}) //                                      train, shuffle=True, batch_size=8, collate_fn=data_collator)
+	trainLoader, err := data.NewLoader(p.train, p.collate, data.LoaderOptions{ // train_dataloader = DataLoader(train, shuffle=True, batch_size=8, collate_fn=data_collator)
+		BatchSize: 8, Order: data.OrderFunc(shuffle)})
 	if err != nil {
 		return err
 	}
@@ -23,24 +23,24 @@ func bare(ctx context.Context, o options, p *parts) error {
 		return err
 	}
 	params := nn.Params(model)
-	optimizer := optim.NewAdamW(params, optim.AdamW{Implementation: optim.ForLoop}) //      optimizer = AdamW(model.parameters(), lr=5e-5)
-	steps := o.epochs * trainLoader.Len()                                           //                                         num_training_steps = num_epochs * len(train_dataloader)
-	rate := lr.Linear{}.Plan(o.rate, steps)                                         //                                         lr_scheduler = get_scheduler("linear", optimizer, 0, num_training_steps)
+	optimizer := optim.NewAdamW(params, optim.AdamW{Implementation: optim.ForLoop}) // optimizer = AdamW(model.parameters(), lr=5e-5)
+	steps := o.epochs * trainLoader.Len()                                           // num_training_steps = num_epochs * len(train_dataloader)
+	rate := lr.Linear{}.Plan(o.rate, steps)                                         // lr_scheduler = get_scheduler("linear", optimizer, 0, num_training_steps)
 	header(o, p, trainLoader.Len(), steps)
 
-	nn.SetTraining(model, true)   //                                                          model.train()
-	for epoch := range o.epochs { //                                                        for epoch in range(num_epochs):
-		for batch, err := range trainLoader.Epoch(ctx, epoch, 0) { //                           for batch in train_dataloader:
+	nn.SetTraining(model, true)   // model.train()
+	for epoch := range o.epochs { // for epoch in range(num_epochs):
+		for batch, err := range trainLoader.Epoch(ctx, epoch, 0) { // for batch in train_dataloader:
 			if err != nil {
 				return err
 			}
 			if err := torch.Try(func() { // errors of tensors are panics; Try returns them
 				torch.Scope(func() { // what is made in here is freed at its end
-					loss := p.loss(model, batch)              //                                                 outputs = model(**batch); loss = outputs.loss
-					loss.Backward()                           //                                                 loss.backward()
-					optimizer.Step(rate(optimizer.Updates())) //                                    optimizer.step(); lr_scheduler.step()
-					optimizer.ZeroGrad()                      //                                    optimizer.zero_grad()
-					progress(optimizer.Updates(), loss)       //                                    progress_bar.update(1)
+					loss := p.loss(model, batch)              // outputs = model(**batch); loss = outputs.loss
+					loss.Backward()                           // loss.backward()
+					optimizer.Step(rate(optimizer.Updates())) // optimizer.step(); lr_scheduler.step()
+					optimizer.ZeroGrad()                      // optimizer.zero_grad()
+					progress(optimizer.Updates(), loss)       // progress_bar.update(1)
 				})
 			}); err != nil {
 				return err
@@ -49,22 +49,22 @@ func bare(ctx context.Context, o options, p *parts) error {
 	}
 
 	scores := newScores()
-	nn.SetTraining(model, false)                          //                                                         model.eval()
-	for batch, err := range evalLoader.Epoch(ctx, 0, 0) { //                                for batch in eval_dataloader:
+	nn.SetTraining(model, false)                          // model.eval()
+	for batch, err := range evalLoader.Epoch(ctx, 0, 0) { // for batch in eval_dataloader:
 		if err != nil {
 			return err
 		}
 		if err := torch.Try(func() {
 			torch.Scope(func() {
-				torch.NoGrad(func() { //                                                            with torch.no_grad():
+				torch.NoGrad(func() { // with torch.no_grad():
 					logits := p.forward(model, batch)                                       // outputs = model(**batch)
-					scores.add(torch.Values[int64](logits.ArgMax(-1, false)), batch.Labels) //              metric.add_batch(predictions=..., references=...)
+					scores.add(torch.Values[int64](logits.ArgMax(-1, false)), batch.Labels) // metric.add_batch(predictions=..., references=...)
 				})
 			})
 		}); err != nil {
 			return err
 		}
 	}
-	scores.print() //                                                                       metric.compute()
+	scores.print() // metric.compute()
 	return nil
 }

@@ -3,8 +3,11 @@
 // same seed, the same numbers for the same weights.
 //
 //	model, err := crnn.New(crnn.Config{Charset: charset})
-//	train, err := crnn.Pictures(files, labels, model.Config(), crnn.PictureOptions{})
+//	pictures, err := crnn.OpenPictures(files, model.Config(), crnn.PictureOptions{}) // files: []crnn.File{{Path: "0001.png", Text: "12345"}, ...}
+//	train, err := model.Config().Samples(pictures)
 //	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.Adam{LR: 1e-3}})
+//	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/plates", BatchSize: 16})
+//	result, err := t.Fit(ctx, train, valid)
 //
-// A model in training form reads with [Model.Read].
+// [Model.Save] and [Load] keep a model, [Model.Read] reads with it.
 package crnn
