@@ -106,7 +106,7 @@ func (f *fit[S, B]) resume(from string) error {
 		}
 	}
 	if err := f.loadStep(from, loop); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+		return fmt.Errorf("trainer: cannot resume from %s: %w; resume with the model and the optimizer of that run, or begin a new one", from, err)
 	}
 	if err := f.loadRandom(random); err != nil {
 		return err
