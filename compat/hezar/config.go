@@ -76,15 +76,16 @@ const Newest = "true"
 type Steps struct {
 	n     int
 	share float64
+	zero  bool // a zero that was written: it means what nothing written means, and is written again
 }
 
 // Count is a number of batches.
-func Count(n int) Steps { return Steps{n: n} }
+func Count(n int) Steps { return Steps{n: n, zero: n == 0} }
 
 // Share is a part of all, above 0 and up to 1. It is rounded up.
 func Share(part float64) Steps { return Steps{share: part} }
 
-func (s Steps) isZero() bool { return s == Steps{} }
+func (s Steps) isZero() bool { return s.n == 0 && s.share == 0 }
 
 // of resolves a share of a number of steps.
 func (s Steps) of(all int) int {
@@ -92,6 +93,14 @@ func (s Steps) of(all int) int {
 		return int(math.Ceil(s.share * float64(all)))
 	}
 	return s.n
+}
+
+// counted is a number of steps in place of a share of them.
+func (s Steps) counted(all int) Steps {
+	if s.share != 0 {
+		return Count(s.of(all))
+	}
+	return s
 }
 
 func (s Steps) check(field string) error {
@@ -113,7 +122,7 @@ func (s Steps) value() any {
 	switch {
 	case s.share != 0:
 		return s.share
-	case s.n != 0:
+	case s.n != 0 || s.zero:
 		return s.n
 	}
 	return nil
@@ -181,7 +190,7 @@ func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
 	check(c.LRScheduler != "lambda" || c.LRLambda != nil, "LRLambda", nil, `a function, since LRScheduler is "lambda"`)
 	check(c.LRScheduler == "lambda" || c.LRLambda == nil, "LRScheduler", c.LRScheduler, `"lambda", since LRLambda is set`)
 	check(slices.Contains([]string{"", "no", "bf16", "fp16"}, c.MixedPrecision), "MixedPrecision", c.MixedPrecision, "no, bf16 or fp16")
-	check(c.SaveFreq == 0, "SaveFreq", c.SaveFreq, "0: it has become SaveSteps")
+	check(c.SaveFreq == 0 || r.SaveFreqIgnored, "SaveFreq", c.SaveFreq, "0: it has become SaveSteps")
 	check(c.NumEpochs > 0, "NumEpochs", c.NumEpochs, "at least 1")
 	check(c.BatchSize > 0 && c.EvalBatchSize >= 0, "BatchSize or EvalBatchSize", fmt.Sprint(c.BatchSize, ", ", c.EvalBatchSize), "at least 1")
 	check(c.GradientAccumulationSteps > 0, "GradientAccumulationSteps", c.GradientAccumulationSteps, "at least 1")

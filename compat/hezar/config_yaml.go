@@ -13,7 +13,7 @@ import (
 
 // Map is the configuration in the order and under the names of Hezar's train_config.yaml, with defaults filled in and without what is not set.
 func (c TrainerConfig) Map() omegaconf.Map {
-	if filled, err := c.resolved(Rules{}); err == nil {
+	if filled, err := c.resolved(Rules{SaveFreqIgnored: true}); err == nil {
 		c = filled
 	}
 	m := omegaconf.Map{{Key: "name", Value: "trainer"}, {Key: "config_type", Value: "trainer"}}
@@ -65,7 +65,11 @@ func (c TrainerConfig) Map() omegaconf.Map {
 	}
 	put("metric_for_best_model", c.MetricForBestModel)
 	put("save_enabled", isTrue(c.SaveEnabled))
-	put("save_freq", "deprecated")
+	if c.SaveFreq != 0 {
+		put("save_freq", c.SaveFreq)
+	} else {
+		put("save_freq", "deprecated")
+	}
 	put("save_steps", c.SaveSteps.value())
 	put("log_steps", c.LogSteps.value())
 	put("checkpoints_dir", c.CheckpointsDir)

@@ -71,7 +71,9 @@ func (t *Trainer[S, B]) epoch(ctx context.Context, epoch int) (done bool, err er
 	}
 	best, ok := logs.Get(t.Config.MetricForBestModel)
 	if !ok {
-		t.State.EpochStep = 0
+		if t.scheduler == nil || t.scheduler.controller == nil { // the controller looks for the number first
+			t.State.EpochStep = 0
+		}
 		return true, refuse("MetricForBestModel", t.Config.MetricForBestModel, fmt.Sprintf("one of the numbers %v", logs))
 	}
 	if t.scheduler != nil && t.scheduler.controller != nil {
@@ -257,6 +259,9 @@ func (t *Trainer[S, B]) trackLoss(loss float64) error {
 func (t *Trainer[S, B]) schedule() error {
 	if t.scheduler == nil || t.scheduler.controller != nil || t.State.GlobalStep%t.every != 0 {
 		return nil
+	}
+	if s := t.scheduler; t.options.Rules.ScheduleEnds && s.limit > 0 && s.moves >= s.limit {
+		return fmt.Errorf("hezar: the schedule %s ends after %d moves and the run goes on; give it a greater total_steps", t.Config.LRScheduler, s.limit)
 	}
 	t.scheduler.moves++
 	if f := t.options.Overrides.AfterSchedule; f != nil {

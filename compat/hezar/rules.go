@@ -23,10 +23,15 @@ type Rules struct {
 	SaveTwice bool
 	// SaveSwitchIgnored writes the checkpoints of SaveSteps also where SaveEnabled is false.
 	SaveSwitchIgnored bool
-	// LateMetricCheck takes any MetricForBestModel with "loss" in it and finds out after the first epoch that there is none. Otherwise New refuses.
+	// LateMetricCheck takes any MetricForBestModel with "loss" or the name of a metric in it, such as train.accuracy, and finds out after the first epoch that
+	// there is no such number. Otherwise New refuses.
 	LateMetricCheck bool
+	// SaveFreqIgnored takes a SaveFreq and saves as if it were not there. Otherwise New refuses it, since it has become SaveSteps.
+	SaveFreqIgnored bool
 	// OwnNamesOnly refuses the optimizer "sgd" and the schedule "constant".
 	OwnNamesOnly bool
+	// ScheduleEnds fails where the cycle of the schedule "one_cycle" is over and the run is not. Otherwise the last rate stays.
+	ScheduleEnds bool
 	// LambdaNotSaved fails at the first checkpoint of a run with the schedule "lambda". Otherwise the file leaves the function out.
 	LambdaNotSaved bool
 	// MissingWeightsPass goes on with fresh weights where the checkpoint that trainer_state.yaml names is not there. Otherwise New refuses.
@@ -44,6 +49,6 @@ type Rules struct {
 // Exact is Hezar 1.0.0.
 var Exact = Rules{
 	ConfiguredDivisor: true, UnfinishedWindowLost: true, SaveInsideWindow: true, LossCountFromSteps: true, SameOrder: true, SeedEveryPass: true, MeanOfBatches: true,
-	SaveTwice: true, SaveSwitchIgnored: true, LateMetricCheck: true, OwnNamesOnly: true, LambdaNotSaved: true, MissingWeightsPass: true, DeviceIgnored: true,
+	SaveTwice: true, SaveSwitchIgnored: true, LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true, ScheduleEnds: true, LambdaNotSaved: true, MissingWeightsPass: true, DeviceIgnored: true,
 	FP16IgnoredOnCPU: true, WeightsByPosition: true, LogStartsAnew: true,
 }

@@ -20,6 +20,7 @@ type scheduler struct {
 	momentum   lr.Rate       // nil: left alone
 	controller lr.Controller // nil: planned
 	moves      int
+	limit      int           // moves behind which PyTorch's class fails; 0: it does not
 	config     TrainerConfig // for the file
 }
 
@@ -54,7 +55,7 @@ func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, moves 
 	if err := lr.Validate(own, c.LearningRate, moves); err != nil {
 		return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
 	}
-	s.plan = own.Plan(c.LearningRate, moves)
+	s.plan, s.limit = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves)
 	if m, ok := own.(lr.MomentumSchedule); ok {
 		s.momentum = m.PlanMomentum(moves)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,7 +159,7 @@ func (t *Trainer[S, B]) countSteps() {
 	if c.MaxSteps.n > 0 {
 		t.TotalSteps = min(c.MaxSteps.n, all)
 	}
-	c.SaveSteps, c.LogSteps = Count(c.SaveSteps.of(t.TotalSteps)), Count(c.LogSteps.of(t.TotalSteps))
+	c.SaveSteps, c.LogSteps = c.SaveSteps.counted(t.TotalSteps), c.LogSteps.counted(t.TotalSteps)
 	t.StepsInEpoch = min(t.NumBatches, t.TotalSteps)
 	if c.SaveSteps.isZero() {
 		c.SaveSteps = Count(t.StepsInEpoch)
@@ -194,25 +195,21 @@ func (t *Trainer[S, B]) chooseDevice() error {
 
 // chooseObjective finds out whether the metric for the best model is better when greater.
 func (t *Trainer[S, B]) chooseObjective() error {
-	set, metric, _ := strings.Cut(t.Config.MetricForBestModel, ".")
-	known := append([]string{}, t.handler.Keys()...)
+	late, target := t.options.Rules.LateMetricCheck, t.Config.MetricForBestModel
+	parts := strings.Split(target, ".")
+	metric := parts[min(1, len(parts)-1)]
+	evaluated := strings.HasPrefix(target, "evaluation.") && isTrue(t.Config.DoEvaluate)
+	objective := t.handler.Objective(metric)
 	switch {
-	case metric == "loss" && (set == "train" || isTrue(t.Config.DoEvaluate)):
+	case target == "train.loss" || evaluated && metric == "loss":
 		return nil
-	case t.options.Rules.LateMetricCheck && strings.Contains(metric, "loss"):
+	case late && strings.Contains(metric, "loss"):
 		return nil
-	case set == "evaluation" && isTrue(t.Config.DoEvaluate) && t.handler.Objective(metric) != "":
-		t.maximize = t.handler.Objective(metric) == "maximize"
-		for _, key := range known {
-			if key == metric {
-				return nil
-			}
-		}
-		if t.options.Rules.LateMetricCheck {
-			return nil
-		}
+	case objective != "" && (late || evaluated && slices.Contains(t.handler.Keys(), metric)):
+		t.maximize = objective == "maximize"
+		return nil
 	}
-	return refuse("MetricForBestModel", t.Config.MetricForBestModel, fmt.Sprintf("train.loss, evaluation.loss, or evaluation. and one of %q", known))
+	return refuse("MetricForBestModel", target, fmt.Sprintf("train.loss, evaluation.loss, or evaluation. and one of %q", t.handler.Keys()))
 }
 
 func (t *Trainer[S, B]) runName() string {

@@ -66,7 +66,7 @@ func (t *Trainer[S, B]) runEpoch() (reached bool, err error) {
 		}
 		t.place.Generator = nil
 	}
-	complete := t.place.Batches >= t.trainLen()
+	complete := t.place.Batches >= limited(t.train, t.limitTrain)
 	t.place.EpochDone = complete
 	if err := t.own(m.TrainingRunEpochEnd, t.TrainingRunEpochEnd); err != nil {
 		return false, err

@@ -24,6 +24,8 @@ type Rules struct {
 	LimitEvalTooLate bool
 	// PlanIgnoresLimit plans schedules with all batches of an epoch although LimitBatches leaves some out.
 	PlanIgnoresLimit bool
+	// LimitIsLength takes the number of LimitBatches for the length of an epoch also where there are fewer batches, so a short last window gets no update.
+	LimitIsLength bool
 	// SaveInsideStep writes a training state at once if it is asked for between forward and update. Otherwise when the update is complete.
 	SaveInsideStep bool
 	// EMAOfIntegers averages integer buffers as well, and cuts the result. Otherwise they are copied.
@@ -34,7 +36,8 @@ type Rules struct {
 	// ForgetCallbacksAtResume starts counts of callbacks and the run history anew after a resume.
 	ForgetCallbacksAtResume bool
 	// ScheduleQuirks gives CosineLR two first updates of one rate and cuts its cosine off as many updates before its end as the warmup has; makes WSD
-	// begin its warmup after an update at the full rate, and places several checkpoints at 1/4, 1/2, ... of the run, the last of which may not be its end.
+	// begin its warmup after an update at the full rate, and places several checkpoints at 1/4, 1/2, ... of the run, the last of which may not be its end. A
+	// run ends with an error where a schedule does before it: OneCycleLR, and WSD with a decay of less than an update. Otherwise the last rate stays.
 	ScheduleQuirks bool
 	// ScheduleFromLastRate makes the schedule of a second Train begin where the first left the rate, if it is one of PyTorch's that compute a rate from the
 	// last one, such as StepLR. Otherwise every schedule begins at the rate of the optimizer's settings.
@@ -57,6 +60,7 @@ var Exact = Rules{
 	StayInEvalMode:          true,
 	LimitEvalTooLate:        true,
 	PlanIgnoresLimit:        true,
+	LimitIsLength:           true,
 	SaveInsideStep:          true,
 	EMAOfIntegers:           true,
 	SaveBestAsLoss:          true,

@@ -17,6 +17,7 @@ type schedule struct {
 	momentum    lr.Rate // nil: the momentum stays
 	setMomentum func(float64) error
 	moves       int
+	limit       int     // moves behind which the schedule fails in Python; 0: it is not to fail
 	timm        int     // what timm's step_update was told last
 	perEpoch    lr.Rate // of a timm schedule that counts epochs; nil: it counts updates
 }
@@ -54,6 +55,9 @@ func (t *Trainer[S, B]) makeSchedule() error {
 	}
 	if t.schedule, err = newSchedule(plan, t.prepared, from, peak, p.NumEpochs*p.NumUpdateStepsPerEpoch); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
+	}
+	if t.rules.ScheduleQuirks {
+		t.schedule.limit = lr.StepLimit(plan, p.NumEpochs*p.NumUpdateStepsPerEpoch)
 	}
 	t.accelerator.RegisterForCheckpointing(t.schedule)
 	return nil
@@ -93,6 +97,9 @@ func (s *schedule) applyMomentum(update int) error {
 
 // step moves on by one update.
 func (s *schedule) step() error {
+	if s.limit > 0 && s.moves >= s.limit {
+		return fmt.Errorf("pytorchaccelerated: the schedule %T ends after %d updates and the run goes on; plan it for the whole run", s.plan, s.limit)
+	}
 	s.moves++
 	return s.apply(s.moves)
 }

@@ -298,8 +298,15 @@ func (t *Trainer[S, B]) plannedBatches(n int) int {
 	return n
 }
 
-func (t *Trainer[S, B]) trainLen() int { return limited(t.train, t.limitTrain) }
-func (t *Trainer[S, B]) evalLen() int  { return limited(t.eval, t.limitEval) }
+// trainLen is what the loop takes for the length of a training epoch.
+func (t *Trainer[S, B]) trainLen() int {
+	if t.rules.LimitIsLength && t.train != nil && t.limitTrain >= 0 {
+		return t.limitTrain
+	}
+	return limited(t.train, t.limitTrain)
+}
+
+func (t *Trainer[S, B]) evalLen() int { return limited(t.eval, t.limitEval) }
 
 func limited[B any](l Loader[B], limit int) int {
 	switch {

@@ -308,7 +308,7 @@ func (a *accelerated) schedule() (stepper, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := limit(s, a.total)
+	last := lr.StepLimit(s, a.total)
 	if last > 0 && a.args.splitBatches {
 		return nil, spec.Unsupportedf("a schedule of fixed length with split_batches")
 	}

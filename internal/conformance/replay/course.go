@@ -128,7 +128,7 @@ func (c *course) plan(total int) error {
 	if m, ok := schedule.(lr.MomentumSchedule); ok {
 		momentum = m.PlanMomentum(total)
 	}
-	last := limit(schedule, total)
+	last := lr.StepLimit(schedule, total)
 	c.more = func(update int) error {
 		if last > 0 && update > last {
 			return fmt.Errorf("the schedule is made for %d moves, and this is move %d", last, update)

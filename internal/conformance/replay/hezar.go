@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,8 +53,8 @@ func replayHezar(ctx context.Context, s *spec.Spec) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if maxSize != nil {
-		return nil, spec.Unsupportedf("data.max_size")
+	if train := sets["train"]; train != nil && maxSize != nil {
+		train.n = hezarLength(train.n, *maxSize, s.Data.Options.Map()["max_size"])
 	}
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
 		return nil, err
@@ -69,6 +71,18 @@ func replayHezar(ctx context.Context, s *spec.Spec) (*Run, error) {
 		}
 	}
 	return r.finish(final)
+}
+
+// hezarLength is the length of a data set of n rows with a max_size: a share of them, rounded up, if it is written as one.
+func hezarLength(n int, size float64, written any) int {
+	whole := !strings.ContainsAny(fmt.Sprint(written), ".eE")
+	switch {
+	case !whole && size > 0 && size <= 1:
+		return int(math.Ceil(size * float64(n)))
+	case whole && size > 0:
+		return min(n, int(size))
+	}
+	return n
 }
 
 // enterScratch makes an empty folder the working one, since the paths in the recorded files are relative. What it returns goes back.
@@ -111,6 +125,7 @@ func (r *hezarRun) phase(ctx context.Context, p spec.Phase, sets map[string]*row
 			return fmt.Errorf("the phase evaluate has no trainer of a phase before it")
 		}
 		r.rec.evaluating = true
+		r.rec.event(r.trainer, "evaluate")
 		if _, err := evaluateHezar(r.trainer, ctx, nil, &r.rec); err != nil {
 			return err
 		}
@@ -252,14 +267,14 @@ func resolvedMetric(c hezar.TrainerConfig) any {
 // hezarStart is the state of a trainer that was refused: Hezar makes it before it looks at the rest.
 func hezarStart(c hezar.TrainerConfig) hezar.TrainerState {
 	if c.ResumeFromCheckpoint != "" {
-		if s, err := hezar.LoadTrainerState(filepath.Join("out", "checkpoints", "trainer_state.yaml")); err == nil {
+		if s, err := hezar.LoadTrainerState(filepath.Join(c.OutputDir, cmp.Or(c.CheckpointsDir, "checkpoints"), "trainer_state.yaml")); err == nil {
 			if s.EpochStep == 0 {
 				s.Epoch++
 			}
 			return s
 		}
 	}
-	return hezar.TrainerState{Epoch: 1, TotalEpochs: max(1, c.NumEpochs), MetricForBestCheckpoint: resolvedMetric(c).(string), LogsDir: "out/logs/Jan01_00-00-00_host"}
+	return hezar.TrainerState{Epoch: 1, TotalEpochs: max(1, c.NumEpochs), MetricForBestCheckpoint: resolvedMetric(c).(string), LogsDir: filepath.Join(c.OutputDir, cmp.Or(c.LogsDir, "logs"), "Jan01_00-00-00_host")}
 }
 
 // startFields are what a trainer has worked out before its first batch.

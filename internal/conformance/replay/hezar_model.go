@@ -286,7 +286,7 @@ func bertYAML(c bert.Config) omegaconf.Map {
 	}
 	return omegaconf.Map{{Key: "name", Value: "bert_text_classification"}, {Key: "config_type", Value: "model"}, {Key: "task", Value: "text_classification"}, {Key: "num_labels", Value: c.NumLabels},
 		{Key: "id2label", Value: labels}, {Key: "vocab_size", Value: c.VocabSize}, {Key: "hidden_size", Value: c.HiddenSize}, {Key: "num_hidden_layers", Value: c.NumLayers},
-		{Key: "num_attention_heads", Value: c.NumHeads}, {Key: "intermediate_size", Value: c.IntermediateSize}, {Key: "hidden_act", Value: "gelu"}, {Key: "hidden_dropout_prob", Value: *c.HiddenDropout},
+		{Key: "num_attention_heads", Value: c.NumHeads}, {Key: "intermediate_size", Value: c.IntermediateSize}, {Key: "hidden_act", Value: c.HiddenAct}, {Key: "hidden_dropout_prob", Value: *c.HiddenDropout},
 		{Key: "attention_probs_dropout_prob", Value: *c.AttentionDropout}, {Key: "max_position_embeddings", Value: c.MaxPositions}, {Key: "type_vocab_size", Value: c.TypeVocabSize},
 		{Key: "initializer_range", Value: c.InitializerRange}, {Key: "layer_norm_eps", Value: c.LayerNormEps}, {Key: "pad_token_id", Value: 0},
 		{Key: "position_embedding_type", Value: "absolute"}, {Key: "use_cache", Value: true}}

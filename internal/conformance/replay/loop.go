@@ -206,18 +206,6 @@ func (s scheduleArgs) build() (lr.Schedule, error) {
 
 var errAdaptive = fmt.Errorf("the schedule follows a measured value, and the loop gives it none")
 
-// limit is the number of moves after which PyTorch's scheduler refuses to go on; 0: none.
-func limit(s lr.Schedule, updates int) int {
-	cycle, ok := s.(lr.OneCycleLR)
-	if !ok {
-		return 0
-	}
-	if cycle.TotalSteps != 0 {
-		return cycle.TotalSteps
-	}
-	return updates
-}
-
 // applyInjections overwrites gradients as the case asks.
 func applyInjections(list []injection, m model, micro int) error {
 	for _, i := range list {

@@ -166,6 +166,10 @@ func (m *marlin) arguments(o *spec.Object) (pymarlin.TrainerArguments, error) {
 		return pymarlin.TrainerArguments{}, err
 	}
 	delete(section, "seed")
+	if section["amp_backend_native"] != section["amp_backend_apex"] && (section["backend"] == nil || section["backend"] == "sp") {
+		delete(section, "amp_backend_native") // PyMarlin hands them on, and its backend sp does not look at them
+		delete(section, "amp_backend_apex")
+	}
 	if _, given := section["use_gpu"]; !given {
 		section["use_gpu"] = false
 	}

@@ -75,7 +75,7 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Opti
 		}
 		m.made = append(m.made, made)
 		if scheduler != nil {
-			schedulers = append(schedulers, &marlinScheduler{scheduler, m.marlin, len(schedulers), limit(scheduler.schedule, steps*epochs)})
+			schedulers = append(schedulers, &marlinScheduler{scheduler, m.marlin, len(schedulers), lr.StepLimit(scheduler.schedule, steps*epochs)})
 		}
 	}
 	return m.made, schedulers, nil

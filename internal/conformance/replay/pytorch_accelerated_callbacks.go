@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
@@ -128,10 +129,11 @@ func historyValues(h pa.RunHistory) trace.Object {
 // pythonNames are the names that Accelerate gives in Python to the files of a training state. What it saves as custom_checkpoint_0 is the schedule; the last of
 // ours is what the Trainer in Python saves by itself.
 func pythonNames(files []string) []string {
-	own := -1
+	own, most := -1, -1
 	for i, f := range files {
-		if strings.HasPrefix(f, "custom_checkpoint_") {
-			own = i
+		number, custom := strings.CutPrefix(strings.TrimSuffix(f, filepath.Ext(f)), "custom_checkpoint_")
+		if n, err := strconv.Atoi(number); custom && err == nil && n > most {
+			own, most = i, n
 		}
 	}
 	var names []string

@@ -80,6 +80,12 @@ func errorRates(c *check, raw json.RawMessage) error {
 		Rounded                 any `json:"cer_4_decimals"`
 	}
 	return rows(raw, func(i int, r row) {
+		for len(r.Predictions) < len(r.References) { // only texts that are joined may differ in number
+			r.Predictions = append(r.Predictions, "")
+		}
+		for len(r.References) < len(r.Predictions) {
+			r.References = append(r.References, "")
+		}
 		for name, k := range map[string]struct {
 			m        metrics.Metric[string]
 			decimals int
@@ -209,7 +215,7 @@ func charset(c *check, raw json.RawMessage) error {
 func padding(c *check, raw json.RawMessage) error {
 	type row struct {
 		Inputs     [][]int64
-		Padding    string
+		Padding    any    // a text, nothing, or what Hezar refuses
 		Side       string `json:"padding_side"`
 		PadID      int64  `json:"pad_id"`
 		MaxLength  int    `json:"max_length"`
@@ -217,8 +223,11 @@ func padding(c *check, raw json.RawMessage) error {
 		Out        json.RawMessage
 	}
 	return rows(raw, func(i int, r row) {
+		if r.Padding == nil {
+			r.Padding = ""
+		}
 		got, err := datasets.PadBatch(r.Inputs, datasets.PadOptions{
-			Padding: r.Padding, Left: r.Side == "left", PadID: r.PadID, MaxLength: r.MaxLength, NoTruncation: r.Truncation != nil && !*r.Truncation,
+			Padding: fmt.Sprint(r.Padding), Left: r.Side != "" && r.Side != "right", PadID: r.PadID, MaxLength: r.MaxLength, NoTruncation: r.Truncation != nil && !*r.Truncation,
 		})
 		var want [][]int64
 		if json.Unmarshal(r.Out, &want) != nil {
