@@ -86,6 +86,7 @@ func errorRates(c *check, raw json.RawMessage) error {
 		for len(r.References) < len(r.Predictions) {
 			r.References = append(r.References, "")
 		}
+		// With concatenate_texts Hezar joins texts for the CER alone: jiwer sums the words of the pairs.
 		for name, k := range map[string]struct {
 			m        metrics.Metric[string]
 			decimals int
@@ -94,7 +95,7 @@ func errorRates(c *check, raw json.RawMessage) error {
 			"cer":              {&metrics.CER{CollapseSpaces: true}, decimals, r.CER},
 			"cer_concatenated": {&metrics.Concatenated{Of: &metrics.CER{CollapseSpaces: true}}, decimals, r.CERConcatenated},
 			"wer":              {&metrics.WER{}, decimals, r.WER},
-			"wer_concatenated": {&metrics.Concatenated{Of: &metrics.WER{}}, decimals, r.WERConcatenated},
+			"wer_concatenated": {&metrics.WER{}, decimals, r.WERConcatenated},
 			"cer_4_decimals":   {&metrics.CER{CollapseSpaces: true}, 4, r.Rounded},
 		} {
 			got, what := score(k.m, r.Predictions, r.References, k.m.Name(), k.decimals), fmt.Sprintf("row %d: %s", i, name)
