@@ -8,8 +8,7 @@ import "github.com/gotrainer/gotrainer/torch"
 //	s += g²                                              s starts at InitialAccumulator
 //	p -= lr / (1 + (t-1)*LRDecay) * g / (sqrt(s) + Eps)
 //
-// Sums come into being with a parameter's first gradient; PyTorch makes them at once, so that a checkpoint of it also has those that
-// have remained as they began. On the CPU the default is the fused kernel (fused=True), on a GPU, where there is none, foreach.
+// As in PyTorch the state of an optimizer that has not moved yet, or of a parameter without a gradient, is the sum that it begins with. On the CPU the default is the fused kernel (fused=True), on a GPU, where there is none, foreach.
 //
 // Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, https://jmlr.org/papers/v12/duchi11a.html.
 type Adagrad struct {
@@ -55,7 +54,7 @@ func (o Adagrad) Build(groups []Group) (Optimizer, error) {
 		}
 	}
 	return build(rule{
-		name: "Adagrad", lr: o.LearningRate(), weightDecay: decay, step: step, fusedOnCPU: true,
+		name: "Adagrad", lr: o.LearningRate(), weightDecay: decay, step: step, fusedOnCPU: true, stateAtOnce: true,
 		fused: func(s *shard, set settings) { fusedAdagrad(s, set, o.LRDecay, eps, o.Maximize) },
 		states: []state{stepCount, {name: "sum", make: func(m *member, _ float64) torch.Tensor {
 			return m.Tensor.FullLike(o.InitialAccumulator)

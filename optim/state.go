@@ -9,6 +9,11 @@ import (
 
 func (o *optimizer) State() []torch.Named {
 	var all []torch.Named
+	if o.rule.stateAtOnce {
+		for _, g := range o.groups {
+			g.begin(&o.rule, o.lr*g.LRScale)
+		}
+	}
 	for _, g := range o.groups {
 		for _, m := range g.members {
 			if !m.ready {

@@ -20,6 +20,7 @@ type rule struct {
 	gradients      gradients      // the kinds of gradient that it works with
 	lowRank        bool           // groups may ask for a low-rank projection of their gradients
 	fusedOnCPU     bool           // the fused kernel is for the CPU only
+	stateAtOnce    bool           // State shows what a parameter begins with before its first gradient
 	fused          func(s *shard, o settings)
 	step           func(b *batch)
 	check          func(g Group, p torch.Named) error // what it asks of a parameter beyond the usual; may be nil
@@ -156,6 +157,17 @@ func (g *group) firstGradients(r *rule, lr float64) (fresh []*member) {
 		}
 	})
 	return fresh
+}
+
+// begin makes the states of the parameters that wait, as they are before a first gradient.
+func (g *group) begin(r *rule, lr float64) {
+	fresh := slices.Clone(g.waiting)
+	torch.Scope(func() {
+		for _, m := range fresh {
+			m.states, m.numbers = m.newStates(r.states, lr)
+		}
+	})
+	g.admit(fresh)
 }
 
 // newStates makes the states of a parameter; they outlive the scope.

@@ -194,8 +194,6 @@ def run(case, optimizer, go, peak, options, params=None, dtypes=None, low_rank=N
     for name, p in values.items():
         out[f"param/{name}"] = p.detach().clone()
         state = dict(opt.state.get(p, {}))
-        if "step" in state and state["step"] == 0:
-            continue  # Adagrad's states of parameters that have had no gradient
         state.pop("RMS", None)
         if isinstance(state.get("projector"), Projector):
             state.update(state.pop("projector").tensors())
