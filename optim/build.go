@@ -69,7 +69,7 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 		g.arrange()
 		o.groups = append(o.groups, g)
 	}
-	if len(tensors) == 0 {
+	if len(tensors) == 0 && len(groups) < 2 { // several groups may all be empty, as in PyTorch: those of a recipe for a model that is frozen
 		return nil, mistakef(ErrParam, "%s was given no parameters; perhaps all of the model's are frozen", r.name)
 	}
 	if i, j, shared := sameTensor(tensors); shared {

@@ -58,7 +58,7 @@ func TestGroupsThatCannotWorkAreRefused(t *testing.T) {
 		says   string
 	}{
 		{"no groups", nil, optim.ErrParam, "no parameters"},
-		{"groups without parameters", []optim.Group{{}, {}}, optim.ErrParam, "no parameters"},
+		{"a group without parameters", []optim.Group{{}}, optim.ErrParam, "no parameters"},
 		{"a parameter without name", []optim.Group{{Params: []torch.Named{w, {Tensor: w.Tensor}}}}, optim.ErrParam, "parameter 1 of group 0 has no name"},
 		{"a name twice", []optim.Group{{Params: []torch.Named{w}}, {Name: "b", Params: []torch.Named{param("w", 3)}}}, optim.ErrParam, `parameter "w" of group "b" was given before`},
 		{"a tensor twice", []optim.Group{{Params: []torch.Named{w}}, {Params: []torch.Named{{Name: "v", Tensor: w.Tensor}}}}, optim.ErrParam, `"w" and "v" are one and the same`},
@@ -77,6 +77,22 @@ func TestGroupsThatCannotWorkAreRefused(t *testing.T) {
 				t.Errorf("Build = %v, %v, want no optimizer and %v that says %q", opt, err, test.kind, test.says)
 			}
 		})
+	}
+}
+
+// The groups of a recipe stay when all of a model is frozen; PyTorch takes them too.
+func TestSeveralGroupsMayAllBeEmpty(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, b := range []optim.Builder{optim.AdamW{}, optim.SGD{Momentum: 0.9}, optim.Adagrad{}, optim.AdamW{Implementation: optim.Foreach}} {
+		opt, err := b.Build([]optim.Group{{}, {WeightDecay: new(0.0)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Step(0.1)
+		opt.ZeroGrad()
+		if opt.Updates() != 1 || len(opt.State()) != 0 || len(opt.Groups()) != 2 {
+			t.Errorf("%T: %d updates, state %v, %d groups; want 1, nothing, 2", b, opt.Updates(), opt.State(), len(opt.Groups()))
+		}
 	}
 }
 

@@ -238,7 +238,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"fp16 on the CPU":            {newNet(), engine.Options{Precision: amp.FP16}, "fp16, which the CPU cannot train in"},
 		"a GPU that is not there":    {newNet(), engine.Options{Device: torch.CUDA(7)}, "cuda:7"},
-		"a model without parameters": {nn.Identity{}, engine.Options{}, "no parameter that requires a gradient"},
+		"a model without parameters": {nn.Identity{}, engine.Options{}, "has no parameter"},
 		"missing initial weights":    {newNet(), engine.Options{InitWeightsFrom: missing}, missing},
 		"a negative clip value":      {newNet(), engine.Options{MaxGradValue: -1}, "MaxGradValue"},
 		"an impossible optimizer":    {newNet(), engine.Options{Optimizer: optim.AdamW{LR: -1}}, "LR"},
@@ -247,6 +247,34 @@ func TestRefusals(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %q, want one with %q", name, fmt.Sprint(err), c.want)
 		}
+	}
+}
+
+// A frozen model is there to be evaluated; what its loss lacks shows at the first backward pass, as in PyTorch.
+func TestAFrozenModelIsEvaluatedAndNotTrained(t *testing.T) {
+	testenv.RequireTorch(t)
+	model := newNet()
+	for _, p := range nn.Params(model) {
+		p.Tensor.SetRequiresGrad(false)
+	}
+	s, err := engine.New(engine.Classify(model), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := fit.Evaluate(t.Context(), ring(20))
+	if err != nil || math.IsNaN(m["loss"]) || m["loss"] <= 0 {
+		t.Errorf("Evaluate = %v, %v, want a loss", m, err)
+	}
+	before := fingerprint(s)
+	if _, err = fit.Fit(t.Context(), ring(20), nil); err == nil || !strings.Contains(err.Error(), "all parameters of *engine_test.net are frozen") {
+		t.Errorf("Fit = %v, want an error that says that all parameters are frozen", err)
+	}
+	if len(s.Optimizer().State()) != 0 || before == "" {
+		t.Error("the optimizer has a state")
 	}
 }
 

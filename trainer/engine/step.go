@@ -20,6 +20,7 @@ type Step[S, B any] struct {
 	options   Options
 	optimizer optim.Optimizer
 	params    *torch.List // those that are trained
+	frozen    bool        // there are none
 	dense     int64       // see denseParams; 0: not counted yet
 	scaler    *amp.GradScaler
 	momentum  *float64 // what SetMomentum said last
@@ -143,10 +144,10 @@ func (s *Step[S, B]) prepareModel() error {
 			tensors = append(tensors, p.Tensor)
 		}
 	}
-	if len(trained) == 0 {
-		return fmt.Errorf("engine: the model %T has no parameter that requires a gradient: are its fields tagged, as in `param:\"weight\"`, or are all frozen?", model)
+	if len(nn.Params(model)) == 0 {
+		return fmt.Errorf("engine: the model %T has no parameter: are its fields tagged, as in `param:\"weight\"`?", model)
 	}
-	s.params, s.dense = torch.NewList(tensors...), 0
+	s.params, s.dense, s.frozen = torch.NewList(tensors...), 0, len(trained) == 0
 	if s.options.Precision == amp.FP16 {
 		s.scaler = amp.NewGradScaler(amp.GradScalerOptions{})
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/gotrainer/gotrainer/nn"
@@ -85,6 +86,9 @@ func (s *Step[S, B]) backward(loss Loss, w trainer.Window) torch.Tensor {
 	}
 	if n := s.group.World(); n > 1 && loss.whole { // the mean over the processes takes it away again: items are counted over all
 		value = value.MulScalar(n)
+	}
+	if s.frozen && !value.NeedsGrad() {
+		panic(&torch.Error{Op: "Backward", Code: torch.ErrValue, Msg: fmt.Sprintf("all parameters of %T are frozen, so its loss has no gradient: such a model can be evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model())})
 	}
 	if s.scaler != nil {
 		s.scaler.Scale(value).Backward()
