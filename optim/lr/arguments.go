@@ -154,6 +154,12 @@ func value[T any](a *arguments, name string, field *T, want string) {
 // finish reports the first mistake, and else an argument that nobody asked for.
 func (a *arguments) finish() error {
 	known := slices.Compact(slices.Sorted(slices.Values(a.known)))
+	if v, ok := a.given["last_epoch"]; ok {
+		if n, whole := toInt(v); !whole || n != -1 {
+			a.wrong("last_epoch", v, "-1, its default: a schedule has no state, a run goes on from a checkpoint")
+		}
+		known = append(known, "last_epoch")
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.given)) {
 		if !slices.Contains(known, name) {
 			return &UnknownError{What: "argument of " + a.schedule, Name: name, Known: known}

@@ -17,7 +17,7 @@ import (
 // int or a float64 to a float64, and "schedulers" is a []Schedule or a list of maps with "name" and "kwargs".
 //
 // Values may come from encoding/json; nil is None. The arguments that say how long the run is belong to Plan;
-// last_epoch does not exist, since a schedule has no state. Errors are [*UnknownError], [*ArgumentError] and
+// last_epoch can only be -1, its default, since a schedule has no state. Errors are [*UnknownError], [*ArgumentError] and
 // [*SettingError].
 func ByName(name string, kwargs map[string]any, warmup float64) (Schedule, error) {
 	canonical := canonicalName(name)

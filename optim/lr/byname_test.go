@@ -133,6 +133,30 @@ func TestComposedSchedulesCheckTheirParts(t *testing.T) {
 
 func TestDecayLongerThanTheRunIsTakenAsInTransformers(t *testing.T) {
 	s := lr.WarmupStableDecay{Warmup: 50, DecaySteps: 60, DecayType: lr.LinearCurve}
+	for _, s := range []lr.Schedule{lr.CosineWithMinLR{MinLR: 1e-4}, lr.CosineWarmupWithMinLR{MinLR: 1e-4}} {
+		if err := lr.Validate(s, 0, 100); err == nil || !strings.Contains(err.Error(), "MinLR") {
+			t.Errorf("Validate(%#v, 0, 100) = %v: a lowest rate is no share of a peak of 0", s, err)
+		}
+		if err := lr.Validate(s, 1e-3, 100); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := lr.Validate(lr.Polynomial{}, 0.1, 0); err == nil {
+		t.Error("Polynomial was planned for no update, of which PyTorch divides by zero")
+	}
+	for _, name := range []string{"StepLR", "cosine"} {
+		kwargs := map[string]any{"last_epoch": -1}
+		if name == "StepLR" {
+			kwargs["step_size"] = 2
+		}
+		if _, err := lr.ByName(name, kwargs, 0); err != nil {
+			t.Errorf("%s with last_epoch -1, its default: %v", name, err)
+		}
+		kwargs["last_epoch"] = 3
+		if _, err := lr.ByName(name, kwargs, 0); err == nil || !strings.Contains(err.Error(), "last_epoch") {
+			t.Errorf("%s with last_epoch 3: %v, want a refusal", name, err)
+		}
+	}
 	if err := lr.Validate(s, 0.1, 100); err != nil {
 		t.Error(err)
 	}

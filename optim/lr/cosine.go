@@ -75,6 +75,11 @@ func (c CosineWithMinLR) Validate() error {
 	return firstError(validateCosine("CosineWithMinLR", c.Warmup, c.Cycles), validateMinRate("CosineWithMinLR", c.MinLR, c.MinLRRate))
 }
 
+// ValidatePlan implements [PlanValidator].
+func (c CosineWithMinLR) ValidatePlan(peak float64, _ int) error {
+	return validateFloor("CosineWithMinLR", c.MinLR, peak)
+}
+
 // CosineWarmupWithMinLR is [CosineWithMinLR] that counts from one instead of zero, so that no update is wasted on a
 // rate of zero: "cosine_warmup_with_min_lr" in transformers.
 type CosineWarmupWithMinLR struct {
@@ -116,6 +121,11 @@ func (c CosineWarmupWithMinLR) Validate() error {
 	return firstError(validateCosine(name, c.Warmup, c.Cycles), validateMinRate(name, c.MinLR, c.MinLRRate), start.err)
 }
 
+// ValidatePlan implements [PlanValidator].
+func (c CosineWarmupWithMinLR) ValidatePlan(peak float64, _ int) error {
+	return validateFloor("CosineWarmupWithMinLR", c.MinLR, peak)
+}
+
 // minRate is the floor of a rate as a share of the peak.
 func minRate(minLR, minLRRate, peak float64) float64 {
 	if minLR != 0 {
@@ -129,6 +139,13 @@ func validateMinRate(schedule string, minLR, minLRRate float64) error {
 	c.notNegative("MinLR", minLR)
 	c.notNegative("MinLRRate", minLRRate)
 	c.that(minLR == 0 || minLRRate == 0, "MinLRRate", minLRRate, "0 beside a MinLR: only one of them can be set")
+	return c.err
+}
+
+// validateFloor refuses a lowest rate where the run's peak is zero, of which it is no share.
+func validateFloor(schedule string, minLR, peak float64) error {
+	c := checks{schedule: schedule}
+	c.that(minLR == 0 || peak != 0, "MinLR", minLR, "0, since the peak rate is 0 and MinLR is a share of it")
 	return c.err
 }
 

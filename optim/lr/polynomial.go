@@ -1,6 +1,7 @@
 package lr
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/gotrainer/gotrainer/internal/rounded"
@@ -39,7 +40,10 @@ func (p Polynomial) Validate() error {
 }
 
 // ValidatePlan implements [PlanValidator].
-func (p Polynomial) ValidatePlan(peak float64, _ int) error {
+func (p Polynomial) ValidatePlan(peak float64, updates int) error {
+	if updates == 0 {
+		return fmt.Errorf("lr: Polynomial falls over the updates of a run, of which there are none")
+	}
 	c := checks{schedule: "Polynomial"}
 	c.that(or(p.LREnd, 1e-7) < peak, "LREnd", or(p.LREnd, 1e-7), "less than the peak rate")
 	return c.err
