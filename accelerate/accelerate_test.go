@@ -16,6 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -111,6 +113,66 @@ func TestScalerSkipsUpdatesAndTheSchedule(t *testing.T) {
 	want := []string{"skipped=false moves=1 scale=1024", "skipped=true moves=1 scale=512", "skipped=false moves=2 scale=512", "skipped=false moves=3 scale=1024"}
 	if diff := cmp.Diff(want, trace); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A fused kernel leaves an update out by itself, of which Accelerate does not learn.
+func TestFusedHidesSkips(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, c := range []struct {
+		implementation optim.Implementation
+		hides, skipped bool
+	}{{optim.Fused, true, false}, {optim.Fused, false, true}, {optim.ForLoop, true, true}} {
+		acc, err := accelerate.New(accelerate.Options{Scaler: amp.NewGradScaler(amp.GradScalerOptions{}), FusedHidesSkips: c.hides})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := nn.Parameter(torch.From([]float32{1}))
+		opt := acc.PrepareOptimizer(optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}}, optim.AdamW{Implementation: c.implementation}), 0.1)
+		err = acc.Accumulate(func() error {
+			acc.Backward(w.MulScalar(math.Inf(1)).Sum(torch.DefaultDType))
+			return opt.Step()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if opt.StepWasSkipped() != c.skipped || w.Item() != 1 {
+			t.Errorf("%q, FusedHidesSkips %v: skipped %v, weight %v; want %v, 1", c.implementation, c.hides, opt.StepWasSkipped(), w.Item(), c.skipped)
+		}
+	}
+}
+
+// base_lrs are a part of the state of PyTorch's schedulers, so another rate in the program that goes on has no effect.
+func TestLoadStateRestoresTheRateThatTheScheduleBeganWith(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := filepath.Join(t.TempDir(), "state")
+	prepare := func(rate float64) (*accelerate.Accelerator, *accelerate.Optimizer, *accelerate.Schedule) {
+		acc, err := accelerate.New(accelerate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := nn.Parameter(torch.From([]float32{1}))
+		opt := acc.PrepareOptimizer(optim.NewSGD([]torch.Named{{Name: "w", Tensor: w}}, optim.SGD{}), rate)
+		sched, err := acc.PrepareSchedule(opt, lr.Linear{}, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return acc, opt, sched
+	}
+	rate := 0.8
+	saved, _, _ := prepare(rate)
+	if _, err := saved.SaveState(dir); err != nil {
+		t.Fatal(err)
+	}
+	acc, opt, sched := prepare(0.1)
+	if err := acc.LoadState(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := acc.Accumulate(sched.Step); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := opt.Rate(), rate*0.75; got != want {
+		t.Errorf("the rate after a step is %v, want %v", got, want)
 	}
 }
 

@@ -30,6 +30,10 @@ type Options struct {
 
 	// FreeSchedule moves a schedule at every Step, whether there was an update or not: step_scheduler_with_optimizer=False.
 	FreeSchedule bool
+
+	// FusedHidesSkips takes an update that loss scaling leaves out for one that was made if the optimizer is fused, so that schedules move: Accelerate
+	// calls the kernel in any case, which leaves the update out itself, and does not learn of it.
+	FusedHidesSkips bool
 }
 
 // Accumulation says how gradients are accumulated: GradientAccumulationPlugin.

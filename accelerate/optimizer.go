@@ -38,7 +38,7 @@ func (o *Optimizer) Step() error {
 	if err != nil {
 		return err
 	}
-	o.skipped, o.unscaled = !applied, false
+	o.skipped, o.unscaled = !applied && !o.hidesSkips(), false
 	return scaler.Update()
 }
 
@@ -49,7 +49,12 @@ func (o *Optimizer) ZeroGrad() {
 	}
 }
 
-// StepWasSkipped tells whether loss scaling has left out the last step.
+func (o *Optimizer) hidesSkips() bool {
+	fused, ok := o.optimizer.(interface{ StepSupportsAMPScaling() bool })
+	return o.accelerator.options.FusedHidesSkips && ok && fused.StepSupportsAMPScaling()
+}
+
+// StepWasSkipped tells whether loss scaling has left out the last step. See Options.FusedHidesSkips.
 func (o *Optimizer) StepWasSkipped() bool { return o.skipped }
 
 // Rate is the learning rate of the next step.

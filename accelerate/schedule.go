@@ -11,6 +11,9 @@ import (
 type Schedule struct {
 	accelerator *Accelerator
 	optimizer   *Optimizer
+	schedule    lr.Schedule
+	updates     int     // that it is planned for
+	peak        float64 // that it is planned from; LoadState replaces it by that of the state: base_lrs
 	rate        lr.Rate
 	momentum    lr.Rate // nil: the momentum stays
 	setMomentum func(float64) error
@@ -26,7 +29,7 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 	if err := lr.Validate(s, o.peak, updates); err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareSchedule: %w", err)
 	}
-	p := &Schedule{accelerator: a, optimizer: o, rate: s.Plan(o.peak, updates)}
+	p := &Schedule{accelerator: a, optimizer: o, schedule: s, updates: updates, peak: o.peak, rate: s.Plan(o.peak, updates)}
 	if cycle, ok := s.(lr.OneCycleLR); ok {
 		if p.limit = cycle.TotalSteps; p.limit == 0 {
 			p.limit = updates

@@ -75,7 +75,8 @@ func (a *Accelerator) saveMain(dir string) (path string, err error) {
 }
 
 // LoadState restores what SaveState wrote into the folder dir; the same things must have been prepared and registered in the same order. The rate is part of
-// an optimizer's state: a schedule that is planned otherwise now takes effect from its next Step on. An empty dir means, with
+// an optimizer's state: a schedule that is planned otherwise now takes effect from its next Step on, but from the rate that the
+// one of the state was planned from (base_lrs). An empty dir means, with
 // Project.AutomaticNaming, the newest. The folder is verified first: a damaged one is refused with a [*checkpoint.DamagedError].
 func (a *Accelerator) LoadState(dir string) error {
 	if dir == "" {
@@ -184,7 +185,7 @@ func (a *Accelerator) save(dir string) error {
 		}
 	}
 	for i, s := range a.schedules {
-		if err := saveJSON(numbered(dir, scheduleName, i, ".json"), scheduleState{s.moves}); err != nil {
+		if err := saveJSON(numbered(dir, scheduleName, i, ".json"), scheduleState{s.moves, &s.peak}); err != nil {
 			return err
 		}
 	}
@@ -206,7 +207,8 @@ func (a *Accelerator) save(dir string) error {
 }
 
 type scheduleState struct {
-	Moves int `json:"moves"`
+	Moves int      `json:"moves"`
+	Base  *float64 `json:"base_lr,omitempty"` // Schedule.peak; states of earlier versions are without
 }
 
 // load reads all files before it changes anything but the models, whose own loading is all or nothing.
@@ -259,6 +261,9 @@ func (a *Accelerator) load(dir string) error {
 	}
 	for i, s := range a.schedules {
 		s.moves = schedules[i].Moves
+		if base := schedules[i].Base; base != nil && *base != s.peak {
+			s.peak, s.rate = *base, s.schedule.Plan(*base, s.updates)
+		}
 		if err := s.applyMomentum(); err != nil {
 			return err
 		}

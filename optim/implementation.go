@@ -20,6 +20,10 @@ const (
 	ForLoop Implementation = "for-loop"
 )
 
+// StepSupportsAMPScaling tells whether the kernel itself leaves an update out where loss scaling has found an infinite gradient, so that in PyTorch a
+// scaler always calls it and cannot tell: _step_supports_amp_scaling.
+func (o *optimizer) StepSupportsAMPScaling() bool { return o.rule.implementation == Fused }
+
 // resolve decides between fused and composed for the parameters of groups, and refuses what cannot be.
 func (i Implementation) resolve(r *rule, groups []Group) error {
 	switch i {
