@@ -224,10 +224,10 @@ func (f *fit[S, B]) epoch() (action, error) {
 func (f *fit[S, B]) endPass() (action, error) {
 	for {
 		if f.m.fetched(len(f.window)); len(f.window) == 0 && f.m.Micro == 0 {
-			if f.m.GlobalStep == 0 {
+			if f.m.GlobalStep == 0 && !f.o.Semantics.EndWithoutBatch {
 				return 0, errEmptyStream
 			}
-			f.warn("pass %d over the stream has no batch, so the run ends after %d of %d updates", f.m.Epoch+1, f.m.GlobalStep, f.m.plan.maxSteps)
+			f.warn("pass %d over the training data has no batch, so the run ends after %d of %d updates", f.m.Epoch+1, f.m.GlobalStep, f.m.plan.maxSteps)
 		}
 		a, err := f.trainWindow()
 		clear(f.window)

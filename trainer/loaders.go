@@ -39,7 +39,7 @@ func (f *fit[S, B]) trainLoader(train data.Dataset[S]) (BatchLoader[B], error) {
 		maker = func() (BatchLoader[B], error) { return m.TrainLoader(train, o) }
 	}
 	l, err := f.ownLoader(maker)
-	if err == nil && l.Len() == 0 {
+	if err == nil && l.Len() == 0 && !(f.o.Semantics.EndWithoutBatch && f.o.MaxSteps > 0) {
 		err = &OptionError{"DropLast", fmt.Sprint(f.o.DropLast), fmt.Sprintf("false, since the %d samples of the training set are less than one batch of %d", train.Len(), f.o.BatchSize)}
 	}
 	return l, err

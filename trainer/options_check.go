@@ -136,16 +136,17 @@ func (o *Options) resolveFiles() error {
 		o.Save = Never
 	}
 	o.Save = o.Save.orElse(Every(500, Update))
+	mayNeverSave := o.Save.kind == atBest && o.Semantics.BestMayBeUnsaved // only hooks ask for evaluations then
 	switch {
 	case o.Overwrite && o.ResumeFrom != "":
 		return &OptionError{"Overwrite", "true", "false, since ResumeFrom is set: a run is either resumed or begun anew"}
 	case o.LoadBestAtEnd && o.Save.kind == never:
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Save is Never and there would be nothing to load"}
-	case o.LoadBestAtEnd && o.Eval.kind == never:
+	case o.LoadBestAtEnd && o.Eval.kind == never && !mayNeverSave:
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Eval is Never and none would be the best"}
 	case o.Adaptive != nil && o.Eval.kind == never:
 		return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Eval is Never and there would be nothing for it to follow"}
-	case o.Save.kind == atBest && o.Eval.kind == never:
+	case o.Save.kind == atBest && o.Eval.kind == never && !mayNeverSave:
 		return &OptionError{"Save", "AtBest", "another trigger, since Eval is Never and none would be the best"}
 	}
 	return nil

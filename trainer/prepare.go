@@ -124,6 +124,9 @@ func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	if err := f.prepareEval(valid); err != nil {
 		return err
 	}
+	if loader.Len() == 0 { // trainLoader has let it through: the first pass ends the run
+		return f.prepareFlow(newStreamPlan(f.o.Accumulate, f.o.MaxSteps, f.o.Semantics))
+	}
 	l := lengths{
 		batches: loader.Len(), unlimited: loader.Len(), accumulate: f.o.Accumulate, epochs: f.o.Epochs, maxSteps: f.o.MaxSteps, maxInEpoch: f.o.MaxStepsPerEpoch,
 	}
@@ -157,6 +160,7 @@ func (f *fit[S, B]) prepareEval(valid data.Dataset[S]) (err error) {
 		return &OptionError{"EvalOnStart", "true", "false, since Fit was given no validation set"}
 	case f.o.Adaptive != nil:
 		return &OptionError{"Adaptive", fmt.Sprintf("%T", f.o.Adaptive), "nil, since Fit was given no validation set"}
+	case f.o.Semantics.BestMayBeUnsaved && f.o.Save.kind == atBest:
 	case f.o.LoadBestAtEnd:
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Fit was given no validation set"}
 	case f.o.Save.kind == atBest:

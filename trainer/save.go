@@ -114,7 +114,7 @@ func (f *fit[S, B]) rotate() {
 
 // bestCheckpoint is where the model of the best evaluation is, as of the checkpoint that is about to be written.
 func (f *fit[S, B]) bestCheckpoint() string {
-	if f.best.Metric == "" || f.best.GlobalStep == 0 && f.o.Semantics.BestMayBeUnsaved { // transformers takes update 0 for none
+	if f.best.Metric == "" || f.forgetsBestStep() || f.best.GlobalStep == 0 && f.o.Semantics.BestMayBeUnsaved { // transformers takes update 0 for none
 		return ""
 	}
 	path := f.checkpointPath(f.best.GlobalStep)
@@ -125,6 +125,11 @@ func (f *fit[S, B]) bestCheckpoint() string {
 		return path
 	}
 	return f.best.Checkpoint
+}
+
+// forgetsBestStep tells whether nobody remembers at which update the best evaluation was: transformers does not where only hooks save.
+func (f *fit[S, B]) forgetsBestStep() bool {
+	return f.o.Save.kind == never && f.o.Semantics.BestMayBeUnsaved
 }
 
 // savedState is trainer_state.json as of now.
@@ -146,6 +151,9 @@ func (f *fit[S, B]) savedState(best string) (savedState, error) {
 	if f.best.Metric != "" {
 		value := jsonFloat(f.best.Value)
 		s.BestMetric, s.BestGlobalStep = &value, &f.best.GlobalStep
+		if f.forgetsBestStep() {
+			s.BestGlobalStep = nil
+		}
 	}
 	if best != "" {
 		s.BestModelCheckpoint = &best

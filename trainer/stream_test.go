@@ -123,6 +123,35 @@ func TestDropLastOfAStream(t *testing.T) {
 	}
 }
 
+// transformers warns and ends a run that finds no batch; otherwise it is a mistake.
+func TestARunWithoutABatch(t *testing.T) {
+	o := trainer.Options{MaxSteps: 4, BatchSize: 8, DropLast: true, Progress: io.Discard}
+	fit := func() (*trainer.Result, string, error) {
+		step := new(trainertest.Step)
+		tr, err := trainer.New[int, []int](step, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := tr.Fit(t.Context(), trainertest.Samples(5), nil)
+		return r, step.Trace(), err
+	}
+	if _, _, err := fit(); err == nil || !strings.Contains(err.Error(), "DropLast") {
+		t.Errorf("by default: %v, want a refusal of DropLast", err)
+	}
+	o.Semantics = semantics.HuggingFace
+	r, calls, err := fit()
+	if err != nil || r.GlobalStep != 0 || r.TrainLoss != 0 || strings.Contains(calls, "train(") {
+		t.Errorf("with EndWithoutBatch: %+v, %v, %q; want the end of a run without an update", r, err, calls)
+	}
+	if r, err := streamed(t, new(trainertest.Step), o, data.StreamOf(trainertest.Samples(0), nil)); err != nil || r.GlobalStep != 0 {
+		t.Errorf("a stream with EndWithoutBatch: %+v, %v; want its end without an update", r, err)
+	}
+	o.MaxSteps, o.Epochs = 0, 1
+	if _, _, err := fit(); err == nil || !strings.Contains(err.Error(), "DropLast") {
+		t.Errorf("without MaxSteps: %v, want a refusal of DropLast, as in transformers", err)
+	}
+}
+
 func TestStreamsAreRefusedWhereTheyCannotBe(t *testing.T) {
 	some := data.StreamOf(trainertest.Samples(5), nil)
 	for _, c := range []struct {

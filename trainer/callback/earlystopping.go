@@ -53,8 +53,8 @@ func (e *EarlyStopping) AfterEval(r *trainer.Run, m trainer.Metrics) error {
 		return nil
 	}
 	v, ok := r.BestValue(m)
-	if !ok {
-		return fmt.Errorf("this evaluation has no metric %q", r.BestMetric())
+	if !ok { // the loop itself refuses it where it judges; Options.EvalOnStart does not
+		return nil
 	}
 	if e.improved(r, v) {
 		e.count = 0

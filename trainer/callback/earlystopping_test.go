@@ -142,7 +142,7 @@ func TestEarlyStoppingSaysWhatItMisses(t *testing.T) {
 		{"no metric", callback.EarlyStopping{}, trainer.Options{Semantics: asked}, "MetricForBest"},
 		{"negative patience", callback.EarlyStopping{Patience: -1}, trainer.Options{}, "Patience is -1"},
 		{"nan threshold", callback.EarlyStopping{Threshold: math.NaN()}, trainer.Options{}, "Threshold is NaN"},
-		{"another metric", callback.EarlyStopping{}, trainer.Options{MetricForBest: "bleu"}, `no metric "bleu"`},
+		{"another metric", callback.EarlyStopping{}, trainer.Options{MetricForBest: "bleu"}, `MetricForBest is "bleu"`},
 	} {
 		c.o.Callbacks, c.o.Progress = []any{&c.e}, io.Discard
 		tr, err := trainer.New[int, []int](new(trainertest.Step), c.o)

@@ -62,6 +62,10 @@ type Rules struct {
 	// into the first update of the next pass. Otherwise they are an update of their own, as at the end of an epoch.
 	StreamRestLeaks bool
 
+	// EndWithoutBatch lets a run of Options.MaxSteps end after no update if its first pass has no batch: a stream without a sample, or a training set of
+	// fewer samples than one batch with DropLast. Otherwise it is an error.
+	EndWithoutBatch bool
+
 	// StreamKeepsLast makes DropLast pass over streams: the last batch of a pass is trained on however short it is.
 	StreamKeepsLast bool
 
