@@ -65,6 +65,10 @@ func MapStream[S, T any](s Stream[S], f func(S) (T, error)) Stream[T] {
 type StreamBatch[B any] struct {
 	Batch   B
 	Samples int
+
+	// Round is how many samples the batches of all processes hold together that belong to this one, without those that fill them up. Without a
+	// [Shard] it is the number that was read for the batch.
+	Round int
 }
 
 // StreamLoader hands out the batches of a [Stream], pass by pass: one goroutine reads, several collate, and the batches come in the
@@ -77,6 +81,11 @@ type StreamLoader[S, B any] struct {
 
 // NewStreamLoader returns a loader that makes its batches with collate, which is called by several goroutines at a time. Of the options
 // Order must be nil: the order is the stream's.
+//
+// With a [Shard] every process reads the whole stream, which must be the same for all, and makes batches of its own part: DataLoaderDispatcher of Accelerate. The
+// samples that do not suffice for full batches on all processes are dealt out evenly, in smaller batches; where their number is no multiple of the
+// processes, the first samples of the pass fill them up. With Shard.Uneven they stay whole batches, of which some processes get none.
+// DropLast leaves out what does not suffice for a full batch on every process.
 func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o LoaderOptions) (*StreamLoader[S, B], error) {
 	switch {
 	case s == nil:
@@ -129,9 +138,25 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 
 // streamJob is one batch to be made; done takes its result and never blocks the worker.
 type streamJob[S, B any] struct {
-	samples []S
-	batch   int
-	done    chan result[StreamBatch[B]]
+	slots []slot[S]
+	batch int // of this process, from 0 in its pass
+	first int // where the first sample stands in the pass
+	round int
+	done  chan result[StreamBatch[B]]
+}
+
+// slot is a place in a batch; it stays empty where the sample was bad, so that the batches can be counted.
+type slot[S any] struct {
+	sample S
+	full   bool
+}
+
+// round returns how many samples are dealt out together.
+func (l *StreamLoader[S, B]) round() int {
+	if s := l.options.Shard; !s.SplitBatches {
+		return l.options.BatchSize * max(1, s.WorldSize)
+	}
+	return l.options.BatchSize
 }
 
 // start starts the reader and the workers of a pass. The returned channel has the batches in order; its capacity bounds how far they run ahead.
@@ -149,8 +174,8 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, pass
 		defer close(ordered)
 		defer close(work)
 		batch := first
-		send := func(samples []S, err error) bool {
-			j := streamJob[S, B]{samples: samples, batch: batch, done: make(chan result[StreamBatch[B]], 1)}
+		send := func(j streamJob[S, B], err error) bool {
+			j.batch, j.done = batch, make(chan result[StreamBatch[B]], 1)
 			batch++
 			if err != nil {
 				j.done <- result[StreamBatch[B]]{err: err}
@@ -173,7 +198,7 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, pass
 		end := errGoexit // unless the stream returns
 		defer func() {
 			if end != nil {
-				send(nil, end)
+				send(streamJob[S, B]{}, end)
 			}
 		}()
 		end = l.read(ctx, pass, first, send)
@@ -182,50 +207,106 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, pass
 }
 
 // read cuts the samples of a pass into batches. What it returns is the error that ends the pass.
-func (l *StreamLoader[S, B]) read(ctx context.Context, pass, first int, send func([]S, error) bool) (err error) {
+func (l *StreamLoader[S, B]) read(ctx context.Context, pass, first int, send func(streamJob[S, B], error) bool) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &PanicError{Value: p, Stack: debug.Stack()}
 		}
 	}()
-	size := l.options.BatchSize
-	samples, left := make([]S, 0, size), 0
+	var begin []slot[S] // of the pass, to fill up its end
+	if shard := l.options.Shard; first > 0 && shard.WorldSize > 1 && !shard.Uneven && !l.options.DropLast {
+		if begin, err = l.begin(pass, shard.WorldSize); err != nil {
+			return err
+		}
+	}
+	size := l.round()
+	slots := make([]slot[S], 0, size)
+	deal := func(index int) bool {
+		if begin == nil {
+			begin = slots[:min(max(1, l.options.Shard.WorldSize), len(slots))]
+		}
+		part, at := partOf(l.options.Shard, slots, begin, l.options.BatchSize)
+		round := len(slots)
+		slots = make([]slot[S], 0, size)
+		return len(part) == 0 || send(streamJob[S, B]{slots: part, first: index - round + at, round: round}, nil)
+	}
 	index := first * size
 	for sample, e := range l.stream.Samples(pass, index) {
 		if ctx.Err() != nil {
 			return nil
 		}
 		if e != nil {
-			if e = l.options.BadSample(index, &SampleError{Index: index, What: fmt.Sprintf("pass %d of the stream", pass), Err: e}); e != nil {
-				return e
+			if err := l.bad(pass, index, e); err != nil {
+				return err
 			}
-			left++ // it keeps its place, so that the batches can be counted
-		} else {
-			samples = append(samples, sample)
 		}
-		index++
-		if len(samples)+left < size {
-			continue
-		}
-		if !send(samples, nil) {
+		slots = append(slots, slot[S]{sample, e == nil})
+		if index++; len(slots) == size && !deal(index) {
 			return nil
 		}
-		samples, left = make([]S, 0, size), 0
 	}
-	if len(samples)+left > 0 && !l.options.DropLast {
-		send(samples, nil)
+	if len(slots) > 0 && !l.options.DropLast {
+		deal(index)
 	}
 	return nil
 }
 
+// partOf is what a process gets of the samples that are dealt out together, and where it stands among them.
+func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
+	world := max(1, s.WorldSize)
+	switch {
+	case world == 1:
+		return all, 0
+	case s.SplitBatches:
+		size /= world
+	}
+	if !s.Uneven && len(all) < size*world {
+		size = (len(all) + world - 1) / world
+		all = all[:len(all):len(all)]
+		for i := 0; len(all) < size*world; i++ {
+			all = append(all, begin[i%len(begin)])
+		}
+	}
+	at = min(s.Rank*size, len(all))
+	return all[at:min(at+size, len(all))], at
+}
+
+// bad asks what to do about a sample that could not be read.
+func (l *StreamLoader[S, B]) bad(pass, index int, err error) error {
+	return l.options.BadSample(index, &SampleError{Index: index, What: fmt.Sprintf("pass %d of the stream", pass), Err: err})
+}
+
+// begin reads the first n samples of a pass again, for one that is begun in its middle.
+func (l *StreamLoader[S, B]) begin(pass, n int) (slots []slot[S], err error) {
+	for sample, e := range l.stream.Samples(pass, 0) {
+		if e != nil {
+			if err := l.bad(pass, len(slots), e); err != nil {
+				return nil, err
+			}
+		}
+		if slots = append(slots, slot[S]{sample, e == nil}); len(slots) == n {
+			break
+		}
+	}
+	return slots, nil
+}
+
 // do collates one batch and hands it over, even if the collate function ends the goroutine.
 func (l *StreamLoader[S, B]) do(pass int, j streamJob[S, B]) {
-	n, err := len(j.samples), errGoexit
+	samples := make([]S, 0, len(j.slots))
+	places := make([]int, len(j.slots))
+	for i, s := range j.slots {
+		places[i] = j.first + i
+		if s.full {
+			samples = append(samples, s.sample)
+		}
+	}
+	n, err := len(samples), errGoexit
 	var batch B
 	defer func() {
-		r := result[StreamBatch[B]]{batch: StreamBatch[B]{Batch: batch, Samples: n}}
+		r := result[StreamBatch[B]]{batch: StreamBatch[B]{Batch: batch, Samples: n, Round: j.round}}
 		if err != nil {
-			r = result[StreamBatch[B]]{err: &BatchError{Epoch: pass, Batch: j.batch, Indices: l.places(j.batch), Err: err}}
+			r = result[StreamBatch[B]]{err: &BatchError{Epoch: pass, Batch: j.batch, Indices: places, Err: err}}
 		}
 		j.done <- r
 	}()
@@ -233,14 +314,5 @@ func (l *StreamLoader[S, B]) do(pass int, j streamJob[S, B]) {
 		err = ErrEmptyBatch
 		return
 	}
-	batch, err = guard(func() (B, error) { return l.collate(j.samples) })
-}
-
-// places are where the samples of a full batch stand in their pass.
-func (l *StreamLoader[S, B]) places(batch int) []int {
-	places := make([]int, l.options.BatchSize)
-	for i := range places {
-		places[i] = batch*l.options.BatchSize + i
-	}
-	return places
+	batch, err = guard(func() (B, error) { return l.collate(samples) })
 }
