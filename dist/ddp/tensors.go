@@ -70,6 +70,83 @@ func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.
 	return all, nil
 }
 
+// AllGatherLists returns the notes and the lists of tensors of all processes, by rank. They may differ in everything. The tensors of the others lie on
+// device; none has a history.
+func AllGatherLists(ctx context.Context, g *dist.Group, note []byte, ts []torch.Tensor, device torch.Device) (notes [][]byte, lists [][]torch.Tensor, err error) {
+	if g.World() == 1 {
+		return [][]byte{note}, [][]torch.Tensor{ts}, ctx.Err()
+	}
+	failed := torch.Try(func() {
+		about := listHeader{Note: len(note)}
+		for _, t := range ts {
+			about.Tensors = append(about.Tensors, numberedShape{t.DType(), t.Shape()})
+		}
+		var message []byte
+		if message, err = json.Marshal(about); err != nil {
+			return
+		}
+		message = append(append(message, '\n'), note...)
+		for _, t := range ts {
+			message = append(message, t.Bytes()...)
+		}
+		var all [][]byte
+		if all, err = g.AllGather(ctx, message); err != nil {
+			return
+		}
+		notes, lists = make([][]byte, len(all)), make([][]torch.Tensor, len(all))
+		for rank, m := range all {
+			if rank == g.Rank() {
+				notes[rank], lists[rank] = note, ts
+			} else if notes[rank], lists[rank], err = readList(m, device); err != nil {
+				err = fmt.Errorf("ddp: AllGatherLists: what rank %d has sent: %w", rank, err)
+				return
+			}
+		}
+	})
+	if failed != nil {
+		err = fmt.Errorf("ddp: AllGatherLists: %w", failed)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return notes, lists, nil
+}
+
+// listHeader stands before the note and the tensors of a message, as a line of JSON.
+type listHeader struct {
+	Note    int             `json:"note"` // bytes
+	Tensors []numberedShape `json:"tensors,omitempty"`
+}
+
+type numberedShape struct {
+	DType torch.DType `json:"dtype"`
+	Shape []int64     `json:"shape"`
+}
+
+func readList(message []byte, device torch.Device) (note []byte, ts []torch.Tensor, err error) {
+	line, rest, _ := bytes.Cut(message, []byte("\n"))
+	var about listHeader
+	if err := json.Unmarshal(line, &about); err != nil {
+		return nil, nil, err
+	}
+	if about.Note < 0 || about.Note > len(rest) {
+		return nil, nil, fmt.Errorf("a note of %d bytes in a message that has %d", about.Note, len(rest))
+	}
+	note, rest = rest[:about.Note], rest[about.Note:]
+	for i, s := range about.Tensors {
+		size := s.DType.Size()
+		for _, n := range s.Shape {
+			size *= n
+		}
+		if size < 0 || size > int64(len(rest)) {
+			return nil, nil, fmt.Errorf("tensor %d, %s%v, does not fit into the %d bytes that are left", i, s.DType, s.Shape, len(rest))
+		}
+		ts = append(ts, torch.FromBytes(rest[:size], s.DType, s.Shape...).ToDevice(device))
+		rest = rest[size:]
+	}
+	return note, ts, nil
+}
+
 type shape struct {
 	DType string  `json:"dtype"`
 	Shape []int64 `json:"shape"`
