@@ -40,8 +40,14 @@
 //
 // [Trainer.Evaluate] and [Trainer.Predict] do so once, before a run or after it. A schedule in Options.Adaptive follows the evaluations.
 //
+// # Several processes
+//
+// With Options.Group, made by dist.Init, the processes of a run share training and evaluations out among them. All make the same calls; the main process writes.
+// docs/distributed.md says what is averaged and gathered where.
+//
 // # Data without a length
 //
+// An [EvalStream] takes the place of a validation set.
 // [Trainer.FitStream] trains on a data.Stream, which is read by one goroutine and collated by several. Options.MaxSteps says when to end.
 //
 // # What a run leaves in its folder

@@ -21,12 +21,12 @@ type EvalSet[S any] struct {
 // Options.MetricForBest names the set too: "matched_accuracy". If it is empty the loss of the first set decides.
 type EvalSets[S any] []EvalSet[S]
 
-// Len returns the samples of all sets together.
+// Len returns the samples of all sets together, but for those of streams.
 func (e EvalSets[S]) Len() int {
 	n := 0
 	for _, s := range e {
 		if s.Set != nil {
-			n += s.Set.Len()
+			n += max(0, s.Set.Len()) // a stream has no length
 		}
 	}
 	return n
@@ -36,7 +36,7 @@ func (e EvalSets[S]) Len() int {
 func (e EvalSets[S]) At(i int) (S, error) {
 	rest := i
 	for _, s := range e {
-		if n := s.Set.Len(); rest >= n {
+		if n := max(0, s.Set.Len()); rest >= n {
 			rest -= n
 			continue
 		}
@@ -49,7 +49,11 @@ func (e EvalSets[S]) At(i int) (S, error) {
 // splitEvalSets returns the sets that a validation set consists of; one without a name if it is not EvalSets.
 func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 	sets, several := valid.(EvalSets[S])
-	if !several {
+	switch {
+	case several:
+	case valid == nil || valid.Len() == 0:
+		return nil, errEmptyValidation
+	default:
 		return []EvalSet[S]{{Set: valid}}, nil
 	}
 	if len(sets) == 0 {
@@ -74,21 +78,25 @@ func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 type evaluation[B any] struct {
 	name   string // "eval", "eval_matched", "test": what its numbers are logged under
 	key    string // "matched_": what stands before the bare names of its numbers where there are several sets
-	rows   int
-	limit  int // batches at most; 0: all
-	loader BatchLoader[B]
+	rows   int    // of a stream those that were seen, when it has been evaluated
+	limit  int    // batches at most; 0: all
+	length int    // batches of this process; -1: a stream
+	pass   evalPass[B]
+	shared bool // each process has a part of it
+
+	done, seen int // batches so far, and their samples; where it is shared out the samples of all processes
 }
 
-// batches is how many are evaluated on.
-func (e evaluation[B]) batches() int {
-	if e.limit > 0 {
-		return min(e.limit, e.loader.Len())
+// batches is how many are evaluated on; 0: nobody knows.
+func (e *evaluation[B]) batches() int {
+	if e.limit > 0 && e.length >= 0 {
+		return min(e.limit, e.length)
 	}
-	return e.loader.Len()
+	return max(0, e.length)
 }
 
 // op says in an error what was being done.
-func (e evaluation[B]) op() string {
+func (e *evaluation[B]) op() string {
 	if e.key == "" {
 		return "evaluate"
 	}
@@ -97,23 +105,21 @@ func (e evaluation[B]) op() string {
 
 // evaluations makes the loaders of a validation set.
 func (f *fit[S, B]) evaluations(valid data.Dataset[S], prefix string, predict bool) ([]evaluation[B], error) {
-	if valid == nil || valid.Len() == 0 {
-		return nil, errEmptyValidation
-	}
 	sets, err := splitEvalSets(valid)
 	if err != nil {
 		return nil, err
 	}
 	var list []evaluation[B]
 	for _, s := range sets {
-		e := evaluation[B]{name: prefix, rows: s.Set.Len(), limit: f.o.LimitEvalBatches}
+		e := evaluation[B]{name: prefix, rows: max(0, s.Set.Len()), limit: f.o.LimitEvalBatches}
 		if e.limit > 0 {
 			e.rows = min(e.rows, e.limit*f.o.EvalBatchSize)
 		}
 		if s.Name != "" {
 			e.name, e.key = prefix+"_"+s.Name, s.Name+"_"
 		}
-		if e.loader, err = f.evalLoader(f.describe(e, predict), s.Set); err != nil {
+		e.shared = f.sharesEval(f.describe(&e, predict))
+		if err := f.openEval(&e, s.Set, predict); err != nil {
 			return nil, err
 		}
 		list = append(list, e)
@@ -121,7 +127,33 @@ func (f *fit[S, B]) evaluations(valid data.Dataset[S], prefix string, predict bo
 	return list, nil
 }
 
+// openEval makes the batches of a set.
+func (f *fit[S, B]) openEval(e *evaluation[B], set data.Dataset[S], predict bool) (err error) {
+	about := f.describe(e, predict)
+	shard := f.evalShard(about)
+	if stream, ok := set.(EvalStream[S]); ok {
+		e.length = -1
+		e.pass, err = f.streamPass(stream, shard)
+		return err
+	}
+	loader, err := f.evalLoader(about, set, shard)
+	if err != nil {
+		return err
+	}
+	samples := set.Len()
+	if s, ok := loader.(Sampler); ok {
+		samples = s.Samples()
+	}
+	e.length, e.pass = loader.Len(), setPass(loader, samples, f.o.EvalBatchSize, shard)
+	return nil
+}
+
 // describe is what the step is told of an evaluation.
-func (f *fit[S, B]) describe(e evaluation[B], predict bool) Evaluation {
-	return Evaluation{Name: e.name, Rows: e.rows, BatchSize: f.o.EvalBatchSize, Loss: f.o.Semantics.EvalLoss, Predict: predict}
+func (f *fit[S, B]) describe(e *evaluation[B], predict bool) Evaluation {
+	a := Evaluation{Name: e.name, Rows: e.rows, BatchSize: f.o.EvalBatchSize, Loss: f.o.Semantics.EvalLoss, Predict: predict, Shared: e.shared}
+	a.Even = a.Shared && f.o.Semantics.EvenEvalBatches
+	if e.length < 0 {
+		a.Rows = 0
+	}
+	return a
 }

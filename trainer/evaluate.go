@@ -51,7 +51,7 @@ func (f *fit[S, B]) evaluate(judge bool) (Metrics, error) {
 		f.evaluated = Logs{}
 	}
 	for f.m.EvalSet < len(f.evals) {
-		e := f.evals[f.m.EvalSet]
+		e := &f.evals[f.m.EvalSet]
 		m, row, err := f.evaluateSet(e, false)
 		if err != nil {
 			return nil, err
@@ -97,10 +97,13 @@ func (f *fit[S, B]) evaluateAside(name string) (Metrics, error) {
 	case name == "":
 		return nil, errors.New("trainer: Run.Evaluate: the evaluation has no name")
 	}
-	outer, position, control, batch, ctx := *f.run, f.m.position, f.run.Control, f.batch, f.ctx
+	outer, position, control, batch, ctx, asked := *f.run, f.m.position, f.run.Control, f.batch, f.ctx, f.asked
 	f.aside, f.batch, f.ctx = true, nil, f.stepContext()
+	if f.several() {
+		f.asked = f.ctx
+	}
 	defer func() {
-		f.aside, f.batch, f.ctx = outer.Aside, batch, ctx
+		f.aside, f.batch, f.ctx, f.asked = outer.Aside, batch, ctx, asked
 		f.m.position = position
 		control.ShouldTrainingStop = control.ShouldTrainingStop || f.run.Control.ShouldTrainingStop
 		control.ShouldEpochStop = control.ShouldEpochStop || f.run.Control.ShouldEpochStop
@@ -111,7 +114,7 @@ func (f *fit[S, B]) evaluateAside(name string) (Metrics, error) {
 	for i, e := range f.evals {
 		e.name = name + strings.TrimPrefix(e.name, strings.TrimSuffix(evalPrefix, "_"))
 		f.m.EvalSet, f.m.EvalLoaderStarted = i, false
-		m, _, err := f.evaluateSet(e, false)
+		m, _, err := f.evaluateSet(&e, false)
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +126,9 @@ func (f *fit[S, B]) evaluateAside(name string) (Metrics, error) {
 }
 
 // evaluateSet runs over one set. The row has the numbers under their logged names, and the speeds.
-func (f *fit[S, B]) evaluateSet(e evaluation[B], predict bool) (Metrics, Logs, error) {
+func (f *fit[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics, Logs, error) {
 	start := time.Now()
+	e.done, e.seen = 0, 0
 	f.run.Evaluation, f.run.evalBatches, f.run.Aside = e.name, e.batches(), f.aside
 	if err := fire(f, f.hooks.evalBegin, "EvalBegin", EvalBeginHook.EvalBegin); err != nil {
 		return nil, nil, err
@@ -140,7 +144,7 @@ func (f *fit[S, B]) evaluateSet(e evaluation[B], predict bool) (Metrics, Logs, e
 			return nil, nil, f.stepError("begin to "+e.op(), err)
 		}
 	}
-	if err := f.evaluateBatches(e); err != nil {
+	if err := f.evaluateAll(e); err != nil {
 		return nil, nil, err
 	}
 	m, err := f.t.step.Metrics(f.stepContext())
@@ -155,17 +159,35 @@ func (f *fit[S, B]) evaluateSet(e evaluation[B], predict bool) (Metrics, Logs, e
 	for name, v := range m {
 		row[e.name+"_"+name] = v
 	}
-	row.speed(e.name, start, float64(e.rows), float64((e.rows+f.o.EvalBatchSize-1)/f.o.EvalBatchSize))
+	atOnce := f.o.EvalBatchSize // of all processes together
+	if e.shared {
+		atOnce *= f.o.Group.World()
+	}
+	row.speed(e.name, start, float64(e.rows), float64((e.rows+atOnce-1)/atOnce))
 	return m, row, nil
 }
 
+// evaluateAll hands the batches of a set to the step, and counts those of a stream.
+func (f *fit[S, B]) evaluateAll(e *evaluation[B]) error {
+	evaluate := f.evaluateBatches
+	if f.several() {
+		evaluate = f.evaluateRounds
+	}
+	if err := evaluate(e); err != nil || e.length >= 0 {
+		return err
+	}
+	if e.rows = e.seen; e.rows == 0 {
+		return f.stepError(e.op(), errEmptyEvalStream)
+	}
+	return nil
+}
+
 // evaluateBatches hands the batches of a set to the step.
-func (f *fit[S, B]) evaluateBatches(e evaluation[B]) error {
+func (f *fit[S, B]) evaluateBatches(e *evaluation[B]) error {
 	defer func() { f.batch = nil }()
-	done := 0
-	for batch, err := range e.loader.Epoch(f.ctx, 0, 0) {
+	for b, err := range e.pass(f.ctx) {
 		if err == nil {
-			f.batch = batch
+			f.batch = b.Batch
 			if err := fire(f, f.hooks.evalStepBegin, "EvalStepBegin", EvalStepBeginHook.EvalStepBegin); err != nil {
 				return err
 			}
@@ -173,7 +195,7 @@ func (f *fit[S, B]) evaluateBatches(e evaluation[B]) error {
 		op := "load a batch to " + e.op()
 		if err == nil {
 			op = e.op()
-			err = f.t.step.Eval(f.ctx, batch)
+			err = f.t.step.Eval(f.ctx, b.Batch)
 		}
 		if err != nil && f.ctx.Err() != nil {
 			return f.interruptEvaluation()
@@ -184,7 +206,8 @@ func (f *fit[S, B]) evaluateBatches(e evaluation[B]) error {
 		if err := fire(f, f.hooks.evalStep, "EvalStep", EvalStepHook.EvalStep); err != nil {
 			return err
 		}
-		if done++; done == e.limit {
+		e.seen += b.Samples
+		if e.done++; e.done == e.limit {
 			break
 		}
 	}

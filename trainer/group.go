@@ -16,7 +16,7 @@ import (
 type GroupJoiner interface {
 	// JoinGroup makes the model the same on all processes. From then on, Train (or Backward) replaces the gradients by their means over the processes when
 	// it has added those of the last micro-batch of a window, a loss over the items of a window counts times the number of processes, and
-	// Report averages the losses. It is called before every run; g is never nil.
+	// Report averages the losses. It is called before every run, and before an evaluation if there has been no run; g is never nil.
 	JoinGroup(ctx context.Context, g *dist.Group) error
 
 	// RandomState is the state of the random numbers of this process, and SetRandomState goes on with it.
@@ -67,9 +67,24 @@ func (f *fit[S, B]) joinGroup() error {
 	if !f.several() {
 		return nil
 	}
+	f.endTogether()
+	f.t.joined = true
+	return f.stepError("join the group", f.t.step.(GroupJoiner).JoinGroup(f.ctx, f.o.Group)) // New has checked that it is one
+}
+
+// endTogether has the run end when the processes have agreed that it should, and not when the caller of this one alone wants it.
+func (f *fit[S, B]) endTogether() {
 	f.asked = f.ctx
 	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(f.ctx))
-	return f.stepError("join the group", f.t.step.(GroupJoiner).JoinGroup(f.ctx, f.o.Group)) // New has checked that it is one
+}
+
+// joinToEvaluate is joinGroup for an evaluation outside of a run: the models are the same on all processes if there has been a run.
+func (f *fit[S, B]) joinToEvaluate() error {
+	if f.several() && f.t.joined {
+		f.endTogether()
+		return nil
+	}
+	return f.joinGroup()
 }
 
 // windowTotals is what the processes tell each other before they train on a window.

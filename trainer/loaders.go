@@ -22,7 +22,7 @@ type TrainLoaderMaker[S, B any] interface {
 }
 
 // EvalLoaderMaker is implemented by a [Step] that makes the loaders of evaluations itself: get_eval_dataloader of Hugging Face, and
-// get_test_dataloader where e.Predict is set.
+// get_test_dataloader where e.Predict is set. Of several processes each then evaluates the whole set.
 type EvalLoaderMaker[S, B any] interface {
 	EvalLoader(e Evaluation, set data.Dataset[S], o data.LoaderOptions) (BatchLoader[B], error)
 }
@@ -46,17 +46,17 @@ func (f *fit[S, B]) trainLoader(train data.Dataset[S]) (BatchLoader[B], error) {
 }
 
 // evalLoader makes the loader of an evaluation.
-func (f *fit[S, B]) evalLoader(e Evaluation, set data.Dataset[S]) (BatchLoader[B], error) {
+func (f *fit[S, B]) evalLoader(e Evaluation, set data.Dataset[S], shard data.Shard) (BatchLoader[B], error) {
 	o := data.LoaderOptions{
 		BatchSize: f.o.EvalBatchSize, Order: f.evalOrder(), Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
-		DropLast: f.o.DropLast && f.o.Semantics.DropLastInEvaluation,
+		DropLast: f.o.DropLast && f.o.Semantics.DropLastInEvaluation, Shard: shard,
 	}
 	maker := func() (BatchLoader[B], error) { return data.NewLoader(set, f.t.step.Collate, o) }
 	if m, ok := f.t.step.(EvalLoaderMaker[S, B]); ok {
 		maker = func() (BatchLoader[B], error) { return m.EvalLoader(e, set, o) }
 	}
 	l, err := f.ownLoader(maker)
-	if err == nil && l.Len() == 0 && !o.DropLast { // under DropLastInEvaluation it is one over no row
+	if err == nil && l.Len() == 0 && !o.DropLast && !e.Shared { // under DropLastInEvaluation it is one over no row
 		err = &OptionError{"DropLast", fmt.Sprint(f.o.DropLast), fmt.Sprintf("false, since the %d rows of the validation set are less than one batch of EvalBatchSize %d", e.Rows, f.o.EvalBatchSize)}
 	}
 	return l, err

@@ -173,7 +173,8 @@ func (f *fit[S, B]) prepareEval(valid data.Dataset[S]) (err error) {
 // countEvals tells the hooks how large the validation sets are together.
 func (f *fit[S, B]) countEvals() {
 	f.run.Info.EvalSamples, f.run.Info.EvalBatches = 0, 0
-	for _, e := range f.evals {
+	for i := range f.evals {
+		e := &f.evals[i]
 		f.run.Info.EvalSamples += e.rows
 		f.run.Info.EvalBatches += e.batches()
 	}

@@ -59,7 +59,10 @@ func (p *progress) StepEnd(r *Run) error {
 // EvalStep shows how far an evaluation is.
 func (p *progress) EvalStep(r *Run) error {
 	p.evaled++
-	p.line.note = fmt.Sprintf("evaluating %d/%d", p.evaled, r.evalBatches)
+	p.line.note = fmt.Sprintf("evaluating %d", p.evaled)
+	if r.evalBatches > 0 {
+		p.line.note += fmt.Sprintf("/%d", r.evalBatches)
+	}
 	return p.draw(false)
 }
 

@@ -31,7 +31,7 @@ type Run struct {
 
 	Info Info
 
-	evalBatches int // of the evaluation at hand
+	evalBatches int // of the evaluation at hand; 0: a stream
 	loop        *loopView
 }
 
@@ -42,7 +42,7 @@ type Info struct {
 	OutputDir       string // absolute; empty: none
 	ResumedFrom     string // the checkpoint; empty: from the beginning
 	TrainSamples    int    // 0: a stream, whose length is not known
-	EvalSamples     int    // 0: no validation set
+	EvalSamples     int    // 0: no validation set, or a stream
 	BatchSize       int
 	EvalBatches     int // of all validation sets
 	EvalBatchSize   int

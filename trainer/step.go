@@ -117,10 +117,12 @@ type WeightSaver interface {
 // Evaluation says which evaluation begins.
 type Evaluation struct {
 	Name      string             // "eval", "eval_a" of several sets, "test"
-	Rows      int                // samples of the set
+	Rows      int                // samples of the set; 0: a stream, of which nobody knows
 	BatchSize int                // of its loader
 	Loss      semantics.EvalLoss // how the step is to average the losses of its batches
 	Predict   bool               // the step is to keep its predictions: Trainer.Predict asks for them
+	Shared    bool               // it is shared out among the processes, and goes by EvalRound: see [EvalSharer]
+	Even      bool               // so that all have batches of one size: semantics.Rules.EvenEvalBatches
 }
 
 // EvalStarter is implemented by a [Step] that wants to know which evaluation the following calls of Eval belong to.

@@ -54,7 +54,7 @@ func (f *fit[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]) e
 	case train == nil:
 		return errors.New("trainer: FitStream needs a stream, got nil")
 	case f.several():
-		return fmt.Errorf("trainer: FitStream: Options.Group has %d processes, and a stream cannot be dealt out among them: nobody knows whether all would get as many batches; make a data set of it, and use Fit", f.o.Process.World)
+		return fmt.Errorf("trainer: FitStream: Options.Group has %d processes, and training on a stream is for one process only; make a data set of it, and use Fit, or train with package accelerate", f.o.Process.World)
 	case f.o.MaxSteps == 0:
 		return &OptionError{"MaxSteps", "0", "a positive number, since a stream has no length"}
 	case f.o.Order != nil:

@@ -19,6 +19,7 @@ type Trainer[S, B any] struct {
 	running sync.Mutex
 	last    *fit[S, B] // the run or evaluation before; nil: none yet
 	trained bool       // the step has trained before
+	joined  bool       // and it has joined the group
 }
 
 // New checks the options and makes a trainer.
@@ -173,7 +174,7 @@ func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefi
 	}
 	var p *Prediction
 	err := t.alone(ctx, test, prefix, true, func(f *fit[S, B]) error {
-		e := f.evals[0]
+		e := &f.evals[0]
 		m, row, err := f.evaluateSet(e, true)
 		if err != nil {
 			return err
@@ -206,6 +207,9 @@ func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix s
 	}
 	err = f.guard(func() error {
 		if f.evals, err = f.evaluations(set, prefix, predict); err != nil {
+			return err
+		}
+		if err := f.joinToEvaluate(); err != nil {
 			return err
 		}
 		f.countEvals()

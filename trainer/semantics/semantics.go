@@ -159,6 +159,12 @@ type Rules struct {
 	// EvalLoss is how the losses of the batches of an evaluation make one.
 	EvalLoss EvalLoss
 
+	// EvenEvalBatches shares an evaluation out among several processes as Accelerate does by default (even_batches, and of a stream dispatch_batches): the first samples
+	// fill up the last batches, and count in their losses though not in metrics; of what a stream has left behind its last full batches every process gets an even part.
+	// A loss over counted items is that of all batches of a round, times the processes (average_tokens_across_devices). Otherwise every process has some of
+	// the batches that one process would have, and the outcome is that of one process to the last bit.
+	EvenEvalBatches bool
+
 	// EvalOnStartAfterResume repeats the evaluation of EvalOnStart when a run is resumed.
 	EvalOnStartAfterResume bool
 

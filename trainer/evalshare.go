@@ -1,0 +1,170 @@
+package trainer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/data"
+)
+
+// EvalSharer is implemented by a [GroupJoiner] that can put together what several processes have found on their parts of a validation set. With another step every
+// process evaluates the whole set.
+type EvalSharer[B any] interface {
+	// SharesEval reports whether an evaluation can be shared out: whether all that is made of it can be gathered.
+	SharesEval(e Evaluation) bool
+
+	// EvalRound is Eval of the batches that all processes have at a time: it evaluates the one of this process and takes note of all, in the order of the ranks. It is called
+	// by all together, and returns an error on all if one has failed. Metrics then gives the same numbers on all.
+	EvalRound(ctx context.Context, r EvalRound[B]) error
+}
+
+// EvalRound is what a process has to do in a round of an evaluation that is shared out.
+type EvalRound[B any] struct {
+	Batch B
+	Rows  int // samples of Batch; 0: this process has no batch left, and Batch is empty
+	Round int // samples of all processes together, without those that fill up their batches
+}
+
+// evalShard is the part of an evaluation that is this process's; zero if it is not shared out.
+func (f *fit[S, B]) evalShard(e Evaluation) data.Shard {
+	if !e.Shared {
+		return data.Shard{}
+	}
+	shard := f.shard()
+	shard.Uneven = !e.Even
+	return shard
+}
+
+// sharesEval reports whether an evaluation is shared out among the processes.
+func (f *fit[S, B]) sharesEval(e Evaluation) bool {
+	if !f.several() || f.o.LimitEvalBatches > 0 {
+		return false
+	}
+	if _, own := f.t.step.(EvalLoaderMaker[S, B]); own { // its loaders may have any number of batches
+		return false
+	}
+	s, ok := f.t.step.(EvalSharer[B])
+	return ok && s.SharesEval(e)
+}
+
+// evaluateRounds hands the batches of a set to the step, one on each process at a time. Before each round the processes tell each other whether they have one, so
+// that all end together, whatever happens to one of them.
+func (f *fit[S, B]) evaluateRounds(e *evaluation[B]) error {
+	defer func() { f.batch = nil }()
+	for b, err := range e.pass(f.ctx) {
+		over, err := f.evalRound(e, &b, err)
+		if err != nil || over {
+			return err
+		}
+		if e.done == e.limit {
+			break
+		}
+	}
+	for {
+		over, err := f.evalRound(e, nil, nil)
+		if err != nil || over {
+			return err
+		}
+	}
+}
+
+// evalRound makes one round; b is nil if this process has no batch left. It reports whether nobody has.
+func (f *fit[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
+	f.batch = nil
+	if failed != nil {
+		failed = f.stepError("load a batch to "+e.op(), failed)
+	} else if b != nil {
+		f.batch = b.Batch
+		failed = fire(f, f.hooks.evalStepBegin, "EvalStepBegin", EvalStepBeginHook.EvalStepBegin)
+	}
+	if over, err := f.agreeOnRound(e, b, failed); err != nil || over {
+		return over, err
+	}
+	if err := f.evalBatches(e, b); err != nil {
+		_, _ = f.agreeOnRound(e, nil, err) // so that the others do not wait; they may have failed too
+		return false, err
+	}
+	return false, nil
+}
+
+// evalBatches evaluates what the processes have in a round.
+func (f *fit[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B]) error {
+	if e.shared {
+		r := EvalRound[B]{}
+		if b != nil {
+			r = EvalRound[B]{b.Batch, b.Samples, b.Round}
+		}
+		if err := f.t.step.(EvalSharer[B]).EvalRound(f.ctx, r); err != nil { // sharesEval has found that it is one
+			return f.stepError(e.op(), err)
+		}
+	} else if err := f.t.step.Eval(f.ctx, b.Batch); err != nil {
+		return f.stepError(e.op(), err)
+	}
+	if b == nil {
+		return nil
+	}
+	e.done++
+	return fire(f, f.hooks.evalStep, "EvalStep", EvalStepHook.EvalStep)
+}
+
+// What a process says before a round; behind hasBatch the number of its samples, behind hasFailed why.
+const (
+	hasBatch byte = iota
+	hasNone
+	isInterrupted
+	hasFailed
+)
+
+// agreeOnRound tells the other processes how things stand, and whether the evaluation is over.
+func (f *fit[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
+	news := []byte{hasNone}
+	switch {
+	case failed != nil:
+		news = append([]byte{hasFailed}, failed.Error()...)
+	case f.asked.Err() != nil:
+		news[0] = isInterrupted
+	case b != nil:
+		news = binary.AppendUvarint([]byte{hasBatch}, uint64(b.Samples))
+	}
+	all, err := f.o.Group.AllGather(f.ctx, news)
+	switch {
+	case failed != nil:
+		return false, failed
+	case err != nil:
+		return false, f.stepError(e.op(), err)
+	}
+	ended, samples, interrupted := 0, 0, false
+	for rank, n := range all {
+		switch {
+		case len(n) == 0 || n[0] == hasFailed:
+			return false, f.stepError(e.op(), fmt.Errorf("rank %d has failed: %s", rank, n[min(1, len(n)):]))
+		case n[0] == isInterrupted:
+			interrupted = true
+		case n[0] == hasNone:
+			ended++
+		default:
+			n, _ := binary.Uvarint(n[1:])
+			samples += int(n)
+		}
+	}
+	switch {
+	case interrupted:
+		cause := context.Cause(f.asked)
+		if cause == nil {
+			cause = errors.New("another process of the run was interrupted")
+		}
+		f.cancel(cause)
+		return false, f.interruptEvaluation()
+	case ended == len(all):
+		return true, nil
+	case ended > 0 && !(e.shared && !f.o.Semantics.EvenEvalBatches):
+		return false, f.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, and the others have: the validation sets of the processes differ; all must have the same", ended, len(all), e.done))
+	}
+	if b != nil && (!e.shared || f.o.Semantics.EvenEvalBatches) { // then transformers counts what one process sees
+		samples = b.Samples
+	}
+	e.seen += samples
+	return false, nil
+}
