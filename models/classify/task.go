@@ -34,8 +34,12 @@ type Task struct {
 	limits  Limits
 	options TaskOptions
 
-	observed []observed // of the running evaluation
+	observed []observed                  // of the running evaluation
+	shared   engine.Observations[judged] // the same of all processes, where they share it out
 }
+
+// judged is what was predicted of a text, and its labels; a class is a number, too. Where its label is to be ignored there is nothing.
+type judged struct{ Got, Want []float64 }
 
 // observed is a batch of an evaluation; what the model predicted stays on the device until the end.
 type observed struct {
@@ -46,6 +50,7 @@ type observed struct {
 var (
 	_ engine.Task[Sample, Batch] = (*Task)(nil)
 	_ engine.Observer[Batch]     = (*Task)(nil)
+	_ engine.ObservationSharer   = (*Task)(nil)
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
 )
@@ -123,45 +128,77 @@ func (t *Task) Observe(b Batch, o engine.Outputs) {
 
 // Metrics ends an evaluation.
 func (t *Task) Metrics() map[string]float64 {
-	for _, o := range t.observed {
-		torch.Scope(func() { t.measure(o) })
-		o.predicted.Free()
+	for _, j := range t.shared.Noted() {
+		for i, got := range j.Got {
+			t.add(got, j.Want[i])
+		}
 	}
-	t.observed = nil
+	t.judge(func(_ int, got, want float64) { t.add(got, want) })
 	if t.head.ProblemType == Regression {
 		return engine.Results(t.options.ValueMetrics)
 	}
 	return engine.Results(t.options.Metrics)
 }
 
-func (t *Task) measure(o observed) {
+// TakeObserved waits for the device and returns what was predicted of the first rows texts since the last call.
+func (t *Task) TakeObserved(rows int) ([]byte, error) {
+	texts := 0
+	for _, o := range t.observed {
+		texts += o.batch.InputIDs.Rows
+	}
+	all := make([]judged, texts)
+	t.judge(func(text int, got, want float64) {
+		all[text].Got, all[text].Want = append(all[text].Got, got), append(all[text].Want, want)
+	})
+	t.shared.Note(all...)
+	return t.shared.TakeObserved(rows)
+}
+
+// AddObserved takes note of what TakeObserved has returned on some process.
+func (t *Task) AddObserved(part []byte) error { return t.shared.AddObserved(part) }
+
+// judge waits for the device and tells what was predicted of the texts that were observed.
+func (t *Task) judge(tell func(text int, got, want float64)) {
+	first := 0
+	for _, o := range t.observed {
+		torch.Scope(func() { t.judgeBatch(o, first, tell) })
+		o.predicted.Free()
+		first += o.batch.InputIDs.Rows
+	}
+	t.observed = nil
+}
+
+func (t *Task) judgeBatch(o observed, first int, tell func(text int, got, want float64)) {
 	if t.head.ProblemType == SingleLabel {
 		for i, got := range torch.Values[int64](o.predicted) {
 			if o.batch.Labels[i] != ignored {
-				t.add(int(got), int(o.batch.Labels[i]))
+				tell(first+i, float64(got), float64(o.batch.Labels[i]))
 			}
 		}
 		return
 	}
 	for i, got := range torch.Values[float32](o.predicted.ToDType(torch.Float32)) {
-		want := o.batch.Targets[i]
+		text, got, want := first+i/int(t.head.NumLabels), float64(got), float64(o.batch.Targets[i])
 		if t.head.ProblemType == MultiLabel {
-			t.add(bit(got > 0), bit(want > 0.5)) // a logit of 0 is a probability of one half
-			continue
+			got, want = bit(got > 0), bit(want > 0.5) // a logit of 0 is a probability of one half
 		}
+		tell(text, got, want)
+	}
+}
+
+func (t *Task) add(got, want float64) {
+	if t.head.ProblemType == Regression {
 		for _, m := range t.options.ValueMetrics {
-			m.Add(float64(got), float64(want))
+			m.Add(got, want)
 		}
+		return
 	}
-}
-
-func (t *Task) add(got, want int) {
 	for _, m := range t.options.Metrics {
-		m.Add(got, want)
+		m.Add(int(got), int(want))
 	}
 }
 
-func bit(on bool) int {
+func bit(on bool) float64 {
 	if on {
 		return 1
 	}

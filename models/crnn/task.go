@@ -36,18 +36,23 @@ func NewStep(m *Model, o engine.Options) (*Step, error) {
 // pictures; a picture whose label cannot be aligned counts as 0), and greedy reading in evaluations. It is an [engine.Observer]: predictions hold
 // log-probabilities, [rows, frames, classes], which [Model.ReadRows] reads, and labels, [rows, length], filled up with [engine.IgnoreIndex].
 func NewTask(m *Model) engine.Task[Sample, Batch] {
-	return &task{m, []metrics.Metric[string]{&metrics.CER{}, &metrics.ExactMatch{}}}
+	return &task{model: m, metrics: []metrics.Metric[string]{&metrics.CER{}, &metrics.ExactMatch{}}}
 }
 
 var _ interface {
 	engine.Observer[Batch]
+	engine.ObservationSharer
 	engine.OptionsValidator
 } = (*task)(nil)
 
 type task struct {
+	engine.Observations[reading]
 	model   *Model
 	metrics []metrics.Metric[string]
 }
+
+// reading is what was read in a picture, and what it says.
+type reading struct{ Got, Want string }
 
 func (t *task) Model() any                   { return t.model }
 func (t *task) WriteConfig(dir string) error { return t.model.config.WriteConfig(dir) }
@@ -95,13 +100,18 @@ func (t *task) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
 // Observe reads the pictures of a batch of an evaluation.
 func (t *task) Observe(b Batch, o engine.Outputs) {
 	for i, r := range t.model.readings(o.Logits[0].Permute(1, 0, 2)) {
-		for _, m := range t.metrics {
-			m.Add(r.Text, b.Texts[i])
-		}
+		t.Note(reading{r.Text, b.Texts[i]})
 	}
 }
 
-func (t *task) Metrics() map[string]float64 { return engine.Results(t.metrics) }
+func (t *task) Metrics() map[string]float64 {
+	for _, r := range t.Noted() {
+		for _, m := range t.metrics {
+			m.Add(r.Got, r.Want)
+		}
+	}
+	return engine.Results(t.metrics)
+}
 
 // ValidateOptions refuses label smoothing: CTC sums over all alignments of a label with the frames, so no frame has a class whose probability could be
 // spread over the others.

@@ -34,7 +34,11 @@ type classify struct {
 	model    Forwarder
 	metrics  []metrics.Metric[int]
 	observed []observed
+	shared   Observations[judged] // of all processes, where they share an evaluation out
 }
+
+// judged is what became of a sample.
+type judged struct{ Predicted, Class int64 }
 
 // observed are the predictions of a batch. They stay on the device until the evaluation ends, so that no batch waits for it.
 type observed struct {
@@ -87,17 +91,35 @@ func (c *classify) Observe(b Examples, o Outputs) {
 }
 
 func (c *classify) Metrics() map[string]float64 {
+	add := func(j judged) {
+		for _, m := range c.metrics {
+			m.Add(int(j.Predicted), int(j.Class))
+		}
+	}
+	for _, j := range c.shared.Noted() {
+		add(j)
+	}
+	c.judge(add)
+	return Results(c.metrics)
+}
+
+// judge waits for the device and tells what became of the samples that were observed.
+func (c *classify) judge(tell func(judged)) {
 	for _, o := range c.observed {
 		for i, predicted := range torch.Values[int64](o.predicted) {
-			for _, m := range c.metrics {
-				m.Add(int(predicted), int(o.classes[i]))
-			}
+			tell(judged{predicted, o.classes[i]})
 		}
 		o.predicted.Free()
 	}
 	c.observed = nil
-	return Results(c.metrics)
 }
+
+func (c *classify) TakeObserved(rows int) ([]byte, error) {
+	c.judge(func(j judged) { c.shared.Note(j) })
+	return c.shared.TakeObserved(rows)
+}
+
+func (c *classify) AddObserved(part []byte) error { return c.shared.AddObserved(part) }
 
 // Results gathers the numbers of metrics and starts them anew.
 func Results[P any](list []metrics.Metric[P]) map[string]float64 {

@@ -18,6 +18,8 @@ type evaluation struct {
 	losses  evalLosses
 	outputs collected
 	batches int
+	rows    int          // samples that were evaluated, by all processes together
+	own     torch.Tensor // where it is shared out, the loss of this process's last batch
 }
 
 // StartEval says which evaluation the next calls of Eval belong to. Without it they are one of unknown length, whose loss is the mean over samples.
@@ -36,6 +38,7 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 func (e *evaluation) drop() {
 	e.losses.drop()
 	e.outputs.drop()
+	e.own.Free()
 	*e = evaluation{}
 }
 
@@ -49,42 +52,58 @@ func (s *Step[S, B]) Eval(_ context.Context, b B) (err error) {
 }
 
 func (s *Step[S, B]) evalBatch(b B) error {
-	p := s.pass(s.CountItems(b))
-	p.full = s.options.FullEval
 	s.eval.batches++
-	var loss Loss
+	loss, o := s.evalForward(b, s.CountItems(b))
+	if s.keepsOutputs() {
+		if err := s.keep(s.preprocess(o)); err != nil {
+			return err
+		}
+	}
+	if loss.Value.Defined() {
+		s.eval.losses.add(loss)
+	}
+	s.eval.rows += loss.Rows
+	return nil
+}
+
+// evalForward runs the model on a batch and shows its outputs, which are empty if the task shows none, to the task.
+func (s *Step[S, B]) evalForward(b B, items int64) (loss Loss, o Outputs) {
+	p := s.pass(items)
+	p.full = s.options.FullEval
 	predictor, _ := s.task.(Predictor[B])
 	evaluator, evaluates := s.task.(Evaluator[B])
 	switch {
 	case evaluates && !s.eval.Predict:
 		p.Autocast(func() { loss = evaluator.Evaluate(p, b) })
 	case predictor != nil:
-		var o Outputs
 		p.Autocast(func() { o = predictor.Predict(p, b) })
 		loss, o = s.lossOf(p, predictor, o)
-		if err := s.observe(b, o); err != nil {
-			return err
+		if observer, ok := s.task.(Observer[B]); ok {
+			observer.Observe(b, o)
 		}
 	default:
 		p.Autocast(func() { loss = s.task.Loss(p, b) })
 	}
-	if loss.Value.Defined() {
-		s.eval.losses.add(loss)
-	}
-	return nil
+	return loss, o
 }
 
-// observe hands the outputs of a batch to whoever makes metrics of them, and keeps them if all are wanted together.
-func (s *Step[S, B]) observe(b B, o Outputs) error {
-	if observer, ok := s.task.(Observer[B]); ok {
-		observer.Observe(b, o)
+// keepsOutputs tells whether somebody makes metrics of the outputs of the running evaluation.
+func (s *Step[S, B]) keepsOutputs() bool {
+	if _, ok := s.task.(Predictor[B]); !ok {
+		return false
 	}
-	if !s.eval.Predict && s.options.ComputeMetrics == nil && s.options.BatchMetrics == nil {
-		return nil
-	}
+	return s.eval.Predict || s.options.ComputeMetrics != nil || s.options.BatchMetrics != nil
+}
+
+func (s *Step[S, B]) preprocess(o Outputs) Outputs {
 	if s.options.PreprocessLogits != nil {
 		o.Logits = s.options.PreprocessLogits(o.Logits, o.Labels)
 	}
+	return o
+}
+
+// keep hands the outputs of a batch to BatchMetrics, and keeps them if all are wanted together.
+func (s *Step[S, B]) keep(o Outputs) error {
 	if s.options.BatchMetrics != nil && len(o.Labels) > 0 {
 		batch := &Predictions{Logits: o.Logits, Labels: o.Labels, Inputs: o.Inputs, Rows: o.Rows}
 		if err := s.options.BatchMetrics.Add(batch); err != nil {
@@ -113,6 +132,9 @@ func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
 	m := trainer.Metrics{}
 	losses, rows, dtype := s.eval.losses.take()
 	if len(losses) > 0 {
+		if s.eval.Rows == 0 {
+			s.eval.Rows = s.eval.rows // a stream
+		}
 		m["loss"] = evalLoss(s.eval.Evaluation, losses, rows, dtype)
 	}
 	maps.Copy(m, s.taskMetrics())

@@ -63,6 +63,13 @@ type groupOutcome struct {
 // oneOfGroup is what a started process does. A role is the name of a run, and behind a bar what happens in it.
 func oneOfGroup(role string) int {
 	name, event, _ := strings.Cut(role, "|")
+	if name == "evaluations" {
+		if err := evaluationsMember(event); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		return 0
+	}
 	out, err := groupMember(name, event)
 	if err != nil {
 		out.Failure = err.Error()
@@ -85,6 +92,14 @@ func (c cancelAt) AfterUpdate(r *trainer.Run) error {
 	if r.GlobalStep == c.step-1 { // the step counts when it has ended
 		c.cancel()
 	}
+	return nil
+}
+
+// diesInEvaluation ends the process after the first batch of an evaluation.
+type diesInEvaluation struct{}
+
+func (diesInEvaluation) EvalStep(*trainer.Run) error {
+	os.Exit(0)
 	return nil
 }
 
@@ -131,6 +146,8 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 		o.Callbacks = []any{cancelAt{1, cancel}}
 	case event == "die" && g.Rank() == 1:
 		o.Callbacks = []any{cancelAt{2, func() { os.Exit(0) }}}
+	case event == "die in an evaluation" && g.Rank() == 1:
+		o.Callbacks = []any{diesInEvaluation{}}
 	case event == "resume":
 		o.ResumeFrom = trainer.Latest
 	}
@@ -227,8 +244,7 @@ func TestTwoProcessesEqualTransformersWithGloo(t *testing.T) {
 					t.Errorf("rank %d made %d updates, want %d", rank, o.Steps, r.MaxSteps)
 				}
 				compareLog(t, o.History, r.hfRun)
-				// With counted items transformers weighs the batches of an evaluation by their items over all processes; here an evaluation is that of one.
-				if r.Name != "counted items" && !sameBits(o.Eval["loss"], parseHex(t, r.EvalLoss)) || o.Eval["right"] != r.Right {
+				if !sameBits(o.Eval["loss"], parseHex(t, r.EvalLoss)) || o.Eval["right"] != r.Right {
 					t.Errorf("rank %d: the evaluation gives %v, want loss %v and right %v", rank, o.Eval, parseHex(t, r.EvalLoss), r.Right)
 				}
 				got := golden.Load(t, filepath.Join(dir, strconv.Itoa(rank)))
@@ -273,9 +289,11 @@ func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T
 }
 
 func TestTheDeathOfAProcessEndsTheRunOfTheOther(t *testing.T) {
-	out := startGroup(t, "plain|die", t.TempDir())
-	if !strings.Contains(out[0].Failure, "rank 1: the connection is gone") {
-		t.Errorf("rank 0 ended with %q", out[0].Failure)
+	for event, where := range map[string]string{"die": "trainer: ", "die in an evaluation": "trainer: evaluate after"} {
+		out := startGroup(t, "plain|"+event, t.TempDir())
+		if !strings.Contains(out[0].Failure, "rank 1: the connection is gone") || !strings.Contains(out[0].Failure, where) {
+			t.Errorf("%s: rank 0 ended with %q", event, out[0].Failure)
+		}
 	}
 }
 

@@ -52,11 +52,15 @@ func (c *collected) add(o Outputs, toHost bool) {
 }
 
 func (c *columns) add(ts []torch.Tensor) {
+	c.join(each(ts, func(t torch.Tensor) torch.Tensor { return t.Detach().Keep() }))
+}
+
+func (c *columns) join(ts []torch.Tensor) {
 	for len(*c) < len(ts) {
 		*c = append(*c, nil)
 	}
 	for i, t := range ts {
-		(*c)[i] = append((*c)[i], t.Detach().Keep())
+		(*c)[i] = append((*c)[i], t)
 	}
 }
 

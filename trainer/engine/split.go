@@ -98,7 +98,15 @@ func (s *Step[S, B]) Backward(ctx context.Context) error {
 func (s *Step[S, B]) BatchLoss() (l trainer.BatchLoss, err error) {
 	if s.eval.batches > 0 {
 		var loss float64
-		panicked := torch.Try(func() { torch.Scope(func() { loss, err = s.eval.losses.last() }) })
+		panicked := torch.Try(func() {
+			torch.Scope(func() {
+				if s.eval.Shared && s.eval.own.Defined() {
+					loss = s.eval.own.Item()
+					return
+				}
+				loss, err = s.eval.losses.last()
+			})
+		})
 		return trainer.BatchLoss{Loss: loss, Divided: loss}, errors.Join(panicked, err)
 	}
 	if !s.ahead.last.Defined() {

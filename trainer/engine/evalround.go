@@ -1,0 +1,322 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// An evaluation that is shared out among several processes. Everything that a process finds in a round it sends to all others, and each adds up the same in the
+// same order. So that nobody waits for a process that has failed, its error is part of what it sends.
+
+var _ trainer.EvalSharer[int] = (*Step[int, int])(nil)
+
+// ObservationSharer is an [Observer] or [Evaluator] of which several processes can each see a part of an evaluation, and which then makes the numbers of all of it.
+// Without it each process evaluates the whole set. On a process by itself its methods are not called. [Observations] implements it.
+type ObservationSharer interface {
+	// TakeObserved returns what Observe, or Evaluate, has taken note of since the last call, and forgets it. Only the first rows samples of it count; the
+	// others fill up a batch.
+	TakeObserved(rows int) ([]byte, error)
+
+	// AddObserved takes note of what TakeObserved has returned on some process, this one among them.
+	AddObserved(part []byte) error
+}
+
+// SharesEval reports whether all that an evaluation gathers can be put together: what an [Observer] or [Evaluator] gathers only if it is an [ObservationSharer].
+func (s *Step[S, B]) SharesEval(e trainer.Evaluation) bool {
+	_, shares := s.task.(ObservationSharer)
+	_, observes := s.task.(Observer[B])
+	_, evaluates := s.task.(Evaluator[B])
+	return shares || !observes && (e.Predict || !evaluates)
+}
+
+// EvalRound adds the batches that all processes have at a time to the running evaluation.
+func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) (err error) {
+	panicked := torch.Try(func() {
+		torch.NoGrad(func() { torch.Scope(func() { err = s.evalRound(ctx, r) }) })
+	})
+	return errors.Join(panicked, err)
+}
+
+// found is what a process has found in a round.
+type found struct {
+	loss     Loss
+	outputs  Outputs
+	observed []byte
+}
+
+func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) error {
+	s.eval.batches++
+	items, err := s.itemsOfRound(ctx, r)
+	if err != nil {
+		return err
+	}
+	var mine found
+	failed := try(func() (err error) {
+		if r.Rows > 0 {
+			mine, err = s.evalOwn(r, items)
+		}
+		return err
+	})
+	if s.eval.Even && s.options.PreprocessLogits != nil && s.keepsOutputs() {
+		if mine.outputs, err = s.widen(ctx, mine.outputs, failed); err != nil {
+			return err
+		}
+	}
+	if failed == nil && r.Rows > 0 && s.keepsOutputs() {
+		failed = try(func() error { mine.outputs = s.preprocess(mine.outputs); return nil })
+	}
+	all, err := s.gatherFound(ctx, mine, failed)
+	if err != nil {
+		return err
+	}
+	return s.addFound(all, r.Round)
+}
+
+// try returns panics of package torch as errors, too.
+func try(f func() error) (err error) {
+	panicked := torch.Try(func() { err = f() })
+	return errors.Join(panicked, err)
+}
+
+// itemsOfRound are the labelled items of this process's batch, or of those of all processes where they weigh together.
+func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (items int64, err error) {
+	failed := try(func() error {
+		if r.Rows > 0 {
+			items = s.CountItems(r.Batch)
+		}
+		return nil
+	})
+	if _, counts := s.task.(ItemCounter[B]); !counts || !s.eval.Even {
+		return items, failed
+	}
+	all, _, err := s.exchange(ctx, news{Items: items}, nil, nil, failed)
+	if err != nil {
+		return 0, err
+	}
+	items = 0
+	for _, n := range all {
+		items += n.Items
+	}
+	return items, nil
+}
+
+// evalOwn evaluates the batch of this process.
+func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f found, err error) {
+	s.mode(false)
+	f.loss, f.outputs = s.evalForward(r.Batch, items)
+	if value := f.loss.Value; value.Defined() {
+		if value = value.Detach(); value.Dim() > 0 {
+			value = value.Mean(torch.DefaultDType)
+		}
+		if f.loss.whole && s.eval.Even { // the items are those of all processes
+			value = value.MulScalar(s.group.World())
+		}
+		f.loss.Value = value
+		s.eval.own.Free()
+		s.eval.own = value.Clone().Keep()
+	}
+	if f.loss.Rows == 0 {
+		f.loss.Rows = r.Rows
+	}
+	if !s.keepsOutputs() {
+		f.outputs = Outputs{}
+	}
+	if o, ok := s.task.(ObservationSharer); ok {
+		rows := f.loss.Rows
+		if s.eval.Even {
+			rows = min(max(0, r.Round-s.group.Rank()*r.Rows), rows)
+		}
+		if f.observed, err = o.TakeObserved(rows); err != nil {
+			return f, fmt.Errorf("engine: %T: %w", s.task, err)
+		}
+	}
+	return f, nil
+}
+
+// news is what a process says of itself in an exchange.
+type news struct {
+	Failure string  `json:"failure,omitempty"`
+	Items   int64   `json:"items,omitempty"`
+	Widths  []int64 `json:"widths,omitempty"`
+
+	Rows   int  `json:"rows,omitempty"` // 0: it has no batch
+	Loss   bool `json:"loss,omitempty"` // the first tensor is the loss
+	Logits int  `json:"logits,omitempty"`
+	Labels int  `json:"labels,omitempty"`
+	Inputs int  `json:"inputs,omitempty"`
+}
+
+// exchange tells the other processes the news, behind which data and tensors may lie. If one of them has failed, all get an error.
+func (s *Step[S, B]) exchange(ctx context.Context, n news, data []byte, ts []torch.Tensor, failed error) (all []news, parts []part, err error) {
+	if failed != nil {
+		n, data, ts = news{Failure: failed.Error()}, nil, nil
+	}
+	note, err := json.Marshal(n)
+	if err != nil {
+		return nil, nil, err
+	}
+	notes, lists, err := ddp.AllGatherLists(ctx, s.group, append(append(note, '\n'), data...), ts, s.options.Device)
+	switch {
+	case failed != nil:
+		return nil, nil, failed
+	case err != nil:
+		return nil, nil, fmt.Errorf("engine: %w", err)
+	}
+	all, parts = make([]news, len(notes)), make([]part, len(notes))
+	for rank, note := range notes {
+		line, data, _ := bytes.Cut(note, []byte("\n"))
+		if err := json.Unmarshal(line, &all[rank]); err != nil {
+			return nil, nil, fmt.Errorf("engine: what rank %d has sent: %w", rank, err)
+		}
+		if text := all[rank].Failure; text != "" {
+			return nil, nil, fmt.Errorf("engine: rank %d has failed: %s", rank, text)
+		}
+		parts[rank] = part{data, lists[rank]}
+	}
+	return all, parts, nil
+}
+
+// part is what came with the news of a process.
+type part struct {
+	data    []byte
+	tensors []torch.Tensor
+}
+
+// widen fills up the second dimension of logits and labels to that of the widest process: pad_across_processes of Accelerate, before preprocess_logits_for_metrics.
+func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Outputs, error) {
+	var n news
+	for _, t := range append(append([]torch.Tensor{}, o.Logits...), o.Labels...) {
+		width := int64(0)
+		if t.Dim() > 1 {
+			width = t.Size(1)
+		}
+		n.Widths = append(n.Widths, width)
+	}
+	all, _, err := s.exchange(ctx, n, nil, nil, failed)
+	if err != nil {
+		return o, err
+	}
+	widest := n.Widths
+	for rank, other := range all {
+		if len(other.Widths) != len(widest) {
+			return o, fmt.Errorf("engine: rank %d has %d outputs and labels, and rank %d has %d", rank, len(other.Widths), s.group.Rank(), len(widest))
+		}
+		for i, width := range other.Widths {
+			widest[i] = max(widest[i], width)
+		}
+	}
+	i := -1
+	fill := func(t torch.Tensor) torch.Tensor {
+		i++
+		if t.Dim() < 2 || t.Size(1) == widest[i] {
+			return t
+		}
+		shape := t.Shape()
+		shape[1] = widest[i]
+		out := torch.Options{DType: t.DType(), Device: t.Device()}.Full(IgnoreIndex, shape...)
+		out.Narrow(1, 0, t.Size(1)).Copy_(t)
+		return out
+	}
+	o.Logits, o.Labels = each(o.Logits, fill), each(o.Labels, fill)
+	return o, nil
+}
+
+// gatherFound brings together what all processes have found.
+func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) (all []found, err error) {
+	o := mine.outputs
+	n := news{Rows: mine.loss.Rows, Loss: mine.loss.Value.Defined(), Logits: len(o.Logits), Labels: len(o.Labels), Inputs: len(o.Inputs)}
+	var ts []torch.Tensor
+	if n.Loss {
+		ts = append(ts, mine.loss.Value)
+	}
+	ts = append(append(append(ts, o.Logits...), o.Labels...), o.Inputs...)
+	notes, parts, err := s.exchange(ctx, n, mine.observed, each(ts, torch.Tensor.Detach), failed)
+	if err != nil {
+		return nil, err
+	}
+	all = make([]found, len(notes))
+	for rank, n := range notes {
+		ts := parts[rank].tensors
+		take := func(k int) (some []torch.Tensor) {
+			some, ts = ts[:k:k], ts[k:]
+			return some
+		}
+		f := &all[rank]
+		f.loss.Rows, f.outputs.Rows, f.observed = n.Rows, n.Rows, parts[rank].data
+		if n.Loss {
+			f.loss.Value = take(1)[0]
+		}
+		f.outputs.Logits, f.outputs.Labels, f.outputs.Inputs = take(n.Logits), take(n.Labels), take(n.Inputs)
+	}
+	return all, nil
+}
+
+// addFound takes note of it, in the order of the ranks. round is how many samples there are without those that fill up batches, where there are some.
+func (s *Step[S, B]) addFound(all []found, round int) error {
+	before := 0
+	for _, f := range all {
+		if f.loss.Rows == 0 {
+			continue
+		}
+		if o, ok := s.task.(ObservationSharer); ok {
+			if err := o.AddObserved(f.observed); err != nil {
+				return fmt.Errorf("engine: %T: %w", s.task, err)
+			}
+		}
+		if s.keepsOutputs() && !s.eval.Even {
+			if err := s.keep(f.outputs); err != nil {
+				return err
+			}
+		}
+		rows := f.loss.Rows
+		if s.eval.Even {
+			f.loss.Rows = min(max(0, round-before), rows)
+		}
+		if f.loss.Value.Defined() {
+			s.eval.losses.add(f.loss)
+		}
+		before += rows
+	}
+	if !s.eval.Even {
+		s.eval.rows += before
+		return nil
+	}
+	s.eval.rows += min(round, before)
+	if !s.keepsOutputs() {
+		return nil
+	}
+	return s.keep(together(all, round))
+}
+
+// together puts the outputs of all processes one after the other, without the samples that fill up their batches.
+func together(all []found, rows int) Outputs {
+	var logits, labels, inputs columns
+	o := Outputs{}
+	for _, f := range all {
+		logits.join(f.outputs.Logits)
+		labels.join(f.outputs.Labels)
+		inputs.join(f.outputs.Inputs)
+		o.Rows += f.outputs.Rows
+	}
+	o.Rows = min(o.Rows, rows)
+	cut := func(list []torch.Tensor) torch.Tensor {
+		t := padAndConcat(list)
+		return t.Narrow(0, 0, min(int64(rows), t.Size(0)))
+	}
+	for _, c := range []struct {
+		from columns
+		into *[]torch.Tensor
+	}{{logits, &o.Logits}, {labels, &o.Labels}, {inputs, &o.Inputs}} {
+		for _, list := range c.from {
+			*c.into = append(*c.into, cut(list))
+		}
+	}
+	return o
+}

@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/gob"
+	"fmt"
+)
+
+// Observations are what an [Observer] or [Evaluator] notes of an evaluation, a T for each sample: a struct with exported fields, such as what was predicted and what
+// should have been. Embedded in a task it makes it an [ObservationSharer].
+//
+//	func (t *task) Observe(b Batch, o engine.Outputs) { t.Note(readings(b, o)...) }
+//
+//	func (t *task) Metrics() map[string]float64 {
+//		for _, r := range t.Noted() { ... }
+//	}
+type Observations[T any] struct {
+	fresh, all []T
+}
+
+// Note takes note of samples, in their order.
+func (n *Observations[T]) Note(samples ...T) { n.fresh = append(n.fresh, samples...) }
+
+// Noted returns all samples of the evaluation, of all processes if it is shared out, in the order of the set, and starts anew.
+func (n *Observations[T]) Noted() []T {
+	all := append(n.all, n.fresh...)
+	*n = Observations[T]{}
+	return all
+}
+
+// TakeObserved is of [ObservationSharer].
+func (n *Observations[T]) TakeObserved(rows int) ([]byte, error) {
+	var b bytes.Buffer
+	err := gob.NewEncoder(&b).Encode(n.fresh[:min(rows, len(n.fresh))])
+	n.fresh = nil
+	if err != nil {
+		return nil, fmt.Errorf("engine: Observations[%T] cannot be sent: %w", *new(T), err)
+	}
+	return b.Bytes(), nil
+}
+
+// AddObserved is of [ObservationSharer].
+func (n *Observations[T]) AddObserved(part []byte) error {
+	var samples []T
+	if err := gob.NewDecoder(bytes.NewReader(part)).Decode(&samples); err != nil {
+		return fmt.Errorf("engine: Observations[%T] from another process: %w", *new(T), err)
+	}
+	n.all = append(n.all, samples...)
+	return nil
+}
