@@ -59,7 +59,8 @@
 //
 // With Options.Group, made by dist.Init, the same loop trains on several processes, each with a part of every pass. Models are made equal when they are prepared;
 // Backward averages gradients in the batch that ends a window, and only there, as DistributedDataParallel does under no_sync; Accumulate broadcasts buffers.
-// A parameter without a gradient counts as zeros (find_unused_parameters). Metrics are made of [Accelerator.GatherForMetrics]; the main process
+// A parameter without a gradient counts as zeros (find_unused_parameters). Metrics are made of [Accelerator.GatherForMetrics],
+// behind [Accelerator.PadAcrossProcesses] where sizes differ; the main process
 // saves. All processes must make the same calls: what only [Accelerator.IsMainProcess] does may not contain Gather, SaveState or Accumulate.
 //
 //	g, err := dist.Init(ctx, dist.Options{}) // started by torchrun, srun or gotrainer launch

@@ -25,12 +25,12 @@ type LoaderOptions struct {
 // Loader hands out batches and tells its [Accelerator] which one is the last: DataLoaderShard, and of a stream DataLoaderDispatcher.
 type Loader[S, B any] struct {
 	accelerator *Accelerator
-	pass        func(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
+	pass        func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error]
 	length      int // batches of a pass; -1: a stream
 	epoch       int
 	skip        int
 	end         bool
-	short       int          // samples in the last round of batches, if it is a short one
+	short       int          // samples in the last round of batches, if it is a short one; of a stream known at its end
 	order       *sharedOrder // what the processes agree on before each pass; nil: nothing
 }
 
@@ -75,7 +75,16 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 	if !a.options.SplitBatches {
 		round *= a.NumProcesses()
 	}
-	loader := &Loader[S, B]{accelerator: a, pass: l.Epoch, length: l.Len(), order: shared}
+	pass := func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error] {
+		return func(yield func(data.StreamBatch[B], error) bool) {
+			for b, err := range l.Epoch(ctx, epoch, skip) {
+				if !yield(data.StreamBatch[B]{Batch: b}, err) {
+					return
+				}
+			}
+		}
+	}
+	loader := &Loader[S, B]{accelerator: a, pass: pass, length: l.Len(), order: shared}
 	if !o.DropLast {
 		loader.short = l.Samples() % round
 	}
@@ -84,27 +93,19 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 
 // PrepareStream makes the loader of data without a length: accelerator.prepare of a DataLoader over an IterableDataset. Of the options Shuffle, Seedable and Seed must not
 // be set, since the order is the stream's. The last batch of a pass ends a window as that of a data set does. A pass without a batch is an error.
+//
+// Of several processes each reads the whole stream, which must be the same for all, and gets the samples that Accelerate's main process would send it
+// (dispatch_batches): whole batches, and of what is left at the end of a pass an even part, filled up with the first samples of the pass.
 func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
 	if o.Shuffle || o.Seedable || o.Seed != nil {
 		return nil, errors.New("accelerate: PrepareStream: LoaderOptions.Shuffle, Seedable and Seed must not be set, since the order of a stream is its own")
 	}
-	if n := a.NumProcesses(); n > 1 {
-		return nil, fmt.Errorf("accelerate: PrepareStream: %d processes train together, and a stream cannot be dealt out among them: nobody knows whether all would get as many batches; make a data set of it, and use PrepareLoader", n)
-	}
-	l, err := data.NewStreamLoader(s, collate, data.LoaderOptions{BatchSize: o.BatchSize, DropLast: o.DropLast, Workers: o.Workers})
+	l, err := data.NewStreamLoader(s, collate, data.LoaderOptions{BatchSize: o.BatchSize, DropLast: o.DropLast, Workers: o.Workers,
+		Shard: data.Shard{Rank: a.ProcessIndex(), WorldSize: a.NumProcesses(), SplitBatches: a.options.SplitBatches}})
 	if err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareStream: %w", err)
 	}
-	pass := func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
-		return func(yield func(B, error) bool) {
-			for b, err := range l.Pass(ctx, epoch, skip) {
-				if !yield(b.Batch, err) {
-					return
-				}
-			}
-		}
-	}
-	return &Loader[S, B]{accelerator: a, pass: pass, length: -1}, nil
+	return &Loader[S, B]{accelerator: a, pass: l.Pass, length: -1}, nil
 }
 
 // SkipFirstBatches returns a loader that leaves out the first n batches of its first pass without loading them: the rest of a pass that was
@@ -142,14 +143,14 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 		l.end = false
 		l.accelerator.loaders = append(l.accelerator.loaders, l)
 		defer l.leave()
-		var held B
+		var held data.StreamBatch[B]
 		holds := false
 		skip := l.skip
 		if l.length >= 0 {
 			skip = min(skip, l.length)
 		}
 		for batch, err := range l.pass(ctx, l.epoch, skip) {
-			if holds && !yield(held, nil) {
+			if holds && !yield(held.Batch, nil) {
 				return
 			}
 			if err != nil {
@@ -162,7 +163,10 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 			yield(none, fmt.Errorf("accelerate: pass %d over the stream has no batch", l.epoch))
 			return
 		}
-		if holds && !yield(held, nil) {
+		if l.length < 0 {
+			l.short = held.Round
+		}
+		if holds && !yield(held.Batch, nil) {
 			return
 		}
 		l.epoch++

@@ -56,7 +56,7 @@ func (a *Accelerator) Gather(ts ...torch.Tensor) []torch.Tensor {
 	return out
 }
 
-// GatherForMetrics is [Accelerator.Gather] without the samples that fill up the last batches of a pass.
+// GatherForMetrics is [Accelerator.Gather] without the samples that fill up the last batches of a pass, of a stream too.
 func (a *Accelerator) GatherForMetrics(ts ...torch.Tensor) []torch.Tensor {
 	out := a.Gather(ts...)
 	if a.NumProcesses() == 1 || !a.endOfLoader() {
@@ -66,6 +66,49 @@ func (a *Accelerator) GatherForMetrics(ts ...torch.Tensor) []torch.Tensor {
 		for i, t := range out {
 			out[i] = t.Narrow(0, 0, min(int64(rows), t.Size(0)))
 		}
+	}
+	return out
+}
+
+// Pad configures [Accelerator.PadAcrossProcesses]. The zero value fills up the end of the first dimension with zeros.
+type Pad struct {
+	Dim   int64 // the dimension that is filled up; negative: from the last
+	Index int64 // with what: pad_index
+	First bool  // in front, not behind
+}
+
+// PadAcrossProcesses fills each tensor up to the size that it has on the process where it is largest, so that Gather can put them together. Tensors without that
+// dimension stay as they are. It panics as Gather does.
+func (a *Accelerator) PadAcrossProcesses(p Pad, ts ...torch.Tensor) []torch.Tensor {
+	if a.NumProcesses() == 1 {
+		return ts
+	}
+	sizes := make([]int64, len(ts)) // 0: no such dimension
+	dims := make([]int64, len(ts))
+	for i, t := range ts {
+		if dims[i] = p.Dim; p.Dim < 0 {
+			dims[i] += int64(t.Dim())
+		}
+		if dims[i] >= 0 && dims[i] < int64(t.Dim()) {
+			sizes[i] = t.Size(dims[i])
+		}
+	}
+	largest := append([]int64{}, sizes...)
+	a.must("PadAcrossProcesses", dist.AllReduce(context.Background(), a.options.Group, largest, dist.Max))
+	out := make([]torch.Tensor, len(ts))
+	for i, t := range ts {
+		size := largest[i]
+		if out[i] = t; sizes[i] == size || dims[i] < 0 || dims[i] >= int64(t.Dim()) {
+			continue
+		}
+		shape := t.Shape()
+		shape[dims[i]] = size
+		filled, at := torch.Options{DType: t.DType(), Device: t.Device()}.Full(p.Index, shape...), int64(0)
+		if p.First {
+			at = size - sizes[i]
+		}
+		torch.NoGrad(func() { filled.Narrow(dims[i], at, sizes[i]).Copy_(t) })
+		out[i] = filled
 	}
 	return out
 }
