@@ -230,7 +230,7 @@ func (a *accelerated) setup(sets map[string]*rows) (err error) {
 	if a.args.precision == "bf16" {
 		precision = amp.BF16
 	}
-	options := accelerate.Options{MixedPrecision: precision, Accumulation: a.args.accumulation, FreeSchedule: a.args.freeSchedule,
+	options := accelerate.Options{FusedHidesSkips: true, MixedPrecision: precision, Accumulation: a.args.accumulation, FreeSchedule: a.args.freeSchedule,
 		Project: accelerate.Project{Dir: a.out, AutomaticNaming: a.args.automaticNaming, TotalLimit: a.args.totalLimit}}
 	if a.args.scaler != nil {
 		if err := a.args.scaler.Validate(); err != nil {
@@ -299,7 +299,8 @@ func (a *accelerated) schedule() (stepper, error) {
 	s, err := a.args.schedule.build()
 	if err == errAdaptive { //nolint:errorlint // it is returned bare
 		return func() error {
-			if a.args.prepareSchedule && !a.acc.SyncGradients() && !a.args.freeSchedule {
+			prepared := a.args.prepareSchedule && a.args.schedule.name != "greedy" // GreedyLR is no LRScheduler, so that Accelerate passes over it
+			if prepared && !a.acc.SyncGradients() && !a.args.freeSchedule {
 				return nil
 			}
 			return errAdaptive
@@ -309,9 +310,6 @@ func (a *accelerated) schedule() (stepper, error) {
 		return nil, err
 	}
 	last := lr.StepLimit(s, a.total)
-	if last > 0 && a.args.splitBatches {
-		return nil, spec.Unsupportedf("a schedule of fixed length with split_batches")
-	}
 	if !a.args.prepareSchedule {
 		return a.unprepared(s, last)
 	}
@@ -320,6 +318,9 @@ func (a *accelerated) schedule() (stepper, error) {
 		return nil, err
 	}
 	return func() error {
+		if last > 0 && a.args.splitBatches && a.acc.SyncGradients() && !a.acc.OptimizerStepWasSkipped() && prepared.Moves() == last { // nobody looks at its end then
+			return fmt.Errorf("the schedule is made for %d moves", last)
+		}
 		if err := prepared.Step(); err != nil {
 			return err
 		}
@@ -380,6 +381,9 @@ func (a *accelerated) resume(micro int) (start, skip int, err error) {
 	}
 	if a.spec.Data.Iterable {
 		return 0, 0, errNoLength
+	}
+	if a.train.Len() == 0 {
+		return 0, 0, fmt.Errorf("the training set gives no batch, so none can be skipped")
 	}
 	return micro / a.train.Len(), micro % a.train.Len(), nil
 }

@@ -77,8 +77,14 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 		if err := h.again(p); err != nil {
 			return err
 		}
+	} else if p.Do == "train" {
+		h.step.tokens = 0
 	}
 	h.rec.where = p.Do
+	set, ok := h.sets[on]
+	if p.Do == "predict" && !ok {
+		return fmt.Errorf("there is no split %q", on)
+	}
 	if p.Do != "train" && h.args.fullEval != torch.DefaultDType { // and so it stays
 		err := torch.Try(func() { nn.To(h.step.task().model.module(), torch.Options{DType: h.args.fullEval}) })
 		if err != nil {
@@ -97,10 +103,6 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 			_, err = h.trainer.Evaluate(ctx, valid)
 		}
 		return err
-	}
-	set, ok := h.sets[on]
-	if !ok {
-		return fmt.Errorf("there is no split %q", on)
 	}
 	if _, err := h.trainer.Predict(ctx, set, prefix); err != nil {
 		return err
@@ -173,7 +175,7 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 // again makes a trainer that resumes around the step of the one before, which train(resume_from_checkpoint=...) does without a new object.
 func (h *hfRun) again(p spec.Phase) error {
 	o := h.options
-	if err := h.resumeFrom(p, &o); err != nil {
+	if err := h.resumeFrom(p, &o); err != nil || h.args.late != nil {
 		return err
 	}
 	h.step.kept, h.watch.kept = true, true

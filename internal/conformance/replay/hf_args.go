@@ -137,8 +137,14 @@ func (a *hfArgs) readSeeds(o *spec.Object) {
 		for _, name := range []string{"split_batches", "even_batches", "non_blocking", "dispatch_batches"} {
 			c.Any(name) // of no effect in one process
 		}
-		if k := c.Object("gradient_accumulation_kwargs"); k != nil && !k.Has("num_steps") {
-			k.Map() // the Trainer ends windows by itself
+		if k := c.Object("gradient_accumulation_kwargs"); k != nil {
+			if k.Has("num_steps") {
+				if a.trainer.Accumulate > 1 {
+					a.refuse("accelerator_config.gradient_accumulation_kwargs.num_steps and gradient_accumulation_steps are both set")
+				}
+				a.trainer.Accumulate = k.Int("num_steps", 1)
+			}
+			k.Map()["num_steps"] = json.Number("1") // transformers writes it into what it was given, where a second trainer finds it
 		}
 		if err := c.Done(); err != nil {
 			o.Fail("accelerator_config", "an object of the fields split_batches, dispatch_batches, even_batches, use_seedable_sampler, non_blocking")
@@ -195,6 +201,9 @@ func (a *hfArgs) readTriggers(o *spec.Object) {
 	a.intervals = append(a.intervals, hfInterval{"save_steps", strategy, o.Float("save_steps", 500)})
 	t.KeepCheckpoints = o.Int("save_total_limit", 0)
 	a.saves, a.saveBest = strategy != "no", strategy == "best"
+	if o.Bool("load_best_model_at_end", false) && t.Eval != trainer.Never && strategy == "steps" && steps >= 1 && math.Mod(o.Float("save_steps", 500), steps) != 0 {
+		a.refuse("save_steps is %v, which is no multiple of the eval_steps of %v", o.Float("save_steps", 500), steps)
+	}
 	for _, i := range a.intervals {
 		if i.strategy == "steps" && (i.steps == 0 && i.name != "save_steps" || i.steps > 1 && i.steps != math.Trunc(i.steps)) {
 			a.refuse("%s is %v, want a whole number or a share of the run", i.name, i.steps)
@@ -242,7 +251,7 @@ func (a *hfArgs) settle(s *spec.Spec) error {
 	if stream {
 		t.Order = nil // a stream has an order of its own
 	}
-	if t.LoadBestAtEnd && !a.evaluates && (!a.saves || a.saveBest) { // no evaluation ever finds a best one
+	if t.LoadBestAtEnd && !a.evaluates && !a.saves { // no evaluation ever finds a best one
 		t.LoadBestAtEnd, t.Save = false, trainer.Never
 		if t.MetricForBest == "" {
 			t.MetricForBest = "loss"
@@ -308,7 +317,10 @@ func (a *hfArgs) readEngine(o *spec.Object) {
 		}
 		a.fullEval = torch.Float16
 	}
-	e.LabelSmoothing, e.NEFTuneAlpha = o.Float("label_smoothing_factor", 0), o.Float("neftune_noise_alpha", 0)
+	e.LabelSmoothing = o.Float("label_smoothing_factor", 0)
+	if alpha := o.FloatOrNil("neftune_noise_alpha"); alpha != nil {
+		e.NEFTuneAlpha = max(*alpha, math.SmallestNonzeroFloat64) // noise of size 0 is drawn too
+	}
 	e.GradientCheckpointing, e.FullDeterminism = o.Bool("gradient_checkpointing", false), o.Bool("full_determinism", false)
 	e.EvalAccumulation = o.Int("eval_accumulation_steps", 0)
 	a.batchMetrics = o.Bool("batch_eval_metrics", false)
@@ -331,7 +343,10 @@ var idle = map[string][]string{
 	"enable_jit_checkpoint": nil, "eval_use_gather_object": nil,
 	"length_column_name": nil, "debug": nil, "gradient_checkpointing_kwargs": {"null", "{}", `{"use_reentrant":false}`, `{"use_reentrant":true}`},
 	"fsdp": {"null", "[]", `""`, "false"}, "deepspeed": {"null"}, "hub_strategy": nil, "hub_model_id": nil,
-	"hub_token": nil, "hub_private_repo": nil, "hub_always_push": nil, "hub_revision": nil, "project": nil,
+	"hub_token": nil, "hub_private_repo": nil, "hub_always_push": nil, "hub_revision": nil, "project": nil, "trackio_space_id": nil, "trackio_bucket_id": nil,
+	"trackio_static_space_id": nil, "ddp_find_unused_parameters": nil, "ddp_bucket_cap_mb": nil, "ddp_broadcast_buffers": nil, "ddp_static_graph": nil,
+	"ddp_backend": {"null"}, "fsdp_config": {"null"}, "parallelism_config": {"null"}, "local_rank": {"-1", "0"}, "resume_from_checkpoint": nil,
+	"torch_compile_backend": {"null"}, "torch_compile_mode": {"null"}, "liger_kernel_config": nil, "optim_target_modules": nil, // of GaLore, LoMo and APOLLO
 }
 
 // withoutEffect takes the idle arguments.

@@ -1,26 +1,22 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 func (a *hfArgs) readOptimizer(o *spec.Object) {
 	a.optimizer.name = o.String("optim", "adamw_torch_fused")
 	a.optimizer.args = optim.Arguments{LearningRate: a.trainer.LearningRate, WeightDecay: o.Float("weight_decay", 0), AdamBeta1: o.FloatOrNil("adam_beta1"),
 		AdamBeta2: o.FloatOrNil("adam_beta2"), AdamEpsilon: o.FloatOrNil("adam_epsilon"), OptimArgs: o.String("optim_args", "")}
-	switch v := o.Any("optim_target_modules").(type) {
-	case nil:
-	case string:
-		a.engine.LowRankTargets = []string{v}
-	default:
-		a.engine.LowRankTargets = o.Strings("optim_target_modules")
-	}
 }
 
 func readSchedule(o *spec.Object) scheduleArgs {
@@ -63,14 +59,15 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 		a.late = a.lateRefusal()
 	}
 	if a.late != nil {
-		a.engine.LowRankTargets = nil
 		a.trainer.LearningRate = max(a.trainer.LearningRate, 0)
 		return nil
 	}
 	builder, err := optim.ByName(a.optimizer.name, a.knownOptimArgs())
+	if err == nil {
+		err = buildable(builder)
+	}
 	if err != nil {
 		a.late = err
-		a.engine.LowRankTargets = nil
 		return nil
 	}
 	a.engine.Optimizer = builder
@@ -79,16 +76,18 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 	}
 	if s.name == "reduce_lr_on_plateau" || s.name == "greedy" {
 		a.trainer.Adaptive, a.late = lr.AdaptiveByName(s.name, s.kwargs)
-		return nil
-	}
-	if a.trainer.LearningRate == 0 { // which in our options is the default
-		a.trainer.LearningRate, a.trainer.Schedule = 1, zeroRate{}
+		if a.trainer.LearningRate == 0 { // which in our options is the default
+			a.trainer.LearningRate = math.SmallestNonzeroFloat64
+		}
 		return nil
 	}
 	schedule, err := s.build()
 	if err != nil {
 		a.late = err
 		return nil
+	}
+	if a.trainer.LearningRate == 0 {
+		a.trainer.LearningRate, schedule = 1, zeroRate{schedule}
 	}
 	a.trainer.Schedule = schedule
 	return nil
@@ -104,6 +103,16 @@ func (a *hfArgs) lateRefusal() error {
 		return fmt.Errorf("optim is %s, of a package that the recordings are made without", name)
 	}
 	return nil
+}
+
+// buildable tells what is wrong with the settings of an optimizer, on a parameter of no importance.
+func buildable(b optim.Builder) (err error) {
+	failed := torch.Try(func() {
+		torch.Scope(func() {
+			_, err = b.Build([]optim.Group{{Params: []torch.Named{{Name: "any", Tensor: torch.Zeros(1)}}}})
+		})
+	})
+	return errors.Join(failed, err)
 }
 
 // packaged are parts of the names of optimizers that transformers takes from packages of others, none of which the recordings have.
@@ -129,10 +138,13 @@ func (a *hfArgs) knownOptimArgs() optim.Arguments {
 	return args
 }
 
-// zeroRate never moves a weight.
-type zeroRate struct{}
+// zeroRate is a schedule under the learning rate 0, which in our options is the default.
+type zeroRate struct{ lr.Schedule }
 
-func (zeroRate) Plan(float64, int) lr.Rate { return func(int) float64 { return 0 } }
+func (z zeroRate) Plan(_ float64, updates int) lr.Rate { return z.Schedule.Plan(0, updates) }
+func (z zeroRate) ValidatePlan(_ float64, updates int) error {
+	return lr.Validate(z.Schedule, 0, updates)
+}
 
 // hfOptimizers are OptimizerNames of transformers 5.17, hfSchedules its SchedulerType.
 const (

@@ -18,7 +18,7 @@ func (h *hfRun) keepPredictions() error {
 	if p == nil || len(p.Logits) == 0 {
 		return fmt.Errorf("the step has kept no predictions")
 	}
-	if !h.args.concat || h.args.noLabels {
+	if !h.args.concat || h.args.noLabels || h.args.lossOnly {
 		return fmt.Errorf("the predictions are not one array")
 	}
 	h.predicted = nil
@@ -94,7 +94,7 @@ func (h *hfRun) end(err error) (*Run, error) {
 		if h.args.saves {
 			best[1].Value = b.GlobalStep
 		}
-		if b.Checkpoint != "" {
+		if b.Checkpoint != "" && h.args.saves {
 			best[2].Value = filepath.Base(b.Checkpoint)
 		}
 	}
@@ -103,9 +103,6 @@ func (h *hfRun) end(err error) (*Run, error) {
 		optimizer = nil
 	}
 	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)
-	if h.args.optimizer.name == "adagrad" && optimizer != nil && optimizer.Updates() == 0 {
-		final = append(final, adagradStart(optimizer)...)
-	}
 	if h.args.optimizer.name == "adafactor" {
 		integerSteps(final)
 	}

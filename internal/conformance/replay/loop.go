@@ -101,6 +101,11 @@ func (a loopArgs) builder() (optim.Builder, error) {
 	}
 	beta1, beta2 := betas(k)
 	eps, maximize := k.FloatOrNil("eps"), k.Bool("maximize", false)
+	for _, name := range []string{"capturable", "differentiable"} { // of CUDA graphs and of gradients through an update, which these loops have not
+		if k.Bool(name, false) {
+			return nil, spec.Unsupportedf("args.optimizer_kwargs.%s is true; known is false", name)
+		}
+	}
 	implementation := optim.ForLoop
 	if k.Bool("foreach", false) {
 		implementation = optim.Foreach

@@ -14,21 +14,30 @@ type predictions struct {
 	logits []float32
 	width  int // length of the last axis of the logits
 	labels []float64
+	tail   []int64 // the shape of the first batch's logits without rows
+	uneven bool    // another batch's is different
 }
 
 // add appends a batch.
 func (p *predictions) add(logits, labels torch.Tensor) {
-	p.width = 1
-	if n := logits.Dim(); n > 0 {
-		p.width = int(logits.Size(-1))
+	if tail := logits.Shape()[min(1, logits.Dim()):]; p.logits == nil {
+		p.tail = tail
+	} else {
+		p.uneven = p.uneven || !slices.Equal(tail, p.tail)
 	}
 	p.logits = append(p.logits, torch.Values[float32](logits.ToDType(torch.Float32))...)
+	if p.width = len(p.logits); logits.Dim() > 1 { // of one dimension the last axis is the set itself
+		p.width = int(logits.Size(-1))
+	}
 	p.labels = append(p.labels, torch.Values[float64](labels.ToDType(torch.Float64))...)
 }
 
 // compute returns the metrics that a case names. Classes are the largest of the last axis; positions with the label -100 are left out. mae is of the raw
 // outputs.
 func (p *predictions) compute(names []string) (map[string]float64, error) {
+	if p.uneven {
+		return nil, fmt.Errorf("the outputs of the batches have different shapes and make no array")
+	}
 	out := map[string]float64{}
 	for _, name := range names {
 		var err error
@@ -36,11 +45,15 @@ func (p *predictions) compute(names []string) (map[string]float64, error) {
 		case "mae":
 			out[name], err = p.mae()
 		case "accuracy":
-			pred, ref := p.classes()
-			out[name] = accuracy(pred, ref)
+			var pred, ref []float64
+			if pred, ref, err = p.classes(); err == nil {
+				out[name] = accuracy(pred, ref)
+			}
 		case "macro_f1":
-			pred, ref := p.classes()
-			out[name], err = macroF1(pred, ref)
+			var pred, ref []float64
+			if pred, ref, err = p.classes(); err == nil {
+				out[name], err = macroF1(pred, ref)
+			}
 		default:
 			err = spec.Unsupportedf("the metric %q", name)
 		}
@@ -51,16 +64,17 @@ func (p *predictions) compute(names []string) (map[string]float64, error) {
 	return out, nil
 }
 
-// classes returns the predicted and the true classes of the positions that have one.
-func (p *predictions) classes() (pred, ref []int) {
-	for i, label := range p.labels {
-		if label == -100 || (i+1)*p.width > len(p.logits) {
-			continue
-		}
-		pred = append(pred, argmax(p.logits[i*p.width:(i+1)*p.width]))
-		ref = append(ref, int(label))
+// classes returns the predicted and the true classes of the positions that have one. Labels may be any numbers, as those of a regression are.
+func (p *predictions) classes() (pred, ref []float64, err error) {
+	if len(p.labels)*p.width != len(p.logits) {
+		return nil, nil, fmt.Errorf("%d outputs, the largest of every %d of which is a class, and %d labels", len(p.logits), p.width, len(p.labels))
 	}
-	return pred, ref
+	for i, label := range p.labels {
+		if label != -100 {
+			pred, ref = append(pred, float64(argmax(p.logits[i*p.width:(i+1)*p.width]))), append(ref, label)
+		}
+	}
+	return pred, ref, nil
 }
 
 // argmax is numpy's: the first of the largest, and nan is larger than anything.
@@ -77,7 +91,7 @@ func argmax(v []float32) int {
 	return best
 }
 
-func accuracy(pred, ref []int) float64 {
+func accuracy(pred, ref []float64) float64 {
 	same := 0
 	for i := range ref {
 		if pred[i] == ref[i] {
@@ -88,7 +102,7 @@ func accuracy(pred, ref []int) float64 {
 }
 
 // macroF1 is the mean of F1 over the classes that occur in predictions or references, 0 for one without true positives.
-func macroF1(pred, ref []int) (float64, error) {
+func macroF1(pred, ref []float64) (float64, error) {
 	classes := slices.Concat(pred, ref)
 	slices.Sort(classes)
 	classes = slices.Compact(classes)

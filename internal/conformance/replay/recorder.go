@@ -207,15 +207,6 @@ func finalTensors(m model, o optim.Optimizer) []tensorBytes {
 	return out
 }
 
-// adagradStart is the state that torch.optim.Adagrad has before its first update, when ours has none.
-func adagradStart(o optim.Optimizer) (out []tensorBytes) {
-	for _, p := range o.Params() {
-		out = append(out, tensorBytes{"optim." + p.Name + ".step", torch.Float32, nil, make([]byte, 4)},
-			tensorBytes{"optim." + p.Name + ".sum", p.Tensor.DType(), p.Tensor.Shape(), make([]byte, len(p.Tensor.Bytes()))})
-	}
-	return out
-}
-
 // tensorBytes is a tensor that no longer belongs to libtorch.
 type tensorBytes struct {
 	name  string
