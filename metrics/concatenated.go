@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Concatenated scores all texts of the set as one: the predictions joined, against the references joined. It is Hezar's concatenate_texts, and what
+// Concatenated scores all texts of the set as one: the predictions joined, against the references joined. It is the concatenate_texts of Hezar's CER (its WER sums the pairs all the same), and what
 // [CER] and [WER] of jiwer give for texts that are cut at different places. Texts lose the white space around them first, and empty ones are left out.
 type Concatenated struct {
 	Of        Metric[string] // required

@@ -53,8 +53,9 @@ func replayHezar(ctx context.Context, s *spec.Spec) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	written := s.Data.Options.Map()["max_size"]
 	if train := sets["train"]; train != nil && maxSize != nil {
-		train.n = hezarLength(train.n, *maxSize, s.Data.Options.Map()["max_size"])
+		train.n = hezarLength(train.n, *maxSize, written)
 	}
 	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
 		return nil, err
@@ -156,9 +157,12 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 	if r.trainer != nil {
 		_ = r.trainer.Close()
 	}
-	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard, ModelConfig: r.modelConfig(), Overrides: r.rec.overrides(stop),
-		DatasetConfig: omegaconf.Map{{Key: "name", Value: "conformance_rows"}, {Key: "config_type", Value: "dataset"}, {Key: "path", Value: "conformance"}, {Key: "task", Value: config.Task},
-			{Key: "hf_load_kwargs", Value: omegaconf.Map{}}, {Key: "kind", Value: r.spec.Data.Kind}}}
+	dataset := omegaconf.Map{{Key: "name", Value: "conformance_rows"}, {Key: "config_type", Value: "dataset"}, {Key: "path", Value: "conformance"}, {Key: "task", Value: config.Task},
+		{Key: "hf_load_kwargs", Value: omegaconf.Map{}}, {Key: "kind", Value: r.spec.Data.Kind}}
+	if size, err := configValue(r.spec.Data.Options.Map()["max_size"]); err == nil && size != nil {
+		dataset.Set("max_size", size)
+	}
+	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard, ModelConfig: r.modelConfig(), Overrides: r.rec.overrides(stop), DatasetConfig: dataset}
 	if sets["eval"] != nil {
 		o.EvalDataset = sets["eval"]
 	}

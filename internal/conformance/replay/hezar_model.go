@@ -288,7 +288,7 @@ func bertYAML(c bert.Config) omegaconf.Map {
 		{Key: "id2label", Value: labels}, {Key: "vocab_size", Value: c.VocabSize}, {Key: "hidden_size", Value: c.HiddenSize}, {Key: "num_hidden_layers", Value: c.NumLayers},
 		{Key: "num_attention_heads", Value: c.NumHeads}, {Key: "intermediate_size", Value: c.IntermediateSize}, {Key: "hidden_act", Value: c.HiddenAct}, {Key: "hidden_dropout_prob", Value: *c.HiddenDropout},
 		{Key: "attention_probs_dropout_prob", Value: *c.AttentionDropout}, {Key: "max_position_embeddings", Value: c.MaxPositions}, {Key: "type_vocab_size", Value: c.TypeVocabSize},
-		{Key: "initializer_range", Value: c.InitializerRange}, {Key: "layer_norm_eps", Value: c.LayerNormEps}, {Key: "pad_token_id", Value: 0},
+		{Key: "initializer_range", Value: c.InitializerRange}, {Key: "layer_norm_eps", Value: c.LayerNormEps}, {Key: "pad_token_id", Value: *c.PadTokenID},
 		{Key: "position_embedding_type", Value: "absolute"}, {Key: "use_cache", Value: true}}
 }
 

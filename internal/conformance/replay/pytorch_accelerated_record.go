@@ -221,9 +221,11 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 			return t.TrainingRunStart()
 		}),
 		SchedulerStep: hook("scheduler_step", func(t *paTrainer) error {
-			err := t.SchedulerStep()
+			if err := t.SchedulerStep(); err != nil {
+				return err
+			}
 			r.scheduler = append(r.scheduler, trace.Object{{Name: "after_update", Value: len(r.updates)}, {Name: "lr", Value: []trace.Hex{trace.Hex(t.LearningRate())}}})
-			return err
+			return nil
 		}),
 		OptimizerStep:           hook("optimizer_step", p.update),
 		ClipGradients:           p.clip,
