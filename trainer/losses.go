@@ -40,7 +40,7 @@ type weightedMean struct {
 }
 
 func (m *weightedMean) add(loss float64, rows int) {
-	m.Sum += loss * float64(rows)
+	m.Sum += float64(loss * float64(rows)) // no fused multiply-add: Python has none
 	m.Count += rows
 }
 
