@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/gotrainer/gotrainer/data"
 )
 
@@ -41,6 +42,7 @@ func loadNumpyGolden(t *testing.T) (g numpyGolden) {
 func TestNumpyPermutationIsNumpys(t *testing.T) {
 	for _, g := range loadNumpyGolden(t).Permutation {
 		g.compare(t, fmt.Sprintf("NumpyPermutation(%d, %d)", g.Seed, g.N), data.NumpyPermutation(g.Seed, g.N))
+		g.compare(t, fmt.Sprintf("Shuffle(%d samples, %d)", g.N, g.Seed), all(t, data.Shuffle[int](data.Slice[int](data.Sequential{}.Indices(0, g.N)), g.Seed)))
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/models/distilbert"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 func TestMain(m *testing.M) {
@@ -80,4 +82,21 @@ func TestLimitsAreThoseOfThePositions(t *testing.T) {
 	if got := newClassifier(t, tiny()).Limits().MaxLength; got != 20 {
 		t.Errorf("a text may have %d tokens, want 20", got)
 	}
+}
+
+func TestNewStepTakesTheClassifier(t *testing.T) {
+	testenv.RequireTorch(t)
+	torch.Scope(func() {
+		step, err := distilbert.NewStep(newClassifier(t, tiny()), engine.Options{Optimizer: optim.SGD{LR: 0.1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := step.Collate([]distilbert.Sample{{InputIDs: []int64{2, 7, 3}, Label: 1}, {InputIDs: []int64{2, 3}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batch.InputIDs.Rows != 2 || batch.InputIDs.Width != 3 {
+			t.Errorf("the batch has %d rows of %d tokens, want 2 of 3", batch.InputIDs.Rows, batch.InputIDs.Width)
+		}
+	})
 }

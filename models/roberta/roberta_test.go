@@ -9,7 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/roberta"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 func TestMain(m *testing.M) {
@@ -83,4 +85,21 @@ func TestLimitsAreThoseOfThePositions(t *testing.T) {
 	if got := newClassifier(t, tiny()).Limits().MaxLength; got != 18 {
 		t.Errorf("a text may have %d tokens, want 18", got)
 	}
+}
+
+func TestNewStepTakesTheClassifier(t *testing.T) {
+	testenv.RequireTorch(t)
+	torch.Scope(func() {
+		step, err := roberta.NewStep(newClassifier(t, tiny()), engine.Options{Optimizer: optim.SGD{LR: 0.1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch, err := step.Collate([]roberta.Sample{{InputIDs: []int64{2, 7, 3}, Label: 1}, {InputIDs: []int64{2, 3}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if batch.InputIDs.Rows != 2 || batch.InputIDs.Width != 3 {
+			t.Errorf("the batch has %d rows of %d tokens, want 2 of 3", batch.InputIDs.Rows, batch.InputIDs.Width)
+		}
+	})
 }
