@@ -219,3 +219,62 @@ func TestStreamsMadeOfOthers(t *testing.T) {
 		t.Error("no stream was accepted")
 	}
 }
+
+func TestTheProcessesOfAShardedStreamHaveItTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		world, per := rapid.IntRange(1, 4).Draw(t, "processes"), rapid.IntRange(1, 4).Draw(t, "batch of a process")
+		n, skip := rapid.IntRange(0, 40).Draw(t, "samples"), rapid.IntRange(0, 3).Draw(t, "skip")
+		shard := data.Shard{WorldSize: world, SplitBatches: rapid.Bool().Draw(t, "split"), Uneven: rapid.Bool().Draw(t, "uneven")}
+		o := data.LoaderOptions{BatchSize: per, DropLast: rapid.Bool().Draw(t, "drop last"), Workers: 2}
+		if shard.SplitBatches {
+			o.BatchSize = per * world
+		}
+		var batches [][]data.StreamBatch[[]int]
+		for rank := range world {
+			o.Shard = shard
+			o.Shard.Rank = rank
+			l, err := data.NewStreamLoader(counting(n, nil), keep, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var own []data.StreamBatch[[]int]
+			for b, err := range l.Pass(context.Background(), 0, skip) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				own = append(own, b)
+			}
+			batches = append(batches, own)
+		}
+		next := skip * per * world
+		for i := range batches[0] {
+			var round []int
+			for rank, own := range batches {
+				if i >= len(own) && shard.Uneven {
+					continue
+				}
+				if !shard.Uneven && own[i].Samples != batches[0][i].Samples {
+					t.Fatalf("round %d: rank %d has %d samples, rank 0 has %d", i, rank, own[i].Samples, batches[0][i].Samples)
+				}
+				round = append(round, own[i].Batch...)
+			}
+			want := min(per*world, n-next)
+			if batches[0][i].Round != want || len(round) < want || shard.Uneven && len(round) != want || len(round) >= want+world {
+				t.Fatalf("round %d has %v, Round %d; want %d samples from %d on", i, round, batches[0][i].Round, want, next)
+			}
+			for k, v := range round {
+				if fill := v < world; k < want && v != next+k || k >= want && !fill {
+					t.Fatalf("round %d has %v; want the samples from %d on, filled up with the first %d", i, round, next, world)
+				}
+			}
+			next += want
+		}
+		end := n
+		if o.DropLast {
+			end = n / (per * world) * per * world
+		}
+		if next != max(end, skip*per*world) {
+			t.Fatalf("the pass ended at %d, want %d", next, end)
+		}
+	})
+}
