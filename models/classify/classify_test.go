@@ -291,9 +291,24 @@ func TestEvaluationsGiveTheMetricsOfTheProblem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the second time, nothing is left of the first
+			for pass := range 3 { // nothing is left of the pass before
 				outputs := task.Predict(engine.Pass{}, b)
 				task.Observe(b, outputs)
+				if pass == 2 { // as of two processes, of which the other one has only samples that fill up its batch
+					for _, rows := range []int{len(c.samples), 0} {
+						part, err := task.TakeObserved(rows)
+						if err == nil {
+							err = task.AddObserved(part)
+						}
+						if err != nil {
+							t.Fatal(err)
+						}
+						task.Observe(b, outputs)
+					}
+					if _, err := task.TakeObserved(0); err != nil {
+						t.Fatal(err)
+					}
+				}
 				loss := task.LossOf(engine.Pass{}, outputs)
 				if got := loss.Value.Item(); math.Abs(got-c.loss) > 1e-6 || loss.Rows != len(c.samples) {
 					t.Errorf("loss %g of %d rows, want %g of %d", got, loss.Rows, c.loss, len(c.samples))
