@@ -9,8 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // sampleSize is how much of a file the Hub wants to see before it says how to send it.
@@ -41,7 +42,7 @@ func newAddition(c Change) (*addition, error) {
 	if c.Content != nil {
 		return nil, fmt.Errorf("%q has both a file and a content: %w", c.Path, ErrName)
 	}
-	f, info, err := openRegular(c.File)
+	f, info, err := regular.Open(c.File)
 	if err != nil {
 		return nil, err
 	}
@@ -54,22 +55,6 @@ func newAddition(c Change) (*addition, error) {
 	return a, nil
 }
 
-func openRegular(name string) (*os.File, os.FileInfo, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", name)
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
-}
-
 // errChanged is a file that somebody wrote to while it was being pushed.
 var errChanged = errors.New("the file changed while it was being pushed; push a folder that nobody writes to")
 
@@ -78,7 +63,7 @@ func (a *addition) open() (io.ReaderAt, io.Closer, error) {
 	if a.file == "" {
 		return bytes.NewReader(a.content), io.NopCloser(nil), nil
 	}
-	f, info, err := openRegular(a.file)
+	f, info, err := regular.Open(a.file)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // Reader reads a safetensors file of which it keeps the header only. Its methods may be called by several goroutines.
@@ -118,18 +120,11 @@ type File struct {
 
 // Open opens a safetensors file and checks it as [NewReader] does. The error names the path.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, info, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	var r *Reader
-	if err == nil {
-		r, err = NewReader(f, info.Size())
-	}
+	r, err := NewReader(f, info.Size())
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/safetensors"
@@ -224,5 +225,16 @@ func TestOpenNamesThePath(t *testing.T) {
 		if _, err := safetensors.Open(path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("Open(%q) = %v, want an error that names it", path, err)
 		}
+	}
+}
+
+// Nobody writes to the pipe: an open that waits would never come back.
+func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip("no named pipes here:", err)
+	}
+	if _, err := safetensors.Open(path); err == nil || !strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
+		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
 	}
 }

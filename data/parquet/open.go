@@ -33,6 +33,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gotrainer/gotrainer/internal/regular"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -99,13 +100,11 @@ func (r *Rows[T]) open() (err error) {
 	if r.options.MaxRowGroup == 0 {
 		r.options.MaxRowGroup = 4 << 30
 	}
-	if r.os, err = os.Open(r.path); err != nil {
-		return err
-	}
-	info, err := r.os.Stat()
+	file, info, err := regular.Open(r.path)
 	if err != nil {
 		return err
 	}
+	r.os = file
 	r.size, r.time = info.Size(), info.ModTime()
 	if err := checkFooter(r.os, r.size); err != nil {
 		return err

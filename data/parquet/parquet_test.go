@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -293,4 +294,15 @@ func ExampleOpen() {
 	m, err := rows.At(5)
 	fmt.Println(rows.Len(), m.Text, *m.Score, err)
 	// Output: 10 row 5 گ 1.25 <nil>
+}
+
+// Nobody writes to the pipe: an open that waits would never come back.
+func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "table.parquet")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip("no named pipes here:", err)
+	}
+	if err := refused[row](path); err == nil || !strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
+		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
+	}
 }

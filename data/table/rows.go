@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // ErrChanged is wrapped by the error about a file that is no longer the one that was opened.
@@ -70,16 +72,14 @@ func (r *Rows[T]) open(f Format) (err error) {
 	if r.format, err = f.withDefaults(r.path); err != nil {
 		return err
 	}
-	if r.file, err = os.Open(r.path); err != nil {
-		return err
+	file, info, err := regular.Open(r.path)
+	if errors.Is(err, regular.ErrKind) {
+		return fmt.Errorf("%w, so its rows have no places; read it by Scan", bare(err))
 	}
-	info, err := r.file.Stat()
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
-		return errors.New("not a regular file, so its rows have no places; read it by Scan")
-	}
+	r.file = file
 	r.size, r.time = info.Size(), info.ModTime()
 	if r.size <= r.format.Memory {
 		if r.content, err = io.ReadAll(io.LimitReader(r.file, r.size)); err != nil {

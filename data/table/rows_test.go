@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -612,4 +613,15 @@ func ExampleOpenRows() {
 	m, err := messages.At(1)
 	fmt.Println(messages.Len(), m.Label, m.Text, err)
 	// Output: 2 spam WINNER!! "Claim" code KL341 <nil>
+}
+
+// Nobody writes to the pipe: an open that waits would never come back.
+func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "table.csv")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip("no named pipes here:", err)
+	}
+	if _, err := table.OpenRows[[]string](path, table.Format{}); err == nil || !strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
+		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
+	}
 }

@@ -24,6 +24,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // Options configures [Open].
@@ -112,18 +114,14 @@ func Open(paths []string, o Options) (*Shards, error) {
 // index reads the headers of a shard.
 func index(path string, o Options) (shard, error) {
 	s := shard{path: path}
-	f, err := os.Open(path)
+	f, info, err := regular.Open(path)
+	if errors.Is(err, regular.ErrKind) {
+		return s, fmt.Errorf("%w: %w", ErrFormat, errors.Unwrap(err))
+	}
 	if err != nil {
 		return s, errors.Unwrap(err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return s, err
-	}
-	if !info.Mode().IsRegular() {
-		return s, fmt.Errorf("%w: it is no regular file", ErrFormat)
-	}
 	s.size, s.time = info.Size(), info.ModTime()
 	var magic [2]byte
 	if n, _ := f.ReadAt(magic[:], 0); n == 2 && magic == [2]byte{0x1f, 0x8b} {
@@ -217,17 +215,13 @@ func (s *Shards) At(i int) (Sample, error) {
 
 // open opens a shard and makes sure that it is the one that was indexed.
 func (s *shard) open() (*os.File, error) {
-	f, err := os.Open(s.path)
+	f, info, err := regular.Open(s.path)
 	if err != nil {
 		return nil, fmt.Errorf("webdataset: %w", err)
 	}
-	info, err := f.Stat()
-	if err == nil && (info.Size() != s.size || !info.ModTime().Equal(s.time)) {
-		err = ErrChanged
-	}
-	if err != nil {
+	if info.Size() != s.size || !info.ModTime().Equal(s.time) {
 		_ = f.Close() // the first error counts
-		return nil, fmt.Errorf("webdataset: %s: %w", s.path, err)
+		return nil, fmt.Errorf("webdataset: %s: %w", s.path, ErrChanged)
 	}
 	return f, nil
 }

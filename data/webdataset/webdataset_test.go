@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -212,4 +213,15 @@ func ExampleOpen() {
 	s, err := shards.At(1)
 	fmt.Println(shards.Len(), s.Key, string(s.Files["cls"]), err)
 	// Output: 2 001 7 <nil>
+}
+
+// Nobody writes to the pipe: an open that waits would never come back.
+func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shard.tar")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip("no named pipes here:", err)
+	}
+	if _, err := webdataset.Open([]string{path}, webdataset.Options{}); !errors.Is(err, webdataset.ErrFormat) || !strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
+		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
+	}
 }

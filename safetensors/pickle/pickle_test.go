@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -142,7 +143,7 @@ func TestFilesThatAreNotReadSayWhatTheyAre(t *testing.T) {
 		{"testdata/expanded.pt", pickle.ErrTooLarge, "save tensor.contiguous()"},
 		{"testdata/state.safetensors", pickle.ErrNotZip, "is it a safetensors file"},
 		{"testdata/none.bin", fs.ErrNotExist, "none.bin"},
-		{"testdata", nil, "it is not a regular file"},
+		{"testdata", nil, "not a regular file but a folder"},
 		{write("short.bin", state[:len(state)-40]), pickle.ErrMalformed, "was it cut short"},
 		{write("empty.bin", nil), pickle.ErrNotZip, ""},
 		{write("other.pkl", []byte("\x80\x04}.")), pickle.ErrNotZip, "it is a pickle"},
@@ -313,5 +314,16 @@ func readAll(t *testing.T, content []byte) {
 		if err == nil && int64(len(data)) != tensor.Size() {
 			t.Errorf("%s: %d bytes, want %d", tensor.Name, len(data), tensor.Size())
 		}
+	}
+}
+
+// Nobody writes to the pipe: an open that waits would never come back.
+func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.bin")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip("no named pipes here:", err)
+	}
+	if _, err := pickle.Open(path); err == nil || !strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
+		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
 	}
 }

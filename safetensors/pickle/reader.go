@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // Reader reads a file of torch.save of which it keeps the pickle only. Its methods may be called by several goroutines.
@@ -98,18 +100,11 @@ type File struct {
 
 // Open opens a file and checks it as [NewReader] does. The error names the path.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, info, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("pickle: %w", err)
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	var r *Reader
-	if err == nil {
-		r, err = NewReader(f, info.Size())
-	}
+	r, err := NewReader(f, info.Size())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
