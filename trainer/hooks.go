@@ -186,6 +186,9 @@ func add[H any](list *[]H, c any) int {
 func call[H any](r *Run, list []H, event string, f func(H) error) error {
 	for _, h := range list {
 		if err := f(h); err != nil {
+			if file, ok := err.(*metricsError); ok { //nolint:errorlint // a hook of somebody's that wraps one is named
+				return fmt.Errorf("trainer: after update %d: %w", r.GlobalStep, file)
+			}
 			return &HookError{Hook: fmt.Sprintf("%T", h), Event: event, GlobalStep: r.GlobalStep, Err: err}
 		}
 	}

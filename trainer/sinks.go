@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 )
@@ -33,7 +36,7 @@ func (s *metricsJSONL) TrainBegin(r *Run) error {
 		}
 		text.Write(append(line, '\n'))
 	}
-	return renameio.WriteFile(s.path, text.Bytes(), 0o666)
+	return writing(s.path, renameio.WriteFile(s.path, text.Bytes(), 0o666))
 }
 
 func (s *metricsJSONL) AfterLog(_ *Run, row Logs) error {
@@ -93,7 +96,7 @@ func (s *metricsCSV) rewrite(rows []Logs) error {
 		}
 		text = append(text, line...)
 	}
-	return renameio.WriteFile(s.path, text, 0o666)
+	return writing(s.path, renameio.WriteFile(s.path, text, 0o666))
 }
 
 // compareColumns puts step and epoch first, where a reader looks for them.
@@ -130,14 +133,39 @@ func csvLine(record []string) ([]byte, error) {
 func appendTo(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
 	if err != nil {
-		return err
+		return writing(path, err)
 	}
 	_, err = f.Write(text)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
-	if err != nil {
-		return fmt.Errorf("cannot add a row to the metrics: %w", err)
-	}
-	return nil
+	return writing(path, err)
 }
+
+// metricsError says which file of a run could not be written. It stands for itself, not for the hook that found it: the user
+// knows the file, not the type.
+type metricsError struct {
+	path string
+	err  error
+}
+
+// writing gives an error the name of the file that was to be written; nil stays nil.
+func writing(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &metricsError{path, err}
+}
+
+func (e *metricsError) Error() string {
+	reason, remedy := e.err, "is the folder still there, and may it be written to?"
+	if found, ok := errors.AsType[*fs.PathError](e.err); ok {
+		reason = found.Err // its path may be that of the file that was to take this one's place
+	}
+	if errors.Is(e.err, syscall.ENOSPC) || errors.Is(e.err, syscall.EDQUOT) {
+		remedy = "make room on its disk, or choose another Options.OutputDir"
+	}
+	return fmt.Sprintf("cannot write %s: %v; %s", e.path, reason, remedy)
+}
+
+func (e *metricsError) Unwrap() error { return e.err }
