@@ -74,6 +74,23 @@ func TestWrapBreaksBetweenEntries(t *testing.T) {
 	}
 }
 
+func TestOneIsSingular(t *testing.T) {
+	for want, got := range map[string]string{"1 update": counted(1, "update"), "0 updates": counted(0, "update"), "2 micro-batches": counted(2, "micro-batch")} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	reason := ""
+	r := &Run{GlobalStep: 1, Epoch: 1, MaxSteps: 1, Info: Info{Semantics: semantics.Default, TrainSamples: 1, BatchSize: 8, Epochs: 1, StepsPerEpoch: 1}, loop: &loopView{history: new([]Logs), best: &Best{}, stopReason: &reason}}
+	end, err := endText(r, "", time.Second, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := headerText(r) + end; !strings.Contains(text, "data       1 sample\n") || !strings.Contains(text, "plan       1 update, 1 epoch of 1, ") || !strings.Contains(text, "finished   1 update, 1 epoch in 0:01\n") {
+		t.Errorf("a run of one update says\n%s", text)
+	}
+}
+
 func TestTheLineIsRedrawnInPlace(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(0, 0)

@@ -177,6 +177,14 @@ func epochs(n float64) string {
 	return short(n) + " epochs"
 }
 
+// counted is a number of things: "1 update", "2 micro-batches".
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %s", n, plural(thing))
+}
+
 // plural is that of the units of a step.
 func plural(unit string) string { return strings.Replace(unit+"s", "batchs", "batches", 1) }
 
@@ -188,7 +196,7 @@ func headerText(r *Run) string {
 		fmt.Fprintf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("training", "%s", i.Step)
-	samples, length := fmt.Sprintf("%d samples", i.TrainSamples), fmt.Sprintf("%s of %d", epochs(i.Epochs), i.StepsPerEpoch)
+	samples, length := counted(i.TrainSamples, "sample"), fmt.Sprintf("%s of %d", epochs(i.Epochs), i.StepsPerEpoch)
 	if i.TrainSamples == 0 {
 		samples, length = "a stream", "in as many passes as it takes"
 	}
@@ -200,7 +208,7 @@ func headerText(r *Run) string {
 	if i.Accumulate > 1 {
 		batch = fmt.Sprintf("batches of %d x %d accumulated", i.BatchSize, i.Accumulate)
 	}
-	line("plan", "%d %s, %s, %s", r.MaxSteps, plural(i.unit()), length, batch)
+	line("plan", "%s, %s, %s", counted(r.MaxSteps, i.unit()), length, batch)
 	line("rate", "%s, %s", short(i.LearningRate), i.Schedule)
 	line("when", "log %s, evaluate %s, save %s", i.Log.words(i.unit()), i.Eval.words(i.unit()), i.Save.words(i.unit()))
 	seed := fmt.Sprintf("%d", i.Seed)
@@ -248,7 +256,7 @@ func endText(r *Run, saved string, took time.Duration, columns int) (string, err
 	if saved != "" && saved != best.Checkpoint {
 		fmt.Fprintf(&b, "last       %s\n", saved)
 	}
-	fmt.Fprintf(&b, "finished   %d %s, %s in %s", r.GlobalStep, plural(r.Info.unit()), epochs(r.Epoch), clock(took))
+	fmt.Fprintf(&b, "finished   %s, %s in %s", counted(r.GlobalStep, r.Info.unit()), epochs(r.Epoch), clock(took))
 	if reason := r.StopReason(); reason != "" {
 		fmt.Fprintf(&b, "; stopped: %s", reason)
 	}
