@@ -15,6 +15,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -30,16 +32,35 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var c commands
-	parsed := kong.Parse(&c,
+	parser := kong.Must(&c,
 		kong.Name("gotrainer"),
 		kong.Description("Train PyTorch models in Go: what a program needs around it."),
 		kong.UsageOnError(),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
+	args := os.Args[1:]
+	parser.FatalIfErrorf(checkCommand(parser.Model, args))
+	parsed, err := parser.Parse(args)
+	parser.FatalIfErrorf(err)
 	if err := parsed.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "gotrainer:", err)
 		os.Exit(exitCode(err))
 	}
+}
+
+// checkCommand refuses a command that does not exist in the words of this program; kong takes it for an argument too many.
+func checkCommand(app *kong.Application, args []string) error {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return nil
+	}
+	var names []string
+	for _, command := range app.Children {
+		names = append(names, command.Name)
+	}
+	if slices.Contains(names, args[0]) {
+		return nil
+	}
+	return fmt.Errorf("there is no command %q; there are %s, which gotrainer --help explains", args[0], strings.Join(names, ", "))
 }
 
 // exitCode is that of the program which failed, so that a caller's script sees the same as without us.
