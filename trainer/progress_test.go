@@ -91,6 +91,30 @@ func TestOneIsSingular(t *testing.T) {
 	}
 }
 
+func TestHintTellsHowToSeeTheLossOnlyWhereNoneWasLogged(t *testing.T) {
+	for _, c := range []struct {
+		claim   string
+		rules   semantics.Rules
+		log     Trigger
+		steps   int
+		history []Logs
+		want    string
+	}{
+		{"a run shorter than the interval", semantics.Default, Every(500, Update), 120, []Logs{{"eval_loss": 1}, {"train_loss": 2}}, "hint       the loss is logged every 500 updates; to see it on the way, set Options.Log: trainer.Every(12, trainer.Update)\n"},
+		{"a very short one", semantics.Default, Every(500, Update), 3, nil, "trainer.Every(1, trainer.Update)"},
+		{"one of another trainer's semantics", semantics.HuggingFace, Every(500, Update), 120, nil, ""},
+		{"one that logs at the end of epochs", semantics.Default, Every(1, Epoch), 120, nil, ""},
+		{"one that was told to log nothing", semantics.Default, Never, 120, nil, ""},
+		{"one that has logged its first update", semantics.Default, Every(500, Update), 120, []Logs{{"loss": 1, "step": 1}}, ""},
+		{"one that has logged", semantics.Default, Every(100, Update), 120, []Logs{{"loss": 1, "step": 100}}, ""},
+	} {
+		r := &Run{GlobalStep: c.steps, Info: Info{Semantics: c.rules, Log: c.log}, loop: &loopView{history: &c.history}}
+		if got := lossHint(r); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", c.claim, got, c.want)
+		}
+	}
+}
+
 func TestTheLineIsRedrawnInPlace(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(0, 0)

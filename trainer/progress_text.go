@@ -12,6 +12,8 @@ import (
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // What the progress of a run says, as pure functions of what is known.
@@ -261,7 +263,23 @@ func endText(r *Run, saved string, took time.Duration, columns int) (string, err
 		fmt.Fprintf(&b, "; stopped: %s", reason)
 	}
 	b.WriteByte('\n')
+	b.WriteString(lossHint(r))
 	return b.String(), nil
+}
+
+// lossHint tells somebody new why they saw no loss on the way: the run was over before the first was due. Those who have chosen the
+// semantics of another trainer know its interval.
+func lossHint(r *Run) string {
+	i := &r.Info
+	if i.Semantics.Name != semantics.Default.Name || r.GlobalStep == 0 || i.Log.kind != every || i.Log.unit != Update || i.Log.n <= r.GlobalStep {
+		return ""
+	}
+	for _, row := range r.History() {
+		if _, training := row["loss"]; training {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%-10s the loss is logged %s; to see it on the way, set Options.Log: trainer.Every(%d, trainer.Update)\n", "hint", i.Log.words(i.unit()), max(1, r.GlobalStep/10))
 }
 
 // evalTable shows the evaluations of a run, the best one marked: the newest ten and the best. What the best is judged by comes first; the names
