@@ -95,10 +95,9 @@ func (r *Rows[T]) open(f Format) (err error) {
 	if err != nil {
 		return err
 	}
-	if r.names = names; r.names != nil || r.format.Syntax == JSONL {
-		if r.decode, err = newDecoder[T](r.format, r.names); err != nil {
-			return err
-		}
+	r.names = names
+	if r.decode, err = newDecoder[T](r.format, r.names); err != nil {
+		return err
 	}
 	return r.find(start)
 }
@@ -111,7 +110,10 @@ func (r *Rows[T]) stream(begin, end int64) io.Reader {
 	return io.NewSectionReader(r.file, begin, end-begin)
 }
 
-// header reads what stands before the first row: a byte order mark, the names of the columns. names is nil if the table is empty.
+// errNoHeader is the error about a file in which nothing names the columns. A file that was cut to nothing must not pass for a table of no rows.
+var errNoHeader = errors.New("the file is empty, expected a first line that names the columns; write it again, or name the columns in Format.Columns")
+
+// header reads what stands before the first row: a byte order mark, the names of the columns.
 func header(in io.Reader, f Format) (start int64, names []string, err error) {
 	buffered := bufio.NewReader(in)
 	begin, err := buffered.Peek(4)
@@ -132,7 +134,7 @@ func header(in io.Reader, f Format) (start int64, names []string, err error) {
 	lines := newSplitter(buffered, f, start)
 	row, _, err := lines.next()
 	if errors.Is(err, io.EOF) {
-		return lines.place(), nil, nil
+		return 0, nil, errNoHeader
 	}
 	if err != nil {
 		return 0, nil, &Error{Line: lines.line, Err: err}

@@ -126,7 +126,8 @@ func TestRows(t *testing.T) {
 		{"other columns are left out", "a.csv", "id,label,x,text\n1,a,2,b\n", table.Format{}, []message{{Label: "a", Text: "b"}}},
 		{"JSONL", "a.jsonl", "{\"text\":\"a\\n\\u0628\",\"label\":\"b\",\"extra\":{\"deep\":[1,{}]},\"score\":null}\n\n {\"label\":\"\",\"text\":\"\",\"score\":-1.5e1,\"count\":3} \r\n", table.Format{Syntax: table.JSONL},
 			[]message{{Label: "b", Text: "a\nب"}, {Score: pointer[float32](-15), Count: 3}}},
-		{"an empty file", "a.csv", "", table.Format{}, nil},
+		{"an empty file whose columns the format names", "a.csv", "", table.Format{Columns: []string{"label", "text"}}, nil},
+		{"an empty file of JSONL", "a.jsonl", "", table.Format{}, nil},
 		{"a header only", "a.csv", "label,text", table.Format{}, nil},
 		{"Latin-1", "a.tsv", "label\ttext\nd\tcaf\xe9\n", table.Format{Encoding: table.Latin1}, []message{{Label: "d", Text: "café"}}},
 	} {
@@ -150,6 +151,8 @@ func TestRowsRefuse(t *testing.T) {
 		format           table.Format
 		want             string
 	}{
+		{"an empty file without a header", "a.csv", "", table.Format{}, "the file is empty, expected a first line that names the columns; write it again, or name the columns in Format.Columns"},
+		{"a file of empty lines", "a.tsv", "\ufeff\r\n\n", table.Format{}, "the file is empty"},
 		{"a missing column", "a.csv", "label,words\n", table.Format{}, `no column "text"; there are ["label" "words"]`},
 		{"a column twice", "a.csv", "label,text,text\n", table.Format{}, `two columns are called "text"`},
 		{"too few columns", "a.csv", "label,text\na,b\n\na\n", table.Format{}, `line 4: 1 columns, expected 2 ["label" "text"]`},

@@ -40,7 +40,7 @@ func scan[T any](in io.Reader, f Format, yield func(T, error) bool) error {
 	if names == nil && f.Syntax != JSONL {
 		row, _, err := lines.next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return errNoHeader
 		}
 		var text string
 		if err == nil {
