@@ -28,7 +28,9 @@ help: ## list the targets
 setup: ## install libtorch for this user and build libcgotorch (once; later runs take no time)
 	@scripts/install_libtorch.sh $(if $(CUDA),--cuda)
 	@shim="-C cgotorch/src $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda))"; \
-	$(MAKE) -q --no-print-directory $$shim 2>/dev/null || { echo "building libcgotorch: a minute or two"; $(MAKE) --silent --no-print-directory -j$$(getconf _NPROCESSORS_ONLN) $$shim; }
+	$(MAKE) -q --no-print-directory $$shim 2>/dev/null || { echo "building libcgotorch: a minute or two"; $(MAKE) --silent --no-print-directory -j$$(getconf _NPROCESSORS_ONLN) $$shim; \
+	echo "libcgotorch is built: $$(ls -t $$(sed -n 's/^OUT=//p' <<< "$$shim")/libcgotorch-*.* | head -n 1)"; \
+	echo "next: go run ./examples/mlp, or go run ./cmd/gotrainer doctor to see what a training program finds"; }
 
 example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
 	go run ./examples/crnn_plates $(if $(QUICK),-quick)

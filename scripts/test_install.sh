@@ -320,6 +320,20 @@ test_two_builds_of_the_shim_at_once_do_not_meet() {
   [ "$(wc -l <"$shim")" = 2 ] || fail "the shim is not whole, or was written by two"
   [ -z "$(find "$home/out" -name '*.tmp')" ] || fail "temporary files are left"
 }
+test_make_setup_says_what_it_built_and_what_comes_next() {
+  fake_compiler
+  setup() { GOTRAINER_HOME=$home make --no-print-directory -C "$here/.." setup CXX="$home/cxx" 2>&1; }
+  sed -i '2i case "$*" in *-fsyntax-only*) exit 0 ;; esac' "$home/cxx"
+  out=$(setup)
+  status=$?
+  succeeds
+  says "^libcgotorch is built: $home/$cpu/lib/libcgotorch-[0-9a-f]*\.so\$"
+  says '^next: go run ./examples/mlp'
+  out=$(setup)
+  status=$?
+  succeeds
+  ! grep -q -e '^next:' <<<"$out" || fail "a second run, which other targets begin with, says it again"
+}
 test_a_failed_build_of_the_shim_leaves_no_temporary_file() {
   fake_compiler
   sed -i '2i case "$*" in *tensor.cc*) for a; do :; done; echo half >"$a"; exit 1 ;; esac' "$home/cxx"
