@@ -132,6 +132,7 @@ func TestAnInterruptedDownloadGoesOnInTheNextProcess(t *testing.T) {
 func TestCancellingStopsAFetchAndKeepsWhatCame(t *testing.T) {
 	w := newWorld(t)
 	w.model("me/bert")
+	w.Inject(hubtest.Fault{CDN: true, DropAfter: 1 << 20, Times: -1}) // without it a fast answer could be whole before it is cancelled
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	_, err := w.client.Fetch(ctx, "me/bert", &hub.FetchOptions{Allow: []string{"*.safetensors"}, Progress: func(p hub.Progress) {

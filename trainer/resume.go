@@ -128,6 +128,9 @@ func (f *fit[S, B]) resume(from string) error {
 	if f.saves() && f.checkpointPath(position.GlobalStep) == from {
 		position.LastSaved = position.GlobalStep
 		f.checkpoint = from
+		if f.o.ResumeFrom == Latest { // a run that was killed between a save and its deletions has left one checkpoint too many
+			f.rotate()
+		}
 	}
 	f.m.resume(position)
 	if f.onlyModel = loop.OnlyModel; f.onlyModel {

@@ -263,6 +263,23 @@ func TestAFinishedRunResumedDoesNoMoreUpdates(t *testing.T) {
 	}
 }
 
+// A run that is killed between its last save and the deletion of what was before must not keep that for ever.
+func TestACheckpointTooManyGoesWhenARunGoesOn(t *testing.T) {
+	dir := memoryDir(t)
+	o := resumable(dir, trainer.Every(1, trainer.Update))
+	o.KeepCheckpoints = 0
+	if _, err := runOnce(t.Context(), &trainertest.Step{}, o); err != nil {
+		t.Fatal(err)
+	}
+	o.KeepCheckpoints = 2
+	if _, err := runOnce(t.Context(), &trainertest.Step{}, o); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "checkpoint-*")); err != nil || len(left) > 2 {
+		t.Errorf("left: %q, %v; want at most 2", left, err)
+	}
+}
+
 func TestLossesSinceTheLastLogSurviveAResume(t *testing.T) {
 	dir := memoryDir(t)
 	constant := func(int, []int) float64 { return 1 }

@@ -104,7 +104,7 @@ func TestVerdicts(t *testing.T) {
 		{"a run that should have been refused", "hf/refused_steps", "spec.json", []string{`"load_best_model_at_end": true`, `"load_best_model_at_end": false`}, failed, "the peer refused"},
 		{"a refusal that should have been a run", "hf/defaults", "spec.json", []string{`"learning_rate"`, `"lr_scheduler_type": "nope", "learning_rate"`}, failed, "the peer ran, this side"},
 		{"another event", "hf/early_stop_resume", "trace.json", []string{`"on_evaluate"`, `"on_predict"`}, failed, "events: "},
-		{"weights of other sizes", "hf/defaults", "spec.json", []string{"16", "17"}, failed, "init.safetensors"},
+		{"weights of other sizes", "hf/defaults", "spec.json", []string{"16", "17"}, failed, "the peer ran, this side"},
 		{"a broken trace", "hf/defaults", "trace.json", []string{`"phases"`, `phases`}, failed, "trace.json"},
 		{"a number in its last bits", "hf/defaults", "trace.json", []string{`"grad_norm": "0x1.`, `"grad_norm": "0x1.000000`}, failed, "updates: "},
 	} {
