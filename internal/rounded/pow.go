@@ -71,13 +71,11 @@ func exponential(x dd) dd {
 
 // nearest rounds to a double. A number this near to the middle of two doubles is in the middle: a power of a short number
 // such as 1.25 can be, and what an inexact series leaves in lo must not decide; the even one is the nearest then.
-func (d dd) nearest() float64 {
-	other := math.Nextafter(d.hi, math.Copysign(math.Inf(1), d.lo))
-	if fromMiddle := math.Abs(d.lo) - math.Abs(other-d.hi)/2; math.Abs(fromMiddle) > 0x1p-96*math.Abs(d.hi) {
-		return d.hi
-	}
-	if math.Float64bits(d.hi)&1 == 0 {
-		return d.hi
+func (a dd) nearest() float64 {
+	other := math.Nextafter(a.hi, math.Copysign(math.Inf(1), a.lo))
+	fromMiddle := math.Abs(a.lo) - math.Abs(other-a.hi)/2
+	if math.Abs(fromMiddle) > 0x1p-96*math.Abs(a.hi) || math.Float64bits(a.hi)&1 == 0 {
+		return a.hi
 	}
 	return other
 }

@@ -19,7 +19,7 @@ type array struct {
 	floats []float64 // of type float64, instead
 }
 
-var errPython = errors.New("Hezar fails on such a picture")
+var errPython = errors.New("such a picture makes Hezar fail")
 
 func elements(shape []int) int {
 	n := 1
