@@ -11,7 +11,7 @@ import (
 // TrainerArguments are the hyperparameters of a run: pymarlin.core.trainer.TrainerArguments. The zero value has PyMarlin's defaults. Switches that are
 // on by default are named after what turns them off. [TrainerArgumentsFromConfig] reads them from a configuration under their Python names, the tags.
 type TrainerArguments struct {
-	Epochs int  `config:"epochs"`   // zero: 1
+	Epochs int  `config:"epochs"`   // zero: 1; see [Options.Exact] for a zero that a configuration says
 	NoGPU  bool `config:"!use_gpu"` // train on the CPU where there is a GPU too
 
 	TrainBatchSize    int `config:"train_batch_size"`     // samples behind one update; zero: 1
@@ -22,7 +22,7 @@ type TrainerArguments struct {
 	MaxValStepsPerEpoch   int `config:"max_val_steps_per_epoch"`   // batches of each validation set at most; zero: all
 
 	NoClipGrads bool    `config:"!clip_grads"`
-	MaxGradNorm float64 `config:"max_grad_norm"` // zero: 1
+	MaxGradNorm float64 `config:"max_grad_norm"` // zero: 1; see [Options.Exact] for a zero that a configuration says
 
 	// ResetOptimizersSchedulers makes optimizers and schedulers anew after a checkpoint has been loaded, for the epochs that are left.
 	ResetOptimizersSchedulers bool `config:"reset_optimizers_schedulers"`
@@ -37,6 +37,8 @@ type TrainerArguments struct {
 	DisableTqdm   bool                `config:"disable_tqdm"` // no progress line
 	LogLevel      string              `config:"log_level"`    // DEBUG, INFO, WARNING, ERROR or CRITICAL; empty: INFO
 	Backend       string              `config:"backend"`      // see [BuildTrainerBackend]; empty: sp
+
+	zeroEpochs, zeroGradNorm bool // a configuration says 0
 }
 
 // withDefaults fills in what zero stands for.
@@ -46,11 +48,13 @@ func (a TrainerArguments) withDefaults() TrainerArguments {
 			*v = absent
 		}
 	}
-	orInt(&a.Epochs, 1)
+	if !a.zeroEpochs {
+		orInt(&a.Epochs, 1)
+	}
 	orInt(&a.TrainBatchSize, 1)
 	orInt(&a.GPUBatchSizeLimit, 512)
 	orInt(&a.ValBatchSize, 1)
-	if a.MaxGradNorm == 0 {
+	if a.MaxGradNorm == 0 && !a.zeroGradNorm {
 		a.MaxGradNorm = 1
 	}
 	if a.Writers == nil {
@@ -75,13 +79,16 @@ func argumentf(format string, args ...any) error {
 	return fmt.Errorf("pymarlin: %w: "+format, append([]any{ErrArgument}, args...)...)
 }
 
-// check refuses what PyMarlin would stumble over in the middle of a run.
-func (a TrainerArguments) check() error {
+// check refuses what PyMarlin would stumble over in the middle of a run, and, where exact is not set, what makes no sense.
+func (a TrainerArguments) check(exact bool) error {
+	if !exact && a.Epochs < 1 {
+		return argumentf("epochs is %d; want a positive number", a.Epochs)
+	}
 	for _, f := range []struct {
 		name  string
 		value int
 	}{
-		{"Epochs", a.Epochs}, {"TrainBatchSize", a.TrainBatchSize}, {"GPUBatchSizeLimit", a.GPUBatchSizeLimit}, {"ValBatchSize", a.ValBatchSize},
+		{"TrainBatchSize", a.TrainBatchSize}, {"GPUBatchSizeLimit", a.GPUBatchSizeLimit}, {"ValBatchSize", a.ValBatchSize},
 		{"MaxTrainStepsPerEpoch", a.MaxTrainStepsPerEpoch}, {"MaxValStepsPerEpoch", a.MaxValStepsPerEpoch},
 		{"StatsArgs.LogSteps", a.StatsArgs.LogSteps}, {"StatsArgs.LogModelSteps", a.StatsArgs.LogModelSteps}, {"CheckpointerArgs.Period", a.CheckpointerArgs.Period},
 		{"WriterArgs.HistogramSteps", a.WriterArgs.HistogramSteps},
@@ -90,8 +97,8 @@ func (a TrainerArguments) check() error {
 			return argumentf("TrainerArguments.%s is %d; want at least 1, or 0 for the default", f.name, f.value)
 		}
 	}
-	if !(a.MaxGradNorm > 0) || math.IsInf(a.MaxGradNorm, 0) {
-		return argumentf("TrainerArguments.MaxGradNorm is %g; want a positive number, or NoClipGrads", a.MaxGradNorm)
+	if !exact && (!(a.MaxGradNorm > 0) || math.IsInf(a.MaxGradNorm, 0)) {
+		return argumentf("max_grad_norm, TrainerArguments.MaxGradNorm, is %g; want a positive number, or NoClipGrads", a.MaxGradNorm)
 	}
 	if _, err := parseLevel(a.LogLevel); err != nil {
 		return err

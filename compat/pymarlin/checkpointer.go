@@ -42,6 +42,11 @@ type CheckpointerArguments struct {
 	// FileExt is the extension of the files, and says what they are: "safetensors" makes safetensors files, everything else files that
 	// torch.save would write. Empty: pt.
 	FileExt string `config:"file_ext"`
+
+	// Exact finds files as PyMarlin does. Without LoadFilename it loads the file with the greatest last number in its path whose name begins with FilePrefix
+	// and ends with FileExt, and of several the one that the file system lists first: a file of SaveModel is one of them, and no checkpoint. A LoadFilename
+	// that is missing begins anew, a damaged file is an error, and DeleteExistingCheckpoints removes script.xpt beside model_0.pt.
+	Exact bool
 }
 
 func (a CheckpointerArguments) withDefaults() CheckpointerArguments {
@@ -87,7 +92,7 @@ func NewDefaultCheckpointer(args CheckpointerArguments, logger *slog.Logger) (*D
 		return nil, fmt.Errorf("pymarlin: delete existing checkpoints: %w", err)
 	}
 	for _, e := range entries {
-		if e.Type().IsRegular() && filepath.Ext(e.Name()) == "."+args.FileExt {
+		if e.Type().IsRegular() && (filepath.Ext(e.Name()) == "."+args.FileExt || args.Exact && strings.HasSuffix(e.Name(), args.FileExt)) {
 			logger.Warn("deleting a checkpoint", "file", filepath.Join(args.SaveDir, e.Name()))
 			if err := os.Remove(filepath.Join(args.SaveDir, e.Name())); err != nil {
 				return nil, fmt.Errorf("pymarlin: delete existing checkpoints: %w", err)
@@ -128,10 +133,13 @@ func (c *DefaultCheckpointer) write(dir, name string, s State) (string, error) {
 
 // Load reads LoadDir/LoadFilename, or the newest checkpoint below LoadDir. Where LoadDir has none, the run begins anew; a LoadFilename that is missing is
 // an error, unlike in PyMarlin, which would begin anew and overwrite. A damaged file is passed over for the one before it, with a warning, unless it was
-// named.
+// named. CheckpointerArguments.Exact does as PyMarlin.
 func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
 	if c.args.LoadDir == "" {
 		return Checkpoint{}, nil
+	}
+	if c.args.Exact {
+		return c.loadExact()
 	}
 	if c.args.LoadFilename != "" {
 		return readCheckpoint(filepath.Join(c.args.LoadDir, c.args.LoadFilename))

@@ -23,7 +23,9 @@ func TrainerArgumentsFromConfig(section Config) (TrainerArguments, error) {
 		}
 	}
 	var a TrainerArguments
-	return a, decode("", section, &a)
+	err := decode("", section, &a)
+	a.zeroEpochs, a.zeroGradNorm = isZero(section["epochs"]), isZero(section["max_grad_norm"])
+	return a, err
 }
 
 // CheckpointerArgumentsFromConfig reads DefaultCheckpointerArguments(**section).
@@ -44,8 +46,8 @@ func WriterInitArgumentsFromConfig(section Config) (WriterInitArguments, error) 
 	return a, decode("", section, &a)
 }
 
-// needsOne are the arguments of which zero is no value in Python, or another one than the zero of a Go field, which means the default.
-var needsOne = []string{"epochs", "train_batch_size", "gpu_batch_size_limit", "val_batch_size", "max_grad_norm", "period", "log_steps", "log_model_steps", "tb_log_hist_steps"}
+// needsOne are the arguments of which zero is no value in Python, where the zero of a Go field means the default.
+var needsOne = []string{"train_batch_size", "gpu_batch_size_limit", "val_batch_size", "period", "log_steps", "log_model_steps", "tb_log_hist_steps"}
 
 // fixed are arguments of Python that have one possible value here: its default.
 var fixed = map[string]any{
@@ -85,7 +87,7 @@ func decode(path string, section Config, into any) error {
 		if value == nil {
 			continue // None
 		}
-		if (value == 0 || value == 0.0) && slices.Contains(needsOne, name) {
+		if isZero(value) && slices.Contains(needsOne, name) {
 			return argumentf("%s is 0; want a positive number", at)
 		}
 		if err := setField(at, field, value, negated[name]); err != nil {
@@ -94,6 +96,8 @@ func decode(path string, section Config, into any) error {
 	}
 	return nil
 }
+
+func isZero(value any) bool { return value == 0 || value == 0.0 }
 
 func setField(at string, field reflect.Value, value any, negated bool) error {
 	wrong := func(want string) error { return argumentf("%s is %s, want %s", at, describe(value), want) }

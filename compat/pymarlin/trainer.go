@@ -19,6 +19,11 @@ type Options[B any] struct {
 	Stats        *Stats            // nil: new ones
 	Logger       *slog.Logger      // nil: lines on standard error, from TrainerArguments.LogLevel on
 
+	// Exact does as PyMarlin also where nobody would want it. It is InexactResume and CheckpointerArguments.Exact, and takes a MaxGradNorm that is not
+	// positive, which makes the gradients 0 or turns them round, one that is not finite, and Epochs below 1, which train nothing and save it. A zero of
+	// these two is one that a configuration says: that of a field means the default.
+	Exact bool
+
 	// InexactResume leaves the generators of random numbers and the gradients of an unfinished window out of checkpoints, and does not
 	// restore them, as PyMarlin does: a run that was interrupted then goes another way than one that was not.
 	InexactResume bool
@@ -49,7 +54,10 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 	if o == nil {
 		o = &Options[B]{}
 	}
-	t := &Trainer[B]{module: module, args: args.withDefaults(), options: *o, logger: o.Logger, backend: o.Backend, checkpointer: o.Checkpointer, stats: o.Stats, estimate: -1, lastEpoch: -1}
+	args = args.withDefaults()
+	args.CheckpointerArgs.Exact = args.CheckpointerArgs.Exact || o.Exact
+	t := &Trainer[B]{module: module, args: args, options: *o, logger: o.Logger, backend: o.Backend, checkpointer: o.Checkpointer, stats: o.Stats, estimate: -1, lastEpoch: -1}
+	t.options.InexactResume = o.InexactResume || o.Exact
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
@@ -75,7 +83,7 @@ func (t *Trainer[B]) prepare() (err error) {
 	if t.module == nil {
 		return argumentf("the module is nil")
 	}
-	if err := t.args.check(); err != nil {
+	if err := t.args.check(t.options.Exact); err != nil {
 		return err
 	}
 	if err := checkHooks(t.module, reflect.TypeFor[TestModule[B]]()); err != nil {

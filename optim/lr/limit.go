@@ -20,3 +20,10 @@ func StepLimit(s Schedule, updates int) int {
 	}
 	return 0
 }
+
+// FailsAtOnce tells whether the original of a schedule cannot even be made, in a run of so many updates: PyTorch's OneCycleLR divides by zero where
+// PctStart*TotalSteps is 1. The schedules of this package take what makes sense there; who wants Python's failure asks here.
+func FailsAtOnce(s Schedule, updates int) bool {
+	cycle, ok := s.(OneCycleLR)
+	return ok && float64(or(cycle.PctStart, 0.3)*float64(orZero(cycle.TotalSteps, updates))) == 1
+}

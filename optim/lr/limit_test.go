@@ -28,3 +28,24 @@ func TestStepLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestFailsAtOnceIsWherePyTorchDividesByZero(t *testing.T) {
+	share := func(v float64) *float64 { return &v }
+	for _, c := range []struct {
+		claim    string
+		schedule lr.Schedule
+		updates  int
+		want     bool
+	}{
+		{"the top is before the first update", lr.OneCycleLR{PctStart: share(0.25), TotalSteps: 4}, 9, true},
+		{"of the run's updates too", lr.OneCycleLR{PctStart: share(0.5)}, 2, true},
+		{"in three phases too", lr.OneCycleLR{PctStart: share(0.25), TotalSteps: 4, ThreePhase: true}, 9, true},
+		{"a top between updates", lr.OneCycleLR{TotalSteps: 3}, 9, false},
+		{"no rise", lr.OneCycleLR{PctStart: share(0), TotalSteps: 4}, 9, false},
+		{"another schedule", lr.StepLR{StepSize: 1}, 1, false},
+	} {
+		if got := lr.FailsAtOnce(c.schedule, c.updates); got != c.want {
+			t.Errorf("%s: FailsAtOnce(%+v, %d) = %v, want %v", c.claim, c.schedule, c.updates, got, c.want)
+		}
+	}
+}

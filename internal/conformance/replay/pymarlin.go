@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -123,10 +124,11 @@ func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object
 	if err != nil {
 		return nil, err
 	}
-	keeper, err := pymarlin.NewDefaultCheckpointer(a.CheckpointerArgs, quiet)
+	made, err := pymarlin.NewDefaultCheckpointer(a.CheckpointerArgs, quiet)
 	if err != nil {
 		return nil, err
 	}
+	keeper := &marlinKeeper{DefaultCheckpointer: made, marlin: m}
 	backend := &pymarlin.SingleProcess[batch]{}
 	backend.ClipGradients = func() error {
 		err := backend.DefaultClipGradients()
@@ -135,12 +137,16 @@ func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object
 		}
 		return err
 	}
-	options := &pymarlin.Options[batch]{Backend: backend, Checkpointer: &marlinKeeper{keeper, m}, Logger: quiet, InexactResume: true}
+	options := &pymarlin.Options[batch]{Backend: backend, Checkpointer: keeper, Logger: quiet, Exact: true}
 	if a.Backend != "" && a.Backend != "sp" && a.Backend != "sp-amp" { // without a GPU PyMarlin's sp-amp goes on in float32
 		options.Backend = nil
 	}
 	t, err := pymarlin.New(mod, a, options)
 	if err != nil {
+		if keeper.asked && !mod.asked { // PyMarlin has logged its hyperparameters, for which it counts batches twice, before it looks for a checkpoint
+			mod.estimateBatch = pymarlin.TrainStepBatchSize(max(1, a.TrainBatchSize), cmp.Or(a.GPUBatchSizeLimit, 512))
+			mod.loaderForEstimate(2)
+		}
 		return nil, err
 	}
 	mod.loaderForEstimate(1) // the recording asked once more for the number, and PyMarlin for a loader
@@ -189,10 +195,8 @@ func (m *marlin) arguments(o *spec.Object) (pymarlin.TrainerArguments, error) {
 	}
 	if keep.LoadDir != "" {
 		keep.LoadDir = filepath.Join(m.dir, keep.LoadDir)
-		if _, err := os.Stat(filepath.Join(keep.LoadDir, keep.LoadFilename)); errors.Is(err, fs.ErrNotExist) {
-			keep.LoadDir = "" // PyMarlin logs it and begins anew
-		}
 	}
+	keep.Exact = true
 	return a, nil
 }
 
@@ -278,6 +282,12 @@ func (m *marlin) relative(path string) string {
 type marlinKeeper struct {
 	*pymarlin.DefaultCheckpointer
 	marlin *marlin
+	asked  bool // for a checkpoint to go on from
+}
+
+func (k *marlinKeeper) Load() (pymarlin.Checkpoint, error) {
+	k.asked = true
+	return k.DefaultCheckpointer.Load()
 }
 
 func (k *marlinKeeper) record(kind string, index int, force any, path string, err error) {

@@ -31,8 +31,9 @@ type marlinModule struct {
 	logRate    bool
 
 	made          []*pymarlin.Optimizer
-	estimateBatch int // of the loader that the estimate was made with
-	norm          any // before the last clipping
+	asked         bool // for optimizers
+	estimateBatch int  // of the loader that the estimate was made with
+	norm          any  // before the last clipping
 	step          marlinStep
 }
 
@@ -60,6 +61,7 @@ func (m *marlinModule) loaderForEstimate(times int) {
 }
 
 func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Optimizer, []pymarlin.Scheduler, error) {
+	m.asked = true
 	if m.made == nil {
 		m.loaderForEstimate(3) // twice for the log of hyperparameters
 	} else {
@@ -212,6 +214,9 @@ func newMarlinSchedule(o *pymarlin.Optimizer, fields map[string]any, total int) 
 	}
 	if err != nil {
 		return nil, err
+	}
+	if lr.FailsAtOnce(schedule, total) {
+		return nil, fmt.Errorf("the schedule %s divides by zero", name)
 	}
 	s, err := pymarlin.NewScheduler(o, schedule, total)
 	if err != nil {
