@@ -136,7 +136,7 @@ distributed_training_args: {world_size: 1, backend: nccl}
 	}
 	for text, want := range map[string]string{
 		"epoch: 3":                             "no argument epoch; want one of backend",
-		"val_batch_size: 0":                            "val_batch_size is 0",
+		"val_batch_size: 0":                    "val_batch_size is 0",
 		"epochs: x":                            "want a whole number",
 		"clip_grads: 1":                        "want true or false",
 		"amp_backend_native: true":             "sp-amp",
