@@ -66,6 +66,10 @@ type TrainerConfig struct {
 
 	CheckpointsDir string // in OutputDir; empty: "checkpoints"
 	LogsDir        string // in OutputDir; empty: "logs"
+
+	// Zeros are keys of a file whose value is 0, where the zero of the field means the default: learning_rate trains at the rate 0, which moves nothing;
+	// num_epochs, batch_size and gradient_accumulation_steps are refused.
+	Zeros []string
 }
 
 // Newest, as [TrainerConfig].ResumeFromCheckpoint, is resume_from_checkpoint=True: go on where checkpoints/trainer_state.yaml says, or start from the
@@ -157,7 +161,9 @@ func isTrue(b *bool) bool { return b == nil || *b }
 func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
 	setDefault(&c.Device, "cuda")
 	setDefault(&c.NumEpochs, 1)
-	setDefault(&c.LearningRate, 2e-5)
+	if !slices.Contains(c.Zeros, "learning_rate") {
+		setDefault(&c.LearningRate, 2e-5)
+	}
 	setDefault(&c.BatchSize, 1)
 	setDefault(&c.GradientAccumulationSteps, 1)
 	setDefault(&c.MetricForBestModel, "loss")
@@ -196,7 +202,10 @@ func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
 	check(c.GradientAccumulationSteps > 0, "GradientAccumulationSteps", c.GradientAccumulationSteps, "at least 1")
 	check(c.LRSchedulingSteps >= 0, "LRSchedulingSteps", c.LRSchedulingSteps, "at least 1, or 0 for the batches of an epoch")
 	check(c.NumDataloaderWorkers >= 0, "NumDataloaderWorkers", c.NumDataloaderWorkers, "at least 0")
-	check(c.LearningRate > 0 && !math.IsInf(c.LearningRate, 0), "LearningRate", c.LearningRate, "a positive number")
+	for field, key := range map[string]string{"NumEpochs": "num_epochs", "BatchSize": "batch_size", "GradientAccumulationSteps": "gradient_accumulation_steps"} {
+		check(!slices.Contains(c.Zeros, key), field, 0, "at least 1")
+	}
+	check(c.LearningRate >= 0 && !math.IsInf(c.LearningRate, 0), "LearningRate", c.LearningRate, "0 or a positive number")
 	check(c.WeightDecay >= 0 && !math.IsInf(c.WeightDecay, 0), "WeightDecay", c.WeightDecay, "0 or a positive number")
 	check(*c.Seed >= 0 && *c.Seed < 1<<32, "Seed", *c.Seed, "a number from 0 to 4294967295") // what numpy takes, which Hezar seeds too
 	check(filepath.IsLocal(c.CheckpointsDir) && filepath.IsLocal(c.LogsDir), "CheckpointsDir or LogsDir", c.CheckpointsDir+", "+c.LogsDir, "names of folders in OutputDir")

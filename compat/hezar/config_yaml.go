@@ -169,6 +169,11 @@ func parseConfig(m omegaconf.Map) (c TrainerConfig, err error) {
 			}
 		}
 	}
+	for _, key := range []string{"num_epochs", "batch_size", "gradient_accumulation_steps", "learning_rate"} {
+		if v, _ := m.Get(key); v == int64(0) || v == 0.0 {
+			c.Zeros = append(c.Zeros, key)
+		}
+	}
 	return c, f.done()
 }
 

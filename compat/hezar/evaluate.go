@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/nn"
@@ -15,7 +16,11 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs L
 	if d == nil {
 		d = t.options.EvalDataset
 	}
-	if d == nil || d.Len() == 0 {
+	empty := t.options.Rules.EmptyEvaluation
+	if empty && d != nil && d.Len() == 0 {
+		d = t.options.EvalDataset // what Python makes of a set that is false
+	}
+	if d == nil || d.Len() == 0 && !empty {
 		return nil, refuse("the data set of Evaluate", "empty", "one with samples, or Options.EvalDataset")
 	}
 	failed := torch.Try(func() { logs, err = t.evaluation(ctx, d) })
@@ -32,6 +37,9 @@ func (t *Trainer[S, B]) evaluation(ctx context.Context, d data.Dataset[S]) (Logs
 		return nil, err
 	}
 	nn.SetTraining(t.model.Model(), false)
+	if d.Len() == 0 {
+		return e.nothing(), nil
+	}
 	for b, err := range loader.Batches(ctx) {
 		if err != nil {
 			return nil, err
@@ -132,6 +140,14 @@ func (e *evaluation) result() (Logs, error) {
 	return e.order(results)
 }
 
+// nothing is the result of an evaluation without samples.
+func (e *evaluation) nothing() (logs Logs) {
+	for _, key := range append(slices.Clone(e.keys), "loss") {
+		logs = append(logs, Value{Name: key, Integer: true})
+	}
+	return logs
+}
+
 // order puts numbers into the order of the handler's keys, the loss last.
 func (e *evaluation) order(results map[string]float64) (logs Logs, err error) {
 	for _, key := range append(append([]string{}, e.keys...), "loss") {
@@ -139,7 +155,7 @@ func (e *evaluation) order(results map[string]float64) (logs Logs, err error) {
 		if !ok {
 			return nil, fmt.Errorf("hezar: the metrics handler gives no %q, though it is one of its keys", key)
 		}
-		logs = append(logs, Value{key, v})
+		logs = append(logs, Value{Name: key, Value: v})
 	}
 	return logs, nil
 }

@@ -20,6 +20,16 @@ import (
 type Value struct {
 	Name  string
 	Value float64
+
+	Integer bool // Hezar's number is an int: the mean of an evaluation without samples, under Rules.EmptyEvaluation
+}
+
+// String is the number as Hezar writes it: 0 for the mean of nothing, which is an integer in Python, and 0.0 for one that was measured.
+func (v Value) String() string {
+	if v.Integer {
+		return strconv.Itoa(int(v.Value))
+	}
+	return pyfloat.Repr(v.Value)
 }
 
 // Logs are numbers in the order in which they are logged.
@@ -27,12 +37,17 @@ type Logs []Value
 
 // Get returns a number.
 func (l Logs) Get(name string) (float64, bool) {
+	v, ok := l.find(name)
+	return v.Value, ok
+}
+
+func (l Logs) find(name string) (Value, bool) {
 	for _, v := range l {
 		if v.Name == name {
-			return v.Value, true
+			return v, true
 		}
 	}
-	return 0, false
+	return Value{}, false
 }
 
 // CSVLog is training_logs.csv: a row for each logged epoch. A column that a row lacks is empty.
@@ -69,12 +84,12 @@ func (l *CSVLog) text() string {
 	for _, row := range l.Rows {
 		cells := []string{strconv.Itoa(row.Step)}
 		for _, c := range l.Columns {
-			v, ok := row.Values.Get(c)
+			v, ok := row.Values.find(c)
 			switch {
-			case !ok || math.IsNaN(v):
+			case !ok || math.IsNaN(v.Value):
 				cells = append(cells, "")
 			default:
-				cells = append(cells, pyfloat.Repr(v))
+				cells = append(cells, v.String())
 			}
 		}
 		_ = w.Write(cells)
@@ -130,7 +145,8 @@ func parseCSV(text string) (*CSVLog, error) {
 			if err != nil {
 				return nil, fmt.Errorf("line %d, %s: %q is no number", i+2, l.Columns[j], cell)
 			}
-			row.Values = append(row.Values, Value{l.Columns[j], v})
+			_, notWhole := strconv.Atoi(cell)
+			row.Values = append(row.Values, Value{l.Columns[j], v, notWhole == nil})
 		}
 		l.Rows = append(l.Rows, row)
 	}

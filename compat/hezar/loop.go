@@ -54,7 +54,7 @@ func (t *Trainer[S, B]) epoch(ctx context.Context, epoch int) (done bool, err er
 	if err != nil {
 		return true, err
 	}
-	logs := Logs{{"train.loss", loss}}
+	logs := Logs{{Name: "train.loss", Value: loss}}
 	if isTrue(t.Config.SaveEnabled) && (t.options.Rules.SaveTwice || t.lastSaved != t.State.GlobalStep) {
 		if err := t.save(t.checkpointPath()); err != nil {
 			return true, err
@@ -66,10 +66,11 @@ func (t *Trainer[S, B]) epoch(ctx context.Context, epoch int) (done bool, err er
 			return true, err
 		}
 		for _, r := range results {
-			logs = append(logs, Value{"evaluation." + r.Name, r.Value})
+			r.Name = "evaluation." + r.Name
+			logs = append(logs, r)
 		}
 	}
-	best, ok := logs.Get(t.Config.MetricForBestModel)
+	best, ok := logs.find(t.Config.MetricForBestModel)
 	if !ok {
 		if t.scheduler == nil || t.scheduler.controller == nil { // the controller looks for the number first
 			t.State.EpochStep = 0
@@ -77,9 +78,9 @@ func (t *Trainer[S, B]) epoch(ctx context.Context, epoch int) (done bool, err er
 		return true, refuse("MetricForBestModel", t.Config.MetricForBestModel, fmt.Sprintf("one of the numbers %v", logs))
 	}
 	if t.scheduler != nil && t.scheduler.controller != nil {
-		t.scheduler.controller.Observe(best)
+		t.scheduler.controller.Observe(best.Value)
 		if f := t.options.Overrides.AfterSchedule; f != nil {
-			if err := f(t, &best); err != nil {
+			if err := f(t, &best.Value); err != nil {
 				return true, err
 			}
 		}
@@ -278,13 +279,16 @@ func (t *Trainer[S, B]) saveAndLog() error {
 		t.saveDue = true
 	}
 	if t.saveDue && (isTrue(c.SaveEnabled) || r.SaveSwitchIgnored) && (t.window.sync || r.SaveInsideWindow) {
-		if err := errors.Join(t.save(t.checkpointPath()), t.saveState()); err != nil {
+		if err := t.save(t.checkpointPath()); err != nil {
+			return err
+		}
+		if err := t.saveState(); err != nil { // which names the checkpoint
 			return err
 		}
 		t.saveDue = false
 	}
 	if due(c.LogSteps.n) {
-		return t.writeToTensorboard(Logs{{"train.loss", t.tracker.avg}}, step)
+		return t.writeToTensorboard(Logs{{Name: "train.loss", Value: t.tracker.avg}}, step)
 	}
 	return nil
 }
@@ -337,6 +341,9 @@ func (t *Trainer[S, B]) ComputeLoss(o engine.Outputs, _ B) (torch.Tensor, error)
 func (t *Trainer[S, B]) OptimizationStep() error {
 	if !t.window.sync {
 		return nil
+	}
+	if t.foreign != "" {
+		return fmt.Errorf("hezar: the checkpoint is one of %s, and cannot be gone on from by the optimizer %q", t.foreign, t.Config.Optimizer)
 	}
 	if err := t.scheduler.setMomentum(t.optimizer); err != nil {
 		return err

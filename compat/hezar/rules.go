@@ -30,8 +30,16 @@ type Rules struct {
 	SaveFreqIgnored bool
 	// OwnNamesOnly refuses the optimizer "sgd" and the schedule "constant".
 	OwnNamesOnly bool
-	// ScheduleEnds fails where the cycle of the schedule "one_cycle" is over and the run is not. Otherwise the last rate stays.
+	// ScheduleEnds fails where the cycle of the schedule "one_cycle" is over and the run is not, and where its top comes before the first update. Otherwise the
+	// last rate stays, and the first is the highest.
 	ScheduleEnds bool
+	// EmptyEvaluation takes an evaluation set without samples, all of whose numbers are 0, and fails at the first evaluation where there is no set. Otherwise
+	// New refuses both.
+	EmptyEvaluation bool
+	// CheckpointSettings lets the optimizer of a resumed run be the one of its checkpoint: with its rate, its weight decay and, of adam and adamw, its kind,
+	// whatever the configuration says; one of the other family fails at the first update. Otherwise they are the configuration's, and an optimizer that
+	// cannot take up the states is refused by New.
+	CheckpointSettings bool
 	// LambdaNotSaved fails at the first checkpoint of a run with the schedule "lambda". Otherwise the file leaves the function out.
 	LambdaNotSaved bool
 	// MissingWeightsPass goes on with fresh weights where the checkpoint that trainer_state.yaml names is not there. Otherwise New refuses.
@@ -49,6 +57,6 @@ type Rules struct {
 // Exact is Hezar 1.0.0.
 var Exact = Rules{
 	ConfiguredDivisor: true, UnfinishedWindowLost: true, SaveInsideWindow: true, LossCountFromSteps: true, SameOrder: true, SeedEveryPass: true, MeanOfBatches: true,
-	SaveTwice: true, SaveSwitchIgnored: true, LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true, ScheduleEnds: true, LambdaNotSaved: true, MissingWeightsPass: true, DeviceIgnored: true,
+	SaveTwice: true, SaveSwitchIgnored: true, LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true, ScheduleEnds: true, EmptyEvaluation: true, CheckpointSettings: true, LambdaNotSaved: true, MissingWeightsPass: true, DeviceIgnored: true,
 	FP16IgnoredOnCPU: true, WeightsByPosition: true, LogStartsAnew: true,
 }

@@ -43,7 +43,7 @@ func (t *Trainer[S, B]) write(dir string) error {
 			return err
 		}
 	}
-	if err := saveOptimizer(filepath.Join(train, optimizerFile), t.optimizer, t.LearningRate(), t.Config.LearningRate, t.scheduler != nil); err != nil {
+	if err := saveOptimizer(filepath.Join(train, optimizerFile), t.optimizer, t.LearningRate(), t.rate, t.scheduler != nil); err != nil {
 		return err
 	}
 	if t.scheduler != nil {

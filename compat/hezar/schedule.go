@@ -16,12 +16,13 @@ var classes = map[string]string{
 
 // scheduler moves the learning rate: at every so many batches, or at the end of an epoch by a metric.
 type scheduler struct {
-	plan       lr.Rate
-	momentum   lr.Rate       // nil: left alone
-	controller lr.Controller // nil: planned
-	moves      int
-	limit      int           // moves behind which PyTorch's class fails; 0: it does not
-	config     TrainerConfig // for the file
+	plan        lr.Rate
+	momentum    lr.Rate       // nil: left alone
+	controller  lr.Controller // nil: planned
+	moves       int
+	failsAtOnce bool          // PyTorch's class cannot be made
+	limit       int           // moves behind which PyTorch's class fails; 0: it does not
+	config      TrainerConfig // for the file
 }
 
 // newScheduler makes the schedule of a configuration, or the caller's own; nil: the rate stays.
@@ -55,7 +56,7 @@ func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, moves 
 	if err := lr.Validate(own, c.LearningRate, moves); err != nil {
 		return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
 	}
-	s.plan, s.limit = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves)
+	s.plan, s.limit, s.failsAtOnce = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves), lr.FailsAtOnce(own, moves)
 	if m, ok := own.(lr.MomentumSchedule); ok {
 		s.momentum = m.PlanMomentum(moves)
 	}

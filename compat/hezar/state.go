@@ -24,6 +24,7 @@ type TrainerState struct {
 
 	MetricForBestCheckpoint string
 	BestMetricValue         *float64 // nil: no epoch has ended
+	BestIsInteger           bool     // see [Value]
 	BestCheckpoint          int      // the GlobalStep of the best evaluation
 	LogsDir                 string
 }
@@ -37,6 +38,9 @@ func (s TrainerState) Map() omegaconf.Map {
 	}
 	if s.BestMetricValue != nil {
 		m.Set("best_metric_value", *s.BestMetricValue)
+		if s.BestIsInteger {
+			m.Set("best_metric_value", int(*s.BestMetricValue))
+		}
 		m.Set("best_checkpoint", s.BestCheckpoint)
 	}
 	return m
@@ -57,6 +61,7 @@ func LoadTrainerState(path string) (TrainerState, error) {
 		LossTrackerAvg: f.float("loss_tracker_avg"), MetricForBestCheckpoint: f.text("metric_for_best_checkpoint"), LogsDir: f.text("logs_dir"),
 	}
 	if v, _ := m.Get("best_metric_value"); v != nil {
+		_, s.BestIsInteger = v.(int64)
 		s.BestMetricValue, s.BestCheckpoint = new(f.float("best_metric_value")), f.number("best_checkpoint")
 	}
 	f.taken = append(f.taken, "best_metric_value", "best_checkpoint")
@@ -70,9 +75,10 @@ func LoadTrainerState(path string) (TrainerState, error) {
 }
 
 // update takes note of an evaluation: update_best_results.
-func (s *TrainerState) update(value float64, maximize bool) {
+func (s *TrainerState) update(best Value, maximize bool) {
+	value := best.Value
 	if s.BestMetricValue == nil || maximize && value > *s.BestMetricValue || !maximize && value < *s.BestMetricValue {
-		s.BestMetricValue, s.BestCheckpoint = &value, s.GlobalStep
+		s.BestMetricValue, s.BestIsInteger, s.BestCheckpoint = &value, best.Integer, s.GlobalStep
 	}
 }
 

@@ -146,6 +146,55 @@ func loadOptimizer(path string, o optim.Optimizer) error {
 	return optim.FromPyTorch(o, tensors, settings)
 }
 
+// takeUp takes rate, weight decay and kind of the optimizer from a file of saveOptimizer, or of Python's, as load_state_dict does, where there is one. foreign
+// is the family of the file's optimizer where it is not the configuration's, and the settings of neither would do.
+func (c *TrainerConfig) takeUp(path string) (foreign string, err error) {
+	if !exists(path) {
+		return "", nil
+	}
+	f, err := pickle.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	top, _ := f.Value().(*pickle.Dict)
+	if top == nil {
+		return "", fmt.Errorf("%s holds a %T; want a dictionary with state and param_groups", path, f.Value())
+	}
+	groups, _ := top.Get("param_groups")
+	list, _ := groups.(*pickle.List)
+	if list == nil || len(list.Items) != 1 {
+		return "", fmt.Errorf("%s has no list of one group in param_groups; want what torch.save(optimizer.state_dict()) writes", path)
+	}
+	group, _ := list.Items[0].(*pickle.Dict)
+	if group == nil {
+		return "", fmt.Errorf("%s: the group of param_groups is a %T; want a dictionary", path, list.Items[0])
+	}
+	_, adam := group.Get("betas")
+	if adam == (c.Optimizer == "sdg" || c.Optimizer == "sgd") {
+		return map[bool]string{true: "adam", false: "sdg"}[adam], nil
+	}
+	if decoupled, ok := group.Get("decoupled_weight_decay"); ok && adam {
+		c.Optimizer = map[bool]string{true: "adamw", false: "adam"}[decoupled == true]
+	}
+	for _, setting := range []struct {
+		key string
+		to  *float64
+	}{{"weight_decay", &c.WeightDecay}, {"lr", &c.LearningRate}, {"initial_lr", &c.LearningRate}} {
+		v, ok := group.Get(setting.key)
+		if !ok || setting.key == "initial_lr" && c.LRScheduler == "" {
+			continue
+		}
+		switch v := v.(type) {
+		case float64:
+			*setting.to = v
+		case int64:
+			*setting.to = float64(v)
+		}
+	}
+	return "", nil
+}
+
 // save writes what PyTorch's scheduler needs to go on, and what this one does: how often it has moved.
 func (s *scheduler) save(path string) error {
 	d := &pickle.Dict{}

@@ -48,8 +48,10 @@ type Trainer[S, B any] struct {
 	events   *callback.EventWriter
 
 	initReport *nn.Report
-	generators string // file of the states to go on from; empty: none
-	every      int    // batches from one move of the schedule to the next
+	generators string  // file of the states to go on from; empty: none
+	foreign    string  // the family of the optimizer whose checkpoint cannot be gone on from, by Rules.CheckpointSettings; empty: it can
+	rate       float64 // without a schedule, and what one is planned from
+	every      int     // batches from one move of the schedule to the next
 	window     window
 	saveDue    bool // a checkpoint waits for the end of the window
 	lastSaved  int  // GlobalStep of the last one; -1: none
@@ -93,9 +95,10 @@ func (t *Trainer[S, B]) check() error {
 		return refuse("model", nil, "a model")
 	case t.train == nil || t.train.Len() == 0:
 		return refuse("train", "an empty data set", "at least one sample")
-	case isTrue(t.Config.DoEvaluate) && t.options.EvalDataset == nil:
+	case !isTrue(t.Config.DoEvaluate) || t.options.Rules.EmptyEvaluation:
+	case t.options.EvalDataset == nil:
 		return refuse("Options.EvalDataset", nil, "a data set, or DoEvaluate false")
-	case isTrue(t.Config.DoEvaluate) && t.options.EvalDataset.Len() == 0:
+	case t.options.EvalDataset.Len() == 0:
 		return refuse("Options.EvalDataset", "an empty data set", "at least one sample, or DoEvaluate false")
 	}
 	if t.collate == nil {
@@ -226,14 +229,20 @@ func (t *Trainer[S, B]) runName() string {
 func (t *Trainer[S, B]) seed() uint64 { return uint64(*t.Config.Seed) }
 
 // buildOptimizer makes optimizer and schedule, and continues those of a checkpoint.
-func (t *Trainer[S, B]) buildOptimizer(from string) error {
-	builder := t.options.Optimizer
+func (t *Trainer[S, B]) buildOptimizer(from string) (err error) {
+	config, builder := t.Config, t.options.Optimizer
 	if builder == nil {
-		builder = newOptimizer(t.Config, t.device.IsCUDA())
+		if t.options.Rules.CheckpointSettings && from != "" {
+			if t.foreign, err = config.takeUp(filepath.Join(from, trainFolder, optimizerFile)); err != nil {
+				return fmt.Errorf("hezar: %w", err)
+			}
+		}
+		builder = newOptimizer(config, t.device.IsCUDA())
 	} else if rate := builder.LearningRate(); rate != 0 {
 		t.Config.LearningRate = rate
+		config = t.Config
 	}
-	var err error
+	t.rate = config.LearningRate
 	if t.optimizer, err = builder.Build([]optim.Group{{Params: nn.Params(t.model.Model())}}); err != nil {
 		return fmt.Errorf("hezar: %w", err)
 	}
@@ -243,12 +252,18 @@ func (t *Trainer[S, B]) buildOptimizer(from string) error {
 		t.every = t.Config.LRSchedulingSteps
 	}
 	if t.options.Optimizer == nil || t.options.LRScheduler != nil || t.options.Adaptive != nil || !t.options.Rules.OwnNamesOnly {
-		if t.scheduler, err = newScheduler(t.Config, t.options.LRScheduler, t.options.Adaptive, max(1, t.TotalSteps/t.every)); err != nil {
+		if t.scheduler, err = newScheduler(config, t.options.LRScheduler, t.options.Adaptive, max(1, t.TotalSteps/t.every)); err != nil {
 			return err
 		}
+		if s := t.scheduler; s != nil && s.failsAtOnce && t.options.Rules.ScheduleEnds {
+			return fmt.Errorf("hezar: LRSchedulerKwargs: the top of the cycle comes before the first update; want another pct_start or total_steps")
+		}
 	}
-	if from == "" {
+	if from == "" || t.foreign != "" {
 		return nil
+	}
+	if err := t.scheduler.setMomentum(t.optimizer); err != nil { // for which an optimizer keeps a state
+		return err
 	}
 	folder := filepath.Join(from, trainFolder)
 	if path := filepath.Join(folder, optimizerFile); exists(path) {
@@ -307,7 +322,7 @@ func (t *Trainer[S, B]) Device() torch.Device { return t.device }
 // LearningRate is the rate of the next update.
 func (t *Trainer[S, B]) LearningRate() float64 {
 	if t.scheduler == nil {
-		return t.Config.LearningRate
+		return t.rate
 	}
 	return t.scheduler.rate()
 }

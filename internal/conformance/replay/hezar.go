@@ -163,12 +163,20 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 		dataset.Set("max_size", size)
 	}
 	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard, ModelConfig: r.modelConfig(), Overrides: r.rec.overrides(stop), DatasetConfig: dataset}
-	if sets["eval"] != nil {
-		o.EvalDataset = sets["eval"]
-	}
+	o.EvalDataset = cmp.Or(sets["eval"], &rows{}) // without rows Hezar has an empty set
 	r.rec.train(r.model, config)
 	taken := slices.Contains(hezar.Tasks, config.Task)
 	t, err := hezar.New[row, hezarBatch](config, r.model, data.Dataset[row](sets["train"]), o)
+	var setting *hezar.SettingError
+	field := ""
+	if errors.As(err, &setting) {
+		field = setting.Field
+	}
+	if field == "GradientAccumulationSteps" { // Hezar's configuration divides by it
+		r.trainer = nil
+		refused(err)
+		return info, nil
+	}
 	if taken {
 		put("metric_for_best_model", resolvedMetric(config))
 		r.trainer = t
@@ -178,7 +186,9 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 	}
 	if err != nil {
 		refused(err)
-		put("state_at_end", stateFields(r.state))
+		if field != "NumEpochs" && field != "BatchSize" { // which it divides by before it makes a state
+			put("state_at_end", stateFields(r.state))
+		}
 		return info, nil
 	}
 	info = append(info, startFields(t)...)

@@ -69,7 +69,11 @@ func (r *hezarRecorder) event(t *hezarTrainer, name string) {
 
 func logFields(l hezar.Logs) (o trace.Object) {
 	for _, v := range l {
-		o = append(o, trace.Pair{Name: v.Name, Value: trace.Hex(v.Value)})
+		value := any(trace.Hex(v.Value))
+		if whole, err := strconv.Atoi(v.String()); err == nil {
+			value = whole
+		}
+		o = append(o, trace.Pair{Name: v.Name, Value: value})
 	}
 	return o
 }
