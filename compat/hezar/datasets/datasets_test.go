@@ -346,3 +346,21 @@ func ExampleNewOCR() {
 	fmt.Println(set.Len(), set.Invalid())
 	// Output: 1 [{2.png ABC}]
 }
+
+func TestPadBatchCutsToNothingWhereTheLengthIsZero(t *testing.T) {
+	rows := [][]int64{{24}, {73, 84, 3}}
+	for _, c := range []struct {
+		claim string
+		o     datasets.PadOptions
+		want  string // of Hezar's pad_batch_items
+	}{
+		{"max_length=0", datasets.PadOptions{ZeroLength: true}, "[[] []]"},
+		{"max_length=0, padding=longest", datasets.PadOptions{ZeroLength: true, Padding: "longest"}, "[[] []]"},
+		{"max_length=0, truncation=False", datasets.PadOptions{ZeroLength: true, NoTruncation: true}, "[[24 0 0] [73 84 3]]"},
+		{"max_length=None", datasets.PadOptions{}, "[[24 0 0] [73 84 3]]"},
+	} {
+		if got, err := datasets.PadBatch(rows, c.o); err != nil || fmt.Sprint(got) != c.want {
+			t.Errorf("%s: %v, %v; want %s", c.claim, got, err, c.want)
+		}
+	}
+}

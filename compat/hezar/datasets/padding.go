@@ -12,6 +12,7 @@ type PadOptions struct {
 	Left         bool
 	PadID        int64
 	MaxLength    int  // zero: none
+	ZeroLength   bool // MaxLength is 0, and not none: rows are cut to nothing
 	NoTruncation bool // has an effect with max_length only, as in Hezar
 }
 
@@ -21,20 +22,20 @@ func PadBatch(inputs [][]int64, o PadOptions) ([][]int64, error) {
 	for _, ids := range inputs {
 		longest = max(longest, len(ids))
 	}
-	padding, length := o.Padding, longest
+	padding, length, limited := o.Padding, longest, o.MaxLength != 0 || o.ZeroLength
 	if padding == "" {
 		padding = "longest"
-		if o.MaxLength != 0 {
+		if limited {
 			padding = "max_length"
 		}
 	}
 	switch padding {
 	case "longest":
-		if o.MaxLength != 0 {
+		if limited {
 			length = min(longest, o.MaxLength)
 		}
 	case "max_length":
-		if o.MaxLength != 0 && (o.MaxLength >= longest || !o.NoTruncation) {
+		if limited && (o.MaxLength >= longest || !o.NoTruncation) {
 			length = o.MaxLength
 		}
 	default:

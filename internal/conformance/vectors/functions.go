@@ -219,7 +219,7 @@ func padding(c *check, raw json.RawMessage) error {
 		Padding    any    // a text, nothing, or what Hezar refuses
 		Side       string `json:"padding_side"`
 		PadID      int64  `json:"pad_id"`
-		MaxLength  int    `json:"max_length"`
+		MaxLength  *int   `json:"max_length"`
 		Truncation *bool
 		Out        json.RawMessage
 	}
@@ -227,8 +227,12 @@ func padding(c *check, raw json.RawMessage) error {
 		if r.Padding == nil {
 			r.Padding = ""
 		}
+		length := 0
+		if r.MaxLength != nil {
+			length = *r.MaxLength
+		}
 		got, err := datasets.PadBatch(r.Inputs, datasets.PadOptions{
-			Padding: fmt.Sprint(r.Padding), Left: r.Side != "" && r.Side != "right", PadID: r.PadID, MaxLength: r.MaxLength, NoTruncation: r.Truncation != nil && !*r.Truncation,
+			Padding: fmt.Sprint(r.Padding), Left: r.Side != "" && r.Side != "right", PadID: r.PadID, MaxLength: length, ZeroLength: r.MaxLength != nil && length == 0, NoTruncation: r.Truncation != nil && !*r.Truncation,
 		})
 		var want [][]int64
 		if json.Unmarshal(r.Out, &want) != nil {
