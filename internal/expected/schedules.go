@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/internal/pylambda"
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
@@ -153,17 +154,17 @@ func kwargsOfGroup(kwargs map[string]any, g int) (map[string]any, error) {
 				v = list[g]
 			}
 			if text, ok := v.(string); ok && name == "lr_lambda" {
-				f, err := parseLambda(text)
+				f, err := pylambda.Parse(text, nil)
 				if err != nil {
-					return nil, err
+					return nil, unsupported("%v", err)
 				}
 				v = func(update int) float64 { return f(float64(update)) }
 			}
 		case "scale_fn":
 			if text, ok := v.(string); ok {
-				f, err := parseLambda(text)
+				f, err := pylambda.Parse(text, nil)
 				if err != nil {
-					return nil, err
+					return nil, unsupported("%v", err)
 				}
 				v = f
 			}

@@ -233,7 +233,7 @@ func (r *hezarRun) config(p spec.Phase) (c hezar.TrainerConfig, err error) {
 	var factor func(int) float64
 	if kwargs, ok := m.Get("lr_scheduler_kwargs"); ok {
 		if text, ok := kwargs.(omegaconf.Map).Get("lr_lambda"); ok {
-			if factor, err = parseFactor(fmt.Sprint(text)); err != nil {
+			if factor, err = parseFactor(fmt.Sprint(text), nil); err != nil {
 				return c, err
 			}
 			m = slices.DeleteFunc(m, func(i omegaconf.Item) bool { return i.Key == "lr_scheduler_kwargs" })

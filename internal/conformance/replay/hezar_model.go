@@ -323,13 +323,3 @@ func configValue(v any) (any, error) {
 	}
 	return v, nil
 }
-
-// parseFactor reads the factor of a "lambda" schedule: a power of a number, "0.9 ** n".
-func parseFactor(text string) (func(n int) float64, error) {
-	base, power, ok := strings.Cut(text, "**")
-	b, err := strconv.ParseFloat(strings.TrimSpace(base), 64)
-	if !ok || err != nil || strings.TrimSpace(power) != "n" {
-		return nil, spec.Unsupportedf("the factor %q of a schedule", text)
-	}
-	return func(n int) float64 { return math.Pow(b, float64(n)) }, nil
-}

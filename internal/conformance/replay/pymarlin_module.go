@@ -198,7 +198,7 @@ func newMarlinSchedule(o *pymarlin.Optimizer, fields map[string]any, total int) 
 			if !ok {
 				return nil, spec.Unsupportedf("scheduler.lr_lambda is no text")
 			}
-			f, err := parseLambda(text, float64(total))
+			f, err := parseFactor(text, map[string]float64{"T": float64(total)})
 			if err != nil {
 				return nil, err
 			}
@@ -237,7 +237,7 @@ type marlinScheduler struct {
 	*marlinSchedule
 	marlin *marlin
 	number int
-	limit  int // moves after which PyTorch refuses; 0: none
+	limit  int // moves after which PyTorch refuses; 0 or less: none
 }
 
 func (s *marlinScheduler) Step() error {

@@ -1,6 +1,13 @@
-package expected
+// Package pylambda reads the functions of one number that Python programs write in a line, such as the factors of schedules in recorded runs:
+//
+//	f, err := pylambda.Parse("lambda epoch: 0.95 ** (epoch // 30)", nil)
+//	f, err := pylambda.Parse("lambda n: max(0.1, 1 - n / T)", map[string]float64{"T": 100})
+//
+// It knows arithmetic, comparisons, and, or, not, "a if c else b", and functions of math. All numbers are float64, True and False are 1 and 0.
+package pylambda
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -10,31 +17,32 @@ import (
 	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
-// number is what an expression makes of its argument. Python's True and False are 1 and 0.
-type number func(x float64) float64
-
-// parseLambda reads a Python function of one number, such as "lambda epoch: 0.95 ** (epoch // 30)", or its expression alone, "0.95 ** epoch". It knows
-// arithmetic, comparisons, and, or, not, "a if c else b", and the functions of numbers below.
-func parseLambda(text string) (func(x float64) float64, error) {
-	p := &lambda{}
+// Parse reads a Python function of one number, "lambda epoch: 0.95 ** (epoch // 30)", or its expression alone, "0.95 ** epoch", whose argument is the first
+// name in it that is neither a function nor one of names. Those stand for numbers.
+func Parse(text string, names map[string]float64) (func(x float64) float64, error) {
+	p := &lambda{names: names}
 	body := strings.TrimSpace(text)
 	if rest, ok := strings.CutPrefix(body, "lambda "); ok {
 		if p.argument, body, ok = strings.Cut(rest, ":"); !ok {
-			return nil, unsupported("%q is not a Python lambda", text)
+			return nil, fmt.Errorf("%q is not a Python lambda: it has no colon", text)
 		}
 		p.argument = strings.TrimSpace(p.argument)
 	}
 	p.scan(body)
 	f := p.conditional()
 	if p.failed || p.at < len(p.words) || p.argument == "" {
-		return nil, unsupported("%q has more in it than one argument, numbers, operators and functions of math, or is no Python", text)
+		return nil, fmt.Errorf("%q has more in it than one argument, numbers, operators and functions of math, or is no Python", text)
 	}
 	return f, nil
 }
 
+// number is what an expression makes of its argument.
+type number func(x float64) float64
+
 // lambda reads an expression word by word, by recursive descent along Python's precedences.
 type lambda struct {
 	words    []string
+	names    map[string]float64
 	at       int
 	argument string // without the word lambda: the first name that is no function
 	depth    int
@@ -251,25 +259,6 @@ func (p *lambda) sign() number {
 	return func(x float64) float64 { return rounded.Pow(base(x), exponent(x)) }
 }
 
-// functions of Python by the number of their arguments; -1 is any but none.
-var functions = map[string]struct {
-	arguments int
-	f         func(v []float64) float64
-}{
-	"min": {-1, slices.Min[[]float64]}, "max": {-1, slices.Max[[]float64]},
-	"abs":   {1, func(v []float64) float64 { return math.Abs(v[0]) }},
-	"float": {1, func(v []float64) float64 { return v[0] }},
-	"int":   {1, func(v []float64) float64 { return math.Trunc(v[0]) }},
-	"pow":   {2, func(v []float64) float64 { return rounded.Pow(v[0], v[1]) }},
-	"exp":   {1, func(v []float64) float64 { return math.Exp(v[0]) }},
-	"log":   {1, func(v []float64) float64 { return math.Log(v[0]) }},
-	"sqrt":  {1, func(v []float64) float64 { return math.Sqrt(v[0]) }},
-	"sin":   {1, func(v []float64) float64 { return math.Sin(v[0]) }},
-	"cos":   {1, func(v []float64) float64 { return rounded.Cos(v[0]) }},
-	"floor": {1, func(v []float64) float64 { return math.Floor(v[0]) }},
-	"ceil":  {1, func(v []float64) float64 { return math.Ceil(v[0]) }},
-}
-
 func (p *lambda) atom() number {
 	if _, ok := p.next("("); ok {
 		inner := p.conditional()
@@ -288,6 +277,9 @@ func (p *lambda) atom() number {
 	}
 	if word == p.argument {
 		return func(x float64) float64 { return x }
+	}
+	if v, ok := p.names[word]; ok {
+		return func(float64) float64 { return v }
 	}
 	if word == "math" || word == "np" || word == "numpy" {
 		if _, ok := p.next("."); !ok || p.at >= len(p.words) {

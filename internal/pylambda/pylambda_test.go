@@ -1,11 +1,14 @@
-package expected
+package pylambda_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/pylambda"
 )
 
-func TestLambdasMeanWhatPythonMeans(t *testing.T) {
+func TestParseMeansWhatPythonMeans(t *testing.T) {
 	for _, c := range []struct {
 		text    string
 		x, want float64
@@ -28,6 +31,12 @@ func TestLambdasMeanWhatPythonMeans(t *testing.T) {
 		{"lambda _: 0.7", 3, 0.7},
 		{"0.95 ** epoch", 2, 0.9025},
 		{"1 / (1 + x) if x else 3", 0, 3},
+		{"lambda n: max(0.1, 1 - n / T)", 5, 0.5},
+		{"n / T + T", 5, 10.5},
+		{"lambda n: 1", 4, 1},
+		{"min((n + 1) ** -0.5, (n + 1) * 4 ** -1.5)", 0, 0.125},
+		{"lambda T: T", 3, 3},
+		{"T", 0, math.NaN()},
 		{"lambda x: x * * 2", 0, math.NaN()},
 		{"lambda x: min()", 0, math.NaN()},
 		{"lambda x: sqrt(x, x)", 0, math.NaN()},
@@ -41,7 +50,7 @@ func TestLambdasMeanWhatPythonMeans(t *testing.T) {
 		{"lambda x: x ^ 2", 0, math.NaN()},
 		{"0.95", 0, math.NaN()},
 	} {
-		f, err := parseLambda(c.text)
+		f, err := pylambda.Parse(c.text, map[string]float64{"T": 10})
 		if math.IsNaN(c.want) {
 			if err == nil {
 				t.Errorf("%s is understood, want an error", c.text)
@@ -56,21 +65,18 @@ func TestLambdasMeanWhatPythonMeans(t *testing.T) {
 	}
 }
 
-func FuzzParseLambda(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add("lambda x: -(1 + x) ** 2 / 3")
 	f.Add("lambda x: ** **")
 	f.Fuzz(func(t *testing.T, text string) {
-		if g, err := parseLambda(text); err == nil {
+		if g, err := pylambda.Parse(text, map[string]float64{"T": 2}); err == nil {
 			g(1)
 		}
 	})
 }
 
-func TestArchitecturesAreReadStrictly(t *testing.T) {
-	const end = "; no padding, stride 1; eval mode"
-	for _, text := range []string{"relu", "conv1(1,8) relu" + end, "conv1(1,8,3)x" + end, "fc1(0,2)" + end, "batchnorm1d norm1" + end, "tanh" + end, "relu; padding 1"} {
-		if _, err := parseArchitecture(text); err == nil {
-			t.Errorf("%q is understood, want an error", text)
-		}
-	}
+func ExampleParse() {
+	f, err := pylambda.Parse("lambda n: 1.0 if n < 3 else 1 - n / T", map[string]float64{"T": 8})
+	fmt.Println(f(2), f(4), err)
+	// Output: 1 0.5 <nil>
 }
