@@ -21,7 +21,7 @@ type scheduler struct {
 	controller  lr.Controller // nil: planned
 	moves       int
 	failsAtOnce bool          // PyTorch's class cannot be made
-	limit       int           // moves behind which PyTorch's class fails; 0: it does not
+	limit       int           // moves behind which PyTorch's class fails; 0 or less: it does not
 	config      TrainerConfig // for the file
 }
 

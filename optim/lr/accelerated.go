@@ -121,7 +121,7 @@ func (a AcceleratedWSD) Plan(peak float64, updates int) Rate {
 // CheckpointSteps are the steps at which a decay ends, in a run of the given length: estimate_checkpoint_steps.
 func (a AcceleratedWSD) CheckpointSteps(total int) []int {
 	n := orZero(a.Checkpoints, 1)
-	if n == 1 || total < 4 {
+	if n == 1 || total < 4 && a.Corrected { // the first of several is at 0 there in Python, where the first step divides by zero
 		return []int{total}
 	}
 	var steps []int
@@ -163,7 +163,7 @@ func (a AcceleratedWSD) Validate() error {
 	c.share("DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1))
 	c.that(a.Checkpoints <= 1 || or(a.DecayPhaseRatio, 0.1) <= 1.0/3, "DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1), "at most 1/3 with several checkpoints, or their decays may overlap")
 	c.notNegative("LRMin", or(a.LRMin, 0))
-	c.that(!a.InverseProportion || or(a.LRMin, 1e-6) > 0, "LRMin", or(a.LRMin, 1e-6), "more than 0 with InverseProportion")
+	c.that(!a.Corrected || !a.InverseProportion || or(a.LRMin, 1e-6) > 0, "LRMin", or(a.LRMin, 1e-6), "more than 0 with InverseProportion")
 	c.notNegative("WarmupStartingLR", or(a.WarmupStartingLR, 0))
 	c.that(a.Checkpoints >= 0 && a.Checkpoints < 64, "Checkpoints", a.Checkpoints, "a positive number, or 0 for 1")
 	return c.err

@@ -120,7 +120,7 @@ func TestComposedSchedulesCheckTheirParts(t *testing.T) {
 		{lr.SequentialLR{Schedules: []lr.Schedule{lr.Polynomial{LREnd: new(0.5)}}}, "SequentialLR.Schedules[0]: lr: Polynomial.LREnd is 0.5: want less than the peak rate"},
 		{lr.PerEpoch{Schedule: lr.TimmWSD{DecayT: 30}, Updates: 10}, "TimmWSD.DecayT is 30: want no more updates than"},
 		{lr.AcceleratedWSD{WarmupStartingLR: new(0.5)}, "WarmupStartingLR is 0.5: want at most the peak rate"},
-		{lr.AcceleratedWSD{LRMin: new(0.0), InverseProportion: true}, "AcceleratedWSD.LRMin is 0: want more than 0"},
+		{lr.AcceleratedWSD{LRMin: new(0.0), InverseProportion: true, Corrected: true}, "AcceleratedWSD.LRMin is 0: want more than 0"},
 		{lr.TimmWSD{DecayT: 3, StableFn: "rsqrt"}, "TimmWSD.StableTimescale is 0"},
 		{lr.MultiplicativeLR{}, "MultiplicativeLR.Lambda is nil"},
 	} {

@@ -1,24 +1,34 @@
 package lr
 
 // StepLimit is the number of steps behind which the original of a schedule fails, in a run of so many updates: PyTorch's OneCycleLR at the end of its cycle, and
-// WSDLrScheduler of pytorch-accelerated at its last checkpoint where a decay is shorter than a step. 0: it never does. The schedules of this package go on at
-// the last rate; who wants Python's failure asks here.
+// WSDLrScheduler of pytorch-accelerated where it divides by zero, which it does in a decay that is shorter than a step, and in one that is in inverse proportion to a
+// rate of zero. Negative: it never does. The schedules of this package go on at the last rate; who wants Python's failure asks here.
 func StepLimit(s Schedule, updates int) int {
 	switch s := s.(type) {
 	case OneCycleLR:
 		return orZero(s.TotalSteps, updates)
 	case AcceleratedWSD:
-		checkpoints := s.CheckpointSteps(orZero(s.TotalSteps, updates))
-		if s.Corrected || int(float64(checkpoints[0])*or(s.DecayPhaseRatio, 0.1)) > 0 {
-			return 0
-		}
-		last := checkpoints[len(checkpoints)-1]
-		if !s.Continuation {
-			last = max(last, s.WarmupSteps)
-		}
-		return last
+		return s.stepLimit(updates)
 	}
-	return 0
+	return -1
+}
+
+func (a AcceleratedWSD) stepLimit(updates int) int {
+	if a.Corrected {
+		return -1
+	}
+	checkpoints, step := a.CheckpointSteps(orZero(a.TotalSteps, updates)), 0
+	if !a.Continuation {
+		step = a.WarmupSteps
+	}
+	for last := max(step, checkpoints[len(checkpoints)-1]); step <= last; step++ {
+		period, into := currentPeriod(checkpoints, step)
+		decay := int(float64(period) * or(a.DecayPhaseRatio, 0.1))
+		if into >= period-decay && (decay == 0 || a.InverseProportion && or(a.LRMin, 1e-6) == 0) {
+			return step
+		}
+	}
+	return -1
 }
 
 // FailsAtOnce tells whether the original of a schedule cannot even be made, in a run of so many updates: PyTorch's OneCycleLR divides by zero where

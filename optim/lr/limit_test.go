@@ -13,15 +13,19 @@ func TestStepLimit(t *testing.T) {
 		updates  int
 		want     int
 	}{
-		{"most schedules never fail", lr.StepLR{StepSize: 2}, 10, 0},
+		{"most schedules never fail", lr.StepLR{StepSize: 2}, 10, -1},
 		{"a cycle fails behind its end", lr.OneCycleLR{MaxLR: 1, TotalSteps: 7}, 10, 7},
 		{"a cycle of no length of its own fails behind the run's", lr.OneCycleLR{MaxLR: 1}, 10, 10},
-		{"a decay of a whole step can be computed", lr.AcceleratedWSD{}, 10, 0},
+		{"a decay of a whole step can be computed", lr.AcceleratedWSD{}, 10, -1},
 		{"a decay shorter than a step divides by zero at the checkpoint", lr.AcceleratedWSD{}, 9, 9},
 		{"several checkpoints end before the run", lr.AcceleratedWSD{Checkpoints: 2}, 20, 10},
 		{"a longer warmup puts the failure off", lr.AcceleratedWSD{WarmupSteps: 12}, 9, 12},
 		{"a continuation has no warmup", lr.AcceleratedWSD{WarmupSteps: 12, Continuation: true}, 9, 9},
-		{"the corrected schedule never fails", lr.AcceleratedWSD{Corrected: true}, 9, 0},
+		{"a decay in inverse proportion to nothing divides by zero where it begins", lr.AcceleratedWSD{InverseProportion: true, LRMin: new(0.0)}, 20, 18},
+		{"it may begin at once", lr.AcceleratedWSD{InverseProportion: true, LRMin: new(0.0), DecayPhaseRatio: new(1.0)}, 20, 0},
+		{"a warmup that ends in the decay puts it off", lr.AcceleratedWSD{InverseProportion: true, LRMin: new(0.0), WarmupSteps: 19}, 20, 19},
+		{"several checkpoints in less than four steps are all at 0", lr.AcceleratedWSD{Checkpoints: 3}, 3, 0},
+		{"the corrected schedule never fails", lr.AcceleratedWSD{Corrected: true}, 9, -1},
 	} {
 		if got := lr.StepLimit(c.schedule, c.updates); got != c.want {
 			t.Errorf("%s: StepLimit(%+v, %d) = %d, want %d", c.claim, c.schedule, c.updates, got, c.want)
