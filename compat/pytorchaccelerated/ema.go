@@ -2,6 +2,7 @@ package pytorchaccelerated
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/internal/tensorio"
@@ -15,10 +16,10 @@ import (
 //
 // Put it behind callbacks that change state, such as metrics, and before those that read it, such as loggers.
 type ModelEMA struct {
-	Decay           float64 // of the old average at each update of it; zero: 0.99
-	NoEvaluation    bool    // evaluate_during_training=False: save the average after each epoch, whatever it is worth
-	SavePath        string  // empty: "ema_model.pt"
-	WatchMetric     string  // empty: "ema_model_eval_loss_epoch"
+	Decay           *float64 // of the old average at each update of it; nil: 0.99
+	NoEvaluation    bool     // evaluate_during_training=False: save the average after each epoch, whatever it is worth
+	SavePath        string   // empty: "ema_model.pt"
+	WatchMetric     string   // empty: "ema_model_eval_loss_epoch"
 	GreaterIsBetter bool
 	UpdateEvery     int   // updates of the optimizer between two updates of the average; zero: an epoch, as in Python
 	Callbacks       []any // those of the average's evaluation
@@ -47,8 +48,8 @@ func (e *ModelEMA) Best() (value float64, epoch int, ok bool) { return e.saver.B
 
 // prepareState makes the average before a training state may be loaded into it.
 func (e *ModelEMA) prepareState(r *Run) error {
-	if e.Decay < 0 || e.Decay > 1 || e.UpdateEvery < 0 {
-		return fmt.Errorf("pytorchaccelerated: ModelEMA: its Decay is %v and its UpdateEvery %d: want a Decay between 0 and 1, and 0 updates or more", e.Decay, e.UpdateEvery)
+	if d := e.decay(); !(d >= 0 && d <= 1) || e.UpdateEvery < 0 {
+		return fmt.Errorf("pytorchaccelerated: ModelEMA: its Decay is %v and its UpdateEvery %d: want a Decay between 0 and 1, and 0 updates or more", d, e.UpdateEvery)
 	}
 	if err := checkCallbacks(e.Callbacks, nil); err != nil {
 		return fmt.Errorf("ModelEMA: %w", err)
@@ -105,12 +106,16 @@ func (e *ModelEMA) OnTrainEpochEnd(r *Run) error {
 	return nil
 }
 
+func (e *ModelEMA) decay() float64 {
+	if e.Decay == nil {
+		return 0.99
+	}
+	return *e.Decay
+}
+
 // update is average = decay*average + (1-decay)*weights.
 func (e *ModelEMA) update(r *Run) {
-	decay := e.Decay
-	if decay == 0 {
-		decay = 0.99
-	}
+	decay := e.decay()
 	torch.NoGrad(func() {
 		torch.Scope(func() {
 			for i, t := range nn.StateDict(r.model) {
@@ -126,7 +131,7 @@ func (e *ModelEMA) update(r *Run) {
 }
 
 // with runs f while the model has the averages for weights.
-func (e *ModelEMA) with(r *Run, f func() error) error {
+func (e *ModelEMA) with(r *Run, f func() error) (err error) {
 	own := copies(r.model)
 	put := func(from []torch.Named) {
 		torch.NoGrad(func() {
@@ -137,7 +142,13 @@ func (e *ModelEMA) with(r *Run, f func() error) error {
 	}
 	put(e.average)
 	defer func() {
-		put(own)
+		if err != nil && r.rules.EMAStaysAfterError {
+			for _, p := range nn.Params(r.model) {
+				p.Tensor.SetRequiresGrad(false)
+			}
+		} else {
+			put(own)
+		}
 		for _, t := range own {
 			t.Tensor.Free()
 		}
@@ -147,8 +158,11 @@ func (e *ModelEMA) with(r *Run, f func() error) error {
 
 // OnEvalEpochEnd evaluates the average. Its metrics are recorded with the prefix "ema_model_".
 func (e *ModelEMA) OnEvalEpochEnd(r *Run, epoch EvalEpoch) error {
-	if e.NoEvaluation || epoch.Evaluation {
+	if e.NoEvaluation || epoch.Evaluation && !r.rules.EMAInEvaluate {
 		return nil
+	}
+	if e.average == nil {
+		return errors.New("there is no average to evaluate before the first training run")
 	}
 	r.Print("Running evaluation on EMA model")
 	return e.with(r, func() error {

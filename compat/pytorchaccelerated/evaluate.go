@@ -6,10 +6,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
+var errNoEvaluationSet = errors.New("pytorchaccelerated: there is no evaluation set; set TrainOptions.EvalDataset")
+
 // evalEpoch runs the evaluation epoch of the Trainer or of its user.
 func (t *Trainer[S, B]) evalEpoch(e EvalEpoch) error {
-	if t.eval == nil {
-		return errors.New("pytorchaccelerated: there is no evaluation set; set TrainOptions.EvalDataset")
+	if t.eval == nil && !t.rules.LateEvaluationCheck {
+		return errNoEvaluationSet
 	}
 	if door := t.options.Methods.RunEvalEpoch; door != nil {
 		return door(t, e)
@@ -44,7 +46,10 @@ func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
 }
 
 func (t *Trainer[S, B]) evalBatches(limit int) error {
-	if limit == 0 {
+	if t.eval == nil {
+		return errNoEvaluationSet
+	}
+	if t.limitEval == 0 {
 		return nil
 	}
 	step := 0

@@ -113,7 +113,7 @@ func ExampleSaveBestModel() {
 func ExampleModelEMA() {
 	dir, remove := temporary()
 	defer remove()
-	ema := &pa.ModelEMA{Decay: 0.5, SavePath: filepath.Join(dir, "ema_model.pt")}
+	ema := &pa.ModelEMA{Decay: new(0.5), SavePath: filepath.Join(dir, "ema_model.pt")}
 	t := lineTrainer(quiet(ema))
 	if err := run(t, train{NumEpochs: 1}); err != nil {
 		log.Fatal(err)

@@ -36,6 +36,8 @@ type InMemoryRunHistory struct {
 	values map[string][]float64
 	prefix string
 	epoch  int // epochs that have ended
+
+	lookupsStay bool // see Rules.KeepLookups
 }
 
 var _ RunHistory = (*InMemoryRunHistory)(nil)
@@ -44,11 +46,32 @@ var _ RunHistory = (*InMemoryRunHistory)(nil)
 func (h *InMemoryRunHistory) MetricNames() []string { return slices.Clone(h.names) }
 
 // MetricValues implements [RunHistory].
-func (h *InMemoryRunHistory) MetricValues(name string) []float64 { return slices.Clone(h.values[name]) }
+func (h *InMemoryRunHistory) MetricValues(name string) []float64 { return slices.Clone(h.lookUp(name)) }
+
+// keepLookups is what [New] calls under Rules.KeepLookups.
+func (h *InMemoryRunHistory) keepLookups() { h.lookupsStay = true }
+
+func (h *InMemoryRunHistory) lookUp(name string) []float64 {
+	if h.lookupsStay {
+		h.add(name)
+	}
+	return h.values[name]
+}
+
+// add makes a name known.
+func (h *InMemoryRunHistory) add(name string) {
+	if _, known := h.values[name]; known {
+		return
+	}
+	if h.values == nil {
+		h.values = map[string][]float64{}
+	}
+	h.names, h.values[name] = append(h.names, name), nil
+}
 
 // LatestMetric implements [RunHistory].
 func (h *InMemoryRunHistory) LatestMetric(name string) (float64, error) {
-	values := h.values[name]
+	values := h.lookUp(name)
 	if len(values) == 0 {
 		return 0, fmt.Errorf("%w %q; recorded are %q", ErrNoMetric, name, h.names)
 	}
@@ -58,12 +81,7 @@ func (h *InMemoryRunHistory) LatestMetric(name string) (float64, error) {
 // UpdateMetric implements [RunHistory].
 func (h *InMemoryRunHistory) UpdateMetric(name string, value float64) {
 	name = h.prefix + name
-	if _, known := h.values[name]; !known {
-		h.names = append(h.names, name)
-	}
-	if h.values == nil {
-		h.values = map[string][]float64{}
-	}
+	h.add(name)
 	h.values[name] = append(h.values[name], value)
 }
 

@@ -59,7 +59,7 @@ func (t *Trainer[S, B]) runEpoch() (reached bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if t.eval != nil {
+	if t.sets.eval != nil {
 		t.place.Generator = torch.DefaultGenerator(torch.CPU).State() // a state that is saved in the evaluation begins before it
 		if err := t.evalEpoch(EvalEpoch{}); err != nil {
 			return false, err
@@ -111,7 +111,7 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 // trainBatches trains on the batches of an epoch behind the first skip ones.
 func (t *Trainer[S, B]) trainBatches(skip int) (reachedMaxSteps bool, err error) {
 	n, step := t.trainLen(), skip
-	if step >= n {
+	if step >= n && (skip > 0 || t.limitTrain == 0) { // a pass without batches draws its random numbers too
 		return false, nil
 	}
 	generator := torch.DefaultGenerator(torch.CPU)

@@ -100,8 +100,11 @@ func (t *Trainer[S, B]) CreateEvalDataloader(batchSize int, o LoaderOptions) (Lo
 	return NewLoader(t.sets.eval, t.sets.collate, o)
 }
 
-// CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for.
+// CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for; nil where it asks for none.
 func (t *Trainer[S, B]) CreateScheduler(p Placeholders) (lr.Schedule, error) {
+	if t.sets.createScheduler == nil {
+		return nil, nil
+	}
 	return t.sets.createScheduler(p)
 }
 

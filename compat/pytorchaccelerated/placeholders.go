@@ -90,6 +90,10 @@ func Partial(class string, kwargs map[string]any) SchedulerFn {
 				values[name] = placeholder.Value(p)
 			}
 		}
+		if adaptive, err := lr.AdaptiveByName(class, values); err == nil && p.rules.ScheduleQuirks {
+			_, err := adaptive.Start(1)
+			return unmeasured{adaptive}, err
+		}
 		return lr.ByName(class, values, 0)
 	}
 }

@@ -123,6 +123,9 @@ func (p *ProgressBar) OnTrainEpochEnd(r *Run) error { return p.close(r) }
 
 // OnEvalEpochStart implements [EvalEpochStartHook].
 func (p *ProgressBar) OnEvalEpochStart(r *Run, _ EvalEpoch) error {
+	if !r.epochs.hasEval() && r.limitEval < 0 { // under Rules.LateEvaluationCheck; Python's bar asks for its length
+		return errNoEvaluationSet
+	}
 	p.bars = append(p.bars, bar{0, r.EvalDataloaderLen()})
 	return nil
 }

@@ -94,7 +94,7 @@ func ends(t *testing.T, r *pa.Run, ema *pa.ModelEMA) map[string][]byte {
 // long is a run of 3 epochs of 9 batches, 4 of them behind an update: 9 updates, with everything that has a state.
 func long(t *testing.T, dir string, o train, more ...any) (*trainer, *pa.ModelEMA, error) {
 	t.Helper()
-	ema := &pa.ModelEMA{Decay: 0.8, SavePath: filepath.Join(dir, "ema.pt"), UpdateEvery: 1}
+	ema := &pa.ModelEMA{Decay: new(0.8), SavePath: filepath.Join(dir, "ema.pt"), UpdateEvery: 1}
 	stop := &pa.EarlyStopping{Patience: 50}
 	tr, err := pa.New(newNet(), mse, optim.Adam{LR: 0.02}, quiet(append([]any{ema, stop, &pa.SaveBestModel{SavePath: filepath.Join(dir, "best.pt"), NoLoadAtEnd: true}}, more...)...))
 	if err != nil {

@@ -37,7 +37,9 @@ type Rules struct {
 	ForgetCallbacksAtResume bool
 	// ScheduleQuirks gives CosineLR two first updates of one rate and cuts its cosine off as many updates before its end as the warmup has; makes WSD
 	// begin its warmup after an update at the full rate, and places several checkpoints at 1/4, 1/2, ... of the run, the last of which may not be its end. A
-	// run ends with an error where a schedule does before it: OneCycleLR, and WSD with a decay of less than an update. Otherwise the last rate stays.
+	// run ends with an error where a schedule does before it: OneCycleLR, and WSD with a decay of less than an update, or one in inverse
+	// proportion to a rate of zero; ReduceLROnPlateau, which is told no value, ends it at the first update. Otherwise the last rate stays, and the last two are refused. A resumed WSD
+	// begins its count anew. Otherwise it goes on where it was.
 	ScheduleQuirks bool
 	// ScheduleFromLastRate makes the schedule of a second Train begin where the first left the rate, if it is one of PyTorch's that compute a rate from the
 	// last one, such as StepLR. Otherwise every schedule begins at the rate of the optimizer's settings.
@@ -47,6 +49,23 @@ type Rules struct {
 	// TimmCountsBatches gives timm's schedules the number of batches instead of updates at the begin of an epoch, counting the epoch
 	// that begins as done, and ends an epoch for them only where there is an evaluation.
 	TimmCountsBatches bool
+	// RunWithoutBatches runs the epochs of a training set that has no whole batch. Their loss is nan. Otherwise Train refuses it.
+	RunWithoutBatches bool
+	// LateEvaluationCheck begins an evaluation although there is no set for it; ProgressBar, or the first batch, ends the run with an error. Otherwise the error comes first.
+	LateEvaluationCheck bool
+	// KeepFromLastRun lets a Train without CreateSchedulerFn go on with the schedule of the run before, and one without evaluation set have its evaluation loader, for
+	// evaluations inside an epoch, which fails where LimitBatches had limited that; the RunConfig of an evaluation keeps the batch size of the training before.
+	// Otherwise each run has what it is given alone.
+	KeepFromLastRun bool
+	// KeepLookups makes a metric that was asked for and is not known one of the run history, without values, as which LogMetrics ends a later run with an
+	// error. Otherwise asking changes nothing.
+	KeepLookups bool
+	// EMAInEvaluate evaluates the average in Trainer.Evaluate too, which fails before the first Train. Otherwise ModelEMA takes part in training runs alone.
+	EMAInEvaluate bool
+	// EMAStaysAfterError leaves the average in the place of the model, frozen, where its evaluation or saving fails. Otherwise the model gets its weights back.
+	EMAStaysAfterError bool
+	// WSDKeepsLastStep makes WSDCheckpoint leave out the checkpoint of a run at the number of updates at which the run before had its last. Otherwise a run begins anew.
+	WSDKeepsLastStep bool
 }
 
 // Exact is pytorch-accelerated 0.1.61 to the letter, but for one habit: a loss that is not finite ends Train with an error and not the process.
@@ -69,4 +88,11 @@ var Exact = Rules{
 	ScheduleFromLastRate:    true,
 	RegisterAtEverySave:     true,
 	TimmCountsBatches:       true,
+	RunWithoutBatches:       true,
+	LateEvaluationCheck:     true,
+	KeepFromLastRun:         true,
+	KeepLookups:             true,
+	EMAInEvaluate:           true,
+	EMAStaysAfterError:      true,
+	WSDKeepsLastStep:        true,
 }

@@ -184,7 +184,7 @@ func TestBestValueKeepsItsName(t *testing.T) {
 
 func TestEMACopiesIntegers(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
-		ema := &pa.ModelEMA{Decay: 0.7, NoEvaluation: true, SavePath: filepath.Join(t.TempDir(), "ema.pt")}
+		ema := &pa.ModelEMA{Decay: new(0.7), NoEvaluation: true, SavePath: filepath.Join(t.TempDir(), "ema.pt")}
 		o := quiet(ema)
 		o.Rules = rules
 		tr, err := pa.New(newNet(), mse, optim.SGD{LR: 0.1}, o)
@@ -278,7 +278,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"two of one type", func() error { return newWith(quiet(&byPointer{}, &byPointer{})) }, "two callbacks of one type"},
 		{"no epochs", func() error { return lineTrainer(quiet()).Train(ctx, line(4), train{}) }, "NumEpochs is 0"},
 		{"a negative number", func() error { return lineTrainer(quiet()).Train(ctx, line(4), train{NumEpochs: -1}) }, "NumEpochs is -1"},
-		{"a clip value of nothing", func() error { return run(lineTrainer(quiet()), train{GradientClipValue: new(0.0)}) }, "GradientClipValue is 0"},
+		{"a negative clip value", func() error { return run(lineTrainer(quiet()), train{GradientClipValue: new(-1.0)}) }, "GradientClipValue is -1"},
 		{"an empty set", func() error { return lineTrainer(quiet()).Train(ctx, line(0), train{NumEpochs: 1}) }, "at least one batch"},
 		{"a sampler beside a permutation", func() error {
 			return run(lineTrainer(quiet()), train{TrainLoader: pa.LoaderOptions{Shuffle: new(true), Sampler: order{}}})

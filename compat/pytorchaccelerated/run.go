@@ -40,6 +40,9 @@ type Run struct {
 	extra                 map[string]any // of the state that is being written
 	loaded                savedState     // of the state that was read last
 	plannedEpoch          int            // batches of an epoch
+	trains                bool           // it is a training run
+	evalSliced            bool           // the run before has left its evaluation loader limited
+	initialRate           *float64       // what PyTorch keeps in the parameter groups since the first schedule; nil before
 }
 
 // epochs is what callbacks need of the Trainer's generic half.
@@ -47,6 +50,7 @@ type epochs interface {
 	evalEpoch(e EvalEpoch) error
 	trainLen() int
 	evalLen() int
+	hasEval() bool
 }
 
 // History is the run history.

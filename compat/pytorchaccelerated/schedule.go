@@ -17,17 +17,15 @@ type schedule struct {
 	momentum    lr.Rate // nil: the momentum stays
 	setMomentum func(float64) error
 	moves       int
-	limit       int     // moves behind which the schedule fails in Python; 0: it is not to fail
+	limit       int     // moves behind which the schedule fails in Python; negative: it is not to fail
+	registered  bool    // a state has been saved or loaded
+	forgets     bool    // its state is without the count
 	timm        int     // what timm's step_update was told last
 	perEpoch    lr.Rate // of a timm schedule that counts epochs; nil: it counts updates
 }
 
 // makeSchedule plans the schedule of the run, from the rate that the optimizer was made with.
 func (t *Trainer[S, B]) makeSchedule() error {
-	create := t.options.Methods.CreateScheduler
-	if t.sets.createScheduler == nil && create == nil {
-		return nil
-	}
 	p := Placeholders{
 		NumEpochs: t.config.NumEpochs, NumUpdateStepsPerEpoch: t.config.NumUpdateStepsPerEpoch, PerProcessNumUpdateStepsPerEpoch: t.config.NumLocalUpdateStepsPerEpoch,
 		TrainDataloaderLen: t.plannedBatches(t.train.Len()), rules: t.rules,
@@ -37,8 +35,8 @@ func (t *Trainer[S, B]) makeSchedule() error {
 	}
 	var plan lr.Schedule
 	var err error
-	if create != nil {
-		plan, err = create(t, p)
+	if door := t.options.Methods.CreateScheduler; door != nil {
+		plan, err = door(t, p)
 	} else {
 		plan, err = t.CreateScheduler(p)
 	}
@@ -46,28 +44,50 @@ func (t *Trainer[S, B]) makeSchedule() error {
 		return fmt.Errorf("pytorchaccelerated: CreateSchedulerFn: %w", err)
 	}
 	if plan == nil {
+		if s := t.schedule; s != nil { // under Rules.KeepFromLastRun
+			s.optimizer, s.registered = t.prepared, false
+			t.accelerator.RegisterForCheckpointing(s)
+		}
 		return nil
 	}
-	peak := t.builder.LearningRate()
-	from := peak
+	from := t.builder.LearningRate()
+	initial := from
 	if t.rules.ScheduleFromLastRate {
 		from = t.prepared.Rate()
+		if t.initialRate != nil {
+			initial = *t.initialRate
+		}
+		t.initialRate = new(initialRate(plan, initial, t.initialRate != nil))
 	}
-	if t.schedule, err = newSchedule(plan, t.prepared, from, peak, p.NumEpochs*p.NumUpdateStepsPerEpoch); err != nil {
+	if t.schedule, err = newSchedule(plan, t.prepared, from, initial, p.NumEpochs*p.NumUpdateStepsPerEpoch); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
 	}
 	if t.rules.ScheduleQuirks {
 		t.schedule.limit = lr.StepLimit(plan, p.NumEpochs*p.NumUpdateStepsPerEpoch)
+		_, t.schedule.forgets = plan.(lr.AcceleratedWSD)
 	}
 	t.accelerator.RegisterForCheckpointing(t.schedule)
 	return nil
+}
+
+// initialRate is what a scheduler leaves in the parameter groups as initial_lr, with which later ones begin: CyclicLR its own rate where there is none, OneCycleLR always.
+func initialRate(plan lr.Schedule, rate float64, known bool) float64 {
+	switch p := plan.(type) {
+	case lr.CyclicLR:
+		if !known {
+			return p.BaseLR
+		}
+	case lr.OneCycleLR:
+		return p.Plan(rate, 1)(0)
+	}
+	return rate
 }
 
 func newSchedule(plan lr.Schedule, o *accelerate.Optimizer, from, peak float64, updates int) (*schedule, error) {
 	if err := lr.Validate(plan, peak, updates); err != nil {
 		return nil, err
 	}
-	s := &schedule{plan: plan, optimizer: o, rate: lr.PlanFrom(plan, from, peak, updates)}
+	s := &schedule{plan: plan, optimizer: o, rate: lr.PlanFrom(plan, from, peak, updates), limit: -1}
 	if p, ok := plan.(lr.PerEpoch); ok {
 		s.perEpoch = p.Schedule.Plan(peak, ceilDiv(updates, p.Updates))
 	}
@@ -97,7 +117,10 @@ func (s *schedule) applyMomentum(update int) error {
 
 // step moves on by one update.
 func (s *schedule) step() error {
-	if s.limit > 0 && s.moves >= s.limit {
+	if u, ok := s.plan.(unmeasured); ok {
+		return fmt.Errorf("pytorchaccelerated: %T follows a measured value, and the trainer tells it none: take a schedule of the update's number", u.Adaptive)
+	}
+	if s.limit >= 0 && s.moves >= s.limit {
 		return fmt.Errorf("pytorchaccelerated: the schedule %T ends after %d updates and the run goes on; plan it for the whole run", s.plan, s.limit)
 	}
 	s.moves++
@@ -106,8 +129,14 @@ func (s *schedule) step() error {
 
 // stepTimmUpdate is step_update of a timm scheduler after an update.
 func (s *schedule) stepTimmUpdate() error {
-	s.moves++
+	if hasNoStepUpdate(s.plan) {
+		return fmt.Errorf("pytorchaccelerated: %T has no step_update, which TrainerWithTimmScheduler calls: take a schedule of timm, or leave Options.Timm", s.plan)
+	}
 	s.timm++
+	if accelerated(s.plan) { // its own count, which schedules of this trainer begin behind update 0, stays
+		return s.apply(s.timm + 1)
+	}
+	s.moves++
 	if s.perEpoch != nil {
 		return nil
 	}
@@ -116,10 +145,32 @@ func (s *schedule) stepTimmUpdate() error {
 
 // stepTimmEpoch is step of a timm scheduler at the end of an epoch.
 func (s *schedule) stepTimmEpoch(epoch int) error {
+	if accelerated(s.plan) {
+		return fmt.Errorf("pytorchaccelerated: the step of %T takes no epoch, which TrainerWithTimmScheduler gives it: take a schedule of timm, or leave Options.Timm", s.plan)
+	}
 	if s.perEpoch != nil {
 		s.optimizer.SetRate(s.perEpoch(epoch))
 	}
 	return nil
+}
+
+// accelerated tells the schedules of pytorch-accelerated from others.
+func accelerated(plan lr.Schedule) bool {
+	switch plan.(type) {
+	case lr.AcceleratedCosine, lr.AcceleratedWSD:
+		return true
+	}
+	return false
+}
+
+// hasNoStepUpdate tells PyTorch's schedules from timm's.
+func hasNoStepUpdate(plan lr.Schedule) bool {
+	switch plan.(type) {
+	case lr.StepLR, lr.MultiStepLR, lr.ConstantLR, lr.LinearLR, lr.ExponentialLR, lr.PolynomialLR, lr.CosineAnnealingLR, lr.CosineAnnealingWarmRestarts,
+		lr.CyclicLR, lr.OneCycleLR, lr.LambdaLR, lr.MultiplicativeLR, lr.SequentialLR, lr.ChainedScheduler, unmeasured:
+		return true
+	}
+	return false
 }
 
 type scheduleState struct {
@@ -145,6 +196,15 @@ func (s *schedule) take(state scheduleState) error {
 	if state.Moves < 0 || state.Timm < 0 {
 		return fmt.Errorf("the schedule has moved %d times", state.Moves)
 	}
+	if s.forgets {
+		return nil
+	}
 	s.moves, s.timm = state.Moves, state.Timm
 	return s.applyMomentum(s.moves)
 }
+
+// unmeasured is a schedule that follows a measured value, which the trainer does not tell it.
+type unmeasured struct{ lr.Adaptive }
+
+// Plan implements [lr.Schedule].
+func (unmeasured) Plan(peak float64, _ int) lr.Rate { return func(int) float64 { return peak } }

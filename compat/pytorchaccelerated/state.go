@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path/filepath"
 	"reflect"
 	"strconv"
 
@@ -41,7 +42,7 @@ type Metadata struct {
 //
 // Within a window, where gradients are under way that no file holds, the state is written when the update is complete, unless Rules.SaveInsideStep is set.
 func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
-	if r.accelerator == nil || r.config.NumUpdateStepsPerEpoch == 0 {
+	if r.accelerator == nil || !r.trains {
 		return fmt.Errorf("pytorchaccelerated: SaveTrainingState(%q): there is no training run whose state could be saved", dir)
 	}
 	if r.place.inWindow && !r.rules.SaveInsideStep {
@@ -54,14 +55,43 @@ func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
 func (r *Run) writeState(dir string, extra map[string]any) error {
 	r.extra = extra
 	defer func() { r.extra = nil }()
-	if r.schedule != nil && r.rules.RegisterAtEverySave && r.accelerator.SaveIteration() > 0 {
-		r.accelerator.RegisterForCheckpointing(r.schedule)
-	}
+	r.registerSchedule()
 	if _, err := r.accelerator.SaveState(dir); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
 	}
 	m := Metadata{r.history.CurrentEpoch(), extra}
 	return CallEvent(r, "OnTrainingStateSaved", func(h TrainingStateSavedHook) error { return h.OnTrainingStateSaved(r, dir, m) })
+}
+
+// loadAllButRegistered is what Python has loaded when it finds more objects in a state than are registered. That is the error of the run; this one has none of its own.
+func (r *Run) loadAllButRegistered(dir string) {
+	found, _ := filepath.Glob(filepath.Join(dir, "custom_checkpoint_*.state")) // the pattern is a good one
+	for range found {
+		r.accelerator.RegisterForCheckpointing(ignored{})
+		if r.accelerator.LoadState(dir) == nil {
+			return
+		}
+	}
+}
+
+// ignored takes the place of an object of a training state.
+type ignored struct{}
+
+// MarshalState implements accelerate.Stateful.
+func (ignored) MarshalState() ([]byte, error) { return nil, nil }
+
+// UnmarshalState implements accelerate.Stateful.
+func (ignored) UnmarshalState([]byte) error { return nil }
+
+// registerSchedule is what Python does at every state that it saves or loads. The first time is that of makeSchedule.
+func (r *Run) registerSchedule() {
+	if r.schedule == nil || !r.rules.RegisterAtEverySave {
+		return
+	}
+	if r.schedule.registered {
+		r.accelerator.RegisterForCheckpointing(r.schedule)
+	}
+	r.schedule.registered = true
 }
 
 // writePending writes the states that were asked for within the window that has ended.
@@ -86,10 +116,14 @@ func (r *Run) LoadTrainingState(dir string) (Metadata, error) {
 }
 
 func (r *Run) loadState(dir string) (savedState, error) {
-	if r.accelerator == nil || r.config.NumUpdateStepsPerEpoch == 0 {
+	if r.accelerator == nil || !r.trains {
 		return savedState{}, fmt.Errorf("pytorchaccelerated: LoadTrainingState(%q): there is no training run to load it into", dir)
 	}
+	r.registerSchedule()
 	if err := r.accelerator.LoadState(dir); err != nil {
+		if r.rules.RegisterAtEverySave {
+			r.loadAllButRegistered(dir)
+		}
 		return savedState{}, fmt.Errorf("pytorchaccelerated: %w", err)
 	}
 	return r.loaded, nil

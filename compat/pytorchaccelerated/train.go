@@ -21,7 +21,7 @@ type TrainOptions[S, B any] struct {
 	MaxNumTrainSteps          int // updates to train for, in place of NumEpochs; zero: NumEpochs decides
 	GradientAccumulationSteps int // batches behind one update; zero: 1
 
-	// GradientClipValue limits every element of the gradients to ±value; nil: no limit.
+	// GradientClipValue limits every element of the gradients to ±value; nil: no limit. At 0 no gradient is left, as in PyTorch.
 	GradientClipValue *float64
 
 	// CreateSchedulerFn makes the schedule, which moves once per update. Nil: the rate stays.
@@ -105,6 +105,7 @@ func (t *Trainer[S, B]) do(ctx context.Context, f func() error) error {
 			t.rate = t.prepared.Rate()
 		}
 		t.place.training, t.place.inWindow, t.pending = false, false, nil
+		t.evalSliced = t.limitEval >= 0
 		t.limitTrain, t.limitEval = -1, -1
 	}()
 	var err error
@@ -134,8 +135,8 @@ func (t *Trainer[S, B]) checkTrain(dataset data.Dataset[S], o *TrainOptions[S, B
 	if o.NumEpochs == 0 && o.MaxNumTrainSteps == 0 {
 		return &OptionError{"NumEpochs", "0", "a positive number, or MaxNumTrainSteps in its place"}
 	}
-	if v := o.GradientClipValue; v != nil && !(*v > 0) {
-		return &OptionError{"GradientClipValue", fmt.Sprint(*v), "a positive number, or nil for no limit"}
+	if v := o.GradientClipValue; v != nil && !(*v >= 0) {
+		return &OptionError{"GradientClipValue", fmt.Sprint(*v), "a number that is not negative, or nil for no limit"}
 	}
 	return nil
 }
@@ -174,12 +175,20 @@ func (t *Trainer[S, B]) begin() (err error) {
 		return err
 	}
 	t.prepared = t.accelerator.PrepareOptimizer(t.optimizer, t.rate)
+	if t.rules.KeepFromLastRun && t.evalSliced {
+		return errors.New("pytorchaccelerated: the evaluation loader of the run before is limited by LimitBatches and cannot be used again; set TrainOptions.EvalDataset")
+	}
 	t.place = place{}
 	return nil
 }
 
 func (t *Trainer[S, B]) prepareTraining(o TrainOptions[S, B]) (err error) {
-	t.config, t.train, t.eval, t.skip, t.schedule = RunConfig{}, nil, nil, 0, nil
+	before := t.config
+	t.forgetLoaders()
+	if !t.rules.KeepFromLastRun {
+		t.schedule = nil
+	}
+	t.skip, t.trains = 0, true
 	if door := t.options.Methods.CreateTrainDataloader; door != nil {
 		t.train, err = door(t, o.PerDeviceBatchSize, o.TrainLoader)
 	} else {
@@ -192,9 +201,10 @@ func (t *Trainer[S, B]) prepareTraining(o TrainOptions[S, B]) (err error) {
 		return err
 	}
 	if err := t.begin(); err != nil {
+		t.config = before
 		return err
 	}
-	if t.trainLen() == 0 {
+	if t.trainLen() == 0 && !t.rules.RunWithoutBatches {
 		return &OptionError{"dataset", "a set without a whole batch", "at least one batch"}
 	}
 	if err := t.createRunConfig(o.PerDeviceBatchSize, o.NumEpochs, o.GradientAccumulationSteps, o.MaxNumTrainSteps, o.GradientClipValue); err != nil {
@@ -220,8 +230,20 @@ func (t *Trainer[S, B]) prepareTraining(o TrainOptions[S, B]) (err error) {
 	return nil
 }
 
+// forgetLoaders takes the loaders of the run before away, and its configuration.
+func (t *Trainer[S, B]) forgetLoaders() {
+	before := t.config
+	t.config, t.train = RunConfig{}, nil
+	if !t.rules.KeepFromLastRun {
+		t.eval = nil
+		return
+	}
+	t.config.TrainLoaderOptions, t.config.EvalLoaderOptions = before.TrainLoaderOptions, before.EvalLoaderOptions
+}
+
 func (t *Trainer[S, B]) prepareEvaluation(o EvaluateOptions[S, B]) error {
-	t.config, t.train, t.eval = RunConfig{}, nil, nil
+	t.forgetLoaders()
+	t.trains = false
 	if err := t.prepareEvalLoader(o.PerDeviceBatchSize, o.Loader); err != nil {
 		return err
 	}
@@ -235,6 +257,7 @@ func (t *Trainer[S, B]) prepareEvalLoader(batchSize int, o LoaderOptions) (err e
 	if t.sets.eval == nil {
 		return nil
 	}
+	t.evalSliced = false
 	if door := t.options.Methods.CreateEvalDataloader; door != nil {
 		t.eval, err = door(t, batchSize, o)
 	} else {
@@ -265,6 +288,8 @@ func (t *Trainer[S, B]) createRunConfig(batchSize, epochs, accumulation, maxStep
 		c.NumLocalUpdateStepsPerEpoch = ceilDiv(batches, accumulation)
 	}
 	switch {
+	case maxSteps > 0 && c.NumUpdateStepsPerEpoch == 0:
+		return &OptionError{"MaxNumTrainSteps", fmt.Sprint(maxSteps), "0, since an epoch of this training set has no update"}
 	case maxSteps > 0:
 		c.NumEpochs = ceilDiv(maxSteps, c.NumUpdateStepsPerEpoch)
 	case t.rules.LimitByEpoch:
@@ -305,6 +330,8 @@ func (t *Trainer[S, B]) trainLen() int {
 	}
 	return limited(t.train, t.limitTrain)
 }
+
+func (t *Trainer[S, B]) hasEval() bool { return t.eval != nil }
 
 func (t *Trainer[S, B]) evalLen() int { return limited(t.eval, t.limitEval) }
 

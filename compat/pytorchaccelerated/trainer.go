@@ -79,6 +79,9 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 	if t.history == nil {
 		t.history = new(InMemoryRunHistory)
 	}
+	if h, ok := t.history.(interface{ keepLookups() }); ok && o.Rules.KeepLookups { // one of the program's own that has ours within is meant too
+		h.keepLookups()
+	}
 	if t.out == nil {
 		t.out = os.Stdout
 	}

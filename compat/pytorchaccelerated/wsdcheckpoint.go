@@ -18,7 +18,7 @@ type WSDCheckpoint struct {
 
 	phases []Phase
 	ratio  float64
-	last   int // updates at the last checkpoint
+	last   *int // updates at the last checkpoint; nil: there is none
 }
 
 var (
@@ -39,7 +39,10 @@ func (w *WSDCheckpoint) OnTrainingRunStart(r *Run) error {
 	if !ok {
 		return errors.New("the schedule of the run has no phases; want TrainOptions.CreateSchedulerFn to be WSD{...}.Create")
 	}
-	w.phases, w.ratio, w.last = phases, wsdRatio(r.Schedule()), -1
+	w.phases, w.ratio = phases, wsdRatio(r.Schedule())
+	if !r.rules.WSDKeepsLastStep {
+		w.last = nil
+	}
 	if w.InitialCheckpoint == "" {
 		return nil
 	}
@@ -70,13 +73,18 @@ func (w *WSDCheckpoint) load(r *Run, folder bool) error {
 		}
 		extra = c.Extra
 	}
+	w.last = nil
 	if step, ok := extra["step"].(float64); ok {
-		w.last = int(step)
+		w.last = new(int(step))
 	}
 	if k, ok := extra["checkpoint_type"].(string); ok {
 		kind = k
 	}
-	r.Print(fmt.Sprintf("Loaded %s %s from step %d", kind, what, w.last))
+	step := any("None")
+	if w.last != nil {
+		step = *w.last
+	}
+	r.Print(fmt.Sprintf("Loaded %s %s from step %v", kind, what, step))
 	return r.beginScheduleAnew()
 }
 
@@ -96,15 +104,17 @@ func (w *WSDCheckpoint) OnUpdateEnd(r *Run) error {
 	return w.saveAt(r, r.ScheduleSteps())
 }
 
+func (w *WSDCheckpoint) savedAt(updates int) bool { return w.last != nil && *w.last == updates }
+
 func (w *WSDCheckpoint) saveAt(r *Run, updates int) error {
-	if updates == w.last {
+	if w.savedAt(updates) {
 		return nil
 	}
 	phase := phaseAt(w.phases, updates)
 	switch updates {
 	case phase.PreDecayStep:
 		r.Print(fmt.Sprintf("\nWSD Lr Scheduler entering decay phase at step %d", updates))
-		w.last = updates
+		w.last = new(updates)
 		if err := r.SaveTrainingState(filepath.Join(w.dir(), fmt.Sprintf("checkpoint_%d_%s", updates, preDecay)), w.extra(r, updates, preDecay)); err != nil {
 			return err
 		}
@@ -118,7 +128,7 @@ func (w *WSDCheckpoint) saveAt(r *Run, updates int) error {
 // OnTrainingRunEnd saves the last checkpoint if that has not been done.
 func (w *WSDCheckpoint) OnTrainingRunEnd(r *Run) error {
 	updates := r.ScheduleSteps()
-	if updates == w.last || updates != phaseAt(w.phases, updates).PeriodEnd {
+	if w.savedAt(updates) || updates != phaseAt(w.phases, updates).PeriodEnd {
 		return nil
 	}
 	return w.savePostDecay(r, updates)
@@ -129,7 +139,7 @@ func (w *WSDCheckpoint) savePostDecay(r *Run, updates int) error {
 	if err := os.MkdirAll(w.dir(), 0o777); err != nil {
 		return err
 	}
-	w.last = updates
+	w.last = new(updates)
 	if err := r.SaveCheckpoint(path, CheckpointOptions{NoOptimizer: w.NoOptimizer, NoScheduler: w.NoScheduler, Extra: w.extra(r, updates, postDecay)}); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -26,6 +25,7 @@ type paArgs struct {
 	momentum  []float64 // what the recording finds in the parameter group: momentum, or the first beta
 	train     pa.TrainOptions[row, batch]
 	evaluate  bool
+	timm      bool // TrainerWithTimmScheduler
 }
 
 // replayPytorchAccelerated replays what pytorch-accelerated's Trainer did, defects included.
@@ -171,7 +171,7 @@ func (p *paCase) make() (failed, err error) {
 	}
 	history := &paHistory{rec: p.rec}
 	t, failed := pa.New(p.model.module(), nil, p.args.optimizer, pa.Options[row, batch]{
-		Callbacks: append([]any{p.rec}, append(pa.DefaultCallbacks(), p.setup.list...)...), History: history, Methods: p.methods(), Rules: pa.Exact, Output: discard{}, Progress: discard{},
+		Callbacks: append([]any{p.rec}, append(pa.DefaultCallbacks(), p.setup.list...)...), History: history, Methods: p.methods(), Rules: pa.Exact, Timm: p.args.timm, Output: discard{}, Progress: discard{},
 	})
 	if failed != nil {
 		return failed, nil
@@ -192,7 +192,7 @@ func (p *paCase) do(ctx context.Context, what string) error {
 		return spec.Unsupportedf("a phase that predicts with the trainer pytorch_accelerated")
 	case what == "evaluate":
 		if valid == nil {
-			return fmt.Errorf("there is no evaluation set")
+			valid = &rows{} // of no samples, as the peer's is then
 		}
 		return p.trainer.Evaluate(ctx, valid, pa.EvaluateOptions[row, batch]{PerDeviceBatchSize: p.args.train.PerDeviceBatchSize, CollateFn: collate})
 	}
@@ -204,7 +204,10 @@ func (p *paCase) do(ctx context.Context, what string) error {
 }
 
 func (p *paCase) readArgs(o *spec.Object) (a paArgs, err error) {
-	if kind := o.String("trainer", ""); kind != "" {
+	switch kind := o.String("trainer", ""); kind {
+	case "", "timm":
+		a.timm = kind != ""
+	default:
 		return a, spec.Unsupportedf("trainer %q with the trainer pytorch_accelerated", kind)
 	}
 	a.evaluate = o.Bool("evaluate", true)

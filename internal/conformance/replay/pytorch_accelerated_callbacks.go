@@ -42,7 +42,7 @@ func (p *paCase) callbacks() (c paCallbacks, err error) {
 		case "limit_batches":
 			made = &pa.LimitBatches{NumBatches: o.Int("num_batches", 0)}
 		case "ema":
-			c.ema = &pa.ModelEMA{Decay: o.Float("decay", 0.99), NoEvaluation: !o.Bool("evaluate_during_training", true), SavePath: o.String("save_path", ""),
+			c.ema = &pa.ModelEMA{Decay: o.FloatOrNil("decay"), NoEvaluation: !o.Bool("evaluate_during_training", true), SavePath: o.String("save_path", ""),
 				WatchMetric: o.String("watch_metric", ""), GreaterIsBetter: o.Bool("greater_is_better", false)}
 			made = c.ema
 		case "step_evaluation":

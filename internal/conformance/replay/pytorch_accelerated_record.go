@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
@@ -215,11 +216,18 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 		TrainingRunEnd: hook("training_run_end", (*paTrainer).TrainingRunEnd), EvaluationRunStart: hook("evaluation_run_start", (*paTrainer).EvaluationRunStart),
 		EvaluationRunEnd: hook("evaluation_run_end", (*paTrainer).EvaluationRunEnd),
 		TrainingRunStart: hook("training_run_start", func(t *paTrainer) error {
-			if t.Schedule() != nil {
+			if t.Schedule() != nil && p.args.train.ResumeFrom == "" {
 				r.initialRate = []trace.Hex{trace.Hex(t.LearningRate())}
 			}
 			return t.TrainingRunStart()
 		}),
+		CreateScheduler: func(t *paTrainer, values pa.Placeholders) (lr.Schedule, error) {
+			plan, err := t.CreateScheduler(values)
+			if err == nil && plan != nil && p.args.train.ResumeFrom != "" { // before the state is loaded
+				r.initialRate = []trace.Hex{trace.Hex(plan.Plan(t.LearningRate(), values.NumEpochs*values.NumUpdateStepsPerEpoch)(0))}
+			}
+			return plan, err
+		},
 		SchedulerStep: hook("scheduler_step", func(t *paTrainer) error {
 			if err := t.SchedulerStep(); err != nil {
 				return err
@@ -352,6 +360,9 @@ func (p *paCase) finish(failed error, left []string) *Run {
 	if p.trainer != nil {
 		history = historyValues(p.trainer.History())
 		run.final = finalTensors(p.model, p.trainer.Optimizer())
+		if p.averageStayed() {
+			run.final = withoutParameters(run.final)
+		}
 	} else {
 		run.final = finalTensors(p.model, nil)
 	}
@@ -364,6 +375,25 @@ func (p *paCase) finish(failed error, left []string) *Run {
 		{Name: "initial_lr", Value: r.initialRate},
 		{Name: "final", Value: trace.Object{{Name: "weights_norm", Value: weightsNorm(p.model)}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(p.model.module()))}}}}
 	return run
+}
+
+// averageStayed tells whether ModelEMA has left its average, which is not trained, in the place of the model.
+func (p *paCase) averageStayed() bool {
+	params := nn.Params(p.model.module())
+	return p.setup.ema != nil && !slices.ContainsFunc(params, func(t torch.Named) bool { return t.Tensor.NeedsGrad() })
+}
+
+// withoutParameters names the optimizer's tensors as the recording does where it finds none of their parameters in the model: all alike, so that the last stays.
+func withoutParameters(tensors []tensorBytes) []tensorBytes {
+	var out []tensorBytes
+	for _, t := range tensors {
+		if strings.HasPrefix(t.name, "optim.") {
+			t.name = "optim.?" + t.name[strings.LastIndexByte(t.name, '.'):]
+			out = slices.DeleteFunc(out, func(o tensorBytes) bool { return o.name == t.name })
+		}
+		out = append(out, t)
+	}
+	return out
 }
 
 func sizes(t torch.Tensor) []int {
