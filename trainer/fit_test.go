@@ -146,22 +146,36 @@ func TestDivisors(t *testing.T) {
 	}
 }
 
+// fusedStep says whether its optimizer is fused.
+type fusedStep struct {
+	*trainertest.Step
+	fused bool
+}
+
+func (s fusedStep) FusedUpdate() bool { return s.fused }
+
 func TestASkippedUpdate(t *testing.T) {
 	moves, next := semantics.Default, semantics.Default
 	moves.ScheduleOnSkip = true
 	next.LogNextRate = true
+	fused := semantics.Default
+	fused.FusedHidesSkips = true
 	for _, c := range []struct {
 		claim  string
 		rules  semantics.Rules
+		fused  bool
 		rates  string
 		logged []float64
 	}{
-		{"counts, but the schedule stands still", semantics.Default, "update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
-		{"or moves on all the same", moves, "update(1) update(0.75) update(0.5) update(0.25)", []float64{1, 0.75, 0.5, 0.25}},
-		{"the rate of the next update may be logged", next, "update(1) update(0.75) update(0.75) update(0.5)", []float64{0.75, 0.75, 0.5, 0.25}},
+		{"of a fused optimizer too lets the schedule stand still", semantics.Default, true, "update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
+		{"of an optimizer that is not fused is seen", fused, false, "update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
+		{"of a fused optimizer may pass for one that was made", fused, true, "update(1) update(0.75) update(0.5) update(0.25)", []float64{1, 0.75, 0.5, 0.25}},
+		{"counts, but the schedule stands still", semantics.Default, false, "update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
+		{"or moves on all the same", moves, false, "update(1) update(0.75) update(0.5) update(0.25)", []float64{1, 0.75, 0.5, 0.25}},
+		{"the rate of the next update may be logged", next, false, "update(1) update(0.75) update(0.75) update(0.5)", []float64{0.75, 0.75, 0.5, 0.25}},
 	} {
 		step := &trainertest.Step{Skip: func(update int) bool { return update == 2 }}
-		tr, err := trainer.New[int, []int](step, trainer.Options{
+		tr, err := trainer.New[int, []int](fusedStep{step, c.fused}, trainer.Options{
 			MaxSteps: 4, BatchSize: 1, LearningRate: 1, Log: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard,
 		})
 		if err != nil {

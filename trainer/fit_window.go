@@ -138,7 +138,7 @@ func (f *fit[S, B]) update() error {
 
 // moveRate moves the learning rate on, unless the last update was skipped.
 func (f *fit[S, B]) moveRate() error {
-	if !f.applied && !f.o.Semantics.ScheduleOnSkip {
+	if !f.applied && !f.o.Semantics.ScheduleOnSkip && !f.skipHidden() {
 		return nil
 	}
 	f.scheduleStep++
@@ -147,6 +147,12 @@ func (f *fit[S, B]) moveRate() error {
 	}
 	rate := f.rate(f.scheduleStep)
 	return fire(f, f.hooks.schedule, "AfterSchedule", func(h ScheduleHook, r *Run) error { return h.AfterSchedule(r, rate) })
+}
+
+// skipHidden reports whether an update that loss scaling skipped passes for one that was made.
+func (f *fit[S, B]) skipHidden() bool {
+	u, ok := f.t.step.(FusedUpdater)
+	return ok && f.o.Semantics.FusedHidesSkips && u.FusedUpdate()
 }
 
 // stepEnd ends a step, and moves the rate where the semantics count steps for it.

@@ -102,6 +102,10 @@ type Describer interface {
 	Describe() string
 }
 
+// FusedUpdater is implemented by a [Step] that knows whether its optimizer is fused: whether an update that loss scaling skips is left out inside
+// the kernel. See semantics.Rules.FusedHidesSkips.
+type FusedUpdater interface{ FusedUpdate() bool }
+
 // WeightLoader is implemented by a [Step] that can take over the weights alone of a saved state, as loading the best
 // model at the end of a run does.
 type WeightLoader interface {

@@ -12,7 +12,7 @@ import (
 // decides which evaluation is the best (Options.MetricForBest). Set Options.LoadBestAtEnd to end with the best weights.
 //
 // Its count of evaluations without improvement survives a resume. A run that it has stopped and that is resumed stops at once, unless
-// Patience has been raised.
+// Patience has been raised or the semantics say otherwise (EarlyStoppingWaits).
 type EarlyStopping struct {
 	Patience  int     // evaluations in a row without improvement after which the run stops; zero: 1
 	Threshold float64 // an improvement must be greater than this; zero: any improvement counts
@@ -43,7 +43,9 @@ func (e *EarlyStopping) TrainBegin(r *trainer.Run) error {
 	if r.StartStep == 0 {
 		e.count, e.seen = 0, false
 	}
-	e.stopIfDue(r)
+	if !r.Info.Semantics.EarlyStoppingWaits {
+		e.stopIfDue(r)
+	}
 	return nil
 }
 
@@ -70,7 +72,7 @@ func (e *EarlyStopping) AfterEval(r *trainer.Run, m trainer.Metrics) error {
 func (e *EarlyStopping) improved(r *trainer.Run, v float64) bool {
 	best, ok := r.Best()
 	if !ok {
-		return !e.seen || !math.IsNaN(v)
+		return !e.seen || !math.IsNaN(v) || r.Info.Semantics.EarlyStoppingWaits
 	}
 	return r.Better(v, best.Value) && math.Abs(v-best.Value) > e.Threshold
 }

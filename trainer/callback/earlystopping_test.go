@@ -129,6 +129,65 @@ func TestTheCountSurvivesAResume(t *testing.T) {
 	}
 }
 
+func TestTransformersResumesARunThatWasStopped(t *testing.T) {
+	restored := semantics.HuggingFace
+	restored.ForgetHooksAtResume = false
+	for _, c := range []struct {
+		claim string
+		rules semantics.Rules
+		same  bool // the object of the first session serves the second
+		want  int  // evaluations over both sessions
+	}{
+		{"by default it ends at once", semantics.Default, false, 3},
+		{"by default it ends at once with the same callback too", semantics.Default, true, 3},
+		{"with its count restored it goes on to the next evaluation", restored, false, 4},
+		{"and so it does with the count that the callback has kept", semantics.HuggingFace, true, 4},
+		{"a forgotten count begins at 0", semantics.HuggingFace, false, 5},
+	} {
+		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 8, Save: trainer.Every(1, trainer.Epoch), MetricForBest: "loss", Eval: trainer.Every(1, trainer.Epoch),
+			ResumeFrom: trainer.Latest, Semantics: c.rules, Progress: io.Discard}
+		evals := 0
+		e := &callback.EarlyStopping{Patience: 2}
+		for session := range 2 {
+			if session == 1 && !c.same {
+				e = &callback.EarlyStopping{Patience: 2}
+			}
+			o.Callbacks = []any{e}
+			step := &trainertest.Step{EvalMetrics: func(int, []int) trainer.Metrics { evals++; return trainer.Metrics{"loss": 1} }}
+			tr, err := trainer.New[int, []int](step, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tr.Fit(t.Context(), trainertest.Samples(8), trainertest.Samples(8)); err != nil {
+				t.Fatal(err)
+			}
+			if session == 0 && evals != 3 {
+				t.Fatalf("the first session ended after %d evaluations, want 3", evals)
+			}
+		}
+		if evals != c.want {
+			t.Errorf("%s: %d evaluations over both sessions, want %d", c.claim, evals, c.want)
+		}
+	}
+}
+
+func TestTransformersWaitsForTheFirstBestEvaluation(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		claim string
+		rules semantics.Rules
+		want  int
+	}{
+		{"nan counts", semantics.Default, 2},
+		{"nan does not count as long as nothing is the best", semantics.HuggingFace, 5},
+	} {
+		e := callback.EarlyStopping{Patience: 1}
+		if got := stopsAfter(t, &e, trainer.Options{Semantics: c.rules, Eval: trainer.Every(1, trainer.Epoch)}, "loss", []float64{nan, nan, nan, 3, 4, 2}); got != c.want {
+			t.Errorf("%s: ended after %d evaluations, want %d", c.claim, got, c.want)
+		}
+	}
+}
+
 func TestEarlyStoppingSaysWhatItMisses(t *testing.T) {
 	asked := semantics.Default
 	asked.TrackBestOnRequest = true

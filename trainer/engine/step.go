@@ -53,6 +53,7 @@ var (
 	_ trainer.LoaderObserver = (*Step[int, int])(nil)
 	_ trainer.LearningRater  = (*Step[int, int])(nil)
 	_ trainer.LossFilter     = (*Step[int, int])(nil)
+	_ trainer.FusedUpdater   = (*Step[int, int])(nil)
 	_ trainer.Describer      = (*Step[int, int])(nil)
 	_ trainer.Clipper        = (*Step[int, int])(nil)
 	_ trainer.MomentumSetter = (*Step[int, int])(nil)

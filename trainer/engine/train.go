@@ -162,6 +162,12 @@ func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err er
 	return applied, nil
 }
 
+// FusedUpdate tells whether the optimizer's kernel itself leaves out an update that loss scaling skips.
+func (s *Step[S, B]) FusedUpdate() bool {
+	o, ok := s.optimizer.(interface{ StepSupportsAMPScaling() bool })
+	return ok && o.StepSupportsAMPScaling()
+}
+
 // Report reads the sum of losses, of several processes the mean of theirs, and the last gradient norm back from the device.
 func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 	if err := s.averageLoss(ctx); err != nil {

@@ -84,6 +84,10 @@ type Rules struct {
 	// ScheduleOnSkip moves the learning rate on also when loss scaling skipped an update.
 	ScheduleOnSkip bool
 
+	// FusedHidesSkips moves the learning rate on when loss scaling skipped an update of a fused optimizer, which leaves it out inside its kernel. The step
+	// should be a trainer.FusedUpdater.
+	FusedHidesSkips bool
+
 	// LogNextRate logs the learning rate of the next update instead of the one that was used.
 	LogNextRate bool
 
@@ -178,6 +182,10 @@ type Rules struct {
 
 	// ForgetHooksAtResume starts hooks anew after a resume; early stopping forgets its count.
 	ForgetHooksAtResume bool
+
+	// EarlyStoppingWaits lets early stopping stop a run only behind an evaluation, so that one that it has stopped goes on after a resume until an evaluation is
+	// no better; and evaluations before there is a best one, such as nan, do not count. Otherwise such a run ends at once, and nan counts.
+	EarlyStoppingWaits bool
 
 	// PositionFromGlobalStep works out from the number of updates where a resumed run stands in its epoch. After an epoch that a hook
 	// ended early, or with another batch size, that is wrong; what was due at the end of a just finished epoch is lost.

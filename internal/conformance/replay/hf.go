@@ -63,7 +63,7 @@ func replayHF(ctx context.Context, s *spec.Spec) (*Run, error) {
 
 // phase does what a phase asks for.
 func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
-	on, prefix := p.Options.String("on", "eval"), p.Options.String("prefix", "test")
+	name, prefix := p.Options.String("on", "eval"), p.Options.String("prefix", "test")
 	if err := p.Options.Done(); err != nil {
 		return err
 	}
@@ -81,9 +81,9 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 		h.step.tokens = 0
 	}
 	h.rec.where = p.Do
-	set, ok := h.sets[on]
+	set, ok := h.sets[name]
 	if p.Do == "predict" && !ok {
-		return fmt.Errorf("there is no split %q", on)
+		return fmt.Errorf("there is no split %q", name)
 	}
 	if p.Do != "train" && h.args.fullEval != torch.DefaultDType { // and so it stays
 		err := torch.Try(func() { nn.To(h.step.task().model.module(), torch.Options{DType: h.args.fullEval}) })
@@ -104,7 +104,11 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 		}
 		return err
 	}
-	if _, err := h.trainer.Predict(ctx, set, prefix); err != nil {
+	var on data.Dataset[row] = set
+	if h.spec.Data.Iterable && name == "train" {
+		on = trainer.EvalStream[row]{Stream: data.StreamOf[row](set, nil)}
+	}
+	if _, err := h.trainer.Predict(ctx, on, prefix); err != nil {
 		return err
 	}
 	return h.keepPredictions()

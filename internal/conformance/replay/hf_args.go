@@ -246,7 +246,7 @@ func (a *hfArgs) settle(s *spec.Spec) error {
 		return fmt.Errorf("save_strategy is best, which needs metric_for_best_model")
 	}
 	if stream && a.workers > 1 {
-		return spec.Unsupportedf("args.dataloader_num_workers is %d with a stream, which each of them would read", a.workers)
+		return spec.Unsupportedf("args.dataloader_num_workers is %d with a stream: PyTorch gives every worker a copy of the data set, and one that does not ask get_worker_info, as the recorded one, trains on each row %d times", a.workers, a.workers)
 	}
 	if stream {
 		t.Order = nil // a stream has an order of its own
