@@ -29,7 +29,9 @@ type hfRun struct {
 	watch     *watch
 	step      *hfStep
 	trainer   *trainer.Trainer[row, batch]
-	result    any // train_output
+	optimizer bool  // there is one: a training has begun
+	history   []any // of the checkpoint that a refused training would have gone on from
+	result    any   // train_output
 	predicted []tensorBytes
 	rms       []tensorBytes // see rootMeanSquares
 }
@@ -73,12 +75,11 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 		}
 	} else if p.Args != nil {
 		return spec.Unsupportedf("a phase with same_trainer that changes arguments")
-	} else if p.Resume != "" || p.ResumeNewest {
+	} else if p.Do == "train" {
+		h.step.tokens = 0
 		if err := h.again(p); err != nil {
 			return err
 		}
-	} else if p.Do == "train" {
-		h.step.tokens = 0
 	}
 	h.rec.where = p.Do
 	set, ok := h.sets[name]
@@ -142,7 +143,7 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 		return err
 	}
 	h.watch = &watch{run: h, stopAfter: p.StopAfterUpdate} // of every train() of this object
-	h.step = &hfStep{run: h}
+	h.step, h.optimizer, h.history = &hfStep{run: h}, h.args.lateSchedule, nil
 	if err := h.makeStep(); err != nil {
 		return err
 	}
@@ -150,6 +151,9 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	o.Callbacks = append([]any{h.watch}, callbacks...)
 	if h.args.saves || saves || o.LoadBestAtEnd || o.KeepCheckpoints > 0 {
 		o.OutputDir = h.out
+	}
+	if o.EvalOnStart && h.spec.Data.EvalSets == nil && h.sets["eval"] == nil {
+		o.EvalOnStart, o.Callbacks = false, append(o.Callbacks, nothingToEvaluate{})
 	}
 	if err := h.resumeFrom(p, &o); err != nil {
 		return err
@@ -176,10 +180,26 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	return nil
 }
 
-// again makes a trainer that resumes around the step of the one before, which train(resume_from_checkpoint=...) does without a new object.
+// nothingToEvaluate refuses eval_on_start without an evaluation set when the training has begun.
+type nothingToEvaluate struct{}
+
+func (nothingToEvaluate) TrainBegin(*trainer.Run) error {
+	return fmt.Errorf("eval_on_start is set, but there is no evaluation set")
+}
+
+// again makes a trainer around the step of the one before that resumes or begins anew, which train(resume_from_checkpoint=...) does without a new object.
 func (h *hfRun) again(p spec.Phase) error {
+	resumes := p.Resume != "" || p.ResumeNewest
+	if !resumes && h.options.ResumeFrom == "" {
+		return nil
+	}
 	o := h.options
+	o.ResumeFrom = ""
 	if err := h.resumeFrom(p, &o); err != nil || h.args.late != nil {
+		return err
+	}
+	h.options = o
+	if _, err := h.step.Report(context.Background()); err != nil { // the losses of a training that ended between two logs
 		return err
 	}
 	h.step.kept, h.watch.kept = true, true
@@ -267,10 +287,10 @@ func (h *hfRun) resumeFrom(p spec.Phase, o *trainer.Options) error {
 	}
 	switch {
 	case p.ResumeNewest && len(names) == 0:
-		h.args.late = fmt.Errorf("resume is true, but there is no checkpoint")
+		h.args.missing, h.args.late = true, fmt.Errorf("resume is true, but there is no checkpoint")
 		return nil
 	case p.Resume != "" && !slices.Contains(names, p.Resume):
-		h.args.late = fmt.Errorf("there is no checkpoint %q to resume from", p.Resume)
+		h.args.missing, h.args.late = true, fmt.Errorf("there is no checkpoint %q to resume from", p.Resume)
 		return nil
 	case p.ResumeNewest:
 		o.ResumeFrom = filepath.Join(h.out, names[len(names)-1])
@@ -325,6 +345,24 @@ func (h *hfRun) valid() (data.Dataset[row], error) {
 	return sets, nil
 }
 
+// refuse ends a training before its first event. What the recorded trainer has done until then it has done: it has loaded the checkpoint's weights and log, and made
+// its optimizer if only the schedule is refused.
+func (h *hfRun) refuse() error {
+	from := h.options.ResumeFrom
+	if h.args.missing || from == "" {
+		return h.args.late
+	}
+	state, err := readLog(from)
+	if err == nil {
+		err = h.step.LoadWeights(from)
+	}
+	if err != nil {
+		return err
+	}
+	h.history = state
+	return h.args.late
+}
+
 func (h *hfRun) train(ctx context.Context, p spec.Phase) error {
 	train, ok := h.sets["train"]
 	if !ok {
@@ -335,8 +373,9 @@ func (h *hfRun) train(ctx context.Context, p spec.Phase) error {
 		return err
 	}
 	if h.args.late != nil {
-		return h.args.late
+		return h.refuse()
 	}
+	h.optimizer = true
 	var result *trainer.Result
 	if h.spec.Data.Iterable {
 		result, err = h.trainer.FitStream(ctx, data.StreamOf[row](train, nil), valid)

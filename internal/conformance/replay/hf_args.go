@@ -46,6 +46,8 @@ type hfArgs struct {
 	noLabels     bool  // label_names names what no batch has, so that an evaluation sees no labels
 	refused      error // by the arguments themselves
 	late         error // what is refused when the training begins
+	lateSchedule bool  // it is the schedule, which is made when there is an optimizer
+	missing      bool  // it is the checkpoint to resume from
 }
 
 // readHFArgs takes TrainingArguments of transformers 5.17. Those that only concern Python, or other machines than this one, are taken where they change nothing.

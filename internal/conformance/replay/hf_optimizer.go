@@ -76,6 +76,7 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 	}
 	if s.name == "reduce_lr_on_plateau" || s.name == "greedy" {
 		a.trainer.Adaptive, a.late = lr.AdaptiveByName(s.name, s.kwargs)
+		a.lateSchedule = a.late != nil
 		if a.trainer.LearningRate == 0 { // which in our options is the default
 			a.trainer.LearningRate = math.SmallestNonzeroFloat64
 		}
@@ -83,7 +84,7 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 	}
 	schedule, err := s.build()
 	if err != nil {
-		a.late = err
+		a.late, a.lateSchedule = err, true
 		return nil
 	}
 	if a.trainer.LearningRate == 0 {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // hfState is trainer_state.json of a checkpoint, without the log and the states of callbacks.
@@ -41,4 +42,23 @@ func (s hfState) int(name string) (int64, error) {
 		return 0, fmt.Errorf("trainer_state.json: %s is %v, want a whole number", name, v)
 	}
 	return i, nil
+}
+
+// readLog is the log of a checkpoint.
+func readLog(checkpoint string) ([]any, error) {
+	text, err := os.ReadFile(filepath.Join(checkpoint, "trainer_state.json"))
+	if err != nil {
+		return nil, err
+	}
+	var state struct {
+		Log []trainer.Logs `json:"log_history"`
+	}
+	if err := json.Unmarshal(text, &state); err != nil {
+		return nil, fmt.Errorf("%s: %w", checkpoint, err)
+	}
+	rows := []any{}
+	for _, row := range state.Log {
+		rows = append(rows, logRow(row))
+	}
+	return rows, nil
 }

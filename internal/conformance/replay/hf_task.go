@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -144,6 +145,7 @@ type hfStep struct {
 	started   struct{ train, eval int } // loaders that have been begun
 	kept      bool                      // a further trainer is made around the step, which nothing draws or seeds for
 	evaluates bool                      // a batch of an evaluation is at hand
+	seen      int                       // rows of the evaluation at hand
 	shapes    [][]int64                 // of the predictions of an evaluation's batches
 }
 
@@ -199,12 +201,13 @@ func (s *hfStep) StartLoader(train bool) error {
 }
 
 func (s *hfStep) StartEval(e trainer.Evaluation) error {
-	s.eval, s.shapes = e, nil
+	s.eval, s.shapes, s.seen = e, nil, 0
 	return s.Step.StartEval(e)
 }
 
 func (s *hfStep) Eval(ctx context.Context, b batch) error {
 	s.run.rec.order = append(s.run.rec.order, b.index...)
+	s.seen += len(b.index)
 	s.evaluates = true
 	err := s.Step.Eval(ctx, b)
 	s.evaluates = false
@@ -240,16 +243,21 @@ func (s *hfStep) EvalLoader(_ trainer.Evaluation, set data.Dataset[row], o data.
 	if s.run.args.sampling == "group_by_length" {
 		order, err := s.run.byLength(set, o.BatchSize)
 		if err != nil {
-			return nil, err
+			return brokenLoader{err}, nil
 		}
-		seed := s.run.args.trainer.DataSeed
-		if seed == 0 {
-			seed = s.run.args.trainer.Seed
-		}
+		seed := s.run.args.trainer.DataSeed // which may be 0
 		order.Random = data.OrderFunc(func(_, n int) []int { return data.Permutation(seed, n) })
 		o.Order = order
 	}
 	return data.NewLoader(set, s.Collate, o)
+}
+
+// brokenLoader fails when it is read, since the recorded trainer makes its loader when an evaluation begins.
+type brokenLoader struct{ err error }
+
+func (brokenLoader) Len() int { return 1 }
+func (b brokenLoader) Epoch(context.Context, int, int) iter.Seq2[batch, error] {
+	return func(yield func(batch, error) bool) { yield(batch{}, b.err) }
 }
 
 // clock tells whether a name in the log is about time.

@@ -59,6 +59,9 @@ func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
 	for name, value := range m {
 		metrics[e.Name+"_"+name] = value
 	}
+	if e.Rows == 0 { // a stream
+		e.Rows = h.step.seen
+	}
 	h.rec.evaluation(trace.Object{{Name: "step", Value: h.watch.step}, {Name: "epoch", Value: h.watch.epoch}, {Name: "prefix", Value: e.Name},
 		{Name: "num_samples", Value: e.Rows}, {Name: "metrics", Value: metrics}})
 }
@@ -84,7 +87,7 @@ func (h *hfRun) end(err error) (*Run, error) {
 	if factsErr != nil {
 		return nil, factsErr
 	}
-	history := []any{}
+	history := append([]any{}, h.history...)
 	for _, row := range h.trainer.History() {
 		history = append(history, logRow(row))
 	}
@@ -99,7 +102,7 @@ func (h *hfRun) end(err error) (*Run, error) {
 		}
 	}
 	optimizer := h.step.Optimizer()
-	if h.args.late != nil { // the recorded trainer makes it when the training begins
+	if !h.optimizer { // the recorded trainer makes it when the training begins
 		optimizer = nil
 	}
 	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)

@@ -200,6 +200,9 @@ func (s scheduleArgs) build() (lr.Schedule, error) {
 		s.warmup = 0 // get_scheduler passes over it
 	}
 	schedule, err := lr.ByName(s.name, s.kwargs, s.warmup)
+	if cycle, ok := schedule.(lr.OneCycleLR); ok && cycle.TotalSteps == 0 { // which ours takes from the run
+		return nil, fmt.Errorf("OneCycleLR has neither total_steps nor epochs and steps_per_epoch")
+	}
 	if err == nil {
 		return schedule, nil
 	}
