@@ -40,12 +40,18 @@ func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOpt
 
 // Len returns the number of batches in an epoch, of this process where the loader has a [Shard].
 func (l *Loader[S, B]) Len() int {
+	if b, ok := l.options.Order.(Batcher); ok {
+		return b.CountBatches(l.dataset.Len(), l.options.Shard)
+	}
 	return l.options.Shard.count(l.Samples(), l.options.BatchSize, l.options.DropLast)
 }
 
 // Samples returns the number of samples that the order visits in an epoch, those of a dropped last batch among them.
 func (l *Loader[S, B]) Samples() int {
 	n := l.dataset.Len()
+	if _, ok := l.options.Order.(Batcher); ok {
+		return n
+	}
 	if c, ok := l.options.Order.(Counter); ok {
 		return c.Count(n)
 	}
@@ -105,6 +111,9 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 			return nil, err
 		}
 	}
+	if b, ok := l.options.Order.(Batcher); ok {
+		return l.planned(b.Batches(epoch, n, l.options.Shard), n, count, skip)
+	}
 	indices := l.options.Order.Indices(epoch, n)
 	if len(indices) != want {
 		return nil, fmt.Errorf("data: order %T returned %d indices for epoch %d of %d samples, want %d", l.options.Order, len(indices), epoch, n, want)
@@ -115,6 +124,38 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 		}
 	}
 	return l.options.Shard.batches(indices, l.options.BatchSize, l.options.DropLast)[skip:], nil
+}
+
+// planned checks the batches of a [Batcher].
+func (l *Loader[S, B]) planned(batches [][]int, n, count, skip int) ([][]int, error) {
+	if len(batches) != count {
+		return nil, fmt.Errorf("data: order %T returned %d batches, want the %d that it counts", l.options.Order, len(batches), count)
+	}
+	for k, batch := range batches {
+		if len(batch) == 0 {
+			return nil, fmt.Errorf("data: batch %d of order %T is empty", k, l.options.Order)
+		}
+		for _, i := range batch {
+			if i < 0 || i >= n {
+				return nil, fmt.Errorf("data: order %T returned index %d in batch %d, want 0 to %d", l.options.Order, i, k, n-1)
+			}
+		}
+	}
+	return batches[skip:], nil
+}
+
+// BatchSamples returns how many samples each batch of an epoch has, those that LoaderOptions.BadSample leaves out among them, if the order is a [Batcher]. Of
+// others it returns nil: all batches but the last have BatchSize.
+func (l *Loader[S, B]) BatchSamples(epoch int) []int {
+	b, ok := l.options.Order.(Batcher)
+	if !ok {
+		return nil
+	}
+	sizes := []int{}
+	for _, batch := range b.Batches(epoch, l.dataset.Len(), l.options.Shard) {
+		sizes = append(sizes, len(batch))
+	}
+	return sizes
 }
 
 // job is one batch to be made; done takes its result and never blocks the worker.

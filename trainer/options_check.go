@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
@@ -67,6 +68,9 @@ func (o Options) resolved(step any) (Options, error) {
 		return o, &OptionError{"ScheduleSteps", strconv.Itoa(o.ScheduleSteps), "0, since these semantics move the rate after every update; semantics.Rules.ScheduleBySteps changes that"}
 	}
 	if err := o.resolveProcess(); err != nil {
+		return o, err
+	}
+	if err := o.checkBatcher(); err != nil {
 		return o, err
 	}
 	if err := o.resolveBatchSize(step); err != nil {
@@ -194,3 +198,18 @@ func (o *Options) checkStep(step any) error {
 }
 
 var errNoData = errors.New("trainer: Fit needs a training set with at least one sample")
+
+// checkBatcher refuses what an order that makes batches itself does not fit.
+func (o *Options) checkBatcher() error {
+	if _, ok := o.Order.(data.Batcher); !ok {
+		return nil
+	}
+	if o.AutoFindBatchSize {
+		return &OptionError{"AutoFindBatchSize", "true", fmt.Sprintf("false, since the order %T decides how large the batches are", o.Order)}
+	}
+	r, ok := o.Order.(data.BatchRebalance)
+	if ok && max(1, r.Accumulate) != o.Accumulate {
+		return &OptionError{"Accumulate", strconv.Itoa(o.Accumulate), fmt.Sprintf("%d, that of the order data.BatchRebalance, which makes as many batches for an update", max(1, r.Accumulate))}
+	}
+	return nil
+}

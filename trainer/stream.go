@@ -33,13 +33,24 @@ func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], val
 // passes hands out the batches of a pass over the training data, without its first skip ones.
 type passes[B any] func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error]
 
+// batchSizes is implemented by a loader whose batches may be of unequal size, as *data.Loader's are with a data.Batcher.
+type batchSizes interface{ BatchSamples(epoch int) []int }
+
 // epochPasses are those over a data set of so many samples.
 func epochPasses[B any](loader BatchLoader[B], samples, batchSize int) passes[B] {
 	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error] {
 		return func(yield func(data.StreamBatch[B], error) bool) {
 			i := skip
+			var sizes []int
+			if s, ok := loader.(batchSizes); ok {
+				sizes = s.BatchSamples(epoch)
+			}
 			for batch, err := range loader.Epoch(ctx, epoch, skip) {
-				if !yield(data.StreamBatch[B]{Batch: batch, Samples: max(0, min(batchSize, samples-i*batchSize))}, err) {
+				n := max(0, min(batchSize, samples-i*batchSize))
+				if i < len(sizes) {
+					n = sizes[i]
+				}
+				if !yield(data.StreamBatch[B]{Batch: batch, Samples: n}, err) {
 					return
 				}
 				i++

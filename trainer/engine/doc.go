@@ -39,6 +39,7 @@
 //	get_input_embeddings            InputEmbedder, for NEFTune
 //	gradient_checkpointing_enable   GradientCheckpointer
 //	LengthGroupedSampler            data.GroupedByLength with Step.GlobalPermutation
+//	BatchRebalanceSampler           data.BatchRebalance
 //
 // # Several processes
 //

@@ -167,6 +167,12 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 		}
 		order.Random = h.step.GlobalPermutation()
 		o.Order = order
+	case h.args.sampling == "batch_rebalance":
+		order, err := h.rebalanced(h.sets["train"], o)
+		if err != nil {
+			return err
+		}
+		o.Order = order
 	case h.args.sampling == "random" && h.args.globalOrder:
 		o.Order = h.step.RandomSampler()
 	}
@@ -228,9 +234,9 @@ func (h *hfRun) needs() {
 		refuse("gradient_checkpointing needs layers that are made for it")
 		a.engine.GradientCheckpointing = false
 	}
-	if set := h.sets["train"]; a.sampling == "group_by_length" && !h.spec.Data.Iterable && set != nil {
+	if set := h.sets["train"]; (a.sampling == "group_by_length" || a.sampling == "batch_rebalance") && !h.spec.Data.Iterable && set != nil {
 		if _, ok := set.columns["input_ids"]; !ok {
-			refuse("train_sampling_strategy group_by_length needs the column input_ids")
+			refuse("train_sampling_strategy " + a.sampling + " needs the column input_ids")
 			a.sampling = "random"
 		}
 	}
@@ -324,6 +330,15 @@ func (h *hfRun) byLength(set data.Dataset[row], size int) (data.GroupedByLength,
 		order.Lengths = append(order.Lengths, int(ids.shape[0]))
 	}
 	return order, nil
+}
+
+// rebalanced is the order of batch_rebalance.
+func (h *hfRun) rebalanced(set data.Dataset[row], o trainer.Options) (data.Order, error) {
+	if o.AutoFindBatchSize {
+		return nil, spec.Unsupportedf("auto_find_batch_size with train_sampling_strategy batch_rebalance")
+	}
+	grouped, err := h.byLength(set, 1)
+	return data.BatchRebalance{Lengths: grouped.Lengths, BatchSize: o.BatchSize, Accumulate: o.Accumulate, DropLast: o.DropLast}, err
 }
 
 // valid is the evaluation set, or the sets; nil if there is none.

@@ -27,7 +27,7 @@ type hfArgs struct {
 		name string
 		args optim.Arguments
 	}
-	sampling     string      // random, sequential or group_by_length
+	sampling     string      // random, sequential, group_by_length or batch_rebalance
 	tokens       string      // no, all or non_padding
 	allColumns   bool        // remove_unused_columns is off
 	lossOnly     bool        // prediction_loss_only
@@ -86,7 +86,7 @@ func readHFArgs(o *spec.Object) (a hfArgs, err error) {
 	a.readBest(o)
 	a.readEngine(o)
 	a.readOptimizer(o)
-	a.sampling = o.OneOf("train_sampling_strategy", "random", "random", "sequential", "group_by_length")
+	a.sampling = o.OneOf("train_sampling_strategy", "random", "random", "sequential", "group_by_length", "batch_rebalance")
 	a.tokens = a.readTokens(o)
 	t.CountTokens, e.NonPaddingTokens = a.tokens != "no", a.tokens == "non_padding"
 	t.SaveOnlyModel, t.AutoFindBatchSize = o.Bool("save_only_model", false), o.Bool("auto_find_batch_size", false)

@@ -1,0 +1,256 @@
+package data
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Batcher is implemented by an [Order] that divides an epoch into batches itself: PyTorch's batch_sampler. Then LoaderOptions.BatchSize and DropLast
+// decide nothing.
+type Batcher interface {
+	// Batches returns the indices of each batch of the epoch that the process of the shard sees.
+	Batches(epoch, n int, s Shard) [][]int
+
+	// CountBatches returns how many there are, the same in every epoch.
+	CountBatches(n int, s Shard) int
+}
+
+// BatchRebalance makes batches of unequal size and about equal cost: few long samples, or many short ones. The samples behind one update are
+// BatchSize times Accumulate times the number of processes, as ever; only how they are divided among micro-batches and processes depends on their lengths. It
+// is BatchRebalanceSampler of Hugging Face's Trainer (train_sampling_strategy "batch_rebalance").
+//
+// A batch of b samples, the longest of length l, to which all are padded, costs b*l + 0.001*b*l*l: the second term is attention's.
+type BatchRebalance struct {
+	Lengths    []int  // of each sample; their number must be that of the samples
+	BatchSize  int    // samples of a batch in the mean; required
+	Accumulate int    // batches behind one update; zero: 1. It must be that of the trainer.
+	Seed       uint64 // of the permutation to begin with, [Shuffled]'s; zero: 42, which transformers takes whatever seed and data_seed are
+	DropLast   bool   // leave out the samples at the end of an epoch that do not suffice for an update
+}
+
+// Check refuses a data set that has not just as many samples as there are lengths.
+func (r BatchRebalance) Check(n int) error {
+	switch {
+	case len(r.Lengths) != n:
+		return fmt.Errorf("data: BatchRebalance has %d lengths for a data set of %d samples", len(r.Lengths), n)
+	case r.BatchSize < 1:
+		return fmt.Errorf("data: BatchRebalance.BatchSize is %d; it must be at least 1", r.BatchSize)
+	case r.Accumulate < 0:
+		return fmt.Errorf("data: BatchRebalance.Accumulate is %d; it must be at least 1, or 0 for 1", r.Accumulate)
+	}
+	return nil
+}
+
+// Count returns how many samples one process alone sees in an epoch.
+func (r BatchRebalance) Count(n int) int {
+	if r.Check(n) != nil {
+		return n
+	}
+	size, groups := r.samples(1), max(1, r.Accumulate)
+	rest := n % size
+	if r.DropLast || rest == 0 {
+		return n - rest
+	}
+	return n - rest + max(rest, groups) // fewer than there are batches are repeated
+}
+
+// CountBatches implements [Batcher].
+func (r BatchRebalance) CountBatches(n int, s Shard) int {
+	if r.Check(n) != nil {
+		return 0
+	}
+	size := r.samples(max(1, s.WorldSize))
+	updates := n / size
+	if n%size > 0 && !r.DropLast {
+		updates++
+	}
+	return updates * max(1, r.Accumulate)
+}
+
+// Indices returns the samples of the epoch, batch after batch, as one process alone sees them; nil if Check refuses n.
+func (r BatchRebalance) Indices(epoch, n int) []int {
+	return slices.Concat(r.Batches(epoch, n, Shard{})...)
+}
+
+// Batches implements [Batcher]; nil if Check refuses n.
+func (r BatchRebalance) Batches(epoch, n int, s Shard) [][]int {
+	if r.Check(n) != nil {
+		return nil
+	}
+	seed := r.Seed
+	if seed == 0 {
+		seed = 42
+	}
+	order := Shuffled{Seed: seed}.Indices(epoch, n)
+	world, slots := max(1, s.WorldSize), max(1, r.Accumulate)
+	size := r.samples(world)
+	var batches [][]int
+	for begin := 0; begin < n; begin += size {
+		samples := slices.Clone(order[begin:min(begin+size, n)])
+		if len(samples) < size && r.DropLast {
+			break
+		}
+		for i := 0; len(samples) < world*slots; i++ { // every process gets a sample for every batch
+			samples = append(samples, order[i%n])
+		}
+		groups := r.balance(samples, size, world, slots)
+		for slot := range slots { // the costliest groups are the processes' first batches, and so on
+			batches = append(batches, groups[slot*world+s.Rank])
+		}
+	}
+	return batches
+}
+
+// samples is how many are behind one update.
+func (r BatchRebalance) samples(world int) int { return r.BatchSize * max(1, r.Accumulate) * world }
+
+// balance divides samples into a group for each process and batch, from the costliest to the cheapest.
+func (r BatchRebalance) balance(samples []int, size, world, slots int) [][]int {
+	slices.SortStableFunc(samples, func(a, b int) int { return cmp.Compare(r.Lengths[b], r.Lengths[a]) })
+	d := &division{samples: samples, lengths: r.Lengths, world: world, counts: make([]int, world*slots), frozen: make([]bool, world*slots)}
+	for i := range d.counts {
+		d.counts[i] = len(samples) / len(d.counts)
+		if i < len(samples)%len(d.counts) {
+			d.counts[i]++
+		}
+	}
+	d.counts = d.search(max(30*len(d.counts), size))
+	costs := d.costs()
+	groups, at := make([][]int, len(d.counts)), 0
+	for i, count := range d.counts {
+		groups[i] = samples[at : at+count : at+count]
+		at += count
+	}
+	ordered := make([][]int, len(groups))
+	for k, i := range byCost(costs) {
+		ordered[k] = groups[i]
+	}
+	return ordered
+}
+
+// division are samples, the longest first, cut into consecutive groups.
+type division struct {
+	samples []int
+	lengths []int // of all samples of the data set
+	world   int   // groups that are trained on at the same time
+	counts  []int // samples of each group
+	frozen  []bool
+}
+
+// search moves a sample at a time from the costliest group to the cheapest, and returns the counts with the least spread of costs that it has come by.
+func (d *division) search(limit int) []int {
+	best := slices.Clone(d.counts)
+	spread, any := 0.0, false
+	seen := map[string]bool{}
+	for range limit {
+		key := fmt.Sprint(d.counts)
+		if seen[key] {
+			break
+		}
+		seen[key] = true
+		costs := d.costs()
+		high, low := d.extremes(costs)
+		if high < 0 || high == low && d.active() <= 1 {
+			break
+		}
+		if now := costs[high] - costs[low]; !any || now < spread {
+			spread, any = now, true
+			best = slices.Clone(d.counts)
+		}
+		if costs[high] == costs[low] {
+			break
+		}
+		if d.counts[high] > 1 {
+			d.counts[high]--
+			d.counts[low]++
+			continue
+		}
+		d.freeze(costs, high)
+	}
+	return best
+}
+
+// active is how many groups are not frozen.
+func (d *division) active() int {
+	n := 0
+	for _, f := range d.frozen {
+		if !f {
+			n++
+		}
+	}
+	return n
+}
+
+// extremes are the costliest and the cheapest of the groups that are not frozen, the first of equals; -1 if there is none.
+func (d *division) extremes(costs []float64) (high, low int) {
+	high, low = -1, -1
+	for i, c := range costs {
+		switch {
+		case d.frozen[i]:
+		case high < 0:
+			high, low = i, i
+		case c > costs[high]:
+			high = i
+		case c < costs[low]:
+			low = i
+		}
+	}
+	return high, low
+}
+
+// freeze leaves the groups that are trained on together with pivot out of the search, since pivot is a single sample and can become no cheaper. Before, they take from
+// the cheapest others what they can without becoming costlier than pivot.
+func (d *division) freeze(costs []float64, pivot int) {
+	ranking := byCost(costs)
+	begin := slices.Index(ranking, pivot) / d.world * d.world
+	members := slices.Sorted(slices.Values(ranking[begin : begin+d.world]))
+	limit := costs[pivot]
+	for _, i := range members {
+		for !d.frozen[i] && i != pivot {
+			first := 0
+			for _, count := range d.counts[:i] {
+				first += count
+			}
+			if cost(d.counts[i]+1, d.lengths[d.samples[first]]) > limit {
+				break
+			}
+			donor, now := -1, d.costs()
+			for k := range d.counts {
+				if !d.frozen[k] && !slices.Contains(members, k) && d.counts[k] > 1 && (donor < 0 || now[k] < now[donor]) {
+					donor = k
+				}
+			}
+			if donor < 0 {
+				break
+			}
+			d.counts[i]++
+			d.counts[donor]--
+		}
+	}
+	for _, i := range members {
+		d.frozen[i] = true
+	}
+}
+
+// costs are those of the groups.
+func (d *division) costs() []float64 {
+	costs, at := make([]float64, len(d.counts)), 0
+	for i, count := range d.counts {
+		costs[i] = cost(count, d.lengths[d.samples[at]])
+		at += count
+	}
+	return costs
+}
+
+func cost(samples, longest int) float64 {
+	b, l := float64(samples), float64(longest)
+	return b*l + float64(0.001*b*l*l) // no fused multiply-add: Python has none
+}
+
+// byCost are the groups from the costliest on, equals as they stand.
+func byCost(costs []float64) []int {
+	order := Sequential{}.Indices(0, len(costs))
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(costs[b], costs[a]) })
+	return order
+}
