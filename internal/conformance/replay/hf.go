@@ -30,6 +30,7 @@ type hfRun struct {
 	step      *hfStep
 	trainer   *trainer.Trainer[row, batch]
 	optimizer bool  // there is one: a training has begun
+	killed    bool  // it has not ended
 	history   []any // of the checkpoint that a refused training would have gone on from
 	result    any   // train_output
 	predicted []tensorBytes
@@ -76,6 +77,9 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 	} else if p.Args != nil {
 		return spec.Unsupportedf("a phase with same_trainer that changes arguments")
 	} else if p.Do == "train" {
+		if h.killed && h.args.engine.NEFTuneAlpha != 0 {
+			return spec.Unsupportedf("neftune_noise_alpha in a phase with same_trainer behind one that was killed: the recorded model keeps that one's hook beside its own")
+		}
 		h.step.tokens = 0
 		if err := h.again(p); err != nil {
 			return err
@@ -86,7 +90,7 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 	if p.Do == "predict" && !ok {
 		return fmt.Errorf("there is no split %q", name)
 	}
-	if p.Do != "train" && h.args.fullEval != torch.DefaultDType { // and so it stays
+	if p.Do != "train" && h.args.fullEval != torch.DefaultDType && !h.killed { // and so it stays; after a training that was killed the recorded trainer takes itself to be in it
 		err := torch.Try(func() { nn.To(h.step.task().model.module(), torch.Options{DType: h.args.fullEval}) })
 		if err != nil {
 			return err
@@ -143,7 +147,7 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 		return err
 	}
 	h.watch = &watch{run: h, stopAfter: p.StopAfterUpdate} // of every train() of this object
-	h.step, h.optimizer, h.history = &hfStep{run: h}, h.args.lateSchedule, nil
+	h.step, h.optimizer, h.killed, h.history = &hfStep{run: h}, h.args.lateSchedule, false, nil
 	if err := h.makeStep(); err != nil {
 		return err
 	}
@@ -364,6 +368,12 @@ func (h *hfRun) valid() (data.Dataset[row], error) {
 // its optimizer if only the schedule is refused.
 func (h *hfRun) refuse() error {
 	from := h.options.ResumeFrom
+	if h.args.missing && h.spec.Init.ByPeer && h.optimizer { // the recorded trainer has made its model anew, and has no optimizer yet
+		if err := h.step.Step.Seed(h.args.seed); err != nil {
+			return err
+		}
+		h.optimizer = false
+	}
 	if h.args.missing || from == "" {
 		return h.args.late
 	}
@@ -390,7 +400,7 @@ func (h *hfRun) train(ctx context.Context, p spec.Phase) error {
 	if h.args.late != nil {
 		return h.refuse()
 	}
-	h.optimizer = true
+	h.optimizer, h.killed = true, true
 	var result *trainer.Result
 	if h.spec.Data.Iterable {
 		result, err = h.trainer.FitStream(ctx, data.StreamOf[row](train, nil), valid)
@@ -405,6 +415,7 @@ func (h *hfRun) train(ctx context.Context, p spec.Phase) error {
 	if err != nil {
 		return err
 	}
+	h.killed = false
 	h.watch.best = result.Best
 	h.result = trace.Object{{Name: "global_step", Value: result.GlobalStep}, {Name: "training_loss", Value: trace.Hex(result.TrainLoss)},
 		{Name: "metrics", Value: logRow(result.Metrics, "step")}}
