@@ -62,3 +62,13 @@ func TestLossesAndNormsAreShown(t *testing.T) {
 		t.Errorf("norm %g, %v (%v); reported was %g", norm, ok, err, report.GradNorm)
 	}
 }
+
+func TestTheStepTellsWhetherItsOptimizerIsFused(t *testing.T) {
+	testenv.RequireTorch(t)
+	for implementation, want := range map[optim.Implementation]bool{optim.Fused: true, optim.ForLoop: false, optim.Foreach: false} {
+		s := newStep(t, engine.Options{Optimizer: optim.AdamW{LR: 0.1, Implementation: implementation}})
+		if got := s.FusedUpdate(); got != want {
+			t.Errorf("%s: FusedUpdate() = %v, want %v", implementation, got, want)
+		}
+	}
+}
