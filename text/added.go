@@ -69,6 +69,9 @@ func newAddedVocabulary(tokens []AddedToken, model models.Model, n normalizers.N
 		if t.Normalized && n != nil {
 			s := normalizers.NewString(t.Content)
 			n.Normalize(&s)
+			if err := s.Err(); err != nil {
+				return nil, fmt.Errorf("added token %q: %w", t.Content, err)
+			}
 			if s.Text() != t.Content {
 				a.normalized[id] = s.Text()
 			}

@@ -193,7 +193,10 @@ func (t *Tokenizer) tokenize(text string, typeID int64, word, spare int) (*Encod
 
 // tokenizeAny is the long way, which any tokenizer can go.
 func (t *Tokenizer) tokenizeAny(text string, typeID int64, word int) (*Encoding, error) {
-	pieces := t.pieces(text)
+	pieces, err := t.pieces(text)
+	if err != nil {
+		return nil, err
+	}
 	toChars := charCounter(text)
 	e := encodings.New(len(text)/3 + 2)
 	var tokens []models.Token
@@ -207,7 +210,6 @@ func (t *Tokenizer) tokenizeAny(text string, typeID int64, word int) (*Encoding,
 			e.Append(p.added, typeID, p.Text(), n, toChars(span), span)
 			continue
 		}
-		var err error
 		if tokens, err = t.config.Model.Tokenize(tokens[:0], p.Text()); err != nil {
 			return nil, err
 		}
@@ -220,13 +222,16 @@ func (t *Tokenizer) tokenizeAny(text string, typeID int64, word int) (*Encoding,
 }
 
 // pieces finds added tokens, normalizes and pre-tokenizes.
-func (t *Tokenizer) pieces(text string) []piece {
+func (t *Tokenizer) pieces(text string) ([]piece, error) {
 	whole := piece{normalizers.NewString(text), -1}
 	var pieces []piece
 	for _, p := range t.extract(&t.added.raw, whole) {
 		if p.added < 0 {
 			if t.config.Normalizer != nil {
 				t.config.Normalizer.Normalize(&p.String)
+				if err := p.Err(); err != nil {
+					return nil, err
+				}
 			}
 			pieces = append(pieces, t.extract(&t.added.cleaned, p)...)
 			continue
@@ -247,7 +252,7 @@ func (t *Tokenizer) pieces(text string) []piece {
 			}
 		}
 	}
-	return words
+	return words, nil
 }
 
 // extract cuts a piece at added tokens.

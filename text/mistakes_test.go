@@ -11,6 +11,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/text/encodings"
 	"github.com/gotrainer/gotrainer/text/models"
+	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
 func TestFilesThatAreRefusedSayWhy(t *testing.T) {
@@ -41,6 +42,41 @@ func TestFilesThatAreRefusedSayWhy(t *testing.T) {
 		if _, err := ParseTokenizer([]byte(c.content)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.claim, err, c.want)
 		}
+	}
+}
+
+// Twenty-five doublings of one letter are 32 MiB, of a page 100 GiB.
+func TestReplacementsThatGrowWithoutBoundAreRefused(t *testing.T) {
+	doublings := func(n int) string {
+		return `{"normalizer":{"type":"Sequence","normalizers":[` + strings.TrimSuffix(strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, n), ",") +
+			`]},"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0,"aaaa":1}}`
+	}
+	few, err := ParseTokenizer([]byte(doublings(2) + "}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids, err := few.AppendIDs(nil, Input{Text: "a"}, nil); err != nil || len(ids) != 1 || ids[0] != 1 {
+		t.Errorf("two doublings: ids %v, %v; want that of aaaa", ids, err)
+	}
+	many, err := ParseTokenizer([]byte(doublings(25) + "}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := many.Encode("bcd", nil); err != nil {
+		t.Errorf("a text without a match: %v", err)
+	}
+	for _, text := range []string{"a", "bab", strings.Repeat("a", 1000)} {
+		_, err := many.Encode(text, nil)
+		if !errors.Is(err, normalizers.ErrGrown) || !strings.Contains(err.Error(), "mend the normalizers") {
+			t.Errorf("25 doublings of %.5q: %v, want ErrGrown", text, err)
+		}
+		if _, err := many.AppendIDs(nil, Input{Text: text}, nil); !errors.Is(err, normalizers.ErrGrown) {
+			t.Errorf("ids of 25 doublings of %.5q: %v, want ErrGrown", text, err)
+		}
+	}
+	added := `,"added_tokens":[{"id":2,"content":"[a]","normalized":true,"special":false,"lstrip":false,"rstrip":false,"single_word":false}]}`
+	if _, err := ParseTokenizer([]byte(doublings(25) + added)); !errors.Is(err, normalizers.ErrGrown) || !strings.Contains(err.Error(), `"[a]"`) {
+		t.Errorf("an added token that grows: %v, want ErrGrown and its name", err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package normalizers
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,7 +21,21 @@ type String struct {
 	text  string
 	align []Span // of each byte of text; nil: each character stands for itself, from byte start of the original on
 	start int    // where in the original this piece begins
+	err   error  // why a replacement was not made
 }
+
+// ErrGrown is wrapped by the error of a text that replacements would make far longer than it was: each of a few can double it, and together they would
+// take all memory.
+var ErrGrown = errors.New("replacements make the text grow without bound")
+
+// A text may grow to the larger of the two; no real pipeline comes near, since the longest normal form of a character is eighteen others.
+const (
+	mostGrowth = 64      // times the original
+	leastLimit = 1 << 20 // bytes
+)
+
+// Err returns an error that wraps [ErrGrown] if a [Replace] was left out since the text had grown too much.
+func (s *String) Err() error { return s.err }
 
 // NewString begins with the text itself. Each byte that is no UTF-8 becomes U+FFFD and stands for itself.
 func NewString(text string) String {
@@ -215,15 +231,28 @@ func (s *String) Strip(left, right bool) {
 	}
 }
 
-// Replace puts content in the place of each match of the pattern.
+// Replace puts content in the place of each match of the pattern, unless the text would grow without bound, which [String.Err] tells.
 func (s *String) Replace(pattern Pattern, content string) {
 	matches := pattern.Matches(s.text)
 	if len(matches) == 0 {
 		return
 	}
 	old := s.alignments()
+	size := len(s.text)
+	for _, m := range matches {
+		size += len(content) - (m.End - m.Start)
+	}
+	original := 0
+	if len(old) > 0 {
+		original = old[len(old)-1].End - s.start
+	}
+	if size > leastLimit && size/mostGrowth > original {
+		s.err = fmt.Errorf("%w: %d bytes have become %d, and putting %.40q in the place of %d matches would make them %d; mend the normalizers", ErrGrown, original, len(s.text), content, len(matches), size)
+		return
+	}
 	var b strings.Builder
-	align := make([]Span, 0, len(s.text))
+	b.Grow(size)
+	align := make([]Span, 0, size)
 	last := 0
 	for _, m := range matches {
 		b.WriteString(s.text[last:m.Start])
