@@ -1,6 +1,7 @@
 package vision
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -68,11 +69,46 @@ func Open(path string, o DecodeOptions) (*Image, error) {
 		return nil, fmt.Errorf("vision: %w", err)
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(f)
+	raw, err := readPicture(f, path, o)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(raw, path, o)
+}
+
+// readPicture reads a file that begins like a picture, and no more of it than a picture of the largest size can have: eight bytes
+// for each pixel, those of 16 bits in four channels, and mostExtra for what stands around them.
+func readPicture(f io.Reader, path string, o DecodeOptions) ([]byte, error) {
+	in := bufio.NewReader(f)
+	head, err := in.Peek(headSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("vision: %w", err)
+	}
+	d := decoderOf(head)
+	if d == nil {
+		return nil, unknownFormat(path, head)
+	}
+	limit := 8*int64(o.maxPixels()) + mostExtra
+	raw, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("vision: %w", err)
 	}
-	return Decode(raw, path, o)
+	if int64(len(raw)) > limit {
+		return nil, &DecodeError{Name: path, Format: d.name, Kind: ErrTooLarge, detail: fmt.Sprintf("the file has more than %d bytes, the limit is %d pixels (DecodeOptions.MaxPixels)", limit, o.maxPixels())}
+	}
+	return raw, nil
+}
+
+const (
+	headSize  = 8        // bytes that tell the format
+	mostExtra = 64 << 20 // of a file besides its pixels: previews, colour profiles, texts
+)
+
+func (o DecodeOptions) maxPixels() int {
+	if o.MaxPixels <= 0 {
+		return DefaultMaxPixels
+	}
+	return min(o.MaxPixels, 1<<40)
 }
 
 // Decode decodes a picture that lies in memory; name is for errors only. The format is told by the first bytes.
@@ -121,33 +157,43 @@ var decoders = []decoder{
 
 // decodeStd reads the header, refuses what is too large, and only then lets the decoder allocate.
 func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
-	limit := o.MaxPixels
-	if limit <= 0 {
-		limit = DefaultMaxPixels
+	d := decoderOf(raw)
+	if d == nil {
+		return nil, unknownFormat(name, raw)
 	}
-	for _, d := range decoders {
-		if !bytes.HasPrefix(raw, []byte(d.magic)) {
-			continue
-		}
-		fail := func(kind, err error, detail string) error {
-			return &DecodeError{Name: name, Format: d.name, Kind: kind, Err: err, detail: detail}
-		}
-		c, err := d.config(bytes.NewReader(raw))
-		if err != nil {
-			return nil, fail(ErrCorrupt, err, "")
-		}
-		if c.Width <= 0 || c.Height <= 0 {
-			return nil, fail(ErrCorrupt, nil, fmt.Sprintf("size %dx%d", c.Width, c.Height))
-		}
-		if c.Width > limit/c.Height {
-			return nil, fail(ErrTooLarge, nil, fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)", c.Width, c.Height, limit))
-		}
-		im, err := d.decode(bytes.NewReader(raw))
-		if err != nil {
-			return nil, fail(ErrCorrupt, err, "")
-		}
-		return im, nil
+	fail := func(kind, err error, detail string) error {
+		return &DecodeError{Name: name, Format: d.name, Kind: kind, Err: err, detail: detail}
 	}
-	begin := raw[:min(len(raw), 8)]
-	return nil, &DecodeError{Name: name, Kind: ErrFormat, detail: fmt.Sprintf("the %d bytes begin with %q", len(raw), begin)}
+	c, err := d.config(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fail(ErrCorrupt, err, "")
+	}
+	if c.Width <= 0 || c.Height <= 0 {
+		return nil, fail(ErrCorrupt, nil, fmt.Sprintf("size %dx%d", c.Width, c.Height))
+	}
+	if limit := o.maxPixels(); c.Width > limit/c.Height {
+		return nil, fail(ErrTooLarge, nil, fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)", c.Width, c.Height, limit))
+	}
+	im, err := d.decode(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fail(ErrCorrupt, err, "")
+	}
+	return im, nil
+}
+
+// decoderOf tells the format by the first bytes; nil if it is none of ours.
+func decoderOf(raw []byte) *decoder {
+	for i := range decoders {
+		if bytes.HasPrefix(raw, []byte(decoders[i].magic)) {
+			return &decoders[i]
+		}
+	}
+	return nil
+}
+
+func unknownFormat(name string, raw []byte) error {
+	if len(raw) == 0 {
+		return &DecodeError{Name: name, Kind: ErrFormat, detail: "it has 0 bytes"}
+	}
+	return &DecodeError{Name: name, Kind: ErrFormat, detail: fmt.Sprintf("it begins with %q", raw[:min(len(raw), headSize)])}
 }

@@ -80,6 +80,42 @@ func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
 	}
 }
 
+// counting is a file without end that begins like some format, and counts what is read of it.
+type counting struct {
+	begin string
+	read  int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	clear(p)
+	if c.read < len(c.begin) {
+		copy(p, c.begin[c.read:])
+	}
+	c.read += len(p)
+	return len(p), nil
+}
+
+func TestOpenReadsOfAFileWhatAPictureCanHave(t *testing.T) {
+	for _, c := range []struct {
+		claim, begin string
+		kind         error
+		words        string
+		most         int
+	}{
+		{"of what is no picture the first block", "PK\x03\x04 a zip", ErrFormat, `begins with "PK`, 4096},
+		{"of a picture without end what its pixels may take", "\x89PNG\r\n\x1a\n", ErrTooLarge, "PNG: picture is too large: the file has more than 67109664 bytes, the limit is 100 pixels", 2 * (mostExtra + 800)},
+	} {
+		file := &counting{begin: c.begin}
+		_, err := readPicture(file, "a.png", DecodeOptions{MaxPixels: 100})
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), "a.png") {
+			t.Errorf("%s: %v, want %v with %q", c.claim, err, c.kind, c.words)
+		}
+		if file.read > c.most {
+			t.Errorf("%s: %d bytes were read, want at most %d", c.claim, file.read, c.most)
+		}
+	}
+}
+
 func TestTooLargeIsRefusedBeforeMemoryIsTaken(t *testing.T) {
 	huge := withSize(file(t, "rgb.png"), 50_000, 50_000) // 10 GB if it were decoded
 	n := testing.AllocsPerRun(5, func() {

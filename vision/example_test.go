@@ -56,5 +56,5 @@ func ExampleWarpPerspective() {
 func ExampleDecode_error() {
 	_, err := vision.Decode([]byte("GIF89a..."), "plates/17.gif", vision.DecodeOptions{})
 	fmt.Println(err)
-	// Output: vision: decode plates/17.gif: unknown picture format: want PNG, JPEG or BMP: the 9 bytes begin with "GIF89a.."
+	// Output: vision: decode plates/17.gif: unknown picture format: want PNG, JPEG or BMP: it begins with "GIF89a.."
 }
