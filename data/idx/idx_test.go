@@ -84,6 +84,8 @@ func TestReadRefuses(t *testing.T) {
 		{"too many bytes", file("abcd", 3), "needs 3 bytes, found more"},
 		{"a shape beyond any file", append([]byte{0, 0, 8, 3}, bytes.Repeat([]byte{0xff}, 12)...), "more bytes than any file"},
 		{"a claim of many bytes", []byte{0, 0, 8, 1, 0x7f, 0xff, 0xff, 0xff, 1}, "needs 2147483647 bytes, found 1"},
+		{"a compressed claim of many bytes", zipped(t, []byte{0, 0, 8, 1, 0x7f, 0xff, 0xff, 0xff, 1}), "needs 2147483647 bytes, found 1"},
+		{"a compressed file of more than its shape", zipped(t, append(file("abc", 3), make([]byte, 1<<20)...)), "needs 3 bytes, found more"},
 		{"gzip cut short", whole[:len(whole)-9], "breaks in the data"},
 		{"gzip with a wrong checksum", flipped, "breaks in the data"},
 		{"gzip header cut short", whole[:5], "unexpected EOF"},
