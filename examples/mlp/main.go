@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log"
 	"math/rand/v2"
@@ -16,6 +17,10 @@ import (
 )
 
 func main() {
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "Usage: mlp\n\nTeaches a small network whether a point lies inside a circle. There are no flags: it is made to be read and changed.")
+	}
+	flag.Parse()
 	torch.ManualSeed(1)
 	net := nn.Sequential{nn.NewLinear(2, 32, nil), nn.ReLU{}, nn.NewLinear(32, 2, nil)}
 	step, err := engine.New(engine.Classify(net), engine.Options{Optimizer: optim.AdamW{LR: 0.02}})

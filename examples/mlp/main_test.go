@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -19,5 +21,20 @@ func TestReaches95Percent(t *testing.T) {
 	var accuracy float64
 	if _, err := fmt.Sscanf(printed, "accuracy on unseen points: %g", &accuracy); err != nil || accuracy < 0.95 {
 		t.Errorf("printed %q, want an accuracy of at least 0.95", printed)
+	}
+}
+
+// TestHelp runs the program itself, since the flag package ends the process behind -h.
+func TestHelp(t *testing.T) {
+	if os.Getenv("MLP_HELP") != "" {
+		os.Args = []string{"mlp", "-h"}
+		main()
+		t.Fatal("the training has run")
+	}
+	c := exec.Command(os.Args[0], "-test.run=^TestHelp$") //nolint:gosec // the test itself
+	c.Env = append(os.Environ(), "MLP_HELP=1")
+	out, err := c.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "Usage: mlp\n") {
+		t.Errorf("-h: %v, printed %q; want the usage and success", err, out)
 	}
 }
