@@ -229,7 +229,7 @@ func TestStateOfTooManyObjectsLeavesItsModel(t *testing.T) {
 }
 
 func TestTimmTrainerRefusesOtherSchedules(t *testing.T) {
-	for class, want := range map[string]string{"StepLR": "has no step_update", "wsd": "takes no epoch", "none": ""} {
+	for class, want := range map[string]string{"StepLR": "has no step_update", "wsd": "takes no epoch", "wsd that decays in no update": "ends after 2 updates", "none": ""} {
 		o := quiet()
 		o.Rules, o.Timm = pa.Exact, true
 		tr, err := pa.New(zeroLine(), mse, optim.SGD{LR: 0.1}, o)
@@ -240,9 +240,11 @@ func TestTimmTrainerRefusesOtherSchedules(t *testing.T) {
 		switch class {
 		case "wsd":
 			fn = pa.WSD{DecayPhaseRatio: new(0.5)}.Create
+		case "wsd that decays in no update":
+			fn = pa.WSD{}.Create
 		case "none":
 			fn = nil
 		}
-		holds(t, tr.Train(context.Background(), line(8), train{NumEpochs: 1, EvalDataset: line(5), CreateSchedulerFn: fn}), want)
+		holds(t, tr.Train(context.Background(), line(16), train{NumEpochs: 1, EvalDataset: line(5), CreateSchedulerFn: fn}), want)
 	}
 }

@@ -120,11 +120,19 @@ func (s *schedule) step() error {
 	if u, ok := s.plan.(unmeasured); ok {
 		return fmt.Errorf("pytorchaccelerated: %T follows a measured value, and the trainer tells it none: take a schedule of the update's number", u.Adaptive)
 	}
-	if s.limit >= 0 && s.moves >= s.limit {
-		return fmt.Errorf("pytorchaccelerated: the schedule %T ends after %d updates and the run goes on; plan it for the whole run", s.plan, s.limit)
+	if err := s.checkEnd(s.moves + 1); err != nil {
+		return err
 	}
 	s.moves++
 	return s.apply(s.moves)
+}
+
+// checkEnd refuses a move that the schedule fails at in Python.
+func (s *schedule) checkEnd(move int) error {
+	if s.limit >= 0 && move > s.limit {
+		return fmt.Errorf("pytorchaccelerated: the schedule %T ends after %d updates and the run goes on; plan it for the whole run", s.plan, s.limit)
+	}
+	return nil
 }
 
 // stepTimmUpdate is step_update of a timm scheduler after an update.
@@ -134,6 +142,9 @@ func (s *schedule) stepTimmUpdate() error {
 	}
 	s.timm++
 	if accelerated(s.plan) { // its own count, which schedules of this trainer begin behind update 0, stays
+		if err := s.checkEnd(s.timm + 1); err != nil {
+			return err
+		}
 		return s.apply(s.timm + 1)
 	}
 	s.moves++
