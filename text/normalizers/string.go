@@ -31,7 +31,7 @@ var ErrGrown = errors.New("replacements make the text grow without bound")
 // A text may grow to the larger of the two; no real pipeline comes near, since the longest normal form of a character is eighteen others.
 const (
 	mostGrowth = 64      // times the original
-	leastLimit = 1 << 20 // bytes
+	leastLimit = 1 << 16 // bytes
 )
 
 // Err returns an error that wraps [ErrGrown] if a [Replace] was left out since the text had grown too much.
@@ -233,6 +233,9 @@ func (s *String) Strip(left, right bool) {
 
 // Replace puts content in the place of each match of the pattern, unless the text would grow without bound, which [String.Err] tells.
 func (s *String) Replace(pattern Pattern, content string) {
+	if s.err != nil {
+		return // the text is refused already; what is left of the pipeline costs nothing
+	}
 	matches := pattern.Matches(s.text)
 	if len(matches) == 0 {
 		return
