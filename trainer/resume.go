@@ -147,6 +147,9 @@ func (f *fit[S, B]) resume(from string) error {
 
 // loadStep puts the step where a checkpoint was made; of one with SaveOnlyModel only the weights.
 func (f *fit[S, B]) loadStep(from string, loop loopState) error {
+	if l, ok := f.t.step.(SettingsLoader); ok && !loop.OnlyModel && f.o.Semantics.OptimizerFromCheckpoint {
+		return l.LoadWithSettings(from)
+	}
 	if !loop.OnlyModel {
 		return f.t.step.(Stateful).Load(from) // New has checked that it is one
 	}
@@ -205,7 +208,7 @@ func (f *fit[S, B]) restoreBest(from string, state savedState, loop loopState) {
 func (f *fit[S, B]) restoreRate(loop loopState) {
 	f.scheduleStep, f.controllerState = loop.ScheduleStep, loop.Controller
 	f.lastRate = loop.LastRate
-	if f.o.Semantics.RateFromCheckpoint {
+	if f.o.Semantics.OptimizerFromCheckpoint {
 		next := loop.NextRate
 		f.firstRate = &next
 		f.peakRate = loop.PeakRate

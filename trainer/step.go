@@ -106,6 +106,12 @@ type Describer interface {
 // the kernel. See semantics.Rules.FusedHidesSkips.
 type FusedUpdater interface{ FusedUpdate() bool }
 
+// SettingsLoader is implemented by a [Step] whose Load can take over the settings of the optimizer too: weight decay, betas, those of each group. See
+// semantics.Rules.OptimizerFromCheckpoint.
+type SettingsLoader interface {
+	LoadWithSettings(dir string) error
+}
+
 // WeightLoader is implemented by a [Step] that can take over the weights alone of a saved state, as loading the best
 // model at the end of a run does.
 type WeightLoader interface {

@@ -24,8 +24,8 @@ var rootsOfMKL = map[string]bool{"accelerate/names_collide": true, "accelerate/r
 func TestRecordedRuns(t *testing.T) {
 	testenv.RequireTorch(t)
 	cases, err := findCases([]string{"testdata/cases"}, "")
-	if err != nil || len(cases) != 12 {
-		t.Fatalf("%d cases (%v), want 12", len(cases), err)
+	if err != nil || len(cases) != 13 {
+		t.Fatalf("%d cases (%v), want 13", len(cases), err)
 	}
 	for _, dir := range cases {
 		t.Run(caseName(dir), func(t *testing.T) {

@@ -141,6 +141,57 @@ func TestSavedStateThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
+func TestSettingsOfACheckpoint(t *testing.T) {
+	decay := func(s *tagStep) float64 { return *s.Optimizer().Groups()[0].WeightDecay }
+	dir := t.TempDir()
+	saved := newTagStep(t, engine.Options{Optimizer: optim.AdamW{LR: 0.1, WeightDecay: new(0.25)}})
+	if err := saved.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "optimizer.safetensors")
+	for _, c := range []struct {
+		claim  string
+		here   optim.Builder
+		damage func(metadata map[string]string)
+		load   func(*tagStep, string) error
+		decay  float64
+		err    string
+	}{
+		{"Load keeps those of the options", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil, (*tagStep).Load, 0.5, ""},
+		{"LoadWithSettings takes those of the checkpoint", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil, (*tagStep).LoadWithSettings, 0.25, ""},
+		{"the default is a setting too", optim.AdamW{LR: 0.1}, nil, (*tagStep).LoadWithSettings, 0.25, ""},
+		{"those of another optimizer are not taken", optim.SGD{LR: 0.1}, nil, (*tagStep).LoadWithSettings, 0, ""},
+		{"a checkpoint without any", optim.AdamW{LR: 0.1}, func(m map[string]string) { delete(m, "settings") }, (*tagStep).LoadWithSettings, 0.01, ""},
+		{"settings that are no settings", optim.AdamW{LR: 0.1}, func(m map[string]string) { m["settings"] = "{" }, (*tagStep).LoadWithSettings, 0.01, "the settings of the optimizer"},
+		{"a setting of another type", optim.AdamW{LR: 0.1}, func(m map[string]string) {
+			m["settings"] = strings.Replace(m["settings"], `"LR":0.1`, `"LR":"fast"`, 1)
+		}, (*tagStep).LoadWithSettings, 0.01, "the settings of the optimizer"},
+		{"a setting that is refused", optim.AdamW{LR: 0.1}, func(m map[string]string) { m["settings"] = strings.Replace(m["settings"], `"LR":0.1`, `"LR":-1`, 1) }, (*tagStep).LoadWithSettings, 0.01, "LR"},
+		{"other groups", optim.AdamW{LR: 0.1}, func(m map[string]string) {
+			m["settings"] = strings.Replace(m["settings"], `"groups":[`, `"groups":[{},`, 1)
+		}, (*tagStep).LoadWithSettings, 0.01, "groups of parameters there"},
+	} {
+		s := newTagStep(t, engine.Options{Optimizer: c.here})
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.damage != nil {
+			rewrite(t, file, func(_ []safetensors.Entry, m map[string]string) { c.damage(m) })
+		}
+		err = c.load(s, dir)
+		if (c.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: error %v, want %q", c.claim, err, c.err)
+		}
+		if got := decay(s); got != c.decay {
+			t.Errorf("%s: weight decay %v, want %v", c.claim, got, c.decay)
+		}
+		if err := os.WriteFile(file, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // rewrite changes a safetensors file.
 func rewrite(t *testing.T, path string, change func([]safetensors.Entry, map[string]string)) {
 	t.Helper()

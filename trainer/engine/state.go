@@ -48,6 +48,9 @@ func (s *Step[S, B]) Save(dir string) error {
 		return err
 	}
 	metadata := map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
+	if settings := s.settings(); settings != "" {
+		metadata["settings"] = settings
+	}
 	if s.momentum != nil {
 		metadata["momentum"] = strconv.FormatFloat(*s.momentum, 'g', -1, 64)
 	}
@@ -72,8 +75,15 @@ func (s *Step[S, B]) SaveWeights(dir string) error {
 	return nil
 }
 
-// Load reads back what Save wrote. Weights, optimizer and generators are all read and checked before any of them is changed.
-func (s *Step[S, B]) Load(dir string) (err error) {
+// Load reads back what Save wrote. Weights, optimizer and generators are all read and checked before any of them is changed. The optimizer keeps the
+// settings of the options.
+func (s *Step[S, B]) Load(dir string) error { return s.load(dir, false) }
+
+// LoadWithSettings is Load, and the optimizer has the settings that it was saved with (weight decay, betas, those of each group), whatever the options say,
+// as load_state_dict of torch.optim brings param_groups with it.
+func (s *Step[S, B]) LoadWithSettings(dir string) error { return s.load(dir, true) }
+
+func (s *Step[S, B]) load(dir string, withSettings bool) (err error) {
 	state, metadata, optimizerErr := tensorio.Load(filepath.Join(dir, optimizerName))
 	generators, _, generatorErr := tensorio.Load(filepath.Join(dir, generatorName))
 	if err := errors.Join(optimizerErr, generatorErr, wholeFile(filepath.Join(dir, weightsName))); err != nil {
@@ -84,6 +94,9 @@ func (s *Step[S, B]) Load(dir string) (err error) {
 	updates, err := strconv.Atoi(metadata["updates"])
 	if err != nil || updates < 0 {
 		return fmt.Errorf("%s: want the number of updates in its metadata, found %q", filepath.Join(dir, optimizerName), metadata["updates"])
+	}
+	if !withSettings {
+		delete(metadata, "settings")
 	}
 	if e := torch.Try(func() { err = s.restore(dir, state, metadata, updates, generators) }); e != nil {
 		return e
@@ -109,10 +122,7 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 	if err := s.loadScaler(filepath.Join(dir, scalerName)); err != nil {
 		return err
 	}
-	if err := s.loadMomentum(metadata["momentum"]); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
-	}
-	if err := s.optimizer.LoadState(state, updates); err != nil {
+	if err := s.restoreOptimizer(state, metadata, updates); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
 	}
 	// After the optimizer, whose states have the names and shapes of the weights too: of another model neither is taken.
@@ -129,6 +139,23 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 		torch.DefaultGenerator(device).SetState(g.Tensor.Bytes())
 	}
 	return nil
+}
+
+// restoreOptimizer leaves the optimizer as it is if it fails.
+func (s *Step[S, B]) restoreOptimizer(state []torch.Named, metadata map[string]string, updates int) (err error) {
+	builder, optimizer, momentum := s.builder, s.optimizer, s.momentum
+	defer func() {
+		if err != nil {
+			s.builder, s.optimizer, s.momentum = builder, optimizer, momentum
+		}
+	}()
+	if err := s.takeSettings(metadata["settings"]); err != nil {
+		return err
+	}
+	if err := s.loadMomentum(metadata["momentum"]); err != nil {
+		return err
+	}
+	return s.optimizer.LoadState(state, updates)
 }
 
 // loadMomentum puts back what a schedule had made of the momentum. An optimizer that was made without momentum keeps buffers from then on.

@@ -19,9 +19,10 @@ type Step[S, B any] struct {
 	fresh     bool                       // Seed has just made it, and nothing has happened since
 	options   Options
 	optimizer optim.Optimizer
-	params    *torch.List // those that are trained
-	frozen    bool        // there are none
-	dense     int64       // see denseParams; 0: not counted yet
+	builder   optim.Builder // of optimizer: that of the options, or of a checkpoint
+	params    *torch.List   // those that are trained
+	frozen    bool          // there are none
+	dense     int64         // see denseParams; 0: not counted yet
 	scaler    *amp.GradScaler
 	momentum  *float64 // what SetMomentum said last
 
@@ -199,11 +200,18 @@ func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
 	default:
 		groups = noDecayGroups(model, params)
 	}
-	optimizer, err := s.options.Optimizer.Build(groups)
-	if err != nil {
+	if err := s.makeOptimizer(s.options.Optimizer, groups); err != nil {
 		return fmt.Errorf("engine: Options.Optimizer: %w", err)
 	}
-	s.optimizer, s.momentum = optimizer, nil
+	return nil
+}
+
+func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) error {
+	optimizer, err := builder.Build(groups)
+	if err != nil {
+		return err
+	}
+	s.builder, s.optimizer, s.momentum = builder, optimizer, nil
 	return nil
 }
 

@@ -35,7 +35,7 @@ var HuggingFace = Rules{
 	RetryFromTrained:        true,
 	IntervalsFromCheckpoint: true,
 	ResumeFromWeights:       true,
-	RateFromCheckpoint:      true,
+	OptimizerFromCheckpoint: true,
 }
 
 // HuggingFace40 is transformers.Trainer 4.40: whole windows only, carried from epoch to epoch, so that the rest of the last epoch is never used.
@@ -73,7 +73,7 @@ var HuggingFace40 = Rules{
 	PositionFromGlobalStep:  true,
 	RetryFromTrained:        true,
 	IntervalsFromCheckpoint: true,
-	RateFromCheckpoint:      true,
+	OptimizerFromCheckpoint: true,
 }
 
 // Hezar is the Trainer of hezar 1.0.0. A step is a micro-batch.

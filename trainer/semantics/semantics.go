@@ -210,7 +210,7 @@ type Rules struct {
 	// numbers begin anew. Otherwise such a checkpoint is refused.
 	ResumeFromWeights bool
 
-	// RateFromCheckpoint makes the first update after a resume use the rate that the optimizer was saved with, and the
-	// schedule the peak rate of the checkpoint. Otherwise the options hold.
-	RateFromCheckpoint bool
+	// OptimizerFromCheckpoint makes the optimizer of a resumed run keep the settings that it was saved with (weight decay, betas, momentum, those of
+	// each group), the first update use the rate that it was saved with, and the schedule the peak rate of the checkpoint. Otherwise the options hold.
+	OptimizerFromCheckpoint bool
 }
