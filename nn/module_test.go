@@ -145,7 +145,7 @@ func TestForwardLeavesNothingBehind(t *testing.T) {
 			"batch norm":     func() torch.Tensor { return bn.Forward(torch.Ones(4, 3)) },
 		} {
 			f().Free()
-			before := torch.Live()
+			before := testenv.Live()
 			f()
 			if got := torch.Live() - before; got != 2 { // the input and the output
 				t.Errorf("%s: %d tensors are left, want the input and the output", name, got)

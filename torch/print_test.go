@@ -92,7 +92,7 @@ func TestPrintingLeavesNoTensorAndNoHistory(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Ones(50, 50).RequiresGrad()
 	defer x.Free()
-	before := torch.Live()
+	before := settled()
 	_ = x.String()
 	if after := torch.Live(); after != before {
 		t.Errorf("Live() = %d after String, was %d", after, before)

@@ -24,7 +24,7 @@ func TestScopeFreesWhatWasMadeInItAndNothingElse(t *testing.T) {
 	testenv.RequireTorch(t)
 	outer := torch.Ones(2)
 	defer outer.Free()
-	before := torch.Live()
+	before := settled()
 	var inner, kept torch.Tensor
 	torch.Scope(func() {
 		inner = outer.AddScalar(1)
@@ -51,7 +51,7 @@ func TestScopeFreesWhatWasMadeInItAndNothingElse(t *testing.T) {
 
 func TestScopesNestAndReturnHandsToTheEnclosingOne(t *testing.T) {
 	testenv.RequireTorch(t)
-	before := torch.Live()
+	before := settled()
 	var middle, last torch.Tensor
 	torch.Scope(func() {
 		x := torch.Ones(3)
@@ -284,7 +284,7 @@ func TestKeepInsideAnInnerScopeOutlivesTheOuterOneToo(t *testing.T) {
 	if got := x.Item(); got != 1 {
 		t.Errorf("got %v, want 1", got)
 	}
-	before := torch.Live()
+	before := settled()
 	x.Free()
 	if got := torch.Live(); got != before-1 {
 		t.Errorf("Live() = %d after Free, want %d", got, before-1)

@@ -54,7 +54,7 @@ func TestATensorThatCannotBeReadFreesTheOthers(t *testing.T) {
 	if err := os.WriteFile(path, text, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	before := torch.Live()
+	before := testenv.Live()
 	if ts, _, err := tensorio.Load(path); err == nil || torch.Live() != before {
 		t.Errorf("%d tensors, error %v, and %d tensors more are alive; want an error and none", len(ts), err, torch.Live()-before)
 	}

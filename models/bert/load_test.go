@@ -132,7 +132,7 @@ func TestTheModelFreesWhatItMakes(t *testing.T) {
 	for _, checkpointing := range []bool{false, true} {
 		m.SetGradientCheckpointing(checkpointing)
 		torch.Scope(func() {
-			before := torch.Live()
+			before := testenv.Live()
 			m.Forward(ids, mask, torch.Tensor{})
 			if got := torch.Live() - before; got != 1 {
 				t.Errorf("checkpointing %t: %d tensors are left, want the logits only", checkpointing, got)

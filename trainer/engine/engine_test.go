@@ -10,10 +10,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
@@ -190,7 +188,7 @@ func TestAccumulatedGradientIsThatOfTheWholeBatch(t *testing.T) {
 
 func TestMemoryAndTensorsStayFlat(t *testing.T) {
 	s := newStep(t, engine.Options{})
-	collectGarbage()
+	testenv.Live()
 	var live []int64
 	counter := &counter{at: 200, live: &live}
 	fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: 1000, BatchSize: 4, Eval: trainer.Every(200, trainer.Update), Callbacks: []any{counter}}))
@@ -204,15 +202,6 @@ func TestMemoryAndTensorsStayFlat(t *testing.T) {
 		if n != live[0] {
 			t.Fatalf("live tensors every 200 updates: %v; want the same number each time", live)
 		}
-	}
-}
-
-// collectGarbage frees what earlier tests have left to the garbage collector; cleanups run some time after a collection.
-func collectGarbage() {
-	for before := int64(-1); before != torch.Live(); {
-		before = torch.Live()
-		runtime.GC()
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 

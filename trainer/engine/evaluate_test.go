@@ -117,8 +117,7 @@ func TestManyBatchesGiveTheMeanOfTheirLosses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	collectGarbage()
-	live := torch.Live()
+	live := testenv.Live()
 	var batches []tokenBatch
 	for range 600 {
 		batches = append(batches, long, short)
