@@ -1,13 +1,11 @@
 package accelerate_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/tcpstore"
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/ranktest"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
@@ -195,29 +193,8 @@ func oneOfTwo(role, dir string) error {
 func startTwo(t *testing.T, role, dir string) (output [2]string, code [2]int) {
 	t.Helper()
 	testenv.RequireTorch(t)
-	store, err := tcpstore.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = store.Close() }()
-	host, port, _ := strings.Cut(store.Addr().String(), ":")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	var commands [2]*exec.Cmd
-	var outputs [2]bytes.Buffer
-	for rank := range commands {
-		c := exec.CommandContext(ctx, os.Args[0])
-		c.Env = append(os.Environ(), "ACCELERATE_TEST_ROLE="+role, "ACCELERATE_TEST_DIR="+dir, fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank), "WORLD_SIZE=2",
-			"MASTER_ADDR="+host, "MASTER_PORT="+port, "TORCHELASTIC_USE_AGENT_STORE=True")
-		c.Stdout, c.Stderr = &outputs[rank], &outputs[rank]
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		commands[rank] = c
-	}
-	for rank, c := range commands {
-		_ = c.Wait() // its exit code tells
-		output[rank], code[rank] = outputs[rank].String(), c.ProcessState.ExitCode()
+	for rank, p := range ranktest.Run(t, 2, 2*time.Minute, "ACCELERATE_TEST_ROLE="+role, "ACCELERATE_TEST_DIR="+dir) {
+		output[rank], code[rank] = p.Output, p.Code
 	}
 	return output, code
 }

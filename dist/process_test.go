@@ -1,18 +1,15 @@
 package dist_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/tcpstore"
+	"github.com/gotrainer/gotrainer/internal/ranktest"
 )
 
 // TestMain is also what the processes run that the tests start.
@@ -59,36 +56,8 @@ func role(name string) error {
 // start starts the ranks of a run as processes of their own, and returns what each printed, with its exit code.
 func start(t *testing.T, role string, world int, env ...string) (output []string, code []int) {
 	t.Helper()
-	server, err := tcpstore.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = server.Close() }()
-	host, port, _ := strings.Cut(server.Addr().String(), ":")
-	commands, outputs := make([]*exec.Cmd, world), make([]bytes.Buffer, world)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for rank := range commands {
-		c := exec.CommandContext(ctx, os.Args[0])
-		c.Env = append(os.Environ(), "DIST_TEST_ROLE="+role, fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank), fmt.Sprint("WORLD_SIZE=", world),
-			"MASTER_ADDR="+host, "MASTER_PORT="+port, "TORCHELASTIC_USE_AGENT_STORE=True")
-		c.Env = append(c.Env, env...)
-		c.Stdout, c.Stderr = &outputs[rank], &outputs[rank]
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		commands[rank] = c
-	}
-	for rank, c := range commands {
-		err := c.Wait()
-		if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
-			t.Fatal(err)
-		} else if ok {
-			code = append(code, exit.ExitCode())
-		} else {
-			code = append(code, 0)
-		}
-		output = append(output, outputs[rank].String())
+	for _, p := range ranktest.Run(t, world, time.Minute, append(env, "DIST_TEST_ROLE="+role)...) {
+		output, code = append(output, p.Output), append(code, p.Code)
 	}
 	return output, code
 }

@@ -79,6 +79,7 @@ var allowed = []struct{ folder, imports string }{
 
 	// What tests share.
 	{"internal/testenv", "torch torch/cuda"},
+	{"internal/ranktest", "dist/tcpstore"},
 	{"internal/goldencount", ""},
 	{"internal/goldencount/report", "internal/goldencount"},
 	{"internal/golden", "torch safetensors internal/goldencount internal/tensorio internal/testenv"},

@@ -1,12 +1,10 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,8 +15,8 @@ import (
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/tcpstore"
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/ranktest"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
@@ -323,30 +321,10 @@ func evalCases(t *testing.T) (cases []evalCase) {
 func startProcesses(t *testing.T, n int, role, dir string) []string {
 	t.Helper()
 	testenv.RequireTorch(t)
-	store, err := tcpstore.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = store.Close() }()
-	host, port, _ := strings.Cut(store.Addr().String(), ":")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	commands, outputs := make([]*exec.Cmd, n), make([]bytes.Buffer, n)
-	for rank := range commands {
-		c := exec.CommandContext(ctx, os.Args[0])
-		c.Env = append(os.Environ(), "ENGINE_TEST_ROLE="+role, "ENGINE_TEST_DIR="+dir, fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank), fmt.Sprint("WORLD_SIZE=", n),
-			"MASTER_ADDR="+host, "MASTER_PORT="+port, "TORCHELASTIC_USE_AGENT_STORE=True")
-		c.Stdout, c.Stderr = &outputs[rank], &outputs[rank]
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		commands[rank] = c
-	}
-	texts := make([]string, n)
-	for rank, c := range commands {
-		err := c.Wait()
-		if texts[rank] = outputs[rank].String(); err != nil {
-			t.Errorf("rank %d: %v: %s", rank, err, texts[rank])
+	var texts []string
+	for rank, p := range ranktest.Run(t, n, 3*time.Minute, "ENGINE_TEST_ROLE="+role, "ENGINE_TEST_DIR="+dir) {
+		if texts = append(texts, p.Output); p.Code != 0 {
+			t.Errorf("rank %d: exit code %d: %s", rank, p.Code, p.Output)
 		}
 	}
 	if t.Failed() {

@@ -1,13 +1,11 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -16,8 +14,8 @@ import (
 	"time"
 
 	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/tcpstore"
 	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/ranktest"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
@@ -183,33 +181,12 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 func startGroup(t *testing.T, role, dir string) (out [2]groupOutcome) {
 	t.Helper()
 	testenv.RequireTorch(t)
-	store, err := tcpstore.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = store.Close() }()
-	host, port, _ := strings.Cut(store.Addr().String(), ":")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	var commands [2]*exec.Cmd
-	var outputs [2]bytes.Buffer
-	for rank := range commands {
-		c := exec.CommandContext(ctx, os.Args[0])
-		c.Env = append(os.Environ(), "ENGINE_TEST_ROLE="+role, "ENGINE_TEST_DIR="+dir, fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank), "WORLD_SIZE=2",
-			"MASTER_ADDR="+host, "MASTER_PORT="+port, "TORCHELASTIC_USE_AGENT_STORE=True")
-		c.Stdout, c.Stderr = &outputs[rank], &outputs[rank]
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		commands[rank] = c
-	}
-	for rank, c := range commands {
-		err := c.Wait()
-		if outputs[rank].Len() == 0 && err == nil {
+	for rank, p := range ranktest.Run(t, 2, 2*time.Minute, "ENGINE_TEST_ROLE="+role, "ENGINE_TEST_DIR="+dir) {
+		if p.Output == "" && p.Code == 0 {
 			continue
 		}
-		if jsonErr := json.Unmarshal(outputs[rank].Bytes(), &out[rank]); jsonErr != nil || err != nil {
-			t.Fatalf("rank %d: %v, %v: %s", rank, err, jsonErr, outputs[rank].String())
+		if err := json.Unmarshal([]byte(p.Output), &out[rank]); err != nil || p.Code != 0 {
+			t.Fatalf("rank %d: exit code %d, %v: %s", rank, p.Code, err, p.Output)
 		}
 	}
 	return out
