@@ -36,11 +36,14 @@ func TestWindows(t *testing.T) {
 		{"a loader shorter than a window", accelerate.Accumulation{Steps: 4}, 2, "-u -u"},
 		{"what is left over is carried on", accelerate.Accumulation{Steps: 4, CarryOver: true}, 5, "---u- --u--"},
 	} {
-		r := newRun(t, accelerate.Options{Accumulation: c.accumulation}, accelerate.LoaderOptions{BatchSize: 2}, 2*c.batches, lr.Constant{}, 10)
+		r := newRun(t, accelerate.Options{Accumulation: c.accumulation}, accelerate.LoaderOptions{BatchSize: 2},
+			2*c.batches, lr.Constant{}, 10)
 		var passes []string
 		for range 2 {
 			var seen strings.Builder
-			r.pass(t, r.train, func(int) { seen.WriteString(map[bool]string{true: "u", false: "-"}[r.acc.SyncGradients()]) })
+			r.pass(t, r.train, func(int) {
+				seen.WriteString(map[bool]string{true: "u", false: "-"}[r.acc.SyncGradients()])
+			})
 			passes = append(passes, seen.String())
 		}
 		if got := strings.Join(passes, " "); got != c.want {
@@ -49,7 +52,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestScheduleMoves holds rates against those that AcceleratedScheduler gives with the same loop (accelerate 1.15, one process).
+// TestScheduleMoves holds rates against those that AcceleratedScheduler gives with the same loop
+// (accelerate 1.15, one process).
 func TestScheduleMoves(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range []struct {
@@ -59,10 +63,13 @@ func TestScheduleMoves(t *testing.T) {
 		updates  int
 		want     []float64 // rate after each of 6 batches
 	}{
-		{"once per update", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}}, lr.Linear{}, 4, []float64{0.1, 0.075, 0.075, 0.05, 0.05, 0.025}},
-		{"at every batch if it is free", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}, FreeSchedule: true}, lr.Linear{}, 8,
+		{"once per update", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}}, lr.Linear{}, 4,
+			[]float64{0.1, 0.075, 0.075, 0.05, 0.05, 0.025}},
+		{"at every batch if it is free", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2},
+			FreeSchedule: true}, lr.Linear{}, 8,
 			[]float64{0.0875, 0.075, 0.0625, 0.05, 0.0375, 0.025}},
-		{"a cycle of fixed length stands still at its end", accelerate.Options{}, lr.OneCycleLR{MaxLR: 0.1, TotalSteps: 4, FixedMomentum: true}, 4, nil},
+		{"a cycle of fixed length stands still at its end", accelerate.Options{}, lr.OneCycleLR{MaxLR: 0.1,
+			TotalSteps: 4, FixedMomentum: true}, 4, nil},
 	} {
 		r := newRun(t, c.options, accelerate.LoaderOptions{BatchSize: 1}, 6, c.schedule, c.updates)
 		var got []float64
@@ -73,7 +80,8 @@ func TestScheduleMoves(t *testing.T) {
 			}
 			continue
 		}
-		if diff := cmp.Diff(c.want, got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-15 })); diff != "" {
+		if diff := cmp.Diff(c.want, got,
+			cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-15 })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
 		}
 	}
@@ -108,9 +116,11 @@ func TestScalerSkipsUpdatesAndTheSchedule(t *testing.T) {
 			t.Fatal(err)
 		}
 		i++
-		trace = append(trace, fmt.Sprintf("skipped=%v moves=%d scale=%g", r.acc.OptimizerStepWasSkipped(), r.sched.Moves(), scaler.GetScale()))
+		trace = append(trace, fmt.Sprintf("skipped=%v moves=%d scale=%g", r.acc.OptimizerStepWasSkipped(),
+			r.sched.Moves(), scaler.GetScale()))
 	}
-	want := []string{"skipped=false moves=1 scale=1024", "skipped=true moves=1 scale=512", "skipped=false moves=2 scale=512", "skipped=false moves=3 scale=1024"}
+	want := []string{"skipped=false moves=1 scale=1024", "skipped=true moves=1 scale=512",
+		"skipped=false moves=2 scale=512", "skipped=false moves=3 scale=1024"}
 	if diff := cmp.Diff(want, trace); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -123,12 +133,14 @@ func TestFusedHidesSkips(t *testing.T) {
 		implementation optim.Implementation
 		hides, skipped bool
 	}{{optim.Fused, true, false}, {optim.Fused, false, true}, {optim.ForLoop, true, true}} {
-		acc, err := accelerate.New(accelerate.Options{Scaler: amp.NewGradScaler(amp.GradScalerOptions{}), FusedHidesSkips: c.hides})
+		acc, err := accelerate.New(accelerate.Options{Scaler: amp.NewGradScaler(amp.GradScalerOptions{}),
+			FusedHidesSkips: c.hides})
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := nn.Parameter(torch.From([]float32{1}))
-		opt := acc.PrepareOptimizer(optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}}, optim.AdamW{Implementation: c.implementation}), 0.1)
+		opt := acc.PrepareOptimizer(optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}},
+			optim.AdamW{Implementation: c.implementation}), 0.1)
 		err = acc.Accumulate(func() error {
 			acc.Backward(w.MulScalar(math.Inf(1)).Sum(torch.DefaultDType))
 			return opt.Step()
@@ -137,12 +149,14 @@ func TestFusedHidesSkips(t *testing.T) {
 			t.Fatal(err)
 		}
 		if opt.StepWasSkipped() != c.skipped || w.Item() != 1 {
-			t.Errorf("%q, FusedHidesSkips %v: skipped %v, weight %v; want %v, 1", c.implementation, c.hides, opt.StepWasSkipped(), w.Item(), c.skipped)
+			t.Errorf("%q, FusedHidesSkips %v: skipped %v, weight %v; want %v, 1", c.implementation, c.hides,
+				opt.StepWasSkipped(), w.Item(), c.skipped)
 		}
 	}
 }
 
-// base_lrs are a part of the state of PyTorch's schedulers, so another rate in the program that goes on has no effect.
+// base_lrs are a part of the state of PyTorch's schedulers, so another rate in the program that
+// goes on has no effect.
 func TestLoadStateRestoresTheRateThatTheScheduleBeganWith(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := filepath.Join(t.TempDir(), "state")
@@ -209,7 +223,8 @@ func TestOrders(t *testing.T) {
 		}
 	}
 	seedable.SetEpoch(1)
-	if got, want := order(accelerate.SkipFirstBatches(seedable, 2)), data.Permutation(8, 10)[6:]; !slices.Equal(got, want) {
+	if got, want := order(accelerate.SkipFirstBatches(seedable, 2)), data.Permutation(8, 10)[6:]; !slices.Equal(got,
+		want) {
 		t.Errorf("the rest of pass 1: %v, want %v", got, want)
 	}
 	if got := accelerate.SkipFirstBatches(seedable, 9).Len(); got != 0 {
@@ -231,7 +246,8 @@ func TestOrders(t *testing.T) {
 func TestStateContinuesBitForBit(t *testing.T) {
 	testenv.RequireTorch(t)
 	start := func() (*run, *count) {
-		r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2, CarryOver: true}, Scaler: amp.NewGradScaler(amp.GradScalerOptions{InitScale: 16})},
+		r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2, CarryOver: true},
+			Scaler: amp.NewGradScaler(amp.GradScalerOptions{InitScale: 16})},
 			accelerate.LoaderOptions{BatchSize: 2, Shuffle: true, Seedable: true}, 14, lr.Cosine{}, 7)
 		c := new(count)
 		r.acc.RegisterForCheckpointing(c)
@@ -253,8 +269,10 @@ func TestStateContinuesBitForBit(t *testing.T) {
 		t.Fatal(err)
 	}
 	resumed.pass(t, accelerate.SkipFirstBatches(resumed.train, 4), func(int) { *m++ })
-	if got, want := resumed.weights(), whole.weights(); got != want || *m != *n || resumed.opt.Rate() != whole.opt.Rate() {
-		t.Errorf("resumed: weights %v, count %d, rate %g; want %v, %d, %g", got, *m, resumed.opt.Rate(), want, *n, whole.opt.Rate())
+	if got, want := resumed.weights(), whole.weights(); got != want || *m != *n ||
+		resumed.opt.Rate() != whole.opt.Rate() {
+		t.Errorf("resumed: weights %v, count %d, rate %g; want %v, %d, %g", got, *m, resumed.opt.Rate(), want, *n,
+			whole.opt.Rate())
 	}
 
 	// A flipped bit and a missing object are refused, and change nothing.
@@ -321,7 +339,8 @@ func TestAutomaticNaming(t *testing.T) {
 	project.TotalLimit = 0
 	for iteration, want := range map[int]string{1: "exists already", 3: ""} {
 		project.Iteration = iteration
-		again := newRun(t, accelerate.Options{Project: project}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
+		again := newRun(t, accelerate.Options{Project: project}, accelerate.LoaderOptions{BatchSize: 2}, 4,
+			lr.Constant{}, 10)
 		_, err := again.acc.SaveState("")
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("Iteration %d: %v, want %q", iteration, err, want)
@@ -339,7 +358,8 @@ func TestRefusals(t *testing.T) {
 		{"fp16 needs a GPU", accelerate.Options{MixedPrecision: amp.FP16}, "needs a GPU"},
 		{"a window has a length", accelerate.Options{Accumulation: accelerate.Accumulation{Steps: -1}}, "Steps is -1"},
 		{"a precision that is none", accelerate.Options{MixedPrecision: 9}, "FP32, BF16 or FP16"},
-		{"automatic names need a folder", accelerate.Options{Project: accelerate.Project{AutomaticNaming: true}}, "Project.Dir"},
+		{"automatic names need a folder", accelerate.Options{Project: accelerate.Project{AutomaticNaming: true}},
+			"Project.Dir"},
 		{"a negative limit", accelerate.Options{Project: accelerate.Project{TotalLimit: -2}}, "TotalLimit is -2"},
 		{"a negative iteration", accelerate.Options{Project: accelerate.Project{Iteration: -2}}, "Iteration is -2"},
 	} {
@@ -348,7 +368,8 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	r := newRun(t, accelerate.Options{}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
-	if _, err := accelerate.PrepareLoader(r.acc, points(4), collate, accelerate.LoaderOptions{BatchSize: 2, Seedable: true}); err == nil {
+	if _, err := accelerate.PrepareLoader(r.acc, points(4), collate, accelerate.LoaderOptions{BatchSize: 2,
+		Seedable: true}); err == nil {
 		t.Error("a seedable order without shuffling was accepted")
 	}
 	if _, err := accelerate.PrepareLoader(r.acc, points(4), collate, accelerate.LoaderOptions{}); err == nil {
@@ -378,10 +399,12 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The last batch of a stream, which nobody knows before it is there, ends its window; each pass begins at the first sample.
+// The last batch of a stream, which nobody knows before it is there, ends its window; each pass
+// begins at the first sample.
 func TestStreams(t *testing.T) {
 	testenv.RequireTorch(t)
-	r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}}, accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
+	r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}},
+		accelerate.LoaderOptions{BatchSize: 2}, 4, lr.Constant{}, 10)
 	stream := func(n int) data.Stream[[2]float32] { return data.StreamOf(points(n), nil) }
 	l, err := accelerate.PrepareStream(r.acc, stream(5), collate, accelerate.LoaderOptions{BatchSize: 2})
 	if err != nil {
@@ -404,14 +427,16 @@ func TestStreams(t *testing.T) {
 		return sizes, sync
 	}
 	for pass := range 2 {
-		if sizes, sync := read(l); !slices.Equal(sizes, []int{2, 2, 1}) || !slices.Equal(sync, []bool{false, true, true}) {
+		if sizes, sync := read(l); !slices.Equal(sizes, []int{2, 2, 1}) || !slices.Equal(sync,
+			[]bool{false, true, true}) {
 			t.Errorf("pass %d: batches of %v, ends of windows %v", pass, sizes, sync)
 		}
 	}
 	if sizes, _ := read(accelerate.SkipFirstBatches(l, 2)); !slices.Equal(sizes, []int{1}) {
 		t.Errorf("behind 2 batches come batches of %v, want [1]", sizes)
 	}
-	short, err := accelerate.PrepareStream(r.acc, stream(1), collate, accelerate.LoaderOptions{BatchSize: 2, DropLast: true})
+	short, err := accelerate.PrepareStream(r.acc, stream(1), collate, accelerate.LoaderOptions{BatchSize: 2,
+		DropLast: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,14 +445,16 @@ func TestStreams(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no batch") {
 		t.Errorf("a pass without a batch: %v, want an error", err)
 	}
-	if _, err := accelerate.PrepareStream(r.acc, stream(5), collate, accelerate.LoaderOptions{BatchSize: 2, Shuffle: true}); err == nil {
+	if _, err := accelerate.PrepareStream(r.acc, stream(5), collate, accelerate.LoaderOptions{BatchSize: 2,
+		Shuffle: true}); err == nil {
 		t.Error("a shuffled stream was accepted")
 	}
 }
 
 func TestALoaderThatIsLeftEarlyEndsNoWindow(t *testing.T) {
 	testenv.RequireTorch(t)
-	r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 3}}, accelerate.LoaderOptions{BatchSize: 1}, 2, lr.Constant{}, 10)
+	r := newRun(t, accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 3}},
+		accelerate.LoaderOptions{BatchSize: 1}, 2, lr.Constant{}, 10)
 	for range r.train.Batches(context.Background()) {
 		break
 	}

@@ -11,28 +11,33 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options configures [New]. The zero value trains in float32 on the CPU without accumulation: Accelerator().
+// Options configures [New]. The zero value trains in float32 on the CPU without accumulation:
+// Accelerator().
 type Options struct {
 	Device         torch.Device  // where models are moved; zero: the CPU
 	MixedPrecision amp.Precision // mixed_precision of [Accelerator.Autocast]; FP16 needs a GPU
 	Accumulation   Accumulation
 	Project        Project
 
-	// Scaler scales the loss. Nil: one with PyTorch's defaults where MixedPrecision is FP16, and otherwise none.
+	// Scaler scales the loss. Nil: one with PyTorch's defaults where MixedPrecision is FP16, and
+	// otherwise none.
 	Scaler *amp.GradScaler
 
-	// Group is the processes that train together, made by dist.Init. Nil: this one alone, which New refuses in a process that was
-	// started as one of several.
+	// Group is the processes that train together, made by dist.Init. Nil: this one alone, which New
+	// refuses in a process that was started as one of several.
 	Group *dist.Group
 
-	// SplitBatches makes LoaderOptions.BatchSize that of all processes together (split_batches). Otherwise every process has batches of that size.
+	// SplitBatches makes LoaderOptions.BatchSize that of all processes together (split_batches).
+	// Otherwise every process has batches of that size.
 	SplitBatches bool
 
-	// FreeSchedule moves a schedule at every Step, whether there was an update or not: step_scheduler_with_optimizer=False.
+	// FreeSchedule moves a schedule at every Step, whether there was an update or not:
+	// step_scheduler_with_optimizer=False.
 	FreeSchedule bool
 
-	// FusedHidesSkips takes an update that loss scaling leaves out for one that was made if the optimizer is fused, so that schedules move: Accelerate
-	// calls the kernel in any case, which leaves the update out itself, and does not learn of it.
+	// FusedHidesSkips takes an update that loss scaling leaves out for one that was made if the
+	// optimizer is fused, so that schedules move: Accelerate calls the kernel in any case, which
+	// leaves the update out itself, and does not learn of it.
 	FusedHidesSkips bool
 }
 
@@ -44,13 +49,16 @@ type Accumulation struct {
 
 // Project says where states are saved: ProjectConfiguration.
 type Project struct {
-	Dir             string // project_dir; needed for AutomaticNaming
-	AutomaticNaming bool   // SaveState("") writes Dir/checkpoints/checkpoint_0, checkpoint_1, ... (automatic_checkpoint_naming)
-	TotalLimit      int    // how many of these stay; zero: all
-	Iteration       int    // number of the first of them: a resumed run counts on from here
+	Dir string // project_dir; needed for AutomaticNaming
+	// SaveState("") writes Dir/checkpoints/checkpoint_0, checkpoint_1, ...
+	// (automatic_checkpoint_naming)
+	AutomaticNaming bool
+	TotalLimit      int // how many of these stay; zero: all
+	Iteration       int // number of the first of them: a resumed run counts on from here
 }
 
-// Accelerator is what a loop asks how to do each of its steps. It is used by one goroutine at a time.
+// Accelerator is what a loop asks how to do each of its steps. It is used by one goroutine at a
+// time.
 type Accelerator struct {
 	options    Options
 	scaler     *amp.GradScaler
@@ -70,7 +78,9 @@ type Accelerator struct {
 // loaderAt tells whether the batch that a loader has handed out is its last.
 type loaderAt interface {
 	atEnd() bool
-	remainder() int // samples of the last round of batches of all processes, if it is short; 0: it is full, or that does not matter
+	// samples of the last round of batches of all processes, if it is short; 0: it is full, or that
+	// does not matter
+	remainder() int
 }
 
 // New makes an Accelerator, or says which option cannot be.
@@ -80,15 +90,19 @@ func New(o Options) (*Accelerator, error) {
 	}
 	switch {
 	case o.Accumulation.Steps < 0:
-		return nil, fmt.Errorf("accelerate: Options.Accumulation.Steps is %d; want at least 1, or 0 for 1", o.Accumulation.Steps)
+		return nil, fmt.Errorf("accelerate: Options.Accumulation.Steps is %d; want at least 1, or 0 for 1",
+			o.Accumulation.Steps)
 	case o.MixedPrecision < amp.FP32 || o.MixedPrecision > amp.FP16:
 		return nil, fmt.Errorf("accelerate: Options.MixedPrecision is %s; want FP32, BF16 or FP16", o.MixedPrecision)
 	case o.MixedPrecision == amp.FP16 && !o.Device.IsCUDA():
-		return nil, fmt.Errorf("accelerate: Options.MixedPrecision is fp16, which needs a GPU; Options.Device is %s", o.Device)
+		return nil, fmt.Errorf("accelerate: Options.MixedPrecision is fp16, which needs a GPU; Options.Device is %s",
+			o.Device)
 	case o.Project.TotalLimit < 0:
-		return nil, fmt.Errorf("accelerate: Options.Project.TotalLimit is %d; want at least 1, or 0 to keep all", o.Project.TotalLimit)
+		return nil, fmt.Errorf("accelerate: Options.Project.TotalLimit is %d; want at least 1, or 0 to keep all",
+			o.Project.TotalLimit)
 	case o.Project.AutomaticNaming && o.Project.Dir == "":
-		return nil, fmt.Errorf("accelerate: Options.Project.AutomaticNaming is set, but Options.Project.Dir, where the folders would lie, is empty")
+		return nil, fmt.Errorf("accelerate: Options.Project.AutomaticNaming is set, but Options.Project.Dir, where " +
+			"the folders would lie, is empty")
 	case o.Project.Iteration < 0:
 		return nil, fmt.Errorf("accelerate: Options.Project.Iteration is %d; it counts from 0", o.Project.Iteration)
 	}
@@ -116,8 +130,8 @@ func (a *Accelerator) Device() torch.Device { return a.options.Device }
 // Scaler is the scaler of the loss; nil if there is none.
 func (a *Accelerator) Scaler() *amp.GradScaler { return a.scaler }
 
-// PrepareModel moves a model to the device and has SaveState save it: accelerator.prepare(model). With several processes all get the
-// parameters and buffers of the main one.
+// PrepareModel moves a model to the device and has SaveState save it: accelerator.prepare(model).
+// With several processes all get the parameters and buffers of the main one.
 func (a *Accelerator) PrepareModel(model any) error {
 	err := torch.Try(func() {
 		if a.options.Device != torch.CPU {
@@ -139,8 +153,9 @@ func (a *Accelerator) PrepareModel(model any) error {
 	return nil
 }
 
-// Autocast runs a forward pass in the precision of Options.MixedPrecision. Python's Accelerator wraps the model's forward in it and returns its
-// outputs as float32; here the loss belongs inside too, and outputs that are kept are converted where they are used.
+// Autocast runs a forward pass in the precision of Options.MixedPrecision. Python's Accelerator
+// wraps the model's forward in it and returns its outputs as float32; here the loss belongs inside
+// too, and outputs that are kept are converted where they are used.
 func (a *Accelerator) Autocast(forward func()) {
 	amp.Autocast(a.options.Device, a.options.MixedPrecision, forward)
 }

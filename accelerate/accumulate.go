@@ -7,8 +7,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Accumulate runs one batch of a loop: accelerator.accumulate(model). It decides whether the batch ends a window, opens a scope that frees the tensors made
-// in body, and returns body's error, or a [*torch.Error] that body panicked with.
+// Accumulate runs one batch of a loop: accelerator.accumulate(model). It decides whether the batch
+// ends a window, opens a scope that frees the tensors made in body, and returns body's error, or a
+// [*torch.Error] that body panicked with.
 func (a *Accelerator) Accumulate(body func() error) error {
 	if a.endOfLoader() && !a.options.Accumulation.CarryOver {
 		a.step, a.sync = 0, true
@@ -32,15 +33,18 @@ func (a *Accelerator) endOfLoader() bool {
 	return len(a.loaders) > 0 && a.loaders[len(a.loaders)-1].atEnd()
 }
 
-// SyncGradients tells whether the batch at hand ends a window, so that an update follows. It is true outside of Accumulate before the first batch.
+// SyncGradients tells whether the batch at hand ends a window, so that an update follows. It is
+// true outside of Accumulate before the first batch.
 func (a *Accelerator) SyncGradients() bool { return a.sync }
 
-// AccumulationSteps is the number by which [Accelerator.Backward] divides: gradient_accumulation_steps.
+// AccumulationSteps is the number by which [Accelerator.Backward] divides:
+// gradient_accumulation_steps.
 func (a *Accelerator) AccumulationSteps() int { return a.options.Accumulation.Steps }
 
-// Backward divides the loss by the number of batches in a full window, scales it where there is a scaler, and adds its gradients to those there are. Where
-// SyncGradients is true it then replaces the gradients of all prepared models by their means over the processes. It
-// panics with [*torch.Error] as the tensor's own Backward does, also where another process is gone.
+// Backward divides the loss by the number of batches in a full window, scales it where there is a
+// scaler, and adds its gradients to those there are. Where SyncGradients is true it then replaces
+// the gradients of all prepared models by their means over the processes. It panics with
+// [*torch.Error] as the tensor's own Backward does, also where another process is gone.
 func (a *Accelerator) Backward(loss torch.Tensor) {
 	loss = loss.DivScalar(float64(a.options.Accumulation.Steps))
 	if a.scaler != nil {
@@ -52,7 +56,8 @@ func (a *Accelerator) Backward(loss torch.Tensor) {
 	}
 }
 
-// UnscaleGradients removes the scale from the gradients of all prepared optimizers. Clipping does it by itself.
+// UnscaleGradients removes the scale from the gradients of all prepared optimizers. Clipping does
+// it by itself.
 func (a *Accelerator) UnscaleGradients() error {
 	if a.scaler == nil {
 		return nil
@@ -69,8 +74,9 @@ func (a *Accelerator) UnscaleGradients() error {
 	return nil
 }
 
-// ClipGradNorm limits the gradients' total 2-norm, after unscaling, and returns what it was: clip_grad_norm_. Call it where SyncGradients is
-// true: the gradients of half a window are nobody's.
+// ClipGradNorm limits the gradients' total 2-norm, after unscaling, and returns what it was:
+// clip_grad_norm_. Call it where SyncGradients is true: the gradients of half a window are
+// nobody's.
 func (a *Accelerator) ClipGradNorm(params []torch.Named, maxNorm float64) (norm torch.Tensor, err error) {
 	if err := a.UnscaleGradients(); err != nil {
 		return torch.Tensor{}, err
@@ -87,7 +93,8 @@ func (a *Accelerator) ClipGradValue(params []torch.Named, value float64) error {
 	return nil
 }
 
-// OptimizerStepWasSkipped tells whether loss scaling has left out the last step of an optimizer, since a gradient was infinite or NaN.
+// OptimizerStepWasSkipped tells whether loss scaling has left out the last step of an optimizer,
+// since a gradient was infinite or NaN.
 func (a *Accelerator) OptimizerStepWasSkipped() bool {
 	for _, o := range a.optimizers {
 		if o.skipped {

@@ -1,5 +1,6 @@
-// Package accelerate has the pieces of Hugging Face Accelerate for a training loop of one's own: gradient accumulation, mixed precision, clipping, a
-// schedule that follows the optimizer, and a state that is saved and continued bit for bit. The loop stays the user's; package trainer is the
+// Package accelerate has the pieces of Hugging Face Accelerate for a training loop of one's own:
+// gradient accumulation, mixed precision, clipping, a schedule that follows the optimizer, and a
+// state that is saved and continued bit for bit. The loop stays the user's; package trainer is the
 // other way, where the loop is the library's.
 //
 // A bare loop and the same with Accelerate differ in a few lines:
@@ -34,40 +35,51 @@
 //
 // # Accumulation
 //
-// Inside [Accelerator.Accumulate] the calls Step, ZeroGrad and the schedule's Step do something only at the end of a window, when
-// [Accelerator.SyncGradients] says true: after Accumulation.Steps batches, and at the last batch of a loader, whose short window is
-// divided by Steps all the same. [Accelerator.Backward] divides the loss. With Accumulation.CarryOver the end of a loader ends no window: what is left
-// over is carried into the next pass, and at the end of the run it is lost.
+// Inside [Accelerator.Accumulate] the calls Step, ZeroGrad and the schedule's Step do something
+// only at the end of a window, when [Accelerator.SyncGradients] says true: after Accumulation.Steps
+// batches, and at the last batch of a loader, whose short window is divided by Steps all the same.
+// [Accelerator.Backward] divides the loss. With Accumulation.CarryOver the end of a loader ends no
+// window: what is left over is carried into the next pass, and at the end of the run it is lost.
 //
 // # The schedule
 //
-// A prepared schedule moves once per update and process (once per update with Options.SplitBatches) and stands still on an update that loss scaling skipped. So with accumulation it should be planned
-// for updates: planned for batches, as in Accelerate's examples, it ends far from where it was meant to.
+// A prepared schedule moves once per update and process (once per update with Options.SplitBatches)
+// and stands still on an update that loss scaling skipped. So with accumulation it should be
+// planned for updates: planned for batches, as in Accelerate's examples, it ends far from where it
+// was meant to.
 //
 // # Order and random numbers
 //
-// Making the batches of a pass draws from the default generator what PyTorch draws: one number, and with Shuffle another one that seeds the
-// permutation. With LoaderOptions.Seedable the permutation is a function of seed and pass alone, so a run that is resumed in the middle of a pass sees the
-// same order: call [Loader.SetEpoch], then [SkipFirstBatches]. As in Accelerate, SaveState keeps no loader's pass.
+// Making the batches of a pass draws from the default generator what PyTorch draws: one number, and
+// with Shuffle another one that seeds the permutation. With LoaderOptions.Seedable the permutation
+// is a function of seed and pass alone, so a run that is resumed in the middle of a pass sees the
+// same order: call [Loader.SetEpoch], then [SkipFirstBatches]. As in Accelerate, SaveState keeps no
+// loader's pass.
 //
 // # State
 //
-// [Accelerator.SaveState] writes models, optimizers, schedules, scaler, generators and everything registered by
-// [Accelerator.RegisterForCheckpointing] into a folder that is whole or not there; [Accelerator.LoadState] verifies it before anything is changed.
+// [Accelerator.SaveState] writes models, optimizers, schedules, scaler, generators and everything
+// registered by [Accelerator.RegisterForCheckpointing] into a folder that is whole or not there;
+// [Accelerator.LoadState] verifies it before anything is changed.
 //
 // # Several processes
 //
-// With Options.Group, made by dist.Init, the same loop trains on several processes, each with a part of every pass. Models are made equal when they are prepared;
-// Backward averages gradients in the batch that ends a window, and only there, as DistributedDataParallel does under no_sync; Accumulate broadcasts buffers.
-// A parameter without a gradient counts as zeros (find_unused_parameters). Metrics are made of [Accelerator.GatherForMetrics],
-// behind [Accelerator.PadAcrossProcesses] where sizes differ; the main process
-// saves. All processes must make the same calls: what only [Accelerator.IsMainProcess] does may not contain Gather, SaveState or Accumulate.
+// With Options.Group, made by dist.Init, the same loop trains on several processes, each with a
+// part of every pass. Models are made equal when they are prepared; Backward averages gradients in
+// the batch that ends a window, and only there, as DistributedDataParallel does under no_sync;
+// Accumulate broadcasts buffers. A parameter without a gradient counts as zeros
+// (find_unused_parameters). Metrics are made of [Accelerator.GatherForMetrics], behind
+// [Accelerator.PadAcrossProcesses] where sizes differ; the main process saves. All processes must
+// make the same calls: what only [Accelerator.IsMainProcess] does may not contain Gather, SaveState
+// or Accumulate.
 //
 //	g, err := dist.Init(ctx, dist.Options{}) // started by torchrun, srun or gotrainer launch
 //	acc, err := accelerate.New(accelerate.Options{Group: g})
 //
 // # What is not here
 //
-// The option adjust_scheduler of GradientAccumulationPlugin has no effect in Accelerate 1.15, whatever it is set to, so there is none here.
-// Of what Python has for several GPUs (NCCL, DeepSpeed, FSDP, Megatron, XLA) there is nothing, nor trackers; several processes train on their CPUs.
+// The option adjust_scheduler of GradientAccumulationPlugin has no effect in Accelerate 1.15,
+// whatever it is set to, so there is none here. Of what Python has for several GPUs (NCCL,
+// DeepSpeed, FSDP, Megatron, XLA) there is nothing, nor trackers; several processes train on their
+// CPUs.
 package accelerate

@@ -14,8 +14,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What the pieces do in the course of a loop: two epochs of three batches in windows of two. The loop calls them for every batch; the optimizer
-// and the schedule move at the end of a window, or of the loader, and ZeroGrad keeps the gradients until then.
+// What the pieces do in the course of a loop: two epochs of three batches in windows of two. The
+// loop calls them for every batch; the optimizer and the schedule move at the end of a window, or
+// of the loader, and ZeroGrad keeps the gradients until then.
 func ExampleAccelerator_order() {
 	dir, err := os.MkdirTemp("", "state")
 	if err != nil {

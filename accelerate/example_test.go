@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The loop of the Hugging Face course with Accelerate: y = 2x + 1 is learned from batches of two points, two of them behind each update.
+// The loop of the Hugging Face course with Accelerate: y = 2x + 1 is learned from batches of two
+// points, two of them behind each update.
 func Example() {
 	ctx, epochs := context.Background(), 60
 	acc, err := accelerate.New(accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 2}})
@@ -27,7 +28,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	opt := acc.PrepareOptimizer(optim.NewSGD(nn.Params(model), optim.SGD{}), 0.8)
-	train, err := accelerate.PrepareLoader(acc, points(10), collate, accelerate.LoaderOptions{BatchSize: 2, Shuffle: true})
+	train, err := accelerate.PrepareLoader(acc, points(10), collate, accelerate.LoaderOptions{BatchSize: 2,
+		Shuffle: true})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -61,14 +63,16 @@ func Example() {
 	// Output: y = 2.0 x + 1.0 after 180 updates
 }
 
-// A run that was interrupted goes on from its saved state: the rest of the pass first, in the order that it would have had.
+// A run that was interrupted goes on from its saved state: the rest of the pass first, in the order
+// that it would have had.
 func ExampleSkipFirstBatches() {
 	acc, err := accelerate.New(accelerate.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	seed := uint64(42)
-	train, err := accelerate.PrepareLoader(acc, points(8), collate, accelerate.LoaderOptions{BatchSize: 2, Shuffle: true, Seedable: true, Seed: &seed})
+	train, err := accelerate.PrepareLoader(acc, points(8), collate, accelerate.LoaderOptions{BatchSize: 2,
+		Shuffle: true, Seedable: true, Seed: &seed})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -47,7 +47,8 @@ func inGroup(t *testing.T, world int, f func(g *dist.Group) error) {
 	var ranks sync.WaitGroup
 	for rank := range world {
 		ranks.Go(func() {
-			g, err := dist.Init(context.Background(), dist.Options{Rank: rank, World: world, Address: store.Addr().String(), Store: true, Timeout: time.Minute})
+			g, err := dist.Init(context.Background(), dist.Options{Rank: rank, World: world,
+				Address: store.Addr().String(), Store: true, Timeout: time.Minute})
 			if err == nil {
 				if failed := torch.Try(func() { err = f(g) }); failed != nil {
 					err = failed
@@ -107,7 +108,8 @@ func sameGathering(g *dist.Group, want gathering) error {
 			gathered = append(gathered, torch.Values[int64](acc.GatherForMetrics(torch.From(b))[0]))
 		}
 		if diff := cmp.Diff(p.Own, own) + cmp.Diff(p.Gathered, gathered); diff != "" {
-			return fmt.Errorf("%d samples, split %v, stream %v, drop last %v (-accelerate +here):\n%s", p.Samples, p.Split, p.Stream, p.DropLast, diff)
+			return fmt.Errorf("%d samples, split %v, stream %v, drop last %v (-accelerate +here):\n%s", p.Samples,
+				p.Split, p.Stream, p.DropLast, diff)
 		}
 	}
 	acc, err := accelerate.New(accelerate.Options{Group: g})
@@ -116,12 +118,14 @@ func sameGathering(g *dist.Group, want gathering) error {
 	}
 	n := int64(g.Rank() + 1)
 	x := torch.Options{DType: torch.Int64}.Arange(0, 2*n, 1).Reshape(2, n)
-	for i, p := range []accelerate.Pad{{}, {Dim: 1, Index: -100}, {Dim: -1, Index: 7, First: true}, {Dim: 2, Index: 5}} {
+	for i, p := range []accelerate.Pad{{}, {Dim: 1, Index: -100}, {Dim: -1, Index: 7, First: true},
+		{Dim: 2, Index: 5}} {
 		if diff := cmp.Diff(want.Padded[i], matrix(acc.PadAcrossProcesses(p, x)[0])); diff != "" {
 			return fmt.Errorf("%+v (-accelerate +here):\n%s", p, diff)
 		}
 	}
-	if diff := cmp.Diff(want.Gathered, matrix(acc.Gather(acc.PadAcrossProcesses(accelerate.Pad{Dim: 1, Index: -100}, x)...)[0])); diff != "" {
+	if diff := cmp.Diff(want.Gathered, matrix(acc.Gather(acc.PadAcrossProcesses(accelerate.Pad{Dim: 1, Index: -100},
+		x)...)[0])); diff != "" {
 		return fmt.Errorf("gathered (-accelerate +here):\n%s", diff)
 	}
 	y := torch.From([]float32{0.1, 1.0 / 3, 1e8}).MulScalar(float64(n))

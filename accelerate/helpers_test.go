@@ -31,7 +31,8 @@ type run struct {
 	train *accelerate.Loader[[2]float32, [][2]float32]
 }
 
-func newRun(t *testing.T, o accelerate.Options, l accelerate.LoaderOptions, samples int, s lr.Schedule, updates int) *run {
+func newRun(t *testing.T, o accelerate.Options, l accelerate.LoaderOptions, samples int, s lr.Schedule,
+	updates int) *run {
 	t.Helper()
 	acc, err := accelerate.New(o)
 	if err != nil {

@@ -14,15 +14,18 @@ import (
 
 // LoaderOptions configures [PrepareLoader].
 type LoaderOptions struct {
-	BatchSize int     // required
-	Shuffle   bool    // a new permutation in each pass
-	Seedable  bool    // the permutation follows from Seed and the pass alone (use_seedable_sampler); otherwise it is drawn from the default generator
-	Seed      *uint64 // data_seed; nil: what the default generator was seeded with when the loader was made
-	DropLast  bool    // leave out the last batch of a pass if it is smaller
-	Workers   int     // goroutines that load and collate; zero: one for each processor
+	BatchSize int  // required
+	Shuffle   bool // a new permutation in each pass
+	// the permutation follows from Seed and the pass alone (use_seedable_sampler); otherwise it is
+	// drawn from the default generator
+	Seedable bool
+	Seed     *uint64 // data_seed; nil: what the default generator was seeded with when the loader was made
+	DropLast bool    // leave out the last batch of a pass if it is smaller
+	Workers  int     // goroutines that load and collate; zero: one for each processor
 }
 
-// Loader hands out batches and tells its [Accelerator] which one is the last: DataLoaderShard, and of a stream DataLoaderDispatcher.
+// Loader hands out batches and tells its [Accelerator] which one is the last: DataLoaderShard, and
+// of a stream DataLoaderDispatcher.
 type Loader[S, B any] struct {
 	accelerator *Accelerator
 	pass        func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error]
@@ -34,15 +37,19 @@ type Loader[S, B any] struct {
 	order       *sharedOrder // what the processes agree on before each pass; nil: nothing
 }
 
-// PrepareLoader makes the loader of a data set: accelerator.prepare(DataLoader(dataset, ...)). collate makes a batch of samples; it is called by several goroutines. Of
-// several processes each gets every n-th batch of one order; where the batches do not come out even, the first samples of a pass fill up its end, so that all have as
-// many ([Accelerator.GatherForMetrics] drops them again).
-func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
+// PrepareLoader makes the loader of a data set: accelerator.prepare(DataLoader(dataset, ...)).
+// collate makes a batch of samples; it is called by several goroutines. Of several processes each
+// gets every n-th batch of one order; where the batches do not come out even, the first samples of
+// a pass fill up its end, so that all have as many ([Accelerator.GatherForMetrics] drops them
+// again).
+func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S) (B, error),
+	o LoaderOptions) (*Loader[S, B], error) {
 	var order data.Order = data.Sequential{}
 	var shared *sharedOrder
 	switch {
 	case !o.Shuffle && o.Seedable:
-		return nil, fmt.Errorf("accelerate: LoaderOptions.Seedable is set without Shuffle, so there is no permutation to seed")
+		return nil, fmt.Errorf("accelerate: LoaderOptions.Seedable is set without Shuffle, so there is no " +
+			"permutation to seed")
 	case o.Shuffle && o.Seedable:
 		seed := o.Seed
 		if seed == nil {
@@ -66,8 +73,9 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 	case o.Shuffle:
 		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(draw()), n) })
 	}
-	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast, Workers: o.Workers,
-		Shard: data.Shard{Rank: a.ProcessIndex(), WorldSize: a.NumProcesses(), SplitBatches: a.options.SplitBatches}})
+	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast,
+		Workers: o.Workers,
+		Shard:   data.Shard{Rank: a.ProcessIndex(), WorldSize: a.NumProcesses(), SplitBatches: a.options.SplitBatches}})
 	if err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareLoader: %w", err)
 	}
@@ -91,33 +99,44 @@ func PrepareLoader[S, B any](a *Accelerator, d data.Dataset[S], collate func([]S
 	return loader, nil
 }
 
-// PrepareStream makes the loader of data without a length: accelerator.prepare of a DataLoader over an IterableDataset. Of the options Shuffle, Seedable and Seed must not
-// be set, since the order is the stream's. The last batch of a pass ends a window as that of a data set does. A pass without a batch is an error.
+// PrepareStream makes the loader of data without a length: accelerator.prepare of a DataLoader over
+// an IterableDataset. Of the options Shuffle, Seedable and Seed must not be set, since the order is
+// the stream's. The last batch of a pass ends a window as that of a data set does. A pass without a
+// batch is an error.
 //
-// Of several processes each reads the whole stream, which must be the same for all, and gets the samples that Accelerate's main process would send it
-// (dispatch_batches): whole batches, and of what is left at the end of a pass an even part, filled up with the first samples of the pass.
-func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
+// Of several processes each reads the whole stream, which must be the same for all, and gets the
+// samples that Accelerate's main process would send it (dispatch_batches): whole batches, and of
+// what is left at the end of a pass an even part, filled up with the first samples of the pass.
+func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S) (B, error),
+	o LoaderOptions) (*Loader[S, B], error) {
 	if o.Shuffle || o.Seedable || o.Seed != nil {
-		return nil, errors.New("accelerate: PrepareStream: LoaderOptions.Shuffle, Seedable and Seed must not be set, since the order of a stream is its own")
+		return nil, errors.New("accelerate: PrepareStream: LoaderOptions.Shuffle, Seedable and Seed must not be set, " +
+			"since the order of a stream is its own")
 	}
-	l, err := data.NewStreamLoader(s, collate, data.LoaderOptions{BatchSize: o.BatchSize, DropLast: o.DropLast, Workers: o.Workers,
-		Shard: data.Shard{Rank: a.ProcessIndex(), WorldSize: a.NumProcesses(), SplitBatches: a.options.SplitBatches}})
+	l, err := data.NewStreamLoader(s, collate, data.LoaderOptions{BatchSize: o.BatchSize, DropLast: o.DropLast,
+		Workers: o.Workers,
+		Shard:   data.Shard{Rank: a.ProcessIndex(), WorldSize: a.NumProcesses(), SplitBatches: a.options.SplitBatches}})
 	if err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareStream: %w", err)
 	}
 	return &Loader[S, B]{accelerator: a, pass: l.Pass, length: -1}, nil
 }
 
-// SkipFirstBatches returns a loader that leaves out the first n batches of its first pass without loading them: the rest of a pass that was
-// interrupted after n batches. The loader that it was made of is as it was; go on with it for the passes that follow, after SetEpoch where it is seedable.
+// SkipFirstBatches returns a loader that leaves out the first n batches of its first pass without
+// loading them: the rest of a pass that was interrupted after n batches. The loader that it was
+// made of is as it was; go on with it for the passes that follow, after SetEpoch where it is
+// seedable.
 func SkipFirstBatches[S, B any](l *Loader[S, B], n int) *Loader[S, B] {
-	return &Loader[S, B]{accelerator: l.accelerator, pass: l.pass, length: l.length, epoch: l.epoch, skip: l.skip + n, short: l.short, order: l.order}
+	return &Loader[S, B]{accelerator: l.accelerator, pass: l.pass, length: l.length, epoch: l.epoch, skip: l.skip + n,
+		short: l.short, order: l.order}
 }
 
-// SetEpoch says which pass is the next: 0, 1, ... A seedable permutation follows from it. Without a call, passes count by themselves.
+// SetEpoch says which pass is the next: 0, 1, ... A seedable permutation follows from it. Without a
+// call, passes count by themselves.
 func (l *Loader[S, B]) SetEpoch(epoch int) { l.epoch = epoch }
 
-// Len is the number of batches in a pass, those that are skipped left out; -1 of a stream, where nobody knows.
+// Len is the number of batches in a pass, those that are skipped left out; -1 of a stream, where
+// nobody knows.
 func (l *Loader[S, B]) Len() int {
 	if l.length < 0 {
 		return -1
@@ -125,8 +144,9 @@ func (l *Loader[S, B]) Len() int {
 	return max(0, l.length-l.skip)
 }
 
-// Batches returns the batches of the next pass. The loader looks one batch ahead, so that Accumulate knows the last one when it comes. An error ends the
-// pass; so does ctx. A pass that is left early does not count.
+// Batches returns the batches of the next pass. The loader looks one batch ahead, so that
+// Accumulate knows the last one when it comes. An error ends the pass; so does ctx. A pass that is
+// left early does not count.
 func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
@@ -136,7 +156,8 @@ func (l *Loader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 				return
 			}
 		}
-		if err := torch.Try(func() { draw() }); err != nil { // the seed of the workers, which a DataLoader draws when an iterator is made
+		// the seed of the workers, which a DataLoader draws when an iterator is made
+		if err := torch.Try(func() { draw() }); err != nil {
 			yield(none, err)
 			return
 		}
@@ -193,7 +214,8 @@ func draw() (number int64) {
 	return number
 }
 
-// initialSeed is what the default generator was seeded with: torch.initial_seed(). The state begins with it.
+// initialSeed is what the default generator was seeded with: torch.initial_seed(). The state begins
+// with it.
 func initialSeed() (seed uint64, err error) {
 	err = torch.Try(func() { seed = binary.LittleEndian.Uint64(torch.DefaultGenerator(torch.CPU).State()) })
 	return seed, err

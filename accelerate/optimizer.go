@@ -15,16 +15,16 @@ type Optimizer struct {
 	skipped     bool
 }
 
-// PrepareOptimizer makes an optimizer follow the accumulation: accelerator.prepare(optimizer). rate is its learning rate, until a schedule or SetRate changes
-// it. SaveState saves the optimizer.
+// PrepareOptimizer makes an optimizer follow the accumulation: accelerator.prepare(optimizer). rate
+// is its learning rate, until a schedule or SetRate changes it. SaveState saves the optimizer.
 func (a *Accelerator) PrepareOptimizer(o optim.Optimizer, rate float64) *Optimizer {
 	prepared := &Optimizer{accelerator: a, optimizer: o, rate: rate, peak: rate}
 	a.optimizers = append(a.optimizers, prepared)
 	return prepared
 }
 
-// Step makes an update if the batch at hand ends a window, and otherwise does nothing. With a scaler it waits for the device to learn
-// whether the gradients are finite.
+// Step makes an update if the batch at hand ends a window, and otherwise does nothing. With a
+// scaler it waits for the device to learn whether the gradients are finite.
 func (o *Optimizer) Step() error {
 	if !o.accelerator.sync {
 		return nil
@@ -54,7 +54,8 @@ func (o *Optimizer) hidesSkips() bool {
 	return o.accelerator.options.FusedHidesSkips && ok && fused.StepSupportsAMPScaling()
 }
 
-// StepWasSkipped tells whether loss scaling has left out the last step. See Options.FusedHidesSkips.
+// StepWasSkipped tells whether loss scaling has left out the last step. See
+// Options.FusedHidesSkips.
 func (o *Optimizer) StepWasSkipped() bool { return o.skipped }
 
 // Rate is the learning rate of the next step.

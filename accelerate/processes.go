@@ -13,10 +13,13 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// checkGroup refuses a process that was started as one of several and would train alone, as all the others would.
+// checkGroup refuses a process that was started as one of several and would train alone, as all the
+// others would.
 func checkGroup(g *dist.Group) error {
 	if world := os.Getenv("WORLD_SIZE"); g == nil && world != "" && world != "1" {
-		return fmt.Errorf("accelerate: this process was started as one of several (WORLD_SIZE=%s), but Options.Group is nil: set it to what dist.Init returns, or to a group of one (dist.Options{World: 1}) if each is to train by itself", world)
+		return fmt.Errorf("accelerate: this process was started as one of several (WORLD_SIZE=%s), but Options.Group "+
+			"is nil: set it to what dist.Init returns, or to a group of one (dist.Options{World: 1}) if each is to "+
+			"train by itself", world)
 	}
 	return nil
 }
@@ -38,8 +41,9 @@ func (a *Accelerator) WaitForEveryone() error {
 	return a.options.Group.Barrier(context.Background())
 }
 
-// Gather returns of each tensor those of all processes, one after the other along the first dimension; numbers become vectors. It is called inside a loop, and
-// panics with [*torch.Error] as operators do, also where another process is gone.
+// Gather returns of each tensor those of all processes, one after the other along the first
+// dimension; numbers become vectors. It is called inside a loop, and panics with [*torch.Error] as
+// operators do, also where another process is gone.
 func (a *Accelerator) Gather(ts ...torch.Tensor) []torch.Tensor {
 	if a.NumProcesses() == 1 {
 		return ts
@@ -56,7 +60,8 @@ func (a *Accelerator) Gather(ts ...torch.Tensor) []torch.Tensor {
 	return out
 }
 
-// GatherForMetrics is [Accelerator.Gather] without the samples that fill up the last batches of a pass, of a stream too.
+// GatherForMetrics is [Accelerator.Gather] without the samples that fill up the last batches of a
+// pass, of a stream too.
 func (a *Accelerator) GatherForMetrics(ts ...torch.Tensor) []torch.Tensor {
 	out := a.Gather(ts...)
 	if a.NumProcesses() == 1 || !a.endOfLoader() {
@@ -70,15 +75,17 @@ func (a *Accelerator) GatherForMetrics(ts ...torch.Tensor) []torch.Tensor {
 	return out
 }
 
-// Pad configures [Accelerator.PadAcrossProcesses]. The zero value fills up the end of the first dimension with zeros.
+// Pad configures [Accelerator.PadAcrossProcesses]. The zero value fills up the end of the first
+// dimension with zeros.
 type Pad struct {
 	Dim   int64 // the dimension that is filled up; negative: from the last
 	Index int64 // with what: pad_index
 	First bool  // in front, not behind
 }
 
-// PadAcrossProcesses fills each tensor up to the size that it has on the process where it is largest, so that Gather can put them together. Tensors without that
-// dimension stay as they are. It panics as Gather does.
+// PadAcrossProcesses fills each tensor up to the size that it has on the process where it is
+// largest, so that Gather can put them together. Tensors without that dimension stay as they are.
+// It panics as Gather does.
 func (a *Accelerator) PadAcrossProcesses(p Pad, ts ...torch.Tensor) []torch.Tensor {
 	if a.NumProcesses() == 1 {
 		return ts
@@ -113,7 +120,8 @@ func (a *Accelerator) PadAcrossProcesses(p Pad, ts ...torch.Tensor) []torch.Tens
 	return out
 }
 
-// Reduce returns the tensors reduced over all processes: accelerator.reduce, with dist.Sum or dist.Mean. It panics as Gather does.
+// Reduce returns the tensors reduced over all processes: accelerator.reduce, with dist.Sum or
+// dist.Mean. It panics as Gather does.
 func (a *Accelerator) Reduce(op dist.Op, ts ...torch.Tensor) []torch.Tensor {
 	if a.NumProcesses() == 1 {
 		return ts
@@ -190,8 +198,8 @@ func (a *Accelerator) mainResult(path string, err error) (string, error) {
 	return r.Path, nil
 }
 
-// sharedOrder draws the permutations of a loader from a generator whose state all processes take from the main one: what Accelerate makes of a
-// RandomSampler without a generator.
+// sharedOrder draws the permutations of a loader from a generator whose state all processes take
+// from the main one: what Accelerate makes of a RandomSampler without a generator.
 type sharedOrder struct{ generator *torch.Generator }
 
 func newSharedOrder() (o *sharedOrder, err error) {
@@ -214,10 +222,12 @@ func (o *sharedOrder) agree(ctx context.Context, g *dist.Group) error {
 func (o *sharedOrder) indices(_, n int) []int {
 	out := make([]int, n)
 	torch.Scope(func() {
-		for i, v := range torch.Values[int64](torch.Options{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n))) {
+		for i, v := range torch.Values[int64](torch.Options{DType: torch.Int64,
+			Generator: o.generator}.RandPerm(int64(n))) {
 			out[i] = int(v)
 		}
-		torch.Options{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n)) // a RandomSampler draws another one at its end, of which it takes nothing
+		// a RandomSampler draws another one at its end, of which it takes nothing
+		torch.Options{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n))
 	})
 	return out
 }

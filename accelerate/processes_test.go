@@ -39,7 +39,8 @@ type pair struct {
 
 func newPair() *pair {
 	return &pair{
-		First: nn.NewLinear(5, 7, nil), Norm: nn.NewBatchNorm1d(7, nil), Second: nn.NewLinear(7, 3, nil), Unused: nn.NewLinear(2, 2, nil),
+		First: nn.NewLinear(5, 7, nil), Norm: nn.NewBatchNorm1d(7, nil), Second: nn.NewLinear(7, 3, nil),
+		Unused:    nn.NewLinear(2, 2, nil),
 		Sometimes: nn.Parameter(torch.Ones(3)),
 	}
 }
@@ -102,11 +103,13 @@ func oneOfTwo(role, dir string) error {
 	if err := acc.PrepareModel(model); err != nil {
 		return err
 	}
-	train, err := accelerate.PrepareLoader(acc, rows(), collateRows, accelerate.LoaderOptions{BatchSize: 4, Shuffle: true, Seedable: seedable})
+	train, err := accelerate.PrepareLoader(acc, rows(), collateRows, accelerate.LoaderOptions{BatchSize: 4,
+		Shuffle: true, Seedable: seedable})
 	if err != nil {
 		return err
 	}
-	sched, err := acc.PrepareSchedule(opt, lr.LambdaLR{Lambda: func(n int) float64 { return math.Max(0, 1-float64(n)/8) }}, 8)
+	sched, err := acc.PrepareSchedule(opt,
+		lr.LambdaLR{Lambda: func(n int) float64 { return math.Max(0, 1-float64(n)/8) }}, 8)
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,8 @@ func oneOfTwo(role, dir string) error {
 			if role == "dies" && g.Rank() == 1 && batches == 3 {
 				os.Exit(9)
 			}
-			if role == "resume" && epoch == 1 && batches == train.Len() { // other weights and numbers, to be put right by the state
+			// other weights and numbers, to be put right by the state
+			if role == "resume" && epoch == 1 && batches == train.Len() {
 				path, err := acc.SaveState(filepath.Join(dir, "state"))
 				if err != nil {
 					return err
@@ -177,8 +181,10 @@ func oneOfTwo(role, dir string) error {
 		}
 	}
 	out := append(nn.StateDict(model),
-		torch.Named{Name: "losses", Tensor: torch.From(losses, int64(len(losses)))}, torch.Named{Name: "rates", Tensor: torch.From(rates, int64(len(rates)))},
-		torch.Named{Name: "seen", Tensor: torch.From(seen, int64(len(seen)))}, torch.Named{Name: "gathered", Tensor: torch.From(gathered, int64(len(gathered)))})
+		torch.Named{Name: "losses", Tensor: torch.From(losses, int64(len(losses)))}, torch.Named{Name: "rates",
+			Tensor: torch.From(rates, int64(len(rates)))},
+		torch.Named{Name: "seen", Tensor: torch.From(seen, int64(len(seen)))}, torch.Named{Name: "gathered",
+			Tensor: torch.From(gathered, int64(len(gathered)))})
 	entries, err := tensorio.Entries(out)
 	if err != nil {
 		return err
@@ -211,8 +217,10 @@ func TestTwoProcessesEqualAccelerateWithGloo(t *testing.T) {
 			for rank := range 2 {
 				got := golden.Load(t, filepath.Join(dir, strconv.Itoa(rank)))
 				for _, name := range []string{
-					"seen", "losses", "rates", "gathered", "first.weight", "first.bias", "norm.weight", "norm.bias", "norm.running_mean", "norm.running_var",
-					"norm.num_batches_tracked", "second.weight", "second.bias", "unused.weight", "unused.bias", "sometimes",
+					"seen", "losses", "rates", "gathered", "first.weight", "first.bias", "norm.weight", "norm.bias",
+					"norm.running_mean", "norm.running_var",
+					"norm.num_batches_tracked", "second.weight", "second.bias", "unused.weight", "unused.bias",
+					"sometimes",
 				} {
 					g, w := got.Tensor(name), want.Tensor(fmt.Sprintf("%s.%d.%s", recorded, rank, name))
 					what := fmt.Sprintf("%s of rank %d", name, rank)

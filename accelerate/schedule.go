@@ -21,15 +21,17 @@ type Schedule struct {
 	moves       int // how often it has moved
 }
 
-// PrepareSchedule plans a schedule from the optimizer's rate for a run of so many moves, and sets the rate of the first update:
-// accelerator.prepare(scheduler). A prepared schedule moves once per update and process, so updates times NumProcesses are what to plan for, or
-// updates with Options.SplitBatches. Schedules that move the momentum too, such
-// as lr.OneCycleLR, need an optimizer that has one.
+// PrepareSchedule plans a schedule from the optimizer's rate for a run of so many moves, and sets
+// the rate of the first update: accelerator.prepare(scheduler). A prepared schedule moves once per
+// update and process, so updates times NumProcesses are what to plan for, or updates with
+// Options.SplitBatches. Schedules that move the momentum too, such as lr.OneCycleLR, need an
+// optimizer that has one.
 func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) (*Schedule, error) {
 	if err := lr.Validate(s, o.peak, updates); err != nil {
 		return nil, fmt.Errorf("accelerate: PrepareSchedule: %w", err)
 	}
-	p := &Schedule{accelerator: a, optimizer: o, schedule: s, updates: updates, peak: o.peak, rate: s.Plan(o.peak, updates)}
+	p := &Schedule{accelerator: a, optimizer: o, schedule: s, updates: updates, peak: o.peak,
+		rate: s.Plan(o.peak, updates)}
 	if cycle, ok := s.(lr.OneCycleLR); ok {
 		if p.limit = cycle.TotalSteps; p.limit == 0 {
 			p.limit = updates
@@ -39,7 +41,9 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 		if p.momentum = m.PlanMomentum(updates); p.momentum != nil {
 			setter, ok := o.optimizer.(optim.MomentumSetter)
 			if !ok {
-				return nil, fmt.Errorf("accelerate: PrepareSchedule: %T moves the momentum too, which an optimizer of type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s, o.optimizer)
+				return nil, fmt.Errorf("accelerate: PrepareSchedule: %T moves the momentum too, which an optimizer "+
+					"of type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s,
+					o.optimizer)
 			}
 			p.setMomentum = setter.SetMomentum
 		}
@@ -48,8 +52,9 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 	return p, p.apply()
 }
 
-// Step moves the schedule if the batch at hand has ended in an update: not between updates, and not where loss scaling skipped it. A schedule of fixed
-// length (lr.OneCycleLR) stands still at its end. It moves as often as there are processes, since each has seen a batch of the full size; once
+// Step moves the schedule if the batch at hand has ended in an update: not between updates, and not
+// where loss scaling skipped it. A schedule of fixed length (lr.OneCycleLR) stands still at its
+// end. It moves as often as there are processes, since each has seen a batch of the full size; once
 // with Options.SplitBatches. With Options.FreeSchedule it always moves, and once.
 func (s *Schedule) Step() error {
 	a := s.accelerator

@@ -24,7 +24,8 @@ type Stateful interface {
 	UnmarshalState(state []byte) error
 }
 
-// RegisterForCheckpointing has SaveState save these objects and LoadState restore them, in this order.
+// RegisterForCheckpointing has SaveState save these objects and LoadState restore them, in this
+// order.
 func (a *Accelerator) RegisterForCheckpointing(objects ...Stateful) {
 	a.registered = append(a.registered, objects...)
 }
@@ -32,10 +33,12 @@ func (a *Accelerator) RegisterForCheckpointing(objects ...Stateful) {
 // SaveIteration is the number that the next automatically named state gets.
 func (a *Accelerator) SaveIteration() int { return a.iteration }
 
-// SaveState writes everything that has been prepared or registered into the folder dir and returns its path. The folder is whole or not there: it is written
-// aside, flushed to the disk and renamed; one that is there is replaced. With Project.AutomaticNaming dir must be empty: the folder is
-// Project.Dir/checkpoints/checkpoint_N, and the oldest are deleted first so that TotalLimit stay; one of that name is an error, since it would be
-// of another run: go on counting with Project.Iteration.
+// SaveState writes everything that has been prepared or registered into the folder dir and returns
+// its path. The folder is whole or not there: it is written aside, flushed to the disk and renamed;
+// one that is there is replaced. With Project.AutomaticNaming dir must be empty: the folder is
+// Project.Dir/checkpoints/checkpoint_N, and the oldest are deleted first so that TotalLimit stay;
+// one of that name is an error, since it would be of another run: go on counting with
+// Project.Iteration.
 //
 // With several processes all call it; the main one writes, and the random states of all are kept.
 func (a *Accelerator) SaveState(dir string) (path string, err error) {
@@ -57,9 +60,11 @@ func (a *Accelerator) saveMain(dir string) (path string, err error) {
 	automatic := a.options.Project.AutomaticNaming
 	switch {
 	case automatic && dir != "":
-		return "", fmt.Errorf("accelerate: SaveState(%q): want an empty name, since Options.Project.AutomaticNaming is set", dir)
+		return "", fmt.Errorf("accelerate: SaveState(%q): want an empty name, since Options.Project.AutomaticNaming "+
+			"is set", dir)
 	case !automatic && dir == "":
-		return "", errors.New("accelerate: SaveState: want the name of a folder, since Options.Project.AutomaticNaming is not set")
+		return "", errors.New("accelerate: SaveState: want the name of a folder, since " +
+			"Options.Project.AutomaticNaming is not set")
 	case automatic:
 		if dir, err = a.nextFolder(); err != nil {
 			return "", err
@@ -74,14 +79,16 @@ func (a *Accelerator) saveMain(dir string) (path string, err error) {
 	return dir, nil
 }
 
-// LoadState restores what SaveState wrote into the folder dir; the same things must have been prepared and registered in the same order. The rate is part of
-// an optimizer's state: a schedule that is planned otherwise now takes effect from its next Step on, but from the rate that the
-// one of the state was planned from (base_lrs). An empty dir means, with
-// Project.AutomaticNaming, the newest. The folder is verified first: a damaged one is refused with a [*checkpoint.DamagedError].
+// LoadState restores what SaveState wrote into the folder dir; the same things must have been
+// prepared and registered in the same order. The rate is part of an optimizer's state: a schedule
+// that is planned otherwise now takes effect from its next Step on, but from the rate that the one
+// of the state was planned from (base_lrs). An empty dir means, with Project.AutomaticNaming, the
+// newest. The folder is verified first: a damaged one is refused with a [*checkpoint.DamagedError].
 func (a *Accelerator) LoadState(dir string) error {
 	if dir == "" {
 		if !a.options.Project.AutomaticNaming {
-			return errors.New("accelerate: LoadState: want the name of a folder, since Options.Project.AutomaticNaming is not set")
+			return errors.New("accelerate: LoadState: want the name of a folder, since " +
+				"Options.Project.AutomaticNaming is not set")
 		}
 		folders, err := a.folders()
 		if err != nil {
@@ -149,12 +156,14 @@ func (a *Accelerator) nextFolder() (string, error) {
 		}
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return "", fmt.Errorf("accelerate: SaveState: %s exists already; set Options.Project.Iteration to the number to go on with", path)
+		return "", fmt.Errorf("accelerate: SaveState: %s exists already; set Options.Project.Iteration to the number "+
+			"to go on with", path)
 	}
 	return path, nil
 }
 
-// The files of a state. Where there are several of a kind, the second is model_1.safetensors and so on.
+// The files of a state. Where there are several of a kind, the second is model_1.safetensors and so
+// on.
 const (
 	modelName      = "model"
 	optimizerName  = "optimizer"
@@ -179,8 +188,10 @@ func (a *Accelerator) save(dir string) error {
 		}
 	}
 	for i, o := range a.optimizers {
-		metadata := map[string]string{"updates": strconv.Itoa(o.optimizer.Updates()), "rate": strconv.FormatFloat(o.rate, 'g', -1, 64)}
-		if err := tensorio.Save(numbered(dir, optimizerName, i, ".safetensors"), o.optimizer.State(), metadata); err != nil {
+		metadata := map[string]string{"updates": strconv.Itoa(o.optimizer.Updates()),
+			"rate": strconv.FormatFloat(o.rate, 'g', -1, 64)}
+		if err := tensorio.Save(numbered(dir, optimizerName, i, ".safetensors"), o.optimizer.State(),
+			metadata); err != nil {
 			return err
 		}
 	}
@@ -199,7 +210,8 @@ func (a *Accelerator) save(dir string) error {
 		if err != nil {
 			return fmt.Errorf("the state of %T: %w", object, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s_%d.state", registeredName, i)), state, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s_%d.state", registeredName, i)), state,
+			0o666); err != nil {
 			return err
 		}
 	}
@@ -211,7 +223,8 @@ type scheduleState struct {
 	Base  *float64 `json:"base_lr,omitempty"` // Schedule.peak; states of earlier versions are without
 }
 
-// load reads all files before it changes anything but the models, whose own loading is all or nothing.
+// load reads all files before it changes anything but the models, whose own loading is all or
+// nothing.
 func (a *Accelerator) load(dir string) error {
 	optimizers := make([]optimizerState, len(a.optimizers))
 	for i := range a.optimizers {
@@ -239,14 +252,16 @@ func (a *Accelerator) load(dir string) error {
 	randomName := fmt.Sprintf(randomName, a.ProcessIndex())
 	generators, metadata, err := tensorio.Load(filepath.Join(dir, randomName))
 	if errors.Is(err, fs.ErrNotExist) && a.ProcessIndex() > 0 {
-		return fmt.Errorf("%s is not there: fewer processes have saved it than the %d that train now: %w", randomName, a.NumProcesses(), err)
+		return fmt.Errorf("%s is not there: fewer processes have saved it than the %d that train now: %w", randomName,
+			a.NumProcesses(), err)
 	}
 	if err != nil {
 		return err
 	}
 	step, err := strconv.Atoi(metadata["step"])
 	if err != nil || step < 0 {
-		return fmt.Errorf("%s: want the number of batches in the window in its metadata, found %q", randomName, metadata["step"])
+		return fmt.Errorf("%s: want the number of batches in the window in its metadata, found %q", randomName,
+			metadata["step"])
 	}
 	for i, m := range a.models {
 		if _, err := nn.Load(numbered(dir, modelName, i, ".safetensors"), m, nn.LoadOptions{}); err != nil {
@@ -282,14 +297,16 @@ func (a *Accelerator) load(dir string) error {
 	return a.setGenerators(generators)
 }
 
-// readRegistered reads the states of the registered objects, and refuses a folder that has more or fewer.
+// readRegistered reads the states of the registered objects, and refuses a folder that has more or
+// fewer.
 func (a *Accelerator) readRegistered(dir string) ([][]byte, error) {
 	found, err := filepath.Glob(filepath.Join(dir, registeredName+"_*.state"))
 	if err != nil {
 		return nil, err
 	}
 	if len(found) != len(a.registered) {
-		return nil, fmt.Errorf("it holds the states of %d registered objects, and %d are registered now", len(found), len(a.registered))
+		return nil, fmt.Errorf("it holds the states of %d registered objects, and %d are registered now", len(found),
+			len(a.registered))
 	}
 	states := make([][]byte, len(found))
 	for i := range states {

@@ -28,7 +28,8 @@ func readOptimizer(path string) (s optimizerState, err error) {
 	s.updates, err = strconv.Atoi(metadata["updates"])
 	s.rate, rateErr = strconv.ParseFloat(metadata["rate"], 64)
 	if err != nil || rateErr != nil || s.updates < 0 {
-		return s, fmt.Errorf("%s: want the number of updates and the rate in its metadata, found %q and %q", path, metadata["updates"], metadata["rate"])
+		return s, fmt.Errorf("%s: want the number of updates and the rate in its metadata, found %q and %q", path,
+			metadata["updates"], metadata["rate"])
 	}
 	return s, nil
 }
@@ -41,7 +42,8 @@ func (a *Accelerator) devices() []torch.Device {
 	return []torch.Device{torch.CPU, a.options.Device}
 }
 
-// gatherGenerators returns the states of the generators of all processes: of each those of its devices, one after the other.
+// gatherGenerators returns the states of the generators of all processes: of each those of its
+// devices, one after the other.
 func (a *Accelerator) gatherGenerators() ([][]byte, error) {
 	var mine []byte
 	err := torch.Try(func() {
@@ -64,10 +66,12 @@ func (a *Accelerator) saveGenerators(dir string) error {
 				var states []torch.Named
 				for _, d := range a.devices() {
 					n := min(len(state), len(torch.DefaultGenerator(d).State()))
-					states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state[:n], torch.Uint8, int64(n))})
+					states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state[:n],
+						torch.Uint8, int64(n))})
 					state = state[n:]
 				}
-				if err = tensorio.Save(filepath.Join(dir, fmt.Sprintf(randomName, rank)), states, map[string]string{"step": strconv.Itoa(a.step)}); err != nil {
+				if err = tensorio.Save(filepath.Join(dir, fmt.Sprintf(randomName, rank)), states,
+					map[string]string{"step": strconv.Itoa(a.step)}); err != nil {
 					return
 				}
 			}
@@ -86,7 +90,8 @@ func (a *Accelerator) setGenerators(states []torch.Named) error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("%s: the state of the generator of %s is missing: it was saved on another kind of device", fmt.Sprintf(randomName, a.ProcessIndex()), d)
+			return fmt.Errorf("%s: the state of the generator of %s is missing: it was saved on another kind of device",
+				fmt.Sprintf(randomName, a.ProcessIndex()), d)
 		}
 	}
 	return nil

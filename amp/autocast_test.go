@@ -23,7 +23,8 @@ var models = map[string]struct {
 		h = h.Linear(p["w1"], p["b1"]).ReLU()
 		return h.Linear(p["w2"], p["b2"])
 	}},
-	"conv": {[]string{"c1", "cb1", "g", "b", "c2", "cb2", "w", "wb"}, func(p map[string]torch.Tensor, x torch.Tensor) torch.Tensor {
+	"conv": {[]string{"c1", "cb1", "g", "b", "c2", "cb2", "w", "wb"}, func(p map[string]torch.Tensor,
+		x torch.Tensor) torch.Tensor {
 		h := x.Conv2d(p["c1"], p["cb1"], torch.ConvOptions{Padding: []int64{1}})
 		h = h.BatchNorm(p["g"], p["b"], torch.Tensor{}, torch.Tensor{}, true, 0.1, 1e-5)
 		h = h.ReLU().MaxPool2d(torch.PoolOptions{Kernel: []int64{2}})
@@ -151,7 +152,8 @@ func TestARegionIsOfItsGoroutineOnly(t *testing.T) {
 	})
 }
 
-// A weight that has changed between two regions must be cast anew: the cache ends with the outermost region.
+// A weight that has changed between two regions must be cast anew: the cache ends with the
+// outermost region.
 func TestCastsAreForgottenAfterTheRegion(t *testing.T) {
 	testenv.RequireTorch(t)
 	w := torch.Ones(1, 1).RequiresGrad()
@@ -168,7 +170,8 @@ func TestCastsAreForgottenAfterTheRegion(t *testing.T) {
 
 func TestPrecisionOfProducts(t *testing.T) {
 	testenv.RequireTorch(t)
-	for p, want := range map[amp.Precision]torch.DType{amp.FP32: torch.Float32, amp.BF16: torch.BFloat16, amp.FP16: torch.Float16} {
+	for p, want := range map[amp.Precision]torch.DType{amp.FP32: torch.Float32, amp.BF16: torch.BFloat16,
+		amp.FP16: torch.Float16} {
 		amp.Autocast(torch.CPU, p, func() {
 			if d := product(); d != want || p.DType() != want {
 				t.Errorf("under %s, products are %s and DType() is %s, want %s", p, d, p.DType(), want)

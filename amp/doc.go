@@ -1,4 +1,5 @@
-// Package amp is automatic mixed precision: forward passes in bfloat16 or float16 with weights in float32, as torch.amp does it.
+// Package amp is automatic mixed precision: forward passes in bfloat16 or float16 with weights in
+// float32, as torch.amp does it.
 //
 //	amp.Autocast(device, amp.BF16, func() {
 //		loss = functional.CrossEntropy(model.Forward(x), y)
@@ -7,8 +8,9 @@
 //
 // # Which precision
 //
-// [BF16] has the range of float32 and needs nothing else. [FP16] has more digits but a small range: gradients vanish in it unless the
-// loss is scaled up before the backward pass, which is the work of [GradScaler]:
+// [BF16] has the range of float32 and needs nothing else. [FP16] has more digits but a small range:
+// gradients vanish in it unless the loss is scaled up before the backward pass, which is the work
+// of [GradScaler]:
 //
 //	scaler := amp.NewGradScaler(amp.GradScalerOptions{})
 //	for ... {
@@ -22,6 +24,7 @@
 //
 // # Which operators
 //
-// Matrix products, convolutions and attention run in the low precision; losses, norms and softmax in float32; the rest in the dtype
-// of its arguments. The lists are libtorch's: https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference.
+// Matrix products, convolutions and attention run in the low precision; losses, norms and softmax
+// in float32; the rest in the dtype of its arguments. The lists are libtorch's:
+// https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference.
 package amp

@@ -9,8 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What scalers are for: at the first scale, 2^24, the float16 gradients of this loss overflow, so first steps are left out; the scale
-// falls, and then the training converges. One parameter lies on the CPU in any case, and its gradients are looked at too.
+// What scalers are for: at the first scale, 2^24, the float16 gradients of this loss overflow, so
+// first steps are left out; the scale falls, and then the training converges. One parameter lies on
+// the CPU in any case, and its gradients are looked at too.
 func TestFloat16TrainingFindsItsScale(t *testing.T) {
 	testenv.RequireTorch(t)
 	t.Run("on the CPU", func(t *testing.T) { float16Training(t, torch.CPU) })
@@ -25,7 +26,8 @@ func float16Training(t *testing.T, d torch.Device) {
 	x := torch.Arange(8).ToDType(torch.Float32).View(8, 1).ToDevice(d)
 	y := x.MulScalar(30.0)
 	w, b := torch.Zeros(1, 1).ToDevice(d).RequiresGrad(), torch.Zeros(1).RequiresGrad()
-	opt := optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}, {Name: "b", Tensor: b}}, optim.AdamW{WeightDecay: new(0.0)})
+	opt := optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}, {Name: "b", Tensor: b}},
+		optim.AdamW{WeightDecay: new(0.0)})
 	scaler := amp.NewGradScaler(amp.GradScalerOptions{InitScale: 1 << 24})
 	skipped, first, last := 0, 0.0, 0.0
 	for k := range 400 {
@@ -55,6 +57,7 @@ func float16Training(t *testing.T, d torch.Device) {
 		t.Errorf("the loss went from %g to %g", first, last)
 	}
 	if skipped == 0 || opt.Updates() != 400-skipped || scaler.GetScale() >= 1<<24 {
-		t.Errorf("%d steps were skipped, %d made, and the scale is %g; want some skipped and a smaller scale than at first", skipped, opt.Updates(), scaler.GetScale())
+		t.Errorf("%d steps were skipped, %d made, and the scale is %g; want some skipped and a smaller scale than at "+
+			"first", skipped, opt.Updates(), scaler.GetScale())
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Precision says in which dtype a forward pass computes what may be computed in few bits. The zero value is [FP32].
+// Precision says in which dtype a forward pass computes what may be computed in few bits. The zero
+// value is [FP32].
 type Precision int8
 
 // The precisions.
@@ -31,7 +32,8 @@ func (p Precision) String() string {
 	return fmt.Sprintf("precision(%d)", int8(p))
 }
 
-// ParsePrecision reads the names of String, those of dtypes (float32, bfloat16, float16), and Hugging Face's "no" for FP32, in any case.
+// ParsePrecision reads the names of String, those of dtypes (float32, bfloat16, float16), and
+// Hugging Face's "no" for FP32, in any case.
 func ParsePrecision(s string) (Precision, error) {
 	switch strings.ToLower(s) {
 	case "fp32", "float32", "no":
@@ -44,7 +46,8 @@ func ParsePrecision(s string) (Precision, error) {
 	return FP32, fmt.Errorf("amp: precision %q is not known: want fp32, bf16 or fp16", s)
 }
 
-// FromFlags is the precision of Hugging Face's arguments fp16 and bf16, of which at most one may be set.
+// FromFlags is the precision of Hugging Face's arguments fp16 and bf16, of which at most one may be
+// set.
 func FromFlags(fp16, bf16 bool) (Precision, error) {
 	switch {
 	case fp16 && bf16:
@@ -84,5 +87,6 @@ func (p Precision) DType() torch.DType {
 	case FP16:
 		return torch.Float16
 	}
-	panic(&torch.Error{Op: "amp.Precision.DType", Code: torch.ErrValue, Msg: fmt.Sprintf("%s is not a precision; want FP32, BF16 or FP16", p)})
+	panic(&torch.Error{Op: "amp.Precision.DType", Code: torch.ErrValue,
+		Msg: fmt.Sprintf("%s is not a precision; want FP32, BF16 or FP16", p)})
 }

@@ -70,7 +70,8 @@ func TestPrecisionOfFlags(t *testing.T) {
 		fp16, bf16 bool
 		want       amp.Precision
 		wrong      bool
-	}{{false, false, amp.FP32, false}, {true, false, amp.FP16, false}, {false, true, amp.BF16, false}, {true, true, amp.FP32, true}} {
+	}{{false, false, amp.FP32, false}, {true, false, amp.FP16, false}, {false, true, amp.BF16, false},
+		{true, true, amp.FP32, true}} {
 		if got, err := amp.FromFlags(c.fp16, c.bf16); got != c.want || (err != nil) != c.wrong {
 			t.Errorf("FromFlags(%t, %t) = %s, %v", c.fp16, c.bf16, got, err)
 		}

@@ -15,7 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// recordedUpdate is an update of a recorded run of accelerate. Numbers are Python's float.hex(), or inf and nan.
+// recordedUpdate is an update of a recorded run of accelerate. Numbers are Python's float.hex(), or
+// inf and nan.
 type recordedUpdate struct {
 	Loss       []string `json:"loss_window"`
 	GradNorm   string   `json:"grad_norm"`
@@ -26,8 +27,9 @@ type recordedUpdate struct {
 	Tracker    int      `json:"growth_tracker"`
 }
 
-// A recorded run of accelerate's loop with a GradScaler, gradients clipped, infinities and NaNs injected. Its AdamW is the one without
-// a fused kernel, so weights agree closely and not to the last bit; scales and skipped steps agree exactly.
+// A recorded run of accelerate's loop with a GradScaler, gradients clipped, infinities and NaNs
+// injected. Its AdamW is the one without a fused kernel, so weights agree closely and not to the
+// last bit; scales and skipped steps agree exactly.
 func TestRecordedRunOfAccelerate(t *testing.T) {
 	const folder = "../../shared/conformance/cases/accelerate/scaler_skip_growth/"
 	data, err := os.ReadFile(folder + "trace.json")
@@ -42,7 +44,8 @@ func TestRecordedRunOfAccelerate(t *testing.T) {
 	if err := json.Unmarshal(data, &trace); err != nil || len(trace.Updates) != 12 {
 		t.Fatalf("the trace has %d updates (%v), want 12", len(trace.Updates), err)
 	}
-	init, rows, final := golden.Load(t, folder+"init.safetensors"), golden.Load(t, folder+"data.safetensors"), golden.Load(t, folder+"final.safetensors")
+	init, rows, final := golden.Load(t, folder+"init.safetensors"), golden.Load(t, folder+"data.safetensors"),
+		golden.Load(t, folder+"final.safetensors")
 	var params []torch.Named
 	p := map[string]torch.Tensor{}
 	for _, name := range []string{"layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"} {
@@ -54,13 +57,15 @@ func TestRecordedRunOfAccelerate(t *testing.T) {
 	inject := map[int]struct {
 		param string
 		value float32
-	}{1: {"layers.0.weight", float32(math.Inf(1))}, 2: {"layers.1.bias", float32(math.NaN())}, 7: {"layers.1.weight", float32(math.Inf(-1))}}
+	}{1: {"layers.0.weight", float32(math.Inf(1))}, 2: {"layers.1.bias", float32(math.NaN())}, 7: {"layers.1.weight",
+		float32(math.Inf(-1))}}
 
 	for k, want := range trace.Updates {
 		torch.Scope(func() {
 			batch := torch.From(trace.Batches[k])
 			x, y := rows.Tensor("train.x").IndexSelect(0, batch), rows.Tensor("train.labels").IndexSelect(0, batch)
-			out := x.Linear(p["layers.0.weight"], p["layers.0.bias"]).ReLU().Linear(p["layers.1.weight"], p["layers.1.bias"])
+			out := x.Linear(p["layers.0.weight"], p["layers.0.bias"]).ReLU().Linear(p["layers.1.weight"],
+				p["layers.1.bias"])
 			loss := out.CrossEntropyLoss(y, torch.Tensor{}, torch.ReductionMean, -100, 0)
 			near(t, fmt.Sprintf("loss %d", k), loss.Item(), want.Loss[0])
 			near(t, fmt.Sprintf("scale %d", k), scaler.GetScale(), want.Scale)
@@ -84,7 +89,8 @@ func TestRecordedRunOfAccelerate(t *testing.T) {
 
 			state := scaler.State()
 			if state.Scale != number(t, want.ScaleAfter) || state.GrowthTracker != want.Tracker {
-				t.Errorf("update %d: scale %g and tracker %d, want %s and %d", k, state.Scale, state.GrowthTracker, want.ScaleAfter, want.Tracker)
+				t.Errorf("update %d: scale %g and tracker %d, want %s and %d", k, state.Scale, state.GrowthTracker,
+					want.ScaleAfter, want.Tracker)
 			}
 		})
 	}

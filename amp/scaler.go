@@ -11,15 +11,19 @@ import (
 // The mistakes that a [GradScaler] reports, for errors.Is.
 var (
 	ErrNotScaled     = errors.New("amp: no loss has been scaled; call Scale before the backward pass")
-	ErrUnscaledTwice = errors.New("amp: the gradients of this optimizer have been unscaled since the last Update; call Unscale_ once, after the last backward pass")
-	ErrStepped       = errors.New("amp: this optimizer has made its step since the last Update; call Update at the end of each update")
-	ErrFP16Gradients = errors.New("amp: a gradient is float16, and unscaling it could overflow or lose it; keep weights in float32 and let Autocast cast them")
-	ErrNoInfChecks   = errors.New("amp: no gradients have been checked; no parameter of the optimizer had one")
-	ErrScalerState   = errors.New("amp: state or setting of a GradScaler not allowed")
+	ErrUnscaledTwice = errors.New("amp: the gradients of this optimizer have been unscaled since the last Update; " +
+		"call Unscale_ once, after the last backward pass")
+	ErrStepped = errors.New("amp: this optimizer has made its step since the last Update; call Update at the " +
+		"end of each update")
+	ErrFP16Gradients = errors.New("amp: a gradient is float16, and unscaling it could overflow or lose it; keep " +
+		"weights in float32 and let Autocast cast them")
+	ErrNoInfChecks = errors.New("amp: no gradients have been checked; no parameter of the optimizer had one")
+	ErrScalerState = errors.New("amp: state or setting of a GradScaler not allowed")
 )
 
-// Optimizer is what a [GradScaler] needs of an optimizer; those of package optim have it. Scalers tell optimizers apart
-// with ==, so a type of one's own should be a pointer. Params must return the same parameters each time.
+// Optimizer is what a [GradScaler] needs of an optimizer; those of package optim have it. Scalers
+// tell optimizers apart with ==, so a type of one's own should be a pointer. Params must return the
+// same parameters each time.
 type Optimizer interface {
 	Params() []torch.Named
 	Step(lr float64)
@@ -34,10 +38,11 @@ type GradScalerOptions struct {
 	Disabled       bool    // losses are not scaled, steps are always made, the other methods do nothing
 }
 
-// GradScaler keeps float16 gradients from vanishing: it scales the loss up before the backward pass and the gradients down before the
-// step, leaves the step out if a gradient has become infinite or NaN, and adapts the scale. It is torch.amp.GradScaler. The scale and
-// the checks stay on the device; only Step waits for it, to learn whether to make the step, as PyTorch's does. It is not safe
-// for use by several goroutines at once.
+// GradScaler keeps float16 gradients from vanishing: it scales the loss up before the backward pass
+// and the gradients down before the step, leaves the step out if a gradient has become infinite or
+// NaN, and adapts the scale. It is torch.amp.GradScaler. The scale and the checks stay on the
+// device; only Step waits for it, to learn whether to make the step, as PyTorch's does. It is not
+// safe for use by several goroutines at once.
 type GradScaler struct {
 	options        GradScalerOptions
 	initialTracker int
@@ -63,13 +68,15 @@ type check struct {
 	used   int
 }
 
-// found is whether gradients on a device had an infinity or NaN: float32 0 or 1, kept from update to update.
+// found is whether gradients on a device had an infinity or NaN: float32 0 or 1, kept from update
+// to update.
 type found struct {
 	device torch.Device
 	inf    torch.Tensor
 }
 
-// NewGradScaler makes a scaler. It panics with [*torch.Error] if a setting is not allowed; [GradScalerOptions.Validate] tells before.
+// NewGradScaler makes a scaler. It panics with [*torch.Error] if a setting is not allowed;
+// [GradScalerOptions.Validate] tells before.
 func NewGradScaler(o GradScalerOptions) *GradScaler {
 	if err := o.Validate(); err != nil {
 		panic(&torch.Error{Op: "amp.NewGradScaler", Code: torch.ErrValue, Msg: err.Error()})
@@ -102,7 +109,8 @@ func (o GradScalerOptions) Validate() error {
 	return o.validateGrowth()
 }
 
-// validateGrowth is Validate for the settings that may change later, where zero stands for no default.
+// validateGrowth is Validate for the settings that may change later, where zero stands for no
+// default.
 func (o GradScalerOptions) validateGrowth() error {
 	switch {
 	case !(o.GrowthFactor > 1) || math.IsInf(o.GrowthFactor, 0):
@@ -147,8 +155,9 @@ func (s *GradScaler) of(opt Optimizer) *check {
 	return c
 }
 
-// Unscale_ divides the gradients of opt by the scale and notes whether one is infinite or NaN. Step does it unless it has been done; call it
-// before, once, to clip gradients or to look at them. It waits for nothing.
+// Unscale_ divides the gradients of opt by the scale and notes whether one is infinite or NaN. Step
+// does it unless it has been done; call it before, once, to clip gradients or to look at them. It
+// waits for nothing.
 func (s *GradScaler) Unscale_(opt Optimizer) error {
 	if s.options.Disabled {
 		return nil
@@ -198,7 +207,8 @@ func (s *GradScaler) unscale(c *check) error {
 	inverse := s.scale.ToDType(torch.Float64).Reciprocal().ToDType(torch.Float32)
 	c.used = 0
 	for _, k := range kinds {
-		torch.Call("aten::_amp_foreach_non_finite_check_and_unscale_", grads[k], c.foundOn(k.device), inverse.ToDevice(k.device))
+		torch.Call("aten::_amp_foreach_non_finite_check_and_unscale_", grads[k], c.foundOn(k.device),
+			inverse.ToDevice(k.device))
 	}
 	return nil
 }
@@ -222,8 +232,9 @@ func (c *check) foundOn(d torch.Device) torch.Tensor {
 	return c.found[c.used-1].inf.Fill_(0.0)
 }
 
-// Step makes a step of opt with learning rate lr, after unscaling its gradients if [GradScaler.Unscale_] has not. If a gradient
-// is infinite or NaN the step is not made, and applied is false. It waits for the device.
+// Step makes a step of opt with learning rate lr, after unscaling its gradients if
+// [GradScaler.Unscale_] has not. If a gradient is infinite or NaN the step is not made, and applied
+// is false. It waits for the device.
 func (s *GradScaler) Step(opt Optimizer, lr float64) (applied bool, err error) {
 	if s.options.Disabled {
 		opt.Step(lr)
@@ -257,8 +268,9 @@ func (s *GradScaler) Step(opt Optimizer, lr float64) (applied bool, err error) {
 	return applied, nil
 }
 
-// Update adapts the scale: down if a gradient of any optimizer was infinite or NaN, up after GrowthInterval updates without. Call
-// it once per update, after the steps of all optimizers. It waits for nothing.
+// Update adapts the scale: down if a gradient of any optimizer was infinite or NaN, up after
+// GrowthInterval updates without. Call it once per update, after the steps of all optimizers. It
+// waits for nothing.
 func (s *GradScaler) Update() error {
 	if s.options.Disabled {
 		return nil
@@ -283,7 +295,8 @@ func (s *GradScaler) Update() error {
 				err = ErrNoInfChecks
 				return
 			}
-			torch.Call("aten::_amp_update_scale_", s.scale, s.growthTracker, sum, s.options.GrowthFactor, s.options.BackoffFactor, s.options.GrowthInterval)
+			torch.Call("aten::_amp_update_scale_", s.scale, s.growthTracker, sum, s.options.GrowthFactor,
+				s.options.BackoffFactor, s.options.GrowthInterval)
 		})
 	})
 	if err == nil {

@@ -35,17 +35,18 @@ func (s *GradScaler) tracker() int {
 	return int(s.growthTracker.Item())
 }
 
-// State returns what a checkpoint needs; take it after Update. It waits for the device. PyTorch's state of a disabled scaler is empty;
-// here it is the zero value.
+// State returns what a checkpoint needs; take it after Update. It waits for the device. PyTorch's
+// state of a disabled scaler is empty; here it is the zero value.
 func (s *GradScaler) State() GradScalerState {
 	if s.options.Disabled {
 		return GradScalerState{}
 	}
-	return GradScalerState{s.GetScale(), s.options.GrowthFactor, s.options.BackoffFactor, s.options.GrowthInterval, s.tracker()}
+	return GradScalerState{s.GetScale(), s.options.GrowthFactor, s.options.BackoffFactor, s.options.GrowthInterval,
+		s.tracker()}
 }
 
-// LoadState continues from what State returned. It refuses a state that no enabled scaler has, with [ErrScalerState], and
-// then changes nothing. A disabled scaler ignores it, as PyTorch's does.
+// LoadState continues from what State returned. It refuses a state that no enabled scaler has, with
+// [ErrScalerState], and then changes nothing. A disabled scaler ignores it, as PyTorch's does.
 func (s *GradScaler) LoadState(state GradScalerState) error {
 	if s.options.Disabled {
 		return nil
@@ -72,8 +73,8 @@ func (s *GradScaler) LoadState(state GradScalerState) error {
 	return nil
 }
 
-// SetGrowth changes the factors and the interval by which Update adapts the scale. It refuses what [NewGradScaler] refuses, and zeros, with
-// [ErrScalerState].
+// SetGrowth changes the factors and the interval by which Update adapts the scale. It refuses what
+// [NewGradScaler] refuses, and zeros, with [ErrScalerState].
 func (s *GradScaler) SetGrowth(growthFactor, backoffFactor float64, growthInterval int) error {
 	o := s.options
 	o.GrowthFactor, o.BackoffFactor, o.GrowthInterval = growthFactor, backoffFactor, growthInterval

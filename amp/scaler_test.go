@@ -26,7 +26,8 @@ type scaled struct {
 }
 
 func newScaled(g *golden.File, o amp.GradScalerOptions, clip bool) *scaled {
-	s := &scaled{g: g, weight: g.Tensor("weight").Clone().RequiresGrad(), bias: g.Tensor("bias").Clone().RequiresGrad(), clip: clip}
+	s := &scaled{g: g, weight: g.Tensor("weight").Clone().RequiresGrad(), bias: g.Tensor("bias").Clone().RequiresGrad(),
+		clip: clip}
 	s.opt = optim.NewAdamW(s.params(), optim.AdamW{})
 	s.scaler = amp.NewGradScaler(o)
 	return s
@@ -98,7 +99,8 @@ type scalerSettings struct {
 }
 
 func (s scalerSettings) options() amp.GradScalerOptions {
-	return amp.GradScalerOptions{InitScale: s.InitScale, GrowthFactor: s.GrowthFactor, BackoffFactor: s.BackoffFactor, GrowthInterval: s.GrowthInterval}
+	return amp.GradScalerOptions{InitScale: s.InitScale, GrowthFactor: s.GrowthFactor, BackoffFactor: s.BackoffFactor,
+		GrowthInterval: s.GrowthInterval}
 }
 
 func scalerCases(t *testing.T) (*golden.File, map[string]scalerSettings) {
@@ -227,7 +229,8 @@ func TestFloat16GradientsAreRefused(t *testing.T) {
 	}
 }
 
-// Two optimizers share a scale: an overflow of one skips its own step only, and halves the scale of both.
+// Two optimizers share a scale: an overflow of one skips its own step only, and halves the scale of
+// both.
 func TestOptimizersShareAScaler(t *testing.T) {
 	testenv.RequireTorch(t)
 	a, b := torch.Ones(2).RequiresGrad(), torch.Ones(2).ToDType(torch.Float64).RequiresGrad()
@@ -253,7 +256,8 @@ func TestOptimizersShareAScaler(t *testing.T) {
 		}
 	}
 	if a.Sum(0).Item() != 0.5 || b.Sum(0).Item() != 1 {
-		t.Errorf("the sums are %g and %g, want 0.5 after three steps of a and 1 after two of b", a.Sum(0).Item(), b.Sum(0).Item())
+		t.Errorf("the sums are %g and %g, want 0.5 after three steps of a and 1 after two of b", a.Sum(0).Item(),
+			b.Sum(0).Item())
 	}
 }
 
@@ -268,14 +272,17 @@ func TestADisabledScalerDoesNothing(t *testing.T) {
 	}
 	loss.Backward()
 	w.Grad().Fill_(math.Inf(1))
-	if err := errors.Join(scaler.Unscale_(opt), scaler.UpdateTo(3), scaler.LoadState(amp.GradScalerState{})); err != nil {
+	if err := errors.Join(scaler.Unscale_(opt), scaler.UpdateTo(3),
+		scaler.LoadState(amp.GradScalerState{})); err != nil {
 		t.Error(err)
 	}
 	if applied, err := scaler.Step(opt, 1); !applied || err != nil {
 		t.Errorf("Step = %t, %v, want true: infinities are not looked for", applied, err)
 	}
-	if err := scaler.Update(); err != nil || scaler.GetScale() != 1 || scaler.Enabled() || scaler.State() != (amp.GradScalerState{}) {
-		t.Errorf("Update = %v, scale %g, enabled %t, state %v; want nil, 1, false and empty", err, scaler.GetScale(), scaler.Enabled(), scaler.State())
+	if err := scaler.Update(); err != nil || scaler.GetScale() != 1 || scaler.Enabled() ||
+		scaler.State() != (amp.GradScalerState{}) {
+		t.Errorf("Update = %v, scale %g, enabled %t, state %v; want nil, 1, false and empty", err, scaler.GetScale(),
+			scaler.Enabled(), scaler.State())
 	}
 }
 
@@ -317,7 +324,8 @@ func TestRefusedStateLeavesAScalerAlone(t *testing.T) {
 		state := good
 		change(&state)
 		if err := scaler.LoadState(state); !errors.Is(err, amp.ErrScalerState) || scaler.State() != good {
-			t.Errorf("%s: LoadState = %v and the state is %v; want ErrScalerState and %v", name, err, scaler.State(), good)
+			t.Errorf("%s: LoadState = %v and the state is %v; want ErrScalerState and %v", name, err, scaler.State(),
+				good)
 		}
 	}
 	if err := scaler.SetGrowth(1, 0.5, 10); !errors.Is(err, amp.ErrScalerState) || scaler.State() != good {

@@ -7,8 +7,8 @@ import "C"
 
 import "unsafe"
 
-// Code is the result of every call: the slot of the thread's scope (0: none) on success, a negative number on failure.
-// A failed code owns an error record until [Code.Take] is called, once.
+// Code is the result of every call: the slot of the thread's scope (0: none) on success, a negative
+// number on failure. A failed code owns an error record until [Code.Take] is called, once.
 type Code int64
 
 // The kinds of failure.

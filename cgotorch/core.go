@@ -149,7 +149,8 @@ func Size(t Tensor, dim int64) (size int64, ok bool) {
 
 func facts(c *C.ct_info) Info {
 	return Info{
-		DType: int32(c.dtype), Device: int32(c.device), Dims: int(c.dims), Numel: int64(c.numel), Bytes: int64(c.bytes), Offset: int64(c.offset),
+		DType: int32(c.dtype), Device: int32(c.device), Dims: int(c.dims), Numel: int64(c.numel), Bytes: int64(c.bytes),
+		Offset:       int64(c.offset),
 		RequiresGrad: c.requires_grad != 0, IsLeaf: c.is_leaf != 0, IsContiguous: c.is_contiguous != 0,
 		IsStrided: c.is_strided != 0,
 	}
@@ -161,7 +162,8 @@ func copyOf(p *C.int64_t, n C.int64_t) []int64 {
 
 // FromBytes makes a CPU tensor from a row-major copy of data.
 func FromBytes(data []byte, sizes []int64, dtype int32, pinned bool, out *Tensor) Code {
-	return Code(C.ct_from_bytes(unsafe.Pointer(unsafe.SliceData(data)), C.int64_t(len(data)), ints(sizes), C.int64_t(len(sizes)), C.int32_t(dtype), boolean(pinned), out))
+	return Code(C.ct_from_bytes(unsafe.Pointer(unsafe.SliceData(data)), C.int64_t(len(data)), ints(sizes),
+		C.int64_t(len(sizes)), C.int32_t(dtype), boolean(pinned), out))
 }
 
 // ToBytes copies t row-major into data, which must have its size in bytes.
@@ -176,12 +178,14 @@ func SetData_(t, value Tensor) Code { return Code(C.ct_set_data_(t, value)) }
 
 // Backward runs backward from ts; gradients may be nil for scalars.
 func Backward(ts, gradients []Tensor, retainGraph, createGraph bool) Code {
-	return Code(C.ct_backward(handles(ts), C.int64_t(len(ts)), handles(gradients), boolean(retainGraph), boolean(createGraph)))
+	return Code(C.ct_backward(handles(ts), C.int64_t(len(ts)), handles(gradients), boolean(retainGraph),
+		boolean(createGraph)))
 }
 
 // GradOf writes the gradients of outputs with respect to inputs into out.
 func GradOf(outputs, gradients, inputs []Tensor, retainGraph, createGraph, allowUnused bool, out []Tensor) Code {
-	return Code(C.ct_grad_of(handles(outputs), C.int64_t(len(outputs)), handles(gradients), handles(inputs), C.int64_t(len(inputs)),
+	return Code(C.ct_grad_of(handles(outputs), C.int64_t(len(outputs)), handles(gradients), handles(inputs),
+		C.int64_t(len(inputs)),
 		boolean(retainGraph), boolean(createGraph), boolean(allowUnused), handles(out)))
 }
 
@@ -204,7 +208,8 @@ func ZeroGrad(ts []Tensor, setToNone bool) Code {
 // SwapGradMode sets the grad mode of the calling thread and returns the former one.
 func SwapGradMode(on bool) bool { return C.ct_swap_grad_mode(boolean(on)) != 0 }
 
-// EnterInference turns inference mode on for the calling thread; LeaveInference must be called on the same one, innermost first.
+// EnterInference turns inference mode on for the calling thread; LeaveInference must be called on
+// the same one, innermost first.
 func EnterInference() unsafe.Pointer { return C.ct_enter_inference() }
 
 // LeaveInference undoes EnterInference.
@@ -228,7 +233,8 @@ func GradName(t Tensor) (string, Code) {
 
 // EnterAutocast turns autocast on or off for the calling thread; saved is for LeaveAutocast.
 func EnterAutocast(deviceType int32, enabled bool, dtype int32, cache bool, saved *int64) Code {
-	return Code(C.ct_enter_autocast(C.int32_t(deviceType), boolean(enabled), C.int32_t(dtype), boolean(cache), (*C.int64_t)(saved)))
+	return Code(C.ct_enter_autocast(C.int32_t(deviceType), boolean(enabled), C.int32_t(dtype), boolean(cache),
+		(*C.int64_t)(saved)))
 }
 
 // LeaveAutocast restores what EnterAutocast found.
@@ -269,9 +275,11 @@ func SetGeneratorState(g Generator, state Tensor) Code {
 
 // --- optimizer.cc
 
-// ClipGradNorm computes the total norm of the gradients of params and, with scale set, limits it to maxNorm.
+// ClipGradNorm computes the total norm of the gradients of params and, with scale set, limits it to
+// maxNorm.
 func ClipGradNorm(params []Tensor, maxNorm, normType float64, scale bool, total *Tensor) Code {
-	return Code(C.ct_clip_grad_norm(handles(params), C.int64_t(len(params)), C.double(maxNorm), C.double(normType), boolean(scale), total))
+	return Code(C.ct_clip_grad_norm(handles(params), C.int64_t(len(params)), C.double(maxNorm), C.double(normType),
+		boolean(scale), total))
 }
 
 // ClipGradValue limits every element of the gradients of params to [-value, value].
@@ -288,22 +296,27 @@ type OptimizerOptions struct {
 
 func (o *OptimizerOptions) c() C.ct_optimizer_options {
 	return C.ct_optimizer_options{
-		lr: C.double(o.LR), beta1: C.double(o.Beta1), beta2: C.double(o.Beta2), eps: C.double(o.Eps), weight_decay: C.double(o.WeightDecay),
-		momentum: C.double(o.Momentum), dampening: C.double(o.Dampening), amsgrad: C.int8_t(boolean(o.AMSGrad)), maximize: C.int8_t(boolean(o.Maximize)),
+		lr: C.double(o.LR), beta1: C.double(o.Beta1), beta2: C.double(o.Beta2), eps: C.double(o.Eps),
+		weight_decay: C.double(o.WeightDecay),
+		momentum:     C.double(o.Momentum), dampening: C.double(o.Dampening), amsgrad: C.int8_t(boolean(o.AMSGrad)),
+		maximize: C.int8_t(boolean(o.Maximize)),
 		nesterov: C.int8_t(boolean(o.Nesterov)), decoupled: C.int8_t(boolean(o.Decoupled)),
 	}
 }
 
-// FusedAdam is one step of Adam, or AdamW where o.Decoupled is set, over params that have a gradient.
+// FusedAdam is one step of Adam, or AdamW where o.Decoupled is set, over params that have a
+// gradient.
 func FusedAdam(params, expAvgs, expAvgSqs, maxExpAvgSqs, steps []Tensor, o *OptimizerOptions) Code {
 	c := o.c()
-	return Code(C.ct_fused_adam(handles(params), handles(expAvgs), handles(expAvgSqs), handles(maxExpAvgSqs), handles(steps), C.int64_t(len(params)), &c))
+	return Code(C.ct_fused_adam(handles(params), handles(expAvgs), handles(expAvgSqs), handles(maxExpAvgSqs),
+		handles(steps), C.int64_t(len(params)), &c))
 }
 
 // FusedSGD is one step of SGD over params that have a gradient.
 func FusedSGD(params, momentumBuffers []Tensor, firstStep bool, o *OptimizerOptions) Code {
 	c := o.c()
-	return Code(C.ct_fused_sgd(handles(params), handles(momentumBuffers), C.int64_t(len(params)), boolean(firstStep), &c))
+	return Code(C.ct_fused_sgd(handles(params), handles(momentumBuffers), C.int64_t(len(params)), boolean(firstStep),
+		&c))
 }
 
 // --- call.cc
@@ -325,7 +338,8 @@ const (
 	GeneratorKind = int64(C.CT_GENERATOR)
 )
 
-// Value is a boxed argument or result. Pointer holds a tensor, a generator, or the first element of a list of Count.
+// Value is a boxed argument or result. Pointer holds a tensor, a generator, or the first element of
+// a list of Count.
 type Value struct {
 	Kind    int64
 	Count   int64
@@ -347,10 +361,12 @@ func (v *Value) TakeTensors() []Tensor {
 
 // FindOperator looks up an operator of the dispatcher.
 func FindOperator(name, overload string, handle *int64) Code {
-	return Code(C.ct_find_operator(text(name), C.int64_t(len(name)), text(overload), C.int64_t(len(overload)), (*C.int64_t)(handle)))
+	return Code(C.ct_find_operator(text(name), C.int64_t(len(name)), text(overload), C.int64_t(len(overload)),
+		(*C.int64_t)(handle)))
 }
 
-// Call calls an operator with boxed arguments; missing ones take the schema's defaults. Lists are pinned meanwhile.
+// Call calls an operator with boxed arguments; missing ones take the schema's defaults. Lists are
+// pinned meanwhile.
 func Call(handle int64, args, results []Value, count *int64) Code {
 	var pin runtime.Pinner
 	for i := range args {
@@ -358,7 +374,8 @@ func Call(handle int64, args, results []Value, count *int64) Code {
 			pin.Pin(args[i].Pointer)
 		}
 	}
-	code := Code(C.ct_call(C.int64_t(handle), (*C.ct_value)(unsafe.Pointer(unsafe.SliceData(args))), C.int64_t(len(args)),
+	code := Code(C.ct_call(C.int64_t(handle), (*C.ct_value)(unsafe.Pointer(unsafe.SliceData(args))),
+		C.int64_t(len(args)),
 		(*C.ct_value)(unsafe.Pointer(unsafe.SliceData(results))), C.int64_t(len(results)), (*C.int64_t)(count)))
 	pin.Unpin()
 	return code

@@ -47,17 +47,20 @@ type HookOptions struct {
 func AddHook(t Tensor, o HookOptions, hook *unsafe.Pointer) Code {
 	c := C.ct_hook_options{
 		scale: C.double(o.Scale), clip_norm: C.double(o.ClipNorm), clip_value: C.double(o.ClipValue),
-		scaled: C.int8_t(boolean(o.Scaled)), record_norm: C.int8_t(boolean(o.RecordNorm)), record_gradient: C.int8_t(boolean(o.RecordGradient)),
+		scaled: C.int8_t(boolean(o.Scaled)), record_norm: C.int8_t(boolean(o.RecordNorm)),
+		record_gradient: C.int8_t(boolean(o.RecordGradient)),
 	}
 	return Code(C.ct_add_hook(t, &c, hook))
 }
 
-// HookResults writes the norms recorded since they were last taken, as one tensor, if takeNorms is set, and the last gradient; nil where there are none.
+// HookResults writes the norms recorded since they were last taken, as one tensor, if takeNorms is
+// set, and the last gradient; nil where there are none.
 func HookResults(hook unsafe.Pointer, takeNorms bool, norms, gradient *Tensor) Code {
 	return Code(C.ct_hook_results(hook, boolean(takeNorms), norms, gradient))
 }
 
-// FreeHook frees the handle of a hook, and with remove takes the hook from its tensor, if that is still there.
+// FreeHook frees the handle of a hook, and with remove takes the hook from its tensor, if that is
+// still there.
 func FreeHook(hook unsafe.Pointer, remove bool) { C.ct_free_hook(hook, boolean(remove)) }
 
 // SwapAnomaly sets anomaly detection for the whole process and returns what was set.
@@ -87,17 +90,22 @@ type Request struct {
 
 // Defer makes outputs the results of a new node over inputs, and writes them into results.
 func Defer(node int64, kind int32, inputs, outputs, results []Tensor) Code {
-	return Code(C.ct_defer(C.int64_t(node), C.int32_t(kind), handles(inputs), C.int64_t(len(inputs)), handles(outputs), C.int64_t(len(outputs)), handles(results)))
+	return Code(C.ct_defer(C.int64_t(node), C.int32_t(kind), handles(inputs), C.int64_t(len(inputs)), handles(outputs),
+		C.int64_t(len(outputs)), handles(results)))
 }
 
-// DeadNodes writes the numbers of nodes that no graph holds any more, each once, and returns how many it wrote.
+// DeadNodes writes the numbers of nodes that no graph holds any more, each once, and returns how
+// many it wrote.
 func DeadNodes(nodes []int64) int {
 	return int(C.ct_dead_nodes(ints(nodes), C.int64_t(len(nodes))))
 }
 
-// StartBackward begins a pass: without inputs that of Backward, with inputs that of GradOf. FinishBackward must follow, on the same thread.
-func StartBackward(outputs, gradients, inputs []Tensor, retainGraph, createGraph, allowUnused bool, session *Session) Code {
-	return Code(C.ct_start_backward(handles(outputs), C.int64_t(len(outputs)), handles(gradients), handles(inputs), C.int64_t(len(inputs)),
+// StartBackward begins a pass: without inputs that of Backward, with inputs that of GradOf.
+// FinishBackward must follow, on the same thread.
+func StartBackward(outputs, gradients, inputs []Tensor, retainGraph, createGraph, allowUnused bool,
+	session *Session) Code {
+	return Code(C.ct_start_backward(handles(outputs), C.int64_t(len(outputs)), handles(gradients), handles(inputs),
+		C.int64_t(len(inputs)),
 		boolean(retainGraph), boolean(createGraph), boolean(allowUnused), session))
 }
 
@@ -124,7 +132,8 @@ func Answer(session Session, tensors []Tensor, failure string) {
 	C.ct_answer(session, handles(tensors), C.int64_t(len(tensors)), text(failure), C.int64_t(len(failure)))
 }
 
-// FinishBackward frees the session once the pass is over, writes the gradients of its inputs into out, and fails as the pass did.
+// FinishBackward frees the session once the pass is over, writes the gradients of its inputs into
+// out, and fails as the pass did.
 func FinishBackward(session Session, out []Tensor) Code {
 	return Code(C.ct_finish_backward(session, handles(out)))
 }

@@ -16,7 +16,8 @@ import (
 	"unsafe"
 )
 
-// ABI identifies the sources of the shim that this program was built with. Its library is named after it.
+// ABI identifies the sources of the shim that this program was built with. Its library is named
+// after it.
 const ABI = C.CT_ABI
 
 // Wanted is the version of libtorch that the shim is written for.
@@ -32,7 +33,8 @@ type Loaded struct {
 // ErrNotInstalled is the cause of a failure to find libtorch.
 var ErrNotInstalled = errors.New("libtorch is not installed")
 
-const remedy = "\n  to install it: make setup (in a checkout of gotrainer), or go run github.com/gotrainer/gotrainer/cmd/gotrainer@latest install"
+const remedy = "\n  to install it: make setup (in a checkout of gotrainer), or go run " +
+	"github.com/gotrainer/gotrainer/cmd/gotrainer@latest install"
 
 // LibraryName is the file name of the shim.
 func LibraryName() string { return "libcgotorch-" + ABI + librarySuffix() }
@@ -77,7 +79,8 @@ func SearchPath() []string {
 	return append(dirs, "/usr/local/lib", "/usr/lib")
 }
 
-// rank puts a libtorch that LIBTORCH names first, then the CUDA build where there is a GPU, then the CPU build.
+// rank puts a libtorch that LIBTORCH names first, then the CUDA build where there is a GPU, then
+// the CPU build.
 func rank(dir string, gpu bool) int {
 	name := filepath.Base(filepath.Dir(dir))
 	switch {
@@ -91,7 +94,8 @@ func rank(dir string, gpu bool) int {
 	return 3
 }
 
-// Load finds and opens the shim, and with it libtorch. It is not safe for concurrent use and must be called once.
+// Load finds and opens the shim, and with it libtorch. It is not safe for concurrent use and must
+// be called once.
 func Load() (Loaded, error) {
 	dirs := SearchPath()
 	for _, dir := range dirs {
@@ -126,7 +130,8 @@ func open(path string) (Loaded, error) {
 			if _, err := os.Stat(file); err == nil {
 				preload = append(preload, file)
 			} else if name == "libtorch_cpu" {
-				return Loaded{}, fmt.Errorf("%w: LIBTORCH is %s, but there is no %s: it must name the folder that holds libtorch's lib and include", ErrNotInstalled, external, file)
+				return Loaded{}, fmt.Errorf("%w: LIBTORCH is %s, but there is no %s: it must name the folder that "+
+					"holds libtorch's lib and include", ErrNotInstalled, external, file)
 			}
 		}
 	} else if cuda := filepath.Join(lib, "libtorch_cuda"+librarySuffix()); fileExists(cuda) {
@@ -145,7 +150,8 @@ func open(path string) (Loaded, error) {
 	}
 	loaded := Loaded{Library: path, LibTorch: lib, Version: C.GoString(C.ct_torch_version())}
 	if !strings.HasPrefix(loaded.Version, Wanted) {
-		return Loaded{}, fmt.Errorf("cannot use libtorch %s from %s: this version of gotrainer is written for %s%s", loaded.Version, lib, Wanted, remedy)
+		return Loaded{}, fmt.Errorf("cannot use libtorch %s from %s: this version of gotrainer is written for %s%s",
+			loaded.Version, lib, Wanted, remedy)
 	}
 	return loaded, nil
 }

@@ -37,8 +37,8 @@ const (
 	ScalarBool   = int64(C.CT_SCALAR_BOOL)
 )
 
-// Scalar is a number that keeps whether it is an integer, a floating-point number or a boolean. Bits holds the integer, or the bits of the
-// float64. The zero value is None.
+// Scalar is a number that keeps whether it is an integer, a floating-point number or a boolean.
+// Bits holds the integer, or the bits of the float64. The zero value is None.
 type Scalar struct {
 	Bits int64
 	Kind int64

@@ -5,12 +5,13 @@ import (
 	"fmt"
 )
 
-// ErrNone is returned by [Store.Latest] when the folder has no whole checkpoint: either none at all, or only damaged ones, which
-// are then part of the error as [*DamagedError]s.
+// ErrNone is returned by [Store.Latest] when the folder has no whole checkpoint: either none at
+// all, or only damaged ones, which are then part of the error as [*DamagedError]s.
 var ErrNone = errors.New("no whole checkpoint")
 
-// ErrNoManifest is the cause of a [*DamagedError] when a folder has no MANIFEST.json: it was written by another program
-// or copied in part. It may well be loadable; what is not known is whether it is whole.
+// ErrNoManifest is the cause of a [*DamagedError] when a folder has no MANIFEST.json: it was
+// written by another program or copied in part. It may well be loadable; what is not known is
+// whether it is whole.
 var ErrNoManifest = errors.New("it has no " + ManifestName)
 
 // DamagedError says what is wrong with a checkpoint.
@@ -29,12 +30,15 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// SpaceError says that a disk has no room for a checkpoint. The checkpoints before it are untouched.
+// SpaceError says that a disk has no room for a checkpoint. The checkpoints before it are
+// untouched.
 type SpaceError struct {
 	Path string // the checkpoint that could not be written
-	Need int64  // bytes: the size of the checkpoint before it and a tenth, or what had been written of this one; zero if not known
-	Free int64  // bytes free on its disk; negative if not known
-	Err  error  // errors.Is(err, syscall.ENOSPC) or EDQUOT holds
+	// bytes: the size of the checkpoint before it and a tenth, or what had been written of this
+	// one; zero if not known
+	Need int64
+	Free int64 // bytes free on its disk; negative if not known
+	Err  error // errors.Is(err, syscall.ENOSPC) or EDQUOT holds
 }
 
 func (e *SpaceError) Error() string {
@@ -45,7 +49,8 @@ func (e *SpaceError) Error() string {
 	if e.Need > 0 {
 		need = "at least " + bytesText(e.Need)
 	}
-	return fmt.Sprintf("checkpoint: no room for %s: needed %s, free %s; older checkpoints are untouched, make room or keep fewer: %v", e.Path, need, free, e.Err)
+	return fmt.Sprintf("checkpoint: no room for %s: needed %s, free %s; older checkpoints are untouched, make room "+
+		"or keep fewer: %v", e.Path, need, free, e.Err)
 }
 
 func (e *SpaceError) Unwrap() error { return e.Err }

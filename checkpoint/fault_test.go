@@ -136,7 +136,8 @@ func TestRealFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err = s.Write(1, files(map[string]string{"model.safetensors": strings.Repeat("x", 600<<10)})); !errors.As(err, &space) || !errors.Is(err, syscall.ENOSPC) {
+	if _, err = s.Write(1, files(map[string]string{"model.safetensors": strings.Repeat("x", 600<<10)})); !errors.As(err,
+		&space) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("Write = %v, want a SpaceError", err)
 	}
 	if got := names(t, s.Dir()); len(got) > 0 {
@@ -145,7 +146,8 @@ func TestRealFullDisk(t *testing.T) {
 }
 
 func TestBytesText(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB", 1_320_000_000: "1.3 GB", 1<<63 - 1: "9.2 EB"} {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB",
+		999_950: "1.0 MB", 1_320_000_000: "1.3 GB", 1<<63 - 1: "9.2 EB"} {
 		if got := bytesText(n); got != want {
 			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
 		}

@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 )
 
-// WriteFolder saves a single folder under any name as [Store.Write] saves a checkpoint: the function write fills a hidden folder beside it, which is
-// recorded in a manifest, flushed to the disk, read back and only then renamed to path. [Verify] checks it later. It is for loops that name
-// their folders themselves, and takes no lock: two processes must not write the same path at once. The folder that path lies in is made if there
-// is none; an existing folder at path is replaced. What a killed process left behind is removed, or put back, by the next WriteFolder of that path.
+// WriteFolder saves a single folder under any name as [Store.Write] saves a checkpoint: the
+// function write fills a hidden folder beside it, which is recorded in a manifest, flushed to the
+// disk, read back and only then renamed to path. [Verify] checks it later. It is for loops that
+// name their folders themselves, and takes no lock: two processes must not write the same path at
+// once. The folder that path lies in is made if there is none; an existing folder at path is
+// replaced. What a killed process left behind is removed, or put back, by the next WriteFolder of
+// that path.
 func WriteFolder(path string, write func(dir string) error) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -8,11 +8,13 @@ import (
 	"strings"
 )
 
-// Folders that are not, or no longer, checkpoints have hidden names: a dot, the name of the checkpoint, and what they are.
+// Folders that are not, or no longer, checkpoints have hidden names: a dot, the name of the
+// checkpoint, and what they are.
 const (
 	unfinished = ".unfinished-" // being written; worthless until renamed
-	replaced   = ".replaced-"   // was in the way of a new checkpoint of the same step; put back if that one never arrived
-	dropped    = ".dropped-"    // being deleted
+	// was in the way of a new checkpoint of the same step; put back if that one never arrived
+	replaced = ".replaced-"
+	dropped  = ".dropped-" // being deleted
 )
 
 // hidden returns a fresh name for a folder of that kind.
@@ -20,7 +22,8 @@ func (s *Store) hidden(name, kind string) string {
 	return filepath.Join(s.dir, fmt.Sprintf(".%s%s%08x", name, kind, rand.Uint32()))
 }
 
-// recover removes what a killed process left behind of the checkpoints that ours accepts by their names. Nobody may be at work on them.
+// recover removes what a killed process left behind of the checkpoints that ours accepts by their
+// names. Nobody may be at work on them.
 func (s *Store) recover(ours func(name string) bool) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -48,7 +51,8 @@ func (s *Store) recover(ours func(name string) bool) error {
 	return nil
 }
 
-// splitHidden returns the checkpoint's name and the kind of a hidden folder, or nothing for any other file.
+// splitHidden returns the checkpoint's name and the kind of a hidden folder, or nothing for any
+// other file.
 func splitHidden(file string) (name, kind string) {
 	rest, ok := strings.CutPrefix(file, ".")
 	if !ok {
@@ -62,7 +66,8 @@ func splitHidden(file string) (name, kind string) {
 	return "", ""
 }
 
-// drop deletes a checkpoint. Its name goes first and at once, so that no half-deleted folder ever looks like a checkpoint.
+// drop deletes a checkpoint. Its name goes first and at once, so that no half-deleted folder ever
+// looks like a checkpoint.
 func (s *Store) drop(step int) error {
 	path := s.Path(step)
 	away := s.hidden(filepath.Base(path), dropped)

@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// The tests of this file run a save in a process of its own, under strace, and end it, or make the system refuse it, at each of
-// its system calls in turn. The process is this test binary, told by helperEnv what to save where.
+// The tests of this file run a save in a process of its own, under strace, and end it, or make the
+// system refuse it, at each of its system calls in turn. The process is this test binary, told by
+// helperEnv what to save where.
 const (
 	helperEnv = "CHECKPOINT_TEST_SAVE"
 	marker    = "/save-begins-here" // looked up by the helper to show where the save begins in a trace
@@ -64,7 +65,8 @@ func helper(task string) int {
 
 // tracedCalls are the system calls by which Go touches files.
 var tracedCalls = []string{
-	"openat", "read", "pread64", "write", "close", "fsync", "fdatasync", "mkdirat", "mkdir", "renameat", "renameat2", "rename", "unlinkat", "unlink", "rmdir",
+	"openat", "read", "pread64", "write", "close", "fsync", "fdatasync", "mkdirat", "mkdir", "renameat", "renameat2",
+	"rename", "unlinkat", "unlink", "rmdir",
 	"newfstatat", "fstat", "lstat", "stat", "statx", "getdents64", "fadvise64", "statfs", "flock", "fcntl", "ftruncate",
 }
 
@@ -90,7 +92,8 @@ func traced(t *testing.T, dir string, step int, args ...string) (code int, log s
 // calls runs a save to its end and returns how often each call occurs before it begins and in it.
 func calls(t *testing.T, step int) (before, during map[string]int) {
 	t.Helper()
-	code, log := traced(t, prepared(t), step, "-e", "trace="+strings.Join(available(t), ",")+",faccessat,faccessat2,access")
+	code, log := traced(t, prepared(t), step, "-e", "trace="+strings.Join(available(t), ",")+
+		",faccessat,faccessat2,access")
 	if code != 0 {
 		t.Fatalf("an undisturbed save ended with code %d:\n%s", code, log)
 	}
@@ -140,13 +143,14 @@ func requireStrace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a process for each system call of a save; not with -short")
 	}
-	if out, err := exec.Command("strace", "-o", os.DevNull, "-e", "inject=fsync:error=EIO", "true").CombinedOutput(); err != nil {
+	if out, err := exec.Command("strace", "-o", os.DevNull, "-e", "inject=fsync:error=EIO",
+		"true").CombinedOutput(); err != nil {
 		t.Skipf("needs strace, and leave to trace processes (apt-get install strace): %v %s", err, bytes.TrimSpace(out))
 	}
 }
 
-// sound checks that the folder has a whole checkpoint, of the old state or the new, that the next save works, and that nothing
-// else is left.
+// sound checks that the folder has a whole checkpoint, of the old state or the new, that the next
+// save works, and that nothing else is left.
 func sound(t *testing.T, at, dir string, wantNew bool) {
 	t.Helper()
 	s, err := Open(dir, Options{Keep: 1})
@@ -183,7 +187,8 @@ func TestKilledAtEverySystemCall(t *testing.T) {
 			for k := 0; k < n; k += stride {
 				at := fmt.Sprintf("step %d, killed at %s %d of %d", step, call, k+1, n)
 				dir := prepared(t)
-				code, _ := traced(t, dir, step, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, before[call]+k+1))
+				code, _ := traced(t, dir, step, "-e", "trace="+call, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d",
+					call, before[call]+k+1))
 				if code == -1 || code == 128+int(syscall.SIGKILL) {
 					killed++
 				}
@@ -202,12 +207,15 @@ func TestRefusedAtEverySystemCall(t *testing.T) {
 	before, during := calls(t, 2)
 	refused := 0
 	for _, fault := range []struct{ call, errno string }{
-		{"write", "ENOSPC"}, {"openat", "ENOSPC"}, {"mkdirat", "ENOSPC"}, {"fsync", "EIO"}, {"fsync", "EDQUOT"}, {"renameat", "EIO"}, {"unlinkat", "EIO"}, {"read", "EIO"}, {"close", "EIO"}, {"getdents64", "EIO"}, {"statfs", "EIO"}, {"fadvise64", "EINVAL"}, {"write", "EINTR"},
+		{"write", "ENOSPC"}, {"openat", "ENOSPC"}, {"mkdirat", "ENOSPC"}, {"fsync", "EIO"}, {"fsync", "EDQUOT"},
+		{"renameat", "EIO"}, {"unlinkat", "EIO"}, {"read", "EIO"}, {"close", "EIO"}, {"getdents64", "EIO"},
+		{"statfs", "EIO"}, {"fadvise64", "EINVAL"}, {"write", "EINTR"},
 	} {
 		for k := 0; k < during[fault.call]; k += stride {
 			at := fmt.Sprintf("%s at %s %d", fault.errno, fault.call, k+1)
 			dir := prepared(t)
-			code, _ := traced(t, dir, 2, "-e", "trace="+fault.call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d", fault.call, fault.errno, before[fault.call]+k+1))
+			code, _ := traced(t, dir, 2, "-e", "trace="+fault.call, "-e", fmt.Sprintf("inject=%s:error=%s:when=%d",
+				fault.call, fault.errno, before[fault.call]+k+1))
 			if code != 0 {
 				refused++
 			}

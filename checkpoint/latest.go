@@ -5,9 +5,10 @@ import (
 	"fmt"
 )
 
-// Latest returns the newest checkpoint that is whole; each candidate is read to its end. Damaged ones are reported to
-// [Options.OnDamaged] and passed over. If none is left the error is [ErrNone]; with damaged ones it also holds a [*DamagedError] for each, and
-// starting anew should then be somebody's decision.
+// Latest returns the newest checkpoint that is whole; each candidate is read to its end. Damaged
+// ones are reported to [Options.OnDamaged] and passed over. If none is left the error is [ErrNone];
+// with damaged ones it also holds a [*DamagedError] for each, and starting anew should then be
+// somebody's decision.
 func (s *Store) Latest() (path string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

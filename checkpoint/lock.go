@@ -10,8 +10,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockName is the file that is locked. It stays when the lock is given back: deleting it would let two processes each lock
-// a file of that name.
+// lockName is the file that is locked. It stays when the lock is given back: deleting it would let
+// two processes each lock a file of that name.
 const lockName = ".lock"
 
 // LockedError says that another process, or another [Store] of this one, works on the folder.

@@ -24,7 +24,8 @@ const manifestFormat = 1
 // maxManifest bounds what is read of a manifest: a million files fit.
 const maxManifest = 128 << 20
 
-// manifest is what MANIFEST.json holds. The file is exactly what encode writes, so that any change of it shows.
+// manifest is what MANIFEST.json holds. The file is exactly what encode writes, so that any change
+// of it shows.
 type manifest struct {
 	Format   int    `json:"format"`
 	Step     int    `json:"step"`
@@ -52,7 +53,8 @@ func (m manifest) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// readManifest returns the manifest of a checkpoint if it is sound in itself; if not, a [*DamagedError].
+// readManifest returns the manifest of a checkpoint if it is sound in itself; if not, a
+// [*DamagedError].
 func readManifest(dir string) (manifest, error) {
 	var m manifest
 	f, err := os.Open(filepath.Join(dir, ManifestName))
@@ -112,8 +114,9 @@ func (m manifest) size() int64 {
 	return n
 }
 
-// walk calls visit with each file of a checkpoint, by name, but for the manifest and hidden files such as .DS_Store, which
-// are no part of it. Whatever is neither a regular file nor a folder is an error.
+// walk calls visit with each file of a checkpoint, by name, but for the manifest and hidden files
+// such as .DS_Store, which are no part of it. Whatever is neither a regular file nor a folder is an
+// error.
 func walk(dir string, visit func(name, path string) error) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
@@ -135,7 +138,8 @@ func walk(dir string, visit func(name, path string) error) error {
 		}
 		name = filepath.ToSlash(name)
 		if !e.Type().IsRegular() {
-			return &DamagedError{Path: dir, File: name, Err: fmt.Errorf("it is %s; a checkpoint holds regular files and folders only", e.Type())}
+			return &DamagedError{Path: dir, File: name,
+				Err: fmt.Errorf("it is %s; a checkpoint holds regular files and folders only", e.Type())}
 		}
 		return visit(name, path)
 	})
@@ -156,7 +160,8 @@ var buffers = sync.Pool{New: func() any { return new([1 << 20]byte) }}
 // onlyReader hides the methods by which io.CopyBuffer would bypass the large buffer.
 type onlyReader struct{ io.Reader }
 
-// sortFiles brings files into the order of the manifest, which is not that of a walk through folders.
+// sortFiles brings files into the order of the manifest, which is not that of a walk through
+// folders.
 func sortFiles(files []file) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.Name, b.Name) })
 }

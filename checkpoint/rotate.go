@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// Rotate deletes the oldest checkpoints beyond [Options.Keep], but never a protected one, such as the best, and never the newest that is
-// whole. Protected checkpoints are named by the paths that [Store.Write] returned; the last element is what counts, so that a run's
-// folder may have been moved. A damaged checkpoint does not count as one that was kept, and goes when its time comes.
+// Rotate deletes the oldest checkpoints beyond [Options.Keep], but never a protected one, such as
+// the best, and never the newest that is whole. Protected checkpoints are named by the paths that
+// [Store.Write] returned; the last element is what counts, so that a run's folder may have been
+// moved. A damaged checkpoint does not count as one that was kept, and goes when its time comes.
 func (s *Store) Rotate(protect ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,8 +37,9 @@ func (s *Store) Rotate(protect ...string) error {
 	return errors.Join(append(errs, s.syncDir(s.dir))...)
 }
 
-// choose returns the steps to keep. The steps come newest first; one is only given up once enough whole ones are kept that are newer than it, or
-// protected. So nothing goes because a newer one could not be read, be it for a moment only.
+// choose returns the steps to keep. The steps come newest first; one is only given up once enough
+// whole ones are kept that are newer than it, or protected. So nothing goes because a newer one
+// could not be read, be it for a moment only.
 func (s *Store) choose(steps []int, whole map[int]bool, protect []string) map[int]bool {
 	keep := make(map[int]bool)
 	count := 0 // of the whole ones among them

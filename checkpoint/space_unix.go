@@ -4,7 +4,8 @@ package checkpoint
 
 import "syscall"
 
-// freeBytes returns how much this user may still write to the disk of a folder; negative if that is not known.
+// freeBytes returns how much this user may still write to the disk of a folder; negative if that is
+// not known.
 func freeBytes(dir string) int64 {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

@@ -1,5 +1,6 @@
-// Package checkpoint keeps the saved states of a run so that none is ever lost: not to kill -9 at any instant, not to a
-// full disk, not to a flipped bit. It knows folders and files; what is in them is the caller's business.
+// Package checkpoint keeps the saved states of a run so that none is ever lost: not to kill -9 at
+// any instant, not to a full disk, not to a flipped bit. It knows folders and files; what is in
+// them is the caller's business.
 //
 //	store, err := checkpoint.Open("runs/a", checkpoint.Options{Keep: 2})
 //	defer store.Close()
@@ -9,16 +10,20 @@
 //
 // # How a checkpoint is written
 //
-// The files are written into a hidden folder beside the others. MANIFEST.json then records the size and CRC32C of each; every file and
-// folder is flushed to the disk (fsync), read back from it and compared; and only then is the folder renamed to its
-// final name and the renaming flushed too. So a folder named checkpoint-N is whole at every instant, or it was damaged after it was written, which
-// [Verify] finds. What a killed process left behind is removed, or put back, by the next [Open].
+// The files are written into a hidden folder beside the others. MANIFEST.json then records the size
+// and CRC32C of each; every file and folder is flushed to the disk (fsync), read back from it and
+// compared; and only then is the folder renamed to its final name and the renaming flushed too. So
+// a folder named checkpoint-N is whole at every instant, or it was damaged after it was written,
+// which [Verify] finds. What a killed process left behind is removed, or put back, by the next
+// [Open].
 //
-// Old checkpoints are deleted by [Store.Rotate] and nothing else: a save that fails has not touched them.
+// Old checkpoints are deleted by [Store.Rotate] and nothing else: a save that fails has not touched
+// them.
 //
 // # Sharing a folder
 //
-// [Open] takes the run's lock. A second process that opens the same folder gets a [*LockedError] that names the first.
+// [Open] takes the run's lock. A second process that opens the same folder gets a [*LockedError]
+// that names the first.
 package checkpoint
 
 import (
@@ -36,19 +41,21 @@ import (
 
 // Options configures [Open]. The zero value keeps every checkpoint, in folders named checkpoint-N.
 type Options struct {
-	// Keep is how many checkpoints [Store.Rotate] leaves; zero means all. Protected ones count, and the newest whole one is always
-	// kept, as with save_total_limit of Hugging Face's Trainer: with Keep 1 and an older best checkpoint protected, both stay.
+	// Keep is how many checkpoints [Store.Rotate] leaves; zero means all. Protected ones count, and
+	// the newest whole one is always kept, as with save_total_limit of Hugging Face's Trainer: with
+	// Keep 1 and an older best checkpoint protected, both stay.
 	Keep int
 
 	// Prefix comes before the dash and the step in a folder's name; empty means "checkpoint".
 	Prefix string
 
-	// OnDamaged is told of each damaged checkpoint that [Store.Latest] passed over; nil means that they are passed over silently
-	// as long as a whole one is found.
+	// OnDamaged is told of each damaged checkpoint that [Store.Latest] passed over; nil means that
+	// they are passed over silently as long as a whole one is found.
 	OnDamaged func(*DamagedError)
 }
 
-// Store is a folder of checkpoints, held by one process. Its methods may be called by several goroutines.
+// Store is a folder of checkpoints, held by one process. Its methods may be called by several
+// goroutines.
 type Store struct {
 	dir     string
 	options Options
@@ -63,7 +70,8 @@ type disk struct {
 	sync   func(*os.File) error
 }
 
-// Open makes the folder if there is none, takes its lock and tidies up after a process that was killed in the middle of a save.
+// Open makes the folder if there is none, takes its lock and tidies up after a process that was
+// killed in the middle of a save.
 func Open(dir string, o Options) (*Store, error) {
 	if o.Keep < 0 {
 		return nil, fmt.Errorf("checkpoint: Options.Keep is %d; it must be at least 1, or 0 to keep all", o.Keep)
@@ -72,7 +80,8 @@ func Open(dir string, o Options) (*Store, error) {
 		o.Prefix = "checkpoint"
 	}
 	if strings.HasPrefix(o.Prefix, ".") || strings.ContainsAny(o.Prefix, `/\`) {
-		return nil, fmt.Errorf("checkpoint: Options.Prefix is %q; it must be part of a file name and not begin with a dot", o.Prefix)
+		return nil, fmt.Errorf("checkpoint: Options.Prefix is %q; it must be part of a file name and not begin with "+
+			"a dot", o.Prefix)
 	}
 	dir, err := filepath.Abs(dir) // so that a later change of the working directory does no harm
 	if err != nil {
@@ -117,7 +126,8 @@ func (s *Store) Steps() ([]int, error) {
 	return steps, nil
 }
 
-// step parses the name of a checkpoint's folder. Only the name that [Store.Path] makes counts: not checkpoint-007.
+// step parses the name of a checkpoint's folder. Only the name that [Store.Path] makes counts: not
+// checkpoint-007.
 func (s *Store) step(name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, s.options.Prefix+"-")
 	if !ok {

@@ -124,7 +124,8 @@ func TestManifestListsEveryFile(t *testing.T) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		t.Fatal(err)
 	}
-	want := []file{{"empty", 0, "00000000"}, {"model.safetensors", 9, "e3069283"}, {"rng/0", 14, m.Files[2].CRC32C}} // the check value of CRC-32C
+	// the check value of CRC-32C
+	want := []file{{"empty", 0, "00000000"}, {"model.safetensors", 9, "e3069283"}, {"rng/0", 14, m.Files[2].CRC32C}}
 	if m.Step != 7 || fmt.Sprint(m.Files) != fmt.Sprint(want) || filepath.Base(path) != "state-7" {
 		t.Errorf("%s: step %d of %v, want 7 of %v", path, m.Step, m.Files, want)
 	}
@@ -133,8 +134,10 @@ func TestManifestListsEveryFile(t *testing.T) {
 func TestAFailedWriteLeavesNothing(t *testing.T) {
 	broken := errors.New("device lost")
 	for name, write := range map[string]func(string) error{
-		"an error":               func(dir string) error { return errors.Join(state("half")(dir), broken) },
-		"a file that is no file": func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "link")) },
+		"an error": func(dir string) error { return errors.Join(state("half")(dir), broken) },
+		"a file that is no file": func(dir string) error {
+			return os.Symlink("/etc/passwd", filepath.Join(dir, "link"))
+		},
 	} {
 		s := open(t, t.TempDir(), Options{})
 		save(t, s, 1, "old")
@@ -161,7 +164,8 @@ func TestAFailedWriteLeavesNothing(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	for name, o := range map[string]Options{"a negative Keep": {Keep: -1}, "a path as prefix": {Prefix: "a/b"}, "a hidden prefix": {Prefix: ".a"}} {
+	for name, o := range map[string]Options{"a negative Keep": {Keep: -1}, "a path as prefix": {Prefix: "a/b"},
+		"a hidden prefix": {Prefix: ".a"}} {
 		if _, err := Open(t.TempDir(), o); err == nil {
 			t.Errorf("Open took %s", name)
 		}
@@ -214,7 +218,8 @@ func TestOpenTidiesUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{".checkpoint-4" + unfinished + "0000abcd", ".checkpoint-1" + replaced + "0000abcd", ".mine", ".other-1" + unfinished + "0000abcd", "notes"} {
+	for _, name := range []string{".checkpoint-4" + unfinished + "0000abcd", ".checkpoint-1" + replaced + "0000abcd",
+		".mine", ".other-1" + unfinished + "0000abcd", "notes"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +236,8 @@ func TestOpenTidiesUp(t *testing.T) {
 
 func TestStepsIgnoresOtherNames(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"checkpoint-007", "checkpoint-", "checkpoint--1", "checkpoint-+1", "checkpoint-1a", "checkpoint-best", "xcheckpoint-1", "checkpoint-99999999999999999999", "checkpoint-12"} {
+	for _, name := range []string{"checkpoint-007", "checkpoint-", "checkpoint--1", "checkpoint-+1", "checkpoint-1a",
+		"checkpoint-best", "xcheckpoint-1", "checkpoint-99999999999999999999", "checkpoint-12"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}

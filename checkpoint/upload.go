@@ -1,10 +1,12 @@
 package checkpoint
 
-// Upload is one folder on its way to where models are kept, such as the Hugging Face Hub. The trainer says what is uploaded and when; package hub, or a
-// type of yours, uploads it.
+// Upload is one folder on its way to where models are kept, such as the Hugging Face Hub. The
+// trainer says what is uploaded and when; package hub, or a type of yours, uploads it.
 type Upload struct {
-	Folder    string // the checkpoint here
-	Path      string // the folder in the repository, which is to hold these files and no others; empty: its root, where other files stay
+	Folder string // the checkpoint here
+	// the folder in the repository, which is to hold these files and no others; empty: its root,
+	// where other files stay
+	Path      string
 	ModelOnly bool   // leave out what only a resumed run needs: optimizer, generators, states of the trainer
 	Message   string // of the commit: "Training in progress, step 500"
 }

@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Verify reads a whole checkpoint and compares it with its manifest: every file that is listed must be there with its size and
-// CRC32C, and no other (hidden files aside). What it finds wrong is a [*DamagedError]; any other error means that it could not tell.
+// Verify reads a whole checkpoint and compares it with its manifest: every file that is listed must
+// be there with its size and CRC32C, and no other (hidden files aside). What it finds wrong is a
+// [*DamagedError]; any other error means that it could not tell.
 func Verify(path string) error {
 	m, err := verifyListing(path)
 	if err != nil {
@@ -23,7 +24,8 @@ func Verify(path string) error {
 	return nil
 }
 
-// verifyListing checks all that can be known of a checkpoint without reading its files: the manifest, names and sizes.
+// verifyListing checks all that can be known of a checkpoint without reading its files: the
+// manifest, names and sizes.
 func verifyListing(path string) (manifest, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -46,14 +48,17 @@ func verifyListing(path string) (manifest, error) {
 		case err != nil:
 			return m, fmt.Errorf("checkpoint: cannot verify: %w", err)
 		case !info.Mode().IsRegular():
-			return m, &DamagedError{Path: path, File: f.Name, Err: fmt.Errorf("it is %s, not a regular file", info.Mode().Type())}
+			return m, &DamagedError{Path: path, File: f.Name, Err: fmt.Errorf("it is %s, not a regular file",
+				info.Mode().Type())}
 		case info.Size() != f.Size:
-			return m, &DamagedError{Path: path, File: f.Name, Err: fmt.Errorf("it has %d bytes, its manifest says %d", info.Size(), f.Size)}
+			return m, &DamagedError{Path: path, File: f.Name, Err: fmt.Errorf("it has %d bytes, its manifest says %d",
+				info.Size(), f.Size)}
 		}
 	}
 	err = walk(path, func(name, _ string) error {
 		if !listed[name] {
-			return &DamagedError{Path: path, File: name, Err: errors.New("it is not in the manifest; if it is yours, move it elsewhere")}
+			return &DamagedError{Path: path, File: name,
+				Err: errors.New("it is not in the manifest; if it is yours, move it elsewhere")}
 		}
 		return nil
 	})
@@ -76,7 +81,9 @@ func verifyFile(dir string, want file) error {
 		return &DamagedError{Path: dir, File: want.Name, Err: err}
 	}
 	if got := fmt.Sprintf("%08x", crc); size != want.Size || got != want.CRC32C {
-		return &DamagedError{Path: dir, File: want.Name, Err: fmt.Errorf("its %d bytes have CRC32C %s, its manifest says %d bytes and %s", size, got, want.Size, want.CRC32C)}
+		return &DamagedError{Path: dir, File: want.Name,
+			Err: fmt.Errorf("its %d bytes have CRC32C %s, its manifest says %d bytes and %s", size, got, want.Size,
+				want.CRC32C)}
 	}
 	return nil
 }

@@ -74,10 +74,15 @@ func TestVerifyRefuses(t *testing.T) {
 		harm func(path string) error
 		want string
 	}{
-		{"a missing file", func(p string) error { return os.Remove(filepath.Join(p, "rng/0")) }, "rng/0: it is missing"},
-		{"a missing folder", func(p string) error { return os.RemoveAll(filepath.Join(p, "rng")) }, "rng/0: it is missing"},
-		{"an additional file", func(p string) error { return os.WriteFile(filepath.Join(p, "rng/1"), nil, 0o600) }, "rng/1: it is not in the manifest"},
-		{"no manifest", func(p string) error { return os.Remove(filepath.Join(p, ManifestName)) }, ErrNoManifest.Error()},
+		{"a missing file", func(p string) error { return os.Remove(filepath.Join(p, "rng/0")) },
+			"rng/0: it is missing"},
+		{"a missing folder", func(p string) error { return os.RemoveAll(filepath.Join(p, "rng")) },
+			"rng/0: it is missing"},
+		{"an additional file", func(p string) error {
+			return os.WriteFile(filepath.Join(p, "rng/1"), nil, 0o600)
+		}, "rng/1: it is not in the manifest"},
+		{"no manifest", func(p string) error { return os.Remove(filepath.Join(p, ManifestName)) },
+			ErrNoManifest.Error()},
 		{"two files swapped", func(p string) error {
 			a, b := filepath.Join(p, "model.safetensors"), filepath.Join(p, "rng/0")
 			return errors.Join(os.Rename(a, p+"x"), os.Rename(b, a), os.Rename(p+"x", b))
@@ -165,7 +170,8 @@ func TestLatestPassesOverDamage(t *testing.T) {
 }
 
 func FuzzManifest(f *testing.F) {
-	for _, m := range []manifest{{Format: 1, Files: []file{}}, {Format: 1, Step: 3, Files: []file{{"a", 1, "00000000"}, {"b/c", 2, "ffffffff"}}}} {
+	for _, m := range []manifest{{Format: 1, Files: []file{}}, {Format: 1, Step: 3, Files: []file{{"a", 1, "00000000"},
+		{"b/c", 2, "ffffffff"}}}} {
 		text, err := m.encode()
 		if err != nil {
 			f.Fatal(err)

@@ -8,11 +8,13 @@ import (
 	"syscall"
 )
 
-// Write saves a checkpoint and returns its path. The function write is given an empty folder to put its files into; they need not be
-// flushed. When Write returns without error the checkpoint is on the disk and has been read back; when it fails, or the process dies in
-// it, the folder holds exactly the checkpoints it held before. An existing checkpoint of the same step is replaced.
+// Write saves a checkpoint and returns its path. The function write is given an empty folder to put
+// its files into; they need not be flushed. When Write returns without error the checkpoint is on
+// the disk and has been read back; when it fails, or the process dies in it, the folder holds
+// exactly the checkpoints it held before. An existing checkpoint of the same step is replaced.
 //
-// A disk that is full, or plainly too full for a checkpoint of the last one's size, gives a [*SpaceError].
+// A disk that is full, or plainly too full for a checkpoint of the last one's size, gives a
+// [*SpaceError].
 func (s *Store) Write(step int, write func(dir string) error) (path string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +122,8 @@ func (s *Store) flush(path string) (file, error) {
 func (s *Store) publish(temp, path string) error {
 	old := ""
 	if _, err := os.Lstat(path); err == nil {
-		// Two renames instead of one: if the process dies between them, Open puts the old checkpoint back.
+		// Two renames instead of one: if the process dies between them, Open puts the old
+		// checkpoint back.
 		old = s.hidden(filepath.Base(path), replaced)
 		if err := s.disk.rename(path, old); err != nil {
 			return err
@@ -160,7 +163,8 @@ func (s *Store) syncDir(path string) error {
 	return nil
 }
 
-// preflight refuses a save for which there is plainly no room, before it fills the disk for everybody.
+// preflight refuses a save for which there is plainly no room, before it fills the disk for
+// everybody.
 func (s *Store) preflight(path string) error {
 	steps, err := s.Steps()
 	if err != nil || len(steps) == 0 {

@@ -26,7 +26,8 @@ type function[S any] struct {
 func (f function[S]) Len() int            { return f.n }
 func (f function[S]) At(i int) (S, error) { return f.at(i) }
 
-// Map returns the data set of f applied to the samples of d, each time one is asked for. f is called by several goroutines at a time.
+// Map returns the data set of f applied to the samples of d, each time one is asked for. f is
+// called by several goroutines at a time.
 func Map[S, T any](d Dataset[S], f func(S) (T, error)) Dataset[T] { return mapped[S, T]{d, f} }
 
 type mapped[S, T any] struct {
@@ -45,11 +46,13 @@ func (m mapped[S, T]) AtEpoch(epoch, i int) (t T, _ error) {
 	return m.f(sample)
 }
 
-// Subset returns the samples of d at these indices, in their order; an index may occur more than once.
+// Subset returns the samples of d at these indices, in their order; an index may occur more than
+// once.
 func Subset[S any](d Dataset[S], indices []int) (Dataset[S], error) {
 	for k, i := range indices {
 		if i < 0 || i >= d.Len() {
-			return nil, fmt.Errorf("data: Subset: index %d at position %d is not in a data set of %d samples", i, k, d.Len())
+			return nil, fmt.Errorf("data: Subset: index %d at position %d is not in a data set of %d samples", i, k,
+				d.Len())
 		}
 	}
 	return subset[S]{d, indices}, nil
@@ -66,8 +69,9 @@ func (s subset[S]) AtEpoch(epoch, i int) (S, error) { return atEpoch(s.d, epoch,
 func (s subset[S]) Describe(i int) string           { return describe(s.d, s.indices[i]) }
 func (s subset[S]) varies() bool                    { return varies(s.d) }
 
-// Split divides d at random: fraction of its samples go to first, the others to second. It is torch.utils.data.random_split of
-// [fraction, 1-fraction] with a generator seeded with seed, so a split made in Python can be had again.
+// Split divides d at random: fraction of its samples go to first, the others to second. It is
+// torch.utils.data.random_split of [fraction, 1-fraction] with a generator seeded with seed, so a
+// split made in Python can be had again.
 func Split[S any](d Dataset[S], fraction float64, seed uint64) (first, second Dataset[S], err error) {
 	if !(fraction >= 0 && fraction <= 1) {
 		return nil, nil, fmt.Errorf("data: Split: fraction is %v; it must be from 0 to 1", fraction)

@@ -121,7 +121,8 @@ func TestAugmentDependsOnSeedEpochAndIndexOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		loader, err := data.NewLoader(part, func(s []uint64) ([]uint64, error) { return s, nil }, data.LoaderOptions{BatchSize: 4, Workers: workers})
+		loader, err := data.NewLoader(part, func(s []uint64) ([]uint64, error) { return s, nil },
+			data.LoaderOptions{BatchSize: 4, Workers: workers})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,9 @@ package data
 
 import "math/rand/v2"
 
-// EpochDataset is implemented by a data set whose samples differ from epoch to epoch, such as one that augments. The loader then
-// calls AtEpoch instead of At. The same epoch and index must give the same sample, or a resumed run is not the run that was interrupted.
+// EpochDataset is implemented by a data set whose samples differ from epoch to epoch, such as one
+// that augments. The loader then calls AtEpoch instead of At. The same epoch and index must give
+// the same sample, or a resumed run is not the run that was interrupted.
 type EpochDataset[S any] interface {
 	Dataset[S]
 	AtEpoch(epoch, i int) (S, error)
@@ -17,9 +18,10 @@ func atEpoch[S any](d Dataset[S], epoch, i int) (S, error) {
 	return d.At(i)
 }
 
-// Augment returns the data set of f applied to the samples of d with random numbers that depend on seed, epoch and index alone: a
-// sample is augmented anew each epoch, and just so again when the run is resumed or has more workers. f must draw from r only and not keep it;
-// it is called by several goroutines at a time, each with its own r.
+// Augment returns the data set of f applied to the samples of d with random numbers that depend on
+// seed, epoch and index alone: a sample is augmented anew each epoch, and just so again when the
+// run is resumed or has more workers. f must draw from r only and not keep it; it is called by
+// several goroutines at a time, each with its own r.
 func Augment[S, T any](d Dataset[S], seed uint64, f func(r *rand.Rand, s S) (T, error)) Dataset[T] {
 	return augmented[S, T]{d, seed, f}
 }
@@ -38,7 +40,8 @@ func (a augmented[S, T]) AtEpoch(epoch, i int) (t T, _ error) {
 	if err != nil {
 		return t, err
 	}
-	// Epoch and index share the second word. They are mixed first, so that no two near pairs of them fall together.
+	// Epoch and index share the second word. They are mixed first, so that no two near pairs of
+	// them fall together.
 	r := rand.New(rand.NewPCG(a.seed, mix(uint64(epoch))^mix(^uint64(i))))
 	return a.f(r, sample)
 }

@@ -9,10 +9,11 @@ import (
 
 // BenchmarkLoaderBatch measures what the loader adds to a batch of 32 samples that cost nothing.
 func BenchmarkLoaderBatch(b *testing.B) {
-	loader, err := data.NewLoader(data.Func(1<<40, func(i int) (int, error) { return i, nil }), batch, data.LoaderOptions{
-		BatchSize: 32,
-		Order:     some{b.N * 32},
-	})
+	loader, err := data.NewLoader(data.Func(1<<40, func(i int) (int, error) { return i, nil }), batch,
+		data.LoaderOptions{
+			BatchSize: 32,
+			Order:     some{b.N * 32},
+		})
 	if err != nil {
 		b.Fatal(err)
 	}

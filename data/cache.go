@@ -14,20 +14,24 @@ type CacheOptions[S any] struct {
 	Size func(S) int64
 }
 
-// Cache returns d with its samples kept in memory once they have been loaded, until the limit is reached; from then on the others are
-// loaded each time. What is kept stays: an epoch visits each sample once, and a cache that made room for the newest would never have
-// the one that is asked for next.
+// Cache returns d with its samples kept in memory once they have been loaded, until the limit is
+// reached; from then on the others are loaded each time. What is kept stays: an epoch visits each
+// sample once, and a cache that made room for the newest would never have the one that is asked for
+// next.
 //
-// The samples are shared by all who ask for them: nobody may change one. A data set whose samples differ from epoch to epoch is
-// refused, since its cache would show the first epoch for ever; put [Augment] around the cache, not into it.
+// The samples are shared by all who ask for them: nobody may change one. A data set whose samples
+// differ from epoch to epoch is refused, since its cache would show the first epoch for ever; put
+// [Augment] around the cache, not into it.
 func Cache[S any](d Dataset[S], o CacheOptions[S]) (Dataset[S], error) {
 	switch {
 	case varies(d):
-		return nil, fmt.Errorf("data: Cache: the samples of %T differ from epoch to epoch; cache the data set below Augment and augment the cached one", d)
+		return nil, fmt.Errorf("data: Cache: the samples of %T differ from epoch to epoch; cache the data set below "+
+			"Augment and augment the cached one", d)
 	case o.Bytes < 0:
 		return nil, fmt.Errorf("data: CacheOptions.Bytes is %d; it must be positive, or 0 for no limit", o.Bytes)
 	case o.Bytes > 0 && o.Size == nil:
-		return nil, fmt.Errorf("data: CacheOptions.Bytes is %d but Size is nil; it must say what a sample weighs", o.Bytes)
+		return nil, fmt.Errorf("data: CacheOptions.Bytes is %d but Size is nil; it must say what a sample weighs",
+			o.Bytes)
 	}
 	return &cached[S]{Dataset: d, options: o, samples: make([]atomic.Pointer[S], d.Len())}, nil
 }
@@ -41,7 +45,8 @@ type cached[S any] struct {
 
 func (c *cached[S]) Describe(i int) string { return describe(c.Dataset, i) }
 
-// At loads a sample outside any lock: two who ask at the same time both load it, and the first one is kept.
+// At loads a sample outside any lock: two who ask at the same time both load it, and the first one
+// is kept.
 func (c *cached[S]) At(i int) (S, error) {
 	if s := c.samples[i].Load(); s != nil {
 		return *s, nil
@@ -65,7 +70,8 @@ func (c *cached[S]) At(i int) (S, error) {
 	return s, nil
 }
 
-// varier is implemented by the data sets of this package that have AtEpoch only to pass the epoch on.
+// varier is implemented by the data sets of this package that have AtEpoch only to pass the epoch
+// on.
 type varier interface{ varies() bool }
 
 // varies reports whether the samples of a data set differ from epoch to epoch.

@@ -17,18 +17,21 @@ type Codec[S any] struct {
 	Decode func([]byte) (S, error)
 }
 
-// CacheOnDisk returns d with its samples kept in a file once they have been loaded, for samples that are dearer to make than to read:
-// pictures that were resized, documents that were tokenized. The next run finds those of the last. Key says what made the samples, such as the
-// version of the tokenizer and its settings: a file of another key or of another number of samples is begun anew.
+// CacheOnDisk returns d with its samples kept in a file once they have been loaded, for samples
+// that are dearer to make than to read: pictures that were resized, documents that were tokenized.
+// The next run finds those of the last. Key says what made the samples, such as the version of the
+// tokenizer and its settings: a file of another key or of another number of samples is begun anew.
 //
-// Each sample is written with its checksum. What a run that was killed left half written is cut off, and a sample that is damaged is loaded and
-// written again. The file belongs to one process at a time; it is refused to a second one. Close lets go of it.
+// Each sample is written with its checksum. What a run that was killed left half written is cut
+// off, and a sample that is damaged is loaded and written again. The file belongs to one process at
+// a time; it is refused to a second one. Close lets go of it.
 //
 // As with [Cache], a data set whose samples differ from epoch to epoch is refused.
 func CacheOnDisk[S any](d Dataset[S], path, key string, codec Codec[S]) (*DiskCache[S], error) {
 	switch {
 	case varies(d):
-		return nil, fmt.Errorf("data: CacheOnDisk: the samples of %T differ from epoch to epoch; cache the data set below Augment and augment the cached one", d)
+		return nil, fmt.Errorf("data: CacheOnDisk: the samples of %T differ from epoch to epoch; cache the data set "+
+			"below Augment and augment the cached one", d)
 	case codec.Encode == nil || codec.Decode == nil:
 		return nil, errors.New("data: CacheOnDisk: the Codec needs both Encode and Decode")
 	}
@@ -71,7 +74,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksum covers the index too, or a sample could be taken for another.
 func checksum(i int, content []byte) uint32 {
-	return crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(i)), castagnoli), castagnoli, content)
+	return crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(i)), castagnoli), castagnoli,
+		content)
 }
 
 // open reads what the last run left.

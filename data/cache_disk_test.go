@@ -66,7 +66,8 @@ func TestCacheOnDiskIsFoundByTheNextRun(t *testing.T) {
 	}
 }
 
-// TestCacheOnDiskSurvivesDamage cuts the file at every byte and flips every byte: no sample is ever wrong.
+// TestCacheOnDiskSurvivesDamage cuts the file at every byte and flips every byte: no sample is ever
+// wrong.
 func TestCacheOnDiskSurvivesDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "samples")
 	ask := func(c *data.DiskCache[int]) {
@@ -123,7 +124,8 @@ func TestCacheOnDiskRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := data.CacheOnDisk(numbers(3), path, "key", decimal); err == nil || !strings.Contains(err.Error(), "another process uses it") {
+	if _, err := data.CacheOnDisk(numbers(3), path, "key", decimal); err == nil || !strings.Contains(err.Error(),
+		"another process uses it") {
 		t.Errorf("a file in use: %v", err)
 	}
 	if err := errors.Join(c.Close(), c.Close()); err != nil {
@@ -143,7 +145,11 @@ func TestCacheOnDiskRefuses(t *testing.T) {
 		t.Error("a folder that is not there is accepted")
 	}
 	var calls atomic.Int64
-	broken := data.Codec[int]{Encode: func(int) ([]byte, error) { calls.Add(1); return nil, errors.New("cannot be written") }, Decode: decimal.Decode}
+	broken := data.Codec[int]{Encode: func(int) ([]byte,
+		error) {
+		calls.Add(1)
+		return nil, errors.New("cannot be written")
+	}, Decode: decimal.Decode}
 	b, err := data.CacheOnDisk(numbers(3), path, "other", broken)
 	if err != nil {
 		t.Fatal(err)

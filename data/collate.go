@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// Collator returns a collate function that makes a batch B, a struct, of samples S, structs too, field by field of the same name. It is
-// what DataCollatorWithPadding does for dictionaries, checked when it is made and not in the middle of a run:
+// Collator returns a collate function that makes a batch B, a struct, of samples S, structs too,
+// field by field of the same name. It is what DataCollatorWithPadding does for dictionaries,
+// checked when it is made and not in the middle of a run:
 //
 //	type Sample struct {
 //		InputIDs []int64
@@ -85,7 +86,8 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 		switch {
 		case field.Type != reflect.TypeFor[Padded[int64]]():
 			return c, false, fmt.Errorf("a mask is a data.Padded[int64], not %v", field.Type)
-		case !found || len(source.Index) != 1 || source.Tag.Get("mask") != "" || !source.Type.Implements(reflect.TypeFor[maskable]()):
+		case !found || len(source.Index) != 1 || source.Tag.Get("mask") != "" ||
+			!source.Type.Implements(reflect.TypeFor[maskable]()):
 			return c, false, fmt.Errorf("its tag asks for the mask of %s, which is no padded field of the batch", name)
 		}
 		c.from, c.fill = source.Index[0], func(_, batch reflect.Value, c collated, _ Padding) error {
@@ -101,7 +103,8 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 	c.from, c.value = source.Index[0], field.Tag.Get("pad")
 	if target, ok := reflect.New(field.Type).Interface().(paddable); ok {
 		if want := reflect.SliceOf(target.item()); source.Type != want {
-			return c, false, fmt.Errorf("%v is made of %v, the field of the sample is %v", field.Type, want, source.Type)
+			return c, false, fmt.Errorf("%v is made of %v, the field of the sample is %v", field.Type, want,
+				source.Type)
 		}
 		c.fill = func(samples, batch reflect.Value, c collated, p Padding) error {
 			return batch.Field(c.to).Addr().Interface().(paddable).fill(samples, c, p)
@@ -112,7 +115,8 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 	case c.value != "":
 		return c, false, fmt.Errorf("it has a tag pad:%q but is %v, want data.Padded", c.value, field.Type)
 	case field.Type != reflect.SliceOf(source.Type):
-		return c, false, fmt.Errorf("it is %v, want %v, or data.Padded of a slice; the field of the sample is %v", field.Type, reflect.SliceOf(source.Type), source.Type)
+		return c, false, fmt.Errorf("it is %v, want %v, or data.Padded of a slice; the field of the sample is %v",
+			field.Type, reflect.SliceOf(source.Type), source.Type)
 	}
 	c.fill = stackField
 	return c, false, nil
@@ -172,7 +176,8 @@ func parsePadding[T any](text string) (value T, err error) {
 		v.SetBool(b)
 		return value, wrapTag(text, v.Type(), err)
 	}
-	return value, fmt.Errorf("its tag pad:%q cannot be a %v; only numbers and bools have a padding other than zero", text, v.Type())
+	return value, fmt.Errorf("its tag pad:%q cannot be a %v; only numbers and bools have a padding other than zero",
+		text, v.Type())
 }
 
 func wrapTag(text string, t reflect.Type, err error) error {

@@ -11,10 +11,12 @@ type Pair[A, B any] struct {
 	Second B
 }
 
-// Zip returns the pairs of the samples of a and b at the same index; both must have the same length.
+// Zip returns the pairs of the samples of a and b at the same index; both must have the same
+// length.
 func Zip[A, B any](a Dataset[A], b Dataset[B]) (Dataset[Pair[A, B]], error) {
 	if a.Len() != b.Len() {
-		return nil, fmt.Errorf("data: Zip: the first data set has %d samples, the second %d; cut one with Take", a.Len(), b.Len())
+		return nil, fmt.Errorf("data: Zip: the first data set has %d samples, the second %d; cut one with Take",
+			a.Len(), b.Len())
 	}
 	return zipped[A, B]{a, b}, nil
 }
@@ -46,8 +48,8 @@ func (z zipped[A, B]) Describe(i int) string {
 	return first + " with " + second
 }
 
-// Interleave returns the first sample of each set in turn, then the second of each, until one of them has no more:
-// interleave_datasets of datasets with stopping_strategy="first_exhausted".
+// Interleave returns the first sample of each set in turn, then the second of each, until one of
+// them has no more: interleave_datasets of datasets with stopping_strategy="first_exhausted".
 func Interleave[S any](sets ...Dataset[S]) (Dataset[S], error) {
 	shortest := 0
 	for k, d := range sets {
@@ -73,8 +75,9 @@ func Interleave[S any](sets ...Dataset[S]) (Dataset[S], error) {
 // Concatenate is another name of [Concat], the one that users of datasets look for.
 func Concatenate[S any](sets ...Dataset[S]) (Dataset[S], error) { return Concat(sets...) }
 
-// Batch returns the samples of d in groups of size; the last is smaller if the samples do not fill it. It is Dataset.batch of datasets.
-// A run does not need it: its [Loader] makes batches in the order of each epoch.
+// Batch returns the samples of d in groups of size; the last is smaller if the samples do not fill
+// it. It is Dataset.batch of datasets. A run does not need it: its [Loader] makes batches in the
+// order of each epoch.
 func Batch[S any](d Dataset[S], size int) (Dataset[[]S], error) {
 	if size < 1 {
 		return nil, fmt.Errorf("data: Batch: size is %d; it must be at least 1", size)
@@ -102,8 +105,9 @@ func (b batched[S]) AtEpoch(epoch, i int) ([]S, error) {
 	return group, nil
 }
 
-// Flatten returns the items of all samples, one after the other: the inverse of [Batch], and what becomes of long documents that each
-// were cut into pieces. lengths are the numbers of items of the samples, as [Collect] gets them.
+// Flatten returns the items of all samples, one after the other: the inverse of [Batch], and what
+// becomes of long documents that each were cut into pieces. lengths are the numbers of items of the
+// samples, as [Collect] gets them.
 func Flatten[S any](d Dataset[[]S], lengths []int) (Dataset[S], error) {
 	if len(lengths) != d.Len() {
 		return nil, fmt.Errorf("data: Flatten has %d lengths for a data set of %d samples", len(lengths), d.Len())
@@ -145,7 +149,8 @@ func (f flattened[S]) AtEpoch(epoch, i int) (s S, err error) {
 		return s, err
 	}
 	if len(items) != f.ends[k]-begin {
-		return s, fmt.Errorf("data: Flatten: sample %d has %d items, its length was given as %d", k, len(items), f.ends[k]-begin)
+		return s, fmt.Errorf("data: Flatten: sample %d has %d items, its length was given as %d", k, len(items),
+			f.ends[k]-begin)
 	}
 	return items[i-begin], nil
 }

@@ -1,7 +1,8 @@
-// Package data feeds a run: data sets of samples, the order in which they are visited, and a loader that
-// decodes and collates them in goroutines ahead of the training loop.
+// Package data feeds a run: data sets of samples, the order in which they are visited, and a loader
+// that decodes and collates them in goroutines ahead of the training loop.
 //
-// A data set is anything with a length and a sample at an index; slices, functions and files become one:
+// A data set is anything with a length and a sample at an index; slices, functions and files become
+// one:
 //
 //	lines := data.Slice[string](text)
 //	train, valid, err := data.Split(lines, 0.9, 42)
@@ -16,45 +17,55 @@
 //
 // # What can be relied upon
 //
-// The batches of an epoch and their order depend on the data set, the order and the batch size alone: never on the number of
-// workers, the machine's load or whether the epoch was entered in the middle. [Shuffled] visits samples in the very
-// order of PyTorch's generator under Hugging Face's Trainer, so a run can be compared with its Python original batch by batch.
-// When a range over an epoch ends, for whatever reason, its goroutines have ended too.
+// The batches of an epoch and their order depend on the data set, the order and the batch size
+// alone: never on the number of workers, the machine's load or whether the epoch was entered in the
+// middle. [Shuffled] visits samples in the very order of PyTorch's generator under Hugging Face's
+// Trainer, so a run can be compared with its Python original batch by batch. When a range over an
+// epoch ends, for whatever reason, its goroutines have ended too.
 //
 // # Operations
 //
-// The names are those of Hugging Face's datasets where there is one: [Map], [Filter], [Select], [Shuffle], [SortBy], [Take], [Skip],
-// [Repeat], [TrainTestSplit], [Concatenate], [Interleave], [Batch], [Flatten]; [Part] and [Stride] are its shard. Each is lazy: it
-// returns a data set that finds its samples in the one below in O(1) and holds indices at most. [Filter], [SortBy] and [Collect] look at
-// every sample once when they are called, in several goroutines. [Cache] and [CacheOnDisk] keep samples that are dear to make. Shuffle and
-// TrainTestSplit give the rows of datasets for the same seed, [Split] and [Shuffled] those of PyTorch.
+// The names are those of Hugging Face's datasets where there is one: [Map], [Filter], [Select],
+// [Shuffle], [SortBy], [Take], [Skip], [Repeat], [TrainTestSplit], [Concatenate], [Interleave],
+// [Batch], [Flatten]; [Part] and [Stride] are its shard. Each is lazy: it returns a data set that
+// finds its samples in the one below in O(1) and holds indices at most. [Filter], [SortBy] and
+// [Collect] look at every sample once when they are called, in several goroutines. [Cache] and
+// [CacheOnDisk] keep samples that are dear to make. Shuffle and TrainTestSplit give the rows of
+// datasets for the same seed, [Split] and [Shuffled] those of PyTorch.
 //
 // # Padding
 //
-// [Pad] and [PadField] make one matrix of sequences of different lengths, [Collator] a whole batch of structs, as Hugging Face's
-// DataCollatorWithPadding does. [GroupedByLength] brings sequences of about the same length together.
+// [Pad] and [PadField] make one matrix of sequences of different lengths, [Collator] a whole batch
+// of structs, as Hugging Face's DataCollatorWithPadding does. [GroupedByLength] brings sequences of
+// about the same length together.
 //
 // # Streams
 //
-// A [Stream] has no length: files that are read once and in order. Those of the packages below are entered at any sample, so that a
-// resumed run does not read from the beginning; [ShuffleStream] and [StrideStream] keep it so.
+// A [Stream] has no length: files that are read once and in order. Those of the packages below are
+// entered at any sample, so that a resumed run does not read from the beginning; [ShuffleStream]
+// and [StrideStream] keep it so.
 //
 // # Where things are
 //
-// Package data owns bytes and samples; it knows neither tensors nor devices. Readers of file formats are in folders of their own
-// below it: [github.com/gotrainer/gotrainer/data/table] for CSV, TSV, JSONL and lines, [github.com/gotrainer/gotrainer/data/parquet],
-// [github.com/gotrainer/gotrainer/data/folder] for a folder of each class, [github.com/gotrainer/gotrainer/data/webdataset] for tar shards,
-// [github.com/gotrainer/gotrainer/data/glue] and [github.com/gotrainer/gotrainer/data/idx]. docs/data.md shows which to take.
+// Package data owns bytes and samples; it knows neither tensors nor devices. Readers of file
+// formats are in folders of their own below it: [github.com/gotrainer/gotrainer/data/table] for
+// CSV, TSV, JSONL and lines, [github.com/gotrainer/gotrainer/data/parquet],
+// [github.com/gotrainer/gotrainer/data/folder] for a folder of each class,
+// [github.com/gotrainer/gotrainer/data/webdataset] for tar shards,
+// [github.com/gotrainer/gotrainer/data/glue] and [github.com/gotrainer/gotrainer/data/idx].
+// docs/data.md shows which to take.
 package data
 
-// Dataset is a sized collection of samples. At is called by several goroutines at a time, with 0 <= i < Len().
+// Dataset is a sized collection of samples. At is called by several goroutines at a time, with 0 <=
+// i < Len().
 type Dataset[S any] interface {
 	Len() int
 	At(i int) (S, error)
 }
 
-// Describer is implemented by a data set that can say what its sample i is, such as the name of its file. The loader puts
-// it into the errors about that sample. The data sets of this package that wrap another one pass it on.
+// Describer is implemented by a data set that can say what its sample i is, such as the name of its
+// file. The loader puts it into the errors about that sample. The data sets of this package that
+// wrap another one pass it on.
 type Describer interface {
 	Describe(i int) string
 }

@@ -34,8 +34,8 @@ func (e *BatchError) Error() string {
 
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// PanicError is a panic in a data set or a collate function that the loader caught in one of its goroutines, where it
-// would have ended the program without saying which sample was at fault.
+// PanicError is a panic in a data set or a collate function that the loader caught in one of its
+// goroutines, where it would have ended the program without saying which sample was at fault.
 type PanicError struct {
 	Value any
 	Stack []byte // where it happened, as of runtime/debug.Stack

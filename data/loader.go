@@ -9,21 +9,23 @@ import (
 	"sync"
 )
 
-// ErrEmptyBatch is the cause of a [*BatchError] when every sample of a batch was left out by [LoaderOptions.BadSample].
-var ErrEmptyBatch = errors.New("no sample of this batch could be loaded, so there is nothing to train on; mend the data or take the samples out of the data set")
+// ErrEmptyBatch is the cause of a [*BatchError] when every sample of a batch was left out by
+// [LoaderOptions.BadSample].
+var ErrEmptyBatch = errors.New("no sample of this batch could be loaded, so there is nothing to train on; mend the " +
+	"data or take the samples out of the data set")
 
 var errGoexit = errors.New("the data set or the collate function called runtime.Goexit; it must return an error instead")
 
-// Loader hands out the batches of a data set, epoch by epoch. It keeps nothing between epochs and may be used by several
-// goroutines at a time.
+// Loader hands out the batches of a data set, epoch by epoch. It keeps nothing between epochs and
+// may be used by several goroutines at a time.
 type Loader[S, B any] struct {
 	dataset Dataset[S]
 	collate func([]S) (B, error)
 	options LoaderOptions
 }
 
-// NewLoader returns a loader that makes its batches with collate, which is called by several goroutines at a time, with at least
-// one sample, and owns the slice it gets.
+// NewLoader returns a loader that makes its batches with collate, which is called by several
+// goroutines at a time, with at least one sample, and owns the slice it gets.
 func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOptions) (*Loader[S, B], error) {
 	switch {
 	case d == nil:
@@ -46,7 +48,8 @@ func (l *Loader[S, B]) Len() int {
 	return l.options.Shard.count(l.Samples(), l.options.BatchSize, l.options.DropLast)
 }
 
-// Samples returns the number of samples that the order visits in an epoch, those of a dropped last batch among them.
+// Samples returns the number of samples that the order visits in an epoch, those of a dropped last
+// batch among them.
 func (l *Loader[S, B]) Samples() int {
 	n := l.dataset.Len()
 	if _, ok := l.options.Order.(Batcher); ok {
@@ -61,12 +64,13 @@ func (l *Loader[S, B]) Samples() int {
 // BatchSize returns the number of samples in every batch but the last.
 func (l *Loader[S, B]) BatchSize() int { return l.options.BatchSize }
 
-// Epoch returns the batches of an epoch in order. The first skip batches are left out without loading them, as a run does that
-// is resumed in the middle of an epoch.
+// Epoch returns the batches of an epoch in order. The first skip batches are left out without
+// loading them, as a run does that is resumed in the middle of an epoch.
 //
-// The first error ends the epoch: it comes after all batches before it and is a [*SampleError], a [*BatchError], the error that
-// BadSample returned, or that of the context. When the range ends, by a break, a panic or at its end, all goroutines of the
-// epoch have ended; that waits for the samples being loaded at this moment.
+// The first error ends the epoch: it comes after all batches before it and is a [*SampleError], a
+// [*BatchError], the error that BadSample returned, or that of the context. When the range ends, by
+// a break, a panic or at its end, all goroutines of the epoch have ended; that waits for the
+// samples being loaded at this moment.
 func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
@@ -116,11 +120,13 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 	}
 	indices := l.options.Order.Indices(epoch, n)
 	if len(indices) != want {
-		return nil, fmt.Errorf("data: order %T returned %d indices for epoch %d of %d samples, want %d", l.options.Order, len(indices), epoch, n, want)
+		return nil, fmt.Errorf("data: order %T returned %d indices for epoch %d of %d samples, want %d",
+			l.options.Order, len(indices), epoch, n, want)
 	}
 	for k, i := range indices {
 		if i < 0 || i >= n {
-			return nil, fmt.Errorf("data: order %T returned index %d at position %d of epoch %d, want 0 to %d", l.options.Order, i, k, epoch, n-1)
+			return nil, fmt.Errorf("data: order %T returned index %d at position %d of epoch %d, want 0 to %d",
+				l.options.Order, i, k, epoch, n-1)
 		}
 	}
 	return l.options.Shard.batches(indices, l.options.BatchSize, l.options.DropLast)[skip:], nil
@@ -129,7 +135,8 @@ func (l *Loader[S, B]) plan(epoch, skip int) ([][]int, error) {
 // planned checks the batches of a [Batcher].
 func (l *Loader[S, B]) planned(batches [][]int, n, count, skip int) ([][]int, error) {
 	if len(batches) != count {
-		return nil, fmt.Errorf("data: order %T returned %d batches, want the %d that it counts", l.options.Order, len(batches), count)
+		return nil, fmt.Errorf("data: order %T returned %d batches, want the %d that it counts", l.options.Order,
+			len(batches), count)
 	}
 	for k, batch := range batches {
 		if len(batch) == 0 {
@@ -137,15 +144,17 @@ func (l *Loader[S, B]) planned(batches [][]int, n, count, skip int) ([][]int, er
 		}
 		for _, i := range batch {
 			if i < 0 || i >= n {
-				return nil, fmt.Errorf("data: order %T returned index %d in batch %d, want 0 to %d", l.options.Order, i, k, n-1)
+				return nil, fmt.Errorf("data: order %T returned index %d in batch %d, want 0 to %d", l.options.Order, i,
+					k, n-1)
 			}
 		}
 	}
 	return batches[skip:], nil
 }
 
-// BatchSamples returns how many samples each batch of an epoch has, those that LoaderOptions.BadSample leaves out among them, if the order is a [Batcher]. Of
-// others it returns nil: all batches but the last have BatchSize.
+// BatchSamples returns how many samples each batch of an epoch has, those that
+// LoaderOptions.BadSample leaves out among them, if the order is a [Batcher]. Of others it returns
+// nil: all batches but the last have BatchSize.
 func (l *Loader[S, B]) BatchSamples(epoch int) []int {
 	b, ok := l.options.Order.(Batcher)
 	if !ok {
@@ -170,8 +179,9 @@ type result[B any] struct {
 	err   error
 }
 
-// start starts the workers of an epoch and a planner, which hands each job to the workers and, in order, to the returned channel.
-// That channel holds the finished batches: its capacity bounds how far the workers run ahead.
+// start starts the workers of an epoch and a planner, which hands each job to the workers and, in
+// order, to the returned channel. That channel holds the finished batches: its capacity bounds how
+// far the workers run ahead.
 func (l *Loader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, epoch, first int, batches [][]int) <-chan job[B] {
 	// Besides the jobs in the channel there is the one that the consumer waits for or uses.
 	ordered := make(chan job[B], min(l.options.Prefetch, len(batches)))
@@ -203,7 +213,8 @@ func (l *Loader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, epoch, fir
 	return ordered
 }
 
-// do makes one batch and hands it over. The consumer gets a result even if a data set ends the goroutine, as FailNow of a test does.
+// do makes one batch and hands it over. The consumer gets a result even if a data set ends the
+// goroutine, as FailNow of a test does.
 func (l *Loader[S, B]) do(ctx context.Context, epoch int, j job[B]) {
 	r := result[B]{err: &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: errGoexit}}
 	defer func() { j.done <- r }()

@@ -29,8 +29,10 @@ func TestLoaderBatches(t *testing.T) {
 		{"skips batches", 5, data.LoaderOptions{BatchSize: 2}, 1, [][]int{{2, 3}, {4}}},
 		{"skips all of them", 5, data.LoaderOptions{BatchSize: 2}, 3, nil},
 		{"has none without samples", 0, data.LoaderOptions{BatchSize: 2}, 0, nil},
-		{"visits in the given order", 5, data.LoaderOptions{BatchSize: 3, Order: data.Shuffled{Seed: 42}}, 0, [][]int{{2, 4, 3}, {0, 1}}},
-		{"visits more samples than there are", 2, data.LoaderOptions{BatchSize: 3, Order: twice{}}, 0, [][]int{{0, 1, 0}, {1}}},
+		{"visits in the given order", 5, data.LoaderOptions{BatchSize: 3, Order: data.Shuffled{Seed: 42}}, 0,
+			[][]int{{2, 4, 3}, {0, 1}}},
+		{"visits more samples than there are", 2, data.LoaderOptions{BatchSize: 3, Order: twice{}}, 0,
+			[][]int{{0, 1, 0}, {1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			loader, err := data.NewLoader(numbers(c.n), batch, c.options)
@@ -70,7 +72,8 @@ func TestBatchesDoNotDependOnWorkersOrPrefetch(t *testing.T) {
 					runtime.Gosched() // so that batches finish out of order
 				}
 				return i, nil
-			}), batch, data.LoaderOptions{BatchSize: size, Order: data.Shuffled{Seed: 9}, Workers: workers, Prefetch: prefetch})
+			}), batch, data.LoaderOptions{BatchSize: size, Order: data.Shuffled{Seed: 9}, Workers: workers,
+				Prefetch: prefetch})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +128,8 @@ func TestPrefetchIsBounded(t *testing.T) {
 				used++
 				synctest.Wait() // until the loader can do no more
 				if got, want := begun.Load(), min(100, used+int64(c.prefetch)); got != want {
-					t.Fatalf("workers %d, prefetch %d: %d batches begun while batch %d is used, want %d", c.workers, c.prefetch, got, used, want)
+					t.Fatalf("workers %d, prefetch %d: %d batches begun while batch %d is used, want %d", c.workers,
+						c.prefetch, got, used, want)
 				}
 			}
 		})
@@ -152,7 +156,8 @@ func TestWorkersLoadInParallel(t *testing.T) {
 	})
 }
 
-// TestNoGoroutineIsLeft relies on synctest, which fails a test whose bubble still has goroutines at its end.
+// TestNoGoroutineIsLeft relies on synctest, which fails a test whose bubble still has goroutines at
+// its end.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	broken := errors.New("broken")
 	for name, use := range map[string]func(ctx context.Context, cancel func(), l *data.Loader[int, []int]){
@@ -249,23 +254,36 @@ func TestLoaderErrors(t *testing.T) {
 		want    string
 		is      error
 	}{
-		{"a sample that fails is named", at(5, func() (int, error) { return 0, broken }), batch, data.LoaderOptions{}, 2, "data: sample 5: truncated JPEG", broken},
-		{"a sample that panics is named", at(5, func() (int, error) { panic(broken) }), batch, data.LoaderOptions{}, 2, "data: sample 5: panic: truncated JPEG", broken},
-		{"a sample that panics shows where", at(5, func() (int, error) { panic("no error") }), batch, data.LoaderOptions{}, 2, "loader_test.go", nil},
-		{"a sample that ends its goroutine", at(5, func() (int, error) { runtime.Goexit(); return 0, nil }), batch, data.LoaderOptions{}, 2, "epoch 3, batch 2 (samples 4 5): the data set or the collate function called runtime.Goexit", nil},
+		{"a sample that fails is named", at(5, func() (int, error) { return 0, broken }), batch, data.LoaderOptions{},
+			2, "data: sample 5: truncated JPEG", broken},
+		{"a sample that panics is named", at(5, func() (int, error) { panic(broken) }), batch, data.LoaderOptions{}, 2,
+			"data: sample 5: panic: truncated JPEG", broken},
+		{"a sample that panics shows where", at(5, func() (int, error) { panic("no error") }), batch,
+			data.LoaderOptions{}, 2, "loader_test.go", nil},
+		{"a sample that ends its goroutine", at(5, func() (int, error) { runtime.Goexit(); return 0, nil }), batch,
+			data.LoaderOptions{}, 2, "epoch 3, batch 2 (samples 4 5): the data set or the collate function called " +
+				"runtime.Goexit", nil},
 		{"collate that fails", numbers(8), func(s []int) ([]int, error) {
 			if s[0] == 6 {
 				return nil, broken
 			}
 			return s, nil
 		}, data.LoaderOptions{}, 3, "epoch 3, batch 3 (samples 6 7): truncated JPEG", broken},
-		{"collate that panics", numbers(8), func(s []int) ([]int, error) { return s[:s[0]*100], nil }, data.LoaderOptions{}, 1, "epoch 3, batch 1 (samples 2 3): panic: runtime error: slice bounds", nil},
-		{"BadSample may refuse", at(5, func() (int, error) { return 0, broken }), batch, data.LoaderOptions{BadSample: func(i int, err error) error {
-			return fmt.Errorf("too many bad samples, the last is %d: %w", i, err)
-		}}, 2, "too many bad samples, the last is 5: data: sample 5: truncated JPEG", broken},
-		{"a batch that has lost all samples", data.Func(8, func(int) (int, error) { return 0, broken }), batch, data.LoaderOptions{BadSample: func(int, error) error { return nil }}, 0, "epoch 3, batch 0 (samples 0 1)", data.ErrEmptyBatch},
-		{"an order that is too short", numbers(8), batch, data.LoaderOptions{Order: data.OrderFunc(func(_, n int) []int { return make([]int, n-1) })}, 0, "returned 7 indices for epoch 3 of 8 samples, want 8", nil},
-		{"an order beyond the end", numbers(8), batch, data.LoaderOptions{Order: data.OrderFunc(func(_, n int) []int { return []int{0, 1, 2, 8, 4, 5, 6, 7} })}, 0, "returned index 8 at position 3 of epoch 3, want 0 to 7", nil},
+		{"collate that panics", numbers(8), func(s []int) ([]int, error) { return s[:s[0]*100], nil },
+			data.LoaderOptions{}, 1, "epoch 3, batch 1 (samples 2 3): panic: runtime error: slice bounds", nil},
+		{"BadSample may refuse", at(5, func() (int, error) { return 0, broken }), batch,
+			data.LoaderOptions{BadSample: func(i int, err error) error {
+				return fmt.Errorf("too many bad samples, the last is %d: %w", i, err)
+			}}, 2, "too many bad samples, the last is 5: data: sample 5: truncated JPEG", broken},
+		{"a batch that has lost all samples", data.Func(8, func(int) (int, error) { return 0, broken }), batch,
+			data.LoaderOptions{BadSample: func(int, error) error { return nil }}, 0, "epoch 3, batch 0 (samples 0 1)",
+			data.ErrEmptyBatch},
+		{"an order that is too short", numbers(8), batch,
+			data.LoaderOptions{Order: data.OrderFunc(func(_, n int) []int { return make([]int, n-1) })}, 0,
+			"returned 7 indices for epoch 3 of 8 samples, want 8", nil},
+		{"an order beyond the end", numbers(8), batch,
+			data.LoaderOptions{Order: data.OrderFunc(func(_, n int) []int { return []int{0, 1, 2, 8, 4, 5, 6, 7} })}, 0,
+			"returned index 8 at position 3 of epoch 3, want 0 to 7", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.options.BatchSize = 2
@@ -340,7 +358,9 @@ func TestNewLoaderRefuses(t *testing.T) {
 }
 
 func ExampleLoader_Epoch() {
-	lengths := data.Map(data.Slice[string]{"a", "bcd", "ef", "", "ghij"}, func(s string) (int, error) { return len(s), nil })
+	lengths := data.Map(data.Slice[string]{"a", "bcd", "ef", "", "ghij"}, func(s string) (int, error) {
+		return len(s), nil
+	})
 	loader, err := data.NewLoader(lengths, func(samples []int) ([]int, error) { return samples, nil },
 		data.LoaderOptions{BatchSize: 2, Order: data.Shuffled{Seed: 42}})
 	if err != nil {

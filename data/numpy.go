@@ -2,8 +2,9 @@ package data
 
 import "math/bits"
 
-// NumpyPermutation returns numpy.random.default_rng(seed).permutation(n), which is the order of Dataset.shuffle(seed=seed) in Hugging
-// Face's datasets. It is numpy's PCG64 with its SeedSequence, numpy 1.17 and later.
+// NumpyPermutation returns numpy.random.default_rng(seed).permutation(n), which is the order of
+// Dataset.shuffle(seed=seed) in Hugging Face's datasets. It is numpy's PCG64 with its SeedSequence,
+// numpy 1.17 and later.
 func NumpyPermutation(seed uint64, n int) []int {
 	g := newPCG64(seed)
 	indices := Sequential{}.Indices(0, n)
@@ -14,7 +15,8 @@ func NumpyPermutation(seed uint64, n int) []int {
 	return indices
 }
 
-// pcg64 is numpy's default generator: a linear congruential generator of 128 bits with the output function XSL-RR.
+// pcg64 is numpy's default generator: a linear congruential generator of 128 bits with the output
+// function XSL-RR.
 type pcg64 struct {
 	high, low       uint64 // the state
 	incHigh, incLow uint64
@@ -60,7 +62,8 @@ func (g *pcg64) uint32() uint32 {
 	return uint32(v)
 }
 
-// upTo returns a number from 0 to most as numpy's random_interval does, which shuffle calls: it draws until the lower bits fit.
+// upTo returns a number from 0 to most as numpy's random_interval does, which shuffle calls: it
+// draws until the lower bits fit.
 func (g *pcg64) upTo(most uint64) uint64 {
 	mask := uint64(1)<<bits.Len64(most) - 1
 	for {

@@ -42,13 +42,15 @@ func loadNumpyGolden(t *testing.T) (g numpyGolden) {
 func TestNumpyPermutationIsNumpys(t *testing.T) {
 	for _, g := range loadNumpyGolden(t).Permutation {
 		g.compare(t, fmt.Sprintf("NumpyPermutation(%d, %d)", g.Seed, g.N), data.NumpyPermutation(g.Seed, g.N))
-		g.compare(t, fmt.Sprintf("Shuffle(%d samples, %d)", g.N, g.Seed), all(t, data.Shuffle[int](data.Slice[int](data.Sequential{}.Indices(0, g.N)), g.Seed)))
+		g.compare(t, fmt.Sprintf("Shuffle(%d samples, %d)", g.N, g.Seed),
+			all(t, data.Shuffle[int](data.Slice[int](data.Sequential{}.Indices(0, g.N)), g.Seed)))
 	}
 }
 
 func TestTrainTestSplitIsThatOfDatasets(t *testing.T) {
 	for _, g := range loadNumpyGolden(t).Split {
-		train, test, err := data.TrainTestSplit[int](data.Slice[int](data.Sequential{}.Indices(0, g.N)), g.Fraction, g.Seed)
+		train, test, err := data.TrainTestSplit[int](data.Slice[int](data.Sequential{}.Indices(0, g.N)), g.Fraction,
+			g.Seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +73,8 @@ func TestShardIsThatOfDatasets(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, all(t, part)); diff != "" {
-				t.Errorf("shard %d of %d of %d samples, contiguous %v (-want +got):\n%s", k, g.Shards, g.N, g.Contiguous, diff)
+				t.Errorf("shard %d of %d of %d samples, contiguous %v (-want +got):\n%s", k, g.Shards, g.N,
+					g.Contiguous, diff)
 			}
 		}
 	}

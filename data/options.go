@@ -7,7 +7,8 @@ import (
 
 // LoaderOptions configures [NewLoader].
 type LoaderOptions struct {
-	// BatchSize is the number of samples in a batch; required. The last batch of an epoch may be smaller.
+	// BatchSize is the number of samples in a batch; required. The last batch of an epoch may be
+	// smaller.
 	BatchSize int
 
 	// Order is the order of visit; nil means [Sequential].
@@ -19,17 +20,19 @@ type LoaderOptions struct {
 	// Shard is the part of every epoch that this process sees; zero: all of it.
 	Shard Shard
 
-	// Workers is the number of goroutines that load and collate, each a whole batch at a time; zero means one for each processor that
-	// Go may use (runtime.GOMAXPROCS). The batches and their order do not depend on it.
+	// Workers is the number of goroutines that load and collate, each a whole batch at a time; zero
+	// means one for each processor that Go may use (runtime.GOMAXPROCS). The batches and their
+	// order do not depend on it.
 	Workers int
 
-	// Prefetch is how many batches may be finished or in the making ahead of the one that is being used; it bounds the memory
-	// of the loader. Zero means twice Workers.
+	// Prefetch is how many batches may be finished or in the making ahead of the one that is being
+	// used; it bounds the memory of the loader. Zero means twice Workers.
 	Prefetch int
 
-	// BadSample is asked about every sample that could not be had; err is a [*SampleError]. If it returns nil the sample
-	// is left out and its batch is that much smaller; a batch that has lost all its samples is an error, [ErrEmptyBatch], since leaving
-	// it out would shift the count of batches by which a run is resumed. If it returns an error the epoch ends with it. Nil means:
+	// BadSample is asked about every sample that could not be had; err is a [*SampleError]. If it
+	// returns nil the sample is left out and its batch is that much smaller; a batch that has lost
+	// all its samples is an error, [ErrEmptyBatch], since leaving it out would shift the count of
+	// batches by which a run is resumed. If it returns an error the epoch ends with it. Nil means:
 	// return err. It is called by several goroutines at a time.
 	BadSample func(index int, err error) error
 }
@@ -40,9 +43,11 @@ func (o LoaderOptions) withDefaults() (LoaderOptions, error) {
 	case o.BatchSize <= 0:
 		return o, fmt.Errorf("data: LoaderOptions.BatchSize is %d; it must be at least 1", o.BatchSize)
 	case o.Workers < 0:
-		return o, fmt.Errorf("data: LoaderOptions.Workers is %d; it must be at least 1, or 0 for one per processor", o.Workers)
+		return o, fmt.Errorf("data: LoaderOptions.Workers is %d; it must be at least 1, or 0 for one per processor",
+			o.Workers)
 	case o.Prefetch < 0:
-		return o, fmt.Errorf("data: LoaderOptions.Prefetch is %d; it must be at least 1, or 0 for twice the workers", o.Prefetch)
+		return o, fmt.Errorf("data: LoaderOptions.Prefetch is %d; it must be at least 1, or 0 for twice the workers",
+			o.Prefetch)
 	}
 	if err := o.Shard.check(o.BatchSize); err != nil {
 		return o, err

@@ -6,16 +6,17 @@ import (
 	"github.com/gotrainer/gotrainer/internal/mt19937"
 )
 
-// Order says in which order the samples of an epoch are visited. It is a pure function of the epoch: a run that is resumed in the middle
-// of an epoch asks again and gets the same answer.
+// Order says in which order the samples of an epoch are visited. It is a pure function of the
+// epoch: a run that is resumed in the middle of an epoch asks again and gets the same answer.
 //
-// Indices returns the indices of the samples, each in [0, n), in the order of their visit. It returns n of them unless the order
-// also implements [Counter]. The caller owns the slice.
+// Indices returns the indices of the samples, each in [0, n), in the order of their visit. It
+// returns n of them unless the order also implements [Counter]. The caller owns the slice.
 type Order interface {
 	Indices(epoch, n int) []int
 }
 
-// Counter is implemented by an [Order] that visits more or fewer samples than the data set has, as sampling with replacement does.
+// Counter is implemented by an [Order] that visits more or fewer samples than the data set has, as
+// sampling with replacement does.
 type Counter interface {
 	// Count returns how many indices Indices(epoch, n) has, the same in every epoch.
 	Count(n int) int
@@ -45,9 +46,10 @@ func (Sequential) Indices(_, n int) []int {
 	return indices
 }
 
-// Shuffled visits the samples in a new random order each epoch: torch.randperm(n) of a CPU generator seeded with Seed+epoch.
-// It is bit for bit the order of Accelerate's SeedableRandomSampler, thus of Hugging Face's Trainer with the same seed (data_seed if
-// that is set). Python's negative seeds are their two's complement.
+// Shuffled visits the samples in a new random order each epoch: torch.randperm(n) of a CPU
+// generator seeded with Seed+epoch. It is bit for bit the order of Accelerate's
+// SeedableRandomSampler, thus of Hugging Face's Trainer with the same seed (data_seed if that is
+// set). Python's negative seeds are their two's complement.
 type Shuffled struct {
 	Seed uint64
 }
@@ -55,13 +57,15 @@ type Shuffled struct {
 // Indices returns the permutation of the epoch.
 func (s Shuffled) Indices(epoch, n int) []int { return Permutation(s.Seed+uint64(epoch), n) }
 
-// Permutation returns torch.randperm(n) of a CPU generator that was seeded with seed by manual_seed.
+// Permutation returns torch.randperm(n) of a CPU generator that was seeded with seed by
+// manual_seed.
 func Permutation(seed uint64, n int) []int {
 	g := mt19937.New(uint32(seed)) // as PyTorch: the engine takes the lower half of the seed
 	indices := Sequential{}.Indices(0, n)
 	if n >= math.MaxUint32/20 {
-		// PyTorch draws 64 bits where 32 would be visibly uneven, and then builds the permutation from the inside out. Too large
-		// for a test; compared once with torch 2.11 for n = 214748365.
+		// PyTorch draws 64 bits where 32 would be visibly uneven, and then builds the permutation
+		// from the inside out. Too large for a test; compared once with torch 2.11 for n =
+		// 214748365.
 		for i := range n {
 			j := int(g.Uint64() % uint64(i+1))
 			indices[i] = indices[j]

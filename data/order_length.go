@@ -6,12 +6,15 @@ import (
 	"slices"
 )
 
-// GroupedByLength visits samples of about the same length together, so that batches need little padding, with the longest of all first, so that
-// memory that does not suffice shows at once. It is LengthGroupedSampler of Hugging Face's Trainer (group_by_length).
+// GroupedByLength visits samples of about the same length together, so that batches need little
+// padding, with the longest of all first, so that memory that does not suffice shows at once. It is
+// LengthGroupedSampler of Hugging Face's Trainer (group_by_length).
 type GroupedByLength struct {
 	Lengths   []int // of each sample; their number must be that of the samples
 	BatchSize int   // of the loader; required
-	Random    Order // gives the permutation to begin with; nil means Shuffled{}. Hugging Face draws it from the global generator.
+	// gives the permutation to begin with; nil means Shuffled{}. Hugging Face draws it from the
+	// global generator.
+	Random Order
 }
 
 // Check refuses a data set that has not just as many samples as there are lengths.

@@ -6,8 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/internal/mt19937"
 )
 
-// PythonShuffled visits the samples in the order that Python's random.shuffle gives a list after random.seed(Seed), the same in every
-// epoch. It is the order of Hezar's trainer, whose sampler seeds anew at each epoch.
+// PythonShuffled visits the samples in the order that Python's random.shuffle gives a list after
+// random.seed(Seed), the same in every epoch. It is the order of Hezar's trainer, whose sampler
+// seeds anew at each epoch.
 type PythonShuffled struct {
 	Seed uint64
 }
@@ -27,7 +28,8 @@ func (s PythonShuffled) Indices(_, n int) []int {
 	return indices
 }
 
-// below returns a number in [0, n) as Python's random does: the upper bits of words, drawn again while they are too large.
+// below returns a number in [0, n) as Python's random does: the upper bits of words, drawn again
+// while they are too large.
 func below(g *mt19937.Source, n uint64) uint64 {
 	k := bits.Len64(n)
 	for {

@@ -62,13 +62,15 @@ func (g goldenOrder) compare(t *testing.T, call string, got []int) {
 func TestOrdersMatchPython(t *testing.T) {
 	golden := goldenOrders(t)
 	for _, g := range golden["seedable"] {
-		g.compare(t, fmt.Sprintf("Shuffled{%d}.Indices(%d, %d)", g.Seed, g.Epoch, g.N), data.Shuffled{Seed: g.Seed}.Indices(g.Epoch, g.N))
+		g.compare(t, fmt.Sprintf("Shuffled{%d}.Indices(%d, %d)", g.Seed, g.Epoch, g.N),
+			data.Shuffled{Seed: g.Seed}.Indices(g.Epoch, g.N))
 	}
 	for _, g := range golden["randperm"] {
 		g.compare(t, fmt.Sprintf("Permutation(%d, %d)", g.Seed, g.N), data.Permutation(g.Seed, g.N))
 	}
 	for _, g := range golden["python"] {
-		g.compare(t, fmt.Sprintf("PythonShuffled{%d}.Indices(0, %d)", g.Seed, g.N), data.PythonShuffled{Seed: g.Seed}.Indices(0, g.N))
+		g.compare(t, fmt.Sprintf("PythonShuffled{%d}.Indices(0, %d)", g.Seed, g.N),
+			data.PythonShuffled{Seed: g.Seed}.Indices(0, g.N))
 	}
 	for _, g := range golden["grouped"] {
 		order := data.GroupedByLength{Lengths: g.Lengths, BatchSize: g.Batch, Random: data.Shuffled{Seed: g.Seed}}
@@ -101,7 +103,8 @@ func TestEveryOrderIsAPermutationAndAPureFunction(t *testing.T) {
 		lengths := rapid.SliceOfN(rapid.IntRange(0, 9), n, n).Draw(t, "lengths")
 		for _, order := range []data.Order{
 			data.Sequential{}, data.Shuffled{Seed: seed}, data.PythonShuffled{Seed: seed},
-			data.GroupedByLength{Lengths: lengths, BatchSize: rapid.IntRange(1, 9).Draw(t, "batch"), Random: data.Shuffled{Seed: seed}},
+			data.GroupedByLength{Lengths: lengths, BatchSize: rapid.IntRange(1, 9).Draw(t, "batch"),
+				Random: data.Shuffled{Seed: seed}},
 		} {
 			got := order.Indices(epoch, n)
 			if again := order.Indices(epoch, n); !slices.Equal(got, again) {

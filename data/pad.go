@@ -5,24 +5,29 @@ import (
 	"slices"
 )
 
-// Padding says how wide a batch of sequences becomes. The zero value pads on the right to the longest sequence of the batch, which is
-// dynamic padding, the padding=True of Hugging Face's DataCollatorWithPadding.
+// Padding says how wide a batch of sequences becomes. The zero value pads on the right to the
+// longest sequence of the batch, which is dynamic padding, the padding=True of Hugging Face's
+// DataCollatorWithPadding.
 type Padding struct {
-	// Length is the width of every batch (padding="max_length"); zero means that of the longest sequence in the batch. A longer
-	// sequence is an error: it has to be truncated where it is tokenized, which knows what must not be cut off.
+	// Length is the width of every batch (padding="max_length"); zero means that of the longest
+	// sequence in the batch. A longer sequence is an error: it has to be truncated where it is
+	// tokenized, which knows what must not be cut off.
 	Length int
 
-	// Multiple rounds the width up to a multiple of it (pad_to_multiple_of), as tensor cores like 8; zero means no rounding.
+	// Multiple rounds the width up to a multiple of it (pad_to_multiple_of), as tensor cores like
+	// 8; zero means no rounding.
 	Multiple int
 
-	// Left puts the padding before the sequences (padding_side="left"), as decoders that generate text need it.
+	// Left puts the padding before the sequences (padding_side="left"), as decoders that generate
+	// text need it.
 	Left bool
 }
 
 // width returns the width of a batch of sequences of these lengths.
 func (p Padding) width(lengths []int) (int, error) {
 	if p.Length < 0 || p.Multiple < 0 {
-		return 0, fmt.Errorf("data: Padding has the length %d and the multiple %d; neither can be negative", p.Length, p.Multiple)
+		return 0, fmt.Errorf("data: Padding has the length %d and the multiple %d; neither can be negative", p.Length,
+			p.Multiple)
 	}
 	longest := 0
 	for _, n := range lengths {
@@ -37,12 +42,14 @@ func (p Padding) width(lengths []int) (int, error) {
 	}
 	if longest > width {
 		i := slices.Index(lengths, longest)
-		return 0, fmt.Errorf("data: sequence %d of the batch has %d items, more than the %d that Padding.Length allows; truncate it where it is tokenized", i, longest, width)
+		return 0, fmt.Errorf("data: sequence %d of the batch has %d items, more than the %d that Padding.Length "+
+			"allows; truncate it where it is tokenized", i, longest, width)
 	}
 	return width, nil
 }
 
-// Padded is a batch of sequences of different lengths as one matrix. Values is what torch.From takes:
+// Padded is a batch of sequences of different lengths as one matrix. Values is what torch.From
+// takes:
 //
 //	ids := torch.From(batch.InputIDs.Values, batch.InputIDs.Shape()...)
 type Padded[T any] struct {
@@ -67,9 +74,11 @@ func (p Padded[T]) Sequence(i int) []T {
 	return row[:n:n]
 }
 
-// Mask returns the attention mask: 1 where there is an item of a sequence and 0 where there is padding.
+// Mask returns the attention mask: 1 where there is an item of a sequence and 0 where there is
+// padding.
 func (p Padded[T]) Mask() Padded[int64] {
-	mask := Padded[int64]{Values: make([]int64, len(p.Values)), Rows: p.Rows, Width: p.Width, Lengths: p.Lengths, Left: p.Left}
+	mask := Padded[int64]{Values: make([]int64, len(p.Values)), Rows: p.Rows, Width: p.Width, Lengths: p.Lengths,
+		Left: p.Left}
 	for i := range p.Rows {
 		sequence := mask.Sequence(i)
 		for k := range sequence {
@@ -79,8 +88,8 @@ func (p Padded[T]) Mask() Padded[int64] {
 	return mask
 }
 
-// Pad makes one matrix of sequences and fills up the shorter ones with value: 0 for most inputs, -100 for labels, which
-// cross entropy ignores.
+// Pad makes one matrix of sequences and fills up the shorter ones with value: 0 for most inputs,
+// -100 for labels, which cross entropy ignores.
 func Pad[T any](sequences [][]T, value T, p Padding) (Padded[T], error) {
 	return PadField(sequences, func(s []T) []T { return s }, value, p)
 }
@@ -112,7 +121,8 @@ func padRows[T any](rows [][]T, value T, p Padding) (Padded[T], error) {
 	if err != nil {
 		return Padded[T]{}, err
 	}
-	padded := Padded[T]{Values: make([]T, len(rows)*width), Rows: len(rows), Width: width, Lengths: lengths, Left: p.Left}
+	padded := Padded[T]{Values: make([]T, len(rows)*width), Rows: len(rows), Width: width, Lengths: lengths,
+		Left: p.Left}
 	for i, from := range rows {
 		row, rest := padded.Row(i), width-len(from)
 		filler := row[len(from):]

@@ -49,7 +49,8 @@ func TestCollatorIsThatOfTransformers(t *testing.T) {
 			s := encoded{Class: int64(row), Text: strings.Repeat("x", row)}
 			for k := range n {
 				id := int64(5 + 10*row + k)
-				s.InputIDs, s.TokenTypeIDs, s.Labels = append(s.InputIDs, id), append(s.TokenTypeIDs, int64(k%2)), append(s.Labels, id%7)
+				s.InputIDs, s.TokenTypeIDs, s.Labels = append(s.InputIDs, id), append(s.TokenTypeIDs, int64(k%2)),
+					append(s.Labels, id%7)
 			}
 			samples = append(samples, s)
 		}
@@ -66,7 +67,8 @@ func TestCollatorIsThatOfTransformers(t *testing.T) {
 			name string
 			want [][]int64
 			got  data.Padded[int64]
-		}{{"input_ids", g.InputIDs, b.InputIDs}, {"token_type_ids", g.TokenTypeIDs, b.TokenTypeIDs}, {"attention_mask", g.AttentionMask, b.AttentionMask}, {"labels", g.Labels, b.Labels}} {
+		}{{"input_ids", g.InputIDs, b.InputIDs}, {"token_type_ids", g.TokenTypeIDs, b.TokenTypeIDs},
+			{"attention_mask", g.AttentionMask, b.AttentionMask}, {"labels", g.Labels, b.Labels}} {
 			var rows [][]int64
 			for i := range c.got.Rows {
 				rows = append(rows, c.got.Row(i))
@@ -75,7 +77,8 @@ func TestCollatorIsThatOfTransformers(t *testing.T) {
 				t.Errorf("%+v of lengths %v: %s (-want +got):\n%s", p, g.Lengths, c.name, diff)
 			}
 		}
-		if len(b.Class) != len(samples) || b.Class[len(samples)-1] != int64(len(samples)-1) || len(b.Text[len(samples)-1]) != len(samples)-1 {
+		if len(b.Class) != len(samples) || b.Class[len(samples)-1] != int64(len(samples)-1) ||
+			len(b.Text[len(samples)-1]) != len(samples)-1 {
 			t.Errorf("scalars: %v %q", b.Class, b.Text)
 		}
 	}
@@ -84,7 +87,8 @@ func TestCollatorIsThatOfTransformers(t *testing.T) {
 func TestPadKeepsEverySequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sequences := rapid.SliceOf(rapid.SliceOfN(rapid.Int32(), 0, 9)).Draw(t, "sequences")
-		p := data.Padding{Length: rapid.SampledFrom([]int{0, 9, 16}).Draw(t, "length"), Multiple: rapid.IntRange(0, 8).Draw(t, "multiple"), Left: rapid.Bool().Draw(t, "left")}
+		p := data.Padding{Length: rapid.SampledFrom([]int{0, 9, 16}).Draw(t, "length"), Multiple: rapid.IntRange(0,
+			8).Draw(t, "multiple"), Left: rapid.Bool().Draw(t, "left")}
 		padded, err := data.Pad(sequences, -7, p)
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +121,8 @@ func TestPaddingRefuses(t *testing.T) {
 		p    data.Padding
 		want string
 	}{
-		{"a longer sequence than the fixed width", data.Padding{Length: 2}, "sequence 1 of the batch has 3 items, more than the 2"},
+		{"a longer sequence than the fixed width", data.Padding{Length: 2},
+			"sequence 1 of the batch has 3 items, more than the 2"},
 		{"a negative width", data.Padding{Length: -1}, "negative"},
 		{"a negative multiple", data.Padding{Multiple: -8}, "negative"},
 	} {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Batcher is implemented by an [Order] that divides an epoch into batches itself: PyTorch's batch_sampler. Then LoaderOptions.BatchSize and DropLast
-// decide nothing.
+// Batcher is implemented by an [Order] that divides an epoch into batches itself: PyTorch's
+// batch_sampler. Then LoaderOptions.BatchSize and DropLast decide nothing.
 type Batcher interface {
 	// Batches returns the indices of each batch of the epoch that the process of the shard sees.
 	Batches(epoch, n int, s Shard) [][]int
@@ -16,17 +16,22 @@ type Batcher interface {
 	CountBatches(n int, s Shard) int
 }
 
-// BatchRebalance makes batches of unequal size and about equal cost: few long samples, or many short ones. The samples behind one update are
-// BatchSize times Accumulate times the number of processes, as ever; only how they are divided among micro-batches and processes depends on their lengths. It
-// is BatchRebalanceSampler of Hugging Face's Trainer (train_sampling_strategy "batch_rebalance").
+// BatchRebalance makes batches of unequal size and about equal cost: few long samples, or many
+// short ones. The samples behind one update are BatchSize times Accumulate times the number of
+// processes, as ever; only how they are divided among micro-batches and processes depends on their
+// lengths. It is BatchRebalanceSampler of Hugging Face's Trainer (train_sampling_strategy
+// "batch_rebalance").
 //
-// A batch of b samples, the longest of length l, to which all are padded, costs b*l + 0.001*b*l*l: the second term is attention's.
+// A batch of b samples, the longest of length l, to which all are padded, costs b*l + 0.001*b*l*l:
+// the second term is attention's.
 type BatchRebalance struct {
-	Lengths    []int  // of each sample; their number must be that of the samples
-	BatchSize  int    // samples of a batch in the mean; required
-	Accumulate int    // batches behind one update; zero: 1. It must be that of the trainer.
-	Seed       uint64 // of the permutation to begin with, [Shuffled]'s; zero: 42, which transformers takes whatever seed and data_seed are
-	DropLast   bool   // leave out the samples at the end of an epoch that do not suffice for an update
+	Lengths    []int // of each sample; their number must be that of the samples
+	BatchSize  int   // samples of a batch in the mean; required
+	Accumulate int   // batches behind one update; zero: 1. It must be that of the trainer.
+	// of the permutation to begin with, [Shuffled]'s; zero: 42, which transformers takes whatever
+	// seed and data_seed are
+	Seed     uint64
+	DropLast bool // leave out the samples at the end of an epoch that do not suffice for an update
 }
 
 // Check refuses a data set that has not just as many samples as there are lengths.
@@ -68,7 +73,8 @@ func (r BatchRebalance) CountBatches(n int, s Shard) int {
 	return updates * max(1, r.Accumulate)
 }
 
-// Indices returns the samples of the epoch, batch after batch, as one process alone sees them; nil if Check refuses n.
+// Indices returns the samples of the epoch, batch after batch, as one process alone sees them; nil
+// if Check refuses n.
 func (r BatchRebalance) Indices(epoch, n int) []int {
 	return slices.Concat(r.Batches(epoch, n, Shard{})...)
 }
@@ -105,10 +111,12 @@ func (r BatchRebalance) Batches(epoch, n int, s Shard) [][]int {
 // samples is how many are behind one update.
 func (r BatchRebalance) samples(world int) int { return r.BatchSize * max(1, r.Accumulate) * world }
 
-// balance divides samples into a group for each process and batch, from the costliest to the cheapest.
+// balance divides samples into a group for each process and batch, from the costliest to the
+// cheapest.
 func (r BatchRebalance) balance(samples []int, size, world, slots int) [][]int {
 	slices.SortStableFunc(samples, func(a, b int) int { return cmp.Compare(r.Lengths[b], r.Lengths[a]) })
-	d := &division{samples: samples, lengths: r.Lengths, world: world, counts: make([]int, world*slots), frozen: make([]bool, world*slots)}
+	d := &division{samples: samples, lengths: r.Lengths, world: world, counts: make([]int, world*slots),
+		frozen: make([]bool, world*slots)}
 	for i := range d.counts {
 		d.counts[i] = len(samples) / len(d.counts)
 		if i < len(samples)%len(d.counts) {
@@ -138,7 +146,8 @@ type division struct {
 	frozen  []bool
 }
 
-// search moves a sample at a time from the costliest group to the cheapest, and returns the counts with the least spread of costs that it has come by.
+// search moves a sample at a time from the costliest group to the cheapest, and returns the counts
+// with the least spread of costs that it has come by.
 func (d *division) search(limit int) []int {
 	best := slices.Clone(d.counts)
 	spread, any := 0.0, false
@@ -182,7 +191,8 @@ func (d *division) active() int {
 	return n
 }
 
-// extremes are the costliest and the cheapest of the groups that are not frozen, the first of equals; -1 if there is none.
+// extremes are the costliest and the cheapest of the groups that are not frozen, the first of
+// equals; -1 if there is none.
 func (d *division) extremes(costs []float64) (high, low int) {
 	high, low = -1, -1
 	for i, c := range costs {
@@ -199,8 +209,9 @@ func (d *division) extremes(costs []float64) (high, low int) {
 	return high, low
 }
 
-// freeze leaves the groups that are trained on together with pivot out of the search, since pivot is a single sample and can become no cheaper. Before, they take from
-// the cheapest others what they can without becoming costlier than pivot.
+// freeze leaves the groups that are trained on together with pivot out of the search, since pivot
+// is a single sample and can become no cheaper. Before, they take from the cheapest others what
+// they can without becoming costlier than pivot.
 func (d *division) freeze(costs []float64, pivot int) {
 	ranking := byCost(costs)
 	begin := slices.Index(ranking, pivot) / d.world * d.world
@@ -217,7 +228,8 @@ func (d *division) freeze(costs []float64, pivot int) {
 			}
 			donor, now := -1, d.costs()
 			for k := range d.counts {
-				if !d.frozen[k] && !slices.Contains(members, k) && d.counts[k] > 1 && (donor < 0 || now[k] < now[donor]) {
+				if !d.frozen[k] && !slices.Contains(members, k) && d.counts[k] > 1 &&
+					(donor < 0 || now[k] < now[donor]) {
 					donor = k
 				}
 			}

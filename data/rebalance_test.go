@@ -31,12 +31,14 @@ func TestBatchRebalanceIsThatOfTransformers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, c := range cases {
-		order := data.BatchRebalance{Lengths: c.Lengths, BatchSize: c.BatchSize, Accumulate: c.Accumulate, Seed: c.Seed, DropLast: c.DropLast}
+		order := data.BatchRebalance{Lengths: c.Lengths, BatchSize: c.BatchSize, Accumulate: c.Accumulate, Seed: c.Seed,
+			DropLast: c.DropLast}
 		if c.Seed == 42 {
 			order.Seed = 0
 		}
 		for rank, want := range c.Ranks {
-			loader, err := data.NewLoader(numbers(len(c.Lengths)), batch, data.LoaderOptions{BatchSize: 1, Order: order, Shard: data.Shard{Rank: rank, WorldSize: len(c.Ranks)}})
+			loader, err := data.NewLoader(numbers(len(c.Lengths)), batch, data.LoaderOptions{BatchSize: 1, Order: order,
+				Shard: data.Shard{Rank: rank, WorldSize: len(c.Ranks)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +62,8 @@ func TestBatchRebalanceIsThatOfTransformers(t *testing.T) {
 func TestBatchRebalanceVisitsEverySample(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lengths := rapid.SliceOfN(rapid.IntRange(0, 300), 1, 50).Draw(t, "lengths")
-		r := data.BatchRebalance{Lengths: lengths, BatchSize: rapid.IntRange(1, 9).Draw(t, "batch size"), Accumulate: rapid.IntRange(0, 4).Draw(t, "accumulate")}
+		r := data.BatchRebalance{Lengths: lengths, BatchSize: rapid.IntRange(1, 9).Draw(t, "batch size"),
+			Accumulate: rapid.IntRange(0, 4).Draw(t, "accumulate")}
 		n, world, seen := len(lengths), rapid.IntRange(1, 3).Draw(t, "processes"), map[int]bool{}
 		for rank := range world {
 			s := data.Shard{Rank: rank, WorldSize: world}
@@ -92,9 +95,11 @@ func TestBatchRebalanceRefuses(t *testing.T) {
 		order data.BatchRebalance
 		want  string
 	}{
-		{"another number of lengths", data.BatchRebalance{Lengths: []int{1, 2}, BatchSize: 1}, "2 lengths for a data set of 3 samples"},
+		{"another number of lengths", data.BatchRebalance{Lengths: []int{1, 2}, BatchSize: 1},
+			"2 lengths for a data set of 3 samples"},
 		{"no batch size", data.BatchRebalance{Lengths: []int{1, 2, 3}}, "BatchSize is 0"},
-		{"a negative window", data.BatchRebalance{Lengths: []int{1, 2, 3}, BatchSize: 1, Accumulate: -1}, "Accumulate is -1"},
+		{"a negative window", data.BatchRebalance{Lengths: []int{1, 2, 3}, BatchSize: 1, Accumulate: -1},
+			"Accumulate is -1"},
 	} {
 		loader, err := data.NewLoader(numbers(3), batch, data.LoaderOptions{BatchSize: 1, Order: c.order})
 		if err != nil {

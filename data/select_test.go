@@ -40,12 +40,14 @@ func TestOperations(t *testing.T) {
 		{"Reverse", got(data.Reverse(three), nil), []int{2, 1, 0}},
 		{"Repeat", got(data.Repeat(three, 2)), []int{0, 1, 2, 0, 1, 2}},
 		{"Repeat never", got(data.Repeat(three, 0)), []int{}},
-		{"Interleave ends with the shortest", got(data.Interleave(three, data.Skip(ten, 5), data.Take(ten, 2))), []int{0, 5, 0, 1, 6, 1}},
+		{"Interleave ends with the shortest", got(data.Interleave(three, data.Skip(ten, 5), data.Take(ten, 2))),
+			[]int{0, 5, 0, 1, 6, 1}},
 		{"Interleave of nothing", got(data.Interleave[int]()), []int{}},
 		{"Concatenate", got(data.Concatenate(three, data.Skip(ten, 9))), []int{0, 1, 2, 9}},
 		{"Filter", got(data.Filter(ctx, ten, func(i int) (bool, error) { return i%3 == 0, nil })), []int{0, 3, 6, 9}},
 		{"Filter nothing in", got(data.Filter(ctx, ten, func(int) (bool, error) { return false, nil })), []int{}},
-		{"SortBy is stable", got(data.SortBy(ctx, ten, func(i int) (int, error) { return -(i / 4), nil })), []int{8, 9, 4, 5, 6, 7, 0, 1, 2, 3}},
+		{"SortBy is stable", got(data.SortBy(ctx, ten, func(i int) (int, error) { return -(i / 4), nil })),
+			[]int{8, 9, 4, 5, 6, 7, 0, 1, 2, 3}},
 	} {
 		d, err := c.set(t)
 		if err != nil {
@@ -74,7 +76,8 @@ func TestOperationsRefuse(t *testing.T) {
 		{"repeating too often", got(data.Repeat(three, 1<<62)), "not possible"},
 		{"repeating less than never", got(data.Repeat(three, -1)), "not possible"},
 		{"interleaving nil", got(data.Interleave(three, nil)), "data set 1 is nil"},
-		{"a filter that fails", got(data.Filter(ctx, three, func(i int) (bool, error) { return true, bad })), "bad sample"},
+		{"a filter that fails", got(data.Filter(ctx, three, func(i int) (bool, error) { return true, bad })),
+			"bad sample"},
 		{"a filter that panics", got(data.Filter(ctx, three, func(i int) (bool, error) { panic("ouch") })), "ouch"},
 	} {
 		if _, err := c.set(t); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -233,10 +236,12 @@ func TestCacheKeepsNoErrorAndRefusesWhatVaries(t *testing.T) {
 	}
 	augmented := data.Augment(numbers(9), 1, func(r *rand.Rand, i int) (int, error) { return r.IntN(100) + i, nil })
 	mapped := data.Map(data.Take(augmented, 5), func(i int) (int, error) { return i, nil })
-	if _, err := data.Cache(mapped, data.CacheOptions[int]{}); err == nil || !strings.Contains(err.Error(), "differ from epoch to epoch") {
+	if _, err := data.Cache(mapped, data.CacheOptions[int]{}); err == nil || !strings.Contains(err.Error(),
+		"differ from epoch to epoch") {
 		t.Errorf("Cache of augmented samples: %v", err)
 	}
-	if _, err := data.Cache(data.Map(numbers(3), func(i int) (int, error) { return i, nil }), data.CacheOptions[int]{}); err != nil {
+	if _, err := data.Cache(data.Map(numbers(3), func(i int) (int, error) { return i, nil }),
+		data.CacheOptions[int]{}); err != nil {
 		t.Errorf("Cache of a mapped data set: %v", err)
 	}
 	if _, err := data.Cache(numbers(3), data.CacheOptions[int]{Bytes: 1}); err == nil {
@@ -245,7 +250,9 @@ func TestCacheKeepsNoErrorAndRefusesWhatVaries(t *testing.T) {
 }
 
 func TestOperationsPassTheEpochAndTheDescriptionOn(t *testing.T) {
-	base := data.Augment[int](described{numbers(8)}, 1, func(r *rand.Rand, i int) (int, error) { return r.IntN(1_000_000), nil })
+	base := data.Augment[int](described{numbers(8)}, 1, func(r *rand.Rand, i int) (int, error) {
+		return r.IntN(1_000_000), nil
+	})
 	pairs, _ := data.Zip(data.Take(base, 3), data.Take(base, 3))
 	groups, _ := data.Batch(base, 3)
 	flat, _ := data.Flatten(groups, []int{3, 3, 2})
@@ -262,7 +269,8 @@ func TestOperationsPassTheEpochAndTheDescriptionOn(t *testing.T) {
 		g, _ := groups.(data.EpochDataset[[]int]).AtEpoch(epoch, 1)
 		f, _ := flat.(data.EpochDataset[int]).AtEpoch(epoch, 4)
 		e, _ := ends.AtEpoch(epoch, 1)
-		if p.First != want(epoch, 2) || p.Second != want(epoch, 2) || g[1] != want(epoch, 4) || f != want(epoch, 4) || e != want(epoch, 6) {
+		if p.First != want(epoch, 2) || p.Second != want(epoch, 2) || g[1] != want(epoch, 4) || f != want(epoch, 4) ||
+			e != want(epoch, 6) {
 			t.Errorf("epoch %d: %v %v %v %v", epoch, p, g, f, e)
 		}
 	}

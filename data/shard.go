@@ -2,19 +2,21 @@ package data
 
 import "fmt"
 
-// Shard is the part of every epoch that one of several processes sees: BatchSamplerShard of Hugging Face's Accelerate. The zero value is the
-// whole epoch.
+// Shard is the part of every epoch that one of several processes sees: BatchSamplerShard of Hugging
+// Face's Accelerate. The zero value is the whole epoch.
 type Shard struct {
 	Rank      int // of this process, from 0
 	WorldSize int // processes; zero: 1
 
-	// SplitBatches deals out the pieces of every batch, so that BatchSize is that of all processes together and must be a multiple of
-	// WorldSize. Otherwise whole batches are dealt out, one to each process in turn.
+	// SplitBatches deals out the pieces of every batch, so that BatchSize is that of all processes
+	// together and must be a multiple of WorldSize. Otherwise whole batches are dealt out, one to
+	// each process in turn.
 	SplitBatches bool
 
-	// Uneven leaves the end of an epoch as it is: some processes see fewer batches or a smaller one. Otherwise the samples at
-	// the beginning of the epoch fill up the end, so that every process sees as many full batches (even_batches). Where DropLast is
-	// set, or there is one process, nothing is filled up.
+	// Uneven leaves the end of an epoch as it is: some processes see fewer batches or a smaller
+	// one. Otherwise the samples at the beginning of the epoch fill up the end, so that every
+	// process sees as many full batches (even_batches). Where DropLast is set, or there is one
+	// process, nothing is filled up.
 	Uneven bool
 }
 
@@ -26,7 +28,8 @@ func (s Shard) check(batchSize int) error {
 	case s.Rank < 0 || s.Rank >= world:
 		return fmt.Errorf("data: Shard.Rank is %d; it must be from 0 to %d, one less than WorldSize", s.Rank, world-1)
 	case s.SplitBatches && batchSize%world != 0:
-		return fmt.Errorf("data: a batch of %d samples cannot be split among %d processes; BatchSize must be a multiple of Shard.WorldSize", batchSize, world)
+		return fmt.Errorf("data: a batch of %d samples cannot be split among %d processes; BatchSize must be a "+
+			"multiple of Shard.WorldSize", batchSize, world)
 	}
 	return nil
 }

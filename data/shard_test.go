@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestShardsAreThoseOfAccelerate compares with what BatchSamplerShard hands out (testdata/shard.py).
+// TestShardsAreThoseOfAccelerate compares with what BatchSamplerShard hands out
+// (testdata/shard.py).
 func TestShardsAreThoseOfAccelerate(t *testing.T) {
 	raw, err := os.ReadFile("testdata/shard.json")
 	if err != nil {
@@ -35,7 +36,8 @@ func TestShardsAreThoseOfAccelerate(t *testing.T) {
 	for _, c := range cases {
 		for rank, want := range c.Batches {
 			l, err := NewLoader(Func(c.Samples, func(i int) (int, error) { return i, nil }), collate, LoaderOptions{
-				BatchSize: c.BatchSize, DropLast: c.DropLast, Shard: Shard{rank, c.WorldSize, c.SplitBatches, !c.EvenBatches}, Workers: 1,
+				BatchSize: c.BatchSize, DropLast: c.DropLast, Shard: Shard{rank, c.WorldSize, c.SplitBatches,
+					!c.EvenBatches}, Workers: 1,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -71,7 +73,8 @@ func TestImpossibleShardsAreRefused(t *testing.T) {
 		"WorldSize is -3":      {WorldSize: -3},
 		"a batch of 4 samples": {WorldSize: 3, SplitBatches: true},
 	} {
-		_, err := NewLoader(Slice[int]{1}, func(s []int) ([]int, error) { return s, nil }, LoaderOptions{BatchSize: 4, Shard: s})
+		_, err := NewLoader(Slice[int]{1}, func(s []int) ([]int, error) { return s, nil }, LoaderOptions{BatchSize: 4,
+			Shard: s})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one with %q", s, err, want)
 		}

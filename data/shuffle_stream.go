@@ -6,16 +6,19 @@ import (
 	"math/rand/v2"
 )
 
-// ShuffleStream returns the samples of s shuffled within windows of size samples, which it holds in memory. Where the windows lie differs
-// from pass to pass, and so does the order in each.
+// ShuffleStream returns the samples of s shuffled within windows of size samples, which it holds in
+// memory. Where the windows lie differs from pass to pass, and so does the order in each.
 //
-// The order is a function of seed and pass, and a sample's place in it of the place in the stream alone. So a run that is resumed in the middle
-// of a pass reads one window and not all that came before. The shuffle buffer of PyTorch, datasets and WebDataset, which
-// swaps each new sample against a random one it holds, mixes a little farther but can only be had again by repeating the pass from its
-// start. To mix more, shuffle the files too: [StreamOf] of a data set of files with [Shuffled].
+// The order is a function of seed and pass, and a sample's place in it of the place in the stream
+// alone. So a run that is resumed in the middle of a pass reads one window and not all that came
+// before. The shuffle buffer of PyTorch, datasets and WebDataset, which swaps each new sample
+// against a random one it holds, mixes a little farther but can only be had again by repeating the
+// pass from its start. To mix more, shuffle the files too: [StreamOf] of a data set of files with
+// [Shuffled].
 func ShuffleStream[S any](s Stream[S], size int, seed uint64) (Stream[S], error) {
 	if s == nil || size < 1 {
-		return nil, fmt.Errorf("data: ShuffleStream needs a stream and a window of at least 1 sample, got %T and %d", s, size)
+		return nil, fmt.Errorf("data: ShuffleStream needs a stream and a window of at least 1 sample, got %T and %d", s,
+			size)
 	}
 	return shuffledStream[S]{s, size, seed}, nil
 }
@@ -26,7 +29,8 @@ type shuffledStream[S any] struct {
 	seed uint64
 }
 
-// window returns the number of the window that a sample lies in and where it begins and ends. The first window of a pass is cut short.
+// window returns the number of the window that a sample lies in and where it begins and ends. The
+// first window of a pass is cut short.
 func (w shuffledStream[S]) window(pass, at int) (number, begin, end int) {
 	first := 1 + int(mix(w.seed^mix(uint64(pass)))%uint64(w.size))
 	if at < first {
@@ -76,9 +80,10 @@ func (w shuffledStream[S]) Samples(pass, skip int) iter.Seq2[S, error] {
 	}
 }
 
-// StrideStream returns the samples k, k+n, k+2n, ... of s: the part of process k of n. A last round that does not reach all processes
-// is left out, so that each has as many samples and none waits for the others. It reads all samples; if s reads files, giving each
-// process its own files costs less.
+// StrideStream returns the samples k, k+n, k+2n, ... of s: the part of process k of n. A last round
+// that does not reach all processes is left out, so that each has as many samples and none waits
+// for the others. It reads all samples; if s reads files, giving each process its own files costs
+// less.
 func StrideStream[S any](s Stream[S], k, n int) (Stream[S], error) {
 	if err := checkShard("StrideStream", k, n); err != nil {
 		return nil, err

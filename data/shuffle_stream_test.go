@@ -109,7 +109,8 @@ func TestStreamsPassErrorsOn(t *testing.T) {
 	}), nil)
 	shuffled, _ := data.ShuffleStream(source, 3, 1)
 	strided, _ := data.StrideStream(source, 0, 2)
-	for name, s := range map[string]data.Stream[int]{"ShuffleStream": shuffled, "StrideStream": strided, "TakeStream": data.TakeStream(source, 9)} {
+	for name, s := range map[string]data.Stream[int]{"ShuffleStream": shuffled, "StrideStream": strided,
+		"TakeStream": data.TakeStream(source, 9)} {
 		var last error
 		count := 0
 		for _, err := range s.Samples(0, 0) {

@@ -9,11 +9,13 @@ import (
 	"sync"
 )
 
-// Stream is a source of samples without a known length: PyTorch's IterableDataset. A run goes over it pass by pass.
+// Stream is a source of samples without a known length: PyTorch's IterableDataset. A run goes over
+// it pass by pass.
 //
-// Samples returns the samples of a pass, 0 being the first, without its first skip ones; a resumed run skips those that it was trained
-// on, so they should cost little. A pass must have the same samples each time it is asked for, or a resumed run is not the one that was
-// interrupted. A stream that can be read only once has no samples in its further passes. The first error ends a pass.
+// Samples returns the samples of a pass, 0 being the first, without its first skip ones; a resumed
+// run skips those that it was trained on, so they should cost little. A pass must have the same
+// samples each time it is asked for, or a resumed run is not the one that was interrupted. A stream
+// that can be read only once has no samples in its further passes. The first error ends a pass.
 //
 // Samples is ranged over by one goroutine at a time, which is not that of the training loop.
 type Stream[S any] interface {
@@ -26,7 +28,8 @@ type StreamFunc[S any] func(pass, skip int) iter.Seq2[S, error]
 // Samples calls f.
 func (f StreamFunc[S]) Samples(pass, skip int) iter.Seq2[S, error] { return f(pass, skip) }
 
-// StreamOf returns the samples of a data set as a stream, in the order of o for each pass; nil means [Sequential].
+// StreamOf returns the samples of a data set as a stream, in the order of o for each pass; nil
+// means [Sequential].
 func StreamOf[S any](d Dataset[S], o Order) Stream[S] {
 	if o == nil {
 		o = Sequential{}
@@ -43,8 +46,8 @@ func StreamOf[S any](d Dataset[S], o Order) Stream[S] {
 	})
 }
 
-// MapStream returns the stream of f applied to the samples of s. f is called by the one goroutine that reads; work that is worth
-// several belongs into the collate function.
+// MapStream returns the stream of f applied to the samples of s. f is called by the one goroutine
+// that reads; work that is worth several belongs into the collate function.
 func MapStream[S, T any](s Stream[S], f func(S) (T, error)) Stream[T] {
 	return StreamFunc[T](func(pass, skip int) iter.Seq2[T, error] {
 		return func(yield func(T, error) bool) {
@@ -66,34 +69,39 @@ type StreamBatch[B any] struct {
 	Batch   B
 	Samples int
 
-	// Round is how many samples the batches of all processes hold together that belong to this one, without those that fill them up. Without a
-	// [Shard] it is the number that was read for the batch.
+	// Round is how many samples the batches of all processes hold together that belong to this one,
+	// without those that fill them up. Without a [Shard] it is the number that was read for the
+	// batch.
 	Round int
 }
 
-// StreamLoader hands out the batches of a [Stream], pass by pass: one goroutine reads, several collate, and the batches come in the
-// order of the samples.
+// StreamLoader hands out the batches of a [Stream], pass by pass: one goroutine reads, several
+// collate, and the batches come in the order of the samples.
 type StreamLoader[S, B any] struct {
 	stream  Stream[S]
 	collate func([]S) (B, error)
 	options LoaderOptions
 }
 
-// NewStreamLoader returns a loader that makes its batches with collate, which is called by several goroutines at a time. Of the options
-// Order must be nil: the order is the stream's.
+// NewStreamLoader returns a loader that makes its batches with collate, which is called by several
+// goroutines at a time. Of the options Order must be nil: the order is the stream's.
 //
-// With a [Shard] every process reads the whole stream, which must be the same for all, and makes batches of its own part: DataLoaderDispatcher of Accelerate. The
-// samples that do not suffice for full batches on all processes are dealt out evenly, in smaller batches; where their number is no multiple of the
-// processes, the first samples of the pass fill them up. With Shard.Uneven they stay whole batches, of which some processes get none.
-// DropLast leaves out what does not suffice for a full batch on every process.
-func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o LoaderOptions) (*StreamLoader[S, B], error) {
+// With a [Shard] every process reads the whole stream, which must be the same for all, and makes
+// batches of its own part: DataLoaderDispatcher of Accelerate. The samples that do not suffice for
+// full batches on all processes are dealt out evenly, in smaller batches; where their number is no
+// multiple of the processes, the first samples of the pass fill them up. With Shard.Uneven they
+// stay whole batches, of which some processes get none. DropLast leaves out what does not suffice
+// for a full batch on every process.
+func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o LoaderOptions) (*StreamLoader[S, B],
+	error) {
 	switch {
 	case s == nil:
 		return nil, errors.New("data: NewStreamLoader needs a stream, got nil")
 	case collate == nil:
 		return nil, errors.New("data: NewStreamLoader needs a function that makes a batch of samples, got nil")
 	case o.Order != nil:
-		return nil, fmt.Errorf("data: LoaderOptions.Order is %T; want nil, since the order of a stream is its own", o.Order)
+		return nil, fmt.Errorf("data: LoaderOptions.Order is %T; want nil, since the order of a stream is its own",
+			o.Order)
 	}
 	o, err := o.withDefaults()
 	if err != nil {
@@ -102,9 +110,10 @@ func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o Load
 	return &StreamLoader[S, B]{stream: s, collate: collate, options: o}, nil
 }
 
-// Pass returns the batches of a pass in order, without the first skip ones. No more than Prefetch batches are ready or in the making
-// ahead of the one that is being used. Errors, and what has ended when the range ends, are as in [Loader.Epoch]; a sample's index
-// in them, and that given to BadSample, is its place in the pass.
+// Pass returns the batches of a pass in order, without the first skip ones. No more than Prefetch
+// batches are ready or in the making ahead of the one that is being used. Errors, and what has
+// ended when the range ends, are as in [Loader.Epoch]; a sample's index in them, and that given to
+// BadSample, is its place in the pass.
 func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2[StreamBatch[B], error] {
 	return func(yield func(StreamBatch[B], error) bool) {
 		if skip < 0 {
@@ -124,7 +133,8 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 				r.err = context.Cause(ctx)
 			}
 			if ctx.Err() != nil && r.err == nil {
-				r = result[StreamBatch[B]]{err: context.Cause(ctx)} // both were ready: a cancelled run gets no more work
+				// both were ready: a cancelled run gets no more work
+				r = result[StreamBatch[B]]{err: context.Cause(ctx)}
 			}
 			if !yield(r.batch, r.err) || r.err != nil {
 				return
@@ -145,7 +155,8 @@ type streamJob[S, B any] struct {
 	done  chan result[StreamBatch[B]]
 }
 
-// slot is a place in a batch; it stays empty where the sample was bad, so that the batches can be counted.
+// slot is a place in a batch; it stays empty where the sample was bad, so that the batches can be
+// counted.
 type slot[S any] struct {
 	sample S
 	full   bool
@@ -159,7 +170,8 @@ func (l *StreamLoader[S, B]) round() int {
 	return l.options.BatchSize
 }
 
-// start starts the reader and the workers of a pass. The returned channel has the batches in order; its capacity bounds how far they run ahead.
+// start starts the reader and the workers of a pass. The returned channel has the batches in order;
+// its capacity bounds how far they run ahead.
 func (l *StreamLoader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, pass, first int) <-chan streamJob[S, B] {
 	ordered := make(chan streamJob[S, B], l.options.Prefetch)
 	work := make(chan streamJob[S, B])
@@ -207,7 +219,8 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, pass
 }
 
 // read cuts the samples of a pass into batches. What it returns is the error that ends the pass.
-func (l *StreamLoader[S, B]) read(ctx context.Context, pass, first int, send func(streamJob[S, B], error) bool) (err error) {
+func (l *StreamLoader[S, B]) read(ctx context.Context, pass, first int, send func(streamJob[S, B],
+	error) bool) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &PanicError{Value: p, Stack: debug.Stack()}
@@ -251,7 +264,8 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, pass, first int, send fun
 	return nil
 }
 
-// partOf is what a process gets of the samples that are dealt out together, and where it stands among them.
+// partOf is what a process gets of the samples that are dealt out together, and where it stands
+// among them.
 func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 	world := max(1, s.WorldSize)
 	switch {
@@ -273,7 +287,8 @@ func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 
 // bad asks what to do about a sample that could not be read.
 func (l *StreamLoader[S, B]) bad(pass, index int, err error) error {
-	return l.options.BadSample(index, &SampleError{Index: index, What: fmt.Sprintf("pass %d of the stream", pass), Err: err})
+	return l.options.BadSample(index, &SampleError{Index: index, What: fmt.Sprintf("pass %d of the stream", pass),
+		Err: err})
 }
 
 // begin reads the first n samples of a pass again, for one that is begun in its middle.

@@ -17,7 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// counting is an endless stream of the numbers from 0 on, the same in each pass, that may go wrong at one of them.
+// counting is an endless stream of the numbers from 0 on, the same in each pass, that may go wrong
+// at one of them.
 func counting(n int, at func(i int) error) data.Stream[int] {
 	return data.StreamFunc[int](func(_, skip int) iter.Seq2[int, error] {
 		return func(yield func(int, error) bool) {
@@ -46,7 +47,8 @@ func ExampleStreamLoader_Pass() {
 			}
 		}
 	})
-	loader, err := data.NewStreamLoader(lines, func(s []string) (string, error) { return strings.Join(s, ", "), nil }, data.LoaderOptions{BatchSize: 2})
+	loader, err := data.NewStreamLoader(lines, func(s []string) (string, error) { return strings.Join(s, ", "), nil },
+		data.LoaderOptions{BatchSize: 2})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -61,10 +63,12 @@ func ExampleStreamLoader_Pass() {
 
 func TestAStreamIsCutIntoBatchesInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n, size, skip := rapid.IntRange(0, 40).Draw(t, "samples"), rapid.IntRange(1, 7).Draw(t, "batch"), rapid.IntRange(0, 8).Draw(t, "skip")
+		n, size, skip := rapid.IntRange(0, 40).Draw(t, "samples"), rapid.IntRange(1, 7).Draw(t, "batch"),
+			rapid.IntRange(0, 8).Draw(t, "skip")
 		drop := rapid.Bool().Draw(t, "drop last")
 		l, err := data.NewStreamLoader(counting(n, nil), keep, data.LoaderOptions{
-			BatchSize: size, DropLast: drop, Workers: rapid.IntRange(1, 4).Draw(t, "workers"), Prefetch: rapid.IntRange(1, 4).Draw(t, "prefetch"),
+			BatchSize: size, DropLast: drop, Workers: rapid.IntRange(1, 4).Draw(t, "workers"),
+			Prefetch: rapid.IntRange(1, 4).Draw(t, "prefetch"),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +96,8 @@ func TestAStreamIsCutIntoBatchesInOrder(t *testing.T) {
 
 func TestAStreamIsReadOnlySoFarAhead(t *testing.T) {
 	var read atomic.Int64
-	l, err := data.NewStreamLoader(counting(-1, func(int) error { read.Add(1); return nil }), keep, data.LoaderOptions{BatchSize: 2, Workers: 1, Prefetch: 3})
+	l, err := data.NewStreamLoader(counting(-1, func(int) error { read.Add(1); return nil }), keep,
+		data.LoaderOptions{BatchSize: 2, Workers: 1, Prefetch: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +112,8 @@ func TestAStreamIsReadOnlySoFarAhead(t *testing.T) {
 	if n := read.Load(); n > 2*(10+3+3) {
 		t.Errorf("%d samples were read for 10 batches of 2", n)
 	}
-	for try := 0; runtime.NumGoroutine() > before; try++ { // one that has said that it is done is counted until it has gone
+	// one that has said that it is done is counted until it has gone
+	for try := 0; runtime.NumGoroutine() > before; try++ {
 		if try == 1000 {
 			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
 		}
@@ -143,11 +149,14 @@ func TestWhatGoesWrongInAStream(t *testing.T) {
 		bad     func(int, error) error
 		want    string // batches, and the text of the error
 	}{
-		{"an error comes after the batches before it", atFive, keep, nil, "[0 1] [2 3] data: sample 5 (pass 0 of the stream): cause"},
+		{"an error comes after the batches before it", atFive, keep, nil, "[0 1] [2 3] data: sample 5 (pass 0 of the " +
+			"stream): cause"},
 		{"a bad sample can be left out and keeps its place", atFive, keep, leave, "[0 1] [2 3] [4] [6 7]"},
 		{"a panic of the stream is an error", panics, keep, nil, "[0 1] [2 3] panic: cause"},
-		{"a stream that ends its goroutine is an error", exits, keep, nil, "[0 1] [2 3] the data set or the collate function called runtime.Goexit"},
-		{"a batch that lost all its samples is an error", counting(2, func(int) error { return cause }), keep, leave, "data: epoch 0, batch 0 (samples 0 1): no sample"},
+		{"a stream that ends its goroutine is an error", exits, keep, nil,
+			"[0 1] [2 3] the data set or the collate function called runtime.Goexit"},
+		{"a batch that lost all its samples is an error", counting(2, func(int) error { return cause }), keep, leave,
+			"data: epoch 0, batch 0 (samples 0 1): no sample"},
 		{"a failing collate names its batch", counting(4, nil), func(s []int) ([]int, error) {
 			if s[0] == 2 {
 				return nil, cause
@@ -193,7 +202,9 @@ func TestWhatGoesWrongInAStream(t *testing.T) {
 
 func TestStreamsMadeOfOthers(t *testing.T) {
 	d := data.Slice[int]{10, 11, 12, 13}
-	s := data.MapStream(data.StreamOf[int](d, data.Shuffled{Seed: 1}), func(v int) (string, error) { return fmt.Sprint(v), nil })
+	s := data.MapStream(data.StreamOf[int](d, data.Shuffled{Seed: 1}), func(v int) (string, error) {
+		return fmt.Sprint(v), nil
+	})
 	for pass := range 2 {
 		var want, got []string
 		for _, i := range (data.Shuffled{Seed: 1}).Indices(pass, 4)[1:] {
@@ -212,7 +223,8 @@ func TestStreamsMadeOfOthers(t *testing.T) {
 	for range data.StreamOf[int](d, nil).Samples(0, 9) {
 		t.Error("a sample behind the end")
 	}
-	if _, err := data.NewStreamLoader(s, func([]string) (int, error) { return 0, nil }, data.LoaderOptions{BatchSize: 1, Order: data.Sequential{}}); err == nil {
+	if _, err := data.NewStreamLoader(s, func([]string) (int, error) { return 0, nil }, data.LoaderOptions{BatchSize: 1,
+		Order: data.Sequential{}}); err == nil {
 		t.Error("an order of a stream was accepted")
 	}
 	if _, err := data.NewStreamLoader[int, int](nil, nil, data.LoaderOptions{BatchSize: 1}); err == nil {
@@ -224,7 +236,8 @@ func TestTheProcessesOfAShardedStreamHaveItTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		world, per := rapid.IntRange(1, 4).Draw(t, "processes"), rapid.IntRange(1, 4).Draw(t, "batch of a process")
 		n, skip := rapid.IntRange(0, 40).Draw(t, "samples"), rapid.IntRange(0, 3).Draw(t, "skip")
-		shard := data.Shard{WorldSize: world, SplitBatches: rapid.Bool().Draw(t, "split"), Uneven: rapid.Bool().Draw(t, "uneven")}
+		shard := data.Shard{WorldSize: world, SplitBatches: rapid.Bool().Draw(t, "split"), Uneven: rapid.Bool().Draw(t,
+			"uneven")}
 		o := data.LoaderOptions{BatchSize: per, DropLast: rapid.Bool().Draw(t, "drop last"), Workers: 2}
 		if shard.SplitBatches {
 			o.BatchSize = per * world
@@ -254,17 +267,21 @@ func TestTheProcessesOfAShardedStreamHaveItTogether(t *testing.T) {
 					continue
 				}
 				if !shard.Uneven && own[i].Samples != batches[0][i].Samples {
-					t.Fatalf("round %d: rank %d has %d samples, rank 0 has %d", i, rank, own[i].Samples, batches[0][i].Samples)
+					t.Fatalf("round %d: rank %d has %d samples, rank 0 has %d", i, rank, own[i].Samples,
+						batches[0][i].Samples)
 				}
 				round = append(round, own[i].Batch...)
 			}
 			want := min(per*world, n-next)
-			if batches[0][i].Round != want || len(round) < want || shard.Uneven && len(round) != want || len(round) >= want+world {
-				t.Fatalf("round %d has %v, Round %d; want %d samples from %d on", i, round, batches[0][i].Round, want, next)
+			if batches[0][i].Round != want || len(round) < want || shard.Uneven && len(round) != want ||
+				len(round) >= want+world {
+				t.Fatalf("round %d has %v, Round %d; want %d samples from %d on", i, round, batches[0][i].Round, want,
+					next)
 			}
 			for k, v := range round {
 				if fill := v < world; k < want && v != next+k || k >= want && !fill {
-					t.Fatalf("round %d has %v; want the samples from %d on, filled up with the first %d", i, round, next, world)
+					t.Fatalf("round %d has %v; want the samples from %d on, filled up with the first %d", i, round,
+						next, world)
 				}
 			}
 			next += want

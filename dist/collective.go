@@ -11,7 +11,8 @@ type Number interface {
 	float32 | float64 | int32 | int64 | uint8
 }
 
-// AllReduce replaces the numbers of data by their reduction over all processes. The slices of all have the same length.
+// AllReduce replaces the numbers of data by their reduction over all processes. The slices of all
+// have the same length.
 func AllReduce[T Number](ctx context.Context, g *Group, data []T, op Op) error {
 	var d DType
 	switch any(data).(type) {
@@ -108,12 +109,14 @@ func (g *Group) AllGather(ctx context.Context, data []byte) ([][]byte, error) {
 // small is up to how many bytes everybody sums everything: one exchange in place of two.
 const small = 32 << 10
 
-// AllReduce replaces the elements of data, little-endian as tensors have them, by their reduction over all processes.
+// AllReduce replaces the elements of data, little-endian as tensors have them, by their reduction
+// over all processes.
 func (g *Group) AllReduce(ctx context.Context, data []byte, d DType, op Op) error {
 	size := d.Size()
 	switch {
 	case size == 0 || len(data)%size != 0:
-		return fmt.Errorf("dist: AllReduce of %d bytes as %s: want a type that can be reduced, and whole elements", len(data), d)
+		return fmt.Errorf("dist: AllReduce of %d bytes as %s: want a type that can be reduced, and whole elements",
+			len(data), d)
 	case op < Sum || op > Min:
 		return fmt.Errorf("dist: AllReduce: %s is no reduction; want Sum, Mean, Max or Min", op)
 	case op == Mean && !d.isFloat():
@@ -186,7 +189,8 @@ func (c *call) reducePart(data []byte) error {
 			return err
 		}
 		if len(f.payload) != len(data) {
-			return &Error{Call: c.h.String(), Rank: g.rank, Peer: rank, Err: fmt.Errorf("%w: %d bytes came, want %d", ErrMismatch, len(f.payload), len(data))}
+			return &Error{Call: c.h.String(), Rank: g.rank, Peer: rank, Err: fmt.Errorf("%w: %d bytes came, want %d",
+				ErrMismatch, len(f.payload), len(data))}
 		}
 		if rank == 0 {
 			acc = f.payload

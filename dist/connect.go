@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// dial connects to a process at the first of its addresses that has the token of the group behind it.
+// dial connects to a process at the first of its addresses that has the token of the group behind
+// it.
 func (r *rendezvous) dial(ctx context.Context, addresses []string) (net.Conn, error) {
 	var errs []error
 	for _, a := range addresses {
@@ -45,7 +46,8 @@ func (r *rendezvous) introduce(ctx context.Context, conn net.Conn) error {
 func (r *rendezvous) greet(ctx context.Context, conn net.Conn) (rank int, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second)) // a stranger that says nothing must not keep the others waiting
+	// a stranger that says nothing must not keep the others waiting
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if err := r.settle(conn); err != nil {
 		return 0, err
 	}
@@ -83,7 +85,8 @@ func (r *rendezvous) settle(conn net.Conn) error {
 		return nil
 	}
 	patience := r.o.PeerTimeout
-	err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: max(time.Second, patience/2), Interval: max(time.Second, patience/6), Count: 3})
+	err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: max(time.Second, patience/2),
+		Interval: max(time.Second, patience/6), Count: 3})
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// setUserTimeout bounds how long what was sent may stay without an answer of the other machine: TCP_USER_TIMEOUT. Keepalive does not see to it while
-// something is on its way.
+// setUserTimeout bounds how long what was sent may stay without an answer of the other machine:
+// TCP_USER_TIMEOUT. Keepalive does not see to it while something is on its way.
 func setUserTimeout(conn *net.TCPConn, d time.Duration) error {
 	const tcpUserTimeout = 18
 	raw, err := conn.SyscallConn()

@@ -19,7 +19,8 @@ import (
 )
 
 // together runs f as each of world ranks, in goroutines of this process, and returns their errors.
-func together(t *testing.T, world int, change func(*dist.Options), f func(ctx context.Context, g *dist.Group) error) []error {
+func together(t *testing.T, world int, change func(*dist.Options), f func(ctx context.Context,
+	g *dist.Group) error) []error {
 	t.Helper()
 	server, err := tcpstore.Listen("127.0.0.1:0")
 	if err != nil {
@@ -32,7 +33,8 @@ func together(t *testing.T, world int, change func(*dist.Options), f func(ctx co
 	var ranks sync.WaitGroup
 	for rank := range world {
 		ranks.Go(func() {
-			o := dist.Options{Rank: rank, World: world, Address: server.Addr().String(), Store: true, Timeout: 30 * time.Second}
+			o := dist.Options{Rank: rank, World: world, Address: server.Addr().String(), Store: true,
+				Timeout: 30 * time.Second}
 			if change != nil {
 				change(&o)
 			}
@@ -103,7 +105,8 @@ func TestEveryReductionOfEveryType(t *testing.T) {
 		for _, c := range []struct {
 			op   dist.Op
 			want []float64
-		}{{dist.Sum, []float64{6, -6, 0.75}}, {dist.Mean, []float64{2, -2, 0.25}}, {dist.Max, []float64{3, -1, 0.375}}, {dist.Min, []float64{1, -3, 0.125}}} {
+		}{{dist.Sum, []float64{6, -6, 0.75}}, {dist.Mean, []float64{2, -2, 0.25}}, {dist.Max, []float64{3, -1, 0.375}},
+			{dist.Min, []float64{1, -3, 0.125}}} {
 			v := []float64{x, -x, x / 8}
 			w := []float32{float32(x), float32(-x), float32(x / 8)}
 			if err := errors.Join(dist.AllReduce(ctx, g, v, c.op), dist.AllReduce(ctx, g, w, c.op)); err != nil {
@@ -125,7 +128,8 @@ func TestEveryReductionOfEveryType(t *testing.T) {
 				continue
 			}
 			a, b, u := []int64{int64(x) << 40}, []int32{-int32(x)}, []uint8{uint8(x)}
-			if err := errors.Join(dist.AllReduce(ctx, g, a, c.op), dist.AllReduce(ctx, g, b, c.op), dist.AllReduce(ctx, g, u, c.op)); err != nil {
+			if err := errors.Join(dist.AllReduce(ctx, g, a, c.op), dist.AllReduce(ctx, g, b, c.op),
+				dist.AllReduce(ctx, g, u, c.op)); err != nil {
 				return err
 			}
 			if a[0] != int64(c.want[0])<<40 || b[0] != int32(c.want[1]) || u[0] != uint8(c.want[0]) {
@@ -136,7 +140,8 @@ func TestEveryReductionOfEveryType(t *testing.T) {
 		if err := g.AllReduce(ctx, bf, dist.BFloat16, dist.Sum); err != nil {
 			return err
 		}
-		if want := []byte{0x40, 0x40, 0x42, 0x40}; !bytes.Equal(bf, want) { // 3; 2.015625 + 1.0078125 = 3.0234375, which lies between 3.015625 and 3.03125
+		// 3; 2.015625 + 1.0078125 = 3.0234375, which lies between 3.015625 and 3.03125
+		if want := []byte{0x40, 0x40, 0x42, 0x40}; !bytes.Equal(bf, want) {
 			return fmt.Errorf("bfloat16 sums to % x, want % x", bf, want)
 		}
 		half := binary.LittleEndian.AppendUint16(nil, 0x7bff) // 65504
@@ -192,7 +197,8 @@ func TestAGroupOfOneNeedsNoNetwork(t *testing.T) {
 	}
 	for _, g := range []*dist.Group{nil, alone} {
 		v := []float64{3}
-		err := errors.Join(dist.AllReduce(t.Context(), g, v, dist.Mean), g.Barrier(t.Context()), g.Broadcast(t.Context(), []byte{1}, 0), g.Close())
+		err := errors.Join(dist.AllReduce(t.Context(), g, v, dist.Mean), g.Barrier(t.Context()),
+			g.Broadcast(t.Context(), []byte{1}, 0), g.Close())
 		if err != nil || v[0] != 3 || g.World() != 1 || g.Rank() != 0 || !g.Main() {
 			t.Errorf("%v, %v", v, err)
 		}
@@ -277,14 +283,16 @@ func TestACancelledCallEndsTheOthersToo(t *testing.T) {
 		t.Errorf("rank 0: %v", errs[0])
 	}
 	for _, rank := range []int{1, 2} {
-		if e, ok := errors.AsType[*dist.Error](errs[rank]); !ok || e.Peer != 0 || !strings.Contains(e.Error(), "deadline exceeded (reported by rank") {
+		if e, ok := errors.AsType[*dist.Error](errs[rank]); !ok || e.Peer != 0 || !strings.Contains(e.Error(),
+			"deadline exceeded (reported by rank") {
 			t.Errorf("rank %d: %v; want that rank 0 gave up", rank, errs[rank])
 		}
 	}
 }
 
 func TestASlowRankIsNamedWhenTheTimeoutIsOver(t *testing.T) {
-	errs := together(t, 2, func(o *dist.Options) { o.Timeout = 100 * time.Millisecond }, func(ctx context.Context, g *dist.Group) error {
+	errs := together(t, 2, func(o *dist.Options) { o.Timeout = 100 * time.Millisecond }, func(ctx context.Context,
+		g *dist.Group) error {
 		if g.Rank() == 1 {
 			<-g.Done()
 		}
@@ -315,7 +323,8 @@ func TestOneWhoHasLeftIsNamed(t *testing.T) {
 
 func TestJoiningFailsWithTheReason(t *testing.T) {
 	t.Run("another world size", func(t *testing.T) {
-		for rank, err := range together(t, 2, func(o *dist.Options) { o.World += o.Rank; o.JoinTimeout = 5 * time.Second }, none) {
+		for rank, err := range together(t, 2,
+			func(o *dist.Options) { o.World += o.Rank; o.JoinTimeout = 5 * time.Second }, none) {
 			if err == nil || !strings.Contains(err.Error(), "WORLD_SIZE") {
 				t.Errorf("rank %d: %v", rank, err)
 			}
@@ -335,7 +344,8 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 	t.Run("one that never comes", func(t *testing.T) {
 		errs := together(t, 2, func(o *dist.Options) { o.World = 4; o.JoinTimeout = 2 * time.Second }, none)
 		for rank, err := range errs {
-			if err == nil || !strings.Contains(err.Error(), "no sign of 2, 3") || !strings.Contains(err.Error(), "JoinTimeout") {
+			if err == nil || !strings.Contains(err.Error(), "no sign of 2, 3") || !strings.Contains(err.Error(),
+				"JoinTimeout") {
 				t.Errorf("rank %d: %v", rank, err)
 			}
 		}
@@ -366,7 +376,8 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 				_, _ = c.Write([]byte("SSH-2.0-OpenSSH"))
 			}
 		}()
-		_, err = dist.Init(t.Context(), dist.Options{World: 2, Rank: 1, Address: l.Addr().String(), JoinTimeout: time.Second})
+		_, err = dist.Init(t.Context(), dist.Options{World: 2, Rank: 1, Address: l.Addr().String(),
+			JoinTimeout: time.Second})
 		if err == nil || !strings.Contains(err.Error(), "no TCPStore") {
 			t.Error(err)
 		}
@@ -381,7 +392,10 @@ func TestRankZeroOpensTheStore(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	for range 2 { // the port is free again after a group has met
-		all(t, together(t, 3, func(o *dist.Options) { o.Address, o.Store = address, false }, func(ctx context.Context, g *dist.Group) error { return g.Barrier(ctx) }))
+		all(t, together(t, 3, func(o *dist.Options) { o.Address, o.Store = address, false }, func(ctx context.Context,
+			g *dist.Group) error {
+			return g.Barrier(ctx)
+		}))
 	}
 }
 

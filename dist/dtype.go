@@ -47,7 +47,8 @@ func (d DType) isFloat() bool { return d >= Float32 && d <= BFloat16 }
 // Op is how elements are reduced.
 type Op uint8
 
-// The reductions. Mean is the sum divided by the number of processes, of floating-point types only. Max and Min are nan where one of the elements is.
+// The reductions. Mean is the sum divided by the number of processes, of floating-point types only.
+// Max and Min are nan where one of the elements is.
 const (
 	Sum Op = iota + 1
 	Mean
@@ -72,7 +73,8 @@ func reduce(acc, b []byte, d DType, o Op) {
 	case Float64:
 		for i := 0; i+8 <= len(acc); i += 8 {
 			x, y := binary.LittleEndian.Uint64(acc[i:]), binary.LittleEndian.Uint64(b[i:])
-			binary.LittleEndian.PutUint64(acc[i:], math.Float64bits(combine(o, math.Float64frombits(x), math.Float64frombits(y))))
+			binary.LittleEndian.PutUint64(acc[i:], math.Float64bits(combine(o, math.Float64frombits(x),
+				math.Float64frombits(y))))
 		}
 	case Float16, BFloat16:
 		for i := 0; i+2 <= len(acc); i += 2 {
@@ -93,18 +95,21 @@ func reduce(acc, b []byte, d DType, o Op) {
 	}
 }
 
-// reduce32 is for elements of four bytes; sums of float32, which gradients are, have a loop of their own.
+// reduce32 is for elements of four bytes; sums of float32, which gradients are, have a loop of
+// their own.
 func reduce32(acc, b []byte, f func(x, y uint32) uint32, floatSum bool) {
 	b = b[:len(acc)]
 	if floatSum {
 		for i := 0; i+4 <= len(acc); i += 4 {
-			sum := math.Float32frombits(binary.LittleEndian.Uint32(acc[i:])) + math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))
+			sum := math.Float32frombits(binary.LittleEndian.Uint32(acc[i:])) +
+				math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))
 			binary.LittleEndian.PutUint32(acc[i:], math.Float32bits(sum))
 		}
 		return
 	}
 	for i := 0; i+4 <= len(acc); i += 4 {
-		binary.LittleEndian.PutUint32(acc[i:], f(binary.LittleEndian.Uint32(acc[i:]), binary.LittleEndian.Uint32(b[i:])))
+		binary.LittleEndian.PutUint32(acc[i:], f(binary.LittleEndian.Uint32(acc[i:]),
+			binary.LittleEndian.Uint32(b[i:])))
 	}
 }
 
@@ -123,11 +128,13 @@ func divide(b []byte, d DType, n int) {
 	switch d {
 	case Float32:
 		for i := 0; i+4 <= len(b); i += 4 {
-			binary.LittleEndian.PutUint32(b[i:], math.Float32bits(math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))/float32(n)))
+			binary.LittleEndian.PutUint32(b[i:],
+				math.Float32bits(math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))/float32(n)))
 		}
 	case Float64:
 		for i := 0; i+8 <= len(b); i += 8 {
-			binary.LittleEndian.PutUint64(b[i:], math.Float64bits(math.Float64frombits(binary.LittleEndian.Uint64(b[i:]))/float64(n)))
+			binary.LittleEndian.PutUint64(b[i:],
+				math.Float64bits(math.Float64frombits(binary.LittleEndian.Uint64(b[i:]))/float64(n)))
 		}
 	case Float16, BFloat16:
 		for i := 0; i+2 <= len(b); i += 2 {

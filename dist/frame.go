@@ -18,7 +18,8 @@ const (
 	kindAbort // the sender's group has failed; the payload is the reason
 )
 
-// header stands before the payload of every message. All but Length must be the same on both sides of a call.
+// header stands before the payload of every message. All but Length must be the same on both sides
+// of a call.
 type header struct {
 	kind   kind
 	op     Op
@@ -50,7 +51,8 @@ func readHeader(r io.Reader) (h header, err error) {
 	}
 	h = header{
 		kind: kind(b[0]), op: Op(b[1]), dtype: DType(b[2]), phase: b[3], rank: binary.LittleEndian.Uint32(b[4:]),
-		call: binary.LittleEndian.Uint64(b[8:]), count: binary.LittleEndian.Uint64(b[16:]), length: binary.LittleEndian.Uint64(b[24:]),
+		call: binary.LittleEndian.Uint64(b[8:]), count: binary.LittleEndian.Uint64(b[16:]),
+		length: binary.LittleEndian.Uint64(b[24:]),
 	}
 	if h.kind < kindBarrier || h.kind > kindAbort || h.length > maxPayload {
 		return h, fmt.Errorf("a message of kind %d with %d bytes is none of this protocol", h.kind, h.length)

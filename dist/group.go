@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Group is the processes of a run, as one of them sees it. All make the same calls in the same order, each from one goroutine at a time. A nil
-// Group is one process alone.
+// Group is the processes of a run, as one of them sees it. All make the same calls in the same
+// order, each from one goroutine at a time. A nil Group is one process alone.
 type Group struct {
 	rank, localRank, world int
 	timeout                time.Duration
@@ -50,7 +50,8 @@ func (g *Group) World() int {
 // Main reports whether this is the main process, of rank 0.
 func (g *Group) Main() bool { return g.Rank() == 0 }
 
-// Done is closed when the group has failed or was closed: what a loop may watch that wants to know before its next call.
+// Done is closed when the group has failed or was closed: what a loop may watch that wants to know
+// before its next call.
 func (g *Group) Done() <-chan struct{} {
 	if g == nil {
 		return nil
@@ -71,16 +72,19 @@ func (g *Group) Err() error {
 	return g.failed
 }
 
-// Close leaves the group. The others go on until they make a call that needs this process. A second Close does nothing.
+// Close leaves the group. The others go on until they make a call that needs this process. A second
+// Close does nothing.
 func (g *Group) Close() error {
 	if g == nil {
 		return nil
 	}
-	g.fail(&Error{Call: "a call after Close", Rank: g.rank, Peer: -1, Err: ErrClosed}, header{kind: kindLeave}, nil, nil)
+	g.fail(&Error{Call: "a call after Close", Rank: g.rank, Peer: -1, Err: ErrClosed}, header{kind: kindLeave}, nil,
+		nil)
 	return nil
 }
 
-// fail ends the group for a reason, unless it has ended, and tells the others. reader is the one whose goroutine calls; nil: none.
+// fail ends the group for a reason, unless it has ended, and tells the others. reader is the one
+// whose goroutine calls; nil: none.
 func (g *Group) fail(e *Error, h header, payload []byte, reader *peer) {
 	g.mu.Lock()
 	if g.failed != nil {
@@ -245,12 +249,14 @@ func (c *call) receive(rank int, phase uint8) (frame, error) {
 	want := c.h
 	want.phase = phase
 	if !f.same(want) {
-		return f, &Error{Call: c.h.String(), Rank: c.g.rank, Peer: rank, Err: fmt.Errorf("%w: it is in %s", ErrMismatch, f.header)}
+		return f, &Error{Call: c.h.String(), Rank: c.g.rank, Peer: rank, Err: fmt.Errorf("%w: it is in %s", ErrMismatch,
+			f.header)}
 	}
 	return f, nil
 }
 
-// send sends a message to every other process, or to those for which payload returns true, and returns what waits until they are written.
+// send sends a message to every other process, or to those for which payload returns true, and
+// returns what waits until they are written.
 func (c *call) send(phase uint8, payload func(rank int) ([]byte, bool)) (wait func() error) {
 	h := c.h
 	h.phase = phase
@@ -270,7 +276,8 @@ func (c *call) send(phase uint8, payload func(rank int) ([]byte, bool)) (wait fu
 				case <-p.over:
 				case <-time.After(time.Second):
 				}
-				errs[rank] = &Error{Call: c.h.String(), Rank: c.g.rank, Peer: rank, PeerCall: p.lastCall(), Err: fmt.Errorf("%w (%w)", ErrPeerLost, err)}
+				errs[rank] = &Error{Call: c.h.String(), Rank: c.g.rank, Peer: rank, PeerCall: p.lastCall(),
+					Err: fmt.Errorf("%w (%w)", ErrPeerLost, err)}
 			}
 		})
 	}

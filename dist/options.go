@@ -12,13 +12,13 @@ import (
 
 // Options configures [Init]. The zero value is what the environment says.
 type Options struct {
-	// Rank, LocalRank, World and Address ("host:port") say which process this is, and where the processes meet. World 0: all four are
-	// read from the environment.
+	// Rank, LocalRank, World and Address ("host:port") say which process this is, and where the
+	// processes meet. World 0: all four are read from the environment.
 	Rank, LocalRank, World int
 	Address                string
 
-	// Store says that a store listens at Address already, such as torchrun's. Otherwise rank 0 opens one there. Read from the
-	// environment together with World.
+	// Store says that a store listens at Address already, such as torchrun's. Otherwise rank 0
+	// opens one there. Read from the environment together with World.
 	Store bool
 
 	// Name tells the groups of one run apart, if it has several.
@@ -39,7 +39,8 @@ func (o Options) resolved() (Options, error) {
 	where := "Options"
 	if o.World == 0 {
 		if o.Rank != 0 || o.LocalRank != 0 || o.Address != "" || o.Store {
-			return o, errors.New("dist: Options.World is 0, which means that the environment says everything, but Rank, LocalRank, Address or Store is set")
+			return o, errors.New("dist: Options.World is 0, which means that the environment says everything, but " +
+				"Rank, LocalRank, Address or Store is set")
 		}
 		where = "the environment"
 		if err := o.fromEnv(); err != nil {
@@ -47,20 +48,24 @@ func (o Options) resolved() (Options, error) {
 		}
 	}
 	if o.World < 1 || o.Rank < 0 || o.Rank >= o.World || o.LocalRank < 0 || o.LocalRank > o.Rank {
-		return o, fmt.Errorf("dist: %s says rank %d, local rank %d of %d processes: want 0 <= local rank <= rank < processes", where, o.Rank, o.LocalRank, o.World)
+		return o, fmt.Errorf("dist: %s says rank %d, local rank %d of %d processes: want 0 <= local rank <= rank < "+
+			"processes", where, o.Rank, o.LocalRank, o.World)
 	}
 	if o.World > 1 {
 		if _, _, err := net.SplitHostPort(o.Address); err != nil {
-			return o, fmt.Errorf("dist: %s says that the processes meet at %q: want host:port (MASTER_ADDR and MASTER_PORT): %w", where, o.Address, err)
+			return o, fmt.Errorf("dist: %s says that the processes meet at %q: want host:port (MASTER_ADDR and "+
+				"MASTER_PORT): %w", where, o.Address, err)
 		}
 	}
 	for _, t := range []struct {
 		name  string
 		value *time.Duration
 		usual time.Duration
-	}{{"JoinTimeout", &o.JoinTimeout, 5 * time.Minute}, {"Timeout", &o.Timeout, 30 * time.Minute}, {"PeerTimeout", &o.PeerTimeout, 30 * time.Second}} {
+	}{{"JoinTimeout", &o.JoinTimeout, 5 * time.Minute}, {"Timeout", &o.Timeout, 30 * time.Minute},
+		{"PeerTimeout", &o.PeerTimeout, 30 * time.Second}} {
 		if *t.value < 0 {
-			return o, fmt.Errorf("dist: Options.%s is %s; want a positive duration, or 0 for %s", t.name, *t.value, t.usual)
+			return o, fmt.Errorf("dist: Options.%s is %s; want a positive duration, or 0 for %s", t.name, *t.value,
+				t.usual)
 		}
 		if *t.value == 0 {
 			*t.value = t.usual
@@ -72,7 +77,8 @@ func (o Options) resolved() (Options, error) {
 // fromEnv reads what torchrun sets, or else what srun sets.
 func (o *Options) fromEnv() error {
 	names := []string{"RANK", "LOCAL_RANK", "WORLD_SIZE"}
-	slurm := o.Getenv("WORLD_SIZE") == "" && o.Getenv("SLURM_STEP_NUM_TASKS") != "" // the script of a job, outside of srun, is one process
+	// the script of a job, outside of srun, is one process
+	slurm := o.Getenv("WORLD_SIZE") == "" && o.Getenv("SLURM_STEP_NUM_TASKS") != ""
 	if slurm {
 		names = []string{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"}
 	}
@@ -99,7 +105,9 @@ func (o *Options) fromEnv() error {
 		port = slurmPort(o.Getenv("SLURM_JOB_ID"))
 	}
 	if host == "" || port == "" {
-		return fmt.Errorf("dist: the environment says %d processes, but not where they meet: MASTER_ADDR=%q, MASTER_PORT=%q; start the program with torchrun, srun or gotrainer launch, or set both", o.World, host, port)
+		return fmt.Errorf("dist: the environment says %d processes, but not where they meet: MASTER_ADDR=%q, "+
+			"MASTER_PORT=%q; start the program with torchrun, srun or gotrainer launch, or set both", o.World, host,
+			port)
 	}
 	o.Address = net.JoinHostPort(host, port)
 	o.Store = o.Getenv("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -122,7 +130,8 @@ func firstNode(list string) string {
 	return list[:end] + number + after
 }
 
-// slurmPort is a port that the processes of a job agree on and that other jobs of the machine rarely have.
+// slurmPort is a port that the processes of a job agree on and that other jobs of the machine
+// rarely have.
 func slurmPort(job string) string {
 	n, _ := strconv.Atoi(job) // without a number all steps meet at the same port
 	return strconv.Itoa(20000 + n%10000)

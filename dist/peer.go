@@ -30,11 +30,13 @@ type frame struct {
 	payload []byte
 }
 
-// ahead is how many messages of a process are taken in before they are asked for. It sends at most two per call.
+// ahead is how many messages of a process are taken in before they are asked for. It sends at most
+// two per call.
 const ahead = 4
 
 func newPeer(rank int, conn net.Conn) *peer {
-	return &peer{rank: rank, conn: conn, frames: make(chan frame, ahead), pool: make(chan []byte, ahead), over: make(chan struct{})}
+	return &peer{rank: rank, conn: conn, frames: make(chan frame, ahead), pool: make(chan []byte, ahead),
+		over: make(chan struct{})}
 }
 
 // send writes a message.
@@ -48,8 +50,9 @@ func (p *peer) send(h header, payload []byte) error {
 	return err
 }
 
-// read takes in messages until the connection ends; g learns how it did. When the group has ended it still reads, and drops what comes: a connection that is
-// closed with something unread takes what was written before with it.
+// read takes in messages until the connection ends; g learns how it did. When the group has ended
+// it still reads, and drops what comes: a connection that is closed with something unread takes
+// what was written before with it.
 func (p *peer) read(g *Group) {
 	defer close(p.frames)
 	defer close(p.over)
@@ -121,8 +124,9 @@ const patience = 250 * time.Millisecond
 
 // farewell tells the other process why the group ends here, if it listens.
 func (p *peer) farewell(h header, payload []byte) {
-	_ = p.conn.SetWriteDeadline(time.Now().Add(time.Second)) // a write that is stuck lets go of the lock at the latest then
-	_ = p.send(h, payload)                                   // it may have gone before us
+	// a write that is stuck lets go of the lock at the latest then
+	_ = p.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = p.send(h, payload) // it may have gone before us
 	_ = p.conn.SetReadDeadline(time.Now().Add(patience))
 	if half, ok := p.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()

@@ -53,7 +53,8 @@ func role(name string) error {
 	}
 }
 
-// start starts the ranks of a run as processes of their own, and returns what each printed, with its exit code.
+// start starts the ranks of a run as processes of their own, and returns what each printed, with
+// its exit code.
 func start(t *testing.T, role string, world int, env ...string) (output []string, code []int) {
 	t.Helper()
 	for _, p := range ranktest.Run(t, world, time.Minute, append(env, "DIST_TEST_ROLE="+role)...) {
@@ -72,7 +73,8 @@ func TestProcessesFindEachOther(t *testing.T) {
 func TestTheOthersNameTheOneThatWasKilled(t *testing.T) {
 	output, code := start(t, "killed", 3)
 	for _, rank := range []int{0, 2} {
-		if code[rank] != 3 || !strings.Contains(output[rank], "rank 1: the connection is gone") || !strings.Contains(output[rank], "AllReduce(sum, 1 int64), call") {
+		if code[rank] != 3 || !strings.Contains(output[rank], "rank 1: the connection is gone") ||
+			!strings.Contains(output[rank], "AllReduce(sum, 1 int64), call") {
 			t.Errorf("rank %d ended with %d and said %q", rank, code[rank], output[rank])
 		}
 	}

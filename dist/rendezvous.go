@@ -17,18 +17,20 @@ import (
 	"github.com/gotrainer/gotrainer/dist/tcpstore"
 )
 
-// Init joins the group of the processes that were started together, and returns when all are there. A process that was started
-// alone is a group of one.
+// Init joins the group of the processes that were started together, and returns when all are there.
+// A process that was started alone is a group of one.
 func Init(ctx context.Context, o Options) (*Group, error) {
 	o, err := o.resolved()
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{rank: o.Rank, localRank: o.LocalRank, world: o.World, timeout: o.JoinTimeout, peers: make([]*peer, o.World), done: make(chan struct{})}
+	g := &Group{rank: o.Rank, localRank: o.LocalRank, world: o.World, timeout: o.JoinTimeout,
+		peers: make([]*peer, o.World), done: make(chan struct{})}
 	if o.World == 1 {
 		return g, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.JoinTimeout, fmt.Errorf("not all have arrived within dist.Options.JoinTimeout, %s", o.JoinTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.JoinTimeout,
+		fmt.Errorf("not all have arrived within dist.Options.JoinTimeout, %s", o.JoinTimeout))
 	defer cancel()
 	r := &rendezvous{o: o, g: g}
 	if err := r.join(ctx); err != nil {
@@ -99,7 +101,8 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 	return r.g.Barrier(ctx)
 }
 
-// listen opens the store of a group that has none. What is meant for this machine alone is not shown to others.
+// listen opens the store of a group that has none. What is meant for this machine alone is not
+// shown to others.
 func (r *rendezvous) listen() (*tcpstore.Server, error) {
 	host, port, _ := net.SplitHostPort(r.o.Address)
 	if !isLoopback(host) {
@@ -107,7 +110,8 @@ func (r *rendezvous) listen() (*tcpstore.Server, error) {
 	}
 	s, err := tcpstore.Listen(net.JoinHostPort(host, port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("rank 0 must listen there, but port %s is taken: by another run, perhaps; choose another MASTER_PORT: %w", port, err)
+		return nil, fmt.Errorf("rank 0 must listen there, but port %s is taken: by another run, perhaps; choose "+
+			"another MASTER_PORT: %w", port, err)
 	}
 	return s, err
 }
@@ -131,7 +135,8 @@ func (r *rendezvous) meet(ctx context.Context) ([]member, error) {
 		return nil, err
 	}
 	if n != 1 {
-		return nil, fmt.Errorf("another process there says that it is rank %d: is another run using this port, or is RANK the same for two processes?", r.o.Rank)
+		return nil, fmt.Errorf("another process there says that it is rank %d: is another run using this port, or is "+
+			"RANK the same for two processes?", r.o.Rank)
 	}
 	token := make([]byte, 16)
 	rand.Read(token) //nolint:errcheck // it never fails
@@ -153,7 +158,8 @@ func (r *rendezvous) meet(ctx context.Context) ([]member, error) {
 			return nil, fmt.Errorf("what rank %d has left in the store: %w", rank, err)
 		}
 		if w := members[rank].World; w != r.o.World {
-			return nil, fmt.Errorf("rank %d was started as one of %d processes, this one as one of %d: WORLD_SIZE must be the same for all", rank, w, r.o.World)
+			return nil, fmt.Errorf("rank %d was started as one of %d processes, this one as one of %d: WORLD_SIZE "+
+				"must be the same for all", rank, w, r.o.World)
 		}
 	}
 	r.token = members[0].Token
@@ -184,7 +190,8 @@ func (r *rendezvous) whoIsMissing(ctx context.Context, err error) error {
 	return fmt.Errorf("of ranks 0 to %d there is no sign of %s: %w", r.o.World-1, strings.Join(missing, ", "), err)
 }
 
-// addresses are where the listener can be reached, the likeliest first: the address by which the store is reached, then those of the interfaces.
+// addresses are where the listener can be reached, the likeliest first: the address by which the
+// store is reached, then those of the interfaces.
 func (r *rendezvous) addresses() []string {
 	_, port, _ := net.SplitHostPort(r.listener.Addr().String())
 	host, _, _ := net.SplitHostPort(r.store.LocalAddr().String())

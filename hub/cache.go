@@ -38,7 +38,8 @@ type store struct {
 // openStore opens the cache and makes it if there is none.
 func (c *conn) openStore(r repository) (*store, error) {
 	if err := os.MkdirAll(c.cache, 0o777); err != nil {
-		return nil, fmt.Errorf("hub: cannot make the cache's folder: %w; HF_HUB_CACHE or Client.CacheDir names another", err)
+		return nil, fmt.Errorf("hub: cannot make the cache's folder: %w; HF_HUB_CACHE or Client.CacheDir names another",
+			err)
 	}
 	root, err := os.OpenRoot(c.cache)
 	if err != nil {
@@ -61,7 +62,8 @@ func (s *store) snapshot(commit string) string {
 	return filepath.Join(s.dir, s.in("snapshots", commit))
 }
 
-// has reports whether a file of a commit is in the cache. It follows links, wherever the user may have moved the blobs to.
+// has reports whether a file of a commit is in the cache. It follows links, wherever the user may
+// have moved the blobs to.
 func (s *store) has(commit, name string) bool {
 	info, err := os.Stat(filepath.Join(s.snapshot(commit), filepath.FromSlash(name)))
 	return err == nil && info.Mode().IsRegular()
@@ -121,7 +123,8 @@ func (s *store) tag() {
 		return // it is there, or cannot be made: either way no reason to stop
 	}
 	defer f.Close()
-	_, _ = io.WriteString(f, "Signature: 8a477f597d28d172789f06886806bc55\n# This file is a cache directory tag. See https://bford.info/cachedir/\n")
+	_, _ = io.WriteString(f, "Signature: 8a477f597d28d172789f06886806bc55\n# This file is a cache directory tag. See "+
+		"https://bford.info/cachedir/\n")
 }
 
 // lock takes the lock of a blob, which Python's client takes too.
@@ -140,7 +143,8 @@ func (s *store) lock(ctx context.Context, etag string) (unlock func(), err error
 	return func() { _ = l.Unlock() }, nil
 }
 
-// link makes a blob appear in a snapshot: by a relative symbolic link, or else by moving the blob there if it was fetched for this, by copying it if not.
+// link makes a blob appear in a snapshot: by a relative symbolic link, or else by moving the blob
+// there if it was fetched for this, by copying it if not.
 func (s *store) link(commit, name, etag string, fresh bool) error {
 	pointer, blob := s.in("snapshots", commit, name), s.in("blobs", etag)
 	if err := s.root.MkdirAll(filepath.Dir(pointer), 0o777); err != nil {

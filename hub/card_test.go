@@ -43,16 +43,20 @@ func TestModelCardIsTheOneOfTransformers(t *testing.T) {
 	versions := hub.Values{{Name: "Transformers", Value: g.Transformers}}
 	for name, card := range map[string]*hub.ModelCard{
 		"full": {
-			ModelName: "bert-mrpc", Language: []string{"en"}, License: "apache-2.0", BaseModel: "google-bert/bert-base-uncased", Tasks: []string{"text-classification"},
+			ModelName: "bert-mrpc", Language: []string{"en"}, License: "apache-2.0",
+			BaseModel: "google-bert/bert-base-uncased", Tasks: []string{"text-classification"},
 			Datasets: []hub.CardDataset{{Name: "GLUE", Tag: "glue", Config: "mrpc", Split: "validation", Args: "mrpc"}},
 			Hyperparameters: hub.Values{
-				{Name: "learning_rate", Value: 5e-5}, {Name: "train_batch_size", Value: 8}, {Name: "eval_batch_size", Value: 8}, {Name: "seed", Value: 42},
-				{Name: "lr_scheduler_type", Value: "linear"}, {Name: "num_epochs", Value: 3.0}, {Name: "lr_scheduler_warmup_steps", Value: 0.1}, {Name: "epsilon", Value: 1e-8},
+				{Name: "learning_rate", Value: 5e-5}, {Name: "train_batch_size", Value: 8}, {Name: "eval_batch_size",
+					Value: 8}, {Name: "seed", Value: 42},
+				{Name: "lr_scheduler_type", Value: "linear"}, {Name: "num_epochs", Value: 3.0},
+				{Name: "lr_scheduler_warmup_steps", Value: 0.1}, {Name: "epsilon", Value: 1e-8},
 			},
 		},
 		"scratch": {ModelName: "scratch", Tags: []string{}},
 		"two datasets": {
-			ModelName: "two: sets", Tags: []string{"a", "yes", "1.0"}, Tasks: []string{"text-classification", "fill-mask", "no-such-task"},
+			ModelName: "two: sets", Tags: []string{"a", "yes", "1.0"}, Tasks: []string{"text-classification",
+				"fill-mask", "no-such-task"},
 			Datasets:        []hub.CardDataset{{Name: "A", Tag: "a"}, {Name: "B", Tag: "b"}, {Name: "C", Tag: "c"}},
 			Hyperparameters: hub.Values{{Name: "x", Value: nil}, {Name: "y", Value: true}},
 		},
@@ -121,8 +125,10 @@ func TestCardsOfUnevenRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"library_name: gotrainer\n", "tags:\n- generated_from_trainer\n", "metrics:\n- cer\n", "      value: 0.0123456\n", "- Cer: 0.0123\n", "\nReads plates.\n",
-		`| Step | a\|b   | Cer |`, `| 1    | x y\|z |     |`, `|      |        | 0.5 |`, "on the plates dataset.", "- Go ",
+		"library_name: gotrainer\n", "tags:\n- generated_from_trainer\n", "metrics:\n- cer\n",
+		"      value: 0.0123456\n", "- Cer: 0.0123\n", "\nReads plates.\n",
+		`| Step | a\|b   | Cer |`, `| 1    | x y\|z |     |`, `|      |        | 0.5 |`, "on the plates dataset.",
+		"- Go ",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the card lacks %q:\n%s", want, text)
@@ -149,8 +155,10 @@ func TestParseCard(t *testing.T) {
 		{"a list is no mapping", "---\n- a\n---\n", "", 0, true},
 		{"broken YAML", "---\na: [\n---\n", "", 0, true},
 		{"empty front matter", "---\n---\nx", "x", 0, false},
-		{"a bomb of aliases", "---\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
-			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n---\n", "", 0, true},
+		{"a bomb of aliases", "---\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
+			"[*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
+			"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f " +
+			"[*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n---\n", "", 0, true},
 		{"a front matter without end", "---\n" + strings.Repeat("a\n", 1<<20), "", 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,13 +171,15 @@ func TestParseCard(t *testing.T) {
 }
 
 func TestTrainerStateThatIsNone(t *testing.T) {
-	for _, text := range []string{"", "[]", `{"log_history": 3}`, `{"log_history": [3]}`, `{"log_history": [{"a": 1e999}]}`} {
+	for _, text := range []string{"", "[]", `{"log_history": 3}`, `{"log_history": [3]}`,
+		`{"log_history": [{"a": 1e999}]}`} {
 		if err := new(hub.ModelCard).AddTrainerState([]byte(text)); err == nil {
 			t.Errorf("AddTrainerState(%q) = nil, want an error", text)
 		}
 	}
 	card := hub.ModelCard{Results: hub.Values{{Name: "Loss", Value: 1.0}}}
-	if err := card.AddTrainerState([]byte(`{"log_history": [{"loss": 1}]}`)); err != nil || len(card.Results) != 1 || card.History != nil {
+	if err := card.AddTrainerState([]byte(`{"log_history": [{"loss": 1}]}`)); err != nil || len(card.Results) != 1 ||
+		card.History != nil {
 		t.Errorf("a state without evaluations: %+v, %v; want nothing changed", card, err)
 	}
 }

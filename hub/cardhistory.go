@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// AddTrainerState fills in Results and History from the text of a checkpoint's trainer_state.json: its log_history, by the rules of Hugging
-// Face's Trainer. A state without evaluations changes nothing.
+// AddTrainerState fills in Results and History from the text of a checkpoint's trainer_state.json:
+// its log_history, by the rules of Hugging Face's Trainer. A state without evaluations changes
+// nothing.
 func (c *ModelCard) AddTrainerState(state []byte) error {
 	var file struct {
 		LogHistory []json.RawMessage `json:"log_history"`
@@ -84,7 +85,8 @@ func historyRow(training any, entry Values) Values {
 	return row
 }
 
-// capitalized joins words, each with a capital first letter and small others, as Python's capitalize makes them.
+// capitalized joins words, each with a capital first letter and small others, as Python's
+// capitalize makes them.
 func capitalized(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -96,7 +98,8 @@ func capitalized(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// orderedObject reads a JSON object of plain values in the order of its keys, which a Go map would lose. Numbers with a point or an exponent are floats.
+// orderedObject reads a JSON object of plain values in the order of its keys, which a Go map would
+// lose. Numbers with a point or an exponent are floats.
 func orderedObject(raw []byte) (Values, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()

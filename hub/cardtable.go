@@ -10,7 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// markdownTable writes rows as transformers does: columns as wide as their widest cell, every one centred. A row may lack columns that others have.
+// markdownTable writes rows as transformers does: columns as wide as their widest cell, every one
+// centred. A row may lack columns that others have.
 func markdownTable(rows []Values) string {
 	if len(rows) == 0 {
 		return ""

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Client speaks to one Hub. Its zero value follows the environment, read anew by each call, and its methods may be called by
-// several goroutines; the fields may not be changed meanwhile.
+// Client speaks to one Hub. Its zero value follows the environment, read anew by each call, and its
+// methods may be called by several goroutines; the fields may not be changed meanwhile.
 type Client struct {
 	Endpoint string // the Hub's address; "" means HF_ENDPOINT, else [DefaultEndpoint]
 	CacheDir string // where repositories are kept; "" means what [CacheDir] returns
@@ -25,10 +25,13 @@ type Client struct {
 
 	Retries int           // further tries of a request that failed for a passing reason; zero means 5, negative none
 	Pause   time.Duration // before the second try, doubled for each further one up to 8 s; zero means 1 s
-	Timeout time.Duration // without any byte from the server, after which a download's connection counts as broken; zero means HF_HUB_DOWNLOAD_TIMEOUT, else 10 s
-	Workers int           // files moved at once; zero means 8, as in Python
+	// without any byte from the server, after which a download's connection counts as broken; zero
+	// means HF_HUB_DOWNLOAD_TIMEOUT, else 10 s
+	Timeout time.Duration
+	Workers int // files moved at once; zero means 8, as in Python
 
-	HTTPClient *http.Client // for proxies and certificates; nil means [http.DefaultClient]. Its CheckRedirect is not used.
+	// for proxies and certificates; nil means [http.DefaultClient]. Its CheckRedirect is not used.
+	HTTPClient *http.Client
 	UserAgent  string       // put in front of this package's own
 	Log        *slog.Logger // tries and fall-backs; nil means none
 }
@@ -67,8 +70,10 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	}
 	base = strings.TrimRight(base, "/")
 	endpoint, err := url.Parse(base)
-	if err != nil || (endpoint.Scheme != "http" && endpoint.Scheme != "https") || endpoint.Host == "" || endpoint.User != nil || endpoint.RawQuery != "" {
-		return nil, fmt.Errorf("hub: the endpoint must be an address like %s without user and query; see Client.Endpoint and HF_ENDPOINT", DefaultEndpoint)
+	if err != nil || (endpoint.Scheme != "http" && endpoint.Scheme != "https") || endpoint.Host == "" ||
+		endpoint.User != nil || endpoint.RawQuery != "" {
+		return nil, fmt.Errorf("hub: the endpoint must be an address like %s without user and query; see "+
+			"Client.Endpoint and HF_ENDPOINT", DefaultEndpoint)
 	}
 	out := &conn{
 		endpoint: endpoint, base: base, cache: c.CacheDir, token: c.Token, offline: c.Offline || offlineEnv(),
@@ -116,7 +121,8 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	if c.HTTPClient != nil {
 		client = *c.HTTPClient
 	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // conn follows them, and decides who sees the token
+	// conn follows them, and decides who sees the token
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	out.http = &client
 	out.agent = "gotrainer-hub"
 	if c.UserAgent != "" {

@@ -24,12 +24,13 @@ type Change struct {
 
 // CommitOptions configures [Client.Commit]. The zero value commits to the branch main of a model.
 type CommitOptions struct {
-	Type        Type           // "" means Model
-	Branch      string         // "" means main; it must exist
-	Message     string         // the commit's title; "" means "Upload with gotrainer"
-	Description string         // its further text
-	Parent      string         // the commit that the branch must be at, or the call fails with [ErrConflict]; "" means any
-	Progress    func(Progress) // told of each piece that was sent; nil means nobody
+	Type        Type   // "" means Model
+	Branch      string // "" means main; it must exist
+	Message     string // the commit's title; "" means "Upload with gotrainer"
+	Description string // its further text
+	// the commit that the branch must be at, or the call fails with [ErrConflict]; "" means any
+	Parent   string
+	Progress func(Progress) // told of each piece that was sent; nil means nobody
 }
 
 // Commit is what a push left on the Hub.
@@ -43,8 +44,9 @@ type Commit struct {
 // DefaultMessage is the title of commits for which none is given.
 const DefaultMessage = "Upload with gotrainer"
 
-// Commit makes one commit of all changes. Files that the branch has already, byte for byte, are left out; if nothing remains, no commit is made.
-// Large files are sent first, each only if the Hub has not got it from an earlier, broken attempt.
+// Commit makes one commit of all changes. Files that the branch has already, byte for byte, are
+// left out; if nothing remains, no commit is made. Large files are sent first, each only if the Hub
+// has not got it from an earlier, broken attempt.
 func (c *Client) Commit(ctx context.Context, repoID string, changes []Change, o CommitOptions) (*Commit, error) {
 	r, branch, err := at(repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
 	if err != nil {
@@ -61,7 +63,8 @@ func (c *Client) Commit(ctx context.Context, repoID string, changes []Change, o 
 	return done, nil
 }
 
-func (c *conn) commit(ctx context.Context, r repository, branch string, changes []Change, o CommitOptions) (*Commit, error) {
+func (c *conn) commit(ctx context.Context, r repository, branch string, changes []Change, o CommitOptions) (*Commit,
+	error) {
 	additions, deletions, err := sortChanges(changes)
 	if err != nil {
 		return nil, err
@@ -74,7 +77,10 @@ func (c *conn) commit(ctx context.Context, r repository, branch string, changes 
 	}
 	additions = slices.DeleteFunc(additions, func(a *addition) bool { return a.ignored })
 	m := newMeter(o.Progress, len(additions))
-	if err := c.each(ctx, len(additions), func(ctx context.Context, i int) error { return additions[i].hash(ctx) }); err != nil {
+	if err := c.each(ctx, len(additions), func(ctx context.Context,
+		i int) error {
+		return additions[i].hash(ctx)
+	}); err != nil {
 		return nil, err
 	}
 	changed := slices.DeleteFunc(slices.Clone(additions), func(a *addition) bool {
@@ -141,7 +147,8 @@ func (c *conn) branchHead(ctx context.Context, r repository, branch string, unch
 	if err != nil {
 		return nil, err
 	}
-	return &Commit{ID: info.Commit, URL: c.base + r.files() + "/commit/" + info.Commit, RepoID: r.id, Unchanged: unchanged}, nil
+	return &Commit{ID: info.Commit, URL: c.base + r.files() + "/commit/" + info.Commit, RepoID: r.id,
+		Unchanged: unchanged}, nil
 }
 
 // preuploadBatch is how many files the Hub takes in one question.
@@ -181,7 +188,8 @@ func (c *conn) preupload(ctx context.Context, r repository, branch string, addit
 				ShouldIgnore          bool
 			}
 		}
-		if err := c.call(ctx, http.MethodPost, r.api()+"/preupload/"+url.PathEscape(branch), body, &answer); err != nil {
+		if err := c.call(ctx, http.MethodPost, r.api()+"/preupload/"+url.PathEscape(branch), body,
+			&answer); err != nil {
 			return err
 		}
 		for _, f := range answer.Files {
@@ -203,8 +211,10 @@ func (c *conn) preupload(ctx context.Context, r repository, branch string, addit
 	return nil
 }
 
-// postCommit sends the commit. When an answer was lost it looks whether the commit was made before it sends it again.
-func (c *conn) postCommit(ctx context.Context, r repository, branch string, additions []*addition, deletions []string, o CommitOptions, m *meter) (*Commit, error) {
+// postCommit sends the commit. When an answer was lost it looks whether the commit was made before
+// it sends it again.
+func (c *conn) postCommit(ctx context.Context, r repository, branch string, additions []*addition, deletions []string,
+	o CommitOptions, m *meter) (*Commit, error) {
 	header := map[string]string{"summary": o.Message, "description": o.Description}
 	if o.Parent != "" {
 		header["parentCommit"] = o.Parent
@@ -226,7 +236,8 @@ func (c *conn) postCommit(ctx context.Context, r repository, branch string, addi
 	for _, a := range additions {
 		if !a.large {
 			body.file(a)
-		} else if err := body.line("lfsFile", map[string]any{"path": a.path, "algo": "sha256", "oid": a.sum, "size": a.size}); err != nil {
+		} else if err := body.line("lfsFile", map[string]any{"path": a.path, "algo": "sha256", "oid": a.sum,
+			"size": a.size}); err != nil {
 			return nil, err
 		}
 	}
@@ -272,7 +283,8 @@ func (c *conn) postCommit(ctx context.Context, r repository, branch string, addi
 }
 
 // landed reports whether the branch is in the state that a commit would bring about.
-func (c *conn) landed(ctx context.Context, r repository, branch string, additions []*addition, deletions []string) (bool, error) {
+func (c *conn) landed(ctx context.Context, r repository, branch string, additions []*addition,
+	deletions []string) (bool, error) {
 	asked := make([]*addition, len(additions))
 	for i, a := range additions {
 		question := *a

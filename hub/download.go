@@ -17,7 +17,8 @@ import (
 	"strings"
 )
 
-// piece is how much is read at once: little enough to be forgotten, enough to keep a fast line busy.
+// piece is how much is read at once: little enough to be forgotten, enough to keep a fast line
+// busy.
 const piece = 1 << 20
 
 // download fetches the content of one file.
@@ -69,7 +70,8 @@ func (d *download) run(ctx context.Context) error {
 	return nil
 }
 
-// fetch makes the blob. What an earlier download left is used, and thrown away when its sum is wrong.
+// fetch makes the blob. What an earlier download left is used, and thrown away when its sum is
+// wrong.
 func (d *download) fetch(ctx context.Context, blob string) error {
 	partial := blob + ".incomplete"
 	if err := d.root.MkdirAll(filepath.Dir(blob), 0o777); err != nil {
@@ -100,8 +102,8 @@ func (d *download) fetch(ctx context.Context, blob string) error {
 	return nil
 }
 
-// transfer fetches what is missing of the partial file, however often the connection breaks, and checks the whole. It returns how much an
-// earlier download had left.
+// transfer fetches what is missing of the partial file, however often the connection breaks, and
+// checks the whole. It returns how much an earlier download had left.
 func (d *download) transfer(ctx context.Context, partial string) (have int64, err error) {
 	f, err := d.root.OpenFile(partial, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -165,9 +167,11 @@ func (d *download) receive(ctx context.Context, f *os.File, done *int64, sum *ch
 		return err
 	}
 	defer quietly(resp.Body)
-	if *done > 0 && (resp.StatusCode != http.StatusPartialContent || rangeStart(resp.Header.Get("Content-Range")) != *done) {
+	if *done > 0 && (resp.StatusCode != http.StatusPartialContent ||
+		rangeStart(resp.Header.Get("Content-Range")) != *done) {
 		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("the server answers %d with the range %q instead of the bytes from %d on", resp.StatusCode, resp.Header.Get("Content-Range"), *done)
+			return fmt.Errorf("the server answers %d with the range %q instead of the bytes from %d on",
+				resp.StatusCode, resp.Header.Get("Content-Range"), *done)
 		}
 		*done, *sum = 0, newSum(d.etag, d.size) // it sends the whole file
 		if err := f.Truncate(0); err != nil {
@@ -223,8 +227,9 @@ type checksum struct {
 	size int64
 }
 
-// newSum starts the sum of a file: SHA-256 for a large one, git's SHA-1 of a blob for others. The latter begins with the size, so without it there is
-// nothing to check. Etags of other lengths, which mirrors of the Hub give, are names only.
+// newSum starts the sum of a file: SHA-256 for a large one, git's SHA-1 of a blob for others. The
+// latter begins with the size, so without it there is nothing to check. Etags of other lengths,
+// which mirrors of the Hub give, are names only.
 func newSum(etag string, size int64) checksum {
 	c := checksum{want: etag, size: size}
 	switch {

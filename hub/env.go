@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// DefaultEndpoint is the Hub that is asked when neither [Client.Endpoint] nor HF_ENDPOINT names another.
+// DefaultEndpoint is the Hub that is asked when neither [Client.Endpoint] nor HF_ENDPOINT names
+// another.
 const DefaultEndpoint = "https://huggingface.co"
 
 // isTrue reads a switch as Python's client does.
@@ -23,7 +24,8 @@ func isTrue(value string) bool {
 	return false
 }
 
-// expand replaces ~ and $NAME at the start of and in a path. An unknown name stays as it is, as with Python's expandvars.
+// expand replaces ~ and $NAME at the start of and in a path. An unknown name stays as it is, as
+// with Python's expandvars.
 func expand(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
 		if home, err := os.UserHomeDir(); err == nil {
@@ -53,7 +55,8 @@ func homeDir() (string, error) {
 	return filepath.Join(home, ".cache", "huggingface"), nil
 }
 
-// CacheDir returns the folder of cached repositories: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE or the folder hub in HF_HOME.
+// CacheDir returns the folder of cached repositories: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE or the
+// folder hub in HF_HOME.
 func CacheDir() (string, error) {
 	for _, name := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"} {
 		if dir := os.Getenv(name); dir != "" {
@@ -79,7 +82,8 @@ func TokenPath() (string, error) {
 	return filepath.Join(home, "token"), nil
 }
 
-// Token returns the token of the environment: HF_TOKEN, HUGGING_FACE_HUB_TOKEN or the token file. It is empty if there is none.
+// Token returns the token of the environment: HF_TOKEN, HUGGING_FACE_HUB_TOKEN or the token file.
+// It is empty if there is none.
 func Token() (Secret, error) {
 	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
 		if s := NewSecret(os.Getenv(name)); !s.IsZero() {
@@ -95,7 +99,8 @@ func Token() (Secret, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return Secret{}, nil
 	case err != nil:
-		return Secret{}, fmt.Errorf("hub: cannot read the token: %w; give HF_TOKEN instead, or mend the file's rights", err)
+		return Secret{}, fmt.Errorf("hub: cannot read the token: %w; give HF_TOKEN instead, or mend the file's rights",
+			err)
 	}
 	return NewSecret(string(text)), nil
 }

@@ -23,7 +23,8 @@ func testHub() (*hubtest.Server, *hub.Client) {
 	server.AddUser("me", "hf_secret")
 	server.CreateRepo(hubtest.Model, "me/bert", hubtest.Public)
 	server.Commit(hubtest.Model, "me/bert", "main", map[string][]byte{
-		"config.json": []byte(`{"hidden_size": 768}`), "model.safetensors": make([]byte, 100), "flax_model.msgpack": make([]byte, 100),
+		"config.json": []byte(`{"hidden_size": 768}`), "model.safetensors": make([]byte, 100),
+		"flax_model.msgpack": make([]byte, 100),
 	})
 	cache, err := os.MkdirTemp("", "hub-example-")
 	if err != nil {
@@ -37,7 +38,8 @@ func ExampleClient_Fetch() {
 	defer server.Close()
 	defer os.RemoveAll(client.CacheDir)
 
-	repo, err := client.Fetch(context.Background(), "me/bert", &hub.FetchOptions{Allow: []string{"*.json", "*.safetensors"}})
+	repo, err := client.Fetch(context.Background(), "me/bert",
+		&hub.FetchOptions{Allow: []string{"*.json", "*.safetensors"}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -71,7 +73,8 @@ func ExampleClient_Push() {
 
 	card := &hub.ModelCard{ModelName: "bert-mrpc", Results: hub.Values{{Name: "Accuracy", Value: 0.8578}}}
 	for range 2 {
-		commit, err := client.Push(context.Background(), "me/bert-mrpc", dir, hub.PushOptions{Card: card, Private: true})
+		commit, err := client.Push(context.Background(), "me/bert-mrpc", dir, hub.PushOptions{Card: card,
+			Private: true})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -90,7 +93,8 @@ func ExampleNewSecret() {
 	// Output: *** *** ***
 }
 
-// A run uploads its model at every save, in the background, and its last checkpoint to go on from elsewhere.
+// A run uploads its model at every save, in the background, and its last checkpoint to go on from
+// elsewhere.
 func ExamplePusher() {
 	server, client := testHub()
 	defer server.Close()
@@ -103,7 +107,8 @@ func ExamplePusher() {
 
 	t, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{
 		OutputDir: run, MaxSteps: 100, Progress: io.Discard,
-		Pusher: &hub.Pusher{Client: client, Repo: "me/run", Card: &hub.ModelCard{ModelName: "run"}}, PushStrategy: trainer.PushLastCheckpoint,
+		Pusher:       &hub.Pusher{Client: client, Repo: "me/run", Card: &hub.ModelCard{ModelName: "run"}},
+		PushStrategy: trainer.PushLastCheckpoint,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -11,13 +11,15 @@ import (
 	"sync"
 )
 
-// FetchOptions configures [Client.Fetch] and [Client.File]. Nil and the zero value mean all files of a model's branch main.
+// FetchOptions configures [Client.Fetch] and [Client.File]. Nil and the zero value mean all files
+// of a model's branch main.
 type FetchOptions struct {
 	Type     Type   // "" means Model
 	Revision string // branch, tag or commit; "" means main
 
-	// Allow and Ignore are wildcards as Python's allow_patterns and ignore_patterns: * also crosses slashes, and "onnx/" means all
-	// below that folder. A file is fetched if one of Allow matches, or Allow is empty, and none of Ignore does.
+	// Allow and Ignore are wildcards as Python's allow_patterns and ignore_patterns: * also crosses
+	// slashes, and "onnx/" means all below that folder. A file is fetched if one of Allow matches,
+	// or Allow is empty, and none of Ignore does.
 	Allow, Ignore []string
 
 	Force    bool           // fetch files that are in the cache once more
@@ -26,12 +28,16 @@ type FetchOptions struct {
 
 // Repo is a state of a repository in the cache.
 type Repo struct {
-	ID      string
-	Type    Type
-	Commit  string   // the state itself: it never changes
-	Dir     string   // the folder of the files, absolute. Do not write to it: its files are shared by all programs that use the cache.
-	Files   []string // the fetched files, sorted, with slashes
-	Offline error    // why the Hub was not asked, or could not be, and the cached state is returned; nil when it was asked
+	ID     string
+	Type   Type
+	Commit string // the state itself: it never changes
+	// the folder of the files, absolute. Do not write to it: its files are shared by all programs
+	// that use the cache.
+	Dir   string
+	Files []string // the fetched files, sorted, with slashes
+	// why the Hub was not asked, or could not be, and the cached state is returned; nil when it was
+	// asked
+	Offline error
 }
 
 // Path returns where a file of the repository is.
@@ -42,8 +48,9 @@ func Fetch(ctx context.Context, repoID string, o *FetchOptions) (*Repo, error) {
 	return new(Client).Fetch(ctx, repoID, o)
 }
 
-// Fetch brings the files of a repository into the cache and returns where they are. What is there already is not fetched again. When the Hub
-// cannot be reached and all the wanted files of the revision are in the cache, they are returned and [Repo.Offline] says why.
+// Fetch brings the files of a repository into the cache and returns where they are. What is there
+// already is not fetched again. When the Hub cannot be reached and all the wanted files of the
+// revision are in the cache, they are returned and [Repo.Offline] says why.
 func (c *Client) Fetch(ctx context.Context, repoID string, o *FetchOptions) (*Repo, error) {
 	if o == nil {
 		o = &FetchOptions{}
@@ -72,7 +79,8 @@ func (c *Client) Fetch(ctx context.Context, repoID string, o *FetchOptions) (*Re
 	return repo, nil
 }
 
-func (c *conn) fetch(ctx context.Context, s *store, r repository, revision string, wanted filter, o FetchOptions) (*Repo, error) {
+func (c *conn) fetch(ctx context.Context, s *store, r repository, revision string, wanted filter,
+	o FetchOptions) (*Repo, error) {
 	commit, entries, err := c.resolve(ctx, s, r, revision)
 	if err != nil {
 		if o.Force || ctx.Err() != nil || errors.Is(err, ErrRevisionNotFound) || errors.Is(err, ErrName) {
@@ -82,7 +90,8 @@ func (c *conn) fetch(ctx context.Context, s *store, r repository, revision strin
 		if missing != nil {
 			return nil, fmt.Errorf("%w; %w", err, missing)
 		}
-		c.log.WarnContext(ctx, "hub: using the cached state", "repository", r.id, "commit", repo.Commit, "reason", err.Error())
+		c.log.WarnContext(ctx, "hub: using the cached state", "repository", r.id, "commit", repo.Commit, "reason",
+			err.Error())
 		repo.Offline = err
 		return repo, nil
 	}
@@ -96,7 +105,8 @@ func (c *conn) fetch(ctx context.Context, s *store, r repository, revision strin
 	}
 	err = c.each(ctx, len(entries), func(ctx context.Context, i int) error {
 		e := entries[i]
-		d := download{conn: c, store: s, repo: r, commit: commit, name: e.Path, etag: e.etag(), size: e.Size, force: o.Force, meter: m}
+		d := download{conn: c, store: s, repo: r, commit: commit, name: e.Path, etag: e.etag(), size: e.Size,
+			force: o.Force, meter: m}
 		return d.run(ctx)
 	})
 	if err != nil {
@@ -109,7 +119,8 @@ func (c *conn) fetch(ctx context.Context, s *store, r repository, revision strin
 	return repo, nil
 }
 
-// resolve finds the commit of a revision and its listing. Of a commit that is known, the Hub is asked nothing: it cannot have changed.
+// resolve finds the commit of a revision and its listing. Of a commit that is known, the Hub is
+// asked nothing: it cannot have changed.
 func (c *conn) resolve(ctx context.Context, s *store, r repository, revision string) (string, []Entry, error) {
 	commit := revision
 	if !commitPattern.MatchString(revision) {
@@ -157,7 +168,8 @@ func (s *store) cached(r repository, revision string, wanted filter) (*Repo, err
 	}
 	entries, ok := s.tree(commit)
 	if !ok {
-		return nil, fmt.Errorf("the listing of commit %s is not in %s, so nobody can tell whether the files there are all: %w", commit, s.dir, ErrNotCached)
+		return nil, fmt.Errorf("the listing of commit %s is not in %s, so nobody can tell whether the files there "+
+			"are all: %w", commit, s.dir, ErrNotCached)
 	}
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { return !wanted.passes(e.Path) })
 	var missing []string
@@ -169,7 +181,8 @@ func (s *store) cached(r repository, revision string, wanted filter) (*Repo, err
 	if len(missing) > 0 {
 		slices.Sort(missing)
 		shown := missing[:min(3, len(missing))]
-		return nil, fmt.Errorf("of commit %s the cache lacks %d of %d files (%s ...): %w", commit, len(missing), len(entries), strings.Join(shown, ", "), ErrNotCached)
+		return nil, fmt.Errorf("of commit %s the cache lacks %d of %d files (%s ...): %w", commit, len(missing),
+			len(entries), strings.Join(shown, ", "), ErrNotCached)
 	}
 	return &Repo{ID: r.id, Type: r.kind, Commit: commit, Dir: s.snapshot(commit), Files: names(entries)}, nil
 }

@@ -28,17 +28,21 @@ func TestFetchLaysOutTheCacheAsPythonDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, repo.Dir, files)
-	if want := filepath.Join(w.client.CacheDir, "models--me--bert", "snapshots", commit); repo.Dir != want || repo.Commit != commit || repo.Offline != nil {
+	if want := filepath.Join(w.client.CacheDir, "models--me--bert", "snapshots", commit); repo.Dir != want ||
+		repo.Commit != commit || repo.Offline != nil {
 		t.Errorf("Fetch = %+v, want the folder %s", repo, want)
 	}
-	if want := []string{".gitattributes", "config.json", "empty.txt", "model.safetensors", "onnx/config.json"}; !slices.Equal(repo.Files, want) {
+	if want := []string{".gitattributes", "config.json", "empty.txt", "model.safetensors",
+		"onnx/config.json"}; !slices.Equal(repo.Files, want) {
 		t.Errorf("Files = %q, want %q", repo.Files, want)
 	}
-	if ref, _ := os.ReadFile(filepath.Join(w.client.CacheDir, "models--me--bert", "refs", "main")); string(ref) != commit {
+	if ref, _ := os.ReadFile(filepath.Join(w.client.CacheDir, "models--me--bert", "refs",
+		"main")); string(ref) != commit {
 		t.Errorf("refs/main = %q, want %s without a line end", ref, commit)
 	}
 	link, err := os.Readlink(repo.Path("onnx/config.json"))
-	if want := "../../../blobs/9e26dfeeb6e641a33dae4961196235bdb965b21b"; err != nil || link != want { // git hash-object of {}
+	// git hash-object of {}
+	if want := "../../../blobs/9e26dfeeb6e641a33dae4961196235bdb965b21b"; err != nil || link != want {
 		t.Errorf("onnx/config.json links to %q, %v; want %q", link, err, want)
 	}
 	for _, name := range tree(t, w.client.CacheDir) {
@@ -59,7 +63,8 @@ func TestFetchAgainAsksOnlyWhereTheBranchIs(t *testing.T) {
 		t.Errorf("the second Fetch: %v, requests %v; want one", err, w.Requests())
 	}
 	w.ForgetRequests()
-	if _, err := w.client.Fetch(w.ctx, "me/bert", &hub.FetchOptions{Revision: commit}); err != nil || len(w.Requests()) != 0 {
+	if _, err := w.client.Fetch(w.ctx, "me/bert", &hub.FetchOptions{Revision: commit}); err != nil ||
+		len(w.Requests()) != 0 {
 		t.Errorf("Fetch of a known commit: %v, requests %v; want none", err, w.Requests())
 	}
 	next := w.Commit(hubtest.Model, "me/bert", "main", map[string][]byte{"config.json": []byte(`{"new": 1}`)})
@@ -132,14 +137,16 @@ func TestAnInterruptedDownloadGoesOnInTheNextProcess(t *testing.T) {
 func TestCancellingStopsAFetchAndKeepsWhatCame(t *testing.T) {
 	w := newWorld(t)
 	w.model("me/bert")
-	w.Inject(hubtest.Fault{CDN: true, DropAfter: 1 << 20, Times: -1}) // without it a fast answer could be whole before it is cancelled
+	// without it a fast answer could be whole before it is cancelled
+	w.Inject(hubtest.Fault{CDN: true, DropAfter: 1 << 20, Times: -1})
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(w.ctx)
-	_, err := w.client.Fetch(ctx, "me/bert", &hub.FetchOptions{Allow: []string{"*.safetensors"}, Progress: func(p hub.Progress) {
-		if p.Done > 0 {
-			cancel(stop)
-		}
-	}})
+	_, err := w.client.Fetch(ctx, "me/bert", &hub.FetchOptions{Allow: []string{"*.safetensors"},
+		Progress: func(p hub.Progress) {
+			if p.Done > 0 {
+				cancel(stop)
+			}
+		}})
 	if !errors.Is(err, stop) {
 		t.Fatalf("Fetch = %v, want the cause of the cancelling", err)
 	}
@@ -159,7 +166,8 @@ func TestWrongContentIsRefused(t *testing.T) {
 	}{
 		{"a flipped bit of a large file", hubtest.Fault{CDN: true, Corrupt: true, Times: -1}},
 		{"a flipped bit of a small file", hubtest.Fault{Path: "/resolve/", Corrupt: true, Times: -1}},
-		{"more bytes than the file has", hubtest.Fault{CDN: true, Times: -1, Instead: func(w http.ResponseWriter, _ *http.Request) {
+		{"more bytes than the file has", hubtest.Fault{CDN: true, Times: -1, Instead: func(w http.ResponseWriter,
+			_ *http.Request) {
 			_, _ = w.Write(make([]byte, 8<<20))
 		}}},
 	} {
@@ -201,7 +209,8 @@ func TestADamagedPartIsFetchedFromItsStart(t *testing.T) {
 			}
 			for _, e := range entries {
 				if e.SHA256 != "" {
-					write(t, w.client.CacheDir, map[string][]byte{"models--me--bert/blobs/" + e.SHA256 + ".incomplete": c.part})
+					write(t, w.client.CacheDir, map[string][]byte{"models--me--bert/blobs/" + e.SHA256 +
+						".incomplete": c.part})
 				}
 			}
 			repo, err := w.client.Fetch(w.ctx, "me/bert", nil)
@@ -237,10 +246,13 @@ func TestRetries(t *testing.T) {
 		want   error
 	}{
 		{"5xx with growing pauses", hubtest.Fault{Status: 503, Times: 3}, []time.Duration{1e9, 2e9, 4e9}, nil},
-		{"429 after what Retry-After asks for, and a second", hubtest.Fault{Status: 429, Header: hubtest.RetryAfter(30)}, []time.Duration{31e9}, nil},
-		{"429 after the rest of the rate limit's window", hubtest.Fault{Status: 429, Header: http.Header{"RateLimit": {`"api";r=0;t=55`}}}, []time.Duration{56e9}, nil},
+		{"429 after what Retry-After asks for, and a second", hubtest.Fault{Status: 429,
+			Header: hubtest.RetryAfter(30)}, []time.Duration{31e9}, nil},
+		{"429 after the rest of the rate limit's window", hubtest.Fault{Status: 429,
+			Header: http.Header{"RateLimit": {`"api";r=0;t=55`}}}, []time.Duration{56e9}, nil},
 		{"no further than Retries", hubtest.Fault{Status: 500, Times: -1}, []time.Duration{1e9, 2e9, 4e9}, errAny},
-		{"not when it must wait for hours", hubtest.Fault{Status: 429, Header: hubtest.RetryAfter(7200)}, nil, hub.ErrRateLimited},
+		{"not when it must wait for hours", hubtest.Fault{Status: 429, Header: hubtest.RetryAfter(7200)}, nil,
+			hub.ErrRateLimited},
 		{"not after 400", hubtest.Fault{Status: 400}, nil, errAny},
 		{"not after 403", hubtest.Fault{Status: 403}, nil, hub.ErrForbidden},
 		{"a listing that breaks off", hubtest.Fault{Path: "/tree/", DropAfter: 10}, []time.Duration{1e9}, nil},
@@ -250,7 +262,8 @@ func TestRetries(t *testing.T) {
 			w.model("me/bert")
 			w.Inject(c.fault)
 			_, err := w.client.Fetch(w.ctx, "me/bert", nil)
-			if (err == nil) != (c.want == nil) || c.want != nil && !errors.Is(c.want, errAny) && !errors.Is(err, c.want) {
+			if (err == nil) != (c.want == nil) || c.want != nil && !errors.Is(c.want, errAny) &&
+				!errors.Is(err, c.want) {
 				t.Errorf("Fetch = %v, want %v", err, c.want)
 			}
 			if !slices.Equal(w.pauses, c.pauses) {
@@ -297,7 +310,8 @@ func TestOffline(t *testing.T) {
 	if _, err := w.client.File(w.ctx, "me/bert", "config.json", nil); err != nil {
 		t.Errorf("File of the cache: %v", err)
 	}
-	if _, err := w.client.File(w.ctx, "me/bert", "model.safetensors", nil); !errors.Is(err, hub.ErrNotCached) || !errors.Is(err, hub.ErrOffline) {
+	if _, err := w.client.File(w.ctx, "me/bert", "model.safetensors", nil); !errors.Is(err, hub.ErrNotCached) ||
+		!errors.Is(err, hub.ErrOffline) {
 		t.Errorf("File that was never fetched: %v, want ErrNotCached and ErrOffline", err)
 	}
 	if _, err := w.client.Fetch(w.ctx, "me/other", nil); !errors.Is(err, hub.ErrNotCached) {
@@ -369,7 +383,8 @@ func TestRefusals(t *testing.T) {
 
 func TestNamesThatLeaveTheFolderAreRefused(t *testing.T) {
 	for _, name := range []string{
-		"../evil", "a/../../evil", "/etc/passwd", `..\evil`, `a\..\..\evil`, `C:\evil`, "C:/evil", "D:evil", "a/D:evil", `\\host\share\evil`, "//host/share",
+		"../evil", "a/../../evil", "/etc/passwd", `..\evil`, `a\..\..\evil`, `C:\evil`, "C:/evil", "D:evil", "a/D:evil",
+		`\\host\share\evil`, "//host/share",
 		"a//b", "./a", "a/.", "", "nul\x00", "line\nbreak", "a/... /b", strings.Repeat("a", 5000),
 	} {
 		t.Run(fmt.Sprintf("%.20q", name), func(t *testing.T) {
@@ -377,9 +392,12 @@ func TestNamesThatLeaveTheFolderAreRefused(t *testing.T) {
 			w.model("me/bert")
 			before := tree(t, filepath.Dir(w.client.CacheDir))
 			w.Inject(hubtest.Fault{Path: "/tree/", Times: -1, Instead: func(out http.ResponseWriter, _ *http.Request) {
-				fmt.Fprintf(out, `[{"type": "file", "path": %q, "size": 2, "oid": "9e26dfeeb6e641a33dae4961196235bdb965b21b"}]`, name)
+				fmt.Fprintf(out,
+					`[{"type": "file", "path": %q, "size": 2, "oid": "9e26dfeeb6e641a33dae4961196235bdb965b21b"}]`,
+					name)
 			}})
-			if _, err := w.client.Fetch(w.ctx, "me/bert", nil); !errors.Is(err, hub.ErrName) && !strings.Contains(err.Error(), "JSON") {
+			if _, err := w.client.Fetch(w.ctx, "me/bert", nil); !errors.Is(err, hub.ErrName) &&
+				!strings.Contains(err.Error(), "JSON") {
 				t.Errorf("Fetch of %.50q = %v, want ErrName", name, err)
 			}
 			if after := tree(t, filepath.Dir(w.client.CacheDir)); !slices.Equal(before, after) {
@@ -390,7 +408,8 @@ func TestNamesThatLeaveTheFolderAreRefused(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"a", "a/b.c", ".gitattributes", "..a", "a..", "a b", "ü/漢字", "ab:c", "model-00001-of-00002.safetensors"} {
+	for _, name := range []string{"a", "a/b.c", ".gitattributes", "..a", "a..", "a b", "ü/漢字", "ab:c",
+		"model-00001-of-00002.safetensors"} {
 		if err := hub.CheckName(name); err != nil {
 			t.Errorf("checkName(%q) = %v, want no error", name, err)
 		}
@@ -529,13 +548,15 @@ func TestFile(t *testing.T) {
 	if heads, gets := w.count("HEAD", "/resolve/"), w.count("GET", "/objects/"); heads != 2 || gets != 1 {
 		t.Errorf("%d times asked, %d times fetched; want 2 and 1: %v", heads, gets, w.Requests())
 	}
-	if blobs, _ := filepath.Glob(filepath.Join(w.client.CacheDir, "*", "blobs", "*")); len(blobs) != 1 || len(filepath.Base(blobs[0])) != 64 {
+	if blobs, _ := filepath.Glob(filepath.Join(w.client.CacheDir, "*", "blobs", "*")); len(blobs) != 1 ||
+		len(filepath.Base(blobs[0])) != 64 {
 		t.Errorf("blobs %q; want one, named by its SHA-256 and not by the other server's etag", blobs)
 	}
 	if _, err := w.client.File(w.ctx, "me/bert", "no.json", nil); !errors.Is(err, hub.ErrFileNotFound) {
 		t.Errorf("a file that is not there: %v, want ErrFileNotFound", err)
 	}
-	if _, err := os.Stat(filepath.Join(w.client.CacheDir, "models--me--bert", ".no_exist", commit, "no.json")); err != nil {
+	if _, err := os.Stat(filepath.Join(w.client.CacheDir, "models--me--bert", ".no_exist", commit,
+		"no.json")); err != nil {
 		t.Errorf("that it is not there was not noted: %v", err)
 	}
 	w.client.Offline = true
@@ -566,7 +587,8 @@ func TestAWrongEtagIsRefused(t *testing.T) {
 		w := newWorld(t)
 		w.model("me/bert")
 		w.Inject(hubtest.Fault{Method: "HEAD", Header: http.Header{"X-Linked-Etag": {etag}}})
-		if path, err := w.client.File(w.ctx, "me/bert", "config.json", nil); !errors.Is(err, hub.ErrChecksum) && !errors.Is(err, hub.ErrName) && etag != `""` {
+		if path, err := w.client.File(w.ctx, "me/bert", "config.json", nil); !errors.Is(err, hub.ErrChecksum) &&
+			!errors.Is(err, hub.ErrName) && etag != `""` {
 			t.Errorf("with the etag %s: %q, %v; want it refused", etag, path, err)
 		}
 	}
@@ -582,7 +604,8 @@ func TestAListingWithoutEndIsGivenUp(t *testing.T) {
 	}))
 	defer server.Close()
 	client := hub.Client{Endpoint: server.URL, CacheDir: t.TempDir()}
-	if files, err := client.List(t.Context(), "me/bert", nil); err == nil || !strings.Contains(err.Error(), "me/bert has more than 4096 pages, 4096 files so far") {
+	if files, err := client.List(t.Context(), "me/bert", nil); err == nil || !strings.Contains(err.Error(),
+		"me/bert has more than 4096 pages, 4096 files so far") {
 		t.Errorf("List = %d files, %v; want an error", len(files), err)
 	}
 }

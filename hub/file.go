@@ -16,9 +16,10 @@ func File(ctx context.Context, repoID, name string, o *FetchOptions) (string, er
 	return new(Client).File(ctx, repoID, name, o)
 }
 
-// File brings one file of a repository into the cache and returns its path. A file of a commit that is in the cache costs no request;
-// one of a branch costs one, to see whether the branch has moved. When the Hub cannot be reached, the cached file of the revision is returned.
-// Allow and Ignore of the options have no meaning here and must be empty.
+// File brings one file of a repository into the cache and returns its path. A file of a commit that
+// is in the cache costs no request; one of a branch costs one, to see whether the branch has moved.
+// When the Hub cannot be reached, the cached file of the revision is returned. Allow and Ignore of
+// the options have no meaning here and must be empty.
 func (c *Client) File(ctx context.Context, repoID, name string, o *FetchOptions) (string, error) {
 	if o == nil {
 		o = &FetchOptions{}
@@ -31,7 +32,8 @@ func (c *Client) File(ctx context.Context, repoID, name string, o *FetchOptions)
 		return "", err
 	}
 	if len(o.Allow)+len(o.Ignore) > 0 {
-		return "", fmt.Errorf("hub: File fetches %s alone; leave FetchOptions.Allow and Ignore empty: %w", name, ErrName)
+		return "", fmt.Errorf("hub: File fetches %s alone; leave FetchOptions.Allow and Ignore empty: %w", name,
+			ErrName)
 	}
 	conn, err := c.connect(ctx)
 	if err != nil {
@@ -55,7 +57,8 @@ type metadata struct {
 	size         int64
 }
 
-func (c *conn) file(ctx context.Context, s *store, r repository, revision, name string, o FetchOptions) (commit string, err error) {
+func (c *conn) file(ctx context.Context, s *store, r repository, revision, name string, o FetchOptions) (commit string,
+	err error) {
 	cached, known := s.ref(revision)
 	here := known && s.has(cached, name)
 	if here && !o.Force && commitPattern.MatchString(revision) {
@@ -74,7 +77,8 @@ func (c *conn) file(ctx context.Context, s *store, r repository, revision, name 
 		case o.Force || gone || ctx.Err() != nil || errors.Is(err, ErrName):
 			return "", err
 		case here:
-			c.log.WarnContext(ctx, "hub: using the cached file", "repository", r.id, "file", name, "reason", err.Error())
+			c.log.WarnContext(ctx, "hub: using the cached file", "repository", r.id, "file", name, "reason",
+				err.Error())
 			return cached, nil
 		case known && s.isMissing(cached, name):
 			return "", fmt.Errorf("%w; when the Hub was last asked there was none: %w", err, ErrFileNotFound)
@@ -86,11 +90,13 @@ func (c *conn) file(ctx context.Context, s *store, r repository, revision, name 
 		return "", err
 	}
 	meter := newMeter(o.Progress, 1)
-	d := download{conn: c, store: s, repo: r, commit: m.commit, name: name, etag: m.etag, size: m.size, force: o.Force, meter: meter}
+	d := download{conn: c, store: s, repo: r, commit: m.commit, name: name, etag: m.etag, size: m.size, force: o.Force,
+		meter: meter}
 	return m.commit, d.run(ctx)
 }
 
-// head asks for the commit, the etag and the size of a file. The Hub's own answer has them: the server that it redirects to for large files is not asked.
+// head asks for the commit, the etag and the size of a file. The Hub's own answer has them: the
+// server that it redirects to for large files is not asked.
 func (c *conn) head(ctx context.Context, s *store, r repository, revision, name string) (metadata, error) {
 	var m metadata
 	address := c.base + r.files() + "/resolve/" + url.PathEscape(revision) + "/" + escapePath(name)
@@ -119,7 +125,8 @@ func (c *conn) head(ctx context.Context, s *store, r repository, revision, name 
 func readMetadata(resp *http.Response) (metadata, error) {
 	m := metadata{commit: resp.Header.Get("X-Repo-Commit"), size: -1}
 	if !commitPattern.MatchString(m.commit) {
-		return m, fmt.Errorf("%s answers without X-Repo-Commit, so it is no Hub; check the endpoint and proxies", bare(resp.Request.URL))
+		return m, fmt.Errorf("%s answers without X-Repo-Commit, so it is no Hub; check the endpoint and proxies",
+			bare(resp.Request.URL))
 	}
 	m.etag = resp.Header.Get("X-Linked-Etag")
 	if m.etag == "" {

@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/hub"
 )
 
-// FuzzCheckName looks for a name that passes and leaves the folder by the rules of some operating system.
+// FuzzCheckName looks for a name that passes and leaves the folder by the rules of some operating
+// system.
 func FuzzCheckName(f *testing.F) {
 	for _, s := range []string{"a/b", "../a", `a\b`, "C:a", "/a", "a/../b", "a//b", ".", "\x00", "a/.. /b", "con"} {
 		f.Add(s)
@@ -20,7 +21,8 @@ func FuzzCheckName(f *testing.F) {
 		if hub.CheckName(name) != nil {
 			return
 		}
-		if path.IsAbs(name) || path.Clean("/"+name) != "/"+name || !filepath.IsLocal(filepath.FromSlash(name)) || strings.Contains(name, `\`) || strings.Contains("/"+name+"/", "/../") {
+		if path.IsAbs(name) || path.Clean("/"+name) != "/"+name || !filepath.IsLocal(filepath.FromSlash(name)) ||
+			strings.Contains(name, `\`) || strings.Contains("/"+name+"/", "/../") {
 			t.Errorf("checkName(%q) lets it through", name)
 		}
 		for part := range strings.SplitSeq(name, "/") {
@@ -37,7 +39,8 @@ func FuzzParseRepoID(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, id string) {
 		folder, err := hub.ParseRepoID(id)
-		if err == nil && (strings.ContainsAny(folder, "/\\") || strings.Contains(folder, "..") || strings.Count(folder, "--") != 1+strings.Count(id, "/")) {
+		if err == nil && (strings.ContainsAny(folder, "/\\") || strings.Contains(folder, "..") || strings.Count(folder,
+			"--") != 1+strings.Count(id, "/")) {
 			t.Errorf("ParseRepoID(%q) = %q, which is no folder of its own", id, folder)
 		}
 	})
@@ -69,7 +72,8 @@ func FuzzParseTree(f *testing.F) {
 }
 
 func FuzzHeaders(f *testing.F) {
-	for _, s := range []string{`<http://x/?a=1>; rel="next"`, `</p>; rel=prev, </n>; rel="next"`, "<", "bytes 5-9/10", "bytes -", `"api";r=0;t=55`, "120", "Wed, 21 Oct 2015 07:28:00 GMT", "99999999999999999999"} {
+	for _, s := range []string{`<http://x/?a=1>; rel="next"`, `</p>; rel=prev, </n>; rel="next"`, "<", "bytes 5-9/10",
+		"bytes -", `"api";r=0;t=55`, "120", "Wed, 21 Oct 2015 07:28:00 GMT", "99999999999999999999"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -79,14 +83,16 @@ func FuzzHeaders(f *testing.F) {
 		if n := hub.RangeStart(s); n < -1 {
 			t.Errorf("rangeStart(%q) = %d", s, n)
 		}
-		if d, ok := hub.ParseWait(hub.WaitHeader(http.Header{"Ratelimit": {s}, "Retry-After": {s}}), time.Unix(0, 0)); ok && d < 0 {
+		if d, ok := hub.ParseWait(hub.WaitHeader(http.Header{"Ratelimit": {s}, "Retry-After": {s}}),
+			time.Unix(0, 0)); ok && d < 0 {
 			t.Errorf("a pause of %v after %q", d, s)
 		}
 	})
 }
 
 func FuzzParseCard(f *testing.F) {
-	for _, s := range []string{"---\na: 1\n---\nx", "---\n---\n", "\ufeff---\r\n- a\r\n---", "# x", "---\na: &a [*a]\n---\n", "---\n<<: 1\n---\n", "---\n? {}\n---\n"} {
+	for _, s := range []string{"---\na: 1\n---\nx", "---\n---\n", "\ufeff---\r\n- a\r\n---", "# x",
+		"---\na: &a [*a]\n---\n", "---\n<<: 1\n---\n", "---\n? {}\n---\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -126,8 +132,10 @@ func TestPauses(t *testing.T) {
 		{"none", http.Header{"Retry-After": {"0"}}, 0, true},
 		{"a date", http.Header{"Retry-After": {"Thu, 01 Jan 2026 00:01:00 GMT"}}, time.Minute, true},
 		{"a date that has passed", http.Header{"Retry-After": {"Wed, 21 Oct 2015 07:28:00 GMT"}}, 0, true},
-		{"the rate limit's window", http.Header{"Ratelimit": {`"api"; r=0; t=55`}, "Retry-After": {"5"}}, 56 * time.Second, true},
-		{"a rate limit that was not hit", http.Header{"Ratelimit": {`"api";r=9;t=55`}, "Retry-After": {"5"}}, 6 * time.Second, true},
+		{"the rate limit's window", http.Header{"Ratelimit": {`"api"; r=0; t=55`}, "Retry-After": {"5"}},
+			56 * time.Second, true},
+		{"a rate limit that was not hit", http.Header{"Ratelimit": {`"api";r=9;t=55`}, "Retry-After": {"5"}},
+			6 * time.Second, true},
 		{"nonsense", http.Header{"Retry-After": {"soon"}}, 0, false},
 		{"a negative number", http.Header{"Retry-After": {"-5"}}, 0, false},
 	} {
@@ -144,7 +152,8 @@ func TestPartsOfAnUpload(t *testing.T) {
 		size   int64
 		want   string
 	}{
-		{"by number, not by text", map[string]string{"chunk_size": "5", "10": "j", "2": "b", "1": "a", "3": "c", "4": "d", "5": "e", "6": "f", "7": "g", "8": "h", "9": "i"}, 50, "abcdefghij"},
+		{"by number, not by text", map[string]string{"chunk_size": "5", "10": "j", "2": "b", "1": "a", "3": "c",
+			"4": "d", "5": "e", "6": "f", "7": "g", "8": "h", "9": "i"}, 50, "abcdefghij"},
 		{"with leading zeros", map[string]string{"00002": "b", "00001": "a"}, 6, "ab"},
 		{"a short last part", map[string]string{"1": "a", "2": "b"}, 10, "ab"},
 		{"too few", map[string]string{"1": "a"}, 6, ""},

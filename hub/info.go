@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// RepoOptions says which state of which kind of repository is meant. Nil and the zero value mean the branch main of a model.
+// RepoOptions says which state of which kind of repository is meant. Nil and the zero value mean
+// the branch main of a model.
 type RepoOptions struct {
 	Type     Type   // "" means Model
 	Revision string // branch, tag or commit; "" means main
@@ -101,7 +102,8 @@ func (c *conn) info(ctx context.Context, r repository, revision string) (*Info, 
 		return nil, err
 	}
 	if !commitPattern.MatchString(info.Commit) {
-		return nil, fmt.Errorf("hub: %s answers without the id of a commit, so it is no Hub; check the endpoint and proxies", c.base)
+		return nil, fmt.Errorf("hub: %s answers without the id of a commit, so it is no Hub; check the endpoint and "+
+			"proxies", c.base)
 	}
 	return info, nil
 }
@@ -123,7 +125,8 @@ func (c *Client) List(ctx context.Context, repoID string, o *RepoOptions) ([]Ent
 	return entries, nil
 }
 
-// maxPages bounds a listing, which a server could continue for ever. A page of the Hub has 1000 files.
+// maxPages bounds a listing, which a server could continue for ever. A page of the Hub has 1000
+// files.
 const maxPages = 4096
 
 // list fetches a listing page by page.
@@ -136,7 +139,8 @@ func (c *conn) list(ctx context.Context, r repository, revision string) ([]Entry
 			return nil, fmt.Errorf("hub: the listing of %s goes round in a circle", r.id)
 		}
 		if seen[next] = true; len(seen) > maxPages {
-			return nil, fmt.Errorf("hub: the listing of %s has more than %d pages, %d files so far; check the endpoint and proxies", r.id, maxPages, len(entries))
+			return nil, fmt.Errorf("hub: the listing of %s has more than %d pages, %d files so far; check the "+
+				"endpoint and proxies", r.id, maxPages, len(entries))
 		}
 		var page []struct {
 			Type, Path, OID string

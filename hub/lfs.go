@@ -14,9 +14,11 @@ import (
 )
 
 // lfsHeaders are those of the protocol git-lfs.
-var lfsHeaders = map[string]string{"Accept": "application/vnd.git-lfs+json", "Content-Type": "application/vnd.git-lfs+json"}
+var lfsHeaders = map[string]string{"Accept": "application/vnd.git-lfs+json",
+	"Content-Type": "application/vnd.git-lfs+json"}
 
-// lfsAction is where something has to be sent. The header of an upload in parts has the size of a part and an address for each.
+// lfsAction is where something has to be sent. The header of an upload in parts has the size of a
+// part and an address for each.
 type lfsAction struct {
 	Href   string            `json:"href"`
 	Header map[string]string `json:"header"`
@@ -114,22 +116,26 @@ func (c *conn) lfsBatch(ctx context.Context, r repository, branch string, additi
 	var answer struct {
 		Objects []lfsObject `json:"objects"`
 	}
-	err = c.do(ctx, c.lfsRequest(c.base+r.files()+".git/info/lfs/objects/batch", body, false), func(resp *http.Response) error { return decode(resp, &answer) })
+	err = c.do(ctx, c.lfsRequest(c.base+r.files()+".git/info/lfs/objects/batch", body, false),
+		func(resp *http.Response) error { return decode(resp, &answer) })
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range answer.Objects {
 		if o.Error != nil {
-			return nil, fmt.Errorf("the Hub refuses the large file %.64s: %s (%d)", o.OID, o.Error.Message, o.Error.Code)
+			return nil, fmt.Errorf("the Hub refuses the large file %.64s: %s (%d)", o.OID, o.Error.Message,
+				o.Error.Code)
 		}
 	}
 	if len(answer.Objects) != len(additions) {
-		return nil, fmt.Errorf("the Hub speaks of %d large files instead of %d; check the endpoint", len(answer.Objects), len(additions))
+		return nil, fmt.Errorf("the Hub speaks of %d large files instead of %d; check the endpoint",
+			len(answer.Objects), len(additions))
 	}
 	return answer.Objects, nil
 }
 
-// lfsRequest is a POST of the protocol git-lfs. An address that begins with the public Hub's name is that of the endpoint, if this is a mirror.
+// lfsRequest is a POST of the protocol git-lfs. An address that begins with the public Hub's name
+// is that of the endpoint, if this is a mirror.
 func (c *conn) lfsRequest(href string, body []byte, signed bool) request {
 	if rest, ok := strings.CutPrefix(href, DefaultEndpoint+"/"); ok {
 		href = c.base + "/" + rest
@@ -190,7 +196,8 @@ func (c *conn) uploadObject(ctx context.Context, a *addition, to lfsAction, m *m
 	return c.do(ctx, c.lfsRequest(to.Href, body, true), nil)
 }
 
-// partAddresses returns the addresses of the parts in their order: the header's keys that are numbers.
+// partAddresses returns the addresses of the parts in their order: the header's keys that are
+// numbers.
 func partAddresses(header map[string]string, size, chunk int64) ([]string, error) {
 	type numbered struct {
 		number  int
@@ -204,7 +211,8 @@ func partAddresses(header map[string]string, size, chunk int64) ([]string, error
 	}
 	slices.SortFunc(found, func(a, b numbered) int { return a.number - b.number })
 	if want := (size-1)/chunk + 1; int64(len(found)) != want {
-		return nil, fmt.Errorf("the Hub gives addresses for %d parts of %d bytes, but the file of %d bytes has %d", len(found), chunk, size, want)
+		return nil, fmt.Errorf("the Hub gives addresses for %d parts of %d bytes, but the file of %d bytes has %d",
+			len(found), chunk, size, want)
 	}
 	addresses := make([]string, len(found))
 	for i, f := range found {
@@ -214,7 +222,8 @@ func partAddresses(header map[string]string, size, chunk int64) ([]string, error
 }
 
 // put sends a piece of a file to a signed address and returns the etag that it got there.
-func (c *conn) put(ctx context.Context, name, href string, file io.ReaderAt, offset, size int64, m *meter) (etag string, err error) {
+func (c *conn) put(ctx context.Context, name, href string, file io.ReaderAt, offset, size int64, m *meter) (etag string,
+	err error) {
 	var last *counted
 	r := request{method: http.MethodPut, url: href, signed: true, size: size}
 	r.body = func() (io.Reader, error) {
@@ -230,7 +239,8 @@ func (c *conn) put(ctx context.Context, name, href string, file io.ReaderAt, off
 	return etag, err
 }
 
-// counted tells the meter what was read of it, until it is undone: the transport may read on for a moment after its try has failed.
+// counted tells the meter what was read of it, until it is undone: the transport may read on for a
+// moment after its try has failed.
 type counted struct {
 	io.Reader
 	name  string

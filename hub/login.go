@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 )
 
-// Login asks the Hub whose token this is and, if it is good, writes it to the token file, which Python's client reads too. Only the
-// user may read the file and its folder.
+// Login asks the Hub whose token this is and, if it is good, writes it to the token file, which
+// Python's client reads too. Only the user may read the file and its folder.
 func (c *Client) Login(ctx context.Context, token Secret) (*Account, error) {
 	if token.IsZero() {
-		return nil, fmt.Errorf("hub: Login needs a token; make one on the Hub's page settings/tokens: %w", ErrUnauthorized)
+		return nil, fmt.Errorf("hub: Login needs a token; make one on the Hub's page settings/tokens: %w",
+			ErrUnauthorized)
 	}
 	with := *c
 	with.Token, with.Anonymous = token, false

@@ -25,7 +25,8 @@ const token = "hf_CANARYcanaryCANARYcanary"
 // TestMain keeps the tests from the settings and the cache of whoever runs them.
 func TestMain(m *testing.M) {
 	for _, e := range os.Environ() {
-		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "HF_") || strings.HasPrefix(name, "HUGGING") || name == "TRANSFORMERS_OFFLINE" {
+		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "HF_") || strings.HasPrefix(name, "HUGGING") ||
+			name == "TRANSFORMERS_OFFLINE" {
 			os.Unsetenv(name)
 		}
 	}
@@ -51,7 +52,8 @@ func leaked() bool {
 		stacks := make([]byte, 1<<20)
 		left = nil
 		for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-			if !strings.Contains(stack, "TestMain") && (strings.Contains(stack, "gotrainer/hub") || strings.Contains(stack, "net/http.")) {
+			if !strings.Contains(stack, "TestMain") && (strings.Contains(stack, "gotrainer/hub") ||
+				strings.Contains(stack, "net/http.")) {
 				left = append(left, stack)
 			}
 		}
@@ -64,7 +66,8 @@ func leaked() bool {
 	return true
 }
 
-// world is a Hub, a client of it that logs into a buffer and does not wait between tries, and what it would have waited.
+// world is a Hub, a client of it that logs into a buffer and does not wait between tries, and what
+// it would have waited.
 type world struct {
 	*hubtest.Server
 	client *hub.Client

@@ -8,7 +8,8 @@ import (
 	"net/url"
 )
 
-// CreateOptions configures [Client.CreateRepo]. Nil and the zero value mean a public model that must not exist yet.
+// CreateOptions configures [Client.CreateRepo]. Nil and the zero value mean a public model that
+// must not exist yet.
 type CreateOptions struct {
 	Type    Type // "" means Model
 	Private bool
@@ -26,7 +27,8 @@ func (c *Client) CreateRepo(ctx context.Context, repoID string, o *CreateOptions
 		return err
 	}
 	if (r.kind == Space) != (o.SDK != "") {
-		return fmt.Errorf("hub: CreateOptions.SDK is %q for a %s; a space needs one and nothing else has one: %w", o.SDK, r.kind, ErrName)
+		return fmt.Errorf("hub: CreateOptions.SDK is %q for a %s; a space needs one and nothing else has one: %w",
+			o.SDK, r.kind, ErrName)
 	}
 	conn, err := c.connect(ctx)
 	if err != nil {
@@ -98,13 +100,15 @@ func (c *Client) DeleteTag(ctx context.Context, repoID, tag string, o *RepoOptio
 
 // CreateBranch makes a branch that starts at the commit that o.Revision means.
 func (c *Client) CreateBranch(ctx context.Context, repoID, branch string, o *RepoOptions) error {
-	return c.name(ctx, repoID, branch, o, "create the branch "+branch, func(conn *conn, r repository, revision string) error {
+	return c.name(ctx, repoID, branch, o, "create the branch "+branch, func(conn *conn, r repository,
+		revision string) error {
 		return conn.createBranch(ctx, r, branch, revision)
 	})
 }
 
 func (c *conn) createBranch(ctx context.Context, r repository, branch, from string) error {
-	return c.call(ctx, http.MethodPost, r.api()+"/branch/"+url.PathEscape(branch), map[string]string{"startingPoint": from}, nil)
+	return c.call(ctx, http.MethodPost, r.api()+"/branch/"+url.PathEscape(branch),
+		map[string]string{"startingPoint": from}, nil)
 }
 
 // DeleteBranch deletes a branch and what only it holds.
@@ -115,7 +119,8 @@ func (c *Client) DeleteBranch(ctx context.Context, repoID, branch string, o *Rep
 }
 
 // name checks the new name before it changes anything.
-func (c *Client) name(ctx context.Context, repoID, name string, o *RepoOptions, what string, do func(*conn, repository, string) error) error {
+func (c *Client) name(ctx context.Context, repoID, name string, o *RepoOptions, what string, do func(*conn, repository,
+	string) error) error {
 	if err := checkRevision(name); err != nil {
 		return err
 	}
@@ -123,7 +128,8 @@ func (c *Client) name(ctx context.Context, repoID, name string, o *RepoOptions, 
 }
 
 // change runs one call that changes a repository.
-func (c *Client) change(ctx context.Context, repoID string, o *RepoOptions, what string, do func(*conn, repository, string) error) error {
+func (c *Client) change(ctx context.Context, repoID string, o *RepoOptions, what string, do func(*conn, repository,
+	string) error) error {
 	r, revision, err := at(repoID, o)
 	if err != nil {
 		return err

@@ -10,7 +10,8 @@ import (
 // patterns is a compiled list of wildcards.
 type patterns []*regexp.Regexp
 
-// compilePatterns compiles wildcards as Python's client reads them: fnmatch's, where * crosses slashes, and "folder/" means all below it.
+// compilePatterns compiles wildcards as Python's client reads them: fnmatch's, where * crosses
+// slashes, and "folder/" means all below it.
 func compilePatterns(globs []string) (patterns, error) {
 	var out patterns
 	for _, g := range globs {
@@ -48,7 +49,8 @@ func (f filter) passes(name string) bool {
 	return (f.allow == nil || f.allow.match(name)) && !f.ignore.match(name)
 }
 
-// translate turns an fnmatch pattern into a regular expression, by the rules of Python's fnmatch.translate.
+// translate turns an fnmatch pattern into a regular expression, by the rules of Python's
+// fnmatch.translate.
 func translate(glob string) string {
 	var out strings.Builder
 	out.WriteString(`(?s)\A`)
@@ -84,7 +86,8 @@ func translate(glob string) string {
 	return out.String()
 }
 
-// class turns the inside of a bracket into a regular expression. A range whose ends are the wrong way round matches nothing.
+// class turns the inside of a bracket into a regular expression. A range whose ends are the wrong
+// way round matches nothing.
 func class(inside []rune) string {
 	negated := len(inside) > 0 && inside[0] == '!'
 	if negated {

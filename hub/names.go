@@ -40,15 +40,18 @@ func parseRepo(kind Type, id string) (repository, error) {
 		kind = Model
 	}
 	if kind != Model && kind != Dataset && kind != Space {
-		return repository{}, fmt.Errorf("hub: the type %q of a repository is none of %q, %q, %q: %w", kind, Model, Dataset, Space, ErrName)
+		return repository{}, fmt.Errorf("hub: the type %q of a repository is none of %q, %q, %q: %w", kind, Model,
+			Dataset, Space, ErrName)
 	}
 	parts := strings.Split(id, "/")
-	ok := len(parts) <= 2 && !strings.Contains(id, "--") && !strings.Contains(id, "..") && !strings.HasSuffix(id, ".git")
+	ok := len(parts) <= 2 && !strings.Contains(id, "--") && !strings.Contains(id, "..") && !strings.HasSuffix(id,
+		".git")
 	for _, p := range parts {
 		ok = ok && repoPattern.MatchString(p)
 	}
 	if !ok {
-		return repository{}, fmt.Errorf("hub: %q is not the name of a repository: want \"name\" or \"namespace/name\" of at most 96 letters, digits, - _ . each, "+
+		return repository{}, fmt.Errorf("hub: %q is not the name of a repository: want \"name\" or "+
+			"\"namespace/name\" of at most 96 letters, digits, - _ . each, "+
 			"without -- and .., not ending in .git: %w", id, ErrName)
 	}
 	return repository{kind, id}, nil
@@ -87,8 +90,9 @@ func escapePath(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// checkName refuses file names that could leave the folder they are put into, by the rules of any operating system: a cache
-// written on Linux may be read on Windows. Names come from the server, so they are not trusted.
+// checkName refuses file names that could leave the folder they are put into, by the rules of any
+// operating system: a cache written on Linux may be read on Windows. Names come from the server, so
+// they are not trusted.
 func checkName(name string) error {
 	reason := ""
 	switch {
@@ -125,7 +129,8 @@ func checkName(name string) error {
 
 func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
 
-// checkRevision refuses names of branches and tags that git would not allow or that would leave the cache's folder refs.
+// checkRevision refuses names of branches and tags that git would not allow or that would leave the
+// cache's folder refs.
 func checkRevision(revision string) error {
 	if err := checkName(revision); err != nil || strings.ContainsAny(revision, " ~^:?*[") {
 		return fmt.Errorf("hub: %.200q cannot be the name of a branch, tag or commit: %w", revision, ErrName)

@@ -16,7 +16,8 @@ import (
 // npmFolder names a folder whose node_modules has @huggingface/hub.
 const npmFolder = "GOTRAINER_NPM_HUB"
 
-// TestTheNPMClientWorksWithTheTestHub has a second judge of hubtest's honesty, and of what Go pushed.
+// TestTheNPMClientWorksWithTheTestHub has a second judge of hubtest's honesty, and of what Go
+// pushed.
 func TestTheNPMClientWorksWithTheTestHub(t *testing.T) {
 	folder := os.Getenv(npmFolder)
 	if folder == "" {

@@ -2,7 +2,8 @@ package hub
 
 import "sync"
 
-// Progress is how far a fetch or a push is. Calls come one at a time, after each piece of up to a few MiB.
+// Progress is how far a fetch or a push is. Calls come one at a time, after each piece of up to a
+// few MiB.
 type Progress struct {
 	File        string // the file that moved
 	Done, Total int64  // its bytes; Total is -1 when the size is not known

@@ -19,7 +19,8 @@ type Card interface {
 	Markdown() ([]byte, error)
 }
 
-// PushOptions configures [Client.Push]. The zero value pushes all files of the folder to the branch main of a public model.
+// PushOptions configures [Client.Push]. The zero value pushes all files of the folder to the branch
+// main of a public model.
 type PushOptions struct {
 	Type        Type   // "" means Model
 	Branch      string // "" means main; another is made if it is not there, from main
@@ -36,18 +37,21 @@ type PushOptions struct {
 }
 
 // neverPushed are folders that belong to git and to Python's client.
-var neverPushed = []string{".git", ".git/*", "*/.git", "*/.git/*", ".cache/huggingface", ".cache/huggingface/*", "*/.cache/huggingface", "*/.cache/huggingface/*"}
+var neverPushed = []string{".git", ".git/*", "*/.git", "*/.git/*", ".cache/huggingface", ".cache/huggingface/*",
+	"*/.cache/huggingface", "*/.cache/huggingface/*"}
 
 // Push sends a folder to the Hub, for the environment's client. See [Client.Push].
 func Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, error) {
 	return new(Client).Push(ctx, repoID, dir, o)
 }
 
-// Push sends a folder to a repository as one commit. It makes the repository if there is none; a name without a namespace is one of the token's user.
-// Before anything is sent, the front matter of README.md and the header of each safetensors file are read, so that a damaged model is
-// found on this side.
+// Push sends a folder to a repository as one commit. It makes the repository if there is none; a
+// name without a namespace is one of the token's user. Before anything is sent, the front matter of
+// README.md and the header of each safetensors file are read, so that a damaged model is found on
+// this side.
 //
-// A push that was interrupted, even by kill -9, is completed by calling Push again: what has arrived is not sent twice.
+// A push that was interrupted, even by kill -9, is completed by calling Push again: what has
+// arrived is not sent twice.
 func (c *Client) Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, error) {
 	r, branch, err := at(repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
 	if err != nil {
@@ -78,7 +82,8 @@ func (c *Client) Push(ctx context.Context, repoID, dir string, o PushOptions) (*
 	return done, nil
 }
 
-func (c *conn) push(ctx context.Context, r repository, branch string, changes []Change, remove patterns, o PushOptions) (*Commit, error) {
+func (c *conn) push(ctx context.Context, r repository, branch string, changes []Change, remove patterns,
+	o PushOptions) (*Commit, error) {
 	if c.offline {
 		return nil, ErrOffline
 	}
@@ -115,16 +120,20 @@ func (c *conn) push(ctx context.Context, r repository, branch string, changes []
 			if o.PathInRepo != "" {
 				inside, ok = strings.CutPrefix(e.Path, strings.Trim(o.PathInRepo, "/")+"/")
 			}
-			kept := e.Path == ".gitattributes" || slices.ContainsFunc(changes, func(c Change) bool { return c.Path == e.Path })
+			kept := e.Path == ".gitattributes" || slices.ContainsFunc(changes, func(c Change) bool {
+				return c.Path == e.Path
+			})
 			if ok && !kept && remove.match(inside) {
 				changes = append(changes, Change{Path: e.Path, Delete: true})
 			}
 		}
 	}
-	return c.commit(ctx, r, branch, changes, CommitOptions{Message: o.Message, Description: o.Description, Progress: o.Progress})
+	return c.commit(ctx, r, branch, changes, CommitOptions{Message: o.Message, Description: o.Description,
+		Progress: o.Progress})
 }
 
-// folderChanges lists the files of a folder. Links to files are followed, as those of the cache are; links to folders are not.
+// folderChanges lists the files of a folder. Links to files are followed, as those of the cache
+// are; links to folders are not.
 func folderChanges(dir string, o PushOptions) ([]Change, error) {
 	wanted, err := newFilter(o.Allow, slices.Concat(neverPushed, o.Ignore))
 	if err != nil {

@@ -23,14 +23,16 @@ import (
 func weights(t *testing.T, seed uint64, n int) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	err := safetensors.Write(&out, []safetensors.Entry{{Name: "w", DType: safetensors.U8, Shape: []int64{int64(n)}, Data: safetensors.Bytes(noise(seed, n))}}, nil)
+	err := safetensors.Write(&out, []safetensors.Entry{{Name: "w", DType: safetensors.U8, Shape: []int64{int64(n)},
+		Data: safetensors.Bytes(noise(seed, n))}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
 }
 
-// remote compares what a branch has with what it should have; the .gitattributes of the beginning is left out.
+// remote compares what a branch has with what it should have; the .gitattributes of the beginning
+// is left out.
 func remote(t *testing.T, w *world, id, branch string, want map[string][]byte) {
 	t.Helper()
 	got := w.Files(hubtest.Model, id, branch)
@@ -48,16 +50,20 @@ func remote(t *testing.T, w *world, id, branch string, want map[string][]byte) {
 
 func TestPush(t *testing.T) {
 	w := newWorld(t)
-	files := map[string][]byte{"config.json": []byte("{}"), "model.safetensors": weights(t, 1, 1<<20), "a/b/vocab.txt": []byte("a\nb\n"), "empty.bin": {}}
+	files := map[string][]byte{"config.json": []byte("{}"), "model.safetensors": weights(t, 1, 1<<20),
+		"a/b/vocab.txt": []byte("a\nb\n"), "empty.bin": {}}
 	dir := write(t, t.TempDir(), files)
-	write(t, dir, map[string][]byte{".git/config": []byte("x"), ".cache/huggingface/x": []byte("x"), "debug.log": []byte("x")})
+	write(t, dir, map[string][]byte{".git/config": []byte("x"), ".cache/huggingface/x": []byte("x"),
+		"debug.log": []byte("x")})
 	var last hub.Progress
-	done, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Private: true, Message: "first", Ignore: []string{"*.log"}, Progress: func(p hub.Progress) { last = p }})
+	done, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Private: true, Message: "first",
+		Ignore: []string{"*.log"}, Progress: func(p hub.Progress) { last = p }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	remote(t, w, "me/bert", "main", files)
-	if head := w.Head(hubtest.Model, "me/bert", "main"); done.ID != head || done.Unchanged || !strings.Contains(done.URL, head) {
+	if head := w.Head(hubtest.Model, "me/bert", "main"); done.ID != head || done.Unchanged ||
+		!strings.Contains(done.URL, head) {
 		t.Errorf("Push = %+v, want commit %s", done, head)
 	}
 	if log := w.Log(hubtest.Model, "me/bert", "main"); !slices.Equal(log, []string{"first", "initial commit"}) {
@@ -91,18 +97,21 @@ func TestPushOfABranchAndAFolderWithDeletions(t *testing.T) {
 	w.model("me/bert")
 	main := w.Head(hubtest.Model, "me/bert", "main")
 	dir := write(t, t.TempDir(), map[string][]byte{"x.txt": []byte("x"), "config.json": []byte("new")})
-	_, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Branch: "v2", PathInRepo: "onnx", Delete: []string{"*"}})
+	_, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Branch: "v2", PathInRepo: "onnx",
+		Delete: []string{"*"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := w.Files(hubtest.Model, "me/bert", "v2")
-	if string(files["onnx/config.json"]) != "new" || string(files["onnx/x.txt"]) != "x" || files["config.json"] == nil || files["model.safetensors"] == nil {
+	if string(files["onnx/config.json"]) != "new" || string(files["onnx/x.txt"]) != "x" ||
+		files["config.json"] == nil || files["model.safetensors"] == nil {
 		t.Errorf("the branch has %d files, onnx/config.json = %q", len(files), files["onnx/config.json"])
 	}
 	if w.Head(hubtest.Model, "me/bert", "main") != main {
 		t.Error("main moved")
 	}
-	if _, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Branch: "v2", Delete: []string{"*"}}); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Branch: "v2",
+		Delete: []string{"*"}}); err != nil {
 		t.Fatal(err)
 	}
 	remote(t, w, "me/bert", "v2", map[string][]byte{"x.txt": []byte("x"), "config.json": []byte("new")})
@@ -129,7 +138,8 @@ func TestPushInParts(t *testing.T) {
 	}
 }
 
-// TestPushOf300MBHoldsLittle pushes a large model in parts and looks at how much memory client and server together asked for.
+// TestPushOf300MBHoldsLittle pushes a large model in parts and looks at how much memory client and
+// server together asked for.
 func TestPushOf300MBHoldsLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 900 MB")
@@ -141,7 +151,8 @@ func TestPushOf300MBHoldsLittle(t *testing.T) {
 	name := filepath.Join(dir, "model.safetensors")
 	const size = 300_000_000
 	zeros := func(out io.Writer) error { _, err := io.CopyN(out, zeroReader{}, size); return err }
-	if err := safetensors.WriteFile(name, []safetensors.Entry{{Name: "w", DType: safetensors.U8, Shape: []int64{size}, Data: zeros}}, nil); err != nil {
+	if err := safetensors.WriteFile(name, []safetensors.Entry{{Name: "w", DType: safetensors.U8, Shape: []int64{size},
+		Data: zeros}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats
@@ -155,7 +166,9 @@ func TestPushOf300MBHoldsLittle(t *testing.T) {
 	}
 	entries, err := w.client.List(w.ctx, "me/big", nil)
 	info, statErr := os.Stat(name)
-	if err != nil || statErr != nil || !slices.ContainsFunc(entries, func(e hub.Entry) bool { return e.Path == "model.safetensors" && e.Size == info.Size() }) {
+	if err != nil || statErr != nil || !slices.ContainsFunc(entries, func(e hub.Entry) bool {
+		return e.Path == "model.safetensors" && e.Size == info.Size()
+	}) {
 		t.Errorf("List = %+v, %v", entries, err)
 	}
 	if n := w.count("PUT", "/part/"); n != 9 {
@@ -171,12 +184,14 @@ func TestALostAnswerMakesNoSecondCommit(t *testing.T) {
 	w := newWorld(t)
 	w.model("me/bert")
 	w.Inject(hubtest.Fault{Method: "POST", Path: "/commit/", LoseAnswer: true})
-	changes := []hub.Change{{Path: "a.txt", Content: []byte("a")}, {Path: "onnx/", Delete: true}, {Path: "empty.txt", Delete: true}}
+	changes := []hub.Change{{Path: "a.txt", Content: []byte("a")}, {Path: "onnx/", Delete: true},
+		{Path: "empty.txt", Delete: true}}
 	done, err := w.client.Commit(w.ctx, "me/bert", changes, hub.CommitOptions{Message: "once"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log := w.Log(hubtest.Model, "me/bert", "main"); len(log) != 3 || log[0] != "once" || done.ID != w.Head(hubtest.Model, "me/bert", "main") || done.Unchanged {
+	if log := w.Log(hubtest.Model, "me/bert", "main"); len(log) != 3 || log[0] != "once" ||
+		done.ID != w.Head(hubtest.Model, "me/bert", "main") || done.Unchanged {
 		t.Errorf("commits %q, Commit = %+v", log, done)
 	}
 	files := w.Files(hubtest.Model, "me/bert", "main")
@@ -184,7 +199,8 @@ func TestALostAnswerMakesNoSecondCommit(t *testing.T) {
 		t.Errorf("the files are %d: %q", len(files), files["a.txt"])
 	}
 	w.Inject(hubtest.Fault{Method: "POST", Path: "/commit/", Status: 503})
-	if _, err := w.client.Commit(w.ctx, "me/bert", []hub.Change{{Path: "b.txt", Content: []byte("b")}}, hub.CommitOptions{}); err != nil {
+	if _, err := w.client.Commit(w.ctx, "me/bert", []hub.Change{{Path: "b.txt", Content: []byte("b")}},
+		hub.CommitOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if log := w.Log(hubtest.Model, "me/bert", "main"); len(log) != 4 || log[0] != hub.DefaultMessage {
@@ -210,10 +226,13 @@ func TestWhatAPushRefuses(t *testing.T) {
 		{"a reader's token", &guest, good, hub.PushOptions{}, hub.ErrForbidden, true},
 		{"no token", &nobody, good, hub.PushOptions{}, hub.ErrUnauthorized, false},
 		{"offline mode", &offline, good, hub.PushOptions{}, hub.ErrOffline, false},
-		{"a torn safetensors file", w.client, map[string][]byte{"m.safetensors": torn}, hub.PushOptions{}, errAny, false},
-		{"a README whose front matter is no YAML", w.client, map[string][]byte{"README.md": []byte("---\na: [\n---\n")}, hub.PushOptions{}, errAny, false},
+		{"a torn safetensors file", w.client, map[string][]byte{"m.safetensors": torn}, hub.PushOptions{}, errAny,
+			false},
+		{"a README whose front matter is no YAML", w.client, map[string][]byte{"README.md": []byte("---\na: [\n---\n")},
+			hub.PushOptions{}, errAny, false},
 		{"a card without a name", w.client, good, hub.PushOptions{Card: &hub.ModelCard{}}, errAny, false},
-		{"a folder in the repository that leads out of it", w.client, good, hub.PushOptions{PathInRepo: "../x"}, hub.ErrName, true},
+		{"a folder in the repository that leads out of it", w.client, good, hub.PushOptions{PathInRepo: "../x"},
+			hub.ErrName, true},
 		{"a branch that git does not allow", w.client, good, hub.PushOptions{Branch: "a b"}, hub.ErrName, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -230,7 +249,8 @@ func TestWhatAPushRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := w.client.Push(w.ctx, "me/bert", filepath.Join(t.TempDir(), "none"), hub.PushOptions{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := w.client.Push(w.ctx, "me/bert", filepath.Join(t.TempDir(), "none"), hub.PushOptions{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("Push of a folder that is not there: %v", err)
 	}
 }
@@ -244,14 +264,21 @@ func TestWhatACommitRefuses(t *testing.T) {
 		o       hub.CommitOptions
 		want    error
 	}{
-		{"the same file twice", []hub.Change{{Path: "a", Content: []byte("1")}, {Path: "a", Content: []byte("2")}}, hub.CommitOptions{}, hub.ErrName},
-		{"a deleted file with a content", []hub.Change{{Path: "a", Content: []byte("1"), Delete: true}}, hub.CommitOptions{}, hub.ErrName},
+		{"the same file twice", []hub.Change{{Path: "a", Content: []byte("1")}, {Path: "a", Content: []byte("2")}},
+			hub.CommitOptions{}, hub.ErrName},
+		{"a deleted file with a content", []hub.Change{{Path: "a", Content: []byte("1"), Delete: true}},
+			hub.CommitOptions{}, hub.ErrName},
 		{"a folder with a content", []hub.Change{{Path: "a/", Content: []byte("1")}}, hub.CommitOptions{}, hub.ErrName},
-		{"git's own folder", []hub.Change{{Path: ".git/config", Content: []byte("1")}}, hub.CommitOptions{}, hub.ErrName},
-		{"a branch that moved", []hub.Change{{Path: "a", Content: []byte("1")}}, hub.CommitOptions{Parent: strings.Repeat("0", 40)}, hub.ErrConflict},
-		{"a branch that is not there", []hub.Change{{Path: "a", Content: []byte("1")}}, hub.CommitOptions{Branch: "v3"}, hub.ErrRevisionNotFound},
-		{"a file to delete that is not there", []hub.Change{{Path: "none", Delete: true}}, hub.CommitOptions{}, hub.ErrFileNotFound},
-		{"a branch that is where it should be", []hub.Change{{Path: "a", Content: []byte("1")}}, hub.CommitOptions{Parent: head}, nil},
+		{"git's own folder", []hub.Change{{Path: ".git/config", Content: []byte("1")}}, hub.CommitOptions{},
+			hub.ErrName},
+		{"a branch that moved", []hub.Change{{Path: "a", Content: []byte("1")}},
+			hub.CommitOptions{Parent: strings.Repeat("0", 40)}, hub.ErrConflict},
+		{"a branch that is not there", []hub.Change{{Path: "a", Content: []byte("1")}}, hub.CommitOptions{Branch: "v3"},
+			hub.ErrRevisionNotFound},
+		{"a file to delete that is not there", []hub.Change{{Path: "none", Delete: true}}, hub.CommitOptions{},
+			hub.ErrFileNotFound},
+		{"a branch that is where it should be", []hub.Change{{Path: "a", Content: []byte("1")}},
+			hub.CommitOptions{Parent: head}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := w.client.Commit(w.ctx, "me/bert", c.changes, c.o); !errors.Is(err, c.want) {
@@ -263,7 +290,8 @@ func TestWhatACommitRefuses(t *testing.T) {
 
 func TestGitignoreIsHeeded(t *testing.T) {
 	w := newWorld(t)
-	dir := write(t, t.TempDir(), map[string][]byte{".gitignore": []byte("*.tmp\n"), "a.tmp": []byte("x"), "a.txt": []byte("x")})
+	dir := write(t, t.TempDir(), map[string][]byte{".gitignore": []byte("*.tmp\n"), "a.tmp": []byte("x"),
+		"a.txt": []byte("x")})
 	if _, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +300,8 @@ func TestGitignoreIsHeeded(t *testing.T) {
 
 func TestAFileThatChangesDuringThePushIsNotCommitted(t *testing.T) {
 	w := newWorld(t)
-	dir := write(t, t.TempDir(), map[string][]byte{"config.json": []byte("{}"), "model.safetensors": weights(t, 1, 1<<20)})
+	dir := write(t, t.TempDir(), map[string][]byte{"config.json": []byte("{}"), "model.safetensors": weights(t, 1,
+		1<<20)})
 	_, err := w.client.Push(w.ctx, "me/bert", dir, hub.PushOptions{Progress: func(p hub.Progress) {
 		if p.File == "model.safetensors" {
 			write(t, dir, map[string][]byte{"config.json": []byte(`{"changed": true}`)})
@@ -300,7 +329,8 @@ func TestTwoFilesOfTheSameContentAreSentOnce(t *testing.T) {
 
 func TestANameWithoutNamespaceIsTheUsers(t *testing.T) {
 	w := newWorld(t)
-	done, err := w.client.Push(w.ctx, "bert", write(t, t.TempDir(), map[string][]byte{"a": []byte("a")}), hub.PushOptions{})
+	done, err := w.client.Push(w.ctx, "bert", write(t, t.TempDir(), map[string][]byte{"a": []byte("a")}),
+		hub.PushOptions{})
 	if err != nil || done.RepoID != "me/bert" {
 		t.Fatalf("Push = %+v, %v; want it in me/bert", done, err)
 	}
@@ -318,12 +348,14 @@ func TestAKilledPushIsCompletedByTheNext(t *testing.T) {
 		t.Fatalf("the push came to its end: %v", err)
 	}
 	w := newWorld(t)
-	files := map[string][]byte{"a.safetensors": weights(t, 1, 1<<20), "b.safetensors": weights(t, 2, 1<<20), "config.json": []byte("{}")}
+	files := map[string][]byte{"a.safetensors": weights(t, 1, 1<<20), "b.safetensors": weights(t, 2, 1<<20),
+		"config.json": []byte("{}")}
 	dir := write(t, t.TempDir(), files)
 	hang := hubtest.Fault{Method: "PUT", CDN: true, Skip: 1, Delay: time.Hour}
 	w.Inject(hang)
 	child := exec.Command(os.Args[0], "-test.run=^TestAKilledPushIsCompletedByTheNext$")
-	child.Env = append(os.Environ(), killedPush+"="+w.URL+"|"+dir, "TMPDIR="+t.TempDir()) // it cannot remove what it leaves there
+	// it cannot remove what it leaves there
+	child.Env = append(os.Environ(), killedPush+"="+w.URL+"|"+dir, "TMPDIR="+t.TempDir())
 	var output bytes.Buffer
 	child.Stdout, child.Stderr = &output, &output
 	if err := child.Start(); err != nil {
@@ -379,28 +411,46 @@ func TestReposBranchesAndTags(t *testing.T) {
 	}{
 		{"create", func() error { return c.CreateRepo(w.ctx, "me/x", nil) }, nil},
 		{"create again", func() error { return c.CreateRepo(w.ctx, "me/x", nil) }, hub.ErrConflict},
-		{"create again with ExistOK", func() error { return c.CreateRepo(w.ctx, "me/x", &hub.CreateOptions{ExistOK: true}) }, nil},
+		{"create again with ExistOK", func() error {
+			return c.CreateRepo(w.ctx, "me/x", &hub.CreateOptions{ExistOK: true})
+		}, nil},
 		{"create in another's namespace", func() error { return c.CreateRepo(w.ctx, "you/x", nil) }, hub.ErrForbidden},
-		{"create in an organization", func() error { return c.CreateRepo(w.ctx, "org/x", &hub.CreateOptions{Type: hub.Dataset}) }, nil},
+		{"create in an organization", func() error {
+			return c.CreateRepo(w.ctx, "org/x", &hub.CreateOptions{Type: hub.Dataset})
+		}, nil},
 		{"tag", func() error { return c.CreateTag(w.ctx, "me/x", "v1", "", nil) }, nil},
 		{"tag again", func() error { return c.CreateTag(w.ctx, "me/x", "v1", "", nil) }, hub.ErrConflict},
-		{"tag what is not there", func() error { return c.CreateTag(w.ctx, "me/x", "v2", "", &hub.RepoOptions{Revision: "no"}) }, hub.ErrRevisionNotFound},
-		{"branch", func() error { return c.CreateBranch(w.ctx, "me/x", "dev/a", &hub.RepoOptions{Revision: "v1"}) }, nil},
+		{"tag what is not there", func() error {
+			return c.CreateTag(w.ctx, "me/x", "v2", "", &hub.RepoOptions{Revision: "no"})
+		}, hub.ErrRevisionNotFound},
+		{"branch", func() error {
+			return c.CreateBranch(w.ctx, "me/x", "dev/a", &hub.RepoOptions{Revision: "v1"})
+		}, nil},
 		{"refs", func() error {
 			refs, err := c.Refs(w.ctx, "me/x", nil)
-			if err == nil && (len(refs.Branches) != 2 || refs.Tags["v1"] == "" || refs.Branches["dev/a"] != refs.Tags["v1"]) {
+			if err == nil && (len(refs.Branches) != 2 || refs.Tags["v1"] == "" ||
+				refs.Branches["dev/a"] != refs.Tags["v1"]) {
 				err = errors.New("wrong refs")
 			}
 			return err
 		}, nil},
-		{"fetch a tag", func() error { _, err := c.Fetch(w.ctx, "me/x", &hub.FetchOptions{Revision: "v1"}); return err }, nil},
-		{"fetch a branch with a slash", func() error { _, err := c.Fetch(w.ctx, "me/x", &hub.FetchOptions{Revision: "dev/a"}); return err }, nil},
+		{"fetch a tag", func() error {
+			_, err := c.Fetch(w.ctx, "me/x", &hub.FetchOptions{Revision: "v1"})
+			return err
+		}, nil},
+		{"fetch a branch with a slash", func() error {
+			_, err := c.Fetch(w.ctx, "me/x", &hub.FetchOptions{Revision: "dev/a"})
+			return err
+		}, nil},
 		{"delete the tag", func() error { return c.DeleteTag(w.ctx, "me/x", "v1", nil) }, nil},
 		{"delete it again", func() error { return c.DeleteTag(w.ctx, "me/x", "v1", nil) }, hub.ErrRevisionNotFound},
 		{"delete the branch", func() error { return c.DeleteBranch(w.ctx, "me/x", "dev/a", nil) }, nil},
 		{"delete", func() error { return c.DeleteRepo(w.ctx, "me/x", nil) }, nil},
-		{"info of what is gone", func() error { _, err := c.Info(w.ctx, "me/x", nil); return err }, hub.ErrRepoNotFound},
-		{"a space needs an SDK", func() error { return c.CreateRepo(w.ctx, "me/s", &hub.CreateOptions{Type: hub.Space}) }, hub.ErrName},
+		{"info of what is gone", func() error { _, err := c.Info(w.ctx, "me/x", nil); return err },
+			hub.ErrRepoNotFound},
+		{"a space needs an SDK", func() error {
+			return c.CreateRepo(w.ctx, "me/s", &hub.CreateOptions{Type: hub.Space})
+		}, hub.ErrName},
 	}
 	for _, s := range steps {
 		if err := s.do(); !errors.Is(err, s.want) {

@@ -17,7 +17,8 @@ import (
 func checkpointFiles(t *testing.T, seed uint64) (all, model map[string][]byte) {
 	model = map[string][]byte{"config.json": []byte("{}"), "model.safetensors": weights(t, seed, 10_000)}
 	all = map[string][]byte{
-		"optimizer.safetensors": weights(t, seed+100, 20_000), "trainer_state.json": []byte("{}"), "gotrainer_state.json": []byte("{}"),
+		"optimizer.safetensors": weights(t, seed+100, 20_000), "trainer_state.json": []byte("{}"),
+		"gotrainer_state.json":  []byte("{}"),
 		"rng_state.safetensors": weights(t, seed+200, 100), "MANIFEST.json": []byte("{}"), "scaler.json": []byte("{}"),
 	}
 	for name, content := range model {
@@ -67,7 +68,8 @@ func TestPusherRefusesADamagedState(t *testing.T) {
 	w := newWorld(t)
 	dir := write(t, t.TempDir(), map[string][]byte{"config.json": []byte("{}"), "trainer_state.json": []byte("[")})
 	p := &hub.Pusher{Client: w.client, Repo: "me/run", Card: &hub.ModelCard{ModelName: "run"}}
-	if err := p.Push(w.ctx, trainer.Upload{Folder: dir, ModelOnly: true}); err == nil || !strings.Contains(err.Error(), "trainer_state.json") {
+	if err := p.Push(w.ctx, trainer.Upload{Folder: dir, ModelOnly: true}); err == nil || !strings.Contains(err.Error(),
+		"trainer_state.json") {
 		t.Errorf("error %v, want one that names trainer_state.json", err)
 	}
 	if commits := w.Log(hubtest.Model, "me/run", "main"); commits != nil {
@@ -86,7 +88,8 @@ func TestRunUploadsWhileItTrains(t *testing.T) {
 		w := newWorld(t)
 		pusher := &hub.Pusher{Client: w.client, Repo: "me/run", Card: &hub.ModelCard{ModelName: "run"}}
 		run, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{
-			OutputDir: t.TempDir(), MaxSteps: 4, BatchSize: 1, Save: trainer.Every(2, trainer.Update), Eval: trainer.Every(2, trainer.Update), KeepCheckpoints: 1,
+			OutputDir: t.TempDir(), MaxSteps: 4, BatchSize: 1, Save: trainer.Every(2, trainer.Update),
+			Eval: trainer.Every(2, trainer.Update), KeepCheckpoints: 1,
 			Pusher: pusher, PushStrategy: strategy, PushAlways: true, Progress: io.Discard,
 		})
 		if err != nil {
@@ -118,7 +121,8 @@ func TestRunGoesOnWithoutTheHub(t *testing.T) {
 	w := newWorld(t)
 	w.Inject(hubtest.Fault{Status: 500, Times: -1})
 	run, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{
-		OutputDir: t.TempDir(), MaxSteps: 2, Pusher: &hub.Pusher{Client: w.client, Repo: "me/run"}, Progress: io.Discard,
+		OutputDir: t.TempDir(), MaxSteps: 2, Pusher: &hub.Pusher{Client: w.client, Repo: "me/run"},
+		Progress: io.Discard,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +131,8 @@ func TestRunGoesOnWithoutTheHub(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := strings.Join(result.Warnings, "\n"); !strings.Contains(text, "could not be uploaded") || strings.Contains(text, "CANARY") {
+	if text := strings.Join(result.Warnings, "\n"); !strings.Contains(text, "could not be uploaded") ||
+		strings.Contains(text, "CANARY") {
 		t.Errorf("warnings %q, want one about the upload", text)
 	}
 }

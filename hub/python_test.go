@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/hub/hubtest"
 )
 
-// python runs scripts/hub_interop.py with Python's huggingface_hub, and returns the last line that it prints. PYTHON names the interpreter.
+// python runs scripts/hub_interop.py with Python's huggingface_hub, and returns the last line that
+// it prints. PYTHON names the interpreter.
 func python(t *testing.T, w *world, args ...string) string {
 	t.Helper()
 	name := os.Getenv("PYTHON")
@@ -37,7 +38,8 @@ func python(t *testing.T, w *world, args ...string) string {
 func TestPythonFetchesWhatGoPushed(t *testing.T) {
 	w := newWorld(t)
 	files := map[string][]byte{"config.json": []byte("{}"), "a/model.safetensors": weights(t, 1, 1<<20)}
-	if _, err := w.client.Push(w.ctx, "me/bert", write(t, t.TempDir(), files), hub.PushOptions{Private: true}); err != nil {
+	if _, err := w.client.Push(w.ctx, "me/bert", write(t, t.TempDir(), files),
+		hub.PushOptions{Private: true}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, python(t, w, "download", "me/bert"), files)
@@ -93,7 +95,8 @@ func TestPythonUsesTheCacheThatGoMade(t *testing.T) {
 func TestGoFetchesWhatPythonPushed(t *testing.T) {
 	w := newWorld(t)
 	w.PartSize = 300_000
-	files := map[string][]byte{"config.json": []byte("{}"), "README.md": []byte("---\nlicense: mit\n---\n# x\n"), "a/model.safetensors": weights(t, 1, 1<<20), "small.bin": noise(2, 100)}
+	files := map[string][]byte{"config.json": []byte("{}"), "README.md": []byte("---\nlicense: mit\n---\n# x\n"),
+		"a/model.safetensors": weights(t, 1, 1<<20), "small.bin": noise(2, 100)}
 	commit := python(t, w, "upload", "me/py", write(t, t.TempDir(), files))
 	repo, err := w.client.Fetch(w.ctx, "me/py", &hub.FetchOptions{Revision: "v1"})
 	if err != nil {

@@ -33,8 +33,8 @@ type request struct {
 	signed      bool                      // the address carries its own signature and wants no token
 }
 
-// send makes one try: it sends the request, follows redirects, and returns the answer or why there is none.
-// The caller closes the body.
+// send makes one try: it sends the request, follows redirects, and returns the answer or why there
+// is none. The caller closes the body.
 func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 	if c.offline {
 		return nil, ErrOffline
@@ -68,14 +68,17 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 		if hops == 20 {
 			return nil, fmt.Errorf("hub: %s redirects more than 20 times", r.url)
 		}
-		if r.method != http.MethodGet && r.method != http.MethodHead && resp.StatusCode != http.StatusTemporaryRedirect && resp.StatusCode != http.StatusPermanentRedirect {
-			return nil, fmt.Errorf("hub: %s %s is redirected with status %d, which would lose its body; check the endpoint", r.method, bare(at), resp.StatusCode)
+		if r.method != http.MethodGet && r.method != http.MethodHead &&
+			resp.StatusCode != http.StatusTemporaryRedirect && resp.StatusCode != http.StatusPermanentRedirect {
+			return nil, fmt.Errorf("hub: %s %s is redirected with status %d, which would lose its body; check the "+
+				"endpoint", r.method, bare(at), resp.StatusCode)
 		}
 		at = next
 	}
 }
 
-// trusts reports whether the token may be sent to an address: the endpoint itself, or the Hub's own names.
+// trusts reports whether the token may be sent to an address: the endpoint itself, or the Hub's own
+// names.
 func (c *conn) trusts(u *url.URL) bool {
 	if u.Scheme == c.endpoint.Scheme && strings.EqualFold(u.Host, c.endpoint.Host) {
 		return true
@@ -83,7 +86,8 @@ func (c *conn) trusts(u *url.URL) bool {
 	return u.Scheme == "https" && (strings.EqualFold(u.Host, "huggingface.co") || strings.EqualFold(u.Host, "hf.co"))
 }
 
-// sendOnce makes one request under a watch: when no byte moves for a while the connection counts as broken.
+// sendOnce makes one request under a watch: when no byte moves for a while the connection counts as
+// broken.
 func (c *conn) sendOnce(ctx context.Context, r request, at *url.URL) (*http.Response, error) {
 	limit := patience
 	if r.method == http.MethodGet || r.method == http.MethodHead {
@@ -141,7 +145,8 @@ func (c *conn) sendWatched(ctx context.Context, r request, at *url.URL, w *watch
 	return nil, brokenOff(ctx, bare(at), err)
 }
 
-// brokenOff says why a request or its answer ended early. The text of package net/http is not used: it has the whole address.
+// brokenOff says why a request or its answer ended early. The text of package net/http is not used:
+// it has the whole address.
 func brokenOff(ctx context.Context, address string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		if !errors.Is(cause, errStalled) {
@@ -221,7 +226,8 @@ func (l *localReader) failed() error {
 	return l.err
 }
 
-// do sends a request until it is answered, and hands the answer to read, if that is not nil. A body that breaks off is tried again too.
+// do sends a request until it is answered, and hands the answer to read, if that is not nil. A body
+// that breaks off is tried again too.
 func (c *conn) do(ctx context.Context, r request, read func(*http.Response) error) error {
 	return c.retry(ctx, func() (bool, error) {
 		resp, err := c.send(ctx, r)
@@ -264,7 +270,8 @@ func decode(resp *http.Response, out any) error {
 		return fmt.Errorf("hub: the answer of %s is larger than %d MiB", bare(resp.Request.URL), maxJSON>>20)
 	}
 	if err := json.Unmarshal(body, out); err != nil {
-		return fmt.Errorf("hub: %s does not answer with the JSON of a Hub: %w; check the endpoint and proxies", bare(resp.Request.URL), err)
+		return fmt.Errorf("hub: %s does not answer with the JSON of a Hub: %w; check the endpoint and proxies",
+			bare(resp.Request.URL), err)
 	}
 	return nil
 }

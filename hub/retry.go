@@ -11,14 +11,16 @@ import (
 	"time"
 )
 
-// The longest pauses: between tries when the Hub does not say, and when it does. Its rate limits count in windows of five minutes.
+// The longest pauses: between tries when the Hub does not say, and when it does. Its rate limits
+// count in windows of five minutes.
 const (
 	maxPause     = 8 * time.Second
 	maxRetryWait = 10 * time.Minute
 )
 
-// retry calls try until it succeeds, fails for good, or has failed too often without getting any further. The pauses double from c.pause to
-// eight seconds; where the Hub says how long to wait, that long.
+// retry calls try until it succeeds, fails for good, or has failed too often without getting any
+// further. The pauses double from c.pause to eight seconds; where the Hub says how long to wait,
+// that long.
 func (c *conn) retry(ctx context.Context, try func() (progress bool, err error)) error {
 	pause := c.pause
 	for failures := 1; ; failures++ {
@@ -43,7 +45,8 @@ func (c *conn) retry(ctx context.Context, try func() (progress bool, err error))
 			}
 		}
 		if wait > maxRetryWait {
-			return fmt.Errorf("%w; it asks to wait %v, longer than the %v that this client waits: try again then", err, wait, maxRetryWait)
+			return fmt.Errorf("%w; it asks to wait %v, longer than the %v that this client waits: try again then", err,
+				wait, maxRetryWait)
 		}
 		c.log.WarnContext(ctx, "hub: trying again", "after", err.Error(), "pause", wait, "failures", failures)
 		if err := c.sleep(ctx, wait); err != nil {
@@ -65,11 +68,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// rateLimit is the Hub's header RateLimit: what is left in the window, and how many seconds until the next.
+// rateLimit is the Hub's header RateLimit: what is left in the window, and how many seconds until
+// the next.
 var rateLimit = regexp.MustCompile(`"\w+"\s*;\s*r\s*=\s*(\d+)\s*;\s*t\s*=\s*(\d+)`)
 
-// waitHeader returns the part of an answer that says how long to wait: the rest of the rate limit's window if the
-// limit is what was hit, else Retry-After.
+// waitHeader returns the part of an answer that says how long to wait: the rest of the rate limit's
+// window if the limit is what was hit, else Retry-After.
 func waitHeader(h http.Header) string {
 	if m := rateLimit.FindStringSubmatch(h.Get("RateLimit")); m != nil && m[1] == "0" {
 		return m[2]
@@ -77,7 +81,8 @@ func waitHeader(h http.Header) string {
 	return h.Get("Retry-After")
 }
 
-// parseWait reads a number of seconds or a date. A second is added to a number, since the server counts whole ones.
+// parseWait reads a number of seconds or a date. A second is added to a number, since the server
+// counts whole ones.
 func parseWait(text string, now time.Time) (time.Duration, bool) {
 	text = strings.TrimSpace(text)
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {

@@ -6,13 +6,16 @@ import (
 	"strings"
 )
 
-// Secret holds a token. However it is printed, logged or encoded, it shows as *** (or as nothing when it is empty); only
-// [Secret.Reveal] gives it back.
+// Secret holds a token. However it is printed, logged or encoded, it shows as *** (or as nothing
+// when it is empty); only [Secret.Reveal] gives it back.
 type Secret struct {
-	value *string // behind a pointer, since package fmt prints the unexported fields of a struct without asking its methods
+	// behind a pointer, since package fmt prints the unexported fields of a struct without asking
+	// its methods
+	value *string
 }
 
-// NewSecret wraps a token. Line ends and surrounding space, which files and shells add, are removed.
+// NewSecret wraps a token. Line ends and surrounding space, which files and shells add, are
+// removed.
 func NewSecret(token string) Secret {
 	token = strings.TrimSpace(strings.NewReplacer("\r", "", "\n", "").Replace(token))
 	if token == "" {

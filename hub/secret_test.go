@@ -26,7 +26,8 @@ func TestASecretIsNeverPrinted(t *testing.T) {
 	h := holder{s, s}
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%p", "%T"} {
-		for _, v := range []any{s, &s, h, &h, []hub.Secret{s}, map[string]hub.Secret{"a": s}, h.hidden, &hub.Client{Token: s}, errors.New(fmt.Sprint(s))} {
+		for _, v := range []any{s, &s, h, &h, []hub.Secret{s}, map[string]hub.Secret{"a": s}, h.hidden,
+			&hub.Client{Token: s}, errors.New(fmt.Sprint(s))} {
 			fmt.Fprintf(&out, verb+"\n", v)
 		}
 	}
@@ -60,12 +61,15 @@ func TestErrorsHaveNoSignaturesAndTokens(t *testing.T) {
 	w.model("me/bert")
 	w.client.Retries = -1
 	for _, f := range []hubtest.Fault{
-		{CDN: true, Status: 403}, {CDN: true, DropAfter: 10}, {Path: "/resolve/", Status: 302, Header: map[string][]string{"Location": {"ftp://x/y?signature=s3cret"}}},
-		{Path: "/resolve/", Status: 302, Header: map[string][]string{"Location": {"http://127.0.0.1:1/y?signature=s3cret"}}, Times: -1},
+		{CDN: true, Status: 403}, {CDN: true, DropAfter: 10}, {Path: "/resolve/", Status: 302,
+			Header: map[string][]string{"Location": {"ftp://x/y?signature=s3cret"}}},
+		{Path: "/resolve/", Status: 302,
+			Header: map[string][]string{"Location": {"http://127.0.0.1:1/y?signature=s3cret"}}, Times: -1},
 	} {
 		w.Inject(f)
 		_, err := w.client.Fetch(w.ctx, "me/bert", nil)
-		if err == nil || strings.Contains(err.Error(), "CANARY") || strings.Contains(err.Error(), "Signature") || strings.Contains(err.Error(), "s3cret") {
+		if err == nil || strings.Contains(err.Error(), "CANARY") || strings.Contains(err.Error(), "Signature") ||
+			strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("Fetch = %v; want an error without signature and token", err)
 		}
 		w.ClearFaults()
@@ -84,10 +88,14 @@ func TestSettingsOfTheEnvironment(t *testing.T) {
 		{"HF_HOME with a tilde", map[string]string{"HF_HOME": "~/h"}, home + "/h/hub", home + "/h/token"},
 		{"HF_HOME with a variable", map[string]string{"HF_HOME": "$ROOT/h", "ROOT": "/r"}, "/r/h/hub", "/r/h/token"},
 		{"an unknown variable stays", map[string]string{"HF_HOME": "/x/$NOSUCH"}, "/x/$NOSUCH/hub", "/x/$NOSUCH/token"},
-		{"XDG_CACHE_HOME", map[string]string{"HF_HOME": "", "XDG_CACHE_HOME": "/x"}, "/x/huggingface/hub", "/x/huggingface/token"},
-		{"nothing", map[string]string{"HF_HOME": "", "XDG_CACHE_HOME": ""}, home + "/.cache/huggingface/hub", home + "/.cache/huggingface/token"},
-		{"HF_HUB_CACHE", map[string]string{"HF_HOME": "/h", "HF_HUB_CACHE": "/c", "HUGGINGFACE_HUB_CACHE": "/old"}, "/c", "/h/token"},
-		{"HUGGINGFACE_HUB_CACHE", map[string]string{"HF_HOME": "/h", "HUGGINGFACE_HUB_CACHE": "/old"}, "/old", "/h/token"},
+		{"XDG_CACHE_HOME", map[string]string{"HF_HOME": "", "XDG_CACHE_HOME": "/x"}, "/x/huggingface/hub",
+			"/x/huggingface/token"},
+		{"nothing", map[string]string{"HF_HOME": "", "XDG_CACHE_HOME": ""}, home + "/.cache/huggingface/hub",
+			home + "/.cache/huggingface/token"},
+		{"HF_HUB_CACHE", map[string]string{"HF_HOME": "/h", "HF_HUB_CACHE": "/c", "HUGGINGFACE_HUB_CACHE": "/old"},
+			"/c", "/h/token"},
+		{"HUGGINGFACE_HUB_CACHE", map[string]string{"HF_HOME": "/h", "HUGGINGFACE_HUB_CACHE": "/old"}, "/old",
+			"/h/token"},
 		{"HF_TOKEN_PATH", map[string]string{"HF_HOME": "/h", "HF_TOKEN_PATH": "/t/x"}, "/h/hub", "/t/x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,7 +105,8 @@ func TestSettingsOfTheEnvironment(t *testing.T) {
 			cache, err := hub.CacheDir()
 			path, err2 := hub.TokenPath()
 			if err != nil || err2 != nil || cache != c.cache || path != c.secret {
-				t.Errorf("CacheDir = %s, %v, TokenPath = %s, %v; want %s and %s", cache, err, path, err2, c.cache, c.secret)
+				t.Errorf("CacheDir = %s, %v, TokenPath = %s, %v; want %s and %s", cache, err, path, err2, c.cache,
+					c.secret)
 			}
 		})
 	}
@@ -146,9 +155,11 @@ func TestLogin(t *testing.T) {
 }
 
 func TestEndpointsThatAreNone(t *testing.T) {
-	for _, endpoint := range []string{"huggingface.co", "ftp://x", "https://", "https://user:pw@x", "https://x?a=b", ":"} {
+	for _, endpoint := range []string{"huggingface.co", "ftp://x", "https://", "https://user:pw@x", "https://x?a=b",
+		":"} {
 		c := hub.Client{Endpoint: endpoint, CacheDir: t.TempDir()}
-		if _, err := c.Info(t.Context(), "me/x", nil); err == nil || strings.Contains(err.Error(), "pw") || errors.Is(err, hub.ErrUnreachable) {
+		if _, err := c.Info(t.Context(), "me/x", nil); err == nil || strings.Contains(err.Error(), "pw") ||
+			errors.Is(err, hub.ErrUnreachable) {
 			t.Errorf("Info at %q = %v, want an error about the endpoint without its password", endpoint, err)
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// treeFile is the listing of a commit as the cache keeps it: trees/<commit>.json, in the form of Python's client.
+// treeFile is the listing of a commit as the cache keeps it: trees/<commit>.json, in the form of
+// Python's client.
 type treeFile struct {
 	FormatVersion int                 `json:"format_version"`
 	Files         map[string]treeLine `json:"files"`

@@ -2,7 +2,8 @@ package metrics
 
 import "slices"
 
-// Accuracy is the fraction of predictions that equal their reference: accuracy_score of scikit-learn. Of no pairs it is 0.
+// Accuracy is the fraction of predictions that equal their reference: accuracy_score of
+// scikit-learn. Of no pairs it is 0.
 type Accuracy[T comparable] struct {
 	seen hits
 }
@@ -29,7 +30,8 @@ func (a *Accuracy[T]) State() ([]byte, error) { return pack(a.Name(), a.seen) }
 // Merge is that of [Merger].
 func (a *Accuracy[T]) Merge(state []byte) error { return a.seen.mergeState(state, a.Name()) }
 
-// ExactMatch is the fraction of texts that equal their reference, or one of several, in every byte, spaces too. Of no pairs it is 0.
+// ExactMatch is the fraction of texts that equal their reference, or one of several, in every byte,
+// spaces too. Of no pairs it is 0.
 type ExactMatch struct {
 	accuracy Accuracy[string]
 }
@@ -40,7 +42,8 @@ func (e *ExactMatch) Name() string { return "exact_match" }
 // Add counts one pair.
 func (e *ExactMatch) Add(prediction, reference string) { e.accuracy.Add(prediction, reference) }
 
-// AddReferences counts one text that may equal any of the references. Without references it is wrong unless it is empty.
+// AddReferences counts one text that may equal any of the references. Without references it is
+// wrong unless it is empty.
 func (e *ExactMatch) AddReferences(prediction string, references ...string) {
 	right := len(references) == 0 && prediction == "" || slices.Contains(references, prediction)
 	e.accuracy.seen.add(right)

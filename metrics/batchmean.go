@@ -6,9 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// BatchMean reports the mean of a metric's results of single batches, each batch as heavy as any other, as trainers do
-// that compute a metric per batch: Hezar (with four decimals) among them. It is not the metric of the set: use it to compare with
-// such a trainer.
+// BatchMean reports the mean of a metric's results of single batches, each batch as heavy as any
+// other, as trainers do that compute a metric per batch: Hezar (with four decimals) among them. It
+// is not the metric of the set: use it to compare with such a trainer.
 type BatchMean[P any] struct {
 	Of       Metric[P] // required
 	Decimals int       // to which each batch's numbers are rounded, as by Python's round; zero means not at all
@@ -70,7 +70,8 @@ func (m *BatchMean[P]) round(x float64) float64 {
 	return Round(x, m.Decimals)
 }
 
-// Round rounds to so many decimals as Python's round does: to the nearest, by the exact value of the number.
+// Round rounds to so many decimals as Python's round does: to the nearest, by the exact value of
+// the number.
 func Round(x float64, decimals int) float64 { return pyfloat.Round(x, max(0, decimals)) }
 
 // State is that of [Merger]. It ends the current batch.

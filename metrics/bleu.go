@@ -6,19 +6,24 @@ import (
 	"math"
 )
 
-// BLEU is the score of translations by Papineni et al. (2002) over the whole set: how many of the sequences of one to four words of the predictions stand
-// in their references, times a penalty for texts that are too short. It is a share from 0 to 1, as in NLTK, not a percentage as in sacrebleu; it is not
-// the mean of the scores of texts, and not that of batches.
+// BLEU is the score of translations by Papineni et al. (2002) over the whole set: how many of the
+// sequences of one to four words of the predictions stand in their references, times a penalty for
+// texts that are too short. It is a share from 0 to 1, as in NLTK, not a percentage as in
+// sacrebleu; it is not the mean of the scores of texts, and not that of batches.
 //
-// The result has "bleu", "bleu_precision_1" and so on, "bleu_brevity_penalty" and "bleu_length_ratio".
+// The result has "bleu", "bleu_precision_1" and so on, "bleu_brevity_penalty" and
+// "bleu_length_ratio".
 type BLEU struct {
-	// Tokenize cuts a text into words. Nil means [Fields], at white space; sacrebleu's default is [Tokenize13a].
+	// Tokenize cuts a text into words. Nil means [Fields], at white space; sacrebleu's default is
+	// [Tokenize13a].
 	Tokenize func(text string) []string
 	// MaxOrder is the length of the longest sequences; zero means 4.
 	MaxOrder int
-	// Smoothing says what counts where no sequence of a length is found; the zero value is none: the score is then 0.
+	// Smoothing says what counts where no sequence of a length is found; the zero value is none:
+	// the score is then 0.
 	Smoothing Smoothing
-	// EffectiveOrder leaves out lengths that no prediction has, as one wants for single short sentences.
+	// EffectiveOrder leaves out lengths that no prediction has, as one wants for single short
+	// sentences.
 	EffectiveOrder bool
 
 	stats bleuStats
@@ -29,7 +34,8 @@ type bleuStats struct {
 	Length, Reference int64   // words of the predictions, and of the references nearest in length
 }
 
-// Smoothing is one of the ways of Chen and Cherry (2014) by which a precision of 0 does not make the score 0.
+// Smoothing is one of the ways of Chen and Cherry (2014) by which a precision of 0 does not make
+// the score 0.
 type Smoothing struct {
 	kind  smoothing
 	value float64
@@ -44,13 +50,16 @@ const (
 	smoothExp
 )
 
-// SmoothFloor counts epsilon matches where there are none: floor of sacrebleu, method1 of NLTK; both take 0.1.
+// SmoothFloor counts epsilon matches where there are none: floor of sacrebleu, method1 of NLTK;
+// both take 0.1.
 func SmoothFloor(epsilon float64) Smoothing { return Smoothing{smoothFloor, epsilon} }
 
-// SmoothAddK adds k to matches and to sequences of two words and more: add-k of sacrebleu, method2 of NLTK; both take 1.
+// SmoothAddK adds k to matches and to sequences of two words and more: add-k of sacrebleu, method2
+// of NLTK; both take 1.
 func SmoothAddK(k float64) Smoothing { return Smoothing{smoothAddK, k} }
 
-// SmoothExp counts half a match the first time that there are none, then a quarter, and so on: exp, the default of sacrebleu; method3 of NLTK.
+// SmoothExp counts half a match the first time that there are none, then a quarter, and so on: exp,
+// the default of sacrebleu; method3 of NLTK.
 func SmoothExp() Smoothing { return Smoothing{kind: smoothExp} }
 
 // Name returns "bleu".
@@ -59,7 +68,8 @@ func (b *BLEU) Name() string { return "bleu" }
 // Add counts one text with one reference.
 func (b *BLEU) Add(prediction, reference string) { b.AddReferences(prediction, reference) }
 
-// AddReferences counts one text that has several right forms. No reference is an empty one: none of the words are right.
+// AddReferences counts one text that has several right forms. No reference is an empty one: none of
+// the words are right.
 func (b *BLEU) AddReferences(prediction string, references ...string) {
 	order := cmp.Or(b.MaxOrder, 4)
 	b.stats.grow(order)
@@ -93,7 +103,8 @@ func (b *BLEU) AddReferences(prediction string, references ...string) {
 	}
 }
 
-// closer tells whether a length is nearer to that of the prediction than the best so far; of equals the shorter.
+// closer tells whether a length is nearer to that of the prediction than the best so far; of equals
+// the shorter.
 func closer(length, best, prediction int) bool {
 	d, e := length-prediction, best-prediction
 	d, e = max(d, -d), max(e, -e)
@@ -184,7 +195,8 @@ func (b *BLEU) Merge(state []byte) error {
 	}
 	order := cmp.Or(b.MaxOrder, 4)
 	if len(o.Totals) != len(o.Matches) || len(o.Totals) > order {
-		return impossible(b.kind(), fmt.Sprintf("it counts sequences up to length %d and %d", len(o.Matches), len(o.Totals)))
+		return impossible(b.kind(), fmt.Sprintf("it counts sequences up to length %d and %d", len(o.Matches),
+			len(o.Totals)))
 	}
 	b.stats.grow(order)
 	for n := range o.Totals {

@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// Concatenated scores all texts of the set as one: the predictions joined, against the references joined. It is the concatenate_texts of Hezar's CER (its WER sums the pairs all the same), and what
-// [CER] and [WER] of jiwer give for texts that are cut at different places. Texts lose the white space around them first, and empty ones are left out.
+// Concatenated scores all texts of the set as one: the predictions joined, against the references
+// joined. It is the concatenate_texts of Hezar's CER (its WER sums the pairs all the same), and
+// what [CER] and [WER] of jiwer give for texts that are cut at different places. Texts lose the
+// white space around them first, and empty ones are left out.
 type Concatenated struct {
 	Of        Metric[string] // required
 	Delimiter string         // between texts; empty means a space
@@ -106,7 +108,8 @@ func (a All[P]) State() ([]byte, error) {
 	for i, m := range a {
 		merger, ok := m.(Merger)
 		if !ok {
-			return nil, errors.New("metrics: state of All: " + m.Name() + " cannot be merged: it has no methods State and Merge")
+			return nil, errors.New("metrics: state of All: " + m.Name() + " cannot be merged: it has no methods " +
+				"State and Merge")
 		}
 		var err error
 		if states[i], err = merger.State(); err != nil {
@@ -116,7 +119,8 @@ func (a All[P]) State() ([]byte, error) {
 	return pack("all", states)
 }
 
-// Merge is that of [Merger]. On an error the metrics in front of the one that failed are merged already, so the list is to be thrown away.
+// Merge is that of [Merger]. On an error the metrics in front of the one that failed are merged
+// already, so the list is to be thrown away.
 func (a All[P]) Merge(state []byte) error {
 	var states [][]byte
 	if err := unpack(state, "all", &states); err != nil {
@@ -128,7 +132,8 @@ func (a All[P]) Merge(state []byte) error {
 	for i, m := range a {
 		merger, ok := m.(Merger)
 		if !ok {
-			return errors.New("metrics: merge of All: " + m.Name() + " cannot be merged: it has no methods State and Merge")
+			return errors.New("metrics: merge of All: " + m.Name() + " cannot be merged: it has no methods State and " +
+				"Merge")
 		}
 		if err := merger.Merge(states[i]); err != nil {
 			return err

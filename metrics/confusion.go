@@ -12,8 +12,9 @@ type pair struct {
 	Prediction, Reference int
 }
 
-// ConfusionMatrix counts how often each label was taken for each other: confusion_matrix of scikit-learn. Matrix is what one wants of it; in a
-// list of metrics it gives "confusion_matrix", the number of pairs, and a number for each cell that is not empty, such as "confusion_matrix/2/0"
+// ConfusionMatrix counts how often each label was taken for each other: confusion_matrix of
+// scikit-learn. Matrix is what one wants of it; in a list of metrics it gives "confusion_matrix",
+// the number of pairs, and a number for each cell that is not empty, such as "confusion_matrix/2/0"
 // for samples of class 2 that were taken for class 0.
 type ConfusionMatrix struct {
 	cells map[pair]int64
@@ -30,7 +31,8 @@ func (m *ConfusionMatrix) Add(prediction, reference int) {
 	m.cells[pair{prediction, reference}]++
 }
 
-// Matrix returns the labels that occur, in order, and the counts: counts[i][j] pairs have the reference labels[i] and the prediction labels[j].
+// Matrix returns the labels that occur, in order, and the counts: counts[i][j] pairs have the
+// reference labels[i] and the prediction labels[j].
 func (m *ConfusionMatrix) Matrix() (labels []int, counts [][]int64) {
 	seen := map[int]bool{}
 	for p := range m.cells {
@@ -73,8 +75,8 @@ func (m *ConfusionMatrix) Merge(state []byte) error {
 	return nil
 }
 
-// Matthews is Matthews' correlation coefficient of any number of classes: matthews_corrcoef of scikit-learn, 1 for agreement, 0 for chance, and 0
-// where either side knows one class only.
+// Matthews is Matthews' correlation coefficient of any number of classes: matthews_corrcoef of
+// scikit-learn, 1 for agreement, 0 for chance, and 0 where either side knows one class only.
 type Matthews struct {
 	matrix ConfusionMatrix
 }

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Pearson is the correlation coefficient of two series of numbers: pearsonr of SciPy. It is NaN where one of them does not vary.
+// Pearson is the correlation coefficient of two series of numbers: pearsonr of SciPy. It is NaN
+// where one of them does not vary.
 type Pearson struct{ moments moments }
 
 // Name returns "pearson".
@@ -35,7 +36,8 @@ func (p *Pearson) Merge(state []byte) error {
 	return nil
 }
 
-// Spearman is the correlation of ranks: spearmanr of SciPy. Equal numbers share the mean of their ranks. It keeps all pairs, 16 bytes each.
+// Spearman is the correlation of ranks: spearmanr of SciPy. Equal numbers share the mean of their
+// ranks. It keeps all pairs, 16 bytes each.
 type Spearman struct{ pairs series }
 
 type series struct{ X, Y []float64 }

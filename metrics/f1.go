@@ -27,21 +27,24 @@ func Binary(positive int) Average { return Average{kind: binary, positive: posit
 // Macro is the mean over all labels that occur, as prediction or reference.
 func Macro() Average { return Average{kind: macro} }
 
-// Micro counts all labels together. With one label for each sample, precision, recall and F1 are then all the accuracy.
+// Micro counts all labels together. With one label for each sample, precision, recall and F1 are
+// then all the accuracy.
 func Micro() Average { return Average{kind: micro} }
 
 // Weighted is the mean over all labels, each as heavy as it is frequent among the references.
 func Weighted() Average { return Average{kind: weighted} }
 
-// F1 computes precision, recall and their harmonic mean as scikit-learn's precision_recall_fscore_support does. [Precision] and [Recall] are the same
-// under another name.
+// F1 computes precision, recall and their harmonic mean as scikit-learn's
+// precision_recall_fscore_support does. [Precision] and [Recall] are the same under another name.
 type F1 struct {
 	Average Average // the zero value scores label 1 against all others
 
-	// ZeroDivision is what 0/0 counts as: 0, 1, or NaN, which leaves the class out of a mean. It is scikit-learn's zero_division.
+	// ZeroDivision is what 0/0 counts as: 0, 1, or NaN, which leaves the class out of a mean. It is
+	// scikit-learn's zero_division.
 	ZeroDivision float64
 
-	// Labels are the classes that are averaged; nil means all that occur. A class that does not occur counts too if it is listed.
+	// Labels are the classes that are averaged; nil means all that occur. A class that does not
+	// occur counts too if it is listed.
 	Labels []int
 
 	classes map[int]counts
@@ -159,7 +162,8 @@ func (c *counts) add(o counts) {
 }
 
 func (c counts) scores(zero float64) (precision, recall, f1 float64) {
-	return quotient(c.Hits, c.Predicted, zero), quotient(c.Hits, c.Actual, zero), quotient(2*c.Hits, c.Predicted+c.Actual, zero)
+	return quotient(c.Hits, c.Predicted, zero), quotient(c.Hits, c.Actual, zero),
+		quotient(2*c.Hits, c.Predicted+c.Actual, zero)
 }
 
 // quotient returns a/b, and what 0/0 counts as.
@@ -170,7 +174,8 @@ func quotient(a, b int64, zero float64) float64 {
 	return float64(a) / float64(b)
 }
 
-// mean is a weighted mean that leaves NaN out. Without any weight it is the plain mean, as numpy's is for scikit-learn.
+// mean is a weighted mean that leaves NaN out. Without any weight it is the plain mean, as numpy's
+// is for scikit-learn.
 type mean struct {
 	sum, weight, plain float64
 	n, skipped         int

@@ -58,7 +58,9 @@ func tags(r *rand.Rand) []string {
 var subjects = []subject{
 	of("Accuracy", func() metrics.Metric[int] { return &metrics.Accuracy[int]{} }, label),
 	of("F1", func() metrics.Metric[int] { return &metrics.F1{Average: metrics.Weighted()} }, label),
-	of("Precision", func() metrics.Metric[int] { return &metrics.Precision{F1: metrics.F1{Average: metrics.Macro()}} }, label),
+	of("Precision", func() metrics.Metric[int] {
+		return &metrics.Precision{F1: metrics.F1{Average: metrics.Macro()}}
+	}, label),
 	of("Recall", func() metrics.Metric[int] { return &metrics.Recall{} }, label),
 	of("Matthews", func() metrics.Metric[int] { return &metrics.Matthews{} }, label),
 	of("ConfusionMatrix", func() metrics.Metric[int] { return &metrics.ConfusionMatrix{} }, label),
@@ -116,7 +118,8 @@ func TestMergedPartsAreTheWhole(t *testing.T) {
 					t.Fatalf("merged %v, want %v", got, want)
 				}
 				for key := range want {
-					if !near(got[key], want[key]) && math.Abs(got[key]-want[key]) > 1e-9 { // sums in another order, near a division by zero
+					// sums in another order, near a division by zero
+					if !near(got[key], want[key]) && math.Abs(got[key]-want[key]) > 1e-9 {
 						t.Fatalf("merged %v, want %v", got, want)
 					}
 				}
@@ -135,7 +138,8 @@ func TestStatesOfOthersAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for what, state := range map[string][]byte{"of another metric": state, "nothing": nil, "cut short": state[:len(state)/2], "noise": []byte("\xff\x00\x10noise")} {
+		for what, state := range map[string][]byte{"of another metric": state, "nothing": nil,
+			"cut short": state[:len(state)/2], "noise": []byte("\xff\x00\x10noise")} {
 			if err := m.Merge(state); !errors.Is(err, metrics.ErrState) {
 				t.Errorf("%s: a state that is %s: error %v, want ErrState", s.name, what, err)
 			}
@@ -147,7 +151,8 @@ func TestStatesOfOthersAreRefused(t *testing.T) {
 }
 
 func TestBatchMeansAreMerged(t *testing.T) {
-	a, b := &metrics.BatchMean[string]{Of: &metrics.CER{}, Decimals: 4}, &metrics.BatchMean[string]{Of: &metrics.CER{}, Decimals: 4}
+	a, b := &metrics.BatchMean[string]{Of: &metrics.CER{}, Decimals: 4}, &metrics.BatchMean[string]{Of: &metrics.CER{},
+		Decimals: 4}
 	a.Add("abx", "abc")
 	a.EndBatch()
 	b.Add("x", "y")

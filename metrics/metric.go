@@ -1,7 +1,8 @@
-// Package metrics computes the numbers of an evaluation from predictions and references: of classes, numbers, texts and tagged sequences. It knows no
-// tensors.
+// Package metrics computes the numbers of an evaluation from predictions and references: of
+// classes, numbers, texts and tagged sequences. It knows no tensors.
 //
-// A metric takes pairs one at a time, and its result is that of the whole set, not an average of batches. The zero value of each is ready:
+// A metric takes pairs one at a time, and its result is that of the whole set, not an average of
+// batches. The zero value of each is ready:
 //
 //	var cer metrics.CER
 //	for i := range predictions {
@@ -11,19 +12,24 @@
 //
 // # Which there are
 //
-// Classes: [Accuracy], [F1], [Precision], [Recall], [Matthews], [ConfusionMatrix]; with a score for each class, [TopKAccuracy] and [ROCAUC]. Numbers: [MAE], [MSE],
-// [RMSE], [R2], [Pearson], [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several right answers; [Perplexity]. Tags: [Seqeval].
+// Classes: [Accuracy], [F1], [Precision], [Recall], [Matthews], [ConfusionMatrix]; with a score for
+// each class, [TopKAccuracy] and [ROCAUC]. Numbers: [MAE], [MSE], [RMSE], [R2], [Pearson],
+// [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several
+// right answers; [Perplexity]. Tags: [Seqeval].
 //
-// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score and seqeval, with which they are compared in the tests. Each keeps counts only, so a
-// set of any size costs nothing, except Spearman, ROCAUC and [Concatenated], which need all samples.
+// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score and seqeval,
+// with which they are compared in the tests. Each keeps counts only, so a set of any size costs
+// nothing, except Spearman, ROCAUC and [Concatenated], which need all samples.
 //
 // # Sets in parts
 //
-// What several processes counted is added up with State and Merge: see [Merger]. [BatchMean] makes of any metric the average of batches that some trainers
-// report, [Concatenated] scores texts that are cut at other places, [All] is several metrics at once.
+// What several processes counted is added up with State and Merge: see [Merger]. [BatchMean] makes
+// of any metric the average of batches that some trainers report, [Concatenated] scores texts that
+// are cut at other places, [All] is several metrics at once.
 package metrics
 
-// Metric gathers pairs of a prediction and what it should have been. It is used by one goroutine at a time.
+// Metric gathers pairs of a prediction and what it should have been. It is used by one goroutine at
+// a time.
 type Metric[P any] interface {
 	// Name is the metric's name, and the key of its main number in the result.
 	Name() string

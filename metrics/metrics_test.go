@@ -58,7 +58,8 @@ func TestErrorRatesMatchJiwer(t *testing.T) {
 		if got := result(&metrics.WER{}, c.Predictions, c.References)["wer"]; got != c.WER {
 			t.Errorf("WER(%q for %q) = %v, want %v", c.Predictions, c.References, got, c.WER)
 		}
-		if got := result(&metrics.CER{CollapseSpaces: true}, c.Predictions, c.References)["cer"]; c.Hezar != nil && got != *c.Hezar {
+		if got := result(&metrics.CER{CollapseSpaces: true}, c.Predictions, c.References)["cer"]; c.Hezar != nil &&
+			got != *c.Hezar {
 			t.Errorf("CER{CollapseSpaces}(%q for %q) = %v, want %v", c.Predictions, c.References, got, *c.Hezar)
 		}
 	}
@@ -74,7 +75,8 @@ func TestClassScoresMatchScikitLearn(t *testing.T) {
 			want    map[string]float64
 		}{
 			"zero value": {metrics.Average{}, c.Binary}, "binary": {metrics.Binary(1), c.Binary},
-			"macro": {metrics.Macro(), c.Macro}, "micro": {metrics.Micro(), c.Micro}, "weighted": {metrics.Weighted(), c.Weighted},
+			"macro": {metrics.Macro(), c.Macro}, "micro": {metrics.Micro(), c.Micro}, "weighted": {metrics.Weighted(),
+				c.Weighted},
 		} {
 			got := result(&metrics.F1{Average: row.average}, c.Predictions, c.References)
 			for key, want := range row.want {
@@ -97,7 +99,8 @@ func TestBinaryScoresThePositiveLabel(t *testing.T) {
 }
 
 func TestNothingIsZero(t *testing.T) {
-	for _, m := range []metrics.Metric[int]{&metrics.Accuracy[int]{}, &metrics.F1{}, &metrics.F1{Average: metrics.Macro()}, &metrics.BatchMean[int]{Of: &metrics.F1{}}} {
+	for _, m := range []metrics.Metric[int]{&metrics.Accuracy[int]{}, &metrics.F1{},
+		&metrics.F1{Average: metrics.Macro()}, &metrics.BatchMean[int]{Of: &metrics.F1{}}} {
 		if got, ok := m.Result()[m.Name()]; got != 0 || !ok {
 			t.Errorf("%T of nothing = %v, want %s 0", m, m.Result(), m.Name())
 		}
@@ -110,7 +113,8 @@ func TestNothingIsZero(t *testing.T) {
 }
 
 func TestResetForgets(t *testing.T) {
-	for _, m := range []metrics.Metric[string]{&metrics.CER{}, &metrics.WER{}, &metrics.ExactMatch{}, &metrics.Accuracy[string]{}, &metrics.BatchMean[string]{Of: &metrics.CER{}}} {
+	for _, m := range []metrics.Metric[string]{&metrics.CER{}, &metrics.WER{}, &metrics.ExactMatch{},
+		&metrics.Accuracy[string]{}, &metrics.BatchMean[string]{Of: &metrics.CER{}}} {
 		m.Add("x", "abc")
 		m.Reset()
 		m.Add("a b", "a b")

@@ -71,7 +71,8 @@ func loadMore(t *testing.T) more {
 	if err := json.Unmarshal(text, &m); err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Classes) == 0 || len(m.Numbers) == 0 || len(m.Scores) == 0 || len(m.Entities) == 0 || len(m.Summaries) == 0 || len(m.Translations) == 0 || len(m.Tokens13a) == 0 {
+	if len(m.Classes) == 0 || len(m.Numbers) == 0 || len(m.Scores) == 0 || len(m.Entities) == 0 ||
+		len(m.Summaries) == 0 || len(m.Translations) == 0 || len(m.Tokens13a) == 0 {
 		t.Fatal("testdata/more.json lacks something")
 	}
 	return m
@@ -83,7 +84,8 @@ func near(a, b float64) bool {
 }
 
 func TestZeroDivisionAndLabelsMatchScikitLearn(t *testing.T) {
-	averages := map[string]metrics.Average{"macro": metrics.Macro(), "micro": metrics.Micro(), "weighted": metrics.Weighted()}
+	averages := map[string]metrics.Average{"macro": metrics.Macro(), "micro": metrics.Micro(),
+		"weighted": metrics.Weighted()}
 	for i, c := range loadMore(t).Classes {
 		for _, s := range c.Scores {
 			zero, err := strconv.ParseFloat(s.Zero, 64)
@@ -98,14 +100,16 @@ func TestZeroDivisionAndLabelsMatchScikitLearn(t *testing.T) {
 					want = math.NaN()
 				}
 				if !near(got[key], want) {
-					t.Errorf("case %d, %s, zero_division %s, labels %v: %s = %v, want %v", i, s.Average, s.Zero, c.Labels, key, got[key], want)
+					t.Errorf("case %d, %s, zero_division %s, labels %v: %s = %v, want %v", i, s.Average, s.Zero,
+						c.Labels, key, got[key], want)
 				}
 			}
 		}
 		f := &metrics.F1{Labels: c.Labels}
 		result(f, c.Predictions, c.References)
 		for j, k := range f.Classes() {
-			if got := []float64{k.Precision, k.Recall, k.F1, float64(k.Support)}; !slices.EqualFunc(got, c.Each[j], near) {
+			if got := []float64{k.Precision, k.Recall, k.F1, float64(k.Support)}; !slices.EqualFunc(got, c.Each[j],
+				near) {
 				t.Errorf("case %d: class %d has %v, want %v", i, k.Label, got, c.Each[j])
 			}
 		}
@@ -126,7 +130,8 @@ func TestNumbersMatchScikitLearnAndSciPy(t *testing.T) {
 			m    metrics.Metric[float64]
 			want float64
 		}{
-			{&metrics.MAE{}, c.MAE}, {&metrics.MSE{}, c.MSE}, {&metrics.RMSE{}, c.RMSE}, {&metrics.R2{}, c.R2}, {&metrics.Pearson{}, c.Pearson}, {&metrics.Spearman{}, c.Spearman},
+			{&metrics.MAE{}, c.MAE}, {&metrics.MSE{}, c.MSE}, {&metrics.RMSE{}, c.RMSE}, {&metrics.R2{}, c.R2},
+			{&metrics.Pearson{}, c.Pearson}, {&metrics.Spearman{}, c.Spearman},
 		} {
 			if got := result(row.m, c.Predictions, c.References)[row.m.Name()]; !near(got, row.want) {
 				t.Errorf("case %d: %s = %v, want %v", i, row.m.Name(), got, row.want)
@@ -163,18 +168,21 @@ func TestScoresMatchScikitLearn(t *testing.T) {
 
 func TestEntitiesMatchSeqeval(t *testing.T) {
 	schemes := map[string]metrics.Scheme{
-		"any": metrics.AnyScheme, "IOB1": metrics.IOB1, "IOB2": metrics.IOB2, "IOE1": metrics.IOE1, "IOE2": metrics.IOE2, "IOBES": metrics.IOBES, "BILOU": metrics.BILOU,
+		"any": metrics.AnyScheme, "IOB1": metrics.IOB1, "IOB2": metrics.IOB2, "IOE1": metrics.IOE1,
+		"IOE2": metrics.IOE2, "IOBES": metrics.IOBES, "BILOU": metrics.BILOU,
 	}
 	for _, c := range loadMore(t).Entities {
 		m := &metrics.Seqeval{Scheme: schemes[c.Scheme], Suffix: c.Suffix}
 		got := result(m, c.Predictions, c.References)
-		for key, want := range map[string]float64{"accuracy": c.Accuracy, "precision": c.Precision, "recall": c.Recall, "f1": c.F1} {
+		for key, want := range map[string]float64{"accuracy": c.Accuracy, "precision": c.Precision, "recall": c.Recall,
+			"f1": c.F1} {
 			if !near(got[key], want) {
 				t.Errorf("%s, suffix %v: %s = %v, want %v", c.Scheme, c.Suffix, key, got[key], want)
 			}
 		}
 		for _, e := range m.Types() {
-			if got := []float64{e.Precision, e.Recall, e.F1, float64(e.Support)}; !slices.EqualFunc(got, c.Types[e.Type], near) {
+			if got := []float64{e.Precision, e.Recall, e.F1, float64(e.Support)}; !slices.EqualFunc(got,
+				c.Types[e.Type], near) {
 				t.Errorf("%s, suffix %v: type %s has %v, want %v", c.Scheme, c.Suffix, e.Type, got, c.Types[e.Type])
 			}
 		}
@@ -188,14 +196,16 @@ func TestSummariesMatchRougeScore(t *testing.T) {
 	for i, c := range loadMore(t).Summaries {
 		for name, got := range (&metrics.ROUGE{Stemmer: c.Stemmer}).Score(c.Prediction, c.References...) {
 			if got := []float64{got.Precision, got.Recall, got.F1}; !slices.EqualFunc(got, c.Scores[name], near) {
-				t.Errorf("case %d, stemmer %v, %q for %q: %s = %v, want %v", i, c.Stemmer, c.Prediction, c.References, name, got, c.Scores[name])
+				t.Errorf("case %d, stemmer %v, %q for %q: %s = %v, want %v", i, c.Stemmer, c.Prediction, c.References,
+					name, got, c.Scores[name])
 			}
 		}
 	}
 }
 
 func TestTranslationsMatchNLTKAndSacrebleu(t *testing.T) {
-	smoothings := map[string]metrics.Smoothing{"none": {}, "floor": metrics.SmoothFloor(0.1), "add-k": metrics.SmoothAddK(1), "exp": metrics.SmoothExp()}
+	smoothings := map[string]metrics.Smoothing{"none": {}, "floor": metrics.SmoothFloor(0.1),
+		"add-k": metrics.SmoothAddK(1), "exp": metrics.SmoothExp()}
 	for i, c := range loadMore(t).Translations {
 		score := func(m *metrics.BLEU) map[string]float64 {
 			for j, p := range c.Predictions {
@@ -207,7 +217,8 @@ func TestTranslationsMatchNLTKAndSacrebleu(t *testing.T) {
 			if got := score(&metrics.BLEU{Smoothing: smoothing})["bleu"]; !near(got, c.NLTK[name]) {
 				t.Errorf("case %d: BLEU smoothed by %s = %v, NLTK has %v", i, name, got, c.NLTK[name])
 			}
-			if got := score(&metrics.BLEU{Smoothing: smoothing, Tokenize: metrics.Tokenize13a})["bleu"]; !near(got, c.Sacrebleu[name]) {
+			if got := score(&metrics.BLEU{Smoothing: smoothing, Tokenize: metrics.Tokenize13a})["bleu"]; !near(got,
+				c.Sacrebleu[name]) {
 				t.Errorf("case %d: BLEU smoothed by %s = %v, sacrebleu has %v", i, name, got, c.Sacrebleu[name])
 			}
 		}

@@ -2,8 +2,9 @@ package metrics
 
 import "strings"
 
-// stem reduces an English word in small letters to its stem by the rules of Porter (1980), with the changes of NLTK's default mode, which rouge_score uses.
-// A word with other letters than a to z stays as it is.
+// stem reduces an English word in small letters to its stem by the rules of Porter (1980), with the
+// changes of NLTK's default mode, which rouge_score uses. A word with other letters than a to z
+// stays as it is.
 func stem(word string) string {
 	if s, ok := irregular[word]; ok {
 		return s
@@ -16,16 +17,19 @@ func stem(word string) string {
 	if len(word) <= 2 {
 		return word
 	}
-	for _, step := range []func(string) string{plurals, pastAndGerund, finalY, longSuffixes, shortSuffixes, lastSuffixes, finalE, doubleL} {
+	for _, step := range []func(string) string{plurals, pastAndGerund, finalY, longSuffixes, shortSuffixes,
+		lastSuffixes, finalE, doubleL} {
 		word = step(word)
 	}
 	return word
 }
 
 var irregular = map[string]string{
-	"sky": "sky", "skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "news": "news", "innings": "inning", "inning": "inning",
-	"outings": "outing", "outing": "outing", "cannings": "canning", "canning": "canning", "howe": "howe", "proceed": "proceed",
-	"exceed": "exceed", "succeed": "succeed",
+	"sky": "sky", "skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "news": "news", "innings": "inning",
+	"inning":  "inning",
+	"outings": "outing", "outing": "outing", "cannings": "canning", "canning": "canning", "howe": "howe",
+	"proceed": "proceed",
+	"exceed":  "exceed", "succeed": "succeed",
 }
 
 // consonants says of each letter whether it is a consonant; y is one unless it follows one.
@@ -63,7 +67,8 @@ func hasVowel(word string) bool {
 	return false
 }
 
-// endsCVC is Porter's *o: consonant, vowel, consonant other than w, x and y; or two letters, a vowel and a consonant.
+// endsCVC is Porter's *o: consonant, vowel, consonant other than w, x and y; or two letters, a
+// vowel and a consonant.
 func endsCVC(word string) bool {
 	flags, n := consonants(word), len(word)
 	if n == 2 {
@@ -72,7 +77,8 @@ func endsCVC(word string) bool {
 	return n >= 3 && flags[n-3] && !flags[n-2] && flags[n-1] && !strings.ContainsRune("wxy", rune(word[n-1]))
 }
 
-// suffix is a rule: the first whose ending the word has is taken, and changes the word if what is left is long enough.
+// suffix is a rule: the first whose ending the word has is taken, and changes the word if what is
+// left is long enough.
 type suffix struct {
 	from, to string
 	measure  int // what is left must have a larger one
@@ -150,18 +156,23 @@ func longSuffixes(word string) string {
 		return word
 	}
 	return replaceSuffix(word, []suffix{
-		{"ational", "ate", 0}, {"tional", "tion", 0}, {"enci", "ence", 0}, {"anci", "ance", 0}, {"izer", "ize", 0}, {"bli", "ble", 0}, {"alli", "al", 0},
-		{"entli", "ent", 0}, {"eli", "e", 0}, {"ousli", "ous", 0}, {"ization", "ize", 0}, {"ation", "ate", 0}, {"ator", "ate", 0}, {"alism", "al", 0},
-		{"iveness", "ive", 0}, {"fulness", "ful", 0}, {"ousness", "ous", 0}, {"aliti", "al", 0}, {"iviti", "ive", 0}, {"biliti", "ble", 0}, {"fulli", "ful", 0},
+		{"ational", "ate", 0}, {"tional", "tion", 0}, {"enci", "ence", 0}, {"anci", "ance", 0}, {"izer", "ize", 0},
+		{"bli", "ble", 0}, {"alli", "al", 0},
+		{"entli", "ent", 0}, {"eli", "e", 0}, {"ousli", "ous", 0}, {"ization", "ize", 0}, {"ation", "ate", 0},
+		{"ator", "ate", 0}, {"alism", "al", 0},
+		{"iveness", "ive", 0}, {"fulness", "ful", 0}, {"ousness", "ous", 0}, {"aliti", "al", 0}, {"iviti", "ive", 0},
+		{"biliti", "ble", 0}, {"fulli", "ful", 0},
 	})
 }
 
 func shortSuffixes(word string) string {
-	return replaceSuffix(word, []suffix{{"icate", "ic", 0}, {"ative", "", 0}, {"alize", "al", 0}, {"iciti", "ic", 0}, {"ical", "ic", 0}, {"ful", "", 0}, {"ness", "", 0}})
+	return replaceSuffix(word, []suffix{{"icate", "ic", 0}, {"ative", "", 0}, {"alize", "al", 0}, {"iciti", "ic", 0},
+		{"ical", "ic", 0}, {"ful", "", 0}, {"ness", "", 0}})
 }
 
 func lastSuffixes(word string) string {
-	for _, from := range []string{"al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou", "ism", "ate", "iti", "ous", "ive", "ize"} {
+	for _, from := range []string{"al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent",
+		"ion", "ou", "ism", "ate", "iti", "ous", "ive", "ize"} {
 		left, ok := strings.CutSuffix(word, from)
 		if !ok {
 			continue

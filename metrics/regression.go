@@ -44,7 +44,8 @@ func (m *MSE) State() ([]byte, error) { return pack(m.Name(), m.errors) }
 // Merge is that of [Merger].
 func (m *MSE) Merge(state []byte) error { return m.errors.mergeState(state, m.Name()) }
 
-// RMSE is the square root of the mean squared error of the whole set, which is not the mean of the roots of batches.
+// RMSE is the square root of the mean squared error of the whole set, which is not the mean of the
+// roots of batches.
 type RMSE struct{ errors meanOf }
 
 // Name returns "rmse".
@@ -67,8 +68,9 @@ func (m *RMSE) State() ([]byte, error) { return pack(m.Name(), m.errors) }
 // Merge is that of [Merger].
 func (m *RMSE) Merge(state []byte) error { return m.errors.mergeState(state, m.Name()) }
 
-// R2 is the coefficient of determination: 1 less the squared errors over the squared deviations of the references from their mean. As r2_score of
-// scikit-learn it is NaN of fewer than two pairs, and of references that are all equal 1 if each was hit and 0 if not.
+// R2 is the coefficient of determination: 1 less the squared errors over the squared deviations of
+// the references from their mean. As r2_score of scikit-learn it is NaN of fewer than two pairs,
+// and of references that are all equal 1 if each was hit and 0 if not.
 type R2 struct{ state r2State }
 
 type r2State struct {

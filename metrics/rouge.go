@@ -6,14 +6,18 @@ import (
 	"strings"
 )
 
-// ROUGE compares summaries with references (Lin, 2004): by single words ("rouge1"), pairs of words ("rouge2"), the longest common subsequence ("rougeL") and that
-// of their lines ("rougeLsum"). Each number is the mean over the set of the F-measures of texts; where a text has several references, the best one counts.
+// ROUGE compares summaries with references (Lin, 2004): by single words ("rouge1"), pairs of words
+// ("rouge2"), the longest common subsequence ("rougeL") and that of their lines ("rougeLsum"). Each
+// number is the mean over the set of the F-measures of texts; where a text has several references,
+// the best one counts.
 //
-// On English text the scores of a text are those of rouge_score. Its aggregate is the median of random samples of them; this is their mean.
+// On English text the scores of a text are those of rouge_score. Its aggregate is the median of
+// random samples of them; this is their mean.
 type ROUGE struct {
 	// Tokenize cuts a text into words; nil means [Words].
 	Tokenize func(text string) []string
-	// Stemmer reduces English words of more than three letters to their stems, by Porter's rules as NLTK has them.
+	// Stemmer reduces English words of more than three letters to their stems, by Porter's rules as
+	// NLTK has them.
 	Stemmer bool
 
 	state rougeState
@@ -35,7 +39,8 @@ func (r *ROUGE) Name() string { return "rougeL" }
 // Add counts one text with one reference.
 func (r *ROUGE) Add(prediction, reference string) { r.AddReferences(prediction, reference) }
 
-// AddReferences counts one text with several references. No reference is an empty one: the scores are 0.
+// AddReferences counts one text with several references. No reference is an empty one: the scores
+// are 0.
 func (r *ROUGE) AddReferences(prediction string, references ...string) {
 	best := r.Score(prediction, references...)
 	if r.state.Sums == nil {
@@ -103,14 +108,16 @@ func overlap(prediction, reference []uint32, n int) RougeScore {
 }
 
 func rougeScore(matches, prediction, reference int) RougeScore {
-	s := RougeScore{Precision: float64(matches) / float64(max(1, prediction)), Recall: float64(matches) / float64(max(1, reference))}
+	s := RougeScore{Precision: float64(matches) / float64(max(1, prediction)),
+		Recall: float64(matches) / float64(max(1, reference))}
 	if s.Precision+s.Recall > 0 {
 		s.F1 = 2 * s.Precision * s.Recall / (s.Precision + s.Recall)
 	}
 	return s
 }
 
-// common returns the places in a of one of its longest common subsequences with b: the one that rouge_score takes.
+// common returns the places in a of one of its longest common subsequences with b: the one that
+// rouge_score takes.
 func common(a, b []uint32) []int {
 	width := len(b) + 1
 	table := make([]int32, (len(a)+1)*width)
@@ -139,7 +146,8 @@ func common(a, b []uint32) []int {
 	return places
 }
 
-// byLines joins, for each line of the reference, what it has in common with any line of the prediction; no word counts more often than it occurs.
+// byLines joins, for each line of the reference, what it has in common with any line of the
+// prediction; no word counts more often than it occurs.
 func (r *ROUGE) byLines(l lexicon, prediction, reference string) RougeScore {
 	lines := func(text string) (lines [][]uint32, words int, left map[uint32]int) {
 		left = map[uint32]int{}

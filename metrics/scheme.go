@@ -5,7 +5,8 @@ import "strings"
 // Scheme is a way to mark entities in a sequence; see [Seqeval]. The names are seqeval's.
 type Scheme uint8
 
-// The schemes: I is inside, O outside, B the beginning, E (or L) the end, S (or U) an entity of one tag.
+// The schemes: I is inside, O outside, B the beginning, E (or L) the end, S (or U) an entity of one
+// tag.
 const (
 	AnyScheme Scheme = iota // whatever fits, as conlleval takes it
 	IOB1                    // B only where an entity follows another of its type
@@ -25,7 +26,8 @@ func (s Scheme) String() string {
 	return names[s]
 }
 
-// step is a pair of neighbouring marks: one of the first, one of the second, with types that are equal, different or whatever.
+// step is a pair of neighbouring marks: one of the first, one of the second, with types that are
+// equal, different or whatever.
 type step struct {
 	previous, mark string
 	types          relation
@@ -50,21 +52,25 @@ type grammar struct {
 var grammars = map[Scheme]grammar{
 	IOB1: {
 		"IOB",
-		[]step{{"O", "I", anyTypes}, {"I", "I", otherType}, {"B", "I", anyTypes}, {"I", "B", sameType}, {"B", "B", sameType}},
+		[]step{{"O", "I", anyTypes}, {"I", "I", otherType}, {"B", "I", anyTypes}, {"I", "B", sameType},
+			{"B", "B", sameType}},
 		[]step{{"B", "I", sameType}, {"I", "I", sameType}},
-		[]step{{"I", "I", otherType}, {"I", "O", anyTypes}, {"I", "B", anyTypes}, {"B", "O", anyTypes}, {"B", "I", otherType}, {"B", "B", sameType}},
+		[]step{{"I", "I", otherType}, {"I", "O", anyTypes}, {"I", "B", anyTypes}, {"B", "O", anyTypes},
+			{"B", "I", otherType}, {"B", "B", sameType}},
 	},
 	IOB2: {
 		"IOB",
 		[]step{{anyMark, "B", anyTypes}},
 		[]step{{"B", "I", sameType}, {"I", "I", sameType}},
-		[]step{{"I", "O", anyTypes}, {"I", "I", otherType}, {"I", "B", anyTypes}, {"B", "O", anyTypes}, {"B", "I", otherType}, {"B", "B", anyTypes}},
+		[]step{{"I", "O", anyTypes}, {"I", "I", otherType}, {"I", "B", anyTypes}, {"B", "O", anyTypes},
+			{"B", "I", otherType}, {"B", "B", anyTypes}},
 	},
 	IOE1: {
 		"IOE",
 		[]step{{"O", "I", anyTypes}, {"I", "I", otherType}, {"E", "I", anyTypes}, {"E", "E", sameType}},
 		[]step{{"I", "I", sameType}, {"I", "E", sameType}},
-		[]step{{"I", "I", otherType}, {"I", "O", anyTypes}, {"I", "E", otherType}, {"E", "I", sameType}, {"E", "E", sameType}},
+		[]step{{"I", "I", otherType}, {"I", "O", anyTypes}, {"I", "E", otherType}, {"E", "I", sameType},
+			{"E", "E", sameType}},
 	},
 	IOE2: {
 		"IOE",
@@ -102,7 +108,8 @@ func fits(steps []step, previous, t token) bool {
 	return false
 }
 
-// strict finds the entities that are marked as the scheme has it. A mark that the scheme does not have counts as O.
+// strict finds the entities that are marked as the scheme has it. A mark that the scheme does not
+// have counts as O.
 func (s *Seqeval) strict(tags []string) map[entity]bool {
 	g, found := grammars[s.Scheme], map[entity]bool{}
 	outside := token{'O', "_"}

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Scored is a metric of predictions that are a score for each class, such as logits or probabilities, rather than one class.
+// Scored is a metric of predictions that are a score for each class, such as logits or
+// probabilities, rather than one class.
 type Scored interface {
 	Name() string
 	// Add counts one prediction; label is the index of the right score.
@@ -16,8 +17,9 @@ type Scored interface {
 	Reset()
 }
 
-// TopKAccuracy is the share of predictions whose right class is among the K of the highest scores: top_k_accuracy_score of scikit-learn, which takes the
-// later of two classes with equal scores for the higher. A label without a score is wrong.
+// TopKAccuracy is the share of predictions whose right class is among the K of the highest scores:
+// top_k_accuracy_score of scikit-learn, which takes the later of two classes with equal scores for
+// the higher. A label without a score is wrong.
 type TopKAccuracy struct {
 	K    int // zero means 5
 	seen hits
@@ -57,11 +59,14 @@ func (t *TopKAccuracy) State() ([]byte, error) { return pack(t.Name(), t.seen) }
 // Merge is that of [Merger].
 func (t *TopKAccuracy) Merge(state []byte) error { return t.seen.mergeState(state, t.Name()) }
 
-// ROCAUC is the area under the receiver operating characteristic: the probability that a sample of a class has a higher score for it than one that is not of
-// the class, equal scores counting half. It is roc_auc_score of scikit-learn over the whole set, exactly, and therefore keeps all scores, 8 bytes each.
+// ROCAUC is the area under the receiver operating characteristic: the probability that a sample of
+// a class has a higher score for it than one that is not of the class, equal scores counting half.
+// It is roc_auc_score of scikit-learn over the whole set, exactly, and therefore keeps all scores,
+// 8 bytes each.
 //
-// With one score for each sample it is the score of class 1; with two the second is. With more, each class is scored against the rest, and the mean
-// over classes is taken. It is NaN where a class has no samples, or no others.
+// With one score for each sample it is the score of class 1; with two the second is. With more,
+// each class is scored against the rest, and the mean over classes is taken. It is NaN where a
+// class has no samples, or no others.
 type ROCAUC struct {
 	Weighted bool // classes are as heavy as they are frequent; only with more than two classes
 
@@ -83,7 +88,8 @@ func (r *ROCAUC) Add(scores []float64, label int) {
 		r.samples.Width = len(scores)
 	}
 	if len(scores) != r.samples.Width || len(scores) == 0 {
-		panic(fmt.Sprintf("metrics: ROCAUC.Add with %d scores, after a prediction with %d; want at least one, and always as many", len(scores), r.samples.Width))
+		panic(fmt.Sprintf("metrics: ROCAUC.Add with %d scores, after a prediction with %d; want at least one, and "+
+			"always as many", len(scores), r.samples.Width))
 	}
 	r.samples.Scores = append(r.samples.Scores, scores...)
 	r.samples.Labels = append(r.samples.Labels, label)
@@ -164,8 +170,8 @@ func (r *ROCAUC) Merge(state []byte) error {
 	return nil
 }
 
-// Perplexity is the exponential of the mean negative log-likelihood of all tokens. Batches are as heavy as they have tokens, so it does not depend on
-// how the set is cut into batches.
+// Perplexity is the exponential of the mean negative log-likelihood of all tokens. Batches are as
+// heavy as they have tokens, so it does not depend on how the set is cut into batches.
 type Perplexity struct{ loss nll }
 
 type nll struct {

@@ -7,16 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Seqeval scores tags of sequences, such as B-PER I-PER O, by whole entities: an entity is right if its type, its beginning and its end are. It is the
-// micro average of seqeval, with the accuracy of single tags beside it.
+// Seqeval scores tags of sequences, such as B-PER I-PER O, by whole entities: an entity is right if
+// its type, its beginning and its end are. It is the micro average of seqeval, with the accuracy of
+// single tags beside it.
 //
 //	var ner metrics.Seqeval
 //	ner.Add([]string{"B-PER", "I-PER", "O"}, []string{"B-PER", "I-PER", "O"})
 //
 // Of sequences of different lengths, the tags without a counterpart are wrong.
 type Seqeval struct {
-	// Scheme says how tags mark entities. The zero value takes any of them as the program conlleval does, and repairs what is not quite right: an I
-	// without a B begins an entity. With a scheme, only what is marked as the scheme has it is an entity: mode "strict" of seqeval.
+	// Scheme says how tags mark entities. The zero value takes any of them as the program conlleval
+	// does, and repairs what is not quite right: an I without a B begins an entity. With a scheme,
+	// only what is marked as the scheme has it is an entity: mode "strict" of seqeval.
 	Scheme Scheme
 	// Suffix says that the mark comes last, as in PER-B.
 	Suffix bool
@@ -78,7 +80,8 @@ func (s *Seqeval) Result() map[string]float64 {
 	if precision+recall > 0 {
 		f1 = 2 * precision * recall / (precision + recall)
 	}
-	return map[string]float64{"f1": f1, "precision": precision, "recall": recall, "accuracy": ratio(s.state.Tags.Right, s.state.Tags.Total)}
+	return map[string]float64{"f1": f1, "precision": precision, "recall": recall, "accuracy": ratio(s.state.Tags.Right,
+		s.state.Tags.Total)}
 }
 
 // Types returns the scores of each type of entity, in the order of the names.

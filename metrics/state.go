@@ -7,18 +7,20 @@ import (
 	"fmt"
 )
 
-// ErrState is wrapped by the errors of [Merger].Merge: the bytes are damaged, or of another metric or of other settings.
+// ErrState is wrapped by the errors of [Merger].Merge: the bytes are damaged, or of another metric
+// or of other settings.
 var ErrState = errors.New("metrics: not the state of this metric")
 
-// Merger is what every metric of this package is besides: its counts can be added up over processes that each saw a part of the set, so that the
-// result is again that of the whole set.
+// Merger is what every metric of this package is besides: its counts can be added up over processes
+// that each saw a part of the set, so that the result is again that of the whole set.
 //
 //	state, err := cer.State()                                     // in each process
 //	for _, state := range gathered { err = total.Merge(state) }   // in one of them
 type Merger interface {
 	// State returns what was counted since the last Reset.
 	State() ([]byte, error)
-	// Merge adds what another metric of the same kind and settings counted. On an error nothing is added.
+	// Merge adds what another metric of the same kind and settings counted. On an error nothing is
+	// added.
 	Merge(state []byte) error
 }
 
@@ -40,7 +42,8 @@ func unpack(state []byte, kind string, counts any) error {
 		return fmt.Errorf("%w: want %s, found bytes that are no state: %w", ErrState, kind, err)
 	}
 	if found != kind {
-		return fmt.Errorf("%w: want %s, found %q; metrics that are merged must have the same settings", ErrState, kind, found)
+		return fmt.Errorf("%w: want %s, found %q; metrics that are merged must have the same settings", ErrState, kind,
+			found)
 	}
 	if err := dec.Decode(counts); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrState, kind, err)

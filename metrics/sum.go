@@ -2,7 +2,8 @@ package metrics
 
 import "math"
 
-// sum adds numbers and keeps what rounding loses (Neumaier, 1974), so that neither the order nor the merging of parts shows in the result.
+// sum adds numbers and keeps what rounding loses (Neumaier, 1974), so that neither the order nor
+// the merging of parts shows in the result.
 type sum struct {
 	Total, Lost float64
 }
@@ -29,8 +30,9 @@ func (s *sum) value() float64 {
 	return s.Total + s.Lost
 }
 
-// moments are the means and the sums of squared deviations of pairs, in Welford's form. Means are kept as distances from the first pair, so that they
-// lose no digits where numbers are large and close together.
+// moments are the means and the sums of squared deviations of pairs, in Welford's form. Means are
+// kept as distances from the first pair, so that they lose no digits where numbers are large and
+// close together.
 type moments struct {
 	N              int64
 	FirstX, FirstY float64

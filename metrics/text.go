@@ -5,15 +5,17 @@ import (
 	"unicode"
 )
 
-// CER is the character error rate of recognized text: the edits (substitutions, deletions, insertions) that turn the references into the
-// predictions, summed over the set, divided by the references' characters. It is jiwer.cer of the whole set.
+// CER is the character error rate of recognized text: the edits (substitutions, deletions,
+// insertions) that turn the references into the predictions, summed over the set, divided by the
+// references' characters. It is jiwer.cer of the whole set.
 //
-// A character is a Unicode code point: é as one and as e with an accent differ, so bring both sides to one normal form first. White space
-// around a text does not count. A text with an empty reference adds its characters to the edits and nothing to the
-// divisor; if all references are empty the rate is the number of edits, as jiwer has it. The rate can exceed 1.
+// A character is a Unicode code point: é as one and as e with an accent differ, so bring both sides
+// to one normal form first. White space around a text does not count. A text with an empty
+// reference adds its characters to the edits and nothing to the divisor; if all references are
+// empty the rate is the number of edits, as jiwer has it. The rate can exceed 1.
 type CER struct {
-	// CollapseSpaces takes two or more white-space characters in a row for one space, as Hezar's CER does. Word error
-	// rates always do.
+	// CollapseSpaces takes two or more white-space characters in a row for one space, as Hezar's
+	// CER does. Word error rates always do.
 	CollapseSpaces bool
 
 	rate rate
@@ -31,8 +33,8 @@ func (c *CER) Add(prediction, reference string) {
 	c.rate.add(Levenshtein(p, r), len(r))
 }
 
-// AddReferences counts one text that may be any of the references: the one with the lowest rate counts, the first of equals. No reference is an
-// empty one.
+// AddReferences counts one text that may be any of the references: the one with the lowest rate
+// counts, the first of equals. No reference is an empty one.
 func (c *CER) AddReferences(prediction string, references ...string) {
 	c.Add(prediction, nearest(references, func(reference string) float64 {
 		one := CER{CollapseSpaces: c.CollapseSpaces}
@@ -60,7 +62,8 @@ func (c *CER) kind() string {
 	return "cer"
 }
 
-// WER is the word error rate: as [CER], but of words, which are what spaces separate. It is jiwer.wer of the whole set.
+// WER is the word error rate: as [CER], but of words, which are what spaces separate. It is
+// jiwer.wer of the whole set.
 type WER struct {
 	rate rate
 }

@@ -17,7 +17,8 @@ func TestOneOfSeveralReferencesIsEnough(t *testing.T) {
 		}
 		want float64
 	}{
-		{&metrics.CER{}, 0}, {&metrics.WER{}, 0}, {&metrics.ExactMatch{}, 1}, {&metrics.BLEU{MaxOrder: 3}, 1}, {&metrics.ROUGE{}, 1},
+		{&metrics.CER{}, 0}, {&metrics.WER{}, 0}, {&metrics.ExactMatch{}, 1}, {&metrics.BLEU{MaxOrder: 3}, 1},
+		{&metrics.ROUGE{}, 1},
 	} {
 		c.m.AddReferences("a cat sat", references...)
 		if got := c.m.Result()[c.m.Name()]; got != c.want {
@@ -35,7 +36,8 @@ func TestEmptyReferencesAreDefined(t *testing.T) {
 		}
 		wrong, right float64 // of "ab c" for nothing, and of nothing for nothing
 	}{
-		{"CER counts edits", &metrics.CER{}, 4, 0}, {"WER counts edits", &metrics.WER{}, 2, 0}, {"ExactMatch", &metrics.ExactMatch{}, 0, 1},
+		{"CER counts edits", &metrics.CER{}, 4, 0}, {"WER counts edits", &metrics.WER{}, 2, 0},
+		{"ExactMatch", &metrics.ExactMatch{}, 0, 1},
 		{"BLEU has no matches", &metrics.BLEU{}, 0, 0}, {"ROUGE has no matches", &metrics.ROUGE{}, 0, 0},
 	} {
 		for _, references := range [][]string{nil, {""}} {

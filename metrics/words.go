@@ -10,13 +10,15 @@ import (
 // Fields cuts a text at white space, as Python's str.split.
 func Fields(text string) []string { return strings.FieldsFunc(text, isSpace) }
 
-// Words is how [ROUGE] cuts texts: runs of letters, marks and digits of any script, in small letters. A zero-width non-joiner within a word, as in Persian
-// می‌روم, belongs to it. On ASCII text it is the tokenizer of rouge_score, which leaves nothing of a text in another script.
+// Words is how [ROUGE] cuts texts: runs of letters, marks and digits of any script, in small
+// letters. A zero-width non-joiner within a word, as in Persian می‌روم, belongs to it. On ASCII
+// text it is the tokenizer of rouge_score, which leaves nothing of a text in another script.
 func Words(text string) []string {
 	var words []string
 	runes := []rune(strings.ToLower(text))
 	inWord := func(i int) bool {
-		return i >= 0 && i < len(runes) && (unicode.IsLetter(runes[i]) || unicode.IsMark(runes[i]) || unicode.IsDigit(runes[i]))
+		return i >= 0 && i < len(runes) && (unicode.IsLetter(runes[i]) || unicode.IsMark(runes[i]) ||
+			unicode.IsDigit(runes[i]))
 	}
 	for i := 0; i < len(runes); {
 		begin := i
@@ -45,10 +47,12 @@ var rules13a = []struct {
 
 var entities13a = strings.NewReplacer("<skipped>", "", "-\n", "", "\n", " ")
 
-// Tokenize13a cuts a text as mteval-v13a and sacrebleu do by default: signs are words of their own. It is meant for Western languages.
+// Tokenize13a cuts a text as mteval-v13a and sacrebleu do by default: signs are words of their own.
+// It is meant for Western languages.
 func Tokenize13a(text string) []string {
 	text = entities13a.Replace(text)
-	for _, entity := range [][2]string{{"&quot;", `"`}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}} { // one after the other: &amp;lt; becomes <
+	// one after the other: &amp;lt; becomes <
+	for _, entity := range [][2]string{{"&quot;", `"`}, {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}} {
 		text = strings.ReplaceAll(text, entity[0], entity[1])
 	}
 	text = " " + text + " "

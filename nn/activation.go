@@ -40,7 +40,8 @@ type Identity struct{}
 // Forward returns x itself.
 func (Identity) Forward(x torch.Tensor) torch.Tensor { return x }
 
-// Flatten makes one dimension of several: torch.nn.Flatten. Make one with [NewFlatten]: PyTorch's defaults are not its zero value.
+// Flatten makes one dimension of several: torch.nn.Flatten. Make one with [NewFlatten]: PyTorch's
+// defaults are not its zero value.
 type Flatten struct {
 	StartDim, EndDim int64 // the first and the last; negative counts from the end
 }

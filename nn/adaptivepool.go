@@ -5,7 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// AdaptiveAvgPool1d takes the mean over windows of sequences so that the output has a given size: torch.nn.AdaptiveAvgPool1d.
+// AdaptiveAvgPool1d takes the mean over windows of sequences so that the output has a given size:
+// torch.nn.AdaptiveAvgPool1d.
 type AdaptiveAvgPool1d struct {
 	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
 }
@@ -20,7 +21,8 @@ func (a *AdaptiveAvgPool1d) Forward(x torch.Tensor) torch.Tensor {
 	return functional.AdaptiveAvgPool1d(x, a.Size)
 }
 
-// AdaptiveAvgPool2d takes the mean over windows of images so that the output has a given size: torch.nn.AdaptiveAvgPool2d.
+// AdaptiveAvgPool2d takes the mean over windows of images so that the output has a given size:
+// torch.nn.AdaptiveAvgPool2d.
 type AdaptiveAvgPool2d struct {
 	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
 }
@@ -35,7 +37,8 @@ func (a *AdaptiveAvgPool2d) Forward(x torch.Tensor) torch.Tensor {
 	return functional.AdaptiveAvgPool2d(x, a.Size)
 }
 
-// AdaptiveAvgPool3d takes the mean over windows of volumes so that the output has a given size: torch.nn.AdaptiveAvgPool3d.
+// AdaptiveAvgPool3d takes the mean over windows of volumes so that the output has a given size:
+// torch.nn.AdaptiveAvgPool3d.
 type AdaptiveAvgPool3d struct {
 	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
 }
@@ -50,7 +53,8 @@ func (a *AdaptiveAvgPool3d) Forward(x torch.Tensor) torch.Tensor {
 	return functional.AdaptiveAvgPool3d(x, a.Size)
 }
 
-// AdaptiveMaxPool1d takes the maximum over windows of sequences so that the output has a given size: torch.nn.AdaptiveMaxPool1d.
+// AdaptiveMaxPool1d takes the maximum over windows of sequences so that the output has a given
+// size: torch.nn.AdaptiveMaxPool1d.
 type AdaptiveMaxPool1d struct {
 	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
 }
@@ -70,7 +74,8 @@ func (a *AdaptiveMaxPool1d) ForwardIndices(x torch.Tensor) (values, indices torc
 	return functional.AdaptiveMaxPool1d(x, a.Size)
 }
 
-// AdaptiveMaxPool2d takes the maximum over windows of images so that the output has a given size: torch.nn.AdaptiveMaxPool2d.
+// AdaptiveMaxPool2d takes the maximum over windows of images so that the output has a given size:
+// torch.nn.AdaptiveMaxPool2d.
 type AdaptiveMaxPool2d struct {
 	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
 }
@@ -90,7 +95,8 @@ func (a *AdaptiveMaxPool2d) ForwardIndices(x torch.Tensor) (values, indices torc
 	return functional.AdaptiveMaxPool2d(x, a.Size)
 }
 
-// AdaptiveMaxPool3d takes the maximum over windows of volumes so that the output has a given size: torch.nn.AdaptiveMaxPool3d.
+// AdaptiveMaxPool3d takes the maximum over windows of volumes so that the output has a given size:
+// torch.nn.AdaptiveMaxPool3d.
 type AdaptiveMaxPool3d struct {
 	Size Dims // of the output; one number stands for all dimensions, -1 keeps the input's
 }
@@ -117,7 +123,8 @@ func adaptiveSize(op string, size Dims, dims int) Dims {
 	size = spread(op, "the output's size", size, 1, dims)
 	for _, n := range size {
 		if n < -1 {
-			panic(mistake(op, torch.ErrValue, "the output's size must not be negative, but for -1, which keeps the input's, found %v", size))
+			panic(mistake(op, torch.ErrValue, "the output's size must not be negative, but for -1, which keeps the "+
+				"input's, found %v", size))
 		}
 	}
 	return size

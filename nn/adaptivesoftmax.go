@@ -7,15 +7,17 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// AdaptiveLogSoftmaxOptions configures [NewAdaptiveLogSoftmaxWithLoss]. Nil and the zero value mean PyTorch's defaults.
+// AdaptiveLogSoftmaxOptions configures [NewAdaptiveLogSoftmaxWithLoss]. Nil and the zero value mean
+// PyTorch's defaults.
 type AdaptiveLogSoftmaxOptions struct {
 	DivValue float64       // each cluster has so many times fewer features than the one before; zero means 4
 	HeadBias bool          // the head has a bias
 	Factory  torch.Options // dtype, device and generator of the parameters
 }
 
-// AdaptiveLogSoftmaxWithLoss is a softmax over very many classes, fast because rare ones are in clusters that are computed only where
-// they are needed: torch.nn.AdaptiveLogSoftmaxWithLoss, after Grave et al. (2017). Classes are sorted by frequency, the commonest first.
+// AdaptiveLogSoftmaxWithLoss is a softmax over very many classes, fast because rare ones are in
+// clusters that are computed only where they are needed: torch.nn.AdaptiveLogSoftmaxWithLoss, after
+// Grave et al. (2017). Classes are sorted by frequency, the commonest first.
 type AdaptiveLogSoftmaxWithLoss struct {
 	Head *Linear      `module:"head"`
 	Tail []Sequential `module:"tail"`
@@ -23,9 +25,11 @@ type AdaptiveLogSoftmaxWithLoss struct {
 	cutoffs []int64 // where clusters end; the last is the number of classes
 }
 
-// NewAdaptiveLogSoftmaxWithLoss makes an AdaptiveLogSoftmaxWithLoss of in features. The classes below the first cutoff are in the head,
-// those from each cutoff to the next in a cluster of their own.
-func NewAdaptiveLogSoftmaxWithLoss(in, classes int64, cutoffs []int64, o *AdaptiveLogSoftmaxOptions) *AdaptiveLogSoftmaxWithLoss {
+// NewAdaptiveLogSoftmaxWithLoss makes an AdaptiveLogSoftmaxWithLoss of in features. The classes
+// below the first cutoff are in the head, those from each cutoff to the next in a cluster of their
+// own.
+func NewAdaptiveLogSoftmaxWithLoss(in, classes int64, cutoffs []int64,
+	o *AdaptiveLogSoftmaxOptions) *AdaptiveLogSoftmaxWithLoss {
 	const op = "NewAdaptiveLogSoftmaxWithLoss"
 	opt := deref(o)
 	mustBePositive(op, "in", in)
@@ -34,7 +38,8 @@ func NewAdaptiveLogSoftmaxWithLoss(in, classes int64, cutoffs []int64, o *Adapti
 	}
 	for i, c := range cutoffs {
 		if c < 1 || c >= classes || i > 0 && c <= cutoffs[i-1] {
-			panic(mistake(op, torch.ErrValue, "cutoffs must increase and be between 1 and classes-1 (%d), found %v", classes-1, cutoffs))
+			panic(mistake(op, torch.ErrValue, "cutoffs must increase and be between 1 and classes-1 (%d), found %v",
+				classes-1, cutoffs))
 		}
 	}
 	div := or(opt.DivValue, 4)
@@ -46,12 +51,14 @@ func NewAdaptiveLogSoftmaxWithLoss(in, classes int64, cutoffs []int64, o *Adapti
 			panic(mistake(op, torch.ErrValue, "cluster %d would have no features: in is %d, DivValue %g", i, in, div))
 		}
 		plain := &LinearOptions{NoBias: true, Factory: opt.Factory}
-		a.Tail = append(a.Tail, Sequential{NewLinear(in, features, plain), NewLinear(features, a.cutoffs[i+1]-a.cutoffs[i], plain)})
+		a.Tail = append(a.Tail, Sequential{NewLinear(in, features, plain),
+			NewLinear(features, a.cutoffs[i+1]-a.cutoffs[i], plain)})
 	}
 	return a
 }
 
-// Forward returns the log-probability of every example's class, [N], and the mean loss, of x, [N, in], and class indices, [N].
+// Forward returns the log-probability of every example's class, [N], and the mean loss, of x, [N,
+// in], and class indices, [N].
 func (a *AdaptiveLogSoftmaxWithLoss) Forward(x, target torch.Tensor) (output, loss torch.Tensor) {
 	const op = "AdaptiveLogSoftmaxWithLoss"
 	if s, y := x.Shape(), target.Shape(); len(s) != 2 || len(y) != 1 || s[0] != y[0] {
@@ -74,14 +81,16 @@ func (a *AdaptiveLogSoftmaxWithLoss) logProbOf(op string, x, target torch.Tensor
 		if n := rows.Numel(); n > 0 && i > 0 {
 			local := target.IndexSelect(0, rows).SubScalar(low)
 			logProb := a.Tail[i-1].Forward(x.IndexSelect(0, rows)).LogSoftmax(1, torch.DefaultDType)
-			output = torch.Call("aten::index_copy", output, 0, rows, logProb.Gather(1, local.Unsqueeze(1)).SqueezeDim(1))[0]
+			output = torch.Call("aten::index_copy", output, 0, rows,
+				logProb.Gather(1, local.Unsqueeze(1)).SqueezeDim(1))[0]
 			inHead = inHead.MaskedFill(mask, a.cutoffs[0]+int64(i)-1)
 		}
 		used += rows.Numel()
 		low = high
 	}
 	if used != batch {
-		panic(mistake(op, torch.ErrIndex, "classes are 0 to %d, but the target has others: %g to %g", low-1, target.Min().Item(), target.Max().Item()))
+		panic(mistake(op, torch.ErrIndex, "classes are 0 to %d, but the target has others: %g to %g", low-1,
+			target.Min().Item(), target.Max().Item()))
 	}
 	head := a.Head.Forward(x).LogSoftmax(1, torch.DefaultDType)
 	return output.Add(head.Gather(1, inHead.Unsqueeze(1)).SqueezeDim(1))
@@ -100,8 +109,9 @@ func (a *AdaptiveLogSoftmaxWithLoss) LogProb(x torch.Tensor) torch.Tensor {
 	})
 }
 
-// Predict returns the class of the highest probability of every example, [N], of x, [N, in]. Where the head's winner is a common class,
-// clusters are not computed: as in PyTorch, that class is the answer.
+// Predict returns the class of the highest probability of every example, [N], of x, [N, in]. Where
+// the head's winner is a common class, clusters are not computed: as in PyTorch, that class is the
+// answer.
 func (a *AdaptiveLogSoftmaxWithLoss) Predict(x torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		best := a.Head.Forward(x).ArgMax(1, false)

@@ -10,20 +10,24 @@ import (
 
 // AttentionMask says which keys a query does not see. The zero value hides none.
 type AttentionMask struct {
-	Mask       torch.Tensor // [L, S] or [N*heads, L, S]; bool: true hides; floats are added to the scores
-	KeyPadding torch.Tensor // [N, S], or [S] without a batch; bool: true hides a key of an example; floats are added to its scores
-	Causal     bool         // query i sees the keys up to i; not with Mask
+	Mask torch.Tensor // [L, S] or [N*heads, L, S]; bool: true hides; floats are added to the scores
+	// [N, S], or [S] without a batch; bool: true hides a key of an example; floats are added to its
+	// scores
+	KeyPadding torch.Tensor
+	Causal     bool // query i sees the keys up to i; not with Mask
 }
 
-// CausalMask has minus infinity where a query would see what comes behind it, and 0 elsewhere, [size, size]:
-// torch.nn.Transformer.generate_square_subsequent_mask. [AttentionMask.Causal] does the same, and faster where nothing else is hidden.
+// CausalMask has minus infinity where a query would see what comes behind it, and 0 elsewhere,
+// [size, size]: torch.nn.Transformer.generate_square_subsequent_mask. [AttentionMask.Causal] does
+// the same, and faster where nothing else is hidden.
 func CausalMask(size int64, o torch.Options) torch.Tensor {
 	full := o.Full(math.Inf(-1), size, size)
 	defer full.Free()
 	return full.Triu(1)
 }
 
-// MultiheadAttentionOptions configures [NewMultiheadAttention]. Nil and the zero value mean PyTorch's defaults.
+// MultiheadAttentionOptions configures [NewMultiheadAttention]. Nil and the zero value mean
+// PyTorch's defaults.
 type MultiheadAttentionOptions struct {
 	Dropout     float64       // of the attention weights, while training
 	NoBias      bool          // leave the biases of the projections out
@@ -35,8 +39,9 @@ type MultiheadAttentionOptions struct {
 	Factory     torch.Options // dtype, device and generator of the parameters
 }
 
-// MultiheadAttention lets queries attend to keys in several heads: torch.nn.MultiheadAttention, after Vaswani et al. (2017). It takes
-// the same road in training and in evaluation; PyTorch has another one for evaluation without gradients, whose last bits differ.
+// MultiheadAttention lets queries attend to keys in several heads: torch.nn.MultiheadAttention,
+// after Vaswani et al. (2017). It takes the same road in training and in evaluation; PyTorch has
+// another one for evaluation without gradients, whose last bits differ.
 type MultiheadAttention struct {
 	Mode
 
@@ -57,7 +62,8 @@ type MultiheadAttention struct {
 	traced
 }
 
-// NewMultiheadAttention makes a MultiheadAttention of so many features in so many heads, drawn as PyTorch does.
+// NewMultiheadAttention makes a MultiheadAttention of so many features in so many heads, drawn as
+// PyTorch does.
 func NewMultiheadAttention(embed, heads int64, o *MultiheadAttentionOptions) *MultiheadAttention {
 	const op = "NewMultiheadAttention"
 	mustBePositive(op, "embed", embed)
@@ -68,7 +74,8 @@ func NewMultiheadAttention(embed, heads int64, o *MultiheadAttentionOptions) *Mu
 	opt := deref(o)
 	checkProbability(op, "Dropout", opt.Dropout)
 	f, g := opt.Factory, opt.Factory.Generator
-	m := &MultiheadAttention{Heads: heads, Dropout: opt.Dropout, AddZeroAttn: opt.AddZeroAttn, BatchFirst: opt.BatchFirst}
+	m := &MultiheadAttention{Heads: heads, Dropout: opt.Dropout, AddZeroAttn: opt.AddZeroAttn,
+		BatchFirst: opt.BatchFirst}
 	k, v := or(opt.KDim, embed), or(opt.VDim, embed)
 	mustBePositive(op, "KDim", k)
 	mustBePositive(op, "VDim", v)
@@ -92,15 +99,20 @@ func NewMultiheadAttention(embed, heads int64, o *MultiheadAttentionOptions) *Mu
 	return m
 }
 
-// Forward maps queries [L, N, E], keys [S, N, KDim] and values [S, N, VDim] to [L, N, E]; with BatchFirst N comes first, without a batch
-// there is none. Self-attention has the same tensor three times and is computed with fewer products.
+// Forward maps queries [L, N, E], keys [S, N, KDim] and values [S, N, VDim] to [L, N, E]; with
+// BatchFirst N comes first, without a batch there is none. Self-attention has the same tensor three
+// times and is computed with fewer products.
 func (m *MultiheadAttention) Forward(query, key, value torch.Tensor, mask AttentionMask) torch.Tensor {
-	return m.trace(query, torch.Return(func() torch.Tensor { y, _ := m.attend(query, key, value, mask, false); return y }))
+	return m.trace(query, torch.Return(func() torch.Tensor {
+		y, _ := m.attend(query, key, value, mask, false)
+		return y
+	}))
 }
 
-// ForwardWeights is Forward and the attention weights of every head, [N, heads, L, S], which costs speed and memory: need_weights=True
-// and average_attn_weights=False.
-func (m *MultiheadAttention) ForwardWeights(query, key, value torch.Tensor, mask AttentionMask) (y, weights torch.Tensor) {
+// ForwardWeights is Forward and the attention weights of every head, [N, heads, L, S], which costs
+// speed and memory: need_weights=True and average_attn_weights=False.
+func (m *MultiheadAttention) ForwardWeights(query, key, value torch.Tensor, mask AttentionMask) (y,
+	weights torch.Tensor) {
 	y = torch.Return(func() (y torch.Tensor) {
 		y, weights = m.attend(query, key, value, mask, true)
 		weights.Keep()
@@ -110,7 +122,8 @@ func (m *MultiheadAttention) ForwardWeights(query, key, value torch.Tensor, mask
 }
 
 // attend is torch.nn.functional.multi_head_attention_forward, operator for operator.
-func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask AttentionMask, needWeights bool) (y, weights torch.Tensor) {
+func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask AttentionMask, needWeights bool) (y,
+	weights torch.Tensor) {
 	m.check(query, key, value, mask)
 	batched := query.Dim() == 3
 	query, key, value = together(query, key, value, func(t torch.Tensor) torch.Tensor {
@@ -131,7 +144,8 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 	scores := additive(mask.Mask, query.DType())
 	causal := mask.Causal
 	if causal && (padding.Defined() || needWeights || m.BiasK.Defined() || m.AddZeroAttn) {
-		scores, causal = torch.Options{DType: query.DType(), Device: query.Device()}.Full(math.Inf(-1), L, S).Triu(1), false
+		scores, causal = torch.Options{DType: query.DType(), Device: query.Device()}.Full(math.Inf(-1), L, S).Triu(1),
+			false
 	}
 	if scores.Defined() && scores.Dim() == 2 {
 		scores = scores.Unsqueeze(0)
@@ -147,7 +161,8 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 		}
 	}
 	if m.BiasK.Defined() {
-		k, v = torch.Cat([]torch.Tensor{k, m.BiasK.Repeat(1, N, 1)}, 0), torch.Cat([]torch.Tensor{v, m.BiasV.Repeat(1, N, 1)}, 0)
+		k, v = torch.Cat([]torch.Tensor{k, m.BiasK.Repeat(1, N, 1)}, 0),
+			torch.Cat([]torch.Tensor{v, m.BiasV.Repeat(1, N, 1)}, 0)
 		extend()
 	}
 	q = q.View(L, N*m.Heads, D).Transpose(0, 1)
@@ -192,7 +207,8 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 				scores = scores.View(N, m.Heads, -1, S)
 			}
 		}
-		y = q.View(N, m.Heads, L, D).ScaledDotProductAttention(k.View(N, m.Heads, S, D), v.View(N, m.Heads, S, D), scores, dropout, causal, 0)
+		y = q.View(N, m.Heads, L, D).ScaledDotProductAttention(k.View(N, m.Heads, S, D), v.View(N, m.Heads, S, D),
+			scores, dropout, causal, 0)
 		y = y.Permute(2, 0, 1, 3).Contiguous().View(N*L, E)
 	}
 	y = m.OutProj.Forward(y).View(L, N, E)
@@ -224,7 +240,8 @@ func (m *MultiheadAttention) check(query, key, value torch.Tensor, mask Attentio
 	}
 	last := len(q) - 1
 	if q[last] != embed || k[last] != kdim || v[last] != vdim {
-		refuse("want %d, %d and %d features of query, key and value in the last dimension, found %v, %v and %v", embed, kdim, vdim, q, k, v)
+		refuse("want %d, %d and %d features of query, key and value in the last dimension, found %v, %v and %v", embed,
+			kdim, vdim, q, k, v)
 	}
 	if !slices.Equal(k[:last], v[:last]) {
 		refuse("want a key and value of the same length and batch, found %v and %v", k, v)
@@ -310,7 +327,8 @@ func additive(mask torch.Tensor, dtype torch.DType) torch.Tensor {
 		return mask
 	}
 	if mask.DType() != torch.Bool {
-		panic(mistake("MultiheadAttention", torch.ErrType, "a mask is bool or of a floating-point type, found %s", mask.DType()))
+		panic(mistake("MultiheadAttention", torch.ErrType, "a mask is bool or of a floating-point type, found %s",
+			mask.DType()))
 	}
 	return mask.ZerosLike().ToDType(dtype).MaskedFill_(mask, math.Inf(-1))
 }

@@ -5,26 +5,30 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// BatchNormOptions configures [NewBatchNorm1d], [NewBatchNorm2d] and [NewBatchNorm3d]. Nil and the zero value mean PyTorch's defaults.
+// BatchNormOptions configures [NewBatchNorm1d], [NewBatchNorm2d] and [NewBatchNorm3d]. Nil and the
+// zero value mean PyTorch's defaults.
 type BatchNormOptions struct {
-	Eps            float64       // added to the variance; zero means 1e-5
-	Momentum       float64       // share of a batch in the running statistics; zero means 0.1; for none at all set the field of the layer
+	Eps float64 // added to the variance; zero means 1e-5
+	// share of a batch in the running statistics; zero means 0.1; for none at all set the field of
+	// the layer
+	Momentum       float64
 	Cumulative     bool          // running statistics are the plain mean over all batches: PyTorch's momentum=None
 	NoAffine       bool          // leave weight and bias out
 	NoRunningStats bool          // always use the batch's own statistics: track_running_stats=False
 	Factory        torch.Options // dtype and device of parameters and buffers
 }
 
-// BatchNorm normalises channels by their mean and variance over a batch, and in evaluation over all batches so far. It is what
-// [BatchNorm1d], [BatchNorm2d] and [BatchNorm3d] have in common.
+// BatchNorm normalises channels by their mean and variance over a batch, and in evaluation over all
+// batches so far. It is what [BatchNorm1d], [BatchNorm2d] and [BatchNorm3d] have in common.
 type BatchNorm struct {
 	Mode
 
-	Weight            torch.Tensor `param:"weight"`                        // [channels]
-	Bias              torch.Tensor `param:"bias"`                          // [channels]
-	RunningMean       torch.Tensor `buffer:"running_mean"`                 // [channels]
-	RunningVar        torch.Tensor `buffer:"running_var"`                  // [channels]
-	NumBatchesTracked torch.Tensor `buffer:"num_batches_tracked,optional"` // int64 without dimensions; old files have none
+	Weight      torch.Tensor `param:"weight"`        // [channels]
+	Bias        torch.Tensor `param:"bias"`          // [channels]
+	RunningMean torch.Tensor `buffer:"running_mean"` // [channels]
+	RunningVar  torch.Tensor `buffer:"running_var"`  // [channels]
+	// int64 without dimensions; old files have none
+	NumBatchesTracked torch.Tensor `buffer:"num_batches_tracked,optional"`
 
 	Eps        float64
 	Momentum   float64

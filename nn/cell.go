@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// CellOptions configures [NewRNNCell], [NewLSTMCell] and [NewGRUCell]. Nil and the zero value mean PyTorch's defaults.
+// CellOptions configures [NewRNNCell], [NewLSTMCell] and [NewGRUCell]. Nil and the zero value mean
+// PyTorch's defaults.
 type CellOptions struct {
 	NoBias       bool          // leave the biases out
 	Nonlinearity Nonlinearity  // of an RNNCell; empty means TanhNonlinearity
@@ -39,7 +40,8 @@ func newCell(op string, gates, in, hidden int64, o CellOptions) Cell {
 	return c
 }
 
-// step runs an operator on an input, [N, in] or [in], and states, [N, hidden] or [hidden], undefined for zeros.
+// step runs an operator on an input, [N, in] or [in], and states, [N, hidden] or [hidden],
+// undefined for zeros.
 func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (out []torch.Tensor) {
 	shape := x.Shape()
 	if d := len(shape); d != 1 && d != 2 {
@@ -54,9 +56,11 @@ func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (ou
 	for i, s := range states {
 		switch {
 		case !s.Defined():
-			states[i] = temporary(torch.Options{DType: x.DType(), Device: x.Device()}.Zeros(x.Size(0), c.WeightHH.Size(1)))
+			states[i] = temporary(torch.Options{DType: x.DType(), Device: x.Device()}.Zeros(x.Size(0),
+				c.WeightHH.Size(1)))
 		case s.Dim() != len(shape):
-			panic(mistake(name, torch.ErrInvalid, "want a state of %d dimensions, as the input has, found %v", len(shape), s.Shape()))
+			panic(mistake(name, torch.ErrInvalid, "want a state of %d dimensions, as the input has, found %v",
+				len(shape), s.Shape()))
 		case unbatched:
 			states[i] = temporary(s.Unsqueeze(0))
 		}
@@ -85,7 +89,8 @@ type RNNCell struct {
 	nonlinearity Nonlinearity
 }
 
-// NewRNNCell makes an RNNCell from in features to hidden units, drawn uniformly from ±1/sqrt(hidden).
+// NewRNNCell makes an RNNCell from in features to hidden units, drawn uniformly from
+// ±1/sqrt(hidden).
 func NewRNNCell(in, hidden int64, o *CellOptions) *RNNCell {
 	opt := deref(o)
 	n := or(opt.Nonlinearity, TanhNonlinearity)
@@ -103,7 +108,8 @@ func (c *RNNCell) Forward(x, h torch.Tensor) torch.Tensor {
 // LSTMCell is one step of an [LSTM]: torch.nn.LSTMCell.
 type LSTMCell struct{ Cell }
 
-// NewLSTMCell makes an LSTMCell from in features to hidden units, drawn uniformly from ±1/sqrt(hidden).
+// NewLSTMCell makes an LSTMCell from in features to hidden units, drawn uniformly from
+// ±1/sqrt(hidden).
 func NewLSTMCell(in, hidden int64, o *CellOptions) *LSTMCell {
 	return &LSTMCell{newCell("NewLSTMCell", 4, in, hidden, deref(o))}
 }
@@ -117,7 +123,8 @@ func (l *LSTMCell) Forward(x, h, c torch.Tensor) (nextH, nextC torch.Tensor) {
 // GRUCell is one step of a [GRU]: torch.nn.GRUCell.
 type GRUCell struct{ Cell }
 
-// NewGRUCell makes a GRUCell from in features to hidden units, drawn uniformly from ±1/sqrt(hidden).
+// NewGRUCell makes a GRUCell from in features to hidden units, drawn uniformly from
+// ±1/sqrt(hidden).
 func NewGRUCell(in, hidden int64, o *CellOptions) *GRUCell {
 	return &GRUCell{newCell("NewGRUCell", 3, in, hidden, deref(o))}
 }

@@ -7,11 +7,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ConvOptions configures [NewConv1d], [NewConv2d] and [NewConv3d]. Nil and the zero value mean PyTorch's defaults.
+// ConvOptions configures [NewConv1d], [NewConv2d] and [NewConv3d]. Nil and the zero value mean
+// PyTorch's defaults.
 type ConvOptions struct {
-	Stride      Dims               // nil means 1
-	Padding     Dims               // on both sides; nil means 0
-	Same        bool               // pad so that the output has the size of the input, PyTorch's padding="same"; the stride must be 1
+	Stride  Dims // nil means 1
+	Padding Dims // on both sides; nil means 0
+	// pad so that the output has the size of the input, PyTorch's padding="same"; the stride must
+	// be 1
+	Same        bool
 	Dilation    Dims               // nil means 1
 	Groups      int64              // zero means 1
 	NoBias      bool               // leave the bias out
@@ -100,7 +103,8 @@ type border struct {
 
 func (b *border) simple() bool { return !b.same && b.mode == "" }
 
-func (b *border) convolve(conv func(x, weight, bias torch.Tensor, o functional.ConvOptions) torch.Tensor, x, weight, bias torch.Tensor, c torch.ConvOptions) torch.Tensor {
+func (b *border) convolve(conv func(x, weight, bias torch.Tensor, o functional.ConvOptions) torch.Tensor, x, weight,
+	bias torch.Tensor, c torch.ConvOptions) torch.Tensor {
 	o := functional.ConvOptions{Stride: c.Stride, Padding: c.Padding, Dilation: c.Dilation, Groups: c.Groups}
 	switch {
 	case b.mode != "":
@@ -115,14 +119,16 @@ func (b *border) convolve(conv func(x, weight, bias torch.Tensor, o functional.C
 	return conv(x, weight, bias, o)
 }
 
-func newConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (weight, bias torch.Tensor, call torch.ConvOptions, edge border) {
+func newConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (weight, bias torch.Tensor,
+	call torch.ConvOptions, edge border) {
 	kernel, call, edge = planConv(op, dims, in, out, kernel, o)
 	weight, bias = convWeights(o.Factory, o.NoBias, out, append([]int64{out, in / call.Groups}, kernel...))
 	return weight, bias, call, edge
 }
 
 // planConv is newConv without its weights.
-func planConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (all Dims, call torch.ConvOptions, edge border) {
+func planConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (all Dims, call torch.ConvOptions,
+	edge border) {
 	groups := or(o.Groups, 1)
 	kernel = checkConv(op, dims, in, out, groups, kernel)
 	call = torch.ConvOptions{
@@ -150,7 +156,8 @@ func newBorder(op string, o ConvOptions, kernel Dims, call torch.ConvOptions) bo
 		return border{same: o.Same}
 	case functional.PadReflect, functional.PadReplicate, functional.PadCircular:
 	default:
-		panic(mistake(op, torch.ErrValue, "PaddingMode %q is not known; want reflect, replicate or circular, or nothing for zeros", o.PaddingMode))
+		panic(mistake(op, torch.ErrValue, "PaddingMode %q is not known; want reflect, replicate or circular, or "+
+			"nothing for zeros", o.PaddingMode))
 	}
 	b := border{mode: o.PaddingMode, pad: make([]int64, 0, 2*len(kernel))}
 	for i := len(kernel) - 1; i >= 0; i-- { // functional.Pad begins with the last dimension
@@ -164,7 +171,8 @@ func newBorder(op string, o ConvOptions, kernel Dims, call torch.ConvOptions) bo
 	return b
 }
 
-// checkConv checks what all convolutions have in common and returns a number for every dimension of the kernel.
+// checkConv checks what all convolutions have in common and returns a number for every dimension of
+// the kernel.
 func checkConv(op string, dims int, in, out, groups int64, kernel Dims) Dims {
 	mustBePositive(op, "in", in)
 	mustBePositive(op, "out", out)

@@ -8,9 +8,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// To converts the parameters and buffers of a module to a dtype and a device, in place: Module.to. Optimizers and everything
-// else that has the parameters stay valid; gradients move along. The dtype applies to floating-point tensors only; zero fields keep
-// what is, and [ToDevice] brings a module back from a GPU.
+// To converts the parameters and buffers of a module to a dtype and a device, in place: Module.to.
+// Optimizers and everything else that has the parameters stay valid; gradients move along. The
+// dtype applies to floating-point tensors only; zero fields keep what is, and [ToDevice] brings a
+// module back from a GPU.
 func To(m any, o torch.Options) {
 	convert(m, func(t torch.Tensor) torch.Tensor {
 		o := o
@@ -26,11 +27,13 @@ func ToDevice(m any, d torch.Device) {
 	convert(m, func(t torch.Tensor) torch.Tensor { return t.ToDevice(d) })
 }
 
-// ToMemoryFormat gives the four-dimensional parameters and buffers of a module another order in memory, in place:
-// Module.to(memory_format=torch.channels_last). Convolutions of images in [torch.ChannelsLast] are faster, on the CPU
-// and on tensor cores; values and names stay. [torch.ChannelsLast3d] is for five dimensions.
+// ToMemoryFormat gives the four-dimensional parameters and buffers of a module another order in
+// memory, in place: Module.to(memory_format=torch.channels_last). Convolutions of images in
+// [torch.ChannelsLast] are faster, on the CPU and on tensor cores; values and names stay.
+// [torch.ChannelsLast3d] is for five dimensions.
 func ToMemoryFormat(m any, f torch.MemoryFormat) {
-	dims := map[torch.MemoryFormat][]int{torch.ContiguousFormat: {4, 5}, torch.ChannelsLast: {4}, torch.ChannelsLast3d: {5}}[f]
+	dims := map[torch.MemoryFormat][]int{torch.ContiguousFormat: {4, 5}, torch.ChannelsLast: {4},
+		torch.ChannelsLast3d: {5}}[f]
 	convert(m, func(t torch.Tensor) torch.Tensor {
 		if !slices.Contains(dims, t.Dim()) {
 			return t
@@ -59,9 +62,10 @@ func convert(m any, f func(torch.Tensor) torch.Tensor) {
 	flatten(m)
 }
 
-// Freeze excludes the parameters whose names match a pattern from training: they get no gradients any more. Patterns are those
-// of [path.Match], and * also matches dots: "encoder.*" is everything in encoder. Without patterns it freezes all. A pattern that is
-// malformed or matches no parameter is an error, and nothing is changed.
+// Freeze excludes the parameters whose names match a pattern from training: they get no gradients
+// any more. Patterns are those of [path.Match], and * also matches dots: "encoder.*" is everything
+// in encoder. Without patterns it freezes all. A pattern that is malformed or matches no parameter
+// is an error, and nothing is changed.
 func Freeze(m any, patterns ...string) error { return setTrained(m, false, patterns) }
 
 // Unfreeze makes parameters trained again that [Freeze] excluded.

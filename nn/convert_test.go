@@ -22,8 +22,10 @@ func TestToKeepsTheTensorsAndTheirGradients(t *testing.T) {
 	grad := before[0].Tensor.Grad().Clone()
 	torch.Scope(func() { nn.To(m, torch.Options{DType: torch.Float64}) })
 	for i, p := range nn.Params(m) {
-		if !p.Tensor.Is(before[i].Tensor) || p.Tensor.DType() != torch.Float64 || !p.Tensor.IsLeaf() || !p.Tensor.NeedsGrad() {
-			t.Errorf("%s: the same tensor %t, %s, leaf %t, gradients %t", p.Name, p.Tensor.Is(before[i].Tensor), p.Tensor.DType(), p.Tensor.IsLeaf(), p.Tensor.NeedsGrad())
+		if !p.Tensor.Is(before[i].Tensor) || p.Tensor.DType() != torch.Float64 || !p.Tensor.IsLeaf() ||
+			!p.Tensor.NeedsGrad() {
+			t.Errorf("%s: the same tensor %t, %s, leaf %t, gradients %t", p.Name, p.Tensor.Is(before[i].Tensor),
+				p.Tensor.DType(), p.Tensor.IsLeaf(), p.Tensor.NeedsGrad())
 		}
 	}
 	golden.Bits(t, "weight", before[0].Tensor, weight.ToDType(torch.Float64))
@@ -57,7 +59,8 @@ func TestRecurrentWeightsAreConvertedInPlace(t *testing.T) {
 func TestFreezeByName(t *testing.T) {
 	testenv.RequireTorch(t)
 	newModel := func() any {
-		return map[string]nn.Layer{"encoder": nn.Sequential{nn.NewLinear(1, 1, nil), nn.NewLinear(1, 1, nil)}, "head": nn.NewLinear(1, 1, nil)}
+		return map[string]nn.Layer{"encoder": nn.Sequential{nn.NewLinear(1, 1, nil), nn.NewLinear(1, 1, nil)},
+			"head": nn.NewLinear(1, 1, nil)}
 	}
 	tests := []struct {
 		name     string
@@ -68,8 +71,11 @@ func TestFreezeByName(t *testing.T) {
 		{"a star crosses dots", []string{"encoder.*"}, "head.weight head.bias", ""},
 		{"several patterns", []string{"*.bias", "head.weight"}, "encoder.0.weight encoder.1.weight", ""},
 		{"no pattern means all", nil, "", ""},
-		{"a pattern that matches nothing is a mistake", []string{"*.bias", "decoder.*"}, "encoder.0.weight encoder.0.bias encoder.1.weight encoder.1.bias head.weight head.bias", `no parameter's name matches the pattern "decoder.*"; there are 6, the first is "encoder.0.weight"`},
-		{"a malformed pattern is a mistake", []string{"[a"}, "encoder.0.weight encoder.0.bias encoder.1.weight encoder.1.bias head.weight head.bias", "syntax error in pattern"},
+		{"a pattern that matches nothing is a mistake", []string{"*.bias", "decoder.*"},
+			"encoder.0.weight encoder.0.bias encoder.1.weight encoder.1.bias head.weight head.bias",
+			`no parameter's name matches the pattern "decoder.*"; there are 6, the first is "encoder.0.weight"`},
+		{"a malformed pattern is a mistake", []string{"[a"}, "encoder.0.weight encoder.0.bias encoder.1.weight " +
+			"encoder.1.bias head.weight head.bias", "syntax error in pattern"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -84,7 +90,8 @@ func TestFreezeByName(t *testing.T) {
 					trained = append(trained, p.Name)
 				}
 			}
-			if diff := cmp.Diff(strings.Fields(test.trained), trained, cmp.Transformer("list", func(s []string) string { return strings.Join(s, " ") })); diff != "" {
+			if diff := cmp.Diff(strings.Fields(test.trained), trained, cmp.Transformer("list",
+				func(s []string) string { return strings.Join(s, " ") })); diff != "" {
 				t.Errorf("trained afterwards (-want +got)\n%s", diff)
 			}
 			if err := nn.Unfreeze(m); err != nil {
@@ -99,7 +106,8 @@ func TestFreezeByName(t *testing.T) {
 
 func TestMemoryFormatKeepsTheValues(t *testing.T) {
 	testenv.RequireTorch(t)
-	m := nn.Sequential{nn.NewConv2d(1, 4, nn.Dims{3}, nil), nn.NewBatchNorm2d(4, nil), nn.NewFlatten(), nn.NewLinear(4, 2, nil)}
+	m := nn.Sequential{nn.NewConv2d(1, 4, nn.Dims{3}, nil), nn.NewBatchNorm2d(4, nil), nn.NewFlatten(),
+		nn.NewLinear(4, 2, nil)}
 	nn.SetTraining(m, false)
 	weight := nn.Params(m)[0].Tensor
 	before := weight.Detach().Clone()
@@ -107,7 +115,8 @@ func TestMemoryFormatKeepsTheValues(t *testing.T) {
 	want := m.Forward(x)
 	nn.ToMemoryFormat(m, torch.ChannelsLast)
 	if !nn.Params(m)[0].Tensor.Is(weight) || !cmp.Equal(weight.Stride(), []int64{9, 1, 3, 1}) {
-		t.Errorf("the same tensor %t, strides %v, want those of channels last", nn.Params(m)[0].Tensor.Is(weight), weight.Stride())
+		t.Errorf("the same tensor %t, strides %v, want those of channels last", nn.Params(m)[0].Tensor.Is(weight),
+			weight.Stride())
 	}
 	golden.Bits(t, "weight", weight, before)
 	golden.Close(t, "output", m.Forward(x), want, 1e-5, 1e-6)

@@ -5,8 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ConvTransposeOptions configures [NewConvTranspose1d], [NewConvTranspose2d] and [NewConvTranspose3d]. Nil and the zero value mean
-// PyTorch's defaults.
+// ConvTransposeOptions configures [NewConvTranspose1d], [NewConvTranspose2d] and
+// [NewConvTranspose3d]. Nil and the zero value mean PyTorch's defaults.
 type ConvTransposeOptions struct {
 	Stride        Dims          // nil means 1
 	Padding       Dims          // dilation*(kernel-1) - Padding zeros are added on both sides of the input; nil means 0
@@ -35,7 +35,8 @@ func newConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTra
 }
 
 // planConvTranspose is newConvTranspose without its weights.
-func planConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTransposeOptions) (all Dims, call functional.ConvTransposeOptions) {
+func planConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTransposeOptions) (all Dims,
+	call functional.ConvTransposeOptions) {
 	groups := or(o.Groups, 1)
 	return checkConv(op, dims, in, out, groups, kernel), functional.ConvTransposeOptions{
 		Stride:        spread(op, "Stride", o.Stride, 1, dims),
@@ -61,14 +62,16 @@ func (c *ConvTranspose) withSize(op string, x torch.Tensor, size Dims) functiona
 	for i, in := range shape[len(shape)-dims:] {
 		least := (in-1)*o.Stride[i] - 2*o.Padding[i] + o.Dilation[i]*(kernel[i]-1) + 1
 		if size[i] < least || size[i] >= least+o.Stride[i] {
-			panic(mistake(op, torch.ErrValue, "dimension %d of the output can have the sizes %d to %d, found %v", i, least, least+o.Stride[i]-1, size))
+			panic(mistake(op, torch.ErrValue, "dimension %d of the output can have the sizes %d to %d, found %v", i,
+				least, least+o.Stride[i]-1, size))
 		}
 		o.OutputPadding[i] = size[i] - least
 	}
 	return o
 }
 
-// ConvTranspose1d is the gradient of a [Conv1d] with respect to its input, as a layer: torch.nn.ConvTranspose1d.
+// ConvTranspose1d is the gradient of a [Conv1d] with respect to its input, as a layer:
+// torch.nn.ConvTranspose1d.
 type ConvTranspose1d struct{ ConvTranspose }
 
 // NewConvTranspose1d makes a ConvTranspose1d from in to out channels, drawn as PyTorch does.
@@ -81,12 +84,14 @@ func (c *ConvTranspose1d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose1d(x, c.Weight, c.Bias, c.Options))
 }
 
-// ForwardSize is Forward to this size, [L'], one of those that a convolution maps to the input's: output_size.
+// ForwardSize is Forward to this size, [L'], one of those that a convolution maps to the input's:
+// output_size.
 func (c *ConvTranspose1d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose1d(x, c.Weight, c.Bias, c.withSize("ConvTranspose1d", x, size)))
 }
 
-// ConvTranspose2d is the gradient of a [Conv2d] with respect to its input, as a layer: torch.nn.ConvTranspose2d.
+// ConvTranspose2d is the gradient of a [Conv2d] with respect to its input, as a layer:
+// torch.nn.ConvTranspose2d.
 type ConvTranspose2d struct{ ConvTranspose }
 
 // NewConvTranspose2d makes a ConvTranspose2d from in to out channels, drawn as PyTorch does.
@@ -99,12 +104,14 @@ func (c *ConvTranspose2d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose2d(x, c.Weight, c.Bias, c.Options))
 }
 
-// ForwardSize is Forward to this size, [H', W'], one of those that a convolution maps to the input's: output_size.
+// ForwardSize is Forward to this size, [H', W'], one of those that a convolution maps to the
+// input's: output_size.
 func (c *ConvTranspose2d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose2d(x, c.Weight, c.Bias, c.withSize("ConvTranspose2d", x, size)))
 }
 
-// ConvTranspose3d is the gradient of a [Conv3d] with respect to its input, as a layer: torch.nn.ConvTranspose3d.
+// ConvTranspose3d is the gradient of a [Conv3d] with respect to its input, as a layer:
+// torch.nn.ConvTranspose3d.
 type ConvTranspose3d struct{ ConvTranspose }
 
 // NewConvTranspose3d makes a ConvTranspose3d from in to out channels, drawn as PyTorch does.
@@ -117,7 +124,8 @@ func (c *ConvTranspose3d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose3d(x, c.Weight, c.Bias, c.Options))
 }
 
-// ForwardSize is Forward to this size, [D', H', W'], one of those that a convolution maps to the input's: output_size.
+// ForwardSize is Forward to this size, [D', H', W'], one of those that a convolution maps to the
+// input's: output_size.
 func (c *ConvTranspose3d) ForwardSize(x torch.Tensor, size Dims) torch.Tensor {
 	return c.trace(x, functional.ConvTranspose3d(x, c.Weight, c.Bias, c.withSize("ConvTranspose3d", x, size)))
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TransformerDecoderLayer is self-attention, attention to the encoder's output and a feed-forward network:
-// torch.nn.TransformerDecoderLayer.
+// TransformerDecoderLayer is self-attention, attention to the encoder's output and a feed-forward
+// network: torch.nn.TransformerDecoderLayer.
 type TransformerDecoderLayer struct {
 	SelfAttn      *MultiheadAttention `module:"self_attn"`
 	MultiheadAttn *MultiheadAttention `module:"multihead_attn"`
@@ -24,21 +24,23 @@ type TransformerDecoderLayer struct {
 	NormFirst  bool
 }
 
-// NewTransformerDecoderLayer makes a TransformerDecoderLayer of so many features in so many heads, drawn as PyTorch does.
+// NewTransformerDecoderLayer makes a TransformerDecoderLayer of so many features in so many heads,
+// drawn as PyTorch does.
 func NewTransformerDecoderLayer(model, heads int64, o *TransformerOptions) *TransformerDecoderLayer {
 	opt := o.resolved()
 	p := *opt.Dropout
 	return &TransformerDecoderLayer{
 		SelfAttn: opt.attention(model, heads), MultiheadAttn: opt.attention(model, heads),
-		Linear1: opt.linear(model, opt.FeedForward), Dropout: NewDropout(p), Linear2: opt.linear(opt.FeedForward, model),
+		Linear1: opt.linear(model, opt.FeedForward), Dropout: NewDropout(p), Linear2: opt.linear(opt.FeedForward,
+			model),
 		Norm1: opt.norm(model), Norm2: opt.norm(model), Norm3: opt.norm(model),
 		Dropout1: NewDropout(p), Dropout2: NewDropout(p), Dropout3: NewDropout(p),
 		Activation: opt.Activation, NormFirst: opt.NormFirst,
 	}
 }
 
-// Forward keeps the shape of x, [L, N, E], [N, L, E] with BatchFirst, or [L, E]. Memory is the encoder's output; self masks x, cross
-// masks memory.
+// Forward keeps the shape of x, [L, N, E], [N, L, E] with BatchFirst, or [L, E]. Memory is the
+// encoder's output; self masks x, cross masks memory.
 func (l *TransformerDecoderLayer) Forward(x, memory torch.Tensor, self, cross AttentionMask) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		attend := func(x torch.Tensor) torch.Tensor { return l.Dropout1.Forward(l.SelfAttn.Forward(x, x, x, self)) }
@@ -76,8 +78,8 @@ type TransformerDecoder struct {
 	Norm   *LayerNorm                 `module:"norm"` // nil: none
 }
 
-// NewTransformerDecoder makes a TransformerDecoder of n copies of a layer, and a norm unless it is nil. All layers begin with the same
-// weights, as in PyTorch; the layer itself is not used further.
+// NewTransformerDecoder makes a TransformerDecoder of n copies of a layer, and a norm unless it is
+// nil. All layers begin with the same weights, as in PyTorch; the layer itself is not used further.
 func NewTransformerDecoder(layer *TransformerDecoderLayer, n int, norm *LayerNorm) *TransformerDecoder {
 	mustBePositive("NewTransformerDecoder", "n", int64(n))
 	d := &TransformerDecoder{Norm: norm}
@@ -107,7 +109,8 @@ type Transformer struct {
 	Decoder *TransformerDecoder `module:"decoder"`
 }
 
-// NewTransformer makes a Transformer of so many features, heads and layers, drawn as PyTorch does; its defaults are 512, 8, 6 and 6.
+// NewTransformer makes a Transformer of so many features, heads and layers, drawn as PyTorch does;
+// its defaults are 512, 8, 6 and 6.
 func NewTransformer(model, heads int64, encoderLayers, decoderLayers int, o *TransformerOptions) *Transformer {
 	opt := o.resolved()
 	t := &Transformer{}
@@ -123,14 +126,16 @@ func NewTransformer(model, heads int64, encoderLayers, decoderLayers int, o *Tra
 	return t
 }
 
-// TransformerMasks say what is hidden from the parts of a [Transformer]. The zero value hides nothing.
+// TransformerMasks say what is hidden from the parts of a [Transformer]. The zero value hides
+// nothing.
 type TransformerMasks struct {
 	Source AttentionMask // from the encoder
 	Target AttentionMask // of the decoder's own input; usually Causal
 	Memory AttentionMask // of the encoder's output from the decoder
 }
 
-// Forward maps a source [S, N, E] and a target [L, N, E] to [L, N, E]; with BatchFirst N comes first, without a batch there is none.
+// Forward maps a source [S, N, E] and a target [L, N, E] to [L, N, E]; with BatchFirst N comes
+// first, without a batch there is none.
 func (t *Transformer) Forward(source, target torch.Tensor, masks TransformerMasks) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		return t.Decoder.Forward(target, t.Encoder.Forward(source, masks.Source), masks.Target, masks.Memory)

@@ -26,7 +26,8 @@ func (d *Dropout) Forward(x torch.Tensor) torch.Tensor {
 	return x.Dropout(d.P, true)
 }
 
-// FeatureDropout zeroes whole channels at random while training: what [Dropout1d], [Dropout2d] and [Dropout3d] have in common.
+// FeatureDropout zeroes whole channels at random while training: what [Dropout1d], [Dropout2d] and
+// [Dropout3d] have in common.
 type FeatureDropout struct {
 	Mode
 
@@ -38,7 +39,8 @@ func newFeatureDropout(op string, p float64) FeatureDropout {
 	return FeatureDropout{P: p}
 }
 
-func (d *FeatureDropout) drop(f func(x torch.Tensor, p float64, training bool) torch.Tensor, x torch.Tensor) torch.Tensor {
+func (d *FeatureDropout) drop(f func(x torch.Tensor, p float64, training bool) torch.Tensor,
+	x torch.Tensor) torch.Tensor {
 	if d.P == 0 || !d.Training() {
 		return x
 	}

@@ -7,12 +7,14 @@ import (
 
 // EmbeddingOptions configures [NewEmbedding]. Nil and the zero value mean PyTorch's defaults.
 type EmbeddingOptions struct {
-	PaddingIdx      *int64        // this row starts as zeros and gets no gradient; negative counts from the end, nil means none
-	MaxNorm         float64       // rows that are looked up are shortened to this norm, in place; zero means any length
-	NormType        float64       // the p of that norm; zero means 2
-	ScaleGradByFreq bool          // divide gradients by how often a row is used in the batch
-	Sparse          bool          // the weight's gradient is sparse: for large vocabularies, with optim.SparseAdam or optim.SGD
-	Factory         torch.Options // dtype, device and generator of the weight
+	// this row starts as zeros and gets no gradient; negative counts from the end, nil means none
+	PaddingIdx      *int64
+	MaxNorm         float64 // rows that are looked up are shortened to this norm, in place; zero means any length
+	NormType        float64 // the p of that norm; zero means 2
+	ScaleGradByFreq bool    // divide gradients by how often a row is used in the batch
+	// the weight's gradient is sparse: for large vocabularies, with optim.SparseAdam or optim.SGD
+	Sparse  bool
+	Factory torch.Options // dtype, device and generator of the weight
 }
 
 // Embedding looks rows of its weight up: torch.nn.Embedding.
@@ -25,17 +27,20 @@ type Embedding struct {
 	ScaleGradByFreq bool
 	Sparse          bool
 
-	// AfterForward changes what Forward returns: a forward hook. Package trainer/engine adds the noise of NEFTune here. Nil: nothing.
+	// AfterForward changes what Forward returns: a forward hook. Package trainer/engine adds the
+	// noise of NEFTune here. Nil: nothing.
 	AfterForward func(out torch.Tensor) torch.Tensor
 
 	traced
 }
 
-// NewEmbedding makes an Embedding of words rows of dim numbers, drawn from the standard normal distribution.
+// NewEmbedding makes an Embedding of words rows of dim numbers, drawn from the standard normal
+// distribution.
 func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
 	opt := deref(o)
 	if opt.MaxNorm < 0 || opt.NormType < 0 {
-		panic(mistake("NewEmbedding", torch.ErrValue, "MaxNorm and NormType must not be negative, found %g and %g", opt.MaxNorm, opt.NormType))
+		panic(mistake("NewEmbedding", torch.ErrValue, "MaxNorm and NormType must not be negative, found %g and %g",
+			opt.MaxNorm, opt.NormType))
 	}
 	e := &Embedding{
 		Weight: drawEmbedding("NewEmbedding", words, dim, opt.PaddingIdx, opt.Factory), PaddingIdx: -1,
@@ -51,7 +56,9 @@ func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
 func (e *Embedding) Forward(x torch.Tensor) torch.Tensor {
 	if e.MaxNorm > 0 {
 		torch.NoGrad(func() {
-			torch.Scope(func() { torch.Call("aten::embedding_renorm_", e.Weight, x.Contiguous(), e.MaxNorm, e.NormType) })
+			torch.Scope(func() {
+				torch.Call("aten::embedding_renorm_", e.Weight, x.Contiguous(), e.MaxNorm, e.NormType)
+			})
 		})
 	}
 	out := e.trace(x, e.look(x))

@@ -11,8 +11,9 @@ type EmbeddingBagOptions struct {
 	ScaleGradByFreq   bool               // divide gradients by how often a row is used; not for BagMax
 	Sparse            bool               // the weight's gradient is sparse; not for BagMax
 	IncludeLastOffset bool               // the last offset is the end of the last bag
-	PaddingIdx        *int64             // this row starts as zeros and does not count; negative counts from the end, nil means none
-	Factory           torch.Options      // dtype, device and generator of the weight
+	// this row starts as zeros and does not count; negative counts from the end, nil means none
+	PaddingIdx *int64
+	Factory    torch.Options // dtype, device and generator of the weight
 }
 
 // EmbeddingBag looks rows of its weight up and joins those of a bag: torch.nn.EmbeddingBag.
@@ -24,7 +25,8 @@ type EmbeddingBag struct {
 	traced
 }
 
-// NewEmbeddingBag makes an EmbeddingBag of words rows of dim numbers, drawn from the standard normal distribution.
+// NewEmbeddingBag makes an EmbeddingBag of words rows of dim numbers, drawn from the standard
+// normal distribution.
 func NewEmbeddingBag(words, dim int64, o *EmbeddingBagOptions) *EmbeddingBag {
 	opt := deref(o)
 	weight := drawEmbedding("NewEmbeddingBag", words, dim, opt.PaddingIdx, opt.Factory)
@@ -36,12 +38,13 @@ func (e *EmbeddingBag) Forward(x torch.Tensor) torch.Tensor {
 	return e.ForwardOffsets(x, torch.Tensor{}, torch.Tensor{})
 }
 
-// ForwardOffsets is Forward for all indices in one row, [indices], with where each bag begins, [bags]. An undefined factor per index,
-// for functional.BagSum, is left out.
+// ForwardOffsets is Forward for all indices in one row, [indices], with where each bag begins,
+// [bags]. An undefined factor per index, for functional.BagSum, is left out.
 func (e *EmbeddingBag) ForwardOffsets(x, offsets, perSampleWeights torch.Tensor) torch.Tensor {
 	o := e.Options
 	return e.trace(x, functional.EmbeddingBag(x, e.Weight, functional.EmbeddingBagOptions{
 		Offsets: offsets, Mode: o.Mode, ScaleGradByFreq: o.ScaleGradByFreq, Sparse: o.Sparse,
-		PerSampleWeights: perSampleWeights, IncludeLastOffset: o.IncludeLastOffset && offsets.Defined(), PaddingIdx: o.PaddingIdx,
+		PerSampleWeights: perSampleWeights, IncludeLastOffset: o.IncludeLastOffset && offsets.Defined(),
+		PaddingIdx: o.PaddingIdx,
 	}))
 }

@@ -77,7 +77,8 @@ func ExampleModulesMatching() {
 }
 
 func ExampleTransformerEncoder() {
-	layer := nn.NewTransformerEncoderLayer(16, 4, &nn.TransformerOptions{FeedForward: 32, BatchFirst: true, Activation: nn.GELU{}})
+	layer := nn.NewTransformerEncoderLayer(16, 4, &nn.TransformerOptions{FeedForward: 32, BatchFirst: true,
+		Activation: nn.GELU{}})
 	encoder := nn.NewTransformerEncoder(layer, 2, nil)
 	padding := torch.From([]bool{false, false, false, false, false, true}, 2, 3) // the second sentence has two words
 	y := encoder.Forward(torch.Randn(2, 3, 16), nn.AttentionMask{KeyPadding: padding})
@@ -131,7 +132,8 @@ func ExampleMultiheadAttention() {
 	// tensor([True, True, True])
 }
 
-// A lazy layer takes the number of its features from its first input, so that nobody has to work it out behind convolutions.
+// A lazy layer takes the number of its features from its first input, so that nobody has to work it
+// out behind convolutions.
 func ExampleLazyLinear() {
 	net := nn.Sequential{
 		nn.NewConv2d(1, 4, nn.Dims{3}, nil),

@@ -54,7 +54,8 @@ func ExampleSequential() {
 }
 
 func ExampleSummary() {
-	net := nn.Sequential{nn.NewConv2d(1, 8, nn.Dims{3}, nil), nn.NewBatchNorm2d(8, nil), nn.NewLinear(8, 10, &nn.LinearOptions{NoBias: true})}
+	net := nn.Sequential{nn.NewConv2d(1, 8, nn.Dims{3}, nil), nn.NewBatchNorm2d(8, nil),
+		nn.NewLinear(8, 10, &nn.LinearOptions{NoBias: true})}
 	if err := nn.Freeze(net, "0.*"); err != nil {
 		fmt.Println(err)
 	}
@@ -124,7 +125,8 @@ func (s *Scale) Forward(x torch.Tensor) torch.Tensor {
 }
 
 func ExampleParameter() {
-	net := nn.Sequential{nn.Identity{}, &Scale{Factor: nn.Parameter(torch.Full(2.0, 3)), Calls: nn.Buffer(torch.Zeros(1))}}
+	net := nn.Sequential{nn.Identity{}, &Scale{Factor: nn.Parameter(torch.Full(2.0, 3)),
+		Calls: nn.Buffer(torch.Zeros(1))}}
 	net.Forward(torch.Ones(3))
 	nn.SetTraining(net, false)
 	fmt.Println(torch.Values[float32](net.Forward(torch.Ones(3))))

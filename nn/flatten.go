@@ -5,9 +5,11 @@ import "github.com/gotrainer/gotrainer/torch"
 // cudnnMode is cuDNN's number of each kind of recurrent layer.
 var cudnnMode = map[string]int64{"RNNrelu": 0, "RNNtanh": 1, "LSTM": 2, "GRU": 3}
 
-// FlattenParameters lays the weights of an [RNN], [LSTM] or [GRU] that lie on a GPU behind one another in one block of its memory:
-// RNNBase.flatten_parameters. cuDNN, which wants them so, would copy them at every call. On the CPU, and for weights of several dtypes or
-// one that cuDNN does not know, it does nothing. [To] and [ToDevice] call it. Values, names and identity of the parameters stay.
+// FlattenParameters lays the weights of an [RNN], [LSTM] or [GRU] that lie on a GPU behind one
+// another in one block of its memory: RNNBase.flatten_parameters. cuDNN, which wants them so, would
+// copy them at every call. On the CPU, and for weights of several dtypes or one that cuDNN does not
+// know, it does nothing. [To] and [ToDevice] call it. Values, names and identity of the parameters
+// stay.
 func (r *recurrent) FlattenParameters() {
 	dtype := r.weights[0].DType()
 	for _, w := range r.weights {
@@ -33,7 +35,8 @@ func (r *recurrent) FlattenParameters() {
 	mode := cudnnMode[r.op+string(r.options.Nonlinearity)]
 	torch.NoGrad(func() {
 		torch.Scope(func() {
-			torch.Call("aten::_cudnn_rnn_flatten_weight", r.weights, perLayer, r.input, mode, r.units, r.options.ProjSize, r.layers, r.options.BatchFirst, r.options.Bidirectional)
+			torch.Call("aten::_cudnn_rnn_flatten_weight", r.weights, perLayer, r.input, mode, r.units,
+				r.options.ProjSize, r.layers, r.options.BatchFirst, r.options.Bidirectional)
 		})
 	})
 }

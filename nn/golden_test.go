@@ -43,7 +43,8 @@ func read[T any](raw []byte) T {
 	return v
 }
 
-// forward calls a module's method on the tensors of a case and returns its results under the names of the scripts.
+// forward calls a module's method on the tensors of a case and returns its results under the names
+// of the scripts.
 func forward(m any, a about, in map[string]torch.Tensor) map[string]torch.Tensor {
 	method := a.Method
 	if method == "" {
@@ -134,7 +135,8 @@ func testCase(t *testing.T, g *golden.File) {
 	torch.Scope(func() { m = build(about.Module, in) }) // parameters outlive the scope
 	rng := func(name string) {
 		t.Helper()
-		if sum := sha256.Sum256(torch.DefaultGenerator(torch.CPU).State()); !slices.Equal(sum[:], g.Tensor(name).Bytes()) {
+		if sum := sha256.Sum256(torch.DefaultGenerator(torch.CPU).State()); !slices.Equal(sum[:],
+			g.Tensor(name).Bytes()) {
 			t.Errorf("%s: the generator is elsewhere", name)
 		}
 	}

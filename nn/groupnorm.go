@@ -30,7 +30,8 @@ func NewGroupNorm(groups, channels int64, o *GroupNormOptions) *GroupNorm {
 	mustBePositive("NewGroupNorm", "groups", groups)
 	mustBePositive("NewGroupNorm", "channels", channels)
 	if channels%groups != 0 {
-		panic(mistake("NewGroupNorm", torch.ErrValue, "channels (%d) must be divisible by groups (%d)", channels, groups))
+		panic(mistake("NewGroupNorm", torch.ErrValue, "channels (%d) must be divisible by groups (%d)", channels,
+			groups))
 	}
 	opt := deref(o)
 	g := &GroupNorm{Groups: groups, Eps: or(opt.Eps, 1e-5)}
@@ -47,7 +48,8 @@ func (g *GroupNorm) Forward(x torch.Tensor) torch.Tensor {
 
 // RMSNormOptions configures [NewRMSNorm]. Nil and the zero value mean PyTorch's defaults.
 type RMSNormOptions struct {
-	Eps      float64       // added to the mean square; zero means the smallest step of the dtype above 1: PyTorch's None
+	// added to the mean square; zero means the smallest step of the dtype above 1: PyTorch's None
+	Eps      float64
 	NoAffine bool          // leave the weight out
 	Factory  torch.Options // dtype and device of the weight
 }
@@ -80,7 +82,8 @@ func (r *RMSNorm) Forward(x torch.Tensor) torch.Tensor {
 	return r.trace(x, functional.RMSNorm(x, r.Shape, r.Weight, r.Eps))
 }
 
-// LocalResponseNorm divides each channel by the squares of Size neighbouring ones: torch.nn.LocalResponseNorm.
+// LocalResponseNorm divides each channel by the squares of Size neighbouring ones:
+// torch.nn.LocalResponseNorm.
 type LocalResponseNorm struct {
 	Size  int64    // how many channels count; required
 	Alpha *float64 // factor of the mean square; nil means 1e-4
@@ -93,7 +96,8 @@ func (l LocalResponseNorm) Forward(x torch.Tensor) torch.Tensor {
 	return functional.LocalResponseNorm(x, l.Size, orPointer(l.Alpha, 1e-4), orPointer(l.Beta, 0.75), orPointer(l.K, 1))
 }
 
-// orPointer returns what p points to, or the default if it is nil: options for which zero is a value of its own.
+// orPointer returns what p points to, or the default if it is nil: options for which zero is a
+// value of its own.
 func orPointer[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise

@@ -5,8 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// InstanceNormOptions configures [NewInstanceNorm1d], [NewInstanceNorm2d] and [NewInstanceNorm3d]. Nil and the zero value mean PyTorch's
-// defaults: neither parameters nor running statistics.
+// InstanceNormOptions configures [NewInstanceNorm1d], [NewInstanceNorm2d] and [NewInstanceNorm3d].
+// Nil and the zero value mean PyTorch's defaults: neither parameters nor running statistics.
 type InstanceNormOptions struct {
 	Eps          float64       // added to the variance; zero means 1e-5
 	Momentum     float64       // share of a batch in the running statistics; zero means 0.1
@@ -15,16 +15,17 @@ type InstanceNormOptions struct {
 	Factory      torch.Options // dtype and device of parameters and buffers
 }
 
-// InstanceNorm normalises each channel of each example by its own mean and variance. It is what [InstanceNorm1d], [InstanceNorm2d] and
-// [InstanceNorm3d] have in common.
+// InstanceNorm normalises each channel of each example by its own mean and variance. It is what
+// [InstanceNorm1d], [InstanceNorm2d] and [InstanceNorm3d] have in common.
 type InstanceNorm struct {
 	Mode
 
-	Weight            torch.Tensor `param:"weight"`                        // [channels]
-	Bias              torch.Tensor `param:"bias"`                          // [channels]
-	RunningMean       torch.Tensor `buffer:"running_mean"`                 // [channels]
-	RunningVar        torch.Tensor `buffer:"running_var"`                  // [channels]
-	NumBatchesTracked torch.Tensor `buffer:"num_batches_tracked,optional"` // int64 without dimensions; not counted, as in PyTorch
+	Weight      torch.Tensor `param:"weight"`        // [channels]
+	Bias        torch.Tensor `param:"bias"`          // [channels]
+	RunningMean torch.Tensor `buffer:"running_mean"` // [channels]
+	RunningVar  torch.Tensor `buffer:"running_var"`  // [channels]
+	// int64 without dimensions; not counted, as in PyTorch
+	NumBatchesTracked torch.Tensor `buffer:"num_batches_tracked,optional"`
 
 	Eps      float64
 	Momentum float64
@@ -52,7 +53,8 @@ func newInstanceNorm(op string, channels int64, dims int, o InstanceNormOptions)
 func (n *InstanceNorm) Forward(x torch.Tensor) torch.Tensor {
 	shape := x.Shape()
 	if d := len(shape); d != n.dims+1 && d != n.dims+2 || shape[d-n.dims-1] != n.channels {
-		panic(mistake("InstanceNorm", torch.ErrInvalid, "want %d channels and %d dimensions behind them, found %v", n.channels, n.dims, shape))
+		panic(mistake("InstanceNorm", torch.ErrInvalid, "want %d channels and %d dimensions behind them, found %v",
+			n.channels, n.dims, shape))
 	}
 	if len(shape) == n.dims+2 {
 		return n.trace(x, n.normalise(x))

@@ -41,7 +41,8 @@ func layoutOf(t reflect.Type) *layout {
 	return l
 }
 
-// read adds the fields of t, which is the module's type or a struct embedded in it. used says which field has a name.
+// read adds the fields of t, which is the module's type or a struct embedded in it. used says which
+// field has a name.
 func (l *layout) read(module, t reflect.Type, path []int, used map[string]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -52,7 +53,8 @@ func (l *layout) read(module, t reflect.Type, path []int, used map[string]string
 			if f.Anonymous && f.Type.Kind() == reflect.Struct {
 				l.read(module, f.Type, index, used)
 			} else if holdsParams(f.Type, map[reflect.Type]bool{}) {
-				panic(badTag("%s holds parameters but has no tag: they would be neither trained nor saved; export it and add `module:%q`, or `module:\"-\"` if they belong elsewhere",
+				panic(badTag("%s holds parameters but has no tag: they would be neither trained nor saved; export it "+
+					"and add `module:%q`, or `module:\"-\"` if they belong elsewhere",
 					where, strings.ToLower(f.Name)))
 			}
 			continue
@@ -69,9 +71,11 @@ func (l *layout) read(module, t reflect.Type, path []int, used map[string]string
 		case used[name] != "":
 			panic(badTag("%s: the name %q is already that of %s", where, name, used[name]))
 		case kind == "module" && !canBeModule(f.Type):
-			panic(badTag("%s is a %s; a module is a struct, a pointer to one, an interface, or a slice or map[string] of these", where, f.Type))
+			panic(badTag("%s is a %s; a module is a struct, a pointer to one, an interface, or a slice or "+
+				"map[string] of these", where, f.Type))
 		case kind != "module" && f.Type != tensorType:
-			panic(badTag("%s is a %s; a %s is a torch.Tensor (a module with more of them implements ParamLister)", where, f.Type, kind))
+			panic(badTag("%s is a %s; a %s is a torch.Tensor (a module with more of them implements ParamLister)",
+				where, f.Type, kind))
 		}
 		used[name] = f.Name
 		entry := field{name: name, index: index}
@@ -83,7 +87,8 @@ func (l *layout) read(module, t reflect.Type, path []int, used map[string]string
 			case option == "optional" && kind == "buffer":
 				entry.optional = true
 			default:
-				panic(badTag("%s: %q is no option of the tag %s; buffers have nonpersistent and optional", where, option, kind))
+				panic(badTag("%s: %q is no option of the tag %s; buffers have nonpersistent and optional", where,
+					option, kind))
 			}
 		}
 		switch kind {
@@ -122,7 +127,8 @@ func canBeModule(t reflect.Type) bool {
 	return t.Kind() == reflect.Interface
 }
 
-// holdsParams tells whether values of a type carry parameters, as far as a type can tell. seen ends recursive types.
+// holdsParams tells whether values of a type carry parameters, as far as a type can tell. seen ends
+// recursive types.
 func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] {
 		return false
@@ -140,7 +146,8 @@ func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			kind, tag := tagOf("", f)
-			if kind == "param" || kind == "buffer" || kind == "module" && tag != "-" || f.Anonymous && kind == "" && holdsParams(f.Type, seen) {
+			if kind == "param" || kind == "buffer" || kind == "module" && tag != "-" || f.Anonymous && kind == "" &&
+				holdsParams(f.Type, seen) {
 				return true
 			}
 		}

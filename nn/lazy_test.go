@@ -21,26 +21,34 @@ func TestLazyLayersMakeTheirParametersAsPyTorchDoes(t *testing.T) {
 		"linear":        func() nn.Layer { return nn.NewLazyLinear(3, nil) },
 		"linear_nobias": func() nn.Layer { return nn.NewLazyLinear(3, &nn.LinearOptions{NoBias: true}) },
 		"conv1d":        func() nn.Layer { return nn.NewLazyConv1d(6, three, &nn.ConvOptions{Padding: one}) },
-		"conv2d":        func() nn.Layer { return nn.NewLazyConv2d(6, nn.Dims{3, 2}, &nn.ConvOptions{Stride: two, Groups: 2}) },
+		"conv2d": func() nn.Layer {
+			return nn.NewLazyConv2d(6, nn.Dims{3, 2}, &nn.ConvOptions{Stride: two, Groups: 2})
+		},
 		"conv2d_unbatched": func() nn.Layer {
 			return nn.NewLazyConv2d(5, three, &nn.ConvOptions{Padding: one, PaddingMode: functional.PadReflect})
 		},
-		"conv3d":          func() nn.Layer { return nn.NewLazyConv3d(4, two, &nn.ConvOptions{NoBias: true}) },
-		"convtranspose1d": func() nn.Layer { return nn.NewLazyConvTranspose1d(6, three, &nn.ConvTransposeOptions{Stride: two}) },
+		"conv3d": func() nn.Layer { return nn.NewLazyConv3d(4, two, &nn.ConvOptions{NoBias: true}) },
+		"convtranspose1d": func() nn.Layer {
+			return nn.NewLazyConvTranspose1d(6, three, &nn.ConvTransposeOptions{Stride: two})
+		},
 		"convtranspose2d": func() nn.Layer {
-			return nn.NewLazyConvTranspose2d(6, three, &nn.ConvTransposeOptions{Stride: two, Padding: one, OutputPadding: one, Groups: 2})
+			return nn.NewLazyConvTranspose2d(6, three, &nn.ConvTransposeOptions{Stride: two, Padding: one,
+				OutputPadding: one, Groups: 2})
 		},
 		"convtranspose3d": func() nn.Layer { return nn.NewLazyConvTranspose3d(3, two, nil) },
 		"batchnorm1d":     func() nn.Layer { return nn.NewLazyBatchNorm1d(nil) },
-		"batchnorm2d":     func() nn.Layer { return nn.NewLazyBatchNorm2d(&nn.BatchNormOptions{Momentum: 0.3, Eps: 1e-3}) },
-		"batchnorm3d":     func() nn.Layer { return nn.NewLazyBatchNorm3d(&nn.BatchNormOptions{NoAffine: true}) },
-		"instancenorm1d":  func() nn.Layer { return nn.NewLazyInstanceNorm1d(&nn.InstanceNormOptions{Affine: true}) },
+		"batchnorm2d": func() nn.Layer {
+			return nn.NewLazyBatchNorm2d(&nn.BatchNormOptions{Momentum: 0.3, Eps: 1e-3})
+		},
+		"batchnorm3d":    func() nn.Layer { return nn.NewLazyBatchNorm3d(&nn.BatchNormOptions{NoAffine: true}) },
+		"instancenorm1d": func() nn.Layer { return nn.NewLazyInstanceNorm1d(&nn.InstanceNormOptions{Affine: true}) },
 		"instancenorm2d": func() nn.Layer {
 			return nn.NewLazyInstanceNorm2d(&nn.InstanceNormOptions{Affine: true, RunningStats: true})
 		},
 		"instancenorm3d": func() nn.Layer { return nn.NewLazyInstanceNorm3d(nil) },
 		"model": func() nn.Layer {
-			return nn.Sequential{nn.NewLazyConv2d(8, three, nil), nn.NewLazyBatchNorm2d(nil), nn.ReLU{}, nn.NewLinear(6, 4, nil), nn.NewFlatten(),
+			return nn.Sequential{nn.NewLazyConv2d(8, three, nil), nn.NewLazyBatchNorm2d(nil), nn.ReLU{},
+				nn.NewLinear(6, 4, nil), nn.NewFlatten(),
 				nn.NewLazyLinear(10, nil), nn.NewDropout(0.3), nn.NewLazyLinear(2, nil)}
 		},
 	} {
@@ -92,7 +100,8 @@ func TestALazyLayerWithoutInputHasNoParametersToList(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
 	}
-	if _, err := nn.LoadStateDict(m, nn.Tensors(nil), nn.LoadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := nn.LoadStateDict(m, nn.Tensors(nil), nn.LoadOptions{}); err == nil || !strings.Contains(err.Error(),
+		want) {
 		t.Errorf("LoadStateDict: got %v, want %q", err, want)
 	}
 	nn.SetTraining(m, false) // this asks for no parameters
@@ -120,12 +129,15 @@ func TestALazyLayerRefusesAnInputOfAnotherShape(t *testing.T) {
 		right torch.Tensor
 		want  string
 	}{
-		"a number":           {nn.NewLazyLinear(2, nil), z(), z(3), "LazyLinear: want [..., in], found a number"},
-		"a matrix":           {nn.NewLazyConv2d(2, nn.Dims{1}, nil), z(3, 3), z(3, 3, 3), "want 3 dimensions, or 4 with a batch, found [3 3]"},
-		"odd channels":       {nn.NewLazyConv1d(4, nn.Dims{1}, &nn.ConvOptions{Groups: 2}), z(1, 3, 5), z(1, 4, 5), "in (3) and out (4) must be divisible by Groups (2)"},
-		"odd channels again": {nn.NewLazyConvTranspose1d(4, nn.Dims{1}, &nn.ConvTransposeOptions{Groups: 2}), z(1, 3, 5), z(1, 2, 5), "in (3) and out (4) must be divisible"},
-		"a sequence":         {nn.NewLazyBatchNorm2d(nil), z(2, 3, 4), z(2, 3, 4, 4), "found [2 3 4]"},
-		"features":           {nn.NewLazyInstanceNorm2d(nil), z(2, 3), z(2, 3, 4, 4), "found [2 3]"},
+		"a number": {nn.NewLazyLinear(2, nil), z(), z(3), "LazyLinear: want [..., in], found a number"},
+		"a matrix": {nn.NewLazyConv2d(2, nn.Dims{1}, nil), z(3, 3), z(3, 3, 3),
+			"want 3 dimensions, or 4 with a batch, found [3 3]"},
+		"odd channels": {nn.NewLazyConv1d(4, nn.Dims{1}, &nn.ConvOptions{Groups: 2}), z(1, 3, 5), z(1, 4, 5),
+			"in (3) and out (4) must be divisible by Groups (2)"},
+		"odd channels again": {nn.NewLazyConvTranspose1d(4, nn.Dims{1}, &nn.ConvTransposeOptions{Groups: 2}),
+			z(1, 3, 5), z(1, 2, 5), "in (3) and out (4) must be divisible"},
+		"a sequence": {nn.NewLazyBatchNorm2d(nil), z(2, 3, 4), z(2, 3, 4, 4), "found [2 3 4]"},
+		"features":   {nn.NewLazyInstanceNorm2d(nil), z(2, 3), z(2, 3, 4, 4), "found [2 3]"},
 	} {
 		if err := torch.Try(func() { c.layer.Forward(c.wrong) }); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
@@ -135,7 +147,8 @@ func TestALazyLayerRefusesAnInputOfAnotherShape(t *testing.T) {
 		}
 	}
 	layer := nn.NewLazyLinear(2, nil)
-	if err := torch.Try(func() { torch.InferenceMode(func() { layer.Forward(z(1, 3)) }) }); err == nil || !strings.Contains(err.Error(), "InferenceMode") {
+	if err := torch.Try(func() { torch.InferenceMode(func() { layer.Forward(z(1, 3)) }) }); err == nil ||
+		!strings.Contains(err.Error(), "InferenceMode") {
 		t.Errorf("in InferenceMode: got %v", err)
 	}
 	for name, f := range map[string]func(){

@@ -3,7 +3,8 @@ package nn
 import "github.com/gotrainer/gotrainer/torch"
 
 // lazyConv checks what can be checked without the input and returns how the weights are made of it.
-func lazyConv(op string, dims int, out int64, kernel Dims, o ConvOptions, weight, bias *torch.Tensor) (make func(x torch.Tensor), call torch.ConvOptions, edge border) {
+func lazyConv(op string, dims int, out int64, kernel Dims, o ConvOptions, weight,
+	bias *torch.Tensor) (make func(x torch.Tensor), call torch.ConvOptions, edge border) {
 	kernel, call, edge = planConv("New"+op, dims, or(o.Groups, 1), out, kernel, o)
 	return func(x torch.Tensor) {
 		in := channelsOf(op, x, dims)
@@ -13,7 +14,8 @@ func lazyConv(op string, dims int, out int64, kernel Dims, o ConvOptions, weight
 }
 
 // lazyConvTranspose is lazyConv for transposed convolutions.
-func lazyConvTranspose(op string, dims int, out int64, kernel Dims, o ConvTransposeOptions, c *ConvTranspose) func(x torch.Tensor) {
+func lazyConvTranspose(op string, dims int, out int64, kernel Dims, o ConvTransposeOptions,
+	c *ConvTranspose) func(x torch.Tensor) {
 	kernel, c.Options = planConvTranspose("New"+op, dims, or(o.Groups, 1), out, kernel, o)
 	return func(x torch.Tensor) {
 		in := channelsOf(op, x, dims)
@@ -22,7 +24,8 @@ func lazyConvTranspose(op string, dims int, out int64, kernel Dims, o ConvTransp
 	}
 }
 
-// LazyConv1d is a [Conv1d] whose first input tells how many channels come in: torch.nn.LazyConv1d. See [LazyLinear].
+// LazyConv1d is a [Conv1d] whose first input tells how many channels come in: torch.nn.LazyConv1d.
+// See [LazyLinear].
 type LazyConv1d struct {
 	Conv1d
 	lazy
@@ -42,7 +45,8 @@ func (c *LazyConv1d) Forward(x torch.Tensor) torch.Tensor {
 	return c.Conv1d.Forward(x)
 }
 
-// LazyConv2d is a [Conv2d] whose first input tells how many channels come in: torch.nn.LazyConv2d. See [LazyLinear].
+// LazyConv2d is a [Conv2d] whose first input tells how many channels come in: torch.nn.LazyConv2d.
+// See [LazyLinear].
 type LazyConv2d struct {
 	Conv2d
 	lazy
@@ -62,7 +66,8 @@ func (c *LazyConv2d) Forward(x torch.Tensor) torch.Tensor {
 	return c.Conv2d.Forward(x)
 }
 
-// LazyConv3d is a [Conv3d] whose first input tells how many channels come in: torch.nn.LazyConv3d. See [LazyLinear].
+// LazyConv3d is a [Conv3d] whose first input tells how many channels come in: torch.nn.LazyConv3d.
+// See [LazyLinear].
 type LazyConv3d struct {
 	Conv3d
 	lazy
@@ -82,7 +87,8 @@ func (c *LazyConv3d) Forward(x torch.Tensor) torch.Tensor {
 	return c.Conv3d.Forward(x)
 }
 
-// LazyConvTranspose1d is a [ConvTranspose1d] whose first input tells how many channels come in: torch.nn.LazyConvTranspose1d. See [LazyLinear].
+// LazyConvTranspose1d is a [ConvTranspose1d] whose first input tells how many channels come in:
+// torch.nn.LazyConvTranspose1d. See [LazyLinear].
 type LazyConvTranspose1d struct {
 	ConvTranspose1d
 	lazy
@@ -91,7 +97,8 @@ type LazyConvTranspose1d struct {
 // NewLazyConvTranspose1d makes a LazyConvTranspose1d to out channels.
 func NewLazyConvTranspose1d(out int64, kernel Dims, o *ConvTransposeOptions) *LazyConvTranspose1d {
 	c := &LazyConvTranspose1d{}
-	c.lazy = lazy{"LazyConvTranspose1d", lazyConvTranspose("LazyConvTranspose1d", 1, out, kernel, deref(o), &c.ConvTranspose)}
+	c.lazy = lazy{"LazyConvTranspose1d", lazyConvTranspose("LazyConvTranspose1d", 1, out, kernel, deref(o),
+		&c.ConvTranspose)}
 	return c
 }
 
@@ -107,7 +114,8 @@ func (c *LazyConvTranspose1d) ForwardSize(x torch.Tensor, size Dims) torch.Tenso
 	return c.ConvTranspose1d.ForwardSize(x, size)
 }
 
-// LazyConvTranspose2d is a [ConvTranspose2d] whose first input tells how many channels come in: torch.nn.LazyConvTranspose2d. See [LazyLinear].
+// LazyConvTranspose2d is a [ConvTranspose2d] whose first input tells how many channels come in:
+// torch.nn.LazyConvTranspose2d. See [LazyLinear].
 type LazyConvTranspose2d struct {
 	ConvTranspose2d
 	lazy
@@ -116,7 +124,8 @@ type LazyConvTranspose2d struct {
 // NewLazyConvTranspose2d makes a LazyConvTranspose2d to out channels.
 func NewLazyConvTranspose2d(out int64, kernel Dims, o *ConvTransposeOptions) *LazyConvTranspose2d {
 	c := &LazyConvTranspose2d{}
-	c.lazy = lazy{"LazyConvTranspose2d", lazyConvTranspose("LazyConvTranspose2d", 2, out, kernel, deref(o), &c.ConvTranspose)}
+	c.lazy = lazy{"LazyConvTranspose2d", lazyConvTranspose("LazyConvTranspose2d", 2, out, kernel, deref(o),
+		&c.ConvTranspose)}
 	return c
 }
 
@@ -132,7 +141,8 @@ func (c *LazyConvTranspose2d) ForwardSize(x torch.Tensor, size Dims) torch.Tenso
 	return c.ConvTranspose2d.ForwardSize(x, size)
 }
 
-// LazyConvTranspose3d is a [ConvTranspose3d] whose first input tells how many channels come in: torch.nn.LazyConvTranspose3d. See [LazyLinear].
+// LazyConvTranspose3d is a [ConvTranspose3d] whose first input tells how many channels come in:
+// torch.nn.LazyConvTranspose3d. See [LazyLinear].
 type LazyConvTranspose3d struct {
 	ConvTranspose3d
 	lazy
@@ -141,7 +151,8 @@ type LazyConvTranspose3d struct {
 // NewLazyConvTranspose3d makes a LazyConvTranspose3d to out channels.
 func NewLazyConvTranspose3d(out int64, kernel Dims, o *ConvTransposeOptions) *LazyConvTranspose3d {
 	c := &LazyConvTranspose3d{}
-	c.lazy = lazy{"LazyConvTranspose3d", lazyConvTranspose("LazyConvTranspose3d", 3, out, kernel, deref(o), &c.ConvTranspose)}
+	c.lazy = lazy{"LazyConvTranspose3d", lazyConvTranspose("LazyConvTranspose3d", 3, out, kernel, deref(o),
+		&c.ConvTranspose)}
 	return c
 }
 

@@ -7,10 +7,12 @@ func lazyBatchNorm(op string, dims int, o BatchNormOptions, b *BatchNorm) lazy {
 	b.Eps, b.Momentum, b.Cumulative = or(o.Eps, 1e-5), or(o.Momentum, 0.1), o.Cumulative
 	return lazy{op, func(x torch.Tensor) {
 		if d := x.Dim(); d != dims+2 && !(dims == 1 && d == 2) {
-			panic(mistake(op, torch.ErrInvalid, "want [N, channels] and %d dimensions behind them, found %v", dims, x.Shape()))
+			panic(mistake(op, torch.ErrInvalid, "want [N, channels] and %d dimensions behind them, found %v", dims,
+				x.Shape()))
 		}
 		made := newBatchNorm(op, x.Size(1), o)
-		b.Weight, b.Bias, b.RunningMean, b.RunningVar, b.NumBatchesTracked = made.Weight, made.Bias, made.RunningMean, made.RunningVar, made.NumBatchesTracked
+		b.Weight, b.Bias, b.RunningMean, b.RunningVar, b.NumBatchesTracked = made.Weight, made.Bias, made.RunningMean,
+			made.RunningVar, made.NumBatchesTracked
 	}}
 }
 
@@ -19,12 +21,14 @@ func lazyInstanceNorm(op string, dims int, o InstanceNormOptions, n *InstanceNor
 	n.Eps, n.Momentum, n.dims = or(o.Eps, 1e-5), or(o.Momentum, 0.1), dims
 	return lazy{op, func(x torch.Tensor) {
 		made := newInstanceNorm(op, channelsOf(op, x, dims), dims, o)
-		n.Weight, n.Bias, n.RunningMean, n.RunningVar, n.NumBatchesTracked = made.Weight, made.Bias, made.RunningMean, made.RunningVar, made.NumBatchesTracked
+		n.Weight, n.Bias, n.RunningMean, n.RunningVar, n.NumBatchesTracked = made.Weight, made.Bias, made.RunningMean,
+			made.RunningVar, made.NumBatchesTracked
 		n.channels = made.channels
 	}}
 }
 
-// LazyBatchNorm1d is a [BatchNorm1d] whose first input tells how many channels there are: torch.nn.LazyBatchNorm1d. See [LazyLinear].
+// LazyBatchNorm1d is a [BatchNorm1d] whose first input tells how many channels there are:
+// torch.nn.LazyBatchNorm1d. See [LazyLinear].
 type LazyBatchNorm1d struct {
 	BatchNorm1d
 	lazy
@@ -43,7 +47,8 @@ func (b *LazyBatchNorm1d) Forward(x torch.Tensor) torch.Tensor {
 	return b.BatchNorm1d.Forward(x)
 }
 
-// LazyBatchNorm2d is a [BatchNorm2d] whose first input tells how many channels there are: torch.nn.LazyBatchNorm2d. See [LazyLinear].
+// LazyBatchNorm2d is a [BatchNorm2d] whose first input tells how many channels there are:
+// torch.nn.LazyBatchNorm2d. See [LazyLinear].
 type LazyBatchNorm2d struct {
 	BatchNorm2d
 	lazy
@@ -62,7 +67,8 @@ func (b *LazyBatchNorm2d) Forward(x torch.Tensor) torch.Tensor {
 	return b.BatchNorm2d.Forward(x)
 }
 
-// LazyBatchNorm3d is a [BatchNorm3d] whose first input tells how many channels there are: torch.nn.LazyBatchNorm3d. See [LazyLinear].
+// LazyBatchNorm3d is a [BatchNorm3d] whose first input tells how many channels there are:
+// torch.nn.LazyBatchNorm3d. See [LazyLinear].
 type LazyBatchNorm3d struct {
 	BatchNorm3d
 	lazy
@@ -81,9 +87,10 @@ func (b *LazyBatchNorm3d) Forward(x torch.Tensor) torch.Tensor {
 	return b.BatchNorm3d.Forward(x)
 }
 
-// LazyInstanceNorm1d is an [InstanceNorm1d] whose first input tells how many channels there are: torch.nn.LazyInstanceNorm1d. See [LazyLinear].
-// The options mean what they mean for the others: neither parameters nor running statistics by default. PyTorch's lazy forms, unlike its
-// others, have both; set Affine and RunningStats for the same.
+// LazyInstanceNorm1d is an [InstanceNorm1d] whose first input tells how many channels there are:
+// torch.nn.LazyInstanceNorm1d. See [LazyLinear]. The options mean what they mean for the others:
+// neither parameters nor running statistics by default. PyTorch's lazy forms, unlike its others,
+// have both; set Affine and RunningStats for the same.
 type LazyInstanceNorm1d struct {
 	InstanceNorm1d
 	lazy
@@ -102,7 +109,8 @@ func (n *LazyInstanceNorm1d) Forward(x torch.Tensor) torch.Tensor {
 	return n.InstanceNorm1d.Forward(x)
 }
 
-// LazyInstanceNorm2d is an [InstanceNorm2d] whose first input tells how many channels there are: torch.nn.LazyInstanceNorm2d. See [LazyInstanceNorm1d].
+// LazyInstanceNorm2d is an [InstanceNorm2d] whose first input tells how many channels there are:
+// torch.nn.LazyInstanceNorm2d. See [LazyInstanceNorm1d].
 type LazyInstanceNorm2d struct {
 	InstanceNorm2d
 	lazy
@@ -121,7 +129,8 @@ func (n *LazyInstanceNorm2d) Forward(x torch.Tensor) torch.Tensor {
 	return n.InstanceNorm2d.Forward(x)
 }
 
-// LazyInstanceNorm3d is an [InstanceNorm3d] whose first input tells how many channels there are: torch.nn.LazyInstanceNorm3d. See [LazyInstanceNorm1d].
+// LazyInstanceNorm3d is an [InstanceNorm3d] whose first input tells how many channels there are:
+// torch.nn.LazyInstanceNorm3d. See [LazyInstanceNorm1d].
 type LazyInstanceNorm3d struct {
 	InstanceNorm3d
 	lazy

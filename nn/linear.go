@@ -39,7 +39,8 @@ func (l *Linear) Forward(x torch.Tensor) torch.Tensor {
 	return l.trace(x, x.Linear(l.Weight, l.Bias))
 }
 
-// resetWeights draws weight and bias as the reset_parameters of PyTorch's linear and convolutional layers do, and makes them parameters.
+// resetWeights draws weight and bias as the reset_parameters of PyTorch's linear and convolutional
+// layers do, and makes them parameters.
 func resetWeights(weight, bias torch.Tensor, g *torch.Generator) (w, b torch.Tensor) {
 	initialize.KaimingUniform(weight, initialize.KaimingOptions{A: math.Sqrt(5), Generator: g})
 	if !bias.Defined() {

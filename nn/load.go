@@ -11,18 +11,21 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LoadOptions configures [Load] and [LoadStateDict]. The zero value demands that source and module fit exactly: strict=True.
+// LoadOptions configures [Load] and [LoadStateDict]. The zero value demands that source and module
+// fit exactly: strict=True.
 type LoadOptions struct {
 	IgnoreMissing    bool // tensors of the module that the source does not have keep their values
 	IgnoreUnexpected bool // tensors of the source that the module does not have are left out
 	IgnoreMismatched bool // tensors whose shapes differ keep their values: Hugging Face's ignore_mismatched_sizes
 
-	// Rename gives the module's name for a name of the source; empty leaves the tensor out. Nil keeps all names.
+	// Rename gives the module's name for a name of the source; empty leaves the tensor out. Nil
+	// keeps all names.
 	Rename func(name string) string
 }
 
-// Load reads a file of weights that PyTorch, Hugging Face or [Save] wrote into a module: what torch.save wrote if its name ends in .bin, .pt, .pth or .ckpt, and
-// a safetensors file otherwise. The tensors must have the module's names, see [LoadOptions].Rename and [LoadStateDict].
+// Load reads a file of weights that PyTorch, Hugging Face or [Save] wrote into a module: what
+// torch.save wrote if its name ends in .bin, .pt, .pth or .ckpt, and a safetensors file otherwise.
+// The tensors must have the module's names, see [LoadOptions].Rename and [LoadStateDict].
 func Load(path string, m any, o LoadOptions) (*Report, error) {
 	source, closer, err := openWeights(path)
 	if err != nil {
@@ -53,10 +56,11 @@ func openWeights(path string) (Source, io.Closer, error) {
 	return FileSource(f.Reader), f, nil
 }
 
-// LoadStateDict copies the tensors of a source into the parameters and persistent buffers of the same names, converting dtype
-// and device: Module.load_state_dict. Names and shapes are checked first; if they do not fit and the options do not allow it, no
-// tensor is touched and the error is a [*LoadError]. The report says what was loaded and what was not. Should the source fail
-// while it is read, the error says so, and the tensors before that one are loaded.
+// LoadStateDict copies the tensors of a source into the parameters and persistent buffers of the
+// same names, converting dtype and device: Module.load_state_dict. Names and shapes are checked
+// first; if they do not fit and the options do not allow it, no tensor is touched and the error is
+// a [*LoadError]. The report says what was loaded and what was not. Should the source fail while it
+// is read, the error says so, and the tensors before that one are loaded.
 func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
 	var report *Report
 	var load []pair
@@ -98,8 +102,8 @@ func (p pair) copy(source Source) error {
 	return failed
 }
 
-// match compares a module's state with what a source holds. The report is in the module's order, the pairs are in the source's,
-// in which a file is read fastest.
+// match compares a module's state with what a source holds. The report is in the module's order,
+// the pairs are in the source's, in which a file is read fastest.
 func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 	report := &Report{}
 	var pairs []pair
@@ -117,7 +121,8 @@ func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 			}
 		}
 		if other, twice := found[name]; twice {
-			panic(mistake("LoadStateDict", torch.ErrValue, "the source's tensors %q and %q both have the name %q in the module; check Rename", other.Name, info.Name, name))
+			panic(mistake("LoadStateDict", torch.ErrValue, "the source's tensors %q and %q both have the name %q in "+
+				"the module; check Rename", other.Name, info.Name, name))
 		}
 		found[name] = info
 		e, ok := known[name]

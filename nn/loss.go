@@ -5,8 +5,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The losses are modules for models that hold their loss; package functional has them as functions. Those with weights are used by
-// pointer, since the weights belong to the module's state, as in PyTorch.
+// The losses are modules for models that hold their loss; package functional has them as functions.
+// Those with weights are used by pointer, since the weights belong to the module's state, as in
+// PyTorch.
 
 // CrossEntropyLoss compares logits with class indices or probabilities: torch.nn.CrossEntropyLoss.
 type CrossEntropyLoss struct {
@@ -16,9 +17,11 @@ type CrossEntropyLoss struct {
 	LabelSmoothing float64              // share of the target that is spread over all classes
 }
 
-// Forward takes logits, [N, C, ...] or [C], and class indices, [N, ...] or [], or probabilities in the shape of the logits.
+// Forward takes logits, [N, C, ...] or [C], and class indices, [N, ...] or [], or probabilities in
+// the shape of the logits.
 func (l *CrossEntropyLoss) Forward(input, target torch.Tensor) torch.Tensor {
-	return functional.CrossEntropyWith(input, target, functional.CrossEntropyOptions{Weight: l.Weight, IgnoreIndex: l.IgnoreIndex, Reduction: l.Reduction, LabelSmoothing: l.LabelSmoothing})
+	return functional.CrossEntropyWith(input, target, functional.CrossEntropyOptions{Weight: l.Weight,
+		IgnoreIndex: l.IgnoreIndex, Reduction: l.Reduction, LabelSmoothing: l.LabelSmoothing})
 }
 
 // NLLLoss compares log-probabilities with class indices: torch.nn.NLLLoss.
@@ -30,7 +33,8 @@ type NLLLoss struct {
 
 // Forward takes log-probabilities, [N, C, ...] or [C], and class indices, [N, ...] or [].
 func (l *NLLLoss) Forward(input, target torch.Tensor) torch.Tensor {
-	return functional.NLLLossWith(input, target, functional.NLLLossOptions{Weight: l.Weight, IgnoreIndex: l.IgnoreIndex, Reduction: l.Reduction})
+	return functional.NLLLossWith(input, target, functional.NLLLossOptions{Weight: l.Weight, IgnoreIndex: l.IgnoreIndex,
+		Reduction: l.Reduction})
 }
 
 // BCELoss compares probabilities with targets in [0, 1]: torch.nn.BCELoss.
@@ -41,19 +45,22 @@ type BCELoss struct {
 
 // Forward takes two tensors of the same shape.
 func (l *BCELoss) Forward(input, target torch.Tensor) torch.Tensor {
-	return functional.BinaryCrossEntropy(input, target, functional.BCELossOptions{Weight: l.Weight, Reduction: l.Reduction})
+	return functional.BinaryCrossEntropy(input, target, functional.BCELossOptions{Weight: l.Weight,
+		Reduction: l.Reduction})
 }
 
 // BCEWithLogitsLoss compares logits with targets in [0, 1]: torch.nn.BCEWithLogitsLoss.
 type BCEWithLogitsLoss struct {
-	Weight    torch.Tensor         `buffer:"weight"`     // a factor per element, broadcasting; undefined means 1
-	PosWeight torch.Tensor         `buffer:"pos_weight"` // a factor for positive targets, broadcasting; undefined means 1
+	Weight torch.Tensor `buffer:"weight"` // a factor per element, broadcasting; undefined means 1
+	// a factor for positive targets, broadcasting; undefined means 1
+	PosWeight torch.Tensor         `buffer:"pos_weight"`
 	Reduction functional.Reduction // zero means functional.Mean
 }
 
 // Forward takes two tensors of the same shape.
 func (l *BCEWithLogitsLoss) Forward(input, target torch.Tensor) torch.Tensor {
-	return functional.BCEWithLogitsWith(input, target, functional.BCEWithLogitsOptions{Weight: l.Weight, PosWeight: l.PosWeight, Reduction: l.Reduction})
+	return functional.BCEWithLogitsWith(input, target, functional.BCEWithLogitsOptions{Weight: l.Weight,
+		PosWeight: l.PosWeight, Reduction: l.Reduction})
 }
 
 // MSELoss is the mean squared difference: torch.nn.MSELoss.
@@ -98,10 +105,12 @@ func (l HuberLoss) Forward(input, target torch.Tensor) torch.Tensor {
 	return functional.HuberLoss(input, target, l.Reduction, or(l.Delta, 1))
 }
 
-// KLDivLoss is the Kullback-Leibler divergence of target distributions from log-probabilities: torch.nn.KLDivLoss.
+// KLDivLoss is the Kullback-Leibler divergence of target distributions from log-probabilities:
+// torch.nn.KLDivLoss.
 type KLDivLoss struct {
-	Reduction functional.Reduction // zero means functional.Mean, over all elements; the divergence itself is functional.BatchMean
-	LogTarget bool                 // targets are log-probabilities too
+	// zero means functional.Mean, over all elements; the divergence itself is functional.BatchMean
+	Reduction functional.Reduction
+	LogTarget bool // targets are log-probabilities too
 }
 
 // Forward takes two tensors of the same shape.
@@ -124,7 +133,8 @@ type GaussianNLLLoss struct {
 	functional.GaussianNLLLossOptions
 }
 
-// Forward takes means, targets of the same shape, and variances of that shape, or without the last dimension, or with 1 in one dimension.
+// Forward takes means, targets of the same shape, and variances of that shape, or without the last
+// dimension, or with 1 in one dimension.
 func (l GaussianNLLLoss) Forward(input, target, variance torch.Tensor) torch.Tensor {
 	return functional.GaussianNLLLoss(input, target, variance, l.GaussianNLLLossOptions)
 }
@@ -134,7 +144,8 @@ type CTCLoss struct {
 	functional.CTCLossOptions
 }
 
-// Forward takes log-probabilities, [T, N, C] or [T, C], targets, [N, S] or all in one, and the int64 lengths of both, [N].
+// Forward takes log-probabilities, [T, N, C] or [T, C], targets, [N, S] or all in one, and the
+// int64 lengths of both, [N].
 func (l CTCLoss) Forward(logProbs, targets, inputLengths, targetLengths torch.Tensor) torch.Tensor {
 	return functional.CTCLoss(logProbs, targets, inputLengths, targetLengths, l.CTCLossOptions)
 }

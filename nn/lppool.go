@@ -5,7 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LPPoolOptions configures [NewLPPool1d], [NewLPPool2d] and [NewLPPool3d]. Nil and the zero value mean PyTorch's defaults.
+// LPPoolOptions configures [NewLPPool1d], [NewLPPool2d] and [NewLPPool3d]. Nil and the zero value
+// mean PyTorch's defaults.
 type LPPoolOptions struct {
 	Stride   Dims // nil means the kernel's size
 	CeilMode bool // the last window may reach over the border
@@ -70,7 +71,8 @@ func (l *LPPool3d) Forward(x torch.Tensor) torch.Tensor {
 	return functional.LPPool3d(x, l.P, l.Kernel, l.Stride, l.CeilMode)
 }
 
-// FractionalMaxPool2d takes the maximum over windows of images at places drawn at random, after Graham (2015): torch.nn.FractionalMaxPool2d.
+// FractionalMaxPool2d takes the maximum over windows of images at places drawn at random, after
+// Graham (2015): torch.nn.FractionalMaxPool2d.
 type FractionalMaxPool2d struct {
 	Kernel  Dims
 	Options functional.FractionalMaxPoolOptions
@@ -93,7 +95,8 @@ func (f *FractionalMaxPool2d) ForwardIndices(x torch.Tensor) (values, indices to
 	return functional.FractionalMaxPool2d(x, f.Kernel, f.Options)
 }
 
-// FractionalMaxPool3d takes the maximum over windows of volumes at places drawn at random, after Graham (2015): torch.nn.FractionalMaxPool3d.
+// FractionalMaxPool3d takes the maximum over windows of volumes at places drawn at random, after
+// Graham (2015): torch.nn.FractionalMaxPool3d.
 type FractionalMaxPool3d struct {
 	Kernel  Dims
 	Options functional.FractionalMaxPoolOptions

@@ -15,7 +15,8 @@ func (l SoftMarginLoss) Forward(input, target torch.Tensor) torch.Tensor {
 	return functional.SoftMarginLoss(input, target, l.Reduction)
 }
 
-// HingeEmbeddingLoss is input where target is 1, and max(0, Margin - input) where it is -1: torch.nn.HingeEmbeddingLoss.
+// HingeEmbeddingLoss is input where target is 1, and max(0, Margin - input) where it is -1:
+// torch.nn.HingeEmbeddingLoss.
 type HingeEmbeddingLoss struct {
 	Reduction functional.Reduction // zero means functional.Mean
 	Margin    *float64             // nil means 1
@@ -32,12 +33,14 @@ type MarginRankingLoss struct {
 	Margin    float64
 }
 
-// Forward takes three tensors of the same shape; a target of 1 says that input1 should be larger, -1 that input2 should.
+// Forward takes three tensors of the same shape; a target of 1 says that input1 should be larger,
+// -1 that input2 should.
 func (l MarginRankingLoss) Forward(input1, input2, target torch.Tensor) torch.Tensor {
 	return functional.MarginRankingLoss(input1, input2, target, l.Reduction, l.Margin)
 }
 
-// CosineEmbeddingLoss is 1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2) - Margin) where it is -1: torch.nn.CosineEmbeddingLoss.
+// CosineEmbeddingLoss is 1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2)
+// - Margin) where it is -1: torch.nn.CosineEmbeddingLoss.
 type CosineEmbeddingLoss struct {
 	Reduction functional.Reduction // zero means functional.Mean
 	Margin    float64
@@ -58,10 +61,12 @@ type MultiMarginLoss struct {
 
 // Forward takes scores, [N, C] or [C], and class indices, [N] or [].
 func (l *MultiMarginLoss) Forward(input, target torch.Tensor) torch.Tensor {
-	return functional.MultiMarginLoss(input, target, functional.MultiMarginLossOptions{P: l.P, Margin: l.Margin, Weight: l.Weight, Reduction: l.Reduction})
+	return functional.MultiMarginLoss(input, target, functional.MultiMarginLossOptions{P: l.P, Margin: l.Margin,
+		Weight: l.Weight, Reduction: l.Reduction})
 }
 
-// MultiLabelMarginLoss is the hinge loss of several classes per example: torch.nn.MultiLabelMarginLoss.
+// MultiLabelMarginLoss is the hinge loss of several classes per example:
+// torch.nn.MultiLabelMarginLoss.
 type MultiLabelMarginLoss struct {
 	Reduction functional.Reduction // zero means functional.Mean
 }
@@ -71,7 +76,8 @@ func (l MultiLabelMarginLoss) Forward(input, target torch.Tensor) torch.Tensor {
 	return functional.MultiLabelMarginLoss(input, target, l.Reduction)
 }
 
-// MultiLabelSoftMarginLoss is the mean over the classes of binary cross entropies of logits: torch.nn.MultiLabelSoftMarginLoss.
+// MultiLabelSoftMarginLoss is the mean over the classes of binary cross entropies of logits:
+// torch.nn.MultiLabelSoftMarginLoss.
 type MultiLabelSoftMarginLoss struct {
 	Weight    torch.Tensor         `buffer:"weight"` // a factor per class, [C]; undefined means 1
 	Reduction functional.Reduction // zero means functional.Mean
@@ -82,7 +88,8 @@ func (l *MultiLabelSoftMarginLoss) Forward(input, target torch.Tensor) torch.Ten
 	return functional.MultiLabelSoftMarginLoss(input, target, l.Weight, l.Reduction)
 }
 
-// TripletMarginLoss is max(0, |anchor-positive| - |anchor-negative| + Margin): torch.nn.TripletMarginLoss.
+// TripletMarginLoss is max(0, |anchor-positive| - |anchor-negative| + Margin):
+// torch.nn.TripletMarginLoss.
 type TripletMarginLoss struct {
 	functional.TripletMarginLossOptions
 }
@@ -92,7 +99,8 @@ func (l TripletMarginLoss) Forward(anchor, positive, negative torch.Tensor) torc
 	return functional.TripletMarginLoss(anchor, positive, negative, l.TripletMarginLossOptions)
 }
 
-// TripletMarginWithDistanceLoss is [TripletMarginLoss] with a distance of one's own: torch.nn.TripletMarginWithDistanceLoss.
+// TripletMarginWithDistanceLoss is [TripletMarginLoss] with a distance of one's own:
+// torch.nn.TripletMarginWithDistanceLoss.
 type TripletMarginWithDistanceLoss struct {
 	functional.TripletMarginWithDistanceLossOptions
 }

@@ -11,8 +11,8 @@ type Layer interface {
 	Forward(x torch.Tensor) torch.Tensor
 }
 
-// Mode is whether a module is in training mode: yes, until [SetTraining] says otherwise. A module whose Forward depends on it
-// embeds a Mode.
+// Mode is whether a module is in training mode: yes, until [SetTraining] says otherwise. A module
+// whose Forward depends on it embeds a Mode.
 type Mode struct{ evaluating bool }
 
 // Training tells whether the module is in training mode.
@@ -21,14 +21,15 @@ func (m *Mode) Training() bool { return !m.evaluating }
 // SetTraining switches this module alone; [SetTraining] also reaches its children.
 func (m *Mode) SetTraining(on bool) { m.evaluating = !on }
 
-// ParamLister is a module with parameters that are not fields, because their number depends on its options. They come behind those
-// that are.
+// ParamLister is a module with parameters that are not fields, because their number depends on its
+// options. They come behind those that are.
 type ParamLister interface {
 	OwnParams() []torch.Named
 }
 
-// Parameter makes t a parameter: a tensor that outlives any scope and gets gradients. Of a tensor with a history it takes the elements
-// only, like torch.nn.Parameter. It panics if t is not of a floating-point type.
+// Parameter makes t a parameter: a tensor that outlives any scope and gets gradients. Of a tensor
+// with a history it takes the elements only, like torch.nn.Parameter. It panics if t is not of a
+// floating-point type.
 func Parameter(t torch.Tensor) torch.Tensor {
 	if !t.IsLeaf() {
 		t = t.Detach()
@@ -36,7 +37,8 @@ func Parameter(t torch.Tensor) torch.Tensor {
 	return t.Keep().RequiresGrad()
 }
 
-// Buffer makes t a buffer: a tensor that belongs to a module, outlives any scope and gets no gradients.
+// Buffer makes t a buffer: a tensor that belongs to a module, outlives any scope and gets no
+// gradients.
 func Buffer(t torch.Tensor) torch.Tensor {
 	if t.NeedsGrad() {
 		t = t.Detach()
@@ -44,7 +46,8 @@ func Buffer(t torch.Tensor) torch.Tensor {
 	return t.Keep()
 }
 
-// Dims are sizes along several dimensions, such as a kernel's. A single one stands for all dimensions.
+// Dims are sizes along several dimensions, such as a kernel's. A single one stands for all
+// dimensions.
 type Dims = []int64
 
 // or returns v, or the default if v is zero: what the zero value of an option means.

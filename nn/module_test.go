@@ -25,25 +25,40 @@ func TestConstructorsNameMistakes(t *testing.T) {
 		want string
 	}{
 		{"Linear", func() { nn.NewLinear(0, 3, nil) }, "nn.NewLinear: in must be positive, found 0"},
-		{"Conv2d without a kernel", func() { nn.NewConv2d(1, 1, nil, nil) }, "the kernel has no size; want 1 or 2 numbers"},
-		{"Conv2d with a kernel of zero", func() { nn.NewConv2d(1, 1, nn.Dims{3, 0}, nil) }, "the kernel must be positive, found 0"},
-		{"Conv2d with too many strides", func() { nn.NewConv2d(1, 1, nn.Dims{3}, &nn.ConvOptions{Stride: nn.Dims{1, 1, 1}}) }, "Stride has 3 numbers; want 1 or 2"},
-		{"Conv1d with groups that do not divide", func() { nn.NewConv1d(4, 6, nn.Dims{3}, &nn.ConvOptions{Groups: 4}) }, "in (4) and out (6) must be divisible by Groups (4)"},
+		{"Conv2d without a kernel", func() { nn.NewConv2d(1, 1, nil, nil) },
+			"the kernel has no size; want 1 or 2 numbers"},
+		{"Conv2d with a kernel of zero", func() { nn.NewConv2d(1, 1, nn.Dims{3, 0}, nil) },
+			"the kernel must be positive, found 0"},
+		{"Conv2d with too many strides", func() {
+			nn.NewConv2d(1, 1, nn.Dims{3}, &nn.ConvOptions{Stride: nn.Dims{1, 1, 1}})
+		}, "Stride has 3 numbers; want 1 or 2"},
+		{"Conv1d with groups that do not divide", func() {
+			nn.NewConv1d(4, 6, nn.Dims{3}, &nn.ConvOptions{Groups: 4})
+		}, "in (4) and out (6) must be divisible by Groups (4)"},
 		{"BatchNorm1d", func() { nn.NewBatchNorm1d(-1, nil) }, "channels must be positive, found -1"},
-		{"BatchNorm1d of images", func() { nn.NewBatchNorm1d(2, nil).Forward(x(1, 2, 3, 4)) }, "want [N, channels] or [N, channels, L], found [1 2 3 4]"},
-		{"BatchNorm2d of sequences", func() { nn.NewBatchNorm2d(2, nil).Forward(x(1, 2, 3)) }, "want [N, channels, H, W], found [1 2 3]"},
+		{"BatchNorm1d of images", func() { nn.NewBatchNorm1d(2, nil).Forward(x(1, 2, 3, 4)) },
+			"want [N, channels] or [N, channels, L], found [1 2 3 4]"},
+		{"BatchNorm2d of sequences", func() { nn.NewBatchNorm2d(2, nil).Forward(x(1, 2, 3)) },
+			"want [N, channels, H, W], found [1 2 3]"},
 		{"LayerNorm", func() { nn.NewLayerNorm(nil, nil) }, "want the size of at least one dimension"},
-		{"Embedding", func() { nn.NewEmbedding(3, 2, &nn.EmbeddingOptions{PaddingIdx: new(int64(3))}) }, "PaddingIdx 3 is out of range: there are 3 words"},
+		{"Embedding", func() {
+			nn.NewEmbedding(3, 2, &nn.EmbeddingOptions{PaddingIdx: new(int64(3))})
+		}, "PaddingIdx 3 is out of range: there are 3 words"},
 		{"Dropout", func() { nn.NewDropout(math.NaN()) }, "p is a probability and must be between 0 and 1, found NaN"},
 		{"MaxPool2d", func() { nn.NewMaxPool2d(nil, nil) }, "nn.NewMaxPool2d: the kernel has no size"},
 		{"LSTM", func() { nn.NewLSTM(1, 1, &nn.RNNOptions{Dropout: 2}) }, "nn.NewLSTM: Dropout is a probability"},
 		{"GRU", func() { nn.NewGRU(1, 0, nil) }, "nn.NewGRU: hidden must be positive, found 0"},
-		{"an LSTM's input", func() { lstm.Forward(x(5, 1, 4)) }, "nn.LSTM: want an input with 3 features in the last dimension, found [5 1 4]"},
-		{"an LSTM's dimensions", func() { lstm.Forward(x(3)) }, "want an input of 2 dimensions, or 3 with a batch, found [3]"},
-		{"an LSTM's state", func() { lstm.ForwardState(x(5, 7, 3), x(1, 6, 2), torch.Tensor{}) }, "want a state of shape [1 7 2], found [1 6 2]"},
-		{"an LSTM's state without batch", func() { lstm.ForwardState(x(5, 3), x(1, 1, 2), torch.Tensor{}) }, "want a state of shape [1 2], found [1 1 2]"},
+		{"an LSTM's input", func() { lstm.Forward(x(5, 1, 4)) }, "nn.LSTM: want an input with 3 features in the last " +
+			"dimension, found [5 1 4]"},
+		{"an LSTM's dimensions", func() { lstm.Forward(x(3)) }, "want an input of 2 dimensions, or 3 with a batch, " +
+			"found [3]"},
+		{"an LSTM's state", func() { lstm.ForwardState(x(5, 7, 3), x(1, 6, 2), torch.Tensor{}) },
+			"want a state of shape [1 7 2], found [1 6 2]"},
+		{"an LSTM's state without batch", func() { lstm.ForwardState(x(5, 3), x(1, 1, 2), torch.Tensor{}) },
+			"want a state of shape [1 2], found [1 1 2]"},
 		{"integers are no parameters", func() { nn.Parameter(torch.Arange(3)) }, "SetRequiresGrad"},
-		{"a layer shows the shapes of a mismatch", func() { nn.NewLinear(3, 2, nil).Forward(x(4, 5)) }, "Linear(float32[4,5], float32[2,3], float32[2])"},
+		{"a layer shows the shapes of a mismatch", func() { nn.NewLinear(3, 2, nil).Forward(x(4, 5)) },
+			"Linear(float32[4,5], float32[2,3], float32[2])"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -106,11 +121,14 @@ func TestSequentialFreesItsIntermediatesOnly(t *testing.T) {
 		k := keeper{&seen}
 		evaluating := nn.NewDropout(0.5)
 		nn.SetTraining(evaluating, false)
-		s := nn.Sequential{nn.Identity{}, k, k, evaluating, nn.NewDropout(0), k, nn.Sequential{k, nn.Identity{}}, nn.Identity{}}
+		s := nn.Sequential{nn.Identity{}, k, k, evaluating, nn.NewDropout(0), k, nn.Sequential{k, nn.Identity{}},
+			nn.Identity{}}
 		x := torch.Ones(2)
 		var y torch.Tensor
 		left := int64(-1)
-		for range 10 { // the collector may free what other tests left while this one counts, so some counts are too low; none is too high
+		// the collector may free what other tests left while this one counts, so some counts are
+		// too low; none is too high
+		for range 10 {
 			seen = nil
 			before := torch.Live()
 			y = s.Forward(x)
@@ -158,8 +176,10 @@ func TestEvaluationInManyGoroutines(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.ManualSeed(1)
 	model := nn.Sequential{
-		nn.NewConv2d(1, 4, nn.Dims{3}, nil), nn.NewBatchNorm2d(4, nil), nn.ReLU{}, nn.NewDropout(0.5), nn.NewMaxPool2d(nn.Dims{2}, nil),
-		&nn.Flatten{StartDim: 2, EndDim: -1}, nn.NewLSTM(9, 5, &nn.RNNOptions{Layers: 2, Bidirectional: true}), nn.NewLinear(10, 3, nil),
+		nn.NewConv2d(1, 4, nn.Dims{3}, nil), nn.NewBatchNorm2d(4, nil), nn.ReLU{}, nn.NewDropout(0.5),
+		nn.NewMaxPool2d(nn.Dims{2}, nil),
+		&nn.Flatten{StartDim: 2, EndDim: -1}, nn.NewLSTM(9, 5, &nn.RNNOptions{Layers: 2, Bidirectional: true}),
+		nn.NewLinear(10, 3, nil),
 	}
 	nn.SetTraining(model, false)
 	var inputs, want []torch.Tensor

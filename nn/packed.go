@@ -6,18 +6,21 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PackedSequence has sequences of different lengths without their padding: the first elements of all, then the second ones, and so on.
-// Recurrent layers compute it without work for the padding, and start the reverse direction at each sequence's own end. It is
+// PackedSequence has sequences of different lengths without their padding: the first elements of
+// all, then the second ones, and so on. Recurrent layers compute it without work for the padding,
+// and start the reverse direction at each sequence's own end. It is
 // torch.nn.utils.rnn.PackedSequence; make one with [PackPaddedSequence] or [PackSequence].
 type PackedSequence struct {
-	Data            torch.Tensor // [elements, features]
-	BatchSizes      torch.Tensor // int64 on the CPU: how many sequences have an element at each time
-	SortedIndices   torch.Tensor // the order by length in which the sequences are packed; undefined if they came in that order
+	Data       torch.Tensor // [elements, features]
+	BatchSizes torch.Tensor // int64 on the CPU: how many sequences have an element at each time
+	// the order by length in which the sequences are packed; undefined if they came in that order
+	SortedIndices   torch.Tensor
 	UnsortedIndices torch.Tensor // undoes SortedIndices
 }
 
-// PackPaddedSequence packs x, [L, N, ...], or [N, L, ...] with batchFirst, of these lengths: torch.nn.utils.rnn.pack_padded_sequence.
-// Sorted says that the lengths do not increase, which saves a copy; PyTorch's default is enforce_sorted=True.
+// PackPaddedSequence packs x, [L, N, ...], or [N, L, ...] with batchFirst, of these lengths:
+// torch.nn.utils.rnn.pack_padded_sequence. Sorted says that the lengths do not increase, which
+// saves a copy; PyTorch's default is enforce_sorted=True.
 func PackPaddedSequence(x torch.Tensor, lengths []int64, batchFirst, sorted bool) *PackedSequence {
 	const op = "PackPaddedSequence"
 	shape := x.Shape()
@@ -33,7 +36,8 @@ func PackPaddedSequence(x torch.Tensor, lengths []int64, batchFirst, sorted bool
 	}
 	for i, n := range lengths {
 		if n < 1 || n > steps {
-			panic(mistake(op, torch.ErrValue, "the length of sequence %d must be between 1 and %d, found %d", i, steps, n))
+			panic(mistake(op, torch.ErrValue, "the length of sequence %d must be between 1 and %d, found %d", i, steps,
+				n))
 		}
 		if sorted && i > 0 && n > lengths[i-1] {
 			panic(mistake(op, torch.ErrValue, "lengths must not increase with sorted set, found %v", lengths))
@@ -56,7 +60,8 @@ func PackPaddedSequence(x torch.Tensor, lengths []int64, batchFirst, sorted bool
 	return p
 }
 
-// PackSequence packs sequences, [length, ...] each: torch.nn.utils.rnn.pack_sequence. See [PackPaddedSequence] for sorted.
+// PackSequence packs sequences, [length, ...] each: torch.nn.utils.rnn.pack_sequence. See
+// [PackPaddedSequence] for sorted.
 func PackSequence(sequences []torch.Tensor, sorted bool) *PackedSequence {
 	lengths := make([]int64, len(sequences))
 	for i, s := range sequences {
@@ -70,8 +75,8 @@ func PackSequence(sequences []torch.Tensor, sorted bool) *PackedSequence {
 	return PackPaddedSequence(padded, lengths, false, sorted)
 }
 
-// PadSequence stacks sequences, [length, ...] each, with value behind the shorter ones: [L, N, ...], or [N, L, ...] with batchFirst:
-// torch.nn.utils.rnn.pad_sequence.
+// PadSequence stacks sequences, [length, ...] each, with value behind the shorter ones: [L, N,
+// ...], or [N, L, ...] with batchFirst: torch.nn.utils.rnn.pad_sequence.
 func PadSequence(sequences []torch.Tensor, batchFirst bool, value float64) torch.Tensor {
 	if len(sequences) == 0 {
 		panic(mistake("PadSequence", torch.ErrValue, "want at least one sequence"))
@@ -79,13 +84,15 @@ func PadSequence(sequences []torch.Tensor, batchFirst bool, value float64) torch
 	return torch.Call("aten::pad_sequence", sequences, batchFirst, value)[0]
 }
 
-// Pad undoes [PackPaddedSequence]: it returns [L, N, ...], or [N, L, ...] with batchFirst, with value behind the shorter ones, and the
-// lengths: torch.nn.utils.rnn.pad_packed_sequence. L is the longest length, or total if it is not zero.
+// Pad undoes [PackPaddedSequence]: it returns [L, N, ...], or [N, L, ...] with batchFirst, with
+// value behind the shorter ones, and the lengths: torch.nn.utils.rnn.pad_packed_sequence. L is the
+// longest length, or total if it is not zero.
 func (p *PackedSequence) Pad(batchFirst bool, value float64, total int64) (padded torch.Tensor, lengths []int64) {
 	sizes := p.check("PackedSequence.Pad")
 	steps := int64(len(sizes))
 	if total != 0 && total < steps {
-		panic(mistake("PackedSequence.Pad", torch.ErrValue, "the total length must be at least that of the longest sequence, %d, found %d", steps, total))
+		panic(mistake("PackedSequence.Pad", torch.ErrValue, "the total length must be at least that of the longest "+
+			"sequence, %d, found %d", steps, total))
 	}
 	out := torch.Call("aten::_pad_packed_sequence", p.Data, p.BatchSizes, batchFirst, value, max(total, steps))
 	padded = out[0]
@@ -110,8 +117,10 @@ func (p *PackedSequence) Pad(batchFirst bool, value float64, total int64) (padde
 
 // check refuses batch sizes that do not fit the data: kernels read as far as they say.
 func (p *PackedSequence) check(op string) (sizes []int64) {
-	if !p.Data.Defined() || !p.BatchSizes.Defined() || p.BatchSizes.Device() != torch.CPU || p.BatchSizes.DType() != torch.Int64 || p.BatchSizes.Dim() != 1 || p.Data.Dim() == 0 {
-		panic(mistake(op, torch.ErrInvalid, "want a PackedSequence as PackPaddedSequence makes it, with BatchSizes an int64 vector on the CPU"))
+	if !p.Data.Defined() || !p.BatchSizes.Defined() || p.BatchSizes.Device() != torch.CPU ||
+		p.BatchSizes.DType() != torch.Int64 || p.BatchSizes.Dim() != 1 || p.Data.Dim() == 0 {
+		panic(mistake(op, torch.ErrInvalid, "want a PackedSequence as PackPaddedSequence makes it, with BatchSizes "+
+			"an int64 vector on the CPU"))
 	}
 	sizes = torch.Values[int64](p.BatchSizes)
 	var total int64
@@ -132,7 +141,8 @@ func (p *PackedSequence) with(data torch.Tensor) *PackedSequence {
 	return &PackedSequence{data, p.BatchSizes, p.SortedIndices, p.UnsortedIndices}
 }
 
-// runPacked runs an operator on packed sequences from states in the order of the user's batch, and returns the last states in that order.
+// runPacked runs an operator on packed sequences from states in the order of the user's batch, and
+// returns the last states in that order.
 func (r *recurrent) runPacked(op string, x *PackedSequence, states []torch.Tensor) (*PackedSequence, []torch.Tensor) {
 	sizes := x.check(r.op)
 	shape := x.Data.Shape()
@@ -161,7 +171,8 @@ func (r *recurrent) runPacked(op string, x *PackedSequence, states []torch.Tenso
 		hx = states[0]
 	}
 	o := r.call()
-	out := torch.Call(op, x.Data, x.BatchSizes, hx, r.weights, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional)
+	out := torch.Call(op, x.Data, x.BatchSizes, hx, r.weights, o.HasBiases, o.Layers, o.Dropout, o.Training,
+		o.Bidirectional)
 	for _, t := range made {
 		t.Free()
 	}

@@ -83,7 +83,8 @@ func TestRecurrentLayersRunPackedSequencesAsPyTorchDoes(t *testing.T) {
 					torch.ManualSeed(11)
 					m, call := make()
 					x := g.Tensor(prefix + "x").Clone().RequiresGrad()
-					p := nn.PackPaddedSequence(x, torch.Values[int64](g.Tensor(prefix+"lengths")), false, order == "sorted")
+					p := nn.PackPaddedSequence(x, torch.Values[int64](g.Tensor(prefix+"lengths")), false,
+						order == "sorted")
 					var states []torch.Tensor
 					for g.Has(fmt.Sprintf("%sstate%d", name, len(states))) {
 						states = append(states, g.Tensor(fmt.Sprintf("%sstate%d", name, len(states))))
@@ -138,21 +139,37 @@ func TestMalformedPackedSequencesAreRefused(t *testing.T) {
 		call func()
 		want string
 	}{
-		"a length for each sequence":         {func() { nn.PackPaddedSequence(x, []int64{4}, false, true) }, "want 2 lengths, one for each sequence, found 1"},
-		"no length beyond the end":           {func() { nn.PackPaddedSequence(x, []int64{5, 2}, false, true) }, "the length of sequence 0 must be between 1 and 4, found 5"},
-		"no empty sequence":                  {func() { nn.PackPaddedSequence(x, []int64{4, 0}, false, true) }, "the length of sequence 1 must be between 1 and 4, found 0"},
-		"sorted lengths do not increase":     {func() { nn.PackPaddedSequence(x, []int64{2, 4}, false, true) }, "must not increase with sorted set, found [2 4]"},
-		"a vector cannot be packed":          {func() { nn.PackPaddedSequence(torch.Zeros(4), []int64{4}, false, true) }, "want 2 or more dimensions, found [4]"},
-		"no sequences cannot be packed":      {func() { nn.PackSequence(nil, true) }, "want at least one sequence"},
-		"a scalar is no sequence":            {func() { nn.PackSequence([]torch.Tensor{torch.ScalarTensor(1.0)}, true) }, "sequence 0 has no dimension"},
-		"the total length is not shorter":    {func() { good.Pad(false, 0, 3) }, "at least that of the longest sequence, 4, found 3"},
-		"batch sizes fit the data":           {func() { gru.ForwardPacked(with(2, 2, 2), torch.Tensor{}) }, "" /* 6 rows: fits */},
-		"batch sizes reach beyond the data":  {func() { gru.ForwardPacked(with(4, 4), torch.Tensor{}) }, "BatchSizes are 8 elements together, but Data has 6"},
-		"batch sizes do not increase":        {func() { gru.ForwardPacked(with(1, 5), torch.Tensor{}) }, "must be positive and not increase, found [1 5]"},
-		"batch sizes are positive":           {func() { gru.ForwardPacked(with(6, 0), torch.Tensor{}) }, "must be positive and not increase, found [6 0]"},
-		"the zero value is no sequence":      {func() { gru.ForwardPacked(&nn.PackedSequence{}, torch.Tensor{}) }, "want a PackedSequence as PackPaddedSequence makes it"},
-		"packed features are those of a GRU": {func() { nn.NewGRU(4, 2, nil).ForwardPacked(good, torch.Tensor{}) }, "want an input with 4 features"},
-		"a state of another batch":           {func() { gru.ForwardPacked(good, torch.Zeros(1, 3, 2)) }, "want a state of shape [1 2 2], found [1 3 2]"},
+		"a length for each sequence": {func() { nn.PackPaddedSequence(x, []int64{4}, false, true) },
+			"want 2 lengths, one for each sequence, found 1"},
+		"no length beyond the end": {func() { nn.PackPaddedSequence(x, []int64{5, 2}, false, true) },
+			"the length of sequence 0 must be between 1 and 4, found 5"},
+		"no empty sequence": {func() { nn.PackPaddedSequence(x, []int64{4, 0}, false, true) },
+			"the length of sequence 1 must be between 1 and 4, found 0"},
+		"sorted lengths do not increase": {func() { nn.PackPaddedSequence(x, []int64{2, 4}, false, true) },
+			"must not increase with sorted set, found [2 4]"},
+		"a vector cannot be packed": {func() {
+			nn.PackPaddedSequence(torch.Zeros(4), []int64{4}, false, true)
+		}, "want 2 or more dimensions, found [4]"},
+		"no sequences cannot be packed": {func() { nn.PackSequence(nil, true) }, "want at least one sequence"},
+		"a scalar is no sequence": {func() {
+			nn.PackSequence([]torch.Tensor{torch.ScalarTensor(1.0)}, true)
+		}, "sequence 0 has no dimension"},
+		"the total length is not shorter": {func() { good.Pad(false, 0, 3) },
+			"at least that of the longest sequence, 4, found 3"},
+		"batch sizes fit the data": {func() { gru.ForwardPacked(with(2, 2, 2), torch.Tensor{}) },
+			"" /* 6 rows: fits */},
+		"batch sizes reach beyond the data": {func() { gru.ForwardPacked(with(4, 4), torch.Tensor{}) },
+			"BatchSizes are 8 elements together, but Data has 6"},
+		"batch sizes do not increase": {func() { gru.ForwardPacked(with(1, 5), torch.Tensor{}) },
+			"must be positive and not increase, found [1 5]"},
+		"batch sizes are positive": {func() { gru.ForwardPacked(with(6, 0), torch.Tensor{}) },
+			"must be positive and not increase, found [6 0]"},
+		"the zero value is no sequence": {func() { gru.ForwardPacked(&nn.PackedSequence{}, torch.Tensor{}) },
+			"want a PackedSequence as PackPaddedSequence makes it"},
+		"packed features are those of a GRU": {func() { nn.NewGRU(4, 2, nil).ForwardPacked(good, torch.Tensor{}) },
+			"want an input with 4 features"},
+		"a state of another batch": {func() { gru.ForwardPacked(good, torch.Zeros(1, 3, 2)) },
+			"want a state of shape [1 2 2], found [1 3 2]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := torch.Try(test.call)

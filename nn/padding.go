@@ -5,9 +5,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Padding adds elements on all sides of the last dimensions: what the padding layers have in common.
+// Padding adds elements on all sides of the last dimensions: what the padding layers have in
+// common.
 type Padding struct {
-	Pad   Dims               // left, right, top, bottom, front, back: pairs beginning with the last dimension; negative numbers cut off
+	// left, right, top, bottom, front, back: pairs beginning with the last dimension; negative
+	// numbers cut off
+	Pad   Dims
 	Mode  functional.PadMode // what they are filled with
 	Value float64            // for functional.PadConstant
 
@@ -25,7 +28,8 @@ func newPadding(op string, dims int, pad Dims, mode functional.PadMode, value fl
 // Forward takes [N, C, ...] or [C, ...].
 func (p *Padding) Forward(x torch.Tensor) torch.Tensor {
 	if d := x.Dim(); p.Mode != functional.PadConstant && d != p.dims+1 && d != p.dims+2 {
-		panic(mistake("Padding", torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", p.dims+1, p.dims+2, x.Shape()))
+		panic(mistake("Padding", torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", p.dims+1,
+			p.dims+2, x.Shape()))
 	}
 	return functional.Pad(x, p.Pad, p.Mode, p.Value)
 }
@@ -78,7 +82,8 @@ func NewConstantPad3d(pad Dims, value float64) *ConstantPad3d {
 	return &ConstantPad3d{newPadding("NewConstantPad3d", 3, pad, functional.PadConstant, value)}
 }
 
-// ReflectionPad1d is [Padding] of sequences that mirrors the neighbours of the border: torch.nn.ReflectionPad1d.
+// ReflectionPad1d is [Padding] of sequences that mirrors the neighbours of the border:
+// torch.nn.ReflectionPad1d.
 type ReflectionPad1d struct{ Padding }
 
 // NewReflectionPad1d makes a ReflectionPad1d; one number stands for all sides.
@@ -86,7 +91,8 @@ func NewReflectionPad1d(pad Dims) *ReflectionPad1d {
 	return &ReflectionPad1d{newPadding("NewReflectionPad1d", 1, pad, functional.PadReflect, 0)}
 }
 
-// ReflectionPad2d is [Padding] of images that mirrors the neighbours of the border: torch.nn.ReflectionPad2d.
+// ReflectionPad2d is [Padding] of images that mirrors the neighbours of the border:
+// torch.nn.ReflectionPad2d.
 type ReflectionPad2d struct{ Padding }
 
 // NewReflectionPad2d makes a ReflectionPad2d; one number stands for all sides.
@@ -94,7 +100,8 @@ func NewReflectionPad2d(pad Dims) *ReflectionPad2d {
 	return &ReflectionPad2d{newPadding("NewReflectionPad2d", 2, pad, functional.PadReflect, 0)}
 }
 
-// ReflectionPad3d is [Padding] of volumes that mirrors the neighbours of the border: torch.nn.ReflectionPad3d.
+// ReflectionPad3d is [Padding] of volumes that mirrors the neighbours of the border:
+// torch.nn.ReflectionPad3d.
 type ReflectionPad3d struct{ Padding }
 
 // NewReflectionPad3d makes a ReflectionPad3d; one number stands for all sides.

@@ -8,8 +8,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Parametrized is a layer whose weight is computed anew in every Forward: torch.nn.utils.parametrize. Names are PyTorch's: the layer's
-// other parameters keep theirs, and what the weight is computed of is in parametrizations.weight.
+// Parametrized is a layer whose weight is computed anew in every Forward:
+// torch.nn.utils.parametrize. Names are PyTorch's: the layer's other parameters keep theirs, and
+// what the weight is computed of is in parametrizations.weight.
 type Parametrized struct {
 	Parametrizations map[string]any `module:"parametrizations"` // of "weight"
 
@@ -19,9 +20,10 @@ type Parametrized struct {
 	traced
 }
 
-// NewWeightNorm takes a layer's weight apart into its length along dim and its direction, which are trained instead:
-// torch.nn.utils.parametrizations.weight_norm, after Salimans and Kingma (2016), whose default dim is 0; -1 is PyTorch's None, one length for
-// all. The layer has a parameter "weight" and is not used by itself any more.
+// NewWeightNorm takes a layer's weight apart into its length along dim and its direction, which are
+// trained instead: torch.nn.utils.parametrizations.weight_norm, after Salimans and Kingma (2016),
+// whose default dim is 0; -1 is PyTorch's None, one length for all. The layer has a parameter
+// "weight" and is not used by itself any more.
 func NewWeightNorm(layer Layer, dim int64) *Parametrized {
 	const op = "NewWeightNorm"
 	weight := weightOf(op, layer)
@@ -50,9 +52,9 @@ type SpectralNormOptions struct {
 	Dim             *int64  // of the outputs; nil means 0, and 1 for transposed convolutions
 }
 
-// NewSpectralNorm divides a layer's weight by its largest singular value, which a power iteration follows while training:
-// torch.nn.utils.parametrizations.spectral_norm, after Miyato et al. (2018). The layer has a parameter "weight" and is not used by itself
-// any more.
+// NewSpectralNorm divides a layer's weight by its largest singular value, which a power iteration
+// follows while training: torch.nn.utils.parametrizations.spectral_norm, after Miyato et al.
+// (2018). The layer has a parameter "weight" and is not used by itself any more.
 func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
 	const op = "NewSpectralNorm"
 	weight, opt := weightOf(op, layer), deref(o)
@@ -75,15 +77,19 @@ func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
 			torch.Scope(func() {
 				matrix := n.matrix(weight)
 				like := torch.Options{DType: weight.DType(), Device: weight.Device()}
-				u, v := initialize.Normal(like.Empty(matrix.Size(0)), 0, 1, nil), initialize.Normal(like.Empty(matrix.Size(1)), 0, 1, nil)
+				u, v := initialize.Normal(like.Empty(matrix.Size(0)), 0, 1, nil),
+					initialize.Normal(like.Empty(matrix.Size(1)), 0, 1, nil)
 				n.U, n.V = Buffer(functional.Normalize(u, 2, 0, n.eps)), Buffer(functional.Normalize(v, 2, 0, n.eps))
 				n.iterate(matrix, 15)
-				n.iterate(matrix, n.iterations) // PyTorch computes the weight once when it registers the parametrization
+				// PyTorch computes the weight once when it registers the parametrization
+				n.iterate(matrix, n.iterations)
 			})
 		})
 	}
 	list := &spectralNormList{copied(weight), n}
-	return &Parametrized{Parametrizations: map[string]any{"weight": list}, layer: layer, compute: func() torch.Tensor { return n.apply(list.Original) }}
+	return &Parametrized{Parametrizations: map[string]any{"weight": list}, layer: layer, compute: func() torch.Tensor {
+		return n.apply(list.Original)
+	}}
 }
 
 // spectralNormList has the names that PyTorch's list of parametrizations gives.
@@ -155,14 +161,17 @@ func (p *Parametrized) OwnParams() []torch.Named {
 	return list
 }
 
-// weightOf returns the weight of a layer that can be parametrized: a struct with nothing but parameters.
+// weightOf returns the weight of a layer that can be parametrized: a struct with nothing but
+// parameters.
 func weightOf(op string, layer Layer) torch.Tensor {
 	n, ok := resolve("", reflect.ValueOf(layer))
 	if !ok {
 		panic(mistake(op, torch.ErrUndefined, "the layer is nil"))
 	}
-	if _, mode := layer.(interface{ SetTraining(bool) }); mode || n.value.Kind() != reflect.Struct || len(n.buffers()) > 0 || len(n.children()) > 0 {
-		panic(mistake(op, torch.ErrType, "want a layer with parameters only, such as a Linear or a convolution, found %s", typeName(layer)))
+	if _, mode := layer.(interface{ SetTraining(bool) }); mode || n.value.Kind() != reflect.Struct ||
+		len(n.buffers()) > 0 || len(n.children()) > 0 {
+		panic(mistake(op, torch.ErrType, "want a layer with parameters only, such as a Linear or a convolution, "+
+			"found %s", typeName(layer)))
 	}
 	for _, f := range layoutOf(n.value.Type()).params {
 		if t := n.value.FieldByIndex(f.index).Interface().(torch.Tensor); f.name == "weight" && t.Defined() {
@@ -172,7 +181,8 @@ func weightOf(op string, layer Layer) torch.Tensor {
 	panic(mistake(op, torch.ErrType, "%s has no parameter \"weight\"", typeName(layer)))
 }
 
-// withWeight is a copy of the layer with another weight, so that many goroutines can run the layer at a time.
+// withWeight is a copy of the layer with another weight, so that many goroutines can run the layer
+// at a time.
 func withWeight(layer Layer, weight torch.Tensor) Layer {
 	c := reflect.New(reflect.TypeOf(layer).Elem())
 	c.Elem().Set(reflect.ValueOf(layer).Elem())

@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PickleSource is a Source of the tensors of a file that torch.save wrote. One tensor at a time is in memory, and nothing in the file is run.
+// PickleSource is a Source of the tensors of a file that torch.save wrote. One tensor at a time is
+// in memory, and nothing in the file is run.
 func PickleSource(r *pickle.Reader) Source { return pickled{r} }
 
 type pickled struct{ r *pickle.Reader }

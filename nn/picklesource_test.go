@@ -49,12 +49,15 @@ func TestPicklesThatDoNotFitTouchNothing(t *testing.T) {
 		path, want string
 		model      any
 	}{
-		"a file that was cut short":   {write("cut.bin", saved[:len(saved)/2]), "cut.bin", newNet()},
-		"a file that is no zip":       {write("old.pth", []byte("\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")), "old.pth", newNet()},
-		"a file that is not there":    {filepath.Join(dir, "none.ckpt"), "none.ckpt", newNet()},
-		"weights of another model":    {"testdata/pickled.pt", "testdata/pickled.pt", nn.Sequential{nn.NewLinear(2, 2, nil)}},
-		"a pickle of another ending":  {write("weights", saved), "weights", newNet()},
-		"safetensors called a pickle": {write("weights.pt", []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")), "weights.pt", newNet()},
+		"a file that was cut short": {write("cut.bin", saved[:len(saved)/2]), "cut.bin", newNet()},
+		"a file that is no zip": {write("old.pth", []byte("\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")),
+			"old.pth", newNet()},
+		"a file that is not there": {filepath.Join(dir, "none.ckpt"), "none.ckpt", newNet()},
+		"weights of another model": {"testdata/pickled.pt", "testdata/pickled.pt",
+			nn.Sequential{nn.NewLinear(2, 2, nil)}},
+		"a pickle of another ending": {write("weights", saved), "weights", newNet()},
+		"safetensors called a pickle": {write("weights.pt", []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")), "weights.pt",
+			newNet()},
 	} {
 		before := snapshot(c.model)
 		_, err := nn.Load(c.path, c.model, nn.LoadOptions{})

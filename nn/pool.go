@@ -5,7 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// MaxPoolOptions configures [NewMaxPool1d], [NewMaxPool2d] and [NewMaxPool3d]. Nil and the zero value mean PyTorch's defaults.
+// MaxPoolOptions configures [NewMaxPool1d], [NewMaxPool2d] and [NewMaxPool3d]. Nil and the zero
+// value mean PyTorch's defaults.
 type MaxPoolOptions struct {
 	Stride   Dims // nil means the kernel's size
 	Padding  Dims // nil means 0
@@ -15,7 +16,8 @@ type MaxPoolOptions struct {
 
 func (o MaxPoolOptions) resolve(op string, dims int, kernel Dims) (Dims, functional.MaxPoolOptions) {
 	p := newPool(op, dims, kernel, o.Stride, o.Padding, o.CeilMode)
-	return p.Kernel, functional.MaxPoolOptions{Stride: p.Stride, Padding: p.Padding, Dilation: spread(op, "Dilation", o.Dilation, 1, dims), CeilMode: o.CeilMode}
+	return p.Kernel, functional.MaxPoolOptions{Stride: p.Stride, Padding: p.Padding, Dilation: spread(op, "Dilation",
+		o.Dilation, 1, dims), CeilMode: o.CeilMode}
 }
 
 // MaxPool1d takes the maximum over windows of sequences: torch.nn.MaxPool1d.
@@ -57,7 +59,8 @@ func (m *MaxPool2d) Forward(x torch.Tensor) torch.Tensor { return x.MaxPool2d(m.
 // ForwardIndices is Forward and where the maxima were, for [MaxUnpool2d]: return_indices.
 func (m *MaxPool2d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor) {
 	p := m.Options
-	return functional.MaxPool2dWithIndices(x, p.Kernel, functional.MaxPoolOptions{Stride: p.Stride, Padding: p.Padding, Dilation: p.Dilation, CeilMode: p.CeilMode})
+	return functional.MaxPool2dWithIndices(x, p.Kernel, functional.MaxPoolOptions{Stride: p.Stride, Padding: p.Padding,
+		Dilation: p.Dilation, CeilMode: p.CeilMode})
 }
 
 // MaxPool3d takes the maximum over windows of volumes: torch.nn.MaxPool3d.
@@ -82,7 +85,8 @@ func (m *MaxPool3d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor
 	return functional.MaxPool3dWithIndices(x, m.Kernel, m.Options)
 }
 
-// AvgPoolOptions configures [NewAvgPool1d], [NewAvgPool2d] and [NewAvgPool3d]. Nil and the zero value mean PyTorch's defaults.
+// AvgPoolOptions configures [NewAvgPool1d], [NewAvgPool2d] and [NewAvgPool3d]. Nil and the zero
+// value mean PyTorch's defaults.
 type AvgPoolOptions struct {
 	Stride          Dims  // nil means the kernel's size
 	Padding         Dims  // nil means 0
@@ -96,7 +100,8 @@ func (o AvgPoolOptions) resolve(op string, dims int, kernel Dims) (Dims, functio
 	if dims == 1 && o.DivisorOverride != 0 {
 		panic(mistake(op, torch.ErrValue, "DivisorOverride is for 2 and 3 dimensions, found %d", o.DivisorOverride))
 	}
-	return p.Kernel, functional.AvgPoolOptions{Stride: p.Stride, Padding: p.Padding, CeilMode: o.CeilMode, ExcludePad: o.ExcludePad, DivisorOverride: o.DivisorOverride}
+	return p.Kernel, functional.AvgPoolOptions{Stride: p.Stride, Padding: p.Padding, CeilMode: o.CeilMode,
+		ExcludePad: o.ExcludePad, DivisorOverride: o.DivisorOverride}
 }
 
 // AvgPool1d takes the mean over windows of sequences: torch.nn.AvgPool1d.
@@ -126,7 +131,8 @@ type AvgPool2d struct {
 // NewAvgPool2d makes an AvgPool2d with windows of the size of kernel.
 func NewAvgPool2d(kernel Dims, o *AvgPoolOptions) *AvgPool2d {
 	opt := deref(o)
-	return &AvgPool2d{newPool("NewAvgPool2d", 2, kernel, opt.Stride, opt.Padding, opt.CeilMode), opt.ExcludePad, opt.DivisorOverride}
+	return &AvgPool2d{newPool("NewAvgPool2d", 2, kernel, opt.Stride, opt.Padding, opt.CeilMode), opt.ExcludePad,
+		opt.DivisorOverride}
 }
 
 // Forward maps [N, C, H, W] to [N, C, H', W'].
@@ -135,7 +141,8 @@ func (a *AvgPool2d) Forward(x torch.Tensor) torch.Tensor {
 	if !a.ExcludePad && a.DivisorOverride == 0 {
 		return x.AvgPool2d(p)
 	}
-	return functional.AvgPool2d(x, p.Kernel, functional.AvgPoolOptions{Stride: p.Stride, Padding: p.Padding, CeilMode: p.CeilMode, ExcludePad: a.ExcludePad, DivisorOverride: a.DivisorOverride})
+	return functional.AvgPool2d(x, p.Kernel, functional.AvgPoolOptions{Stride: p.Stride, Padding: p.Padding,
+		CeilMode: p.CeilMode, ExcludePad: a.ExcludePad, DivisorOverride: a.DivisorOverride})
 }
 
 // AvgPool3d takes the mean over windows of volumes: torch.nn.AvgPool3d.
@@ -160,5 +167,6 @@ func newPool(op string, dims int, kernel, stride, padding Dims, ceil bool) torch
 	if len(stride) == 0 {
 		stride = kernel
 	}
-	return torch.PoolOptions{Kernel: kernel, Stride: spread(op, "Stride", stride, 1, dims), Padding: spread(op, "Padding", padding, 0, dims), CeilMode: ceil}
+	return torch.PoolOptions{Kernel: kernel, Stride: spread(op, "Stride", stride, 1, dims),
+		Padding: spread(op, "Padding", padding, 0, dims), CeilMode: ceil}
 }

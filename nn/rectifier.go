@@ -57,7 +57,8 @@ func (p *PReLU) Forward(x torch.Tensor) torch.Tensor {
 	return p.trace(x, functional.PReLU(x, p.Weight))
 }
 
-// RReLU is [LeakyReLU] with a slope drawn from [Lower, Upper] for every element while training, and their mean otherwise: torch.nn.RReLU.
+// RReLU is [LeakyReLU] with a slope drawn from [Lower, Upper] for every element while training, and
+// their mean otherwise: torch.nn.RReLU.
 type RReLU struct {
 	Mode
 

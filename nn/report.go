@@ -25,13 +25,15 @@ type LoadError struct{ Report *Report }
 
 func (e *LoadError) Error() string {
 	r := e.Report
-	return fmt.Sprintf("nn: the tensors do not fit the module, nothing was loaded: %d missing, %d unexpected, %d of another shape\n%s%s",
+	return fmt.Sprintf("nn: the tensors do not fit the module, nothing was loaded: %d missing, %d unexpected, %d of "+
+		"another shape\n%s%s",
 		len(r.Missing), len(r.Unexpected), len(r.Mismatched), r, r.hint())
 }
 
 // reject returns the error that the options demand, if any.
 func (r *Report) reject(o LoadOptions) error {
-	if len(r.Missing) > 0 && !o.IgnoreMissing || len(r.Unexpected) > 0 && !o.IgnoreUnexpected || len(r.Mismatched) > 0 && !o.IgnoreMismatched {
+	if len(r.Missing) > 0 && !o.IgnoreMissing || len(r.Unexpected) > 0 && !o.IgnoreUnexpected ||
+		len(r.Mismatched) > 0 && !o.IgnoreMismatched {
 		return &LoadError{r}
 	}
 	return nil

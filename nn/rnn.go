@@ -9,16 +9,18 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// RNNOptions configures [NewRNN], [NewLSTM] and [NewGRU]. Nil and the zero value mean PyTorch's defaults.
+// RNNOptions configures [NewRNN], [NewLSTM] and [NewGRU]. Nil and the zero value mean PyTorch's
+// defaults.
 type RNNOptions struct {
-	Layers        int64         // zero means 1
-	NoBias        bool          // leave the biases out
-	BatchFirst    bool          // x is [N, L, in] and not [L, N, in]; states are not affected
-	Dropout       float64       // behind every layer but the last, while training
-	Bidirectional bool          // a second direction runs from the end
-	ProjSize      int64         // an LSTM's outputs and states h are projected to this size, less than hidden; zero means not
-	Nonlinearity  Nonlinearity  // of an RNN; empty means TanhNonlinearity
-	Factory       torch.Options // dtype, device and generator of the parameters
+	Layers        int64   // zero means 1
+	NoBias        bool    // leave the biases out
+	BatchFirst    bool    // x is [N, L, in] and not [L, N, in]; states are not affected
+	Dropout       float64 // behind every layer but the last, while training
+	Bidirectional bool    // a second direction runs from the end
+	// an LSTM's outputs and states h are projected to this size, less than hidden; zero means not
+	ProjSize     int64
+	Nonlinearity Nonlinearity  // of an RNN; empty means TanhNonlinearity
+	Factory      torch.Options // dtype, device and generator of the parameters
 }
 
 // recurrent is what RNN, LSTM and GRU have in common.
@@ -49,7 +51,8 @@ func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent 
 		panic(mistake("New"+op, torch.ErrValue, "Nonlinearity is for an RNN, found %q", o.Nonlinearity))
 	}
 	if o.ProjSize < 0 || o.ProjSize >= units {
-		panic(mistake("New"+op, torch.ErrValue, "ProjSize must be positive and less than hidden (%d), found %d", units, o.ProjSize))
+		panic(mistake("New"+op, torch.ErrValue, "ProjSize must be positive and less than hidden (%d), found %d", units,
+			o.ProjSize))
 	}
 	r := recurrent{op: op, input: input, units: units, layers: o.Layers, directions: 1, options: o}
 	if o.Bidirectional {
@@ -85,8 +88,9 @@ func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent 
 // outputs is the size of an output in one direction.
 func (r *recurrent) outputs() int64 { return or(r.options.ProjSize, r.units) }
 
-// OwnParams lists the parameters under PyTorch's names: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0 with a
-// projection, then those of the reverse direction and of the other layers.
+// OwnParams lists the parameters under PyTorch's names: weight_ih_l0, weight_hh_l0, bias_ih_l0,
+// bias_hh_l0, weight_hr_l0 with a projection, then those of the reverse direction and of the other
+// layers.
 func (r *recurrent) OwnParams() []torch.Named { return slices.Clone(r.params) }
 
 func (r *recurrent) call() torch.RNNOptions {
@@ -96,9 +100,10 @@ func (r *recurrent) call() torch.RNNOptions {
 	}
 }
 
-// run checks the input and the states, gives those that are undefined zeros, and runs f; an unbatched input gets a batch for
-// the time. f returns the output and the last states.
-func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Tensor, states []torch.Tensor) []torch.Tensor) []torch.Tensor {
+// run checks the input and the states, gives those that are undefined zeros, and runs f; an
+// unbatched input gets a batch for the time. f returns the output and the last states.
+func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Tensor,
+	states []torch.Tensor) []torch.Tensor) []torch.Tensor {
 	given, shape := x, x.Shape()
 	if len(shape) != 2 && len(shape) != 3 {
 		panic(mistake(r.op, torch.ErrInvalid, "want an input of 2 dimensions, or 3 with a batch, found %v", shape))
@@ -152,7 +157,8 @@ func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Te
 
 func (r *recurrent) checkFeatures(shape []int64) {
 	if in := shape[len(shape)-1]; in != r.input {
-		panic(mistake(r.op, torch.ErrInvalid, "want an input with %d features in the last dimension, found %v", r.input, shape))
+		panic(mistake(r.op, torch.ErrInvalid, "want an input with %d features in the last dimension, found %v", r.input,
+			shape))
 	}
 }
 
@@ -183,7 +189,8 @@ const (
 // RNN is an Elman network: torch.nn.RNN.
 type RNN struct{ recurrent }
 
-// NewRNN makes an RNN from in features to hidden units per direction, drawn uniformly from ±1/sqrt(hidden).
+// NewRNN makes an RNN from in features to hidden units per direction, drawn uniformly from
+// ±1/sqrt(hidden).
 func NewRNN(in, hidden int64, o *RNNOptions) *RNN {
 	opt := deref(o)
 	switch opt.Nonlinearity = or(opt.Nonlinearity, TanhNonlinearity); opt.Nonlinearity {
@@ -194,16 +201,19 @@ func NewRNN(in, hidden int64, o *RNNOptions) *RNN {
 	return &RNN{newRecurrent("RNN", 1, in, hidden, opt)}
 }
 
-// Forward returns the outputs of the last layer, from a zero state, in the shapes of [LSTM.Forward].
+// Forward returns the outputs of the last layer, from a zero state, in the shapes of
+// [LSTM.Forward].
 func (r *RNN) Forward(x torch.Tensor) torch.Tensor {
 	return first(r.ForwardState(x, torch.Tensor{}))
 }
 
-// ForwardState runs from the state h0, [layers*directions, N, hidden], undefined for zeros, and also returns the last one.
+// ForwardState runs from the state h0, [layers*directions, N, hidden], undefined for zeros, and
+// also returns the last one.
 func (r *RNN) ForwardState(x, h0 torch.Tensor) (y, h torch.Tensor) {
 	out := r.run(x, []torch.Tensor{h0}, func(x torch.Tensor, s []torch.Tensor) []torch.Tensor {
 		o := r.call()
-		return torch.Call("aten::rnn_"+string(r.options.Nonlinearity)+".input", x, s[0], r.weights, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst)
+		return torch.Call("aten::rnn_"+string(r.options.Nonlinearity)+".input", x, s[0], r.weights, o.HasBiases,
+			o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst)
 	})
 	return out[0], out[1]
 }
@@ -217,13 +227,14 @@ func (r *RNN) ForwardPacked(x *PackedSequence, h0 torch.Tensor) (y *PackedSequen
 // LSTM is a long short-term memory: torch.nn.LSTM.
 type LSTM struct{ recurrent }
 
-// NewLSTM makes an LSTM from in features to hidden units per direction, drawn uniformly from ±1/sqrt(hidden).
+// NewLSTM makes an LSTM from in features to hidden units per direction, drawn uniformly from
+// ±1/sqrt(hidden).
 func NewLSTM(in, hidden int64, o *RNNOptions) *LSTM {
 	return &LSTM{newRecurrent("LSTM", 4, in, hidden, deref(o))}
 }
 
-// Forward returns the outputs of the last layer, from zero states: [L, N, in] to [L, N, directions*hidden], [N, L, ...] with
-// BatchFirst, without N for a single sequence.
+// Forward returns the outputs of the last layer, from zero states: [L, N, in] to [L, N,
+// directions*hidden], [N, L, ...] with BatchFirst, without N for a single sequence.
 func (l *LSTM) Forward(x torch.Tensor) torch.Tensor {
 	y, h, c := l.ForwardState(x, torch.Tensor{}, torch.Tensor{})
 	h.Free()
@@ -231,13 +242,14 @@ func (l *LSTM) Forward(x torch.Tensor) torch.Tensor {
 	return y
 }
 
-// ForwardState runs from the states h0 and c0, [layers*directions, N, hidden], undefined for zeros, and also returns the last ones. With a
-// projection h has its size.
+// ForwardState runs from the states h0 and c0, [layers*directions, N, hidden], undefined for zeros,
+// and also returns the last ones. With a projection h has its size.
 func (l *LSTM) ForwardState(x, h0, c0 torch.Tensor) (y, h, c torch.Tensor) {
 	out := l.run(x, []torch.Tensor{h0, c0}, func(x torch.Tensor, s []torch.Tensor) []torch.Tensor {
 		o := l.call()
 		if l.options.ProjSize > 0 {
-			return torch.Call("aten::lstm.input", x, s, l.weights, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst)
+			return torch.Call("aten::lstm.input", x, s, l.weights, o.HasBiases, o.Layers, o.Dropout, o.Training,
+				o.Bidirectional, o.BatchFirst)
 		}
 		y, h, c := x.LSTM(s[0], s[1], l.weights, o)
 		return []torch.Tensor{y, h, c}
@@ -254,17 +266,20 @@ func (l *LSTM) ForwardPacked(x *PackedSequence, h0, c0 torch.Tensor) (y *PackedS
 // GRU is a gated recurrent unit: torch.nn.GRU.
 type GRU struct{ recurrent }
 
-// NewGRU makes a GRU from in features to hidden units per direction, drawn uniformly from ±1/sqrt(hidden).
+// NewGRU makes a GRU from in features to hidden units per direction, drawn uniformly from
+// ±1/sqrt(hidden).
 func NewGRU(in, hidden int64, o *RNNOptions) *GRU {
 	return &GRU{newRecurrent("GRU", 3, in, hidden, deref(o))}
 }
 
-// Forward returns the outputs of the last layer, from a zero state, in the shapes of [LSTM.Forward].
+// Forward returns the outputs of the last layer, from a zero state, in the shapes of
+// [LSTM.Forward].
 func (g *GRU) Forward(x torch.Tensor) torch.Tensor {
 	return first(g.ForwardState(x, torch.Tensor{}))
 }
 
-// ForwardState runs from the state h0, [layers*directions, N, hidden], undefined for zeros, and also returns the last one.
+// ForwardState runs from the state h0, [layers*directions, N, hidden], undefined for zeros, and
+// also returns the last one.
 func (g *GRU) ForwardState(x, h0 torch.Tensor) (y, h torch.Tensor) {
 	out := g.run(x, []torch.Tensor{h0}, func(x torch.Tensor, s []torch.Tensor) []torch.Tensor {
 		y, h := x.GRU(s[0], g.weights, g.call())

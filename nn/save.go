@@ -10,10 +10,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Save writes the parameters and persistent buffers of a module to a safetensors file that PyTorch and Hugging Face read:
-// safetensors.torch.save_model. The file is whole or not there at any instant. A tensor with several names is written
-// once, under the alphabetically first; the metadata say so for the others. Metadata format: pt is added, without which transformers
-// refuses a file.
+// Save writes the parameters and persistent buffers of a module to a safetensors file that PyTorch
+// and Hugging Face read: safetensors.torch.save_model. The file is whole or not there at any
+// instant. A tensor with several names is written once, under the alphabetically first; the
+// metadata say so for the others. Metadata format: pt is added, without which transformers refuses
+// a file.
 func Save(path string, m any, metadata map[string]string) error {
 	entries, meta, err := contents("Save", m, metadata)
 	if err != nil {
@@ -25,8 +26,8 @@ func Save(path string, m any, metadata map[string]string) error {
 	return nil
 }
 
-// Write writes what [Save] writes to w, and does no more than that: for the file of a folder that is flushed to the disk as a whole, as a
-// checkpoint is, and for an upload.
+// Write writes what [Save] writes to w, and does no more than that: for the file of a folder that
+// is flushed to the disk as a whole, as a checkpoint is, and for an upload.
 func Write(w io.Writer, m any, metadata map[string]string) error {
 	entries, meta, err := contents("Write", m, metadata)
 	if err != nil {

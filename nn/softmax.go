@@ -40,7 +40,8 @@ func (Softmax2d) Forward(x torch.Tensor) torch.Tensor {
 	return functional.Softmax(x, -3)
 }
 
-// Softplus is log(1 + exp(Beta*x)) / Beta, and x itself where Beta*x is above Threshold: torch.nn.Softplus.
+// Softplus is log(1 + exp(Beta*x)) / Beta, and x itself where Beta*x is above Threshold:
+// torch.nn.Softplus.
 type Softplus struct {
 	Beta      float64 // zero means 1
 	Threshold float64 // zero means 20

@@ -6,11 +6,13 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Source is where [LoadStateDict] gets tensors from. Ready-made are [Tensors], [FileSource] and [PickleSource].
+// Source is where [LoadStateDict] gets tensors from. Ready-made are [Tensors], [FileSource] and
+// [PickleSource].
 type Source interface {
 	// Contents lists what the source holds.
 	Contents() []TensorInfo
-	// Read returns one tensor of these. Whoever reads does not change it, and frees it only if Read made it.
+	// Read returns one tensor of these. Whoever reads does not change it, and frees it only if Read
+	// made it.
 	Read(name string) (torch.Tensor, error)
 }
 

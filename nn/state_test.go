@@ -21,7 +21,8 @@ import (
 )
 
 func newNet() nn.Sequential {
-	return nn.Sequential{nn.NewConv2d(1, 2, nn.Dims{3}, nil), nn.NewBatchNorm2d(2, nil), nn.NewFlatten(), nn.NewLinear(8, 3, nil)}
+	return nn.Sequential{nn.NewConv2d(1, 2, nn.Dims{3}, nil), nn.NewBatchNorm2d(2, nil), nn.NewFlatten(),
+		nn.NewLinear(8, 3, nil)}
 }
 
 // snapshot copies a module's state.
@@ -44,11 +45,13 @@ func TestSavedModulesLoadBitForBit(t *testing.T) {
 		build = func(depth int) nn.Layer {
 			switch rapid.IntRange(0, 4).Draw(r, "kind") {
 			case 0:
-				return nn.NewLinear(size.Draw(r, "in"), size.Draw(r, "out"), &nn.LinearOptions{NoBias: rapid.Bool().Draw(r, "bias"), Factory: factory})
+				return nn.NewLinear(size.Draw(r, "in"), size.Draw(r, "out"),
+					&nn.LinearOptions{NoBias: rapid.Bool().Draw(r, "bias"), Factory: factory})
 			case 1:
 				return nn.NewBatchNorm1d(size.Draw(r, "channels"), &nn.BatchNormOptions{Factory: factory})
 			case 2:
-				return nn.NewLSTM(size.Draw(r, "in"), size.Draw(r, "hidden"), &nn.RNNOptions{Layers: size.Draw(r, "layers"), Factory: factory})
+				return nn.NewLSTM(size.Draw(r, "in"), size.Draw(r, "hidden"),
+					&nn.RNNOptions{Layers: size.Draw(r, "layers"), Factory: factory})
 			case 3:
 				return nn.ReLU{}
 			}
@@ -113,7 +116,8 @@ func TestSaveWritesWhatPythonReads(t *testing.T) {
 	if diff := cmp.Diff([]string{"embed.weight F32 [4 3]", "out.bias F32 [4]"}, list); diff != "" {
 		t.Errorf("a tied tensor is written once (-want +got)\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{"format": "pt", "epoch": "3", "out.weight": "embed.weight"}, f.Metadata()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"format": "pt", "epoch": "3", "out.weight": "embed.weight"},
+		f.Metadata()); diff != "" {
 		t.Errorf("metadata (-want +got)\n%s", diff)
 	}
 	// One name suffices to load a tied tensor, whichever it is.
@@ -156,15 +160,22 @@ func TestLoadRefusesWhatDoesNotFitAndTouchesNothing(t *testing.T) {
 	}{
 		{"everything fits", good(), nn.LoadOptions{}, nil, 9},
 		{"old files have no num_batches_tracked", without(good(), "1.num_batches_tracked"), nn.LoadOptions{}, nil, 8},
-		{"a missing tensor", without(good(), "3.bias"), nn.LoadOptions{}, []string{"1 missing, 0 unexpected, 0 of another shape", "missing  3.bias  want [3]"}, 8},
+		{"a missing tensor", without(good(), "3.bias"), nn.LoadOptions{},
+			[]string{"1 missing, 0 unexpected, 0 of another shape", "missing  3.bias  want [3]"}, 8},
 		{"a missing tensor, allowed", without(good(), "3.bias"), nn.LoadOptions{IgnoreMissing: true}, nil, 8},
-		{"an unexpected tensor", append(good(), extra), nn.LoadOptions{}, []string{"unexpected  head.weight  found [2]"}, 9},
+		{"an unexpected tensor", append(good(), extra), nn.LoadOptions{},
+			[]string{"unexpected  head.weight  found [2]"}, 9},
 		{"an unexpected tensor, allowed", append(good(), extra), nn.LoadOptions{IgnoreUnexpected: true}, nil, 9},
-		{"another shape", append(without(good(), "3.bias"), resized), nn.LoadOptions{}, []string{"mismatched  3.bias  want [3], found [4]"}, 8},
-		{"another shape, allowed", append(without(good(), "3.bias"), resized), nn.LoadOptions{IgnoreMismatched: true}, nil, 8},
-		{"one permission does not give the others", append(without(good(), "3.bias"), extra), nn.LoadOptions{IgnoreMissing: true}, []string{"1 missing, 1 unexpected"}, 8},
-		{"names with a prefix, and the remedy", prefixed(good(), "model."), nn.LoadOptions{}, []string{`the source's names begin with "model.": LoadOptions.Rename`}, 0},
-		{"a prefix cut off", prefixed(good(), "model."), nn.LoadOptions{Rename: func(n string) string { return strings.TrimPrefix(n, "model.") }}, nil, 9},
+		{"another shape", append(without(good(), "3.bias"), resized), nn.LoadOptions{},
+			[]string{"mismatched  3.bias  want [3], found [4]"}, 8},
+		{"another shape, allowed", append(without(good(), "3.bias"), resized), nn.LoadOptions{IgnoreMismatched: true},
+			nil, 8},
+		{"one permission does not give the others", append(without(good(), "3.bias"), extra),
+			nn.LoadOptions{IgnoreMissing: true}, []string{"1 missing, 1 unexpected"}, 8},
+		{"names with a prefix, and the remedy", prefixed(good(), "model."), nn.LoadOptions{},
+			[]string{`the source's names begin with "model.": LoadOptions.Rename`}, 0},
+		{"a prefix cut off", prefixed(good(), "model."),
+			nn.LoadOptions{Rename: func(n string) string { return strings.TrimPrefix(n, "model.") }}, nil, 9},
 		{"Rename can leave tensors out", append(good(), extra), nn.LoadOptions{Rename: func(n string) string {
 			if n == extra.Name {
 				return ""
@@ -222,7 +233,8 @@ func prefixed(ts []torch.Named, prefix string) []torch.Named {
 func TestLoadConvertsDTypesAndKeepsLeaves(t *testing.T) {
 	testenv.RequireTorch(t)
 	l := nn.NewLinear(2, 1, nil)
-	source := []torch.Named{{Name: "weight", Tensor: torch.From([]float64{1.5, 2}, 1, 2)}, {Name: "bias", Tensor: torch.From([]float32{3}).ToDType(torch.BFloat16)}}
+	source := []torch.Named{{Name: "weight", Tensor: torch.From([]float64{1.5, 2}, 1, 2)},
+		{Name: "bias", Tensor: torch.From([]float32{3}).ToDType(torch.BFloat16)}}
 	if _, err := nn.LoadStateDict(l, nn.Tensors(source), nn.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +288,8 @@ func TestFailuresWhileReadingAreErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := snapshot(net)
-	if _, err := nn.Load(path, net, nn.LoadOptions{}); !errors.Is(err, safetensors.ErrIncomplete) || !strings.Contains(err.Error(), path) {
+	if _, err := nn.Load(path, net, nn.LoadOptions{}); !errors.Is(err, safetensors.ErrIncomplete) ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("a file cut short: got %v", err)
 	}
 	if diff := cmp.Diff(before, snapshot(net)); diff != "" {
@@ -289,7 +302,8 @@ func TestFailuresWhileReadingAreErrors(t *testing.T) {
 		t.Error("a module by value was saved")
 	}
 	rename := nn.LoadOptions{Rename: func(string) string { return "3.bias" }}
-	if _, err := nn.LoadStateDict(net, nn.Tensors(nn.StateDict(net)), rename); !errors.Is(err, torch.ErrValue) || !strings.Contains(err.Error(), "check Rename") {
+	if _, err := nn.LoadStateDict(net, nn.Tensors(nn.StateDict(net)), rename); !errors.Is(err, torch.ErrValue) ||
+		!strings.Contains(err.Error(), "check Rename") {
 		t.Errorf("two tensors of one name: got %v", err)
 	}
 }
@@ -300,7 +314,8 @@ func TestReportsStayShort(t *testing.T) {
 		r.Missing = append(r.Missing, nn.TensorInfo{Name: fmt.Sprint("layer.", i), Shape: []int64{2, int64(i)}})
 	}
 	s := r.String()
-	if lines := strings.Count(s, "\n"); lines != 22 || !strings.Contains(s, "and 80 more") || !strings.HasPrefix(s, "1 tensors fit\n") {
+	if lines := strings.Count(s, "\n"); lines != 22 || !strings.Contains(s, "and 80 more") || !strings.HasPrefix(s,
+		"1 tensors fit\n") {
 		t.Errorf("%d lines:\n%s", lines, s)
 	}
 }
@@ -359,7 +374,8 @@ func TestWriteWritesWhatSaveSaves(t *testing.T) {
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("Write writes %d bytes, and not the %d that Save writes", got.Len(), len(want))
 	}
-	if err := nn.Write(brokenWriter{}, m, nil); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "nn: write: ") {
+	if err := nn.Write(brokenWriter{}, m, nil); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(),
+		"nn: write: ") {
 		t.Errorf("a writer that fails gives %v", err)
 	}
 	if err := nn.Write(&got, nn.Sequential{nn.NewLazyLinear(2, nil)}, nil); !errors.Is(err, torch.ErrUndefined) {

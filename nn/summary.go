@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Summary returns a table of the parameters and buffers of a module: names, modules, shapes, dtypes, counts, megabytes, and the totals.
+// Summary returns a table of the parameters and buffers of a module: names, modules, shapes,
+// dtypes, counts, megabytes, and the totals.
 func Summary(m any) string {
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
@@ -25,7 +26,8 @@ func Summary(m any) string {
 			size := count * t.Tensor.DType().Size()
 			*total += count
 			bytes += size
-			fmt.Fprintf(w, "%s%s\t%s\t%v\t%s\t%d\t%s\n", t.Name, note, typeName(n.module), t.Tensor.Shape(), t.Tensor.DType(), count, megabytes(size))
+			fmt.Fprintf(w, "%s%s\t%s\t%v\t%s\t%d\t%s\n", t.Name, note, typeName(n.module), t.Tensor.Shape(),
+				t.Tensor.DType(), count, megabytes(size))
 		}
 		for _, p := range n.params() {
 			if p.Tensor.NeedsGrad() {
@@ -39,7 +41,8 @@ func Summary(m any) string {
 		}
 	})
 	w.Flush() //nolint:errcheck // a strings.Builder does not fail
-	fmt.Fprintf(&s, "%d parameters, %d of them trained; %d numbers in buffers; %s MB\n", trained+frozen, trained, buffered, megabytes(bytes))
+	fmt.Fprintf(&s, "%d parameters, %d of them trained; %d numbers in buffers; %s MB\n", trained+frozen, trained,
+		buffered, megabytes(bytes))
 	return s.String()
 }
 

@@ -29,9 +29,10 @@ func (t *traced) trace(in, out torch.Tensor) torch.Tensor {
 
 func (t *traced) setCalls(f func(in, out []int64)) { t.calls = f }
 
-// Shapes calls forward, which runs m on an input, and returns the shapes that went through the layers with parameters, in the order of
-// the calls. It is a dry run: in evaluation mode, without gradients, and the modes are restored. Nothing else may run m at the
-// same time. Mistakes in forward are returned as errors.
+// Shapes calls forward, which runs m on an input, and returns the shapes that went through the
+// layers with parameters, in the order of the calls. It is a dry run: in evaluation mode, without
+// gradients, and the modes are restored. Nothing else may run m at the same time. Mistakes in
+// forward are returned as errors.
 //
 //	shapes, err := nn.Shapes(net, func() { net.Forward(torch.Zeros(1, 3, 224, 224)) })
 func Shapes(m any, forward func()) (shapes []LayerShape, err error) {
@@ -53,9 +54,11 @@ func Shapes(m any, forward func()) (shapes []LayerShape, err error) {
 	return shapes, err
 }
 
-// SummaryRun is [Summary] by layers instead of tensors: a table of the layers in the order in which forward calls them, with the shapes of
-// inputs and outputs, numbers of parameters and megabytes, and the totals. Layers with parameters that forward does not reach stand at the
-// end, without shapes; a layer that is called again shows its parameters once. See [Shapes] for what forward does.
+// SummaryRun is [Summary] by layers instead of tensors: a table of the layers in the order in which
+// forward calls them, with the shapes of inputs and outputs, numbers of parameters and megabytes,
+// and the totals. Layers with parameters that forward does not reach stand at the end, without
+// shapes; a layer that is called again shows its parameters once. See [Shapes] for what forward
+// does.
 func SummaryRun(m any, forward func()) (string, error) {
 	shapes, err := Shapes(m, forward)
 	if err != nil {
@@ -87,7 +90,8 @@ func SummaryRun(m any, forward func()) (string, error) {
 	}
 	for _, c := range shapes {
 		parameters, size := count(c.Name)
-		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%d\t%s\n", or(c.Name, "."), typeName(c.Module), c.In, c.Out, parameters, megabytes(size))
+		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%d\t%s\n", or(c.Name, "."), typeName(c.Module), c.In, c.Out, parameters,
+			megabytes(size))
 	}
 	each(m, func(n node) {
 		if parameters, size := count(n.name); parameters > 0 {

@@ -55,12 +55,15 @@ func TestEveryLayerWithParametersIsSeen(t *testing.T) {
 		calls string // names, in their order
 	}{
 		"the layers of an encoder": {
-			nn.NewTransformerEncoder(nn.NewTransformerEncoderLayer(4, 2, &nn.TransformerOptions{FeedForward: 8}), 1, nil),
+			nn.NewTransformerEncoder(nn.NewTransformerEncoderLayer(4, 2, &nn.TransformerOptions{FeedForward: 8}), 1,
+				nil),
 			func(m any) { m.(*nn.TransformerEncoder).Forward(torch.Ones(3, 1, 4), nn.AttentionMask{}) },
-			"layers.0.self_attn.out_proj layers.0.self_attn layers.0.norm1 layers.0.linear1 layers.0.linear2 layers.0.norm2",
+			"layers.0.self_attn.out_proj layers.0.self_attn layers.0.norm1 layers.0.linear1 layers.0.linear2 " +
+				"layers.0.norm2",
 		},
-		"an LSTM itself":        {nn.NewLSTM(3, 2, nil), func(m any) { m.(*nn.LSTM).Forward(torch.Ones(5, 1, 3)) }, ""},
-		"a weight-normed layer": {nn.NewWeightNorm(nn.NewLinear(3, 2, nil), 0), func(m any) { m.(nn.Layer).Forward(torch.Ones(5, 3)) }, ""},
+		"an LSTM itself": {nn.NewLSTM(3, 2, nil), func(m any) { m.(*nn.LSTM).Forward(torch.Ones(5, 1, 3)) }, ""},
+		"a weight-normed layer": {nn.NewWeightNorm(nn.NewLinear(3, 2, nil), 0),
+			func(m any) { m.(nn.Layer).Forward(torch.Ones(5, 3)) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shapes, err := nn.Shapes(test.m, func() { test.run(test.m) })
@@ -78,7 +81,8 @@ func TestEveryLayerWithParametersIsSeen(t *testing.T) {
 func TestModulesMatchingFindsByName(t *testing.T) {
 	testenv.RequireTorch(t)
 	net := nn.NewTransformer(4, 2, 2, 1, &nn.TransformerOptions{FeedForward: 8})
-	for pattern, want := range map[string]int{"encoder.layers.?": 2, "*.norm1": 3, "decoder": 1, "encoder.layers.0.*": 10} {
+	for pattern, want := range map[string]int{"encoder.layers.?": 2, "*.norm1": 3, "decoder": 1,
+		"encoder.layers.0.*": 10} {
 		if got, err := nn.ModulesMatching(net, pattern); err != nil || len(got) != want {
 			t.Errorf("%s: %d modules, %v; want %d", pattern, len(got), err, want)
 		}
@@ -86,7 +90,8 @@ func TestModulesMatchingFindsByName(t *testing.T) {
 	if got, err := nn.ModulesMatching(net, "*.norm1", "encoder.*"); err != nil || got[0].Name != "encoder.layers" {
 		t.Errorf("two patterns: %v, %v; want the order of Modules", got, err)
 	}
-	if _, err := nn.ModulesMatching(net, "encodr.*"); err == nil || !strings.Contains(err.Error(), `no module's name matches the pattern "encodr.*"`) {
+	if _, err := nn.ModulesMatching(net, "encodr.*"); err == nil || !strings.Contains(err.Error(),
+		`no module's name matches the pattern "encodr.*"`) {
 		t.Errorf("a pattern without a match: %v", err)
 	}
 	if _, err := nn.ModulesMatching(net, "["); err == nil {

@@ -2,7 +2,8 @@ package nn
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// TransformerOptions configures the layers of a transformer. Nil and the zero value mean PyTorch's defaults.
+// TransformerOptions configures the layers of a transformer. Nil and the zero value mean PyTorch's
+// defaults.
 type TransformerOptions struct {
 	FeedForward  int64         // units between the two linear layers of a block; zero means 2048
 	Dropout      *float64      // while training; nil means 0.1
@@ -27,7 +28,8 @@ func (o *TransformerOptions) resolved() TransformerOptions {
 }
 
 func (o *TransformerOptions) attention(model, heads int64) *MultiheadAttention {
-	return NewMultiheadAttention(model, heads, &MultiheadAttentionOptions{Dropout: *o.Dropout, NoBias: o.NoBias, BatchFirst: o.BatchFirst, Factory: o.Factory})
+	return NewMultiheadAttention(model, heads, &MultiheadAttentionOptions{Dropout: *o.Dropout, NoBias: o.NoBias,
+		BatchFirst: o.BatchFirst, Factory: o.Factory})
 }
 
 func (o *TransformerOptions) linear(in, out int64) *Linear {
@@ -38,7 +40,8 @@ func (o *TransformerOptions) norm(model int64) *LayerNorm {
 	return NewLayerNorm(Dims{model}, &LayerNormOptions{Eps: o.LayerNormEps, NoBias: o.NoBias, Factory: o.Factory})
 }
 
-// TransformerEncoderLayer is self-attention and a feed-forward network: torch.nn.TransformerEncoderLayer, after Vaswani et al. (2017).
+// TransformerEncoderLayer is self-attention and a feed-forward network:
+// torch.nn.TransformerEncoderLayer, after Vaswani et al. (2017).
 type TransformerEncoderLayer struct {
 	SelfAttn *MultiheadAttention `module:"self_attn"`
 	Linear1  *Linear             `module:"linear1"`
@@ -53,13 +56,16 @@ type TransformerEncoderLayer struct {
 	NormFirst  bool
 }
 
-// NewTransformerEncoderLayer makes a TransformerEncoderLayer of so many features in so many heads, drawn as PyTorch does.
+// NewTransformerEncoderLayer makes a TransformerEncoderLayer of so many features in so many heads,
+// drawn as PyTorch does.
 func NewTransformerEncoderLayer(model, heads int64, o *TransformerOptions) *TransformerEncoderLayer {
 	opt := o.resolved()
 	return &TransformerEncoderLayer{
 		SelfAttn: opt.attention(model, heads),
-		Linear1:  opt.linear(model, opt.FeedForward), Dropout: NewDropout(*opt.Dropout), Linear2: opt.linear(opt.FeedForward, model),
-		Norm1: opt.norm(model), Norm2: opt.norm(model), Dropout1: NewDropout(*opt.Dropout), Dropout2: NewDropout(*opt.Dropout),
+		Linear1:  opt.linear(model, opt.FeedForward), Dropout: NewDropout(*opt.Dropout),
+		Linear2: opt.linear(opt.FeedForward, model),
+		Norm1:   opt.norm(model), Norm2: opt.norm(model), Dropout1: NewDropout(*opt.Dropout),
+		Dropout2:   NewDropout(*opt.Dropout),
 		Activation: opt.Activation, NormFirst: opt.NormFirst,
 	}
 }
@@ -87,8 +93,8 @@ type TransformerEncoder struct {
 	Norm   *LayerNorm                 `module:"norm"` // nil: none
 }
 
-// NewTransformerEncoder makes a TransformerEncoder of n copies of a layer, and a norm unless it is nil. All layers begin with the same
-// weights, as in PyTorch; the layer itself is not used further.
+// NewTransformerEncoder makes a TransformerEncoder of n copies of a layer, and a norm unless it is
+// nil. All layers begin with the same weights, as in PyTorch; the layer itself is not used further.
 func NewTransformerEncoder(layer *TransformerEncoderLayer, n int, norm *LayerNorm) *TransformerEncoder {
 	mustBePositive("NewTransformerEncoder", "n", int64(n))
 	e := &TransformerEncoder{Norm: norm}
@@ -114,8 +120,10 @@ func (e *TransformerEncoder) Forward(x torch.Tensor, mask AttentionMask) torch.T
 
 func (l *TransformerEncoderLayer) clone() *TransformerEncoderLayer {
 	return &TransformerEncoderLayer{
-		SelfAttn: l.SelfAttn.clone(), Linear1: l.Linear1.clone(), Dropout: NewDropout(l.Dropout.P), Linear2: l.Linear2.clone(),
-		Norm1: l.Norm1.clone(), Norm2: l.Norm2.clone(), Dropout1: NewDropout(l.Dropout1.P), Dropout2: NewDropout(l.Dropout2.P),
+		SelfAttn: l.SelfAttn.clone(), Linear1: l.Linear1.clone(), Dropout: NewDropout(l.Dropout.P),
+		Linear2: l.Linear2.clone(),
+		Norm1:   l.Norm1.clone(), Norm2: l.Norm2.clone(), Dropout1: NewDropout(l.Dropout1.P),
+		Dropout2:   NewDropout(l.Dropout2.P),
 		Activation: l.Activation, NormFirst: l.NormFirst,
 	}
 }
@@ -139,7 +147,8 @@ func (l *LayerNorm) clone() *LayerNorm {
 func (m *MultiheadAttention) clone() *MultiheadAttention {
 	c := *m
 	c.OutProj = m.OutProj.clone()
-	for _, t := range []*torch.Tensor{&c.InProjWeight, &c.QProjWeight, &c.KProjWeight, &c.VProjWeight, &c.InProjBias, &c.BiasK, &c.BiasV} {
+	for _, t := range []*torch.Tensor{&c.InProjWeight, &c.QProjWeight, &c.KProjWeight, &c.VProjWeight, &c.InProjBias,
+		&c.BiasK, &c.BiasV} {
 		*t = copied(*t)
 	}
 	return &c

@@ -5,13 +5,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// MaxUnpoolOptions configures [NewMaxUnpool1d], [NewMaxUnpool2d] and [NewMaxUnpool3d]. Nil and the zero value mean PyTorch's defaults.
+// MaxUnpoolOptions configures [NewMaxUnpool1d], [NewMaxUnpool2d] and [NewMaxUnpool3d]. Nil and the
+// zero value mean PyTorch's defaults.
 type MaxUnpoolOptions struct {
 	Stride  Dims // nil means the kernel's size
 	Padding Dims // nil means 0
 }
 
-// MaxUnpool puts maxima back where they were, and zeros elsewhere: what [MaxUnpool1d], [MaxUnpool2d] and [MaxUnpool3d] have in common.
+// MaxUnpool puts maxima back where they were, and zeros elsewhere: what [MaxUnpool1d],
+// [MaxUnpool2d] and [MaxUnpool3d] have in common.
 type MaxUnpool struct {
 	Kernel Dims
 
@@ -35,8 +37,9 @@ func NewMaxUnpool1d(kernel Dims, o *MaxUnpoolOptions) *MaxUnpool1d {
 	return &MaxUnpool1d{newMaxUnpool("NewMaxUnpool1d", 1, kernel, deref(o))}
 }
 
-// Forward takes maxima, [N, C, L], and their indices from [MaxPool1d.ForwardIndices]. Size is that of the output behind the channels,
-// since pooling maps several sizes to one; nil means the smallest that is divided without rest.
+// Forward takes maxima, [N, C, L], and their indices from [MaxPool1d.ForwardIndices]. Size is that
+// of the output behind the channels, since pooling maps several sizes to one; nil means the
+// smallest that is divided without rest.
 func (m *MaxUnpool1d) Forward(x, indices torch.Tensor, size Dims) torch.Tensor {
 	return functional.MaxUnpool1d(x, indices, m.Kernel, m.call(size))
 }
@@ -49,8 +52,9 @@ func NewMaxUnpool2d(kernel Dims, o *MaxUnpoolOptions) *MaxUnpool2d {
 	return &MaxUnpool2d{newMaxUnpool("NewMaxUnpool2d", 2, kernel, deref(o))}
 }
 
-// Forward takes maxima, [N, C, H, W], and their indices from [MaxPool2d.ForwardIndices]. Size is that of the output behind the channels,
-// since pooling maps several sizes to one; nil means the smallest that is divided without rest.
+// Forward takes maxima, [N, C, H, W], and their indices from [MaxPool2d.ForwardIndices]. Size is
+// that of the output behind the channels, since pooling maps several sizes to one; nil means the
+// smallest that is divided without rest.
 func (m *MaxUnpool2d) Forward(x, indices torch.Tensor, size Dims) torch.Tensor {
 	return functional.MaxUnpool2d(x, indices, m.Kernel, m.call(size))
 }
@@ -63,8 +67,9 @@ func NewMaxUnpool3d(kernel Dims, o *MaxUnpoolOptions) *MaxUnpool3d {
 	return &MaxUnpool3d{newMaxUnpool("NewMaxUnpool3d", 3, kernel, deref(o))}
 }
 
-// Forward takes maxima, [N, C, D, H, W], and their indices from [MaxPool3d.ForwardIndices]. Size is that of the output behind the channels,
-// since pooling maps several sizes to one; nil means the smallest that is divided without rest.
+// Forward takes maxima, [N, C, D, H, W], and their indices from [MaxPool3d.ForwardIndices]. Size is
+// that of the output behind the channels, since pooling maps several sizes to one; nil means the
+// smallest that is divided without rest.
 func (m *MaxUnpool3d) Forward(x, indices torch.Tensor, size Dims) torch.Tensor {
 	return functional.MaxUnpool3d(x, indices, m.Kernel, m.call(size))
 }

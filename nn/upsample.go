@@ -15,7 +15,8 @@ func (u Upsample) Forward(x torch.Tensor) torch.Tensor {
 	return functional.Interpolate(x, u.InterpolateOptions)
 }
 
-// UpsamplingNearest2d is [Upsample] of images to the nearest pixel: torch.nn.UpsamplingNearest2d. Set one of the two.
+// UpsamplingNearest2d is [Upsample] of images to the nearest pixel: torch.nn.UpsamplingNearest2d.
+// Set one of the two.
 type UpsamplingNearest2d struct {
 	Size  Dims
 	Scale []float64
@@ -26,7 +27,8 @@ func (u UpsamplingNearest2d) Forward(x torch.Tensor) torch.Tensor {
 	return functional.Interpolate(x, functional.InterpolateOptions{Size: u.Size, Scale: u.Scale})
 }
 
-// UpsamplingBilinear2d is [Upsample] of images, bilinear with aligned corners: torch.nn.UpsamplingBilinear2d. Set one of the two.
+// UpsamplingBilinear2d is [Upsample] of images, bilinear with aligned corners:
+// torch.nn.UpsamplingBilinear2d. Set one of the two.
 type UpsamplingBilinear2d struct {
 	Size  Dims
 	Scale []float64
@@ -34,7 +36,8 @@ type UpsamplingBilinear2d struct {
 
 // Forward takes [N, C, H, W].
 func (u UpsamplingBilinear2d) Forward(x torch.Tensor) torch.Tensor {
-	return functional.Interpolate(x, functional.InterpolateOptions{Size: u.Size, Scale: u.Scale, Mode: functional.Bilinear2d, AlignCorners: true})
+	return functional.Interpolate(x, functional.InterpolateOptions{Size: u.Size, Scale: u.Scale,
+		Mode: functional.Bilinear2d, AlignCorners: true})
 }
 
 // PixelShuffle makes pixels of channels: torch.nn.PixelShuffle.
@@ -97,7 +100,8 @@ func (u Unflatten) Forward(x torch.Tensor) torch.Tensor {
 	return torch.Call("aten::unflatten.int", x, u.Dim, slices.Clone(u.Sizes))[0]
 }
 
-// PairwiseDistance is the p-norm of the difference of two tensors along the last dimension: torch.nn.PairwiseDistance.
+// PairwiseDistance is the p-norm of the difference of two tensors along the last dimension:
+// torch.nn.PairwiseDistance.
 type PairwiseDistance struct {
 	P       float64 // zero means 2
 	Eps     float64 // added to the difference; zero means 1e-6
@@ -109,7 +113,8 @@ func (p PairwiseDistance) Forward(x1, x2 torch.Tensor) torch.Tensor {
 	return functional.PairwiseDistance(x1, x2, or(p.P, 2), or(p.Eps, 1e-6), p.KeepDim)
 }
 
-// CosineSimilarity is the cosine of the angles between vectors along a dimension: torch.nn.CosineSimilarity.
+// CosineSimilarity is the cosine of the angles between vectors along a dimension:
+// torch.nn.CosineSimilarity.
 type CosineSimilarity struct {
 	Dim *int64  // nil means 1
 	Eps float64 // the least product of norms; zero means 1e-8

@@ -17,13 +17,15 @@ type Named struct {
 	Module any
 }
 
-// Params returns the parameters of a module and all modules in it: Module.named_parameters. A module's own come before its
-// children's; a parameter that is used in several places is listed once, under its first name.
+// Params returns the parameters of a module and all modules in it: Module.named_parameters. A
+// module's own come before its children's; a parameter that is used in several places is listed
+// once, under its first name.
 func Params(m any) []torch.Named {
 	return distinct(m, func(n node) []torch.Named { return n.params() })
 }
 
-// Buffers returns the buffers of a module and all modules in it, in the order of [Params]: Module.named_buffers.
+// Buffers returns the buffers of a module and all modules in it, in the order of [Params]:
+// Module.named_buffers.
 func Buffers(m any) []torch.Named {
 	return distinct(m, func(n node) []torch.Named {
 		var ts []torch.Named
@@ -34,8 +36,9 @@ func Buffers(m any) []torch.Named {
 	})
 }
 
-// StateDict returns what belongs into a file: the parameters and persistent buffers of a module, then those of its children:
-// Module.state_dict. A tensor that is used in several places is listed under each of its names.
+// StateDict returns what belongs into a file: the parameters and persistent buffers of a module,
+// then those of its children: Module.state_dict. A tensor that is used in several places is listed
+// under each of its names.
 func StateDict(m any) []torch.Named {
 	var ts []torch.Named
 	for _, s := range state(m) {
@@ -64,8 +67,9 @@ func Modules(m any) []Named {
 	return modules
 }
 
-// ModulesMatching returns the modules in m whose names match a pattern, in the order of [Modules]. Patterns are those of [Freeze]:
-// "encoder.*" is everything in encoder, "*.norm" every module of that name. A pattern that is malformed or matches none is an error.
+// ModulesMatching returns the modules in m whose names match a pattern, in the order of [Modules].
+// Patterns are those of [Freeze]: "encoder.*" is everything in encoder, "*.norm" every module of
+// that name. A pattern that is malformed or matches none is an error.
 func ModulesMatching(m any, patterns ...string) ([]Named, error) {
 	all := Modules(m)
 	matched := make([]bool, len(all))
@@ -80,7 +84,8 @@ func ModulesMatching(m any, patterns ...string) ([]Named, error) {
 			matched[i] = matched[i] || ok
 		}
 		if !found {
-			return nil, fmt.Errorf("nn: no module's name matches the pattern %q; there are %d, the last is %q", pattern, len(all), all[len(all)-1].Name)
+			return nil, fmt.Errorf("nn: no module's name matches the pattern %q; there are %d, the last is %q", pattern,
+				len(all), all[len(all)-1].Name)
 		}
 	}
 	var list []Named
@@ -92,8 +97,9 @@ func ModulesMatching(m any, patterns ...string) ([]Named, error) {
 	return list, nil
 }
 
-// SetTraining switches m and all modules in it between training and evaluation: Module.train and Module.eval. It calls the method
-// SetTraining(bool) of each module that has one; such a method switches its own module only. See [Mode].
+// SetTraining switches m and all modules in it between training and evaluation: Module.train and
+// Module.eval. It calls the method SetTraining(bool) of each module that has one; such a method
+// switches its own module only. See [Mode].
 func SetTraining(m any, on bool) {
 	for _, n := range Modules(m) {
 		if s, ok := n.Module.(interface{ SetTraining(bool) }); ok {
@@ -110,7 +116,8 @@ type node struct {
 	id     identity
 }
 
-// identity tells whether two nodes are the same module; zero where modules have no identity, as structs without fields have none.
+// identity tells whether two nodes are the same module; zero where modules have no identity, as
+// structs without fields have none.
 type identity struct {
 	t       reflect.Type
 	address uintptr
@@ -145,7 +152,8 @@ func resolve(name string, v reflect.Value) (node, bool) {
 		case v.Type() == tensorType:
 			panic(mistake("Params", torch.ErrType, "%s is a torch.Tensor, not a module", describe(name)))
 		case !layoutOf(v.Type()).empty() || reflect.PointerTo(v.Type()).Implements(modeType):
-			panic(mistake("Params", torch.ErrType, "%s is a %s by value, a copy that cannot be changed; use a pointer to it", describe(name), v.Type()))
+			panic(mistake("Params", torch.ErrType, "%s is a %s by value, a copy that cannot be changed; use a "+
+				"pointer to it", describe(name), v.Type()))
 		default:
 			n.module = v.Interface()
 		}
@@ -158,14 +166,16 @@ func resolve(name string, v reflect.Value) (node, bool) {
 		n.id = identity{v.Type(), v.Pointer(), v.Len()}
 	case reflect.Array:
 		if !v.CanAddr() {
-			panic(mistake("Params", torch.ErrType, "%s is an array by value, a copy that cannot be changed; use a slice", describe(name)))
+			panic(mistake("Params", torch.ErrType,
+				"%s is an array by value, a copy that cannot be changed; use a slice", describe(name)))
 		}
 		n.module = v.Addr().Interface()
 		n.id = identity{t: v.Type(), address: v.Addr().Pointer()}
 	case reflect.Invalid:
 		return node{}, false
 	default:
-		panic(mistake("Params", torch.ErrType, "%s is a %s; want a pointer to a struct, a slice or a map of modules", describe(name), v.Type()))
+		panic(mistake("Params", torch.ErrType, "%s is a %s; want a pointer to a struct, a slice or a map of modules",
+			describe(name), v.Type()))
 	}
 	return n, true
 }
@@ -202,7 +212,8 @@ func (n node) children() []node {
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, k := range keys {
 			if k.String() == "" || strings.Contains(k.String(), ".") {
-				panic(mistake("Params", torch.ErrValue, "%s: the key %q must not be empty nor have a dot", describe(n.name), k.String()))
+				panic(mistake("Params", torch.ErrValue, "%s: the key %q must not be empty nor have a dot",
+					describe(n.name), k.String()))
 			}
 			add(k.String(), n.value.MapIndex(k))
 		}
@@ -238,7 +249,8 @@ func (n node) params() []torch.Named {
 // mustHaveSizes panics if n is a lazy layer without an input so far.
 func (n node) mustHaveSizes() {
 	if l, ok := n.module.(interface{ pending() string }); ok && l.pending() != "" {
-		panic(mistake("Params", torch.ErrUndefined, "%s is a %s that has seen no input yet, and so has no parameters to list, load or train; call Forward once before", describe(n.name), l.pending()))
+		panic(mistake("Params", torch.ErrUndefined, "%s is a %s that has seen no input yet, and so has no parameters "+
+			"to list, load or train; call Forward once before", describe(n.name), l.pending()))
 	}
 }
 
@@ -282,7 +294,8 @@ func each(m any, f func(node)) {
 	visit(root(m))
 }
 
-// distinct collects tensors of all modules, each tensor once. A name that comes twice for different tensors is a mistake.
+// distinct collects tensors of all modules, each tensor once. A name that comes twice for different
+// tensors is a mistake.
 func distinct(m any, tensors func(node) []torch.Named) []torch.Named {
 	var list []torch.Named
 	seen := map[torch.Tensor]bool{}

@@ -68,13 +68,18 @@ func TestNamesAndOrderFollowTheTags(t *testing.T) {
 		want string
 	}{
 		{"parameters: own first, shared ones once", names(nn.Params(b)),
-			"shared scale fc.weight fc.bias value.weight value.bias list.0.weight list.2.1.weight heads.a.weight heads.b.weight grid.0.0.weight grid.1.1.weight pair.0.weight"},
-		{"buffers, the ones that are not saved too", names(nn.Buffers(b)), "steps ids value.running_mean value.running_var value.num_batches_tracked"},
+			"shared scale fc.weight fc.bias value.weight value.bias list.0.weight list.2.1.weight heads.a.weight " +
+				"heads.b.weight grid.0.0.weight grid.1.1.weight pair.0.weight"},
+		{"buffers, the ones that are not saved too", names(nn.Buffers(b)),
+			"steps ids value.running_mean value.running_var value.num_batches_tracked"},
 		{"state: buffers beside parameters, shared ones under each name", names(nn.StateDict(b)),
-			"shared scale steps fc.weight fc.bias value.weight value.bias value.running_mean value.running_var value.num_batches_tracked list.0.weight list.2.1.weight heads.a.weight heads.b.weight heads.c.weight grid.0.0.weight grid.1.1.weight pair.0.weight"},
+			"shared scale steps fc.weight fc.bias value.weight value.bias value.running_mean value.running_var " +
+				"value.num_batches_tracked list.0.weight list.2.1.weight heads.a.weight heads.b.weight " +
+				"heads.c.weight grid.0.0.weight grid.1.1.weight pair.0.weight"},
 		{"children", moduleNames(nn.Children(b)), "fc act value list heads grid pair"},
 		{"modules: each before its children, shared ones once", moduleNames(nn.Modules(b)),
-			"- fc act value list list.0 list.1 list.2 list.2.0 list.2.1 heads heads.a heads.b grid grid.0 grid.0.0 grid.1 grid.1.1 pair pair.0"},
+			"- fc act value list list.0 list.1 list.2 list.2.0 list.2.1 heads heads.a heads.b grid grid.0 grid.0.0 " +
+				"grid.1 grid.1.1 pair pair.0"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -186,14 +191,17 @@ func TestWrongTagsAreNamed(t *testing.T) {
 		{"a number is no module", 7, []string{"the module is a int"}},
 		{"a tensor is no module", torch.Ones(1), []string{"is a torch.Tensor, not a module"}},
 		{"a copy is no module", nn.Linear{}, []string{"nn.Linear by value", "use a pointer"}},
-		{"a copy in an interface is no module", &byValue{nn.Linear{}}, []string{`the module "a"`, "nn.Linear by value"}},
-		{"a layer without a tag is not forgotten", &noTag{small()}, []string{"noTag, field Fc", `module:"fc"`, `module:"-"`}},
+		{"a copy in an interface is no module", &byValue{nn.Linear{}}, []string{`the module "a"`,
+			"nn.Linear by value"}},
+		{"a layer without a tag is not forgotten", &noTag{small()}, []string{"noTag, field Fc", `module:"fc"`,
+			`module:"-"`}},
 		{"a list of layers without a tag is not forgotten", &noTagList{}, []string{"field Layers holds parameters"}},
 		{"parameters that are not fields are not forgotten", &noTagRNN{}, []string{"field RNN holds parameters"}},
 		{"not in a value either", &noTagValue{}, []string{"field RNN holds parameters"}},
 		{"a tagged field is exported", &unexported{small()}, []string{"field fc has a tag but is not exported"}},
 		{"a name is used once", &twice{}, []string{"field B", `"w" is already that of A`}},
-		{"a name is used once with embedded structs", &embedded{}, []string{"field Mine", `"shared" is already that of Shared`}},
+		{"a name is used once with embedded structs", &embedded{}, []string{"field Mine",
+			`"shared" is already that of Shared`}},
 		{"a name has no dot", &dot{}, []string{`"a.b"`, "must not be empty nor have a dot"}},
 		{"a name is not empty", &empty{}, []string{"must not be empty"}},
 		{"a field is one thing", &both{}, []string{"has the tags param and buffer"}},
@@ -218,7 +226,8 @@ func TestWrongTagsAreNamed(t *testing.T) {
 		})
 	}
 	t.Run("a module that contains itself has no state", func(t *testing.T) {
-		if err := torch.Try(func() { nn.StateDict(loop) }); err == nil || !strings.Contains(err.Error(), `the module "next" contains itself`) {
+		if err := torch.Try(func() { nn.StateDict(loop) }); err == nil || !strings.Contains(err.Error(),
+			`the module "next" contains itself`) {
 			t.Errorf("got %v", err)
 		}
 		if got := names(nn.Params(loop)); len(got) != 1 {
@@ -239,7 +248,8 @@ func TestSetTrainingReachesEveryModule(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		nn.SetTraining(&model, on)
 		if deep.Training() != on || lstm.Training() != on || model.Norm.Training() != on {
-			t.Errorf("after SetTraining(%t): dropout %t, lstm %t, norm %t", on, deep.Training(), lstm.Training(), model.Norm.Training())
+			t.Errorf("after SetTraining(%t): dropout %t, lstm %t, norm %t", on, deep.Training(), lstm.Training(),
+				model.Norm.Training())
 		}
 	}
 }

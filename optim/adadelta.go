@@ -2,7 +2,8 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Adadelta takes its step's size from the sizes of former steps: torch.optim.Adadelta. With g the gradient:
+// Adadelta takes its step's size from the sizes of former steps: torch.optim.Adadelta. With g the
+// gradient:
 //
 //	g += WeightDecay * p
 //	v  = Rho*v + (1-Rho)*g²
@@ -21,7 +22,8 @@ type Adadelta struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewAdadelta makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [Adadelta.Build] would fail.
+// NewAdadelta makes an optimizer of one group for a loop of one's own. It panics with
+// [*torch.Error] where [Adadelta.Build] would fail.
 func NewAdadelta(params []torch.Named, o Adadelta) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdadelta", opt, err)

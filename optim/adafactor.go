@@ -7,8 +7,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Adafactor keeps the mean of squares of a matrix as one row and one column: torch.optim.Adafactor. [AdafactorHF] is the one of
-// transformers, which differs. With g the gradient at update t, b = t^Beta2Decay and, for a matrix, of which the last two dimensions are meant:
+// Adafactor keeps the mean of squares of a matrix as one row and one column: torch.optim.Adafactor.
+// [AdafactorHF] is the one of transformers, which differs. With g the gradient at update t, b =
+// t^Beta2Decay and, for a matrix, of which the last two dimensions are meant:
 //
 //	p -= lr * WeightDecay * p
 //	r  = r + b*(mean of g² over columns - r),  c likewise over rows,  v = r·c / max(mean(r), Eps1)
@@ -16,9 +17,11 @@ import (
 //	u  = g / sqrt(max(v, Eps1²))
 //	p -= max(Eps2, rms(p)) * min(lr, 1/sqrt(t)) / max(1, rms(u)/ClipThreshold) * u
 //
-// The sizes of weights and updates become numbers in between, as in PyTorch: on a GPU a step waits for it twice per dtype and kind.
+// The sizes of weights and updates become numbers in between, as in PyTorch: on a GPU a step waits
+// for it twice per dtype and kind.
 //
-// Source: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, https://arxiv.org/abs/1804.04235.
+// Source: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost,
+// https://arxiv.org/abs/1804.04235.
 type Adafactor struct {
 	LR            float64  // limit of the relative step; zero means 1e-2
 	Beta2Decay    *float64 // power of t, not positive; nil means -0.8
@@ -28,10 +31,12 @@ type Adafactor struct {
 	WeightDecay   *float64 // decoupled; nil means 0
 	Maximize      bool     // let the loss rise
 
-	Implementation Implementation // there is no fused kernel; PyTorch takes for-loop on any device, so nothing means that
+	// there is no fused kernel; PyTorch takes for-loop on any device, so nothing means that
+	Implementation Implementation
 }
 
-// NewAdafactor makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [Adafactor.Build] would fail.
+// NewAdafactor makes an optimizer of one group for a loop of one's own. It panics with
+// [*torch.Error] where [Adafactor.Build] would fail.
 func NewAdafactor(params []torch.Named, o Adafactor) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdafactor", opt, err)
@@ -43,8 +48,10 @@ func (o Adafactor) LearningRate() float64 { return orLR(o.LR, 1e-2) }
 // Build makes the optimizer.
 func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 	power, eps2, limit, decay := or(o.Beta2Decay, -0.8), or(o.Eps2, 1e-3), or(o.ClipThreshold, 1), or(o.WeightDecay, 0)
-	err := checkSettings("Adafactor", setting{name: "LR", value: o.LearningRate()}, setting{name: "Eps1", value: or(o.Eps1, 0)},
-		setting{name: "Eps2", value: eps2}, setting{name: "ClipThreshold", value: limit}, setting{name: "WeightDecay", value: decay})
+	err := checkSettings("Adafactor", setting{name: "LR", value: o.LearningRate()},
+		setting{name: "Eps1", value: or(o.Eps1, 0)},
+		setting{name: "Eps2", value: eps2}, setting{name: "ClipThreshold", value: limit}, setting{name: "WeightDecay",
+			value: decay})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +85,9 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 			for i, r := range rows.ts {
 				update.ts[i] = r.MatMul(columns.ts[i])
 			}
-			means := rows.each(func(r torch.Tensor) torch.Tensor { return r.MeanDim([]int64{-2}, true, torch.DefaultDType) })
+			means := rows.each(func(r torch.Tensor) torch.Tensor {
+				return r.MeanDim([]int64{-2}, true, torch.DefaultDType)
+			})
 			means.clampMin_(eps1)
 			update.div_(means)
 		} else {
@@ -109,12 +118,13 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 	}
 	return build(rule{
 		name: "Adafactor", lr: o.LearningRate(), weightDecay: decay, step: step,
-		states: []state{stepCount, factor("row_var", -1, true), factor("col_var", -2, true), {name: "variance", make: func(m *member, _ float64) torch.Tensor {
-			if m.Tensor.Dim() > 1 {
-				return torch.Tensor{}
-			}
-			return m.Tensor.ZerosLike()
-		}}},
+		states: []state{stepCount, factor("row_var", -1, true), factor("col_var", -2, true),
+			{name: "variance", make: func(m *member, _ float64) torch.Tensor {
+				if m.Tensor.Dim() > 1 {
+					return torch.Tensor{}
+				}
+				return m.Tensor.ZerosLike()
+			}}},
 		options: map[string]any{"beta2_decay": power, "eps": eps, "d": limit, "maximize": o.Maximize},
 	}, o.Implementation, groups)
 }
@@ -125,7 +135,8 @@ func factor(name string, dim int, keep bool) state {
 		if m.Tensor.Dim() < 2 {
 			return torch.Tensor{}
 		}
-		return torch.Options{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(factorShape(m.Tensor.Shape(), dim, keep)...)
+		return torch.Options{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(factorShape(m.Tensor.Shape(),
+			dim, keep)...)
 	}}
 }
 

@@ -7,8 +7,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// AdafactorHF is the Adafactor of transformers (transformers.Adafactor, optim="adafactor" of its Trainer). With g the gradient at
-// update t, b = 1 - t^DecayRate and rms the root of the mean of squares:
+// AdafactorHF is the Adafactor of transformers (transformers.Adafactor, optim="adafactor" of its
+// Trainer). With g the gradient at update t, b = 1 - t^DecayRate and rms the root of the mean of
+// squares:
 //
 //	s  = min(1e-2, 1/sqrt(t)), with WarmupInit min(1e-6*t, 1/sqrt(t)), without relative steps lr
 //	l  = s * max(Eps2, rms(p)), without ScaleParameter l = s
@@ -19,11 +20,14 @@ import (
 //	p -= l * WeightDecay * p
 //	p -= u
 //
-// The default takes relative steps and ignores the rate that Step is told, so LR must be left out; LearningRate then is 1e-2, the largest
-// relative step. Hugging Face's Trainer sets both ScaleParameter and RelativeStep to false. float16 and bfloat16 parameters are
-// updated through float32. With ScaleParameter the size of the weights becomes a number in between, as there: on a GPU a step waits for it once per dtype.
+// The default takes relative steps and ignores the rate that Step is told, so LR must be left out;
+// LearningRate then is 1e-2, the largest relative step. Hugging Face's Trainer sets both
+// ScaleParameter and RelativeStep to false. float16 and bfloat16 parameters are updated through
+// float32. With ScaleParameter the size of the weights becomes a number in between, as there: on a
+// GPU a step waits for it once per dtype.
 //
-// Source: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost, https://arxiv.org/abs/1804.04235.
+// Source: Shazeer and Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost,
+// https://arxiv.org/abs/1804.04235.
 type AdafactorHF struct {
 	LR             float64  // learning rate without relative steps; then it must be set
 	Eps1           *float64 // added to squared gradients; nil means 1e-30
@@ -37,7 +41,8 @@ type AdafactorHF struct {
 	WarmupInit     bool     // relative steps begin small
 }
 
-// NewAdafactorHF makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [AdafactorHF.Build] would fail.
+// NewAdafactorHF makes an optimizer of one group for a loop of one's own. It panics with
+// [*torch.Error] where [AdafactorHF.Build] would fail.
 func NewAdafactorHF(params []torch.Named, o AdafactorHF) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdafactorHF", opt, err)
@@ -52,11 +57,14 @@ func (o AdafactorHF) Build(groups []Group) (Optimizer, error) {
 }
 
 func buildAdafactorHF(name string, o AdafactorHF, low *LowRank, groups []Group) (Optimizer, error) {
-	f := adafactorHF{AdafactorHF: o, eps1: or(o.Eps1, 1e-30), eps2: or(o.Eps2, 1e-3), limit: or(o.ClipThreshold, 1), power: or(o.DecayRate, -0.8), low: low,
+	f := adafactorHF{AdafactorHF: o, eps1: or(o.Eps1, 1e-30), eps2: or(o.Eps2, 1e-3), limit: or(o.ClipThreshold, 1),
+		power: or(o.DecayRate, -0.8), low: low,
 		scale: o.ScaleParameter == nil || *o.ScaleParameter, relative: o.RelativeStep == nil || *o.RelativeStep}
 	decay := or(o.WeightDecay, 0)
-	err := checkSettings(name, setting{name: "LR", value: o.LR}, setting{name: "Eps1", value: f.eps1}, setting{name: "Eps2", value: f.eps2},
-		setting{name: "ClipThreshold", value: f.limit}, setting{"Beta1", or(o.Beta1, 0), 1}, setting{name: "WeightDecay", value: decay})
+	err := checkSettings(name, setting{name: "LR", value: o.LR}, setting{name: "Eps1", value: f.eps1},
+		setting{name: "Eps2", value: f.eps2},
+		setting{name: "ClipThreshold", value: f.limit}, setting{"Beta1", or(o.Beta1, 0), 1},
+		setting{name: "WeightDecay", value: decay})
 	switch {
 	case err != nil:
 		return nil, err
@@ -65,7 +73,8 @@ func buildAdafactorHF(name string, o AdafactorHF, low *LowRank, groups []Group) 
 	case math.IsNaN(f.power) || math.IsInf(f.power, 0):
 		return nil, mistakef(ErrOption, "%s.DecayRate is %g; want a finite number", name, f.power)
 	case f.relative && o.LR != 0:
-		return nil, mistakef(ErrOption, "%s.LR is %g, but its steps are relative and ignore it; leave LR out, or set RelativeStep to false", name, o.LR)
+		return nil, mistakef(ErrOption, "%s.LR is %g, but its steps are relative and ignore it; leave LR out, or set "+
+			"RelativeStep to false", name, o.LR)
 	case !f.relative && o.LR == 0:
 		return nil, mistakef(ErrOption, "%s.LR is not set, but its steps are not relative; want a learning rate", name)
 	case o.WarmupInit && !f.relative:
@@ -73,10 +82,12 @@ func buildAdafactorHF(name string, o AdafactorHF, low *LowRank, groups []Group) 
 	}
 	for i, g := range groups {
 		if f.relative && g.LRScale != 0 && g.LRScale != 1 {
-			return nil, mistakef(ErrOption, "LRScale of group %d is %g, but the steps of %s are relative and ignore it; want none", i, g.LRScale, name)
+			return nil, mistakef(ErrOption, "LRScale of group %d is %g, but the steps of %s are relative and ignore "+
+				"it; want none", i, g.LRScale, name)
 		}
 	}
-	r := rule{name: name, lr: o.LearningRate(), weightDecay: decay, step: f.step, lowRank: low != nil, options: f.options()}
+	r := rule{name: name, lr: o.LearningRate(), weightDecay: decay, step: f.step, lowRank: low != nil,
+		options: f.options()}
 	r.states = []state{stepCount}
 	if low != nil {
 		r.states = append(r.states, low.states(wide)...)
@@ -117,7 +128,8 @@ type adafactorHF struct {
 }
 
 func (f *adafactorHF) options() map[string]any {
-	options := map[string]any{"eps": []float64{f.eps1, f.eps2}, "clip_threshold": f.limit, "decay_rate": f.power, "beta1": nil,
+	options := map[string]any{"eps": []float64{f.eps1, f.eps2}, "clip_threshold": f.limit, "decay_rate": f.power,
+		"beta1":           nil,
 		"scale_parameter": f.scale, "relative_step": f.relative, "warmup_init": f.WarmupInit}
 	if f.Beta1 != nil {
 		options["beta1"] = *f.Beta1

@@ -2,15 +2,19 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Adagrad divides by the root of the sum of all squared gradients: torch.optim.Adagrad. With g the gradient at update t:
+// Adagrad divides by the root of the sum of all squared gradients: torch.optim.Adagrad. With g the
+// gradient at update t:
 //
 //	g += WeightDecay * p
 //	s += g²                                              s starts at InitialAccumulator
 //	p -= lr / (1 + (t-1)*LRDecay) * g / (sqrt(s) + Eps)
 //
-// As in PyTorch the state of an optimizer that has not moved yet, or of a parameter without a gradient, is the sum that it begins with. On the CPU the default is the fused kernel (fused=True), on a GPU, where there is none, foreach.
+// As in PyTorch the state of an optimizer that has not moved yet, or of a parameter without a
+// gradient, is the sum that it begins with. On the CPU the default is the fused kernel
+// (fused=True), on a GPU, where there is none, foreach.
 //
-// Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods, https://jmlr.org/papers/v12/duchi11a.html.
+// Source: Duchi, Hazan and Singer, Adaptive Subgradient Methods,
+// https://jmlr.org/papers/v12/duchi11a.html.
 type Adagrad struct {
 	LR                 float64  // learning rate; zero means 1e-2
 	LRDecay            float64  // how fast the rate falls with a parameter's updates
@@ -22,7 +26,8 @@ type Adagrad struct {
 	Implementation Implementation // nothing means [Fused] if all parameters are on the CPU
 }
 
-// NewAdagrad makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [Adagrad.Build] would fail.
+// NewAdagrad makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [Adagrad.Build] would fail.
 func NewAdagrad(params []torch.Named, o Adagrad) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdagrad", opt, err)
@@ -34,8 +39,10 @@ func (o Adagrad) LearningRate() float64 { return orLR(o.LR, 1e-2) }
 // Build makes the optimizer.
 func (o Adagrad) Build(groups []Group) (Optimizer, error) {
 	eps, decay := or(o.Eps, 1e-10), or(o.WeightDecay, 0)
-	err := checkSettings("Adagrad", setting{name: "LR", value: o.LearningRate()}, setting{name: "LRDecay", value: o.LRDecay},
-		setting{name: "WeightDecay", value: decay}, setting{name: "InitialAccumulator", value: o.InitialAccumulator}, setting{name: "Eps", value: eps})
+	err := checkSettings("Adagrad", setting{name: "LR", value: o.LearningRate()}, setting{name: "LRDecay",
+		value: o.LRDecay},
+		setting{name: "WeightDecay", value: decay}, setting{name: "InitialAccumulator", value: o.InitialAccumulator},
+		setting{name: "Eps", value: eps})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +66,8 @@ func (o Adagrad) Build(groups []Group) (Optimizer, error) {
 		states: []state{stepCount, {name: "sum", make: func(m *member, _ float64) torch.Tensor {
 			return m.Tensor.FullLike(o.InitialAccumulator)
 		}}},
-		options: map[string]any{"lr_decay": o.LRDecay, "eps": eps, "initial_accumulator_value": o.InitialAccumulator, "maximize": o.Maximize},
+		options: map[string]any{"lr_decay": o.LRDecay, "eps": eps, "initial_accumulator_value": o.InitialAccumulator,
+			"maximize": o.Maximize},
 	}, o.Implementation, groups)
 }
 
@@ -70,14 +78,16 @@ func fusedAdagrad(s *shard, set settings, lrDecay, eps float64, maximize bool) {
 			for i, g := range s.params.Grads() {
 				if g.Defined() {
 					m := s.members[i]
-					params, grads, sums, steps = append(params, m.Tensor), append(grads, g), append(sums, m.states[1]), append(steps, m.states[0])
+					params, grads, sums, steps = append(params, m.Tensor), append(grads, g), append(sums, m.states[1]),
+						append(steps, m.states[0])
 				}
 			}
 			if len(params) == 0 {
 				return
 			}
 			torch.Call("aten::_foreach_add_.Scalar", steps, 1)
-			torch.Call("aten::_fused_adagrad_", params, grads, sums, steps, set.lr, lrDecay, set.weightDecay, eps, maximize)
+			torch.Call("aten::_fused_adagrad_", params, grads, sums, steps, set.lr, lrDecay, set.weightDecay, eps,
+				maximize)
 		})
 	})
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// AdamW is Adam with weight decay that is decoupled from the gradient: torch.optim.AdamW, with fused=True unless
-// Implementation says otherwise. With g the gradient at
-// update t:
+// AdamW is Adam with weight decay that is decoupled from the gradient: torch.optim.AdamW, with
+// fused=True unless Implementation says otherwise. With g the gradient at update t:
 //
 //	p -= lr * WeightDecay * p
 //	m  = Beta1*m + (1-Beta1)*g
 //	v  = Beta2*v + (1-Beta2)*g²
 //	p -= lr * (m / (1-Beta1^t)) / (sqrt(v / (1-Beta2^t)) + Eps)
 //
-// Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, https://arxiv.org/abs/1711.05101.
+// Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization,
+// https://arxiv.org/abs/1711.05101.
 type AdamW struct {
 	LR          float64  // learning rate; zero means 1e-3
 	Beta1       *float64 // decay of the mean of gradients m; nil means 0.9
@@ -26,13 +26,16 @@ type AdamW struct {
 	AMSGrad     bool     // divide by the largest v so far: https://openreview.net/forum?id=ryQu7f-RZ
 	Maximize    bool     // let the loss rise
 
-	Implementation Implementation // nothing means [Fused]; plain torch.optim.AdamW is [ForLoop] on the CPU and [Foreach] on a GPU
+	// nothing means [Fused]; plain torch.optim.AdamW is [ForLoop] on the CPU and [Foreach] on a GPU
+	Implementation Implementation
 }
 
-// Adam is torch.optim.Adam, with fused=True unless Implementation says otherwise. It computes as [AdamW] does, but weight decay joins the gradient, g += WeightDecay * p, and
-// is none unless it is set.
+// Adam is torch.optim.Adam, with fused=True unless Implementation says otherwise. It computes as
+// [AdamW] does, but weight decay joins the gradient, g += WeightDecay * p, and is none unless it is
+// set.
 //
-// Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, https://arxiv.org/abs/1412.6980.
+// Source: Kingma and Ba, Adam: A Method for Stochastic Optimization,
+// https://arxiv.org/abs/1412.6980.
 type Adam struct {
 	LR          float64  // learning rate; zero means 1e-3
 	Beta1       *float64 // decay of the mean of gradients; nil means 0.9
@@ -42,17 +45,21 @@ type Adam struct {
 	AMSGrad     bool     // divide by the largest mean of squares so far
 	Maximize    bool     // let the loss rise
 
-	DecoupledDecay bool           // decay the weights by lr * WeightDecay, as [AdamW] does, in place of the gradient: decoupled_weight_decay
+	// decay the weights by lr * WeightDecay, as [AdamW] does, in place of the gradient:
+	// decoupled_weight_decay
+	DecoupledDecay bool
 	Implementation Implementation // nothing means [Fused]
 }
 
-// NewAdamW makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [AdamW.Build] would fail.
+// NewAdamW makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [AdamW.Build] would fail.
 func NewAdamW(params []torch.Named, o AdamW) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdamW", opt, err)
 }
 
-// NewAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [Adam.Build] would fail.
+// NewAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [Adam.Build] would fail.
 func NewAdam(params []torch.Named, o Adam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdam", opt, err)
@@ -71,25 +78,29 @@ func (o AdamW) Build(groups []Group) (Optimizer, error) {
 
 // Build makes the optimizer.
 func (o Adam) Build(groups []Group) (Optimizer, error) {
-	same := AdamW{LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, AMSGrad: o.AMSGrad, Maximize: o.Maximize, Implementation: o.Implementation}
+	same := AdamW{LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, AMSGrad: o.AMSGrad, Maximize: o.Maximize,
+		Implementation: o.Implementation}
 	return buildAdam("Adam", groups, same, or(o.WeightDecay, 0), o.DecoupledDecay)
 }
 
 func buildAdam(name string, groups []Group, o AdamW, decay float64, decoupled bool) (Optimizer, error) {
 	options := torch.FusedOptions{
-		LR: o.LearningRate(), Beta1: or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.999), Eps: or(o.Eps, 1e-8), WeightDecay: decay,
-		AMSGrad: o.AMSGrad, Maximize: o.Maximize, Decoupled: decoupled,
+		LR: o.LearningRate(), Beta1: or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.999), Eps: or(o.Eps, 1e-8),
+		WeightDecay: decay,
+		AMSGrad:     o.AMSGrad, Maximize: o.Maximize, Decoupled: decoupled,
 	}
-	err := checkSettings(name, setting{name: "LR", value: options.LR}, setting{"Beta1", options.Beta1, 1}, setting{"Beta2", options.Beta2, 1},
+	err := checkSettings(name, setting{name: "LR", value: options.LR}, setting{"Beta1", options.Beta1, 1},
+		setting{"Beta2", options.Beta2, 1},
 		setting{name: "Eps", value: options.Eps}, setting{name: "WeightDecay", value: decay})
 	if err != nil {
 		return nil, err
 	}
 	rule := rule{
 		name: name, lr: options.LR, weightDecay: decay, momentum: beta1Of(options.Beta1),
-		options: map[string]any{"betas": []float64{options.Beta1, options.Beta2}, "eps": options.Eps, "amsgrad": o.AMSGrad, "maximize": o.Maximize, "decoupled_weight_decay": decoupled},
-		states:  []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
-		step:    func(b *batch) { adam(b, options) },
+		options: map[string]any{"betas": []float64{options.Beta1, options.Beta2}, "eps": options.Eps,
+			"amsgrad": o.AMSGrad, "maximize": o.Maximize, "decoupled_weight_decay": decoupled},
+		states: []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
+		step:   func(b *batch) { adam(b, options) },
 		fused: func(s *shard, set settings) {
 			var largest *torch.List
 			if o.AMSGrad {

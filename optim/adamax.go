@@ -6,14 +6,16 @@ import (
 	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
-// Adamax is Adam with the largest gradient in place of the mean of squares: torch.optim.Adamax. With g the gradient at update t:
+// Adamax is Adam with the largest gradient in place of the mean of squares: torch.optim.Adamax.
+// With g the gradient at update t:
 //
 //	g += WeightDecay * p
 //	m  = Beta1*m + (1-Beta1)*g
 //	u  = max(Beta2*u, |g| + Eps)
 //	p -= lr / (1-Beta1^t) * m / u
 //
-// Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, section 7.1, https://arxiv.org/abs/1412.6980.
+// Source: Kingma and Ba, Adam: A Method for Stochastic Optimization, section 7.1,
+// https://arxiv.org/abs/1412.6980.
 type Adamax struct {
 	LR          float64  // learning rate; zero means 2e-3
 	Beta1       *float64 // decay of the mean of gradients; nil means 0.9
@@ -25,7 +27,8 @@ type Adamax struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewAdamax makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [Adamax.Build] would fail.
+// NewAdamax makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [Adamax.Build] would fail.
 func NewAdamax(params []torch.Named, o Adamax) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdamax", opt, err)
@@ -37,7 +40,8 @@ func (o Adamax) LearningRate() float64 { return orLR(o.LR, 2e-3) }
 // Build makes the optimizer.
 func (o Adamax) Build(groups []Group) (Optimizer, error) {
 	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8), or(o.WeightDecay, 0)
-	err := checkSettings("Adamax", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1}, setting{"Beta2", beta2, 1},
+	err := checkSettings("Adamax", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
+		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})
 	if err != nil {
 		return nil, err

@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ASGD is stochastic gradient descent with an average of the weights beside it: torch.optim.ASGD. With g the gradient at update t:
+// ASGD is stochastic gradient descent with an average of the weights beside it: torch.optim.ASGD.
+// With g the gradient at update t:
 //
 //	g += WeightDecay * p
 //	p  = (1 - Lambda*e)*p - e*g
@@ -17,7 +18,8 @@ import (
 //
 // The average is the state "ax" of each parameter. [Averaged] is the same idea for any optimizer.
 //
-// Source: Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging, https://doi.org/10.1137/0330046.
+// Source: Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging,
+// https://doi.org/10.1137/0330046.
 type ASGD struct {
 	LR          float64  // learning rate; zero means 1e-2
 	Lambda      *float64 // decay term, lambd; nil means 1e-4
@@ -29,7 +31,8 @@ type ASGD struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewASGD makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [ASGD.Build] would fail.
+// NewASGD makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [ASGD.Build] would fail.
 func NewASGD(params []torch.Named, o ASGD) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewASGD", opt, err)
@@ -42,7 +45,8 @@ func (o ASGD) LearningRate() float64 { return orLR(o.LR, 1e-2) }
 func (o ASGD) Build(groups []Group) (Optimizer, error) {
 	lambda, alpha, t0, decay := or(o.Lambda, 1e-4), or(o.Alpha, 0.75), or(o.T0, 1e6), or(o.WeightDecay, 0)
 	err := checkSettings("ASGD", setting{name: "LR", value: o.LearningRate()}, setting{name: "Lambda", value: lambda},
-		setting{name: "Alpha", value: alpha}, setting{name: "T0", value: t0}, setting{name: "WeightDecay", value: decay})
+		setting{name: "Alpha", value: alpha}, setting{name: "T0", value: t0}, setting{name: "WeightDecay",
+			value: decay})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +61,8 @@ func (o ASGD) Build(groups []Group) (Optimizer, error) {
 			p.addcmul_(g, b.constant(e), -1)
 			average.addcmul_(p.sub(average), b.constant(u), 1)
 			// PyTorch computes this in float32 here, and in Python's numbers in the plain loop.
-			b.setNumber(eta, torch.Full(t).MulScalar(lambda*b.lr).AddScalar(1).PowScalar(alpha).Reciprocal().MulScalar(b.lr).Item())
+			b.setNumber(eta,
+				torch.Full(t).MulScalar(lambda*b.lr).AddScalar(1).PowScalar(alpha).Reciprocal().MulScalar(b.lr).Item())
 		} else {
 			p.mulScalar_(1 - lambda*e)
 			p.add_(g, -e)

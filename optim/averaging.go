@@ -6,20 +6,24 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Averaging configures [NewAveraged]. The zero value is the plain average of stochastic weight averaging.
+// Averaging configures [NewAveraged]. The zero value is the plain average of stochastic weight
+// averaging.
 type Averaging struct {
-	Decay float64 // exponential moving average: average += (1-Decay) * (weights - average); zero means the plain average of all updates
+	// exponential moving average: average += (1-Decay) * (weights - average); zero means the plain
+	// average of all updates
+	Decay float64
 }
 
-// Averaged is a second set of weights that averages those of a model: torch.optim.swa_utils.AveragedModel with its foreach functions.
-// With n updates so far:
+// Averaged is a second set of weights that averages those of a model:
+// torch.optim.swa_utils.AveragedModel with its foreach functions. With n updates so far:
 //
 //	average  = p                           at the first Update
 //	average += (p - average) / (n + 1)     plain: SWA, Izmailov and others, https://arxiv.org/abs/1803.05407
 //	average += (1-Decay) * (p - average)   exponential: EMA
 //
-// Give it a model's parameters, and its buffers too if they are to be averaged (use_buffers=True). Without them, the statistics of batch
-// normalisation are those of the model's own weights: [UpdateBatchNorm] takes them anew inside of [Averaged.Swap].
+// Give it a model's parameters, and its buffers too if they are to be averaged (use_buffers=True).
+// Without them, the statistics of batch normalisation are those of the model's own weights:
+// [UpdateBatchNorm] takes them anew inside of [Averaged.Swap].
 type Averaged struct {
 	source  []torch.Named
 	average []torch.Named
@@ -35,16 +39,18 @@ type averagedList struct {
 	source, average []torch.Tensor
 }
 
-// NewAveraged copies the tensors. They must outlive it. It panics with [*torch.Error] if a tensor is undefined or has no name, or
-// Decay is not 0 <= Decay <= 1.
+// NewAveraged copies the tensors. They must outlive it. It panics with [*torch.Error] if a tensor
+// is undefined or has no name, or Decay is not 0 <= Decay <= 1.
 func NewAveraged(tensors []torch.Named, o Averaging) *Averaged {
 	if !(o.Decay >= 0 && o.Decay <= 1) {
-		panic(&torch.Error{Op: "optim.NewAveraged", Code: torch.ErrValue, Msg: mistakef(ErrOption, "Averaging.Decay is %g; want 0 <= Decay <= 1", o.Decay).Error()})
+		panic(&torch.Error{Op: "optim.NewAveraged", Code: torch.ErrValue, Msg: mistakef(ErrOption,
+			"Averaging.Decay is %g; want 0 <= Decay <= 1", o.Decay).Error()})
 	}
 	a := &Averaged{source: slices.Clone(tensors), decay: o.Decay}
 	for i, p := range tensors {
 		if p.Name == "" || !p.Tensor.Defined() {
-			panic(&torch.Error{Op: "optim.NewAveraged", Code: torch.ErrInvalid, Msg: mistakef(ErrParam, "tensor %d, %q, has no name or is undefined", i, p.Name).Error()})
+			panic(&torch.Error{Op: "optim.NewAveraged", Code: torch.ErrInvalid, Msg: mistakef(ErrParam,
+				"tensor %d, %q, has no name or is undefined", i, p.Name).Error()})
 		}
 		torch.NoGrad(func() {
 			a.average = append(a.average, torch.Named{Name: p.Name, Tensor: p.Tensor.Detach().Clone().Keep()})
@@ -109,12 +115,13 @@ func (l *averagedList) update(n int, decay float64) {
 // Updates is the number of Updates so far: n_averaged.
 func (a *Averaged) Updates() int { return a.updates }
 
-// Tensors returns the averages under the names of their sources: for a checkpoint, or to be loaded into another model. They are the
-// tensors themselves: the next Update changes them.
+// Tensors returns the averages under the names of their sources: for a checkpoint, or to be loaded
+// into another model. They are the tensors themselves: the next Update changes them.
 func (a *Averaged) Tensors() []torch.Named { return a.average }
 
-// Swap runs f while the model has the averages for weights, to evaluate or save it, and puts its own back afterwards, if f panics too. Models that hold
-// the same tensors are affected. Neither Update nor Swap may be called in f.
+// Swap runs f while the model has the averages for weights, to evaluate or save it, and puts its
+// own back afterwards, if f panics too. Models that hold the same tensors are affected. Neither
+// Update nor Swap may be called in f.
 func (a *Averaged) Swap(f func()) {
 	a.exchange()
 	defer a.exchange()
@@ -136,8 +143,8 @@ func (a *Averaged) exchange() {
 	})
 }
 
-// LoadState continues from what Tensors returned, copying it, and from that number of updates. What does not fit is refused with
-// [ErrState], and then nothing has changed.
+// LoadState continues from what Tensors returned, copying it, and from that number of updates. What
+// does not fit is refused with [ErrState], and then nothing has changed.
 func (a *Averaged) LoadState(state []torch.Named, updates int) error {
 	if updates < 0 {
 		return mistakef(ErrState, "the number of updates is %d; want one that is not negative", updates)

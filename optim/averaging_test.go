@@ -13,7 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// averagedRun repeats a case of testdata/pytorch.py up to the update stop, and then goes on with a new average.
+// averagedRun repeats a case of testdata/pytorch.py up to the update stop, and then goes on with a
+// new average.
 func averagedRun(t *testing.T, name string, stop int) (*optim.Averaged, *golden.File) {
 	g, inputs := golden.Load(t, "testdata/pytorch.safetensors"), golden.Load(t, "testdata/inputs.safetensors")
 	var tensors []torch.Named
@@ -136,7 +137,8 @@ func TestAveragesRefuseWhatDoesNotFit(t *testing.T) {
 		{append([]torch.Named{{Name: "v", Tensor: torch.Ones(3)}}, a.Tensors()...), 1, "2 averages"},
 		{[]torch.Named{{Name: "w"}}, 1, "undefined"},
 	} {
-		if err := a.LoadState(test.state, test.updates); !errors.Is(err, optim.ErrState) || !strings.Contains(err.Error(), test.says) {
+		if err := a.LoadState(test.state, test.updates); !errors.Is(err, optim.ErrState) ||
+			!strings.Contains(err.Error(), test.says) {
 			t.Errorf("LoadState = %v, want ErrState that says %q", err, test.says)
 		}
 	}
@@ -145,18 +147,23 @@ func TestAveragesRefuseWhatDoesNotFit(t *testing.T) {
 func TestUpdateBatchNormForgetsAndRestores(t *testing.T) {
 	testenv.RequireTorch(t)
 	cumulative := false
-	s := optim.RunningStatistics{Mean: torch.Full(7, 2), Var: torch.Full(9, 2), Count: torch.From([]int64{4}), Cumulative: &cumulative}
+	s := optim.RunningStatistics{Mean: torch.Full(7, 2), Var: torch.Full(9, 2), Count: torch.From([]int64{4}),
+		Cumulative: &cumulative}
 	ran := false
 	optim.UpdateBatchNorm([]optim.RunningStatistics{s}, func() {
 		ran = true
-		if !cumulative || torch.IsGradEnabled() || s.Mean.Sum(torch.DefaultDType).Item() != 0 || s.Var.Sum(torch.DefaultDType).Item() != 2 || s.Count.Sum(torch.DefaultDType).Item() != 0 {
-			t.Errorf("in the pass: cumulative %t, gradients %t, mean %v, variance %v, count %v; want true, false, 0, 1, 0", cumulative, torch.IsGradEnabled(), s.Mean, s.Var, s.Count)
+		if !cumulative || torch.IsGradEnabled() || s.Mean.Sum(torch.DefaultDType).Item() != 0 ||
+			s.Var.Sum(torch.DefaultDType).Item() != 2 || s.Count.Sum(torch.DefaultDType).Item() != 0 {
+			t.Errorf("in the pass: cumulative %t, gradients %t, mean %v, variance %v, count %v; want true, false, 0, "+
+				"1, 0", cumulative, torch.IsGradEnabled(), s.Mean, s.Var, s.Count)
 		}
 	})
 	if !ran || cumulative {
 		t.Errorf("the pass ran: %t; cumulative afterwards: %t; want true and false", ran, cumulative)
 	}
-	if err := torch.Try(func() { optim.UpdateBatchNorm([]optim.RunningStatistics{{Mean: s.Mean}}, func() {}) }); !errors.Is(err, torch.ErrInvalid) {
+	if err := torch.Try(func() {
+		optim.UpdateBatchNorm([]optim.RunningStatistics{{Mean: s.Mean}}, func() {})
+	}); !errors.Is(err, torch.ErrInvalid) {
 		t.Errorf("a layer without variance: %v, want torch.ErrInvalid", err)
 	}
 	optim.UpdateBatchNorm(nil, func() { t.Error("without layers the pass ran") })

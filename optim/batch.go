@@ -6,8 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// batch holds parameters that have a gradient and that one sequence of operators updates: those of a shard whose numbers (step
-// counts and what follows from them) agree, so that every factor is the same for all of them.
+// batch holds parameters that have a gradient and that one sequence of operators updates: those of
+// a shard whose numbers (step counts and what follows from them) agree, so that every factor is the
+// same for all of them.
 type batch struct {
 	settings
 	foreach bool // the formula of foreach=True, where it is not that of foreach=False
@@ -17,13 +18,15 @@ type batch struct {
 	states  []list // empty for numbers and for states that these parameters do not have
 }
 
-// batches divides the parameters that have a gradient. Mostly that is all of them at the same step, which costs no copy of the lists.
+// batches divides the parameters that have a gradient. Mostly that is all of them at the same step,
+// which costs no copy of the lists.
 func (s *shard) batches(r rule, set settings) []*batch {
 	formula := r.implementation == Foreach || r.implementation == DefaultImplementation && s.device.IsCUDA()
 	operators := operators{foreach: formula || !s.device.IsCUDA(), python: !formula && wide(s.dtype) != s.dtype}
 	grads := s.params.Grads()
 	if s.uniform(grads) {
-		b := &batch{set, formula, s.members, list{s.params.Tensors(), operators}, list{grads, operators}, make([]list, len(s.states))}
+		b := &batch{set, formula, s.members, list{s.params.Tensors(), operators}, list{grads, operators},
+			make([]list, len(s.states))}
 		for i, l := range s.states {
 			if l != nil {
 				b.states[i] = list{l.Tensors(), operators}
@@ -89,7 +92,8 @@ func (b *batch) count() float64 {
 	return b.number(0)
 }
 
-// gradient is the gradient with the weights added weightDecay times, negated first if the loss is to rise.
+// gradient is the gradient with the weights added weightDecay times, negated first if the loss is
+// to rise.
 func (b *batch) gradient(maximize bool, weightDecay float64) list {
 	g := b.grads
 	if maximize {
@@ -101,7 +105,8 @@ func (b *batch) gradient(maximize bool, weightDecay float64) list {
 	return g
 }
 
-// decayed decays the weights themselves if decoupled is set, and otherwise lets the decay join the gradient. It returns the gradient.
+// decayed decays the weights themselves if decoupled is set, and otherwise lets the decay join the
+// gradient. It returns the gradient.
 func (b *batch) decayed(maximize, decoupled bool) list {
 	if !decoupled {
 		return b.gradient(maximize, b.weightDecay)

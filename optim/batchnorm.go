@@ -6,17 +6,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// RunningStatistics are those of a layer of batch normalisation: the fields of a BatchNorm of package nn.
+// RunningStatistics are those of a layer of batch normalisation: the fields of a BatchNorm of
+// package nn.
 type RunningStatistics struct {
 	Mean, Var  torch.Tensor
 	Count      torch.Tensor // num_batches_tracked
 	Cumulative *bool        // whether the layer averages over all batches instead of following the last ones
 }
 
-// UpdateBatchNorm takes the statistics of batch normalisation anew, after weights have been averaged: torch.optim.swa_utils.update_bn. It forgets
-// the old ones and calls pass, which runs the training data through the model once, in training mode; meanwhile the layers average over
-// all batches, and no gradients are kept. It
-// panics with [*torch.Error] if a layer lacks one of its statistics.
+// UpdateBatchNorm takes the statistics of batch normalisation anew, after weights have been
+// averaged: torch.optim.swa_utils.update_bn. It forgets the old ones and calls pass, which runs the
+// training data through the model once, in training mode; meanwhile the layers average over all
+// batches, and no gradients are kept. It panics with [*torch.Error] if a layer lacks one of its
+// statistics.
 //
 //	average.Swap(func() { optim.UpdateBatchNorm(layers, func() { ... }) })
 func UpdateBatchNorm(layers []RunningStatistics, pass func()) {
@@ -26,7 +28,8 @@ func UpdateBatchNorm(layers []RunningStatistics, pass func()) {
 	for i, l := range layers {
 		if l.Cumulative == nil || !l.Mean.Defined() || !l.Var.Defined() || !l.Count.Defined() {
 			panic(&torch.Error{Op: "optim.UpdateBatchNorm", Code: torch.ErrInvalid,
-				Msg: fmt.Sprintf("the statistics of layer %d lack a mean, a variance, a count or Cumulative; want those of a layer that keeps running statistics", i)})
+				Msg: fmt.Sprintf("the statistics of layer %d lack a mean, a variance, a count or Cumulative; want "+
+					"those of a layer that keeps running statistics", i)})
 		}
 	}
 	former := make([]bool, len(layers))

@@ -13,8 +13,10 @@ import (
 func BenchmarkImplementations(b *testing.B) {
 	testenv.RequireTorch(b)
 	for name, o := range map[string]optim.Builder{
-		"AdamW/fused": optim.AdamW{}, "AdamW/for-loop": optim.AdamW{Implementation: optim.ForLoop}, "AdamW/foreach": optim.AdamW{Implementation: optim.Foreach},
-		"RMSprop": optim.RMSprop{}, "NAdam": optim.NAdam{}, "Lion": optim.Lion{}, "LAMB": optim.LAMB{}, "AdafactorHF": optim.AdafactorHF{},
+		"AdamW/fused": optim.AdamW{}, "AdamW/for-loop": optim.AdamW{Implementation: optim.ForLoop},
+		"AdamW/foreach": optim.AdamW{Implementation: optim.Foreach},
+		"RMSprop":       optim.RMSprop{}, "NAdam": optim.NAdam{}, "Lion": optim.Lion{}, "LAMB": optim.LAMB{},
+		"AdafactorHF": optim.AdafactorHF{},
 	} {
 		b.Run(name+"/60x10000", func(b *testing.B) {
 			_, opt := manyParameters(b, o, 60, 10_000)
@@ -27,7 +29,8 @@ func BenchmarkImplementations(b *testing.B) {
 	}
 }
 
-// One update of 60 parameters with 10,000 elements each, on one thread; bench_test.py is the same in Python.
+// One update of 60 parameters with 10,000 elements each, on one thread; bench_test.py is the same
+// in Python.
 func BenchmarkStep(b *testing.B) {
 	testenv.RequireTorch(b)
 	for _, o := range []optim.Builder{optim.AdamW{}, optim.SGD{Momentum: 0.9}} {

@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// build checks the groups as torch.optim.Optimizer.add_param_group does, and more strictly: states are named, so names must be there and differ.
+// build checks the groups as torch.optim.Optimizer.add_param_group does, and more strictly: states
+// are named, so names must be there and differ.
 func build(r rule, implementation Implementation, groups []Group) (Optimizer, error) {
 	if err := implementation.resolve(&r, groups); err != nil {
 		return nil, err
@@ -38,20 +39,24 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 		}
 		g.WeightDecay = new(or(given.WeightDecay, r.weightDecay))
 		if given.LowRank && !r.lowRank {
-			return nil, mistakef(ErrOption, "LowRank of %s is set, but %s has no low-rank form; want GaLoreAdamW or GaLoreAdafactor", where, r.name)
+			return nil, mistakef(ErrOption, "LowRank of %s is set, but %s has no low-rank form; want GaLoreAdamW or "+
+				"GaLoreAdafactor", where, r.name)
 		}
 		if !(g.LRScale >= 0) || math.IsInf(g.LRScale, 0) {
-			return nil, mistakef(ErrOption, "LRScale of %s is %g; want a finite number that is not negative", where, given.LRScale)
+			return nil, mistakef(ErrOption, "LRScale of %s is %g; want a finite number that is not negative", where,
+				given.LRScale)
 		}
 		if d := *g.WeightDecay; !(d >= 0) || math.IsInf(d, 0) {
-			return nil, mistakef(ErrOption, "WeightDecay of %s is %g; want a finite number that is not negative", where, d)
+			return nil, mistakef(ErrOption, "WeightDecay of %s is %g; want a finite number that is not negative", where,
+				d)
 		}
 		for j, p := range given.Params {
 			if p.Name == "" {
 				return nil, mistakef(ErrParam, "parameter %d of %s has no name; its state is saved under it", j, where)
 			}
 			if names[p.Name] {
-				return nil, mistakef(ErrParam, "parameter %q of %s was given before; want each parameter once, in one group", p.Name, where)
+				return nil, mistakef(ErrParam, "parameter %q of %s was given before; want each parameter once, in "+
+					"one group", p.Name, where)
 			}
 			names[p.Name] = true
 			if err := trainable(p.Tensor); err != nil {
@@ -69,11 +74,13 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 		g.arrange()
 		o.groups = append(o.groups, g)
 	}
-	if len(tensors) == 0 && len(groups) < 2 { // several groups may all be empty, as in PyTorch: those of a recipe for a model that is frozen
+	// several groups may all be empty, as in PyTorch: those of a recipe for a model that is frozen
+	if len(tensors) == 0 && len(groups) < 2 {
 		return nil, mistakef(ErrParam, "%s was given no parameters; perhaps all of the model's are frozen", r.name)
 	}
 	if i, j, shared := sameTensor(tensors); shared {
-		return nil, mistakef(ErrParam, "parameters %q and %q are one and the same tensor; give shared weights once", o.params[i].Name, o.params[j].Name)
+		return nil, mistakef(ErrParam, "parameters %q and %q are one and the same tensor; give shared weights once",
+			o.params[i].Name, o.params[j].Name)
 	}
 	o.all = torch.NewList(tensors...)
 	return o, nil
@@ -110,7 +117,8 @@ func sameTensor(ts []torch.Tensor) (i, j int, found bool) {
 	return 0, 0, false
 }
 
-// newStep makes the count of a parameter's updates for a fused kernel. As in PyTorch it is a float32 on the parameter's device.
+// newStep makes the count of a parameter's updates for a fused kernel. As in PyTorch it is a
+// float32 on the parameter's device.
 func newStep(m *member, _ float64) torch.Tensor {
 	return torch.Options{Device: m.Tensor.Device()}.Zeros([]int64{}...)
 }
@@ -118,7 +126,8 @@ func newStep(m *member, _ float64) torch.Tensor {
 // isMatrix refuses parameters that have not two dimensions.
 func isMatrix(optimizer string, p torch.Named) error {
 	if n := p.Tensor.Dim(); n != 2 {
-		return mistakef(ErrParam, "parameter %q has %d dimensions; %s is for matrices only, want 2", p.Name, n, optimizer)
+		return mistakef(ErrParam, "parameter %q has %d dimensions; %s is for matrices only, want 2", p.Name, n,
+			optimizer)
 	}
 	return nil
 }

@@ -59,16 +59,27 @@ func TestGroupsThatCannotWorkAreRefused(t *testing.T) {
 	}{
 		{"no groups", nil, optim.ErrParam, "no parameters"},
 		{"a group without parameters", []optim.Group{{}}, optim.ErrParam, "no parameters"},
-		{"a parameter without name", []optim.Group{{Params: []torch.Named{w, {Tensor: w.Tensor}}}}, optim.ErrParam, "parameter 1 of group 0 has no name"},
-		{"a name twice", []optim.Group{{Params: []torch.Named{w}}, {Name: "b", Params: []torch.Named{param("w", 3)}}}, optim.ErrParam, `parameter "w" of group "b" was given before`},
-		{"a tensor twice", []optim.Group{{Params: []torch.Named{w}}, {Params: []torch.Named{{Name: "v", Tensor: w.Tensor}}}}, optim.ErrParam, `"w" and "v" are one and the same`},
-		{"an undefined tensor", []optim.Group{{Params: []torch.Named{{Name: "u"}}}}, optim.ErrParam, `"u" of group 0 is undefined`},
+		{"a parameter without name", []optim.Group{{Params: []torch.Named{w, {Tensor: w.Tensor}}}}, optim.ErrParam,
+			"parameter 1 of group 0 has no name"},
+		{"a name twice", []optim.Group{{Params: []torch.Named{w}}, {Name: "b", Params: []torch.Named{param("w", 3)}}},
+			optim.ErrParam, `parameter "w" of group "b" was given before`},
+		{"a tensor twice", []optim.Group{{Params: []torch.Named{w}},
+			{Params: []torch.Named{{Name: "v", Tensor: w.Tensor}}}}, optim.ErrParam,
+			`"w" and "v" are one and the same`},
+		{"an undefined tensor", []optim.Group{{Params: []torch.Named{{Name: "u"}}}}, optim.ErrParam,
+			`"u" of group 0 is undefined`},
 		{"a freed tensor", []optim.Group{{Params: []torch.Named{freed}}}, optim.ErrParam, "freed"},
-		{"integers", []optim.Group{{Params: []torch.Named{{Name: "i", Tensor: torch.From([]int64{1})}}}}, optim.ErrParam, "dtype int64"},
-		{"a result of an operator", []optim.Group{{Params: []torch.Named{{Name: "r", Tensor: w.Tensor.MulScalar(2.0)}}}}, optim.ErrParam, "not a leaf"},
-		{"a negative scale", []optim.Group{{Name: "head", LRScale: -1, Params: []torch.Named{w}}}, optim.ErrOption, `LRScale of group "head" is -1`},
-		{"a scale that is NaN", []optim.Group{{LRScale: math.NaN(), Params: []torch.Named{w}}}, optim.ErrOption, "LRScale of group 0 is NaN"},
-		{"a negative decay", []optim.Group{{WeightDecay: new(-1.0), Params: []torch.Named{w}}}, optim.ErrOption, "WeightDecay of group 0 is -1"},
+		{"integers", []optim.Group{{Params: []torch.Named{{Name: "i", Tensor: torch.From([]int64{1})}}}},
+			optim.ErrParam, "dtype int64"},
+		{"a result of an operator",
+			[]optim.Group{{Params: []torch.Named{{Name: "r", Tensor: w.Tensor.MulScalar(2.0)}}}}, optim.ErrParam,
+			"not a leaf"},
+		{"a negative scale", []optim.Group{{Name: "head", LRScale: -1, Params: []torch.Named{w}}}, optim.ErrOption,
+			`LRScale of group "head" is -1`},
+		{"a scale that is NaN", []optim.Group{{LRScale: math.NaN(), Params: []torch.Named{w}}}, optim.ErrOption,
+			"LRScale of group 0 is NaN"},
+		{"a negative decay", []optim.Group{{WeightDecay: new(-1.0), Params: []torch.Named{w}}}, optim.ErrOption,
+			"WeightDecay of group 0 is -1"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -83,7 +94,8 @@ func TestGroupsThatCannotWorkAreRefused(t *testing.T) {
 // The groups of a recipe stay when all of a model is frozen; PyTorch takes them too.
 func TestSeveralGroupsMayAllBeEmpty(t *testing.T) {
 	testenv.RequireTorch(t)
-	for _, b := range []optim.Builder{optim.AdamW{}, optim.SGD{Momentum: 0.9}, optim.Adagrad{}, optim.AdamW{Implementation: optim.Foreach}} {
+	for _, b := range []optim.Builder{optim.AdamW{}, optim.SGD{Momentum: 0.9}, optim.Adagrad{},
+		optim.AdamW{Implementation: optim.Foreach}} {
 		opt, err := b.Build([]optim.Group{{}, {WeightDecay: new(0.0)}})
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +103,8 @@ func TestSeveralGroupsMayAllBeEmpty(t *testing.T) {
 		opt.Step(0.1)
 		opt.ZeroGrad()
 		if opt.Updates() != 1 || len(opt.State()) != 0 || len(opt.Groups()) != 2 {
-			t.Errorf("%T: %d updates, state %v, %d groups; want 1, nothing, 2", b, opt.Updates(), opt.State(), len(opt.Groups()))
+			t.Errorf("%T: %d updates, state %v, %d groups; want 1, nothing, 2", b, opt.Updates(), opt.State(),
+				len(opt.Groups()))
 		}
 	}
 }
@@ -136,7 +149,8 @@ func TestLearningRateIsTheSettingOrPyTorchsDefault(t *testing.T) {
 	for _, test := range []struct {
 		builder optim.Builder
 		want    float64
-	}{{optim.AdamW{}, 1e-3}, {optim.Adam{}, 1e-3}, {optim.SGD{}, 1e-3}, {optim.AdamW{LR: 5e-5}, 5e-5}, {optim.Adam{LR: 2e-5}, 2e-5}, {optim.SGD{LR: 0.1}, 0.1}} {
+	}{{optim.AdamW{}, 1e-3}, {optim.Adam{}, 1e-3}, {optim.SGD{}, 1e-3}, {optim.AdamW{LR: 5e-5}, 5e-5},
+		{optim.Adam{LR: 2e-5}, 2e-5}, {optim.SGD{LR: 0.1}, 0.1}} {
 		if got := test.builder.LearningRate(); got != test.want {
 			t.Errorf("%+v.LearningRate() = %g, want %g", test.builder, got, test.want)
 		}
@@ -145,12 +159,14 @@ func TestLearningRateIsTheSettingOrPyTorchsDefault(t *testing.T) {
 
 func TestGroupsShowTheSettingsInForce(t *testing.T) {
 	testenv.RequireTorch(t)
-	opt, err := optim.AdamW{}.Build([]optim.Group{{Params: []torch.Named{param("a", 1)}}, {Name: "b", LRScale: 0.5, WeightDecay: new(0.0), Params: []torch.Named{param("b", 1), param("c", 1)}}, {}})
+	opt, err := optim.AdamW{}.Build([]optim.Group{{Params: []torch.Named{param("a", 1)}}, {Name: "b", LRScale: 0.5,
+		WeightDecay: new(0.0), Params: []torch.Named{param("b", 1), param("c", 1)}}, {}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	groups := opt.Groups()
-	if len(groups) != 3 || *groups[0].WeightDecay != 0.01 || groups[0].LRScale != 1 || *groups[1].WeightDecay != 0 || groups[1].LRScale != 0.5 || groups[1].Name != "b" {
+	if len(groups) != 3 || *groups[0].WeightDecay != 0.01 || groups[0].LRScale != 1 || *groups[1].WeightDecay != 0 ||
+		groups[1].LRScale != 0.5 || groups[1].Name != "b" {
 		t.Errorf("Groups() = %+v, want decays 0.01 and 0, scales 1 and 0.5", groups)
 	}
 	if got := strings.Join(names(opt.Params()), " "); got != "a b c" {

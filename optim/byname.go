@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Arguments are the settings of Hugging Face's TrainingArguments that concern the optimizer, under its names and with its defaults.
+// Arguments are the settings of Hugging Face's TrainingArguments that concern the optimizer, under
+// its names and with its defaults.
 type Arguments struct {
 	LearningRate float64  // learning_rate; zero means 5e-5
 	WeightDecay  float64  // weight_decay; it is that of groups that have none of their own
@@ -15,20 +16,24 @@ type Arguments struct {
 	AdamBeta2    *float64 // adam_beta2; nil means 0.999
 	AdamEpsilon  *float64 // adam_epsilon; nil means 1e-8
 
-	// OptimArgs is optim_args, "momentum=0.9,nesterov=true": settings that only this optimizer has, under PyTorch's names. [ByName] refuses
-	// those that it does not know, where Hugging Face's Trainer passes over them.
+	// OptimArgs is optim_args, "momentum=0.9,nesterov=true": settings that only this optimizer has,
+	// under PyTorch's names. [ByName] refuses those that it does not know, where Hugging Face's
+	// Trainer passes over them.
 	OptimArgs string
 }
 
-// ByName makes the settings that the Trainer of transformers 5.17 makes of its argument optim: "adamw_torch_fused" (its default),
-// "adamw_torch", "adafactor", "sgd", "rmsprop", "adagrad", "galore_adamw" and "galore_adafactor". Besides, it knows by their lower-case names the
-// optimizers of torch.optim that Hugging Face does not offer, and of this package: "adam", "adamax", "nadam", "radam", "adadelta", "asgd", "rprop",
-// "muon", "lion" and "lamb".
+// ByName makes the settings that the Trainer of transformers 5.17 makes of its argument optim:
+// "adamw_torch_fused" (its default), "adamw_torch", "adafactor", "sgd", "rmsprop", "adagrad",
+// "galore_adamw" and "galore_adafactor". Besides, it knows by their lower-case names the optimizers
+// of torch.optim that Hugging Face does not offer, and of this package: "adam", "adamax", "nadam",
+// "radam", "adadelta", "asgd", "rprop", "muon", "lion" and "lamb".
 //
 //	builder, err := optim.ByName("sgd", optim.Arguments{LearningRate: 0.1, OptimArgs: "momentum=0.9,nesterov=true"})
 //
-// All but "adamw_torch_fused" compute as PyTorch does when it is told nothing, see [PyTorchDefault]. Names of transformers whose optimizers are
-// other packages' are refused with [ErrOption], and the error says what to take in their place. GaLore wants the groups of [LowRankGroups].
+// All but "adamw_torch_fused" compute as PyTorch does when it is told nothing, see
+// [PyTorchDefault]. Names of transformers whose optimizers are other packages' are refused with
+// [ErrOption], and the error says what to take in their place. GaLore wants the groups of
+// [LowRankGroups].
 func ByName(name string, a Arguments) (Builder, error) {
 	make, known := byName[name]
 	if !known {
@@ -59,14 +64,17 @@ var byName = map[string]func(a Arguments, g *args) Builder{
 	"adamw_torch":       func(a Arguments, _ *args) Builder { return a.adamW(PyTorchDefault) },
 	"adafactor":         func(a Arguments, _ *args) Builder { return a.adafactor() },
 	"sgd": func(a Arguments, g *args) Builder {
-		return SGD{LR: a.LearningRate, Momentum: g.number("momentum", 0), Dampening: g.number("dampening", 0), Nesterov: g.flag("nesterov"),
+		return SGD{LR: a.LearningRate, Momentum: g.number("momentum", 0), Dampening: g.number("dampening", 0),
+			Nesterov:    g.flag("nesterov"),
 			WeightDecay: &a.WeightDecay, Implementation: PyTorchDefault}
 	},
 	"adagrad": func(a Arguments, g *args) Builder {
-		return Adagrad{LR: a.LearningRate, LRDecay: g.number("lr_decay", 0), Eps: g.pointer("eps"), WeightDecay: &a.WeightDecay, Implementation: PyTorchDefault}
+		return Adagrad{LR: a.LearningRate, LRDecay: g.number("lr_decay", 0), Eps: g.pointer("eps"),
+			WeightDecay: &a.WeightDecay, Implementation: PyTorchDefault}
 	},
 	"rmsprop": func(a Arguments, g *args) Builder {
-		return RMSprop{LR: a.LearningRate, Momentum: g.number("momentum", 0), Alpha: g.pointer("alpha"), Eps: g.pointer("eps"),
+		return RMSprop{LR: a.LearningRate, Momentum: g.number("momentum", 0), Alpha: g.pointer("alpha"),
+			Eps:      g.pointer("eps"),
 			Centered: g.flag("centered"), WeightDecay: &a.WeightDecay, Implementation: PyTorchDefault}
 	},
 	// transformers gives these two the rate alone, no betas, no epsilon and no weight decay.
@@ -80,47 +88,59 @@ var byName = map[string]func(a Arguments, g *args) Builder{
 	},
 
 	"adam": func(a Arguments, g *args) Builder {
-		return Adam{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999), Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay,
-			AMSGrad: g.flag("amsgrad"), DecoupledDecay: g.flag("decoupled_weight_decay"), Implementation: PyTorchDefault}
+		return Adam{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+			Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay,
+			AMSGrad: g.flag("amsgrad"), DecoupledDecay: g.flag("decoupled_weight_decay"),
+			Implementation: PyTorchDefault}
 	},
 	"adamax": func(a Arguments, _ *args) Builder {
-		return Adamax{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999), Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay}
+		return Adamax{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+			Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay}
 	},
 	"nadam": func(a Arguments, g *args) Builder {
-		return NAdam{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999), Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay,
+		return NAdam{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+			Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay,
 			MomentumDecay: g.pointer("momentum_decay"), DecoupledDecay: g.flag("decoupled_weight_decay")}
 	},
 	"radam": func(a Arguments, g *args) Builder {
-		return RAdam{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999), Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay,
+		return RAdam{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+			Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay,
 			DecoupledDecay: g.flag("decoupled_weight_decay")}
 	},
 	"adadelta": func(a Arguments, g *args) Builder {
 		return Adadelta{LR: a.LearningRate, Rho: g.pointer("rho"), Eps: g.pointer("eps"), WeightDecay: &a.WeightDecay}
 	},
 	"asgd": func(a Arguments, g *args) Builder {
-		return ASGD{LR: a.LearningRate, Lambda: g.pointer("lambd"), Alpha: g.pointer("alpha"), T0: g.pointer("t0"), WeightDecay: &a.WeightDecay}
+		return ASGD{LR: a.LearningRate, Lambda: g.pointer("lambd"), Alpha: g.pointer("alpha"), T0: g.pointer("t0"),
+			WeightDecay: &a.WeightDecay}
 	},
 	"rprop": func(a Arguments, g *args) Builder {
 		g.none(a.WeightDecay != 0, "weight_decay", "it has no weight decay")
-		return Rprop{LR: a.LearningRate, EtaMinus: g.pointer("etaminus"), EtaPlus: g.pointer("etaplus"), MinStep: g.pointer("min_step"), MaxStep: g.pointer("max_step")}
+		return Rprop{LR: a.LearningRate, EtaMinus: g.pointer("etaminus"), EtaPlus: g.pointer("etaplus"),
+			MinStep: g.pointer("min_step"), MaxStep: g.pointer("max_step")}
 	},
 	"muon": func(a Arguments, g *args) Builder {
-		return Muon{LR: a.LearningRate, Momentum: g.pointer("momentum"), Eps: g.pointer("eps"), WeightDecay: &a.WeightDecay}
+		return Muon{LR: a.LearningRate, Momentum: g.pointer("momentum"), Eps: g.pointer("eps"),
+			WeightDecay: &a.WeightDecay}
 	},
 	"lion": func(a Arguments, _ *args) Builder {
-		return Lion{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999), WeightDecay: &a.WeightDecay}
+		return Lion{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+			WeightDecay: &a.WeightDecay}
 	},
 	"lamb": func(a Arguments, _ *args) Builder {
-		return LAMB{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999), Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay}
+		return LAMB{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+			Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay}
 	},
 }
 
 func (a Arguments) adamW(i Implementation) Builder {
-	return AdamW{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999), Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay, Implementation: i}
+	return AdamW{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+		Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay, Implementation: i}
 }
 
 func (a Arguments) adafactor() AdafactorHF {
-	return AdafactorHF{LR: a.LearningRate, WeightDecay: &a.WeightDecay, ScaleParameter: new(false), RelativeStep: new(false)}
+	return AdafactorHF{LR: a.LearningRate, WeightDecay: &a.WeightDecay, ScaleParameter: new(false),
+		RelativeStep: new(false)}
 }
 
 // or1 fixes the default of transformers, which is not that of every optimizer.
@@ -134,16 +154,24 @@ var refused = []struct {
 	{"it is for TPUs through torch_xla; take adamw_torch_fused", []string{"adamw_torch_xla"}},
 	{"it is for NPUs through torch_npu; take adamw_torch_fused", []string{"adamw_torch_npu_fused"}},
 	{"it belongs to torchdistx, which is no longer developed; take adamw_torch", []string{"adamw_anyprecision"}},
-	{"it keeps its state in 4 or 8 bits through torchao; adafactor and galore_adamw also keep less state", []string{"adamw_torch_4bit", "adamw_torch_8bit"}},
-	{"it keeps its state in 8 bits through bitsandbytes; adafactor and galore_adamw also keep less state", []string{"adamw_bnb_8bit", "adamw_8bit", "ademamix_8bit", "lion_8bit", "paged_adamw_8bit", "paged_ademamix_8bit", "paged_lion_8bit", "rmsprop_bnb_8bit"}},
-	{"it is a kernel of bitsandbytes; adamw_torch_fused, lion and rmsprop have the same formulas", []string{"lion_32bit", "paged_adamw_32bit", "paged_lion_32bit", "rmsprop_bnb", "rmsprop_bnb_32bit"}},
+	{"it keeps its state in 4 or 8 bits through torchao; adafactor and galore_adamw also keep less state",
+		[]string{"adamw_torch_4bit", "adamw_torch_8bit"}},
+	{"it keeps its state in 8 bits through bitsandbytes; adafactor and galore_adamw also keep less state",
+		[]string{"adamw_bnb_8bit", "adamw_8bit", "ademamix_8bit", "lion_8bit", "paged_adamw_8bit",
+			"paged_ademamix_8bit", "paged_lion_8bit", "rmsprop_bnb_8bit"}},
+	{"it is a kernel of bitsandbytes; adamw_torch_fused, lion and rmsprop have the same formulas",
+		[]string{"lion_32bit", "paged_adamw_32bit", "paged_lion_32bit", "rmsprop_bnb", "rmsprop_bnb_32bit"}},
 	{"AdEMAMix belongs to bitsandbytes; take adamw_torch_fused", []string{"ademamix", "paged_ademamix_32bit"}},
-	{"it keeps its state in 8 bits through bitsandbytes; take galore_adamw", []string{"galore_adamw_8bit", "galore_adamw_8bit_layerwise"}},
-	{"an update of each layer during the backward pass needs a hook on each parameter; take galore_adamw", []string{"galore_adamw_layerwise"}},
-	{"an update of each layer during the backward pass needs a hook on each parameter; take galore_adafactor", []string{"galore_adafactor_layerwise"}},
+	{"it keeps its state in 8 bits through bitsandbytes; take galore_adamw", []string{"galore_adamw_8bit",
+		"galore_adamw_8bit_layerwise"}},
+	{"an update of each layer during the backward pass needs a hook on each parameter; take galore_adamw",
+		[]string{"galore_adamw_layerwise"}},
+	{"an update of each layer during the backward pass needs a hook on each parameter; take galore_adafactor",
+		[]string{"galore_adafactor_layerwise"}},
 	{"it belongs to lomo_optim and updates during the backward pass; take adafactor", []string{"lomo", "adalomo"}},
 	{"it belongs to the package grokadamw; take adamw_torch_fused", []string{"grokadamw"}},
-	{"it belongs to the package schedulefree; take adamw_torch_fused with a schedule", []string{"schedule_free_radam", "schedule_free_adamw", "schedule_free_sgd"}},
+	{"it belongs to the package schedulefree; take adamw_torch_fused with a schedule", []string{"schedule_free_radam",
+		"schedule_free_adamw", "schedule_free_sgd"}},
 	{"it belongs to apollo_torch; take galore_adamw", []string{"apollo_adamw", "apollo_adamw_layerwise"}},
 	{"it belongs to torch-optimi; take adamw_torch_fused", []string{"stable_adamw"}},
 }
@@ -155,8 +183,8 @@ type args struct {
 	mistake string // the first
 }
 
-// parseArgs is _parse_optim_args of transformers/trainer_optimizer.py, which passes over blanks and takes the last of equal keys; here a
-// key may come once.
+// parseArgs is _parse_optim_args of transformers/trainer_optimizer.py, which passes over blanks and
+// takes the last of equal keys; here a key may come once.
 func parseArgs(name, text string) (*args, error) {
 	g := &args{values: map[string]string{}}
 	text = strings.ReplaceAll(text, " ", "")
@@ -166,7 +194,8 @@ func parseArgs(name, text string) (*args, error) {
 	for _, pair := range strings.Split(text, ",") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" || value == "" || strings.Contains(value, "=") {
-			return nil, mistakef(ErrOption, "%q in the OptimArgs of %s is no setting; want key=value, with commas between", pair, name)
+			return nil, mistakef(ErrOption, "%q in the OptimArgs of %s is no setting; want key=value, with commas "+
+				"between", pair, name)
 		}
 		if _, twice := g.values[key]; twice {
 			return nil, mistakef(ErrOption, "the OptimArgs of %s have %q twice", name, key)
@@ -255,11 +284,13 @@ func (g *args) err(name string) error {
 		switch {
 		case slices.Contains(g.used, key):
 		case key == "weight_decay":
-			return mistakef(ErrOption, "the OptimArgs of %s have weight_decay, which the groups override; set Arguments.WeightDecay", name)
+			return mistakef(ErrOption, "the OptimArgs of %s have weight_decay, which the groups override; set "+
+				"Arguments.WeightDecay", name)
 		case len(g.used) == 0:
 			return mistakef(ErrOption, "the OptimArgs of %s have %q; it takes none", name, key)
 		default:
-			return mistakef(ErrOption, "the OptimArgs of %s have %q; it takes %s", name, key, strings.Join(g.used, ", "))
+			return mistakef(ErrOption, "the OptimArgs of %s have %q; it takes %s", name, key,
+				strings.Join(g.used, ", "))
 		}
 	}
 	return nil

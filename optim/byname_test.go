@@ -176,9 +176,11 @@ func TestMovedMomentumBitsEqualPyTorch(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/byname.safetensors")
 	builders := map[string]optim.Builder{
-		"AdamW": optim.AdamW{}, "Adam": optim.Adam{Implementation: optim.PyTorchDefault}, "SGD": optim.SGD{Momentum: 0.9, Nesterov: true, Implementation: optim.ForLoop},
-		"SGD without": optim.SGD{}, "RMSprop": optim.RMSprop{Momentum: 0.5, Centered: true}, "RMSprop without": optim.RMSprop{},
-		"NAdam": optim.NAdam{}, "RAdam": optim.RAdam{}, "Adamax": optim.Adamax{},
+		"AdamW": optim.AdamW{}, "Adam": optim.Adam{Implementation: optim.PyTorchDefault},
+		"SGD":         optim.SGD{Momentum: 0.9, Nesterov: true, Implementation: optim.ForLoop},
+		"SGD without": optim.SGD{}, "RMSprop": optim.RMSprop{Momentum: 0.5, Centered: true},
+		"RMSprop without": optim.RMSprop{},
+		"NAdam":           optim.NAdam{}, "RAdam": optim.RAdam{}, "Adamax": optim.Adamax{},
 	}
 	moved := readRecorded(t).Moved
 	if len(moved) != 2*len(builders) {
@@ -186,10 +188,12 @@ func TestMovedMomentumBitsEqualPyTorch(t *testing.T) {
 	}
 	for _, c := range moved {
 		t.Run(c.Optimizer+" "+c.Schedule, func(t *testing.T) {
-			// The second half is made by a new optimizer that continues from the state of the first.
+			// The second half is made by a new optimizer that continues from the state of the
+			// first.
 			weight, bias, _ := two(g)
 			build := func() optim.Optimizer {
-				o, err := builders[c.Optimizer].Build([]optim.Group{{Params: []torch.Named{{Name: "weight", Tensor: weight}, {Name: "bias", Tensor: bias}}}})
+				o, err := builders[c.Optimizer].Build([]optim.Group{{Params: []torch.Named{{Name: "weight",
+					Tensor: weight}, {Name: "bias", Tensor: bias}}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -217,7 +221,8 @@ func TestMovedMomentumBitsEqualPyTorch(t *testing.T) {
 			golden.Bits(t, "weight", weight, g.Tensor(c.Optimizer+"."+c.Schedule+".weight"))
 			golden.Bits(t, "bias", bias, g.Tensor(c.Optimizer+"."+c.Schedule+".bias"))
 			_, groups, err := optim.ToPyTorch(o)
-			if want := strconv.FormatFloat(hex(t, c.Momenta[len(c.Momenta)-1]), 'g', -1, 64); err != nil || !strings.Contains(string(groups), want) {
+			if want := strconv.FormatFloat(hex(t, c.Momenta[len(c.Momenta)-1]), 'g', -1, 64); err != nil ||
+				!strings.Contains(string(groups), want) {
 				t.Errorf("PyTorch's groups %s (%v) do not have the last momentum %s", groups, err, want)
 			}
 		})

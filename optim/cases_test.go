@@ -21,8 +21,10 @@ var settingsByName = map[string]optim.Builder{}
 
 func init() {
 	for _, b := range []optim.Builder{
-		optim.AdamW{}, optim.Adam{}, optim.SGD{}, optim.Adamax{}, optim.NAdam{}, optim.RAdam{}, optim.Adagrad{}, optim.Adadelta{}, optim.RMSprop{},
-		optim.Rprop{}, optim.ASGD{}, optim.Adafactor{}, optim.AdafactorHF{}, optim.Muon{}, optim.Lion{}, optim.LAMB{}, optim.GaLoreAdamW{}, optim.GaLoreAdafactor{},
+		optim.AdamW{}, optim.Adam{}, optim.SGD{}, optim.Adamax{}, optim.NAdam{}, optim.RAdam{}, optim.Adagrad{},
+		optim.Adadelta{}, optim.RMSprop{},
+		optim.Rprop{}, optim.ASGD{}, optim.Adafactor{}, optim.AdafactorHF{}, optim.Muon{}, optim.Lion{}, optim.LAMB{},
+		optim.GaLoreAdamW{}, optim.GaLoreAdafactor{},
 	} {
 		settingsByName[reflect.TypeOf(b).Name()] = b
 	}
@@ -47,7 +49,8 @@ func fileCases(t *testing.T) (cases []fileCase) {
 	}
 	for _, path := range paths {
 		f := golden.Load(t, path)
-		c := fileCase{name: strings.TrimSuffix(filepath.Base(path), ".safetensors"), file: f, dtypes: map[string]torch.DType{}}
+		c := fileCase{name: strings.TrimSuffix(filepath.Base(path), ".safetensors"), file: f,
+			dtypes: map[string]torch.DType{}}
 		c.builder = decodeBuilder(t, f.Metadata["optimizer"], f.Metadata["options"])
 		if f.Metadata["peak"] != "" {
 			if c.peak, err = strconv.ParseFloat(f.Metadata["peak"], 64); err != nil {
@@ -160,7 +163,8 @@ func TestEveryOptimizerRepeatsItsGoldenFile(t *testing.T) {
 	}
 }
 
-// A run that is saved and continued by a new optimizer must end where the whole run ends, for every kind of state.
+// A run that is saved and continued by a new optimizer must end where the whole run ends, for every
+// kind of state.
 func TestEveryOptimizerResumesToTheBit(t *testing.T) {
 	testenv.RequireTorch(t)
 	inputs := golden.Load(t, "testdata/inputs.safetensors")

@@ -2,16 +2,19 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// ClipGradNorm scales all gradients together so that their total 2-norm is at most maxNorm, and returns the norm before:
-// torch.nn.utils.clip_grad_norm_. Parameters without gradient do not count. The order of params decides the last bits of the norm;
-// PyTorch's is that of the model. It waits for nothing: reading the norm with Item does.
+// ClipGradNorm scales all gradients together so that their total 2-norm is at most maxNorm, and
+// returns the norm before: torch.nn.utils.clip_grad_norm_. Parameters without gradient do not
+// count. The order of params decides the last bits of the norm; PyTorch's is that of the model. It
+// waits for nothing: reading the norm with Item does.
 //
-// Loops that clip at each step save a little by making the list once: torch.NewList, [torch.List.ClipGradNorm], which knows other norms too.
+// Loops that clip at each step save a little by making the list once: torch.NewList,
+// [torch.List.ClipGradNorm], which knows other norms too.
 func ClipGradNorm(params []torch.Named, maxNorm float64) torch.Tensor {
 	return tensorsOf(params).ClipGradNorm(maxNorm, 2)
 }
 
-// ClipGradValue limits every element of the gradients to [-value, value]: torch.nn.utils.clip_grad_value_.
+// ClipGradValue limits every element of the gradients to [-value, value]:
+// torch.nn.utils.clip_grad_value_.
 func ClipGradValue(params []torch.Named, value float64) { tensorsOf(params).ClipGradValue(value) }
 
 func tensorsOf(params []torch.Named) *torch.List {

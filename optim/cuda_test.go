@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// On a GPU the kernels round in another order: the runs agree closely with those of the CPU. Half of the parameters stay on the CPU.
+// On a GPU the kernels round in another order: the runs agree closely with those of the CPU. Half
+// of the parameters stay on the CPU.
 func TestRunsOnAGPUAgree(t *testing.T) {
 	testenv.RequireCUDA(t)
 	g := golden.Load(t, "testdata/optim.safetensors")

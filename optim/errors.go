@@ -28,7 +28,8 @@ func mistakef(kind error, format string, args ...any) error {
 	return &mistake{kind, fmt.Sprintf(format, args...)}
 }
 
-// must gives the result of a Build to a constructor of raw loops, where a mistake is one of the program.
+// must gives the result of a Build to a constructor of raw loops, where a mistake is one of the
+// program.
 func must(op string, o Optimizer, err error) Optimizer {
 	if err != nil {
 		code := torch.ErrInvalid
@@ -54,7 +55,8 @@ func checkSettings(optimizer string, settings ...setting) error {
 		case s.below != 0 && !(s.value >= 0 && s.value < s.below):
 			return mistakef(ErrOption, "%s.%s is %g; want 0 <= %s < %g", optimizer, s.name, s.value, s.name, s.below)
 		case !(s.value >= 0) || math.IsInf(s.value, 0):
-			return mistakef(ErrOption, "%s.%s is %g; want a finite number that is not negative", optimizer, s.name, s.value)
+			return mistakef(ErrOption, "%s.%s is %g; want a finite number that is not negative", optimizer, s.name,
+				s.value)
 		}
 	}
 	return nil

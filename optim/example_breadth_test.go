@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LBFGS evaluates the loss itself, as often as it needs to. The valley of Rosenbrock's function has its lowest point at 1, 1.
+// LBFGS evaluates the loss itself, as often as it needs to. The valley of Rosenbrock's function has
+// its lowest point at 1, 1.
 func ExampleLBFGS() {
 	p := torch.From([]float64{-1.2, 1}).RequiresGrad()
 	opt := optim.NewLBFGS([]torch.Named{{Name: "p", Tensor: p}}, optim.LBFGS{StrongWolfe: true, MaxIter: 100})
@@ -25,7 +26,8 @@ func ExampleLBFGS() {
 	// [1.0000 1.0000]
 }
 
-// The moments of the attention's weights are kept at rank 4. Which modules are linear layers a model knows: here it is all but the embedding.
+// The moments of the attention's weights are kept at rank 4. Which modules are linear layers a
+// model knows: here it is all but the embedding.
 func ExampleLowRankGroups() {
 	params := []torch.Named{
 		{Name: "embed.weight", Tensor: torch.Ones(50, 16).RequiresGrad()},
@@ -55,7 +57,8 @@ func ExampleLowRankGroups() {
 	// layers.0.attn.query.weight.exp_avg [4 32]
 }
 
-// An exponential moving average of the weights is updated after each step, and swapped in to evaluate.
+// An exponential moving average of the weights is updated after each step, and swapped in to
+// evaluate.
 func ExampleAveraged() {
 	params := []torch.Named{{Name: "w", Tensor: torch.Full(1.0, 1).RequiresGrad()}}
 	opt := optim.NewSGD(params, optim.SGD{})
@@ -78,7 +81,8 @@ func ExampleAveraged() {
 // The body learns more slowly the further a layer is from the head, and biases are not decayed.
 func ExampleLayerDecay() {
 	var params []torch.Named
-	for _, name := range []string{"embeddings.weight", "layer.0.weight", "layer.0.bias", "layer.1.weight", "head.weight"} {
+	for _, name := range []string{"embeddings.weight", "layer.0.weight", "layer.0.bias", "layer.1.weight",
+		"head.weight"} {
 		params = append(params, torch.Named{Name: name})
 	}
 	for _, g := range optim.LayerDecay(optim.NoDecay(params, 0.01), 0.5, optim.TransformerLayer) {
@@ -92,7 +96,8 @@ func ExampleLayerDecay() {
 	// no_decay layer 1 decay 0    rate x0.25
 }
 
-// Embeddings and the rest go to AdamW, the matrices of hidden layers to Muon: two optimizers beside each other.
+// Embeddings and the rest go to AdamW, the matrices of hidden layers to Muon: two optimizers beside
+// each other.
 func ExampleByPattern() {
 	params := []torch.Named{
 		{Name: "embed.weight", Tensor: torch.Ones(50, 16).RequiresGrad()},
@@ -109,7 +114,8 @@ func ExampleByPattern() {
 	// Output: 1 2
 }
 
-// A run of PyTorch goes on here, and the other way round: the tensors fit into a safetensors file, the rest is JSON.
+// A run of PyTorch goes on here, and the other way round: the tensors fit into a safetensors file,
+// the rest is JSON.
 func ExampleToPyTorch() {
 	w := torch.Named{Name: "w", Tensor: torch.Full(1.0, 1).RequiresGrad()}
 	opt := optim.NewSGD([]torch.Named{w}, optim.SGD{LR: 0.5, Momentum: 0.5})
@@ -129,12 +135,14 @@ func ExampleToPyTorch() {
 	// <nil> 1
 }
 
-// An embedding with sparse gradients has an optimizer of its own; an update touches the rows that the batch used, and no others.
+// An embedding with sparse gradients has an optimizer of its own; an update touches the rows that
+// the batch used, and no others.
 func ExampleSparseAdam() {
 	words := torch.Ones(5, 2).RequiresGrad() // the weight of nn.NewEmbedding(5, 2, &nn.EmbeddingOptions{Sparse: true})
 	opt := optim.NewSparseAdam([]torch.Named{{Name: "words", Tensor: words}}, optim.SparseAdam{LR: 0.1})
 	torch.Scope(func() {
-		rows := torch.Call("aten::embedding", words, torch.From([]int64{1, 3}), -1, false, true)[0] // what its Forward does
+		// what its Forward does
+		rows := torch.Call("aten::embedding", words, torch.From([]int64{1, 3}), -1, false, true)[0]
 		rows.Sum(torch.DefaultDType).Backward()
 		opt.Step(0.1)
 	})

@@ -11,13 +11,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// A regression in a bare loop: y = 2x - 1 is found from five points. Nothing is hidden and nothing leaks: each update has its scope.
+// A regression in a bare loop: y = 2x - 1 is found from five points. Nothing is hidden and nothing
+// leaks: each update has its scope.
 func Example() {
 	x := torch.From([]float32{-2, -1, 0, 1, 2}, 5, 1)
 	y := torch.From([]float32{-5, -3, -1, 1, 3}, 5, 1)
 	w, b := torch.Zeros(1, 1).RequiresGrad(), torch.Zeros(1).RequiresGrad()
 
-	opt := optim.NewAdamW([]torch.Named{{Name: "weight", Tensor: w}, {Name: "bias", Tensor: b}}, optim.AdamW{LR: 0.1, WeightDecay: new(0.0)})
+	opt := optim.NewAdamW([]torch.Named{{Name: "weight", Tensor: w}, {Name: "bias", Tensor: b}},
+		optim.AdamW{LR: 0.1, WeightDecay: new(0.0)})
 	rate := lr.Linear{}.Plan(0.1, 200)
 	for range 200 {
 		torch.Scope(func() {
@@ -38,7 +40,8 @@ func ExampleGroup() {
 		{Name: "body.weight", Tensor: torch.Ones(2, 2).RequiresGrad()},
 		{Name: "body.bias", Tensor: torch.Ones(2).RequiresGrad()},
 	}
-	head := optim.Group{Name: "head", LRScale: 10, Params: []torch.Named{{Name: "head.weight", Tensor: torch.Ones(2).RequiresGrad()}}}
+	head := optim.Group{Name: "head", LRScale: 10,
+		Params: []torch.Named{{Name: "head.weight", Tensor: torch.Ones(2).RequiresGrad()}}}
 	opt, err := optim.AdamW{LR: 1e-4}.Build(append(optim.NoDecay(body, 0.01), head))
 	if err != nil {
 		log.Fatal(err)

@@ -39,7 +39,8 @@ func failing(t *testing.T, kernel, allocation *bool) *optimizer {
 	return o
 }
 
-// The momentum of a first step is memory that nobody has written to until the kernel has run: if it fails, that must not be saved.
+// The momentum of a first step is memory that nobody has written to until the kernel has run: if it
+// fails, that must not be saved.
 func TestAFailedFirstStepLeavesNoState(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, what := range []string{"kernel", "allocation"} {
@@ -72,11 +73,13 @@ func TestLoadStateWithoutMemoryChangesNothing(t *testing.T) {
 	o := failing(t, &kernel, &allocation)
 	state := []torch.Named{{Name: "b.momentum_buffer", Tensor: torch.Ones(2)}}
 	if err := o.LoadState(state, 7); !errors.Is(err, torch.ErrOutOfMemory) || len(o.State()) != 0 || o.Updates() != 0 {
-		t.Errorf("LoadState = %v, then there are %d states and %d updates; want torch.ErrOutOfMemory and none", err, len(o.State()), o.Updates())
+		t.Errorf("LoadState = %v, then there are %d states and %d updates; want torch.ErrOutOfMemory and none", err,
+			len(o.State()), o.Updates())
 	}
 	allocation = false
 	if err := o.LoadState(state, 7); err != nil || len(o.State()) != 1 || o.Updates() != 7 {
-		t.Errorf("LoadState = %v, then there are %d states and %d updates; want 1 and 7", err, len(o.State()), o.Updates())
+		t.Errorf("LoadState = %v, then there are %d states and %d updates; want 1 and 7", err, len(o.State()),
+			o.Updates())
 	}
 }
 

@@ -7,8 +7,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// GaLoreAdamW is AdamW that keeps its moments at a lower rank, for weight matrices whose moments would not fit into memory. With P
-// the leading singular vectors of a gradient, found anew every UpdateGap updates, and g the gradient at update t:
+// GaLoreAdamW is AdamW that keeps its moments at a lower rank, for weight matrices whose moments
+// would not fit into memory. With P the leading singular vectors of a gradient, found anew every
+// UpdateGap updates, and g the gradient at update t:
 //
 //	h  = g·Pᵀ  (or Pᵀ·g)                                 only in groups with LowRank
 //	m  = Beta1*m + (1-Beta1)*h
@@ -17,14 +18,17 @@ import (
 //	p -= lr * sqrt(1-Beta2^t) / (1-Beta1^t) * u
 //	p -= lr * WeightDecay * p
 //
-// [LowRankGroups] makes the groups. Finding P waits for a GPU, every UpdateGap updates. It computes as the package galore_torch does, which Hugging Face's Trainer uses, except that a
-// projection of more ranks than the matrix has is the full one, where that one fails.
+// [LowRankGroups] makes the groups. Finding P waits for a GPU, every UpdateGap updates. It computes
+// as the package galore_torch does, which Hugging Face's Trainer uses, except that a projection of
+// more ranks than the matrix has is the full one, where that one fails.
 //
-// There is no layer-wise form, in which a gradient is used and freed during the backward pass: it needs a hook on each parameter that
-// makes the update, while here libtorch runs the whole backward pass in one call. Several optimizers with few parameters each save
-// the moments but not the gradients.
+// There is no layer-wise form, in which a gradient is used and freed during the backward pass: it
+// needs a hook on each parameter that makes the update, while here libtorch runs the whole backward
+// pass in one call. Several optimizers with few parameters each save the moments but not the
+// gradients.
 //
-// Source: Zhao and others, GaLore: Memory-Efficient LLM Training by Gradient Low-Rank Projection, https://arxiv.org/abs/2403.03507.
+// Source: Zhao and others, GaLore: Memory-Efficient LLM Training by Gradient Low-Rank Projection,
+// https://arxiv.org/abs/2403.03507.
 type GaLoreAdamW struct {
 	LR               float64  // learning rate; zero means 1e-3
 	Beta1            *float64 // decay of the mean of gradients; nil means 0.9
@@ -36,20 +40,23 @@ type GaLoreAdamW struct {
 	LowRank // of the groups that ask for it
 }
 
-// GaLoreAdafactor is [AdafactorHF] whose means of squares, and of updates, are kept at a lower rank, as [GaLoreAdamW] keeps its moments.
-// Hugging Face's Trainer sets ScaleParameter and RelativeStep to false.
+// GaLoreAdafactor is [AdafactorHF] whose means of squares, and of updates, are kept at a lower
+// rank, as [GaLoreAdamW] keeps its moments. Hugging Face's Trainer sets ScaleParameter and
+// RelativeStep to false.
 type GaLoreAdafactor struct {
 	AdafactorHF
 	LowRank // of the groups that ask for it
 }
 
-// NewGaLoreAdamW makes an optimizer for a loop of one's own. It panics with [*torch.Error] where [GaLoreAdamW.Build] would fail.
+// NewGaLoreAdamW makes an optimizer for a loop of one's own. It panics with [*torch.Error] where
+// [GaLoreAdamW.Build] would fail.
 func NewGaLoreAdamW(groups []Group, o GaLoreAdamW) Optimizer {
 	opt, err := o.Build(groups)
 	return must("optim.NewGaLoreAdamW", opt, err)
 }
 
-// NewGaLoreAdafactor makes an optimizer for a loop of one's own. It panics with [*torch.Error] where [GaLoreAdafactor.Build] would fail.
+// NewGaLoreAdafactor makes an optimizer for a loop of one's own. It panics with [*torch.Error]
+// where [GaLoreAdafactor.Build] would fail.
 func NewGaLoreAdafactor(groups []Group, o GaLoreAdafactor) Optimizer {
 	opt, err := o.Build(groups)
 	return must("optim.NewGaLoreAdafactor", opt, err)
@@ -70,7 +77,8 @@ func (o GaLoreAdafactor) Build(groups []Group) (Optimizer, error) {
 // Build makes the optimizer. It refuses parameters of low-rank groups that are not matrices.
 func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-6), or(o.WeightDecay, 0)
-	err := checkSettings("GaLoreAdamW", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1}, setting{"Beta2", beta2, 1},
+	err := checkSettings("GaLoreAdamW", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
+		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})
 	if err != nil {
 		return nil, err
@@ -115,7 +123,8 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 		}
 	}
 	return build(rule{
-		name: "GaLoreAdamW", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step, lowRank: true, check: low.check,
+		name: "GaLoreAdamW", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
+		lowRank: true, check: low.check,
 		states:  append(states, moment("exp_avg"), moment("exp_avg_sq")),
 		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "correct_bias": !o.NoBiasCorrection},
 	}, DefaultImplementation, groups)

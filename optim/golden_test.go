@@ -47,7 +47,8 @@ var goldenCases = []struct {
 		{names: []string{"bias", "scale"}, decay: new(0.0), scale: 0.1},
 		{names: []string{"rare"}, scale: 3},
 	}, nil},
-	{"adamw_dtypes", optim.AdamW{}, one, map[string]torch.DType{"bias": torch.Float64, "rare": torch.BFloat16, "late": torch.BFloat16}},
+	{"adamw_dtypes", optim.AdamW{}, one, map[string]torch.DType{"bias": torch.Float64, "rare": torch.BFloat16,
+		"late": torch.BFloat16}},
 	{"adam", optim.Adam{}, one, nil},
 	{"adam_decay_amsgrad", optim.Adam{WeightDecay: new(0.02), AMSGrad: true}, one, nil},
 	{"sgd", optim.SGD{}, one, nil},
@@ -160,8 +161,8 @@ func TestBitsEqualPyTorch(t *testing.T) {
 	}
 }
 
-// A run that is stopped, saved and continued by a new optimizer must end where the whole run ends, whether parameters have had
-// their first gradient by then (after 10 updates) or not (after 2).
+// A run that is stopped, saved and continued by a new optimizer must end where the whole run ends,
+// whether parameters have had their first gradient by then (after 10 updates) or not (after 2).
 func TestResumedRunEqualsPyTorch(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/optim.safetensors")

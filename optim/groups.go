@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Pattern gives the parameters whose names a regular expression is found in settings of their own: see [ByPattern].
+// Pattern gives the parameters whose names a regular expression is found in settings of their own:
+// see [ByPattern].
 type Pattern struct {
 	Match       string   // regular expression, searched in the name
 	Name        string   // of the group; empty means Match
@@ -18,8 +19,8 @@ type Pattern struct {
 	LowRank     bool     // as in Group
 }
 
-// ByPattern makes a group of each pattern, with the parameters that it and no pattern before it matches, and a last one named "rest" of
-// those that none matches:
+// ByPattern makes a group of each pattern, with the parameters that it and no pattern before it
+// matches, and a last one named "rest" of those that none matches:
 //
 //	optim.ByPattern(params,
 //		optim.Pattern{Match: `^backbone\.`, LRScale: 0.1},
@@ -53,22 +54,26 @@ next:
 	}
 	for i := range patterns {
 		if len(groups[i].Params) == 0 {
-			return nil, mistakef(ErrParam, "pattern %q matches no parameter that an earlier one has not taken", patterns[i].Match)
+			return nil, mistakef(ErrParam, "pattern %q matches no parameter that an earlier one has not taken",
+				patterns[i].Match)
 		}
 	}
 	return groups, nil
 }
 
-// LayerDecay divides groups further by layer and multiplies their rates: the last layer keeps its rate, each one below has decay times that
-// of the layer above it, as BEiT and ELECTRA are fine-tuned. layer numbers a parameter's layer from 0, the embeddings, upward; all
-// beyond maxLayer, such as the head, is -1 and keeps its rate. [TransformerLayer] numbers most transformers.
+// LayerDecay divides groups further by layer and multiplies their rates: the last layer keeps its
+// rate, each one below has decay times that of the layer above it, as BEiT and ELECTRA are
+// fine-tuned. layer numbers a parameter's layer from 0, the embeddings, upward; all beyond
+// maxLayer, such as the head, is -1 and keeps its rate. [TransformerLayer] numbers most
+// transformers.
 //
 //	groups = optim.LayerDecay(optim.NoDecay(params, 0.01), 0.8, optim.TransformerLayer)
 //
 // It panics with [*torch.Error] if decay is not between 0 and 1.
 func LayerDecay(groups []Group, decay float64, layer func(name string) int) []Group {
 	if !(decay > 0 && decay <= 1) {
-		panic(&torch.Error{Op: "optim.LayerDecay", Code: torch.ErrValue, Msg: "decay is " + strconv.FormatFloat(decay, 'g', -1, 64) + "; want 0 < decay <= 1"})
+		panic(&torch.Error{Op: "optim.LayerDecay", Code: torch.ErrValue, Msg: "decay is " + strconv.FormatFloat(decay,
+			'g', -1, 64) + "; want 0 < decay <= 1"})
 	}
 	top := -1
 	for _, g := range groups {
@@ -105,8 +110,9 @@ func LayerDecay(groups []Group, decay float64, layer func(name string) int) []Gr
 
 var blockNumber = regexp.MustCompile(`(?:^|\.)(?:layers?|blocks?|h)\.(\d+)\.`)
 
-// TransformerLayer numbers the layers of a transformer for [LayerDecay]: 0 for a name with embed in it, n+1 for what lies
-// in layer.n, layers.n, block.n, blocks.n or h.n, and -1 for the rest, the head.
+// TransformerLayer numbers the layers of a transformer for [LayerDecay]: 0 for a name with embed in
+// it, n+1 for what lies in layer.n, layers.n, block.n, blocks.n or h.n, and -1 for the rest, the
+// head.
 func TransformerLayer(name string) int {
 	if m := blockNumber.FindStringSubmatch(name); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil && n < 1<<20 {

@@ -31,11 +31,13 @@ func describe(groups []optim.Group) string {
 
 func TestByPatternTakesTheFirstMatch(t *testing.T) {
 	params := unloaded("body.0.weight", "body.0.bias", "head.weight", "head.bias")
-	groups, err := optim.ByPattern(params, optim.Pattern{Match: `^body\.`, LRScale: 0.1}, optim.Pattern{Match: `bias$`, Name: "biases", LRScale: 2})
+	groups, err := optim.ByPattern(params, optim.Pattern{Match: `^body\.`, LRScale: 0.1}, optim.Pattern{Match: `bias$`,
+		Name: "biases", LRScale: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := describe(groups), `^body\. x0.1 [body.0.weight body.0.bias]; biases x2 [head.bias]; rest x0 [head.weight]`; got != want {
+	if got, want := describe(groups),
+		`^body\. x0.1 [body.0.weight body.0.bias]; biases x2 [head.bias]; rest x0 [head.weight]`; got != want {
 		t.Errorf("groups are %s, want %s", got, want)
 	}
 	for _, test := range []struct {
@@ -43,7 +45,8 @@ func TestByPatternTakesTheFirstMatch(t *testing.T) {
 		kind    error
 		says    string
 	}{{"(", optim.ErrOption, "pattern 0"}, {"nowhere", optim.ErrParam, `"nowhere" matches no parameter`}} {
-		if _, err := optim.ByPattern(params, optim.Pattern{Match: test.pattern}); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
+		if _, err := optim.ByPattern(params, optim.Pattern{Match: test.pattern}); !errors.Is(err, test.kind) ||
+			!strings.Contains(err.Error(), test.says) {
 			t.Errorf("ByPattern(%q) = %v, want %v that says %q", test.pattern, err, test.kind, test.says)
 		}
 	}
@@ -51,17 +54,22 @@ func TestByPatternTakesTheFirstMatch(t *testing.T) {
 
 func TestLayerDecayFallsTowardTheEmbeddings(t *testing.T) {
 	groups := []optim.Group{
-		{Name: "decay", LRScale: 2, Params: unloaded("embeddings.word.weight", "encoder.layer.0.w.weight", "encoder.layer.1.w.weight", "classifier.weight")},
-		{Name: "no_decay", WeightDecay: new(0.0), Params: unloaded("encoder.layer.1.w.bias", "encoder.layer.1.norm.bias", "classifier.bias")},
+		{Name: "decay", LRScale: 2, Params: unloaded("embeddings.word.weight", "encoder.layer.0.w.weight",
+			"encoder.layer.1.w.weight", "classifier.weight")},
+		{Name: "no_decay", WeightDecay: new(0.0), Params: unloaded("encoder.layer.1.w.bias",
+			"encoder.layer.1.norm.bias", "classifier.bias")},
 	}
 	got := describe(optim.LayerDecay(groups, 0.5, optim.TransformerLayer))
-	want := "decay layer 0 x0.25 [embeddings.word.weight]; decay layer 1 x0.5 [encoder.layer.0.w.weight]; decay layer 2 x1 [encoder.layer.1.w.weight]; decay layer 3 x2 [classifier.weight]; " +
-		"no_decay layer 2 x0.5 [encoder.layer.1.w.bias encoder.layer.1.norm.bias]; no_decay layer 3 x1 [classifier.bias]"
+	want := "decay layer 0 x0.25 [embeddings.word.weight]; decay layer 1 x0.5 [encoder.layer.0.w.weight]; decay " +
+		"layer 2 x1 [encoder.layer.1.w.weight]; decay layer 3 x2 [classifier.weight]; " +
+		"no_decay layer 2 x0.5 [encoder.layer.1.w.bias encoder.layer.1.norm.bias]; no_decay layer 3 x1 " +
+		"[classifier.bias]"
 	if got != want {
 		t.Errorf("groups are\n%s, want\n%s", got, want)
 	}
 	for _, decay := range []float64{0, -1, 1.1, math.NaN()} {
-		if err := torch.Try(func() { optim.LayerDecay(groups, decay, optim.TransformerLayer) }); !errors.Is(err, torch.ErrValue) {
+		if err := torch.Try(func() { optim.LayerDecay(groups, decay, optim.TransformerLayer) }); !errors.Is(err,
+			torch.ErrValue) {
 			t.Errorf("LayerDecay with %g panics with %v, want torch.ErrValue", decay, err)
 		}
 	}
@@ -69,8 +77,10 @@ func TestLayerDecayFallsTowardTheEmbeddings(t *testing.T) {
 
 func TestTransformerLayerKnowsTheUsualNames(t *testing.T) {
 	for name, want := range map[string]int{
-		"bert.embeddings.LayerNorm.weight": 0, "bert.encoder.layer.11.output.dense.bias": 12, "transformer.h.3.ln_1.weight": 4,
-		"model.layers.0.mlp.weight": 1, "blocks.7.attn.qkv.weight": 8, "patch_embed.proj.weight": 0, "classifier.weight": -1, "h.weight": -1,
+		"bert.embeddings.LayerNorm.weight": 0, "bert.encoder.layer.11.output.dense.bias": 12,
+		"transformer.h.3.ln_1.weight": 4,
+		"model.layers.0.mlp.weight":   1, "blocks.7.attn.qkv.weight": 8, "patch_embed.proj.weight": 0,
+		"classifier.weight": -1, "h.weight": -1,
 	} {
 		if got := optim.TransformerLayer(name); got != want {
 			t.Errorf("TransformerLayer(%q) = %d, want %d", name, got, want)
@@ -81,7 +91,8 @@ func TestTransformerLayerKnowsTheUsualNames(t *testing.T) {
 // Dividing loses no parameter, adds none, and keeps the order within a group.
 func TestDividingKeepsEveryParameterOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := rapid.SliceOfDistinct(rapid.StringMatching(`(embed|layer\.[0-9]|h\.[0-9]{1,2}|head)\.[abc]{1,3}`), func(s string) string { return s }).Draw(t, "names")
+		all := rapid.SliceOfDistinct(rapid.StringMatching(`(embed|layer\.[0-9]|h\.[0-9]{1,2}|head)\.[abc]{1,3}`),
+			func(s string) string { return s }).Draw(t, "names")
 		decay := rapid.Float64Range(0.01, 1).Draw(t, "decay")
 		seen := map[string]int{}
 		for _, g := range optim.LayerDecay([]optim.Group{{Params: unloaded(all...)}}, decay, optim.TransformerLayer) {
@@ -104,7 +115,8 @@ func TestDividingKeepsEveryParameterOnce(t *testing.T) {
 }
 
 func TestLowRankGroupsMatchAsHuggingFaceDoes(t *testing.T) {
-	params := unloaded("embed.weight", "layers.0.attn.q.weight", "layers.0.attn.q.bias", "layers.0.mlp.up.weight", "layers.0.norm.weight", "head.weight")
+	params := unloaded("embed.weight", "layers.0.attn.q.weight", "layers.0.attn.q.bias", "layers.0.mlp.up.weight",
+		"layers.0.norm.weight", "head.weight")
 	linear := func(m string) bool { return !strings.Contains(m, "embed") && !strings.Contains(m, "norm") }
 	for _, test := range []struct {
 		targets []string
@@ -167,7 +179,8 @@ func TestSettingsOfEveryOptimizerAreChecked(t *testing.T) {
 		{optim.Muon{}, vector, optim.ErrParam, "has 1 dimensions; Muon is for matrices only"},
 		{optim.Muon{NSSteps: new(100)}, matrix, optim.ErrOption, "NSSteps is 100"},
 		{optim.Muon{Adjust: "best"}, matrix, optim.ErrOption, `Adjust is "best"`},
-		{optim.Muon{NSCoefficients: &[3]float64{math.NaN(), 0, 0}}, matrix, optim.ErrOption, "NSCoefficients[0] is NaN"},
+		{optim.Muon{NSCoefficients: &[3]float64{math.NaN(), 0, 0}}, matrix, optim.ErrOption,
+			"NSCoefficients[0] is NaN"},
 		{optim.Lion{Beta2: new(1.1)}, vector, optim.ErrOption, "Beta2 1.1"},
 		{optim.LAMB{WeightDecay: new(-1.0)}, vector, optim.ErrOption, "LAMB.WeightDecay is -1"},
 		{optim.GaLoreAdamW{LowRank: optim.LowRank{Projection: "up"}}, matrix, optim.ErrOption, `Projection is "up"`},
@@ -186,8 +199,10 @@ func TestSettingsOfEveryOptimizerAreChecked(t *testing.T) {
 }
 
 func TestLearningRatesAreThoseOfPyTorch(t *testing.T) {
-	for name, want := range map[string]float64{"Adamax": 2e-3, "NAdam": 2e-3, "RAdam": 1e-3, "Adagrad": 1e-2, "Adadelta": 1, "RMSprop": 1e-2, "Rprop": 1e-2,
-		"ASGD": 1e-2, "Adafactor": 1e-2, "AdafactorHF": 1e-2, "Muon": 1e-3, "Lion": 1e-4, "LAMB": 1e-3, "GaLoreAdamW": 1e-3, "GaLoreAdafactor": 1e-2} {
+	for name, want := range map[string]float64{"Adamax": 2e-3, "NAdam": 2e-3, "RAdam": 1e-3, "Adagrad": 1e-2,
+		"Adadelta": 1, "RMSprop": 1e-2, "Rprop": 1e-2,
+		"ASGD": 1e-2, "Adafactor": 1e-2, "AdafactorHF": 1e-2, "Muon": 1e-3, "Lion": 1e-4, "LAMB": 1e-3,
+		"GaLoreAdamW": 1e-3, "GaLoreAdafactor": 1e-2} {
 		if got := settingsByName[name].LearningRate(); got != want {
 			t.Errorf("%s.LearningRate() = %g, want %g", name, got, want)
 		}

@@ -2,17 +2,19 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Implementation chooses how an update is computed. The results of the three differ in their last bits only, which matters when a run
-// of PyTorch is to be repeated to the bit.
+// Implementation chooses how an update is computed. The results of the three differ in their last
+// bits only, which matters when a run of PyTorch is to be repeated to the bit.
 type Implementation string
 
 const (
-	// DefaultImplementation is Fused where there is a kernel, and otherwise what PyTorch takes if it is told nothing: ForLoop on
-	// the CPU, Foreach on a GPU.
+	// DefaultImplementation is Fused where there is a kernel, and otherwise what PyTorch takes if
+	// it is told nothing: ForLoop on the CPU, Foreach on a GPU.
 	DefaultImplementation Implementation = ""
-	// PyTorchDefault is what PyTorch takes if it is told nothing, fused kernels left aside: ForLoop on the CPU, Foreach on a GPU.
+	// PyTorchDefault is what PyTorch takes if it is told nothing, fused kernels left aside: ForLoop
+	// on the CPU, Foreach on a GPU.
 	PyTorchDefault Implementation = "pytorch-default"
-	// Fused is one kernel for all parameters: fused=True. AdamW, Adam and SGD have one; Adagrad has one on the CPU.
+	// Fused is one kernel for all parameters: fused=True. AdamW, Adam and SGD have one; Adagrad has
+	// one on the CPU.
 	Fused Implementation = "fused"
 	// Foreach is the sequence of _foreach_ operators of foreach=True, each for all parameters.
 	Foreach Implementation = "foreach"
@@ -20,11 +22,13 @@ const (
 	ForLoop Implementation = "for-loop"
 )
 
-// StepSupportsAMPScaling tells whether the kernel itself leaves an update out where loss scaling has found an infinite gradient, so that in PyTorch a
-// scaler always calls it and cannot tell: _step_supports_amp_scaling.
+// StepSupportsAMPScaling tells whether the kernel itself leaves an update out where loss scaling
+// has found an infinite gradient, so that in PyTorch a scaler always calls it and cannot tell:
+// _step_supports_amp_scaling.
 func (o *optimizer) StepSupportsAMPScaling() bool { return o.rule.implementation == Fused }
 
-// resolve decides between fused and composed for the parameters of groups, and refuses what cannot be.
+// resolve decides between fused and composed for the parameters of groups, and refuses what cannot
+// be.
 func (i Implementation) resolve(r *rule, groups []Group) error {
 	switch i {
 	case DefaultImplementation:
@@ -33,10 +37,12 @@ func (i Implementation) resolve(r *rule, groups []Group) error {
 		}
 	case Fused:
 		if r.fused == nil {
-			return mistakef(ErrOption, "%s.Implementation is %q, but libtorch has no fused kernel of it; want %q or %q", r.name, i, Foreach, ForLoop)
+			return mistakef(ErrOption, "%s.Implementation is %q, but libtorch has no fused kernel of it; want %q or %q",
+				r.name, i, Foreach, ForLoop)
 		}
 		if r.fusedOnCPU && !onCPU(groups) {
-			return mistakef(ErrOption, "%s.Implementation is %q, but its fused kernel is for the CPU only; want %q for parameters on a GPU", r.name, i, Foreach)
+			return mistakef(ErrOption, "%s.Implementation is %q, but its fused kernel is for the CPU only; want %q "+
+				"for parameters on a GPU", r.name, i, Foreach)
 		}
 		r.implementation = Fused
 	case PyTorchDefault:
@@ -44,7 +50,8 @@ func (i Implementation) resolve(r *rule, groups []Group) error {
 	case Foreach, ForLoop:
 		r.implementation = i
 	default:
-		return mistakef(ErrOption, "%s.Implementation is %q; want %q, %q, %q, %q or nothing", r.name, i, PyTorchDefault, Fused, Foreach, ForLoop)
+		return mistakef(ErrOption, "%s.Implementation is %q; want %q, %q, %q, %q or nothing", r.name, i, PyTorchDefault,
+			Fused, Foreach, ForLoop)
 	}
 	return nil
 }

@@ -7,18 +7,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LAMB is AdamW whose update of each parameter is brought to the size of its weights, for very large batches. With g the gradient at
-// update t:
+// LAMB is AdamW whose update of each parameter is brought to the size of its weights, for very
+// large batches. With g the gradient at update t:
 //
 //	m  = Beta1*m + (1-Beta1)*g
 //	v  = Beta2*v + (1-Beta2)*g²
 //	u  = (m / (1-Beta1^t)) / (sqrt(v / (1-Beta2^t)) + Eps) + WeightDecay * p
 //	p -= lr * ‖p‖/‖u‖ * u                    the ratio is 1 where one of the norms is 0
 //
-// As in timm's Lamb, a parameter without weight decay is updated without the ratio unless AlwaysAdapt is set. That one's limit of
-// the gradient's total norm is [ClipGradNorm] here.
+// As in timm's Lamb, a parameter without weight decay is updated without the ratio unless
+// AlwaysAdapt is set. That one's limit of the gradient's total norm is [ClipGradNorm] here.
 //
-// Source: You and others, Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, https://arxiv.org/abs/1904.00962.
+// Source: You and others, Large Batch Optimization for Deep Learning: Training BERT in 76 minutes,
+// https://arxiv.org/abs/1904.00962.
 type LAMB struct {
 	LR               float64  // learning rate; zero means 1e-3
 	Beta1            *float64 // decay of the mean of gradients; nil means 0.9
@@ -31,7 +32,8 @@ type LAMB struct {
 	Maximize         bool     // let the loss rise
 }
 
-// NewLAMB makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [LAMB.Build] would fail.
+// NewLAMB makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [LAMB.Build] would fail.
 func NewLAMB(params []torch.Named, o LAMB) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewLAMB", opt, err)
@@ -43,7 +45,8 @@ func (o LAMB) LearningRate() float64 { return orDefaultLR(o.LR) }
 // Build makes the optimizer.
 func (o LAMB) Build(groups []Group) (Optimizer, error) {
 	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-6), or(o.WeightDecay, 1e-2)
-	err := checkSettings("LAMB", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1}, setting{"Beta2", beta2, 1},
+	err := checkSettings("LAMB", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
+		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})
 	if err != nil {
 		return nil, err
@@ -76,8 +79,9 @@ func (o LAMB) Build(groups []Group) (Optimizer, error) {
 	return build(rule{
 		name: "LAMB", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
 		states: []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
-		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "bias_correction": !o.NoBiasCorrection, "always_adapt": o.AlwaysAdapt,
-			"trust_clip": o.TrustClip, "maximize": o.Maximize},
+		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "bias_correction": !o.NoBiasCorrection,
+			"always_adapt": o.AlwaysAdapt,
+			"trust_clip":   o.TrustClip, "maximize": o.Maximize},
 	}, DefaultImplementation, groups)
 }
 

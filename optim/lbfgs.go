@@ -7,11 +7,13 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LBFGS is the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno: torch.optim.LBFGS. It evaluates the loss several
-// times in an update, so it is given a closure and is no [Builder]; a trainer, which computes one gradient per update, cannot use it.
-// It is for small problems with the whole data in one batch; every iteration reads numbers and so waits for a GPU.
+// LBFGS is the limited-memory method of Broyden, Fletcher, Goldfarb and Shanno: torch.optim.LBFGS.
+// It evaluates the loss several times in an update, so it is given a closure and is no [Builder]; a
+// trainer, which computes one gradient per update, cannot use it. It is for small problems with the
+// whole data in one batch; every iteration reads numbers and so waits for a GPU.
 //
-// Source: Nocedal and Wright, Numerical Optimization, chapter 7; the line search is that of Mark Schmidt's minFunc, as in PyTorch.
+// Source: Nocedal and Wright, Numerical Optimization, chapter 7; the line search is that of Mark
+// Schmidt's minFunc, as in PyTorch.
 type LBFGS struct {
 	LR              float64  // length of a step along the direction; zero means 1
 	MaxIter         int      // iterations in one Step; zero means 20
@@ -19,13 +21,17 @@ type LBFGS struct {
 	ToleranceGrad   *float64 // stop at gradients whose elements are no larger; nil means 1e-7
 	ToleranceChange *float64 // stop at changes of loss or weights that are no larger; nil means 1e-9
 	HistorySize     int      // updates that the direction is made from; zero means 100
-	StrongWolfe     bool     // search along the direction until the strong Wolfe conditions hold: line_search_fn="strong_wolfe"
+	// search along the direction until the strong Wolfe conditions hold:
+	// line_search_fn="strong_wolfe"
+	StrongWolfe bool
 }
 
-// ClosureOptimizer is an optimizer that evaluates the loss itself. It is not safe for use by several goroutines at once.
+// ClosureOptimizer is an optimizer that evaluates the loss itself. It is not safe for use by
+// several goroutines at once.
 type ClosureOptimizer interface {
-	// Step makes one update. closure removes the gradients, computes the loss, goes backward and returns the loss; it is called at
-	// least once, each time in a scope of its own with gradients enabled. Step returns the loss before the update.
+	// Step makes one update. closure removes the gradients, computes the loss, goes backward and
+	// returns the loss; it is called at least once, each time in a scope of its own with gradients
+	// enabled. Step returns the loss before the update.
 	Step(closure func() float64) float64
 	// ZeroGrad removes the gradients of all parameters.
 	ZeroGrad()
@@ -34,14 +40,16 @@ type ClosureOptimizer interface {
 	Evaluations() int
 	// Params returns the parameters in order. The slice must not be changed.
 	Params() []torch.Named
-	// State returns copies of what is remembered, for LoadState. Flat tensors run over all parameters in order, old_dirs and old_stps have
-	// a row for each remembered update.
+	// State returns copies of what is remembered, for LoadState. Flat tensors run over all
+	// parameters in order, old_dirs and old_stps have a row for each remembered update.
 	State() []torch.Named
-	// LoadState continues from what State returned. State that does not fit is refused with [ErrState], and then nothing has changed.
+	// LoadState continues from what State returned. State that does not fit is refused with
+	// [ErrState], and then nothing has changed.
 	LoadState(state []torch.Named) error
 }
 
-// lbfgs follows torch/optim/lbfgs.py line by line. What is a tensor of no dimensions there, or a Python number, is a scalar here.
+// lbfgs follows torch/optim/lbfgs.py line by line. What is a tensor of no dimensions there, or a
+// Python number, is a scalar here.
 type lbfgs struct {
 	LBFGS
 	toleranceGrad, toleranceChange float64
@@ -86,14 +94,17 @@ func (o LBFGS) Build(params []torch.Named) (ClosureOptimizer, error) {
 	if o.HistorySize == 0 {
 		o.HistorySize = 100
 	}
-	l := &lbfgs{LBFGS: o, toleranceGrad: or(o.ToleranceGrad, 1e-7), toleranceChange: or(o.ToleranceChange, 1e-9), params: params}
-	err := checkSettings("LBFGS", setting{name: "LR", value: o.LR}, setting{name: "ToleranceGrad", value: l.toleranceGrad},
+	l := &lbfgs{LBFGS: o, toleranceGrad: or(o.ToleranceGrad, 1e-7), toleranceChange: or(o.ToleranceChange, 1e-9),
+		params: params}
+	err := checkSettings("LBFGS", setting{name: "LR", value: o.LR}, setting{name: "ToleranceGrad",
+		value: l.toleranceGrad},
 		setting{name: "ToleranceChange", value: l.toleranceChange})
 	if err != nil {
 		return nil, err
 	}
 	if o.MaxIter < 0 || o.MaxEval < 0 || o.HistorySize < 0 {
-		return nil, mistakef(ErrOption, "LBFGS has MaxIter %d, MaxEval %d and HistorySize %d; want positive numbers", o.MaxIter, o.MaxEval, o.HistorySize)
+		return nil, mistakef(ErrOption, "LBFGS has MaxIter %d, MaxEval %d and HistorySize %d; want positive numbers",
+			o.MaxIter, o.MaxEval, o.HistorySize)
 	}
 	// The checks of names and tensors are those of any optimizer.
 	checked, err := SGD{}.Build([]Group{{Params: params}})
@@ -103,11 +114,13 @@ func (o LBFGS) Build(params []torch.Named) (ClosureOptimizer, error) {
 	l.list = checked.(*optimizer).all
 	dtype, device := params[0].Tensor.DType(), params[0].Tensor.Device()
 	if dtype != torch.Float32 && dtype != torch.Float64 {
-		return nil, mistakef(ErrParam, "parameter %q has dtype %s; LBFGS wants float32 or float64", params[0].Name, dtype)
+		return nil, mistakef(ErrParam, "parameter %q has dtype %s; LBFGS wants float32 or float64", params[0].Name,
+			dtype)
 	}
 	for _, p := range params {
 		if p.Tensor.DType() != dtype || p.Tensor.Device() != device {
-			return nil, mistakef(ErrParam, "parameter %q is %s on %s and %q is %s on %s; LBFGS wants all of one dtype on one device", params[0].Name, dtype, device,
+			return nil, mistakef(ErrParam, "parameter %q is %s on %s and %q is %s on %s; LBFGS wants all of one "+
+				"dtype on one device", params[0].Name, dtype, device,
 				p.Name, p.Tensor.DType(), p.Tensor.Device())
 		}
 	}
@@ -214,7 +227,8 @@ func (l *lbfgs) remember(gradient torch.Tensor) {
 	l.diagonal = curvature.over(l.item(y.Dot(y)))
 }
 
-// newDirection multiplies the negative gradient by the approximate inverse of the Hessian, in the two loops of the method.
+// newDirection multiplies the negative gradient by the approximate inverse of the Hessian, in the
+// two loops of the method.
 func (l *lbfgs) newDirection(gradient torch.Tensor) torch.Tensor {
 	q := gradient.Neg()
 	al := make([]scalar, len(l.dirs))

@@ -18,14 +18,16 @@ func (l *lbfgs) State() []torch.Named {
 	}
 	rows := func(ts []torch.Tensor) torch.Tensor {
 		if len(ts) == 0 {
-			return torch.Options{DType: l.formerGrad.DType(), Device: l.formerGrad.Device()}.Zeros(0, l.formerGrad.Numel())
+			return torch.Options{DType: l.formerGrad.DType(), Device: l.formerGrad.Device()}.Zeros(0,
+				l.formerGrad.Numel())
 		}
 		return torch.Stack(ts, 0)
 	}
 	numbers := []float64{float64(l.iterations), float64(l.evaluations), l.step.v, l.diagonal.v, l.formerLoss}
 	state := []torch.Named{
 		{Name: "d", Tensor: l.direction.Clone()}, {Name: "prev_flat_grad", Tensor: l.formerGrad.Clone()},
-		{Name: "old_dirs", Tensor: rows(l.dirs)}, {Name: "old_stps", Tensor: rows(l.steps)}, {Name: "ro", Tensor: torch.From(ro, int64(len(ro)))},
+		{Name: "old_dirs", Tensor: rows(l.dirs)}, {Name: "old_stps", Tensor: rows(l.steps)},
+		{Name: "ro", Tensor: torch.From(ro, int64(len(ro)))},
 	}
 	for i, name := range lbfgsNumbers {
 		state = append(state, torch.Named{Name: name, Tensor: torch.From(numbers[i:i+1], 1)})
@@ -50,7 +52,8 @@ func (l *lbfgs) LoadState(state []torch.Named) error {
 	for _, s := range state {
 		name, mine := strings.CutPrefix(s.Name, l.params[0].Name+".")
 		if !mine || !slices.Contains(wanted, name) {
-			return mistakef(ErrState, "state %q is none that this LBFGS keeps; it keeps %s, each after %q", s.Name, strings.Join(wanted, ", "), l.params[0].Name+".")
+			return mistakef(ErrState, "state %q is none that this LBFGS keeps; it keeps %s, each after %q", s.Name,
+				strings.Join(wanted, ", "), l.params[0].Name+".")
 		}
 		if found[name].Defined() {
 			return mistakef(ErrState, "state %q was given twice", s.Name)
@@ -69,7 +72,8 @@ func (l *lbfgs) LoadState(state []torch.Named) error {
 		history = ro.Numel()
 	}
 	if history > int64(l.HistorySize) {
-		return mistakef(ErrState, "the state remembers %d updates; want at most HistorySize, %d", history, l.HistorySize)
+		return mistakef(ErrState, "the state remembers %d updates; want at most HistorySize, %d", history,
+			l.HistorySize)
 	}
 	dtype := l.params[0].Tensor.DType()
 	for _, name := range wanted {
@@ -87,7 +91,8 @@ func (l *lbfgs) LoadState(state []torch.Named) error {
 			shape = []int64{history}
 		}
 		if got := t.Shape(); !slices.Equal(got, shape) || t.DType() != d {
-			return mistakef(ErrState, "state %q has shape %v and dtype %s; want %v and %s", l.params[0].Name+"."+name, got, t.DType(), shape, d)
+			return mistakef(ErrState, "state %q has shape %v and dtype %s; want %v and %s", l.params[0].Name+"."+name,
+				got, t.DType(), shape, d)
 		}
 	}
 	device := l.params[0].Tensor.Device()
@@ -100,13 +105,15 @@ func (l *lbfgs) LoadState(state []torch.Named) error {
 				}
 				return out
 			}
-			direction, former, dirs, steps := own(found["d"]), own(found["prev_flat_grad"]), rows(found["old_dirs"]), rows(found["old_stps"])
+			direction, former, dirs, steps := own(found["d"]), own(found["prev_flat_grad"]), rows(found["old_dirs"]),
+				rows(found["old_stps"])
 			l.direction, l.formerGrad, l.dirs, l.steps, l.ro = direction, former, dirs, steps, nil
 			for _, r := range torch.Values[float64](found["ro"]) {
 				l.ro = append(l.ro, scalar{r, l.kind})
 			}
 			l.iterations, l.evaluations = int(found["n_iter"].Item()), int(found["func_evals"].Item())
-			l.step, l.diagonal, l.formerLoss = num(found["t"].Item()), num(found["H_diag"].Item()), found["prev_loss"].Item()
+			l.step, l.diagonal, l.formerLoss = num(found["t"].Item()), num(found["H_diag"].Item()),
+				found["prev_loss"].Item()
 		})
 	})
 }

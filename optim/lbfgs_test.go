@@ -88,11 +88,13 @@ func TestLBFGSEqualsPyTorch(t *testing.T) {
 			if testenv.SameBits() && loss != losses[k] {
 				t.Errorf("Step %d returns the loss %g, want %g", k+1, loss, losses[k])
 			}
-			equal(t, fmt.Sprint("parameters after step ", k+1), p.flat(), g.Tensor(fmt.Sprintf("%s/after/%d", name, k+1)))
+			equal(t, fmt.Sprint("parameters after step ", k+1), p.flat(),
+				g.Tensor(fmt.Sprintf("%s/after/%d", name, k+1)))
 		}
 		evals := torch.Values[int64](g.Tensor(name + "/evals"))
 		if testenv.SameBits() && (int64(opt.Evaluations()) != evals[0] || int64(opt.Updates()) != evals[1]) {
-			t.Errorf("there were %d evaluations in %d iterations, want %d in %d", opt.Evaluations(), opt.Updates(), evals[0], evals[1])
+			t.Errorf("there were %d evaluations in %d iterations, want %d in %d", opt.Evaluations(), opt.Updates(),
+				evals[0], evals[1])
 		}
 	})
 }
@@ -115,7 +117,8 @@ func TestLBFGSResumesToTheBit(t *testing.T) {
 		}
 		equal(t, "parameters", q.flat(), g.Tensor(name+"/after/6"))
 		if second.Updates() != opt.Updates() || second.Evaluations() != opt.Evaluations() {
-			t.Errorf("the counts are %d and %d, want %d and %d", second.Updates(), second.Evaluations(), opt.Updates(), opt.Evaluations())
+			t.Errorf("the counts are %d and %d, want %d and %d", second.Updates(), second.Evaluations(), opt.Updates(),
+				opt.Evaluations())
 		}
 	})
 }
@@ -139,7 +142,8 @@ func TestLBFGSRefusesWhatCannotWork(t *testing.T) {
 		{"bfloat16", optim.LBFGS{}, []torch.Named{half}, optim.ErrParam, "wants float32 or float64"},
 		{"two dtypes", optim.LBFGS{}, append(w, double), optim.ErrParam, "all of one dtype"},
 	} {
-		if _, err := test.o.Build(test.params); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
+		if _, err := test.o.Build(test.params); !errors.Is(err, test.kind) || !strings.Contains(err.Error(),
+			test.says) {
 			t.Errorf("%s: Build = %v, want %v that says %q", test.name, err, test.kind, test.says)
 		}
 	}
@@ -161,7 +165,8 @@ func TestLBFGSRefusesWhatCannotWork(t *testing.T) {
 		{"a state twice", append(state[:1:1], state...), `"w.d" was given twice`},
 		{"another shape", append([]torch.Named{{Name: "w.d", Tensor: torch.Ones(3)}}, state[1:]...), `shape [3]`},
 	} {
-		if err := opt.LoadState(test.state); !errors.Is(err, optim.ErrState) || !strings.Contains(err.Error(), test.says) {
+		if err := opt.LoadState(test.state); !errors.Is(err, optim.ErrState) || !strings.Contains(err.Error(),
+			test.says) {
 			t.Errorf("%s: LoadState = %v, want ErrState that says %q", test.name, err, test.says)
 		}
 	}

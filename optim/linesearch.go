@@ -2,7 +2,8 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// point is a place on the line: how far along the direction, the loss there, the gradient, and its slope along the direction.
+// point is a place on the line: how far along the direction, the loss there, the gradient, and its
+// slope along the direction.
 type point struct {
 	t        scalar
 	loss     float64
@@ -12,9 +13,11 @@ type point struct {
 
 func (p point) value() scalar { return num(p.loss) }
 
-// lineSearch is _strong_wolfe of torch/optim/lbfgs.py: it looks for a step along the direction after which the loss has fallen enough
-// and the slope has flattened enough. It leaves the parameters as they were, the step in l.step.
-func (l *lbfgs) lineSearch(closure func() float64, loss float64, gradient torch.Tensor, slope scalar, limit int) (float64, torch.Tensor, int) {
+// lineSearch is _strong_wolfe of torch/optim/lbfgs.py: it looks for a step along the direction
+// after which the loss has fallen enough and the slope has flattened enough. It leaves the
+// parameters as they were, the step in l.step.
+func (l *lbfgs) lineSearch(closure func() float64, loss float64, gradient torch.Tensor, slope scalar,
+	limit int) (float64, torch.Tensor, int) {
 	const decrease, flatness = 1e-4, 0.9
 	start := point{num(0), loss, gradient.Clone(), slope}
 	size := l.item(l.direction.Abs().Max())
@@ -110,7 +113,8 @@ func (l *lbfgs) lineSearch(closure func() float64, loss float64, gradient torch.
 	return bracket[low].loss, bracket[low].gradient, calls
 }
 
-// cubicInterpolate is where the cubic through two points with their slopes has its minimum, kept within bounds.
+// cubicInterpolate is where the cubic through two points with their slopes has its minimum, kept
+// within bounds.
 func cubicInterpolate(p, q point, low, high scalar) scalar {
 	d1 := p.slope.plus(q.slope).minus(num(3).times(p.value().minus(q.value())).over(p.t.minus(q.t)))
 	square := d1.times(d1).minus(p.slope.times(q.slope))

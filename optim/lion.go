@@ -2,15 +2,18 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Lion moves every weight by the same amount, in the direction of a mean of gradients. With g the gradient:
+// Lion moves every weight by the same amount, in the direction of a mean of gradients. With g the
+// gradient:
 //
 //	p -= lr * WeightDecay * p
 //	p -= lr * sign(Beta1*m + (1-Beta1)*g)
 //	m  = Beta2*m + (1-Beta2)*g
 //
-// It wants a rate 3 to 10 times smaller than AdamW's, and a weight decay as much larger. It is the optimizer of the package lion-pytorch.
+// It wants a rate 3 to 10 times smaller than AdamW's, and a weight decay as much larger. It is the
+// optimizer of the package lion-pytorch.
 //
-// Source: Chen and others, Symbolic Discovery of Optimization Algorithms, https://arxiv.org/abs/2302.06675.
+// Source: Chen and others, Symbolic Discovery of Optimization Algorithms,
+// https://arxiv.org/abs/2302.06675.
 type Lion struct {
 	LR          float64  // learning rate; zero means 1e-4
 	Beta1       *float64 // weight of the mean in the step; nil means 0.9
@@ -19,7 +22,8 @@ type Lion struct {
 	Maximize    bool     // let the loss rise
 }
 
-// NewLion makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [Lion.Build] would fail.
+// NewLion makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [Lion.Build] would fail.
 func NewLion(params []torch.Named, o Lion) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewLion", opt, err)
@@ -31,7 +35,8 @@ func (o Lion) LearningRate() float64 { return orLR(o.LR, 1e-4) }
 // Build makes the optimizer.
 func (o Lion) Build(groups []Group) (Optimizer, error) {
 	beta1, beta2, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.99), or(o.WeightDecay, 0)
-	err := checkSettings("Lion", setting{name: "LR", value: o.LearningRate()}, setting{name: "Beta1", value: beta1}, setting{name: "Beta2", value: beta2},
+	err := checkSettings("Lion", setting{name: "LR", value: o.LearningRate()}, setting{name: "Beta1", value: beta1},
+		setting{name: "Beta2", value: beta2},
 		setting{name: "WeightDecay", value: decay})
 	if err != nil {
 		return nil, err

@@ -2,9 +2,10 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// list is one tensor of each parameter of a batch. Its methods are the operators that optimizers are composed of; a trailing underscore
-// changes the list itself. One _foreach_ operator works on all tensors. On the CPU that runs the very kernel of the plain operator on
-// each, so plain calls are only needed on a GPU, for [ForLoop].
+// list is one tensor of each parameter of a batch. Its methods are the operators that optimizers
+// are composed of; a trailing underscore changes the list itself. One _foreach_ operator works on
+// all tensors. On the CPU that runs the very kernel of the plain operator on each, so plain calls
+// are only needed on a GPU, for [ForLoop].
 type list struct {
 	ts []torch.Tensor
 	operators
@@ -13,7 +14,9 @@ type list struct {
 // operators says how a list is worked on.
 type operators struct {
 	foreach bool // _foreach_ operators, and not plain ones
-	python  bool // a product with a number rounds as in Python's t.mul_(x), which does not round x to a float16 or bfloat16 first as mul_.Scalar does
+	// a product with a number rounds as in Python's t.mul_(x), which does not round x to a float16
+	// or bfloat16 first as mul_.Scalar does
+	python bool
 }
 
 // in_ runs an operator that changes the list. Lists among args give their tensors.

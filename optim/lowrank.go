@@ -29,12 +29,13 @@ const (
 // AllLinear is the target that stands for every linear layer.
 const AllLinear = "all-linear"
 
-// LowRankGroups divides parameters as Hugging Face's Trainer does for GaLore: the weight matrices of the modules that match a target
-// go to the second group, whose gradients are projected, all else to the first. linear tells which modules are linear
-// layers, by their name without ".weight"; only those can match.
+// LowRankGroups divides parameters as Hugging Face's Trainer does for GaLore: the weight matrices
+// of the modules that match a target go to the second group, whose gradients are projected, all
+// else to the first. linear tells which modules are linear layers, by their name without ".weight";
+// only those can match.
 //
-// A target matches a module whose name contains it or that is, from end to end, the regular expression. [AllLinear] matches all.
-// It is a mistake if no module matches.
+// A target matches a module whose name contains it or that is, from end to end, the regular
+// expression. [AllLinear] matches all. It is a mistake if no module matches.
 func LowRankGroups(params []torch.Named, linear func(module string) bool, targets ...string) ([]Group, error) {
 	match, err := matchers(targets)
 	if err != nil {
@@ -50,7 +51,8 @@ func LowRankGroups(params []torch.Named, linear func(module string) bool, target
 		g.Params = append(g.Params, p)
 	}
 	if len(groups[1].Params) == 0 {
-		return nil, mistakef(ErrParam, "no linear layer matches the targets %q; want part of a module's name, a regular expression of all of it, or %q", targets, AllLinear)
+		return nil, mistakef(ErrParam, "no linear layer matches the targets %q; want part of a module's name, a "+
+			"regular expression of all of it, or %q", targets, AllLinear)
 	}
 	return groups, nil
 }
@@ -59,7 +61,8 @@ func matchers(targets []string) (func(module string) bool, error) {
 	var patterns []*regexp.Regexp
 	for _, t := range targets {
 		if t == "" {
-			return nil, mistakef(ErrOption, "a target is empty; want part of a module's name, a regular expression or %q", AllLinear)
+			return nil, mistakef(ErrOption, "a target is empty; want part of a module's name, a regular expression "+
+				"or %q", AllLinear)
 		}
 		if r, err := regexp.Compile("^(?:" + t + ")$"); err == nil {
 			patterns = append(patterns, r)
@@ -97,10 +100,12 @@ func (l LowRank) withDefaults(optimizer string) (*LowRank, error) {
 	switch l.Projection {
 	case ProjectStd, ProjectReverseStd, ProjectRight, ProjectLeft, ProjectFull:
 	default:
-		return nil, mistakef(ErrOption, "%s.Projection is %q; want std, reverse_std, right, left or full", optimizer, l.Projection)
+		return nil, mistakef(ErrOption, "%s.Projection is %q; want std, reverse_std, right, left or full", optimizer,
+			l.Projection)
 	}
 	if l.Rank < 0 || l.UpdateGap < 0 {
-		return nil, mistakef(ErrOption, "%s has Rank %d and UpdateGap %d; want positive numbers", optimizer, l.Rank, l.UpdateGap)
+		return nil, mistakef(ErrOption, "%s has Rank %d and UpdateGap %d; want positive numbers", optimizer, l.Rank,
+			l.UpdateGap)
 	}
 	return &l, checkSettings(optimizer, setting{name: "Scale", value: l.Scale})
 }
@@ -108,7 +113,8 @@ func (l LowRank) withDefaults(optimizer string) (*LowRank, error) {
 // The projector is states 1 to 3: one matrix, or the left and the right one of the full projection.
 const projector, projectorLeft, projectorRight = 1, 2, 3
 
-// states are those of the projector, in the dtype that gradients of a parameter's dtype are projected in.
+// states are those of the projector, in the dtype that gradients of a parameter's dtype are
+// projected in.
 func (l *LowRank) states(dtype func(torch.DType) torch.DType) []state {
 	matrix := func(name string, has func(m *member) (shape []int64, ok bool)) state {
 		return state{name: name, make: func(m *member, _ float64) torch.Tensor {
@@ -119,8 +125,10 @@ func (l *LowRank) states(dtype func(torch.DType) torch.DType) []state {
 			if !ok {
 				return torch.Tensor{}
 			}
-			// Column after column, as LAPACK returns singular vectors: products of matrices round differently in another layout.
-			return torch.Options{DType: dtype(m.Tensor.DType()), Device: m.Tensor.Device()}.Zeros(shape[1], shape[0]).T()
+			// Column after column, as LAPACK returns singular vectors: products of matrices round
+			// differently in another layout.
+			return torch.Options{DType: dtype(m.Tensor.DType()), Device: m.Tensor.Device()}.Zeros(shape[1],
+				shape[0]).T()
 		}}
 	}
 	full := l.Projection == ProjectFull
@@ -132,8 +140,14 @@ func (l *LowRank) states(dtype func(torch.DType) torch.DType) []state {
 			}
 			return []int64{s[0], l.rank(s)}, !full
 		}),
-		matrix("projector_left", func(m *member) ([]int64, bool) { s := m.Tensor.Shape(); return []int64{s[0], l.rank(s)}, full }),
-		matrix("projector_right", func(m *member) ([]int64, bool) { s := m.Tensor.Shape(); return []int64{l.rank(s), s[1]}, full }),
+		matrix("projector_left", func(m *member) ([]int64, bool) {
+			s := m.Tensor.Shape()
+			return []int64{s[0], l.rank(s)}, full
+		}),
+		matrix("projector_right", func(m *member) ([]int64, bool) {
+			s := m.Tensor.Shape()
+			return []int64{l.rank(s), s[1]}, full
+		}),
 	}
 }
 
@@ -171,7 +185,8 @@ func (l *LowRank) shape(full []int64) []int64 {
 	return []int64{r, full[1]}
 }
 
-// project brings a gradient to the lower rank; every UpdateGap updates it looks for a new subspace first.
+// project brings a gradient to the lower rank; every UpdateGap updates it looks for a new subspace
+// first.
 func (l *LowRank) project(m *member, g torch.Tensor, done float64) torch.Tensor {
 	if int(done)%l.UpdateGap == 0 {
 		l.renew(m, g)

@@ -14,7 +14,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// equal compares bits where libtorch takes the code paths that wrote the golden files, and closely elsewhere.
+// equal compares bits where libtorch takes the code paths that wrote the golden files, and closely
+// elsewhere.
 func equal(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
 	switch {

@@ -10,7 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// States live as long as the optimizer: they are made in the scope of a step and must outlive it; and later steps must make none.
+// States live as long as the optimizer: they are made in the scope of a step and must outlive it;
+// and later steps must make none.
 func TestStepsHoldNoMoreTensorsAfterTheFirst(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, b := range []optim.Builder{optim.AdamW{AMSGrad: true}, optim.SGD{}, optim.SGD{Momentum: 0.9}} {
@@ -44,7 +45,8 @@ func TestStepsHoldNoMoreTensorsAfterTheFirst(t *testing.T) {
 	}
 }
 
-// Once all parameters have their states, a step asks Go for the same few objects whatever the number of parameters.
+// Once all parameters have their states, a step asks Go for the same few objects whatever the
+// number of parameters.
 func TestAllocationsOfAStepDoNotGrowWithParameters(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, b := range []optim.Builder{optim.AdamW{}, optim.SGD{Momentum: 0.9}} {
@@ -54,7 +56,8 @@ func TestAllocationsOfAStepDoNotGrowWithParameters(t *testing.T) {
 			return testing.AllocsPerRun(20, func() { opt.Step(0.1) })
 		}
 		if few, many := allocations(2), allocations(200); many > few || many > 4 {
-			t.Errorf("%T: a step allocates %g objects with 2 parameters and %g with 200, want the same, at most 4", b, few, many)
+			t.Errorf("%T: a step allocates %g objects with 2 parameters and %g with 200, want the same, at most 4", b,
+				few, many)
 		}
 	}
 }

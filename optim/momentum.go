@@ -5,11 +5,13 @@ import (
 	"slices"
 )
 
-// MomentumSetter is implemented by an [Optimizer] whose momentum, or first beta, a schedule may move from update to update, as OneCycleLR
-// and CyclicLR of package optim/lr do. All optimizers of this package implement it.
+// MomentumSetter is implemented by an [Optimizer] whose momentum, or first beta, a schedule may
+// move from update to update, as OneCycleLR and CyclicLR of package optim/lr do. All optimizers of
+// this package implement it.
 type MomentumSetter interface {
-	// SetMomentum changes the momentum of all groups, or their beta1 where the optimizer has betas, from the next Step on. It refuses,
-	// with [ErrOption], an optimizer that has neither and a value that its settings would not allow.
+	// SetMomentum changes the momentum of all groups, or their beta1 where the optimizer has betas,
+	// from the next Step on. It refuses, with [ErrOption], an optimizer that has neither and a
+	// value that its settings would not allow.
 	SetMomentum(momentum float64) error
 }
 
@@ -17,7 +19,8 @@ type MomentumSetter interface {
 type momentum struct {
 	key   string // of PyTorch's group: "momentum", or "betas" whose first number it is
 	value float64
-	// addBuffer gives a rule that was made with momentum 0, and hence keeps no buffer, the state for it; nil: there is always one.
+	// addBuffer gives a rule that was made with momentum 0, and hence keeps no buffer, the state
+	// for it; nil: there is always one.
 	addBuffer func(r *rule)
 }
 
@@ -34,16 +37,19 @@ func (o *optimizer) SetMomentum(v float64) error {
 	m := o.rule.momentum
 	switch {
 	case m == nil:
-		return mistakef(ErrOption, "%s has neither a momentum nor a beta1 that a schedule could move; set FixedMomentum in the schedule", o.rule.name)
+		return mistakef(ErrOption, "%s has neither a momentum nor a beta1 that a schedule could move; set "+
+			"FixedMomentum in the schedule", o.rule.name)
 	case !(v >= 0) || math.IsInf(v, 0) || m.key == "betas" && v >= 1:
-		return mistakef(ErrOption, "the momentum for %s is %g; want a finite number that is not negative, and below 1 for a beta", o.rule.name, v)
+		return mistakef(ErrOption, "the momentum for %s is %g; want a finite number that is not negative, and below "+
+			"1 for a beta", o.rule.name, v)
 	case v == o.moment:
 		return nil
 	}
 	if m.addBuffer != nil {
 		buffered := slices.ContainsFunc(o.rule.states, func(s state) bool { return s.name == "momentum_buffer" })
 		if buffered && v == 0 {
-			return mistakef(ErrOption, "the momentum of %s would become 0 after an update with momentum; want a positive number", o.rule.name)
+			return mistakef(ErrOption, "the momentum of %s would become 0 after an update with momentum; want a "+
+				"positive number", o.rule.name)
 		}
 		if !buffered {
 			if err := o.addMomentumBuffer(); err != nil {
@@ -55,11 +61,13 @@ func (o *optimizer) SetMomentum(v float64) error {
 	return nil
 }
 
-// addMomentumBuffer lets an optimizer that was made without momentum have one. PyTorch makes the buffer at a parameter's first gradient, and
-// of SGD at the first that is used with momentum; so the parameters wait for theirs again.
+// addMomentumBuffer lets an optimizer that was made without momentum have one. PyTorch makes the
+// buffer at a parameter's first gradient, and of SGD at the first that is used with momentum; so
+// the parameters wait for theirs again.
 func (o *optimizer) addMomentumBuffer() error {
 	if len(o.rule.states) > 0 && o.updates > 0 {
-		return mistakef(ErrOption, "%s was made without momentum and has made %d updates; set its Momentum from the beginning", o.rule.name, o.updates)
+		return mistakef(ErrOption, "%s was made without momentum and has made %d updates; set its Momentum from the "+
+			"beginning", o.rule.name, o.updates)
 	}
 	o.rule.states = slices.Clone(o.rule.states)
 	o.rule.momentum.addBuffer(&o.rule)

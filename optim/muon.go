@@ -6,8 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Muon moves the weight matrices of hidden layers in an orthogonal direction: torch.optim.Muon. Other parameters (biases, norms,
-// embeddings, the last layer) belong to another optimizer, AdamW for instance; [ByPattern] divides them. With g the gradient:
+// Muon moves the weight matrices of hidden layers in an orthogonal direction: torch.optim.Muon.
+// Other parameters (biases, norms, embeddings, the last layer) belong to another optimizer, AdamW
+// for instance; [ByPattern] divides them. With g the gradient:
 //
 //	b  = b + (1-Momentum) * (g - b)
 //	u  = g + Momentum * (b - g), or b without Nesterov
@@ -15,7 +16,8 @@ import (
 //	p -= lr * WeightDecay * p
 //	p -= lr * Adjust(p) * u
 //
-// Sources: Jordan, https://kellerjordan.github.io/posts/muon/; Muon is Scalable for LLM Training, https://arxiv.org/abs/2502.16982.
+// Sources: Jordan, https://kellerjordan.github.io/posts/muon/; Muon is Scalable for LLM Training,
+// https://arxiv.org/abs/2502.16982.
 type Muon struct {
 	LR             float64     // learning rate; zero means 1e-3
 	WeightDecay    *float64    // decoupled; nil means 0.1
@@ -35,7 +37,8 @@ const (
 	MuonMatchRMSAdamW MuonAdjust = "match_rms_adamw" // 0.2 * sqrt(max(A, B)): AdamW's rates and decays fit
 )
 
-// NewMuon makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [Muon.Build] would fail.
+// NewMuon makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [Muon.Build] would fail.
 func NewMuon(params []torch.Named, o Muon) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewMuon", opt, err)
@@ -47,7 +50,8 @@ func (o Muon) LearningRate() float64 { return orDefaultLR(o.LR) }
 // Build makes the optimizer. It refuses parameters that are not matrices.
 func (o Muon) Build(groups []Group) (Optimizer, error) {
 	decay, momentum, eps := or(o.WeightDecay, 0.1), or(o.Momentum, 0.95), or(o.Eps, 1e-7)
-	err := checkSettings("Muon", setting{name: "LR", value: o.LearningRate()}, setting{name: "WeightDecay", value: decay},
+	err := checkSettings("Muon", setting{name: "LR", value: o.LearningRate()}, setting{name: "WeightDecay",
+		value: decay},
 		setting{name: "Momentum", value: momentum}, setting{name: "Eps", value: eps})
 	if err != nil {
 		return nil, err
@@ -68,7 +72,8 @@ func (o Muon) Build(groups []Group) (Optimizer, error) {
 		}
 	}
 	if o.Adjust != MuonOriginal && o.Adjust != MuonMatchRMSAdamW {
-		return nil, mistakef(ErrOption, "Muon.Adjust is %q; want %q or nothing, the original", o.Adjust, MuonMatchRMSAdamW)
+		return nil, mistakef(ErrOption, "Muon.Adjust is %q; want %q or nothing, the original", o.Adjust,
+			MuonMatchRMSAdamW)
 	}
 	step := func(b *batch) {
 		for i, p := range b.params.ts {
@@ -89,9 +94,10 @@ func (o Muon) Build(groups []Group) (Optimizer, error) {
 	}
 	return build(rule{
 		name: "Muon", lr: o.LearningRate(), weightDecay: decay, momentum: momentumOf(momentum), step: step,
-		states:  []state{zeros("momentum_buffer")},
-		check:   func(_ Group, p torch.Named) error { return isMatrix("Muon", p) },
-		options: map[string]any{"momentum": momentum, "nesterov": !o.PlainMomentum, "ns_coefficients": c[:], "eps": eps, "ns_steps": steps, "adjust_lr_fn": adjust},
+		states: []state{zeros("momentum_buffer")},
+		check:  func(_ Group, p torch.Named) error { return isMatrix("Muon", p) },
+		options: map[string]any{"momentum": momentum, "nesterov": !o.PlainMomentum, "ns_coefficients": c[:], "eps": eps,
+			"ns_steps": steps, "adjust_lr_fn": adjust},
 	}, DefaultImplementation, groups)
 }
 
@@ -103,7 +109,8 @@ func (a MuonAdjust) factor(shape []int64) float64 {
 	return math.Sqrt(math.Max(1, rows/columns))
 }
 
-// orthogonal is _zeropower_via_newtonschulz of torch/optim/_muon.py: it brings the singular values of a matrix near 1.
+// orthogonal is _zeropower_via_newtonschulz of torch/optim/_muon.py: it brings the singular values
+// of a matrix near 1.
 func orthogonal(update torch.Tensor, c [3]float64, steps int, eps float64) torch.Tensor {
 	tall := update.Size(0) > update.Size(1)
 	x := update.ToDType(torch.BFloat16)

@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// NAdam is Adam with Nesterov's momentum: torch.optim.NAdam. With g the gradient at update t and µ(t) = Beta1 * (1 - 0.96^(t*MomentumDecay)/2):
+// NAdam is Adam with Nesterov's momentum: torch.optim.NAdam. With g the gradient at update t and
+// µ(t) = Beta1 * (1 - 0.96^(t*MomentumDecay)/2):
 //
 //	m  = Beta1*m + (1-Beta1)*g
 //	v  = Beta2*v + (1-Beta2)*g²
@@ -16,7 +17,8 @@ import (
 //	p -= lr * (1-µ(t)) / (1-M) * g / d
 //	p -= lr * µ(t+1) / (1-M*µ(t+1)) * m / d
 //
-// Source: Dozat, Incorporating Nesterov Momentum into Adam, https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ.
+// Source: Dozat, Incorporating Nesterov Momentum into Adam,
+// https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ.
 type NAdam struct {
 	LR             float64  // learning rate; zero means 2e-3
 	Beta1          *float64 // decay of the mean of gradients; nil means 0.9
@@ -30,7 +32,8 @@ type NAdam struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewNAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [NAdam.Build] would fail.
+// NewNAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [NAdam.Build] would fail.
 func NewNAdam(params []torch.Named, o NAdam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewNAdam", opt, err)
@@ -41,9 +44,12 @@ func (o NAdam) LearningRate() float64 { return orLR(o.LR, 2e-3) }
 
 // Build makes the optimizer.
 func (o NAdam) Build(groups []Group) (Optimizer, error) {
-	beta1, beta2, eps, decay, momentumDecay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8), or(o.WeightDecay, 0), or(o.MomentumDecay, 4e-3)
-	err := checkSettings("NAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1}, setting{"Beta2", beta2, 1},
-		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay}, setting{name: "MomentumDecay", value: momentumDecay})
+	beta1, beta2, eps, decay, momentumDecay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8),
+		or(o.WeightDecay, 0), or(o.MomentumDecay, 4e-3)
+	err := checkSettings("NAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
+		setting{"Beta2", beta2, 1},
+		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay}, setting{name: "MomentumDecay",
+			value: momentumDecay})
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +78,8 @@ func (o NAdam) Build(groups []Group) (Optimizer, error) {
 	}
 	return build(rule{
 		name: "NAdam", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
-		states: []state{stepCount, {name: "mu_product", number: true, initial: func(float64) float64 { return 1 }}, zeros("exp_avg"), zeros("exp_avg_sq")},
+		states: []state{stepCount, {name: "mu_product", number: true, initial: func(float64) float64 { return 1 }},
+			zeros("exp_avg"), zeros("exp_avg_sq")},
 		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "momentum_decay": momentumDecay,
 			"decoupled_weight_decay": o.DecoupledDecay, "maximize": o.Maximize},
 	}, o.Implementation, groups)

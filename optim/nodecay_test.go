@@ -114,7 +114,8 @@ func TestNoDecayRefusesAPatternThatIsNone(t *testing.T) {
 }
 
 func ExampleNoDecayName() {
-	for _, name := range []string{"fc.weight", "fc.bias", "encoder.LayerNorm.weight", "encoder.norm.weight", "ln_1.weight", "normal.weight"} {
+	for _, name := range []string{"fc.weight", "fc.bias", "encoder.LayerNorm.weight", "encoder.norm.weight",
+		"ln_1.weight", "normal.weight"} {
 		fmt.Println(name, optim.NoDecayName(name))
 	}
 	// Output:

@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
-// The C library's pow is not always rounded to the nearest either, so one value in a hundred may be off by one place.
+// The C library's pow is not always rounded to the nearest either, so one value in a hundred may be
+// off by one place.
 func TestPowersAreThoseOfPython(t *testing.T) {
 	data, err := os.ReadFile("testdata/pow.json")
 	if err != nil {
@@ -32,7 +33,8 @@ func TestPowersAreThoseOfPython(t *testing.T) {
 	if off > len(rows)/100 {
 		t.Errorf("%d of %d powers differ in their last place, want at most one in a hundred", off, len(rows))
 	}
-	for _, special := range []struct{ x, y, want float64 }{{0, 3, 0}, {0.5, 0, 1}, {1, 1e300, 1}, {0.9, 1e6, 0}, {0, -1, math.Inf(1)}} {
+	for _, special := range []struct{ x, y, want float64 }{{0, 3, 0}, {0.5, 0, 1}, {1, 1e300, 1}, {0.9, 1e6, 0},
+		{0, -1, math.Inf(1)}} {
 		if got := rounded.Pow(special.x, special.y); got != special.want {
 			t.Errorf("rounded.Pow(%g, %g) = %g, want %g", special.x, special.y, got, special.want)
 		}
@@ -44,8 +46,9 @@ func TestScalarsRoundAsPyTorchDoes(t *testing.T) {
 	single := func(v float64) scalar { return scalar{float64(float32(v)), float32Tensor} }
 	double := func(v float64) scalar { return scalar{v, float64Tensor} }
 	for name, test := range map[string]struct{ got, want scalar }{
-		"numbers stay double":              {num(0.1).plus(num(0.2)), num(0.30000000000000004)},
-		"a tensor makes it single":         {num(0.1).times(single(3)), scalar{float64(float32(0.1) * 3), float32Tensor}},
+		"numbers stay double": {num(0.1).plus(num(0.2)), num(0.30000000000000004)},
+		"a tensor makes it single": {num(0.1).times(single(3)), scalar{float64(float32(0.1) * 3),
+			float32Tensor}},
 		"a double tensor stays double":     {num(0.1).minus(double(3)), double(0.1 - 3)},
 		"a number over a tensor":           {num(5).over(double(7)), double(0.7142857142857142)},
 		"a tensor over a number":           {double(5).over(num(7)), double(5 / 7.0)},

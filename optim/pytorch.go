@@ -12,8 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ToPyTorch returns an optimizer's state in the layout of PyTorch's state_dict(), divided into what fits into a safetensors file and
-// the rest, as JSON. Parameters have numbers there, in the order of the groups:
+// ToPyTorch returns an optimizer's state in the layout of PyTorch's state_dict(), divided into what
+// fits into a safetensors file and the rest, as JSON. Parameters have numbers there, in the order
+// of the groups:
 //
 //	tensors: "state.0.step", "state.0.exp_avg", "state.0.exp_avg_sq", "state.1.step", ...
 //	JSON:    {"param_groups": [{"lr": 5e-5, "betas": [0.9, 0.999], ..., "params": [0, 1], "param_names": ["fc1.weight", "fc1.bias"]}, ...]}
@@ -26,9 +27,10 @@ import (
 //	    state[int(number)][kind] = value
 //	optimizer.load_state_dict({"state": dict(state), **json.load(open("optimizer.json"))})
 //
-// continues the run. The rates are those of the last Step. param_names are there as named_parameters() gives them to an optimizer of
-// PyTorch. The tensors are the states themselves and not copies. Only optimizers of this package are known, others are refused with
-// [ErrState]; an optimizer of a Python library that keeps its step as a number takes int(value) for it.
+// continues the run. The rates are those of the last Step. param_names are there as
+// named_parameters() gives them to an optimizer of PyTorch. The tensors are the states themselves
+// and not copies. Only optimizers of this package are known, others are refused with [ErrState]; an
+// optimizer of a Python library that keeps its step as a number takes int(value) for it.
 func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err error) {
 	opt, err := own(o)
 	if err != nil {
@@ -63,7 +65,8 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 	}
 	for _, s := range opt.State() {
 		dot := strings.LastIndexByte(s.Name, '.')
-		tensors = append(tensors, torch.Named{Name: fmt.Sprintf("state.%d.%s", numbers[s.Name[:dot]], s.Name[dot+1:]), Tensor: s.Tensor})
+		tensors = append(tensors, torch.Named{Name: fmt.Sprintf("state.%d.%s", numbers[s.Name[:dot]], s.Name[dot+1:]),
+			Tensor: s.Tensor})
 	}
 	paramGroups, err = json.Marshal(map[string]any{"param_groups": groups})
 	if err != nil {
@@ -72,10 +75,11 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 	return tensors, paramGroups, nil
 }
 
-// FromPyTorch continues from a state_dict() of PyTorch in the layout of [ToPyTorch]. Parameters are matched by param_names where the groups have
-// them, and otherwise by number: then o must have been given its parameters in the same order, in groups of the same sizes. updates
-// becomes the largest step. Settings and rates are o's own. State that does not fit, or that o does not keep, is refused with [ErrState],
-// and then nothing has changed.
+// FromPyTorch continues from a state_dict() of PyTorch in the layout of [ToPyTorch]. Parameters are
+// matched by param_names where the groups have them, and otherwise by number: then o must have been
+// given its parameters in the same order, in groups of the same sizes. updates becomes the largest
+// step. Settings and rates are o's own. State that does not fit, or that o does not keep, is
+// refused with [ErrState], and then nothing has changed.
 func FromPyTorch(o Optimizer, tensors []torch.Named, paramGroups []byte) error {
 	opt, err := own(o)
 	if err != nil {
@@ -110,7 +114,8 @@ func FromPyTorch(o Optimizer, tensors []torch.Named, paramGroups []byte) error {
 func own(o Optimizer) (*optimizer, error) {
 	opt, ok := o.(*optimizer)
 	if !ok {
-		return nil, mistakef(ErrState, "a %T has no known layout in PyTorch; want an optimizer that this package has made", o)
+		return nil, mistakef(ErrState, "a %T has no known layout in PyTorch; want an optimizer that this package has "+
+			"made", o)
 	}
 	return opt, nil
 }
@@ -120,7 +125,8 @@ func stateKey(key string) (number int, kind string, err error) {
 	rest, ok := strings.CutPrefix(key, "state.")
 	digits, kind, dotted := strings.Cut(rest, ".")
 	number, bad := strconv.Atoi(digits)
-	if !ok || !dotted || bad != nil || number < 0 || kind == "" || strings.Contains(kind, ".") || strconv.Itoa(number) != digits {
+	if !ok || !dotted || bad != nil || number < 0 || kind == "" || strings.Contains(kind, ".") ||
+		strconv.Itoa(number) != digits {
 		return 0, "", mistakef(ErrState, "state %q has no name of PyTorch's; want state.NUMBER.KIND", key)
 	}
 	return number, kind, nil
@@ -148,11 +154,13 @@ func parameterNames(opt *optimizer, paramGroups []byte) (map[int]string, error) 
 		named = named && len(g.Names) == len(g.Params)
 	}
 	if !named && len(given.Groups) != len(opt.groups) {
-		return nil, mistakef(ErrState, "the state has %d groups without names of parameters; want %d, as this %s", len(given.Groups), len(opt.groups), opt.rule.name)
+		return nil, mistakef(ErrState, "the state has %d groups without names of parameters; want %d, as this %s",
+			len(given.Groups), len(opt.groups), opt.rule.name)
 	}
 	for i, g := range given.Groups {
 		if !named && len(g.Params) != len(opt.groups[i].members) {
-			return nil, mistakef(ErrState, "group %d of the state has %d parameters; want %d", i, len(g.Params), len(opt.groups[i].members))
+			return nil, mistakef(ErrState, "group %d of the state has %d parameters; want %d", i, len(g.Params),
+				len(opt.groups[i].members))
 		}
 		for j, number := range g.Params {
 			var name string
@@ -162,7 +170,8 @@ func parameterNames(opt *optimizer, paramGroups []byte) (map[int]string, error) 
 				name = opt.groups[i].members[j].Name
 			}
 			if !known[name] {
-				return nil, mistakef(ErrState, "group %d of the state has a parameter %q that this %s has not", i, name, opt.rule.name)
+				return nil, mistakef(ErrState, "group %d of the state has a parameter %q that this %s has not", i, name,
+					opt.rule.name)
 			}
 			if _, twice := names[number]; twice || taken[name] {
 				return nil, mistakef(ErrState, "group %d of the state has parameter %d, %q, twice", i, number, name)

@@ -79,7 +79,8 @@ func TestARunOfPyTorchIsContinuedToTheBit(t *testing.T) {
 	}
 }
 
-// What ToPyTorch writes is what PyTorch's state_dict() holds: the same keys, the same bits, and of the groups every setting.
+// What ToPyTorch writes is what PyTorch's state_dict() holds: the same keys, the same bits, and of
+// the groups every setting.
 func TestToPyTorchWritesWhatPyTorchWould(t *testing.T) {
 	testenv.RequireTorch(t)
 	g, inputs := golden.Load(t, "testdata/pytorch.safetensors"), golden.Load(t, "testdata/inputs.safetensors")
@@ -131,7 +132,9 @@ func TestForeignStateThatDoesNotFitIsRefused(t *testing.T) {
 		return optim.NewAdamW([]torch.Named{param("a", 2), param("b", 3)}, optim.AdamW{})
 	}
 	good := func(number string) []torch.Named {
-		return []torch.Named{{Name: "state." + number + ".step", Tensor: torch.Full(3.0)}, {Name: "state." + number + ".exp_avg", Tensor: torch.Ones(2)}, {Name: "state." + number + ".exp_avg_sq", Tensor: torch.Ones(2)}}
+		return []torch.Named{{Name: "state." + number + ".step", Tensor: torch.Full(3.0)},
+			{Name: "state." + number + ".exp_avg", Tensor: torch.Ones(2)}, {Name: "state." + number + ".exp_avg_sq",
+				Tensor: torch.Ones(2)}}
 	}
 	const groups = `{"param_groups":[{"params":[0,1]}]}`
 	for _, test := range []struct {
@@ -146,15 +149,20 @@ func TestForeignStateThatDoesNotFitIsRefused(t *testing.T) {
 		{"a name twice", `{"param_groups":[{"params":[0,1],"param_names":["a","a"]}]}`, nil, "twice"},
 		{"a number twice", `{"param_groups":[{"params":[0,0]}]}`, nil, "twice"},
 		{"a number that is not there", groups, good("7"), "parameter 7"},
-		{"a key of another form", groups, []torch.Named{{Name: "0.step", Tensor: torch.Full(1.0)}}, "state.NUMBER.KIND"},
-		{"a negative number", groups, []torch.Named{{Name: "state.-1.step", Tensor: torch.Full(1.0)}}, "state.NUMBER.KIND"},
+		{"a key of another form", groups, []torch.Named{{Name: "0.step", Tensor: torch.Full(1.0)}},
+			"state.NUMBER.KIND"},
+		{"a negative number", groups, []torch.Named{{Name: "state.-1.step", Tensor: torch.Full(1.0)}},
+			"state.NUMBER.KIND"},
 		{"a negative step", groups, []torch.Named{{Name: "state.0.step", Tensor: torch.Full(-5.0)}}, "missing"},
-		{"a step that is no number", groups, []torch.Named{{Name: "state.0.step", Tensor: torch.Full(0.0).Log().Neg().Sub(torch.Full(0.0).Log().Neg())}}, "largest step is NaN"},
+		{"a step that is no number", groups,
+			[]torch.Named{{Name: "state.0.step", Tensor: torch.Full(0.0).Log().Neg().Sub(torch.Full(0.0).Log().Neg())}},
+			"largest step is NaN"},
 		{"a missing state", groups, good("0")[:2], "exp_avg_sq"},
 		{"another shape", groups, good("1"), "shape [2]; want [3]"},
 	} {
 		opt := two()
-		if err := optim.FromPyTorch(opt, test.state, []byte(test.groups)); !errors.Is(err, optim.ErrState) || !strings.Contains(err.Error(), test.says) {
+		if err := optim.FromPyTorch(opt, test.state, []byte(test.groups)); !errors.Is(err, optim.ErrState) ||
+			!strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: FromPyTorch = %v, want ErrState that says %q", test.name, err, test.says)
 		}
 		if len(opt.State()) != 0 || opt.Updates() != 0 {

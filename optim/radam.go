@@ -7,15 +7,17 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// RAdam is Adam that waits with dividing by the mean of squares until that is known well enough: torch.optim.RAdam. With g the gradient
-// at update t, R = 2/(1-Beta2) - 1 and r(t) = R - 2t*Beta2^t/(1-Beta2^t):
+// RAdam is Adam that waits with dividing by the mean of squares until that is known well enough:
+// torch.optim.RAdam. With g the gradient at update t, R = 2/(1-Beta2) - 1 and r(t) = R -
+// 2t*Beta2^t/(1-Beta2^t):
 //
 //	m  = Beta1*m + (1-Beta1)*g
 //	v  = Beta2*v + (1-Beta2)*g²
 //	f  = sqrt((r-4)*(r-2)*R / ((R-4)*(R-2)*r)) * sqrt(1-Beta2^t) / (sqrt(v) + Eps)   if r > 5, else 1
 //	p -= lr * f * m / (1-Beta1^t)
 //
-// Source: Liu and others, On the Variance of the Adaptive Learning Rate and Beyond, https://arxiv.org/abs/1908.03265.
+// Source: Liu and others, On the Variance of the Adaptive Learning Rate and Beyond,
+// https://arxiv.org/abs/1908.03265.
 type RAdam struct {
 	LR             float64  // learning rate; zero means 1e-3
 	Beta1          *float64 // decay of the mean of gradients; nil means 0.9
@@ -28,7 +30,8 @@ type RAdam struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewRAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [RAdam.Build] would fail.
+// NewRAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [RAdam.Build] would fail.
 func NewRAdam(params []torch.Named, o RAdam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewRAdam", opt, err)
@@ -40,7 +43,8 @@ func (o RAdam) LearningRate() float64 { return orDefaultLR(o.LR) }
 // Build makes the optimizer.
 func (o RAdam) Build(groups []Group) (Optimizer, error) {
 	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8), or(o.WeightDecay, 0)
-	err := checkSettings("RAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1}, setting{"Beta2", beta2, 1},
+	err := checkSettings("RAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
+		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})
 	if err != nil {
 		return nil, err
@@ -83,7 +87,8 @@ func (o RAdam) Build(groups []Group) (Optimizer, error) {
 	}
 	return build(rule{
 		name: "RAdam", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
-		states:  []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
-		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "decoupled_weight_decay": o.DecoupledDecay, "maximize": o.Maximize},
+		states: []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq")},
+		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps,
+			"decoupled_weight_decay": o.DecoupledDecay, "maximize": o.Maximize},
 	}, o.Implementation, groups)
 }

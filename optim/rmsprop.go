@@ -2,7 +2,8 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// RMSprop divides by the root of the mean of squared gradients: torch.optim.RMSprop. With g the gradient:
+// RMSprop divides by the root of the mean of squared gradients: torch.optim.RMSprop. With g the
+// gradient:
 //
 //	g += WeightDecay * p
 //	v  = Alpha*v + (1-Alpha)*g²
@@ -11,8 +12,9 @@ import "github.com/gotrainer/gotrainer/torch"
 //	b  = Momentum*b + g/d                 without momentum b = g/d
 //	p -= lr * b
 //
-// Source: Hinton's lecture, https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf; centred: Graves, Generating
-// Sequences With Recurrent Neural Networks, https://arxiv.org/abs/1308.0850.
+// Source: Hinton's lecture,
+// https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf; centred: Graves,
+// Generating Sequences With Recurrent Neural Networks, https://arxiv.org/abs/1308.0850.
 type RMSprop struct {
 	LR          float64  // learning rate; zero means 1e-2
 	Alpha       *float64 // decay of the mean of squares; nil means 0.99
@@ -25,7 +27,8 @@ type RMSprop struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewRMSprop makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [RMSprop.Build] would fail.
+// NewRMSprop makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [RMSprop.Build] would fail.
 func NewRMSprop(params []torch.Named, o RMSprop) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewRMSprop", opt, err)
@@ -38,7 +41,8 @@ func (o RMSprop) LearningRate() float64 { return orLR(o.LR, 1e-2) }
 func (o RMSprop) Build(groups []Group) (Optimizer, error) {
 	alpha, eps, decay := or(o.Alpha, 0.99), or(o.Eps, 1e-8), or(o.WeightDecay, 0)
 	err := checkSettings("RMSprop", setting{name: "LR", value: o.LearningRate()}, setting{name: "Alpha", value: alpha},
-		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay}, setting{name: "Momentum", value: o.Momentum})
+		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay}, setting{name: "Momentum",
+			value: o.Momentum})
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +81,10 @@ func (o RMSprop) Build(groups []Group) (Optimizer, error) {
 	}
 	return build(rule{
 		name: "RMSprop", lr: o.LearningRate(), weightDecay: decay, step: step, states: states,
-		momentum: momentumOf(o.Momentum).withBuffer(func(r *rule) { r.states = append(r.states, zeros("momentum_buffer")) }),
-		options:  map[string]any{"alpha": alpha, "eps": eps, "momentum": o.Momentum, "centered": o.Centered, "maximize": o.Maximize},
+		momentum: momentumOf(o.Momentum).withBuffer(func(r *rule) {
+			r.states = append(r.states, zeros("momentum_buffer"))
+		}),
+		options: map[string]any{"alpha": alpha, "eps": eps, "momentum": o.Momentum, "centered": o.Centered,
+			"maximize": o.Maximize},
 	}, o.Implementation, groups)
 }

@@ -6,17 +6,19 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Rprop takes only the signs of gradients: torch.optim.Rprop, for training with the whole data in one batch. Each element has a
-// step size s, at first the learning rate, and with g the gradient and h the one before:
+// Rprop takes only the signs of gradients: torch.optim.Rprop, for training with the whole data in
+// one batch. Each element has a step size s, at first the learning rate, and with g the gradient
+// and h the one before:
 //
 //	s *= EtaPlus if g*h > 0, EtaMinus if g*h < 0; kept between MinStep and MaxStep
 //	g  = 0 if g*h < 0
 //	p -= s * sign(g)
 //
-// The rate given to Step matters at a parameter's first gradient only, as in PyTorch. There is no weight decay; a Group with one is
-// refused.
+// The rate given to Step matters at a parameter's first gradient only, as in PyTorch. There is no
+// weight decay; a Group with one is refused.
 //
-// Source: Riedmiller and Braun, A Direct Adaptive Method for Faster Backpropagation Learning, https://doi.org/10.1109/ICNN.1993.298623.
+// Source: Riedmiller and Braun, A Direct Adaptive Method for Faster Backpropagation Learning,
+// https://doi.org/10.1109/ICNN.1993.298623.
 type Rprop struct {
 	LR       float64  // first step size; zero means 1e-2
 	EtaMinus *float64 // factor after a change of sign, between 0 and 1; nil means 0.5
@@ -28,7 +30,8 @@ type Rprop struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewRprop makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [Rprop.Build] would fail.
+// NewRprop makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [Rprop.Build] would fail.
 func NewRprop(params []torch.Named, o Rprop) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewRprop", opt, err)
@@ -40,13 +43,15 @@ func (o Rprop) LearningRate() float64 { return orLR(o.LR, 1e-2) }
 // Build makes the optimizer.
 func (o Rprop) Build(groups []Group) (Optimizer, error) {
 	minus, plus, low, high := or(o.EtaMinus, 0.5), or(o.EtaPlus, 1.2), or(o.MinStep, 1e-6), or(o.MaxStep, 50)
-	err := checkSettings("Rprop", setting{name: "LR", value: o.LearningRate()}, setting{"EtaMinus", minus, 1}, setting{name: "EtaPlus", value: plus},
+	err := checkSettings("Rprop", setting{name: "LR", value: o.LearningRate()}, setting{"EtaMinus", minus, 1},
+		setting{name: "EtaPlus", value: plus},
 		setting{name: "MinStep", value: low}, setting{name: "MaxStep", value: high})
 	if err != nil {
 		return nil, err
 	}
 	if !(minus > 0 && plus > 1) || math.IsInf(plus, 0) || low > high {
-		return nil, mistakef(ErrOption, "Rprop has EtaMinus %g, EtaPlus %g, MinStep %g and MaxStep %g; want 0 < EtaMinus < 1 < EtaPlus and MinStep <= MaxStep", minus, plus, low, high)
+		return nil, mistakef(ErrOption, "Rprop has EtaMinus %g, EtaPlus %g, MinStep %g and MaxStep %g; want 0 < "+
+			"EtaMinus < 1 < EtaPlus and MinStep <= MaxStep", minus, plus, low, high)
 	}
 	if err := noWeightDecay("Rprop", groups); err != nil {
 		return nil, err
@@ -72,7 +77,8 @@ func (o Rprop) Build(groups []Group) (Optimizer, error) {
 		states: []state{stepCount, zeros("prev"), {name: "step_size", make: func(m *member, lr float64) torch.Tensor {
 			return m.Tensor.FullLike(lr)
 		}}},
-		options: map[string]any{"etas": []float64{minus, plus}, "step_sizes": []float64{low, high}, "maximize": o.Maximize},
+		options: map[string]any{"etas": []float64{minus, plus}, "step_sizes": []float64{low, high},
+			"maximize": o.Maximize},
 	}, o.Implementation, groups)
 }
 
@@ -80,7 +86,8 @@ func (o Rprop) Build(groups []Group) (Optimizer, error) {
 func noWeightDecay(optimizer string, groups []Group) error {
 	for i, g := range groups {
 		if or(g.WeightDecay, 0) != 0 {
-			return mistakef(ErrOption, "WeightDecay of group %d is %g, but %s has no weight decay; want none", i, *g.WeightDecay, optimizer)
+			return mistakef(ErrOption, "WeightDecay of group %d is %g, but %s has no weight decay; want none", i,
+				*g.WeightDecay, optimizer)
 		}
 	}
 	return nil

@@ -6,9 +6,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// scalar is a number of a formula that PyTorch computes partly in Python's numbers and partly in tensors without dimensions. An
-// operation with a float32 tensor on either side rounds both operands and the result to float32, all others are in float64; and a number
-// divided by a tensor is the number times the tensor's reciprocal.
+// scalar is a number of a formula that PyTorch computes partly in Python's numbers and partly in
+// tensors without dimensions. An operation with a float32 tensor on either side rounds both
+// operands and the result to float32, all others are in float64; and a number divided by a tensor
+// is the number times the tensor's reciprocal.
 type scalar struct {
 	v    float64
 	kind scalarKind

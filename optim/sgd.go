@@ -6,16 +6,17 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// SGD is stochastic gradient descent: torch.optim.SGD, with fused=True unless Implementation says otherwise. With g the
-// gradient:
+// SGD is stochastic gradient descent: torch.optim.SGD, with fused=True unless Implementation says
+// otherwise. With g the gradient:
 //
 //	g += WeightDecay * p
 //	b  = Momentum*b + (1-Dampening)*g     with momentum; b = g at the first gradient of a parameter
 //	g  = b, with Nesterov g + Momentum*b
 //	p -= lr * g
 //
-// Source: Sutskever, Martens, Dahl and Hinton, On the importance of initialization and momentum in deep learning,
-// https://www.cs.toronto.edu/~hinton/absps/momentum.pdf; PyTorch puts the rate outside of the momentum, unlike that paper.
+// Source: Sutskever, Martens, Dahl and Hinton, On the importance of initialization and momentum in
+// deep learning, https://www.cs.toronto.edu/~hinton/absps/momentum.pdf; PyTorch puts the rate
+// outside of the momentum, unlike that paper.
 type SGD struct {
 	LR          float64  // learning rate; zero means 1e-3
 	Momentum    float64  // part of the former direction that is kept
@@ -27,7 +28,8 @@ type SGD struct {
 	Implementation Implementation // nothing means [Fused]
 }
 
-// NewSGD makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [SGD.Build] would fail.
+// NewSGD makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// where [SGD.Build] would fail.
 func NewSGD(params []torch.Named, o SGD) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewSGD", opt, err)
@@ -51,11 +53,13 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 		return nil, mistakef(ErrOption, "SGD.Dampening is %g; want a finite number", o.Dampening)
 	}
 	if o.Nesterov && (o.Momentum == 0 || o.Dampening != 0) {
-		return nil, mistakef(ErrOption, "SGD.Nesterov is set with Momentum %g and Dampening %g; want a momentum, and no dampening", o.Momentum, o.Dampening)
+		return nil, mistakef(ErrOption, "SGD.Nesterov is set with Momentum %g and Dampening %g; want a momentum, and "+
+			"no dampening", o.Momentum, o.Dampening)
 	}
 	rule := rule{
 		name: "SGD", lr: fused.LR, weightDecay: fused.WeightDecay,
-		options:  map[string]any{"momentum": o.Momentum, "dampening": o.Dampening, "nesterov": o.Nesterov, "maximize": o.Maximize},
+		options: map[string]any{"momentum": o.Momentum, "dampening": o.Dampening, "nesterov": o.Nesterov,
+			"maximize": o.Maximize},
 		momentum: momentumOf(o.Momentum).withBuffer(addMomentumBuffer),
 		step:     func(b *batch) { sgd(b, o) },
 		fused: func(s *shard, set settings) {
@@ -66,7 +70,8 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 			s.params.FusedSGD(buffers, set.fused(fused))
 		},
 	}
-	if o.Momentum == 0 && fused.WeightDecay == 0 && o.Implementation != DefaultImplementation && o.Implementation != Fused {
+	if o.Momentum == 0 && fused.WeightDecay == 0 && o.Implementation != DefaultImplementation &&
+		o.Implementation != Fused {
 		rule.gradients = anyGradients
 	}
 	if o.Momentum != 0 {
@@ -77,7 +82,9 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 
 // addMomentumBuffer adds the state that the first step fills.
 func addMomentumBuffer(r *rule) {
-	r.states = []state{{name: "momentum_buffer", make: func(m *member, _ float64) torch.Tensor { return m.Tensor.EmptyLike() }}}
+	r.states = []state{{name: "momentum_buffer", make: func(m *member, _ float64) torch.Tensor {
+		return m.Tensor.EmptyLike()
+	}}}
 	r.firstStep = true
 	r.gradients = onlyDense
 }

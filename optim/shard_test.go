@@ -8,12 +8,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The kernels of a GPU take tensors of one dtype and device only; those of the CPU do not mind, so the division itself is looked at.
+// The kernels of a GPU take tensors of one dtype and device only; those of the CPU do not mind, so
+// the division itself is looked at.
 func TestKernelsGetParametersOfOneDType(t *testing.T) {
 	testenv.RequireTorch(t)
 	var members []*member
 	for i, d := range []torch.DType{torch.Float32, torch.BFloat16, torch.Float32, torch.Float64, torch.BFloat16} {
-		members = append(members, &member{Named: torch.Named{Name: fmt.Sprint(i), Tensor: torch.Zeros(2).ToDType(d)}, states: []torch.Tensor{torch.Zeros(2)}})
+		members = append(members, &member{Named: torch.Named{Name: fmt.Sprint(i), Tensor: torch.Zeros(2).ToDType(d)},
+			states: []torch.Tensor{torch.Zeros(2)}})
 	}
 	var got string
 	for _, s := range shardsOf(members) {

@@ -7,16 +7,17 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// SparseAdam is Adam for embeddings whose gradients are sparse, nn.EmbeddingOptions.Sparse: torch.optim.SparseAdam. Only the rows that a
-// batch used change, in the weights and in both moments, so that an update costs as much as the batch has rows and not as the vocabulary
-// has. For these rows, with g the gradient at update t:
+// SparseAdam is Adam for embeddings whose gradients are sparse, nn.EmbeddingOptions.Sparse:
+// torch.optim.SparseAdam. Only the rows that a batch used change, in the weights and in both
+// moments, so that an update costs as much as the batch has rows and not as the vocabulary has. For
+// these rows, with g the gradient at update t:
 //
 //	m += (1-Beta1) * (g - m)
 //	v += (1-Beta2) * (g*g - v)
 //	p -= lr * sqrt(1-Beta2^t) / (1-Beta1^t) * m / (sqrt(v) + Eps)
 //
-// Unlike Adam's, the moments of other rows do not decay meanwhile. A gradient that is not sparse is refused; give other parameters to an
-// optimizer of their own. There is no weight decay.
+// Unlike Adam's, the moments of other rows do not decay meanwhile. A gradient that is not sparse is
+// refused; give other parameters to an optimizer of their own. There is no weight decay.
 type SparseAdam struct {
 	LR       float64  // learning rate; zero means 1e-3
 	Beta1    *float64 // decay of the mean of gradients; nil means 0.9
@@ -25,7 +26,8 @@ type SparseAdam struct {
 	Maximize bool     // let the loss rise
 }
 
-// NewSparseAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error] where [SparseAdam.Build] would fail.
+// NewSparseAdam makes an optimizer of one group for a loop of one's own. It panics with
+// [*torch.Error] where [SparseAdam.Build] would fail.
 func NewSparseAdam(params []torch.Named, o SparseAdam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewSparseAdam", opt, err)
@@ -37,7 +39,8 @@ func (o SparseAdam) LearningRate() float64 { return orDefaultLR(o.LR) }
 // Build makes the optimizer.
 func (o SparseAdam) Build(groups []Group) (Optimizer, error) {
 	beta1, beta2, eps := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8)
-	err := checkSettings("SparseAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1}, setting{"Beta2", beta2, 1},
+	err := checkSettings("SparseAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
+		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps})
 	if err != nil {
 		return nil, err
@@ -47,7 +50,8 @@ func (o SparseAdam) Build(groups []Group) (Optimizer, error) {
 	}
 	for i, g := range groups {
 		if g.WeightDecay != nil && *g.WeightDecay != 0 {
-			return nil, mistakef(ErrOption, "WeightDecay of group %d is %g, but SparseAdam decays no weights; leave it out", i, *g.WeightDecay)
+			return nil, mistakef(ErrOption, "WeightDecay of group %d is %g, but SparseAdam decays no weights; leave "+
+				"it out", i, *g.WeightDecay)
 		}
 	}
 	step := func(b *batch) {
@@ -104,10 +108,13 @@ func (r *rule) checkGradient(name string, g torch.Tensor) {
 	sparse := !g.IsStrided()
 	switch {
 	case sparse && r.gradients == onlyDense:
-		panic(&torch.Error{Op: "optim." + r.name + ".Step", Code: torch.ErrNotSupported, Msg: "the gradient of parameter \"" + name + "\" is sparse; " +
-			"want SparseAdam for it, or SGD without momentum, weight decay and fused kernel, or a layer without Sparse"})
+		panic(&torch.Error{Op: "optim." + r.name + ".Step", Code: torch.ErrNotSupported,
+			Msg: "the gradient of parameter \"" + name + "\" is sparse; " +
+				"want SparseAdam for it, or SGD without momentum, weight decay and fused kernel, or a layer without " +
+				"Sparse"})
 	case !sparse && r.gradients == onlySparse:
-		panic(&torch.Error{Op: "optim." + r.name + ".Step", Code: torch.ErrNotSupported, Msg: "the gradient of parameter \"" + name + "\" is not sparse; " +
-			"want Adam or AdamW for it, and in SparseAdam only the weights of embeddings with Sparse"})
+		panic(&torch.Error{Op: "optim." + r.name + ".Step", Code: torch.ErrNotSupported,
+			Msg: "the gradient of parameter \"" + name + "\" is not sparse; " +
+				"want Adam or AdamW for it, and in SparseAdam only the weights of embeddings with Sparse"})
 	}
 }

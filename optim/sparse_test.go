@@ -75,7 +75,8 @@ func TestSparseGradientsUpdateTheirRowsAsInPyTorch(t *testing.T) {
 
 func TestGradientsOfTheWrongKindAreRefusedWithTheOptimizerForThem(t *testing.T) {
 	testenv.RequireTorch(t)
-	builders := []optim.Builder{optim.SparseAdam{}, optim.SGD{Momentum: 0.9}, optim.SGD{WeightDecay: new(0.1), Implementation: optim.ForLoop}}
+	builders := []optim.Builder{optim.SparseAdam{}, optim.SGD{Momentum: 0.9}, optim.SGD{WeightDecay: new(0.1),
+		Implementation: optim.ForLoop}}
 	for _, b := range settingsByName {
 		builders = append(builders, b)
 	}
@@ -110,7 +111,8 @@ func TestGradientsOfTheWrongKindAreRefusedWithTheOptimizerForThem(t *testing.T) 
 		{optim.SparseAdam{}, optim.Group{WeightDecay: new(0.1)}, "SparseAdam decays no weights"},
 	} {
 		c.group.Params = []torch.Named{{Name: "w", Tensor: torch.Zeros(2).RequiresGrad()}}
-		if _, err := c.settings.Build([]optim.Group{c.group}); !errors.Is(err, optim.ErrOption) || !strings.Contains(err.Error(), c.want) {
+		if _, err := c.settings.Build([]optim.Group{c.group}); !errors.Is(err, optim.ErrOption) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v, want %q", c.settings, err, c.want)
 		}
 	}

@@ -33,7 +33,8 @@ func (o *optimizer) State() []torch.Named {
 	return all
 }
 
-// LoadState works in three parts, so that it changes nothing if the first or second fails: allocate, compare, copy.
+// LoadState works in three parts, so that it changes nothing if the first or second fails:
+// allocate, compare, copy.
 func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	if updates < 0 {
 		return mistakef(ErrState, "the number of updates is %d; want one that is not negative", updates)
@@ -103,7 +104,8 @@ func (o *optimizer) match(given []torch.Named) (map[*member][]torch.Tensor, erro
 		case m == nil:
 			return nil, mistakef(ErrState, "state %q belongs to no parameter of this %s", s.Name, o.rule.name)
 		case kind < 0:
-			return nil, mistakef(ErrState, "state %q is none that this %s keeps; it keeps %s", s.Name, o.rule.name, o.rule.stateNames())
+			return nil, mistakef(ErrState, "state %q is none that this %s keeps; it keeps %s", s.Name, o.rule.name,
+				o.rule.stateNames())
 		case !s.Tensor.Defined():
 			return nil, mistakef(ErrState, "state %q is undefined", s.Name)
 		case found[m] == nil:
@@ -116,7 +118,8 @@ func (o *optimizer) match(given []torch.Named) (map[*member][]torch.Tensor, erro
 	return found, nil
 }
 
-// compare checks that what was found are the states that the parameters have, or would have if they had been made just now.
+// compare checks that what was found are the states that the parameters have, or would have if they
+// had been made just now.
 func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 	for _, g := range o.groups {
 		for _, m := range g.members {
@@ -130,7 +133,8 @@ func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 				case !t.Defined() && wanted[i].Defined():
 					return mistakef(ErrState, "state %q is missing, though there is other state of %q", name, m.Name)
 				case t.Defined() && !wanted[i].Defined():
-					return mistakef(ErrState, "state %q is none that this %s keeps of a parameter of shape %v", name, o.rule.name, m.Tensor.Shape())
+					return mistakef(ErrState, "state %q is none that this %s keeps of a parameter of shape %v", name,
+						o.rule.name, m.Tensor.Shape())
 				case t.Defined():
 					if err := fits(name, t, wanted[i]); err != nil {
 						return err

@@ -61,7 +61,8 @@ func TestStatesAreNamedInTheOrderOfParameters(t *testing.T) {
 		want    string
 	}{
 		{optim.AdamW{}, "net.a.step net.a.exp_avg net.a.exp_avg_sq net.b.step net.b.exp_avg net.b.exp_avg_sq"},
-		{optim.Adam{AMSGrad: true}, "net.a.step net.a.exp_avg net.a.exp_avg_sq net.a.max_exp_avg_sq net.b.step net.b.exp_avg net.b.exp_avg_sq net.b.max_exp_avg_sq"},
+		{optim.Adam{AMSGrad: true}, "net.a.step net.a.exp_avg net.a.exp_avg_sq net.a.max_exp_avg_sq net.b.step " +
+			"net.b.exp_avg net.b.exp_avg_sq net.b.max_exp_avg_sq"},
 		{optim.SGD{Momentum: 0.9}, "net.a.momentum_buffer net.b.momentum_buffer"},
 		{optim.SGD{}, ""},
 	} {
@@ -101,13 +102,17 @@ func TestStateThatDoesNotFitIsRefused(t *testing.T) {
 		{"an unknown kind", add("net.a.momentum_buffer", zeros(2, 3)), 1, "it keeps step, exp_avg, exp_avg_sq"},
 		{"the kind of another setting", add("net.a.max_exp_avg_sq", zeros(2, 3)), 1, "it keeps step"},
 		{"a state twice", add("net.a.exp_avg", zeros(2, 3)), 1, `"net.a.exp_avg" was given twice`},
-		{"a missing state", func(s []torch.Named) []torch.Named { return s[:len(s)-1] }, 1, `"net.b.exp_avg_sq" is missing`},
-		{"part of a parameter without state", add("c.exp_avg", zeros([]int64{}...)), 1, `is missing, though there is other state of "c"`},
+		{"a missing state", func(s []torch.Named) []torch.Named { return s[:len(s)-1] }, 1,
+			`"net.b.exp_avg_sq" is missing`},
+		{"part of a parameter without state", add("c.exp_avg", zeros([]int64{}...)), 1,
+			`is missing, though there is other state of "c"`},
 		{"another shape", set("net.a.exp_avg", zeros(3, 2)), 1, "has shape [3 2]; want [2 3]"},
 		{"a shape that would broadcast", set("net.a.exp_avg", zeros(3)), 1, "has shape [3]; want [2 3]"},
-		{"another dtype", set("net.b.exp_avg_sq", zeros(3).ToDType(torch.Float64)), 1, "has dtype float64; want float32"},
+		{"another dtype", set("net.b.exp_avg_sq", zeros(3).ToDType(torch.Float64)), 1,
+			"has dtype float64; want float32"},
 		{"steps with a dimension", set("net.b.step", zeros(1)), 1, "has shape [1]; want []"},
-		{"steps that are integers", set("net.b.step", torch.ScalarTensor[int64](3)), 1, "has dtype int64; want float32"},
+		{"steps that are integers", set("net.b.step", torch.ScalarTensor[int64](3)), 1,
+			"has dtype int64; want float32"},
 		{"an undefined state", set("net.b.exp_avg", torch.Tensor{}), 1, `"net.b.exp_avg" is undefined`},
 		{"a freed state", set("net.b.exp_avg", freed), 1, "freed"},
 		{"a negative number of updates", slices.Clone[[]torch.Named], -1, "number of updates is -1"},
@@ -130,7 +135,8 @@ func TestStateThatDoesNotFitIsRefused(t *testing.T) {
 func TestSGDWithoutMomentumRefusesAnyState(t *testing.T) {
 	testenv.RequireTorch(t)
 	state := trained(t, optim.SGD{Momentum: 0.5}).State()
-	if err := trained(t, optim.SGD{}).LoadState(state, 2); !errors.Is(err, optim.ErrState) || !strings.Contains(err.Error(), "want of momentum") {
+	if err := trained(t, optim.SGD{}).LoadState(state, 2); !errors.Is(err, optim.ErrState) ||
+		!strings.Contains(err.Error(), "want of momentum") {
 		t.Errorf("LoadState = %v, want ErrState", err)
 	}
 }
@@ -144,11 +150,12 @@ func TestAnOptimizerCanLoadItsOwnState(t *testing.T) {
 	}
 }
 
-// An optimizer that was saved and loaded at any update, in any order of the states, with any parameters lacking gradients, must
-// not be told from one that was not.
+// An optimizer that was saved and loaded at any update, in any order of the states, with any
+// parameters lacking gradients, must not be told from one that was not.
 func TestSavingAndLoadingIsInvisible(t *testing.T) {
 	testenv.RequireTorch(t)
-	builders := []optim.Builder{optim.AdamW{}, optim.Adam{AMSGrad: true}, optim.SGD{}, optim.SGD{Momentum: 0.9}, optim.SGD{Momentum: 0.9, Nesterov: true}}
+	builders := []optim.Builder{optim.AdamW{}, optim.Adam{AMSGrad: true}, optim.SGD{}, optim.SGD{Momentum: 0.9},
+		optim.SGD{Momentum: 0.9, Nesterov: true}}
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SampledFrom(builders).Draw(t, "optimizer")
 		count := rapid.IntRange(1, 4).Draw(t, "parameters")
@@ -181,7 +188,9 @@ func TestSavingAndLoadingIsInvisible(t *testing.T) {
 				saved.Step(0.1)
 				if rapid.Bool().Draw(t, "save") {
 					state := slices.Clone(saved.State())
-					rand.New(rand.NewPCG(1, uint64(len(state)))).Shuffle(len(state), func(i, j int) { state[i], state[j] = state[j], state[i] })
+					rand.New(rand.NewPCG(1, uint64(len(state)))).Shuffle(len(state), func(i, j int) {
+						state[i], state[j] = state[j], state[i]
+					})
 					next, err := b.Build(saved.Groups())
 					if err != nil {
 						t.Fatal(err)

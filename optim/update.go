@@ -37,8 +37,9 @@ type settings struct {
 type state struct {
 	name string
 	make func(m *member, lr float64) torch.Tensor // undefined: this parameter has no such state
-	// A number is a float32 without dimensions that lies with the host, such as a count of steps: the Go value in member.numbers is
-	// what a step works with, and State brings the tensor up to date.
+	// A number is a float32 without dimensions that lies with the host, such as a count of steps:
+	// the Go value in member.numbers is what a step works with, and State brings the tensor up to
+	// date.
 	number  bool
 	initial func(lr float64) float64 // of a number; nil: 0
 }
@@ -61,8 +62,8 @@ func (s state) newState(m *member, lr float64) (t torch.Tensor, number float64) 
 	return torch.Full(number), number
 }
 
-// optimizer carries any rule out. A parameter waits in its group until its first gradient; then it gets its states and joins
-// the shard of its device and dtype, which one kernel updates.
+// optimizer carries any rule out. A parameter waits in its group until its first gradient; then it
+// gets its states and joins the shard of its device and dtype, which one kernel updates.
 type optimizer struct {
 	rule    rule
 	groups  []*group
@@ -102,7 +103,8 @@ type shard struct {
 
 func (o *optimizer) Step(lr float64) {
 	if math.IsNaN(lr) || math.IsInf(lr, 0) {
-		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrValue, Msg: "the learning rate is not a finite number; the schedule that gave it is probably wrong"})
+		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrValue,
+			Msg: "the learning rate is not a finite number; the schedule that gave it is probably wrong"})
 	}
 	for _, g := range o.groups {
 		set := settings{lr: lr * g.LRScale, weightDecay: *g.WeightDecay, momentum: o.moment}
@@ -140,7 +142,8 @@ func (o *optimizer) update(s *shard, set settings) {
 	})
 }
 
-// firstGradients makes the states of the waiting parameters that have a gradient now, and returns those parameters. They still wait.
+// firstGradients makes the states of the waiting parameters that have a gradient now, and returns
+// those parameters. They still wait.
 func (g *group) firstGradients(r *rule, lr float64) (fresh []*member) {
 	if len(g.waiting) == 0 {
 		return nil
@@ -182,7 +185,8 @@ func (m *member) newStates(states []state, lr float64) ([]torch.Tensor, []float6
 	return made, numbers
 }
 
-// admit moves parameters from the waiting ones to the shards. Until then a step that fails leaves no trace of their states.
+// admit moves parameters from the waiting ones to the shards. Until then a step that fails leaves
+// no trace of their states.
 func (g *group) admit(fresh []*member) {
 	if len(fresh) == 0 {
 		return
@@ -193,7 +197,8 @@ func (g *group) admit(fresh []*member) {
 	g.arrange()
 }
 
-// arrange divides the group's parameters anew into those that wait and the shards of those that are ready.
+// arrange divides the group's parameters anew into those that wait and the shards of those that are
+// ready.
 func (g *group) arrange() {
 	var ready []*member
 	g.waiting = g.waiting[:0]
@@ -208,8 +213,8 @@ func (g *group) arrange() {
 	g.shards = shardsOf(ready)
 }
 
-// shardsOf groups parameters by device and dtype, as Optimizer._group_tensors_by_device_and_dtype does for the kernels of a GPU, and by
-// the states that they have.
+// shardsOf groups parameters by device and dtype, as Optimizer._group_tensors_by_device_and_dtype
+// does for the kernels of a GPU, and by the states that they have.
 func shardsOf(members []*member) (shards []*shard) {
 next:
 	for _, m := range members {

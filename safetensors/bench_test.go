@@ -14,7 +14,8 @@ func model() []safetensors.Entry {
 	var entries []safetensors.Entry
 	for i := range 200 {
 		name := fmt.Sprintf("bert.encoder.layer.%d.attention.self.query.weight", i)
-		entries = append(entries, safetensors.Entry{Name: name, DType: safetensors.F32, Shape: []int64{2, 2}, Data: safetensors.Bytes(make([]byte, 16))})
+		entries = append(entries, safetensors.Entry{Name: name, DType: safetensors.F32, Shape: []int64{2, 2},
+			Data: safetensors.Bytes(make([]byte, 16))})
 	}
 	return entries
 }

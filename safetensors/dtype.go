@@ -1,6 +1,7 @@
 package safetensors
 
-// DType is the type of a tensor's elements. Its constants stand in the order of the Rust crate, by which files are sorted.
+// DType is the type of a tensor's elements. Its constants stand in the order of the Rust crate, by
+// which files are sorted.
 type DType uint8
 
 // The zero DType is none of these and cannot be written.
@@ -34,8 +35,10 @@ var dtypes = [...]struct {
 	bits int
 }{
 	Bool: {"BOOL", 8}, F4: {"F4", 4}, F6E2M3: {"F6_E2M3", 6}, F6E3M2: {"F6_E3M2", 6}, U8: {"U8", 8}, I8: {"I8", 8},
-	F8E5M2: {"F8_E5M2", 8}, F8E4M3: {"F8_E4M3", 8}, F8E8M0: {"F8_E8M0", 8}, F8E4M3FNUZ: {"F8_E4M3FNUZ", 8}, F8E5M2FNUZ: {"F8_E5M2FNUZ", 8},
-	I16: {"I16", 16}, U16: {"U16", 16}, F16: {"F16", 16}, BF16: {"BF16", 16}, I32: {"I32", 32}, U32: {"U32", 32}, F32: {"F32", 32},
+	F8E5M2: {"F8_E5M2", 8}, F8E4M3: {"F8_E4M3", 8}, F8E8M0: {"F8_E8M0", 8}, F8E4M3FNUZ: {"F8_E4M3FNUZ", 8},
+	F8E5M2FNUZ: {"F8_E5M2FNUZ", 8},
+	I16:        {"I16", 16}, U16: {"U16", 16}, F16: {"F16", 16}, BF16: {"BF16", 16}, I32: {"I32", 32}, U32: {"U32", 32},
+	F32: {"F32", 32},
 	C64: {"C64", 64}, F64: {"F64", 64}, I64: {"I64", 64}, U64: {"U64", 64},
 }
 
@@ -60,7 +63,8 @@ func (d DType) String() string {
 	return dtypes[d].name
 }
 
-// Bits returns the width of one element; less than eight for F4, F6E2M3 and F6E3M2, zero if d is not valid.
+// Bits returns the width of one element; less than eight for F4, F6E2M3 and F6E3M2, zero if d is
+// not valid.
 func (d DType) Bits() int {
 	if !d.Valid() {
 		return 0

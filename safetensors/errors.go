@@ -5,24 +5,41 @@ import (
 	"fmt"
 )
 
-// What can be wrong with a file, by the error table of the Rust crate (its name in brackets). A [*FormatError] wraps one of them.
+// What can be wrong with a file, by the error table of the Rust crate (its name in brackets). A
+// [*FormatError] wraps one of them.
 var (
-	ErrHeaderTooSmall  = errors.New("the file is too small for the length of a header")                  // HeaderTooSmall
-	ErrHeaderTooLarge  = fmt.Errorf("the header is larger than %d bytes", MaxHeader)                     // HeaderTooLarge
-	ErrHeaderLength    = errors.New("the header is longer than the file")                                // InvalidHeaderLength
-	ErrHeaderUTF8      = errors.New("the header is not valid UTF-8")                                     // InvalidHeader
-	ErrHeaderJSON      = errors.New("the header is not the JSON object that it should be")               // InvalidHeaderDeserialization
-	ErrDuplicateKey    = errors.New("a key occurs twice in the header")                                  // accepted by the crate
-	ErrUnknownDType    = errors.New("unknown dtype")                                                     // InvalidHeaderDeserialization
-	ErrOffsets         = errors.New("the tensors' bytes overlap or leave a hole")                        // InvalidOffset
-	ErrTensorInfo      = errors.New("dtype and shape do not fit the number of bytes")                    // TensorInvalidInfo
-	ErrIncomplete      = errors.New("the tensors do not cover the file to its end")                      // MetadataIncompleteBuffer
-	ErrOverflow        = errors.New("the shape's number of bytes does not fit into 63 bits")             // ValidationOverflow
-	ErrMisaligned      = errors.New("elements of less than a byte do not fill whole bytes")              // MisalignedSlice
-	ErrNotFound        = errors.New("no tensor of that name")                                            // TensorNotFound
-	errReservedName    = errors.New("the name __metadata__ is reserved")                                 // only when writing
-	errNoData          = errors.New("Entry.Data is nil; it writes the tensor's bytes, see Bytes")        // only when writing
-	errUnequalByteSize = errors.New("Entry.Data wrote another number of bytes than dtype and shape say") // only when writing
+	// HeaderTooSmall
+	ErrHeaderTooSmall = errors.New("the file is too small for the length of a header")
+	// HeaderTooLarge
+	ErrHeaderTooLarge = fmt.Errorf("the header is larger than %d bytes", MaxHeader)
+	// InvalidHeaderLength
+	ErrHeaderLength = errors.New("the header is longer than the file")
+	// InvalidHeader
+	ErrHeaderUTF8 = errors.New("the header is not valid UTF-8")
+	// InvalidHeaderDeserialization
+	ErrHeaderJSON = errors.New("the header is not the JSON object that it should be")
+	// accepted by the crate
+	ErrDuplicateKey = errors.New("a key occurs twice in the header")
+	// InvalidHeaderDeserialization
+	ErrUnknownDType = errors.New("unknown dtype")
+	// InvalidOffset
+	ErrOffsets = errors.New("the tensors' bytes overlap or leave a hole")
+	// TensorInvalidInfo
+	ErrTensorInfo = errors.New("dtype and shape do not fit the number of bytes")
+	// MetadataIncompleteBuffer
+	ErrIncomplete = errors.New("the tensors do not cover the file to its end")
+	// ValidationOverflow
+	ErrOverflow = errors.New("the shape's number of bytes does not fit into 63 bits")
+	// MisalignedSlice
+	ErrMisaligned = errors.New("elements of less than a byte do not fill whole bytes")
+	// TensorNotFound
+	ErrNotFound = errors.New("no tensor of that name")
+	// only when writing
+	errReservedName = errors.New("the name __metadata__ is reserved")
+	// only when writing
+	errNoData = errors.New("Entry.Data is nil; it writes the tensor's bytes, see Bytes")
+	// only when writing
+	errUnequalByteSize = errors.New("Entry.Data wrote another number of bytes than dtype and shape say")
 )
 
 // FormatError says what is wrong with a file, and where.

@@ -10,9 +10,10 @@ import (
 	"path/filepath"
 )
 
-// WriteFile writes a file of these tensors, see [Write]. The file is whole or not there at any instant, even if the machine loses power:
-// it is written under another name in the same folder, flushed to the disk and renamed. An existing file is replaced, and stays as
-// it was if anything fails.
+// WriteFile writes a file of these tensors, see [Write]. The file is whole or not there at any
+// instant, even if the machine loses power: it is written under another name in the same folder,
+// flushed to the disk and renamed. An existing file is replaced, and stays as it was if anything
+// fails.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	return replaceFile(path, func(w io.Writer) error { return Write(w, entries, metadata) })
 }
@@ -46,7 +47,8 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	return syncDir(dir)
 }
 
-// createBeside creates a file of a fresh name with the permissions that the user's umask leaves, which os.CreateTemp would not.
+// createBeside creates a file of a fresh name with the permissions that the user's umask leaves,
+// which os.CreateTemp would not.
 func createBeside(dir, base string) (*os.File, error) {
 	for {
 		name := filepath.Join(dir, fmt.Sprintf(".%s.%08x", base, rand.Uint32()))

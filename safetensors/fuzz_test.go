@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// FuzzReader checks what a reader promises of any file that it takes: it can be written again, with the same meaning.
+// FuzzReader checks what a reader promises of any file that it takes: it can be written again, with
+// the same meaning.
 func FuzzReader(f *testing.F) {
 	for _, name := range []string{"testdata/golden.safetensors", "testdata/empty.safetensors"} {
 		file, err := os.ReadFile(name)
@@ -33,7 +34,8 @@ func FuzzReader(f *testing.F) {
 				t.Fatalf("Read(%q): %v", tensor.Name, err)
 			}
 			covered += int64(len(data))
-			entries = append(entries, safetensors.Entry{Name: tensor.Name, DType: tensor.DType, Shape: tensor.Shape, Data: safetensors.Bytes(data)})
+			entries = append(entries, safetensors.Entry{Name: tensor.Name, DType: tensor.DType, Shape: tensor.Shape,
+				Data: safetensors.Bytes(data)})
 		}
 		if covered > int64(len(file)) {
 			t.Fatalf("tensors of %d bytes in a file of %d", covered, len(file))

@@ -38,7 +38,8 @@ func goldenEntries() []safetensors.Entry {
 	}
 	add("scalar", safetensors.F32, []byte{0, 0, 0xc0, 0x3f})
 	add("none", safetensors.F32, nil, 2, 0)
-	for _, name := range []string{`quote"back\slash/`, "tab\tnew\nline\r\b\f\x01\x1f\x7f", "فارسی", "😀", "\u2028<&>", ""} {
+	for _, name := range []string{`quote"back\slash/`, "tab\tnew\nline\r\b\f\x01\x1f\x7f", "فارسی", "😀", "\u2028<&>",
+		""} {
 		add(name, safetensors.F32, []byte{0, 0, 0, 0, 0, 0, 0x80, 0x3f, 0, 0, 0, 0x40}, 3)
 	}
 	return entries

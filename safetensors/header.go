@@ -96,7 +96,8 @@ func (s *scanner) tensor(name string) (t Tensor, r byteRange, err error) {
 			}
 			d, ok := ParseDType(text)
 			if !ok {
-				return &FormatError{Tensor: name, Offset: int64(lengthSize + at), Err: ErrUnknownDType, Detail: fmt.Sprintf("%q", text)}
+				return &FormatError{Tensor: name, Offset: int64(lengthSize + at), Err: ErrUnknownDType,
+					Detail: fmt.Sprintf("%q", text)}
 			}
 			t.DType = d
 			return nil
@@ -127,10 +128,12 @@ func (s *scanner) tensor(name string) (t Tensor, r byteRange, err error) {
 			r = byteRange{pair[0], pair[1]}
 			return nil
 		}
-		return s.failAt(s.pos, ErrHeaderJSON, fmt.Sprintf("unknown field %q, expected dtype, shape or data_offsets", key))
+		return s.failAt(s.pos, ErrHeaderJSON, fmt.Sprintf("unknown field %q, expected dtype, shape or data_offsets",
+			key))
 	})
 	if err == nil && !(hasType && hasShape && hasOffsets) {
-		err = &FormatError{Tensor: name, Offset: int64(lengthSize + start), Err: ErrHeaderJSON, Detail: "expected all of dtype, shape and data_offsets"}
+		err = &FormatError{Tensor: name, Offset: int64(lengthSize + start), Err: ErrHeaderJSON,
+			Detail: "expected all of dtype, shape and data_offsets"}
 	}
 	if e := (*FormatError)(nil); errors.As(err, &e) {
 		e.Tensor = name
@@ -152,24 +155,28 @@ func (h *header) place(ranges []byteRange, dataStart, dataSize int64) error {
 	for _, i := range order {
 		t, r := h.tensors[i], ranges[i]
 		if r.begin != at || r.end < r.begin {
-			return malformedTensor(t.Name, ErrOffsets, "data_offsets [%d, %d], expected to begin at %d", r.begin, r.end, at)
+			return malformedTensor(t.Name, ErrOffsets, "data_offsets [%d, %d], expected to begin at %d", r.begin, r.end,
+				at)
 		}
 		size, err := byteSize(t)
 		if err != nil {
 			return err
 		}
 		if r.end-r.begin != size {
-			return malformedTensor(t.Name, ErrTensorInfo, "%s%d needs %d bytes, data_offsets [%d, %d] hold %d", t.DType, t.Shape, size, r.begin, r.end, r.end-r.begin)
+			return malformedTensor(t.Name, ErrTensorInfo, "%s%d needs %d bytes, data_offsets [%d, %d] hold %d", t.DType,
+				t.Shape, size, r.begin, r.end, r.end-r.begin)
 		}
 		if r.end > uint64(dataSize) {
-			return malformedTensor(t.Name, ErrIncomplete, "it ends at byte %d behind the header, the file has %d there; was it cut short?", r.end, dataSize)
+			return malformedTensor(t.Name, ErrIncomplete, "it ends at byte %d behind the header, the file has %d "+
+				"there; was it cut short?", r.end, dataSize)
 		}
 		t.Offset, t.Size = dataStart+int64(r.begin), int64(size)
 		sorted = append(sorted, t)
 		at = r.end
 	}
 	if at != uint64(dataSize) {
-		return malformed(ErrIncomplete, "the tensors end at byte %d behind the header, the file has %d there", at, dataSize)
+		return malformed(ErrIncomplete, "the tensors end at byte %d behind the header, the file has %d there", at,
+			dataSize)
 	}
 	h.tensors = sorted
 	return nil

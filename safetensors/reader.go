@@ -12,15 +12,16 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
-// Reader reads a safetensors file of which it keeps the header only. Its methods may be called by several goroutines.
+// Reader reads a safetensors file of which it keeps the header only. Its methods may be called by
+// several goroutines.
 type Reader struct {
 	source io.ReaderAt
 	header header
 	byName map[string]int // index into header.tensors
 }
 
-// NewReader checks a file of that size completely, its tensors' values aside, and returns a reader of it. Any fault
-// of the file is a [*FormatError].
+// NewReader checks a file of that size completely, its tensors' values aside, and returns a reader
+// of it. Any fault of the file is a [*FormatError].
 func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	if size < lengthSize {
 		return nil, malformed(ErrHeaderTooSmall, "it has %d bytes", size)
@@ -34,7 +35,8 @@ func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 		return nil, malformed(ErrHeaderTooLarge, "its length is given as %d; is this a safetensors file?", n)
 	}
 	if int64(n) > size-lengthSize {
-		return nil, malformed(ErrHeaderLength, "its length is given as %d, the file has %d bytes; was it cut short?", n, size)
+		return nil, malformed(ErrHeaderLength, "its length is given as %d, the file has %d bytes; was it cut short?", n,
+			size)
 	}
 	text := make([]byte, n)
 	if err := readFull(source, text, lengthSize); err != nil {
@@ -71,7 +73,8 @@ func (r *Reader) Tensor(name string) (Tensor, bool) {
 	return t, true
 }
 
-// Metadata returns the strings under __metadata__, such as format: pt; nil if the file has no such key.
+// Metadata returns the strings under __metadata__, such as format: pt; nil if the file has no such
+// key.
 func (r *Reader) Metadata() map[string]string { return maps.Clone(r.header.metadata) }
 
 // ReadInto reads the bytes of a tensor into buffer, which must have just their number.
@@ -82,7 +85,8 @@ func (r *Reader) ReadInto(name string, buffer []byte) error {
 	}
 	t := r.header.tensors[i]
 	if int64(len(buffer)) != t.Size {
-		return fmt.Errorf("safetensors: tensor %q has %d bytes (%s%d), the buffer %d", name, t.Size, t.DType, t.Shape, len(buffer))
+		return fmt.Errorf("safetensors: tensor %q has %d bytes (%s%d), the buffer %d", name, t.Size, t.DType, t.Shape,
+			len(buffer))
 	}
 	if err := readFull(r.source, buffer, t.Offset); err != nil {
 		return fmt.Errorf("safetensors: cannot read tensor %q: %w", name, err)

@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads the few shapes of JSON that a header has, and nothing else. encoding/json would not do: it keeps the last of
-// two equal keys and takes "SHAPE" for "shape". The text is known to be valid UTF-8.
+// scanner reads the few shapes of JSON that a header has, and nothing else. encoding/json would not
+// do: it keeps the last of two equal keys and takes "SHAPE" for "shape". The text is known to be
+// valid UTF-8.
 type scanner struct {
 	text []byte
 	pos  int
@@ -51,7 +52,8 @@ func (s *scanner) next(c byte) bool {
 	return false
 }
 
-// expect steps over c, which must come next. What it means there, role and what, is put together only if it does not.
+// expect steps over c, which must come next. What it means there, role and what, is put together
+// only if it does not.
 func (s *scanner) expect(c byte, role, what string) error {
 	if !s.next(c) {
 		return s.fail(fmt.Sprintf("%q %s %s", c, role, what))
@@ -59,7 +61,8 @@ func (s *scanner) expect(c byte, role, what string) error {
 	return nil
 }
 
-// object calls member with each key of an object, the scanner standing before its value. A key that occurs twice is an error.
+// object calls member with each key of an object, the scanner standing before its value. A key that
+// occurs twice is an error.
 func (s *scanner) object(what string, member func(key string) error) error {
 	if err := s.expect('{', "to begin", what); err != nil {
 		return err
@@ -93,7 +96,8 @@ func (s *scanner) object(what string, member func(key string) error) error {
 	}
 }
 
-// keys are those of an object so far: in a list while they are few, as in the description of a tensor.
+// keys are those of an object so far: in a list while they are few, as in the description of a
+// tensor.
 type keys struct {
 	few  []string
 	many map[string]struct{}
@@ -147,7 +151,8 @@ func (s *scanner) numbers(what string) ([]uint64, error) {
 	}
 }
 
-// number reads a whole number that is not negative: digits without sign, fraction, exponent or leading zero.
+// number reads a whole number that is not negative: digits without sign, fraction, exponent or
+// leading zero.
 func (s *scanner) number(what string) (uint64, error) {
 	s.skipSpace()
 	start := s.pos

@@ -19,8 +19,9 @@ type Entry struct {
 	DType DType
 	Shape []int64 // empty for a scalar
 
-	// Data writes the tensor's bytes, little-endian and in C order: just as many as DType and Shape say. It is called once, when their turn
-	// comes, so that tensors can be fetched from a device one at a time. See [Bytes] for those in memory.
+	// Data writes the tensor's bytes, little-endian and in C order: just as many as DType and Shape
+	// say. It is called once, when their turn comes, so that tensors can be fetched from a device
+	// one at a time. See [Bytes] for those in memory.
 	Data func(w io.Writer) error
 }
 
@@ -32,7 +33,8 @@ func Bytes(b []byte) func(io.Writer) error {
 	}
 }
 
-// Write writes a file of these tensors in the order of the format, whatever theirs. Nil metadata leaves __metadata__ out.
+// Write writes a file of these tensors in the order of the format, whatever theirs. Nil metadata
+// leaves __metadata__ out.
 func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	sorted, sizes, err := arrange(entries)
 	if err != nil {
@@ -143,7 +145,8 @@ func encodeHeader(sorted []Entry, sizes []int64, metadata map[string]string) ([]
 	return text, nil
 }
 
-// appendString appends a string as JSON with as few escapes as serde_json, thus Python's files, have.
+// appendString appends a string as JSON with as few escapes as serde_json, thus Python's files,
+// have.
 func appendString(text []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	text = append(text, '"')

@@ -26,21 +26,26 @@ func TestWriteRefuses(t *testing.T) {
 		meta    map[string]string
 		want    string
 	}{
-		{"two tensors of one name", []safetensors.Entry{u8, entry("a", safetensors.F32, nil, 0)}, nil, "two entries have this name"},
+		{"two tensors of one name", []safetensors.Entry{u8, entry("a", safetensors.F32, nil, 0)}, nil,
+			"two entries have this name"},
 		{"the reserved name", []safetensors.Entry{entry("__metadata__", safetensors.U8, nil, 0)}, nil, "reserved"},
 		{"a name that is not UTF-8", []safetensors.Entry{entry("\xff", safetensors.U8, nil, 0)}, nil, "UTF-8"},
 		{"metadata that is not UTF-8", nil, map[string]string{"k": "\xff"}, "UTF-8"},
 		{"no dtype", []safetensors.Entry{entry("a", 0, nil, 0)}, nil, "unknown dtype"},
 		{"a negative dimension", []safetensors.Entry{entry("a", safetensors.U8, nil, -1)}, nil, "negative"},
 		{"too few bytes", []safetensors.Entry{entry("a", safetensors.U8, []byte{1}, 2)}, nil, "1 of 2 are missing"},
-		{"too many bytes", []safetensors.Entry{entry("a", safetensors.U8, []byte{1, 2}, 1)}, nil, "2 bytes where 1 are left"},
+		{"too many bytes", []safetensors.Entry{entry("a", safetensors.U8, []byte{1, 2}, 1)}, nil,
+			"2 bytes where 1 are left"},
 		{"a shape that overflows", []safetensors.Entry{entry("a", safetensors.U8, nil, 1<<62, 4)}, nil, "63 bits"},
-		{"tensors that overflow together", []safetensors.Entry{entry("a", safetensors.U8, nil, 1<<60), entry("b", safetensors.F64, nil, 1<<57), entry("c", safetensors.F64, nil, 1<<60-1)}, nil, "63 bits"},
+		{"tensors that overflow together", []safetensors.Entry{entry("a", safetensors.U8, nil, 1<<60),
+			entry("b", safetensors.F64, nil, 1<<57), entry("c", safetensors.F64, nil, 1<<60-1)}, nil, "63 bits"},
 		{"no data", []safetensors.Entry{{Name: "a", DType: safetensors.U8}}, nil, "Entry.Data is nil"},
-		{"a header beyond the limit", nil, map[string]string{"k": strings.Repeat("a", safetensors.MaxHeader)}, "larger than"},
+		{"a header beyond the limit", nil, map[string]string{"k": strings.Repeat("a", safetensors.MaxHeader)},
+			"larger than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := safetensors.Write(io.Discard, c.entries, c.meta); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := safetensors.Write(io.Discard, c.entries, c.meta); err == nil || !strings.Contains(err.Error(),
+				c.want) {
 				t.Errorf("Write = %v, want an error with %q", err, c.want)
 			}
 		})
@@ -57,7 +62,8 @@ func TestWriteFileKeepsTheOldFileWhenItFails(t *testing.T) {
 		"an error":      func(io.Writer) error { return broken },
 		"missing bytes": func(io.Writer) error { return nil },
 	} {
-		err := safetensors.WriteFile(path, []safetensors.Entry{{Name: "a", DType: safetensors.U8, Shape: []int64{1}, Data: data}}, nil)
+		err := safetensors.WriteFile(path, []safetensors.Entry{{Name: "a", DType: safetensors.U8, Shape: []int64{1},
+			Data: data}}, nil)
 		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("WriteFile after %s = %v, want an error that names the path", name, err)
 		}
@@ -67,7 +73,8 @@ func TestWriteFileKeepsTheOldFileWhenItFails(t *testing.T) {
 	}
 	func() {
 		defer func() { _ = recover() }()
-		_ = safetensors.WriteFile(path, []safetensors.Entry{{Name: "a", DType: safetensors.U8, Data: func(io.Writer) error { panic("bug") }}}, nil)
+		_ = safetensors.WriteFile(path, []safetensors.Entry{{Name: "a", DType: safetensors.U8,
+			Data: func(io.Writer) error { panic("bug") }}}, nil)
 	}()
 	if names, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(names) > 0 {
 		t.Errorf("left behind: %v", names)
@@ -77,7 +84,8 @@ func TestWriteFileKeepsTheOldFileWhenItFails(t *testing.T) {
 func TestWriteFileReplaces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	for _, want := range []byte{1, 2} {
-		err := safetensors.WriteFile(path, []safetensors.Entry{{Name: "a", DType: safetensors.U8, Data: safetensors.Bytes([]byte{want})}}, nil)
+		err := safetensors.WriteFile(path, []safetensors.Entry{{Name: "a", DType: safetensors.U8,
+			Data: safetensors.Bytes([]byte{want})}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +129,8 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		slices.Reverse(entries)
-		if err := safetensors.Write(&shuffled, entries, meta); err != nil || !bytes.Equal(file.Bytes(), shuffled.Bytes()) {
+		if err := safetensors.Write(&shuffled, entries, meta); err != nil || !bytes.Equal(file.Bytes(),
+			shuffled.Bytes()) {
 			t.Fatalf("the file depends on the order of the entries (%v)", err)
 		}
 		r, err := parse(file.Bytes())

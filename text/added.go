@@ -14,10 +14,12 @@ import (
 	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
-// AddedToken is a token that is looked for in the text before the model sees it, such as [MASK]. Where several begin at one place the longest is
-// taken.
+// AddedToken is a token that is looked for in the text before the model sees it, such as [MASK].
+// Where several begin at one place the longest is taken.
 type AddedToken struct {
-	ID         int64  `json:"id"`          // the vocabulary's when it has the token; else the next free one, whatever stands here, as in the reference
+	// the vocabulary's when it has the token; else the next free one, whatever stands here, as in
+	// the reference
+	ID         int64  `json:"id"`
 	Content    string `json:"content"`     // what is looked for
 	SingleWord bool   `json:"single_word"` // not within a longer word
 	LStrip     bool   `json:"lstrip"`      // white space before it is part of it
@@ -46,7 +48,8 @@ type addedVocabulary struct {
 }
 
 func newAddedVocabulary(tokens []AddedToken, model models.Model, n normalizers.Normalizer) (*addedVocabulary, error) {
-	a := &addedVocabulary{map[string]int64{}, map[int64]AddedToken{}, map[int64]string{}, map[string]bool{}, matcher{}, matcher{}}
+	a := &addedVocabulary{map[string]int64{}, map[int64]AddedToken{}, map[int64]string{}, map[string]bool{}, matcher{},
+		matcher{}}
 	next := int64(model.VocabSize())
 	for _, t := range tokens {
 		if t.Content == "" {
@@ -88,7 +91,8 @@ func newAddedVocabulary(tokens []AddedToken, model models.Model, n normalizers.N
 			}
 		}
 		if other, ok := into[content]; ok {
-			return nil, fmt.Errorf("added tokens %q and %q are the same once normalized, %q: nothing tells them apart", a.tokens[other].Content, t.Content, content)
+			return nil, fmt.Errorf("added tokens %q and %q are the same once normalized, %q: nothing tells them apart",
+				a.tokens[other].Content, t.Content, content)
 		}
 		if content != "" { // normalization left nothing that could be found
 			into[content] = id

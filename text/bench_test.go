@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// benchmarkTexts are the texts of the workload tokenize: the sentences of SST-2 and the articles of AG News.
+// benchmarkTexts are the texts of the workload tokenize: the sentences of SST-2 and the articles of
+// AG News.
 func benchmarkTexts(b *testing.B) []string {
 	b.Helper()
 	var texts []string

@@ -13,9 +13,11 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// bertPath is the short way through BERT's pipeline, BertNormalizer, BertPreTokenizer and WordPiece: one pass over the text, without strings in
-// between. Each character is looked up once: what it becomes, and whether it ends a word. The rare texts in which characters depend on
-// their neighbours (a mark that is kept and may change places with another) go the long way, and so do bytes that are no UTF-8.
+// bertPath is the short way through BERT's pipeline, BertNormalizer, BertPreTokenizer and
+// WordPiece: one pass over the text, without strings in between. Each character is looked up once:
+// what it becomes, and whether it ends a word. The rare texts in which characters depend on their
+// neighbours (a mark that is kept and may change places with another) go the long way, and so do
+// bytes that are no UTF-8.
 type bertPath struct {
 	normalizer normalizers.BertNormalizer
 	model      *models.WordPiece
@@ -158,7 +160,8 @@ type bertScan struct {
 	spans     bool
 }
 
-// next makes the next word in s.word; it is empty at the end of the text. It returns false when the text must go the long way.
+// next makes the next word in s.word; it is empty at the end of the text. It returns false when the
+// text must go the long way.
 func (s *bertScan) next() bool {
 	word := s.word[:0]
 	s.from = s.from[:0]
@@ -213,7 +216,8 @@ func (s *bertScan) next() bool {
 	return true
 }
 
-// encode tokenizes a text with everything that is known of its tokens. It returns nil, nil when the text must go the long way.
+// encode tokenizes a text with everything that is known of its tokens. It returns nil, nil when the
+// text must go the long way.
 func (b *bertPath) encode(added *addedVocabulary, text string, typeID int64, word, spare int) (*Encoding, error) {
 	if len(text) > math.MaxInt32 {
 		return nil, nil
@@ -271,14 +275,16 @@ func (b *bertPath) encode(added *addedVocabulary, text string, typeID int64, wor
 			return nil, nil
 		}
 		chars := utf8.RuneCountInString(token)
-		e.Append(f.id, typeID, token, number(), Span{Start: scan.char, End: scan.char + chars}, Span{Start: f.start, End: f.end})
+		e.Append(f.id, typeID, token, number(), Span{Start: scan.char, End: scan.char + chars},
+			Span{Start: f.start, End: f.end})
 		scan.char += chars
 		words++
 	}
 	return e, nil
 }
 
-// appendIDs appends the ids of a text, at most limit of them when that is not negative. It returns false when the text must go the long way.
+// appendIDs appends the ids of a text, at most limit of them when that is not negative. It returns
+// false when the text must go the long way.
 func (b *bertPath) appendIDs(dst []int64, added *addedVocabulary, text string, limit int) ([]int64, bool, error) {
 	scan := bertScan{bertPath: b, bertScratch: b.scratch.Get().(*bertScratch)}
 	defer b.scratch.Put(scan.bertScratch)

@@ -118,7 +118,8 @@ func TestUnigramOverACharsmapEncodesAsTheReference(t *testing.T) {
 					offsets = append(offsets, [2]int{s.Start, s.End})
 				}
 				w := want.Encoding
-				if got, want := fmt.Sprint(e.IDs, e.Tokens, e.Words, offsets), fmt.Sprint(w.IDs, w.Tokens, w.Words, w.Offsets); got != want {
+				if got, want := fmt.Sprint(e.IDs, e.Tokens, e.Words, offsets), fmt.Sprint(w.IDs, w.Tokens, w.Words,
+					w.Offsets); got != want {
 					t.Errorf("%q:\n got %s\nwant %s", e.Tokens, got, want)
 				}
 				if got := tok.Decode(e.IDs, nil); got != want.Decoded {

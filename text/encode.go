@@ -24,7 +24,8 @@ type Input struct {
 	Text, Pair string
 	IsPair     bool
 
-	// Words is a text that is cut into words already, in the place of Text; each is tokenized by itself, and Encoding.Words are their numbers.
+	// Words is a text that is cut into words already, in the place of Text; each is tokenized by
+	// itself, and Encoding.Words are their numbers.
 	Words, PairWords []string
 }
 
@@ -68,7 +69,8 @@ func (t *Tokenizer) EncodeInput(in Input, o *EncodeOptions) (*Encoding, error) {
 	return e, nil
 }
 
-// EncodeBatch tokenizes many inputs at once, shared out among goroutines, and pads them to one length if the tokenizer pads.
+// EncodeBatch tokenizes many inputs at once, shared out among goroutines, and pads them to one
+// length if the tokenizer pads.
 func (t *Tokenizer) EncodeBatch(ctx context.Context, inputs []Input, o *EncodeOptions) ([]*Encoding, error) {
 	if o == nil {
 		o = &EncodeOptions{}
@@ -87,7 +89,8 @@ func (t *Tokenizer) EncodeBatch(ctx context.Context, inputs []Input, o *EncodeOp
 	return batch, nil
 }
 
-// share calls do for each input from several goroutines. The error is that of the first input, by number, among those that failed.
+// share calls do for each input from several goroutines. The error is that of the first input, by
+// number, among those that failed.
 func share(ctx context.Context, n, goroutines int, do func(i int) error) error {
 	if goroutines <= 0 {
 		goroutines = runtime.GOMAXPROCS(0)
@@ -151,7 +154,8 @@ func (t *Tokenizer) encode(in Input, o *EncodeOptions) (*Encoding, error) {
 	}
 	if tr := t.config.Truncation; tr != nil {
 		if tr.MaxLength < special {
-			return nil, fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones", tr.MaxLength, special)
+			return nil, fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones", tr.MaxLength,
+				special)
 		}
 		if err := tr.Fit(e, pair, tr.MaxLength-special); err != nil {
 			return nil, err
@@ -181,7 +185,8 @@ type piece struct {
 	added int64 // the id of an added token; negative: it is none
 }
 
-// tokenize does the work for one text. With word not negative all tokens are of that word; else the pieces count.
+// tokenize does the work for one text. With word not negative all tokens are of that word; else the
+// pieces count.
 func (t *Tokenizer) tokenize(text string, typeID int64, word, spare int) (*Encoding, error) {
 	if t.bert != nil {
 		if e, err := t.bert.encode(t.added, text, typeID, word, spare); e != nil || err != nil {

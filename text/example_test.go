@@ -11,7 +11,8 @@ import (
 )
 
 // vocabulary is a small vocabulary of BERT's kind.
-var vocabulary = map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "token": 5, "##izer": 6, "##s": 7, "cut": 8, "text": 9, ".": 10}
+var vocabulary = map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "token": 5, "##izer": 6,
+	"##s": 7, "cut": 8, "text": 9, ".": 10}
 
 func ExampleNewBert() {
 	tok, err := text.NewBert(vocabulary, text.BertOptions{})
@@ -49,7 +50,8 @@ func ExampleTokenizer_EncodeBatch() {
 		fmt.Println(err)
 		return
 	}
-	batch, err := tok.EncodeBatch(context.Background(), []text.Input{text.Single("text"), text.Pair("token", "cut text.")}, nil)
+	batch, err := tok.EncodeBatch(context.Background(), []text.Input{text.Single("text"),
+		text.Pair("token", "cut text.")}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -68,7 +70,8 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	tok, err := text.New(text.Config{Normalizer: normalizers.NFKC{}, PreTokenizer: pretokenizers.Whitespace{}, Model: model})
+	tok, err := text.New(text.Config{Normalizer: normalizers.NFKC{}, PreTokenizer: pretokenizers.Whitespace{},
+		Model: model})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,14 +10,16 @@ import (
 	"github.com/gotrainer/gotrainer/text/models"
 )
 
-// FuzzParseTokenizer reads damaged tokenizer.json files; what is accepted must encode and decode without a panic, within bounds.
+// FuzzParseTokenizer reads damaged tokenizer.json files; what is accepted must encode and decode
+// without a panic, within bounds.
 func FuzzParseTokenizer(f *testing.F) {
 	files, err := filepath.Glob("testdata/tiny/*.json")
 	if err != nil {
 		f.Fatal(err)
 	}
 	for _, file := range files {
-		if data, err := os.ReadFile(file); err == nil && filepath.Base(file) != "cases.json" && filepath.Base(file) != "random.json" {
+		if data, err := os.ReadFile(file); err == nil && filepath.Base(file) != "cases.json" &&
+			filepath.Base(file) != "random.json" {
 			f.Add(data)
 		}
 	}
@@ -31,7 +33,8 @@ func FuzzParseTokenizer(f *testing.F) {
 		if p := tok.config.Padding; p != nil && p.Length+p.MultipleOf > 1000 {
 			tok.config.Padding = nil // allowed, and slow
 		}
-		for _, text := range []string{"", "a", "The quick\tbrown [MASK]. ۱۲ب ½e\u0301\u0323 don't", "\xff\xfe", strings.Repeat("ab ", 40)} {
+		for _, text := range []string{"", "a", "The quick\tbrown [MASK]. ۱۲ب ½e\u0301\u0323 don't", "\xff\xfe",
+			strings.Repeat("ab ", 40)} {
 			e, err := tok.EncodePair(text, "b", nil)
 			if err != nil {
 				continue
@@ -72,7 +75,8 @@ func FuzzEncode(f *testing.F) {
 		}
 		for i, id := range long.IDs {
 			if e.IDs[i+1] != id || e.Offsets[i+1] != long.Offsets[i] || e.ByteOffsets[i+1] != long.ByteOffsets[i] {
-				t.Fatalf("%q: token %d is %d %v %v, by the long way %d %v %v", text, i, e.IDs[i+1], e.Offsets[i+1], e.ByteOffsets[i+1], id, long.Offsets[i], long.ByteOffsets[i])
+				t.Fatalf("%q: token %d is %d %v %v, by the long way %d %v %v", text, i, e.IDs[i+1], e.Offsets[i+1],
+					e.ByteOffsets[i+1], id, long.Offsets[i], long.ByteOffsets[i])
 			}
 		}
 		checkIDs(t, tok, Single(text), e)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// AppendIDs appends the ids of an input to dst, truncated and with special tokens, but not padded: what [Tokenizer.EncodeInput] has in its field IDs, in
-// a fraction of the time.
+// AppendIDs appends the ids of an input to dst, truncated and with special tokens, but not padded:
+// what [Tokenizer.EncodeInput] has in its field IDs, in a fraction of the time.
 func (t *Tokenizer) AppendIDs(dst []int64, in Input, o *EncodeOptions) ([]int64, error) {
 	if o == nil {
 		o = &EncodeOptions{}
@@ -29,7 +29,8 @@ func (t *Tokenizer) AppendIDs(dst []int64, in Input, o *EncodeOptions) ([]int64,
 	tr := t.config.Truncation
 	if tr != nil {
 		if limit = tr.MaxLength - special; limit < 0 {
-			return dst, fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones", tr.MaxLength, special)
+			return dst, fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones", tr.MaxLength,
+				special)
 		}
 		if !in.IsPair && tr.Direction == Right && tr.Strategy != OnlySecond && tr.Stride < max(limit, 1) {
 			early = limit // what comes behind does not matter
@@ -45,7 +46,8 @@ func (t *Tokenizer) AppendIDs(dst []int64, in Input, o *EncodeOptions) ([]int64,
 	if err != nil {
 		return dst[:begin], err
 	}
-	if !in.IsPair && len(slots) > 0 && slots[0].sequence == 0 && !slices.ContainsFunc(slots[1:], func(s slot) bool { return s.sequence >= 0 }) && (tr == nil || early >= 0) {
+	if !in.IsPair && len(slots) > 0 && slots[0].sequence == 0 && !slices.ContainsFunc(slots[1:],
+		func(s slot) bool { return s.sequence >= 0 }) && (tr == nil || early >= 0) {
 		for _, s := range slots[1:] {
 			dst = append(dst, s.ids...)
 		}
@@ -116,7 +118,8 @@ func (t *Tokenizer) appendSequence(dst []int64, text string, limit int) ([]int64
 	return append(dst, e.IDs...), nil
 }
 
-// IDsBatch returns the ids of many inputs at once, shared out among goroutines: truncated and with special tokens, but not padded.
+// IDsBatch returns the ids of many inputs at once, shared out among goroutines: truncated and with
+// special tokens, but not padded.
 func (t *Tokenizer) IDsBatch(ctx context.Context, inputs []Input, o *EncodeOptions) ([][]int64, error) {
 	if o == nil {
 		o = &EncodeOptions{}

@@ -28,11 +28,13 @@ const (
 	configFile    = "tokenizer_config.json"
 )
 
-// maxFile is the size of the largest file that is read. The largest tokenizers known have some 30 MiB.
+// maxFile is the size of the largest file that is read. The largest tokenizers known have some 30
+// MiB.
 const maxFile = 1 << 30
 
-// LoadTokenizer reads a tokenizer from tokenizer.json, given as a file or as the folder that holds it. A folder without it may hold vocab.txt of a BERT
-// model instead; tokenizer_config.json beside it says whether letters are made small and what the special tokens are, and without that they are
+// LoadTokenizer reads a tokenizer from tokenizer.json, given as a file or as the folder that holds
+// it. A folder without it may hold vocab.txt of a BERT model instead; tokenizer_config.json beside
+// it says whether letters are made small and what the special tokens are, and without that they are
 // bert-base-uncased's.
 func LoadTokenizer(path string) (*Tokenizer, error) {
 	info, err := os.Stat(path)
@@ -54,7 +56,8 @@ func LoadTokenizer(path string) (*Tokenizer, error) {
 	vocab := filepath.Join(path, vocabFile)
 	if _, err := os.Stat(vocab); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no tokenizer in %s: neither %s nor %s is there: %w", path, tokenizerFile, vocabFile, fs.ErrNotExist)
+			return nil, fmt.Errorf("no tokenizer in %s: neither %s nor %s is there: %w", path, tokenizerFile, vocabFile,
+				fs.ErrNotExist)
 		}
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
@@ -97,7 +100,8 @@ type tokenizerJSON struct {
 	Model         json.RawMessage `json:"model"`
 }
 
-// ParseTokenizer reads the content of tokenizer.json. What it does not know it refuses by name; nothing is passed over.
+// ParseTokenizer reads the content of tokenizer.json. What it does not know it refuses by name;
+// nothing is passed over.
 func ParseTokenizer(data []byte) (*Tokenizer, error) {
 	var f tokenizerJSON
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -133,16 +137,19 @@ func ParseTokenizer(data []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// MarshalJSON writes tokenizer.json. Parts that are not of this module must have a MarshalJSON that other readers understand.
+// MarshalJSON writes tokenizer.json. Parts that are not of this module must have a MarshalJSON that
+// other readers understand.
 func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 	c := t.config
-	f := tokenizerJSON{Version: "1.0", Truncation: c.Truncation, Padding: c.Padding, AddedTokens: append([]AddedToken{}, c.AddedTokens...)}
+	f := tokenizerJSON{Version: "1.0", Truncation: c.Truncation, Padding: c.Padding, AddedTokens: append([]AddedToken{},
+		c.AddedTokens...)}
 	for _, part := range []struct {
 		name string
 		part any
 		into *json.RawMessage
 	}{
-		{"normalizer", c.Normalizer, &f.Normalizer}, {"pre-tokenizer", c.PreTokenizer, &f.PreTokenizer}, {"post-processor", c.PostProcessor, &f.PostProcessor},
+		{"normalizer", c.Normalizer, &f.Normalizer}, {"pre-tokenizer", c.PreTokenizer, &f.PreTokenizer},
+		{"post-processor", c.PostProcessor, &f.PostProcessor},
 		{"decoder", c.Decoder, &f.Decoder}, {"model", c.Model, &f.Model},
 	} {
 		if part.part == nil {
@@ -151,7 +158,8 @@ func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 		}
 		m, ok := part.part.(json.Marshaler)
 		if !ok {
-			return nil, fmt.Errorf("the %s, a %T, cannot be written: it has no method MarshalJSON", part.name, part.part)
+			return nil, fmt.Errorf("the %s, a %T, cannot be written: it has no method MarshalJSON", part.name,
+				part.part)
 		}
 		var err error
 		if *part.into, err = m.MarshalJSON(); err != nil {
@@ -180,7 +188,8 @@ func (t *Tokenizer) Save(dir string) error {
 }
 
 // bertClasses are the tokenizers of transformers whose vocab.txt is read as BERT's.
-var bertClasses = []string{"Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM", "SqueezeBert", "ConvBert", "RetriBert", "Lxmert", "DPRContextEncoder", "DPRQuestionEncoder", "DPRReader"}
+var bertClasses = []string{"Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM", "SqueezeBert", "ConvBert",
+	"RetriBert", "Lxmert", "DPRContextEncoder", "DPRQuestionEncoder", "DPRReader"}
 
 // namedToken is a special token in tokenizer_config.json: its content, or an object that has it.
 type namedToken struct{ AddedToken }
@@ -223,7 +232,8 @@ func loadVocab(vocabPath, configPath string) (*Tokenizer, error) {
 	}
 	class := strings.TrimSuffix(strings.TrimSuffix(c.Class, "Fast"), "Tokenizer")
 	if class != "" && !slices.Contains(bertClasses, class) {
-		return nil, fmt.Errorf("%s: tokenizer_class %q cannot be made of vocab.txt; save tokenizer.json with transformers (save_pretrained of the fast tokenizer) and load that", configPath, c.Class)
+		return nil, fmt.Errorf("%s: tokenizer_class %q cannot be made of vocab.txt; save tokenizer.json with "+
+			"transformers (save_pretrained of the fast tokenizer) and load that", configPath, c.Class)
 	}
 	file, err := os.Open(vocabPath)
 	if err != nil {
@@ -243,7 +253,8 @@ func loadVocab(vocabPath, configPath string) (*Tokenizer, error) {
 
 func (c *bertConfig) options() BertOptions {
 	o := BertOptions{
-		Cased: c.Lowercase != nil && !*c.Lowercase, StripAccents: c.StripAccents, JoinChinese: c.Chinese != nil && !*c.Chinese,
+		Cased: c.Lowercase != nil && !*c.Lowercase, StripAccents: c.StripAccents, JoinChinese: c.Chinese != nil &&
+			!*c.Chinese,
 	}
 	for _, t := range []struct {
 		from *namedToken

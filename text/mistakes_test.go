@@ -25,19 +25,33 @@ func TestFilesThatAreRefusedSayWhy(t *testing.T) {
 		{"an unknown pre-tokenizer", `{"pre_tokenizer":{"type":"Shout"},` + model + `}`, "pre-tokenizer Shout"},
 		{"an unknown post-processor", `{"post_processor":{"type":"X"},` + model + `}`, "post-processor X"},
 		{"an unknown decoder", `{"decoder":{"type":"X"},` + model + `}`, "decoder X"},
-		{"a pattern that looks ahead", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a(?!b)"},"behavior":"Isolated","invert":false},` + model + `}`, "a look ahead"},
-		{"a word boundary, which Go has of ASCII only", `{"normalizer":{"type":"Replace","pattern":{"Regex":"\\bé"},"content":""},` + model + `}`, "word boundary"},
-		{"a range up to a class", `{"normalizer":{"type":"Replace","pattern":{"Regex":"[+-\\w]"},"content":""},` + model + `}`, "range up to a class"},
-		{"a back reference", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a)\\1"},"behavior":"Isolated","invert":false},` + model + `}`, `\1`},
-		{"a possessive repetition", `{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a++"},"behavior":"Isolated","invert":false},` + model + `}`, "possessive"},
-		{"a template with an unknown token", `{"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"X","type_id":0}}],"pair":[],"special_tokens":{}},` + model + `}`, `"X"`},
-		{"an id that is too large", `{"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":4294967296}}}`, "4294967296"},
-		{"a merge of tokens that are not there", `{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","a"]]}}`, "merge 0"},
+		{"a pattern that looks ahead",
+			`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a(?!b)"},"behavior":"Isolated","invert":false},` +
+				model + `}`, "a look ahead"},
+		{"a word boundary, which Go has of ASCII only",
+			`{"normalizer":{"type":"Replace","pattern":{"Regex":"\\bé"},"content":""},` + model + `}`, "word boundary"},
+		{"a range up to a class", `{"normalizer":{"type":"Replace","pattern":{"Regex":"[+-\\w]"},"content":""},` +
+			model + `}`, "range up to a class"},
+		{"a back reference",
+			`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a)\\1"},"behavior":"Isolated","invert":false},` +
+				model + `}`, `\1`},
+		{"a possessive repetition",
+			`{"pre_tokenizer":{"type":"Split","pattern":{"Regex":"a++"},"behavior":"Isolated","invert":false},` +
+				model + `}`, "possessive"},
+		{"a template with an unknown token",
+			`{"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"X","type_id":0}}],"pair":[],"special_tokens":{}},` + model + `}`, `"X"`},
+		{"an id that is too large", `{"model":{"type":"WordLevel","unk_token":"a","vocab":{"a":4294967296}}}`,
+			"4294967296"},
+		{"a merge of tokens that are not there", `{"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","a"]]}}`,
+			"merge 0"},
 		{"dropout", `{"model":{"type":"BPE","dropout":0.1,"vocab":{},"merges":[]}}`, "dropout"},
 		{"a missing field", `{"model":{"type":"WordPiece","vocab":{}}}`, `"unk_token"`},
 		{"padding without end", `{"padding":{"strategy":{"Fixed":99999999}},` + model + `}`, "99999999"},
-		{"a stride as long as the text", `{"truncation":{"max_length":4,"strategy":"LongestFirst","stride":5,"direction":"Right"},` + model + `}`, "stride"},
-		{"sequences within sequences", `{"normalizer":` + strings.Repeat(`{"type":"Sequence","normalizers":[`, 20) + strings.Repeat("]}", 20) + `,` + model + `}`, "deep"},
+		{"a stride as long as the text",
+			`{"truncation":{"max_length":4,"strategy":"LongestFirst","stride":5,"direction":"Right"},` + model + `}`,
+			"stride"},
+		{"sequences within sequences", `{"normalizer":` + strings.Repeat(`{"type":"Sequence","normalizers":[`,
+			20) + strings.Repeat("]}", 20) + `,` + model + `}`, "deep"},
 	} {
 		if _, err := ParseTokenizer([]byte(c.content)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.claim, err, c.want)
@@ -48,7 +62,8 @@ func TestFilesThatAreRefusedSayWhy(t *testing.T) {
 // Twenty-five doublings of one letter are 32 MiB, of a page 100 GiB.
 func TestReplacementsThatGrowWithoutBoundAreRefused(t *testing.T) {
 	doublings := func(n int) string {
-		return `{"normalizer":{"type":"Sequence","normalizers":[` + strings.TrimSuffix(strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, n), ",") +
+		return `{"normalizer":{"type":"Sequence","normalizers":[` +
+			strings.TrimSuffix(strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, n), ",") +
 			`]},"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0,"aaaa":1}}`
 	}
 	few, err := ParseTokenizer([]byte(doublings(2) + "}"))
@@ -75,7 +90,8 @@ func TestReplacementsThatGrowWithoutBoundAreRefused(t *testing.T) {
 		}
 	}
 	added := `,"added_tokens":[{"id":2,"content":"[a]","normalized":true,"special":false,"lstrip":false,"rstrip":false,"single_word":false}]}`
-	if _, err := ParseTokenizer([]byte(doublings(25) + added)); !errors.Is(err, normalizers.ErrGrown) || !strings.Contains(err.Error(), `"[a]"`) {
+	if _, err := ParseTokenizer([]byte(doublings(25) + added)); !errors.Is(err, normalizers.ErrGrown) ||
+		!strings.Contains(err.Error(), `"[a]"`) {
 		t.Errorf("an added token that grows: %v, want ErrGrown and its name", err)
 	}
 }
@@ -108,7 +124,8 @@ func TestFoldersOfModels(t *testing.T) {
 	if got := encode(); got != "[CLS] e [UNK] [UNK] [UNK] [UNK] 博 博 [SEP]" {
 		t.Errorf("uncased: %s", got)
 	}
-	write("tokenizer_config.json", `{"tokenizer_class":"BertTokenizerFast","do_lower_case":false,"tokenize_chinese_chars":false,"cls_token":{"content":"[PAD]"},"added_tokens_decoder":{"10":{"content":"<x>","special":true}}}`)
+	write("tokenizer_config.json",
+		`{"tokenizer_class":"BertTokenizerFast","do_lower_case":false,"tokenize_chinese_chars":false,"cls_token":{"content":"[PAD]"},"added_tokens_decoder":{"10":{"content":"<x>","special":true}}}`)
 	if got := encode(); got != "[PAD] É É ##E <x> [UNK] [SEP]" {
 		t.Errorf("with tokenizer_config.json: %s", got)
 	}
@@ -130,7 +147,8 @@ func TestErrorsOfEncoding(t *testing.T) {
 	if _, err := tok.Encode("b", nil); !errors.Is(err, models.ErrMissingUnknown) {
 		t.Errorf("a vocabulary without unknown token: %v", err)
 	}
-	if _, err := tok.EncodeBatch(context.Background(), Texts("a", "b"), nil); err == nil || !strings.Contains(err.Error(), "input 1") {
+	if _, err := tok.EncodeBatch(context.Background(), Texts("a", "b"), nil); err == nil ||
+		!strings.Contains(err.Error(), "input 1") {
 		t.Errorf("a batch names the input that fails: %v", err)
 	}
 	cancelled, cancel := context.WithCancel(context.Background())

@@ -31,10 +31,12 @@ func (o BertOptions) withDefaults() BertOptions {
 }
 
 func (o BertOptions) normalizer() normalizers.BertNormalizer {
-	return normalizers.BertNormalizer{CleanText: true, HandleChineseChars: !o.JoinChinese, StripAccents: o.StripAccents, Lowercase: !o.Cased}
+	return normalizers.BertNormalizer{CleanText: true, HandleChineseChars: !o.JoinChinese, StripAccents: o.StripAccents,
+		Lowercase: !o.Cased}
 }
 
-// NewBert makes BERT's tokenizer of a WordPiece vocabulary: what BertTokenizer of transformers makes of the same vocab.txt.
+// NewBert makes BERT's tokenizer of a WordPiece vocabulary: what BertTokenizer of transformers
+// makes of the same vocab.txt.
 func NewBert(vocab map[string]int64, o BertOptions) (*Tokenizer, error) {
 	o = o.withDefaults()
 	m, err := models.NewWordPiece(vocab, models.WordPieceOptions{UnknownToken: o.Unknown})
@@ -43,8 +45,9 @@ func NewBert(vocab map[string]int64, o BertOptions) (*Tokenizer, error) {
 	}
 	n := o.normalizer()
 	c := Config{
-		AddedTokens: append(append([]AddedToken{}, o.AddedTokens...), SpecialTokens(o.Unknown, o.Sep, o.Pad, o.Cls, o.Mask)...),
-		Normalizer:  n, PreTokenizer: pretokenizers.BertPreTokenizer{}, Model: m, Decoder: decoders.DefaultWordPiece(),
+		AddedTokens: append(append([]AddedToken{}, o.AddedTokens...), SpecialTokens(o.Unknown, o.Sep, o.Pad, o.Cls,
+			o.Mask)...),
+		Normalizer: n, PreTokenizer: pretokenizers.BertPreTokenizer{}, Model: m, Decoder: decoders.DefaultWordPiece(),
 	}
 	added, err := newAddedVocabulary(c.AddedTokens, m, n)
 	if err != nil {
@@ -59,7 +62,8 @@ func NewBert(vocab map[string]int64, o BertOptions) (*Tokenizer, error) {
 		special = append(special, processors.SpecialToken{Token: token, ID: id})
 	}
 	c.PostProcessor, err = processors.NewTemplateProcessing(
-		fmt.Sprintf("%s:0 $A:0 %s:0", o.Cls, o.Sep), fmt.Sprintf("%s:0 $A:0 %s:0 $B:1 %s:1", o.Cls, o.Sep, o.Sep), special...)
+		fmt.Sprintf("%s:0 $A:0 %s:0", o.Cls, o.Sep), fmt.Sprintf("%s:0 $A:0 %s:0 $B:1 %s:1", o.Cls, o.Sep, o.Sep),
+		special...)
 	if err != nil {
 		return nil, err
 	}

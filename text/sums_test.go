@@ -45,10 +45,14 @@ func readSums(t *testing.T) sumsFile {
 
 // ranges are the scripts that random texts are drawn from, as in sums.py.
 var ranges = [][2]uint64{
-	{0x20, 0x7E}, {0x61, 0x7A}, {0x41, 0x5A}, {0x20, 0x20}, {0x09, 0x0D}, {0x00, 0x1F}, {0x7F, 0xFF}, {0xC0, 0x24F}, {0x300, 0x36F}, {0x370, 0x3FF},
-	{0x400, 0x4FF}, {0x590, 0x5FF}, {0x600, 0x6FF}, {0x600, 0x6FF}, {0x6F0, 0x6F9}, {0x900, 0x97F}, {0xE00, 0xE7F}, {0x1100, 0x11FF}, {0x1680, 0x18AF},
-	{0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF}, {0x1E00, 0x1EFF}, {0x1F00, 0x1FFF}, {0x2000, 0x206F}, {0x20D0, 0x20F0}, {0x2100, 0x218F}, {0x3000, 0x30FF},
-	{0x4E00, 0x9FFF}, {0xAC00, 0xD7A3}, {0xA600, 0xABFF}, {0xF900, 0xFAFF}, {0xFB1D, 0xFDFF}, {0xFE00, 0xFE6F}, {0xFF00, 0xFFFF}, {0x10000, 0x1FFFF},
+	{0x20, 0x7E}, {0x61, 0x7A}, {0x41, 0x5A}, {0x20, 0x20}, {0x09, 0x0D}, {0x00, 0x1F}, {0x7F, 0xFF}, {0xC0, 0x24F},
+	{0x300, 0x36F}, {0x370, 0x3FF},
+	{0x400, 0x4FF}, {0x590, 0x5FF}, {0x600, 0x6FF}, {0x600, 0x6FF}, {0x6F0, 0x6F9}, {0x900, 0x97F}, {0xE00, 0xE7F},
+	{0x1100, 0x11FF}, {0x1680, 0x18AF},
+	{0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF}, {0x1E00, 0x1EFF}, {0x1F00, 0x1FFF}, {0x2000, 0x206F}, {0x20D0, 0x20F0},
+	{0x2100, 0x218F}, {0x3000, 0x30FF},
+	{0x4E00, 0x9FFF}, {0xAC00, 0xD7A3}, {0xA600, 0xABFF}, {0xF900, 0xFAFF}, {0xFB1D, 0xFDFF}, {0xFE00, 0xFE6F},
+	{0xFF00, 0xFFFF}, {0x10000, 0x1FFFF},
 	{0x1D100, 0x1D1FF}, {0x1F300, 0x1FAFF}, {0x20000, 0x2FFFF}, {0xE0000, 0xE01EF}, {0x0, 0x10FFFF},
 }
 
@@ -152,9 +156,11 @@ func TestComponentsCutAndNormalizeAsTheReference(t *testing.T) {
 			if testing.Short() {
 				return // all code points through all components take a quarter of a minute
 			}
-			// A block is about a plane of Unicode. Planes 4 to 13 hold nothing; the tests of whole tokenizers run through them too.
+			// A block is about a plane of Unicode. Planes 4 to 13 hold nothing; the tests of whole
+			// tokenizers run through them too.
 			compare(t, "code points of planes 0 to 3", points[:4*0x800], 0x800, c.Points[:4], splits(n, p))
-			compare(t, "code points of planes 14 and 15", points[13*0x800:15*0x800], 0x800, c.Points[13:15], splits(n, p))
+			compare(t, "code points of planes 14 and 15", points[13*0x800:15*0x800], 0x800, c.Points[13:15],
+				splits(n, p))
 		})
 	}
 }
@@ -192,7 +198,8 @@ func sharedLines(tb testing.TB, files ...string) []string {
 
 // sharedSets are the data sets of sums.py.
 var sharedSets = map[string][]string{
-	"mrpc": {"mrpc/train.tsv", "mrpc/dev.tsv", "mrpc/test.tsv"}, "sst2": {"sst2/train.tsv", "sst2/dev.tsv"}, "ag_news": {"ag_news/sample10k.tsv"},
+	"mrpc": {"mrpc/train.tsv", "mrpc/dev.tsv", "mrpc/test.tsv"}, "sst2": {"sst2/train.tsv", "sst2/dev.tsv"},
+	"ag_news":  {"ag_news/sample10k.tsv"},
 	"sms_spam": {"sms_spam/sms.tsv"}, "rt_polarity": {"rt_polarity/rt-polarity.pos", "rt_polarity/rt-polarity.neg"},
 }
 
@@ -204,8 +211,10 @@ func bertLike(t *testing.T, n normalizers.BertNormalizer) *Tokenizer {
 		t.Fatal(err)
 	}
 	tok, err := New(Config{
-		AddedTokens: SpecialTokens("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), Normalizer: n, PreTokenizer: pretokenizers.BertPreTokenizer{}, Model: m,
-		PostProcessor: processors.BertProcessing{Sep: processors.SpecialToken{Token: "[SEP]", ID: 102}, Cls: processors.SpecialToken{Token: "[CLS]", ID: 101}},
+		AddedTokens: SpecialTokens("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), Normalizer: n,
+		PreTokenizer: pretokenizers.BertPreTokenizer{}, Model: m,
+		PostProcessor: processors.BertProcessing{Sep: processors.SpecialToken{Token: "[SEP]", ID: 102},
+			Cls: processors.SpecialToken{Token: "[CLS]", ID: 101}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -275,8 +284,10 @@ func TestShortWayIsTheLongWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if short != nil && (!bytes.Equal(encodingBytes(short), encodingBytes(long)) || fmt.Sprint(short.ByteOffsets, short.Tokens) != fmt.Sprint(long.ByteOffsets, long.Tokens)) {
-			t.Fatalf("%q: the short way gives %q %v %v, the long way %q %v %v", text, short.Tokens, short.Offsets, short.ByteOffsets, long.Tokens, long.Offsets, long.ByteOffsets)
+		if short != nil && (!bytes.Equal(encodingBytes(short), encodingBytes(long)) || fmt.Sprint(short.ByteOffsets,
+			short.Tokens) != fmt.Sprint(long.ByteOffsets, long.Tokens)) {
+			t.Fatalf("%q: the short way gives %q %v %v, the long way %q %v %v", text, short.Tokens, short.Offsets,
+				short.ByteOffsets, long.Tokens, long.Offsets, long.ByteOffsets)
 		}
 	}
 }

@@ -98,7 +98,8 @@ func readTiny(t *testing.T) map[string]tinyCases {
 	return f.Cases
 }
 
-// check holds what a call gave against the case. Where the library panics or fails, an error is right.
+// check holds what a call gave against the case. Where the library panics or fails, an error is
+// right.
 func (c *tinyCase) check(t *testing.T, name string, e *Encoding, err error) {
 	t.Helper()
 	if c.Encoding == nil {

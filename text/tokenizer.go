@@ -32,7 +32,8 @@ const (
 	OnlySecond   = encodings.OnlySecond
 )
 
-// Config are the parts of a tokenizer, in the order in which a text meets them. Only Model is required.
+// Config are the parts of a tokenizer, in the order in which a text meets them. Only Model is
+// required.
 type Config struct {
 	AddedTokens   []AddedToken
 	Normalizer    normalizers.Normalizer
@@ -44,7 +45,8 @@ type Config struct {
 	Padding       *Padding    // nil: encodings keep their length
 }
 
-// Tokenizer turns texts into tokens and tokens into texts. It does not change after it was made and may be used from several goroutines.
+// Tokenizer turns texts into tokens and tokens into texts. It does not change after it was made and
+// may be used from several goroutines.
 type Tokenizer struct {
 	config Config
 	added  *addedVocabulary
@@ -88,11 +90,14 @@ func (t *Tokenizer) WithTruncation(o *Truncation) (*Tokenizer, error) {
 		special := t.specialTokens(false)
 		switch {
 		case o.MaxLength < special:
-			return nil, fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones; set a larger MaxLength", o.MaxLength, special)
+			return nil, fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones; set a larger "+
+				"MaxLength", o.MaxLength, special)
 		case o.Stride < 0 || o.Stride > o.MaxLength-special:
-			return nil, fmt.Errorf("%w: stride %d, %d tokens of %d left besides the special ones", encodings.ErrStride, o.Stride, o.MaxLength-special, o.MaxLength)
+			return nil, fmt.Errorf("%w: stride %d, %d tokens of %d left besides the special ones", encodings.ErrStride,
+				o.Stride, o.MaxLength-special, o.MaxLength)
 		case o.Strategy < LongestFirst || o.Strategy > OnlySecond || o.Direction < Right || o.Direction > Left:
-			return nil, fmt.Errorf("truncation with strategy %d and direction %d: there are no such ones", o.Strategy, o.Direction)
+			return nil, fmt.Errorf("truncation with strategy %d and direction %d: there are no such ones", o.Strategy,
+				o.Direction)
 		}
 	}
 	return &c, nil
@@ -128,7 +133,8 @@ func (t *Tokenizer) TokenToID(token string) (int64, bool) {
 	return t.config.Model.TokenToID(token)
 }
 
-// IDToToken returns the token of an id. An added token that is looked for in normalized text is given as it looks there.
+// IDToToken returns the token of an id. An added token that is looked for in normalized text is
+// given as it looks there.
 func (t *Tokenizer) IDToToken(id int64) (string, bool) {
 	if content, ok := t.added.normalized[id]; ok {
 		return content, true
@@ -139,7 +145,8 @@ func (t *Tokenizer) IDToToken(id int64) (string, bool) {
 	return t.config.Model.IDToToken(id)
 }
 
-// VocabSize is the number of tokens, added ones included: the rows that a model's embedding needs, if ids have no gaps.
+// VocabSize is the number of tokens, added ones included: the rows that a model's embedding needs,
+// if ids have no gaps.
 func (t *Tokenizer) VocabSize() int {
 	n := t.config.Model.VocabSize()
 	for token := range t.added.ids {
@@ -150,7 +157,8 @@ func (t *Tokenizer) VocabSize() int {
 	return n
 }
 
-// DecodeOptions configures [Tokenizer.Decode]. Nil and the zero value mean the defaults of the reference.
+// DecodeOptions configures [Tokenizer.Decode]. Nil and the zero value mean the defaults of the
+// reference.
 type DecodeOptions struct {
 	KeepSpecialTokens bool // do not leave special tokens out
 }

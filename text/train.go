@@ -8,11 +8,13 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// TrainOptions configures training a vocabulary; the zero value means the defaults of the reference.
+// TrainOptions configures training a vocabulary; the zero value means the defaults of the
+// reference.
 type TrainOptions = models.TrainOptions
 
-// TrainBert learns a WordPiece vocabulary from texts and makes BERT's tokenizer of it. The special tokens of o come first in the vocabulary, in
-// the order [PAD], [UNK], [CLS], [SEP], [MASK]; those of the options of training follow. The same texts give the same vocabulary.
+// TrainBert learns a WordPiece vocabulary from texts and makes BERT's tokenizer of it. The special
+// tokens of o come first in the vocabulary, in the order [PAD], [UNK], [CLS], [SEP], [MASK]; those
+// of the options of training follow. The same texts give the same vocabulary.
 func TrainBert(texts iter.Seq[string], o BertOptions, t TrainOptions) (*Tokenizer, error) {
 	o = o.withDefaults()
 	t.SpecialTokens = append([]string{o.Pad, o.Unknown, o.Cls, o.Sep, o.Mask}, t.SpecialTokens...)
@@ -28,7 +30,8 @@ func TrainBert(texts iter.Seq[string], o BertOptions, t TrainOptions) (*Tokenize
 	return NewBert(vocab, o)
 }
 
-// CountWords counts the words that a normalizer and a pre-tokenizer make of texts; either may be nil.
+// CountWords counts the words that a normalizer and a pre-tokenizer make of texts; either may be
+// nil.
 func CountWords(texts iter.Seq[string], n normalizers.Normalizer, p pretokenizers.PreTokenizer) map[string]int {
 	words := map[string]int{}
 	for text := range texts {

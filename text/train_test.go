@@ -33,7 +33,8 @@ func TestTrainedVocabulariesAreTheReferences(t *testing.T) {
 		t.Fatalf("only %d cases", len(f.Cases))
 	}
 	for _, c := range f.Cases {
-		o := TrainOptions{VocabSize: c.Settings.VocabSize, MinFrequency: c.Settings.MinFrequency, LimitAlphabet: c.Settings.LimitAlphabet}
+		o := TrainOptions{VocabSize: c.Settings.VocabSize, MinFrequency: c.Settings.MinFrequency,
+			LimitAlphabet: c.Settings.LimitAlphabet}
 		tok, err := TrainBert(slices.Values(f.Texts), BertOptions{}, o)
 		if err != nil {
 			t.Fatal(err)

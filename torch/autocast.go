@@ -6,8 +6,10 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Autocast runs f with automatic mixed precision on one kind of device: torch.autocast. Package amp has the form for training loops.
-// DefaultDType is PyTorch's choice: bfloat16 on the CPU, float16 on a GPU. With enabled false it turns an outer Autocast off for f. Weights are cast once per outermost region when cache is set.
+// Autocast runs f with automatic mixed precision on one kind of device: torch.autocast. Package amp
+// has the form for training loops. DefaultDType is PyTorch's choice: bfloat16 on the CPU, float16
+// on a GPU. With enabled false it turns an outer Autocast off for f. Weights are cast once per
+// outermost region when cache is set.
 func Autocast(device Device, dtype DType, enabled, cache bool, f func()) {
 	load("Autocast")
 	if dtype == DefaultDType {

@@ -7,13 +7,15 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// RequiresGrad makes a leaf record its history, so that backward passes fill its gradient: Tensor.requires_grad_(True). It returns t.
+// RequiresGrad makes a leaf record its history, so that backward passes fill its gradient:
+// Tensor.requires_grad_(True). It returns t.
 func (t Tensor) RequiresGrad() Tensor { return t.SetRequiresGrad(true) }
 
 // SetRequiresGrad sets whether a leaf gets a gradient: Tensor.requires_grad_. It returns t.
 func (t Tensor) SetRequiresGrad(on bool) Tensor {
 	if !on && !t.facts("SetRequiresGrad").IsLeaf {
-		panic(&Error{Op: "SetRequiresGrad", Args: []string{t.describe()}, Code: ErrInvalid, Msg: "the tensor has a history; only leaves can be told not to require a gradient: use Detach"})
+		panic(&Error{Op: "SetRequiresGrad", Args: []string{t.describe()}, Code: ErrInvalid,
+			Msg: "the tensor has a history; only leaves can be told not to require a gradient: use Detach"})
 	}
 	code := cgotorch.SetRequiresGrad(t.ptr("SetRequiresGrad"), on)
 	if code < 0 {
@@ -26,7 +28,8 @@ func (t Tensor) SetRequiresGrad(on bool) Tensor {
 // NeedsGrad tells whether t gets a gradient or leads to tensors that do: Tensor.requires_grad.
 func (t Tensor) NeedsGrad() bool { return t.facts("NeedsGrad").RequiresGrad }
 
-// Backward adds the gradients of t, which must have one element, to all leaves it was computed from: Tensor.backward.
+// Backward adds the gradients of t, which must have one element, to all leaves it was computed
+// from: Tensor.backward.
 func (t Tensor) Backward() { Backward(BackwardOptions{}, t) }
 
 // BackwardOptions of [Backward]. The zero value is PyTorch's default.
@@ -57,7 +60,8 @@ func Backward(o BackwardOptions, ts ...Tensor) {
 	runtime.KeepAlive(o.Gradients)
 }
 
-// Grad returns the gradient that backward passes have gathered, undefined if there is none: Tensor.grad.
+// Grad returns the gradient that backward passes have gathered, undefined if there is none:
+// Tensor.grad.
 func (t Tensor) Grad() Tensor {
 	in, out := [1]cgotorch.Tensor{t.ptr("Grad")}, [1]cgotorch.Tensor{}
 	code := cgotorch.Grads(in[:], out[:])
@@ -71,8 +75,10 @@ func (t Tensor) Grad() Tensor {
 // SetGrad replaces the gradient; the undefined tensor removes it. It returns t.
 func (t Tensor) SetGrad(grad Tensor) Tensor {
 	if grad.Defined() {
-		if a, b := t.info("SetGrad"), grad.info("SetGrad"); a.DType != b.DType || a.Device != b.Device || !slices.Equal(a.Sizes, b.Sizes) {
-			panic(&Error{Op: "SetGrad", Args: []string{t.describe(), grad.describe()}, Code: ErrInvalid, Msg: "a gradient has the shape, dtype and device of its tensor"})
+		if a, b := t.info("SetGrad"), grad.info("SetGrad"); a.DType != b.DType || a.Device != b.Device ||
+			!slices.Equal(a.Sizes, b.Sizes) {
+			panic(&Error{Op: "SetGrad", Args: []string{t.describe(), grad.describe()}, Code: ErrInvalid,
+				Msg: "a gradient has the shape, dtype and device of its tensor"})
 		}
 	}
 	code := cgotorch.SetGrad(t.ptr("SetGrad"), grad.optional("SetGrad"))
@@ -92,7 +98,8 @@ type GradOptions struct {
 	AllowUnused bool     // an input that the outputs do not depend on gets an undefined gradient instead of an error
 }
 
-// Grad returns the gradients of the sum of outputs with respect to inputs and leaves those of all leaves alone: torch.autograd.grad.
+// Grad returns the gradients of the sum of outputs with respect to inputs and leaves those of all
+// leaves alone: torch.autograd.grad.
 func Grad(outputs, inputs []Tensor, o GradOptions) []Tensor {
 	var gradients []cgotorch.Tensor
 	if o.Gradients != nil {
@@ -105,7 +112,8 @@ func Grad(outputs, inputs []Tensor, o GradOptions) []Tensor {
 		panic(invalid("Grad", "want at least one output and one input, found %d and %d", len(outputs), len(inputs)))
 	}
 	out := make([]cgotorch.Tensor, len(inputs))
-	code := pass(required("Grad", outputs), gradients, required("Grad", inputs), o.RetainGraph || o.CreateGraph, o.CreateGraph, o.AllowUnused, out)
+	code := pass(required("Grad", outputs), gradients, required("Grad", inputs), o.RetainGraph || o.CreateGraph,
+		o.CreateGraph, o.AllowUnused, out)
 	if code < 0 {
 		fail("Grad", code, append(append([]Tensor{}, outputs...), inputs...)...)
 	}
@@ -136,7 +144,8 @@ func gradMode(op string, on bool, f func()) {
 	f()
 }
 
-// IsGradEnabled tells whether operators of this goroutine record history now: torch.is_grad_enabled.
+// IsGradEnabled tells whether operators of this goroutine record history now:
+// torch.is_grad_enabled.
 func IsGradEnabled() bool {
 	load("IsGradEnabled")
 	runtime.LockOSThread()
@@ -146,8 +155,8 @@ func IsGradEnabled() bool {
 	return on
 }
 
-// InferenceMode runs f without history and without the bookkeeping for it; tensors made in it can never be part of
-// a history: torch.inference_mode.
+// InferenceMode runs f without history and without the bookkeeping for it; tensors made in it can
+// never be part of a history: torch.inference_mode.
 func InferenceMode(f func()) {
 	load("InferenceMode")
 	runtime.LockOSThread()

@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The benchmarks measure the wrapper, with kernels that do almost nothing, on one thread. In a scope of many operators, as a training step
-// is, the scope's own cost is spread.
+// The benchmarks measure the wrapper, with kernels that do almost nothing, on one thread. In a
+// scope of many operators, as a training step is, the scope's own cost is spread.
 
 // inScopes runs f b.N times, a thousand calls to a scope.
 func inScopes(b *testing.B, f func()) {

@@ -11,15 +11,17 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Call runs any operator of libtorch by its name, with arguments in the order of its schema; those left out at the end take their
-// defaults:
+// Call runs any operator of libtorch by its name, with arguments in the order of its schema; those
+// left out at the end take their defaults:
 //
 //	values := torch.Call("aten::topk", x, 2, -1)               // overload "" is the default
 //	y := torch.Call("aten::clamp.Tensor", x, low, high)[0]
 //
-// An argument is a [Tensor] (undefined: None), []Tensor, a Go number, bool, string, []int64, []float64 (numbers of either kind where the
-// schema says Scalar[]), []bool, [DType], [Device], *[Generator] or nil for None. Results are tensors; [CallAny] gives results of other
-// types. It panics with [*Error] if there is no such operator or the arguments do not fit its schema, which the message quotes.
+// An argument is a [Tensor] (undefined: None), []Tensor, a Go number, bool, string, []int64,
+// []float64 (numbers of either kind where the schema says Scalar[]), []bool, [DType], [Device],
+// *[Generator] or nil for None. Results are tensors; [CallAny] gives results of other types. It
+// panics with [*Error] if there is no such operator or the arguments do not fit its schema, which
+// the message quotes.
 func Call(name string, args ...any) []Tensor {
 	var c boxedCall
 	c.run(name, args)
@@ -33,13 +35,15 @@ func Call(name string, args ...any) []Tensor {
 		case cgotorch.None: // an undefined tensor
 			ts = append(ts, Tensor{})
 		default:
-			panic(&Error{Op: name, Code: ErrType, Msg: fmt.Sprintf("result %d is a %T and not a tensor: use CallAny", i, unbox(v, c.code))})
+			panic(&Error{Op: name, Code: ErrType, Msg: fmt.Sprintf("result %d is a %T and not a tensor: use CallAny", i,
+				unbox(v, c.code))})
 		}
 	}
 	return ts
 }
 
-// CallAny is [Call] for operators with results other than tensors: int64, float64, bool, []int64, []Tensor or nil.
+// CallAny is [Call] for operators with results other than tensors: int64, float64, bool, []int64,
+// []Tensor or nil.
 func CallAny(name string, args ...any) []any {
 	var c boxedCall
 	c.run(name, args)
@@ -50,7 +54,8 @@ func CallAny(name string, args ...any) []any {
 	return out
 }
 
-// boxedCall is a call on its way: it lies on the stack, so that a call costs the heap no more than its results.
+// boxedCall is a call on its way: it lies on the stack, so that a call costs the heap no more than
+// its results.
 type boxedCall struct {
 	results [16]cgotorch.Value
 	count   int64
@@ -108,7 +113,8 @@ func operator(name string) int64 {
 	}
 	base, overload, _ := strings.Cut(name, ".")
 	if !strings.Contains(base, "::") {
-		panic(&Error{Op: name, Code: ErrValue, Msg: "the name of an operator has its namespace before it: aten::" + name})
+		panic(&Error{Op: name, Code: ErrValue, Msg: "the name of an operator has its namespace before it: aten::" +
+			name})
 	}
 	var handle int64
 	check(name, cgotorch.FindOperator(base, overload, &handle))
@@ -116,7 +122,8 @@ func operator(name string) int64 {
 	return handle
 }
 
-// writes tells whether an operator changes an argument, and so must not run twice: "aten::add_.Tensor", "aten::add.out".
+// writes tells whether an operator changes an argument, and so must not run twice:
+// "aten::add_.Tensor", "aten::add.out".
 func writes(name string) bool {
 	base, overload, _ := strings.Cut(name, ".")
 	return strings.HasSuffix(base, "_") || strings.Contains(overload, "out")
@@ -128,7 +135,8 @@ func slice[T any](kind int64, s []T) cgotorch.Value {
 
 // kindOfScalar is the kind of value that a number of each kind of scalar is.
 var kindOfScalar = [...]int64{
-	cgotorch.ScalarInt: cgotorch.IntValue, cgotorch.ScalarDouble: cgotorch.DoubleValue, cgotorch.ScalarBool: cgotorch.BoolValue,
+	cgotorch.ScalarInt: cgotorch.IntValue, cgotorch.ScalarDouble: cgotorch.DoubleValue,
+	cgotorch.ScalarBool: cgotorch.BoolValue,
 }
 
 func box(op string, a any) (v cgotorch.Value, err string) {
@@ -149,7 +157,8 @@ func box(op string, a any) (v cgotorch.Value, err string) {
 	case []bool:
 		return slice(cgotorch.BoolsValue, a), ""
 	case string:
-		return cgotorch.Value{Kind: cgotorch.StringValue, Count: int64(len(a)), Pointer: unsafe.Pointer(unsafe.StringData(a))}, ""
+		return cgotorch.Value{Kind: cgotorch.StringValue, Count: int64(len(a)),
+			Pointer: unsafe.Pointer(unsafe.StringData(a))}, ""
 	case DType:
 		return cgotorch.Value{Kind: cgotorch.DTypeValue, Number: int64(a.code())}, ""
 	case Device:
@@ -163,7 +172,8 @@ func box(op string, a any) (v cgotorch.Value, err string) {
 		s := scalar(op, a)
 		return cgotorch.Value{Kind: kindOfScalar[s.Kind], Number: s.Bits}, ""
 	}
-	return v, "a " + typeName(a) + " cannot be given to an operator; want a tensor, number, bool, string, dtype, device, generator, a list of them or nil"
+	return v, "a " + typeName(a) + " cannot be given to an operator; want a tensor, number, bool, string, dtype, " +
+		"device, generator, a list of them or nil"
 }
 
 func unbox(v *cgotorch.Value, code cgotorch.Code) any {

@@ -10,7 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Element is a Go type that a tensor can be filled from and read into. float16 and bfloat16 have none: convert, or use [FromBytes].
+// Element is a Go type that a tensor can be filled from and read into. float16 and bfloat16 have
+// none: convert, or use [FromBytes].
 type Element interface {
 	uint8 | int8 | int16 | int32 | int64 | float32 | float64 | complex64 | complex128 | bool
 }
@@ -46,8 +47,8 @@ func bytesOf[T Element](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(v)))
 }
 
-// From returns a CPU tensor with a copy of data, row-major, in the dtype of its elements. Without a shape it has one dimension.
-// It panics if the shape does not have len(data) elements.
+// From returns a CPU tensor with a copy of data, row-major, in the dtype of its elements. Without a
+// shape it has one dimension. It panics if the shape does not have len(data) elements.
 func From[T Element](data []T, shape ...int64) Tensor {
 	if shape == nil {
 		shape = []int64{int64(len(data))}
@@ -55,8 +56,8 @@ func From[T Element](data []T, shape ...int64) Tensor {
 	return FromBytes(bytesOf(data), dtypeFor[T](), shape...)
 }
 
-// FromBytes returns a CPU tensor with a copy of data, row-major and little endian, as safetensors files hold it. It
-// panics if the size of data is not that of shape and dtype.
+// FromBytes returns a CPU tensor with a copy of data, row-major and little endian, as safetensors
+// files hold it. It panics if the size of data is not that of shape and dtype.
 func FromBytes(data []byte, dtype DType, shape ...int64) Tensor {
 	load("FromBytes")
 	var out cgotorch.Tensor
@@ -76,8 +77,8 @@ func FromBytes(data []byte, dtype DType, shape ...int64) Tensor {
 // ScalarTensor returns a CPU tensor without dimensions.
 func ScalarTensor[T Element](v T) Tensor { return From([]T{v}, []int64{}...) }
 
-// Values returns a copy of the elements, row-major. The type must be that of the tensor; convert with [Tensor.To] first otherwise.
-// It waits for the device.
+// Values returns a copy of the elements, row-major. The type must be that of the tensor; convert
+// with [Tensor.To] first otherwise. It waits for the device.
 func Values[T Element](t Tensor) []T {
 	info := t.facts("Values")
 	data := make([]T, info.Numel)
@@ -85,18 +86,22 @@ func Values[T Element](t Tensor) []T {
 	return data
 }
 
-// CopyTo copies the elements, row-major, into data, which must have their number and type. It waits for the device.
+// CopyTo copies the elements, row-major, into data, which must have their number and type. It waits
+// for the device.
 func CopyTo[T Element](data []T, t Tensor) {
 	info := t.facts("CopyTo")
 	if int64(len(data)) != info.Numel {
-		panic(&Error{Op: "CopyTo", Args: []string{t.describe()}, Code: ErrInvalid, Msg: fmt.Sprintf("the tensor has %d elements, but the slice has room for %d", info.Numel, len(data))})
+		panic(&Error{Op: "CopyTo", Args: []string{t.describe()}, Code: ErrInvalid,
+			Msg: fmt.Sprintf("the tensor has %d elements, but the slice has room for %d", info.Numel, len(data))})
 	}
 	copyOut("CopyTo", t, info, data)
 }
 
 func copyOut[T Element](op string, t Tensor, info cgotorch.Info, data []T) {
 	if want := dtypeFor[T](); dtypeOf(info.DType) != want {
-		panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrType, Msg: fmt.Sprintf("elements of dtype %s cannot be read as %s; convert with To(torch.Options{DType: ...}) first", dtypeOf(info.DType), want)})
+		panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrType,
+			Msg: fmt.Sprintf("elements of dtype %s cannot be read as %s; convert with To(torch.Options{DType: ...}) "+
+				"first", dtypeOf(info.DType), want)})
 	}
 	code := cgotorch.ToBytes(t.ptr(op), bytesOf(data))
 	if code < 0 {
@@ -116,8 +121,9 @@ func (t Tensor) Bytes() []byte {
 	return data
 }
 
-// Item returns the only element of t as a float64; booleans are 0 and 1. It waits for the device and panics if t does not have
-// exactly one element. Integers beyond 2^53 lose digits: read them with Values.
+// Item returns the only element of t as a float64; booleans are 0 and 1. It waits for the device
+// and panics if t does not have exactly one element. Integers beyond 2^53 lose digits: read them
+// with Values.
 func (t Tensor) Item() float64 {
 	var out cgotorch.Scalar
 	code := cgotorch.Item(t.ptr("Item"), &out)
@@ -155,7 +161,8 @@ func optionalScalar(op string, v any) cgotorch.Scalar {
 	return scalar(op, v)
 }
 
-// scalar makes a number for libtorch that keeps whether it is an integer, a float or a bool, as Python's do.
+// scalar makes a number for libtorch that keeps whether it is an integer, a float or a bool, as
+// Python's do.
 func scalar(op string, v any) cgotorch.Scalar {
 	switch v := v.(type) {
 	case float64:
@@ -183,7 +190,8 @@ func scalar(op string, v any) cgotorch.Scalar {
 	panic(&Error{Op: op, Code: ErrType, Msg: "want a number or a bool, found " + typeName(v)})
 }
 
-// typeName is fmt's %T. Unlike fmt it does not make the value escape, so that numbers given as any cost no allocation.
+// typeName is fmt's %T. Unlike fmt it does not make the value escape, so that numbers given as any
+// cost no allocation.
 func typeName(v any) string {
 	if v == nil {
 		return "<nil>"
@@ -191,8 +199,8 @@ func typeName(v any) string {
 	return reflect.TypeOf(v).String()
 }
 
-// To returns t in another dtype or on another device, or t's own elements if nothing changes: Tensor.to. Zero fields keep what t has;
-// use [Tensor.CPU] to come back from a GPU.
+// To returns t in another dtype or on another device, or t's own elements if nothing changes:
+// Tensor.to. Zero fields keep what t has; use [Tensor.CPU] to come back from a GPU.
 func (t Tensor) To(o Options) Tensor {
 	device := t.facts("To").Device
 	if o.Device != CPU {
@@ -204,7 +212,8 @@ func (t Tensor) To(o Options) Tensor {
 // ToDevice returns t on device d, or t's own elements if it lies there: Tensor.to(device).
 func (t Tensor) ToDevice(d Device) Tensor { return t.to("ToDevice", DefaultDType, d.code(), false) }
 
-// ToDType returns t in dtype d, or t's own elements if it has it or d is DefaultDType: Tensor.to(dtype).
+// ToDType returns t in dtype d, or t's own elements if it has it or d is DefaultDType:
+// Tensor.to(dtype).
 func (t Tensor) ToDType(d DType) Tensor {
 	return t.unary("ToDType", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		if d == DefaultDType {
@@ -234,7 +243,8 @@ func (t Tensor) Copy_(src Tensor) Tensor {
 	return t
 }
 
-// SetData_ makes t share the elements of value while staying the same tensor for autograd and optimizers: Tensor.data = value.
+// SetData_ makes t share the elements of value while staying the same tensor for autograd and
+// optimizers: Tensor.data = value.
 func (t Tensor) SetData_(value Tensor) Tensor {
 	code := cgotorch.SetData_(t.ptr("SetData_"), value.ptr("SetData_"))
 	if code < 0 {

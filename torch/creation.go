@@ -6,7 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Options says what a new tensor is like. The zero value means float32 on the CPU, drawn from the default generator.
+// Options says what a new tensor is like. The zero value means float32 on the CPU, drawn from the
+// default generator.
 //
 //	ids := torch.Options{DType: torch.Int64}.Zeros(8, 128)
 type Options struct {
@@ -52,7 +53,8 @@ func (o Options) Ones(shape ...int64) Tensor {
 	})
 }
 
-// Full returns a tensor of value, a Go number or bool: torch.full. Without a DType, value decides it: int64, float32 or bool.
+// Full returns a tensor of value, a Go number or bool: torch.full. Without a DType, value decides
+// it: int64, float32 or bool.
 func (o Options) Full(value any, shape ...int64) Tensor {
 	v := scalar("Full", value)
 	return o.make("Full", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
@@ -67,7 +69,8 @@ func (o Options) Eye(n int64) Tensor {
 	})
 }
 
-// Arange returns start, start+step, ... below end: torch.arange. Without a DType, integers give int64 and others float32.
+// Arange returns start, start+step, ... below end: torch.arange. Without a DType, integers give
+// int64 and others float32.
 func (o Options) Arange(start, end, step any) Tensor {
 	s, e, d := scalar("Arange", start), scalar("Arange", end), scalar("Arange", step)
 	return o.make("Arange", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
@@ -126,28 +129,34 @@ func Zeros(shape ...int64) Tensor { return Options{}.Zeros(shape...) }
 // Ones returns a float32 tensor of ones on the CPU: torch.ones.
 func Ones(shape ...int64) Tensor { return Options{}.Ones(shape...) }
 
-// Full returns a tensor of value on the CPU, int64, float32 or bool by the type of value: torch.full.
+// Full returns a tensor of value on the CPU, int64, float32 or bool by the type of value:
+// torch.full.
 func Full(value any, shape ...int64) Tensor { return Options{}.Full(value, shape...) }
 
 // Eye returns the n by n identity matrix in float32 on the CPU: torch.eye.
 func Eye(n int64) Tensor { return Options{}.Eye(n) }
 
-// Arange returns the int64 numbers 0, 1, ... n-1 on the CPU: torch.arange(n). [Options.Arange] has all arguments.
+// Arange returns the int64 numbers 0, 1, ... n-1 on the CPU: torch.arange(n). [Options.Arange] has
+// all arguments.
 func Arange(n int64) Tensor { return Options{}.Arange(0, n, 1) }
 
-// Linspace returns steps evenly spaced float32 numbers from start to end, both included: torch.linspace.
+// Linspace returns steps evenly spaced float32 numbers from start to end, both included:
+// torch.linspace.
 func Linspace(start, end any, steps int64) Tensor { return Options{}.Linspace(start, end, steps) }
 
 // Rand returns float32 numbers drawn uniformly from [0, 1) by the default generator: torch.rand.
 func Rand(shape ...int64) Tensor { return Options{}.Rand(shape...) }
 
-// Randn returns float32 numbers drawn from the standard normal distribution by the default generator: torch.randn.
+// Randn returns float32 numbers drawn from the standard normal distribution by the default
+// generator: torch.randn.
 func Randn(shape ...int64) Tensor { return Options{}.Randn(shape...) }
 
-// RandInt returns int64 numbers drawn uniformly from [low, high) by the default generator: torch.randint.
+// RandInt returns int64 numbers drawn uniformly from [low, high) by the default generator:
+// torch.randint.
 func RandInt(low, high int64, shape ...int64) Tensor { return Options{}.RandInt(low, high, shape...) }
 
-// RandPerm returns the int64 numbers 0..n-1 in an order drawn from the default generator: torch.randperm.
+// RandPerm returns the int64 numbers 0..n-1 in an order drawn from the default generator:
+// torch.randperm.
 func RandPerm(n int64) Tensor { return Options{}.RandPerm(n) }
 
 const (
@@ -197,14 +206,16 @@ func (t Tensor) FullLike(value any) Tensor {
 	})
 }
 
-// RandLike returns numbers drawn uniformly from [0, 1) in the shape, dtype and device of t: torch.rand_like.
+// RandLike returns numbers drawn uniformly from [0, 1) in the shape, dtype and device of t:
+// torch.rand_like.
 func (t Tensor) RandLike() Tensor {
 	return t.unary("RandLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.RandLike(c, none, none, none, out)
 	})
 }
 
-// RandnLike returns numbers drawn from the standard normal distribution in the shape, dtype and device of t: torch.randn_like.
+// RandnLike returns numbers drawn from the standard normal distribution in the shape, dtype and
+// device of t: torch.randn_like.
 func (t Tensor) RandnLike() Tensor {
 	return t.unary("RandnLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.RandnLike(c, none, none, none, out)
@@ -213,5 +224,7 @@ func (t Tensor) RandnLike() Tensor {
 
 // Clone returns a copy of t that is part of its history: torch.clone.
 func (t Tensor) Clone() Tensor {
-	return t.unary("Clone", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code { return cgotorch.Clone(c, none, out) })
+	return t.unary("Clone", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Clone(c, none, out)
+	})
 }

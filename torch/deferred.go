@@ -8,8 +8,9 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// A node whose backward is Go code cannot be called by libtorch. The graph holds its number; the code is here. A backward pass that may meet such a
-// node runs on a thread of libtorch's own, and the goroutine that began it answers what the pass asks meanwhile.
+// A node whose backward is Go code cannot be called by libtorch. The graph holds its number; the
+// code is here. A backward pass that may meet such a node runs on a thread of libtorch's own, and
+// the goroutine that began it answers what the pass asks meanwhile.
 var deferred struct {
 	nodes sync.Map // number to backwardFunc
 	count atomic.Int64
@@ -54,7 +55,8 @@ func forgetDeadNodes() {
 }
 
 // pass runs a backward pass: Backward without inputs, GradOf with them.
-func pass(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, allowUnused bool, out []cgotorch.Tensor) cgotorch.Code {
+func pass(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, allowUnused bool,
+	out []cgotorch.Tensor) cgotorch.Code {
 	forgetDeadNodes()
 	switch {
 	case deferred.count.Load() > 0:
@@ -66,7 +68,8 @@ func pass(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, 
 }
 
 // session runs a pass that may ask.
-func session(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, allowUnused bool, out []cgotorch.Tensor) cgotorch.Code {
+func session(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, allowUnused bool,
+	out []cgotorch.Tensor) cgotorch.Code {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var s cgotorch.Session
@@ -78,7 +81,8 @@ func session(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGrap
 		if ended {
 			return
 		}
-		// The code of a node panicked. The pass has been told so; it must end before the panic goes on.
+		// The code of a node panicked. The pass has been told so; it must end before the panic goes
+		// on.
 		for ask(s, func(*cgotorch.Request) { cgotorch.Answer(s, nil, "the pass has failed") }) {
 		}
 		if code := cgotorch.FinishBackward(s, out); code < 0 {
@@ -135,7 +139,8 @@ func serve(s cgotorch.Session, r *cgotorch.Request) {
 	})
 }
 
-// inOwnScope runs f in a scope that ends with it; the handles that f returns are then registered with the enclosing scope.
+// inOwnScope runs f in a scope that ends with it; the handles that f returns are then registered
+// with the enclosing scope.
 func inOwnScope(f func() []cgotorch.Tensor) []Tensor {
 	var handles []cgotorch.Tensor
 	Scope(func() { handles = f() })

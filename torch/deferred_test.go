@@ -33,7 +33,8 @@ func TestCheckpointsGiveTheBitsOfTorchUtilsCheckpoint(t *testing.T) {
 		name                    string
 		autocast, plain, scoped bool
 	}{
-		{"checkpoint", false, false, false}, {"checkpoint", false, true, false}, {"checkpoint", false, false, true}, {"autocast", true, false, false}, {"autocast", true, true, false},
+		{"checkpoint", false, false, false}, {"checkpoint", false, true, false}, {"checkpoint", false, false, true},
+		{"autocast", true, false, false}, {"autocast", true, true, false},
 	} {
 		t.Run(fmt.Sprintf("%s/plain=%t/scoped=%t", c.name, c.plain, c.scoped), func(t *testing.T) {
 			checkpoint := torch.Checkpoint
@@ -86,8 +87,9 @@ func TestCheckpointsGiveTheBitsOfTorchUtilsCheckpoint(t *testing.T) {
 	}
 }
 
-// The form of torch.utils.checkpoint that transformers takes for its models is not reentrant: its gradients are those without checkpoints. Where
-// each input is used by one checkpoint alone, ours are these to the bit.
+// The form of torch.utils.checkpoint that transformers takes for its models is not reentrant: its
+// gradients are those without checkpoints. Where each input is used by one checkpoint alone, ours
+// are these to the bit.
 func TestAStackOfCheckpointsGivesTheBitsOfTheFormThatIsNotReentrant(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/autograd.safetensors")
@@ -101,7 +103,8 @@ func TestAStackOfCheckpointsGivesTheBitsOfTheFormThatIsNotReentrant(t *testing.T
 					ws = append(ws, g.Tensor(fmt.Sprintf("w%d", i)).Clone().RequiresGrad())
 				}
 				block := func(in tensors) tensors {
-					h := in[0].Add(in[0].Linear(in[1], torch.Tensor{}).Tanh().Dropout(0.4, true)).LayerNorm([]int64{6}, torch.Tensor{}, torch.Tensor{}, 1e-5)
+					h := in[0].Add(in[0].Linear(in[1], torch.Tensor{}).Tanh().Dropout(0.4, true)).LayerNorm([]int64{6},
+						torch.Tensor{}, torch.Tensor{}, 1e-5)
 					return tensors{h.Add(h.Linear(in[1], torch.Tensor{}).GELU("none").Dropout(0.1, true))}
 				}
 				torch.ManualSeed(7)
@@ -147,7 +150,8 @@ func TestACheckpointKeepsNoIntermediates(t *testing.T) {
 func TestACheckpointWhoseInputsNeedNoGradientTrainsItsParameters(t *testing.T) {
 	testenv.RequireTorch(t)
 	w, x := torch.Ones(3).RequiresGrad(), torch.From([]float32{1, 2, 3})
-	torch.Checkpoint(func(in tensors) tensors { return tensors{in[0].Mul(w), torch.Arange(3)} }, x, torch.Tensor{})[0].Sum(torch.DefaultDType).Backward()
+	torch.Checkpoint(func(in tensors) tensors { return tensors{in[0].Mul(w), torch.Arange(3)} }, x,
+		torch.Tensor{})[0].Sum(torch.DefaultDType).Backward()
 	golden.Bits(t, "gradient", w.Grad(), x)
 }
 
@@ -276,13 +280,20 @@ func TestMistakesInGoNodesEndThePassWithAReason(t *testing.T) {
 		name, want string
 		f          func()
 	}{
-		{"too few gradients", "returned 0 gradients, want one for each of its 1 inputs", func() { sum(once(func(torch.Tensor) tensors { return nil }).Apply(x)).Backward() }},
-		{"a gradient of another shape", "shape", func() { sum(once(func(torch.Tensor) tensors { return tensors{torch.Ones(7)} }).Apply(x)).Backward() }},
+		{"too few gradients", "returned 0 gradients, want one for each of its 1 inputs", func() {
+			sum(once(func(torch.Tensor) tensors { return nil }).Apply(x)).Backward()
+		}},
+		{"a gradient of another shape", "shape", func() {
+			sum(once(func(torch.Tensor) tensors { return tensors{torch.Ones(7)} }).Apply(x)).Backward()
+		}},
 		{"a wrong operator in backward", "MatMul", func() {
 			sum(once(func(g torch.Tensor) tensors { return tensors{g.MatMul(torch.Ones(9, 9))} }).Apply(x)).Backward()
 		}},
 		{"Backward in backward", "cannot start inside", func() {
-			sum(once(func(g torch.Tensor) tensors { x.Square().Sum(0).Backward(); return tensors{g} }).Apply(x)).Backward()
+			sum(once(func(g torch.Tensor) tensors {
+				x.Square().Sum(0).Backward()
+				return tensors{g}
+			}).Apply(x)).Backward()
 		}},
 		{"Grad in backward", "cannot start inside", func() {
 			sum(once(func(g torch.Tensor) tensors {
@@ -327,9 +338,13 @@ func TestMistakesInGoNodesEndThePassWithAReason(t *testing.T) {
 			}, x)).Backward()
 		}},
 		{"a function without Backward", "must both be set", func() { torch.Function{Forward: square}.Apply(x) }},
-		{"a hook on a tensor without gradients", "doesn't require gradient", func() { torch.Ones(1).RegisterHook(torch.HookOptions{}) }},
+		{"a hook on a tensor without gradients", "doesn't require gradient", func() {
+			torch.Ones(1).RegisterHook(torch.HookOptions{})
+		}},
 		{"a negative limit", "must not be negative", func() { x.RegisterHook(torch.HookOptions{ClipNorm: -1}) }},
-		{"a limit that is no number", "must not be negative", func() { x.RegisterHook(torch.HookOptions{ClipValue: math.NaN()}) }},
+		{"a limit that is no number", "must not be negative", func() {
+			x.RegisterHook(torch.HookOptions{ClipValue: math.NaN()})
+		}},
 		{"RetainGrad of a tensor without gradients", "", func() { torch.Ones(1).RetainGrad() }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -378,9 +393,11 @@ func TestManyGoroutinesRunPassesWithGoNodesAtOnce(t *testing.T) {
 			for range 30 {
 				torch.Scope(func() {
 					x := torch.From([]float32{1, 2, 3}).RequiresGrad()
-					h := torch.Checkpoint(func(in tensors) tensors { return tensors{cube.Apply(in[0], in[0])[0]} }, x)[0]
+					h := torch.Checkpoint(func(in tensors) tensors { return tensors{cube.Apply(in[0], in[0])[0]} },
+						x)[0]
 					torch.Checkpoint(func(in tensors) tensors { return tensors{in[0].Sum(0)} }, h)[0].Backward()
-					if got, want := torch.Values[float32](x.Grad()), []float32{4, 32, 108}; got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+					if got, want := torch.Values[float32](x.Grad()), []float32{4, 32, 108}; got[0] != want[0] ||
+						got[1] != want[1] || got[2] != want[2] {
 						t.Errorf("gradient %v, want %v", got, want)
 					}
 				})

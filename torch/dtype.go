@@ -2,7 +2,8 @@ package torch
 
 import "fmt"
 
-// DType is the type of a tensor's elements. The zero value means the default of an operator, float32 for new tensors.
+// DType is the type of a tensor's elements. The zero value means the default of an operator,
+// float32 for new tensors.
 type DType int8
 
 // The element types, by PyTorch's names. Their order follows c10::ScalarType.
@@ -29,7 +30,8 @@ const (
 // lastDType is the last type that libtorch 2.11 knows; those without a name here print as numbers.
 const lastDType DType = 46
 
-// code is libtorch's number of the type, -1 for the default. It panics if libtorch has no such type, since libtorch does not look.
+// code is libtorch's number of the type, -1 for the default. It panics if libtorch has no such
+// type, since libtorch does not look.
 func (d DType) code() int32 {
 	if d < 0 || d > lastDType {
 		panic(&Error{Op: "DType", Code: ErrType, Msg: fmt.Sprintf("there is no element type number %d", d)})

@@ -115,8 +115,8 @@ func check(op string, code cgotorch.Code) {
 	}
 }
 
-// tidy leaves out what libtorch says of itself where it has no kernel for a backend: advice for those who build it, and a hundred lines of
-// where each kernel was registered.
+// tidy leaves out what libtorch says of itself where it has no kernel for a backend: advice for
+// those who build it, and a hundred lines of where each kernel was registered.
 func tidy(message string) string {
 	message, _, _ = strings.Cut(message, " This could be because the operator doesn't exist for this backend")
 	return strings.TrimSpace(message)

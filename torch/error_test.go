@@ -46,8 +46,8 @@ func TestMemoryChild(t *testing.T) {
 	if os.Getenv(childVariable) != "memory" {
 		t.Skip("it runs in a process that TestGarbageIsFreedBeforeMemoryIsSaidToBeShort starts")
 	}
-	// The garbage, too little of it to be collected for its size, and the large tensor do not fit together; the large one alone leaves
-	// room for the Go runtime, its threads and their heaps.
+	// The garbage, too little of it to be collected for its size, and the large tensor do not fit
+	// together; the large one alone leaves room for the Go runtime, its threads and their heaps.
 	const mega = 1 << 20
 	const limit, garbage, large = 1000 * mega, 240 * mega, 780 * mega
 	bytes := func(n int64) torch.Tensor { return torch.Options{DType: torch.Uint8}.Empty(n) }
@@ -79,8 +79,10 @@ func TestGarbageIsFreedBeforeMemoryIsSaidToBeShort(t *testing.T) {
 		t.Skip("it reads /proc")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryChild$")
-	cmd.Env = append(os.Environ(), childVariable+"=memory", "GOTRAINER_MALLOC=trim", "GOGC=off", // nothing but the shortage triggers a collection
-		"GOMAXPROCS=2", "MALLOC_ARENA_MAX=1") // an arena of malloc takes 128 MiB of the address space, and threads have one each
+	// nothing but the shortage triggers a collection
+	cmd.Env = append(os.Environ(), childVariable+"=memory", "GOTRAINER_MALLOC=trim", "GOGC=off",
+		// an arena of malloc takes 128 MiB of the address space, and threads have one each
+		"GOMAXPROCS=2", "MALLOC_ARENA_MAX=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "SURVIVED") {
 		t.Errorf("%v\n%s", err, out)
@@ -108,7 +110,8 @@ func TestErrorsPrintTheirOperatorArgumentsAndReason(t *testing.T) {
 		e    torch.Error
 		want string
 	}{
-		{torch.Error{Op: "MatMul", Args: []string{"float32[2,3]", "float32[4,5]"}, Msg: "no"}, "torch: MatMul(float32[2,3], float32[4,5]): no"},
+		{torch.Error{Op: "MatMul", Args: []string{"float32[2,3]", "float32[4,5]"}, Msg: "no"},
+			"torch: MatMul(float32[2,3], float32[4,5]): no"},
 		{torch.Error{Op: "SetThreads", Msg: "no"}, "torch: SetThreads: no"},
 		{torch.Error{Op: "Cat", Args: []string{}, Msg: "no"}, "torch: Cat(): no"},
 	} {
@@ -121,7 +124,8 @@ func TestErrorsPrintTheirOperatorArgumentsAndReason(t *testing.T) {
 func TestEveryCodeIsAnErrorOfItsOwn(t *testing.T) {
 	seen := map[string]torch.Code{}
 	for _, code := range []torch.Code{
-		torch.ErrInvalid, torch.ErrOutOfMemory, torch.ErrIndex, torch.ErrType, torch.ErrValue, torch.ErrNotSupported, torch.ErrInternal, torch.ErrFreed,
+		torch.ErrInvalid, torch.ErrOutOfMemory, torch.ErrIndex, torch.ErrType, torch.ErrValue, torch.ErrNotSupported,
+		torch.ErrInternal, torch.ErrFreed,
 		torch.ErrUndefined, torch.ErrNotInstalled,
 	} {
 		if former, taken := seen[code.Error()]; taken {

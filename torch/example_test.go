@@ -160,13 +160,15 @@ func ExampleTensor_Format() {
 // DetectAnomaly finds the operator whose gradient is not a number.
 func ExampleDetectAnomaly() {
 	x := torch.From([]float32{0, 4}).RequiresGrad()
-	loss := x.Sqrt().MulScalar(0).Sum(torch.DefaultDType) // the slope of sqrt at 0 is infinite, and infinity times 0 is not a number
+	// the slope of sqrt at 0 is infinite, and infinity times 0 is not a number
+	loss := x.Sqrt().MulScalar(0).Sum(torch.DefaultDType)
 	err := torch.Try(func() { torch.DetectAnomaly(func() { loss.Backward() }) })
 	fmt.Println(err)
 	// Output: torch: Backward(float32[]): Function 'SqrtBackward0' returned nan values in its 0th output.
 }
 
-// What is drawn inside ForkRNG, for a picture or a sample to look at, does not change the run around it.
+// What is drawn inside ForkRNG, for a picture or a sample to look at, does not change the run
+// around it.
 func ExampleForkRNG() {
 	torch.ManualSeed(1)
 	undisturbed := torch.Rand(2)

@@ -9,16 +9,22 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// fuzzOperators have arguments of every kind that a schema can ask for, and no loop whose length an argument sets.
+// fuzzOperators have arguments of every kind that a schema can ask for, and no loop whose length an
+// argument sets.
 var fuzzOperators = []string{
-	"aten::neg", "aten::add.Tensor", "aten::add.Scalar", "aten::cat", "aten::stack", "aten::sum", "aten::sum.dim_IntList", "aten::clamp", "aten::gelu",
-	"aten::topk", "aten::linear", "aten::index.Tensor", "aten::dropout", "aten::to.dtype", "aten::to.device", "aten::view", "aten::split.Tensor",
-	"aten::where.self", "aten::multinomial", "aten::equal", "aten::item", "aten::layer_norm", "aten::max_pool2d", "aten::masked_fill.Scalar",
-	"aten::embedding", "aten::conv2d", "aten::upsample_nearest2d", "aten::any.dims", "aten::size", "aten::allclose", "aten::_foreach_add_.List", "aten::_foreach_mul.ScalarList", "aten::einsum",
+	"aten::neg", "aten::add.Tensor", "aten::add.Scalar", "aten::cat", "aten::stack", "aten::sum",
+	"aten::sum.dim_IntList", "aten::clamp", "aten::gelu",
+	"aten::topk", "aten::linear", "aten::index.Tensor", "aten::dropout", "aten::to.dtype", "aten::to.device",
+	"aten::view", "aten::split.Tensor",
+	"aten::where.self", "aten::multinomial", "aten::equal", "aten::item", "aten::layer_norm", "aten::max_pool2d",
+	"aten::masked_fill.Scalar",
+	"aten::embedding", "aten::conv2d", "aten::upsample_nearest2d", "aten::any.dims", "aten::size", "aten::allclose",
+	"aten::_foreach_add_.List", "aten::_foreach_mul.ScalarList", "aten::einsum",
 	"aten::normal_", "aten::index_put_", "aten::nll_loss", "aten::batch_norm", "aten::gru.input",
 }
 
-// argument is the value that one byte of the fuzzer's input stands for. Sizes stay small: running out of memory is another test.
+// argument is the value that one byte of the fuzzer's input stands for. Sizes stay small: running
+// out of memory is another test.
 func argument(b byte, values []torch.Tensor, g *torch.Generator) any {
 	n := int64(b >> 5)
 	switch b & 31 {
@@ -89,7 +95,8 @@ func FuzzCall(f *testing.F) {
 	f.Fuzz(func(t *testing.T, operator byte, bytes []byte) {
 		torch.Scope(func() {
 			values := []torch.Tensor{
-				torch.Ones(2, 3), torch.Arange(3), torch.From([]bool{true, false}), torch.Zeros(0, 2), torch.Full(1.5), torch.Ones(1, 1, 4, 4), torch.Options{DType: torch.BFloat16}.Ones(2),
+				torch.Ones(2, 3), torch.Arange(3), torch.From([]bool{true, false}), torch.Zeros(0, 2), torch.Full(1.5),
+				torch.Ones(1, 1, 4, 4), torch.Options{DType: torch.BFloat16}.Ones(2),
 			}
 			g := torch.NewGenerator(1)
 			var args []any
@@ -113,7 +120,8 @@ func FuzzCall(f *testing.F) {
 }
 
 func FuzzParseDevice(f *testing.F) {
-	for _, s := range []string{"cpu", "cuda", "cuda:0", "cuda:127", "cuda:128", "cpu:0", "cuda:-1", "cuda:+1", "", ":", "cuda:", "CUDA"} {
+	for _, s := range []string{"cpu", "cuda", "cuda:0", "cuda:127", "cuda:128", "cpu:0", "cuda:-1", "cuda:+1", "", ":",
+		"cuda:", "CUDA"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

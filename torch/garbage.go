@@ -13,8 +13,8 @@ import (
 // live counts the tensors of all open scopes.
 var live atomic.Int64
 
-// collected counts the tensors that the garbage collector owns. It sees their handles, a few bytes each, but not their
-// memory, so too much of that triggers a collection.
+// collected counts the tensors that the garbage collector owns. It sees their handles, a few bytes
+// each, but not their memory, so too much of that triggers a collection.
 var collected garbage
 
 type garbage struct {
@@ -56,8 +56,8 @@ func (g *garbage) release(t garbageTensor) {
 	cgotorch.FreeTensor(tensorAt(t.address))
 }
 
-// relieve runs a collection unless another goroutine has just done so. The next one comes when the memory has doubled, as with
-// Go's own heap; those who make tensors wait meanwhile.
+// relieve runs a collection unless another goroutine has just done so. The next one comes when the
+// memory has doubled, as with Go's own heap; those who make tensors wait meanwhile.
 func (g *garbage) relieve() {
 	g.lock.Lock()
 	defer g.lock.Unlock()
@@ -68,7 +68,8 @@ func (g *garbage) relieve() {
 	g.limit.Store(2 * g.bytes.Load())
 }
 
-// sweep runs a collection and waits for its cleanups, which run afterwards in goroutines of their own.
+// sweep runs a collection and waits for its cleanups, which run afterwards in goroutines of their
+// own.
 func (g *garbage) sweep() {
 	runtime.GC()
 	cleanups := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
@@ -83,15 +84,17 @@ func (g *garbage) sweep() {
 	}
 }
 
-// EmptyCache frees what the garbage collector can free and gives the memory that libtorch keeps for later back to the GPUs:
-// torch.cuda.empty_cache. It costs time and makes the next operators slower; operators that run out of memory do it themselves.
+// EmptyCache frees what the garbage collector can free and gives the memory that libtorch keeps for
+// later back to the GPUs: torch.cuda.empty_cache. It costs time and makes the next operators
+// slower; operators that run out of memory do it themselves.
 func EmptyCache() {
 	load("EmptyCache")
 	collected.sweep()
 	check("EmptyCache", cgotorch.EmptyCache())
 }
 
-// reclaim is called after a failed operator. If memory was short it frees what it can and asks for one more try.
+// reclaim is called after a failed operator. If memory was short it frees what it can and asks for
+// one more try.
 func reclaim(code cgotorch.Code) bool {
 	if code.Kind() != cgotorch.ErrOutOfMemory {
 		return false

@@ -6,19 +6,23 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Generator is a stream of random numbers: torch.Generator. A Generator may be used by several goroutines; their draws interleave.
+// Generator is a stream of random numbers: torch.Generator. A Generator may be used by several
+// goroutines; their draws interleave.
 type Generator struct{ c cgotorch.Generator }
 
 func newGenerator(c cgotorch.Generator) *Generator {
 	g := &Generator{c}
-	runtime.AddCleanup(g, func(address uintptr) { cgotorch.FreeGenerator(cgotorch.Generator(tensorAt(address))) }, uintptr(c))
+	runtime.AddCleanup(g, func(address uintptr) {
+		cgotorch.FreeGenerator(cgotorch.Generator(tensorAt(address)))
+	}, uintptr(c))
 	return g
 }
 
 // NewGenerator returns a generator on the CPU that starts at seed.
 func NewGenerator(seed uint64) *Generator { return NewGeneratorOn(CPU, seed) }
 
-// NewGeneratorOn returns a generator on a device that starts at seed. It panics if the device is not there.
+// NewGeneratorOn returns a generator on a device that starts at seed. It panics if the device is
+// not there.
 func NewGeneratorOn(d Device, seed uint64) *Generator {
 	load("NewGenerator")
 	var c cgotorch.Generator
@@ -26,7 +30,8 @@ func NewGeneratorOn(d Device, seed uint64) *Generator {
 	return newGenerator(c)
 }
 
-// DefaultGenerator returns the generator of a device that operators use when none is given. It panics if the device is not there.
+// DefaultGenerator returns the generator of a device that operators use when none is given. It
+// panics if the device is not there.
 func DefaultGenerator(d Device) *Generator {
 	load("DefaultGenerator")
 	var c cgotorch.Generator
@@ -45,7 +50,8 @@ func (g *Generator) pointer() cgotorch.Generator {
 // ptr is the handle of a receiver, which must be a generator.
 func (g *Generator) ptr(op string) cgotorch.Generator {
 	if g == nil || g.c == nil {
-		panic(&Error{Op: op, Code: ErrUndefined, Msg: "the generator is nil; make one with NewGenerator, or take DefaultGenerator"})
+		panic(&Error{Op: op, Code: ErrUndefined, Msg: "the generator is nil; make one with NewGenerator, or take " +
+			"DefaultGenerator"})
 	}
 	return g.c
 }
@@ -67,7 +73,8 @@ func (g *Generator) State() []byte {
 	return t.Bytes()
 }
 
-// SetState continues at a state that State returned. It panics if the bytes are not a state of this kind of generator.
+// SetState continues at a state that State returned. It panics if the bytes are not a state of this
+// kind of generator.
 func (g *Generator) SetState(state []byte) {
 	t := FromBytes(state, Uint8, int64(len(state)))
 	defer t.Free()
@@ -93,71 +100,78 @@ func (t Tensor) random(op string, g *Generator, f func(c cgotorch.Tensor, g cgot
 	return t
 }
 
-// Uniform_ fills t with numbers drawn uniformly from [low, high): Tensor.uniform_. A nil generator is the default one. It returns t.
+// Uniform_ fills t with numbers drawn uniformly from [low, high): Tensor.uniform_. A nil generator
+// is the default one. It returns t.
 func (t Tensor) Uniform_(low, high float64, g *Generator) Tensor {
 	return t.random("Uniform_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.Uniform_(c, low, high, g)
 	})
 }
 
-// Normal_ fills t with numbers drawn from a normal distribution: Tensor.normal_. A nil generator is the default one. It returns t.
+// Normal_ fills t with numbers drawn from a normal distribution: Tensor.normal_. A nil generator is
+// the default one. It returns t.
 func (t Tensor) Normal_(mean, std float64, g *Generator) Tensor {
 	return t.random("Normal_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.Normal_(c, mean, std, g)
 	})
 }
 
-// Bernoulli_ fills t with ones of probability p and zeros: Tensor.bernoulli_. A nil generator is the default one. It returns t.
+// Bernoulli_ fills t with ones of probability p and zeros: Tensor.bernoulli_. A nil generator is
+// the default one. It returns t.
 func (t Tensor) Bernoulli_(p float64, g *Generator) Tensor {
 	return t.random("Bernoulli_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.Bernoulli_(c, p, g)
 	})
 }
 
-// Random_ fills t with integers from all that its dtype can hold: Tensor.random_. A nil generator is the default one. It returns t.
+// Random_ fills t with integers from all that its dtype can hold: Tensor.random_. A nil generator
+// is the default one. It returns t.
 func (t Tensor) Random_(g *Generator) Tensor {
 	return t.random("Random_", g, cgotorch.Random_)
 }
 
-// RandomFrom_ fills t with integers drawn uniformly from [low, high): Tensor.random_. A nil generator is the default one. It returns t.
+// RandomFrom_ fills t with integers drawn uniformly from [low, high): Tensor.random_. A nil
+// generator is the default one. It returns t.
 func (t Tensor) RandomFrom_(low, high int64, g *Generator) Tensor {
 	return t.random("RandomFrom_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.RandomFrom_(c, low, cgotorch.OptionalInt{Value: high, Present: true}, g)
 	})
 }
 
-// Exponential_ fills t with numbers drawn from the exponential distribution of a rate: Tensor.exponential_. A nil generator is the
-// default one. It returns t.
+// Exponential_ fills t with numbers drawn from the exponential distribution of a rate:
+// Tensor.exponential_. A nil generator is the default one. It returns t.
 func (t Tensor) Exponential_(rate float64, g *Generator) Tensor {
 	return t.random("Exponential_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.Exponential_(c, rate, g)
 	})
 }
 
-// LogNormal_ fills t with numbers whose logarithms are drawn from a normal distribution: Tensor.log_normal_. A nil generator is the
-// default one. It returns t.
+// LogNormal_ fills t with numbers whose logarithms are drawn from a normal distribution:
+// Tensor.log_normal_. A nil generator is the default one. It returns t.
 func (t Tensor) LogNormal_(mean, std float64, g *Generator) Tensor {
 	return t.random("LogNormal_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.LogNormal_(c, mean, std, g)
 	})
 }
 
-// Geometric_ fills t with the numbers of trials up to the first success, each of probability p: Tensor.geometric_. A nil generator is
-// the default one. It returns t.
+// Geometric_ fills t with the numbers of trials up to the first success, each of probability p:
+// Tensor.geometric_. A nil generator is the default one. It returns t.
 func (t Tensor) Geometric_(p float64, g *Generator) Tensor {
 	return t.random("Geometric_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.Geometric_(c, p, g)
 	})
 }
 
-// Cauchy_ fills t with numbers drawn from the Cauchy distribution: Tensor.cauchy_. A nil generator is the default one. It returns t.
+// Cauchy_ fills t with numbers drawn from the Cauchy distribution: Tensor.cauchy_. A nil generator
+// is the default one. It returns t.
 func (t Tensor) Cauchy_(median, sigma float64, g *Generator) Tensor {
 	return t.random("Cauchy_", g, func(c cgotorch.Tensor, g cgotorch.Generator) cgotorch.Code {
 		return cgotorch.Cauchy_(c, median, sigma, g)
 	})
 }
 
-// Bernoulli returns ones with the probabilities in t, and zeros: torch.bernoulli. A nil generator is the default one.
+// Bernoulli returns ones with the probabilities in t, and zeros: torch.bernoulli. A nil generator
+// is the default one.
 func (t Tensor) Bernoulli(g *Generator) Tensor {
 	defer runtime.KeepAlive(g)
 	return t.unary("Bernoulli", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
@@ -165,7 +179,8 @@ func (t Tensor) Bernoulli(g *Generator) Tensor {
 	})
 }
 
-// Poisson returns numbers drawn from the Poisson distributions of the rates in t: torch.poisson. A nil generator is the default one.
+// Poisson returns numbers drawn from the Poisson distributions of the rates in t: torch.poisson. A
+// nil generator is the default one.
 func (t Tensor) Poisson(g *Generator) Tensor {
 	defer runtime.KeepAlive(g)
 	return t.unary("Poisson", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
@@ -173,14 +188,16 @@ func (t Tensor) Poisson(g *Generator) Tensor {
 	})
 }
 
-// RandIntLike returns integers drawn uniformly from [low, high) in the shape, dtype and device of t: torch.randint_like.
+// RandIntLike returns integers drawn uniformly from [low, high) in the shape, dtype and device of
+// t: torch.randint_like.
 func (t Tensor) RandIntLike(low, high int64) Tensor {
 	return t.unary("RandIntLike", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.RandIntLike(c, low, high, none, none, none, out)
 	})
 }
 
-// Multinomial draws n indices by the weights in the last dimension of t: torch.multinomial. A nil generator is the default one.
+// Multinomial draws n indices by the weights in the last dimension of t: torch.multinomial. A nil
+// generator is the default one.
 func (t Tensor) Multinomial(n int64, replacement bool, g *Generator) Tensor {
 	defer runtime.KeepAlive(g)
 	return t.unary("Multinomial", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {

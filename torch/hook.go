@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// HookOptions say what a hook does with each gradient that reaches its tensor, in this order. A field's zero value leaves that out.
+// HookOptions say what a hook does with each gradient that reaches its tensor, in this order. A
+// field's zero value leaves that out.
 type HookOptions struct {
 	RecordNorm     bool     // note the 2-norm, for [Hook.Norms]
 	RecordGradient bool     // keep a copy of the gradient, for [Hook.Gradient]
@@ -22,16 +23,18 @@ type Hook struct {
 	cleanup runtime.Cleanup
 }
 
-// RegisterHook registers a hook that looks at, or changes, each gradient that reaches t during a backward pass: Tensor.register_hook. It runs inside
-// libtorch, without waiting for the device; what it recorded is read later. Hooks run in the order in which they were
-// registered. The hook stays with t when the result is dropped. It panics if t needs no gradient. For a hook of any Go code, pass the tensor through
-// a [Function].
+// RegisterHook registers a hook that looks at, or changes, each gradient that reaches t during a
+// backward pass: Tensor.register_hook. It runs inside libtorch, without waiting for the device;
+// what it recorded is read later. Hooks run in the order in which they were registered. The hook
+// stays with t when the result is dropped. It panics if t needs no gradient. For a hook of any Go
+// code, pass the tensor through a [Function].
 func (t Tensor) RegisterHook(o HookOptions) *Hook {
 	const op = "RegisterHook"
 	if !(o.ClipNorm >= 0) || !(o.ClipValue >= 0) {
 		panic(&Error{Op: op, Code: ErrValue, Msg: "ClipNorm and ClipValue must not be negative"})
 	}
-	c := cgotorch.HookOptions{RecordNorm: o.RecordNorm, RecordGradient: o.RecordGradient, ClipNorm: o.ClipNorm, ClipValue: o.ClipValue}
+	c := cgotorch.HookOptions{RecordNorm: o.RecordNorm, RecordGradient: o.RecordGradient, ClipNorm: o.ClipNorm,
+		ClipValue: o.ClipValue}
 	if o.Scale != nil {
 		c.Scale, c.Scaled = *o.Scale, true
 	}
@@ -41,7 +44,8 @@ func (t Tensor) RegisterHook(o HookOptions) *Hook {
 		fail(op, code, t)
 	}
 	runtime.KeepAlive(t.h)
-	h.cleanup = runtime.AddCleanup(h, func(p uintptr) { cgotorch.FreeHook(unsafe.Pointer(tensorAt(p)), false) }, uintptr(h.handle))
+	h.cleanup = runtime.AddCleanup(h, func(p uintptr) { cgotorch.FreeHook(unsafe.Pointer(tensorAt(p)), false) },
+		uintptr(h.handle))
 	return h
 }
 
@@ -56,7 +60,8 @@ func (h *Hook) results(op string) (norms, gradient Tensor) {
 	return wrap(n, code), wrap(g, code)
 }
 
-// Norms returns the 2-norms of the gradients since the last call, in the order in which they came. It waits for the device.
+// Norms returns the 2-norms of the gradients since the last call, in the order in which they came.
+// It waits for the device.
 func (h *Hook) Norms() []float64 {
 	norms, gradient := h.results("Hook.Norms")
 	gradient.Free()
@@ -86,7 +91,8 @@ func (h *Hook) Remove() {
 	h.handle = nil
 }
 
-// RetainGrad makes backward passes keep the gradient of t, which is no leaf, for [Tensor.Grad]: Tensor.retain_grad. It returns t.
+// RetainGrad makes backward passes keep the gradient of t, which is no leaf, for [Tensor.Grad]:
+// Tensor.retain_grad. It returns t.
 func (t Tensor) RetainGrad() Tensor {
 	code := cgotorch.RetainGrad(t.ptr("RetainGrad"))
 	if code < 0 {
@@ -103,8 +109,9 @@ func (t Tensor) RetainsGrad() bool {
 	return on
 }
 
-// DetectAnomaly runs f with anomaly detection: a backward pass fails with the name of the first operator whose gradient has a nan in it:
-// torch.autograd.detect_anomaly. The switch is the whole process's, and slows every backward pass down.
+// DetectAnomaly runs f with anomaly detection: a backward pass fails with the name of the first
+// operator whose gradient has a nan in it: torch.autograd.detect_anomaly. The switch is the whole
+// process's, and slows every backward pass down.
 func DetectAnomaly(f func()) {
 	load("DetectAnomaly")
 	on, checkNaN := cgotorch.SwapAnomaly(true, true)

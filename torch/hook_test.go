@@ -28,7 +28,8 @@ func TestHooksChangeAndRecordGradientsAsPythons(t *testing.T) {
 	same(t, g, "hook.grad", x.Grad())
 	same(t, g, "hook.h.grad", h.Grad())
 	norms := torch.Values[float32](g.Tensor("hook.norms"))
-	if got := append(first.Norms(), last.Norms()...); len(got) != 2 || float32(got[0]) != norms[0] || float32(got[1]) != norms[1] {
+	if got := append(first.Norms(), last.Norms()...); len(got) != 2 || float32(got[0]) != norms[0] ||
+		float32(got[1]) != norms[1] {
 		t.Errorf("norms %v, want %v", got, norms)
 	}
 	if again := first.Norms(); again != nil {
@@ -130,7 +131,8 @@ func TestAProfileIsATraceOfTheOperators(t *testing.T) {
 	for _, e := range trace.TraceEvents {
 		seen[e.Name] = true
 	}
-	for _, name := range []string{"aten::matmul", "aten::mm", "autograd::engine::evaluate_function: MmBackward0", "[memory]"} {
+	for _, name := range []string{"aten::matmul", "aten::mm", "autograd::engine::evaluate_function: MmBackward0",
+		"[memory]"} {
 		if !seen[name] {
 			t.Errorf("the trace has no event %q", name)
 		}
@@ -140,7 +142,9 @@ func TestAProfileIsATraceOfTheOperators(t *testing.T) {
 func TestAProfileThatCannotBeWrittenIsAnError(t *testing.T) {
 	testenv.RequireTorch(t)
 	ran := false
-	err := torch.Profile(filepath.Join(t.TempDir(), "no", "such", "folder.json"), torch.ProfileOptions{}, func() { ran = true })
+	err := torch.Profile(filepath.Join(t.TempDir(), "no", "such", "folder.json"), torch.ProfileOptions{}, func() {
+		ran = true
+	})
 	if err == nil || ran {
 		t.Errorf("error %v, and the region ran: %t", err, ran)
 	}

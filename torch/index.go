@@ -38,7 +38,8 @@ func Range(start, end int64) Index { return RangeStep(start, end, 1) }
 
 // RangeStep is start:end:step with a positive step.
 func RangeStep(start, end, step int64) Index {
-	return span{cgotorch.OptionalInt{Value: start, Present: true}, cgotorch.OptionalInt{Value: end, Present: true}, step}
+	return span{cgotorch.OptionalInt{Value: start, Present: true}, cgotorch.OptionalInt{Value: end, Present: true},
+		step}
 }
 
 // RangeFrom is start: to the end of the dimension.
@@ -46,13 +47,15 @@ func RangeFrom(start int64) Index {
 	return span{cgotorch.OptionalInt{Value: start, Present: true}, cgotorch.OptionalInt{}, 1}
 }
 
-// At returns part of t as Python's t[...] does: a view where only numbers and ranges are used, a copy where a tensor is.
+// At returns part of t as Python's t[...] does: a view where only numbers and ranges are used, a
+// copy where a tensor is.
 func (t Tensor) At(positions ...Index) Tensor {
 	out, tensors := t.resolve("At", positions)
 	if tensors == nil {
 		return out
 	}
-	return out.unaryList("At", tensors, func(c cgotorch.Tensor, list []cgotorch.Tensor, result *cgotorch.Tensor) cgotorch.Code {
+	return out.unaryList("At", tensors, func(c cgotorch.Tensor, list []cgotorch.Tensor,
+		result *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Index(c, list, result)
 	})
 }
@@ -74,13 +77,16 @@ func (t Tensor) SetAt(value Tensor, positions ...Index) Tensor {
 	return t
 }
 
-func (t Tensor) unaryList(op string, list []Tensor, f func(c cgotorch.Tensor, list []cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code) Tensor {
+func (t Tensor) unaryList(op string, list []Tensor, f func(c cgotorch.Tensor, list []cgotorch.Tensor,
+	out *cgotorch.Tensor) cgotorch.Code) Tensor {
 	defer runtime.KeepAlive(list)
-	return t.unary(op, func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code { return f(c, pointers(op, list), out) })
+	return t.unary(op, func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return f(c, pointers(op, list), out)
+	})
 }
 
-// resolve applies numbers, ranges and new axes as views; tensors are left for an indexing operator, with an undefined
-// tensor for each whole dimension before them.
+// resolve applies numbers, ranges and new axes as views; tensors are left for an indexing operator,
+// with an undefined tensor for each whole dimension before them.
 func (t Tensor) resolve(op string, positions []Index) (view Tensor, tensors []Tensor) {
 	used := 0
 	for _, p := range positions {
@@ -92,7 +98,8 @@ func (t Tensor) resolve(op string, positions []Index) (view Tensor, tensors []Te
 	}
 	dims := t.Dim()
 	if used > dims {
-		panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrIndex, Msg: fmt.Sprintf("too many positions: %d were given for %d dimensions", used, dims)})
+		panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrIndex,
+			Msg: fmt.Sprintf("too many positions: %d were given for %d dimensions", used, dims)})
 	}
 	view = t
 	dim := int64(0)
@@ -108,7 +115,9 @@ func (t Tensor) resolve(op string, positions []Index) (view Tensor, tensors []Te
 			dim++
 		case span:
 			if p.step < 1 {
-				panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrValue, Msg: fmt.Sprintf("position %d: the step of a range must be positive, not %d (use Flip)", i, p.step)})
+				panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrValue,
+					Msg: fmt.Sprintf("position %d: the step of a range must be positive, not %d (use Flip)", i,
+						p.step)})
 			}
 			view = view.slice(dim, p)
 			dim++
@@ -132,7 +141,9 @@ func (t Tensor) resolve(op string, positions []Index) (view Tensor, tensors []Te
 				dim += int64(p.Dim() - 1)
 			}
 		default:
-			panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrType, Msg: fmt.Sprintf("position %d: want an int, a Range, All, NewAxis, Ellipsis or a tensor, found %T", i, p)})
+			panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrType,
+				Msg: fmt.Sprintf("position %d: want an int, a Range, All, NewAxis, Ellipsis or a tensor, found %T", i,
+					p)})
 		}
 	}
 	return view, tensors
@@ -144,14 +155,18 @@ func (t Tensor) slice(dim int64, s span) Tensor {
 	})
 }
 
-// Slice returns the elements start..end-1 along dim, every step-th, as a view; negative numbers count from the end: torch's t[start:end:step].
+// Slice returns the elements start..end-1 along dim, every step-th, as a view; negative numbers
+// count from the end: torch's t[start:end:step].
 func (t Tensor) Slice(dim, start, end, step int64) Tensor {
-	return t.slice(dim, span{cgotorch.OptionalInt{Value: start, Present: true}, cgotorch.OptionalInt{Value: end, Present: true}, step})
+	return t.slice(dim, span{cgotorch.OptionalInt{Value: start, Present: true}, cgotorch.OptionalInt{Value: end,
+		Present: true}, step})
 }
 
 // Expand returns t repeated to a larger shape without a copy; -1 keeps a size: Tensor.expand.
 func (t Tensor) Expand(shape ...int64) Tensor {
-	return t.unary("Expand", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code { return cgotorch.Expand(c, shape, out) })
+	return t.unary("Expand", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.Expand(c, shape, out)
+	})
 }
 
 // ArgMax returns where along dim the largest elements are: torch.argmax.
@@ -175,7 +190,8 @@ func (t Tensor) Norm(p float64) Tensor {
 	})
 }
 
-// Pad returns t with value added at its borders; pad lists (before, after) from the last dimension on: torch.nn.functional.pad in mode "constant".
+// Pad returns t with value added at its borders; pad lists (before, after) from the last dimension
+// on: torch.nn.functional.pad in mode "constant".
 func (t Tensor) Pad(value float64, pad ...int64) Tensor {
 	return t.unary("Pad", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Pad(c, pad, "constant", cgotorch.OptionalDouble{Value: value, Present: true}, out)

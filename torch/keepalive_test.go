@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// handsOn are the functions that pass a handle on to their caller, which keeps its owner alive, with the reason why that holds.
+// handsOn are the functions that pass a handle on to their caller, which keeps its owner alive,
+// with the reason why that holds.
 var handsOn = map[string]string{
 	"optional": "gives the handle to its caller",
 	"pointers": "gives the handles to its caller",
@@ -24,7 +25,8 @@ var handsOn = map[string]string{
 	"RandPerm": "Options.make keeps the generator alive",
 }
 
-// borrowed lists, by the text of their expression, the owners whose handles f hands to C, and where.
+// borrowed lists, by the text of their expression, the owners whose handles f hands to C, and
+// where.
 func borrowed(f *ast.FuncDecl) map[string]token.Pos {
 	owners := map[string]token.Pos{}
 	note := func(e ast.Expr, at token.Pos) {
@@ -144,12 +146,14 @@ func TestTheKeepAliveCheckSeesWhatIsMissing(t *testing.T) {
 		{"kept", `cgotorch.Add(t.ptr("F"), u.ptr("F")); runtime.KeepAlive(t); runtime.KeepAlive(u.h)`, 0},
 		{"one forgotten", `code := cgotorch.Add(t.ptr("F"), u.ptr("F")); runtime.KeepAlive(t); _ = code`, 1},
 		{"kept too early", `runtime.KeepAlive(t); code := cgotorch.Neg(t.ptr("F")); _ = code`, 1},
-		{"deferred", `defer runtime.KeepAlive([2]Tensor{t, u}); code := cgotorch.Add(t.ptr("F"), u.optional("F")); _ = code`, 0},
+		{"deferred",
+			`defer runtime.KeepAlive([2]Tensor{t, u}); code := cgotorch.Add(t.ptr("F"), u.optional("F")); _ = code`, 0},
 		{"a list", `code := cgotorch.Cat(required("F", ts)); _ = code`, 1},
 		{"the field itself", `i := cgotorch.GetInfo(t.h.c); _ = i`, 1},
 		{"a check alone", `t.ptr("F")`, 0},
 	} {
-		file, err := parser.ParseFile(token.NewFileSet(), "f.go", "package torch\nfunc F(t, u Tensor, ts []Tensor) {\n"+c.body+"\n}", 0)
+		file, err := parser.ParseFile(token.NewFileSet(), "f.go", "package torch\nfunc F(t, u Tensor, ts []Tensor) {\n"+
+			c.body+"\n}", 0)
 		if err != nil {
 			t.Fatal(err)
 		}

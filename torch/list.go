@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// List is a fixed list of tensors on which the operations of an optimizer work in one call, however many there are.
-// Tensors of a List must not be freed while it is used.
+// List is a fixed list of tensors on which the operations of an optimizer work in one call, however
+// many there are. Tensors of a List must not be freed while it is used.
 type List struct {
 	tensors  []Tensor
 	raw      []cgotorch.Tensor
@@ -58,7 +58,8 @@ func (l *List) states(op, what string, other *List) []cgotorch.Tensor {
 	return other.raw
 }
 
-// shaped is states for tensors that have the shapes of the parameters: the fused kernels do not look. Lists that fitted once fit again.
+// shaped is states for tensors that have the shapes of the parameters: the fused kernels do not
+// look. Lists that fitted once fit again.
 func (l *List) shaped(op, what string, other *List) []cgotorch.Tensor {
 	raw := l.states(op, what, other)
 	known := l.parallel.Load()
@@ -98,13 +99,14 @@ func (l *List) ZeroGrad(setToZero bool) {
 	l.run("ZeroGrad", cgotorch.ZeroGrad(l.raw, !setToZero))
 }
 
-// ClipGradNorm limits the total norm of the gradients to maxNorm and returns the norm before: torch.nn.utils.clip_grad_norm_ with
-// foreach. It does not wait for the device.
+// ClipGradNorm limits the total norm of the gradients to maxNorm and returns the norm before:
+// torch.nn.utils.clip_grad_norm_ with foreach. It does not wait for the device.
 func (l *List) ClipGradNorm(maxNorm, normType float64) Tensor {
 	return l.norm("ClipGradNorm", maxNorm, normType, true)
 }
 
-// GradNorm returns the total norm of the gradients: torch.nn.utils.get_total_norm. It does not wait for the device.
+// GradNorm returns the total norm of the gradients: torch.nn.utils.get_total_norm. It does not wait
+// for the device.
 func (l *List) GradNorm(normType float64) Tensor { return l.norm("GradNorm", 0, normType, false) }
 
 func (l *List) norm(op string, maxNorm, normType float64, scale bool) Tensor {
@@ -118,7 +120,8 @@ func (l *List) norm(op string, maxNorm, normType float64, scale bool) Tensor {
 	return wrap(total, code)
 }
 
-// ClipGradValue limits every element of the gradients to [-value, value]: torch.nn.utils.clip_grad_value_.
+// ClipGradValue limits every element of the gradients to [-value, value]:
+// torch.nn.utils.clip_grad_value_.
 func (l *List) ClipGradValue(value float64) {
 	l.alive("ClipGradValue")
 	l.run("ClipGradValue", cgotorch.ClipGradValue(l.raw, value))
@@ -137,13 +140,15 @@ type FusedOptions struct {
 
 func (o FusedOptions) raw() *cgotorch.OptimizerOptions {
 	return &cgotorch.OptimizerOptions{
-		LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.WeightDecay, Momentum: o.Momentum, Dampening: o.Dampening,
-		AMSGrad: o.AMSGrad, Maximize: o.Maximize, Nesterov: o.Nesterov, Decoupled: o.Decoupled,
+		LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.WeightDecay, Momentum: o.Momentum,
+		Dampening: o.Dampening,
+		AMSGrad:   o.AMSGrad, Maximize: o.Maximize, Nesterov: o.Nesterov, Decoupled: o.Decoupled,
 	}
 }
 
-// FusedAdam updates the tensors of l that have a gradient by one step of Adam or AdamW in one kernel. The other lists run parallel
-// to l; steps are float32 tensors without dimensions, maxExpAvgSqs may be nil without AMSGrad.
+// FusedAdam updates the tensors of l that have a gradient by one step of Adam or AdamW in one
+// kernel. The other lists run parallel to l; steps are float32 tensors without dimensions,
+// maxExpAvgSqs may be nil without AMSGrad.
 func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedOptions) {
 	const op = "FusedAdam"
 	l.alive(op)
@@ -155,8 +160,8 @@ func (l *List) FusedAdam(expAvgs, expAvgSqs, maxExpAvgSqs, steps *List, o FusedO
 	l.run(op, cgotorch.FusedAdam(l.raw, m, v, x, s, o.raw()), expAvgs, expAvgSqs, maxExpAvgSqs, steps)
 }
 
-// FusedSGD updates the tensors of l that have a gradient by one step of SGD in one kernel. momentumBuffers runs parallel to l; it
-// may be nil without momentum.
+// FusedSGD updates the tensors of l that have a gradient by one step of SGD in one kernel.
+// momentumBuffers runs parallel to l; it may be nil without momentum.
 func (l *List) FusedSGD(momentumBuffers *List, o FusedOptions) {
 	const op = "FusedSGD"
 	l.alive(op)

@@ -16,8 +16,9 @@ var (
 	ready    atomic.Bool
 )
 
-// Load opens libtorch, which otherwise happens at the first tensor. It returns nil if that has happened already. A program that
-// would rather fail early, with an error instead of a panic, calls it first.
+// Load opens libtorch, which otherwise happens at the first tensor. It returns nil if that has
+// happened already. A program that would rather fail early, with an error instead of a panic, calls
+// it first.
 //
 // Settings that are applied, each by the environment, before libtorch starts:
 //
@@ -50,7 +51,8 @@ func load(op string) {
 	}
 }
 
-// InstallRoot is the per-user folder in which libtorch is looked for, and into which the gotrainer command installs it.
+// InstallRoot is the per-user folder in which libtorch is looked for, and into which the gotrainer
+// command installs it.
 func InstallRoot() string { return cgotorch.InstallRoot() }
 
 // Build describes the loaded libtorch.
@@ -77,8 +79,8 @@ func BuildInfo() (Build, error) {
 	}, nil
 }
 
-// SetThreads sets how many threads one operator may use: torch.set_num_threads. The default is one per physical core.
-// It panics if n is not positive.
+// SetThreads sets how many threads one operator may use: torch.set_num_threads. The default is one
+// per physical core. It panics if n is not positive.
 func SetThreads(n int) {
 	load("SetThreads")
 	if n < 1 {
@@ -100,14 +102,15 @@ func UseDeterministicAlgorithms(on, warnOnly bool) {
 	check("UseDeterministicAlgorithms", cgotorch.SetDeterministic(on, warnOnly))
 }
 
-// SetFloat32MatmulPrecision is torch.set_float32_matmul_precision: "highest" (the default), "high" or "medium". It
-// holds for the whole process.
+// SetFloat32MatmulPrecision is torch.set_float32_matmul_precision: "highest" (the default), "high"
+// or "medium". It holds for the whole process.
 func SetFloat32MatmulPrecision(precision string) {
 	load("SetFloat32MatmulPrecision")
 	switch precision {
 	case "highest", "high", "medium":
 	default: // libtorch only warns
-		panic(&Error{Op: "SetFloat32MatmulPrecision", Code: ErrValue, Msg: fmt.Sprintf("want \"highest\", \"high\" or \"medium\", found %q", precision)})
+		panic(&Error{Op: "SetFloat32MatmulPrecision", Code: ErrValue,
+			Msg: fmt.Sprintf("want \"highest\", \"high\" or \"medium\", found %q", precision)})
 	}
 	check("SetFloat32MatmulPrecision", cgotorch.SetFloat32Precision(precision))
 }

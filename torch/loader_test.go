@@ -15,7 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// childVariable is set for a process that only loads libtorch and prints what came of it. libtorch is loaded once for each process.
+// childVariable is set for a process that only loads libtorch and prints what came of it. libtorch
+// is loaded once for each process.
 const childVariable = "GOTRAINER_TEST_CHILD"
 
 func TestLoaderChild(t *testing.T) {
@@ -40,7 +41,8 @@ func loadWith(t *testing.T, env ...string) (load, use string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLoaderChild$")
 	for _, e := range os.Environ() {
-		if name, _, _ := strings.Cut(e, "="); name != "GOTRAINER_LIB" && name != "GOTRAINER_HOME" && name != "XDG_DATA_HOME" && name != "LIBTORCH" {
+		if name, _, _ := strings.Cut(e, "="); name != "GOTRAINER_LIB" && name != "GOTRAINER_HOME" &&
+			name != "XDG_DATA_HOME" && name != "LIBTORCH" {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
@@ -66,7 +68,8 @@ func stub(t *testing.T, dir, source string) {
 	if compiler == "" {
 		compiler = "cc"
 	}
-	cmd := exec.Command(compiler, "-shared", "-fPIC", "-I", include, "-x", "c", "-", "-o", filepath.Join(dir, cgotorch.LibraryName()))
+	cmd := exec.Command(compiler, "-shared", "-fPIC", "-I", include, "-x", "c", "-", "-o",
+		filepath.Join(dir, cgotorch.LibraryName()))
 	cmd.Stdin = strings.NewReader(source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -75,7 +78,8 @@ func stub(t *testing.T, dir, source string) {
 
 // stubSource is a shim that tells an ABI and a version and can do nothing.
 func stubSource(abi, size, version string) string {
-	return fmt.Sprintf("#include \"load.h\"\nstatic const ct_core core = {%s, %s, \"%s\"};\nconst ct_core *ct_get(void) { return &core; }\n", abi, size, version)
+	return fmt.Sprintf("#include \"load.h\"\nstatic const ct_core core = {%s, %s, \"%s\"};\nconst ct_core "+
+		"*ct_get(void) { return &core; }\n", abi, size, version)
 }
 
 func TestLoaderSaysWhatIsMissing(t *testing.T) {
@@ -87,14 +91,19 @@ func TestLoaderSaysWhatIsMissing(t *testing.T) {
 	}{
 		{"an empty folder", func(t *testing.T, dir string) []string { return []string{"GOTRAINER_LIB=" + dir} },
 			[]string{cgotorch.LibraryName() + " was not found; looked in", "DIR", remedy}},
-		{"a folder that is not there", func(t *testing.T, dir string) []string { return []string{"GOTRAINER_LIB=" + dir + "/nothing"} },
+		{"a folder that is not there", func(t *testing.T, dir string) []string {
+			return []string{"GOTRAINER_LIB=" + dir + "/nothing"}
+		},
 			[]string{"was not found; looked in", "DIR/nothing", remedy}},
-		{"nothing installed anywhere", func(t *testing.T, dir string) []string { return []string{"GOTRAINER_HOME=" + dir} },
+		{"nothing installed anywhere", func(t *testing.T, dir string) []string {
+			return []string{"GOTRAINER_HOME=" + dir}
+		},
 			[]string{"was not found; looked in", "/usr/local/lib", filepath.Dir(os.Args[0]), remedy}},
 		{"a shim of other sources", func(t *testing.T, dir string) []string {
 			write(t, filepath.Join(dir, "libcgotorch-0123456789ab"+filepath.Ext(cgotorch.LibraryName())), "")
 			return []string{"GOTRAINER_LIB=" + dir}
-		}, []string{"was not found; looked in", "libcgotorch-0123456789ab", "was built from other sources than this program", remedy}},
+		}, []string{"was not found; looked in", "libcgotorch-0123456789ab",
+			"was built from other sources than this program", remedy}},
 		{"a text file under the library's name", func(t *testing.T, dir string) []string {
 			write(t, filepath.Join(dir, cgotorch.LibraryName()), strings.Repeat("this is no library\n", 100))
 			return []string{"GOTRAINER_LIB=" + dir}
@@ -118,10 +127,12 @@ func TestLoaderSaysWhatIsMissing(t *testing.T) {
 		{"LIBTORCH that is not there", func(t *testing.T, dir string) []string {
 			stub(t, dir, stubSource("CT_ABI", "sizeof core", "2.11.0"))
 			return []string{"GOTRAINER_LIB=" + dir, "LIBTORCH=" + dir + "/nothing"}
-		}, []string{"LIBTORCH is DIR/nothing, but there is no DIR/nothing/lib/libtorch_cpu", "must name the folder that holds libtorch's lib and include"}},
+		}, []string{"LIBTORCH is DIR/nothing, but there is no DIR/nothing/lib/libtorch_cpu",
+			"must name the folder that holds libtorch's lib and include"}},
 		{"LIBTORCH with a text file", func(t *testing.T, dir string) []string {
 			stub(t, dir, stubSource("CT_ABI", "sizeof core", "2.11.0"))
-			write(t, filepath.Join(dir, "lib", "libtorch_cpu"+filepath.Ext(cgotorch.LibraryName())), "this is no library")
+			write(t, filepath.Join(dir, "lib", "libtorch_cpu"+filepath.Ext(cgotorch.LibraryName())),
+				"this is no library")
 			return []string{"GOTRAINER_LIB=" + dir, "LIBTORCH=" + dir}
 		}, []string{"cannot load DIR/", "libtorch_cpu", remedy}},
 		{"the shim without libtorch beside it", func(t *testing.T, dir string) []string {
@@ -152,7 +163,8 @@ func TestLoaderSaysWhatIsMissing(t *testing.T) {
 					t.Errorf("Load says %q\nwant it to say %q", load, want)
 				}
 			}
-			if !strings.HasPrefix(load, "torch: Load: ") || strings.TrimPrefix(use, "torch: Zeros: ") != strings.TrimPrefix(load, "torch: Load: ") {
+			if !strings.HasPrefix(load, "torch: Load: ") || strings.TrimPrefix(use,
+				"torch: Zeros: ") != strings.TrimPrefix(load, "torch: Load: ") {
 				t.Errorf("the first use says %q, Load says %q: want the same reason", use, load)
 			}
 		})
@@ -183,7 +195,8 @@ func TestBuildInfoDescribesWhatIsLoaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(b.Version, cgotorch.Wanted) || filepath.Base(b.Library) != cgotorch.LibraryName() || b.ABI != cgotorch.ABI || b.Threads < 1 || b.CPUCapability == "" {
+	if !strings.HasPrefix(b.Version, cgotorch.Wanted) || filepath.Base(b.Library) != cgotorch.LibraryName() ||
+		b.ABI != cgotorch.ABI || b.Threads < 1 || b.CPUCapability == "" {
 		t.Errorf("%+v", b)
 	}
 	before := torch.Threads()

@@ -12,31 +12,37 @@ type MemoryFormat int32
 // The memory formats, by c10::MemoryFormat.
 const (
 	ContiguousFormat MemoryFormat = 0 // row-major
-	ChannelsLast     MemoryFormat = 2 // NHWC for a tensor of shape [N, C, H, W]: what convolutions on the CPU and on tensor cores prefer
-	ChannelsLast3d   MemoryFormat = 3 // NDHWC for [N, C, D, H, W]
+	// NHWC for a tensor of shape [N, C, H, W]: what convolutions on the CPU and on tensor cores
+	// prefer
+	ChannelsLast   MemoryFormat = 2
+	ChannelsLast3d MemoryFormat = 3 // NDHWC for [N, C, D, H, W]
 )
 
-// code is libtorch's number of the format; libtorch does not look at unknown ones where it need not change anything.
+// code is libtorch's number of the format; libtorch does not look at unknown ones where it need not
+// change anything.
 func (f MemoryFormat) code(op string) int32 {
 	switch f {
 	case ContiguousFormat, ChannelsLast, ChannelsLast3d:
 		return int32(f)
 	}
-	panic(&Error{Op: op, Code: ErrValue, Msg: fmt.Sprintf("there is no memory format number %d; want ContiguousFormat, ChannelsLast or ChannelsLast3d", f)})
+	panic(&Error{Op: op, Code: ErrValue,
+		Msg: fmt.Sprintf("there is no memory format number %d; want ContiguousFormat, ChannelsLast or ChannelsLast3d",
+			f)})
 }
 
 // Contiguous returns t in row-major order, t itself if it is so already: Tensor.contiguous.
 func (t Tensor) Contiguous() Tensor { return t.ContiguousIn(ContiguousFormat) }
 
-// ContiguousIn returns t in a memory format, t itself if it is so already: Tensor.contiguous(memory_format=...).
+// ContiguousIn returns t in a memory format, t itself if it is so already:
+// Tensor.contiguous(memory_format=...).
 func (t Tensor) ContiguousIn(f MemoryFormat) Tensor {
 	return t.unary("ContiguousIn", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Contiguous(c, f.code("ContiguousIn"), out)
 	})
 }
 
-// InMemoryFormat returns t with strides of a memory format even where sizes of 1 leave them open, which decides what
-// convolutions do: Tensor.to(memory_format=...).
+// InMemoryFormat returns t with strides of a memory format even where sizes of 1 leave them open,
+// which decides what convolutions do: Tensor.to(memory_format=...).
 func (t Tensor) InMemoryFormat(f MemoryFormat) Tensor {
 	return t.unary("InMemoryFormat", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.To(c, none, none, false, true, f.code("InMemoryFormat"), out)

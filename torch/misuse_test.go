@@ -57,56 +57,112 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"Diag", "three dimensions", func() { f(1, 2, 3).Diag(0) }, ""},
 		{"Tril", "one dimension", func() { v.Tril(0) }, ""},
 		{"Conv2d", "channels", func() { image.Conv2d(f(3, 5, 2, 2), tensor{}, torch.ConvOptions{}) }, ""},
-		{"Conv2d", "a kernel larger than the image", func() { image.Conv2d(f(3, 2, 9, 9), tensor{}, torch.ConvOptions{}) }, ""},
-		{"Conv2d", "stride 0", func() { image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Stride: []int64{0}}) }, ""},
-		{"Conv2d", "negative padding", func() { image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Padding: []int64{-1}}) }, ""},
-		{"Conv2d", "dilation 0", func() { image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Dilation: []int64{0}}) }, ""},
-		{"Conv2d", "negative groups", func() { image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Groups: -1}) }, ""},
-		{"Conv2d", "groups that do not divide", func() { image.Conv2d(f(3, 1, 2, 2), tensor{}, torch.ConvOptions{Groups: 2}) }, ""},
-		{"Conv2d", "three strides", func() { image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Stride: []int64{1, 1, 1}}) }, ""},
+		{"Conv2d", "a kernel larger than the image", func() {
+			image.Conv2d(f(3, 2, 9, 9), tensor{}, torch.ConvOptions{})
+		}, ""},
+		{"Conv2d", "stride 0", func() {
+			image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Stride: []int64{0}})
+		}, ""},
+		{"Conv2d", "negative padding", func() {
+			image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Padding: []int64{-1}})
+		}, ""},
+		{"Conv2d", "dilation 0", func() {
+			image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Dilation: []int64{0}})
+		}, ""},
+		{"Conv2d", "negative groups", func() {
+			image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Groups: -1})
+		}, ""},
+		{"Conv2d", "groups that do not divide", func() {
+			image.Conv2d(f(3, 1, 2, 2), tensor{}, torch.ConvOptions{Groups: 2})
+		}, ""},
+		{"Conv2d", "three strides", func() {
+			image.Conv2d(f(3, 2, 2, 2), tensor{}, torch.ConvOptions{Stride: []int64{1, 1, 1}})
+		}, ""},
 		{"Conv1d", "an image", func() { image.Conv1d(f(3, 2, 2), tensor{}, torch.ConvOptions{}) }, ""},
 		{"Conv1d", "a bias of another size", func() { f(1, 2, 5).Conv1d(f(3, 2, 2), f(4), torch.ConvOptions{}) }, ""},
 		{"MaxPool2d", "no kernel", func() { image.MaxPool2d(torch.PoolOptions{}) }, ""},
 		{"MaxPool2d", "kernel 0", func() { image.MaxPool2d(torch.PoolOptions{Kernel: []int64{0}}) }, ""},
-		{"MaxPool2d", "stride 0", func() { image.MaxPool2d(torch.PoolOptions{Kernel: []int64{2}, Stride: []int64{0}}) }, ""},
-		{"MaxPool2d", "padding beyond half the kernel", func() { image.MaxPool2d(torch.PoolOptions{Kernel: []int64{2}, Padding: []int64{2}}) }, ""},
+		{"MaxPool2d", "stride 0", func() {
+			image.MaxPool2d(torch.PoolOptions{Kernel: []int64{2}, Stride: []int64{0}})
+		}, ""},
+		{"MaxPool2d", "padding beyond half the kernel", func() {
+			image.MaxPool2d(torch.PoolOptions{Kernel: []int64{2}, Padding: []int64{2}})
+		}, ""},
 		{"AvgPool2d", "no kernel", func() { image.AvgPool2d(torch.PoolOptions{}) }, ""},
-		{"AvgPool2d", "stride 0", func() { image.AvgPool2d(torch.PoolOptions{Kernel: []int64{2}, Stride: []int64{0, 0}}) }, ""},
+		{"AvgPool2d", "stride 0", func() {
+			image.AvgPool2d(torch.PoolOptions{Kernel: []int64{2}, Stride: []int64{0, 0}})
+		}, ""},
 		{"AdaptiveAvgPool2d", "no size", func() { image.AdaptiveAvgPool2d(nil) }, ""},
 		{"AdaptiveAvgPool2d", "a negative size", func() { image.AdaptiveAvgPool2d([]int64{-1, 2}) }, ""},
 		{"LayerNorm", "another shape", func() { x.LayerNorm([]int64{4}, tensor{}, tensor{}, 1e-5) }, ""},
 		{"LayerNorm", "no shape", func() { x.LayerNorm(nil, tensor{}, tensor{}, 1e-5) }, ""},
-		{"BatchNorm", "running statistics of another size", func() { x.BatchNorm(tensor{}, tensor{}, f(2), f(2), true, 0.1, 1e-5) }, ""},
-		{"BatchNorm", "evaluation without statistics", func() { x.BatchNorm(tensor{}, tensor{}, tensor{}, tensor{}, false, 0.1, 1e-5) }, ""},
-		{"ScaledDotProductAttention", "sizes", func() { f(1, 1, 2, 4).ScaledDotProductAttention(f(1, 1, 3, 5), f(1, 1, 3, 5), tensor{}, 0, false, 0) }, ""},
+		{"BatchNorm", "running statistics of another size", func() {
+			x.BatchNorm(tensor{}, tensor{}, f(2), f(2), true, 0.1, 1e-5)
+		}, ""},
+		{"BatchNorm", "evaluation without statistics", func() {
+			x.BatchNorm(tensor{}, tensor{}, tensor{}, tensor{}, false, 0.1, 1e-5)
+		}, ""},
+		{"ScaledDotProductAttention", "sizes", func() {
+			f(1, 1, 2, 4).ScaledDotProductAttention(f(1, 1, 3, 5), f(1, 1, 3, 5), tensor{}, 0, false, 0)
+		}, ""},
 		{"LSTM", "too few weights", func() { f(2, 1, 3).LSTM(f(1, 1, 4), f(1, 1, 4), []tensor{f(16, 3)}, rnn) }, ""},
 		{"LSTM", "no weights", func() { f(2, 1, 3).LSTM(f(1, 1, 4), f(1, 1, 4), nil, rnn) }, ""},
-		{"LSTM", "weights of other sizes", func() { f(2, 1, 3).LSTM(f(1, 1, 4), f(1, 1, 4), []tensor{f(16, 5), f(16, 4), f(16), f(16)}, rnn) }, ""},
+		{"LSTM", "weights of other sizes", func() {
+			f(2, 1, 3).LSTM(f(1, 1, 4), f(1, 1, 4), []tensor{f(16, 5), f(16, 4), f(16), f(16)}, rnn)
+		}, ""},
 		{"LSTM", "layers beyond the weights", func() {
-			f(2, 1, 3).LSTM(f(1, 1, 4), f(1, 1, 4), []tensor{f(16, 3), f(16, 4), f(16), f(16)}, torch.RNNOptions{HasBiases: true, Layers: 2})
+			f(2, 1, 3).LSTM(f(1, 1, 4), f(1, 1, 4), []tensor{f(16, 3), f(16, 4), f(16), f(16)},
+				torch.RNNOptions{HasBiases: true, Layers: 2})
 		}, ""},
 		{"GRU", "no weights", func() { f(2, 1, 3).GRU(f(1, 1, 4), nil, rnn) }, ""},
 		{"GRU", "a vector", func() { v.GRU(f(1, 1, 4), []tensor{f(12, 3), f(12, 4), f(12), f(12)}, rnn) }, ""},
 		{"LSTM", "no layers", func() {
-			f(2, 1, 3).LSTM(f(1, 1, 4), f(1, 1, 4), []tensor{f(16, 3), f(16, 4), f(16), f(16)}, torch.RNNOptions{HasBiases: true})
+			f(2, 1, 3).LSTM(f(1, 1, 4), f(1, 1, 4), []tensor{f(16, 3), f(16, 4), f(16), f(16)},
+				torch.RNNOptions{HasBiases: true})
 		}, ""},
-		{"CrossEntropyLoss", "a class out of range", func() { x.CrossEntropyLoss(i(0, 7), tensor{}, torch.ReductionMean, -100, 0) }, "out of bounds"},
-		{"CrossEntropyLoss", "another number of targets", func() { x.CrossEntropyLoss(i(0), tensor{}, torch.ReductionMean, -100, 0) }, ""},
-		{"CrossEntropyLoss", "an unknown reduction", func() { x.CrossEntropyLoss(i(0, 1), tensor{}, 7, -100, 0) }, "there is no reduction number 7"},
-		{"CrossEntropyLoss", "smoothing of 2", func() { x.CrossEntropyLoss(i(0, 1), tensor{}, torch.ReductionMean, -100, 2) }, ""},
-		{"CrossEntropyLoss", "weights of another size", func() { x.CrossEntropyLoss(i(0, 1), f(9), torch.ReductionMean, -100, 0) }, ""},
-		{"NLLLoss", "a negative class", func() { x.NLLLoss(i(0, -1), tensor{}, torch.ReductionSum, -100) }, "out of bounds"},
+		{"CrossEntropyLoss", "a class out of range", func() {
+			x.CrossEntropyLoss(i(0, 7), tensor{}, torch.ReductionMean, -100, 0)
+		}, "out of bounds"},
+		{"CrossEntropyLoss", "another number of targets", func() {
+			x.CrossEntropyLoss(i(0), tensor{}, torch.ReductionMean, -100, 0)
+		}, ""},
+		{"CrossEntropyLoss", "an unknown reduction", func() { x.CrossEntropyLoss(i(0, 1), tensor{}, 7, -100, 0) },
+			"there is no reduction number 7"},
+		{"CrossEntropyLoss", "smoothing of 2", func() {
+			x.CrossEntropyLoss(i(0, 1), tensor{}, torch.ReductionMean, -100, 2)
+		}, ""},
+		{"CrossEntropyLoss", "weights of another size", func() {
+			x.CrossEntropyLoss(i(0, 1), f(9), torch.ReductionMean, -100, 0)
+		}, ""},
+		{"NLLLoss", "a negative class", func() { x.NLLLoss(i(0, -1), tensor{}, torch.ReductionSum, -100) },
+			"out of bounds"},
 		{"NLLLoss", "float classes", func() { x.NLLLoss(f(2), tensor{}, torch.ReductionSum, -100) }, ""},
 		{"MSELoss", "an unknown reduction", func() { x.MSELoss(x, -1) }, "reduction"},
 		{"L1Loss", "shapes that do not broadcast", func() { x.L1Loss(f(2), torch.ReductionMean) }, ""},
-		{"BinaryCrossEntropyWithLogits", "another shape", func() { x.BinaryCrossEntropyWithLogits(v.At(torch.Range(0, 2)), tensor{}, tensor{}, 1) }, ""},
-		{"CTCLoss", "a label beyond the classes", func() { f(5, 1, 3).CTCLoss(i(1, 1000000).View(1, 2), i(5), i(2), 0, 1, false) }, "there are 3 classes"},
-		{"CTCLoss", "a negative label", func() { f(5, 1, 3).CTCLoss(i(-4, 1).View(1, 2), i(5), i(2), 0, 1, false) }, "targets are -4 to 1"},
-		{"CTCLoss", "a blank beyond the classes", func() { f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(5), i(2), 9, 1, false) }, ""},
-		{"CTCLoss", "a length beyond the inputs", func() { f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(50), i(2), 0, 1, false) }, ""},
-		{"CTCLoss", "a length beyond the targets", func() { f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(5), i(50), 0, 1, false) }, ""},
-		{"CTCLoss", "a negative length", func() { f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(5), i(-1), 0, 1, false) }, ""},
-		{"CTCLoss", "lengths for another batch", func() { f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(5, 5), i(2, 2), 0, 1, false) }, ""},
+		{"BinaryCrossEntropyWithLogits", "another shape", func() {
+			x.BinaryCrossEntropyWithLogits(v.At(torch.Range(0, 2)), tensor{}, tensor{}, 1)
+		}, ""},
+		{"CTCLoss", "a label beyond the classes", func() {
+			f(5, 1, 3).CTCLoss(i(1, 1000000).View(1, 2), i(5), i(2), 0, 1, false)
+		}, "there are 3 classes"},
+		{"CTCLoss", "a negative label", func() {
+			f(5, 1, 3).CTCLoss(i(-4, 1).View(1, 2), i(5), i(2), 0, 1, false)
+		}, "targets are -4 to 1"},
+		{"CTCLoss", "a blank beyond the classes", func() {
+			f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(5), i(2), 9, 1, false)
+		}, ""},
+		{"CTCLoss", "a length beyond the inputs", func() {
+			f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(50), i(2), 0, 1, false)
+		}, ""},
+		{"CTCLoss", "a length beyond the targets", func() {
+			f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(5), i(50), 0, 1, false)
+		}, ""},
+		{"CTCLoss", "a negative length", func() {
+			f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(5), i(-1), 0, 1, false)
+		}, ""},
+		{"CTCLoss", "lengths for another batch", func() {
+			f(5, 1, 3).CTCLoss(i(1, 2).View(1, 2), i(5, 5), i(2, 2), 0, 1, false)
+		}, ""},
 		{"OneHot", "a negative class", func() { i(-3).OneHot(4) }, ""},
 		{"OneHot", "a class out of range", func() { i(9).OneHot(4) }, ""},
 		{"Pad", "an odd number of borders", func() { x.Pad(0, 1) }, ""},
@@ -181,15 +237,19 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"NewGenerator", "a GPU that is not there", func() { torch.NewGeneratorOn(torch.CUDA(100), 1) }, ""},
 		{"DefaultGenerator", "a GPU that is not there", func() { torch.DefaultGenerator(torch.CUDA(100)) }, ""},
 		{"Generator.Seed", "no generator", func() { (*torch.Generator)(nil).Seed(1) }, "generator is nil"},
-		{"Generator.State", "a generator that was not made", func() { new(torch.Generator).State() }, "generator is nil"},
-		{"Generator.SetState", "a state of another size", func() { torch.NewGenerator(1).SetState([]byte{1, 2, 3}) }, ""},
+		{"Generator.State", "a generator that was not made", func() { new(torch.Generator).State() },
+			"generator is nil"},
+		{"Generator.SetState", "a state of another size", func() { torch.NewGenerator(1).SetState([]byte{1, 2, 3}) },
+			""},
 		{"Generator.SetState", "no state", func() { torch.NewGenerator(1).SetState(nil) }, ""},
 		{"SetThreads", "no threads", func() { torch.SetThreads(0) }, "must be positive"},
 		{"SetFloat32MatmulPrecision", "an unknown precision", func() { torch.SetFloat32MatmulPrecision("best") }, ""},
 		// special functions, statistics
 		{"BitwiseAnd", "floats", func() { x.BitwiseAnd(x) }, ""},
 		{"BitwiseNot", "floats", func() { x.BitwiseNot() }, ""},
-		{"BitwiseLeftShift", "bools", func() { torch.From([]bool{true}).BitwiseLeftShift(torch.From([]bool{true})) }, ""},
+		{"BitwiseLeftShift", "bools", func() {
+			torch.From([]bool{true}).BitwiseLeftShift(torch.From([]bool{true}))
+		}, ""},
 		{"FMod", "integers by 0", func() { i(1).FMod(i(0)) }, ""},
 		{"ClampTensor", "no limit", func() { x.ClampTensor(tensor{}, tensor{}) }, ""},
 		{"Heaviside", "different dtypes", func() { x.Heaviside(i(1)) }, ""},
@@ -230,8 +290,12 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"IndexPut", "an index out of range", func() { x.IndexPut([]tensor{i(5)}, f(3), true) }, ""},
 		{"IndexPut", "too many indices", func() { x.IndexPut([]tensor{i(0), i(0), i(0)}, f(1), true) }, ""},
 		{"ScatterAdd_", "an index out of range", func() { f(2, 3).ScatterAdd_(1, i(9).View(1, 1), f(1, 1)) }, ""},
-		{"ScatterReduce", "an unknown reduction", func() { x.ScatterReduce(1, i(0).View(1, 1), f(1, 1), "median", true) }, ""},
-		{"ScatterReduce", "an index out of range", func() { x.ScatterReduce(1, i(-9).View(1, 1), f(1, 1), "sum", true) }, ""},
+		{"ScatterReduce", "an unknown reduction", func() {
+			x.ScatterReduce(1, i(0).View(1, 1), f(1, 1), "median", true)
+		}, ""},
+		{"ScatterReduce", "an index out of range", func() {
+			x.ScatterReduce(1, i(-9).View(1, 1), f(1, 1), "sum", true)
+		}, ""},
 		{"MaskedScatter", "too few elements", func() { x.MaskedScatter(x.EqScalar(1), f(2)) }, ""},
 		{"Diagonal", "one dimension twice", func() { x.Diagonal(0, 1, 1) }, ""},
 		{"DiagEmbed", "a dimension out of range", func() { x.DiagEmbed(0, 7, 1) }, ""},
@@ -271,7 +335,8 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"Inv", "a singular matrix", func() { torch.Zeros(2, 2).Inv() }, "singular"},
 		{"Det", "a vector", func() { v.Det() }, ""},
 		{"Solve", "another size", func() { m.Solve(f(4, 4), true) }, ""},
-		{"Cholesky", "a matrix that is not positive definite", func() { m.Neg().Cholesky(false) }, "not positive-definite"},
+		{"Cholesky", "a matrix that is not positive definite", func() { m.Neg().Cholesky(false) },
+			"not positive-definite"},
 		{"Cholesky", "integers", func() { i(1, 0, 0, 1).View(2, 2).Cholesky(false) }, ""},
 		{"QR", "an unknown mode", func() { x.QR("full") }, ""},
 		{"SVD", "a vector", func() { v.SVD(true) }, ""},
@@ -313,12 +378,14 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"RandInt", "an empty range", func() { torch.RandInt(3, 3, 2) }, ""},
 		{"RandPerm", "a negative number", func() { torch.RandPerm(-1) }, ""},
 		{"RandPerm", "integers too small", func() { torch.Options{DType: torch.Uint8}.RandPerm(1000) }, ""},
-		{"FromBytes", "another number of elements", func() { torch.From([]float32{1, 2, 3}, 2, 2) }, "has 16 bytes, but 12 were given"},
+		{"FromBytes", "another number of elements", func() { torch.From([]float32{1, 2, 3}, 2, 2) },
+			"has 16 bytes, but 12 were given"},
 		{"FromBytes", "a negative size", func() { torch.From([]float32{1}, -1) }, ""},
 		{"Item", "many elements", func() { x.Item() }, "6 elements"},
 		{"Item", "no elements", func() { f(0).Item() }, "0 elements"},
 		{"Item", "a complex number", func() { torch.ScalarTensor(1 + 2i).Item() }, "complex"},
-		{"Values", "another element type", func() { torch.Values[int64](x) }, "elements of dtype float32 cannot be read as int64; convert with To"},
+		{"Values", "another element type", func() { torch.Values[int64](x) },
+			"elements of dtype float32 cannot be read as int64; convert with To"},
 		{"CopyTo", "another number of elements", func() { torch.CopyTo(make([]float32, 5), x) }, "room for 5"},
 		{"Copy_", "another shape", func() { f(2, 3).Copy_(f(5)) }, ""},
 		{"SetData_", "a tensor with a history", func() { leaf.MulScalar(2).SetData_(i(1)) }, ""},
@@ -326,8 +393,12 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"Backward", "a tensor with many elements", func() { leaf.MulScalar(2).Backward() }, ""},
 		{"Backward", "a tensor without history", func() { v.Sum(0).Backward() }, "does not require grad"},
 		{"Backward", "twice", func() { y := leaf.Square().Sum(0); y.Backward(); y.Backward() }, "second time"},
-		{"Backward", "too many gradients", func() { torch.Backward(torch.BackwardOptions{Gradients: []tensor{v, v}}, leaf) }, "2 gradients were given for 1"},
-		{"Backward", "gradients of another shape", func() { torch.Backward(torch.BackwardOptions{Gradients: []tensor{f(5)}}, leaf.MulScalar(2)) }, ""},
+		{"Backward", "too many gradients", func() {
+			torch.Backward(torch.BackwardOptions{Gradients: []tensor{v, v}}, leaf)
+		}, "2 gradients were given for 1"},
+		{"Backward", "gradients of another shape", func() {
+			torch.Backward(torch.BackwardOptions{Gradients: []tensor{f(5)}}, leaf.MulScalar(2))
+		}, ""},
 		{"Grad", "no inputs", func() { torch.Grad([]tensor{leaf.Sum(0)}, nil, torch.GradOptions{}) }, "at least one"},
 		{"Grad", "an input that is not used", func() {
 			torch.Grad([]tensor{leaf.Sum(0)}, []tensor{f(1).RequiresGrad()}, torch.GradOptions{})
@@ -338,14 +409,22 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"SetGrad", "another dtype", func() { leaf.SetGrad(i(1, 2)) }, "float32[2], int64[2]"},
 		{"Add_", "a leaf in place", func() { leaf.Add_(f(2)) }, "leaf"},
 		// lists
-		{"FusedAdam", "no states", func() { list.FusedAdam(nil, nil, nil, nil, torch.FusedOptions{}) }, "expAvgs is nil"},
-		{"FusedAdam", "states of other shapes", func() { l := torch.NewList(f(1)); list.FusedAdam(l, l, nil, l, torch.FusedOptions{}) }, "different shapes"},
-		{"FusedAdam", "too many states", func() { l := torch.NewList(f(2), f(2)); list.FusedAdam(l, l, nil, l, torch.FusedOptions{}) }, "2 expAvgs were given for 1"},
+		{"FusedAdam", "no states", func() { list.FusedAdam(nil, nil, nil, nil, torch.FusedOptions{}) },
+			"expAvgs is nil"},
+		{"FusedAdam", "states of other shapes", func() {
+			l := torch.NewList(f(1))
+			list.FusedAdam(l, l, nil, l, torch.FusedOptions{})
+		}, "different shapes"},
+		{"FusedAdam", "too many states", func() {
+			l := torch.NewList(f(2), f(2))
+			list.FusedAdam(l, l, nil, l, torch.FusedOptions{})
+		}, "2 expAvgs were given for 1"},
 		{"FusedAdam", "AMSGrad without its states", func() {
 			l := torch.NewList(f(2))
 			list.FusedAdam(l, l, nil, l, torch.FusedOptions{AMSGrad: true})
 		}, "maxExpAvgSqs is nil"},
-		{"FusedSGD", "momentum without buffers", func() { list.FusedSGD(nil, torch.FusedOptions{Momentum: 0.9}) }, "momentumBuffers is nil"},
+		{"FusedSGD", "momentum without buffers", func() { list.FusedSGD(nil, torch.FusedOptions{Momentum: 0.9}) },
+			"momentumBuffers is nil"},
 		// Call
 		{"aten::nothing", "no such operator", call("aten::nothing"), "no operator"},
 		{"aten::add.Nothing", "no such overload", call("aten::add.Nothing"), "no operator"},
@@ -371,9 +450,12 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 		{"aten::rand", "a tensor for sizes", call("aten::rand", x), ""},
 		{"aten::multinomial", "a number for a generator", call("aten::multinomial", v, 1, true, 5), ""},
 		{"aten::equal", "a result that is no tensor", call("aten::equal", x, x), "use CallAny"},
-		{"aten::_foreach_mul.ScalarList", "tensors for numbers", call("aten::_foreach_mul.ScalarList", []tensor{x}, []tensor{x}), "must be Scalar[], but is a list of tensors"},
-		{"aten::_foreach_mul.ScalarList", "too few numbers", call("aten::_foreach_mul.ScalarList", []tensor{x, x}, []float64{1}), ""},
-		{"aten::lerp_.Scalar", "no kernel for a sparse tensor", call("aten::lerp_.Scalar", x, call1("aten::to_sparse", m), 0.5), "SparseCPU' backend."},
+		{"aten::_foreach_mul.ScalarList", "tensors for numbers", call("aten::_foreach_mul.ScalarList", []tensor{x},
+			[]tensor{x}), "must be Scalar[], but is a list of tensors"},
+		{"aten::_foreach_mul.ScalarList", "too few numbers", call("aten::_foreach_mul.ScalarList", []tensor{x, x},
+			[]float64{1}), ""},
+		{"aten::lerp_.Scalar", "no kernel for a sparse tensor", call("aten::lerp_.Scalar", x, call1("aten::to_sparse",
+			m), 0.5), "SparseCPU' backend."},
 	}
 	for _, c := range cases {
 		t.Run(c.op+"/"+c.name, func(t *testing.T) {

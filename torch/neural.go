@@ -7,10 +7,12 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// The operators that layers and losses are made of. Packages nn and nn/functional give them their defaults.
+// The operators that layers and losses are made of. Packages nn and nn/functional give them their
+// defaults.
 
 // ternary calls an operator of t and two tensors that may be undefined.
-func (t Tensor) ternary(op string, a, b Tensor, f func(t, a, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code) Tensor {
+func (t Tensor) ternary(op string, a, b Tensor, f func(t, a, b cgotorch.Tensor,
+	out *cgotorch.Tensor) cgotorch.Code) Tensor {
 	var out cgotorch.Tensor
 	code := f(t.ptr(op), a.optional(op), b.optional(op), &out)
 	if code < 0 && reclaim(code) {
@@ -25,13 +27,15 @@ func (t Tensor) ternary(op string, a, b Tensor, f func(t, a, b cgotorch.Tensor, 
 	return wrap(out, code)
 }
 
-// ConvOptions of the convolutions. Nil lists mean stride 1, padding 0, dilation 1; one number stands for all dimensions; zero Groups mean 1.
+// ConvOptions of the convolutions. Nil lists mean stride 1, padding 0, dilation 1; one number
+// stands for all dimensions; zero Groups mean 1.
 type ConvOptions struct {
 	Stride, Padding, Dilation []int64
 	Groups                    int64
 }
 
-// orDefault repeats value, or the only entry of list, for every dimension. A list of another length is libtorch's to refuse.
+// orDefault repeats value, or the only entry of list, for every dimension. A list of another length
+// is libtorch's to refuse.
 func orDefault(list []int64, value int64, dims int) []int64 {
 	if len(list) == 1 {
 		value = list[0]
@@ -53,21 +57,26 @@ func (o ConvOptions) groups() int64 {
 	return o.Groups
 }
 
-// Conv1d convolves t, [N, C, L], with weight, [out, C/groups, k]; an undefined bias is left out: torch.conv1d.
+// Conv1d convolves t, [N, C, L], with weight, [out, C/groups, k]; an undefined bias is left out:
+// torch.conv1d.
 func (t Tensor) Conv1d(weight, bias Tensor, o ConvOptions) Tensor {
 	return t.ternary("Conv1d", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.Conv1d(t, w, b, orDefault(o.Stride, 1, 1), orDefault(o.Padding, 0, 1), orDefault(o.Dilation, 1, 1), o.groups(), out)
+		return cgotorch.Conv1d(t, w, b, orDefault(o.Stride, 1, 1), orDefault(o.Padding, 0, 1), orDefault(o.Dilation, 1,
+			1), o.groups(), out)
 	})
 }
 
-// Conv2d convolves t, [N, C, H, W], with weight, [out, C/groups, kh, kw]; an undefined bias is left out: torch.conv2d.
+// Conv2d convolves t, [N, C, H, W], with weight, [out, C/groups, kh, kw]; an undefined bias is left
+// out: torch.conv2d.
 func (t Tensor) Conv2d(weight, bias Tensor, o ConvOptions) Tensor {
 	return t.ternary("Conv2d", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.Conv2d(t, w, b, orDefault(o.Stride, 1, 2), orDefault(o.Padding, 0, 2), orDefault(o.Dilation, 1, 2), o.groups(), out)
+		return cgotorch.Conv2d(t, w, b, orDefault(o.Stride, 1, 2), orDefault(o.Padding, 0, 2), orDefault(o.Dilation, 1,
+			2), o.groups(), out)
 	})
 }
 
-// PoolOptions of the pooling operators. A nil Stride means the kernel's size, nil Padding 0, nil Dilation 1.
+// PoolOptions of the pooling operators. A nil Stride means the kernel's size, nil Padding 0, nil
+// Dilation 1.
 type PoolOptions struct {
 	Kernel, Stride, Padding, Dilation []int64
 	CeilMode                          bool
@@ -76,23 +85,28 @@ type PoolOptions struct {
 // MaxPool2d takes the maximum over windows of t, [N, C, H, W]: torch.max_pool2d.
 func (t Tensor) MaxPool2d(o PoolOptions) Tensor {
 	return t.unary("MaxPool2d", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.MaxPool2d(c, o.Kernel, o.Stride, orDefault(o.Padding, 0, 2), orDefault(o.Dilation, 1, 2), o.CeilMode, out)
+		return cgotorch.MaxPool2d(c, o.Kernel, o.Stride, orDefault(o.Padding, 0, 2), orDefault(o.Dilation, 1, 2),
+			o.CeilMode, out)
 	})
 }
 
-// AvgPool2d takes the mean over windows of t, [N, C, H, W], padding counted: torch.avg_pool2d. Dilation is not used.
+// AvgPool2d takes the mean over windows of t, [N, C, H, W], padding counted: torch.avg_pool2d.
+// Dilation is not used.
 func (t Tensor) AvgPool2d(o PoolOptions) Tensor {
 	return t.unary("AvgPool2d", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.AvgPool2d(c, o.Kernel, o.Stride, orDefault(o.Padding, 0, 2), o.CeilMode, true, cgotorch.OptionalInt{}, out)
+		return cgotorch.AvgPool2d(c, o.Kernel, o.Stride, orDefault(o.Padding, 0, 2), o.CeilMode, true,
+			cgotorch.OptionalInt{}, out)
 	})
 }
 
-// BatchNorm normalises over all dimensions but the second. With training set it uses the batch's own statistics and moves the running
-// ones by momentum, otherwise it uses the running ones: torch.batch_norm. Undefined tensors leave their part out.
+// BatchNorm normalises over all dimensions but the second. With training set it uses the batch's
+// own statistics and moves the running ones by momentum, otherwise it uses the running ones:
+// torch.batch_norm. Undefined tensors leave their part out.
 func (t Tensor) BatchNorm(weight, bias, runningMean, runningVar Tensor, training bool, momentum, eps float64) Tensor {
 	defer runtime.KeepAlive([2]Tensor{runningMean, runningVar})
 	return t.ternary("BatchNorm", weight, bias, func(t, w, b cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.BatchNorm(t, w, b, runningMean.optional("BatchNorm"), runningVar.optional("BatchNorm"), training, momentum, eps, true, out)
+		return cgotorch.BatchNorm(t, w, b, runningMean.optional("BatchNorm"), runningVar.optional("BatchNorm"),
+			training, momentum, eps, true, out)
 	})
 }
 
@@ -103,26 +117,31 @@ func (t Tensor) LayerNorm(shape []int64, weight, bias Tensor, eps float64) Tenso
 	})
 }
 
-// Dropout zeroes elements with probability p and scales the others by 1/(1-p) while training, else it returns t's elements: torch.dropout.
+// Dropout zeroes elements with probability p and scales the others by 1/(1-p) while training, else
+// it returns t's elements: torch.dropout.
 func (t Tensor) Dropout(p float64, training bool) Tensor {
 	return t.unary("Dropout", func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Dropout(c, p, training, out)
 	})
 }
 
-// Embedding returns the rows of weight, [words, dim], at t, integers of any shape. The row paddingIdx gets no gradient; -1 means none: torch.embedding.
+// Embedding returns the rows of weight, [words, dim], at t, integers of any shape. The row
+// paddingIdx gets no gradient; -1 means none: torch.embedding.
 func (t Tensor) Embedding(weight Tensor, paddingIdx int64) Tensor {
 	return t.ternary("Embedding", weight, Tensor{}, func(t, w, _ cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Embedding(w, t, paddingIdx, false, false, out)
 	})
 }
 
-// ScaledDotProductAttention is softmax(t·keyᵀ·scale + mask)·value for query t, [..., L, E]; an undefined mask is left out, a bool mask
-// keeps where it is true; scale 0 means 1/sqrt(E): torch.nn.functional.scaled_dot_product_attention.
+// ScaledDotProductAttention is softmax(t·keyᵀ·scale + mask)·value for query t, [..., L, E]; an
+// undefined mask is left out, a bool mask keeps where it is true; scale 0 means 1/sqrt(E):
+// torch.nn.functional.scaled_dot_product_attention.
 func (t Tensor) ScaledDotProductAttention(key, value, mask Tensor, dropout float64, causal bool, scale float64) Tensor {
 	defer runtime.KeepAlive(mask)
-	return t.ternary("ScaledDotProductAttention", key, value, func(t, k, v cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.SDPA(t, k, v, mask.optional("ScaledDotProductAttention"), dropout, causal, cgotorch.OptionalDouble{Value: scale, Present: scale != 0}, false, out)
+	return t.ternary("ScaledDotProductAttention", key, value, func(t, k, v cgotorch.Tensor,
+		out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.SDPA(t, k, v, mask.optional("ScaledDotProductAttention"), dropout, causal,
+			cgotorch.OptionalDouble{Value: scale, Present: scale != 0}, false, out)
 	})
 }
 
@@ -139,15 +158,19 @@ const (
 // code is libtorch's number; libtorch takes unknown ones for "none" or worse.
 func (r Reduction) code(op string) int64 {
 	if r < ReductionNone || r > ReductionSum {
-		panic(&Error{Op: op, Code: ErrValue, Msg: fmt.Sprintf("there is no reduction number %d; want ReductionNone, ReductionMean or ReductionSum", r)})
+		panic(&Error{Op: op, Code: ErrValue, Msg: fmt.Sprintf("there is no reduction number %d; want ReductionNone, "+
+			"ReductionMean or ReductionSum", r)})
 	}
 	return int64(r)
 }
 
-// CrossEntropyLoss compares logits t, [N, C] or [N, C, ...], with class indices or probabilities; classes equal to ignoreIndex do
-// not count, an undefined weight is left out: torch.nn.functional.cross_entropy.
-func (t Tensor) CrossEntropyLoss(target, weight Tensor, reduction Reduction, ignoreIndex int64, labelSmoothing float64) Tensor {
-	return t.ternary("CrossEntropyLoss", target, weight, func(t, y, w cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+// CrossEntropyLoss compares logits t, [N, C] or [N, C, ...], with class indices or probabilities;
+// classes equal to ignoreIndex do not count, an undefined weight is left out:
+// torch.nn.functional.cross_entropy.
+func (t Tensor) CrossEntropyLoss(target, weight Tensor, reduction Reduction, ignoreIndex int64,
+	labelSmoothing float64) Tensor {
+	return t.ternary("CrossEntropyLoss", target, weight, func(t, y, w cgotorch.Tensor,
+		out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.CrossEntropyLoss(t, y, w, reduction.code("CrossEntropyLoss"), ignoreIndex, labelSmoothing, out)
 	})
 }
@@ -173,27 +196,33 @@ func (t Tensor) L1Loss(target Tensor, reduction Reduction) Tensor {
 	})
 }
 
-// BinaryCrossEntropyWithLogits compares logits t with probabilities of the same shape; undefined weights are left out:
-// torch.nn.functional.binary_cross_entropy_with_logits.
+// BinaryCrossEntropyWithLogits compares logits t with probabilities of the same shape; undefined
+// weights are left out: torch.nn.functional.binary_cross_entropy_with_logits.
 func (t Tensor) BinaryCrossEntropyWithLogits(target, weight, posWeight Tensor, reduction Reduction) Tensor {
 	defer runtime.KeepAlive(posWeight)
-	return t.ternary("BinaryCrossEntropyWithLogits", target, weight, func(t, y, w cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
-		return cgotorch.BCEWithLogits(t, y, w, posWeight.optional("BinaryCrossEntropyWithLogits"), reduction.code("BinaryCrossEntropyWithLogits"), out)
+	return t.ternary("BinaryCrossEntropyWithLogits", target, weight, func(t, y, w cgotorch.Tensor,
+		out *cgotorch.Tensor) cgotorch.Code {
+		return cgotorch.BCEWithLogits(t, y, w, posWeight.optional("BinaryCrossEntropyWithLogits"),
+			reduction.code("BinaryCrossEntropyWithLogits"), out)
 	})
 }
 
-// CTCLoss is the connectionist temporal classification loss of log-probabilities t, [T, N, C], against targets, [N, S] or
-// concatenated, with int64 lengths of inputs and targets, [N]: torch.nn.functional.ctc_loss.
-func (t Tensor) CTCLoss(targets, inputLengths, targetLengths Tensor, blank int64, reduction Reduction, zeroInfinity bool) Tensor {
+// CTCLoss is the connectionist temporal classification loss of log-probabilities t, [T, N, C],
+// against targets, [N, S] or concatenated, with int64 lengths of inputs and targets, [N]:
+// torch.nn.functional.ctc_loss.
+func (t Tensor) CTCLoss(targets, inputLengths, targetLengths Tensor, blank int64, reduction Reduction,
+	zeroInfinity bool) Tensor {
 	defer runtime.KeepAlive(targets)
 	target := targets.ptr("CTCLoss")
 	t.checkLabels("CTCLoss", targets)
-	return t.ternary("CTCLoss", inputLengths, targetLengths, func(t, il, tl cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code {
+	return t.ternary("CTCLoss", inputLengths, targetLengths, func(t, il, tl cgotorch.Tensor,
+		out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.CTCLoss(t, target, il, tl, blank, reduction.code("CTCLoss"), zeroInfinity, out)
 	})
 }
 
-// checkLabels panics if labels on the CPU are not classes of log-probabilities t: the CTC kernel would read memory that is not its own.
+// checkLabels panics if labels on the CPU are not classes of log-probabilities t: the CTC kernel
+// would read memory that is not its own.
 func (t Tensor) checkLabels(op string, labels Tensor) {
 	if t.Dim() == 0 || labels.Numel() == 0 || t.Device() != CPU || labels.Device() != CPU {
 		return
@@ -201,7 +230,9 @@ func (t Tensor) checkLabels(op string, labels Tensor) {
 	Scope(func() {
 		classes := t.Size(-1)
 		if low, high := int64(labels.Min().Item()), int64(labels.Max().Item()); low < 0 || high >= classes {
-			panic(&Error{Op: op, Args: []string{t.describe(), labels.describe()}, Code: ErrIndex, Msg: fmt.Sprintf("targets are %d to %d, but there are %d classes: 0 to %d", low, high, classes, classes-1)})
+			panic(&Error{Op: op, Args: []string{t.describe(), labels.describe()}, Code: ErrIndex,
+				Msg: fmt.Sprintf("targets are %d to %d, but there are %d classes: 0 to %d", low, high, classes,
+					classes-1)})
 		}
 	})
 }

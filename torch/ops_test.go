@@ -154,11 +154,14 @@ func (a *opArg) value(c *opCase) any {
 
 // functions are the package's functions that cases call; methods are found by reflection.
 var functions = map[string]any{
-	"Where": torch.Where, "Cat": torch.Cat, "Stack": torch.Stack, "Empty": torch.Empty, "Zeros": torch.Zeros, "Ones": torch.Ones,
-	"Full": torch.Full, "Eye": torch.Eye, "Arange": torch.Arange, "Linspace": torch.Linspace, "Rand": torch.Rand, "Randn": torch.Randn,
+	"Where": torch.Where, "Cat": torch.Cat, "Stack": torch.Stack, "Empty": torch.Empty, "Zeros": torch.Zeros,
+	"Ones": torch.Ones,
+	"Full": torch.Full, "Eye": torch.Eye, "Arange": torch.Arange, "Linspace": torch.Linspace, "Rand": torch.Rand,
+	"Randn":   torch.Randn,
 	"RandInt": torch.RandInt, "RandPerm": torch.RandPerm,
-	"Einsum": torch.Einsum, "HStack": torch.HStack, "VStack": torch.VStack, "BlockDiag": torch.BlockDiag, "Meshgrid": torch.Meshgrid,
-	"Complex": torch.Complex, "Polar": torch.Polar,
+	"Einsum": torch.Einsum, "HStack": torch.HStack, "VStack": torch.VStack, "BlockDiag": torch.BlockDiag,
+	"Meshgrid": torch.Meshgrid,
+	"Complex":  torch.Complex, "Polar": torch.Polar,
 }
 
 // typed runs the case through the Go method or function of its name.

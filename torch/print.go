@@ -10,11 +10,16 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// PrintOptions says how [Tensor.Format] writes a tensor: torch.set_printoptions. The zero value is PyTorch's default profile.
+// PrintOptions says how [Tensor.Format] writes a tensor: torch.set_printoptions. The zero value is
+// PyTorch's default profile.
 type PrintOptions struct {
-	Precision int     // digits after the point; 0 means 4, a negative number none
-	Threshold int64   // a tensor with more elements is summarised; 0 means 1000, a negative number summarises every tensor
-	EdgeItems int     // how many a summary shows at the beginning and end of each dimension; 0 means 3, a negative number none
+	Precision int // digits after the point; 0 means 4, a negative number none
+	// a tensor with more elements is summarised; 0 means 1000, a negative number summarises every
+	// tensor
+	Threshold int64
+	// how many a summary shows at the beginning and end of each dimension; 0 means 3, a negative
+	// number none
+	EdgeItems int
 	LineWidth int     // characters in a line; 0 means 80
 	Sci       SciMode // scientific notation; the zero value decides by the range of the elements
 }
@@ -42,8 +47,8 @@ func zeroMeans[T int | int64](v, def T) T {
 //	tensor([[1., 2.],
 //	        [3., 4.]], grad_fn=<MulBackward0>)
 //
-// It waits for the device. The undefined tensor prints as None and a freed one as "tensor(freed)"; tensors that are not
-// strided print their shape and dtype only.
+// It waits for the device. The undefined tensor prints as None and a freed one as "tensor(freed)";
+// tensors that are not strided print their shape and dtype only.
 func (t Tensor) String() string { return t.Format(PrintOptions{}) }
 
 // Format is [Tensor.String] with options.
@@ -147,7 +152,8 @@ func (o PrintOptions) body(t Tensor) string {
 	p.shown = shown.Shape()
 	switch dtype := shown.DType(); {
 	case dtype.IsComplex():
-		parts := Values[float64](Call("aten::view_as_real", Call("aten::resolve_conj", shown)[0].ToDType(Complex128))[0])
+		parts := Values[float64](Call("aten::view_as_real", Call("aten::resolve_conj",
+			shown)[0].ToDType(Complex128))[0])
 		re, im := make([]float64, len(parts)/2), make([]float64, len(parts)/2)
 		for i := range re {
 			re[i], im[i] = parts[2*i], parts[2*i+1]

@@ -14,9 +14,11 @@ type ProfileOptions struct {
 	Memory bool // record allocations
 }
 
-// Profile runs f and writes what libtorch did meanwhile to a file, as a trace for chrome://tracing or ui.perfetto.dev: torch.profiler.profile. It sees the
-// operators of the calling goroutine and the backward passes it runs, and with a CUDA build the kernels; not those of goroutines that f
-// starts. It returns an error, and does not run f, if the file cannot be written or a profile is being taken already.
+// Profile runs f and writes what libtorch did meanwhile to a file, as a trace for chrome://tracing
+// or ui.perfetto.dev: torch.profiler.profile. It sees the operators of the calling goroutine and
+// the backward passes it runs, and with a CUDA build the kernels; not those of goroutines that f
+// starts. It returns an error, and does not run f, if the file cannot be written or a profile is
+// being taken already.
 func Profile(path string, o ProfileOptions, f func()) (err error) {
 	load("Profile")
 	file, err := os.Create(path)

@@ -18,7 +18,8 @@ type RNNOptions struct {
 	BatchFirst    bool
 }
 
-// check compares the shapes of weights and states with what the kernels will read: those of oneDNN do not look.
+// check compares the shapes of weights and states with what the kernels will read: those of oneDNN
+// do not look.
 func (o RNNOptions) check(op string, gates int64, t Tensor, weights []Tensor, states ...Tensor) {
 	refuse := func(format string, args ...any) {
 		described := make([]string, 0, 1+len(states)+len(weights))
@@ -42,7 +43,8 @@ func (o RNNOptions) check(op string, gates int64, t Tensor, weights []Tensor, st
 		batch = input[0]
 	}
 	if o.Layers < 1 || int64(len(weights)) != o.Layers*directions*int64(perCell) {
-		refuse("%d layers with %d directions have %d weights each cell, but %d weights were given", o.Layers, directions, perCell, len(weights))
+		refuse("%d layers with %d directions have %d weights each cell, but %d weights were given", o.Layers,
+			directions, perCell, len(weights))
 	}
 	hidden := state[2]
 	for _, s := range states {
@@ -67,15 +69,17 @@ func (o RNNOptions) check(op string, gates int64, t Tensor, weights []Tensor, st
 	}
 }
 
-// LSTM runs t, [L, N, in] or [N, L, in] with BatchFirst, from the states h0 and c0 through weights in PyTorch's order: per layer and
-// direction w_ih, w_hh and, with biases, b_ih, b_hh. It returns the outputs and the last states: torch.lstm.
+// LSTM runs t, [L, N, in] or [N, L, in] with BatchFirst, from the states h0 and c0 through weights
+// in PyTorch's order: per layer and direction w_ih, w_hh and, with biases, b_ih, b_hh. It returns
+// the outputs and the last states: torch.lstm.
 func (t Tensor) LSTM(h0, c0 Tensor, weights []Tensor, o RNNOptions) (output, h, c Tensor) {
 	var out [3]cgotorch.Tensor
 	states := []cgotorch.Tensor{h0.ptr("LSTM"), c0.ptr("LSTM")}
 	list := required("LSTM", weights)
 	o.check("LSTM", 4, t, weights, h0, c0)
 	call := func() cgotorch.Code {
-		return cgotorch.LSTM(t.ptr("LSTM"), states, list, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst, &out)
+		return cgotorch.LSTM(t.ptr("LSTM"), states, list, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional,
+			o.BatchFirst, &out)
 	}
 	code := call()
 	if code < 0 && reclaim(code) {
@@ -90,13 +94,15 @@ func (t Tensor) LSTM(h0, c0 Tensor, weights []Tensor, o RNNOptions) (output, h, 
 	return wrap(out[0], code), wrap(out[1], code), wrap(out[2], code)
 }
 
-// GRU runs t, [L, N, in] or [N, L, in] with BatchFirst, from the state h0, as [Tensor.LSTM] does: torch.gru.
+// GRU runs t, [L, N, in] or [N, L, in] with BatchFirst, from the state h0, as [Tensor.LSTM] does:
+// torch.gru.
 func (t Tensor) GRU(h0 Tensor, weights []Tensor, o RNNOptions) (output, h Tensor) {
 	var out [2]cgotorch.Tensor
 	list := required("GRU", weights)
 	o.check("GRU", 3, t, weights, h0)
 	call := func() cgotorch.Code {
-		return cgotorch.GRU(t.ptr("GRU"), h0.ptr("GRU"), list, o.HasBiases, o.Layers, o.Dropout, o.Training, o.Bidirectional, o.BatchFirst, &out)
+		return cgotorch.GRU(t.ptr("GRU"), h0.ptr("GRU"), list, o.HasBiases, o.Layers, o.Dropout, o.Training,
+			o.Bidirectional, o.BatchFirst, &out)
 	}
 	code := call()
 	if code < 0 && reclaim(code) {

@@ -2,8 +2,9 @@ package torch
 
 import "github.com/gotrainer/gotrainer/cgotorch"
 
-// ForkRNG runs f and then puts the default generators back to where they were, so that what f draws does not change what is drawn after
-// it: torch.random.fork_rng. It does so for the CPU and for the GPUs that are named, all of them if none is.
+// ForkRNG runs f and then puts the default generators back to where they were, so that what f draws
+// does not change what is drawn after it: torch.random.fork_rng. It does so for the CPU and for the
+// GPUs that are named, all of them if none is.
 func ForkRNG(f func(), gpus ...Device) {
 	load("ForkRNG")
 	devices := append([]Device{CPU}, gpus...)

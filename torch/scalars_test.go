@@ -49,7 +49,8 @@ func TestArithmeticWithNumbersIsPythonsInEveryDType(t *testing.T) {
 				if !method.IsValid() {
 					t.Fatalf("package torch has no %s", parts[2])
 				}
-				y := method.Call([]reflect.Value{reflect.ValueOf(pythonNumber(t, parts[3]))})[0].Interface().(torch.Tensor)
+				y := method.Call([]reflect.Value{reflect.ValueOf(pythonNumber(t,
+					parts[3]))})[0].Interface().(torch.Tensor)
 				if want := g.Tensor(key); y.DType() != want.DType() {
 					t.Fatalf("the result is %v, want %v", y.DType(), want.DType())
 				}
@@ -89,7 +90,8 @@ func TestCallTakesListsOfNumbers(t *testing.T) {
 	if got := torch.Values[float32](ts[1])[0]; got != 3 {
 		t.Errorf("addcdiv with the number 2 gives %v, want 3", got)
 	}
-	for name, wrong := range map[string]any{"bools": []bool{true, false}, "tensors": x(), "one number": 2.5, "too few": []float64{1}} {
+	for name, wrong := range map[string]any{"bools": []bool{true, false}, "tensors": x(), "one number": 2.5,
+		"too few": []float64{1}} {
 		err := torch.Try(func() { torch.Call("aten::_foreach_mul.ScalarList", x(), wrong) })
 		if err == nil || !strings.Contains(err.Error(), "_foreach_mul.ScalarList") {
 			t.Errorf("%s: got %v, want an error that names the operator", name, err)

@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// scope owns the tensors that one thread makes while it is open. Its slot is what the shim returns from every call
-// of that thread, so a result finds its scope without a look-up by goroutine.
+// scope owns the tensors that one thread makes while it is open. Its slot is what the shim returns
+// from every call of that thread, so a result finds its scope without a look-up by goroutine.
 type scope struct {
 	slot    int64
 	handles []*handle
@@ -18,8 +18,8 @@ type scope struct {
 const maxScopes = 4096
 
 var (
-	// scopes by slot. An entry is written once, under scopesLock, before its slot is given to any thread; a thread reads
-	// only the entry of the slot it was given, so reading needs no lock.
+	// scopes by slot. An entry is written once, under scopesLock, before its slot is given to any
+	// thread; a thread reads only the entry of the slot it was given, so reading needs no lock.
 	scopes     [maxScopes]*scope
 	freeScopes []*scope
 	nextSlot   int64 = 1
@@ -35,7 +35,8 @@ func openScope() *scope {
 		return s
 	}
 	if nextSlot == maxScopes {
-		panic(invalid("Scope", "%d scopes are open at once; a scope is probably opened in itself without end", maxScopes-1))
+		panic(invalid("Scope", "%d scopes are open at once; a scope is probably opened in itself without end",
+			maxScopes-1))
 	}
 	s := &scope{slot: nextSlot}
 	scopes[nextSlot] = s
@@ -60,9 +61,10 @@ func (s *scope) close() {
 	scopesLock.Unlock()
 }
 
-// Scope runs f and then frees every tensor that was made in it, in one call, but those that were kept with
-// [Tensor.Keep] or handed out by [Return]. Scopes nest; a tensor belongs to the innermost. The calling goroutine stays on its OS
-// thread meanwhile; tensors that other goroutines make do not belong to the scope. If f panics, the scope ends all the same.
+// Scope runs f and then frees every tensor that was made in it, in one call, but those that were
+// kept with [Tensor.Keep] or handed out by [Return]. Scopes nest; a tensor belongs to the
+// innermost. The calling goroutine stays on its OS thread meanwhile; tensors that other goroutines
+// make do not belong to the scope. If f panics, the scope ends all the same.
 func Scope(f func()) {
 	load("Scope")
 	s := openScope()
@@ -76,7 +78,8 @@ func Scope(f func()) {
 	f()
 }
 
-// Return runs f in a scope of its own and hands its result to the enclosing scope, so that only the intermediates are freed.
+// Return runs f in a scope of its own and hands its result to the enclosing scope, so that only the
+// intermediates are freed.
 func Return(f func() Tensor) Tensor {
 	var out Tensor
 	Scope(func() { out = f().alias() })
@@ -103,7 +106,8 @@ func currentSlot() int64 {
 	return slot
 }
 
-// Keep lets t outlive the scope in which it was made: from now on the garbage collector or [Tensor.Free] frees it. It returns t.
+// Keep lets t outlive the scope in which it was made: from now on the garbage collector or
+// [Tensor.Free] frees it. It returns t.
 func (t Tensor) Keep() Tensor {
 	t.ptr("Keep")
 	if t.h.scope != nil {
@@ -114,7 +118,8 @@ func (t Tensor) Keep() Tensor {
 	return t
 }
 
-// Free gives the tensor's memory back now. Autograd keeps what it still needs of it. Free of an undefined or freed tensor does nothing.
+// Free gives the tensor's memory back now. Autograd keeps what it still needs of it. Free of an
+// undefined or freed tensor does nothing.
 func (t Tensor) Free() {
 	if t.h == nil || t.h.c == nil {
 		return

@@ -199,14 +199,20 @@ func TestUseOfAFreedTensorPanicsWithItsSentence(t *testing.T) {
 	torch.Scope(func() { torch.InferenceMode(func() { byInference = torch.Ones(2) }) })
 	torch.Scope(func() { inScope = torch.Ones(2); inScope.Free() })
 	live := torch.Ones(2)
-	for name, x := range map[string]torch.Tensor{"Free": byFree, "Scope": byScope, "InferenceMode": byInference, "Free in a Scope": inScope} {
+	for name, x := range map[string]torch.Tensor{"Free": byFree, "Scope": byScope, "InferenceMode": byInference,
+		"Free in a Scope": inScope} {
 		for use, f := range map[string]func(){
-			"receiver": func() { x.Add(live) }, "argument": func() { live.Add(x) }, "Shape": func() { x.Shape() }, "Item": func() { x.Item() },
-			"Values": func() { torch.Values[float32](x) }, "Keep": func() { x.Keep() }, "list": func() { torch.Cat([]torch.Tensor{live, x}, 0) },
-			"Call": func() { torch.Call("aten::neg", x) }, "Backward": func() { x.Backward() }, "optional": func() { live.Linear(live, x) },
-			"At": func() { x.At(0) }, "NewList": func() { torch.NewList(x) }, "Grad": func() { x.Grad() }, "Copy_": func() { live.Copy_(x) },
+			"receiver": func() { x.Add(live) }, "argument": func() { live.Add(x) }, "Shape": func() { x.Shape() },
+			"Item":   func() { x.Item() },
+			"Values": func() { torch.Values[float32](x) }, "Keep": func() { x.Keep() },
+			"list": func() { torch.Cat([]torch.Tensor{live, x}, 0) },
+			"Call": func() { torch.Call("aten::neg", x) }, "Backward": func() { x.Backward() },
+			"optional": func() { live.Linear(live, x) },
+			"At":       func() { x.At(0) }, "NewList": func() { torch.NewList(x) }, "Grad": func() { x.Grad() },
+			"Copy_": func() { live.Copy_(x) },
 		} {
-			if e := mustFail(t, f); !errors.Is(e, torch.ErrFreed) || !strings.Contains(e.Error(), "Keep() lets a tensor outlive its scope") {
+			if e := mustFail(t, f); !errors.Is(e, torch.ErrFreed) || !strings.Contains(e.Error(),
+				"Keep() lets a tensor outlive its scope") {
 				t.Errorf("%s, %s: %v, want ErrFreed and what to do", name, use, e)
 			}
 		}
@@ -221,10 +227,13 @@ func TestUseOfTheUndefinedTensorPanicsWithItsSentence(t *testing.T) {
 	var x torch.Tensor
 	live := torch.Ones(2)
 	for use, f := range map[string]func(){
-		"receiver": func() { x.Add(live) }, "argument": func() { live.Add(x) }, "Shape": func() { x.Shape() }, "Item": func() { x.Item() },
-		"Keep": func() { x.Keep() }, "list": func() { torch.Cat([]torch.Tensor{live, x}, 0) }, "Backward": func() { x.Backward() },
-		"NewList": func() { torch.NewList(x) }, "LSTM": func() { live.LSTM(live, live, []torch.Tensor{x}, torch.RNNOptions{}) },
-		"Grad": func() { torch.Grad([]torch.Tensor{x}, []torch.Tensor{live}, torch.GradOptions{}) },
+		"receiver": func() { x.Add(live) }, "argument": func() { live.Add(x) }, "Shape": func() { x.Shape() },
+		"Item": func() { x.Item() },
+		"Keep": func() { x.Keep() }, "list": func() { torch.Cat([]torch.Tensor{live, x}, 0) },
+		"Backward": func() { x.Backward() },
+		"NewList":  func() { torch.NewList(x) },
+		"LSTM":     func() { live.LSTM(live, live, []torch.Tensor{x}, torch.RNNOptions{}) },
+		"Grad":     func() { torch.Grad([]torch.Tensor{x}, []torch.Tensor{live}, torch.GradOptions{}) },
 		"gradient": func() {
 			torch.Backward(torch.BackwardOptions{Gradients: []torch.Tensor{x}}, live.Clone().RequiresGrad().Neg())
 		},
@@ -253,8 +262,10 @@ func TestAResultThatIsItsArgumentHasAReferenceOfItsOwn(t *testing.T) {
 		"To":                    func(x torch.Tensor) torch.Tensor { return x.To(torch.Options{}) },
 		"Detach":                torch.Tensor.Detach,
 		"Reshape":               func(x torch.Tensor) torch.Tensor { return x.Reshape(2, 2) },
-		"Call":                  func(x torch.Tensor) torch.Tensor { return torch.Call("aten::dropout", x, 0.5, false)[0] },
-		"Call in place":         func(x torch.Tensor) torch.Tensor { return torch.Call("aten::mul_.Scalar", x, 1)[0] },
+		"Call": func(x torch.Tensor) torch.Tensor {
+			return torch.Call("aten::dropout", x, 0.5, false)[0]
+		},
+		"Call in place": func(x torch.Tensor) torch.Tensor { return torch.Call("aten::mul_.Scalar", x, 1)[0] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := torch.Ones(2, 2)

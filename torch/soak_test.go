@@ -40,7 +40,8 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 	if testing.Short() {
 		steps, warmUp = 1500, 500
 	}
-	// One 32 x 32 activation lost per step would be 4 KiB * 8,000 = 32 MiB; one handle of 64 bytes, 0.5 MiB, shows in Live.
+	// One 32 x 32 activation lost per step would be 4 KiB * 8,000 = 32 MiB; one handle of 64 bytes,
+	// 0.5 MiB, shows in Live.
 	const allowed = 8 << 20
 	g := torch.NewGenerator(1)
 	o := torch.Options{Generator: g}
@@ -60,7 +61,8 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 			params.ZeroGrad(false)
 			l.Backward()
 			params.ClipGradNorm(1, 2)
-			params.FusedAdam(ms, vs, nil, ss, torch.FusedOptions{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01, Decoupled: true})
+			params.FusedAdam(ms, vs, nil, ss, torch.FusedOptions{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8,
+				WeightDecay: 0.01, Decoupled: true})
 			loss = l.Item()
 		})
 		return loss
@@ -79,7 +81,8 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 		t.Errorf("Live() = %d after %d steps, was %d after %d", got, steps, live, warmUp)
 	}
 	if grown := procStatus(t, "VmRSS") - resident; grown > allowed {
-		t.Errorf("resident memory grew by %d KiB in %d steps, want at most %d KiB", grown>>10, steps-warmUp, allowed>>10)
+		t.Errorf("resident memory grew by %d KiB in %d steps, want at most %d KiB", grown>>10, steps-warmUp,
+			allowed>>10)
 	}
 	if math.IsNaN(last) || last > first/2 {
 		t.Errorf("the loss went from %v to %v: nothing was learned", first, last)
@@ -94,7 +97,8 @@ func TestTensorsWithoutAScopeStayWithinTheGarbageBudget(t *testing.T) {
 	for i := range 1000 { // 4 GiB in all
 		torch.Ones(size / 4)
 		if waiting := torch.CollectedBytes() - before; waiting > torch.GarbageBudget+size {
-			t.Fatalf("%d MiB wait for the garbage collector after %d tensors; the budget is %d MiB", waiting>>20, i+1, int64(torch.GarbageBudget)>>20)
+			t.Fatalf("%d MiB wait for the garbage collector after %d tensors; the budget is %d MiB", waiting>>20, i+1,
+				int64(torch.GarbageBudget)>>20)
 		}
 	}
 	torch.Sweep()

@@ -8,11 +8,13 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Tensor is a multi-dimensional array. It is a reference: copies of the value name the same tensor. The zero value is the undefined
-// tensor, which stands for "none" where an operator takes an optional one, and panics everywhere else.
+// Tensor is a multi-dimensional array. It is a reference: copies of the value name the same tensor.
+// The zero value is the undefined tensor, which stands for "none" where an operator takes an
+// optional one, and panics everywhere else.
 type Tensor struct{ h *handle }
 
-// handle owns one reference to a libtorch tensor, until its scope ends, the garbage collector finds it or Free is called.
+// handle owns one reference to a libtorch tensor, until its scope ends, the garbage collector finds
+// it or Free is called.
 type handle struct {
 	c     cgotorch.Tensor // nil once freed
 	scope *scope          // the scope that frees it, or
@@ -37,9 +39,11 @@ func (t Tensor) optional(op string) cgotorch.Tensor {
 
 func (t Tensor) misuse(op string) *Error {
 	if t.h == nil {
-		return &Error{Op: op, Code: ErrUndefined, Msg: "a tensor is undefined (it is the zero Tensor); make it first, or check Defined()"}
+		return &Error{Op: op, Code: ErrUndefined, Msg: "a tensor is undefined (it is the zero Tensor); make it " +
+			"first, or check Defined()"}
 	}
-	return &Error{Op: op, Code: ErrFreed, Msg: "a tensor was used after it was freed, or after the Scope in which it was made had ended; Keep() lets a tensor outlive its scope"}
+	return &Error{Op: op, Code: ErrFreed, Msg: "a tensor was used after it was freed, or after the Scope in which it " +
+		"was made had ended; Keep() lets a tensor outlive its scope"}
 }
 
 // pointers are the handles of a list of arguments; undefined entries are nil.
@@ -60,7 +64,8 @@ func required(op string, ts []Tensor) []cgotorch.Tensor {
 	return list
 }
 
-// wrap makes a Tensor of a new reference and gives it to the scope that code names, or to the garbage collector.
+// wrap makes a Tensor of a new reference and gives it to the scope that code names, or to the
+// garbage collector.
 func wrap(c cgotorch.Tensor, code cgotorch.Code) Tensor {
 	if c == nil {
 		return Tensor{}
@@ -118,7 +123,8 @@ func (t Tensor) Size(dim int64) int64 {
 	size, ok := cgotorch.Size(t.ptr("Size"), dim)
 	runtime.KeepAlive(t.h)
 	if !ok {
-		panic(&Error{Op: "Size", Args: []string{t.describe()}, Code: ErrIndex, Msg: fmt.Sprintf("dimension %d is out of range: the tensor has %d dimensions", dim, t.Dim())})
+		panic(&Error{Op: "Size", Args: []string{t.describe()}, Code: ErrIndex,
+			Msg: fmt.Sprintf("dimension %d is out of range: the tensor has %d dimensions", dim, t.Dim())})
 	}
 	return size
 }
@@ -141,8 +147,9 @@ func (t Tensor) Device() Device { return deviceOf(t.facts("Device").Device) }
 // IsContiguous tells whether the elements lie in row-major order without gaps.
 func (t Tensor) IsContiguous() bool { return t.facts("IsContiguous").IsContiguous }
 
-// IsStrided tells whether all elements of t lie in memory: t.layout == torch.strided. The gradient of an embedding may be sparse and
-// then is not: it holds the rows that were used. [Call] reaches the operators of sparse tensors.
+// IsStrided tells whether all elements of t lie in memory: t.layout == torch.strided. The gradient
+// of an embedding may be sparse and then is not: it holds the rows that were used. [Call] reaches
+// the operators of sparse tensors.
 func (t Tensor) IsStrided() bool { return t.facts("IsStrided").IsStrided }
 
 // IsLeaf tells whether t was made by the user and not by a differentiable operator.

@@ -27,11 +27,14 @@ func TestATensorTellsWhatItIs(t *testing.T) {
 	}{
 		{"a matrix", base, []int64{2, 3}, []int64{3, 1}, 6, torch.Float32, true, true, false},
 		{"transposed", base.T(), []int64{3, 2}, []int64{1, 3}, 6, torch.Float32, false, true, false},
-		{"expanded", base.Unsqueeze(0).Expand(4, -1, -1), []int64{4, 2, 3}, []int64{0, 3, 1}, 24, torch.Float32, false, true, false},
+		{"expanded", base.Unsqueeze(0).Expand(4, -1, -1), []int64{4, 2, 3}, []int64{0, 3, 1}, 24, torch.Float32, false,
+			true, false},
 		{"a number", torch.Full(7), []int64{}, []int64{}, 1, torch.Int64, true, true, false},
 		{"empty", torch.Zeros(0, 3), []int64{0, 3}, []int64{3, 1}, 0, torch.Float32, true, true, false},
-		{"channels last", torch.Ones(1, 2, 3, 4).InMemoryFormat(torch.ChannelsLast), []int64{1, 2, 3, 4}, []int64{24, 1, 8, 2}, 24, torch.Float32, false, true, false},
-		{"every second column", base.At(torch.All, torch.RangeStep(0, 3, 2)), []int64{2, 2}, []int64{3, 2}, 4, torch.Float32, false, true, false},
+		{"channels last", torch.Ones(1, 2, 3, 4).InMemoryFormat(torch.ChannelsLast), []int64{1, 2, 3, 4},
+			[]int64{24, 1, 8, 2}, 24, torch.Float32, false, true, false},
+		{"every second column", base.At(torch.All, torch.RangeStep(0, 3, 2)), []int64{2, 2}, []int64{3, 2}, 4,
+			torch.Float32, false, true, false},
 		{"a leaf", torch.Ones(1).RequiresGrad(), []int64{1}, []int64{1}, 1, torch.Float32, true, true, true},
 		{"a result", torch.Ones(1).RequiresGrad().Neg(), []int64{1}, []int64{1}, 1, torch.Float32, true, false, true},
 	} {
@@ -46,11 +49,14 @@ func TestATensorTellsWhatItIs(t *testing.T) {
 		if got := c.t.Stride(); !slices.Equal(got, c.stride) {
 			t.Errorf("%s: stride %v, want %v", c.name, got, c.stride)
 		}
-		if c.t.Numel() != c.numel || c.t.DType() != c.dtype || c.t.Device() != torch.CPU || c.t.IsContiguous() != c.contiguous {
-			t.Errorf("%s: %d elements of %s on %s, contiguous %t", c.name, c.t.Numel(), c.t.DType(), c.t.Device(), c.t.IsContiguous())
+		if c.t.Numel() != c.numel || c.t.DType() != c.dtype || c.t.Device() != torch.CPU ||
+			c.t.IsContiguous() != c.contiguous {
+			t.Errorf("%s: %d elements of %s on %s, contiguous %t", c.name, c.t.Numel(), c.t.DType(), c.t.Device(),
+				c.t.IsContiguous())
 		}
 		if c.t.IsLeaf() != c.leaf || c.t.NeedsGrad() != c.needGrad {
-			t.Errorf("%s: leaf %t, needs grad %t, want %t, %t", c.name, c.t.IsLeaf(), c.t.NeedsGrad(), c.leaf, c.needGrad)
+			t.Errorf("%s: leaf %t, needs grad %t, want %t, %t", c.name, c.t.IsLeaf(), c.t.NeedsGrad(), c.leaf,
+				c.needGrad)
 		}
 		if got, want := int64(len(c.t.Bytes())), c.numel*c.dtype.Size(); got != want {
 			t.Errorf("%s: %d bytes, want %d", c.name, got, want)
@@ -96,7 +102,8 @@ func TestElementsOfEveryTypeReadBackAsTheyWere(t *testing.T) {
 
 func TestAnEmptySliceIsATensorWithoutElements(t *testing.T) {
 	testenv.RequireTorch(t)
-	for _, x := range []torch.Tensor{torch.From[float32](nil), torch.From([]float32{}), torch.From([]float32{}, 0), torch.From([]float32{}, 3, 0)} {
+	for _, x := range []torch.Tensor{torch.From[float32](nil), torch.From([]float32{}), torch.From([]float32{}, 0),
+		torch.From([]float32{}, 3, 0)} {
 		if x.Numel() != 0 || len(torch.Values[float32](x)) != 0 {
 			t.Errorf("got %v", x)
 		}
@@ -120,15 +127,18 @@ func TestFromCopiesItsSlice(t *testing.T) {
 func TestElementTypesHaveTheSizesAndNamesOfPyTorch(t *testing.T) {
 	testenv.RequireTorch(t)
 	for d, name := range map[torch.DType]string{
-		torch.Uint8: "uint8", torch.Int8: "int8", torch.Int16: "int16", torch.Int32: "int32", torch.Int64: "int64", torch.Float16: "float16",
-		torch.Float32: "float32", torch.Float64: "float64", torch.Complex32: "complex32", torch.Complex64: "complex64", torch.Complex128: "complex128",
-		torch.Bool: "bool", torch.BFloat16: "bfloat16",
+		torch.Uint8: "uint8", torch.Int8: "int8", torch.Int16: "int16", torch.Int32: "int32", torch.Int64: "int64",
+		torch.Float16: "float16",
+		torch.Float32: "float32", torch.Float64: "float64", torch.Complex32: "complex32", torch.Complex64: "complex64",
+		torch.Complex128: "complex128",
+		torch.Bool:       "bool", torch.BFloat16: "bfloat16",
 	} {
 		x := torch.Options{DType: d}.Empty(3)
 		if x.DType() != d || d.String() != name || int64(len(x.Bytes())) != 3*d.Size() {
 			t.Errorf("%v: a tensor of it is %v with %d bytes", d, x.DType(), len(x.Bytes()))
 		}
-		if float, cplx := d.IsFloatingPoint(), d.IsComplex(); float != (name[0] == 'f' || name[0] == 'b' && name != "bool") || cplx != (name[0] == 'c') {
+		if float, cplx := d.IsFloatingPoint(), d.IsComplex(); float != (name[0] == 'f' || name[0] == 'b' &&
+			name != "bool") || cplx != (name[0] == 'c') {
 			t.Errorf("%v: floating point %t, complex %t", d, float, cplx)
 		}
 	}
@@ -143,8 +153,10 @@ func TestDevicesAreReadAndWrittenAlike(t *testing.T) {
 		want torch.Device
 		ok   bool
 	}{
-		{"cpu", torch.CPU, true}, {"cuda", torch.CUDA(0), true}, {"cuda:0", torch.CUDA(0), true}, {"cuda:127", torch.CUDA(127), true},
-		{"cuda:128", torch.CPU, false}, {"cuda:-1", torch.CPU, false}, {"cuda:", torch.CPU, false}, {"cuda:one", torch.CPU, false}, {"", torch.CPU, false},
+		{"cpu", torch.CPU, true}, {"cuda", torch.CUDA(0), true}, {"cuda:0", torch.CUDA(0), true},
+		{"cuda:127", torch.CUDA(127), true},
+		{"cuda:128", torch.CPU, false}, {"cuda:-1", torch.CPU, false}, {"cuda:", torch.CPU, false},
+		{"cuda:one", torch.CPU, false}, {"", torch.CPU, false},
 		{"tpu", torch.CPU, false}, {"CPU", torch.CPU, false},
 	} {
 		got, err := torch.ParseDevice(c.text)
@@ -163,8 +175,10 @@ func TestItemReadsNumbersOfEveryKind(t *testing.T) {
 		t    torch.Tensor
 		want float64
 	}{
-		{torch.ScalarTensor(true), 1}, {torch.ScalarTensor(false), 0}, {torch.ScalarTensor[int8](-3), -3}, {torch.ScalarTensor(2.5), 2.5},
-		{torch.Ones(1, 1, 1), 1}, {torch.Ones(1).ToDType(torch.BFloat16), 1}, {torch.ScalarTensor(math.Inf(1)), math.Inf(1)},
+		{torch.ScalarTensor(true), 1}, {torch.ScalarTensor(false), 0}, {torch.ScalarTensor[int8](-3), -3},
+		{torch.ScalarTensor(2.5), 2.5},
+		{torch.Ones(1, 1, 1), 1}, {torch.Ones(1).ToDType(torch.BFloat16), 1}, {torch.ScalarTensor(math.Inf(1)),
+			math.Inf(1)},
 	} {
 		if got := c.t.Item(); got != c.want {
 			t.Errorf("%v.Item() = %v", c.t, got)
@@ -178,7 +192,8 @@ func TestSetDataKeepsTheTensorsIdentity(t *testing.T) {
 	value := torch.From([]float32{5, 6})
 	w.SetData_(value)
 	w.Sum(0).Backward()
-	if got := torch.Values[float32](w); !slices.Equal(got, []float32{5, 6}) || !w.NeedsGrad() || !w.Grad().Equal(torch.Ones(2)) {
+	if got := torch.Values[float32](w); !slices.Equal(got, []float32{5, 6}) || !w.NeedsGrad() ||
+		!w.Grad().Equal(torch.Ones(2)) {
 		t.Errorf("w is %v with gradient %v", w, w.Grad())
 	}
 	torch.NoGrad(func() { w.Zero_() })
@@ -367,7 +382,8 @@ func seq(n int) (s []int64) {
 	return s
 }
 
-// walk visits the positions of a permuted row-major array in its new order, with the old position in memory.
+// walk visits the positions of a permuted row-major array in its new order, with the old position
+// in memory.
 func walk(shape, order []int64, visit func(at []int64, flat int64)) {
 	stride := make([]int64, len(shape))
 	for d, s := len(shape)-1, int64(1); d >= 0; d-- {

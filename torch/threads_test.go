@@ -99,7 +99,8 @@ func TestErrorsOfManyGoroutinesAreNeverMixed(t *testing.T) {
 				torch.Scope(func() {
 					a, b := torch.Zeros(2, n), torch.Zeros(n+100, 3)
 					err := torch.Try(func() { a.MM(b) })
-					want := fmt.Sprintf("torch: MM(float32[2,%d], float32[%d,3]): mat1 and mat2 shapes cannot be multiplied (2x%d and %dx3)", n, n+100, n, n+100)
+					want := fmt.Sprintf("torch: MM(float32[2,%d], float32[%d,3]): mat1 and mat2 shapes cannot be "+
+						"multiplied (2x%d and %dx3)", n, n+100, n, n+100)
 					if err == nil || err.Error() != want {
 						t.Errorf("goroutine %d: got %v, want %s", g, err, want)
 					}
@@ -119,7 +120,8 @@ func TestManyGoroutinesShareOneTensorForReading(t *testing.T) {
 		wg.Go(func() {
 			for range rounds(300) {
 				torch.Scope(func() {
-					if s := x.Sum(0).Item(); s != 4950 || x.Numel() != 100 || !strings.HasPrefix(x.String(), "tensor([ 0,  1,") {
+					if s := x.Sum(0).Item(); s != 4950 || x.Numel() != 100 || !strings.HasPrefix(x.String(),
+						"tensor([ 0,  1,") {
 						t.Errorf("the sum is %v", s)
 					}
 				})

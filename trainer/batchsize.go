@@ -18,12 +18,14 @@ func (o *Options) resolveBatchSize(step any) error {
 	_, judges := step.(MemoryJudge)
 	_, empties := step.(CacheEmptier)
 	if !judges || !empties {
-		return fmt.Errorf("trainer: Options.AutoFindBatchSize is set, but %T does not implement trainer.MemoryJudge and trainer.CacheEmptier", step)
+		return fmt.Errorf("trainer: Options.AutoFindBatchSize is set, but %T does not implement trainer.MemoryJudge "+
+			"and trainer.CacheEmptier", step)
 	}
 	return nil
 }
 
-// fitShrinking runs until memory suffices: find_executable_batch_size of accelerate, which goes down by a tenth, rounded down.
+// fitShrinking runs until memory suffices: find_executable_batch_size of accelerate, which goes
+// down by a tenth, rounded down.
 func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*fit[S, B]) error) (err error) {
 	o := t.options
 	t.last = &fit[S, B]{t: t, o: o, ctx: ctx, hooks: t.hooks}
@@ -45,11 +47,13 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*fit[S, B]
 			return err
 		}
 		if f.run.Info.ResumedFrom != "" && !o.Semantics.PositionFromGlobalStep {
-			return fmt.Errorf("trainer: the batches of %d with which this run was begun do not fit into memory any more, and a resumed run must keep their size: %w", o.BatchSize, err)
+			return fmt.Errorf("trainer: the batches of %d with which this run was begun do not fit into memory any "+
+				"more, and a resumed run must keep their size: %w", o.BatchSize, err)
 		}
 		size := int(float64(o.BatchSize) * 0.9)
 		if size == 0 {
-			return fmt.Errorf("trainer: Options.AutoFindBatchSize: not even a batch of one sample fits into memory: %w", err)
+			return fmt.Errorf("trainer: Options.AutoFindBatchSize: not even a batch of one sample fits into memory: %w",
+				err)
 		}
 		f.note("batches of %d do not fit into memory after update %d; trying %d", o.BatchSize, f.m.GlobalStep, size)
 		o.BatchSize, warnings = size, f.warnings
@@ -78,7 +82,8 @@ func (o *Options) resumedBatchSize() (int, error) {
 	return state.TrainBatchSize, nil
 }
 
-// snapshot is the state of the step before the first update, to which a run returns that begins anew.
+// snapshot is the state of the step before the first update, to which a run returns that begins
+// anew.
 type snapshot struct{ dir string }
 
 func (s *snapshot) remove() {
@@ -87,7 +92,8 @@ func (s *snapshot) remove() {
 	}
 }
 
-// returnToBegin takes the snapshot, or returns to it: then nothing is left of the updates with batches that were too large.
+// returnToBegin takes the snapshot, or returns to it: then nothing is left of the updates with
+// batches that were too large.
 func (f *fit[S, B]) returnToBegin() error {
 	if f.begin == nil || f.o.Semantics.RetryFromTrained || f.run.Info.ResumedFrom != "" {
 		return nil
@@ -95,7 +101,8 @@ func (f *fit[S, B]) returnToBegin() error {
 	step, ok := f.t.step.(Stateful)
 	switch {
 	case !ok && f.again:
-		f.warn("%T does not implement trainer.Stateful, so the updates with larger batches stay in its weights", f.t.step)
+		f.warn("%T does not implement trainer.Stateful, so the updates with larger batches stay in its weights",
+			f.t.step)
 		return nil
 	case !ok:
 		return nil

@@ -24,7 +24,8 @@ func TestAutoFindBatchSizeFindsWhatFits(t *testing.T) {
 		}
 		return nil
 	}
-	o := trainer.Options{OutputDir: memoryDir(t), Epochs: 1, AutoFindBatchSize: true, Save: trainer.Every(1, trainer.Update)}
+	o := trainer.Options{OutputDir: memoryDir(t), Epochs: 1, AutoFindBatchSize: true, Save: trainer.Every(1,
+		trainer.Update)}
 	r, err := fitted(t, step, o, 12, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -33,15 +34,19 @@ func TestAutoFindBatchSizeFindsWhatFits(t *testing.T) {
 	if _, err := fitted(t, want, trainer.Options{Epochs: 1, BatchSize: 5}, 12, nil); err != nil {
 		t.Fatal(err)
 	}
-	if step.Weights() != want.Weights() || step.Generator() != want.Generator() || r.GlobalStep != 3 || len(r.Warnings) != 3 {
+	if step.Weights() != want.Weights() || step.Generator() != want.Generator() || r.GlobalStep != 3 ||
+		len(r.Warnings) != 3 {
 		t.Errorf("weights %x, want those of a run with batches of 5, %x; %+v", step.Weights(), want.Weights(), r)
 	}
-	if left, err := os.ReadDir(o.OutputDir); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), ".begin") }) {
+	if left, err := os.ReadDir(o.OutputDir); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool {
+		return strings.HasPrefix(e.Name(), ".begin")
+	}) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 }
 
-// Memory may run out after some updates: by default nothing is left of them, in Hugging Face's loop they stay.
+// Memory may run out after some updates: by default nothing is left of them, in Hugging Face's loop
+// they stay.
 func TestWhatIsLeftOfTheLargerBatches(t *testing.T) {
 	for _, c := range []struct {
 		rules semantics.Rules
@@ -55,7 +60,8 @@ func TestWhatIsLeftOfTheLargerBatches(t *testing.T) {
 			}
 			return nil
 		}}
-		o := trainer.Options{OutputDir: memoryDir(t), Epochs: 1, BatchSize: 4, AutoFindBatchSize: true, Save: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard}
+		o := trainer.Options{OutputDir: memoryDir(t), Epochs: 1, BatchSize: 4, AutoFindBatchSize: true,
+			Save: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard}
 		tr, err := trainer.New(step, o)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +76,8 @@ func TestWhatIsLeftOfTheLargerBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := step.Weights() == want.Weights(); got != c.same || r.GlobalStep != 4 {
-			t.Errorf("%s: weights are those of a run with batches of 3: %v, want %v; update %d", c.rules.Name, got, c.same, r.GlobalStep)
+			t.Errorf("%s: weights are those of a run with batches of 3: %v, want %v; update %d", c.rules.Name, got,
+				c.same, r.GlobalStep)
 		}
 		if diff := cmp.Diff(alone.History, r.History, ignoreTimes); c.same && diff != "" {
 			t.Errorf("log (-run with 3 +found):\n%s", diff)
@@ -93,13 +100,15 @@ func TestNoBatchFits(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not even a batch of one sample fits") {
 		t.Error(err)
 	}
-	if _, err := trainer.New(still{step}, trainer.Options{AutoFindBatchSize: true}); err == nil || !strings.Contains(err.Error(), "trainer.MemoryJudge") {
+	if _, err := trainer.New(still{step}, trainer.Options{AutoFindBatchSize: true}); err == nil ||
+		!strings.Contains(err.Error(), "trainer.MemoryJudge") {
 		t.Error(err)
 	}
 }
 
 func TestAResumedRunTakesTheSizeOfItsCheckpoint(t *testing.T) {
-	o := trainer.Options{OutputDir: memoryDir(t), MaxSteps: 2, BatchSize: 3, AutoFindBatchSize: true, ResumeFrom: trainer.Latest}
+	o := trainer.Options{OutputDir: memoryDir(t), MaxSteps: 2, BatchSize: 3, AutoFindBatchSize: true,
+		ResumeFrom: trainer.Latest}
 	if _, err := fitted(t, new(trainertest.Step), o, 12, nil); err != nil {
 		t.Fatal(err)
 	}

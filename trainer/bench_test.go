@@ -10,8 +10,10 @@ import (
 )
 
 func BenchmarkFitUpdate(b *testing.B) {
-	// One update is one op: the loop, the hooks and the loader around a step that does next to nothing.
-	t, err := trainer.New(&quietStep{}, trainer.Options{MaxSteps: max(1, b.N), BatchSize: 1, Progress: io.Discard, Log: trainer.Never, Workers: 1})
+	// One update is one op: the loop, the hooks and the loader around a step that does next to
+	// nothing.
+	t, err := trainer.New(&quietStep{}, trainer.Options{MaxSteps: max(1, b.N), BatchSize: 1, Progress: io.Discard,
+		Log: trainer.Never, Workers: 1})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func newJudge(o *Options) judge {
 	if j.metric == "" {
 		j.metric = "loss"
 	}
-	j.track = j.explicit || o.Adaptive != nil || o.LoadBestAtEnd || o.Save.kind == atBest || !o.Semantics.TrackBestOnRequest
+	j.track = j.explicit || o.Adaptive != nil || o.LoadBestAtEnd || o.Save.kind == atBest ||
+		!o.Semantics.TrackBestOnRequest
 	switch o.Direction {
 	case GreaterIsBetter:
 		j.greater = true
@@ -32,7 +33,8 @@ func newJudge(o *Options) judge {
 	return j
 }
 
-// greaterIsBetter is the rule of [ByName]. Of an error rate the last word of the name counts: "cer", "valid_wer".
+// greaterIsBetter is the rule of [ByName]. Of an error rate the last word of the name counts:
+// "cer", "valid_wer".
 func greaterIsBetter(metric string, rules semantics.Rules) bool {
 	if strings.HasSuffix(metric, "loss") {
 		return false
@@ -63,7 +65,8 @@ func (j judge) value(row Logs) (v float64, ok bool, err error) {
 			}
 		}
 		slices.Sort(names)
-		return 0, false, &OptionError{"MetricForBest", fmt.Sprintf("%q", j.metric), fmt.Sprintf("a metric of the evaluation, which has %q", names)}
+		return 0, false, &OptionError{"MetricForBest", fmt.Sprintf("%q", j.metric),
+			fmt.Sprintf("a metric of the evaluation, which has %q", names)}
 	}
 	return v, ok, nil
 }
@@ -91,13 +94,16 @@ func (f *fit[S, B]) consider(row Logs) (bool, error) {
 	saved := ""
 	switch {
 	case f.o.Semantics.BestMayBeUnsaved:
-		saved = f.best.Checkpoint // of an evaluation that was the best before; it stands until a save finds a better one on the disk
+		// of an evaluation that was the best before; it stands until a save finds a better one on
+		// the disk
+		saved = f.best.Checkpoint
 	case f.saves() && f.m.LastSaved == f.m.GlobalStep:
 		saved = f.checkpointPath(f.m.GlobalStep) // this update was saved before it was evaluated
 		if f.o.Saver != nil {
 			saved = f.checkpoint
 		}
 	}
-	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: Metrics(row), GlobalStep: f.m.GlobalStep, Checkpoint: saved}
+	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: Metrics(row), GlobalStep: f.m.GlobalStep,
+		Checkpoint: saved}
 	return true, nil
 }

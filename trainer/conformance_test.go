@@ -18,9 +18,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// TestRecordedRunsOfHuggingFaceTrainer replays runs of transformers.Trainer 5.17 under semantics.HuggingFace. The recorded losses,
-// norms and evaluations take the place of the arithmetic; everything else, from the order of the samples to the files left at the
-// end, must come out as it was recorded, numbers to the last bit.
+// TestRecordedRunsOfHuggingFaceTrainer replays runs of transformers.Trainer 5.17 under
+// semantics.HuggingFace. The recorded losses, norms and evaluations take the place of the
+// arithmetic; everything else, from the order of the samples to the files left at the end, must
+// come out as it was recorded, numbers to the last bit.
 func TestRecordedRunsOfHuggingFaceTrainer(t *testing.T) {
 	const folder = "../../shared/conformance/cases/hf"
 	if _, err := os.Stat(folder); err != nil {
@@ -49,7 +50,8 @@ func TestRecordedRunsOfHuggingFaceTrainer(t *testing.T) {
 func replay(t *testing.T, dir string) {
 	var spec hfSpec
 	var trace hfTrace
-	spec.Args = hfArgs{NumTrainEpochs: 3, BatchSize: 8, EvalBatchSize: 8, Accumulate: 1, LearningRate: 5e-5, SchedulerType: "linear", LoggingStrategy: "steps",
+	spec.Args = hfArgs{NumTrainEpochs: 3, BatchSize: 8, EvalBatchSize: 8, Accumulate: 1, LearningRate: 5e-5,
+		SchedulerType: "linear", LoggingStrategy: "steps",
 		LoggingSteps: 500, EvalStrategy: "no", SaveStrategy: "steps", SaveSteps: 500, Seed: 42, NanFilter: true}
 	readCase(t, dir+"/spec.json", &spec)
 	readCase(t, dir+"/trace.json", &trace)
@@ -100,7 +102,8 @@ func replay(t *testing.T, dir string) {
 			_, err = tr.Predict(t.Context(), spec.Data.valid(), phase.Prefix)
 		case "train":
 			if spec.Data.Iterable {
-				result, err = tr.FitStream(t.Context(), data.StreamOf(trainertest.Samples(spec.Data.rows("train")), nil), valid)
+				result, err = tr.FitStream(t.Context(), data.StreamOf(trainertest.Samples(spec.Data.rows("train")),
+					nil), valid)
 				break
 			}
 			result, err = tr.Fit(t.Context(), trainertest.Samples(spec.Data.rows("train")), valid)
@@ -164,8 +167,10 @@ func compare(t *testing.T, trace *hfTrace, all *events, cursor *replayCursor, re
 		t.Errorf("log (-recorded +ours):\n%s", diff)
 	}
 	if o := trace.TrainOutput; o != nil {
-		if want := float(t, o.TrainingLoss); result.GlobalStep != o.GlobalStep || result.TrainLoss != want && !math.IsNaN(want) {
-			t.Errorf("ended with update %d and train_loss %x, recorded were %d and %x", result.GlobalStep, result.TrainLoss, o.GlobalStep, want)
+		if want := float(t, o.TrainingLoss); result.GlobalStep != o.GlobalStep || result.TrainLoss != want &&
+			!math.IsNaN(want) {
+			t.Errorf("ended with update %d and train_loss %x, recorded were %d and %x", result.GlobalStep,
+				result.TrainLoss, o.GlobalStep, want)
 		}
 	}
 	if trace.Best.Metric != nil {
@@ -202,7 +207,8 @@ func compareFiles(t *testing.T, trace *hfTrace, all *events, out string) {
 	for i := range left {
 		left[i] = filepath.Base(left[i])
 	}
-	if diff := cmp.Diff(trace.Checkpoints.After, left, cmpopts.SortSlices(strings.Compare), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(trace.Checkpoints.After, left, cmpopts.SortSlices(strings.Compare),
+		cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("checkpoints left (-recorded +ours):\n%s", diff)
 	}
 	for name, want := range trace.Checkpoints.State {
@@ -213,7 +219,8 @@ func compareFiles(t *testing.T, trace *hfTrace, all *events, out string) {
 		}
 		delete(got, "log_history")
 		delete(got, "stateful_callbacks")
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreMapEntries(func(k string, _ any) bool { return k == "total_flos" })); diff != "" {
+		if diff := cmp.Diff(want, got,
+			cmpopts.IgnoreMapEntries(func(k string, _ any) bool { return k == "total_flos" })); diff != "" {
 			t.Errorf("%s/trainer_state.json (-recorded +ours):\n%s", name, diff)
 		}
 	}

@@ -2,17 +2,20 @@ package trainer
 
 import "encoding/json"
 
-// Control are the decisions that hooks may take: TrainerControl of Hugging Face, with the same names and the same life. The loop
-// raises what is due before it calls the hooks of an event, so a hook can take a decision back as well.
+// Control are the decisions that hooks may take: TrainerControl of Hugging Face, with the same
+// names and the same life. The loop raises what is due before it calls the hooks of an event, so a
+// hook can take a decision back as well.
 type Control struct {
 	ShouldTrainingStop bool `json:"should_training_stop"` // end the run after this update; never cleared within a run
-	ShouldEpochStop    bool `json:"should_epoch_stop"`    // end the epoch after this update; cleared when an epoch begins
-	ShouldSave         bool `json:"should_save"`          // these three are cleared when a window begins
-	ShouldEvaluate     bool `json:"should_evaluate"`
-	ShouldLog          bool `json:"should_log"`
+	// end the epoch after this update; cleared when an epoch begins
+	ShouldEpochStop bool `json:"should_epoch_stop"`
+	ShouldSave      bool `json:"should_save"` // these three are cleared when a window begins
+	ShouldEvaluate  bool `json:"should_evaluate"`
+	ShouldLog       bool `json:"should_log"`
 }
 
-// exported is the state as transformers writes it among those of its callbacks. Resuming here reads the position of the loop instead.
+// exported is the state as transformers writes it among those of its callbacks. Resuming here reads
+// the position of the loop instead.
 func (c Control) exported() (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"args": c, "attributes": struct{}{}})
 }

@@ -14,7 +14,8 @@ import (
 
 func TestTokensAndFlopsAreCountedOverAResume(t *testing.T) {
 	o := trainer.Options{
-		OutputDir: memoryDir(t), Epochs: 2, BatchSize: 4, CountTokens: true, Log: trainer.Every(1, trainer.Update), Save: trainer.Every(1, trainer.Update), ResumeFrom: trainer.Latest,
+		OutputDir: memoryDir(t), Epochs: 2, BatchSize: 4, CountTokens: true, Log: trainer.Every(1, trainer.Update),
+		Save: trainer.Every(1, trainer.Update), ResumeFrom: trainer.Latest,
 	}
 	stop := errors.New("stop")
 	first := &trainertest.Step{TokensPerSample: 10, FlopsPerSample: 1e3, Inject: func(op string, n int) error {
@@ -54,7 +55,8 @@ func TestWhatCountingNeeds(t *testing.T) {
 		{"trainer.CacheEmptier", trainer.Options{EmptyCacheSteps: 1}},
 		{"Options.EmptyCacheSteps is -1", trainer.Options{EmptyCacheSteps: -1}},
 	} {
-		if _, err := trainer.New(still{new(trainertest.Step)}, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := trainer.New(still{new(trainertest.Step)}, c.o); err == nil || !strings.Contains(err.Error(),
+			c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
@@ -62,7 +64,8 @@ func TestWhatCountingNeeds(t *testing.T) {
 
 func TestTheCacheIsEmptiedBeforeTheBatchesOfEverySoManyUpdates(t *testing.T) {
 	step := new(trainertest.Step)
-	if _, err := fitted(t, step, trainer.Options{MaxSteps: 5, BatchSize: 4, Accumulate: 2, EmptyCacheSteps: 2}, 16, nil); err != nil {
+	if _, err := fitted(t, step, trainer.Options{MaxSteps: 5, BatchSize: 4, Accumulate: 2, EmptyCacheSteps: 2}, 16,
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -80,7 +83,8 @@ func TestTheCacheIsEmptiedBeforeTheBatchesOfEverySoManyUpdates(t *testing.T) {
 func TestIgnoreDataSkip(t *testing.T) {
 	for _, rules := range []semantics.Rules{semantics.Default, semantics.HuggingFace} {
 		dir := memoryDir(t)
-		o := trainer.Options{OutputDir: dir, Epochs: 2, BatchSize: 2, Save: trainer.Every(2, trainer.Update), Semantics: rules, Progress: io.Discard}
+		o := trainer.Options{OutputDir: dir, Epochs: 2, BatchSize: 2, Save: trainer.Every(2, trainer.Update),
+			Semantics: rules, Progress: io.Discard}
 		stop := errors.New("stop")
 		step := &trainertest.Step{Inject: func(op string, n int) error {
 			if op == "train" && n == 4 {
@@ -99,7 +103,8 @@ func TestIgnoreDataSkip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := firstTrain(again); got != first || r.GlobalStep != 6 {
-			t.Errorf("%s: went on with %s to update %d, want %s again and update 6", rules.Name, got, r.GlobalStep, first)
+			t.Errorf("%s: went on with %s to update %d, want %s again and update 6", rules.Name, got, r.GlobalStep,
+				first)
 		}
 	}
 }

@@ -69,7 +69,8 @@ func TestEveryTrainingArgumentIsOnItsPage(t *testing.T) {
 				value = json
 			}
 		}
-		if line := regexp.MustCompile(`"` + name + `": "?([^",\n]*)"?`).FindSubmatch(text); line == nil || string(line[1]) != value {
+		if line := regexp.MustCompile(`"` + name + `": "?([^",\n]*)"?`).FindSubmatch(text); line == nil ||
+			string(line[1]) != value {
 			t.Errorf("%s: the page says that its default is %q, transformers says %q", name, value, line)
 		}
 	}
@@ -81,20 +82,24 @@ func TestEveryOptionIsOnThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range exported(t, ".") {
-		if field, ok := strings.CutPrefix(name, "Options."); ok && ast.IsExported(field) && !strings.Contains(string(text), "trainer.Options."+field+"`") {
+		if field, ok := strings.CutPrefix(name, "Options."); ok && ast.IsExported(field) &&
+			!strings.Contains(string(text), "trainer.Options."+field+"`") {
 			t.Errorf("the page does not name trainer.Options.%s", field)
 		}
 	}
 }
 
-// TestGoNamesOnThePagesExist looks each name such as trainer.Options.Epochs up in the source of its package.
+// TestGoNamesOnThePagesExist looks each name such as trainer.Options.Epochs up in the source of its
+// package.
 func TestGoNamesOnThePagesExist(t *testing.T) {
 	folders := map[string]string{
-		"trainer": ".", "engine": "engine", "semantics": "semantics", "callback": "callback", "trainertest": "trainertest",
-		"lr": "../optim/lr", "optim": "../optim", "data": "../data", "amp": "../amp",
+		"trainer": ".", "engine": "engine", "semantics": "semantics", "callback": "callback",
+		"trainertest": "trainertest",
+		"lr":          "../optim/lr", "optim": "../optim", "data": "../data", "amp": "../amp",
 	}
 	known := map[string]map[string]bool{}
-	name := regexp.MustCompile("`(" + strings.Join(slices.Sorted(maps.Keys(folders)), "|") + `)\.([A-Z]\w*(?:\.[A-Z]\w*)?)` + "`")
+	name := regexp.MustCompile("`(" + strings.Join(slices.Sorted(maps.Keys(folders)), "|") +
+		`)\.([A-Z]\w*(?:\.[A-Z]\w*)?)` + "`")
 	for _, page := range []string{"../docs/training-arguments.md", "../docs/overrides.md", "../docs/semantics.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -115,7 +120,8 @@ func TestGoNamesOnThePagesExist(t *testing.T) {
 	}
 }
 
-// exported are the exported names of a package, and the fields and methods of its types as Type.Name.
+// exported are the exported names of a package, and the fields and methods of its types as
+// Type.Name.
 func exported(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}

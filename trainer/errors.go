@@ -5,11 +5,13 @@ import (
 	"fmt"
 )
 
-// ErrOldRun is the cause of the error with which Fit refuses an output folder that holds the checkpoints or the log of an earlier
-// run although it was told neither to resume that run nor to overwrite it.
+// ErrOldRun is the cause of the error with which Fit refuses an output folder that holds the
+// checkpoints or the log of an earlier run although it was told neither to resume that run nor to
+// overwrite it.
 var ErrOldRun = errors.New("the folder holds an earlier run")
 
-// ErrOtherRun is the cause of the error with which Fit refuses to resume from a checkpoint whose sizes do not fit the options.
+// ErrOtherRun is the cause of the error with which Fit refuses to resume from a checkpoint whose
+// sizes do not fit the options.
 var ErrOtherRun = errors.New("the checkpoint was made by a run of other sizes")
 
 // OptionError says which option is wrong. It is returned by [New] and by [Trainer.Fit].
@@ -51,8 +53,8 @@ func (e *HookError) Error() string {
 
 func (e *HookError) Unwrap() error { return e.Err }
 
-// InterruptedError is what Fit returns when its context was cancelled. errors.Is finds the context's error in it,
-// so errors.Is(err, context.Canceled) tells an interruption from a failure.
+// InterruptedError is what Fit returns when its context was cancelled. errors.Is finds the
+// context's error in it, so errors.Is(err, context.Canceled) tells an interruption from a failure.
 type InterruptedError struct {
 	GlobalStep int
 	Epoch      float64
@@ -66,19 +68,22 @@ func (e *InterruptedError) Error() string {
 	if e.Checkpoint == "" {
 		return fmt.Sprintf("%s; not saved: %s: %v", where, e.Unsaved, e.Err)
 	}
-	return fmt.Sprintf("%s; saved in %s; to go on, run again with Options.ResumeFrom = trainer.Latest: %v", where, e.Checkpoint, e.Err)
+	return fmt.Sprintf("%s; saved in %s; to go on, run again with Options.ResumeFrom = trainer.Latest: %v", where,
+		e.Checkpoint, e.Err)
 }
 
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
-// torchError is the marker of the one type of panic that Fit and Evaluate turn into an error: package torch's *Error. It is an
-// interface so that the loop need not import what it does not know.
+// torchError is the marker of the one type of panic that Fit and Evaluate turn into an error:
+// package torch's *Error. It is an interface so that the loop need not import what it does not
+// know.
 type torchError interface {
 	error
 	TorchError()
 }
 
-// recoverTorchError is deferred: it turns a torchError into *err and lets every other panic through.
+// recoverTorchError is deferred: it turns a torchError into *err and lets every other panic
+// through.
 func recoverTorchError(err *error) {
 	switch p := recover().(type) {
 	case nil:
@@ -89,13 +94,15 @@ func recoverTorchError(err *error) {
 	}
 }
 
-// ErrStop is what a hook returns to end the run here and now, well and with everything that belongs to its end: no update is finished first, as
-// [Run.Stop] does. Its text is why.
+// ErrStop is what a hook returns to end the run here and now, well and with everything that belongs
+// to its end: no update is finished first, as [Run.Stop] does. Its text is why.
 //
 //	return trainer.ErrStop("the loss is nan")
 type ErrStop string
 
 func (e ErrStop) Error() string { return string(e) }
 
-// ErrOnlyModel is the cause of the error with which Fit refuses to resume from a checkpoint of Options.SaveOnlyModel.
-var ErrOnlyModel = errors.New("the checkpoint holds only the weights (Options.SaveOnlyModel): begin a new run from them, or set semantics.Rules.ResumeFromWeights to go on with new moments")
+// ErrOnlyModel is the cause of the error with which Fit refuses to resume from a checkpoint of
+// Options.SaveOnlyModel.
+var ErrOnlyModel = errors.New("the checkpoint holds only the weights (Options.SaveOnlyModel): begin a new run from " +
+	"them, or set semantics.Rules.ResumeFromWeights to go on with new moments")

@@ -13,12 +13,14 @@ type EvalSet[S any] struct {
 	Set  data.Dataset[S]
 }
 
-// EvalSets are several validation sets. Fit and Evaluate take them where they take a validation set: each is evaluated by itself, in this
-// order, and its numbers are logged under its name: "eval_matched_loss".
+// EvalSets are several validation sets. Fit and Evaluate take them where they take a validation
+// set: each is evaluated by itself, in this order, and its numbers are logged under its name:
+// "eval_matched_loss".
 //
 //	result, err := t.Fit(ctx, train, trainer.EvalSets[Sample]{{"matched", a}, {"mismatched", b}})
 //
-// Options.MetricForBest names the set too: "matched_accuracy". If it is empty the loss of the first set decides.
+// Options.MetricForBest names the set too: "matched_accuracy". If it is empty the loss of the first
+// set decides.
 type EvalSets[S any] []EvalSet[S]
 
 // Len returns the samples of all sets together, but for those of streams.
@@ -46,7 +48,8 @@ func (e EvalSets[S]) At(i int) (S, error) {
 	return none, fmt.Errorf("trainer: the validation sets have %d samples, so none has index %d", e.Len(), i)
 }
 
-// splitEvalSets returns the sets that a validation set consists of; one without a name if it is not EvalSets.
+// splitEvalSets returns the sets that a validation set consists of; one without a name if it is not
+// EvalSets.
 func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 	sets, several := valid.(EvalSets[S])
 	switch {
@@ -63,7 +66,8 @@ func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
 	for i, s := range sets {
 		switch {
 		case s.Name == "":
-			return nil, fmt.Errorf("trainer: validation set %d of %d has no name; its numbers are logged under it", i+1, len(sets))
+			return nil, fmt.Errorf("trainer: validation set %d of %d has no name; its numbers are logged under it", i+1,
+				len(sets))
 		case seen[s.Name]:
 			return nil, fmt.Errorf("trainer: two validation sets have the name %q; give each its own", s.Name)
 		case s.Set == nil || s.Set.Len() == 0:
@@ -150,7 +154,8 @@ func (f *fit[S, B]) openEval(e *evaluation[B], set data.Dataset[S], predict bool
 
 // describe is what the step is told of an evaluation.
 func (f *fit[S, B]) describe(e *evaluation[B], predict bool) Evaluation {
-	a := Evaluation{Name: e.name, Rows: e.rows, BatchSize: f.o.EvalBatchSize, Loss: f.o.Semantics.EvalLoss, Predict: predict, Shared: e.shared}
+	a := Evaluation{Name: e.name, Rows: e.rows, BatchSize: f.o.EvalBatchSize, Loss: f.o.Semantics.EvalLoss,
+		Predict: predict, Shared: e.shared}
 	a.Even = a.Shared && f.o.Semantics.EvenEvalBatches
 	if e.length < 0 {
 		a.Rows = 0

@@ -30,7 +30,8 @@ func byRows(metric string, values map[int][]float64) func(int, []int) trainer.Me
 	}
 }
 
-func fitted(t *testing.T, step trainer.Step[int, []int], o trainer.Options, train int, valid data.Dataset[int]) (*trainer.Result, error) {
+func fitted(t *testing.T, step trainer.Step[int, []int], o trainer.Options, train int,
+	valid data.Dataset[int]) (*trainer.Result, error) {
 	t.Helper()
 	o.Progress = io.Discard
 	tr, err := trainer.New(step, o)
@@ -50,23 +51,26 @@ func (e *evalNames) AfterEval(r *trainer.Run, m trainer.Metrics) error {
 }
 
 func TestSeveralValidationSets(t *testing.T) {
-	t.Run("each is logged under its name and told to the hooks; the best is judged by the named one", func(t *testing.T) {
-		names := new(evalNames)
-		step := &trainertest.Step{EvalMetrics: byRows("accuracy", map[int][]float64{3: {0.1, 0.2, 0.3}, 2: {0.5, 0.9, 0.7}})}
-		r, err := fitted(t, step, trainer.Options{MetricForBest: "eval_b_accuracy", Callbacks: []any{names}}, 8, two)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Best.Metric != "eval_b_accuracy" || r.Best.Value != 0.9 || r.Best.Metrics["eval_a_accuracy"] != 0.2 {
-			t.Errorf("best %+v, want eval_b_accuracy 0.9 with eval_a_accuracy 0.2", r.Best)
-		}
-		if diff := cmp.Diff([]string{"eval_a false 0 false", "eval_b true 0.5 true"}, names.names[:2]); diff != "" {
-			t.Error(diff)
-		}
-		if got := step.Evaluations[1]; got != (trainer.Evaluation{Name: "eval_b", Rows: 2, BatchSize: 8}) {
-			t.Errorf("the step was told of %+v", got)
-		}
-	})
+	t.Run("each is logged under its name and told to the hooks; the best is judged by the named one",
+		func(t *testing.T) {
+			names := new(evalNames)
+			step := &trainertest.Step{EvalMetrics: byRows("accuracy", map[int][]float64{3: {0.1, 0.2, 0.3},
+				2: {0.5, 0.9, 0.7}})}
+			r, err := fitted(t, step, trainer.Options{MetricForBest: "eval_b_accuracy", Callbacks: []any{names}}, 8,
+				two)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Best.Metric != "eval_b_accuracy" || r.Best.Value != 0.9 || r.Best.Metrics["eval_a_accuracy"] != 0.2 {
+				t.Errorf("best %+v, want eval_b_accuracy 0.9 with eval_a_accuracy 0.2", r.Best)
+			}
+			if diff := cmp.Diff([]string{"eval_a false 0 false", "eval_b true 0.5 true"}, names.names[:2]); diff != "" {
+				t.Error(diff)
+			}
+			if got := step.Evaluations[1]; got != (trainer.Evaluation{Name: "eval_b", Rows: 2, BatchSize: 8}) {
+				t.Errorf("the step was told of %+v", got)
+			}
+		})
 	t.Run("without a metric the loss of the first decides", func(t *testing.T) {
 		r, err := fitted(t, new(trainertest.Step), trainer.Options{}, 8, two)
 		if err != nil || r.Best.Metric != "eval_a_loss" {
@@ -74,8 +78,10 @@ func TestSeveralValidationSets(t *testing.T) {
 		}
 	})
 	t.Run("early stopping counts the set that decides", func(t *testing.T) {
-		step := &trainertest.Step{EvalMetrics: byRows("accuracy", map[int][]float64{3: {1, 2, 3, 4, 5, 6}, 2: {5, 4, 3, 2, 1, 0}})}
-		o := trainer.Options{Epochs: 6, MetricForBest: "b_accuracy", Callbacks: []any{&callback.EarlyStopping{Patience: 2}}}
+		step := &trainertest.Step{EvalMetrics: byRows("accuracy", map[int][]float64{3: {1, 2, 3, 4, 5, 6},
+			2: {5, 4, 3, 2, 1, 0}})}
+		o := trainer.Options{Epochs: 6, MetricForBest: "b_accuracy",
+			Callbacks: []any{&callback.EarlyStopping{Patience: 2}}}
 		if r, err := fitted(t, step, o, 8, two); err != nil || r.GlobalStep != 3 {
 			t.Errorf("stopped after %+v, %v; want update 3", r, err)
 		}
@@ -85,13 +91,16 @@ func TestSeveralValidationSets(t *testing.T) {
 		sets        data.Dataset[int]
 	}{
 		{"two of one name are refused", `two validation sets have the name "a"`, trainer.EvalSets[int]{two[0], two[0]}},
-		{"one without a name is refused", "validation set 1 of 1 has no name", trainer.EvalSets[int]{{Set: trainertest.Samples(1)}}},
-		{"an empty one is refused", `"b" is empty`, trainer.EvalSets[int]{two[0], {Name: "b", Set: trainertest.Samples(0)}}},
+		{"one without a name is refused", "validation set 1 of 1 has no name",
+			trainer.EvalSets[int]{{Set: trainertest.Samples(1)}}},
+		{"an empty one is refused", `"b" is empty`, trainer.EvalSets[int]{two[0],
+			{Name: "b", Set: trainertest.Samples(0)}}},
 		{"one that is nil is refused", `"b" is empty`, trainer.EvalSets[int]{two[0], {Name: "b"}}},
 		{"none is refused", "validation set is empty", trainer.EvalSets[int]{}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if _, err := fitted(t, new(trainertest.Step), trainer.Options{}, 8, c.sets); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := fitted(t, new(trainertest.Step), trainer.Options{}, 8, c.sets); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
@@ -111,11 +120,13 @@ func TestSeveralValidationSets(t *testing.T) {
 	})
 }
 
-// A run that is interrupted in its second validation set goes on with that set, and ends as if nothing had happened.
+// A run that is interrupted in its second validation set goes on with that set, and ends as if
+// nothing had happened.
 func TestInterruptedInTheSecondValidationSet(t *testing.T) {
 	run := func(interruptAt int) (*trainertest.Step, []trainer.Logs) {
 		dir := memoryDir(t)
-		o := trainer.Options{OutputDir: dir, Epochs: 2, BatchSize: 4, EvalBatchSize: 1, ResumeFrom: trainer.Latest, Progress: io.Discard}
+		o := trainer.Options{OutputDir: dir, Epochs: 2, BatchSize: 4, EvalBatchSize: 1, ResumeFrom: trainer.Latest,
+			Progress: io.Discard}
 		for {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -179,7 +190,8 @@ func TestEvalDelay(t *testing.T) {
 			t.Errorf("%s: evaluated after %v, want %v", c.claim, got, c.want)
 		}
 	}
-	if _, err := trainer.New(new(trainertest.Step), trainer.Options{EvalDelay: -1}); err == nil || !strings.Contains(err.Error(), "EvalDelay") {
+	if _, err := trainer.New(new(trainertest.Step), trainer.Options{EvalDelay: -1}); err == nil ||
+		!strings.Contains(err.Error(), "EvalDelay") {
 		t.Errorf("a negative delay: %v", err)
 	}
 }
@@ -212,7 +224,8 @@ func TestPredict(t *testing.T) {
 	if e := step.Evaluations[0]; !e.Predict || e.Name != "holdout" || e.Rows != 5 {
 		t.Errorf("the step was told of %+v", e)
 	}
-	if _, ok := p.Metrics["holdout_runtime"]; !ok || p.Samples != 5 || p.Metrics["holdout_loss"] != hook.metrics[0]["loss"] || len(tr.History()) != 0 {
+	if _, ok := p.Metrics["holdout_runtime"]; !ok || p.Samples != 5 ||
+		p.Metrics["holdout_loss"] != hook.metrics[0]["loss"] || len(tr.History()) != 0 {
 		t.Errorf("prediction %+v, hook %v, log %v", p, hook.metrics, tr.History())
 	}
 	if _, err := tr.Predict(t.Context(), two, ""); err == nil {
@@ -240,7 +253,8 @@ func TestEvaluationsAroundARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := tr.History()
-	if len(before) != 1 || len(log) != 3 || log[2]["step"] != 2 || log[2]["epoch"] != 1 || log[2]["final_b_loss"] != row["final_b_loss"] || row["epoch"] != 1 {
+	if len(before) != 1 || len(log) != 3 || log[2]["step"] != 2 || log[2]["epoch"] != 1 ||
+		log[2]["final_b_loss"] != row["final_b_loss"] || row["epoch"] != 1 {
 		t.Errorf("log %v, then %v; returned %v", before, log, row)
 	}
 	if _, err := tr.EvaluateAs(t.Context(), two, ""); err == nil {

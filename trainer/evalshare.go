@@ -9,14 +9,17 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// EvalSharer is implemented by a [GroupJoiner] that can put together what several processes have found on their parts of a validation set. With another step every
-// process evaluates the whole set.
+// EvalSharer is implemented by a [GroupJoiner] that can put together what several processes have
+// found on their parts of a validation set. With another step every process evaluates the whole
+// set.
 type EvalSharer[B any] interface {
-	// SharesEval reports whether an evaluation can be shared out: whether all that is made of it can be gathered.
+	// SharesEval reports whether an evaluation can be shared out: whether all that is made of it
+	// can be gathered.
 	SharesEval(e Evaluation) bool
 
-	// EvalRound is Eval of the batches that all processes have at a time: it evaluates the one of this process and takes note of all, in the order of the ranks. It is called
-	// by all together, and returns an error on all if one has failed. Metrics then gives the same numbers on all.
+	// EvalRound is Eval of the batches that all processes have at a time: it evaluates the one of
+	// this process and takes note of all, in the order of the ranks. It is called by all together,
+	// and returns an error on all if one has failed. Metrics then gives the same numbers on all.
 	EvalRound(ctx context.Context, r EvalRound[B]) error
 }
 
@@ -49,8 +52,9 @@ func (f *fit[S, B]) sharesEval(e Evaluation) bool {
 	return ok && s.SharesEval(e)
 }
 
-// evaluateRounds hands the batches of a set to the step, one on each process at a time. Before each round the processes tell each other whether they have one, so
-// that all end together, whatever happens to one of them.
+// evaluateRounds hands the batches of a set to the step, one on each process at a time. Before each
+// round the processes tell each other whether they have one, so that all end together, whatever
+// happens to one of them.
 func (f *fit[S, B]) evaluateRounds(e *evaluation[B]) error {
 	defer func() { f.batch = nil }()
 	for b, err := range e.pass(f.ctx) {
@@ -70,7 +74,8 @@ func (f *fit[S, B]) evaluateRounds(e *evaluation[B]) error {
 	}
 }
 
-// evalRound makes one round; b is nil if this process has no batch left. It reports whether nobody has.
+// evalRound makes one round; b is nil if this process has no batch left. It reports whether nobody
+// has.
 func (f *fit[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
 	f.batch = nil
 	if failed != nil {
@@ -109,7 +114,8 @@ func (f *fit[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B]) error 
 	return fire(f, f.hooks.evalStep, "EvalStep", EvalStepHook.EvalStep)
 }
 
-// What a process says before a round; behind hasBatch the number of its samples, behind hasFailed why.
+// What a process says before a round; behind hasBatch the number of its samples, behind hasFailed
+// why.
 const (
 	hasBatch byte = iota
 	hasNone
@@ -160,7 +166,9 @@ func (f *fit[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B], faile
 	case ended == len(all):
 		return true, nil
 	case ended > 0 && !(e.shared && !f.o.Semantics.EvenEvalBatches):
-		return false, f.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, and the others have: the validation sets of the processes differ; all must have the same", ended, len(all), e.done))
+		return false, f.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, and the "+
+			"others have: the validation sets of the processes differ; all must have the same", ended, len(all),
+			e.done))
 	}
 	if b != nil && (!e.shared || f.o.Semantics.EvenEvalBatches) { // then transformers counts what one process sees
 		samples = b.Samples

@@ -23,7 +23,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// member is a step that trains with others: its weights are its own, but it joins and has random numbers.
+// member is a step that trains with others: its weights are its own, but it joins and has random
+// numbers.
 type member struct {
 	*trainertest.Step
 	group *dist.Group
@@ -33,7 +34,8 @@ func (m *member) JoinGroup(_ context.Context, g *dist.Group) error { m.group = g
 func (m *member) RandomState() ([]byte, error)                     { return []byte{1}, nil }
 func (m *member) SetRandomState([]byte) error                      { return nil }
 
-// sharer is a member that shares evaluations: the numbers of one are its samples, in the order in which they came together.
+// sharer is a member that shares evaluations: the numbers of one are its samples, in the order in
+// which they came together.
 type sharer struct {
 	member
 	order []int // of all processes
@@ -80,7 +82,8 @@ func (s *sharer) Metrics(ctx context.Context) (trainer.Metrics, error) {
 	return m, err
 }
 
-// inGroup runs f as each of world processes, in goroutines of this one, and returns what they return.
+// inGroup runs f as each of world processes, in goroutines of this one, and returns what they
+// return.
 func inGroup(t *testing.T, world int, timeout time.Duration, f func(g *dist.Group) error) []error {
 	t.Helper()
 	store, err := tcpstore.Listen("127.0.0.1:0")
@@ -92,7 +95,8 @@ func inGroup(t *testing.T, world int, timeout time.Duration, f func(g *dist.Grou
 	var ranks sync.WaitGroup
 	for rank := range world {
 		ranks.Go(func() {
-			g, err := dist.Init(context.Background(), dist.Options{Rank: rank, World: world, Address: store.Addr().String(), Store: true, Timeout: timeout})
+			g, err := dist.Init(context.Background(), dist.Options{Rank: rank, World: world,
+				Address: store.Addr().String(), Store: true, Timeout: timeout})
 			if err != nil {
 				errs[rank] = err
 				return
@@ -127,7 +131,8 @@ func TestAllProcessesTogetherEvaluateEverySampleOnceInTheOrderOfTheSet(t *testin
 						stream, rules := kind%2 == 1, semantics.Default
 						rules.EvenEvalBatches = kind > 1
 						s := &sharer{member: member{Step: new(trainertest.Step)}}
-						tr, err := trainer.New(s, shareOptions(g, trainer.Options{EvalBatchSize: size, Semantics: rules}))
+						tr, err := trainer.New(s, shareOptions(g, trainer.Options{EvalBatchSize: size,
+							Semantics: rules}))
 						if err != nil {
 							return err
 						}
@@ -135,7 +140,8 @@ func TestAllProcessesTogetherEvaluateEverySampleOnceInTheOrderOfTheSet(t *testin
 						if err != nil {
 							return err
 						}
-						what := fmt.Sprintf("%d samples in batches of %d, stream %v, even %v", n, size, stream, rules.EvenEvalBatches)
+						what := fmt.Sprintf("%d samples in batches of %d, stream %v, even %v", n, size, stream,
+							rules.EvenEvalBatches)
 						if !slices.Equal(s.order, data.Sequential{}.Indices(0, n)) || m["rows"] != float64(n) {
 							return fmt.Errorf("%s: the samples were %v", what, s.order)
 						}
@@ -182,7 +188,8 @@ func TestWhatCannotBeSharedIsEvaluatedWholeByAll(t *testing.T) {
 			if got := m.Trace(); got != want {
 				return fmt.Errorf("%s, want %s", got, want)
 			}
-			if p, err := tr.Predict(context.Background(), lookup(5, true), ""); err != nil || p.Samples != 5 && o.LimitEvalBatches == 0 || p.Samples != 4 && o.LimitEvalBatches == 2 {
+			if p, err := tr.Predict(context.Background(), lookup(5, true), ""); err != nil || p.Samples != 5 &&
+				o.LimitEvalBatches == 0 || p.Samples != 4 && o.LimitEvalBatches == 2 {
 				return fmt.Errorf("a prediction of a stream: %+v, %w", p, err)
 			}
 		}
@@ -206,11 +213,13 @@ func TestAFailureOfOneProcessEndsTheEvaluationOfAll(t *testing.T) {
 		spoil func(s *sharer, o *trainer.Options, n *int)
 		want  string // what the other process says
 	}{
-		{"a sample that cannot be loaded", func(_ *sharer, o *trainer.Options, n *int) { *n = -1 }, "rank 1 has failed: trainer: load a batch to evaluate"},
+		{"a sample that cannot be loaded", func(_ *sharer, o *trainer.Options, n *int) { *n = -1 },
+			"rank 1 has failed: trainer: load a batch to evaluate"},
 		{"a hook", func(_ *sharer, o *trainer.Options, _ *int) {
 			o.Callbacks = []any{onEvalStep(func() error { return unlucky })}
 		}, "rank 1 has failed: trainer: hook trainer_test.onEvalStep.EvalStep"},
-		{"a set of another length", func(_ *sharer, _ *trainer.Options, n *int) { *n = 3 }, "have no batch left after 1"},
+		{"a set of another length", func(_ *sharer, _ *trainer.Options, n *int) { *n = 3 },
+			"have no batch left after 1"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			errs := inGroup(t, 2, time.Minute, func(g *dist.Group) error {
@@ -238,10 +247,12 @@ func TestAFailureOfOneProcessEndsTheEvaluationOfAll(t *testing.T) {
 				}
 				return errors.Join(err, g.Barrier(context.Background())) // the group goes on working
 			})
-			if errs[0] == nil || !strings.Contains(errs[0].Error(), c.want) || strings.Contains(errs[0].Error(), "dist:") {
+			if errs[0] == nil || !strings.Contains(errs[0].Error(), c.want) || strings.Contains(errs[0].Error(),
+				"dist:") {
 				t.Errorf("rank 0: %v; want %q", errs[0], c.want)
 			}
-			if errs[1] == nil || strings.Contains(errs[1].Error(), "dist:") || !errors.Is(errs[1], unlucky) && !strings.Contains(errs[1].Error(), c.want) {
+			if errs[1] == nil || strings.Contains(errs[1].Error(), "dist:") || !errors.Is(errs[1], unlucky) &&
+				!strings.Contains(errs[1].Error(), c.want) {
 				t.Errorf("rank 1: %v", errs[1])
 			}
 		})
@@ -255,7 +266,8 @@ func TestAnInterruptionOfOneProcessEndsTheEvaluationOfAllAndItIsMadeAgain(t *tes
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		n := 0
-		o := shareOptions(g, trainer.Options{OutputDir: dir, BatchSize: 2, EvalBatchSize: 2, Epochs: 2, ResumeFrom: from, Save: trainer.Every(1, trainer.Epoch),
+		o := shareOptions(g, trainer.Options{OutputDir: dir, BatchSize: 2, EvalBatchSize: 2, Epochs: 2,
+			ResumeFrom: from, Save: trainer.Every(1, trainer.Epoch),
 			Callbacks: []any{onEvalStep(func() error {
 				if n++; n == cancelAt && g.Rank() == 1 {
 					cancel()
@@ -273,7 +285,8 @@ func TestAnInterruptionOfOneProcessEndsTheEvaluationOfAllAndItIsMadeAgain(t *tes
 		_, order, err := run(g, 2, "")
 		stop, ok := errors.AsType[*trainer.InterruptedError](err)
 		if !ok || stop.GlobalStep != 2 || stop.Checkpoint == "" || len(order) != 8 {
-			return fmt.Errorf("after %d samples: %w; want an interruption after 8, in the evaluation after update 2", len(order), err)
+			return fmt.Errorf("after %d samples: %w; want an interruption after 8, in the evaluation after update 2",
+				len(order), err)
 		}
 		if err := g.Barrier(context.Background()); err != nil {
 			return err
@@ -283,7 +296,8 @@ func TestAnInterruptionOfOneProcessEndsTheEvaluationOfAllAndItIsMadeAgain(t *tes
 			return err
 		}
 		if len(order) != 26 || r.GlobalStep != 4 {
-			return fmt.Errorf("the resumed run evaluated %d samples and ended after %d updates; want two evaluations of 13, and 4", len(order), r.GlobalStep)
+			return fmt.Errorf("the resumed run evaluated %d samples and ended after %d updates; want two evaluations "+
+				"of 13, and 4", len(order), r.GlobalStep)
 		}
 		s := &sharer{member: member{Step: new(trainertest.Step)}}
 		tr, err := trainer.New(s, shareOptions(g, trainer.Options{EvalBatchSize: 2}))
@@ -295,7 +309,8 @@ func TestAnInterruptionOfOneProcessEndsTheEvaluationOfAllAndItIsMadeAgain(t *tes
 		if g.Rank() == 0 {
 			cancel()
 		}
-		if _, err := tr.Evaluate(ctx, trainertest.Samples(5)); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "evaluation interrupted") {
+		if _, err := tr.Evaluate(ctx, trainertest.Samples(5)); !errors.Is(err, context.Canceled) ||
+			!strings.Contains(err.Error(), "evaluation interrupted") {
 			return fmt.Errorf("an evaluation by itself: %w", err)
 		}
 		return nil
@@ -357,7 +372,8 @@ func TestAStreamIsEvaluatedAndPredictedLikeASet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tr.Fit(t.Context(), trainertest.Samples(2), trainer.EvalSets[int]{{Name: "a", Set: valid(3)}, {Name: "b", Set: trainertest.Samples(1)}}); err != nil {
+		if _, err := tr.Fit(t.Context(), trainertest.Samples(2), trainer.EvalSets[int]{{Name: "a", Set: valid(3)},
+			{Name: "b", Set: trainertest.Samples(1)}}); err != nil {
 			t.Fatal(err)
 		}
 		p, err := tr.Predict(t.Context(), valid(5), "")
@@ -369,7 +385,8 @@ func TestAStreamIsEvaluatedAndPredictedLikeASet(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		p, err = tr.Predict(t.Context(), valid(5), "")
-		if ratio := p.Metrics["test_samples_per_second"] / p.Metrics["test_steps_per_second"]; err != nil || ratio < 5./3-0.01 || ratio > 5./3+0.01 {
+		if ratio := p.Metrics["test_samples_per_second"] / p.Metrics["test_steps_per_second"]; err != nil ||
+			ratio < 5./3-0.01 || ratio > 5./3+0.01 {
 			t.Errorf("%v, %v: want 5 samples for 3 steps", p.Metrics, err)
 		}
 	}
@@ -390,7 +407,8 @@ func TestMistakesInStreamsOfEvaluationsAreNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tr.Evaluate(t.Context(), trainer.EvalStream[int]{Stream: c.stream}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := tr.Evaluate(t.Context(), trainer.EvalStream[int]{Stream: c.stream}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want %q", err, c.want)
 		}
 	}

@@ -9,12 +9,14 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// EvalStream is a validation or test set without a length: an IterableDataset. Fit, Evaluate and Predict take it where they take a set, also as one of [EvalSets].
+// EvalStream is a validation or test set without a length: an IterableDataset. Fit, Evaluate and
+// Predict take it where they take a set, also as one of [EvalSets].
 //
 //	metrics, err := t.Evaluate(ctx, trainer.EvalStream[Sample]{Stream: lines})
 //
-// Every evaluation reads the first pass of the stream, so it must have samples each time it is asked. Samples and speeds are counted while it is read. Options.EvalOrder
-// must be nil, and [EvalLoaderMaker] is not asked.
+// Every evaluation reads the first pass of the stream, so it must have samples each time it is
+// asked. Samples and speeds are counted while it is read. Options.EvalOrder must be nil, and
+// [EvalLoaderMaker] is not asked.
 type EvalStream[S any] struct{ Stream data.Stream[S] }
 
 // Len returns -1, since nobody knows.
@@ -29,7 +31,8 @@ func (e EvalStream[S]) At(i int) (S, error) {
 	return none, fmt.Errorf("trainer: the stream has no sample %d", i)
 }
 
-var errEmptyEvalStream = errors.New("the stream has no sample; one that can be read only once cannot be evaluated on twice")
+var errEmptyEvalStream = errors.New("the stream has no sample; one that can be read only once cannot be evaluated on " +
+	"twice")
 
 // evalPass hands out the batches of an evaluation.
 type evalPass[B any] func(ctx context.Context) iter.Seq2[data.StreamBatch[B], error]
@@ -40,10 +43,12 @@ func (f *fit[S, B]) streamPass(e EvalStream[S], shard data.Shard) (evalPass[B], 
 	case e.Stream == nil:
 		return nil, errors.New("trainer: an EvalStream without a Stream")
 	case f.o.EvalOrder != nil:
-		return nil, &OptionError{"EvalOrder", fmt.Sprintf("%T", f.o.EvalOrder), "nil, since the order of a stream is its own"}
+		return nil, &OptionError{"EvalOrder", fmt.Sprintf("%T", f.o.EvalOrder),
+			"nil, since the order of a stream is its own"}
 	}
 	l, err := data.NewStreamLoader(e.Stream, f.t.step.Collate, data.LoaderOptions{
-		BatchSize: f.o.EvalBatchSize, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample, Shard: shard,
+		BatchSize: f.o.EvalBatchSize, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
+		Shard:    shard,
 		DropLast: f.o.DropLast && f.o.Semantics.DropLastInEvaluation && !f.o.Semantics.StreamKeepsLast,
 	})
 	if err != nil {
@@ -59,7 +64,8 @@ func setPass[B any](loader BatchLoader[B], samples, batchSize int, shard data.Sh
 		return func(yield func(data.StreamBatch[B], error) bool) {
 			at := 0 // where the round begins
 			for batch, err := range loader.Epoch(ctx, 0, 0) {
-				b := data.StreamBatch[B]{Batch: batch, Samples: batchSize, Round: max(0, min(batchSize*world, samples-at))}
+				b := data.StreamBatch[B]{Batch: batch, Samples: batchSize,
+					Round: max(0, min(batchSize*world, samples-at))}
 				if world == 1 || shard.Uneven {
 					b.Samples = max(0, min(batchSize, b.Round-shard.Rank*batchSize))
 				}

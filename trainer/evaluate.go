@@ -13,8 +13,8 @@ const evalPrefix = "eval_"
 
 var errEmptyValidation = errors.New("trainer: the validation set is empty; to train without one, give nil to Fit")
 
-// evaluateNow carries out doEvaluate and doEvalOnStart. judge is whether the outcome is compared with the best one and told to
-// the schedule.
+// evaluateNow carries out doEvaluate and doEvalOnStart. judge is whether the outcome is compared
+// with the best one and told to the schedule.
 func (f *fit[S, B]) evaluateNow(judge bool) error {
 	if len(f.evals) == 0 {
 		return errors.New("trainer: a hook asked for an evaluation, but Fit was given no validation set")
@@ -43,8 +43,9 @@ func (f *fit[S, B]) evaluateNow(judge bool) error {
 	return nil
 }
 
-// evaluate runs over the validation sets from that at which the loop stands, and logs each outcome. The numbers under their logged names gather
-// in f.evaluated; those returned have their bare names, with the name of their set before it where there are several.
+// evaluate runs over the validation sets from that at which the loop stands, and logs each outcome.
+// The numbers under their logged names gather in f.evaluated; those returned have their bare names,
+// with the name of their set before it where there are several.
 func (f *fit[S, B]) evaluate(judge bool) (Metrics, error) {
 	all := Metrics{}
 	if f.m.EvalSet == 0 {
@@ -107,7 +108,8 @@ func (f *fit[S, B]) evaluateAside(name string) (Metrics, error) {
 		f.m.position = position
 		control.ShouldTrainingStop = control.ShouldTrainingStop || f.run.Control.ShouldTrainingStop
 		control.ShouldEpochStop = control.ShouldEpochStop || f.run.Control.ShouldEpochStop
-		f.run.Evaluation, f.run.evalBatches, f.run.Aside, f.run.Control = outer.Evaluation, outer.evalBatches, outer.Aside, control
+		f.run.Evaluation, f.run.evalBatches, f.run.Aside, f.run.Control = outer.Evaluation, outer.evalBatches,
+			outer.Aside, control
 		f.run.loop.batch = batch
 	}()
 	all := Metrics{}
@@ -152,7 +154,8 @@ func (f *fit[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics, Logs, 
 		return nil, nil, f.stepError(e.op(), err)
 	}
 	f.keepEvalMode(true) // until the next epoch begins
-	if err := fire(f, f.hooks.evalEnd, "EvalEnd", func(h EvalEndHook, r *Run) error { return h.EvalEnd(r, m) }); err != nil {
+	if err := fire(f, f.hooks.evalEnd, "EvalEnd",
+		func(h EvalEndHook, r *Run) error { return h.EvalEnd(r, m) }); err != nil {
 		return nil, nil, err
 	}
 	row := Logs{}
@@ -214,14 +217,16 @@ func (f *fit[S, B]) evaluateBatches(e *evaluation[B]) error {
 	return nil
 }
 
-// interruptEvaluation leaves an evaluation in the middle; the resumed run makes it from its beginning.
+// interruptEvaluation leaves an evaluation in the middle; the resumed run makes it from its
+// beginning.
 func (f *fit[S, B]) interruptEvaluation() error {
 	_, _ = f.t.step.Metrics(f.stepContext()) // only to end it: numbers of a part are nobody's business
 	f.before.EvalLoaderStarted = true        // the generator has been drawn from for it
 	return f.interrupt()
 }
 
-// speed adds the run time and speeds of transformers.trainer_utils.speed_metrics, with its decimals.
+// speed adds the run time and speeds of transformers.trainer_utils.speed_metrics, with its
+// decimals.
 func (l Logs) speed(split string, start time.Time, samples, steps float64) {
 	seconds := time.Since(start).Seconds()
 	l[split+"_runtime"] = pyfloat.Round(seconds, 4)

@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// everyEvent prints each event under Hugging Face's name, with the updates and the epoch that a hook sees.
+// everyEvent prints each event under Hugging Face's name, with the updates and the epoch that a
+// hook sees.
 type everyEvent struct{}
 
 func say(event string, r *trainer.Run) error {
@@ -49,8 +50,9 @@ type nowhere struct{}
 
 func (nowhere) Push(context.Context, trainer.Upload) error { return nil }
 
-// Every event of a run in Hugging Face's order: one epoch of three batches with accumulation over two, so the last window is short; log
-// after every update, evaluation and a checkpoint that is uploaded after the epoch; then a prediction.
+// Every event of a run in Hugging Face's order: one epoch of three batches with accumulation over
+// two, so the last window is short; log after every update, evaluation and a checkpoint that is
+// uploaded after the epoch; then a prediction.
 func Example_events() {
 	dir, err := os.MkdirTemp("", "example-")
 	if err != nil {
@@ -59,8 +61,10 @@ func Example_events() {
 	}
 	defer os.RemoveAll(dir)
 	t, err := trainer.New(new(trainertest.Step), trainer.Options{
-		OutputDir: dir, Epochs: 1, BatchSize: 1, Accumulate: 2, Log: trainer.Every(1, trainer.Update), Eval: trainer.Every(1, trainer.Epoch),
-		Save: trainer.Every(1, trainer.Epoch), Semantics: semantics.HuggingFace, Callbacks: []any{everyEvent{}}, Pusher: nowhere{}, Progress: io.Discard,
+		OutputDir: dir, Epochs: 1, BatchSize: 1, Accumulate: 2, Log: trainer.Every(1, trainer.Update),
+		Eval: trainer.Every(1, trainer.Epoch),
+		Save: trainer.Every(1, trainer.Epoch), Semantics: semantics.HuggingFace, Callbacks: []any{everyEvent{}},
+		Pusher: nowhere{}, Progress: io.Discard,
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -112,7 +116,8 @@ func (e evaluateEarly) StepEnd(r *trainer.Run) error {
 
 // A callback decides by setting or clearing Control: here the first two updates are evaluated too.
 func ExampleControl() {
-	t, err := trainer.New(new(trainertest.Step), trainer.Options{Epochs: 1, BatchSize: 2, Callbacks: []any{evaluateEarly{until: 2}}, Progress: io.Discard})
+	t, err := trainer.New(new(trainertest.Step), trainer.Options{Epochs: 1, BatchSize: 2,
+		Callbacks: []any{evaluateEarly{until: 2}}, Progress: io.Discard})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -133,7 +138,8 @@ func ExampleControl() {
 	// evaluated after update 4
 }
 
-// Two validation sets: their numbers have their names, and one of them decides which evaluation is the best.
+// Two validation sets: their numbers have their names, and one of them decides which evaluation is
+// the best.
 func ExampleEvalSets() {
 	step := &trainertest.Step{EvalMetrics: func(_ int, rows []int) trainer.Metrics {
 		return trainer.Metrics{"accuracy": float64(len(rows)) / 10}
@@ -143,7 +149,8 @@ func ExampleEvalSets() {
 		fmt.Println(err)
 		return
 	}
-	valid := trainer.EvalSets[int]{{Name: "matched", Set: trainertest.Samples(4)}, {Name: "mismatched", Set: trainertest.Samples(5)}}
+	valid := trainer.EvalSets[int]{{Name: "matched", Set: trainertest.Samples(4)},
+		{Name: "mismatched", Set: trainertest.Samples(5)}}
 	r, err := t.Fit(context.Background(), trainertest.Samples(8), valid)
 	if err != nil {
 		fmt.Println(err)

@@ -12,10 +12,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// The examples of this file print the events of one run under the names of the trainer whose rules it follows: two epochs of three batches, windows
-// of two batches, so that each epoch has a short tail, and an evaluation and a checkpoint after each epoch. [Example_events] has Hugging Face's.
+// The examples of this file print the events of one run under the names of the trainer whose rules
+// it follows: two epochs of three batches, windows of two batches, so that each epoch has a short
+// tail, and an evaluation and a checkpoint after each epoch. [Example_events] has Hugging Face's.
 
-// story prints events: a line for each batch, and for what is around the batches. An update is followed by its number.
+// story prints events: a line for each batch, and for what is around the batches. An update is
+// followed by its number.
 type story struct{}
 
 func (story) add(event string, args ...any) error {
@@ -38,7 +40,8 @@ func tell(rules semantics.Rules, events any) {
 	}
 	defer os.RemoveAll(dir)
 	t, err := trainer.New[int, []int](new(splitStep), trainer.Options{
-		OutputDir: dir, Epochs: 2, BatchSize: 1, Accumulate: 2, Order: data.Sequential{}, Eval: trainer.Every(1, trainer.Epoch), Save: trainer.Every(1, trainer.Epoch),
+		OutputDir: dir, Epochs: 2, BatchSize: 1, Accumulate: 2, Order: data.Sequential{}, Eval: trainer.Every(1,
+			trainer.Epoch), Save: trainer.Every(1, trainer.Epoch),
 		Log: trainer.Every(1, trainer.Epoch), Semantics: rules, Callbacks: []any{events}, Progress: io.Discard,
 	})
 	if err != nil {
@@ -50,7 +53,8 @@ func tell(rules semantics.Rules, events any) {
 	}
 }
 
-// hf40Events are those of transformers 4.40: on_pre_optimizer_step and on_optimizer_step came later.
+// hf40Events are those of transformers 4.40: on_pre_optimizer_step and on_optimizer_step came
+// later.
 type hf40Events struct{ story }
 
 func (e hf40Events) TrainBegin(*trainer.Run) error { return e.begin("on_train_begin") }
@@ -129,7 +133,8 @@ func Example_eventsHezar() {
 	// log
 }
 
-// paStory are the callbacks of pytorch-accelerated, and between them the methods of its Trainer that move the weights.
+// paStory are the callbacks of pytorch-accelerated, and between them the methods of its Trainer
+// that move the weights.
 type paStory struct{ story }
 
 func (e paStory) TrainBegin(*trainer.Run) error        { return e.begin("on_training_run_start") }

@@ -27,15 +27,18 @@ func (w *when) AfterUpdate(r *trainer.Run) error {
 	return nil
 }
 
-// Ten batches in an epoch, windows of four, two epochs: when five trainers update their weights, and how often.
+// Ten batches in an epoch, windows of four, two epochs: when five trainers update their weights,
+// and how often.
 func ExampleTrainer_Fit_presets() {
 	fmt.Println("preset                   updates  after batch          planned")
 	for _, rules := range []semantics.Rules{
-		semantics.HuggingFace, semantics.HuggingFace40, semantics.Hezar, semantics.PytorchAccelerated, semantics.PyMarlin,
+		semantics.HuggingFace, semantics.HuggingFace40, semantics.Hezar, semantics.PytorchAccelerated,
+		semantics.PyMarlin,
 	} {
 		w := new(when)
 		t, err := trainer.New[int, []int](new(splitStep), trainer.Options{
-			Epochs: 2, BatchSize: 1, Accumulate: 4, Order: data.Sequential{}, Semantics: rules, Callbacks: []any{w}, Progress: io.Discard,
+			Epochs: 2, BatchSize: 1, Accumulate: 4, Order: data.Sequential{}, Semantics: rules, Callbacks: []any{w},
+			Progress: io.Discard,
 		})
 		if err != nil {
 			log.Fatal(err)
@@ -54,7 +57,8 @@ func ExampleTrainer_Fit_presets() {
 	// pymarlin 0.3             5        4 8 12 16 20         6
 }
 
-// splitStep is the recording step with clipping in a call of its own, which pytorch-accelerated needs.
+// splitStep is the recording step with clipping in a call of its own, which pytorch-accelerated
+// needs.
 type splitStep struct {
 	trainertest.Step
 	clips int

@@ -13,7 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// Three batches and accumulation over two: the short last window is divided by its own length and is an update too.
+// Three batches and accumulation over two: the short last window is divided by its own length and
+// is an update too.
 func ExampleTrainer_Fit_accumulate() {
 	step := new(trainertest.Step)
 	t, err := trainer.New(step, trainer.Options{
@@ -60,7 +61,8 @@ func ExampleRun_Stop() {
 	// Output: 10 updates: ten updates are enough
 }
 
-// A context that is cancelled ends a run after its update, with a checkpoint; the same options go on from there.
+// A context that is cancelled ends a run after its update, with a checkpoint; the same options go
+// on from there.
 func ExampleLatest() {
 	dir, err := os.MkdirTemp("", "example-")
 	if err != nil {
@@ -68,7 +70,8 @@ func ExampleLatest() {
 		return
 	}
 	defer os.RemoveAll(dir)
-	options := trainer.Options{OutputDir: dir, Epochs: 1, BatchSize: 10, ResumeFrom: trainer.Latest, Progress: io.Discard}
+	options := trainer.Options{OutputDir: dir, Epochs: 1, BatchSize: 10, ResumeFrom: trainer.Latest,
+		Progress: io.Discard}
 	fit := func(ctx context.Context, step *trainertest.Step) (*trainer.Result, error) {
 		t, err := trainer.New(step, options)
 		if err != nil {

@@ -33,7 +33,8 @@ func TestFailuresSayWhere(t *testing.T) {
 			}
 			return nil
 		}}
-		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 1, BatchSize: 1, EvalBatchSize: 1, Accumulate: 2, Log: trainer.Every(1, trainer.Update), Progress: io.Discard}
+		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 1, BatchSize: 1, EvalBatchSize: 1, Accumulate: 2,
+			Log: trainer.Every(1, trainer.Update), Progress: io.Discard}
 		tr, err := trainer.New[int, []int](step, o)
 		if err != nil {
 			t.Fatal(err)
@@ -58,12 +59,14 @@ func (h *failingHook) TrainFailed(_ *trainer.Run, err error) { h.failed = err }
 
 func TestAHookThatFailsEndsTheRunByName(t *testing.T) {
 	h := &failingHook{}
-	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{Callbacks: []any{h}, Progress: io.Discard})
+	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{Callbacks: []any{h},
+		Progress: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = tr.Fit(t.Context(), trainertest.Samples(40), nil)
-	if want := "trainer: hook *trainer_test.failingHook.StepEnd after update 2: no more"; err == nil || err.Error() != want {
+	if want := "trainer: hook *trainer_test.failingHook.StepEnd after update 2: no more"; err == nil ||
+		err.Error() != want {
 		t.Errorf("Fit = %v, want %s", err, want)
 	}
 	if !errors.Is(h.failed, err) {

@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// fit is one run of Fit or Evaluate. It does what the machine says, with the step, the loaders and the files.
+// fit is one run of Fit or Evaluate. It does what the machine says, with the step, the loaders and
+// the files.
 type fit[S, B any] struct {
 	t     *Trainer[S, B]
 	o     Options
@@ -21,12 +22,13 @@ type fit[S, B any] struct {
 	m     *machine
 	judge judge
 
-	pass      passes[B]         // over the training set
-	samples   []int             // of the batches in window
-	trained   float64           // samples of this session
-	evals     []evaluation[B]   // none without a validation set
-	evaluated Logs              // of the evaluation at hand, under their logged names, the sets that are done
-	judged    Logs              // where only saved evaluations are compared, the one that is compared when its step is saved
+	pass      passes[B]       // over the training set
+	samples   []int           // of the batches in window
+	trained   float64         // samples of this session
+	evals     []evaluation[B] // none without a validation set
+	evaluated Logs            // of the evaluation at hand, under their logged names, the sets that are done
+	// where only saved evaluations are compared, the one that is compared when its step is saved
+	judged    Logs
 	pushes    *pushes           // nil without a Pusher
 	again     bool              // a run before it ran out of memory
 	begin     *snapshot         // with AutoFindBatchSize
@@ -60,12 +62,13 @@ type fit[S, B any] struct {
 	tokens, startTokens int64   // input tokens of the run, and those before this session
 	flops               float64 // of the run
 
-	best           Best
-	history        []Logs
-	stopReason     string
-	checkpoint     string // the newest
-	onlyModel      bool   // a checkpoint of SaveOnlyModel was resumed: no generator was put back
-	stateBatchSize int    // of the checkpoint that is resumed, where the semantics keep it in trainer_state.json; 0: ours
+	best       Best
+	history    []Logs
+	stopReason string
+	checkpoint string // the newest
+	onlyModel  bool   // a checkpoint of SaveOnlyModel was resumed: no generator was put back
+	// of the checkpoint that is resumed, where the semantics keep it in trainer_state.json; 0: ours
+	stateBatchSize int
 	warnings       []string
 	nonFinite      bool // a warning of a loss that is no finite number was given
 	progress       *progress
@@ -78,7 +81,8 @@ func (f *fit[S, B]) newRun() {
 	f.m = newMachine(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1, stepsPerEpoch: 1}, flow{})
 	f.start = time.Now()
 	f.losses = losses{report: f.o.Semantics.LossReport, accumulate: f.o.Accumulate}
-	view := &loopView{history: &f.history, best: &f.best, better: f.judge.better, stopReason: &f.stopReason, evalKey: f.evalKey}
+	view := &loopView{history: &f.history, best: &f.best, better: f.judge.better, stopReason: &f.stopReason,
+		evalKey: f.evalKey}
 	if f.judge.track {
 		view.bestMetric = f.judge.metric
 	}
@@ -90,10 +94,12 @@ func (f *fit[S, B]) newRun() {
 func (f *fit[S, B]) batchLoss() (BatchLoss, error) {
 	step, ok := f.t.step.(Forwarder[B])
 	if !ok {
-		return BatchLoss{}, fmt.Errorf("trainer: Run.BatchLoss: %T does not implement trainer.Forwarder for its batches", f.t.step)
+		return BatchLoss{},
+			fmt.Errorf("trainer: Run.BatchLoss: %T does not implement trainer.Forwarder for its batches", f.t.step)
 	}
 	if f.batch == nil {
-		return BatchLoss{}, errors.New("trainer: Run.BatchLoss: there is no batch at hand: it may be called in AfterForward, AfterBackward and EvalStep")
+		return BatchLoss{}, errors.New("trainer: Run.BatchLoss: there is no batch at hand: it may be called in " +
+			"AfterForward, AfterBackward and EvalStep")
 	}
 	return step.BatchLoss()
 }
@@ -163,7 +169,8 @@ func (f *fit[S, B]) stop(err error) error {
 	return fire(f, f.hooks.stop, "Stopped", func(h StopHook, r *Run) error { return h.Stopped(r, stop) })
 }
 
-// beginEpoch forgets what belongs to the epoch before, unless a resumed run enters in the middle of one.
+// beginEpoch forgets what belongs to the epoch before, unless a resumed run enters in the middle of
+// one.
 func (f *fit[S, B]) beginEpoch() {
 	if f.m.Micro == 0 {
 		f.losses.beginEpoch()
@@ -176,8 +183,9 @@ func (f *fit[S, B]) next() action {
 	return f.m.next()
 }
 
-// epoch trains on the batches of an epoch from where the machine stands, and returns the first action that is none of a window.
-// A window's batches are all there before its first forward, since the step may want to count their items.
+// epoch trains on the batches of an epoch from where the machine stands, and returns the first
+// action that is none of a window. A window's batches are all there before its first forward, since
+// the step may want to count their items.
 func (f *fit[S, B]) epoch() (action, error) {
 	if f.m.idle >= idlePasses {
 		return 0, f.stepError("go on", errIdle(f.m))
@@ -215,7 +223,8 @@ func (f *fit[S, B]) epoch() (action, error) {
 		}
 	}
 	if !f.m.plan.stream {
-		return 0, f.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch", f.m.plan.batches))
+		return 0, f.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
+			f.m.plan.batches))
 	}
 	return f.endPass()
 }
@@ -227,7 +236,8 @@ func (f *fit[S, B]) endPass() (action, error) {
 			if f.m.GlobalStep == 0 && !f.o.Semantics.EndWithoutBatch {
 				return 0, errEmptyStream
 			}
-			f.warn("pass %d over the training data has no batch, so the run ends after %d of %d updates", f.m.Epoch+1, f.m.GlobalStep, f.m.plan.maxSteps)
+			f.warn("pass %d over the training data has no batch, so the run ends after %d of %d updates", f.m.Epoch+1,
+				f.m.GlobalStep, f.m.plan.maxSteps)
 		}
 		a, err := f.trainWindow()
 		clear(f.window)
@@ -272,7 +282,8 @@ func (f *fit[S, B]) do(a action) error {
 	case doLog:
 		return f.logLoss()
 	case doEvalOnStart, doEvaluate:
-		// After a resume the generator stands where training goes on; the extra evaluation must not draw from it.
+		// After a resume the generator stands where training goes on; the extra evaluation must not
+		// draw from it.
 		f.quietEval = a == doEvalOnStart && f.m.resumed && !f.onlyModel && f.o.Semantics.EvalOnStartAfterResume
 		err := f.evaluateNow(a == doEvaluate)
 		f.quietEval = false
@@ -305,7 +316,8 @@ func fire[S, B, H any](f *fit[S, B], list []H, event string, method func(H, *Run
 
 // show brings the hooks' view up to date.
 func (f *fit[S, B]) show() {
-	f.run.GlobalStep, f.run.Epoch, f.run.MaxSteps, f.run.Control = f.m.GlobalStep, f.m.Progress, f.m.plan.maxSteps, f.m.Control
+	f.run.GlobalStep, f.run.Epoch, f.run.MaxSteps, f.run.Control = f.m.GlobalStep, f.m.Progress, f.m.plan.maxSteps,
+		f.m.Control
 	f.run.Updates, f.run.EpochIndex, f.run.Batches = f.m.Updates, f.m.Epoch, f.m.Micro
 	f.run.loop.batch = f.batch
 }
@@ -317,7 +329,8 @@ func (f *fit[S, B]) stepError(op string, err error) error {
 	return &StepError{Op: op, GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: err}
 }
 
-// interrupt ends a cancelled run where it can be taken up again: with the action at hand still to be done.
+// interrupt ends a cancelled run where it can be taken up again: with the action at hand still to
+// be done.
 func (f *fit[S, B]) interrupt() error {
 	e := &InterruptedError{GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: f.ctx.Err()}
 	if cause := context.Cause(f.ctx); cause != nil && !errors.Is(cause, e.Err) {
@@ -344,7 +357,8 @@ func (f *fit[S, B]) interrupt() error {
 	return e
 }
 
-// warn tells of something that the user should know and that does not end the run: at once, or in the header if that is still to come.
+// warn tells of something that the user should know and that does not end the run: at once, or in
+// the header if that is still to come.
 func (f *fit[S, B]) warn(format string, args ...any) {
 	f.note(format, args...)
 	if f.progress != nil {

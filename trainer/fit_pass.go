@@ -38,7 +38,8 @@ func (f *fit[S, B]) reseed() error {
 	return f.seed()
 }
 
-// keepEvalMode tells the step whether its model may be put back into training mode, where the semantics leave it in evaluation mode.
+// keepEvalMode tells the step whether its model may be put back into training mode, where the
+// semantics leave it in evaluation mode.
 func (f *fit[S, B]) keepEvalMode(keep bool) {
 	if f.o.Semantics.StayInEvalMode {
 		f.t.step.(ModeKeeper).KeepEvalMode(keep) // New has checked that it is one

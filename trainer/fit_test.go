@@ -52,9 +52,12 @@ func ExampleTrainer_Fit_events() {
 	}
 	defer os.RemoveAll(dir)
 	accuracy := []float64{0.5, 0.7, 0.6, 0.65}
-	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics { return trainer.Metrics{"accuracy": accuracy[n-1]} }}
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+		return trainer.Metrics{"accuracy": accuracy[n-1]}
+	}}
 	t, err := trainer.New(step, trainer.Options{
-		OutputDir: dir, Epochs: 4, BatchSize: 4, Eval: trainer.Every(1, trainer.Epoch), Save: trainer.Every(3, trainer.Update), MetricForBest: "accuracy",
+		OutputDir: dir, Epochs: 4, BatchSize: 4, Eval: trainer.Every(1, trainer.Epoch), Save: trainer.Every(3,
+			trainer.Update), MetricForBest: "accuracy",
 		Callbacks: []any{narrator{}, &callback.EarlyStopping{Patience: 1}}, Progress: io.Discard,
 	})
 	if err != nil {
@@ -89,8 +92,11 @@ func ExampleTrainer_Fit_events() {
 func TestLoadBestAtEndSavesEachBestAtOnce(t *testing.T) {
 	losses := []float64{3, 1, 2}
 	dir := t.TempDir()
-	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics { return trainer.Metrics{"loss": losses[n-1]} }}
-	tr, err := trainer.New[int, []int](step, trainer.Options{OutputDir: dir, Epochs: 3, LoadBestAtEnd: true, KeepCheckpoints: 1, Progress: io.Discard})
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+		return trainer.Metrics{"loss": losses[n-1]}
+	}}
+	tr, err := trainer.New[int, []int](step, trainer.Options{OutputDir: dir, Epochs: 3, LoadBestAtEnd: true,
+		KeepCheckpoints: 1, Progress: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +104,13 @@ func TestLoadBestAtEndSavesEachBestAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Best.GlobalStep != 4 || filepath.Base(r.Best.Checkpoint) != "checkpoint-4" || r.Best.Metrics["eval_loss"] != 1 {
+	if r.Best.GlobalStep != 4 || filepath.Base(r.Best.Checkpoint) != "checkpoint-4" ||
+		r.Best.Metrics["eval_loss"] != 1 {
 		t.Errorf("best %+v, want update 4 in checkpoint-4", r.Best)
 	}
 	if !strings.HasSuffix(step.Trace(), "weights(checkpoint-4)") {
-		t.Errorf("trace ends with %q, want the weights of checkpoint-4 loaded", step.Trace()[max(0, len(step.Trace())-60):])
+		t.Errorf("trace ends with %q, want the weights of checkpoint-4 loaded",
+			step.Trace()[max(0, len(step.Trace())-60):])
 	}
 	for _, name := range []string{"checkpoint-4", "checkpoint-6"} {
 		if err := checkpoint.Verify(filepath.Join(dir, name)); err != nil {
@@ -125,14 +133,18 @@ func TestDivisors(t *testing.T) {
 		items int64
 		want  string
 	}{
-		{"a short window is divided by its own length", semantics.Default, 0, "train(0/2) train(2/2) update(0.1) train(1) update(0.1)"},
+		{"a short window is divided by its own length", semantics.Default, 0,
+			"train(0/2) train(2/2) update(0.1) train(1) update(0.1)"},
 		{"or by the configured length", configured, 0, "train(0/2) train(2/2) update(0.1) train(1/2) update(0.1)"},
-		{"items are counted over the window", semantics.Default, 3, "train(0/2 of 6) train(2/2 of 6) update(0.1) train(1 of 3) update(0.1)"},
-		{"Hugging Face does not divide where items are counted", undivided, 3, "train(0 of 6) train(2 of 6) update(0.1) train(1 of 3) update(0.1)"},
+		{"items are counted over the window", semantics.Default, 3, "train(0/2 of 6) train(2/2 of 6) update(0.1) " +
+			"train(1 of 3) update(0.1)"},
+		{"Hugging Face does not divide where items are counted", undivided, 3,
+			"train(0 of 6) train(2 of 6) update(0.1) train(1 of 3) update(0.1)"},
 	} {
 		step := &trainertest.Step{ItemsPerSample: c.items}
 		tr, err := trainer.New[int, []int](step, trainer.Options{
-			Epochs: 1, BatchSize: 1, Accumulate: 2, LearningRate: 0.1, Schedule: lr.Constant{}, Semantics: c.rules, Progress: io.Discard,
+			Epochs: 1, BatchSize: 1, Accumulate: 2, LearningRate: 0.1, Schedule: lr.Constant{}, Semantics: c.rules,
+			Progress: io.Discard,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -167,16 +179,23 @@ func TestASkippedUpdate(t *testing.T) {
 		rates  string
 		logged []float64
 	}{
-		{"of a fused optimizer too lets the schedule stand still", semantics.Default, true, "update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
-		{"of an optimizer that is not fused is seen", fused, false, "update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
-		{"of a fused optimizer may pass for one that was made", fused, true, "update(1) update(0.75) update(0.5) update(0.25)", []float64{1, 0.75, 0.5, 0.25}},
-		{"counts, but the schedule stands still", semantics.Default, false, "update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
-		{"or moves on all the same", moves, false, "update(1) update(0.75) update(0.5) update(0.25)", []float64{1, 0.75, 0.5, 0.25}},
-		{"the rate of the next update may be logged", next, false, "update(1) update(0.75) update(0.75) update(0.5)", []float64{0.75, 0.75, 0.5, 0.25}},
+		{"of a fused optimizer too lets the schedule stand still", semantics.Default, true,
+			"update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
+		{"of an optimizer that is not fused is seen", fused, false, "update(1) update(0.75) update(0.75) update(0.5)",
+			[]float64{1, 0.75, 0.75, 0.5}},
+		{"of a fused optimizer may pass for one that was made", fused, true,
+			"update(1) update(0.75) update(0.5) update(0.25)", []float64{1, 0.75, 0.5, 0.25}},
+		{"counts, but the schedule stands still", semantics.Default, false,
+			"update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
+		{"or moves on all the same", moves, false, "update(1) update(0.75) update(0.5) update(0.25)",
+			[]float64{1, 0.75, 0.5, 0.25}},
+		{"the rate of the next update may be logged", next, false, "update(1) update(0.75) update(0.75) update(0.5)",
+			[]float64{0.75, 0.75, 0.5, 0.25}},
 	} {
 		step := &trainertest.Step{Skip: func(update int) bool { return update == 2 }}
 		tr, err := trainer.New[int, []int](fusedStep{step, c.fused}, trainer.Options{
-			MaxSteps: 4, BatchSize: 1, LearningRate: 1, Log: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard,
+			MaxSteps: 4, BatchSize: 1, LearningRate: 1, Log: trainer.Every(1, trainer.Update), Semantics: c.rules,
+			Progress: io.Discard,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +231,8 @@ func TestNanIsLoggedUnlessItIsFiltered(t *testing.T) {
 		step := &trainertest.Step{Loss: func(micro int, _ []int) float64 { return []float64{2, math.NaN()}[micro-1] }}
 		dir := t.TempDir()
 		tr, err := trainer.New[int, []int](step, trainer.Options{
-			OutputDir: dir, MaxSteps: 2, BatchSize: 1, Log: trainer.Every(2, trainer.Update), Semantics: c.rules, Progress: io.Discard,
+			OutputDir: dir, MaxSteps: 2, BatchSize: 1, Log: trainer.Every(2, trainer.Update), Semantics: c.rules,
+			Progress: io.Discard,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -270,7 +290,8 @@ func (h *reentrant) TrainBegin(*trainer.Run) error {
 
 func TestATrainerDoesOneThingAtATime(t *testing.T) {
 	h := &reentrant{}
-	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{MaxSteps: 1, Callbacks: []any{h}, Progress: io.Discard})
+	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{MaxSteps: 1, Callbacks: []any{h},
+		Progress: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,12 +339,15 @@ func TestSwitchesOfAResume(t *testing.T) {
 		rules         semantics.Rules
 		evals, losses int // of the second session
 	}{
-		{"the evaluation before the first update is not repeated, and the options' intervals hold", semantics.Default, 1, 4},
+		{"the evaluation before the first update is not repeated, and the options' intervals hold", semantics.Default,
+			1, 4},
 		{"it is repeated", evalAgain, 2, 4},
 		{"the checkpoint's intervals hold", oldIntervals, 1, 2},
 	} {
-		o := trainer.Options{OutputDir: t.TempDir(), BatchSize: 1, MaxSteps: 4, EvalOnStart: true, Eval: trainer.Every(8, trainer.Update), ResumeFrom: trainer.Latest,
-			Log: trainer.Every(2, trainer.Update), Save: trainer.Every(4, trainer.Update), Semantics: c.rules, Progress: io.Discard}
+		o := trainer.Options{OutputDir: t.TempDir(), BatchSize: 1, MaxSteps: 4, EvalOnStart: true,
+			Eval: trainer.Every(8, trainer.Update), ResumeFrom: trainer.Latest,
+			Log: trainer.Every(2, trainer.Update), Save: trainer.Every(4, trainer.Update), Semantics: c.rules,
+			Progress: io.Discard}
 		first, err := runOnce(t.Context(), new(trainertest.Step), o)
 		if err != nil {
 			t.Fatal(err)
@@ -341,14 +365,16 @@ func TestSwitchesOfAResume(t *testing.T) {
 			}
 		}
 		if evals := strings.Count(step.Trace(), "metrics"); evals != c.evals || losses != c.losses {
-			t.Errorf("%s: %d evaluations and %d logged losses after %d rows, want %d and %d", c.claim, evals, losses, len(first.History), c.evals, c.losses)
+			t.Errorf("%s: %d evaluations and %d logged losses after %d rows, want %d and %d", c.claim, evals, losses,
+				len(first.History), c.evals, c.losses)
 		}
 	}
 }
 
 func TestABestEvaluationOfASavedUpdateKnowsItsCheckpoint(t *testing.T) {
 	dir := t.TempDir()
-	r, err := runOnce(t.Context(), new(trainertest.Step), trainer.Options{OutputDir: dir, Epochs: 1, Progress: io.Discard})
+	r, err := runOnce(t.Context(), new(trainertest.Step), trainer.Options{OutputDir: dir, Epochs: 1,
+		Progress: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,7 +418,8 @@ func (m markBeforeUpdate) BeforeUpdate(*trainer.Run) error {
 
 func TestGradientsAreClippedBeforeTheHookAndOncePerUpdate(t *testing.T) {
 	step := new(clipping)
-	fit, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 1, Accumulate: 2, Progress: io.Discard, Callbacks: []any{markBeforeUpdate{step}}})
+	fit, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 1, Accumulate: 2, Progress: io.Discard,
+		Callbacks: []any{markBeforeUpdate{step}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +428,8 @@ func TestGradientsAreClippedBeforeTheHookAndOncePerUpdate(t *testing.T) {
 	}
 	want := "train(0/2) train(2/2) clip before-update update(5e-05) train(1) clip before-update update(2.5e-05)"
 	if got := strings.Join(slices.DeleteFunc(step.Calls, func(call string) bool {
-		return !strings.HasPrefix(call, "train") && !strings.HasPrefix(call, "update") && call != "clip" && call != "before-update"
+		return !strings.HasPrefix(call, "train") && !strings.HasPrefix(call, "update") && call != "clip" &&
+			call != "before-update"
 	}), " "); got != want {
 		t.Errorf("calls: %s\nwant:  %s", got, want)
 	}
@@ -414,7 +442,8 @@ func TestClippingThatFailsIsAnErrorOfTheStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failed *trainer.StepError
-	if _, err := fit.Fit(context.Background(), trainertest.Samples(3), nil); !errors.Is(err, broken) || !errors.As(err, &failed) {
+	if _, err := fit.Fit(context.Background(), trainertest.Samples(3), nil); !errors.Is(err, broken) ||
+		!errors.As(err, &failed) {
 		t.Errorf("error %v, want a *StepError that wraps %v", err, broken)
 	}
 }

@@ -67,7 +67,8 @@ func (f *fit[S, B]) trainBatch() error {
 	return fire(f, f.hooks.backward, "AfterBackward", BackwardHook.AfterBackward)
 }
 
-// forwardBackward adds the gradient of a micro-batch, in two steps where something has to happen between them.
+// forwardBackward adds the gradient of a micro-batch, in two steps where something has to happen
+// between them.
 func (f *fit[S, B]) forwardBackward(batch B, w Window) error {
 	where := func() string { return fmt.Sprintf("train on micro-batch %d of %d", w.Index+1, w.Len) }
 	step, splits := f.t.step.(Forwarder[B])
@@ -146,7 +147,9 @@ func (f *fit[S, B]) moveRate() error {
 		return nil
 	}
 	rate := f.rate(f.scheduleStep)
-	return fire(f, f.hooks.schedule, "AfterSchedule", func(h ScheduleHook, r *Run) error { return h.AfterSchedule(r, rate) })
+	return fire(f, f.hooks.schedule, "AfterSchedule", func(h ScheduleHook, r *Run) error {
+		return h.AfterSchedule(r, rate)
+	})
 }
 
 // skipHidden reports whether an update that loss scaling skipped passes for one that was made.

@@ -41,7 +41,8 @@ func TestAnOldRunIsNotOverwrittenByAccident(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := runOnce(t.Context(), new(trainertest.Step), o)
-	if !errors.Is(err, trainer.ErrOldRun) || !strings.Contains(err.Error(), "trainer.Latest") || !strings.Contains(err.Error(), "Options.Overwrite") {
+	if !errors.Is(err, trainer.ErrOldRun) || !strings.Contains(err.Error(), "trainer.Latest") ||
+		!strings.Contains(err.Error(), "Options.Overwrite") {
 		t.Errorf("Fit = %v, want ErrOldRun with the two ways out", err)
 	}
 	o.Overwrite, o.MaxSteps = true, 1
@@ -54,7 +55,8 @@ func TestAnOldRunIsNotOverwrittenByAccident(t *testing.T) {
 	}
 }
 
-// Under KeepOldRun the checkpoints of an earlier run stay, and those with the highest numbers survive a rotation, whoever wrote them.
+// Under KeepOldRun the checkpoints of an earlier run stay, and those with the highest numbers
+// survive a rotation, whoever wrote them.
 func TestANewRunBesideAnOldOne(t *testing.T) {
 	dir := t.TempDir()
 	o := trainer.Options{OutputDir: dir, MaxSteps: 4, Save: trainer.Every(2, trainer.Update), Progress: io.Discard}
@@ -93,7 +95,8 @@ func TestTheLogOfAnOldRunIsNotLostByAccident(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runOnce(t.Context(), new(trainertest.Step), o); !errors.Is(err, trainer.ErrOldRun) || !strings.Contains(err.Error(), "metrics.jsonl") {
+	if _, err := runOnce(t.Context(), new(trainertest.Step), o); !errors.Is(err, trainer.ErrOldRun) ||
+		!strings.Contains(err.Error(), "metrics.jsonl") {
 		t.Errorf("Fit = %v, want ErrOldRun", err)
 	}
 	if after, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl")); err != nil || !slices.Equal(before, after) {
@@ -144,7 +147,8 @@ func TestMetricsFilesHoldTheLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(table) != len(r.History)+1 || !slices.Equal(table[0][:5], []string{"step", "epoch", "loss", "grad_norm", "learning_rate"}) {
+	if len(table) != len(r.History)+1 || !slices.Equal(table[0][:5], []string{"step", "epoch", "loss", "grad_norm",
+		"learning_rate"}) {
 		t.Errorf("metrics.csv has %d rows under %q, want %d", len(table)-1, table[0], len(r.History))
 	}
 }

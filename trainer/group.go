@@ -14,12 +14,15 @@ import (
 
 // GroupJoiner is implemented by a [Step] that can train on several processes: see Options.Group.
 type GroupJoiner interface {
-	// JoinGroup makes the model the same on all processes. From then on, Train (or Backward) replaces the gradients by their means over the processes when
-	// it has added those of the last micro-batch of a window, a loss over the items of a window counts times the number of processes, and
-	// Report averages the losses. It is called before every run, and before an evaluation if there has been no run; g is never nil.
+	// JoinGroup makes the model the same on all processes. From then on, Train (or Backward)
+	// replaces the gradients by their means over the processes when it has added those of the last
+	// micro-batch of a window, a loss over the items of a window counts times the number of
+	// processes, and Report averages the losses. It is called before every run, and before an
+	// evaluation if there has been no run; g is never nil.
 	JoinGroup(ctx context.Context, g *dist.Group) error
 
-	// RandomState is the state of the random numbers of this process, and SetRandomState goes on with it.
+	// RandomState is the state of the random numbers of this process, and SetRandomState goes on
+	// with it.
 	RandomState() ([]byte, error)
 	SetRandomState(state []byte) error
 }
@@ -34,21 +37,25 @@ func (o *Options) checkGroup(step any) error {
 	case o.Process.World == 1:
 		return nil
 	case o.Group == nil && joins:
-		return fmt.Errorf("trainer: this process is one of %d, but Options.Group is nil, so each would train by itself and all write to the same folder: set it to what dist.Init returns", o.Process.World)
+		return fmt.Errorf("trainer: this process is one of %d, but Options.Group is nil, so each would train by "+
+			"itself and all write to the same folder: set it to what dist.Init returns", o.Process.World)
 	case o.Group == nil:
 		return nil // the step may do it in its own way
 	case joiner == nil:
-		return fmt.Errorf("trainer: Options.Group has %d processes, but %T cannot train on several: it does not implement trainer.GroupJoiner", o.Process.World, step)
+		return fmt.Errorf("trainer: Options.Group has %d processes, but %T cannot train on several: it does not "+
+			"implement trainer.GroupJoiner", o.Process.World, step)
 	}
 	for _, c := range []struct {
 		name string
 		set  bool
 	}{
-		{"AutoFindBatchSize", o.AutoFindBatchSize}, {"Saver", o.Saver != nil}, {"Start", o.Start != nil}, {"Semantics.CarryWindows", o.Semantics.CarryWindows},
+		{"AutoFindBatchSize", o.AutoFindBatchSize}, {"Saver", o.Saver != nil}, {"Start", o.Start != nil},
+		{"Semantics.CarryWindows", o.Semantics.CarryWindows},
 		{"Semantics.LossReport", (&losses{report: o.Semantics.LossReport}).wanted()},
 	} {
 		if c.set {
-			return fmt.Errorf("trainer: Options.%s is set, and Options.Group has %d processes: it is for one process only", c.name, o.Process.World)
+			return fmt.Errorf("trainer: Options.%s is set, and Options.Group has %d processes: it is for one process "+
+				"only", c.name, o.Process.World)
 		}
 	}
 	return nil
@@ -62,23 +69,27 @@ func (f *fit[S, B]) shard() data.Shard {
 	return data.Shard{Rank: f.o.Group.Rank(), WorldSize: f.o.Group.World()}
 }
 
-// joinGroup has the run end on all processes at the same update, and the step train with the others.
+// joinGroup has the run end on all processes at the same update, and the step train with the
+// others.
 func (f *fit[S, B]) joinGroup() error {
 	if !f.several() {
 		return nil
 	}
 	f.endTogether()
 	f.t.joined = true
-	return f.stepError("join the group", f.t.step.(GroupJoiner).JoinGroup(f.ctx, f.o.Group)) // New has checked that it is one
+	// New has checked that it is one
+	return f.stepError("join the group", f.t.step.(GroupJoiner).JoinGroup(f.ctx, f.o.Group))
 }
 
-// endTogether has the run end when the processes have agreed that it should, and not when the caller of this one alone wants it.
+// endTogether has the run end when the processes have agreed that it should, and not when the
+// caller of this one alone wants it.
 func (f *fit[S, B]) endTogether() {
 	f.asked = f.ctx
 	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(f.ctx))
 }
 
-// joinToEvaluate is joinGroup for an evaluation outside of a run: the models are the same on all processes if there has been a run.
+// joinToEvaluate is joinGroup for an evaluation outside of a run: the models are the same on all
+// processes if there has been a run.
 func (f *fit[S, B]) joinToEvaluate() error {
 	if f.several() && f.t.joined {
 		f.endTogether()
@@ -94,7 +105,8 @@ type windowTotals struct {
 	flops  []float64 // likewise
 }
 
-// agree exchanges with the other processes who has been interrupted and what the window holds. It reports whether the run ends here, on all.
+// agree exchanges with the other processes who has been interrupted and what the window holds. It
+// reports whether the run ends here, on all.
 func (f *fit[S, B]) agree() (stop bool, err error) {
 	n := len(f.window)
 	numbers := make([]float64, 2+2*n)
@@ -179,12 +191,14 @@ func (f *fit[S, B]) gatherRandom() ([][]byte, error) {
 	return all, f.stepError("save", err)
 }
 
-// readRandom returns the random states of a checkpoint, and refuses one of another number of processes.
+// readRandom returns the random states of a checkpoint, and refuses one of another number of
+// processes.
 func (f *fit[S, B]) readRandom(from string) (states [][]byte, err error) {
 	text, err := os.ReadFile(filepath.Join(from, randomFile))
 	if errors.Is(err, os.ErrNotExist) {
 		if f.several() {
-			return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by one process, and there are %d now", from, ErrOtherRun, f.o.Process.World)
+			return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by one process, and there are "+
+				"%d now", from, ErrOtherRun, f.o.Process.World)
 		}
 		return nil, nil
 	}
@@ -195,12 +209,14 @@ func (f *fit[S, B]) readRandom(from string) (states [][]byte, err error) {
 		return nil, fmt.Errorf("trainer: cannot resume from %s: %s: %w", from, randomFile, err)
 	}
 	if len(states) != f.o.Group.World() {
-		return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are %d now", from, ErrOtherRun, len(states), f.o.Group.World())
+		return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are %d "+
+			"now", from, ErrOtherRun, len(states), f.o.Group.World())
 	}
 	return states, nil
 }
 
-// loadRandom goes on with the random numbers of this process, after the step has loaded those of the main one.
+// loadRandom goes on with the random numbers of this process, after the step has loaded those of
+// the main one.
 func (f *fit[S, B]) loadRandom(states [][]byte) error {
 	if !f.several() || states == nil {
 		return nil

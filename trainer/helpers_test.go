@@ -21,7 +21,8 @@ func flipBit(t *testing.T, path string) {
 	}
 }
 
-// memoryDir is a folder in memory where there is one: these tests write hundreds of checkpoints, and each is flushed to the disk.
+// memoryDir is a folder in memory where there is one: these tests write hundreds of checkpoints,
+// and each is flushed to the disk.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "gotrainer-test-")

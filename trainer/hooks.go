@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// The hooks. A callback is any value that implements at least one of them; [New] refuses one that implements none, so a misspelt
-// method does not pass unnoticed. They are called in the order below, which is that of Hugging Face's TrainerCallback:
+// The hooks. A callback is any value that implements at least one of them; [New] refuses one that
+// implements none, so a misspelt method does not pass unnoticed. They are called in the order
+// below, which is that of Hugging Face's TrainerCallback:
 //
 //	InitEnd                                      on_init_end
 //	TrainBegin                                   on_train_begin
@@ -31,11 +32,13 @@ import (
 //
 //	EvalStep ..., AfterPredict                   on_prediction_step ..., on_predict, of Trainer.Predict
 //
-// semantics.Rules.Order may put the save before the log and the evaluation. Trainer.Evaluate calls EvalBegin to AfterEval; so does [Run.Evaluate], by which a
-// hook evaluates in the middle of something else, without AfterLog and AfterEval.
+// semantics.Rules.Order may put the save before the log and the evaluation. Trainer.Evaluate calls
+// EvalBegin to AfterEval; so does [Run.Evaluate], by which a hook evaluates in the middle of
+// something else, without AfterLog and AfterEval.
 //
-// An error ends the run and is returned by Fit as a [*HookError], unless it is an [ErrStop]: then the run ends here and now, but well: StopHook,
-// AfterLog and TrainEnd follow, and Fit returns no error.
+// An error ends the run and is returned by Fit as a [*HookError], unless it is an [ErrStop]: then
+// the run ends here and now, but well: StopHook, AfterLog and TrainEnd follow, and Fit returns no
+// error.
 type (
 	InitEndHook      interface{ InitEnd(r *Run) error }
 	TrainBeginHook   interface{ TrainBegin(r *Run) error }
@@ -50,8 +53,9 @@ type (
 	EvalStepHook     interface{ EvalStep(r *Run) error }
 	// BatchBeginHook is called before the forward pass of every micro-batch.
 	BatchBeginHook interface{ BatchBegin(r *Run) error }
-	// ForwardHook is called between forward and backward of every micro-batch; Run.BatchLoss and Run.Batch are those of it. The step must
-	// be a [Forwarder]. An [ErrStop] from here leaves out the backward pass.
+	// ForwardHook is called between forward and backward of every micro-batch; Run.BatchLoss and
+	// Run.Batch are those of it. The step must be a [Forwarder]. An [ErrStop] from here leaves out
+	// the backward pass.
 	ForwardHook interface{ AfterForward(r *Run) error }
 	// BackwardHook is called after the backward pass of every micro-batch.
 	BackwardHook interface{ AfterBackward(r *Run) error }
@@ -59,7 +63,8 @@ type (
 	ScheduleHook interface {
 		AfterSchedule(r *Run, rate float64) error
 	}
-	// EpochDoneHook is called when the evaluation that belongs to the end of an epoch is over, and before a save that comes behind it.
+	// EpochDoneHook is called when the evaluation that belongs to the end of an epoch is over, and
+	// before a save that comes behind it.
 	EpochDoneHook interface{ EpochDone(r *Run) error }
 	// StopHook is told the error by which a hook has stopped the run: an [ErrStop].
 	StopHook interface {
@@ -69,13 +74,14 @@ type (
 	EvalBeginHook interface{ EvalBegin(r *Run) error }
 	// EvalStepBeginHook is called before each batch of an evaluation.
 	EvalStepBeginHook interface{ EvalStepBegin(r *Run) error }
-	// EvalEndHook is told the numbers of a validation set by their bare names as soon as they are there, of every evaluation: Run.Evaluate's and
-	// Predict's too.
+	// EvalEndHook is told the numbers of a validation set by their bare names as soon as they are
+	// there, of every evaluation: Run.Evaluate's and Predict's too.
 	EvalEndHook interface {
 		EvalEnd(r *Run, m Metrics) error
 	}
-	// EvalHook is told the numbers of an evaluation by their bare names: "loss", "accuracy". Of several validation sets it is called for
-	// each, and Run.Evaluation says which it is. The best evaluation is determined after all of them.
+	// EvalHook is told the numbers of an evaluation by their bare names: "loss", "accuracy". Of
+	// several validation sets it is called for each, and Run.Evaluation says which it is. The best
+	// evaluation is determined after all of them.
 	EvalHook interface {
 		AfterEval(r *Run, m Metrics) error
 	}
@@ -89,23 +95,27 @@ type (
 	SaveHook interface {
 		AfterSave(r *Run, checkpoint string) error
 	}
-	// BeforeLogHook may change a row of the log, such as add a number to it, before it is kept and AfterLog is called: the place of an override
-	// of Trainer.log in Python. "epoch" and "step" are set after it.
+	// BeforeLogHook may change a row of the log, such as add a number to it, before it is kept and
+	// AfterLog is called: the place of an override of Trainer.log in Python. "epoch" and "step" are
+	// set after it.
 	BeforeLogHook interface {
 		BeforeLog(r *Run, row Logs) error
 	}
-	// LogHook is told each row of the log, under the names it has in trainer_state.json. Rows must not be changed.
+	// LogHook is told each row of the log, under the names it has in trainer_state.json. Rows must
+	// not be changed.
 	LogHook interface {
 		AfterLog(r *Run, row Logs) error
 	}
-	// FailHook is told the error with which Fit will return, an interruption too; TrainEnd is not called then.
+	// FailHook is told the error with which Fit will return, an interruption too; TrainEnd is not
+	// called then.
 	FailHook interface {
 		TrainFailed(r *Run, err error)
 	}
 )
 
-// StateSaver is implemented by a hook whose state must survive a resume, such as a count. The state is kept in trainer_state.json under the
-// name of the hook's type; hooks of one type are told apart by their order.
+// StateSaver is implemented by a hook whose state must survive a resume, such as a count. The state
+// is kept in trainer_state.json under the name of the hook's type; hooks of one type are told apart
+// by their order.
 type StateSaver interface {
 	MarshalState() ([]byte, error) // JSON
 	UnmarshalState(state []byte) error
@@ -149,19 +159,25 @@ func sortHooks(callbacks []any) (*hooks, error) {
 		if c == nil {
 			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), "nil", "a hook"}
 		}
-		known := add(&h.initEnd, c) + add(&h.trainBegin, c) + add(&h.trainEnd, c) + add(&h.epochBegin, c) + add(&h.epochEnd, c) +
-			add(&h.stepBegin, c) + add(&h.substepEnd, c) + add(&h.beforeUpdate, c) + add(&h.afterUpdate, c) + add(&h.stepEnd, c) +
-			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.pushBegin, c) + add(&h.save, c) + add(&h.beforeLog, c) + add(&h.log, c) + add(&h.fail, c) +
-			add(&h.batchBegin, c) + add(&h.forward, c) + add(&h.backward, c) + add(&h.schedule, c) + add(&h.epochDone, c) + add(&h.stop, c) +
+		known := add(&h.initEnd, c) + add(&h.trainBegin, c) + add(&h.trainEnd, c) + add(&h.epochBegin,
+			c) + add(&h.epochEnd, c) +
+			add(&h.stepBegin, c) + add(&h.substepEnd, c) + add(&h.beforeUpdate, c) + add(&h.afterUpdate,
+			c) + add(&h.stepEnd, c) +
+			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.pushBegin, c) + add(&h.save,
+			c) + add(&h.beforeLog, c) + add(&h.log, c) + add(&h.fail, c) +
+			add(&h.batchBegin, c) + add(&h.forward, c) + add(&h.backward, c) + add(&h.schedule, c) + add(&h.epochDone,
+			c) + add(&h.stop, c) +
 			add(&h.evalBegin, c) + add(&h.evalStepBegin, c) + add(&h.evalEnd, c)
 		if known == 0 {
-			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(), "a value with at least one method of the hooks in package trainer, such as StepEnd(*trainer.Run) error" + pointerHint(c)}
+			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(),
+				"a value with at least one method of the hooks in package trainer, such as StepEnd(*trainer.Run) error" + pointerHint(c)}
 		}
 	}
 	return h, nil
 }
 
-// pointerHint helps with the most common reason why a callback has no hooks: its methods are on the pointer.
+// pointerHint helps with the most common reason why a callback has no hooks: its methods are on the
+// pointer.
 func pointerHint(c any) string {
 	t := reflect.TypeOf(c)
 	if t.Kind() == reflect.Pointer {
@@ -195,7 +211,8 @@ func call[H any](r *Run, list []H, event string, f func(H) error) error {
 	return nil
 }
 
-// StateNamer is implemented by a [StateSaver] whose state has another name than its type, such as that of its counterpart in transformers.
+// StateNamer is implemented by a [StateSaver] whose state has another name than its type, such as
+// that of its counterpart in transformers.
 type StateNamer interface{ StateName() string }
 
 // stateName is the name of a hook's type without its package.

@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// logLoss carries out doLog: the mean loss since the last log, the gradients' norm and the rate of the last update.
+// logLoss carries out doLog: the mean loss since the last log, the gradients' norm and the rate of
+// the last update.
 func (f *fit[S, B]) logLoss() error {
 	if err := f.report(); err != nil {
 		return err
@@ -40,13 +41,15 @@ func (f *fit[S, B]) logLoss() error {
 	return f.log(row)
 }
 
-// warnNonFinite says once that a loss is nan or infinite, since the weights are mostly lost by then. The run goes on, as Hugging Face's does.
+// warnNonFinite says once that a loss is nan or infinite, since the weights are mostly lost by
+// then. The run goes on, as Hugging Face's does.
 func (f *fit[S, B]) warnNonFinite(name string, loss float64) {
 	if f.nonFinite || !math.IsNaN(loss) && !math.IsInf(loss, 0) {
 		return
 	}
 	f.nonFinite = true
-	f.warn("%s is %v at %s %d, and the run goes on; look for nan in the data, lower Options.LearningRate or limit the gradients; torch.DetectAnomaly names the operator",
+	f.warn("%s is %v at %s %d, and the run goes on; look for nan in the data, lower Options.LearningRate or limit "+
+		"the gradients; torch.DetectAnomaly names the operator",
 		name, loss, f.run.Info.unit(), f.m.GlobalStep)
 }
 
@@ -75,7 +78,8 @@ func (f *fit[S, B]) report() error {
 
 // log adds a row to the log and tells the hooks.
 func (f *fit[S, B]) log(row Logs) error {
-	if err := fire(f, f.hooks.beforeLog, "BeforeLog", func(h BeforeLogHook, r *Run) error { return h.BeforeLog(r, row) }); err != nil {
+	if err := fire(f, f.hooks.beforeLog, "BeforeLog",
+		func(h BeforeLogHook, r *Run) error { return h.BeforeLog(r, row) }); err != nil {
 		return err
 	}
 	row["epoch"] = f.m.Progress

@@ -9,11 +9,13 @@ import (
 	"strings"
 )
 
-// Logs is one row of the log: names as Hugging Face's Trainer gives them ("loss", "eval_accuracy", "epoch", "step").
-// In files nan and the infinities, which JSON does not know, are the strings "nan", "inf" and "-inf".
+// Logs is one row of the log: names as Hugging Face's Trainer gives them ("loss", "eval_accuracy",
+// "epoch", "step"). In files nan and the infinities, which JSON does not know, are the strings
+// "nan", "inf" and "-inf".
 type Logs map[string]float64
 
-// Keys returns the names in the order in which they are shown: the loss and what belongs to it, the others by name, epoch and step last.
+// Keys returns the names in the order in which they are shown: the loss and what belongs to it, the
+// others by name, epoch and step last.
 func (l Logs) Keys() []string {
 	keys := make([]string, 0, len(l))
 	for k := range l {

@@ -2,8 +2,9 @@ package trainer
 
 import "github.com/gotrainer/gotrainer/trainer/semantics"
 
-// This file is the loop: a state machine that knows order and counting and nothing else. next says what is to be done; whoever drives it does
-// it and reports back through the control flags and evaluated. It has no Step, no data and no files, so every order of events can be tested by
+// This file is the loop: a state machine that knows order and counting and nothing else. next says
+// what is to be done; whoever drives it does it and reports back through the control flags and
+// evaluated. It has no Step, no data and no files, so every order of events can be tested by
 // itself, and its whole state is the small value [position] that a checkpoint keeps.
 
 // action is one thing to do.
@@ -102,7 +103,8 @@ func (m *machine) next() action {
 				continue
 			}
 			m.Control.ShouldLog, m.Control.ShouldEvaluate = false, false
-			m.Control.ShouldSave = m.Control.ShouldSave && m.index > 0 && !m.flow.rules.SaveInsideWindow // it waits for the update
+			// it waits for the update
+			m.Control.ShouldSave = m.Control.ShouldSave && m.index > 0 && !m.flow.rules.SaveInsideWindow
 			return doStepBegin
 		case atTrain:
 			m.Stage = atTrained
@@ -195,7 +197,8 @@ func (m *machine) abort() {
 // ending reports whether the run is already about to end.
 func (m *machine) ending() bool { return m.Stage >= atFinalLog && m.Stage <= atDone }
 
-// fetched tells the machine that a stream had only n batches left for the window of doFetch. A pass without any batch ends the run.
+// fetched tells the machine that a stream had only n batches left for the window of doFetch. A pass
+// without any batch ends the run.
 func (m *machine) fetched(n int) {
 	m.passEnded = true
 	if m.window = n; n > 0 {

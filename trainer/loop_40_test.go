@@ -10,8 +10,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// model40 is _inner_training_loop of transformers 4.40.2 with its DefaultFlowCallback, as far as it counts: its own variables, in its own order. stopAt is a batch of
-// the run behind which a hook sets should_training_stop; 0: none.
+// model40 is _inner_training_loop of transformers 4.40.2 with its DefaultFlowCallback, as far as it
+// counts: its own variables, in its own order. stopAt is a batch of the run behind which a hook
+// sets should_training_stop; 0: none.
 func model40(batches, accumulate int, epochs float64, maxSteps int, f flow, stopAt int) (list []string) {
 	do := func(text string) { list = append(list, text) }
 	updatesPerEpoch := max(batches/accumulate, 1)
@@ -98,15 +99,18 @@ func TestHuggingFace40EqualsItsSource(t *testing.T) {
 		if rapid.Bool().Draw(t, "by steps") {
 			maxSteps = rapid.IntRange(1, 20).Draw(t, "max steps")
 		}
-		f := flow{log: triggers.Draw(t, "log"), eval: triggers.Draw(t, "eval"), save: triggers.Draw(t, "save"), rules: semantics.HuggingFace40}
+		f := flow{log: triggers.Draw(t, "log"), eval: triggers.Draw(t, "eval"), save: triggers.Draw(t, "save"),
+			rules: semantics.HuggingFace40}
 		stopAt := rapid.IntRange(0, 30).Draw(t, "stop at")
-		m := newMachine(newPlan(lengths{batches: batches, accumulate: accumulate, epochs: epochs, maxSteps: maxSteps}, f.rules), f)
+		m := newMachine(newPlan(lengths{batches: batches, accumulate: accumulate, epochs: epochs, maxSteps: maxSteps},
+			f.rules), f)
 		micro := 0
 		all := drive(m, func(a action) {
 			if a == doTrain {
 				micro++
 			}
-			if micro == stopAt && stopAt > 0 && (a == doSubstepEnd || a == doStepEnd) { // what a hook of these events does
+			// what a hook of these events does
+			if micro == stopAt && stopAt > 0 && (a == doSubstepEnd || a == doStepEnd) {
 				m.Control.ShouldTrainingStop = true
 			}
 		})

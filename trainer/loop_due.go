@@ -15,7 +15,8 @@ func (m *machine) progress() float64 {
 
 func (m *machine) stopping() bool { return m.Control.ShouldEpochStop || m.Control.ShouldTrainingStop }
 
-// afterStep raises the flags that are due after a step: on_step_end of transformers.DefaultFlowCallback.
+// afterStep raises the flags that are due after a step: on_step_end of
+// transformers.DefaultFlowCallback.
 func (m *machine) afterStep() {
 	c, f := &m.Control, &m.flow
 	c.ShouldLog = c.ShouldLog || f.log.due(m.GlobalStep, Update) || f.logFirstStep && m.GlobalStep == 1
@@ -29,8 +30,8 @@ func (m *machine) afterStep() {
 	}
 }
 
-// afterEpoch raises the flags that are due at the end of an epoch. What its last step has logged or saved already is not due again, unless
-// the semantics say so.
+// afterEpoch raises the flags that are due at the end of an epoch. What its last step has logged or
+// saved already is not due again, unless the semantics say so.
 func (m *machine) afterEpoch() {
 	c, f := &m.Control, &m.flow
 	c.ShouldLog = c.ShouldLog || f.log.due(m.Epoch+1, Epoch)
@@ -39,7 +40,8 @@ func (m *machine) afterEpoch() {
 	c.ShouldSave = c.ShouldSave || f.save.due(m.Epoch+1, Epoch) && !saved
 }
 
-// orders are what is done after an epoch, by semantics.Order; after a step it is the same without the hooks.
+// orders are what is done after an epoch, by semantics.Order; after a step it is the same without
+// the hooks.
 var orders = [...][4]action{
 	semantics.LogEvaluateSave: {doLog, doEvaluate, doEpochDone, doSave},
 	semantics.SaveEvaluateLog: {doSave, doEvaluate, doLog, doEpochDone},
@@ -64,7 +66,8 @@ func (m *machine) due() action {
 	ok := true
 	switch a {
 	case doLog:
-		again := m.flow.rules.RepeatAtEpochEnd && m.Stage >= atEpochFirst && m.flow.rules.LossReport != semantics.SinceLog
+		again := m.flow.rules.RepeatAtEpochEnd && m.Stage >= atEpochFirst &&
+			m.flow.rules.LossReport != semantics.SinceLog
 		ok = m.Control.ShouldLog && (m.GlobalStep > m.LastLogged || again)
 	case doEvaluate:
 		ok = m.Control.ShouldEvaluate

@@ -4,7 +4,8 @@ import "github.com/gotrainer/gotrainer/trainer/semantics"
 
 // Where the machine stands, and how a resumed run gets there.
 
-// stage is where the machine stands: what next will look at. A checkpoint keeps it, hence the numbers are fixed.
+// stage is where the machine stands: what next will look at. A checkpoint keeps it, hence the
+// numbers are fixed.
 type stage int
 
 const (
@@ -19,7 +20,9 @@ const (
 	atUpdate      stage = 8
 	atUpdated     stage = 9
 	atStepEnd     stage = 10
-	atStepFirst   stage = 11 // log, evaluate and save in the order of the semantics; after an epoch its hooks too, hence four
+	// log, evaluate and save in the order of the semantics; after an epoch its hooks too, hence
+	// four
+	atStepFirst   stage = 11
 	atStepSecond  stage = 12
 	atStepThird   stage = 13
 	atStepDone    stage = 14
@@ -41,22 +44,26 @@ func (s stage) finishing() bool { return s >= atFinish && s <= atDone }
 
 // position is the state of the loop that is needed to go on. A checkpoint keeps it.
 type position struct {
-	Stage      stage   `json:"stage"`
-	Epoch      int     `json:"epoch"`            // epochs that have ended
-	Micro      int     `json:"micro_batches"`    // batches of this epoch that were trained on
-	GlobalStep int     `json:"global_step"`      // steps: updates, or micro-batches where the semantics count them
-	Updates    int     `json:"updates"`          // optimizer updates
-	InEpoch    int     `json:"steps_in_epoch"`   // steps of this epoch
-	Phase      int     `json:"window_phase"`     // micro-batches of the window at hand, where windows run over the ends of epochs
+	Stage      stage `json:"stage"`
+	Epoch      int   `json:"epoch"`          // epochs that have ended
+	Micro      int   `json:"micro_batches"`  // batches of this epoch that were trained on
+	GlobalStep int   `json:"global_step"`    // steps: updates, or micro-batches where the semantics count them
+	Updates    int   `json:"updates"`        // optimizer updates
+	InEpoch    int   `json:"steps_in_epoch"` // steps of this epoch
+	// micro-batches of the window at hand, where windows run over the ends of epochs
+	Phase      int     `json:"window_phase"`
 	Progress   float64 `json:"epoch_fractional"` // the epoch as it is logged: 1.5 is half of the second
 	LastLogged int     `json:"last_logged"`      // GlobalStep of the last log
 	LastSaved  int     `json:"last_saved"`       // GlobalStep of the last checkpoint; -1: none
 	Control    Control `json:"control"`
-	// The generator of the step has already been drawn from for this epoch's loader, or for the evaluation that is next.
+	// The generator of the step has already been drawn from for this epoch's loader, or for the
+	// evaluation that is next.
 	LoaderStarted     bool `json:"loader_started"`
 	EvalLoaderStarted bool `json:"eval_loader_started"`
-	EvalSet           int  `json:"eval_set,omitempty"`     // of several validation sets, the one that is evaluated on next
-	PassBatches       int  `json:"pass_batches,omitempty"` // of a stream, the batches of the last pass that ended; 0: none has
+	// of several validation sets, the one that is evaluated on next
+	EvalSet int `json:"eval_set,omitempty"`
+	// of a stream, the batches of the last pass that ended; 0: none has
+	PassBatches int `json:"pass_batches,omitempty"`
 }
 
 // resume puts the machine where a checkpoint was made.
@@ -76,7 +83,8 @@ func (m *machine) resume(p position) {
 		m.LoaderStarted, m.EvalLoaderStarted, m.EvalSet = m.Micro > 0, false, 0
 		m.LastLogged = p.GlobalStep
 		m.Control = Control{}
-		if !m.flow.rules.ForgetHooksAtResume { // transformers puts its control back too, as it was in the middle of the save
+		// transformers puts its control back too, as it was in the middle of the save
+		if !m.flow.rules.ForgetHooksAtResume {
 			m.Control = p.Control
 			m.Control.ShouldSave, m.Control.ShouldTrainingStop = true, false
 		}
@@ -122,7 +130,8 @@ func (m *machine) resumeExactly() {
 	}
 }
 
-// beginEpoch puts the machine before the first batch of an epoch. A window that began in the epoch before goes on.
+// beginEpoch puts the machine before the first batch of an epoch. A window that began in the epoch
+// before goes on.
 func (m *machine) beginEpoch(epoch int) {
 	m.Epoch, m.Micro, m.InEpoch, m.LoaderStarted = epoch, 0, 0, false
 }

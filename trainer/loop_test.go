@@ -13,13 +13,16 @@ import (
 )
 
 var actionNames = map[action]string{
-	doTrainBegin: "train-begin", doEvalOnStart: "evaluate", doEpochBegin: "epoch-begin", doFetch: "fetch", doStepBegin: "step-begin", doTrain: "train",
-	doSubstepEnd: "substep-end", doBeforeUpdate: "before-update", doUpdate: "update", doAfterUpdate: "after-update", doStepEnd: "step-end", doLog: "log",
-	doEvaluate: "evaluate", doSave: "save", doEpochEnd: "epoch-end", doEpochDone: "epoch-done", doFinalLog: "final-log", doTrainEnd: "train-end",
+	doTrainBegin: "train-begin", doEvalOnStart: "evaluate", doEpochBegin: "epoch-begin", doFetch: "fetch",
+	doStepBegin: "step-begin", doTrain: "train",
+	doSubstepEnd: "substep-end", doBeforeUpdate: "before-update", doUpdate: "update", doAfterUpdate: "after-update",
+	doStepEnd: "step-end", doLog: "log",
+	doEvaluate: "evaluate", doSave: "save", doEpochEnd: "epoch-end", doEpochDone: "epoch-done", doFinalLog: "final-log",
+	doTrainEnd: "train-end",
 }
 
-// drive runs a machine to its end as fit does, but with nothing behind it. What the machine expects of its driver happens here: the flags of what
-// was done are lowered.
+// drive runs a machine to its end as fit does, but with nothing behind it. What the machine expects
+// of its driver happens here: the flags of what was done are lowered.
 func drive(m *machine, after func(action)) []string {
 	var list []string
 	for a := m.next(); a != doDone; a = m.next() {
@@ -60,7 +63,8 @@ func Example_machine() {
 	// fetch 1, step-begin, train, before-update, update, after-update, step-end, log, save, epoch-end, evaluate, epoch-done, final-log, train-end
 }
 
-// model is the same loop written as a trainer usually is: nested loops, straight from the description of Hugging Face's, without stages.
+// model is the same loop written as a trainer usually is: nested loops, straight from the
+// description of Hugging Face's, without stages.
 func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list []string) {
 	do := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	perEpoch := 0
@@ -95,7 +99,8 @@ func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list 
 	}
 	for epoch := 1; epoch <= passes; epoch++ {
 		do("epoch-begin")
-		// What is raised after the last update stays raised until the next window, as in TrainerControl.
+		// What is raised after the last update stays raised until the next window, as in
+		// TrainerControl.
 		log := false
 		for left := batches; left > 0 && step < total; left -= accumulate {
 			window := min(left, accumulate)
@@ -114,7 +119,8 @@ func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list 
 			do("step-end")
 			last := step == total
 			log = on(f.log, step, Update) || f.logFirstStep && step == 1
-			tail(log, on(f.eval, step, Update) || last && f.eval.byUpdates(), on(f.save, step, Update) || last && f.save.byUpdates(), false)
+			tail(log, on(f.eval, step, Update) || last && f.eval.byUpdates(), on(f.save, step, Update) || last &&
+				f.save.byUpdates(), false)
 			if log && logged == step {
 				log = false
 			}
@@ -158,19 +164,23 @@ func TestTheMachineEqualsTheNestedLoops(t *testing.T) {
 		}
 		f.rules = rapid.SampledFrom([]semantics.Rules{semantics.Default, semantics.HuggingFace}).Draw(t, "rules")
 		want := model(batches, accumulate, epochs, maxSteps, f)
-		got := drive(newMachine(newPlan(lengths{batches: batches, accumulate: accumulate, epochs: epochs, maxSteps: maxSteps}, semantics.Rules{}), f), nil)
+		got := drive(newMachine(newPlan(lengths{batches: batches, accumulate: accumulate, epochs: epochs,
+			maxSteps: maxSteps}, semantics.Rules{}), f), nil)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("events (-nested loops +machine):\n%s", diff)
 		}
 	})
 }
 
-// TestAMachineGoesOnFromEverySave saves the position at every save of a random run and lets a new machine go on from it: what it does after its
-// begin events is what the first one did after that save.
+// TestAMachineGoesOnFromEverySave saves the position at every save of a random run and lets a new
+// machine go on from it: what it does after its begin events is what the first one did after that
+// save.
 func TestAMachineGoesOnFromEverySave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := newPlan(lengths{batches: rapid.IntRange(1, 9).Draw(t, "batches"), accumulate: rapid.IntRange(1, 4).Draw(t, "accumulate"), epochs: float64(rapid.IntRange(1, 12).Draw(t, "quarters")) / 4}, semantics.Rules{})
-		f := flow{log: Every(rapid.IntRange(1, 5).Draw(t, "log"), Update), eval: Every(1, Epoch), save: Every(rapid.IntRange(1, 4).Draw(t, "save"), Update)}
+		p := newPlan(lengths{batches: rapid.IntRange(1, 9).Draw(t, "batches"), accumulate: rapid.IntRange(1, 4).Draw(t,
+			"accumulate"), epochs: float64(rapid.IntRange(1, 12).Draw(t, "quarters")) / 4}, semantics.Rules{})
+		f := flow{log: Every(rapid.IntRange(1, 5).Draw(t, "log"), Update), eval: Every(1, Epoch),
+			save: Every(rapid.IntRange(1, 4).Draw(t, "save"), Update)}
 		type saved struct {
 			position position
 			at       int
@@ -212,8 +222,10 @@ func TestPlan(t *testing.T) {
 		{"a fraction of an epoch is rounded up to an update", 9, 1, 1.5, 0, plan{9, 1, 9, 9, 14, 14, 2, 0, false}},
 		{"max steps decide alone and may exceed the epochs", 5, 1, 1, 13, plan{5, 1, 5, 5, 13, 13, 3, 0, false}},
 	} {
-		if got := newPlan(lengths{batches: c.batches, accumulate: c.accumulate, epochs: c.epochs, maxSteps: c.maxSteps}, semantics.Rules{}); got != c.want {
-			t.Errorf("%s: newPlan(%d, %d, %v, %d) = %+v, want %+v", c.claim, c.batches, c.accumulate, c.epochs, c.maxSteps, got, c.want)
+		if got := newPlan(lengths{batches: c.batches, accumulate: c.accumulate, epochs: c.epochs, maxSteps: c.maxSteps},
+			semantics.Rules{}); got != c.want {
+			t.Errorf("%s: newPlan(%d, %d, %v, %d) = %+v, want %+v", c.claim, c.batches, c.accumulate, c.epochs,
+				c.maxSteps, got, c.want)
 		}
 	}
 }
@@ -250,7 +262,8 @@ func TestStops(t *testing.T) {
 		{"a stop when a window begins waits for its update", semantics.Default, doStepBegin, training, 2, 4, 1},
 		{"the end of an epoch is followed by the next epoch", semantics.Default, doStepEnd, epoch, 4, 7, 1},
 	} {
-		m := newMachine(newPlan(lengths{batches: 5, accumulate: 2, epochs: 2}, semantics.Rules{}), flow{save: Every(100, Update), rules: c.rules})
+		m := newMachine(newPlan(lengths{batches: 5, accumulate: 2, epochs: 2}, semantics.Rules{}),
+			flow{save: Every(100, Update), rules: c.rules})
 		got := stopAt(m, c.at, c.flag)
 		if count(got, "update") != c.updates || count(got, "train") != c.trained || count(got, "save") != c.savings {
 			t.Errorf("%s: %d updates, %d micro-batches, %d saves, want %d, %d, %d: %q", c.claim,

@@ -21,8 +21,9 @@ func (m *machine) length() int {
 	return n
 }
 
-// beginsStep reports whether the micro-batch at hand is the first of a step. Where windows run over the ends of epochs it is every so many-th of the
-// epoch, wherever its window began, as in transformers 4.40.
+// beginsStep reports whether the micro-batch at hand is the first of a step. Where windows run over
+// the ends of epochs it is every so many-th of the epoch, wherever its window began, as in
+// transformers 4.40.
 func (m *machine) beginsStep() bool {
 	switch {
 	case m.flow.rules.Steps == semantics.MicroBatches:
@@ -65,17 +66,19 @@ func (m *machine) windowEnds() bool {
 	return true
 }
 
-// lossCloses reports whether a window of the reported loss closes with the micro-batch at hand. Such windows are counted from the beginning of the epoch, wherever
-// those of the updates begin.
+// lossCloses reports whether a window of the reported loss closes with the micro-batch at hand.
+// Such windows are counted from the beginning of the epoch, wherever those of the updates begin.
 func (m *machine) lossCloses() bool {
 	done := m.Micro + 1
 	if m.flow.rules.CarryWindows {
 		return (m.Phase+1)%m.plan.accumulate == 0
 	}
-	return done%m.plan.accumulate == 0 || done == m.plan.batches || m.flow.rules.Steps == semantics.MicroBatches && done == m.plan.maxSteps
+	return done%m.plan.accumulate == 0 || done == m.plan.batches || m.flow.rules.Steps == semantics.MicroBatches &&
+		done == m.plan.maxSteps
 }
 
-// countIdle counts the passes over a stream that ended without a step: with StreamRestLeaks a pass of fewer batches than a window has none, nor has any after it.
+// countIdle counts the passes over a stream that ended without a step: with StreamRestLeaks a pass
+// of fewer batches than a window has none, nor has any after it.
 func (m *machine) countIdle() {
 	if m.InEpoch > 0 || !m.plan.stream || m.flow.rules.CarryWindows {
 		m.idle = 0

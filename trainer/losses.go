@@ -4,7 +4,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// losses works out the reported loss where it is not simply the sum since the last log: see semantics.LossReport.
+// losses works out the reported loss where it is not simply the sum since the last log: see
+// semantics.LossReport.
 type losses struct {
 	report     semantics.LossReport
 	accumulate int
@@ -47,7 +48,8 @@ func (m *weightedMean) add(loss float64, rows int) {
 // mean divides in float32, as that trainer's tensors do.
 func (m *weightedMean) mean() float64 { return float64(float32(m.Sum) / float32(m.Count)) }
 
-// float32Mean is torch.Tensor.mean of a few float32 numbers: four running sums, as its kernel has, and eight at a time of what is longer.
+// float32Mean is torch.Tensor.mean of a few float32 numbers: four running sums, as its kernel has,
+// and eight at a time of what is longer.
 type float32Mean struct{ values []float32 }
 
 func (m *float32Mean) mean() float64 {
@@ -93,7 +95,8 @@ func fourSums(v []float32) float32 {
 // wanted reports whether the loss of every micro-batch must be known.
 func (l *losses) wanted() bool { return l.report != semantics.SinceLog }
 
-// batch counts a micro-batch of so many samples; closes says whether a window of RunningMean closes with it.
+// batch counts a micro-batch of so many samples; closes says whether a window of RunningMean closes
+// with it.
 func (l *losses) batch(b BatchLoss, samples int, closes bool) {
 	switch l.report {
 	case semantics.RunningMean:
@@ -149,8 +152,9 @@ func (l *losses) state() *lossState {
 		return nil
 	}
 	s := &lossState{
-		Sum: jsonFloat(l.running.Sum), Mean: jsonFloat(l.running.Mean), Count: l.running.Count, Pending: jsonFloat(l.running.Pending),
-		Epoch: jsonFloat(l.epoch.Sum), Samples: l.epoch.Count, Last: jsonFloat(l.last),
+		Sum: jsonFloat(l.running.Sum), Mean: jsonFloat(l.running.Mean), Count: l.running.Count,
+		Pending: jsonFloat(l.running.Pending),
+		Epoch:   jsonFloat(l.epoch.Sum), Samples: l.epoch.Count, Last: jsonFloat(l.last),
 	}
 	for _, v := range l.window.values {
 		s.Window = append(s.Window, jsonFloat(v))

@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// TestAfterANonFiniteLoss: Hugging Face's Trainer brings the sum of losses back to zero by taking it away from itself, which nan and inf survive.
+// TestAfterANonFiniteLoss: Hugging Face's Trainer brings the sum of losses back to zero by taking
+// it away from itself, which nan and inf survive.
 func TestAfterANonFiniteLoss(t *testing.T) {
 	unfiltered := semantics.HuggingFace
 	unfiltered.FilterNonFiniteLoss = false
@@ -29,7 +30,8 @@ func TestAfterANonFiniteLoss(t *testing.T) {
 		{"unless it filters", semantics.HuggingFace, math.NaN(), []float64{1, 0, 3}},
 	} {
 		step := &trainertest.Step{Loss: func(micro int, _ []int) float64 { return []float64{1, c.bad, 3}[micro-1] }}
-		tr, err := trainer.New[int, []int](step, trainer.Options{Epochs: 1, BatchSize: 1, Log: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard})
+		tr, err := trainer.New[int, []int](step, trainer.Options{Epochs: 1, BatchSize: 1,
+			Log: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,10 +53,14 @@ func TestANonFiniteLossIsWarnedOfOnceAndShown(t *testing.T) {
 		o     trainer.Options
 		want  string
 	}{
-		{"when it is logged", trainer.Options{Log: trainer.Every(1, trainer.Update)}, "loss is NaN at update 2, and the run goes on"},
-		{"at the end, if nothing was logged before", trainer.Options{}, "train_loss is NaN at update 3, and the run goes on"},
+		{"when it is logged", trainer.Options{Log: trainer.Every(1, trainer.Update)},
+			"loss is NaN at update 2, and the run goes on"},
+		{"at the end, if nothing was logged before", trainer.Options{}, "train_loss is NaN at update 3, and the run " +
+			"goes on"},
 	} {
-		step := &trainertest.Step{Loss: func(micro int, _ []int) float64 { return []float64{1, math.NaN(), math.NaN()}[micro-1] }}
+		step := &trainertest.Step{Loss: func(micro int, _ []int) float64 {
+			return []float64{1, math.NaN(), math.NaN()}[micro-1]
+		}}
 		var shown bytes.Buffer
 		c.o.Epochs, c.o.BatchSize, c.o.Progress = 1, 1, &shown
 		tr, err := trainer.New[int, []int](step, c.o)

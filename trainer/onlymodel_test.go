@@ -12,10 +12,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// onlyModel is a run of 6 updates with a checkpoint of the weights after the third; the folder of that checkpoint.
+// onlyModel is a run of 6 updates with a checkpoint of the weights after the third; the folder of
+// that checkpoint.
 func onlyModel(t *testing.T) (o trainer.Options, from string) {
 	t.Helper()
-	o = trainer.Options{OutputDir: t.TempDir(), MaxSteps: 6, BatchSize: 2, SaveOnlyModel: true, Save: trainer.Every(3, trainer.Update), Log: trainer.Every(1, trainer.Update), Progress: io.Discard}
+	o = trainer.Options{OutputDir: t.TempDir(), MaxSteps: 6, BatchSize: 2, SaveOnlyModel: true, Save: trainer.Every(3,
+		trainer.Update), Log: trainer.Every(1, trainer.Update), Progress: io.Discard}
 	ops := map[string]int{}
 	step := &trainertest.Step{Inject: func(op string, _ int) error {
 		ops[op]++
@@ -40,7 +42,8 @@ func TestACheckpointOfTheWeightsIsNotResumed(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := runOnce(t.Context(), step, o); !errors.Is(err, trainer.ErrOnlyModel) || !strings.Contains(err.Error(), from) {
+	if _, err := runOnce(t.Context(), step, o); !errors.Is(err, trainer.ErrOnlyModel) || !strings.Contains(err.Error(),
+		from) {
 		t.Errorf("Fit = %v, want ErrOnlyModel with the checkpoint's name", err)
 	}
 	if loads > 0 {
@@ -88,7 +91,8 @@ func (fullStep) Save(string) error { return nil }
 func (fullStep) Load(string) error { return nil }
 
 func TestSaveOnlyModelNeedsAWeightSaver(t *testing.T) {
-	_, err := trainer.New[int, []int](fullStep{new(trainertest.Step)}, trainer.Options{OutputDir: t.TempDir(), SaveOnlyModel: true})
+	_, err := trainer.New[int, []int](fullStep{new(trainertest.Step)}, trainer.Options{OutputDir: t.TempDir(),
+		SaveOnlyModel: true})
 	if err == nil || !strings.Contains(err.Error(), "trainer.WeightSaver") {
 		t.Errorf("New = %v, want a refusal that names the interface", err)
 	}
@@ -96,7 +100,8 @@ func TestSaveOnlyModelNeedsAWeightSaver(t *testing.T) {
 
 // Under DropLastInEvaluation a set of fewer rows than a batch is evaluated on none of them.
 func TestAnEvaluationOfNoRow(t *testing.T) {
-	o := trainer.Options{MaxSteps: 1, DropLast: true, EvalBatchSize: 9, BatchSize: 2, Eval: trainer.Every(1, trainer.Update), Progress: io.Discard}
+	o := trainer.Options{MaxSteps: 1, DropLast: true, EvalBatchSize: 9, BatchSize: 2, Eval: trainer.Every(1,
+		trainer.Update), Progress: io.Discard}
 	o.Semantics.DropLastInEvaluation = true
 	step := new(trainertest.Step)
 	if _, err := runOnce(t.Context(), step, o); err != nil {

@@ -22,7 +22,8 @@ func (o Options) resolved(step any) (Options, error) {
 		return o, &OptionError{"EvalDelay", fmt.Sprint(o.EvalDelay), "0 or a positive number"}
 	}
 	if o.MaxSteps > 0 && o.Epochs > 0 && !o.Semantics.MaxStepsShorten {
-		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs), fmt.Sprintf("0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)}
+		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs),
+			fmt.Sprintf("0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)}
 	}
 	if o.Epochs == 0 {
 		o.Epochs = 3
@@ -32,9 +33,12 @@ func (o Options) resolved(step any) (Options, error) {
 		value    *int
 		fallback int
 	}{
-		{"MaxSteps", &o.MaxSteps, 0}, {"BatchSize", &o.BatchSize, 8}, {"EvalBatchSize", &o.EvalBatchSize, 8}, {"Accumulate", &o.Accumulate, 1},
-		{"KeepCheckpoints", &o.KeepCheckpoints, 0}, {"Workers", &o.Workers, 0}, {"Prefetch", &o.Prefetch, 0}, {"EmptyCacheSteps", &o.EmptyCacheSteps, 0},
-		{"MaxStepsPerEpoch", &o.MaxStepsPerEpoch, 0}, {"LimitBatches", &o.LimitBatches, 0}, {"LimitEvalBatches", &o.LimitEvalBatches, 0}, {"ScheduleSteps", &o.ScheduleSteps, 0},
+		{"MaxSteps", &o.MaxSteps, 0}, {"BatchSize", &o.BatchSize, 8}, {"EvalBatchSize", &o.EvalBatchSize, 8},
+		{"Accumulate", &o.Accumulate, 1},
+		{"KeepCheckpoints", &o.KeepCheckpoints, 0}, {"Workers", &o.Workers, 0}, {"Prefetch", &o.Prefetch, 0},
+		{"EmptyCacheSteps", &o.EmptyCacheSteps, 0},
+		{"MaxStepsPerEpoch", &o.MaxStepsPerEpoch, 0}, {"LimitBatches", &o.LimitBatches, 0},
+		{"LimitEvalBatches", &o.LimitEvalBatches, 0}, {"ScheduleSteps", &o.ScheduleSteps, 0},
 	} {
 		if *f.value < 0 {
 			return o, &OptionError{f.name, strconv.Itoa(*f.value), "a positive number, or 0 for the default"}
@@ -65,7 +69,8 @@ func (o Options) resolved(step any) (Options, error) {
 		return o, err
 	}
 	if o.ScheduleSteps > 0 && !o.Semantics.ScheduleBySteps {
-		return o, &OptionError{"ScheduleSteps", strconv.Itoa(o.ScheduleSteps), "0, since these semantics move the rate after every update; semantics.Rules.ScheduleBySteps changes that"}
+		return o, &OptionError{"ScheduleSteps", strconv.Itoa(o.ScheduleSteps),
+			"0, since these semantics move the rate after every update; semantics.Rules.ScheduleBySteps changes that"}
 	}
 	if err := o.resolveProcess(); err != nil {
 		return o, err
@@ -96,7 +101,8 @@ func (o *Options) resolveRate(step any) error {
 	}
 	if o.Adaptive != nil {
 		if o.Schedule != nil {
-			return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Schedule is set: one of them decides the rate"}
+			return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive),
+				"nil, since Schedule is set: one of them decides the rate"}
 		}
 		if _, err := o.Adaptive.Start(o.LearningRate); err != nil {
 			return fmt.Errorf("trainer: Options.Adaptive: %w", err)
@@ -114,7 +120,8 @@ func (o *Options) resolveRate(step any) error {
 	return nil
 }
 
-// resolveFiles settles when to evaluate, save and log, and whether there is a folder for what that writes.
+// resolveFiles settles when to evaluate, save and log, and whether there is a folder for what that
+// writes.
 func (o *Options) resolveFiles() error {
 	for _, f := range []struct {
 		name    string
@@ -130,7 +137,8 @@ func (o *Options) resolveFiles() error {
 			name string
 			set  bool
 		}{
-			{"Save", o.Save.kind != unset && o.Save.kind != never}, {"LoadBestAtEnd", o.LoadBestAtEnd}, {"ResumeFrom", o.ResumeFrom == Latest},
+			{"Save", o.Save.kind != unset && o.Save.kind != never}, {"LoadBestAtEnd", o.LoadBestAtEnd},
+			{"ResumeFrom", o.ResumeFrom == Latest},
 			{"Overwrite", o.Overwrite}, {"KeepCheckpoints", o.KeepCheckpoints > 0},
 		} {
 			if f.set {
@@ -143,26 +151,31 @@ func (o *Options) resolveFiles() error {
 	mayNeverSave := o.Save.kind == atBest && o.Semantics.BestMayBeUnsaved // only hooks ask for evaluations then
 	switch {
 	case o.Overwrite && o.ResumeFrom != "":
-		return &OptionError{"Overwrite", "true", "false, since ResumeFrom is set: a run is either resumed or begun anew"}
+		return &OptionError{"Overwrite", "true",
+			"false, since ResumeFrom is set: a run is either resumed or begun anew"}
 	case o.LoadBestAtEnd && o.Save.kind == never:
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Save is Never and there would be nothing to load"}
 	case o.LoadBestAtEnd && o.Eval.kind == never && !mayNeverSave:
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Eval is Never and none would be the best"}
 	case o.Adaptive != nil && o.Eval.kind == never:
-		return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Eval is Never and there would be nothing for it to follow"}
+		return &OptionError{"Adaptive", fmt.Sprintf("%T", o.Adaptive), "nil, since Eval is Never and there would be " +
+			"nothing for it to follow"}
 	case o.Save.kind == atBest && o.Eval.kind == never && !mayNeverSave:
 		return &OptionError{"Save", "AtBest", "another trigger, since Eval is Never and none would be the best"}
 	}
 	return nil
 }
 
-// checkBest refuses, where the semantics say so, to load at the end a best model that was perhaps never saved.
+// checkBest refuses, where the semantics say so, to load at the end a best model that was perhaps
+// never saved.
 func (o *Options) checkBest(eval, save Trigger) error {
 	if !o.LoadBestAtEnd || !o.Semantics.BestMayBeUnsaved || save.kind == atBest {
 		return nil
 	}
 	if eval.kind != save.kind || eval.unit != save.unit || save.n%eval.n != 0 {
-		return &OptionError{"LoadBestAtEnd", "true", fmt.Sprintf("Save to be in the unit of Eval and a multiple of it (Eval is %v, Save is %v); or Save: AtBest", eval, save)}
+		return &OptionError{"LoadBestAtEnd", "true",
+			fmt.Sprintf("Save to be in the unit of Eval and a multiple of it (Eval is %v, Save is %v); or Save: AtBest",
+				eval, save)}
 	}
 	return nil
 }
@@ -171,7 +184,8 @@ func (o *Options) checkBest(eval, save Trigger) error {
 func (o *Options) checkStep(step any) error {
 	if _, ok := step.(Stateful); !ok && o.Saver == nil && (o.Save.kind != never || o.ResumeFrom != "") {
 		if o.OutputDir != "" && o.ResumeFrom == "" {
-			return fmt.Errorf("trainer: %T cannot be saved, since it does not implement trainer.Stateful: implement it, or set Options.Save to Never", step)
+			return fmt.Errorf("trainer: %T cannot be saved, since it does not implement trainer.Stateful: implement "+
+				"it, or set Options.Save to Never", step)
 		}
 		return fmt.Errorf("trainer: %T cannot be resumed, since it does not implement trainer.Stateful", step)
 	}
@@ -182,16 +196,20 @@ func (o *Options) checkStep(step any) error {
 		return fmt.Errorf("trainer: Options.LoadBestAtEnd is set, but %T does not implement trainer.WeightLoader", step)
 	}
 	if _, ok := step.(CacheEmptier); !ok && o.EmptyCacheSteps > 0 {
-		return fmt.Errorf("trainer: Options.EmptyCacheSteps is %d, but %T does not implement trainer.CacheEmptier", o.EmptyCacheSteps, step)
+		return fmt.Errorf("trainer: Options.EmptyCacheSteps is %d, but %T does not implement trainer.CacheEmptier",
+			o.EmptyCacheSteps, step)
 	}
 	if _, ok := step.(Clipper); !ok && o.Semantics.ClipEveryBatch && o.Accumulate > 1 {
-		return fmt.Errorf("trainer: Options.Semantics (%s) clips after every micro-batch, but %T does not implement trainer.Clipper: implement it, or clear ClipEveryBatch", o.Semantics.Name, step)
+		return fmt.Errorf("trainer: Options.Semantics (%s) clips after every micro-batch, but %T does not implement "+
+			"trainer.Clipper: implement it, or clear ClipEveryBatch", o.Semantics.Name, step)
 	}
 	if _, ok := step.(ModeKeeper); !ok && o.Semantics.StayInEvalMode {
-		return fmt.Errorf("trainer: Options.Semantics (%s) leaves the model in evaluation mode, but %T does not implement trainer.ModeKeeper: implement it, or clear StayInEvalMode", o.Semantics.Name, step)
+		return fmt.Errorf("trainer: Options.Semantics (%s) leaves the model in evaluation mode, but %T does not "+
+			"implement trainer.ModeKeeper: implement it, or clear StayInEvalMode", o.Semantics.Name, step)
 	}
 	if _, ok := step.(LossFilter); !ok && o.Semantics.FilterNonFiniteLoss {
-		return fmt.Errorf("trainer: Options.Semantics (%s) keeps nan and inf out of the logged loss, but %T does not implement trainer.LossFilter: implement it, or clear FilterNonFiniteLoss",
+		return fmt.Errorf("trainer: Options.Semantics (%s) keeps nan and inf out of the logged loss, but %T does not "+
+			"implement trainer.LossFilter: implement it, or clear FilterNonFiniteLoss",
 			o.Semantics.Name, step)
 	}
 	return nil
@@ -205,11 +223,14 @@ func (o *Options) checkBatcher() error {
 		return nil
 	}
 	if o.AutoFindBatchSize {
-		return &OptionError{"AutoFindBatchSize", "true", fmt.Sprintf("false, since the order %T decides how large the batches are", o.Order)}
+		return &OptionError{"AutoFindBatchSize", "true",
+			fmt.Sprintf("false, since the order %T decides how large the batches are", o.Order)}
 	}
 	r, ok := o.Order.(data.BatchRebalance)
 	if ok && max(1, r.Accumulate) != o.Accumulate {
-		return &OptionError{"Accumulate", strconv.Itoa(o.Accumulate), fmt.Sprintf("%d, that of the order data.BatchRebalance, which makes as many batches for an update", max(1, r.Accumulate))}
+		return &OptionError{"Accumulate", strconv.Itoa(o.Accumulate),
+			fmt.Sprintf("%d, that of the order data.BatchRebalance, which makes as many batches for an update",
+				max(1, r.Accumulate))}
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ type pointerHook struct{}
 func (*pointerHook) StepEnd(*trainer.Run) error { return nil }
 
 func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
-	full, bare := trainer.Step[int, []int](new(trainertest.Step)), trainer.Step[int, []int](bareStep{new(trainertest.Step)})
+	full, bare := trainer.Step[int, []int](new(trainertest.Step)),
+		trainer.Step[int, []int](bareStep{new(trainertest.Step)})
 	for _, c := range []struct {
 		claim string
 		step  trainer.Step[int, []int]
@@ -44,22 +45,30 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 		{"negative rate", full, trainer.Options{LearningRate: -0.1}, "Options.LearningRate is -0.1"},
 		{"infinite rate", full, trainer.Options{LearningRate: math.Inf(1)}, "Options.LearningRate is +Inf"},
 		{"a wrong schedule", full, trainer.Options{Schedule: lr.Linear{Warmup: -1}}, "Linear.Warmup is -1"},
-		{"a trigger of nothing", full, trainer.Options{Log: trainer.Every(0, trainer.Update)}, "Options.Log is Every(0, Update)"},
+		{"a trigger of nothing", full, trainer.Options{Log: trainer.Every(0, trainer.Update)},
+			"Options.Log is Every(0, Update)"},
 		{"a trigger without unit", full, trainer.Options{Log: trainer.Every(1, 0)}, "the unit Update or Epoch"},
-		{"a share of more than all", full, trainer.Options{Eval: trainer.EveryShare(1.5)}, "Options.Eval is EveryShare(1.5)"},
+		{"a share of more than all", full, trainer.Options{Eval: trainer.EveryShare(1.5)},
+			"Options.Eval is EveryShare(1.5)"},
 		{"evaluating at the best", full, trainer.Options{Eval: trainer.AtBest}, "only Save can be AtBest"},
-		{"saving nowhere", full, trainer.Options{Save: trainer.Every(1, trainer.Epoch)}, "Options.OutputDir is \"\": want a folder, since Save is set"},
+		{"saving nowhere", full, trainer.Options{Save: trainer.Every(1, trainer.Epoch)},
+			"Options.OutputDir is \"\": want a folder, since Save is set"},
 		{"resuming from nowhere", full, trainer.Options{ResumeFrom: trainer.Latest}, "since ResumeFrom is set"},
-		{"the best of nothing saved", full, trainer.Options{OutputDir: "x", Save: trainer.Never, LoadBestAtEnd: true}, "Save is Never"},
-		{"the best of no evaluation", full, trainer.Options{OutputDir: "x", Eval: trainer.Never, LoadBestAtEnd: true}, "Eval is Never"},
-		{"overwrite and resume", full, trainer.Options{OutputDir: "x", Overwrite: true, ResumeFrom: trainer.Latest}, "either resumed or begun anew"},
+		{"the best of nothing saved", full, trainer.Options{OutputDir: "x", Save: trainer.Never, LoadBestAtEnd: true},
+			"Save is Never"},
+		{"the best of no evaluation", full, trainer.Options{OutputDir: "x", Eval: trainer.Never, LoadBestAtEnd: true},
+			"Eval is Never"},
+		{"overwrite and resume", full, trainer.Options{OutputDir: "x", Overwrite: true, ResumeFrom: trainer.Latest},
+			"either resumed or begun anew"},
 		{"an unknown direction", full, trainer.Options{Direction: 7}, "Options.Direction is 7"},
 		{"an unknown divisor", full, trainer.Options{Semantics: semantics.Rules{Divisor: 9}}, "Rules.Divisor is 9"},
 		{"no hook", full, trainer.Options{Callbacks: []any{noHook{}}}, "Callbacks[0] is trainer_test.noHook"},
 		{"a nil hook", full, trainer.Options{Callbacks: []any{&callback.EarlyStopping{}, nil}}, "Callbacks[1] is nil"},
-		{"a hook with pointer methods", full, trainer.Options{Callbacks: []any{pointerHook{}}}, "give &pointerHook{...}"},
+		{"a hook with pointer methods", full, trainer.Options{Callbacks: []any{pointerHook{}}},
+			"give &pointerHook{...}"},
 		{"a step that cannot be saved", bare, trainer.Options{OutputDir: "x"}, "does not implement trainer.Stateful"},
-		{"a step that cannot filter", bare, trainer.Options{Semantics: semantics.HuggingFace}, "does not implement trainer.LossFilter"},
+		{"a step that cannot filter", bare, trainer.Options{Semantics: semantics.HuggingFace},
+			"does not implement trainer.LossFilter"},
 		{"no step", nil, trainer.Options{}, "New needs a step"},
 	} {
 		_, err := trainer.New(c.step, c.o)
@@ -78,10 +87,14 @@ func TestFitNamesWhatDoesNotFitTheData(t *testing.T) {
 	}{
 		{"no data", trainer.Options{}, nil, nil, "at least one sample"},
 		{"empty data", trainer.Options{}, trainertest.Samples(0), nil, "at least one sample"},
-		{"empty validation", trainer.Options{}, trainertest.Samples(4), trainertest.Samples(0), "validation set is empty"},
-		{"evaluation without data", trainer.Options{Eval: trainer.Every(1, trainer.Epoch)}, trainertest.Samples(4), nil, "Options.Eval is Every(1, Epoch)"},
-		{"evaluation at the start without data", trainer.Options{EvalOnStart: true}, trainertest.Samples(4), nil, "Options.EvalOnStart"},
-		{"everything dropped", trainer.Options{DropLast: true}, trainertest.Samples(4), nil, "less than one batch of 8"},
+		{"empty validation", trainer.Options{}, trainertest.Samples(4), trainertest.Samples(0),
+			"validation set is empty"},
+		{"evaluation without data", trainer.Options{Eval: trainer.Every(1, trainer.Epoch)}, trainertest.Samples(4), nil,
+			"Options.Eval is Every(1, Epoch)"},
+		{"evaluation at the start without data", trainer.Options{EvalOnStart: true}, trainertest.Samples(4), nil,
+			"Options.EvalOnStart"},
+		{"everything dropped", trainer.Options{DropLast: true}, trainertest.Samples(4), nil,
+			"less than one batch of 8"},
 	} {
 		c.o.Progress = io.Discard
 		tr, err := trainer.New[int, []int](new(trainertest.Step), c.o)
@@ -95,7 +108,8 @@ func TestFitNamesWhatDoesNotFitTheData(t *testing.T) {
 }
 
 func TestHuggingFaceRefusesABestModelThatMayBeUnsaved(t *testing.T) {
-	o := trainer.Options{OutputDir: t.TempDir(), LoadBestAtEnd: true, Eval: trainer.Every(2, trainer.Update), Save: trainer.Every(3, trainer.Update), Progress: io.Discard}
+	o := trainer.Options{OutputDir: t.TempDir(), LoadBestAtEnd: true, Eval: trainer.Every(2, trainer.Update),
+		Save: trainer.Every(3, trainer.Update), Progress: io.Discard}
 	o.Semantics = semantics.HuggingFace
 	_, err := runOnce(t.Context(), new(trainertest.Step), o)
 	var wrong *trainer.OptionError
@@ -109,7 +123,8 @@ func TestTheRateComesFromTheOptimizerUnlessItIsGiven(t *testing.T) {
 		own, given, want float64
 	}{{0, 0, 5e-5}, {0.3, 0, 0.3}, {0.3, 0.1, 0.1}} {
 		step := &ratedStep{rate: c.own}
-		tr, err := trainer.New[int, []int](step, trainer.Options{LearningRate: c.given, Schedule: lr.Constant{}, MaxSteps: 1, Progress: io.Discard, LogFirst: true})
+		tr, err := trainer.New[int, []int](step, trainer.Options{LearningRate: c.given, Schedule: lr.Constant{},
+			MaxSteps: 1, Progress: io.Discard, LogFirst: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,18 +146,21 @@ type ratedStep struct {
 func (s *ratedStep) LearningRate() float64 { return s.rate }
 
 func TestScheduleThatDoesNotFitTheRunIsRefusedBeforeItBegins(t *testing.T) {
-	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Schedule: lr.Polynomial{Warmup: 3}, MaxSteps: 10, LearningRate: 1e-8, Progress: io.Discard})
+	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Schedule: lr.Polynomial{Warmup: 3}, MaxSteps: 10,
+		LearningRate: 1e-8, Progress: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tr.Fit(context.Background(), trainertest.Samples(10), nil); err == nil || !strings.Contains(err.Error(), "Options.Schedule") {
+	if _, err := tr.Fit(context.Background(), trainertest.Samples(10), nil); err == nil ||
+		!strings.Contains(err.Error(), "Options.Schedule") {
 		t.Errorf("error %v, want one about Options.Schedule: the end rate 1e-7 lies above the peak 1e-8", err)
 	}
 }
 
 func TestHeaderNamesTheScheduleAndItsSettings(t *testing.T) {
 	var header strings.Builder
-	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Schedule: lr.Cosine{Warmup: 0.05}, MaxSteps: 1, Progress: &header})
+	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Schedule: lr.Cosine{Warmup: 0.05}, MaxSteps: 1,
+		Progress: &header})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,8 @@ func (s *loaders) TrainLoader(train data.Dataset[int], o data.LoaderOptions) (tr
 	return backwards{l}, err
 }
 
-func (s *loaders) EvalLoader(e trainer.Evaluation, set data.Dataset[int], o data.LoaderOptions) (trainer.BatchLoader[[]int], error) {
+func (s *loaders) EvalLoader(e trainer.Evaluation, set data.Dataset[int],
+	o data.LoaderOptions) (trainer.BatchLoader[[]int], error) {
 	s.asked = append(s.asked, e)
 	l, err := data.NewLoader(set, s.Collate, o)
 	return backwards{l}, err
@@ -137,7 +138,8 @@ var overrides = map[string]func(t *testing.T){
 		if _, err := fitted(t, step, trainer.Options{Epochs: 1, EvalBatchSize: 2}, 8, two); err != nil {
 			t.Fatal(err)
 		}
-		if got := step.Trace(); !strings.Contains(got, "eval(2) eval(0,1) metrics") || len(step.asked) != 2 || step.asked[1].Name != "eval_b" {
+		if got := step.Trace(); !strings.Contains(got, "eval(2) eval(0,1) metrics") || len(step.asked) != 2 ||
+			step.asked[1].Name != "eval_b" {
 			t.Errorf("trace %s, asked for %+v", got, step.asked)
 		}
 	},
@@ -147,18 +149,21 @@ var overrides = map[string]func(t *testing.T){
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tr.Predict(t.Context(), trainertest.Samples(2), ""); err != nil || len(step.asked) != 1 || !step.asked[0].Predict || step.asked[0].Name != "test" {
+		if _, err := tr.Predict(t.Context(), trainertest.Samples(2), ""); err != nil || len(step.asked) != 1 ||
+			!step.asked[0].Predict || step.asked[0].Name != "test" {
 			t.Errorf("%v, asked for %+v", err, step.asked)
 		}
 	},
 	"num_examples": func(t *testing.T) {
 		samples := new(sizes)
-		if _, err := fitted(t, new(loaders), trainer.Options{Epochs: 1, Callbacks: []any{samples}}, 5, nil); err != nil || *samples != 1000 {
+		if _, err := fitted(t, new(loaders), trainer.Options{Epochs: 1, Callbacks: []any{samples}}, 5,
+			nil); err != nil || *samples != 1000 {
 			t.Errorf("%d samples, %v; want what the loader says", *samples, err)
 		}
 	},
 	"log": func(t *testing.T) {
-		r, err := fitted(t, new(trainertest.Step), trainer.Options{Epochs: 1, Log: trainer.Every(1, trainer.Update), Callbacks: []any{addPerplexity{}}}, 8, nil)
+		r, err := fitted(t, new(trainertest.Step), trainer.Options{Epochs: 1, Log: trainer.Every(1, trainer.Update),
+			Callbacks: []any{addPerplexity{}}}, 8, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +173,8 @@ var overrides = map[string]func(t *testing.T){
 	},
 	"create_scheduler": func(t *testing.T) {
 		step := new(trainertest.Step)
-		if _, err := fitted(t, step, trainer.Options{Epochs: 1, BatchSize: 2, LearningRate: 8, Schedule: halving{}, Order: data.Sequential{}}, 6, nil); err != nil {
+		if _, err := fitted(t, step, trainer.Options{Epochs: 1, BatchSize: 2, LearningRate: 8, Schedule: halving{},
+			Order: data.Sequential{}}, 6, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := step.Trace(); got != "train(0,1) update(8) train(2,3) update(4) train(4,5) update(2)" {
@@ -177,7 +183,8 @@ var overrides = map[string]func(t *testing.T){
 	},
 	"training_step": func(t *testing.T) {
 		step := new(twice)
-		if _, err := fitted(t, step, trainer.Options{Epochs: 1, BatchSize: 2, LearningRate: 1, Order: data.Sequential{}}, 2, nil); err != nil {
+		if _, err := fitted(t, step, trainer.Options{Epochs: 1, BatchSize: 2, LearningRate: 1,
+			Order: data.Sequential{}}, 2, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := step.Trace(); got != "train(0,1) train(0,1) update(1)" {
@@ -205,7 +212,8 @@ var overrides = map[string]func(t *testing.T){
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err := tr.Predict(t.Context(), trainertest.Samples(5), "holdout"); err != nil || p.Metrics["holdout_rows"] != 5 || hook.metrics[0]["rows"] != 5 {
+		if p, err := tr.Predict(t.Context(), trainertest.Samples(5), "holdout"); err != nil ||
+			p.Metrics["holdout_rows"] != 5 || hook.metrics[0]["rows"] != 5 {
 			t.Errorf("%+v, %v; the hook was told %v", p, err, hook.metrics)
 		}
 	},
@@ -217,7 +225,8 @@ var overrides = map[string]func(t *testing.T){
 	},
 	"get_batch_samples": func(t *testing.T) {
 		step := new(countingStep)
-		if _, err := fitted(t, step, trainer.Options{Epochs: 1, BatchSize: 2, Accumulate: 2, Order: data.Sequential{}}, 3, nil); err != nil {
+		if _, err := fitted(t, step, trainer.Options{Epochs: 1, BatchSize: 2, Accumulate: 2, Order: data.Sequential{}},
+			3, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := firstTrain(&step.Step); got != "train(0,1/2 of 6)" {

@@ -6,7 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// plan is how long a run is: what transformers.Trainer works out in set_initial_training_values, and the others in theirs.
+// plan is how long a run is: what transformers.Trainer works out in set_initial_training_values,
+// and the others in theirs.
 type plan struct {
 	batches         int  // micro-batches of an epoch
 	accumulate      int  // micro-batches of a full window
@@ -68,7 +69,8 @@ func newPlan(l lengths, rules semantics.Rules) plan {
 
 // newStreamPlan plans a run of so many steps over a stream, in as many passes as it takes.
 func newStreamPlan(accumulate, maxSteps int, rules semantics.Rules) plan {
-	p := plan{batches: maxSteps * accumulate, accumulate: accumulate, updatesPerEpoch: maxSteps, stepsPerEpoch: maxSteps, maxSteps: maxSteps, limit: maxSteps, epochs: math.MaxInt, stream: true}
+	p := plan{batches: maxSteps * accumulate, accumulate: accumulate, updatesPerEpoch: maxSteps,
+		stepsPerEpoch: maxSteps, maxSteps: maxSteps, limit: maxSteps, epochs: math.MaxInt, stream: true}
 	if rules.Steps == semantics.MicroBatches {
 		p.batches = maxSteps
 		p.updatesPerEpoch = (maxSteps + accumulate - 1) / accumulate
@@ -76,8 +78,9 @@ func newStreamPlan(accumulate, maxSteps int, rules semantics.Rules) plan {
 	return p
 }
 
-// window returns how many micro-batches are trained on together that begin at one of the epoch, with so many of their window behind them; 0 at the end of
-// the epoch. Of a stream it is the most that there can be.
+// window returns how many micro-batches are trained on together that begin at one of the epoch,
+// with so many of their window behind them; 0 at the end of the epoch. Of a stream it is the most
+// that there can be.
 func (p plan) window(micro, phase int) int {
 	if p.stream {
 		return p.accumulate - phase

@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// prepare makes everything ready for the first action: loaders, plan, files, seeds and, for a resumed run, the state it stood in.
+// prepare makes everything ready for the first action: loaders, plan, files, seeds and, for a
+// resumed run, the state it stood in.
 func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 	if err := source(f); err != nil {
 		return err
@@ -68,16 +69,20 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 	return nil
 }
 
-// checkSplit refuses hooks and reports for which the step would have to stop between forward and backward, if it cannot.
+// checkSplit refuses hooks and reports for which the step would have to stop between forward and
+// backward, if it cannot.
 func (f *fit[S, B]) checkSplit() error {
 	if _, ok := f.t.step.(Forwarder[B]); ok {
 		return nil
 	}
 	switch {
 	case len(f.hooks.forward) > 0:
-		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T does not implement trainer.Forwarder for its batches", f.hooks.forward[0], f.t.step)
+		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T does not implement trainer.Forwarder for "+
+			"its batches", f.hooks.forward[0], f.t.step)
 	case f.losses.wanted():
-		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss made of those of every micro-batch, but %T does not implement trainer.Forwarder for its batches: implement it, or set LossReport to semantics.SinceLog", f.o.Semantics.Name, f.t.step)
+		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss made of those of every micro-batch, but %T "+
+			"does not implement trainer.Forwarder for its batches: implement it, or set LossReport to "+
+			"semantics.SinceLog", f.o.Semantics.Name, f.t.step)
 	}
 	return nil
 }
@@ -91,8 +96,8 @@ func (f *fit[S, B]) seed() error {
 	return f.stepError("seed", s.Seed(f.o.Seed))
 }
 
-// startClean removes what an earlier run of this trainer may have left in the step: gradients of a window without an update, losses
-// that were never reported.
+// startClean removes what an earlier run of this trainer may have left in the step: gradients of a
+// window without an update, losses that were never reported.
 func (f *fit[S, B]) startClean() error {
 	if z, ok := f.t.step.(GradientZeroer); ok {
 		if err := z.ZeroGrad(); err != nil {
@@ -128,7 +133,8 @@ func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 		return f.prepareFlow(newStreamPlan(f.o.Accumulate, f.o.MaxSteps, f.o.Semantics))
 	}
 	l := lengths{
-		batches: loader.Len(), unlimited: loader.Len(), accumulate: f.o.Accumulate, epochs: f.o.Epochs, maxSteps: f.o.MaxSteps, maxInEpoch: f.o.MaxStepsPerEpoch,
+		batches: loader.Len(), unlimited: loader.Len(), accumulate: f.o.Accumulate, epochs: f.o.Epochs,
+		maxSteps: f.o.MaxSteps, maxInEpoch: f.o.MaxStepsPerEpoch,
 	}
 	if n := f.o.LimitBatches; n > 0 {
 		l.batches = min(l.batches, n)
@@ -136,7 +142,8 @@ func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	return f.prepareFlow(newPlan(l, f.o.Semantics))
 }
 
-// prepareEval makes the loaders of the validation sets, and refuses options that ask for one that is not there.
+// prepareEval makes the loaders of the validation sets, and refuses options that ask for one that
+// is not there.
 func (f *fit[S, B]) prepareEval(valid data.Dataset[S]) (err error) {
 	if valid != nil {
 		f.o.Eval = f.o.Eval.orElse(Every(1, Epoch))
@@ -203,11 +210,13 @@ func (f *fit[S, B]) prepareFlow(p plan) error {
 	return nil
 }
 
-// prepareHooks puts the trainer's own hooks around the user's: the metrics files are written before, the progress is shown after them.
+// prepareHooks puts the trainer's own hooks around the user's: the metrics files are written
+// before, the progress is shown after them.
 func (f *fit[S, B]) prepareHooks() (err error) {
 	var all []any
 	if f.o.OutputDir != "" && f.o.Process.Main() {
-		all = append(all, &metricsJSONL{path: filepath.Join(f.run.Info.OutputDir, metricsFile)}, &metricsCSV{path: filepath.Join(f.run.Info.OutputDir, metricsTable)})
+		all = append(all, &metricsJSONL{path: filepath.Join(f.run.Info.OutputDir, metricsFile)},
+			&metricsCSV{path: filepath.Join(f.run.Info.OutputDir, metricsTable)})
 	}
 	all = append(all, f.o.Callbacks...)
 	f.progress = newProgress(f.o.Progress)
@@ -220,7 +229,8 @@ func (f *fit[S, B]) prepareHooks() (err error) {
 func (f *fit[S, B]) info() Info {
 	o := f.o
 	i := Info{
-		Step: fmt.Sprintf("%T", f.t.step), Semantics: o.Semantics, BatchSize: o.BatchSize, EvalBatchSize: o.EvalBatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
+		Step: fmt.Sprintf("%T", f.t.step), Semantics: o.Semantics, BatchSize: o.BatchSize,
+		EvalBatchSize: o.EvalBatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
 		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start, Process: o.Process,
 	}
 	if d, ok := any(f.t.step).(Describer); ok {

@@ -18,7 +18,8 @@ type Process struct {
 // Main reports whether this is the process that shows progress, writes files and uploads.
 func (p Process) Main() bool { return p.Rank == 0 }
 
-// ProcessFromEnv reads RANK, LOCAL_RANK and WORLD_SIZE, as torchrun sets them. A process without them is alone.
+// ProcessFromEnv reads RANK, LOCAL_RANK and WORLD_SIZE, as torchrun sets them. A process without
+// them is alone.
 func ProcessFromEnv(getenv func(string) string) (Process, error) {
 	p := Process{World: 1}
 	for _, v := range []struct {
@@ -40,7 +41,8 @@ func ProcessFromEnv(getenv func(string) string) (Process, error) {
 
 func (p Process) validate(where string) error {
 	if p.World < 1 || p.Rank < 0 || p.Rank >= p.World || p.LocalRank < 0 || p.LocalRank > p.Rank {
-		return fmt.Errorf("trainer: %s says rank %d, local rank %d of %d processes: want 0 <= local rank <= rank < processes", where, p.Rank, p.LocalRank, p.World)
+		return fmt.Errorf("trainer: %s says rank %d, local rank %d of %d processes: want 0 <= local rank <= rank < "+
+			"processes", where, p.Rank, p.LocalRank, p.World)
 	}
 	return nil
 }
@@ -49,7 +51,8 @@ func (p Process) validate(where string) error {
 func (o *Options) resolveProcess() (err error) {
 	if o.Group != nil {
 		if o.Process != (Process{}) {
-			return &OptionError{"Process", fmt.Sprintf("%+v", o.Process), "its zero value, since Group says which process this is"}
+			return &OptionError{"Process", fmt.Sprintf("%+v", o.Process),
+				"its zero value, since Group says which process this is"}
 		}
 		o.Process = Process{Rank: o.Group.Rank(), LocalRank: o.Group.LocalRank(), World: o.Group.World()}
 	} else if o.Process == (Process{}) {

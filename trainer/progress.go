@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// progress shows a run to people: what it is at the start, one redrawn line (on a terminal) or a line for each row of the log (in a
-// file or pipe, where redrawing would fill it), and at the end a table of the evaluations with the best one and where it is.
+// progress shows a run to people: what it is at the start, one redrawn line (on a terminal) or a
+// line for each row of the log (in a file or pipe, where redrawing would fill it), and at the end a
+// table of the evaluations with the best one and where it is.
 //
-// The line is drawn here and not by a progress-bar library: it is one line, drawn from the training goroutine between two updates, and
-// what it says must be cut to the width of the window by importance.
+// The line is drawn here and not by a progress-bar library: it is one line, drawn from the training
+// goroutine between two updates, and what it says must be cut to the width of the window by
+// importance.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -153,7 +155,8 @@ func (p *progress) erase() error {
 	return p.write("\r\x1b[K")
 }
 
-// write does not let a closed pipe or a full log disk end a run of days: showing it is not its purpose.
+// write does not let a closed pipe or a full log disk end a run of days: showing it is not its
+// purpose.
 func (p *progress) write(text string) error {
 	_, _ = io.WriteString(p.out, text)
 	return nil

@@ -39,7 +39,8 @@ func (l *progressLine) rate(elapsed time.Duration, updates int) {
 	l.left = time.Duration(float64(l.total-l.step) / l.perSecond * float64(time.Second))
 }
 
-// text fits the line into so many columns: parts go, the least important first, and the bar takes what is left.
+// text fits the line into so many columns: parts go, the least important first, and the bar takes
+// what is left.
 func (l *progressLine) text(columns int, unicode bool) string {
 	type part struct {
 		text       string
@@ -104,8 +105,9 @@ func cut(s string, columns int) string {
 	return string(runes[:max(0, min(len(runes), columns))])
 }
 
-// wrap breaks lines that are too long where two spaces stand, else at a space, and indents the rest to the column of the first gap of
-// the header. Lines of a table have no such place and stay as they are.
+// wrap breaks lines that are too long where two spaces stand, else at a space, and indents the rest
+// to the column of the first gap of the header. Lines of a table have no such place and stay as
+// they are.
 func wrap(text string, columns int) string {
 	const indent = "           "
 	var out strings.Builder
@@ -160,7 +162,8 @@ func rowText(row Logs, r *Run, l *progressLine) string {
 	for _, k := range row.Keys() {
 		switch {
 		case k == "step" || k == "epoch" || k == "total_flos":
-		case strings.HasSuffix(k, "_per_second"), strings.HasSuffix(k, "_runtime") && (k != "train_runtime" || training):
+		case strings.HasSuffix(k, "_per_second"), strings.HasSuffix(k, "_runtime") && (k != "train_runtime" ||
+			training):
 		default:
 			fmt.Fprintf(&b, "  %s %s", k, short(row[k]))
 		}
@@ -267,11 +270,12 @@ func endText(r *Run, saved string, took time.Duration, columns int) (string, err
 	return b.String(), nil
 }
 
-// lossHint tells somebody new why they saw no loss on the way: the run was over before the first was due. Those who have chosen the
-// semantics of another trainer know its interval.
+// lossHint tells somebody new why they saw no loss on the way: the run was over before the first
+// was due. Those who have chosen the semantics of another trainer know its interval.
 func lossHint(r *Run) string {
 	i := &r.Info
-	if i.Semantics.Name != semantics.Default.Name || r.GlobalStep == 0 || i.Log.kind != every || i.Log.unit != Update || i.Log.n <= r.GlobalStep {
+	if i.Semantics.Name != semantics.Default.Name || r.GlobalStep == 0 || i.Log.kind != every || i.Log.unit != Update ||
+		i.Log.n <= r.GlobalStep {
 		return ""
 	}
 	for _, row := range r.History() {
@@ -279,11 +283,12 @@ func lossHint(r *Run) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("%-10s the loss is logged %s; to see it on the way, set Options.Log: trainer.Every(%d, trainer.Update)\n", "hint", i.Log.words(i.unit()), max(1, r.GlobalStep/10))
+	return fmt.Sprintf("%-10s the loss is logged %s; to see it on the way, set Options.Log: trainer.Every(%d, "+
+		"trainer.Update)\n", "hint", i.Log.words(i.unit()), max(1, r.GlobalStep/10))
 }
 
-// evalTable shows the evaluations of a run, the best one marked: the newest ten and the best. What the best is judged by comes first; the names
-// of columns that do not fit are returned.
+// evalTable shows the evaluations of a run, the best one marked: the newest ten and the best. What
+// the best is judged by comes first; the names of columns that do not fit are returned.
 func evalTable(history []Logs, best Best, columns int) (table string, omitted []string, err error) {
 	var rows []Logs
 	for _, row := range history {
@@ -350,7 +355,8 @@ func evalTable(history []Logs, best Best, columns int) (table string, omitted []
 // tableNames are the metrics of an evaluation, that by which the best is judged before the others.
 func tableNames(row Logs, first string) []string {
 	names := slices.DeleteFunc(row.Keys(), func(k string) bool {
-		return !strings.HasPrefix(k, evalPrefix) || strings.HasSuffix(k, "_runtime") || strings.HasSuffix(k, "_per_second")
+		return !strings.HasPrefix(k, evalPrefix) || strings.HasSuffix(k, "_runtime") || strings.HasSuffix(k,
+			"_per_second")
 	})
 	if i := slices.Index(names, first); i > 0 {
 		names = slices.Insert(slices.Delete(names, i, i+1), 0, first)

@@ -10,8 +10,9 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// Pusher uploads to where models are kept, such as the Hugging Face Hub. Push is called by one goroutine at a time, which is not that of
-// the training loop; it returns when the upload is done. [github.com/gotrainer/gotrainer/hub.Pusher] is one.
+// Pusher uploads to where models are kept, such as the Hugging Face Hub. Push is called by one
+// goroutine at a time, which is not that of the training loop; it returns when the upload is done.
+// [github.com/gotrainer/gotrainer/hub.Pusher] is one.
 type Pusher interface {
 	Push(ctx context.Context, u Upload) error
 }
@@ -23,21 +24,25 @@ type Upload = checkpoint.Upload
 type PushStrategy int
 
 const (
-	PushEverySave      PushStrategy = iota // the model of every checkpoint
-	PushAtEnd                              // the model at the end of the run
-	PushLastCheckpoint                     // the model, and the whole checkpoint as last-checkpoint, from which a run can be resumed elsewhere
-	PushAllCheckpoints                     // the model, and every whole checkpoint under its own name
+	PushEverySave PushStrategy = iota // the model of every checkpoint
+	PushAtEnd                         // the model at the end of the run
+	// the model, and the whole checkpoint as last-checkpoint, from which a run can be resumed
+	// elsewhere
+	PushLastCheckpoint
+	PushAllCheckpoints // the model, and every whole checkpoint under its own name
 )
 
 // resolvePush refuses what would never upload anything.
 func (o *Options) resolvePush() error {
 	switch {
 	case o.PushStrategy < PushEverySave || o.PushStrategy > PushAllCheckpoints:
-		return &OptionError{"PushStrategy", fmt.Sprint(int(o.PushStrategy)), "PushEverySave, PushAtEnd, PushLastCheckpoint or PushAllCheckpoints"}
+		return &OptionError{"PushStrategy", fmt.Sprint(int(o.PushStrategy)),
+			"PushEverySave, PushAtEnd, PushLastCheckpoint or PushAllCheckpoints"}
 	case o.Pusher == nil && (o.PushStrategy != PushEverySave || o.PushAlways):
 		return &OptionError{"Pusher", "nil", "what uploads, since PushStrategy or PushAlways is set"}
 	case o.Pusher != nil && o.Save.kind == never:
-		return &OptionError{"Pusher", fmt.Sprintf("%T", o.Pusher), "nil, since no checkpoint is saved that it could upload"}
+		return &OptionError{"Pusher", fmt.Sprintf("%T", o.Pusher), "nil, since no checkpoint is saved that it could " +
+			"upload"}
 	}
 	return nil
 }
@@ -128,7 +133,8 @@ func (p *pushes) failures() []error {
 	return failed
 }
 
-// wait returns when nothing is queued or under way any more, with the folder whose model was uploaded last.
+// wait returns when nothing is queued or under way any more, with the folder whose model was
+// uploaded last.
 func (p *pushes) wait() (last string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +174,8 @@ func (f *fit[S, B]) pushBegin() error {
 	return fire(f, f.hooks.pushBegin, "PushBegin", PushBeginHook.PushBegin)
 }
 
-// pushEnd waits for the uploads and uploads the model that the run ends with, if it is not the one that was uploaded last.
+// pushEnd waits for the uploads and uploads the model that the run ends with, if it is not the one
+// that was uploaded last.
 func (f *fit[S, B]) pushEnd() error {
 	if f.pushes == nil {
 		return nil
@@ -203,7 +210,8 @@ func (f *fit[S, B]) warnOfPushes() {
 	}
 }
 
-// Push uploads the model that the last Fit ended with and waits for it: push_to_hub of Hugging Face. An empty message is "End of training".
+// Push uploads the model that the last Fit ended with and waits for it: push_to_hub of Hugging
+// Face. An empty message is "End of training".
 func (t *Trainer[S, B]) Push(ctx context.Context, message string) error {
 	unlock, err := t.begin()
 	if err != nil {

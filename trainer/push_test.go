@@ -37,7 +37,8 @@ func (h *hub) Push(ctx context.Context, u trainer.Upload) error {
 	if _, err := os.Stat(filepath.Join(u.Folder, "trainer_state.json")); err != nil {
 		return fmt.Errorf("nothing to upload: %w", err)
 	}
-	h.uploads = append(h.uploads, strings.Join([]string{filepath.Base(u.Folder), u.Path, fmt.Sprint(u.ModelOnly), u.Message}, "|"))
+	h.uploads = append(h.uploads, strings.Join([]string{filepath.Base(u.Folder), u.Path, fmt.Sprint(u.ModelOnly),
+		u.Message}, "|"))
 	if h.fail != nil {
 		return h.fail(len(h.uploads))
 	}
@@ -64,20 +65,27 @@ func TestPushStrategies(t *testing.T) {
 		strategy trainer.PushStrategy
 		want     []string
 	}{
-		{trainer.PushEverySave, []string{"checkpoint-1||true|Training in progress, step 1", "checkpoint-2||true|Training in progress, step 2"}},
+		{trainer.PushEverySave, []string{"checkpoint-1||true|Training in progress, step 1",
+			"checkpoint-2||true|Training in progress, step 2"}},
 		{trainer.PushAtEnd, []string{"checkpoint-2||true|End of training"}},
 		{trainer.PushLastCheckpoint, []string{
-			"checkpoint-1||true|Training in progress, step 1", "checkpoint-1|last-checkpoint|false|Training in progress, step 1, checkpoint",
-			"checkpoint-2||true|Training in progress, step 2", "checkpoint-2|last-checkpoint|false|Training in progress, step 2, checkpoint",
+			"checkpoint-1||true|Training in progress, step 1", "checkpoint-1|last-checkpoint|false|Training in " +
+				"progress, step 1, checkpoint",
+			"checkpoint-2||true|Training in progress, step 2", "checkpoint-2|last-checkpoint|false|Training in " +
+				"progress, step 2, checkpoint",
 		}},
 		{trainer.PushAllCheckpoints, []string{
-			"checkpoint-1||true|Training in progress, step 1", "checkpoint-1|checkpoint-1|false|Training in progress, step 1, checkpoint",
-			"checkpoint-2||true|Training in progress, step 2", "checkpoint-2|checkpoint-2|false|Training in progress, step 2, checkpoint",
+			"checkpoint-1||true|Training in progress, step 1", "checkpoint-1|checkpoint-1|false|Training in " +
+				"progress, step 1, checkpoint",
+			"checkpoint-2||true|Training in progress, step 2", "checkpoint-2|checkpoint-2|false|Training in " +
+				"progress, step 2, checkpoint",
 		}},
 	} {
 		h := new(hub)
-		if _, r := pushing(t, h, trainer.Options{PushStrategy: c.strategy}); len(r.Warnings) > 0 || !slices.Equal(h.uploads, c.want) {
-			t.Errorf("strategy %d: uploads\n%s\nwant\n%s\nwarnings %q", c.strategy, strings.Join(h.uploads, "\n"), strings.Join(c.want, "\n"), r.Warnings)
+		if _, r := pushing(t, h, trainer.Options{PushStrategy: c.strategy}); len(r.Warnings) > 0 ||
+			!slices.Equal(h.uploads, c.want) {
+			t.Errorf("strategy %d: uploads\n%s\nwant\n%s\nwarnings %q", c.strategy, strings.Join(h.uploads, "\n"),
+				strings.Join(c.want, "\n"), r.Warnings)
 		}
 	}
 }
@@ -97,9 +105,11 @@ type releaseAtEnd struct{ hold chan struct{} }
 func (e releaseAtEnd) TrainEnd(*trainer.Run) error { close(e.hold); return nil }
 
 func TestFailedUploadsAreWarnings(t *testing.T) {
-	for _, fail := range []func(int) error{func(int) error { return errors.New("no network") }, func(int) error { panic("no network") }} {
+	for _, fail := range []func(int) error{func(int) error { return errors.New("no network") },
+		func(int) error { panic("no network") }} {
 		_, r := pushing(t, &hub{fail: fail}, trainer.Options{})
-		if len(r.Warnings) != 2 || !strings.Contains(r.Warnings[0], "checkpoint-1 could not be uploaded") || !strings.Contains(r.Warnings[1], "no network") {
+		if len(r.Warnings) != 2 || !strings.Contains(r.Warnings[0], "checkpoint-1 could not be uploaded") ||
+			!strings.Contains(r.Warnings[1], "no network") {
 			t.Errorf("warnings %q", r.Warnings)
 		}
 	}
@@ -108,12 +118,16 @@ func TestFailedUploadsAreWarnings(t *testing.T) {
 func TestTheBestModelIsUploadedLast(t *testing.T) {
 	h := new(hub)
 	losses := []float64{1, 2}
-	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics { return trainer.Metrics{"loss": losses[n-1]} }}
-	o := trainer.Options{Pusher: h, OutputDir: memoryDir(t), Epochs: 2, LoadBestAtEnd: true, PushAlways: true, Save: trainer.Every(1, trainer.Epoch)}
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+		return trainer.Metrics{"loss": losses[n-1]}
+	}}
+	o := trainer.Options{Pusher: h, OutputDir: memoryDir(t), Epochs: 2, LoadBestAtEnd: true, PushAlways: true,
+		Save: trainer.Every(1, trainer.Epoch)}
 	if _, err := fitted(t, step, o, 8, trainertest.Samples(2)); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"checkpoint-1||true|Training in progress, epoch 1", "checkpoint-2||true|Training in progress, epoch 2", "checkpoint-1||true|End of training"}
+	want := []string{"checkpoint-1||true|Training in progress, epoch 1", "checkpoint-2||true|Training in progress, " +
+		"epoch 2", "checkpoint-1||true|End of training"}
 	if !slices.Equal(h.uploads, want) {
 		t.Errorf("uploads %q, want %q", h.uploads, want)
 	}
@@ -122,7 +136,8 @@ func TestTheBestModelIsUploadedLast(t *testing.T) {
 func TestABusyUploadIsNotQueuedAgain(t *testing.T) {
 	h := &hub{hold: make(chan struct{})}
 	begins := new(pushBegins)
-	o := trainer.Options{Pusher: h, OutputDir: memoryDir(t), Epochs: 1, BatchSize: 2, Save: trainer.Every(1, trainer.Update), Callbacks: []any{releaseAtEnd{h.hold}, begins}}
+	o := trainer.Options{Pusher: h, OutputDir: memoryDir(t), Epochs: 1, BatchSize: 2, Save: trainer.Every(1,
+		trainer.Update), Callbacks: []any{releaseAtEnd{h.hold}, begins}}
 	if _, err := fitted(t, new(trainertest.Step), o, 8, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +159,8 @@ func TestAnInterruptedRunDoesNotWaitForItsUploads(t *testing.T) {
 		}
 		return nil
 	}}
-	o := trainer.Options{Pusher: h, OutputDir: memoryDir(t), Epochs: 1, BatchSize: 2, Save: trainer.Every(1, trainer.Update), Progress: io.Discard}
+	o := trainer.Options{Pusher: h, OutputDir: memoryDir(t), Epochs: 1, BatchSize: 2, Save: trainer.Every(1,
+		trainer.Update), Progress: io.Discard}
 	tr, err := trainer.New(step, o)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// The learning rate of a run: a function of the number of the update, or a controller that follows the evaluations.
+// The learning rate of a run: a function of the number of the update, or a controller that follows
+// the evaluations.
 
 // schedule plans the rates of the run, and the momenta if the schedule moves them.
 func (f *fit[S, B]) schedule() error {
@@ -28,7 +29,9 @@ func (f *fit[S, B]) schedule() error {
 		return nil
 	}
 	if _, ok := f.t.step.(MomentumSetter); !ok {
-		return fmt.Errorf("trainer: Options.Schedule: %T moves the momentum, but %T does not implement trainer.MomentumSetter: implement it, or let the schedule leave the momentum alone", f.o.Schedule, f.t.step)
+		return fmt.Errorf("trainer: Options.Schedule: %T moves the momentum, but %T does not implement "+
+			"trainer.MomentumSetter: implement it, or let the schedule leave the momentum alone", f.o.Schedule,
+			f.t.step)
 	}
 	return nil
 }
@@ -71,7 +74,8 @@ func (f *fit[S, B]) setMomentum() error {
 	if f.momentum == nil {
 		return nil
 	}
-	return f.stepError("set the momentum", f.t.step.(MomentumSetter).SetMomentum(f.momentum(f.scheduleStep))) // schedule has checked that it is one
+	// schedule has checked that it is one
+	return f.stepError("set the momentum", f.t.step.(MomentumSetter).SetMomentum(f.momentum(f.scheduleStep)))
 }
 
 // scheduleText names a schedule and those of its settings that are set: "Cosine, Warmup 0.05".

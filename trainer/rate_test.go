@@ -21,8 +21,11 @@ var plateau = lr.ReduceLROnPlateau{Factor: 0.5, Patience: new(0)}
 
 func TestAnAdaptiveScheduleFollowsTheEvaluations(t *testing.T) {
 	losses := []float64{3, 4, 2, 2.5, 9}
-	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics { return trainer.Metrics{"loss": losses[n-1]} }}
-	o := trainer.Options{Epochs: 4, LearningRate: 0.8, Adaptive: plateau, EvalOnStart: true, Log: trainer.Every(1, trainer.Update)}
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+		return trainer.Metrics{"loss": losses[n-1]}
+	}}
+	o := trainer.Options{Epochs: 4, LearningRate: 0.8, Adaptive: plateau, EvalOnStart: true,
+		Log: trainer.Every(1, trainer.Update)}
 	r, err := fitted(t, step, o, 8, trainertest.Samples(2))
 	if err != nil {
 		t.Fatal(err)
@@ -41,10 +44,12 @@ func TestAnAdaptiveScheduleFollowsTheEvaluations(t *testing.T) {
 
 // A run with a schedule that follows its evaluations goes on from every update with the same rates.
 func TestAnAdaptiveScheduleGoesOnFromEveryPoint(t *testing.T) {
-	for _, adaptive := range []lr.Adaptive{plateau, lr.Greedy{Patience: new(0), MinLR: new(1e-6), Smooth: true, WindowSize: 3}} {
+	for _, adaptive := range []lr.Adaptive{plateau, lr.Greedy{Patience: new(0), MinLR: new(1e-6), Smooth: true,
+		WindowSize: 3}} {
 		run := func(cancelAt int) (uint64, []trainer.Logs) {
 			o := trainer.Options{
-				OutputDir: memoryDir(t), Epochs: 4, BatchSize: 2, LearningRate: 0.1, Adaptive: adaptive, Log: trainer.Every(1, trainer.Update),
+				OutputDir: memoryDir(t), Epochs: 4, BatchSize: 2, LearningRate: 0.1, Adaptive: adaptive,
+				Log:  trainer.Every(1, trainer.Update),
 				Eval: trainer.Every(2, trainer.Update), ResumeFrom: trainer.Latest, Progress: io.Discard,
 			}
 			for {
@@ -75,7 +80,8 @@ func TestAnAdaptiveScheduleGoesOnFromEveryPoint(t *testing.T) {
 		for at := 1; at < 12; at++ {
 			w, h := run(at)
 			if diff := cmp.Diff(log, h, ignoreTimes); diff != "" || w != weights {
-				t.Errorf("%T, cancelled at update %d: weights %x, want %x; log (-whole +resumed):\n%s", adaptive, at, w, weights, diff)
+				t.Errorf("%T, cancelled at update %d: weights %x, want %x; log (-whole +resumed):\n%s", adaptive, at, w,
+					weights, diff)
 			}
 		}
 	}
@@ -91,11 +97,13 @@ func TestWhatAScheduleNeeds(t *testing.T) {
 		run         func() error
 	}{
 		{"only one schedule", "Options.Adaptive", func() error {
-			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: plateau, Schedule: lr.Linear{}}, 8, valid)
+			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: plateau, Schedule: lr.Linear{}}, 8,
+				valid)
 			return err
 		}},
 		{"an adaptive one needs evaluations", "Eval is Never", func() error {
-			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: plateau, Eval: trainer.Never}, 8, valid)
+			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: plateau, Eval: trainer.Never}, 8,
+				valid)
 			return err
 		}},
 		{"an adaptive one needs a validation set", "no validation set", func() error {
@@ -103,30 +111,35 @@ func TestWhatAScheduleNeeds(t *testing.T) {
 			return err
 		}},
 		{"an adaptive one needs its metric", `has ["loss"]`, func() error {
-			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: plateau, MetricForBest: "f1"}, 8, valid)
+			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: plateau, MetricForBest: "f1"}, 8,
+				valid)
 			return err
 		}},
 		{"settings of an adaptive one are checked at once", "Options.Adaptive: lr: ", func() error {
-			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: lr.ReduceLROnPlateau{Factor: 2}}, 8, valid)
+			_, err := fitted(t, new(trainertest.Step), trainer.Options{Adaptive: lr.ReduceLROnPlateau{Factor: 2}}, 8,
+				valid)
 			return err
 		}},
-		{"one that moves the momentum needs a step that has one", "does not implement trainer.MomentumSetter", func() error {
-			_, err := fitted(t, still{new(trainertest.Step)}, trainer.Options{Schedule: lr.OneCycleLR{}}, 8, nil)
-			return err
-		}},
+		{"one that moves the momentum needs a step that has one", "does not implement trainer.MomentumSetter",
+			func() error {
+				_, err := fitted(t, still{new(trainertest.Step)}, trainer.Options{Schedule: lr.OneCycleLR{}}, 8, nil)
+				return err
+			}},
 	} {
 		if err := c.run(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.claim, err, c.want)
 		}
 	}
-	if _, err := fitted(t, still{new(trainertest.Step)}, trainer.Options{Schedule: lr.OneCycleLR{FixedMomentum: true}}, 8, nil); err != nil {
+	if _, err := fitted(t, still{new(trainertest.Step)}, trainer.Options{Schedule: lr.OneCycleLR{FixedMomentum: true}},
+		8, nil); err != nil {
 		t.Errorf("a fixed momentum needs no MomentumSetter: %v", err)
 	}
 }
 
 func TestTheMomentumMovesWithTheRate(t *testing.T) {
 	step := new(trainertest.Step)
-	if _, err := fitted(t, step, trainer.Options{Epochs: 1, BatchSize: 2, LearningRate: 0.1, Schedule: lr.OneCycleLR{}}, 8, nil); err != nil {
+	if _, err := fitted(t, step, trainer.Options{Epochs: 1, BatchSize: 2, LearningRate: 0.1, Schedule: lr.OneCycleLR{}},
+		8, nil); err != nil {
 		t.Fatal(err)
 	}
 	var got, want []string

@@ -158,9 +158,12 @@ func replayHezar(t *testing.T, dir string) {
 		}
 		p := trace.Phases[i]
 		o := trainer.Options{
-			Epochs: float64(args.NumEpochs), MaxSteps: p.TotalSteps, BatchSize: args.BatchSize, EvalBatchSize: args.EvalBatchSize, Accumulate: args.Accumulate,
-			Semantics: semantics.Hezar, Order: data.Sequential{}, Log: trainer.Every(1, trainer.Epoch), Eval: trainer.Never,
-			Save: trainer.Every(p.SaveSteps, trainer.Update), Saver: all, ScheduleSteps: p.SchedulingSteps, Progress: io.Discard, Callbacks: []any{all},
+			Epochs: float64(args.NumEpochs), MaxSteps: p.TotalSteps, BatchSize: args.BatchSize,
+			EvalBatchSize: args.EvalBatchSize, Accumulate: args.Accumulate,
+			Semantics: semantics.Hezar, Order: data.Sequential{}, Log: trainer.Every(1, trainer.Epoch),
+			Eval: trainer.Never,
+			Save: trainer.Every(p.SaveSteps, trainer.Update), Saver: all, ScheduleSteps: p.SchedulingSteps,
+			Progress: io.Discard, Callbacks: []any{all},
 		}
 		if o.EvalBatchSize == 0 {
 			o.EvalBatchSize = args.BatchSize
@@ -185,8 +188,9 @@ func replayHezar(t *testing.T, dir string) {
 				t.Fatal(err)
 			}
 			o.Start = &trainer.Start{
-				Epoch: s.Epoch - 1, Batches: s.EpochStep, GlobalStep: s.GlobalStep, ScheduleSteps: s.GlobalStep / p.SchedulingSteps,
-				LossSum: float(t, s.Sum), LossMean: float(t, s.Mean), LossCount: p.TrackerAtStart.Count,
+				Epoch: s.Epoch - 1, Batches: s.EpochStep, GlobalStep: s.GlobalStep,
+				ScheduleSteps: s.GlobalStep / p.SchedulingSteps,
+				LossSum:       float(t, s.Sum), LossMean: float(t, s.Mean), LossCount: p.TrackerAtStart.Count,
 			}
 		}
 		all.stopAfter = own.Stop
@@ -208,7 +212,8 @@ func replayHezar(t *testing.T, dir string) {
 		}
 	}
 	compareHezar(t, trace, all)
-	if diff := cmp.Diff([]int{len(trace.Batches), len(trace.Updates), len(trace.Evaluations)}, []int{micro, updates, evals}); diff != "" {
+	if diff := cmp.Diff([]int{len(trace.Batches), len(trace.Updates), len(trace.Evaluations)},
+		[]int{micro, updates, evals}); diff != "" {
 		t.Errorf("micro-batches, updates, evaluations (-recorded +ours):\n%s", diff)
 	}
 }
@@ -229,7 +234,8 @@ func hzRates(t *testing.T, trace hzTrace) rates {
 
 func compareHezar(t *testing.T, trace hzTrace, all *hzEvents) {
 	t.Helper()
-	sameEvents(t, only(trace.Events, 4, "inner_training_loop", "prepare_input_batch", "optimization_step", "save", "evaluate", "log"), all.list)
+	sameEvents(t, only(trace.Events, 4, "inner_training_loop", "prepare_input_batch", "optimization_step", "save",
+		"evaluate", "log"), all.list)
 	var updated, rows, scheduled [][]any
 	for i, u := range trace.Updates {
 		updated = append(updated, []any{float64(u.AfterStep)})

@@ -132,8 +132,10 @@ func replayPytorchAccelerated(t *testing.T, dir string) {
 	all, clips, modes := &paEvents{}, 0, []bool(nil)
 	var rows int
 	names := []string{
-		"on_training_run_start", "on_train_epoch_start", "on_train_step_start", "on_train_step_end", "backward_step", "hook:optimizer_step", "on_train_epoch_end",
-		"on_eval_epoch_start", "on_eval_step_start", "on_eval_step_end", "on_eval_epoch_end", "on_training_run_epoch_end", "on_stop_training_error",
+		"on_training_run_start", "on_train_epoch_start", "on_train_step_start", "on_train_step_end", "backward_step",
+		"hook:optimizer_step", "on_train_epoch_end",
+		"on_eval_epoch_start", "on_eval_step_start", "on_eval_step_end", "on_eval_epoch_end",
+		"on_training_run_epoch_end", "on_stop_training_error",
 	}
 	for _, c := range spec.Callbacks {
 		switch c["kind"] {
@@ -142,7 +144,8 @@ func replayPytorchAccelerated(t *testing.T, dir string) {
 		case "limit_batches":
 			rows = int(c["num_batches"].(float64))
 		case "early_stopping":
-			if n := len(only(trace.Events, 3, "on_training_run_epoch_end")); len(only(trace.Events, 3, "on_stop_training_error")) > 0 {
+			if n := len(only(trace.Events, 3, "on_training_run_epoch_end")); len(only(trace.Events, 3,
+				"on_stop_training_error")) > 0 {
 				all.stopAfter = n
 			}
 		}
@@ -174,8 +177,10 @@ func replayPytorchAccelerated(t *testing.T, dir string) {
 			perEpoch = rows
 		}
 		o := trainer.Options{
-			BatchSize: args.BatchSize, EvalBatchSize: args.BatchSize, Accumulate: args.Accumulate, MaxSteps: args.MaxSteps, LimitBatches: rows, LimitEvalBatches: rows,
-			Semantics: semantics.PytorchAccelerated, Log: trainer.Every(1, trainer.Epoch), Progress: io.Discard, Callbacks: []any{all},
+			BatchSize: args.BatchSize, EvalBatchSize: args.BatchSize, Accumulate: args.Accumulate,
+			MaxSteps: args.MaxSteps, LimitBatches: rows, LimitEvalBatches: rows,
+			Semantics: semantics.PytorchAccelerated, Log: trainer.Every(1, trainer.Epoch), Progress: io.Discard,
+			Callbacks: []any{all},
 		}
 		if args.MaxSteps == 0 {
 			o.Epochs = float64(args.NumEpochs)
@@ -187,7 +192,9 @@ func replayPytorchAccelerated(t *testing.T, dir string) {
 			o.Start = &trainer.Start{Epoch: epoch, GlobalStep: updates}
 			all.cumulated = 0
 		}
-		o.Order = data.OrderFunc(func(e, n int) []int { return recordedOrder(trace.Batches[first:], perEpoch).Indices(e-epoch, n) })
+		o.Order = data.OrderFunc(func(e, n int) []int {
+			return recordedOrder(trace.Batches[first:], perEpoch).Indices(e-epoch, n)
+		})
 		o.Schedule = paRates(t, trace)
 		if args.Scheduler != nil {
 			names = append(slices.Clone(names), "hook:scheduler_step")
@@ -212,7 +219,8 @@ func replayPytorchAccelerated(t *testing.T, dir string) {
 			clips += step.clips
 		}
 		modes = append(modes, step.modes...)
-		sameEvents(t, only(trace.Events[before:before+trace.Phases[i].Events], 4, names...), only(all.list, 4, names...))
+		sameEvents(t, only(trace.Events[before:before+trace.Phases[i].Events], 4, names...),
+			only(all.list, 4, names...))
 		before += trace.Phases[i].Events
 		all.list = nil
 	}

@@ -20,8 +20,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// What the replays of Hezar, pytorch-accelerated and PyMarlin share. As for Hugging Face the recorded losses take the place of the arithmetic; the order of
-// events, the batches, updates, rates, reports and saves must come out as they were recorded.
+// What the replays of Hezar, pytorch-accelerated and PyMarlin share. As for Hugging Face the
+// recorded losses take the place of the arithmetic; the order of events, the batches, updates,
+// rates, reports and saves must come out as they were recorded.
 
 // peerSpec is spec.json; the arguments are each peer's own.
 type peerSpec struct {
@@ -165,14 +166,16 @@ func (s *peerStep) Metrics(context.Context) (trainer.Metrics, error) {
 	return trainer.Metrics{"loss": 1}, nil
 }
 
-// rates is a schedule that was recorded: the rate after each of its steps. It ends with the last one.
+// rates is a schedule that was recorded: the rate after each of its steps. It ends with the last
+// one.
 type rates []float64
 
 func (r rates) Plan(float64, int) lr.Rate {
 	return func(step int) float64 { return r[min(step, len(r)-1)] }
 }
 
-// recordedOrder is the order of the samples of each epoch as it was recorded. Samples that were never seen come last.
+// recordedOrder is the order of the samples of each epoch as it was recorded. Samples that were
+// never seen come last.
 func recordedOrder(batches [][]int, perEpoch int) data.Order {
 	return data.OrderFunc(func(epoch, n int) []int {
 		var order []int

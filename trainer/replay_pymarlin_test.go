@@ -125,8 +125,10 @@ func replayPyMarlin(t *testing.T, dir string) {
 			perEpoch = p.Batches / args.Epochs
 		}
 		o := trainer.Options{
-			Epochs: float64(args.Epochs), BatchSize: p.MicroBatch, EvalBatchSize: args.ValBatchSize, Accumulate: p.Accumulate, MaxStepsPerEpoch: args.MaxTrain,
-			LimitEvalBatches: args.MaxVal, Semantics: semantics.PyMarlin, Order: recordedOrder(trace.Batches, perEpoch), Log: trainer.Every(args.Stats.LogSteps, trainer.Update),
+			Epochs: float64(args.Epochs), BatchSize: p.MicroBatch, EvalBatchSize: args.ValBatchSize,
+			Accumulate: p.Accumulate, MaxStepsPerEpoch: args.MaxTrain,
+			LimitEvalBatches: args.MaxVal, Semantics: semantics.PyMarlin, Order: recordedOrder(trace.Batches, perEpoch),
+			Log:  trainer.Every(args.Stats.LogSteps, trainer.Update),
 			Save: trainer.Every(1, trainer.Epoch), Saver: all, Progress: io.Discard, Callbacks: []any{all},
 		}
 		var schedule rates
@@ -135,7 +137,8 @@ func replayPyMarlin(t *testing.T, dir string) {
 		}
 		o.Schedule = schedule
 		if p.LastEpoch >= 0 {
-			o.Start = &trainer.Start{Epoch: p.LastEpoch + 1, GlobalStep: p.Backend.GlobalStep, ScheduleSteps: p.Backend.GlobalStep, WindowPhase: p.Backend.Batches % p.Accumulate}
+			o.Start = &trainer.Start{Epoch: p.LastEpoch + 1, GlobalStep: p.Backend.GlobalStep,
+				ScheduleSteps: p.Backend.GlobalStep, WindowPhase: p.Backend.Batches % p.Accumulate}
 		}
 		step := &peerStep{t: t, trace: &trace.peerTrace, micro: &micro, updates: &updates, evals: &evals}
 		tr, err := trainer.New[int, []int](step, o)
@@ -166,8 +169,10 @@ func replayPyMarlin(t *testing.T, dir string) {
 			t.Errorf("%d numbers were drawn for training loaders, want two for each of %d epochs", got, epochs)
 		}
 	}
-	sameEvents(t, only(trace.Events, 3, "on_begin_train_epoch", "train_step", "on_end_backward", "on_end_val_epoch", "on_end_train", "val_step"),
-		only(all.list, 3, "on_begin_train_epoch", "train_step", "on_end_backward", "on_end_val_epoch", "on_end_train", "val_step"))
+	sameEvents(t, only(trace.Events, 3, "on_begin_train_epoch", "train_step", "on_end_backward", "on_end_val_epoch",
+		"on_end_train", "val_step"),
+		only(all.list, 3, "on_begin_train_epoch", "train_step", "on_end_backward", "on_end_val_epoch", "on_end_train",
+			"val_step"))
 	sameEvents(t, only(trace.Events, 2, "on_end_train_step", "on_end_train_epoch", "train_step", "on_end_val_epoch"),
 		only(all.list, 2, "on_end_train_step", "on_end_train_epoch", "train_step", "on_end_val_epoch"))
 	var losses, saves [][]any
@@ -183,7 +188,8 @@ func replayPyMarlin(t *testing.T, dir string) {
 	}
 	sameEvents(t, losses, all.rows)
 	sameEvents(t, saves, all.saves)
-	if diff := cmp.Diff([]int{len(trace.Batches), len(trace.Updates), len(trace.Evaluations)}, []int{micro, updates, evals}); diff != "" {
+	if diff := cmp.Diff([]int{len(trace.Batches), len(trace.Updates), len(trace.Evaluations)},
+		[]int{micro, updates, evals}); diff != "" {
 		t.Errorf("micro-batches, updates, evaluations (-recorded +ours):\n%s", diff)
 	}
 }

@@ -177,11 +177,16 @@ func trigger(strategy string, steps float64) trainer.Trigger {
 
 func options(t *testing.T, a hfArgs, trace *hfTrace, dir string) trainer.Options {
 	o := trainer.Options{
-		Epochs: a.NumTrainEpochs, MaxSteps: a.MaxSteps, BatchSize: a.BatchSize, EvalBatchSize: a.EvalBatchSize, Accumulate: a.Accumulate,
-		LearningRate: a.LearningRate, Seed: a.Seed, DataSeed: a.DataSeed, EvalOnStart: a.EvalOnStart, EvalDelay: a.EvalDelay, LogFirst: a.LoggingFirstStep,
-		Log: trigger(a.LoggingStrategy, a.LoggingSteps), Save: trigger(a.SaveStrategy, a.SaveSteps), KeepCheckpoints: a.SaveTotalLimit,
-		LoadBestAtEnd: a.LoadBest, MetricForBest: a.MetricForBest, DropLast: a.DropLast, IgnoreDataSkip: a.IgnoreDataSkip,
-		CountTokens: a.Tokens != "", EmptyCacheSteps: a.EmptyCacheSteps, Semantics: semantics.HuggingFace, Progress: io.Discard, OutputDir: dir,
+		Epochs: a.NumTrainEpochs, MaxSteps: a.MaxSteps, BatchSize: a.BatchSize, EvalBatchSize: a.EvalBatchSize,
+		Accumulate:   a.Accumulate,
+		LearningRate: a.LearningRate, Seed: a.Seed, DataSeed: a.DataSeed, EvalOnStart: a.EvalOnStart,
+		EvalDelay: a.EvalDelay, LogFirst: a.LoggingFirstStep,
+		Log: trigger(a.LoggingStrategy, a.LoggingSteps), Save: trigger(a.SaveStrategy, a.SaveSteps),
+		KeepCheckpoints: a.SaveTotalLimit,
+		LoadBestAtEnd:   a.LoadBest, MetricForBest: a.MetricForBest, DropLast: a.DropLast,
+		IgnoreDataSkip: a.IgnoreDataSkip,
+		CountTokens:    a.Tokens != "", EmptyCacheSteps: a.EmptyCacheSteps, Semantics: semantics.HuggingFace,
+		Progress: io.Discard, OutputDir: dir,
 	}
 	if a.MaxSteps > 0 {
 		o.Epochs = 0
@@ -220,7 +225,8 @@ func options(t *testing.T, a hfArgs, trace *hfTrace, dir string) trainer.Options
 	return o
 }
 
-// tokensOf counts the input tokens of the training samples as the run was told to: all, or those of the attention mask.
+// tokensOf counts the input tokens of the training samples as the run was told to: all, or those of
+// the attention mask.
 func tokensOf(t *testing.T, dir, which string, d hfData) []int64 {
 	t.Helper()
 	tokens := make([]int64, d.rows("train"))

@@ -85,7 +85,8 @@ func (s *replayStep) Metrics(context.Context) (trainer.Metrics, error) {
 	s.seenNow = 0
 	m := trainer.Metrics{}
 	for name, v := range e.Metrics {
-		if name = strings.TrimPrefix(name, e.Prefix+"_"); !strings.HasSuffix(name, "runtime") && !strings.HasSuffix(name, "per_second") {
+		if name = strings.TrimPrefix(name, e.Prefix+"_"); !strings.HasSuffix(name, "runtime") &&
+			!strings.HasSuffix(name, "per_second") {
 			m[name] = float(s.t, v)
 		}
 	}
@@ -94,7 +95,8 @@ func (s *replayStep) Metrics(context.Context) (trainer.Metrics, error) {
 
 var errKilled = errors.New("killed")
 
-// events records what hooks are told, under Hugging Face's names, and dies where the recorded process was made to.
+// events records what hooks are told, under Hugging Face's names, and dies where the recorded
+// process was made to.
 type events struct {
 	list      [][]any
 	saved     []string
@@ -147,7 +149,8 @@ func (c controlHook) StepEnd(r *trainer.Run) error {
 	}
 	for _, name := range c.set {
 		*map[string]*bool{
-			"should_log": &r.Control.ShouldLog, "should_evaluate": &r.Control.ShouldEvaluate, "should_save": &r.Control.ShouldSave,
+			"should_log": &r.Control.ShouldLog, "should_evaluate": &r.Control.ShouldEvaluate,
+			"should_save":       &r.Control.ShouldSave,
 			"should_epoch_stop": &r.Control.ShouldEpochStop, "should_training_stop": &r.Control.ShouldTrainingStop,
 		}[name] = c.to
 	}

@@ -20,8 +20,8 @@ import (
 
 // The result files that Hugging Face's example programs write. Only the main process writes them.
 
-// SaveMetrics writes numbers to SPLIT_results.json in OutputDir, and adds them to all_results.json there: save_metrics of Hugging Face. Split is
-// "train", "eval", "test" or whatever they are of.
+// SaveMetrics writes numbers to SPLIT_results.json in OutputDir, and adds them to all_results.json
+// there: save_metrics of Hugging Face. Split is "train", "eval", "test" or whatever they are of.
 //
 //	result, err := t.Fit(ctx, train, valid)
 //	err = t.SaveMetrics("train", result.Metrics)
@@ -74,8 +74,8 @@ func writeResults(path string, m Logs, all map[string]json.RawMessage) error {
 	return nil
 }
 
-// SaveState writes trainer_state.json as of the end of the last Fit to OutputDir: save_state of Hugging Face. A run is resumed from the
-// one in a checkpoint.
+// SaveState writes trainer_state.json as of the end of the last Fit to OutputDir: save_state of
+// Hugging Face. A run is resumed from the one in a checkpoint.
 func (t *Trainer[S, B]) SaveState() error {
 	if err := t.needsOutput("SaveState"); err != nil {
 		return err
@@ -107,7 +107,8 @@ func (t *Trainer[S, B]) needsOutput(method string) error {
 	return nil
 }
 
-// LogMetrics prints numbers as a table to Options.Progress: log_metrics of Hugging Face, with its formats.
+// LogMetrics prints numbers as a table to Options.Progress: log_metrics of Hugging Face, with its
+// formats.
 func (t *Trainer[S, B]) LogMetrics(split string, m Logs) {
 	_, _ = fmt.Fprint(t.options.Progress, metricsText(split, m)) // showing it is no reason to fail
 }
@@ -136,7 +137,8 @@ func metricText(name string, v float64) string {
 		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(v), "+"))
 	case strings.Contains(name, "_runtime"): // str(datetime.timedelta) with hundredths
 		d := time.Duration(v * float64(time.Second)).Truncate(10 * time.Millisecond)
-		return fmt.Sprintf("%d:%02d:%02d.%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60, d.Milliseconds()%1000/10)
+		return fmt.Sprintf("%d:%02d:%02d.%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60,
+			d.Milliseconds()%1000/10)
 	case name == "total_flos":
 		return fmt.Sprintf("%dGF", int64(v)>>30)
 	}

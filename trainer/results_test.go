@@ -88,7 +88,8 @@ func TestLogMetricsPrintsAsTransformersDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr.LogMetrics("train", trainer.Logs{"epoch": 3, "total_flos": 5.4e12, "train_loss": 0.123456, "train_runtime": 3725.678, "train_samples_per_second": 12.5, "step": 9})
+	tr.LogMetrics("train", trainer.Logs{"epoch": 3, "total_flos": 5.4e12, "train_loss": 0.123456,
+		"train_runtime": 3725.678, "train_samples_per_second": 12.5, "step": 9})
 	want := `***** train metrics *****
   epoch                    =        3.0
   total_flos               =     5029GF
@@ -106,7 +107,8 @@ func TestOnlyTheMainProcessShowsAndWrites(t *testing.T) {
 	var shown, logged bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&logged, nil))
 	options := func(rank int) trainer.Options {
-		return trainer.Options{OutputDir: dir, Epochs: 1, Progress: &shown, Logger: log, Process: trainer.Process{Rank: rank, World: 2}, Save: trainer.Every(1, trainer.Update)}
+		return trainer.Options{OutputDir: dir, Epochs: 1, Progress: &shown, Logger: log,
+			Process: trainer.Process{Rank: rank, World: 2}, Save: trainer.Every(1, trainer.Update)}
 	}
 	replica := new(trainertest.Step)
 	tr, err := trainer.New(replica, options(1))
@@ -164,11 +166,13 @@ func TestLogLevels(t *testing.T) {
 		{"the main process logs from info on", trainer.Process{World: 1}, nil, nil, "level=INFO", "level=DEBUG"},
 		{"rows are debug", trainer.Process{World: 1}, slog.LevelDebug, nil, "level=DEBUG msg=log", "level=WARN"},
 		{"a replica is silent below warnings", trainer.Process{Rank: 1, World: 2}, slog.LevelDebug, nil, "", "level"},
-		{"unless it is told otherwise", trainer.Process{Rank: 1, World: 2}, nil, slog.LevelInfo, "level=INFO", "level=DEBUG"},
+		{"unless it is told otherwise", trainer.Process{Rank: 1, World: 2}, nil, slog.LevelInfo, "level=INFO",
+			"level=DEBUG"},
 	} {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		if _, err := fitted(t, new(trainertest.Step), trainer.Options{Epochs: 1, Logger: log, LogLevel: c.level, LogLevelReplica: c.replica, Process: c.process}, 8, nil); err != nil {
+		if _, err := fitted(t, new(trainertest.Step), trainer.Options{Epochs: 1, Logger: log, LogLevel: c.level,
+			LogLevelReplica: c.replica, Process: c.process}, 8, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
@@ -200,11 +204,13 @@ func TestProcessFromEnv(t *testing.T) {
 		{env("RANK", "-1"), trainer.Process{}, "rank -1"},
 	} {
 		p, err := trainer.ProcessFromEnv(c.getenv)
-		if err == nil && (p != c.want || c.err != "") || err != nil && (c.err == "" || !strings.Contains(err.Error(), c.err)) {
+		if err == nil && (p != c.want || c.err != "") || err != nil && (c.err == "" || !strings.Contains(err.Error(),
+			c.err)) {
 			t.Errorf("%+v, %v; want %+v, %q", p, err, c.want, c.err)
 		}
 	}
-	if _, err := trainer.New(new(trainertest.Step), trainer.Options{Process: trainer.Process{Rank: 3, World: 2}}); err == nil {
+	if _, err := trainer.New(new(trainertest.Step), trainer.Options{Process: trainer.Process{Rank: 3,
+		World: 2}}); err == nil {
 		t.Error("rank 3 of 2 was accepted")
 	}
 	if !(trainer.Process{World: 2}).Main() {

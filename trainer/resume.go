@@ -12,12 +12,14 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// openStore takes the output folder and says from which checkpoint the run goes on; empty: from none.
+// openStore takes the output folder and says from which checkpoint the run goes on; empty: from
+// none.
 func (f *fit[S, B]) openStore() (from string, err error) {
 	if f.o.OutputDir != "" && f.o.Process.Main() {
-		f.store, err = checkpoint.Open(f.o.OutputDir, checkpoint.Options{Keep: f.o.KeepCheckpoints, OnDamaged: func(e *checkpoint.DamagedError) {
-			f.warn("%v; an older one is used", e)
-		}})
+		f.store, err = checkpoint.Open(f.o.OutputDir, checkpoint.Options{Keep: f.o.KeepCheckpoints,
+			OnDamaged: func(e *checkpoint.DamagedError) {
+				f.warn("%v; an older one is used", e)
+			}})
 		if err != nil {
 			return "", fmt.Errorf("trainer: Options.OutputDir: %w", err)
 		}
@@ -35,7 +37,8 @@ func (f *fit[S, B]) openStore() (from string, err error) {
 		}
 		from, err := f.store.Latest()
 		if err != nil {
-			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; nothing is left to resume from: mend a checkpoint, or set Options.Overwrite to begin anew", err)
+			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; nothing is left to resume from: mend a "+
+				"checkpoint, or set Options.Overwrite to begin anew", err)
 		}
 		return from, nil
 	default:
@@ -44,7 +47,8 @@ func (f *fit[S, B]) openStore() (from string, err error) {
 			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w", err)
 		}
 		if err := checkpoint.Verify(from); err != nil {
-			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; name an older one, or trainer.Latest for the newest whole one", err)
+			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; name an older one, or trainer.Latest for the "+
+				"newest whole one", err)
 		}
 		return from, nil
 	}
@@ -56,7 +60,8 @@ func (f *fit[S, B]) beginAnew() error {
 		return nil
 	}
 	steps, err := f.store.Steps()
-	if err != nil || f.o.Semantics.KeepOldRun && !f.o.Overwrite && !f.again || f.o.Overwrite && len(steps) == 0 || f.again && f.o.Semantics.RetryFromTrained {
+	if err != nil || f.o.Semantics.KeepOldRun && !f.o.Overwrite && !f.again || f.o.Overwrite && len(steps) == 0 ||
+		f.again && f.o.Semantics.RetryFromTrained {
 		return err
 	}
 	if len(steps) == 0 && f.again {
@@ -66,10 +71,12 @@ func (f *fit[S, B]) beginAnew() error {
 		if log, err := os.Stat(filepath.Join(f.store.Dir(), metricsFile)); err != nil || log.Size() == 0 {
 			return nil
 		}
-		return fmt.Errorf("trainer: %w: %s has a %s, but no checkpoint; set Options.Overwrite to delete it, or choose another OutputDir", ErrOldRun, f.store.Dir(), metricsFile)
+		return fmt.Errorf("trainer: %w: %s has a %s, but no checkpoint; set Options.Overwrite to delete it, or "+
+			"choose another OutputDir", ErrOldRun, f.store.Dir(), metricsFile)
 	}
 	if !f.o.Overwrite && !f.again {
-		return fmt.Errorf("trainer: %w: %s, the newest is %s; set Options.ResumeFrom to trainer.Latest to go on with it, Options.Overwrite to delete it, or choose another OutputDir",
+		return fmt.Errorf("trainer: %w: %s, the newest is %s; set Options.ResumeFrom to trainer.Latest to go on with "+
+			"it, Options.Overwrite to delete it, or choose another OutputDir",
 			ErrOldRun, f.store.Dir(), filepath.Base(f.store.Path(steps[len(steps)-1])))
 	}
 	for _, step := range steps { // oldest first, so that what an interruption leaves is the newest
@@ -80,8 +87,8 @@ func (f *fit[S, B]) beginAnew() error {
 	return nil
 }
 
-// resume puts the step, the loop and the hooks where a checkpoint was made. The step comes last: what can be refused is refused
-// before any weight has changed.
+// resume puts the step, the loop and the hooks where a checkpoint was made. The step comes last:
+// what can be refused is refused before any weight has changed.
 func (f *fit[S, B]) resume(from string) error {
 	state, loop, err := readStates(from)
 	if err != nil {
@@ -106,7 +113,8 @@ func (f *fit[S, B]) resume(from string) error {
 		}
 	}
 	if err := f.loadStep(from, loop); err != nil {
-		return fmt.Errorf("trainer: cannot resume from %s: %w; resume with the model and the optimizer of that run, or begin a new one", from, err)
+		return fmt.Errorf("trainer: cannot resume from %s: %w; resume with the model and the optimizer of that run, "+
+			"or begin a new one", from, err)
 	}
 	if err := f.loadRandom(random); err != nil {
 		return err
@@ -128,7 +136,8 @@ func (f *fit[S, B]) resume(from string) error {
 	if f.saves() && f.checkpointPath(position.GlobalStep) == from {
 		position.LastSaved = position.GlobalStep
 		f.checkpoint = from
-		if f.o.ResumeFrom == Latest { // a run that was killed between a save and its deletions has left one checkpoint too many
+		// a run that was killed between a save and its deletions has left one checkpoint too many
+		if f.o.ResumeFrom == Latest {
 			f.rotate()
 		}
 	}
@@ -158,7 +167,8 @@ func (f *fit[S, B]) loadStep(from string, loop loopState) error {
 	}
 	loader, ok := f.t.step.(WeightLoader)
 	if !ok {
-		return fmt.Errorf("%w, which %T cannot load: it does not implement trainer.WeightLoader", ErrOnlyModel, f.t.step)
+		return fmt.Errorf("%w, which %T cannot load: it does not implement trainer.WeightLoader", ErrOnlyModel,
+			f.t.step)
 	}
 	f.warn("%s holds only the weights: moments, learning rate and random numbers begin anew", from)
 	return loader.LoadWeights(from)
@@ -169,7 +179,8 @@ func (f *fit[S, B]) fits(from string, loop loopState) error {
 	now := f.sizes()
 	difference := loop.Sizes.differs(now)
 	if difference == "" && !f.m.plan.stream && loop.Position.Micro > f.m.plan.batches {
-		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", f.m.plan.batches, loop.Position.Micro)
+		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", f.m.plan.batches,
+			loop.Position.Micro)
 	}
 	if difference == "" {
 		return nil
@@ -178,7 +189,8 @@ func (f *fit[S, B]) fits(from string, loop loopState) error {
 		f.warn("%s: %s; the position in the epoch is worked out anew from the number of updates", from, difference)
 		return nil
 	}
-	return fmt.Errorf("trainer: cannot resume from %s: %w: %s; resume with the same, or begin a new run from its weights", from, ErrOtherRun, difference)
+	return fmt.Errorf("trainer: cannot resume from %s: %w: %s; resume with the same, or begin a new run from its "+
+		"weights", from, ErrOtherRun, difference)
 }
 
 func (f *fit[S, B]) restoreBest(from string, state savedState, loop loopState) {
@@ -196,7 +208,8 @@ func (f *fit[S, B]) restoreBest(from string, state savedState, loop loopState) {
 		return
 	}
 	// The run's folder may have been moved: then it lies beside the checkpoint we come from.
-	for _, path := range []string{*state.BestModelCheckpoint, filepath.Join(filepath.Dir(from), filepath.Base(*state.BestModelCheckpoint))} {
+	for _, path := range []string{*state.BestModelCheckpoint, filepath.Join(filepath.Dir(from),
+		filepath.Base(*state.BestModelCheckpoint))} {
 		if _, err := os.Stat(path); err == nil {
 			f.best.Checkpoint = path
 			return
@@ -251,13 +264,15 @@ func (f *fit[S, B]) warnOfNewer(from string) error {
 	}
 	for _, step := range steps {
 		if step > f.m.GlobalStep {
-			f.warn("%s is newer than %s, from which this run goes on; until it is replaced, trainer.Latest would resume from it", f.store.Path(step), filepath.Base(from))
+			f.warn("%s is newer than %s, from which this run goes on; until it is replaced, trainer.Latest would "+
+				"resume from it", f.store.Path(step), filepath.Base(from))
 		}
 	}
 	return nil
 }
 
-// newestCheckpoint returns the newest whole checkpoint of a folder without taking it; empty if there is none.
+// newestCheckpoint returns the newest whole checkpoint of a folder without taking it; empty if
+// there is none.
 func newestCheckpoint(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

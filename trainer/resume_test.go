@@ -20,13 +20,16 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// resumable is a run in which everything happens: accumulation with a short last window, evaluation, logs and saves that do not fall together, a
-// best model, early stopping that counts without stopping, an epoch and a half.
+// resumable is a run in which everything happens: accumulation with a short last window,
+// evaluation, logs and saves that do not fall together, a best model, early stopping that counts
+// without stopping, an epoch and a half.
 func resumable(dir string, save trainer.Trigger) trainer.Options {
 	return trainer.Options{
-		OutputDir: dir, Epochs: 2.5, BatchSize: 2, EvalBatchSize: 3, Accumulate: 2, LearningRate: 0.5, Schedule: lr.Linear{Warmup: 2},
-		Log: trainer.Every(3, trainer.Update), Eval: trainer.Every(2, trainer.Update), Save: save, KeepCheckpoints: 2,
-		MetricForBest: "loss", EvalOnStart: true, ResumeFrom: trainer.Latest, Workers: 2, Progress: io.Discard,
+		OutputDir: dir, Epochs: 2.5, BatchSize: 2, EvalBatchSize: 3, Accumulate: 2, LearningRate: 0.5,
+		Schedule: lr.Linear{Warmup: 2},
+		Log:      trainer.Every(3, trainer.Update), Eval: trainer.Every(2, trainer.Update), Save: save,
+		KeepCheckpoints: 2,
+		MetricForBest:   "loss", EvalOnStart: true, ResumeFrom: trainer.Latest, Workers: 2, Progress: io.Discard,
 		Callbacks: []any{&callback.EarlyStopping{Patience: 100}},
 	}
 }
@@ -59,10 +62,11 @@ var exceptTimes = cmp.Options{cmpopts.IgnoreMapEntries(func(k string, _ float64)
 
 var errPulledPlug = errors.New("plug pulled")
 
-// TestARunGoesOnFromEveryPoint breaks a run at every single call of its step, in two ways, and takes it up again: in the end nothing
-// may tell that it was broken.
+// TestARunGoesOnFromEveryPoint breaks a run at every single call of its step, in two ways, and
+// takes it up again: in the end nothing may tell that it was broken.
 func TestARunGoesOnFromEveryPoint(t *testing.T) {
-	for _, save := range []trainer.Trigger{trainer.Every(1, trainer.Update), trainer.Every(3, trainer.Update), trainer.Every(1, trainer.Epoch)} {
+	for _, save := range []trainer.Trigger{trainer.Every(1, trainer.Update), trainer.Every(3, trainer.Update),
+		trainer.Every(1, trainer.Epoch)} {
 		t.Run(save.String(), func(t *testing.T) {
 			calls := 0
 			whole := &trainertest.Step{Inject: func(string, int) error { calls++; return nil }}
@@ -89,7 +93,8 @@ func TestARunGoesOnFromEveryPoint(t *testing.T) {
 						}
 						return nil
 					}}
-					if _, err := runOnce(t.Context(), step, resumable(dir, save)); !errors.Is(err, errPulledPlug) && at < calls {
+					if _, err := runOnce(t.Context(), step, resumable(dir, save)); !errors.Is(err, errPulledPlug) &&
+						at < calls {
 						// FilterLoss has no way to fail; every other call has.
 						t.Fatalf("Fit = %v, want the injected error", err)
 					}
@@ -121,7 +126,8 @@ func TestARunGoesOnFromEveryPoint(t *testing.T) {
 						if err := checkpoint.Verify(interrupted.Checkpoint); err != nil {
 							t.Errorf("after the interruption at update %d: %v", interrupted.GlobalStep, err)
 						}
-						if want := fmt.Sprintf("checkpoint-%d", interrupted.GlobalStep); filepath.Base(interrupted.Checkpoint) != want {
+						if want := fmt.Sprintf("checkpoint-%d",
+							interrupted.GlobalStep); filepath.Base(interrupted.Checkpoint) != want {
 							t.Errorf("saved in %s, want %s: no update may be lost", interrupted.Checkpoint, want)
 						}
 					}
@@ -129,7 +135,8 @@ func TestARunGoesOnFromEveryPoint(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if diff := cmp.Diff(want, got, exceptTimes, cmpopts.IgnoreFields(trainer.Best{}, "Checkpoint")); diff != "" {
+					if diff := cmp.Diff(want, got, exceptTimes, cmpopts.IgnoreFields(trainer.Best{},
+						"Checkpoint")); diff != "" {
 						t.Errorf("resumed run (-whole +resumed):\n%s", diff)
 					}
 				})
@@ -263,7 +270,8 @@ func TestAFinishedRunResumedDoesNoMoreUpdates(t *testing.T) {
 	}
 }
 
-// A run that is killed between its last save and the deletion of what was before must not keep that for ever.
+// A run that is killed between its last save and the deletion of what was before must not keep that
+// for ever.
 func TestACheckpointTooManyGoesWhenARunGoesOn(t *testing.T) {
 	dir := memoryDir(t)
 	o := resumable(dir, trainer.Every(1, trainer.Update))
@@ -283,7 +291,8 @@ func TestACheckpointTooManyGoesWhenARunGoesOn(t *testing.T) {
 func TestLossesSinceTheLastLogSurviveAResume(t *testing.T) {
 	dir := memoryDir(t)
 	constant := func(int, []int) float64 { return 1 }
-	o := trainer.Options{OutputDir: dir, MaxSteps: 4, BatchSize: 1, Log: trainer.Every(4, trainer.Update), Save: trainer.Every(1, trainer.Update),
+	o := trainer.Options{OutputDir: dir, MaxSteps: 4, BatchSize: 1, Log: trainer.Every(4, trainer.Update),
+		Save:       trainer.Every(1, trainer.Update),
 		ResumeFrom: trainer.Latest, Progress: io.Discard}
 	step := &trainertest.Step{Loss: constant, Inject: func(op string, n int) error {
 		if op == "update" && n == 3 {

@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// This file says what a run does, in the order in which Hugging Face's documentation tells it, slowly and without the loop's code. The test beside it
-// holds the loop against it for thousands of random runs.
+// This file says what a run does, in the order in which Hugging Face's documentation tells it,
+// slowly and without the loop's code. The test beside it holds the loop against it for thousands of
+// random runs.
 
-// interval is when something is done: never, every n updates, every n epochs, or every share of the run.
+// interval is when something is done: never, every n updates, every n epochs, or every share of the
+// run.
 type interval struct {
 	by    string // "no", "steps", "epoch", "share"
 	n     int
@@ -151,7 +153,8 @@ func (d described) story() (lines []string) {
 			}
 			for _, a := range d.asks {
 				if a.step == step {
-					wantLog, wantEval, wantSave = wantLog || a.log, wantEval || a.eval, (wantSave || a.save) && !a.cancelSave
+					wantLog, wantEval, wantSave = wantLog || a.log, wantEval || a.eval, (wantSave || a.save) &&
+						!a.cancelSave
 					stop, stopEpoch = stop || a.stopWholly, stopEpoch || a.stopEpoch
 				}
 			}

@@ -77,7 +77,8 @@ func (s listener) StepEnd(r *trainer.Run) error {
 			c := &r.Control
 			c.ShouldLog, c.ShouldEvaluate = c.ShouldLog || a.log, c.ShouldEvaluate || a.eval
 			c.ShouldSave = (c.ShouldSave || a.save) && !a.cancelSave
-			c.ShouldTrainingStop, c.ShouldEpochStop = c.ShouldTrainingStop || a.stopWholly, c.ShouldEpochStop || a.stopEpoch
+			c.ShouldTrainingStop, c.ShouldEpochStop = c.ShouldTrainingStop || a.stopWholly, c.ShouldEpochStop ||
+				a.stopEpoch
 		}
 	}
 	return nil
@@ -97,8 +98,10 @@ func (i interval) trigger() trainer.Trigger {
 
 func (d described) options() trainer.Options {
 	o := trainer.Options{
-		Epochs: d.epochs, MaxSteps: d.maxSteps, BatchSize: d.batch, EvalBatchSize: 1, Accumulate: d.accumulate, DropLast: d.dropLast, Log: d.log.trigger(), Eval: d.eval.trigger(),
-		Save: d.save.trigger(), EvalDelay: d.delay, LogFirst: d.logFirst, EvalOnStart: d.evalOnStart, Order: data.Sequential{}, Workers: 1, Progress: io.Discard,
+		Epochs: d.epochs, MaxSteps: d.maxSteps, BatchSize: d.batch, EvalBatchSize: 1, Accumulate: d.accumulate,
+		DropLast: d.dropLast, Log: d.log.trigger(), Eval: d.eval.trigger(),
+		Save: d.save.trigger(), EvalDelay: d.delay, LogFirst: d.logFirst, EvalOnStart: d.evalOnStart,
+		Order: data.Sequential{}, Workers: 1, Progress: io.Discard,
 	}
 	if d.huggingFace {
 		o.Semantics = semantics.HuggingFace
@@ -134,7 +137,8 @@ func imagine(r *rand.Rand) described {
 	}
 	some := func() bool { return r.IntN(3) == 0 }
 	for range r.IntN(3) {
-		d.asks = append(d.asks, asked{step: 1 + r.IntN(8), log: some(), eval: some(), save: some(), cancelSave: some(), stopEpoch: r.IntN(6) == 0, stopWholly: r.IntN(8) == 0})
+		d.asks = append(d.asks, asked{step: 1 + r.IntN(8), log: some(), eval: some(), save: some(), cancelSave: some(),
+			stopEpoch: r.IntN(6) == 0, stopWholly: r.IntN(8) == 0})
 	}
 	if r.IntN(8) == 0 {
 		d.stopAtMicro = 1 + r.IntN(10)
@@ -142,7 +146,8 @@ func imagine(r *rand.Rand) described {
 	return d
 }
 
-// run runs what is described, in sessions that end after so many updates each, and tells what happened.
+// run runs what is described, in sessions that end after so many updates each, and tells what
+// happened.
 func (d described) run(t *testing.T, dir string, cancelAt int) (lines []string, log []trainer.Logs) {
 	t.Helper()
 	o := d.options()
@@ -217,7 +222,8 @@ func TestTheLoopFollowsTheRules(t *testing.T) {
 	}
 }
 
-// A made-up run that is interrupted after any update and resumed does what the rules say of the whole run.
+// A made-up run that is interrupted after any update and resumed does what the rules say of the
+// whole run.
 func TestAResumedLoopFollowsTheRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	n := 200
@@ -235,7 +241,8 @@ func TestAResumedLoopFollowsTheRules(t *testing.T) {
 			d.save = interval{by: "steps", n: 5}
 		}
 		cancelAt := 1 + random.IntN(d.updates())
-		// What came after the last save happens again, so hooks are told it again; the batches, the updates and the log are as if nothing had been.
+		// What came after the last save happens again, so hooks are told it again; the batches, the
+		// updates and the log are as if nothing had been.
 		lines, log := d.run(t, memoryDir(t), cancelAt)
 		for _, row := range log {
 			if _, ok := row["loss"]; ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Run is what a hook sees of a run. Its fields are kept up to date by the loop; changing any but Control changes nothing.
-// A hook must not keep it beyond its own call.
+// Run is what a hook sees of a run. Its fields are kept up to date by the loop; changing any but
+// Control changes nothing. A hook must not keep it beyond its own call.
 type Run struct {
 	GlobalStep int     // updates so far, or what semantics.Rules.Steps counts in their place
 	Updates    int     // optimizer updates so far
@@ -19,8 +19,8 @@ type Run struct {
 	MaxSteps   int     // steps that are planned
 	StartStep  int     // updates before this session; not zero after a resume
 
-	// Evaluation is the name of the evaluation at hand, under which its numbers are logged: "eval", "eval_matched" of several sets, "test".
-	// It is empty outside of one.
+	// Evaluation is the name of the evaluation at hand, under which its numbers are logged: "eval",
+	// "eval_matched" of several sets, "test". It is empty outside of one.
 	Evaluation string
 
 	// Aside is whether a hook has asked for the evaluation at hand by Evaluate.
@@ -70,9 +70,11 @@ func (i *Info) unit() string {
 
 // Best is the best evaluation so far.
 type Best struct {
-	Metric     string  // "eval_accuracy"; empty: none yet
-	Value      float64 // of the metric
-	Metrics    Metrics // all numbers of that evaluation under their logged names; empty if it was before a resume from another program's checkpoint
+	Metric string  // "eval_accuracy"; empty: none yet
+	Value  float64 // of the metric
+	// all numbers of that evaluation under their logged names; empty if it was before a resume from
+	// another program's checkpoint
+	Metrics    Metrics
 	GlobalStep int
 	Checkpoint string // where its model is; empty: it was not saved
 }
@@ -99,18 +101,22 @@ func (r *Run) Stop(reason string) {
 	}
 }
 
-// Batch returns the batch at hand, of the type that the step has: in BatchBegin, AfterForward and AfterBackward, EvalStepBegin and EvalStep. It is nil elsewhere.
+// Batch returns the batch at hand, of the type that the step has: in BatchBegin, AfterForward and
+// AfterBackward, EvalStepBegin and EvalStep. It is nil elsewhere.
 func (r *Run) Batch() any { return r.loop.batch }
 
-// BatchLoss is the loss of the batch at hand, in AfterForward, AfterBackward and EvalStep. It waits for the device. The step must be a [Forwarder].
+// BatchLoss is the loss of the batch at hand, in AfterForward, AfterBackward and EvalStep. It waits
+// for the device. The step must be a [Forwarder].
 func (r *Run) BatchLoss() (BatchLoss, error) { return r.loop.batchLoss() }
 
-// Loss is the loss as the semantics report it, as it would be logged now; 0 where they report the mean since the last log, which only a log works out.
+// Loss is the loss as the semantics report it, as it would be logged now; 0 where they report the
+// mean since the last log, which only a log works out.
 func (r *Run) Loss() float64 { return r.loop.lossMean() }
 
-// Evaluate runs over the validation sets here and now, in the middle of whatever the loop is doing. It returns the numbers by their bare names, with the
-// name of their set before them where there are several; name is what EvalBegin to EvalEnd find in Run.Evaluation. Nothing is logged or compared
-// with the best. Cancelling the run does not end it.
+// Evaluate runs over the validation sets here and now, in the middle of whatever the loop is doing.
+// It returns the numbers by their bare names, with the name of their set before them where there
+// are several; name is what EvalBegin to EvalEnd find in Run.Evaluation. Nothing is logged or
+// compared with the best. Cancelling the run does not end it.
 func (r *Run) Evaluate(name string) (Metrics, error) { return r.loop.evaluate(name) }
 
 // History returns the rows of the log so far.
@@ -123,15 +129,17 @@ func (r *Run) Best() (best Best, ok bool) {
 	return b, b.Metric != ""
 }
 
-// BestMetric returns the bare name of the metric that decides which evaluation is the best: "loss", "accuracy", or
-// "matched_accuracy" where one of several validation sets decides. It is empty if
+// BestMetric returns the bare name of the metric that decides which evaluation is the best: "loss",
+// "accuracy", or "matched_accuracy" where one of several validation sets decides. It is empty if
 // the semantics remember no best evaluation unless asked to, and the options do not ask.
 func (r *Run) BestMetric() string { return r.loop.bestMetric }
 
-// Decides reports whether the evaluation at hand is that of the validation set whose numbers decide which evaluation is the best.
+// Decides reports whether the evaluation at hand is that of the validation set whose numbers decide
+// which evaluation is the best.
 func (r *Run) Decides() bool { return strings.HasPrefix(r.loop.bestMetric, r.loop.evalKey()) }
 
-// BestValue returns the deciding number among those that AfterEval is told. ok is false if it is not there.
+// BestValue returns the deciding number among those that AfterEval is told. ok is false if it is
+// not there.
 func (r *Run) BestValue(m Metrics) (v float64, ok bool) {
 	name, ok := strings.CutPrefix(r.loop.bestMetric, r.loop.evalKey())
 	if !ok {

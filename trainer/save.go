@@ -20,7 +20,8 @@ func (f *fit[S, B]) save() error {
 	}
 	step, ok := f.t.step.(Stateful)
 	if !ok {
-		return &StepError{Op: "save", GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: errors.New("the step does not implement trainer.Stateful")}
+		return &StepError{Op: "save", GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress,
+			Err: errors.New("the step does not implement trainer.Stateful")}
 	}
 	if !f.o.Semantics.ForgetLossAtResume {
 		if err := f.report(); err != nil {
@@ -108,13 +109,16 @@ func (f *fit[S, B]) rotate() {
 		protect = append(protect, f.pushes.folders()...)
 	}
 	if err := f.store.Rotate(protect...); err != nil {
-		f.warn("old checkpoints could not be deleted after update %d: %v", f.m.GlobalStep, err) // no reason to end a run
+		// no reason to end a run
+		f.warn("old checkpoints could not be deleted after update %d: %v", f.m.GlobalStep, err)
 	}
 }
 
-// bestCheckpoint is where the model of the best evaluation is, as of the checkpoint that is about to be written.
+// bestCheckpoint is where the model of the best evaluation is, as of the checkpoint that is about
+// to be written.
 func (f *fit[S, B]) bestCheckpoint() string {
-	if f.best.Metric == "" || f.forgetsBestStep() || f.best.GlobalStep == 0 && f.o.Semantics.BestMayBeUnsaved { // transformers takes update 0 for none
+	// transformers takes update 0 for none
+	if f.best.Metric == "" || f.forgetsBestStep() || f.best.GlobalStep == 0 && f.o.Semantics.BestMayBeUnsaved {
 		return ""
 	}
 	path := f.checkpointPath(f.best.GlobalStep)
@@ -127,7 +131,8 @@ func (f *fit[S, B]) bestCheckpoint() string {
 	return f.best.Checkpoint
 }
 
-// forgetsBestStep tells whether nobody remembers at which update the best evaluation was: transformers does not where only hooks save.
+// forgetsBestStep tells whether nobody remembers at which update the best evaluation was:
+// transformers does not where only hooks save.
 func (f *fit[S, B]) forgetsBestStep() bool {
 	return f.o.Save.kind == never && f.o.Semantics.BestMayBeUnsaved
 }
@@ -142,8 +147,9 @@ func (f *fit[S, B]) savedState(best string) (savedState, error) {
 		return savedState{}, err
 	}
 	s := savedState{
-		Epoch: jsonFloat(f.m.Progress), GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps, NumTrainEpochs: f.m.plan.epochs,
-		LogHistory: append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.savedBatchSize(),
+		Epoch: jsonFloat(f.m.Progress), GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps,
+		NumTrainEpochs: f.m.plan.epochs,
+		LogHistory:     append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.savedBatchSize(),
 		NumInputTokensSeen: f.tokens, TotalFlos: jsonFloat(f.flops),
 		IsLocalProcessZero: f.o.Process.LocalRank == 0, IsWorldProcessZero: f.o.Process.Main(),
 		EvalSteps: updatesOf(f.m.flow.eval), LoggingSteps: updatesOf(f.m.flow.log), SaveSteps: updatesOf(f.m.flow.save),
@@ -173,8 +179,10 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	position := f.m.position
 	position.Control.ShouldSave = false
 	l := loopState{
-		Format: loopFormat, Position: position, Sizes: f.sizes(), ScheduleStep: f.scheduleStep, PeakRate: f.o.LearningRate, NextRate: f.rate(f.scheduleStep),
-		LastRate: f.lastRate, LossSum: jsonFloat(f.lossSum), LossTotal: jsonFloat(f.lossTotal), BestMetric: f.best.Metric, BestMetrics: Logs(f.best.Metrics),
+		Format: loopFormat, Position: position, Sizes: f.sizes(), ScheduleStep: f.scheduleStep,
+		PeakRate: f.o.LearningRate, NextRate: f.rate(f.scheduleStep),
+		LastRate: f.lastRate, LossSum: jsonFloat(f.lossSum), LossTotal: jsonFloat(f.lossTotal),
+		BestMetric: f.best.Metric, BestMetrics: Logs(f.best.Metrics),
 		Evaluated: f.evaluated, OnlyModel: f.o.SaveOnlyModel, Losses: f.losses.state(),
 	}
 	if f.controller != nil {
@@ -189,7 +197,8 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	return writeJSON(filepath.Join(dir, loopFile), l)
 }
 
-// savedBatchSize is the batch size in trainer_state.json: where the semantics keep the intervals of a checkpoint, its own too.
+// savedBatchSize is the batch size in trainer_state.json: where the semantics keep the intervals of
+// a checkpoint, its own too.
 func (f *fit[S, B]) savedBatchSize() int {
 	if f.stateBatchSize > 0 {
 		return f.stateBatchSize
@@ -206,7 +215,8 @@ func updatesOf(t Trigger) int {
 }
 
 func (f *fit[S, B]) sizes() sizes {
-	return sizes{TrainSamples: f.run.Info.TrainSamples, BatchSize: f.o.BatchSize, Accumulate: f.o.Accumulate, DropLast: f.o.DropLast, DataSeed: f.o.DataSeed}
+	return sizes{TrainSamples: f.run.Info.TrainSamples, BatchSize: f.o.BatchSize, Accumulate: f.o.Accumulate,
+		DropLast: f.o.DropLast, DataSeed: f.o.DataSeed}
 }
 
 // end carries out doTrainEnd.
@@ -236,7 +246,8 @@ func (f *fit[S, B]) loadBest() error {
 	if err := checkpoint.Verify(f.best.Checkpoint); err != nil {
 		return f.stepError("load the best model", err)
 	}
-	return f.stepError("load the best model", f.t.step.(WeightLoader).LoadWeights(f.best.Checkpoint)) // New has checked that it is one
+	// New has checked that it is one
+	return f.stepError("load the best model", f.t.step.(WeightLoader).LoadWeights(f.best.Checkpoint))
 }
 
 func (f *fit[S, B]) deleteAllButBest() {
@@ -256,7 +267,8 @@ func (f *fit[S, B]) deleteAllButBest() {
 
 func (f *fit[S, B]) result() *Result {
 	return &Result{
-		GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, TrainLoss: f.final["train_loss"], Metrics: f.final, Best: f.best,
+		GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, TrainLoss: f.final["train_loss"], Metrics: f.final,
+		Best:       f.best,
 		Checkpoint: f.checkpoint, StopReason: f.stopReason, History: slices.Clip(f.history), Warnings: f.warnings,
 	}
 }

@@ -15,16 +15,18 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// The metrics files. They live in this package, not in trainer/callback, because every run with an output folder has them and callback imports
-// trainer. They are hooks like any other: what they know they know from the Run.
+// The metrics files. They live in this package, not in trainer/callback, because every run with an
+// output folder has them and callback imports trainer. They are hooks like any other: what they
+// know they know from the Run.
 
 const (
 	metricsFile  = "metrics.jsonl"
 	metricsTable = "metrics.csv"
 )
 
-// metricsJSONL writes metrics.jsonl, one row of the log a line: the record of a run, from which everything else can be derived.
-// At the start the file is made equal to the log of the checkpoint, so rows that an interrupted session wrote beyond it do not appear twice.
+// metricsJSONL writes metrics.jsonl, one row of the log a line: the record of a run, from which
+// everything else can be derived. At the start the file is made equal to the log of the checkpoint,
+// so rows that an interrupted session wrote beyond it do not appear twice.
 type metricsJSONL struct{ path string }
 
 func (s *metricsJSONL) TrainBegin(r *Run) error {
@@ -47,8 +49,8 @@ func (s *metricsJSONL) AfterLog(_ *Run, row Logs) error {
 	return appendTo(s.path, append(line, '\n'))
 }
 
-// metricsCSV writes metrics.csv, for spreadsheets: the same rows, a column for each name. A name that appears for the first time
-// makes a new column, for which the file is written anew.
+// metricsCSV writes metrics.csv, for spreadsheets: the same rows, a column for each name. A name
+// that appears for the first time makes a new column, for which the file is written anew.
 type metricsCSV struct {
 	path    string
 	columns []string
@@ -129,7 +131,8 @@ func csvLine(record []string) ([]byte, error) {
 	return b.Bytes(), w.Error()
 }
 
-// appendTo opens, writes and closes: nothing stays open between two rows, and nothing is lost in a buffer when the process dies.
+// appendTo opens, writes and closes: nothing stays open between two rows, and nothing is lost in a
+// buffer when the process dies.
 func appendTo(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
 	if err != nil {
@@ -142,8 +145,8 @@ func appendTo(path string, text []byte) error {
 	return writing(path, err)
 }
 
-// metricsError says which file of a run could not be written. It stands for itself, not for the hook that found it: the user
-// knows the file, not the type.
+// metricsError says which file of a run could not be written. It stands for itself, not for the
+// hook that found it: the user knows the file, not the type.
 type metricsError struct {
 	path string
 	err  error

@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Start is where in its course a run begins: see Options.Start. Whoever sets it has put the step's weights, moments and generator there.
+// Start is where in its course a run begins: see Options.Start. Whoever sets it has put the step's
+// weights, moments and generator there.
 type Start struct {
 	Epoch         int // epochs that have ended
 	Batches       int // micro-batches of the next epoch that were trained on
@@ -35,10 +36,12 @@ func (f *fit[S, B]) startAt(s Start) error {
 		}
 	}
 	if !f.m.plan.stream && s.Batches > f.m.plan.batches {
-		return &OptionError{"Start", fmt.Sprintf("%+v", s), fmt.Sprintf("at most the %d batches of an epoch", f.m.plan.batches)}
+		return &OptionError{"Start", fmt.Sprintf("%+v", s), fmt.Sprintf("at most the %d batches of an epoch",
+			f.m.plan.batches)}
 	}
 	if s.WindowPhase >= f.o.Accumulate || s.WindowPhase > 0 && !f.o.Semantics.CarryWindows {
-		return &OptionError{"Start", fmt.Sprintf("%+v", s), "a window that is under way only where windows run over the ends of epochs, and less than Accumulate of it"}
+		return &OptionError{"Start", fmt.Sprintf("%+v", s), "a window that is under way only where windows run over " +
+			"the ends of epochs, and less than Accumulate of it"}
 	}
 	f.m.startAt(s)
 	f.scheduleStep = s.ScheduleSteps
@@ -75,7 +78,8 @@ func (o *Options) checkSaver() error {
 	case o.Saver == nil:
 		return nil
 	case o.LoadBestAtEnd, o.KeepCheckpoints > 0, o.Pusher != nil, o.ResumeFrom != "":
-		return errors.New("trainer: Options.Saver writes checkpoints in its own way, so LoadBestAtEnd, KeepCheckpoints, Pusher and ResumeFrom cannot be set with it")
+		return errors.New("trainer: Options.Saver writes checkpoints in its own way, so LoadBestAtEnd, " +
+			"KeepCheckpoints, Pusher and ResumeFrom cannot be set with it")
 	}
 	return nil
 }

@@ -9,14 +9,15 @@ import (
 	"path/filepath"
 )
 
-// A checkpoint's two state files. The first has exactly the keys of transformers.TrainerState, whose reader refuses any other key; what
-// that does not hold is in the second.
+// A checkpoint's two state files. The first has exactly the keys of transformers.TrainerState,
+// whose reader refuses any other key; what that does not hold is in the second.
 const (
 	stateFile = "trainer_state.json"
 	loopFile  = "gotrainer_state.json"
 )
 
-// savedState is trainer_state.json. Its fields stand in the order of their names, as transformers writes them.
+// savedState is trainer_state.json. Its fields stand in the order of their names, as transformers
+// writes them.
 type savedState struct {
 	BestGlobalStep      *int                       `json:"best_global_step"`
 	BestMetric          *jsonFloat                 `json:"best_metric"`
@@ -57,13 +58,14 @@ type loopState struct {
 	Controller   json.RawMessage `json:"controller,omitempty"` // state of an adaptive schedule
 	Losses       *lossState      `json:"losses,omitempty"`
 	OnlyModel    bool            `json:"only_model,omitempty"` // made with SaveOnlyModel
-	Evaluated    Logs            `json:"evaluated,omitempty"`  // the numbers of an interrupted evaluation, of the validation sets that were done
+	// the numbers of an interrupted evaluation, of the validation sets that were done
+	Evaluated Logs `json:"evaluated,omitempty"`
 }
 
 const loopFormat = 1
 
-// sizes are what the position of a run is counted in. A run that is resumed with others would train on some samples twice and
-// on others never.
+// sizes are what the position of a run is counted in. A run that is resumed with others would train
+// on some samples twice and on others never.
 type sizes struct {
 	TrainSamples int    `json:"train_samples"` // 0: a stream
 	BatchSize    int    `json:"batch_size"`
@@ -78,7 +80,8 @@ func (s sizes) differs(now sizes) string {
 		what      string
 		then, now any
 	}{
-		{"samples in the training set", s.TrainSamples, now.TrainSamples}, {"BatchSize", s.BatchSize, now.BatchSize}, {"Accumulate", s.Accumulate, now.Accumulate},
+		{"samples in the training set", s.TrainSamples, now.TrainSamples}, {"BatchSize", s.BatchSize, now.BatchSize},
+		{"Accumulate", s.Accumulate, now.Accumulate},
 		{"DropLast", s.DropLast, now.DropLast}, {"DataSeed", s.DataSeed, now.DataSeed},
 	} {
 		if d.then != d.now {
@@ -104,7 +107,8 @@ func readStates(dir string) (s savedState, l loopState, err error) {
 	}{{stateFile, &s}, {loopFile, &l}} {
 		text, err := os.ReadFile(filepath.Join(dir, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
-			return s, l, fmt.Errorf("trainer: cannot resume from %s: it has no %s, so it was not written by this trainer", dir, f.name)
+			return s, l, fmt.Errorf("trainer: cannot resume from %s: it has no %s, so it was not written by this "+
+				"trainer", dir, f.name)
 		}
 		if err != nil {
 			return s, l, fmt.Errorf("trainer: cannot resume from %s: %w", dir, err)
@@ -121,13 +125,15 @@ func readStates(dir string) (s savedState, l loopState, err error) {
 
 func parseState(text []byte, into any) error { return json.Unmarshal(text, into) }
 
-// validate finds what no run can have written, so that a file from elsewhere cannot lead the loop astray.
+// validate finds what no run can have written, so that a file from elsewhere cannot lead the loop
+// astray.
 func (l loopState) validate() error {
 	p := l.Position
 	switch {
 	case l.Format != loopFormat:
 		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
-	case p.Stage < atBegin || p.Stage > atEpochFourth || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 || l.ScheduleStep < 0 || p.EvalSet < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
+	case p.Stage < atBegin || p.Stage > atEpochFourth || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 ||
+		l.ScheduleStep < 0 || p.EvalSet < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
 		return fmt.Errorf("its position %+v cannot be", p)
 	case p.PassBatches < 0 || p.Updates < 0 || p.InEpoch < 0 || p.Phase < 0 || p.Phase >= max(1, l.Sizes.Accumulate):
 		return fmt.Errorf("its position %+v cannot be", p)
@@ -137,7 +143,8 @@ func (l loopState) validate() error {
 	return nil
 }
 
-// hookStates gathers the states of the hooks that have one, under the names of their types; several of one type become a list.
+// hookStates gathers the states of the hooks that have one, under the names of their types; several
+// of one type become a list.
 func hookStates(callbacks []any) (map[string]json.RawMessage, error) {
 	states := map[string][]json.RawMessage{}
 	for _, c := range callbacks {
@@ -168,7 +175,8 @@ func hookStates(callbacks []any) (map[string]json.RawMessage, error) {
 	return out, nil
 }
 
-// restoreHooks gives the hooks their states back. It returns the names of those that the checkpoint does not know: they start anew.
+// restoreHooks gives the hooks their states back. It returns the names of those that the checkpoint
+// does not know: they start anew.
 func restoreHooks(callbacks []any, states map[string]json.RawMessage) (unknown []string, err error) {
 	perType := map[string]int{}
 	for _, c := range callbacks {
@@ -187,7 +195,8 @@ func restoreHooks(callbacks []any, states map[string]json.RawMessage) (unknown [
 		if ok && perType[name] > 1 {
 			var list []json.RawMessage
 			if err := json.Unmarshal(state, &list); err != nil {
-				return nil, fmt.Errorf("trainer: states of the %d hooks %s in %s: %w", perType[name], name, stateFile, err)
+				return nil, fmt.Errorf("trainer: states of the %d hooks %s in %s: %w", perType[name], name, stateFile,
+					err)
 			}
 			ok = seen[name] < len(list)
 			if ok {

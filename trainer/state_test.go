@@ -15,7 +15,8 @@ import (
 
 func TestLogsSurviveTheirFile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		row := Logs(rapid.MapOf(rapid.String(), rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0}))).Draw(t, "row"))
+		row := Logs(rapid.MapOf(rapid.String(), rapid.OneOf(rapid.Float64(),
+			rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0}))).Draw(t, "row"))
 		text, err := json.Marshal(row)
 		if err != nil {
 			t.Fatal(err)
@@ -28,7 +29,8 @@ func TestLogsSurviveTheirFile(t *testing.T) {
 			t.Fatalf("%d names came back of %d", len(back), len(row))
 		}
 		for k, v := range clean(row) {
-			if got, ok := back[k]; !ok || math.Float64bits(got) != math.Float64bits(v) && !(math.IsNaN(got) && math.IsNaN(v)) {
+			if got, ok := back[k]; !ok || math.Float64bits(got) != math.Float64bits(v) &&
+				!(math.IsNaN(got) && math.IsNaN(v)) {
 				t.Fatalf("%q: %v came back as %v", k, v, got)
 			}
 		}
@@ -45,8 +47,10 @@ func clean(row Logs) Logs {
 }
 
 func TestKeysAreInReadingOrder(t *testing.T) {
-	row := Logs{"step": 1, "epoch": 1, "eval_runtime": 1, "eval_accuracy": 1, "eval_loss": 1, "learning_rate": 1, "grad_norm": 1, "loss": 1}
-	if got, want := strings.Join(row.Keys(), " "), "loss grad_norm learning_rate eval_loss eval_accuracy eval_runtime epoch step"; got != want {
+	row := Logs{"step": 1, "epoch": 1, "eval_runtime": 1, "eval_accuracy": 1, "eval_loss": 1, "learning_rate": 1,
+		"grad_norm": 1, "loss": 1}
+	if got, want := strings.Join(row.Keys(), " "), "loss grad_norm learning_rate eval_loss eval_accuracy "+
+		"eval_runtime epoch step"; got != want {
 		t.Errorf("Keys() = %s, want %s", got, want)
 	}
 }
@@ -64,10 +68,13 @@ func TestReadStatesRefusesWhatNoRunWrote(t *testing.T) {
 		{"what a run wrote is read", goodState, goodLoop, ""},
 		{"no position", goodState, "", "it has no gotrainer_state.json"},
 		{"no JSON", "{", goodLoop, "trainer_state.json: unexpected end"},
-		{"another format", goodState, strings.Replace(goodLoop, `"format":1`, `"format":7`, 1), "its format is 7, this version of the trainer reads 1"},
+		{"another format", goodState, strings.Replace(goodLoop, `"format":1`, `"format":7`, 1),
+			"its format is 7, this version of the trainer reads 1"},
 		{"a stage that is none", goodState, strings.Replace(goodLoop, `"stage":14`, `"stage":99`, 1), "cannot be"},
-		{"a negative position", goodState, strings.Replace(goodLoop, `"micro_batches":2`, `"micro_batches":-2`, 1), "cannot be"},
-		{"a log of the future", goodState, strings.Replace(goodLoop, `"last_logged":3`, `"last_logged":30`, 1), "cannot be"},
+		{"a negative position", goodState, strings.Replace(goodLoop, `"micro_batches":2`, `"micro_batches":-2`, 1),
+			"cannot be"},
+		{"a log of the future", goodState, strings.Replace(goodLoop, `"last_logged":3`, `"last_logged":30`, 1),
+			"cannot be"},
 		{"empty batches", goodState, strings.Replace(goodLoop, `"batch_size":2`, `"batch_size":0`, 1), "its sizes"},
 		{"a null number", strings.Replace(goodState, `{"loss":1`, `{"loss":null`, 1), goodLoop, "null"},
 	} {
@@ -87,7 +94,8 @@ func TestReadStatesRefusesWhatNoRunWrote(t *testing.T) {
 	}
 }
 
-// FuzzReadStates feeds both state files with anything: readStates must refuse or give a position with which a machine comes to an end.
+// FuzzReadStates feeds both state files with anything: readStates must refuse or give a position
+// with which a machine comes to an end.
 func FuzzReadStates(f *testing.F) {
 	f.Add(goodState, goodLoop)
 	f.Add("{}", "{}")
@@ -109,7 +117,8 @@ func FuzzReadStates(f *testing.F) {
 		if l.Position.GlobalStep > 50 {
 			return
 		}
-		m := newMachine(newPlan(lengths{batches: 5, accumulate: 2, epochs: 3}, semantics.Rules{}), flow{save: Every(1, Update), eval: Every(1, Epoch)})
+		m := newMachine(newPlan(lengths{batches: 5, accumulate: 2, epochs: 3}, semantics.Rules{}),
+			flow{save: Every(1, Update), eval: Every(1, Epoch)})
 		m.resume(l.Position)
 		if list := drive(m, nil); list[len(list)-1] == "endless" {
 			t.Fatalf("the machine does not come to an end from %+v", l.Position)
@@ -143,7 +152,8 @@ func TestHooksOfOneTypeKeepTheirOwnStates(t *testing.T) {
 
 func TestGreaterIsBetterByName(t *testing.T) {
 	f := &Options{}
-	for name, want := range map[string]bool{"loss": false, "valid_loss": false, "cer": false, "test_wer": false, "accuracy": true, "soccer": true, "f1": true} {
+	for name, want := range map[string]bool{"loss": false, "valid_loss": false, "cer": false, "test_wer": false,
+		"accuracy": true, "soccer": true, "f1": true} {
 		o := *f
 		o.MetricForBest = "eval_" + name
 		if got := newJudge(&o).greater; got != want {

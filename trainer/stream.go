@@ -11,21 +11,25 @@ import (
 
 var errEmptyStream = errors.New("trainer: the stream has no sample in its first pass")
 
-// idlePasses is how many passes over a stream may go by without a step until the run is given up. Hugging Face's Trainer never ends then; hooks, such as early
-// stopping, may end it until there.
+// idlePasses is how many passes over a stream may go by without a step until the run is given up.
+// Hugging Face's Trainer never ends then; hooks, such as early stopping, may end it until there.
 const idlePasses = 20
 
 // errIdle says why no pass comes to an update.
 func errIdle(m *machine) error {
-	return fmt.Errorf("the last %d passes over the stream brought no update, and further ones would not either: a pass has fewer batches than Options.Accumulate (%d), and these semantics never train on such a rest (StreamRestLeaks); "+
+	return fmt.Errorf("the last %d passes over the stream brought no update, and further ones would not either: a "+
+		"pass has fewer batches than Options.Accumulate (%d), and these semantics never train on such a rest "+
+		"(StreamRestLeaks); "+
 		"accumulate fewer batches, or make them smaller", m.idle, m.plan.accumulate)
 }
 
-// FitStream is [Trainer.Fit] for training data without a length: an IterableDataset. Options.MaxSteps is required, since nothing else says
-// when the run ends; it begins at the first sample again as often as need be. Options.Order must be nil: the order is the stream's.
+// FitStream is [Trainer.Fit] for training data without a length: an IterableDataset.
+// Options.MaxSteps is required, since nothing else says when the run ends; it begins at the first
+// sample again as often as need be. Options.Order must be nil: the order is the stream's.
 //
-// The end of a pass is the end of an epoch: a window that it cuts short is an update of its own, and triggers that count epochs count
-// passes. A pass without samples, as a stream has that can be read only once, ends the run.
+// The end of a pass is the end of an epoch: a window that it cuts short is an update of its own,
+// and triggers that count epochs count passes. A pass without samples, as a stream has that can be
+// read only once, ends the run.
 func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], valid data.Dataset[S]) (*Result, error) {
 	return t.fit(ctx, func(f *fit[S, B]) error { return f.prepareStream(train, valid) })
 }
@@ -33,7 +37,8 @@ func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], val
 // passes hands out the batches of a pass over the training data, without its first skip ones.
 type passes[B any] func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error]
 
-// batchSizes is implemented by a loader whose batches may be of unequal size, as *data.Loader's are with a data.Batcher.
+// batchSizes is implemented by a loader whose batches may be of unequal size, as *data.Loader's are
+// with a data.Batcher.
 type batchSizes interface{ BatchSamples(epoch int) []int }
 
 // epochPasses are those over a data set of so many samples.
@@ -65,14 +70,16 @@ func (f *fit[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]) e
 	case train == nil:
 		return errors.New("trainer: FitStream needs a stream, got nil")
 	case f.several():
-		return fmt.Errorf("trainer: FitStream: Options.Group has %d processes, and training on a stream is for one process only; make a data set of it, and use Fit, or train with package accelerate", f.o.Process.World)
+		return fmt.Errorf("trainer: FitStream: Options.Group has %d processes, and training on a stream is for one "+
+			"process only; make a data set of it, and use Fit, or train with package accelerate", f.o.Process.World)
 	case f.o.MaxSteps == 0:
 		return &OptionError{"MaxSteps", "0", "a positive number, since a stream has no length"}
 	case f.o.Order != nil:
 		return &OptionError{"Order", fmt.Sprintf("%T", f.o.Order), "nil, since the order of a stream is its own"}
 	}
 	loader, err := data.NewStreamLoader(train, f.t.step.Collate, data.LoaderOptions{
-		BatchSize: f.o.BatchSize, DropLast: f.o.DropLast && !f.o.Semantics.StreamKeepsLast, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
+		BatchSize: f.o.BatchSize, DropLast: f.o.DropLast && !f.o.Semantics.StreamKeepsLast, Workers: f.o.Workers,
+		Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
 	})
 	if err != nil {
 		return err

@@ -30,7 +30,8 @@ func streamed(t *testing.T, step *trainertest.Step, o trainer.Options, s data.St
 	return tr.FitStream(t.Context(), s, nil)
 }
 
-// A stream of 5 samples, batches of 2, windows of 2: a pass is one whole window and a rest of one sample.
+// A stream of 5 samples, batches of 2, windows of 2: a pass is one whole window and a rest of one
+// sample.
 func TestTheRestOfAPass(t *testing.T) {
 	leaks := semantics.Default
 	leaks.StreamRestLeaks, leaks.StreamEpochByPlan = true, true
@@ -41,13 +42,16 @@ func TestTheRestOfAPass(t *testing.T) {
 		epochs []float64
 	}{
 		{"is an update, and the epoch is measured by the last pass", semantics.Default,
-			"train(0,1/2) train(2,3/2) update train(4) update train(0,1/2) train(2,3/2) update", []float64{2. / 6, 3. / 6, 1 + 2./3}},
+			"train(0,1/2) train(2,3/2) update train(4) update train(0,1/2) train(2,3/2) update",
+			[]float64{2. / 6, 3. / 6, 1 + 2./3}},
 		{"leaks into the next pass in Hugging Face's loop", leaks,
-			"train(0,1/2) train(2,3/2) update train(4) train(0,1/2) train(2,3/2) update train(4) train(0,1/2) train(2,3/2) update", []float64{2. / 6, 1 + 2./6, 2 + 2./6}},
+			"train(0,1/2) train(2,3/2) update train(4) train(0,1/2) train(2,3/2) update train(4) train(0,1/2) " +
+				"train(2,3/2) update", []float64{2. / 6, 1 + 2./6, 2 + 2./6}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			step := new(trainertest.Step)
-			o := trainer.Options{MaxSteps: 3, BatchSize: 2, Accumulate: 2, Log: trainer.Every(1, trainer.Update), Semantics: c.rules}
+			o := trainer.Options{MaxSteps: 3, BatchSize: 2, Accumulate: 2, Log: trainer.Every(1, trainer.Update),
+				Semantics: c.rules}
 			r, err := streamed(t, step, o, data.StreamOf(trainertest.Samples(5), nil))
 			if err != nil {
 				t.Fatal(err)
@@ -66,14 +70,16 @@ func TestTheRestOfAPass(t *testing.T) {
 	}
 }
 
-// A stream of 3 samples, batches of 2, windows of 3: under Hugging Face's rule no pass comes to an update, and its loop never ends.
+// A stream of 3 samples, batches of 2, windows of 3: under Hugging Face's rule no pass comes to an
+// update, and its loop never ends.
 func TestAStreamThatNeverFillsAWindow(t *testing.T) {
 	stream := data.StreamOf(trainertest.Samples(3), nil)
 	o := trainer.Options{MaxSteps: 4, BatchSize: 2, Accumulate: 3}
 	o.Semantics.StreamRestLeaks = true
 	step := new(trainertest.Step)
 	_, err := streamed(t, step, o, stream)
-	if err == nil || !strings.Contains(err.Error(), "the last 20 passes over the stream brought no update") || !strings.Contains(err.Error(), "Options.Accumulate (3)") {
+	if err == nil || !strings.Contains(err.Error(), "the last 20 passes over the stream brought no update") ||
+		!strings.Contains(err.Error(), "Options.Accumulate (3)") {
 		t.Errorf("ended with %v, want the reason why no update comes", err)
 	}
 	if got := strings.Count(step.Trace(), "train("); got != 40 {
@@ -143,7 +149,8 @@ func TestARunWithoutABatch(t *testing.T) {
 	if err != nil || r.GlobalStep != 0 || r.TrainLoss != 0 || strings.Contains(calls, "train(") {
 		t.Errorf("with EndWithoutBatch: %+v, %v, %q; want the end of a run without an update", r, err, calls)
 	}
-	if r, err := streamed(t, new(trainertest.Step), o, data.StreamOf(trainertest.Samples(0), nil)); err != nil || r.GlobalStep != 0 {
+	if r, err := streamed(t, new(trainertest.Step), o, data.StreamOf(trainertest.Samples(0), nil)); err != nil ||
+		r.GlobalStep != 0 {
 		t.Errorf("a stream with EndWithoutBatch: %+v, %v; want its end without an update", r, err)
 	}
 	o.MaxSteps, o.Epochs = 0, 1
@@ -160,11 +167,14 @@ func TestStreamsAreRefusedWhereTheyCannotBe(t *testing.T) {
 		stream      data.Stream[int]
 	}{
 		{"without MaxSteps", "Options.MaxSteps is 0", trainer.Options{}, some},
-		{"with an order", "Options.Order is data.Sequential", trainer.Options{MaxSteps: 1, Order: data.Sequential{}}, some},
-		{"without samples", "no sample in its first pass", trainer.Options{MaxSteps: 1}, data.StreamOf(trainertest.Samples(0), nil)},
+		{"with an order", "Options.Order is data.Sequential", trainer.Options{MaxSteps: 1, Order: data.Sequential{}},
+			some},
+		{"without samples", "no sample in its first pass", trainer.Options{MaxSteps: 1},
+			data.StreamOf(trainertest.Samples(0), nil)},
 		{"that are nil", "got nil", trainer.Options{MaxSteps: 1}, nil},
 	} {
-		if _, err := streamed(t, new(trainertest.Step), c.o, c.stream); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := streamed(t, new(trainertest.Step), c.o, c.stream); err == nil || !strings.Contains(err.Error(),
+			c.want) {
 			t.Errorf("%s: error %v, want %q", c.claim, err, c.want)
 		}
 	}
@@ -178,7 +188,8 @@ func TestAStreamThatCanBeReadOnceEndsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.GlobalStep != 3 || r.Epoch != 1 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "after 3 of 10 updates") {
+	if r.GlobalStep != 3 || r.Epoch != 1 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0],
+		"after 3 of 10 updates") {
 		t.Errorf("ended with %+v", r)
 	}
 }
@@ -188,7 +199,8 @@ func TestAStreamGoesOnFromEveryPoint(t *testing.T) {
 	run := func(cancelAt int) (string, []trainer.Logs) {
 		dir := memoryDir(t)
 		o := trainer.Options{
-			OutputDir: dir, MaxSteps: 9, BatchSize: 2, Accumulate: 2, Log: trainer.Every(2, trainer.Update), Eval: trainer.Every(1, trainer.Epoch),
+			OutputDir: dir, MaxSteps: 9, BatchSize: 2, Accumulate: 2, Log: trainer.Every(2, trainer.Update),
+			Eval:       trainer.Every(1, trainer.Epoch),
 			ResumeFrom: trainer.Latest, Progress: io.Discard,
 		}
 		for {

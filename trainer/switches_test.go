@@ -37,7 +37,8 @@ func fitWith(t *testing.T, o trainer.Options, rows int) (*trainertest.Step, *tra
 	return step, r
 }
 
-// Whatever is counted, reported and ordered: a run that is interrupted anywhere and resumed is the run that was not, unless a switch says otherwise.
+// Whatever is counted, reported and ordered: a run that is interrupted anywhere and resumed is the
+// run that was not, unless a switch says otherwise.
 func TestRunsUnderAnySwitchResumeExactly(t *testing.T) {
 	for _, c := range []struct {
 		claim string
@@ -55,7 +56,8 @@ func TestRunsUnderAnySwitchResumeExactly(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o := trainer.Options{
-				Epochs: 2, Accumulate: 3, Semantics: c.rules, Log: trainer.Every(2, trainer.Update), Save: trainer.Every(2, trainer.Update).AndEpochs(1),
+				Epochs: 2, Accumulate: 3, Semantics: c.rules, Log: trainer.Every(2, trainer.Update),
+				Save: trainer.Every(2, trainer.Update).AndEpochs(1),
 				Eval: trainer.Every(1, trainer.Epoch), Workers: 1,
 			}
 			o.OutputDir = memoryDir(t)
@@ -67,7 +69,8 @@ func TestRunsUnderAnySwitchResumeExactly(t *testing.T) {
 				if got.Weights() != whole.Weights() || got.Generator() != whole.Generator() {
 					t.Errorf("interrupted in step %d: other weights or random numbers than the whole run's", cut)
 				}
-				// A checkpoint in the middle cuts a sum of losses in two, so the last bit may differ.
+				// A checkpoint in the middle cuts a sum of losses in two, so the last bit may
+				// differ.
 				if diff := cmp.Diff(want.History, r.History, ignoreTimes, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 					t.Errorf("interrupted in step %d: log (-whole +resumed):\n%s", cut, diff)
 				}
@@ -100,7 +103,8 @@ func fitInterrupted(t *testing.T, o trainer.Options, rows, cut int) (*trainertes
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tr.Fit(ctx, trainertest.Samples(rows), trainertest.Samples(2)); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err := tr.Fit(ctx, trainertest.Samples(rows), trainertest.Samples(2)); err != nil &&
+		!errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	return fitWith(t, o, rows)
@@ -113,20 +117,26 @@ func TestStepsThatAreMicroBatches(t *testing.T) {
 		rows  int
 		want  string
 	}{
-		{"the last window ends with the run", trainer.Options{MaxSteps: 5, Accumulate: 3, Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
+		{"the last window ends with the run", trainer.Options{MaxSteps: 5, Accumulate: 3,
+			Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3/2) train(4/2) update"},
-		{"unless a stop takes effect inside a window", trainer.Options{MaxSteps: 5, Accumulate: 3, Semantics: semantics.Rules{Steps: semantics.MicroBatches, StopInsideWindow: true}}, 8,
+		{"unless a stop takes effect inside a window", trainer.Options{MaxSteps: 5, Accumulate: 3,
+			Semantics: semantics.Rules{Steps: semantics.MicroBatches, StopInsideWindow: true}}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3/3) train(4/3)"},
-		{"an epoch that is cut ends its window", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 2, Accumulate: 3, Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
+		{"an epoch that is cut ends its window", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 2, Accumulate: 3,
+			Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
 		{"limited epochs are shorter in the plan too", trainer.Options{Epochs: 1, LimitBatches: 4, Accumulate: 3}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3) update"},
 		{"an epoch ends after so many updates", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 1, Accumulate: 2}, 8,
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
-		{"carried windows end in the next epoch", trainer.Options{Epochs: 2, Accumulate: 2, Semantics: semantics.Rules{CarryWindows: true}}, 3,
+		{"carried windows end in the next epoch", trainer.Options{Epochs: 2, Accumulate: 2,
+			Semantics: semantics.Rules{CarryWindows: true}}, 3,
 			"train(0/2) train(1/2) update train(2/2) train(0/2) update train(1/2) train(2/2) update"},
-		{"short epochs end with an update, and the count of batches goes on", trainer.Options{MaxSteps: 4, Accumulate: 4, Semantics: semantics.HuggingFace40}, 3,
-			"train(0/4) train(1/4) train(2/4) update train(0/4) update train(1/4) train(2/4) update train(0/4) train(1/4) update"},
+		{"short epochs end with an update, and the count of batches goes on", trainer.Options{MaxSteps: 4,
+			Accumulate: 4, Semantics: semantics.HuggingFace40}, 3,
+			"train(0/4) train(1/4) train(2/4) update train(0/4) update train(1/4) train(2/4) update train(0/4) " +
+				"train(1/4) update"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			c.o.Order = inOrder{}
@@ -149,7 +159,8 @@ func TestASaveInsideAWindowWaitsForItsUpdate(t *testing.T) {
 	} {
 		saved := new(events)
 		fitWith(t, trainer.Options{
-			Epochs: 1, Accumulate: 3, Save: trainer.Every(2, trainer.Update), OutputDir: memoryDir(t), Callbacks: []any{saved},
+			Epochs: 1, Accumulate: 3, Save: trainer.Every(2, trainer.Update), OutputDir: memoryDir(t),
+			Callbacks: []any{saved},
 			Semantics: semantics.Rules{Steps: semantics.MicroBatches, SaveInsideWindow: c.at},
 		}, 8)
 		if diff := cmp.Diff(c.want, saved.saved); diff != "" {
@@ -204,7 +215,8 @@ func TestErrStopEndsTheRunWellFromAnywhere(t *testing.T) {
 		s := &stopper{at: c.at}
 		_, r := fitWith(t, trainer.Options{Epochs: 3, Accumulate: 2, Callbacks: []any{s}}, 4)
 		if r.GlobalStep != c.steps || r.StopReason != "enough" {
-			t.Errorf("stopped at %s: step %d, reason %q, want %d and \"enough\"", c.at, r.GlobalStep, r.StopReason, c.steps)
+			t.Errorf("stopped at %s: step %d, reason %q, want %d and \"enough\"", c.at, r.GlobalStep, r.StopReason,
+				c.steps)
 		}
 		if last := s.seen[len(s.seen)-2:]; s.runs != 1 || last[0] != "stopped: enough" || last[1] != "end" {
 			t.Errorf("stopped at %s: the last events are %q, want the stop and one end", c.at, last)
@@ -213,7 +225,8 @@ func TestErrStopEndsTheRunWellFromAnywhere(t *testing.T) {
 }
 
 func TestErrStopAtTheEndIsAnError(t *testing.T) {
-	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{Epochs: 1, Callbacks: []any{&stopper{at: "end"}}, Progress: io.Discard})
+	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{Epochs: 1,
+		Callbacks: []any{&stopper{at: "end"}}, Progress: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,13 +244,16 @@ func TestStartAndSaverAreChecked(t *testing.T) {
 	}{
 		{"a negative start", trainer.Options{Start: &trainer.Start{Epoch: -1}}, "no negative number"},
 		{"a start behind the epoch", trainer.Options{Start: &trainer.Start{Batches: 9}}, "at most the 4 batches"},
-		{"a window under way where none is carried", trainer.Options{Accumulate: 2, Start: &trainer.Start{WindowPhase: 1}}, "under way"},
-		{"a start and a resume", trainer.Options{OutputDir: t.TempDir(), ResumeFrom: trainer.Latest, Start: &trainer.Start{}}, "ResumeFrom is set"},
+		{"a window under way where none is carried", trainer.Options{Accumulate: 2,
+			Start: &trainer.Start{WindowPhase: 1}}, "under way"},
+		{"a start and a resume", trainer.Options{OutputDir: t.TempDir(), ResumeFrom: trainer.Latest,
+			Start: &trainer.Start{}}, "ResumeFrom is set"},
 		{"a saver and the best at the end", trainer.Options{Saver: saver, LoadBestAtEnd: true}, "its own way"},
 		{"steps of a schedule that follows updates", trainer.Options{ScheduleSteps: 2}, "ScheduleBySteps"},
 		{"a negative limit", trainer.Options{LimitBatches: -1}, "Options.LimitBatches"},
 		{"epochs of no trigger", trainer.Options{Log: trainer.Never.AndEpochs(1)}, "counts updates before AndEpochs"},
-		{"a divisor that is not known", trainer.Options{Semantics: semantics.Rules{CarryWindows: true, FlushShortEpochs: true}}, "Divisor must be Accumulate"},
+		{"a divisor that is not known", trainer.Options{Semantics: semantics.Rules{CarryWindows: true,
+			FlushShortEpochs: true}}, "Divisor must be Accumulate"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			c.o.Progress, c.o.BatchSize = io.Discard, 1

@@ -14,7 +14,8 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// terminalWidth returns the columns of the terminal, asked anew each time since windows change their size; 80 where it does not tell.
+// terminalWidth returns the columns of the terminal, asked anew each time since windows change
+// their size; 80 where it does not tell.
 func terminalWidth(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil || size.Col == 0 {

@@ -38,7 +38,8 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 		return nil, err
 	}
 	if _, ok := any(step).(TokenCounter[B]); !ok && o.CountTokens {
-		return nil, fmt.Errorf("trainer: Options.CountTokens is set, but %T does not implement trainer.TokenCounter for its batches", step)
+		return nil, fmt.Errorf("trainer: Options.CountTokens is set, but %T does not implement trainer.TokenCounter "+
+			"for its batches", step)
 	}
 	t := &Trainer[S, B]{step: step, options: o}
 	if t.hooks, err = sortHooks(o.Callbacks); err != nil {
@@ -67,12 +68,15 @@ type Result struct {
 	Warnings   []string
 }
 
-// Fit trains on the samples of train and evaluates on those of valid, which may be nil, a data set or several ([EvalSets]).
+// Fit trains on the samples of train and evaluates on those of valid, which may be nil, a data set
+// or several ([EvalSets]).
 //
-// When ctx is cancelled the update at hand is finished and a checkpoint written; the error is an [*InterruptedError], for which
-// errors.Is(err, context.Canceled) holds. What a hook or the step returns comes back as a [*HookError] or [*StepError].
+// When ctx is cancelled the update at hand is finished and a checkpoint written; the error is an
+// [*InterruptedError], for which errors.Is(err, context.Canceled) holds. What a hook or the step
+// returns comes back as a [*HookError] or [*StepError].
 //
-// A second Fit goes on with the weights and with the moments of the optimizer; its plan, schedule, counts and log begin anew.
+// A second Fit goes on with the weights and with the moments of the optimizer; its plan, schedule,
+// counts and log begin anew.
 func (t *Trainer[S, B]) Fit(ctx context.Context, train, valid data.Dataset[S]) (*Result, error) {
 	return t.fit(ctx, func(f *fit[S, B]) error { return f.prepareData(train, valid) })
 }
@@ -129,22 +133,24 @@ func (t *Trainer[S, B]) begin() (unlock func(), err error) {
 	}, nil
 }
 
-// Evaluate evaluates once on the samples of valid and returns the numbers by their bare names: "loss", "accuracy"; of several sets with the
-// name of the set before them: "matched_loss". It writes no files. The row of its log goes on from that of the run before; a Fit after it
-// begins a new log. The hooks EvalStep, AfterLog and AfterEval are called.
+// Evaluate evaluates once on the samples of valid and returns the numbers by their bare names:
+// "loss", "accuracy"; of several sets with the name of the set before them: "matched_loss". It
+// writes no files. The row of its log goes on from that of the run before; a Fit after it begins a
+// new log. The hooks EvalStep, AfterLog and AfterEval are called.
 func (t *Trainer[S, B]) Evaluate(ctx context.Context, valid data.Dataset[S]) (Metrics, error) {
 	m, _, err := t.evaluate(ctx, valid, "eval")
 	return m, err
 }
 
-// EvaluateAs is [Trainer.Evaluate] with a prefix of its own, and returns what is logged: with the prefix "final" the names are
-// "final_loss", "final_runtime" and so on; "epoch" is among them.
+// EvaluateAs is [Trainer.Evaluate] with a prefix of its own, and returns what is logged: with the
+// prefix "final" the names are "final_loss", "final_runtime" and so on; "epoch" is among them.
 func (t *Trainer[S, B]) EvaluateAs(ctx context.Context, valid data.Dataset[S], prefix string) (Logs, error) {
 	_, row, err := t.evaluate(ctx, valid, prefix)
 	return row, err
 }
 
-func (t *Trainer[S, B]) evaluate(ctx context.Context, valid data.Dataset[S], prefix string) (m Metrics, row Logs, err error) {
+func (t *Trainer[S, B]) evaluate(ctx context.Context, valid data.Dataset[S], prefix string) (m Metrics, row Logs,
+	err error) {
 	err = t.alone(ctx, valid, prefix, false, func(f *fit[S, B]) (err error) {
 		m, err = f.evaluate(false)
 		row = f.evaluated
@@ -163,8 +169,9 @@ type Prediction struct {
 	Samples int  // of the set
 }
 
-// Predict runs over a test set once, with Evaluation.Predict set so that the step keeps its predictions, which are had from the step. The prefix
-// stands before the names of the numbers; empty means "test". Nothing is logged. The hooks EvalStep and AfterPredict are called.
+// Predict runs over a test set once, with Evaluation.Predict set so that the step keeps its
+// predictions, which are had from the step. The prefix stands before the names of the numbers;
+// empty means "test". Nothing is logged. The hooks EvalStep and AfterPredict are called.
 func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefix string) (*Prediction, error) {
 	if prefix == "" {
 		prefix = "test"
@@ -180,7 +187,9 @@ func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefi
 			return err
 		}
 		p = &Prediction{Metrics: row, Samples: e.rows}
-		err = fire(f, f.hooks.predict, "AfterPredict", func(h PredictHook, r *Run) error { return h.AfterPredict(r, m) })
+		err = fire(f, f.hooks.predict, "AfterPredict", func(h PredictHook, r *Run) error {
+			return h.AfterPredict(r, m)
+		})
 		f.run.Evaluation = ""
 		return err
 	})
@@ -191,7 +200,8 @@ func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefi
 }
 
 // alone runs an evaluation outside of a run.
-func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix string, predict bool, body func(*fit[S, B]) error) error {
+func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix string, predict bool,
+	body func(*fit[S, B]) error) error {
 	if prefix == "" {
 		return errors.New(`trainer: the prefix of an evaluation is empty; "eval" is the usual one`)
 	}
@@ -224,7 +234,8 @@ func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix s
 	return err
 }
 
-// goOn takes over where an earlier run ended, so that an evaluation after it is logged as of its last update.
+// goOn takes over where an earlier run ended, so that an evaluation after it is logged as of its
+// last update.
 func (f *fit[S, B]) goOn(last *fit[S, B]) {
 	f.m.position = last.m.position
 	f.m.plan.maxSteps = last.m.plan.maxSteps
@@ -244,4 +255,5 @@ func (t *Trainer[S, B]) History() []Logs {
 	return slices.Clone(t.last.history)
 }
 
-var errBusy = errors.New("trainer: Fit or Evaluate of this trainer is running already; a trainer does one thing at a time")
+var errBusy = errors.New("trainer: Fit or Evaluate of this trainer is running already; a trainer does one thing at a " +
+	"time")

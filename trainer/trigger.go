@@ -35,18 +35,20 @@ const (
 // Never turns something off.
 var Never = Trigger{kind: never}
 
-// AtBest, for Save alone, saves whenever an evaluation is the best so far: save_strategy "best" of Hugging Face.
+// AtBest, for Save alone, saves whenever an evaluation is the best so far: save_strategy "best" of
+// Hugging Face.
 var AtBest = Trigger{kind: atBest}
 
 // Every does something after every n updates, or at the end of every n-th epoch.
 func Every(n int, unit Unit) Trigger { return Trigger{kind: every, unit: unit, n: n} }
 
-// EveryShare does something after every share of the run's updates, rounded up: EveryShare(0.1) about ten times a run, EveryShare(1) after the last.
-// It is what a number below 1 means in Hugging Face's logging_steps, eval_steps and save_steps.
+// EveryShare does something after every share of the run's updates, rounded up: EveryShare(0.1)
+// about ten times a run, EveryShare(1) after the last. It is what a number below 1 means in Hugging
+// Face's logging_steps, eval_steps and save_steps.
 func EveryShare(share float64) Trigger { return Trigger{kind: everyShare, share: share} }
 
-// AndEpochs lets a trigger that counts updates fire at the end of every n-th epoch too: Every(100, Update).AndEpochs(1). What the last update of an
-// epoch has saved is not saved again at its end.
+// AndEpochs lets a trigger that counts updates fire at the end of every n-th epoch too: Every(100,
+// Update).AndEpochs(1). What the last update of an epoch has saved is not saved again at its end.
 func (t Trigger) AndEpochs(n int) Trigger {
 	t.also = n
 	return t
@@ -108,7 +110,8 @@ func (t Trigger) validate(field string) error {
 	case t.kind == everyShare && !(t.share > 0 && t.share <= 1):
 		return &OptionError{field, t.String(), "a share above 0 and at most 1"}
 	case t.also != 0 && (t.also < 0 || !t.byUpdates()):
-		return &OptionError{field, t.String(), "a positive number of epochs, and a trigger that counts updates before AndEpochs"}
+		return &OptionError{field, t.String(), "a positive number of epochs, and a trigger that counts updates " +
+			"before AndEpochs"}
 	case t.kind == atBest && field != "Save":
 		return &OptionError{field, t.String(), "Every, EveryShare or Never; only Save can be AtBest"}
 	}

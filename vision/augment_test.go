@@ -65,7 +65,8 @@ func TestWarpTakesCornersToCorners(t *testing.T) {
 func TestWarpKeepsTheGroundOutside(t *testing.T) {
 	src, dst := scene(20, 10), NewImage(60, 30, 1)
 	dst.Fill(7)
-	if err := WarpPerspective(dst, Quad{{20, 10}, {40, 12}, {38, 20}, {21, 19}}, src, RectQuad(0, 0, 20, 10)); err != nil {
+	if err := WarpPerspective(dst, Quad{{20, 10}, {40, 12}, {38, 20}, {21, 19}}, src,
+		RectQuad(0, 0, 20, 10)); err != nil {
 		t.Fatal(err)
 	}
 	if dst.Pix[0] != 7 || dst.Pix[29*60+59] != 7 {
@@ -83,7 +84,8 @@ func TestWarpRefusesWhatNoCameraSees(t *testing.T) {
 	line := Quad{{0, 0}, {5, 0}, {10, 0}, {0, 10}}
 	nan := Quad{{math.NaN(), 0}, {5, 0}, {10, 9}, {0, 10}}
 	inf := Quad{{0, 0}, {math.Inf(1), 0}, {10, 9}, {0, 10}}
-	for name, q := range map[string]Quad{"a bow tie": bow, "three corners on a line": line, "not a number": nan, "infinite": inf} {
+	for name, q := range map[string]Quad{"a bow tie": bow, "three corners on a line": line, "not a number": nan,
+		"infinite": inf} {
 		if WarpPerspective(dst, q, src, good) == nil || WarpPerspective(dst, good, src, q) == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -136,7 +138,8 @@ func TestBlursThatChangeNothing(t *testing.T) {
 			t.Errorf("%s changes the picture", name)
 		}
 	}
-	for _, f := range []func(*Image){func(im *Image) { GaussianBlur(im, 3) }, func(im *Image) { MotionBlur(im, 3, 0) }, func(im *Image) { _ = Degrade(im, 1, 1, Box) }} {
+	for _, f := range []func(*Image){func(im *Image) { GaussianBlur(im, 3) }, func(im *Image) { MotionBlur(im, 3, 0) },
+		func(im *Image) { _ = Degrade(im, 1, 1, Box) }} {
 		f(NewImage(0, 5, 1)) // no rows, no panic
 	}
 	huge := src.Clone()
@@ -242,7 +245,8 @@ func TestCompressJPEGIsWhatARealFileDoes(t *testing.T) {
 				far++
 			}
 		}
-		// Integer and floating transforms may round a coefficient to another step; that moves a block a little.
+		// Integer and floating transforms may round a coefficient to another step; that moves a
+		// block a little.
 		if far > len(im.Pix)/10 {
 			t.Errorf("quality %d: %d of %d samples differ, %d by more than 4", quality, off, len(im.Pix), far)
 		}
@@ -287,7 +291,8 @@ func BenchmarkResizeToReader(b *testing.B) {
 
 func BenchmarkProcessPlate(b *testing.B) {
 	im := scene(300, 73).RGB()
-	p, err := NewProcessor(ProcessorOptions{Gray: true, Width: 128, Height: 32, Rescale: 1 / 255., Mean: []float64{0.5}, Std: []float64{0.5}})
+	p, err := NewProcessor(ProcessorOptions{Gray: true, Width: 128, Height: 32, Rescale: 1 / 255., Mean: []float64{0.5},
+		Std: []float64{0.5}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,8 +17,9 @@ func (p *plane) sized(n int) []uint8 {
 	return p.pix[:n]
 }
 
-// GaussianBlur blurs the picture in place with a Gaussian of standard deviation sigma, in pixels, cut at three
-// sigma. The edge pixels repeat outwards. A sigma of zero or less, or NaN, changes nothing.
+// GaussianBlur blurs the picture in place with a Gaussian of standard deviation sigma, in pixels,
+// cut at three sigma. The edge pixels repeat outwards. A sigma of zero or less, or NaN, changes
+// nothing.
 func GaussianBlur(im *Image, sigma float64) {
 	if !(sigma > 0.05) || len(im.Pix) == 0 { // below, the neighbours' weight rounds to zero
 		return
@@ -105,8 +106,9 @@ func convolve(out, in []uint8, kernel []int, channels int) {
 	}
 }
 
-// MotionBlur smears the picture in place along a line of the given length in pixels, at an angle in radians
-// from the horizontal, as a moving camera does. A length of one pixel or less, or NaN, changes nothing.
+// MotionBlur smears the picture in place along a line of the given length in pixels, at an angle in
+// radians from the horizontal, as a moving camera does. A length of one pixel or less, or NaN,
+// changes nothing.
 func MotionBlur(im *Image, length, angle float64) {
 	if !(length > 1) || math.IsNaN(angle) || math.IsInf(angle, 0) || len(im.Pix) == 0 {
 		return
@@ -142,8 +144,8 @@ func MotionBlur(im *Image, length, angle float64) {
 	}
 }
 
-// Degrade throws away detail as a distant camera does: it shrinks the picture to width x height pixels and
-// stretches it back with f, in place. Sides are cut to 1 and to the picture's own.
+// Degrade throws away detail as a distant camera does: it shrinks the picture to width x height
+// pixels and stretches it back with f, in place. Sides are cut to 1 and to the picture's own.
 func Degrade(im *Image, width, height int, f Filter) error {
 	if len(im.Pix) == 0 {
 		return nil

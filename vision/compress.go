@@ -5,9 +5,10 @@ import (
 	"math"
 )
 
-// CompressJPEG leaves the marks of JPEG compression on a grey picture, in place: each block of 8x8 pixels goes
-// through the cosine transform, is rounded to the quantisation table of the given quality (1 to 100, libjpeg's
-// scale) and comes back. No bytes are coded, so it costs a few per cent of a real encode and decode.
+// CompressJPEG leaves the marks of JPEG compression on a grey picture, in place: each block of 8x8
+// pixels goes through the cosine transform, is rounded to the quantisation table of the given
+// quality (1 to 100, libjpeg's scale) and comes back. No bytes are coded, so it costs a few per
+// cent of a real encode and decode.
 func CompressJPEG(im *Image, quality int) error {
 	if im.Channels != 1 || quality < 1 || quality > 100 {
 		return fmt.Errorf("vision: CompressJPEG(%v, %d): want a grey picture and a quality of 1 to 100", im, quality)
@@ -67,7 +68,8 @@ func transform(block *[64]float32, m *[64]float32) {
 	for i := range 8 {
 		r := m[8*i : 8*i+8 : 8*i+8]
 		for j := range 8 {
-			block[8*i+j] = r[0]*t[j] + r[1]*t[8+j] + r[2]*t[16+j] + r[3]*t[24+j] + r[4]*t[32+j] + r[5]*t[40+j] + r[6]*t[48+j] + r[7]*t[56+j]
+			block[8*i+j] = r[0]*t[j] + r[1]*t[8+j] + r[2]*t[16+j] + r[3]*t[24+j] + r[4]*t[32+j] + r[5]*t[40+j] +
+				r[6]*t[48+j] + r[7]*t[56+j]
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestProcessorEqualsHezar compares with recorded runs of Hezar 1.0.0's image processor under Pillow 13.
+// TestProcessorEqualsHezar compares with recorded runs of Hezar 1.0.0's image processor under
+// Pillow 13.
 func TestProcessorEqualsHezar(t *testing.T) {
 	const folder = "../../shared/conformance/cases/hezar_images"
 	if _, err := os.Stat(folder); err != nil {
@@ -86,7 +87,8 @@ type tensor struct {
 	data  []byte
 }
 
-// readTensors reads a safetensors file known to be sound: this package imports nothing of the project.
+// readTensors reads a safetensors file known to be sound: this package imports nothing of the
+// project.
 func readTensors(t *testing.T, path string) map[string]tensor {
 	t.Helper()
 	raw, err := os.ReadFile(path)

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/image/bmp"
 )
 
-// DefaultMaxPixels is the largest picture that is decoded unless told otherwise; Pillow warns from the same number.
+// DefaultMaxPixels is the largest picture that is decoded unless told otherwise; Pillow warns from
+// the same number.
 const DefaultMaxPixels = 89_478_485
 
 // Kinds of [DecodeError], for errors.Is.
@@ -76,8 +77,9 @@ func Open(path string, o DecodeOptions) (*Image, error) {
 	return Decode(raw, path, o)
 }
 
-// readPicture reads a file that begins like a picture, and no more of it than a picture of the largest size can have: eight bytes
-// for each pixel, those of 16 bits in four channels, and mostExtra for what stands around them.
+// readPicture reads a file that begins like a picture, and no more of it than a picture of the
+// largest size can have: eight bytes for each pixel, those of 16 bits in four channels, and
+// mostExtra for what stands around them.
 func readPicture(f io.Reader, path string, o DecodeOptions) ([]byte, error) {
 	in := bufio.NewReader(f)
 	head, err := in.Peek(headSize)
@@ -94,7 +96,9 @@ func readPicture(f io.Reader, path string, o DecodeOptions) ([]byte, error) {
 		return nil, fmt.Errorf("vision: %w", err)
 	}
 	if int64(len(raw)) > limit {
-		return nil, &DecodeError{Name: path, Format: d.name, Kind: ErrTooLarge, detail: fmt.Sprintf("the file has more than %d bytes, the limit is %d pixels (DecodeOptions.MaxPixels)", limit, o.maxPixels())}
+		return nil, &DecodeError{Name: path, Format: d.name, Kind: ErrTooLarge,
+			detail: fmt.Sprintf("the file has more than %d bytes, the limit is %d pixels (DecodeOptions.MaxPixels)",
+				limit, o.maxPixels())}
 	}
 	return raw, nil
 }
@@ -111,8 +115,8 @@ func (o DecodeOptions) maxPixels() int {
 	return min(o.MaxPixels, 1<<40)
 }
 
-// Decode decodes a picture that lies in memory; name is for errors only. The format is told by the first bytes.
-// Orientation tags are not applied, as in Pillow and Hezar.
+// Decode decodes a picture that lies in memory; name is for errors only. The format is told by the
+// first bytes. Orientation tags are not applied, as in Pillow and Hezar.
 func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	src, err := decodeStd(raw, name, o)
 	if err != nil {
@@ -125,7 +129,8 @@ func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	return im, nil
 }
 
-// DecodeAlpha decodes only the alpha channel, as a grey picture; one without alpha is 255 throughout.
+// DecodeAlpha decodes only the alpha channel, as a grey picture; one without alpha is 255
+// throughout.
 func DecodeAlpha(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	src, err := decodeStd(raw, name, o)
 	if err != nil {
@@ -172,7 +177,8 @@ func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 		return nil, fail(ErrCorrupt, nil, fmt.Sprintf("size %dx%d", c.Width, c.Height))
 	}
 	if limit := o.maxPixels(); c.Width > limit/c.Height {
-		return nil, fail(ErrTooLarge, nil, fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)", c.Width, c.Height, limit))
+		return nil, fail(ErrTooLarge, nil, fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)",
+			c.Width, c.Height, limit))
 	}
 	im, err := d.decode(bytes.NewReader(raw))
 	if err != nil {
@@ -195,5 +201,6 @@ func unknownFormat(name string, raw []byte) error {
 	if len(raw) == 0 {
 		return &DecodeError{Name: name, Kind: ErrFormat, detail: "it has 0 bytes"}
 	}
-	return &DecodeError{Name: name, Kind: ErrFormat, detail: fmt.Sprintf("it begins with %q", raw[:min(len(raw), headSize)])}
+	return &DecodeError{Name: name, Kind: ErrFormat, detail: fmt.Sprintf("it begins with %q",
+		raw[:min(len(raw), headSize)])}
 }

@@ -75,7 +75,8 @@ func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
 	if _, err := Decode(png, "x", DecodeOptions{MaxPixels: 29 * 19}); err != nil {
 		t.Errorf("a picture of exactly the limit: %v", err)
 	}
-	if _, err := Open("testdata/none.png", DecodeOptions{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none.png") {
+	if _, err := Open("testdata/none.png", DecodeOptions{}); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "none.png") {
 		t.Errorf("Open of a missing file = %v", err)
 	}
 }
@@ -103,11 +104,14 @@ func TestOpenReadsOfAFileWhatAPictureCanHave(t *testing.T) {
 		most         int
 	}{
 		{"of what is no picture the first block", "PK\x03\x04 a zip", ErrFormat, `begins with "PK`, 4096},
-		{"of a picture without end what its pixels may take", "\x89PNG\r\n\x1a\n", ErrTooLarge, "PNG: picture is too large: the file has more than 67109664 bytes, the limit is 100 pixels", 2 * (mostExtra + 800)},
+		{"of a picture without end what its pixels may take", "\x89PNG\r\n\x1a\n", ErrTooLarge,
+			"PNG: picture is too large: the file has more than 67109664 bytes, the limit is 100 pixels",
+			2 * (mostExtra + 800)},
 	} {
 		file := &counting{begin: c.begin}
 		_, err := readPicture(file, "a.png", DecodeOptions{MaxPixels: 100})
-		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), "a.png") {
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(),
+			"a.png") {
 			t.Errorf("%s: %v, want %v with %q", c.claim, err, c.kind, c.words)
 		}
 		if file.read > c.most {
@@ -194,7 +198,8 @@ func TestDecodeAlphaReadsTheMaskOnly(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever the bytes, a picture whose parts agree or an error that names the input; never a panic.
+// FuzzDecode: whatever the bytes, a picture whose parts agree or an error that names the input;
+// never a panic.
 func FuzzDecode(f *testing.F) {
 	entries, err := os.ReadDir("testdata/files")
 	if err != nil {
@@ -222,7 +227,8 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if im.Width < 1 || im.Height < 1 || im.Width*im.Height > limit || len(im.Pix) != im.Width*im.Height*im.Channels {
+		if im.Width < 1 || im.Height < 1 || im.Width*im.Height > limit ||
+			len(im.Pix) != im.Width*im.Height*im.Channels {
 			t.Fatalf("%v with %d samples", im, len(im.Pix))
 		}
 		if g := im.Gray(); g.Channels != 1 || len(g.Pix) != im.Width*im.Height {

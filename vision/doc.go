@@ -1,6 +1,6 @@
-// Package vision turns picture files into the numbers a network reads: decode, convert to grey, resize,
-// augment, normalise. It is pure Go and knows no tensors; the last step writes into a buffer that the caller
-// lends, so a loader can fill pinned memory without a copy in between.
+// Package vision turns picture files into the numbers a network reads: decode, convert to grey,
+// resize, augment, normalise. It is pure Go and knows no tensors; the last step writes into a
+// buffer that the caller lends, so a loader can fill pinned memory without a copy in between.
 //
 //	im, err := vision.Open("plate.png", vision.DecodeOptions{Gray: true})
 //	p, err := vision.NewProcessor(vision.ProcessorOptions{
@@ -10,24 +10,25 @@
 //
 // # What "like Pillow" means
 //
-// Models trained in Python saw their pictures through Pillow, so a picture prepared in another way is a
-// different picture: a plain bilinear shrink is off by up to 14 grey levels. Grey conversion ([Image.Gray]),
-// all six resampling filters ([Resize]) and PNG decoding agree with Pillow 13 in every bit, and the tests hold
-// them to it. JPEG files are decoded with Go's inverse cosine transform and libjpeg's chroma upsampling and
-// colour conversion: the values lie within 3 levels of Pillow's.
+// Models trained in Python saw their pictures through Pillow, so a picture prepared in another way
+// is a different picture: a plain bilinear shrink is off by up to 14 grey levels. Grey conversion
+// ([Image.Gray]), all six resampling filters ([Resize]) and PNG decoding agree with Pillow 13 in
+// every bit, and the tests hold them to it. JPEG files are decoded with Go's inverse cosine
+// transform and libjpeg's chroma upsampling and colour conversion: the values lie within 3 levels
+// of Pillow's.
 //
 // # Pictures
 //
-// An [Image] holds packed 8-bit samples, one channel (grey) or three (RGB), rows without padding. Functions
-// that change a picture in place take only the picture; functions that make one write into a dst whose size
-// says what is wanted.
+// An [Image] holds packed 8-bit samples, one channel (grey) or three (RGB), rows without padding.
+// Functions that change a picture in place take only the picture; functions that make one write
+// into a dst whose size says what is wanted.
 //
 // # Augmentation
 //
-// [WarpPerspective], [GaussianBlur], [MotionBlur], [AddNoise], [AdjustLight], [Shade], [CompressJPEG] and
-// [Degrade] imitate a camera. Those that draw random numbers take a *rand.Rand of math/rand/v2 and nothing
-// else, so a sample is a function of its seed.
+// [WarpPerspective], [GaussianBlur], [MotionBlur], [AddNoise], [AdjustLight], [Shade],
+// [CompressJPEG] and [Degrade] imitate a camera. Those that draw random numbers take a *rand.Rand
+// of math/rand/v2 and nothing else, so a sample is a function of its seed.
 //
-// Scratch memory comes from a pool; all functions may be called by several goroutines at a time as long as
-// they do not write to the same picture.
+// Scratch memory comes from a pool; all functions may be called by several goroutines at a time as
+// long as they do not write to the same picture.
 package vision

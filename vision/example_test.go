@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// A picture on its way into a batch: decoded, made grey, stretched to the reader's size, normalised.
+// A picture on its way into a batch: decoded, made grey, stretched to the reader's size,
+// normalised.
 func ExampleProcessor() {
 	p, err := vision.NewProcessor(vision.ProcessorOptions{
 		Gray: true, Width: 8, Height: 2, Rescale: 1 / 255., Mean: []float64{0.5}, Std: []float64{0.5},

@@ -27,8 +27,9 @@ func (f Filter) String() string {
 	return fmt.Sprintf("vision.Filter(%d)", uint8(f))
 }
 
-// FilterByNumber returns the filter for a number of Pillow's Resampling, as written in the "resample" field of
-// preprocessor configurations: 0 nearest, 1 lanczos, 2 bilinear, 3 bicubic, 4 box, 5 hamming.
+// FilterByNumber returns the filter for a number of Pillow's Resampling, as written in the
+// "resample" field of preprocessor configurations: 0 nearest, 1 lanczos, 2 bilinear, 3 bicubic, 4
+// box, 5 hamming.
 func FilterByNumber(n int) (Filter, error) {
 	numbers := [...]Filter{Nearest, Lanczos, Bilinear, Bicubic, Box, Hamming}
 	if n < 0 || n >= len(numbers) {
@@ -50,8 +51,8 @@ func (f Filter) support() float64 {
 	return 2
 }
 
-// at evaluates the kernel, with the operations of Pillow's Resample.c in their order: another order can move
-// a coefficient over a rounding edge.
+// at evaluates the kernel, with the operations of Pillow's Resample.c in their order: another order
+// can move a coefficient over a rounding edge.
 func (f Filter) at(x float64) float64 {
 	switch f {
 	case Box:

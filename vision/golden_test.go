@@ -70,7 +70,8 @@ func TestPicturesAreWhatPillowMakesOfThem(t *testing.T) {
 				limit = 3 // Go's inverse cosine transform rounds otherwise than libjpeg's
 			}
 			if worst, at := furthest(im.Pix, c.want); worst > limit {
-				t.Errorf("sample %d is %d, Pillow has %d: off by %d, want at most %d", at, im.Pix[at], c.want[at], worst, limit)
+				t.Errorf("sample %d is %d, Pillow has %d: off by %d, want at most %d", at, im.Pix[at], c.want[at],
+					worst, limit)
 			}
 		})
 	}

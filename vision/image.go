@@ -6,8 +6,8 @@ import (
 	"image/color"
 )
 
-// Image is a picture of packed 8-bit samples: Channels values per pixel, rows from the top without padding.
-// One channel is grey (Pillow's mode "L"), three are red, green, blue (mode "RGB").
+// Image is a picture of packed 8-bit samples: Channels values per pixel, rows from the top without
+// padding. One channel is grey (Pillow's mode "L"), three are red, green, blue (mode "RGB").
 type Image struct {
 	Pix                     []uint8 // len is Width*Height*Channels
 	Width, Height, Channels int
@@ -16,7 +16,8 @@ type Image struct {
 // NewImage returns a black picture. It panics if a side is negative or channels is neither 1 nor 3.
 func NewImage(width, height, channels int) *Image {
 	if width < 0 || height < 0 || (channels != 1 && channels != 3) {
-		panic(fmt.Sprintf("vision: NewImage(%d, %d, %d): want sides of at least 0 and 1 or 3 channels", width, height, channels))
+		panic(fmt.Sprintf("vision: NewImage(%d, %d, %d): want sides of at least 0 and 1 or 3 channels", width, height,
+			channels))
 	}
 	return &Image{make([]uint8, width*height*channels), width, height, channels}
 }
@@ -50,8 +51,8 @@ func (im *Image) Fill(v uint8) {
 	}
 }
 
-// Gray returns the picture in one channel: im itself if it has one already, else Pillow's convert("L"), which
-// is ITU-R 601 luma in 16.16 fixed point, rounded.
+// Gray returns the picture in one channel: im itself if it has one already, else Pillow's
+// convert("L"), which is ITU-R 601 luma in 16.16 fixed point, rounded.
 func (im *Image) Gray() *Image {
 	if im.Channels == 1 {
 		return im
@@ -81,8 +82,8 @@ func (im *Image) RGB() *Image {
 	return c
 }
 
-// Mirror flips the picture left to right, in place. Hezar's readers of Persian text mirror pictures so that
-// the writing runs in the direction of CTC's time.
+// Mirror flips the picture left to right, in place. Hezar's readers of Persian text mirror pictures
+// so that the writing runs in the direction of CTC's time.
 func (im *Image) Mirror() {
 	c := im.Channels
 	for y := range im.Height {
@@ -95,12 +96,13 @@ func (im *Image) Mirror() {
 	}
 }
 
-// Pad returns a copy with left, top, right and bottom more columns and rows of the value fill; negative
-// numbers cut away instead. It returns an error if nothing would be left.
+// Pad returns a copy with left, top, right and bottom more columns and rows of the value fill;
+// negative numbers cut away instead. It returns an error if nothing would be left.
 func (im *Image) Pad(left, top, right, bottom int, fill uint8) (*Image, error) {
 	w, h := im.Width+left+right, im.Height+top+bottom
 	if w <= 0 || h <= 0 {
-		return nil, fmt.Errorf("vision: Pad(%d, %d, %d, %d) of a %v picture leaves %dx%d pixels: want at least 1x1", left, top, right, bottom, im, w, h)
+		return nil, fmt.Errorf("vision: Pad(%d, %d, %d, %d) of a %v picture leaves %dx%d pixels: want at least 1x1",
+			left, top, right, bottom, im, w, h)
 	}
 	out := NewImage(w, h, im.Channels)
 	out.Fill(fill)
@@ -112,7 +114,8 @@ func (im *Image) Pad(left, top, right, bottom int, fill uint8) (*Image, error) {
 	return out, nil
 }
 
-// Std returns the picture as the standard library knows it. A grey picture shares its memory with im.
+// Std returns the picture as the standard library knows it. A grey picture shares its memory with
+// im.
 func (im *Image) Std() image.Image {
 	r := image.Rect(0, 0, im.Width, im.Height)
 	if im.Channels == 1 {
@@ -125,9 +128,10 @@ func (im *Image) Std() image.Image {
 	return out
 }
 
-// FromStd converts a standard picture as Pillow's convert("RGB") does: alpha is dropped and not blended, a
-// palette is looked up, 16-bit colour keeps its high byte. Grey pictures become one channel; 16-bit grey keeps its
-// high byte as well, where Pillow 13 turns all but the darkest 256 of 65,536 shades white.
+// FromStd converts a standard picture as Pillow's convert("RGB") does: alpha is dropped and not
+// blended, a palette is looked up, 16-bit colour keeps its high byte. Grey pictures become one
+// channel; 16-bit grey keeps its high byte as well, where Pillow 13 turns all but the darkest 256
+// of 65,536 shades white.
 func FromStd(src image.Image) *Image {
 	b := src.Bounds()
 	w, h := b.Dx(), b.Dy()
@@ -173,7 +177,8 @@ func FromStd(src image.Image) *Image {
 	return im
 }
 
-// from4 takes the first three of every four bytes, from8 the high bytes of the first three of four pairs.
+// from4 takes the first three of every four bytes, from8 the high bytes of the first three of four
+// pairs.
 func from4(pix []uint8, stride, w, h int) *Image { return strided(pix, stride, w, h, 4, 1) }
 func from8(pix []uint8, stride, w, h int) *Image { return strided(pix, stride, w, h, 8, 2) }
 

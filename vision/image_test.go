@@ -13,7 +13,8 @@ import (
 
 // drawn is a random small picture.
 func drawn(t *rapid.T) *Image {
-	im := NewImage(rapid.IntRange(1, 24).Draw(t, "width"), rapid.IntRange(1, 24).Draw(t, "height"), rapid.SampledFrom([]int{1, 3}).Draw(t, "channels"))
+	im := NewImage(rapid.IntRange(1, 24).Draw(t, "width"), rapid.IntRange(1, 24).Draw(t, "height"),
+		rapid.SampledFrom([]int{1, 3}).Draw(t, "channels"))
 	for i := range im.Pix {
 		im.Pix[i] = rapid.Byte().Draw(t, "sample")
 	}
@@ -143,7 +144,8 @@ func TestNormalizeMatchesItsFormula(t *testing.T) {
 	if err := n.Normalize(got, im); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []float64{(0 - 0.485) / 0.229, (10/255. - 0.485) / 0.229, (128/255. - 0.456) / 0.229, (20/255. - 0.456) / 0.229, (1 - 0.406) / 0.229, (30/255. - 0.406) / 0.229} {
+	for i, want := range []float64{(0 - 0.485) / 0.229, (10/255. - 0.485) / 0.229, (128/255. - 0.456) / 0.229,
+		(20/255. - 0.456) / 0.229, (1 - 0.406) / 0.229, (30/255. - 0.406) / 0.229} {
 		if math.Abs(float64(got[i])-want) > 1e-6 {
 			t.Errorf("value %d is %v, want %v (channels first)", i, got[i], want)
 		}

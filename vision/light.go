@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 )
 
-// AdjustLight changes contrast and brightness in place: every sample becomes gain*(v-128)+128+bias after the
-// tone curve 255*(v/255)^gamma, cut to 0..255. Gain 1, bias 0 and gamma 1 change nothing; gamma below one
-// brightens the shadows. A gamma of zero or less is taken as one.
+// AdjustLight changes contrast and brightness in place: every sample becomes gain*(v-128)+128+bias
+// after the tone curve 255*(v/255)^gamma, cut to 0..255. Gain 1, bias 0 and gamma 1 change nothing;
+// gamma below one brightens the shadows. A gamma of zero or less is taken as one.
 func AdjustLight(im *Image, gain, bias, gamma float64) {
 	if !(gamma > 0) {
 		gamma = 1
@@ -37,9 +37,10 @@ func toByte(v float64) uint8 {
 	return uint8(v + 0.5)
 }
 
-// Shade multiplies the picture in place by light that changes along a line, as a shadow or a low sun does: from
-// factor a on one side of the line through the point (x, y) to factor b on the other, across a soft edge of the
-// given width in pixels. angle is the direction of the change in radians.
+// Shade multiplies the picture in place by light that changes along a line, as a shadow or a low
+// sun does: from factor a on one side of the line through the point (x, y) to factor b on the
+// other, across a soft edge of the given width in pixels. angle is the direction of the change in
+// radians.
 func Shade(im *Image, x, y, angle, edge, a, b float64) {
 	const steps = 64 // levels of light across the edge
 	var factor [steps + 1]int
@@ -64,8 +65,9 @@ func Shade(im *Image, x, y, angle, edge, a, b float64) {
 	}
 }
 
-// AddNoise adds Gaussian noise of standard deviation sigma, in grey levels, to every sample in place. A sigma
-// of zero or less changes nothing and draws nothing. One 64-bit draw serves four samples.
+// AddNoise adds Gaussian noise of standard deviation sigma, in grey levels, to every sample in
+// place. A sigma of zero or less changes nothing and draws nothing. One 64-bit draw serves four
+// samples.
 func AddNoise(im *Image, sigma float64, rng *rand.Rand) {
 	if !(sigma > 0) {
 		return
@@ -93,14 +95,15 @@ var normal = func() (q [1024]int) {
 	return q
 }()
 
-// Standardize writes the picture into dst with its own mean taken away and its own standard deviation divided out:
-// (v - mean) / (deviation + floor), channels first, mean and deviation taken over all samples. A picture in the dark
-// and one in the sun become alike, which a network without normalisation of its first layers learns from much faster.
-// floor, in grey levels, keeps the noise of an empty picture small; 4 is a good value. dst holds exactly the
-// picture's number of samples.
+// Standardize writes the picture into dst with its own mean taken away and its own standard
+// deviation divided out: (v - mean) / (deviation + floor), channels first, mean and deviation taken
+// over all samples. A picture in the dark and one in the sun become alike, which a network without
+// normalisation of its first layers learns from much faster. floor, in grey levels, keeps the noise
+// of an empty picture small; 4 is a good value. dst holds exactly the picture's number of samples.
 func Standardize(dst []float32, im *Image, floor float64) error {
 	if len(dst) != len(im.Pix) || len(dst) == 0 || !(floor > 0) || math.IsInf(floor, 1) {
-		return fmt.Errorf("vision: standardise a %v picture into %d values with floor %v: want %d values, more than none, and a floor above zero", im, len(dst), floor, len(im.Pix))
+		return fmt.Errorf("vision: standardise a %v picture into %d values with floor %v: want %d values, more than "+
+			"none, and a floor above zero", im, len(dst), floor, len(im.Pix))
 	}
 	var sum, squares int64
 	for _, v := range im.Pix {

@@ -5,14 +5,16 @@ import (
 	"math"
 )
 
-// Normalizer turns 8-bit samples into the numbers of a network: (v*scale - mean) / std, channel by channel, written
-// channels first. A sample has 256 values, so the arithmetic is a table made once, in float64 as numpy does it.
+// Normalizer turns 8-bit samples into the numbers of a network: (v*scale - mean) / std, channel by
+// channel, written channels first. A sample has 256 values, so the arithmetic is a table made once,
+// in float64 as numpy does it.
 type Normalizer struct {
 	tables [][256]float32 // one for each channel
 }
 
-// NewNormalizer makes a normaliser for pictures with the given number of channels. mean and std hold one value for
-// each channel or a single one for all; nil means 0 and 1. scale 1/255. first brings samples to 0..1.
+// NewNormalizer makes a normaliser for pictures with the given number of channels. mean and std
+// hold one value for each channel or a single one for all; nil means 0 and 1. scale 1/255. first
+// brings samples to 0..1.
 func NewNormalizer(channels int, scale float64, mean, std []float64) (*Normalizer, error) {
 	n := &Normalizer{make([][256]float32, channels)}
 	for c := range n.tables {
@@ -25,10 +27,12 @@ func NewNormalizer(channels int, scale float64, mean, std []float64) (*Normalize
 			return nil, err
 		}
 		if s == 0 || math.IsNaN(s) || math.IsNaN(m) || math.IsInf(m, 0) || math.IsNaN(scale) || math.IsInf(scale, 0) {
-			return nil, fmt.Errorf("vision: normalise channel %d with scale %v, mean %v, std %v: want finite numbers and a std that is not zero", c, scale, m, s)
+			return nil, fmt.Errorf("vision: normalise channel %d with scale %v, mean %v, std %v: want finite numbers "+
+				"and a std that is not zero", c, scale, m, s)
 		}
 		for v := range n.tables[c] {
-			n.tables[c][v] = float32((float64(float64(v)*scale) - m) / s) // the inner conversion forbids a fused multiply-add
+			// the inner conversion forbids a fused multiply-add
+			n.tables[c][v] = float32((float64(float64(v)*scale) - m) / s)
 		}
 	}
 	return n, nil
@@ -44,14 +48,18 @@ func perChannel(what string, list []float64, c, channels int, missing float64) (
 	case channels:
 		return list[c], nil
 	}
-	return 0, fmt.Errorf("vision: normalise: %d values of %s for %d channels: want one for each channel or a single one", len(list), what, channels)
+	return 0,
+		fmt.Errorf("vision: normalise: %d values of %s for %d channels: want one for each channel or a single one",
+			len(list), what, channels)
 }
 
-// Normalize writes im into dst: all of the first channel by rows, then the second, ... It returns an error if
-// dst has not exactly im's number of samples or im not the normaliser's number of channels.
+// Normalize writes im into dst: all of the first channel by rows, then the second, ... It returns
+// an error if dst has not exactly im's number of samples or im not the normaliser's number of
+// channels.
 func (n *Normalizer) Normalize(dst []float32, im *Image) error {
 	if len(dst) != len(im.Pix) || im.Channels != len(n.tables) {
-		return fmt.Errorf("vision: normalise a %v picture into %d values: want %d values and a picture of %d channels", im, len(dst), len(im.Pix), len(n.tables))
+		return fmt.Errorf("vision: normalise a %v picture into %d values: want %d values and a picture of %d channels",
+			im, len(dst), len(im.Pix), len(n.tables))
 	}
 	if im.Channels == 1 {
 		table := &n.tables[0]

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Point is a position in a picture. Pixel centres lie at half numbers: the upper left pixel covers (0,0) to (1,1).
+// Point is a position in a picture. Pixel centres lie at half numbers: the upper left pixel covers
+// (0,0) to (1,1).
 type Point struct{ X, Y float64 }
 
 // Quad is four corners in the order upper left, upper right, lower right, lower left.
@@ -16,9 +17,10 @@ func RectQuad(x0, y0, x1, y1 float64) Quad {
 	return Quad{{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}
 }
 
-// WarpPerspective draws the part of src inside the quad from into the quad to of dst, as a camera sees a flat
-// sign from the side. Pixels of dst that fall outside src keep their value, so a background survives;
-// bilinear weights have 8 bits. It returns an error if the corners allow no such view or channels differ.
+// WarpPerspective draws the part of src inside the quad from into the quad to of dst, as a camera
+// sees a flat sign from the side. Pixels of dst that fall outside src keep their value, so a
+// background survives; bilinear weights have 8 bits. It returns an error if the corners allow no
+// such view or channels differ.
 func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 	if dst.Channels != src.Channels {
 		return fmt.Errorf("vision: WarpPerspective of a %v picture into a %v one: want equal channels", src, dst)
@@ -57,8 +59,8 @@ func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 	return nil
 }
 
-// inside is sample for the grey pixels of src that have all four neighbours, which are nearly all. x and y count
-// 256ths of a pixel from the centre of the first one.
+// inside is sample for the grey pixels of src that have all four neighbours, which are nearly all.
+// x and y count 256ths of a pixel from the centre of the first one.
 func inside(src *Image, x, y int) uint8 {
 	wx, wy := x&255, y&255
 	i := y>>8*src.Width + x>>8
@@ -109,11 +111,12 @@ func bounds(q Quad, width, height int) (x0, y0, x1, y1 int) {
 		hi.X, hi.Y = max(hi.X, p.X), max(hi.Y, p.Y)
 	}
 	clamp := func(v float64, limit int) int { return int(max(0, min(v, float64(limit)))) }
-	return clamp(math.Floor(lo.X), width), clamp(math.Floor(lo.Y), height), clamp(math.Ceil(hi.X), width), clamp(math.Ceil(hi.Y), height)
+	return clamp(math.Floor(lo.X), width), clamp(math.Floor(lo.Y), height), clamp(math.Ceil(hi.X), width),
+		clamp(math.Ceil(hi.Y), height)
 }
 
-// homography returns the 3x3 matrix, by rows, that takes the corners of a to those of b. The way leads over
-// the unit square (Heckbert 1989): b's map times the adjoint of a's.
+// homography returns the 3x3 matrix, by rows, that takes the corners of a to those of b. The way
+// leads over the unit square (Heckbert 1989): b's map times the adjoint of a's.
 func homography(a, b Quad) (h [9]float64, ok bool) {
 	if !convex(a) || !convex(b) {
 		return h, false
@@ -131,7 +134,8 @@ func homography(a, b Quad) (h [9]float64, ok bool) {
 			}
 		}
 	}
-	// The sign is free; make the denominator positive inside a, where the picture lies in front of the camera.
+	// The sign is free; make the denominator positive inside a, where the picture lies in front of
+	// the camera.
 	cx, cy := (a[0].X+a[1].X+a[2].X+a[3].X)/4, (a[0].Y+a[1].Y+a[2].Y+a[3].Y)/4
 	if h[6]*cx+h[7]*cy+h[8] < 0 {
 		for i := range h {

@@ -2,9 +2,10 @@ package vision
 
 import "image"
 
-// fromYCbCr converts a decoded colour JPEG as libjpeg does: chroma that was stored at half size is enlarged
-// with a triangle filter ("fancy upsampling") instead of being repeated, then turned into RGB with libjpeg's
-// rounding. Go's own conversion repeats and is off by up to 22 levels at coloured edges.
+// fromYCbCr converts a decoded colour JPEG as libjpeg does: chroma that was stored at half size is
+// enlarged with a triangle filter ("fancy upsampling") instead of being repeated, then turned into
+// RGB with libjpeg's rounding. Go's own conversion repeats and is off by up to 22 levels at
+// coloured edges.
 func fromYCbCr(src *image.YCbCr) *Image {
 	w, h := src.Rect.Dx(), src.Rect.Dy()
 	im := NewImage(w, h, 3)
@@ -46,8 +47,8 @@ func fromYCbCr(src *image.YCbCr) *Image {
 	return im
 }
 
-// chromaRow computes row y of a chroma plane at full size. Each output is 3/4 of the nearer sample and 1/4 of
-// the further one in each halved direction; the roundings are those of jdsample.c.
+// chromaRow computes row y of a chroma plane at full size. Each output is 3/4 of the nearer sample
+// and 1/4 of the further one in each halved direction; the roundings are those of jdsample.c.
 func chromaRow(out []uint8, sums []int, plane []uint8, stride, y, cw, ch, w, h int) {
 	if ch == h { // not halved vertically
 		near := plane[y*stride:]
@@ -79,8 +80,8 @@ func chromaRow(out []uint8, sums []int, plane []uint8, stride, y, cw, ch, w, h i
 	stretch(out, sums, 8, 7, 4)
 }
 
-// stretch doubles a row: left neighbours round with lo, right ones with hi, and the result loses shift bits
-// (two for the horizontal weights plus those already in the sums).
+// stretch doubles a row: left neighbours round with lo, right ones with hi, and the result loses
+// shift bits (two for the horizontal weights plus those already in the sums).
 func stretch(out []uint8, sums []int, lo, hi, shift int) {
 	put := func(i, v int) {
 		if i < len(out) {

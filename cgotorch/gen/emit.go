@@ -19,33 +19,44 @@ type kind struct {
 }
 
 var kinds = map[string]kind{
-	"Tensor":        {"ct_tensor $", "get($)", "Tensor", "C.ct_tensor($)", "Tensor", `$.ptr("@")`, true},
-	"Tensor!":       {"ct_tensor $", "get_mutable($)", "Tensor", "C.ct_tensor($)", "Tensor", `$.ptr("@")`, true},
-	"Tensor?":       {"ct_tensor $", "get_optional($)", "Tensor", "C.ct_tensor($)", "Tensor", `$.optional("@")`, true},
-	"Tensor[]":      {"const ct_tensor *$, int64_t $_n", "get_list($, $_n)", "[]Tensor", "handles($), C.int64_t(len($))", "[]Tensor", `required("@", $)`, true},
-	"Tensor?[]":     {"const ct_tensor *$, int64_t $_n", "get_optional_list($, $_n)", "[]Tensor", "handles($), C.int64_t(len($))", "[]Tensor", `pointers("@", $)`, true},
-	"int":           {"int64_t $", "$", "int64", "C.int64_t($)", "int64", "$", false},
-	"SymInt":        {"int64_t $", "c10::SymInt($)", "int64", "C.int64_t($)", "int64", "$", false},
-	"int?":          {"ct_optional_int $", "get($)", "OptionalInt", "$.c()", "*int64", "optionalInt($)", false},
-	"SymInt?":       {"ct_optional_int $", "get_sym($)", "OptionalInt", "$.c()", "*int64", "optionalInt($)", false},
-	"float":         {"double $", "$", "float64", "C.double($)", "float64", "$", false},
-	"float?":        {"ct_optional_double $", "get($)", "OptionalDouble", "$.c()", "*float64", "optionalDouble($)", false},
-	"bool":          {"int32_t $", "($ != 0)", "bool", "boolean($)", "bool", "$", false},
-	"Scalar":        {"ct_scalar $", "get($)", "Scalar", "$.c()", "any", `scalar("@", $)`, false},
-	"Number":        {"ct_scalar $", "get_number($)", "Scalar", "$.c()", "any", `scalar("@", $)`, false}, // a Tensor of the schema: see numbers in ops.txt
-	"Scalar?":       {"ct_scalar $", "get_optional($)", "Scalar", "$.c()", "any", `optionalScalar("@", $)`, false},
-	"int[]":         {"const int64_t *$, int64_t $_n", "get_ints($, $_n)", "[]int64", "ints($), C.int64_t(len($))", "[]int64", "$", false},
-	"SymInt[]":      {"const int64_t *$, int64_t $_n", "get_sym_ints($, $_n)", "[]int64", "ints($), C.int64_t(len($))", "[]int64", "$", false},
-	"int[]?":        {"const int64_t *$, int64_t $_n", "get_optional_ints($, $_n)", "[]int64", "ints($), optionalLen($)", "[]int64", "$", false},
-	"SymInt[]?":     {"const int64_t *$, int64_t $_n", "get_optional_sym_ints($, $_n)", "[]int64", "ints($), optionalLen($)", "[]int64", "$", false},
-	"ScalarType":    {"int32_t $", "static_cast<at::ScalarType>($)", "int32", "C.int32_t($)", "DType", "$.code()", false},
+	"Tensor":  {"ct_tensor $", "get($)", "Tensor", "C.ct_tensor($)", "Tensor", `$.ptr("@")`, true},
+	"Tensor!": {"ct_tensor $", "get_mutable($)", "Tensor", "C.ct_tensor($)", "Tensor", `$.ptr("@")`, true},
+	"Tensor?": {"ct_tensor $", "get_optional($)", "Tensor", "C.ct_tensor($)", "Tensor", `$.optional("@")`, true},
+	"Tensor[]": {"const ct_tensor *$, int64_t $_n", "get_list($, $_n)", "[]Tensor",
+		"handles($), C.int64_t(len($))", "[]Tensor", `required("@", $)`, true},
+	"Tensor?[]": {"const ct_tensor *$, int64_t $_n", "get_optional_list($, $_n)", "[]Tensor",
+		"handles($), C.int64_t(len($))", "[]Tensor", `pointers("@", $)`, true},
+	"int":     {"int64_t $", "$", "int64", "C.int64_t($)", "int64", "$", false},
+	"SymInt":  {"int64_t $", "c10::SymInt($)", "int64", "C.int64_t($)", "int64", "$", false},
+	"int?":    {"ct_optional_int $", "get($)", "OptionalInt", "$.c()", "*int64", "optionalInt($)", false},
+	"SymInt?": {"ct_optional_int $", "get_sym($)", "OptionalInt", "$.c()", "*int64", "optionalInt($)", false},
+	"float":   {"double $", "$", "float64", "C.double($)", "float64", "$", false},
+	"float?": {"ct_optional_double $", "get($)", "OptionalDouble", "$.c()", "*float64", "optionalDouble($)",
+		false},
+	"bool":   {"int32_t $", "($ != 0)", "bool", "boolean($)", "bool", "$", false},
+	"Scalar": {"ct_scalar $", "get($)", "Scalar", "$.c()", "any", `scalar("@", $)`, false},
+	// a Tensor of the schema: see numbers in ops.txt
+	"Number":  {"ct_scalar $", "get_number($)", "Scalar", "$.c()", "any", `scalar("@", $)`, false},
+	"Scalar?": {"ct_scalar $", "get_optional($)", "Scalar", "$.c()", "any", `optionalScalar("@", $)`, false},
+	"int[]": {"const int64_t *$, int64_t $_n", "get_ints($, $_n)", "[]int64", "ints($), C.int64_t(len($))",
+		"[]int64", "$", false},
+	"SymInt[]": {"const int64_t *$, int64_t $_n", "get_sym_ints($, $_n)", "[]int64", "ints($), C.int64_t(len($))",
+		"[]int64", "$", false},
+	"int[]?": {"const int64_t *$, int64_t $_n", "get_optional_ints($, $_n)", "[]int64",
+		"ints($), optionalLen($)", "[]int64", "$", false},
+	"SymInt[]?": {"const int64_t *$, int64_t $_n", "get_optional_sym_ints($, $_n)", "[]int64",
+		"ints($), optionalLen($)", "[]int64", "$", false},
+	"ScalarType": {"int32_t $", "static_cast<at::ScalarType>($)", "int32", "C.int32_t($)", "DType", "$.code()",
+		false},
 	"ScalarType?":   {"int32_t $", "get_dtype($)", "int32", "C.int32_t($)", "DType", "$.code()", false},
 	"MemoryFormat":  {"int32_t $", "static_cast<at::MemoryFormat>($)", "int32", "C.int32_t($)", "", "", false},
 	"MemoryFormat?": {"int32_t $", "get_memory_format($)", "int32", "C.int32_t($)", "", "", false},
 	"Device?":       {"int32_t $", "get_device($)", "int32", "C.int32_t($)", "", "", false},
-	"str":           {"const char *$, int64_t $_n", "std::string_view($, $_n)", "string", "text($), C.int64_t(len($))", "string", "$", false},
-	"str?":          {"const char *$, int64_t $_n", "get_optional_string($, $_n)", "string", "text($), C.int64_t(len($))", "string", "$", false},
-	"Generator?":    {"ct_generator $", "get_generator($)", "Generator", "C.ct_generator($)", "", "", false},
+	"str": {"const char *$, int64_t $_n", "std::string_view($, $_n)", "string", "text($), C.int64_t(len($))",
+		"string", "$", false},
+	"str?": {"const char *$, int64_t $_n", "get_optional_string($, $_n)", "string",
+		"text($), C.int64_t(len($))", "string", "$", false},
+	"Generator?": {"ct_generator $", "get_generator($)", "Generator", "C.ct_generator($)", "", "", false},
 }
 
 func fill(pattern, name string) string { return strings.ReplaceAll(pattern, "$", name) }
@@ -76,7 +87,8 @@ func goName(n string) string {
 
 // taken are names that mean something else in Go or in our receivers.
 var taken = map[string]string{
-	"self": "t", "A": "a", "B": "b", "UPLO": "uplo", "real": "re", "imag": "im", "range": "values", "type": "kind", "func": "f", "default": "def", "len": "length", "any": "value", "min": "low", "max": "high",
+	"self": "t", "A": "a", "B": "b", "UPLO": "uplo", "real": "re", "imag": "im", "range": "values", "type": "kind",
+	"func": "f", "default": "def", "len": "length", "any": "value", "min": "low", "max": "high",
 }
 
 // pythonName is how the operator is called in Python: linalg_inv is torch.linalg.inv.
@@ -153,7 +165,8 @@ func emitTrampolines(ops []*op) []byte {
 		for _, d := range strings.Split(p, ", ") {
 			names = append(names, strings.TrimLeft(d[strings.LastIndexByte(d, ' ')+1:], "*"))
 		}
-		fmt.Fprintf(&b, "static inline ct_code ct_%s(%s) { return ct_operators->%s(%s); }\n", o.goName, p, o.goName, strings.Join(names, ", "))
+		fmt.Fprintf(&b, "static inline ct_code ct_%s(%s) { return ct_operators->%s(%s); }\n", o.goName, p, o.goName,
+			strings.Join(names, ", "))
 	}
 	return b.Bytes()
 }
@@ -215,14 +228,16 @@ func emitRaw(ops []*op) []byte {
 			c := strings.TrimSuffix(strings.Fields(r.c)[0], " ")
 			args = append(args, fmt.Sprintf("(*C.%s)(unsafe.Pointer(out))", c))
 		}
-		fmt.Fprintf(&b, "// %s is aten::%s.\nfunc %s(%s) Code {\n\treturn Code(C.ct_%s(%s))\n}\n\n", o.goName, o.schema, o.goName, strings.Join(params, ", "), o.goName, strings.Join(args, ", "))
+		fmt.Fprintf(&b, "// %s is aten::%s.\nfunc %s(%s) Code {\n\treturn Code(C.ct_%s(%s))\n}\n\n", o.goName, o.schema,
+			o.goName, strings.Join(params, ", "), o.goName, strings.Join(args, ", "))
 	}
 	return b.Bytes()
 }
 
 func emitTorch(ops []*op) []byte {
 	var b bytes.Buffer
-	b.WriteString(header + "package torch\n\nimport (\n\t\"runtime\"\n\n\t\"github.com/gotrainer/gotrainer/cgotorch\"\n)\n\n")
+	b.WriteString(header +
+		"package torch\n\nimport (\n\t\"runtime\"\n\n\t\"github.com/gotrainer/gotrainer/cgotorch\"\n)\n\n")
 	for _, o := range ops {
 		if !o.raw {
 			o.emitTorch(&b)
@@ -308,7 +323,8 @@ func (o *op) emitTorch(b *bytes.Buffer) {
 		fmt.Fprintf(b, "if code < 0 && reclaim(code) {\ncode = %s\n}\n", call)
 	}
 	failArgs := append([]string{fmt.Sprintf("%q, code", o.goName)}, named...)
-	if len(named) == 1 && strings.HasSuffix(named[0], "...") || len(named) <= 1 || !strings.Contains(strings.Join(named, " "), "...") {
+	if len(named) == 1 && strings.HasSuffix(named[0], "...") || len(named) <= 1 ||
+		!strings.Contains(strings.Join(named, " "), "...") {
 		fmt.Fprintf(b, "if code < 0 {\nfail(%s)\n}\n", strings.Join(failArgs, ", "))
 	} else {
 		var plain []string
@@ -320,7 +336,8 @@ func (o *op) emitTorch(b *bytes.Buffer) {
 				plain = append(plain, n)
 			}
 		}
-		fmt.Fprintf(b, "if code < 0 {\nfail(%q, code, append([]Tensor{%s}, %s...)...)\n}\n", o.goName, strings.Join(plain, ", "), list)
+		fmt.Fprintf(b, "if code < 0 {\nfail(%q, code, append([]Tensor{%s}, %s...)...)\n}\n", o.goName,
+			strings.Join(plain, ", "), list)
 	}
 	fmt.Fprintf(b, "%s\n%s\n}\n\n", strings.Join(keep, "\n"), give)
 }

@@ -20,11 +20,12 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// knownSchemas takes PyTorch's schemas from what was generated, so that the test needs no PyTorch. An operator that was never generated is
-// missing in it, which parseTable reports.
+// knownSchemas takes PyTorch's schemas from what was generated, so that the test needs no PyTorch.
+// An operator that was never generated is missing in it, which parseTable reports.
 func knownSchemas(t *testing.T) map[string]string {
 	known := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^// \w+ is aten::(([\w.]+)\(.*)\.$`).FindAllStringSubmatch(read(t, "zz_ops.go"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^// \w+ is aten::(([\w.]+)\(.*)\.$`).FindAllStringSubmatch(read(t,
+		"zz_ops.go"), -1) {
 		known[m[2]] = m[1]
 	}
 	if len(known) < 150 {
@@ -73,7 +74,8 @@ func TestABIChangesWithEverySourceAndWithNothingElse(t *testing.T) {
 	}
 	before := hash()
 	for name, changes := range map[string]bool{
-		"ct.h": true, "zz_ops.h": true, "src/guard.h": true, "src/call.cc": true, "src/Makefile": false, "core.go": false, "zz_call.h": false,
+		"ct.h": true, "zz_ops.h": true, "src/guard.h": true, "src/call.cc": true, "src/Makefile": false,
+		"core.go": false, "zz_call.h": false,
 	} {
 		path := filepath.Join(dir, name)
 		b, err := os.ReadFile(path)
@@ -97,12 +99,17 @@ func TestSchemasAreReadAsPyTorchWritesThem(t *testing.T) {
 		schema, args, returns string
 		inPlace               bool
 	}{
-		{"add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "Tensor self, Tensor other, Scalar alpha=1", "Tensor", false},
-		{"add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)", "Tensor! self, Tensor other, Scalar alpha=1", "", true},
+		{"add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+			"Tensor self, Tensor other, Scalar alpha=1", "Tensor", false},
+		{"add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+			"Tensor! self, Tensor other, Scalar alpha=1", "", true},
 		{"view(Tensor(a) self, SymInt[] size) -> Tensor(a)", "Tensor self, SymInt[] size", "Tensor", false},
-		{"max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", "Tensor self, int dim, bool keepdim=False", "Tensor, Tensor", false},
-		{"split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", "Tensor self, SymInt split_size, int dim=0", "Tensor[]", false},
-		{"max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], bool ceil_mode=False) -> Tensor", "Tensor self, int[] kernel_size, int[] stride=[], bool ceil_mode=False", "Tensor", false},
+		{"max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+			"Tensor self, int dim, bool keepdim=False", "Tensor, Tensor", false},
+		{"split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+			"Tensor self, SymInt split_size, int dim=0", "Tensor[]", false},
+		{"max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], bool ceil_mode=False) -> Tensor",
+			"Tensor self, int[] kernel_size, int[] stride=[], bool ceil_mode=False", "Tensor", false},
 		{"index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", "Tensor self, Tensor?[] indices", "Tensor", false},
 	} {
 		o, err := parseSchema(c.schema)

@@ -1,11 +1,14 @@
-// Command gen writes the typed operators of gotrainer from ops.txt and PyTorch's own list of operators.
+// Command gen writes the typed operators of gotrainer from ops.txt and PyTorch's own list of
+// operators.
 //
 //	go run ./gen -schemas native_functions.yaml
 //
-// One line of ops.txt becomes a C function (zz_ops.h, src/zz_ops.cc), its Go call (zz_call.h, zz_ops.go) and, unless it
-// is marked raw, a method or function of package torch (../torch/zz_ops.go), all of the same name. The schema text is compiled into a static_assert, so
-// another version of libtorch fails at compile time instead of at run time. zz_abi.h holds a hash of the shim's
-// sources, by which the loader recognises a library built from other ones; -abi renews it alone.
+// One line of ops.txt becomes a C function (zz_ops.h, src/zz_ops.cc), its Go call (zz_call.h,
+// zz_ops.go) and, unless it is marked raw, a method or function of package torch
+// (../torch/zz_ops.go), all of the same name. The schema text is compiled into a static_assert, so
+// another version of libtorch fails at compile time instead of at run time. zz_abi.h holds a hash
+// of the shim's sources, by which the loader recognises a library built from other ones; -abi
+// renews it alone.
 package main
 
 import (
@@ -28,7 +31,8 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("gen: ")
 	dir := flag.String("dir", ".", "folder of package cgotorch")
-	schemas := flag.String("schemas", "", "PyTorch's native_functions.yaml (in the wheel: torchgen/packaged/ATen/native)")
+	schemas := flag.String("schemas", "", "PyTorch's native_functions.yaml (in the wheel: "+
+		"torchgen/packaged/ATen/native)")
 	abiOnly := flag.Bool("abi", false, "only renew the hash in zz_abi.h")
 	flag.Parse()
 	if !*abiOnly {
@@ -89,7 +93,8 @@ func outputs(ops []*op) (map[string][]byte, error) {
 	return files, nil
 }
 
-// readSchemas maps "add.Tensor" to its schema. The file is YAML, but each schema is one line of fixed form.
+// readSchemas maps "add.Tensor" to its schema. The file is YAML, but each schema is one line of
+// fixed form.
 func readSchemas(path string) (map[string]string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -145,7 +150,8 @@ func parseTable(text string, known map[string]string) ([]*op, error) {
 			case "number":
 				a := o.arg(value)
 				if a == nil || a.typ != "Tensor" {
-					return nil, fmt.Errorf("%s: %s has no tensor %q for which a number could stand", at, words[1], value)
+					return nil, fmt.Errorf("%s: %s has no tensor %q for which a number could stand", at, words[1],
+						value)
 				}
 				a.typ = "Number"
 			case "func":

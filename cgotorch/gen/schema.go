@@ -53,7 +53,8 @@ func (o *op) visible() (list []*arg) {
 // method tells whether the public form is a method: its first argument is a tensor.
 func (o *op) method() bool {
 	v := o.visible()
-	return !o.function && len(v) > 0 && strings.HasPrefix(v[0].typ, "Tensor") && !strings.HasSuffix(v[0].typ, "]") && v[0].typ != "Tensor?"
+	return !o.function && len(v) > 0 && strings.HasPrefix(v[0].typ, "Tensor") && !strings.HasSuffix(v[0].typ, "]") &&
+		v[0].typ != "Tensor?"
 }
 
 func (o *op) check() error {
@@ -144,7 +145,8 @@ func parseSchema(schema string) (*op, error) {
 	return o, nil
 }
 
-// stripAlias turns "Tensor(a!)[]" into "Tensor[]" and tells whether it is written to; "int[2]" becomes "int[]".
+// stripAlias turns "Tensor(a!)[]" into "Tensor[]" and tells whether it is written to; "int[2]"
+// becomes "int[]".
 func stripAlias(t string) (string, bool) {
 	written := strings.Contains(t, "!")
 	if i := strings.IndexByte(t, '('); i >= 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// doctorCommand tells what a training program would find on this machine. Its output is what a bug report should hold.
+// doctorCommand tells what a training program would find on this machine. Its output is what a bug
+// report should hold.
 type doctorCommand struct{}
 
 // Run is called by kong. It fails if training could not start.
@@ -71,7 +72,8 @@ func (d *doctor) examine() error {
 		devices = append(devices, torch.CUDA(i))
 	}
 	if driver != "" && b.CUDADevices == 0 {
-		d.line("CUDA", "a driver but no device: this is the CPU build of libtorch, or the driver is too old; the CUDA build: gotrainer install --cuda")
+		d.line("CUDA", "a driver but no device: this is the CPU build of libtorch, or the driver is too old; the "+
+			"CUDA build: gotrainer install --cuda")
 	}
 	for _, device := range devices {
 		if err := d.compute(device); err != nil {
@@ -86,10 +88,12 @@ func (d *doctor) line(name, format string, args ...any) {
 	fmt.Fprintf(d.out, "%-14s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// environment prints the variables that change what is found or how fast it runs, where they are set.
+// environment prints the variables that change what is found or how fast it runs, where they are
+// set.
 func (d *doctor) environment() {
 	for _, name := range []string{
-		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES",
+		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "LD_LIBRARY_PATH", "LD_PRELOAD",
+		"CUDA_VISIBLE_DEVICES",
 		"OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMAXPROCS", "ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA",
 	} {
 		if v := d.env(name); v != "" {
@@ -122,8 +126,9 @@ func (d *doctor) disk() {
 	}
 }
 
-// compute multiplies, sums and differentiates on a device and compares with the result known on paper:
-// for y = sum(x*w), x = [1 2; 3 4] and w = [5; 6], y = 17 + 39 and dy/dw = the column sums of x.
+// compute multiplies, sums and differentiates on a device and compares with the result known on
+// paper: for y = sum(x*w), x = [1 2; 3 4] and w = [5; 6], y = 17 + 39 and dy/dw = the column sums
+// of x.
 func compute(device torch.Device) error {
 	var sum float64
 	var gradient []float32
@@ -140,7 +145,8 @@ func compute(device torch.Device) error {
 	if err != nil {
 		return err
 	}
-	if math.Abs(sum-56) > 1e-4 || len(gradient) != 2 || math.Abs(float64(gradient[0])-4) > 1e-4 || math.Abs(float64(gradient[1])-6) > 1e-4 {
+	if math.Abs(sum-56) > 1e-4 || len(gradient) != 2 || math.Abs(float64(gradient[0])-4) > 1e-4 ||
+		math.Abs(float64(gradient[1])-6) > 1e-4 {
 		return fmt.Errorf("computes wrongly: sum %v with gradient %v, expected 56 with [4 6]", sum, gradient)
 	}
 	return nil

@@ -23,7 +23,8 @@ func healthy(t *testing.T, out *bytes.Buffer) *doctor {
 	return &doctor{
 		out: out,
 		build: func() (torch.Build, error) {
-			return torch.Build{Version: "2.11.0", Library: "/r/libcgotorch-abc.so", LibTorch: "/r", ABI: "abc", CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true}, nil
+			return torch.Build{Version: "2.11.0", Library: "/r/libcgotorch-abc.so", LibTorch: "/r", ABI: "abc",
+				CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true}, nil
 		},
 		compute: func(torch.Device) error { return nil },
 		gpu:     func() string { return "" },
@@ -40,7 +41,8 @@ func TestDoctorTellsWhatThereIs(t *testing.T) {
 		t.Fatalf("examine: %v", err)
 	}
 	for _, want := range []string{
-		"libtorch       2.11.0 in /r\n", "(ABI abc)\n", "CPU kernels    AVX2\n", "threads        3 within", "keeps large blocks",
+		"libtorch       2.11.0 in /r\n", "(ABI abc)\n", "CPU kernels    AVX2\n", "threads        3 within",
+		"keeps large blocks",
 		": 3 MB\n", "MB free\n", "environment    OMP_NUM_THREADS=7\n", "device         cpu computes",
 	} {
 		if !strings.Contains(out.String(), want) {

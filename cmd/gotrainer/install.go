@@ -19,7 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer"
 )
 
-// installCommand does what "make setup" does in a checkout, from the sources that are embedded in this program.
+// installCommand does what "make setup" does in a checkout, from the sources that are embedded in
+// this program.
 type installCommand struct {
 	CUDA          bool `name:"cuda" help:"The CUDA build of libtorch: 2.4 GB to download instead of 0.55."`
 	Zip           bool `xor:"source" help:"Take libtorch from the official zip only."`
@@ -40,7 +41,8 @@ func (c *installCommand) flags() []string {
 	for _, f := range []struct {
 		set  bool
 		flag string
-	}{{c.CUDA, "--cuda"}, {c.Zip, "--zip"}, {c.Wheel, "--wheel"}, {c.LibsOnly, "--libs-only"}, {c.KeepDownloads, "--keep-downloads"}} {
+	}{{c.CUDA, "--cuda"}, {c.Zip, "--zip"}, {c.Wheel, "--wheel"}, {c.LibsOnly, "--libs-only"},
+		{c.KeepDownloads, "--keep-downloads"}} {
 		if f.set {
 			flags = append(flags, f.flag)
 		}
@@ -48,7 +50,8 @@ func (c *installCommand) flags() []string {
 	return flags
 }
 
-// installer runs the install script and the shim's Makefile out of sources, which has the layout of the repository.
+// installer runs the install script and the shim's Makefile out of sources, which has the layout of
+// the repository.
 type installer struct {
 	sources  fs.FS
 	out, err io.Writer
@@ -78,7 +81,8 @@ func (in *installer) install(ctx context.Context, flags []string, shim bool) err
 	return in.buildShim(ctx, dir, strings.Fields(paths.String()))
 }
 
-// buildShim calls the shim's Makefile, unless a library built from the same sources is there: its name carries their hash.
+// buildShim calls the shim's Makefile, unless a library built from the same sources is there: its
+// name carries their hash.
 func (in *installer) buildShim(ctx context.Context, dir string, variables []string) error {
 	abi, err := readABI(in.sources)
 	if err != nil {
@@ -93,10 +97,12 @@ func (in *installer) buildShim(ctx context.Context, dir string, variables []stri
 		return nil
 	}
 	if _, err := exec.LookPath("make"); err != nil {
-		return fmt.Errorf("build libcgotorch: %w: install make (apt-get install make, dnf install make or xcode-select --install) and run this again", err)
+		return fmt.Errorf("build libcgotorch: %w: install make (apt-get install make, dnf install make or "+
+			"xcode-select --install) and run this again", err)
 	}
 	fmt.Fprintln(in.out, "building libcgotorch: a minute or two")
-	args := append([]string{"--silent", "-C", filepath.Join(dir, "cgotorch", "src"), "-j", strconv.Itoa(runtime.NumCPU())}, variables...)
+	args := append([]string{"--silent", "-C", filepath.Join(dir, "cgotorch", "src"), "-j",
+		strconv.Itoa(runtime.NumCPU())}, variables...)
 	if err := in.run(ctx, in.out, "make", args...); err != nil {
 		return fmt.Errorf("build libcgotorch: %w (the compiler's words are above)", err)
 	}
@@ -107,7 +113,8 @@ func (in *installer) buildShim(ctx context.Context, dir string, variables []stri
 	return nil
 }
 
-// run gives the program our terminal. A cancelled context interrupts it and leaves it time to remove its temporary files.
+// run gives the program our terminal. A cancelled context interrupts it and leaves it time to
+// remove its temporary files.
 func (in *installer) run(ctx context.Context, out io.Writer, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, in.err
@@ -132,7 +139,8 @@ func readABI(sources fs.FS) (string, error) {
 	return string(m[1]), nil
 }
 
-// shimPath is where the Makefile puts the library: OUT is one of the variables that the install script prints.
+// shimPath is where the Makefile puts the library: OUT is one of the variables that the install
+// script prints.
 func shimPath(variables []string, abi string) (string, error) {
 	suffix := "so"
 	if runtime.GOOS == "darwin" {

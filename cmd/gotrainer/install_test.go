@@ -18,12 +18,14 @@ import (
 	"github.com/gotrainer/gotrainer"
 )
 
-// fakeSources has the layout of the embedded ones. The script and the Makefile write down how they were called.
+// fakeSources has the layout of the embedded ones. The script and the Makefile write down how they
+// were called.
 func fakeSources(script string) fstest.MapFS {
 	return fstest.MapFS{
 		"scripts/install_libtorch.sh": {Data: []byte(script)},
 		"cgotorch/zz_abi.h":           {Data: []byte("// a comment\n#define CT_ABI \"abc123\"\n")},
-		"cgotorch/src/Makefile":       {Data: []byte("all:\n\t@echo make INCLUDE=$(INCLUDE) LIB=$(LIB) >>$(OUT)/calls; touch $(OUT)/libcgotorch-abc123.so\n")},
+		"cgotorch/src/Makefile": {Data: []byte("all:\n\t@echo make INCLUDE=$(INCLUDE) LIB=$(LIB) " +
+			">>$(OUT)/calls; touch $(OUT)/libcgotorch-abc123.so\n")},
 	}
 }
 
@@ -44,7 +46,8 @@ func install(t *testing.T, out string, sources fs.FS, flags []string, shim bool)
 	var b bytes.Buffer
 	in := installer{sources: sources, out: &b, err: &b}
 	err = in.install(t.Context(), flags, shim)
-	if left, globErr := filepath.Glob(filepath.Join(os.TempDir(), "gotrainer-install-*")); globErr != nil || len(left) > 0 {
+	if left, globErr := filepath.Glob(filepath.Join(os.TempDir(), "gotrainer-install-*")); globErr != nil ||
+		len(left) > 0 {
 		t.Errorf("temporary folders left behind: %v, %v", left, globErr)
 	}
 	made, readErr := os.ReadFile(filepath.Join(out, "calls"))
@@ -116,7 +119,8 @@ func TestInstallCancelledStopsTheScript(t *testing.T) {
 	out := t.TempDir()
 	t.Setenv("TEST_OUT", out)
 	ctx, cancel := context.WithCancel(t.Context())
-	// The script tells that it runs by writing to our standard output, which cancels; it never ends by itself.
+	// The script tells that it runs by writing to our standard output, which cancels; it never ends
+	// by itself.
 	in := installer{sources: fakeSources(`trap 'touch "$TEST_OUT/cleaned"; kill $!; exit 1' TERM; sleep 1000 & echo running; wait`), out: writerFunc(cancel), err: os.Stderr}
 	if err := in.install(ctx, nil, true); err == nil {
 		t.Error("a cancelled install succeeded")
@@ -150,7 +154,8 @@ func TestInstallCommandFlags(t *testing.T) {
 	}
 }
 
-// Whoever has only the module has only what is embedded: every header of ours that a source includes must be among it.
+// Whoever has only the module has only what is embedded: every header of ours that a source
+// includes must be among it.
 func TestEmbeddedSourcesAreComplete(t *testing.T) {
 	if abi, err := readABI(gotrainer.Native); err != nil || len(abi) < 8 {
 		t.Errorf("readABI = %q, %v", abi, err)

@@ -29,7 +29,9 @@ func (c *launchCommand) Run(ctx context.Context) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	return launch.Run(context.WithoutCancel(ctx), launch.Options{ // a signal is passed on as it is, and not as the end of the context
-		Processes: c.Processes, Command: command, Nodes: c.Nodes, NodeRank: c.NodeRank, Master: c.Master, Grace: c.Grace, Signals: signals,
+	// a signal is passed on as it is, and not as the end of the context
+	return launch.Run(context.WithoutCancel(ctx), launch.Options{
+		Processes: c.Processes, Command: command, Nodes: c.Nodes, NodeRank: c.NodeRank, Master: c.Master,
+		Grace: c.Grace, Signals: signals,
 	})
 }

@@ -12,8 +12,10 @@ func TestLaunchLeavesTheProgramItsFlags(t *testing.T) {
 		args    []string
 		command []string
 	}{
-		{[]string{"launch", "-n", "2", "./train", "-n", "7", "--epochs=3"}, []string{"./train", "-n", "7", "--epochs=3"}},
-		{[]string{"launch", "--nproc-per-node", "2", "--nnodes=2", "--node-rank=1", "--master=a:1", "./train"}, []string{"./train"}},
+		{[]string{"launch", "-n", "2", "./train", "-n", "7", "--epochs=3"}, []string{"./train", "-n", "7",
+			"--epochs=3"}},
+		{[]string{"launch", "--nproc-per-node", "2", "--nnodes=2", "--node-rank=1", "--master=a:1", "./train"},
+			[]string{"./train"}},
 	} {
 		var all commands
 		parser, err := kong.New(&all)

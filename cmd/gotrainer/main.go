@@ -48,7 +48,8 @@ func main() {
 	}
 }
 
-// checkCommand refuses a command that does not exist in the words of this program; kong takes it for an argument too many.
+// checkCommand refuses a command that does not exist in the words of this program; kong takes it
+// for an argument too many.
 func checkCommand(app *kong.Application, args []string) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
@@ -60,10 +61,12 @@ func checkCommand(app *kong.Application, args []string) error {
 	if slices.Contains(names, args[0]) {
 		return nil
 	}
-	return fmt.Errorf("there is no command %q; there are %s, which gotrainer --help explains", args[0], strings.Join(names, ", "))
+	return fmt.Errorf("there is no command %q; there are %s, which gotrainer --help explains", args[0],
+		strings.Join(names, ", "))
 }
 
-// exitCode is that of the program which failed, so that a caller's script sees the same as without us.
+// exitCode is that of the program which failed, so that a caller's script sees the same as without
+// us.
 func exitCode(err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
 		return exit.ExitCode()

@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// TrainerConfig is Hezar's TrainerConfig, field by field. The zero value of a field means Hezar's default, which its comment names; a field whose zero
-// is a setting of its own is a pointer.
+// TrainerConfig is Hezar's TrainerConfig, field by field. The zero value of a field means Hezar's
+// default, which its comment names; a field whose zero is a setting of its own is a pointer.
 type TrainerConfig struct {
 	OutputDir string // where the run's folder is; required
 	Task      string // one of [Tasks]; required. It decides which metrics there are
@@ -22,13 +22,17 @@ type TrainerConfig struct {
 	Device    string // "cuda", "cuda:1", "cpu"; empty: "cuda", which is the CPU where there is no GPU
 	NumEpochs int    // passes over the training set; zero: 1
 
-	// InitWeightsFrom is a folder with model.pt or model.safetensors, or a repository of the Hub, whose weights the model starts with. Weights of
-	// other shapes, such as those of another head, are left out; [Trainer.InitReport] says which.
+	// InitWeightsFrom is a folder with model.pt or model.safetensors, or a repository of the Hub,
+	// whose weights the model starts with. Weights of other shapes, such as those of another head,
+	// are left out; [Trainer.InitReport] says which.
 	InitWeightsFrom string
-	// ResumeFromCheckpoint is [Newest] or the folder of a checkpoint. Empty: start from the beginning.
+	// ResumeFromCheckpoint is [Newest] or the folder of a checkpoint. Empty: start from the
+	// beginning.
 	ResumeFromCheckpoint string
 
-	MaxSteps Steps // batches of the run, which it can only shorten; a share is one of each epoch's batches. Zero: all epochs
+	// batches of the run, which it can only shorten; a share is one of each epoch's batches. Zero:
+	// all epochs
+	MaxSteps Steps
 
 	NumDataloaderWorkers int   // goroutines that load; zero: one for each processor. The batches do not depend on it
 	DataloaderShuffle    *bool // nil: true
@@ -40,7 +44,8 @@ type TrainerConfig struct {
 	LRScheduler       string                 // one of [LRSchedulers]; empty: the rate stays as it is
 	LRSchedulerKwargs omegaconf.Map          // the arguments of the class of torch.optim.lr_scheduler
 	LRLambda          func(step int) float64 // the factor of the schedule "lambda", which a file cannot hold
-	LRSchedulingSteps int                    // batches from one move of the schedule to the next; zero: those of an epoch
+	// batches from one move of the schedule to the next; zero: those of an epoch
+	LRSchedulingSteps int
 
 	BatchSize                 int // zero: 1
 	EvalBatchSize             int // zero: BatchSize
@@ -55,25 +60,29 @@ type TrainerConfig struct {
 
 	Metrics       []string       // names, or none; which there are depends on Task
 	MetricConfigs []MetricConfig // metrics with settings of their own, which follow those of Metrics
-	// MetricForBestModel is what the best checkpoint is judged by: "evaluation.cer", "train.loss". Without prefix it is the evaluation's, or the
-	// training's where DoEvaluate is false. Empty: "loss".
+	// MetricForBestModel is what the best checkpoint is judged by: "evaluation.cer", "train.loss".
+	// Without prefix it is the evaluation's, or the training's where DoEvaluate is false. Empty:
+	// "loss".
 	MetricForBestModel string
 
 	SaveEnabled *bool // write checkpoints; nil: true
 	SaveFreq    int   // the name that SaveSteps had; setting it is refused
-	SaveSteps   Steps // batches from one checkpoint to the next, or a share of the run's; zero: those of an epoch. The end of an epoch is saved anyway
-	LogSteps    Steps // batches from one log of the running loss to the next, or a share; zero: only the ends of epochs
+	// batches from one checkpoint to the next, or a share of the run's; zero: those of an epoch.
+	// The end of an epoch is saved anyway
+	SaveSteps Steps
+	LogSteps  Steps // batches from one log of the running loss to the next, or a share; zero: only the ends of epochs
 
 	CheckpointsDir string // in OutputDir; empty: "checkpoints"
 	LogsDir        string // in OutputDir; empty: "logs"
 
-	// Zeros are keys of a file whose value is 0, where the zero of the field means the default: learning_rate trains at the rate 0, which moves nothing;
-	// num_epochs, batch_size and gradient_accumulation_steps are refused.
+	// Zeros are keys of a file whose value is 0, where the zero of the field means the default:
+	// learning_rate trains at the rate 0, which moves nothing; num_epochs, batch_size and
+	// gradient_accumulation_steps are refused.
 	Zeros []string
 }
 
-// Newest, as [TrainerConfig].ResumeFromCheckpoint, is resume_from_checkpoint=True: go on where checkpoints/trainer_state.yaml says, or start from the
-// beginning if there is none.
+// Newest, as [TrainerConfig].ResumeFromCheckpoint, is resume_from_checkpoint=True: go on where
+// checkpoints/trainer_state.yaml says, or start from the beginning if there is none.
 const Newest = "true"
 
 // Steps is a number of steps or a share of them.
@@ -134,10 +143,12 @@ func (s Steps) value() any {
 
 // What TrainerConfig takes.
 var (
-	Tasks      = []string{"audio_classification", "backbone", "image2text", "language_modeling", "mask_filling", "sequence_labeling", "speech_recognition", "text_classification", "text_detection", "text_generation"}
+	Tasks = []string{"audio_classification", "backbone", "image2text", "language_modeling", "mask_filling",
+		"sequence_labeling", "speech_recognition", "text_classification", "text_detection", "text_generation"}
 	Optimizers = []string{"adam", "adamw", "sdg", "sgd"} // Hezar knows stochastic gradient descent as sdg only
 	// LRSchedulers are Hezar's names of the classes of torch.optim.lr_scheduler.
-	LRSchedulers = []string{"constant", "lambda", "step", "reduce_on_plateau", "multi_step", "one_cycle", "linear", "exponential", "cyclic", "polynomial", "cosine_anealing"}
+	LRSchedulers = []string{"constant", "lambda", "step", "reduce_on_plateau", "multi_step", "one_cycle", "linear",
+		"exponential", "cyclic", "polynomial", "cosine_anealing"}
 )
 
 // SettingError is a setting that cannot be. New refuses it before anything is written.
@@ -191,25 +202,36 @@ func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
 	}
 	check(c.OutputDir != "", "OutputDir", c.OutputDir, "a folder")
 	check(slices.Contains(Tasks, c.Task), "Task", c.Task, "one of "+strings.Join(Tasks, ", "))
-	check(c.Optimizer == "" || slices.Contains(optimizers, c.Optimizer), "Optimizer", c.Optimizer, "one of "+strings.Join(optimizers, ", ")+", or Options.Optimizer for any other")
-	check(c.LRScheduler == "" || slices.Contains(schedulers, c.LRScheduler), "LRScheduler", c.LRScheduler, "one of "+strings.Join(schedulers, ", ")+", or Options.LRScheduler for any other, such as a sequence of schedules")
+	check(c.Optimizer == "" || slices.Contains(optimizers, c.Optimizer), "Optimizer", c.Optimizer, "one of "+
+		strings.Join(optimizers, ", ")+", or Options.Optimizer for any other")
+	check(c.LRScheduler == "" || slices.Contains(schedulers, c.LRScheduler), "LRScheduler", c.LRScheduler, "one of "+
+		strings.Join(schedulers, ", ")+", or Options.LRScheduler for any other, such as a sequence of schedules")
 	check(c.LRScheduler != "lambda" || c.LRLambda != nil, "LRLambda", nil, `a function, since LRScheduler is "lambda"`)
-	check(c.LRScheduler == "lambda" || c.LRLambda == nil, "LRScheduler", c.LRScheduler, `"lambda", since LRLambda is set`)
-	check(slices.Contains([]string{"", "no", "bf16", "fp16"}, c.MixedPrecision), "MixedPrecision", c.MixedPrecision, "no, bf16 or fp16")
+	check(c.LRScheduler == "lambda" || c.LRLambda == nil, "LRScheduler", c.LRScheduler,
+		`"lambda", since LRLambda is set`)
+	check(slices.Contains([]string{"", "no", "bf16", "fp16"}, c.MixedPrecision), "MixedPrecision", c.MixedPrecision,
+		"no, bf16 or fp16")
 	check(c.SaveFreq == 0 || r.SaveFreqIgnored, "SaveFreq", c.SaveFreq, "0: it has become SaveSteps")
 	check(c.NumEpochs > 0, "NumEpochs", c.NumEpochs, "at least 1")
-	check(c.BatchSize > 0 && c.EvalBatchSize >= 0, "BatchSize or EvalBatchSize", fmt.Sprint(c.BatchSize, ", ", c.EvalBatchSize), "at least 1")
+	check(c.BatchSize > 0 && c.EvalBatchSize >= 0, "BatchSize or EvalBatchSize", fmt.Sprint(c.BatchSize, ", ",
+		c.EvalBatchSize), "at least 1")
 	check(c.GradientAccumulationSteps > 0, "GradientAccumulationSteps", c.GradientAccumulationSteps, "at least 1")
-	check(c.LRSchedulingSteps >= 0, "LRSchedulingSteps", c.LRSchedulingSteps, "at least 1, or 0 for the batches of an epoch")
+	check(c.LRSchedulingSteps >= 0, "LRSchedulingSteps", c.LRSchedulingSteps,
+		"at least 1, or 0 for the batches of an epoch")
 	check(c.NumDataloaderWorkers >= 0, "NumDataloaderWorkers", c.NumDataloaderWorkers, "at least 0")
-	for field, key := range map[string]string{"NumEpochs": "num_epochs", "BatchSize": "batch_size", "GradientAccumulationSteps": "gradient_accumulation_steps"} {
+	for field, key := range map[string]string{"NumEpochs": "num_epochs", "BatchSize": "batch_size",
+		"GradientAccumulationSteps": "gradient_accumulation_steps"} {
 		check(!slices.Contains(c.Zeros, key), field, 0, "at least 1")
 	}
-	check(c.LearningRate >= 0 && !math.IsInf(c.LearningRate, 0), "LearningRate", c.LearningRate, "0 or a positive number")
+	check(c.LearningRate >= 0 && !math.IsInf(c.LearningRate, 0), "LearningRate", c.LearningRate,
+		"0 or a positive number")
 	check(c.WeightDecay >= 0 && !math.IsInf(c.WeightDecay, 0), "WeightDecay", c.WeightDecay, "0 or a positive number")
-	check(*c.Seed >= 0 && *c.Seed < 1<<32, "Seed", *c.Seed, "a number from 0 to 4294967295") // what numpy takes, which Hezar seeds too
-	check(filepath.IsLocal(c.CheckpointsDir) && filepath.IsLocal(c.LogsDir), "CheckpointsDir or LogsDir", c.CheckpointsDir+", "+c.LogsDir, "names of folders in OutputDir")
-	check(!c.Distributed || worldSize() == "1", "Distributed", "true with WORLD_SIZE="+worldSize(), "one process; for several use trainer.Options with semantics.Hezar")
+	// what numpy takes, which Hezar seeds too
+	check(*c.Seed >= 0 && *c.Seed < 1<<32, "Seed", *c.Seed, "a number from 0 to 4294967295")
+	check(filepath.IsLocal(c.CheckpointsDir) && filepath.IsLocal(c.LogsDir), "CheckpointsDir or LogsDir",
+		c.CheckpointsDir+", "+c.LogsDir, "names of folders in OutputDir")
+	check(!c.Distributed || worldSize() == "1", "Distributed", "true with WORLD_SIZE="+worldSize(),
+		"one process; for several use trainer.Options with semantics.Hezar")
 	errs = append(errs, c.MaxSteps.check("MaxSteps"), c.SaveSteps.check("SaveSteps"), c.LogSteps.check("LogSteps"))
 	return c, errors.Join(errs...)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
 
-// Map is the configuration in the order and under the names of Hezar's train_config.yaml, with defaults filled in and without what is not set.
+// Map is the configuration in the order and under the names of Hezar's train_config.yaml, with
+// defaults filled in and without what is not set.
 func (c TrainerConfig) Map() omegaconf.Map {
 	if filled, err := c.resolved(Rules{SaveFreqIgnored: true}); err == nil {
 		c = filled
@@ -91,10 +92,12 @@ func (c TrainerConfig) metricList() []any {
 	return list
 }
 
-// Save writes the configuration into a file, as Config.save does: train_config.yaml in the subfolder train of what Trainer.Save writes.
+// Save writes the configuration into a file, as Config.save does: train_config.yaml in the
+// subfolder train of what Trainer.Save writes.
 func (c TrainerConfig) Save(path string) error { return writeYAML(path, c.Map()) }
 
-// LoadTrainerConfig reads train_config.yaml, from Hezar or from here. A key that no TrainerConfig has is refused, and so is a value of a wrong type.
+// LoadTrainerConfig reads train_config.yaml, from Hezar or from here. A key that no TrainerConfig
+// has is refused, and so is a value of a wrong type.
 func LoadTrainerConfig(path string) (TrainerConfig, error) {
 	m, err := readYAML(path)
 	if err != nil {
@@ -115,12 +118,18 @@ func parseConfig(m omegaconf.Map) (c TrainerConfig, err error) {
 	}
 	f.text("name")
 	c = TrainerConfig{
-		OutputDir: f.text("output_dir"), Task: f.text("task"), Device: f.text("device"), NumEpochs: f.number("num_epochs"), InitWeightsFrom: f.text("init_weights_from"),
-		MaxSteps: f.steps("max_steps"), NumDataloaderWorkers: f.number("num_dataloader_workers"), DataloaderShuffle: f.boolean("dataloader_shuffle"), Optimizer: f.text("optimizer"),
-		LearningRate: f.float("learning_rate"), WeightDecay: f.float("weight_decay"), LRScheduler: f.text("lr_scheduler"), LRSchedulingSteps: f.number("lr_scheduling_steps"),
-		BatchSize: f.number("batch_size"), EvalBatchSize: f.number("eval_batch_size"), GradientAccumulationSteps: f.number("gradient_accumulation_steps"),
-		MixedPrecision: f.text("mixed_precision"), DoEvaluate: f.boolean("do_evaluate"), EvaluateWithGenerate: f.boolean("evaluate_with_generate"),
-		MetricForBestModel: f.text("metric_for_best_model"), SaveEnabled: f.boolean("save_enabled"), SaveSteps: f.steps("save_steps"), LogSteps: f.steps("log_steps"),
+		OutputDir: f.text("output_dir"), Task: f.text("task"), Device: f.text("device"),
+		NumEpochs: f.number("num_epochs"), InitWeightsFrom: f.text("init_weights_from"),
+		MaxSteps: f.steps("max_steps"), NumDataloaderWorkers: f.number("num_dataloader_workers"),
+		DataloaderShuffle: f.boolean("dataloader_shuffle"), Optimizer: f.text("optimizer"),
+		LearningRate: f.float("learning_rate"), WeightDecay: f.float("weight_decay"),
+		LRScheduler: f.text("lr_scheduler"), LRSchedulingSteps: f.number("lr_scheduling_steps"),
+		BatchSize: f.number("batch_size"), EvalBatchSize: f.number("eval_batch_size"),
+		GradientAccumulationSteps: f.number("gradient_accumulation_steps"),
+		MixedPrecision:            f.text("mixed_precision"), DoEvaluate: f.boolean("do_evaluate"),
+		EvaluateWithGenerate: f.boolean("evaluate_with_generate"),
+		MetricForBestModel:   f.text("metric_for_best_model"), SaveEnabled: f.boolean("save_enabled"),
+		SaveSteps: f.steps("save_steps"), LogSteps: f.steps("log_steps"),
 		CheckpointsDir: f.text("checkpoints_dir"), LogsDir: f.text("logs_dir"),
 	}
 	if seed := f.take("seed"); seed != nil {

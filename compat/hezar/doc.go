@@ -1,5 +1,5 @@
-// Package hezar is the Trainer of Hezar, the framework for Persian, in Go: its configuration field by field, its loop method by method, its folders and
-// files with the same text in them.
+// Package hezar is the Trainer of Hezar, the framework for Persian, in Go: its configuration field
+// by field, its loop method by method, its folders and files with the same text in them.
 //
 //	t, err := hezar.New(hezar.TrainerConfig{
 //		OutputDir: "crnn-plate-fa-v1", Task: "image2text", InitWeightsFrom: "hezarai/crnn-fa-printed-96-long",
@@ -15,26 +15,31 @@
 //	  checkpoints/0640/train/                 train_config.yaml, optimizer.pt, lr_scheduler.pt, dataset_config.yaml
 //	  logs/Nov21_20-50-15_host/               training_logs.csv, events.out.tfevents.*
 //
-// Python's Hezar reads all of it, and a run that either of them began the other can go on with. A checkpoint is whole or not there, and its MANIFEST.json
-// tells a damaged one from a whole one.
+// Python's Hezar reads all of it, and a run that either of them began the other can go on with. A
+// checkpoint is whole or not there, and its MANIFEST.json tells a damaged one from a whole one.
 //
 // # Steps and windows
 //
-// A step is a batch, not an update: GlobalStep, MaxSteps, SaveSteps, LogSteps and the schedule count batches, and with GradientAccumulationSteps several of
-// them make one update. The loss that is shown is the mean over all windows since the run began.
+// A step is a batch, not an update: GlobalStep, MaxSteps, SaveSteps, LogSteps and the schedule
+// count batches, and with GradientAccumulationSteps several of them make one update. The loss that
+// is shown is the mean over all windows since the run began.
 //
 // # What is mended
 //
-// Hezar 1.0.0 has defects: a checkpoint within a window loses gradients, every epoch has the same order and the same dropout masks, metrics are means of
-// batches, SaveEnabled false saves. [Rules] name them one by one. The zero value does the right thing; [Exact] is Hezar to the last bit, and passes the recorded runs of
-// the conformance suite. What Hezar refuses late or not at all, New refuses.
+// Hezar 1.0.0 has defects: a checkpoint within a window loses gradients, every epoch has the same
+// order and the same dropout masks, metrics are means of batches, SaveEnabled false saves. [Rules]
+// name them one by one. The zero value does the right thing; [Exact] is Hezar to the last bit, and
+// passes the recorded runs of the conformance suite. What Hezar refuses late or not at all, New
+// refuses.
 //
 // # Methods of one's own
 //
-// [Overrides] has a field for every method that a class of one's own would override; the method it takes the place of is what super() is in Python.
+// [Overrides] has a field for every method that a class of one's own would override; the method it
+// takes the place of is what super() is in Python.
 //
 // # Why it has a loop of its own
 //
-// The loop of package trainer is a plan of updates; this one walks batches, and its methods, in Hezar's order, are what its users override. Who wants the
-// counting alone has it in package trainer, as semantics.Hezar.
+// The loop of package trainer is a plan of updates; this one walks batches, and its methods, in
+// Hezar's order, are what its users override. Who wants the counting alone has it in package
+// trainer, as semantics.Hezar.
 package hezar

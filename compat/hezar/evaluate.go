@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Evaluate runs the model on a data set, nil for Options.EvalDataset, and returns its metrics and "loss". Nothing is logged.
+// Evaluate runs the model on a data set, nil for Options.EvalDataset, and returns its metrics and
+// "loss". Nothing is logged.
 func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs Logs, err error) {
 	if d == nil {
 		d = t.options.EvalDataset
@@ -32,7 +33,8 @@ func (t *Trainer[S, B]) evaluation(ctx context.Context, d data.Dataset[S]) (Logs
 	if err != nil {
 		return nil, err
 	}
-	e := evaluation{keys: t.handler.Keys(), handler: t.handler, byBatch: t.options.Rules.MeanOfBatches, meters: map[string]*lossTracker{}}
+	e := evaluation{keys: t.handler.Keys(), handler: t.handler, byBatch: t.options.Rules.MeanOfBatches,
+		meters: map[string]*lossTracker{}}
 	if _, err := t.handler.Result(); err != nil { // what an evaluation that failed has left
 		return nil, err
 	}
@@ -98,7 +100,8 @@ type evaluation struct {
 }
 
 func (e *evaluation) add(o EvalOutputs) error {
-	if err := e.handler.Add(o.Predictions.Detach().ToDevice(torch.Device{}), o.Labels.Detach().ToDevice(torch.Device{})); err != nil {
+	if err := e.handler.Add(o.Predictions.Detach().ToDevice(torch.Device{}),
+		o.Labels.Detach().ToDevice(torch.Device{})); err != nil {
 		return fmt.Errorf("hezar: metrics: %w", err)
 	}
 	loss := o.Loss.Item()

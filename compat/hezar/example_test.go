@@ -18,7 +18,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// plates are pictures of 16 by 48 pixels that show two signs each: a bright bar at the height of the sign.
+// plates are pictures of 16 by 48 pixels that show two signs each: a bright bar at the height of
+// the sign.
 func plates(n int) data.Slice[crnn.Sample] {
 	signs := []string{"۱", "۲", "ب"}
 	out := make(data.Slice[crnn.Sample], n)
@@ -34,10 +35,12 @@ func plates(n int) data.Slice[crnn.Sample] {
 }
 
 func reader(charset ...string) (*crnn.Model, error) {
-	return crnn.New(crnn.Config{Charset: append([]string{""}, charset...), ImageHeight: 16, ImageWidth: 48, ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8, RNNDim: 8})
+	return crnn.New(crnn.Config{Charset: append([]string{""}, charset...), ImageHeight: 16, ImageWidth: 48,
+		ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8, RNNDim: 8})
 }
 
-// The program of Hezar's documents, on plates that are drawn here and with a small model: pretrained weights, another set of signs, the best by CER.
+// The program of Hezar's documents, on plates that are drawn here and with a small model:
+// pretrained weights, another set of signs, the best by CER.
 func Example() {
 	dir, err := os.MkdirTemp("", "plates")
 	if err != nil {
@@ -64,7 +67,8 @@ func Example() {
 		Metrics:            []string{"cer"},
 		MetricForBestModel: "cer",
 	}
-	trainer, err := hezar.New(trainConfig, hezar.Image2Text(model), trainDataset, hezar.Options[crnn.Sample, crnn.Batch]{
+	trainer, err := hezar.New(trainConfig, hezar.Image2Text(model), trainDataset, hezar.Options[crnn.Sample,
+		crnn.Batch]{
 		EvalDataset: evalDataset, RunName: "run", Output: io.Discard,
 	})
 	if err != nil {
@@ -104,7 +108,8 @@ func pretrain(dir string) error {
 	if err != nil {
 		return err
 	}
-	trainer, err := hezar.New(hezar.TrainerConfig{OutputDir: dir + "-run", Task: "image2text", UseCPU: true}, hezar.Image2Text(model), plates(2),
+	trainer, err := hezar.New(hezar.TrainerConfig{OutputDir: dir + "-run", Task: "image2text", UseCPU: true},
+		hezar.Image2Text(model), plates(2),
 		hezar.Options[crnn.Sample, crnn.Batch]{EvalDataset: plates(1), Output: io.Discard})
 	if err != nil {
 		return err
@@ -126,12 +131,14 @@ func files(dir string) {
 }
 
 // plateTrainer is a Trainer for the examples below.
-func plateTrainer(dir string, change func(*hezar.TrainerConfig, *hezar.Options[crnn.Sample, crnn.Batch])) *hezar.Trainer[crnn.Sample, crnn.Batch] {
+func plateTrainer(dir string, change func(*hezar.TrainerConfig, *hezar.Options[crnn.Sample,
+	crnn.Batch])) *hezar.Trainer[crnn.Sample, crnn.Batch] {
 	model, err := reader("۱", "۲", "ب")
 	if err != nil {
 		log.Fatal(err)
 	}
-	config := hezar.TrainerConfig{OutputDir: dir, Task: "image2text", UseCPU: true, BatchSize: 4, Metrics: []string{"cer", "wer"}}
+	config := hezar.TrainerConfig{OutputDir: dir, Task: "image2text", UseCPU: true, BatchSize: 4,
+		Metrics: []string{"cer", "wer"}}
 	options := hezar.Options[crnn.Sample, crnn.Batch]{EvalDataset: plates(3), Output: io.Discard}
 	change(&config, &options)
 	trainer, err := hezar.New(config, hezar.Image2Text(model), plates(12), options)
@@ -150,7 +157,9 @@ func Example_resume() {
 	defer os.RemoveAll(dir)
 	ctx, stop := context.WithCancel(context.Background())
 	stop() // as a signal would
-	first := plateTrainer(dir, func(c *hezar.TrainerConfig, _ *hezar.Options[crnn.Sample, crnn.Batch]) { c.SaveSteps = hezar.Count(1) })
+	first := plateTrainer(dir, func(c *hezar.TrainerConfig, _ *hezar.Options[crnn.Sample, crnn.Batch]) {
+		c.SaveSteps = hezar.Count(1)
+	})
 	fmt.Println("first:", first.Train(ctx) != nil, first.State.GlobalStep)
 	second := plateTrainer(dir, func(c *hezar.TrainerConfig, _ *hezar.Options[crnn.Sample, crnn.Batch]) {
 		c.SaveSteps, c.ResumeFromCheckpoint = hezar.Count(1), hezar.Newest
@@ -208,13 +217,15 @@ func ExampleOverrides() {
 	// batch 3 of 3 [بب ۱۱ ۲۱ ب۱]
 }
 
-// lengths is a MetricsHandler of one's own: how far the lengths of the texts are from the right ones.
+// lengths is a MetricsHandler of one's own: how far the lengths of the texts are from the right
+// ones.
 type lengths struct{ off, rows float64 }
 
 func (l *lengths) Keys() []string          { return []string{"length_error"} }
 func (l *lengths) Objective(string) string { return "minimize" }
 func (l *lengths) Add(predictions, labels torch.Tensor) error {
-	got, want := predictions.NeScalar(0).SumDim([]int64{1}, false, torch.Int64), labels.NeScalar(0).SumDim([]int64{1}, false, torch.Int64)
+	got, want := predictions.NeScalar(0).SumDim([]int64{1}, false, torch.Int64), labels.NeScalar(0).SumDim([]int64{1},
+		false, torch.Int64)
 	l.off += got.Sub(want).Abs().Sum(torch.DefaultDType).Item()
 	l.rows += float64(labels.Size(0))
 	return nil

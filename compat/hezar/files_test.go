@@ -14,7 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// TestFilesAreReadAndWrittenAsHezarWritesThem reads files of Python's Hezar (testdata/files.py) and writes them again, byte for byte.
+// TestFilesAreReadAndWrittenAsHezarWritesThem reads files of Python's Hezar (testdata/files.py) and
+// writes them again, byte for byte.
 func TestFilesAreReadAndWrittenAsHezarWritesThem(t *testing.T) {
 	for name, copied := range map[string]func(from, to string) error{
 		"train_config.yaml": func(from, to string) error {
@@ -58,14 +59,21 @@ func TestConfigOfAFileIsTheConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := TrainerConfig{
-		OutputDir: "out/run: 1", Task: "image2text", Device: "cuda", NumEpochs: 20, InitWeightsFrom: "hezarai/crnn-fa-printed-96-long", ResumeFromCheckpoint: Newest, MaxSteps: Share(0.5),
-		DataloaderShuffle: new(false), Seed: new(7), Optimizer: "adamw", LearningRate: 1e-5, WeightDecay: 0.01, LRScheduler: "multi_step",
-		LRSchedulerKwargs: omegaconf.Map{{Key: "milestones", Value: []any{int64(2), int64(4)}}, {Key: "gamma", Value: 0.5}}, LRSchedulingSteps: 3, BatchSize: 8, EvalBatchSize: 16,
-		GradientAccumulationSteps: 2, MixedPrecision: "bf16", DoEvaluate: new(true), EvaluateWithGenerate: new(true), Metrics: []string{"wer"},
-		MetricConfigs:      []MetricConfig{{Name: "cer", Objective: "minimize", OutputKeys: []string{"cer"}, NDecimals: new(6)}},
-		MetricForBestModel: "evaluation.cer", SaveEnabled: new(true), SaveSteps: Count(100), LogSteps: Share(0.1), CheckpointsDir: "checkpoints", LogsDir: "logs",
+		OutputDir: "out/run: 1", Task: "image2text", Device: "cuda", NumEpochs: 20,
+		InitWeightsFrom: "hezarai/crnn-fa-printed-96-long", ResumeFromCheckpoint: Newest, MaxSteps: Share(0.5),
+		DataloaderShuffle: new(false), Seed: new(7), Optimizer: "adamw", LearningRate: 1e-5, WeightDecay: 0.01,
+		LRScheduler: "multi_step",
+		LRSchedulerKwargs: omegaconf.Map{{Key: "milestones", Value: []any{int64(2), int64(4)}},
+			{Key: "gamma", Value: 0.5}}, LRSchedulingSteps: 3, BatchSize: 8, EvalBatchSize: 16,
+		GradientAccumulationSteps: 2, MixedPrecision: "bf16", DoEvaluate: new(true), EvaluateWithGenerate: new(true),
+		Metrics: []string{"wer"},
+		MetricConfigs: []MetricConfig{{Name: "cer", Objective: "minimize", OutputKeys: []string{"cer"},
+			NDecimals: new(6)}},
+		MetricForBestModel: "evaluation.cer", SaveEnabled: new(true), SaveSteps: Count(100), LogSteps: Share(0.1),
+		CheckpointsDir: "checkpoints", LogsDir: "logs",
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Steps{}), cmpopts.IgnoreFields(TrainerConfig{}, "LRLambda")); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Steps{}), cmpopts.IgnoreFields(TrainerConfig{},
+		"LRLambda")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -64,7 +64,8 @@ func (m *tiny) Collate(samples []point) (b points, err error) {
 
 func (m *tiny) Predict(p engine.Pass, b points) engine.Outputs {
 	h := functional.Dropout(m.In.Forward(engine.Input(p, b.x, int64(len(b.classes)), 2)).Tanh(), 0.3, m.Training())
-	return engine.Outputs{Logits: []torch.Tensor{m.Out.Forward(h)}, Labels: []torch.Tensor{engine.Input(p, b.classes)}, Rows: len(b.classes)}
+	return engine.Outputs{Logits: []torch.Tensor{m.Out.Forward(h)}, Labels: []torch.Tensor{engine.Input(p, b.classes)},
+		Rows: len(b.classes)}
 }
 
 func (m *tiny) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
@@ -85,7 +86,8 @@ type tinyOptions = Options[point, points]
 
 // tinyConfig trains tiny on cloud.
 func tinyConfig(dir string) TrainerConfig {
-	return TrainerConfig{OutputDir: dir, Task: "text_classification", UseCPU: true, NumEpochs: 2, BatchSize: 2, LearningRate: 0.05, Metrics: []string{"accuracy"}}
+	return TrainerConfig{OutputDir: dir, Task: "text_classification", UseCPU: true, NumEpochs: 2, BatchSize: 2,
+		LearningRate: 0.05, Metrics: []string{"accuracy"}}
 }
 
 func newTrainer(t *testing.T, c TrainerConfig, o tinyOptions) *Trainer[point, points] {
@@ -110,11 +112,13 @@ func weightsOf(tr *Trainer[point, points]) (all []float32) {
 	return all
 }
 
-// TestRunIsResumedBitForBit interrupts a run behind every batch, in windows and between them, and goes on with a new trainer each time.
+// TestRunIsResumedBitForBit interrupts a run behind every batch, in windows and between them, and
+// goes on with a new trainer each time.
 func TestRunIsResumedBitForBit(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.GradientAccumulationSteps, config.SaveSteps = 2, Count(1)
-	config.LRScheduler, config.LRSchedulerKwargs, config.LRSchedulingSteps = "exponential", omegaconf.Map{{Key: "gamma", Value: 0.9}}, 1
+	config.LRScheduler, config.LRSchedulerKwargs, config.LRSchedulingSteps = "exponential",
+		omegaconf.Map{{Key: "gamma", Value: 0.9}}, 1
 	whole := newTrainer(t, config, tinyOptions{})
 	if err := whole.Train(t.Context()); err != nil {
 		t.Fatal(err)
@@ -123,12 +127,14 @@ func TestRunIsResumedBitForBit(t *testing.T) {
 	died := errors.New("the process dies here")
 	for stop := 1; stop < whole.TotalSteps; stop++ {
 		config.OutputDir, config.ResumeFromCheckpoint = t.TempDir(), ""
-		first := newTrainer(t, config, tinyOptions{Overrides: Overrides[point, points]{TrainingStep: func(tr *Trainer[point, points], b points) (torch.Tensor, error) {
-			if tr.State.GlobalStep == stop {
-				return torch.Tensor{}, died
-			}
-			return tr.TrainingStep(b)
-		}}})
+		first := newTrainer(t, config,
+			tinyOptions{Overrides: Overrides[point, points]{TrainingStep: func(tr *Trainer[point, points],
+				b points) (torch.Tensor, error) {
+				if tr.State.GlobalStep == stop {
+					return torch.Tensor{}, died
+				}
+				return tr.TrainingStep(b)
+			}}})
 		if err := first.Train(t.Context()); !errors.Is(err, died) {
 			t.Fatal(err)
 		}
@@ -149,7 +155,8 @@ func TestRunIsResumedBitForBit(t *testing.T) {
 	}
 }
 
-// TestCancelledRunGoesOn ends the context of a run, which then can be resumed as if nothing had happened.
+// TestCancelledRunGoesOn ends the context of a run, which then can be resumed as if nothing had
+// happened.
 func TestCancelledRunGoesOn(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.GradientAccumulationSteps = 2
@@ -159,14 +166,17 @@ func TestCancelledRunGoesOn(t *testing.T) {
 	}
 	config.OutputDir = t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	first := newTrainer(t, config, tinyOptions{Overrides: Overrides[point, points]{PrepareInputBatch: func(tr *Trainer[point, points], b points) (points, error) {
-		if tr.State.GlobalStep == 2 {
-			cancel()
-		}
-		return b, nil
-	}}})
+	first := newTrainer(t, config,
+		tinyOptions{Overrides: Overrides[point, points]{PrepareInputBatch: func(tr *Trainer[point, points],
+			b points) (points, error) {
+			if tr.State.GlobalStep == 2 {
+				cancel()
+			}
+			return b, nil
+		}}})
 	if err := first.Train(ctx); !errors.Is(err, context.Canceled) || first.State.GlobalStep != 4 {
-		t.Fatalf("the run ended at batch %d with %v, want the end of the window, 4, and context.Canceled", first.State.GlobalStep, err)
+		t.Fatalf("the run ended at batch %d with %v, want the end of the window, 4, and context.Canceled",
+			first.State.GlobalStep, err)
 	}
 	config.ResumeFromCheckpoint = Newest
 	second := newTrainer(t, config, tinyOptions{})
@@ -188,13 +198,18 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 		{"an unknown task", func(c *TrainerConfig) { c.Task = "text_classify" }, "Task"},
 		{"an unknown optimizer", func(c *TrainerConfig) { c.Optimizer = "lion" }, "Optimizer"},
 		{"an unknown schedule", func(c *TrainerConfig) { c.LRScheduler = "sequential" }, "LRScheduler"},
-		{"a metric of another task", func(c *TrainerConfig) { c.Metrics = []string{"cer"} }, `Metrics is "cer"; want one of ["accuracy"`},
-		{"a best metric that is not computed", func(c *TrainerConfig) { c.MetricForBestModel = "f1" }, `"evaluation.f1"`},
-		{"a loss that is none", func(c *TrainerConfig) { c.MetricForBestModel = "accuracy_loss" }, "MetricForBestModel"},
+		{"a metric of another task", func(c *TrainerConfig) { c.Metrics = []string{"cer"} },
+			`Metrics is "cer"; want one of ["accuracy"`},
+		{"a best metric that is not computed", func(c *TrainerConfig) { c.MetricForBestModel = "f1" },
+			`"evaluation.f1"`},
+		{"a loss that is none", func(c *TrainerConfig) { c.MetricForBestModel = "accuracy_loss" },
+			"MetricForBestModel"},
 		{"a lambda without function", func(c *TrainerConfig) { c.LRScheduler = "lambda" }, "LRLambda"},
-		{"a checkpoint that is not there", func(c *TrainerConfig) { c.ResumeFromCheckpoint = "nowhere" }, "ResumeFromCheckpoint"},
+		{"a checkpoint that is not there", func(c *TrainerConfig) { c.ResumeFromCheckpoint = "nowhere" },
+			"ResumeFromCheckpoint"},
 		{"fp16 on a CPU", func(c *TrainerConfig) { c.MixedPrecision = "fp16" }, "MixedPrecision"},
-		{"several processes", func(c *TrainerConfig) { c.Distributed = true; t.Setenv("WORLD_SIZE", "2") }, "Distributed"},
+		{"several processes", func(c *TrainerConfig) { c.Distributed = true; t.Setenv("WORLD_SIZE", "2") },
+			"Distributed"},
 		{"a share above all", func(c *TrainerConfig) { c.SaveSteps = Share(1.5) }, "SaveSteps"},
 		{"arguments that the schedule has not", func(c *TrainerConfig) {
 			c.LRScheduler, c.LRSchedulerKwargs = "step", omegaconf.Map{{Key: "gama", Value: 1.0}}
@@ -206,7 +221,8 @@ func TestNewRefusesWhatCannotBe(t *testing.T) {
 		dir := t.TempDir()
 		config := tinyConfig(dir)
 		c.change(&config)
-		_, err := New[point, points](config, newTiny(2), cloud(4), tinyOptions{EvalDataset: cloud(2), Output: io.Discard})
+		_, err := New[point, points](config, newTiny(2), cloud(4), tinyOptions{EvalDataset: cloud(2),
+			Output: io.Discard})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the error is %v, want one about %s", c.claim, err, c.want)
 		}
@@ -225,7 +241,8 @@ func TestHezarsNamesAndMore(t *testing.T) {
 			c.LRScheduler, c.LRLambda = "lambda", func(n int) float64 { return 1 / float64(n+1) }
 		},
 		"cyclic": func(c *TrainerConfig) {
-			c.LRScheduler, c.LRSchedulerKwargs = "cyclic", omegaconf.Map{{Key: "base_lr", Value: 0.01}, {Key: "max_lr", Value: 0.1}, {Key: "cycle_momentum", Value: false}}
+			c.LRScheduler, c.LRSchedulerKwargs = "cyclic", omegaconf.Map{{Key: "base_lr", Value: 0.01},
+				{Key: "max_lr", Value: 0.1}, {Key: "cycle_momentum", Value: false}}
 		},
 		"plateau": func(c *TrainerConfig) { c.LRScheduler = "reduce_on_plateau" },
 	} {
@@ -280,7 +297,8 @@ func TestDamagedCheckpointIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.ResumeFromCheckpoint = Newest
-	if _, err := New[point, points](config, newTiny(2), cloud(11), tinyOptions{EvalDataset: cloud(2), Output: io.Discard}); err == nil || !strings.Contains(err.Error(), "model.pt") {
+	if _, err := New[point, points](config, newTiny(2), cloud(11), tinyOptions{EvalDataset: cloud(2),
+		Output: io.Discard}); err == nil || !strings.Contains(err.Error(), "model.pt") {
 		t.Errorf("a flipped bit goes unnoticed: %v", err)
 	}
 }
@@ -296,7 +314,8 @@ func TestSaveEnabledFalseWritesNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestEvaluationIsThatOfTheSet compares with metrics computed by hand over the whole set, whose last batch is short.
+// TestEvaluationIsThatOfTheSet compares with metrics computed by hand over the whole set, whose
+// last batch is short.
 func TestEvaluationIsThatOfTheSet(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.Metrics = []string{"accuracy", "f1"}
@@ -320,7 +339,8 @@ func TestEvaluationIsThatOfTheSet(t *testing.T) {
 func TestFilesOfARun(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.LogSteps = Count(4)
-	o := tinyOptions{DatasetConfig: omegaconf.Map{{Key: "name", Value: "points"}}, ModelConfig: omegaconf.Map{{Key: "name", Value: "tiny"}}}
+	o := tinyOptions{DatasetConfig: omegaconf.Map{{Key: "name", Value: "points"}},
+		ModelConfig: omegaconf.Map{{Key: "name", Value: "tiny"}}}
 	tr := newTrainer(t, config, o)
 	if err := tr.Train(t.Context()); err != nil {
 		t.Fatal(err)
@@ -343,7 +363,9 @@ func TestFilesOfARun(t *testing.T) {
 	})
 	var want []string
 	for _, step := range []string{"06", "12"} {
-		for _, name := range []string{"MANIFEST.json", "model.pt", "model_config.yaml", "train/dataset_config.yaml", "train/optimizer.pt", "train/rng_state.safetensors", "train/train_config.yaml", "train/trainer_state.yaml"} {
+		for _, name := range []string{"MANIFEST.json", "model.pt", "model_config.yaml", "train/dataset_config.yaml",
+			"train/optimizer.pt", "train/rng_state.safetensors", "train/train_config.yaml",
+			"train/trainer_state.yaml"} {
 			want = append(want, "checkpoints/"+step+"/"+name)
 		}
 	}
@@ -352,7 +374,8 @@ func TestFilesOfARun(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	logs, err := tr.LoadCSVLogs("")
-	if err != nil || len(logs.Rows) != 2 || !slices.Equal(logs.Columns, []string{"train.loss", "evaluation.accuracy", "evaluation.loss"}) {
+	if err != nil || len(logs.Rows) != 2 || !slices.Equal(logs.Columns, []string{"train.loss", "evaluation.accuracy",
+		"evaluation.loss"}) {
 		t.Errorf("the log is %v (%v)", logs, err)
 	}
 	state, err := LoadTrainerState(filepath.Join(config.OutputDir, "checkpoints", "trainer_state.yaml"))
@@ -366,7 +389,8 @@ func TestFilesOfARun(t *testing.T) {
 
 func TestPushSendsHezarsFiles(t *testing.T) {
 	var names []string
-	tr := newTrainer(t, tinyConfig(t.TempDir()), tinyOptions{Push: func(_ context.Context, repo, dir string, o PushOptions) error {
+	tr := newTrainer(t, tinyConfig(t.TempDir()), tinyOptions{Push: func(_ context.Context, repo, dir string,
+		o PushOptions) error {
 		if repo != "me/tiny" || o.CommitMessage != "Hezar: Upload training files" {
 			t.Errorf("pushed to %s: %v", repo, o)
 		}
@@ -380,11 +404,13 @@ func TestPushSendsHezarsFiles(t *testing.T) {
 	if err := tr.PushToHub(t.Context(), "me/tiny", PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"model.pt", "train/optimizer.pt", "train/train_config.yaml", "train/training_logs.csv"}; !slices.Equal(names, want) {
+	if want := []string{"model.pt", "train/optimizer.pt", "train/train_config.yaml",
+		"train/training_logs.csv"}; !slices.Equal(names, want) {
 		t.Errorf("pushed %v, want %v", names, want)
 	}
 	names = nil
-	if err := tr.PushToHub(t.Context(), "me/tiny", PushOptions{NoModel: true, NoOptimizer: true, NoLogs: true}); err != nil || !slices.Equal(names, []string{"train/train_config.yaml"}) {
+	if err := tr.PushToHub(t.Context(), "me/tiny", PushOptions{NoModel: true, NoOptimizer: true,
+		NoLogs: true}); err != nil || !slices.Equal(names, []string{"train/train_config.yaml"}) {
 		t.Errorf("pushed %v (%v)", names, err)
 	}
 }
@@ -396,7 +422,10 @@ func TestEveryMethodCanBeOverridden(t *testing.T) {
 	config := tinyConfig(t.TempDir())
 	config.NumEpochs, config.MaxSteps, config.LogSteps = 1, Count(1), Count(1)
 	tr := newTrainer(t, config, tinyOptions{EvalDataset: cloud(2), Overrides: Overrides[point, points]{
-		CreateTrainDataloader: func(t *T) (*Dataloader[points], error) { note("train loader"); return t.CreateTrainDataloader() },
+		CreateTrainDataloader: func(t *T) (*Dataloader[points], error) {
+			note("train loader")
+			return t.CreateTrainDataloader()
+		},
 		CreateEvalDataloader: func(t *T, d data.Dataset[point]) (*Dataloader[points], error) {
 			note("eval loader")
 			return t.CreateEvalDataloader(d)
@@ -418,23 +447,28 @@ func TestEveryMethodCanBeOverridden(t *testing.T) {
 			note("evaluate")
 			return t.Evaluate(ctx, d)
 		},
-		Log:                func(t *T, l Logs, step int) error { note("log"); return t.Log(l, step) },
-		WriteToTensorboard: func(t *T, l Logs, step int) error { note("tensorboard"); return t.WriteToTensorboard(l, step) },
-		Save:               func(t *T, path string) error { note("save"); return t.Save(path) },
-		AfterUpdate:        func(*T) error { note("updated"); return nil },
-		AfterLoss:          func(*T, float64) error { note("loss known"); return nil },
+		Log: func(t *T, l Logs, step int) error { note("log"); return t.Log(l, step) },
+		WriteToTensorboard: func(t *T, l Logs, step int) error {
+			note("tensorboard")
+			return t.WriteToTensorboard(l, step)
+		},
+		Save:        func(t *T, path string) error { note("save"); return t.Save(path) },
+		AfterUpdate: func(*T) error { note("updated"); return nil },
+		AfterLoss:   func(*T, float64) error { note("loss known"); return nil },
 	}})
 	if err := tr.Train(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := "inner, train loader, prepare, train, forward, loss, optimize, updated, loss known, save, tensorboard, evaluate, eval loader, prepare, eval, forward, loss, log, tensorboard"
+	want := "inner, train loader, prepare, train, forward, loss, optimize, updated, loss known, save, tensorboard, " +
+		"evaluate, eval loader, prepare, eval, forward, loss, log, tensorboard"
 	if got := strings.Join(calls, ", "); got != want {
 		t.Errorf("the calls are\n%s, want\n%s", got, want)
 	}
 }
 
 func ExampleTrainerConfig() {
-	c := TrainerConfig{OutputDir: "crnn-plate-fa-v1", Task: "image2text", BatchSize: 8, NumEpochs: 20, Metrics: []string{"cer"}, MetricForBestModel: "cer", SaveSteps: Share(0.25)}
+	c := TrainerConfig{OutputDir: "crnn-plate-fa-v1", Task: "image2text", BatchSize: 8, NumEpochs: 20,
+		Metrics: []string{"cer"}, MetricForBestModel: "cer", SaveSteps: Share(0.25)}
 	text, err := omegaconf.Marshal(c.Map()[2:7])
 	if err != nil {
 		fmt.Println(err)

@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Image2Text makes a CRNN ready for a Trainer: CRNNImage2Text. Samples are pictures with their texts, see package crnn.
+// Image2Text makes a CRNN ready for a Trainer: CRNNImage2Text. Samples are pictures with their
+// texts, see package crnn.
 func Image2Text(m *crnn.Model) Model[crnn.Sample, crnn.Batch] {
 	return &image2text{crnn.NewTask(m), m}
 }
@@ -17,7 +18,8 @@ type image2text struct {
 	model *crnn.Model
 }
 
-// Predict returns the log-probabilities, [frames, rows, classes], and the labels, padded with blanks.
+// Predict returns the log-probabilities, [frames, rows, classes], and the labels, padded with
+// blanks.
 func (m *image2text) Predict(p engine.Pass, b crnn.Batch) engine.Outputs {
 	c, rows := m.model.Config(), int64(len(b.Lengths))
 	width := int64(len(b.Pixels)) / (rows * c.Channels * c.ImageHeight) // of the batch: the convolutions take any
@@ -43,7 +45,8 @@ func (m *image2text) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
 	return engine.Mean(m.model.Loss(o.Logits[0], o.Labels[0]), o.Rows)
 }
 
-// Generate decodes greedily: the best class of each frame, repeats merged, blanks left out. Rows are padded with blanks.
+// Generate decodes greedily: the best class of each frame, repeats merged, blanks left out. Rows
+// are padded with blanks.
 func (m *image2text) Generate(_ engine.Pass, _ crnn.Batch, o engine.Outputs) torch.Tensor {
 	_, best := o.Logits[0].MaxDim(2, false)
 	frames, rows := best.Size(0), best.Size(1)
@@ -76,8 +79,10 @@ func (m *image2text) HezarConfig() omegaconf.Map {
 		labels[id] = omegaconf.Item{Key: id, Value: text}
 	}
 	config := omegaconf.Map{
-		{Key: "name", Value: "crnn_image2text"}, {Key: "config_type", Value: "model"}, {Key: "id2label", Value: labels}, {Key: "blank_id", Value: 0}, {Key: "n_channels", Value: c.Channels},
-		{Key: "image_height", Value: c.ImageHeight}, {Key: "image_width", Value: c.ImageWidth}, {Key: "map2seq_in_dim", Value: m.model.Map2Seq.Weight.Size(1)},
+		{Key: "name", Value: "crnn_image2text"}, {Key: "config_type", Value: "model"}, {Key: "id2label", Value: labels},
+		{Key: "blank_id", Value: 0}, {Key: "n_channels", Value: c.Channels},
+		{Key: "image_height", Value: c.ImageHeight}, {Key: "image_width", Value: c.ImageWidth}, {Key: "map2seq_in_dim",
+			Value: m.model.Map2Seq.Weight.Size(1)},
 		{Key: "map2seq_out_dim", Value: c.Map2SeqDim}, {Key: "rnn_dim", Value: c.RNNDim},
 	}
 	if c.ReverseDigits {

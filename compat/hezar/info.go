@@ -32,11 +32,17 @@ func (t *Trainer[S, B]) PrintInfo() {
 	header := strings.Repeat("*", 20) + " Training Info " + strings.Repeat("*", 20)
 	t.say("\n%s\n\n", header)
 	for _, line := range []struct{ name, value string }{
-		{"Output Directory", c.OutputDir}, {"Task", c.Task}, {"Model", fmt.Sprintf("%T", t.model.Model())}, {"Init Weights", or(c.InitWeightsFrom, "N/A")}, {"Device(s)", t.device.String()},
-		{"Batch Size", fmt.Sprint(c.BatchSize)}, {"Epochs", fmt.Sprint(c.NumEpochs)}, {"Total Steps", fmt.Sprint(t.TotalSteps)},
-		{"Training Dataset", fmt.Sprintf("%T(%d)", t.train, t.train.Len())}, {"Evaluation Dataset", evaluation}, {"Optimizer", or(c.Optimizer, "adam")}, {"Scheduler", or(c.LRScheduler, "None")},
-		{"Initial Learning Rate", fmt.Sprint(c.LearningRate)}, {"Learning Rate Decay", fmt.Sprint(c.WeightDecay)}, {"Number of Parameters", fmt.Sprint(total)},
-		{"Number of Trainable Parameters", fmt.Sprint(trainable)}, {"Mixed Precision", or(c.MixedPrecision, "Full (fp32)")}, {"Gradient Accumulation Steps", fmt.Sprint(c.GradientAccumulationSteps)},
+		{"Output Directory", c.OutputDir}, {"Task", c.Task}, {"Model", fmt.Sprintf("%T", t.model.Model())},
+		{"Init Weights", or(c.InitWeightsFrom, "N/A")}, {"Device(s)", t.device.String()},
+		{"Batch Size", fmt.Sprint(c.BatchSize)}, {"Epochs", fmt.Sprint(c.NumEpochs)},
+		{"Total Steps", fmt.Sprint(t.TotalSteps)},
+		{"Training Dataset", fmt.Sprintf("%T(%d)", t.train, t.train.Len())}, {"Evaluation Dataset", evaluation},
+		{"Optimizer", or(c.Optimizer, "adam")}, {"Scheduler", or(c.LRScheduler, "None")},
+		{"Initial Learning Rate", fmt.Sprint(c.LearningRate)}, {"Learning Rate Decay", fmt.Sprint(c.WeightDecay)},
+		{"Number of Parameters", fmt.Sprint(total)},
+		{"Number of Trainable Parameters", fmt.Sprint(trainable)},
+		{"Mixed Precision", or(c.MixedPrecision, "Full (fp32)")}, {"Gradient Accumulation Steps",
+			fmt.Sprint(c.GradientAccumulationSteps)},
 		{"Metrics", fmt.Sprint(t.handler.Keys())}, {"Save Steps", steps(c.SaveSteps)}, {"Log Steps", steps(c.LogSteps)},
 		{"Checkpoints Path", c.OutputDir + "/" + c.CheckpointsDir}, {"Logs Path", t.State.LogsDir},
 	} {
@@ -45,7 +51,8 @@ func (t *Trainer[S, B]) PrintInfo() {
 	t.say("\n%s\n\n", strings.Repeat("*", len(header)))
 }
 
-// bar is the line that shows how far an epoch is. On a terminal it is redrawn; elsewhere only its last state is written.
+// bar is the line that shows how far an epoch is. On a terminal it is redrawn; elsewhere only its
+// last state is written.
 type bar struct {
 	say      func(format string, args ...any)
 	state    *TrainerState
@@ -58,7 +65,8 @@ type bar struct {
 }
 
 func (t *Trainer[S, B]) newBar(epoch int) *bar {
-	b := &bar{say: t.say, state: &t.State, tracker: &t.tracker, epoch: fmt.Sprintf("Epoch: %d/%d", epoch, t.Config.NumEpochs), total: t.StepsInEpoch, start: time.Now()}
+	b := &bar{say: t.say, state: &t.State, tracker: &t.tracker, epoch: fmt.Sprintf("Epoch: %d/%d", epoch,
+		t.Config.NumEpochs), total: t.StepsInEpoch, start: time.Now()}
 	if f, ok := t.options.Output.(*os.File); ok {
 		info, err := f.Stat()
 		b.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
@@ -87,5 +95,6 @@ func (b *bar) end() {
 
 func (b *bar) line() string {
 	done := b.state.EpochStep
-	return fmt.Sprintf("%-16s%3d%% %d/%d [%s, loss=%.4g]", b.epoch, 100*done/max(1, b.total), done, b.total, time.Since(b.start).Round(time.Second), b.tracker.avg)
+	return fmt.Sprintf("%-16s%3d%% %d/%d [%s, loss=%.4g]", b.epoch, 100*done/max(1, b.total), done, b.total,
+		time.Since(b.start).Round(time.Second), b.tracker.avg)
 }

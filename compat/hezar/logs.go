@@ -24,7 +24,8 @@ type Value struct {
 	Integer bool // Hezar's number is an int: the mean of an evaluation without samples, under Rules.EmptyEvaluation
 }
 
-// String is the number as Hezar writes it: 0 for the mean of nothing, which is an integer in Python, and 0.0 for one that was measured.
+// String is the number as Hezar writes it: 0 for the mean of nothing, which is an integer in
+// Python, and 0.0 for one that was measured.
 func (v Value) String() string {
 	if v.Integer {
 		return strconv.Itoa(int(v.Value))

@@ -26,8 +26,9 @@ type window struct {
 	loss  float64 // sum of its batches' losses
 }
 
-// Train trains to the end of the run, from wherever State stands: epoch by epoch the training loop, a checkpoint, an evaluation, the log. If ctx ends, the
-// window at hand is finished and a checkpoint written, from which ResumeFromCheckpoint goes on; the error is then ctx's.
+// Train trains to the end of the run, from wherever State stands: epoch by epoch the training loop,
+// a checkpoint, an evaluation, the log. If ctx ends, the window at hand is finished and a
+// checkpoint written, from which ResumeFromCheckpoint goes on; the error is then ctx's.
 func (t *Trainer[S, B]) Train(ctx context.Context) (err error) {
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
@@ -75,7 +76,8 @@ func (t *Trainer[S, B]) epoch(ctx context.Context, epoch int) (done bool, err er
 		if t.scheduler == nil || t.scheduler.controller == nil { // the controller looks for the number first
 			t.State.EpochStep = 0
 		}
-		return true, refuse("MetricForBestModel", t.Config.MetricForBestModel, fmt.Sprintf("one of the numbers %v", logs))
+		return true, refuse("MetricForBestModel", t.Config.MetricForBestModel, fmt.Sprintf("one of the numbers %v",
+			logs))
 	}
 	if t.scheduler != nil && t.scheduler.controller != nil {
 		t.scheduler.controller.Observe(best.Value)
@@ -99,12 +101,14 @@ type Dataloader[B any] struct {
 	Batches func(ctx context.Context) iter.Seq2[B, error]
 }
 
-// CreateTrainDataloader makes the loader of the running epoch, from State.EpochStep on. Its order is that of Python's random.shuffle.
+// CreateTrainDataloader makes the loader of the running epoch, from State.EpochStep on. Its order
+// is that of Python's random.shuffle.
 func (t *Trainer[S, B]) CreateTrainDataloader() (*Dataloader[B], error) {
 	return t.dataloader(t.train, t.Config.BatchSize, t.State.Epoch-1, t.State.EpochStep)
 }
 
-// CreateEvalDataloader makes the loader of an evaluation. Rules.SameOrder shuffles it, which changes nothing but the batches' order.
+// CreateEvalDataloader makes the loader of an evaluation. Rules.SameOrder shuffles it, which
+// changes nothing but the batches' order.
 func (t *Trainer[S, B]) CreateEvalDataloader(d data.Dataset[S]) (*Dataloader[B], error) {
 	size := t.Config.EvalBatchSize
 	if size == 0 {
@@ -126,7 +130,8 @@ func (t *Trainer[S, B]) dataloader(d data.Dataset[S], size, epoch, skip int) (*D
 			torch.ManualSeed(t.seed())
 		}
 	}
-	l, err := data.NewLoader(d, t.collate, data.LoaderOptions{BatchSize: size, Order: order, Workers: t.Config.NumDataloaderWorkers})
+	l, err := data.NewLoader(d, t.collate, data.LoaderOptions{BatchSize: size, Order: order,
+		Workers: t.Config.NumDataloaderWorkers})
 	if err != nil {
 		return nil, err
 	}
@@ -176,10 +181,12 @@ func (t *Trainer[S, B]) InnerTrainingLoop(ctx context.Context, epoch int) (float
 }
 
 func (t *Trainer[S, B]) interrupted(ctx context.Context) error {
-	return fmt.Errorf("hezar: stopped after batch %d of %d; ResumeFromCheckpoint goes on from there: %w", t.State.GlobalStep, t.TotalSteps, context.Cause(ctx))
+	return fmt.Errorf("hezar: stopped after batch %d of %d; ResumeFromCheckpoint goes on from there: %w",
+		t.State.GlobalStep, t.TotalSteps, context.Cause(ctx))
 }
 
-// microStep is everything that belongs to one batch; left is how many the pass has, this one included.
+// microStep is everything that belongs to one batch; left is how many the pass has, this one
+// included.
 func (t *Trainer[S, B]) microStep(b B, left int) error {
 	b, err := t.prepareInputBatch(b)
 	if err != nil {
@@ -210,7 +217,8 @@ func (t *Trainer[S, B]) microStep(b B, left int) error {
 	return t.saveAndLog()
 }
 
-// enterWindow finds out whether the batch at hand ends its window: after so many batches, at the end of the pass, and at the end of the run.
+// enterWindow finds out whether the batch at hand ends its window: after so many batches, at the
+// end of the pass, and at the end of the run.
 func (t *Trainer[S, B]) enterWindow(left int) {
 	w, g, r := &t.window, t.Config.GradientAccumulationSteps, &t.options.Rules
 	if w.index == 0 {
@@ -234,8 +242,9 @@ func (t *Trainer[S, B]) divisor() float64 {
 	return float64(t.window.len)
 }
 
-// trackLoss brings the running loss up to date at the end of a window. Under UnfinishedWindowLost its places are counted from the begin of the epoch, as
-// Hezar counts them, whether or not a window of the gradients ends there.
+// trackLoss brings the running loss up to date at the end of a window. Under UnfinishedWindowLost
+// its places are counted from the begin of the epoch, as Hezar counts them, whether or not a window
+// of the gradients ends there.
 func (t *Trainer[S, B]) trackLoss(loss float64) error {
 	w := &t.window
 	w.loss += loss
@@ -256,13 +265,15 @@ func (t *Trainer[S, B]) trackLoss(loss float64) error {
 	return nil
 }
 
-// schedule moves the schedule where it is due. One that follows a metric moves at the end of the epoch.
+// schedule moves the schedule where it is due. One that follows a metric moves at the end of the
+// epoch.
 func (t *Trainer[S, B]) schedule() error {
 	if t.scheduler == nil || t.scheduler.controller != nil || t.State.GlobalStep%t.every != 0 {
 		return nil
 	}
 	if s := t.scheduler; t.options.Rules.ScheduleEnds && s.limit > 0 && s.moves >= s.limit {
-		return fmt.Errorf("hezar: the schedule %s ends after %d moves and the run goes on; give it a greater total_steps", t.Config.LRScheduler, s.limit)
+		return fmt.Errorf("hezar: the schedule %s ends after %d moves and the run goes on; give it a greater "+
+			"total_steps", t.Config.LRScheduler, s.limit)
 	}
 	t.scheduler.moves++
 	if f := t.options.Overrides.AfterSchedule; f != nil {
@@ -325,7 +336,8 @@ func (t *Trainer[S, B]) Forward(b B) (o engine.Outputs, err error) {
 		}
 	}
 	if len(o.Logits) == 0 || len(o.Labels) == 0 {
-		return o, fmt.Errorf("hezar: Predict of %T has returned %d logits and %d labels; want at least one of each", t.model, len(o.Logits), len(o.Labels))
+		return o, fmt.Errorf("hezar: Predict of %T has returned %d logits and %d labels; want at least one of each",
+			t.model, len(o.Logits), len(o.Labels))
 	}
 	return o, nil
 }
@@ -343,7 +355,8 @@ func (t *Trainer[S, B]) OptimizationStep() error {
 		return nil
 	}
 	if t.foreign != "" {
-		return fmt.Errorf("hezar: the checkpoint is one of %s, and cannot be gone on from by the optimizer %q", t.foreign, t.Config.Optimizer)
+		return fmt.Errorf("hezar: the checkpoint is one of %s, and cannot be gone on from by the optimizer %q",
+			t.foreign, t.Config.Optimizer)
 	}
 	if err := t.scheduler.setMomentum(t.optimizer); err != nil {
 		return err
@@ -401,7 +414,8 @@ func (t *Trainer[S, B]) saveState() error {
 	return t.State.Save(filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir, stateFile))
 }
 
-// checkpointPath is the folder of a checkpoint: the number of batches, with as many digits as that of the whole run.
+// checkpointPath is the folder of a checkpoint: the number of batches, with as many digits as that
+// of the whole run.
 func (t *Trainer[S, B]) checkpointPath() string {
 	return filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir, stepName(t.State.GlobalStep, t.TotalSteps))
 }
@@ -417,7 +431,8 @@ func (t *Trainer[S, B]) windows(step int) int {
 	return step/t.StepsInEpoch*ceil(t.StepsInEpoch) + step%t.StepsInEpoch/g
 }
 
-// restoreWindow sets a run that is resumed inside a window back to the window's first batch, since no checkpoint holds gradients.
+// restoreWindow sets a run that is resumed inside a window back to the window's first batch, since
+// no checkpoint holds gradients.
 func (t *Trainer[S, B]) restoreWindow(from string) {
 	if from == "" || t.options.Rules.SaveInsideWindow {
 		return
@@ -425,7 +440,8 @@ func (t *Trainer[S, B]) restoreWindow(from string) {
 	back := t.State.EpochStep % t.Config.GradientAccumulationSteps
 	t.State.EpochStep -= back
 	t.State.GlobalStep -= back
-	if path := filepath.Join(from, trainFolder, generatorFile); back == 0 && exists(path) && !t.options.Rules.SeedEveryPass {
+	if path := filepath.Join(from, trainFolder, generatorFile); back == 0 && exists(path) &&
+		!t.options.Rules.SeedEveryPass {
 		t.generators = path
 	}
 }

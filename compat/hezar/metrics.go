@@ -17,7 +17,8 @@ type MetricConfig struct {
 	NDecimals  *int     // of the metric of a batch under Rules.MeanOfBatches; nil: 4
 }
 
-// Map is the metric as an entry of train_config.yaml, with all that Hezar's class of the metric has.
+// Map is the metric as an entry of train_config.yaml, with all that Hezar's class of the metric
+// has.
 func (c MetricConfig) Map() omegaconf.Map {
 	_, keys, objective := newMetric(c.Name)
 	if c.Objective != "" {
@@ -26,11 +27,13 @@ func (c MetricConfig) Map() omegaconf.Map {
 	if c.OutputKeys != nil {
 		keys = c.OutputKeys
 	}
-	return append(omegaconf.Map{{Key: "name", Value: c.Name}, {Key: "config_type", Value: "metric"}, {Key: "objective", Value: objective}, {Key: "output_keys", Value: keys},
+	return append(omegaconf.Map{{Key: "name", Value: c.Name}, {Key: "config_type", Value: "metric"},
+		{Key: "objective", Value: objective}, {Key: "output_keys", Value: keys},
 		{Key: "n_decimals", Value: c.decimals()}}, fixed[c.Name]...)
 }
 
-// fixed are settings of Hezar's metrics that have one value here. Other values need a MetricsHandler of one's own.
+// fixed are settings of Hezar's metrics that have one value here. Other values need a
+// MetricsHandler of one's own.
 var fixed = map[string]omegaconf.Map{
 	"accuracy":  {{Key: "normalize", Value: true}, {Key: "sample_weight"}},
 	"f1":        {{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"}, {Key: "sample_weight"}},
@@ -68,18 +71,21 @@ func parseMetric(m omegaconf.Map) (c MetricConfig, err error) {
 	}
 	for _, item := range fixed[c.Name] {
 		if v, given := m.Get(item.Key.(string)); given {
-			f.check(v == item.Value, c.Name+"."+item.Key.(string), v, fmt.Sprintf("%v, or Options.MetricsHandler", item.Value))
+			f.check(v == item.Value, c.Name+"."+item.Key.(string), v, fmt.Sprintf("%v, or Options.MetricsHandler",
+				item.Value))
 		}
 		f.taken = append(f.taken, item.Key.(string))
 	}
 	return c, f.done()
 }
 
-// MetricsHandler makes the numbers of an evaluation: Hezar's class of that name. One of one's own goes into Options.MetricsHandler.
+// MetricsHandler makes the numbers of an evaluation: Hezar's class of that name. One of one's own
+// goes into Options.MetricsHandler.
 type MetricsHandler interface {
 	// Keys are the names of the numbers, in the order in which they are logged, without "loss".
 	Keys() []string
-	// Objective is "maximize" or "minimize" for a metric's name that may stand in MetricForBestModel, and "" for any other.
+	// Objective is "maximize" or "minimize" for a metric's name that may stand in
+	// MetricForBestModel, and "" for any other.
 	Objective(metric string) string
 	// Add takes a batch of predictions, logits or generated ids, and of labels, both on the CPU.
 	Add(predictions, labels torch.Tensor) error
@@ -139,7 +145,8 @@ type taskMetrics struct {
 	round  bool
 }
 
-// newHandler makes the handler of a configuration. Model answers what a task must know of its labels.
+// newHandler makes the handler of a configuration. Model answers what a task must know of its
+// labels.
 func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
 	valid := kinds[c.Task]
 	h := &taskMetrics{task: c.Task, round: r.MeanOfBatches}
@@ -149,7 +156,8 @@ func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
 	}
 	for _, config := range configs {
 		if !slices.Contains(valid, config.Name) {
-			return nil, refuse("Metrics", config.Name, fmt.Sprintf("one of %q for the task %s, or Options.MetricsHandler", valid, c.Task))
+			return nil, refuse("Metrics", config.Name,
+				fmt.Sprintf("one of %q for the task %s, or Options.MetricsHandler", valid, c.Task))
 		}
 		metric, keys, objective := newMetric(config.Name)
 		if config.Objective == "" {
@@ -159,7 +167,8 @@ func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
 			keys = slices.DeleteFunc(keys, func(key string) bool { return !slices.Contains(config.OutputKeys, key) })
 		}
 		if config.Objective != "maximize" && config.Objective != "minimize" || len(keys) == 0 {
-			return nil, refuse("MetricConfigs", config.Name, "the objective maximize or minimize and at least one output key")
+			return nil, refuse("MetricConfigs", config.Name, "the objective maximize or minimize and at least one "+
+				"output key")
 		}
 		h.list = append(h.list, one{config, metric, keys})
 	}
@@ -170,7 +179,8 @@ func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
 	case "sequence_labeling":
 		tagger, ok := model.(Tagger)
 		if !ok {
-			return nil, refuse("Metrics", "seqeval", fmt.Sprintf("a model that names its labels: %T has no method TagName", model))
+			return nil, refuse("Metrics", "seqeval",
+				fmt.Sprintf("a model that names its labels: %T has no method TagName", model))
 		}
 		h.names = tagger.TagName
 		if !tagger.IOB() {
@@ -179,7 +189,8 @@ func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
 	case "image2text", "speech_recognition", "text_generation":
 		reader, ok := model.(PostProcessor)
 		if !ok {
-			return nil, refuse("Metrics", h.list[0].config.Name, fmt.Sprintf("a model that makes texts of ids: %T has no method PostProcess", model))
+			return nil, refuse("Metrics", h.list[0].config.Name,
+				fmt.Sprintf("a model that makes texts of ids: %T has no method PostProcess", model))
 		}
 		h.read = reader.PostProcess
 	}
@@ -214,7 +225,8 @@ func (h *taskMetrics) Add(predictions, labels torch.Tensor) error {
 	}
 	switch h.task {
 	case "text_classification":
-		pairs(h.list, ints(torch.Values[int64](predictions.ArgMax(1, false))), ints(torch.Values[int64](labels.View(-1))))
+		pairs(h.list, ints(torch.Values[int64](predictions.ArgMax(1, false))),
+			ints(torch.Values[int64](labels.View(-1))))
 	case "sequence_labeling":
 		h.addTags(predictions, labels)
 	default:
@@ -234,7 +246,8 @@ func (h *taskMetrics) Add(predictions, labels torch.Tensor) error {
 	return nil
 }
 
-// addTags leaves out positions with label -100. Where labels do not say where an entity begins, each token is one of its own.
+// addTags leaves out positions with label -100. Where labels do not say where an entity begins,
+// each token is one of its own.
 func (h *taskMetrics) addTags(predictions, labels torch.Tensor) {
 	length := int(labels.Size(1))
 	classes, truth := torch.Values[int64](predictions.ArgMax(2, false)), torch.Values[int64](labels)
@@ -270,7 +283,8 @@ func ints(values []int64) []int {
 // rows are the rows of a matrix of ids.
 func rows(t torch.Tensor) ([][]int64, error) {
 	if t.Dim() != 2 || t.DType() != torch.Int64 {
-		return nil, fmt.Errorf("%s with %d dimensions; want ids, int64 of [rows, length]: set EvaluateWithGenerate, or give a MetricsHandler", t.DType(), t.Dim())
+		return nil, fmt.Errorf("%s with %d dimensions; want ids, int64 of [rows, length]: set EvaluateWithGenerate, "+
+			"or give a MetricsHandler", t.DType(), t.Dim())
 	}
 	values, width := torch.Values[int64](t), int(t.Size(1))
 	out := make([][]int64, t.Size(0))

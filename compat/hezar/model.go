@@ -6,17 +6,20 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Model is what a Trainer trains: a model and how its batches are made. S is a sample of a data set, B a batch of them. Every task of package engine
-// that predicts is one, such as that of models/classify; [Image2Text] makes one of a CRNN.
+// Model is what a Trainer trains: a model and how its batches are made. S is a sample of a data
+// set, B a batch of them. Every task of package engine that predicts is one, such as that of
+// models/classify; [Image2Text] makes one of a CRNN.
 //
-// Predict is Hezar's forward: the first of Outputs.Logits are the logits, the first of Outputs.Labels the labels, both with a row for each sample. LossOf is its
-// compute_loss; it runs in float32 under mixed precision too.
+// Predict is Hezar's forward: the first of Outputs.Logits are the logits, the first of
+// Outputs.Labels the labels, both with a row for each sample. LossOf is its compute_loss; it runs
+// in float32 under mixed precision too.
 type Model[S, B any] interface {
 	engine.Task[S, B]
 	engine.Predictor[B]
 }
 
-// Generator is a generative model: is_generative and generate of Hezar's models. An evaluation judges what it generates of a batch.
+// Generator is a generative model: is_generative and generate of Hezar's models. An evaluation
+// judges what it generates of a batch.
 type Generator[B any] interface {
 	// Generate returns ids, [rows, length]. o is what Predict has returned for the same batch.
 	Generate(p engine.Pass, b B, o engine.Outputs) torch.Tensor
@@ -38,7 +41,8 @@ type Configured interface {
 	HezarConfig() omegaconf.Map
 }
 
-// Preprocessor writes its files into a model's folder, under preprocessor/: the set of compat/hezar/preprocessors is one.
+// Preprocessor writes its files into a model's folder, under preprocessor/: the set of
+// compat/hezar/preprocessors is one.
 type Preprocessor interface {
 	Save(dir string) error
 }

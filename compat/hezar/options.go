@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Options are the optional arguments of Hezar's Trainer, and what a Go program may want to change besides. The zero value means what Hezar does
-// without them.
+// Options are the optional arguments of Hezar's Trainer, and what a Go program may want to change
+// besides. The zero value means what Hezar does without them.
 type Options[S, B any] struct {
 	EvalDataset    data.Dataset[S]              // needed unless DoEvaluate is false
 	DataCollator   func(samples []S) (B, error) // nil: the model's Collate
@@ -22,7 +22,8 @@ type Options[S, B any] struct {
 	MetricsHandler MetricsHandler               // nil: that of the task, with the configuration's metrics
 	Optimizer      optim.Builder                // nil: what the configuration names
 	LRScheduler    lr.Schedule                  // nil: what the configuration names
-	Adaptive       lr.Adaptive                  // instead of LRScheduler: a schedule that follows MetricForBestModel, once per epoch
+	// instead of LRScheduler: a schedule that follows MetricForBestModel, once per epoch
+	Adaptive lr.Adaptive
 
 	ModelConfig   omegaconf.Map // model_config.yaml; nil: the model's HezarConfig, if it has one
 	DatasetConfig omegaconf.Map // train/dataset_config.yaml; nil: none is written
@@ -30,20 +31,23 @@ type Options[S, B any] struct {
 	Overrides Overrides[S, B]
 	Rules     Rules // zero: the right thing everywhere
 
-	// RunName is the folder of this run's logs in LogsDir. Empty: date, time and host name, as Hezar.
+	// RunName is the folder of this run's logs in LogsDir. Empty: date, time and host name, as
+	// Hezar.
 	RunName string
-	// Output is where the table at the begin of a run and the progress go. Nil: standard error. io.Discard: nowhere.
+	// Output is where the table at the begin of a run and the progress go. Nil: standard error.
+	// io.Discard: nowhere.
 	Output io.Writer
 	// Logger is told what Hezar logs. Nil: nobody.
 	Logger *slog.Logger
-	// Fetch brings a repository of the Hub to this machine and returns its folder. Nil: package hub does.
+	// Fetch brings a repository of the Hub to this machine and returns its folder. Nil: package hub
+	// does.
 	Fetch func(ctx context.Context, repo string) (dir string, err error)
 	// Push uploads a folder. Nil: package hub does.
 	Push func(ctx context.Context, repo, dir string, o PushOptions) error
 }
 
-// Overrides take the place of methods of the Trainer: what one would override in a class of one's own. Each is given the Trainer, whose method of the same
-// name is what super() is in Python.
+// Overrides take the place of methods of the Trainer: what one would override in a class of one's
+// own. Each is given the Trainer, whose method of the same name is what super() is in Python.
 type Overrides[S, B any] struct {
 	CreateTrainDataloader func(t *Trainer[S, B]) (*Dataloader[B], error)
 	CreateEvalDataloader  func(t *Trainer[S, B], d data.Dataset[S]) (*Dataloader[B], error)
@@ -61,9 +65,11 @@ type Overrides[S, B any] struct {
 
 	// AfterUpdate is told each update, while the gradients are still there.
 	AfterUpdate func(t *Trainer[S, B]) error
-	// AfterSchedule is told each move of the schedule, and the metric that an adaptive one was shown; nil for others.
+	// AfterSchedule is told each move of the schedule, and the metric that an adaptive one was
+	// shown; nil for others.
 	AfterSchedule func(t *Trainer[S, B], metric *float64) error
-	// AfterEvalBatch is told the numbers of each batch of an evaluation under Rules.MeanOfBatches; otherwise a batch has none of its own.
+	// AfterEvalBatch is told the numbers of each batch of an evaluation under Rules.MeanOfBatches;
+	// otherwise a batch has none of its own.
 	AfterEvalBatch func(t *Trainer[S, B], numbers Logs)
 	// AfterLoss is told each change of the running loss, and the loss of the window.
 	AfterLoss func(t *Trainer[S, B], window float64) error

@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/hub"
 )
 
-// PushOptions say what [Trainer.PushToHub] uploads. The zero value is Hezar's default: everything, to a public repository.
+// PushOptions say what [Trainer.PushToHub] uploads. The zero value is Hezar's default: everything,
+// to a public repository.
 type PushOptions struct {
 	NoModel     bool // leave the model and its configuration out
 	NoOptimizer bool // leave the optimizer out
@@ -19,8 +20,9 @@ type PushOptions struct {
 	Private       bool   // of a repository that the upload makes
 }
 
-// PushToHub uploads the run's files to a repository of the Hub, which is made if there is none: the files of Save, and train/training_logs.csv. All of
-// them make one commit, so the repository never has half of them.
+// PushToHub uploads the run's files to a repository of the Hub, which is made if there is none: the
+// files of Save, and train/training_logs.csv. All of them make one commit, so the repository never
+// has half of them.
 func (t *Trainer[S, B]) PushToHub(ctx context.Context, repo string, o PushOptions) error {
 	if o.CommitMessage == "" {
 		o.CommitMessage = "Hezar: Upload training files"
@@ -33,7 +35,9 @@ func (t *Trainer[S, B]) PushToHub(ctx context.Context, repo string, o PushOption
 	if err := t.write(dir); err != nil {
 		return fmt.Errorf("hezar: push to %s: %w", repo, err)
 	}
-	remove := []string{filepath.Join(trainFolder, schedulerFile), filepath.Join(trainFolder, generatorFile), filepath.Join(trainFolder, stateFile)} // which Hezar does not upload
+	// which Hezar does not upload
+	remove := []string{filepath.Join(trainFolder, schedulerFile), filepath.Join(trainFolder, generatorFile),
+		filepath.Join(trainFolder, stateFile)}
 	if o.NoModel {
 		remove = append(remove, modelFile, modelConfig, "preprocessor")
 	}

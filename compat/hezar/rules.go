@@ -1,62 +1,82 @@
 package hezar
 
-// Rules are what Hezar 1.0.0 does and nobody would want. The zero value does the right thing everywhere; [Exact] does as Hezar, to the last bit, for
-// comparisons with recorded runs. docs/from-hezar.md has the reasons and the places in Hezar's source.
+// Rules are what Hezar 1.0.0 does and nobody would want. The zero value does the right thing
+// everywhere; [Exact] does as Hezar, to the last bit, for comparisons with recorded runs.
+// docs/from-hezar.md has the reasons and the places in Hezar's source.
 type Rules struct {
-	// ConfiguredDivisor divides gradients and losses of a short last window by GradientAccumulationSteps. Otherwise by its length.
+	// ConfiguredDivisor divides gradients and losses of a short last window by
+	// GradientAccumulationSteps. Otherwise by its length.
 	ConfiguredDivisor bool
-	// UnfinishedWindowLost gives the batches behind the last full window no update where MaxSteps ends the run among them.
+	// UnfinishedWindowLost gives the batches behind the last full window no update where MaxSteps
+	// ends the run among them.
 	UnfinishedWindowLost bool
-	// SaveInsideWindow writes a checkpoint between the batches of a window, whose gradients are lost: a resumed run begins a new window there. Otherwise
-	// the checkpoint waits for the update, and a run that is resumed inside a window begins with the window's first batch.
+	// SaveInsideWindow writes a checkpoint between the batches of a window, whose gradients are
+	// lost: a resumed run begins a new window there. Otherwise the checkpoint waits for the update,
+	// and a run that is resumed inside a window begins with the window's first batch.
 	SaveInsideWindow bool
-	// LossCountFromSteps takes the number of batches for that of windows when a run is resumed, so that the running loss is too low.
+	// LossCountFromSteps takes the number of batches for that of windows when a run is resumed, so
+	// that the running loss is too low.
 	LossCountFromSteps bool
-	// SameOrder visits the samples of every epoch in the same order. Otherwise each has its own, by seed and epoch.
+	// SameOrder visits the samples of every epoch in the same order. Otherwise each has its own, by
+	// seed and epoch.
 	SameOrder bool
-	// SeedEveryPass seeds all generators at every epoch and evaluation, so that every epoch draws the same dropout masks, and a run that is resumed in the
-	// middle of one draws its first masks again. Otherwise the stream goes on, and a checkpoint holds where it was.
+	// SeedEveryPass seeds all generators at every epoch and evaluation, so that every epoch draws
+	// the same dropout masks, and a run that is resumed in the middle of one draws its first masks
+	// again. Otherwise the stream goes on, and a checkpoint holds where it was.
 	SeedEveryPass bool
-	// MeanOfBatches rounds the metrics of each batch of an evaluation and averages them over batches, however short. Otherwise they are those of the set.
+	// MeanOfBatches rounds the metrics of each batch of an evaluation and averages them over
+	// batches, however short. Otherwise they are those of the set.
 	MeanOfBatches bool
 	// SaveTwice writes the checkpoint of an epoch's end again where SaveSteps has just written it.
 	SaveTwice bool
 	// SaveSwitchIgnored writes the checkpoints of SaveSteps also where SaveEnabled is false.
 	SaveSwitchIgnored bool
-	// LateMetricCheck takes any MetricForBestModel with "loss" or the name of a metric in it, such as train.accuracy, and finds out after the first epoch that
-	// there is no such number. Otherwise New refuses.
+	// LateMetricCheck takes any MetricForBestModel with "loss" or the name of a metric in it, such
+	// as train.accuracy, and finds out after the first epoch that there is no such number.
+	// Otherwise New refuses.
 	LateMetricCheck bool
-	// SaveFreqIgnored takes a SaveFreq and saves as if it were not there. Otherwise New refuses it, since it has become SaveSteps.
+	// SaveFreqIgnored takes a SaveFreq and saves as if it were not there. Otherwise New refuses it,
+	// since it has become SaveSteps.
 	SaveFreqIgnored bool
 	// OwnNamesOnly refuses the optimizer "sgd" and the schedule "constant".
 	OwnNamesOnly bool
-	// ScheduleEnds fails where the cycle of the schedule "one_cycle" is over and the run is not, and where its top comes before the first update. Otherwise the
-	// last rate stays, and the first is the highest.
+	// ScheduleEnds fails where the cycle of the schedule "one_cycle" is over and the run is not,
+	// and where its top comes before the first update. Otherwise the last rate stays, and the first
+	// is the highest.
 	ScheduleEnds bool
-	// EmptyEvaluation takes an evaluation set without samples, all of whose numbers are 0, and fails at the first evaluation where there is no set. Otherwise
-	// New refuses both.
+	// EmptyEvaluation takes an evaluation set without samples, all of whose numbers are 0, and
+	// fails at the first evaluation where there is no set. Otherwise New refuses both.
 	EmptyEvaluation bool
-	// CheckpointSettings lets the optimizer of a resumed run be the one of its checkpoint: with its rate, its weight decay and, of adam and adamw, its kind,
-	// whatever the configuration says; one of the other family fails at the first update. Otherwise they are the configuration's, and an optimizer that
-	// cannot take up the states is refused by New.
+	// CheckpointSettings lets the optimizer of a resumed run be the one of its checkpoint: with its
+	// rate, its weight decay and, of adam and adamw, its kind, whatever the configuration says; one
+	// of the other family fails at the first update. Otherwise they are the configuration's, and an
+	// optimizer that cannot take up the states is refused by New.
 	CheckpointSettings bool
-	// LambdaNotSaved fails at the first checkpoint of a run with the schedule "lambda". Otherwise the file leaves the function out.
+	// LambdaNotSaved fails at the first checkpoint of a run with the schedule "lambda". Otherwise
+	// the file leaves the function out.
 	LambdaNotSaved bool
-	// MissingWeightsPass goes on with fresh weights where the checkpoint that trainer_state.yaml names is not there. Otherwise New refuses.
+	// MissingWeightsPass goes on with fresh weights where the checkpoint that trainer_state.yaml
+	// names is not there. Otherwise New refuses.
 	MissingWeightsPass bool
 	// DeviceIgnored trains on the first GPU, if there is one, whatever Device says.
 	DeviceIgnored bool
-	// FP16IgnoredOnCPU trains in float32 where MixedPrecision is fp16 and there is no GPU. Otherwise New refuses.
+	// FP16IgnoredOnCPU trains in float32 where MixedPrecision is fp16 and there is no GPU.
+	// Otherwise New refuses.
 	FP16IgnoredOnCPU bool
-	// WeightsByPosition matches initial weights that do not fit by their place in the files. Otherwise by name.
+	// WeightsByPosition matches initial weights that do not fit by their place in the files.
+	// Otherwise by name.
 	WeightsByPosition bool
-	// LogStartsAnew makes training_logs.csv of a resumed run begin with an empty table. Otherwise its rows stay.
+	// LogStartsAnew makes training_logs.csv of a resumed run begin with an empty table. Otherwise
+	// its rows stay.
 	LogStartsAnew bool
 }
 
 // Exact is Hezar 1.0.0.
 var Exact = Rules{
-	ConfiguredDivisor: true, UnfinishedWindowLost: true, SaveInsideWindow: true, LossCountFromSteps: true, SameOrder: true, SeedEveryPass: true, MeanOfBatches: true,
-	SaveTwice: true, SaveSwitchIgnored: true, LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true, ScheduleEnds: true, EmptyEvaluation: true, CheckpointSettings: true, LambdaNotSaved: true, MissingWeightsPass: true, DeviceIgnored: true,
+	ConfiguredDivisor: true, UnfinishedWindowLost: true, SaveInsideWindow: true, LossCountFromSteps: true,
+	SameOrder: true, SeedEveryPass: true, MeanOfBatches: true,
+	SaveTwice: true, SaveSwitchIgnored: true, LateMetricCheck: true, SaveFreqIgnored: true, OwnNamesOnly: true,
+	ScheduleEnds: true, EmptyEvaluation: true, CheckpointSettings: true, LambdaNotSaved: true, MissingWeightsPass: true,
+	DeviceIgnored:    true,
 	FP16IgnoredOnCPU: true, WeightsByPosition: true, LogStartsAnew: true,
 }

@@ -20,7 +20,8 @@ import (
 func tryTrainer(t *testing.T, c TrainerConfig, eval data.Dataset[point], r Rules) (*Trainer[point, points], error) {
 	t.Helper()
 	testenv.RequireTorch(t)
-	tr, err := New[point, points](c, newTiny(2), cloud(11), tinyOptions{Output: io.Discard, RunName: "run", EvalDataset: eval, Rules: r})
+	tr, err := New[point, points](c, newTiny(2), cloud(11), tinyOptions{Output: io.Discard, RunName: "run",
+		EvalDataset: eval, Rules: r})
 	if err == nil {
 		t.Cleanup(func() { tr.Close() })
 	}
@@ -61,17 +62,20 @@ func TestEmptyEvaluationIsZero(t *testing.T) {
 		if tr.State.BestMetricValue == nil || *tr.State.BestMetricValue != 0 || tr.State.BestCheckpoint != 6 {
 			t.Errorf("the best is %v of step %d, want 0 of step 6", tr.State.BestMetricValue, tr.State.BestCheckpoint)
 		}
-		if state := fileOf(t, config.OutputDir, "checkpoints", stateFile); !strings.Contains(state, "best_metric_value: 0\n") {
+		if state := fileOf(t, config.OutputDir, "checkpoints", stateFile); !strings.Contains(state,
+			"best_metric_value: 0\n") {
 			t.Errorf("the state is\n%s; want the integer 0, as Hezar has it", state)
 		}
 		table := fileOf(t, tr.State.LogsDir, csvFile)
-		if !strings.HasPrefix(table, "step,train.loss,evaluation.accuracy,evaluation.loss\n") || strings.Count(table, ",0,0\n") != 2 {
+		if !strings.HasPrefix(table, "step,train.loss,evaluation.accuracy,evaluation.loss\n") || strings.Count(table,
+			",0,0\n") != 2 {
 			t.Errorf("the table is\n%s; want two rows that end in 0,0", table)
 		}
 		if parsed, err := parseCSV(table); err != nil || parsed.text() != table {
 			t.Errorf("the table reads as %+v, %v", parsed, err)
 		}
-		if got, err := tr.Evaluate(context.Background(), cloud(0)); err != nil || len(got) != 2 || got[1].String() != "0" {
+		if got, err := tr.Evaluate(context.Background(), cloud(0)); err != nil || len(got) != 2 ||
+			got[1].String() != "0" {
 			t.Errorf("Evaluate = %v, %v", got, err)
 		}
 	}
@@ -85,7 +89,8 @@ func TestEmptyEvaluationIsZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := tr.Train(context.Background()); err == nil || tr.State.GlobalStep != 6 {
-		t.Errorf("without a set the run fails with %v after %d batches, want a failure after the first epoch, 6", err, tr.State.GlobalStep)
+		t.Errorf("without a set the run fails with %v after %d batches, want a failure after the first epoch, 6", err,
+			tr.State.GlobalStep)
 	}
 }
 
@@ -94,7 +99,8 @@ func TestOptimizerOfAResumedRunIsTheCheckpoints(t *testing.T) {
 	first.WeightDecay = 0.1
 	train(t, first, Exact)
 	second := first
-	second.NumEpochs, second.LearningRate, second.WeightDecay, second.ResumeFromCheckpoint = 3, 0.5, 0, filepath.Join(first.OutputDir, "checkpoints", "12")
+	second.NumEpochs, second.LearningRate, second.WeightDecay, second.ResumeFromCheckpoint = 3, 0.5, 0,
+		filepath.Join(first.OutputDir, "checkpoints", "12")
 	for _, c := range []struct {
 		claim     string
 		optimizer string
@@ -114,8 +120,10 @@ func TestOptimizerOfAResumedRunIsTheCheckpoints(t *testing.T) {
 			t.Errorf("%s: %v", c.claim, err)
 			continue
 		}
-		if tr.LearningRate() != c.rate || *tr.Optimizer().Groups()[0].WeightDecay != c.decay || tr.Config.LearningRate != 0.5 {
-			t.Errorf("%s: rate %g, decay %g, configuration %g; want %g, %g and 0.5", c.claim, tr.LearningRate(), *tr.Optimizer().Groups()[0].WeightDecay, tr.Config.LearningRate, c.rate, c.decay)
+		if tr.LearningRate() != c.rate || *tr.Optimizer().Groups()[0].WeightDecay != c.decay ||
+			tr.Config.LearningRate != 0.5 {
+			t.Errorf("%s: rate %g, decay %g, configuration %g; want %g, %g and 0.5", c.claim, tr.LearningRate(),
+				*tr.Optimizer().Groups()[0].WeightDecay, tr.Config.LearningRate, c.rate, c.decay)
 		}
 		path := filepath.Join(t.TempDir(), optimizerFile)
 		if err := saveOptimizer(path, tr.Optimizer(), 1, 1, false); err != nil {
@@ -134,8 +142,10 @@ func TestOptimizerOfAResumedRunIsTheCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.Train(context.Background()); err == nil || tr.State.GlobalStep != 12 || !strings.Contains(err.Error(), `"sdg"`) {
-		t.Errorf("with Exact it fails with %v at batch %d, want a failure of the first update, 12", err, tr.State.GlobalStep)
+	if err := tr.Train(context.Background()); err == nil || tr.State.GlobalStep != 12 || !strings.Contains(err.Error(),
+		`"sdg"`) {
+		t.Errorf("with Exact it fails with %v at batch %d, want a failure of the first update, 12", err,
+			tr.State.GlobalStep)
 	}
 }
 
@@ -143,7 +153,8 @@ func TestScheduleOfAResumedRunIsPlannedFromTheCheckpointsRate(t *testing.T) {
 	first := tinyConfig(t.TempDir())
 	first.LRScheduler, first.LRSchedulerKwargs = "exponential", omegaconf.Map{{Key: "gamma", Value: 0.5}}
 	train(t, first, Exact)
-	first.NumEpochs, first.LearningRate, first.ResumeFromCheckpoint = 3, 0.5, filepath.Join(first.OutputDir, "checkpoints", "12")
+	first.NumEpochs, first.LearningRate, first.ResumeFromCheckpoint = 3, 0.5, filepath.Join(first.OutputDir,
+		"checkpoints", "12")
 	for rate, r := range map[float64]Rules{0.125: {}, 0.0125: Exact} {
 		if tr, err := tryTrainer(t, first, cloud(5), r); err != nil || math.Abs(tr.LearningRate()-rate) > 1e-15 {
 			t.Errorf("the rate is %v, %v; want %g", tr.LearningRate(), err, rate)
@@ -155,7 +166,8 @@ func TestMomentumThatAScheduleBringsIsResumed(t *testing.T) {
 	config := func(epochs int) TrainerConfig {
 		c := tinyConfig(t.TempDir())
 		c.NumEpochs, c.Optimizer, c.LRScheduler, c.LRSchedulingSteps = epochs, "sdg", "cyclic", 1
-		c.LRSchedulerKwargs = omegaconf.Map{{Key: "base_lr", Value: 0.01}, {Key: "max_lr", Value: 0.1}, {Key: "step_size_up", Value: int64(3)}}
+		c.LRSchedulerKwargs = omegaconf.Map{{Key: "base_lr", Value: 0.01}, {Key: "max_lr", Value: 0.1},
+			{Key: "step_size_up", Value: int64(3)}}
 		return c
 	}
 	for _, r := range []Rules{{}, Exact} {
@@ -177,7 +189,8 @@ func TestSaveFreqIsTakenUnderItsRuleOnly(t *testing.T) {
 	}
 	train(t, config, Rules{SaveFreqIgnored: true})
 	for _, name := range []string{"06", "12"} {
-		if text := fileOf(t, config.OutputDir, "checkpoints", name, trainFolder, configFile); !strings.Contains(text, "save_freq: 2\n") {
+		if text := fileOf(t, config.OutputDir, "checkpoints", name, trainFolder, configFile); !strings.Contains(text,
+			"save_freq: 2\n") {
 			t.Errorf("checkpoint %s says\n%s\nwant save_freq: 2", name, text)
 		}
 	}
@@ -195,14 +208,16 @@ func TestScheduleEndsWhereItsCycleDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.Train(context.Background()); err == nil || !strings.Contains(err.Error(), "8 moves") || tr.State.GlobalStep != 9 {
+	if err := tr.Train(context.Background()); err == nil || !strings.Contains(err.Error(), "8 moves") ||
+		tr.State.GlobalStep != 9 {
 		t.Errorf("the run ends with %v after %d batches, want a failure after 9, of 8 moves", err, tr.State.GlobalStep)
 	}
 	config.LRSchedulerKwargs = append(config.LRSchedulerKwargs, omegaconf.Item{Key: "pct_start", Value: 0.125})
 	if tr, err := tryTrainer(t, config, cloud(5), Rules{}); err != nil || tr.LearningRate() != 0.1 {
 		t.Errorf("a top before the first update: %v, want that the first rate is the highest", err)
 	}
-	if _, err := tryTrainer(t, config, cloud(5), Rules{ScheduleEnds: true}); err == nil || !strings.Contains(err.Error(), "pct_start") {
+	if _, err := tryTrainer(t, config, cloud(5), Rules{ScheduleEnds: true}); err == nil ||
+		!strings.Contains(err.Error(), "pct_start") {
 		t.Errorf("a top before the first update: with ScheduleEnds New says %v, want a refusal", err)
 	}
 }
@@ -240,7 +255,8 @@ func TestZerosOfAFileAreNotDefaults(t *testing.T) {
 	text := "output_dir: " + t.TempDir() + "\ntask: text_classification\nuse_cpu: true\nbatch_size: 2\n"
 	for _, key := range []string{"num_epochs", "gradient_accumulation_steps"} {
 		var setting *SettingError
-		if _, err := tryTrainer(t, fromText(t, text+key+": 0\n"), cloud(5), Exact); !errors.As(err, &setting) || setting.Want != "at least 1" {
+		if _, err := tryTrainer(t, fromText(t, text+key+": 0\n"), cloud(5), Exact); !errors.As(err, &setting) ||
+			setting.Want != "at least 1" {
 			t.Errorf("%s: 0: New says %v, want a refusal", key, err)
 		}
 	}
@@ -262,8 +278,10 @@ func TestZerosOfAFileAreNotDefaults(t *testing.T) {
 			t.Errorf("%q is not written again:\n%s", line, written)
 		}
 	}
-	if tr := train(t, steps, Exact); tr.TotalSteps != 6 || tr.Config.SaveSteps != Count(6) || !tr.Config.LogSteps.isZero() {
-		t.Errorf("%d batches, saved every %v, logged every %v; want what nothing written means: 6, 6, 0", tr.TotalSteps, tr.Config.SaveSteps, tr.Config.LogSteps)
+	if tr := train(t, steps, Exact); tr.TotalSteps != 6 || tr.Config.SaveSteps != Count(6) ||
+		!tr.Config.LogSteps.isZero() {
+		t.Errorf("%d batches, saved every %v, logged every %v; want what nothing written means: 6, 6, 0", tr.TotalSteps,
+			tr.Config.SaveSteps, tr.Config.LogSteps)
 	}
 	none := fromText(t, text)
 	written, err = omegaconf.Marshal(none.Map())

@@ -13,8 +13,9 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// Save writes the model, its configuration and preprocessor, the optimizer and the schedule into a folder, as Hezar's Trainer.save does. The folder
-// is whole or not there: it is written aside, verified and renamed, and its MANIFEST.json says what belongs to it.
+// Save writes the model, its configuration and preprocessor, the optimizer and the schedule into a
+// folder, as Hezar's Trainer.save does. The folder is whole or not there: it is written aside,
+// verified and renamed, and its MANIFEST.json says what belongs to it.
 func (t *Trainer[S, B]) Save(path string) error {
 	if t.options.Rules.LambdaNotSaved && t.Config.LRLambda != nil {
 		return errors.New("hezar: a function cannot be written to train_config.yaml")
@@ -43,7 +44,8 @@ func (t *Trainer[S, B]) write(dir string) error {
 			return err
 		}
 	}
-	if err := saveOptimizer(filepath.Join(train, optimizerFile), t.optimizer, t.LearningRate(), t.rate, t.scheduler != nil); err != nil {
+	if err := saveOptimizer(filepath.Join(train, optimizerFile), t.optimizer, t.LearningRate(), t.rate,
+		t.scheduler != nil); err != nil {
 		return err
 	}
 	if t.scheduler != nil {
@@ -94,7 +96,8 @@ func (t *Trainer[S, B]) checkpoint() (string, error) {
 		if t.options.Rules.MissingWeightsPass {
 			return "", nil
 		}
-		return "", fmt.Errorf("hezar: ResumeFromCheckpoint: %s says that batch %d was saved, but there is no %s: name another checkpoint, or resume with the same NumEpochs and MaxSteps",
+		return "", fmt.Errorf("hezar: ResumeFromCheckpoint: %s says that batch %d was saved, but there is no %s: "+
+			"name another checkpoint, or resume with the same NumEpochs and MaxSteps",
 			filepath.Join(c.OutputDir, c.CheckpointsDir, stateFile), t.State.GlobalStep, dir)
 	}
 	if info, err := os.Stat(c.ResumeFromCheckpoint); err != nil || !info.IsDir() {
@@ -124,7 +127,8 @@ func (t *Trainer[S, B]) loadWeights(from string) error {
 			return fmt.Errorf("hezar: ResumeFromCheckpoint: %w", err)
 		}
 		t.options.Logger.Info("Resuming training from checkpoint", "path", from)
-	case t.Config.InitWeightsFrom != "" && t.Config.ResumeFromCheckpoint == "" || t.Config.InitWeightsFrom != "" && t.State.GlobalStep == 0:
+	case t.Config.InitWeightsFrom != "" && t.Config.ResumeFromCheckpoint == "" || t.Config.InitWeightsFrom != "" &&
+		t.State.GlobalStep == 0:
 		return t.initWeights()
 	}
 	return nil
@@ -148,16 +152,19 @@ func (t *Trainer[S, B]) initWeights() error {
 		}
 		t.initReport, err = nn.LoadStateDict(model, w, byPosition(model, w))
 	} else {
-		t.initReport, err = nn.LoadStateDict(model, w, nn.LoadOptions{IgnoreMissing: true, IgnoreUnexpected: true, IgnoreMismatched: true})
+		t.initReport, err = nn.LoadStateDict(model, w, nn.LoadOptions{IgnoreMissing: true, IgnoreUnexpected: true,
+			IgnoreMismatched: true})
 	}
 	if err != nil {
 		return fmt.Errorf("hezar: InitWeightsFrom: %w", err)
 	}
 	if len(t.initReport.Loaded) == 0 {
-		return fmt.Errorf("hezar: InitWeightsFrom: %s has no weight of this model: none of its %d names occurs here in the same shape; want a model of the same kind", w.Path(), len(w.Contents()))
+		return fmt.Errorf("hezar: InitWeightsFrom: %s has no weight of this model: none of its %d names occurs here "+
+			"in the same shape; want a model of the same kind", w.Path(), len(w.Contents()))
 	}
 	if t.initReport.Missing != nil || t.initReport.Mismatched != nil || t.initReport.Unexpected != nil {
-		t.options.Logger.Warn("Partially loading the weights as the model architecture and the given state dict are incompatible", "report", t.initReport.String())
+		t.options.Logger.Warn("Partially loading the weights as the model architecture and the given state dict are "+
+			"incompatible", "report", t.initReport.String())
 	}
 	return nil
 }
@@ -171,5 +178,7 @@ func byPosition(model any, w *pretrained.Weights) nn.LoadOptions {
 			names[contents[i].Name] = own.Name
 		}
 	}
-	return nn.LoadOptions{IgnoreMissing: true, IgnoreUnexpected: true, Rename: func(name string) string { return names[name] }}
+	return nn.LoadOptions{IgnoreMissing: true, IgnoreUnexpected: true, Rename: func(name string) string {
+		return names[name]
+	}}
 }

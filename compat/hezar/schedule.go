@@ -10,11 +10,13 @@ import (
 
 // classes are the classes of torch.optim.lr_scheduler behind Hezar's names.
 var classes = map[string]string{
-	"step": "StepLR", "reduce_on_plateau": "ReduceLROnPlateau", "multi_step": "MultiStepLR", "one_cycle": "OneCycleLR", "linear": "LinearLR", "exponential": "ExponentialLR",
+	"step": "StepLR", "reduce_on_plateau": "ReduceLROnPlateau", "multi_step": "MultiStepLR", "one_cycle": "OneCycleLR",
+	"linear": "LinearLR", "exponential": "ExponentialLR",
 	"cyclic": "CyclicLR", "polynomial": "PolynomialLR", "cosine_anealing": "CosineAnnealingLR",
 }
 
-// scheduler moves the learning rate: at every so many batches, or at the end of an epoch by a metric.
+// scheduler moves the learning rate: at every so many batches, or at the end of an epoch by a
+// metric.
 type scheduler struct {
 	plan        lr.Rate
 	momentum    lr.Rate       // nil: left alone
@@ -56,7 +58,8 @@ func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, moves 
 	if err := lr.Validate(own, c.LearningRate, moves); err != nil {
 		return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
 	}
-	s.plan, s.limit, s.failsAtOnce = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves), lr.FailsAtOnce(own, moves)
+	s.plan, s.limit, s.failsAtOnce = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves),
+		lr.FailsAtOnce(own, moves)
 	if m, ok := own.(lr.MomentumSchedule); ok {
 		s.momentum = m.PlanMomentum(moves)
 	}
@@ -96,7 +99,8 @@ func (s *scheduler) setMomentum(o optim.Optimizer) error {
 	return m.SetMomentum(s.momentum(s.moves))
 }
 
-// newOptimizer makes the optimizer that a configuration names. It computes as PyTorch's does if it is told nothing: operator by operator on a CPU.
+// newOptimizer makes the optimizer that a configuration names. It computes as PyTorch's does if it
+// is told nothing: operator by operator on a CPU.
 func newOptimizer(c TrainerConfig, onGPU bool) optim.Builder {
 	implementation := optim.ForLoop
 	if onGPU {

@@ -32,9 +32,11 @@ type TrainerState struct {
 // Map is the state in Hezar's order.
 func (s TrainerState) Map() omegaconf.Map {
 	m := omegaconf.Map{
-		{Key: "epoch", Value: s.Epoch}, {Key: "total_epochs", Value: s.TotalEpochs}, {Key: "global_step", Value: s.GlobalStep}, {Key: "epoch_step", Value: s.EpochStep},
+		{Key: "epoch", Value: s.Epoch}, {Key: "total_epochs", Value: s.TotalEpochs},
+		{Key: "global_step", Value: s.GlobalStep}, {Key: "epoch_step", Value: s.EpochStep},
 		{Key: "loss_tracker_sum", Value: s.LossTrackerSum}, {Key: "loss_tracker_avg", Value: s.LossTrackerAvg},
-		{Key: "metric_for_best_checkpoint", Value: s.MetricForBestCheckpoint}, {Key: "best_metric_value"}, {Key: "best_checkpoint"}, {Key: "logs_dir", Value: s.LogsDir},
+		{Key: "metric_for_best_checkpoint", Value: s.MetricForBestCheckpoint}, {Key: "best_metric_value"},
+		{Key: "best_checkpoint"}, {Key: "logs_dir", Value: s.LogsDir},
 	}
 	if s.BestMetricValue != nil {
 		m.Set("best_metric_value", *s.BestMetricValue)
@@ -57,8 +59,10 @@ func LoadTrainerState(path string) (TrainerState, error) {
 	}
 	f := &fields{m: m}
 	s := TrainerState{
-		Epoch: f.number("epoch"), TotalEpochs: f.number("total_epochs"), GlobalStep: f.number("global_step"), EpochStep: f.number("epoch_step"), LossTrackerSum: f.float("loss_tracker_sum"),
-		LossTrackerAvg: f.float("loss_tracker_avg"), MetricForBestCheckpoint: f.text("metric_for_best_checkpoint"), LogsDir: f.text("logs_dir"),
+		Epoch: f.number("epoch"), TotalEpochs: f.number("total_epochs"), GlobalStep: f.number("global_step"),
+		EpochStep: f.number("epoch_step"), LossTrackerSum: f.float("loss_tracker_sum"),
+		LossTrackerAvg: f.float("loss_tracker_avg"), MetricForBestCheckpoint: f.text("metric_for_best_checkpoint"),
+		LogsDir: f.text("logs_dir"),
 	}
 	if v, _ := m.Get("best_metric_value"); v != nil {
 		_, s.BestIsInteger = v.(int64)
@@ -69,7 +73,8 @@ func LoadTrainerState(path string) (TrainerState, error) {
 		return s, fmt.Errorf("hezar: %s: %w", path, err)
 	}
 	if s.Epoch < 1 || s.GlobalStep < 0 || s.EpochStep < 0 {
-		return s, fmt.Errorf("hezar: %s: epoch %d, global_step %d, epoch_step %d are no place in a run", path, s.Epoch, s.GlobalStep, s.EpochStep)
+		return s, fmt.Errorf("hezar: %s: epoch %d, global_step %d, epoch_step %d are no place in a run", path, s.Epoch,
+			s.GlobalStep, s.EpochStep)
 	}
 	return s, nil
 }
@@ -82,14 +87,17 @@ func (s *TrainerState) update(best Value, maximize bool) {
 	}
 }
 
-// startState is the state that a run begins with: a fresh one, or that of an earlier run in the folder, put where the checkpoint was made.
+// startState is the state that a run begins with: a fresh one, or that of an earlier run in the
+// folder, put where the checkpoint was made.
 func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState, error) {
-	fresh := TrainerState{Epoch: 1, TotalEpochs: c.NumEpochs, MetricForBestCheckpoint: c.MetricForBestModel, LogsDir: logsDir}
+	fresh := TrainerState{Epoch: 1, TotalEpochs: c.NumEpochs, MetricForBestCheckpoint: c.MetricForBestModel,
+		LogsDir: logsDir}
 	if c.ResumeFromCheckpoint == "" {
 		return fresh, nil
 	}
 	path := filepath.Join(c.OutputDir, c.CheckpointsDir, stateFile)
-	if own := filepath.Join(c.ResumeFromCheckpoint, trainFolder, stateFile); c.ResumeFromCheckpoint != Newest && exists(own) {
+	if own := filepath.Join(c.ResumeFromCheckpoint, trainFolder, stateFile); c.ResumeFromCheckpoint != Newest &&
+		exists(own) {
 		path = own // of the checkpoint, not of where the run got to after it
 	}
 	s, err := LoadTrainerState(path)
@@ -100,7 +108,8 @@ func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState
 		return fresh, err
 	}
 	if info, err := os.Stat(c.ResumeFromCheckpoint); c.ResumeFromCheckpoint != Newest && err == nil && info.IsDir() {
-		if step, err := strconv.Atoi(filepath.Base(c.ResumeFromCheckpoint)); err == nil && step >= 0 { // folders are called after their step
+		// folders are called after their step
+		if step, err := strconv.Atoi(filepath.Base(c.ResumeFromCheckpoint)); err == nil && step >= 0 {
 			s.GlobalStep = step
 		}
 		s.Epoch = int(math.Ceil(float64(s.GlobalStep) / float64(stepsInEpoch)))

@@ -35,7 +35,8 @@ func saveModel(path string, model any) error {
 	return pickle.WriteFile(path, state)
 }
 
-// saveOptimizer writes optimizer.state_dict(). rate is that of the next update, which PyTorch keeps in the groups.
+// saveOptimizer writes optimizer.state_dict(). rate is that of the next update, which PyTorch keeps
+// in the groups.
 func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, scheduled bool) error {
 	tensors, text, err := optim.ToPyTorch(o)
 	if err != nil {
@@ -146,8 +147,9 @@ func loadOptimizer(path string, o optim.Optimizer) error {
 	return optim.FromPyTorch(o, tensors, settings)
 }
 
-// takeUp takes rate, weight decay and kind of the optimizer from a file of saveOptimizer, or of Python's, as load_state_dict does, where there is one. foreign
-// is the family of the file's optimizer where it is not the configuration's, and the settings of neither would do.
+// takeUp takes rate, weight decay and kind of the optimizer from a file of saveOptimizer, or of
+// Python's, as load_state_dict does, where there is one. foreign is the family of the file's
+// optimizer where it is not the configuration's, and the settings of neither would do.
 func (c *TrainerConfig) takeUp(path string) (foreign string, err error) {
 	if !exists(path) {
 		return "", nil
@@ -164,7 +166,8 @@ func (c *TrainerConfig) takeUp(path string) (foreign string, err error) {
 	groups, _ := top.Get("param_groups")
 	list, _ := groups.(*pickle.List)
 	if list == nil || len(list.Items) != 1 {
-		return "", fmt.Errorf("%s has no list of one group in param_groups; want what torch.save(optimizer.state_dict()) writes", path)
+		return "", fmt.Errorf("%s has no list of one group in param_groups; want what "+
+			"torch.save(optimizer.state_dict()) writes", path)
 	}
 	group, _ := list.Items[0].(*pickle.Dict)
 	if group == nil {
@@ -195,12 +198,15 @@ func (c *TrainerConfig) takeUp(path string) (foreign string, err error) {
 	return "", nil
 }
 
-// save writes what PyTorch's scheduler needs to go on, and what this one does: how often it has moved.
+// save writes what PyTorch's scheduler needs to go on, and what this one does: how often it has
+// moved.
 func (s *scheduler) save(path string) error {
 	d := &pickle.Dict{}
 	put := func(key string, value any) { set(d, key, value) }
 	for _, item := range s.config.LRSchedulerKwargs {
-		if v, ok := pickleValue(item.Value); ok && s.config.LRScheduler != "one_cycle" && s.config.LRScheduler != "cyclic" { // which keep other things than what they are given
+		// which keep other things than what they are given
+		if v, ok := pickleValue(item.Value); ok && s.config.LRScheduler != "one_cycle" &&
+			s.config.LRScheduler != "cyclic" {
 			put(fmt.Sprint(item.Key), v)
 		}
 	}
@@ -306,7 +312,8 @@ func pickleValue(v any) (any, bool) {
 	return nil, false
 }
 
-// fromJSON reads JSON into the values of a pickle. Numbers with a point or an exponent are float64, others int64.
+// fromJSON reads JSON into the values of a pickle. Numbers with a point or an exponent are float64,
+// others int64.
 func fromJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -360,7 +367,8 @@ func decodeJSON(d *json.Decoder) (any, error) {
 	return token, nil
 }
 
-// toJSON turns the values of a pickle into what package json writes. Tensors, such as a rate that lives on the device, become null.
+// toJSON turns the values of a pickle into what package json writes. Tensors, such as a rate that
+// lives on the device, become null.
 func toJSON(v any) any {
 	switch v := v.(type) {
 	case pickle.Tuple:
@@ -394,7 +402,8 @@ func saveGenerators(path string, devices []torch.Device) error {
 	var entries []safetensors.Entry
 	for _, d := range devices {
 		state := torch.DefaultGenerator(d).State()
-		entries = append(entries, safetensors.Entry{Name: d.String(), DType: safetensors.U8, Shape: []int64{int64(len(state))}, Data: safetensors.Bytes(state)})
+		entries = append(entries, safetensors.Entry{Name: d.String(), DType: safetensors.U8,
+			Shape: []int64{int64(len(state))}, Data: safetensors.Bytes(state)})
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err

@@ -48,13 +48,15 @@ type Trainer[S, B any] struct {
 	events   *callback.EventWriter
 
 	initReport *nn.Report
-	generators string  // file of the states to go on from; empty: none
-	foreign    string  // the family of the optimizer whose checkpoint cannot be gone on from, by Rules.CheckpointSettings; empty: it can
-	rate       float64 // without a schedule, and what one is planned from
-	every      int     // batches from one move of the schedule to the next
-	window     window
-	saveDue    bool // a checkpoint waits for the end of the window
-	lastSaved  int  // GlobalStep of the last one; -1: none
+	generators string // file of the states to go on from; empty: none
+	// the family of the optimizer whose checkpoint cannot be gone on from, by
+	// Rules.CheckpointSettings; empty: it can
+	foreign   string
+	rate      float64 // without a schedule, and what one is planned from
+	every     int     // batches from one move of the schedule to the next
+	window    window
+	saveDue   bool // a checkpoint waits for the end of the window
+	lastSaved int  // GlobalStep of the last one; -1: none
 }
 
 // Files and folders of a run, under Hezar's names.
@@ -71,9 +73,11 @@ const (
 	generatorFile = "rng_state.safetensors"
 )
 
-// New makes a Trainer: the optimizer, the schedule, the metrics and the logs of a configuration, with the weights and the state that it says to start from.
-// What cannot be is refused here, before anything is written.
-func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S], o Options[S, B]) (*Trainer[S, B], error) {
+// New makes a Trainer: the optimizer, the schedule, the metrics and the logs of a configuration,
+// with the weights and the state that it says to start from. What cannot be is refused here, before
+// anything is written.
+func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S], o Options[S, B]) (*Trainer[S, B],
+	error) {
 	t := &Trainer[S, B]{options: o, model: model, train: train, collate: o.DataCollator, lastSaved: -1}
 	var err error
 	if t.Config, err = config.resolved(o.Rules); err != nil {
@@ -128,11 +132,13 @@ func (t *Trainer[S, B]) build() error {
 		return err
 	}
 	var err error
-	if t.State, err = startState(t.Config, t.StepsInEpoch, filepath.Join(t.Config.OutputDir, t.Config.LogsDir, t.runName())); err != nil {
+	if t.State, err = startState(t.Config, t.StepsInEpoch, filepath.Join(t.Config.OutputDir, t.Config.LogsDir,
+		t.runName())); err != nil {
 		return err
 	}
 	if t.State.GlobalStep > 0 && t.State.EpochStep > t.StepsInEpoch {
-		return fmt.Errorf("hezar: the run to resume stands at batch %d of its epoch, and an epoch has %d now; resume with the same data and BatchSize", t.State.EpochStep, t.StepsInEpoch)
+		return fmt.Errorf("hezar: the run to resume stands at batch %d of its epoch, and an epoch has %d now; resume "+
+			"with the same data and BatchSize", t.State.EpochStep, t.StepsInEpoch)
 	}
 	from, err := t.checkpoint()
 	if err != nil {
@@ -212,7 +218,8 @@ func (t *Trainer[S, B]) chooseObjective() error {
 		t.maximize = objective == "maximize"
 		return nil
 	}
-	return refuse("MetricForBestModel", target, fmt.Sprintf("train.loss, evaluation.loss, or evaluation. and one of %q", t.handler.Keys()))
+	return refuse("MetricForBestModel", target, fmt.Sprintf("train.loss, evaluation.loss, or evaluation. and one of %q",
+		t.handler.Keys()))
 }
 
 func (t *Trainer[S, B]) runName() string {
@@ -251,12 +258,15 @@ func (t *Trainer[S, B]) buildOptimizer(from string) (err error) {
 	} else {
 		t.every = t.Config.LRSchedulingSteps
 	}
-	if t.options.Optimizer == nil || t.options.LRScheduler != nil || t.options.Adaptive != nil || !t.options.Rules.OwnNamesOnly {
-		if t.scheduler, err = newScheduler(config, t.options.LRScheduler, t.options.Adaptive, max(1, t.TotalSteps/t.every)); err != nil {
+	if t.options.Optimizer == nil || t.options.LRScheduler != nil || t.options.Adaptive != nil ||
+		!t.options.Rules.OwnNamesOnly {
+		if t.scheduler, err = newScheduler(config, t.options.LRScheduler, t.options.Adaptive,
+			max(1, t.TotalSteps/t.every)); err != nil {
 			return err
 		}
 		if s := t.scheduler; s != nil && s.failsAtOnce && t.options.Rules.ScheduleEnds {
-			return fmt.Errorf("hezar: LRSchedulerKwargs: the top of the cycle comes before the first update; want another pct_start or total_steps")
+			return fmt.Errorf("hezar: LRSchedulerKwargs: the top of the cycle comes before the first update; want " +
+				"another pct_start or total_steps")
 		}
 	}
 	if from == "" || t.foreign != "" {
@@ -327,7 +337,8 @@ func (t *Trainer[S, B]) LearningRate() float64 {
 	return t.scheduler.rate()
 }
 
-// Momentum is the momentum that the schedule has for the next update; ok is false where it leaves the momentum alone.
+// Momentum is the momentum that the schedule has for the next update; ok is false where it leaves
+// the momentum alone.
 func (t *Trainer[S, B]) Momentum() (momentum float64, ok bool) {
 	if t.scheduler == nil || t.scheduler.momentum == nil {
 		return 0, false
@@ -346,12 +357,14 @@ func (t *Trainer[S, B]) Objective() string {
 	return "minimize"
 }
 
-// RunningLoss is the mean of the windows' losses since the start of the run, their sum and their number.
+// RunningLoss is the mean of the windows' losses since the start of the run, their sum and their
+// number.
 func (t *Trainer[S, B]) RunningLoss() (mean, sum float64, windows int) {
 	return t.tracker.avg, t.tracker.sum, t.tracker.count
 }
 
-// InitReport says which weights InitWeightsFrom has given, and which not; nil if it was not asked for.
+// InitReport says which weights InitWeightsFrom has given, and which not; nil if it was not asked
+// for.
 func (t *Trainer[S, B]) InitReport() *nn.Report { return t.initReport }
 
 // say writes to the output; nobody can do anything about a terminal that is gone.

@@ -8,8 +8,10 @@ import (
 	"strings"
 )
 
-// TrainerArguments are the hyperparameters of a run: pymarlin.core.trainer.TrainerArguments. The zero value has PyMarlin's defaults. Switches that are
-// on by default are named after what turns them off. [TrainerArgumentsFromConfig] reads them from a configuration under their Python names, the tags.
+// TrainerArguments are the hyperparameters of a run: pymarlin.core.trainer.TrainerArguments. The
+// zero value has PyMarlin's defaults. Switches that are on by default are named after what turns
+// them off. [TrainerArgumentsFromConfig] reads them from a configuration under their Python names,
+// the tags.
 type TrainerArguments struct {
 	Epochs int  `config:"epochs"`   // zero: 1; see [Options.Exact] for a zero that a configuration says
 	NoGPU  bool `config:"!use_gpu"` // train on the CPU where there is a GPU too
@@ -18,17 +20,20 @@ type TrainerArguments struct {
 	GPUBatchSizeLimit int `config:"gpu_batch_size_limit"` // samples in one forward pass at most; zero: 512
 	ValBatchSize      int `config:"val_batch_size"`       // zero: 1
 
-	MaxTrainStepsPerEpoch int `config:"max_train_steps_per_epoch"` // updates in an epoch at most; zero: as many as there are
-	MaxValStepsPerEpoch   int `config:"max_val_steps_per_epoch"`   // batches of each validation set at most; zero: all
+	// updates in an epoch at most; zero: as many as there are
+	MaxTrainStepsPerEpoch int `config:"max_train_steps_per_epoch"`
+	MaxValStepsPerEpoch   int `config:"max_val_steps_per_epoch"` // batches of each validation set at most; zero: all
 
 	NoClipGrads bool    `config:"!clip_grads"`
 	MaxGradNorm float64 `config:"max_grad_norm"` // zero: 1; see [Options.Exact] for a zero that a configuration says
 
-	// ResetOptimizersSchedulers makes optimizers and schedulers anew after a checkpoint has been loaded, for the epochs that are left.
+	// ResetOptimizersSchedulers makes optimizers and schedulers anew after a checkpoint has been
+	// loaded, for the epochs that are left.
 	ResetOptimizersSchedulers bool `config:"reset_optimizers_schedulers"`
 
-	CheckpointerArgs        CheckpointerArguments         `config:"checkpointer_args"`
-	DistributedTrainingArgs *DistributedTrainingArguments `config:"distributed_training_args"` // nil: from the environment
+	CheckpointerArgs CheckpointerArguments `config:"checkpointer_args"`
+	// nil: from the environment
+	DistributedTrainingArgs *DistributedTrainingArguments `config:"distributed_training_args"`
 
 	Writers       []string            `config:"writers"` // nil: stdout and tensorboard; empty: none. See [BuildWriter]
 	CustomWriters []Writer            // these too
@@ -79,7 +84,8 @@ func argumentf(format string, args ...any) error {
 	return fmt.Errorf("pymarlin: %w: "+format, append([]any{ErrArgument}, args...)...)
 }
 
-// check refuses what PyMarlin would stumble over in the middle of a run, and, where exact is not set, what makes no sense.
+// check refuses what PyMarlin would stumble over in the middle of a run, and, where exact is not
+// set, what makes no sense.
 func (a TrainerArguments) check(exact bool) error {
 	if !exact && a.Epochs < 1 {
 		return argumentf("epochs is %d; want a positive number", a.Epochs)
@@ -88,9 +94,11 @@ func (a TrainerArguments) check(exact bool) error {
 		name  string
 		value int
 	}{
-		{"TrainBatchSize", a.TrainBatchSize}, {"GPUBatchSizeLimit", a.GPUBatchSizeLimit}, {"ValBatchSize", a.ValBatchSize},
+		{"TrainBatchSize", a.TrainBatchSize}, {"GPUBatchSizeLimit", a.GPUBatchSizeLimit},
+		{"ValBatchSize", a.ValBatchSize},
 		{"MaxTrainStepsPerEpoch", a.MaxTrainStepsPerEpoch}, {"MaxValStepsPerEpoch", a.MaxValStepsPerEpoch},
-		{"StatsArgs.LogSteps", a.StatsArgs.LogSteps}, {"StatsArgs.LogModelSteps", a.StatsArgs.LogModelSteps}, {"CheckpointerArgs.Period", a.CheckpointerArgs.Period},
+		{"StatsArgs.LogSteps", a.StatsArgs.LogSteps}, {"StatsArgs.LogModelSteps", a.StatsArgs.LogModelSteps},
+		{"CheckpointerArgs.Period", a.CheckpointerArgs.Period},
 		{"WriterArgs.HistogramSteps", a.WriterArgs.HistogramSteps},
 	} {
 		if f.value < 0 {
@@ -98,13 +106,15 @@ func (a TrainerArguments) check(exact bool) error {
 		}
 	}
 	if !exact && (!(a.MaxGradNorm > 0) || math.IsInf(a.MaxGradNorm, 0)) {
-		return argumentf("max_grad_norm, TrainerArguments.MaxGradNorm, is %g; want a positive number, or NoClipGrads", a.MaxGradNorm)
+		return argumentf("max_grad_norm, TrainerArguments.MaxGradNorm, is %g; want a positive number, or NoClipGrads",
+			a.MaxGradNorm)
 	}
 	if _, err := parseLevel(a.LogLevel); err != nil {
 		return err
 	}
 	if strings.ContainsAny(a.CheckpointerArgs.FilePrefix+a.CheckpointerArgs.FileExt, "/\\") {
-		return argumentf("CheckpointerArgs.FilePrefix is %q and FileExt %q; want names without a folder, which is SaveDir", a.CheckpointerArgs.FilePrefix, a.CheckpointerArgs.FileExt)
+		return argumentf("CheckpointerArgs.FilePrefix is %q and FileExt %q; want names without a folder, which is "+
+			"SaveDir", a.CheckpointerArgs.FilePrefix, a.CheckpointerArgs.FileExt)
 	}
 	for _, name := range a.Writers {
 		if !slices.Contains(writerNames, name) {
@@ -114,8 +124,9 @@ func (a TrainerArguments) check(exact bool) error {
 	return nil
 }
 
-// TrainStepBatchSize is the number of samples in a forward pass: the batch of this process if it is within the limit, the limit if that divides it, and
-// otherwise the batch halved until it fits. Halving rounds down: 13 samples under a limit of 5 become passes of 3.
+// TrainStepBatchSize is the number of samples in a forward pass: the batch of this process if it is
+// within the limit, the limit if that divides it, and otherwise the batch halved until it fits.
+// Halving rounds down: 13 samples under a limit of 5 become passes of 3.
 func TrainStepBatchSize(batch, limit int) int {
 	if batch <= limit {
 		return batch
@@ -129,8 +140,8 @@ func TrainStepBatchSize(batch, limit int) int {
 	return batch
 }
 
-// EstimatedGlobalSteps is PyMarlin's estimate of the updates in an epoch of so many batches: one too many where the division is exact.
-// maxSteps is TrainerArguments.MaxTrainStepsPerEpoch.
+// EstimatedGlobalSteps is PyMarlin's estimate of the updates in an epoch of so many batches: one
+// too many where the division is exact. maxSteps is TrainerArguments.MaxTrainStepsPerEpoch.
 func EstimatedGlobalSteps(batches, worldSize, accumulation, maxSteps int) int {
 	steps := batches/(worldSize*accumulation) + 1
 	if maxSteps > 0 {

@@ -7,16 +7,18 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TrainerBackend carries out the passes over the data: how a batch becomes gradients, and gradients an update. [SingleProcess] and [SingleProcessAmp] are
-// two; another one may be given in [Options].
+// TrainerBackend carries out the passes over the data: how a batch becomes gradients, and gradients
+// an update. [SingleProcess] and [SingleProcessAmp] are two; another one may be given in [Options].
 type TrainerBackend[B any] interface {
 	// Init is called once by New.
 	Init(args BackendArguments[B]) error
-	// TrainDL runs the batches of an epoch and returns their outputs, if the module has a TrainEpochEndHook.
+	// TrainDL runs the batches of an epoch and returns their outputs, if the module has a
+	// TrainEpochEndHook.
 	TrainDL(ctx context.Context, loader Dataloader[B]) (Collected, error)
 	// ValidateDL runs step over the batches of a set without gradients and returns the outputs.
 	ValidateDL(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected, error)
-	// BatchesCompleted and GlobalStepsCompleted count batches and updates since the beginning of the first run.
+	// BatchesCompleted and GlobalStepsCompleted count batches and updates since the beginning of
+	// the first run.
 	BatchesCompleted() int
 	GlobalStepsCompleted() int
 	// TrainSampler and ValSampler are what the module's loaders are asked for.
@@ -46,8 +48,9 @@ type BackendArguments[B any] struct {
 	InexactResume         bool      // the gradients of an unfinished window are not part of the state
 }
 
-// BuildTrainerBackend makes a backend by its name: "sp" runs in one process, "sp-amp" does so in mixed precision. The names of PyMarlin's that
-// need several processes (ddp, ddp-amp), Apex or Opacus are refused.
+// BuildTrainerBackend makes a backend by its name: "sp" runs in one process, "sp-amp" does so in
+// mixed precision. The names of PyMarlin's that need several processes (ddp, ddp-amp), Apex or
+// Opacus are refused.
 func BuildTrainerBackend[B any](name string) (TrainerBackend[B], error) {
 	switch name {
 	case "sp":
@@ -55,11 +58,14 @@ func BuildTrainerBackend[B any](name string) (TrainerBackend[B], error) {
 	case "sp-amp":
 		return &SingleProcessAmp[B]{Precision: amp.FP16}, nil
 	case "ddp", "ddp-amp":
-		return nil, argumentf("the backend %q trains in several processes, which this package does not; take %q, where a window of batches gives the same gradients", name, "sp"+name[len("ddp"):])
+		return nil, argumentf("the backend %q trains in several processes, which this package does not; take %q, "+
+			"where a window of batches gives the same gradients", name, "sp"+name[len("ddp"):])
 	case "sp-amp-apex", "ddp-amp-apex":
-		return nil, argumentf("the backend %q needs Apex, a Python package that PyTorch's own mixed precision has replaced; take sp-amp", name)
+		return nil, argumentf("the backend %q needs Apex, a Python package that PyTorch's own mixed precision has "+
+			"replaced; take sp-amp", name)
 	case "sp-dp", "ddp-dp":
-		return nil, argumentf("the backend %q needs gradients of single samples, which Opacus makes with Python hooks; there is no such backend here", name)
+		return nil, argumentf("the backend %q needs gradients of single samples, which Opacus makes with Python "+
+			"hooks; there is no such backend here", name)
 	}
 	return nil, argumentf("there is no backend %q; want sp or sp-amp", name)
 }

@@ -17,35 +17,43 @@ import (
 
 // Checkpointer keeps checkpoints: AbstractCheckpointer.
 type Checkpointer interface {
-	// Save writes a checkpoint under a number, the epoch's, if it is due or forced. path is empty where nothing was written. The tensors
-	// are the live ones: they must be copied or written before Save returns.
+	// Save writes a checkpoint under a number, the epoch's, if it is due or forced. path is empty
+	// where nothing was written. The tensors are the live ones: they must be copied or written
+	// before Save returns.
 	Save(c Checkpoint, index int, force bool) (path string, err error)
 	// SaveModel writes the state of the module alone at the end of the training.
 	SaveModel(state State, index int) (path string, err error)
-	// Load is called once, by New. An empty Checkpoint means that there is nothing to go on from. Its tensors are freed when they have
-	// been loaded.
+	// Load is called once, by New. An empty Checkpoint means that there is nothing to go on from.
+	// Its tensors are freed when they have been loaded.
 	Load() (Checkpoint, error)
 }
 
-// CheckpointerArguments configure a [DefaultCheckpointer]: DefaultCheckpointerArguments. The zero value has PyMarlin's defaults.
+// CheckpointerArguments configure a [DefaultCheckpointer]: DefaultCheckpointerArguments. The zero
+// value has PyMarlin's defaults.
 type CheckpointerArguments struct {
-	NoCheckpoint              bool   `config:"!checkpoint"`                 // write nothing
-	DeleteExistingCheckpoints bool   `config:"delete_existing_checkpoints"` // remove the files with FileExt in SaveDir at the start
-	Period                    int    `config:"period"`                      // save every so many epochs, 0 being the first; zero: 1. The last epoch is always saved
-	SaveDir                   string `config:"save_dir"`                    // empty: checkpoints
-	ModelStateSaveDir         string `config:"model_state_save_dir"`        // of the final model; empty: checkpoints
-	NoModelState              bool   // write no final model: model_state_save_dir=None
-	LoadDir                   string `config:"load_dir"`      // where to look for a checkpoint to go on from; empty: nowhere
-	LoadFilename              string `config:"load_filename"` // empty: the newest in LoadDir and the folders below
-	FilePrefix                string `config:"file_prefix"`   // files are PREFIX_EPOCH.EXT and PREFIX_model_EPOCH.EXT; empty: model
+	NoCheckpoint bool `config:"!checkpoint"` // write nothing
+	// remove the files with FileExt in SaveDir at the start
+	DeleteExistingCheckpoints bool `config:"delete_existing_checkpoints"`
+	// save every so many epochs, 0 being the first; zero: 1. The last epoch is always saved
+	Period            int    `config:"period"`
+	SaveDir           string `config:"save_dir"`             // empty: checkpoints
+	ModelStateSaveDir string `config:"model_state_save_dir"` // of the final model; empty: checkpoints
+	NoModelState      bool   // write no final model: model_state_save_dir=None
+	// where to look for a checkpoint to go on from; empty: nowhere
+	LoadDir      string `config:"load_dir"`
+	LoadFilename string `config:"load_filename"` // empty: the newest in LoadDir and the folders below
+	// files are PREFIX_EPOCH.EXT and PREFIX_model_EPOCH.EXT; empty: model
+	FilePrefix string `config:"file_prefix"`
 
-	// FileExt is the extension of the files, and says what they are: "safetensors" makes safetensors files, everything else files that
-	// torch.save would write. Empty: pt.
+	// FileExt is the extension of the files, and says what they are: "safetensors" makes
+	// safetensors files, everything else files that torch.save would write. Empty: pt.
 	FileExt string `config:"file_ext"`
 
-	// Exact finds files as PyMarlin does. Without LoadFilename it loads the file with the greatest last number in its path whose name begins with FilePrefix
-	// and ends with FileExt, and of several the one that the file system lists first: a file of SaveModel is one of them, and no checkpoint. A LoadFilename
-	// that is missing begins anew, a damaged file is an error, and DeleteExistingCheckpoints removes script.xpt beside model_0.pt.
+	// Exact finds files as PyMarlin does. Without LoadFilename it loads the file with the greatest
+	// last number in its path whose name begins with FilePrefix and ends with FileExt, and of
+	// several the one that the file system lists first: a file of SaveModel is one of them, and no
+	// checkpoint. A LoadFilename that is missing begins anew, a damaged file is an error, and
+	// DeleteExistingCheckpoints removes script.xpt beside model_0.pt.
 	Exact bool
 }
 
@@ -66,7 +74,8 @@ func (a CheckpointerArguments) withDefaults() CheckpointerArguments {
 	return a
 }
 
-// DefaultCheckpointer keeps a file per saved epoch. A file is whole or not there: it is written aside, flushed and renamed.
+// DefaultCheckpointer keeps a file per saved epoch. A file is whole or not there: it is written
+// aside, flushed and renamed.
 type DefaultCheckpointer struct {
 	args   CheckpointerArguments
 	logger *slog.Logger
@@ -74,7 +83,8 @@ type DefaultCheckpointer struct {
 
 var _ Checkpointer = (*DefaultCheckpointer)(nil)
 
-// NewDefaultCheckpointer makes one, and removes old files if the arguments ask for it. A nil logger is slog's default.
+// NewDefaultCheckpointer makes one, and removes old files if the arguments ask for it. A nil logger
+// is slog's default.
 func NewDefaultCheckpointer(args CheckpointerArguments, logger *slog.Logger) (*DefaultCheckpointer, error) {
 	args = args.withDefaults()
 	if args.Period < 0 {
@@ -92,7 +102,8 @@ func NewDefaultCheckpointer(args CheckpointerArguments, logger *slog.Logger) (*D
 		return nil, fmt.Errorf("pymarlin: delete existing checkpoints: %w", err)
 	}
 	for _, e := range entries {
-		if e.Type().IsRegular() && (filepath.Ext(e.Name()) == "."+args.FileExt || args.Exact && strings.HasSuffix(e.Name(), args.FileExt)) {
+		if e.Type().IsRegular() && (filepath.Ext(e.Name()) == "."+args.FileExt || args.Exact &&
+			strings.HasSuffix(e.Name(), args.FileExt)) {
 			logger.Warn("deleting a checkpoint", "file", filepath.Join(args.SaveDir, e.Name()))
 			if err := os.Remove(filepath.Join(args.SaveDir, e.Name())); err != nil {
 				return nil, fmt.Errorf("pymarlin: delete existing checkpoints: %w", err)
@@ -108,7 +119,8 @@ func (c *DefaultCheckpointer) Save(checkpoint Checkpoint, index int, force bool)
 		return "", nil
 	}
 	return c.write(c.args.SaveDir, fmt.Sprintf("%s_%d.%s", c.args.FilePrefix, index, c.args.FileExt),
-		State{moduleKey: checkpoint.ModuleInterfaceState, trainerKey: checkpoint.TrainerState, backendKey: checkpoint.TrainerBackendState})
+		State{moduleKey: checkpoint.ModuleInterfaceState, trainerKey: checkpoint.TrainerState,
+			backendKey: checkpoint.TrainerBackendState})
 }
 
 // SaveModel writes ModelStateSaveDir/PREFIX_model_INDEX.EXT.
@@ -116,7 +128,8 @@ func (c *DefaultCheckpointer) SaveModel(state State, index int) (string, error) 
 	if c.args.NoCheckpoint || c.args.NoModelState {
 		return "", nil
 	}
-	return c.write(c.args.ModelStateSaveDir, fmt.Sprintf("%s_model_%d.%s", c.args.FilePrefix, index, c.args.FileExt), state)
+	return c.write(c.args.ModelStateSaveDir, fmt.Sprintf("%s_model_%d.%s", c.args.FilePrefix, index, c.args.FileExt),
+		state)
 }
 
 func (c *DefaultCheckpointer) write(dir, name string, s State) (string, error) {
@@ -131,9 +144,10 @@ func (c *DefaultCheckpointer) write(dir, name string, s State) (string, error) {
 	return path, nil
 }
 
-// Load reads LoadDir/LoadFilename, or the newest checkpoint below LoadDir. Where LoadDir has none, the run begins anew; a LoadFilename that is missing is
-// an error, unlike in PyMarlin, which would begin anew and overwrite. A damaged file is passed over for the one before it, with a warning, unless it was
-// named. CheckpointerArguments.Exact does as PyMarlin.
+// Load reads LoadDir/LoadFilename, or the newest checkpoint below LoadDir. Where LoadDir has none,
+// the run begins anew; a LoadFilename that is missing is an error, unlike in PyMarlin, which would
+// begin anew and overwrite. A damaged file is passed over for the one before it, with a warning,
+// unless it was named. CheckpointerArguments.Exact does as PyMarlin.
 func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
 	if c.args.LoadDir == "" {
 		return Checkpoint{}, nil
@@ -159,7 +173,8 @@ func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
 		c.logger.Warn("a damaged checkpoint is passed over", "file", path, "error", err)
 	}
 	if len(files) > 0 {
-		return Checkpoint{}, fmt.Errorf("pymarlin: none of the %d checkpoints below %s is whole; remove them to begin anew", len(files), c.args.LoadDir)
+		return Checkpoint{}, fmt.Errorf("pymarlin: none of the %d checkpoints below %s is whole; remove them to "+
+			"begin anew", len(files), c.args.LoadDir)
 	}
 	c.logger.Info("no checkpoint to go on from", "folder", c.args.LoadDir)
 	return Checkpoint{}, nil
@@ -171,8 +186,9 @@ func damaged(err error) bool {
 	return errors.As(err, &torchFile) || errors.As(err, &tensorFile)
 }
 
-// LatestFile returns the checkpoint with the highest number below a folder: get_latest_file. It is empty if there is none. Numbers elsewhere in the path and
-// files of SaveModel, which PyMarlin takes for checkpoints, do not count.
+// LatestFile returns the checkpoint with the highest number below a folder: get_latest_file. It is
+// empty if there is none. Numbers elsewhere in the path and files of SaveModel, which PyMarlin
+// takes for checkpoints, do not count.
 func LatestFile(dir, prefix, ext string) (string, error) {
 	files, err := checkpointFiles(dir, prefix, strings.TrimPrefix(ext, "."))
 	if err != nil || len(files) == 0 {
@@ -219,12 +235,14 @@ func readCheckpoint(path string) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	var c Checkpoint
-	for key, to := range map[string]*State{moduleKey: &c.ModuleInterfaceState, trainerKey: &c.TrainerState, backendKey: &c.TrainerBackendState} {
+	for key, to := range map[string]*State{moduleKey: &c.ModuleInterfaceState, trainerKey: &c.TrainerState,
+		backendKey: &c.TrainerBackendState} {
 		v, there := s[key]
 		part, ok := v.(State)
 		if !there || !ok && v != nil {
 			s.free()
-			return Checkpoint{}, fmt.Errorf("pymarlin: %s is no checkpoint: want a dictionary %s in it, found %T; a file of the model alone is loaded by the module itself", path, key, v)
+			return Checkpoint{}, fmt.Errorf("pymarlin: %s is no checkpoint: want a dictionary %s in it, found %T; a "+
+				"file of the model alone is loaded by the module itself", path, key, v)
 		}
 		*to = part
 	}

@@ -37,10 +37,14 @@ func TestCheckpointsAreWrittenByThePeriod(t *testing.T) {
 		args  pymarlin.CheckpointerArguments
 		want  []string
 	}{
-		{"each epoch and the model", pymarlin.CheckpointerArguments{}, []string{"model_0.pt", "model_1.pt", "model_2.pt", "model_3.pt", "model_model_3.pt"}},
-		{"every second epoch and the last", pymarlin.CheckpointerArguments{Period: 2}, []string{"model_0.pt", "model_2.pt", "model_3.pt", "model_model_3.pt"}},
-		{"other names, no model", pymarlin.CheckpointerArguments{Period: 9, FilePrefix: "net", FileExt: ".ckpt", NoModelState: true}, []string{"net_0.ckpt", "net_3.ckpt"}},
-		{"safetensors", pymarlin.CheckpointerArguments{Period: 9, FileExt: "safetensors"}, []string{"model_0.safetensors", "model_3.safetensors", "model_model_3.safetensors"}},
+		{"each epoch and the model", pymarlin.CheckpointerArguments{}, []string{"model_0.pt", "model_1.pt",
+			"model_2.pt", "model_3.pt", "model_model_3.pt"}},
+		{"every second epoch and the last", pymarlin.CheckpointerArguments{Period: 2}, []string{"model_0.pt",
+			"model_2.pt", "model_3.pt", "model_model_3.pt"}},
+		{"other names, no model", pymarlin.CheckpointerArguments{Period: 9, FilePrefix: "net", FileExt: ".ckpt",
+			NoModelState: true}, []string{"net_0.ckpt", "net_3.ckpt"}},
+		{"safetensors", pymarlin.CheckpointerArguments{Period: 9, FileExt: "safetensors"},
+			[]string{"model_0.safetensors", "model_3.safetensors", "model_model_3.safetensors"}},
 		{"nothing", pymarlin.CheckpointerArguments{NoCheckpoint: true}, nil},
 	} {
 		dir := t.TempDir()
@@ -64,7 +68,8 @@ func TestOldCheckpointsAreDeletedWhereTheArgumentsSay(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "sub.pt"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pymarlin.NewDefaultCheckpointer(pymarlin.CheckpointerArguments{SaveDir: dir, DeleteExistingCheckpoints: true}, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := pymarlin.NewDefaultCheckpointer(pymarlin.CheckpointerArguments{SaveDir: dir,
+		DeleteExistingCheckpoints: true}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if got := files(t, dir); !slices.Equal(got, []string{"notes.txt", "script.xpt", "sub.pt"}) {
@@ -74,7 +79,8 @@ func TestOldCheckpointsAreDeletedWhereTheArgumentsSay(t *testing.T) {
 
 func TestLatestFileIsTheHighestNumberOfItsName(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"model_2.pt", "run99/model_10.pt", "model_model_50.pt", "model_11.txt", "other_12.pt", "model_x.pt"} {
+	for _, name := range []string{"model_2.pt", "run99/model_10.pt", "model_model_50.pt", "model_11.txt", "other_12.pt",
+		"model_x.pt"} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
 			t.Fatal(err)
@@ -93,7 +99,8 @@ func TestDamagedCheckpointIsPassedOver(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, ext := range []string{"pt", "safetensors"} {
 		dir := t.TempDir()
-		args := pymarlin.TrainerArguments{Epochs: 2, CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir, NoModelState: true, FileExt: ext}}
+		args := pymarlin.TrainerArguments{Epochs: 2, CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir,
+			NoModelState: true, FileExt: ext}}
 		train(t, newNet(2), args, nil)
 		newest := filepath.Join(dir, "model_1."+ext)
 		whole, err := os.ReadFile(newest)
@@ -101,7 +108,8 @@ func TestDamagedCheckpointIsPassedOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		load := func() (int, error) {
-			c, err := pymarlin.NewDefaultCheckpointer(pymarlin.CheckpointerArguments{LoadDir: dir, FileExt: ext}, slog.New(slog.DiscardHandler))
+			c, err := pymarlin.NewDefaultCheckpointer(pymarlin.CheckpointerArguments{LoadDir: dir, FileExt: ext},
+				slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +138,8 @@ func TestDamagedCheckpointIsPassedOver(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
-	args := pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir, ModelStateSaveDir: dir}}
+	args := pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir,
+		ModelStateSaveDir: dir}}
 	train(t, newNet(2), args, nil)
 	for _, c := range []struct {
 		claim, file string
@@ -143,13 +152,17 @@ func TestLoadRefuses(t *testing.T) {
 	} {
 		n := newNet(2)
 		n.plain = c.plain
-		_, err := pymarlin.New(pymarlin.ModuleInterface[batch](n), quiet(pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{LoadDir: dir, LoadFilename: c.file, NoCheckpoint: true}}), options())
+		_, err := pymarlin.New(pymarlin.ModuleInterface[batch](n),
+			quiet(pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{LoadDir: dir,
+				LoadFilename: c.file, NoCheckpoint: true}}), options())
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: the error is %v, want %q in it", c.claim, err, c.want)
 		}
 	}
 	other := newNet(2)
-	_, err := pymarlin.New(pymarlin.ModuleInterface[batch](other), quiet(pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{LoadDir: filepath.Join(dir, "none"), NoCheckpoint: true}}), options())
+	_, err := pymarlin.New(pymarlin.ModuleInterface[batch](other),
+		quiet(pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{LoadDir: filepath.Join(dir,
+			"none"), NoCheckpoint: true}}), options())
 	if err != nil {
 		t.Errorf("a folder without checkpoints: %v, want a fresh start", err)
 	}
@@ -166,7 +179,8 @@ func (e *extra) UpdateState(s pymarlin.State) error {
 
 func TestExtraStateGoesWithTheCheckpoint(t *testing.T) {
 	dir := t.TempDir()
-	args := pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir, NoModelState: true}}
+	args := pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir,
+		NoModelState: true}}
 	o := options()
 	o.Extra = &extra{42}
 	train(t, newNet(2), args, o)
@@ -181,14 +195,17 @@ func TestExtraStateGoesWithTheCheckpoint(t *testing.T) {
 // state draws a state without tensors' values that cannot be compared.
 func state(depth int) *rapid.Generator[any] {
 	leaf := []*rapid.Generator[any]{
-		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.IntRange(-1<<53, 1<<53).AsAny(), rapid.Float64().Filter(func(f float64) bool { return !math.IsNaN(f) }).AsAny(), rapid.String().AsAny(),
+		rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.IntRange(-1<<53, 1<<53).AsAny(),
+		rapid.Float64().Filter(func(f float64) bool { return !math.IsNaN(f) }).AsAny(), rapid.String().AsAny(),
 	}
 	if depth == 0 {
 		return rapid.OneOf(leaf...)
 	}
 	inner := state(depth - 1)
 	lists := rapid.Map(rapid.SliceOfN(inner, 0, 3), func(l []any) any { return append([]any{}, l...) })
-	dicts := rapid.Map(rapid.MapOfN(rapid.StringMatching(`[a-z_]{1,8}`), inner, 0, 3), func(m map[string]any) any { return pymarlin.State(m) })
+	dicts := rapid.Map(rapid.MapOfN(rapid.StringMatching(`[a-z_]{1,8}`), inner, 0, 3), func(m map[string]any) any {
+		return pymarlin.State(m)
+	})
 	numbered := rapid.Map(rapid.MapOfN(rapid.IntRange(0, 99), inner, 1, 3), func(m map[int]any) any { return m })
 	return rapid.OneOf(append(leaf, lists, dicts, numbered)...)
 }
@@ -242,7 +259,8 @@ func same(a, b any) bool {
 func TestStatesOfOtherThingsAreRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, ext := range []string{"pt", "safetensors"} {
-		err := pymarlin.WriteState(filepath.Join(t.TempDir(), "s."+ext), pymarlin.State{"a": pymarlin.State{"b": struct{}{}}})
+		err := pymarlin.WriteState(filepath.Join(t.TempDir(), "s."+ext),
+			pymarlin.State{"a": pymarlin.State{"b": struct{}{}}})
 		if err == nil || !strings.Contains(err.Error(), "a.b is a struct {}") {
 			t.Errorf("%s: %v", ext, err)
 		}
@@ -254,7 +272,8 @@ func FuzzReadState(f *testing.F) {
 	dir := f.TempDir()
 	for _, ext := range []string{"pt", "safetensors"} {
 		path := filepath.Join(dir, "seed."+ext)
-		if err := pymarlin.WriteState(path, pymarlin.State{"a": 1, "b": []any{1.5, "x", nil}, "c": map[int]any{3: true}}); err != nil {
+		if err := pymarlin.WriteState(path, pymarlin.State{"a": 1, "b": []any{1.5, "x", nil},
+			"c": map[int]any{3: true}}); err != nil {
 			f.Skip(err)
 		}
 		seed, err := os.ReadFile(path)

@@ -15,7 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Config is a configuration as a YAML file has it: sections of arguments. Values are nil, bool, int, float64, string, []any and map[string]any.
+// Config is a configuration as a YAML file has it: sections of arguments. Values are nil, bool,
+// int, float64, string, []any and map[string]any.
 type Config map[string]any
 
 // Section returns a section, empty if there is none of that name.
@@ -36,8 +37,9 @@ func (c Config) Section(name string) (Config, error) {
 //
 //	./train --config_path conf.yaml --tmgr.epochs 4 --chkp.save_dir runs/a --params '{"--tmgr.seed": 7}'
 //
-// An argument takes the type of the file's value: write -1 or null for what is to be given on the command line. Lists are 1-2-3 or [1, 2, 3]; a switch without a
-// value is turned on. --params is a JSON object of such arguments, which counts last.
+// An argument takes the type of the file's value: write -1 or null for what is to be given on the
+// command line. Lists are 1-2-3 or [1, 2, 3]; a switch without a value is turned on. --params is a
+// JSON object of such arguments, which counts last.
 type ConfigParser struct {
 	FileArgument string       // the argument that names the file, or a folder with one .yaml file; empty: config_path
 	DefaultFile  string       // the file without that argument; empty: config.yaml
@@ -45,7 +47,8 @@ type ConfigParser struct {
 	Logger       *slog.Logger // for these warnings; nil: slog's default
 }
 
-// Parse reads the file and merges the arguments. The configuration also has the path of the file, under FileArgument.
+// Parse reads the file and merges the arguments. The configuration also has the path of the file,
+// under FileArgument.
 func (p ConfigParser) Parse(args []string) (Config, error) {
 	if p.FileArgument == "" {
 		p.FileArgument = "config_path"
@@ -116,7 +119,8 @@ func (p ConfigParser) apply(c Config, overrides []override) error {
 			if p.Strict {
 				return argumentf("--%s: the configuration file has no such argument", o.name)
 			}
-			p.Logger.Warn("an argument that the configuration file does not have is passed over", "argument", "--"+o.name)
+			p.Logger.Warn("an argument that the configuration file does not have is passed over", "argument",
+				"--"+o.name)
 			continue
 		}
 		v, err := convert(section[key], o.value)
@@ -197,13 +201,16 @@ func convert(old any, word *string) (any, error) {
 	case []any:
 		return convertList(old, *word)
 	}
-	return nil, fmt.Errorf("the file has %s there, which the command line cannot replace; name an argument in it", describe(old))
+	return nil, fmt.Errorf("the file has %s there, which the command line cannot replace; name an argument in it",
+		describe(old))
 }
 
-// convertList reads 1-2-3, [1, 2, 3] or a single value as a list with elements like the file's first.
+// convertList reads 1-2-3, [1, 2, 3] or a single value as a list with elements like the file's
+// first.
 func convertList(old []any, word string) (any, error) {
 	if len(old) == 0 {
-		return nil, errors.New("the file has an empty list there, so the type of its elements is not known; give it one, such as [-1]")
+		return nil, errors.New("the file has an empty list there, so the type of its elements is not known; give it " +
+			"one, such as [-1]")
 	}
 	var words []string
 	if strings.HasPrefix(strings.TrimSpace(word), "[") {
@@ -234,7 +241,8 @@ func ReadConfig(path string) (Config, error) {
 			return nil, fmt.Errorf("pymarlin: config: %w", err)
 		}
 		if len(files) != 1 {
-			return nil, fmt.Errorf("pymarlin: config: the folder %s has %d .yaml files, want one: %w", path, len(files), fs.ErrNotExist)
+			return nil, fmt.Errorf("pymarlin: config: the folder %s has %d .yaml files, want one: %w", path, len(files),
+				fs.ErrNotExist)
 		}
 		path = files[0]
 	}
@@ -249,7 +257,8 @@ func ReadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// ParseConfig reads the text of a YAML file. As in Python's YAML 1.1, yes, no, on and off are switches; unlike there, 1e-5 is a number.
+// ParseConfig reads the text of a YAML file. As in Python's YAML 1.1, yes, no, on and off are
+// switches; unlike there, 1e-5 is a number.
 func ParseConfig(text []byte) (Config, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -270,7 +279,8 @@ func ParseConfig(text []byte) (Config, error) {
 	return c, nil
 }
 
-// markSwitches turns plain yes, no, on and off into booleans. Aliases are not followed: what they stand for is visited where it is.
+// markSwitches turns plain yes, no, on and off into booleans. Aliases are not followed: what they
+// stand for is visited where it is.
 func markSwitches(n *yaml.Node, depth int) {
 	if n.Kind == yaml.ScalarNode && n.Style == 0 && n.Tag == "!!str" {
 		switch word := strings.ToLower(n.Value); {

@@ -68,7 +68,8 @@ func TestCommandLineReplacesTheFile(t *testing.T) {
 		{`--tmgr.epochs 4 --params {"tmgr.epochs":9}`, []string{"tmgr", "epochs"}, 9},
 		{"--unknown 3", []string{"tmgr", "epochs"}, 2},
 	} {
-		config, err := pymarlin.ConfigParser{Logger: slog.New(slog.DiscardHandler)}.Parse(append(strings.Fields(c.args), "--config_path", path))
+		config, err := pymarlin.ConfigParser{Logger: slog.New(slog.DiscardHandler)}.Parse(append(strings.Fields(c.args),
+			"--config_path", path))
 		if err != nil {
 			t.Errorf("%q: %v", c.args, err)
 			continue
@@ -96,7 +97,8 @@ func TestCommandLineIsRefused(t *testing.T) {
 		{"--params", "no value"},
 		{"--epochs 3", "no such argument"},
 	} {
-		_, err := pymarlin.ConfigParser{Strict: true}.Parse(append([]string{"--config_path", path}, strings.Fields(c.args)...))
+		_, err := pymarlin.ConfigParser{Strict: true}.Parse(append([]string{"--config_path", path},
+			strings.Fields(c.args)...))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: the error is %v, want %q in it", c.args, err, c.want)
 		}
@@ -104,7 +106,8 @@ func TestCommandLineIsRefused(t *testing.T) {
 	if _, err := (pymarlin.ConfigParser{}).Parse([]string{"--config_path", filepath.Dir(path)}); err != nil {
 		t.Errorf("a folder with one file: %v", err)
 	}
-	if _, err := (pymarlin.ConfigParser{}).Parse([]string{"--config_path", t.TempDir()}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := (pymarlin.ConfigParser{}).Parse([]string{"--config_path", t.TempDir()}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("an empty folder: %v", err)
 	}
 }
@@ -128,9 +131,12 @@ distributed_training_args: {world_size: 1, backend: nccl}
 		t.Fatal(err)
 	}
 	got, err := pymarlin.TrainerArgumentsFromConfig(config)
-	want := pymarlin.TrainerArguments{Epochs: 3, NoGPU: true, NoClipGrads: true, TrainBatchSize: 16, Writers: []string{}, LogLevel: "DEBUG",
-		CheckpointerArgs: pymarlin.CheckpointerArguments{Period: 2, NoModelState: true}, StatsArgs: pymarlin.StatInitArguments{LogSteps: 5},
-		WriterArgs: pymarlin.WriterInitArguments{TBLogDir: "tb"}, DistributedTrainingArgs: &pymarlin.DistributedTrainingArguments{WorldSize: 1}}
+	want := pymarlin.TrainerArguments{Epochs: 3, NoGPU: true, NoClipGrads: true, TrainBatchSize: 16,
+		Writers: []string{}, LogLevel: "DEBUG",
+		CheckpointerArgs:        pymarlin.CheckpointerArguments{Period: 2, NoModelState: true},
+		StatsArgs:               pymarlin.StatInitArguments{LogSteps: 5},
+		WriterArgs:              pymarlin.WriterInitArguments{TBLogDir: "tb"},
+		DistributedTrainingArgs: &pymarlin.DistributedTrainingArguments{WorldSize: 1}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, %v, want %+v", got, err, want)
 	}
@@ -150,7 +156,8 @@ distributed_training_args: {world_size: 1, backend: nccl}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := pymarlin.TrainerArgumentsFromConfig(config); !errors.Is(err, pymarlin.ErrArgument) || !strings.Contains(err.Error(), want) {
+		if _, err := pymarlin.TrainerArgumentsFromConfig(config); !errors.Is(err, pymarlin.ErrArgument) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want %q in it", text, err, want)
 		}
 	}
@@ -164,11 +171,13 @@ func ExampleConfigParser() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(path, []byte("tmgr: {epochs: 1, train_batch_size: 32}\nmodule: {lr: 1e-3}\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("tmgr: {epochs: 1, train_batch_size: 32}\nmodule: {lr: 1e-3}\n"),
+		0o600); err != nil {
 		fmt.Println(err)
 		return
 	}
-	config, err := pymarlin.ConfigParser{}.Parse([]string{"--config_path", path, "--tmgr.epochs", "4", "--params", `{"--module.lr": 0.01}`})
+	config, err := pymarlin.ConfigParser{}.Parse([]string{"--config_path", path, "--tmgr.epochs", "4", "--params",
+		`{"--module.lr": 0.01}`})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -201,7 +210,8 @@ func FuzzConfig(f *testing.F) {
 			t.Fatal(err)
 		}
 		words := append(strings.Fields(args), "--config_path", path)
-		if config, err := (pymarlin.ConfigParser{Logger: slog.New(slog.DiscardHandler)}).Parse(words); err == nil && config["config_path"] == nil {
+		if config, err := (pymarlin.ConfigParser{Logger: slog.New(slog.DiscardHandler)}).Parse(words); err == nil &&
+			config["config_path"] == nil {
 			t.Errorf("%q: the configuration has no path", words)
 		}
 	})

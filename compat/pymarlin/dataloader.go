@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Sampler says in which order a loader visits its samples: the class that PyMarlin hands to get_train_dataloader.
+// Sampler says in which order a loader visits its samples: the class that PyMarlin hands to
+// get_train_dataloader.
 type Sampler interface {
 	// Name is that of the class in torch.utils.data.
 	Name() string
@@ -37,7 +38,8 @@ func (SequentialSampler) Name() string { return "SequentialSampler" }
 // Order is that of the data set.
 func (SequentialSampler) Order() data.Order { return data.Sequential{} }
 
-// Dataloader hands out the batches of one pass. [NewDataloader] makes one; a source of its own implements it.
+// Dataloader hands out the batches of one pass. [NewDataloader] makes one; a source of its own
+// implements it.
 type Dataloader[B any] interface {
 	// Len is the number of batches of a pass.
 	Len() int
@@ -65,15 +67,19 @@ type DataloaderOptions struct {
 	Workers   int     // goroutines that load and collate; zero: one for each processor
 }
 
-// NewDataloader makes a loader over a data set: torch.utils.data.DataLoader. collate makes a batch of samples; it is called by several goroutines.
+// NewDataloader makes a loader over a data set: torch.utils.data.DataLoader. collate makes a batch
+// of samples; it is called by several goroutines.
 //
-// Beginning a pass draws two numbers from the default generator besides what the sampler draws. They seed worker processes in Python: one for the pass,
-// and one since PyMarlin's progress bar asks for an iterator of its own.
-func NewDataloader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o DataloaderOptions) (Dataloader[B], error) {
+// Beginning a pass draws two numbers from the default generator besides what the sampler draws.
+// They seed worker processes in Python: one for the pass, and one since PyMarlin's progress bar
+// asks for an iterator of its own.
+func NewDataloader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o DataloaderOptions) (Dataloader[B],
+	error) {
 	if o.Sampler == nil {
 		o.Sampler = SequentialSampler{}
 	}
-	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: o.Sampler.Order(), DropLast: o.DropLast, Workers: o.Workers})
+	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: o.Sampler.Order(),
+		DropLast: o.DropLast, Workers: o.Workers})
 	if err != nil {
 		return nil, fmt.Errorf("pymarlin: NewDataloader: %w", err)
 	}

@@ -8,10 +8,12 @@ import (
 	"strings"
 )
 
-// TrainerArgumentsFromConfig reads a section whose names are those of Python: TrainerArguments(**section). A name that it does not know is an error.
+// TrainerArgumentsFromConfig reads a section whose names are those of Python:
+// TrainerArguments(**section). A name that it does not know is an error.
 func TrainerArgumentsFromConfig(section Config) (TrainerArguments, error) {
 	section = maps.Clone(section)
-	for _, flag := range []string{"amp_backend_native", "amp_backend_apex", "amp_level_apex", "differential_privacy_args"} {
+	for _, flag := range []string{"amp_backend_native", "amp_backend_apex", "amp_level_apex",
+		"differential_privacy_args"} {
 		switch v := section[flag].(type) {
 		case nil, bool, string:
 			if v == true {
@@ -46,17 +48,22 @@ func WriterInitArgumentsFromConfig(section Config) (WriterInitArguments, error) 
 	return a, decode("", section, &a)
 }
 
-// needsOne are the arguments of which zero is no value in Python, where the zero of a Go field means the default.
-var needsOne = []string{"train_batch_size", "gpu_batch_size_limit", "val_batch_size", "period", "log_steps", "log_model_steps", "tb_log_hist_steps"}
+// needsOne are the arguments of which zero is no value in Python, where the zero of a Go field
+// means the default.
+var needsOne = []string{"train_batch_size", "gpu_batch_size_limit", "val_batch_size", "period", "log_steps",
+	"log_model_steps", "tb_log_hist_steps"}
 
 // fixed are arguments of Python that have one possible value here: its default.
 var fixed = map[string]any{
-	"checkpointer_args.log_level": "INFO", "log_level": "INFO", // of a checkpointer; the trainer has a field, and its logger serves both
+	// of a checkpointer; the trainer has a field, and its logger serves both
+	"checkpointer_args.log_level": "INFO", "log_level": "INFO",
 	"writer_args.tb_log_multi": false, "tb_log_multi": false, // several numbers go under KEY/NAME
-	"distributed_training_args.backend": "nccl", "distributed_training_args.init_method": "env://", "distributed_training_args.gather_frequency": nil,
+	"distributed_training_args.backend": "nccl", "distributed_training_args.init_method": "env://",
+	"distributed_training_args.gather_frequency": nil,
 }
 
-// decode fills the fields of a struct whose config tags are names of the section; a tag with ! stands for the opposite.
+// decode fills the fields of a struct whose config tags are names of the section; a tag with !
+// stands for the opposite.
 func decode(path string, section Config, into any) error {
 	v := reflect.ValueOf(into).Elem()
 	fields := map[string]reflect.Value{}
@@ -78,7 +85,8 @@ func decode(path string, section Config, into any) error {
 				}
 				continue
 			}
-			return argumentf("there is no argument %s; want one of %s", at, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			return argumentf("there is no argument %s; want one of %s", at,
+				strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 		if name == "model_state_save_dir" && (value == nil || value == "") {
 			v.FieldByName("NoModelState").SetBool(true)

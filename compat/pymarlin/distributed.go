@@ -12,8 +12,8 @@ type DistributedTrainingArguments struct {
 	WorldSize  int `config:"world_size"` // zero: 1
 }
 
-// FetchRanks reads them from the environment that a launcher makes: Azure ML's mpirun with Open MPI, or torchrun and torch.distributed.launch. Without
-// either there is one process.
+// FetchRanks reads them from the environment that a launcher makes: Azure ML's mpirun with Open
+// MPI, or torchrun and torch.distributed.launch. Without either there is one process.
 func FetchRanks() (DistributedTrainingArguments, error) { return fetchRanks(os.LookupEnv) }
 
 func fetchRanks(look func(string) (string, bool)) (DistributedTrainingArguments, error) {
@@ -29,7 +29,8 @@ func fetchRanks(look func(string) (string, bool)) (DistributedTrainingArguments,
 	_, batchAI := look("AZ_BATCHAI_MPI_MASTER_NODE")
 	local, global, world := "", "", ""
 	switch {
-	case (batch || batchAI) && all("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"):
+	case (batch || batchAI) && all("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+		"OMPI_COMM_WORLD_LOCAL_SIZE"):
 		local, global, world = "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"
 	case all("RANK", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"):
 		local, global, world = "LOCAL_RANK", "RANK", "WORLD_SIZE"
@@ -44,7 +45,8 @@ func fetchRanks(look func(string) (string, bool)) (DistributedTrainingArguments,
 		text, _ := look(f.name)
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return a, argumentf("the environment variable %s is %q; want a number from 0, as the launcher sets it", f.name, text)
+			return a, argumentf("the environment variable %s is %q; want a number from 0, as the launcher sets it",
+				f.name, text)
 		}
 		*f.to = n
 	}

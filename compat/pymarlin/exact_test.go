@@ -70,7 +70,8 @@ func TestExactCheckpointerFindsFilesAsPyMarlinDoes(t *testing.T) {
 		}
 	}
 	checkpoint := func(epoch int) pymarlin.State {
-		return pymarlin.State{"module_interface_state": pymarlin.State{}, "trainer_state": pymarlin.State{"last_epoch": epoch}, "trainer_backend_state": pymarlin.State{}}
+		return pymarlin.State{"module_interface_state": pymarlin.State{},
+			"trainer_state": pymarlin.State{"last_epoch": epoch}, "trainer_backend_state": pymarlin.State{}}
 	}
 	save("one/model_3.pt", checkpoint(3))
 	save("one/model_20.pt", checkpoint(20))
@@ -79,7 +80,8 @@ func TestExactCheckpointerFindsFilesAsPyMarlinDoes(t *testing.T) {
 	save("own/model_3.pt", checkpoint(3))
 	save("own/model_model_4.pt", pymarlin.State{"weight": 1})
 	save("none/7/model.pt", checkpoint(7))
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "damaged"), 0o700), os.WriteFile(filepath.Join(dir, "damaged", "model_1.pt"), []byte("PK"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "damaged"), 0o700),
+		os.WriteFile(filepath.Join(dir, "damaged", "model_1.pt"), []byte("PK"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -95,7 +97,8 @@ func TestExactCheckpointerFindsFilesAsPyMarlinDoes(t *testing.T) {
 		{"the file of the model alone", "own", "", 0, "is no checkpoint"},
 		{"a damaged file", "damaged", "", 0, "model_1.pt"},
 	} {
-		keeper, err := pymarlin.NewDefaultCheckpointer(pymarlin.CheckpointerArguments{LoadDir: filepath.Join(dir, c.dir), LoadFilename: c.file, Exact: true}, slog.New(slog.DiscardHandler))
+		keeper, err := pymarlin.NewDefaultCheckpointer(pymarlin.CheckpointerArguments{LoadDir: filepath.Join(dir,
+			c.dir), LoadFilename: c.file, Exact: true}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +126,8 @@ func TestExactCheckpointerDeletesByTheEndOfTheName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := pymarlin.NewDefaultCheckpointer(pymarlin.CheckpointerArguments{SaveDir: dir, DeleteExistingCheckpoints: true, Exact: true}, slog.New(slog.DiscardHandler)); err != nil {
+	if _, err := pymarlin.NewDefaultCheckpointer(pymarlin.CheckpointerArguments{SaveDir: dir,
+		DeleteExistingCheckpoints: true, Exact: true}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if got := files(t, dir); !slices.Equal(got, []string{"notes.txt"}) {

@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// told is a module that prints its hooks and steps, a line for each batch and for what is around them.
+// told is a module that prints its hooks and steps, a line for each batch and for what is around
+// them.
 type told struct{ *net }
 
 func begin(event string, args ...any) error { fmt.Printf("\n"+event, args...); return nil }
@@ -47,12 +48,13 @@ func (toldCheckpointer) SaveModel(pymarlin.State, int) (string, error) {
 }
 func (toldCheckpointer) Load() (pymarlin.Checkpoint, error) { return pymarlin.Checkpoint{}, nil }
 
-// The order of a run: two epochs of three batches in windows of two. Windows run over the ends of epochs: the second update has a batch of each. The
-// validation comes before on_end_train_epoch.
+// The order of a run: two epochs of three batches in windows of two. Windows run over the ends of
+// epochs: the second update has a batch of each. The validation comes before on_end_train_epoch.
 func ExampleTrainer_order() {
 	o := options()
 	o.Checkpointer = toldCheckpointer{}
-	t, err := pymarlin.New(pymarlin.ModuleInterface[batch](told{newNet(6)}), quiet(pymarlin.TrainerArguments{Epochs: 2, TrainBatchSize: 4, GPUBatchSizeLimit: 2, ValBatchSize: 5}), o)
+	t, err := pymarlin.New(pymarlin.ModuleInterface[batch](told{newNet(6)}),
+		quiet(pymarlin.TrainerArguments{Epochs: 2, TrainBatchSize: 4, GPUBatchSizeLimit: 2, ValBatchSize: 5}), o)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -135,7 +135,8 @@ func (l lastLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A checkpoint is a file that torch.load reads; a name that ends in safetensors makes a safetensors file.
+// A checkpoint is a file that torch.load reads; a name that ends in safetensors makes a safetensors
+// file.
 func ExampleWriteState() {
 	dir, err := os.MkdirTemp("", "state")
 	if err != nil {
@@ -158,13 +159,15 @@ func ExampleWriteState() {
 	// Output: 3 [1 2]
 }
 
-// The methods that a subclass of PyMarlin's SingleProcess would override are fields: here gradients are left as they are and counted.
+// The methods that a subclass of PyMarlin's SingleProcess would override are fields: here gradients
+// are left as they are and counted.
 func ExampleSingleProcess() {
 	torch.ManualSeed(1)
 	module := &Parity{Hidden: nn.NewLinear(4, 8, nil), Out: nn.NewLinear(8, 2, nil)}
 	updates := 0
 	backend := &pymarlin.SingleProcess[Bits]{ClipGradients: func() error { updates++; return nil }}
-	t, err := pymarlin.New(module, pymarlin.TrainerArguments{TrainBatchSize: 4, Writers: []string{}, NoGPU: true, CheckpointerArgs: pymarlin.CheckpointerArguments{NoCheckpoint: true}},
+	t, err := pymarlin.New(module, pymarlin.TrainerArguments{TrainBatchSize: 4, Writers: []string{}, NoGPU: true,
+		CheckpointerArgs: pymarlin.CheckpointerArguments{NoCheckpoint: true}},
 		&pymarlin.Options[Bits]{Backend: backend, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Println(err)

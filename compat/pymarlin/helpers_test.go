@@ -87,7 +87,8 @@ func (n *net) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Optimizer, []
 }
 
 func (n *net) loader(rows int, s pymarlin.Sampler, size int) (pymarlin.Dataloader[batch], error) {
-	return pymarlin.NewDataloader(samples(rows), collate, pymarlin.DataloaderOptions{BatchSize: size, Sampler: s, Workers: 1})
+	return pymarlin.NewDataloader(samples(rows), collate, pymarlin.DataloaderOptions{BatchSize: size, Sampler: s,
+		Workers: 1})
 }
 
 func (n *net) TrainDataloader(s pymarlin.Sampler, size int) (pymarlin.Dataloader[batch], error) {
@@ -135,7 +136,8 @@ func options() *pymarlin.Options[batch] {
 }
 
 // train makes a trainer and runs it.
-func train(t *testing.T, m pymarlin.ModuleInterface[batch], a pymarlin.TrainerArguments, o *pymarlin.Options[batch]) *pymarlin.Trainer[batch] {
+func train(t *testing.T, m pymarlin.ModuleInterface[batch], a pymarlin.TrainerArguments,
+	o *pymarlin.Options[batch]) *pymarlin.Trainer[batch] {
 	t.Helper()
 	testenv.RequireTorch(t)
 	if o == nil {

@@ -9,23 +9,29 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ModuleInterface is a model with its recipe: what a Python user writes as a subclass of pymarlin.core.module_interface.ModuleInterface. The value is the
-// model too: its parameters are found by their param and module tags, as package nn finds them, unless it is a [Modeler]. B is the type of a batch.
+// ModuleInterface is a model with its recipe: what a Python user writes as a subclass of
+// pymarlin.core.module_interface.ModuleInterface. The value is the model too: its parameters are
+// found by their param and module tags, as package nn finds them, unless it is a [Modeler]. B is
+// the type of a batch.
 //
-// Everything else is optional and found by its type: the hooks below, [TestModule], [Stateful] and [StatsUser].
+// Everything else is optional and found by its type: the hooks below, [TestModule], [Stateful] and
+// [StatsUser].
 type ModuleInterface[B any] interface {
-	// OptimizersSchedulers makes the optimizers, and the schedulers that move their rates after each update; there may be none. It is
-	// called once, after the weights of a checkpoint have been loaded, and once more if TrainerArguments.ResetOptimizersSchedulers asks for it.
+	// OptimizersSchedulers makes the optimizers, and the schedulers that move their rates after
+	// each update; there may be none. It is called once, after the weights of a checkpoint have
+	// been loaded, and once more if TrainerArguments.ResetOptimizersSchedulers asks for it.
 	OptimizersSchedulers(estimatedGlobalStepsPerEpoch, epochs int) ([]*Optimizer, []Scheduler, error)
 
-	// TrainDataloader makes the loader of an epoch. It is called at the beginning of each, and once before with [SequentialSampler] to
-	// learn how many batches there are.
+	// TrainDataloader makes the loader of an epoch. It is called at the beginning of each, and once
+	// before with [SequentialSampler] to learn how many batches there are.
 	TrainDataloader(sampler Sampler, batchSize int) (Dataloader[B], error)
 
-	// ValDataloaders makes the loaders of a validation: [Single], or several with their keys. Nil leaves the validation out.
+	// ValDataloaders makes the loaders of a validation: [Single], or several with their keys. Nil
+	// leaves the validation out.
 	ValDataloaders(sampler Sampler, batchSize int) (Dataloaders[B], error)
 
-	// TrainStep computes the loss of a batch, which is the first of the outputs. globalStep counts from 1.
+	// TrainStep computes the loss of a batch, which is the first of the outputs. globalStep counts
+	// from 1.
 	TrainStep(globalStep int, batch B, device torch.Device) (Outputs, error)
 
 	// ValStep computes what [ValEpochEndHook] is to see of a batch. It runs without gradients.
@@ -41,16 +47,19 @@ type TestModule[B any] interface {
 // Modeler is a module whose parameters are those of another value.
 type Modeler interface{ Model() any }
 
-// StatsUser is handed the trainer's stats before training; embedding a [StatsHolder] makes a module one.
+// StatsUser is handed the trainer's stats before training; embedding a [StatsHolder] makes a module
+// one.
 type StatsUser interface{ UseStats(s *Stats) }
 
-// StatsHolder gives a module that embeds it the trainer's stats, pymarlin.utils.stats.global_stats in Python.
+// StatsHolder gives a module that embeds it the trainer's stats, pymarlin.utils.stats.global_stats
+// in Python.
 type StatsHolder struct{ stats *Stats }
 
 // UseStats is called by [New].
 func (h *StatsHolder) UseStats(s *Stats) { h.stats = s }
 
-// Stats are those of the trainer that the module was given to. Before that there are some without writers.
+// Stats are those of the trainer that the module was given to. Before that there are some without
+// writers.
 func (h *StatsHolder) Stats() *Stats {
 	if h.stats == nil {
 		h.stats = NewStats(StatInitArguments{})
@@ -58,22 +67,25 @@ func (h *StatsHolder) Stats() *Stats {
 	return h.stats
 }
 
-// Stateful adds to what a checkpoint holds, or replaces it: a module whose state is more than its state_dict, and [Options].Extra.
+// Stateful adds to what a checkpoint holds, or replaces it: a module whose state is more than its
+// state_dict, and [Options].Extra.
 type Stateful interface {
 	// GetState returns what is to be saved. Tensors are written before the next update.
 	GetState() (State, error)
-	// UpdateState continues from what GetState returned. Tensors are freed after it: copy what is to stay.
+	// UpdateState continues from what GetState returned. Tensors are freed after it: copy what is
+	// to stay.
 	UpdateState(s State) error
 }
 
-// The hooks of CallbackInterface. A module implements those that it wants; [New] refuses a method that is named like a hook and is none. Collected
-// outputs are freed after the hook.
+// The hooks of CallbackInterface. A module implements those that it wants; [New] refuses a method
+// that is named like a hook and is none. Collected outputs are freed after the hook.
 type (
 	// TrainEpochBeginHook runs before the first batch of an epoch.
 	TrainEpochBeginHook interface {
 		OnBeginTrainEpoch(globalStep, epoch int) error
 	}
-	// BackwardEndHook runs after each backward pass; loss is what it was given, divided by the number of batches in a window.
+	// BackwardEndHook runs after each backward pass; loss is what it was given, divided by the
+	// number of batches in a window.
 	BackwardEndHook interface {
 		OnEndBackward(globalStep int, loss torch.Tensor) error
 	}
@@ -81,8 +93,8 @@ type (
 	TrainStepEndHook interface {
 		OnEndTrainStep(globalStep int, outputs Collected) error
 	}
-	// TrainEpochEndHook runs after the validation that follows an epoch, with the outputs of all batches of the epoch. They lie in memory until
-	// then, so a module without it trains in less.
+	// TrainEpochEndHook runs after the validation that follows an epoch, with the outputs of all
+	// batches of the epoch. They lie in memory until then, so a module without it trains in less.
 	TrainEpochEndHook interface {
 		OnEndTrainEpoch(globalStep int, outputs Collected) error
 	}
@@ -109,7 +121,8 @@ var hooks = map[string]reflect.Type{
 	"UpdateState":       reflect.TypeFor[Stateful](),
 }
 
-// checkHooks refuses methods that would never be called: a misspelt hook, or one with other parameters. tests is the type of TestModule.
+// checkHooks refuses methods that would never be called: a misspelt hook, or one with other
+// parameters. tests is the type of TestModule.
 func checkHooks(m any, tests reflect.Type) error {
 	t := reflect.TypeOf(m)
 	for method := range t.Methods() {
@@ -120,9 +133,11 @@ func checkHooks(m any, tests reflect.Type) error {
 		}
 		switch {
 		case known && !t.Implements(want):
-			return fmt.Errorf("pymarlin: %s.%s is no method of %s, so it would never be called; see that type for its methods and their parameters", t, name, want)
+			return fmt.Errorf("pymarlin: %s.%s is no method of %s, so it would never be called; see that type for "+
+				"its methods and their parameters", t, name, want)
 		case !known && (strings.HasPrefix(name, "OnBegin") || strings.HasPrefix(name, "OnEnd")):
-			return fmt.Errorf("pymarlin: %s.%s is named like a hook, but there is none of that name, only %s", t, name, strings.Join(hookNames(), ", "))
+			return fmt.Errorf("pymarlin: %s.%s is named like a hook, but there is none of that name, only %s", t, name,
+				strings.Join(hookNames(), ", "))
 		}
 	}
 	return nil

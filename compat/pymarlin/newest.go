@@ -53,14 +53,16 @@ func greatestNumber(dir, prefix, ext string) (path string, err error) {
 	return path, nil
 }
 
-// walk lists the files below a folder as Python's os.walk does: those of a folder before those of the folders in it, both in the order of the file system.
-// What cannot be read is passed over.
+// walk lists the files below a folder as Python's os.walk does: those of a folder before those of
+// the folders in it, both in the order of the file system. What cannot be read is passed over.
 func walk(dir string) (files []string) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil
 	}
-	entries, _ := f.ReadDir(-1) // in the order of the folder, which os.ReadDir does not keep; what was read before an error counts
+	// in the order of the folder, which os.ReadDir does not keep; what was read before an error
+	// counts
+	entries, _ := f.ReadDir(-1)
 	_ = f.Close()
 	var folders []string
 	for _, e := range entries {

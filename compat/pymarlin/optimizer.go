@@ -12,8 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Optimizer is one of the optimizers of a module, together with its learning rate. A module may have several, each with parameters and a schedule of
-// its own; the gradients of all are clipped by one norm.
+// Optimizer is one of the optimizers of a module, together with its learning rate. A module may
+// have several, each with parameters and a schedule of its own; the gradients of all are clipped by
+// one norm.
 type Optimizer struct {
 	optimizer optim.Optimizer
 	peak      float64 // the rate that a schedule starts from
@@ -27,7 +28,8 @@ func NewOptimizer(settings optim.Builder, params []torch.Named) (*Optimizer, err
 	return NewGroupedOptimizer(settings, []optim.Group{{Params: params}})
 }
 
-// NewGroupedOptimizer makes an optimizer whose parameters have groups: optim.NoDecay makes some, for one.
+// NewGroupedOptimizer makes an optimizer whose parameters have groups: optim.NoDecay makes some,
+// for one.
 func NewGroupedOptimizer(settings optim.Builder, groups []optim.Group) (*Optimizer, error) {
 	o, err := settings.Build(groups)
 	if err != nil {
@@ -93,7 +95,8 @@ func scaleOf(g optim.Group) float64 {
 	return g.LRScale
 }
 
-// State is the optimizer's state_dict() as PyTorch has it, so that a checkpoint continues in Python too.
+// State is the optimizer's state_dict() as PyTorch has it, so that a checkpoint continues in Python
+// too.
 func (o *Optimizer) State() (State, error) {
 	tensors, text, err := optim.ToPyTorch(o.optimizer)
 	if err != nil {
@@ -129,14 +132,16 @@ func (o *Optimizer) State() (State, error) {
 	return State{"state": state, "param_groups": groups}, nil
 }
 
-// LoadState continues from a state_dict() of PyTorch, or of State. The settings stay those that the optimizer was made with; only the rate is the saved one.
+// LoadState continues from a state_dict() of PyTorch, or of State. The settings stay those that the
+// optimizer was made with; only the rate is the saved one.
 func (o *Optimizer) LoadState(s State) error {
 	groups, ok := s["param_groups"].([]any)
 	if !ok {
 		return fmt.Errorf("want a list param_groups, found %T", s["param_groups"])
 	}
 	if len(groups) != len(o.optimizer.Groups()) {
-		return fmt.Errorf("it has %d groups of parameters, and the optimizer has %d", len(groups), len(o.optimizer.Groups()))
+		return fmt.Errorf("it has %d groups of parameters, and the optimizer has %d", len(groups),
+			len(o.optimizer.Groups()))
 	}
 	var tensors []torch.Named
 	numbers, ok := s["state"].(map[int]any)

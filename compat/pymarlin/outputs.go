@@ -26,8 +26,9 @@ func (c Collected) free() {
 	}
 }
 
-// collector gathers the outputs of steps: OutputCollector. The tensors are joined when they are asked for, once: PyMarlin copies all there are at every
-// step, which takes time with the square of their number.
+// collector gathers the outputs of steps: OutputCollector. The tensors are joined when they are
+// asked for, once: PyMarlin copies all there are at every step, which takes time with the square of
+// their number.
 type collector struct {
 	tensors [][]torch.Tensor
 	values  [][]any
@@ -49,7 +50,8 @@ func (c *collector) add(o Outputs) {
 	}
 }
 
-// copyToCPU is a tensor without history and with memory of its own, so that what a module does with the original later does not show.
+// copyToCPU is a tensor without history and with memory of its own, so that what a module does with
+// the original later does not show.
 func copyToCPU(t torch.Tensor) torch.Tensor {
 	if t = t.Detach(); t.Device() == torch.CPU {
 		return t.Clone()
@@ -86,7 +88,8 @@ func (c *collector) drop() {
 	c.tensors, c.values = nil, nil
 }
 
-// join puts tensors after each other; scalars make a vector, but for a single one, which stays as it is.
+// join puts tensors after each other; scalars make a vector, but for a single one, which stays as
+// it is.
 func join(list []torch.Tensor) torch.Tensor {
 	if len(list) == 1 {
 		return list[0]

@@ -16,7 +16,8 @@ type Progress struct {
 	open  bool
 }
 
-// newProgress is nil where standard error is no terminal: a log file has no use for a line that is written over.
+// newProgress is nil where standard error is no terminal: a log file has no use for a line that is
+// written over.
 func newProgress(disabled bool) *Progress {
 	info, err := os.Stderr.Stat()
 	if disabled || err != nil || info.Mode()&os.ModeCharDevice == 0 {

@@ -22,7 +22,8 @@ func (s still) TrainStep(step int, b batch, d torch.Device) (pymarlin.Outputs, e
 	return s.net.TrainStep(step, b, d)
 }
 
-// nearFile compares a module with the weights in a file. They are the same on the machine that made them; another processor rounds AdamW's square roots otherwise.
+// nearFile compares a module with the weights in a file. They are the same on the machine that made
+// them; another processor rounds AdamW's square roots otherwise.
 func nearFile(t *testing.T, claim string, n *net, path string) {
 	t.Helper()
 	want := newNet(1)
@@ -40,8 +41,10 @@ func nearFile(t *testing.T, claim string, n *net, path string) {
 func TestGoGoesOnFromPyMarlinsCheckpoint(t *testing.T) {
 	testenv.RequireTorch(t)
 	n := newNet(12)
-	trainer, err := pymarlin.New(pymarlin.ModuleInterface[batch](still{n}), quiet(pymarlin.TrainerArguments{Epochs: 2, TrainBatchSize: 6, GPUBatchSizeLimit: 2,
-		CheckpointerArgs: pymarlin.CheckpointerArguments{LoadDir: "testdata", LoadFilename: "model_0.pt", NoCheckpoint: true}}), options())
+	trainer, err := pymarlin.New(pymarlin.ModuleInterface[batch](still{n}),
+		quiet(pymarlin.TrainerArguments{Epochs: 2, TrainBatchSize: 6, GPUBatchSizeLimit: 2,
+			CheckpointerArgs: pymarlin.CheckpointerArguments{LoadDir: "testdata", LoadFilename: "model_0.pt",
+				NoCheckpoint: true}}), options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +65,14 @@ func TestPyMarlinGoesOnFromGosCheckpoint(t *testing.T) {
 	if python == "" {
 		python = "python3"
 	}
-	if err := exec.Command(python, "-c", "import torch, safetensors, importlib.util as u; assert u.find_spec('pymarlin')").Run(); err != nil {
+	if err := exec.Command(python, "-c", "import torch, safetensors, importlib.util as u; assert "+
+		"u.find_spec('pymarlin')").Run(); err != nil {
 		t.Skipf("%s has no PyMarlin (%v); PYTHON names another interpreter", python, err)
 	}
 	for _, inexact := range []bool{false, true} {
 		dir := t.TempDir()
-		args := pymarlin.TrainerArguments{TrainBatchSize: 6, GPUBatchSizeLimit: 2, CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir, NoModelState: true}}
+		args := pymarlin.TrainerArguments{TrainBatchSize: 6, GPUBatchSizeLimit: 2,
+			CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir, NoModelState: true}}
 		o := options()
 		o.InexactResume = inexact
 		trainer, err := pymarlin.New(pymarlin.ModuleInterface[batch](still{newNet(12)}), quiet(args), o)

@@ -9,7 +9,8 @@ import (
 
 // Scheduler moves something after each update. [NewScheduler] makes those of package optim/lr.
 type Scheduler interface {
-	// Step is called after the steps of all optimizers, also of those that loss scaling has left out.
+	// Step is called after the steps of all optimizers, also of those that loss scaling has left
+	// out.
 	Step() error
 	// State and LoadState carry it over a checkpoint.
 	State() (State, error)
@@ -31,8 +32,8 @@ type LRScheduler struct {
 //
 //	NewScheduler(opt, lr.OneCycleLR{MaxLR: 0.05}, estimatedGlobalStepsPerEpoch*epochs)
 //
-// PyMarlin's estimate is an upper bound: where the batches of an epoch divide evenly it counts an update too many per epoch, so a schedule that
-// is planned by it ends a little before its end.
+// PyMarlin's estimate is an upper bound: where the batches of an epoch divide evenly it counts an
+// update too many per epoch, so a schedule that is planned by it ends a little before its end.
 func NewScheduler(o *Optimizer, s lr.Schedule, updates int) (*LRScheduler, error) {
 	if err := lr.Validate(s, o.peak, updates); err != nil {
 		return nil, fmt.Errorf("pymarlin: NewScheduler: %w", err)
@@ -42,7 +43,9 @@ func NewScheduler(o *Optimizer, s lr.Schedule, updates int) (*LRScheduler, error
 		if l.momentum = m.PlanMomentum(updates); l.momentum != nil {
 			setter, ok := o.optimizer.(optim.MomentumSetter)
 			if !ok {
-				return nil, fmt.Errorf("pymarlin: NewScheduler: %T moves the momentum too, which an optimizer of type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s, o.optimizer)
+				return nil, fmt.Errorf("pymarlin: NewScheduler: %T moves the momentum too, which an optimizer of "+
+					"type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s,
+					o.optimizer)
 			}
 			l.set = setter.SetMomentum
 		}
@@ -92,8 +95,8 @@ func (l *LRScheduler) State() (State, error) {
 	return s, nil
 }
 
-// LoadState continues after the saved number of moves, on the schedule that was planned now. The rate is the optimizer's saved one until the next
-// move, as in PyTorch.
+// LoadState continues after the saved number of moves, on the schedule that was planned now. The
+// rate is the optimizer's saved one until the next move, as in PyTorch.
 func (l *LRScheduler) LoadState(s State) error {
 	moves, ok := s["last_epoch"].(int)
 	if !ok || moves < 0 {

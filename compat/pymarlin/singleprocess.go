@@ -13,10 +13,12 @@ import (
 
 // SingleProcess trains in one process: the backend "sp". The zero value is ready for New.
 //
-// A window of GradientAccumulation batches ends in an update. Windows run over the end of an epoch, as in PyMarlin: of 10 batches in windows of 4, the last
-// two are the first half of the next epoch's first window. What is left at the end of the run trains nothing.
+// A window of GradientAccumulation batches ends in an update. Windows run over the end of an epoch,
+// as in PyMarlin: of 10 batches in windows of 4, the last two are the first half of the next
+// epoch's first window. What is left at the end of the run trains nothing.
 type SingleProcess[B any] struct {
-	// ClipGradients, where it is set, takes the place of [SingleProcess.DefaultClipGradients]: _clip_gradients.
+	// ClipGradients, where it is set, takes the place of [SingleProcess.DefaultClipGradients]:
+	// _clip_gradients.
 	ClipGradients func() error
 	// Optimize, where it is set, takes the place of [SingleProcess.DefaultOptimize]: optimize.
 	Optimize func() error
@@ -89,12 +91,15 @@ func (b *SingleProcess[B]) TrainDL(ctx context.Context, loader Dataloader[B]) (C
 func (b *SingleProcess[B]) batch(batch B, epoch, window *collector) error {
 	var outputs Outputs
 	var err error
-	amp.Autocast(b.args.Device, b.precision, func() { outputs, err = b.args.Module.TrainStep(b.updates+1, batch, b.args.Device) })
+	amp.Autocast(b.args.Device, b.precision, func() {
+		outputs, err = b.args.Module.TrainStep(b.updates+1, batch, b.args.Device)
+	})
 	if err != nil {
 		return err
 	}
 	if len(outputs.Tensors) == 0 || !outputs.Tensors[0].Defined() {
-		return errors.New("TrainStep returned no loss; want it as the first tensor of the outputs: pymarlin.Tensors(loss)")
+		return errors.New("TrainStep returned no loss; want it as the first tensor of the outputs: " +
+			"pymarlin.Tensors(loss)")
 	}
 	loss := outputs.Tensors[0].DivScalar(float64(b.args.GradientAccumulation))
 	if b.scaler != nil {
@@ -139,7 +144,8 @@ func (b *SingleProcess[B]) globalStep(window *collector) error {
 	return b.args.Stats.LogStats(b.updates, false)
 }
 
-// DefaultClipGradients limits the gradients of all parameters by one norm, after the scale has been taken off them.
+// DefaultClipGradients limits the gradients of all parameters by one norm, after the scale has been
+// taken off them.
 func (b *SingleProcess[B]) DefaultClipGradients() error {
 	if b.scaler != nil {
 		for _, o := range b.args.Optimizers {
@@ -156,7 +162,8 @@ func (b *SingleProcess[B]) DefaultClipGradients() error {
 	return nil
 }
 
-// GradNorm is the norm that the gradients of the last update had before clipping, undefined where nothing is clipped.
+// GradNorm is the norm that the gradients of the last update had before clipping, undefined where
+// nothing is clipped.
 func (b *SingleProcess[B]) GradNorm() torch.Tensor { return b.norm }
 
 // DefaultOptimize steps each optimizer and removes its gradients, then moves all schedulers.
@@ -201,7 +208,9 @@ func (b *SingleProcess[B]) ValidateDL(ctx context.Context, loader Dataloader[B],
 			var outputs Outputs
 			var err error
 			torch.NoGrad(func() {
-				amp.Autocast(b.args.Device, b.precision, func() { outputs, err = step(b.updates, batch, b.args.Device) })
+				amp.Autocast(b.args.Device, b.precision, func() {
+					outputs, err = step(b.updates, batch, b.args.Device)
+				})
 			})
 			if err == nil {
 				all.add(outputs)
@@ -239,7 +248,8 @@ func (b *SingleProcess[B]) TrainSampler() Sampler { return RandomSampler{} }
 // ValSampler is a [SequentialSampler].
 func (b *SingleProcess[B]) ValSampler() Sampler { return SequentialSampler{} }
 
-// GetState has the two counts, and the gradients of an unfinished window unless the resumption may be inexact.
+// GetState has the two counts, and the gradients of an unfinished window unless the resumption may
+// be inexact.
 func (b *SingleProcess[B]) GetState() (State, error) {
 	s := State{"global_step_completed": b.updates, "batches_completed": b.batches}
 	if b.args.InexactResume || b.batches%b.args.GradientAccumulation == 0 {
@@ -260,7 +270,8 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 	updates, ok := s["global_step_completed"].(int)
 	batches, ok2 := s["batches_completed"].(int)
 	if !ok || !ok2 || updates < 0 || batches < 0 {
-		return fmt.Errorf("want the counts global_step_completed and batches_completed, found %v and %v", s["global_step_completed"], s["batches_completed"])
+		return fmt.Errorf("want the counts global_step_completed and batches_completed, found %v and %v",
+			s["global_step_completed"], s["batches_completed"])
 	}
 	gradients, _ := s["gradients"].(State)
 	if b.args.InexactResume {
@@ -277,7 +288,8 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 	for _, p := range b.args.Params {
 		if g, ok := byName[p.Name]; ok {
 			if !sameShape(g, p.Tensor) {
-				return fmt.Errorf("the gradient of %s has shape %v, the parameter %v", p.Name, g.Shape(), p.Tensor.Shape())
+				return fmt.Errorf("the gradient of %s has shape %v, the parameter %v", p.Name, g.Shape(),
+					p.Tensor.Shape())
 			}
 			delete(byName, p.Name)
 		}
@@ -307,13 +319,14 @@ func sameShape(a, b torch.Tensor) bool {
 	return true
 }
 
-// SingleProcessAmp trains in one process in mixed precision: the backend "sp-amp". Forward passes run under autocast; with FP16 the loss is
-// scaled, from 4096 on, and an update whose gradients overflow is left out, although the schedulers move.
+// SingleProcessAmp trains in one process in mixed precision: the backend "sp-amp". Forward passes
+// run under autocast; with FP16 the loss is scaled, from 4096 on, and an update whose gradients
+// overflow is left out, although the schedulers move.
 type SingleProcessAmp[B any] struct {
 	SingleProcess[B]
 
-	// Precision is FP16, which needs a GPU, or BF16, which scales nothing. "sp-amp" means FP16; on a CPU, where PyMarlin goes on in float32 without a
-	// word, it is refused.
+	// Precision is FP16, which needs a GPU, or BF16, which scales nothing. "sp-amp" means FP16; on
+	// a CPU, where PyMarlin goes on in float32 without a word, it is refused.
 	Precision amp.Precision
 }
 
@@ -325,7 +338,8 @@ func (b *SingleProcessAmp[B]) Init(args BackendArguments[B]) error {
 	case b.Precision != amp.FP16 && b.Precision != amp.BF16:
 		return argumentf("SingleProcessAmp.Precision is %s; want amp.FP16 or amp.BF16, or the backend sp", b.Precision)
 	case b.Precision == amp.FP16 && !args.Device.IsCUDA():
-		return argumentf("the backend sp-amp computes in float16, which needs a GPU, and the device is %s; for bfloat16 on the CPU set Options.Backend to &SingleProcessAmp{Precision: amp.BF16}", args.Device)
+		return argumentf("the backend sp-amp computes in float16, which needs a GPU, and the device is %s; for "+
+			"bfloat16 on the CPU set Options.Backend to &SingleProcessAmp{Precision: amp.BF16}", args.Device)
 	}
 	b.precision = b.Precision
 	if b.Precision == amp.FP16 {
@@ -339,12 +353,15 @@ func (b *SingleProcessAmp[B]) GetState() (State, error) {
 	s, err := b.SingleProcess.GetState()
 	if err == nil && b.scaler != nil {
 		scale := b.scaler.State()
-		s["scaler"] = State{"scale": scale.Scale, "growth_factor": scale.GrowthFactor, "backoff_factor": scale.BackoffFactor, "growth_interval": scale.GrowthInterval, "_growth_tracker": scale.GrowthTracker}
+		s["scaler"] = State{"scale": scale.Scale, "growth_factor": scale.GrowthFactor,
+			"backoff_factor": scale.BackoffFactor, "growth_interval": scale.GrowthInterval,
+			"_growth_tracker": scale.GrowthTracker}
 	}
 	return s, err
 }
 
-// UpdateState continues from what GetState returned; a state without scaler, as PyMarlin's, begins its scale anew.
+// UpdateState continues from what GetState returned; a state without scaler, as PyMarlin's, begins
+// its scale anew.
 func (b *SingleProcessAmp[B]) UpdateState(s State) error {
 	saved, ok := s["scaler"].(State)
 	if ok && b.scaler != nil {

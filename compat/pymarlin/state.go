@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// State is what a checkpoint holds of something: a dict in Python. Its values are nil, bool, int, float64, string, torch.Tensor, []any, State and
-// map[int]any of these.
+// State is what a checkpoint holds of something: a dict in Python. Its values are nil, bool, int,
+// float64, string, torch.Tensor, []any, State and map[int]any of these.
 type State map[string]any
 
 // Checkpoint is what is saved and loaded at once. Files have the fields under PyMarlin's names.
@@ -64,7 +64,8 @@ func moduleState(m any) (State, error) {
 	return s, err
 }
 
-// updateModule gives the module what moduleState returned. Names and shapes must fit, as with load_state_dict.
+// updateModule gives the module what moduleState returned. Names and shapes must fit, as with
+// load_state_dict.
 func updateModule(m any, s State) error {
 	if m, ok := m.(Stateful); ok {
 		return m.UpdateState(s)
@@ -128,7 +129,8 @@ func randomState(device torch.Device) (State, error) {
 	return s, err
 }
 
-// readRandomState takes the bytes out of a saved state, so that its tensors need not live until training begins.
+// readRandomState takes the bytes out of a saved state, so that its tensors need not live until
+// training begins.
 func readRandomState(v any, device torch.Device) (map[torch.Device][]byte, error) {
 	saved, ok := v.(State)
 	if !ok {
@@ -138,7 +140,8 @@ func readRandomState(v any, device torch.Device) (map[torch.Device][]byte, error
 	for _, d := range generators(device) {
 		t, ok := saved[d.String()].(torch.Tensor)
 		if !ok {
-			return nil, fmt.Errorf("rng_state has no generator of %s: it was saved on another kind of device; set Options.InexactResume to go on with the generators as they are", d)
+			return nil, fmt.Errorf("rng_state has no generator of %s: it was saved on another kind of device; set "+
+				"Options.InexactResume to go on with the generators as they are", d)
 		}
 		if err := torch.Try(func() { out[d] = t.Bytes() }); err != nil {
 			return nil, err

@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// WriteState writes a state into a file, which is whole or not there: as torch.save does, or, if its name ends in .safetensors, as safetensors with what is no
-// tensor as JSON in the header.
+// WriteState writes a state into a file, which is whole or not there: as torch.save does, or, if
+// its name ends in .safetensors, as safetensors with what is no tensor as JSON in the header.
 func WriteState(path string, s State) error {
 	err := writeState(path, s)
 	if err != nil {
@@ -36,7 +36,8 @@ func writeState(path string, s State) error {
 	return pickle.WriteFile(path, value)
 }
 
-// ReadState reads what WriteState or torch.save wrote; nothing in it is run. Its tensors are the caller's to free.
+// ReadState reads what WriteState or torch.save wrote; nothing in it is run. Its tensors are the
+// caller's to free.
 func ReadState(path string) (State, error) {
 	s, err := readState(path)
 	if err != nil {
@@ -67,7 +68,8 @@ func readState(path string) (State, error) {
 	return s, nil
 }
 
-// toPickle turns a state into what package pickle writes. Keys come in their order, so that equal states make equal files.
+// toPickle turns a state into what package pickle writes. Keys come in their order, so that equal
+// states make equal files.
 func toPickle(at string, v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, int, float64, string:
@@ -113,10 +115,12 @@ func toPickle(at string, v any) (any, error) {
 		}
 		return d, nil
 	}
-	return nil, fmt.Errorf("%s is a %T; a state holds nil, bool, int, float64, string, torch.Tensor, []any, State and map[int]any", at, v)
+	return nil, fmt.Errorf("%s is a %T; a state holds nil, bool, int, float64, string, torch.Tensor, []any, State "+
+		"and map[int]any", at, v)
 }
 
-// fromPickle turns what package pickle read into a state. What was made before an error comes with it.
+// fromPickle turns what package pickle read into a state. What was made before an error comes with
+// it.
 func fromPickle(r *pickle.Reader, at string, v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, float64, string:
@@ -149,7 +153,8 @@ func fromPickleList(r *pickle.Reader, at string, items []any) (any, error) {
 	return out, nil
 }
 
-// fromPickleDict makes a map[int]any of a dictionary whose keys are numbers, such as the states of an optimizer. An empty one is a State.
+// fromPickleDict makes a map[int]any of a dictionary whose keys are numbers, such as the states of
+// an optimizer. An empty one is a State.
 func fromPickleDict(r *pickle.Reader, at string, d *pickle.Dict) (any, error) {
 	named, numbered := State{}, map[int]any{}
 	both := func() any { return []any{named, numbered} }
@@ -228,7 +233,8 @@ const (
 	floatTag  = "float"  // as text, so that 1.0 is no int, and NaN is there
 )
 
-// strip takes the tensors out of a state and leaves what JSON can hold: plain values as they are, lists as lists, the rest as an object with one tag.
+// strip takes the tensors out of a state and leaves what JSON can hold: plain values as they are,
+// lists as lists, the rest as an object with one tag.
 func strip(at string, v any, tensors *[]torch.Named) (any, error) {
 	join := func(key string) string { return below(at, key) }
 	switch v := v.(type) {
@@ -249,14 +255,18 @@ func strip(at string, v any, tensors *[]torch.Named) (any, error) {
 		}
 		return out, nil
 	case State:
-		return stripMap(dictTag, slices.Sorted(maps.Keys(v)), func(k string) any { return v[k] }, func(k string) string { return k }, join, tensors)
+		return stripMap(dictTag, slices.Sorted(maps.Keys(v)), func(k string) any { return v[k] },
+			func(k string) string { return k }, join, tensors)
 	case map[int]any:
-		return stripMap(numberTag, slices.Sorted(maps.Keys(v)), func(k int) any { return v[k] }, strconv.Itoa, join, tensors)
+		return stripMap(numberTag, slices.Sorted(maps.Keys(v)), func(k int) any { return v[k] }, strconv.Itoa, join,
+			tensors)
 	}
-	return nil, fmt.Errorf("%s is a %T; a state holds nil, bool, int, float64, string, torch.Tensor, []any, State and map[int]any", at, v)
+	return nil, fmt.Errorf("%s is a %T; a state holds nil, bool, int, float64, string, torch.Tensor, []any, State "+
+		"and map[int]any", at, v)
 }
 
-func stripMap[K any](tag string, keys []K, get func(K) any, name func(K) string, join func(string) string, tensors *[]torch.Named) (any, error) {
+func stripMap[K any](tag string, keys []K, get func(K) any, name func(K) string, join func(string) string,
+	tensors *[]torch.Named) (any, error) {
 	out := map[string]any{}
 	for _, k := range keys {
 		x, err := strip(join(name(k)), get(k), tensors)

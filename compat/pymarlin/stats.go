@@ -17,12 +17,13 @@ type StatInitArguments struct {
 	UpdateSystemStats bool `config:"update_system_stats"` // memory and processor among the frequent values
 	LogModelSteps     int  `config:"log_model_steps"`     // LogModel writes every so many updates; zero: 1000
 
-	// ExcludeList is a regular expression of the parameters that LogModel leaves out. Empty: biases, LayerNorm, and of numbered layers all but
-	// 0, 11 and 23, as in PyMarlin.
+	// ExcludeList is a regular expression of the parameters that LogModel leaves out. Empty:
+	// biases, LayerNorm, and of numbered layers all but 0, 11 and 23, as in PyMarlin.
 	ExcludeList string `config:"exclude_list"`
 }
 
-// defaultExclude is PyMarlin's bias|LayerNorm|layer\.[3-9]|layer\.1(?!1)|layer\.2(?!3) without its lookahead.
+// defaultExclude is PyMarlin's bias|LayerNorm|layer\.[3-9]|layer\.1(?!1)|layer\.2(?!3) without its
+// lookahead.
 const defaultExclude = `bias|LayerNorm|layer\.[3-9]|layer\.1([^1]|$)|layer\.2([^3]|$)`
 
 func (a StatInitArguments) withDefaults() StatInitArguments {
@@ -38,8 +39,9 @@ func (a StatInitArguments) withDefaults() StatInitArguments {
 	return a
 }
 
-// Stats gather values for the writers: BasicStats. Frequent ones are written every LogSteps updates, the others at the end of each epoch and validation;
-// what was written is forgotten. In Python they are one global object; here each trainer has its own, see [StatsHolder].
+// Stats gather values for the writers: BasicStats. Frequent ones are written every LogSteps
+// updates, the others at the end of each epoch and validation; what was written is forgotten. In
+// Python they are one global object; here each trainer has its own, see [StatsHolder].
 type Stats struct {
 	args    StatInitArguments
 	exclude *regexp.Regexp
@@ -57,7 +59,8 @@ type collected struct {
 	multi   keyed[map[string]float64]
 }
 
-// scalar is a number, or a tensor that becomes one when it is written, so that nobody waits for the device before.
+// scalar is a number, or a tensor that becomes one when it is written, so that nobody waits for the
+// device before.
 type scalar struct {
 	number float64
 	tensor torch.Tensor
@@ -99,7 +102,8 @@ func (s *Stats) Rebuild(args StatInitArguments, writers []Writer) error {
 		return argumentf("StatsArgs.ExcludeList: %v", err)
 	}
 	if args.LogSteps < 1 || args.LogModelSteps < 1 {
-		return argumentf("StatsArgs.LogSteps is %d and LogModelSteps %d; want at least 1, or 0 for the default", args.LogSteps, args.LogModelSteps)
+		return argumentf("StatsArgs.LogSteps is %d and LogModelSteps %d; want at least 1, or 0 for the default",
+			args.LogSteps, args.LogModelSteps)
 	}
 	s.args, s.exclude, s.writers = args, exclude, writers
 	return nil
@@ -117,7 +121,8 @@ func (s *Stats) Update(key string, value float64, frequent bool) {
 	s.setScalar(key, scalar{number: value}, frequent)
 }
 
-// UpdateTensor sets a number that is still a tensor, of one element; it is read when it is written. The stats keep a copy.
+// UpdateTensor sets a number that is still a tensor, of one element; it is read when it is written.
+// The stats keep a copy.
 func (s *Stats) UpdateTensor(key string, value torch.Tensor, frequent bool) {
 	s.setScalar(key, scalar{tensor: value.Detach().Clone().Keep()}, frequent)
 }
@@ -133,7 +138,8 @@ func (s *Stats) UpdateMulti(key string, values map[string]float64, frequent bool
 	s.interval(frequent).multi.set(key, values)
 }
 
-// UpdateHistogram sets values whose distribution is written with the numbers that are not frequent; with extend they are added to those there are.
+// UpdateHistogram sets values whose distribution is written with the numbers that are not frequent;
+// with extend they are added to those there are.
 func (s *Stats) UpdateHistogram(key string, values []float64, extend bool) {
 	if extend {
 		values = append(slices.Clone(s.histograms.values[key]), values...)
@@ -224,8 +230,9 @@ func (s *Stats) LogArgs(args map[string]string) error {
 	return nil
 }
 
-// LogModel writes the norms of weights and gradients of the parameters that ExcludeList lets through, and their histograms, if step is a multiple of
-// LogModelSteps, or if it is forced. Gradients are divided by gradScale.
+// LogModel writes the norms of weights and gradients of the parameters that ExcludeList lets
+// through, and their histograms, if step is a multiple of LogModelSteps, or if it is forced.
+// Gradients are divided by gradScale.
 func (s *Stats) LogModel(step int, model any, force bool, gradScale float64) error {
 	if step%s.args.LogModelSteps != 0 && !force {
 		return nil

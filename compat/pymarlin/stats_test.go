@@ -78,7 +78,8 @@ func TestFilesOfStats(t *testing.T) {
 	s.UpdateMulti("sizes", map[string]float64{"a": 1, "b": 2}, false)
 	s.UpdateHistogram("h", []float64{1}, false)
 	s.UpdateHistogram("h", []float64{3}, true)
-	err := errors.Join(s.LogArgs(map[string]string{"lr": "0.1"}), s.LogLongStats(3), s.LogModel(3, n, true, 1), s.LogModel(3, n, false, 1), s.Finish())
+	err := errors.Join(s.LogArgs(map[string]string{"lr": "0.1"}), s.LogLongStats(3), s.LogModel(3, n, true, 1),
+		s.LogModel(3, n, false, 1), s.Finish())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,8 +88,10 @@ func TestFilesOfStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{
-		`{"step":0,"key":"args","value":{"lr":"0.1"}}`, `{"step":3,"key":"val/f1","value":0.5}`, `{"step":3,"key":"sizes","value":{"a":1,"b":2}}`,
-		`{"step":3,"key":"h","value":{"max":3,"mean":2,"min":1,"num":2,"std":1}}`, `{"step":3,"key":"weight_norm/in.weight","value":`, `{"step":3,"key":"weight_norm/out.weight","value":`,
+		`{"step":0,"key":"args","value":{"lr":"0.1"}}`, `{"step":3,"key":"val/f1","value":0.5}`,
+		`{"step":3,"key":"sizes","value":{"a":1,"b":2}}`,
+		`{"step":3,"key":"h","value":{"max":3,"mean":2,"min":1,"num":2,"std":1}}`,
+		`{"step":3,"key":"weight_norm/in.weight","value":`, `{"step":3,"key":"weight_norm/out.weight","value":`,
 	} {
 		if got := strings.Split(string(lines), "\n")[i]; !strings.HasPrefix(got, want) {
 			t.Errorf("line %d is %s, want %s", i, got, want)
@@ -111,7 +114,8 @@ func TestFilesOfStats(t *testing.T) {
 	for _, e := range events {
 		tags = append(tags, fmt.Sprintf("%s@%d", e.Tag, e.Step))
 	}
-	if got, want := strings.Join(tags, " "), "lr/text_summary@0 val/f1@3 sizes/a@3 sizes/b@3 weight_norm/in.weight@3 weight_norm/out.weight@3"; got != want {
+	if got, want := strings.Join(tags, " "), "lr/text_summary@0 val/f1@3 sizes/a@3 sizes/b@3 weight_norm/in.weight@3 "+
+		"weight_norm/out.weight@3"; got != want {
 		t.Errorf("the tags are %s, want %s", got, want)
 	}
 }
@@ -128,7 +132,8 @@ func (broken) Close() error                         { return errDisk }
 func TestWriterThatFailsEndsTheRun(t *testing.T) {
 	testenv.RequireTorch(t)
 	n := newNet(4)
-	trainer, err := pymarlin.New(pymarlin.ModuleInterface[batch](n), quiet(pymarlin.TrainerArguments{CustomWriters: []pymarlin.Writer{broken{}}}), options())
+	trainer, err := pymarlin.New(pymarlin.ModuleInterface[batch](n),
+		quiet(pymarlin.TrainerArguments{CustomWriters: []pymarlin.Writer{broken{}}}), options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +155,8 @@ func TestSystemStatsAreAmongTheFrequentOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := pymarlin.NewStats(pymarlin.StatInitArguments{})
-	if err := errors.Join(s.Rebuild(pymarlin.StatInitArguments{UpdateSystemStats: true}, []pymarlin.Writer{w}), s.LogStats(1, false)); err != nil {
+	if err := errors.Join(s.Rebuild(pymarlin.StatInitArguments{UpdateSystemStats: true}, []pymarlin.Writer{w}),
+		s.LogStats(1, false)); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"system/RAM/memory_used_pct", "system/RAM/memory_elr_pct", "system/CPU/pct"} {

@@ -11,8 +11,8 @@ type systemStats struct {
 	busy, total float64 // processor time at the last reading
 }
 
-// update adds the numbers of PyMarlin's update_system_stats. The use of the processor is that since the last reading; PyMarlin stops for a
-// second to measure it.
+// update adds the numbers of PyMarlin's update_system_stats. The use of the processor is that since
+// the last reading; PyMarlin stops for a second to measure it.
 func (y *systemStats) update(s *Stats) {
 	all, available := memory()
 	if all > 0 {
@@ -62,7 +62,8 @@ func processor() (busy, total float64, ok bool) {
 	}
 	var name string
 	var t [8]float64 // user, nice, system, idle, iowait, irq, softirq, steal
-	if _, err := fmt.Sscan(string(text), &name, &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]); err != nil || name != "cpu" {
+	if _, err := fmt.Sscan(string(text), &name, &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]); err != nil ||
+		name != "cpu" {
 		return 0, 0, false
 	}
 	for _, v := range t {

@@ -9,8 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
-// Tensorboard writes numbers as TensorBoard's events. Several numbers go under KEY/NAME. Events of earlier runs in the folder stay, where PyMarlin
-// empties it, so that a resumed run goes on with its curves.
+// Tensorboard writes numbers as TensorBoard's events. Several numbers go under KEY/NAME. Events of
+// earlier runs in the folder stay, where PyMarlin empties it, so that a resumed run goes on with
+// its curves.
 type Tensorboard struct {
 	events *callback.EventWriter
 }

@@ -7,9 +7,11 @@ import (
 	"runtime"
 )
 
-// Train runs the epochs that are left, each followed by a validation and a checkpoint, and writes the model at the end.
+// Train runs the epochs that are left, each followed by a validation and a checkpoint, and writes
+// the model at the end.
 //
-// When ctx is cancelled it returns the cause after the batch at hand; the checkpoint of the epoch before is there to go on from.
+// When ctx is cancelled it returns the cause after the batch at hand; the checkpoint of the epoch
+// before is there to go on from.
 func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
@@ -81,12 +83,14 @@ func (t *Trainer[B]) TrainEpoch(ctx context.Context) (Collected, error) {
 		return Collected{}, err
 	}
 	if loader == nil {
-		return Collected{}, errors.New("TrainDataloader made no loader, so there is nothing to train on; call Validate or Test alone")
+		return Collected{}, errors.New("TrainDataloader made no loader, so there is nothing to train on; call " +
+			"Validate or Test alone")
 	}
 	return t.backend.TrainDL(ctx, loader)
 }
 
-// Validate runs the validation sets in their order and returns the outputs of the last. The model stays in evaluation mode.
+// Validate runs the validation sets in their order and returns the outputs of the last. The model
+// stays in evaluation mode.
 func (t *Trainer[B]) Validate(ctx context.Context) (Collected, error) {
 	loaders, err := t.module.ValDataloaders(t.backend.ValSampler(), t.args.ValBatchSize)
 	if err != nil {
@@ -103,8 +107,8 @@ func (t *Trainer[B]) Validate(ctx context.Context) (Collected, error) {
 	return last, t.stats.LogLongStats(t.GlobalStepsFinished())
 }
 
-// Test runs a [TestModule]'s test sets and returns the outputs of the last; report, if it is not nil, sees those of each. PyMarlin has the methods of a test
-// and leaves calling them to scripts.
+// Test runs a [TestModule]'s test sets and returns the outputs of the last; report, if it is not
+// nil, sees those of each. PyMarlin has the methods of a test and leaves calling them to scripts.
 func (t *Trainer[B]) Test(ctx context.Context, report func(outputs Collected, key string) error) (Collected, error) {
 	m, ok := t.module.(TestModule[B])
 	if !ok {
@@ -120,7 +124,8 @@ func (t *Trainer[B]) Test(ctx context.Context, report func(outputs Collected, ke
 	return t.evaluate(ctx, loaders, m.TestStep, report)
 }
 
-func (t *Trainer[B]) evaluate(ctx context.Context, loaders Dataloaders[B], step StepFunc[B], report func(Collected, string) error) (last Collected, err error) {
+func (t *Trainer[B]) evaluate(ctx context.Context, loaders Dataloaders[B], step StepFunc[B], report func(Collected,
+	string) error) (last Collected, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	setTraining(t.module, false)
@@ -142,7 +147,8 @@ func (t *Trainer[B]) evaluate(ctx context.Context, loaders Dataloaders[B], step 
 	return last, nil
 }
 
-// SaveCheckpoint hands the states of module, trainer and backend to the checkpointer. force saves whatever the period says.
+// SaveCheckpoint hands the states of module, trainer and backend to the checkpointer. force saves
+// whatever the period says.
 func (t *Trainer[B]) SaveCheckpoint(force bool) error {
 	return scoped(func() error {
 		var c Checkpoint

@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options are the parts of a [Trainer] that may be replaced. Nil and the zero value mean PyMarlin's.
+// Options are the parts of a [Trainer] that may be replaced. Nil and the zero value mean
+// PyMarlin's.
 type Options[B any] struct {
 	Backend      TrainerBackend[B] // nil: what TrainerArguments.Backend names
 	Checkpointer Checkpointer      // nil: a [DefaultCheckpointer] with TrainerArguments.CheckpointerArgs
@@ -19,17 +20,21 @@ type Options[B any] struct {
 	Stats        *Stats            // nil: new ones
 	Logger       *slog.Logger      // nil: lines on standard error, from TrainerArguments.LogLevel on
 
-	// Exact does as PyMarlin also where nobody would want it. It is InexactResume and CheckpointerArguments.Exact, and takes a MaxGradNorm that is not
-	// positive, which makes the gradients 0 or turns them round, one that is not finite, and Epochs below 1, which train nothing and save it. A zero of
-	// these two is one that a configuration says: that of a field means the default.
+	// Exact does as PyMarlin also where nobody would want it. It is InexactResume and
+	// CheckpointerArguments.Exact, and takes a MaxGradNorm that is not positive, which makes the
+	// gradients 0 or turns them round, one that is not finite, and Epochs below 1, which train
+	// nothing and save it. A zero of these two is one that a configuration says: that of a field
+	// means the default.
 	Exact bool
 
-	// InexactResume leaves the generators of random numbers and the gradients of an unfinished window out of checkpoints, and does not
-	// restore them, as PyMarlin does: a run that was interrupted then goes another way than one that was not.
+	// InexactResume leaves the generators of random numbers and the gradients of an unfinished
+	// window out of checkpoints, and does not restore them, as PyMarlin does: a run that was
+	// interrupted then goes another way than one that was not.
 	InexactResume bool
 }
 
-// Trainer runs the training of a module: pymarlin.core.trainer.Trainer. It is used by one goroutine.
+// Trainer runs the training of a module: pymarlin.core.trainer.Trainer. It is used by one
+// goroutine.
 type Trainer[B any] struct {
 	module       ModuleInterface[B]
 	args         TrainerArguments
@@ -48,15 +53,16 @@ type Trainer[B any] struct {
 	random     map[torch.Device][]byte // to be set when training begins
 }
 
-// New makes a trainer: it loads the checkpoint that the arguments ask for, moves the model to the device and has the module make its optimizers and
-// schedulers. A nil o stands for the defaults.
+// New makes a trainer: it loads the checkpoint that the arguments ask for, moves the model to the
+// device and has the module make its optimizers and schedulers. A nil o stands for the defaults.
 func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B]) (*Trainer[B], error) {
 	if o == nil {
 		o = &Options[B]{}
 	}
 	args = args.withDefaults()
 	args.CheckpointerArgs.Exact = args.CheckpointerArgs.Exact || o.Exact
-	t := &Trainer[B]{module: module, args: args, options: *o, logger: o.Logger, backend: o.Backend, checkpointer: o.Checkpointer, stats: o.Stats, estimate: -1, lastEpoch: -1}
+	t := &Trainer[B]{module: module, args: args, options: *o, logger: o.Logger, backend: o.Backend,
+		checkpointer: o.Checkpointer, stats: o.Stats, estimate: -1, lastEpoch: -1}
 	t.options.InexactResume = o.InexactResume || o.Exact
 	if err := t.prepare(); err != nil {
 		return nil, err
@@ -126,7 +132,8 @@ func (t *Trainer[B]) fetchRanks() (err error) {
 		t.ranks.WorldSize = 1
 	}
 	if t.ranks.WorldSize != 1 || t.ranks.GlobalRank != 0 {
-		return argumentf("process %d of %d was asked for; this package trains in one process", t.ranks.GlobalRank, t.ranks.WorldSize)
+		return argumentf("process %d of %d was asked for; this package trains in one process", t.ranks.GlobalRank,
+			t.ranks.WorldSize)
 	}
 	return nil
 }
@@ -170,7 +177,8 @@ func (t *Trainer[B]) start(saved Checkpoint) error {
 		Module: t.module, Params: params, Device: t.device, Optimizers: t.optimizers, Schedulers: t.schedulers,
 		GradientAccumulation: t.GradientAccumulation(), TrainBatchSize: t.args.TrainBatchSize,
 		MaxTrainStepsPerEpoch: t.args.MaxTrainStepsPerEpoch, MaxValStepsPerEpoch: t.args.MaxValStepsPerEpoch,
-		ClipGrads: !t.args.NoClipGrads, MaxGradNorm: t.args.MaxGradNorm, Stats: t.stats, Progress: newProgress(t.args.DisableTqdm), InexactResume: t.options.InexactResume,
+		ClipGrads: !t.args.NoClipGrads, MaxGradNorm: t.args.MaxGradNorm, Stats: t.stats,
+		Progress: newProgress(t.args.DisableTqdm), InexactResume: t.options.InexactResume,
 	})
 	if err != nil {
 		return err
@@ -206,11 +214,14 @@ func (t *Trainer[B]) initStats() error {
 }
 
 func (t *Trainer[B]) logHyperparameters() {
-	t.logger.Info("hyperparameters", "args", fmt.Sprintf("%+v", t.args), "device", t.device.String(), "train_step_batch_size", t.TrainStepBatchSize(),
-		"gradient_accumulation", t.GradientAccumulation(), "estimated_global_steps_per_epoch", t.estimate, "last_epoch", t.lastEpoch)
+	t.logger.Info("hyperparameters", "args", fmt.Sprintf("%+v", t.args), "device", t.device.String(),
+		"train_step_batch_size", t.TrainStepBatchSize(),
+		"gradient_accumulation", t.GradientAccumulation(), "estimated_global_steps_per_epoch", t.estimate, "last_epoch",
+		t.lastEpoch)
 }
 
-// estimateSteps asks the module for a loader to count its batches. A module without training data has none.
+// estimateSteps asks the module for a loader to count its batches. A module without training data
+// has none.
 func (t *Trainer[B]) estimateSteps() (int, error) {
 	loader, err := t.module.TrainDataloader(SequentialSampler{}, t.TrainStepBatchSize())
 	if err != nil {
@@ -219,7 +230,8 @@ func (t *Trainer[B]) estimateSteps() (int, error) {
 	if loader == nil {
 		return 0, nil
 	}
-	return EstimatedGlobalSteps(loader.Len(), t.ranks.WorldSize, t.GradientAccumulation(), t.args.MaxTrainStepsPerEpoch), nil
+	return EstimatedGlobalSteps(loader.Len(), t.ranks.WorldSize, t.GradientAccumulation(),
+		t.args.MaxTrainStepsPerEpoch), nil
 }
 
 // GetState is the trainer's part of a checkpoint, with that of Options.Extra.
@@ -245,7 +257,8 @@ func (t *Trainer[B]) GetState() (State, error) {
 		}
 		for key := range more {
 			if _, taken := s[key]; taken {
-				return nil, fmt.Errorf("pymarlin: the state of Options.Extra has the key %q, which is the trainer's own", key)
+				return nil,
+					fmt.Errorf("pymarlin: the state of Options.Extra has the key %q, which is the trainer's own", key)
 			}
 		}
 		maps.Copy(s, more)

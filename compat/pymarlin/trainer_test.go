@@ -36,7 +36,8 @@ func TestEstimateCountsOneTooManyWhereItDivides(t *testing.T) {
 		{10, 1, 4, 0, 3}, {8, 1, 4, 0, 3}, {10, 2, 4, 0, 2}, {10, 1, 4, 2, 2}, {0, 1, 1, 0, 1},
 	} {
 		if got := pymarlin.EstimatedGlobalSteps(c.batches, c.world, c.window, c.most); got != c.want {
-			t.Errorf("EstimatedGlobalSteps(%d, %d, %d, %d) = %d, want %d", c.batches, c.world, c.window, c.most, got, c.want)
+			t.Errorf("EstimatedGlobalSteps(%d, %d, %d, %d) = %d, want %d", c.batches, c.world, c.window, c.most, got,
+				c.want)
 		}
 	}
 }
@@ -48,15 +49,18 @@ func TestWindowsRunOverEpochsAndTheLastIsLost(t *testing.T) {
 		rows            int
 		updates, passes int
 	}{
-		{"10 batches in windows of 4, twice", pymarlin.TrainerArguments{Epochs: 2, TrainBatchSize: 8, GPUBatchSizeLimit: 2}, 20, 5, 20},
+		{"10 batches in windows of 4, twice", pymarlin.TrainerArguments{Epochs: 2, TrainBatchSize: 8,
+			GPUBatchSizeLimit: 2}, 20, 5, 20},
 		{"a tail that is lost", pymarlin.TrainerArguments{TrainBatchSize: 8, GPUBatchSizeLimit: 2}, 20, 2, 10},
-		{"two updates an epoch at most", pymarlin.TrainerArguments{Epochs: 3, TrainBatchSize: 4, GPUBatchSizeLimit: 2, MaxTrainStepsPerEpoch: 2}, 22, 6, 12},
+		{"two updates an epoch at most", pymarlin.TrainerArguments{Epochs: 3, TrainBatchSize: 4, GPUBatchSizeLimit: 2,
+			MaxTrainStepsPerEpoch: 2}, 22, 6, 12},
 		{"nothing given", pymarlin.TrainerArguments{}, 3, 3, 3},
 	} {
 		n := newNet(c.rows)
 		trainer := train(t, n, c.args, nil)
 		if trainer.GlobalStepsFinished() != c.updates || trainer.TotalStepsFinished() != c.passes {
-			t.Errorf("%s: %d updates of %d batches, want %d of %d", c.claim, trainer.GlobalStepsFinished(), trainer.TotalStepsFinished(), c.updates, c.passes)
+			t.Errorf("%s: %d updates of %d batches, want %d of %d", c.claim, trainer.GlobalStepsFinished(),
+				trainer.TotalStepsFinished(), c.updates, c.passes)
 		}
 	}
 }
@@ -64,7 +68,8 @@ func TestWindowsRunOverEpochsAndTheLastIsLost(t *testing.T) {
 func TestResumedRunIsTheSameRun(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, ext := range []string{"pt", "safetensors"} {
-		args := pymarlin.TrainerArguments{Epochs: 4, TrainBatchSize: 6, GPUBatchSizeLimit: 2} // 5 batches in windows of 3: unfinished after most epochs
+		// 5 batches in windows of 3: unfinished after most epochs
+		args := pymarlin.TrainerArguments{Epochs: 4, TrainBatchSize: 6, GPUBatchSizeLimit: 2}
 		whole := newNet(10)
 		args.CheckpointerArgs = pymarlin.CheckpointerArguments{SaveDir: t.TempDir(), NoModelState: true, FileExt: ext}
 		train(t, whole, args, nil)
@@ -72,14 +77,16 @@ func TestResumedRunIsTheSameRun(t *testing.T) {
 		for last := range 3 {
 			resumed := newNet(10)
 			again := args
-			again.CheckpointerArgs = pymarlin.CheckpointerArguments{LoadDir: args.CheckpointerArgs.SaveDir, LoadFilename: fmt.Sprintf("model_%d.%s", last, ext), NoCheckpoint: true, FileExt: ext}
+			again.CheckpointerArgs = pymarlin.CheckpointerArguments{LoadDir: args.CheckpointerArgs.SaveDir,
+				LoadFilename: fmt.Sprintf("model_%d.%s", last, ext), NoCheckpoint: true, FileExt: ext}
 			torch.ManualSeed(99)
 			trainer := train(t, resumed, again, nil)
 			if got := weights(resumed); !slices.Equal(got, want) {
 				t.Errorf("%s: resumed after epoch %d the weights are %v, want %v", ext, last, got[:4], want[:4])
 			}
 			if trainer.GlobalStepsFinished() != 6 || trainer.LastEpoch() != 3 {
-				t.Errorf("%s: resumed after epoch %d: %d updates up to epoch %d, want 6 up to 3", ext, last, trainer.GlobalStepsFinished(), trainer.LastEpoch())
+				t.Errorf("%s: resumed after epoch %d: %d updates up to epoch %d, want 6 up to 3", ext, last,
+					trainer.GlobalStepsFinished(), trainer.LastEpoch())
 			}
 			inexact := newNet(10)
 			torch.ManualSeed(99)
@@ -87,7 +94,8 @@ func TestResumedRunIsTheSameRun(t *testing.T) {
 			o.InexactResume = true
 			train(t, inexact, again, o)
 			if slices.Equal(weights(inexact), want) {
-				t.Errorf("%s: resumed inexactly after epoch %d the run is the same, so this test tells nothing", ext, last)
+				t.Errorf("%s: resumed inexactly after epoch %d the run is the same, so this test tells nothing", ext,
+					last)
 			}
 		}
 	}
@@ -95,15 +103,19 @@ func TestResumedRunIsTheSameRun(t *testing.T) {
 
 func TestResetMakesOptimizersForTheEpochsThatAreLeft(t *testing.T) {
 	dir := t.TempDir()
-	args := pymarlin.TrainerArguments{Epochs: 2, TrainBatchSize: 2, CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir, NoModelState: true}}
+	args := pymarlin.TrainerArguments{Epochs: 2, TrainBatchSize: 2,
+		CheckpointerArgs: pymarlin.CheckpointerArguments{SaveDir: dir, NoModelState: true}}
 	train(t, newNet(4), args, nil)
 	args.Epochs, args.ResetOptimizersSchedulers, args.CheckpointerArgs.LoadDir = 5, true, dir
 	n := newNet(4)
 	trainer := train(t, n, args, nil)
-	if made := slices.DeleteFunc(slices.Clone(n.events), func(e string) bool { return !strings.HasPrefix(e, "optimizers") }); !slices.Equal(made, []string{"optimizers(3, 5)", "optimizers(3, 3)"}) {
+	if made := slices.DeleteFunc(slices.Clone(n.events),
+		func(e string) bool { return !strings.HasPrefix(e, "optimizers") }); !slices.Equal(made,
+		[]string{"optimizers(3, 5)", "optimizers(3, 3)"}) {
 		t.Errorf("optimizers were made by %v", made)
 	}
-	if moves := trainer.Schedulers()[0].(*pymarlin.LRScheduler).Moves(); moves != 6 || trainer.GlobalStepsFinished() != 10 {
+	if moves := trainer.Schedulers()[0].(*pymarlin.LRScheduler).Moves(); moves != 6 ||
+		trainer.GlobalStepsFinished() != 10 {
 		t.Errorf("the new schedule moved %d times in %d updates, want 6 in 10", moves, trainer.GlobalStepsFinished())
 	}
 }
@@ -130,11 +142,16 @@ func TestNewRefuses(t *testing.T) {
 		args   pymarlin.TrainerArguments
 		want   string
 	}{
-		{"a misspelt hook", func(n *net) pymarlin.ModuleInterface[batch] { return misspelt{n} }, pymarlin.TrainerArguments{}, "OnEndTrainStp"},
-		{"a hook with other parameters", func(n *net) pymarlin.ModuleInterface[batch] { return wrongParameters{n} }, pymarlin.TrainerArguments{}, "ValEpochEndHook"},
-		{"a module without optimizer", func(n *net) pymarlin.ModuleInterface[batch] { return noOptimizer{n} }, pymarlin.TrainerArguments{}, "made no optimizer"},
+		{"a misspelt hook", func(n *net) pymarlin.ModuleInterface[batch] { return misspelt{n} },
+			pymarlin.TrainerArguments{}, "OnEndTrainStp"},
+		{"a hook with other parameters", func(n *net) pymarlin.ModuleInterface[batch] { return wrongParameters{n} },
+			pymarlin.TrainerArguments{}, "ValEpochEndHook"},
+		{"a module without optimizer", func(n *net) pymarlin.ModuleInterface[batch] { return noOptimizer{n} },
+			pymarlin.TrainerArguments{}, "made no optimizer"},
 		{"several processes by name", nil, pymarlin.TrainerArguments{Backend: "ddp-amp"}, "sp-amp"},
-		{"several processes by rank", nil, pymarlin.TrainerArguments{DistributedTrainingArgs: &pymarlin.DistributedTrainingArguments{WorldSize: 2}}, "process 0 of 2"},
+		{"several processes by rank", nil,
+			pymarlin.TrainerArguments{DistributedTrainingArgs: &pymarlin.DistributedTrainingArguments{WorldSize: 2}},
+			"process 0 of 2"},
 		{"differential privacy", nil, pymarlin.TrainerArguments{Backend: "sp-dp"}, "Opacus"},
 		{"Apex", nil, pymarlin.TrainerArguments{Backend: "sp-amp-apex"}, "Apex"},
 		{"an unknown backend", nil, pymarlin.TrainerArguments{Backend: "tpu"}, `no backend "tpu"`},
@@ -144,8 +161,10 @@ func TestNewRefuses(t *testing.T) {
 		{"a negative size", nil, pymarlin.TrainerArguments{ValBatchSize: -1}, "ValBatchSize is -1"},
 		{"a negative norm", nil, pymarlin.TrainerArguments{MaxGradNorm: -1}, "NoClipGrads"},
 		{"an unknown level", nil, pymarlin.TrainerArguments{LogLevel: "LOUD"}, "LOUD"},
-		{"a wrong pattern", nil, pymarlin.TrainerArguments{StatsArgs: pymarlin.StatInitArguments{ExcludeList: "("}}, "ExcludeList"},
-		{"a folder in the prefix", nil, pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{FilePrefix: "a/b"}}, "SaveDir"},
+		{"a wrong pattern", nil, pymarlin.TrainerArguments{StatsArgs: pymarlin.StatInitArguments{ExcludeList: "("}},
+			"ExcludeList"},
+		{"a folder in the prefix", nil,
+			pymarlin.TrainerArguments{CheckpointerArgs: pymarlin.CheckpointerArguments{FilePrefix: "a/b"}}, "SaveDir"},
 	} {
 		n := newNet(4)
 		m := pymarlin.ModuleInterface[batch](n)
@@ -169,12 +188,15 @@ func TestFailuresEndTheRunWithTheirReason(t *testing.T) {
 		want  func(error) bool
 	}{
 		{"an error of the step", func(int) error { return boom }, func(err error) bool { return errors.Is(err, boom) }},
-		{"a wrong shape", func(int) error { torch.Zeros(2).Add(torch.Zeros(3)); return nil }, func(err error) bool { return errors.As(err, new(*torch.Error)) }},
-		{"a cancelled context", func(int) error { cancel(boom); return nil }, func(err error) bool { return errors.Is(err, boom) }},
+		{"a wrong shape", func(int) error { torch.Zeros(2).Add(torch.Zeros(3)); return nil },
+			func(err error) bool { return errors.As(err, new(*torch.Error)) }},
+		{"a cancelled context", func(int) error { cancel(boom); return nil },
+			func(err error) bool { return errors.Is(err, boom) }},
 	} {
 		n := newNet(8)
 		n.fail = c.fail
-		trainer, err := pymarlin.New(pymarlin.ModuleInterface[batch](n), quiet(pymarlin.TrainerArguments{TrainBatchSize: 2}), options())
+		trainer, err := pymarlin.New(pymarlin.ModuleInterface[batch](n),
+			quiet(pymarlin.TrainerArguments{TrainBatchSize: 2}), options())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,8 +236,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 		return nil
 	}
-	train(t, hooked{n, new([]string)}, pymarlin.TrainerArguments{Epochs: 3, TrainBatchSize: 4, GPUBatchSizeLimit: 2}, nil)
-	if first, last := counts[4], counts[len(counts)-1]; last > first+45 { // the outputs of an epoch are kept until its end
+	train(t, hooked{n, new([]string)}, pymarlin.TrainerArguments{Epochs: 3, TrainBatchSize: 4, GPUBatchSizeLimit: 2},
+		nil)
+	// the outputs of an epoch are kept until its end
+	if first, last := counts[4], counts[len(counts)-1]; last > first+45 {
 		t.Errorf("Go held %d tensors early in the run and %d at its end", first, last)
 	}
 }
@@ -299,7 +323,8 @@ func (o outside) TestStep(step int, b batch, d torch.Device) (pymarlin.Outputs, 
 
 func TestTestRunsTheTestSets(t *testing.T) {
 	testenv.RequireTorch(t)
-	trainer, err := pymarlin.New(pymarlin.ModuleInterface[batch](outside{holder{newNet(4)}}), quiet(pymarlin.TrainerArguments{}), options())
+	trainer, err := pymarlin.New(pymarlin.ModuleInterface[batch](outside{holder{newNet(4)}}),
+		quiet(pymarlin.TrainerArguments{}), options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,11 +336,13 @@ func TestTestRunsTheTestSets(t *testing.T) {
 	if err != nil || !slices.Equal(keys, []string{"a [3]", "b [3]"}) || shapes(last) != "[3]" {
 		t.Errorf("the test sets gave %v and %s, %v", keys, shapes(last), err)
 	}
-	plain, err := pymarlin.New(pymarlin.ModuleInterface[batch](newNet(4)), quiet(pymarlin.TrainerArguments{}), options())
+	plain, err := pymarlin.New(pymarlin.ModuleInterface[batch](newNet(4)), quiet(pymarlin.TrainerArguments{}),
+		options())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := plain.Test(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "TestDataloaders") {
+	if _, err := plain.Test(context.Background(), nil); err == nil || !strings.Contains(err.Error(),
+		"TestDataloaders") {
 		t.Errorf("a module without test: %v", err)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Writer takes what [Stats] have gathered: Writer of pymarlin.utils.writer.base. A writer that can do more implements the interfaces below.
+// Writer takes what [Stats] have gathered: Writer of pymarlin.utils.writer.base. A writer that can
+// do more implements the interfaces below.
 type Writer interface {
 	LogScalar(key string, value float64, step int) error
 	LogMulti(key string, values map[string]float64, step int) error
@@ -32,7 +33,8 @@ type (
 	HistogramWriter interface {
 		LogHistogram(key string, values []float64, step int) error
 	}
-	// ModelWriter takes a parameter and its gradient, which is undefined if there is none: log_model.
+	// ModelWriter takes a parameter and its gradient, which is undefined if there is none:
+	// log_model.
 	ModelWriter interface {
 		LogModel(name string, weights, gradients torch.Tensor, step int) error
 	}
@@ -42,12 +44,15 @@ type (
 	}
 )
 
-// WriterInitArguments configure the writers that are made by name. The zero value has PyMarlin's defaults.
+// WriterInitArguments configure the writers that are made by name. The zero value has PyMarlin's
+// defaults.
 type WriterInitArguments struct {
-	TBLogDir           string `config:"tb_log_dir"`            // folder of TensorBoard's events, and of stats.jsonl; empty: logs
-	TBLogPathParentEnv string `config:"tb_logpath_parent_env"` // environment variable of a folder to put it in; empty: none
-	HistogramSteps     int    `config:"tb_log_hist_steps"`     // histograms at multiples of this step only; zero: 20000
-	ModelLogLevel      string `config:"model_log_level"`       // DEBUG: LogModel prints norms too; empty: INFO
+	// folder of TensorBoard's events, and of stats.jsonl; empty: logs
+	TBLogDir string `config:"tb_log_dir"`
+	// environment variable of a folder to put it in; empty: none
+	TBLogPathParentEnv string `config:"tb_logpath_parent_env"`
+	HistogramSteps     int    `config:"tb_log_hist_steps"` // histograms at multiples of this step only; zero: 20000
+	ModelLogLevel      string `config:"model_log_level"`   // DEBUG: LogModel prints norms too; empty: INFO
 }
 
 func (a WriterInitArguments) withDefaults() WriterInitArguments {
@@ -77,12 +82,14 @@ var writerNames = []string{"stdout", "tensorboard", "jsonl"}
 
 func unknownWriter(name string) error {
 	if name == "aml" {
-		return argumentf("the writer aml needs Azure ML's Python package; leave it out, and where MLflow tracks the run give a writer of your own in CustomWriters")
+		return argumentf("the writer aml needs Azure ML's Python package; leave it out, and where MLflow tracks the " +
+			"run give a writer of your own in CustomWriters")
 	}
 	return argumentf("there is no writer %q; want one of %s", name, strings.Join(writerNames, ", "))
 }
 
-// BuildWriter makes a writer by its name: "stdout" prints lines, "tensorboard" writes events, and "jsonl" writes stats.jsonl, an object per value.
+// BuildWriter makes a writer by its name: "stdout" prints lines, "tensorboard" writes events, and
+// "jsonl" writes stats.jsonl, an object per value.
 func BuildWriter(name string, args WriterInitArguments) (Writer, error) {
 	args = args.withDefaults()
 	switch name {
@@ -150,7 +157,8 @@ func (w *Stdout) LogModel(name string, weights, gradients torch.Tensor, step int
 	if gradients.Defined() {
 		gradient = formatFloat(norm(gradients))
 	}
-	_, err := fmt.Fprintf(w.out, "step = %d , %s : weight_norm = %s, grad_norm = %s\n", step, name, formatFloat(norm(weights)), gradient)
+	_, err := fmt.Fprintf(w.out, "step = %d , %s : weight_norm = %s, grad_norm = %s\n", step, name,
+		formatFloat(norm(weights)), gradient)
 	return err
 }
 
@@ -169,7 +177,8 @@ func norm(t torch.Tensor) float64 {
 // formatFloat prints a number in as few digits as tell it apart.
 func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// JSONLines writes an object per value into stats.jsonl: {"step":20,"key":"loss","value":0.25}. A run that goes on adds to the file.
+// JSONLines writes an object per value into stats.jsonl: {"step":20,"key":"loss","value":0.25}. A
+// run that goes on adds to the file.
 type JSONLines struct {
 	file  *os.File
 	every int
@@ -230,7 +239,8 @@ func (w *JSONLines) LogMulti(key string, values map[string]float64, step int) er
 	return w.line(key, out, step)
 }
 
-// LogHistogram writes how the values are distributed: their number, extremes, mean and deviation, at multiples of HistogramSteps.
+// LogHistogram writes how the values are distributed: their number, extremes, mean and deviation,
+// at multiples of HistogramSteps.
 func (w *JSONLines) LogHistogram(key string, values []float64, step int) error {
 	if step%w.every != 0 || len(values) == 0 {
 		return nil
@@ -243,7 +253,8 @@ func (w *JSONLines) LogHistogram(key string, values []float64, step int) error {
 	for _, v := range values {
 		squares += (v - mean) * (v - mean)
 	}
-	return w.line(key, map[string]any{"num": len(values), "min": jsonNumber(slices.Min(values)), "max": jsonNumber(slices.Max(values)),
+	return w.line(key, map[string]any{"num": len(values), "min": jsonNumber(slices.Min(values)),
+		"max":  jsonNumber(slices.Max(values)),
 		"mean": jsonNumber(mean), "std": jsonNumber(math.Sqrt(squares / float64(len(values))))}, step)
 }
 

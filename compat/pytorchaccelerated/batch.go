@@ -7,9 +7,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Pair is implemented by batches that the Trainer's own methods understand: batch[0] and batch[1] in Python.
+// Pair is implemented by batches that the Trainer's own methods understand: batch[0] and batch[1]
+// in Python.
 type Pair interface {
-	// Tensors makes the tensors of the batch on a device. The first dimension of targets counts the samples.
+	// Tensors makes the tensors of the batch on a device. The first dimension of targets counts the
+	// samples.
 	Tensors(device torch.Device) (inputs, targets torch.Tensor)
 }
 
@@ -39,11 +41,14 @@ func Collate(samples []Sample) (Batch, error) {
 	for i, s := range samples {
 		switch {
 		case !slices.Equal(s.shape(), b.Shape):
-			return Batch{}, fmt.Errorf("sample %d of the batch has shape %v, but the first has %v", i, s.shape(), b.Shape)
+			return Batch{}, fmt.Errorf("sample %d of the batch has shape %v, but the first has %v", i, s.shape(),
+				b.Shape)
 		case len(s.Inputs) != elements(b.Shape):
-			return Batch{}, fmt.Errorf("sample %d of the batch has %d inputs, but its shape is %v", i, len(s.Inputs), b.Shape)
+			return Batch{}, fmt.Errorf("sample %d of the batch has %d inputs, but its shape is %v", i, len(s.Inputs),
+				b.Shape)
 		case len(s.Targets) != len(first.Targets):
-			return Batch{}, fmt.Errorf("sample %d of the batch has %d targets, but the first has %d", i, len(s.Targets), len(first.Targets))
+			return Batch{}, fmt.Errorf("sample %d of the batch has %d targets, but the first has %d", i, len(s.Targets),
+				len(first.Targets))
 		}
 		b.Inputs = append(b.Inputs, s.Inputs...)
 		b.Targets = append(b.Targets, s.Targets...)

@@ -24,11 +24,13 @@ type CheckpointOptions struct {
 
 // Checkpoint is what [Run.LoadCheckpoint] found in a file.
 type Checkpoint struct {
-	Keys  []string       // "model_state_dict", "optimizer_state_dict", "scheduler_state_dict" and those of Extra, sorted
+	// "model_state_dict", "optimizer_state_dict", "scheduler_state_dict" and those of Extra, sorted
+	Keys  []string
 	Extra map[string]any // checkpoint_kwargs; numbers are float64
 }
 
-// The parts of a checkpoint: keys of the dictionary in Python, prefixes of tensor names and keys of the metadata here.
+// The parts of a checkpoint: keys of the dictionary in Python, prefixes of tensor names and keys of
+// the metadata here.
 const (
 	modelKey     = "model_state_dict"
 	optimizerKey = "optimizer_state_dict"
@@ -36,9 +38,11 @@ const (
 	extraKey     = "checkpoint_kwargs"
 )
 
-// SaveCheckpoint writes the model, and unless told otherwise the optimizer and the schedule, as one file, which is whole or not there at any instant. A path that
-// ends in .safetensors gets a safetensors file with "model_state_dict.fc.weight" and so on; every other path a file of torch.save, which
-// pytorch-accelerated loads in Python. A checkpoint serves to hand a model on; to go on with a run, save its state with [Run.SaveTrainingState].
+// SaveCheckpoint writes the model, and unless told otherwise the optimizer and the schedule, as one
+// file, which is whole or not there at any instant. A path that ends in .safetensors gets a
+// safetensors file with "model_state_dict.fc.weight" and so on; every other path a file of
+// torch.save, which pytorch-accelerated loads in Python. A checkpoint serves to hand a model on; to
+// go on with a run, save its state with [Run.SaveTrainingState].
 func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 	for name := range o.Extra {
 		if slices.Contains([]string{modelKey, optimizerKey, schedulerKey, ""}, name) {
@@ -62,7 +66,9 @@ func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
 	}
 	c.Keys = append(c.Keys, slices.Sorted(maps.Keys(o.Extra))...)
-	return CallEvent(r, "OnCheckpointSaved", func(h CheckpointSavedHook) error { return h.OnCheckpointSaved(r, path, c) })
+	return CallEvent(r, "OnCheckpointSaved", func(h CheckpointSavedHook) error {
+		return h.OnCheckpointSaved(r, path, c)
+	})
 }
 
 func (r *Run) writeSafetensors(path string, c Checkpoint) error {
@@ -113,9 +119,10 @@ type LoadOptions struct {
 	NoScheduler bool // load_scheduler=False
 }
 
-// LoadCheckpoint puts a checkpoint of [Run.SaveCheckpoint], or one that pytorch-accelerated saved in Python, into the model and, where the file has them and
-// unless told otherwise, into the optimizer and the schedule. A file that does not fit is refused, and nothing has changed, but for an optimizer's state that
-// does not fit the optimizer, which shows when the model has been loaded.
+// LoadCheckpoint puts a checkpoint of [Run.SaveCheckpoint], or one that pytorch-accelerated saved
+// in Python, into the model and, where the file has them and unless told otherwise, into the
+// optimizer and the schedule. A file that does not fit is refused, and nothing has changed, but for
+// an optimizer's state that does not fit the optimizer, which shows when the model has been loaded.
 func (r *Run) LoadCheckpoint(path string, o LoadOptions) (Checkpoint, error) {
 	var c Checkpoint
 	var err error
@@ -144,7 +151,8 @@ func (r *Run) loadCheckpoint(path string, o LoadOptions) (Checkpoint, error) {
 		return Checkpoint{}, err
 	}
 	if c.schedule != nil && !o.NoScheduler && r.schedule == nil {
-		return Checkpoint{}, errors.New("it has the state of a schedule, but the run has none; load it in a run with CreateSchedulerFn, or set LoadOptions.NoScheduler")
+		return Checkpoint{}, errors.New("it has the state of a schedule, but the run has none; load it in a run with " +
+			"CreateSchedulerFn, or set LoadOptions.NoScheduler")
 	}
 	if _, err := nn.LoadStateDict(r.model, nn.Tensors(c.model), nn.LoadOptions{}); err != nil {
 		return Checkpoint{}, err
@@ -174,7 +182,9 @@ func (r *Run) readSafetensors(path string) (c contents, err error) {
 	for _, info := range f.Tensors() {
 		key, name, ok := strings.Cut(info.Name, ".")
 		if !ok || key != modelKey && key != optimizerKey {
-			return c, fmt.Errorf("tensor %q belongs neither to %s nor to %s, so this is no checkpoint of SaveCheckpoint", info.Name, modelKey, optimizerKey)
+			return c,
+				fmt.Errorf("tensor %q belongs neither to %s nor to %s, so this is no checkpoint of SaveCheckpoint",
+					info.Name, modelKey, optimizerKey)
 		}
 		t, err := tensorio.Read(f.Reader, info.Name)
 		if err != nil {
@@ -192,10 +202,13 @@ func (r *Run) readSafetensors(path string) (c contents, err error) {
 	if text, ok := metadata[optimizerKey]; ok {
 		var state optimizerState
 		if err := json.Unmarshal([]byte(text), &state); err != nil || state.Updates < 0 {
-			return c, fmt.Errorf("%s: want the number of updates and the rate, found %s", optimizerKey, strconv.Quote(text))
+			return c, fmt.Errorf("%s: want the number of updates and the rate, found %s", optimizerKey,
+				strconv.Quote(text))
 		}
 		c.Keys = append(c.Keys, optimizerKey)
-		c.optimizer = func() (float64, error) { return state.Rate, r.optimizer.LoadState(parts[optimizerKey], state.Updates) }
+		c.optimizer = func() (float64, error) {
+			return state.Rate, r.optimizer.LoadState(parts[optimizerKey], state.Updates)
+		}
 	}
 	if text, ok := metadata[schedulerKey]; ok {
 		c.Keys = append(c.Keys, schedulerKey)

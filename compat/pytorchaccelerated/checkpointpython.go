@@ -17,8 +17,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// This file writes and reads checkpoints as torch.save does: {"model_state_dict": ..., "optimizer_state_dict": {"state": ..., "param_groups": ...},
-// "scheduler_state_dict": ..., further keys}.
+// This file writes and reads checkpoints as torch.save does: {"model_state_dict": ...,
+// "optimizer_state_dict": {"state": ..., "param_groups": ...}, "scheduler_state_dict": ..., further
+// keys}.
 
 // isZip tells a file of torch.save from another one.
 func isZip(path string) bool {
@@ -114,7 +115,8 @@ func (r *Run) optimizerDict() (*pickle.Dict, error) {
 	}
 	list, _ := rest["param_groups"].([]any)
 	for i, g := range r.optimizer.Groups() {
-		if group, ok := list[i].(map[string]any); ok { // the rate of the next update; the optimizer knows that of the last one
+		// the rate of the next update; the optimizer knows that of the last one
+		if group, ok := list[i].(map[string]any); ok {
 			group["lr"] = r.LearningRate() * orElseFloat(g.LRScale, 1)
 		}
 	}
@@ -135,7 +137,8 @@ func pythonValue(v any) (any, error) {
 		return v, nil
 	case float64:
 		if v == math.Trunc(v) && math.Abs(v) < 1<<53 && !math.Signbit(v) {
-			// JSON does not tell 0 from 0.0; parameter numbers must be whole, and rates are as good whole.
+			// JSON does not tell 0 from 0.0; parameter numbers must be whole, and rates are as good
+			// whole.
 			return int64(v), nil
 		}
 		return v, nil
@@ -256,7 +259,8 @@ func (c *contents) readOptimizer(r *Run, v any, states []torch.Named) error {
 	return nil
 }
 
-// readSchedule finds how often a scheduler has moved: one of PyTorch counts last_epoch from 0, one of pytorch-accelerated num_updates from -1.
+// readSchedule finds how often a scheduler has moved: one of PyTorch counts last_epoch from 0, one
+// of pytorch-accelerated num_updates from -1.
 func (c *contents) readSchedule(v any) {
 	d, _ := plainValue(v).(map[string]any)
 	state := scheduleState{}
@@ -273,7 +277,8 @@ func (c *contents) readSchedule(v any) {
 	c.schedule = &state
 }
 
-// plainValue makes what JSON can hold of what a pickle can hold; nil for anything else, such as a tensor.
+// plainValue makes what JSON can hold of what a pickle can hold; nil for anything else, such as a
+// tensor.
 func plainValue(v any) any {
 	switch v := v.(type) {
 	case bool, string:

@@ -15,8 +15,8 @@ func GetDefaultCallbacks(progressBar bool) []any {
 	return []any{&MoveModulesToDevice{}, &TerminateOnNaN{}, &PrintProgress{}, &LogMetrics{}}
 }
 
-// MoveModulesToDevice moves the modules of Options.Modules, such as those of a loss or a metric, to the device of the run when it starts. The model is moved
-// by the Trainer.
+// MoveModulesToDevice moves the modules of Options.Modules, such as those of a loss or a metric, to
+// the device of the run when it starts. The model is moved by the Trainer.
 type MoveModulesToDevice struct{}
 
 var (
@@ -36,8 +36,8 @@ func (*MoveModulesToDevice) OnEvaluationRunStart(r *Run) error {
 	return nil
 }
 
-// TerminateOnNaN ends a run at a loss that is nan or infinite, before its backward pass. Train then returns an error for which
-// errors.Is(err, ErrNonFiniteLoss) holds; the process goes on.
+// TerminateOnNaN ends a run at a loss that is nan or infinite, before its backward pass. Train then
+// returns an error for which errors.Is(err, ErrNonFiniteLoss) holds; the process goes on.
 type TerminateOnNaN struct{ where string }
 
 var (

@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// EarlyStopping ends a run when a metric gets no better. A change of no more than the threshold is no improvement, and does not move the best value either.
+// EarlyStopping ends a run when a metric gets no better. A change of no more than the threshold is
+// no improvement, and does not move the best value either.
 type EarlyStopping struct {
 	Patience        int      // early_stopping_patience: epochs in a row without improvement; zero: 1
 	Threshold       *float64 // early_stopping_threshold: the least change that is an improvement; nil: 0.01

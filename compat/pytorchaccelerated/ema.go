@@ -11,10 +11,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ModelEMA keeps an exponential moving average of the parameters and buffers of the model, evaluates it after each evaluation epoch, and saves the
-// best. The weights of the run itself stay as they are, at its end too.
+// ModelEMA keeps an exponential moving average of the parameters and buffers of the model,
+// evaluates it after each evaluation epoch, and saves the best. The weights of the run itself stay
+// as they are, at its end too.
 //
-// Put it behind callbacks that change state, such as metrics, and before those that read it, such as loggers.
+// Put it behind callbacks that change state, such as metrics, and before those that read it, such
+// as loggers.
 type ModelEMA struct {
 	Decay           *float64 // of the old average at each update of it; nil: 0.99
 	NoEvaluation    bool     // evaluate_during_training=False: save the average after each epoch, whatever it is worth
@@ -40,7 +42,8 @@ var (
 
 const emaPrefix = "ema_model_"
 
-// Average returns the averaged tensors under the names of the model's: for nn.LoadStateDict into another model. The next update changes them.
+// Average returns the averaged tensors under the names of the model's: for nn.LoadStateDict into
+// another model. The next update changes them.
 func (e *ModelEMA) Average() []torch.Named { return e.average }
 
 // Best is the best value of the watched metric so far and its epoch; ok is false before the first.
@@ -49,7 +52,8 @@ func (e *ModelEMA) Best() (value float64, epoch int, ok bool) { return e.saver.B
 // prepareState makes the average before a training state may be loaded into it.
 func (e *ModelEMA) prepareState(r *Run) error {
 	if d := e.decay(); !(d >= 0 && d <= 1) || e.UpdateEvery < 0 {
-		return fmt.Errorf("pytorchaccelerated: ModelEMA: its Decay is %v and its UpdateEvery %d: want a Decay between 0 and 1, and 0 updates or more", d, e.UpdateEvery)
+		return fmt.Errorf("pytorchaccelerated: ModelEMA: its Decay is %v and its UpdateEvery %d: want a Decay "+
+			"between 0 and 1, and 0 updates or more", d, e.UpdateEvery)
 	}
 	if err := checkCallbacks(e.Callbacks, nil); err != nil {
 		return fmt.Errorf("ModelEMA: %w", err)
@@ -79,9 +83,11 @@ func copies(model any) []torch.Named {
 	return out
 }
 
-// OnTrainingRunStart begins with the weights of the model, or goes on with the average of the run that is resumed.
+// OnTrainingRunStart begins with the weights of the model, or goes on with the average of the run
+// that is resumed.
 func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
-	e.saver = SaveBestModel{SavePath: orDefault(e.SavePath, "ema_model.pt"), WatchMetric: orDefault(e.WatchMetric, emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter,
+	e.saver = SaveBestModel{SavePath: orDefault(e.SavePath, "ema_model.pt"), WatchMetric: orDefault(e.WatchMetric,
+		emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter,
 		KeepOnTrain: true, NoOptimizer: true, best: e.saver.best}
 	if !e.restored {
 		e.copyWeights(r)

@@ -5,17 +5,19 @@ import (
 	"fmt"
 )
 
-// ErrNonFiniteLoss is the cause of the error with which Train returns after [TerminateOnNaN] has seen a loss that is nan or infinite.
+// ErrNonFiniteLoss is the cause of the error with which Train returns after [TerminateOnNaN] has
+// seen a loss that is nan or infinite.
 var ErrNonFiniteLoss = errors.New("the loss is not a finite number")
 
 // ErrDuplicateCallback is the cause of the error with which New refuses two callbacks of one type.
 var ErrDuplicateCallback = errors.New("two callbacks of one type")
 
-// ErrNoMetric is the cause of the error of [RunHistory].LatestMetric where nothing has been recorded.
+// ErrNoMetric is the cause of the error of [RunHistory].LatestMetric where nothing has been
+// recorded.
 var ErrNoMetric = errors.New("no values have been recorded for the metric")
 
-// StopTrainingError ends a run early without making it fail: a hook returns it, the Trainer prints the reason, calls OnStopTrainingError and ends the
-// run as usual.
+// StopTrainingError ends a run early without making it fail: a hook returns it, the Trainer prints
+// the reason, calls OnStopTrainingError and ends the run as usual.
 type StopTrainingError struct{ Reason string }
 
 func (e *StopTrainingError) Error() string { return e.Reason }

@@ -19,7 +19,8 @@ func (t *Trainer[S, B]) evalEpoch(e EvalEpoch) error {
 	return t.RunEvalEpoch(e)
 }
 
-// RunEvalEpoch is the Trainer's own evaluation epoch: _run_eval_epoch. Callbacks call [Run.EvaluateNow], which leaves the training epoch at hand alone.
+// RunEvalEpoch is the Trainer's own evaluation epoch: _run_eval_epoch. Callbacks call
+// [Run.EvaluateNow], which leaves the training epoch at hand alone.
 func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
 	m := &t.options.Methods
 	if err := t.own(m.EvalEpochStart, t.EvalEpochStart); err != nil {
@@ -27,7 +28,8 @@ func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
 	}
 	t.tracker = new(LossTracker)
 	limit := t.evalLen()
-	if err := CallEvent(t.Run, "OnEvalEpochStart", func(h EvalEpochStartHook) error { return h.OnEvalEpochStart(t.Run, e) }); err != nil {
+	if err := CallEvent(t.Run, "OnEvalEpochStart",
+		func(h EvalEpochStartHook) error { return h.OnEvalEpochStart(t.Run, e) }); err != nil {
 		return err
 	}
 	if !t.rules.LimitEvalTooLate {
@@ -75,7 +77,8 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 }
 
 func (t *Trainer[S, B]) evalStep(batch B) error {
-	if err := CallEvent(t.Run, "OnEvalStepStart", func(h EvalStepStartHook) error { return h.OnEvalStepStart(t.Run) }); err != nil {
+	if err := CallEvent(t.Run, "OnEvalStepStart",
+		func(h EvalStepStartHook) error { return h.OnEvalStepStart(t.Run) }); err != nil {
 		return err
 	}
 	var out BatchOutput
@@ -102,14 +105,17 @@ func (t *Trainer[S, B]) runEvaluation() error {
 	if err := t.own(m.EvaluationRunStart, t.EvaluationRunStart); err != nil {
 		return err
 	}
-	if err := CallEvent(t.Run, "OnEvaluationRunStart", func(h EvaluationRunStartHook) error { return h.OnEvaluationRunStart(t.Run) }); err != nil {
+	if err := CallEvent(t.Run, "OnEvaluationRunStart",
+		func(h EvaluationRunStartHook) error { return h.OnEvaluationRunStart(t.Run) }); err != nil {
 		return err
 	}
 	err := t.evalEpoch(EvalEpoch{Evaluation: true})
 	var stop *StopTrainingError
 	if errors.As(err, &stop) {
 		t.Print(stop)
-		err = CallEvent(t.Run, "OnStopTrainingError", func(h StopTrainingErrorHook) error { return h.OnStopTrainingError(t.Run, stop) })
+		err = CallEvent(t.Run, "OnStopTrainingError", func(h StopTrainingErrorHook) error {
+			return h.OnStopTrainingError(t.Run, stop)
+		})
 	}
 	if err != nil {
 		return err
@@ -117,5 +123,7 @@ func (t *Trainer[S, B]) runEvaluation() error {
 	if err := t.own(m.EvaluationRunEnd, t.EvaluationRunEnd); err != nil {
 		return err
 	}
-	return CallEvent(t.Run, "OnEvaluationRunEnd", func(h EvaluationRunEndHook) error { return h.OnEvaluationRunEnd(t.Run) })
+	return CallEvent(t.Run, "OnEvaluationRunEnd", func(h EvaluationRunEndHook) error {
+		return h.OnEvaluationRunEnd(t.Run)
+	})
 }

@@ -119,7 +119,8 @@ func ExampleModelEMA() {
 		log.Fatal(err)
 	}
 	bias := t.Model().(*nn.Linear).Bias.Item()
-	fmt.Println(t.History().MetricNames(), ema.Average()[1].Name, float32(ema.Average()[1].Tensor.Item()) == float32(bias)/2)
+	fmt.Println(t.History().MetricNames(), ema.Average()[1].Name,
+		float32(ema.Average()[1].Tensor.Item()) == float32(bias)/2)
 	// Output: [train_loss_epoch eval_loss_epoch ema_model_eval_loss_epoch] bias true
 }
 
@@ -134,7 +135,8 @@ func (s *stages) OnEvalEpochEnd(r *pa.Run, e pa.EvalEpoch) error {
 }
 
 func ExampleStepBasedEvaluation() {
-	if err := run(lineTrainer(quiet(&stages{}, &pa.StepBasedEvaluation{EvalEveryNSteps: 2})), train{NumEpochs: 1}); err != nil {
+	if err := run(lineTrainer(quiet(&stages{}, &pa.StepBasedEvaluation{EvalEveryNSteps: 2})),
+		train{NumEpochs: 1}); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
@@ -143,7 +145,8 @@ func ExampleStepBasedEvaluation() {
 }
 
 func ExampleLimitEvalSteps() {
-	if err := run(lineTrainer(quiet(&stages{}, &pa.LimitEvalSteps{NumEvalSteps: 1}, &pa.StepBasedEvaluation{EvalEveryNSteps: 2})), train{NumEpochs: 1}); err != nil {
+	if err := run(lineTrainer(quiet(&stages{}, &pa.LimitEvalSteps{NumEvalSteps: 1},
+		&pa.StepBasedEvaluation{EvalEveryNSteps: 2})), train{NumEpochs: 1}); err != nil {
 		log.Fatal(err)
 	}
 	// Output:

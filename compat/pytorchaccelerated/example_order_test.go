@@ -31,8 +31,9 @@ func (everyEvent) OnCheckpointSaved(_ *pa.Run, path string, _ pa.Checkpoint) err
 	return more("save_checkpoint " + filepath.Base(path))
 }
 
-// The order of a run: two epochs of three batches in windows of two, so that each epoch has a short tail, and SaveBestModel. Callbacks learn of a batch
-// before its backward pass. What moves the weights are methods of the Trainer, which a program may override.
+// The order of a run: two epochs of three batches in windows of two, so that each epoch has a short
+// tail, and SaveBestModel. Callbacks learn of a batch before its backward pass. What moves the
+// weights are methods of the Trainer, which a program may override.
 func ExampleTrainer_order() {
 	dir, remove := temporary()
 	defer remove()
@@ -56,7 +57,8 @@ func ExampleTrainer_order() {
 		},
 	}
 	t := lineTrainer(o)
-	err := t.Train(ctx(), line(6), train{NumEpochs: 2, PerDeviceBatchSize: 2, GradientAccumulationSteps: 2, EvalDataset: line(2), CreateSchedulerFn: pa.Partial("StepLR", map[string]any{"step_size": 2})})
+	err := t.Train(ctx(), line(6), train{NumEpochs: 2, PerDeviceBatchSize: 2, GradientAccumulationSteps: 2,
+		EvalDataset: line(2), CreateSchedulerFn: pa.Partial("StepLR", map[string]any{"step_size": 2})})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,8 @@ import (
 // A model, a loss function, an optimizer: trained, evaluated, and trained again.
 func Example() {
 	ctx := context.Background()
-	t, err := pa.New(zeroLine(), mse, optim.SGD{LR: 0.1}, pa.Options[pa.Sample, pa.Batch]{Output: io.Discard, Progress: io.Discard})
+	t, err := pa.New(zeroLine(), mse, optim.SGD{LR: 0.1}, pa.Options[pa.Sample, pa.Batch]{Output: io.Discard,
+		Progress: io.Discard})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func Example() {
 	// y = 2.0 x + 1.0
 }
 
-// What a subclass overrides is a field of Methods. Here the mean of the outputs is recorded as a metric.
+// What a subclass overrides is a field of Methods. Here the mean of the outputs is recorded as a
+// metric.
 func ExampleMethods() {
 	sum, n := 0.0, 0
 	o := quiet()
@@ -72,7 +74,8 @@ func ExampleMethods() {
 	// Output: 2.0 <nil>
 }
 
-// The numbers that a schedule needs are known when it is made: functools.partial(OneCycleLR, epochs=NUM_EPOCHS, ...).
+// The numbers that a schedule needs are known when it is made: functools.partial(OneCycleLR,
+// epochs=NUM_EPOCHS, ...).
 func ExamplePartial() {
 	t := lineTrainer(quiet())
 	err := run(t, train{NumEpochs: 3, CreateSchedulerFn: pa.Partial("StepLR", map[string]any{
@@ -92,12 +95,14 @@ func ExampleSchedulerFn() {
 	// Output: 0.05 <nil>
 }
 
-// show prints what a placeholder stands for in a run of 3 epochs over 4 batches, two of them behind an update, evaluated on 3.
+// show prints what a placeholder stands for in a run of 3 epochs over 4 batches, two of them behind
+// an update, evaluated on 3.
 func show(p pa.Placeholder) {
-	err := run(lineTrainer(quiet()), train{NumEpochs: 3, GradientAccumulationSteps: 2, CreateSchedulerFn: func(values pa.Placeholders) (lr.Schedule, error) {
-		fmt.Println(p, "=", p.Value(values))
-		return lr.Constant{}, nil
-	}})
+	err := run(lineTrainer(quiet()), train{NumEpochs: 3, GradientAccumulationSteps: 2,
+		CreateSchedulerFn: func(values pa.Placeholders) (lr.Schedule, error) {
+			fmt.Println(p, "=", p.Value(values))
+			return lr.Constant{}, nil
+		}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -145,13 +150,15 @@ func (rates) OnUpdateEnd(r *pa.Run) error {
 }
 
 func ExampleCosineLR() {
-	err := run(lineTrainer(quiet(rates{})), train{CreateSchedulerFn: pa.CosineLR{NumWarmupEpochs: 1, LRMin: new(0.0), WarmupStartingLR: new(0.02)}.Create})
+	err := run(lineTrainer(quiet(rates{})), train{CreateSchedulerFn: pa.CosineLR{NumWarmupEpochs: 1, LRMin: new(0.0),
+		WarmupStartingLR: new(0.02)}.Create})
 	fmt.Println(err)
 	// Output: 0.0400 0.0600 0.0800 0.1000 0.0854 0.0500 0.0146 0.0000 <nil>
 }
 
 func ExampleWSD() {
-	err := run(lineTrainer(quiet(rates{})), train{CreateSchedulerFn: pa.WSD{DecayPhaseRatio: new(0.5), LRMin: new(0.1)}.Create})
+	err := run(lineTrainer(quiet(rates{})), train{CreateSchedulerFn: pa.WSD{DecayPhaseRatio: new(0.5),
+		LRMin: new(0.1)}.Create})
 	fmt.Println(err)
 	// Output: 0.1000 0.1000 0.1000 0.1000 0.0550 0.0364 0.0221 0.0221 <nil>
 }
@@ -161,7 +168,8 @@ func ExampleOptions_timm() {
 	o := quiet(rates{})
 	o.Timm = true
 	err := run(lineTrainer(o), train{CreateSchedulerFn: func(p pa.Placeholders) (lr.Schedule, error) {
-		return lr.PerEpoch{Schedule: lr.TimmStep{DecayT: 1, DecayRate: new(0.5)}, Updates: p.NumUpdateStepsPerEpoch}, nil
+		return lr.PerEpoch{Schedule: lr.TimmStep{DecayT: 1, DecayRate: new(0.5)}, Updates: p.NumUpdateStepsPerEpoch},
+			nil
 	}})
 	fmt.Println(err)
 	// Output: 0.1000 0.1000 0.1000 0.0500 0.0500 0.0500 0.0500 0.0250 <nil>
@@ -195,7 +203,8 @@ func ExampleCallEvent() {
 	o := quiet(count)
 	o.Events = []reflect.Type{reflect.TypeFor[batchSeen]()}
 	o.Methods.CalculateTrainBatchLoss = func(t *trainer, b pa.Batch) (pa.BatchOutput, error) {
-		if err := pa.CallEvent(t.Run, "OnBatchSeen", func(h batchSeen) error { return h.OnBatchSeen(b.Rows) }); err != nil {
+		if err := pa.CallEvent(t.Run, "OnBatchSeen",
+			func(h batchSeen) error { return h.OnBatchSeen(b.Rows) }); err != nil {
 			return pa.BatchOutput{}, err
 		}
 		return t.CalculateTrainBatchLoss(b)
@@ -216,7 +225,8 @@ func ExampleRun_SaveCheckpoint() {
 		log.Fatal(err)
 	}
 	path := filepath.Join(dir, "model.pt") // Python's Trainer.load_checkpoint reads it
-	if err := t.SaveCheckpoint(path, pa.CheckpointOptions{Extra: map[string]any{"classes": []any{"cat", "dog"}}}); err != nil {
+	if err := t.SaveCheckpoint(path, pa.CheckpointOptions{Extra: map[string]any{"classes": []any{"cat",
+		"dog"}}}); err != nil {
 		log.Fatal(err)
 	}
 	c, err := lineTrainer(quiet()).LoadCheckpoint(path, pa.LoadOptions{})

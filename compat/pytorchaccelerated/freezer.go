@@ -9,7 +9,8 @@ import (
 
 // ModelFreezer freezes and unfreezes parts of a model by their place, for fine-tuning.
 //
-// A layer group is a module that is a field of the model. A layer is a module that holds no other; the layers of a model are those of its groups in order.
+// A layer group is a module that is a field of the model. A layer is a module that holds no other;
+// the layers of a model are those of its groups in order.
 type ModelFreezer struct {
 	model      any
 	batchNorms bool
@@ -31,7 +32,8 @@ type LayerGroup struct {
 	Frozen bool // some of its parameters are not trained
 }
 
-// NewModelFreezer unfreezes all parameters of the model. Layers of batch normalisation stay unfrozen unless freezeBatchNorms is set.
+// NewModelFreezer unfreezes all parameters of the model. Layers of batch normalisation stay
+// unfrozen unless freezeBatchNorms is set.
 func NewModelFreezer(model any, freezeBatchNorms bool) *ModelFreezer {
 	setRequiresGrad(nn.Params(model), true)
 	f := &ModelFreezer{model: model, batchNorms: freezeBatchNorms}
@@ -99,15 +101,17 @@ func (f *ModelFreezer) TrainableParameters() []torch.Named {
 	return out
 }
 
-// Freeze freezes the layer groups from one index to another, both included; negative ones count from the end. Freeze(0, -2, false) leaves the last group. With
-// evalMode the layers go into evaluation mode as well, until the next training epoch puts the model into training mode.
+// Freeze freezes the layer groups from one index to another, both included; negative ones count
+// from the end. Freeze(0, -2, false) leaves the last group. With evalMode the layers go into
+// evaluation mode as well, until the next training epoch puts the model into training mode.
 func (f *ModelFreezer) Freeze(from, to int, evalMode bool) error {
 	_, err := f.change(from, to, true, evalMode)
 	return err
 }
 
-// Unfreeze unfreezes the layer groups from one index to another, both included, and returns the parameters of each that were frozen, under the index of the
-// group, for an optimizer. Unfreeze(-1, 0, true) unfreezes all.
+// Unfreeze unfreezes the layer groups from one index to another, both included, and returns the
+// parameters of each that were frozen, under the index of the group, for an optimizer. Unfreeze(-1,
+// 0, true) unfreezes all.
 func (f *ModelFreezer) Unfreeze(from, to int, trainMode bool) (map[int][]torch.Named, error) {
 	return f.change(from, to, false, trainMode)
 }
@@ -147,7 +151,8 @@ func (f *ModelFreezer) index(i int) (int, error) {
 		at += len(f.groups)
 	}
 	if at < 0 || at >= len(f.groups) {
-		return 0, fmt.Errorf("pytorchaccelerated: there is no layer group %d; the model has %d, counted from 0, or from -1 backwards", i, len(f.groups))
+		return 0, fmt.Errorf("pytorchaccelerated: there is no layer group %d; the model has %d, counted from 0, or "+
+			"from -1 backwards", i, len(f.groups))
 	}
 	return at, nil
 }

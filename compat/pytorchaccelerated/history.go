@@ -5,12 +5,14 @@ import (
 	"slices"
 )
 
-// RunHistory keeps the values of metrics over a run. The Trainer records "train_loss_epoch", "eval_loss_epoch", "evaluation_loss" and, for an
-// evaluation inside an epoch, "intermediate_eval_loss"; methods and callbacks record what they like.
+// RunHistory keeps the values of metrics over a run. The Trainer records "train_loss_epoch",
+// "eval_loss_epoch", "evaluation_loss" and, for an evaluation inside an epoch,
+// "intermediate_eval_loss"; methods and callbacks record what they like.
 type RunHistory interface {
 	// MetricNames returns the names of all metrics that have been recorded.
 	MetricNames() []string
-	// MetricValues returns the values of a metric in the order in which they were recorded; none for a metric that is not known.
+	// MetricValues returns the values of a metric in the order in which they were recorded; none
+	// for a metric that is not known.
 	MetricValues(name string) []float64
 	// LatestMetric returns the last value; the error is [ErrNoMetric] if there is none.
 	LatestMetric(name string) (float64, error)
@@ -18,7 +20,8 @@ type RunHistory interface {
 	UpdateMetric(name string, value float64)
 	// DeleteMetric forgets a metric.
 	DeleteMetric(name string)
-	// SetMetricNamePrefix sets what is put before the names of the metrics that are recorded from now on.
+	// SetMetricNamePrefix sets what is put before the names of the metrics that are recorded from
+	// now on.
 	SetMetricNamePrefix(prefix string)
 	MetricNamePrefix() string
 	// CurrentEpoch counts from 1.

@@ -9,8 +9,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The hooks. A callback is any value with at least one of these methods; [New] refuses one that has none, so a misspelt method does not pass unnoticed. The
-// methods of the Trainer, or those that [Methods] puts in their place, come before the callbacks at each event, and callbacks in the order of the list:
+// The hooks. A callback is any value with at least one of these methods; [New] refuses one that has
+// none, so a misspelt method does not pass unnoticed. The methods of the Trainer, or those that
+// [Methods] puts in their place, come before the callbacks at each event, and callbacks in the
+// order of the list:
 //
 //	OnInitEnd
 //	training_run_start, OnTrainingRunStart
@@ -28,8 +30,10 @@ import (
 //
 //	evaluation_run_start, OnEvaluationRunStart, an evaluation epoch, evaluation_run_end, OnEvaluationRunEnd
 //
-// A [StopTrainingError] from a hook within an epoch ends the run early; any other error makes Train fail with a [*HookError]. OnUpdateEnd is not in
-// Python: it comes when an update is complete, which no other event does. Nor are OnCheckpointSaved and OnTrainingStateSaved, which come when a file is there.
+// A [StopTrainingError] from a hook within an epoch ends the run early; any other error makes Train
+// fail with a [*HookError]. OnUpdateEnd is not in Python: it comes when an update is complete,
+// which no other event does. Nor are OnCheckpointSaved and OnTrainingStateSaved, which come when a
+// file is there.
 type (
 	InitEndHook          interface{ OnInitEnd(r *Run) error }
 	TrainingRunStartHook interface{ OnTrainingRunStart(r *Run) error }
@@ -67,21 +71,23 @@ type (
 	}
 )
 
-// StateSaver is implemented by a callback whose state must survive a resume, such as a count: it goes into training states.
+// StateSaver is implemented by a callback whose state must survive a resume, such as a count: it
+// goes into training states.
 type StateSaver interface {
 	MarshalState() ([]byte, error) // JSON
 	UnmarshalState(state []byte) error
 }
 
-// BatchOutput is what calculate_train_batch_loss and calculate_eval_batch_loss return: loss, model_outputs and batch_size, and what else callbacks
-// should see. Its tensors live until the step ends; keep one with its Keep method.
+// BatchOutput is what calculate_train_batch_loss and calculate_eval_batch_loss return: loss,
+// model_outputs and batch_size, and what else callbacks should see. Its tensors live until the step
+// ends; keep one with its Keep method.
 type BatchOutput struct {
 	Loss         torch.Tensor
 	ModelOutputs []torch.Tensor
 	BatchSize    int
 
-	// NumItemsInBatch is the number of items that the loss has been divided by already, such as tokens that are not padding. It matters with
-	// several processes only. Zero: not counted.
+	// NumItemsInBatch is the number of items that the loss has been divided by already, such as
+	// tokens that are not padding. It matters with several processes only. Zero: not counted.
 	NumItemsInBatch int64
 
 	Extra map[string]any // further keys
@@ -106,8 +112,9 @@ type EvalEpoch struct {
 	Evaluation   bool // of Trainer.Evaluate, not of a training run
 }
 
-// CallEvent calls f with every callback of the run that has the hooks H, in their order: call_event of the CallbackHandler, for events of one's own.
-// name stands in errors. A callback without the methods is passed over.
+// CallEvent calls f with every callback of the run that has the hooks H, in their order: call_event
+// of the CallbackHandler, for events of one's own. name stands in errors. A callback without the
+// methods is passed over.
 //
 //	type BatchAugmented interface{ OnBatchAugmented(r *pytorchaccelerated.Run) error }
 //	err := pytorchaccelerated.CallEvent(r, "OnBatchAugmented", func(h BatchAugmented) error { return h.OnBatchAugmented(r) })
@@ -130,14 +137,19 @@ func CallEvent[H any](r *Run, name string, f func(H) error) error {
 
 // known are the hooks, to find callbacks that have none.
 var known = []reflect.Type{
-	reflect.TypeFor[InitEndHook](), reflect.TypeFor[TrainingRunStartHook](), reflect.TypeFor[TrainEpochStartHook](), reflect.TypeFor[TrainStepStartHook](),
-	reflect.TypeFor[TrainStepEndHook](), reflect.TypeFor[UpdateEndHook](), reflect.TypeFor[TrainEpochEndHook](), reflect.TypeFor[EvalEpochStartHook](),
-	reflect.TypeFor[EvalStepStartHook](), reflect.TypeFor[EvalStepEndHook](), reflect.TypeFor[EvalEpochEndHook](), reflect.TypeFor[TrainingRunEpochEndHook](),
-	reflect.TypeFor[TrainingRunEndHook](), reflect.TypeFor[EvaluationRunStartHook](), reflect.TypeFor[EvaluationRunEndHook](), reflect.TypeFor[StopTrainingErrorHook](),
+	reflect.TypeFor[InitEndHook](), reflect.TypeFor[TrainingRunStartHook](), reflect.TypeFor[TrainEpochStartHook](),
+	reflect.TypeFor[TrainStepStartHook](),
+	reflect.TypeFor[TrainStepEndHook](), reflect.TypeFor[UpdateEndHook](), reflect.TypeFor[TrainEpochEndHook](),
+	reflect.TypeFor[EvalEpochStartHook](),
+	reflect.TypeFor[EvalStepStartHook](), reflect.TypeFor[EvalStepEndHook](), reflect.TypeFor[EvalEpochEndHook](),
+	reflect.TypeFor[TrainingRunEpochEndHook](),
+	reflect.TypeFor[TrainingRunEndHook](), reflect.TypeFor[EvaluationRunStartHook](),
+	reflect.TypeFor[EvaluationRunEndHook](), reflect.TypeFor[StopTrainingErrorHook](),
 	reflect.TypeFor[CheckpointSavedHook](), reflect.TypeFor[TrainingStateSavedHook](),
 }
 
-// checkCallbacks refuses callbacks that can do nothing, and two of one type. events are hooks of the program's own.
+// checkCallbacks refuses callbacks that can do nothing, and two of one type. events are hooks of
+// the program's own.
 func checkCallbacks(callbacks []any, events []reflect.Type) error {
 	var names []string
 	seen := map[reflect.Type]bool{}
@@ -155,7 +167,8 @@ func checkCallbacks(callbacks []any, events []reflect.Type) error {
 			return &OptionError{field, t.String(), want}
 		}
 		if seen[t] {
-			return fmt.Errorf("pytorchaccelerated: %s is a second %s: %w; the list so far is %s", field, t, ErrDuplicateCallback, strings.Join(names, ", "))
+			return fmt.Errorf("pytorchaccelerated: %s is a second %s: %w; the list so far is %s", field, t,
+				ErrDuplicateCallback, strings.Join(names, ", "))
 		}
 		seen[t] = true
 		names = append(names, t.String())

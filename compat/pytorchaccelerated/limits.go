@@ -2,8 +2,9 @@ package pytorchaccelerated
 
 import "fmt"
 
-// LimitBatches ends every pass over the training set and over the evaluation set after some batches, to try a program quickly. Schedules are planned for
-// the shorter epochs, unless Rules.PlanIgnoresLimit is set. New puts one before the callbacks where the environment variable
+// LimitBatches ends every pass over the training set and over the evaluation set after some
+// batches, to try a program quickly. Schedules are planned for the shorter epochs, unless
+// Rules.PlanIgnoresLimit is set. New puts one before the callbacks where the environment variable
 // PT_ACC_LIMIT_BATCHES is set.
 type LimitBatches struct {
 	NumBatches int // required
@@ -29,7 +30,8 @@ func (l *LimitBatches) OnEvaluationRunStart(r *Run) error {
 	return nil
 }
 
-// LimitEvalSteps ends evaluations after some batches. Put it before [StepBasedEvaluation] and [ProgressBar].
+// LimitEvalSteps ends evaluations after some batches. Put it before [StepBasedEvaluation] and
+// [ProgressBar].
 type LimitEvalSteps struct {
 	NumEvalSteps int  // over all processes; required
 	AlsoEpochs   bool // the evaluations at the end of epochs too: limit_intermediate_only=False
@@ -94,16 +96,19 @@ func (s *StepBasedEvaluation) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 	return nil
 }
 
-// ConvertSyncBatchNorm makes layers of batch normalisation share their statistics between processes, in a run of several. A run has one process here, whose
-// statistics are those of all, so there is nothing to convert, as in Python without a launcher; nn.SyncBatchNorm is the layer.
+// ConvertSyncBatchNorm makes layers of batch normalisation share their statistics between
+// processes, in a run of several. A run has one process here, whose statistics are those of all, so
+// there is nothing to convert, as in Python without a launcher; nn.SyncBatchNorm is the layer.
 type ConvertSyncBatchNorm struct{}
 
 var _ TrainingRunStartHook = (*ConvertSyncBatchNorm)(nil)
 
-// OnTrainingRunStart implements [TrainingRunStartHook]. It refuses a run whose batch normalisation it would leave apart.
+// OnTrainingRunStart implements [TrainingRunStartHook]. It refuses a run whose batch normalisation
+// it would leave apart.
 func (*ConvertSyncBatchNorm) OnTrainingRunStart(r *Run) error {
 	if r.Config().IsDistributed {
-		return fmt.Errorf("the run has %d processes, between which statistics are not shared; make the model with nn.NewSyncBatchNorm", r.Config().NumProcesses)
+		return fmt.Errorf("the run has %d processes, between which statistics are not shared; make the model with "+
+			"nn.NewSyncBatchNorm", r.Config().NumProcesses)
 	}
 	return nil
 }

@@ -9,15 +9,18 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LoaderOptions are the keyword arguments of a data loader: train_dataloader_kwargs and eval_dataloader_kwargs. The zero value means the Trainer's defaults.
+// LoaderOptions are the keyword arguments of a data loader: train_dataloader_kwargs and
+// eval_dataloader_kwargs. The zero value means the Trainer's defaults.
 type LoaderOptions struct {
-	BatchSize  int        `json:"batch_size"`  // takes precedence over PerDeviceBatchSize; zero: that
-	Shuffle    *bool      `json:"shuffle"`     // a new permutation in each pass; nil: yes for training, no for evaluation
+	BatchSize int `json:"batch_size"` // takes precedence over PerDeviceBatchSize; zero: that
+	// a new permutation in each pass; nil: yes for training, no for evaluation
+	Shuffle    *bool      `json:"shuffle"`
 	Sampler    data.Order `json:"-"`           // the order of samples, in place of Shuffle
 	DropLast   bool       `json:"drop_last"`   // leave out the last batch of a pass if it is smaller
 	NumWorkers int        `json:"num_workers"` // goroutines that load and collate; zero: one for each processor
 
-	BadSample func(index int, err error) error `json:"-"` // asked about a sample that cannot be loaded; see data.LoaderOptions
+	// asked about a sample that cannot be loaded; see data.LoaderOptions
+	BadSample func(index int, err error) error `json:"-"`
 }
 
 // over lays options over defaults: a field that is set counts.
@@ -49,7 +52,8 @@ func (o LoaderOptions) check(field string) error {
 	case o.BatchSize < 1:
 		return &OptionError{field + ".BatchSize", fmt.Sprint(o.BatchSize), "at least 1, or 0 for PerDeviceBatchSize"}
 	case o.NumWorkers < 0:
-		return &OptionError{field + ".NumWorkers", fmt.Sprint(o.NumWorkers), "a positive number, or 0 for one for each processor"}
+		return &OptionError{field + ".NumWorkers", fmt.Sprint(o.NumWorkers),
+			"a positive number, or 0 for one for each processor"}
 	case o.Sampler != nil && o.Shuffle != nil && *o.Shuffle:
 		return &OptionError{field + ".Shuffle", "true", "false, since there is a Sampler"}
 	}
@@ -64,8 +68,9 @@ type Loader[B any] interface {
 	Batches(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 }
 
-// NewLoader makes the loader of a data set, as CreateTrainDataloader and CreateEvalDataloader of the Trainer do. Beginning a pass takes from the default generator
-// what PyTorch takes: a number, and with Shuffle a second one that seeds the permutation.
+// NewLoader makes the loader of a data set, as CreateTrainDataloader and CreateEvalDataloader of
+// the Trainer do. Beginning a pass takes from the default generator what PyTorch takes: a number,
+// and with Shuffle a second one that seeds the permutation.
 func NewLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o LoaderOptions) (Loader[B], error) {
 	order := o.Sampler
 	switch {
@@ -75,7 +80,8 @@ func NewLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o Load
 	default:
 		order = data.Sequential{}
 	}
-	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast, Workers: o.NumWorkers, BadSample: o.BadSample})
+	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast,
+		Workers: o.NumWorkers, BadSample: o.BadSample})
 	if err != nil {
 		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
 	}

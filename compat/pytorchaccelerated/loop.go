@@ -14,7 +14,8 @@ func (t *Trainer[S, B]) RunTraining() error {
 	if err := t.own(m.TrainingRunStart, t.TrainingRunStart); err != nil {
 		return err
 	}
-	if err := CallEvent(t.Run, "OnTrainingRunStart", func(h TrainingRunStartHook) error { return h.OnTrainingRunStart(t.Run) }); err != nil {
+	if err := CallEvent(t.Run, "OnTrainingRunStart",
+		func(h TrainingRunStartHook) error { return h.OnTrainingRunStart(t.Run) }); err != nil {
 		return err
 	}
 	for session := 1; t.moreEpochs(session); session++ {
@@ -23,10 +24,13 @@ func (t *Trainer[S, B]) RunTraining() error {
 		switch {
 		case errors.As(err, &stop):
 			t.Print(stop)
-			err = CallEvent(t.Run, "OnStopTrainingError", func(h StopTrainingErrorHook) error { return h.OnStopTrainingError(t.Run, stop) })
+			err = CallEvent(t.Run, "OnStopTrainingError", func(h StopTrainingErrorHook) error {
+				return h.OnStopTrainingError(t.Run, stop)
+			})
 			reached = true
 		case err == nil && reached:
-			t.Print(fmt.Sprintf("Reached max number of training steps %d in epoch %d", t.config.MaxNumTrainSteps, session))
+			t.Print(fmt.Sprintf("Reached max number of training steps %d in epoch %d", t.config.MaxNumTrainSteps,
+				session))
 		}
 		if err != nil {
 			return err
@@ -60,7 +64,8 @@ func (t *Trainer[S, B]) runEpoch() (reached bool, err error) {
 		return false, err
 	}
 	if t.sets.eval != nil {
-		t.place.Generator = torch.DefaultGenerator(torch.CPU).State() // a state that is saved in the evaluation begins before it
+		// a state that is saved in the evaluation begins before it
+		t.place.Generator = torch.DefaultGenerator(torch.CPU).State()
 		if err := t.evalEpoch(EvalEpoch{}); err != nil {
 			return false, err
 		}
@@ -71,7 +76,8 @@ func (t *Trainer[S, B]) runEpoch() (reached bool, err error) {
 	if err := t.own(m.TrainingRunEpochEnd, t.TrainingRunEpochEnd); err != nil {
 		return false, err
 	}
-	if err := CallEvent(t.Run, "OnTrainingRunEpochEnd", func(h TrainingRunEpochEndHook) error { return h.OnTrainingRunEpochEnd(t.Run) }); err != nil {
+	if err := CallEvent(t.Run, "OnTrainingRunEpochEnd",
+		func(h TrainingRunEpochEndHook) error { return h.OnTrainingRunEpochEnd(t.Run) }); err != nil {
 		return false, err
 	}
 	t.history.IncrementEpoch()
@@ -81,7 +87,8 @@ func (t *Trainer[S, B]) runEpoch() (reached bool, err error) {
 	return reached, nil
 }
 
-// RunTrainEpoch is the inner loop: _run_train_epoch. It reports whether MaxNumTrainSteps has been reached.
+// RunTrainEpoch is the inner loop: _run_train_epoch. It reports whether MaxNumTrainSteps has been
+// reached.
 func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	m := &t.options.Methods
 	if err := t.own(m.TrainEpochStart, t.TrainEpochStart); err != nil {
@@ -94,7 +101,8 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	}
 	t.place.Epoch, t.place.Batches, t.place.training = t.history.CurrentEpoch(), skip, true
 	defer func() { t.place.training = false }()
-	if err := CallEvent(t.Run, "OnTrainEpochStart", func(h TrainEpochStartHook) error { return h.OnTrainEpochStart(t.Run) }); err != nil {
+	if err := CallEvent(t.Run, "OnTrainEpochStart",
+		func(h TrainEpochStartHook) error { return h.OnTrainEpochStart(t.Run) }); err != nil {
 		return false, err
 	}
 	if reachedMaxSteps, err = t.trainBatches(skip); err != nil {
@@ -105,7 +113,9 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 		return false, err
 	}
 	t.recordLoss("train_loss_epoch")
-	return reachedMaxSteps, CallEvent(t.Run, "OnTrainEpochEnd", func(h TrainEpochEndHook) error { return h.OnTrainEpochEnd(t.Run) })
+	return reachedMaxSteps, CallEvent(t.Run, "OnTrainEpochEnd", func(h TrainEpochEndHook) error {
+		return h.OnTrainEpochEnd(t.Run)
+	})
 }
 
 // trainBatches trains on the batches of an epoch behind the first skip ones.
@@ -161,7 +171,8 @@ func (t *Trainer[S, B]) loadError(err error) error {
 // trainStep is one batch, and the update if it ends a window.
 func (t *Trainer[S, B]) trainStep(batch B, step, n int) (reachedMaxSteps bool, err error) {
 	t.place.inWindow = true
-	if err := CallEvent(t.Run, "OnTrainStepStart", func(h TrainStepStartHook) error { return h.OnTrainStepStart(t.Run) }); err != nil {
+	if err := CallEvent(t.Run, "OnTrainStepStart",
+		func(h TrainStepStartHook) error { return h.OnTrainStepStart(t.Run) }); err != nil {
 		return false, err
 	}
 	accumulation := t.config.GradientAccumulationSteps
@@ -197,14 +208,16 @@ func (t *Trainer[S, B]) trainStep(batch B, step, n int) (reachedMaxSteps bool, e
 	return t.limitReached(step + 1), t.writePending()
 }
 
-// limitReached tells whether MaxNumTrainSteps updates have been made, after so many batches of this epoch.
+// limitReached tells whether MaxNumTrainSteps updates have been made, after so many batches of this
+// epoch.
 func (t *Trainer[S, B]) limitReached(batches int) bool {
 	if t.config.MaxNumTrainSteps == 0 {
 		return false
 	}
 	updates := t.place.Updates
 	if t.rules.LimitByEpoch {
-		updates = (t.history.CurrentEpoch()-1)*t.config.NumUpdateStepsPerEpoch + batches/t.config.GradientAccumulationSteps
+		updates = (t.history.CurrentEpoch()-1)*t.config.NumUpdateStepsPerEpoch +
+			batches/t.config.GradientAccumulationSteps
 	}
 	return updates >= t.config.MaxNumTrainSteps
 }
@@ -234,7 +247,8 @@ func (t *Trainer[S, B]) forwardAndBackward(batch B, step, n int) error {
 	}
 	t.tracker.Update(out.Loss.Detach().Mean(torch.DefaultDType).Item(), out.BatchSize)
 	e := TrainStepEnd{step, batch, &out}
-	if err := CallEvent(t.Run, "OnTrainStepEnd", func(h TrainStepEndHook) error { return h.OnTrainStepEnd(t.Run, e) }); err != nil {
+	if err := CallEvent(t.Run, "OnTrainStepEnd",
+		func(h TrainStepEndHook) error { return h.OnTrainStepEnd(t.Run, e) }); err != nil {
 		return err
 	}
 	if m.BackwardStep != nil {
@@ -257,7 +271,8 @@ func (o BatchOutput) check(method string) error {
 	case !o.Loss.Defined():
 		return fmt.Errorf("pytorchaccelerated: %s returned no Loss", method)
 	case o.BatchSize < 1:
-		return fmt.Errorf("pytorchaccelerated: %s returned BatchSize %d; want the number of samples in the batch", method, o.BatchSize)
+		return fmt.Errorf("pytorchaccelerated: %s returned BatchSize %d; want the number of samples in the batch",
+			method, o.BatchSize)
 	}
 	return nil
 }

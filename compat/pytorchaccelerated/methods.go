@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Methods are what a subclass of Trainer overrides in Python. A field that is nil means the method of [Trainer] of the same name; a field that is set may
-// call that method, as super() does:
+// Methods are what a subclass of Trainer overrides in Python. A field that is nil means the method
+// of [Trainer] of the same name; a field that is set may call that method, as super() does:
 //
 //	Methods: pytorchaccelerated.Methods[Sample, Batch]{
 //		EvalEpochEnd: func(t *pytorchaccelerated.Trainer[Sample, Batch]) error {
@@ -26,7 +26,8 @@ type Methods[S, B any] struct {
 	DefaultEvalLoaderOptions  func(t *Trainer[S, B], batchSize int) LoaderOptions // get_default_eval_dl_kwargs
 	CreateScheduler           func(t *Trainer[S, B], p Placeholders) (lr.Schedule, error)
 	CreateAccelerator         func(t *Trainer[S, B]) (*accelerate.Accelerator, error) // _create_accelerator
-	CreateRunConfig           func(t *Trainer[S, B], c RunConfig) (RunConfig, error)  // _create_run_config, given what the Trainer would take
+	// _create_run_config, given what the Trainer would take
+	CreateRunConfig func(t *Trainer[S, B], c RunConfig) (RunConfig, error)
 
 	// Training.
 	TrainingRunStart        func(t *Trainer[S, B]) error
@@ -100,7 +101,8 @@ func (t *Trainer[S, B]) CreateEvalDataloader(batchSize int, o LoaderOptions) (Lo
 	return NewLoader(t.sets.eval, t.sets.collate, o)
 }
 
-// CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for; nil where it asks for none.
+// CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for; nil where it
+// asks for none.
 func (t *Trainer[S, B]) CreateScheduler(p Placeholders) (lr.Schedule, error) {
 	if t.sets.createScheduler == nil {
 		return nil, nil
@@ -140,7 +142,8 @@ func (t *Trainer[S, B]) batchLoss(batch B) (BatchOutput, error) {
 	pair, ok := any(batch).(Pair)
 	layer, forward := t.model.(nn.Layer)
 	if !ok || !forward || t.loss == nil {
-		return BatchOutput{}, errors.New("pytorchaccelerated: this Trainer has no loss function, model or batches that its own CalculateTrainBatchLoss understands; it was made for those of Methods")
+		return BatchOutput{}, errors.New("pytorchaccelerated: this Trainer has no loss function, model or batches " +
+			"that its own CalculateTrainBatchLoss understands; it was made for those of Methods")
 	}
 	xb, yb := pair.Tensors(t.Device())
 	var outputs torch.Tensor
@@ -148,7 +151,8 @@ func (t *Trainer[S, B]) batchLoss(batch B) (BatchOutput, error) {
 	if d := outputs.DType(); d == torch.BFloat16 || d == torch.Float16 {
 		outputs = outputs.ToDType(torch.Float32) // Accelerate hands out float32
 	}
-	return BatchOutput{Loss: t.loss(outputs, yb), ModelOutputs: []torch.Tensor{outputs}, BatchSize: int(yb.Size(0))}, nil
+	return BatchOutput{Loss: t.loss(outputs, yb), ModelOutputs: []torch.Tensor{outputs}, BatchSize: int(yb.Size(0))},
+		nil
 }
 
 // BackwardStep is the backward pass of a loss, which has been divided for accumulation.
@@ -188,7 +192,8 @@ func (t *Trainer[S, B]) TrainEpochEnd() error { return nil }
 // TrainingRunEpochEnd comes after both epochs, of training and of evaluation, and does nothing.
 func (t *Trainer[S, B]) TrainingRunEpochEnd() error { return nil }
 
-// TrainingRunEnd comes at the end of a training run and does nothing: the model has no wrappers to take off.
+// TrainingRunEnd comes at the end of a training run and does nothing: the model has no wrappers to
+// take off.
 func (t *Trainer[S, B]) TrainingRunEnd() error { return nil }
 
 // EvalEpochStart puts the model into evaluation mode.

@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// Placeholders are the numbers of a run that a schedule may need: TrainerPlaceholderValues, by then with their values.
+// Placeholders are the numbers of a run that a schedule may need: TrainerPlaceholderValues, by then
+// with their values.
 type Placeholders struct {
 	NumEpochs                        int // of the run
 	NumUpdateStepsPerEpoch           int // updates of an epoch, over all processes
@@ -25,7 +26,8 @@ type Placeholders struct {
 //	}
 type SchedulerFn func(p Placeholders) (lr.Schedule, error)
 
-// Placeholder stands for a number of [Placeholders] among the arguments of [Partial], with a factor and a summand.
+// Placeholder stands for a number of [Placeholders] among the arguments of [Partial], with a factor
+// and a summand.
 type Placeholder struct {
 	name string
 	read func(Placeholders) int
@@ -35,11 +37,20 @@ type Placeholder struct {
 
 // The placeholders of TrainerPlaceholderValues.
 var (
-	NumEpochs                        = Placeholder{name: "NUM_EPOCHS", read: func(p Placeholders) int { return p.NumEpochs }}
-	NumUpdateStepsPerEpoch           = Placeholder{name: "NUM_UPDATE_STEPS_PER_EPOCH", read: func(p Placeholders) int { return p.NumUpdateStepsPerEpoch }}
-	PerProcessNumUpdateStepsPerEpoch = Placeholder{name: "PER_PROCESS_NUM_UPDATE_STEPS_PER_EPOCH", read: func(p Placeholders) int { return p.PerProcessNumUpdateStepsPerEpoch }}
-	TrainDataloaderLen               = Placeholder{name: "TRAIN_DATALOADER_LEN", read: func(p Placeholders) int { return p.TrainDataloaderLen }}
-	EvalDataloaderLen                = Placeholder{name: "EVAL_DATALOADER_LEN", read: func(p Placeholders) int { return p.EvalDataloaderLen }}
+	NumEpochs = Placeholder{name: "NUM_EPOCHS", read: func(p Placeholders) int {
+		return p.NumEpochs
+	}}
+	NumUpdateStepsPerEpoch = Placeholder{name: "NUM_UPDATE_STEPS_PER_EPOCH", read: func(p Placeholders) int {
+		return p.NumUpdateStepsPerEpoch
+	}}
+	PerProcessNumUpdateStepsPerEpoch = Placeholder{name: "PER_PROCESS_NUM_UPDATE_STEPS_PER_EPOCH",
+		read: func(p Placeholders) int { return p.PerProcessNumUpdateStepsPerEpoch }}
+	TrainDataloaderLen = Placeholder{name: "TRAIN_DATALOADER_LEN", read: func(p Placeholders) int {
+		return p.TrainDataloaderLen
+	}}
+	EvalDataloaderLen = Placeholder{name: "EVAL_DATALOADER_LEN", read: func(p Placeholders) int {
+		return p.EvalDataloaderLen
+	}}
 )
 
 // Mul returns the placeholder times n: NUM_UPDATE_STEPS_PER_EPOCH * 7.
@@ -47,8 +58,9 @@ func (p Placeholder) Mul(n int) Placeholder {
 	return p.with(fmt.Sprintf("*%d", n), func(v int) int { return v * n })
 }
 
-// Add returns the placeholder plus n, which may be negative. What was done to the placeholder before is done first: NumEpochs.Add(1).Mul(2) is twice one
-// epoch more, where Python's eval, which joins the text, has NUM_EPOCHS + 1*2.
+// Add returns the placeholder plus n, which may be negative. What was done to the placeholder
+// before is done first: NumEpochs.Add(1).Mul(2) is twice one epoch more, where Python's eval, which
+// joins the text, has NUM_EPOCHS + 1*2.
 func (p Placeholder) Add(n int) Placeholder {
 	return p.with(fmt.Sprintf("%+d", n), func(v int) int { return v + n })
 }
@@ -79,9 +91,10 @@ func (p Placeholder) Value(of Placeholders) int {
 	return v
 }
 
-// Partial makes a schedule of the class of this name, of PyTorch, timm or transformers, with Python's keyword arguments, in which placeholders are replaced
-// when the run begins: functools.partial(OneCycleLR, max_lr=..., epochs=TrainerPlaceholderValues.NUM_EPOCHS). lr.ByName says which names and
-// arguments there are.
+// Partial makes a schedule of the class of this name, of PyTorch, timm or transformers, with
+// Python's keyword arguments, in which placeholders are replaced when the run begins:
+// functools.partial(OneCycleLR, max_lr=..., epochs=TrainerPlaceholderValues.NUM_EPOCHS). lr.ByName
+// says which names and arguments there are.
 func Partial(class string, kwargs map[string]any) SchedulerFn {
 	return func(p Placeholders) (lr.Schedule, error) {
 		values := maps.Clone(kwargs)

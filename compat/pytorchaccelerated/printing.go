@@ -48,10 +48,12 @@ func (*PrintProgress) OnEvaluationRunStart(r *Run) error { return say(r, "\nStar
 // OnEvaluationRunEnd implements [EvaluationRunEndHook].
 func (*PrintProgress) OnEvaluationRunEnd(r *Run) error { return say(r, "Finishing evaluation run") }
 
-// LogMetrics logs the latest value of every metric of the run history: those with "train" in their name after a training epoch, all others after an
-// evaluation. Log sends them elsewhere than to Run.Print.
+// LogMetrics logs the latest value of every metric of the run history: those with "train" in their
+// name after a training epoch, all others after an evaluation. Log sends them elsewhere than to
+// Run.Print.
 type LogMetrics struct {
-	// Log is given the metrics of one epoch, in the order in which they were first recorded. Nil prints a line for each.
+	// Log is given the metrics of one epoch, in the order in which they were first recorded. Nil
+	// prints a line for each.
 	Log func(r *Run, metrics []Metric) error
 }
 
@@ -93,7 +95,8 @@ func (l *LogMetrics) log(r *Run, train bool) error {
 	return nil
 }
 
-// ProgressBar shows on Options.Progress how far an epoch is: a line that is redrawn on a terminal, and otherwise one line when the epoch ends.
+// ProgressBar shows on Options.Progress how far an epoch is: a line that is redrawn on a terminal,
+// and otherwise one line when the epoch ends.
 type ProgressBar struct {
 	bars []bar // the evaluation inside an epoch has its own
 }
@@ -168,7 +171,8 @@ func (b *bar) String() string {
 		share = min(1, float64(b.done)/float64(b.total))
 	}
 	full := int(share * width)
-	return fmt.Sprintf("%3.0f%%|%s%s| %d/%d", 100*share, strings.Repeat("█", full), strings.Repeat(" ", width-full), b.done, b.total)
+	return fmt.Sprintf("%3.0f%%|%s%s| %d/%d", 100*share, strings.Repeat("█", full), strings.Repeat(" ", width-full),
+		b.done, b.total)
 }
 
 // isTerminal tells whether people see what is written.

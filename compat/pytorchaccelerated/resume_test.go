@@ -91,12 +91,15 @@ func ends(t *testing.T, r *pa.Run, ema *pa.ModelEMA) map[string][]byte {
 	return out
 }
 
-// long is a run of 3 epochs of 9 batches, 4 of them behind an update: 9 updates, with everything that has a state.
+// long is a run of 3 epochs of 9 batches, 4 of them behind an update: 9 updates, with everything
+// that has a state.
 func long(t *testing.T, dir string, o train, more ...any) (*trainer, *pa.ModelEMA, error) {
 	t.Helper()
 	ema := &pa.ModelEMA{Decay: new(0.8), SavePath: filepath.Join(dir, "ema.pt"), UpdateEvery: 1}
 	stop := &pa.EarlyStopping{Patience: 50}
-	tr, err := pa.New(newNet(), mse, optim.Adam{LR: 0.02}, quiet(append([]any{ema, stop, &pa.SaveBestModel{SavePath: filepath.Join(dir, "best.pt"), NoLoadAtEnd: true}}, more...)...))
+	tr, err := pa.New(newNet(), mse, optim.Adam{LR: 0.02},
+		quiet(append([]any{ema, stop, &pa.SaveBestModel{SavePath: filepath.Join(dir, "best.pt"), NoLoadAtEnd: true}},
+			more...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +118,9 @@ func TestResumeIsBitForBitFromEveryUpdate(t *testing.T) {
 		t.Run(fmt.Sprint(update), func(t *testing.T) {
 			dir := t.TempDir()
 			state := filepath.Join(dir, "state")
-			_, _, err := long(t, dir, train{}, &atUpdate{update, true, func(r *pa.Run) error { return r.SaveTrainingState(state, nil) }})
+			_, _, err := long(t, dir, train{}, &atUpdate{update, true, func(r *pa.Run) error {
+				return r.SaveTrainingState(state, nil)
+			}})
 			if !errors.Is(err, errKilled) {
 				t.Fatal(err)
 			}
@@ -187,7 +192,8 @@ func TestStateOfAnEvaluationRepeatsIt(t *testing.T) {
 func TestDamagedStateIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
-	if _, _, err := long(t, dir, train{}, &atUpdate{2, false, func(r *pa.Run) error { return r.SaveTrainingState(state, nil) }}); err != nil {
+	if _, _, err := long(t, dir, train{},
+		&atUpdate{2, false, func(r *pa.Run) error { return r.SaveTrainingState(state, nil) }}); err != nil {
 		t.Fatal(err)
 	}
 	model := filepath.Join(state, "model.safetensors")
@@ -199,7 +205,8 @@ func TestDamagedStateIsRefused(t *testing.T) {
 	if err := os.WriteFile(model, raw, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := long(t, dir, train{ResumeFrom: state}); err == nil || !strings.Contains(err.Error(), "model.safetensors") {
+	if _, _, err := long(t, dir, train{ResumeFrom: state}); err == nil || !strings.Contains(err.Error(),
+		"model.safetensors") {
 		t.Errorf("error %v, want one about model.safetensors", err)
 	}
 }
@@ -211,7 +218,8 @@ func TestStateOfOtherSizesIsRefused(t *testing.T) {
 	if err := run(lineTrainer(quiet(save)), train{}); err != nil {
 		t.Fatal(err)
 	}
-	err := lineTrainer(quiet()).Train(context.Background(), line(8), train{NumEpochs: 2, PerDeviceBatchSize: 1, ResumeFrom: state})
+	err := lineTrainer(quiet()).Train(context.Background(), line(8), train{NumEpochs: 2, PerDeviceBatchSize: 1,
+		ResumeFrom: state})
 	if err == nil || !strings.Contains(err.Error(), "4 batches an epoch") {
 		t.Errorf("error %v, want one about the batches of an epoch", err)
 	}
@@ -275,7 +283,8 @@ func TestPythonCheckpointLoads(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"eval_loss_epoch": 0.75, "note": "by Python"}, c.Extra); diff != "" {
 		t.Errorf("extra: %s", diff)
 	}
-	if _, err := tr.LoadCheckpoint(filepath.Join("testdata", "python.pt"), pa.LoadOptions{}); err == nil || !strings.Contains(err.Error(), "NoScheduler") {
+	if _, err := tr.LoadCheckpoint(filepath.Join("testdata", "python.pt"), pa.LoadOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "NoScheduler") {
 		t.Errorf("a schedule without one in the run: error %v, want one that names NoScheduler", err)
 	}
 }
@@ -285,7 +294,8 @@ func TestCheckpointsOfBothFormatsGoRound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), name)
 			save := &atUpdate{3, true, func(r *pa.Run) error {
-				return r.SaveCheckpoint(path, pa.CheckpointOptions{Extra: map[string]any{"note": "x", "loss": 0.5, "epoch": 1}})
+				return r.SaveCheckpoint(path, pa.CheckpointOptions{Extra: map[string]any{"note": "x", "loss": 0.5,
+					"epoch": 1}})
 			}}
 			o := train{CreateSchedulerFn: pa.CosineLR{}.Create}
 			first, err := pa.New(newNet(), mse, optim.Adam{LR: 0.02}, quiet(save))
@@ -307,13 +317,16 @@ func TestCheckpointsOfBothFormatsGoRound(t *testing.T) {
 				t.Errorf("(-saved +loaded):\n%s", diff)
 			}
 			if load.moves != 3 || load.rate != first.LearningRate() {
-				t.Errorf("the schedule stands at %d with rate %v, want 3 and %v", load.moves, load.rate, first.LearningRate())
+				t.Errorf("the schedule stands at %d with rate %v, want 3 and %v", load.moves, load.rate,
+					first.LearningRate())
 			}
 			if diff := cmp.Diff(map[string]any{"note": "x", "loss": 0.5, "epoch": 1.0}, load.got.Extra); diff != "" {
 				t.Errorf("extra: %s", diff)
 			}
-			want := []string{"model_state_dict", "optimizer_state_dict", "scheduler_state_dict", "epoch", "loss", "note"}
-			if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(load.got.Keys))); diff != "" {
+			want := []string{"model_state_dict", "optimizer_state_dict", "scheduler_state_dict", "epoch", "loss",
+				"note"}
+			if diff := cmp.Diff(slices.Sorted(slices.Values(want)),
+				slices.Sorted(slices.Values(load.got.Keys))); diff != "" {
 				t.Errorf("keys: %s", diff)
 			}
 		})

@@ -53,7 +53,8 @@ func TestClippingAtNothingLeavesNoGradient(t *testing.T) {
 func TestRunWithoutBatches(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		tr := with(rules)
-		err := tr.Train(ctx(), line(3), train{NumEpochs: 2, PerDeviceBatchSize: 4, TrainLoader: pa.LoaderOptions{DropLast: true}})
+		err := tr.Train(ctx(), line(3), train{NumEpochs: 2, PerDeviceBatchSize: 4,
+			TrainLoader: pa.LoaderOptions{DropLast: true}})
 		holds(t, err, pick(exact, "", "at least one batch"))
 		if got := tr.History().MetricValues("train_loss_epoch"); exact && (len(got) != 2 || !math.IsNaN(got[0])) {
 			t.Errorf("losses %v, want nan twice", got)
@@ -130,7 +131,8 @@ func TestEMAInEvaluations(t *testing.T) {
 
 func TestEMAStaysAfterAnError(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
-		ema := &pa.ModelEMA{Decay: new(0.5), SavePath: filepath.Join(t.TempDir(), "nowhere", "ema.pt"), NoEvaluation: true}
+		ema := &pa.ModelEMA{Decay: new(0.5), SavePath: filepath.Join(t.TempDir(), "nowhere", "ema.pt"),
+			NoEvaluation: true}
 		tr := with(rules, ema)
 		if run(tr, train{NumEpochs: 1}) == nil {
 			t.Fatal("saved into a folder that is not there")
@@ -156,11 +158,13 @@ func TestEMAOfNoMemoryIsTheModel(t *testing.T) {
 func TestPlateauFailsAtItsFirstStep(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		tr := with(rules)
-		holds(t, run(tr, train{CreateSchedulerFn: pa.Partial("ReduceLROnPlateau", nil)}), pick(exact, "measured value", "ReduceLROnPlateau"))
+		holds(t, run(tr, train{CreateSchedulerFn: pa.Partial("ReduceLROnPlateau", nil)}), pick(exact, "measured value",
+			"ReduceLROnPlateau"))
 		if moved := bias(tr) != 0; moved != exact {
 			t.Errorf("an update was made: %v, want %v", moved, exact)
 		}
-		holds(t, run(tr, train{CreateSchedulerFn: pa.Partial("ReduceLROnPlateau", map[string]any{"factor": 2})}), pick(exact, "Factor", "ReduceLROnPlateau"))
+		holds(t, run(tr, train{CreateSchedulerFn: pa.Partial("ReduceLROnPlateau", map[string]any{"factor": 2})}),
+			pick(exact, "Factor", "ReduceLROnPlateau"))
 	})
 }
 
@@ -168,7 +172,8 @@ func TestSecondRunOfWSDSavesAgain(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		dir := t.TempDir()
 		tr := with(rules, &pa.WSDCheckpoint{SaveDir: dir})
-		fn := pa.WSD{DecayPhaseRatio: new(pick(exact, 0.1, 0.5))}.Create // of no update in Exact, so that nothing is saved on the way to the end
+		// of no update in Exact, so that nothing is saved on the way to the end
+		fn := pa.WSD{DecayPhaseRatio: new(pick(exact, 0.1, 0.5))}.Create
 		holds(t, run(tr, train{NumEpochs: 1, CreateSchedulerFn: fn}), "")
 		last := filepath.Join(dir, "checkpoint_4_wsd_post_decay.pt")
 		if err := os.Remove(last); err != nil {
@@ -184,7 +189,8 @@ func TestSecondRunOfWSDSavesAgain(t *testing.T) {
 func TestSecondRunKeepsWhatItIsNotGiven(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		tr := with(rules, &pa.StepBasedEvaluation{EvalEveryNSteps: 2})
-		holds(t, run(tr, train{NumEpochs: 1, CreateSchedulerFn: pa.Partial("StepLR", map[string]any{"step_size": 1})}), "")
+		holds(t, run(tr, train{NumEpochs: 1, CreateSchedulerFn: pa.Partial("StepLR", map[string]any{"step_size": 1})}),
+			"")
 		rate := tr.LearningRate()
 		err := tr.Train(ctx(), line(8), train{NumEpochs: 1, PerDeviceBatchSize: 2})
 		holds(t, err, pick(exact, "", "TrainOptions.EvalDataset"))
@@ -207,7 +213,8 @@ func TestSecondCyclicRunBeginsAtItsBase(t *testing.T) {
 	}
 	tr := lineTrainer(o)
 	for range 2 {
-		holds(t, run(tr, train{NumEpochs: 1, CreateSchedulerFn: pa.Partial("CyclicLR", map[string]any{"base_lr": 0.001, "max_lr": 0.1, "step_size_up": 3, "cycle_momentum": false})}), "")
+		holds(t, run(tr, train{NumEpochs: 1, CreateSchedulerFn: pa.Partial("CyclicLR", map[string]any{"base_lr": 0.001,
+			"max_lr": 0.1, "step_size_up": 3, "cycle_momentum": false})}), "")
 	}
 	if got, want := strings.Join(rates, " "), "0.001 0.034 0.067 0.100 0.001 0.034 0.067 0.100"; got != want {
 		t.Errorf("rates %s, want %s", got, want)
@@ -221,7 +228,8 @@ func TestStateOfTooManyObjectsLeavesItsModel(t *testing.T) {
 		first := with(rules, &pa.SaveTrainingState{SaveDir: dir, SaveEveryNEpochs: 1})
 		holds(t, run(first, train{NumEpochs: 2, CreateSchedulerFn: fn}), "")
 		second := with(rules)
-		holds(t, run(second, train{NumEpochs: 2, CreateSchedulerFn: fn, ResumeFrom: filepath.Join(dir, "final")}), pick(exact, "are registered now", ""))
+		holds(t, run(second, train{NumEpochs: 2, CreateSchedulerFn: fn, ResumeFrom: filepath.Join(dir, "final")}),
+			pick(exact, "are registered now", ""))
 		if got, want := bias(second), bias(first); got != want {
 			t.Errorf("bias %v, want that of the state, %v", got, want)
 		}
@@ -229,7 +237,8 @@ func TestStateOfTooManyObjectsLeavesItsModel(t *testing.T) {
 }
 
 func TestTimmTrainerRefusesOtherSchedules(t *testing.T) {
-	for class, want := range map[string]string{"StepLR": "has no step_update", "wsd": "takes no epoch", "wsd that decays in no update": "ends after 2 updates", "none": ""} {
+	for class, want := range map[string]string{"StepLR": "has no step_update", "wsd": "takes no epoch",
+		"wsd that decays in no update": "ends after 2 updates", "none": ""} {
 		o := quiet()
 		o.Rules, o.Timm = pa.Exact, true
 		tr, err := pa.New(zeroLine(), mse, optim.SGD{LR: 0.1}, o)
@@ -245,6 +254,7 @@ func TestTimmTrainerRefusesOtherSchedules(t *testing.T) {
 		case "none":
 			fn = nil
 		}
-		holds(t, tr.Train(context.Background(), line(16), train{NumEpochs: 1, EvalDataset: line(5), CreateSchedulerFn: fn}), want)
+		holds(t, tr.Train(context.Background(), line(16), train{NumEpochs: 1, EvalDataset: line(5),
+			CreateSchedulerFn: fn}), want)
 	}
 }

@@ -69,7 +69,8 @@ func TestGradientsAreClippedWhenTheyAreComplete(t *testing.T) {
 		o := quiet()
 		o.Rules = rules
 		o.Methods.ClipGradients = func(t *trainer) error { clips++; return t.ClipGradients() }
-		if err := run(lineTrainer(o), train{NumEpochs: 1, GradientAccumulationSteps: 3, GradientClipValue: new(0.1)}); err != nil {
+		if err := run(lineTrainer(o), train{NumEpochs: 1, GradientAccumulationSteps: 3,
+			GradientClipValue: new(0.1)}); err != nil {
 			t.Fatal(err)
 		}
 		if want := pick(exact, 4, 2); clips != want {
@@ -82,7 +83,8 @@ func TestTrainingModeReturnsAfterAnEvaluationInsideAnEpoch(t *testing.T) {
 	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		model := newNet()
 		var modes []bool
-		o := quiet(onStep(func(*pa.Run, pa.TrainStepEnd) { modes = append(modes, model.Dropout.Training()) }), &pa.StepBasedEvaluation{EvalEveryNSteps: 2})
+		o := quiet(onStep(func(*pa.Run, pa.TrainStepEnd) { modes = append(modes, model.Dropout.Training()) }),
+			&pa.StepBasedEvaluation{EvalEveryNSteps: 2})
 		o.Rules = rules
 		tr, err := pa.New(model, mse, optim.SGD{LR: 0.1}, o)
 		if err != nil {
@@ -91,14 +93,16 @@ func TestTrainingModeReturnsAfterAnEvaluationInsideAnEpoch(t *testing.T) {
 		if err := run(tr, train{NumEpochs: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(pick(exact, []bool{true, true, true, false}, []bool{true, true, true, true}), modes); diff != "" {
+		if diff := cmp.Diff(pick(exact, []bool{true, true, true, false}, []bool{true, true, true, true}),
+			modes); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
 func TestMaxNumTrainStepsCountsUpdates(t *testing.T) {
-	both(t, func(t *testing.T, rules pa.Rules, exact bool) { // 4 batches, 3 behind an update: 2 updates an epoch, of which Python counts 1
+	// 4 batches, 3 behind an update: 2 updates an epoch, of which Python counts 1
+	both(t, func(t *testing.T, rules pa.Rules, exact bool) {
 		o := quiet()
 		o.Rules = rules
 		tr := lineTrainer(o)
@@ -137,7 +141,8 @@ func TestScheduleOfASecondTrain(t *testing.T) {
 		o.Rules = rules
 		tr := lineTrainer(o)
 		for range 2 { // a fall at the end of each run of 8 updates
-			if err := run(tr, train{CreateSchedulerFn: pa.Partial("StepLR", map[string]any{"step_size": 8, "gamma": 0.5})}); err != nil {
+			if err := run(tr, train{CreateSchedulerFn: pa.Partial("StepLR", map[string]any{"step_size": 8,
+				"gamma": 0.5})}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -215,11 +220,14 @@ func TestEarlyStoppingJudgesByThreshold(t *testing.T) {
 		best    float64
 		stopped bool
 	}{
-		{"a gain below the threshold is none and moves nothing", pa.EarlyStopping{Patience: 3}, []float64{1, 0.995, 0.985}, 0, 0.985, false},
+		{"a gain below the threshold is none and moves nothing", pa.EarlyStopping{Patience: 3},
+			[]float64{1, 0.995, 0.985}, 0, 0.985, false},
 		{"patience of 1 by default", pa.EarlyStopping{}, []float64{1, 1}, 1, 1, true},
-		{"greater is better", pa.EarlyStopping{GreaterIsBetter: true, Patience: 2}, []float64{0.5, 0.7, 0.6}, 1, 0.7, false},
+		{"greater is better", pa.EarlyStopping{GreaterIsBetter: true, Patience: 2}, []float64{0.5, 0.7, 0.6}, 1, 0.7,
+			false},
 		{"nan is no improvement", pa.EarlyStopping{Patience: 2}, []float64{1, math.NaN()}, 1, 1, false},
-		{"a threshold of zero", pa.EarlyStopping{Patience: 2, Threshold: new(0.0)}, []float64{1, 0.999}, 0, 0.999, false},
+		{"a threshold of zero", pa.EarlyStopping{Patience: 2, Threshold: new(0.0)}, []float64{1, 0.999}, 0, 0.999,
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stop := c.stop
@@ -236,8 +244,10 @@ func TestEarlyStoppingJudgesByThreshold(t *testing.T) {
 			if err := run(lineTrainer(o), train{NumEpochs: len(c.values)}); err != nil {
 				t.Fatal(err)
 			}
-			if best, _ := stop.Best(); stop.Counter() != c.counter || best != c.best || stopped.reason != "" != c.stopped {
-				t.Errorf("counter %d, best %v, stopped %q; want %d, %v, %v", stop.Counter(), best, stopped.reason, c.counter, c.best, c.stopped)
+			if best, _ := stop.Best(); stop.Counter() != c.counter || best != c.best ||
+				stopped.reason != "" != c.stopped {
+				t.Errorf("counter %d, best %v, stopped %q; want %d, %v, %v", stop.Counter(), best, stopped.reason,
+					c.counter, c.best, c.stopped)
 			}
 		})
 	}
@@ -271,22 +281,45 @@ func TestMistakesAreNamed(t *testing.T) {
 		want string
 	}{
 		{"no model", func() error { _, err := pa.New(nil, mse, optim.SGD{}, options{}); return err }, "model is nil"},
-		{"no loss", func() error { _, err := pa.New(zeroLine(), nil, optim.SGD{}, options{}); return err }, "loss is nil"},
-		{"batches that are no pairs", func() error { _, err := pa.New(zeroLine(), mse, optim.SGD{}, pa.Options[int, int]{}); return err }, "type of batches is int"},
-		{"a misspelt hook", func() error { return newWith(quiet(misspelt{})) }, "Callbacks[0] is pytorchaccelerated_test.misspelt"},
-		{"a value whose pointer has the hook", func() error { return newWith(quiet(byPointer{})) }, "give &byPointer{...}"},
-		{"two of one type", func() error { return newWith(quiet(&byPointer{}, &byPointer{})) }, "two callbacks of one type"},
+		{"no loss", func() error {
+			_, err := pa.New(zeroLine(), nil, optim.SGD{}, options{})
+			return err
+		}, "loss is nil"},
+		{"batches that are no pairs", func() error {
+			_, err := pa.New(zeroLine(), mse, optim.SGD{}, pa.Options[int, int]{})
+			return err
+		}, "type of batches is int"},
+		{"a misspelt hook", func() error { return newWith(quiet(misspelt{})) },
+			"Callbacks[0] is pytorchaccelerated_test.misspelt"},
+		{"a value whose pointer has the hook", func() error { return newWith(quiet(byPointer{})) },
+			"give &byPointer{...}"},
+		{"two of one type", func() error { return newWith(quiet(&byPointer{}, &byPointer{})) },
+			"two callbacks of one type"},
 		{"no epochs", func() error { return lineTrainer(quiet()).Train(ctx, line(4), train{}) }, "NumEpochs is 0"},
-		{"a negative number", func() error { return lineTrainer(quiet()).Train(ctx, line(4), train{NumEpochs: -1}) }, "NumEpochs is -1"},
-		{"a negative clip value", func() error { return run(lineTrainer(quiet()), train{GradientClipValue: new(-1.0)}) }, "GradientClipValue is -1"},
-		{"an empty set", func() error { return lineTrainer(quiet()).Train(ctx, line(0), train{NumEpochs: 1}) }, "at least one batch"},
+		{"a negative number", func() error {
+			return lineTrainer(quiet()).Train(ctx, line(4), train{NumEpochs: -1})
+		}, "NumEpochs is -1"},
+		{"a negative clip value", func() error {
+			return run(lineTrainer(quiet()), train{GradientClipValue: new(-1.0)})
+		}, "GradientClipValue is -1"},
+		{"an empty set", func() error {
+			return lineTrainer(quiet()).Train(ctx, line(0), train{NumEpochs: 1})
+		}, "at least one batch"},
 		{"a sampler beside a permutation", func() error {
 			return run(lineTrainer(quiet()), train{TrainLoader: pa.LoaderOptions{Shuffle: new(true), Sampler: order{}}})
 		}, "TrainLoader.Shuffle is true"},
-		{"an unknown schedule", func() error { return run(lineTrainer(quiet()), train{CreateSchedulerFn: pa.Partial("StepLr", nil)}) }, "StepLr"},
-		{"no schedule with phases", func() error { return run(lineTrainer(quiet(&pa.WSDCheckpoint{})), train{}) }, "WSD{...}.Create"},
-		{"a metric that nobody records", func() error { return run(lineTrainer(quiet(&pa.EarlyStopping{WatchMetric: "f1"})), train{}) }, `no values have been recorded for the metric "f1"`},
-		{"a limit of nothing", func() error { return run(lineTrainer(quiet(&pa.LimitBatches{})), train{}) }, "NumBatches is 0"},
+		{"an unknown schedule", func() error {
+			return run(lineTrainer(quiet()), train{CreateSchedulerFn: pa.Partial("StepLr", nil)})
+		}, "StepLr"},
+		{"no schedule with phases", func() error {
+			return run(lineTrainer(quiet(&pa.WSDCheckpoint{})), train{})
+		}, "WSD{...}.Create"},
+		{"a metric that nobody records", func() error {
+			return run(lineTrainer(quiet(&pa.EarlyStopping{WatchMetric: "f1"})), train{})
+		}, `no values have been recorded for the metric "f1"`},
+		{"a limit of nothing", func() error {
+			return run(lineTrainer(quiet(&pa.LimitBatches{})), train{})
+		}, "NumBatches is 0"},
 		{"no batch size", func() error {
 			o := quiet()
 			o.Methods.CalculateTrainBatchLoss = func(t *trainer, b pa.Batch) (pa.BatchOutput, error) {
@@ -297,9 +330,12 @@ func TestMistakesAreNamed(t *testing.T) {
 			return run(lineTrainer(o), train{})
 		}, "CalculateTrainBatchLoss returned BatchSize 0"},
 		{"an evaluation without a set", func() error {
-			return lineTrainer(quiet(&pa.StepBasedEvaluation{EvalEveryNSteps: 1})).Train(ctx, line(8), train{NumEpochs: 1, PerDeviceBatchSize: 2})
+			return lineTrainer(quiet(&pa.StepBasedEvaluation{EvalEveryNSteps: 1})).Train(ctx, line(8),
+				train{NumEpochs: 1, PerDeviceBatchSize: 2})
 		}, "TrainOptions.EvalDataset"},
-		{"a state that is not there", func() error { return run(lineTrainer(quiet()), train{ResumeFrom: "nowhere"}) }, "nowhere"},
+		{"a state that is not there", func() error {
+			return run(lineTrainer(quiet()), train{ResumeFrom: "nowhere"})
+		}, "nowhere"},
 		{"a shape that does not fit", func() error {
 			tr, err := pa.New(nn.NewLinear(3, 1, nil), mse, optim.SGD{LR: 0.1}, quiet())
 			if err != nil {
@@ -323,7 +359,8 @@ func (order) Indices(_, n int) []int { return make([]int, n) }
 
 func TestEnvironmentLimitIsChecked(t *testing.T) {
 	t.Setenv(pa.LimitBatchesVariable, "many")
-	if _, err := pa.New(zeroLine(), mse, optim.SGD{LR: 0.1}, quiet()); err == nil || !strings.Contains(err.Error(), pa.LimitBatchesVariable) {
+	if _, err := pa.New(zeroLine(), mse, optim.SGD{LR: 0.1}, quiet()); err == nil || !strings.Contains(err.Error(),
+		pa.LimitBatchesVariable) {
 		t.Errorf("error %v, want one that names the variable", err)
 	}
 	t.Setenv(pa.LimitBatchesVariable, "None")
@@ -347,7 +384,8 @@ func TestRunConfigIsJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(tr.Config())
-	if err != nil || !bytes.Contains(text, []byte(`"num_epochs":1`)) || !bytes.Contains(text, []byte(`"eval_dl_kwargs":null`)) {
+	if err != nil || !bytes.Contains(text, []byte(`"num_epochs":1`)) || !bytes.Contains(text,
+		[]byte(`"eval_dl_kwargs":null`)) {
 		t.Errorf("%s %v", text, err)
 	}
 }

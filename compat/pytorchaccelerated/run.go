@@ -13,8 +13,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Run is a Trainer as callbacks see it: what the attributes and methods of trainer are in Python, but for what depends on the type of batches. It is
-// used from the goroutine of Train or Evaluate only.
+// Run is a Trainer as callbacks see it: what the attributes and methods of trainer are in Python,
+// but for what depends on the type of batches. It is used from the goroutine of Train or Evaluate
+// only.
 type Run struct {
 	rules     Rules
 	model     any
@@ -42,7 +43,8 @@ type Run struct {
 	plannedEpoch          int            // batches of an epoch
 	trains                bool           // it is a training run
 	evalSliced            bool           // the run before has left its evaluation loader limited
-	initialRate           *float64       // what PyTorch keeps in the parameter groups since the first schedule; nil before
+	// what PyTorch keeps in the parameter groups since the first schedule; nil before
+	initialRate *float64
 }
 
 // epochs is what callbacks need of the Trainer's generic half.
@@ -62,7 +64,8 @@ func (r *Run) Config() RunConfig { return r.config }
 // Rules are the switches of the Trainer.
 func (r *Run) Rules() Rules { return r.rules }
 
-// Model is the model: trainer.model and get_model(). It has no wrappers, so there is nothing to take off.
+// Model is the model: trainer.model and get_model(). It has no wrappers, so there is nothing to
+// take off.
 func (r *Run) Model() any { return r.model }
 
 // Optimizer is the optimizer: trainer.optimizer.
@@ -112,13 +115,15 @@ func (r *Run) LossTracker() *LossTracker { return r.tracker }
 // Callbacks are the callbacks in their order.
 func (r *Run) Callbacks() []any { return slices.Clone(r.callbacks) }
 
-// TrainDataloaderLen and EvalDataloaderLen are the numbers of batches in a pass, limits included; 0 without such a loader.
+// TrainDataloaderLen and EvalDataloaderLen are the numbers of batches in a pass, limits included; 0
+// without such a loader.
 func (r *Run) TrainDataloaderLen() int { return r.epochs.trainLen() }
 
 // EvalDataloaderLen is the number of batches in an evaluation epoch.
 func (r *Run) EvalDataloaderLen() int { return r.epochs.evalLen() }
 
-// LimitTrainBatches makes the passes over the training set that begin from now on end after n batches; negative: no limit.
+// LimitTrainBatches makes the passes over the training set that begin from now on end after n
+// batches; negative: no limit.
 func (r *Run) LimitTrainBatches(n int) { r.limitTrain = n }
 
 // LimitEvalBatches is the same for evaluations. It returns the limit before.
@@ -127,8 +132,9 @@ func (r *Run) LimitEvalBatches(n int) (before int) {
 	return before
 }
 
-// EvaluateNow evaluates within a run, as a callback may do: _run_eval_epoch. The losses of the training epoch at hand are not touched, and the model is
-// in training mode again afterwards if it was before (see Rules.StayInEvalMode).
+// EvaluateNow evaluates within a run, as a callback may do: _run_eval_epoch. The losses of the
+// training epoch at hand are not touched, and the model is in training mode again afterwards if it
+// was before (see Rules.StayInEvalMode).
 func (r *Run) EvaluateNow(e EvalEpoch) error {
 	tracker := r.tracker
 	defer func() { r.tracker = tracker }()
@@ -145,7 +151,8 @@ func (r *Run) EvaluateNow(e EvalEpoch) error {
 // Print writes a line to Options.Output in the main process: trainer.print.
 func (r *Run) Print(a ...any) { _, _ = fmt.Fprintln(r.out, a...) }
 
-// Gather returns the values of a tensor of all processes, one after the other. There is one process, hence this very tensor.
+// Gather returns the values of a tensor of all processes, one after the other. There is one
+// process, hence this very tensor.
 func (r *Run) Gather(t torch.Tensor) torch.Tensor {
 	if r.accelerator == nil {
 		return t
@@ -153,13 +160,14 @@ func (r *Run) Gather(t torch.Tensor) torch.Tensor {
 	return r.accelerator.Gather(t)[0]
 }
 
-// GatherPadded gathers tensors whose first dimensions differ between processes, padded with a value that does not occur in them, and takes
-// the padding away again: gather(tensor, padding_value).
+// GatherPadded gathers tensors whose first dimensions differ between processes, padded with a value
+// that does not occur in them, and takes the padding away again: gather(tensor, padding_value).
 func (r *Run) GatherPadded(t torch.Tensor, padding float64) torch.Tensor {
 	return RemovePadding(r.Gather(t), padding)
 }
 
-// RemovePadding returns the rows of a tensor that do not consist of the padding value alone: remove_padding.
+// RemovePadding returns the rows of a tensor that do not consist of the padding value alone:
+// remove_padding.
 func RemovePadding(t torch.Tensor, padding float64) torch.Tensor {
 	mask := t.EqScalar(padding)
 	for mask.Dim() > 1 {
@@ -182,7 +190,8 @@ func (e EvalEpoch) metricName() string {
 // goesOn tells whether the run goes on with the counts of callbacks from a training state.
 func (r *Run) goesOn() bool { return r.place.resumed && !r.rules.ForgetCallbacksAtResume }
 
-// beginScheduleAnew is for a run that continues weights of another one with a schedule of its own, as is_continuation_from_checkpoint of WSD asks for.
+// beginScheduleAnew is for a run that continues weights of another one with a schedule of its own,
+// as is_continuation_from_checkpoint of WSD asks for.
 func (r *Run) beginScheduleAnew() error {
 	if w, ok := r.Schedule().(lr.AcceleratedWSD); !ok || !w.Continuation {
 		return nil
@@ -198,7 +207,8 @@ func (r *Run) moveModules() {
 	}
 }
 
-// withCallbacks runs f with other callbacks and another prefix of metric names, as the EMA's evaluation does.
+// withCallbacks runs f with other callbacks and another prefix of metric names, as the EMA's
+// evaluation does.
 func (r *Run) withCallbacks(callbacks []any, prefix string, f func() error) error {
 	own, before := r.callbacks, r.history.MetricNamePrefix()
 	r.callbacks = callbacks
@@ -212,5 +222,6 @@ func (r *Run) withCallbacks(callbacks []any, prefix string, f func() error) erro
 
 // interrupted says where a cancelled run stands.
 func (r *Run) interrupted(ctx context.Context) error {
-	return fmt.Errorf("pytorchaccelerated: the run was interrupted in epoch %d after %d updates: %w", r.history.CurrentEpoch(), r.place.Updates, context.Cause(ctx))
+	return fmt.Errorf("pytorchaccelerated: the run was interrupted in epoch %d after %d updates: %w",
+		r.history.CurrentEpoch(), r.place.Updates, context.Cause(ctx))
 }

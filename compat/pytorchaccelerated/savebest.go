@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// SaveBestModel saves the model whenever an epoch is the best so far by a metric, and loads the best one at the end of the run.
+// SaveBestModel saves the model whenever an epoch is the best so far by a metric, and loads the
+// best one at the end of the run.
 type SaveBestModel struct {
 	SavePath        string // empty: "best_model.pt"
 	WatchMetric     string // of the run history; empty: "eval_loss_epoch"
@@ -62,7 +63,8 @@ func (s *SaveBestModel) OnTrainingRunEpochEnd(r *Run) error {
 			name = "loss"
 		}
 	}
-	return r.SaveCheckpoint(s.path(), CheckpointOptions{NoOptimizer: s.NoOptimizer, NoScheduler: noScheduler, Extra: map[string]any{name: v}})
+	return r.SaveCheckpoint(s.path(), CheckpointOptions{NoOptimizer: s.NoOptimizer, NoScheduler: noScheduler,
+		Extra: map[string]any{name: v}})
 }
 
 // OnTrainingRunEnd implements [TrainingRunEndHook].
@@ -70,7 +72,8 @@ func (s *SaveBestModel) OnTrainingRunEnd(r *Run) error {
 	if s.NoLoadAtEnd || !s.best.known {
 		return nil
 	}
-	r.Print(fmt.Sprintf("Loading checkpoint with %s: %s from epoch %d", s.metric(), pyfloat.Repr(s.best.value), s.best.epoch))
+	r.Print(fmt.Sprintf("Loading checkpoint with %s: %s from epoch %d", s.metric(), pyfloat.Repr(s.best.value),
+		s.best.epoch))
 	_, err := r.LoadCheckpoint(s.path(), LoadOptions{})
 	return err
 }

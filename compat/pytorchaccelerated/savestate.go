@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// SaveTrainingState writes training states while a run goes on, from which it can be resumed. Folders are named epoch_N, step_N and final.
+// SaveTrainingState writes training states while a run goes on, from which it can be resumed.
+// Folders are named epoch_N, step_N and final.
 type SaveTrainingState struct {
 	SaveDir          string // empty: "training_states"
 	SaveEveryNEpochs int    // zero: not by epochs
@@ -31,7 +32,8 @@ var (
 // OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
 	if s.SaveEveryNEpochs < 0 || s.SaveEveryNSteps < 0 || s.MaxCheckpoints < 0 {
-		return fmt.Errorf("its SaveEveryNEpochs is %d, its SaveEveryNSteps %d and its MaxCheckpoints %d: want numbers that are not negative", s.SaveEveryNEpochs, s.SaveEveryNSteps, s.MaxCheckpoints)
+		return fmt.Errorf("its SaveEveryNEpochs is %d, its SaveEveryNSteps %d and its MaxCheckpoints %d: want "+
+			"numbers that are not negative", s.SaveEveryNEpochs, s.SaveEveryNSteps, s.MaxCheckpoints)
 	}
 	if !r.goesOn() {
 		s.globalStep = 0
@@ -41,7 +43,8 @@ func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
 
 func (s *SaveTrainingState) dir() string { return orDefault(s.SaveDir, "training_states") }
 
-// OnTrainStepEnd implements [TrainStepEndHook]. The state is written when the update that the step belongs to is complete.
+// OnTrainStepEnd implements [TrainStepEndHook]. The state is written when the update that the step
+// belongs to is complete.
 func (s *SaveTrainingState) OnTrainStepEnd(r *Run, _ TrainStepEnd) error {
 	s.globalStep++
 	if s.SaveEveryNSteps == 0 || s.globalStep%s.SaveEveryNSteps != 0 {

@@ -27,8 +27,9 @@ type schedule struct {
 // makeSchedule plans the schedule of the run, from the rate that the optimizer was made with.
 func (t *Trainer[S, B]) makeSchedule() error {
 	p := Placeholders{
-		NumEpochs: t.config.NumEpochs, NumUpdateStepsPerEpoch: t.config.NumUpdateStepsPerEpoch, PerProcessNumUpdateStepsPerEpoch: t.config.NumLocalUpdateStepsPerEpoch,
-		TrainDataloaderLen: t.plannedBatches(t.train.Len()), rules: t.rules,
+		NumEpochs: t.config.NumEpochs, NumUpdateStepsPerEpoch: t.config.NumUpdateStepsPerEpoch,
+		PerProcessNumUpdateStepsPerEpoch: t.config.NumLocalUpdateStepsPerEpoch,
+		TrainDataloaderLen:               t.plannedBatches(t.train.Len()), rules: t.rules,
 	}
 	if t.eval != nil {
 		p.EvalDataloaderLen = t.plannedBatches(t.eval.Len())
@@ -59,7 +60,8 @@ func (t *Trainer[S, B]) makeSchedule() error {
 		}
 		t.initialRate = new(initialRate(plan, initial, t.initialRate != nil))
 	}
-	if t.schedule, err = newSchedule(plan, t.prepared, from, initial, p.NumEpochs*p.NumUpdateStepsPerEpoch); err != nil {
+	if t.schedule, err = newSchedule(plan, t.prepared, from, initial,
+		p.NumEpochs*p.NumUpdateStepsPerEpoch); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
 	}
 	if t.rules.ScheduleQuirks {
@@ -70,7 +72,8 @@ func (t *Trainer[S, B]) makeSchedule() error {
 	return nil
 }
 
-// initialRate is what a scheduler leaves in the parameter groups as initial_lr, with which later ones begin: CyclicLR its own rate where there is none, OneCycleLR always.
+// initialRate is what a scheduler leaves in the parameter groups as initial_lr, with which later
+// ones begin: CyclicLR its own rate where there is none, OneCycleLR always.
 func initialRate(plan lr.Schedule, rate float64, known bool) float64 {
 	switch p := plan.(type) {
 	case lr.CyclicLR:
@@ -95,7 +98,8 @@ func newSchedule(plan lr.Schedule, o *accelerate.Optimizer, from, peak float64, 
 		if s.momentum = m.PlanMomentum(updates); s.momentum != nil {
 			setter, ok := o.Optimizer().(optim.MomentumSetter)
 			if !ok {
-				return nil, fmt.Errorf("%T moves the momentum too, which an optimizer of type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", plan, o.Optimizer())
+				return nil, fmt.Errorf("%T moves the momentum too, which an optimizer of type %T cannot set; leave "+
+					"the momentum alone (FixedMomentum) or take another optimizer", plan, o.Optimizer())
 			}
 			s.setMomentum = setter.SetMomentum
 		}
@@ -118,7 +122,8 @@ func (s *schedule) applyMomentum(update int) error {
 // step moves on by one update.
 func (s *schedule) step() error {
 	if u, ok := s.plan.(unmeasured); ok {
-		return fmt.Errorf("pytorchaccelerated: %T follows a measured value, and the trainer tells it none: take a schedule of the update's number", u.Adaptive)
+		return fmt.Errorf("pytorchaccelerated: %T follows a measured value, and the trainer tells it none: take a "+
+			"schedule of the update's number", u.Adaptive)
 	}
 	if err := s.checkEnd(s.moves + 1); err != nil {
 		return err
@@ -130,7 +135,8 @@ func (s *schedule) step() error {
 // checkEnd refuses a move that the schedule fails at in Python.
 func (s *schedule) checkEnd(move int) error {
 	if s.limit >= 0 && move > s.limit {
-		return fmt.Errorf("pytorchaccelerated: the schedule %T ends after %d updates and the run goes on; plan it for the whole run", s.plan, s.limit)
+		return fmt.Errorf("pytorchaccelerated: the schedule %T ends after %d updates and the run goes on; plan it "+
+			"for the whole run", s.plan, s.limit)
 	}
 	return nil
 }
@@ -138,7 +144,8 @@ func (s *schedule) checkEnd(move int) error {
 // stepTimmUpdate is step_update of a timm scheduler after an update.
 func (s *schedule) stepTimmUpdate() error {
 	if hasNoStepUpdate(s.plan) {
-		return fmt.Errorf("pytorchaccelerated: %T has no step_update, which TrainerWithTimmScheduler calls: take a schedule of timm, or leave Options.Timm", s.plan)
+		return fmt.Errorf("pytorchaccelerated: %T has no step_update, which TrainerWithTimmScheduler calls: take a "+
+			"schedule of timm, or leave Options.Timm", s.plan)
 	}
 	s.timm++
 	if accelerated(s.plan) { // its own count, which schedules of this trainer begin behind update 0, stays
@@ -157,7 +164,8 @@ func (s *schedule) stepTimmUpdate() error {
 // stepTimmEpoch is step of a timm scheduler at the end of an epoch.
 func (s *schedule) stepTimmEpoch(epoch int) error {
 	if accelerated(s.plan) {
-		return fmt.Errorf("pytorchaccelerated: the step of %T takes no epoch, which TrainerWithTimmScheduler gives it: take a schedule of timm, or leave Options.Timm", s.plan)
+		return fmt.Errorf("pytorchaccelerated: the step of %T takes no epoch, which TrainerWithTimmScheduler gives "+
+			"it: take a schedule of timm, or leave Options.Timm", s.plan)
 	}
 	if s.perEpoch != nil {
 		s.optimizer.SetRate(s.perEpoch(epoch))
@@ -177,7 +185,8 @@ func accelerated(plan lr.Schedule) bool {
 // hasNoStepUpdate tells PyTorch's schedules from timm's.
 func hasNoStepUpdate(plan lr.Schedule) bool {
 	switch plan.(type) {
-	case lr.StepLR, lr.MultiStepLR, lr.ConstantLR, lr.LinearLR, lr.ExponentialLR, lr.PolynomialLR, lr.CosineAnnealingLR, lr.CosineAnnealingWarmRestarts,
+	case lr.StepLR, lr.MultiStepLR, lr.ConstantLR, lr.LinearLR, lr.ExponentialLR, lr.PolynomialLR, lr.CosineAnnealingLR,
+		lr.CosineAnnealingWarmRestarts,
 		lr.CyclicLR, lr.OneCycleLR, lr.LambdaLR, lr.MultiplicativeLR, lr.SequentialLR, lr.ChainedScheduler, unmeasured:
 		return true
 	}

@@ -6,8 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// CosineLR is CosineLrScheduler: a warmup, a fall along a cosine, a cooldown at the lowest rate. Give its Create as CreateSchedulerFn. Under
-// Rules.ScheduleQuirks it has the two of Python; otherwise the warmup begins with the first update and the cosine ends where the cooldown begins.
+// CosineLR is CosineLrScheduler: a warmup, a fall along a cosine, a cooldown at the lowest rate.
+// Give its Create as CreateSchedulerFn. Under Rules.ScheduleQuirks it has the two of Python;
+// otherwise the warmup begins with the first update and the cosine ends where the cooldown begins.
 type CosineLR struct {
 	TotalNumEpochs         int      // zero: those of the run
 	NumUpdateStepsPerEpoch int      // zero: those of the run
@@ -27,12 +28,15 @@ func (c CosineLR) Create(p Placeholders) (lr.Schedule, error) {
 		return nil, fmt.Errorf("CosineLR: %d epochs of %d updates; want at least one of each", epochs, updates)
 	}
 	return lr.AcceleratedCosine{
-		TotalSteps: epochs * updates, KDecay: c.KDecay, LRMin: c.LRMin, MinLRRatio: c.MinLRRatio, WarmupSteps: c.NumWarmupEpochs * updates,
-		WarmupStartingLR: c.WarmupStartingLR, WarmupStartingLRRatio: c.WarmupStartingLRRatio, CooldownSteps: c.NumCooldownEpochs * updates, Corrected: !p.rules.ScheduleQuirks,
+		TotalSteps: epochs * updates, KDecay: c.KDecay, LRMin: c.LRMin, MinLRRatio: c.MinLRRatio,
+		WarmupSteps:      c.NumWarmupEpochs * updates,
+		WarmupStartingLR: c.WarmupStartingLR, WarmupStartingLRRatio: c.WarmupStartingLRRatio,
+		CooldownSteps: c.NumCooldownEpochs * updates, Corrected: !p.rules.ScheduleQuirks,
 	}, nil
 }
 
-// WSD is WSDLrScheduler: a warmup, a stable phase, and a decay before each checkpoint; see [WSDCheckpoint]. Give its Create as CreateSchedulerFn.
+// WSD is WSDLrScheduler: a warmup, a stable phase, and a decay before each checkpoint; see
+// [WSDCheckpoint]. Give its Create as CreateSchedulerFn.
 type WSD struct {
 	TotalNumEpochs         int      // zero: those of the run
 	NumUpdateStepsPerEpoch int      // zero: those of the run
@@ -47,13 +51,16 @@ type WSD struct {
 
 // Create is a [SchedulerFn].
 func (w WSD) Create(p Placeholders) (lr.Schedule, error) {
-	epochs, updates := orElse(w.TotalNumEpochs, p.NumEpochs), orElse(w.NumUpdateStepsPerEpoch, p.PerProcessNumUpdateStepsPerEpoch)
+	epochs, updates := orElse(w.TotalNumEpochs, p.NumEpochs), orElse(w.NumUpdateStepsPerEpoch,
+		p.PerProcessNumUpdateStepsPerEpoch)
 	if epochs < 1 || updates < 1 {
 		return nil, fmt.Errorf("WSD: %d epochs of %d updates; want at least one of each", epochs, updates)
 	}
 	s := lr.AcceleratedWSD{
-		TotalSteps: epochs * updates, WarmupSteps: int(0.01 * float64(epochs*updates)), DecayPhaseRatio: w.DecayPhaseRatio, LRMin: w.LRMin, WarmupStartingLR: w.WarmupStartingLR,
-		InverseProportion: w.InverseProportion, Checkpoints: w.NumCheckpoints, Continuation: w.Continuation, Corrected: !p.rules.ScheduleQuirks,
+		TotalSteps: epochs * updates, WarmupSteps: int(0.01 * float64(epochs*updates)),
+		DecayPhaseRatio: w.DecayPhaseRatio, LRMin: w.LRMin, WarmupStartingLR: w.WarmupStartingLR,
+		InverseProportion: w.InverseProportion, Checkpoints: w.NumCheckpoints, Continuation: w.Continuation,
+		Corrected: !p.rules.ScheduleQuirks,
 	}
 	if w.NumWarmupEpochs != nil {
 		s.WarmupSteps = *w.NumWarmupEpochs * updates
@@ -69,7 +76,8 @@ type Phase struct {
 	PreDecayStep int // updates before the decay begins
 }
 
-// WSDPhases returns the ways to all checkpoints: get_decay_info. ok is false if the schedule is another one.
+// WSDPhases returns the ways to all checkpoints: get_decay_info. ok is false if the schedule is
+// another one.
 func WSDPhases(s lr.Schedule) (phases []Phase, ok bool) {
 	w, ok := s.(lr.AcceleratedWSD)
 	if !ok {

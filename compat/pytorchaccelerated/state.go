@@ -13,12 +13,13 @@ import (
 
 // place is where a run stands. A training state keeps it.
 type place struct {
-	Epoch          int    `json:"epoch"`
-	Batches        int    `json:"batches"`    // of that epoch that were trained on
-	EpochDone      bool   `json:"epoch_done"` // evaluated, too
-	Updates        int    `json:"updates"`
-	EpochGenerator []byte `json:"epoch_generator,omitempty"` // of the CPU, at the begin of the epoch, from which its order follows
-	Generator      []byte `json:"generator,omitempty"`       // with which to go on, where it is not that of the moment
+	Epoch     int  `json:"epoch"`
+	Batches   int  `json:"batches"`    // of that epoch that were trained on
+	EpochDone bool `json:"epoch_done"` // evaluated, too
+	Updates   int  `json:"updates"`
+	// of the CPU, at the begin of the epoch, from which its order follows
+	EpochGenerator []byte `json:"epoch_generator,omitempty"`
+	Generator      []byte `json:"generator,omitempty"` // with which to go on, where it is not that of the moment
 
 	training bool // a training epoch is being run
 	inWindow bool // gradients have been gathered that no update has used
@@ -37,13 +38,17 @@ type Metadata struct {
 	Extra        map[string]any // checkpoint_kwargs; numbers are float64
 }
 
-// SaveTrainingState writes everything that is needed to go on into a folder: the model, the optimizer, the schedule, the generators, the scaler, the place
-// of the run, the history and the state of callbacks, with extra. The folder is whole or not there at any instant; one of that name is replaced.
+// SaveTrainingState writes everything that is needed to go on into a folder: the model, the
+// optimizer, the schedule, the generators, the scaler, the place of the run, the history and the
+// state of callbacks, with extra. The folder is whole or not there at any instant; one of that name
+// is replaced.
 //
-// Within a window, where gradients are under way that no file holds, the state is written when the update is complete, unless Rules.SaveInsideStep is set.
+// Within a window, where gradients are under way that no file holds, the state is written when the
+// update is complete, unless Rules.SaveInsideStep is set.
 func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
 	if r.accelerator == nil || !r.trains {
-		return fmt.Errorf("pytorchaccelerated: SaveTrainingState(%q): there is no training run whose state could be saved", dir)
+		return fmt.Errorf("pytorchaccelerated: SaveTrainingState(%q): there is no training run whose state could be "+
+			"saved", dir)
 	}
 	if r.place.inWindow && !r.rules.SaveInsideStep {
 		r.pending = append(r.pending, pendingState{dir, extra})
@@ -60,10 +65,13 @@ func (r *Run) writeState(dir string, extra map[string]any) error {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
 	}
 	m := Metadata{r.history.CurrentEpoch(), extra}
-	return CallEvent(r, "OnTrainingStateSaved", func(h TrainingStateSavedHook) error { return h.OnTrainingStateSaved(r, dir, m) })
+	return CallEvent(r, "OnTrainingStateSaved", func(h TrainingStateSavedHook) error {
+		return h.OnTrainingStateSaved(r, dir, m)
+	})
 }
 
-// loadAllButRegistered is what Python has loaded when it finds more objects in a state than are registered. That is the error of the run; this one has none of its own.
+// loadAllButRegistered is what Python has loaded when it finds more objects in a state than are
+// registered. That is the error of the run; this one has none of its own.
 func (r *Run) loadAllButRegistered(dir string) {
 	found, _ := filepath.Glob(filepath.Join(dir, "custom_checkpoint_*.state")) // the pattern is a good one
 	for range found {
@@ -83,7 +91,8 @@ func (ignored) MarshalState() ([]byte, error) { return nil, nil }
 // UnmarshalState implements accelerate.Stateful.
 func (ignored) UnmarshalState([]byte) error { return nil }
 
-// registerSchedule is what Python does at every state that it saves or loads. The first time is that of makeSchedule.
+// registerSchedule is what Python does at every state that it saves or loads. The first time is
+// that of makeSchedule.
 func (r *Run) registerSchedule() {
 	if r.schedule == nil || !r.rules.RegisterAtEverySave {
 		return
@@ -105,8 +114,9 @@ func (r *Run) writePending() error {
 	return nil
 }
 
-// LoadTrainingState restores what [Run.SaveTrainingState] wrote, in a hook at the start of a run; TrainOptions.ResumeFrom does so before it, and lets the run
-// go on from there. The folder is verified first: a damaged one is refused, and nothing has changed.
+// LoadTrainingState restores what [Run.SaveTrainingState] wrote, in a hook at the start of a run;
+// TrainOptions.ResumeFrom does so before it, and lets the run go on from there. The folder is
+// verified first: a damaged one is refused, and nothing has changed.
 func (r *Run) LoadTrainingState(dir string) (Metadata, error) {
 	s, err := r.loadState(dir)
 	if err != nil {
@@ -117,7 +127,8 @@ func (r *Run) LoadTrainingState(dir string) (Metadata, error) {
 
 func (r *Run) loadState(dir string) (savedState, error) {
 	if r.accelerator == nil || !r.trains {
-		return savedState{}, fmt.Errorf("pytorchaccelerated: LoadTrainingState(%q): there is no training run to load it into", dir)
+		return savedState{}, fmt.Errorf("pytorchaccelerated: LoadTrainingState(%q): there is no training run to load "+
+			"it into", dir)
 	}
 	r.registerSchedule()
 	if err := r.accelerator.LoadState(dir); err != nil {
@@ -153,7 +164,8 @@ func (t *Trainer[S, B]) resumeFrom(dir string) error {
 func (t *Trainer[S, B]) takePlace(s savedState) error {
 	n := t.plannedBatches(t.train.Len())
 	if s.Place.Batches > n || s.BatchesPerEpoch != n || s.Accumulation != t.config.GradientAccumulationSteps {
-		return fmt.Errorf("it was saved in a run of %d batches an epoch and %d behind an update, and this one has %d and %d", s.BatchesPerEpoch, s.Accumulation, n, t.config.GradientAccumulationSteps)
+		return fmt.Errorf("it was saved in a run of %d batches an epoch and %d behind an update, and this one has %d "+
+			"and %d", s.BatchesPerEpoch, s.Accumulation, n, t.config.GradientAccumulationSteps)
 	}
 	t.place = s.Place
 	t.place.resumed = true
@@ -197,8 +209,10 @@ type metadata struct{ run *Run }
 // MarshalState implements accelerate.Stateful.
 func (m *metadata) MarshalState() ([]byte, error) {
 	r := m.run
-	s := savedState{CurrentEpoch: r.history.CurrentEpoch(), Extra: finite(r.extra), Place: r.place, BatchesPerEpoch: r.plannedEpoch, Accumulation: r.config.GradientAccumulationSteps,
-		Tracker: trackerState{number(r.tracker.LossValue), number(r.tracker.TotalLoss), r.tracker.RunningCount}, Callbacks: map[string]json.RawMessage{}}
+	s := savedState{CurrentEpoch: r.history.CurrentEpoch(), Extra: finite(r.extra), Place: r.place,
+		BatchesPerEpoch: r.plannedEpoch, Accumulation: r.config.GradientAccumulationSteps,
+		Tracker:   trackerState{number(r.tracker.LossValue), number(r.tracker.TotalLoss), r.tracker.RunningCount},
+		Callbacks: map[string]json.RawMessage{}}
 	for _, name := range r.history.MetricNames() {
 		metric := metricState{Name: name}
 		for _, v := range r.history.MetricValues(name) {
@@ -225,7 +239,8 @@ func (m *metadata) UnmarshalState(text []byte) error {
 		return err
 	}
 	if s.CurrentEpoch < 1 || s.Place.Batches < 0 || s.Place.Updates < 0 {
-		return fmt.Errorf("epoch %d, batch %d and update %d are no place in a run", s.CurrentEpoch, s.Place.Batches, s.Place.Updates)
+		return fmt.Errorf("epoch %d, batch %d and update %d are no place in a run", s.CurrentEpoch, s.Place.Batches,
+			s.Place.Updates)
 	}
 	m.run.loaded = s
 	return nil

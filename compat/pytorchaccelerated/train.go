@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TrainOptions are the arguments of [Trainer.Train]. The zero value of a field means Python's default.
+// TrainOptions are the arguments of [Trainer.Train]. The zero value of a field means Python's
+// default.
 type TrainOptions[S, B any] struct {
 	NumEpochs   int             // num_epochs; required, unless MaxNumTrainSteps is set
 	EvalDataset data.Dataset[S] // evaluated after each epoch; nil: no evaluation
@@ -21,7 +22,8 @@ type TrainOptions[S, B any] struct {
 	MaxNumTrainSteps          int // updates to train for, in place of NumEpochs; zero: NumEpochs decides
 	GradientAccumulationSteps int // batches behind one update; zero: 1
 
-	// GradientClipValue limits every element of the gradients to ±value; nil: no limit. At 0 no gradient is left, as in PyTorch.
+	// GradientClipValue limits every element of the gradients to ±value; nil: no limit. At 0 no
+	// gradient is left, as in PyTorch.
 	GradientClipValue *float64
 
 	// CreateSchedulerFn makes the schedule, which moves once per update. Nil: the rate stays.
@@ -49,8 +51,9 @@ type datasets[S, B any] struct {
 	createScheduler SchedulerFn
 }
 
-// Train runs epochs of training, each followed by one of evaluation where there is a set for it. It may be called again: the model, the moments of
-// the optimizer and the rate go on from where they are. A ctx that is cancelled ends the run when the update at hand is complete.
+// Train runs epochs of training, each followed by one of evaluation where there is a set for it. It
+// may be called again: the model, the moments of the optimizer and the rate go on from where they
+// are. A ctx that is cancelled ends the run when the update at hand is complete.
 func (t *Trainer[S, B]) Train(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B]) error {
 	if err := t.checkTrain(dataset, &o); err != nil {
 		return err
@@ -71,7 +74,8 @@ func (t *Trainer[S, B]) Train(ctx context.Context, dataset data.Dataset[S], o Tr
 	})
 }
 
-// Evaluate runs one evaluation epoch over a set and records its loss as "evaluation_loss". The run history is reset before.
+// Evaluate runs one evaluation epoch over a set and records its loss as "evaluation_loss". The run
+// history is reset before.
 func (t *Trainer[S, B]) Evaluate(ctx context.Context, dataset data.Dataset[S], o EvaluateOptions[S, B]) error {
 	switch {
 	case dataset == nil:
@@ -148,7 +152,8 @@ func collateOf[S, B any](collate func([]S) (B, error)) (func([]S) (B, error), er
 	if own, ok := any(Collate).(func([]S) (B, error)); ok {
 		return own, nil
 	}
-	return nil, &OptionError{"CollateFn", "nil", fmt.Sprintf("a function that makes a %s of %ss", reflect.TypeFor[B](), reflect.TypeFor[S]())}
+	return nil, &OptionError{"CollateFn", "nil", fmt.Sprintf("a function that makes a %s of %ss", reflect.TypeFor[B](),
+		reflect.TypeFor[S]())}
 }
 
 // begin makes the Accelerator and seeds the generators, as both kinds of runs do.
@@ -176,7 +181,8 @@ func (t *Trainer[S, B]) begin() (err error) {
 	}
 	t.prepared = t.accelerator.PrepareOptimizer(t.optimizer, t.rate)
 	if t.rules.KeepFromLastRun && t.evalSliced {
-		return errors.New("pytorchaccelerated: the evaluation loader of the run before is limited by LimitBatches and cannot be used again; set TrainOptions.EvalDataset")
+		return errors.New("pytorchaccelerated: the evaluation loader of the run before is limited by LimitBatches " +
+			"and cannot be used again; set TrainOptions.EvalDataset")
 	}
 	t.place = place{}
 	return nil
@@ -207,7 +213,8 @@ func (t *Trainer[S, B]) prepareTraining(o TrainOptions[S, B]) (err error) {
 	if t.trainLen() == 0 && !t.rules.RunWithoutBatches {
 		return &OptionError{"dataset", "a set without a whole batch", "at least one batch"}
 	}
-	if err := t.createRunConfig(o.PerDeviceBatchSize, o.NumEpochs, o.GradientAccumulationSteps, o.MaxNumTrainSteps, o.GradientClipValue); err != nil {
+	if err := t.createRunConfig(o.PerDeviceBatchSize, o.NumEpochs, o.GradientAccumulationSteps, o.MaxNumTrainSteps,
+		o.GradientClipValue); err != nil {
 		return err
 	}
 	if err := t.makeSchedule(); err != nil {
@@ -269,7 +276,8 @@ func (t *Trainer[S, B]) prepareEvalLoader(batchSize int, o LoaderOptions) (err e
 // createRunConfig fixes the numbers of a run.
 func (t *Trainer[S, B]) createRunConfig(batchSize, epochs, accumulation, maxSteps int, clip *float64) error {
 	c := t.config
-	c.NumEpochs, c.GradientAccumulationSteps, c.MaxNumTrainSteps, c.GradientClipValue = epochs, accumulation, maxSteps, clip
+	c.NumEpochs, c.GradientAccumulationSteps, c.MaxNumTrainSteps, c.GradientClipValue = epochs, accumulation, maxSteps,
+		clip
 	c.NumProcesses = t.accelerator.NumProcesses()
 	c.TrainPerDeviceBatchSize = batchSize
 	if c.TrainLoaderOptions != nil {
@@ -289,7 +297,8 @@ func (t *Trainer[S, B]) createRunConfig(batchSize, epochs, accumulation, maxStep
 	}
 	switch {
 	case maxSteps > 0 && c.NumUpdateStepsPerEpoch == 0:
-		return &OptionError{"MaxNumTrainSteps", fmt.Sprint(maxSteps), "0, since an epoch of this training set has no update"}
+		return &OptionError{"MaxNumTrainSteps", fmt.Sprint(maxSteps), "0, since an epoch of this training set has no " +
+			"update"}
 	case maxSteps > 0:
 		c.NumEpochs = ceilDiv(maxSteps, c.NumUpdateStepsPerEpoch)
 	case t.rules.LimitByEpoch:

@@ -16,28 +16,33 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LimitBatchesVariable is the environment variable that limits the batches of every Trainer that is made while it is set: New puts
-// a [LimitBatches] before the callbacks. "none" and nothing set no limit.
+// LimitBatchesVariable is the environment variable that limits the batches of every Trainer that is
+// made while it is set: New puts a [LimitBatches] before the callbacks. "none" and nothing set no
+// limit.
 const LimitBatchesVariable = "PT_ACC_LIMIT_BATCHES"
 
 // LossFunc compares outputs of the model with targets, such as functional.CrossEntropy.
 type LossFunc func(outputs, targets torch.Tensor) torch.Tensor
 
-// Options configures [New]. The zero value is a Trainer with the default callbacks on the CPU in float32.
+// Options configures [New]. The zero value is a Trainer with the default callbacks on the CPU in
+// float32.
 type Options[S, B any] struct {
 	Callbacks []any          // in the order in which they are called; nil: [DefaultCallbacks]. One of each type.
 	Events    []reflect.Type // hooks of the program's own for [CallEvent]: reflect.TypeFor[BatchAugmented]()
 	History   RunHistory     // run_history; nil: an [InMemoryRunHistory]
 	Methods   Methods[S, B]  // what a subclass overrides
-	Modules   []any          // modules beside the model, such as that of a loss, which MoveModulesToDevice moves to the device of the run
-	Groups    []optim.Group  // parameter groups of the optimizer; nil: one of all parameters of the model that are trained
-	Device    torch.Device   // zero: the CPU
-	Precision amp.Precision  // mixed_precision of Accelerate; zero: float32
-	Seed      *uint64        // the random numbers of every run begin with it; nil: 42
-	Timm      bool           // TrainerWithTimmScheduler
-	Rules     Rules          // which defects of pytorch-accelerated there are; zero: none. See [Exact].
-	Output    io.Writer      // where Print goes; nil: standard output
-	Progress  io.Writer      // where ProgressBar draws; nil: standard error
+	// modules beside the model, such as that of a loss, which MoveModulesToDevice moves to the
+	// device of the run
+	Modules []any
+	// parameter groups of the optimizer; nil: one of all parameters of the model that are trained
+	Groups    []optim.Group
+	Device    torch.Device  // zero: the CPU
+	Precision amp.Precision // mixed_precision of Accelerate; zero: float32
+	Seed      *uint64       // the random numbers of every run begin with it; nil: 42
+	Timm      bool          // TrainerWithTimmScheduler
+	Rules     Rules         // which defects of pytorch-accelerated there are; zero: none. See [Exact].
+	Output    io.Writer     // where Print goes; nil: standard output
+	Progress  io.Writer     // where ProgressBar draws; nil: standard error
 }
 
 // Trainer trains models on batches of type B, which are made of samples of type S.
@@ -54,10 +59,12 @@ type Trainer[S, B any] struct {
 	skip  int             // batches that a resumed run leaves out of its first epoch
 }
 
-// New makes a Trainer of a model, a loss function and an optimizer. The loss function may be nil if [Methods] has the two methods that use it.
+// New makes a Trainer of a model, a loss function and an optimizer. The loss function may be nil if
+// [Methods] has the two methods that use it.
 //
-// The model is a module of package nn. The methods of the Trainer itself need a Forward from one tensor to one and batches with
-// Tensors, see [Pair]; other models have their own CalculateTrainBatchLoss and CalculateEvalBatchLoss in [Methods].
+// The model is a module of package nn. The methods of the Trainer itself need a Forward from one
+// tensor to one and batches with Tensors, see [Pair]; other models have their own
+// CalculateTrainBatchLoss and CalculateEvalBatchLoss in [Methods].
 func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[S, B]) (*Trainer[S, B], error) {
 	if err := checkNew(model, loss, optimizer, o); err != nil {
 		return nil, err
@@ -73,13 +80,16 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 	if err := checkCallbacks(callbacks, o.Events); err != nil {
 		return nil, err
 	}
-	t := &Trainer[S, B]{options: o, loss: loss, Run: &Run{rules: o.Rules, model: model, modules: o.Modules, builder: optimizer, rate: optimizer.LearningRate(), history: o.History,
-		callbacks: callbacks, out: o.Output, progress: o.Progress, tracker: new(LossTracker), limitTrain: -1, limitEval: -1}}
+	t := &Trainer[S, B]{options: o, loss: loss, Run: &Run{rules: o.Rules, model: model, modules: o.Modules,
+		builder: optimizer, rate: optimizer.LearningRate(), history: o.History,
+		callbacks: callbacks, out: o.Output, progress: o.Progress, tracker: new(LossTracker), limitTrain: -1,
+		limitEval: -1}}
 	t.epochs = t
 	if t.history == nil {
 		t.history = new(InMemoryRunHistory)
 	}
-	if h, ok := t.history.(interface{ keepLookups() }); ok && o.Rules.KeepLookups { // one of the program's own that has ours within is meant too
+	// one of the program's own that has ours within is meant too
+	if h, ok := t.history.(interface{ keepLookups() }); ok && o.Rules.KeepLookups {
 		h.keepLookups()
 	}
 	if t.out == nil {
@@ -108,13 +118,17 @@ func checkNew[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Opt
 	case m.CalculateTrainBatchLoss != nil && m.CalculateEvalBatchLoss != nil:
 		return nil
 	case loss == nil:
-		return &OptionError{"loss", "nil", "a loss function, or Methods.CalculateTrainBatchLoss and Methods.CalculateEvalBatchLoss"}
+		return &OptionError{"loss", "nil", "a loss function, or Methods.CalculateTrainBatchLoss and " +
+			"Methods.CalculateEvalBatchLoss"}
 	}
 	if _, ok := model.(nn.Layer); !ok {
-		return &OptionError{"model", fmt.Sprintf("of type %T", model), "a model with Forward(torch.Tensor) torch.Tensor, or Methods.CalculateTrainBatchLoss and Methods.CalculateEvalBatchLoss"}
+		return &OptionError{"model", fmt.Sprintf("of type %T", model),
+			"a model with Forward(torch.Tensor) torch.Tensor, or Methods.CalculateTrainBatchLoss and " +
+				"Methods.CalculateEvalBatchLoss"}
 	}
 	if t := reflect.TypeFor[B](); !t.Implements(reflect.TypeFor[Pair]()) {
-		return &OptionError{"the type of batches", t.String(), "one with Tensors(torch.Device) (inputs, targets torch.Tensor), or Methods.CalculateTrainBatchLoss and Methods.CalculateEvalBatchLoss"}
+		return &OptionError{"the type of batches", t.String(), "one with Tensors(torch.Device) (inputs, targets " +
+			"torch.Tensor), or Methods.CalculateTrainBatchLoss and Methods.CalculateEvalBatchLoss"}
 	}
 	return nil
 }
@@ -126,7 +140,8 @@ func limitFromEnvironment() ([]any, error) {
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 {
-		return nil, &OptionError{"the environment variable " + LimitBatchesVariable, strconv.Quote(value), `a positive number of batches, or "none"`}
+		return nil, &OptionError{"the environment variable " + LimitBatchesVariable, strconv.Quote(value),
+			`a positive number of batches, or "none"`}
 	}
 	return []any{&LimitBatches{NumBatches: n}}, nil
 }

@@ -8,13 +8,16 @@ import (
 	"time"
 )
 
-// WSDCheckpoint saves the states that a [WSD] schedule is for: before each decay the whole training state, from which one can go on at the full rate (WSD), and
-// after it the model for use, from which one can go on as well (WSD-S).
+// WSDCheckpoint saves the states that a [WSD] schedule is for: before each decay the whole training
+// state, from which one can go on at the full rate (WSD), and after it the model for use, from
+// which one can go on as well (WSD-S).
 type WSDCheckpoint struct {
-	SaveDir           string // empty: "checkpoints"
-	NoOptimizer       bool   // leave the optimizer out of the files after a decay
-	NoScheduler       bool   // leave the schedule out of them
-	InitialCheckpoint string // what to load at the start: the folder of a training state or the file of a checkpoint; empty, or not there: nothing
+	SaveDir     string // empty: "checkpoints"
+	NoOptimizer bool   // leave the optimizer out of the files after a decay
+	NoScheduler bool   // leave the schedule out of them
+	// what to load at the start: the folder of a training state or the file of a checkpoint; empty,
+	// or not there: nothing
+	InitialCheckpoint string
 
 	phases []Phase
 	ratio  float64
@@ -37,7 +40,8 @@ const (
 func (w *WSDCheckpoint) OnTrainingRunStart(r *Run) error {
 	phases, ok := WSDPhases(r.Schedule())
 	if !ok {
-		return errors.New("the schedule of the run has no phases; want TrainOptions.CreateSchedulerFn to be WSD{...}.Create")
+		return errors.New("the schedule of the run has no phases; want TrainOptions.CreateSchedulerFn to be " +
+			"WSD{...}.Create")
 	}
 	w.phases, w.ratio = phases, wsdRatio(r.Schedule())
 	if !r.rules.WSDKeepsLastStep {
@@ -88,7 +92,8 @@ func (w *WSDCheckpoint) load(r *Run, folder bool) error {
 	return r.beginScheduleAnew()
 }
 
-// OnTrainStepEnd saves where Python does: when the updates before this step have been made, and before its backward pass.
+// OnTrainStepEnd saves where Python does: when the updates before this step have been made, and
+// before its backward pass.
 func (w *WSDCheckpoint) OnTrainStepEnd(r *Run, _ TrainStepEnd) error {
 	if !r.rules.SaveInsideStep {
 		return nil
@@ -115,7 +120,8 @@ func (w *WSDCheckpoint) saveAt(r *Run, updates int) error {
 	case phase.PreDecayStep:
 		r.Print(fmt.Sprintf("\nWSD Lr Scheduler entering decay phase at step %d", updates))
 		w.last = new(updates)
-		if err := r.SaveTrainingState(filepath.Join(w.dir(), fmt.Sprintf("checkpoint_%d_%s", updates, preDecay)), w.extra(r, updates, preDecay)); err != nil {
+		if err := r.SaveTrainingState(filepath.Join(w.dir(), fmt.Sprintf("checkpoint_%d_%s", updates, preDecay)),
+			w.extra(r, updates, preDecay)); err != nil {
 			return err
 		}
 		r.Print(fmt.Sprintf("\nSaved wsd_pre_decay training state at step %d", updates))
@@ -140,7 +146,8 @@ func (w *WSDCheckpoint) savePostDecay(r *Run, updates int) error {
 		return err
 	}
 	w.last = new(updates)
-	if err := r.SaveCheckpoint(path, CheckpointOptions{NoOptimizer: w.NoOptimizer, NoScheduler: w.NoScheduler, Extra: w.extra(r, updates, postDecay)}); err != nil {
+	if err := r.SaveCheckpoint(path, CheckpointOptions{NoOptimizer: w.NoOptimizer, NoScheduler: w.NoScheduler,
+		Extra: w.extra(r, updates, postDecay)}); err != nil {
 		return err
 	}
 	r.Print(fmt.Sprintf("\nSaved wsd_post_decay checkpoint at step %d", updates))
@@ -152,5 +159,6 @@ const checkpointSuffix = ".pt"
 func (w *WSDCheckpoint) dir() string { return orDefault(w.SaveDir, "checkpoints") }
 
 func (w *WSDCheckpoint) extra(r *Run, updates int, kind string) map[string]any {
-	return map[string]any{"step": updates, "checkpoint_type": kind, "total_steps": r.Config().MaxNumTrainSteps, "decay_fraction": w.ratio, "timestamp": time.Now().Format("2006-01-02T15:04:05.000000")}
+	return map[string]any{"step": updates, "checkpoint_type": kind, "total_steps": r.Config().MaxNumTrainSteps,
+		"decay_fraction": w.ratio, "timestamp": time.Now().Format("2006-01-02T15:04:05.000000")}
 }

@@ -1,4 +1,5 @@
-// Package folder makes data sets of folders in which the files of each class lie in a folder of their own:
+// Package folder makes data sets of folders in which the files of each class lie in a folder of
+// their own:
 //
 //	photos/cat/0001.jpg
 //	photos/dog/0001.jpg
@@ -7,8 +8,9 @@
 //	file, err := set.At(0) // file.Path: photos/cat/0001.jpg, file.Class: 0
 //	set.Classes            // [cat dog]
 //
-// Classes are numbered in the order of their names and files come in that of theirs, below each other as in torchvision's ImageFolder,
-// so a data set has the same samples in the same order there and here.
+// Classes are numbered in the order of their names and files come in that of theirs, below each
+// other as in torchvision's ImageFolder, so a data set has the same samples in the same order there
+// and here.
 package folder
 
 import (
@@ -42,11 +44,13 @@ type Set struct {
 // Images opens a folder of a folder of pictures for each class: torchvision's ImageFolder.
 func Images(dir string) (*Set, error) { return Open(dir, ImageExtensions) }
 
-// Texts opens a folder of a folder of text files for each class, as the IMDB reviews are handed out.
+// Texts opens a folder of a folder of text files for each class, as the IMDB reviews are handed
+// out.
 func Texts(dir string) (*Set, error) { return Open(dir, TextExtensions) }
 
-// Open opens a folder of a folder for each class and takes the files with these extensions, in upper or lower case, at any
-// depth. Links to folders are followed. A class without such a file is an error, an [*EmptyError].
+// Open opens a folder of a folder for each class and takes the files with these extensions, in
+// upper or lower case, at any depth. Links to folders are followed. A class without such a file is
+// an error, an [*EmptyError].
 func Open(dir string, extensions []string) (*Set, error) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
@@ -77,7 +81,8 @@ func Open(dir string, extensions []string) (*Set, error) {
 	return set, nil
 }
 
-// add adds the files of a class. Python sorts the folders by their whole paths, in which "a-b" comes before "a/c".
+// add adds the files of a class. Python sorts the folders by their whole paths, in which "a-b"
+// comes before "a/c".
 func (s *Set) add(dir string, class int, extensions []string) error {
 	folders, err := below(dir, nil)
 	if err != nil {
@@ -99,7 +104,8 @@ func (s *Set) add(dir string, class int, extensions []string) error {
 	return nil
 }
 
-// below returns a folder and all below it. above are the folders on the way here, by which a link that leads back is found.
+// below returns a folder and all below it. above are the folders on the way here, by which a link
+// that leads back is found.
 func below(dir string, above []fs.FileInfo) ([]string, error) {
 	here, err := os.Stat(dir)
 	if err != nil {
@@ -159,5 +165,6 @@ func (e *EmptyError) Error() string {
 	if len(e.Classes) == 0 {
 		return fmt.Sprintf("folder: %s holds no folders; there must be one for each class", e.Dir)
 	}
-	return fmt.Sprintf("folder: %s: no file that ends with one of %v in the folders of the classes %q", e.Dir, e.Extensions, e.Classes)
+	return fmt.Sprintf("folder: %s: no file that ends with one of %v in the folders of the classes %q", e.Dir,
+		e.Extensions, e.Classes)
 }

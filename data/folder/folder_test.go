@@ -43,7 +43,8 @@ func tree(t testing.TB, names ...string) string {
 //
 // gives for each class, which is how torchvision's make_dataset walks.
 func TestOrderIsThatOfImageFolder(t *testing.T) {
-	dir := tree(t, "dog/10.jpg", "dog/9.PNG", "dog/a/x.jpg", "dog/a-b/y.jpg", "dog/a/c/z.webp", "dog/notes.txt", "cat/b.jpeg", "cat/B.jpg", "Zebra/1.bmp", "loose.jpg")
+	dir := tree(t, "dog/10.jpg", "dog/9.PNG", "dog/a/x.jpg", "dog/a-b/y.jpg", "dog/a/c/z.webp", "dog/notes.txt",
+		"cat/b.jpeg", "cat/B.jpg", "Zebra/1.bmp", "loose.jpg")
 	set, err := folder.Images(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +58,8 @@ func TestOrderIsThatOfImageFolder(t *testing.T) {
 		name, _ := filepath.Rel(dir, f.Path)
 		got = append(got, fmt.Sprint(f.Class, " ", filepath.ToSlash(name)))
 	}
-	want := []string{"0 Zebra/1.bmp", "1 cat/B.jpg", "1 cat/b.jpeg", "2 dog/10.jpg", "2 dog/9.PNG", "2 dog/a/x.jpg", "2 dog/a-b/y.jpg", "2 dog/a/c/z.webp"}
+	want := []string{"0 Zebra/1.bmp", "1 cat/B.jpg", "1 cat/b.jpeg", "2 dog/10.jpg", "2 dog/9.PNG", "2 dog/a/x.jpg",
+		"2 dog/a-b/y.jpg", "2 dog/a/c/z.webp"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -84,7 +86,8 @@ func TestOpenRefuses(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, c := range []struct{ name, dir, want string }{
-		{"a class without files", tree(t, "cat/a.jpg", "dog/", "emu/a.txt"), `the folders of the classes ["dog" "emu"]`},
+		{"a class without files", tree(t, "cat/a.jpg", "dog/", "emu/a.txt"),
+			`the folders of the classes ["dog" "emu"]`},
 		{"no classes", tree(t, "a.jpg"), "holds no folders"},
 		{"a missing folder", "/no/such/folder", "no such file"},
 		{"a link that leads back", circle, "leads back to a folder"},

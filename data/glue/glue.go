@@ -1,14 +1,16 @@
-// Package glue reads the tasks of the GLUE benchmark from the TSV files in which they are handed out.
+// Package glue reads the tasks of the GLUE benchmark from the TSV files in which they are handed
+// out.
 //
 //	mrpc, err := glue.Open("data/MRPC", glue.MRPC)
 //	train := data.Map(mrpc.Train, func(e glue.Example) (Sample, error) { return encode(e.A, e.B, e.Label) })
 //
-// The files of the tasks differ: in the names and the number of their columns, in whether they have a header, a byte order mark
-// or labels. None of them quotes: a double quote is text and rarely has a partner, so a reader of CSV swallows rows. [Task] holds
-// what is known of each; what does not fit is an error with its line.
+// The files of the tasks differ: in the names and the number of their columns, in whether they have
+// a header, a byte order mark or labels. None of them quotes: a double quote is text and rarely has
+// a partner, so a reader of CSV swallows rows. [Task] holds what is known of each; what does not
+// fit is an error with its line.
 //
-// Labels are numbered as by datasets' "nyu-mll/glue": entailment is 0 in RTE and QNLI but 1 in WNLI. A test set has no labels, and each of
-// its examples has the label -1.
+// Labels are numbered as by datasets' "nyu-mll/glue": entailment is 0 in RTE and QNLI but 1 in
+// WNLI. A test set has no labels, and each of its examples has the label -1.
 package glue
 
 import (
@@ -45,8 +47,9 @@ type Set struct {
 // ErrNoFiles is wrapped by the error about a folder that holds no file of the task.
 var ErrNoFiles = errors.New("no file of the task")
 
-// Open reads a task from a folder: train.tsv, dev.tsv and test.tsv, for MNLI dev_matched.tsv and so on, for CoLA those of
-// cola_public as well. The files are held in memory; the largest, of MNLI, has 80 MB.
+// Open reads a task from a folder: train.tsv, dev.tsv and test.tsv, for MNLI dev_matched.tsv and so
+// on, for CoLA those of cola_public as well. The files are held in memory; the largest, of MNLI,
+// has 80 MB.
 func Open(dir string, task Task) (*Set, error) {
 	set := &Set{Task: task}
 	found := false
@@ -89,7 +92,10 @@ func (s split) in(dir string) []string {
 		for k, name := range list {
 			paths[k] = filepath.Join(dir, name)
 		}
-		if !slices.ContainsFunc(paths, func(p string) bool { _, err := os.Stat(p); return errors.Is(err, fs.ErrNotExist) }) {
+		if !slices.ContainsFunc(paths, func(p string) bool {
+			_, err := os.Stat(p)
+			return errors.Is(err, fs.ErrNotExist)
+		}) {
 			return paths
 		}
 	}
@@ -198,8 +204,8 @@ func (t Task) example(at places, row []string, place int) (e Example, err error)
 
 // Examples is the data set of a part.
 type Examples struct {
-	// Skipped is the number of rows of QQP that were left out, as datasets leaves them out: three lines of its training file are broken.
-	// In any other task such a row is an error.
+	// Skipped is the number of rows of QQP that were left out, as datasets leaves them out: three
+	// lines of its training file are broken. In any other task such a row is an error.
 	Skipped int
 
 	list  []Example

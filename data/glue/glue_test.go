@@ -52,20 +52,33 @@ func TestTasks(t *testing.T) {
 		want       glue.Example
 		part       func(*glue.Set) data.Dataset[glue.Example]
 	}{
-		{glue.CoLA, "train.tsv", "ab12\t1\t\tThe cat \"sat.\nab12\t0\t*\tCat the sat.\n", glue.Example{A: "The cat \"sat.", Label: 1}, train},
+		{glue.CoLA, "train.tsv", "ab12\t1\t\tThe cat \"sat.\nab12\t0\t*\tCat the sat.\n",
+			glue.Example{A: "The cat \"sat.", Label: 1}, train},
 		{glue.CoLA, "test.tsv", "index\tsentence\n0\tA cat sat.\n", glue.Example{A: "A cat sat.", Label: -1}, test},
-		{glue.SST2, "dev.tsv", "sentence\tlabel\na fine film \t1\n", glue.Example{A: "a fine film ", Label: 1}, validation},
-		{glue.SST2, "test.tsv", "index\tsentence\n7\ta dull film\n", glue.Example{A: "a dull film", Label: -1, Index: 7}, test},
-		{glue.MRPC, "train.tsv", "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t1\t2\tHe \"said so.\tShe did not.\n", glue.Example{A: "He \"said so.", B: "She did not."}, train},
-		{glue.MRPC, "test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n3\t1\t2\tA.\tB.\n", glue.Example{A: "A.", B: "B.", Label: -1, Index: 3}, test},
-		{glue.QQP, "train.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n5\t1\t2\tWhy?\tWhy so?\t1\n", glue.Example{A: "Why?", B: "Why so?", Label: 1, Index: 5}, train},
-		{glue.QQP, "test.tsv", "id\tquestion1\tquestion2\n5\tWhy?\tWhy so?\n", glue.Example{A: "Why?", B: "Why so?", Label: -1, Index: 5}, test},
-		{glue.STSB, "dev.tsv", "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n2\tg\tf\t2012\t1\tnone\tnone\tOne.\tTwo.\t3.25\n", glue.Example{A: "One.", B: "Two.", Label: -1, Score: 3.25, Index: 2}, validation},
-		{glue.MNLI, "dev_mismatched.tsv", "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label\n1\t2\t3e\tg\t( a )\t( b )\t(R a)\t(R b)\tIt rains.\tIt is dry.\tneutral\tx\tx\tx\tx\tcontradiction\n",
-			glue.Example{A: "It rains.", B: "It is dry.", Label: 2, Index: 1}, func(s *glue.Set) data.Dataset[glue.Example] { return s.ValidationMismatched }},
-		{glue.QNLI, "train.tsv", "index\tquestion\tsentence\tlabel\n4\tWho?\tHe.\tnot_entailment\n", glue.Example{A: "Who?", B: "He.", Label: 1, Index: 4}, train},
-		{glue.RTE, "dev.tsv", "index\tsentence1\tsentence2\tlabel\r\n4\tOne.\tTwo.\tentailment\r\n", glue.Example{A: "One.", B: "Two.", Index: 4}, validation},
-		{glue.WNLI, "train.tsv", "index\tsentence1\tsentence2\tlabel\n4\tOne.\tTwo.\t1\n", glue.Example{A: "One.", B: "Two.", Label: 1, Index: 4}, train},
+		{glue.SST2, "dev.tsv", "sentence\tlabel\na fine film \t1\n", glue.Example{A: "a fine film ", Label: 1},
+			validation},
+		{glue.SST2, "test.tsv", "index\tsentence\n7\ta dull film\n", glue.Example{A: "a dull film", Label: -1,
+			Index: 7}, test},
+		{glue.MRPC, "train.tsv", "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t1\t2\tHe \"said so.\tShe did " +
+			"not.\n", glue.Example{A: "He \"said so.", B: "She did not."}, train},
+		{glue.MRPC, "test.tsv", "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n3\t1\t2\tA.\tB.\n",
+			glue.Example{A: "A.", B: "B.", Label: -1, Index: 3}, test},
+		{glue.QQP, "train.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n5\t1\t2\tWhy?\tWhy so?\t1\n",
+			glue.Example{A: "Why?", B: "Why so?", Label: 1, Index: 5}, train},
+		{glue.QQP, "test.tsv", "id\tquestion1\tquestion2\n5\tWhy?\tWhy so?\n", glue.Example{A: "Why?", B: "Why so?",
+			Label: -1, Index: 5}, test},
+		{glue.STSB, "dev.tsv",
+			"index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n2\tg\tf\t2012\t1\tnone\tnone\tOne.\tTwo.\t3.25\n", glue.Example{A: "One.", B: "Two.", Label: -1, Score: 3.25, Index: 2}, validation},
+		{glue.MNLI, "dev_mismatched.tsv",
+			"index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label\n1\t2\t3e\tg\t( a )\t( b )\t(R a)\t(R b)\tIt rains.\tIt is dry.\tneutral\tx\tx\tx\tx\tcontradiction\n",
+			glue.Example{A: "It rains.", B: "It is dry.", Label: 2, Index: 1},
+			func(s *glue.Set) data.Dataset[glue.Example] { return s.ValidationMismatched }},
+		{glue.QNLI, "train.tsv", "index\tquestion\tsentence\tlabel\n4\tWho?\tHe.\tnot_entailment\n",
+			glue.Example{A: "Who?", B: "He.", Label: 1, Index: 4}, train},
+		{glue.RTE, "dev.tsv", "index\tsentence1\tsentence2\tlabel\r\n4\tOne.\tTwo.\tentailment\r\n",
+			glue.Example{A: "One.", B: "Two.", Index: 4}, validation},
+		{glue.WNLI, "train.tsv", "index\tsentence1\tsentence2\tlabel\n4\tOne.\tTwo.\t1\n", glue.Example{A: "One.",
+			B: "Two.", Label: 1, Index: 4}, train},
 	} {
 		set, err := glue.Open(folder(t, map[string]string{c.file: c.text}), c.task)
 		if err != nil {
@@ -89,16 +102,22 @@ func TestOpenRefuses(t *testing.T) {
 		file, text string
 		want       string
 	}{
-		{"a label that does not exist", glue.RTE, "train.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tmaybe\n", `line 2 of `},
+		{"a label that does not exist", glue.RTE, "train.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tmaybe\n",
+			`line 2 of `},
 		{"an empty label", glue.SST2, "train.tsv", "sentence\tlabel\na\t\n", `the label is "", want one of ["0" "1"]`},
-		{"a score out of range", glue.STSB, "train.tsv", "index\tsentence1\tsentence2\tscore\n0\ta\tb\t5.1\n", `the score is "5.1"`},
-		{"a number that is none", glue.RTE, "train.tsv", "index\tsentence1\tsentence2\tlabel\nx\ta\tb\tentailment\n", `its number is "x"`},
-		{"a missing column", glue.MRPC, "train.tsv", "Quality\t#1 String\n1\ta\n", `no column "#2 String"; there are ["Quality" "#1 String"]`},
-		{"a broken row", glue.RTE, "train.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n", "line 2: 3 columns, expected 4"},
+		{"a score out of range", glue.STSB, "train.tsv", "index\tsentence1\tsentence2\tscore\n0\ta\tb\t5.1\n",
+			`the score is "5.1"`},
+		{"a number that is none", glue.RTE, "train.tsv", "index\tsentence1\tsentence2\tlabel\nx\ta\tb\tentailment\n",
+			`its number is "x"`},
+		{"a missing column", glue.MRPC, "train.tsv", "Quality\t#1 String\n1\ta\n",
+			`no column "#2 String"; there are ["Quality" "#1 String"]`},
+		{"a broken row", glue.RTE, "train.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n",
+			"line 2: 3 columns, expected 4"},
 		{"an empty file", glue.RTE, "train.tsv", "", "the file is empty"},
 		{"another task's files", glue.MNLI, "train.tsx", "", "no file of the task in "},
 	} {
-		if _, err := glue.Open(folder(t, map[string]string{c.file: c.text}), c.task); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := glue.Open(folder(t, map[string]string{c.file: c.text}), c.task); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -111,7 +130,8 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestBrokenRowsOfQQPAreCounted(t *testing.T) {
-	set, err := glue.Open(folder(t, map[string]string{"train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n5\t1\t2\tWhy?\n6\t1\t2\ta\tb\t0\n7\t1\n8\t1\t2\tc\td\t1\n9\n"}), glue.QQP)
+	set, err := glue.Open(folder(t,
+		map[string]string{"train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n5\t1\t2\tWhy?\n6\t1\t2\ta\tb\t0\n7\t1\n8\t1\t2\tc\td\t1\n9\n"}), glue.QQP)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,14 +143,17 @@ func TestBrokenRowsOfQQPAreCounted(t *testing.T) {
 }
 
 func TestCoLAPublicHasTwoDevelopmentFiles(t *testing.T) {
-	set, err := glue.Open(folder(t, map[string]string{"in_domain_dev.tsv": "a\t1\t\tOne.\n", "out_of_domain_dev.tsv": "b\t0\t*\tTwo."}), glue.CoLA)
+	set, err := glue.Open(folder(t, map[string]string{"in_domain_dev.tsv": "a\t1\t\tOne.\n",
+		"out_of_domain_dev.tsv": "b\t0\t*\tTwo."}), glue.CoLA)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]glue.Example{{A: "One.", Label: 1}, {A: "Two.", Index: 1}}, all(t, set.Validation)); diff != "" || set.Train != nil {
+	if diff := cmp.Diff([]glue.Example{{A: "One.", Label: 1}, {A: "Two.", Index: 1}},
+		all(t, set.Validation)); diff != "" || set.Train != nil {
 		t.Error(diff)
 	}
-	if got := set.Validation.(data.Describer).Describe(1); !strings.HasPrefix(got, "example 0 of ") || !strings.HasSuffix(got, "out_of_domain_dev.tsv") {
+	if got := set.Validation.(data.Describer).Describe(1); !strings.HasPrefix(got, "example 0 of ") ||
+		!strings.HasSuffix(got, "out_of_domain_dev.tsv") {
 		t.Errorf("Describe = %q", got)
 	}
 }

@@ -10,7 +10,8 @@ import (
 type Task struct {
 	Name string // as GLUE writes it: "MRPC"
 
-	// Labels are the names of the classes in the order of their numbers, which is that of datasets' "nyu-mll/glue". Nil for STS-B, a regression.
+	// Labels are the names of the classes in the order of their numbers, which is that of datasets'
+	// "nyu-mll/glue". Nil for STS-B, a regression.
 	Labels []string
 
 	splits []split
@@ -46,35 +47,42 @@ var (
 	}
 	MRPC = Task{
 		Name: "MRPC", Labels: []string{"not_equivalent", "equivalent"}, values: numbered(2),
-		splits: standard(split{a: "#1 String", b: "#2 String", label: "Quality"}, split{a: "#1 String", b: "#2 String", index: "index"}),
+		splits: standard(split{a: "#1 String", b: "#2 String", label: "Quality"}, split{a: "#1 String", b: "#2 String",
+			index: "index"}),
 	}
 	QQP = Task{
 		Name: "QQP", Labels: []string{"not_duplicate", "duplicate"}, values: numbered(2), skips: true,
-		splits: standard(split{a: "question1", b: "question2", label: "is_duplicate", index: "id"}, split{a: "question1", b: "question2", index: "id"}),
+		splits: standard(split{a: "question1", b: "question2", label: "is_duplicate", index: "id"},
+			split{a: "question1", b: "question2", index: "id"}),
 	}
 	STSB = Task{
-		Name:   "STS-B",
-		splits: standard(split{a: "sentence1", b: "sentence2", label: "score", index: "index"}, split{a: "sentence1", b: "sentence2", index: "index"}),
+		Name: "STS-B",
+		splits: standard(split{a: "sentence1", b: "sentence2", label: "score", index: "index"},
+			split{a: "sentence1", b: "sentence2", index: "index"}),
 	}
 	MNLI = mnli()
 	QNLI = Task{
 		Name: "QNLI", Labels: []string{"entailment", "not_entailment"}, values: named("entailment", "not_entailment"),
-		splits: standard(split{a: "question", b: "sentence", label: "label", index: "index"}, split{a: "question", b: "sentence", index: "index"}),
+		splits: standard(split{a: "question", b: "sentence", label: "label", index: "index"},
+			split{a: "question", b: "sentence", index: "index"}),
 	}
 	RTE = Task{
 		Name: "RTE", Labels: []string{"entailment", "not_entailment"}, values: named("entailment", "not_entailment"),
-		splits: standard(split{a: "sentence1", b: "sentence2", label: "label", index: "index"}, split{a: "sentence1", b: "sentence2", index: "index"}),
+		splits: standard(split{a: "sentence1", b: "sentence2", label: "label", index: "index"},
+			split{a: "sentence1", b: "sentence2", index: "index"}),
 	}
 	WNLI = Task{
 		Name: "WNLI", Labels: []string{"not_entailment", "entailment"}, values: numbered(2),
-		splits: standard(split{a: "sentence1", b: "sentence2", label: "label", index: "index"}, split{a: "sentence1", b: "sentence2", index: "index"}),
+		splits: standard(split{a: "sentence1", b: "sentence2", label: "label", index: "index"},
+			split{a: "sentence1", b: "sentence2", index: "index"}),
 	}
 )
 
 // Tasks returns all of them in GLUE's order.
 func Tasks() []Task { return []Task{CoLA, SST2, MRPC, QQP, STSB, MNLI, QNLI, RTE, WNLI} }
 
-// ByName returns the task of a name as GLUE or datasets write it: "MRPC" or "mrpc", "SST-2" or "sst2".
+// ByName returns the task of a name as GLUE or datasets write it: "MRPC" or "mrpc", "SST-2" or
+// "sst2".
 func ByName(name string) (Task, error) {
 	var names []string
 	for _, t := range Tasks() {
@@ -109,9 +117,11 @@ func standard(labelled, test split) []split {
 	return []split{train, dev, test}
 }
 
-// cola has no header but in its test set, and is also handed out as cola_public, whose two development files are GLUE's one.
+// cola has no header but in its test set, and is also handed out as cola_public, whose two
+// development files are GLUE's one.
 func cola() Task {
-	s := standard(split{a: "sentence", label: "label", columns: []string{"source", "label", "mark", "sentence"}}, split{a: "sentence", index: "index"})
+	s := standard(split{a: "sentence", label: "label", columns: []string{"source", "label", "mark", "sentence"}},
+		split{a: "sentence", index: "index"})
 	s[0].files = append(s[0].files, []string{"in_domain_train.tsv"})
 	s[1].files = append(s[1].files, []string{"in_domain_dev.tsv", "out_of_domain_dev.tsv"})
 	return Task{Name: "CoLA", Labels: []string{"unacceptable", "acceptable"}, values: numbered(2), splits: s}

@@ -1,5 +1,5 @@
-// Package idx reads IDX files, the format of MNIST and its relatives: an array of numbers behind a header of a few bytes,
-// often compressed with gzip.
+// Package idx reads IDX files, the format of MNIST and its relatives: an array of numbers behind a
+// header of a few bytes, often compressed with gzip.
 //
 //	train, err := idx.Open("mnist/train") // mnist/train-images-idx3-ubyte and mnist/train-labels-idx1-ubyte, .gz or not
 //	sample, err := train.At(0)            // sample.Image: train.Height*train.Width bytes, sample.Label
@@ -18,7 +18,8 @@ import (
 	"math/bits"
 )
 
-// Type is the type of an array's elements, by its code in the file. Those of more than a byte are big-endian.
+// Type is the type of an array's elements, by its code in the file. Those of more than a byte are
+// big-endian.
 type Type uint8
 
 // The types of the format.
@@ -90,7 +91,8 @@ func Read(r io.Reader) (*Array, error) {
 	}
 	a := &Array{Type: Type(magic[2])}
 	if magic[0] != 0 || magic[1] != 0 || a.Type.Size() == 0 {
-		return nil, fmt.Errorf("idx: %w: it begins with % x, expected 00 00, a type (08, 09, 0b to 0e) and the number of dimensions", ErrFormat, magic)
+		return nil, fmt.Errorf("idx: %w: it begins with % x, expected 00 00, a type (08, 09, 0b to 0e) and the "+
+			"number of dimensions", ErrFormat, magic)
 	}
 	size := uint64(a.Type.Size())
 	for range magic[3] {
@@ -112,7 +114,8 @@ func Read(r io.Reader) (*Array, error) {
 	case err != nil:
 		return nil, cutShort("the data", err)
 	case uint64(len(data)) < size:
-		return nil, fmt.Errorf("idx: %w: %s%v needs %d bytes, found %d; was it cut short?", ErrFormat, a.Type, a.Shape, size, len(data))
+		return nil, fmt.Errorf("idx: %w: %s%v needs %d bytes, found %d; was it cut short?", ErrFormat, a.Type, a.Shape,
+			size, len(data))
 	case uint64(len(data)) > size:
 		return nil, fmt.Errorf("idx: %w: %s%v needs %d bytes, found more", ErrFormat, a.Type, a.Shape, size)
 	}
@@ -123,7 +126,8 @@ func Read(r io.Reader) (*Array, error) {
 // cutShort says in which part of a file reading failed.
 func cutShort(part string, err error) error {
 	var corrupt flate.CorruptInputError
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) ||
+		errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt) {
 		return fmt.Errorf("idx: %w: it ends or breaks in %s: %w", ErrFormat, part, err)
 	}
 	return fmt.Errorf("idx: cannot read %s: %w", part, err)

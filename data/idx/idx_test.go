@@ -48,9 +48,11 @@ func TestRead(t *testing.T) {
 		want idx.Array
 	}{
 		{"a vector", file("abc", 3), idx.Array{Type: idx.Uint8, Shape: []int{3}, Data: []byte("abc")}},
-		{"a compressed matrix", zipped(t, file("abcdef", 2, 3)), idx.Array{Type: idx.Uint8, Shape: []int{2, 3}, Data: []byte("abcdef")}},
+		{"a compressed matrix", zipped(t, file("abcdef", 2, 3)), idx.Array{Type: idx.Uint8, Shape: []int{2, 3},
+			Data: []byte("abcdef")}},
 		{"a scalar", []byte{0, 0, 9, 0, 7}, idx.Array{Type: idx.Int8, Data: []byte{7}}},
-		{"wider elements", []byte{0, 0, 0x0b, 1, 0, 0, 0, 2, 1, 2, 3, 4}, idx.Array{Type: idx.Int16, Shape: []int{2}, Data: []byte{1, 2, 3, 4}}},
+		{"wider elements", []byte{0, 0, 0x0b, 1, 0, 0, 0, 2, 1, 2, 3, 4}, idx.Array{Type: idx.Int16, Shape: []int{2},
+			Data: []byte{1, 2, 3, 4}}},
 		{"an empty array", file("", 0, 28, 28), idx.Array{Type: idx.Uint8, Shape: []int{0, 28, 28}, Data: []byte{}}},
 	} {
 		got, err := idx.Read(bytes.NewReader(c.file))
@@ -82,10 +84,13 @@ func TestReadRefuses(t *testing.T) {
 		{"a shape that is cut short", []byte{0, 0, 8, 2, 0, 0, 0, 1, 0}, "breaks in the shape"},
 		{"too few bytes", file("ab", 3), "uint8[3] needs 3 bytes, found 2"},
 		{"too many bytes", file("abcd", 3), "needs 3 bytes, found more"},
-		{"a shape beyond any file", append([]byte{0, 0, 8, 3}, bytes.Repeat([]byte{0xff}, 12)...), "more bytes than any file"},
+		{"a shape beyond any file", append([]byte{0, 0, 8, 3}, bytes.Repeat([]byte{0xff}, 12)...),
+			"more bytes than any file"},
 		{"a claim of many bytes", []byte{0, 0, 8, 1, 0x7f, 0xff, 0xff, 0xff, 1}, "needs 2147483647 bytes, found 1"},
-		{"a compressed claim of many bytes", zipped(t, []byte{0, 0, 8, 1, 0x7f, 0xff, 0xff, 0xff, 1}), "needs 2147483647 bytes, found 1"},
-		{"a compressed file of more than its shape", zipped(t, append(file("abc", 3), make([]byte, 1<<20)...)), "needs 3 bytes, found more"},
+		{"a compressed claim of many bytes", zipped(t, []byte{0, 0, 8, 1, 0x7f, 0xff, 0xff, 0xff, 1}),
+			"needs 2147483647 bytes, found 1"},
+		{"a compressed file of more than its shape", zipped(t, append(file("abc", 3), make([]byte, 1<<20)...)),
+			"needs 3 bytes, found more"},
 		{"gzip cut short", whole[:len(whole)-9], "breaks in the data"},
 		{"gzip with a wrong checksum", flipped, "breaks in the data"},
 		{"gzip header cut short", whole[:5], "unexpected EOF"},
@@ -95,7 +100,8 @@ func TestReadRefuses(t *testing.T) {
 			t.Errorf("%s: Read = %v, want ErrFormat with %q", c.name, err, c.want)
 		}
 	}
-	if _, err := idx.Read(io.MultiReader(bytes.NewReader(file("a", 3)), brokenDisk{})); errors.Is(err, idx.ErrFormat) || !errors.Is(err, errDisk) {
+	if _, err := idx.Read(io.MultiReader(bytes.NewReader(file("a", 3)), brokenDisk{})); errors.Is(err, idx.ErrFormat) ||
+		!errors.Is(err, errDisk) {
 		t.Errorf("a disk error gave %v, want that error and not ErrFormat", err)
 	}
 }
@@ -130,7 +136,8 @@ func TestOpenFindsTheUsualNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if set.Len() != 2 || set.Height != 2 || set.Width != 2 || set.Classes != 10 {
-			t.Errorf("set = %d images of %dx%d, %d classes, want 2 of 2x2, 10", set.Len(), set.Height, set.Width, set.Classes)
+			t.Errorf("set = %d images of %dx%d, %d classes, want 2 of 2x2, 10", set.Len(), set.Height, set.Width,
+				set.Classes)
 		}
 		got, err := set.At(1)
 		if err != nil {
@@ -149,12 +156,17 @@ func TestOpenRefuses(t *testing.T) {
 		files map[string][]byte
 		want  string
 	}{
-		{"missing images name what was tried", map[string][]byte{"train-labels-idx1-ubyte": labels}, "train-images.idx3-ubyte.gz"},
+		{"missing images name what was tried", map[string][]byte{"train-labels-idx1-ubyte": labels},
+			"train-images.idx3-ubyte.gz"},
 		{"missing labels", map[string][]byte{"train-images-idx3-ubyte": images}, "train-labels-idx1-ubyte"},
-		{"a damaged file is named", map[string][]byte{"train-images-idx3-ubyte": images[:9], "train-labels-idx1-ubyte": labels}, "train-images-idx3-ubyte: idx: "},
-		{"more labels than images", map[string][]byte{"train-images-idx3-ubyte": images, "train-labels-idx1-ubyte": file("abc", 3)}, "2 images but 3 labels"},
-		{"labels for images", map[string][]byte{"train-images-idx3-ubyte": labels, "train-labels-idx1-ubyte": labels}, "expected uint8 of [n, height, width]"},
-		{"images for labels", map[string][]byte{"train-images-idx3-ubyte": images, "train-labels-idx1-ubyte": images}, "expected uint8 of [n]"},
+		{"a damaged file is named", map[string][]byte{"train-images-idx3-ubyte": images[:9],
+			"train-labels-idx1-ubyte": labels}, "train-images-idx3-ubyte: idx: "},
+		{"more labels than images", map[string][]byte{"train-images-idx3-ubyte": images,
+			"train-labels-idx1-ubyte": file("abc", 3)}, "2 images but 3 labels"},
+		{"labels for images", map[string][]byte{"train-images-idx3-ubyte": labels, "train-labels-idx1-ubyte": labels},
+			"expected uint8 of [n, height, width]"},
+		{"images for labels", map[string][]byte{"train-images-idx3-ubyte": images, "train-labels-idx1-ubyte": images},
+			"expected uint8 of [n]"},
 	} {
 		_, err := idx.Open(filepath.Join(write(t, c.files), "train"))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

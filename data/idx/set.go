@@ -23,8 +23,9 @@ type Set struct {
 	labels        []byte
 }
 
-// Open reads the images and labels whose file names begin with prefix: "mnist/train" or "mnist/t10k" for the files as they are distributed, which go on
-// with -images-idx3-ubyte and -labels-idx1-ubyte, a dot or a dash before idx, with .gz or without.
+// Open reads the images and labels whose file names begin with prefix: "mnist/train" or
+// "mnist/t10k" for the files as they are distributed, which go on with -images-idx3-ubyte and
+// -labels-idx1-ubyte, a dot or a dash before idx, with .gz or without.
 func Open(prefix string) (*Set, error) {
 	images, err := open(prefix+"-images", 3)
 	if err != nil {
@@ -42,10 +43,12 @@ func Open(prefix string) (*Set, error) {
 	return s, nil
 }
 
-// NewSet makes a data set of an array of images, uint8[n, height, width], and one of labels, uint8[n].
+// NewSet makes a data set of an array of images, uint8[n, height, width], and one of labels,
+// uint8[n].
 func NewSet(images, labels *Array) (*Set, error) {
 	if images.Type != Uint8 || len(images.Shape) != 3 {
-		return nil, fmt.Errorf("idx: images are %s of shape %v, expected uint8 of [n, height, width]", images.Type, images.Shape)
+		return nil, fmt.Errorf("idx: images are %s of shape %v, expected uint8 of [n, height, width]", images.Type,
+			images.Shape)
 	}
 	if labels.Type != Uint8 || len(labels.Shape) != 1 {
 		return nil, fmt.Errorf("idx: labels are %s of shape %v, expected uint8 of [n]", labels.Type, labels.Shape)

@@ -69,7 +69,8 @@ func (c *column) bind(t reflect.Type, from *parquet.Column) error {
 		}
 		inner := leaf.Columns()
 		if len(inner) != 1 || !inner[0].Repeated() && c.item == 0 {
-			return fmt.Errorf("it is nested (%s), which no field can take; fields are strings, bytes, bools, numbers and lists of them", describe(from))
+			return fmt.Errorf("it is nested (%s), which no field can take; fields are strings, bytes, bools, numbers "+
+				"and lists of them", describe(from))
 		}
 		leaf = inner[0]
 	}
@@ -142,7 +143,8 @@ func valueSetter(t reflect.Type, leaf *parquet.Column) (func(reflect.Value, parq
 			unsigned = !logical.IsSigned
 		case *format.StringType, *format.EnumType, *format.JsonType, nil:
 		default:
-			return nil, fmt.Errorf("it holds %v, which no field can take; convert it to a string or a number where the file is made", logical)
+			return nil, fmt.Errorf("it holds %v, which no field can take; convert it to a string or a number where "+
+				"the file is made", logical)
 		}
 	}
 	bytes := kind == parquet.ByteArray || kind == parquet.FixedLenByteArray

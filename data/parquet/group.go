@@ -87,12 +87,14 @@ func (r *Rows[T]) weigh(k int) (int64, error) {
 		}
 		m := meta.Columns[c.leaf].MetaData
 		if m.TotalCompressedSize < 0 || m.TotalCompressedSize > r.size || m.TotalUncompressedSize < 0 {
-			return 0, fmt.Errorf("%w: column %q claims %d bytes of a file of %d", ErrFormat, c.name, m.TotalCompressedSize, r.size)
+			return 0, fmt.Errorf("%w: column %q claims %d bytes of a file of %d", ErrFormat, c.name,
+				m.TotalCompressedSize, r.size)
 		}
 		weight += m.TotalUncompressedSize
 	}
 	if weight > r.options.MaxRowGroup || weight < 0 {
-		return 0, fmt.Errorf("it has %d bytes when it is decoded, more than Options.MaxRowGroup, %d", weight, r.options.MaxRowGroup)
+		return 0, fmt.Errorf("it has %d bytes when it is decoded, more than Options.MaxRowGroup, %d", weight,
+			r.options.MaxRowGroup)
 	}
 	return weight, nil
 }
@@ -124,8 +126,8 @@ func (r *Rows[T]) decode(k int) ([]T, error) {
 	return rows, nil
 }
 
-// read puts the values of a column into its field of all rows. What they take in memory is taken from left: a text that stands in the file once, in a
-// dictionary, can be that of every row.
+// read puts the values of a column into its field of all rows. What they take in memory is taken
+// from left: a text that stands in the file once, in a dictionary, can be that of every row.
 func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk, left *int64) error {
 	pages := chunk.Pages()
 	defer func() { _ = pages.Close() }() // they were only read
@@ -151,7 +153,8 @@ func (c column) read(rows reflect.Value, total int, chunk parquet.ColumnChunk, l
 	return nil
 }
 
-func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffer []parquet.Value, row *int, left *int64) error {
+func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffer []parquet.Value, row *int,
+	left *int64) error {
 	values := page.Values()
 	for {
 		n, err := values.ReadValues(buffer)

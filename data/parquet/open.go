@@ -1,5 +1,5 @@
-// Package parquet reads the rows of Parquet files as data sets of typed rows. The structs are those of package data/table: the same one
-// reads a CSV file and a Parquet file.
+// Package parquet reads the rows of Parquet files as data sets of typed rows. The structs are those
+// of package data/table: the same one reads a CSV file and a Parquet file.
 //
 //	type Pair struct {
 //		Text  string  `table:"text"`
@@ -10,14 +10,16 @@
 //	rows, err := parquet.Open[Pair]("train.parquet", parquet.Options{})
 //	row, err := rows.At(7)
 //
-// Columns may hold strings, bytes, bools, integers, floats, and lists of them; of other columns a file may have as many as it likes, as long as no
-// field asks for one. Only the columns asked for are read.
+// Columns may hold strings, bytes, bools, integers, floats, and lists of them; of other columns a
+// file may have as many as it likes, as long as no field asks for one. Only the columns asked for
+// are read.
 //
 // # How much memory
 //
-// A Parquet file can only be read by row groups, mostly of some thousand to a million rows. A row that is asked for has its whole group
-// decoded, and groups are kept until they weigh more than [Options].Cache together. For a file that is larger, visit
-// the rows in an order that stays within a group for a while: as a stream ([Rows.Samples]) that is shuffled by
+// A Parquet file can only be read by row groups, mostly of some thousand to a million rows. A row
+// that is asked for has its whole group decoded, and groups are kept until they weigh more than
+// [Options].Cache together. For a file that is larger, visit the rows in an order that stays within
+// a group for a while: as a stream ([Rows.Samples]) that is shuffled by
 // [github.com/gotrainer/gotrainer/data.ShuffleStream], not in the order of data.Shuffled.
 package parquet
 
@@ -39,22 +41,27 @@ import (
 
 // Options configures [Open].
 type Options struct {
-	// Cache is how many bytes of decoded row groups are kept; zero means 256 MiB. The one in use is kept even if it is larger.
+	// Cache is how many bytes of decoded row groups are kept; zero means 256 MiB. The one in use is
+	// kept even if it is larger.
 	Cache int64
 
-	// MaxRowGroup is how many bytes a row group may have when it is decoded; zero means 4 GiB. A larger one is an error, since a damaged
-	// file can claim any size.
+	// MaxRowGroup is how many bytes a row group may have when it is decoded; zero means 4 GiB. A
+	// larger one is an error, since a damaged file can claim any size.
 	MaxRowGroup int64
 }
 
 // Errors that callers may want to tell apart.
 var (
-	ErrFormat  = errors.New("not a valid Parquet file")                                                   // wrapped by errors about a file that is damaged or of another format
-	ErrChanged = errors.New("the file has changed since it was opened; its rows are not where they were") // wrapped by errors about such a file
-	ErrClosed  = errors.New("the file has been closed")                                                   // wrapped by errors about rows asked for after Close
+	// wrapped by errors about a file that is damaged or of another format
+	ErrFormat = errors.New("not a valid Parquet file")
+	// wrapped by errors about such a file
+	ErrChanged = errors.New("the file has changed since it was opened; its rows are not where they were")
+	// wrapped by errors about rows asked for after Close
+	ErrClosed = errors.New("the file has been closed")
 )
 
-// Rows is the data set of the rows of a file, each a T. Its methods may be called by several goroutines at a time.
+// Rows is the data set of the rows of a file, each a T. Its methods may be called by several
+// goroutines at a time.
 type Rows[T any] struct {
 	path    string
 	options Options
@@ -74,7 +81,8 @@ type Rows[T any] struct {
 	closed bool
 }
 
-// Open opens a Parquet file. It reads what stands at its end: which columns and row groups there are.
+// Open opens a Parquet file. It reads what stands at its end: which columns and row groups there
+// are.
 func Open[T any](path string, o Options) (*Rows[T], error) {
 	r := &Rows[T]{path: path, options: o, kept: make(map[int]*group)}
 	if err := r.open(); err != nil {
@@ -92,7 +100,8 @@ func Open[T any](path string, o Options) (*Rows[T], error) {
 
 func (r *Rows[T]) open() (err error) {
 	if r.options.Cache < 0 || r.options.MaxRowGroup < 0 {
-		return fmt.Errorf("Options{Cache: %d, MaxRowGroup: %d}: neither can be negative", r.options.Cache, r.options.MaxRowGroup)
+		return fmt.Errorf("Options{Cache: %d, MaxRowGroup: %d}: neither can be negative", r.options.Cache,
+			r.options.MaxRowGroup)
 	}
 	if r.options.Cache == 0 {
 		r.options.Cache = 256 << 20
@@ -143,7 +152,8 @@ func checkFooter(in io.ReaderAt, size int64) error {
 		return err
 	}
 	if magic := string(tail[4:]); magic != "PAR1" {
-		return fmt.Errorf("%w: it ends with %q, want \"PAR1\"; is it truncated, or still being written?", ErrFormat, magic)
+		return fmt.Errorf("%w: it ends with %q, want \"PAR1\"; is it truncated, or still being written?", ErrFormat,
+			magic)
 	}
 	if n := int64(tail[0]) | int64(tail[1])<<8 | int64(tail[2])<<16 | int64(tail[3])<<24; n > size-12 {
 		return fmt.Errorf("%w: its description claims %d of the %d bytes", ErrFormat, n, size)
@@ -191,8 +201,8 @@ func (r *Rows[T]) At(i int) (row T, err error) {
 // Describe says where row i stands.
 func (r *Rows[T]) Describe(i int) string { return fmt.Sprintf("row %d of %s", i, r.path) }
 
-// Samples returns the rows in their order without the first skip; row groups before those are not read. It is the file as a stream, the same
-// in every pass. The first error ends it.
+// Samples returns the rows in their order without the first skip; row groups before those are not
+// read. It is the file as a stream, the same in every pass. The first error ends it.
 func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

@@ -40,7 +40,8 @@ var (
 )
 
 func want(i int) row {
-	r := row{Text: "the same text", Label: i % 2, Small: int8(i - 5), Large: 1<<63 + uint64(i), Exact: float64(i) / 3, Flag: i%3 == 0, Image: []byte{byte(i), 255}}
+	r := row{Text: "the same text", Label: i % 2, Small: int8(i - 5), Large: 1<<63 + uint64(i), Exact: float64(i) / 3,
+		Flag: i%3 == 0, Image: []byte{byte(i), 255}}
 	if i%3 != 0 {
 		r.Text = fmt.Sprintf("row %d گ", i)
 	}
@@ -139,21 +140,29 @@ func TestOpenRefuses(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"a missing column", refused[struct{ Words, Nothing string }](snappy), `no column "Nothing"; there are ["text" "label"`},
+		{"a missing column", refused[struct{ Words, Nothing string }](snappy),
+			`no column "Nothing"; there are ["text" "label"`},
 		{"a struct", refused[struct{ Answer string }](nested), `column "answer": it is nested (start, end)`},
 		{"a map", refused[struct{ Pairs []string }](nested), `column "pairs": it is nested (key_value)`},
 		{"a list of lists", refused[struct{ Matrix []int }](nested), `column "matrix": it is a list of lists`},
 		{"a decimal", refused[struct{ Price *int }](nested), `column "price": it holds DECIMAL`},
 		{"a time", refused[struct{ Day *int64 }](nested), `column "day": it holds TIMESTAMP`},
-		{"a null in a list", refused[struct{ Holes []int }](nested), `column "holes": row 0 of the group: an item of the list is null`},
-		{"a null", refused[struct{ Score float32 }](snappy), `column "score": row 1 of the group: the value is null; make the field *float32`},
+		{"a null in a list", refused[struct{ Holes []int }](nested),
+			`column "holes": row 0 of the group: an item of the list is null`},
+		{"a null", refused[struct{ Score float32 }](snappy),
+			`column "score": row 1 of the group: the value is null; make the field *float32`},
 		{"a list for a scalar", refused[struct{ IDs int }](snappy), `column "ids": it is a list, the field is int`},
-		{"a scalar for a list", refused[struct{ Label []int }](snappy), `column "label": its values are INT64, the field takes []int`},
-		{"text for a number", refused[struct{ Text int }](snappy), `column "text": its values are STRING, the field takes int`},
-		{"a number for text", refused[struct{ Label string }](snappy), `column "label": its values are INT64, the field takes string`},
-		{"a number that does not fit", refused[struct{ Large int64 }](snappy), "9223372036854775808 does not fit into int64"},
+		{"a scalar for a list", refused[struct{ Label []int }](snappy),
+			`column "label": its values are INT64, the field takes []int`},
+		{"text for a number", refused[struct{ Text int }](snappy),
+			`column "text": its values are STRING, the field takes int`},
+		{"a number for text", refused[struct{ Label string }](snappy),
+			`column "label": its values are INT64, the field takes string`},
+		{"a number that does not fit", refused[struct{ Large int64 }](snappy),
+			"9223372036854775808 does not fit into int64"},
 		{"a negative number", refused[struct{ Small uint8 }](snappy), "-5 does not fit into uint8"},
-		{"bytes that are no text", refused[struct{ Image string }](snappy), "is not valid UTF-8; a field of type []byte"},
+		{"bytes that are no text", refused[struct{ Image string }](snappy),
+			"is not valid UTF-8; a field of type []byte"},
 		{"no struct", refused[int](snappy), "int is no struct"},
 		{"a Go file", refused[row]("parquet_test.go"), "not a valid Parquet file: it ends with"},
 	} {
@@ -177,7 +186,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles cuts a file in many places and flips many bits: an error or other values, never a panic.
+// TestDamagedFiles cuts a file in many places and flips many bits: an error or other values, never
+// a panic.
 func TestDamagedFiles(t *testing.T) {
 	good, err := os.ReadFile("testdata/snappy.parquet")
 	if err != nil {
@@ -224,7 +234,8 @@ func TestFileThatChangesIsNoticed(t *testing.T) {
 	}
 }
 
-// TestATextOfADictionaryIsWeighedForEveryRow: it stands in the file once, so neither the file nor what its description says is large.
+// TestATextOfADictionaryIsWeighedForEveryRow: it stands in the file once, so neither the file nor
+// what its description says is large.
 func TestATextOfADictionaryIsWeighedForEveryRow(t *testing.T) {
 	type long struct {
 		Text string `parquet:"text,dict,snappy" table:"text"`
@@ -234,7 +245,8 @@ func TestATextOfADictionaryIsWeighedForEveryRow(t *testing.T) {
 	if err := parquetgo.WriteFile(path, slices.Repeat([]long{{text}}, 1000)); err != nil {
 		t.Fatal(err)
 	}
-	for limit, want := range map[int64]string{1 << 20: "more bytes when they are decoded than Options.MaxRowGroup", 0: ""} {
+	for limit, want := range map[int64]string{1 << 20: "more bytes when they are decoded than Options.MaxRowGroup",
+		0: ""} {
 		rows, err := parquet.Open[long](path, parquet.Options{MaxRowGroup: limit})
 		if err != nil {
 			t.Fatal(err)
@@ -302,7 +314,8 @@ func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip("no named pipes here:", err)
 	}
-	if err := refused[row](path); err == nil || !strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
+	if err := refused[row](path); err == nil || !strings.Contains(err.Error(), "named pipe") ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
 	}
 }

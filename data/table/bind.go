@@ -30,7 +30,8 @@ func newDecoder[T any](f Format, names []string) (decoder[T], error) {
 	if d, ok := loose.(decoder[T]); ok {
 		return d, nil
 	}
-	return nil, fmt.Errorf("rows of %v cannot be %v; use a struct, map[string]string or []string for text, map[string]json.RawMessage or json.RawMessage for JSONL, string for Lines", f.Syntax, t)
+	return nil, fmt.Errorf("rows of %v cannot be %v; use a struct, map[string]string or []string for text, "+
+		"map[string]json.RawMessage or json.RawMessage for JSONL, string for Lines", f.Syntax, t)
 }
 
 // looseFields returns the decoder of text into a type without named fields, nil if there is none.
@@ -120,7 +121,8 @@ func structDecoder[T any](t reflect.Type, f Format, names []string) (decoder[T],
 	set := make([]setter, len(list))
 	for k, c := range list {
 		if set[k] = textSetter(c.Type); set[k] == nil {
-			return nil, fmt.Errorf("column %q cannot be a field of type %v; text becomes strings, bools, numbers, pointers to them (nil if empty), and encoding.TextUnmarshaler", c.Name, c.Type)
+			return nil, fmt.Errorf("column %q cannot be a field of type %v; text becomes strings, bools, numbers, "+
+				"pointers to them (nil if empty), and encoding.TextUnmarshaler", c.Name, c.Type)
 		}
 	}
 	return func(row string) (value T, err error) {
@@ -205,7 +207,9 @@ func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
 	required := uint64(0)
 	for k, c := range list {
 		if set[k] = jsonSetter(c.Type); set[k] == nil {
-			return nil, fmt.Errorf("column %q cannot be a field of type %v; JSON becomes strings, bools, numbers, slices of them, pointers to them (nil if null or missing), and json.RawMessage for anything nested", c.Name, c.Type)
+			return nil, fmt.Errorf("column %q cannot be a field of type %v; JSON becomes strings, bools, numbers, "+
+				"slices of them, pointers to them (nil if null or missing), and json.RawMessage for anything nested",
+				c.Name, c.Type)
 		}
 		if !c.Optional && c.Type.Kind() != reflect.Pointer {
 			required |= 1 << k
@@ -236,7 +240,9 @@ func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
 		if missing := required &^ seen; missing != 0 {
 			for k, c := range list {
 				if missing&(1<<k) != 0 {
-					return value, fmt.Errorf("no column %q; make the field a pointer or its tag `table:\"%s,optional\"` if that may be", c.Name, c.Name)
+					return value,
+						fmt.Errorf("no column %q; make the field a pointer or its tag `table:\"%s,optional\"` if "+
+							"that may be", c.Name, c.Name)
 				}
 			}
 		}
@@ -244,7 +250,8 @@ func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
 	}, nil
 }
 
-// pointerSetter points to a new value, unless the text is the one that stands for none. Pointers to pointers have no setter.
+// pointerSetter points to a new value, unless the text is the one that stands for none. Pointers to
+// pointers have no setter.
 func pointerSetter(t reflect.Type, none string, setterOf func(reflect.Type) setter) setter {
 	inner := setterOf(t.Elem())
 	if inner == nil || t.Elem().Kind() == reflect.Pointer {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// fields takes a row apart. The fields share its memory, but for those with doubled quotes. into is used again.
+// fields takes a row apart. The fields share its memory, but for those with doubled quotes. into is
+// used again.
 func fields(row string, f Format, into []string) ([]string, error) {
 	into = into[:0]
 	if f.Syntax == Lines {
@@ -40,7 +41,8 @@ func fields(row string, f Format, into []string) ([]string, error) {
 			return into, nil
 		}
 		if rest[0] != f.Separator {
-			return nil, fmt.Errorf("column %d: text after its closing quote, %.20q; if quotes are text here set Format.Quoting to QuoteNone", len(into), rest)
+			return nil, fmt.Errorf("column %d: text after its closing quote, %.20q; if quotes are text here set "+
+				"Format.Quoting to QuoteNone", len(into), rest)
 		}
 		row = rest[1:]
 	}
@@ -53,7 +55,8 @@ func unquote(row string) (field, rest string, err error) {
 	for at := 0; ; {
 		end := strings.IndexByte(body[at:], '"')
 		if end < 0 {
-			return "", "", errors.New("a quote is opened and never closed; if quotes are text here set Format.Quoting to QuoteNone")
+			return "", "", errors.New("a quote is opened and never closed; if quotes are text here set " +
+				"Format.Quoting to QuoteNone")
 		}
 		end += at
 		if end+1 < len(body) && body[end+1] == '"' {

@@ -54,19 +54,22 @@ type Format struct {
 	// Separator stands between the columns of CSV; zero means a comma. It is an ASCII character.
 	Separator byte
 
-	// Columns names the columns of a CSV or TSV file without a header; nil means that the first line names them.
+	// Columns names the columns of a CSV or TSV file without a header; nil means that the first
+	// line names them.
 	Columns []string
 
-	// MaxRecord is the longest row in bytes; a longer one is an error, since it mostly means a file that is no table or a quote
-	// that is never closed. Zero means 1 MiB; the most is 64 MiB.
+	// MaxRecord is the longest row in bytes; a longer one is an error, since it mostly means a file
+	// that is no table or a quote that is never closed. Zero means 1 MiB; the most is 64 MiB.
 	MaxRecord int
 
-	// Memory is the size in bytes up to which [OpenRows] keeps a file in memory; of larger files it keeps the places of the rows, four
-	// bytes for each. Zero means 64 MiB, a negative number no file at all.
+	// Memory is the size in bytes up to which [OpenRows] keeps a file in memory; of larger files it
+	// keeps the places of the rows, four bytes for each. Zero means 64 MiB, a negative number no
+	// file at all.
 	Memory int64
 
-	// IndexFile is a file in which [OpenRows] keeps those places, so that a large table opens at once the next time: what a
-	// resumed run wants. It is made anew when the table has changed. Empty means that none is written.
+	// IndexFile is a file in which [OpenRows] keeps those places, so that a large table opens at
+	// once the next time: what a resumed run wants. It is made anew when the table has changed.
+	// Empty means that none is written.
 	IndexFile string
 }
 
@@ -89,14 +92,18 @@ func (f Format) withDefaults(path string) (Format, error) {
 		case ".txt":
 			f.Syntax = Lines
 		default:
-			return f, fmt.Errorf("the extension %q is not .csv, .tsv, .tab, .jsonl, .ndjson or .txt; set Format.Syntax", extension)
+			return f, fmt.Errorf("the extension %q is not .csv, .tsv, .tab, .jsonl, .ndjson or .txt; set Format.Syntax",
+				extension)
 		}
 	}
 	switch {
-	case f.Syntax < 0 || f.Syntax > Lines, f.Quoting < 0 || f.Quoting > QuoteNone, f.Encoding < 0 || f.Encoding > Latin1:
-		return f, fmt.Errorf("Format{Syntax: %d, Quoting: %d, Encoding: %d}: no such constant", f.Syntax, f.Quoting, f.Encoding)
+	case f.Syntax < 0 || f.Syntax > Lines, f.Quoting < 0 || f.Quoting > QuoteNone, f.Encoding < 0 ||
+		f.Encoding > Latin1:
+		return f, fmt.Errorf("Format{Syntax: %d, Quoting: %d, Encoding: %d}: no such constant", f.Syntax, f.Quoting,
+			f.Encoding)
 	case f.MaxRecord < 0 || f.MaxRecord > largestMaxRecord:
-		return f, fmt.Errorf("Format.MaxRecord is %d; it must be from 1 to %d, or 0 for %d", f.MaxRecord, largestMaxRecord, defaultMaxRecord)
+		return f, fmt.Errorf("Format.MaxRecord is %d; it must be from 1 to %d, or 0 for %d", f.MaxRecord,
+			largestMaxRecord, defaultMaxRecord)
 	case f.Separator != 0 && f.Syntax != CSV && !(f.Syntax == TSV && f.Separator == '\t'):
 		return f, fmt.Errorf("Format.Separator is %q, but only CSV has one to choose", f.Separator)
 	case f.Separator == '"' || f.Separator == '\r' || f.Separator == '\n' || f.Separator >= 0x80:

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// offsets are the places of rows in a file, in ascending order, in four bytes each: the whole place of every 64th row and the
-// distance of the others to it. 64 rows of at most 64 MiB and their empty lines lie within 4 GiB, or the next one begins a group of its own.
+// offsets are the places of rows in a file, in ascending order, in four bytes each: the whole place
+// of every 64th row and the distance of the others to it. 64 rows of at most 64 MiB and their empty
+// lines lie within 4 GiB, or the next one begins a group of its own.
 type offsets struct {
 	groups []group
 	deltas []uint32
@@ -30,7 +31,8 @@ func (o *offsets) len() int { return len(o.deltas) }
 
 func (o *offsets) add(place int64) {
 	n := len(o.deltas)
-	if n == 0 || int64(n)-o.groups[len(o.groups)-1].first >= groupSize || place-o.groups[len(o.groups)-1].base > 1<<32-1 {
+	if n == 0 || int64(n)-o.groups[len(o.groups)-1].first >= groupSize ||
+		place-o.groups[len(o.groups)-1].base > 1<<32-1 {
 		o.groups = append(o.groups, group{int64(n), place})
 	}
 	o.deltas = append(o.deltas, uint32(place-o.groups[len(o.groups)-1].base))
@@ -47,13 +49,15 @@ const indexMagic = "gotrainer rows 1\n"
 // indexKey is what an index file and a table must agree in.
 func indexKey(size int64, changed time.Time, start int64, f Format) []byte {
 	key := []byte(indexMagic)
-	for _, v := range []int64{size, changed.UnixNano(), start, int64(f.Syntax), int64(f.Quoting), int64(f.Separator), int64(f.MaxRecord)} {
+	for _, v := range []int64{size, changed.UnixNano(), start, int64(f.Syntax), int64(f.Quoting), int64(f.Separator),
+		int64(f.MaxRecord)} {
 		key = binary.LittleEndian.AppendUint64(key, uint64(v))
 	}
 	return key
 }
 
-// save writes the places beside their final name and renames the file, so that no reader sees half of it.
+// save writes the places beside their final name and renames the file, so that no reader sees half
+// of it.
 func (o *offsets) save(path string, key []byte) error {
 	data := append([]byte(nil), key...)
 	data = binary.LittleEndian.AppendUint64(data, uint64(len(o.groups)))
@@ -84,7 +88,8 @@ func (o *offsets) save(path string, key []byte) error {
 	return nil
 }
 
-// load reads what save wrote. It reports false for a file that is not there, is damaged or is of another table: it is made anew then.
+// load reads what save wrote. It reports false for a file that is not there, is damaged or is of
+// another table: it is made anew then.
 func (o *offsets) load(path string, key []byte) bool {
 	data, err := os.ReadFile(path)
 	if err != nil || len(data) < len(key)+20 || !bytes.HasPrefix(data, key) {

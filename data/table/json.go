@@ -7,14 +7,16 @@ import (
 	"strings"
 )
 
-// A walk over one value of JSON (RFC 8259) that checks it and gives the keys and values of an object as they stand in the text. It
-// allocates nothing, where encoding/json would decode columns that nobody asked for.
+// A walk over one value of JSON (RFC 8259) that checks it and gives the keys and values of an
+// object as they stand in the text. It allocates nothing, where encoding/json would decode columns
+// that nobody asked for.
 
 const deepest = 100 // nested values; more is not a table
 
 var errJSONEnd = errors.New("the JSON ends in the middle of a value")
 
-// walkObject calls visit with each key and value of the object in text, which must hold nothing else.
+// walkObject calls visit with each key and value of the object in text, which must hold nothing
+// else.
 func walkObject(text string, visit func(key, value string) error) error {
 	i := space(text, 0)
 	if i >= len(text) || text[i] != '{' {
@@ -213,7 +215,8 @@ func skipNumber(text string, i int) (int, error) {
 	return i, nil
 }
 
-// unquoteJSON returns what a string that has been checked means. Without escapes it shares the memory of the text.
+// unquoteJSON returns what a string that has been checked means. Without escapes it shares the
+// memory of the text.
 func unquoteJSON(text string) (string, error) {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text[1 : len(text)-1], nil

@@ -32,7 +32,9 @@ func TestRealFiles(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		labelled, err := data.Filter(context.Background(), rows, func(m message) (bool, error) { return m.Label == c.label, nil })
+		labelled, err := data.Filter(context.Background(), rows, func(m message) (bool, error) {
+			return m.Label == c.label, nil
+		})
 		if err != nil || rows.Len() != c.rows || labelled.Len() != c.want {
 			t.Errorf("%s: %d rows, %v, want %d and %d of %q", c.name, rows.Len(), err, c.rows, c.want, c.label)
 		}
@@ -41,12 +43,15 @@ func TestRealFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	people, err := data.Filter(context.Background(), trec, func(line string) (bool, error) { return strings.HasPrefix(line, "HUM:"), nil })
+	people, err := data.Filter(context.Background(), trec, func(line string) (bool, error) {
+		return strings.HasPrefix(line, "HUM:"), nil
+	})
 	if err != nil || trec.Len() != 5452 || people.Len() != 1223 {
 		t.Errorf("TREC: %d lines, %v", trec.Len(), err)
 	}
 	for _, file := range []string{"rt-polarity.neg", "rt-polarity.pos"} {
-		lines, err := table.OpenRows[string](filepath.Join(root, "rt_polarity", file), table.Format{Syntax: table.Lines})
+		lines, err := table.OpenRows[string](filepath.Join(root, "rt_polarity", file),
+			table.Format{Syntax: table.Lines})
 		if err != nil || lines.Len() != 5331 {
 			t.Errorf("%s: %v", file, err)
 		}

@@ -21,8 +21,9 @@ var ErrChanged = errors.New("the file has changed since it was opened; its rows 
 // ErrClosed is returned for rows of a table that has been closed.
 var ErrClosed = errors.New("the table has been closed")
 
-// Rows is the data set of the rows of a file, each a T. Any row is had at once, since the places of all are known: in
-// memory for a small file, in the file for a large one. Its methods may be called by several goroutines at a time.
+// Rows is the data set of the rows of a file, each a T. Any row is had at once, since the places of
+// all are known: in memory for a small file, in the file for a large one. Its methods may be called
+// by several goroutines at a time.
 type Rows[T any] struct {
 	path   string
 	format Format
@@ -37,8 +38,8 @@ type Rows[T any] struct {
 	closed  atomic.Bool
 }
 
-// OpenRows opens a table of CSV, TSV, JSONL or lines of text. It reads the file once, to find the rows; each is decoded when it is
-// asked for. A struct T names the columns that it wants:
+// OpenRows opens a table of CSV, TSV, JSONL or lines of text. It reads the file once, to find the
+// rows; each is decoded when it is asked for. A struct T names the columns that it wants:
 //
 //	type Message struct {
 //		Label string `table:"label"`
@@ -46,11 +47,13 @@ type Rows[T any] struct {
 //	}
 //	messages, err := table.OpenRows[Message]("sms.tsv", table.Format{Columns: []string{"label", "text"}})
 //
-// Its fields may be strings, bools, numbers and pointers to them; those of JSONL also slices of them and json.RawMessage. The tag
-// `table:"name,optional"` is for a column that may be missing, `table:"-"` for a field that is no column, and a field
-// without a tag asks for the column of its name in upper or lower case.
+// Its fields may be strings, bools, numbers and pointers to them; those of JSONL also slices of
+// them and json.RawMessage. The tag `table:"name,optional"` is for a column that may be missing,
+// `table:"-"` for a field that is no column, and a field without a tag asks for the column of its
+// name in upper or lower case.
 //
-// T may also be map[string]string or []string, for JSONL map[string]json.RawMessage or json.RawMessage, for Lines string.
+// T may also be map[string]string or []string, for JSONL map[string]json.RawMessage or
+// json.RawMessage, for Lines string.
 func OpenRows[T any](path string, f Format) (*Rows[T], error) {
 	r := &Rows[T]{path: path}
 	if err := r.open(f); err != nil {
@@ -110,8 +113,10 @@ func (r *Rows[T]) stream(begin, end int64) io.Reader {
 	return io.NewSectionReader(r.file, begin, end-begin)
 }
 
-// errNoHeader is the error about a file in which nothing names the columns. A file that was cut to nothing must not pass for a table of no rows.
-var errNoHeader = errors.New("the file is empty, expected a first line that names the columns; write it again, or name the columns in Format.Columns")
+// errNoHeader is the error about a file in which nothing names the columns. A file that was cut to
+// nothing must not pass for a table of no rows.
+var errNoHeader = errors.New("the file is empty, expected a first line that names the columns; write it again, or " +
+	"name the columns in Format.Columns")
 
 // header reads what stands before the first row: a byte order mark, the names of the columns.
 func header(in io.Reader, f Format) (start int64, names []string, err error) {
@@ -193,7 +198,8 @@ func (r *Rows[T]) find(start int64) (err error) {
 // Len returns the number of rows.
 func (r *Rows[T]) Len() int { return r.places.len() }
 
-// Columns returns the names of the columns in their order; nil for JSONL, where each row has its own.
+// Columns returns the names of the columns in their order; nil for JSONL, where each row has its
+// own.
 func (r *Rows[T]) Columns() []string { return slices.Clone(r.names) }
 
 // At returns row i. What is wrong with it is an [*Error].
@@ -285,8 +291,8 @@ func (r *Rows[T]) Describe(i int) string {
 	return fmt.Sprintf("line %d of %s", r.line(r.places.at(i)), r.path)
 }
 
-// Samples returns the rows in their order without the first skip, which are not read: the table as a stream, the same in every pass.
-// The first error ends it.
+// Samples returns the rows in their order without the first skip, which are not read: the table as
+// a stream, the same in every pass. The first error ends it.
 func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

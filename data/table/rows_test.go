@@ -44,8 +44,8 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
-// read returns the rows of a text in all ways in which they can be had, which must agree: by index from memory and from the file, as a
-// stream from any row, and by one scan.
+// read returns the rows of a text in all ways in which they can be had, which must agree: by index
+// from memory and from the file, as a stream from any row, and by one scan.
 func read[T any](t testing.TB, name, text string, f table.Format) ([]T, error) {
 	t.Helper()
 	path := write(t, name, text)
@@ -114,22 +114,38 @@ func TestRows(t *testing.T) {
 		format           table.Format
 		want             []message
 	}{
-		{"TSV with a header", "a.tsv", "label\ttext\nham\tHello\nspam\tWin\n", table.Format{}, []message{{Label: "ham", Text: "Hello"}, {Label: "spam", Text: "Win"}}},
-		{"TSV without a header", "a.tsv", "ham\tHello", table.Format{Columns: []string{"label", "text"}}, []message{{Label: "ham", Text: "Hello"}}},
-		{"quotes of TSV are text", "a.tsv", "text\tlabel\n\"so\t\"\nb\"\t\"c\"\n", table.Format{}, []message{{Label: `"`, Text: `"so`}, {Label: `"c"`, Text: `b"`}}},
-		{"a byte order mark, CRLF and empty lines", "a.tsv", "\ufeff\r\nlabel\ttext\r\n\r\nham\tHi\r\n\r\n\nspam\tWin\r\n", table.Format{Syntax: table.TSV}, []message{{Label: "ham", Text: "Hi"}, {Label: "spam", Text: "Win"}}},
-		{"CSV with quotes", "a.csv", "text,label,score,count\n\"one, \"\"two\"\"\r\nthree\",a,0.5,7\nfour,b,,-2\n\"\",\"\",1e3,0\n", table.Format{Syntax: table.CSV},
-			[]message{{Text: "one, \"two\"\r\nthree", Label: "a", Score: pointer[float32](0.5), Count: 7}, {Text: "four", Label: "b", Count: -2}, {Score: pointer[float32](1000)}}},
-		{"a quote inside an unquoted field is text", "a.csv", "label,text\na,5\" wide\n", table.Format{}, []message{{Label: "a", Text: `5" wide`}}},
-		{"CSV whose quotes are text", "a.csv", "label;text\n\"a;b\n", table.Format{Syntax: table.CSV, Separator: ';', Quoting: table.QuoteNone}, []message{{Label: `"a`, Text: "b"}}},
-		{"TSV with quotes", "a.tsv", "label\ttext\na\t\"b\tc\"\n", table.Format{Quoting: table.QuoteMinimal}, []message{{Label: "a", Text: "b\tc"}}},
-		{"other columns are left out", "a.csv", "id,label,x,text\n1,a,2,b\n", table.Format{}, []message{{Label: "a", Text: "b"}}},
-		{"JSONL", "a.jsonl", "{\"text\":\"a\\n\\u0628\",\"label\":\"b\",\"extra\":{\"deep\":[1,{}]},\"score\":null}\n\n {\"label\":\"\",\"text\":\"\",\"score\":-1.5e1,\"count\":3} \r\n", table.Format{Syntax: table.JSONL},
+		{"TSV with a header", "a.tsv", "label\ttext\nham\tHello\nspam\tWin\n", table.Format{},
+			[]message{{Label: "ham", Text: "Hello"}, {Label: "spam", Text: "Win"}}},
+		{"TSV without a header", "a.tsv", "ham\tHello", table.Format{Columns: []string{"label", "text"}},
+			[]message{{Label: "ham", Text: "Hello"}}},
+		{"quotes of TSV are text", "a.tsv", "text\tlabel\n\"so\t\"\nb\"\t\"c\"\n", table.Format{},
+			[]message{{Label: `"`, Text: `"so`}, {Label: `"c"`, Text: `b"`}}},
+		{"a byte order mark, CRLF and empty lines", "a.tsv",
+			"\ufeff\r\nlabel\ttext\r\n\r\nham\tHi\r\n\r\n\nspam\tWin\r\n", table.Format{Syntax: table.TSV},
+			[]message{{Label: "ham", Text: "Hi"}, {Label: "spam", Text: "Win"}}},
+		{"CSV with quotes", "a.csv",
+			"text,label,score,count\n\"one, \"\"two\"\"\r\nthree\",a,0.5,7\nfour,b,,-2\n\"\",\"\",1e3,0\n",
+			table.Format{Syntax: table.CSV},
+			[]message{{Text: "one, \"two\"\r\nthree", Label: "a", Score: pointer[float32](0.5), Count: 7},
+				{Text: "four", Label: "b", Count: -2}, {Score: pointer[float32](1000)}}},
+		{"a quote inside an unquoted field is text", "a.csv", "label,text\na,5\" wide\n", table.Format{},
+			[]message{{Label: "a", Text: `5" wide`}}},
+		{"CSV whose quotes are text", "a.csv", "label;text\n\"a;b\n", table.Format{Syntax: table.CSV, Separator: ';',
+			Quoting: table.QuoteNone}, []message{{Label: `"a`, Text: "b"}}},
+		{"TSV with quotes", "a.tsv", "label\ttext\na\t\"b\tc\"\n", table.Format{Quoting: table.QuoteMinimal},
+			[]message{{Label: "a", Text: "b\tc"}}},
+		{"other columns are left out", "a.csv", "id,label,x,text\n1,a,2,b\n", table.Format{},
+			[]message{{Label: "a", Text: "b"}}},
+		{"JSONL", "a.jsonl",
+			"{\"text\":\"a\\n\\u0628\",\"label\":\"b\",\"extra\":{\"deep\":[1,{}]},\"score\":null}\n\n " +
+				"{\"label\":\"\",\"text\":\"\",\"score\":-1.5e1,\"count\":3} \r\n", table.Format{Syntax: table.JSONL},
 			[]message{{Label: "b", Text: "a\nب"}, {Score: pointer[float32](-15), Count: 3}}},
-		{"an empty file whose columns the format names", "a.csv", "", table.Format{Columns: []string{"label", "text"}}, nil},
+		{"an empty file whose columns the format names", "a.csv", "", table.Format{Columns: []string{"label", "text"}},
+			nil},
 		{"an empty file of JSONL", "a.jsonl", "", table.Format{}, nil},
 		{"a header only", "a.csv", "label,text", table.Format{}, nil},
-		{"Latin-1", "a.tsv", "label\ttext\nd\tcaf\xe9\n", table.Format{Encoding: table.Latin1}, []message{{Label: "d", Text: "café"}}},
+		{"Latin-1", "a.tsv", "label\ttext\nd\tcaf\xe9\n", table.Format{Encoding: table.Latin1},
+			[]message{{Label: "d", Text: "café"}}},
 	} {
 		got, err := read[message](t, c.file, c.text, c.format)
 		if err != nil {
@@ -151,28 +167,41 @@ func TestRowsRefuse(t *testing.T) {
 		format           table.Format
 		want             string
 	}{
-		{"an empty file without a header", "a.csv", "", table.Format{}, "the file is empty, expected a first line that names the columns; write it again, or name the columns in Format.Columns"},
+		{"an empty file without a header", "a.csv", "", table.Format{}, "the file is empty, expected a first line " +
+			"that names the columns; write it again, or name the columns in Format.Columns"},
 		{"a file of empty lines", "a.tsv", "\ufeff\r\n\n", table.Format{}, "the file is empty"},
 		{"a missing column", "a.csv", "label,words\n", table.Format{}, `no column "text"; there are ["label" "words"]`},
 		{"a column twice", "a.csv", "label,text,text\n", table.Format{}, `two columns are called "text"`},
-		{"too few columns", "a.csv", "label,text\na,b\n\na\n", table.Format{}, `line 4: 1 columns, expected 2 ["label" "text"]`},
+		{"too few columns", "a.csv", "label,text\na,b\n\na\n", table.Format{},
+			`line 4: 1 columns, expected 2 ["label" "text"]`},
 		{"too many columns", "a.csv", "label,text\na,b,c\n", table.Format{}, "line 2: 3 columns, expected 2"},
-		{"a word for a number", "a.csv", "label,text,count\na,b,many\n", table.Format{}, `line 2: column "count": "many" is no int: invalid syntax`},
-		{"a number out of range", "a.csv", "label,text,score\na,b,1e99\n", table.Format{}, `line 2: column "score": "1e99" is no float32: value out of range`},
-		{"a quote that never closes", "a.csv", "label,text\na,\"b\nc,d\n", table.Format{}, "line 2: column 2: a quote is opened and never closed"},
-		{"text after a quote", "a.csv", "label,text\na,\"b\"c\n", table.Format{}, "line 2: column 2: text after its closing quote"},
+		{"a word for a number", "a.csv", "label,text,count\na,b,many\n", table.Format{},
+			`line 2: column "count": "many" is no int: invalid syntax`},
+		{"a number out of range", "a.csv", "label,text,score\na,b,1e99\n", table.Format{},
+			`line 2: column "score": "1e99" is no float32: value out of range`},
+		{"a quote that never closes", "a.csv", "label,text\na,\"b\nc,d\n", table.Format{},
+			"line 2: column 2: a quote is opened and never closed"},
+		{"text after a quote", "a.csv", "label,text\na,\"b\"c\n", table.Format{},
+			"line 2: column 2: text after its closing quote"},
 		{"bytes that are no UTF-8", "a.tsv", "label\ttext\na\t\xe9\n", table.Format{}, "line 2: not valid UTF-8"},
 		{"UTF-16", "a.tsv", "\xff\xfel\x00", table.Format{}, "UTF-16"},
 		{"gzip", "a.tsv", "\x1f\x8b\x08\x00", table.Format{}, "compressed by gzip"},
 		{"Parquet", "a.csv", "PAR1\x15\x04", table.Format{}, "data/parquet"},
-		{"a row without end", "a.tsv", "label\ttext\n" + strings.Repeat("x", 200), table.Format{MaxRecord: 100}, "line 2: a row is longer than 100 bytes; is this a table?"},
-		{"a quote that swallows the table", "a.csv", "label,text\na,\"" + strings.Repeat("x\n", 100), table.Format{MaxRecord: 100}, "line 2: a row is longer than 100 bytes and holds line breaks"},
-		{"a string for a number of JSON", "a.jsonl", `{"label":"a","text":"b","count":"3"}`, table.Format{}, `line 1: column "count": a string ("3"), want a number`},
-		{"a fraction for an int of JSON", "a.jsonl", `{"label":"a","text":"b","count":3.5}`, table.Format{}, `"3.5" is no int`},
-		{"an object for a string", "a.jsonl", `{"label":{"id":1},"text":"b"}`, table.Format{}, `line 1: column "label": an object, want a string; a field of type json.RawMessage`},
-		{"null for a string", "a.jsonl", `{"label":null,"text":"b"}`, table.Format{}, `column "label": null, want a string`},
+		{"a row without end", "a.tsv", "label\ttext\n" + strings.Repeat("x", 200), table.Format{MaxRecord: 100},
+			"line 2: a row is longer than 100 bytes; is this a table?"},
+		{"a quote that swallows the table", "a.csv", "label,text\na,\"" + strings.Repeat("x\n", 100),
+			table.Format{MaxRecord: 100}, "line 2: a row is longer than 100 bytes and holds line breaks"},
+		{"a string for a number of JSON", "a.jsonl", `{"label":"a","text":"b","count":"3"}`, table.Format{},
+			`line 1: column "count": a string ("3"), want a number`},
+		{"a fraction for an int of JSON", "a.jsonl", `{"label":"a","text":"b","count":3.5}`, table.Format{},
+			`"3.5" is no int`},
+		{"an object for a string", "a.jsonl", `{"label":{"id":1},"text":"b"}`, table.Format{},
+			`line 1: column "label": an object, want a string; a field of type json.RawMessage`},
+		{"null for a string", "a.jsonl", `{"label":null,"text":"b"}`, table.Format{},
+			`column "label": null, want a string`},
 		{"a key that is missing", "a.jsonl", "\n" + `{"label":"a"}`, table.Format{}, `line 2: no column "text"`},
-		{"a key twice", "a.jsonl", `{"label":"a","text":"b","text":"c"}`, table.Format{}, `column "text": it stands twice`},
+		{"a key twice", "a.jsonl", `{"label":"a","text":"b","text":"c"}`, table.Format{},
+			`column "text": it stands twice`},
 		{"an array of JSON", "a.jsonl", `["a","b"]`, table.Format{}, "line 1: want an object of JSON"},
 		{"half an object", "a.jsonl", `{"label":"a","te`, table.Format{}, "line 1: a key: the JSON ends"},
 		{"two objects in a line", "a.jsonl", `{"label":"a","text":"b"}{}`, table.Format{}, "text after the object"},
@@ -182,28 +211,33 @@ func TestRowsRefuse(t *testing.T) {
 		{"columns for JSONL", "a.jsonl", "", table.Format{Columns: []string{"a"}}, "the keys of JSONL"},
 		{"quoting for JSONL", "a.jsonl", "", table.Format{Quoting: table.QuoteMinimal}, "no quoting to choose"},
 		{"a syntax that does not exist", "a.csv", "", table.Format{Syntax: 9}, "no such constant"},
-		{"a row limit over the largest", "a.csv", "", table.Format{MaxRecord: 1 << 30}, "Format.MaxRecord is 1073741824"},
+		{"a row limit over the largest", "a.csv", "", table.Format{MaxRecord: 1 << 30},
+			"Format.MaxRecord is 1073741824"},
 	} {
-		if got, err := read[message](t, c.file, c.text, c.format); err == nil || !strings.Contains(err.Error(), c.want) {
+		if got, err := read[message](t, c.file, c.text, c.format); err == nil || !strings.Contains(err.Error(),
+			c.want) {
 			t.Errorf("%s: %v, %v; want %q", c.name, got, err, c.want)
 		}
 	}
 	for name, err := range map[string]error{
-		"a list in CSV":            second(table.OpenRows[numbers](write(t, "a.csv", "n\n1\n"), table.Format{})),
-		"an int as a row":          second(table.OpenRows[int](write(t, "a.csv", "n\n1\n"), table.Format{})),
-		"a string for CSV":         second(table.OpenRows[string](write(t, "a.csv", "n\n1\n"), table.Format{})),
-		"a nested struct in JSONL": second(table.OpenRows[struct{ A struct{ B int } }](write(t, "a.jsonl", "{}"), table.Format{})),
-		"a struct without fields":  second(table.OpenRows[struct{}](write(t, "a.csv", "n\n1\n"), table.Format{})),
+		"a list in CSV":    second(table.OpenRows[numbers](write(t, "a.csv", "n\n1\n"), table.Format{})),
+		"an int as a row":  second(table.OpenRows[int](write(t, "a.csv", "n\n1\n"), table.Format{})),
+		"a string for CSV": second(table.OpenRows[string](write(t, "a.csv", "n\n1\n"), table.Format{})),
+		"a nested struct in JSONL": second(table.OpenRows[struct{ A struct{ B int } }](write(t, "a.jsonl", "{}"),
+			table.Format{})),
+		"a struct without fields": second(table.OpenRows[struct{}](write(t, "a.csv", "n\n1\n"), table.Format{})),
 		"a tag with another option": second(table.OpenRows[struct {
 			A int `table:"n,omitempty"`
 		}](write(t, "a.csv", "n\n1\n"), table.Format{})),
 		"two fields for the column": second(table.OpenRows[struct {
 			A, B int `table:"n"`
 		}](write(t, "a.csv", "n\n1\n"), table.Format{})),
-		"a pointer to a pointer":     second(table.OpenRows[struct{ N **int }](write(t, "a.csv", "n\n1\n"), table.Format{})),
-		"a folder":                   second(table.OpenRows[message](t.TempDir(), table.Format{Syntax: table.CSV})),
-		"an index file in no folder": second(table.OpenRows[[]string](write(t, "a.csv", "n\n1\n"), table.Format{IndexFile: "/no/such/folder/a.index"})),
-		"a scan by extension":        scanError(""),
+		"a pointer to a pointer": second(table.OpenRows[struct{ N **int }](write(t, "a.csv", "n\n1\n"),
+			table.Format{})),
+		"a folder": second(table.OpenRows[message](t.TempDir(), table.Format{Syntax: table.CSV})),
+		"an index file in no folder": second(table.OpenRows[[]string](write(t, "a.csv", "n\n1\n"),
+			table.Format{IndexFile: "/no/such/folder/a.index"})),
+		"a scan by extension": scanError(""),
 	} {
 		if err == nil {
 			t.Errorf("%s is accepted", name)
@@ -233,7 +267,8 @@ func TestRowsOfOtherTypes(t *testing.T) {
 		t.Error(diff, err)
 	}
 	raw, err := read[map[string]json.RawMessage](t, "a.jsonl", `{"a":[1, 2],"b":{"c":null}}`, table.Format{})
-	if diff := cmp.Diff([]map[string]json.RawMessage{{"a": json.RawMessage("[1, 2]"), "b": json.RawMessage(`{"c":null}`)}}, raw); diff != "" || err != nil {
+	if diff := cmp.Diff([]map[string]json.RawMessage{{"a": json.RawMessage("[1, 2]"),
+		"b": json.RawMessage(`{"c":null}`)}}, raw); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	whole, err := read[json.RawMessage](t, "a.jsonl", `{"a":1}`, table.Format{})
@@ -248,12 +283,16 @@ func TestRowsOfOtherTypes(t *testing.T) {
 		When   time.Time       `table:"-"`
 		Flag   bool
 	}
-	got, err := read[tokens](t, "a.jsonl", `{"ids":[1, -2],"words":["a","\"b"],"boxes":[[1,2],[]],"answer":{"x":[1]},"FLAG":true}`, table.Format{})
-	want := []tokens{{IDs: []int64{1, -2}, Words: []string{"a", `"b`}, Boxes: [][]float32{{1, 2}, {}}, Answer: json.RawMessage(`{"x":[1]}`), Flag: true}}
+	got, err := read[tokens](t, "a.jsonl",
+		`{"ids":[1, -2],"words":["a","\"b"],"boxes":[[1,2],[]],"answer":{"x":[1]},"FLAG":true}`, table.Format{})
+	want := []tokens{{IDs: []int64{1, -2}, Words: []string{"a", `"b`}, Boxes: [][]float32{{1, 2}, {}},
+		Answer: json.RawMessage(`{"x":[1]}`), Flag: true}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if _, err := read[tokens](t, "a.jsonl", `{"ids":[1,"2"],"words":[],"boxes":[],"FLAG":true}`, table.Format{}); err == nil || !strings.Contains(err.Error(), `column "ids": item 1: a string ("2"), want a number`) {
+	if _, err := read[tokens](t, "a.jsonl", `{"ids":[1,"2"],"words":[],"boxes":[],"FLAG":true}`,
+		table.Format{}); err == nil || !strings.Contains(err.Error(),
+		`column "ids": item 1: a string ("2"), want a number`) {
 		t.Errorf("a string among numbers: %v", err)
 	}
 	dates, err := read[struct{ Day time.Time }](t, "a.csv", "day\n2026-01-02T00:00:00Z\n", table.Format{})
@@ -286,7 +325,8 @@ func TestCSVIsThatOfEncodingCSV(t *testing.T) {
 			rt.Fatal(err)
 		}
 		names := []string{"a", "b", "c", "d"}[:columns]
-		rows, err := table.OpenRows[[]string](path, table.Format{Columns: names, Memory: int64(rapid.SampledFrom([]int{0, -1}).Draw(rt, "memory"))})
+		rows, err := table.OpenRows[[]string](path, table.Format{Columns: names,
+			Memory: int64(rapid.SampledFrom([]int{0, -1}).Draw(rt, "memory"))})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -462,7 +502,8 @@ func TestFileThatChangesIsNoticed(t *testing.T) {
 	if err := os.Chmod(secret, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := table.OpenRows[message](secret, table.Format{}); os.Getuid() != 0 && !errors.Is(err, fs.ErrPermission) {
+	if _, err := table.OpenRows[message](secret, table.Format{}); os.Getuid() != 0 &&
+		!errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a file that may not be read: %v", err)
 	}
 }
@@ -497,7 +538,9 @@ func TestScanPassesReadErrorsOn(t *testing.T) {
 }
 
 func FuzzRows(f *testing.F) {
-	for _, seed := range []string{"label,text\na,b\n", "\ufefflabel\ttext\r\n\"a\tb\r\n\r\n", "label,text\n\"a\"\"\n\",b", `{"label":"a","text":"\u00e9","x":[1,{"y":-1.5e-3}]}`, "\x00\n\xff", "\n\n\n", "\"\n"} {
+	for _, seed := range []string{"label,text\na,b\n", "\ufefflabel\ttext\r\n\"a\tb\r\n\r\n",
+		"label,text\n\"a\"\"\n\",b", `{"label":"a","text":"\u00e9","x":[1,{"y":-1.5e-3}]}`, "\x00\n\xff", "\n\n\n",
+		"\"\n"} {
 		for syntax := range 4 {
 			f.Add([]byte(seed), syntax, false)
 		}
@@ -523,7 +566,8 @@ func FuzzRows(f *testing.F) {
 }
 
 func FuzzJSONRow(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":1}`, `{"a":[1,2,{"b":"\\\"\u1234"}],"c":null}`, `{"a":-0.5E+7,"b":01}`, `{"a":"` + "\t" + `"}`, `{"a":tru}`, `{"a":1,}`, strings.Repeat(`{"a":`, 200)} {
+	for _, seed := range []string{`{}`, `{"a":1}`, `{"a":[1,2,{"b":"\\\"\u1234"}],"c":null}`, `{"a":-0.5E+7,"b":01}`,
+		`{"a":"` + "\t" + `"}`, `{"a":tru}`, `{"a":1,}`, strings.Repeat(`{"a":`, 200)} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -538,7 +582,8 @@ func FuzzJSONRow(f *testing.F) {
 		if rows > 0 && err == nil && !valid {
 			t.Errorf("%q is accepted", text)
 		}
-		if valid && err != nil && !strings.Contains(err.Error(), "in one another") && !errors.Is(err, table.ErrUTF8) && !strings.Contains(err.Error(), "longer") {
+		if valid && err != nil && !strings.Contains(err.Error(), "in one another") && !errors.Is(err, table.ErrUTF8) &&
+			!strings.Contains(err.Error(), "longer") {
 			t.Errorf("%q is refused: %v", text, err)
 		}
 	})
@@ -550,7 +595,9 @@ func BenchmarkRowsAt(b *testing.B) {
 		memory int64
 	}{{"memory", 0}, {"file", -1}} {
 		b.Run(c.name, func(b *testing.B) {
-			rows, err := table.OpenRows[message](write(b, "a.tsv", "label\ttext\n"+strings.Repeat("ham\tGo until jurong point, crazy.. Available only in bugis\n", 100_000)), table.Format{Memory: c.memory})
+			rows, err := table.OpenRows[message](write(b, "a.tsv", "label\ttext\n"+
+				strings.Repeat("ham\tGo until jurong point, crazy.. Available only in bugis\n", 100_000)),
+				table.Format{Memory: c.memory})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -624,7 +671,8 @@ func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip("no named pipes here:", err)
 	}
-	if _, err := table.OpenRows[[]string](path, table.Format{}); err == nil || !strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
+	if _, err := table.OpenRows[[]string](path, table.Format{}); err == nil || !strings.Contains(err.Error(),
+		"named pipe") || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
 	}
 }

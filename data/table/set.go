@@ -17,7 +17,8 @@ type Set struct {
 	rows []Row
 }
 
-// Open reads a table and checks that every file in it exists; all that do not are one [*MissingFilesError].
+// Open reads a table and checks that every file in it exists; all that do not are one
+// [*MissingFilesError].
 func Open(path string, o Options) (*Set, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -63,8 +64,8 @@ func (s *Set) Describe(i int) string {
 	return fmt.Sprintf("%s, line %d of %s", s.rows[i].Path, s.rows[i].Line, s.path)
 }
 
-// Characters returns the characters of all labels, each once, in the order of their code points: the charset that a
-// recognizer of these labels needs.
+// Characters returns the characters of all labels, each once, in the order of their code points:
+// the charset that a recognizer of these labels needs.
 func (s *Set) Characters() []rune {
 	seen := make(map[rune]bool)
 	for _, row := range s.rows {

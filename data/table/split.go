@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// splitter finds the rows in a stream of bytes: lines, or what quotes make one. It holds one row and a buffer.
+// splitter finds the rows in a stream of bytes: lines, or what quotes make one. It holds one row
+// and a buffer.
 type splitter struct {
 	r         io.Reader
 	quoted    bool // line breaks in quotes do not end a row
@@ -24,10 +25,12 @@ type splitter struct {
 }
 
 func newSplitter(r io.Reader, f Format, offset int64) *splitter {
-	return &splitter{r: r, quoted: f.quoted(), separator: f.Separator, most: f.MaxRecord, buffer: make([]byte, 64<<10), base: offset}
+	return &splitter{r: r, quoted: f.quoted(), separator: f.Separator, most: f.MaxRecord, buffer: make([]byte, 64<<10),
+		base: offset}
 }
 
-// next returns the next row that is not empty, without its line end, and its place in the stream. The row is valid until the next call.
+// next returns the next row that is not empty, without its line end, and its place in the stream.
+// The row is valid until the next call.
 func (s *splitter) next() (row []byte, offset int64, err error) {
 	for {
 		rest := s.buffer[s.from:s.to]
@@ -81,12 +84,14 @@ func (s *splitter) fill() {
 
 func (s *splitter) tooLong(rest []byte) error {
 	if s.quoted && bytes.IndexByte(rest, '\n') >= 0 {
-		return fmt.Errorf("a row is longer than %d bytes and holds line breaks; is a quote never closed? If quotes are text here set Format.Quoting to QuoteNone", s.most)
+		return fmt.Errorf("a row is longer than %d bytes and holds line breaks; is a quote never closed? If quotes "+
+			"are text here set Format.Quoting to QuoteNone", s.most)
 	}
 	return fmt.Errorf("a row is longer than %d bytes; is this a table? If so set Format.MaxRecord", s.most)
 }
 
-// findRow returns the size of the first row in text without its line feed, and with it; -1 if it does not end there.
+// findRow returns the size of the first row in text without its line feed, and with it; -1 if it
+// does not end there.
 func findRow(text []byte, quoted bool, separator byte) (size, skip int) {
 	end := bytes.IndexByte(text, '\n')
 	if end < 0 {
@@ -143,15 +148,18 @@ func (e Encoding) text(row []byte) (string, error) {
 	return string(row), nil
 }
 
-// mark returns the size of the byte order mark at the start of a table, and refuses what is visibly no text.
+// mark returns the size of the byte order mark at the start of a table, and refuses what is visibly
+// no text.
 func mark(start []byte, e Encoding) (int, error) {
 	switch {
 	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")) && e == UTF8:
 		return 3, nil
-	case bytes.HasPrefix(start, []byte("\xff\xfe")) && e == UTF8, bytes.HasPrefix(start, []byte("\xfe\xff")) && e == UTF8:
+	case bytes.HasPrefix(start, []byte("\xff\xfe")) && e == UTF8, bytes.HasPrefix(start, []byte("\xfe\xff")) &&
+		e == UTF8:
 		return 0, fmt.Errorf("it is written in UTF-16: %w", ErrUTF8)
 	case bytes.HasPrefix(start, []byte("\x1f\x8b\x08")):
-		return 0, errors.New("it is compressed by gzip, in which no row can be found without reading all before it; unpack it")
+		return 0, errors.New("it is compressed by gzip, in which no row can be found without reading all before it; " +
+			"unpack it")
 	case bytes.HasPrefix(start, []byte("PAR1")):
 		return 0, errors.New("it is a Parquet file; open it with package data/parquet")
 	}

@@ -17,8 +17,9 @@ type Options struct {
 	// Separator is between the columns; zero means a tab.
 	Separator rune
 
-	// Header says that the first line names the columns. The columns File and Label are then found by name, and
-	// others are ignored; without a header there must be just these two, in this order.
+	// Header says that the first line names the columns. The columns File and Label are then found
+	// by name, and others are ignored; without a header there must be just these two, in this
+	// order.
 	Header bool
 
 	// File and Label name the columns of a table with a header; empty means "file" and "label".
@@ -27,7 +28,8 @@ type Options struct {
 	// AllowEmpty takes rows with an empty label, which otherwise are an error.
 	AllowEmpty bool
 
-	// Dir is the folder that relative file names start from; empty means the folder of the table. [Read] does not use it.
+	// Dir is the folder that relative file names start from; empty means the folder of the table.
+	// [Read] does not use it.
 	Dir string
 }
 
@@ -141,7 +143,8 @@ func (c places) row(fields []string, allowEmpty bool) (Row, error) {
 	return row, nil
 }
 
-// records returns a function that returns the fields of the next line and its number, and io.EOF at the end.
+// records returns a function that returns the fields of the next line and its number, and io.EOF at
+// the end.
 func records(in *bufio.Reader, separator rune) (func() ([]string, int, error), error) {
 	if separator == 0 || separator == '\t' {
 		return tabbed(in), nil
@@ -184,8 +187,8 @@ func records(in *bufio.Reader, separator rune) (func() ([]string, int, error), e
 
 var errTooLong = fmt.Errorf("longer than %d bytes; is this a table, and is every quote closed?", maxLine)
 
-// limited reads up to end, and a little more that a reader of records may have ahead. Behind a quote that is never closed that reader would take all
-// of a file as one record.
+// limited reads up to end, and a little more that a reader of records may have ahead. Behind a
+// quote that is never closed that reader would take all of a file as one record.
 type limited struct {
 	in        io.Reader
 	read, end int64

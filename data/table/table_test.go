@@ -22,19 +22,30 @@ func TestRead(t *testing.T) {
 		options    table.Options
 		want       []table.Row
 	}{
-		{"lines of file and label", "a.jpg\tone\nb.jpg\ttwo\n", table.Options{}, []table.Row{{File: "a.jpg", Label: "one", Line: 1}, {File: "b.jpg", Label: "two", Line: 2}}},
-		{"no line break at the end", "a.jpg\tone", table.Options{}, []table.Row{{File: "a.jpg", Label: "one", Line: 1}}},
-		{"a byte order mark", "\ufeffa.jpg\tone\n", table.Options{}, []table.Row{{File: "a.jpg", Label: "one", Line: 1}}},
-		{"CRLF and empty lines", "\r\na.jpg\tone\r\n\r\nb.jpg\ttwo\r\n\r\n", table.Options{}, []table.Row{{File: "a.jpg", Label: "one", Line: 2}, {File: "b.jpg", Label: "two", Line: 4}}},
-		{"quotes are text", "a.jpg\t\"so\nb.jpg\t5\"\n", table.Options{}, []table.Row{{File: "a.jpg", Label: `"so`, Line: 1}, {File: "b.jpg", Label: `5"`, Line: 2}}},
-		{"spaces are text", "a b.jpg\t one \n", table.Options{}, []table.Row{{File: "a b.jpg", Label: " one ", Line: 1}}},
+		{"lines of file and label", "a.jpg\tone\nb.jpg\ttwo\n", table.Options{},
+			[]table.Row{{File: "a.jpg", Label: "one", Line: 1}, {File: "b.jpg", Label: "two", Line: 2}}},
+		{"no line break at the end", "a.jpg\tone", table.Options{},
+			[]table.Row{{File: "a.jpg", Label: "one", Line: 1}}},
+		{"a byte order mark", "\ufeffa.jpg\tone\n", table.Options{},
+			[]table.Row{{File: "a.jpg", Label: "one", Line: 1}}},
+		{"CRLF and empty lines", "\r\na.jpg\tone\r\n\r\nb.jpg\ttwo\r\n\r\n", table.Options{},
+			[]table.Row{{File: "a.jpg", Label: "one", Line: 2}, {File: "b.jpg", Label: "two", Line: 4}}},
+		{"quotes are text", "a.jpg\t\"so\nb.jpg\t5\"\n", table.Options{},
+			[]table.Row{{File: "a.jpg", Label: `"so`, Line: 1}, {File: "b.jpg", Label: `5"`, Line: 2}}},
+		{"spaces are text", "a b.jpg\t one \n", table.Options{}, []table.Row{{File: "a b.jpg", Label: " one ",
+			Line: 1}}},
 		{"Persian", "پلاک.jpg\t۱۲ب۳۴۵\n", table.Options{}, []table.Row{{File: "پلاک.jpg", Label: "۱۲ب۳۴۵", Line: 1}}},
-		{"an empty label that is allowed", "a.jpg\t\n", table.Options{AllowEmpty: true}, []table.Row{{File: "a.jpg", Line: 1}}},
+		{"an empty label that is allowed", "a.jpg\t\n", table.Options{AllowEmpty: true},
+			[]table.Row{{File: "a.jpg", Line: 1}}},
 		{"an empty table", "", table.Options{}, nil},
-		{"a header", "id\tlabel\tfile\n7\tone\ta.jpg\n", table.Options{Header: true}, []table.Row{{File: "a.jpg", Label: "one", Line: 2}}},
-		{"a header of other names", "image_path\ttext\na.jpg\tone\n", table.Options{Header: true, File: "image_path", Label: "text"}, []table.Row{{File: "a.jpg", Label: "one", Line: 2}}},
+		{"a header", "id\tlabel\tfile\n7\tone\ta.jpg\n", table.Options{Header: true},
+			[]table.Row{{File: "a.jpg", Label: "one", Line: 2}}},
+		{"a header of other names", "image_path\ttext\na.jpg\tone\n", table.Options{Header: true, File: "image_path",
+			Label: "text"}, []table.Row{{File: "a.jpg", Label: "one", Line: 2}}},
 		{"a header only", "file\tlabel\n", table.Options{Header: true}, nil},
-		{"commas with quotes", "\ufeffa.jpg,\"one, \"\"two\"\"\nthree\"\nb.jpg,four\n", table.Options{Separator: ','}, []table.Row{{File: "a.jpg", Label: "one, \"two\"\nthree", Line: 1}, {File: "b.jpg", Label: "four", Line: 3}}},
+		{"commas with quotes", "\ufeffa.jpg,\"one, \"\"two\"\"\nthree\"\nb.jpg,four\n", table.Options{Separator: ','},
+			[]table.Row{{File: "a.jpg", Label: "one, \"two\"\nthree", Line: 1}, {File: "b.jpg", Label: "four",
+				Line: 3}}},
 	} {
 		got, err := table.Read(strings.NewReader(c.text), c.options)
 		if err != nil {
@@ -61,16 +72,20 @@ func TestReadRefuses(t *testing.T) {
 		{"UTF-16", "\xff\xfea\x00\t\x00b\x00\n", table.Options{}, "line 1: not valid UTF-8"},
 		{"Windows-1256 in CSV", "a.jpg,\xc7\xc8\n", table.Options{Separator: ','}, "line 1: not valid UTF-8"},
 		{"a line without end", strings.Repeat("x", 2<<20), table.Options{}, "line 1: longer than"},
-		{"commas and a line without end", "a,one\n\"b\n\",two\n" + strings.Repeat("x", 4<<20), table.Options{Separator: ','}, "line 4: longer than"},
-		{"a quote that swallows the table", "a,one\nb,\"" + strings.Repeat("x\n", 2<<20), table.Options{Separator: ','}, "line 2: longer than"},
+		{"commas and a line without end", "a,one\n\"b\n\",two\n" + strings.Repeat("x", 4<<20),
+			table.Options{Separator: ','}, "line 4: longer than"},
+		{"a quote that swallows the table", "a,one\nb,\"" + strings.Repeat("x\n", 2<<20), table.Options{Separator: ','},
+			"line 2: longer than"},
 		{"a quote that never ends", "a.jpg,one\nb.jpg,\"two\n", table.Options{Separator: ','}, "line 2: "},
 		{"no header", "", table.Options{Header: true}, "expected a header"},
-		{"a header without the column", "file\ttext\n", table.Options{Header: true}, `line 1: no column "label"; the header has ["file" "text"]`},
+		{"a header without the column", "file\ttext\n", table.Options{Header: true},
+			`line 1: no column "label"; the header has ["file" "text"]`},
 		{"a header with the column twice", "file\tlabel\tlabel\n", table.Options{Header: true}, `two columns "label"`},
 		{"a separator that is a quote", "a", table.Options{Separator: '"'}, "cannot separate columns"},
 		{"a separator that is no character", "a", table.Options{Separator: -1}, "no character"},
 	} {
-		if rows, err := table.Read(strings.NewReader(c.text), c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+		if rows, err := table.Read(strings.NewReader(c.text), c.options); err == nil || !strings.Contains(err.Error(),
+			c.want) {
 			t.Errorf("%s: Read = %v, %v, want %q", c.name, rows, err, c.want)
 		}
 	}
@@ -137,7 +152,8 @@ func TestMissingFilesAreCountedAndNamed(t *testing.T) {
 	if !errors.As(err, &missing) || len(missing.Missing) != 9 || !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("Open = %v, want a MissingFilesError of 9", err)
 	}
-	for _, want := range []string{"9 of its 10 files are missing", "line 6: " + filepath.Join(filepath.Dir(path), "5.jpg"), "and 4 more"} {
+	for _, want := range []string{"9 of its 10 files are missing", "line 6: " + filepath.Join(filepath.Dir(path),
+		"5.jpg"), "and 4 more"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
 		}
@@ -148,7 +164,8 @@ func TestMissingFilesAreCountedAndNamed(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{"a.jpg\tone\nb.jpg\ttwo\r\n", "\ufeffa\tb", "file\tlabel\nx\ty\n", "a,\"b\nc\"\n", "\"a\",b\n"} {
+	for _, text := range []string{"a.jpg\tone\nb.jpg\ttwo\r\n", "\ufeffa\tb", "file\tlabel\nx\ty\n", "a,\"b\nc\"\n",
+		"\"a\",b\n"} {
 		f.Add(text, true)
 		f.Add(text, false)
 	}

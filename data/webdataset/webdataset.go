@@ -1,14 +1,16 @@
-// Package webdataset reads WebDataset shards: tar files in which the files of a sample stand next to each other and share the name
-// before their first dot.
+// Package webdataset reads WebDataset shards: tar files in which the files of a sample stand next
+// to each other and share the name before their first dot.
 //
 //	train-0000.tar: 000.jpg 000.json 001.jpg 001.json ...
 //
 //	shards, err := webdataset.Open([]string{"train-0000.tar", "train-0001.tar"}, webdataset.Options{})
 //	sample, err := shards.At(1) // sample.Key: 001, sample.Files["jpg"], sample.Files["json"]
 //
-// [Open] reads the headers of the shards and skips over their contents; then any sample is had at once. So shards can be shuffled like any
-// data set, a stream of them ([Shards.Samples]) begins at any sample, and what is in memory are some 50 bytes for each file. Each
-// process of several takes its own shards: paths[rank::worldSize] of Python is [github.com/gotrainer/gotrainer/data.Stride] of the paths here.
+// [Open] reads the headers of the shards and skips over their contents; then any sample is had at
+// once. So shards can be shuffled like any data set, a stream of them ([Shards.Samples]) begins at
+// any sample, and what is in memory are some 50 bytes for each file. Each process of several takes
+// its own shards: paths[rank::worldSize] of Python is [github.com/gotrainer/gotrainer/data.Stride]
+// of the paths here.
 package webdataset
 
 import (
@@ -30,14 +32,17 @@ import (
 
 // Options configures [Open].
 type Options struct {
-	// MaxSample is how many bytes the files of a sample may have together; zero means 1 GiB. A larger one is an error.
+	// MaxSample is how many bytes the files of a sample may have together; zero means 1 GiB. A
+	// larger one is an error.
 	MaxSample int64
 }
 
 // Errors that callers may want to tell apart.
 var (
-	ErrFormat  = errors.New("not a valid shard")                                                              // wrapped by errors about a file that is damaged, or in a form that cannot be read at random
-	ErrChanged = errors.New("the shard has changed since it was opened; its samples are not where they were") // wrapped by errors about such a file
+	// wrapped by errors about a file that is damaged, or in a form that cannot be read at random
+	ErrFormat = errors.New("not a valid shard")
+	// wrapped by errors about such a file
+	ErrChanged = errors.New("the shard has changed since it was opened; its samples are not where they were")
 )
 
 // Sample is what stands in a shard under one name.
@@ -46,7 +51,8 @@ type Sample struct {
 	Files map[string][]byte // by what follows the first dot, in lower case: "jpg", "seg.png"
 }
 
-// Shards is the data set of the samples of tar files. It keeps no file open. Its methods may be called by several goroutines at a time.
+// Shards is the data set of the samples of tar files. It keeps no file open. Its methods may be
+// called by several goroutines at a time.
 type Shards struct {
 	options Options
 	shards  []shard
@@ -125,7 +131,8 @@ func index(path string, o Options) (shard, error) {
 	s.size, s.time = info.Size(), info.ModTime()
 	var magic [2]byte
 	if n, _ := f.ReadAt(magic[:], 0); n == 2 && magic == [2]byte{0x1f, 0x8b} {
-		return s, fmt.Errorf("%w: it is compressed by gzip, in which no sample can be found without reading all before it; unpack it", ErrFormat)
+		return s, fmt.Errorf("%w: it is compressed by gzip, in which no sample can be found without reading all "+
+			"before it; unpack it", ErrFormat)
 	}
 	reader := tar.NewReader(f)
 	seen, weight := map[string]bool{}, int64(0) // of the sample that is being read
@@ -142,7 +149,8 @@ func index(path string, o Options) (shard, error) {
 			continue
 		}
 		if h.Typeflag != tar.TypeReg || sparse(h) {
-			return s, fmt.Errorf("%w: %s is a link, a device or a sparse file; shards hold plain files", ErrFormat, h.Name)
+			return s, fmt.Errorf("%w: %s is a link, a device or a sparse file; shards hold plain files", ErrFormat,
+				h.Name)
 		}
 		offset, err := f.Seek(0, io.SeekCurrent) // behind the header; archive/tar reads no further
 		if err != nil {
@@ -161,14 +169,16 @@ func index(path string, o Options) (shard, error) {
 		}
 		seen[extension] = true
 		if weight += h.Size; weight > o.MaxSample {
-			return s, fmt.Errorf("sample %s has more than %d bytes; if it is meant to, set Options.MaxSample", key, o.MaxSample)
+			return s, fmt.Errorf("sample %s has more than %d bytes; if it is meant to, set Options.MaxSample", key,
+				o.MaxSample)
 		}
 		s.files = append(s.files, member{extension, offset, h.Size})
 	}
 }
 
-// split takes a name apart as WebDataset does: the extension begins at the first dot of the file's name. Files without one and those that
-// WebDataset keeps for itself (__name__) belong to no sample.
+// split takes a name apart as WebDataset does: the extension begins at the first dot of the file's
+// name. Files without one and those that WebDataset keeps for itself (__name__) belong to no
+// sample.
 func split(name string) (key, extension string, ok bool) {
 	dir, base := path.Split(name)
 	stem, extension, found := strings.Cut(base, ".")
@@ -252,8 +262,8 @@ func (s *Shards) Describe(i int) string {
 	return fmt.Sprintf("%s in %s", shard.samples[at].key, shard.path)
 }
 
-// Samples returns the samples in their order without the first skip, which are not read: the shards as a stream, the same in every pass. The
-// first error ends it.
+// Samples returns the samples in their order without the first skip, which are not read: the shards
+// as a stream, the same in every pass. The first error ends it.
 func (s *Shards) Samples(_, skip int) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		if skip < 0 {
@@ -271,7 +281,8 @@ func (s *Shards) Samples(_, skip int) iter.Seq2[Sample, error] {
 	}
 }
 
-// each gives out the samples from at on. It reports how many there were and whether more are wanted.
+// each gives out the samples from at on. It reports how many there were and whether more are
+// wanted.
 func (s *shard) each(at int, yield func(Sample, error) bool) (n int, more bool) {
 	f, err := s.open()
 	if err != nil {

@@ -61,7 +61,8 @@ func write(t testing.TB, content []byte) string {
 func TestSamplesAreGroupedByName(t *testing.T) {
 	long := strings.Repeat("x", 120) // a name that needs a PAX header
 	shards, err := webdataset.Open([]string{
-		write(t, archive(t, "train/", "train/0.jpg=J0", "train/0.seg.PNG=S0", "README=no sample", "train/1.jpg=", "__meta__=no sample")),
+		write(t, archive(t, "train/", "train/0.jpg=J0", "train/0.seg.PNG=S0", "README=no sample", "train/1.jpg=",
+			"__meta__=no sample")),
 		write(t, archive(t)),
 		write(t, archive(t, "0.cls=1", "1.cls="+strings.Repeat("y", 2000), long+".cls=2")),
 	}, webdataset.Options{})
@@ -73,7 +74,8 @@ func TestSamplesAreGroupedByName(t *testing.T) {
 	}
 	want := []webdataset.Sample{
 		{Key: "train/0", Files: map[string][]byte{"jpg": []byte("J0"), "seg.png": []byte("S0")}},
-		file("train/1", "jpg", ""), file("0", "cls", "1"), file("1", "cls", strings.Repeat("y", 2000)), file(long, "cls", "2"),
+		file("train/1", "jpg", ""), file("0", "cls", "1"), file("1", "cls", strings.Repeat("y", 2000)),
+		file(long, "cls", "2"),
 	}
 	if shards.Len() != len(want) {
 		t.Fatalf("%d samples, want %d", shards.Len(), len(want))
@@ -118,11 +120,13 @@ func TestOpenRefuses(t *testing.T) {
 		{"no tar file", bytes.Repeat([]byte("text "), 200), webdataset.Options{}, "not a valid shard"},
 		{"a negative limit", good, webdataset.Options{MaxSample: -1}, "Options.MaxSample is -1"},
 	} {
-		if _, err := webdataset.Open([]string{write(t, c.content)}, c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := webdataset.Open([]string{write(t, c.content)}, c.options); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	if _, err := webdataset.Open([]string{"/no/such/file.tar"}, webdataset.Options{}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/no/such/file.tar") {
+	if _, err := webdataset.Open([]string{"/no/such/file.tar"}, webdataset.Options{}); !errors.Is(err,
+		fs.ErrNotExist) || !strings.Contains(err.Error(), "/no/such/file.tar") {
 		t.Errorf("a missing shard: %v", err)
 	}
 }
@@ -221,7 +225,8 @@ func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip("no named pipes here:", err)
 	}
-	if _, err := webdataset.Open([]string{path}, webdataset.Options{}); !errors.Is(err, webdataset.ErrFormat) || !strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
+	if _, err := webdataset.Open([]string{path}, webdataset.Options{}); !errors.Is(err, webdataset.ErrFormat) ||
+		!strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
 	}
 }

@@ -39,7 +39,8 @@ func together(t *testing.T, world int, f func(ctx context.Context, g *dist.Group
 	var ranks sync.WaitGroup
 	for rank := range world {
 		ranks.Go(func() {
-			g, err := dist.Init(ctx, dist.Options{Rank: rank, World: world, Address: store.Addr().String(), Store: true})
+			g, err := dist.Init(ctx, dist.Options{Rank: rank, World: world, Address: store.Addr().String(),
+				Store: true})
 			if err != nil {
 				errs[rank] = err
 				return
@@ -65,7 +66,8 @@ func all(t *testing.T, errs []error) {
 }
 
 func same(name string, got, want torch.Tensor) error {
-	if got.DType() != want.DType() || fmt.Sprint(got.Shape()) != fmt.Sprint(want.Shape()) || string(got.Bytes()) != string(want.Bytes()) {
+	if got.DType() != want.DType() || fmt.Sprint(got.Shape()) != fmt.Sprint(want.Shape()) ||
+		string(got.Bytes()) != string(want.Bytes()) {
 		return fmt.Errorf("%s is %v, want %v", name, got, want)
 	}
 	return nil
@@ -119,7 +121,8 @@ func TestGatheredTensorsMayDifferInTheirFirstDimensionOnly(t *testing.T) {
 		if fmt.Sprint(got[0].Shape(), got[1].Shape()) != "[0 2] [1 2]" {
 			return fmt.Errorf("shapes %v and %v", got[0].Shape(), got[1].Shape())
 		}
-		if _, err := ddp.AllGather(ctx, g, torch.Ones(1, int64(g.Rank()+1))); err == nil || !strings.Contains(err.Error(), "first dimension") {
+		if _, err := ddp.AllGather(ctx, g, torch.Ones(1, int64(g.Rank()+1))); err == nil ||
+			!strings.Contains(err.Error(), "first dimension") {
 			return fmt.Errorf("another width: %w", err)
 		}
 		return g.Barrier(ctx)
@@ -138,7 +141,8 @@ type branches struct {
 }
 
 func newBranches() *branches {
-	m := &branches{A: nn.NewLinear(2, 2, nil), B: nn.NewLinear(2, 2, nil), C: nn.NewLinear(2, 2, nil), Frozen: nn.NewLinear(2, 2, nil), Norm: nn.NewBatchNorm1d(2, nil)}
+	m := &branches{A: nn.NewLinear(2, 2, nil), B: nn.NewLinear(2, 2, nil), C: nn.NewLinear(2, 2, nil),
+		Frozen: nn.NewLinear(2, 2, nil), Norm: nn.NewBatchNorm1d(2, nil)}
 	for _, p := range nn.Params(m.Frozen) {
 		p.Tensor.SetRequiresGrad(false)
 	}
@@ -170,7 +174,8 @@ func TestGradientsAreAveragedAndUnusedParametersCountAsZeros(t *testing.T) {
 		if m.C.Weight.Grad().Defined() || m.Frozen.Weight.Grad().Defined() {
 			return errors.New("a parameter that nobody uses has a gradient")
 		}
-		return errors.Join(same("a", m.A.Weight.Grad(), torch.From([]float32{1.5, 3, 4.5, 6}, 2, 2)), same("b", m.B.Bias.Grad(), torch.From([]float32{0.5, 1})))
+		return errors.Join(same("a", m.A.Weight.Grad(), torch.From([]float32{1.5, 3, 4.5, 6}, 2, 2)),
+			same("b", m.B.Bias.Grad(), torch.From([]float32{0.5, 1})))
 	}))
 }
 
@@ -185,7 +190,8 @@ func TestBuffersAreBroadcastAsDistributedDataParallelDoes(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for i, c := range []struct{ sync, broadcast bool }{{false, true}, {true, false}, {true, true}, {false, true}, {false, false}} {
+		for i, c := range []struct{ sync, broadcast bool }{{false, true}, {true, false}, {true, true}, {false, true},
+			{false, false}} {
 			torch.NoGrad(func() { m.Norm.RunningMean.Fill_(10 + g.Rank()) })
 			if err := errors.Join(p.BeforeForward(ctx, c.sync), own.BeforeForward(ctx, c.sync)); err != nil {
 				return err
@@ -207,7 +213,8 @@ func TestDifferentModelsAreRefusedOnAll(t *testing.T) {
 		_, err := ddp.New(ctx, g, nn.NewLinear(2, int64(2+g.Rank()), nil), ddp.Options{})
 		return err
 	}) {
-		if err == nil || !strings.Contains(err.Error(), "the models differ: rank 1 has") || !strings.Contains(err.Error(), "weight") {
+		if err == nil || !strings.Contains(err.Error(), "the models differ: rank 1 has") ||
+			!strings.Contains(err.Error(), "weight") {
 			t.Errorf("rank %d: %v", rank, err)
 		}
 	}

@@ -25,8 +25,8 @@ type Model struct {
 	synced  bool // the last forward pass was one whose gradients are averaged
 }
 
-// New gives all processes the parameters and buffers of rank 0. It fails on all if their models differ. Parameters that are frozen now are not averaged
-// later on.
+// New gives all processes the parameters and buffers of rank 0. It fails on all if their models
+// differ. Parameters that are frozen now are not averaged later on.
 func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, error) {
 	m := &Model{group: g, options: o, synced: true}
 	var all []torch.Tensor
@@ -34,7 +34,8 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 	failed := torch.Try(func() {
 		var trained []torch.Tensor
 		for _, p := range nn.Params(model) {
-			fmt.Fprintf(&about, "parameter %s of %s%v, trained: %v\n", p.Name, p.Tensor.DType(), p.Tensor.Shape(), p.Tensor.NeedsGrad())
+			fmt.Fprintf(&about, "parameter %s of %s%v, trained: %v\n", p.Name, p.Tensor.DType(), p.Tensor.Shape(),
+				p.Tensor.NeedsGrad())
 			all = append(all, p.Tensor)
 			if p.Tensor.NeedsGrad() {
 				m.params = append(m.params, p)
@@ -79,8 +80,9 @@ func (m *Model) compare(ctx context.Context, about string) error {
 	return nil
 }
 
-// BeforeForward is called before a forward pass of the training. It broadcasts the buffers, if the pass before it was one whose gradients were averaged. sync
-// says whether those of the coming one will be, as in the last batch of an accumulation window; it is false under no_sync.
+// BeforeForward is called before a forward pass of the training. It broadcasts the buffers, if the
+// pass before it was one whose gradients were averaged. sync says whether those of the coming one
+// will be, as in the last batch of an accumulation window; it is false under no_sync.
 func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	broadcast := m.synced
 	m.synced = sync

@@ -11,11 +11,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// bucketBytes is about how much is sent at a time: bucket_cap_mb of PyTorch. Results do not depend on it.
+// bucketBytes is about how much is sent at a time: bucket_cap_mb of PyTorch. Results do not depend
+// on it.
 const bucketBytes = 25 << 20
 
-// AllReduce replaces the values of the tensors by their reduction over all processes: torch.distributed.all_reduce. Results are written into the tensors, which
-// may not be expanded.
+// AllReduce replaces the values of the tensors by their reduction over all processes:
+// torch.distributed.all_reduce. Results are written into the tensors, which may not be expanded.
 func AllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tensor) error {
 	return eachBucket(g, ts, func(flat torch.Tensor) (torch.Tensor, error) { return reduceFlat(ctx, g, op, flat) })
 }
@@ -31,8 +32,8 @@ func Broadcast(ctx context.Context, g *dist.Group, root int, ts ...torch.Tensor)
 	})
 }
 
-// AllGather returns the tensors of all processes by rank. They have the same dtype and, but for the first dimension, the same shape. Those of the
-// others lie on the device of t; none has a history.
+// AllGather returns the tensors of all processes by rank. They have the same dtype and, but for the
+// first dimension, the same shape. Those of the others lie on the device of t; none has a history.
 func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.Tensor, err error) {
 	if g.World() == 1 {
 		return []torch.Tensor{t}, ctx.Err()
@@ -54,8 +55,11 @@ func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.
 				err = fmt.Errorf("ddp: AllGather: what came from rank %d is no tensor: %w", rank, err)
 				return
 			}
-			if s.DType != about.DType || len(s.Shape) != len(about.Shape) || len(s.Shape) > 0 && !slices.Equal(s.Shape[1:], about.Shape[1:]) {
-				err = fmt.Errorf("ddp: AllGather: rank %d has a %s%v, rank %d a %s%v: want the same dtype and, but for the first dimension, the same shape", rank, s.DType, s.Shape, g.Rank(), about.DType, about.Shape)
+			if s.DType != about.DType || len(s.Shape) != len(about.Shape) || len(s.Shape) > 0 &&
+				!slices.Equal(s.Shape[1:], about.Shape[1:]) {
+				err = fmt.Errorf("ddp: AllGather: rank %d has a %s%v, rank %d a %s%v: want the same dtype and, but "+
+					"for the first dimension, the same shape", rank, s.DType, s.Shape, g.Rank(), about.DType,
+					about.Shape)
 				return
 			}
 			all = append(all, torch.FromBytes(values, t.DType(), s.Shape...).ToDevice(t.Device()))
@@ -70,9 +74,10 @@ func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.
 	return all, nil
 }
 
-// AllGatherLists returns the notes and the lists of tensors of all processes, by rank. They may differ in everything. The tensors of the others lie on
-// device; none has a history.
-func AllGatherLists(ctx context.Context, g *dist.Group, note []byte, ts []torch.Tensor, device torch.Device) (notes [][]byte, lists [][]torch.Tensor, err error) {
+// AllGatherLists returns the notes and the lists of tensors of all processes, by rank. They may
+// differ in everything. The tensors of the others lie on device; none has a history.
+func AllGatherLists(ctx context.Context, g *dist.Group, note []byte, ts []torch.Tensor,
+	device torch.Device) (notes [][]byte, lists [][]torch.Tensor, err error) {
 	if g.World() == 1 {
 		return [][]byte{note}, [][]torch.Tensor{ts}, ctx.Err()
 	}
@@ -139,7 +144,8 @@ func readList(message []byte, device torch.Device) (note []byte, ts []torch.Tens
 			size *= n
 		}
 		if size < 0 || size > int64(len(rest)) {
-			return nil, nil, fmt.Errorf("tensor %d, %s%v, does not fit into the %d bytes that are left", i, s.DType, s.Shape, len(rest))
+			return nil, nil, fmt.Errorf("tensor %d, %s%v, does not fit into the %d bytes that are left", i, s.DType,
+				s.Shape, len(rest))
 		}
 		ts = append(ts, torch.FromBytes(rest[:size], s.DType, s.Shape...).ToDevice(device))
 		rest = rest[size:]
@@ -152,7 +158,8 @@ type shape struct {
 	Shape []int64 `json:"shape"`
 }
 
-// eachBucket puts tensors of one dtype and device together into flat ones, and copies back what f makes of them.
+// eachBucket puts tensors of one dtype and device together into flat ones, and copies back what f
+// makes of them.
 func eachBucket(g *dist.Group, ts []torch.Tensor, f func(flat torch.Tensor) (torch.Tensor, error)) (err error) {
 	if g.World() == 1 {
 		return nil
@@ -227,8 +234,9 @@ func reduceFlat(ctx context.Context, g *dist.Group, op dist.Op, flat torch.Tenso
 }
 
 var dtypes = map[torch.DType]dist.DType{
-	torch.Float32: dist.Float32, torch.Float64: dist.Float64, torch.Float16: dist.Float16, torch.BFloat16: dist.BFloat16,
-	torch.Int32: dist.Int32, torch.Int64: dist.Int64, torch.Uint8: dist.Uint8,
+	torch.Float32: dist.Float32, torch.Float64: dist.Float64, torch.Float16: dist.Float16,
+	torch.BFloat16: dist.BFloat16,
+	torch.Int32:    dist.Int32, torch.Int64: dist.Int64, torch.Uint8: dist.Uint8,
 }
 
 func unflat(b []byte, like torch.Tensor) torch.Tensor {

@@ -1,10 +1,12 @@
-// Package launch starts the processes of a run on this machine, as torchrun does, and looks after them: `gotrainer launch` from the inside.
+// Package launch starts the processes of a run on this machine, as torchrun does, and looks after
+// them: `gotrainer launch` from the inside.
 //
 //	err := launch.Run(ctx, launch.Options{Processes: 4, Command: []string{"./train", "-epochs", "3"}})
 //
-// Every process gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; the store at which they meet is the launcher's own, so no
-// port has to be chosen, and programs in Python that use torch.distributed can be started too. Output is prefixed by the rank. When one process fails the others are
-// ended; signals are passed on.
+// Every process gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT;
+// the store at which they meet is the launcher's own, so no port has to be chosen, and programs in
+// Python that use torch.distributed can be started too. Output is prefixed by the rank. When one
+// process fails the others are ended; signals are passed on.
 package launch
 
 import (
@@ -28,18 +30,22 @@ type Options struct {
 	Processes int      // on this machine; required
 	Command   []string // program and arguments; required
 
-	// Nodes machines run Processes each; zero: this one alone. NodeRank is the number of this one. All are given the same Master, "host:port", where that
-	// of NodeRank 0 opens the store; empty with one machine: any free port.
+	// Nodes machines run Processes each; zero: this one alone. NodeRank is the number of this one.
+	// All are given the same Master, "host:port", where that of NodeRank 0 opens the store; empty
+	// with one machine: any free port.
 	Nodes, NodeRank int
 	Master          string
 
 	Env            []string  // of the processes, besides the environment of this one
 	Stdout, Stderr io.Writer // nil: those of this process
 
-	// Signals are passed on to the processes; nil: none. The end of the context is passed on as SIGTERM.
+	// Signals are passed on to the processes; nil: none. The end of the context is passed on as
+	// SIGTERM.
 	Signals <-chan os.Signal
 
-	Patience time.Duration // how long the others may end by themselves when one has failed, before SIGTERM; zero: 3 seconds
+	// how long the others may end by themselves when one has failed, before SIGTERM; zero: 3
+	// seconds
+	Patience time.Duration
 	Grace    time.Duration // from SIGTERM to SIGKILL; zero: 30 seconds, as with torchrun
 }
 
@@ -78,14 +84,16 @@ func (o *Options) resolve() error {
 	case o.Nodes < 1 || o.NodeRank < 0 || o.NodeRank >= o.Nodes:
 		return fmt.Errorf("launch: Options.NodeRank is %d of %d Nodes; it counts from 0", o.NodeRank, o.Nodes)
 	case o.Nodes > 1 && o.Master == "":
-		return errors.New("launch: Options.Master is empty; with several machines it must say where they meet, as host:port")
+		return errors.New("launch: Options.Master is empty; with several machines it must say where they meet, as " +
+			"host:port")
 	case o.Patience < 0 || o.Grace < 0:
 		return errors.New("launch: Options.Patience and Options.Grace must not be negative")
 	}
 	return nil
 }
 
-// Run starts the processes and returns when all have ended: nil, or an [*Error] with the first that failed.
+// Run starts the processes and returns when all have ended: nil, or an [*Error] with the first that
+// failed.
 func Run(ctx context.Context, o Options) error {
 	if err := o.resolve(); err != nil {
 		return err
@@ -106,10 +114,12 @@ func Run(ctx context.Context, o Options) error {
 		if os.Getenv("OMP_NUM_THREADS") == "" {
 			c.Env = append(c.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(1, runtime.NumCPU()/o.Processes)))
 		}
-		for name, value := range map[string]int{"RANK": rank, "LOCAL_RANK": local, "WORLD_SIZE": o.Processes * o.Nodes, "LOCAL_WORLD_SIZE": o.Processes, "GROUP_RANK": o.NodeRank} {
+		for name, value := range map[string]int{"RANK": rank, "LOCAL_RANK": local, "WORLD_SIZE": o.Processes * o.Nodes,
+			"LOCAL_WORLD_SIZE": o.Processes, "GROUP_RANK": o.NodeRank} {
 			c.Env = append(c.Env, name+"="+strconv.Itoa(value))
 		}
-		c.Env = append(c.Env, "MASTER_ADDR="+host, "MASTER_PORT="+port.number, "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RESTART_COUNT=0")
+		c.Env = append(c.Env, "MASTER_ADDR="+host, "MASTER_PORT="+port.number, "TORCHELASTIC_USE_AGENT_STORE=True",
+			"TORCHELASTIC_RESTART_COUNT=0")
 		stdout, stderr := out.prefixed(rank), errOut.prefixed(rank)
 		c.Stdout, c.Stderr = stdout, stderr
 		c.WaitDelay = time.Second // a grandchild that keeps the output open does not keep us

@@ -85,7 +85,8 @@ func (o *output) String() string {
 
 func options(role string, n int, out *output) launch.Options {
 	return launch.Options{
-		Processes: n, Command: []string{os.Args[0]}, Env: []string{"LAUNCH_TEST_ROLE=" + role}, Stdout: out, Stderr: out,
+		Processes: n, Command: []string{os.Args[0]}, Env: []string{"LAUNCH_TEST_ROLE=" + role}, Stdout: out,
+		Stderr:   out,
 		Patience: 10 * time.Millisecond, Grace: 100 * time.Millisecond,
 	}
 }
@@ -161,8 +162,10 @@ func TestTheEndOfTheContextEndsAll(t *testing.T) {
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	for _, o := range []launch.Options{
-		{Command: []string{"true"}}, {Processes: 1}, {Processes: 1, Command: []string{"true"}, Nodes: 2}, {Processes: 1, Command: []string{"true"}, NodeRank: 1},
-		{Processes: 1, Command: []string{"true"}, Master: "nowhere"}, {Processes: 1, Command: []string{"true"}, Grace: -1}, {Processes: 2, Command: []string{"/does/not/exist"}},
+		{Command: []string{"true"}}, {Processes: 1}, {Processes: 1, Command: []string{"true"}, Nodes: 2},
+		{Processes: 1, Command: []string{"true"}, NodeRank: 1},
+		{Processes: 1, Command: []string{"true"}, Master: "nowhere"}, {Processes: 1, Command: []string{"true"},
+			Grace: -1}, {Processes: 2, Command: []string{"/does/not/exist"}},
 	} {
 		if err := launch.Run(t.Context(), o); err == nil {
 			t.Errorf("%+v was accepted", o)

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Client is a connection to a store. Its methods may be called by several goroutines; they wait for each other.
+// Client is a connection to a store. Its methods may be called by several goroutines; they wait for
+// each other.
 type Client struct {
 	mu   sync.Mutex
 	conn net.Conn
@@ -21,7 +22,8 @@ type Client struct {
 	addr string
 }
 
-// Dial connects to the store at address ("host:port"). It tries again until ctx ends, since the store may start later than its clients.
+// Dial connects to the store at address ("host:port"). It tries again until ctx ends, since the
+// store may start later than its clients.
 func Dial(ctx context.Context, address string) (*Client, error) {
 	pause := 20 * time.Millisecond
 	for {
@@ -65,7 +67,8 @@ func dialOnce(ctx context.Context, address string) (*Client, error) {
 	return c, nil
 }
 
-// call sends a request and reads its answer, until ctx ends. A call that fails in the middle leaves the connection unusable.
+// call sends a request and reads its answer, until ctx ends. A call that fails in the middle leaves
+// the connection unusable.
 func (c *Client) call(ctx context.Context, request []byte, answer func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

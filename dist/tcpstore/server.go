@@ -67,7 +67,9 @@ func (s *Server) accept() {
 		} else {
 			s.conns[conn] = true
 			s.done.Go(func() {
-				_ = s.serve(conn) // a client that sends nonsense, or has gone, loses its connection: nobody else is concerned
+				// a client that sends nonsense, or has gone, loses its connection: nobody else is
+				// concerned
+				_ = s.serve(conn)
 				_ = conn.Close()
 				s.mu.Lock()
 				delete(s.conns, conn)
@@ -213,7 +215,8 @@ func (s *Server) putLocked(key string, value []byte) {
 	}
 }
 
-// missing returns nil if all keys have values, and otherwise what is closed when another value is set.
+// missing returns nil if all keys have values, and otherwise what is closed when another value is
+// set.
 func (s *Server) missing(keys []string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

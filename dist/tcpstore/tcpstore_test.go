@@ -74,7 +74,8 @@ func talk(t *testing.T, a, b *tcpstore.Client) {
 	}
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if _, err := b.Get(short, "never"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `"never"`) {
+	if _, err := b.Get(short, "never"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(),
+		`"never"`) {
 		t.Errorf("Get of what nobody sets: %v", err)
 	}
 }
@@ -84,8 +85,8 @@ func TestOurStore(t *testing.T) {
 	talk(t, c, dial(t, s.Addr().String()))
 }
 
-// TestPythonsStore talks to torch.distributed.TCPStore, in both of its implementations, and has Python talk to ours. It needs a Python with torch, whose path is
-// in the variable PYTHON.
+// TestPythonsStore talks to torch.distributed.TCPStore, in both of its implementations, and has
+// Python talk to ours. It needs a Python with torch, whose path is in the variable PYTHON.
 func TestPythonsStore(t *testing.T) {
 	python := os.Getenv("PYTHON")
 	if python == "" {

@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// query is the first byte of a request: QueryType of torch/csrc/distributed/c10d/TCPStoreBackend.hpp.
+// query is the first byte of a request: QueryType of
+// torch/csrc/distributed/c10d/TCPStoreBackend.hpp.
 type query byte
 
 const (

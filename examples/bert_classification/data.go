@@ -67,9 +67,11 @@ func glueTask(ctx context.Context, o options) (task, error) {
 	case err != nil:
 		return task{}, fmt.Errorf("-task %s: want sms, csv or a task of GLUE (%w)", o.task, err)
 	case g.Labels == nil:
-		return task{}, fmt.Errorf("-task %s: %s gives numbers and no classes, and this program classifies", o.task, g.Name)
+		return task{}, fmt.Errorf("-task %s: %s gives numbers and no classes, and this program classifies", o.task,
+			g.Name)
 	case o.data == "":
-		return task{}, fmt.Errorf("-task %s needs -data DIR, the folder with its train.tsv and dev.tsv (from https://gluebenchmark.com/tasks)", o.task)
+		return task{}, fmt.Errorf("-task %s needs -data DIR, the folder with its train.tsv and dev.tsv (from "+
+			"https://gluebenchmark.com/tasks)", o.task)
 	}
 	set, err := glue.Open(o.data, g)
 	if err != nil {
@@ -102,12 +104,14 @@ func tableTask(ctx context.Context, o options) (task, error) {
 	}
 	t := task{name: "texts set aside from " + o.train, labels: slices.Sorted(maps.Keys(names)), pairs: o.pair != ""}
 	if len(t.labels) < 2 {
-		return t, fmt.Errorf("%s: the column %s has the labels %q; want at least two classes", o.train, o.label, t.labels)
+		return t, fmt.Errorf("%s: the column %s has the labels %q; want at least two classes", o.train, o.label,
+			t.labels)
 	}
 	number := func(r labelled) (example, error) {
 		i, found := slices.BinarySearch(t.labels, r.label)
 		if !found {
-			return example{}, fmt.Errorf("%s: the label %q is not in %s, whose classes are %q", o.valid, r.label, o.train, t.labels)
+			return example{}, fmt.Errorf("%s: the label %q is not in %s, whose classes are %q", o.valid, r.label,
+				o.train, t.labels)
 		}
 		return example{r.a, r.b, i}, nil
 	}
@@ -137,7 +141,8 @@ func readTable(ctx context.Context, o options, path string) (data.Slice[labelled
 	return data.Collect(ctx, rows, func(row map[string]string) (labelled, error) {
 		for _, column := range []string{o.text, o.pair, o.label} {
 			if _, found := row[column]; column != "" && !found {
-				return labelled{}, fmt.Errorf("%s has no column %q, only %q: name the columns with -text, -pair and -label", path, column, slices.Sorted(maps.Keys(row)))
+				return labelled{}, fmt.Errorf("%s has no column %q, only %q: name the columns with -text, -pair and "+
+					"-label", path, column, slices.Sorted(maps.Keys(row)))
 			}
 		}
 		l := labelled{a: row[o.text], label: strings.TrimSpace(row[o.label])}
@@ -154,7 +159,8 @@ func readTable(ctx context.Context, o options, path string) (data.Slice[labelled
 // checkSizes refuses sets that are too small for what follows.
 func (t task) checkSizes() error {
 	if len(t.train) == 0 || len(t.valid) == 0 {
-		return fmt.Errorf("there are %d texts to learn from and %d to evaluate with; want at least one of each", len(t.train), len(t.valid))
+		return fmt.Errorf("there are %d texts to learn from and %d to evaluate with; want at least one of each",
+			len(t.train), len(t.valid))
 	}
 	return nil
 }

@@ -1,15 +1,19 @@
-// Command bert_classification teaches BERT to classify texts, and classifies texts with what it learnt.
+// Command bert_classification teaches BERT to classify texts, and classifies texts with what it
+// learnt.
 //
 //	go run ./examples/bert_classification                                       # spam among text messages, from nothing: a minute on two cores
 //	go run ./examples/bert_classification -predict "Call now to claim your prize"
 //	go run ./examples/bert_classification -model google-bert/bert-base-uncased -task mrpc -data MRPC   # the Hugging Face course's example
 //	go run ./examples/bert_classification -model DIR -task csv -train reviews.csv                      # your own texts
 //
-// A task is sms, one of GLUE's (mrpc, sst2, cola, rte, qnli, qqp, mnli, wnli; -data names the folder of their TSV files) or csv. The model is a folder or a
-// name on the Hugging Face Hub; without one a small BERT begins with random weights and a vocabulary that is learnt from the training texts.
+// A task is sms, one of GLUE's (mrpc, sst2, cola, rte, qnli, qqp, mnli, wnli; -data names the
+// folder of their TSV files) or csv. The model is a folder or a name on the Hugging Face Hub;
+// without one a small BERT begins with random weights and a vocabulary that is learnt from the
+// training texts.
 //
-// The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png, misread.tsv and model/, which
-// transformers.AutoModelForSequenceClassification.from_pretrained loads. Ctrl-C saves and leaves; -resume goes on.
+// The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png, misread.tsv
+// and model/, which transformers.AutoModelForSequenceClassification.from_pretrained loads. Ctrl-C
+// saves and leaves; -resume goes on.
 package main
 
 import (
@@ -53,7 +57,8 @@ func parse(args []string) (options, error) {
 		f.PrintDefaults()
 	}
 	f.StringVar(&o.out, "out", "runs/bert_classification", "folder of the run")
-	f.StringVar(&o.model, "model", "", "what to begin with: folder or Hub name of a BERT, RoBERTa or DistilBERT; for -predict: the folder of the model; default: a small random BERT")
+	f.StringVar(&o.model, "model", "", "what to begin with: folder or Hub name of a BERT, RoBERTa or DistilBERT; for "+
+		"-predict: the folder of the model; default: a small random BERT")
 	f.StringVar(&o.revision, "revision", "", "branch, tag or commit of a -model on the Hub; default: main")
 	f.StringVar(&o.task, "task", "sms", "sms, csv, or a task of GLUE: mrpc, sst2, cola, rte, ...")
 	f.StringVar(&o.data, "data", "", "folder with train.tsv and dev.tsv of a task of GLUE")
@@ -62,24 +67,31 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.text, "text", "text", "column of the texts")
 	f.StringVar(&o.pair, "pair", "", "column of second texts, where pairs are classified")
 	f.StringVar(&o.label, "label", "label", "column of the labels")
-	f.Float64Var(&o.holdOut, "hold-out", 0.15, "share of the texts that is set aside for the evaluation, where the task has no file for it")
+	f.Float64Var(&o.holdOut, "hold-out", 0.15, "share of the texts that is set aside for the evaluation, where the "+
+		"task has no file for it")
 	f.Float64Var(&o.epochs, "epochs", 0, "passes over the training set; default: 3, without -model 6")
 	f.IntVar(&o.steps, "steps", 0, "updates, in place of -epochs")
 	f.IntVar(&o.batch, "batch", 0, "texts behind one update; default: 8, without -model 16")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 5e-5, without -model 1e-3")
-	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a text, special ones included; longer texts are cut; default: what the model can, without -model 128")
+	f.IntVar(&o.maxLength, "max-length", 0, "tokens of a text, special ones included; longer texts are cut; default: "+
+		"what the model can, without -model 128")
 	f.IntVar(&o.vocab, "vocab", 4000, "tokens of the vocabulary, without -model")
 	f.IntVar(&o.hidden, "hidden", 64, "width of the model, a multiple of 32, without -model")
 	f.IntVar(&o.layers, "layers", 2, "layers of the model, without -model")
-	f.Float64Var(&o.dropWords, "drop-words", 0.15, "share of a text's tokens that are masked, others each time it is seen, without -model")
-	f.StringVar(&o.semantics, "semantics", "default", "fine points of the loop: default, or huggingface for those of transformers.Trainer")
-	f.IntVar(&o.logEvery, "log", 0, "updates between two lines of the log; default: 500 (transformers), without -model 50")
+	f.Float64Var(&o.dropWords, "drop-words", 0.15, "share of a text's tokens that are masked, others each time it is "+
+		"seen, without -model")
+	f.StringVar(&o.semantics, "semantics", "default", "fine points of the loop: default, or huggingface for those of "+
+		"transformers.Trainer")
+	f.IntVar(&o.logEvery, "log", 0, "updates between two lines of the log; default: 500 (transformers), without "+
+		"-model 50")
 	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
 	f.Uint64Var(&o.seed, "seed", 42, "of weights, order and what is held out")
-	f.BoolVar(&o.quick, "quick", false, "a shorter run, to see that it works: 3 epochs, or 20 updates of a -model; the model does not get as good")
+	f.BoolVar(&o.quick, "quick", false, "a shorter run, to see that it works: 3 epochs, or 20 updates of a -model; "+
+		"the model does not get as good")
 	f.BoolVar(&o.resume, "resume", false, "go on with the run in -out")
 	f.BoolVar(&o.overwrite, "overwrite", false, "delete an earlier run in -out")
-	f.BoolVar(&o.predict, "predict", false, "classify the texts after the flags, or the lines of standard input, with the model of -out; a tab divides a pair")
+	f.BoolVar(&o.predict, "predict", false, "classify the texts after the flags, or the lines of standard input, "+
+		"with the model of -out; a tab divides a pair")
 	f.BoolVar(&o.json, "json", false, "-predict prints a line of JSON for each text, with all logits")
 	if err := f.Parse(args); err != nil {
 		return o, err

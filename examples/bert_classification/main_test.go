@@ -45,7 +45,8 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// TestFindsSpam is the quick form: three epochs of the default task, whose accuracy without learning anything is 0.87.
+// TestFindsSpam is the quick form: three epochs of the default task, whose accuracy without
+// learning anything is 0.87.
 func TestFindsSpam(t *testing.T) {
 	testenv.RequireTorch(t)
 	if testing.Short() {
@@ -68,7 +69,8 @@ func TestFindsSpam(t *testing.T) {
 			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
 	}
-	for _, name := range []string{"curves.png", "misread.tsv", "metrics.jsonl", "metrics.csv", "model/model.safetensors", "model/config.json", "model/tokenizer.json", "model/tokenizer_config.json"} {
+	for _, name := range []string{"curves.png", "misread.tsv", "metrics.jsonl", "metrics.csv",
+		"model/model.safetensors", "model/config.json", "model/tokenizer.json", "model/tokenizer_config.json"} {
 		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s is missing or empty: %v", name, err)
 		}
@@ -77,7 +79,8 @@ func TestFindsSpam(t *testing.T) {
 		"URGENT! You have won a 1 week FREE membership in our £100,000 prize. Call 09061701461 now to claim": "spam",
 		"sorry i missed your call, will be home by six":                                                      "ham",
 	} {
-		if text, err := printed(t, "-out", out, "-predict", message); err != nil || !strings.HasPrefix(text, want+"\t") || !strings.HasSuffix(text, "\t"+message+"\n") {
+		if text, err := printed(t, "-out", out, "-predict", message); err != nil || !strings.HasPrefix(text,
+			want+"\t") || !strings.HasSuffix(text, "\t"+message+"\n") {
 			t.Errorf("-predict %q printed %q, error %v; want %s", message, text, err, want)
 		}
 	}
@@ -89,10 +92,12 @@ func TestFindsSpam(t *testing.T) {
 	}
 }
 
-// TestAStoppedRunGoesOnToTheSameModel stops a run after its first log and resumes it: the weights are those of a run that nobody stopped.
+// TestAStoppedRunGoesOnToTheSameModel stops a run after its first log and resumes it: the weights
+// are those of a run that nobody stopped.
 func TestAStoppedRunGoesOnToTheSameModel(t *testing.T) {
 	testenv.RequireTorch(t)
-	args := []string{"-task", "csv", "-train", weather(t, 120), "-epochs", "4", "-batch", "4", "-log", "5", "-layers", "1", "-hidden", "32", "-threads", "1"}
+	args := []string{"-task", "csv", "-train", weather(t, 120), "-epochs", "4", "-batch", "4", "-log", "5", "-layers",
+		"1", "-hidden", "32", "-threads", "1"}
 	whole, halved := filepath.Join(t.TempDir(), "whole"), filepath.Join(t.TempDir(), "halved")
 	if _, err := printed(t, append(args, "-out", whole)...); err != nil {
 		t.Fatal(err)
@@ -153,7 +158,8 @@ func TestPairsOfGLUEAndALinePredictedWithATab(t *testing.T) {
 		}
 		write(t, filepath.Join(dir, part+".tsv"), b.String())
 	}
-	text, err := printed(t, "-task", "mrpc", "-data", dir, "-out", out, "-steps", "3", "-batch", "4", "-layers", "1", "-hidden", "32")
+	text, err := printed(t, "-task", "mrpc", "-data", dir, "-out", out, "-steps", "3", "-batch", "4", "-layers", "1",
+		"-hidden", "32")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +183,8 @@ func TestPairsOfGLUEAndALinePredictedWithATab(t *testing.T) {
 			separators++
 		}
 	}
-	if separators != 2 || len(got.Logits) != 2 || got.Score < 0.5 || got.Score > 1 || got.Text != "He said so.\tHe said so." {
+	if separators != 2 || len(got.Logits) != 2 || got.Score < 0.5 || got.Score > 1 ||
+		got.Text != "He said so.\tHe said so." {
 		t.Errorf("-json printed %+v; want a pair, hence two [SEP], two logits and the score of the larger one", got)
 	}
 }
@@ -186,12 +193,14 @@ func TestAModelOfAFolderIsFineTunedAndItsLastLayerIsNew(t *testing.T) {
 	testenv.RequireTorch(t)
 	base, out := filepath.Join(t.TempDir(), "base"), filepath.Join(t.TempDir(), "tuned")
 	file := weather(t, 60)
-	if _, err := printed(t, "-task", "csv", "-train", file, "-out", base, "-steps", "2", "-layers", "1", "-hidden", "32"); err != nil {
+	if _, err := printed(t, "-task", "csv", "-train", file, "-out", base, "-steps", "2", "-layers", "1", "-hidden",
+		"32"); err != nil {
 		t.Fatal(err)
 	}
 	two := filepath.Join(t.TempDir(), "two.csv")
 	write(t, two, "message,kind\nsun and sand,warm\nsnow and ice,cold\nrain and wind,cold\nsand,warm\n")
-	text, err := printed(t, "-model", modelFolder(base), "-task", "csv", "-train", two, "-valid", two, "-text", "message", "-label", "kind", "-out", out, "-steps", "2")
+	text, err := printed(t, "-model", modelFolder(base), "-task", "csv", "-train", two, "-valid", two, "-text",
+		"message", "-label", "kind", "-out", out, "-steps", "2")
 	if err != nil || !strings.Contains(text, "warm") {
 		t.Fatalf("error %v, report:\n%s", err, text)
 	}
@@ -199,22 +208,27 @@ func TestAModelOfAFolderIsFineTunedAndItsLastLayerIsNew(t *testing.T) {
 	if err != nil || strings.Join(c.model.Head().ID2Label, " ") != "cold warm" {
 		t.Errorf("the tuned model has the classes %q, error %v; want cold and warm", c.model.Head().ID2Label, err)
 	}
-	if _, err := printed(t, "-model", modelFolder(base), "-task", "csv", "-train", two, "-valid", two, "-text", "message", "-label", "kind", "-out", out+"2", "-max-length", "500"); err == nil || !strings.Contains(err.Error(), "positions for 128") {
+	if _, err := printed(t, "-model", modelFolder(base), "-task", "csv", "-train", two, "-valid", two, "-text",
+		"message", "-label", "kind", "-out", out+"2", "-max-length", "500"); err == nil ||
+		!strings.Contains(err.Error(), "positions for 128") {
 		t.Errorf("error %v, want one about 128 positions", err)
 	}
 }
 
-// TestModelsOfOtherKinds: DistilBERT classifies too and has no token types; what is no classifier of texts is refused by its name.
+// TestModelsOfOtherKinds: DistilBERT classifies too and has no token types; what is no classifier
+// of texts is refused by its name.
 func TestModelsOfOtherKinds(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "gpt2", "config.json"), `{"model_type": "gpt2"}`)
-	if _, err := printed(t, "-predict", "-model", filepath.Join(dir, "gpt2"), "x"); err == nil || !strings.Contains(err.Error(), `"gpt2"; want bert, roberta or distilbert`) {
+	if _, err := printed(t, "-predict", "-model", filepath.Join(dir, "gpt2"), "x"); err == nil ||
+		!strings.Contains(err.Error(), `"gpt2"; want bert, roberta or distilbert`) {
 		t.Errorf("error %v, want one that names gpt2", err)
 	}
 	words := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n"
 	distil := filepath.Join(dir, "distilbert")
-	m, err := distilbert.NewClassifier(distilbert.Config{VocabSize: 7, Dim: 32, NumLayers: 1, NumHeads: 2, HiddenDim: 32, MaxPositions: 16})
+	m, err := distilbert.NewClassifier(distilbert.Config{VocabSize: 7, Dim: 32, NumLayers: 1, NumHeads: 2,
+		HiddenDim: 32, MaxPositions: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +240,8 @@ func TestModelsOfOtherKinds(t *testing.T) {
 		t.Errorf("DistilBERT printed %q, error %v", text, err)
 	}
 	number := filepath.Join(dir, "number")
-	r, err := bert.NewClassifier(bert.Config{VocabSize: 7, HiddenSize: 32, NumLayers: 1, NumHeads: 2, IntermediateSize: 32, MaxPositions: 16, Head: classify.Head{NumLabels: 1}})
+	r, err := bert.NewClassifier(bert.Config{VocabSize: 7, HiddenSize: 32, NumLayers: 1, NumHeads: 2,
+		IntermediateSize: 32, MaxPositions: 16, Head: classify.Head{NumLabels: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +249,8 @@ func TestModelsOfOtherKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(number, "vocab.txt"), words)
-	if _, err := printed(t, "-predict", "-model", number, "a"); err == nil || !strings.Contains(err.Error(), "regression") {
+	if _, err := printed(t, "-predict", "-model", number, "a"); err == nil || !strings.Contains(err.Error(),
+		"regression") {
 		t.Errorf("error %v, want one that says that the model is a regression", err)
 	}
 }
@@ -242,14 +258,16 @@ func TestModelsOfOtherKinds(t *testing.T) {
 func TestLinesOfStandardInput(t *testing.T) {
 	testenv.RequireTorch(t)
 	out := filepath.Join(t.TempDir(), "run")
-	if _, err := printed(t, "-task", "csv", "-train", weather(t, 30), "-out", out, "-steps", "1", "-layers", "1", "-hidden", "32"); err != nil {
+	if _, err := printed(t, "-task", "csv", "-train", weather(t, 30), "-out", out, "-steps", "1", "-layers", "1",
+		"-hidden", "32"); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
 	if err := predict(options{out: out}, strings.NewReader("sun\n\nsnow and ice"), &b); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(b.String(), "\n"); len(lines) != 4 || !strings.HasSuffix(lines[0], "\tsun") || !strings.HasSuffix(lines[1], "\t") {
+	if lines := strings.Split(b.String(), "\n"); len(lines) != 4 || !strings.HasSuffix(lines[0], "\tsun") ||
+		!strings.HasSuffix(lines[1], "\t") {
 		t.Errorf("printed %q; want a line for each of three texts, the second empty", b.String())
 	}
 }
@@ -277,7 +295,8 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
 	nothing := filepath.Join(dir, "nothing")
-	one, unlabelled, other := filepath.Join(dir, "one.csv"), filepath.Join(dir, "unlabelled.csv"), filepath.Join(dir, "other.csv")
+	one, unlabelled, other := filepath.Join(dir, "one.csv"), filepath.Join(dir, "unlabelled.csv"),
+		filepath.Join(dir, "other.csv")
 	write(t, one, "text,label\na,x\nb,x\n")
 	write(t, unlabelled, "text,label\na,x\nb,\n")
 	write(t, other, "text,label\na,x\nb,y\n")

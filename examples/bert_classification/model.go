@@ -36,14 +36,18 @@ type classifier struct {
 
 // freshClassifier makes a small BERT with random weights, and a vocabulary of the training texts.
 func freshClassifier(o options, t task) (c classifier, err error) {
-	if c.tokenizer, err = text.TrainBert(t.texts(), text.BertOptions{Cased: true}, text.TrainOptions{VocabSize: o.vocab, MinFrequency: 2}); err != nil {
+	if c.tokenizer, err = text.TrainBert(t.texts(), text.BertOptions{Cased: true}, text.TrainOptions{VocabSize: o.vocab,
+		MinFrequency: 2}); err != nil {
 		return c, err
 	}
 	torch.ManualSeed(o.seed)
 	c.model, err = bert.NewClassifier(bert.Config{
-		VocabSize: int64(c.tokenizer.VocabSize()), HiddenSize: int64(o.hidden), NumLayers: int64(o.layers), NumHeads: max(1, int64(o.hidden)/32),
+		VocabSize: int64(c.tokenizer.VocabSize()), HiddenSize: int64(o.hidden), NumLayers: int64(o.layers),
+		NumHeads:         max(1, int64(o.hidden)/32),
 		IntermediateSize: 4 * int64(o.hidden), MaxPositions: int64(o.maxLength), Head: bert.Head{ID2Label: t.labels},
-		InitializerRange: 0.05, // BERT's own 0.02 is for 768 columns: so narrow a model would stand still for an epoch or two
+		// BERT's own 0.02 is for 768 columns: so narrow a model would stand still for an epoch or
+		// two
+		InitializerRange: 0.05,
 	})
 	return c, err
 }
@@ -59,14 +63,16 @@ func (t task) texts() iter.Seq[string] {
 	}
 }
 
-// pretrainedClassifier begins with a model of -model, whose last layer is new if it has other classes.
+// pretrainedClassifier begins with a model of -model, whose last layer is new if it has other
+// classes.
 func pretrainedClassifier(ctx context.Context, o options, labels []string) (classifier, error) {
 	dir, err := findModel(ctx, o)
 	if err != nil {
 		return classifier{}, err
 	}
 	torch.ManualSeed(o.seed)
-	c, report, err := loadClassifier(dir, transformer.LoadOptions{Head: classify.Head{ID2Label: labels}, InitMismatched: true})
+	c, report, err := loadClassifier(dir, transformer.LoadOptions{Head: classify.Head{ID2Label: labels},
+		InitMismatched: true})
 	if err != nil {
 		return c, err
 	}
@@ -88,7 +94,8 @@ func findModel(ctx context.Context, o options) (string, error) {
 	if !hubName.MatchString(o.model) {
 		return "", fmt.Errorf("-model %s: there is no such folder, and it is no name on the Hub", o.model)
 	}
-	files := hub.FetchOptions{Revision: o.revision, Allow: []string{"config.json", "model*.safetensors*", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}}
+	files := hub.FetchOptions{Revision: o.revision, Allow: []string{"config.json", "model*.safetensors*",
+		"tokenizer.json", "tokenizer_config.json", "vocab.txt"}}
 	repo, err := hub.Fetch(ctx, o.model, &files)
 	if err != nil {
 		return "", fmt.Errorf("-model %s: there is no such folder, and the Hub says: %w", o.model, err)
@@ -129,12 +136,14 @@ func loadClassifier(dir string, o transformer.LoadOptions) (c classifier, report
 		return c, report, err
 	}
 	if c.model.Head().ProblemType != classify.SingleLabel {
-		return c, report, fmt.Errorf("%s: its problem_type is %s; this program needs %s", dir, c.model.Head().ProblemType, classify.SingleLabel)
+		return c, report, fmt.Errorf("%s: its problem_type is %s; this program needs %s", dir,
+			c.model.Head().ProblemType, classify.SingleLabel)
 	}
 	return c, report, nil
 }
 
-// truncated makes the tokenizer cut texts to what the model can take, or to maxLength if that is positive and less.
+// truncated makes the tokenizer cut texts to what the model can take, or to maxLength if that is
+// positive and less.
 func (c classifier) truncated(maxLength int) (classifier, error) {
 	limit := int(c.model.Limits().MaxLength)
 	if maxLength > limit {

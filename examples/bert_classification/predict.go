@@ -37,7 +37,8 @@ func predict(o options, in io.Reader, out io.Writer) error {
 	}
 	c, _, err := loadClassifier(dir, transformer.LoadOptions{})
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no trained model in %s: train one first, or name its folder with -model (%w)", dir, err)
+		return fmt.Errorf("there is no trained model in %s: train one first, or name its folder with -model (%w)", dir,
+			err)
 	}
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/curves"
 )
 
-// report classifies the evaluation's texts once more with the model that the run ends with, saves it, and says and draws what came of it.
+// report classifies the evaluation's texts once more with the model that the run ends with, saves
+// it, and says and draws what came of it.
 func report(o options, c classifier, t task, valid []bert.Sample, result *trainer.Result, took time.Duration) error {
 	if err := c.save(modelFolder(o.out)); err != nil {
 		return err
@@ -29,7 +30,8 @@ func report(o options, c classifier, t task, valid []bert.Sample, result *traine
 	if err := writeMisread(filepath.Join(o.out, "misread.tsv"), t, judged); err != nil {
 		return err
 	}
-	if err := curves.WriteFile(filepath.Join(o.out, "curves.png"), result.History, "loss", "eval_loss", "eval_accuracy", "eval_f1"); err != nil {
+	if err := curves.WriteFile(filepath.Join(o.out, "curves.png"), result.History, "loss", "eval_loss", "eval_accuracy",
+		"eval_f1"); err != nil {
 		return err
 	}
 	fmt.Printf("\n%d updates in %s, reading and evaluating included\n", result.GlobalStep, took.Round(time.Second))
@@ -39,13 +41,16 @@ func report(o options, c classifier, t task, valid []bert.Sample, result *traine
 	if err := printConfusion(t, judged); err != nil {
 		return err
 	}
-	fmt.Printf("model      %s\nbeside it  curves.png, misread.tsv (the surest errors first), metrics.jsonl\n", modelFolder(o.out))
+	fmt.Printf("model      %s\nbeside it  curves.png, misread.tsv (the surest errors first), metrics.jsonl\n",
+		modelFolder(o.out))
 	return nil
 }
 
-// printScores prints a column for all texts of the evaluation and, where some of them are in the training set too, one for the others.
+// printScores prints a column for all texts of the evaluation and, where some of them are in the
+// training set too, one for the others.
 func printScores(t task, judged []judgement) error {
-	header, rows := []string{""}, [][]string{{"texts"}, {"wrong"}, {"accuracy"}, {"precision"}, {"recall"}, {"F1"}, {"Matthews"}}
+	header, rows := []string{""}, [][]string{{"texts"}, {"wrong"}, {"accuracy"}, {"precision"}, {"recall"}, {"F1"},
+		{"Matthews"}}
 	column := func(name string, counts func(i int) bool) {
 		list, n, wrong := t.metrics(), 0, 0
 		for i, e := range t.valid {
@@ -62,7 +67,8 @@ func printScores(t task, judged []judgement) error {
 		}
 		f1 := list[1].Result()
 		header = append(header, name)
-		for i, cell := range []string{fmt.Sprint(n), fmt.Sprint(wrong), percent(list[0].Result()["accuracy"]), percent(f1["precision"]), percent(f1["recall"]),
+		for i, cell := range []string{fmt.Sprint(n), fmt.Sprint(wrong), percent(list[0].Result()["accuracy"]),
+			percent(f1["precision"]), percent(f1["recall"]),
 			percent(f1["f1"]), fmt.Sprintf("%.3f", list[2].Result()[list[2].Name()])} {
 			rows[i] = append(rows[i], cell)
 		}
@@ -122,7 +128,8 @@ func writeMisread(path string, t task, judged []judgement) error {
 	flat := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
 	for _, i := range wrong {
 		e := t.valid[i]
-		fmt.Fprintf(&text, "%s\t%s\t%.4f\t%s\t%s\n", t.labels[e.label], judged[i].Label, judged[i].Score, flat.Replace(e.a), flat.Replace(e.b))
+		fmt.Fprintf(&text, "%s\t%s\t%.4f\t%s\t%s\n", t.labels[e.label], judged[i].Label, judged[i].Score,
+			flat.Replace(e.a), flat.Replace(e.b))
 	}
 	return os.WriteFile(path, []byte(text.String()), 0o666)
 }

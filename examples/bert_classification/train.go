@@ -39,7 +39,8 @@ func train(ctx context.Context, o options) error {
 	if c, err = c.truncated(o.maxLength); err != nil {
 		return err
 	}
-	step, err := classify.NewStep(c.model, classify.TaskOptions{Metrics: t.metrics()}, engine.Options{Optimizer: o.optimizer()})
+	step, err := classify.NewStep(c.model, classify.TaskOptions{Metrics: t.metrics()},
+		engine.Options{Optimizer: o.optimizer()})
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,8 @@ func train(ctx context.Context, o options) error {
 	return report(o, c, t, valid, result, time.Since(begin))
 }
 
-// withDefaults fills in how to train: the Hugging Face course's settings for a pretrained model, others for a small one that knows nothing yet.
+// withDefaults fills in how to train: the Hugging Face course's settings for a pretrained model,
+// others for a small one that knows nothing yet.
 func (o options) withDefaults() options {
 	fresh := o.model == ""
 	set := func(v *int, ifFresh, ifNot int) {
@@ -96,7 +98,8 @@ func (o options) withDefaults() options {
 	return o
 }
 
-// optimizer is that of the course, AdamW without weight decay; a model of random weights is trained with some.
+// optimizer is that of the course, AdamW without weight decay; a model of random weights is trained
+// with some.
 func (o options) optimizer() optim.Builder {
 	decay := 0.0
 	if o.model == "" {
@@ -107,8 +110,10 @@ func (o options) optimizer() optim.Builder {
 
 func (o options) trainer(samples []bert.Sample) trainer.Options {
 	t := trainer.Options{
-		OutputDir: o.out, Epochs: o.epochs, MaxSteps: o.steps, BatchSize: o.batch, EvalBatchSize: 8, Seed: o.seed, Schedule: lr.Linear{},
-		Eval: trainer.Every(1, trainer.Epoch), Save: trainer.Every(1, trainer.Epoch), Log: trainer.Every(o.logEvery, trainer.Update),
+		OutputDir: o.out, Epochs: o.epochs, MaxSteps: o.steps, BatchSize: o.batch, EvalBatchSize: 8, Seed: o.seed,
+		Schedule: lr.Linear{},
+		Eval:     trainer.Every(1, trainer.Epoch), Save: trainer.Every(1, trainer.Epoch), Log: trainer.Every(o.logEvery,
+			trainer.Update),
 		KeepCheckpoints: 1, Overwrite: o.overwrite,
 	}
 	if o.steps > 0 {
@@ -116,7 +121,8 @@ func (o options) trainer(samples []bert.Sample) trainer.Options {
 		t.Eval, t.Save = every, every
 	}
 	if o.model == "" { // texts of about the same length need little padding, and a higher rate needs a warmup
-		t.Order = data.GroupedByLength{Lengths: lengths(samples), BatchSize: o.batch, Random: data.Shuffled{Seed: o.seed}}
+		t.Order = data.GroupedByLength{Lengths: lengths(samples), BatchSize: o.batch,
+			Random: data.Shuffled{Seed: o.seed}}
 		t.Schedule = lr.Linear{Warmup: 0.1}
 		t.EvalBatchSize = 32
 	}
@@ -137,7 +143,8 @@ func lengths(samples []bert.Sample) []int {
 	return n
 }
 
-// masked hides some tokens of each text, others in every epoch, so that a model that begins with nothing does not learn a few thousand texts by heart.
+// masked hides some tokens of each text, others in every epoch, so that a model that begins with
+// nothing does not learn a few thousand texts by heart.
 func (c classifier) masked(list []bert.Sample, o options) data.Dataset[bert.Sample] {
 	samples := data.Slice[bert.Sample](list)
 	mask, found := c.tokenizer.TokenToID("[MASK]")
@@ -156,8 +163,8 @@ func (c classifier) masked(list []bert.Sample, o options) data.Dataset[bert.Samp
 	})
 }
 
-// metrics are what every evaluation counts: accuracy, the F1 of class 1 where there are two, else the mean F1 of all, and Matthews' correlation, by
-// which CoLA is judged.
+// metrics are what every evaluation counts: accuracy, the F1 of class 1 where there are two, else
+// the mean F1 of all, and Matthews' correlation, by which CoLA is judged.
 func (t task) metrics() []metrics.Metric[int] {
 	f1 := &metrics.F1{}
 	if len(t.labels) > 2 {

@@ -19,8 +19,8 @@ import (
 // pictures is a data set of pictures with labels.
 type pictures = data.Dataset[crnn.Picture]
 
-// rendered are plates that nobody has seen: training plates are drawn as they are needed, each one once, and no label of
-// the evaluation is ever drawn for training.
+// rendered are plates that nobody has seen: training plates are drawn as they are needed, each one
+// once, and no label of the evaluation is ever drawn for training.
 func rendered(n int, seed uint64, o plates.Options) pictures {
 	return data.Map(plates.Dataset(n, seed, o), func(s plates.Sample) (crnn.Picture, error) {
 		return crnn.Picture{Image: s.Image, Text: s.Label}, nil
@@ -34,14 +34,16 @@ func listed(o options) ([]crnn.File, error) {
 	}
 	name := o.table
 	if name == "" {
-		for _, candidate := range []string{filepath.Join(o.train, "train.tsv"), filepath.Join(filepath.Dir(filepath.Clean(o.train)), "train.tsv")} {
+		for _, candidate := range []string{filepath.Join(o.train, "train.tsv"),
+			filepath.Join(filepath.Dir(filepath.Clean(o.train)), "train.tsv")} {
 			if _, err := os.Stat(candidate); err == nil {
 				name = candidate
 				break
 			}
 		}
 		if name == "" {
-			return nil, fmt.Errorf("there is no train.tsv in or beside %s: name the table with -table, or say -labels-from-names", o.train)
+			return nil, fmt.Errorf("there is no train.tsv in or beside %s: name the table with -table, or say "+
+				"-labels-from-names", o.train)
 		}
 	}
 	return tabled(name, o.train)
@@ -55,7 +57,8 @@ func namedAfterLabels(dir string) ([]crnn.File, error) {
 	var files []crnn.File
 	for _, e := range entries {
 		if isPicture(e.Name()) {
-			files = append(files, crnn.File{Path: filepath.Join(dir, e.Name()), Text: strings.TrimSuffix(e.Name(), filepath.Ext(e.Name()))})
+			files = append(files, crnn.File{Path: filepath.Join(dir, e.Name()), Text: strings.TrimSuffix(e.Name(),
+				filepath.Ext(e.Name()))})
 		}
 	}
 	if len(files) == 0 {
@@ -68,8 +71,8 @@ func isPicture(name string) bool {
 	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(filepath.Ext(name)))
 }
 
-// tabled reads a table; its files lie beside it, or in dir. A first line that begins with "file" names the columns, the
-// second being the label.
+// tabled reads a table; its files lie beside it, or in dir. A first line that begins with "file"
+// names the columns, the second being the label.
 func tabled(name, dir string) ([]crnn.File, error) {
 	columns, err := header(name)
 	if err != nil {

@@ -1,12 +1,13 @@
-// Command crnn_plates trains Hezar's CRNN to read licence plates, from nothing, and reads pictures with it.
+// Command crnn_plates trains Hezar's CRNN to read licence plates, from nothing, and reads pictures
+// with it.
 //
 //	go run ./examples/crnn_plates                                # rendered Persian plates: about five minutes on two cores
 //	go run ./examples/crnn_plates -read plate.png                # what the trained model reads
 //	go run ./examples/crnn_plates -train DIR -table labels.tsv   # your own pictures and labels
 //	go run ./examples/crnn_plates -train DIR -labels-from-names  # a picture's name is its label
 //
-// The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png, predictions.tsv and predictions.png. Ctrl-C saves and leaves;
-// -resume goes on.
+// The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png,
+// predictions.tsv and predictions.png. Ctrl-C saves and leaves; -resume goes on.
 package main
 
 import (
@@ -47,14 +48,19 @@ func parse(args []string) (options, error) {
 		f.PrintDefaults()
 	}
 	f.StringVar(&o.out, "out", "runs/crnn_plates", "folder of the run")
-	f.BoolVar(&o.read, "read", false, "read the pictures named after the flags with the model of -out, and train nothing")
-	f.StringVar(&o.model, "model", "", "folder of the model for -read; default: the best of -out, or without a run the model that comes with the command")
+	f.BoolVar(&o.read, "read", false, "read the pictures named after the flags with the model of -out, and train "+
+		"nothing")
+	f.StringVar(&o.model, "model", "", "folder of the model for -read; default: the best of -out, or without a run "+
+		"the model that comes with the command")
 	f.StringVar(&o.train, "train", "", "folder of pictures to learn; default: rendered plates")
 	f.StringVar(&o.table, "table", "", "table of file<TAB>label for -train; default: DIR/../train.tsv or DIR/train.tsv")
-	f.BoolVar(&o.labelsFromNames, "labels-from-names", false, "the name of each file in -train, without its extension, is its label")
-	f.StringVar(&o.charset, "charset", "", "file with all characters of the labels, one a line; default: those that occur")
+	f.BoolVar(&o.labelsFromNames, "labels-from-names", false, "the name of each file in -train, without its "+
+		"extension, is its label")
+	f.StringVar(&o.charset, "charset", "", "file with all characters of the labels, one a line; default: those that "+
+		"occur")
 	f.Float64Var(&o.holdOut, "hold-out", 0.1, "share of -train that is set aside for the evaluation")
-	f.Float64Var(&o.augment, "augment", 0.3, "how much the pictures of -train are bent, blurred and shaded each time they are seen: 0 (not at all) to 1")
+	f.Float64Var(&o.augment, "augment", 0.3, "how much the pictures of -train are bent, blurred and shaded each time "+
+		"they are seen: 0 (not at all) to 1")
 	f.BoolVar(&o.skipBad, "skip-bad", false, "leave out pictures that cannot be used, instead of refusing to start")
 	f.StringVar(&o.test, "test", "", "table of file<TAB>label: pictures to read at the end and compare")
 	f.StringVar(&o.predict, "predict", "", "folder of pictures without labels: what is read goes to predicted.tsv")
@@ -62,7 +68,8 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.quick, "quick", false, "about a minute, to see that it works: the model does not get good")
 	f.IntVar(&o.steps, "steps", 0, "updates; default: 6000, with -train 2500")
 	f.IntVar(&o.batch, "batch", 0, "pictures behind one update; default: 16")
-	f.IntVar(&o.width, "width", 0, "of the pictures that the model sees, in pixels, with -train; default: 128. Four pixels are one frame of the reader")
+	f.IntVar(&o.width, "width", 0, "of the pictures that the model sees, in pixels, with -train; default: 128. Four "+
+		"pixels are one frame of the reader")
 	f.IntVar(&o.height, "height", 0, "of the pictures that the model sees, in pixels, with -train; default: 32")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 0.0015, with -train 0.002")
 	f.StringVar(&o.precision, "precision", "fp32", "fp32 or bf16")

@@ -68,12 +68,14 @@ func TestTrainsRendersReportsAndReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"rendered plates that training never saw", "photograph that ships with the example", "500"} {
+	for _, want := range []string{"rendered plates that training never saw", "photograph that ships with the example",
+		"500"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
 	}
-	for _, name := range []string{"curves.png", "predictions.png", "predictions.tsv", "metrics.jsonl", "metrics.csv", "model/model.safetensors", "model/config.json"} {
+	for _, name := range []string{"curves.png", "predictions.png", "predictions.tsv", "metrics.jsonl", "metrics.csv",
+		"model/model.safetensors", "model/config.json"} {
 		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s is missing or empty: %v", name, err)
 		}
@@ -124,7 +126,8 @@ func TestLearnsAFolderAndPredictsAnother(t *testing.T) {
 		fmt.Fprintf(&table, "train/%s\t%d\tx\n", name, 10+i)
 	}
 	write(t, filepath.Join(dir, "train.tsv"), []byte(table.String()))
-	text, err := printed(t, "-out", out, "-train", filepath.Join(dir, "train"), "-steps", "3", "-batch", "2", "-predict", filepath.Join(dir, "train"), "-test", filepath.Join(dir, "train.tsv"))
+	text, err := printed(t, "-out", out, "-train", filepath.Join(dir, "train"), "-steps", "3", "-batch", "2",
+		"-predict", filepath.Join(dir, "train"), "-test", filepath.Join(dir, "train.tsv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,15 +150,18 @@ func TestBadPicturesAreNamedBeforeTheFirstStep(t *testing.T) {
 	picture(t, filepath.Join(dir, strings.Repeat("1", 40)+".png"), 1)
 	_, err := printed(t, "-out", filepath.Join(t.TempDir(), "a"), "-train", dir, "-labels-from-names", "-steps", "1")
 	var bad *crnn.BadPicturesError
-	if !errors.As(err, &bad) || len(bad.Files) != 2 || !strings.Contains(err.Error(), "torn.png") || !strings.Contains(err.Error(), "79 frames") {
+	if !errors.As(err, &bad) || len(bad.Files) != 2 || !strings.Contains(err.Error(), "torn.png") ||
+		!strings.Contains(err.Error(), "79 frames") {
 		t.Errorf("error %v, want one that names torn.png and the label that needs 79 frames", err)
 	}
-	if _, err = printed(t, "-out", filepath.Join(t.TempDir(), "b"), "-train", dir, "-labels-from-names", "-steps", "1", "-batch", "2", "-skip-bad"); err != nil {
+	if _, err = printed(t, "-out", filepath.Join(t.TempDir(), "b"), "-train", dir, "-labels-from-names", "-steps", "1",
+		"-batch", "2", "-skip-bad"); err != nil {
 		t.Errorf("-skip-bad: %v", err)
 	}
 	charset := filepath.Join(t.TempDir(), "charset.txt")
 	write(t, charset, []byte("0\n1\n"))
-	if _, err = printed(t, "-out", filepath.Join(t.TempDir(), "c"), "-train", dir, "-labels-from-names", "-charset", charset, "-steps", "1"); err == nil || !strings.Contains(err.Error(), "the charset has no character") {
+	if _, err = printed(t, "-out", filepath.Join(t.TempDir(), "c"), "-train", dir, "-labels-from-names", "-charset",
+		charset, "-steps", "1"); err == nil || !strings.Contains(err.Error(), "the charset has no character") {
 		t.Errorf("error %v, want one about a character outside the charset", err)
 	}
 }

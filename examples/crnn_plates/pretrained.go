@@ -13,7 +13,8 @@ import (
 //go:embed pretrained/config.json pretrained/model.safetensors
 var pretrainedFiles embed.FS
 
-// pretrained loads the model that comes with the command. Models are read from folders, so it goes through one.
+// pretrained loads the model that comes with the command. Models are read from folders, so it goes
+// through one.
 func pretrained() (model *crnn.Model, err error) {
 	dir, err := os.MkdirTemp("", "crnn_plates-")
 	if err != nil {

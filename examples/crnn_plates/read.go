@@ -49,14 +49,16 @@ func readFile(model *crnn.Model, path string) (crnn.Reading, error) {
 // modelFolder is where a run leaves the model that it ends with.
 func modelFolder(out string) string { return filepath.Join(out, "model") }
 
-// trained loads the model of -model, that of the run in -out, or, where there has been no run, the one that comes with the command.
+// trained loads the model of -model, that of the run in -out, or, where there has been no run, the
+// one that comes with the command.
 func trained(o options) (*crnn.Model, error) {
 	if o.model != "" {
 		return crnn.Load(o.model)
 	}
 	model, err := crnn.Load(modelFolder(o.out))
 	if errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(os.Stderr, "no model in %s yet: reading with the one that comes with this command, trained on rendered Persian plates\n", modelFolder(o.out))
+		fmt.Fprintf(os.Stderr, "no model in %s yet: reading with the one that comes with this command, trained on "+
+			"rendered Persian plates\n", modelFolder(o.out))
 		return pretrained()
 	}
 	return model, err

@@ -52,7 +52,8 @@ func report(o options, model *crnn.Model, t task, result *trainer.Result, took t
 		return err
 	}
 	title := fmt.Sprintf("%s: %.1f%% exact", t.name, 100*unseen.exact)
-	if err := sheet.WriteFile(filepath.Join(o.out, "predictions.png"), wrongFirst(cells, 120), sheet.Options{Title: title}); err != nil {
+	if err := sheet.WriteFile(filepath.Join(o.out, "predictions.png"), wrongFirst(cells, 120),
+		sheet.Options{Title: title}); err != nil {
 		return err
 	}
 	if err := curves.WriteFile(filepath.Join(o.out, "curves.png"), result.History, "loss", "eval_cer"); err != nil {
@@ -67,7 +68,8 @@ func report(o options, model *crnn.Model, t task, result *trainer.Result, took t
 	if err := printTable(rows); err != nil {
 		return err
 	}
-	fmt.Printf("model      %s\nbeside it  curves.png, predictions.png (wrong ones first, in red), predictions.tsv\n", modelFolder(o.out))
+	fmt.Printf("model      %s\nbeside it  curves.png, predictions.png (wrong ones first, in red), predictions.tsv\n",
+		modelFolder(o.out))
 	return nil
 }
 
@@ -77,7 +79,8 @@ type named struct {
 	pictures pictures
 }
 
-// photographs are real pictures to read at the end: those of -test and, for the plate reader, the one that ships with the example.
+// photographs are real pictures to read at the end: those of -test and, for the plate reader, the
+// one that ships with the example.
 func photographs(o options, model *crnn.Model) (sets []named, err error) {
 	if o.train == "" {
 		image, label, err := plates.Photo()
@@ -87,7 +90,8 @@ func photographs(o options, model *crnn.Model) (sets []named, err error) {
 		if image, err = plates.Fit(image); err != nil {
 			return nil, err
 		}
-		sets = append(sets, named{"photograph that ships with the example", data.Slice[crnn.Picture]{{Image: image, Text: label}}})
+		sets = append(sets, named{"photograph that ships with the example",
+			data.Slice[crnn.Picture]{{Image: image, Text: label}}})
 	}
 	if o.test != "" {
 		files, err := tabled(o.test, "")
@@ -163,7 +167,8 @@ func printTable(rows []row) error {
 	t := tablewriter.NewTable(os.Stdout, tablewriter.WithHeaderAutoFormat(tw.Off))
 	t.Header("pictures", "read", "exact", "CER")
 	for _, r := range rows {
-		if err := t.Append(r.name, fmt.Sprint(r.read), fmt.Sprintf("%.1f %%", 100*r.exact), fmt.Sprintf("%.2f %%", 100*r.cer)); err != nil {
+		if err := t.Append(r.name, fmt.Sprint(r.read), fmt.Sprintf("%.1f %%", 100*r.exact), fmt.Sprintf("%.2f %%",
+			100*r.cer)); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,8 @@ func (o options) updates(needed int) int {
 
 // renderedTask learns rendered plates, each training plate seen once.
 func renderedTask(o options) task {
-	t := task{config: modelConfig(o, plates.Charset()), steps: o.updates(6000), rate: 0.0015, name: "rendered plates that training never saw"}
+	t := task{config: modelConfig(o, plates.Charset()), steps: o.updates(6000), rate: 0.0015,
+		name: "rendered plates that training never saw"}
 	t.train = rendered(t.steps*o.batch, o.seed, plates.Options{Part: plates.Train})
 	t.valid = rendered(500, o.seed, plates.Options{Part: plates.HeldOut})
 	return t
@@ -58,7 +59,8 @@ func folderTask(o options) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	t := task{config: modelConfig(o, charset), steps: o.updates(2500), rate: 0.002, name: fmt.Sprintf("pictures set aside from %s", o.train)}
+	t := task{config: modelConfig(o, charset), steps: o.updates(2500), rate: 0.002,
+		name: fmt.Sprintf("pictures set aside from %s", o.train)}
 	all, err := crnn.OpenPictures(files, t.config, crnn.PictureOptions{SkipBad: o.skip()})
 	if err != nil {
 		return task{}, err
@@ -79,8 +81,9 @@ func (o options) skip() func(crnn.File, error) {
 	return func(f crnn.File, err error) { fmt.Fprintf(os.Stderr, "left out: %s: %v\n", f.Path, err) }
 }
 
-// bend returns the function that looks at a picture as if it had been photographed once more: a little shifted, turned, blurred, darker or
-// brighter. At strength 1 corners move by up to 3 % of the width and 10 % of the height.
+// bend returns the function that looks at a picture as if it had been photographed once more: a
+// little shifted, turned, blurred, darker or brighter. At strength 1 corners move by up to 3 % of
+// the width and 10 % of the height.
 func bend(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error) {
 	return func(r *rand.Rand, p crnn.Picture) (crnn.Picture, error) {
 		w, h := float64(p.Image.Width), float64(p.Image.Height)
@@ -102,8 +105,9 @@ func bend(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error)
 	}
 }
 
-// modelConfig is a model of Hezar's shape that learns in minutes: a quarter of its width for rendered plates, of which there is no end, and less, with
-// dropout and every block normalised, for the pictures of a folder, which a wider model would learn by heart. -full is Hezar's own form.
+// modelConfig is a model of Hezar's shape that learns in minutes: a quarter of its width for
+// rendered plates, of which there is no end, and less, with dropout and every block normalised, for
+// the pictures of a folder, which a wider model would learn by heart. -full is Hezar's own form.
 func modelConfig(o options, charset []string) crnn.Config {
 	c := crnn.Config{Charset: charset, ImageWidth: int64(o.width), ImageHeight: int64(o.height)}
 	switch {
@@ -144,7 +148,8 @@ func train(ctx context.Context, o options) error {
 	if !o.full {
 		model.InitFromScratch()
 	}
-	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: t.rate}, MaxGradNorm: 5, Precision: precision})
+	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: t.rate}, MaxGradNorm: 5,
+		Precision: precision})
 	if err != nil {
 		return err
 	}
@@ -158,8 +163,10 @@ func train(ctx context.Context, o options) error {
 	}
 	every := max(t.steps/8, 1)
 	options := trainer.Options{
-		OutputDir: o.out, MaxSteps: t.steps, BatchSize: o.batch, EvalBatchSize: 50, Seed: o.seed, Schedule: lr.Cosine{Warmup: 0.05},
-		Workers: 1, Eval: trainer.Every(every, trainer.Update), Save: trainer.Every(every, trainer.Update), Log: trainer.Every(max(every/10, 1), trainer.Update),
+		OutputDir: o.out, MaxSteps: t.steps, BatchSize: o.batch, EvalBatchSize: 50, Seed: o.seed,
+		Schedule: lr.Cosine{Warmup: 0.05},
+		Workers:  1, Eval: trainer.Every(every, trainer.Update), Save: trainer.Every(every, trainer.Update),
+		Log:             trainer.Every(max(every/10, 1), trainer.Update),
 		KeepCheckpoints: 2, MetricForBest: "exact_match", LoadBestAtEnd: true, Overwrite: o.overwrite,
 	}
 	if o.resume {

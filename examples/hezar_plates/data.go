@@ -33,7 +33,8 @@ func fetch(ctx context.Context, base string) (string, error) {
 	return repo.Dir, nil
 }
 
-// OCRDataset is Hezar's data set in the form that the model takes: pixels and a text, in the order in which it is read from the picture.
+// OCRDataset is Hezar's data set in the form that the model takes: pixels and a text, in the order
+// in which it is read from the picture.
 type OCRDataset struct {
 	*datasets.OCR
 	charset []string
@@ -62,10 +63,14 @@ func datasetConfig(dir string, o datasets.OCROptions) omegaconf.Map {
 	for id, text := range datasets.DefaultCharset() {
 		labels = append(labels, omegaconf.Item{Key: id, Value: text})
 	}
-	files := omegaconf.Map{{Key: "train", Value: filepath.Join(dir, trainTable)}, {Key: "test", Value: filepath.Join(dir, testTable)}}
+	files := omegaconf.Map{{Key: "train", Value: filepath.Join(dir, trainTable)},
+		{Key: "test", Value: filepath.Join(dir, testTable)}}
 	return omegaconf.Map{
-		{Key: "name", Value: "ocr"}, {Key: "config_type", Value: "dataset"}, {Key: "path", Value: "csv"}, {Key: "task", Value: "image2text"},
-		{Key: "hf_load_kwargs", Value: omegaconf.Map{{Key: "data_files", Value: files}}}, {Key: "text_split_type", Value: "char_split"}, {Key: "id2label", Value: labels},
-		{Key: "text_column", Value: "label"}, {Key: "images_paths_column", Value: "image_path"}, {Key: "max_length", Value: o.MaxLength}, {Key: "reverse_digits", Value: o.ReverseDigits},
+		{Key: "name", Value: "ocr"}, {Key: "config_type", Value: "dataset"}, {Key: "path", Value: "csv"},
+		{Key: "task", Value: "image2text"},
+		{Key: "hf_load_kwargs", Value: omegaconf.Map{{Key: "data_files", Value: files}}}, {Key: "text_split_type",
+			Value: "char_split"}, {Key: "id2label", Value: labels},
+		{Key: "text_column", Value: "label"}, {Key: "images_paths_column", Value: "image_path"},
+		{Key: "max_length", Value: o.MaxLength}, {Key: "reverse_digits", Value: o.ReverseDigits},
 	}
 }

@@ -1,10 +1,12 @@
-// Command hezar_plates is the first program of Hezar's documentation, line by line: a CRNN that reads the pictures of a CSV file.
+// Command hezar_plates is the first program of Hezar's documentation, line by line: a CRNN that
+// reads the pictures of a CSV file.
 //
 //	go run ./examples/hezar_plates -small -render 400 plates   # pictures, train.csv, test.csv and the folder base, a model to start from
 //	go run ./examples/hezar_plates -small -lr 0.001 plates     # train, to a CER of 0.33 in 20 epochs; crnn-plate-fa-v1 is the run's folder
 //	go run ./examples/hezar_plates -base hezarai/crnn-fa-printed-96-long DIR
 //
-// DIR/train.csv and DIR/test.csv have the columns image_path and label. -small is a quarter of Hezar's width; without it a picture takes about 80 ms of one core.
+// DIR/train.csv and DIR/test.csv have the columns image_path and label. -small is a quarter of
+// Hezar's width; without it a picture takes about 80 ms of one core.
 package main
 
 import (
@@ -34,13 +36,15 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	// train_dataset = Dataset.load("hezarai/persian-license-plate-v1", split="train", preprocessor=base_model_path, max_length=8, reverse_digits=True)
+	// train_dataset = Dataset.load("hezarai/persian-license-plate-v1", split="train",
+	// preprocessor=base_model_path, max_length=8, reverse_digits=True)
 	settings := datasets.OCROptions{MaxLength: 8, ReverseDigits: true}
 	trainDataset, err := datasets.OpenOCR(filepath.Join(o.data, trainTable), preprocessor.Image, settings)
 	if err != nil {
 		return err
 	}
-	// eval_dataset = Dataset.load("hezarai/persian-license-plate-v1", split="test", preprocessor=base_model_path, max_length=8, reverse_digits=True)
+	// eval_dataset = Dataset.load("hezarai/persian-license-plate-v1", split="test",
+	// preprocessor=base_model_path, max_length=8, reverse_digits=True)
 	evalDataset, err := datasets.OpenOCR(filepath.Join(o.data, testTable), preprocessor.Image, settings)
 	if err != nil {
 		return err
@@ -62,10 +66,13 @@ func run(ctx context.Context, o options) error {
 		MetricForBestModel: "cer", // metrics=["cer"], metric_for_best_model="cer",
 		LearningRate:       o.rate,
 	}
-	// trainer = Trainer(config=train_config, model=model, train_dataset=train_dataset, eval_dataset=eval_dataset,
+	// trainer = Trainer(config=train_config, model=model, train_dataset=train_dataset,
+	// eval_dataset=eval_dataset,
 	//                   data_collator=train_dataset.data_collator, preprocessor=preprocessor)
-	trainer, err := hezar.New(trainConfig, hezar.Image2Text(model), samples(trainDataset), hezar.Options[crnn.Sample, crnn.Batch]{
-		EvalDataset: samples(evalDataset), Preprocessor: preprocessor, DatasetConfig: datasetConfig(o.data, settings), Rules: o.rules(),
+	trainer, err := hezar.New(trainConfig, hezar.Image2Text(model), samples(trainDataset), hezar.Options[crnn.Sample,
+		crnn.Batch]{
+		EvalDataset: samples(evalDataset), Preprocessor: preprocessor, DatasetConfig: datasetConfig(o.data, settings),
+		Rules: o.rules(),
 	})
 	if err != nil {
 		return err

@@ -50,7 +50,8 @@ func hezars(t *testing.T) (r recorded) {
 	return r
 }
 
-// files are the names of a run's files, sorted; what a name says about time, host and process is left out.
+// files are the names of a run's files, sorted; what a name says about time, host and process is
+// left out.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string
@@ -106,7 +107,8 @@ func TestLeavesTheFilesThatHezarLeaves(t *testing.T) {
 		}
 	}
 	log, err := os.ReadFile(only(t, filepath.Join(out, "logs", "*", "training_logs.csv")))
-	if err != nil || !strings.HasPrefix(string(log), "step,train.loss,evaluation.cer,evaluation.loss\n2,") || strings.Count(string(log), "\n") != 3 {
+	if err != nil || !strings.HasPrefix(string(log), "step,train.loss,evaluation.cer,evaluation.loss\n2,") ||
+		strings.Count(string(log), "\n") != 3 {
 		t.Errorf("training_logs.csv is %q, %v; want a row for each of two epochs of 2 batches", log, err)
 	}
 }
@@ -143,7 +145,8 @@ func TestTrainsWhatItRenders(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := files(t, out)
-	for _, want := range []string{"checkpoints/2/model.pt", "checkpoints/2/train/rng_state.safetensors", "checkpoints/2/preprocessor/image_processor_config.yaml"} {
+	for _, want := range []string{"checkpoints/2/model.pt", "checkpoints/2/train/rng_state.safetensors",
+		"checkpoints/2/preprocessor/image_processor_config.yaml"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no %s in %q", want, names)
 		}

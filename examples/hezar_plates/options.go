@@ -36,9 +36,11 @@ func parse(args []string) (o options, err error) {
 		fmt.Fprint(f.Output(), usage)
 		f.PrintDefaults()
 	}
-	f.StringVar(&o.base, "base", "", "folder, or repository of the Hub, with the weights to start from and their preprocessor; default: DIR/base")
+	f.StringVar(&o.base, "base", "", "folder, or repository of the Hub, with the weights to start from and their "+
+		"preprocessor; default: DIR/base")
 	f.StringVar(&o.out, "out", "crnn-plate-fa-v1", "the run's folder")
-	f.IntVar(&o.render, "render", 0, "render so many plates for training, and a fifth as many for the evaluation, into DIR, and leave")
+	f.IntVar(&o.render, "render", 0, "render so many plates for training, and a fifth as many for the evaluation, "+
+		"into DIR, and leave")
 	f.BoolVar(&o.small, "small", false, "a quarter of Hezar's width, for training from nothing on a CPU")
 	f.BoolVar(&o.exact, "exact", false, "as Hezar 1.0.0 to the last bit, its defects included")
 	f.IntVar(&o.epochs, "epochs", 20, "passes over the training set")
@@ -47,7 +49,8 @@ func parse(args []string) (o options, err error) {
 		return o, err
 	}
 	if f.NArg() != 1 || o.render < 0 {
-		return o, fmt.Errorf("want one folder after the flags, and -render at least 1; found folders %q and -render %d", f.Args(), o.render)
+		return o, fmt.Errorf("want one folder after the flags, and -render at least 1; found folders %q and -render %d",
+			f.Args(), o.render)
 	}
 	o.data = f.Arg(0)
 	if o.base == "" {
@@ -56,10 +59,12 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// modelConfig is Hezar's model for pictures as the preprocessor makes them. Its own default is 64 pixels high.
+// modelConfig is Hezar's model for pictures as the preprocessor makes them. Its own default is 64
+// pixels high.
 func (o options) modelConfig(image preprocessors.ImageProcessorConfig) crnn.Config {
 	const height, width = 32, 128
-	c := crnn.Config{Charset: datasets.DefaultCharset(), ImageHeight: int64(cmp.Or(image.Height, height)), ImageWidth: int64(cmp.Or(image.Width, width))}
+	c := crnn.Config{Charset: datasets.DefaultCharset(), ImageHeight: int64(cmp.Or(image.Height, height)),
+		ImageWidth: int64(cmp.Or(image.Width, width))}
 	if o.small {
 		c.ConvChannels, c.RNNDim = []int64{16, 32, 64, 64, 128, 128, 128}, 96
 	}

@@ -28,8 +28,8 @@ const (
 	imagesName = "images"
 )
 
-// render makes the folder that the program trains from: rendered plates, their tables, and a base model with fresh weights. No label of the evaluation
-// occurs in training.
+// render makes the folder that the program trains from: rendered plates, their tables, and a base
+// model with fresh weights. No label of the evaluation occurs in training.
 func render(o options) error {
 	for _, split := range []struct {
 		table string
@@ -74,17 +74,19 @@ func writeSplit(dir, table string, n int, o plates.Options) error {
 // writePNG writes a grey picture.
 func writePNG(path string, im *vision.Image) error {
 	var b bytes.Buffer
-	if err := png.Encode(&b, &image.Gray{Pix: im.Pix, Stride: im.Width, Rect: image.Rect(0, 0, im.Width, im.Height)}); err != nil {
+	if err := png.Encode(&b, &image.Gray{Pix: im.Pix, Stride: im.Width, Rect: image.Rect(0, 0, im.Width,
+		im.Height)}); err != nil {
 		return err
 	}
 	return renameio.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// writeBase writes a model with fresh weights and a preprocessor like that of hezarai/crnn-fa-printed-96-long: pictures are mirrored, since Persian is
-// read from the right.
+// writeBase writes a model with fresh weights and a preprocessor like that of
+// hezarai/crnn-fa-printed-96-long: pictures are mirrored, since Persian is read from the right.
 func writeBase(o options) error {
 	image, err := preprocessors.NewImageProcessor(preprocessors.ImageProcessorConfig{
-		Mean: []float64{0.5}, Std: []float64{0.5}, Rescale: new(1.0 / 255), Width: plates.Width, Height: plates.Height, Mirror: true, GrayScale: true,
+		Mean: []float64{0.5}, Std: []float64{0.5}, Rescale: new(1.0 / 255), Width: plates.Width, Height: plates.Height,
+		Mirror: true, GrayScale: true,
 	})
 	if err != nil {
 		return err

@@ -1,4 +1,5 @@
-// Command mlp teaches a small network whether a point lies inside a circle. It is the shortest whole program.
+// Command mlp teaches a small network whether a point lies inside a circle. It is the shortest
+// whole program.
 package main
 
 import (
@@ -18,7 +19,8 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "Usage: mlp\n\nTeaches a small network whether a point lies inside a circle. There are no flags: it is made to be read and changed.")
+		fmt.Fprintln(flag.CommandLine.Output(), "Usage: mlp\n\nTeaches a small network whether a point lies inside a "+
+			"circle. There are no flags: it is made to be read and changed.")
 	}
 	flag.Parse()
 	torch.ManualSeed(1)
@@ -32,7 +34,8 @@ func main() {
 	fmt.Printf("accuracy on unseen points: %.3f\n", result.Best.Metrics["eval_accuracy"])
 }
 
-// points are n points of a square, and whether they lie inside the circle; point i depends on the seed and i alone.
+// points are n points of a square, and whether they lie inside the circle; point i depends on the
+// seed and i alone.
 func points(seed uint64, n int) data.Dataset[engine.Example] {
 	return data.Func(n, func(i int) (engine.Example, error) {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))

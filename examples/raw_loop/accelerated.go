@@ -11,8 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// accelerated is the loop of bare.go with Accelerate's changes; the comments at the right are the Python of the lines that differ. The accelerator knows the
-// device, the precision and which processes train together: started by itself the program is one process, and
+// accelerated is the loop of bare.go with Accelerate's changes; the comments at the right are the
+// Python of the lines that differ. The accelerator knows the device, the precision and which
+// processes train together: started by itself the program is one process, and
 //
 //	gotrainer launch -n 2 ./raw_loop -accelerate
 //
@@ -22,16 +23,20 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = group.Close() }()                                                      // at the end everybody has waited for everybody
-	acc, err := accelerate.New(accelerate.Options{MixedPrecision: o.precision, Group: group}) // accelerator = Accelerator(mixed_precision="bf16")
+	// at the end everybody has waited for everybody
+	defer func() { _ = group.Close() }()
+	// accelerator = Accelerator(mixed_precision="bf16")
+	acc, err := accelerate.New(accelerate.Options{MixedPrecision: o.precision, Group: group})
 	if err != nil {
 		return err
 	}
 	model := p.model
-	if err := acc.PrepareModel(model); err != nil { // train_dl, eval_dl, model, optimizer, lr_scheduler = accelerator.prepare(...)
+	// train_dl, eval_dl, model, optimizer, lr_scheduler = accelerator.prepare(...)
+	if err := acc.PrepareModel(model); err != nil {
 		return err
 	}
-	trainLoader, err := accelerate.PrepareLoader(acc, p.train, p.collate, accelerate.LoaderOptions{BatchSize: 8, Shuffle: true})
+	trainLoader, err := accelerate.PrepareLoader(acc, p.train, p.collate, accelerate.LoaderOptions{BatchSize: 8,
+		Shuffle: true})
 	if err != nil {
 		return err
 	}
@@ -39,7 +44,8 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 	if err != nil {
 		return err
 	}
-	optimizer := acc.PrepareOptimizer(optim.NewAdamW(nn.Params(model), optim.AdamW{Implementation: optim.ForLoop}), o.rate)
+	optimizer := acc.PrepareOptimizer(optim.NewAdamW(nn.Params(model), optim.AdamW{Implementation: optim.ForLoop}),
+		o.rate)
 	batches := (len(p.train) + 7) / 8 // of all processes together: the prepared schedule moves once for each
 	steps := o.epochs * batches
 	scheduler, err := acc.PrepareSchedule(optimizer, lr.Linear{}, steps)
@@ -89,7 +95,8 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 				torch.NoGrad(func() {
 					var logits torch.Tensor
 					acc.Autocast(func() { logits = p.forward(model, batch) })
-					all := acc.GatherForMetrics(logits.ArgMax(-1, false), torch.From(batch.Labels)) // predictions, references = accelerator.gather_for_metrics(...)
+					// predictions, references = accelerator.gather_for_metrics(...)
+					all := acc.GatherForMetrics(logits.ArgMax(-1, false), torch.From(batch.Labels))
 					scores.add(torch.Values[int64](all[0]), torch.Values[int64](all[1]))
 				})
 			})

@@ -13,19 +13,24 @@ import (
 // bare is the course's loop. The comments at the right are its Python.
 func bare(ctx context.Context, o options, p *parts) error {
 	model := p.model
-	trainLoader, err := data.NewLoader(p.train, p.collate, data.LoaderOptions{ // train_dataloader = DataLoader(train, shuffle=True, batch_size=8, collate_fn=data_collator)
+	// train_dataloader = DataLoader(train, shuffle=True, batch_size=8, collate_fn=data_collator)
+	trainLoader, err := data.NewLoader(p.train, p.collate, data.LoaderOptions{
 		BatchSize: 8, Order: data.OrderFunc(shuffle)})
 	if err != nil {
 		return err
 	}
-	evalLoader, err := data.NewLoader(p.valid, p.collate, data.LoaderOptions{BatchSize: 8}) // eval_dataloader = DataLoader(validation, batch_size=8, ...)
+	// eval_dataloader = DataLoader(validation, batch_size=8, ...)
+	evalLoader, err := data.NewLoader(p.valid, p.collate, data.LoaderOptions{BatchSize: 8})
 	if err != nil {
 		return err
 	}
 	params := nn.Params(model)
-	optimizer := optim.NewAdamW(params, optim.AdamW{Implementation: optim.ForLoop}) // optimizer = AdamW(model.parameters(), lr=5e-5)
-	steps := o.epochs * trainLoader.Len()                                           // num_training_steps = num_epochs * len(train_dataloader)
-	rate := lr.Linear{}.Plan(o.rate, steps)                                         // lr_scheduler = get_scheduler("linear", optimizer, 0, num_training_steps)
+	// optimizer = AdamW(model.parameters(), lr=5e-5)
+	optimizer := optim.NewAdamW(params, optim.AdamW{Implementation: optim.ForLoop})
+	// num_training_steps = num_epochs * len(train_dataloader)
+	steps := o.epochs * trainLoader.Len()
+	// lr_scheduler = get_scheduler("linear", optimizer, 0, num_training_steps)
+	rate := lr.Linear{}.Plan(o.rate, steps)
 	header(o, p, trainLoader.Len(), steps)
 
 	nn.SetTraining(model, true)   // model.train()
@@ -57,8 +62,9 @@ func bare(ctx context.Context, o options, p *parts) error {
 		if err := torch.Try(func() {
 			torch.Scope(func() {
 				torch.NoGrad(func() { // with torch.no_grad():
-					logits := p.forward(model, batch)                                       // outputs = model(**batch)
-					scores.add(torch.Values[int64](logits.ArgMax(-1, false)), batch.Labels) // metric.add_batch(predictions=..., references=...)
+					logits := p.forward(model, batch) // outputs = model(**batch)
+					// metric.add_batch(predictions=..., references=...)
+					scores.add(torch.Values[int64](logits.ArgMax(-1, false)), batch.Labels)
 				})
 			})
 		}); err != nil {

@@ -1,12 +1,13 @@
-// Command raw_loop trains a BERT classifier without a trainer: the bare loop of the Hugging Face course's chapter 3, line by line beside its Python
-// (bare.go), and the same with the few lines that Accelerate changes (accelerated.go), which bring mixed precision.
+// Command raw_loop trains a BERT classifier without a trainer: the bare loop of the Hugging Face
+// course's chapter 3, line by line beside its Python (bare.go), and the same with the few lines
+// that Accelerate changes (accelerated.go), which bring mixed precision.
 //
 //	go run ./examples/raw_loop                                      # spam among text messages, with a small random BERT
 //	go run ./examples/raw_loop -accelerate -mixed-precision bf16
 //	go run ./examples/raw_loop -model BERT -data MRPC               # the course's example: 459 batches an epoch, 1,377 updates
 //
-// BERT is a folder that transformers has saved, MRPC the folder with GLUE's train.tsv and dev.tsv. raw_loop.py is the Python of both loops and prints the
-// same lines.
+// BERT is a folder that transformers has saved, MRPC the folder with GLUE's train.tsv and dev.tsv.
+// raw_loop.py is the Python of both loops and prints the same lines.
 package main
 
 import (

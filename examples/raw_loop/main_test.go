@@ -37,7 +37,8 @@ func mrpc(t *testing.T) string {
 		b.WriteString("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n")
 		for i := range n {
 			animal := []string{"cat", "dog", "owl"}[i%3]
-			fmt.Fprintf(&b, "%d\t1\t2\tThe %s slept.\t%s\n", i%2, animal, []string{"A bird sang.", "The " + animal + " slept."}[i%2])
+			fmt.Fprintf(&b, "%d\t1\t2\tThe %s slept.\t%s\n", i%2, animal, []string{"A bird sang.", "The " + animal +
+				" slept."}[i%2])
 		}
 		if err := os.WriteFile(filepath.Join(dir, part+".tsv"), []byte(b.String()), 0o666); err != nil {
 			t.Fatal(err)
@@ -46,7 +47,8 @@ func mrpc(t *testing.T) string {
 	return dir
 }
 
-// TestBothLoopsPrintTheSameNumbers: in float32 Accelerate changes lines of the program and no bit of what it computes.
+// TestBothLoopsPrintTheSameNumbers: in float32 Accelerate changes lines of the program and no bit
+// of what it computes.
 func TestBothLoopsPrintTheSameNumbers(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := mrpc(t)
@@ -54,7 +56,8 @@ func TestBothLoopsPrintTheSameNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(plain, "804 texts to learn from, 40 to evaluate with; 101 batches an epoch, 101 updates\nupdate 100 loss ") {
+	if !strings.HasPrefix(plain, "804 texts to learn from, 40 to evaluate with; 101 batches an epoch, 101 "+
+		"updates\nupdate 100 loss ") {
 		t.Errorf("printed %q", plain)
 	}
 	if !strings.HasSuffix(plain, "\naccuracy 1.0 f1 1.0\n") {

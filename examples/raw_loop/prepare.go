@@ -69,7 +69,9 @@ func texts(ctx context.Context, o options) (train, valid data.Dataset[labelled],
 		if err != nil {
 			return nil, nil, err
 		}
-		all := data.Map(messages, func(m sms.Message) (labelled, error) { return labelled{text.Single(m.Text), m.Label}, nil })
+		all := data.Map(messages, func(m sms.Message) (labelled, error) {
+			return labelled{text.Single(m.Text), m.Label}, nil
+		})
 		return data.Split(all, 0.85, o.seed)
 	}
 	mrpc, err := glue.Open(o.data, glue.MRPC)
@@ -102,12 +104,14 @@ func modelOf(o options, train data.Dataset[labelled]) (*text.Tokenizer, *bert.Cl
 		}
 		all = append(all, l.in.Text, l.in.Pair)
 	}
-	tokenizer, err := text.TrainBert(slices.Values(all), text.BertOptions{Cased: true}, text.TrainOptions{VocabSize: 4000, MinFrequency: 2})
+	tokenizer, err := text.TrainBert(slices.Values(all), text.BertOptions{Cased: true},
+		text.TrainOptions{VocabSize: 4000, MinFrequency: 2})
 	if err != nil {
 		return nil, nil, err
 	}
 	model, err := bert.NewClassifier(bert.Config{
-		VocabSize: int64(tokenizer.VocabSize()), HiddenSize: 64, NumLayers: 2, NumHeads: 2, IntermediateSize: 256, MaxPositions: int64(o.maxLength), InitializerRange: 0.05,
+		VocabSize: int64(tokenizer.VocabSize()), HiddenSize: 64, NumLayers: 2, NumHeads: 2, IntermediateSize: 256,
+		MaxPositions: int64(o.maxLength), InitializerRange: 0.05,
 	})
 	return tokenizer, model, err
 }
@@ -120,7 +124,8 @@ func (p *parts) loss(m *bert.Classifier, b bert.Batch) torch.Tensor {
 	return m.Head().Loss(p.forward(m, b), torch.From(b.Labels, int64(len(b.Labels))))
 }
 
-// shuffle is the order of DataLoader(shuffle=True): when a pass begins, the default generator gives a seed for workers, and another for the permutation.
+// shuffle is the order of DataLoader(shuffle=True): when a pass begins, the default generator gives
+// a seed for workers, and another for the permutation.
 func shuffle(_, n int) []int {
 	draw := func() int64 {
 		seed := torch.Options{DType: torch.Int64}.Empty()
@@ -132,7 +137,8 @@ func shuffle(_, n int) []int {
 }
 
 func header(o options, p *parts, batches, steps int) {
-	fmt.Printf("%d texts to learn from, %d to evaluate with; %d batches an epoch, %d updates\n", len(p.train), len(p.valid), batches, steps)
+	fmt.Printf("%d texts to learn from, %d to evaluate with; %d batches an epoch, %d updates\n", len(p.train),
+		len(p.valid), batches, steps)
 }
 
 // progress prints the loss of every hundredth update, with all of its digits.

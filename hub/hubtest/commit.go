@@ -69,10 +69,14 @@ func (s *Server) postCommit(c *call, r *repo, branch string) {
 				return
 			}
 			if s.isLarge(v.Path, int64(len(content))) {
-				c.fail(http.StatusBadRequest, "", "Your push was rejected because it contains files larger than the limit or binary files; use LFS: "+v.Path)
+				c.fail(http.StatusBadRequest, "", "Your push was rejected because it contains files larger than the "+
+					"limit or binary files; use LFS: "+v.Path)
 				return
 			}
-			changes = append(changes, func(files map[string]file) error { files[v.Path] = smallFile(content); return nil })
+			changes = append(changes, func(files map[string]file) error {
+				files[v.Path] = smallFile(content)
+				return nil
+			})
 		case "lfsFile":
 			changes = append(changes, func(files map[string]file) error {
 				size, known := s.objects[v.OID]
@@ -92,7 +96,9 @@ func (s *Server) postCommit(c *call, r *repo, branch string) {
 			})
 		case "deletedFolder":
 			changes = append(changes, func(files map[string]file) error {
-				maps.DeleteFunc(files, func(name string, _ file) bool { return strings.HasPrefix(name, strings.TrimSuffix(v.Path, "/")+"/") })
+				maps.DeleteFunc(files, func(name string, _ file) bool {
+					return strings.HasPrefix(name, strings.TrimSuffix(v.Path, "/")+"/")
+				})
 				return nil
 			})
 		default:
@@ -103,7 +109,8 @@ func (s *Server) postCommit(c *call, r *repo, branch string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if head := r.branches[branch]; parent != "" && parent != head {
-		c.fail(http.StatusPreconditionFailed, "", "A commit has happened since. Please refresh and try again. parentCommit "+parent+", head "+head)
+		c.fail(http.StatusPreconditionFailed, "", "A commit has happened since. Please refresh and try again. "+
+			"parentCommit "+parent+", head "+head)
 		return
 	}
 	files := maps.Clone(r.head(branch).files)
@@ -122,5 +129,6 @@ func (s *Server) postCommit(c *call, r *repo, branch string) {
 // cleanName reports whether a path stays inside the repository.
 func cleanName(name string) bool {
 	plain := strings.TrimSuffix(name, "/")
-	return plain != "" && plain == path.Clean(plain) && !strings.HasPrefix(plain, "/") && plain != ".." && !strings.HasPrefix(plain, "../") && !strings.HasPrefix(plain, ".git/")
+	return plain != "" && plain == path.Clean(plain) && !strings.HasPrefix(plain, "/") && plain != ".." &&
+		!strings.HasPrefix(plain, "../") && !strings.HasPrefix(plain, ".git/")
 }

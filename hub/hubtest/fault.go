@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Fault makes requests go wrong. The first group of fields says which; the second what happens to them.
+// Fault makes requests go wrong. The first group of fields says which; the second what happens to
+// them.
 type Fault struct {
 	Method string // "" means any
 	Path   string // part of the path as it was sent, with its escapes; "" means any
@@ -51,7 +52,8 @@ func (s *Server) ClearFaults() {
 // takeFault returns the fault that hits a request. s.mu is held.
 func (s *Server) takeFault(r *http.Request, cdn bool) *fault {
 	for _, f := range s.faults {
-		if f.left == 0 || f.CDN != cdn || f.Method != "" && f.Method != r.Method || !strings.Contains(r.URL.EscapedPath(), f.Path) {
+		if f.left == 0 || f.CDN != cdn || f.Method != "" && f.Method != r.Method ||
+			!strings.Contains(r.URL.EscapedPath(), f.Path) {
 			continue
 		}
 		if f.Skip > 0 {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// serveRepoFiles answers <id>/resolve/<revision>/<path> and <id>.git/info/lfs/..., with datasets/ or spaces/ in front or not.
+// serveRepoFiles answers <id>/resolve/<revision>/<path> and <id>.git/info/lfs/..., with datasets/
+// or spaces/ in front or not.
 func (s *Server) serveRepoFiles(c *call) {
 	kind, rest := Model, c.path
 	if len(rest) > 1 && (rest[0] == string(Dataset) || rest[0] == string(Space)) {
@@ -21,7 +22,8 @@ func (s *Server) serveRepoFiles(c *call) {
 		return
 	}
 	id, rest := s.splitRepo(rest)
-	if plain, isGit := strings.CutSuffix(id, ".git"); isGit && strings.Join(rest, "/") == "info/lfs/objects/batch" && c.Method == "POST" {
+	if plain, isGit := strings.CutSuffix(id, ".git"); isGit && strings.Join(rest, "/") == "info/lfs/objects/batch" &&
+		c.Method == "POST" {
 		if r := s.open(c, kind, plain); r != nil {
 			s.lfsBatch(c, r)
 		}
@@ -71,7 +73,8 @@ func (s *Server) resolveFile(c *call, r *repo, revision, name string) {
 	}
 }
 
-// serveCDN is the server that large files come from and go to. Its addresses are signed; it wants no token.
+// serveCDN is the server that large files come from and go to. Its addresses are signed; it wants
+// no token.
 func (s *Server) serveCDN(w http.ResponseWriter, r *http.Request) {
 	verb, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {

@@ -65,7 +65,8 @@ func (c *call) reply(status int, value any) {
 	}
 }
 
-// fail answers as the Hub does: the reason in the headers X-Error-Code and X-Error-Message, and in the body.
+// fail answers as the Hub does: the reason in the headers X-Error-Code and X-Error-Message, and in
+// the body.
 func (c *call) fail(status int, code, message string) {
 	if code != "" {
 		c.w.Header().Set("X-Error-Code", code)
@@ -75,7 +76,8 @@ func (c *call) fail(status int, code, message string) {
 	c.reply(status, map[string]any{"error": message})
 }
 
-// splitRepo takes a repository's id, of one segment or two, from the front of a path. The next segment tells where it ends.
+// splitRepo takes a repository's id, of one segment or two, from the front of a path. The next
+// segment tells where it ends.
 func (s *Server) splitRepo(path []string) (id string, rest []string) {
 	verbs := " revision tree paths-info refs preupload commit tag branch resolve info "
 	if len(path) >= 2 && !strings.Contains(verbs, " "+path[1]+" ") {
@@ -84,7 +86,8 @@ func (s *Server) splitRepo(path []string) (id string, rest []string) {
 	return path[0], path[1:]
 }
 
-// open finds a repository that the caller may read, or answers that there is none: the Hub does not tell strangers which private ones exist.
+// open finds a repository that the caller may read, or answers that there is none: the Hub does not
+// tell strangers which private ones exist.
 func (s *Server) open(c *call, kind Kind, id string) *repo {
 	s.mu.Lock()
 	r := s.repos[string(kind)+"/"+id]
@@ -136,7 +139,8 @@ func (s *Server) whoAmI(c *call) {
 	}
 	c.reply(http.StatusOK, map[string]any{
 		"type": "user", "id": "0123456789abcdef01234567", "name": c.user.name, "fullname": c.user.name, "orgs": orgs,
-		"auth": map[string]any{"type": "access_token", "accessToken": map[string]any{"displayName": "test", "role": role}},
+		"auth": map[string]any{"type": "access_token", "accessToken": map[string]any{"displayName": "test",
+			"role": role}},
 	})
 }
 

@@ -76,7 +76,8 @@ func largeFile(sha string, size int64) file {
 	return file{content: pointer, oid: gitOID(pointer), sha256: sha, size: size}
 }
 
-// CreateRepo makes an empty repository. Its branch main has one commit with a .gitattributes, as the Hub's has.
+// CreateRepo makes an empty repository. Its branch main has one commit with a .gitattributes, as
+// the Hub's has.
 func (s *Server) CreateRepo(kind Kind, id string, v Visibility) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,22 +85,25 @@ func (s *Server) CreateRepo(kind Kind, id string, v Visibility) {
 }
 
 func (s *Server) create(kind Kind, id string, private bool) *repo {
-	r := &repo{kind: kind, id: id, private: private, commits: map[string]*commit{}, branches: map[string]string{}, tags: map[string]string{}, created: time.Now()}
+	r := &repo{kind: kind, id: id, private: private, commits: map[string]*commit{}, branches: map[string]string{},
+		tags: map[string]string{}, created: time.Now()}
 	s.repos[string(kind)+"/"+id] = r
 	attributes := "*.bin filter=lfs diff=lfs merge=lfs -text\n*.safetensors filter=lfs diff=lfs merge=lfs -text\n"
 	s.commit(r, "main", "initial commit", map[string]file{".gitattributes": smallFile([]byte(attributes))})
 	return r
 }
 
-// Gate makes a repository one whose files need the owner's consent: reading them is refused to all who may not write.
+// Gate makes a repository one whose files need the owner's consent: reading them is refused to all
+// who may not write.
 func (s *Server) Gate(kind Kind, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.repos[string(kind)+"/"+id].gated = true
 }
 
-// Commit adds files to a branch, replacing those of the same names, and returns the new commit's id. What the server's
-// rules call a large file becomes one. It panics if there is no such repository: the test is wrong.
+// Commit adds files to a branch, replacing those of the same names, and returns the new commit's
+// id. What the server's rules call a large file becomes one. It panics if there is no such
+// repository: the test is wrong.
 func (s *Server) Commit(kind Kind, id, branch string, files map[string][]byte) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +128,8 @@ func (s *Server) Commit(kind Kind, id, branch string, files map[string][]byte) s
 	return s.commit(r, branch, "commit by the test", next).id
 }
 
-// Files returns the content of all files at a revision: a branch, a tag or a commit. It is nil if there is no such revision.
+// Files returns the content of all files at a revision: a branch, a tag or a commit. It is nil if
+// there is no such revision.
 func (s *Server) Files(kind Kind, id, revision string) map[string][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +216,8 @@ func (r *repo) resolve(revision string) *commit {
 
 // isLarge is the server's rule for what goes to LFS.
 func (s *Server) isLarge(name string, size int64) bool {
-	return size > 0 && (size >= s.LFSThreshold || strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".bin"))
+	return size > 0 && (size >= s.LFSThreshold || strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name,
+		".bin"))
 }
 
 func (s *Server) objectPath(sha string) string { return filepath.Join(s.dir, sha) }

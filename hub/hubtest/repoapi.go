@@ -85,8 +85,10 @@ func (s *Server) info(c *call, r *repo, revision string) {
 	}
 	author, _, _ := strings.Cut(r.id, "/")
 	c.reply(http.StatusOK, map[string]any{
-		"_id": "0123456789abcdef01234567", "id": r.id, "modelId": r.id, "author": author, "sha": at.id, "private": r.private, "gated": r.gated,
-		"disabled": false, "downloads": 0, "likes": 0, "tags": []string{}, "siblings": siblings, "createdAt": date(r.created), "lastModified": date(r.created),
+		"_id": "0123456789abcdef01234567", "id": r.id, "modelId": r.id, "author": author, "sha": at.id,
+		"private": r.private, "gated": r.gated,
+		"disabled": false, "downloads": 0, "likes": 0, "tags": []string{}, "siblings": siblings,
+		"createdAt": date(r.created), "lastModified": date(r.created),
 	})
 }
 
@@ -122,7 +124,8 @@ func (s *Server) tree(c *call, r *repo, revision, below string) {
 		for i := 1; i < len(parts) && (recursive || i == 1); i++ {
 			if folder := path.Join(below, strings.Join(parts[:i], "/")); !folders[folder] {
 				folders[folder] = true
-				entries = append(entries, map[string]any{"type": "directory", "oid": gitOID([]byte(folder)), "size": 0, "path": folder})
+				entries = append(entries, map[string]any{"type": "directory", "oid": gitOID([]byte(folder)), "size": 0,
+					"path": folder})
 			}
 		}
 		if recursive || len(parts) == 1 {
@@ -138,7 +141,8 @@ func (s *Server) tree(c *call, r *repo, revision, below string) {
 	end := min(start+s.PageSize, len(entries))
 	if end < len(entries) {
 		query.Set("cursor", strconv.Itoa(end))
-		next := url.URL{Scheme: "http", Host: c.Host, Path: c.URL.Path, RawPath: c.URL.RawPath, RawQuery: query.Encode()}
+		next := url.URL{Scheme: "http", Host: c.Host, Path: c.URL.Path, RawPath: c.URL.RawPath,
+			RawQuery: query.Encode()}
 		c.w.Header().Set("Link", fmt.Sprintf("<%s>; rel=\"next\"", next.String()))
 	}
 	page := entries[start:end]
@@ -181,7 +185,8 @@ func (s *Server) refs(c *call, r *repo) {
 		}
 		return out
 	}
-	c.reply(http.StatusOK, map[string]any{"branches": list(r.branches, "refs/heads/"), "tags": list(r.tags, "refs/tags/"), "converts": []any{}})
+	c.reply(http.StatusOK, map[string]any{"branches": list(r.branches, "refs/heads/"),
+		"tags": list(r.tags, "refs/tags/"), "converts": []any{}})
 }
 
 // nameCommit makes and removes tags and branches.

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Server is a Hub and its content delivery network. Its methods may be called by several goroutines.
+// Server is a Hub and its content delivery network. Its methods may be called by several
+// goroutines.
 type Server struct {
 	URL    string // the endpoint: what HF_ENDPOINT would be
 	CDNURL string // where large files are fetched from and sent to
@@ -66,7 +67,8 @@ func (r Request) String() string {
 	return text
 }
 
-// New starts a server without users and repositories. Its objects lie in a temporary folder that [Server.Close] removes.
+// New starts a server without users and repositories. Its objects lie in a temporary folder that
+// [Server.Close] removes.
 func New() (*Server, error) {
 	dir, err := os.MkdirTemp("", "hubtest-")
 	if err != nil {
@@ -74,11 +76,13 @@ func New() (*Server, error) {
 	}
 	s := &Server{
 		PageSize: 1000, LFSThreshold: 10 << 20, PartSize: 64 << 20, MaxCommitBody: 1 << 30,
-		dir: dir, closing: make(chan struct{}), users: map[string]*user{}, repos: map[string]*repo{}, objects: map[string]int64{}, uploads: map[string]*upload{},
+		dir: dir, closing: make(chan struct{}), users: map[string]*user{}, repos: map[string]*repo{},
+		objects: map[string]int64{}, uploads: map[string]*upload{},
 	}
 	s.hub = httptest.NewServer(s.recorded(false, s.serveHub))
 	s.cdn = httptest.NewServer(s.recorded(true, s.serveCDN))
-	// Another name than the Hub's, not another port alone: clients tell by the name to whom a token may go.
+	// Another name than the Hub's, not another port alone: clients tell by the name to whom a token
+	// may go.
 	s.URL, s.CDNURL = s.hub.URL, strings.Replace(s.cdn.URL, "127.0.0.1", "localhost", 1)
 	return s, nil
 }
@@ -97,7 +101,8 @@ func (s *Server) close() {
 	os.RemoveAll(s.dir)
 }
 
-// AddUser makes a token known. Its user may write to repositories of the user's own name and of the organizations.
+// AddUser makes a token known. Its user may write to repositories of the user's own name and of the
+// organizations.
 func (s *Server) AddUser(name, token string, organizations ...string) {
 	s.addUser(name, token, false, organizations)
 }
@@ -117,7 +122,8 @@ func (s *Server) addUser(name, token string, readOnly bool, organizations []stri
 	s.users[token] = u
 }
 
-// Requests returns what was asked since the start or the last [Server.ForgetRequests], in order of arrival.
+// Requests returns what was asked since the start or the last [Server.ForgetRequests], in order of
+// arrival.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +143,8 @@ func (s *Server) recorded(cdn bool, next http.HandlerFunc) http.HandlerFunc {
 		s.mu.Lock()
 		index := len(s.requests)
 		s.requests = append(s.requests, Request{
-			Method: r.Method, Path: r.URL.EscapedPath(), CDN: cdn, Authorized: r.Header.Get("Authorization") != "", Range: r.Header.Get("Range"),
+			Method: r.Method, Path: r.URL.EscapedPath(), CDN: cdn, Authorized: r.Header.Get("Authorization") != "",
+			Range: r.Header.Get("Range"),
 		})
 		fault := s.takeFault(r, cdn)
 		s.mu.Unlock()
@@ -173,7 +180,8 @@ func (s *Server) recorded(cdn bool, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// caller returns the user of a request: nil for an anonymous one. ok is false when the token is unknown.
+// caller returns the user of a request: nil for an anonymous one. ok is false when the token is
+// unknown.
 func (s *Server) caller(r *http.Request) (u *user, ok bool) {
 	header := r.Header.Get("Authorization")
 	if header == "" {

@@ -29,7 +29,8 @@ type lfsObject struct {
 	Size int64  `json:"size"`
 }
 
-// lfsBatch says where to put each object: nowhere if it is there already, one address, or one for each part.
+// lfsBatch says where to put each object: nowhere if it is there already, one address, or one for
+// each part.
 func (s *Server) lfsBatch(c *call, r *repo) {
 	var request struct {
 		Operation string      `json:"operation"`
@@ -41,7 +42,8 @@ func (s *Server) lfsBatch(c *call, r *repo) {
 		c.fail(http.StatusNotAcceptable, "", "Accept must be application/vnd.git-lfs+json")
 		return
 	}
-	if err := json.NewDecoder(c.Body).Decode(&request); err != nil || request.Operation != "upload" || !slices.Contains([]string{"", "sha256", "sha_256"}, request.HashAlgo) || len(request.Objects) > 256 {
+	if err := json.NewDecoder(c.Body).Decode(&request); err != nil || request.Operation != "upload" ||
+		!slices.Contains([]string{"", "sha256", "sha_256"}, request.HashAlgo) || len(request.Objects) > 256 {
 		c.fail(http.StatusUnprocessableEntity, "", "want an upload of at most 256 objects named by sha256")
 		return
 	}
@@ -63,7 +65,8 @@ func (s *Server) lfsBatch(c *call, r *repo) {
 			continue // no action: it is there
 		}
 		if o.Size <= s.PartSize || !slices.Contains(request.Transfers, "multipart") {
-			entry["actions"] = map[string]any{"upload": map[string]any{"href": s.CDNURL + "/upload/" + o.OID + "?X-Amz-Signature=up&size=" + strconv.FormatInt(o.Size, 10)}}
+			entry["actions"] = map[string]any{"upload": map[string]any{"href": s.CDNURL + "/upload/" + o.OID +
+				"?X-Amz-Signature=up&size=" + strconv.FormatInt(o.Size, 10)}}
 			continue
 		}
 		transfer = "multipart"
@@ -74,7 +77,8 @@ func (s *Server) lfsBatch(c *call, r *repo) {
 		for n := int64(0); n*s.PartSize < o.Size; n++ {
 			header[fmt.Sprintf("%05d", n+1)] = fmt.Sprintf("%s/part/%s/%d?X-Amz-Signature=up", s.CDNURL, id, n+1)
 		}
-		entry["actions"] = map[string]any{"upload": map[string]any{"href": s.URL + "/lfs-complete/" + id, "header": header}}
+		entry["actions"] = map[string]any{"upload": map[string]any{"href": s.URL + "/lfs-complete/" + id,
+			"header": header}}
 	}
 	c.w.Header().Set("Content-Type", "application/vnd.git-lfs+json")
 	c.reply(http.StatusOK, map[string]any{"transfer": transfer, "objects": objects})
@@ -150,7 +154,8 @@ func (s *Server) receivePart(w http.ResponseWriter, r *http.Request, path string
 	w.WriteHeader(http.StatusOK)
 }
 
-// completeUpload joins the parts and checks them against the names under which the client says they were received.
+// completeUpload joins the parts and checks them against the names under which the client says they
+// were received.
 func (s *Server) completeUpload(c *call, id string) {
 	var request struct {
 		OID   string `json:"oid"`

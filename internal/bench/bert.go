@@ -27,7 +27,8 @@ func trainBERT(o settings, w workload, r *recorder) error {
 		dropout = w.dropout
 	}
 	model, err := bert.NewClassifier(bert.Config{
-		HiddenSize: w.hidden, NumLayers: w.layers, NumHeads: w.heads, IntermediateSize: 4 * w.hidden, HiddenDropout: &dropout, AttentionDropout: &dropout,
+		HiddenSize: w.hidden, NumLayers: w.layers, NumHeads: w.heads, IntermediateSize: 4 * w.hidden,
+		HiddenDropout: &dropout, AttentionDropout: &dropout,
 	})
 	if err != nil {
 		return err

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// readCharset reads the classes of the plates: the blank, then one character a line; the file's last is its own blank.
+// readCharset reads the classes of the plates: the blank, then one character a line; the file's
+// last is its own blank.
 func readCharset(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,14 +1,15 @@
-// Command bench does the work of one benchmark workload through the public API and prints one JSON line, so that it can be timed
-// beside programs in other languages that do the same work:
+// Command bench does the work of one benchmark workload through the public API and prints one JSON
+// line, so that it can be timed beside programs in other languages that do the same work:
 //
 //	go build -o bench ./internal/bench
 //	./bench -workload mlp_tiny -data DIR
 //	./bench -workload crnn -threads 1 -init crnn.safetensors
 //
-// A workload fixes weights, samples, their order, the optimizer and what is measured: the updates after the warm-up, with everything that they
-// need (loader, forward, loss, backward, update), device idle at both ends. Without -init the weights are drawn from the seed, bit for bit
-// those of PyTorch. DIR holds mnist/ (IDX files), cn_plates/ (pictures and train.tsv), mrpc/, sst2/, ag_news/ and
-// models/bert_base_uncased_vocab/. The line is the last one on standard output.
+// A workload fixes weights, samples, their order, the optimizer and what is measured: the updates
+// after the warm-up, with everything that they need (loader, forward, loss, backward, update),
+// device idle at both ends. Without -init the weights are drawn from the seed, bit for bit those of
+// PyTorch. DIR holds mnist/ (IDX files), cn_plates/ (pictures and train.tsv), mrpc/, sst2/,
+// ag_news/ and models/bert_base_uncased_vocab/. The line is the last one on standard output.
 package main
 
 import (
@@ -22,7 +23,8 @@ import (
 
 func main() {
 	var o settings
-	flag.StringVar(&o.workload, "workload", "mlp_tiny", "mlp, mlp_tiny, crnn, bert_small, bert_base, startup or tokenize")
+	flag.StringVar(&o.workload, "workload", "mlp_tiny", "mlp, mlp_tiny, crnn, bert_small, bert_base, startup or "+
+		"tokenize")
 	flag.StringVar(&o.data, "data", "../shared/data", "folder of the data sets")
 	flag.StringVar(&o.init, "init", "", "initial weights, a safetensors file; default: drawn from the workload's seed")
 	flag.IntVar(&o.threads, "threads", 0, "threads within one operator; 0: libtorch's default")

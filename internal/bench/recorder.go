@@ -10,7 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// recorder takes the times and losses of a run, without reading anything back between the first and the last updates.
+// recorder takes the times and losses of a run, without reading anything back between the first and
+// the last updates.
 type recorder struct {
 	workload workload
 	losses   bool // read every loss
@@ -22,8 +23,8 @@ type recorder struct {
 	all, recent []float64
 }
 
-// wants tells whether the loss of the next update has to be read: the first, the last ten, and the one before those, whose
-// value is the sum of all that were not read.
+// wants tells whether the loss of the next update has to be read: the first, the last ten, and the
+// one before those, whose value is the sum of all that were not read.
 func (r *recorder) wants() bool {
 	n := r.updates + 1
 	return r.losses || n == 1 || n >= r.lastTen()-1
@@ -71,10 +72,13 @@ func (r *recorder) result(o settings) map[string]any {
 		last += l / float64(len(r.recent))
 	}
 	return map[string]any{
-		"workload": w.name, "impl": "gotrainer", "steps": w.steps, "seconds": round(seconds, 6), "ms_per_step": round(1e3*seconds/float64(w.steps), 6),
-		"samples_per_s": round(float64(w.steps*w.batch)/seconds, 3), "peak_rss_mb": round(memory("VmHWM"), 1), "anon_rss_mb": round(memory("RssAnon"), 1),
-		"first_step_s": round(r.firstStep, 4), "loss_first": round(r.first, 6), "loss_last": round(last, 6), "threads": torch.Threads(),
-		"batch": w.batch, "precision": o.precision, "dropout": dropout, "device": "cpu",
+		"workload": w.name, "impl": "gotrainer", "steps": w.steps, "seconds": round(seconds, 6),
+		"ms_per_step":   round(1e3*seconds/float64(w.steps), 6),
+		"samples_per_s": round(float64(w.steps*w.batch)/seconds, 3), "peak_rss_mb": round(memory("VmHWM"), 1),
+		"anon_rss_mb":  round(memory("RssAnon"), 1),
+		"first_step_s": round(r.firstStep, 4), "loss_first": round(r.first, 6), "loss_last": round(last, 6),
+		"threads": torch.Threads(),
+		"batch":   w.batch, "precision": o.precision, "dropout": dropout, "device": "cpu",
 	}
 }
 
@@ -83,7 +87,8 @@ func round(v float64, digits int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// processStart is the time that the caller set just before it started this process, else the kernel's.
+// processStart is the time that the caller set just before it started this process, else the
+// kernel's.
 func processStart() time.Time {
 	if t0, err := strconv.ParseFloat(os.Getenv("BENCH_T0"), 64); err == nil {
 		return time.Unix(0, int64(t0*1e9))

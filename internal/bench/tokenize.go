@@ -17,8 +17,8 @@ const (
 	checkMod  = 1_000_000_007 // of the sum of all ids
 )
 
-// tokenize cuts the sentences of SST-2 and the articles of AG News into ids, in calls of a thousand texts; only the calls are timed. It needs no
-// libtorch.
+// tokenize cuts the sentences of SST-2 and the articles of AG News into ids, in calls of a thousand
+// texts; only the calls are timed. It needs no libtorch.
 func tokenize(o settings) (map[string]any, error) {
 	threads := o.threads
 	if threads == 0 {
@@ -64,9 +64,12 @@ func tokenize(o settings) (map[string]any, error) {
 	}
 	seconds := spent.Seconds()
 	return map[string]any{
-		"workload": "tokenize", "impl": "gotrainer", "steps": steps, "seconds": round(seconds, 6), "ms_per_step": round(1e3*seconds/float64(steps), 6),
-		"samples_per_s": round(float64(len(texts))/seconds, 3), "tokens_per_s": round(float64(tokens)/seconds, 0), "peak_rss_mb": round(memory("VmHWM"), 1),
-		"anon_rss_mb": round(memory("RssAnon"), 1), "first_step_s": round(warm, 4), "loss_first": tokens, "loss_last": check % checkMod, "threads": threads, "batch": callTexts,
+		"workload": "tokenize", "impl": "gotrainer", "steps": steps, "seconds": round(seconds, 6),
+		"ms_per_step":   round(1e3*seconds/float64(steps), 6),
+		"samples_per_s": round(float64(len(texts))/seconds, 3), "tokens_per_s": round(float64(tokens)/seconds, 0),
+		"peak_rss_mb": round(memory("VmHWM"), 1),
+		"anon_rss_mb": round(memory("RssAnon"), 1), "first_step_s": round(warm, 4), "loss_first": tokens,
+		"loss_last": check % checkMod, "threads": threads, "batch": callTexts,
 	}, nil
 }
 

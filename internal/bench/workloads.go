@@ -36,12 +36,14 @@ type workload struct {
 }
 
 var workloads = map[string]workload{
-	"mlp":        {name: "mlp", batch: 64, warmup: 100, steps: 1000, rate: 1e-3, hidden: 256, train: trainMLP},
-	"mlp_tiny":   {name: "mlp_tiny", batch: 16, warmup: 300, steps: 3000, rate: 1e-3, hidden: 32, train: trainMLP},
-	"startup":    {name: "startup", batch: 64, warmup: 0, steps: 1, rate: 1e-3, hidden: 256, train: trainMLP},
-	"crnn":       {name: "crnn", batch: 32, warmup: 3, steps: 20, rate: 1e-3, train: trainCRNN},
-	"bert_small": {name: "bert_small", batch: 32, warmup: 3, steps: 30, rate: 1e-4, hidden: 256, train: trainBERT, layers: 4, heads: 4, dropout: 0.1, decay: true},
-	"bert_base":  {name: "bert_base", batch: 8, warmup: 1, steps: 5, rate: 5e-5, hidden: 768, train: trainBERT, layers: 12, heads: 12, width: 128, dropout: 0.1, decay: true},
+	"mlp":      {name: "mlp", batch: 64, warmup: 100, steps: 1000, rate: 1e-3, hidden: 256, train: trainMLP},
+	"mlp_tiny": {name: "mlp_tiny", batch: 16, warmup: 300, steps: 3000, rate: 1e-3, hidden: 32, train: trainMLP},
+	"startup":  {name: "startup", batch: 64, warmup: 0, steps: 1, rate: 1e-3, hidden: 256, train: trainMLP},
+	"crnn":     {name: "crnn", batch: 32, warmup: 3, steps: 20, rate: 1e-3, train: trainCRNN},
+	"bert_small": {name: "bert_small", batch: 32, warmup: 3, steps: 30, rate: 1e-4, hidden: 256, train: trainBERT,
+		layers: 4, heads: 4, dropout: 0.1, decay: true},
+	"bert_base": {name: "bert_base", batch: 8, warmup: 1, steps: 5, rate: 5e-5, hidden: 768, train: trainBERT,
+		layers: 12, heads: 12, width: 128, dropout: 0.1, decay: true},
 }
 
 const seed = 1234
@@ -77,7 +79,8 @@ func fit[S, B any](o settings, w workload, r *recorder, task engine.Task[S, B], 
 		schedule, clip = lr.Linear{}, 1
 	}
 	step, err := engine.New(task, engine.Options{
-		Optimizer: optim.AdamW{LR: w.rate, WeightDecay: new(0.0)}, MaxGradNorm: clip, Precision: precision, InitWeightsFrom: o.init,
+		Optimizer: optim.AdamW{LR: w.rate, WeightDecay: new(0.0)}, MaxGradNorm: clip, Precision: precision,
+		InitWeightsFrom: o.init,
 	})
 	if err != nil {
 		return err
@@ -121,7 +124,8 @@ func trainMLP(o settings, w workload, r *recorder) error {
 		samples[i] = engine.Example{Features: x, Class: int64(s.Label)}
 	}
 	torch.ManualSeed(seed)
-	model := &mlp{nn.NewLinear(784, w.hidden, nil), nn.NewLinear(w.hidden, w.hidden, nil), nn.NewLinear(w.hidden, 10, nil)}
+	model := &mlp{nn.NewLinear(784, w.hidden, nil), nn.NewLinear(w.hidden, w.hidden, nil), nn.NewLinear(w.hidden, 10,
+		nil)}
 	return fit(o, w, r, engine.Classify(model), samples)
 }
 

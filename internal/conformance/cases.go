@@ -74,9 +74,11 @@ func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems i
 		}
 	}
 	if o.json {
-		printLine(out, map[string]int{"cases": total, "bitwise": counts[bitwise], "within_tolerance": counts[within], "failed": counts[failed], "unsupported": counts[unsupported]}, true)
+		printLine(out, map[string]int{"cases": total, "bitwise": counts[bitwise], "within_tolerance": counts[within],
+			"failed": counts[failed], "unsupported": counts[unsupported]}, true)
 	} else {
-		fmt.Fprintf(out, "%d cases: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", total, counts[bitwise], counts[within], counts[failed], counts[unsupported])
+		fmt.Fprintf(out, "%d cases: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", total,
+			counts[bitwise], counts[within], counts[failed], counts[unsupported])
 	}
 	if counts[failed]+counts[unsupported] > 0 || len(cases) == 0 {
 		return 1
@@ -118,7 +120,8 @@ func judgeAll(ctx context.Context, dir string, o caseOptions) []outcome {
 	return list
 }
 
-// findCases returns the folders that hold a spec.json or vectors, at or below the given ones, in the order of their paths.
+// findCases returns the folders that hold a spec.json or vectors, at or below the given ones, in
+// the order of their paths.
 func findCases(dirs []string, only string) ([]string, error) {
 	var cases []string
 	for _, dir := range dirs {
@@ -140,7 +143,9 @@ func findCases(dirs []string, only string) ([]string, error) {
 		}
 	}
 	if only != "" {
-		cases = slices.DeleteFunc(cases, func(dir string) bool { return caseName(dir) != only && filepath.Base(dir) != only })
+		cases = slices.DeleteFunc(cases, func(dir string) bool {
+			return caseName(dir) != only && filepath.Base(dir) != only
+		})
 		if len(cases) == 0 {
 			return nil, fmt.Errorf("there is no case %q", only)
 		}
@@ -210,13 +215,16 @@ func compareCase(ctx context.Context, dir, traces string) (trace.Report, error) 
 	return compareTensors(s, dir, to, rules, report)
 }
 
-// compareTensors adds the tensors of the end to a report, where the case has some and the run was not refused before it began.
+// compareTensors adds the tensors of the end to a report, where the case has some and the run was
+// not refused before it began.
 func compareTensors(s *spec.Spec, dir, got string, rules trace.Rules, report trace.Report) (trace.Report, error) {
-	if _, err := os.Stat(filepath.Join(dir, trace.FinalName)); errors.Is(err, fs.ErrNotExist) || len(report) == 1 && report[0].Field == "error" {
+	if _, err := os.Stat(filepath.Join(dir, trace.FinalName)); errors.Is(err, fs.ErrNotExist) || len(report) == 1 &&
+		report[0].Field == "error" {
 		return report, nil
 	}
 	if _, err := os.Stat(filepath.Join(got, trace.FinalName)); errors.Is(err, fs.ErrNotExist) {
-		return append(report, trace.Row{Field: trace.FinalName, Verdict: trace.Mismatch, Detail: "there are no tensors"}), nil
+		return append(report, trace.Row{Field: trace.FinalName, Verdict: trace.Mismatch,
+			Detail: "there are no tensors"}), nil
 	}
 	row, err := trace.CompareFinal(s, dir, filepath.Join(got, trace.FinalName), rules)
 	if err != nil {

@@ -17,7 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// rootsOfMKL are the recorded runs whose optimizer takes roots by MKL, which rounds them as the make of the CPU does: see docs/conformance.md.
+// rootsOfMKL are the recorded runs whose optimizer takes roots by MKL, which rounds them as the
+// make of the CPU does: see docs/conformance.md.
 var rootsOfMKL = map[string]bool{"accelerate/names_collide": true, "accelerate/resume_accum": true}
 
 // TestRecordedRuns replays the runs in testdata, which scripts/conformance/record.py recorded.
@@ -82,7 +83,8 @@ func altered(t *testing.T, name, file string, replace ...string) string {
 	return dir
 }
 
-// TestVerdicts alters recorded runs: what was recorded is then no longer what happens, or the case no longer makes sense.
+// TestVerdicts alters recorded runs: what was recorded is then no longer what happens, or the case
+// no longer makes sense.
 func TestVerdicts(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range []struct {
@@ -90,23 +92,39 @@ func TestVerdicts(t *testing.T) {
 		replace           []string
 		verdict, reason   string
 	}{
-		{"an argument that TrainingArguments does not have", "hf/defaults", "spec.json", []string{`"learning_rate"`, `"future_option": 1, "learning_rate"`}, failed, "future_option"},
-		{"an argument that is not known", "accelerate/resume_accum", "spec.json", []string{`"num_epochs"`, `"future_option": 1, "num_epochs"`}, unsupported, "args.future_option is not known"},
-		{"a value that is not built", "hf/defaults", "spec.json", []string{`"learning_rate"`, `"torch_compile": true, "learning_rate"`}, unsupported, "args.torch_compile is true"},
-		{"a trainer that is not known", "hf/defaults", "spec.json", []string{`"peer": "hf"`, `"peer": "keras"`}, unsupported, `the trainer "keras"`},
-		{"a model that is not known", "hf/defaults", "spec.json", []string{`"kind": "mlp"`, `"kind": "gpt"`}, unsupported, `model.kind is "gpt"`},
-		{"a setting of the model", "hf/defaults", "spec.json", []string{`"sizes"`, `"rank": 3, "sizes"`}, unsupported, "model.rank is not known"},
-		{"a field of the case", "course/torch_CyclicLR", "spec.json", []string{`"threads"`, `"hardware": 1, "threads"`}, unsupported, "hardware is not known"},
-		{"callbacks for a loop that has none", "course/torch_CyclicLR", "spec.json", []string{`"threads"`, `"callbacks": [{"kind": "x"}], "threads"`}, unsupported, "callbacks with the trainer course"},
-		{"a string for a number", "hf/defaults", "spec.json", []string{`"learning_rate": 0.01`, `"learning_rate": "fast"`}, failed, `args.learning_rate is "fast", want a number`},
-		{"a string for a number in a loop", "accelerate/resume_accum", "spec.json", []string{`"num_epochs": 3`, `"num_epochs": "3"`}, failed, `args.num_epochs is "3"`},
-		{"another rate", "hf/defaults", "spec.json", []string{`"learning_rate": 0.01`, `"learning_rate": 0.02`}, failed, "micro_losses: "},
-		{"a run that should have been refused", "hf/refused_steps", "spec.json", []string{`"load_best_model_at_end": true`, `"load_best_model_at_end": false`}, failed, "the peer refused"},
-		{"a refusal that should have been a run", "hf/defaults", "spec.json", []string{`"learning_rate"`, `"lr_scheduler_type": "nope", "learning_rate"`}, failed, "the peer ran, this side"},
-		{"another event", "hf/early_stop_resume", "trace.json", []string{`"on_evaluate"`, `"on_predict"`}, failed, "events: "},
+		{"an argument that TrainingArguments does not have", "hf/defaults", "spec.json", []string{`"learning_rate"`,
+			`"future_option": 1, "learning_rate"`}, failed, "future_option"},
+		{"an argument that is not known", "accelerate/resume_accum", "spec.json", []string{`"num_epochs"`,
+			`"future_option": 1, "num_epochs"`}, unsupported, "args.future_option is not known"},
+		{"a value that is not built", "hf/defaults", "spec.json", []string{`"learning_rate"`,
+			`"torch_compile": true, "learning_rate"`}, unsupported, "args.torch_compile is true"},
+		{"a trainer that is not known", "hf/defaults", "spec.json", []string{`"peer": "hf"`, `"peer": "keras"`},
+			unsupported, `the trainer "keras"`},
+		{"a model that is not known", "hf/defaults", "spec.json", []string{`"kind": "mlp"`, `"kind": "gpt"`},
+			unsupported, `model.kind is "gpt"`},
+		{"a setting of the model", "hf/defaults", "spec.json", []string{`"sizes"`, `"rank": 3, "sizes"`}, unsupported,
+			"model.rank is not known"},
+		{"a field of the case", "course/torch_CyclicLR", "spec.json", []string{`"threads"`, `"hardware": 1, "threads"`},
+			unsupported, "hardware is not known"},
+		{"callbacks for a loop that has none", "course/torch_CyclicLR", "spec.json",
+			[]string{`"threads"`, `"callbacks": [{"kind": "x"}], "threads"`}, unsupported,
+			"callbacks with the trainer course"},
+		{"a string for a number", "hf/defaults", "spec.json", []string{`"learning_rate": 0.01`,
+			`"learning_rate": "fast"`}, failed, `args.learning_rate is "fast", want a number`},
+		{"a string for a number in a loop", "accelerate/resume_accum", "spec.json", []string{`"num_epochs": 3`,
+			`"num_epochs": "3"`}, failed, `args.num_epochs is "3"`},
+		{"another rate", "hf/defaults", "spec.json", []string{`"learning_rate": 0.01`, `"learning_rate": 0.02`}, failed,
+			"micro_losses: "},
+		{"a run that should have been refused", "hf/refused_steps", "spec.json",
+			[]string{`"load_best_model_at_end": true`, `"load_best_model_at_end": false`}, failed, "the peer refused"},
+		{"a refusal that should have been a run", "hf/defaults", "spec.json", []string{`"learning_rate"`,
+			`"lr_scheduler_type": "nope", "learning_rate"`}, failed, "the peer ran, this side"},
+		{"another event", "hf/early_stop_resume", "trace.json", []string{`"on_evaluate"`, `"on_predict"`}, failed,
+			"events: "},
 		{"weights of other sizes", "hf/defaults", "spec.json", []string{"16", "17"}, failed, "the peer ran, this side"},
 		{"a broken trace", "hf/defaults", "trace.json", []string{`"phases"`, `phases`}, failed, "trace.json"},
-		{"a number in its last bits", "hf/defaults", "trace.json", []string{`"grad_norm": "0x1.`, `"grad_norm": "0x1.000000`}, failed, "updates: "},
+		{"a number in its last bits", "hf/defaults", "trace.json", []string{`"grad_norm": "0x1.`,
+			`"grad_norm": "0x1.000000`}, failed, "updates: "},
 	} {
 		o := judge(t.Context(), altered(t, c.name, c.file, c.replace...), "")
 		if o.Verdict != c.verdict || !strings.Contains(o.Reason, c.reason) {
@@ -117,7 +135,8 @@ func TestVerdicts(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	testenv.RequireTorch(t)
-	good, bad := "testdata/cases/hf/refused_steps", altered(t, "hf/refused_steps", "spec.json", `"peer": "hf"`, `"peer": "keras"`)
+	good, bad := "testdata/cases/hf/refused_steps", altered(t, "hf/refused_steps", "spec.json", `"peer": "hf"`,
+		`"peer": "keras"`)
 	traces := t.TempDir()
 	for _, c := range []struct {
 		claim  string
@@ -125,16 +144,21 @@ func TestReport(t *testing.T) {
 		status int
 		lines  string
 	}{
-		{"text", []string{"-traces", traces, good}, 0, "bitwise hf/refused_steps\n1 cases: 1 bitwise, 0 within tolerance, 0 failed, 0 unsupported\n"},
-		{"one that is not supported", []string{good, bad}, 1, "bitwise hf/refused_steps\nunsupported peer/altered: the trainer \"keras\"\n2 cases: 1 bitwise, 0 within tolerance, 0 failed, 1 unsupported\n"},
-		{"by name", []string{"-case", "hf/refused_steps", good, bad}, 0, "bitwise hf/refused_steps\n1 cases: 1 bitwise, 0 within tolerance, 0 failed, 0 unsupported\n"},
-		{"JSON", []string{"-json", "-case", "altered", good, bad}, 1, "{\"case\":\"peer/altered\",\"verdict\":\"unsupported\",\"reason\":\"the trainer \\\"keras\\\"\"}\n" +
-			"{\"bitwise\":0,\"cases\":1,\"failed\":0,\"unsupported\":1,\"within_tolerance\":0}\n"},
+		{"text", []string{"-traces", traces, good}, 0, "bitwise hf/refused_steps\n1 cases: 1 bitwise, 0 within " +
+			"tolerance, 0 failed, 0 unsupported\n"},
+		{"one that is not supported", []string{good, bad}, 1, "bitwise hf/refused_steps\nunsupported peer/altered: " +
+			"the trainer \"keras\"\n2 cases: 1 bitwise, 0 within tolerance, 0 failed, 1 unsupported\n"},
+		{"by name", []string{"-case", "hf/refused_steps", good, bad}, 0,
+			"bitwise hf/refused_steps\n1 cases: 1 bitwise, 0 within tolerance, 0 failed, 0 unsupported\n"},
+		{"JSON", []string{"-json", "-case", "altered", good, bad}, 1,
+			"{\"case\":\"peer/altered\",\"verdict\":\"unsupported\",\"reason\":\"the trainer \\\"keras\\\"\"}\n" +
+				"{\"bitwise\":0,\"cases\":1,\"failed\":0,\"unsupported\":1,\"within_tolerance\":0}\n"},
 		{"a name that is not there", []string{"-case", "none", good}, 2, ""},
 	} {
 		var out, problems bytes.Buffer
 		if status := command(c.args, &out, &problems); status != c.status || out.String() != c.lines {
-			t.Errorf("%s: status %d, want %d; printed\n%s%swant\n%s", c.claim, status, c.status, &out, &problems, c.lines)
+			t.Errorf("%s: status %d, want %d; printed\n%s%swant\n%s", c.claim, status, c.status, &out, &problems,
+				c.lines)
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(traces, "hf/refused_steps/trace.json"))

@@ -45,7 +45,8 @@ func (t *tally) print(out io.Writer, name string, err error) {
 
 // end prints the sums and returns the exit status.
 func (t *tally) end(out io.Writer) int {
-	fmt.Fprintf(out, "%d entries: %d passed, %d failed, %d unsupported\n", t.passed+t.failed+t.unsupported, t.passed, t.failed, t.unsupported)
+	fmt.Fprintf(out, "%d entries: %d passed, %d failed, %d unsupported\n", t.passed+t.failed+t.unsupported, t.passed,
+		t.failed, t.unsupported)
 	if t.failed+t.unsupported > 0 {
 		return 1
 	}

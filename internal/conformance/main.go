@@ -1,13 +1,17 @@
-// Command conformance holds gotrainer against what other projects computed, and prints a line for every entry:
+// Command conformance holds gotrainer against what other projects computed, and prints a line for
+// every entry:
 //
 //	go run ./internal/conformance [-json] [-case NAME] [-traces DIR] DIR...
 //	go run ./internal/conformance -expected FILE...
 //
-// The first form replays recorded training runs, and other recorded results (package vectors): it looks for cases (folders with a spec.json) in the folders, runs each with the public API, and compares
-// what happened with what the recorded trainer did, to the last bit. docs/conformance.md describes the format and the judgement. The second reads JSON
-// files of expected values (package internal/expected) by their form.
+// The first form replays recorded training runs, and other recorded results (package vectors): it
+// looks for cases (folders with a spec.json) in the folders, runs each with the public API, and
+// compares what happened with what the recorded trainer did, to the last bit. docs/conformance.md
+// describes the format and the judgement. The second reads JSON files of expected values (package
+// internal/expected) by their form.
 //
-// The exit status is 1 if an entry failed or could not be tried, 2 if the command line makes no sense.
+// The exit status is 1 if an entry failed or could not be tried, 2 if the command line makes no
+// sense.
 package main
 
 import (
@@ -29,8 +33,10 @@ func command(args []string, out, problems io.Writer) int {
 	flags.SetOutput(problems)
 	values := flags.Bool("expected", false, "compare with files of expected values, given as arguments")
 	var files expected.Options
-	flags.StringVar(&files.Data, "data", "../shared/data", "folder of the models and data sets that files of expected values and vectors mention")
-	flags.StringVar(&files.PlateReader, "plate-reader", "examples/crnn_plates/pretrained", "folder of the model that reads the licence plates they mention")
+	flags.StringVar(&files.Data, "data", "../shared/data", "folder of the models and data sets that files of "+
+		"expected values and vectors mention")
+	flags.StringVar(&files.PlateReader, "plate-reader", "examples/crnn_plates/pretrained",
+		"folder of the model that reads the licence plates they mention")
 	var o caseOptions
 	flags.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	flags.StringVar(&o.only, "case", "", "run only the case of this name, or peer/name")

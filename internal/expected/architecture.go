@@ -17,8 +17,9 @@ type network struct {
 // architectureEnd is what a description must say after its layers.
 const architectureEnd = "no padding, stride 1; eval mode"
 
-// parseArchitecture reads a description such as "conv1(1,8,3) relu batchnorm2d norm1 flatten fc1(11616,32) log_softmax; no padding, stride 1; eval mode".
-// The name of a layer with weights stands in front of its bracket: conv..., fc...; that of a norm follows it.
+// parseArchitecture reads a description such as "conv1(1,8,3) relu batchnorm2d norm1 flatten
+// fc1(11616,32) log_softmax; no padding, stride 1; eval mode". The name of a layer with weights
+// stands in front of its bracket: conv..., fc...; that of a norm follows it.
 func parseArchitecture(text string) (*network, error) {
 	body, end, _ := strings.Cut(text, ";")
 	if strings.TrimSpace(end) != architectureEnd {

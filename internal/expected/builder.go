@@ -14,7 +14,8 @@ var builders = map[string]reflect.Type{}
 
 func init() {
 	for _, b := range []optim.Builder{
-		optim.AdamW{}, optim.Adam{}, optim.SGD{}, optim.Adamax{}, optim.NAdam{}, optim.RAdam{}, optim.Adagrad{}, optim.Adadelta{}, optim.RMSprop{},
+		optim.AdamW{}, optim.Adam{}, optim.SGD{}, optim.Adamax{}, optim.NAdam{}, optim.RAdam{}, optim.Adagrad{},
+		optim.Adadelta{}, optim.RMSprop{},
 		optim.Rprop{}, optim.ASGD{}, optim.Adafactor{}, optim.Muon{},
 	} {
 		builders[reflect.TypeOf(b).Name()] = reflect.TypeOf(b)
@@ -23,12 +24,14 @@ func init() {
 
 // goNames are the fields whose names do not follow from Python's.
 var goNames = map[string]string{
-	"lr": "LR", "amsgrad": "AMSGrad", "lambd": "Lambda", "initial_accumulator_value": "InitialAccumulator", "t0": "T0", "d": "ClipThreshold",
+	"lr": "LR", "amsgrad": "AMSGrad", "lambd": "Lambda", "initial_accumulator_value": "InitialAccumulator", "t0": "T0",
+	"d":                      "ClipThreshold",
 	"decoupled_weight_decay": "DecoupledDecay",
 }
 
 // pairs are Python's tuples, which are two fields in Go.
-var pairs = map[string][2]string{"betas": {"Beta1", "Beta2"}, "etas": {"EtaMinus", "EtaPlus"}, "step_sizes": {"MinStep", "MaxStep"}, "eps": {"Eps1", "Eps2"}}
+var pairs = map[string][2]string{"betas": {"Beta1", "Beta2"}, "etas": {"EtaMinus", "EtaPlus"}, "step_sizes": {"MinStep",
+	"MaxStep"}, "eps": {"Eps1", "Eps2"}}
 
 // builderOf finds the settings for an optimizer of torch.optim from its options in Python's names.
 func builderOf(name string, options map[string]any) (optim.Builder, error) {
@@ -42,7 +45,8 @@ func builderOf(name string, options map[string]any) (optim.Builder, error) {
 		if value == nil { // None is the default
 			continue
 		}
-		if on, ok := value.(bool); ok && slices.Contains([]string{"foreach", "fused", "capturable", "differentiable"}, key) {
+		if on, ok := value.(bool); ok && slices.Contains([]string{"foreach", "fused", "capturable", "differentiable"},
+			key) {
 			switch {
 			case on && key == "foreach":
 				implementation = optim.Foreach
@@ -110,6 +114,7 @@ func lbfgsOf(options map[string]any) (optim.LBFGS, error) {
 	if err == nil && o.LineSearch != "" && o.LineSearch != "strong_wolfe" {
 		err = unsupported("line_search_fn of LBFGS is %q; want strong_wolfe or null", o.LineSearch)
 	}
-	return optim.LBFGS{LR: o.LR, MaxIter: o.MaxIter, MaxEval: o.MaxEval, ToleranceGrad: o.ToleranceGrad, ToleranceChange: o.ToleranceChange,
-		HistorySize: o.HistorySize, StrongWolfe: o.LineSearch != ""}, err
+	return optim.LBFGS{LR: o.LR, MaxIter: o.MaxIter, MaxEval: o.MaxEval, ToleranceGrad: o.ToleranceGrad,
+		ToleranceChange: o.ToleranceChange,
+		HistorySize:     o.HistorySize, StrongWolfe: o.LineSearch != ""}, err
 }

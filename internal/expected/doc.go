@@ -1,5 +1,6 @@
-// Package expected holds gotrainer against numbers that other projects' tests assert, or that PyTorch computed: JSON files of a few
-// known forms. A file is read by its form, not by its name, so that new entries need no new code:
+// Package expected holds gotrainer against numbers that other projects' tests assert, or that
+// PyTorch computed: JSON files of a few known forms. A file is read by its form, not by its name,
+// so that new entries need no new code:
 //
 //	entries, err := expected.Read("schedules.json", expected.Options{Data: "../shared/data"})
 //	for _, e := range entries {
@@ -17,6 +18,7 @@
 //	cases, dev           texts and pairs with the ids of a tokenizer                      tokens.go
 //	hf_trainer, accelerate, pytorch_accelerated, hezar, pymarlin     claims of the peers' tests     peers*.go
 //
-// Nothing in a file is passed over: a field that its form does not have makes an entry that is unsupported and names it. Only text on the outermost
-// level is free, since that is where files say where they come from.
+// Nothing in a file is passed over: a field that its form does not have makes an entry that is
+// unsupported and names it. Only text on the outermost level is free, since that is where files say
+// where they come from.
 package expected

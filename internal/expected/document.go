@@ -100,7 +100,9 @@ func Parse(text []byte, o Options) ([]Entry, error) {
 	}
 	for _, name := range names(d.fields) {
 		if text := bytes.TrimSpace(d.fields[name]); !known[name] && text[0] != '"' {
-			entries = append(entries, Entry{name, func() error { return unsupported("the form has no field %q", name) }})
+			entries = append(entries, Entry{name, func() error {
+				return unsupported("the form has no field %q", name)
+			}})
 		}
 	}
 	for i, e := range entries {
@@ -117,7 +119,8 @@ func tried(run func() error) (err error) {
 	return err
 }
 
-// matching returns the fields whose names match one of the patterns: exactly, or with a star for the rest. "[0-9]" stands for a digit.
+// matching returns the fields whose names match one of the patterns: exactly, or with a star for
+// the rest. "[0-9]" stands for a digit.
 func (d *document) matching(patterns []string) []string {
 	var list []string
 	for _, name := range names(d.fields) {

@@ -12,12 +12,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// evaluation is an entry of "evaluate_cases": what an evaluation of y = ax + b says at fixed a and b.
+// evaluation is an entry of "evaluate_cases": what an evaluation of y = ax + b says at fixed a and
+// b.
 type evaluation struct {
-	A, B            float32
-	Loss            float64  `json:"eval_loss_mse"`
-	Accuracy        *float64 `json:"almost_accuracy_thresh_0_25"`   // share of predictions within 0.25
-	AccuracyPlusOne *float64 `json:"almost_accuracy_logits_plus_1"` // the same of predictions that a preprocessing made larger by one
+	A, B     float32
+	Loss     float64  `json:"eval_loss_mse"`
+	Accuracy *float64 `json:"almost_accuracy_thresh_0_25"` // share of predictions within 0.25
+	// the same of predictions that a preprocessing made larger by one
+	AccuracyPlusOne *float64 `json:"almost_accuracy_logits_plus_1"`
 }
 
 // almost is how far a prediction may lie beside its target, in Hugging Face's AlmostAccuracy.

@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// mnist is a file with "architecture": a network with weights of PyTorch reads the test images of MNIST.
+// mnist is a file with "architecture": a network with weights of PyTorch reads the test images of
+// MNIST.
 type mnist struct {
 	data string
 
@@ -23,7 +24,8 @@ type mnist struct {
 	labels  []int
 }
 
-// logTolerance is how closely logarithms of probabilities agree that were printed with six places, after sums of thousands of float32 products.
+// logTolerance is how closely logarithms of probabilities agree that were printed with six places,
+// after sums of thousands of float32 products.
 const logTolerance = 1e-4
 
 // imagesAtOnce bounds the memory of a forward pass.
@@ -34,7 +36,8 @@ func readMNIST(d *document) ([]Entry, error) {
 	for _, f := range []struct {
 		name string
 		to   any
-	}{{"model", &c.model}, {"architecture", &c.architecture}, {"normalise", &c.normalise}, {"correct", &c.correct}, {"total", &c.total}} {
+	}{{"model", &c.model}, {"architecture", &c.architecture}, {"normalise", &c.normalise}, {"correct", &c.correct},
+		{"total", &c.total}} {
 		if err := json.Unmarshal(d.fields[f.name], f.to); err != nil {
 			return nil, fmt.Errorf("field %q: %w", f.name, err)
 		}
@@ -84,7 +87,8 @@ func (c *mnist) runFirst(rows [][]float64) error {
 	classes := len(c.outputs) / len(c.labels)
 	for i, want := range rows {
 		if len(want) != classes || i >= len(c.labels) {
-			return unsupported("row %d has %d values, but there are %d images and %d classes", i, len(want), len(c.labels), classes)
+			return unsupported("row %d has %d values, but there are %d images and %d classes", i, len(want),
+				len(c.labels), classes)
 		}
 		at := func(k int) float64 { return float64(c.outputs[i*classes+k]) }
 		if err := allNear(fmt.Sprintf("image %d: log-probability of", i), at, want, 0, logTolerance); err != nil {
@@ -99,7 +103,8 @@ func (c *mnist) compute() error {
 	if c.outputs != nil {
 		return nil
 	}
-	if n, err := fmt.Sscanf(c.normalise, "(x/255-%g)/%g", &c.mean, &c.deviation); n != 2 || err != nil || c.deviation == 0 {
+	if n, err := fmt.Sscanf(c.normalise, "(x/255-%g)/%g", &c.mean, &c.deviation); n != 2 || err != nil ||
+		c.deviation == 0 {
 		return unsupported("normalise is %q; want (x/255-mean)/deviation", c.normalise)
 	}
 	if err := torch.Load(); err != nil {

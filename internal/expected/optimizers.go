@@ -31,7 +31,8 @@ var layerParams = []struct {
 
 const twoLayers = "Sequential(Linear(2,3), Sigmoid, Linear(3,1), Sigmoid), float64; loss = sum of outputs; input "
 
-// How closely runs from the same numbers agree, and how closely those of the peer, whose initial weights were not rounded.
+// How closely runs from the same numbers agree, and how closely those of the peer, whose initial
+// weights were not rounded.
 const (
 	exactRTol, exactATol = 1e-9, 1e-12
 	peerRTol, peerATol   = 1e-3, 5e-4
@@ -135,7 +136,8 @@ func (c training) compare(k int, params []torch.Named) error {
 				return unsupported("iteration %d: %s has %d values, want %d", k, p.Name, len(want[i]), len(got))
 			}
 			at := func(j int) float64 { return got[j] }
-			if err := allNear(fmt.Sprintf("iteration %d: %s%s", k, whose, p.Name), at, want[i], rtol, atol); err != nil {
+			if err := allNear(fmt.Sprintf("iteration %d: %s%s", k, whose, p.Name), at, want[i], rtol,
+				atol); err != nil {
 				return err
 			}
 		}
@@ -152,7 +154,8 @@ func (c training) compare(k int, params []torch.Named) error {
 	return nil
 }
 
-// initialParams finds the parameters. A key may say more after the name: "0.weight (3x2, row major)".
+// initialParams finds the parameters. A key may say more after the name: "0.weight (3x2, row
+// major)".
 func initialParams(initial map[string][]float64) ([]torch.Named, error) {
 	var params []torch.Named
 	for _, p := range layerParams {
@@ -163,12 +166,14 @@ func initialParams(initial map[string][]float64) ([]torch.Named, error) {
 		for key, values := range initial {
 			name, _, _ := strings.Cut(key, " ")
 			if name == p.name && int64(len(values)) == size {
-				params = append(params, torch.Named{Name: p.name, Tensor: torch.From(values, p.shape...).RequiresGrad()})
+				params = append(params, torch.Named{Name: p.name, Tensor: torch.From(values,
+					p.shape...).RequiresGrad()})
 			}
 		}
 	}
 	if len(params) != len(layerParams) || len(initial) != len(layerParams) {
-		return nil, unsupported("initial_parameters has %q; want 0.weight, 0.bias, 2.weight and 2.bias with 6, 3, 3 and 1 values", names(initial))
+		return nil, unsupported("initial_parameters has %q; want 0.weight, 0.bias, 2.weight and 2.bias with 6, 3, 3 "+
+			"and 1 values", names(initial))
 	}
 	return params, nil
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// claims are what is known to be asked of one peer: the members of its field that are claims, or lists of claims. Members that are text say where it is from.
+// claims are what is known to be asked of one peer: the members of its field that are claims, or
+// lists of claims. Members that are text say where it is from.
 var claims = map[string]map[string]func(o Options, raw json.RawMessage) error{
 	"hf_trainer": {
 		"files":                      nil, // the versions of the tests
@@ -65,7 +66,8 @@ func readPeers(d *document) ([]Entry, error) {
 	return entries, nil
 }
 
-// peerEntries makes the entries of one member: none of text, one of an object, one for each element of a list.
+// peerEntries makes the entries of one member: none of text, one of an object, one for each element
+// of a list.
 func peerEntries(o Options, peer, name string, raw json.RawMessage) ([]Entry, error) {
 	entry := func(label, name string, raw json.RawMessage) Entry {
 		return Entry{peer + "/" + label, func() error {

@@ -44,7 +44,8 @@ func equal[T comparable](what string, got, want T) error {
 	return nil
 }
 
-// defaults are those of Hugging Face's TrainingArguments, with the updates that they make of a data set.
+// defaults are those of Hugging Face's TrainingArguments, with the updates that they make of a data
+// set.
 type defaults struct {
 	Epochs    float64 `json:"num_train_epochs"`
 	BatchSize int     `json:"per_device_train_batch_size"`
@@ -65,8 +66,10 @@ func (c defaults) run() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(equal("the number of updates", r.GlobalStep, c.Steps), equal("the number of epochs", info.Epochs, c.Epochs), equal("the batch size", info.BatchSize, c.BatchSize),
-		equal("the learning rate", info.LearningRate, c.Rate), equal("the default schedule", fmt.Sprintf("%T", lr.Schedule(lr.Linear{})), fmt.Sprintf("%T", schedule)))
+	return errors.Join(equal("the number of updates", r.GlobalStep, c.Steps), equal("the number of epochs", info.Epochs,
+		c.Epochs), equal("the batch size", info.BatchSize, c.BatchSize),
+		equal("the learning rate", info.LearningRate, c.Rate), equal("the default schedule",
+			fmt.Sprintf("%T", lr.Schedule(lr.Linear{})), fmt.Sprintf("%T", schedule)))
 }
 
 // planned keeps what a run says of itself, and stops it at once if it is told to.
@@ -84,7 +87,8 @@ func (p *planned) TrainBegin(r *trainer.Run) error {
 	return nil
 }
 
-// rotation is Hugging Face's test of save_total_limit: which of the checkpoints stay for a limit, and for a best checkpoint beside it.
+// rotation is Hugging Face's test of save_total_limit: which of the checkpoints stay for a limit,
+// and for a best checkpoint beside it.
 func rotation(_ Options, raw json.RawMessage) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -124,7 +128,8 @@ func rotation(_ Options, raw json.RawMessage) error {
 	return nil
 }
 
-// kept trains with a checkpoint at each of the steps, the best of them at the given one (0: none), and says which are left.
+// kept trains with a checkpoint at each of the steps, the best of them at the given one (0: none),
+// and says which are left.
 func kept(steps []int, limit, best int) ([]int, error) {
 	dir, err := os.MkdirTemp("", "expected-")
 	if err != nil {
@@ -138,8 +143,10 @@ func kept(steps []int, limit, best int) ([]int, error) {
 		}
 	}
 	rules := semantics.HuggingFace
-	rules.OnlyBestAtEnd = false // the peer's test looks at the rotation alone, not at what the end of a run does besides
-	o := trainer.Options{OutputDir: dir, MaxSteps: steps[len(steps)-1], BatchSize: 1, KeepCheckpoints: limit, Save: trainer.Every(every, trainer.Update), Eval: trainer.Never, Semantics: rules}
+	// the peer's test looks at the rotation alone, not at what the end of a run does besides
+	rules.OnlyBestAtEnd = false
+	o := trainer.Options{OutputDir: dir, MaxSteps: steps[len(steps)-1], BatchSize: 1, KeepCheckpoints: limit,
+		Save: trainer.Every(every, trainer.Update), Eval: trainer.Never, Semantics: rules}
 	step, evaluated := new(trainertest.Step), 0
 	if best > 0 {
 		evaluated, o.Eval, o.MetricForBest = 1, o.Save, "loss"
@@ -201,7 +208,8 @@ func (c shards) run() error {
 	}
 	for rank, want := range c.Expected {
 		got, err := batches(c.Samples, 0, data.LoaderOptions{BatchSize: c.BatchSize, DropLast: c.DropLast,
-			Shard: data.Shard{Rank: rank, WorldSize: c.Processes, SplitBatches: c.SplitBatches, Uneven: !c.EvenBatches}})
+			Shard: data.Shard{Rank: rank, WorldSize: c.Processes, SplitBatches: c.SplitBatches,
+				Uneven: !c.EvenBatches}})
 		if err != nil {
 			return err
 		}
@@ -229,7 +237,8 @@ func batches(samples, skip int, o data.LoaderOptions) ([][]int, error) {
 	return got, nil
 }
 
-// maxSteps is how many updates a run has that is limited by epochs, or by a number of updates in their place.
+// maxSteps is how many updates a run has that is limited by epochs, or by a number of updates in
+// their place.
 type maxSteps struct {
 	Batches, Accumulation, Epochs int
 	MaxSteps                      int `json:"max_steps"` // null: the epochs count
@@ -239,7 +248,8 @@ type maxSteps struct {
 func (c maxSteps) run() error {
 	rules := semantics.PytorchAccelerated
 	rules.ClipEveryBatch = false // a recording step has no gradients
-	o := trainer.Options{BatchSize: 1, Accumulate: c.Accumulation, MaxSteps: c.MaxSteps, Epochs: float64(c.Epochs), Semantics: rules}
+	o := trainer.Options{BatchSize: 1, Accumulate: c.Accumulation, MaxSteps: c.MaxSteps, Epochs: float64(c.Epochs),
+		Semantics: rules}
 	if c.MaxSteps > 0 {
 		o.Epochs = 0
 	}
@@ -272,8 +282,8 @@ func (c lossTracker) run() error {
 	return near("the mean loss", tracker.Average(), c.Average, 1e-12, 0)
 }
 
-// tutorial is what Hezar's documentation shows of a training of its plate reader. The numbers of the plan can be had at once; those of the
-// training itself cannot.
+// tutorial is what Hezar's documentation shows of a training of its plate reader. The numbers of
+// the plan can be had at once; those of the training itself cannot.
 type tutorial struct {
 	File          string
 	Train         int
@@ -293,13 +303,16 @@ type tutorial struct {
 
 func (c tutorial) run() error {
 	plan := &planned{stop: true}
-	_, err := loop(new(trainertest.Step), trainer.Options{BatchSize: c.Batch, EvalBatchSize: c.Batch, Epochs: float64(c.Epochs), Callbacks: []any{plan}}, c.Train, c.Eval)
+	_, err := loop(new(trainertest.Step), trainer.Options{BatchSize: c.Batch, EvalBatchSize: c.Batch,
+		Epochs: float64(c.Epochs), Callbacks: []any{plan}}, c.Train, c.Eval)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(equal("the number of updates", plan.maxSteps, c.TotalSteps), equal("updates in an epoch", plan.UpdatesPerEpoch, c.StepsPerEpoch),
+	if err := errors.Join(equal("the number of updates", plan.maxSteps, c.TotalSteps), equal("updates in an epoch",
+		plan.UpdatesPerEpoch, c.StepsPerEpoch),
 		equal("the number of batches of an evaluation", plan.EvalBatches, c.EvalBatches)); err != nil {
 		return err
 	}
-	return unsupported("the plan is right; losses and error rates are those of a training on %d pictures, which are not in the data folder", c.Train)
+	return unsupported("the plan is right; losses and error rates are those of a training on %d pictures, which are "+
+		"not in the data folder", c.Train)
 }

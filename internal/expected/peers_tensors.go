@@ -19,7 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// The claims about numbers that do not depend on the peer's data: they hold for any points beside a line.
+// The claims about numbers that do not depend on the peer's data: they hold for any points beside a
+// line.
 
 // noisyLine makes points beside y = 2x + 3.
 func noisyLine(n int) data.Slice[point] {
@@ -47,7 +48,8 @@ func trainLine(o trainer.Options, set data.Slice[point]) (*line, *trainer.Result
 	return l, r, err
 }
 
-// sameGradients: batches of 4 two by two train as batches of 8 do, within the tolerance of torch.testing.assert_close.
+// sameGradients: batches of 4 two by two train as batches of 8 do, within the tolerance of
+// torch.testing.assert_close.
 func sameGradients(prose) error {
 	if err := torch.Load(); err != nil {
 		return unsupported("%v", err)
@@ -68,7 +70,8 @@ func sameGradients(prose) error {
 	return near("b under accumulation", halves.values().B, whole.values().B, rtol, atol)
 }
 
-// peerEvaluation: the loss is the mean over rows, whatever the last batch's size; a shift before the metrics leaves the loss alone.
+// peerEvaluation: the loss is the mean over rows, whatever the last batch's size; a shift before
+// the metrics leaves the loss alone.
 type peerEvaluation struct {
 	prose
 	A, B    float32
@@ -122,7 +125,8 @@ func (c adamW) run() error {
 		return unsupported("%v", err)
 	}
 	if len(c.W0) != len(c.Target) || len(c.W0) != len(c.Expect) || len(c.W0) == 0 {
-		return unsupported("w0, target and expect have %d, %d and %d values; want as many of each", len(c.W0), len(c.Target), len(c.Expect))
+		return unsupported("w0, target and expect have %d, %d and %d values; want as many of each", len(c.W0),
+			len(c.Target), len(c.Expect))
 	}
 	var err error
 	torch.Scope(func() {
@@ -141,7 +145,8 @@ func (c adamW) run() error {
 	return err
 }
 
-// resume: a run that goes on from a checkpoint ends where the whole run ends, bit for bit, with the same log; there must be such a checkpoint.
+// resume: a run that goes on from a checkpoint ends where the whole run ends, bit for bit, with the
+// same log; there must be such a checkpoint.
 type resume struct {
 	prose
 	Samples    int     `json:"train_len"`
@@ -164,7 +169,8 @@ func (c resume) run() error {
 		return unsupported("there is no resume_from")
 	}
 	options := func(name string) trainer.Options {
-		return trainer.Options{OutputDir: filepath.Join(dir, name), LearningRate: c.Rate, Save: trainer.Every(c.Save, trainer.Update), Log: trainer.Every(c.Save, trainer.Update)}
+		return trainer.Options{OutputDir: filepath.Join(dir, name), LearningRate: c.Rate, Save: trainer.Every(c.Save,
+			trainer.Update), Log: trainer.Every(c.Save, trainer.Update)}
 	}
 	set := noisyLine(c.Samples)
 	whole, result, err := trainLine(options("whole"), set)
@@ -196,7 +202,8 @@ func (c resume) run() error {
 	return nil
 }
 
-// sameHistory compares logs but for what a clock says, and for the sums of a session at the end of a run.
+// sameHistory compares logs but for what a clock says, and for the sums of a session at the end of
+// a run.
 func sameHistory(got, want []trainer.Logs) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("the log has %d rows, want %d", len(got), len(want))
@@ -205,7 +212,8 @@ func sameHistory(got, want []trainer.Logs) error {
 		a, b := maps.Clone(got[i]), maps.Clone(want[i])
 		for _, row := range []trainer.Logs{a, b} {
 			maps.DeleteFunc(row, func(name string, _ float64) bool {
-				return name == "train_loss" || strings.HasSuffix(name, "_runtime") || strings.HasSuffix(name, "_per_second")
+				return name == "train_loss" || strings.HasSuffix(name, "_runtime") || strings.HasSuffix(name,
+					"_per_second")
 			})
 		}
 		if !maps.Equal(a, b) {

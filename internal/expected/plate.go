@@ -10,7 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// plate is the picture with which Hezar shows its plate reader. What is asked for is the text; the weights are those of [Options].PlateReader.
+// plate is the picture with which Hezar shows its plate reader. What is asked for is the text; the
+// weights are those of [Options].PlateReader.
 type plate struct {
 	File  string // below the data folder; what follows a space says where it is from
 	Text  string `json:"expected_text"`

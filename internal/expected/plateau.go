@@ -42,12 +42,15 @@ func (p plateau) run() error {
 			return err
 		}
 		rate := func(i int) float64 { return got[i] }
-		if err := allNear(fmt.Sprintf("group %d: rate after metric", g), rate, p.LRAfterStep[g], rateTolerance, rateTolerance); err != nil {
+		if err := allNear(fmt.Sprintf("group %d: rate after metric", g), rate, p.LRAfterStep[g], rateTolerance,
+			rateTolerance); err != nil {
 			return err
 		}
 		if g < len(p.Peer) && (p.Consistent == nil || *p.Consistent) {
-			want := p.Peer[g][:min(len(p.Peer[g]), len(got))] // the peer's lists are longer than its metrics, and its test stops at the shorter one
-			if err := allNear(fmt.Sprintf("group %d: peer's rate after metric", g), rate, want, 0, peerRateTolerance); err != nil {
+			// the peer's lists are longer than its metrics, and its test stops at the shorter one
+			want := p.Peer[g][:min(len(p.Peer[g]), len(got))]
+			if err := allNear(fmt.Sprintf("group %d: peer's rate after metric", g), rate, want, 0,
+				peerRateTolerance); err != nil {
 				return err
 			}
 		}
@@ -55,7 +58,8 @@ func (p plateau) run() error {
 	return nil
 }
 
-// observe tells one controller the metrics. Half-way it goes through its saved state, as a resumed run does.
+// observe tells one controller the metrics. Half-way it goes through its saved state, as a resumed
+// run does.
 func (p plateau) observe(g int, peak float64) ([]float64, error) {
 	kwargs, err := kwargsOfGroup(p.Kwargs, g)
 	if err != nil {

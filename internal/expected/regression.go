@@ -20,7 +20,8 @@ import (
 // float32 runs of different kernels agree about this closely after some dozens of updates.
 const runRTol, runATol = 2e-5, 2e-6
 
-// trajectory is an entry of "trajectories": a training of y = ax + b from a = b = 0 on samples in their order, with the rows of its log.
+// trajectory is an entry of "trajectories": a training of y = ax + b from a = b = 0 on samples in
+// their order, with the rows of its log.
 type trajectory struct {
 	Optimizer   string
 	LR          float64
@@ -66,7 +67,8 @@ func readTrajectories(d *document) ([]Entry, error) {
 	})
 }
 
-// run trains as Hugging Face's Trainer does, but with every micro-batch divided by the accumulation, a short window's too: the files are computed so.
+// run trains as Hugging Face's Trainer does, but with every micro-batch divided by the
+// accumulation, a short window's too: the files are computed so.
 func (c trajectory) run(set data.Slice[point]) error {
 	if err := torch.Load(); err != nil {
 		return unsupported("%v", err)
@@ -90,8 +92,10 @@ func (c trajectory) run(set data.Slice[point]) error {
 		return unsupported("%v", err)
 	}
 	watch := &lineWatch{line: l, want: c.Log}
-	t, err := trainer.New(step, trainer.Options{Epochs: c.Epochs, BatchSize: c.BatchSize, Accumulate: c.Accumulation, LearningRate: c.LR, Schedule: schedule,
-		Order: data.Sequential{}, Log: trainer.Every(1, trainer.Update), Semantics: rules, Callbacks: []any{watch}, Progress: io.Discard})
+	t, err := trainer.New(step, trainer.Options{Epochs: c.Epochs, BatchSize: c.BatchSize, Accumulate: c.Accumulation,
+		LearningRate: c.LR, Schedule: schedule,
+		Order: data.Sequential{}, Log: trainer.Every(1, trainer.Update), Semantics: rules, Callbacks: []any{watch},
+		Progress: io.Discard})
 	if err != nil {
 		return unsupported("%v", err)
 	}
@@ -156,7 +160,8 @@ func (w *lineWatch) AfterLog(r *trainer.Run, row trainer.Logs) error {
 		for _, v := range []struct {
 			what      string
 			got, want float64
-		}{{"learning rate", row["learning_rate"], want.LR}, {"gradient norm", row["grad_norm"], want.GradNorm}, {"last micro-batch's loss", w.line.lastLoss, want.LastMicroLoss}} {
+		}{{"learning rate", row["learning_rate"], want.LR}, {"gradient norm", row["grad_norm"], want.GradNorm},
+			{"last micro-batch's loss", w.line.lastLoss, want.LastMicroLoss}} {
 			if w.failed = near(at+": "+v.what, v.got, v.want, runRTol, runATol); w.failed != nil {
 				return nil
 			}

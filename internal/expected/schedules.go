@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// rateTolerance allows for the last bits of another C library's cos and pow, whose misses some schedules carry on.
+// rateTolerance allows for the last bits of another C library's cos and pow, whose misses some
+// schedules carry on.
 const rateTolerance = 1e-12
 
 // schedule is an entry of "schedules".
@@ -34,7 +35,8 @@ func readSchedules(d *document) ([]Entry, error) {
 		case s.Scheduler != "" && s.Function == "":
 			return s.runScheduler()
 		}
-		return unsupported("the entry names the function %q and the scheduler %q; want one of them", s.Function, s.Scheduler)
+		return unsupported("the entry names the function %q and the scheduler %q; want one of them", s.Function,
+			s.Scheduler)
 	})
 }
 
@@ -90,7 +92,8 @@ func (s schedule) runScheduler() error {
 		if err != nil {
 			return err
 		}
-		if err := allNear(fmt.Sprintf("group %d: rate of update", g), rate, s.LR[g], rateTolerance, rateTolerance); err != nil {
+		if err := allNear(fmt.Sprintf("group %d: rate of update", g), rate, s.LR[g], rateTolerance,
+			rateTolerance); err != nil {
 			return err
 		}
 		if len(s.Momentum) == 0 {
@@ -102,14 +105,16 @@ func (s schedule) runScheduler() error {
 			}
 			momentum = func(int) float64 { return s.Momentum[g][0] }
 		}
-		if err := allNear(fmt.Sprintf("group %d: momentum of update", g), momentum, s.Momentum[g], rateTolerance, rateTolerance); err != nil {
+		if err := allNear(fmt.Sprintf("group %d: momentum of update", g), momentum, s.Momentum[g], rateTolerance,
+			rateTolerance); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// plan makes the rate, and the momentum where the schedule moves it. Arguments that the schedule cannot take leave the entry unsupported.
+// plan makes the rate, and the momentum where the schedule moves it. Arguments that the schedule
+// cannot take leave the entry unsupported.
 func plan(name string, kwargs map[string]any, peak float64, updates int) (rate, momentum lr.Rate, err error) {
 	s, err := lr.ByName(name, kwargs, 0)
 	if err == nil {
@@ -141,7 +146,8 @@ func groupValues(raw json.RawMessage, groups int) ([]float64, error) {
 	return list, nil
 }
 
-// kwargsOfGroup takes the values of one group from the arguments that PyTorch lets be lists, and leaves out what a schedule without state does not have.
+// kwargsOfGroup takes the values of one group from the arguments that PyTorch lets be lists, and
+// leaves out what a schedule without state does not have.
 func kwargsOfGroup(kwargs map[string]any, g int) (map[string]any, error) {
 	mine := map[string]any{}
 	for name, v := range kwargs {
@@ -188,7 +194,8 @@ func kwargsOfGroup(kwargs map[string]any, g int) (map[string]any, error) {
 	return mine, nil
 }
 
-// partsOfGroup does the same for the schedules inside another one. A part is called by "name" or, as entries are, by "scheduler".
+// partsOfGroup does the same for the schedules inside another one. A part is called by "name" or,
+// as entries are, by "scheduler".
 func partsOfGroup(v any, g int) (any, error) {
 	list, ok := v.([]any)
 	if !ok {

@@ -81,9 +81,11 @@ func (b *tinybert) build() (*bert.Classifier, error) {
 	c := b.config
 	act, _, _ := strings.Cut(c.HiddenAct, " ")
 	m, err := bert.NewClassifier(bert.Config{
-		VocabSize: c.VocabSize, HiddenSize: c.HiddenSize, NumLayers: c.NumLayers, NumHeads: c.NumHeads, IntermediateSize: c.IntermediateSize, MaxPositions: c.MaxPositions,
-		TypeVocabSize: c.TypeVocabSize, HiddenAct: act, LayerNormEps: c.LayerNormEps, HiddenDropout: &c.HiddenDropout, AttentionDropout: &c.AttentionDropout,
-		PadTokenID: &c.PadTokenID, Head: bert.Head{NumLabels: c.NumLabels},
+		VocabSize: c.VocabSize, HiddenSize: c.HiddenSize, NumLayers: c.NumLayers, NumHeads: c.NumHeads,
+		IntermediateSize: c.IntermediateSize, MaxPositions: c.MaxPositions,
+		TypeVocabSize: c.TypeVocabSize, HiddenAct: act, LayerNormEps: c.LayerNormEps, HiddenDropout: &c.HiddenDropout,
+		AttentionDropout: &c.AttentionDropout,
+		PadTokenID:       &c.PadTokenID, Head: bert.Head{NumLabels: c.NumLabels},
 	})
 	if err != nil {
 		return nil, unsupported("%v", err)
@@ -236,7 +238,8 @@ func compareNumbers(name string, got []float32, raw json.RawMessage) error {
 }
 
 // trajectoryForm is the sentence that describes a run.
-const trajectoryForm = "train%d: rows 0..%d of mrpc/train.tsv in order, batch %d padded to longest, AdamW lr %g weight_decay %g on ALL parameters, " +
+const trajectoryForm = "train%d: rows 0..%d of mrpc/train.tsv in order, batch %d padded to longest, AdamW lr %g " +
+	"weight_decay %g on ALL parameters, " +
 	"betas .9/.999 eps 1e-8, lr multiplier (%d-s)/%d, clip_grad_norm %g, dropout 0, cross entropy mean."
 
 // bertRows are the updates of a run, by columns.
@@ -259,10 +262,12 @@ func (b *tinybert) runTraining(field string, raw json.RawMessage) error {
 	}
 	var name, last, batch, n, again int
 	var rate, decay, clip float64
-	if _, err := fmt.Sscanf(b.training, trajectoryForm, &name, &last, &batch, &rate, &decay, &n, &again, &clip); err != nil {
+	if _, err := fmt.Sscanf(b.training, trajectoryForm, &name, &last, &batch, &rate, &decay, &n, &again,
+		&clip); err != nil {
 		return unsupported("training is %q; want %q: %v", b.training, trajectoryForm, err)
 	}
-	if field != fmt.Sprintf("train%d", name) || n != again || last+1 != n*batch || len(want.Rows) == 0 || len(want.Rows) > n {
+	if field != fmt.Sprintf("train%d", name) || n != again || last+1 != n*batch || len(want.Rows) == 0 ||
+		len(want.Rows) > n {
 		return unsupported("the field %s has %d rows, but training is %q", field, len(want.Rows), b.training)
 	}
 	m, err := b.build()
@@ -281,7 +286,8 @@ func (b *tinybert) runTraining(field string, raw json.RawMessage) error {
 		return err
 	}
 	t, err := trainer.New(step, trainer.Options{
-		MaxSteps: n, BatchSize: batch, Order: data.Sequential{}, Log: trainer.Every(1, trainer.Update), Eval: trainer.Never, Save: trainer.Never,
+		MaxSteps: n, BatchSize: batch, Order: data.Sequential{}, Log: trainer.Every(1, trainer.Update),
+		Eval: trainer.Never, Save: trainer.Never,
 		Semantics: semantics.HuggingFace, Progress: io.Discard, Workers: 1,
 	})
 	if err != nil {
@@ -295,12 +301,14 @@ func (b *tinybert) runTraining(field string, raw json.RawMessage) error {
 }
 
 // columnNames are those of the log.
-var columnNames = map[string]string{"step": "step", "lr": "learning_rate", "loss": "loss", "grad_norm_before_clip": "grad_norm"}
+var columnNames = map[string]string{"step": "step", "lr": "learning_rate", "loss": "loss",
+	"grad_norm_before_clip": "grad_norm"}
 
 func (want bertRows) compare(history []trainer.Logs) error {
 	for i, row := range want.Rows {
 		if len(row) != len(want.Columns) || i >= len(history) {
-			return unsupported("row %d has %d numbers for %d columns, and the run %d updates", i, len(row), len(want.Columns), len(history))
+			return unsupported("row %d has %d numbers for %d columns, and the run %d updates", i, len(row),
+				len(want.Columns), len(history))
 		}
 		for k, column := range want.Columns {
 			name, ok := columnNames[column]
@@ -314,7 +322,8 @@ func (want bertRows) compare(history []trainer.Logs) error {
 			case "grad_norm":
 				rtol, atol = normTolerance, 0
 			}
-			if err := near(fmt.Sprintf("update %d: %s", i+1, column), history[i][name], row[k], rtol, atol); err != nil {
+			if err := near(fmt.Sprintf("update %d: %s", i+1, column), history[i][name], row[k], rtol,
+				atol); err != nil {
 				return err
 			}
 		}

@@ -39,7 +39,8 @@ type tokenStats struct {
 	Tokens int `json:"tokens"`
 }
 
-// readTokens reads the form with the fields "cases" (texts), "dev" (rows of MRPC's development set) and "stats" (of MRPC's parts).
+// readTokens reads the form with the fields "cases" (texts), "dev" (rows of MRPC's development set)
+// and "stats" (of MRPC's parts).
 func readTokens(d *document) ([]Entry, error) {
 	vocab := defaultVocab
 	if raw, ok := d.fields["vocab"]; ok {

@@ -1,5 +1,5 @@
-// Package golden compares tensors with values that PyTorch computed. They lie in a package's testdata as safetensors files, beside the
-// Python script of the same name that wrote them.
+// Package golden compares tensors with values that PyTorch computed. They lie in a package's
+// testdata as safetensors files, beside the Python script of the same name that wrote them.
 //
 //	g := golden.Load(t, "testdata/linear.safetensors")
 //	l := &nn.Linear{Weight: g.Tensor("weight"), Bias: g.Tensor("bias")}
@@ -67,8 +67,8 @@ func (f *File) Tensor(name string) torch.Tensor {
 	return t
 }
 
-// Close reports an error if got is not want within |got-want| <= atol + rtol*|want|, element by element, or has another shape or dtype.
-// NaN equals NaN, an infinity only itself.
+// Close reports an error if got is not want within |got-want| <= atol + rtol*|want|, element by
+// element, or has another shape or dtype. NaN equals NaN, an infinity only itself.
 func Close(t testing.TB, name string, got, want torch.Tensor, rtol, atol float64) {
 	t.Helper()
 	if !sameKind(t, name, got, want) {
@@ -97,7 +97,8 @@ func Close(t testing.TB, name string, got, want torch.Tensor, rtol, atol float64
 	}
 	if count > 0 {
 		width := elementWidth(got, len(a))
-		t.Errorf("%s: %d of %d elements differ by more than atol %g + rtol %g; the worst: %s is %v, want %v", name, count, len(a), atol, rtol,
+		t.Errorf("%s: %d of %d elements differ by more than atol %g + rtol %g; the worst: %s is %v, want %v", name,
+			count, len(a), atol, rtol,
 			index(at/width, want.Shape()), a[at], b[at])
 	}
 }
@@ -125,8 +126,10 @@ func Bits(t testing.TB, name string, got, want torch.Tensor) {
 	}
 	x, y := numbers(got), numbers(want)
 	width := elementWidth(got, len(x))
-	t.Errorf("%s: %d of %d elements differ in their bits; the first: %s is %v (%x), want %v (%x)", name, count, len(a)/size,
-		index(first, want.Shape()), x[first*width], bigEndian(a[first*size:(first+1)*size]), y[first*width], bigEndian(b[first*size:(first+1)*size]))
+	t.Errorf("%s: %d of %d elements differ in their bits; the first: %s is %v (%x), want %v (%x)", name, count,
+		len(a)/size,
+		index(first, want.Shape()), x[first*width], bigEndian(a[first*size:(first+1)*size]), y[first*width],
+		bigEndian(b[first*size:(first+1)*size]))
 }
 
 // sameKind compares shapes and dtypes.

@@ -32,17 +32,25 @@ func TestComparisonsReport(t *testing.T) {
 		bits      string
 	}{
 		{"equal tensors are equal", one, one.Clone(), "", ""},
-		{"a last bit is seen by Bits only", torch.From([]float32{math.Nextafter32(1, 2), 2, 3, 4}, 2, 2), one, "", "element [0 0] is 1.0000001192092896 (3f800001), want 1 (3f800000)"},
-		{"the worst element is named", torch.From([]float32{1, 2.1, 3, 5}, 2, 2), one, "2 of 4 elements differ by more than atol 0 + rtol 0.001; the worst: element [1 1] is 5, want 4", "element [0 1] is 2.0999999"},
+		{"a last bit is seen by Bits only", torch.From([]float32{math.Nextafter32(1, 2), 2, 3, 4}, 2, 2), one, "",
+			"element [0 0] is 1.0000001192092896 (3f800001), want 1 (3f800000)"},
+		{"the worst element is named", torch.From([]float32{1, 2.1, 3, 5}, 2, 2), one,
+			"2 of 4 elements differ by more than atol 0 + rtol 0.001; the worst: element [1 1] is 5, want 4",
+			"element [0 1] is 2.0999999"},
 		{"shapes differ", one.View(4), one, "x is float32[4], want float32[2 2]", "x is float32[4], want float32[2 2]"},
 		{"dtypes differ", one.ToDType(torch.Float64), one, "x is float64[2 2], want float32[2 2]", "x is float64[2 2]"},
 		{"NaN equals NaN", torch.From([]float32{nan}), torch.From([]float32{nan}), "", ""},
 		{"NaN is no number", torch.From([]float32{nan}), torch.From([]float32{1}), "is NaN, want 1", "is NaN"},
-		{"an infinity is not its opposite", torch.From([]float32{inf}), torch.From([]float32{-inf}), "is +Inf, want -Inf", "is +Inf"},
-		{"minus zero differs in its bits", torch.From([]float32{float32(math.Copysign(0, -1))}), torch.From([]float32{0}), "", "(80000000), want 0 (00000000)"},
-		{"undefined is not defined", torch.Tensor{}, one, "x: defined is false, want true", "x: defined is false, want true"},
-		{"booleans and scalars", torch.ScalarTensor(true), torch.ScalarTensor(false), "the element is 1, want 0", "the element is 1 (01), want 0 (00)"},
-		{"the imaginary part counts", torch.From([]complex64{1 + 2i}), torch.From([]complex64{1 + 3i}), "element [0] is 2, want 3", "1 of 1"},
+		{"an infinity is not its opposite", torch.From([]float32{inf}), torch.From([]float32{-inf}),
+			"is +Inf, want -Inf", "is +Inf"},
+		{"minus zero differs in its bits", torch.From([]float32{float32(math.Copysign(0, -1))}),
+			torch.From([]float32{0}), "", "(80000000), want 0 (00000000)"},
+		{"undefined is not defined", torch.Tensor{}, one, "x: defined is false, want true",
+			"x: defined is false, want true"},
+		{"booleans and scalars", torch.ScalarTensor(true), torch.ScalarTensor(false), "the element is 1, want 0",
+			"the element is 1 (01), want 0 (00)"},
+		{"the imaginary part counts", torch.From([]complex64{1 + 2i}), torch.From([]complex64{1 + 3i}),
+			"element [0] is 2, want 3", "1 of 1"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,7 +85,9 @@ func TestWhatIsNotInTheFileFailsTheTest(t *testing.T) {
 	if got := ends(func(r *recorder) { Load(r, "testdata/none.safetensors") }); !strings.Contains(got, "make golden") {
 		t.Errorf("Load of no file says %q", got)
 	}
-	if got := ends(func(r *recorder) { (&File{t: r, path: "a.safetensors", names: []string{"x"}}).Tensor("y") }); got != `a.safetensors has no tensor "y"; it has ["x"]` {
+	if got := ends(func(r *recorder) {
+		(&File{t: r, path: "a.safetensors", names: []string{"x"}}).Tensor("y")
+	}); got != `a.safetensors has no tensor "y"; it has ["x"]` {
 		t.Errorf("Tensor of no tensor says %q", got)
 	}
 }

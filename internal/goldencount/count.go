@@ -1,4 +1,5 @@
-// Package goldencount counts what golden tests compare, so that nobody has to believe a number in a text:
+// Package goldencount counts what golden tests compare, so that nobody has to believe a number in a
+// text:
 //
 //	GOTRAINER_GOLDEN_COUNT=/tmp/count go test ./... && go run ./internal/goldencount/report /tmp/count
 //
@@ -7,7 +8,8 @@
 //	c := goldencount.Start(t, "schedules", "CosineAnnealingLR 3")
 //	c.Compare(got == want)
 //
-// Without the environment variable a case costs nothing and writes nothing. The package is pure Go, for the tests of pure packages.
+// Without the environment variable a case costs nothing and writes nothing. The package is pure Go,
+// for the tests of pure packages.
 package goldencount
 
 import (
@@ -17,7 +19,8 @@ import (
 	"testing"
 )
 
-// File is the environment variable that names the file to which cases are appended, a line of JSON each.
+// File is the environment variable that names the file to which cases are appended, a line of JSON
+// each.
 const File = "GOTRAINER_GOLDEN_COUNT"
 
 // Record is a line of the file.
@@ -41,8 +44,8 @@ var (
 	cases = map[testing.TB]*Case{}
 )
 
-// Start begins a case that ends with the test t. A case that several tests compare, each in its own way, counts once, and is equal in every bit only if
-// it is so in all of them.
+// Start begins a case that ends with the test t. A case that several tests compare, each in its own
+// way, counts once, and is equal in every bit only if it is so in all of them.
 func Start(t testing.TB, family, name string) *Case {
 	path := os.Getenv(File)
 	if path == "" {
@@ -93,7 +96,8 @@ func (c *Case) Explain(reason string) {
 	}
 }
 
-// write appends the record; one write, so that the lines of packages that are tested at the same time do not mix.
+// write appends the record; one write, so that the lines of packages that are tested at the same
+// time do not mix.
 func (c *Case) write(t testing.TB, path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

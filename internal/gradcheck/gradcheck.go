@@ -1,5 +1,6 @@
-// Package gradcheck compares the gradients that autograd gives with finite differences, as torch.autograd.gradcheck does in its
-// fast mode: of one random combination of the outputs, at some elements of every input.
+// Package gradcheck compares the gradients that autograd gives with finite differences, as
+// torch.autograd.gradcheck does in its fast mode: of one random combination of the outputs, at some
+// elements of every input.
 //
 //	x := torch.Options{DType: torch.Float64}.Randn(3, 4).RequiresGrad()
 //	err := gradcheck.Check(func() []torch.Tensor { return []torch.Tensor{layer.Forward(x)} }, []torch.Named{{Name: "x", Tensor: x}}, gradcheck.Options{})
@@ -18,7 +19,9 @@ type Options struct {
 	RTol     float64 // zero means 1e-5
 	ATol     float64 // zero means 1e-6
 	Elements int64   // how many of every input are tried, spread over it; zero means 8
-	Seed     uint64  // of the default generator before every call of f, so that dropout drops the same; and of the combination
+	// of the default generator before every call of f, so that dropout drops the same; and of the
+	// combination
+	Seed uint64
 }
 
 func orDefault[T comparable](v *T, otherwise T) {
@@ -28,8 +31,9 @@ func orDefault[T comparable](v *T, otherwise T) {
 	}
 }
 
-// Check calls f, backpropagates and compares the gradients of inputs, which are contiguous float64 leaves that f reads. The error says
-// which input and element differ. Inputs that f does not depend on must have no gradient, or zeros. The gradients are left on the inputs.
+// Check calls f, backpropagates and compares the gradients of inputs, which are contiguous float64
+// leaves that f reads. The error says which input and element differ. Inputs that f does not depend
+// on must have no gradient, or zeros. The gradients are left on the inputs.
 func Check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
 	orDefault(&o.Eps, 1e-6)
 	orDefault(&o.RTol, 1e-5)
@@ -37,7 +41,8 @@ func Check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
 	orDefault(&o.Elements, 8)
 	for _, in := range inputs {
 		if t := in.Tensor; t.DType() != torch.Float64 || !t.IsLeaf() || !t.NeedsGrad() || !t.IsContiguous() {
-			return fmt.Errorf("gradcheck: %s is %s; want a contiguous float64 leaf that requires gradients", in.Name, t.DType())
+			return fmt.Errorf("gradcheck: %s is %s; want a contiguous float64 leaf that requires gradients", in.Name,
+				t.DType())
 		}
 		in.Tensor.SetGrad(torch.Tensor{})
 	}
@@ -52,7 +57,8 @@ func Check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
 				if y.Defined() && y.NeedsGrad() {
 					used[i] = true
 					roots = append(roots, y)
-					weights = append(weights, torch.Options{DType: torch.Float64, Generator: combination}.Randn(y.Shape()...))
+					weights = append(weights, torch.Options{DType: torch.Float64,
+						Generator: combination}.Randn(y.Shape()...))
 				}
 			}
 			if len(roots) == 0 {
@@ -107,7 +113,8 @@ func compare(in torch.Named, value func() float64, o Options) error {
 		element.Fill_(was)
 		numeric := (above - below) / (2 * o.Eps)
 		if d := math.Abs(numeric - analytic[i]); !(d <= o.ATol+o.RTol*math.Abs(numeric)) {
-			return fmt.Errorf("gradcheck: element %d of %d of %s: the gradient is %g, but finite differences give %g", i, n, in.Name, analytic[i], numeric)
+			return fmt.Errorf("gradcheck: element %d of %d of %s: the gradient is %g, but finite differences give %g",
+				i, n, in.Name, analytic[i], numeric)
 		}
 	}
 	return nil

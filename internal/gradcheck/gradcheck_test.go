@@ -24,17 +24,26 @@ func TestWrongGradientsAreFound(t *testing.T) {
 		f    func() []torch.Tensor
 		want string // in the error; empty: none
 	}{
-		"a right gradient passes":                   {func() []torch.Tensor { return list(x.Mul(w).Tanh(), x.Exp()) }, ""},
-		"dropout drops the same every time":         {func() []torch.Tensor { return list(x.Dropout(0.5, true).Mul(w)) }, ""},
-		"an input that is not used passes":          {func() []torch.Tensor { return list(x.Square()) }, ""},
-		"a gradient that forgets a path is found":   {func() []torch.Tensor { return list(x.Mul(w).Mul(x.Detach())) }, "of x: the gradient is"},
-		"a gradient that is missing is found":       {func() []torch.Tensor { return list(x.Mul(w.Detach())) }, "of w: the gradient is 0, but finite differences"},
-		"outputs without any history are a mistake": {func() []torch.Tensor { return list(x.Detach()) }, "no output depends on"},
-		"a mistake in f is its error":               {func() []torch.Tensor { return list(x.MatMul(w.Unsqueeze(0))) }, "MatMul"},
+		"a right gradient passes": {func() []torch.Tensor { return list(x.Mul(w).Tanh(), x.Exp()) },
+			""},
+		"dropout drops the same every time": {func() []torch.Tensor {
+			return list(x.Dropout(0.5,
+				true).Mul(w))
+		}, ""},
+		"an input that is not used passes": {func() []torch.Tensor { return list(x.Square()) }, ""},
+		"a gradient that forgets a path is found": {func() []torch.Tensor { return list(x.Mul(w).Mul(x.Detach())) },
+			"of x: the gradient is"},
+		"a gradient that is missing is found": {func() []torch.Tensor { return list(x.Mul(w.Detach())) },
+			"of w: the gradient is 0, but finite differences"},
+		"outputs without any history are a mistake": {func() []torch.Tensor { return list(x.Detach()) },
+			"no output depends on"},
+		"a mistake in f is its error": {func() []torch.Tensor { return list(x.MatMul(w.Unsqueeze(0))) },
+			"MatMul"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := gradcheck.Check(test.f, []torch.Named{{Name: "x", Tensor: x}, {Name: "w", Tensor: w}}, gradcheck.Options{})
+			err := gradcheck.Check(test.f, []torch.Named{{Name: "x", Tensor: x}, {Name: "w", Tensor: w}},
+				gradcheck.Options{})
 			if test.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -44,7 +53,8 @@ func TestWrongGradientsAreFound(t *testing.T) {
 			}
 		})
 	}
-	if err := gradcheck.Check(nil, []torch.Named{{Name: "x", Tensor: torch.Zeros(2).RequiresGrad()}}, gradcheck.Options{}); err == nil {
+	if err := gradcheck.Check(nil, []torch.Named{{Name: "x", Tensor: torch.Zeros(2).RequiresGrad()}},
+		gradcheck.Options{}); err == nil {
 		t.Error("float32 was accepted")
 	}
 }

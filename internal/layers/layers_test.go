@@ -1,5 +1,6 @@
-// Package layers holds the order of the packages as a test: who may import whom. It reads the source files only, so it
-// needs neither libtorch nor a C compiler, and runs again whenever one of them has changed.
+// Package layers holds the order of the packages as a test: who may import whom. It reads the
+// source files only, so it needs neither libtorch nor a C compiler, and runs again whenever one of
+// them has changed.
 package layers
 
 import (
@@ -17,10 +18,12 @@ import (
 
 const module = "github.com/gotrainer/gotrainer"
 
-// allowed says which packages of this module the package in a folder may import. A name that ends in /... stands for the folder and
-// all below it, "public" for all but cgotorch, internal, cmd and examples. A line mentions only what stands above it, so there are no cycles.
+// allowed says which packages of this module the package in a folder may import. A name that ends
+// in /... stands for the folder and all below it, "public" for all but cgotorch, internal, cmd and
+// examples. A line mentions only what stands above it, so there are no cycles.
 //
-// A package that is not here fails the test: give it a line, and ask whether it is in the right room.
+// A package that is not here fails the test: give it a line, and ask whether it is in the right
+// room.
 var allowed = []struct{ folder, imports string }{
 	{".", ""}, // the tour of the module, and what is embedded from its root
 
@@ -68,12 +71,18 @@ var allowed = []struct{ folder, imports string }{
 	{"optim", "torch internal/rounded"},
 	{"dist/ddp", "dist torch nn"},
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio"},
-	{"compat/pytorchaccelerated", "internal/pyfloat torch nn/... optim optim/lr amp data accelerate safetensors safetensors/pickle internal/tensorio"},
-	{"compat/pymarlin", "trainer/callback torch nn/... optim optim/lr amp data safetensors safetensors/pickle internal/tensorio"},
-	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist dist/ddp safetensors internal/tensorio"},
-	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics torch safetensors safetensors/pickle internal/tensorio optim hub"},
-	{"compat/hezar/repository", "compat/hezar/omegaconf compat/hezar/preprocessors models/... nn/... text/... torch safetensors/pickle internal/tensorio"},
-	{"compat/hezar", "internal/pyfloat compat/hezar/omegaconf models/... nn/... trainer/callback trainer/engine data checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
+	{"compat/pytorchaccelerated", "internal/pyfloat torch nn/... optim optim/lr amp data accelerate safetensors " +
+		"safetensors/pickle internal/tensorio"},
+	{"compat/pymarlin", "trainer/callback torch nn/... optim optim/lr amp data safetensors safetensors/pickle " +
+		"internal/tensorio"},
+	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
+		"dist/ddp safetensors internal/tensorio"},
+	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
+		"torch safetensors safetensors/pickle internal/tensorio optim hub"},
+	{"compat/hezar/repository", "compat/hezar/omegaconf compat/hezar/preprocessors models/... nn/... text/... torch " +
+		"safetensors/pickle internal/tensorio"},
+	{"compat/hezar", "internal/pyfloat compat/hezar/omegaconf models/... nn/... trainer/callback trainer/engine data " +
+		"checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/..."},
 
@@ -87,22 +96,31 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/expected", "public internal/pylambda internal/rounded internal/testenv"},
 	{"internal/conformance/spec", ""},
 	{"internal/conformance/trace", "safetensors internal/pyfloat internal/conformance/spec"},
-	{"internal/conformance/replay", "public internal/pylambda internal/tensorio internal/conformance/spec internal/conformance/trace"},
+	{"internal/conformance/replay", "public internal/pylambda internal/tensorio internal/conformance/spec " +
+		"internal/conformance/trace"},
 	{"internal/conformance/vectors", "public internal/tensorio internal/conformance/spec"},
-	{"internal/conformance", "public internal/conformance/vectors internal/testenv internal/golden internal/expected internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
+	{"internal/conformance", "public internal/conformance/vectors internal/testenv internal/golden internal/expected " +
+		"internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
 	{"scripts/bert_interop", "public"},
 	{"scripts/hezar_interop", "public"},
-	{"models/internal/modeltest", "models/classify models/pretrained models/transformer nn/... amp torch internal/golden internal/goldencount internal/testenv"},
+	{"models/internal/modeltest", "models/classify models/pretrained models/transformer nn/... amp torch " +
+		"internal/golden internal/goldencount internal/testenv"},
 	{"internal/bench", "public internal/testenv"},
 	{"internal/layers", ""},
 	{"scripts/opcost", "torch"},
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", "internal/regular", "internal/pylambda", "safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist", "dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets", "trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "internal/conformance/spec", "internal/conformance/trace"}
+var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", "internal/regular", "internal/pylambda",
+	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist",
+	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets",
+	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest",
+	"internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate", "compat/pymarlin", "trainer/engine", "models/...", "compat/hezar", "compat/hezar/repository", "compat/pytorchaccelerated", "internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
+var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate", "compat/pymarlin",
+	"trainer/engine", "models/...", "compat/hezar", "compat/hezar/repository", "compat/pytorchaccelerated",
+	"internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {
@@ -116,7 +134,8 @@ func TestEveryImportIsAllowed(t *testing.T) {
 			case f.test && testMay(f.folder, imported):
 			case !f.test && matches(imports, imported):
 			case f.test:
-				t.Errorf("%s: a test of %s may not import %s, which needs libtorch; move it to a package that does", f.path, f.folder, imported)
+				t.Errorf("%s: a test of %s may not import %s, which needs libtorch; move it to a package that does",
+					f.path, f.folder, imported)
 			default:
 				t.Errorf("%s: %s may not import %s, only %q", f.path, f.folder, imported, strings.Join(imports, " "))
 			}
@@ -137,7 +156,8 @@ func TestOnlyCgotorchImportsC(t *testing.T) {
 	}
 }
 
-// TestTableIsInOrder proves that there can be no cycles: a line may mention only what stands above it.
+// TestTableIsInOrder proves that there can be no cycles: a line may mention only what stands above
+// it.
 func TestTableIsInOrder(t *testing.T) {
 	var above []string
 	for _, line := range allowed {
@@ -191,7 +211,8 @@ func TestRule(t *testing.T) {
 func rule(folder string) (imports []string, listed bool) {
 	longest := -1
 	for _, line := range allowed {
-		if stem := strings.TrimSuffix(line.folder, "/..."); matches([]string{line.folder}, folder) && (line.folder == folder || len(stem) > longest) {
+		if stem := strings.TrimSuffix(line.folder, "/..."); matches([]string{line.folder}, folder) &&
+			(line.folder == folder || len(stem) > longest) {
 			imports, listed = strings.Fields(line.imports), true
 			if line.folder == folder {
 				return imports, true
@@ -214,7 +235,9 @@ func matches(patterns []string, folder string) bool {
 		switch {
 		case p == folder, deep && (folder == stem || strings.HasPrefix(folder, stem+"/")):
 			return true
-		case p == "public" && folder != "cgotorch" && !strings.HasPrefix(folder, "internal/") && !strings.Contains(folder, "/internal/") && !strings.HasPrefix(folder, "cmd/") && !strings.HasPrefix(folder, "examples/"):
+		case p == "public" && folder != "cgotorch" && !strings.HasPrefix(folder, "internal/") &&
+			!strings.Contains(folder, "/internal/") && !strings.HasPrefix(folder, "cmd/") && !strings.HasPrefix(folder,
+			"examples/"):
 			return true
 		}
 	}
@@ -247,8 +270,10 @@ func sources(t *testing.T) []source {
 		}
 		name := e.Name()
 		if e.IsDir() {
-			skip := name == "testdata" || name == "third_party" || name == "vendor" || (file != root && strings.HasPrefix(name, "."))
-			if _, err := os.Stat(filepath.Join(file, "go.mod")); skip || (err == nil && file != root) { // a module of its own
+			skip := name == "testdata" || name == "third_party" || name == "vendor" ||
+				(file != root && strings.HasPrefix(name, "."))
+			// a module of its own
+			if _, err := os.Stat(filepath.Join(file, "go.mod")); skip || (err == nil && file != root) {
 				return fs.SkipDir
 			}
 			return nil

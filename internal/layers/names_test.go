@@ -25,16 +25,19 @@ var foreign = map[string]bool{
 // named finds pkg.Name and pkg.Type.Member.
 var named = regexp.MustCompile(`\b([a-z][a-z0-9]*)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 
-// TestDocsNameWhatExists holds the pages in docs, the README and the docs of all packages to the names that the packages export.
+// TestDocsNameWhatExists holds the pages in docs, the README and the docs of all packages to the
+// names that the packages export.
 func TestDocsNameWhatExists(t *testing.T) {
 	root := filepath.Join("..", "..")
-	names := map[string]map[string]bool{} // of each package: Name, Type.Member, and Type.* where members come from elsewhere
-	texts := map[string]string{}          // of each page and package doc
+	// of each package: Name, Type.Member, and Type.* where members come from elsewhere
+	names := map[string]map[string]bool{}
+	texts := map[string]string{} // of each page and package doc
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "internal"):
+		case d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" ||
+			d.Name() == "internal"):
 			return fs.SkipDir
 		case filepath.Ext(path) == ".md" && d.Name() != "CHANGELOG.md": // which tells of names that are gone, too
 			text, err := os.ReadFile(path)
@@ -108,7 +111,8 @@ func declared(decl ast.Decl, names map[string]bool) {
 	}
 }
 
-// members are the fields or methods of a type; "*" stands for those of another type that it embeds or is made of.
+// members are the fields or methods of a type; "*" stands for those of another type that it embeds
+// or is made of.
 func members(e ast.Expr) (list []string) {
 	var fields *ast.FieldList
 	switch t := e.(type) {

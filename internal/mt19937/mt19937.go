@@ -1,8 +1,10 @@
-// Package mt19937 is the random generator that PyTorch on the CPU and Python's random module draw from.
+// Package mt19937 is the random generator that PyTorch on the CPU and Python's random module draw
+// from.
 package mt19937
 
-// Source is the Mersenne Twister (Matsumoto and Nishimura, 1998) that PyTorch's CPU generator and Python's random module both
-// draw from. They differ in how they seed it and in how they make numbers of its words.
+// Source is the Mersenne Twister (Matsumoto and Nishimura, 1998) that PyTorch's CPU generator and
+// Python's random module both draw from. They differ in how they seed it and in how they make
+// numbers of its words.
 type Source struct {
 	state [624]uint32
 	next  int // the word of state to hand out next; 624: make new ones first
@@ -60,7 +62,8 @@ func (g *Source) Uint32() uint32 {
 	return x ^ x>>18
 }
 
-// Uint64 returns the next 64 random bits, put together as PyTorch's random64 does: the first word is the upper half.
+// Uint64 returns the next 64 random bits, put together as PyTorch's random64 does: the first word
+// is the upper half.
 func (g *Source) Uint64() uint64 {
 	upper := uint64(g.Uint32())
 	return upper<<32 | uint64(g.Uint32())

@@ -1,4 +1,5 @@
-// Package pyfloat writes and rounds numbers as Python does, for files and texts that must not tell which of the two wrote them.
+// Package pyfloat writes and rounds numbers as Python does, for files and texts that must not tell
+// which of the two wrote them.
 package pyfloat
 
 import (
@@ -7,7 +8,8 @@ import (
 	"strings"
 )
 
-// Repr is Python's repr of a float: the shortest text that reads back as v, with an exponent below 1e-4 and from 1e16 on, otherwise with a point.
+// Repr is Python's repr of a float: the shortest text that reads back as v, with an exponent below
+// 1e-4 and from 1e16 on, otherwise with a point.
 func Repr(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -27,7 +29,8 @@ func Repr(v float64) string {
 	return text
 }
 
-// YAML is how PyYAML writes a float: its own readers take 1e-05 for a string, so there is a point before the exponent.
+// YAML is how PyYAML writes a float: its own readers take 1e-05 for a string, so there is a point
+// before the exponent.
 func YAML(v float64) string {
 	text := Repr(v)
 	switch {
@@ -41,8 +44,10 @@ func YAML(v float64) string {
 	return text
 }
 
-// Round is Python's round(v, decimals) for decimals of at least zero: to the nearest by the exact value of v, for which multiplying by a power of ten would not do.
+// Round is Python's round(v, decimals) for decimals of at least zero: to the nearest by the exact
+// value of v, for which multiplying by a power of ten would not do.
 func Round(v float64, decimals int) float64 {
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'f', decimals, 64), 64) // it reads all that FormatFloat writes
+	// it reads all that FormatFloat writes
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'f', decimals, 64), 64)
 	return rounded
 }

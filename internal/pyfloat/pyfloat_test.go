@@ -40,7 +40,8 @@ func TestNumbersAreWrittenAndRoundedAsPythonDoes(t *testing.T) {
 			t.Errorf("YAML(%x) = %s, want %s", v, got, row.YAML)
 		}
 		for decimals, rounded := range row.Rounded {
-			if got, want := pyfloat.Round(v, decimals), fromBits(rounded); math.Float64bits(got) != math.Float64bits(want) {
+			if got, want := pyfloat.Round(v, decimals),
+				fromBits(rounded); math.Float64bits(got) != math.Float64bits(want) {
 				t.Errorf("Round(%x, %d) = %v, want %v", v, decimals, got, want)
 			}
 		}

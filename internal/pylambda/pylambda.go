@@ -1,9 +1,11 @@
-// Package pylambda reads the functions of one number that Python programs write in a line, such as the factors of schedules in recorded runs:
+// Package pylambda reads the functions of one number that Python programs write in a line, such as
+// the factors of schedules in recorded runs:
 //
 //	f, err := pylambda.Parse("lambda epoch: 0.95 ** (epoch // 30)", nil)
 //	f, err := pylambda.Parse("lambda n: max(0.1, 1 - n / T)", map[string]float64{"T": 100})
 //
-// It knows arithmetic, comparisons, and, or, not, "a if c else b", and functions of math. All numbers are float64, True and False are 1 and 0.
+// It knows arithmetic, comparisons, and, or, not, "a if c else b", and functions of math. All
+// numbers are float64, True and False are 1 and 0.
 package pylambda
 
 import (
@@ -17,8 +19,9 @@ import (
 	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
-// Parse reads a Python function of one number, "lambda epoch: 0.95 ** (epoch // 30)", or its expression alone, "0.95 ** epoch", whose argument is the first
-// name in it that is neither a function nor one of names. Those stand for numbers.
+// Parse reads a Python function of one number, "lambda epoch: 0.95 ** (epoch // 30)", or its
+// expression alone, "0.95 ** epoch", whose argument is the first name in it that is neither a
+// function nor one of names. Those stand for numbers.
 func Parse(text string, names map[string]float64) (func(x float64) float64, error) {
 	p := &lambda{names: names}
 	body := strings.TrimSpace(text)
@@ -31,7 +34,8 @@ func Parse(text string, names map[string]float64) (func(x float64) float64, erro
 	p.scan(body)
 	f := p.conditional()
 	if p.failed || p.at < len(p.words) || p.argument == "" {
-		return nil, fmt.Errorf("%q has more in it than one argument, numbers, operators and functions of math, or is no Python", text)
+		return nil, fmt.Errorf("%q has more in it than one argument, numbers, operators and functions of math, or is "+
+			"no Python", text)
 	}
 	return f, nil
 }
@@ -61,7 +65,8 @@ func (p *lambda) scan(text string) {
 	end := -1
 	for t := s.Scan(); t != scanner.EOF; t = s.Scan() {
 		word := s.TokenText()
-		if n := len(p.words); n > 0 && s.Offset == end && slices.Contains([]string{"**", "//", "<=", ">=", "==", "!="}, p.words[n-1]+word) {
+		if n := len(p.words); n > 0 && s.Offset == end && slices.Contains([]string{"**", "//", "<=", ">=", "==", "!="},
+			p.words[n-1]+word) {
 			p.words[n-1] += word
 		} else {
 			p.words = append(p.words, word)

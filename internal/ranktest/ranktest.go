@@ -1,4 +1,5 @@
-// Package ranktest starts the ranks of a distributed run as processes of their own: copies of the test binary, as torchrun would start them.
+// Package ranktest starts the ranks of a distributed run as processes of their own: copies of the
+// test binary, as torchrun would start them.
 package ranktest
 
 import (
@@ -21,8 +22,9 @@ type Process struct {
 	Code   int    // its exit code; negative: a signal ended it
 }
 
-// Run starts so many ranks, with env ("NAME=value") beside what torchrun tells them, and waits until all have ended. Those that
-// still run after limit are killed. TestMain must know from env what such a process does.
+// Run starts so many ranks, with env ("NAME=value") beside what torchrun tells them, and waits
+// until all have ended. Those that still run after limit are killed. TestMain must know from env
+// what such a process does.
 func Run(t testing.TB, world int, limit time.Duration, env ...string) []Process {
 	t.Helper()
 	store, err := tcpstore.Listen("127.0.0.1:0")
@@ -36,7 +38,8 @@ func Run(t testing.TB, world int, limit time.Duration, env ...string) []Process 
 	commands, outputs := make([]*exec.Cmd, world), make([]bytes.Buffer, world)
 	for rank := range commands {
 		c := exec.CommandContext(ctx, os.Args[0])
-		c.Env = append(os.Environ(), fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank), fmt.Sprint("WORLD_SIZE=", world),
+		c.Env = append(os.Environ(), fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank),
+			fmt.Sprint("WORLD_SIZE=", world),
 			"MASTER_ADDR="+host, "MASTER_PORT="+port, "TORCHELASTIC_USE_AGENT_STORE=True")
 		c.Env = append(c.Env, env...)
 		c.Stdout, c.Stderr = &outputs[rank], &outputs[rank]

@@ -1,5 +1,6 @@
-// Package regular opens files whose size must be known and whose bytes are read at any place. Opening a named pipe waits until
-// somebody writes to it, so a file's kind is looked at before it is opened.
+// Package regular opens files whose size must be known and whose bytes are read at any place.
+// Opening a named pipe waits until somebody writes to it, so a file's kind is looked at before it
+// is opened.
 package regular
 
 import (
@@ -12,8 +13,8 @@ import (
 // ErrKind is wrapped by the error about a path that leads to something else than a regular file.
 var ErrKind = errors.New("not a regular file")
 
-// Open opens a regular file. Anything else is refused without being opened, by an [*fs.PathError] that wraps [ErrKind] and says
-// what is there.
+// Open opens a regular file. Anything else is refused without being opened, by an [*fs.PathError]
+// that wraps [ErrKind] and says what is there.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err == nil {

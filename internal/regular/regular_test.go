@@ -48,14 +48,16 @@ func TestOpenRefusesWhatIsNoRegularFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close() //nolint:errcheck // nobody has connected
-	for path, want := range map[string]string{pipe: "a named pipe", socket: "a socket", dir: "a folder", os.DevNull: "a device"} {
+	for path, want := range map[string]string{pipe: "a named pipe", socket: "a socket", dir: "a folder",
+		os.DevNull: "a device"} {
 		_, _, err := regular.Open(path)
 		if !errors.Is(err, regular.ErrKind) || err.Error() != "open "+path+": not a regular file but "+want {
 			t.Errorf("Open(%s) = %v, want ErrKind and %q", path, err, want)
 		}
 	}
 	missing := filepath.Join(dir, "none")
-	if _, _, err := regular.Open(missing); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "open "+missing+": ") {
+	if _, _, err := regular.Open(missing); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "open "+
+		missing+": ") {
 		t.Errorf("Open of nothing = %v, want fs.ErrNotExist", err)
 	}
 }

@@ -2,8 +2,9 @@ package rounded
 
 import "math"
 
-// Cos returns the cosine of x rounded to the nearest double. The C library that Python calls does so for all but one
-// value in about 700; Go's math.Cos is off by one unit in the last place far more often.
+// Cos returns the cosine of x rounded to the nearest double. The C library that Python calls does
+// so for all but one value in about 700; Go's math.Cos is off by one unit in the last place far
+// more often.
 func Cos(x float64) float64 {
 	x = math.Abs(x)
 	if !(x < 1e8) { // no schedule gets there; the reduction below loses its accuracy

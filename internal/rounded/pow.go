@@ -1,5 +1,6 @@
-// Package rounded has elementary functions whose results are rounded to the nearest double, as those of the C library are for
-// nearly all arguments, and Go's are not. What is compared with Python's last bits is computed with them. They cost about a microsecond.
+// Package rounded has elementary functions whose results are rounded to the nearest double, as
+// those of the C library are for nearly all arguments, and Go's are not. What is compared with
+// Python's last bits is computed with them. They cost about a microsecond.
 package rounded
 
 import "math"
@@ -11,8 +12,8 @@ const (
 	ln2c = 0x1.7b57a079a1934p-111
 )
 
-// Pow returns x to the power y rounded to the nearest double, as the C library that Python calls does for all but one
-// value in about 1000. Go's math.Pow is off more often. x is not negative.
+// Pow returns x to the power y rounded to the nearest double, as the C library that Python calls
+// does for all but one value in about 1000. Go's math.Pow is off more often. x is not negative.
 func Pow(x, y float64) float64 {
 	switch {
 	case y == 1:
@@ -69,8 +70,9 @@ func exponential(x dd) dd {
 	return dd{math.Ldexp(series.hi, scale), math.Ldexp(series.lo, scale)}
 }
 
-// nearest rounds to a double. A number this near to the middle of two doubles is in the middle: a power of a short number
-// such as 1.25 can be, and what an inexact series leaves in lo must not decide; the even one is the nearest then.
+// nearest rounds to a double. A number this near to the middle of two doubles is in the middle: a
+// power of a short number such as 1.25 can be, and what an inexact series leaves in lo must not
+// decide; the even one is the nearest then.
 func (a dd) nearest() float64 {
 	other := math.Nextafter(a.hi, math.Copysign(math.Inf(1), a.lo))
 	fromMiddle := math.Abs(a.lo) - math.Abs(other-a.hi)/2

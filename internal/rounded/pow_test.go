@@ -27,7 +27,8 @@ func TestPowIsCorrectlyRounded(t *testing.T) {
 	})
 }
 
-// A square of a number of 27 bits lies in the middle of two doubles as often as not: the even one is the nearest.
+// A square of a number of 27 bits lies in the middle of two doubles as often as not: the even one
+// is the nearest.
 func TestPowInTheMiddleOfTwoDoublesIsEven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := math.Ldexp(float64(rapid.IntRange(1<<26, 1<<27-1).Draw(t, "x")), -27)
@@ -64,7 +65,8 @@ func TestLogUndoesTheExponential(t *testing.T) {
 
 func TestPowAtItsEdges(t *testing.T) {
 	for _, c := range []struct{ x, y, want float64 }{
-		{0, 2, 0}, {0, 0, 1}, {1, 1e300, 1}, {5, 0, 1}, {5, 1, 5}, {2, -3, 0.125}, {0.5, 2000, 0}, {2, 2000, math.Inf(1)}, {math.Inf(1), 2, math.Inf(1)}, {0.25, 0.5, 0.5},
+		{0, 2, 0}, {0, 0, 1}, {1, 1e300, 1}, {5, 0, 1}, {5, 1, 5}, {2, -3, 0.125}, {0.5, 2000, 0},
+		{2, 2000, math.Inf(1)}, {math.Inf(1), 2, math.Inf(1)}, {0.25, 0.5, 0.5},
 	} {
 		if got := Pow(c.x, c.y); got != c.want {
 			t.Errorf("Pow(%v, %v) = %v, want %v", c.x, c.y, got, c.want)

@@ -19,7 +19,8 @@ func Save(path string, ts []torch.Named, metadata map[string]string) error {
 	return Create(path, func(w io.Writer) error { return safetensors.Write(w, entries, metadata) })
 }
 
-// Create writes a file of a folder that package checkpoint flushes as a whole: it leaves that to it, so that each file goes to the disk once.
+// Create writes a file of a folder that package checkpoint flushes as a whole: it leaves that to
+// it, so that each file goes to the disk once.
 func Create(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {

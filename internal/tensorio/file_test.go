@@ -18,7 +18,8 @@ import (
 func TestWhatSaveWritesLoadReads(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {
-		want := []torch.Named{{Name: "a", Tensor: torch.Arange(6).View(2, 3)}, {Name: "b", Tensor: torch.From([]float32{1.5})}}
+		want := []torch.Named{{Name: "a", Tensor: torch.Arange(6).View(2, 3)},
+			{Name: "b", Tensor: torch.From([]float32{1.5})}}
 		path := filepath.Join(t.TempDir(), "x.safetensors")
 		if err := tensorio.Save(path, want, map[string]string{"updates": "7"}); err != nil {
 			t.Fatal(err)
@@ -41,7 +42,8 @@ func TestATensorThatCannotBeReadFreesTheOthers(t *testing.T) {
 	testenv.RequireTorch(t)
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	torch.Scope(func() {
-		if err := tensorio.Save(path, []torch.Named{{Name: "a", Tensor: torch.Zeros(2)}, {Name: "b", Tensor: torch.Zeros(2)}}, nil); err != nil {
+		if err := tensorio.Save(path, []torch.Named{{Name: "a", Tensor: torch.Zeros(2)},
+			{Name: "b", Tensor: torch.Zeros(2)}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -49,23 +51,27 @@ func TestATensorThatCannotBeReadFreesTheOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := bytes.LastIndex(text, []byte(`"F32"`)) // the second tensor gets a type that tensors cannot have, of the same size
+	// the second tensor gets a type that tensors cannot have, of the same size
+	at := bytes.LastIndex(text, []byte(`"F32"`))
 	copy(text[at:], `"U32"`)
 	if err := os.WriteFile(path, text, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	before := testenv.Live()
 	if ts, _, err := tensorio.Load(path); err == nil || torch.Live() != before {
-		t.Errorf("%d tensors, error %v, and %d tensors more are alive; want an error and none", len(ts), err, torch.Live()-before)
+		t.Errorf("%d tensors, error %v, and %d tensors more are alive; want an error and none", len(ts), err,
+			torch.Live()-before)
 	}
 }
 
 func TestCreateReturnsWhatTheWriterSays(t *testing.T) {
 	failed := errors.New("failed")
-	if err := tensorio.Create(filepath.Join(t.TempDir(), "x"), func(io.Writer) error { return failed }); !errors.Is(err, failed) {
+	if err := tensorio.Create(filepath.Join(t.TempDir(), "x"), func(io.Writer) error { return failed }); !errors.Is(err,
+		failed) {
 		t.Errorf("error %v, want %v", err, failed)
 	}
-	if err := tensorio.Create(filepath.Join(t.TempDir(), "no", "x"), func(io.Writer) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
+	if err := tensorio.Create(filepath.Join(t.TempDir(), "no", "x"),
+		func(io.Writer) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want that the folder is not there", err)
 	}
 }

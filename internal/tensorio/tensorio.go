@@ -1,4 +1,5 @@
-// Package tensorio carries tensors between package torch and package safetensors, which know nothing of each other.
+// Package tensorio carries tensors between package torch and package safetensors, which know
+// nothing of each other.
 package tensorio
 
 import (
@@ -66,7 +67,8 @@ func Read(r *safetensors.Reader, name string) (torch.Tensor, error) {
 	return t, err
 }
 
-// Entry describes t for a file. Its elements are fetched, from a GPU too, when their turn to be written comes.
+// Entry describes t for a file. Its elements are fetched, from a GPU too, when their turn to be
+// written comes.
 func Entry(name string, t torch.Tensor) (safetensors.Entry, error) {
 	var (
 		dtype torch.DType
@@ -77,7 +79,8 @@ func Entry(name string, t torch.Tensor) (safetensors.Entry, error) {
 	}
 	file, ok := FileDType(dtype)
 	if !ok {
-		return safetensors.Entry{}, fmt.Errorf("tensor %q has dtype %s, which safetensors files cannot hold", name, dtype)
+		return safetensors.Entry{}, fmt.Errorf("tensor %q has dtype %s, which safetensors files cannot hold", name,
+			dtype)
 	}
 	return safetensors.Entry{Name: name, DType: file, Shape: shape, Data: func(w io.Writer) error {
 		var data []byte

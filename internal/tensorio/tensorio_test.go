@@ -17,10 +17,12 @@ func TestEveryDTypeSurvivesAFile(t *testing.T) {
 	testenv.RequireTorch(t)
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	var named []torch.Named
-	for _, d := range []torch.DType{torch.Bool, torch.Uint8, torch.Int8, torch.Int16, torch.Int32, torch.Int64, torch.Float16, torch.BFloat16, torch.Float32, torch.Float64, torch.Complex64} {
+	for _, d := range []torch.DType{torch.Bool, torch.Uint8, torch.Int8, torch.Int16, torch.Int32, torch.Int64,
+		torch.Float16, torch.BFloat16, torch.Float32, torch.Float64, torch.Complex64} {
 		named = append(named, torch.Named{Name: d.String(), Tensor: torch.Arange(6).View(2, 3).ToDType(d)})
 	}
-	named = append(named, torch.Named{Name: "scalar", Tensor: torch.ScalarTensor[float32](7)}, torch.Named{Name: "empty", Tensor: torch.Zeros(0, 3)},
+	named = append(named, torch.Named{Name: "scalar", Tensor: torch.ScalarTensor[float32](7)},
+		torch.Named{Name: "empty", Tensor: torch.Zeros(0, 3)},
 		torch.Named{Name: "strided", Tensor: torch.Arange(6).View(2, 3).T()})
 	entries, err := tensorio.Entries(named)
 	if err != nil {
@@ -58,7 +60,8 @@ func TestTensorsThatFilesCannotHoldAreRefused(t *testing.T) {
 func TestTensorsThatTorchCannotHaveAreRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	path := filepath.Join(t.TempDir(), "x.safetensors")
-	entry := safetensors.Entry{Name: "scale", DType: safetensors.F8E8M0, Shape: []int64{2}, Data: safetensors.Bytes([]byte{1, 2})}
+	entry := safetensors.Entry{Name: "scale", DType: safetensors.F8E8M0, Shape: []int64{2},
+		Data: safetensors.Bytes([]byte{1, 2})}
 	if err := safetensors.WriteFile(path, []safetensors.Entry{entry}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,8 @@ func TestTensorsThatTorchCannotHaveAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := tensorio.Read(f.Reader, "scale"); err == nil || !strings.Contains(err.Error(), `"scale" has dtype F8_E8M0`) {
+	if _, err := tensorio.Read(f.Reader, "scale"); err == nil || !strings.Contains(err.Error(),
+		`"scale" has dtype F8_E8M0`) {
 		t.Errorf("Read(scale) = %v, want an error that names tensor and dtype", err)
 	}
 	if _, err := tensorio.Read(f.Reader, "other"); !errors.Is(err, safetensors.ErrNotFound) {

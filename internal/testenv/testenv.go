@@ -1,4 +1,5 @@
-// Package testenv tells tests what this machine has, and makes it compute the same bits as the machine that recorded the golden values.
+// Package testenv tells tests what this machine has, and makes it compute the same bits as the
+// machine that recorded the golden values.
 //
 //	func TestMain(m *testing.M) {
 //		testenv.PinBits()
@@ -21,10 +22,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// requireTorch is the environment variable that turns a skipped test into a failed one: what CI promised to run must run.
+// requireTorch is the environment variable that turns a skipped test into a failed one: what CI
+// promised to run must run.
 const requireTorch = "GOTRAINER_REQUIRE_TORCH"
 
-// RequireTorch skips the test if libtorch cannot be loaded, and says why. Where GOTRAINER_REQUIRE_TORCH=1 is set, it fails it instead.
+// RequireTorch skips the test if libtorch cannot be loaded, and says why. Where
+// GOTRAINER_REQUIRE_TORCH=1 is set, it fails it instead.
 func RequireTorch(t testing.TB) {
 	t.Helper()
 	if err := torch.Load(); err != nil {
@@ -32,7 +35,8 @@ func RequireTorch(t testing.TB) {
 	}
 }
 
-// RequireCUDA skips the test if libtorch finds no GPU. It always skips: a machine without a GPU breaks no promise.
+// RequireCUDA skips the test if libtorch finds no GPU. It always skips: a machine without a GPU
+// breaks no promise.
 func RequireCUDA(t testing.TB) {
 	t.Helper()
 	RequireTorch(t)
@@ -49,7 +53,8 @@ func missing(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// pins choose the code paths of libtorch, MKL and oneDNN that the recorded runs took; other paths differ in last bits.
+// pins choose the code paths of libtorch, MKL and oneDNN that the recorded runs took; other paths
+// differ in last bits.
 var pins = map[string]string{
 	"ATEN_CPU_CAPABILITY": "avx2",
 	"MKL_CBWR":            "COMPATIBLE",
@@ -60,8 +65,8 @@ var pins = map[string]string{
 
 var pinned bool
 
-// PinBits chooses the code paths of the recorded runs for this process. Call it in TestMain: libtorch reads the
-// environment once, when it is loaded.
+// PinBits chooses the code paths of the recorded runs for this process. Call it in TestMain:
+// libtorch reads the environment once, when it is loaded.
 func PinBits() {
 	for name, value := range pins {
 		if err := os.Setenv(name, value); err != nil {
@@ -80,15 +85,15 @@ func Pins() []string {
 	return env
 }
 
-// SameBits tells whether results must equal the recorded ones to the last bit: [PinBits] was called and libtorch took the
-// code paths that it asks for, which takes an x86-64 CPU with AVX2.
+// SameBits tells whether results must equal the recorded ones to the last bit: [PinBits] was called
+// and libtorch took the code paths that it asks for, which takes an x86-64 CPU with AVX2.
 var SameBits = sync.OnceValue(func() bool {
 	build, err := torch.BuildInfo()
 	return err == nil && pinned && build.CPUCapability == "AVX2" && build.Threads == 1
 })
 
-// Run runs the tests of a package, for TestMain. Where libtorch cannot be loaded it leaves out the package's Examples, which have no
-// way to skip themselves; tests say themselves what they need.
+// Run runs the tests of a package, for TestMain. Where libtorch cannot be loaded it leaves out the
+// package's Examples, which have no way to skip themselves; tests say themselves what they need.
 //
 //	func TestMain(m *testing.M) {
 //		testenv.PinBits()

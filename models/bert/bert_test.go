@@ -16,7 +16,8 @@ func TestMain(m *testing.M) {
 }
 
 func tiny() bert.Config {
-	return bert.Config{VocabSize: 50, HiddenSize: 24, NumLayers: 2, NumHeads: 3, IntermediateSize: 40, MaxPositions: 20, Head: bert.Head{NumLabels: 3}}
+	return bert.Config{VocabSize: 50, HiddenSize: 24, NumLayers: 2, NumHeads: 3, IntermediateSize: 40, MaxPositions: 20,
+		Head: bert.Head{NumLabels: 3}}
 }
 
 func newClassifier(t *testing.T, c bert.Config) *bert.Classifier {
@@ -55,7 +56,8 @@ func TestSameSeedGivesTransformersEncoder(t *testing.T) {
 func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 	modeltest.Load(t, "bert").Run(t, func(c modeltest.Case) (modeltest.Model, error) {
 		config := tiny()
-		config.HiddenDropout, config.AttentionDropout, config.ClassifierDropout = &c.Dropout, &c.Dropout, c.ClassifierDropout
+		config.HiddenDropout, config.AttentionDropout, config.ClassifierDropout = &c.Dropout, &c.Dropout,
+			c.ClassifierDropout
 		config.HiddenAct, config.Attention, config.Head = c.Act, c.Attention, c.Head()
 		return bert.NewClassifier(config)
 	})

@@ -22,7 +22,8 @@ type Classifier struct {
 
 var _ classify.Model = (*Classifier)(nil)
 
-// NewClassifier makes a model with random weights: those that transformers draws from the same seed.
+// NewClassifier makes a model with random weights: those that transformers draws from the same
+// seed.
 func NewClassifier(c Config) (*Classifier, error) {
 	c, err := c.Resolved(kind)
 	if err != nil {
@@ -46,9 +47,11 @@ func newClassifier(c Config, b transformer.Builder) *Classifier {
 	return m
 }
 
-// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other BERT, whose further heads are left out. What the
-// head leaves open is what config.json says. A new classifier is drawn as transformers' from_pretrained does. The report tells what was not in the files,
-// what was there and not used, and what was drawn; a part of the encoder that is missing is an error.
+// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other
+// BERT, whose further heads are left out. What the head leaves open is what config.json says. A new
+// classifier is drawn as transformers' from_pretrained does. The report tells what was not in the
+// files, what was there and not used, and what was drawn; a part of the encoder that is missing is
+// an error.
 func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error) {
 	return LoadClassifierWith(dir, LoadOptions{Head: h})
 }
@@ -67,10 +70,12 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 		return nil, nil, fmt.Errorf("bert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
 	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
-	return transformer.LoadClassifier(dir, o, build, "bert.", c.InitializerRange, "classifier.weight", "classifier.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias")
+	return transformer.LoadClassifier(dir, o, build, "bert.", c.InitializerRange, "classifier.weight",
+		"classifier.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias")
 }
 
-// Save writes config.json and model.safetensors into dir, which it makes if need be, for transformers and [LoadClassifier] to read.
+// Save writes config.json and model.safetensors into dir, which it makes if need be, for
+// transformers and [LoadClassifier] to read.
 func (m *Classifier) Save(dir string) error { return save(dir, m, m.BERT.config, kind.Architecture) }
 
 // WriteConfig writes config.json into dir.
@@ -91,21 +96,25 @@ func (m *Classifier) Head() Head { return m.BERT.config.Head }
 // Limits says which inputs the model takes.
 func (m *Classifier) Limits() classify.Limits {
 	c := m.BERT.config
-	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize, MaxLength: c.MaxPositions, PadTokenID: max(0, *c.PadTokenID)}
+	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize, MaxLength: c.MaxPositions,
+		PadTokenID: max(0, *c.PadTokenID)}
 }
 
 // InputEmbeddings is the embedding of the tokens: get_input_embeddings.
 func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.BERT.InputEmbeddings() }
 
-// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest again in the backward pass: less memory, a third
-// more time, the same bits. It is gradient_checkpointing_enable of transformers.
+// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
+// again in the backward pass: less memory, a third more time, the same bits. It is
+// gradient_checkpointing_enable of transformers.
 func (m *Classifier) SetGradientCheckpointing(on bool) { m.BERT.SetGradientCheckpointing(on) }
 
-// IgnoreTokenTypes makes the model take every token for one of the first text, as Hezar's BertTextClassification does whatever it is given; a model that Hezar
-// described does so from the start.
+// IgnoreTokenTypes makes the model take every token for one of the first text, as Hezar's
+// BertTextClassification does whatever it is given; a model that Hezar described does so from the
+// start.
 func (m *Classifier) IgnoreTokenTypes(on bool) { m.ignoreTypes = on }
 
-// Forward maps token ids, [B, L], to logits, [B, labels]. Mask and types are those of [Model.Forward].
+// Forward maps token ids, [B, L], to logits, [B, labels]. Mask and types are those of
+// [Model.Forward].
 func (m *Classifier) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.ignoreTypes {
 		types = torch.Tensor{}

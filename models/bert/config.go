@@ -15,12 +15,14 @@ type Config = transformer.Config
 // Head describes the classifier; the zero value takes what config.json says.
 type Head = classify.Head
 
-var kind = transformer.Kind{Type: "bert", Architecture: "BertForSequenceClassification", VocabSize: 30522, PadTokenID: 0}
+var kind = transformer.Kind{Type: "bert", Architecture: "BertForSequenceClassification", VocabSize: 30522,
+	PadTokenID: 0}
 
 // hezarType is Hezar's name of its model, in a description without model_type.
 const hezarType = `"bert_text_classification"`
 
-// ReadConfig reads config.json from dir, or Hezar's model_config.yaml, and refuses settings that the model does not support.
+// ReadConfig reads config.json from dir, or Hezar's model_config.yaml, and refuses settings that
+// the model does not support.
 func ReadConfig(dir string) (Config, error) {
 	d, err := pretrained.ReadConfig(dir)
 	if err != nil {

@@ -50,14 +50,16 @@ type trace struct {
 	LogHistory []map[string]float64 `json:"log_history"`
 }
 
-// TestRecordedRunsOfTransformersTrainer trains as transformers.Trainer 5.17 did and ends with the same bits.
+// TestRecordedRunsOfTransformersTrainer trains as transformers.Trainer 5.17 did and ends with the
+// same bits.
 func TestRecordedRunsOfTransformersTrainer(t *testing.T) {
 	testenv.RequireTorch(t)
 	const folder = "../../../shared/conformance/cases/hf"
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("the recorded runs are not here: %v", err)
 	}
-	for _, name := range []string{"bert_init_seed", "bert_accum2", "bert_gradient_checkpointing", "bert_group_by_length", "bert_neftune"} {
+	for _, name := range []string{"bert_init_seed", "bert_accum2", "bert_gradient_checkpointing",
+		"bert_group_by_length", "bert_neftune"} {
 		t.Run(name, func(t *testing.T) { replay(t, filepath.Join(folder, name)) })
 	}
 }
@@ -120,7 +122,8 @@ func samplesOf(g *golden.File, split string, trim bool) data.Slice[bert.Sample] 
 	labels := torch.Values[int64](g.Tensor(split + ".labels"))
 	list := make(data.Slice[bert.Sample], shape[0])
 	for i := range shape[0] {
-		s := bert.Sample{InputIDs: row("input_ids", i), AttentionMask: row("attention_mask", i), TokenTypeIDs: row("token_type_ids", i), Label: labels[i]}
+		s := bert.Sample{InputIDs: row("input_ids", i), AttentionMask: row("attention_mask", i),
+			TokenTypeIDs: row("token_type_ids", i), Label: labels[i]}
 		if trim {
 			n := 0
 			for _, keep := range s.AttentionMask {
@@ -143,13 +146,15 @@ func replay(t *testing.T, dir string) {
 	train, eval := samplesOf(g, "train", s.Data.Trim), samplesOf(g, "eval", s.Data.Trim)
 	m := modelOf(t, dir, s)
 	step, err := classify.NewStep(m, classify.TaskOptions{SumWindow: true}, engine.Options{
-		Optimizer: optim.AdamW{LR: s.Args.Rate, WeightDecay: &s.Args.WeightDecay}, NEFTuneAlpha: s.Args.NEFTune, GradientCheckpointing: s.Args.Checkpointing,
+		Optimizer: optim.AdamW{LR: s.Args.Rate, WeightDecay: &s.Args.WeightDecay}, NEFTuneAlpha: s.Args.NEFTune,
+		GradientCheckpointing: s.Args.Checkpointing,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := trainer.Options{
-		Epochs: s.Args.Epochs, BatchSize: s.Args.BatchSize, Accumulate: s.Args.Accumulate, Log: trainer.Every(s.Args.Logging, trainer.Update), Save: trainer.Never, Eval: trainer.Never,
+		Epochs: s.Args.Epochs, BatchSize: s.Args.BatchSize, Accumulate: s.Args.Accumulate,
+		Log: trainer.Every(s.Args.Logging, trainer.Update), Save: trainer.Never, Eval: trainer.Never,
 		Semantics: semantics.HuggingFace, Progress: io.Discard, Workers: 1,
 	}
 	if s.Args.Eval == "epoch" {
@@ -226,7 +231,8 @@ func compareWeights(t *testing.T, m *bert.Classifier, final *golden.File) {
 	}
 }
 
-// zeroGradient tells which tensors get nothing but rounding noise, since a softmax does not change when a constant is added.
+// zeroGradient tells which tensors get nothing but rounding noise, since a softmax does not change
+// when a constant is added.
 func zeroGradient(name string) bool {
 	ok, err := filepath.Match("bert.encoder.layer.*.attention.self.key.bias", name)
 	if err != nil {

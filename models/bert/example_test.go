@@ -14,7 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// A model learns to tell texts that begin with token 7 from others; what it saved is loaded with a new head.
+// A model learns to tell texts that begin with token 7 from others; what it saved is loaded with a
+// new head.
 func Example() {
 	dir, err := os.MkdirTemp("", "bert")
 	if err != nil {
@@ -25,7 +26,8 @@ func Example() {
 
 	torch.ManualSeed(1)
 	model, err := bert.NewClassifier(bert.Config{
-		VocabSize: 20, HiddenSize: 16, NumLayers: 1, NumHeads: 2, IntermediateSize: 32, MaxPositions: 8, Head: bert.Head{ID2Label: []string{"other", "seven"}},
+		VocabSize: 20, HiddenSize: 16, NumLayers: 1, NumHeads: 2, IntermediateSize: 32, MaxPositions: 8,
+		Head: bert.Head{ID2Label: []string{"other", "seven"}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -60,7 +62,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	_, report, err := bert.LoadClassifierWith(dir, bert.LoadOptions{Head: bert.Head{NumLabels: 3}, InitMismatched: true})
+	_, report, err := bert.LoadClassifierWith(dir, bert.LoadOptions{Head: bert.Head{NumLabels: 3},
+		InitMismatched: true})
 	if err != nil {
 		fmt.Println(err)
 		return

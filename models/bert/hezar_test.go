@@ -32,14 +32,16 @@ type hezarCase struct {
 	} `json:"gradient_stats"`
 }
 
-// TestHezarsClassifierIsTheSame compares with recorded passes of Hezar's model, whose weights a formula gives.
+// TestHezarsClassifierIsTheSame compares with recorded passes of Hezar's model, whose weights a
+// formula gives.
 func TestHezarsClassifierIsTheSame(t *testing.T) {
 	testenv.RequireTorch(t)
 	const folder = "../../../shared/conformance/cases/hezar_forward"
 	if _, err := os.Stat(folder); err != nil {
 		t.Skipf("the recorded passes are not here: %v", err)
 	}
-	for _, name := range []string{"bert_eval_ragged", "bert_token_types_ignored", "bert_relu_2_heads_eps", "bert_train_dropout"} {
+	for _, name := range []string{"bert_eval_ragged", "bert_token_types_ignored", "bert_relu_2_heads_eps",
+		"bert_train_dropout"} {
 		t.Run(name, func(t *testing.T) {
 			torch.SetThreads(1)
 			var c hezarCase
@@ -89,7 +91,8 @@ func TestHezarsFolderLoads(t *testing.T) {
 	g := golden.Load(t, "testdata/hezar_folder.safetensors")
 	nn.SetTraining(m, false)
 	torch.NoGrad(func() {
-		compareBits(t, "logits", m.Forward(g.Tensor("ids"), g.Tensor("mask"), g.Tensor("ids").FullLike(1)), g.Tensor("logits"))
+		compareBits(t, "logits", m.Forward(g.Tensor("ids"), g.Tensor("mask"), g.Tensor("ids").FullLike(1)),
+			g.Tensor("logits"))
 	})
 }
 
@@ -117,7 +120,8 @@ func compareHezar(t *testing.T, c hezarCase, g *golden.File) {
 	}
 	for _, p := range nn.Params(m) {
 		grad := p.Tensor.Grad()
-		if sum := sha256.Sum256(grad.Bytes()); testenv.SameBits() && hex.EncodeToString(sum[:]) != c.Gradients[p.Name].SHA256 {
+		if sum := sha256.Sum256(grad.Bytes()); testenv.SameBits() &&
+			hex.EncodeToString(sum[:]) != c.Gradients[p.Name].SHA256 {
 			t.Errorf("the gradient of %s has other bits than Hezar's", p.Name)
 		}
 		norm, err := strconv.ParseFloat(c.Gradients[p.Name].L2, 64)
@@ -130,7 +134,8 @@ func compareHezar(t *testing.T, c hezarCase, g *golden.File) {
 	}
 	nn.SetTraining(m, false)
 	torch.NoGrad(func() {
-		compareBits(t, "logits in evaluation mode", m.Forward(g.Tensor("in.token_ids"), g.Tensor("in.attention_mask"), types), g.Tensor("out.logits_eval"))
+		compareBits(t, "logits in evaluation mode", m.Forward(g.Tensor("in.token_ids"), g.Tensor("in.attention_mask"),
+			types), g.Tensor("out.logits_eval"))
 	})
 }
 
@@ -143,8 +148,9 @@ func compareBits(t *testing.T, name string, got, want torch.Tensor) {
 	}
 }
 
-// formula fills a model without any generator, as the recorded passes were made: element i of tensor t, in the order of names, is bound*(2u-1), where u is
-// number i of a stream that begins at seed and t.
+// formula fills a model without any generator, as the recorded passes were made: element i of
+// tensor t, in the order of names, is bound*(2u-1), where u is number i of a stream that begins at
+// seed and t.
 func formula(m any, seed uint64) {
 	state := nn.StateDict(m)
 	slices.SortFunc(state, func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })

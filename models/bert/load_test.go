@@ -16,12 +16,14 @@ import (
 
 func TestSavedModelLoads(t *testing.T) {
 	testenv.RequireTorch(t)
-	modeltest.SavedModelLoads(t, newClassifier(t, tiny()), func(dir string) (*bert.Classifier, *pretrained.Report, error) {
+	modeltest.SavedModelLoads(t, newClassifier(t, tiny()), func(dir string) (*bert.Classifier, *pretrained.Report,
+		error) {
 		return bert.LoadClassifier(dir, bert.Head{})
 	})
 }
 
-// TestANewClassifierIsDrawnAsFromPretrainedDraws: transformers draws only what is missing, so the same seed gives the same new classifier.
+// TestANewClassifierIsDrawnAsFromPretrainedDraws: transformers draws only what is missing, so the
+// same seed gives the same new classifier.
 func TestANewClassifierIsDrawnAsFromPretrainedDraws(t *testing.T) {
 	g := modeltest.Load(t, "bert")
 	base := newModel(t)
@@ -50,7 +52,8 @@ func TestConfigSurvivesItsFile(t *testing.T) {
 	testenv.RequireTorch(t)
 	c := tiny()
 	c.HiddenAct, c.LayerNormEps, c.InitializerRange = "relu", 1e-5, 0.5
-	c.HiddenDropout, c.AttentionDropout, c.ClassifierDropout, c.PadTokenID = new(0.0), new(0.25), new(0.5), new(int64(-1))
+	c.HiddenDropout, c.AttentionDropout, c.ClassifierDropout, c.PadTokenID = new(0.0), new(0.25), new(0.5),
+		new(int64(-1))
 	c.Head = bert.Head{ID2Label: []string{"no", "yes"}, ProblemType: classify.MultiLabel}
 	c.Extra = pretrained.Document{"finetuning_task": []byte(`"mrpc"`)}
 	m := newClassifier(t, c)
@@ -101,7 +104,8 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		_, _, err := bert.LoadClassifier(dir, bert.Head{})
 		return err
 	})
-	if _, err := bert.NewClassifier(bert.Config{Attention: "flash"}); err == nil || !strings.Contains(err.Error(), `"flash"`) {
+	if _, err := bert.NewClassifier(bert.Config{Attention: "flash"}); err == nil || !strings.Contains(err.Error(),
+		`"flash"`) {
 		t.Errorf("another attention: error %v", err)
 	}
 }
@@ -112,14 +116,17 @@ func TestAClassifierOfOtherLabelsIsDrawnOnlyIfAsked(t *testing.T) {
 	if err := newClassifier(t, tiny()).Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := bert.LoadClassifier(dir, bert.Head{NumLabels: 5}); err == nil || !strings.Contains(err.Error(), "classifier.weight has shape [3 24], but the model wants [5 24]") {
+	if _, _, err := bert.LoadClassifier(dir, bert.Head{NumLabels: 5}); err == nil || !strings.Contains(err.Error(),
+		"classifier.weight has shape [3 24], but the model wants [5 24]") {
 		t.Errorf("error %v", err)
 	}
-	m, report, err := bert.LoadClassifierWith(dir, bert.LoadOptions{Head: bert.Head{NumLabels: 5}, InitMismatched: true})
+	m, report, err := bert.LoadClassifierWith(dir, bert.LoadOptions{Head: bert.Head{NumLabels: 5},
+		InitMismatched: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Mismatched) != 2 || len(report.Initialized) != 2 || m.Head().NumLabels != 5 || m.Config().ID2Label[4] != "LABEL_4" {
+	if len(report.Mismatched) != 2 || len(report.Initialized) != 2 || m.Head().NumLabels != 5 ||
+		m.Config().ID2Label[4] != "LABEL_4" {
 		t.Errorf("%d labels, texts %q, report\n%s", m.Head().NumLabels, m.Config().ID2Label, report)
 	}
 }

@@ -67,7 +67,8 @@ func newModel(c Config, b transformer.Builder) *Model {
 // Config returns the model's configuration with all defaults filled in.
 func (m *Model) Config() Config { return m.config }
 
-// Save writes config.json and model.safetensors into dir, which it makes if need be, for AutoModel.from_pretrained and [LoadClassifier] to read.
+// Save writes config.json and model.safetensors into dir, which it makes if need be, for
+// AutoModel.from_pretrained and [LoadClassifier] to read.
 func (m *Model) Save(dir string) error { return save(dir, m, m.config, baseArchitecture) }
 
 // InputEmbeddings is the embedding of the tokens: get_input_embeddings.
@@ -76,9 +77,10 @@ func (m *Model) InputEmbeddings() *nn.Embedding { return m.Embeddings.Word }
 // SetGradientCheckpointing is [transformer.Encoder.SetGradientCheckpointing].
 func (m *Model) SetGradientCheckpointing(on bool) { m.Encoder.SetGradientCheckpointing(on) }
 
-// Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden], and to what the pooler makes of the first
-// token, [B, hidden]. The attention mask, [B, L], has 0 where a token is padding; undefined means that none is. Token types, [B, L], tell a
-// second text from the first; undefined means 0.
+// Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden], and to
+// what the pooler makes of the first token, [B, hidden]. The attention mask, [B, L], has 0 where a
+// token is padding; undefined means that none is. Token types, [B, L], tell a second text from the
+// first; undefined means 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) (hidden, pooled torch.Tensor) {
 	x := m.Embeddings.Forward(ids, types)
 	hidden = m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))

@@ -27,7 +27,8 @@ type Batch struct {
 	Targets []float32 // else: Rows times labels
 }
 
-// Tensors are the arguments of [Model.Forward], on the CPU: for a loop of one's own, model.Forward(b.Tensors()).
+// Tensors are the arguments of [Model.Forward], on the CPU: for a loop of one's own,
+// model.Forward(b.Tensors()).
 func (b Batch) Tensors() (ids, mask, types torch.Tensor) {
 	return matrix(b.InputIDs), matrix(b.AttentionMask), matrix(b.TokenTypeIDs)
 }
@@ -50,7 +51,8 @@ func (e *SampleError) Error() string {
 	return fmt.Sprintf("classify: sample %d of the batch: %s", e.Index, e.Reason)
 }
 
-// Collate pads samples to a batch and refuses what the model cannot take, before it can fail inside an operator.
+// Collate pads samples to a batch and refuses what the model cannot take, before it can fail inside
+// an operator.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	typed, masked := false, false
 	for i, s := range samples {
@@ -61,11 +63,13 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 		masked = masked || s.AttentionMask != nil
 	}
 	p := t.options.Padding
-	if b.InputIDs, err = data.PadField(samples, func(s Sample) []int64 { return s.InputIDs }, t.limits.PadTokenID, p); err != nil {
+	if b.InputIDs, err = data.PadField(samples, func(s Sample) []int64 { return s.InputIDs }, t.limits.PadTokenID,
+		p); err != nil {
 		return b, err
 	}
 	if int64(b.InputIDs.Width) > t.limits.MaxLength {
-		return b, fmt.Errorf("classify: Padding.Multiple makes rows of %d tokens, but the model has positions for %d", b.InputIDs.Width, t.limits.MaxLength)
+		return b, fmt.Errorf("classify: Padding.Multiple makes rows of %d tokens, but the model has positions for %d",
+			b.InputIDs.Width, t.limits.MaxLength)
 	}
 	b.AttentionMask = b.InputIDs.Mask()
 	for i, s := range samples {
@@ -75,7 +79,8 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 		b.AttentionMask = data.Padded[int64]{}
 	}
 	if typed {
-		b.TokenTypeIDs = data.Padded[int64]{Values: make([]int64, len(b.InputIDs.Values)), Rows: b.InputIDs.Rows, Width: b.InputIDs.Width, Lengths: b.InputIDs.Lengths}
+		b.TokenTypeIDs = data.Padded[int64]{Values: make([]int64, len(b.InputIDs.Values)), Rows: b.InputIDs.Rows,
+			Width: b.InputIDs.Width, Lengths: b.InputIDs.Lengths}
 		for i, s := range samples {
 			copy(b.TokenTypeIDs.Row(i), s.TokenTypeIDs)
 		}
@@ -106,7 +111,8 @@ func (t *Task) fault(s Sample) string {
 	case n == 0:
 		return "InputIDs is empty; even an empty text has its special tokens"
 	case int64(n) > t.limits.MaxLength:
-		return fmt.Sprintf("the text has %d tokens, but the model has positions for %d; truncate it where it is tokenized", n, t.limits.MaxLength)
+		return fmt.Sprintf("the text has %d tokens, but the model has positions for %d; truncate it where it is "+
+			"tokenized", n, t.limits.MaxLength)
 	case s.TokenTypeIDs != nil && len(s.TokenTypeIDs) != n:
 		return fmt.Sprintf("TokenTypeIDs has %d numbers for %d tokens", len(s.TokenTypeIDs), n)
 	case s.AttentionMask != nil && len(s.AttentionMask) != n:
@@ -114,12 +120,14 @@ func (t *Task) fault(s Sample) string {
 	}
 	for i, id := range s.InputIDs {
 		if id < 0 || id >= t.limits.VocabSize {
-			return fmt.Sprintf("token %d has the id %d, but the vocabulary of the model has %d: is the tokenizer that of the model?", i, id, t.limits.VocabSize)
+			return fmt.Sprintf("token %d has the id %d, but the vocabulary of the model has %d: is the tokenizer "+
+				"that of the model?", i, id, t.limits.VocabSize)
 		}
 	}
 	for i, id := range s.TokenTypeIDs {
 		if id < 0 || id >= max(1, t.limits.TypeVocabSize) {
-			return fmt.Sprintf("token %d has the type %d, but the model has %d types", i, id, max(1, t.limits.TypeVocabSize))
+			return fmt.Sprintf("token %d has the type %d, but the model has %d types", i, id,
+				max(1, t.limits.TypeVocabSize))
 		}
 	}
 	for i, keep := range s.AttentionMask {
@@ -136,12 +144,14 @@ const ignored = -100
 func (t *Task) labelFault(s Sample) string {
 	if t.head.ProblemType == SingleLabel {
 		if (s.Label < 0 || s.Label >= t.head.NumLabels) && s.Label != ignored {
-			return fmt.Sprintf("Label is %d; want 0 to %d, or %d to leave the sample out of the loss", s.Label, t.head.NumLabels-1, ignored)
+			return fmt.Sprintf("Label is %d; want 0 to %d, or %d to leave the sample out of the loss", s.Label,
+				t.head.NumLabels-1, ignored)
 		}
 		return ""
 	}
 	if int64(len(s.Targets)) != t.head.NumLabels {
-		return fmt.Sprintf("Targets has %d numbers; a head for %s with %d labels wants as many", len(s.Targets), t.head.ProblemType, t.head.NumLabels)
+		return fmt.Sprintf("Targets has %d numbers; a head for %s with %d labels wants as many", len(s.Targets),
+			t.head.ProblemType, t.head.NumLabels)
 	}
 	for i, v := range s.Targets {
 		if v != v || t.head.ProblemType == MultiLabel && (v < 0 || v > 1) {

@@ -73,10 +73,14 @@ func TestHeadsResolveAsTransformersDoes(t *testing.T) {
 		head classify.Head
 		want classify.Head
 	}{
-		{"nothing said gives two classes", classify.Head{}, classify.Head{NumLabels: 2, ProblemType: classify.SingleLabel, ID2Label: []string{"LABEL_0", "LABEL_1"}}},
-		{"one label is a regression", classify.Head{NumLabels: 1}, classify.Head{NumLabels: 1, ProblemType: classify.Regression, ID2Label: []string{"LABEL_0"}}},
-		{"texts count the labels", classify.Head{ID2Label: []string{"a", "b", "c"}}, classify.Head{NumLabels: 3, ProblemType: classify.SingleLabel, ID2Label: []string{"a", "b", "c"}}},
-		{"a problem type is kept", classify.Head{NumLabels: 2, ProblemType: classify.MultiLabel}, classify.Head{NumLabels: 2, ProblemType: classify.MultiLabel, ID2Label: []string{"LABEL_0", "LABEL_1"}}},
+		{"nothing said gives two classes", classify.Head{}, classify.Head{NumLabels: 2,
+			ProblemType: classify.SingleLabel, ID2Label: []string{"LABEL_0", "LABEL_1"}}},
+		{"one label is a regression", classify.Head{NumLabels: 1}, classify.Head{NumLabels: 1,
+			ProblemType: classify.Regression, ID2Label: []string{"LABEL_0"}}},
+		{"texts count the labels", classify.Head{ID2Label: []string{"a", "b", "c"}}, classify.Head{NumLabels: 3,
+			ProblemType: classify.SingleLabel, ID2Label: []string{"a", "b", "c"}}},
+		{"a problem type is kept", classify.Head{NumLabels: 2, ProblemType: classify.MultiLabel},
+			classify.Head{NumLabels: 2, ProblemType: classify.MultiLabel, ID2Label: []string{"LABEL_0", "LABEL_1"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := c.head.Resolved()
@@ -109,8 +113,10 @@ func TestWhatAHeadLeavesOpenComesFromTheFile(t *testing.T) {
 		{"nothing said", classify.Head{}, file},
 		{"the same number keeps the texts", classify.Head{NumLabels: 2}, file},
 		{"another number keeps nothing", classify.Head{NumLabels: 3}, classify.Head{NumLabels: 3}},
-		{"other texts", classify.Head{ID2Label: []string{"bad", "good"}}, classify.Head{ID2Label: []string{"bad", "good"}, ProblemType: classify.MultiLabel}},
-		{"another problem type", classify.Head{ProblemType: classify.SingleLabel}, classify.Head{NumLabels: 2, ID2Label: []string{"no", "yes"}, ProblemType: classify.SingleLabel}},
+		{"other texts", classify.Head{ID2Label: []string{"bad", "good"}},
+			classify.Head{ID2Label: []string{"bad", "good"}, ProblemType: classify.MultiLabel}},
+		{"another problem type", classify.Head{ProblemType: classify.SingleLabel}, classify.Head{NumLabels: 2,
+			ID2Label: []string{"no", "yes"}, ProblemType: classify.SingleLabel}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.out, c.head.Over(file)); diff != "" {
@@ -126,7 +132,9 @@ func TestHeadsSurviveTheirFile(t *testing.T) {
 		for i := range labels {
 			labels[i] = strings.ToValidUTF8(labels[i], "?")
 		}
-		want, err := classify.Head{ID2Label: labels, ProblemType: rapid.SampledFrom([]classify.ProblemType{classify.SingleLabel, classify.MultiLabel, classify.Regression}).Draw(r, "type")}.Resolved()
+		want, err := classify.Head{ID2Label: labels,
+			ProblemType: rapid.SampledFrom([]classify.ProblemType{classify.SingleLabel, classify.MultiLabel,
+				classify.Regression}).Draw(r, "type")}.Resolved()
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -160,7 +168,8 @@ func TestDamagedLabelsAreRefused(t *testing.T) {
 
 func TestCollatePadsToTheLongest(t *testing.T) {
 	task, _ := newTask(t, classify.Head{}, classify.TaskOptions{})
-	b, err := task.Collate([]classify.Sample{{InputIDs: []int64{1, 2, 3}, TokenTypeIDs: []int64{0, 1, 1}, Label: 1}, {InputIDs: []int64{4}}})
+	b, err := task.Collate([]classify.Sample{{InputIDs: []int64{1, 2, 3}, TokenTypeIDs: []int64{0, 1, 1}, Label: 1},
+		{InputIDs: []int64{4}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,21 +189,25 @@ func TestCollatePadsToTheLongest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, nonPadding := task.CountTokens(whole); whole.AttentionMask.Values != nil || whole.TokenTypeIDs.Values != nil || nonPadding != 4 {
-		t.Errorf("a batch without padding and types has mask %v and types %v, %d tokens", whole.AttentionMask.Values, whole.TokenTypeIDs.Values, nonPadding)
+	if _, nonPadding := task.CountTokens(whole); whole.AttentionMask.Values != nil ||
+		whole.TokenTypeIDs.Values != nil || nonPadding != 4 {
+		t.Errorf("a batch without padding and types has mask %v and types %v, %d tokens", whole.AttentionMask.Values,
+			whole.TokenTypeIDs.Values, nonPadding)
 	}
 }
 
 func TestAMaskOfTheSampleIsKept(t *testing.T) {
 	task, _ := newTask(t, classify.Head{}, classify.TaskOptions{})
-	b, err := task.Collate([]classify.Sample{{InputIDs: []int64{1, 2, 9}, AttentionMask: []int64{1, 1, 0}}, {InputIDs: []int64{3, 4, 5}, AttentionMask: []int64{1, 1, 1}}})
+	b, err := task.Collate([]classify.Sample{{InputIDs: []int64{1, 2, 9}, AttentionMask: []int64{1, 1, 0}},
+		{InputIDs: []int64{3, 4, 5}, AttentionMask: []int64{1, 1, 1}}})
 	if err != nil || !slices.Equal(b.AttentionMask.Values, []int64{1, 1, 0, 1, 1, 1}) {
 		t.Errorf("mask %v, error %v", b.AttentionMask.Values, err)
 	}
 }
 
 func TestWhatAModelCannotTakeIsNamed(t *testing.T) {
-	single, regression, multi := classify.Head{NumLabels: 3}, classify.Head{NumLabels: 1}, classify.Head{NumLabels: 2, ProblemType: classify.MultiLabel}
+	single, regression, multi := classify.Head{NumLabels: 3}, classify.Head{NumLabels: 1}, classify.Head{NumLabels: 2,
+		ProblemType: classify.MultiLabel}
 	nan := float32(math.NaN())
 	for _, c := range []struct {
 		name   string
@@ -203,16 +216,24 @@ func TestWhatAModelCannotTakeIsNamed(t *testing.T) {
 		want   string
 	}{
 		{"no tokens", single, classify.Sample{}, "InputIDs is empty"},
-		{"too long", single, classify.Sample{InputIDs: make([]int64, 7)}, "has 7 tokens, but the model has positions for 6"},
-		{"an unknown id", single, classify.Sample{InputIDs: []int64{1, 10}}, "token 1 has the id 10, but the vocabulary of the model has 10"},
+		{"too long", single, classify.Sample{InputIDs: make([]int64, 7)}, "has 7 tokens, but the model has positions " +
+			"for 6"},
+		{"an unknown id", single, classify.Sample{InputIDs: []int64{1, 10}},
+			"token 1 has the id 10, but the vocabulary of the model has 10"},
 		{"a negative id", single, classify.Sample{InputIDs: []int64{-1}}, "token 0 has the id -1"},
-		{"an unknown type", single, classify.Sample{InputIDs: []int64{1}, TokenTypeIDs: []int64{2}}, "token 0 has the type 2, but the model has 2 types"},
-		{"types of another length", single, classify.Sample{InputIDs: []int64{1}, TokenTypeIDs: []int64{0, 0}}, "TokenTypeIDs has 2 numbers for 1 tokens"},
-		{"a mask of another length", single, classify.Sample{InputIDs: []int64{1}, AttentionMask: []int64{1, 1}}, "AttentionMask has 2 numbers for 1 tokens"},
-		{"a mask of halves", single, classify.Sample{InputIDs: []int64{1}, AttentionMask: []int64{2}}, "AttentionMask of token 0 is 2"},
+		{"an unknown type", single, classify.Sample{InputIDs: []int64{1}, TokenTypeIDs: []int64{2}},
+			"token 0 has the type 2, but the model has 2 types"},
+		{"types of another length", single, classify.Sample{InputIDs: []int64{1}, TokenTypeIDs: []int64{0, 0}},
+			"TokenTypeIDs has 2 numbers for 1 tokens"},
+		{"a mask of another length", single, classify.Sample{InputIDs: []int64{1}, AttentionMask: []int64{1, 1}},
+			"AttentionMask has 2 numbers for 1 tokens"},
+		{"a mask of halves", single, classify.Sample{InputIDs: []int64{1}, AttentionMask: []int64{2}},
+			"AttentionMask of token 0 is 2"},
 		{"an unknown class", single, classify.Sample{InputIDs: []int64{1}, Label: 3}, "Label is 3; want 0 to 2"},
-		{"no number", regression, classify.Sample{InputIDs: []int64{1}}, "Targets has 0 numbers; a head for regression with 1 labels"},
-		{"not a number", regression, classify.Sample{InputIDs: []int64{1}, Targets: []float32{nan}}, "Targets[0] is NaN"},
+		{"no number", regression, classify.Sample{InputIDs: []int64{1}},
+			"Targets has 0 numbers; a head for regression with 1 labels"},
+		{"not a number", regression, classify.Sample{InputIDs: []int64{1}, Targets: []float32{nan}},
+			"Targets[0] is NaN"},
 		{"no probability", multi, classify.Sample{InputIDs: []int64{1}, Targets: []float32{0, 2}}, "Targets[1] is 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -232,21 +253,24 @@ func TestOptionsThatDoNotFitAreRefused(t *testing.T) {
 		labels  int64
 		options classify.TaskOptions
 	}{
-		"pad on the right":               {2, classify.TaskOptions{Padding: data.Padding{Left: true}}},
-		"Padding.Length is 7":            {2, classify.TaskOptions{Padding: data.Padding{Length: 7}}},
-		"the model tells classes":        {2, classify.TaskOptions{ValueMetrics: []metrics.Metric[float64]{nil}}},
-		"but the model is a regression;": {1, classify.TaskOptions{Metrics: []metrics.Metric[int]{&metrics.Accuracy[int]{}}}},
+		"pad on the right":        {2, classify.TaskOptions{Padding: data.Padding{Left: true}}},
+		"Padding.Length is 7":     {2, classify.TaskOptions{Padding: data.Padding{Length: 7}}},
+		"the model tells classes": {2, classify.TaskOptions{ValueMetrics: []metrics.Metric[float64]{nil}}},
+		"but the model is a regression;": {1,
+			classify.TaskOptions{Metrics: []metrics.Metric[int]{&metrics.Accuracy[int]{}}}},
 	} {
 		head, err := classify.Head{NumLabels: c.labels}.Resolved()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := classify.NewTask(&fixed{head: head}, c.options); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := classify.NewTask(&fixed{head: head}, c.options); err == nil || !strings.Contains(err.Error(),
+			want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
 	task, _ := newTask(t, classify.Head{}, classify.TaskOptions{Padding: data.Padding{Multiple: 8}})
-	if _, err := task.Collate([]classify.Sample{{InputIDs: []int64{1}}}); err == nil || !strings.Contains(err.Error(), "rows of 8 tokens") {
+	if _, err := task.Collate([]classify.Sample{{InputIDs: []int64{1}}}); err == nil || !strings.Contains(err.Error(),
+		"rows of 8 tokens") {
 		t.Errorf("a multiple beyond the positions: error %v", err)
 	}
 }
@@ -269,15 +293,18 @@ func TestEvaluationsGiveTheMetricsOfTheProblem(t *testing.T) {
 		},
 		{
 			"numbers", classify.Head{NumLabels: 1}, classify.TaskOptions{}, []float32{1, 4},
-			[]classify.Sample{{Targets: []float32{2}}, {Targets: []float32{7}}}, map[string]float64{"mse": 5, "mae": 2}, 5,
+			[]classify.Sample{{Targets: []float32{2}}, {Targets: []float32{7}}}, map[string]float64{"mse": 5, "mae": 2},
+			5,
 		},
 		{
-			"several numbers", classify.Head{NumLabels: 2, ProblemType: classify.Regression}, classify.TaskOptions{}, []float32{1, 4},
+			"several numbers", classify.Head{NumLabels: 2, ProblemType: classify.Regression}, classify.TaskOptions{},
+			[]float32{1, 4},
 			[]classify.Sample{{Targets: []float32{2, 7}}}, map[string]float64{"mse": 5, "mae": 2}, 5,
 		},
 		{
 			"several labels", classify.Head{NumLabels: 2, ProblemType: classify.MultiLabel},
-			classify.TaskOptions{Metrics: []metrics.Metric[int]{&metrics.F1{Average: metrics.Binary(1)}}}, []float32{3, -3, -3, 3},
+			classify.TaskOptions{Metrics: []metrics.Metric[int]{&metrics.F1{Average: metrics.Binary(1)}}},
+			[]float32{3, -3, -3, 3},
 			[]classify.Sample{{Targets: []float32{1, 0}}, {Targets: []float32{1, 1}}}, map[string]float64{"f1": 0.8},
 			(3*math.Log1p(math.Exp(-3)) + math.Log1p(math.Exp(3))) / 4,
 		},
@@ -333,7 +360,8 @@ func TestTheModelSeesMaskAndTypesOnlyWhereThereAreAny(t *testing.T) {
 	}{
 		{[]classify.Sample{{InputIDs: []int64{1}}, {InputIDs: []int64{2}}}, nil, nil},
 		{[]classify.Sample{{InputIDs: []int64{1, 2}}, {InputIDs: []int64{2}}}, []int64{1, 1, 1, 0}, nil},
-		{[]classify.Sample{{InputIDs: []int64{1, 2}}, {InputIDs: []int64{2}, TokenTypeIDs: []int64{1}}}, []int64{1, 1, 1, 0}, []int64{0, 0, 1, 0}},
+		{[]classify.Sample{{InputIDs: []int64{1, 2}}, {InputIDs: []int64{2}, TokenTypeIDs: []int64{1}}},
+			[]int64{1, 1, 1, 0}, []int64{0, 0, 1, 0}},
 	} {
 		b, err := task.Collate(c.samples)
 		if err != nil {
@@ -354,14 +382,17 @@ func TestTensorsOfABatchAreTheArgumentsOfForward(t *testing.T) {
 		samples     []classify.Sample
 		mask, types []int64
 	}{
-		{"a padded row has a mask", []classify.Sample{{InputIDs: []int64{1, 2}}, {InputIDs: []int64{3}}}, []int64{1, 1, 1, 0}, nil},
-		{"types stay where there are some", []classify.Sample{{InputIDs: []int64{1, 2}, TokenTypeIDs: []int64{0, 1}}, {InputIDs: []int64{3, 4}}}, nil, []int64{0, 1, 0, 0}},
+		{"a padded row has a mask", []classify.Sample{{InputIDs: []int64{1, 2}}, {InputIDs: []int64{3}}},
+			[]int64{1, 1, 1, 0}, nil},
+		{"types stay where there are some", []classify.Sample{{InputIDs: []int64{1, 2}, TokenTypeIDs: []int64{0, 1}},
+			{InputIDs: []int64{3, 4}}}, nil, []int64{0, 1, 0, 0}},
 	} {
 		batch, err := task.Collate(c.samples)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := model.Forward(batch.Tensors()); got.Size(0) != 2 || !slices.Equal(model.mask, c.mask) || !slices.Equal(model.types, c.types) {
+		if got := model.Forward(batch.Tensors()); got.Size(0) != 2 || !slices.Equal(model.mask, c.mask) ||
+			!slices.Equal(model.types, c.types) {
 			t.Errorf("%s: mask %v and types %v, want %v and %v", c.name, model.mask, model.types, c.mask, c.types)
 		}
 	}

@@ -27,14 +27,16 @@ func (b *bag) Head() classify.Head {
 func (b *bag) Limits() classify.Limits  { return classify.Limits{VocabSize: 10, MaxLength: 4} }
 func (b *bag) WriteConfig(string) error { return nil }
 
-// Whatever computes logits of texts is trained and judged like BERT: the task makes batches, the loss and the metrics.
+// Whatever computes logits of texts is trained and judged like BERT: the task makes batches, the
+// loss and the metrics.
 func Example() {
 	step, err := classify.NewStep(&bag{nn.NewEmbedding(10, 2, nil)}, classify.TaskOptions{}, engine.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	batch, err := step.Collate([]classify.Sample{{InputIDs: []int64{5, 6, 7}, Label: 1}, {InputIDs: []int64{8}, Label: 0}})
+	batch, err := step.Collate([]classify.Sample{{InputIDs: []int64{5, 6, 7}, Label: 1}, {InputIDs: []int64{8},
+		Label: 0}})
 	fmt.Println(batch.InputIDs.Values, batch.AttentionMask.Values, batch.Labels, err)
 	_, err = step.Collate([]classify.Sample{{InputIDs: []int64{5, 12}}})
 	fmt.Println(err)

@@ -11,7 +11,8 @@ import (
 // ProblemType is problem_type of transformers: what the logits mean, and so the loss.
 type ProblemType string
 
-// The problem types there are. Empty means regression for one label and single-label classification for more.
+// The problem types there are. Empty means regression for one label and single-label classification
+// for more.
 const (
 	Regression  ProblemType = "regression"                  // the logits are numbers; mean squared error
 	SingleLabel ProblemType = "single_label_classification" // one of the classes is right; cross-entropy
@@ -53,10 +54,12 @@ func (h Head) Resolved() (Head, error) {
 	case Regression, MultiLabel:
 	case SingleLabel:
 		if h.NumLabels == 1 {
-			return h, fmt.Errorf("ProblemType is %s, but there is one label: a single class is always right", h.ProblemType)
+			return h, fmt.Errorf("ProblemType is %s, but there is one label: a single class is always right",
+				h.ProblemType)
 		}
 	default:
-		return h, fmt.Errorf("there is no ProblemType %q; there are %q", h.ProblemType, []ProblemType{Regression, SingleLabel, MultiLabel})
+		return h, fmt.Errorf("there is no ProblemType %q; there are %q", h.ProblemType, []ProblemType{Regression,
+			SingleLabel, MultiLabel})
 	}
 	return h, nil
 }
@@ -87,7 +90,8 @@ func DecodeHead(d pretrained.Document) (Head, error) {
 	var id2label map[string]string
 	var label2id map[string]int64 // says the same the other way round
 	if err := d.Decode([]pretrained.Field{
-		{Key: "id2label", Value: &id2label}, {Key: "label2id", Value: &label2id}, {Key: "num_labels", Value: &h.NumLabels}, {Key: "problem_type", Value: &h.ProblemType},
+		{Key: "id2label", Value: &id2label}, {Key: "label2id", Value: &label2id},
+		{Key: "num_labels", Value: &h.NumLabels}, {Key: "problem_type", Value: &h.ProblemType},
 	}); err != nil {
 		return h, err
 	}
@@ -109,7 +113,8 @@ func DecodeHead(d pretrained.Document) (Head, error) {
 	return h, nil
 }
 
-// Encode puts the labels of a resolved head into config.json. label2id is left out where two classes have the same text.
+// Encode puts the labels of a resolved head into config.json. label2id is left out where two
+// classes have the same text.
 func (h Head) Encode(d pretrained.Document) error {
 	var id2label []byte // a map would not keep the numbers in their order
 	label2id := map[string]int{}

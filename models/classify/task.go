@@ -13,17 +13,22 @@ import (
 // Step is a classifier in training.
 type Step = engine.Step[Sample, Batch]
 
-// TaskOptions configures [NewTask]. The zero value pads each batch to its longest text and computes the metrics that the fields name.
+// TaskOptions configures [NewTask]. The zero value pads each batch to its longest text and computes
+// the metrics that the fields name.
 type TaskOptions struct {
 	Padding data.Padding // how wide a batch becomes; on the right only
 
-	// Metrics of an evaluation. They get the class and the label of each text; where a text has several labels, 0 or 1 for each of them. Nil: accuracy.
+	// Metrics of an evaluation. They get the class and the label of each text; where a text has
+	// several labels, 0 or 1 for each of them. Nil: accuracy.
 	Metrics []metrics.Metric[int]
-	// ValueMetrics are the metrics of a regression; they get each number and what it should be. Nil: mse and mae.
+	// ValueMetrics are the metrics of a regression; they get each number and what it should be.
+	// Nil: mse and mae.
 	ValueMetrics []metrics.Metric[float64]
 
-	// SumWindow adds the gradients of the micro-batches of an accumulation window up and does not average them: what transformers 5.17 does with its own
-	// classifiers under gradient_accumulation_steps, which makes gradients and logged losses that many times as large.
+	// SumWindow adds the gradients of the micro-batches of an accumulation window up and does not
+	// average them: what transformers 5.17 does with its own classifiers under
+	// gradient_accumulation_steps, which makes gradients and logged losses that many times as
+	// large.
 	SumWindow bool
 }
 
@@ -38,7 +43,8 @@ type Task struct {
 	shared   engine.Observations[judged] // the same of all processes, where they share it out
 }
 
-// judged is what was predicted of a text, and its labels; a class is a number, too. Where its label is to be ignored there is nothing.
+// judged is what was predicted of a text, and its labels; a class is a number, too. Where its label
+// is to be ignored there is nothing.
 type judged struct{ Got, Want []float64 }
 
 // observed is a batch of an evaluation; what the model predicted stays on the device until the end.
@@ -69,13 +75,17 @@ func NewTask(m Model, o TaskOptions) (*Task, error) {
 	t := &Task{model: m, head: m.Head(), limits: m.Limits(), options: o}
 	switch p := o.Padding; {
 	case p.Left:
-		return nil, errors.New("classify: TaskOptions.Padding.Left is set, but these models read the class from the first token and count positions from the left; pad on the right")
+		return nil, errors.New("classify: TaskOptions.Padding.Left is set, but these models read the class from the " +
+			"first token and count positions from the left; pad on the right")
 	case int64(p.Length) > t.limits.MaxLength:
-		return nil, fmt.Errorf("classify: TaskOptions.Padding.Length is %d, but the model has positions for %d tokens", p.Length, t.limits.MaxLength)
+		return nil, fmt.Errorf("classify: TaskOptions.Padding.Length is %d, but the model has positions for %d tokens",
+			p.Length, t.limits.MaxLength)
 	case len(o.Metrics) > 0 && t.head.ProblemType == Regression:
-		return nil, errors.New("classify: TaskOptions.Metrics compare classes, but the model is a regression; want ValueMetrics")
+		return nil, errors.New("classify: TaskOptions.Metrics compare classes, but the model is a regression; want " +
+			"ValueMetrics")
 	case len(o.ValueMetrics) > 0 && t.head.ProblemType != Regression:
-		return nil, errors.New("classify: TaskOptions.ValueMetrics compare numbers, but the model tells classes; want Metrics")
+		return nil, errors.New("classify: TaskOptions.ValueMetrics compare numbers, but the model tells classes; " +
+			"want Metrics")
 	}
 	switch {
 	case t.head.ProblemType == Regression && o.ValueMetrics == nil:
@@ -140,7 +150,8 @@ func (t *Task) Metrics() map[string]float64 {
 	return engine.Results(t.options.Metrics)
 }
 
-// TakeObserved waits for the device and returns what was predicted of the first rows texts since the last call.
+// TakeObserved waits for the device and returns what was predicted of the first rows texts since
+// the last call.
 func (t *Task) TakeObserved(rows int) ([]byte, error) {
 	texts := 0
 	for _, o := range t.observed {

@@ -10,7 +10,8 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// Config describes a model. The zero value of a field means Hezar's default, which its comment names.
+// Config describes a model. The zero value of a field means Hezar's default, which its comment
+// names.
 type Config struct {
 	Charset []string // the text of each class; class 0 is CTC's blank and its text is empty. Required
 
@@ -20,24 +21,26 @@ type Config struct {
 
 	// ConvChannels are the widths of the seven convolutions; nil: 64, 128, 256, 256, 512, 512, 512.
 	ConvChannels []int64
-	// NormalizeAll applies the batch normalisation of every block. Hezar's model owns one in each of the seven but applies only those
-	// of the fifth and sixth.
+	// NormalizeAll applies the batch normalisation of every block. Hezar's model owns one in each
+	// of the seven but applies only those of the fifth and sixth.
 	NormalizeAll bool
 
 	Map2SeqDim int64 // width of the sequence that the LSTMs read; zero: 64
 	RNNDim     int64 // width of each direction of the LSTMs; zero: 256
 
-	// Dropout zeroes this share of the sequence before each LSTM and before the classifier while training; zero, as Hezar: none. A few hundred
-	// pictures are learnt by heart without it.
+	// Dropout zeroes this share of the sequence before each LSTM and before the classifier while
+	// training; zero, as Hezar: none. A few hundred pictures are learnt by heart without it.
 	Dropout float64
 
-	// ReverseDigits says that runs of digits are learnt in reverse and turned round in what Read returns.
+	// ReverseDigits says that runs of digits are learnt in reverse and turned round in what Read
+	// returns.
 	ReverseDigits bool
 
 	// Mean and Std of a pixel from 0 to 1; zero: 0.5 and 0.5.
 	Mean, Std float64
-	// Standardize takes from each picture its own mean and divides it by its own standard deviation plus 4 grey levels, instead of Mean
-	// and Std. Dark and bright pictures then look alike, and models learn to read them in fewer updates.
+	// Standardize takes from each picture its own mean and divides it by its own standard deviation
+	// plus 4 grey levels, instead of Mean and Std. Dark and bright pictures then look alike, and
+	// models learn to read them in fewer updates.
 	Standardize bool
 }
 
@@ -70,15 +73,19 @@ func (c Config) resolved() (Config, error) {
 	}
 	switch {
 	case len(c.Charset) < 2:
-		return c, fmt.Errorf("crnn: Config.Charset has %d classes; want the blank and at least one character", len(c.Charset))
+		return c, fmt.Errorf("crnn: Config.Charset has %d classes; want the blank and at least one character",
+			len(c.Charset))
 	case !(c.Dropout >= 0 && c.Dropout < 1):
 		return c, fmt.Errorf("crnn: Config.Dropout is %g; want 0 to less than 1", c.Dropout)
 	case len(c.ConvChannels) != len(hezarChannels):
-		return c, fmt.Errorf("crnn: Config.ConvChannels has %d widths; the model has %d convolutions", len(c.ConvChannels), len(hezarChannels))
+		return c, fmt.Errorf("crnn: Config.ConvChannels has %d widths; the model has %d convolutions",
+			len(c.ConvChannels), len(hezarChannels))
 	case c.ImageHeight%16 != 0:
-		return c, fmt.Errorf("crnn: Config.ImageHeight is %d; four poolings halve it, so it must be a multiple of 16", c.ImageHeight)
+		return c, fmt.Errorf("crnn: Config.ImageHeight is %d; four poolings halve it, so it must be a multiple of 16",
+			c.ImageHeight)
 	case c.ImageWidth%4 != 0:
-		return c, fmt.Errorf("crnn: Config.ImageWidth is %d; two poolings halve it, so it must be a multiple of 4", c.ImageWidth)
+		return c, fmt.Errorf("crnn: Config.ImageWidth is %d; two poolings halve it, so it must be a multiple of 4",
+			c.ImageWidth)
 	}
 	seen := map[string]int{}
 	for i, text := range c.Charset {
@@ -90,8 +97,8 @@ func (c Config) resolved() (Config, error) {
 	return c, nil
 }
 
-// Frames is how many steps the LSTMs read: the longest label that a picture can hold, less one for each character that repeats
-// the one before it.
+// Frames is how many steps the LSTMs read: the longest label that a picture can hold, less one for
+// each character that repeats the one before it.
 func (c Config) Frames() int64 { return c.ImageWidth / 4 }
 
 // pixels is the number of values of one picture.
@@ -131,7 +138,8 @@ func (c Config) checkLabel(ids []int64) error {
 		return fmt.Errorf("the label is empty")
 	}
 	if need > c.Frames() {
-		return fmt.Errorf("the label needs %d frames (one for each of its %d characters and one between equal neighbours), but a picture %d pixels wide has %d", need, len(ids), c.ImageWidth, c.Frames())
+		return fmt.Errorf("the label needs %d frames (one for each of its %d characters and one between equal "+
+			"neighbours), but a picture %d pixels wide has %d", need, len(ids), c.ImageWidth, c.Frames())
 	}
 	return nil
 }
@@ -164,8 +172,9 @@ const (
 // WriteConfig writes config.json into dir.
 func (c Config) WriteConfig(dir string) error {
 	f := file{
-		Name: kindName, ID2Label: map[string]string{}, BlankID: blank, Channels: c.Channels, ImageHeight: c.ImageHeight, ImageWidth: c.ImageWidth,
-		Map2SeqIn: c.map2SeqIn(), Map2SeqOut: c.Map2SeqDim, RNNDim: c.RNNDim, ReverseDigits: c.ReverseDigits,
+		Name: kindName, ID2Label: map[string]string{}, BlankID: blank, Channels: c.Channels, ImageHeight: c.ImageHeight,
+		ImageWidth: c.ImageWidth,
+		Map2SeqIn:  c.map2SeqIn(), Map2SeqOut: c.Map2SeqDim, RNNDim: c.RNNDim, ReverseDigits: c.ReverseDigits,
 		ConvChannels: c.ConvChannels, NormalizeAll: c.NormalizeAll, Mean: c.Mean, Std: c.Std,
 		Standardize: c.Standardize, Dropout: c.Dropout,
 	}
@@ -194,7 +203,8 @@ func ReadConfig(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("crnn: %s describes a model of kind %q; want %q", path, f.Name, kindName)
 	}
 	c := Config{
-		Charset: make([]string, len(f.ID2Label)), Channels: f.Channels, ImageHeight: f.ImageHeight, ImageWidth: f.ImageWidth,
+		Charset: make([]string, len(f.ID2Label)), Channels: f.Channels, ImageHeight: f.ImageHeight,
+		ImageWidth:   f.ImageWidth,
 		ConvChannels: f.ConvChannels, NormalizeAll: f.NormalizeAll, Map2SeqDim: f.Map2SeqOut, RNNDim: f.RNNDim,
 		ReverseDigits: f.ReverseDigits, Mean: f.Mean, Std: f.Std, Standardize: f.Standardize, Dropout: f.Dropout,
 	}
@@ -204,7 +214,8 @@ func ReadConfig(dir string) (Config, error) {
 	for key, text := range f.ID2Label {
 		i, err := strconv.Atoi(key)
 		if err != nil || i < 0 || i >= len(c.Charset) {
-			return Config{}, fmt.Errorf("crnn: %s: id2label has the key %q; want the numbers 0 to %d", path, key, len(c.Charset)-1)
+			return Config{}, fmt.Errorf("crnn: %s: id2label has the key %q; want the numbers 0 to %d", path, key,
+				len(c.Charset)-1)
 		}
 		c.Charset[i] = text
 	}
@@ -212,12 +223,14 @@ func ReadConfig(dir string) (Config, error) {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if f.Map2SeqIn != 0 && f.Map2SeqIn != c.map2SeqIn() {
-		return Config{}, fmt.Errorf("crnn: %s: map2seq_in_dim is %d, but pictures %d pixels high give %d", path, f.Map2SeqIn, c.ImageHeight, c.map2SeqIn())
+		return Config{}, fmt.Errorf("crnn: %s: map2seq_in_dim is %d, but pictures %d pixels high give %d", path,
+			f.Map2SeqIn, c.ImageHeight, c.map2SeqIn())
 	}
 	return c, nil
 }
 
-// map2SeqIn is the height of a column of features: the channels of the last convolution times the height after four halvings.
+// map2SeqIn is the height of a column of features: the channels of the last convolution times the
+// height after four halvings.
 func (c Config) map2SeqIn() int64 {
 	return c.ConvChannels[len(c.ConvChannels)-1] * (c.ImageHeight / 16)
 }

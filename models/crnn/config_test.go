@@ -20,7 +20,8 @@ var charset = []string{"", "a", "b", "c"}
 func TestConfigSurvivesItsFile(t *testing.T) {
 	testenv.RequireTorch(t)
 	m, err := crnn.New(crnn.Config{
-		Charset: charset, Channels: 3, ImageHeight: 48, ImageWidth: 200, ConvChannels: []int64{2, 2, 2, 2, 4, 4, 4}, NormalizeAll: true, Map2SeqDim: 8, RNNDim: 8,
+		Charset: charset, Channels: 3, ImageHeight: 48, ImageWidth: 200, ConvChannels: []int64{2, 2, 2, 2, 4, 4, 4},
+		NormalizeAll: true, Map2SeqDim: 8, RNNDim: 8,
 		Standardize: true, Dropout: 0.25, ReverseDigits: true, Mean: 0.4, Std: 0.3,
 	})
 	if err != nil {
@@ -60,18 +61,20 @@ func TestImpossibleConfigsAreRefused(t *testing.T) {
 
 func TestDamagedConfigFilesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"not JSON":          {"{", "unexpected end"},
-		"another model":     {`{"name": "bert"}`, `of kind "bert"`},
-		"another blank":     {`{"name": "crnn_image2text", "id2label": {"0": ""}, "blank_id": 3}`, "blank_id is 3"},
-		"a class too far":   {`{"name": "crnn_image2text", "id2label": {"0": "", "7": "x"}}`, `the key "7"`},
-		"another height":    {`{"name": "crnn_image2text", "id2label": {"0": "", "1": "x"}, "map2seq_in_dim": 2048}`, "map2seq_in_dim is 2048"},
+		"not JSON":        {"{", "unexpected end"},
+		"another model":   {`{"name": "bert"}`, `of kind "bert"`},
+		"another blank":   {`{"name": "crnn_image2text", "id2label": {"0": ""}, "blank_id": 3}`, "blank_id is 3"},
+		"a class too far": {`{"name": "crnn_image2text", "id2label": {"0": "", "7": "x"}}`, `the key "7"`},
+		"another height": {`{"name": "crnn_image2text", "id2label": {"0": "", "1": "x"}, "map2seq_in_dim": 2048}`,
+			"map2seq_in_dim is 2048"},
 		"classes of nobody": {`{"name": "crnn_image2text", "id2label": {}}`, "0 classes"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := crnn.ReadConfig(dir); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "config.json") {
+		if _, err := crnn.ReadConfig(dir); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "config.json") {
 			t.Errorf("%s: error %v, want one that names the file and has %q", name, err, c.want)
 		}
 	}
@@ -93,13 +96,15 @@ func TestInitFromScratchKeepsSignalsAlive(t *testing.T) {
 	before := spread()
 	m.InitFromScratch()
 	if after := spread(); after < 5*before {
-		t.Errorf("the outputs of an untrained model for different pictures lie apart by %g, by PyTorch's defaults %g; want at least five times as much", after, before)
+		t.Errorf("the outputs of an untrained model for different pictures lie apart by %g, by PyTorch's defaults "+
+			"%g; want at least five times as much", after, before)
 	}
 	for _, p := range nn.Params(m) {
 		if strings.HasPrefix(p.Name, "rnn1.bias_ih") {
 			gates := torch.Values[float32](p.Tensor)
 			if gates[0] != 0 || gates[16] != 1 || gates[31] != 1 || gates[32] != 0 {
-				t.Errorf("%s: input gate %v, forget gates %v and %v, cell %v; want 0, 1, 1, 0", p.Name, gates[0], gates[16], gates[31], gates[32])
+				t.Errorf("%s: input gate %v, forget gates %v and %v, cell %v; want 0, 1, 1, 0", p.Name, gates[0],
+					gates[16], gates[31], gates[32])
 			}
 		}
 	}
@@ -118,7 +123,8 @@ func TestPicturesOfTheWrongSizeAreNamed(t *testing.T) {
 		t.Error("Pixels of a picture of another size gives no error")
 	}
 	task := crnn.NewTask(m)
-	if _, err := task.Collate([]crnn.Sample{{Pixels: make([]float32, 32*128), Text: "az"}}); err == nil || !strings.Contains(err.Error(), `no character 'z'`) {
+	if _, err := task.Collate([]crnn.Sample{{Pixels: make([]float32, 32*128), Text: "az"}}); err == nil ||
+		!strings.Contains(err.Error(), `no character 'z'`) {
 		t.Errorf("Collate: error %v", err)
 	}
 }

@@ -121,14 +121,16 @@ func TestForwardBackwardAndReadingAreHezars(t *testing.T) {
 		if testenv.SameBits() && sum(grad.Bytes()) != r.GradSHA256[p.Name] {
 			t.Errorf("the gradient of %s has other bits than Hezar's", p.Name)
 		}
-		if got, want := grad.ToDType(torch.Float64).Norm(2).Item(), r.GradNorms[p.Name]; math.Abs(got-want) > 1e-4*want {
+		if got, want := grad.ToDType(torch.Float64).Norm(2).Item(),
+			r.GradNorms[p.Name]; math.Abs(got-want) > 1e-4*want {
 			t.Errorf("the gradient of %s has norm %g, want %g", p.Name, got, want)
 		}
 	}
 	if !slices.Equal(without, r.WithoutGradient) {
 		t.Errorf("no gradient for %v, want %v", without, r.WithoutGradient)
 	}
-	compare("running mean", nn.Buffers(m)[slices.IndexFunc(nn.Buffers(m), func(b torch.Named) bool { return b.Name == "cnn.7.bn.running_mean" })].Tensor, g.Tensor("running_mean"))
+	compare("running mean", nn.Buffers(m)[slices.IndexFunc(nn.Buffers(m),
+		func(b torch.Named) bool { return b.Name == "cnn.7.bn.running_mean" })].Tensor, g.Tensor("running_mean"))
 
 	readings, err := m.Read(samples[0].Pixels, samples[1].Pixels, samples[2].Pixels)
 	if err != nil {
@@ -136,7 +138,8 @@ func TestForwardBackwardAndReadingAreHezars(t *testing.T) {
 	}
 	for i, reading := range readings {
 		if reading.Text != r.Texts[i] || math.Abs(reading.Score-r.Scores[i]) > 1e-6 {
-			t.Errorf("picture %d reads %q (%.6f), want %q (%.6f)", i, reading.Text, reading.Score, r.Texts[i], r.Scores[i])
+			t.Errorf("picture %d reads %q (%.6f), want %q (%.6f)", i, reading.Text, reading.Score, r.Texts[i],
+				r.Scores[i])
 		}
 	}
 }

@@ -1,6 +1,7 @@
-// Package crnn reads lines of text from pictures: convolutions see, two bidirectional LSTMs read from left to right, and CTC aligns what they
-// say with the label (Shi, Bai and Yao, 2015). It is Hezar's CRNNImage2Text, tensor by tensor: the same names, the same initial bits for the
-// same seed, the same numbers for the same weights.
+// Package crnn reads lines of text from pictures: convolutions see, two bidirectional LSTMs read
+// from left to right, and CTC aligns what they say with the label (Shi, Bai and Yao, 2015). It is
+// Hezar's CRNNImage2Text, tensor by tensor: the same names, the same initial bits for the same
+// seed, the same numbers for the same weights.
 //
 //	model, err := crnn.New(crnn.Config{Charset: charset})
 //	pictures, err := crnn.OpenPictures(files, model.Config(), crnn.PictureOptions{}) // files: []crnn.File{{Path: "0001.png", Text: "12345"}, ...}

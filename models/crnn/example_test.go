@@ -29,13 +29,15 @@ func Example() {
 	dir, err := os.MkdirTemp("", "crnn")
 	check(err)
 	defer os.RemoveAll(dir) //nolint:errcheck // a scratch folder
-	files := []crnn.File{{Path: filepath.Join(dir, "standing.png"), Text: "1"}, {Path: filepath.Join(dir, "lying.png"), Text: "-"}}
+	files := []crnn.File{{Path: filepath.Join(dir, "standing.png"), Text: "1"}, {Path: filepath.Join(dir, "lying.png"),
+		Text: "-"}}
 	check(writeBar(files[0].Path, image.Rect(14, 2, 18, 30)))
 	check(writeBar(files[1].Path, image.Rect(2, 14, 30, 18)))
 
 	torch.ManualSeed(1)
 	model, err := crnn.New(crnn.Config{
-		Charset: []string{"", "1", "-"}, ImageWidth: 32, ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8, RNNDim: 8, NormalizeAll: true,
+		Charset: []string{"", "1", "-"}, ImageWidth: 32, ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8,
+		RNNDim: 8, NormalizeAll: true,
 	})
 	check(err)
 	pictures, err := crnn.OpenPictures(files, model.Config(), crnn.PictureOptions{})
@@ -44,7 +46,8 @@ func Example() {
 	check(err)
 	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: 0.01}})
 	check(err)
-	t, err := trainer.New(step, trainer.Options{Epochs: 100, Schedule: lr.Constant{}, BatchSize: 2, Progress: io.Discard})
+	t, err := trainer.New(step, trainer.Options{Epochs: 100, Schedule: lr.Constant{}, BatchSize: 2,
+		Progress: io.Discard})
 	check(err)
 	_, err = t.Fit(context.Background(), samples, nil)
 	check(err)

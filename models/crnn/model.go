@@ -71,7 +71,8 @@ func (m *Model) Save(dir string) error {
 	return nn.Save(filepath.Join(dir, weightsName), m, nil)
 }
 
-// Load reads a model from config.json and model.safetensors in dir: what Save wrote, or a checkpoint.
+// Load reads a model from config.json and model.safetensors in dir: what Save wrote, or a
+// checkpoint.
 func Load(dir string) (*Model, error) {
 	c, err := ReadConfig(dir)
 	if err != nil {
@@ -90,8 +91,9 @@ func Load(dir string) (*Model, error) {
 // Config returns the model's configuration with all defaults filled in.
 func (m *Model) Config() Config { return m.config }
 
-// UseChannelsLast lays the weights of the convolutions out in channels-last order, which makes training on CPUs up to a third faster. Sums
-// are then added up in another order, so the last bits differ from those of the usual layout.
+// UseChannelsLast lays the weights of the convolutions out in channels-last order, which makes
+// training on CPUs up to a third faster. Sums are then added up in another order, so the last bits
+// differ from those of the usual layout.
 func (m *Model) UseChannelsLast() {
 	torch.NoGrad(func() {
 		torch.Scope(func() {
@@ -120,8 +122,8 @@ func (m *Model) Forward(x torch.Tensor) torch.Tensor {
 	return x.LogSoftmax(2, torch.DefaultDType)
 }
 
-// ConvBlock is a 3x3 convolution, a batch normalisation and a ReLU. The batch normalisation exists in every block, since published weights
-// have it, and is applied only where Normalize is set.
+// ConvBlock is a 3x3 convolution, a batch normalisation and a ReLU. The batch normalisation exists
+// in every block, since published weights have it, and is applied only where Normalize is set.
 type ConvBlock struct {
 	Conv *nn.Conv2d      `module:"conv"`
 	BN   *nn.BatchNorm2d `module:"bn"`

@@ -22,7 +22,8 @@ type Picture struct {
 // PictureOptions configures [OpenPictures].
 type PictureOptions struct {
 	Filter vision.Filter // for resizing; zero: bicubic, as Pillow and Hezar
-	// SkipBad is called for each picture that cannot be used; the others are kept. Nil: one bad picture is enough to refuse them all.
+	// SkipBad is called for each picture that cannot be used; the others are kept. Nil: one bad
+	// picture is enough to refuse them all.
 	SkipBad func(f File, err error)
 }
 
@@ -49,9 +50,10 @@ func (e *BadPicturesError) Error() string {
 // Unwrap returns the causes.
 func (e *BadPicturesError) Unwrap() []error { return e.Errs }
 
-// OpenPictures decodes files, converts them to the channels of the model and resizes them, whatever their proportions. It does so at
-// once and keeps the results, a byte for each value, so that a file that cannot be read, a character outside the charset or a
-// label too long for the frames is found before the first step.
+// OpenPictures decodes files, converts them to the channels of the model and resizes them, whatever
+// their proportions. It does so at once and keeps the results, a byte for each value, so that a
+// file that cannot be read, a character outside the charset or a label too long for the frames is
+// found before the first step.
 func OpenPictures(files []File, c Config, o PictureOptions) (data.Dataset[Picture], error) {
 	c, err := c.resolved()
 	if err != nil {

@@ -16,8 +16,8 @@ type Reading struct {
 	Score float64 // mean probability of the best class over all frames, as Hezar's
 }
 
-// Read reads pictures, each in the form of [Sample].Pixels, all in one batch and in evaluation mode. A model that is being trained
-// must not be read at the same time.
+// Read reads pictures, each in the form of [Sample].Pixels, all in one batch and in evaluation
+// mode. A model that is being trained must not be read at the same time.
 func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 	if len(pictures) == 0 {
 		return nil, nil
@@ -26,7 +26,8 @@ func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 	all := make([]float32, 0, len(pictures)*c.pixels())
 	for i, p := range pictures {
 		if len(p) != c.pixels() {
-			return nil, fmt.Errorf("crnn: picture %d has %d values; the model wants %d x %d x %d = %d", i, len(p), c.Channels, c.ImageHeight, c.ImageWidth, c.pixels())
+			return nil, fmt.Errorf("crnn: picture %d has %d values; the model wants %d x %d x %d = %d", i, len(p),
+				c.Channels, c.ImageHeight, c.ImageWidth, c.pixels())
 		}
 		all = append(all, p...)
 	}
@@ -34,7 +35,8 @@ func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 	err = torch.Try(func() {
 		torch.NoGrad(func() {
 			torch.Scope(func() {
-				x := torch.From(all, int64(len(pictures)), c.Channels, c.ImageHeight, c.ImageWidth).ToDevice(m.Map2Seq.Weight.Device())
+				x := torch.From(all, int64(len(pictures)), c.Channels, c.ImageHeight,
+					c.ImageWidth).ToDevice(m.Map2Seq.Weight.Device())
 				readings = m.readings(m.Forward(x))
 			})
 		})
@@ -42,10 +44,12 @@ func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 	return readings, err
 }
 
-// readings decodes log-probabilities, [frames, rows, classes], greedily: the best class of each frame, repeats merged, blanks left out.
+// readings decodes log-probabilities, [frames, rows, classes], greedily: the best class of each
+// frame, repeats merged, blanks left out.
 func (m *Model) readings(logProbs torch.Tensor) []Reading {
 	_, classes := logProbs.MaxDim(2, false)
-	best, _ := logProbs.Permute(1, 0, 2).Softmax(2, torch.DefaultDType).MaxDim(2, false) // normalised once more, as Hezar does
+	// normalised once more, as Hezar does
+	best, _ := logProbs.Permute(1, 0, 2).Softmax(2, torch.DefaultDType).MaxDim(2, false)
 	frames, rows := int(classes.Size(0)), int(classes.Size(1))
 	ids := torch.Values[int64](classes)
 	scores := torch.Values[float32](best.MeanDim([]int64{1}, false, torch.DefaultDType))
@@ -60,7 +64,8 @@ func (m *Model) readings(logProbs torch.Tensor) []Reading {
 	return out
 }
 
-// Greedy makes a label of the best class of each frame: repeats become one, and blanks, class 0, are left out.
+// Greedy makes a label of the best class of each frame: repeats become one, and blanks, class 0,
+// are left out.
 func Greedy(frames []int64) []int64 {
 	var label []int64
 	previous := int64(blank)
@@ -79,24 +84,28 @@ func (m *Model) Readings(logProbs torch.Tensor) (readings []Reading) {
 	return readings
 }
 
-// ReadRows reads log-probabilities with the rows in front, [rows, frames, classes], as predictions hold them.
+// ReadRows reads log-probabilities with the rows in front, [rows, frames, classes], as predictions
+// hold them.
 func (m *Model) ReadRows(logProbs torch.Tensor) (readings []Reading) {
 	torch.NoGrad(func() { torch.Scope(func() { readings = m.readings(logProbs.Permute(1, 0, 2)) }) })
 	return readings
 }
 
-// Loss is the CTC loss of log-probabilities, [frames, rows, classes], against labels padded with blanks, [rows, length]: averaged as Hezar's, each row's
-// loss by the length of its label, then over rows; a row whose label cannot be aligned counts as 0.
+// Loss is the CTC loss of log-probabilities, [frames, rows, classes], against labels padded with
+// blanks, [rows, length]: averaged as Hezar's, each row's loss by the length of its label, then
+// over rows; a row whose label cannot be aligned counts as 0.
 func (m *Model) Loss(logProbs, labels torch.Tensor) torch.Tensor { return ctc(logProbs, labels, blank) }
 
 // ctc is Loss of labels that padding fills up.
 func ctc(logProbs, labels torch.Tensor, padding float64) torch.Tensor {
 	frames := slices.Repeat([]int64{logProbs.Size(0)}, int(logProbs.Size(1)))
 	counts := labels.NeScalar(padding)
-	return logProbs.CTCLoss(labels.MaskedSelect(counts), torch.From(frames), counts.SumDim([]int64{1}, false, torch.Int64), blank, torch.ReductionMean, true)
+	return logProbs.CTCLoss(labels.MaskedSelect(counts), torch.From(frames), counts.SumDim([]int64{1}, false,
+		torch.Int64), blank, torch.ReductionMean, true)
 }
 
-// turned makes of a label what the model learns, and of what it has learnt the label: turning digits round undoes itself.
+// turned makes of a label what the model learns, and of what it has learnt the label: turning
+// digits round undoes itself.
 func (m *Model) turned(label string) string {
 	if !m.config.ReverseDigits {
 		return label
@@ -104,7 +113,8 @@ func (m *Model) turned(label string) string {
 	return text.ReverseDigits(label)
 }
 
-// Text is the text of a label: the characters of its classes, blanks left out, and digits turned round where the model reads them in reverse.
+// Text is the text of a label: the characters of its classes, blanks left out, and digits turned
+// round where the model reads them in reverse.
 func (m *Model) Text(label []int64) string {
 	var b strings.Builder
 	for _, id := range label {

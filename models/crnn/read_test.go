@@ -11,7 +11,8 @@ import (
 
 func TestGreedyMergesRepeatsAndLeavesBlanksOut(t *testing.T) {
 	for _, c := range []struct{ frames, want []int64 }{
-		{nil, nil}, {[]int64{0, 0}, nil}, {[]int64{5}, []int64{5}}, {[]int64{1, 1, 0, 1, 2, 2}, []int64{1, 1, 2}}, {[]int64{0, 4, 4, 0, 0, 4}, []int64{4, 4}},
+		{nil, nil}, {[]int64{0, 0}, nil}, {[]int64{5}, []int64{5}}, {[]int64{1, 1, 0, 1, 2, 2}, []int64{1, 1, 2}},
+		{[]int64{0, 4, 4, 0, 0, 4}, []int64{4, 4}},
 	} {
 		if got := crnn.Greedy(c.frames); !slices.Equal(got, c.want) {
 			t.Errorf("Greedy(%v) = %v, want %v", c.frames, got, c.want)
@@ -23,7 +24,8 @@ func reader(t *testing.T) *crnn.Model {
 	t.Helper()
 	testenv.RequireTorch(t)
 	torch.ManualSeed(1)
-	m, err := crnn.New(crnn.Config{Charset: []string{"", "1", "2", "b"}, ConvChannels: []int64{2, 2, 2, 2, 2, 2, 2}, RNNDim: 4, ReverseDigits: true})
+	m, err := crnn.New(crnn.Config{Charset: []string{"", "1", "2", "b"}, ConvChannels: []int64{2, 2, 2, 2, 2, 2, 2},
+		RNNDim: 4, ReverseDigits: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,8 @@ func TestLossOfPaddedLabelsIsThatOfTheLabels(t *testing.T) {
 	torch.Scope(func() {
 		logProbs := torch.Randn(6, 3, 4).LogSoftmax(2, torch.DefaultDType)
 		padded := torch.From([]int64{1, 2, 3, 0, 0, 3, 2, 2, 1, 1, 1, 1}, 3, 4)
-		want := logProbs.CTCLoss(torch.From([]int64{1, 2, 3, 3, 2, 2, 1, 1, 1, 1}), torch.From([]int64{6, 6, 6}), torch.From([]int64{3, 3, 4}), 0, torch.ReductionMean, true)
+		want := logProbs.CTCLoss(torch.From([]int64{1, 2, 3, 3, 2, 2, 1, 1, 1, 1}), torch.From([]int64{6, 6, 6}),
+			torch.From([]int64{3, 3, 4}), 0, torch.ReductionMean, true)
 		if got := m.Loss(logProbs, padded); got.Item() != want.Item() {
 			t.Errorf("Loss = %v, want %v", got.Item(), want.Item())
 		}
@@ -51,7 +54,8 @@ func TestLossOfPaddedLabelsIsThatOfTheLabels(t *testing.T) {
 func TestReadingsAreTheBestClasses(t *testing.T) {
 	m := reader(t)
 	torch.Scope(func() {
-		logits := torch.From([]float32{0, 9, 0, 0, 9, 0, 0, 0, 0, 0, 9, 0, 9, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 9}, 3, 2, 4) // frames, rows, classes
+		// frames, rows, classes
+		logits := torch.From([]float32{0, 9, 0, 0, 9, 0, 0, 0, 0, 0, 9, 0, 9, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 9}, 3, 2, 4)
 		got := m.Readings(logits.LogSoftmax(2, torch.DefaultDType))
 		if len(got) != 2 || got[0].Text != "21" || got[1].Text != "b" || got[0].Score < 0.999 || got[0].Score > 1 {
 			t.Errorf("read %+v, want 21 and b", got)

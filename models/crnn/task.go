@@ -26,15 +26,17 @@ type Batch struct {
 // Step is a CRNN in training.
 type Step = engine.Step[Sample, Batch]
 
-// NewStep makes a model ready for package trainer. An evaluation gives "cer", the character error rate, and "exact_match", the share of
-// pictures that were read without a mistake.
+// NewStep makes a model ready for package trainer. An evaluation gives "cer", the character error
+// rate, and "exact_match", the share of pictures that were read without a mistake.
 func NewStep(m *Model, o engine.Options) (*Step, error) {
 	return engine.New(NewTask(m), o)
 }
 
-// NewTask ties a model to pictures with labels: CTC loss, averaged as Hezar's (each picture's loss by the length of its label, then over
-// pictures; a picture whose label cannot be aligned counts as 0), and greedy reading in evaluations. It is an [engine.Observer]: predictions hold
-// log-probabilities, [rows, frames, classes], which [Model.ReadRows] reads, and labels, [rows, length], filled up with [engine.IgnoreIndex].
+// NewTask ties a model to pictures with labels: CTC loss, averaged as Hezar's (each picture's loss
+// by the length of its label, then over pictures; a picture whose label cannot be aligned counts as
+// 0), and greedy reading in evaluations. It is an [engine.Observer]: predictions hold
+// log-probabilities, [rows, frames, classes], which [Model.ReadRows] reads, and labels, [rows,
+// length], filled up with [engine.IgnoreIndex].
 func NewTask(m *Model) engine.Task[Sample, Batch] {
 	return &task{model: m, metrics: []metrics.Metric[string]{&metrics.CER{}, &metrics.ExactMatch{}}}
 }
@@ -59,10 +61,12 @@ func (t *task) WriteConfig(dir string) error { return t.model.config.WriteConfig
 
 func (t *task) Collate(samples []Sample) (Batch, error) {
 	c := t.model.config
-	b := Batch{Pixels: make([]float32, 0, len(samples)*c.pixels()), Lengths: make([]int64, len(samples)), Texts: make([]string, len(samples))}
+	b := Batch{Pixels: make([]float32, 0, len(samples)*c.pixels()), Lengths: make([]int64, len(samples)),
+		Texts: make([]string, len(samples))}
 	for i, s := range samples {
 		if len(s.Pixels) != c.pixels() {
-			return Batch{}, fmt.Errorf("picture %d of the batch (%q) has %d values; the model wants %d x %d x %d = %d", i, s.Text, len(s.Pixels), c.Channels, c.ImageHeight, c.ImageWidth, c.pixels())
+			return Batch{}, fmt.Errorf("picture %d of the batch (%q) has %d values; the model wants %d x %d x %d = %d",
+				i, s.Text, len(s.Pixels), c.Channels, c.ImageHeight, c.ImageWidth, c.pixels())
 		}
 		ids, err := encode(t.model.index, t.model.turned(s.Text))
 		if err != nil {
@@ -75,7 +79,8 @@ func (t *task) Collate(samples []Sample) (Batch, error) {
 	return b, nil
 }
 
-// Predict returns the log-probabilities, [rows, frames, classes], and the labels, [rows, length], which [engine.IgnoreIndex] fills up.
+// Predict returns the log-probabilities, [rows, frames, classes], and the labels, [rows, length],
+// which [engine.IgnoreIndex] fills up.
 func (t *task) Predict(p engine.Pass, b Batch) engine.Outputs {
 	labels := make([]int64, 0, len(b.Targets))
 	longest, rest := slices.Max(b.Lengths), b.Targets
@@ -113,11 +118,12 @@ func (t *task) Metrics() map[string]float64 {
 	return engine.Results(t.metrics)
 }
 
-// ValidateOptions refuses label smoothing: CTC sums over all alignments of a label with the frames, so no frame has a class whose probability could be
-// spread over the others.
+// ValidateOptions refuses label smoothing: CTC sums over all alignments of a label with the frames,
+// so no frame has a class whose probability could be spread over the others.
 func (t *task) ValidateOptions(o engine.Options) error {
 	if o.LabelSmoothing != 0 {
-		return fmt.Errorf("crnn: Options.LabelSmoothing is %g; want 0: CTC knows no label of a frame that could be smoothed. Options.Loss takes a loss of your own", o.LabelSmoothing)
+		return fmt.Errorf("crnn: Options.LabelSmoothing is %g; want 0: CTC knows no label of a frame that could be "+
+			"smoothed. Options.Loss takes a loss of your own", o.LabelSmoothing)
 	}
 	return nil
 }
@@ -130,6 +136,7 @@ func (t *task) forward(p engine.Pass, b Batch) (logProbs torch.Tensor) {
 func (t *task) Loss(p engine.Pass, b Batch) engine.Loss {
 	logProbs, rows := t.forward(p, b), len(b.Lengths)
 	frames := slices.Repeat([]int64{logProbs.Size(0)}, rows)
-	value := logProbs.CTCLoss(engine.Input(p, b.Targets), torch.From(frames), torch.From(b.Lengths), blank, torch.ReductionMean, true)
+	value := logProbs.CTCLoss(engine.Input(p, b.Targets), torch.From(frames), torch.From(b.Lengths), blank,
+		torch.ReductionMean, true)
 	return engine.Mean(value, rows)
 }

@@ -34,7 +34,8 @@ func written(texts ...string) data.Slice[crnn.Sample] {
 func smallModel(t *testing.T) *crnn.Model {
 	testenv.RequireTorch(t)
 	torch.ManualSeed(3)
-	m, err := crnn.New(crnn.Config{Charset: []string{"", "a", "b", "c"}, ImageHeight: 16, ImageWidth: 48, ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8, RNNDim: 8})
+	m, err := crnn.New(crnn.Config{Charset: []string{"", "a", "b", "c"}, ImageHeight: 16, ImageWidth: 48,
+		ConvChannels: []int64{4, 4, 8, 8, 8, 8, 8}, Map2SeqDim: 8, RNNDim: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,8 @@ func TestPredictionsMetricsAndALossOfOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if mine, own := numbers["my_cer"], numbers["cer"]; mine != own || own <= 0 || losses != 2+3+3 {
-		t.Errorf("ComputeMetrics gives a CER of %v, the task %v; the loss was called %d times, want 8", mine, own, losses)
+		t.Errorf("ComputeMetrics gives a CER of %v, the task %v; the loss was called %d times, want 8", mine, own,
+			losses)
 	}
 	if _, err := tr.Predict(context.Background(), valid, ""); err != nil {
 		t.Fatal(err)
@@ -101,7 +103,8 @@ func TestPredictionsMetricsAndALossOfOnesOwn(t *testing.T) {
 	if got := p.Labels[0].Shape(); !slices.Equal(got, []int64{5, 3}) || p.Logits[0].Size(0) != 5 {
 		t.Errorf("labels of shape %v, logits of %v", got, p.Logits[0].Shape())
 	}
-	if got, want := torch.Values[int64](p.Labels[0])[3:9], []int64{2, engine.IgnoreIndex, engine.IgnoreIndex, 3, 1, engine.IgnoreIndex}; !slices.Equal(got, want) {
+	if got, want := torch.Values[int64](p.Labels[0])[3:9], []int64{2, engine.IgnoreIndex, engine.IgnoreIndex, 3, 1,
+		engine.IgnoreIndex}; !slices.Equal(got, want) {
 		t.Errorf("the second and third labels are %v, want %v", got, want)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Sample is a text as token ids with its label; Batch is some of them, padded; Step is a model in training.
+// Sample is a text as token ids with its label; Batch is some of them, padded; Step is a model in
+// training.
 type (
 	Sample = classify.Sample
 	Batch  = classify.Batch
@@ -29,7 +30,8 @@ type Classifier struct {
 
 var _ classify.Model = (*Classifier)(nil)
 
-// NewClassifier makes a model with random weights: those that transformers draws from the same seed.
+// NewClassifier makes a model with random weights: those that transformers draws from the same
+// seed.
 func NewClassifier(c Config) (*Classifier, error) {
 	c, err := c.resolved()
 	if err != nil {
@@ -60,9 +62,11 @@ func newClassifier(c Config, b transformer.Builder) *Classifier {
 	return m
 }
 
-// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other DistilBERT, whose further heads are left out. What the
-// head leaves open is what config.json says. A new classifier is drawn as transformers' from_pretrained does. The report tells what was not in the files,
-// what was there and not used, and what was drawn; a part of the encoder that is missing is an error.
+// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other
+// DistilBERT, whose further heads are left out. What the head leaves open is what config.json says.
+// A new classifier is drawn as transformers' from_pretrained does. The report tells what was not in
+// the files, what was there and not used, and what was drawn; a part of the encoder that is missing
+// is an error.
 func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error) {
 	return LoadClassifierWith(dir, LoadOptions{Head: h})
 }
@@ -81,15 +85,18 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 		return nil, nil, fmt.Errorf("distilbert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
 	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
-	return transformer.LoadClassifier(dir, o, build, "distilbert.", c.InitializerRange, "pre_classifier.weight", "pre_classifier.bias", "classifier.weight", "classifier.bias")
+	return transformer.LoadClassifier(dir, o, build, "distilbert.", c.InitializerRange, "pre_classifier.weight",
+		"pre_classifier.bias", "classifier.weight", "classifier.bias")
 }
 
-// NewStep makes a classifier ready for package trainer, each batch padded to its longest text; [classify.NewStep] has more to choose.
+// NewStep makes a classifier ready for package trainer, each batch padded to its longest text;
+// [classify.NewStep] has more to choose.
 func NewStep(m *Classifier, o engine.Options) (*Step, error) {
 	return classify.NewStep(m, classify.TaskOptions{}, o)
 }
 
-// Save writes config.json and model.safetensors into dir, which it makes if need be, for transformers and [LoadClassifier] to read.
+// Save writes config.json and model.safetensors into dir, which it makes if need be, for
+// transformers and [LoadClassifier] to read.
 func (m *Classifier) Save(dir string) error {
 	d, err := m.DistilBERT.config.document()
 	if err != nil {
@@ -122,13 +129,15 @@ func (m *Classifier) Limits() classify.Limits {
 // InputEmbeddings is the embedding of the tokens: get_input_embeddings.
 func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.DistilBERT.Embeddings.Word }
 
-// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest again in the backward pass: less memory, a third
-// more time, the same bits. It is gradient_checkpointing_enable of transformers.
+// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
+// again in the backward pass: less memory, a third more time, the same bits. It is
+// gradient_checkpointing_enable of transformers.
 func (m *Classifier) SetGradientCheckpointing(on bool) {
 	m.DistilBERT.Encoder.SetGradientCheckpointing(on)
 }
 
-// Forward maps token ids, [B, L], to logits, [B, labels]. The mask is that of [Model.Forward]; the model has no token types, so the third argument does not matter.
+// Forward maps token ids, [B, L], to logits, [B, labels]. The mask is that of [Model.Forward]; the
+// model has no token types, so the third argument does not matter.
 func (m *Classifier) Forward(ids, mask, _ torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		x := m.PreClassifier.Forward(m.DistilBERT.Forward(ids, mask).Select(1, 0)).ReLU()

@@ -13,7 +13,8 @@ import (
 // Head describes the classifier; the zero value takes what config.json says.
 type Head = classify.Head
 
-// Config describes a model in the words of transformers. The zero value is distilbert-base-uncased with two labels.
+// Config describes a model in the words of transformers. The zero value is distilbert-base-uncased
+// with two labels.
 type Config struct {
 	VocabSize        int64   // zero: 30522
 	Dim              int64   // of the hidden states; zero: 768
@@ -83,9 +84,12 @@ func decode(d pretrained.Document) (c Config, err error) {
 
 func (c *Config) fields() []pretrained.Field {
 	return []pretrained.Field{
-		{Key: "vocab_size", Value: &c.VocabSize}, {Key: "dim", Value: &c.Dim}, {Key: "n_layers", Value: &c.NumLayers}, {Key: "n_heads", Value: &c.NumHeads},
-		{Key: "hidden_dim", Value: &c.HiddenDim}, {Key: "max_position_embeddings", Value: &c.MaxPositions}, {Key: "activation", Value: &c.Activation},
-		{Key: "initializer_range", Value: &c.InitializerRange}, {Key: "dropout", Value: &c.Dropout}, {Key: "attention_dropout", Value: &c.AttentionDropout},
+		{Key: "vocab_size", Value: &c.VocabSize}, {Key: "dim", Value: &c.Dim}, {Key: "n_layers", Value: &c.NumLayers},
+		{Key: "n_heads", Value: &c.NumHeads},
+		{Key: "hidden_dim", Value: &c.HiddenDim}, {Key: "max_position_embeddings", Value: &c.MaxPositions},
+		{Key: "activation", Value: &c.Activation},
+		{Key: "initializer_range", Value: &c.InitializerRange}, {Key: "dropout", Value: &c.Dropout},
+		{Key: "attention_dropout", Value: &c.AttentionDropout},
 		{Key: "seq_classif_dropout", Value: &c.ClassifierDropout},
 	}
 }
@@ -98,8 +102,10 @@ func (c Config) document() (pretrained.Document, error) {
 	if *pad < 0 {
 		pad = nil
 	}
-	err := d.Encode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad}, pretrained.Field{Key: "model_type", Value: new(modelType)},
-		pretrained.Field{Key: "architectures", Value: &[]string{architecture}}, pretrained.Field{Key: "dtype", Value: new("float32")}))
+	err := d.Encode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad},
+		pretrained.Field{Key: "model_type", Value: new(modelType)},
+		pretrained.Field{Key: "architectures", Value: &[]string{architecture}}, pretrained.Field{Key: "dtype",
+			Value: new("float32")}))
 	if err == nil {
 		delete(d, "torch_dtype") // the older name of dtype
 		err = c.Head.Encode(d)
@@ -117,7 +123,8 @@ func (c Config) resolved() (_ Config, err error) {
 		value    *int64
 		fallback int64
 	}{
-		{"VocabSize", &c.VocabSize, 30522}, {"Dim", &c.Dim, 768}, {"NumLayers", &c.NumLayers, 6}, {"NumHeads", &c.NumHeads, 12},
+		{"VocabSize", &c.VocabSize, 30522}, {"Dim", &c.Dim, 768}, {"NumLayers", &c.NumLayers, 6},
+		{"NumHeads", &c.NumHeads, 12},
 		{"HiddenDim", &c.HiddenDim, 3072}, {"MaxPositions", &c.MaxPositions, 512},
 	} {
 		if *f.value == 0 {
@@ -131,7 +138,8 @@ func (c Config) resolved() (_ Config, err error) {
 		name     string
 		value    **float64
 		fallback float64
-	}{{"Dropout", &c.Dropout, 0.1}, {"AttentionDropout", &c.AttentionDropout, 0.1}, {"ClassifierDropout", &c.ClassifierDropout, 0.2}} {
+	}{{"Dropout", &c.Dropout, 0.1}, {"AttentionDropout", &c.AttentionDropout, 0.1},
+		{"ClassifierDropout", &c.ClassifierDropout, 0.2}} {
 		if *f.value == nil {
 			*f.value = &f.fallback
 		}

@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 }
 
 func tiny() distilbert.Config {
-	return distilbert.Config{VocabSize: 50, Dim: 24, NumLayers: 2, NumHeads: 3, HiddenDim: 40, MaxPositions: 20, Head: distilbert.Head{NumLabels: 3}}
+	return distilbert.Config{VocabSize: 50, Dim: 24, NumLayers: 2, NumHeads: 3, HiddenDim: 40, MaxPositions: 20,
+		Head: distilbert.Head{NumLabels: 3}}
 }
 
 func newClassifier(t *testing.T, c distilbert.Config) *distilbert.Classifier {
@@ -34,7 +35,9 @@ func newClassifier(t *testing.T, c distilbert.Config) *distilbert.Classifier {
 }
 
 func TestSameSeedGivesTransformersWeights(t *testing.T) {
-	modeltest.Load(t, "distilbert").SameInitial(t, func() (modeltest.Model, error) { return distilbert.NewClassifier(tiny()) })
+	modeltest.Load(t, "distilbert").SameInitial(t, func() (modeltest.Model, error) {
+		return distilbert.NewClassifier(tiny())
+	})
 }
 
 func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
@@ -48,7 +51,8 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 
 func TestSavedModelLoads(t *testing.T) {
 	testenv.RequireTorch(t)
-	modeltest.SavedModelLoads(t, newClassifier(t, tiny()), func(dir string) (*distilbert.Classifier, *pretrained.Report, error) {
+	modeltest.SavedModelLoads(t, newClassifier(t, tiny()), func(dir string) (*distilbert.Classifier, *pretrained.Report,
+		error) {
 		return distilbert.LoadClassifier(dir, distilbert.Head{})
 	})
 }
@@ -91,7 +95,8 @@ func TestNewStepTakesTheClassifier(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		batch, err := step.Collate([]distilbert.Sample{{InputIDs: []int64{2, 7, 3}, Label: 1}, {InputIDs: []int64{2, 3}}})
+		batch, err := step.Collate([]distilbert.Sample{{InputIDs: []int64{2, 7, 3}, Label: 1},
+			{InputIDs: []int64{2, 3}}})
 		if err != nil {
 			t.Fatal(err)
 		}

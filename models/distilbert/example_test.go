@@ -13,11 +13,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// A model learns to tell texts that begin with token 7 from others. It has no token types: samples are ids and a label.
+// A model learns to tell texts that begin with token 7 from others. It has no token types: samples
+// are ids and a label.
 func Example() {
 	torch.ManualSeed(1)
 	model, err := distilbert.NewClassifier(distilbert.Config{
-		VocabSize: 20, Dim: 16, NumLayers: 1, NumHeads: 2, HiddenDim: 32, MaxPositions: 8, Head: distilbert.Head{ID2Label: []string{"other", "seven"}},
+		VocabSize: 20, Dim: 16, NumLayers: 1, NumHeads: 2, HiddenDim: 32, MaxPositions: 8,
+		Head: distilbert.Head{ID2Label: []string{"other", "seven"}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -25,7 +27,8 @@ func Example() {
 	}
 	var samples data.Slice[distilbert.Sample]
 	for i := range int64(32) {
-		samples = append(samples, distilbert.Sample{InputIDs: []int64{7, 1 + i%19, 1 + i%5}, Label: 1}, distilbert.Sample{InputIDs: []int64{8 + i%12, 7}, Label: 0})
+		samples = append(samples, distilbert.Sample{InputIDs: []int64{7, 1 + i%19, 1 + i%5}, Label: 1},
+			distilbert.Sample{InputIDs: []int64{8 + i%12, 7}, Label: 0})
 	}
 	step, err := distilbert.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: 5e-3}})
 	if err != nil {

@@ -22,7 +22,8 @@ type Embeddings struct {
 	Dropout   *nn.Dropout   `module:"dropout"`
 }
 
-// Block is TransformerBlock: attention and a feed-forward part, each followed by the residual and a layer normalisation.
+// Block is TransformerBlock: attention and a feed-forward part, each followed by the residual and a
+// layer normalisation.
 type Block struct {
 	Attention       *SelfAttention `module:"attention"`
 	SALayerNorm     *nn.LayerNorm  `module:"sa_layer_norm"`
@@ -73,17 +74,19 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 func newBlock(c Config, b transformer.Builder, activation transformer.Activation) *Block {
 	return &Block{
 		Attention: &SelfAttention{
-			Query: b.Linear(c.Dim, c.Dim), Key: b.Linear(c.Dim, c.Dim), Value: b.Linear(c.Dim, c.Dim), Out: b.Linear(c.Dim, c.Dim),
+			Query: b.Linear(c.Dim, c.Dim), Key: b.Linear(c.Dim, c.Dim), Value: b.Linear(c.Dim, c.Dim),
+			Out:     b.Linear(c.Dim, c.Dim),
 			Dropout: nn.NewDropout(*c.AttentionDropout), heads: c.NumHeads, kind: c.Attention,
 		},
-		SALayerNorm:     b.LayerNorm(c.Dim, layerNormEps),
-		FFN:             &FFN{Lin1: b.Linear(c.Dim, c.HiddenDim), Lin2: b.Linear(c.HiddenDim, c.Dim), Dropout: nn.NewDropout(*c.Dropout), activation: activation},
+		SALayerNorm: b.LayerNorm(c.Dim, layerNormEps),
+		FFN: &FFN{Lin1: b.Linear(c.Dim, c.HiddenDim), Lin2: b.Linear(c.HiddenDim, c.Dim),
+			Dropout: nn.NewDropout(*c.Dropout), activation: activation},
 		OutputLayerNorm: b.LayerNorm(c.Dim, layerNormEps),
 	}
 }
 
-// Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, dim]. The attention mask, [B, L], has 0 where a token is padding;
-// undefined means that none is.
+// Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, dim]. The
+// attention mask, [B, L], has 0 where a token is padding; undefined means that none is.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(ids)
 	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))
@@ -98,7 +101,8 @@ func (e *Embeddings) Forward(ids torch.Tensor) torch.Tensor {
 	})
 }
 
-// Forward maps hidden states, [B, L, dim], to the next ones. The mask is that of [transformer.PaddingMask].
+// Forward maps hidden states, [B, L, dim], to the next ones. The mask is that of
+// [transformer.PaddingMask].
 func (b *Block) Forward(x, mask torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		x = b.SALayerNorm.Forward(b.Attention.Forward(x, mask).Add(x))
@@ -108,7 +112,8 @@ func (b *Block) Forward(x, mask torch.Tensor) torch.Tensor {
 
 // Forward maps [B, L, dim] to the same shape.
 func (s *SelfAttention) Forward(x, mask torch.Tensor) torch.Tensor {
-	return s.Out.Forward(s.kind.Attend(s.Query.Forward(x), s.Key.Forward(x), s.Value.Forward(x), mask, s.heads, transformer.ActiveDropout(s.Dropout)))
+	return s.Out.Forward(s.kind.Attend(s.Query.Forward(x), s.Key.Forward(x), s.Value.Forward(x), mask, s.heads,
+		transformer.ActiveDropout(s.Dropout)))
 }
 
 // Forward maps [B, L, dim] to the same shape.

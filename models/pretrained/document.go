@@ -54,7 +54,8 @@ func ReadConfig(dir string) (Document, error) {
 
 func readConfig(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > maxConfig {
-		return nil, fmt.Errorf("%s has %d bytes; a description of a model has less than %d", path, info.Size(), maxConfig)
+		return nil, fmt.Errorf("%s has %d bytes; a description of a model has less than %d", path, info.Size(),
+			maxConfig)
 	}
 	return os.ReadFile(path)
 }
@@ -71,7 +72,8 @@ func ParseConfig(text []byte) (Document, error) {
 	return d, nil
 }
 
-// Decode reads keys into variables and takes them out of the document. A key that is absent, or null, leaves its variable alone.
+// Decode reads keys into variables and takes them out of the document. A key that is absent, or
+// null, leaves its variable alone.
 func (d Document) Decode(fields []Field) error {
 	for _, f := range fields {
 		raw, ok := d[f.Key]
@@ -100,8 +102,9 @@ func (d Document) Encode(fields []Field) error {
 	return nil
 }
 
-// Demand refuses a document in which a key has another value than wanted, as JSON; an absent or null one has the first. It is for settings that change
-// what a model computes and that it does not support.
+// Demand refuses a document in which a key has another value than wanted, as JSON; an absent or
+// null one has the first. It is for settings that change what a model computes and that it does not
+// support.
 func (d Document) Demand(key string, wanted ...string) error {
 	raw, ok := d[key]
 	if !ok || isNull(raw) {

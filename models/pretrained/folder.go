@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LoadFolder builds a model and fills it with the weights in dir, as [Load] does. What build makes need not be drawn.
+// LoadFolder builds a model and fills it with the weights in dir, as [Load] does. What build makes
+// need not be drawn.
 func LoadFolder[M any](dir string, build func() M, options func(m M) LoadOptions) (m M, r *Report, err error) {
 	w, err := Open(dir)
 	if err != nil {
@@ -23,7 +24,8 @@ func LoadFolder[M any](dir string, build func() M, options func(m M) LoadOptions
 	return m, r, err
 }
 
-// SaveFolder writes config.json and model.safetensors into dir, which it makes if need be, for transformers to read.
+// SaveFolder writes config.json and model.safetensors into dir, which it makes if need be, for
+// transformers to read.
 func SaveFolder(dir string, model any, d Document) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("pretrained: %w", err)

@@ -11,15 +11,17 @@ import (
 
 // LoadOptions configures [Load].
 type LoadOptions struct {
-	// Prefix is what the names of the encoder's tensors begin with in a model that has a head, such as "bert.". It is cut off or added where model and
-	// files differ in it.
+	// Prefix is what the names of the encoder's tensors begin with in a model that has a head, such
+	// as "bert.". It is cut off or added where model and files differ in it.
 	Prefix string
 
-	// Fresh tells which tensors may be missing, or have another shape, because a head is new: they are drawn. Any other makes the load fail.
+	// Fresh tells which tensors may be missing, or have another shape, because a head is new: they
+	// are drawn. Any other makes the load fail.
 	Fresh func(name string) bool
 	// InitMissing draws all that is missing, as transformers does with a warning only.
 	InitMissing bool
-	// InitMismatched draws tensors whose shapes differ: ignore_mismatched_sizes. Without it they make the load fail.
+	// InitMismatched draws tensors whose shapes differ: ignore_mismatched_sizes. Without it they
+	// make the load fail.
 	InitMismatched bool
 
 	// Init draws the tensors of those names. It is called only if there are any.
@@ -29,8 +31,9 @@ type LoadOptions struct {
 // renames are those of transformers for names of the first releases, which come from TensorFlow.
 var renames = strings.NewReplacer("LayerNorm.gamma", "LayerNorm.weight", "LayerNorm.beta", "LayerNorm.bias")
 
-// Load fills a model with weights and draws what they do not have, from the default generator and in transformers' order. On an error the
-// model is not to be used; the report, where there is one, says what did not fit.
+// Load fills a model with weights and draws what they do not have, from the default generator and
+// in transformers' order. On an error the model is not to be used; the report, where there is one,
+// says what did not fit.
 func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	var own []string
 	for _, t := range nn.StateDict(model) {
@@ -102,17 +105,20 @@ func renamer(own []string, files []nn.TensorInfo, prefix string) func(string) st
 // reject refuses a load that would leave a model with random weights where nobody expects them.
 func (r *Report) reject(path string, o LoadOptions) error {
 	if len(r.Loaded) == 0 {
-		return fmt.Errorf("pretrained: %s has no tensor that fits the model: is it a model of another kind?\n%s", path, r)
+		return fmt.Errorf("pretrained: %s has no tensor that fits the model: is it a model of another kind?\n%s", path,
+			r)
 	}
 	fresh := func(name string) bool { return o.Fresh != nil && o.Fresh(name) }
 	for _, t := range r.Mismatched {
 		if !o.InitMismatched {
-			return fmt.Errorf("pretrained: %s: tensor %s has shape %v, but the model wants %v; the option InitMismatched draws such tensors anew", path, t.Name, t.Found, t.Want)
+			return fmt.Errorf("pretrained: %s: tensor %s has shape %v, but the model wants %v; the option "+
+				"InitMismatched draws such tensors anew", path, t.Name, t.Found, t.Want)
 		}
 	}
 	for _, t := range r.Missing {
 		if !fresh(t.Name) && !o.InitMissing {
-			return fmt.Errorf("pretrained: %s has no tensor %s, of shape %v, and training from a random one is hardly meant; the option InitMissing draws such tensors\n%s", path, t.Name, t.Shape, r)
+			return fmt.Errorf("pretrained: %s has no tensor %s, of shape %v, and training from a random one is "+
+				"hardly meant; the option InitMissing draws such tensors\n%s", path, t.Name, t.Shape, r)
 		}
 	}
 	return nil

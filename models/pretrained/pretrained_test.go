@@ -37,7 +37,8 @@ func tensors(t *testing.T, path string, value float32, shapes map[string][]int64
 	var entries []safetensors.Entry
 	torch.Scope(func() {
 		for name, shape := range shapes {
-			entries = append(entries, safetensors.Entry{Name: name, DType: safetensors.F32, Shape: shape, Data: safetensors.Bytes(torch.Full(value, shape...).Bytes())})
+			entries = append(entries, safetensors.Entry{Name: name, DType: safetensors.F32, Shape: shape,
+				Data: safetensors.Bytes(torch.Full(value, shape...).Bytes())})
 		}
 	})
 	if err := safetensors.WriteFile(path, entries, map[string]string{"format": "pt"}); err != nil {
@@ -91,10 +92,12 @@ func TestUnknownKeysSurviveAConfig(t *testing.T) {
 }
 
 func TestDamagedConfigsAreRefused(t *testing.T) {
-	for content, want := range map[string]string{"{": "unexpected end", "null": "found null", "[]": "cannot unmarshal array"} {
+	for content, want := range map[string]string{"{": "unexpected end", "null": "found null",
+		"[]": "cannot unmarshal array"} {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, "config.json"), content)
-		if _, err := pretrained.ReadConfig(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
+		if _, err := pretrained.ReadConfig(dir); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: error %v, want one with %q and the path", content, err, want)
 		}
 	}
@@ -103,11 +106,13 @@ func TestDamagedConfigsAreRefused(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "config.json"), strings.Repeat(" ", 17<<20))
-	if _, err := pretrained.ReadConfig(dir); err == nil || !strings.Contains(err.Error(), "a description of a model has less") {
+	if _, err := pretrained.ReadConfig(dir); err == nil || !strings.Contains(err.Error(),
+		"a description of a model has less") {
 		t.Errorf("a large file: error %v", err)
 	}
 	d := pretrained.Document{"heads": json.RawMessage(`"many"`)}
-	if err := d.Decode([]pretrained.Field{{Key: "heads", Value: new(int64)}}); err == nil || !strings.Contains(err.Error(), `heads is "many"`) {
+	if err := d.Decode([]pretrained.Field{{Key: "heads", Value: new(int64)}}); err == nil ||
+		!strings.Contains(err.Error(), `heads is "many"`) {
 		t.Errorf("a string for a number: error %v", err)
 	}
 }
@@ -122,7 +127,8 @@ func TestSettingsAreDemanded(t *testing.T) {
 		wanted []string
 		ok     bool
 	}{
-		{"a", []string{"true"}, true}, {"a", []string{"false"}, false}, {"b", []string{"{}"}, true}, {"c", []string{"false"}, true}, {"absent", []string{"0"}, true},
+		{"a", []string{"true"}, true}, {"a", []string{"false"}, false}, {"b", []string{"{}"}, true},
+		{"c", []string{"false"}, true}, {"absent", []string{"0"}, true},
 		{"d", []string{`"x"`, `" x"`}, true}, {"d", []string{`"x"`}, false},
 	} {
 		err := d.Demand(c.key, c.wanted...)
@@ -148,9 +154,11 @@ func newPair() *pair {
 }
 
 var (
-	body  = map[string][]int64{"dense.weight": {3, 2}, "dense.bias": {3}, "LayerNorm.weight": {3}, "LayerNorm.bias": {3}}
+	body = map[string][]int64{"dense.weight": {3, 2}, "dense.bias": {3}, "LayerNorm.weight": {3},
+		"LayerNorm.bias": {3}}
 	whole = map[string][]int64{
-		"encoder.dense.weight": {3, 2}, "encoder.dense.bias": {3}, "encoder.LayerNorm.weight": {3}, "encoder.LayerNorm.bias": {3}, "head.weight": {2, 3}, "head.bias": {2},
+		"encoder.dense.weight": {3, 2}, "encoder.dense.bias": {3}, "encoder.LayerNorm.weight": {3},
+		"encoder.LayerNorm.bias": {3}, "head.weight": {2, 3}, "head.bias": {2},
 	}
 )
 
@@ -180,15 +188,27 @@ func TestNamesAreMatchedAsTransformersDoes(t *testing.T) {
 		renamed     int
 	}{
 		{name: "all is there", shapes: whole},
-		{name: "the encoder alone gets the prefix", shapes: body, initialized: []string{"head.weight", "head.bias"}, renamed: 4},
-		{name: "gamma and beta", shapes: with(whole, map[string][]int64{"encoder.LayerNorm.weight": nil, "encoder.LayerNorm.bias": nil, "encoder.LayerNorm.gamma": {3}, "encoder.LayerNorm.beta": {3}}), renamed: 2},
-		{name: "gamma, beta and no prefix", shapes: with(body, map[string][]int64{"LayerNorm.weight": nil, "LayerNorm.bias": nil, "LayerNorm.gamma": {3}, "LayerNorm.beta": {3}}), initialized: []string{"head.weight", "head.bias"}, renamed: 4},
-		{name: "another head is not used", shapes: with(whole, map[string][]int64{"cls.predictions.bias": {9}}), unexpected: 1},
-		{name: "a hole in the encoder", shapes: with(whole, map[string][]int64{"encoder.dense.bias": nil}), refused: "no tensor encoder.dense.bias, of shape [3]"},
-		{name: "a hole in the encoder, allowed", shapes: with(whole, map[string][]int64{"encoder.dense.bias": nil}), options: pretrained.LoadOptions{InitMissing: true}, initialized: []string{"encoder.dense.bias"}},
-		{name: "a head of other labels", shapes: with(whole, map[string][]int64{"head.weight": {5, 3}, "head.bias": {5}}), refused: "tensor head.weight has shape [5 3], but the model wants [2 3]; the option InitMismatched"},
-		{name: "a head of other labels, allowed", shapes: with(whole, map[string][]int64{"head.weight": {5, 3}, "head.bias": {5}}), options: pretrained.LoadOptions{InitMismatched: true}, initialized: []string{"head.weight", "head.bias"}},
-		{name: "another model", shapes: map[string][]int64{"conv.weight": {1}}, refused: "no tensor that fits the model"},
+		{name: "the encoder alone gets the prefix", shapes: body, initialized: []string{"head.weight", "head.bias"},
+			renamed: 4},
+		{name: "gamma and beta", shapes: with(whole, map[string][]int64{"encoder.LayerNorm.weight": nil,
+			"encoder.LayerNorm.bias": nil, "encoder.LayerNorm.gamma": {3}, "encoder.LayerNorm.beta": {3}}), renamed: 2},
+		{name: "gamma, beta and no prefix", shapes: with(body, map[string][]int64{"LayerNorm.weight": nil,
+			"LayerNorm.bias": nil, "LayerNorm.gamma": {3}, "LayerNorm.beta": {3}}), initialized: []string{"head.weight",
+			"head.bias"}, renamed: 4},
+		{name: "another head is not used", shapes: with(whole, map[string][]int64{"cls.predictions.bias": {9}}),
+			unexpected: 1},
+		{name: "a hole in the encoder", shapes: with(whole, map[string][]int64{"encoder.dense.bias": nil}),
+			refused: "no tensor encoder.dense.bias, of shape [3]"},
+		{name: "a hole in the encoder, allowed", shapes: with(whole, map[string][]int64{"encoder.dense.bias": nil}),
+			options: pretrained.LoadOptions{InitMissing: true}, initialized: []string{"encoder.dense.bias"}},
+		{name: "a head of other labels", shapes: with(whole, map[string][]int64{"head.weight": {5, 3},
+			"head.bias": {5}}), refused: "tensor head.weight has shape [5 3], but the model wants [2 3]; the option " +
+			"InitMismatched"},
+		{name: "a head of other labels, allowed", shapes: with(whole, map[string][]int64{"head.weight": {5, 3},
+			"head.bias": {5}}), options: pretrained.LoadOptions{InitMismatched: true},
+			initialized: []string{"head.weight", "head.bias"}},
+		{name: "another model", shapes: map[string][]int64{"conv.weight": {1}},
+			refused: "no tensor that fits the model"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -216,7 +236,8 @@ func TestNamesAreMatchedAsTransformersDoes(t *testing.T) {
 				t.Errorf("%d were drawn, the report says\n%s", len(drawn), diff)
 			}
 			if len(report.Unexpected) != c.unexpected || len(report.Renamed) != c.renamed {
-				t.Errorf("%d unexpected and %d renamed, want %d and %d:\n%s", len(report.Unexpected), len(report.Renamed), c.unexpected, c.renamed, report)
+				t.Errorf("%d unexpected and %d renamed, want %d and %d:\n%s", len(report.Unexpected),
+					len(report.Renamed), c.unexpected, c.renamed, report)
 			}
 			for _, p := range nn.StateDict(m) {
 				if !drawn[p.Name] {
@@ -231,9 +252,10 @@ func TestAHeadIsCutOffForAnEncoder(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
 	tensors(t, filepath.Join(dir, "model.safetensors"), 7, whole)
-	m, report, err := pretrained.LoadFolder(dir, func() *encoder { return newPair().Encoder }, func(*encoder) pretrained.LoadOptions {
-		return pretrained.LoadOptions{Prefix: "encoder."}
-	})
+	m, report, err := pretrained.LoadFolder(dir, func() *encoder { return newPair().Encoder },
+		func(*encoder) pretrained.LoadOptions {
+			return pretrained.LoadOptions{Prefix: "encoder."}
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +270,8 @@ func TestShardsAreOneModel(t *testing.T) {
 	dir := t.TempDir()
 	tensors(t, filepath.Join(dir, "one.safetensors"), 1, map[string][]int64{"a": {2}, "b": {}})
 	tensors(t, filepath.Join(dir, "two.safetensors"), 2, map[string][]int64{"c": {1, 3}})
-	write(t, filepath.Join(dir, "model.safetensors.index.json"), `{"metadata": {"total_size": 24}, "weight_map": {"a": "one.safetensors", "b": "one.safetensors", "c": "two.safetensors"}}`)
+	write(t, filepath.Join(dir, "model.safetensors.index.json"),
+		`{"metadata": {"total_size": 24}, "weight_map": {"a": "one.safetensors", "b": "one.safetensors", "c": "two.safetensors"}}`)
 	w, err := pretrained.Open(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +279,8 @@ func TestShardsAreOneModel(t *testing.T) {
 	if got := len(w.Contents()); got != 3 {
 		t.Errorf("%d tensors, want 3", got)
 	}
-	for name, want := range map[string]torch.Tensor{"a": torch.Ones(2), "b": torch.Ones(), "c": torch.Full(float32(2), 1, 3)} {
+	for name, want := range map[string]torch.Tensor{"a": torch.Ones(2), "b": torch.Ones(), "c": torch.Full(float32(2),
+		1, 3)} {
 		got, err := w.Read(name)
 		if err != nil {
 			t.Fatal(err)
@@ -290,7 +314,8 @@ func TestIndexesThatLieAreRefused(t *testing.T) {
 		tensors(t, filepath.Join(dir, "one.safetensors"), 1, map[string][]int64{"a": {2}, "b": {}})
 		path := filepath.Join(dir, "model.safetensors.index.json")
 		write(t, path, text)
-		if _, err := pretrained.Open(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := pretrained.Open(dir); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: error %v, want one with %q and the path", text, err, want)
 		}
 	}
@@ -302,7 +327,8 @@ func TestFoldersWithoutWeightsAreNamed(t *testing.T) {
 		t.Errorf("error %v, want one that names the folder", err)
 	}
 	write(t, filepath.Join(dir, "pytorch_model.bin"), "version https://git-lfs.github.com/spec/v1\n")
-	if _, err := pretrained.Open(dir); err == nil || !strings.Contains(err.Error(), "pytorch_model.bin") || !strings.Contains(err.Error(), "a text that stands for a large file") {
+	if _, err := pretrained.Open(dir); err == nil || !strings.Contains(err.Error(), "pytorch_model.bin") ||
+		!strings.Contains(err.Error(), "a text that stands for a large file") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -347,14 +373,17 @@ func TestHezarsConfigsAreReadToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"name": `"bert"`, "id2label": `{"0":"a","1":"b"}`, "layer_norm_eps": "1e-12", "list": `[1,{"2":"x"}]`} {
+	for key, want := range map[string]string{"name": `"bert"`, "id2label": `{"0":"a","1":"b"}`,
+		"layer_norm_eps": "1e-12", "list": `[1,{"2":"x"}]`} {
 		if got := string(d[key]); got != want {
 			t.Errorf("%s is %s, want %s", key, got, want)
 		}
 	}
-	for content, want := range map[string]string{"- a": "want a mapping", "a: .nan": "a: json", "a: [": "did not find"} {
+	for content, want := range map[string]string{"- a": "want a mapping", "a: .nan": "a: json",
+		"a: [": "did not find"} {
 		write(t, path, content)
-		if _, err := pretrained.ReadConfig(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := pretrained.ReadConfig(dir); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%q: error %v, want one with %q and the path", content, err, want)
 		}
 	}

@@ -7,13 +7,16 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// Report says what became of every tensor of a model and of its files. Its String is a table of all but the loaded ones.
+// Report says what became of every tensor of a model and of its files. Its String is a table of all
+// but the loaded ones.
 type Report struct {
 	nn.Report
 
-	// Renamed has the old names, such as bert.embeddings.LayerNorm.gamma or one without prefix, of tensors that were loaded under new ones.
+	// Renamed has the old names, such as bert.embeddings.LayerNorm.gamma or one without prefix, of
+	// tensors that were loaded under new ones.
 	Renamed map[string]string
-	// Initialized are the model's tensors that were drawn at random: those that were missing or of another shape.
+	// Initialized are the model's tensors that were drawn at random: those that were missing or of
+	// another shape.
 	Initialized []string
 }
 

@@ -41,8 +41,8 @@ type shard interface {
 
 var _ nn.Source = (*Weights)(nil)
 
-// Open opens the weights in dir: model.safetensors, or shards of that with their index, or the same of pytorch_model.bin, or Hezar's model.pt, whichever comes
-// first.
+// Open opens the weights in dir: model.safetensors, or shards of that with their index, or the same
+// of pytorch_model.bin, or Hezar's model.pt, whichever comes first.
 func Open(dir string) (*Weights, error) {
 	for _, name := range []string{SafetensorsName, SafetensorsIndexName, PickleName, PickleIndexName, HezarName} {
 		path := filepath.Join(dir, name)
@@ -56,10 +56,12 @@ func Open(dir string) (*Weights, error) {
 		}
 		return OpenFile(path)
 	}
-	return nil, fmt.Errorf("pretrained: there are no weights in %s: want %s or %s, or an index of shards of one of these: %w", dir, SafetensorsName, PickleName, fs.ErrNotExist)
+	return nil, fmt.Errorf("pretrained: there are no weights in %s: want %s or %s, or an index of shards of one of "+
+		"these: %w", dir, SafetensorsName, PickleName, fs.ErrNotExist)
 }
 
-// OpenFile opens one file: safetensors, or what torch.save wrote if its name ends in .bin, .pt or .pth.
+// OpenFile opens one file: safetensors, or what torch.save wrote if its name ends in .bin, .pt or
+// .pth.
 func OpenFile(path string) (*Weights, error) {
 	w := &Weights{path: path, where: map[string]shard{}}
 	s, err := openShard(path)

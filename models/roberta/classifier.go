@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Sample is a text as token ids with its label; Batch is some of them, padded; Step is a model in training.
+// Sample is a text as token ids with its label; Batch is some of them, padded; Step is a model in
+// training.
 type (
 	Sample = classify.Sample
 	Batch  = classify.Batch
@@ -25,7 +26,8 @@ type Classifier struct {
 	Classifier *Top   `module:"classifier"`
 }
 
-// Top is RobertaClassificationHead: a linear layer and tanh over the first token, and the classifier.
+// Top is RobertaClassificationHead: a linear layer and tanh over the first token, and the
+// classifier.
 type Top struct {
 	Dense   *nn.Linear  `module:"dense"`
 	Dropout *nn.Dropout `module:"dropout"`
@@ -34,7 +36,8 @@ type Top struct {
 
 var _ classify.Model = (*Classifier)(nil)
 
-// NewClassifier makes a model with random weights: those that transformers draws from the same seed.
+// NewClassifier makes a model with random weights: those that transformers draws from the same
+// seed.
 func NewClassifier(c Config) (*Classifier, error) {
 	c, err := resolved(c)
 	if err != nil {
@@ -49,8 +52,9 @@ func NewClassifier(c Config) (*Classifier, error) {
 
 func newClassifier(c Config, b transformer.Builder) *Classifier {
 	m := &Classifier{
-		Roberta:    newModel(c, b),
-		Classifier: &Top{b.Linear(c.HiddenSize, c.HiddenSize), nn.NewDropout(c.HeadDropout()), b.Linear(c.HiddenSize, c.NumLabels)},
+		Roberta: newModel(c, b),
+		Classifier: &Top{b.Linear(c.HiddenSize, c.HiddenSize), nn.NewDropout(c.HeadDropout()), b.Linear(c.HiddenSize,
+			c.NumLabels)},
 	}
 	if !b.Undrawn {
 		transformer.InitWeights(m.Classifier, c.InitializerRange, nil)
@@ -58,9 +62,11 @@ func newClassifier(c Config, b transformer.Builder) *Classifier {
 	return m
 }
 
-// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other RoBERTa, whose further heads are left out. What the
-// head leaves open is what config.json says. A new classifier is drawn as transformers' from_pretrained does. The report tells what was not in the files,
-// what was there and not used, and what was drawn; a part of the encoder that is missing is an error.
+// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other
+// RoBERTa, whose further heads are left out. What the head leaves open is what config.json says. A
+// new classifier is drawn as transformers' from_pretrained does. The report tells what was not in
+// the files, what was there and not used, and what was drawn; a part of the encoder that is missing
+// is an error.
 func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error) {
 	return LoadClassifierWith(dir, LoadOptions{Head: h})
 }
@@ -79,15 +85,18 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 		return nil, nil, fmt.Errorf("roberta: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
 	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
-	return transformer.LoadClassifier(dir, o, build, "roberta.", c.InitializerRange, "classifier.dense.weight", "classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias")
+	return transformer.LoadClassifier(dir, o, build, "roberta.", c.InitializerRange, "classifier.dense.weight",
+		"classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias")
 }
 
-// NewStep makes a classifier ready for package trainer, each batch padded to its longest text; [classify.NewStep] has more to choose.
+// NewStep makes a classifier ready for package trainer, each batch padded to its longest text;
+// [classify.NewStep] has more to choose.
 func NewStep(m *Classifier, o engine.Options) (*Step, error) {
 	return classify.NewStep(m, classify.TaskOptions{}, o)
 }
 
-// Save writes config.json and model.safetensors into dir, which it makes if need be, for transformers and [LoadClassifier] to read.
+// Save writes config.json and model.safetensors into dir, which it makes if need be, for
+// transformers and [LoadClassifier] to read.
 func (m *Classifier) Save(dir string) error {
 	d, err := m.document()
 	if err != nil {
@@ -122,19 +131,22 @@ func (m *Classifier) Head() Head { return m.Roberta.config.Head }
 // Limits says which inputs the model takes.
 func (m *Classifier) Limits() classify.Limits {
 	c := m.Roberta.config
-	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize, MaxLength: c.MaxPositions - *c.PadTokenID - 1, PadTokenID: *c.PadTokenID}
+	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize,
+		MaxLength: c.MaxPositions - *c.PadTokenID - 1, PadTokenID: *c.PadTokenID}
 }
 
 // InputEmbeddings is the embedding of the tokens: get_input_embeddings.
 func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.Roberta.Embeddings.Word }
 
-// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest again in the backward pass: less memory, a third
-// more time, the same bits. It is gradient_checkpointing_enable of transformers.
+// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
+// again in the backward pass: less memory, a third more time, the same bits. It is
+// gradient_checkpointing_enable of transformers.
 func (m *Classifier) SetGradientCheckpointing(on bool) {
 	m.Roberta.Encoder.SetGradientCheckpointing(on)
 }
 
-// Forward maps token ids, [B, L], to logits, [B, labels]. Mask and types are those of [Model.Forward].
+// Forward maps token ids, [B, L], to logits, [B, labels]. Mask and types are those of
+// [Model.Forward].
 func (m *Classifier) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return m.Classifier.Forward(m.Roberta.Forward(ids, mask, types)) })
 }

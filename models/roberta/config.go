@@ -9,13 +9,15 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
 
-// Config describes a model. The zero value is transformers' RobertaConfig(); roberta-base has 514 positions, one token type and an epsilon of 1e-5.
+// Config describes a model. The zero value is transformers' RobertaConfig(); roberta-base has 514
+// positions, one token type and an epsilon of 1e-5.
 type Config = transformer.Config
 
 // Head describes the classifier; the zero value takes what config.json says.
 type Head = classify.Head
 
-var kind = transformer.Kind{Type: "roberta", Architecture: "RobertaForSequenceClassification", VocabSize: 50265, PadTokenID: 1}
+var kind = transformer.Kind{Type: "roberta", Architecture: "RobertaForSequenceClassification", VocabSize: 50265,
+	PadTokenID: 1}
 
 // ReadConfig reads config.json from dir and refuses settings that the model does not support.
 func ReadConfig(dir string) (Config, error) {
@@ -40,7 +42,8 @@ func resolved(c Config) (Config, error) {
 		return c, fmt.Errorf("PadTokenID is -1, none; want one, from which positions are counted")
 	}
 	if c.MaxPositions <= *c.PadTokenID+1 {
-		return c, fmt.Errorf("MaxPositions is %d; the first %d are not used, so want more", c.MaxPositions, *c.PadTokenID+1)
+		return c, fmt.Errorf("MaxPositions is %d; the first %d are not used, so want more", c.MaxPositions,
+			*c.PadTokenID+1)
 	}
 	return c, nil
 }

@@ -1,9 +1,11 @@
-// Package roberta holds RoBERTa (Liu et al., 2019) with a head that classifies texts: transformers' RobertaForSequenceClassification, tensor by tensor
-// and bit by bit, as package bert is BertForSequenceClassification.
+// Package roberta holds RoBERTa (Liu et al., 2019) with a head that classifies texts: transformers'
+// RobertaForSequenceClassification, tensor by tensor and bit by bit, as package bert is
+// BertForSequenceClassification.
 //
 //	model, report, err := roberta.LoadClassifier("roberta-base", roberta.Head{NumLabels: 2})
 //	step, err := roberta.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: 2e-5}})
 //
-// It differs from BERT in its head, which has no pooler before it, and in its positions: they are counted from PadTokenID+1 on and only over tokens that are
-// not padding, so a text has at most MaxPositions-PadTokenID-1 tokens.
+// It differs from BERT in its head, which has no pooler before it, and in its positions: they are
+// counted from PadTokenID+1 on and only over tokens that are not padding, so a text has at most
+// MaxPositions-PadTokenID-1 tokens.
 package roberta

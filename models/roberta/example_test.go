@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Positions are counted behind the padding token, so a text is shorter than MaxPositions. What was saved is loaded with another head.
+// Positions are counted behind the padding token, so a text is shorter than MaxPositions. What was
+// saved is loaded with another head.
 func Example() {
 	dir, err := os.MkdirTemp("", "roberta")
 	if err != nil {
@@ -17,7 +18,8 @@ func Example() {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a scratch folder
 
-	model, err := roberta.NewClassifier(roberta.Config{VocabSize: 20, HiddenSize: 16, NumLayers: 1, NumHeads: 2, IntermediateSize: 32, MaxPositions: 10})
+	model, err := roberta.NewClassifier(roberta.Config{VocabSize: 20, HiddenSize: 16, NumLayers: 1, NumHeads: 2,
+		IntermediateSize: 32, MaxPositions: 10})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -28,7 +30,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	_, report, err := roberta.LoadClassifierWith(dir, roberta.LoadOptions{Head: roberta.Head{NumLabels: 3}, InitMismatched: true})
+	_, report, err := roberta.LoadClassifierWith(dir, roberta.LoadOptions{Head: roberta.Head{NumLabels: 3},
+		InitMismatched: true})
 	if err != nil {
 		fmt.Println(err)
 		return

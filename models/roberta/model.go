@@ -42,8 +42,9 @@ func newModel(c Config, b transformer.Builder) *Model {
 	return m
 }
 
-// Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The attention mask, [B, L], has 0 where a token is padding;
-// undefined means that none is. Token types, [B, L], are undefined where all are 0.
+// Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The
+// attention mask, [B, L], has 0 where a token is padding; undefined means that none is. Token
+// types, [B, L], are undefined where all are 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(ids, types)
 	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))
@@ -61,7 +62,8 @@ func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
 	})
 }
 
-// positions counts the tokens that are not padding, from padding+1 on; padding has the position padding.
+// positions counts the tokens that are not padding, from padding+1 on; padding has the position
+// padding.
 func positions(ids torch.Tensor, padding int64) torch.Tensor {
 	mask := ids.NeScalar(padding).ToDType(torch.Int64)
 	return mask.CumSum(1, torch.DefaultDType).Mul(mask).AddScalar(padding)

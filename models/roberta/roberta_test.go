@@ -20,7 +20,8 @@ func TestMain(m *testing.M) {
 }
 
 func tiny() roberta.Config {
-	return roberta.Config{VocabSize: 50, HiddenSize: 24, NumLayers: 2, NumHeads: 3, IntermediateSize: 40, MaxPositions: 20, Head: roberta.Head{NumLabels: 3}}
+	return roberta.Config{VocabSize: 50, HiddenSize: 24, NumLayers: 2, NumHeads: 3, IntermediateSize: 40,
+		MaxPositions: 20, Head: roberta.Head{NumLabels: 3}}
 }
 
 func newClassifier(t *testing.T, c roberta.Config) *roberta.Classifier {
@@ -34,13 +35,16 @@ func newClassifier(t *testing.T, c roberta.Config) *roberta.Classifier {
 }
 
 func TestSameSeedGivesTransformersWeights(t *testing.T) {
-	modeltest.Load(t, "roberta").SameInitial(t, func() (modeltest.Model, error) { return roberta.NewClassifier(tiny()) })
+	modeltest.Load(t, "roberta").SameInitial(t, func() (modeltest.Model, error) {
+		return roberta.NewClassifier(tiny())
+	})
 }
 
 func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 	modeltest.Load(t, "roberta").Run(t, func(c modeltest.Case) (modeltest.Model, error) {
 		config := tiny()
-		config.HiddenDropout, config.AttentionDropout, config.ClassifierDropout = &c.Dropout, &c.Dropout, c.ClassifierDropout
+		config.HiddenDropout, config.AttentionDropout, config.ClassifierDropout = &c.Dropout, &c.Dropout,
+			c.ClassifierDropout
 		config.HiddenAct, config.Attention, config.Head = c.Act, c.Attention, c.Head()
 		return roberta.NewClassifier(config)
 	})
@@ -48,7 +52,8 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 
 func TestSavedModelLoads(t *testing.T) {
 	testenv.RequireTorch(t)
-	modeltest.SavedModelLoads(t, newClassifier(t, tiny()), func(dir string) (*roberta.Classifier, *pretrained.Report, error) {
+	modeltest.SavedModelLoads(t, newClassifier(t, tiny()), func(dir string) (*roberta.Classifier, *pretrained.Report,
+		error) {
 		return roberta.LoadClassifier(dir, roberta.Head{})
 	})
 }

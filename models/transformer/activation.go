@@ -26,7 +26,8 @@ var activations = map[string]Activation{
 	"linear":            func(x torch.Tensor) torch.Tensor { return x },
 }
 
-// ActivationByName finds an activation by the name that hidden_act has in config.json. Empty means gelu.
+// ActivationByName finds an activation by the name that hidden_act has in config.json. Empty means
+// gelu.
 func ActivationByName(name string) (Activation, error) {
 	if name == "" {
 		name = "gelu"
@@ -38,7 +39,8 @@ func ActivationByName(name string) (Activation, error) {
 	return f, nil
 }
 
-// geluNew is the formula that BERT's authors printed, step by step as in transformers; "gelu_pytorch_tanh" is the same in one operator and in other last bits.
+// geluNew is the formula that BERT's authors printed, step by step as in transformers;
+// "gelu_pytorch_tanh" is the same in one operator and in other last bits.
 func geluNew(x torch.Tensor) torch.Tensor {
 	half := x.MulScalar(0.5) // first, as Python does: the order decides how gradients add up
 	inner := x.Add(x.PowScalar(3.0).MulScalar(0.044715)).MulScalar(math.Sqrt(2 / math.Pi))

@@ -30,8 +30,8 @@ func (a Attention) Resolved() (Attention, error) {
 	return a, nil
 }
 
-// Attend is softmax(query·keyᵀ/sqrt(E) + mask)·value with dropout of the weights. Query, key and value are [B, L, heads·E], the mask is that
-// of [PaddingMask]; the result is [B, L, heads·E].
+// Attend is softmax(query·keyᵀ/sqrt(E) + mask)·value with dropout of the weights. Query, key and
+// value are [B, L, heads·E], the mask is that of [PaddingMask]; the result is [B, L, heads·E].
 func (a Attention) Attend(query, key, value, mask torch.Tensor, heads int64, dropout float64) torch.Tensor {
 	shape := query.Shape()
 	size := shape[2] / heads

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Config describes a BERT or a RoBERTa in the words of transformers. The zero value of a field means the default of its kind, the one of bert-base
-// where nothing else is said.
+// Config describes a BERT or a RoBERTa in the words of transformers. The zero value of a field
+// means the default of its kind, the one of bert-base where nothing else is said.
 type Config struct {
 	VocabSize        int64   // zero: 30522; RoBERTa: 50265
 	HiddenSize       int64   // zero: 768
@@ -27,7 +27,8 @@ type Config struct {
 	AttentionDropout  *float64 // nil: 0.1
 	ClassifierDropout *float64 // nil: as HiddenDropout
 
-	// PadTokenID is the id that fills batches up and whose embedding is zero at first and not trained. Nil: 0; RoBERTa: 1. -1: there is none.
+	// PadTokenID is the id that fills batches up and whose embedding is zero at first and not
+	// trained. Nil: 0; RoBERTa: 1. -1: there is none.
 	PadTokenID *int64
 
 	Attention Attention // zero: SDPA. It is not in config.json
@@ -53,8 +54,10 @@ func (c Config) Resolved(k Kind) (Config, error) {
 		value    *int64
 		fallback int64
 	}{
-		{"VocabSize", &c.VocabSize, k.VocabSize}, {"HiddenSize", &c.HiddenSize, 768}, {"NumLayers", &c.NumLayers, 12}, {"NumHeads", &c.NumHeads, 12},
-		{"IntermediateSize", &c.IntermediateSize, 3072}, {"MaxPositions", &c.MaxPositions, 512}, {"TypeVocabSize", &c.TypeVocabSize, 2},
+		{"VocabSize", &c.VocabSize, k.VocabSize}, {"HiddenSize", &c.HiddenSize, 768}, {"NumLayers", &c.NumLayers, 12},
+		{"NumHeads", &c.NumHeads, 12},
+		{"IntermediateSize", &c.IntermediateSize, 3072}, {"MaxPositions", &c.MaxPositions, 512},
+		{"TypeVocabSize", &c.TypeVocabSize, 2},
 	} {
 		if *f.value == 0 {
 			*f.value = f.fallback
@@ -88,7 +91,8 @@ func (c Config) checked() (_ Config, err error) {
 	for _, f := range []struct {
 		name  string
 		value *float64
-	}{{"HiddenDropout", c.HiddenDropout}, {"AttentionDropout", c.AttentionDropout}, {"ClassifierDropout", c.ClassifierDropout}} {
+	}{{"HiddenDropout", c.HiddenDropout}, {"AttentionDropout", c.AttentionDropout},
+		{"ClassifierDropout", c.ClassifierDropout}} {
 		if err := CheckProbability(f.name, f.value); err != nil {
 			return c, err
 		}
@@ -123,16 +127,20 @@ func CheckProbability(name string, p *float64) error {
 
 func (c *Config) fields() []pretrained.Field {
 	return []pretrained.Field{
-		{Key: "vocab_size", Value: &c.VocabSize}, {Key: "hidden_size", Value: &c.HiddenSize}, {Key: "num_hidden_layers", Value: &c.NumLayers},
+		{Key: "vocab_size", Value: &c.VocabSize}, {Key: "hidden_size", Value: &c.HiddenSize}, {Key: "num_hidden_layers",
+			Value: &c.NumLayers},
 		{Key: "num_attention_heads", Value: &c.NumHeads}, {Key: "intermediate_size", Value: &c.IntermediateSize},
-		{Key: "max_position_embeddings", Value: &c.MaxPositions}, {Key: "type_vocab_size", Value: &c.TypeVocabSize}, {Key: "hidden_act", Value: &c.HiddenAct},
+		{Key: "max_position_embeddings", Value: &c.MaxPositions}, {Key: "type_vocab_size", Value: &c.TypeVocabSize},
+		{Key: "hidden_act", Value: &c.HiddenAct},
 		{Key: "layer_norm_eps", Value: &c.LayerNormEps}, {Key: "initializer_range", Value: &c.InitializerRange},
-		{Key: "hidden_dropout_prob", Value: &c.HiddenDropout}, {Key: "attention_probs_dropout_prob", Value: &c.AttentionDropout},
+		{Key: "hidden_dropout_prob", Value: &c.HiddenDropout}, {Key: "attention_probs_dropout_prob",
+			Value: &c.AttentionDropout},
 		{Key: "classifier_dropout", Value: &c.ClassifierDropout},
 	}
 }
 
-// DecodeConfig reads a config.json, whose model_type must be that of the kind. The result is not resolved.
+// DecodeConfig reads a config.json, whose model_type must be that of the kind. The result is not
+// resolved.
 func DecodeConfig(d pretrained.Document, k Kind) (Config, error) {
 	d = maps.Clone(d)
 	c := Config{}
@@ -199,8 +207,10 @@ func (c Config) Document(k Kind, architecture string) (pretrained.Document, erro
 		pad = nil
 	}
 	architectures := []string{architecture}
-	err := d.Encode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad}, pretrained.Field{Key: "model_type", Value: &k.Type},
-		pretrained.Field{Key: "architectures", Value: &architectures}, pretrained.Field{Key: "dtype", Value: new("float32")}))
+	err := d.Encode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &pad},
+		pretrained.Field{Key: "model_type", Value: &k.Type},
+		pretrained.Field{Key: "architectures", Value: &architectures}, pretrained.Field{Key: "dtype",
+			Value: new("float32")}))
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +226,8 @@ func (c Config) LayerOptions() LayerOptions {
 	}
 	return LayerOptions{
 		HiddenSize: c.HiddenSize, Heads: c.NumHeads, IntermediateSize: c.IntermediateSize, Activation: activation,
-		HiddenDropout: *c.HiddenDropout, AttentionDropout: *c.AttentionDropout, LayerNormEps: c.LayerNormEps, Attention: c.Attention,
+		HiddenDropout: *c.HiddenDropout, AttentionDropout: *c.AttentionDropout, LayerNormEps: c.LayerNormEps,
+		Attention: c.Attention,
 	}
 }
 

@@ -1,6 +1,7 @@
-// Package transformer holds what encoders such as BERT, RoBERTa and DistilBERT share: attention, its masks, activations by their names, the layer
-// that BERT and RoBERTa are stacked of, and the way transformers draws initial weights. Everything calls libtorch as transformers 5.17
-// does, in the same order, so that the same seed and weights give the same bits on the same CPU.
+// Package transformer holds what encoders such as BERT, RoBERTa and DistilBERT share: attention,
+// its masks, activations by their names, the layer that BERT and RoBERTa are stacked of, and the
+// way transformers draws initial weights. Everything calls libtorch as transformers 5.17 does, in
+// the same order, so that the same seed and weights give the same bits on the same CPU.
 //
 //	mask := transformer.PaddingMask(attentionMask, x.DType(), transformer.SDPA)
 //	for _, layer := range layers {

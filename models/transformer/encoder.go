@@ -32,7 +32,8 @@ func (e *Encoder[L]) Forward(x, mask torch.Tensor) torch.Tensor {
 	for _, layer := range e.Layer {
 		if e.checkpointing && e.Training() {
 			x = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
-				// A view, since autocast casts a leaf once for query, key and value together and would sum their gradients in its own precision.
+				// A view, since autocast casts a leaf once for query, key and value together and
+				// would sum their gradients in its own precision.
 				return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), in[1])}
 			}, x, mask)[0]
 		} else {
@@ -42,6 +43,7 @@ func (e *Encoder[L]) Forward(x, mask torch.Tensor) torch.Tensor {
 	return x
 }
 
-// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest again in the backward pass: less memory, a third
-// more time, the same bits. It is gradient_checkpointing_enable of transformers.
+// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
+// again in the backward pass: less memory, a third more time, the same bits. It is
+// gradient_checkpointing_enable of transformers.
 func (e *Encoder[L]) SetGradientCheckpointing(on bool) { e.checkpointing = on }

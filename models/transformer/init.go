@@ -6,9 +6,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Builder makes the layers of a model. The zero value draws each one's weights as PyTorch's constructor does, which transformers repeats
-// with its own distribution afterwards: see [InitWeights]. Both take numbers from the generator, so a seed gives transformers' bits only
-// if both are drawn.
+// Builder makes the layers of a model. The zero value draws each one's weights as PyTorch's
+// constructor does, which transformers repeats with its own distribution afterwards: see
+// [InitWeights]. Both take numbers from the generator, so a seed gives transformers' bits only if
+// both are drawn.
 type Builder struct {
 	Undrawn bool // leave weights as they come: they will be loaded, and no random number may be used up
 }
@@ -38,9 +39,10 @@ func (b Builder) LayerNorm(size int64, eps float64) *nn.LayerNorm {
 	return nn.NewLayerNorm(nn.Dims{size}, &nn.LayerNormOptions{Eps: eps})
 }
 
-// InitWeights draws weights as transformers' _init_weights: normal ones of standard deviation std for linear layers and embeddings, zeros for
-// biases and padding rows, ones for the weights of layer normalisations. It goes through the modules of m in the order
-// of their fields. Only tensors whose names missing holds are drawn; nil means all.
+// InitWeights draws weights as transformers' _init_weights: normal ones of standard deviation std
+// for linear layers and embeddings, zeros for biases and padding rows, ones for the weights of
+// layer normalisations. It goes through the modules of m in the order of their fields. Only tensors
+// whose names missing holds are drawn; nil means all.
 func InitWeights(m any, std float64, missing map[string]bool) {
 	torch.NoGrad(func() {
 		torch.Scope(func() {

@@ -16,8 +16,8 @@ type LayerOptions struct {
 	Attention        Attention
 }
 
-// Layer is attention and a feed-forward part, each followed by dropout, the residual and a layer normalisation: BertLayer, and RobertaLayer,
-// which is the same.
+// Layer is attention and a feed-forward part, each followed by dropout, the residual and a layer
+// normalisation: BertLayer, and RobertaLayer, which is the same.
 type Layer struct {
 	Attention    *AttentionBlock `module:"attention"`
 	Intermediate *Intermediate   `module:"intermediate"`
@@ -48,7 +48,8 @@ type Intermediate struct {
 	Activation Activation
 }
 
-// Output is BertSelfOutput and BertOutput: a linear layer, dropout, the residual and a layer normalisation.
+// Output is BertSelfOutput and BertOutput: a linear layer, dropout, the residual and a layer
+// normalisation.
 type Output struct {
 	Dense     *nn.Linear    `module:"dense"`
 	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
@@ -72,7 +73,8 @@ func NewLayer(b Builder, o LayerOptions) *Layer {
 }
 
 func newOutput(b Builder, in int64, o LayerOptions) *Output {
-	return &Output{Dense: b.Linear(in, o.HiddenSize), LayerNorm: b.LayerNorm(o.HiddenSize, o.LayerNormEps), Dropout: nn.NewDropout(o.HiddenDropout)}
+	return &Output{Dense: b.Linear(in, o.HiddenSize), LayerNorm: b.LayerNorm(o.HiddenSize, o.LayerNormEps),
+		Dropout: nn.NewDropout(o.HiddenDropout)}
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones. The mask is that of [PaddingMask].
@@ -85,7 +87,8 @@ func (l *Layer) Forward(x, mask torch.Tensor) torch.Tensor {
 
 // Forward maps [B, L, hidden] to the same shape.
 func (s *SelfAttention) Forward(x, mask torch.Tensor) torch.Tensor {
-	return s.Kind.Attend(s.Query.Forward(x), s.Key.Forward(x), s.Value.Forward(x), mask, s.Heads, ActiveDropout(s.Dropout))
+	return s.Kind.Attend(s.Query.Forward(x), s.Key.Forward(x), s.Value.Forward(x), mask, s.Heads,
+		ActiveDropout(s.Dropout))
 }
 
 // Forward maps [B, L, hidden] to [B, L, intermediate].
@@ -96,7 +99,8 @@ func (o *Output) Forward(x, residual torch.Tensor) torch.Tensor {
 	return o.LayerNorm.Forward(o.Dropout.Forward(o.Dense.Forward(x)).Add(residual))
 }
 
-// ActiveDropout is the probability of a dropout layer that somebody else applies: 0 in evaluation mode.
+// ActiveDropout is the probability of a dropout layer that somebody else applies: 0 in evaluation
+// mode.
 func ActiveDropout(d *nn.Dropout) float64 {
 	if d.Training() {
 		return d.P

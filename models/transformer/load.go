@@ -11,22 +11,26 @@ import (
 
 // LoadOptions configures the LoadClassifierWith of packages bert, roberta and distilbert.
 type LoadOptions struct {
-	Head           classify.Head // what it leaves open is what config.json says
-	Attention      Attention     // zero: SDPA
-	InitMissing    bool          // draw what is missing of the encoder, too
-	InitMismatched bool          // draw what has another shape, such as a classifier of other labels: ignore_mismatched_sizes
+	Head        classify.Head // what it leaves open is what config.json says
+	Attention   Attention     // zero: SDPA
+	InitMissing bool          // draw what is missing of the encoder, too
+	// draw what has another shape, such as a classifier of other labels: ignore_mismatched_sizes
+	InitMismatched bool
 }
 
-// LoadClassifier builds a classifier and fills it with the weights in dir. The prefix is what the names of the encoder's tensors begin with, such as
-// "bert."; head names the tensors that other models of the kind do not have. What is missing is drawn with the standard deviation std.
-func LoadClassifier[M any](dir string, o LoadOptions, build func(Builder) M, prefix string, std float64, head ...string) (M, *pretrained.Report, error) {
-	m, report, err := pretrained.LoadFolder(dir, func() M { return build(Builder{Undrawn: true}) }, func(m M) pretrained.LoadOptions {
-		return pretrained.LoadOptions{
-			Prefix: prefix, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
-			Fresh: func(name string) bool { return slices.Contains(head, name) },
-			Init:  func(missing map[string]bool) { InitWeights(m, std, missing) },
-		}
-	})
+// LoadClassifier builds a classifier and fills it with the weights in dir. The prefix is what the
+// names of the encoder's tensors begin with, such as "bert."; head names the tensors that other
+// models of the kind do not have. What is missing is drawn with the standard deviation std.
+func LoadClassifier[M any](dir string, o LoadOptions, build func(Builder) M, prefix string, std float64,
+	head ...string) (M, *pretrained.Report, error) {
+	m, report, err := pretrained.LoadFolder(dir, func() M { return build(Builder{Undrawn: true}) },
+		func(m M) pretrained.LoadOptions {
+			return pretrained.LoadOptions{
+				Prefix: prefix, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
+				Fresh: func(name string) bool { return slices.Contains(head, name) },
+				Init:  func(missing map[string]bool) { InitWeights(m, std, missing) },
+			}
+		})
 	if err != nil {
 		var none M
 		return none, report, fmt.Errorf("%s: %w", strings.TrimSuffix(prefix, "."), err)

@@ -6,9 +6,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what [Attention.Attend] adds or selects by. It is
-// undefined, and attention takes a faster road, where nothing is masked. Telling so reads the mask back from its device; a caller
-// who knows leaves the mask undefined. dtype is that of the hidden states.
+// PaddingMask turns an attention mask, [B, L] with 0 where a token is padding, into what
+// [Attention.Attend] adds or selects by. It is undefined, and attention takes a faster road, where
+// nothing is masked. Telling so reads the mask back from its device; a caller who knows leaves the
+// mask undefined. dtype is that of the hidden states.
 func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor {
 	if !mask.Defined() {
 		return mask

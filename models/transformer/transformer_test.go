@@ -30,16 +30,21 @@ func TestMasksHaveTheFormThatAttentionWants(t *testing.T) {
 			t.Errorf("%s: a mask that masks nothing was kept", a)
 		}
 	}
-	if m := transformer.PaddingMask(ragged, torch.Float32, transformer.SDPA); m.DType() != torch.Bool || !slices.Equal(m.Shape(), []int64{2, 1, 2, 2}) {
+	if m := transformer.PaddingMask(ragged, torch.Float32, transformer.SDPA); m.DType() != torch.Bool ||
+		!slices.Equal(m.Shape(), []int64{2, 1, 2, 2}) {
 		t.Errorf("sdpa: the mask is %s%v, want bool[2 1 2 2]", m.DType(), m.Shape())
 	}
-	for dtype, lowest := range map[torch.DType]float64{torch.Float32: -math.MaxFloat32, torch.Float64: -math.MaxFloat64, torch.Float16: -65504, torch.BFloat16: -3.3895313892515355e38} {
+	for dtype, lowest := range map[torch.DType]float64{torch.Float32: -math.MaxFloat32, torch.Float64: -math.MaxFloat64,
+		torch.Float16: -65504, torch.BFloat16: -3.3895313892515355e38} {
 		m := transformer.PaddingMask(ragged, dtype, transformer.Eager)
-		if got := torch.Values[float64](m.ToDType(torch.Float64)); m.DType() != dtype || !slices.Equal(got, []float64{0, 0, 0, lowest}) {
+		if got := torch.Values[float64](m.ToDType(torch.Float64)); m.DType() != dtype || !slices.Equal(got,
+			[]float64{0, 0, 0, lowest}) {
 			t.Errorf("eager: the mask is %s %v, want %s [0 0 0 %g]", m.DType(), got, dtype, lowest)
 		}
 	}
-	if err := torch.Try(func() { transformer.PaddingMask(ragged, torch.Int64, transformer.Eager) }); err == nil || !strings.Contains(err.Error(), "want one of floating-point numbers") {
+	if err := torch.Try(func() {
+		transformer.PaddingMask(ragged, torch.Int64, transformer.Eager)
+	}); err == nil || !strings.Contains(err.Error(), "want one of floating-point numbers") {
 		t.Errorf("a mask of integers: error %v", err)
 	}
 }
@@ -59,7 +64,8 @@ func TestUnknownNamesListTheKnownOnes(t *testing.T) {
 	if _, err := transformer.ActivationByName("swiglu"); err == nil || !strings.Contains(err.Error(), `"gelu_new"`) {
 		t.Errorf("error %v, want one that lists the activations", err)
 	}
-	if _, err := transformer.Attention("flash_attention_2").Resolved(); err == nil || !strings.Contains(err.Error(), `"sdpa" "eager"`) {
+	if _, err := transformer.Attention("flash_attention_2").Resolved(); err == nil || !strings.Contains(err.Error(),
+		`"sdpa" "eager"`) {
 		t.Errorf("error %v, want one that lists the ways", err)
 	}
 	if a, err := transformer.Attention("").Resolved(); a != transformer.SDPA || err != nil {
@@ -80,8 +86,10 @@ func TestUndrawnLayersUseNoRandomNumbers(t *testing.T) {
 	for i, want := range []any{drawn.Linear(3, 2), drawn.Embedding(4, 3, new(int64(1))), drawn.LayerNorm(3, 1e-12)} {
 		a, b := nn.Params(made[i]), nn.Params(want)
 		for k := range b {
-			if a[k].Name != b[k].Name || !slices.Equal(a[k].Tensor.Shape(), b[k].Tensor.Shape()) || !a[k].Tensor.NeedsGrad() {
-				t.Errorf("%s%v, want %s%v with gradients", a[k].Name, a[k].Tensor.Shape(), b[k].Name, b[k].Tensor.Shape())
+			if a[k].Name != b[k].Name || !slices.Equal(a[k].Tensor.Shape(), b[k].Tensor.Shape()) ||
+				!a[k].Tensor.NeedsGrad() {
+				t.Errorf("%s%v, want %s%v with gradients", a[k].Name, a[k].Tensor.Shape(), b[k].Name,
+					b[k].Tensor.Shape())
 			}
 		}
 	}
@@ -90,7 +98,8 @@ func TestUndrawnLayersUseNoRandomNumbers(t *testing.T) {
 func TestOnlyMissingTensorsAreDrawn(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.ManualSeed(1)
-	m := nn.Sequential{nn.NewLinear(40, 30, nil), nn.NewEmbedding(30, 20, &nn.EmbeddingOptions{PaddingIdx: new(int64(2))}), nn.NewLayerNorm(nn.Dims{3}, nil)}
+	m := nn.Sequential{nn.NewLinear(40, 30, nil), nn.NewEmbedding(30, 20,
+		&nn.EmbeddingOptions{PaddingIdx: new(int64(2))}), nn.NewLayerNorm(nn.Dims{3}, nil)}
 	torch.NoGrad(func() {
 		for _, p := range nn.Params(m) {
 			p.Tensor.Fill_(7)

@@ -2,7 +2,8 @@ package functional
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Threshold keeps what is above threshold and sets the rest to value: torch.nn.functional.threshold.
+// Threshold keeps what is above threshold and sets the rest to value:
+// torch.nn.functional.threshold.
 func Threshold(input torch.Tensor, threshold, value float64) torch.Tensor {
 	return call("aten::threshold", input, threshold, value)
 }
@@ -24,10 +25,12 @@ func Hardswish(input torch.Tensor) torch.Tensor { return call("aten::hardswish",
 // Hardsigmoid is relu6(input+3) / 6: torch.nn.functional.hardsigmoid.
 func Hardsigmoid(input torch.Tensor) torch.Tensor { return call("aten::hardsigmoid", input) }
 
-// ELU is input where it is positive and alpha*(exp(input)-1) elsewhere: torch.nn.functional.elu, whose default alpha is 1.
+// ELU is input where it is positive and alpha*(exp(input)-1) elsewhere: torch.nn.functional.elu,
+// whose default alpha is 1.
 func ELU(input torch.Tensor, alpha float64) torch.Tensor { return call("aten::elu", input, alpha) }
 
-// CELU is max(0, input) + min(0, alpha*(exp(input/alpha)-1)): torch.nn.functional.celu, whose default alpha is 1.
+// CELU is max(0, input) + min(0, alpha*(exp(input/alpha)-1)): torch.nn.functional.celu, whose
+// default alpha is 1.
 func CELU(input torch.Tensor, alpha float64) torch.Tensor { return call("aten::celu", input, alpha) }
 
 // SELU is [ELU] scaled so that layers keep mean and variance: torch.nn.functional.selu.
@@ -36,17 +39,18 @@ func SELU(input torch.Tensor) torch.Tensor { return call("aten::selu", input) }
 // Mish is input * tanh(softplus(input)): torch.nn.functional.mish.
 func Mish(input torch.Tensor) torch.Tensor { return call("aten::mish", input) }
 
-// PReLU is input where it is positive and weight*input elsewhere; weight has one number, or one per channel:
-// torch.nn.functional.prelu.
+// PReLU is input where it is positive and weight*input elsewhere; weight has one number, or one per
+// channel: torch.nn.functional.prelu.
 func PReLU(input, weight torch.Tensor) torch.Tensor { return call("aten::prelu", input, weight) }
 
-// RReLU is [LeakyReLU] with a slope drawn from [lower, upper] for every element while training, and their mean otherwise:
-// torch.nn.functional.rrelu, whose defaults are 1/8, 1/3 and false.
+// RReLU is [LeakyReLU] with a slope drawn from [lower, upper] for every element while training, and
+// their mean otherwise: torch.nn.functional.rrelu, whose defaults are 1/8, 1/3 and false.
 func RReLU(input torch.Tensor, lower, upper float64, training bool) torch.Tensor {
 	return call("aten::rrelu", input, lower, upper, training)
 }
 
-// GLU is the first half of input along dim times the sigmoid of the second: torch.nn.functional.glu, whose default dim is -1.
+// GLU is the first half of input along dim times the sigmoid of the second:
+// torch.nn.functional.glu, whose default dim is -1.
 func GLU(input torch.Tensor, dim int64) torch.Tensor { return call("aten::glu", input, dim) }
 
 // LogSigmoid is log(1 / (1 + exp(-input))): torch.nn.functional.logsigmoid.
@@ -62,18 +66,20 @@ func Tanhshrink(input torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return input.Sub(input.Tanh()) })
 }
 
-// Softshrink moves input by lambda towards 0, and to 0 where it is nearer: torch.nn.functional.softshrink, whose default lambda is 0.5.
+// Softshrink moves input by lambda towards 0, and to 0 where it is nearer:
+// torch.nn.functional.softshrink, whose default lambda is 0.5.
 func Softshrink(input torch.Tensor, lambda float64) torch.Tensor {
 	return call("aten::softshrink", input, lambda)
 }
 
-// Hardshrink sets to 0 what is within lambda of it: torch.nn.functional.hardshrink, whose default lambda is 0.5.
+// Hardshrink sets to 0 what is within lambda of it: torch.nn.functional.hardshrink, whose default
+// lambda is 0.5.
 func Hardshrink(input torch.Tensor, lambda float64) torch.Tensor {
 	return call("aten::hardshrink", input, lambda)
 }
 
-// SoftplusWith is [Softplus] sharpened by beta, log(1 + exp(beta*input)) / beta, and input itself where beta*input is above threshold:
-// torch.nn.functional.softplus, whose defaults are 1 and 20.
+// SoftplusWith is [Softplus] sharpened by beta, log(1 + exp(beta*input)) / beta, and input itself
+// where beta*input is above threshold: torch.nn.functional.softplus, whose defaults are 1 and 20.
 func SoftplusWith(input torch.Tensor, beta, threshold float64) torch.Tensor {
 	return input.Softplus(beta, threshold)
 }
@@ -83,9 +89,9 @@ func Softmin(input torch.Tensor, dim int64) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return input.Neg().Softmax(dim, torch.DefaultDType) })
 }
 
-// GumbelSoftmax draws from the Gumbel-Softmax distribution along dim at temperature tau, after Jang et al. (2016). With hard set the
-// samples are one-hot, and gradients are those of the soft ones: torch.nn.functional.gumbel_softmax, whose defaults are 1, false
-// and -1.
+// GumbelSoftmax draws from the Gumbel-Softmax distribution along dim at temperature tau, after Jang
+// et al. (2016). With hard set the samples are one-hot, and gradients are those of the soft ones:
+// torch.nn.functional.gumbel_softmax, whose defaults are 1, false and -1.
 func GumbelSoftmax(logits torch.Tensor, tau float64, hard bool, dim int64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		gumbels := call("aten::exponential", logits.Detach().EmptyLike()).Log().Neg()

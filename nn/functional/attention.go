@@ -2,8 +2,8 @@ package functional
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// ScaledDotProductAttentionOptions are the keywords of torch.nn.functional.scaled_dot_product_attention. The zero value means PyTorch's
-// defaults.
+// ScaledDotProductAttentionOptions are the keywords of
+// torch.nn.functional.scaled_dot_product_attention. The zero value means PyTorch's defaults.
 type ScaledDotProductAttentionOptions struct {
 	Mask    torch.Tensor // bool, true takes part, or added to the scores; undefined: none
 	Dropout float64      // of the attention weights; set it to 0 in evaluation
@@ -12,8 +12,9 @@ type ScaledDotProductAttentionOptions struct {
 	GQA     bool         // query has a multiple of the heads of key and value: enable_gqa
 }
 
-// ScaledDotProductAttention is softmax(query·keyᵀ·scale + mask)·value, of query [..., L, E], key [..., S, E] and value [..., S, Ev]:
-// torch.nn.functional.scaled_dot_product_attention. libtorch picks the fastest of its kernels.
+// ScaledDotProductAttention is softmax(query·keyᵀ·scale + mask)·value, of query [..., L, E], key
+// [..., S, E] and value [..., S, Ev]: torch.nn.functional.scaled_dot_product_attention. libtorch
+// picks the fastest of its kernels.
 func ScaledDotProductAttention(query, key, value torch.Tensor, o ScaledDotProductAttentionOptions) torch.Tensor {
 	const op = "ScaledDotProductAttention"
 	if o.Causal && o.Mask.Defined() {

@@ -70,7 +70,8 @@ func window(op string, kernel []int64, dims int) []int64 {
 	return spread(op, "the kernel", kernel, 1, dims)
 }
 
-// checkProbability refuses what is no probability, for operators whose own message does not name the function.
+// checkProbability refuses what is no probability, for operators whose own message does not name
+// the function.
 func checkProbability(op string, p float64) {
 	if !(p >= 0 && p <= 1) {
 		panic(mistake(op, torch.ErrValue, "p is a probability and must be between 0 and 1, found %g", p))

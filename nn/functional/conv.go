@@ -6,7 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// ConvOptions are the keywords of the convolutions. The zero value means PyTorch's defaults; one number stands for all dimensions.
+// ConvOptions are the keywords of the convolutions. The zero value means PyTorch's defaults; one
+// number stands for all dimensions.
 type ConvOptions struct {
 	Stride   []int64 // nil means 1
 	Padding  []int64 // zeros on both sides; nil means 0
@@ -15,29 +16,33 @@ type ConvOptions struct {
 	Groups   int64   // zero means 1
 }
 
-// Conv1d convolves input, [N, C, L] or [C, L], with weight, [out, C/groups, k]; an undefined bias is left out:
-// torch.nn.functional.conv1d.
+// Conv1d convolves input, [N, C, L] or [C, L], with weight, [out, C/groups, k]; an undefined bias
+// is left out: torch.nn.functional.conv1d.
 func Conv1d(input, weight, bias torch.Tensor, o ConvOptions) torch.Tensor {
 	return conv("Conv1d", 1, input, weight, bias, o)
 }
 
-// Conv2d convolves input, [N, C, H, W] or [C, H, W], with weight, [out, C/groups, kh, kw]: torch.nn.functional.conv2d.
+// Conv2d convolves input, [N, C, H, W] or [C, H, W], with weight, [out, C/groups, kh, kw]:
+// torch.nn.functional.conv2d.
 func Conv2d(input, weight, bias torch.Tensor, o ConvOptions) torch.Tensor {
 	return conv("Conv2d", 2, input, weight, bias, o)
 }
 
-// Conv3d convolves input, [N, C, D, H, W] or [C, D, H, W], with weight, [out, C/groups, kd, kh, kw]: torch.nn.functional.conv3d.
+// Conv3d convolves input, [N, C, D, H, W] or [C, D, H, W], with weight, [out, C/groups, kd, kh,
+// kw]: torch.nn.functional.conv3d.
 func Conv3d(input, weight, bias torch.Tensor, o ConvOptions) torch.Tensor {
 	return conv("Conv3d", 3, input, weight, bias, o)
 }
 
 func conv(op string, dims int, input, weight, bias torch.Tensor, o ConvOptions) torch.Tensor {
-	c := torch.ConvOptions{Stride: spread(op, "Stride", o.Stride, 1, dims), Dilation: spread(op, "Dilation", o.Dilation, 1, dims), Groups: or(o.Groups, 1)}
+	c := torch.ConvOptions{Stride: spread(op, "Stride", o.Stride, 1, dims), Dilation: spread(op, "Dilation", o.Dilation,
+		1, dims), Groups: or(o.Groups, 1)}
 	if o.Same {
 		if o.Padding != nil {
 			panic(mistake(op, torch.ErrValue, "Same and Padding %v are both set; want one", o.Padding))
 		}
-		return call(fmt.Sprintf("aten::conv%dd.padding", dims), input, weight, bias, c.Stride, "same", c.Dilation, c.Groups)
+		return call(fmt.Sprintf("aten::conv%dd.padding", dims), input, weight, bias, c.Stride, "same", c.Dilation,
+			c.Groups)
 	}
 	c.Padding = spread(op, "Padding", o.Padding, 0, dims)
 	switch dims {
@@ -49,8 +54,8 @@ func conv(op string, dims int, input, weight, bias torch.Tensor, o ConvOptions) 
 	return call("aten::conv3d", input, weight, bias, c.Stride, c.Padding, c.Dilation, c.Groups)
 }
 
-// ConvTransposeOptions are the keywords of the transposed convolutions. The zero value means PyTorch's defaults; one number stands for
-// all dimensions.
+// ConvTransposeOptions are the keywords of the transposed convolutions. The zero value means
+// PyTorch's defaults; one number stands for all dimensions.
 type ConvTransposeOptions struct {
 	Stride        []int64 // nil means 1
 	Padding       []int64 // dilation*(kernel-1) - Padding zeros are added on both sides of the input; nil means 0
@@ -59,52 +64,61 @@ type ConvTransposeOptions struct {
 	Dilation      []int64 // nil means 1
 }
 
-// ConvTranspose1d is the gradient of [Conv1d] with respect to its input; weight is [C, out/groups, k]:
-// torch.nn.functional.conv_transpose1d.
+// ConvTranspose1d is the gradient of [Conv1d] with respect to its input; weight is [C, out/groups,
+// k]: torch.nn.functional.conv_transpose1d.
 func ConvTranspose1d(input, weight, bias torch.Tensor, o ConvTransposeOptions) torch.Tensor {
 	return convTranspose("ConvTranspose1d", "aten::conv_transpose1d", 1, input, weight, bias, o)
 }
 
-// ConvTranspose2d is the gradient of [Conv2d] with respect to its input; weight is [C, out/groups, kh, kw]:
-// torch.nn.functional.conv_transpose2d.
+// ConvTranspose2d is the gradient of [Conv2d] with respect to its input; weight is [C, out/groups,
+// kh, kw]: torch.nn.functional.conv_transpose2d.
 func ConvTranspose2d(input, weight, bias torch.Tensor, o ConvTransposeOptions) torch.Tensor {
 	return convTranspose("ConvTranspose2d", "aten::conv_transpose2d.input", 2, input, weight, bias, o)
 }
 
-// ConvTranspose3d is the gradient of [Conv3d] with respect to its input; weight is [C, out/groups, kd, kh, kw]:
-// torch.nn.functional.conv_transpose3d.
+// ConvTranspose3d is the gradient of [Conv3d] with respect to its input; weight is [C, out/groups,
+// kd, kh, kw]: torch.nn.functional.conv_transpose3d.
 func ConvTranspose3d(input, weight, bias torch.Tensor, o ConvTransposeOptions) torch.Tensor {
 	return convTranspose("ConvTranspose3d", "aten::conv_transpose3d.input", 3, input, weight, bias, o)
 }
 
 func convTranspose(op, aten string, dims int, input, weight, bias torch.Tensor, o ConvTransposeOptions) torch.Tensor {
-	return call(aten, input, weight, bias, spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0, dims),
-		spread(op, "OutputPadding", o.OutputPadding, 0, dims), or(o.Groups, 1), spread(op, "Dilation", o.Dilation, 1, dims))
+	return call(aten, input, weight, bias, spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0,
+		dims),
+		spread(op, "OutputPadding", o.OutputPadding, 0, dims), or(o.Groups, 1), spread(op, "Dilation", o.Dilation, 1,
+			dims))
 }
 
-// Bilinear computes x1ᵀ·weight[k]·x2 + bias[k] for every output k; weight is [out, in1, in2]: torch.nn.functional.bilinear.
+// Bilinear computes x1ᵀ·weight[k]·x2 + bias[k] for every output k; weight is [out, in1, in2]:
+// torch.nn.functional.bilinear.
 func Bilinear(input1, input2, weight, bias torch.Tensor) torch.Tensor {
 	return call("aten::bilinear", input1, input2, weight, bias)
 }
 
-// FoldOptions are the keywords of [Unfold] and [Fold]. The zero value means PyTorch's defaults; one number stands for both dimensions.
+// FoldOptions are the keywords of [Unfold] and [Fold]. The zero value means PyTorch's defaults; one
+// number stands for both dimensions.
 type FoldOptions struct {
 	Dilation []int64 // nil means 1
 	Padding  []int64 // nil means 0
 	Stride   []int64 // nil means 1
 }
 
-// Unfold takes the windows of a convolution out of [N, C, H, W] as columns, [N, C*kh*kw, windows]: torch.nn.functional.unfold.
+// Unfold takes the windows of a convolution out of [N, C, H, W] as columns, [N, C*kh*kw, windows]:
+// torch.nn.functional.unfold.
 func Unfold(input torch.Tensor, kernel []int64, o FoldOptions) torch.Tensor {
 	const op = "Unfold"
-	return call("aten::im2col", input, window(op, kernel, 2), spread(op, "Dilation", o.Dilation, 1, 2), spread(op, "Padding", o.Padding, 0, 2), spread(op, "Stride", o.Stride, 1, 2))
+	return call("aten::im2col", input, window(op, kernel, 2), spread(op, "Dilation", o.Dilation, 1, 2),
+		spread(op, "Padding", o.Padding, 0, 2), spread(op, "Stride", o.Stride, 1, 2))
 }
 
-// Fold adds the columns of [Unfold] up to [N, C, H, W], of which size is H and W: torch.nn.functional.fold.
+// Fold adds the columns of [Unfold] up to [N, C, H, W], of which size is H and W:
+// torch.nn.functional.fold.
 func Fold(input torch.Tensor, size, kernel []int64, o FoldOptions) torch.Tensor {
 	const op = "Fold"
 	if len(size) == 0 {
 		panic(mistake(op, torch.ErrValue, "the output has no size; want 1 or 2 numbers"))
 	}
-	return call("aten::col2im", input, spread(op, "the output's size", size, 1, 2), window(op, kernel, 2), spread(op, "Dilation", o.Dilation, 1, 2), spread(op, "Padding", o.Padding, 0, 2), spread(op, "Stride", o.Stride, 1, 2))
+	return call("aten::col2im", input, spread(op, "the output's size", size, 1, 2), window(op, kernel, 2),
+		spread(op, "Dilation", o.Dilation, 1, 2), spread(op, "Padding", o.Padding, 0, 2), spread(op, "Stride", o.Stride,
+			1, 2))
 }

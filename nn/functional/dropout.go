@@ -2,13 +2,14 @@ package functional
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Dropout1d zeroes whole channels of [N, C, L] or [C, L] with probability p while training: torch.nn.functional.dropout1d.
+// Dropout1d zeroes whole channels of [N, C, L] or [C, L] with probability p while training:
+// torch.nn.functional.dropout1d.
 func Dropout1d(input torch.Tensor, p float64, training bool) torch.Tensor {
 	return featureDropout("Dropout1d", input, p, training, 2)
 }
 
-// Dropout2d zeroes whole channels of [N, C, H, W] with probability p while training: torch.nn.functional.dropout2d. Like PyTorch's it
-// takes three dimensions for [N, C, L].
+// Dropout2d zeroes whole channels of [N, C, H, W] with probability p while training:
+// torch.nn.functional.dropout2d. Like PyTorch's it takes three dimensions for [N, C, L].
 func Dropout2d(input torch.Tensor, p float64, training bool) torch.Tensor {
 	checkProbability("Dropout2d", p)
 	if d := input.Dim(); d != 3 && d != 4 {
@@ -17,7 +18,8 @@ func Dropout2d(input torch.Tensor, p float64, training bool) torch.Tensor {
 	return call("aten::feature_dropout", input, p, training)
 }
 
-// Dropout3d zeroes whole channels of [N, C, D, H, W] or [C, D, H, W] with probability p while training: torch.nn.functional.dropout3d.
+// Dropout3d zeroes whole channels of [N, C, D, H, W] or [C, D, H, W] with probability p while
+// training: torch.nn.functional.dropout3d.
 func Dropout3d(input torch.Tensor, p float64, training bool) torch.Tensor {
 	return featureDropout("Dropout3d", input, p, training, 4)
 }
@@ -33,16 +35,19 @@ func featureDropout(op string, input torch.Tensor, p float64, training bool, dim
 	case dims + 1:
 		return call("aten::feature_dropout", input, p, training)
 	}
-	panic(mistake(op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", dims, dims+1, input.Shape()))
+	panic(mistake(op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", dims, dims+1,
+		input.Shape()))
 }
 
-// AlphaDropout is dropout that keeps mean and variance behind [SELU]: torch.nn.functional.alpha_dropout.
+// AlphaDropout is dropout that keeps mean and variance behind [SELU]:
+// torch.nn.functional.alpha_dropout.
 func AlphaDropout(input torch.Tensor, p float64, training bool) torch.Tensor {
 	checkProbability("AlphaDropout", p)
 	return call("aten::alpha_dropout", input, p, training)
 }
 
-// FeatureAlphaDropout is [AlphaDropout] of whole channels: torch.nn.functional.feature_alpha_dropout.
+// FeatureAlphaDropout is [AlphaDropout] of whole channels:
+// torch.nn.functional.feature_alpha_dropout.
 func FeatureAlphaDropout(input torch.Tensor, p float64, training bool) torch.Tensor {
 	checkProbability("FeatureAlphaDropout", p)
 	return call("aten::feature_alpha_dropout", input, p, training)

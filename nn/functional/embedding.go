@@ -16,7 +16,8 @@ const (
 	BagMax
 )
 
-// EmbeddingBagOptions are the keywords of torch.nn.functional.embedding_bag. The zero value means PyTorch's defaults.
+// EmbeddingBagOptions are the keywords of torch.nn.functional.embedding_bag. The zero value means
+// PyTorch's defaults.
 type EmbeddingBagOptions struct {
 	Offsets           torch.Tensor // where each bag begins, for a one-dimensional input
 	Mode              BagMode      // zero means BagMean
@@ -27,15 +28,16 @@ type EmbeddingBagOptions struct {
 	PaddingIdx        *int64       // this row does not count; negative counts from the end, nil means none
 }
 
-// EmbeddingBag looks rows of weight up and joins those of a bag: input is [bags, size], or [indices] with Offsets:
-// torch.nn.functional.embedding_bag.
+// EmbeddingBag looks rows of weight up and joins those of a bag: input is [bags, size], or
+// [indices] with Offsets: torch.nn.functional.embedding_bag.
 func EmbeddingBag(input, weight torch.Tensor, o EmbeddingBagOptions) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		const op = "EmbeddingBag"
 		shape := input.Shape()
 		if o.PerSampleWeights.Defined() {
 			if s := o.PerSampleWeights.Shape(); !slices.Equal(s, shape) {
-				panic(mistake(op, torch.ErrInvalid, "want PerSampleWeights in the shape of the input, %v, found %v", shape, s))
+				panic(mistake(op, torch.ErrInvalid, "want PerSampleWeights in the shape of the input, %v, found %v",
+					shape, s))
 			}
 			if o.Mode != BagSum {
 				panic(mistake(op, torch.ErrValue, "PerSampleWeights are for BagSum"))
@@ -45,7 +47,8 @@ func EmbeddingBag(input, weight torch.Tensor, o EmbeddingBagOptions) torch.Tenso
 		case len(shape) == 2 && o.Offsets.Defined():
 			panic(mistake(op, torch.ErrValue, "Offsets are for a one-dimensional input, found %v", shape))
 		case len(shape) == 2:
-			o.Offsets = torch.Options{DType: input.DType(), Device: input.Device()}.Arange(0, shape[0]*shape[1], max(shape[1], 1))
+			o.Offsets = torch.Options{DType: input.DType(), Device: input.Device()}.Arange(0, shape[0]*shape[1],
+				max(shape[1], 1))
 			input = input.Reshape(-1)
 			if o.PerSampleWeights.Defined() {
 				o.PerSampleWeights = o.PerSampleWeights.Reshape(-1)
@@ -71,6 +74,7 @@ func EmbeddingBag(input, weight torch.Tensor, o EmbeddingBagOptions) torch.Tenso
 			}
 			padding = (p + words) % words
 		}
-		return call("aten::embedding_bag.padding_idx", weight, input, o.Offsets, o.ScaleGradByFreq, mode, o.Sparse, o.PerSampleWeights, o.IncludeLastOffset, padding)
+		return call("aten::embedding_bag.padding_idx", weight, input, o.Offsets, o.ScaleGradByFreq, mode, o.Sparse,
+			o.PerSampleWeights, o.IncludeLastOffset, padding)
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What libtorch does not get right where there are no rows. PyTorch 2.11 ends with a segmentation fault in the first, and gives what lay in memory
-// in the second.
+// What libtorch does not get right where there are no rows. PyTorch 2.11 ends with a segmentation
+// fault in the first, and gives what lay in memory in the second.
 func TestNoRowsGiveNothingOrTheLossOfNothing(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Zeros(0, 3).RequiresGrad()
@@ -31,7 +31,8 @@ func TestNoRowsGiveNothingOrTheLossOfNothing(t *testing.T) {
 		if got := f.MultiMarginLoss(x, target, f.MultiMarginLossOptions{P: p, Reduction: f.Sum}).Item(); got != 0 {
 			t.Errorf("the sum of no losses is %v, want 0", got)
 		}
-		if got := f.MultiMarginLoss(x, target, f.MultiMarginLossOptions{P: p, Reduction: f.None}).Shape(); len(got) != 1 || got[0] != 0 {
+		if got := f.MultiMarginLoss(x, target, f.MultiMarginLossOptions{P: p,
+			Reduction: f.None}).Shape(); len(got) != 1 || got[0] != 0 {
 			t.Errorf("no losses have shape %v, want [0]", got)
 		}
 	}

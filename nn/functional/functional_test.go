@@ -25,7 +25,8 @@ var cases = map[string]func(in tensors) torch.Tensor{
 	"cross_entropy":          func(in tensors) torch.Tensor { return f.CrossEntropy(in[0], in[1]) },
 	"cross_entropy_weighted": func(in tensors) torch.Tensor { return f.CrossEntropyWeighted(in[0], in[1], in[2]) },
 	"cross_entropy_options": func(in tensors) torch.Tensor {
-		return f.CrossEntropyWith(in[0], in[1], f.CrossEntropyOptions{Weight: in[2], IgnoreIndex: new(int64(2)), Reduction: f.Sum, LabelSmoothing: 0.1})
+		return f.CrossEntropyWith(in[0], in[1], f.CrossEntropyOptions{Weight: in[2], IgnoreIndex: new(int64(2)),
+			Reduction: f.Sum, LabelSmoothing: 0.1})
 	},
 	"cross_entropy_ignore_zero": func(in tensors) torch.Tensor {
 		return f.CrossEntropyWith(in[0], in[1], f.CrossEntropyOptions{IgnoreIndex: new(int64(0)), Reduction: f.None})
@@ -35,7 +36,8 @@ var cases = map[string]func(in tensors) torch.Tensor{
 	"cross_entropy_one":           func(in tensors) torch.Tensor { return f.CrossEntropy(in[0], in[1]) },
 	"nll_loss":                    func(in tensors) torch.Tensor { return f.NLLLoss(in[0], in[1]) },
 	"nll_loss_options": func(in tensors) torch.Tensor {
-		return f.NLLLossWith(in[0], in[1], f.NLLLossOptions{Weight: in[2], IgnoreIndex: new(int64(1)), Reduction: f.None})
+		return f.NLLLossWith(in[0], in[1], f.NLLLossOptions{Weight: in[2], IgnoreIndex: new(int64(1)),
+			Reduction: f.None})
 	},
 	"nll_loss_images":     func(in tensors) torch.Tensor { return f.NLLLoss(in[0], in[1]) },
 	"nll_loss_one":        func(in tensors) torch.Tensor { return f.NLLLoss(in[0], in[1]) },
@@ -54,7 +56,8 @@ var cases = map[string]func(in tensors) torch.Tensor{
 	"kl_div_log":          func(in tensors) torch.Tensor { return f.KLDiv(in[0], in[1], f.Sum, true) },
 	"bce_with_logits":     func(in tensors) torch.Tensor { return f.BCEWithLogits(in[0], in[1]) },
 	"bce_with_logits_options": func(in tensors) torch.Tensor {
-		return f.BCEWithLogitsWith(in[0], in[1], f.BCEWithLogitsOptions{Weight: in[2], PosWeight: in[3], Reduction: f.Sum})
+		return f.BCEWithLogitsWith(in[0], in[1], f.BCEWithLogitsOptions{Weight: in[2], PosWeight: in[3],
+			Reduction: f.Sum})
 	},
 	"ctc_loss": func(in tensors) torch.Tensor { return f.CTCLoss(in[0], in[1], in[2], in[3], f.CTCLossOptions{}) },
 	"ctc_loss_flat": func(in tensors) torch.Tensor {
@@ -88,7 +91,8 @@ var cases = map[string]func(in tensors) torch.Tensor{
 	"cdist_three":         func(in tensors) torch.Tensor { return f.CDist(in[0], in[1], 3) },
 	"grid_sample":         func(in tensors) torch.Tensor { return f.GridSample(in[0], in[1], f.GridSampleOptions{}) },
 	"grid_sample_nearest": func(in tensors) torch.Tensor {
-		return f.GridSample(in[0], in[1], f.GridSampleOptions{Mode: "nearest", PaddingMode: "border", AlignCorners: true})
+		return f.GridSample(in[0], in[1], f.GridSampleOptions{Mode: "nearest", PaddingMode: "border",
+			AlignCorners: true})
 	},
 	"grid_sample_bicubic": func(in tensors) torch.Tensor {
 		return f.GridSample(in[0], in[1], f.GridSampleOptions{Mode: "bicubic", PaddingMode: "reflection"})
@@ -106,7 +110,8 @@ var cases = map[string]func(in tensors) torch.Tensor{
 	},
 	"attention": attention(f.ScaledDotProductAttentionOptions{}),
 	"attention_mask": func(in tensors) torch.Tensor {
-		return f.ScaledDotProductAttention(in[0], in[1], in[2], f.ScaledDotProductAttentionOptions{Mask: in[3], Scale: 0.3})
+		return f.ScaledDotProductAttention(in[0], in[1], in[2], f.ScaledDotProductAttentionOptions{Mask: in[3],
+			Scale: 0.3})
 	},
 	"attention_causal":  attention(f.ScaledDotProductAttentionOptions{Causal: true}),
 	"attention_dropout": attention(f.ScaledDotProductAttentionOptions{Dropout: 0.3}),
@@ -115,7 +120,8 @@ var cases = map[string]func(in tensors) torch.Tensor{
 		return f.MaxPool2d(in[0], []int64{2, 3}, f.MaxPoolOptions{Stride: []int64{1}, Padding: []int64{0, 1}})
 	},
 	"instance_norm": func(in tensors) torch.Tensor {
-		return f.InstanceNorm(in[0], f.InstanceNormOptions{RunningMean: in[1], RunningVar: in[2], UseRunningStats: true})
+		return f.InstanceNorm(in[0], f.InstanceNormOptions{RunningMean: in[1], RunningVar: in[2],
+			UseRunningStats: true})
 	},
 	"embedding": func(in tensors) torch.Tensor { return f.Embedding(in[0], in[1]) },
 }

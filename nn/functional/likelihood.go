@@ -7,14 +7,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// BCELossOptions are the keywords of torch.nn.functional.binary_cross_entropy. The zero value means PyTorch's defaults.
+// BCELossOptions are the keywords of torch.nn.functional.binary_cross_entropy. The zero value means
+// PyTorch's defaults.
 type BCELossOptions struct {
 	Weight    torch.Tensor // a factor per element, broadcasting; undefined means 1
 	Reduction Reduction    // zero means Mean
 }
 
-// BinaryCrossEntropy compares probabilities with targets in [0, 1] of the same shape: torch.nn.functional.binary_cross_entropy. Logarithms
-// are limited to -100; [BCEWithLogits] is more exact.
+// BinaryCrossEntropy compares probabilities with targets in [0, 1] of the same shape:
+// torch.nn.functional.binary_cross_entropy. Logarithms are limited to -100; [BCEWithLogits] is more
+// exact.
 func BinaryCrossEntropy(input, target torch.Tensor, o BCELossOptions) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		const op = "BinaryCrossEntropy"
@@ -29,7 +31,8 @@ func BinaryCrossEntropy(input, target torch.Tensor, o BCELossOptions) torch.Tens
 	})
 }
 
-// PoissonNLLLossOptions are the keywords of torch.nn.functional.poisson_nll_loss. The zero value means PyTorch's defaults.
+// PoissonNLLLossOptions are the keywords of torch.nn.functional.poisson_nll_loss. The zero value
+// means PyTorch's defaults.
 type PoissonNLLLossOptions struct {
 	NotLog    bool      // the input is the rate itself and not its logarithm: log_input=False
 	Full      bool      // add Stirling's term, an approximation of log(target!)
@@ -37,20 +40,24 @@ type PoissonNLLLossOptions struct {
 	Reduction Reduction // zero means Mean
 }
 
-// PoissonNLLLoss is exp(input) - target*input, the negative log-likelihood of counts: torch.nn.functional.poisson_nll_loss.
+// PoissonNLLLoss is exp(input) - target*input, the negative log-likelihood of counts:
+// torch.nn.functional.poisson_nll_loss.
 func PoissonNLLLoss(input, target torch.Tensor, o PoissonNLLLossOptions) torch.Tensor {
-	return call("aten::poisson_nll_loss", input, target, !o.NotLog, o.Full, or(o.Eps, 1e-8), o.Reduction.code("PoissonNLLLoss"))
+	return call("aten::poisson_nll_loss", input, target, !o.NotLog, o.Full, or(o.Eps, 1e-8),
+		o.Reduction.code("PoissonNLLLoss"))
 }
 
-// GaussianNLLLossOptions are the keywords of torch.nn.functional.gaussian_nll_loss. The zero value means PyTorch's defaults.
+// GaussianNLLLossOptions are the keywords of torch.nn.functional.gaussian_nll_loss. The zero value
+// means PyTorch's defaults.
 type GaussianNLLLossOptions struct {
 	Full      bool      // add the constant term
 	Eps       float64   // the least variance; zero means 1e-6
 	Reduction Reduction // zero means Mean
 }
 
-// GaussianNLLLoss is (log(variance) + (input-target)²/variance) / 2; variance has the shape of input, or lacks its last dimension, or has
-// 1 in one dimension: torch.nn.functional.gaussian_nll_loss.
+// GaussianNLLLoss is (log(variance) + (input-target)²/variance) / 2; variance has the shape of
+// input, or lacks its last dimension, or has 1 in one dimension:
+// torch.nn.functional.gaussian_nll_loss.
 func GaussianNLLLoss(input, target, variance torch.Tensor, o GaussianNLLLossOptions) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		const op = "GaussianNLLLoss"
@@ -59,7 +66,8 @@ func GaussianNLLLoss(input, target, variance torch.Tensor, o GaussianNLLLossOpti
 		case len(v) == len(in)-1 && slices.Equal(in[:len(v)], v):
 			variance = variance.Unsqueeze(-1)
 		case len(v) != len(in) || len(differ) > 1 || len(differ) == 1 && v[differ[0]] != 1:
-			panic(mistake(op, torch.ErrInvalid, "want a variance in the shape of the input, %v, or without its last dimension, or with 1 in one dimension, found %v", in, v))
+			panic(mistake(op, torch.ErrInvalid, "want a variance in the shape of the input, %v, or without its last "+
+				"dimension, or with 1 in one dimension, found %v", in, v))
 		}
 		if variance.LtScalar(0).Any().Item() != 0 {
 			panic(mistake(op, torch.ErrValue, "the variance has negative numbers"))

@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Reduction says what a loss does with the losses of the elements. The zero value is PyTorch's default.
+// Reduction says what a loss does with the losses of the elements. The zero value is PyTorch's
+// default.
 type Reduction int
 
 // The reductions.
@@ -50,7 +51,8 @@ func (r Reduction) reduce(op string, loss torch.Tensor) torch.Tensor {
 // defaultIgnoreIndex is the class that does not count, PyTorch's default.
 const defaultIgnoreIndex = -100
 
-// CrossEntropyOptions are the keywords of torch.nn.functional.cross_entropy. The zero value means PyTorch's defaults.
+// CrossEntropyOptions are the keywords of torch.nn.functional.cross_entropy. The zero value means
+// PyTorch's defaults.
 type CrossEntropyOptions struct {
 	Weight         torch.Tensor // a factor per class, [C]; undefined means 1
 	IgnoreIndex    *int64       // targets of this class do not count; nil means -100
@@ -58,8 +60,9 @@ type CrossEntropyOptions struct {
 	LabelSmoothing float64      // share of the target that is spread over all classes
 }
 
-// CrossEntropy compares logits, [N, C] or [N, C, ...] or [C], with class indices or with probabilities in the shape of input: the mean of
-// torch.nn.functional.cross_entropy. [CrossEntropyWith] has its keywords.
+// CrossEntropy compares logits, [N, C] or [N, C, ...] or [C], with class indices or with
+// probabilities in the shape of input: the mean of torch.nn.functional.cross_entropy.
+// [CrossEntropyWith] has its keywords.
 func CrossEntropy(input, target torch.Tensor) torch.Tensor {
 	return CrossEntropyWith(input, target, CrossEntropyOptions{})
 }
@@ -71,7 +74,8 @@ func CrossEntropyWeighted(input, target, weight torch.Tensor) torch.Tensor {
 
 // CrossEntropyWith is [CrossEntropy] with options.
 func CrossEntropyWith(input, target torch.Tensor, o CrossEntropyOptions) torch.Tensor {
-	return input.CrossEntropyLoss(target, o.Weight, o.Reduction.torch("CrossEntropy"), orIgnore(o.IgnoreIndex), o.LabelSmoothing)
+	return input.CrossEntropyLoss(target, o.Weight, o.Reduction.torch("CrossEntropy"), orIgnore(o.IgnoreIndex),
+		o.LabelSmoothing)
 }
 
 func orIgnore(index *int64) int64 {
@@ -81,34 +85,40 @@ func orIgnore(index *int64) int64 {
 	return *index
 }
 
-// NLLLossOptions are the keywords of torch.nn.functional.nll_loss. The zero value means PyTorch's defaults.
+// NLLLossOptions are the keywords of torch.nn.functional.nll_loss. The zero value means PyTorch's
+// defaults.
 type NLLLossOptions struct {
 	Weight      torch.Tensor // a factor per class, [C]; undefined means 1
 	IgnoreIndex *int64       // targets of this class do not count; nil means -100
 	Reduction   Reduction    // zero means Mean
 }
 
-// NLLLoss compares log-probabilities, [N, C] or [N, C, ...] or [C], with class indices: the mean of torch.nn.functional.nll_loss.
+// NLLLoss compares log-probabilities, [N, C] or [N, C, ...] or [C], with class indices: the mean of
+// torch.nn.functional.nll_loss.
 func NLLLoss(input, target torch.Tensor) torch.Tensor {
 	return NLLLossWith(input, target, NLLLossOptions{})
 }
 
 // NLLLossWith is [NLLLoss] with options.
 func NLLLossWith(input, target torch.Tensor, o NLLLossOptions) torch.Tensor {
-	return torch.Call("aten::nll_loss_nd", input, target, o.Weight, int64(o.Reduction.torch("NLLLoss")), orIgnore(o.IgnoreIndex))[0]
+	return torch.Call("aten::nll_loss_nd", input, target, o.Weight, int64(o.Reduction.torch("NLLLoss")),
+		orIgnore(o.IgnoreIndex))[0]
 }
 
-// MSELoss is the mean, or what r says, of the squared differences, broadcasting: torch.nn.functional.mse_loss.
+// MSELoss is the mean, or what r says, of the squared differences, broadcasting:
+// torch.nn.functional.mse_loss.
 func MSELoss(input, target torch.Tensor, r Reduction) torch.Tensor {
 	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor { return x.MSELoss(y, r.torch("MSELoss")) })
 }
 
-// L1Loss is the mean, or what r says, of the absolute differences, broadcasting: torch.nn.functional.l1_loss.
+// L1Loss is the mean, or what r says, of the absolute differences, broadcasting:
+// torch.nn.functional.l1_loss.
 func L1Loss(input, target torch.Tensor, r Reduction) torch.Tensor {
 	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor { return x.L1Loss(y, r.torch("L1Loss")) })
 }
 
-// SmoothL1Loss is squared below beta and absolute above: torch.nn.functional.smooth_l1_loss, whose default beta is 1.
+// SmoothL1Loss is squared below beta and absolute above: torch.nn.functional.smooth_l1_loss, whose
+// default beta is 1.
 func SmoothL1Loss(input, target torch.Tensor, r Reduction, beta float64) torch.Tensor {
 	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor {
 		if beta == 0 { // libtorch's kernel divides by beta, as PyTorch's function knows
@@ -118,15 +128,17 @@ func SmoothL1Loss(input, target torch.Tensor, r Reduction, beta float64) torch.T
 	})
 }
 
-// HuberLoss is squared below delta and linear above: torch.nn.functional.huber_loss, whose default delta is 1.
+// HuberLoss is squared below delta and linear above: torch.nn.functional.huber_loss, whose default
+// delta is 1.
 func HuberLoss(input, target torch.Tensor, r Reduction, delta float64) torch.Tensor {
 	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor {
 		return call("aten::huber_loss", x, y, r.code("HuberLoss"), delta)
 	})
 }
 
-// KLDiv is the divergence of distributions target from log-probabilities input. Mean is the mean over all elements, as PyTorch's "mean";
-// the divergence itself is [BatchMean]: torch.nn.functional.kl_div. With logTarget the targets are log-probabilities too.
+// KLDiv is the divergence of distributions target from log-probabilities input. Mean is the mean
+// over all elements, as PyTorch's "mean"; the divergence itself is [BatchMean]:
+// torch.nn.functional.kl_div. With logTarget the targets are log-probabilities too.
 func KLDiv(input, target torch.Tensor, r Reduction, logTarget bool) torch.Tensor {
 	if r == BatchMean {
 		if input.Dim() == 0 {
@@ -153,14 +165,16 @@ func broadcast(a, b torch.Tensor) (torch.Tensor, torch.Tensor) {
 	return both[0], both[1]
 }
 
-// BCEWithLogitsOptions are the keywords of torch.nn.functional.binary_cross_entropy_with_logits. The zero value means PyTorch's defaults.
+// BCEWithLogitsOptions are the keywords of torch.nn.functional.binary_cross_entropy_with_logits.
+// The zero value means PyTorch's defaults.
 type BCEWithLogitsOptions struct {
 	Weight    torch.Tensor // a factor per element, broadcasting; undefined means 1
 	PosWeight torch.Tensor // a factor for positive targets per class, broadcasting; undefined means 1
 	Reduction Reduction    // zero means Mean
 }
 
-// BCEWithLogits compares logits with probabilities of the same shape: the mean of torch.nn.functional.binary_cross_entropy_with_logits.
+// BCEWithLogits compares logits with probabilities of the same shape: the mean of
+// torch.nn.functional.binary_cross_entropy_with_logits.
 func BCEWithLogits(input, target torch.Tensor) torch.Tensor {
 	return BCEWithLogitsWith(input, target, BCEWithLogitsOptions{})
 }
@@ -173,15 +187,17 @@ func BCEWithLogitsWith(input, target torch.Tensor, o BCEWithLogitsOptions) torch
 	return input.BinaryCrossEntropyWithLogits(target, o.Weight, o.PosWeight, o.Reduction.torch("BCEWithLogits"))
 }
 
-// CTCLossOptions are the keywords of torch.nn.functional.ctc_loss. The zero value means PyTorch's defaults.
+// CTCLossOptions are the keywords of torch.nn.functional.ctc_loss. The zero value means PyTorch's
+// defaults.
 type CTCLossOptions struct {
 	Blank        int64     // the class of the blank
 	Reduction    Reduction // zero means Mean: each loss is divided by its target's length first
 	ZeroInfinity bool      // infinite losses, of targets too long for their input, become 0 and so do their gradients
 }
 
-// CTCLoss is the connectionist temporal classification loss of log-probabilities, [T, N, C] or [T, C], against targets, [N, S] or all
-// in one, with the int64 lengths of inputs and targets, [N]: torch.nn.functional.ctc_loss.
+// CTCLoss is the connectionist temporal classification loss of log-probabilities, [T, N, C] or [T,
+// C], against targets, [N, S] or all in one, with the int64 lengths of inputs and targets, [N]:
+// torch.nn.functional.ctc_loss.
 func CTCLoss(logProbs, targets, inputLengths, targetLengths torch.Tensor, o CTCLossOptions) torch.Tensor {
 	return logProbs.CTCLoss(targets, inputLengths, targetLengths, o.Blank, o.Reduction.torch("CTCLoss"), o.ZeroInfinity)
 }

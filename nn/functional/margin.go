@@ -2,33 +2,37 @@ package functional
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// SoftMarginLoss is log(1 + exp(-target*input)) for targets of 1 and -1: torch.nn.functional.soft_margin_loss.
+// SoftMarginLoss is log(1 + exp(-target*input)) for targets of 1 and -1:
+// torch.nn.functional.soft_margin_loss.
 func SoftMarginLoss(input, target torch.Tensor, r Reduction) torch.Tensor {
 	return call("aten::soft_margin_loss", input, target, r.code("SoftMarginLoss"))
 }
 
-// HingeEmbeddingLoss is input where target is 1, and max(0, margin - input) where it is -1: torch.nn.functional.hinge_embedding_loss, whose
-// default margin is 1.
+// HingeEmbeddingLoss is input where target is 1, and max(0, margin - input) where it is -1:
+// torch.nn.functional.hinge_embedding_loss, whose default margin is 1.
 func HingeEmbeddingLoss(input, target torch.Tensor, r Reduction, margin float64) torch.Tensor {
 	return call("aten::hinge_embedding_loss", input, target, margin, r.code("HingeEmbeddingLoss"))
 }
 
-// MarginRankingLoss is max(0, -target*(input1-input2) + margin): 1 says that input1 should be larger, -1 that input2 should:
-// torch.nn.functional.margin_ranking_loss, whose default margin is 0.
+// MarginRankingLoss is max(0, -target*(input1-input2) + margin): 1 says that input1 should be
+// larger, -1 that input2 should: torch.nn.functional.margin_ranking_loss, whose default margin is
+// 0.
 func MarginRankingLoss(input1, input2, target torch.Tensor, r Reduction, margin float64) torch.Tensor {
 	if a, b, c := input1.Dim(), input2.Dim(), target.Dim(); a != b || a != c {
-		panic(mistake("MarginRankingLoss", torch.ErrInvalid, "want the same number of dimensions, found %v, %v and %v", input1.Shape(), input2.Shape(), target.Shape()))
+		panic(mistake("MarginRankingLoss", torch.ErrInvalid, "want the same number of dimensions, found %v, %v and %v",
+			input1.Shape(), input2.Shape(), target.Shape()))
 	}
 	return call("aten::margin_ranking_loss", input1, input2, target, margin, r.code("MarginRankingLoss"))
 }
 
-// CosineEmbeddingLoss is 1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2) - margin) where it is -1:
-// torch.nn.functional.cosine_embedding_loss, whose default margin is 0.
+// CosineEmbeddingLoss is 1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2)
+// - margin) where it is -1: torch.nn.functional.cosine_embedding_loss, whose default margin is 0.
 func CosineEmbeddingLoss(input1, input2, target torch.Tensor, r Reduction, margin float64) torch.Tensor {
 	return call("aten::cosine_embedding_loss", input1, input2, target, margin, r.code("CosineEmbeddingLoss"))
 }
 
-// MultiMarginLossOptions are the keywords of torch.nn.functional.multi_margin_loss. The zero value means PyTorch's defaults.
+// MultiMarginLossOptions are the keywords of torch.nn.functional.multi_margin_loss. The zero value
+// means PyTorch's defaults.
 type MultiMarginLossOptions struct {
 	P         int64        // the exponent, 1 or 2; zero means 1
 	Margin    *float64     // nil means 1
@@ -36,15 +40,16 @@ type MultiMarginLossOptions struct {
 	Reduction Reduction    // zero means Mean
 }
 
-// MultiMarginLoss is the hinge loss of class indices: max(0, margin - input[target] + input[i])^p over the other classes i, divided by
-// their number: torch.nn.functional.multi_margin_loss.
+// MultiMarginLoss is the hinge loss of class indices: max(0, margin - input[target] + input[i])^p
+// over the other classes i, divided by their number: torch.nn.functional.multi_margin_loss.
 func MultiMarginLoss(input, target torch.Tensor, o MultiMarginLossOptions) torch.Tensor {
 	p := or(o.P, 1)
 	if p != 1 && p != 2 {
 		panic(mistake("MultiMarginLoss", torch.ErrValue, "P must be 1 or 2, found %d", p))
 	}
 	loss := func(r Reduction) torch.Tensor {
-		return call("aten::multi_margin_loss", input, target, p, orPointer(o.Margin, 1), o.Weight, r.code("MultiMarginLoss"))
+		return call("aten::multi_margin_loss", input, target, p, orPointer(o.Margin, 1), o.Weight,
+			r.code("MultiMarginLoss"))
 	}
 	if input.Dim() == 2 && input.Size(0) == 0 { // libtorch leaves the mean and the sum of no rows as the memory was
 		return torch.Return(func() torch.Tensor { return o.Reduction.reduce("MultiMarginLoss", loss(None)) })
@@ -52,14 +57,15 @@ func MultiMarginLoss(input, target torch.Tensor, o MultiMarginLossOptions) torch
 	return loss(o.Reduction)
 }
 
-// MultiLabelMarginLoss is the hinge loss of several classes per example: target, in the shape of input, has their indices, then -1:
-// torch.nn.functional.multilabel_margin_loss.
+// MultiLabelMarginLoss is the hinge loss of several classes per example: target, in the shape of
+// input, has their indices, then -1: torch.nn.functional.multilabel_margin_loss.
 func MultiLabelMarginLoss(input, target torch.Tensor, r Reduction) torch.Tensor {
 	return call("aten::multilabel_margin_loss", input, target, r.code("MultiLabelMarginLoss"))
 }
 
-// MultiLabelSoftMarginLoss is the mean over the classes of binary cross entropies of logits; an undefined weight, a factor per class,
-// is left out: torch.nn.functional.multilabel_soft_margin_loss.
+// MultiLabelSoftMarginLoss is the mean over the classes of binary cross entropies of logits; an
+// undefined weight, a factor per class, is left out:
+// torch.nn.functional.multilabel_soft_margin_loss.
 func MultiLabelSoftMarginLoss(input, target, weight torch.Tensor, r Reduction) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		loss := target.Mul(LogSigmoid(input)).Add(target.RSubScalar(1).Mul(LogSigmoid(input.Neg()))).Neg()
@@ -71,38 +77,48 @@ func MultiLabelSoftMarginLoss(input, target, weight torch.Tensor, r Reduction) t
 	})
 }
 
-// TripletMarginLossOptions are the keywords of torch.nn.functional.triplet_margin_loss. The zero value means PyTorch's defaults.
+// TripletMarginLossOptions are the keywords of torch.nn.functional.triplet_margin_loss. The zero
+// value means PyTorch's defaults.
 type TripletMarginLossOptions struct {
-	Margin    float64   // zero means 1
-	P         float64   // the norm's; zero means 2
-	Eps       float64   // added to the differences; zero means 1e-6
-	Swap      bool      // use the distance of positive and negative where it is smaller than that of anchor and negative
+	Margin float64 // zero means 1
+	P      float64 // the norm's; zero means 2
+	Eps    float64 // added to the differences; zero means 1e-6
+	// use the distance of positive and negative where it is smaller than that of anchor and
+	// negative
+	Swap      bool
 	Reduction Reduction // zero means Mean
 }
 
-// TripletMarginLoss is max(0, |anchor-positive| - |anchor-negative| + margin): torch.nn.functional.triplet_margin_loss.
+// TripletMarginLoss is max(0, |anchor-positive| - |anchor-negative| + margin):
+// torch.nn.functional.triplet_margin_loss.
 func TripletMarginLoss(anchor, positive, negative torch.Tensor, o TripletMarginLossOptions) torch.Tensor {
 	const op = "TripletMarginLoss"
 	margin := positiveMargin(op, o.Margin)
-	return call("aten::triplet_margin_loss", anchor, positive, negative, margin, or(o.P, 2), or(o.Eps, 1e-6), o.Swap, o.Reduction.code(op))
+	return call("aten::triplet_margin_loss", anchor, positive, negative, margin, or(o.P, 2), or(o.Eps, 1e-6), o.Swap,
+		o.Reduction.code(op))
 }
 
-// TripletMarginWithDistanceLossOptions are the keywords of torch.nn.functional.triplet_margin_with_distance_loss. The zero value means
-// PyTorch's defaults.
+// TripletMarginWithDistanceLossOptions are the keywords of
+// torch.nn.functional.triplet_margin_with_distance_loss. The zero value means PyTorch's defaults.
 type TripletMarginWithDistanceLossOptions struct {
-	Distance  func(a, b torch.Tensor) torch.Tensor // nil means PairwiseDistance
-	Margin    float64                              // zero means 1
-	Swap      bool                                 // use the distance of positive and negative where it is smaller than that of anchor and negative
-	Reduction Reduction                            // zero means Mean
+	Distance func(a, b torch.Tensor) torch.Tensor // nil means PairwiseDistance
+	Margin   float64                              // zero means 1
+	// use the distance of positive and negative where it is smaller than that of anchor and
+	// negative
+	Swap      bool
+	Reduction Reduction // zero means Mean
 }
 
-// TripletMarginWithDistanceLoss is [TripletMarginLoss] with a distance of one's own: torch.nn.functional.triplet_margin_with_distance_loss.
-func TripletMarginWithDistanceLoss(anchor, positive, negative torch.Tensor, o TripletMarginWithDistanceLossOptions) torch.Tensor {
+// TripletMarginWithDistanceLoss is [TripletMarginLoss] with a distance of one's own:
+// torch.nn.functional.triplet_margin_with_distance_loss.
+func TripletMarginWithDistanceLoss(anchor, positive, negative torch.Tensor,
+	o TripletMarginWithDistanceLossOptions) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		const op = "TripletMarginWithDistanceLoss"
 		margin := positiveMargin(op, o.Margin)
 		if a, p, n := anchor.Dim(), positive.Dim(), negative.Dim(); a != p || p != n {
-			panic(mistake(op, torch.ErrInvalid, "want the same number of dimensions, found %v, %v and %v", anchor.Shape(), positive.Shape(), negative.Shape()))
+			panic(mistake(op, torch.ErrInvalid, "want the same number of dimensions, found %v, %v and %v",
+				anchor.Shape(), positive.Shape(), negative.Shape()))
 		}
 		distance := o.Distance
 		if distance == nil {

@@ -2,7 +2,8 @@ package functional
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// BatchNormOptions are the arguments of torch.nn.functional.batch_norm. The zero value means PyTorch's defaults.
+// BatchNormOptions are the arguments of torch.nn.functional.batch_norm. The zero value means
+// PyTorch's defaults.
 type BatchNormOptions struct {
 	RunningMean, RunningVar torch.Tensor // [C]; undefined: none
 	Weight, Bias            torch.Tensor // [C]; undefined: none
@@ -11,8 +12,9 @@ type BatchNormOptions struct {
 	Eps                     float64      // added to the variance; zero means 1e-5
 }
 
-// BatchNorm normalises each channel of [N, C, ...] by its mean and variance over the batch, or by the running ones:
-// torch.nn.functional.batch_norm. It panics in training if a channel has a single value, which is its own mean: nothing would be left of it.
+// BatchNorm normalises each channel of [N, C, ...] by its mean and variance over the batch, or by
+// the running ones: torch.nn.functional.batch_norm. It panics in training if a channel has a single
+// value, which is its own mean: nothing would be left of it.
 func BatchNorm(input torch.Tensor, o BatchNormOptions) torch.Tensor {
 	const op = "BatchNorm"
 	if o.Training {
@@ -28,7 +30,8 @@ func BatchNorm(input torch.Tensor, o BatchNormOptions) torch.Tensor {
 	return input.BatchNorm(o.Weight, o.Bias, o.RunningMean, o.RunningVar, o.Training, momentum, or(o.Eps, 1e-5))
 }
 
-// checkValuesPerChannel refuses statistics over one value; found is the input that is named, shape the one that is normalised, [N, C, ...].
+// checkValuesPerChannel refuses statistics over one value; found is the input that is named, shape
+// the one that is normalised, [N, C, ...].
 func checkValuesPerChannel(op string, shape, found []int64) {
 	if len(shape) == 0 {
 		return // the operator refuses it and says why
@@ -38,12 +41,14 @@ func checkValuesPerChannel(op string, shape, found []int64) {
 		values *= n
 	}
 	if values == 1 {
-		panic(mistake(op, torch.ErrValue, "expected more than 1 value per channel when training, got input size %v", found))
+		panic(mistake(op, torch.ErrValue, "expected more than 1 value per channel when training, got input size %v",
+			found))
 	}
 }
 
-// GroupNorm normalises each of so many groups of the channels of [N, C, ...]; undefined weight and bias are left out:
-// torch.nn.functional.group_norm, whose default eps is 1e-5. It panics if the groups of all examples hold a single value.
+// GroupNorm normalises each of so many groups of the channels of [N, C, ...]; undefined weight and
+// bias are left out: torch.nn.functional.group_norm, whose default eps is 1e-5. It panics if the
+// groups of all examples hold a single value.
 func GroupNorm(input torch.Tensor, groups int64, weight, bias torch.Tensor, eps float64) torch.Tensor {
 	if shape := input.Shape(); len(shape) >= 2 && groups > 0 {
 		checkValuesPerChannel("GroupNorm", append([]int64{shape[0] * shape[1] / groups, groups}, shape[2:]...), shape)
@@ -51,7 +56,8 @@ func GroupNorm(input torch.Tensor, groups int64, weight, bias torch.Tensor, eps 
 	return call("aten::group_norm", input, groups, weight, bias, eps, true)
 }
 
-// InstanceNormOptions are the keywords of torch.nn.functional.instance_norm. The zero value means PyTorch's defaults.
+// InstanceNormOptions are the keywords of torch.nn.functional.instance_norm. The zero value means
+// PyTorch's defaults.
 type InstanceNormOptions struct {
 	RunningMean, RunningVar torch.Tensor // [C]; undefined: none
 	Weight, Bias            torch.Tensor // [C]; undefined: none
@@ -60,8 +66,9 @@ type InstanceNormOptions struct {
 	Eps                     float64      // added to the variance; zero means 1e-5
 }
 
-// InstanceNorm normalises each channel of each example of [N, C, ...] by its own mean and variance: torch.nn.functional.instance_norm.
-// It panics if a channel has a single value, unless it is normalised by the running statistics.
+// InstanceNorm normalises each channel of each example of [N, C, ...] by its own mean and variance:
+// torch.nn.functional.instance_norm. It panics if a channel has a single value, unless it is
+// normalised by the running statistics.
 func InstanceNorm(input torch.Tensor, o InstanceNormOptions) torch.Tensor {
 	if shape := input.Shape(); !o.UseRunningStats {
 		values := int64(1)
@@ -69,14 +76,17 @@ func InstanceNorm(input torch.Tensor, o InstanceNormOptions) torch.Tensor {
 			values *= n
 		}
 		if values == 1 {
-			panic(mistake("InstanceNorm", torch.ErrValue, "expected more than 1 spatial element when training, got input size %v", shape))
+			panic(mistake("InstanceNorm", torch.ErrValue, "expected more than 1 spatial element when training, got "+
+				"input size %v", shape))
 		}
 	}
-	return call("aten::instance_norm", input, o.Weight, o.Bias, o.RunningMean, o.RunningVar, !o.UseRunningStats, or(o.Momentum, 0.1), or(o.Eps, 1e-5), true)
+	return call("aten::instance_norm", input, o.Weight, o.Bias, o.RunningMean, o.RunningVar, !o.UseRunningStats,
+		or(o.Momentum, 0.1), or(o.Eps, 1e-5), true)
 }
 
-// RMSNorm divides by the root of the mean square over the last dimensions, of sizes shape; an undefined weight is left out:
-// torch.nn.functional.rms_norm. Eps 0 is PyTorch's None: the smallest step of the dtype above 1.
+// RMSNorm divides by the root of the mean square over the last dimensions, of sizes shape; an
+// undefined weight is left out: torch.nn.functional.rms_norm. Eps 0 is PyTorch's None: the smallest
+// step of the dtype above 1.
 func RMSNorm(input torch.Tensor, shape []int64, weight torch.Tensor, eps float64) torch.Tensor {
 	var optional any
 	if eps != 0 {
@@ -85,8 +95,9 @@ func RMSNorm(input torch.Tensor, shape []int64, weight torch.Tensor, eps float64
 	return call("aten::rms_norm", input, shape, weight, optional)
 }
 
-// LocalResponseNorm divides each channel of [N, C, ...] by the squares of size neighbouring ones: (k + alpha*mean)^beta:
-// torch.nn.functional.local_response_norm, whose defaults are 1e-4, 0.75 and 1.
+// LocalResponseNorm divides each channel of [N, C, ...] by the squares of size neighbouring ones:
+// (k + alpha*mean)^beta: torch.nn.functional.local_response_norm, whose defaults are 1e-4, 0.75 and
+// 1.
 func LocalResponseNorm(input torch.Tensor, size int64, alpha, beta, k float64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		const op = "LocalResponseNorm"
@@ -107,7 +118,8 @@ func LocalResponseNorm(input torch.Tensor, size int64, alpha, beta, k float64) t
 		} else {
 			volume := squares.View(shape[0], 1, shape[1], shape[2], -1)
 			padded := call("aten::pad", volume, []int64{0, 0, 0, 0, size / 2, (size - 1) / 2})
-			squares = call("aten::avg_pool3d", padded, []int64{size, 1, 1}, []int64{1, 1, 1}).SqueezeDim(1).View(shape...)
+			squares = call("aten::avg_pool3d", padded, []int64{size, 1, 1},
+				[]int64{1, 1, 1}).SqueezeDim(1).View(shape...)
 		}
 		return input.Div(squares.MulScalar(alpha).AddScalar(k).PowScalar(beta))
 	})

@@ -6,8 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// MaxPoolOptions are the keywords of the max-pooling functions. The zero value means PyTorch's defaults; one number stands for
-// all dimensions.
+// MaxPoolOptions are the keywords of the max-pooling functions. The zero value means PyTorch's
+// defaults; one number stands for all dimensions.
 type MaxPoolOptions struct {
 	Stride   []int64 // nil means the kernel's size
 	Padding  []int64 // nil means 0
@@ -50,11 +50,12 @@ func (o MaxPoolOptions) args(op string, input torch.Tensor, kernel []int64, dims
 	if len(o.Stride) == 0 {
 		o.Stride = kernel
 	}
-	return []any{input, kernel, spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0, dims), spread(op, "Dilation", o.Dilation, 1, dims), o.CeilMode}
+	return []any{input, kernel, spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0, dims),
+		spread(op, "Dilation", o.Dilation, 1, dims), o.CeilMode}
 }
 
-// AvgPoolOptions are the keywords of the mean-pooling functions. The zero value means PyTorch's defaults; one number stands for
-// all dimensions.
+// AvgPoolOptions are the keywords of the mean-pooling functions. The zero value means PyTorch's
+// defaults; one number stands for all dimensions.
 type AvgPoolOptions struct {
 	Stride          []int64 // nil means the kernel's size
 	Padding         []int64 // nil means 0
@@ -66,7 +67,8 @@ type AvgPoolOptions struct {
 // AvgPool1d takes the mean over windows of [N, C, L]: torch.nn.functional.avg_pool1d.
 func AvgPool1d(input torch.Tensor, kernel []int64, o AvgPoolOptions) torch.Tensor {
 	if o.DivisorOverride != 0 {
-		panic(mistake("AvgPool1d", torch.ErrValue, "DivisorOverride is for 2 and 3 dimensions, found %d", o.DivisorOverride))
+		panic(mistake("AvgPool1d", torch.ErrValue, "DivisorOverride is for 2 and 3 dimensions, found %d",
+			o.DivisorOverride))
 	}
 	return call("aten::avg_pool1d", o.args("AvgPool1d", input, kernel, 1)[:6]...)
 }
@@ -86,11 +88,12 @@ func (o AvgPoolOptions) args(op string, input torch.Tensor, kernel []int64, dims
 	if len(o.Stride) == 0 {
 		o.Stride = kernel
 	}
-	return []any{input, kernel, spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0, dims), o.CeilMode, !o.ExcludePad, optionalInt(o.DivisorOverride)}
+	return []any{input, kernel, spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0, dims),
+		o.CeilMode, !o.ExcludePad, optionalInt(o.DivisorOverride)}
 }
 
-// AdaptiveAvgPool1d takes the mean over windows so that the output has this size; -1 keeps that of the input:
-// torch.nn.functional.adaptive_avg_pool1d.
+// AdaptiveAvgPool1d takes the mean over windows so that the output has this size; -1 keeps that of
+// the input: torch.nn.functional.adaptive_avg_pool1d.
 func AdaptiveAvgPool1d(input torch.Tensor, size []int64) torch.Tensor {
 	return call("aten::adaptive_avg_pool1d", input, adaptive("AdaptiveAvgPool1d", input, size, 1))
 }
@@ -105,8 +108,8 @@ func AdaptiveAvgPool3d(input torch.Tensor, size []int64) torch.Tensor {
 	return call("aten::adaptive_avg_pool3d", input, adaptive("AdaptiveAvgPool3d", input, size, 3))
 }
 
-// AdaptiveMaxPool1d takes the maximum over windows so that the output has this size, and says where it was; -1 keeps the size of
-// the input: torch.nn.functional.adaptive_max_pool1d.
+// AdaptiveMaxPool1d takes the maximum over windows so that the output has this size, and says where
+// it was; -1 keeps the size of the input: torch.nn.functional.adaptive_max_pool1d.
 func AdaptiveMaxPool1d(input torch.Tensor, size []int64) (values, indices torch.Tensor) {
 	return call2("aten::adaptive_max_pool1d", input, adaptive("AdaptiveMaxPool1d", input, size, 1))
 }
@@ -144,7 +147,8 @@ func spatial(op string, input torch.Tensor, dims int) []int64 {
 	return shape[len(shape)-dims:]
 }
 
-// LPPool1d takes the p-norm over windows of [N, C, L]; a nil stride means the kernel's size: torch.nn.functional.lp_pool1d.
+// LPPool1d takes the p-norm over windows of [N, C, L]; a nil stride means the kernel's size:
+// torch.nn.functional.lp_pool1d.
 func LPPool1d(input torch.Tensor, p float64, kernel, stride []int64, ceil bool) torch.Tensor {
 	return lpPool("LPPool1d", AvgPool1d, 1, input, p, kernel, stride, ceil)
 }
@@ -159,7 +163,8 @@ func LPPool3d(input torch.Tensor, p float64, kernel, stride []int64, ceil bool) 
 	return lpPool("LPPool3d", AvgPool3d, 3, input, p, kernel, stride, ceil)
 }
 
-func lpPool(op string, mean func(torch.Tensor, []int64, AvgPoolOptions) torch.Tensor, dims int, input torch.Tensor, p float64, kernel, stride []int64, ceil bool) torch.Tensor {
+func lpPool(op string, mean func(torch.Tensor, []int64, AvgPoolOptions) torch.Tensor, dims int, input torch.Tensor,
+	p float64, kernel, stride []int64, ceil bool) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		if p == 0 {
 			panic(mistake(op, torch.ErrValue, "the norm's p must not be 0"))
@@ -174,18 +179,23 @@ func lpPool(op string, mean func(torch.Tensor, []int64, AvgPoolOptions) torch.Te
 	})
 }
 
-// MaxUnpoolOptions are the keywords of the unpooling functions. The zero value means PyTorch's defaults.
+// MaxUnpoolOptions are the keywords of the unpooling functions. The zero value means PyTorch's
+// defaults.
 type MaxUnpoolOptions struct {
 	Stride  []int64 // nil means the kernel's size
 	Padding []int64 // nil means 0
-	Size    []int64 // of the output, without batch and channels: pooling maps several sizes to one; nil means the smallest that is divided without rest
+	// of the output, without batch and channels: pooling maps several sizes to one; nil means the
+	// smallest that is divided without rest
+	Size []int64
 }
 
-// MaxUnpool1d puts the maxima that [MaxPool1dWithIndices] found back where they were, and zeros elsewhere: torch.nn.functional.max_unpool1d.
+// MaxUnpool1d puts the maxima that [MaxPool1dWithIndices] found back where they were, and zeros
+// elsewhere: torch.nn.functional.max_unpool1d.
 func MaxUnpool1d(input, indices torch.Tensor, kernel []int64, o MaxUnpoolOptions) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		size, _, _ := o.resolve("MaxUnpool1d", input, kernel, 1)
-		return call("aten::max_unpool2d", input.Unsqueeze(-1), indices.Unsqueeze(-1), []int64{size[0], 1}).SqueezeDim(-1)
+		return call("aten::max_unpool2d", input.Unsqueeze(-1), indices.Unsqueeze(-1),
+			[]int64{size[0], 1}).SqueezeDim(-1)
 	})
 }
 
@@ -201,7 +211,8 @@ func MaxUnpool3d(input, indices torch.Tensor, kernel []int64, o MaxUnpoolOptions
 	return call("aten::max_unpool3d", input, indices, size, stride, padding)
 }
 
-func (o MaxUnpoolOptions) resolve(op string, input torch.Tensor, kernel []int64, dims int) (size, stride, padding []int64) {
+func (o MaxUnpoolOptions) resolve(op string, input torch.Tensor, kernel []int64, dims int) (size, stride,
+	padding []int64) {
 	kernel = window(op, kernel, dims)
 	if len(o.Stride) == 0 {
 		o.Stride = kernel
@@ -218,31 +229,38 @@ func (o MaxUnpoolOptions) resolve(op string, input torch.Tensor, kernel []int64,
 	}
 	for i, want := range o.Size {
 		if low, high := size[i]-stride[i], size[i]+stride[i]; want <= low || want >= high {
-			panic(mistake(op, torch.ErrValue, "Size is %v, but dimension %d must be between %d and %d", o.Size, i, low, high))
+			panic(mistake(op, torch.ErrValue, "Size is %v, but dimension %d must be between %d and %d", o.Size, i, low,
+				high))
 		}
 	}
 	return o.Size, stride, padding
 }
 
-// FractionalMaxPoolOptions say how large the output of [FractionalMaxPool2d] is. Set one of the two.
+// FractionalMaxPoolOptions say how large the output of [FractionalMaxPool2d] is. Set one of the
+// two.
 type FractionalMaxPoolOptions struct {
-	Size    []int64      // of the output
-	Ratio   []float64    // of the output's size to the input's, between 0 and 1; one number stands for all dimensions
-	Samples torch.Tensor // places the windows, [N, C, dimensions] in [0, 1); undefined: drawn from the default generator
+	Size  []int64   // of the output
+	Ratio []float64 // of the output's size to the input's, between 0 and 1; one number stands for all dimensions
+	// places the windows, [N, C, dimensions] in [0, 1); undefined: drawn from the default generator
+	Samples torch.Tensor
 }
 
-// FractionalMaxPool2d takes the maximum over windows of [N, C, H, W] at places drawn at random, after Graham (2015), and says where
-// it was: torch.nn.functional.fractional_max_pool2d.
-func FractionalMaxPool2d(input torch.Tensor, kernel []int64, o FractionalMaxPoolOptions) (values, indices torch.Tensor) {
+// FractionalMaxPool2d takes the maximum over windows of [N, C, H, W] at places drawn at random,
+// after Graham (2015), and says where it was: torch.nn.functional.fractional_max_pool2d.
+func FractionalMaxPool2d(input torch.Tensor, kernel []int64, o FractionalMaxPoolOptions) (values,
+	indices torch.Tensor) {
 	return fractional("FractionalMaxPool2d", 2, input, kernel, o)
 }
 
-// FractionalMaxPool3d is [FractionalMaxPool2d] of volumes: torch.nn.functional.fractional_max_pool3d.
-func FractionalMaxPool3d(input torch.Tensor, kernel []int64, o FractionalMaxPoolOptions) (values, indices torch.Tensor) {
+// FractionalMaxPool3d is [FractionalMaxPool2d] of volumes:
+// torch.nn.functional.fractional_max_pool3d.
+func FractionalMaxPool3d(input torch.Tensor, kernel []int64, o FractionalMaxPoolOptions) (values,
+	indices torch.Tensor) {
 	return fractional("FractionalMaxPool3d", 3, input, kernel, o)
 }
 
-func fractional(op string, dims int, input torch.Tensor, kernel []int64, o FractionalMaxPoolOptions) (values, indices torch.Tensor) {
+func fractional(op string, dims int, input torch.Tensor, kernel []int64, o FractionalMaxPoolOptions) (values,
+	indices torch.Tensor) {
 	if (o.Size == nil) == (o.Ratio == nil) {
 		panic(mistake(op, torch.ErrValue, "want one of Size and Ratio"))
 	}
@@ -269,5 +287,6 @@ func fractional(op string, dims int, input torch.Tensor, kernel []int64, o Fract
 		samples = torch.Options{DType: input.DType(), Device: input.Device()}.Rand(batch, channels, int64(dims))
 		defer samples.Free()
 	}
-	return call2(fmt.Sprintf("aten::fractional_max_pool%dd", dims), input, window(op, kernel, dims), spread(op, "Size", size, 1, dims), samples)
+	return call2(fmt.Sprintf("aten::fractional_max_pool%dd", dims), input, window(op, kernel, dims),
+		spread(op, "Size", size, 1, dims), samples)
 }

@@ -17,8 +17,9 @@ const (
 	PadCircular  PadMode = "circular"  // the other side
 )
 
-// Pad adds pad[0] elements before and pad[1] behind the last dimension, pad[2] and pad[3] to the one before it, and so on:
-// torch.nn.functional.pad. Value is for [PadConstant]; negative numbers cut off.
+// Pad adds pad[0] elements before and pad[1] behind the last dimension, pad[2] and pad[3] to the
+// one before it, and so on: torch.nn.functional.pad. Value is for [PadConstant]; negative numbers
+// cut off.
 func Pad(input torch.Tensor, pad []int64, mode PadMode, value float64) torch.Tensor {
 	switch mode {
 	case PadConstant:
@@ -29,10 +30,12 @@ func Pad(input torch.Tensor, pad []int64, mode PadMode, value float64) torch.Ten
 		}
 		return call("aten::pad", input, pad, string(mode), nil)
 	}
-	panic(mistake("Pad", torch.ErrValue, "the mode %q is not known; want constant, reflect, replicate or circular", mode))
+	panic(mistake("Pad", torch.ErrValue, "the mode %q is not known; want constant, reflect, replicate or circular",
+		mode))
 }
 
-// InterpolateOptions are the keywords of torch.nn.functional.interpolate. Set one of Size and Scale.
+// InterpolateOptions are the keywords of torch.nn.functional.interpolate. Set one of Size and
+// Scale.
 type InterpolateOptions struct {
 	Size         []int64           // of the output, without batch and channels; one number stands for all dimensions
 	Scale        []float64         // the output's size divided by the input's; one number stands for all dimensions
@@ -45,7 +48,8 @@ type InterpolateOptions struct {
 // InterpolationMode names an algorithm of [Interpolate].
 type InterpolationMode string
 
-// The interpolation modes; Linear is for one dimension behind the channels, Bilinear and Bicubic for two, Trilinear for three.
+// The interpolation modes; Linear is for one dimension behind the channels, Bilinear and Bicubic
+// for two, Trilinear for three.
 const (
 	Nearest      InterpolationMode = "nearest"
 	NearestExact InterpolationMode = "nearest-exact"
@@ -72,7 +76,8 @@ func Interpolate(input torch.Tensor, o InterpolateOptions) torch.Tensor {
 		panic(mistake(op, torch.ErrValue, "Recompute has no meaning with Size"))
 	}
 	if o.Antialias && (dims != 2 || mode != Bilinear2d && mode != Bicubic) {
-		panic(mistake(op, torch.ErrValue, "Antialias is for bilinear and bicubic of [N, C, H, W], found %s of %v", mode, shape))
+		panic(mistake(op, torch.ErrValue, "Antialias is for bilinear and bicubic of [N, C, H, W], found %s of %v", mode,
+			shape))
 	}
 	var size, scale any // None, or lists
 	if o.Size != nil {
@@ -116,10 +121,12 @@ func Interpolate(input torch.Tensor, o InterpolateOptions) torch.Tensor {
 	case mode == Trilinear && dims == 3:
 		return call("aten::upsample_trilinear3d.vec", input, size, o.AlignCorners, scale)
 	}
-	panic(mistake(op, torch.ErrValue, "the mode %q is not known for %v; want nearest, nearest-exact, area, linear (3 dimensions), bilinear or bicubic (4), trilinear (5)", mode, shape))
+	panic(mistake(op, torch.ErrValue, "the mode %q is not known for %v; want nearest, nearest-exact, area, linear (3 "+
+		"dimensions), bilinear or bicubic (4), trilinear (5)", mode, shape))
 }
 
-// PixelShuffle makes pixels of channels: [..., C*r*r, H, W] becomes [..., C, H*r, W*r]: torch.nn.functional.pixel_shuffle.
+// PixelShuffle makes pixels of channels: [..., C*r*r, H, W] becomes [..., C, H*r, W*r]:
+// torch.nn.functional.pixel_shuffle.
 func PixelShuffle(input torch.Tensor, r int64) torch.Tensor {
 	return call("aten::pixel_shuffle", input, r)
 }
@@ -134,29 +141,32 @@ func ChannelShuffle(input torch.Tensor, groups int64) torch.Tensor {
 	return call("aten::channel_shuffle", input, groups)
 }
 
-// GridSampleOptions are the keywords of torch.nn.functional.grid_sample. The zero value means PyTorch's defaults.
+// GridSampleOptions are the keywords of torch.nn.functional.grid_sample. The zero value means
+// PyTorch's defaults.
 type GridSampleOptions struct {
 	Mode         string // "bilinear", "nearest" or "bicubic"; empty means "bilinear"
 	PaddingMode  string // "zeros", "border" or "reflection" outside of the image; empty means "zeros"
 	AlignCorners bool   // -1 and 1 are the centres of corner pixels and not their edges
 }
 
-// GridSample takes pixels of input, [N, C, H, W] or [N, C, D, H, W], at places of grid, [N, H', W', 2] or [N, D', H', W', 3], in
-// [-1, 1]: torch.nn.functional.grid_sample.
+// GridSample takes pixels of input, [N, C, H, W] or [N, C, D, H, W], at places of grid, [N, H', W',
+// 2] or [N, D', H', W', 3], in [-1, 1]: torch.nn.functional.grid_sample.
 func GridSample(input, grid torch.Tensor, o GridSampleOptions) torch.Tensor {
 	mode, ok := map[string]int64{"": 0, "bilinear": 0, "nearest": 1, "bicubic": 2}[o.Mode]
 	if !ok {
-		panic(mistake("GridSample", torch.ErrValue, "the mode %q is not known; want bilinear, nearest or bicubic", o.Mode))
+		panic(mistake("GridSample", torch.ErrValue, "the mode %q is not known; want bilinear, nearest or bicubic",
+			o.Mode))
 	}
 	padding, ok := map[string]int64{"": 0, "zeros": 0, "border": 1, "reflection": 2}[o.PaddingMode]
 	if !ok {
-		panic(mistake("GridSample", torch.ErrValue, "the padding mode %q is not known; want zeros, border or reflection", o.PaddingMode))
+		panic(mistake("GridSample", torch.ErrValue,
+			"the padding mode %q is not known; want zeros, border or reflection", o.PaddingMode))
 	}
 	return call("aten::grid_sampler", input, grid, mode, padding, o.AlignCorners)
 }
 
-// AffineGrid makes a grid for [GridSample] of affine matrices theta, [N, 2, 3] or [N, 3, 4], for an output of this shape:
-// torch.nn.functional.affine_grid.
+// AffineGrid makes a grid for [GridSample] of affine matrices theta, [N, 2, 3] or [N, 3, 4], for an
+// output of this shape: torch.nn.functional.affine_grid.
 func AffineGrid(theta torch.Tensor, shape []int64, alignCorners bool) torch.Tensor {
 	return call("aten::affine_grid_generator", theta, shape, alignCorners)
 }

@@ -28,8 +28,9 @@ const (
 	SELU      Nonlinearity = "selu"
 )
 
-// CalculateGain returns the factor by which a nonlinearity shrinks what goes through it: torch.nn.init.calculate_gain. The negative
-// slope counts for LeakyReLU only, where PyTorch's default is 0.01. It panics if the nonlinearity is none of the constants.
+// CalculateGain returns the factor by which a nonlinearity shrinks what goes through it:
+// torch.nn.init.calculate_gain. The negative slope counts for LeakyReLU only, where PyTorch's
+// default is 0.01. It panics if the nonlinearity is none of the constants.
 func CalculateGain(n Nonlinearity, negativeSlope float64) float64 {
 	switch n {
 	case Linear, Sigmoid:
@@ -43,11 +44,12 @@ func CalculateGain(n Nonlinearity, negativeSlope float64) float64 {
 	case SELU:
 		return 3.0 / 4
 	}
-	panic(invalid("CalculateGain", "the nonlinearity %q is not known; want one of linear, sigmoid, tanh, relu, leaky_relu, selu", n))
+	panic(invalid("CalculateGain", "the nonlinearity %q is not known; want one of linear, sigmoid, tanh, relu, "+
+		"leaky_relu, selu", n))
 }
 
-// Fans returns how many inputs an output of a weight depends on, and how many outputs an input reaches. It panics if the
-// weight has fewer than two dimensions.
+// Fans returns how many inputs an output of a weight depends on, and how many outputs an input
+// reaches. It panics if the weight has fewer than two dimensions.
 func Fans(weight torch.Tensor) (in, out int64) { return fans("Fans", weight) }
 
 func fans(op string, t torch.Tensor) (in, out int64) {

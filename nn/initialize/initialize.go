@@ -1,10 +1,11 @@
-// Package initialize fills parameters with their first values: torch.nn.init, which cannot keep its name in Go.
+// Package initialize fills parameters with their first values: torch.nn.init, which cannot keep its
+// name in Go.
 //
 //	initialize.KaimingNormal(conv.Weight, initialize.KaimingOptions{Mode: initialize.FanOut, Nonlinearity: initialize.ReLU})
 //	initialize.Zeros(conv.Bias)
 //
-// Every function changes its tensor in place without a trace in autograd and returns it. The same generator state gives the
-// same bits as PyTorch. A nil generator is the default one.
+// Every function changes its tensor in place without a trace in autograd and returns it. The same
+// generator state gives the same bits as PyTorch. A nil generator is the default one.
 package initialize
 
 import (
@@ -30,8 +31,8 @@ func Normal(t torch.Tensor, mean, std float64, g *torch.Generator) torch.Tensor 
 	return inPlace(t, func() { t.Normal_(mean, std, g) })
 }
 
-// TruncNormal draws from a normal distribution of which only the part in [a, b] is left: torch.nn.init.trunc_normal_, whose defaults
-// are 0, 1, -2 and 2. The bounds are not scaled by std.
+// TruncNormal draws from a normal distribution of which only the part in [a, b] is left:
+// torch.nn.init.trunc_normal_, whose defaults are 0, 1, -2 and 2. The bounds are not scaled by std.
 func TruncNormal(t torch.Tensor, mean, std, a, b float64, g *torch.Generator) torch.Tensor {
 	normCDF := func(x float64) float64 { return (1 + math.Erf(x/math.Sqrt2)) / 2 }
 	low, high := normCDF((a-mean)/std), normCDF((b-mean)/std)
@@ -55,8 +56,9 @@ func Zeros(t torch.Tensor) torch.Tensor { return inPlace(t, func() { t.Zero_() }
 // Ones sets every element to 1: torch.nn.init.ones_.
 func Ones(t torch.Tensor) torch.Tensor { return Constant(t, 1) }
 
-// XavierUniform draws from a uniform distribution that keeps the variance of activations and gradients, after Glorot and
-// Bengio (2010): torch.nn.init.xavier_uniform_, whose default gain is 1.
+// XavierUniform draws from a uniform distribution that keeps the variance of activations and
+// gradients, after Glorot and Bengio (2010): torch.nn.init.xavier_uniform_, whose default gain is
+// 1.
 func XavierUniform(t torch.Tensor, gain float64, g *torch.Generator) torch.Tensor {
 	a := math.Sqrt(3) * xavierStd("XavierUniform", t, gain)
 	return Uniform(t, -a, a, g)
@@ -74,14 +76,15 @@ func xavierStd(op string, t torch.Tensor, gain float64) float64 {
 
 // KaimingOptions of [KaimingUniform] and [KaimingNormal]. The zero value means PyTorch's defaults.
 type KaimingOptions struct {
-	A            float64          // the negative slope of LeakyReLU behind the layer; other nonlinearities do not use it
+	// the negative slope of LeakyReLU behind the layer; other nonlinearities do not use it
+	A            float64
 	Mode         FanMode          // zero means FanIn
 	Nonlinearity Nonlinearity     // behind the layer; empty means LeakyReLU, which with A = 0 is ReLU
 	Generator    *torch.Generator // nil means the default one
 }
 
-// KaimingUniform draws from a uniform distribution that keeps the variance behind rectifiers, after He et al. (2015):
-// torch.nn.init.kaiming_uniform_.
+// KaimingUniform draws from a uniform distribution that keeps the variance behind rectifiers, after
+// He et al. (2015): torch.nn.init.kaiming_uniform_.
 func KaimingUniform(t torch.Tensor, o KaimingOptions) torch.Tensor {
 	if t.Numel() == 0 {
 		return t
@@ -109,8 +112,9 @@ func (o KaimingOptions) std(op string, t torch.Tensor) float64 {
 	return CalculateGain(o.Nonlinearity, o.A) / math.Sqrt(float64(fan))
 }
 
-// Orthogonal fills t, seen as a matrix with its first dimension for rows, with orthogonal rows or columns of length gain, after
-// Saxe et al. (2013): torch.nn.init.orthogonal_, whose default gain is 1.
+// Orthogonal fills t, seen as a matrix with its first dimension for rows, with orthogonal rows or
+// columns of length gain, after Saxe et al. (2013): torch.nn.init.orthogonal_, whose default gain
+// is 1.
 func Orthogonal(t torch.Tensor, gain float64, g *torch.Generator) torch.Tensor {
 	if t.Dim() < 2 {
 		panic(invalid("Orthogonal", "want a tensor of 2 or more dimensions, found %v", t.Shape()))

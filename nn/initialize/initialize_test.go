@@ -30,12 +30,14 @@ var cases = map[string]func(t torch.Tensor, g *torch.Generator) torch.Tensor{
 	"trunc_normal_default": func(t torch.Tensor, g *torch.Generator) torch.Tensor {
 		return initialize.TruncNormal(t, 0, 1, -2, 2, g)
 	},
-	"constant":       func(t torch.Tensor, _ *torch.Generator) torch.Tensor { return initialize.Constant(t, 0.3) },
-	"zeros":          func(t torch.Tensor, _ *torch.Generator) torch.Tensor { return initialize.Zeros(t) },
-	"ones":           func(t torch.Tensor, _ *torch.Generator) torch.Tensor { return initialize.Ones(t) },
-	"xavier_uniform": func(t torch.Tensor, g *torch.Generator) torch.Tensor { return initialize.XavierUniform(t, 1.5, g) },
-	"xavier_normal":  func(t torch.Tensor, g *torch.Generator) torch.Tensor { return initialize.XavierNormal(t, 1, g) },
-	"orthogonal":     func(t torch.Tensor, g *torch.Generator) torch.Tensor { return initialize.Orthogonal(t, 0.7, g) },
+	"constant": func(t torch.Tensor, _ *torch.Generator) torch.Tensor { return initialize.Constant(t, 0.3) },
+	"zeros":    func(t torch.Tensor, _ *torch.Generator) torch.Tensor { return initialize.Zeros(t) },
+	"ones":     func(t torch.Tensor, _ *torch.Generator) torch.Tensor { return initialize.Ones(t) },
+	"xavier_uniform": func(t torch.Tensor, g *torch.Generator) torch.Tensor {
+		return initialize.XavierUniform(t, 1.5, g)
+	},
+	"xavier_normal": func(t torch.Tensor, g *torch.Generator) torch.Tensor { return initialize.XavierNormal(t, 1, g) },
+	"orthogonal":    func(t torch.Tensor, g *torch.Generator) torch.Tensor { return initialize.Orthogonal(t, 0.7, g) },
 	"kaiming_uniform": func(t torch.Tensor, g *torch.Generator) torch.Tensor {
 		return initialize.KaimingUniform(t, initialize.KaimingOptions{A: math.Sqrt(5), Generator: g})
 	},
@@ -43,7 +45,8 @@ var cases = map[string]func(t torch.Tensor, g *torch.Generator) torch.Tensor{
 		return initialize.KaimingUniform(t, initialize.KaimingOptions{Generator: g})
 	},
 	"kaiming_normal": func(t torch.Tensor, g *torch.Generator) torch.Tensor {
-		return initialize.KaimingNormal(t, initialize.KaimingOptions{Mode: initialize.FanOut, Nonlinearity: initialize.ReLU, Generator: g})
+		return initialize.KaimingNormal(t, initialize.KaimingOptions{Mode: initialize.FanOut,
+			Nonlinearity: initialize.ReLU, Generator: g})
 	},
 	"kaiming_normal_tanh": func(t torch.Tensor, g *torch.Generator) torch.Tensor {
 		return initialize.KaimingNormal(t, initialize.KaimingOptions{Nonlinearity: initialize.Tanh, Generator: g})
@@ -103,10 +106,12 @@ func TestMistakesAreNamed(t *testing.T) {
 	testenv.RequireTorch(t)
 	vector := torch.Zeros(3)
 	for name, f := range map[string]func(){
-		"a fan needs two dimensions":        func() { initialize.XavierUniform(vector, 1, nil) },
-		"orthogonal needs two dimensions":   func() { initialize.Orthogonal(vector, 1, nil) },
-		"the nonlinearity must be known":    func() { initialize.CalculateGain("swish", 0) },
-		"Kaiming's nonlinearity is checked": func() { initialize.KaimingNormal(torch.Zeros(2, 2), initialize.KaimingOptions{Nonlinearity: "swish"}) },
+		"a fan needs two dimensions":      func() { initialize.XavierUniform(vector, 1, nil) },
+		"orthogonal needs two dimensions": func() { initialize.Orthogonal(vector, 1, nil) },
+		"the nonlinearity must be known":  func() { initialize.CalculateGain("swish", 0) },
+		"Kaiming's nonlinearity is checked": func() {
+			initialize.KaimingNormal(torch.Zeros(2, 2), initialize.KaimingOptions{Nonlinearity: "swish"})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := torch.Try(f); !errors.Is(err, torch.ErrValue) {

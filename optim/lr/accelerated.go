@@ -6,19 +6,24 @@ import (
 	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
-// AcceleratedCosine is pytorch-accelerated's CosineLrScheduler: warmup, a fall along a cosine with k-decay, cooldown
-// at the lowest rate. Its trainer steps it after an update, so the first update has what the constructor set and
-// update k has the value of step k-1. The cosine is cut off WarmupSteps before its end, as there.
+// AcceleratedCosine is pytorch-accelerated's CosineLrScheduler: warmup, a fall along a cosine with
+// k-decay, cooldown at the lowest rate. Its trainer steps it after an update, so the first update
+// has what the constructor set and update k has the value of step k-1. The cosine is cut off
+// WarmupSteps before its end, as there.
 type AcceleratedCosine struct {
-	TotalSteps            int      // total_num_epochs * num_update_steps_per_epoch; 0 means the whole run
-	KDecay                float64  // above 1 the rate stays high for longer (k_decay); 0 means 1
-	LRMin                 *float64 // the lowest rate (lr_min); nil means 1e-6
-	MinLRRatio            *float64 // the lowest rate as a share of the peak (min_lr_ratio); nil: LRMin decides
-	WarmupSteps           int      // updates of the warmup: num_warmup_epochs * num_update_steps_per_epoch
-	WarmupStartingLR      *float64 // the first rate of the warmup (warmup_starting_lr); nil means 1e-6
-	WarmupStartingLRRatio *float64 // that rate, after update 0, as a share of the peak (warmup_starting_lr_ratio); nil: WarmupStartingLR decides
-	CooldownSteps         int      // updates at the lowest rate: num_cooldown_epochs * num_update_steps_per_epoch
-	Corrected             bool     // update k has the value of step k, the warmup ends at the peak, and the cosine ends where the cooldown begins
+	TotalSteps       int      // total_num_epochs * num_update_steps_per_epoch; 0 means the whole run
+	KDecay           float64  // above 1 the rate stays high for longer (k_decay); 0 means 1
+	LRMin            *float64 // the lowest rate (lr_min); nil means 1e-6
+	MinLRRatio       *float64 // the lowest rate as a share of the peak (min_lr_ratio); nil: LRMin decides
+	WarmupSteps      int      // updates of the warmup: num_warmup_epochs * num_update_steps_per_epoch
+	WarmupStartingLR *float64 // the first rate of the warmup (warmup_starting_lr); nil means 1e-6
+	// that rate, after update 0, as a share of the peak (warmup_starting_lr_ratio); nil:
+	// WarmupStartingLR decides
+	WarmupStartingLRRatio *float64
+	CooldownSteps         int // updates at the lowest rate: num_cooldown_epochs * num_update_steps_per_epoch
+	// update k has the value of step k, the warmup ends at the peak, and the cosine ends where the
+	// cooldown begins
+	Corrected bool
 }
 
 // Plan implements [Schedule].
@@ -69,9 +74,10 @@ func (a AcceleratedCosine) Validate() error {
 	return c.err
 }
 
-// AcceleratedWSD is pytorch-accelerated's WSDLrScheduler: warmup, a stable phase, and a decay before each of a few
-// checkpoints. As with [AcceleratedCosine], the first update has what the constructor set, which here is the peak
-// even with a warmup, and update k has the value of step k-1.
+// AcceleratedWSD is pytorch-accelerated's WSDLrScheduler: warmup, a stable phase, and a decay
+// before each of a few checkpoints. As with [AcceleratedCosine], the first update has what the
+// constructor set, which here is the peak even with a warmup, and update k has the value of step
+// k-1.
 type AcceleratedWSD struct {
 	TotalSteps        int      // total_steps; 0 means the whole run
 	WarmupSteps       int      // updates of the warmup (num_warmup_steps); its create_scheduler_fn takes 1% of the run
@@ -79,9 +85,12 @@ type AcceleratedWSD struct {
 	LRMin             *float64 // the rate at a checkpoint as a share of the peak (lr_min); nil means 1e-6
 	WarmupStartingLR  *float64 // the first rate of the warmup (warmup_starting_lr); nil means 1e-6
 	InverseProportion bool     // decay as the paper does, 1/t, not along a square root (use_inverse_sqrt_decay=False)
-	Checkpoints       int      // checkpoints (num_checkpoints); 0 means 1, at the end; more: at 1/4, 1/2 and all of the run
-	Continuation      bool     // go on from a checkpoint: no warmup (is_continuation_from_checkpoint)
-	Corrected         bool     // update k has the value of step k, the warmup comes first, and several checkpoints are at ..., 1/4, 1/2 and the end of the run
+	// checkpoints (num_checkpoints); 0 means 1, at the end; more: at 1/4, 1/2 and all of the run
+	Checkpoints  int
+	Continuation bool // go on from a checkpoint: no warmup (is_continuation_from_checkpoint)
+	// update k has the value of step k, the warmup comes first, and several checkpoints are at ...,
+	// 1/4, 1/2 and the end of the run
+	Corrected bool
 }
 
 // Plan implements [Schedule].
@@ -118,10 +127,12 @@ func (a AcceleratedWSD) Plan(peak float64, updates int) Rate {
 	return afterFirst(peak, value)
 }
 
-// CheckpointSteps are the steps at which a decay ends, in a run of the given length: estimate_checkpoint_steps.
+// CheckpointSteps are the steps at which a decay ends, in a run of the given length:
+// estimate_checkpoint_steps.
 func (a AcceleratedWSD) CheckpointSteps(total int) []int {
 	n := orZero(a.Checkpoints, 1)
-	if n == 1 || total < 4 && a.Corrected { // the first of several is at 0 there in Python, where the first step divides by zero
+	// the first of several is at 0 there in Python, where the first step divides by zero
+	if n == 1 || total < 4 && a.Corrected {
 		return []int{total}
 	}
 	var steps []int
@@ -142,8 +153,8 @@ func (a AcceleratedWSD) CheckpointSteps(total int) []int {
 	return steps
 }
 
-// currentPeriod is the length of the way to the next checkpoint and how much of it is done. After the last one it is
-// the first way that counts, as there.
+// currentPeriod is the length of the way to the next checkpoint and how much of it is done. After
+// the last one it is the first way that counts, as there.
 func currentPeriod(checkpoints []int, step int) (length, into int) {
 	previous := 0
 	for _, c := range checkpoints {
@@ -161,9 +172,11 @@ func (a AcceleratedWSD) Validate() error {
 	c.count("TotalSteps", a.TotalSteps)
 	c.count("WarmupSteps", a.WarmupSteps)
 	c.share("DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1))
-	c.that(a.Checkpoints <= 1 || or(a.DecayPhaseRatio, 0.1) <= 1.0/3, "DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1), "at most 1/3 with several checkpoints, or their decays may overlap")
+	c.that(a.Checkpoints <= 1 || or(a.DecayPhaseRatio, 0.1) <= 1.0/3, "DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1),
+		"at most 1/3 with several checkpoints, or their decays may overlap")
 	c.notNegative("LRMin", or(a.LRMin, 0))
-	c.that(!a.Corrected || !a.InverseProportion || or(a.LRMin, 1e-6) > 0, "LRMin", or(a.LRMin, 1e-6), "more than 0 with InverseProportion")
+	c.that(!a.Corrected || !a.InverseProportion || or(a.LRMin, 1e-6) > 0, "LRMin", or(a.LRMin, 1e-6),
+		"more than 0 with InverseProportion")
 	c.notNegative("WarmupStartingLR", or(a.WarmupStartingLR, 0))
 	c.that(a.Checkpoints >= 0 && a.Checkpoints < 64, "Checkpoints", a.Checkpoints, "a positive number, or 0 for 1")
 	return c.err
@@ -172,7 +185,8 @@ func (a AcceleratedWSD) Validate() error {
 // ValidatePlan implements [PlanValidator].
 func (a AcceleratedWSD) ValidatePlan(peak float64, _ int) error {
 	c := checks{schedule: "AcceleratedWSD"}
-	c.that(or(a.WarmupStartingLR, 1e-6) <= peak, "WarmupStartingLR", or(a.WarmupStartingLR, 1e-6), "at most the peak rate")
+	c.that(or(a.WarmupStartingLR, 1e-6) <= peak, "WarmupStartingLR", or(a.WarmupStartingLR, 1e-6),
+		"at most the peak rate")
 	return c.err
 }
 

@@ -9,24 +9,25 @@ import (
 	"strings"
 )
 
-// Adaptive describes a schedule that follows a measured value, such as the loss of an evaluation, and not the number
-// of the update.
+// Adaptive describes a schedule that follows a measured value, such as the loss of an evaluation,
+// and not the number of the update.
 type Adaptive interface {
 	// Start begins at the peak rate. It refuses settings that cannot be.
 	Start(peak float64) (Controller, error)
 }
 
-// Controller is a running [Adaptive] schedule. It has a state, which belongs into the checkpoint. It is not safe for
-// concurrent use.
+// Controller is a running [Adaptive] schedule. It has a state, which belongs into the checkpoint.
+// It is not safe for concurrent use.
 type Controller interface {
 	// Rate is the rate of the next update.
 	Rate() float64
-	// Observe tells a newly measured value and returns the rate from now on: step(metrics) in PyTorch.
+	// Observe tells a newly measured value and returns the rate from now on: step(metrics) in
+	// PyTorch.
 	Observe(metric float64) float64
 	// State is what the past has left behind, as JSON; the settings are not in it.
 	State() ([]byte, error)
-	// LoadState continues from a State of a controller with the same settings. After an error the controller is as it
-	// was.
+	// LoadState continues from a State of a controller with the same settings. After an error the
+	// controller is as it was.
 	LoadState(state []byte) error
 }
 
@@ -42,7 +43,8 @@ const (
 // ThresholdMode says what the threshold for an improvement is a part of.
 type ThresholdMode string
 
-// The threshold modes of PyTorch. The empty ThresholdMode means the default of the field that holds it.
+// The threshold modes of PyTorch. The empty ThresholdMode means the default of the field that holds
+// it.
 const (
 	Relative ThresholdMode = "rel" // of the best value
 	Absolute ThresholdMode = "abs" // of nothing: it is a difference
@@ -78,7 +80,8 @@ func (j judge) better(value, best float64) bool {
 
 func (c *checks) judge(j judge) {
 	c.that(j.mode == Min || j.mode == Max, "Mode", string(j.mode), `"min", "max", or "" for the default`)
-	c.that(j.thresholdMode == Relative || j.thresholdMode == Absolute, "ThresholdMode", string(j.thresholdMode), `"rel", "abs", or "" for the default`)
+	c.that(j.thresholdMode == Relative || j.thresholdMode == Absolute, "ThresholdMode", string(j.thresholdMode),
+		`"rel", "abs", or "" for the default`)
 	c.notNegative("Threshold", j.threshold)
 }
 
@@ -88,7 +91,8 @@ func (c *checks) start(peak float64) error {
 	return c.err
 }
 
-// number is a float64 that JSON can hold whatever it is: what is not finite is a string, as Python spells it.
+// number is a float64 that JSON can hold whatever it is: what is not finite is a string, as Python
+// spells it.
 type number float64
 
 // MarshalJSON implements [json.Marshaler].

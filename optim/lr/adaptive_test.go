@@ -26,12 +26,14 @@ var controllers = map[string]lr.Adaptive{
 	"timm plateau": lr.TimmPlateau{TimmWarmup: lr.TimmWarmup{WarmupT: 5}, PatienceT: new(1), CooldownT: 1},
 }
 
-// Stopped anywhere and continued by another controller, the rates are those of a run without a stop.
+// Stopped anywhere and continued by another controller, the rates are those of a run without a
+// stop.
 func TestAControllerContinuesFromItsState(t *testing.T) {
 	for name, a := range controllers {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				metric := rapid.OneOf(rapid.Float64Range(-3, 3), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1)}))
+				metric := rapid.OneOf(rapid.Float64Range(-3, 3), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1),
+					math.Inf(-1)}))
 				metrics := rapid.SliceOfN(metric, 1, 60).Draw(t, "metrics")
 				stop := rapid.IntRange(0, len(metrics)).Draw(t, "stop")
 				whole, first, second := start(t, a), start(t, a), start(t, a)
@@ -65,13 +67,21 @@ func TestADamagedStateIsRefusedAndChangesNothing(t *testing.T) {
 		{"empty", ``, "unexpected end"},
 		{"null", `null`, `has no "`},
 		{"a field is missing", `{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0}`, `has no "last_lr"`},
-		{"a field is unknown", `{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":1,"factor":2}`, `unknown field "factor"`},
-		{"a counter is negative", `{"best":1,"num_bad_epochs":-1,"cooldown_counter":0,"last_epoch":0,"last_lr":1}`, "negative"},
-		{"the rate is negative", `{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":-1}`, "no rate"},
-		{"the rate is infinite", `{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":"inf"}`, "no rate"},
-		{"the best value is null", `{"best":null,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":1}`, "null"},
-		{"a number is text", `{"best":"good","num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":1}`, "string"},
-		{"something follows", `{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":1} 2`, "after top-level value"},
+		{"a field is unknown",
+			`{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":1,"factor":2}`,
+			`unknown field "factor"`},
+		{"a counter is negative", `{"best":1,"num_bad_epochs":-1,"cooldown_counter":0,"last_epoch":0,"last_lr":1}`,
+			"negative"},
+		{"the rate is negative", `{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":-1}`,
+			"no rate"},
+		{"the rate is infinite", `{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":"inf"}`,
+			"no rate"},
+		{"the best value is null", `{"best":null,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":1}`,
+			"null"},
+		{"a number is text", `{"best":"good","num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":1}`,
+			"string"},
+		{"something follows", `{"best":1,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":0,"last_lr":1} 2`,
+			"after top-level value"},
 	} {
 		controller := start(t, lr.ReduceLROnPlateau{})
 		controller.Observe(3)

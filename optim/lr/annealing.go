@@ -30,7 +30,8 @@ func (a CosineAnnealingLR) attach(g *group, updates int) stepper {
 			case (c.epoch-1-period)%(2*period) == 0: // the last rate was the lowest: the quotient below would be 0/0
 				return c.g.lr + float64((c.base-a.EtaMin)*(1-rounded.Cos(math.Pi/float64(period))))/2
 			}
-			return float64((1+rounded.Cos(angle(c.epoch)))/(1+rounded.Cos(angle(c.epoch-1)))*(c.g.lr-a.EtaMin)) + a.EtaMin
+			return float64((1+rounded.Cos(angle(c.epoch)))/(1+rounded.Cos(angle(c.epoch-1)))*(c.g.lr-a.EtaMin)) +
+				a.EtaMin
 		},
 		closed: func(c *scheduler) float64 { return a.EtaMin + float64((c.base-a.EtaMin)*2)/2 },
 	})
@@ -44,8 +45,9 @@ func (a CosineAnnealingLR) Validate() error {
 	return c.err
 }
 
-// CosineAnnealingWarmRestarts falls along a cosine to EtaMin over T0 updates, then again from the full peak over
-// TMult times as many, and so on: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts.
+// CosineAnnealingWarmRestarts falls along a cosine to EtaMin over T0 updates, then again from the
+// full peak over TMult times as many, and so on:
+// torch.optim.lr_scheduler.CosineAnnealingWarmRestarts.
 type CosineAnnealingWarmRestarts struct {
 	T0     int     // updates of the first fall (T_0); 0 means the whole run
 	TMult  int     // each fall is this many times as long as the one before (T_mult); 0 means 1

@@ -7,14 +7,15 @@ import (
 	"slices"
 )
 
-// arguments are Python's keyword arguments of one schedule. The builder of the schedule asks for each that it knows;
-// what is left over in the end is unknown. The first mistake is kept.
+// arguments are Python's keyword arguments of one schedule. The builder of the schedule asks for
+// each that it knows; what is left over in the end is unknown. The first mistake is kept.
 type arguments struct {
 	schedule string
 	given    map[string]any
 	known    []string
 	err      error
-	byName   func(name string, kwargs map[string]any, warmup float64) (Schedule, error) // ByName, for schedules that are made of others
+	// ByName, for schedules that are made of others
+	byName func(name string, kwargs map[string]any, warmup float64) (Schedule, error)
 }
 
 // take gives an argument; ok is false if it was not given, or given as None.

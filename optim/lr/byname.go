@@ -6,19 +6,23 @@ import (
 	"slices"
 )
 
-// ByName makes a schedule from the names and arguments of Python, as configuration files hold them. It knows
-//   - transformers: the values of lr_scheduler_type ("cosine_with_restarts") and the functions behind them
-//     ("get_cosine_with_hard_restarts_schedule_with_warmup"), with the arguments of lr_scheduler_kwargs;
-//   - PyTorch: the classes of torch.optim.lr_scheduler ("OneCycleLR") with the arguments of their constructors;
+// ByName makes a schedule from the names and arguments of Python, as configuration files hold them.
+// It knows
+//   - transformers: the values of lr_scheduler_type ("cosine_with_restarts") and the functions
+//     behind them ("get_cosine_with_hard_restarts_schedule_with_warmup"), with the arguments of
+//     lr_scheduler_kwargs;
+//   - PyTorch: the classes of torch.optim.lr_scheduler ("OneCycleLR") with the arguments of their
+//     constructors;
 //   - timm and pytorch-accelerated: their classes ("CosineLRScheduler" and "CosineLrScheduler").
 //
-// Warmup is warmup_steps of transformers.TrainingArguments: a number of updates, or a share of the run below 1. Only
-// the schedules of transformers take it. Functions that PyTorch takes (lr_lambda, scale_fn) are Go functions from an
-// int or a float64 to a float64, and "schedulers" is a []Schedule or a list of maps with "name" and "kwargs".
+// Warmup is warmup_steps of transformers.TrainingArguments: a number of updates, or a share of the
+// run below 1. Only the schedules of transformers take it. Functions that PyTorch takes (lr_lambda,
+// scale_fn) are Go functions from an int or a float64 to a float64, and "schedulers" is a
+// []Schedule or a list of maps with "name" and "kwargs".
 //
-// Values may come from encoding/json; nil is None. The arguments that say how long the run is belong to Plan;
-// last_epoch can only be -1, its default, since a schedule has no state. Errors are [*UnknownError], [*ArgumentError] and
-// [*SettingError].
+// Values may come from encoding/json; nil is None. The arguments that say how long the run is
+// belong to Plan; last_epoch can only be -1, its default, since a schedule has no state. Errors are
+// [*UnknownError], [*ArgumentError] and [*SettingError].
 func ByName(name string, kwargs map[string]any, warmup float64) (Schedule, error) {
 	canonical := canonicalName(name)
 	build, takesWarmup := transformers[canonical]
@@ -26,7 +30,8 @@ func ByName(name string, kwargs map[string]any, warmup float64) (Schedule, error
 		var ok bool
 		if build, ok = constructors[canonical]; !ok {
 			if _, ok := adaptive[canonical]; ok {
-				return nil, fmt.Errorf("lr: %q follows a measured value, not the number of the update: use AdaptiveByName", name)
+				return nil, fmt.Errorf("lr: %q follows a measured value, not the number of the update: use "+
+					"AdaptiveByName", name)
 			}
 			return nil, unknownName(name)
 		}
@@ -35,7 +40,8 @@ func ByName(name string, kwargs map[string]any, warmup float64) (Schedule, error
 	switch {
 	case canonical == "constant" || !takesWarmup:
 		if warmup != 0 {
-			a.wrong("warmup", warmup, `0: this schedule has none of its own (transformers' "constant_with_warmup" has, and SequentialLR puts one before any other)`)
+			a.wrong("warmup", warmup,
+				`0: this schedule has none of its own (transformers' "constant_with_warmup" has, and SequentialLR puts one before any other)`)
 		}
 	default:
 		var steps float64
@@ -58,8 +64,9 @@ func ByName(name string, kwargs map[string]any, warmup float64) (Schedule, error
 	return s, nil
 }
 
-// AdaptiveByName is [ByName] for the schedules that follow a measured value: "reduce_lr_on_plateau" and "greedy" of
-// transformers, ReduceLROnPlateau of PyTorch, PlateauLRScheduler of timm. Start checks the settings.
+// AdaptiveByName is [ByName] for the schedules that follow a measured value: "reduce_lr_on_plateau"
+// and "greedy" of transformers, ReduceLROnPlateau of PyTorch, PlateauLRScheduler of timm. Start
+// checks the settings.
 func AdaptiveByName(name string, kwargs map[string]any) (Adaptive, error) {
 	canonical := canonicalName(name)
 	build, ok := adaptive[canonical]
@@ -77,9 +84,11 @@ func AdaptiveByName(name string, kwargs map[string]any) (Adaptive, error) {
 	return s, nil
 }
 
-// Names are the names that [ByName] and [AdaptiveByName] know, sorted, without the functions of transformers.
+// Names are the names that [ByName] and [AdaptiveByName] know, sorted, without the functions of
+// transformers.
 func Names() []string {
-	names := slices.Concat(slices.Collect(maps.Keys(transformers)), slices.Collect(maps.Keys(constructors)), slices.Collect(maps.Keys(adaptive)))
+	names := slices.Concat(slices.Collect(maps.Keys(transformers)), slices.Collect(maps.Keys(constructors)),
+		slices.Collect(maps.Keys(adaptive)))
 	slices.Sort(names)
 	return names
 }
@@ -165,7 +174,8 @@ var transformers = map[string]func(a *arguments, warmup float64) Schedule{
 	},
 }
 
-// minRate reads the two ways to set the lowest rate of a cosine; transformers wants exactly one of them.
+// minRate reads the two ways to set the lowest rate of a cosine; transformers wants exactly one of
+// them.
 func (a *arguments) minRate(minLR, minLRRate *float64) {
 	a.number("min_lr", minLR)
 	a.number("min_lr_rate", minLRRate)

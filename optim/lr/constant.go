@@ -8,7 +8,8 @@ func (Constant) Plan(peak float64, _ int) Rate {
 	return func(int) float64 { return peak }
 }
 
-// ConstantWithWarmup rises from 0 to the peak rate and stays there: "constant_with_warmup" in transformers.
+// ConstantWithWarmup rises from 0 to the peak rate and stays there: "constant_with_warmup" in
+// transformers.
 type ConstantWithWarmup struct {
 	Warmup float64 // updates if 1 or more, share of the run if less; 0: none
 }

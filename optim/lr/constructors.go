@@ -2,8 +2,8 @@ package lr
 
 import "fmt"
 
-// constructors holds the classes of PyTorch, timm and pytorch-accelerated for [ByName]. The second parameter is the
-// warmup that they do not take.
+// constructors holds the classes of PyTorch, timm and pytorch-accelerated for [ByName]. The second
+// parameter is the warmup that they do not take.
 var constructors = map[string]func(a *arguments, _ float64) Schedule{
 	// torch.optim.lr_scheduler
 	"LambdaLR": func(a *arguments, _ float64) Schedule {
@@ -95,7 +95,8 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		var s OneCycleLR
 		a.nonzero("max_lr", &s.MaxLR)
 		a.positive("total_steps", &s.TotalSteps)
-		if cycle := a.product("epochs", "steps_per_epoch"); s.TotalSteps == 0 { // as in PyTorch, total_steps counts if both are given
+		// as in PyTorch, total_steps counts if both are given
+		if cycle := a.product("epochs", "steps_per_epoch"); s.TotalSteps == 0 {
 			s.TotalSteps = cycle
 		}
 		a.optional("pct_start", &s.PctStart)
@@ -228,8 +229,8 @@ func (a *arguments) timmCycles(c *TimmCycles, initial *int, lrMin *float64) {
 	a.positive("cycle_limit", &c.CycleLimit)
 }
 
-// timmNoise puts noise over a schedule if noise_range_t asks for it: its first update, or a list of that and the
-// first one without.
+// timmNoise puts noise over a schedule if noise_range_t asks for it: its first update, or a list of
+// that and the first one without.
 func (a *arguments) timmNoise(s Schedule) Schedule {
 	n := TimmNoise{Schedule: s}
 	a.nonzero("noise_pct", &n.Pct)
@@ -258,7 +259,8 @@ func (a *arguments) timmNoise(s Schedule) Schedule {
 	return n
 }
 
-// product reads a number of updates that is given as epochs and updates of an epoch; 0 if there are no epochs.
+// product reads a number of updates that is given as epochs and updates of an epoch; 0 if there are
+// no epochs.
 func (a *arguments) product(epochs, perEpoch string) int {
 	var n, per int
 	a.count(epochs, &n)

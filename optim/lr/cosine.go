@@ -6,7 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
-// Cosine rises from 0 to the peak rate over the warmup and falls along a cosine: "cosine" in transformers.
+// Cosine rises from 0 to the peak rate over the warmup and falls along a cosine: "cosine" in
+// transformers.
 type Cosine struct {
 	Warmup float64 // updates if 1 or more, share of the run if less; 0: none
 	Cycles float64 // waves after the warmup (num_cycles); 0 means 0.5: one fall from the peak to zero
@@ -20,8 +21,8 @@ func (c Cosine) Plan(peak float64, updates int) Rate {
 // Validate implements [Validator].
 func (c Cosine) Validate() error { return validateCosine("Cosine", c.Warmup, c.Cycles) }
 
-// CosineWithRestarts falls along a cosine to 0 several times, each time from the full peak: "cosine_with_restarts" in
-// transformers.
+// CosineWithRestarts falls along a cosine to 0 several times, each time from the full peak:
+// "cosine_with_restarts" in transformers.
 type CosineWithRestarts struct {
 	Warmup float64 // updates if 1 or more, share of the run if less; 0: none
 	Cycles float64 // falls after the warmup (num_cycles); 0 means 1
@@ -72,7 +73,8 @@ func (c CosineWithMinLR) planGroup(base, peak float64, updates int) Rate {
 
 // Validate implements [Validator].
 func (c CosineWithMinLR) Validate() error {
-	return firstError(validateCosine("CosineWithMinLR", c.Warmup, c.Cycles), validateMinRate("CosineWithMinLR", c.MinLR, c.MinLRRate))
+	return firstError(validateCosine("CosineWithMinLR", c.Warmup, c.Cycles), validateMinRate("CosineWithMinLR", c.MinLR,
+		c.MinLRRate))
 }
 
 // ValidatePlan implements [PlanValidator].
@@ -80,8 +82,8 @@ func (c CosineWithMinLR) ValidatePlan(peak float64, _ int) error {
 	return validateFloor("CosineWithMinLR", c.MinLR, peak)
 }
 
-// CosineWarmupWithMinLR is [CosineWithMinLR] that counts from one instead of zero, so that no update is wasted on a
-// rate of zero: "cosine_warmup_with_min_lr" in transformers.
+// CosineWarmupWithMinLR is [CosineWithMinLR] that counts from one instead of zero, so that no
+// update is wasted on a rate of zero: "cosine_warmup_with_min_lr" in transformers.
 type CosineWarmupWithMinLR struct {
 	Warmup       float64  // updates if 1 or more, share of the run if less; 0: none
 	WarmupLRRate *float64 // the first rate as a share of the peak (warmup_lr_rate); nil: one part in Warmup

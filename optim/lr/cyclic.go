@@ -16,7 +16,8 @@ const (
 	ExpRange    CycleMode = "exp_range"   // the height falls by Gamma with each update
 )
 
-// CyclicLR goes up and down between two rates: torch.optim.lr_scheduler.CyclicLR. The momentum goes the other way.
+// CyclicLR goes up and down between two rates: torch.optim.lr_scheduler.CyclicLR. The momentum goes
+// the other way.
 type CyclicLR struct {
 	BaseLR       float64   // the lowest rate (base_lr)
 	MaxLR        float64   // the highest rate of the first wave (max_lr); 0 means the peak rate
@@ -25,8 +26,9 @@ type CyclicLR struct {
 	Mode         CycleMode // empty means Triangular
 	Gamma        float64   // of ExpRange; 0 means 1
 
-	// ScaleFn, if not nil, gives the height of a wave instead of Mode (scale_fn): of the number of the wave, from 1
-	// on, or of the number of the update if ScaleByUpdate (scale_mode="iterations").
+	// ScaleFn, if not nil, gives the height of a wave instead of Mode (scale_fn): of the number of
+	// the wave, from 1 on, or of the number of the update if ScaleByUpdate
+	// (scale_mode="iterations").
 	ScaleFn       func(x float64) float64
 	ScaleByUpdate bool
 
@@ -92,8 +94,8 @@ func (c CyclicLR) scale() (scale func(x float64) float64, byUpdate bool) {
 	return func(float64) float64 { return 1 }, false
 }
 
-// attach does what PyTorch's constructor does: it writes BaseLR and the highest momentum into the group, but takes
-// its first step from the group's initial_lr.
+// attach does what PyTorch's constructor does: it writes BaseLR and the highest momentum into the
+// group, but takes its first step from the group's initial_lr.
 func (c CyclicLR) attach(g *group, updates int) stepper {
 	momentum := c.PlanMomentum(updates)
 	g.lr = c.BaseLR

@@ -1,47 +1,55 @@
-// Package lr plans learning rates. A [Schedule] is a description ("linear, 100 updates of warmup"); its Plan makes a
-// [Rate], a pure function from the number of an update to the learning rate of that update:
+// Package lr plans learning rates. A [Schedule] is a description ("linear, 100 updates of warmup");
+// its Plan makes a [Rate], a pure function from the number of an update to the learning rate of
+// that update:
 //
 //	rate := lr.Linear{Warmup: 100}.Plan(5e-5, 1000) // peak rate, updates of the whole run
 //	opt.Step(rate(0))                               // the first update
 //
 // # Why a function and not a scheduler object
 //
-// A scheduler that is stepped has a state that must be saved, loaded and kept in step with the optimizer. A function
-// has none: whoever knows the number of the update knows the rate, after a resume too.
+// A scheduler that is stepped has a state that must be saved, loaded and kept in step with the
+// optimizer. A function has none: whoever knows the number of the update knows the rate, after a
+// resume too.
 //
-// PyTorch's chainable schedulers compute each rate from the last one ([CosineAnnealingLR], [ExponentialLR],
-// [LinearLR], [SequentialLR] and others). Their closed forms end a few bits beside that, so Plan steps through them
-// as PyTorch does and keeps what it has seen: 16 bytes for each update, and the first question about a late update
-// computes all before it.
+// PyTorch's chainable schedulers compute each rate from the last one ([CosineAnnealingLR],
+// [ExponentialLR], [LinearLR], [SequentialLR] and others). Their closed forms end a few bits beside
+// that, so Plan steps through them as PyTorch does and keeps what it has seen: 16 bytes for each
+// update, and the first question about a late update computes all before it.
 //
-// What follows a measured value cannot be such a function: [ReduceLROnPlateau] and [Greedy] are [Adaptive], and the
-// [Controller] that they start has a State for the checkpoint.
+// What follows a measured value cannot be such a function: [ReduceLROnPlateau] and [Greedy] are
+// [Adaptive], and the [Controller] that they start has a State for the checkpoint.
 //
 // # What there is
 //
-//   - transformers.get_scheduler: [Constant], [ConstantWithWarmup], [Linear], [Cosine], [CosineWithRestarts], [Polynomial], [InverseSqrt],
-//     [CosineWithMinLR], [CosineWarmupWithMinLR], [WarmupStableDecay], [ReduceLROnPlateau], [Greedy];
-//   - torch.optim.lr_scheduler, under its own names: [StepLR], [OneCycleLR], [SequentialLR] and the rest;
-//   - timm: [TimmCosine], [TimmPoly], [TimmTanh], [TimmStep], [TimmMultiStep], [TimmWSD], [TimmPlateau], and
-//     [TimmNoise] over any schedule;
+//   - transformers.get_scheduler: [Constant], [ConstantWithWarmup], [Linear], [Cosine],
+//     [CosineWithRestarts], [Polynomial], [InverseSqrt], [CosineWithMinLR],
+//     [CosineWarmupWithMinLR], [WarmupStableDecay], [ReduceLROnPlateau], [Greedy];
+//   - torch.optim.lr_scheduler, under its own names: [StepLR], [OneCycleLR], [SequentialLR] and the
+//     rest;
+//   - timm: [TimmCosine], [TimmPoly], [TimmTanh], [TimmStep], [TimmMultiStep], [TimmWSD],
+//     [TimmPlateau], and [TimmNoise] over any schedule;
 //   - pytorch-accelerated: [AcceleratedCosine], [AcceleratedWSD];
 //   - [PerEpoch], which gives any of them the epoch as its unit.
 //
-// [ByName] makes them from the names and arguments that configuration files of those libraries hold.
+// [ByName] makes them from the names and arguments that configuration files of those libraries
+// hold.
 //
 // # Groups and momentum
 //
-// A plan is made for one peak rate; groups of parameters scale it (optim.Group.LRScale). [OneCycleLR] and [CyclicLR]
-// move the optimizer's momentum too: they are [MomentumSchedule], and so is what is composed of them.
+// A plan is made for one peak rate; groups of parameters scale it (optim.Group.LRScale).
+// [OneCycleLR] and [CyclicLR] move the optimizer's momentum too: they are [MomentumSchedule], and
+// so is what is composed of them.
 //
 // # What the numbers are
 //
-// The rates are those of the Python libraries in double precision: transformers 5.17, torch 2.11, timm 1.0.31,
-// pytorch-accelerated 0.1.61. golden_test.go and families_test.go hold them to it, to the last bit: 417 of 436
-// recorded schedules agree in every bit of every rate. The others show the C library behind Python: its cos and pow
-// miss the nearest double for about one argument in 700, and its tanh more often. Here cos and pow give the nearest
-// double on every machine. Over 10,000 updates that makes 5 rates of a [CosineAnnealingWarmRestarts] differ in the last
-// bit; [CosineAnnealingLR], which builds on its last rate, carries the first such miss on and ends 1.4e-15 beside PyTorch.
+// The rates are those of the Python libraries in double precision: transformers 5.17, torch 2.11,
+// timm 1.0.31, pytorch-accelerated 0.1.61. golden_test.go and families_test.go hold them to it, to
+// the last bit: 417 of 436 recorded schedules agree in every bit of every rate. The others show the
+// C library behind Python: its cos and pow miss the nearest double for about one argument in 700,
+// and its tanh more often. Here cos and pow give the nearest double on every machine. Over 10,000
+// updates that makes 5 rates of a [CosineAnnealingWarmRestarts] differ in the last bit;
+// [CosineAnnealingLR], which builds on its last rate, carries the first such miss on and ends
+// 1.4e-15 beside PyTorch.
 //
 // As in transformers, update 0 of a warmup has the rate 0: the factor of update k is k/Warmup.
 package lr

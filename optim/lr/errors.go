@@ -37,7 +37,8 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("lr: unknown %s %q; %s", e.What, e.Name, known)
 }
 
-// ArgumentError says that an argument of [ByName] or [AdaptiveByName] has a value that the schedule cannot take.
+// ArgumentError says that an argument of [ByName] or [AdaptiveByName] has a value that the schedule
+// cannot take.
 type ArgumentError struct {
 	Schedule, Argument string // "cosine", "num_cycles"
 	Value              any    // what was found; nil: nothing
@@ -64,7 +65,8 @@ func (c *checks) that(ok bool, field string, value any, want string) {
 }
 
 func (c *checks) warmup(warmup float64) {
-	c.that(warmup >= 0 && warmup <= math.MaxInt32, "Warmup", warmup, "0, a share of the run below 1, or a number of updates")
+	c.that(warmup >= 0 && warmup <= math.MaxInt32, "Warmup", warmup, "0, a share of the run below 1, or a number of "+
+		"updates")
 }
 
 // The following say what most settings must be.
@@ -101,8 +103,8 @@ func orZero[T comparable](setting, standard T) T {
 	return setting
 }
 
-// nearest is the known name a slip of the pen away from the given one, or the first that contains it; empty if none
-// is.
+// nearest is the known name a slip of the pen away from the given one, or the first that contains
+// it; empty if none is.
 func nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {
@@ -110,7 +112,8 @@ func nearest(name string, known []string) string {
 			best, least = k, d
 		}
 	}
-	if i := slices.IndexFunc(known, func(k string) bool { return len(name) > 3 && strings.Contains(k, name) }); best == "" && i >= 0 {
+	if i := slices.IndexFunc(known,
+		func(k string) bool { return len(name) > 3 && strings.Contains(k, name) }); best == "" && i >= 0 {
 		return known[i]
 	}
 	return best

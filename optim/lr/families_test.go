@@ -14,7 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
-// A golden case is one schedule of a Python library and what it did: testdata/*.py wrote testdata/golden/*.json.
+// A golden case is one schedule of a Python library and what it did: testdata/*.py wrote
+// testdata/golden/*.json.
 type goldenCase struct {
 	Schedule string
 	Kwargs   map[string]any
@@ -65,9 +66,9 @@ func withFunctions(kwargs map[string]any) map[string]any {
 	return kwargs
 }
 
-// nearly lists the files in which the C library's cos, pow (one value in about 700 is not the nearest double) or tanh
-// shows, with the difference allowed, in units in the last place of the greatest rate of the case. The others are
-// equal to the last bit.
+// nearly lists the files in which the C library's cos, pow (one value in about 700 is not the
+// nearest double) or tanh shows, with the difference allowed, in units in the last place of the
+// greatest rate of the case. The others are equal to the last bit.
 var nearly = map[string]float64{
 	"torch_OneCycleLR":     1, // cos
 	"torch_SequentialLR":   1, // cos
@@ -91,7 +92,8 @@ func TestSchedulesEqualPythonToTheLastBit(t *testing.T) {
 					count := goldencount.Start(t, "schedules", fmt.Sprintf("%s %d", name, i))
 					got, momentum := c.run(t)
 					total++
-					rates, momenta := c.compare(t, "rate", got, c.Rates, nearly[name]), c.compare(t, "momentum", momentum, c.Momentum, 0)
+					rates, momenta := c.compare(t, "rate", got, c.Rates, nearly[name]), c.compare(t, "momentum",
+						momentum, c.Momentum, 0)
 					count.Compare(rates && momenta)
 					if rates && momenta {
 						exact++
@@ -104,7 +106,8 @@ func TestSchedulesEqualPythonToTheLastBit(t *testing.T) {
 	}
 	t.Logf("%d cases, %d of them equal in every bit", total, exact)
 	if total-exact > 25 {
-		t.Errorf("%d of %d cases differ in some bit, want at most 25 of them: those of the C library's functions", total-exact, total)
+		t.Errorf("%d of %d cases differ in some bit, want at most 25 of them: those of the C library's functions",
+			total-exact, total)
 	}
 }
 
@@ -170,7 +173,8 @@ func (c goldenCase) run(t *testing.T) (rates, momenta []float64) {
 	return rates, momenta
 }
 
-// compare reports the first difference beyond what is allowed, and says whether there is none at all.
+// compare reports the first difference beyond what is allowed, and says whether there is none at
+// all.
 func (c goldenCase) compare(t *testing.T, what string, got []float64, want []hex, allowed float64) (equal bool) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -186,7 +190,8 @@ func (c goldenCase) compare(t *testing.T, what string, got []float64, want []hex
 	for i, w := range want {
 		equal = equal && got[i] == float64(w)
 		if !(math.Abs(got[i]-float64(w)) <= allowed*unit) {
-			t.Errorf("%s(%v), warmup %v, peak %v: %s of update %d = %x, want %x", c.Schedule, c.Kwargs, c.Warmup, float64(c.Peak), what, i, got[i], float64(w))
+			t.Errorf("%s(%v), warmup %v, peak %v: %s of update %d = %x, want %x", c.Schedule, c.Kwargs, c.Warmup,
+				float64(c.Peak), what, i, got[i], float64(w))
 			return false
 		}
 	}

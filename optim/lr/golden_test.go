@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/goldencount"
 )
 
-// TestRatesEqualTransformersToTheLastBit reads testdata/golden.json, which testdata/golden.py wrote.
+// TestRatesEqualTransformersToTheLastBit reads testdata/golden.json, which testdata/golden.py
+// wrote.
 func TestRatesEqualTransformersToTheLastBit(t *testing.T) {
 	var golden struct {
 		Cases []struct {

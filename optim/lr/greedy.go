@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Greedy raises the rate while a measured value keeps improving and lowers it when it does not: GreedyLR, "greedy" in
-// transformers.
+// Greedy raises the rate while a measured value keeps improving and lowers it when it does not:
+// GreedyLR, "greedy" in transformers.
 type Greedy struct {
 	Mode          Mode          // empty means Min
 	Factor        float64       // below 1; the rate is divided or multiplied by it; 0 means 0.95
@@ -143,7 +143,8 @@ func (g *greedy) fall() {
 
 // reset forgets all but the rate and the count of values.
 func (g *greedy) reset() {
-	g.state = greedyState{Best: number(g.judge.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch, LastLR: g.state.LastLR, Values: []number{}}
+	g.state = greedyState{Best: number(g.judge.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch,
+		LastLR: g.state.LastLR, Values: []number{}}
 }
 
 func (g *greedy) State() ([]byte, error) { return json.Marshal(g.state) }

@@ -1,8 +1,10 @@
 package lr
 
-// StepLimit is the number of steps behind which the original of a schedule fails, in a run of so many updates: PyTorch's OneCycleLR at the end of its cycle, and
-// WSDLrScheduler of pytorch-accelerated where it divides by zero, which it does in a decay that is shorter than a step, and in one that is in inverse proportion to a
-// rate of zero. Negative: it never does. The schedules of this package go on at the last rate; who wants Python's failure asks here.
+// StepLimit is the number of steps behind which the original of a schedule fails, in a run of so
+// many updates: PyTorch's OneCycleLR at the end of its cycle, and WSDLrScheduler of
+// pytorch-accelerated where it divides by zero, which it does in a decay that is shorter than a
+// step, and in one that is in inverse proportion to a rate of zero. Negative: it never does. The
+// schedules of this package go on at the last rate; who wants Python's failure asks here.
 func StepLimit(s Schedule, updates int) int {
 	switch s := s.(type) {
 	case OneCycleLR:
@@ -31,8 +33,9 @@ func (a AcceleratedWSD) stepLimit(updates int) int {
 	return -1
 }
 
-// FailsAtOnce tells whether the original of a schedule cannot even be made, in a run of so many updates: PyTorch's OneCycleLR divides by zero where
-// PctStart*TotalSteps is 1. The schedules of this package take what makes sense there; who wants Python's failure asks here.
+// FailsAtOnce tells whether the original of a schedule cannot even be made, in a run of so many
+// updates: PyTorch's OneCycleLR divides by zero where PctStart*TotalSteps is 1. The schedules of
+// this package take what makes sense there; who wants Python's failure asks here.
 func FailsAtOnce(s Schedule, updates int) bool {
 	cycle, ok := s.(OneCycleLR)
 	return ok && float64(or(cycle.PctStart, 0.3)*float64(orZero(cycle.TotalSteps, updates))) == 1

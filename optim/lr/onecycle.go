@@ -18,8 +18,8 @@ const (
 // OneCycleLR rises from a share of the highest rate to it and falls far below where it began:
 // torch.optim.lr_scheduler.OneCycleLR. The momentum goes the other way.
 //
-// PyTorch stops with an error after TotalSteps updates; here the rate stays at its end. Where PctStart*TotalSteps is
-// 1, PyTorch divides by zero; here the first update has the highest rate.
+// PyTorch stops with an error after TotalSteps updates; here the rate stays at its end. Where
+// PctStart*TotalSteps is 1, PyTorch divides by zero; here the first update has the highest rate.
 type OneCycleLR struct {
 	MaxLR          float64  // the highest rate (max_lr); 0 means the peak rate
 	TotalSteps     int      // updates of the cycle (total_steps); 0 means the whole run
@@ -60,7 +60,8 @@ type corners struct {
 func (o OneCycleLR) corners(peak float64) corners {
 	high := orZero(o.MaxLR, peak)
 	first := high / orZero(o.DivFactor, 25)
-	return corners{first, high, first / orZero(o.FinalDivFactor, 1e4), or(o.BaseMomentum, 0.85), or(o.MaxMomentum, 0.95)}
+	return corners{first, high, first / orZero(o.FinalDivFactor, 1e4), or(o.BaseMomentum, 0.85),
+		or(o.MaxMomentum, 0.95)}
 }
 
 func (o OneCycleLR) rate(c corners, position func(int) (int, float64), update int) float64 {
@@ -107,8 +108,8 @@ func (o OneCycleLR) anneal(corners []float64, phase int, done float64) float64 {
 	return to + float64((from-to)/2*(rounded.Cos(math.Pi*done)+1))
 }
 
-// attach does what PyTorch's constructor does: it replaces the group's initial_lr, which other schedulers start from,
-// and the corners that any OneCycleLR of this group goes between.
+// attach does what PyTorch's constructor does: it replaces the group's initial_lr, which other
+// schedulers start from, and the corners that any OneCycleLR of this group goes between.
 func (o OneCycleLR) attach(g *group, updates int) stepper {
 	mine, position := o.corners(g.peak), o.position(updates)
 	g.initialLR = new(mine.first)
@@ -130,7 +131,8 @@ func (o OneCycleLR) Validate() error {
 	c.notNegative("MaxLR", o.MaxLR)
 	c.count("TotalSteps", o.TotalSteps)
 	c.share("PctStart", or(o.PctStart, 0))
-	c.that(o.AnnealStrategy == "" || o.AnnealStrategy == AnnealCos || o.AnnealStrategy == AnnealLinear, "AnnealStrategy",
+	c.that(o.AnnealStrategy == "" || o.AnnealStrategy == AnnealCos || o.AnnealStrategy == AnnealLinear,
+		"AnnealStrategy",
 		string(o.AnnealStrategy), `"cos", "linear", or "" for the first`)
 	c.notNegative("DivFactor", o.DivFactor)
 	c.notNegative("FinalDivFactor", o.FinalDivFactor)

@@ -1,7 +1,7 @@
 package lr
 
-// PerEpoch lets another schedule count epochs instead of updates, as schedulers do that are stepped once an epoch:
-// the updates of an epoch all have one rate.
+// PerEpoch lets another schedule count epochs instead of updates, as schedulers do that are stepped
+// once an epoch: the updates of an epoch all have one rate.
 //
 //	lr.PerEpoch{Schedule: lr.StepLR{StepSize: 30}, Updates: 500} // a fall every 30 epochs of 500 updates
 type PerEpoch struct {

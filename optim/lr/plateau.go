@@ -6,7 +6,8 @@ import (
 )
 
 // ReduceLROnPlateau multiplies the rate by Factor when a measured value has stopped improving:
-// torch.optim.lr_scheduler.ReduceLROnPlateau, and "reduce_lr_on_plateau" in transformers. NaN is no improvement.
+// torch.optim.lr_scheduler.ReduceLROnPlateau, and "reduce_lr_on_plateau" in transformers. NaN is no
+// improvement.
 type ReduceLROnPlateau struct {
 	Mode          Mode          // empty means Min
 	Factor        float64       // below 1; 0 means 0.1
@@ -22,7 +23,8 @@ type ReduceLROnPlateau struct {
 func (r ReduceLROnPlateau) Start(peak float64) (Controller, error) {
 	p := &plateau{
 		judge:  judge{orZero(r.Mode, Min), or(r.Threshold, 1e-4), orZero(r.ThresholdMode, Relative)},
-		factor: orZero(r.Factor, 0.1), patience: or(r.Patience, 10), cooldown: r.Cooldown, minLR: r.MinLR, eps: or(r.Eps, 1e-8),
+		factor: orZero(r.Factor, 0.1), patience: or(r.Patience, 10), cooldown: r.Cooldown, minLR: r.MinLR,
+		eps: or(r.Eps, 1e-8),
 	}
 	c := checks{schedule: "ReduceLROnPlateau"}
 	c.judge(p.judge)

@@ -14,7 +14,8 @@ func anySchedule(t *rapid.T) lr.Schedule {
 	simple := anySimple(t)
 	switch rapid.IntRange(0, 5).Draw(t, "composed") {
 	case 0:
-		return lr.SequentialLR{Schedules: []lr.Schedule{simple, anySimple(t)}, Milestones: []int{rapid.IntRange(1, 100).Draw(t, "milestone")}}
+		return lr.SequentialLR{Schedules: []lr.Schedule{simple, anySimple(t)},
+			Milestones: []int{rapid.IntRange(1, 100).Draw(t, "milestone")}}
 	case 1:
 		return lr.ChainedScheduler{Schedules: []lr.Schedule{simple, anySimple(t)}}
 	case 2:
@@ -38,7 +39,8 @@ func anySimple(t *rapid.T) lr.Schedule {
 		func() lr.Schedule { return lr.Polynomial{Warmup: warmup, Power: new(2 * share("power"))} },
 		func() lr.Schedule { return lr.InverseSqrt{Warmup: warmup} },
 		func() lr.Schedule {
-			return lr.WarmupStableDecay{Warmup: warmup, DecaySteps: n("decay"), StableSteps: new(n("stable")), DecayType: lr.OneMinusSqrt}
+			return lr.WarmupStableDecay{Warmup: warmup, DecaySteps: n("decay"), StableSteps: new(n("stable")),
+				DecayType: lr.OneMinusSqrt}
 		},
 		func() lr.Schedule { return lr.StepLR{StepSize: n("size"), Gamma: share("gamma")} },
 		func() lr.Schedule { return lr.MultiStepLR{Milestones: []int{n("first"), n("second")}} },
@@ -53,7 +55,8 @@ func anySimple(t *rapid.T) lr.Schedule {
 		func() lr.Schedule { return lr.CyclicLR{StepSizeUp: n("up"), Mode: lr.Triangular2} },
 		func() lr.Schedule { return lr.OneCycleLR{TotalSteps: 20 + n("total"), ThreePhase: warmup > 30} },
 		func() lr.Schedule {
-			return lr.TimmCosine{TimmWarmup: lr.TimmWarmup{WarmupT: n("warmup_t")}, TInitial: n("t_initial"), TimmCycles: lr.TimmCycles{CycleLimit: 3, CycleMul: 2}}
+			return lr.TimmCosine{TimmWarmup: lr.TimmWarmup{WarmupT: n("warmup_t")}, TInitial: n("t_initial"),
+				TimmCycles: lr.TimmCycles{CycleLimit: 3, CycleMul: 2}}
 		},
 		func() lr.Schedule { return lr.TimmTanh{TInitial: n("t_initial")} },
 		func() lr.Schedule { return lr.TimmPoly{TInitial: n("t_initial"), KDecay: 1 + share("k")} },
@@ -71,7 +74,8 @@ func anySimple(t *rapid.T) lr.Schedule {
 
 func TestNoRateIsNegativeOrAboveThePeak(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, peak, updates := anySchedule(t), rapid.Float64Range(1e-6, 10).Draw(t, "peak"), rapid.IntRange(50, 200).Draw(t, "updates")
+		s, peak, updates := anySchedule(t), rapid.Float64Range(1e-6, 10).Draw(t, "peak"),
+			rapid.IntRange(50, 200).Draw(t, "updates")
 		if err := lr.Validate(s, peak, updates); err != nil {
 			t.Skip(err)
 		}
@@ -142,25 +146,30 @@ func TestSchedulesEndWhereTheyPromise(t *testing.T) {
 		{"cosine ends at zero", lr.Cosine{Warmup: 7}, updates, 0},
 		{"restarts end at zero and stay there", lr.CosineWithRestarts{Cycles: 3}, updates + 40, 0},
 		{"a floor is the end", lr.CosineWithMinLR{MinLR: 0.01}, updates, 0.01},
-		{"a floor counted from one is reached at the last update", lr.CosineWarmupWithMinLR{Warmup: 7, MinLRRate: 0.1}, updates - 1, 0.03},
+		{"a floor counted from one is reached at the last update", lr.CosineWarmupWithMinLR{Warmup: 7, MinLRRate: 0.1},
+			updates - 1, 0.03},
 		{"a warmup counted from one begins above zero", lr.CosineWarmupWithMinLR{Warmup: 10}, 0, peak / 10},
 		{"polynomial ends at lr_end", lr.Polynomial{LREnd: new(0.002), Power: new(3.0)}, updates, 0.002},
 		{"polynomial stays at lr_end", lr.Polynomial{LREnd: new(0.002), Power: new(3.0)}, 10 * updates, 0.002},
 		{"a polynomial that is all warmup ends at lr_end", lr.Polynomial{Warmup: 90}, updates, 1e-7},
 		{"inverse square root halves after four timescales", lr.InverseSqrt{Warmup: 10}, 40, peak / 2},
-		{"warmup_stable_decay ends at its ratio", lr.WarmupStableDecay{Warmup: 5, DecaySteps: 20, MinLRRatio: 0.1}, updates, 0.03},
+		{"warmup_stable_decay ends at its ratio", lr.WarmupStableDecay{Warmup: 5, DecaySteps: 20, MinLRRatio: 0.1},
+			updates, 0.03},
 		{"one cycle ends far below its start", lr.OneCycleLR{}, updates - 1, peak / 25 / 1e4},
 		{"one cycle stays at its end", lr.OneCycleLR{}, 5 * updates, peak / 25 / 1e4},
-		{"one cycle whose rise is one update begins at the peak", lr.OneCycleLR{TotalSteps: 10, PctStart: new(0.1)}, 0, peak},
+		{"one cycle whose rise is one update begins at the peak", lr.OneCycleLR{TotalSteps: 10, PctStart: new(0.1)}, 0,
+			peak},
 		{"PolynomialLR ends at zero", lr.PolynomialLR{TotalIters: 50}, 50, 0},
 		{"CosineAnnealingLR over the whole run ends at eta_min", lr.CosineAnnealingLR{EtaMin: 0.01}, updates, 0.01},
 		{"CosineAnnealingWarmRestarts begins anew", lr.CosineAnnealingWarmRestarts{T0: 10, TMult: 2}, 30, peak},
 		{"CyclicLR is at the top after the way up", lr.CyclicLR{BaseLR: 0.1, StepSizeUp: 10}, 10, peak},
 		{"timm's cosine ends at lr_min", lr.TimmCosine{LRMin: 0.01}, updates, 0.01},
-		{"timm's shrinking cycles end at lr_min", lr.TimmCosine{TInitial: 20, LRMin: 0.01, TimmCycles: lr.TimmCycles{CycleMul: 0.5, CycleLimit: 50}}, updates, 0.01},
+		{"timm's shrinking cycles end at lr_min", lr.TimmCosine{TInitial: 20, LRMin: 0.01,
+			TimmCycles: lr.TimmCycles{CycleMul: 0.5, CycleLimit: 50}}, updates, 0.01},
 		{"timm's WSD ends at lr_min", lr.TimmWSD{DecayT: 20, LRMin: 0.01}, updates, 0.01},
 		{"pytorch-accelerated's WSD ends at its share", lr.AcceleratedWSD{LRMin: new(0.1)}, updates + 1, 0.03},
-		{"pytorch-accelerated's cosine cools down", lr.AcceleratedCosine{CooldownSteps: 10, LRMin: new(0.01)}, updates - 5, 0.01},
+		{"pytorch-accelerated's cosine cools down", lr.AcceleratedCosine{CooldownSteps: 10, LRMin: new(0.01)},
+			updates - 5, 0.01},
 		{"an epoch has one rate", lr.PerEpoch{Schedule: lr.StepLR{StepSize: 2}, Updates: 10}, 19, peak},
 		{"the next epoch has the next", lr.PerEpoch{Schedule: lr.StepLR{StepSize: 2}, Updates: 10}, 20, peak * 0.1},
 		{"an update before the first is taken for the first", lr.StepLR{StepSize: 2}, -5, peak},
@@ -169,7 +178,8 @@ func TestSchedulesEndWhereTheyPromise(t *testing.T) {
 			t.Errorf("%s: %v", c.claim, err)
 		}
 		if got := c.schedule.Plan(peak, updates)(c.update); !(math.Abs(got-c.want) <= 1e-12) {
-			t.Errorf("%s: %#v.Plan(%v, %d)(%d) = %v, want %v", c.claim, c.schedule, peak, updates, c.update, got, c.want)
+			t.Errorf("%s: %#v.Plan(%v, %d)(%d) = %v, want %v", c.claim, c.schedule, peak, updates, c.update, got,
+				c.want)
 		}
 	}
 }
@@ -183,8 +193,10 @@ func TestMomentumGoesAgainstTheRate(t *testing.T) {
 		}
 	}
 	for _, s := range []lr.MomentumSchedule{
-		lr.OneCycleLR{FixedMomentum: true}, lr.CyclicLR{FixedMomentum: true}, lr.SequentialLR{Schedules: []lr.Schedule{lr.Constant{}}},
-		lr.ChainedScheduler{Schedules: []lr.Schedule{lr.Linear{}}}, lr.PerEpoch{Schedule: lr.Linear{}}, lr.PerEpoch{Schedule: lr.OneCycleLR{FixedMomentum: true}},
+		lr.OneCycleLR{FixedMomentum: true}, lr.CyclicLR{FixedMomentum: true},
+		lr.SequentialLR{Schedules: []lr.Schedule{lr.Constant{}}},
+		lr.ChainedScheduler{Schedules: []lr.Schedule{lr.Linear{}}}, lr.PerEpoch{Schedule: lr.Linear{}},
+		lr.PerEpoch{Schedule: lr.OneCycleLR{FixedMomentum: true}},
 	} {
 		if s.PlanMomentum(10) != nil {
 			t.Errorf("%#v.PlanMomentum is not nil, want the momentum left alone", s)

@@ -2,10 +2,12 @@ package lr
 
 import "github.com/gotrainer/gotrainer/internal/rounded"
 
-// defaultIters is total_iters of PyTorch's ConstantLR, LinearLR and PolynomialLR where nothing else is said.
+// defaultIters is total_iters of PyTorch's ConstantLR, LinearLR and PolynomialLR where nothing else
+// is said.
 const defaultIters = 5
 
-// ConstantLR holds the rate at a share of the peak for the first updates: torch.optim.lr_scheduler.ConstantLR.
+// ConstantLR holds the rate at a share of the peak for the first updates:
+// torch.optim.lr_scheduler.ConstantLR.
 type ConstantLR struct {
 	Factor     float64 // share of the peak; 0 means 1/3
 	TotalIters *int    // updates at the lower rate (total_iters); nil means 5
@@ -120,7 +122,8 @@ func (p PolynomialLR) Validate() error {
 	return c.err
 }
 
-// ExponentialLR multiplies the rate by Gamma after each update: torch.optim.lr_scheduler.ExponentialLR.
+// ExponentialLR multiplies the rate by Gamma after each update:
+// torch.optim.lr_scheduler.ExponentialLR.
 type ExponentialLR struct {
 	Gamma float64 // required
 }

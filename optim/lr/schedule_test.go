@@ -54,7 +54,8 @@ func TestEveryRateLiesBetweenZeroAndThePeak(t *testing.T) {
 		warmup := rapid.Float64Range(0, 3000).Draw(t, "warmup")
 		peak := rapid.Float64Range(1e-9, 10).Draw(t, "peak")
 		update := rapid.IntRange(0, 4000).Draw(t, "update")
-		for _, s := range []lr.Schedule{lr.Linear{Warmup: warmup}, lr.Cosine{Warmup: warmup}, lr.ConstantWithWarmup{Warmup: warmup}} {
+		for _, s := range []lr.Schedule{lr.Linear{Warmup: warmup}, lr.Cosine{Warmup: warmup},
+			lr.ConstantWithWarmup{Warmup: warmup}} {
 			if r := s.Plan(peak, updates)(update); !(r >= 0 && r <= peak) {
 				t.Fatalf("%#v.Plan(%v, %d)(%d) = %v, want between 0 and the peak", s, peak, updates, update, r)
 			}

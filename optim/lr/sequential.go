@@ -6,11 +6,12 @@ import (
 	"sort"
 )
 
-// SequentialLR runs one schedule after the other: torch.optim.lr_scheduler.SequentialLR. At each milestone the next
-// schedule begins at its update 0, from the peak rate.
+// SequentialLR runs one schedule after the other: torch.optim.lr_scheduler.SequentialLR. At each
+// milestone the next schedule begins at its update 0, from the peak rate.
 //
-// A SequentialLR as the first of the Schedules counts its own milestones one update early, and a [ChainedScheduler]
-// there takes one step too many, as in PyTorch; one list of schedules has neither quirk.
+// A SequentialLR as the first of the Schedules counts its own milestones one update early, and a
+// [ChainedScheduler] there takes one step too many, as in PyTorch; one list of schedules has
+// neither quirk.
 type SequentialLR struct {
 	Schedules  []Schedule // at least one
 	Milestones []int      // the update at which each schedule but the first begins, rising
@@ -44,15 +45,18 @@ func (s SequentialLR) attach(g *group, updates int) stepper {
 func (s SequentialLR) Validate() error {
 	c := checks{schedule: "SequentialLR"}
 	c.that(len(s.Schedules) > 0, "Schedules", "empty", "at least one schedule")
-	c.that(len(s.Milestones) == len(s.Schedules)-1, "Milestones", s.Milestones, fmt.Sprintf("one less than there are schedules, which are %d", len(s.Schedules)))
+	c.that(len(s.Milestones) == len(s.Schedules)-1, "Milestones", s.Milestones,
+		fmt.Sprintf("one less than there are schedules, which are %d", len(s.Schedules)))
 	previous := 0
 	for _, m := range s.Milestones {
-		c.that(m > previous, "Milestones", s.Milestones, "positive numbers of updates, each greater than the one before")
+		c.that(m > previous, "Milestones", s.Milestones,
+			"positive numbers of updates, each greater than the one before")
 		previous = m
 	}
 	for i, part := range s.Schedules {
 		if _, composed := part.(interface{ parts() []Schedule }); composed {
-			c.that(i == 0, fmt.Sprintf("Schedules[%d]", i), fmt.Sprintf("a %T", part), "a schedule that is not made of others: PyTorch cannot start those at a milestone")
+			c.that(i == 0, fmt.Sprintf("Schedules[%d]", i), fmt.Sprintf("a %T", part),
+				"a schedule that is not made of others: PyTorch cannot start those at a milestone")
 		}
 	}
 	return firstError(c.err, validateParts("SequentialLR", s.Schedules))
@@ -64,8 +68,9 @@ func (s SequentialLR) ValidatePlan(peak float64, updates int) error {
 }
 
 // ChainedScheduler lets several schedules work on one rate at the same time:
-// torch.optim.lr_scheduler.ChainedScheduler. Those that multiply the last rate (StepLR, ExponentialLR, ...) multiply
-// each other; one that is a function of the update overwrites what those before it did.
+// torch.optim.lr_scheduler.ChainedScheduler. Those that multiply the last rate (StepLR,
+// ExponentialLR, ...) multiply each other; one that is a function of the update overwrites what
+// those before it did.
 type ChainedScheduler struct {
 	Schedules []Schedule // at least one
 }
@@ -139,8 +144,8 @@ func (q *sequence) undo()        { (&chain{q.parts}).undo() }
 func (q *sequence) initialStep() { q.step() }
 func (q *sequence) restart()     { q.step() } // Validate refuses what comes here
 
-// attachAll attaches in order, as a program constructs its schedulers. A missing list or schedule holds the rate,
-// until Validate is asked.
+// attachAll attaches in order, as a program constructs its schedulers. A missing list or schedule
+// holds the rate, until Validate is asked.
 func attachAll(schedules []Schedule, g *group, updates int) []stepper {
 	if len(schedules) == 0 {
 		schedules = []Schedule{Constant{}}

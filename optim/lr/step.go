@@ -39,7 +39,8 @@ func (s StepLR) Validate() error {
 	return c.err
 }
 
-// MultiStepLR multiplies the rate by Gamma at each of the Milestones: torch.optim.lr_scheduler.MultiStepLR.
+// MultiStepLR multiplies the rate by Gamma at each of the Milestones:
+// torch.optim.lr_scheduler.MultiStepLR.
 type MultiStepLR struct {
 	Milestones []int   // updates, in any order; one that stands there twice counts twice
 	Gamma      float64 // 0 means 0.1
@@ -70,7 +71,8 @@ func (m MultiStepLR) attach(g *group, _ int) stepper {
 // Validate implements [Validator].
 func (m MultiStepLR) Validate() error {
 	c := checks{schedule: "MultiStepLR"}
-	c.that(len(m.Milestones) == 0 || slices.Min(m.Milestones) >= 0, "Milestones", m.Milestones, "numbers of updates, none of them negative")
+	c.that(len(m.Milestones) == 0 || slices.Min(m.Milestones) >= 0, "Milestones", m.Milestones,
+		"numbers of updates, none of them negative")
 	c.notNegative("Gamma", m.Gamma)
 	return c.err
 }

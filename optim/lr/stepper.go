@@ -2,10 +2,11 @@ package lr
 
 import "sync"
 
-// PyTorch's schedulers are objects that take turns at one number, the "lr" of a parameter group, and many compute the
-// next value from the last. In real numbers each has a closed form; in float64 the closed form ends a few bits beside
-// the steps. So here are the objects themselves, hidden behind the function of the update number that [Schedule]
-// promises: Plan runs them once, in order, and remembers what they said.
+// PyTorch's schedulers are objects that take turns at one number, the "lr" of a parameter group,
+// and many compute the next value from the last. In real numbers each has a closed form; in float64
+// the closed form ends a few bits beside the steps. So here are the objects themselves, hidden
+// behind the function of the update number that [Schedule] promises: Plan runs them once, in order,
+// and remembers what they said.
 
 // group is what PyTorch's schedulers read and write in a parameter group of the optimizer.
 type group struct {
@@ -31,15 +32,15 @@ type attachable interface {
 	attach(g *group, updates int) stepper
 }
 
-// groupPlanner is a schedule of transformers that has its lowest rate as a number: it divides by the rate that the
-// optimizer was made with, optimizer.defaults["lr"], and multiplies what another scheduler may have left as the
-// group's base.
+// groupPlanner is a schedule of transformers that has its lowest rate as a number: it divides by
+// the rate that the optimizer was made with, optimizer.defaults["lr"], and multiplies what another
+// scheduler may have left as the group's base.
 type groupPlanner interface {
 	planGroup(base, peak float64, updates int) Rate
 }
 
-// attach makes the stepper of any schedule. One that is not from PyTorch is a function of the number of the step, as
-// LambdaLR is.
+// attach makes the stepper of any schedule. One that is not from PyTorch is a function of the
+// number of the step, as LambdaLR is.
 func attach(s Schedule, g *group, updates int) stepper {
 	if a, ok := s.(attachable); ok {
 		return a.attach(g, updates)
@@ -99,17 +100,20 @@ func (s *scheduler) restart() {
 
 func (s *scheduler) undo() { s.epoch-- }
 
-// planStepper is the Plan of a schedule that must be stepped through. Its Rate keeps 16 bytes for each update up to
-// the latest one asked for.
+// planStepper is the Plan of a schedule that must be stepped through. Its Rate keeps 16 bytes for
+// each update up to the latest one asked for.
 func planStepper(s attachable, peak float64, updates int) (rate, momentum Rate) {
 	g := &group{peak: peak, lr: peak}
 	t := &track{g: g, stepper: s.attach(g, updates)}
 	t.record()
-	return func(update int) float64 { return t.at(update).lr }, func(update int) float64 { return t.at(update).momentum }
+	return func(update int) float64 { return t.at(update).lr },
+		func(update int) float64 { return t.at(update).momentum }
 }
 
-// PlanFrom is the plan of a schedule that is made for an optimizer which has had another one: the rate stands at current, and peak is the one that
-// PyTorch keeps as initial_lr. PyTorch's schedulers that compute a rate from the last one, such as StepLR, begin at current; all others at peak.
+// PlanFrom is the plan of a schedule that is made for an optimizer which has had another one: the
+// rate stands at current, and peak is the one that PyTorch keeps as initial_lr. PyTorch's
+// schedulers that compute a rate from the last one, such as StepLR, begin at current; all others at
+// peak.
 func PlanFrom(s Schedule, current, peak float64, updates int) Rate {
 	a, ok := s.(attachable)
 	if !ok || current == peak {

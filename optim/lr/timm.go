@@ -6,9 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
-// The schedules of timm (PyTorch Image Models), under their class names without "LRScheduler". Their unit is the
-// update, as with t_in_epochs=False; [PerEpoch] gives them the epoch. Update 0 has the rate that timm's constructors
-// set: WarmupLRInit with a warmup, otherwise the peak.
+// The schedules of timm (PyTorch Image Models), under their class names without "LRScheduler".
+// Their unit is the update, as with t_in_epochs=False; [PerEpoch] gives them the epoch. Update 0
+// has the rate that timm's constructors set: WarmupLRInit with a warmup, otherwise the peak.
 
 // TimmWarmup is the start of every timm schedule: a straight line from WarmupLRInit to the peak.
 type TimmWarmup struct {
@@ -69,7 +69,8 @@ func (c TimmCycles) at(update, initial int) (cycle int, length, current float64)
 func (c TimmCycles) limit() int { return orZero(c.CycleLimit, 1) }
 
 // plan is the part that the cosine, the polynomial and the hyperbolic tangent have in common.
-func (c TimmCycles) plan(peak float64, initial int, lrMin float64, value func(high, current, length float64) float64) Rate {
+func (c TimmCycles) plan(peak float64, initial int, lrMin float64, value func(high, current,
+	length float64) float64) Rate {
 	decay := orZero(c.CycleDecay, 1)
 	return func(update int) float64 {
 		cycle, length, current := c.at(update, max(1, initial))
@@ -102,7 +103,8 @@ type TimmCosine struct {
 func (s TimmCosine) Plan(peak float64, updates int) Rate {
 	k := orZero(s.KDecay, 1)
 	rate := s.TimmCycles.plan(peak, orZero(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
-		return s.LRMin + float64(0.5*(high-s.LRMin)*(1+rounded.Cos(math.Pi*rounded.Pow(current, k)/rounded.Pow(length, k))))
+		return s.LRMin + float64(0.5*(high-s.LRMin)*(1+rounded.Cos(math.Pi*rounded.Pow(current, k)/rounded.Pow(length,
+			k))))
 	})
 	return s.TimmWarmup.plan(peak, peak, s.after(s.WarmupPrefix, rate))
 }
@@ -146,8 +148,9 @@ func (s TimmPoly) Validate() error {
 	return c.err
 }
 
-// TimmTanh is timm's TanhLRScheduler: a fall along a hyperbolic tangent. Its rates agree with timm's to a few units
-// in the last place, not always to the last bit, since no two libraries agree on tanh.
+// TimmTanh is timm's TanhLRScheduler: a fall along a hyperbolic tangent. Its rates agree with
+// timm's to a few units in the last place, not always to the last bit, since no two libraries agree
+// on tanh.
 type TimmTanh struct {
 	TimmWarmup
 	TimmCycles

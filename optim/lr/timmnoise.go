@@ -6,9 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/internal/mt19937"
 )
 
-// TimmNoise shakes another schedule's rates as timm's noise_range_t does: rate + rate*noise, where noise is drawn
-// from a normal distribution by a generator that is seeded anew for each update. So it is a function of the update
-// after all, and the same as timm's.
+// TimmNoise shakes another schedule's rates as timm's noise_range_t does: rate + rate*noise, where
+// noise is drawn from a normal distribution by a generator that is seeded anew for each update. So
+// it is a function of the update after all, and the same as timm's.
 type TimmNoise struct {
 	Schedule Schedule // required
 	From     int      // the first update with noise (noise_range_t)
@@ -54,7 +54,8 @@ func (n TimmNoise) Validate() error {
 	c.that(n.Schedule != nil, "Schedule", "nil", "a schedule")
 	c.count("From", n.From)
 	c.that(n.To == 0 || n.To > n.From, "To", n.To, "an update after From, or 0 for noise to the end")
-	c.that(n.Pct >= 0 && (n.Pct == 0 || n.Pct >= 1e-3*orZero(n.Std, 1)), "Pct", n.Pct, "at least a thousandth of Std, or hardly any draw is below it")
+	c.that(n.Pct >= 0 && (n.Pct == 0 || n.Pct >= 1e-3*orZero(n.Std, 1)), "Pct", n.Pct,
+		"at least a thousandth of Std, or hardly any draw is below it")
 	c.notNegative("Std", n.Std)
 	if v, ok := n.Schedule.(Validator); ok && c.err == nil {
 		return v.Validate()

@@ -2,8 +2,8 @@ package lr
 
 import "encoding/json"
 
-// TimmPlateau is timm's PlateauLRScheduler: [ReduceLROnPlateau] behind a warmup that counts measured values, not
-// updates. The Mode is Max where nothing else is said, as timm's is.
+// TimmPlateau is timm's PlateauLRScheduler: [ReduceLROnPlateau] behind a warmup that counts
+// measured values, not updates. The Mode is Max where nothing else is said, as timm's is.
 type TimmPlateau struct {
 	TimmWarmup
 	DecayRate float64  // below 1 (decay_rate); 0 means 0.1
@@ -22,7 +22,8 @@ func (t TimmPlateau) Start(peak float64) (Controller, error) {
 		return nil, c.err
 	}
 	inner, err := ReduceLROnPlateau{
-		Mode: orZero(t.Mode, Max), Factor: t.DecayRate, Patience: t.PatienceT, Threshold: t.Threshold, Cooldown: t.CooldownT, MinLR: t.LRMin,
+		Mode: orZero(t.Mode, Max), Factor: t.DecayRate, Patience: t.PatienceT, Threshold: t.Threshold,
+		Cooldown: t.CooldownT, MinLR: t.LRMin,
 	}.Start(peak)
 	if err != nil {
 		return nil, err

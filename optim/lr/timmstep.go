@@ -35,8 +35,8 @@ func (s TimmStep) Validate() error {
 	return c.err
 }
 
-// TimmMultiStep is timm's MultiStepLRScheduler: the rate falls by DecayRate at each update of DecayT less one, which
-// is timm's way to count.
+// TimmMultiStep is timm's MultiStepLRScheduler: the rate falls by DecayRate at each update of
+// DecayT less one, which is timm's way to count.
 type TimmMultiStep struct {
 	TimmWarmup
 	WarmupBeneath bool     // the updates of the warmup count (warmup_prefix=False)

@@ -6,8 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/rounded"
 )
 
-// TimmWSD is timm's WSDLRScheduler: warmup, a stable phase that may fall slowly, and a decay over the last DecayT
-// updates.
+// TimmWSD is timm's WSDLRScheduler: warmup, a stable phase that may fall slowly, and a decay over
+// the last DecayT updates.
 type TimmWSD struct {
 	TimmWarmup
 	TInitial        int     // updates after the warmup (t_initial); 0 means what the warmup leaves of the run
@@ -20,7 +20,8 @@ type TimmWSD struct {
 	DecayPower      float64 // of "power" (decay_power); 0 means 0.5
 	DecayRatio      float64 // of "exp" (decay_ratio); 0 means 0.1
 
-	// Decay, if not nil, is used instead of DecayFn: from the share of the decay that is done to a factor.
+	// Decay, if not nil, is used instead of DecayFn: from the share of the decay that is done to a
+	// factor.
 	Decay func(done float64) float64
 }
 
@@ -81,7 +82,8 @@ func (s TimmWSD) Validate() error {
 	switch s.StableFn {
 	case "", "constant":
 	case "rsqrt", "power":
-		c.that(s.StableTimescale > 0 || s.StableTimescale == 0 && s.WarmupT > 0, "StableTimescale", s.StableTimescale, "a positive number of updates where there is no warmup")
+		c.that(s.StableTimescale > 0 || s.StableTimescale == 0 && s.WarmupT > 0, "StableTimescale", s.StableTimescale,
+			"a positive number of updates where there is no warmup")
 	default:
 		c.that(false, "StableFn", s.StableFn, `"constant", "rsqrt", "power", or "" for the first`)
 	}

@@ -16,9 +16,10 @@ const (
 	OneMinusSqrt Curve = "1-sqrt"
 )
 
-// WarmupStableDecay rises to the peak rate, stays there and falls at the end: "warmup_stable_decay" in transformers.
-// After the decay the rate is MinLRRatio times the peak. A decay that is longer than what the warmup leaves of the run is taken from the end
-// of the run, as in transformers: it is some way down when the warmup ends, and the rate drops there at once.
+// WarmupStableDecay rises to the peak rate, stays there and falls at the end: "warmup_stable_decay"
+// in transformers. After the decay the rate is MinLRRatio times the peak. A decay that is longer
+// than what the warmup leaves of the run is taken from the end of the run, as in transformers: it
+// is some way down when the warmup ends, and the rate drops there at once.
 type WarmupStableDecay struct {
 	Warmup      float64 // updates if 1 or more, share of the run if less; 0: none
 	DecaySteps  int     // updates of the fall (num_decay_steps)

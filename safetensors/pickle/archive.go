@@ -66,7 +66,8 @@ func notZip(source io.ReaderAt, size int64) error {
 	case bytes.HasPrefix(head, []byte("PK")):
 		return fault(ErrMalformed, "", "it begins as a zip and has no end; was it cut short?")
 	}
-	return fault(ErrNotZip, "", "it begins with % x; is it a safetensors file, or a text that stands for a large file?", head)
+	return fault(ErrNotZip, "", "it begins with % x; is it a safetensors file, or a text that stands for a large file?",
+		head)
 }
 
 func (a *archive) checkByteOrder() error {
@@ -103,7 +104,8 @@ func (a *archive) whole(f *zip.File, most uint64) ([]byte, error) {
 // stored returns where the bytes of a file of the zip begin.
 func (a *archive) stored(f *zip.File) (int64, error) {
 	if f.Method != zip.Store || f.CompressedSize64 != f.UncompressedSize64 {
-		return 0, fault(ErrMalformed, f.Name, "it is compressed, which torch.save does not do; unpack it and zip it again with -0")
+		return 0, fault(ErrMalformed, f.Name, "it is compressed, which torch.save does not do; unpack it and zip it "+
+			"again with -0")
 	}
 	if f.Flags&1 != 0 {
 		return 0, fault(ErrMalformed, f.Name, "it is encrypted")
@@ -113,7 +115,8 @@ func (a *archive) stored(f *zip.File) (int64, error) {
 		return 0, fault(ErrMalformed, f.Name, "%v", err)
 	}
 	if offset < 0 || offset > a.size || f.UncompressedSize64 > uint64(a.size-offset) {
-		return 0, fault(ErrMalformed, f.Name, "it has %d bytes from byte %d on, but the file ends at %d", f.UncompressedSize64, offset, a.size)
+		return 0, fault(ErrMalformed, f.Name, "it has %d bytes from byte %d on, but the file ends at %d",
+			f.UncompressedSize64, offset, a.size)
 	}
 	return offset, nil
 }

@@ -7,17 +7,23 @@ import (
 
 // What can be wrong with a file. A [*FormatError] wraps one of them.
 var (
-	ErrForbidden = errors.New("the file asks for something that no tensor needs")                    // a name that is not allowed
-	ErrUnknown   = errors.New("the pickle has an instruction that torch.save does not write")        // an opcode
-	ErrMalformed = errors.New("the file is damaged")                                                 // its parts do not fit together
-	ErrTooLarge  = errors.New("the file describes more than this reader takes")                      // more than any model needs
-	ErrLegacy    = errors.New("the file has the format of PyTorch before 1.6")                       // no zip
-	ErrScript    = errors.New("the file is a TorchScript archive")                                   // torch.jit.save
-	ErrBigEndian = errors.New("the file was written on a big-endian machine")                        // byteorder
-	ErrNotZip    = errors.New("the file is not what torch.save writes")                              // neither zip nor pickle
-	ErrDType     = errors.New("the tensor has a dtype that safetensors has not")                     // complex128, quantized
-	ErrNotFound  = errors.New("no tensor of that name")                                              // Reader.Read
-	ErrChecksum  = errors.New("the bytes of the tensor are not those that were written (their sum)") // CRC-32 of the zip entry
+	// a name that is not allowed
+	ErrForbidden = errors.New("the file asks for something that no tensor needs")
+	ErrUnknown   = errors.New("the pickle has an instruction that torch.save does not write") // an opcode
+	// its parts do not fit together
+	ErrMalformed = errors.New("the file is damaged")
+	// more than any model needs
+	ErrTooLarge  = errors.New("the file describes more than this reader takes")
+	ErrLegacy    = errors.New("the file has the format of PyTorch before 1.6") // no zip
+	ErrScript    = errors.New("the file is a TorchScript archive")             // torch.jit.save
+	ErrBigEndian = errors.New("the file was written on a big-endian machine")  // byteorder
+	// neither zip nor pickle
+	ErrNotZip = errors.New("the file is not what torch.save writes")
+	// complex128, quantized
+	ErrDType    = errors.New("the tensor has a dtype that safetensors has not")
+	ErrNotFound = errors.New("no tensor of that name") // Reader.Read
+	// CRC-32 of the zip entry
+	ErrChecksum = errors.New("the bytes of the tensor are not those that were written (their sum)")
 )
 
 // FormatError says what is wrong with a file, and where.

@@ -65,7 +65,8 @@ type machine struct {
 	count int // of the values that were pushed
 }
 
-// maxValues bounds the values of a pickle, and so its memory, whatever its instructions. A tensor takes about 30.
+// maxValues bounds the values of a pickle, and so its memory, whatever its instructions. A tensor
+// takes about 30.
 const maxValues = 4 << 20
 
 func (m *machine) run() (v any, err error) {
@@ -119,7 +120,8 @@ func (m *machine) do(op byte) error {
 		return m.persistent()
 	case opPut1, opPut4, opMemoize, opGet1, opGet4:
 		return m.remember(op)
-	case opEmptyTuple, opTuple, opTuple1, opTuple2, opTuple3, opEmptyList, opAppend, opAppends, opEmptyDict, opSetItem, opSetItems:
+	case opEmptyTuple, opTuple, opTuple1, opTuple2, opTuple3, opEmptyList, opAppend, opAppends, opEmptyDict, opSetItem,
+		opSetItems:
 		return m.container(op)
 	}
 	v, err := m.literal(op)
@@ -307,7 +309,8 @@ func (m *machine) global(op byte) error {
 	}
 	full := Name(module + "." + name)
 	if !allowed(full) {
-		return fault(ErrForbidden, fmt.Sprintf("%.200s", full), "this reader builds tensors and calls nothing; if it is a whole module that was saved, save module.state_dict() instead")
+		return fault(ErrForbidden, fmt.Sprintf("%.200s", full), "this reader builds tensors and calls nothing; if it "+
+			"is a whole module that was saved, save module.state_dict() instead")
 	}
 	return m.push(full)
 }

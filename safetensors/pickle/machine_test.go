@@ -18,8 +18,9 @@ func parse(t testing.TB, code string) (*pickle.Reader, error) {
 
 // Pieces of pickles by hand.
 const (
-	head  = "\x80\x02"
-	store = "(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ" // the storage "0" of 4 floats
+	head = "\x80\x02"
+	// the storage "0" of 4 floats
+	store = "(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ"
 	begin = "ctorch._utils\n_rebuild_tensor_v2\n("
 )
 
@@ -30,7 +31,8 @@ func tensor(offset, shape, strides string) string {
 
 func text(s string) string { return "X" + string(rune(len(s))) + "\x00\x00\x00" + s }
 
-// TestCallablesAreRefusedByName: whatever a pickle could run in Python is an error here that names it.
+// TestCallablesAreRefusedByName: whatever a pickle could run in Python is an error here that names
+// it.
 func TestCallablesAreRefusedByName(t *testing.T) {
 	for _, c := range []struct{ name, code, want string }{
 		{"os.system", head + "cos\nsystem\nX\x02\x00\x00\x00id\x85R.", "os.system"},
@@ -39,7 +41,8 @@ func TestCallablesAreRefusedByName(t *testing.T) {
 		{"getattr", head + "cbuiltins\ngetattr\n.", "builtins.getattr"},
 		{"torch.load", head + "ctorch\nload\n.", "torch.load"},
 		{"torch.hub.load", head + "ctorch.hub\nload\n.", "torch.hub.load"},
-		{"another part of an allowed module", head + "ctorch._utils\n_import_dotted_name\n.", "torch._utils._import_dotted_name"},
+		{"another part of an allowed module", head + "ctorch._utils\n_import_dotted_name\n.",
+			"torch._utils._import_dotted_name"},
 		{"a dotted name", head + "ctorch\nfloat32.__class__\n.", "torch.float32.__class__"},
 		{"a name with the module inside", head + "c\ntorch.Size\n.", ".torch.Size"},
 		{"calling a dtype", head + "ctorch\nfloat32\n)R.", "torch.float32"},
@@ -93,24 +96,41 @@ func TestDamagedPicklesAreRefused(t *testing.T) {
 		{"a name of numbers", "\x80\x04K\x01K\x02\x93.", pickle.ErrMalformed, "want two strings"},
 		{"a list in itself", head + "]q\x00h\x00a.", pickle.ErrTooLarge, "deep in each other"},
 		{"a storage of nothing", head + "NQ.", pickle.ErrMalformed, "want a tuple of storage"},
-		{"a storage of another kind", head + strings.Replace(store, "FloatStorage", "float32", 1) + ".", pickle.ErrMalformed, "has the type torch.float32"},
-		{"a storage that is not there", head + strings.Replace(store, "\x00\x00\x000X", "\x00\x00\x001X", 1) + ".", pickle.ErrMalformed, "the zip does not have it"},
-		{"a storage that is larger", head + strings.Replace(store, "K\x04", "K\x05", 1) + ".", pickle.ErrMalformed, "counts 5 elements of 4"},
-		{"a storage of a negative size", head + strings.Replace(store, "K\x04", "J\xff\xff\xff\xff", 1) + ".", pickle.ErrMalformed, "size -1"},
-		{"a storage of an enormous size", head + strings.Replace(store, "K\x04", huge, 1) + ".", pickle.ErrMalformed, "counts 9223372036854775807"},
-		{"a tensor beyond the storage", head + tensor("K\x01", "K\x04\x85", "K\x01\x85") + ".", pickle.ErrMalformed, "reaches beyond its 4 elements"},
-		{"strides beyond the storage", head + tensor("K\x00", "K\x02\x85", "K\x04\x85") + ".", pickle.ErrMalformed, "reaches beyond"},
-		{"a negative stride", head + tensor("K\x00", "K\x02\x85", "J\xff\xff\xff\xff\x85") + ".", pickle.ErrMalformed, "as many strides"},
-		{"a negative offset", head + tensor("J\xff\xff\xff\xff", "K\x02\x85", "K\x01\x85") + ".", pickle.ErrMalformed, "reaches beyond"},
-		{"sizes that overflow", head + tensor("K\x00", huge+"\x85", huge+"\x85") + ".", pickle.ErrMalformed, "reaches beyond"},
-		{"an offset that overflows", head + tensor(huge, "K\x02\x85", "K\x01\x85") + ".", pickle.ErrMalformed, "reaches beyond"},
-		{"one element again and again", head + tensor("K\x00", "K\xff\x85", "K\x00\x85") + ".", pickle.ErrTooLarge, "repeats the 4 elements"},
-		{"fewer strides", head + tensor("K\x00", "K\x02K\x02\x86", "K\x01\x85") + ".", pickle.ErrMalformed, "as many strides"},
-		{"an empty tensor far away", head + tensor("K\x05", "K\x00\x85", "K\x01\x85") + ".", pickle.ErrMalformed, "begins at 5 of 4"},
+		{"a storage of another kind", head + strings.Replace(store, "FloatStorage", "float32", 1) + ".",
+			pickle.ErrMalformed, "has the type torch.float32"},
+		{"a storage that is not there", head + strings.Replace(store, "\x00\x00\x000X", "\x00\x00\x001X", 1) + ".",
+			pickle.ErrMalformed, "the zip does not have it"},
+		{"a storage that is larger", head + strings.Replace(store, "K\x04", "K\x05", 1) + ".", pickle.ErrMalformed,
+			"counts 5 elements of 4"},
+		{"a storage of a negative size", head + strings.Replace(store, "K\x04", "J\xff\xff\xff\xff", 1) + ".",
+			pickle.ErrMalformed, "size -1"},
+		{"a storage of an enormous size", head + strings.Replace(store, "K\x04", huge, 1) + ".", pickle.ErrMalformed,
+			"counts 9223372036854775807"},
+		{"a tensor beyond the storage", head + tensor("K\x01", "K\x04\x85", "K\x01\x85") + ".", pickle.ErrMalformed,
+			"reaches beyond its 4 elements"},
+		{"strides beyond the storage", head + tensor("K\x00", "K\x02\x85", "K\x04\x85") + ".", pickle.ErrMalformed,
+			"reaches beyond"},
+		{"a negative stride", head + tensor("K\x00", "K\x02\x85", "J\xff\xff\xff\xff\x85") + ".", pickle.ErrMalformed,
+			"as many strides"},
+		{"a negative offset", head + tensor("J\xff\xff\xff\xff", "K\x02\x85", "K\x01\x85") + ".", pickle.ErrMalformed,
+			"reaches beyond"},
+		{"sizes that overflow", head + tensor("K\x00", huge+"\x85", huge+"\x85") + ".", pickle.ErrMalformed,
+			"reaches beyond"},
+		{"an offset that overflows", head + tensor(huge, "K\x02\x85", "K\x01\x85") + ".", pickle.ErrMalformed,
+			"reaches beyond"},
+		{"one element again and again", head + tensor("K\x00", "K\xff\x85", "K\x00\x85") + ".", pickle.ErrTooLarge,
+			"repeats the 4 elements"},
+		{"fewer strides", head + tensor("K\x00", "K\x02K\x02\x86", "K\x01\x85") + ".", pickle.ErrMalformed,
+			"as many strides"},
+		{"an empty tensor far away", head + tensor("K\x05", "K\x00\x85", "K\x01\x85") + ".", pickle.ErrMalformed,
+			"begins at 5 of 4"},
 		{"half a tensor", head + begin + store + "tR.", pickle.ErrMalformed, "made of 1 values"},
-		{"the same name twice", head + "}(" + text("a.b") + one + text("a") + "}" + text("b") + one + "su.", pickle.ErrMalformed, "two tensors get this name"},
-		{"names that are long together", head + "}X\xa0\x0f\x00\x00" + strings.Repeat("k", 4000) + "](" + one + "q\x05" + strings.Repeat("h\x05", 20000) + "es.", pickle.ErrTooLarge, "more than 67108864 bytes together"},
-		{"too many values", head + "(" + strings.Repeat("N", 5<<20) + "t.", pickle.ErrTooLarge, "more than 4194304 values"},
+		{"the same name twice", head + "}(" + text("a.b") + one + text("a") + "}" + text("b") + one + "su.",
+			pickle.ErrMalformed, "two tensors get this name"},
+		{"names that are long together", head + "}X\xa0\x0f\x00\x00" + strings.Repeat("k", 4000) + "](" + one +
+			"q\x05" + strings.Repeat("h\x05", 20000) + "es.", pickle.ErrTooLarge, "more than 67108864 bytes together"},
+		{"too many values", head + "(" + strings.Repeat("N", 5<<20) + "t.", pickle.ErrTooLarge,
+			"more than 4194304 values"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parse(t, c.code)
@@ -121,7 +141,8 @@ func TestDamagedPicklesAreRefused(t *testing.T) {
 	}
 }
 
-// TestSharedContainersDoNotExplode: thirty lists, each of which holds the one before twice, are 2^30 values to a walk.
+// TestSharedContainersDoNotExplode: thirty lists, each of which holds the one before twice, are
+// 2^30 values to a walk.
 func TestSharedContainersDoNotExplode(t *testing.T) {
 	code := head + "(]q\x00"
 	for i := byte(0); i < 30; i++ {
@@ -142,14 +163,16 @@ func TestATensorAloneHasNoName(t *testing.T) {
 	}
 }
 
-// TestSizesThatTheFileDoesNotHaveAreRefused: the zip's directory claims a terabyte, and the pickle agrees.
+// TestSizesThatTheFileDoesNotHaveAreRefused: the zip's directory claims a terabyte, and the pickle
+// agrees.
 func TestSizesThatTheFileDoesNotHaveAreRefused(t *testing.T) {
 	const terabyte = "\x8a\x06\x00\x00\x00\x00\x40\x00" // 2^38 elements
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	code := head + strings.Replace(tensor("K\x00", terabyte+"\x85", "K\x01\x85"), "K\x04tQ", terabyte+"tQ", 1) + "."
 	add(t, w, "x/data.pkl", zip.Store, []byte(code))
-	out, err := w.CreateRaw(&zip.FileHeader{Name: "x/data/0", Method: zip.Store, CompressedSize64: 1 << 40, UncompressedSize64: 1 << 40})
+	out, err := w.CreateRaw(&zip.FileHeader{Name: "x/data/0", Method: zip.Store, CompressedSize64: 1 << 40,
+		UncompressedSize64: 1 << 40})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +182,8 @@ func TestSizesThatTheFileDoesNotHaveAreRefused(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pickle.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len())); !errors.Is(err, pickle.ErrMalformed) || !strings.Contains(err.Error(), "but the file ends at") {
+	if _, err := pickle.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len())); !errors.Is(err, pickle.ErrMalformed) ||
+		!strings.Contains(err.Error(), "but the file ends at") {
 		t.Errorf("error %v, want ErrMalformed that names the end of the file", err)
 	}
 }

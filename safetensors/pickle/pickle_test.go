@@ -34,7 +34,8 @@ func open(t *testing.T, name string) *pickle.File {
 	return f
 }
 
-// TestTensorsAreThoseThatTorchLoads compares with what torch.load returned, in files of another format.
+// TestTensorsAreThoseThatTorchLoads compares with what torch.load returned, in files of another
+// format.
 func TestTensorsAreThoseThatTorchLoads(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"state.bin", "state"},
@@ -60,7 +61,8 @@ func TestTensorsAreThoseThatTorchLoads(t *testing.T) {
 					continue
 				}
 				if got.DType != w.DType || !slices.Equal(got.Shape, w.Shape) || got.Size() != w.Size {
-					t.Errorf("%s is %s%v of %d bytes, want %s%v of %d", w.Name, got.DType, got.Shape, got.Size(), w.DType, w.Shape, w.Size)
+					t.Errorf("%s is %s%v of %d bytes, want %s%v of %d", w.Name, got.DType, got.Shape, got.Size(),
+						w.DType, w.Shape, w.Size)
 				}
 				data, err := f.Read(w.Name)
 				if err != nil {
@@ -83,7 +85,8 @@ func TestOrderIsThatOfTheDictionary(t *testing.T) {
 	for _, tensor := range open(t, "state.bin").Tensors() {
 		names = append(names, tensor.Name)
 	}
-	if want := []string{"contiguous", "transposed", "sliced", "shared", "scalar", "empty", "parameter", "ones"}; !slices.Equal(names[:8], want) {
+	if want := []string{"contiguous", "transposed", "sliced", "shared", "scalar", "empty", "parameter",
+		"ones"}; !slices.Equal(names[:8], want) {
 		t.Errorf("the names are %q, want first %q", names, want)
 	}
 }
@@ -95,9 +98,11 @@ func TestOtherValuesAreKept(t *testing.T) {
 			t.Fatalf("%s holds no dictionary", name)
 		}
 		for key, want := range map[string]any{
-			"epoch": int64(3), "best": 0.5, "name": "run é", "none": nil, "yes": true, "negative": int64(-7), "large": int64(1) << 40,
-			"tuple": pickle.Tuple{int64(1), pickle.Tuple{int64(2), int64(3)}}, "dtype": pickle.Name("torch.float32"), "device": pickle.Name("torch.device"),
-			"size": pickle.Tuple{int64(2), int64(3)},
+			"epoch": int64(3), "best": 0.5, "name": "run é", "none": nil, "yes": true, "negative": int64(-7),
+			"large": int64(1) << 40,
+			"tuple": pickle.Tuple{int64(1), pickle.Tuple{int64(2), int64(3)}}, "dtype": pickle.Name("torch.float32"),
+			"device": pickle.Name("torch.device"),
+			"size":   pickle.Tuple{int64(2), int64(3)},
 		} {
 			if got, ok := root.Get(key); !ok || !cmp.Equal(got, want) {
 				t.Errorf("%s: %s is %#v, want %#v", name, key, got, want)
@@ -109,7 +114,8 @@ func TestOtherValuesAreKept(t *testing.T) {
 				t.Errorf("%s: %s is %v, want %v", name, key, got, want)
 			}
 		}
-		if list, _ := root.Get("list"); len(list.(*pickle.List).Items) != 300 || list.(*pickle.List).Items[299] != int64(299) {
+		if list, _ := root.Get("list"); len(list.(*pickle.List).Items) != 300 ||
+			list.(*pickle.List).Items[299] != int64(299) {
 			t.Errorf("%s: the list is %v", name, list)
 		}
 		if _, ok := root.Get("other"); ok {
@@ -147,14 +153,18 @@ func TestFilesThatAreNotReadSayWhatTheyAre(t *testing.T) {
 		{write("short.bin", state[:len(state)-40]), pickle.ErrMalformed, "was it cut short"},
 		{write("empty.bin", nil), pickle.ErrNotZip, ""},
 		{write("other.pkl", []byte("\x80\x04}.")), pickle.ErrNotZip, "it is a pickle"},
-		{write("big.bin", rezip(t, "state", map[string][]byte{"state/byteorder": []byte("big")})), pickle.ErrBigEndian, `"big"`},
-		{write("nothing.bin", rezip(t, "state", map[string][]byte{"state/data.pkl": nil})), pickle.ErrNotZip, "no NAME/data.pkl"},
+		{write("big.bin", rezip(t, "state", map[string][]byte{"state/byteorder": []byte("big")})), pickle.ErrBigEndian,
+			`"big"`},
+		{write("nothing.bin", rezip(t, "state", map[string][]byte{"state/data.pkl": nil})), pickle.ErrNotZip,
+			"no NAME/data.pkl"},
 		{write("lost.bin", rezip(t, "state", map[string][]byte{"state/data/3": nil})), pickle.ErrMalformed, "data/3: "},
-		{write("cut.bin", rezip(t, "state", map[string][]byte{"state/data/0": make([]byte, 8)})), pickle.ErrMalformed, "it has 8 bytes, but the pickle counts 24 elements of 4"},
+		{write("cut.bin", rezip(t, "state", map[string][]byte{"state/data/0": make([]byte, 8)})), pickle.ErrMalformed,
+			"it has 8 bytes, but the pickle counts 24 elements of 4"},
 	} {
 		t.Run(filepath.Base(c.path), func(t *testing.T) {
 			_, err := pickle.Open(c.path)
-			if err == nil || c.err != nil && !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.path) {
+			if err == nil || c.err != nil && !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), c.path) {
 				t.Errorf("error %v, want %v with %q and the path", err, c.err, c.want)
 			}
 		})
@@ -163,7 +173,8 @@ func TestFilesThatAreNotReadSayWhatTheyAre(t *testing.T) {
 
 func TestZipsOfOthersAreRefused(t *testing.T) {
 	compressed := file(t, zip.Deflate, head+"}.")
-	if _, err := pickle.NewReader(bytes.NewReader(compressed), int64(len(compressed))); !errors.Is(err, pickle.ErrMalformed) || !strings.Contains(err.Error(), "it is compressed") {
+	if _, err := pickle.NewReader(bytes.NewReader(compressed), int64(len(compressed))); !errors.Is(err,
+		pickle.ErrMalformed) || !strings.Contains(err.Error(), "it is compressed") {
 		t.Errorf("a compressed pickle: error %v", err)
 	}
 	var b bytes.Buffer
@@ -173,7 +184,8 @@ func TestZipsOfOthersAreRefused(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pickle.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len())); !errors.Is(err, pickle.ErrMalformed) || !strings.Contains(err.Error(), "both") {
+	if _, err := pickle.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len())); !errors.Is(err, pickle.ErrMalformed) ||
+		!strings.Contains(err.Error(), "both") {
 		t.Errorf("two pickles: error %v", err)
 	}
 }
@@ -278,7 +290,8 @@ func FuzzReader(f *testing.F) {
 
 // FuzzPickle changes the pickle alone, which in a whole file the sums of the zip would hide.
 func FuzzPickle(f *testing.F) {
-	for _, path := range []string{"testdata/state.bin", "testdata/newer.bin", "testdata/checkpoint.pt", "testdata/protocol4.pt"} {
+	for _, path := range []string{"testdata/state.bin", "testdata/newer.bin", "testdata/checkpoint.pt",
+		"testdata/protocol4.pt"} {
 		r, err := zip.OpenReader(path)
 		if err != nil {
 			f.Fatal(err)
@@ -323,7 +336,8 @@ func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Skip("no named pipes here:", err)
 	}
-	if _, err := pickle.Open(path); err == nil || !strings.Contains(err.Error(), "named pipe") || !strings.Contains(err.Error(), path) {
+	if _, err := pickle.Open(path); err == nil || !strings.Contains(err.Error(), "named pipe") ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
 	}
 }

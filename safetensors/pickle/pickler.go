@@ -140,7 +140,8 @@ func (p *pickler) name(n Name) {
 	p.op(opPut1, at)
 }
 
-// tensor writes the call that makes a tensor of a storage of its own: _rebuild_tensor_v2, or v3 for types that have no class of storages.
+// tensor writes the call that makes a tensor of a storage of its own: _rebuild_tensor_v2, or v3 for
+// types that have no class of storages.
 func (p *pickler) tensor(e *safetensors.Entry) error {
 	kind, err := kindOf(e)
 	if err != nil {

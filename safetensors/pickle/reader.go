@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
-// Reader reads a file of torch.save of which it keeps the pickle only. Its methods may be called by several goroutines.
+// Reader reads a file of torch.save of which it keeps the pickle only. Its methods may be called by
+// several goroutines.
 type Reader struct {
 	archive *archive
 	value   any
@@ -19,7 +20,8 @@ type Reader struct {
 	byName  map[string]int
 }
 
-// NewReader checks a file of that size, its tensors' values aside, and returns a reader of it. Any fault of the file is a [*FormatError].
+// NewReader checks a file of that size, its tensors' values aside, and returns a reader of it. Any
+// fault of the file is a [*FormatError].
 func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	a, err := openArchive(source, size)
 	if err != nil {
@@ -64,8 +66,9 @@ func (r *Reader) Tensor(name string) (Tensor, bool) {
 	return t, true
 }
 
-// Read returns the elements of a tensor, little-endian and in C order, whatever its strides. Where a tensor fills its storage the sum that the zip has of
-// it is checked, unless it was switched off when the file was written.
+// Read returns the elements of a tensor, little-endian and in C order, whatever its strides. Where
+// a tensor fills its storage the sum that the zip has of it is checked, unless it was switched off
+// when the file was written.
 func (r *Reader) Read(name string) ([]byte, error) {
 	i, ok := r.byName[name]
 	if !ok {
@@ -82,7 +85,8 @@ func (r *Reader) Read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("pickle: tensor %q: %w", name, err)
 	}
 	if int64(len(span)) == t.storage.bytes && f.CRC32 != crc32.ChecksumIEEE(span) && f.CRC32 != 0 {
-		return nil, fault(ErrChecksum, fmt.Sprintf("tensor %q", name), "it is %08x, the zip says %08x; fetch the file again", crc32.ChecksumIEEE(span), f.CRC32)
+		return nil, fault(ErrChecksum, fmt.Sprintf("tensor %q", name), "it is %08x, the zip says %08x; fetch the "+
+			"file again", crc32.ChecksumIEEE(span), f.CRC32)
 	}
 	if t.contiguous() {
 		return span, nil

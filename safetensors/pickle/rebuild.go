@@ -15,7 +15,8 @@ type dtype struct {
 	name string // PyTorch's
 }
 
-// dtypes are PyTorch's by their names in the module torch. Those without a safetensors type are refused when a tensor has them.
+// dtypes are PyTorch's by their names in the module torch. Those without a safetensors type are
+// refused when a tensor has them.
 var dtypes = map[string]dtype{}
 
 // storages are the dtypes of the typed storages, "FloatStorage".
@@ -75,7 +76,8 @@ const (
 // allowed tells whether a pickle may name something.
 func allowed(name Name) bool {
 	switch name {
-	case orderedDict, rebuildTensor, rebuildTensorV2, rebuildTensorV3, rebuildParameter, torchSize, torchDevice, untypedStorage:
+	case orderedDict, rebuildTensor, rebuildTensorV2, rebuildTensorV3, rebuildParameter, torchSize, torchDevice,
+		untypedStorage:
 		return true
 	}
 	short, ok := strings.CutPrefix(string(name), "torch.")
@@ -95,7 +97,8 @@ func (m *machine) persistent() error {
 	}
 	id, ok := items[0].(Tuple)
 	if !ok || len(id) != 5 || id[0] != "storage" {
-		return fmt.Errorf("a reference is a %s; want a tuple of storage, its type, key, location and size", describe(items[0]))
+		return fmt.Errorf("a reference is a %s; want a tuple of storage, its type, key, location and size",
+			describe(items[0]))
 	}
 	kind, ok1 := id[1].(Name)
 	key, ok2 := id[2].(string)
@@ -114,7 +117,8 @@ func (m *machine) persistent() error {
 		return fault(ErrMalformed, s.name, "the pickle mentions it, but the zip does not have it")
 	}
 	if count > math.MaxInt64/s.dtype.size || uint64(count*s.dtype.size) != f.UncompressedSize64 {
-		return fault(ErrMalformed, s.name, "it has %d bytes, but the pickle counts %d elements of %d", f.UncompressedSize64, count, s.dtype.size)
+		return fault(ErrMalformed, s.name, "it has %d bytes, but the pickle counts %d elements of %d",
+			f.UncompressedSize64, count, s.dtype.size)
 	}
 	if _, err := m.a.stored(f); err != nil {
 		return err
@@ -196,7 +200,8 @@ func newDict(args Tuple) (any, error) {
 	return d, nil
 }
 
-// newTensor makes a tensor of (storage, offset, size, stride, requires_grad, hooks, [dtype,] [metadata]).
+// newTensor makes a tensor of (storage, offset, size, stride, requires_grad, hooks, [dtype,]
+// [metadata]).
 func newTensor(args Tuple, least, most int) (any, error) {
 	if len(args) < least || len(args) > most {
 		return nil, fmt.Errorf("a tensor is made of %d values; want %d to %d", len(args), least, most)
@@ -206,7 +211,8 @@ func newTensor(args Tuple, least, most int) (any, error) {
 	shape, ok3 := ints(args[2])
 	strides, ok4 := ints(args[3])
 	if !ok1 || !ok2 || !ok3 || !ok4 || len(shape) != len(strides) {
-		return nil, fmt.Errorf("a tensor is made of %s, %s, %s and %s; want a storage, an offset, sizes and as many strides", describe(args[0]), describe(args[1]), describe(args[2]), describe(args[3]))
+		return nil, fmt.Errorf("a tensor is made of %s, %s, %s and %s; want a storage, an offset, sizes and as many "+
+			"strides", describe(args[0]), describe(args[1]), describe(args[2]), describe(args[3]))
 	}
 	t := &Tensor{Shape: shape, strides: strides, storage: s}
 	kind := s.dtype
@@ -247,7 +253,8 @@ func ints(v any) ([]int64, bool) {
 	return list, true
 }
 
-// build sets attributes, which only OrderedDict may have: state dicts keep versions there, which have no use here.
+// build sets attributes, which only OrderedDict may have: state dicts keep versions there, which
+// have no use here.
 func (m *machine) build() error {
 	items, err := m.pop(1)
 	if err != nil {

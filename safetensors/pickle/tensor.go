@@ -35,7 +35,8 @@ func (t *Tensor) Elements() int64 {
 // Size returns the number of bytes that [Reader.Read] gives.
 func (t *Tensor) Size() int64 { return t.Elements() * t.width() }
 
-// check makes sure that all elements lie in the storage and that there are no more of them than it has, and sets the first one.
+// check makes sure that all elements lie in the storage and that there are no more of them than it
+// has, and sets the first one.
 func (t *Tensor) check(offset int64) error {
 	if len(t.Shape) > maxDims {
 		return fault(ErrTooLarge, t.storage.name, "a tensor has %d dimensions; want at most %d", len(t.Shape), maxDims)
@@ -57,10 +58,12 @@ func (t *Tensor) check(offset int64) error {
 		last, ok = plus(last, reach, ok)
 	}
 	if !ok || last >= room {
-		return fault(ErrMalformed, t.storage.name, "a tensor with sizes %v and strides %v from %d on reaches beyond its %d elements", t.Shape, t.strides, offset, room)
+		return fault(ErrMalformed, t.storage.name, "a tensor with sizes %v and strides %v from %d on reaches beyond "+
+			"its %d elements", t.Shape, t.strides, offset, room)
 	}
 	if elements > room {
-		return fault(ErrTooLarge, t.storage.name, "a tensor of sizes %v and strides %v repeats the %d elements of its storage; save tensor.contiguous()", t.Shape, t.strides, room)
+		return fault(ErrTooLarge, t.storage.name, "a tensor of sizes %v and strides %v repeats the %d elements of "+
+			"its storage; save tensor.contiguous()", t.Shape, t.strides, room)
 	}
 	t.first = offset * width
 	return nil

@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// Tuple, List and Dict are Python's containers, Name is something of PyTorch's that is no number, such as "torch.float32" or "torch.device". Other values are nil,
-// bool, int64, *big.Int, float64, string, []byte and *[Tensor].
+// Tuple, List and Dict are Python's containers, Name is something of PyTorch's that is no number,
+// such as "torch.float32" or "torch.device". Other values are nil, bool, int64, *big.Int, float64,
+// string, []byte and *[Tensor].
 type (
 	Name  string
 	Tuple []any
@@ -112,8 +113,9 @@ type flattener struct {
 	letters int // of all names
 }
 
-// maxVisits bounds the walk, since a container that is shared is walked through each time, maxName a name that is joined on it and maxNames all of
-// them together: a tensor that is shared gets a name, begun with that of its container, each time.
+// maxVisits bounds the walk, since a container that is shared is walked through each time, maxName
+// a name that is joined on it and maxNames all of them together: a tensor that is shared gets a
+// name, begun with that of its container, each time.
 const (
 	maxVisits = 4 << 20
 	maxName   = 4 << 10
@@ -147,7 +149,8 @@ func (f *flattener) walk(name string, v any, depth int) error {
 	switch v := v.(type) {
 	case *Tensor:
 		if f.letters += len(name); f.letters > maxNames {
-			return fault(ErrTooLarge, name[:min(len(name), 40)]+"...", "the names of %d tensors have more than %d bytes together", len(f.tensors), maxNames)
+			return fault(ErrTooLarge, name[:min(len(name), 40)]+"...", "the names of %d tensors have more than %d "+
+				"bytes together", len(f.tensors), maxNames)
 		}
 		if _, twice := f.byName[name]; twice {
 			return fault(ErrMalformed, name, "two tensors get this name")

@@ -17,7 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// StateDict is the value that torch.save makes of module.state_dict(): an OrderedDict of the tensors, in their order.
+// StateDict is the value that torch.save makes of module.state_dict(): an OrderedDict of the
+// tensors, in their order.
 func StateDict(entries []safetensors.Entry) (*Dict, error) {
 	d := &Dict{Ordered: true}
 	for i := range entries {
@@ -31,8 +32,9 @@ func StateDict(entries []safetensors.Entry) (*Dict, error) {
 	return d, nil
 }
 
-// WriteFile writes what torch.save(value, path) writes; see [Write]. The file is whole or not there at any instant: it is written under another name in
-// the same folder, flushed to the disk and renamed.
+// WriteFile writes what torch.save(value, path) writes; see [Write]. The file is whole or not there
+// at any instant: it is written under another name in the same folder, flushed to the disk and
+// renamed.
 func WriteFile(path string, value any) error {
 	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
 	if err != nil {
@@ -49,11 +51,13 @@ func WriteFile(path string, value any) error {
 	return nil
 }
 
-// Write writes an archive that torch.load(FILE, weights_only=True) reads: the zip file of PyTorch 1.6 and later, pickle protocol 2, the tensors uncompressed and
-// aligned so that they can be mapped into memory. Root is the name of the folder in it; torch.save takes the file's.
+// Write writes an archive that torch.load(FILE, weights_only=True) reads: the zip file of PyTorch
+// 1.6 and later, pickle protocol 2, the tensors uncompressed and aligned so that they can be mapped
+// into memory. Root is the name of the folder in it; torch.save takes the file's.
 //
-// A value is what [Reader.Value] gives, with *[safetensors.Entry] for tensors: nil, bool, int, int64, *big.Int, float64, string, [Tuple], *[List] and *[Dict]. Each
-// tensor is fetched when its turn comes.
+// A value is what [Reader.Value] gives, with *[safetensors.Entry] for tensors: nil, bool, int,
+// int64, *big.Int, float64, string, [Tuple], *[List] and *[Dict]. Each tensor is fetched when its
+// turn comes.
 func Write(w io.Writer, root string, value any) error {
 	if root == "" || strings.ContainsAny(root, "/\\\x00") {
 		return fmt.Errorf("pickle: the folder in the archive cannot be called %q; want a name without slashes", root)
@@ -136,7 +140,8 @@ func (a *assembler) add(name string, content func(w io.Writer) error) {
 	}
 }
 
-// padding is an extra field, marked FB as PyTorch's, after which the content begins at a multiple of the alignment.
+// padding is an extra field, marked FB as PyTorch's, after which the content begins at a multiple
+// of the alignment.
 func padding(offset, name int64) []byte {
 	const header, mark = 30, 4 // bytes of a local file header and of an extra field's
 	size := alignment - (offset+header+name+mark)%alignment
@@ -178,7 +183,8 @@ func copyTensor(w io.Writer, e *safetensors.Entry) error {
 		return fmt.Errorf("tensor %q: %w", e.Name, err)
 	}
 	if c.n != want {
-		return fmt.Errorf("tensor %q wrote %d bytes; its type and shape, %s%v, have %d", e.Name, c.n, kind.name, e.Shape, want)
+		return fmt.Errorf("tensor %q wrote %d bytes; its type and shape, %s%v, have %d", e.Name, c.n, kind.name,
+			e.Shape, want)
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ func entriesOf(t *testing.T, f *pickle.File) (entries []safetensors.Entry) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, safetensors.Entry{Name: x.Name, DType: x.DType, Shape: x.Shape, Data: safetensors.Bytes(data)})
+		entries = append(entries, safetensors.Entry{Name: x.Name, DType: x.DType, Shape: x.Shape,
+			Data: safetensors.Bytes(data)})
 	}
 	return entries
 }
@@ -98,7 +99,8 @@ func TestTensorsAreAligned(t *testing.T) {
 		if strings.HasPrefix(f.Name, "m/data/") {
 			seen++
 			if at%64 != 0 || f.Method != zip.Store {
-				t.Errorf("%s begins at byte %d with method %d; want a multiple of 64, and no compression", f.Name, at, f.Method)
+				t.Errorf("%s begins at byte %d with method %d; want a multiple of 64, and no compression", f.Name, at,
+					f.Method)
 			}
 		}
 	}
@@ -110,10 +112,12 @@ func TestTensorsAreAligned(t *testing.T) {
 func TestValuesSurviveWriting(t *testing.T) {
 	scalar := rapid.OneOf(
 		rapid.Just[any](nil), rapid.Custom(func(t *rapid.T) any { return rapid.Bool().Draw(t, "bool") }),
-		rapid.Custom(func(t *rapid.T) any { return rapid.Int64().Draw(t, "int") }), rapid.Custom(func(t *rapid.T) any { return rapid.Float64().Draw(t, "float") }),
+		rapid.Custom(func(t *rapid.T) any { return rapid.Int64().Draw(t, "int") }),
+		rapid.Custom(func(t *rapid.T) any { return rapid.Float64().Draw(t, "float") }),
 		rapid.Custom(func(t *rapid.T) any { return rapid.String().Draw(t, "string") }),
 		rapid.Custom(func(t *rapid.T) any {
-			n := new(big.Int).Lsh(big.NewInt(rapid.Int64Min(1).Draw(t, "high")), rapid.UintRange(64, 200).Draw(t, "shift"))
+			n := new(big.Int).Lsh(big.NewInt(rapid.Int64Min(1).Draw(t, "high")), rapid.UintRange(64, 200).Draw(t,
+				"shift"))
 			if rapid.Bool().Draw(t, "negative") {
 				n.Neg(n)
 			}
@@ -151,7 +155,8 @@ func TestValuesSurviveWriting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same := []cmp.Option{cmpopts.EquateEmpty(), cmpopts.EquateNaNs(), cmpopts.IgnoreUnexported(pickle.Dict{}), cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 })}
+		same := []cmp.Option{cmpopts.EquateEmpty(), cmpopts.EquateNaNs(), cmpopts.IgnoreUnexported(pickle.Dict{}),
+			cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 })}
 		if diff := cmp.Diff(want, r.Value(), same...); diff != "" {
 			t.Fatal(diff)
 		}
@@ -159,10 +164,13 @@ func TestValuesSurviveWriting(t *testing.T) {
 }
 
 func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
-	short := &safetensors.Entry{Name: "w", DType: safetensors.F32, Shape: []int64{2}, Data: safetensors.Bytes([]byte{1})}
+	short := &safetensors.Entry{Name: "w", DType: safetensors.F32, Shape: []int64{2},
+		Data: safetensors.Bytes([]byte{1})}
 	endless := &pickle.List{}
 	endless.Items = []any{endless}
-	failing := &safetensors.Entry{Name: "w", DType: safetensors.F32, Shape: []int64{1}, Data: func(io.Writer) error { return io.ErrUnexpectedEOF }}
+	failing := &safetensors.Entry{Name: "w", DType: safetensors.F32, Shape: []int64{1}, Data: func(io.Writer) error {
+		return io.ErrUnexpectedEOF
+	}}
 	for _, c := range []struct {
 		claim string
 		value any
@@ -172,7 +180,8 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		{"a tensor that cannot be fetched", failing, "unexpected EOF"},
 		{"a tensor without data", &safetensors.Entry{Name: "w", DType: safetensors.F32}, "has no data"},
 		{"a type that PyTorch does not have", &safetensors.Entry{Name: "w", DType: safetensors.F4}, "no F4"},
-		{"a shape below zero", &safetensors.Entry{Name: "w", DType: safetensors.F32, Shape: []int64{-1}}, "its shape is [-1]"},
+		{"a shape below zero", &safetensors.Entry{Name: "w", DType: safetensors.F32, Shape: []int64{-1}},
+			"its shape is [-1]"},
 		{"a list in itself", endless, "contain themselves"},
 		{"a channel", make(chan int), "chan int cannot be written"},
 		{"a number of 3000 bits", new(big.Int).Lsh(big.NewInt(1), 3000), "3001 bits"},

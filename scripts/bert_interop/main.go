@@ -1,4 +1,5 @@
-// Bert_interop loads a classifier that transformers saved, writes its logits and saves it again: the Go half of bert_interop.py, which says how to run both.
+// Bert_interop loads a classifier that transformers saved, writes its logits and saves it again:
+// the Go half of bert_interop.py, which says how to run both.
 //
 //	bert_interop IN OUT
 //

@@ -1,5 +1,5 @@
-// Command hezar_interop is the Go side of scripts/hezar_interop.py: it loads a folder of Hezar's, predicts, prints what it predicted as JSON, and saves the
-// model as a folder of Hezar's again.
+// Command hezar_interop is the Go side of scripts/hezar_interop.py: it loads a folder of Hezar's,
+// predicts, prints what it predicted as JSON, and saves the model as a folder of Hezar's again.
 //
 //	go run ./scripts/hezar_interop image2text FROM TO PICTURE...
 //	go run ./scripts/hezar_interop text_classification FROM TO TEXT...

@@ -9,9 +9,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// cases are what is measured, in the order of the table. peers/opcost.cc and opcost.py have the same names.
+// cases are what is measured, in the order of the table. peers/opcost.cc and opcost.py have the
+// same names.
 var cases = []struct{ family, name string }{
-	{"elementwise", "add"}, {"elementwise", "mul by a number"}, {"elementwise", "relu"}, {"elementwise", "exp"}, {"elementwise", "add, 65536"},
+	{"elementwise", "add"}, {"elementwise", "mul by a number"}, {"elementwise", "relu"}, {"elementwise", "exp"},
+	{"elementwise", "add, 65536"},
 	{"reduction", "sum"}, {"reduction", "mean of rows"}, {"reduction", "argmax of rows"},
 	{"indexing", "select a row"}, {"indexing", "index_select"}, {"indexing", "gather"},
 	{"shape", "view"}, {"shape", "transpose"}, {"shape", "cat of 2"},
@@ -79,7 +81,8 @@ func withoutGradients(out io.Writer) {
 		{"mul by a number", func() { x.MulScalar(2.0) }},
 		{"relu", func() { x.ReLU() }},
 		{"exp", func() { x.Exp() }},
-		{"add, 65536", func() { large.Add(large).Free() }}, // as C++ and Python do; a hundred results of 256 KiB in a scope leave the cache
+		// as C++ and Python do; a hundred results of 256 KiB in a scope leave the cache
+		{"add, 65536", func() { large.Add(large).Free() }},
 		{"sum", func() { x.Sum(torch.DefaultDType) }},
 		{"mean of rows", func() { m.MeanDim(one, false, torch.DefaultDType) }},
 		{"argmax of rows", func() { m.ArgMax(1, false) }},

@@ -1,10 +1,11 @@
-// Command opcost measures what a call of an operator costs in Go, in C++ and in Python, on this machine, one thread each, and prints the table of
-// docs/performance.md:
+// Command opcost measures what a call of an operator costs in Go, in C++ and in Python, on this
+// machine, one thread each, and prints the table of docs/performance.md:
 //
 //	make opcost PYTHON=venv/bin/python
 //
-// The three run the same calls of the same libtorch in turn, -runs times; a figure is the median over the runs of the least time of seven
-// rounds. Without -include the C++ program is left out, without a Python that has torch, Python.
+// The three run the same calls of the same libtorch in turn, -runs times; a figure is the median
+// over the runs of the least time of seven rounds. Without -include the C++ program is left out,
+// without a Python that has torch, Python.
 package main
 
 import (
@@ -74,7 +75,8 @@ func (o options) compare(out io.Writer) error {
 	programs := []program{{name: "Go", command: []string{self, "-self"}}}
 	if o.include != "" {
 		native := filepath.Join(folder, "opcost")
-		compile := exec.Command("g++", "-std=c++20", "-O2", "-isystem", o.include, "-o", native, filepath.Join(o.peers, "opcost.cc"),
+		compile := exec.Command("g++", "-std=c++20", "-O2", "-isystem", o.include, "-o", native, filepath.Join(o.peers,
+			"opcost.cc"),
 			"-L"+o.lib, "-Wl,-rpath,"+o.lib, "-Wl,--allow-shlib-undefined", "-ltorch_cpu", "-lc10")
 		if text, err := compile.CombinedOutput(); err != nil {
 			return fmt.Errorf("building the C++ program: %w\n%s", err, text)
@@ -82,7 +84,8 @@ func (o options) compare(out io.Writer) error {
 		programs = append(programs, program{name: "C++", command: []string{native}})
 	}
 	if err := exec.Command(o.python, "-c", "import torch").Run(); err == nil {
-		programs = append(programs, program{name: "Python", command: []string{o.python, filepath.Join(o.peers, "opcost.py")}})
+		programs = append(programs, program{name: "Python", command: []string{o.python, filepath.Join(o.peers,
+			"opcost.py")}})
 	} else {
 		fmt.Fprintf(os.Stderr, "opcost: %s has no torch and is left out: %v\n", o.python, err)
 	}

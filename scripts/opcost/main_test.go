@@ -60,7 +60,8 @@ func TestTheTableShowsMediansAndRatios(t *testing.T) {
 
 func TestLinesThatAreNoTimesAreRefused(t *testing.T) {
 	for _, line := range []string{"add 12", "add\tfast", "add\t-1", "add\t0", "add\tNaN"} {
-		if err := (times{}).read(strings.NewReader(line)); err == nil || !strings.Contains(err.Error(), "want name, tab, nanoseconds") {
+		if err := (times{}).read(strings.NewReader(line)); err == nil || !strings.Contains(err.Error(),
+			"want name, tab, nanoseconds") {
 			t.Errorf("%q gives %v", line, err)
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// Decoder changes tokens so that the text is what they make behind one another. It must be safe to use from several goroutines.
+// Decoder changes tokens so that the text is what they make behind one another. It must be safe to
+// use from several goroutines.
 type Decoder interface {
 	// DecodeChain returns the changed tokens; it may use the slice it was given.
 	DecodeChain(tokens []string) []string
@@ -65,7 +66,8 @@ func (d WordPiece) DecodeChain(tokens []string) []string {
 // cleanup replaces in this order: each looks at what the one before it left.
 func cleanup(s string) string {
 	for _, pair := range [...][2]string{
-		{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"}, {" do not", " don't"},
+		{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
+		{" do not", " don't"},
 		{" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
 	} {
 		s = strings.ReplaceAll(s, pair[0], pair[1])
@@ -73,7 +75,8 @@ func cleanup(s string) string {
 	return s
 }
 
-// ByteLevel makes bytes of the printable characters of byte-level vocabularies. What is no UTF-8 then becomes U+FFFD.
+// ByteLevel makes bytes of the printable characters of byte-level vocabularies. What is no UTF-8
+// then becomes U+FFFD.
 type ByteLevel struct{ pretokenizers.ByteLevel }
 
 // DecodeChain returns the whole text as one token.
@@ -93,7 +96,8 @@ func (ByteLevel) DecodeChain(tokens []string) []string {
 	return []string{lossy(text)}
 }
 
-// lossy reads bytes as UTF-8 and puts U+FFFD in the place of each part of a character that is damaged, the longest part at once, as Rust does.
+// lossy reads bytes as UTF-8 and puts U+FFFD in the place of each part of a character that is
+// damaged, the longest part at once, as Rust does.
 func lossy(text []byte) string {
 	if utf8.Valid(text) {
 		return string(text)
@@ -140,7 +144,8 @@ func damaged(text []byte) int {
 	return n
 }
 
-// Metaspace makes spaces of their visible replacement; one at the start of the text, which the pre-tokenizer put there, is left out.
+// Metaspace makes spaces of their visible replacement; one at the start of the text, which the
+// pre-tokenizer put there, is left out.
 type Metaspace struct{ pretokenizers.Metaspace }
 
 // DecodeChain replaces the character.
@@ -172,7 +177,8 @@ func (d BPEDecoder) DecodeChain(tokens []string) []string {
 	return tokens
 }
 
-// CTC makes a text of a model's best token at each moment: repeated tokens are one, padding separates them.
+// CTC makes a text of a model's best token at each moment: repeated tokens are one, padding
+// separates them.
 type CTC struct {
 	PadToken           string `json:"pad_token"`
 	WordDelimiterToken string `json:"word_delimiter_token"` // becomes a space when Cleanup is set
@@ -235,7 +241,8 @@ func (d Strip) DecodeChain(tokens []string) []string {
 	return tokens
 }
 
-// ByteFallback makes characters of tokens such as <0xE2>. Bytes that are no UTF-8 together become U+FFFD each.
+// ByteFallback makes characters of tokens such as <0xE2>. Bytes that are no UTF-8 together become
+// U+FFFD each.
 type ByteFallback struct{}
 
 // DecodeChain joins bytes to characters.

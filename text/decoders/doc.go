@@ -2,5 +2,6 @@
 //
 //	text := decoders.Decode(decoders.DefaultWordPiece(), []string{"token", "##izer", "."}) // tokenizer.
 //
-// [Parse] reads the field "decoder" of tokenizer.json; the types write themselves back with encoding/json.
+// [Parse] reads the field "decoder" of tokenizer.json; the types write themselves back with
+// encoding/json.
 package decoders

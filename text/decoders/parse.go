@@ -52,5 +52,6 @@ func parseKind(kind string, raw json.RawMessage, depth int) (Decoder, error) {
 		list, err := tagged.List(raw, "decoders", depth, parse)
 		return Sequence(list), err
 	}
-	return nil, errors.New("unknown type; this reader knows WordPiece, ByteLevel, Metaspace, BPEDecoder, CTC, Replace, Fuse, ByteFallback, Strip, Sequence")
+	return nil, errors.New("unknown type; this reader knows WordPiece, ByteLevel, Metaspace, BPEDecoder, CTC, " +
+		"Replace, Fuse, ByteFallback, Strip, Sequence")
 }

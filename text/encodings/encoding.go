@@ -2,8 +2,8 @@ package encodings
 
 import "slices"
 
-// Encoding is what a text becomes: token by token, all slices of the same length. Offsets and words of tokens that come from no text (special
-// tokens, padding) are {0, 0} and -1.
+// Encoding is what a text becomes: token by token, all slices of the same length. Offsets and words
+// of tokens that come from no text (special tokens, padding) are {0, 0} and -1.
 type Encoding struct {
 	IDs               []int64  // of the tokens, for the model
 	TypeIDs           []int64  // 0 for the first text of a pair, 1 for the second
@@ -14,7 +14,8 @@ type Encoding struct {
 	SpecialTokensMask []int64  // 1 where a token was put in by the post-processor or by padding
 	AttentionMask     []int64  // 0 where a token is padding
 
-	// Overflowing are the further parts of a text that was truncated, each padded and with special tokens like this one.
+	// Overflowing are the further parts of a text that was truncated, each padded and with special
+	// tokens like this one.
 	Overflowing []*Encoding
 
 	sequences []sequence // which tokens come from which text; nil: all from the first
@@ -31,8 +32,10 @@ func New(n int) *Encoding {
 	numbers := make([]int64, 4*n)
 	spans := make([]Span, 2*n)
 	return &Encoding{
-		IDs: numbers[0:0:n], TypeIDs: numbers[n : n : 2*n], SpecialTokensMask: numbers[2*n : 2*n : 3*n], AttentionMask: numbers[3*n : 3*n : 4*n],
-		Tokens: make([]string, 0, n), Words: make([]int, 0, n), Offsets: spans[0:0:n], ByteOffsets: spans[n : n : 2*n],
+		IDs: numbers[0:0:n], TypeIDs: numbers[n : n : 2*n], SpecialTokensMask: numbers[2*n : 2*n : 3*n],
+		AttentionMask: numbers[3*n : 3*n : 4*n],
+		Tokens:        make([]string, 0, n), Words: make([]int, 0, n), Offsets: spans[0:0:n],
+		ByteOffsets: spans[n : n : 2*n],
 	}
 }
 
@@ -69,7 +72,8 @@ func (e *Encoding) SetSequence(id int) {
 	e.sequences = append(e.sequences[:0], sequence{id, Span{0, e.Len()}})
 }
 
-// SequenceIDs returns for each token the text it comes from, 0 or 1; -1 for tokens that come from none.
+// SequenceIDs returns for each token the text it comes from, 0 or 1; -1 for tokens that come from
+// none.
 func (e *Encoding) SequenceIDs() []int {
 	ids := make([]int, e.Len())
 	if e.sequences == nil {
@@ -96,7 +100,8 @@ func (e *Encoding) sequenceRange(id int) Span {
 	return Span{0, e.Len()}
 }
 
-// CharToToken returns the token that holds a character of a text; false when none does, as for a space.
+// CharToToken returns the token that holds a character of a text; false when none does, as for a
+// space.
 func (e *Encoding) CharToToken(char, sequence int) (int, bool) {
 	r := e.sequenceRange(sequence)
 	for i := r.Start; i < r.End; i++ {
@@ -121,7 +126,8 @@ func (e *Encoding) WordToTokens(word, sequence int) (Span, bool) {
 	return found, true
 }
 
-// slice copies the tokens from start to end. Which text they come from is lost, as in the reference, until a post-processor says it again.
+// slice copies the tokens from start to end. Which text they come from is lost, as in the
+// reference, until a post-processor says it again.
 func (e *Encoding) slice(start, end int) *Encoding {
 	s := New(end - start)
 	s.IDs = append(s.IDs, e.IDs[start:end]...)
@@ -142,7 +148,8 @@ func (e *Encoding) Clone() *Encoding {
 	return c
 }
 
-// Merge puts encodings behind one another. Overflowing parts are combined with all parts of the others, in the order of the reference.
+// Merge puts encodings behind one another. Overflowing parts are combined with all parts of the
+// others, in the order of the reference.
 func Merge(parts ...*Encoding) *Encoding {
 	total := 0
 	for _, p := range parts {

@@ -9,7 +9,8 @@ import (
 // MaxPadding is the longest length that padding fills up to: more is taken for a damaged file.
 const MaxPadding = 1 << 20
 
-// Padding fills encodings up to one length. Its zero value pads on the right to the longest of a batch with id 0.
+// Padding fills encodings up to one length. Its zero value pads on the right to the longest of a
+// batch with id 0.
 type Padding struct {
 	Length     int       // 0: the longest of the batch
 	MultipleOf int       // the length is rounded up to a multiple of this; 0: it is not
@@ -22,7 +23,8 @@ type Padding struct {
 // Check says whether the lengths are sensible.
 func (p *Padding) Check() error {
 	if p.Length < 0 || p.Length > MaxPadding || p.MultipleOf < 0 || p.MultipleOf > MaxPadding {
-		return fmt.Errorf("padding to length %d, a multiple of %d; want numbers from 0 to %d", p.Length, p.MultipleOf, MaxPadding)
+		return fmt.Errorf("padding to length %d, a multiple of %d; want numbers from 0 to %d", p.Length, p.MultipleOf,
+			MaxPadding)
 	}
 	return nil
 }
@@ -101,7 +103,8 @@ type paddingJSON struct {
 
 // MarshalJSON writes the field "padding" of tokenizer.json.
 func (p Padding) MarshalJSON() ([]byte, error) {
-	out := paddingJSON{Strategy: json.RawMessage(`"BatchLongest"`), Direction: p.Direction, ID: p.ID, TypeID: p.TypeID, Token: p.Token}
+	out := paddingJSON{Strategy: json.RawMessage(`"BatchLongest"`), Direction: p.Direction, ID: p.ID, TypeID: p.TypeID,
+		Token: p.Token}
 	if p.Length > 0 {
 		out.Strategy = fmt.Appendf(nil, `{"Fixed":%d}`, p.Length)
 	}

@@ -10,7 +10,8 @@ import (
 // Direction is a side of a text.
 type Direction int
 
-// The two sides. The zero value is the end of the text, where truncation cuts and padding goes by default.
+// The two sides. The zero value is the end of the text, where truncation cuts and padding goes by
+// default.
 const (
 	Right Direction = iota
 	Left
@@ -48,7 +49,8 @@ type Truncation struct {
 	Direction Direction `json:"direction"`  // the side that is cut off
 }
 
-// Fit truncates one text (pair nil) or two to maxLength tokens together. What is cut off becomes their overflowing parts.
+// Fit truncates one text (pair nil) or two to maxLength tokens together. What is cut off becomes
+// their overflowing parts.
 func (t *Truncation) Fit(e, pair *Encoding, maxLength int) error {
 	if maxLength <= 0 {
 		if err := e.truncate(0, t); err != nil || pair == nil {
@@ -70,7 +72,8 @@ func (t *Truncation) Fit(e, pair *Encoding, maxLength int) error {
 	return pair.truncate(second, t)
 }
 
-// Lengths returns how many tokens each text keeps of its first and second ones so that both fit into maxLength, which is positive.
+// Lengths returns how many tokens each text keeps of its first and second ones so that both fit
+// into maxLength, which is positive.
 func (t *Truncation) Lengths(first, second int, isPair bool, maxLength int) (int, int, error) {
 	remove := first + second - maxLength
 	if remove <= 0 {
@@ -193,7 +196,8 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// StrideError is the error for a stride that is not smaller than the n tokens that truncation leaves of a text.
+// StrideError is the error for a stride that is not smaller than the n tokens that truncation
+// leaves of a text.
 func (t *Truncation) StrideError(n int) error {
 	return fmt.Errorf("%w: stride %d, %d tokens left besides the special ones", ErrStride, t.Stride, n)
 }

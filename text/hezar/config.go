@@ -13,7 +13,8 @@ import (
 // folder is where a model keeps its pre-processors.
 const folder = "preprocessor"
 
-// readConfig reads a YAML file of the folder preprocessor/, or of dir itself when that is this folder.
+// readConfig reads a YAML file of the folder preprocessor/, or of dir itself when that is this
+// folder.
 func readConfig(dir, name string, to any) (string, error) {
 	path := filepath.Join(dir, folder, name)
 	data, err := os.ReadFile(path)

@@ -55,7 +55,8 @@ func TestTokenizersGiveWhatHezarGives(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, call := range c.Calls {
-			configured, err := tok.Configured(CallOptions{call.Call.Padding, call.Call.Truncation, call.Call.MaxLength, call.Call.MultipleOf})
+			configured, err := tok.Configured(CallOptions{call.Call.Padding, call.Call.Truncation, call.Call.MaxLength,
+				call.Call.MultipleOf})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,13 +145,22 @@ func TestMistakesAreNamed(t *testing.T) {
 		claim, want string
 		do          func() error
 	}{
-		{"a folder without files", "tokenizer_config.yaml", func() error { _, err := LoadTokenizer(t.TempDir()); return err }},
-		{"an unknown kind", `"magic"`, func() error { _, err := LoadTokenizer(write("tokenizer_config.yaml", "name: magic")); return err }},
+		{"a folder without files", "tokenizer_config.yaml", func() error {
+			_, err := LoadTokenizer(t.TempDir())
+			return err
+		}},
+		{"an unknown kind", `"magic"`, func() error {
+			_, err := LoadTokenizer(write("tokenizer_config.yaml", "name: magic"))
+			return err
+		}},
 		{"a wrong side", `"up"`, func() error {
 			_, err := LoadTokenizer(write("tokenizer_config.yaml", "name: bpe_tokenizer\npadding_side: up"))
 			return err
 		}},
-		{"YAML that is none", "normalizer_config.yaml", func() error { _, err := LoadNormalizer(write("normalizer_config.yaml", "a: [")); return err }},
+		{"YAML that is none", "normalizer_config.yaml", func() error {
+			_, err := LoadNormalizer(write("normalizer_config.yaml", "a: ["))
+			return err
+		}},
 		{"a pattern of three", "3 parts", func() error {
 			_, err := LoadNormalizer(write("normalizer_config.yaml", "replace_patterns: [[a, b, c]]"))
 			return err
@@ -159,8 +169,14 @@ func TestMistakesAreNamed(t *testing.T) {
 			_, err := LoadNormalizer(write("normalizer_config.yaml", "replace_patterns: {x: ['a(?=b)', '']}"))
 			return err
 		}},
-		{"unknown padding", `"most"`, func() error { _, err := tok.Configured(CallOptions{Padding: "most"}); return err }},
-		{"unknown truncation", `"most"`, func() error { _, err := tok.Configured(CallOptions{Truncation: "most", MaxLength: 3}); return err }},
+		{"unknown padding", `"most"`, func() error {
+			_, err := tok.Configured(CallOptions{Padding: "most"})
+			return err
+		}},
+		{"unknown truncation", `"most"`, func() error {
+			_, err := tok.Configured(CallOptions{Truncation: "most", MaxLength: 3})
+			return err
+		}},
 	} {
 		if err := c.do(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %s", c.claim, err, c.want)

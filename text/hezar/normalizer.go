@@ -82,11 +82,13 @@ func LoadNormalizer(dir string) (*Normalizer, error) {
 	return NewNormalizer(c)
 }
 
-// Normalize is a call of Hezar's normalizer with its default arguments: compatibility decomposition, compatibility composition, then the patterns. As
-// there, the settings nfkd and nfkc of the file have no say in such a call; [Normalizer.NormalizeWith] gives them one.
+// Normalize is a call of Hezar's normalizer with its default arguments: compatibility
+// decomposition, compatibility composition, then the patterns. As there, the settings nfkd and nfkc
+// of the file have no say in such a call; [Normalizer.NormalizeWith] gives them one.
 func (n *Normalizer) Normalize(text string) string { return n.NormalizeWith(text, true, true) }
 
-// NormalizeWith is a call with arguments: a form is applied when its argument is true or its setting in the file.
+// NormalizeWith is a call with arguments: a form is applied when its argument is true or its
+// setting in the file.
 func (n *Normalizer) NormalizeWith(text string, nfkd, nfkc bool) string {
 	s := normalizers.NewString(text)
 	if nfkd || n.Config.NFKD == nil || *n.Config.NFKD {

@@ -8,19 +8,24 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// TokenizerConfig is what tokenizer_config.yaml says about calls. The other fields of that file are for training a vocabulary.
+// TokenizerConfig is what tokenizer_config.yaml says about calls. The other fields of that file are
+// for training a vocabulary.
 type TokenizerConfig struct {
-	Name           string `yaml:"name"`              // wordpiece_tokenizer, bpe_tokenizer, sentencepiece_unigram_tokenizer or sentencepiece_bpe_tokenizer
+	// wordpiece_tokenizer, bpe_tokenizer, sentencepiece_unigram_tokenizer or
+	// sentencepiece_bpe_tokenizer
+	Name           string `yaml:"name"`
 	TruncationSide string `yaml:"truncation_side"`   // right or left; empty means right
 	PaddingSide    string `yaml:"padding_side"`      // right or left; empty means right
 	Stride         int    `yaml:"stride"`            // tokens that overflowing parts share
 	PadTokenTypeID int64  `yaml:"pad_token_type_id"` // of padding
-	PadToken       string `yaml:"pad_token"`         // empty means the default of the kind: [PAD] of WordPiece, <pad> of the others
+	// empty means the default of the kind: [PAD] of WordPiece, <pad> of the others
+	PadToken string `yaml:"pad_token"`
 }
 
 // padTokens are the kinds of tokenizers and their padding tokens.
 var padTokens = map[string]string{
-	"wordpiece_tokenizer": "[PAD]", "bpe_tokenizer": "<pad>", "sentencepiece_unigram_tokenizer": "<pad>", "sentencepiece_bpe_tokenizer": "<pad>",
+	"wordpiece_tokenizer": "[PAD]", "bpe_tokenizer": "<pad>", "sentencepiece_unigram_tokenizer": "<pad>",
+	"sentencepiece_bpe_tokenizer": "<pad>",
 }
 
 // Tokenizer is a tokenizer of Hezar's.
@@ -38,7 +43,8 @@ func LoadTokenizer(dir string) (*Tokenizer, error) {
 	}
 	pad, ok := padTokens[t.Config.Name]
 	if !ok {
-		return nil, fmt.Errorf("hezar: %s: no tokenizer is named %q; want wordpiece_tokenizer, bpe_tokenizer, sentencepiece_unigram_tokenizer or sentencepiece_bpe_tokenizer", path, t.Config.Name)
+		return nil, fmt.Errorf("hezar: %s: no tokenizer is named %q; want wordpiece_tokenizer, bpe_tokenizer, "+
+			"sentencepiece_unigram_tokenizer or sentencepiece_bpe_tokenizer", path, t.Config.Name)
 	}
 	t.Config.PadToken = cmp.Or(t.Config.PadToken, pad)
 	for _, side := range []string{t.Config.TruncationSide, t.Config.PaddingSide} {
@@ -53,7 +59,8 @@ func LoadTokenizer(dir string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// CallOptions are the arguments of a call of Hezar's tokenizers that decide lengths, by their names there.
+// CallOptions are the arguments of a call of Hezar's tokenizers that decide lengths, by their names
+// there.
 type CallOptions struct {
 	Padding         string // longest, max_length (needs MaxLength, else it is longest), or empty or no_padding for none
 	Truncation      string // longest_first, only_first, only_second, or empty or no_truncation for none
@@ -61,7 +68,8 @@ type CallOptions struct {
 	PadToMultipleOf int    // 0: any length
 }
 
-// Configured returns the tokenizer as Hezar sets it for a call: it adds special tokens, truncates and pads.
+// Configured returns the tokenizer as Hezar sets it for a call: it adds special tokens, truncates
+// and pads.
 func (t *Tokenizer) Configured(o CallOptions) (*text.Tokenizer, error) {
 	var truncation *text.Truncation
 	if o.Truncation != "" && o.Truncation != "no_truncation" && o.MaxLength != 0 {
@@ -73,7 +81,8 @@ func (t *Tokenizer) Configured(o CallOptions) (*text.Tokenizer, error) {
 		case "only_second":
 			truncation.Strategy = text.OnlySecond
 		default:
-			return nil, fmt.Errorf("hezar: truncation %q; want longest_first, only_first, only_second or no_truncation", o.Truncation)
+			return nil, fmt.Errorf("hezar: truncation %q; want longest_first, only_first, only_second or no_truncation",
+				o.Truncation)
 		}
 		side, err := direction(t.Config.TruncationSide)
 		if err != nil {
@@ -99,7 +108,8 @@ func (t *Tokenizer) Configured(o CallOptions) (*text.Tokenizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hezar: %w", err)
 	}
-	padding := &text.Padding{MultipleOf: o.PadToMultipleOf, Direction: side, ID: id, TypeID: t.Config.PadTokenTypeID, Token: t.Config.PadToken}
+	padding := &text.Padding{MultipleOf: o.PadToMultipleOf, Direction: side, ID: id, TypeID: t.Config.PadTokenTypeID,
+		Token: t.Config.PadToken}
 	if o.Padding == "max_length" {
 		padding.Length = o.MaxLength
 	}

@@ -13,18 +13,21 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
 )
 
-// BPEOptions configures [NewBPE]. The zero value is a model of bytes, such as GPT-2's, behind a ByteLevel pre-tokenizer.
+// BPEOptions configures [NewBPE]. The zero value is a model of bytes, such as GPT-2's, behind a
+// ByteLevel pre-tokenizer.
 type BPEOptions struct {
 	UnknownToken    string // for characters outside of the vocabulary; empty: they are left out
 	Prefix          string // of tokens that continue a word
 	EndOfWordSuffix string // of tokens that end a word
 	FuseUnknown     bool   // neighbouring unknown characters are one token
-	ByteFallback    bool   // unknown characters become tokens such as <0xE2>, one for each byte, if the vocabulary has them all
-	IgnoreMerges    bool   // a word that is in the vocabulary is that token, whatever the merges say
+	// unknown characters become tokens such as <0xE2>, one for each byte, if the vocabulary has
+	// them all
+	ByteFallback bool
+	IgnoreMerges bool // a word that is in the vocabulary is that token, whatever the merges say
 }
 
-// BPE is byte pair encoding: a word begins as single characters, and of all neighbours that a merge joins, the one that was learnt first is joined
-// again and again.
+// BPE is byte pair encoding: a word begins as single characters, and of all neighbours that a merge
+// joins, the one that was learnt first is joined again and again.
 type BPE struct {
 	*vocabulary
 	o      BPEOptions
@@ -42,7 +45,8 @@ type merge struct {
 // cachedWords and cachedLength bound the cache, as in the reference.
 const cachedWords, cachedLength = 10000, 256
 
-// NewBPE makes a model of a vocabulary and merges in the order in which they were learnt. It keeps both.
+// NewBPE makes a model of a vocabulary and merges in the order in which they were learnt. It keeps
+// both.
 func NewBPE(vocab map[string]int64, merges [][2]string, o BPEOptions) (*BPE, error) {
 	v, err := newVocabulary(vocab)
 	if err != nil {
@@ -53,7 +57,8 @@ func NewBPE(vocab map[string]int64, merges [][2]string, o BPEOptions) (*BPE, err
 		a, okA := v.ids[p[0]]
 		b, okB := v.ids[p[1]]
 		if len(p[1]) < len(o.Prefix) {
-			return nil, fmt.Errorf("BPE: merge %d, %q: the second token is shorter than the prefix %q", rank, p, o.Prefix)
+			return nil, fmt.Errorf("BPE: merge %d, %q: the second token is shorter than the prefix %q", rank, p,
+				o.Prefix)
 		}
 		joined := p[0] + p[1][len(o.Prefix):]
 		id, ok := v.ids[joined]
@@ -247,10 +252,12 @@ func (m *BPE) MarshalJSON() ([]byte, error) {
 		ByteFallback bool        `json:"byte_fallback"`
 		IgnoreMerges bool        `json:"ignore_merges"`
 		Merges       [][2]string `json:"merges"`
-	}{nil, optional(m.o.UnknownToken), optional(m.o.Prefix), optional(m.o.EndOfWordSuffix), m.o.FuseUnknown, m.o.ByteFallback, m.o.IgnoreMerges, merges}, m.vocabulary)
+	}{nil, optional(m.o.UnknownToken), optional(m.o.Prefix), optional(m.o.EndOfWordSuffix), m.o.FuseUnknown,
+		m.o.ByteFallback, m.o.IgnoreMerges, merges}, m.vocabulary)
 }
 
-// mergeJSON is a merge as tokenizer.json has it: two tokens, or in older files both in one string with a space between them.
+// mergeJSON is a merge as tokenizer.json has it: two tokens, or in older files both in one string
+// with a space between them.
 type mergeJSON [2]string
 
 func (p *mergeJSON) UnmarshalJSON(data []byte) error {
@@ -303,6 +310,7 @@ func parseBPE(raw []byte) (Model, error) {
 		merges = append(merges, p)
 	}
 	return NewBPE(f.Vocab, merges, BPEOptions{
-		UnknownToken: f.Unknown, Prefix: f.Prefix, EndOfWordSuffix: f.Suffix, FuseUnknown: f.FuseUnknown, ByteFallback: f.ByteFallback, IgnoreMerges: f.IgnoreMerges,
+		UnknownToken: f.Unknown, Prefix: f.Prefix, EndOfWordSuffix: f.Suffix, FuseUnknown: f.FuseUnknown,
+		ByteFallback: f.ByteFallback, IgnoreMerges: f.IgnoreMerges,
 	})
 }

@@ -1,8 +1,10 @@
-// Package models has the models of Hugging Face tokenizers: what cuts a word into tokens of a vocabulary.
+// Package models has the models of Hugging Face tokenizers: what cuts a word into tokens of a
+// vocabulary.
 //
 //	m, err := models.NewWordPiece(vocabulary, models.WordPieceOptions{})
 //	tokens, err := m.Tokenize(nil, "tokenizers")
 //
-// [WordPiece] is BERT's, [BPE] that of GPT-2, Llama and many others, [Unigram] SentencePiece's, [WordLevel] a plain list of words. [Parse] reads the
-// field "model" of tokenizer.json. A model of one's own is anything that has the methods of [Model].
+// [WordPiece] is BERT's, [BPE] that of GPT-2, Llama and many others, [Unigram] SentencePiece's,
+// [WordLevel] a plain list of words. [Parse] reads the field "model" of tokenizer.json. A model of
+// one's own is anything that has the methods of [Model].
 package models

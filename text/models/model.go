@@ -18,7 +18,8 @@ type Token struct {
 
 // Model cuts words into tokens. It must be safe to use from several goroutines.
 type Model interface {
-	// Tokenize appends the tokens of a word, which is what a pre-tokenizer returns, or the whole text where there is none.
+	// Tokenize appends the tokens of a word, which is what a pre-tokenizer returns, or the whole
+	// text where there is none.
 	Tokenize(dst []Token, word string) ([]Token, error)
 
 	TokenToID(token string) (int64, bool)
@@ -27,7 +28,8 @@ type Model interface {
 	Vocab() iter.Seq2[string, int64] // all tokens, in the order of their ids
 }
 
-// ErrMissingUnknown means that a word is not in the vocabulary and the vocabulary has no token for such words.
+// ErrMissingUnknown means that a word is not in the vocabulary and the vocabulary has no token for
+// such words.
 var ErrMissingUnknown = errors.New("the vocabulary has no unknown token, and a word needs it")
 
 // maxID is the largest id that is read: ids are 32 bits wide in the reference.

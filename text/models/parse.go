@@ -45,7 +45,8 @@ func parseWordPiece(raw json.RawMessage) (Model, error) {
 		return nil, err
 	}
 	return NewWordPiece(f.Vocab, WordPieceOptions{
-		UnknownToken: f.Unknown, Prefix: f.Prefix, NoPrefix: f.Prefix == "", MaxCharsPerWord: f.MaxChars, allowZeroMaximum: true,
+		UnknownToken: f.Unknown, Prefix: f.Prefix, NoPrefix: f.Prefix == "", MaxCharsPerWord: f.MaxChars,
+		allowZeroMaximum: true,
 	})
 }
 
@@ -60,7 +61,8 @@ func parseWordLevel(raw json.RawMessage) (Model, error) {
 	return NewWordLevel(f.Vocab, f.Unknown)
 }
 
-// marshalModel writes the fields and then the vocabulary in the order of its ids, as the reference does.
+// marshalModel writes the fields and then the vocabulary in the order of its ids, as the reference
+// does.
 func marshalModel(kind string, fields any, v *vocabulary) ([]byte, error) {
 	head, err := tagged.Marshal(kind, fields)
 	if err != nil {

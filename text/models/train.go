@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// TrainOptions configures training a vocabulary. The zero value means the defaults of the reference.
+// TrainOptions configures training a vocabulary. The zero value means the defaults of the
+// reference.
 type TrainOptions struct {
 	VocabSize       int      // tokens at most; 0 means 30,000
 	MinFrequency    int      // a pair that stands together less often is not joined; 0 means no limit
@@ -20,10 +21,12 @@ type TrainOptions struct {
 	UnknownToken    string   // of the model; empty means [UNK]
 }
 
-// TrainWordPiece learns a vocabulary from words and how often each occurs. As WordPieceTrainer of the reference it joins the most frequent pair of
-// tokens until the vocabulary is full (which is byte pair encoding with a prefix; Google's trainer was never published). Of pairs of one
-// frequency it takes the one whose tokens are older in the vocabulary. There the reference depends on the order of a hash table, which changes from
-// run to run; here characters get their ids in the order of the words' bytes, so the same words give the same vocabulary.
+// TrainWordPiece learns a vocabulary from words and how often each occurs. As WordPieceTrainer of
+// the reference it joins the most frequent pair of tokens until the vocabulary is full (which is
+// byte pair encoding with a prefix; Google's trainer was never published). Of pairs of one
+// frequency it takes the one whose tokens are older in the vocabulary. There the reference depends
+// on the order of a hash table, which changes from run to run; here characters get their ids in the
+// order of the words' bytes, so the same words give the same vocabulary.
 func TrainWordPiece(words map[string]int, o TrainOptions) (*WordPiece, error) {
 	if o.VocabSize == 0 {
 		o.VocabSize = 30000
@@ -32,7 +35,8 @@ func TrainWordPiece(words map[string]int, o TrainOptions) (*WordPiece, error) {
 		o.Prefix = "##"
 	}
 	if o.VocabSize < 0 || o.MinFrequency < 0 || o.LimitAlphabet < 0 {
-		return nil, fmt.Errorf("training a vocabulary: size %d, frequency %d and alphabet %d must not be negative", o.VocabSize, o.MinFrequency, o.LimitAlphabet)
+		return nil, fmt.Errorf("training a vocabulary: size %d, frequency %d and alphabet %d must not be negative",
+			o.VocabSize, o.MinFrequency, o.LimitAlphabet)
 	}
 	t := &training{o: o, ids: map[string]int32{}}
 	for _, token := range o.SpecialTokens {
@@ -90,7 +94,9 @@ func (t *training) alphabet(words map[string]int) {
 	}
 	kept := slices.Collect(maps.Keys(counts))
 	if limit := t.o.LimitAlphabet; limit > 0 && len(kept) > limit {
-		slices.SortFunc(kept, func(a, b rune) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+		slices.SortFunc(kept, func(a, b rune) int {
+			return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+		})
 		kept = kept[:limit]
 	}
 	slices.Sort(kept)
@@ -130,7 +136,8 @@ type queue []candidate
 
 func (q queue) Len() int { return len(q) }
 func (q queue) Less(i, k int) bool {
-	return cmp.Or(cmp.Compare(q[k].count, q[i].count), cmp.Compare(q[i].pair[0], q[k].pair[0]), cmp.Compare(q[i].pair[1], q[k].pair[1])) < 0
+	return cmp.Or(cmp.Compare(q[k].count, q[i].count), cmp.Compare(q[i].pair[0], q[k].pair[0]),
+		cmp.Compare(q[i].pair[1], q[k].pair[1])) < 0
 }
 func (q queue) Swap(i, k int) { q[i], q[k] = q[k], q[i] }
 func (q *queue) Push(c any)   { *q = append(*q, c.(candidate)) }

@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/trie"
 )
 
-// unknownPenalty is how much less likely an unknown character is than the least likely token, as a logarithm.
+// unknownPenalty is how much less likely an unknown character is than the least likely token, as a
+// logarithm.
 const unknownPenalty = 10.0
 
 // ScoredToken is a token and the logarithm of its probability.
@@ -41,11 +42,16 @@ func (t *ScoredToken) UnmarshalJSON(data []byte) error {
 
 // UnigramOptions configures [NewUnigram].
 type UnigramOptions struct {
-	UnknownID    int64 // the place of the token for unknown characters; negative: there is none, and such characters are an error
-	ByteFallback bool  // unknown characters become tokens such as <0xE2>, one for each byte, if the vocabulary has them all
+	// the place of the token for unknown characters; negative: there is none, and such characters
+	// are an error
+	UnknownID int64
+	// unknown characters become tokens such as <0xE2>, one for each byte, if the vocabulary has
+	// them all
+	ByteFallback bool
 }
 
-// Unigram is SentencePiece's model: of all ways to write a text as tokens, the most likely one. Neighbouring unknown characters are one token.
+// Unigram is SentencePiece's model: of all ways to write a text as tokens, the most likely one.
+// Neighbouring unknown characters are one token.
 type Unigram struct {
 	*vocabulary
 	o      UnigramOptions
@@ -56,10 +62,12 @@ type Unigram struct {
 	worst  float64   // of an unknown character
 }
 
-// NewUnigram makes a model of a vocabulary; the id of a token is its place in the list. It keeps the list.
+// NewUnigram makes a model of a vocabulary; the id of a token is its place in the list. It keeps
+// the list.
 func NewUnigram(list []ScoredToken, o UnigramOptions) (*Unigram, error) {
 	if o.UnknownID >= int64(len(list)) {
-		return nil, fmt.Errorf("Unigram: the unknown token is number %d, but there are %d tokens", o.UnknownID, len(list))
+		return nil, fmt.Errorf("Unigram: the unknown token is number %d, but there are %d tokens", o.UnknownID,
+			len(list))
 	}
 	ids := make(map[string]int64, len(list))
 	lowest := math.Inf(1)

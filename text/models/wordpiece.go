@@ -22,8 +22,8 @@ type WordPieceOptions struct {
 	allowZeroMaximum bool   // of tokenizer.json: 0 is 0
 }
 
-// WordPiece is BERT's model: the longest token that begins the word, then the longest that continues it, and so on to its end. A word that cannot be put
-// together so is one unknown token.
+// WordPiece is BERT's model: the longest token that begins the word, then the longest that
+// continues it, and so on to its end. A word that cannot be put together so is one unknown token.
 type WordPiece struct {
 	*vocabulary
 	unknown      string
@@ -54,7 +54,8 @@ func NewWordPiece(vocab map[string]int64, o WordPieceOptions) (*WordPiece, error
 	if o.MaxCharsPerWord < 0 {
 		return nil, fmt.Errorf("WordPiece: at most %d characters in a word; want 0 or more", o.MaxCharsPerWord)
 	}
-	m := &WordPiece{vocabulary: v, unknown: o.UnknownToken, unknownID: -1, prefix: o.Prefix, maxChars: o.MaxCharsPerWord, values: v.sorted()}
+	m := &WordPiece{vocabulary: v, unknown: o.UnknownToken, unknownID: -1, prefix: o.Prefix,
+		maxChars: o.MaxCharsPerWord, values: v.sorted()}
 	if id, ok := v.ids[m.unknown]; ok {
 		m.unknownID = id
 	}
@@ -70,10 +71,12 @@ func NewWordPiece(vocab map[string]int64, o WordPieceOptions) (*WordPiece, error
 	return m, nil
 }
 
-// Piece is a token within a word, as small as it gets: its place in the order of the vocabulary, and where it ends.
+// Piece is a token within a word, as small as it gets: its place in the order of the vocabulary,
+// and where it ends.
 type Piece struct{ index, End int32 }
 
-// Pieces appends the tokens of a word that is not empty: [WordPiece.Tokenize] without strings. [WordPiece.At] tells what they are.
+// Pieces appends the tokens of a word that is not empty: [WordPiece.Tokenize] without strings.
+// [WordPiece.At] tells what they are.
 func (m *WordPiece) Pieces(dst []Piece, word []byte) []Piece {
 	if len(word) > m.maxChars && utf8.RuneCount(word) > m.maxChars {
 		return append(dst, Piece{-1, int32(len(word))})
@@ -95,7 +98,8 @@ func (m *WordPiece) Pieces(dst []Piece, word []byte) []Piece {
 	return dst
 }
 
-// At returns the id and the token of a piece. The id is negative when the piece is the unknown token and the vocabulary has none.
+// At returns the id and the token of a piece. The id is negative when the piece is the unknown
+// token and the vocabulary has none.
 func (m *WordPiece) At(p Piece) (id int64, token string) {
 	if p.index < 0 {
 		return m.unknownID, m.unknown
@@ -140,8 +144,8 @@ func (m *WordPiece) MarshalJSON() ([]byte, error) {
 	}{m.unknown, m.prefix, m.maxChars}, m.vocabulary)
 }
 
-// ReadVocab reads vocab.txt: a token a line, its id the number of the line from zero. White space at the end of a line does not count, and of equal
-// lines the last holds, both as in the reference.
+// ReadVocab reads vocab.txt: a token a line, its id the number of the line from zero. White space
+// at the end of a line does not count, and of equal lines the last holds, both as in the reference.
 func ReadVocab(r io.Reader) (map[string]int64, error) {
 	table := ucd.Load()
 	vocab := map[string]int64{}
@@ -164,7 +168,8 @@ func ReadVocab(r io.Reader) (map[string]int64, error) {
 	}
 }
 
-// WriteVocab writes vocab.txt. The ids must be 0, 1, 2 and so on, and no token may hold a line end or end with white space.
+// WriteVocab writes vocab.txt. The ids must be 0, 1, 2 and so on, and no token may hold a line end
+// or end with white space.
 func (m *WordPiece) WriteVocab(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	next := int64(0)

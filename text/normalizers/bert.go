@@ -5,7 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// BertNormalizer is the cleaning of BERT's basic tokenizer. [DefaultBertNormalizer] has the settings of the uncased models.
+// BertNormalizer is the cleaning of BERT's basic tokenizer. [DefaultBertNormalizer] has the
+// settings of the uncased models.
 type BertNormalizer struct {
 	CleanText          bool  `json:"clean_text"`           // remove control characters, make all white space a space
 	HandleChineseChars bool  `json:"handle_chinese_chars"` // put spaces around Chinese ideographs
@@ -66,13 +67,16 @@ func (n BertNormalizer) separate(s *String) {
 	}
 }
 
-// ChineseChar says whether BERT puts spaces around r. The blocks are those of the reference, whose extension E begins at U+2B920.
+// ChineseChar says whether BERT puts spaces around r. The blocks are those of the reference, whose
+// extension E begins at U+2B920.
 func ChineseChar(r rune) bool {
 	switch {
 	case r < 0x3400:
 		return false
-	case r >= 0x4E00 && r <= 0x9FFF, r >= 0x3400 && r <= 0x4DBF, r >= 0x20000 && r <= 0x2A6DF, r >= 0x2A700 && r <= 0x2B73F,
-		r >= 0x2B740 && r <= 0x2B81F, r >= 0x2B920 && r <= 0x2CEAF, r >= 0xF900 && r <= 0xFAFF, r >= 0x2F800 && r <= 0x2FA1F:
+	case r >= 0x4E00 && r <= 0x9FFF, r >= 0x3400 && r <= 0x4DBF, r >= 0x20000 && r <= 0x2A6DF, r >= 0x2A700 &&
+		r <= 0x2B73F,
+		r >= 0x2B740 && r <= 0x2B81F, r >= 0x2B920 && r <= 0x2CEAF, r >= 0xF900 && r <= 0xFAFF, r >= 0x2F800 &&
+			r <= 0x2FA1F:
 		return true
 	}
 	return false

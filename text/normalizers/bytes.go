@@ -1,6 +1,7 @@
 package normalizers
 
-// byteRunes are GPT-2's printable characters for the 256 bytes: printable ones of Latin-1 stand for themselves, the others are U+0100 and on.
+// byteRunes are GPT-2's printable characters for the 256 bytes: printable ones of Latin-1 stand for
+// themselves, the others are U+0100 and on.
 var byteRunes = func() (runes [256]rune) {
 	next := rune(256)
 	for b := range runes {
@@ -14,7 +15,8 @@ var byteRunes = func() (runes [256]rune) {
 	return runes
 }()
 
-// ByteRune returns the printable character that stands for a byte in byte-level vocabularies: a space is Ġ.
+// ByteRune returns the printable character that stands for a byte in byte-level vocabularies: a
+// space is Ġ.
 func ByteRune(b byte) rune { return byteRunes[b] }
 
 // RuneByte returns the byte that a printable character stands for.

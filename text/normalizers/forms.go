@@ -12,7 +12,8 @@ type mark struct {
 	class uint8
 }
 
-// decomposed returns the characters of the text after canonical (or compatibility) decomposition, marks in canonical order.
+// decomposed returns the characters of the text after canonical (or compatibility) decomposition,
+// marks in canonical order.
 func decomposed(text string, compatibility bool) []mark {
 	table := ucd.Load()
 	out := make([]mark, 0, len(text))
@@ -50,7 +51,8 @@ func decomposed(text string, compatibility bool) []mark {
 	return out
 }
 
-// composed puts decomposed characters together again. It follows the reference character by character, because the deltas depend on the way.
+// composed puts decomposed characters together again. It follows the reference character by
+// character, because the deltas depend on the way.
 func composed(in []mark) []change {
 	out := make([]change, 0, len(in))
 	var composee *change

@@ -5,7 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// Normalizer changes a text before it is cut into words. It must be safe to use from several goroutines.
+// Normalizer changes a text before it is cut into words. It must be safe to use from several
+// goroutines.
 type Normalizer interface {
 	Normalize(s *String)
 }
@@ -32,7 +33,8 @@ type NFD struct{}
 // Normalize decomposes the text.
 func (NFD) Normalize(s *String) { s.normalForm(false, false) }
 
-// NFKC is compatibility decomposition followed by canonical composition, by the tables of Unicode 9.
+// NFKC is compatibility decomposition followed by canonical composition, by the tables of Unicode
+// 9.
 type NFKC struct{}
 
 // Normalize decomposes and composes the text.
@@ -96,13 +98,15 @@ type Prepend struct {
 // Normalize puts the prefix there.
 func (n Prepend) Normalize(s *String) { s.Prepend(n.Prefix) }
 
-// ByteLevel replaces each byte by the printable character that stands for it in byte-level vocabularies.
+// ByteLevel replaces each byte by the printable character that stands for it in byte-level
+// vocabularies.
 type ByteLevel struct{}
 
 // Normalize replaces the bytes.
 func (ByteLevel) Normalize(s *String) { s.Bytes() }
 
-// Nmt removes control characters and makes the code points that SentencePiece's nmt rules name spaces.
+// Nmt removes control characters and makes the code points that SentencePiece's nmt rules name
+// spaces.
 type Nmt struct{}
 
 // Normalize cleans the text.
@@ -116,7 +120,8 @@ func (Nmt) Normalize(s *String) {
 	})
 	s.Map(func(r rune) rune {
 		switch {
-		case r == 9, r == 0xA, r == 0xC, r == 0xD, r == 0x1680, r >= 0x200B && r <= 0x200F, r == 0x2028, r == 0x2029, r == 0x2581, r == 0xFEFF, r == 0xFFFD:
+		case r == 9, r == 0xA, r == 0xC, r == 0xD, r == 0x1680, r >= 0x200B && r <= 0x200F, r == 0x2028, r == 0x2029,
+			r == 0x2581, r == 0xFEFF, r == 0xFFFD:
 			return ' '
 		}
 		return r

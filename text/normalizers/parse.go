@@ -46,5 +46,6 @@ func parseKind(kind string, raw json.RawMessage, depth int) (Normalizer, error) 
 		list, err := tagged.List(raw, "normalizers", depth, parse)
 		return Sequence(list), err
 	}
-	return nil, fmt.Errorf("unknown type; this reader knows BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Replace, Prepend, ByteLevel, Nmt, Precompiled, Sequence")
+	return nil, fmt.Errorf("unknown type; this reader knows BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, " +
+		"StripAccents, Strip, Replace, Prepend, ByteLevel, Nmt, Precompiled, Sequence")
 }

@@ -10,37 +10,43 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// Precompiled is SentencePiece's normalizer, which its models carry as a table: T5's, XLM-R's, mBART's and ALBERT's among others. Make one with
-// [NewPrecompiled].
+// Precompiled is SentencePiece's normalizer, which its models carry as a table: T5's, XLM-R's,
+// mBART's and ALBERT's among others. Make one with [NewPrecompiled].
 //
-// As in the reference, the table is asked for each grapheme cluster of less than six bytes, and where it has nothing for that, for each code point;
-// the shortest entry that the cluster begins with replaces all of it. SentencePiece itself takes the longest, without regard to clusters.
+// As in the reference, the table is asked for each grapheme cluster of less than six bytes, and
+// where it has nothing for that, for each code point; the shortest entry that the cluster begins
+// with replaces all of it. SentencePiece itself takes the longest, without regard to clusters.
 type Precompiled struct {
 	charsmap   []byte
 	units      []uint32 // of a double-array trie over bytes
 	normalized string   // what the entries become, each with a zero behind it
 }
 
-// NewPrecompiled reads the table precompiled_charsmap of a SentencePiece model: the size of a trie in four bytes, the trie of the library Darts-clone in
-// units of four bytes, little-endian, and what its values point to. It keeps the table.
+// NewPrecompiled reads the table precompiled_charsmap of a SentencePiece model: the size of a trie
+// in four bytes, the trie of the library Darts-clone in units of four bytes, little-endian, and
+// what its values point to. It keeps the table.
 func NewPrecompiled(charsmap []byte) (*Precompiled, error) {
 	if len(charsmap) < 4 {
-		return nil, fmt.Errorf("precompiled_charsmap has %d bytes; want the four of its trie's size and the trie", len(charsmap))
+		return nil, fmt.Errorf("precompiled_charsmap has %d bytes; want the four of its trie's size and the trie",
+			len(charsmap))
 	}
 	size := int64(binary.LittleEndian.Uint32(charsmap))
 	rest := charsmap[4:]
 	if size == 0 || size%4 != 0 || size > int64(len(rest)) {
-		return nil, fmt.Errorf("precompiled_charsmap has a trie of %d bytes in %d; want a multiple of 4, and one unit at least", size, len(rest))
+		return nil, fmt.Errorf("precompiled_charsmap has a trie of %d bytes in %d; want a multiple of 4, and one "+
+			"unit at least", size, len(rest))
 	}
 	n := &Precompiled{charsmap: charsmap, units: make([]uint32, size/4), normalized: string(rest[size:])}
 	if !utf8.ValidString(n.normalized) {
-		return nil, fmt.Errorf("precompiled_charsmap: the %d bytes of normalized text behind the trie are no UTF-8", len(n.normalized))
+		return nil, fmt.Errorf("precompiled_charsmap: the %d bytes of normalized text behind the trie are no UTF-8",
+			len(n.normalized))
 	}
 	for i := range n.units {
 		u := binary.LittleEndian.Uint32(rest[4*i:])
 		n.units[i] = u
 		if at := u &^ leaf; u&leaf != 0 && !n.textBegins(at) {
-			return nil, fmt.Errorf("precompiled_charsmap: unit %d of the trie points to byte %d of a normalized text of %d bytes, where no character begins", i, at, len(n.normalized))
+			return nil, fmt.Errorf("precompiled_charsmap: unit %d of the trie points to byte %d of a normalized text "+
+				"of %d bytes, where no character begins", i, at, len(n.normalized))
 		}
 	}
 	return n, nil
@@ -50,7 +56,8 @@ func NewPrecompiled(charsmap []byte) (*Precompiled, error) {
 const leaf = 1 << 31
 
 func (n *Precompiled) textBegins(at uint32) bool {
-	return int64(at) == int64(len(n.normalized)) || int64(at) < int64(len(n.normalized)) && utf8.RuneStart(n.normalized[at])
+	return int64(at) == int64(len(n.normalized)) || int64(at) < int64(len(n.normalized)) &&
+		utf8.RuneStart(n.normalized[at])
 }
 
 // offset leads from the unit of a state to the units of its children.
@@ -113,8 +120,9 @@ func (n *Precompiled) Normalize(s *String) {
 	}
 }
 
-// replaced appends the characters of text, which come in the place of count others. When they are fewer the last character so far, of this text or of one
-// before it, stands for what is gone; at the start of a text there is none, and all that follows moves. That is the reference's way.
+// replaced appends the characters of text, which come in the place of count others. When they are
+// fewer the last character so far, of this text or of one before it, stands for what is gone; at
+// the start of a text there is none, and all that follows moves. That is the reference's way.
 func replaced(changes []change, count int, text string) []change {
 	for _, r := range text {
 		changes = append(changes, change{r, 0})

@@ -27,9 +27,11 @@ func Literal(text string) Pattern {
 	return compiled{regexp.MustCompile(regexp.QuoteMeta(text))}
 }
 
-// Regexp compiles a regular expression as the reference reads it: the Ruby syntax of Oniguruma with Unicode classes. The splitting patterns of GPT-2,
-// Llama 3, GPT-4 and Qwen 2, which look ahead, are known by their text and have scanners of their own. Otherwise what Go's package regexp
-// cannot do (looking around, back references, atomic groups, possessive repetition, classes within classes, word boundaries of Unicode) is refused by name.
+// Regexp compiles a regular expression as the reference reads it: the Ruby syntax of Oniguruma with
+// Unicode classes. The splitting patterns of GPT-2, Llama 3, GPT-4 and Qwen 2, which look ahead,
+// are known by their text and have scanners of their own. Otherwise what Go's package regexp cannot
+// do (looking around, back references, atomic groups, possessive repetition, classes within
+// classes, word boundaries of Unicode) is refused by name.
 func Regexp(pattern string) (Pattern, error) {
 	if scan, ok := scanners[pattern]; ok {
 		return scan, nil
@@ -62,9 +64,11 @@ var shorthands = map[byte]func(ucd.Props) bool{
 }
 
 // categoryNames are the names of the general categories from ucd.Cc on.
-var categoryNames = strings.Fields("Cc Cf Co Cs Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp")
+var categoryNames = strings.Fields("Cc Cf Co Cs Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs " +
+	"Zl Zp")
 
-// property returns the frozen categories behind a name in \p{name}. Other names, those of scripts above all, are left to Go's tables.
+// property returns the frozen categories behind a name in \p{name}. Other names, those of scripts
+// above all, are left to Go's tables.
 func property(name string) (func(ucd.Category) bool, bool) {
 	switch name {
 	case "L":
@@ -123,7 +127,8 @@ func translate(pattern string) (string, error) {
 				}
 				b.WriteByte(c)
 			case '-':
-				if rest := pattern[i+1:]; strings.HasPrefix(rest, "[:") || len(rest) > 1 && rest[0] == '\\' && strings.IndexByte("sSdDwWpP", rest[1]) >= 0 {
+				if rest := pattern[i+1:]; strings.HasPrefix(rest, "[:") || len(rest) > 1 && rest[0] == '\\' &&
+					strings.IndexByte("sSdDwWpP", rest[1]) >= 0 {
 					return "", fmt.Errorf(`a range up to a class at byte %d; write \- for the sign`, i)
 				}
 				b.WriteByte(c)
@@ -177,7 +182,8 @@ func posix(b *strings.Builder, name string) error {
 // group translates the start of a special group and returns how many bytes it has.
 func group(b *strings.Builder, rest string) (int, error) {
 	refused := []struct{ start, what string }{
-		{"(?=", "a look ahead"}, {"(?!", "a look ahead"}, {"(?<=", "a look behind"}, {"(?<!", "a look behind"}, {"(?>", "an atomic group"},
+		{"(?=", "a look ahead"}, {"(?!", "a look ahead"}, {"(?<=", "a look behind"}, {"(?<!", "a look behind"},
+		{"(?>", "an atomic group"},
 		{"(?~", "an absence operator"}, {"(?#", "a comment"}, {"(?(", "a condition"},
 	}
 	for _, r := range refused {
@@ -197,7 +203,8 @@ func group(b *strings.Builder, rest string) (int, error) {
 	if strings.Trim(flags, "im-") != "" {
 		return 0, fmt.Errorf("unknown options %q", flags)
 	}
-	b.WriteString("(?" + strings.ReplaceAll(flags, "m", "s") + rest[end:end+1]) // m lets the dot match line ends in Ruby
+	// m lets the dot match line ends in Ruby
+	b.WriteString("(?" + strings.ReplaceAll(flags, "m", "s") + rest[end:end+1])
 	return end + 1, nil
 }
 

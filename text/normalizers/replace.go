@@ -24,7 +24,8 @@ func (p PatternSpec) Compile() (Pattern, error) {
 	return nil, errors.New(`a pattern needs exactly one of the fields "String" and "Regex"`)
 }
 
-// Replace puts a text in the place of each match of a pattern. Make one with [NewReplace] or [NewReplaceRegexp].
+// Replace puts a text in the place of each match of a pattern. Make one with [NewReplace] or
+// [NewReplaceRegexp].
 type Replace struct {
 	Spec    PatternSpec `json:"pattern"`
 	Content string      `json:"content"`

@@ -14,10 +14,12 @@ var scanners = map[string]Pattern{
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`:      scanner{1},
 }
 
-// GPT2 is the splitting pattern of GPT-2: contractions, then letters, digits or other signs with at most one space before them, then spaces.
+// GPT2 is the splitting pattern of GPT-2: contractions, then letters, digits or other signs with at
+// most one space before them, then spaces.
 var GPT2 Pattern = scanner{}
 
-// scanner matches what GPT-2's pattern matches when its field is zero, else what Llama 3's or Qwen 2's does, with so many digits at most in a match.
+// scanner matches what GPT-2's pattern matches when its field is zero, else what Llama 3's or Qwen
+// 2's does, with so many digits at most in a match.
 type scanner struct{ digits int }
 
 // kind is what the patterns tell apart.
@@ -79,7 +81,8 @@ func (p scanner) Matches(text string) []Span {
 	return spans
 }
 
-// next returns the end of the match that begins at i: at each place one of the alternatives matches.
+// next returns the end of the match that begins at i: at each place one of the alternatives
+// matches.
 func (p scanner) next(c cursor, i int) int {
 	if n := contraction(c.text[i:], p.digits > 0); n > 0 {
 		return i + n
@@ -148,7 +151,8 @@ func lastSpaceApart(c cursor, start, stop int) int {
 	return stop
 }
 
-// contraction returns the length of the English contraction at the start of the text, zero when there is none.
+// contraction returns the length of the English contraction at the start of the text, zero when
+// there is none.
 func contraction(text string, fold bool) int {
 	if len(text) < 2 || text[0] != '\'' {
 		return 0

@@ -27,7 +27,8 @@ func (f RuneFunc) Matches(text string) []Span {
 	return found
 }
 
-// Inverted turns a pattern round for [String.Split]: what lies between its matches counts as the match, and each match as what is kept.
+// Inverted turns a pattern round for [String.Split]: what lies between its matches counts as the
+// match, and each match as what is kept.
 type Inverted struct{ Pattern }
 
 // Behavior says what becomes of the matches at which a text is split.
@@ -69,7 +70,8 @@ func (b *Behavior) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Split cuts the text at the matches of a pattern. Pieces may be empty when the pattern matches empty stretches.
+// Split cuts the text at the matches of a pattern. Pieces may be empty when the pattern matches
+// empty stretches.
 func (s *String) Split(pattern Pattern, behavior Behavior) []String {
 	inverted := false
 	if p, ok := pattern.(Inverted); ok {
@@ -146,7 +148,8 @@ func (s *String) Split(pattern Pattern, behavior Behavior) []String {
 	return pieces
 }
 
-// Bytes replaces each byte by the printable character that byte-level models know it as. All characters of one original stand for all of it.
+// Bytes replaces each byte by the printable character that byte-level models know it as. All
+// characters of one original stand for all of it.
 func (s *String) Bytes() {
 	old := s.alignments()
 	changes := make([]Span, 0, len(s.text)*2)

@@ -14,9 +14,10 @@ import (
 // Span is a stretch of bytes, End not included.
 type Span = encodings.Span
 
-// String is a text on its way through normalizers and pre-tokenizers: what it has become, and for each byte of that the stretch of the
-// original text it stands for. It is NormalizedString of Hugging Face tokenizers, but spans always count from the start of the original,
-// so that a slice of a String needs no conversion.
+// String is a text on its way through normalizers and pre-tokenizers: what it has become, and for
+// each byte of that the stretch of the original text it stands for. It is NormalizedString of
+// Hugging Face tokenizers, but spans always count from the start of the original, so that a slice
+// of a String needs no conversion.
 type String struct {
 	text  string
 	align []Span // of each byte of text; nil: each character stands for itself, from byte start of the original on
@@ -24,20 +25,23 @@ type String struct {
 	err   error  // why a replacement was not made
 }
 
-// ErrGrown is wrapped by the error of a text that replacements would make far longer than it was: each of a few can double it, and together they would
-// take all memory.
+// ErrGrown is wrapped by the error of a text that replacements would make far longer than it was:
+// each of a few can double it, and together they would take all memory.
 var ErrGrown = errors.New("replacements make the text grow without bound")
 
-// A text may grow to the larger of the two; no real pipeline comes near, since the longest normal form of a character is eighteen others.
+// A text may grow to the larger of the two; no real pipeline comes near, since the longest normal
+// form of a character is eighteen others.
 const (
 	mostGrowth = 64      // times the original
 	leastLimit = 1 << 16 // bytes
 )
 
-// Err returns an error that wraps [ErrGrown] if a [Replace] was left out since the text had grown too much.
+// Err returns an error that wraps [ErrGrown] if a [Replace] was left out since the text had grown
+// too much.
 func (s *String) Err() error { return s.err }
 
-// NewString begins with the text itself. Each byte that is no UTF-8 becomes U+FFFD and stands for itself.
+// NewString begins with the text itself. Each byte that is no UTF-8 becomes U+FFFD and stands for
+// itself.
 func NewString(text string) String {
 	if utf8.ValidString(text) {
 		return String{text: text}
@@ -110,8 +114,9 @@ func runeLen(r rune, text string) int {
 	return utf8.RuneLen(r)
 }
 
-// change is one character of a new text. Its delta says where it comes from: 0, it stands for the next character of the old text; positive, it
-// is new and shares the span of what precedes it; -n, it stands for the next character, and n further ones are gone.
+// change is one character of a new text. Its delta says where it comes from: 0, it stands for the
+// next character of the old text; positive, it is new and shares the span of what precedes it; -n,
+// it stands for the next character, and n further ones are gone.
 type change struct {
 	r     rune
 	delta int
@@ -196,7 +201,8 @@ func (s *String) Map(f func(rune) rune) {
 	s.transform(changes, 0)
 }
 
-// Prepend puts a prefix before the text; it stands for the first character of the original. An empty text stays empty.
+// Prepend puts a prefix before the text; it stands for the first character of the original. An
+// empty text stays empty.
 func (s *String) Prepend(prefix string) {
 	if s.text == "" || prefix == "" {
 		return
@@ -231,7 +237,8 @@ func (s *String) Strip(left, right bool) {
 	}
 }
 
-// Replace puts content in the place of each match of the pattern, unless the text would grow without bound, which [String.Err] tells.
+// Replace puts content in the place of each match of the pattern, unless the text would grow
+// without bound, which [String.Err] tells.
 func (s *String) Replace(pattern Pattern, content string) {
 	if s.err != nil {
 		return // the text is refused already; what is left of the pipeline costs nothing
@@ -250,7 +257,8 @@ func (s *String) Replace(pattern Pattern, content string) {
 		original = old[len(old)-1].End - s.start
 	}
 	if size > leastLimit && size/mostGrowth > original {
-		s.err = fmt.Errorf("%w: %d bytes have become %d, and putting %.40q in the place of %d matches would make them %d; mend the normalizers", ErrGrown, original, len(s.text), content, len(matches), size)
+		s.err = fmt.Errorf("%w: %d bytes have become %d, and putting %.40q in the place of %d matches would make "+
+			"them %d; mend the normalizers", ErrGrown, original, len(s.text), content, len(matches), size)
 		return
 	}
 	var b strings.Builder

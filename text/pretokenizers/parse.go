@@ -58,5 +58,6 @@ func parseKind(kind string, raw json.RawMessage, depth int) (PreTokenizer, error
 		list, err := tagged.List(raw, "pretokenizers", depth, parse)
 		return Sequence(list), err
 	}
-	return nil, fmt.Errorf("unknown type; this reader knows BertPreTokenizer, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, ByteLevel, Metaspace, CharDelimiterSplit, FixedLength, UnicodeScripts, Sequence")
+	return nil, fmt.Errorf("unknown type; this reader knows BertPreTokenizer, Whitespace, WhitespaceSplit, " +
+		"Punctuation, Digits, Split, ByteLevel, Metaspace, CharDelimiterSplit, FixedLength, UnicodeScripts, Sequence")
 }

@@ -11,7 +11,8 @@ import (
 // String is a text that knows which stretches of its original it stands for.
 type String = normalizers.String
 
-// PreTokenizer cuts a text into words. Empty words do not count. It must be safe to use from several goroutines.
+// PreTokenizer cuts a text into words. Empty words do not count. It must be safe to use from
+// several goroutines.
 type PreTokenizer interface {
 	PreTokenize(s String) []String
 }
@@ -61,7 +62,8 @@ func (WhitespaceSplit) PreTokenize(s String) []String {
 	return s.Split(is(ucd.Space), normalizers.Removed)
 }
 
-// Whitespace takes stretches of word characters and stretches of other signs for words: the regular expression \w+|[^\w\s]+.
+// Whitespace takes stretches of word characters and stretches of other signs for words: the regular
+// expression \w+|[^\w\s]+.
 type Whitespace struct{}
 
 // PreTokenize cuts the text.

@@ -23,7 +23,8 @@ func NewSplit(at string, behavior normalizers.Behavior) Split {
 	return Split{Spec: normalizers.PatternSpec{String: &at}, Behavior: behavior, pattern: normalizers.Literal(at)}
 }
 
-// NewSplitRegexp cuts at the matches of a regular expression; [normalizers.Regexp] says what it may contain.
+// NewSplitRegexp cuts at the matches of a regular expression; [normalizers.Regexp] says what it may
+// contain.
 func NewSplitRegexp(pattern string, behavior normalizers.Behavior) (Split, error) {
 	compiled, err := normalizers.Regexp(pattern)
 	return Split{Spec: normalizers.PatternSpec{Regex: &pattern}, Behavior: behavior, pattern: compiled}, err
@@ -43,8 +44,9 @@ func (p Split) MarshalJSON() ([]byte, error) {
 	return tagged.Marshal("Split", fields(p))
 }
 
-// ByteLevel is GPT-2's pre-tokenizer: it cuts with GPT-2's pattern and replaces each byte by the printable character that stands for it. It is a
-// post-processor and a decoder too; there the fields TrimOffsets and AddPrefixSpace have their meaning.
+// ByteLevel is GPT-2's pre-tokenizer: it cuts with GPT-2's pattern and replaces each byte by the
+// printable character that stands for it. It is a post-processor and a decoder too; there the
+// fields TrimOffsets and AddPrefixSpace have their meaning.
 type ByteLevel struct {
 	AddPrefixSpace bool `json:"add_prefix_space"` // put a space before a text that begins without one
 	TrimOffsets    bool `json:"trim_offsets"`     // the post-processor leaves white space out of the offsets
@@ -77,7 +79,8 @@ func (p ByteLevel) MarshalJSON() ([]byte, error) {
 	return tagged.Marshal("ByteLevel", fields(p))
 }
 
-// ParseByteLevel reads the piece "ByteLevel", which is a pre-tokenizer, a post-processor and a decoder.
+// ParseByteLevel reads the piece "ByteLevel", which is a pre-tokenizer, a post-processor and a
+// decoder.
 func ParseByteLevel(raw json.RawMessage) (ByteLevel, error) {
 	f, err := tagged.Decode[struct {
 		AddPrefixSpace bool  `json:"add_prefix_space"`
@@ -105,7 +108,8 @@ type Metaspace struct {
 func (p Metaspace) PreTokenize(s String) []String {
 	mark := string(p.Replacement)
 	s.Replace(normalizers.RuneFunc(func(r rune) bool { return r == ' ' }), mark)
-	if !strings.HasPrefix(s.Text(), mark) && p.PrependScheme != PrependNever && (p.PrependScheme != PrependFirst || s.Start() == 0) {
+	if !strings.HasPrefix(s.Text(), mark) && p.PrependScheme != PrependNever && (p.PrependScheme != PrependFirst ||
+		s.Start() == 0) {
 		s.Prepend(mark)
 	}
 	if p.NoSplit {
@@ -127,7 +131,8 @@ func (p Metaspace) MarshalJSON() ([]byte, error) {
 	if p.PrependScheme == "" {
 		p.PrependScheme = PrependAlways
 	}
-	return tagged.Marshal("Metaspace", metaspaceJSON{Replacement: string(p.Replacement), PrependScheme: p.PrependScheme, Split: &split})
+	return tagged.Marshal("Metaspace", metaspaceJSON{Replacement: string(p.Replacement), PrependScheme: p.PrependScheme,
+		Split: &split})
 }
 
 // ParseMetaspace reads the piece "Metaspace", which is a pre-tokenizer and a decoder.

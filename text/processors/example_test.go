@@ -21,7 +21,8 @@ func of(first int64, words ...string) *encodings.Encoding {
 
 // BERT's special tokens around a pair of texts.
 func Example() {
-	p, err := processors.NewTemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", processors.SpecialToken{Token: "[CLS]", ID: 101}, processors.SpecialToken{Token: "[SEP]", ID: 102})
+	p, err := processors.NewTemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1",
+		processors.SpecialToken{Token: "[CLS]", ID: 101}, processors.SpecialToken{Token: "[SEP]", ID: 102})
 	if err != nil {
 		fmt.Println(err)
 		return

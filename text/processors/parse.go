@@ -30,5 +30,6 @@ func parseKind(kind string, raw json.RawMessage, depth int) (PostProcessor, erro
 		list, err := tagged.List(raw, "processors", depth, parse)
 		return Sequence(list), err
 	}
-	return nil, fmt.Errorf("unknown type; this reader knows BertProcessing, RobertaProcessing, TemplateProcessing, ByteLevel, Sequence")
+	return nil, fmt.Errorf("unknown type; this reader knows BertProcessing, RobertaProcessing, TemplateProcessing, " +
+		"ByteLevel, Sequence")
 }

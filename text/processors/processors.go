@@ -13,7 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// PostProcessor puts special tokens around the texts. It must be safe to use from several goroutines.
+// PostProcessor puts special tokens around the texts. It must be safe to use from several
+// goroutines.
 type PostProcessor interface {
 	// AddedTokens is the number of special tokens it adds to one text or to a pair.
 	AddedTokens(isPair bool) int
@@ -21,7 +22,8 @@ type PostProcessor interface {
 	Process(parts []*encodings.Encoding, addSpecialTokens bool) ([]*encodings.Encoding, error)
 }
 
-// Process makes one encoding of one text or two (pair may be nil) with a post-processor, or without one when p is nil.
+// Process makes one encoding of one text or two (pair may be nil) with a post-processor, or without
+// one when p is nil.
 func Process(p PostProcessor, e, pair *encodings.Encoding, addSpecialTokens bool) (*encodings.Encoding, error) {
 	parts := []*encodings.Encoding{e}
 	if pair != nil {
@@ -175,8 +177,8 @@ func trimAll(e *encodings.Encoding, prefixed bool) {
 	}
 }
 
-// trim takes white space at the ends of tokens out of their offsets. A single space at the start may have been put there by the pre-tokenizer and
-// then was never in the offsets.
+// trim takes white space at the ends of tokens out of their offsets. A single space at the start
+// may have been put there by the pre-tokenizer and then was never in the offsets.
 func trim(e *encodings.Encoding, prefixed bool) {
 	table := ucd.Load()
 	blank := func(r rune) bool { return r == normalizers.ByteRune(' ') || table.Of(r).Is(ucd.Space) }

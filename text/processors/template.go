@@ -17,7 +17,8 @@ type Piece struct {
 	TypeID   int64
 }
 
-// TemplateProcessing puts texts and special tokens in the order of a template. Make one with [NewTemplateProcessing].
+// TemplateProcessing puts texts and special tokens in the order of a template. Make one with
+// [NewTemplateProcessing].
 type TemplateProcessing struct {
 	single, pair []Piece
 	special      map[string]templateToken
@@ -30,8 +31,9 @@ type templateToken struct {
 	Tokens []string `json:"tokens"`
 }
 
-// NewTemplateProcessing makes a post-processor from templates such as "[CLS]:0 $A:0 [SEP]:0" and "[CLS] $A [SEP] $B:1 [SEP]:1". $A and $B are
-// the texts, other words special tokens, the number behind a colon is the type (0 without one).
+// NewTemplateProcessing makes a post-processor from templates such as "[CLS]:0 $A:0 [SEP]:0" and
+// "[CLS] $A [SEP] $B:1 [SEP]:1". $A and $B are the texts, other words special tokens, the number
+// behind a colon is the type (0 without one).
 func NewTemplateProcessing(single, pair string, special ...SpecialToken) (*TemplateProcessing, error) {
 	p := &TemplateProcessing{special: map[string]templateToken{}}
 	for _, t := range special {
@@ -78,7 +80,8 @@ func parseTemplate(template string) ([]Piece, error) {
 	return pieces, nil
 }
 
-// check makes sure that the templates name only what there is, and with both that the one for pairs uses both texts.
+// check makes sure that the templates name only what there is, and with both that the one for pairs
+// uses both texts.
 func (p *TemplateProcessing) check(both bool) error {
 	hasA, hasB := false, false
 	for i, pieces := range [][]Piece{p.single, p.pair} {
@@ -93,7 +96,8 @@ func (p *TemplateProcessing) check(both bool) error {
 				hasB = true
 			case "":
 				if _, ok := p.special[piece.Special]; !ok {
-					return fmt.Errorf("the template needs the special token %q, which is not in special_tokens", piece.Special)
+					return fmt.Errorf("the template needs the special token %q, which is not in special_tokens",
+						piece.Special)
 				}
 			default:
 				return fmt.Errorf("the template has a sequence %q; want A or B", piece.Sequence)
@@ -105,7 +109,8 @@ func (p *TemplateProcessing) check(both bool) error {
 	}
 	for name, t := range p.special {
 		if len(t.IDs) != len(t.Tokens) {
-			return fmt.Errorf("special token %q has %d ids and %d tokens; want as many", name, len(t.IDs), len(t.Tokens))
+			return fmt.Errorf("special token %q has %d ids and %d tokens; want as many", name, len(t.IDs),
+				len(t.Tokens))
 		}
 	}
 	return nil
@@ -127,14 +132,16 @@ func (p *TemplateProcessing) AddedTokens(isPair bool) int {
 }
 
 // Process puts texts and tokens in order.
-func (p *TemplateProcessing) Process(parts []*encodings.Encoding, addSpecialTokens bool) ([]*encodings.Encoding, error) {
+func (p *TemplateProcessing) Process(parts []*encodings.Encoding, addSpecialTokens bool) ([]*encodings.Encoding,
+	error) {
 	pieces := p.single
 	switch len(parts) {
 	case 1:
 	case 2:
 		pieces = p.pair
 	default:
-		return nil, fmt.Errorf("TemplateProcessing of %d texts; want 1 or 2: it cannot follow a post-processor that adds tokens", len(parts))
+		return nil, fmt.Errorf("TemplateProcessing of %d texts; want 1 or 2: it cannot follow a post-processor that "+
+			"adds tokens", len(parts))
 	}
 	out := make([]*encodings.Encoding, 0, len(pieces))
 	used := [2]bool{}

@@ -8,11 +8,13 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// EarlyStopping stops a run when its evaluations get no better: EarlyStoppingCallback of Hugging Face. It judges by the metric that
-// decides which evaluation is the best (Options.MetricForBest). Set Options.LoadBestAtEnd to end with the best weights.
+// EarlyStopping stops a run when its evaluations get no better: EarlyStoppingCallback of Hugging
+// Face. It judges by the metric that decides which evaluation is the best (Options.MetricForBest).
+// Set Options.LoadBestAtEnd to end with the best weights.
 //
-// Its count of evaluations without improvement survives a resume. A run that it has stopped and that is resumed stops at once, unless
-// Patience has been raised or the semantics say otherwise (EarlyStoppingWaits).
+// Its count of evaluations without improvement survives a resume. A run that it has stopped and
+// that is resumed stops at once, unless Patience has been raised or the semantics say otherwise
+// (EarlyStoppingWaits).
 type EarlyStopping struct {
 	Patience  int     // evaluations in a row without improvement after which the run stops; zero: 1
 	Threshold float64 // an improvement must be greater than this; zero: any improvement counts
@@ -101,10 +103,12 @@ func (e *EarlyStopping) MarshalState() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// StateName implements trainer.StateNamer: a checkpoint resumed by transformers gives its EarlyStoppingCallback the same count.
+// StateName implements trainer.StateNamer: a checkpoint resumed by transformers gives its
+// EarlyStoppingCallback the same count.
 func (e *EarlyStopping) StateName() string { return "EarlyStoppingCallback" }
 
-// UnmarshalState implements trainer.StateSaver. The settings stay as they are: those of the program hold.
+// UnmarshalState implements trainer.StateSaver. The settings stay as they are: those of the program
+// hold.
 func (e *EarlyStopping) UnmarshalState(text []byte) error {
 	var s earlyStoppingState
 	if err := json.Unmarshal(text, &s); err != nil {

@@ -17,8 +17,11 @@ import (
 
 func ExampleEarlyStopping() {
 	loss := []float64{3, 2, 2.5, 2.1, 1}
-	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics { return trainer.Metrics{"loss": loss[n-1]} }}
-	t, err := trainer.New(step, trainer.Options{Epochs: 5, Callbacks: []any{&callback.EarlyStopping{Patience: 2}}, Progress: io.Discard})
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+		return trainer.Metrics{"loss": loss[n-1]}
+	}}
+	t, err := trainer.New(step, trainer.Options{Epochs: 5, Callbacks: []any{&callback.EarlyStopping{Patience: 2}},
+		Progress: io.Discard})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -36,7 +39,10 @@ func ExampleEarlyStopping() {
 func stopsAfter(t *testing.T, e *callback.EarlyStopping, o trainer.Options, metric string, values []float64) int {
 	t.Helper()
 	evals := 0
-	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics { evals = n; return trainer.Metrics{metric: values[n-1]} }}
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+		evals = n
+		return trainer.Metrics{metric: values[n-1]}
+	}}
 	o.Epochs, o.MetricForBest, o.Callbacks, o.Progress = float64(len(values)), metric, []any{e}, io.Discard
 	tr, err := trainer.New[int, []int](step, o)
 	if err != nil {
@@ -57,11 +63,16 @@ func TestEarlyStopping(t *testing.T) {
 		values []float64
 		want   int
 	}{
-		{"the zero value stops at the first evaluation that is no better", callback.EarlyStopping{}, "loss", []float64{3, 2, 2, 1}, 3},
-		{"an improvement starts the count anew", callback.EarlyStopping{Patience: 2}, "loss", []float64{3, 4, 2, 4, 1, 4, 4, 0}, 7},
-		{"greater is better where the metric says so", callback.EarlyStopping{}, "accuracy", []float64{0.1, 0.2, 0.3, 0.2, 0.4}, 4},
-		{"an improvement within the threshold does not count", callback.EarlyStopping{Threshold: 0.5}, "loss", []float64{3, 2.6, 1}, 2},
-		{"but it is the best from then on", callback.EarlyStopping{Patience: 2, Threshold: 0.5}, "loss", []float64{3, 2.6, 2.2, 1}, 3},
+		{"the zero value stops at the first evaluation that is no better", callback.EarlyStopping{}, "loss",
+			[]float64{3, 2, 2, 1}, 3},
+		{"an improvement starts the count anew", callback.EarlyStopping{Patience: 2}, "loss", []float64{3, 4, 2, 4, 1,
+			4, 4, 0}, 7},
+		{"greater is better where the metric says so", callback.EarlyStopping{}, "accuracy", []float64{0.1, 0.2, 0.3,
+			0.2, 0.4}, 4},
+		{"an improvement within the threshold does not count", callback.EarlyStopping{Threshold: 0.5}, "loss",
+			[]float64{3, 2.6, 1}, 2},
+		{"but it is the best from then on", callback.EarlyStopping{Patience: 2, Threshold: 0.5}, "loss",
+			[]float64{3, 2.6, 2.2, 1}, 3},
 		{"nan is no improvement", callback.EarlyStopping{Patience: 2}, "loss", []float64{3, nan, nan, 1}, 3},
 		{"nan at first is waited for", callback.EarlyStopping{Patience: 2}, "loss", []float64{nan, nan, 3, 4, 2}, 5},
 		{"a run that improves goes to its end", callback.EarlyStopping{}, "loss", []float64{3, 2, 1}, 3},
@@ -93,12 +104,16 @@ func TestTheCountSurvivesAResume(t *testing.T) {
 		{"the second session goes on counting", semantics.Default, 4, 5},
 		{"Hugging Face counts from 0", semantics.HuggingFace, 4, 7},
 	} {
-		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 8, Save: trainer.Every(1, trainer.Epoch), MetricForBest: "loss", Eval: trainer.Every(1, trainer.Epoch),
+		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 8, Save: trainer.Every(1, trainer.Epoch),
+			MetricForBest: "loss", Eval: trainer.Every(1, trainer.Epoch),
 			ResumeFrom: trainer.Latest, Semantics: c.rules, Progress: io.Discard}
 		evals := 0
 		fit := func(inject func(string, int) error) error {
 			o.Callbacks = []any{&callback.EarlyStopping{Patience: c.patience}}
-			step := &trainertest.Step{Inject: inject, EvalMetrics: func(n int, _ []int) trainer.Metrics { evals = n; return trainer.Metrics{"loss": values[n-1]} }}
+			step := &trainertest.Step{Inject: inject, EvalMetrics: func(n int, _ []int) trainer.Metrics {
+				evals = n
+				return trainer.Metrics{"loss": values[n-1]}
+			}}
 			tr, err := trainer.New[int, []int](step, o)
 			if err != nil {
 				t.Fatal(err)
@@ -144,7 +159,8 @@ func TestTransformersResumesARunThatWasStopped(t *testing.T) {
 		{"and so it does with the count that the callback has kept", semantics.HuggingFace, true, 4},
 		{"a forgotten count begins at 0", semantics.HuggingFace, false, 5},
 	} {
-		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 8, Save: trainer.Every(1, trainer.Epoch), MetricForBest: "loss", Eval: trainer.Every(1, trainer.Epoch),
+		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 8, Save: trainer.Every(1, trainer.Epoch),
+			MetricForBest: "loss", Eval: trainer.Every(1, trainer.Epoch),
 			ResumeFrom: trainer.Latest, Semantics: c.rules, Progress: io.Discard}
 		evals := 0
 		e := &callback.EarlyStopping{Patience: 2}
@@ -153,7 +169,10 @@ func TestTransformersResumesARunThatWasStopped(t *testing.T) {
 				e = &callback.EarlyStopping{Patience: 2}
 			}
 			o.Callbacks = []any{e}
-			step := &trainertest.Step{EvalMetrics: func(int, []int) trainer.Metrics { evals++; return trainer.Metrics{"loss": 1} }}
+			step := &trainertest.Step{EvalMetrics: func(int, []int) trainer.Metrics {
+				evals++
+				return trainer.Metrics{"loss": 1}
+			}}
 			tr, err := trainer.New[int, []int](step, o)
 			if err != nil {
 				t.Fatal(err)
@@ -182,7 +201,8 @@ func TestTransformersWaitsForTheFirstBestEvaluation(t *testing.T) {
 		{"nan does not count as long as nothing is the best", semantics.HuggingFace, 5},
 	} {
 		e := callback.EarlyStopping{Patience: 1}
-		if got := stopsAfter(t, &e, trainer.Options{Semantics: c.rules, Eval: trainer.Every(1, trainer.Epoch)}, "loss", []float64{nan, nan, nan, 3, 4, 2}); got != c.want {
+		if got := stopsAfter(t, &e, trainer.Options{Semantics: c.rules, Eval: trainer.Every(1, trainer.Epoch)}, "loss",
+			[]float64{nan, nan, nan, 3, 4, 2}); got != c.want {
 			t.Errorf("%s: ended after %d evaluations, want %d", c.claim, got, c.want)
 		}
 	}
@@ -208,7 +228,8 @@ func TestEarlyStoppingSaysWhatItMisses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tr.Fit(t.Context(), trainertest.Samples(4), trainertest.Samples(4)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := tr.Fit(t.Context(), trainertest.Samples(4), trainertest.Samples(4)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Fit = %v, want an error with %q", c.claim, err, c.want)
 		}
 	}

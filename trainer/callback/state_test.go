@@ -14,13 +14,17 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// The names and the form are those of transformers 5.17, whose Trainer gives its own callbacks these states when it resumes.
+// The names and the form are those of transformers 5.17, whose Trainer gives its own callbacks
+// these states when it resumes.
 func TestStatesOfCallbacksAreThoseOfTransformers(t *testing.T) {
 	dir := t.TempDir()
 	losses := []float64{1, 2, 3}
-	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics { return trainer.Metrics{"loss": losses[n-1]} }}
+	step := &trainertest.Step{EvalMetrics: func(n int, _ []int) trainer.Metrics {
+		return trainer.Metrics{"loss": losses[n-1]}
+	}}
 	tr, err := trainer.New(step, trainer.Options{
-		OutputDir: dir, Epochs: 3, Save: trainer.Every(2, trainer.Epoch), Callbacks: []any{&callback.EarlyStopping{Patience: 3, Threshold: 0.5}}, Progress: io.Discard,
+		OutputDir: dir, Epochs: 3, Save: trainer.Every(2, trainer.Epoch),
+		Callbacks: []any{&callback.EarlyStopping{Patience: 3, Threshold: 0.5}}, Progress: io.Discard,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +49,8 @@ func TestStatesOfCallbacksAreThoseOfTransformers(t *testing.T) {
 		},
 		"TrainerControl": map[string]any{
 			"args": map[string]any{
-				"should_epoch_stop": false, "should_evaluate": false, "should_log": false, "should_save": true, "should_training_stop": false,
+				"should_epoch_stop": false, "should_evaluate": false, "should_log": false, "should_save": true,
+				"should_training_stop": false,
 			},
 			"attributes": map[string]any{},
 		},

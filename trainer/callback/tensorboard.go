@@ -12,11 +12,12 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// TensorBoard writes the log of a run for TensorBoard: TensorBoardCallback of Hugging Face. Rows of the training go under train/, those of an
-// evaluation under eval/, of a prediction under test/, with the update as the step. Only the main process writes.
+// TensorBoard writes the log of a run for TensorBoard: TensorBoardCallback of Hugging Face. Rows of
+// the training go under train/, those of an evaluation under eval/, of a prediction under test/,
+// with the update as the step. Only the main process writes.
 type TensorBoard struct {
-	// Dir is where the events go. Empty: $TENSORBOARD_LOGGING_DIR, else runs/MonDD_HH-MM-SS_HOST in the run's OutputDir, as
-	// transformers names it.
+	// Dir is where the events go. Empty: $TENSORBOARD_LOGGING_DIR, else runs/MonDD_HH-MM-SS_HOST in
+	// the run's OutputDir, as transformers names it.
 	Dir string
 
 	writer *EventWriter
@@ -54,8 +55,10 @@ func (t *TensorBoard) TrainBegin(r *trainer.Run) error {
 	}
 	t.writer = w
 	info, err := json.MarshalIndent(map[string]any{
-		"step": r.Info.Step, "semantics": r.Info.Semantics.Name, "train_samples": r.Info.TrainSamples, "batch_size": r.Info.BatchSize, "accumulate": r.Info.Accumulate,
-		"epochs": r.Info.Epochs, "max_steps": r.MaxSteps, "learning_rate": r.Info.LearningRate, "schedule": r.Info.Schedule, "seed": r.Info.Seed,
+		"step": r.Info.Step, "semantics": r.Info.Semantics.Name, "train_samples": r.Info.TrainSamples,
+		"batch_size": r.Info.BatchSize, "accumulate": r.Info.Accumulate,
+		"epochs": r.Info.Epochs, "max_steps": r.MaxSteps, "learning_rate": r.Info.LearningRate,
+		"schedule": r.Info.Schedule, "seed": r.Info.Seed,
 	}, "    ", "  ") // indented by four, so that Markdown leaves it as it is
 	if err != nil {
 		return err

@@ -16,8 +16,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// EventWriter writes a file of TensorBoard events: torch.utils.tensorboard.SummaryWriter, as far as numbers and texts go. Its methods may be
-// called by one goroutine at a time. After an error, which every later call repeats, the file ends with its last whole event.
+// EventWriter writes a file of TensorBoard events: torch.utils.tensorboard.SummaryWriter, as far as
+// numbers and texts go. Its methods may be called by one goroutine at a time. After an error, which
+// every later call repeats, the file ends with its last whole event.
 type EventWriter struct {
 	file *os.File
 	out  *bufio.Writer
@@ -28,8 +29,8 @@ type EventWriter struct {
 // eventFiles counts the files of this process, so that two of one second have different names.
 var eventFiles atomic.Int64
 
-// NewEventWriter makes a new file in a folder, which is made if there is none. Its name is that of SummaryWriter:
-// events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER.
+// NewEventWriter makes a new file in a folder, which is made if there is none. Its name is that of
+// SummaryWriter: events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER.
 func NewEventWriter(dir string) (*EventWriter, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)
@@ -82,7 +83,8 @@ func (w *EventWriter) AddText(tag, text string, step int) error {
 		var v []byte
 		v = appendString(v, fieldTag, tag+"/text_summary")
 		v = appendMessage(v, fieldTensor, textTensor(text))
-		v = appendMessage(v, fieldMetadata, appendMessage(nil, 1, appendString(nil, 1, "text"))) // plugin_data.plugin_name
+		// plugin_data.plugin_name
+		v = appendMessage(v, fieldMetadata, appendMessage(nil, 1, appendString(nil, 1, "text")))
 		return appendMessage(b, fieldSummary, appendMessage(nil, fieldValue, v))
 	})
 	return w.err
@@ -153,7 +155,8 @@ func (w *EventWriter) Close() error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedSum is the CRC32C of TFRecord files: turned and shifted, so that sums of data that hold sums are no trap.
+// maskedSum is the CRC32C of TFRecord files: turned and shifted, so that sums of data that hold
+// sums are no trap.
 func maskedSum(b []byte) uint32 {
 	sum := crc32.Checksum(b, castagnoli)
 	return (sum>>15 | sum<<17) + 0xa282ead8
@@ -171,9 +174,10 @@ type Event struct {
 // maxEvent bounds the memory that a damaged length can ask for.
 const maxEvent = 64 << 20
 
-// ReadEvents reads the numbers and texts of a file of events, up to its end or to the first event that is not whole: a run may be
-// writing it, or have been killed while it did. Then, and where a sum does not fit, the error says at which byte, and the events before are
-// returned with it. Summaries of other kinds, such as pictures, are left out.
+// ReadEvents reads the numbers and texts of a file of events, up to its end or to the first event
+// that is not whole: a run may be writing it, or have been killed while it did. Then, and where a
+// sum does not fit, the error says at which byte, and the events before are returned with it.
+// Summaries of other kinds, such as pictures, are left out.
 func ReadEvents(r io.Reader) ([]Event, error) {
 	in := bufio.NewReader(r)
 	var events []Event
@@ -186,7 +190,8 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 		}
 		size := binary.LittleEndian.Uint64(head[:8])
 		if got, want := maskedSum(head[:8]), binary.LittleEndian.Uint32(head[8:]); got != want || size > maxEvent {
-			return events, fmt.Errorf("tensorboard: byte %d: no event begins here: its length is %d with the sum %08x, want %08x", at, size, got, want)
+			return events, fmt.Errorf("tensorboard: byte %d: no event begins here: its length is %d with the sum "+
+				"%08x, want %08x", at, size, got, want)
 		}
 		data, err := io.ReadAll(io.LimitReader(in, int64(size)+4))
 		if err == nil && len(data) < int(size)+4 {
@@ -197,7 +202,8 @@ func ReadEvents(r io.Reader) ([]Event, error) {
 		}
 		data, sum := data[:size], binary.LittleEndian.Uint32(data[size:])
 		if got := maskedSum(data); got != sum {
-			return events, fmt.Errorf("tensorboard: byte %d: the event has the sum %08x, want %08x: it is damaged", at, got, sum)
+			return events, fmt.Errorf("tensorboard: byte %d: the event has the sum %08x, want %08x: it is damaged", at,
+				got, sum)
 		}
 		e, err := parseEvent(data)
 		if err != nil {

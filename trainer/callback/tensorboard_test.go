@@ -19,7 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// TestEventsHaveTheBytesOfPyTorchs compares the events behind the file's version, whose text names the writer, byte by byte.
+// TestEventsHaveTheBytesOfPyTorchs compares the events behind the file's version, whose text names
+// the writer, byte by byte.
 func TestEventsHaveTheBytesOfPyTorchs(t *testing.T) {
 	want, err := os.ReadFile("testdata/events.tfevents") // written by testdata/events.py
 	if err != nil {
@@ -109,7 +110,8 @@ func TestEventWriterRepeatsItsError(t *testing.T) {
 func TestTensorBoardTellsTheLog(t *testing.T) {
 	dir := t.TempDir()
 	tb := &TensorBoard{Dir: dir}
-	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Epochs: 1, BatchSize: 1, LearningRate: 0.1, Log: trainer.Every(1, trainer.Update), Progress: io.Discard, Callbacks: []any{tb}})
+	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Epochs: 1, BatchSize: 1, LearningRate: 0.1,
+		Log: trainer.Every(1, trainer.Update), Progress: io.Discard, Callbacks: []any{tb}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,8 @@ func TestTensorBoardTellsTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	tags := tagsIn(t, dir)
-	for _, want := range []string{"args/text_summary 0", "train/loss 1", "train/learning_rate 1", "train/loss 2", "eval/loss 2", "train/train_loss 2"} {
+	for _, want := range []string{"args/text_summary 0", "train/loss 1", "train/learning_rate 1", "train/loss 2",
+		"eval/loss 2", "train/train_loss 2"} {
 		if !strings.Contains(tags, want+"\n") {
 			t.Errorf("there is no %q in\n%s", want, tags)
 		}
@@ -155,7 +158,8 @@ func TestTensorBoardNeedsAFolder(t *testing.T) {
 		_, err = tr.Fit(context.Background(), trainertest.Samples(1), nil)
 		return err
 	}
-	if err := fit(trainer.Options{Callbacks: []any{&TensorBoard{}}}); err == nil || !strings.Contains(err.Error(), "OutputDir") {
+	if err := fit(trainer.Options{Callbacks: []any{&TensorBoard{}}}); err == nil || !strings.Contains(err.Error(),
+		"OutputDir") {
 		t.Errorf("a run without folder: %v", err)
 	}
 	dir := t.TempDir()

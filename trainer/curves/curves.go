@@ -37,8 +37,8 @@ func WriteFile(path string, history []trainer.Logs, names ...string) error {
 	return file.CloseAtomicallyReplace()
 }
 
-// Write draws a panel for each name that the log has: the values of its rows over "step". Names without a finite value are left
-// out; it is an error if none is left.
+// Write draws a panel for each name that the log has: the values of its rows over "step". Names
+// without a finite value are left out; it is an error if none is left.
 func Write(w io.Writer, history []trainer.Logs, names ...string) error {
 	var panels [][]*plot.Plot
 	for _, name := range names {
@@ -56,7 +56,8 @@ func Write(w io.Writer, history []trainer.Logs, names ...string) error {
 		return fmt.Errorf("curves: the log has no values of %q (%d rows)", names, len(history))
 	}
 	canvas := vgimg.New(width, height*vg.Length(len(panels)))
-	tiles := draw.Tiles{Rows: len(panels), Cols: 1, PadTop: vg.Millimeter, PadBottom: vg.Millimeter, PadLeft: vg.Millimeter, PadRight: 4 * vg.Millimeter, PadY: 3 * vg.Millimeter}
+	tiles := draw.Tiles{Rows: len(panels), Cols: 1, PadTop: vg.Millimeter, PadBottom: vg.Millimeter,
+		PadLeft: vg.Millimeter, PadRight: 4 * vg.Millimeter, PadY: 3 * vg.Millimeter}
 	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
 		panels[i][0].Draw(row[0])
 	}

@@ -6,8 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// GradientCheckpointer is a model or a layer that can compute its forward pass again in the backward pass instead of keeping what that
-// needs: gradient_checkpointing_enable of transformers. torch.Checkpoint does the work; it restores the random numbers, so dropout is the same.
+// GradientCheckpointer is a model or a layer that can compute its forward pass again in the
+// backward pass instead of keeping what that needs: gradient_checkpointing_enable of transformers.
+// torch.Checkpoint does the work; it restores the random numbers, so dropout is the same.
 type GradientCheckpointer interface {
 	SetGradientCheckpointing(on bool)
 }
@@ -21,7 +22,8 @@ func enableGradientCheckpointing(model any) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("engine: Options.GradientCheckpointing is set, but neither the model %T nor a layer in it has a method SetGradientCheckpointing(on bool) (engine.GradientCheckpointer)", model)
+		return fmt.Errorf("engine: Options.GradientCheckpointing is set, but neither the model %T nor a layer in it "+
+			"has a method SetGradientCheckpointing(on bool) (engine.GradientCheckpointer)", model)
 	}
 	return nil
 }

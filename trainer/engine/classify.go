@@ -24,8 +24,8 @@ type Forwarder interface {
 	Forward(x torch.Tensor) torch.Tensor
 }
 
-// Classify is the task of naming the class of a vector of features: cross-entropy over the model's outputs, [rows, classes]. An evaluation
-// gives "accuracy" and what more metrics say.
+// Classify is the task of naming the class of a vector of features: cross-entropy over the model's
+// outputs, [rows, classes]. An evaluation gives "accuracy" and what more metrics say.
 func Classify(model Forwarder, more ...metrics.Metric[int]) Task[Example, Examples] {
 	return &classify{model: model, metrics: append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
 }
@@ -40,7 +40,8 @@ type classify struct {
 // judged is what became of a sample.
 type judged struct{ Predicted, Class int64 }
 
-// observed are the predictions of a batch. They stay on the device until the evaluation ends, so that no batch waits for it.
+// observed are the predictions of a batch. They stay on the device until the evaluation ends, so
+// that no batch waits for it.
 type observed struct {
 	predicted torch.Tensor
 	classes   []int64
@@ -53,7 +54,8 @@ func (c *classify) Collate(samples []Example) (Examples, error) {
 	b := Examples{make([]float32, 0, width*len(samples)), make([]int64, len(samples))}
 	for i, s := range samples {
 		if len(s.Features) != width {
-			return Examples{}, fmt.Errorf("sample %d of the batch has %d features, but the first has %d", i, len(s.Features), width)
+			return Examples{}, fmt.Errorf("sample %d of the batch has %d features, but the first has %d", i,
+				len(s.Features), width)
 		}
 		b.Features = append(b.Features, s.Features...)
 		b.Classes[i] = s.Class
@@ -69,13 +71,15 @@ func (c *classify) Predict(p Pass, b Examples) Outputs {
 	return Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{Input(p, b.Classes)}, Rows: len(b.Classes)}
 }
 
-// checkClasses says what libtorch would say of a class that the model has no output for, on a GPU long after it, with the row that has it.
+// checkClasses says what libtorch would say of a class that the model has no output for, on a GPU
+// long after it, with the row that has it.
 func checkClasses(logits torch.Tensor, classes []int64) {
 	outputs := logits.Size(-1)
 	for row, class := range classes {
 		if class != IgnoreIndex && (class < 0 || class >= outputs) {
 			panic(&torch.Error{Op: "Classify", Code: torch.ErrValue, Msg: fmt.Sprintf(
-				"row %d of the batch has class %d, but the model has %d outputs, so the classes are 0 to %d (or %d, which is left out)", row, class, outputs, outputs-1, IgnoreIndex)})
+				"row %d of the batch has class %d, but the model has %d outputs, so the classes are 0 to %d (or %d, "+
+					"which is left out)", row, class, outputs, outputs-1, IgnoreIndex)})
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PyTorch clips groups of equal dtype one after the other, in an order that its hash table decides; the norm is one over all of them.
+// PyTorch clips groups of equal dtype one after the other, in an order that its hash table decides;
+// the norm is one over all of them.
 func TestClippingSeesParametersOfAllDtypes(t *testing.T) {
 	testenv.RequireTorch(t)
 	var params []torch.Tensor
@@ -30,7 +31,8 @@ func TestClippingSeesParametersOfAllDtypes(t *testing.T) {
 	}
 	for i, p := range params {
 		g := p.Grad()
-		if got, want := g.ToDType(torch.Float64).Sum(torch.DefaultDType).Item(), 3*float64(i+1)*0.5/want; g.DType() != p.DType() || math.Abs(got-want) > 0.01*want {
+		if got, want := g.ToDType(torch.Float64).Sum(torch.DefaultDType).Item(),
+			3*float64(i+1)*0.5/want; g.DType() != p.DType() || math.Abs(got-want) > 0.01*want {
 			t.Errorf("gradient %d sums to %v in %s, want %v in %s", i, got, g.DType(), want, p.DType())
 		}
 	}

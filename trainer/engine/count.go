@@ -19,7 +19,8 @@ func (s *Step[S, B]) CountItems(b B) int64 {
 	return 0
 }
 
-// CountTokens is the number of input tokens in a batch, without padding if [Options].NonPaddingTokens is set; 0 if the task is no [TokenCounter].
+// CountTokens is the number of input tokens in a batch, without padding if
+// [Options].NonPaddingTokens is set; 0 if the task is no [TokenCounter].
 func (s *Step[S, B]) CountTokens(b B) int64 {
 	c, ok := s.task.(TokenCounter[B])
 	if !ok {
@@ -32,8 +33,9 @@ func (s *Step[S, B]) CountTokens(b B) int64 {
 	return all
 }
 
-// CountFlops estimates the floating-point operations of forward and backward: 6 for each token and each parameter that is no embedding's weight, as
-// floating_point_ops of transformers. 0 if the task is no [TokenCounter].
+// CountFlops estimates the floating-point operations of forward and backward: 6 for each token and
+// each parameter that is no embedding's weight, as floating_point_ops of transformers. 0 if the
+// task is no [TokenCounter].
 func (s *Step[S, B]) CountFlops(b B) float64 {
 	c, ok := s.task.(TokenCounter[B])
 	if !ok {
@@ -46,7 +48,8 @@ func (s *Step[S, B]) CountFlops(b B) float64 {
 	return float64(6 * all * s.dense)
 }
 
-// denseParams counts the elements of all parameters, frozen ones too, but the weights of embeddings: num_parameters(exclude_embeddings=True).
+// denseParams counts the elements of all parameters, frozen ones too, but the weights of
+// embeddings: num_parameters(exclude_embeddings=True).
 func denseParams(model any) (total int64) {
 	embeddings := map[string]bool{}
 	for _, m := range nn.Modules(model) {

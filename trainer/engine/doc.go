@@ -1,23 +1,27 @@
-// Package engine turns a model into something that package trainer can train. It is the one package that knows both sides: the loop's
-// [trainer.Step] and libtorch.
+// Package engine turns a model into something that package trainer can train. It is the one package
+// that knows both sides: the loop's [trainer.Step] and libtorch.
 //
-// A [Task] ties a model to its data: how samples become a batch, and how a batch becomes a loss. [New] makes a Step of it:
+// A [Task] ties a model to its data: how samples become a batch, and how a batch becomes a loss.
+// [New] makes a Step of it:
 //
 //	task := engine.Classify(model)
 //	step, err := engine.New(task, engine.Options{Optimizer: optim.AdamW{LR: 1e-3}})
 //	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/mnist", Epochs: 3, BatchSize: 64})
 //	result, err := t.Fit(ctx, train, valid)
 //
-// The order of an update is that of Hugging Face's Trainer: the last backward of the window, unscale, clip, optimizer step (left out when
-// loss scaling found an inf or nan), gradients removed. Losses and norms stay on the device until something is logged, those of an evaluation
+// The order of an update is that of Hugging Face's Trainer: the last backward of the window,
+// unscale, clip, optimizer step (left out when loss scaling found an inf or nan), gradients
+// removed. Losses and norms stay on the device until something is logged, those of an evaluation
 // until it ends.
 //
-// Every batch runs in a [torch.Scope] of its own, so nothing a task makes outlives its batch unless it is kept.
+// Every batch runs in a [torch.Scope] of its own, so nothing a task makes outlives its batch unless
+// it is kept.
 //
 // # What one would override
 //
-// A user of Hugging Face's Trainer subclasses it. Here the same places are fields of [Options] and interfaces that a task may implement; New refuses
-// an option that the task has no means to carry out.
+// A user of Hugging Face's Trainer subclasses it. Here the same places are fields of [Options] and
+// interfaces that a task may implement; New refuses an option that the task has no means to carry
+// out.
 //
 //	compute_loss                    Task.Loss
 //	compute_loss_func               Options.Loss, of a Predictor
@@ -43,9 +47,11 @@
 //
 // # Several processes
 //
-// With trainer.Options.Group a Step trains together with those of other processes, as DistributedDataParallel does; docs/distributed.md has the rules.
+// With trainer.Options.Group a Step trains together with those of other processes, as
+// DistributedDataParallel does; docs/distributed.md has the rules.
 //
 // # What it equals
 //
-// On the CPU, with the same libtorch and one thread, all of this has the bits of transformers 5.17: 17 recorded runs are part of the tests, and 3 on two processes.
+// On the CPU, with the same libtorch and one thread, all of this has the bits of transformers 5.17:
+// 17 recorded runs are part of the tests, and 3 on two processes.
 package engine

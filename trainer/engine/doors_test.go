@@ -28,7 +28,8 @@ func TestLossesAndNormsAreShown(t *testing.T) {
 	testenv.RequireTorch(t)
 	net := newNet()
 	task := &watchedTask{Task: engine.Classify(net)}
-	step, err := engine.New[engine.Example, engine.Examples](task, engine.Options{Optimizer: optim.SGD{LR: 0.1}, MaxGradNorm: math.Inf(1)})
+	step, err := engine.New[engine.Example, engine.Examples](task, engine.Options{Optimizer: optim.SGD{LR: 0.1},
+		MaxGradNorm: math.Inf(1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,8 @@ func TestLossesAndNormsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := float64(float32(task.losses[0]) + float32(task.losses[1])); report.LossSum != want {
-		t.Errorf("the losses add up to %g, reported were %g: what is shown must be what is handed to backward", want, report.LossSum)
+		t.Errorf("the losses add up to %g, reported were %g: what is shown must be what is handed to backward", want,
+			report.LossSum)
 	}
 	if norm, ok, err := step.GradNorm(); !ok || err != nil || norm != report.GradNorm || !(norm > 0) {
 		t.Errorf("norm %g, %v (%v); reported was %g", norm, ok, err, report.GradNorm)
@@ -65,7 +67,8 @@ func TestLossesAndNormsAreShown(t *testing.T) {
 
 func TestTheStepTellsWhetherItsOptimizerIsFused(t *testing.T) {
 	testenv.RequireTorch(t)
-	for implementation, want := range map[optim.Implementation]bool{optim.Fused: true, optim.ForLoop: false, optim.Foreach: false} {
+	for implementation, want := range map[optim.Implementation]bool{optim.Fused: true, optim.ForLoop: false,
+		optim.Foreach: false} {
 		s := newStep(t, engine.Options{Optimizer: optim.AdamW{LR: 0.1, Implementation: implementation}})
 		if got := s.FusedUpdate(); got != want {
 			t.Errorf("%s: FusedUpdate() = %v, want %v", implementation, got, want)

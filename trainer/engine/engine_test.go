@@ -120,10 +120,12 @@ func TestLearns(t *testing.T) {
 
 func TestResumeFromEveryUpdateIsBitForBit(t *testing.T) {
 	options := func(dir string) trainer.Options {
-		return quiet(trainer.Options{OutputDir: dir, Epochs: 2, BatchSize: 4, Accumulate: 3, Save: trainer.Every(1, trainer.Update), Log: trainer.Every(1, trainer.Update)})
+		return quiet(trainer.Options{OutputDir: dir, Epochs: 2, BatchSize: 4, Accumulate: 3, Save: trainer.Every(1,
+			trainer.Update), Log: trainer.Every(1, trainer.Update)})
 	}
 	train, valid := ring(30), ring(10)
-	for name, o := range map[string]engine.Options{"fp32": {}, "bf16": {Precision: amp.BF16}, "sgd": {Optimizer: optim.SGD{LR: 0.1, Momentum: 0.9}}} {
+	for name, o := range map[string]engine.Options{"fp32": {}, "bf16": {Precision: amp.BF16},
+		"sgd": {Optimizer: optim.SGD{LR: 0.1, Momentum: 0.9}}} {
 		t.Run(name, func(t *testing.T) {
 			whole := newStep(t, o)
 			dir := t.TempDir()
@@ -148,7 +150,8 @@ func TestResumeFromEveryUpdateIsBitForBit(t *testing.T) {
 					t.Fatalf("from update %d: %v", k, err)
 				}
 				if got := fingerprint(part); got != want {
-					t.Errorf("resumed from update %d: weights, optimizer or generator differ from those of the whole run", k)
+					t.Errorf("resumed from update %d: weights, optimizer or generator differ from those of the whole "+
+						"run", k)
 				}
 			}
 		})
@@ -165,7 +168,8 @@ func TestAccumulatedGradientIsThatOfTheWholeBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := torch.Values[float32](model.Weight)
-		fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: 1, BatchSize: batch, Accumulate: accumulate, LearningRate: 1}))
+		fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: 1, BatchSize: batch, Accumulate: accumulate,
+			LearningRate: 1}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +195,8 @@ func TestMemoryAndTensorsStayFlat(t *testing.T) {
 	testenv.Live()
 	var live []int64
 	counter := &counter{at: 200, live: &live}
-	fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: 1000, BatchSize: 4, Eval: trainer.Every(200, trainer.Update), Callbacks: []any{counter}}))
+	fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: 1000, BatchSize: 4, Eval: trainer.Every(200,
+		trainer.Update), Callbacks: []any{counter}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +230,8 @@ func TestRefusals(t *testing.T) {
 		o     engine.Options
 		want  string
 	}{
-		"fp16 on the CPU":            {newNet(), engine.Options{Precision: amp.FP16}, "fp16, which the CPU cannot train in"},
+		"fp16 on the CPU": {newNet(), engine.Options{Precision: amp.FP16},
+			"fp16, which the CPU cannot train in"},
 		"a GPU that is not there":    {newNet(), engine.Options{Device: torch.CUDA(7)}, "cuda:7"},
 		"a model without parameters": {nn.Identity{}, engine.Options{}, "has no parameter"},
 		"missing initial weights":    {newNet(), engine.Options{InitWeightsFrom: missing}, missing},
@@ -239,7 +245,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A frozen model is there to be evaluated; what its loss lacks shows at the first backward pass, as in PyTorch.
+// A frozen model is there to be evaluated; what its loss lacks shows at the first backward pass, as
+// in PyTorch.
 func TestAFrozenModelIsEvaluatedAndNotTrained(t *testing.T) {
 	testenv.RequireTorch(t)
 	model := newNet()
@@ -259,7 +266,8 @@ func TestAFrozenModelIsEvaluatedAndNotTrained(t *testing.T) {
 		t.Errorf("Evaluate = %v, %v, want a loss", m, err)
 	}
 	before := fingerprint(s)
-	if _, err = fit.Fit(t.Context(), ring(20), nil); err == nil || !strings.Contains(err.Error(), "all parameters of *engine_test.net are frozen") {
+	if _, err = fit.Fit(t.Context(), ring(20), nil); err == nil || !strings.Contains(err.Error(),
+		"all parameters of *engine_test.net are frozen") {
 		t.Errorf("Fit = %v, want an error that says that all parameters are frozen", err)
 	}
 	if len(s.Optimizer().State()) != 0 || before == "" {
@@ -312,7 +320,8 @@ func TestDamagedStateChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for what, content := range map[string][]byte{"cut": whole[:len(whole)/2], "empty": {}, "other": []byte("hello, this is no tensor file")} {
+		for what, content := range map[string][]byte{"cut": whole[:len(whole)/2], "empty": {},
+			"other": []byte("hello, this is no tensor file")} {
 			if err := os.WriteFile(path, content, 0o644); err != nil {
 				t.Fatal(err)
 			}

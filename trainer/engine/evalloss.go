@@ -51,7 +51,8 @@ func (l *evalLosses) last() (float64, error) {
 	return 0, errNoLoss
 }
 
-// take waits for the device, returns the losses in the dtype that numpy would have them in, and starts anew.
+// take waits for the device, returns the losses in the dtype that numpy would have them in, and
+// starts anew.
 func (l *evalLosses) take() (losses []float64, rows []int, dtype torch.DType) {
 	l.stack()
 	dtype = torch.Float32
@@ -101,8 +102,9 @@ func evalLoss(e trainer.Evaluation, losses []float64, rows []int, dtype torch.DT
 	return sum / float64(all)
 }
 
-// repeatedMean is the mean that Hugging Face's Trainer takes: every batch's loss is there batchSize times, of the last batch only so often that there are
-// as many as rows, where the set has a length, and numpy adds them up.
+// repeatedMean is the mean that Hugging Face's Trainer takes: every batch's loss is there batchSize
+// times, of the last batch only so often that there are as many as rows, where the set has a
+// length, and numpy adds them up.
 func repeatedMean(losses []float64, batchSize, rows int, dtype torch.DType) float64 {
 	n := len(losses) * batchSize
 	if rows > 0 {
@@ -150,7 +152,8 @@ func numpyMean[T float32 | float64](a []T) T {
 	return T(float64(pairwiseSum(a)) / float64(len(a)))
 }
 
-// pairwiseSum is pairwise_sum of numpy's loops: blocks of up to 128 numbers in eight running sums, and halves of what is longer.
+// pairwiseSum is pairwise_sum of numpy's loops: blocks of up to 128 numbers in eight running sums,
+// and halves of what is longer.
 func pairwiseSum[T float32 | float64](a []T) T {
 	n := len(a)
 	switch {

@@ -12,23 +12,28 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// An evaluation that is shared out among several processes. Everything that a process finds in a round it sends to all others, and each adds up the same in the
-// same order. So that nobody waits for a process that has failed, its error is part of what it sends.
+// An evaluation that is shared out among several processes. Everything that a process finds in a
+// round it sends to all others, and each adds up the same in the same order. So that nobody waits
+// for a process that has failed, its error is part of what it sends.
 
 var _ trainer.EvalSharer[int] = (*Step[int, int])(nil)
 
-// ObservationSharer is an [Observer] or [Evaluator] of which several processes can each see a part of an evaluation, and which then makes the numbers of all of it.
-// Without it each process evaluates the whole set. On a process by itself its methods are not called. [Observations] implements it.
+// ObservationSharer is an [Observer] or [Evaluator] of which several processes can each see a part
+// of an evaluation, and which then makes the numbers of all of it. Without it each process
+// evaluates the whole set. On a process by itself its methods are not called. [Observations]
+// implements it.
 type ObservationSharer interface {
-	// TakeObserved returns what Observe, or Evaluate, has taken note of since the last call, and forgets it. Only the first rows samples of it count; the
-	// others fill up a batch.
+	// TakeObserved returns what Observe, or Evaluate, has taken note of since the last call, and
+	// forgets it. Only the first rows samples of it count; the others fill up a batch.
 	TakeObserved(rows int) ([]byte, error)
 
-	// AddObserved takes note of what TakeObserved has returned on some process, this one among them.
+	// AddObserved takes note of what TakeObserved has returned on some process, this one among
+	// them.
 	AddObserved(part []byte) error
 }
 
-// SharesEval reports whether all that an evaluation gathers can be put together: what an [Observer] or [Evaluator] gathers only if it is an [ObservationSharer].
+// SharesEval reports whether all that an evaluation gathers can be put together: what an [Observer]
+// or [Evaluator] gathers only if it is an [ObservationSharer].
 func (s *Step[S, B]) SharesEval(e trainer.Evaluation) bool {
 	_, shares := s.task.(ObservationSharer)
 	_, observes := s.task.(Observer[B])
@@ -85,7 +90,8 @@ func try(f func() error) (err error) {
 	return errors.Join(panicked, err)
 }
 
-// itemsOfRound are the labelled items of this process's batch, or of those of all processes where they weigh together.
+// itemsOfRound are the labelled items of this process's batch, or of those of all processes where
+// they weigh together.
 func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (items int64, err error) {
 	failed := try(func() error {
 		if r.Rows > 0 {
@@ -153,8 +159,10 @@ type news struct {
 	Inputs int  `json:"inputs,omitempty"`
 }
 
-// exchange tells the other processes the news, behind which data and tensors may lie. If one of them has failed, all get an error.
-func (s *Step[S, B]) exchange(ctx context.Context, n news, data []byte, ts []torch.Tensor, failed error) (all []news, parts []part, err error) {
+// exchange tells the other processes the news, behind which data and tensors may lie. If one of
+// them has failed, all get an error.
+func (s *Step[S, B]) exchange(ctx context.Context, n news, data []byte, ts []torch.Tensor, failed error) (all []news,
+	parts []part, err error) {
 	if failed != nil {
 		n, data, ts = news{Failure: failed.Error()}, nil, nil
 	}
@@ -189,7 +197,8 @@ type part struct {
 	tensors []torch.Tensor
 }
 
-// widen fills up the second dimension of logits and labels to that of the widest process: pad_across_processes of Accelerate, before preprocess_logits_for_metrics.
+// widen fills up the second dimension of logits and labels to that of the widest process:
+// pad_across_processes of Accelerate, before preprocess_logits_for_metrics.
 func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Outputs, error) {
 	var n news
 	for _, t := range append(append([]torch.Tensor{}, o.Logits...), o.Labels...) {
@@ -206,7 +215,8 @@ func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Output
 	widest := n.Widths
 	for rank, other := range all {
 		if len(other.Widths) != len(widest) {
-			return o, fmt.Errorf("engine: rank %d has %d outputs and labels, and rank %d has %d", rank, len(other.Widths), s.group.Rank(), len(widest))
+			return o, fmt.Errorf("engine: rank %d has %d outputs and labels, and rank %d has %d", rank,
+				len(other.Widths), s.group.Rank(), len(widest))
 		}
 		for i, width := range other.Widths {
 			widest[i] = max(widest[i], width)
@@ -231,7 +241,8 @@ func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Output
 // gatherFound brings together what all processes have found.
 func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) (all []found, err error) {
 	o := mine.outputs
-	n := news{Rows: mine.loss.Rows, Loss: mine.loss.Value.Defined(), Logits: len(o.Logits), Labels: len(o.Labels), Inputs: len(o.Inputs)}
+	n := news{Rows: mine.loss.Rows, Loss: mine.loss.Value.Defined(), Logits: len(o.Logits), Labels: len(o.Labels),
+		Inputs: len(o.Inputs)}
 	var ts []torch.Tensor
 	if n.Loss {
 		ts = append(ts, mine.loss.Value)
@@ -258,7 +269,8 @@ func (s *Step[S, B]) gatherFound(ctx context.Context, mine found, failed error) 
 	return all, nil
 }
 
-// addFound takes note of it, in the order of the ranks. round is how many samples there are without those that fill up batches, where there are some.
+// addFound takes note of it, in the order of the ranks. round is how many samples there are without
+// those that fill up batches, where there are some.
 func (s *Step[S, B]) addFound(all []found, round int) error {
 	before := 0
 	for _, f := range all {
@@ -295,7 +307,8 @@ func (s *Step[S, B]) addFound(all []found, round int) error {
 	return s.keep(together(all, round))
 }
 
-// together puts the outputs of all processes one after the other, without the samples that fill up their batches.
+// together puts the outputs of all processes one after the other, without the samples that fill up
+// their batches.
 func together(all []found, rows int) Outputs {
 	var logits, labels, inputs columns
 	o := Outputs{}

@@ -28,7 +28,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// evalCase is a case of testdata/hf_eval_ddp.json: what every process evaluated on, and what all of them found.
+// evalCase is a case of testdata/hf_eval_ddp.json: what every process evaluated on, and what all of
+// them found.
 type evalCase struct {
 	Name     string
 	World    int
@@ -80,7 +81,8 @@ func whole(p *engine.Predictions) (map[string]float64, error) {
 
 func chosen(p *engine.Predictions) (map[string]float64, error) {
 	return map[string]float64{
-		"right": p.Logits[0].Eq(p.Labels[0]).Sum(torch.DefaultDType).Item(), "rows": float64(p.Logits[0].Size(0)), "sum": p.Logits[0].Sum(torch.DefaultDType).Item(),
+		"right": p.Logits[0].Eq(p.Labels[0]).Sum(torch.DefaultDType).Item(), "rows": float64(p.Logits[0].Size(0)),
+		"sum": p.Logits[0].Sum(torch.DefaultDType).Item(),
 	}, nil
 }
 
@@ -144,7 +146,8 @@ func (s *evalSeen) EvalRound(ctx context.Context, r trainer.EvalRound[tokenBatch
 }
 
 // evalStep makes the step and the sets of a case.
-func evalStep(name string, o trainer.Options) (s *evalSeen, train data.Slice[tokens], valid data.Dataset[tokens], opts trainer.Options, err error) {
+func evalStep(name string, o trainer.Options) (s *evalSeen, train data.Slice[tokens], valid data.Dataset[tokens],
+	opts trainer.Options, err error) {
 	var t testing.T
 	file, initial := golden.Load(&t, "testdata/hf.safetensors"), golden.Load(&t, "testdata/hf_ddp.safetensors")
 	first, rest := hfData(file)
@@ -161,7 +164,8 @@ func evalStep(name string, o trainer.Options) (s *evalSeen, train data.Slice[tok
 	if name == "inputs and losses" || strings.HasPrefix(name, "training") {
 		n = 11
 	}
-	e := engine.Options{Optimizer: named("adamw_torch_fused", optim.Arguments{LearningRate: 0.02}), ComputeMetrics: whole}
+	e := engine.Options{Optimizer: named("adamw_torch_fused", optim.Arguments{LearningRate: 0.02}),
+		ComputeMetrics: whole}
 	m := newTagger(0)
 	task := tag(m)
 	switch name {
@@ -171,7 +175,9 @@ func evalStep(name string, o trainer.Options) (s *evalSeen, train data.Slice[tok
 		task = count(m)
 	case "chosen classes":
 		e.ComputeMetrics = chosen
-		e.PreprocessLogits = func(logits, _ []torch.Tensor) []torch.Tensor { return []torch.Tensor{logits[0].ArgMax(-1, false)} }
+		e.PreprocessLogits = func(logits, _ []torch.Tensor) []torch.Tensor {
+			return []torch.Tensor{logits[0].ArgMax(-1, false)}
+		}
 	case "batch by batch":
 		e.ComputeMetrics, e.BatchMetrics = nil, &rightByBatch{}
 	case "accumulation":
@@ -203,7 +209,8 @@ func evalStep(name string, o trainer.Options) (s *evalSeen, train data.Slice[tok
 }
 
 // evaluateCase evaluates, and predicts where the script does.
-func evaluateCase(ctx context.Context, name string, o trainer.Options) (out evalOutcome, tensors []torch.Named, err error) {
+func evaluateCase(ctx context.Context, name string, o trainer.Options) (out evalOutcome, tensors []torch.Named,
+	err error) {
 	out.Name = name
 	s, train, valid, o, err := evalStep(name, o)
 	if err != nil {
@@ -255,7 +262,8 @@ func evaluateCase(ctx context.Context, name string, o trainer.Options) (out eval
 		}
 		out.TestLoss, out.Samples = p.Metrics["test_loss"], p.Samples
 		found := s.Predictions()
-		tensors = append(tensors, torch.Named{Name: name + "/predictions", Tensor: found.Logits[0]}, torch.Named{Name: name + "/label_ids", Tensor: found.Labels[0]})
+		tensors = append(tensors, torch.Named{Name: name + "/predictions", Tensor: found.Logits[0]},
+			torch.Named{Name: name + "/label_ids", Tensor: found.Labels[0]})
 	}
 	return out, tensors, nil
 }
@@ -269,7 +277,8 @@ func evaluationsMember(rules string) error {
 	}
 	defer func() { _ = g.Close() }()
 	torch.SetThreads(1)
-	o := trainer.Options{Group: g, BatchSize: 4, EvalBatchSize: 4, Log: trainer.Every(1, trainer.Update), Semantics: rulesNamed(rules)}
+	o := trainer.Options{Group: g, BatchSize: 4, EvalBatchSize: 4, Log: trainer.Every(1, trainer.Update),
+		Semantics: rulesNamed(rules)}
 	var t testing.T
 	var outcomes []evalOutcome
 	var all []torch.Named
@@ -317,7 +326,8 @@ func evalCases(t *testing.T) (cases []evalCase) {
 	return cases
 }
 
-// startProcesses starts n of them in a role and returns what each printed; it fails if one has failed.
+// startProcesses starts n of them in a role and returns what each printed; it fails if one has
+// failed.
 func startProcesses(t *testing.T, n int, role, dir string) []string {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -364,8 +374,10 @@ func TestSharedEvaluationsEqualTransformersWithGloo(t *testing.T) {
 					t.Errorf("%s: %s %s", what, o.Name, o.Failure)
 					continue
 				}
-				// A stream is read by the main process alone in Python, so of several the predictions tell who had what.
-				if diff := cmp.Diff(c.Batches[rank], o.Batches); diff != "" && (world == 1 || !strings.Contains(c.Name, "stream")) {
+				// A stream is read by the main process alone in Python, so of several the
+				// predictions tell who had what.
+				if diff := cmp.Diff(c.Batches[rank], o.Batches); diff != "" && (world == 1 || !strings.Contains(c.Name,
+					"stream")) {
 					t.Errorf("%s: batches (-transformers +here):\n%s", what, diff)
 				}
 				if diff := cmp.Diff(c.Metrics, o.Metrics); diff != "" {
@@ -381,13 +393,16 @@ func TestSharedEvaluationsEqualTransformersWithGloo(t *testing.T) {
 				}
 				if c.TestLoss != "" {
 					if !sameBits(o.TestLoss, parseHex(t, c.TestLoss)) {
-						t.Errorf("%s: the prediction has the loss %v, want %v", what, o.TestLoss, parseHex(t, c.TestLoss))
+						t.Errorf("%s: the prediction has the loss %v, want %v", what, o.TestLoss,
+							parseHex(t, c.TestLoss))
 					}
 					for _, name := range []string{"predictions", "label_ids"} {
-						golden.Bits(t, what+": "+name, got.Tensor(c.Name+"/"+name), want.Tensor(fmt.Sprintf("%d/%s/0/%s", world, c.Name, name)))
+						golden.Bits(t, what+": "+name, got.Tensor(c.Name+"/"+name),
+							want.Tensor(fmt.Sprintf("%d/%s/0/%s", world, c.Name, name)))
 					}
 				}
-				golden.Bits(t, what+": the next random numbers", got.Tensor(c.Name+"/next"), want.Tensor(fmt.Sprintf("%d/%s/%d/next", world, c.Name, rank)))
+				golden.Bits(t, what+": the next random numbers", got.Tensor(c.Name+"/next"),
+					want.Tensor(fmt.Sprintf("%d/%s/%d/next", world, c.Name, rank)))
 			}
 		}
 	}

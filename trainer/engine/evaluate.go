@@ -22,7 +22,8 @@ type evaluation struct {
 	own     torch.Tensor // where it is shared out, the loss of this process's last batch
 }
 
-// StartEval says which evaluation the next calls of Eval belong to. Without it they are one of unknown length, whose loss is the mean over samples.
+// StartEval says which evaluation the next calls of Eval belong to. Without it they are one of
+// unknown length, whose loss is the mean over samples.
 func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 	if s.eval.batches > 0 { // one that failed: what the task has gathered of it is nobody's business
 		s.taskMetrics()
@@ -42,7 +43,8 @@ func (e *evaluation) drop() {
 	*e = evaluation{}
 }
 
-// Eval adds a batch to the running evaluation. It does not wait for the device, unless the task does.
+// Eval adds a batch to the running evaluation. It does not wait for the device, unless the task
+// does.
 func (s *Step[S, B]) Eval(_ context.Context, b B) (err error) {
 	panicked := torch.Try(func() {
 		s.mode(false)
@@ -66,7 +68,8 @@ func (s *Step[S, B]) evalBatch(b B) error {
 	return nil
 }
 
-// evalForward runs the model on a batch and shows its outputs, which are empty if the task shows none, to the task.
+// evalForward runs the model on a batch and shows its outputs, which are empty if the task shows
+// none, to the task.
 func (s *Step[S, B]) evalForward(b B, items int64) (loss Loss, o Outputs) {
 	p := s.pass(items)
 	p.full = s.options.FullEval
@@ -117,8 +120,8 @@ func (s *Step[S, B]) keep(o Outputs) error {
 	return nil
 }
 
-// Metrics ends the running evaluation. "loss" is there if there were labels, and is what the evaluation's semantics make of the batches' losses;
-// the rest comes from the task and the options.
+// Metrics ends the running evaluation. "loss" is there if there were labels, and is what the
+// evaluation's semantics make of the batches' losses; the rest comes from the task and the options.
 func (s *Step[S, B]) Metrics(context.Context) (m trainer.Metrics, err error) {
 	panicked := torch.Try(func() {
 		torch.NoGrad(func() { torch.Scope(func() { m, err = s.endEval() }) })
@@ -180,6 +183,6 @@ func (s *Step[S, B]) taskMetrics() map[string]float64 {
 	return nil
 }
 
-// Predictions are those of the last evaluation that was asked for them, as trainer.Trainer.Predict does; nil if there was none. They belong to
-// the caller.
+// Predictions are those of the last evaluation that was asked for them, as trainer.Trainer.Predict
+// does; nil if there was none. They belong to the caller.
 func (s *Step[S, B]) Predictions() *Predictions { return s.predictions }

@@ -27,8 +27,10 @@ func TestRepeatedMeanBitsEqualNumpy(t *testing.T) {
 	dtypes := map[string]torch.DType{"float32": torch.Float32, "float64": torch.Float64, "float16": torch.Float16}
 	for i, c := range means {
 		losses := torch.Values[float64](g.Tensor(fmt.Sprintf("mean.%d", i)).ToDType(torch.Float64))
-		if got, want := engine.RepeatedMean(losses, c.Size, c.Rows, dtypes[c.DType]), parseHex(t, c.Mean); !sameBits(got, want) {
-			t.Errorf("RepeatedMean of %d %s losses, %d times each, %d in all: %v, want %v", len(losses), c.DType, c.Size, c.Rows, got, want)
+		if got, want := engine.RepeatedMean(losses, c.Size, c.Rows, dtypes[c.DType]),
+			parseHex(t, c.Mean); !sameBits(got, want) {
+			t.Errorf("RepeatedMean of %d %s losses, %d times each, %d in all: %v, want %v", len(losses), c.DType,
+				c.Size, c.Rows, got, want)
 		}
 	}
 }
@@ -42,9 +44,11 @@ func TestLossOfAnEvaluation(t *testing.T) {
 	}{
 		{"every sample weighs the same", trainer.Evaluation{Loss: semantics.MeanOfRows}, 2},
 		{"every batch weighs the same", trainer.Evaluation{Loss: semantics.MeanOfBatches}, 3},
-		{"a short last batch weighs by what is left of the set", trainer.Evaluation{Loss: semantics.RepeatedFloat32, BatchSize: 4, Rows: 9}, 2},
+		{"a short last batch weighs by what is left of the set", trainer.Evaluation{Loss: semantics.RepeatedFloat32,
+			BatchSize: 4, Rows: 9}, 2},
 		{"a set without length is not cut", trainer.Evaluation{Loss: semantics.RepeatedFloat32, BatchSize: 4}, 3},
-		{"a set whose last batch was left out has no more than was seen", trainer.Evaluation{Loss: semantics.RepeatedFloat32, BatchSize: 4, Rows: 14}, 3},
+		{"a set whose last batch was left out has no more than was seen",
+			trainer.Evaluation{Loss: semantics.RepeatedFloat32, BatchSize: 4, Rows: 14}, 3},
 	} {
 		if got := engine.EvalLossOf(c.e, losses, rows); got != c.want {
 			t.Errorf("%s: %v, want %v", c.claim, got, c.want)
@@ -52,10 +56,12 @@ func TestLossOfAnEvaluation(t *testing.T) {
 	}
 }
 
-// The losses and their mean were recorded: pytorch_accelerated/accum3_clip_value, the first evaluation.
+// The losses and their mean were recorded: pytorch_accelerated/accum3_clip_value, the first
+// evaluation.
 func TestRowsInFloat32IsTheLossTrackerOfPytorchAccelerated(t *testing.T) {
 	losses, rows := []float64{0x1.4dce0cp+0, 0x1.1bd74cp+0, 0x1.7b97cep+0, 0x1.071f8ap+0}, []int{2, 2, 2, 1}
-	if got, want := engine.EvalLossOf(trainer.Evaluation{Loss: semantics.RowsInFloat32}, losses, rows), 0x1.4283bp+0; got != want {
+	if got, want := engine.EvalLossOf(trainer.Evaluation{Loss: semantics.RowsInFloat32}, losses, rows),
+		0x1.4283bp+0; got != want {
 		t.Errorf("mean is %x, want %x", got, want)
 	}
 	if got := engine.EvalLossOf(trainer.Evaluation{Loss: semantics.MeanOfRows}, losses, rows); got == 0x1.4283bp+0 {
@@ -88,7 +94,8 @@ func evaluate(t testing.TB, s *tagStep, e trainer.Evaluation, batches ...tokenBa
 	return s.Metrics(t.Context())
 }
 
-// batchOf makes a batch of rows as long as widths say, with token and label i%4+1 and i%4 at position i.
+// batchOf makes a batch of rows as long as widths say, with token and label i%4+1 and i%4 at
+// position i.
 func batchOf(t testing.TB, widths ...int) tokenBatch {
 	t.Helper()
 	var samples []tokens
@@ -139,7 +146,8 @@ func TestPredictionsArePaddedAndBelongToTheCaller(t *testing.T) {
 	if s.Predictions() != nil {
 		t.Error("there are predictions before any evaluation")
 	}
-	if _, err := evaluate(t, s, trainer.Evaluation{Predict: true}, batchOf(t, 2, 3), batchOf(t, 5), batchOf(t, 1)); err != nil {
+	if _, err := evaluate(t, s, trainer.Evaluation{Predict: true}, batchOf(t, 2, 3), batchOf(t, 5),
+		batchOf(t, 1)); err != nil {
 		t.Fatal(err)
 	}
 	p := s.Predictions()
@@ -158,7 +166,8 @@ func TestPredictionsArePaddedAndBelongToTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Rows != 4 || len(p.Losses) != 3 || p.Labels[0].Numel() != 20 {
-		t.Errorf("after another evaluation there are %d rows, %d losses, %d labels", p.Rows, len(p.Losses), p.Labels[0].Numel())
+		t.Errorf("after another evaluation there are %d rows, %d losses, %d labels", p.Rows, len(p.Losses),
+			p.Labels[0].Numel())
 	}
 	p.Free()
 }
@@ -214,7 +223,8 @@ func TestBatchMetricsSeeOneBatchAtATimeAndStartAnew(t *testing.T) {
 		}
 	}
 	metric.fail = errors.New("no such width")
-	if _, err := evaluate(t, s, trainer.Evaluation{}, batchOf(t, 2)); err == nil || !strings.Contains(err.Error(), "BatchMetrics: no such width") {
+	if _, err := evaluate(t, s, trainer.Evaluation{}, batchOf(t, 2)); err == nil || !strings.Contains(err.Error(),
+		"BatchMetrics: no such width") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -234,8 +244,11 @@ func TestPreprocessedLogitsAreWhatMetricsSee(t *testing.T) {
 }
 
 func TestFailedMetricsFailTheEvaluation(t *testing.T) {
-	s := newTagStep(t, engine.Options{ComputeMetrics: func(*engine.Predictions) (map[string]float64, error) { return nil, errors.New("undefined") }})
-	if _, err := evaluate(t, s, trainer.Evaluation{}, batchOf(t, 2)); err == nil || !strings.Contains(err.Error(), "ComputeMetrics: undefined") {
+	s := newTagStep(t, engine.Options{ComputeMetrics: func(*engine.Predictions) (map[string]float64, error) {
+		return nil, errors.New("undefined")
+	}})
+	if _, err := evaluate(t, s, trainer.Evaluation{}, batchOf(t, 2)); err == nil || !strings.Contains(err.Error(),
+		"ComputeMetrics: undefined") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -245,7 +258,8 @@ func TestBatchesWithoutLabelsGivePredictionsAlone(t *testing.T) {
 	testenv.RequireTorch(t)
 	m := newTagger(0)
 	task := engine.PredictFunc(m, collateTokens, func(p engine.Pass, b tokenBatch) engine.Outputs {
-		return engine.Outputs{Logits: []torch.Tensor{m.Forward(engine.Input(p, b.ids, int64(len(b.rows)), int64(b.width)))}, Rows: len(b.rows)}
+		return engine.Outputs{Logits: []torch.Tensor{m.Forward(engine.Input(p, b.ids, int64(len(b.rows)),
+			int64(b.width)))}, Rows: len(b.rows)}
 	}, func(_ engine.Pass, o engine.Outputs) engine.Loss {
 		if len(o.Labels) == 0 {
 			return engine.Loss{}
@@ -330,7 +344,8 @@ func TestCounts(t *testing.T) {
 		t.Errorf("CountTokens without padding = %d, want 7", got)
 	}
 	plain := newStep(t, engine.Options{})
-	if n, f, i := plain.CountTokens(engine.Examples{}), plain.CountFlops(engine.Examples{}), plain.CountItems(engine.Examples{}); n != 0 || f != 0 || i != 0 {
+	if n, f, i := plain.CountTokens(engine.Examples{}), plain.CountFlops(engine.Examples{}),
+		plain.CountItems(engine.Examples{}); n != 0 || f != 0 || i != 0 {
 		t.Errorf("a task that does not count has %d tokens, %v operations, %d items", n, f, i)
 	}
 }

@@ -37,7 +37,8 @@ func predictPoints(l *nn.Linear) func(p engine.Pass, b pointBatch) engine.Output
 	return func(p engine.Pass, b pointBatch) engine.Outputs {
 		n := int64(len(b.x))
 		return engine.Outputs{
-			Logits: []torch.Tensor{l.Forward(engine.Input(p, b.x, n, 1))}, Labels: []torch.Tensor{engine.Input(p, b.y, n, 1)}, Rows: len(b.x),
+			Logits: []torch.Tensor{l.Forward(engine.Input(p, b.x, n, 1))},
+			Labels: []torch.Tensor{engine.Input(p, b.y, n, 1)}, Rows: len(b.x),
 		}
 	}
 }
@@ -48,7 +49,8 @@ func squares(_ engine.Pass, o engine.Outputs) engine.Loss {
 
 // fitPoints trains and shows what was learnt.
 func fitPoints(step *engine.Step[[2]float32, pointBatch], l *nn.Linear) {
-	t, err := trainer.New(step, trainer.Options{Epochs: 300, BatchSize: 5, Order: data.Sequential{}, Progress: io.Discard})
+	t, err := trainer.New(step, trainer.Options{Epochs: 300, BatchSize: 5, Order: data.Sequential{},
+		Progress: io.Discard})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -58,7 +60,8 @@ func fitPoints(step *engine.Step[[2]float32, pointBatch], l *nn.Linear) {
 	fmt.Printf("y = %.1f x + %.1f\n", l.Weight.Item(), l.Bias.Item())
 }
 
-// A loss of one's own in place of the model's: compute_loss_func. The absolute error does not mind the outlier.
+// A loss of one's own in place of the model's: compute_loss_func. The absolute error does not mind
+// the outlier.
 func ExampleOptions_loss() {
 	l := newLine()
 	step, err := engine.New(engine.PredictFunc(l, collatePoints, predictPoints(l), squares), engine.Options{
@@ -74,7 +77,8 @@ func ExampleOptions_loss() {
 	// Output: y = 2.0 x + 1.0
 }
 
-// carefulTask has a training step of its own: training_step. It leaves the worst point of each batch out.
+// carefulTask has a training step of its own: training_step. It leaves the worst point of each
+// batch out.
 type carefulTask struct {
 	engine.Task[[2]float32, pointBatch]
 	line *nn.Linear
@@ -102,7 +106,8 @@ func ExampleTrainingStepper() {
 	// Output: y = 2.0 x + 1.0
 }
 
-// An optimizer for each part of the model: create_optimizer. Groups give parts rates of their own; here the bias learns ten times as fast.
+// An optimizer for each part of the model: create_optimizer. Groups give parts rates of their own;
+// here the bias learns ten times as fast.
 func ExampleOptions_groups() {
 	l := newLine()
 	builder, err := optim.ByName("sgd", optim.Arguments{LearningRate: 0.01, OptimArgs: "momentum=0.9"})

@@ -11,7 +11,8 @@ type aside struct {
 	tensor, value, grad torch.Tensor
 }
 
-// lower converts weights and buffers to the precision of [Options].FullEval and keeps what they were.
+// lower converts weights and buffers to the precision of [Options].FullEval and keeps what they
+// were.
 func (s *Step[S, B]) lower() {
 	if s.options.FullEval == amp.FP32 || s.aside != nil {
 		return

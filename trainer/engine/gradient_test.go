@@ -13,8 +13,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// For every way of cutting rows into micro-batches, the gradient of a window is that of all its rows in one batch: weighed by tokens where
-// the task counts them, and by batches where it does not and the batches are equally large.
+// For every way of cutting rows into micro-batches, the gradient of a window is that of all its
+// rows in one batch: weighed by tokens where the task counts them, and by batches where it does not
+// and the batches are equally large.
 func TestGradientOfAWindowIsThatOfItsRowsInOneBatch(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
@@ -46,13 +47,15 @@ func TestGradientOfAWindowIsThatOfItsRowsInOneBatch(t *testing.T) {
 		parts := gradient(r, step, model, windows)
 		for i := range whole {
 			if d := math.Abs(whole[i] - parts[i]); d > 1e-12 {
-				r.Fatalf("element %d of the gradient is %g in one batch and %g in %d parts: they differ by %g", i, whole[i], parts[i], len(windows), d)
+				r.Fatalf("element %d of the gradient is %g in one batch and %g in %d parts: they differ by %g", i,
+					whole[i], parts[i], len(windows), d)
 			}
 		}
 	})
 }
 
-// windowOf draws the micro-batches of a window: of uneven rows, the last one perhaps short. Equal ones have as many rows each, and as many labels.
+// windowOf draws the micro-batches of a window: of uneven rows, the last one perhaps short. Equal
+// ones have as many rows each, and as many labels.
 func windowOf(r *rapid.T, equal bool) (window [][]tokens) {
 	rows, width := rapid.IntRange(1, 4).Draw(r, "rows"), rapid.IntRange(1, 6).Draw(r, "width")
 	row := 0
@@ -71,7 +74,8 @@ func windowOf(r *rapid.T, equal bool) (window [][]tokens) {
 				if i > 0 && !equal && rapid.Bool().Draw(r, "padding") {
 					label = engine.IgnoreIndex
 				}
-				s.ids, s.labels = append(s.ids, rapid.Int64Range(1, taggerVocab-1).Draw(r, "token")), append(s.labels, label)
+				s.ids, s.labels = append(s.ids, rapid.Int64Range(1, taggerVocab-1).Draw(r, "token")),
+					append(s.labels, label)
 			}
 			batch = append(batch, s)
 			row++

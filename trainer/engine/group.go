@@ -13,7 +13,8 @@ import (
 
 var _ trainer.GroupJoiner = (*Step[int, int])(nil)
 
-// JoinGroup gives all processes the weights and buffers of the main one, and has the following runs average gradients and losses over them.
+// JoinGroup gives all processes the weights and buffers of the main one, and has the following runs
+// average gradients and losses over them.
 func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 	parallel, err := ddp.New(ctx, g, s.task.Model(), ddp.Options{})
 	if err != nil {
@@ -23,7 +24,8 @@ func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 	return nil
 }
 
-// lastOfWindow tells whether gradients are averaged after a micro-batch: those before it run under no_sync.
+// lastOfWindow tells whether gradients are averaged after a micro-batch: those before it run under
+// no_sync.
 func lastOfWindow(w trainer.Window) bool { return w.Index == w.Len-1 }
 
 func (s *Step[S, B]) beforeForward(ctx context.Context, w trainer.Window) error {
@@ -76,7 +78,8 @@ func (s *Step[S, B]) SetRandomState(state []byte) error {
 	}
 	for _, d := range s.devices() {
 		if r.Generators[d.String()] == nil {
-			return fmt.Errorf("engine: the random state of a process has no generator of %s: it was made on another kind of device", d)
+			return fmt.Errorf("engine: the random state of a process has no generator of %s: it was made on another "+
+				"kind of device", d)
 		}
 	}
 	return torch.Try(func() {

@@ -58,7 +58,8 @@ type groupOutcome struct {
 	StopStep int
 }
 
-// oneOfGroup is what a started process does. A role is the name of a run, and behind a bar what happens in it.
+// oneOfGroup is what a started process does. A role is the name of a run, and behind a bar what
+// happens in it.
 func oneOfGroup(role string) int {
 	name, event, _ := strings.Cut(role, "|")
 	if name == "evaluations" {
@@ -126,14 +127,16 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 			return out, err
 		}
 	}
-	inner, err := engine.New(c.task(m), engine.Options{Optimizer: named("adamw_torch_fused", optim.Arguments{LearningRate: 0.02}), ComputeMetrics: right})
+	inner, err := engine.New(c.task(m), engine.Options{Optimizer: named("adamw_torch_fused",
+		optim.Arguments{LearningRate: 0.02}), ComputeMetrics: right})
 	if err != nil {
 		return out, err
 	}
 	s := &seen{tagStep: inner}
 	dir := os.Getenv("ENGINE_TEST_DIR")
 	o := quiet(trainer.Options{
-		Group: g, Epochs: 2, BatchSize: 4, EvalBatchSize: 4, Accumulate: c.accumulate, Log: trainer.Every(1, trainer.Update), Semantics: semantics.HuggingFace,
+		Group: g, Epochs: 2, BatchSize: 4, EvalBatchSize: 4, Accumulate: c.accumulate,
+		Log: trainer.Every(1, trainer.Update), Semantics: semantics.HuggingFace,
 	})
 	if event == "interrupt" || event == "resume" || event == "whole" {
 		o.Semantics = semantics.Default // whose resume is exact within an epoch, which transformers' is not
@@ -222,13 +225,17 @@ func TestTwoProcessesEqualTransformersWithGloo(t *testing.T) {
 				}
 				compareLog(t, o.History, r.hfRun)
 				if !sameBits(o.Eval["loss"], parseHex(t, r.EvalLoss)) || o.Eval["right"] != r.Right {
-					t.Errorf("rank %d: the evaluation gives %v, want loss %v and right %v", rank, o.Eval, parseHex(t, r.EvalLoss), r.Right)
+					t.Errorf("rank %d: the evaluation gives %v, want loss %v and right %v", rank, o.Eval,
+						parseHex(t, r.EvalLoss), r.Right)
 				}
 				got := golden.Load(t, filepath.Join(dir, strconv.Itoa(rank)))
-				for _, name := range []string{"embed.weight", "hidden.weight", "hidden.bias", "out.weight", "out.bias"} {
-					golden.Bits(t, fmt.Sprintf("%s of rank %d", name, rank), got.Tensor(name), want.Tensor(r.Name+"/final/"+name))
+				for _, name := range []string{"embed.weight", "hidden.weight", "hidden.bias", "out.weight",
+					"out.bias"} {
+					golden.Bits(t, fmt.Sprintf("%s of rank %d", name, rank), got.Tensor(name),
+						want.Tensor(r.Name+"/final/"+name))
 				}
-				golden.Bits(t, fmt.Sprintf("the next random numbers of rank %d", rank), got.Tensor("next"), want.Tensor(fmt.Sprintf("%s/%d/next", r.Name, rank)))
+				golden.Bits(t, fmt.Sprintf("the next random numbers of rank %d", rank), got.Tensor("next"),
+					want.Tensor(fmt.Sprintf("%s/%d/next", r.Name, rank)))
 			}
 		})
 	}
@@ -242,24 +249,29 @@ func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T
 			t.Fatalf("rank %d: %+v; want an interruption after update 1, in the middle of the first epoch", rank, o)
 		}
 	}
-	alone, err := engine.New(tag(newTagger(0.3)), engine.Options{Optimizer: named("adamw_torch_fused", optim.Arguments{LearningRate: 0.02})})
+	alone, err := engine.New(tag(newTagger(0.3)), engine.Options{Optimizer: named("adamw_torch_fused",
+		optim.Arguments{LearningRate: 0.02})})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fit, err := trainer.New(alone, quiet(trainer.Options{Epochs: 2, BatchSize: 4, Accumulate: 2, OutputDir: filepath.Join(dir, "run"), ResumeFrom: trainer.Latest}))
+	fit, err := trainer.New(alone, quiet(trainer.Options{Epochs: 2, BatchSize: 4, Accumulate: 2,
+		OutputDir: filepath.Join(dir, "run"), ResumeFrom: trainer.Latest}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
-	if _, err := fit.Fit(t.Context(), train, nil); !errors.Is(err, trainer.ErrOtherRun) || !strings.Contains(err.Error(), "by 2 processes") {
+	if _, err := fit.Fit(t.Context(), train, nil); !errors.Is(err, trainer.ErrOtherRun) ||
+		!strings.Contains(err.Error(), "by 2 processes") {
 		t.Errorf("one process resumes a run of two: %v", err)
 	}
 	for rank, o := range startGroup(t, "accumulation and dropout|resume", dir) {
 		if o.Failure != "" || o.Steps != 4 {
 			t.Fatalf("rank %d: %+v; want 4 updates", rank, o)
 		}
-		got, want := golden.Load(t, filepath.Join(dir, strconv.Itoa(rank))), golden.Load(t, filepath.Join(whole, strconv.Itoa(rank)))
-		for _, name := range []string{"embed.weight", "hidden.weight", "hidden.bias", "out.weight", "out.bias", "next"} {
+		got, want := golden.Load(t, filepath.Join(dir, strconv.Itoa(rank))),
+			golden.Load(t, filepath.Join(whole, strconv.Itoa(rank)))
+		for _, name := range []string{"embed.weight", "hidden.weight", "hidden.bias", "out.weight", "out.bias",
+			"next"} {
 			golden.Bits(t, fmt.Sprintf("%s of rank %d", name, rank), got.Tensor(name), want.Tensor(name))
 		}
 	}
@@ -268,7 +280,8 @@ func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T
 func TestTheDeathOfAProcessEndsTheRunOfTheOther(t *testing.T) {
 	for event, where := range map[string]string{"die": "trainer: ", "die in an evaluation": "trainer: evaluate after"} {
 		out := startGroup(t, "plain|"+event, t.TempDir())
-		if !strings.Contains(out[0].Failure, "rank 1: the connection is gone") || !strings.Contains(out[0].Failure, where) {
+		if !strings.Contains(out[0].Failure, "rank 1: the connection is gone") || !strings.Contains(out[0].Failure,
+			where) {
 			t.Errorf("%s: rank 0 ended with %q", event, out[0].Failure)
 		}
 	}

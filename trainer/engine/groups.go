@@ -6,8 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// noDecayGroups makes the two groups of Hugging Face's Trainer (get_decay_parameter_names): what belongs to a LayerNorm, and what has a
-// name like a bias or a norm, is not decayed; the rest has the optimizer's own weight decay. Both are there even if one is empty.
+// noDecayGroups makes the two groups of Hugging Face's Trainer (get_decay_parameter_names): what
+// belongs to a LayerNorm, and what has a name like a bias or a norm, is not decayed; the rest has
+// the optimizer's own weight decay. Both are there even if one is empty.
 func noDecayGroups(model any, params []torch.Named) []optim.Group {
 	exempt := map[string]bool{}
 	for _, m := range nn.Modules(model) {
@@ -22,7 +23,8 @@ func noDecayGroups(model any, params []torch.Named) []optim.Group {
 	return groups
 }
 
-// lowRankGroups makes the two groups of Hugging Face's Trainer for GaLore: the second holds the weights of the linear layers that match.
+// lowRankGroups makes the two groups of Hugging Face's Trainer for GaLore: the second holds the
+// weights of the linear layers that match.
 func lowRankGroups(model any, params []torch.Named, targets []string) ([]optim.Group, error) {
 	linear := map[string]bool{}
 	for _, m := range nn.Modules(model) {

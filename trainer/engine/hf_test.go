@@ -73,7 +73,8 @@ func parseHex(t *testing.T, text string) float64 {
 // hfData are the rows of testdata/hf.py: 21 to train on, 11 to evaluate.
 func hfData(g *golden.File) (train, valid data.Slice[tokens]) {
 	for k := range 32 {
-		r := tokens{row: k, ids: torch.Values[int64](g.Tensor(fmt.Sprintf("row.%d.input_ids", k))), labels: torch.Values[int64](g.Tensor(fmt.Sprintf("row.%d.labels", k)))}
+		r := tokens{row: k, ids: torch.Values[int64](g.Tensor(fmt.Sprintf("row.%d.input_ids", k))),
+			labels: torch.Values[int64](g.Tensor(fmt.Sprintf("row.%d.labels", k)))}
 		if k < 21 {
 			train = append(train, r)
 		} else {
@@ -111,7 +112,8 @@ var hfCases = map[string]hfCase{
 	"bf16":                             {options: engine.Options{Precision: amp.BF16}},
 	"bf16 label smoothing":             {options: engine.Options{Precision: amp.BF16, LabelSmoothing: 0.2}},
 	"fp16 on a CPU":                    {options: engine.Options{Precision: amp.FP16, IgnoreFP16OnCPU: true}},
-	"adafactor":                        {options: engine.Options{Optimizer: named("adafactor", optim.Arguments{LearningRate: 0.02, WeightDecay: 0.05})}},
+	"adafactor": {options: engine.Options{Optimizer: named("adafactor",
+		optim.Arguments{LearningRate: 0.02, WeightDecay: 0.05})}},
 	"momentum cycling": {oneGroup: true, schedule: lr.OneCycleLR{MaxLR: 0.02, TotalSteps: 12},
 		options: engine.Options{Optimizer: named("adamw_torch", optim.Arguments{LearningRate: 0.02})}},
 	"momentum cycling of SGD": {oneGroup: true, schedule: lr.CyclicLR{BaseLR: 0.01, MaxLR: 0.1, StepSizeUp: 3},
@@ -149,7 +151,9 @@ func (c hfCase) step(t *testing.T, g *golden.File, name string) *tagStep {
 	var s *tagStep
 	var err error
 	if c.init {
-		s, err = engine.NewFromInit(func() (engine.Task[tokens, tokenBatch], error) { return task(newTagger(c.dropout)), nil }, o)
+		s, err = engine.NewFromInit(func() (engine.Task[tokens, tokenBatch], error) {
+			return task(newTagger(c.dropout)), nil
+		}, o)
 	} else {
 		m := newTagger(c.dropout)
 		var initial []torch.Named
@@ -195,11 +199,13 @@ func TestRunsBitsEqualTransformers(t *testing.T) {
 			}
 			s := &seen{tagStep: c.step(t, g, r.Name)}
 			o := quiet(trainer.Options{
-				Epochs: 2, BatchSize: 4, EvalBatchSize: 4, Accumulate: max(1, c.accumulate), Order: data.Sequential{}, Schedule: c.schedule,
-				Log: trainer.Every(1, trainer.Update), Semantics: semantics.HuggingFace,
+				Epochs: 2, BatchSize: 4, EvalBatchSize: 4, Accumulate: max(1, c.accumulate), Order: data.Sequential{},
+				Schedule: c.schedule,
+				Log:      trainer.Every(1, trainer.Update), Semantics: semantics.HuggingFace,
 			})
 			if c.grouped {
-				o.Order = data.GroupedByLength{Lengths: lengths(train), BatchSize: 4 * c.accumulate, Random: s.GlobalPermutation()}
+				o.Order = data.GroupedByLength{Lengths: lengths(train), BatchSize: 4 * c.accumulate,
+					Random: s.GlobalPermutation()}
 			}
 			var evaluated data.Dataset[tokens]
 			if c.evalEvery > 0 {
@@ -241,7 +247,8 @@ func compareLog(t *testing.T, history []trainer.Logs, r hfRun) {
 		if _, ok := row["loss"]; !ok {
 			continue
 		}
-		for name, want := range map[string][]string{"loss": r.Losses, "grad_norm": r.GradNorms, "learning_rate": r.Rates} {
+		for name, want := range map[string][]string{"loss": r.Losses, "grad_norm": r.GradNorms,
+			"learning_rate": r.Rates} {
 			if updates >= len(want) {
 				t.Fatalf("update %d is more than the %d recorded ones", updates+1, len(want))
 			}
@@ -273,7 +280,8 @@ func compareEvaluations(t *testing.T, history []trainer.Logs, r hfRun) {
 			t.Fatalf("evaluation %d is more than the %d recorded ones", n+1, len(r.Evaluations))
 		}
 		want := r.Evaluations[n]
-		if !sameBits(loss, parseHex(t, want.Loss)) || row["eval_right"] != want.Right || row["eval_width"] != want.Width {
+		if !sameBits(loss, parseHex(t, want.Loss)) || row["eval_right"] != want.Right ||
+			row["eval_width"] != want.Width {
 			t.Errorf("evaluation %d gives %v, want %+v", n+1, row, want)
 		}
 		n++
@@ -289,7 +297,8 @@ func compareEvaluation(t *testing.T, s *tagStep, valid data.Slice[tokens], g *go
 	if err := s.StartLoader(false); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.StartEval(trainer.Evaluation{Name: "test", Rows: len(valid), BatchSize: 4, Loss: semantics.RepeatedFloat32, Predict: true}); err != nil {
+	if err := s.StartEval(trainer.Evaluation{Name: "test", Rows: len(valid), BatchSize: 4,
+		Loss: semantics.RepeatedFloat32, Predict: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, rows := range r.EvalBatches {
@@ -317,6 +326,7 @@ func compareEvaluation(t *testing.T, s *tagStep, valid data.Slice[tokens], g *go
 	golden.Bits(t, "predictions", p.Logits[0], g.Tensor(r.Name+"/predictions"))
 	golden.Bits(t, "label_ids", p.Labels[0], g.Tensor(r.Name+"/label_ids"))
 	if p.Rows != len(valid) || len(p.Losses) != len(r.EvalBatches) {
-		t.Errorf("%d rows and %d losses are predicted, want %d and %d", p.Rows, len(p.Losses), len(valid), len(r.EvalBatches))
+		t.Errorf("%d rows and %d losses are predicted, want %d and %d", p.Rows, len(p.Losses), len(valid),
+			len(r.EvalBatches))
 	}
 }

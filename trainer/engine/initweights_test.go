@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// saveWeights writes the weights of a net whose biases are all of that number, as torch.save does or as safetensors.
+// saveWeights writes the weights of a net whose biases are all of that number, as torch.save does
+// or as safetensors.
 func saveWeights(t *testing.T, path string, bias float64) {
 	t.Helper()
 	n := newNet()
@@ -29,7 +30,8 @@ func saveWeights(t *testing.T, path string, bias float64) {
 		if p.Tensor.DType() == torch.Int64 {
 			dtype = safetensors.I64
 		}
-		entries = append(entries, safetensors.Entry{Name: p.Name, DType: dtype, Shape: p.Tensor.Shape(), Data: safetensors.Bytes(p.Tensor.Bytes())})
+		entries = append(entries, safetensors.Entry{Name: p.Name, DType: dtype, Shape: p.Tensor.Shape(),
+			Data: safetensors.Bytes(p.Tensor.Bytes())})
 	}
 	state, err := pickle.StateDict(entries)
 	if err != nil {

@@ -23,8 +23,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// The runs of this file are processes of their own, which are killed. Such a process is this test binary, told by these variables which run it is and
-// in which folder; it says on its standard output when training begins, and the outcome when it has ended.
+// The runs of this file are processes of their own, which are killed. Such a process is this test
+// binary, told by these variables which run it is and in which folder; it says on its standard
+// output when training begins, and the outcome when it has ended.
 const (
 	killRun = "ENGINE_TEST_KILL"
 	killDir = "ENGINE_TEST_DIR"
@@ -33,9 +34,10 @@ const (
 
 // killRuns are the ways to keep checkpoints.
 var killRuns = map[string]trainer.Options{
-	"all":  {Save: trainer.Every(1, trainer.Update)},
-	"two":  {Save: trainer.Every(1, trainer.Update), KeepCheckpoints: 2},
-	"best": {Save: trainer.Every(2, trainer.Update), Eval: trainer.Every(2, trainer.Update), KeepCheckpoints: 1, LoadBestAtEnd: true},
+	"all": {Save: trainer.Every(1, trainer.Update)},
+	"two": {Save: trainer.Every(1, trainer.Update), KeepCheckpoints: 2},
+	"best": {Save: trainer.Every(2, trainer.Update), Eval: trainer.Every(2, trainer.Update), KeepCheckpoints: 1,
+		LoadBestAtEnd: true},
 }
 
 // sayBegun tells that training begins.
@@ -74,7 +76,8 @@ func runToBeKilled(name string) int {
 // errKilled says that a run was killed before it ended.
 var errKilled = errors.New("killed")
 
-// runUntil runs a process, kills it so long after training has begun, and returns what it says at its end.
+// runUntil runs a process, kills it so long after training has begun, and returns what it says at
+// its end.
 func runUntil(t *testing.T, name, dir string, kill time.Duration) (outcome string, took time.Duration, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0])
@@ -116,7 +119,8 @@ func recorded(t *testing.T, dir string) map[string]string {
 	times := regexp.MustCompile(`"[a-z_]*(runtime|per_second)": ?[0-9.e+-]+`)
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || e.Name() == ".lock" || e.Name() == "MANIFEST.json" { // which has the sums of files with times
+		// which has the sums of files with times
+		if err != nil || e.IsDir() || e.Name() == ".lock" || e.Name() == "MANIFEST.json" {
 			return err
 		}
 		text, err := os.ReadFile(path)
@@ -137,7 +141,8 @@ func recorded(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits: weights, optimizer and generator, and every file that it leaves.
+// TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits: weights, optimizer and generator, and every
+// file that it leaves.
 func TestARunThatIsKilledAtAnyInstantEndsWithTheSameBits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a process for each kill; not with -short")

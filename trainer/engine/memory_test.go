@@ -45,7 +45,8 @@ func TestZeroGradRemovesWhatAWindowHasGathered(t *testing.T) {
 	}
 }
 
-// A model_init is called when the run is seeded and again in Fit, but not twice in a row for nothing.
+// A model_init is called when the run is seeded and again in Fit, but not twice in a row for
+// nothing.
 func TestModelIsMadeAnewForEachRun(t *testing.T) {
 	calls := 0
 	newTagStep(t, engine.Options{})
@@ -65,9 +66,12 @@ func TestModelIsMadeAnewForEachRun(t *testing.T) {
 		{"New made it once", func() error { return nil }, 1},
 		{"seeding makes it anew", seed, 2},
 		{"what has just been made stays", func() error { return s.InitModel(seed) }, 2},
-		{"what an evaluation has drawn from does not", func() error { return errors.Join(s.StartLoader(false), s.InitModel(seed)) }, 3},
+		{"what an evaluation has drawn from does not", func() error {
+			return errors.Join(s.StartLoader(false), s.InitModel(seed))
+		}, 3},
 		{"what was trained does not", func() error {
-			return errors.Join(s.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 1, Divisor: 1}), s.InitModel(seed))
+			return errors.Join(s.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 1, Divisor: 1}),
+				s.InitModel(seed))
 		}, 4},
 		{"what somebody has a hold of does not", func() error { s.Model(); return s.InitModel(seed) }, 5},
 	} {

@@ -7,18 +7,22 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// InputEmbedder is a model whose input goes through an embedding: get_input_embeddings of transformers.
+// InputEmbedder is a model whose input goes through an embedding: get_input_embeddings of
+// transformers.
 type InputEmbedder interface {
 	InputEmbeddings() *nn.Embedding
 }
 
-// activateNEFTune adds noise to what the input embedding returns in training: neftune_post_forward_hook of transformers.
+// activateNEFTune adds noise to what the input embedding returns in training:
+// neftune_post_forward_hook of transformers.
 //
-// Source: Jain and others, NEFTune: Noisy Embeddings Improve Instruction Finetuning, https://arxiv.org/abs/2310.05914.
+// Source: Jain and others, NEFTune: Noisy Embeddings Improve Instruction Finetuning,
+// https://arxiv.org/abs/2310.05914.
 func (s *Step[S, B]) activateNEFTune(model any) error {
 	m, ok := model.(InputEmbedder)
 	if !ok {
-		return fmt.Errorf("engine: Options.NEFTuneAlpha is %g, but the model %T has no method InputEmbeddings() *nn.Embedding (engine.InputEmbedder)", s.options.NEFTuneAlpha, model)
+		return fmt.Errorf("engine: Options.NEFTuneAlpha is %g, but the model %T has no method InputEmbeddings() "+
+			"*nn.Embedding (engine.InputEmbedder)", s.options.NEFTuneAlpha, model)
 	}
 	size := noiseSize(s.options.NEFTuneAlpha)
 	m.InputEmbeddings().AfterForward = func(out torch.Tensor) torch.Tensor {
@@ -31,8 +35,8 @@ func (s *Step[S, B]) activateNEFTune(model any) error {
 	return nil
 }
 
-// noiseSize computes alpha/sqrt(n) as Python does with a number and a tensor: in float32, alpha times the reciprocal of the root. It
-// asks libtorch once for each n.
+// noiseSize computes alpha/sqrt(n) as Python does with a number and a tensor: in float32, alpha
+// times the reciprocal of the root. It asks libtorch once for each n.
 func noiseSize(alpha float64) func(n int64) float64 {
 	known := map[int64]float64{}
 	return func(n int64) float64 {

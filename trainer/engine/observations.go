@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// Observations are what an [Observer] or [Evaluator] notes of an evaluation, a T for each sample: a struct with exported fields, such as what was predicted and what
-// should have been. Embedded in a task it makes it an [ObservationSharer].
+// Observations are what an [Observer] or [Evaluator] notes of an evaluation, a T for each sample: a
+// struct with exported fields, such as what was predicted and what should have been. Embedded in a
+// task it makes it an [ObservationSharer].
 //
 //	func (t *task) Observe(b Batch, o engine.Outputs) { t.Note(readings(b, o)...) }
 //
@@ -21,7 +22,8 @@ type Observations[T any] struct {
 // Note takes note of samples, in their order.
 func (n *Observations[T]) Note(samples ...T) { n.fresh = append(n.fresh, samples...) }
 
-// Noted returns all samples of the evaluation, of all processes if it is shared out, in the order of the set, and starts anew.
+// Noted returns all samples of the evaluation, of all processes if it is shared out, in the order
+// of the set, and starts anew.
 func (n *Observations[T]) Noted() []T {
 	all := append(n.all, n.fresh...)
 	*n = Observations[T]{}

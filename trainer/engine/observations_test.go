@@ -34,7 +34,8 @@ func inGroup(t *testing.T, world int, f func(g *dist.Group) error) []error {
 	var ranks sync.WaitGroup
 	for rank := range world {
 		ranks.Go(func() {
-			g, err := dist.Init(context.Background(), dist.Options{Rank: rank, World: world, Address: store.Addr().String(), Store: true, Timeout: time.Minute})
+			g, err := dist.Init(context.Background(), dist.Options{Rank: rank, World: world,
+				Address: store.Addr().String(), Store: true, Timeout: time.Minute})
 			if err != nil {
 				errs[rank] = err
 				return
@@ -99,8 +100,12 @@ func TestWhatTasksObserveOnSeveralProcessesIsWhatOneObserves(t *testing.T) {
 		claim string
 		task  func(m *tagger) engine.Task[tokens, tokenBatch]
 	}{
-		{"an observer that shares", func(m *tagger) engine.Task[tokens, tokenBatch] { return &tallied{tagTask: tagTask{m}} }},
-		{"an observer that does not", func(m *tagger) engine.Task[tokens, tokenBatch] { return &withoutSharing{tagTask: tagTask{m}} }},
+		{"an observer that shares", func(m *tagger) engine.Task[tokens, tokenBatch] {
+			return &tallied{tagTask: tagTask{m}}
+		}},
+		{"an observer that does not", func(m *tagger) engine.Task[tokens, tokenBatch] {
+			return &withoutSharing{tagTask: tagTask{m}}
+		}},
 	} {
 		for _, rules := range []semantics.Rules{semantics.Default, semantics.HuggingFace} {
 			t.Run(c.claim+", "+rules.Name, func(t *testing.T) {
@@ -123,7 +128,8 @@ func TestWhatTasksObserveOnSeveralProcessesIsWhatOneObserves(t *testing.T) {
 					}
 					return tr.Evaluate(context.Background(), set)
 				}
-				for _, set := range []data.Dataset[tokens]{rows, trainer.EvalStream[tokens]{Stream: data.StreamOf[tokens](rows, nil)}} {
+				for _, set := range []data.Dataset[tokens]{rows,
+					trainer.EvalStream[tokens]{Stream: data.StreamOf[tokens](rows, nil)}} {
 					want, err := evaluate(nil, set)
 					if err != nil {
 						t.Fatal(err)
@@ -182,7 +188,8 @@ func TestClassifyOnSeveralProcesses(t *testing.T) {
 		}
 		for rank, err := range inGroup(t, 3, func(g *dist.Group) error {
 			got, err := evaluate(g, rules)
-			if err == nil && (got["accuracy"] != want["accuracy"] || !rules.EvenEvalBatches && got["loss"] != want["loss"]) {
+			if err == nil && (got["accuracy"] != want["accuracy"] || !rules.EvenEvalBatches &&
+				got["loss"] != want["loss"]) {
 				err = fmt.Errorf("%v, want %v", got, want)
 			}
 			return err
@@ -213,9 +220,11 @@ func TestATaskThatFailsOnOneProcessEndsTheEvaluationOfAll(t *testing.T) {
 		rows = append(rows, tokens{i, []int64{1, int64(1 + i)}, []int64{0, 1}})
 	}
 	for _, rules := range []semantics.Rules{semantics.Default, semantics.HuggingFace} {
-		for _, preprocess := range []func(logits, _ []torch.Tensor) []torch.Tensor{nil, func(l, _ []torch.Tensor) []torch.Tensor { return l }} {
+		for _, preprocess := range []func(logits, _ []torch.Tensor) []torch.Tensor{nil,
+			func(l, _ []torch.Tensor) []torch.Tensor { return l }} {
 			for rank, err := range inGroup(t, 2, func(g *dist.Group) error {
-				s, err := engine.New[tokens, tokenBatch](&clumsy{tagTask{newTagger(0)}}, engine.Options{ComputeMetrics: right, PreprocessLogits: preprocess})
+				s, err := engine.New[tokens, tokenBatch](&clumsy{tagTask{newTagger(0)}},
+					engine.Options{ComputeMetrics: right, PreprocessLogits: preprocess})
 				if err != nil {
 					return err
 				}
@@ -229,7 +238,8 @@ func TestATaskThatFailsOnOneProcessEndsTheEvaluationOfAll(t *testing.T) {
 				if e := g.Barrier(context.Background()); e != nil {
 					return e
 				}
-				if want := map[bool]string{true: "rank 1 has failed: ", false: "MatMul"}[g.Main()]; !strings.Contains(err.Error(), want) {
+				if want := map[bool]string{true: "rank 1 has failed: ",
+					false: "MatMul"}[g.Main()]; !strings.Contains(err.Error(), want) {
 					return err
 				}
 				return nil

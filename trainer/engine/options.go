@@ -9,61 +9,79 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options configures [New]. The zero value trains on the CPU in float32 with Hugging Face's defaults. Where an option is one of Hugging Face's
-// TrainingArguments, its comment ends with the name that it has there.
+// Options configures [New]. The zero value trains on the CPU in float32 with Hugging Face's
+// defaults. Where an option is one of Hugging Face's TrainingArguments, its comment ends with the
+// name that it has there.
 type Options struct {
-	// Optimizer is optim.AdamW{...}, optim.SGD{...}, what optim.ByName returns, or a Builder of one's own. Nil: optim.AdamW without weight decay
-	// at rate 5e-5, Hugging Face's default.
+	// Optimizer is optim.AdamW{...}, optim.SGD{...}, what optim.ByName returns, or a Builder of
+	// one's own. Nil: optim.AdamW without weight decay at rate 5e-5, Hugging Face's default.
 	Optimizer optim.Builder
 
-	// Groups divides the parameters into groups with settings of their own. Nil: Hugging Face's two groups, of which the second, biases
-	// and the weights of normalisation layers, has no weight decay.
+	// Groups divides the parameters into groups with settings of their own. Nil: Hugging Face's two
+	// groups, of which the second, biases and the weights of normalisation layers, has no weight
+	// decay.
 	Groups func(model any, params []torch.Named) []optim.Group
 
-	// LowRankTargets are the linear layers whose gradients GaLore projects, see optim.LowRankGroups: optim_target_modules. It takes the place of Groups.
+	// LowRankTargets are the linear layers whose gradients GaLore projects, see
+	// optim.LowRankGroups: optim_target_modules. It takes the place of Groups.
 	LowRankTargets []string
 
-	MaxGradNorm  float64 // the gradients' total norm is limited to it; zero: 1, as Hugging Face; +Inf: only reported; negative: neither
+	// the gradients' total norm is limited to it; zero: 1, as Hugging Face; +Inf: only reported;
+	// negative: neither
+	MaxGradNorm  float64
 	MaxGradValue float64 // every element of the gradients is limited to ±MaxGradValue, after the norm; zero: not
 
 	Device    torch.Device  // where the model is trained; zero: the CPU
 	Precision amp.Precision // amp.BF16: forward under autocast; weights and optimizer stay float32
 
-	// IgnoreFP16OnCPU trains in float32 where Precision is amp.FP16 and Device the CPU, as Hugging Face's Trainer does without a word.
-	// Otherwise New refuses that.
+	// IgnoreFP16OnCPU trains in float32 where Precision is amp.FP16 and Device the CPU, as Hugging
+	// Face's Trainer does without a word. Otherwise New refuses that.
 	IgnoreFP16OnCPU bool
 
-	TF32            bool // matrix products of float32 on a GPU in TF32: faster, with 10 bits of mantissa; for the whole program: tf32
+	// matrix products of float32 on a GPU in TF32: faster, with 10 bits of mantissa; for the whole
+	// program: tf32
+	TF32            bool
 	FullDeterminism bool // operators without a reproducible algorithm fail; for the whole program: full_determinism
 
-	// Loss takes the place of the model's loss, in training and evaluation; the task must be a [Predictor]: compute_loss_func.
+	// Loss takes the place of the model's loss, in training and evaluation; the task must be a
+	// [Predictor]: compute_loss_func.
 	Loss func(p Pass, o Outputs) Loss
-	// LabelSmoothing is the epsilon of [LabelSmoothing], which then takes the place of the model's loss wherever there are labels: label_smoothing_factor.
+	// LabelSmoothing is the epsilon of [LabelSmoothing], which then takes the place of the model's
+	// loss wherever there are labels: label_smoothing_factor.
 	LabelSmoothing float64
-	// NEFTuneAlpha adds noise of this size to the input embeddings in training; the model must be an [InputEmbedder]. Zero: none: neftune_noise_alpha.
+	// NEFTuneAlpha adds noise of this size to the input embeddings in training; the model must be
+	// an [InputEmbedder]. Zero: none: neftune_noise_alpha.
 	NEFTuneAlpha float64
-	// GradientCheckpointing saves memory: layers keep their input only and are computed again in the backward pass. The model, or layers in it,
-	// must be [GradientCheckpointer]s: gradient_checkpointing.
+	// GradientCheckpointing saves memory: layers keep their input only and are computed again in
+	// the backward pass. The model, or layers in it, must be [GradientCheckpointer]s:
+	// gradient_checkpointing.
 	GradientCheckpointing bool
 
-	// ComputeMetrics makes the numbers of an evaluation from all of its predictions, which are freed when it returns; the task must be a
-	// [Predictor]: compute_metrics.
+	// ComputeMetrics makes the numbers of an evaluation from all of its predictions, which are
+	// freed when it returns; the task must be a [Predictor]: compute_metrics.
 	ComputeMetrics func(p *Predictions) (map[string]float64, error)
 	// BatchMetrics does so batch by batch and keeps no predictions: batch_eval_metrics.
 	BatchMetrics BatchMetrics
-	// PreprocessLogits changes what is kept of the logits, for instance to their argmax: preprocess_logits_for_metrics.
+	// PreprocessLogits changes what is kept of the logits, for instance to their argmax:
+	// preprocess_logits_for_metrics.
 	PreprocessLogits func(logits, labels []torch.Tensor) []torch.Tensor
-	// EvalAccumulation is after how many batches the predictions move from the device to the host; zero: at the end: eval_accumulation_steps.
+	// EvalAccumulation is after how many batches the predictions move from the device to the host;
+	// zero: at the end: eval_accumulation_steps.
 	EvalAccumulation int
-	// FullEval evaluates with weights, buffers and floating-point inputs in bfloat16 or float16; the float32 weights are kept aside and put back.
-	// Hugging Face's Trainer does so outside of training only, and keeps the model in the low precision after it: bf16_full_eval, fp16_full_eval.
+	// FullEval evaluates with weights, buffers and floating-point inputs in bfloat16 or float16;
+	// the float32 weights are kept aside and put back. Hugging Face's Trainer does so outside of
+	// training only, and keeps the model in the low precision after it: bf16_full_eval,
+	// fp16_full_eval.
 	FullEval amp.Precision
 
-	// NonPaddingTokens counts only those input tokens that are no padding: include_num_input_tokens_seen="non_padding".
+	// NonPaddingTokens counts only those input tokens that are no padding:
+	// include_num_input_tokens_seen="non_padding".
 	NonPaddingTokens bool
 
-	// InitWeightsFrom is a file whose weights the model starts with, as [nn.Load] reads it (safetensors, or what torch.save wrote: .bin, .pt, .pth,
-	// .ckpt), or a folder with model.safetensors or, if that is not there, pytorch_model.bin. Every parameter must be there in its shape, and none else.
+	// InitWeightsFrom is a file whose weights the model starts with, as [nn.Load] reads it
+	// (safetensors, or what torch.save wrote: .bin, .pt, .pth, .ckpt), or a folder with
+	// model.safetensors or, if that is not there, pytorch_model.bin. Every parameter must be there
+	// in its shape, and none else.
 	InitWeightsFrom string
 }
 
@@ -74,11 +92,14 @@ func (o *Options) validate() error {
 	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing <= 1):
 		return fmt.Errorf("engine: Options.LabelSmoothing is %g; want 0 to 1", o.LabelSmoothing)
 	case !(o.NEFTuneAlpha >= 0) || math.IsInf(o.NEFTuneAlpha, 0):
-		return fmt.Errorf("engine: Options.NEFTuneAlpha is %g; want a positive number, or 0 for no noise", o.NEFTuneAlpha)
+		return fmt.Errorf("engine: Options.NEFTuneAlpha is %g; want a positive number, or 0 for no noise",
+			o.NEFTuneAlpha)
 	case o.EvalAccumulation < 0:
-		return fmt.Errorf("engine: Options.EvalAccumulation is %d; want a number of batches, or 0 for all", o.EvalAccumulation)
+		return fmt.Errorf("engine: Options.EvalAccumulation is %d; want a number of batches, or 0 for all",
+			o.EvalAccumulation)
 	case o.Loss != nil && o.LabelSmoothing != 0:
-		return fmt.Errorf("engine: Options.LabelSmoothing is %g, but Options.Loss is set and would hide it; call engine.LabelSmoothing in that loss", o.LabelSmoothing)
+		return fmt.Errorf("engine: Options.LabelSmoothing is %g, but Options.Loss is set and would hide it; call "+
+			"engine.LabelSmoothing in that loss", o.LabelSmoothing)
 	case o.ComputeMetrics != nil && o.BatchMetrics != nil:
 		return fmt.Errorf("engine: Options.ComputeMetrics and Options.BatchMetrics are both set; want one of them")
 	case o.Groups != nil && o.LowRankTargets != nil:
@@ -89,16 +110,19 @@ func (o *Options) validate() error {
 			return err
 		}
 		if n := torch.CUDADevices(); o.Device.Index() >= n {
-			return fmt.Errorf("engine: Options.Device is %s, but libtorch sees %d GPUs; the CUDA build of libtorch is installed by scripts/install_libtorch.sh --cuda", o.Device, n)
+			return fmt.Errorf("engine: Options.Device is %s, but libtorch sees %d GPUs; the CUDA build of libtorch "+
+				"is installed by scripts/install_libtorch.sh --cuda", o.Device, n)
 		}
 		return nil
 	}
 	if o.TF32 {
-		return fmt.Errorf("engine: Options.TF32 is set, but Options.Device is %s; TF32 is an arithmetic of NVIDIA's GPUs from Ampere on", o.Device)
+		return fmt.Errorf("engine: Options.TF32 is set, but Options.Device is %s; TF32 is an arithmetic of NVIDIA's "+
+			"GPUs from Ampere on", o.Device)
 	}
 	if o.Precision == amp.FP16 {
 		if !o.IgnoreFP16OnCPU {
-			return fmt.Errorf("engine: Options.Precision is fp16, which the CPU cannot train in; use bf16 or fp32, or set IgnoreFP16OnCPU to train in fp32 as Hugging Face's Trainer does")
+			return fmt.Errorf("engine: Options.Precision is fp16, which the CPU cannot train in; use bf16 or fp32, " +
+				"or set IgnoreFP16OnCPU to train in fp32 as Hugging Face's Trainer does")
 		}
 		o.Precision = amp.FP32
 	}

@@ -5,13 +5,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// globalOrder is where the orders that are drawn from the global generator stand: the state of the generator before the order of the running epoch
-// was drawn, from which a resumed run draws it once more.
+// globalOrder is where the orders that are drawn from the global generator stand: the state of the
+// generator before the order of the running epoch was drawn, from which a resumed run draws it once
+// more.
 type globalOrder struct {
 	before []byte // nil: the next order is a new one
 }
 
-// StartLoader draws one number from the CPU's generator, as PyTorch's DataLoader does for the seed of its workers.
+// StartLoader draws one number from the CPU's generator, as PyTorch's DataLoader does for the seed
+// of its workers.
 func (s *Step[S, B]) StartLoader(train bool) error {
 	s.fresh = false
 	if train {
@@ -27,12 +29,14 @@ func drawInt64(g *torch.Generator) int64 {
 	return torch.Values[int64](t.Random_(g))[0]
 }
 
-// GlobalPermutation is the random part of a DataLoader's order that is drawn from the global generator itself, when the epoch's first batch
-// is fetched. Hugging Face's Trainer orders by length with it:
+// GlobalPermutation is the random part of a DataLoader's order that is drawn from the global
+// generator itself, when the epoch's first batch is fetched. Hugging Face's Trainer orders by
+// length with it:
 //
 //	trainer.Options{Order: data.GroupedByLength{Lengths: lengths, BatchSize: 8, Random: step.GlobalPermutation()}}
 //
-// A run that is resumed within an epoch gets the same order again: the checkpoint holds what is needed for it.
+// A run that is resumed within an epoch gets the same order again: the checkpoint holds what is
+// needed for it.
 func (s *Step[S, B]) GlobalPermutation() data.Order {
 	return data.OrderFunc(func(_, n int) []int {
 		return s.order.draw(func(g *torch.Generator) []int {
@@ -47,8 +51,9 @@ func (s *Step[S, B]) GlobalPermutation() data.Order {
 	})
 }
 
-// RandomSampler is the order of PyTorch's DataLoader(shuffle=True) without a generator: the global one is drawn from once more, for the seed of the
-// epoch's permutation. It is resumed as [Step.GlobalPermutation] is.
+// RandomSampler is the order of PyTorch's DataLoader(shuffle=True) without a generator: the global
+// one is drawn from once more, for the seed of the epoch's permutation. It is resumed as
+// [Step.GlobalPermutation] is.
 func (s *Step[S, B]) RandomSampler() data.Order {
 	return data.OrderFunc(func(_, n int) []int {
 		return s.order.draw(func(g *torch.Generator) []int {
@@ -57,7 +62,8 @@ func (s *Step[S, B]) RandomSampler() data.Order {
 	})
 }
 
-// draw calls f with the global generator, or with a copy of it as it was when this epoch's order was drawn first.
+// draw calls f with the global generator, or with a copy of it as it was when this epoch's order
+// was drawn first.
 func (o *globalOrder) draw(f func(g *torch.Generator) []int) (indices []int) {
 	err := torch.Try(func() {
 		if o.before == nil {

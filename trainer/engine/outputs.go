@@ -5,13 +5,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Predictor is a [Task] in two halves: what the model computes, and the loss of that. With it the engine can put another loss in place of the
-// model's ([Options].Loss, [Options].LabelSmoothing), keep the predictions of an evaluation and compute metrics over all of them.
+// Predictor is a [Task] in two halves: what the model computes, and the loss of that. With it the
+// engine can put another loss in place of the model's ([Options].Loss, [Options].LabelSmoothing),
+// keep the predictions of an evaluation and compute metrics over all of them.
 type Predictor[B any] interface {
 	// Predict runs the model on a batch.
 	Predict(p Pass, b B) Outputs
 
-	// LossOf is the model's own loss of what Predict returned. In an evaluation without labels it returns a Loss without Value.
+	// LossOf is the model's own loss of what Predict returned. In an evaluation without labels it
+	// returns a Loss without Value.
 	LossOf(p Pass, o Outputs) Loss
 }
 
@@ -26,11 +28,13 @@ type Observer[B any] interface {
 	Metrics() map[string]float64
 }
 
-// Outputs are what a model returns for a batch, besides its loss, and what that is held against. The first dimension of every tensor is that of
-// the samples.
+// Outputs are what a model returns for a batch, besides its loss, and what that is held against.
+// The first dimension of every tensor is that of the samples.
 type Outputs struct {
 	Logits []torch.Tensor // first the logits, then whatever predictions should have besides, such as hidden states
-	Labels []torch.Tensor // first the labels, then further ones (label_names of Hugging Face); none: a batch without labels
+	// first the labels, then further ones (label_names of Hugging Face); none: a batch without
+	// labels
+	Labels []torch.Tensor
 	Inputs []torch.Tensor // what metrics want to see of the inputs (include_for_metrics="inputs"); mostly none
 	Rows   int            // samples in the batch
 
@@ -39,7 +43,8 @@ type Outputs struct {
 }
 
 // PredictFunc makes a [Task] that is a [Predictor] of a model and three functions.
-func PredictFunc[S, B any](model any, collate func([]S) (B, error), predict func(Pass, B) Outputs, loss func(Pass, Outputs) Loss) Task[S, B] {
+func PredictFunc[S, B any](model any, collate func([]S) (B, error), predict func(Pass, B) Outputs,
+	loss func(Pass, Outputs) Loss) Task[S, B] {
 	return predictFunc[S, B]{model, collate, predict, loss}
 }
 
@@ -56,7 +61,8 @@ func (t predictFunc[S, B]) Predict(p Pass, b B) Outputs    { return t.predict(p,
 func (t predictFunc[S, B]) LossOf(p Pass, o Outputs) Loss  { return t.loss(p, o) }
 func (t predictFunc[S, B]) Loss(p Pass, b B) Loss          { return t.loss(p, t.predict(p, b)) }
 
-// asFloat32 converts outputs of the autocast's dtype, as Accelerate does with what a model returns (convert_outputs_to_fp32).
+// asFloat32 converts outputs of the autocast's dtype, as Accelerate does with what a model returns
+// (convert_outputs_to_fp32).
 func (o Outputs) asFloat32() Outputs {
 	o.Logits = each(o.Logits, func(t torch.Tensor) torch.Tensor {
 		if d := t.DType(); d == torch.BFloat16 || d == torch.Float16 {
@@ -81,8 +87,9 @@ func each(ts []torch.Tensor, f func(torch.Tensor) torch.Tensor) []torch.Tensor {
 // ownLoss tells whether another loss takes the place of the model's.
 func (o *Options) ownLoss() bool { return o.Loss != nil || o.LabelSmoothing != 0 }
 
-// lossOf is the loss of outputs under the options, as compute_loss of Hugging Face's Trainer: a loss of one's own and label smoothing see outputs
-// in float32 and run outside of autocast, the model's own runs inside.
+// lossOf is the loss of outputs under the options, as compute_loss of Hugging Face's Trainer: a
+// loss of one's own and label smoothing see outputs in float32 and run outside of autocast, the
+// model's own runs inside.
 func (s *Step[S, B]) lossOf(p Pass, model Predictor[B], o Outputs) (loss Loss, converted Outputs) {
 	converted = o
 	if p.precision != amp.FP32 {

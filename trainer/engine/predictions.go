@@ -4,8 +4,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Predictions are the outputs of a whole evaluation, on the host: EvalPrediction and PredictionOutput of Hugging Face's Trainer. Rows are in the
-// order of the set. Where the second dimension differs from batch to batch, shorter ones are filled up with [IgnoreIndex]. bfloat16 has become float32.
+// Predictions are the outputs of a whole evaluation, on the host: EvalPrediction and
+// PredictionOutput of Hugging Face's Trainer. Rows are in the order of the set. Where the second
+// dimension differs from batch to batch, shorter ones are filled up with [IgnoreIndex]. bfloat16
+// has become float32.
 type Predictions struct {
 	Logits []torch.Tensor // as in [Outputs]
 	Labels []torch.Tensor
@@ -21,8 +23,8 @@ func (p *Predictions) Free() {
 	freeAll(p.Inputs)
 }
 
-// BatchMetrics makes metrics batch by batch: compute_metrics with batch_eval_metrics of Hugging Face's Trainer. The predictions of a batch may lie
-// on the device; they must not be kept.
+// BatchMetrics makes metrics batch by batch: compute_metrics with batch_eval_metrics of Hugging
+// Face's Trainer. The predictions of a batch may lie on the device; they must not be kept.
 type BatchMetrics interface {
 	Add(batch *Predictions) error
 	// Result returns the numbers of the evaluation and starts anew.

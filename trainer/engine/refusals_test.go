@@ -36,18 +36,26 @@ func TestOptionsThatTheTaskOrTheModelCannotCarryOut(t *testing.T) {
 	}{
 		{"a loss without outputs", plain(m), engine.Options{Loss: summed}, "Options.Loss is set, but engine.taskFunc"},
 		{"smoothing without outputs", plain(m), engine.Options{LabelSmoothing: 0.1}, "must implement engine.Predictor"},
-		{"metrics without outputs", plain(m), engine.Options{ComputeMetrics: noMetrics}, "must implement engine.Predictor"},
-		{"metrics beside an evaluator", &judgeTask{tagTask{m}}, engine.Options{ComputeMetrics: noMetrics}, "evaluates by itself"},
-		{"noise without embeddings", plain(nn.NewLinear(1, 1, nil)), engine.Options{NEFTuneAlpha: 5}, "InputEmbeddings() *nn.Embedding"},
-		{"checkpointing of a model that cannot", plain(nn.NewLinear(1, 1, nil)), engine.Options{GradientCheckpointing: true}, "SetGradientCheckpointing"},
-		{"two losses", tag(m), engine.Options{Loss: summed, LabelSmoothing: 0.1}, "call engine.LabelSmoothing in that loss"},
-		{"two kinds of metrics", tag(m), engine.Options{ComputeMetrics: noMetrics, BatchMetrics: &meanWidth{}}, "want one of them"},
+		{"metrics without outputs", plain(m), engine.Options{ComputeMetrics: noMetrics},
+			"must implement engine.Predictor"},
+		{"metrics beside an evaluator", &judgeTask{tagTask{m}}, engine.Options{ComputeMetrics: noMetrics},
+			"evaluates by itself"},
+		{"noise without embeddings", plain(nn.NewLinear(1, 1, nil)), engine.Options{NEFTuneAlpha: 5},
+			"InputEmbeddings() *nn.Embedding"},
+		{"checkpointing of a model that cannot", plain(nn.NewLinear(1, 1, nil)),
+			engine.Options{GradientCheckpointing: true}, "SetGradientCheckpointing"},
+		{"two losses", tag(m), engine.Options{Loss: summed, LabelSmoothing: 0.1},
+			"call engine.LabelSmoothing in that loss"},
+		{"two kinds of metrics", tag(m), engine.Options{ComputeMetrics: noMetrics, BatchMetrics: &meanWidth{}},
+			"want one of them"},
 		{"too much smoothing", tag(m), engine.Options{LabelSmoothing: 1.5}, "want 0 to 1"},
 		{"negative noise", tag(m), engine.Options{NEFTuneAlpha: -1}, "NEFTuneAlpha"},
 		{"a negative number of batches", tag(m), engine.Options{EvalAccumulation: -1}, "EvalAccumulation"},
 		{"TF32 on the CPU", tag(m), engine.Options{TF32: true}, "NVIDIA"},
-		{"groups by two rules", tag(m), engine.Options{LowRankTargets: []string{"x"}, Groups: func(any, []torch.Named) []optim.Group { return nil }}, "want one of them"},
-		{"targets that match nothing", tag(m), engine.Options{LowRankTargets: []string{"attention"}}, "no linear layer matches"},
+		{"groups by two rules", tag(m), engine.Options{LowRankTargets: []string{"x"},
+			Groups: func(any, []torch.Named) []optim.Group { return nil }}, "want one of them"},
+		{"targets that match nothing", tag(m), engine.Options{LowRankTargets: []string{"attention"}},
+			"no linear layer matches"},
 		{"low rank without GaLore", tag(m), engine.Options{LowRankTargets: []string{"hidden"}}, "has no low-rank form"},
 	} {
 		s, err := engine.New(c.task, c.o)
@@ -77,11 +85,13 @@ func TestGaLoreProjectsTheTargetsOfTheOptions(t *testing.T) {
 func TestTaskThatShowsNoPredictionsSaysSo(t *testing.T) {
 	testenv.RequireTorch(t)
 	l := nn.NewLinear(1, 1, nil)
-	s, err := engine.New(engine.TaskFunc(l, collateTokens, func(engine.Pass, tokenBatch) engine.Loss { return engine.Loss{} }), engine.Options{})
+	s, err := engine.New(engine.TaskFunc(l, collateTokens,
+		func(engine.Pass, tokenBatch) engine.Loss { return engine.Loss{} }), engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.StartEval(trainer.Evaluation{Predict: true}); err == nil || !strings.Contains(err.Error(), "engine.Predictor") {
+	if err := s.StartEval(trainer.Evaluation{Predict: true}); err == nil || !strings.Contains(err.Error(),
+		"engine.Predictor") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -89,7 +99,8 @@ func TestTaskThatShowsNoPredictionsSaysSo(t *testing.T) {
 func TestModelThatCannotBeMadeIsAnError(t *testing.T) {
 	testenv.RequireTorch(t)
 	broken := errors.New("no weights")
-	if _, err := engine.NewFromInit(func() (engine.Task[tokens, tokenBatch], error) { return nil, broken }, engine.Options{}); !errors.Is(err, broken) {
+	if _, err := engine.NewFromInit(func() (engine.Task[tokens, tokenBatch], error) { return nil, broken },
+		engine.Options{}); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := engine.NewFromInit(func() (engine.Task[tokens, tokenBatch], error) {
@@ -147,11 +158,13 @@ func TestAClassThatTheModelHasNoOutputForIsNamedWithItsRow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 2, Order: data.Sequential{}, Progress: io.Discard})
+		tr, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 2, Order: data.Sequential{},
+			Progress: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = tr.Fit(t.Context(), data.Slice[engine.Example]{{Features: []float32{1}}, {Features: []float32{1}, Class: c.class}}, nil)
+		_, err = tr.Fit(t.Context(), data.Slice[engine.Example]{{Features: []float32{1}}, {Features: []float32{1},
+			Class: c.class}}, nil)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("class %d: error %v, want one with %q", c.class, err, c.want)
 		}

@@ -21,7 +21,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// What is drawn at random, and what a schedule moves, goes on after a resume as if nothing had happened.
+// What is drawn at random, and what a schedule moves, goes on after a resume as if nothing had
+// happened.
 func TestResumeOfRandomAndMovedThingsIsBitForBit(t *testing.T) {
 	testenv.RequireTorch(t)
 	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
@@ -55,7 +56,8 @@ func TestResumeOfRandomAndMovedThingsIsBitForBit(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o := quiet(trainer.Options{OutputDir: dir, Epochs: 2, BatchSize: 4, Schedule: c.schedule, ResumeFrom: from})
+				o := quiet(trainer.Options{OutputDir: dir, Epochs: 2, BatchSize: 4, Schedule: c.schedule,
+					ResumeFrom: from})
 				if dir != "" {
 					o.Save = trainer.Every(3, trainer.Update)
 				}
@@ -75,13 +77,15 @@ func TestResumeOfRandomAndMovedThingsIsBitForBit(t *testing.T) {
 			dir := t.TempDir()
 			whole, batches := run("", dir)
 			want := tagFingerprint(whole)
-			for _, k := range []int{3, 6, 9} { // within, and at the end of, the first of two epochs of six updates; within the second
+			// within, and at the end of, the first of two epochs of six updates; within the second
+			for _, k := range []int{3, 6, 9} {
 				part, rest := run(filepath.Join(dir, fmt.Sprintf("checkpoint-%d", k)), "")
 				if !slices.EqualFunc(rest, batches[k:], slices.Equal) {
 					t.Errorf("resumed from update %d: trained on %v, want %v", k, rest, batches[k:])
 				}
 				if tagFingerprint(part) != want {
-					t.Errorf("resumed from update %d: weights, optimizer or generator differ from those of the whole run", k)
+					t.Errorf("resumed from update %d: weights, optimizer or generator differ from those of the whole "+
+						"run", k)
 				}
 			}
 		})
@@ -115,10 +119,22 @@ func TestSavedStateThatIsNoneIsRefused(t *testing.T) {
 		damage      func(entries []safetensors.Entry, metadata map[string]string)
 		want        string
 	}{
-		{"a generator's state of other bytes", "rng_state.safetensors", func(e []safetensors.Entry, _ map[string]string) { zero(e, "cpu") }, `"cpu" is not the state`},
-		{"an order's state of other bytes", "rng_state.safetensors", func(e []safetensors.Entry, _ map[string]string) { zero(e, "order") }, `"order" is not the state`},
-		{"a momentum that is no number", "optimizer.safetensors", func(_ []safetensors.Entry, m map[string]string) { m["momentum"] = "much" }, `found "much"`},
-		{"a momentum that AdamW cannot have", "optimizer.safetensors", func(_ []safetensors.Entry, m map[string]string) { m["momentum"] = "1.5" }, "below 1"},
+		{"a generator's state of other bytes", "rng_state.safetensors", func(e []safetensors.Entry,
+			_ map[string]string) {
+			zero(e, "cpu")
+		}, `"cpu" is not the state`},
+		{"an order's state of other bytes", "rng_state.safetensors", func(e []safetensors.Entry,
+			_ map[string]string) {
+			zero(e, "order")
+		}, `"order" is not the state`},
+		{"a momentum that is no number", "optimizer.safetensors", func(_ []safetensors.Entry,
+			m map[string]string) {
+			m["momentum"] = "much"
+		}, `found "much"`},
+		{"a momentum that AdamW cannot have", "optimizer.safetensors", func(_ []safetensors.Entry,
+			m map[string]string) {
+			m["momentum"] = "1.5"
+		}, "below 1"},
 	} {
 		path := filepath.Join(dir, c.file)
 		whole, err := os.ReadFile(path)
@@ -158,15 +174,20 @@ func TestSettingsOfACheckpoint(t *testing.T) {
 		err    string
 	}{
 		{"Load keeps those of the options", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil, (*tagStep).Load, 0.5, ""},
-		{"LoadWithSettings takes those of the checkpoint", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil, (*tagStep).LoadWithSettings, 0.25, ""},
+		{"LoadWithSettings takes those of the checkpoint", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil,
+			(*tagStep).LoadWithSettings, 0.25, ""},
 		{"the default is a setting too", optim.AdamW{LR: 0.1}, nil, (*tagStep).LoadWithSettings, 0.25, ""},
 		{"those of another optimizer are not taken", optim.SGD{LR: 0.1}, nil, (*tagStep).LoadWithSettings, 0, ""},
-		{"a checkpoint without any", optim.AdamW{LR: 0.1}, func(m map[string]string) { delete(m, "settings") }, (*tagStep).LoadWithSettings, 0.01, ""},
-		{"settings that are no settings", optim.AdamW{LR: 0.1}, func(m map[string]string) { m["settings"] = "{" }, (*tagStep).LoadWithSettings, 0.01, "the settings of the optimizer"},
+		{"a checkpoint without any", optim.AdamW{LR: 0.1}, func(m map[string]string) { delete(m, "settings") },
+			(*tagStep).LoadWithSettings, 0.01, ""},
+		{"settings that are no settings", optim.AdamW{LR: 0.1}, func(m map[string]string) { m["settings"] = "{" },
+			(*tagStep).LoadWithSettings, 0.01, "the settings of the optimizer"},
 		{"a setting of another type", optim.AdamW{LR: 0.1}, func(m map[string]string) {
 			m["settings"] = strings.Replace(m["settings"], `"LR":0.1`, `"LR":"fast"`, 1)
 		}, (*tagStep).LoadWithSettings, 0.01, "the settings of the optimizer"},
-		{"a setting that is refused", optim.AdamW{LR: 0.1}, func(m map[string]string) { m["settings"] = strings.Replace(m["settings"], `"LR":0.1`, `"LR":-1`, 1) }, (*tagStep).LoadWithSettings, 0.01, "LR"},
+		{"a setting that is refused", optim.AdamW{LR: 0.1}, func(m map[string]string) {
+			m["settings"] = strings.Replace(m["settings"], `"LR":0.1`, `"LR":-1`, 1)
+		}, (*tagStep).LoadWithSettings, 0.01, "LR"},
 		{"other groups", optim.AdamW{LR: 0.1}, func(m map[string]string) {
 			m["settings"] = strings.Replace(m["settings"], `"groups":[`, `"groups":[{},`, 1)
 		}, (*tagStep).LoadWithSettings, 0.01, "groups of parameters there"},
@@ -205,7 +226,8 @@ func rewrite(t *testing.T, path string, change func([]safetensors.Entry, map[str
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, safetensors.Entry{Name: info.Name, DType: info.DType, Shape: info.Shape, Data: safetensors.Bytes(bytes)})
+		entries = append(entries, safetensors.Entry{Name: info.Name, DType: info.DType, Shape: info.Shape,
+			Data: safetensors.Bytes(bytes)})
 	}
 	metadata := f.Metadata()
 	if err := f.Close(); err != nil {
@@ -225,7 +247,8 @@ func zero(entries []safetensors.Entry, name string) {
 	}
 }
 
-// The order of PyTorch's DataLoader(shuffle=True) after torch.manual_seed(3): two epochs of seven samples.
+// The order of PyTorch's DataLoader(shuffle=True) after torch.manual_seed(3): two epochs of seven
+// samples.
 func TestRandomSamplerIsPyTorchs(t *testing.T) {
 	s := newTagStep(t, engine.Options{})
 	if err := s.Seed(3); err != nil {

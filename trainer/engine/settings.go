@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/optim"
 )
 
-// savedSettings are what the optimizer of a checkpoint was made with: the param_groups of a state dict of torch.optim, but for the rate, which the trainer
-// keeps.
+// savedSettings are what the optimizer of a checkpoint was made with: the param_groups of a state
+// dict of torch.optim, but for the rate, which the trainer keeps.
 type savedSettings struct {
 	Optimizer string          `json:"optimizer"` // the type of the builder
 	Settings  json.RawMessage `json:"settings"`
@@ -21,7 +21,8 @@ type savedGroup struct {
 	LRScale     float64  `json:"lr_scale,omitempty"`
 }
 
-// settings are those of the optimizer as text; empty if its builder is one of the user's that cannot be written.
+// settings are those of the optimizer as text; empty if its builder is one of the user's that
+// cannot be written.
 func (s *Step[S, B]) settings() string {
 	settings, err := json.Marshal(s.builder)
 	if err != nil {
@@ -38,8 +39,9 @@ func (s *Step[S, B]) settings() string {
 	return string(text)
 }
 
-// takeSettings makes the optimizer anew with settings that were saved, if they are others. Of a checkpoint without any, and of another optimizer, it takes
-// none: whether the state of that one fits is found when it is loaded.
+// takeSettings makes the optimizer anew with settings that were saved, if they are others. Of a
+// checkpoint without any, and of another optimizer, it takes none: whether the state of that one
+// fits is found when it is loaded.
 func (s *Step[S, B]) takeSettings(text string) error {
 	if text == "" || text == s.settings() {
 		return nil

@@ -48,7 +48,9 @@ func (a *ahead) remember(loss torch.Tensor, divisor float64) {
 // Forward runs the forward pass of a micro-batch. Its graph lives until Backward.
 func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err error) {
 	if _, ok := s.task.(TrainingStepper[B]); ok {
-		return fmt.Errorf("engine: %T has a training step of its own (engine.TrainingStepper), which cannot be divided into forward and backward: implement Loss alone, or use no hook and no report that comes between them", s.task)
+		return fmt.Errorf("engine: %T has a training step of its own (engine.TrainingStepper), which cannot be "+
+			"divided into forward and backward: implement Loss alone, or use no hook and no report that comes "+
+			"between them", s.task)
 	}
 	s.ahead.drop()
 	if err := s.beforeForward(ctx, w); err != nil {
@@ -138,5 +140,6 @@ func (s *Step[S, B]) Reseed(seed uint64) error {
 	return torch.Try(func() { torch.ManualSeed(seed) })
 }
 
-// KeepEvalMode says whether training leaves the model in evaluation mode if an evaluation has put it there.
+// KeepEvalMode says whether training leaves the model in evaluation mode if an evaluation has put
+// it there.
 func (s *Step[S, B]) KeepEvalMode(keep bool) { s.keepEval = keep }

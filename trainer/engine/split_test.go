@@ -46,7 +46,8 @@ func (b *between) AfterForward(r *trainer.Run) error {
 func TestForwardAndBackwardAreTrainInTwoParts(t *testing.T) {
 	run := func(hooks ...any) (string, *trainer.Result) {
 		s := newStep(t, engine.Options{Optimizer: optim.AdamW{LR: 0.01}})
-		tr, err := trainer.New(s, quiet(trainer.Options{Epochs: 1, BatchSize: 4, Accumulate: 3, Log: trainer.Every(1, trainer.Update), Callbacks: hooks}))
+		tr, err := trainer.New(s, quiet(trainer.Options{Epochs: 1, BatchSize: 4, Accumulate: 3,
+			Log: trainer.Every(1, trainer.Update), Callbacks: hooks}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,8 @@ func TestForwardAndBackwardAreTrainInTwoParts(t *testing.T) {
 		t.Errorf("weights after Forward and Backward differ from those after Train")
 	}
 	if a.TrainLoss != b.TrainLoss || len(hook.losses) != 6 {
-		t.Errorf("train losses are %v and %v, %d forward passes seen, want equal ones and 6", a.TrainLoss, b.TrainLoss, len(hook.losses))
+		t.Errorf("train losses are %v and %v, %d forward passes seen, want equal ones and 6", a.TrainLoss, b.TrainLoss,
+			len(hook.losses))
 	}
 	sum := 0.0
 	for _, l := range hook.losses {
@@ -94,7 +96,8 @@ func TestAStopBeforeBackwardLeavesTheWeightsOfTheLastUpdate(t *testing.T) {
 	short, _ := fit(trainer.Options{MaxSteps: 3, Schedule: lr.Constant{}})
 	stopped, r := fit(trainer.Options{Epochs: 1, Schedule: lr.Constant{}, Callbacks: []any{&between{stopAt: 4}}})
 	if short != stopped || r.GlobalStep != 3 || r.StopReason != "as asked" {
-		t.Errorf("stopped before the backward pass of the fourth batch: step %d, %q, weights %s, want 3, \"as asked\", %s", r.GlobalStep, r.StopReason, stopped, short)
+		t.Errorf("stopped before the backward pass of the fourth batch: step %d, %q, weights %s, want 3, \"as "+
+			"asked\", %s", r.GlobalStep, r.StopReason, stopped, short)
 	}
 }
 
@@ -112,7 +115,8 @@ func TestEvaluationBetweenForwardAndBackwardChangesNothingButTheGenerator(t *tes
 		s := newStep(t, engine.Options{Optimizer: optim.AdamW{LR: 0.01}})
 		modes := &modeHook{s: s}
 		tr, err := trainer.New(s, quiet(trainer.Options{
-			Epochs: 2, BatchSize: 8, EvalBatchSize: 8, Semantics: semantics.Rules{StayInEvalMode: stay}, Callbacks: []any{modes, &between{aside: "aside"}},
+			Epochs: 2, BatchSize: 8, EvalBatchSize: 8, Semantics: semantics.Rules{StayInEvalMode: stay},
+			Callbacks: []any{modes, &between{aside: "aside"}},
 		}))
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +149,10 @@ func (m *modeHook) text() string { return strings.Trim(fmt.Sprint(m.modes), "[]"
 
 func TestReseedLeavesTheModel(t *testing.T) {
 	testenv.RequireTorch(t)
-	s, err := engine.NewFromInit(func() (engine.Task[engine.Example, engine.Examples], error) { return engine.Classify(newNet()), nil }, engine.Options{})
+	s, err := engine.NewFromInit(func() (engine.Task[engine.Example, engine.Examples],
+		error) {
+		return engine.Classify(newNet()), nil
+	}, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ const (
 	scalerName    = "scaler.json" // only with amp.FP16
 )
 
-// orderState is the state of the CPU's generator before it gave the order of the running epoch, beside those of the devices.
+// orderState is the state of the CPU's generator before it gave the order of the running epoch,
+// beside those of the devices.
 const orderState = "order"
 
 func weightsFile(path string) string {
@@ -42,7 +43,8 @@ func weightsFile(path string) string {
 	return weights
 }
 
-// Save writes the weights, the optimizer's state and the state of the random generators into dir, and what the task adds.
+// Save writes the weights, the optimizer's state and the state of the random generators into dir,
+// and what the task adds.
 func (s *Step[S, B]) Save(dir string) error {
 	if err := s.SaveWeights(dir); err != nil {
 		return err
@@ -65,7 +67,9 @@ func (s *Step[S, B]) Save(dir string) error {
 
 // SaveWeights writes the weights into dir, and what the task adds.
 func (s *Step[S, B]) SaveWeights(dir string) error {
-	err := tensorio.Create(filepath.Join(dir, weightsName), func(w io.Writer) error { return nn.Write(w, s.task.Model(), nil) })
+	err := tensorio.Create(filepath.Join(dir, weightsName), func(w io.Writer) error {
+		return nn.Write(w, s.task.Model(), nil)
+	})
 	if err != nil {
 		return err
 	}
@@ -75,12 +79,13 @@ func (s *Step[S, B]) SaveWeights(dir string) error {
 	return nil
 }
 
-// Load reads back what Save wrote. Weights, optimizer and generators are all read and checked before any of them is changed. The optimizer keeps the
-// settings of the options.
+// Load reads back what Save wrote. Weights, optimizer and generators are all read and checked
+// before any of them is changed. The optimizer keeps the settings of the options.
 func (s *Step[S, B]) Load(dir string) error { return s.load(dir, false) }
 
-// LoadWithSettings is Load, and the optimizer has the settings that it was saved with (weight decay, betas, those of each group), whatever the options say,
-// as load_state_dict of torch.optim brings param_groups with it.
+// LoadWithSettings is Load, and the optimizer has the settings that it was saved with (weight
+// decay, betas, those of each group), whatever the options say, as load_state_dict of torch.optim
+// brings param_groups with it.
 func (s *Step[S, B]) LoadWithSettings(dir string) error { return s.load(dir, true) }
 
 func (s *Step[S, B]) load(dir string, withSettings bool) (err error) {
@@ -93,7 +98,8 @@ func (s *Step[S, B]) load(dir string, withSettings bool) (err error) {
 	}
 	updates, err := strconv.Atoi(metadata["updates"])
 	if err != nil || updates < 0 {
-		return fmt.Errorf("%s: want the number of updates in its metadata, found %q", filepath.Join(dir, optimizerName), metadata["updates"])
+		return fmt.Errorf("%s: want the number of updates in its metadata, found %q", filepath.Join(dir, optimizerName),
+			metadata["updates"])
 	}
 	if !withSettings {
 		delete(metadata, "settings")
@@ -113,7 +119,8 @@ func wholeFile(path string) error {
 	return f.Close()
 }
 
-func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[string]string, updates int, generators []torch.Named) error {
+func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[string]string, updates int,
+	generators []torch.Named) error {
 	defer tensorio.Free(state)
 	defer tensorio.Free(generators)
 	if err := s.checkGenerators(generators); err != nil {
@@ -125,7 +132,8 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 	if err := s.restoreOptimizer(state, metadata, updates); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, optimizerName), err)
 	}
-	// After the optimizer, whose states have the names and shapes of the weights too: of another model neither is taken.
+	// After the optimizer, whose states have the names and shapes of the weights too: of another
+	// model neither is taken.
 	if err := s.LoadWeights(dir); err != nil {
 		return err
 	}
@@ -158,7 +166,8 @@ func (s *Step[S, B]) restoreOptimizer(state []torch.Named, metadata map[string]s
 	return s.optimizer.LoadState(state, updates)
 }
 
-// loadMomentum puts back what a schedule had made of the momentum. An optimizer that was made without momentum keeps buffers from then on.
+// loadMomentum puts back what a schedule had made of the momentum. An optimizer that was made
+// without momentum keeps buffers from then on.
 func (s *Step[S, B]) loadMomentum(text string) error {
 	if text == "" {
 		return nil
@@ -191,10 +200,12 @@ func (s *Step[S, B]) saveGenerators(path string) error {
 	err := torch.Try(func() {
 		for _, d := range s.devices() {
 			state := torch.DefaultGenerator(d).State()
-			states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
+			states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state, torch.Uint8,
+				int64(len(state)))})
 		}
 		if state := s.order.before; state != nil {
-			states = append(states, torch.Named{Name: orderState, Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
+			states = append(states, torch.Named{Name: orderState, Tensor: torch.FromBytes(state, torch.Uint8,
+				int64(len(state)))})
 		}
 	})
 	if err != nil {
@@ -221,7 +232,8 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 	}
 	for _, d := range s.devices() {
 		if !have[d.String()] {
-			return fmt.Errorf("%s: the state of the generator of %s is missing: the checkpoint was made on another kind of device, and the run cannot continue bit for bit", generatorName, d)
+			return fmt.Errorf("%s: the state of the generator of %s is missing: the checkpoint was made on another "+
+				"kind of device, and the run cannot continue bit for bit", generatorName, d)
 		}
 	}
 	return nil

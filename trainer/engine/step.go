@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Step is a model, its optimizer and their state: a [trainer.Step] made by [New]. Like every Step it is used by one goroutine at a time.
+// Step is a model, its optimizer and their state: a [trainer.Step] made by [New]. Like every Step
+// it is used by one goroutine at a time.
 type Step[S, B any] struct {
 	task      Task[S, B]
 	init      func() (Task[S, B], error) // makes the task anew when the run is seeded; nil: it stays
@@ -61,13 +62,15 @@ var (
 	_ trainer.Initializer    = (*Step[int, int])(nil)
 )
 
-// New makes a Step of a task. It moves the model to the device, loads initial weights and builds the optimizer.
+// New makes a Step of a task. It moves the model to the device, loads initial weights and builds
+// the optimizer.
 func New[S, B any](task Task[S, B], o Options) (*Step[S, B], error) {
 	return newStep(task, nil, o)
 }
 
-// NewFromInit is [New] with a function that makes the task and its model: model_init of Hugging Face's Trainer. It is called once now, so that there is a
-// model to look at, and again whenever the run is seeded, right after that: the initial weights then are a function of the seed, and
+// NewFromInit is [New] with a function that makes the task and its model: model_init of Hugging
+// Face's Trainer. It is called once now, so that there is a model to look at, and again whenever
+// the run is seeded, right after that: the initial weights then are a function of the seed, and
 // random numbers go on where they left the stream. What was trained before is gone then.
 func NewFromInit[S, B any](init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
 	task, err := callInit(init)
@@ -147,7 +150,8 @@ func (s *Step[S, B]) prepareModel() error {
 		}
 	}
 	if len(nn.Params(model)) == 0 {
-		return fmt.Errorf("engine: the model %T has no parameter: are its fields tagged, as in `param:\"weight\"`?", model)
+		return fmt.Errorf("engine: the model %T has no parameter: are its fields tagged, as in `param:\"weight\"`?",
+			model)
 	}
 	s.params, s.dense, s.frozen = torch.NewList(tensors...), 0, len(trained) == 0
 	if s.options.Precision == amp.FP16 {
@@ -179,9 +183,11 @@ func (s *Step[S, B]) checkTask() error {
 		switch {
 		case !c.set:
 		case !predicts:
-			return fmt.Errorf("engine: Options.%s is set, but %T does not show what its model returns: it must implement engine.Predictor", c.name, s.task)
+			return fmt.Errorf("engine: Options.%s is set, but %T does not show what its model returns: it must "+
+				"implement engine.Predictor", c.name, s.task)
 		case evaluates:
-			return fmt.Errorf("engine: Options.%s is set, but %T evaluates by itself (engine.Evaluator); implement engine.Observer in its place", c.name, s.task)
+			return fmt.Errorf("engine: Options.%s is set, but %T evaluates by itself (engine.Evaluator); implement "+
+				"engine.Observer in its place", c.name, s.task)
 		}
 	}
 	return nil
@@ -218,7 +224,8 @@ func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) 
 // Collate calls the task.
 func (s *Step[S, B]) Collate(samples []S) (B, error) { return s.task.Collate(samples) }
 
-// Seed restarts the default generators of all devices, and makes the model anew if the Step is one of [NewFromInit].
+// Seed restarts the default generators of all devices, and makes the model anew if the Step is one
+// of [NewFromInit].
 func (s *Step[S, B]) Seed(seed uint64) error {
 	if err := torch.Try(func() { torch.ManualSeed(seed) }); err != nil || s.init == nil {
 		return err
@@ -249,7 +256,8 @@ func (s *Step[S, B]) LearningRate() float64 { return s.options.Optimizer.Learnin
 func (s *Step[S, B]) SetMomentum(momentum float64) error {
 	o, ok := s.optimizer.(optim.MomentumSetter)
 	if !ok {
-		return fmt.Errorf("engine: the schedule moves the momentum, but the optimizer %T has no method SetMomentum (optim.MomentumSetter)", s.optimizer)
+		return fmt.Errorf("engine: the schedule moves the momentum, but the optimizer %T has no method SetMomentum "+
+			"(optim.MomentumSetter)", s.optimizer)
 	}
 	var err error
 	if e := torch.Try(func() { err = o.SetMomentum(momentum) }); e != nil {
@@ -279,7 +287,8 @@ func (s *Step[S, B]) Describe() string {
 	for _, p := range nn.Params(s.task.Model()) {
 		total += p.Tensor.Numel()
 	}
-	return fmt.Sprintf("%T, %s parameters, %s on %s", s.task.Model(), short(total), s.options.Precision, s.options.Device)
+	return fmt.Sprintf("%T, %s parameters, %s on %s", s.task.Model(), short(total), s.options.Precision,
+		s.options.Device)
 }
 
 func short(n int64) string {

@@ -83,7 +83,8 @@ func (t *tagTask) Predict(p engine.Pass, b tokenBatch) engine.Outputs {
 }
 
 func crossEntropy(o engine.Outputs, r torch.Reduction) torch.Tensor {
-	return o.Logits[0].Reshape(-1, taggerClasses).CrossEntropyLoss(o.Labels[0].Reshape(-1), torch.Tensor{}, r, engine.IgnoreIndex, 0)
+	return o.Logits[0].Reshape(-1, taggerClasses).CrossEntropyLoss(o.Labels[0].Reshape(-1), torch.Tensor{}, r,
+		engine.IgnoreIndex, 0)
 }
 
 func (t *tagTask) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {

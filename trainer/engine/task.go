@@ -7,36 +7,40 @@ import (
 
 // Task ties a model to its data. S is a sample, B a batch.
 //
-// What a user of Hugging Face's Trainer would override is an interface that a task may implement besides: [Predictor] shows the model's outputs,
-// [Observer] and [Evaluator] make metrics of them, [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [ItemCounter] and [TokenCounter] count, [Configurer]
-// writes config.json.
+// What a user of Hugging Face's Trainer would override is an interface that a task may implement
+// besides: [Predictor] shows the model's outputs, [Observer] and [Evaluator] make metrics of them,
+// [TrainingStepper] replaces the training step, [LossObserver] sees every loss, [ItemCounter] and
+// [TokenCounter] count, [Configurer] writes config.json.
 type Task[S, B any] interface {
 	// Model is a pointer to the struct that holds the parameters, as package nn finds them.
 	Model() any
 
-	// Collate makes a batch of samples, at least one. Loaders call it from several goroutines at once; it must not call libtorch.
+	// Collate makes a batch of samples, at least one. Loaders call it from several goroutines at
+	// once; it must not call libtorch.
 	Collate(samples []S) (B, error)
 
-	// Loss runs the model on a batch. It is called inside a scope, under autocast where the precision asks for it, with gradients
-	// recorded. Mistakes panic as package torch does.
+	// Loss runs the model on a batch. It is called inside a scope, under autocast where the
+	// precision asks for it, with gradients recorded. Mistakes panic as package torch does.
 	Loss(p Pass, b B) Loss
 }
 
-// Evaluator is a [Task] that evaluates a batch by itself: prediction_step of Hugging Face's Trainer. Most tasks with metrics are better served by
-// [Observer], which goes together with label smoothing, losses of one's own and predictions.
+// Evaluator is a [Task] that evaluates a batch by itself: prediction_step of Hugging Face's
+// Trainer. Most tasks with metrics are better served by [Observer], which goes together with label
+// smoothing, losses of one's own and predictions.
 type Evaluator[B any] interface {
-	// Evaluate runs the model on a batch of the evaluation, without gradients and with the model in evaluation mode, and
-	// gathers what Metrics needs.
+	// Evaluate runs the model on a batch of the evaluation, without gradients and with the model in
+	// evaluation mode, and gathers what Metrics needs.
 	Evaluate(p Pass, b B) Loss
 
 	// Metrics returns the numbers of the evaluation by name, without "loss", and starts anew.
 	Metrics() map[string]float64
 }
 
-// TrainingStepper is a [Task] with a training step of its own: training_step of Hugging Face's Trainer.
+// TrainingStepper is a [Task] with a training step of its own: training_step of Hugging Face's
+// Trainer.
 type TrainingStepper[B any] interface {
-	// TrainingStep runs forward and backward on one micro-batch, as often as it likes (gradients add up), and returns the loss to report. The
-	// usual step is
+	// TrainingStep runs forward and backward on one micro-batch, as often as it likes (gradients
+	// add up), and returns the loss to report. The usual step is
 	//
 	//	return t.Backward(t.Loss(b))
 	TrainingStep(t Training[B], b B) torch.Tensor
@@ -46,26 +50,31 @@ type TrainingStepper[B any] interface {
 type Training[B any] struct {
 	Pass
 
-	// Loss is the usual forward pass, under autocast, with the loss that the options ask for: compute_loss.
+	// Loss is the usual forward pass, under autocast, with the loss that the options ask for:
+	// compute_loss.
 	Loss func(b B) Loss
 
-	// Backward divides a loss as the accumulation window asks for, scales it if the precision needs that, runs the backward pass and returns the
-	// divided loss, detached.
+	// Backward divides a loss as the accumulation window asks for, scales it if the precision needs
+	// that, runs the backward pass and returns the divided loss, detached.
 	Backward func(l Loss) torch.Tensor
 }
 
-// ItemCounter is a [Task] whose loss is averaged over the labelled items of a whole accumulation window, such as tokens: num_items_in_batch.
+// ItemCounter is a [Task] whose loss is averaged over the labelled items of a whole accumulation
+// window, such as tokens: num_items_in_batch.
 type ItemCounter[B any] interface {
 	CountItems(b B) int64
 }
 
-// TokenCounter is a [Task] that can count its input: num_input_tokens_seen of Hugging Face, and the floating-point operations that follow.
+// TokenCounter is a [Task] that can count its input: num_input_tokens_seen of Hugging Face, and the
+// floating-point operations that follow.
 type TokenCounter[B any] interface {
-	// CountTokens returns the elements of the main input, padding among them, and those that are no padding.
+	// CountTokens returns the elements of the main input, padding among them, and those that are no
+	// padding.
 	CountTokens(b B) (all, nonPadding int64)
 }
 
-// OptionsValidator is a [Task] that refuses options which have no meaning for it: [New] asks it before anything else.
+// OptionsValidator is a [Task] that refuses options which have no meaning for it: [New] asks it
+// before anything else.
 type OptionsValidator interface {
 	ValidateOptions(o Options) error
 }
@@ -78,13 +87,16 @@ type Configurer interface {
 // Pass says under which circumstances a model runs.
 type Pass struct {
 	Device torch.Device
-	Items  int64 // labelled items of the accumulation window, in an evaluation those of the batch, if the task counts them; else 0
+	// labelled items of the accumulation window, in an evaluation those of the batch, if the task
+	// counts them; else 0
+	Items int64
 
 	precision amp.Precision
 	full      amp.Precision // everything is in it, inputs too: see Options.FullEval
 }
 
-// Autocast runs f in the precision of the run. The methods of a task but TrainingStep are called inside of it.
+// Autocast runs f in the precision of the run. The methods of a task but TrainingStep are called
+// inside of it.
 func (p Pass) Autocast(f func()) { amp.Autocast(p.Device, p.precision, f) }
 
 // Input copies a slice into a tensor on the device of the pass.
@@ -106,10 +118,12 @@ type Loss struct {
 	whole bool
 }
 
-// Mean is the mean loss of a batch of rows samples. It is divided by the number of batches in its accumulation window.
+// Mean is the mean loss of a batch of rows samples. It is divided by the number of batches in its
+// accumulation window.
 func Mean(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows} }
 
-// PerItem is the part of a batch in the loss of the whole window: its sum divided by [Pass].Items. It is not divided again.
+// PerItem is the part of a batch in the loss of the whole window: its sum divided by [Pass].Items.
+// It is not divided again.
 func PerItem(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows, whole: true} }
 
 // TaskFunc makes a [Task] of a model and two functions.

@@ -59,7 +59,8 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 func (s *Step[S, B]) trainingStep(p Pass, b B, w trainer.Window) torch.Tensor {
 	if t, ok := s.task.(TrainingStepper[B]); ok {
 		return t.TrainingStep(Training[B]{
-			Pass: p, Loss: func(b B) Loss { return s.loss(p, b) }, Backward: func(l Loss) torch.Tensor { return s.backward(l, w) },
+			Pass: p, Loss: func(b B) Loss { return s.loss(p, b) },
+			Backward: func(l Loss) torch.Tensor { return s.backward(l, w) },
 		}, b).Detach()
 	}
 	return s.backward(s.loss(p, b), w)
@@ -84,11 +85,14 @@ func (s *Step[S, B]) backward(loss Loss, w trainer.Window) torch.Tensor {
 	if w.Divisor != 1 && !loss.whole {
 		value = value.DivScalar(w.Divisor)
 	}
-	if n := s.group.World(); n > 1 && loss.whole { // the mean over the processes takes it away again: items are counted over all
+	// the mean over the processes takes it away again: items are counted over all
+	if n := s.group.World(); n > 1 && loss.whole {
 		value = value.MulScalar(n)
 	}
 	if s.frozen && !value.NeedsGrad() {
-		panic(&torch.Error{Op: "Backward", Code: torch.ErrValue, Msg: fmt.Sprintf("all parameters of %T are frozen, so its loss has no gradient: such a model can be evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model())})
+		panic(&torch.Error{Op: "Backward", Code: torch.ErrValue,
+			Msg: fmt.Sprintf("all parameters of %T are frozen, so its loss has no gradient: such a model can be "+
+				"evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model())})
 	}
 	if s.scaler != nil {
 		s.scaler.Scale(value).Backward()
@@ -142,7 +146,8 @@ func (s *Step[S, B]) clip() {
 	}
 }
 
-// Update moves the weights and removes the gradients. With a scaler it waits for the device to learn whether the gradients are finite.
+// Update moves the weights and removes the gradients. With a scaler it waits for the device to
+// learn whether the gradients are finite.
 func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err error) {
 	panicked := torch.Try(func() {
 		torch.Scope(func() {
@@ -162,13 +167,15 @@ func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err er
 	return applied, nil
 }
 
-// FusedUpdate tells whether the optimizer's kernel itself leaves out an update that loss scaling skips.
+// FusedUpdate tells whether the optimizer's kernel itself leaves out an update that loss scaling
+// skips.
 func (s *Step[S, B]) FusedUpdate() bool {
 	o, ok := s.optimizer.(interface{ StepSupportsAMPScaling() bool })
 	return ok && o.StepSupportsAMPScaling()
 }
 
-// Report reads the sum of losses, of several processes the mean of theirs, and the last gradient norm back from the device.
+// Report reads the sum of losses, of several processes the mean of theirs, and the last gradient
+// norm back from the device.
 func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 	if err := s.averageLoss(ctx); err != nil {
 		return r, err

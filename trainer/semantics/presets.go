@@ -38,7 +38,8 @@ var HuggingFace = Rules{
 	OptimizerFromCheckpoint: true,
 }
 
-// HuggingFace40 is transformers.Trainer 4.40: whole windows only, carried from epoch to epoch, so that the rest of the last epoch is never used.
+// HuggingFace40 is transformers.Trainer 4.40: whole windows only, carried from epoch to epoch, so
+// that the rest of the last epoch is never used.
 var HuggingFace40 = Rules{
 	Name:                    "huggingface 4.40",
 	CarryWindows:            true,

@@ -10,8 +10,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// TestStep holds a Step to what the training loop relies upon. newStep makes a fresh step, always the same one: same weights, same generator. samples
-// are at least four samples of its data set. What the optional interfaces promise is tested where the step implements them.
+// TestStep holds a Step to what the training loop relies upon. newStep makes a fresh step, always
+// the same one: same weights, same generator. samples are at least four samples of its data set.
+// What the optional interfaces promise is tested where the step implements them.
 //
 //	func TestMyStep(t *testing.T) {
 //		trainertest.TestStep(t, func(t *testing.T) trainer.Step[Sample, Batch] { return newStep(t) }, samples)
@@ -90,13 +91,15 @@ func (b *bench[S, B]) startLoader(s trainer.Step[S, B], train bool) error {
 	return nil
 }
 
-// windows trains updates with windows of two micro-batches and returns the loss reported after each.
+// windows trains updates with windows of two micro-batches and returns the loss reported after
+// each.
 func (b *bench[S, B]) windows(s trainer.Step[S, B], updates int) (losses []float64, err error) {
 	return b.windowsOf(s, updates, s.Train)
 }
 
 // windowsOf is windows with a training step of one's own.
-func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int, train func(context.Context, B, trainer.Window) error) (losses []float64, err error) {
+func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int, train func(context.Context, B,
+	trainer.Window) error) (losses []float64, err error) {
 	half := len(b.samples) / 2
 	for range updates {
 		var batches []B
@@ -112,7 +115,8 @@ func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int, train func(co
 			batches = append(batches, batch)
 		}
 		for i, batch := range batches {
-			if err := train(context.Background(), batch, trainer.Window{Index: i, Len: 2, Divisor: 2, Items: items}); err != nil {
+			if err := train(context.Background(), batch, trainer.Window{Index: i, Len: 2, Divisor: 2,
+				Items: items}); err != nil {
 				return nil, fmt.Errorf("Train: %w", err)
 			}
 		}
@@ -231,7 +235,8 @@ func (b *bench[S, B]) evaluationIsPure() error {
 			if _, err := b.evaluate(s); err != nil {
 				return err
 			}
-		} else if err := b.startLoader(s, false); err != nil { // the loader may draw a number; the evaluation itself must not
+		} else if err := b.startLoader(s, false); err != nil {
+			// the loader may draw a number; the evaluation itself must not
 			return err
 		}
 		rest, err := b.windows(s, 2)
@@ -357,7 +362,8 @@ func (b *bench[S, B]) loadsWeights() error {
 		return err
 	}
 	if trained["loss"] == before["loss"] {
-		return fmt.Errorf("two updates left the evaluation loss at %v: this check would not notice wrong weights", before["loss"])
+		return fmt.Errorf("two updates left the evaluation loss at %v: this check would not notice wrong weights",
+			before["loss"])
 	}
 	return same("the evaluation of loaded weights", []float64{before["loss"]}, []float64{after["loss"]})
 }

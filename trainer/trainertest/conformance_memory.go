@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// The checks of what a step does for a run that begins after another one, or after one that ran out of memory.
+// The checks of what a step does for a run that begins after another one, or after one that ran out
+// of memory.
 
 func (b *bench[S, B]) zeroesGradients() error {
 	var runs [2][]float64

@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// The checks of what a step does that can be stopped between forward and backward, and seeded without being made anew.
+// The checks of what a step does that can be stopped between forward and backward, and seeded
+// without being made anew.
 
 func (b *bench[S, B]) splits() error {
 	whole, err := b.step()
@@ -38,7 +39,8 @@ func (b *bench[S, B]) splits() error {
 			return fmt.Errorf("BatchLoss: %w", err)
 		}
 		if w.Items == 0 && math.Abs(loss.Divided*w.Divisor-loss.Loss) > 1e-5*math.Abs(loss.Loss) {
-			return fmt.Errorf("BatchLoss is %v and divided by %v %v, want the one to be so many times the other", loss.Loss, w.Divisor, loss.Divided)
+			return fmt.Errorf("BatchLoss is %v and divided by %v %v, want the one to be so many times the other",
+				loss.Loss, w.Divisor, loss.Divided)
 		}
 		sum += loss.Divided
 		return f.Backward(ctx)
@@ -59,7 +61,8 @@ func (b *bench[S, B]) splits() error {
 	return same("Forward and Backward", want, got)
 }
 
-// reseeds finds a model that is made anew: without the updates before, the losses would be those of the beginning.
+// reseeds finds a model that is made anew: without the updates before, the losses would be those of
+// the beginning.
 func (b *bench[S, B]) reseeds() error {
 	s, err := b.step()
 	if err != nil {
@@ -84,7 +87,8 @@ func (b *bench[S, B]) reseeds() error {
 		return err
 	}
 	if same("", before, after) == nil {
-		return fmt.Errorf("after Reseed the losses and norms are those of the beginning, %v: the model was made anew", after)
+		return fmt.Errorf("after Reseed the losses and norms are those of the beginning, %v: the model was made anew",
+			after)
 	}
 	return nil
 }

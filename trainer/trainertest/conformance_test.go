@@ -127,7 +127,8 @@ func TestBrokenStepsAreFoundOut(t *testing.T) {
 				continue
 			}
 			found = true
-			b := &bench[int, []int]{t: t, newStep: func(*testing.T) trainer.Step[int, []int] { return c.step() }, samples: []int{3, 1, 4, 1, 5}}
+			b := &bench[int, []int]{t: t, newStep: func(*testing.T) trainer.Step[int, []int] { return c.step() },
+				samples: []int{3, 1, 4, 1, 5}}
 			if err := k.check(b); err == nil {
 				t.Errorf("%T passes the check %q", c.step(), k.claim)
 			}

@@ -1,7 +1,8 @@
-// Package trainertest helps to test what has to do with a training loop, without tensors and in microseconds.
+// Package trainertest helps to test what has to do with a training loop, without tensors and in
+// microseconds.
 //
-// [Step] computes nothing and records what the loop asks of it; its losses are a function of what it was given, so two runs
-// that should be equal can be compared to the last bit:
+// [Step] computes nothing and records what the loop asks of it; its losses are a function of what
+// it was given, so two runs that should be equal can be compared to the last bit:
 //
 //	step := new(trainertest.Step)
 //	t, err := trainer.New(step, trainer.Options{Accumulate: 2, BatchSize: 1, Epochs: 1, Progress: io.Discard})

@@ -13,7 +13,8 @@ import (
 // A scaler that skips the first update: it counts as a step, and the rate does not move.
 func ExampleStep() {
 	step := &trainertest.Step{Skip: func(update int) bool { return update == 1 }}
-	t, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 2, LearningRate: 1, Schedule: lr.Linear{}, Progress: io.Discard})
+	t, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 2, LearningRate: 1, Schedule: lr.Linear{},
+		Progress: io.Discard})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -25,9 +25,10 @@ func Samples(n int) data.Dataset[int] {
 	return s
 }
 
-// Step is a trainer.Step over batches of ints that records its calls. Its whole state is a number that depends on every call that would
-// change weights or draw random numbers, in their order; the losses depend on it. It implements every optional interface
-// of package trainer. The zero value is ready; it must not be copied.
+// Step is a trainer.Step over batches of ints that records its calls. Its whole state is a number
+// that depends on every call that would change weights or draw random numbers, in their order; the
+// losses depend on it. It implements every optional interface of package trainer. The zero value is
+// ready; it must not be copied.
 type Step struct {
 	// ItemsPerSample is what CountItems counts for each sample; 0: nothing is counted.
 	ItemsPerSample int64
@@ -45,17 +46,21 @@ type Step struct {
 	// Skip says which updates loss scaling skips; they count from 1. Nil: none.
 	Skip func(update int) bool
 
-	// Loss replaces the loss of a micro-batch, before its division. Nil: a number between 0 and 1 made of the state and the samples.
+	// Loss replaces the loss of a micro-batch, before its division. Nil: a number between 0 and 1
+	// made of the state and the samples.
 	Loss func(micro int, batch []int) float64
 
-	// EvalMetrics replaces the numbers of an evaluation; evaluations count from 1. Nil: "loss" alone, made of the state.
+	// EvalMetrics replaces the numbers of an evaluation; evaluations count from 1. Nil: "loss"
+	// alone, made of the state.
 	EvalMetrics func(evaluation int, rows []int) trainer.Metrics
 
-	// Inject is asked at the beginning of each call: op is the method's name in lower case, n counts the calls of that method
-	// from 1. What it returns is the outcome of the call. It may panic, or cancel a context, too.
+	// Inject is asked at the beginning of each call: op is the method's name in lower case, n
+	// counts the calls of that method from 1. What it returns is the outcome of the call. It may
+	// panic, or cancel a context, too.
 	Inject func(op string, n int) error
 
-	// Calls are the calls in order, as Trace prints them, with those of seed, loader, report and filter among them.
+	// Calls are the calls in order, as Trace prints them, with those of seed, loader, report and
+	// filter among them.
 	Calls []string
 
 	// EvalMode is whether the loop leaves the model in evaluation mode.
@@ -102,8 +107,9 @@ var (
 	_ trainer.ModeKeeper          = (*Step)(nil)
 )
 
-// Trace is the arithmetic that was asked for, in order: train(samples/divisor) or forward(samples/divisor) backward, update(rate), eval(rows), metrics, save(folder),
-// load(folder), weights(folder).
+// Trace is the arithmetic that was asked for, in order: train(samples/divisor) or
+// forward(samples/divisor) backward, update(rate), eval(rows), metrics, save(folder), load(folder),
+// weights(folder).
 func (s *Step) Trace() string {
 	var calls []string
 	for _, c := range s.Calls {

@@ -1,8 +1,9 @@
 package sheet
 
-// visual turns a text into the code points to draw from left to right: stretches of Persian letters are reversed
-// and replaced by the presentation forms that join, everything else stays. It is enough for labels, names and short
-// answers in a line that runs left to right; text with marks or several directions needs a shaping engine.
+// visual turns a text into the code points to draw from left to right: stretches of Persian letters
+// are reversed and replaced by the presentation forms that join, everything else stays. It is
+// enough for labels, names and short answers in a line that runs left to right; text with marks or
+// several directions needs a shaping engine.
 func visual(s string) string {
 	in := []rune(s)
 	out := make([]rune, 0, len(in))
@@ -40,8 +41,8 @@ func form(f []rune, before, after bool) rune {
 	return f[0]
 }
 
-// forms lists the presentation forms of the letters of Persian: isolated, final and, where a letter joins
-// forward, initial and medial (Unicode, Arabic Presentation Forms A and B).
+// forms lists the presentation forms of the letters of Persian: isolated, final and, where a letter
+// joins forward, initial and medial (Unicode, Arabic Presentation Forms A and B).
 var forms = map[rune][]rune{
 	'آ': {0xFE81, 0xFE82}, 'ا': {0xFE8D, 0xFE8E}, 'د': {0xFEA9, 0xFEAA}, 'ذ': {0xFEAB, 0xFEAC},
 	'ر': {0xFEAD, 0xFEAE}, 'ز': {0xFEAF, 0xFEB0}, 'ژ': {0xFB8A, 0xFB8B}, 'و': {0xFEED, 0xFEEE},

@@ -1,12 +1,12 @@
-// Package sheet draws contact sheets: pictures in a grid, under each what a model read in it, so that a person
-// sees at a glance where it goes wrong. Right answers are black; wrong ones are framed in red, with the right
-// answer beside them.
+// Package sheet draws contact sheets: pictures in a grid, under each what a model read in it, so
+// that a person sees at a glance where it goes wrong. Right answers are black; wrong ones are
+// framed in red, with the right answer beside them.
 //
 //	err := sheet.WriteFile("predictions.png", cells, sheet.Options{Title: "500 unseen plates"})
 //
-// Texts may be Latin or Persian. The line runs from left to right, as a licence plate does; stretches of Persian
-// letters within it are joined and run from right to left. The font is Vazirmatn (SIL Open Font License 1.1,
-// assets/OFL.txt).
+// Texts may be Latin or Persian. The line runs from left to right, as a licence plate does;
+// stretches of Persian letters within it are joined and run from right to left. The font is
+// Vazirmatn (SIL Open Font License 1.1, assets/OFL.txt).
 package sheet
 
 import (
@@ -63,15 +63,16 @@ const (
 	lineHigh = 28
 )
 
-// Draw lays out the cells. All share one cell size, that of the largest picture. It returns an error if a picture is
-// missing or the sheet would be too large.
+// Draw lays out the cells. All share one cell size, that of the largest picture. It returns an
+// error if a picture is missing or the sheet would be too large.
 func Draw(cells []Cell, o Options) (*image.RGBA, error) {
 	scale := o.Scale
 	if scale == 0 {
 		scale = 2
 	}
 	if scale < 1 || scale > 32 || o.Columns < 0 {
-		return nil, fmt.Errorf("sheet: scale %d and %d columns: want a scale of 1 to 32 (zero means 2) and no negative columns", o.Scale, o.Columns)
+		return nil, fmt.Errorf("sheet: scale %d and %d columns: want a scale of 1 to 32 (zero means 2) and no "+
+			"negative columns", o.Scale, o.Columns)
 	}
 	cw, ch := 1, 1
 	for i, c := range cells {
@@ -93,7 +94,8 @@ func Draw(cells []Cell, o Options) (*image.RGBA, error) {
 	}
 	w, h := columns*cw+gap, rows*ch+top
 	if w > maxSide || h > maxSide {
-		return nil, fmt.Errorf("sheet: %d pictures in %d columns make %dx%d pixels: want at most %d a side; draw fewer, or set Columns or a smaller Scale", len(cells), columns, w, h, maxSide)
+		return nil, fmt.Errorf("sheet: %d pictures in %d columns make %dx%d pixels: want at most %d a side; draw "+
+			"fewer, or set Columns or a smaller Scale", len(cells), columns, w, h, maxSide)
 	}
 	p, err := newPen(image.Rect(0, 0, w, h))
 	if err != nil {

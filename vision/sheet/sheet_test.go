@@ -60,7 +60,8 @@ func TestPicturesAreDrawnPixelForPixel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for x, want := range map[int]color.RGBA{0: {255, 0, 0, 255}, 2: {255, 0, 0, 255}, 3: {0, 255, 0, 255}, 5: {0, 255, 0, 255}} {
+	for x, want := range map[int]color.RGBA{0: {255, 0, 0, 255}, 2: {255, 0, 0, 255}, 3: {0, 255, 0, 255},
+		5: {0, 255, 0, 255}} {
 		if got := out.RGBAAt(gap+frame+x, gap+frame+2); got != want {
 			t.Errorf("column %d is %v, want %v", x, got, want)
 		}

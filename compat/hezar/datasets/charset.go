@@ -6,17 +6,19 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// DefaultCharset returns the labels of Hezar's OCR data sets: the blank, Persian letters, digits and signs, and the digits of English.
+// DefaultCharset returns the labels of Hezar's OCR data sets: the blank, Persian letters, digits
+// and signs, and the digits of English.
 func DefaultCharset() []string {
 	charset := []string{""}
-	for _, r := range "آابپتثجچحخدذرزژسشصضطظعغفقکگلمنوهی " + "۱۲۳۴۵۶۷۸۹۰" + "ءؤئأ\u0651" + "/()+-:،!.؛=%؟" + "1234567890" {
+	for _, r := range "آابپتثجچحخدذرزژسشصضطظعغفقکگلمنوهی " + "۱۲۳۴۵۶۷۸۹۰" + "ءؤئأ\u0651" + "/()+-:،!.؛=%؟" +
+		"1234567890" {
 		charset = append(charset, string(r))
 	}
 	return charset
 }
 
-// IsTextValid is hezar.utils.is_text_valid: whether a text is not empty and has no characters but those of the charset. As there, one line break at the end
-// is let through.
+// IsTextValid is hezar.utils.is_text_valid: whether a text is not empty and has no characters but
+// those of the charset. As there, one line break at the end is let through.
 func IsTextValid(text string, charset []string) bool {
 	return isValid(strings.TrimSuffix(text, "\n"), charset) || isValid(text, charset)
 }
@@ -45,7 +47,8 @@ func labelIDs(charset []string) map[string]int64 {
 	return ids
 }
 
-// encode gives the ids of the characters of a text, after its digits are turned round if they are to be.
+// encode gives the ids of the characters of a text, after its digits are turned round if they are
+// to be.
 func encode(label string, ids map[string]int64, reverseDigits bool) (list []int64, ok bool) {
 	if reverseDigits {
 		label = text.ReverseDigits(label)

@@ -61,8 +61,10 @@ func plates(t *testing.T, lines ...string) string {
 }
 
 func TestRowsThatCannotBeLearntAreLeftOut(t *testing.T) {
-	path := plates(t, "label,image_path", "۱۲ب,a.png", "ABC,a.png", ",a.png", "۱۲۳۴۵,b.png", "\"۱,۲\",b.png", "۷-۸,b.png")
-	set, err := datasets.OpenOCR(path, processor(t, preprocessors.ImageProcessorConfig{}), datasets.OCROptions{MaxLength: 4, InvalidCharacters: []string{"-"}})
+	path := plates(t, "label,image_path", "۱۲ب,a.png", "ABC,a.png", ",a.png", "۱۲۳۴۵,b.png", "\"۱,۲\",b.png",
+		"۷-۸,b.png")
+	set, err := datasets.OpenOCR(path, processor(t, preprocessors.ImageProcessorConfig{}),
+		datasets.OCROptions{MaxLength: 4, InvalidCharacters: []string{"-"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,8 @@ func TestRowsThatCannotBeLearntAreLeftOut(t *testing.T) {
 func TestPicturesBecomeBatches(t *testing.T) {
 	path := plates(t, "text,file", "۱۲ب۳۴۵,a.png", "۷,b.png")
 	p := processor(t, preprocessors.ImageProcessorConfig{GrayScale: true, Width: 3, Height: 2, Rescale: new(1 / 255.)})
-	set, err := datasets.OpenOCR(path, p, datasets.OCROptions{TextColumn: "text", ImagesPathsColumn: "file", ReverseDigits: true})
+	set, err := datasets.OpenOCR(path, p, datasets.OCROptions{TextColumn: "text", ImagesPathsColumn: "file",
+		ReverseDigits: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +106,8 @@ func TestPicturesBecomeBatches(t *testing.T) {
 	if want := []int64{39, 38, 37, 3, 36, 35, 41, 0, 0, 0, 0, 0}; !slices.Equal(b.Labels.Values, want) {
 		t.Errorf("labels %v, want %v", b.Labels.Values, want)
 	}
-	if want := []int64{2, 1, 2, 3}; !slices.Equal(b.Shape, want) || b.Pixels[0] != 0.2 || b.Pixels[11] != 1 || len(b.Pixels) != 12 {
+	if want := []int64{2, 1, 2, 3}; !slices.Equal(b.Shape, want) || b.Pixels[0] != 0.2 || b.Pixels[11] != 1 ||
+		len(b.Pixels) != 12 {
 		t.Errorf("shape %v with pixels %v, want %v, 0.2 to 1", b.Shape, b.Pixels, want)
 	}
 	if _, err := set.At(2); err == nil {
@@ -123,7 +127,8 @@ func TestOCRMistakesAreNamed(t *testing.T) {
 	}
 	a, err1 := set.At(0)
 	b, err2 := set.At(1)
-	if _, err := datasets.CollateOCR([]datasets.OCRSample{a, b}); err1 != nil || err2 != nil || err == nil || !strings.Contains(err.Error(), "one size for all") {
+	if _, err := datasets.CollateOCR([]datasets.OCRSample{a, b}); err1 != nil || err2 != nil || err == nil ||
+		!strings.Contains(err.Error(), "one size for all") {
 		t.Errorf("pictures of two sizes: error %v", err)
 	}
 	if _, err := datasets.CollateOCR(nil); !errors.Is(err, data.ErrEmptyBatch) {
@@ -157,7 +162,8 @@ func TestMaxSizeIsACountOrAShareRoundedUp(t *testing.T) {
 	for _, c := range []struct {
 		o    datasets.OCROptions
 		want int
-	}{{datasets.OCROptions{}, 5}, {datasets.OCROptions{MaxSamples: 3}, 3}, {datasets.OCROptions{MaxSamples: 9}, 5}, {datasets.OCROptions{MaxFraction: 0.5}, 3}, {datasets.OCROptions{MaxFraction: 1}, 5}} {
+	}{{datasets.OCROptions{}, 5}, {datasets.OCROptions{MaxSamples: 3}, 3}, {datasets.OCROptions{MaxSamples: 9}, 5},
+		{datasets.OCROptions{MaxFraction: 0.5}, 3}, {datasets.OCROptions{MaxFraction: 1}, 5}} {
 		set, err := datasets.NewOCR(rows, p, c.o)
 		if err != nil || set.Len() != c.want {
 			t.Errorf("%+v: %d samples (%v), want %d", c.o, set.Len(), err, c.want)
@@ -249,7 +255,8 @@ func TestTagsAreThoseOfHezar(t *testing.T) {
 		for i := range set.Len() {
 			s, err := set.At(i)
 			if err != nil || !slices.Equal(s.Labels, run.Labels[i]) {
-				t.Errorf("label_all_tokens %v: labels of row %d are %v (%v), want %v", run.All, i, s.Labels, err, run.Labels[i])
+				t.Errorf("label_all_tokens %v: labels of row %d are %v (%v), want %v", run.All, i, s.Labels, err,
+					run.Labels[i])
 			}
 			samples = append(samples, s)
 		}
@@ -257,7 +264,8 @@ func TestTagsAreThoseOfHezar(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(run.Batch.TokenIDs, b.TokenIDs) + cmp.Diff(run.Batch.AttentionMask, b.AttentionMask) + cmp.Diff(run.Batch.Labels, b.Labels); diff != "" {
+		if diff := cmp.Diff(run.Batch.TokenIDs, b.TokenIDs) + cmp.Diff(run.Batch.AttentionMask,
+			b.AttentionMask) + cmp.Diff(run.Batch.Labels, b.Labels); diff != "" {
 			t.Errorf("label_all_tokens %v: %s", run.All, diff)
 		}
 	}
@@ -269,10 +277,12 @@ func TestTagsAreThoseOfHezar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := short.Collate([]datasets.TagSample{s}); err != nil || len(b.Labels[0]) != 3 || len(b.TokenIDs[0]) != 3 {
+	if b, err := short.Collate([]datasets.TagSample{s}); err != nil || len(b.Labels[0]) != 3 ||
+		len(b.TokenIDs[0]) != 3 {
 		t.Errorf("cut off at 3: %v (%v)", b, err)
 	}
-	wrong, err := datasets.NewSequenceLabeling(data.Slice[datasets.TagRow]{{Words: []string{"a"}}}, tokenizer(t), datasets.TagOptions{})
+	wrong, err := datasets.NewSequenceLabeling(data.Slice[datasets.TagRow]{{Words: []string{"a"}}}, tokenizer(t),
+		datasets.TagOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,8 +295,10 @@ func TestPaddedRowsHaveOneLength(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inputs := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(1, 9), 0, 6), 1, 5).Draw(t, "inputs")
 		o := datasets.PadOptions{
-			Padding: rapid.SampledFrom([]string{"", "longest", "max_length"}).Draw(t, "padding"), Left: rapid.Bool().Draw(t, "left"),
-			PadID: -1, MaxLength: rapid.IntRange(0, 8).Draw(t, "max_length"), NoTruncation: rapid.Bool().Draw(t, "no truncation"),
+			Padding: rapid.SampledFrom([]string{"", "longest", "max_length"}).Draw(t, "padding"),
+			Left:    rapid.Bool().Draw(t, "left"),
+			PadID:   -1, MaxLength: rapid.IntRange(0, 8).Draw(t, "max_length"), NoTruncation: rapid.Bool().Draw(t,
+				"no truncation"),
 		}
 		out, err := datasets.PadBatch(inputs, o)
 		if err != nil {
@@ -332,7 +344,8 @@ func FuzzOpenOCR(f *testing.F) {
 }
 
 func ExampleNewOCR() {
-	p, err := preprocessors.NewImageProcessor(preprocessors.ImageProcessorConfig{GrayScale: true, Width: 96, Height: 32})
+	p, err := preprocessors.NewImageProcessor(preprocessors.ImageProcessorConfig{GrayScale: true, Width: 96,
+		Height: 32})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -356,7 +369,8 @@ func TestPadBatchCutsToNothingWhereTheLengthIsZero(t *testing.T) {
 	}{
 		{"max_length=0", datasets.PadOptions{ZeroLength: true}, "[[] []]"},
 		{"max_length=0, padding=longest", datasets.PadOptions{ZeroLength: true, Padding: "longest"}, "[[] []]"},
-		{"max_length=0, truncation=False", datasets.PadOptions{ZeroLength: true, NoTruncation: true}, "[[24 0 0] [73 84 3]]"},
+		{"max_length=0, truncation=False", datasets.PadOptions{ZeroLength: true, NoTruncation: true},
+			"[[24 0 0] [73 84 3]]"},
 		{"max_length=None", datasets.PadOptions{}, "[[24 0 0] [73 84 3]]"},
 	} {
 		if got, err := datasets.PadBatch(rows, c.o); err != nil || fmt.Sprint(got) != c.want {

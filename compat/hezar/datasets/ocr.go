@@ -40,7 +40,8 @@ type OCRSample struct {
 	Row    OCRRow
 }
 
-// OCR is Hezar's OCRDataset, character by character: a data set of [OCRSample]. Pictures are opened when they are asked for, by any number of goroutines.
+// OCR is Hezar's OCRDataset, character by character: a data set of [OCRSample]. Pictures are opened
+// when they are asked for, by any number of goroutines.
 type OCR struct {
 	image   *preprocessors.ImageProcessor
 	rows    []OCRRow
@@ -51,7 +52,8 @@ type OCR struct {
 
 var _ data.Dataset[OCRSample] = (*OCR)(nil)
 
-// OpenOCR reads a table, CSV or what else package table reads, with a column of paths and one of texts. Relative paths begin at the table's folder.
+// OpenOCR reads a table, CSV or what else package table reads, with a column of paths and one of
+// texts. Relative paths begin at the table's folder.
 func OpenOCR(path string, image *preprocessors.ImageProcessor, o OCROptions) (*OCR, error) {
 	t, err := table.OpenRows[map[string]string](path, table.Format{})
 	if err != nil {
@@ -76,7 +78,8 @@ func OpenOCR(path string, image *preprocessors.ImageProcessor, o OCROptions) (*O
 	return NewOCR(rows, image, o)
 }
 
-// NewOCR makes a data set of rows. Rows whose text is empty, too long or has other characters than the charset are left out; [OCR.Invalid] has them.
+// NewOCR makes a data set of rows. Rows whose text is empty, too long or has other characters than
+// the charset are left out; [OCR.Invalid] has them.
 func NewOCR(rows []OCRRow, image *preprocessors.ImageProcessor, o OCROptions) (*OCR, error) {
 	if image == nil {
 		return nil, fmt.Errorf("datasets: OCR without an image processor: Hezar's preprocessor is required")
@@ -138,7 +141,8 @@ func CollateOCR(samples []OCRSample) (OCRBatch, error) {
 	b := OCRBatch{Shape: []int64{int64(len(samples)), int64(first[0]), int64(first[1]), int64(first[2])}}
 	for i, s := range samples {
 		if s.Shape != first {
-			return OCRBatch{}, fmt.Errorf("datasets: picture %d of the batch is %v, the first is %v; want one size for all, as the image processor's size gives", i, s.Shape, first)
+			return OCRBatch{}, fmt.Errorf("datasets: picture %d of the batch is %v, the first is %v; want one size "+
+				"for all, as the image processor's size gives", i, s.Shape, first)
 		}
 		b.Pixels = append(b.Pixels, s.Pixels...)
 	}

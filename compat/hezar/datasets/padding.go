@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// PadOptions are the arguments of hezar.utils.pad_batch_items. The zero value pads to the longest, on the right, with 0.
+// PadOptions are the arguments of hezar.utils.pad_batch_items. The zero value pads to the longest,
+// on the right, with 0.
 type PadOptions struct {
 	Padding      string // longest or max_length; empty: max_length if there is one, else longest
 	Left         bool
@@ -16,7 +17,8 @@ type PadOptions struct {
 	NoTruncation bool // has an effect with max_length only, as in Hezar
 }
 
-// PadBatch is hezar.utils.pad_batch_items: it pads lists to one length, or cuts them off at it, with whatever stands at the end.
+// PadBatch is hezar.utils.pad_batch_items: it pads lists to one length, or cuts them off at it,
+// with whatever stands at the end.
 func PadBatch(inputs [][]int64, o PadOptions) ([][]int64, error) {
 	longest := 0
 	for _, ids := range inputs {
@@ -61,7 +63,8 @@ func PadBatch(inputs [][]int64, o PadOptions) ([][]int64, error) {
 // IgnoreIndex is the label of positions that the loss passes over.
 const IgnoreIndex = -100
 
-// ShiftTokensRight makes the input of a decoder from its labels: each row moves by one, begins with start, and has pad where labels are ignored.
+// ShiftTokensRight makes the input of a decoder from its labels: each row moves by one, begins with
+// start, and has pad where labels are ignored.
 func ShiftTokensRight(rows [][]int64, pad, start int64) [][]int64 {
 	out := make([][]int64, len(rows))
 	for i, row := range rows {
@@ -84,7 +87,8 @@ func ShiftTokensRight(rows [][]int64, pad, start int64) [][]int64 {
 func limit(n, most int, fraction float64) (int, error) {
 	switch {
 	case most < 0 || !(fraction >= 0 && fraction <= 1) || most > 0 && fraction > 0:
-		return 0, fmt.Errorf("datasets: MaxSamples is %d and MaxFraction %g; want one of them, a number of samples or a share of at most 1", most, fraction)
+		return 0, fmt.Errorf("datasets: MaxSamples is %d and MaxFraction %g; want one of them, a number of samples "+
+			"or a share of at most 1", most, fraction)
 	case fraction > 0:
 		return int(math.Ceil(fraction * float64(n))), nil
 	case most > 0:

@@ -10,9 +10,11 @@ import (
 
 // TagOptions are the settings of SequenceLabelingDatasetConfig and its collator.
 type TagOptions struct {
-	// MaxLength is the most tokens of a sequence, cut off in the collator as Hezar does, its labels too; zero: any number.
+	// MaxLength is the most tokens of a sequence, cut off in the collator as Hezar does, its labels
+	// too; zero: any number.
 	MaxLength int
-	// FirstTokenOnly gives the word's tag to its first token alone, the others are ignored. The zero value tags all of them, as Hezar's label_all_tokens.
+	// FirstTokenOnly gives the word's tag to its first token alone, the others are ignored. The
+	// zero value tags all of them, as Hezar's label_all_tokens.
 	FirstTokenOnly bool
 	// Left pads on the left. Hezar's collator has its own side, whatever the tokenizer's.
 	Left bool
@@ -34,7 +36,8 @@ type TagSample struct {
 	Labels        []int64
 }
 
-// SequenceLabeling is Hezar's SequenceLabelingDataset over rows that are there already: a data set of [TagSample].
+// SequenceLabeling is Hezar's SequenceLabelingDataset over rows that are there already: a data set
+// of [TagSample].
 type SequenceLabeling struct {
 	rows      data.Dataset[TagRow]
 	tokenizer *hezar.Tokenizer
@@ -68,7 +71,8 @@ func (d *SequenceLabeling) At(i int) (s TagSample, err error) {
 		return s, err
 	}
 	if len(row.Words) != len(row.Tags) {
-		return s, fmt.Errorf("datasets: sample %d has %d words and %d tags; want a tag for each word", i, len(row.Words), len(row.Tags))
+		return s, fmt.Errorf("datasets: sample %d has %d words and %d tags; want a tag for each word", i,
+			len(row.Words), len(row.Tags))
 	}
 	t, err := d.tokenizer.Configured(hezar.CallOptions{})
 	if err != nil {
@@ -99,7 +103,8 @@ type TagBatch struct {
 	Labels        [][]int64
 }
 
-// Collate is SequenceLabelingDataCollator: it pads to the longest sequence of the batch, labels with [IgnoreIndex].
+// Collate is SequenceLabelingDataCollator: it pads to the longest sequence of the batch, labels
+// with [IgnoreIndex].
 func (d *SequenceLabeling) Collate(samples []TagSample) (b TagBatch, err error) {
 	if len(samples) == 0 {
 		return b, data.ErrEmptyBatch

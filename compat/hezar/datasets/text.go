@@ -11,8 +11,8 @@ import (
 type TextOptions struct {
 	// MaxLength is the most tokens of a text; zero: any number.
 	MaxLength int
-	// CutLikeHezar cuts too long texts off in the collator, and with the end the separator that models expect there. The zero value truncates where the text is
-	// tokenized, which keeps it.
+	// CutLikeHezar cuts too long texts off in the collator, and with the end the separator that
+	// models expect there. The zero value truncates where the text is tokenized, which keeps it.
 	CutLikeHezar bool
 
 	MaxSamples  int     // max_size as a number: use the first ones only; zero: all
@@ -32,7 +32,8 @@ type TextSample struct {
 	Label         int64
 }
 
-// TextClassification is Hezar's TextClassificationDataset over rows that are there already: a data set of [TextSample].
+// TextClassification is Hezar's TextClassificationDataset over rows that are there already: a data
+// set of [TextSample].
 type TextClassification struct {
 	rows      data.Dataset[TextRow]
 	tokenizer *hezar.Tokenizer
@@ -103,7 +104,8 @@ type TextBatch struct {
 	Labels        []int64
 }
 
-// Collate is TextPaddingDataCollator: it pads to the longest text of the batch, or cuts off at the greatest length, on the tokenizer's side.
+// Collate is TextPaddingDataCollator: it pads to the longest text of the batch, or cuts off at the
+// greatest length, on the tokenizer's side.
 func (d *TextClassification) Collate(samples []TextSample) (b TextBatch, err error) {
 	if len(samples) == 0 {
 		return b, data.ErrEmptyBatch
@@ -112,8 +114,10 @@ func (d *TextClassification) Collate(samples []TextSample) (b TextBatch, err err
 	if err != nil {
 		return b, err
 	}
-	o := PadOptions{Padding: "longest", Left: d.tokenizer.Config.PaddingSide == "left", PadID: pad, MaxLength: d.options.MaxLength}
-	if b.TokenIDs, err = PadBatch(data.Stack(samples, func(s TextSample) []int64 { return s.TokenIDs }), o); err != nil {
+	o := PadOptions{Padding: "longest", Left: d.tokenizer.Config.PaddingSide == "left", PadID: pad,
+		MaxLength: d.options.MaxLength}
+	if b.TokenIDs, err = PadBatch(data.Stack(samples, func(s TextSample) []int64 { return s.TokenIDs }),
+		o); err != nil {
 		return b, err
 	}
 	o.PadID = 0

@@ -1,5 +1,5 @@
-// Package omegaconf reads and writes YAML as OmegaConf does, with which Hezar keeps its configurations: byte for byte the same text for the
-// same values, in the same order.
+// Package omegaconf reads and writes YAML as OmegaConf does, with which Hezar keeps its
+// configurations: byte for byte the same text for the same values, in the same order.
 //
 //	text, err := omegaconf.Marshal(omegaconf.Map{{"task", "image2text"}, {"learning_rate", 2e-5}, {"metrics", []string{"cer"}}})
 //	// task: image2text
@@ -12,8 +12,10 @@
 //
 // # Why not any YAML library
 //
-// A file that two programs write must not change because the other one wrote it last. libyaml's emitter, in the hands of PyYAML, makes choices that no
-// library for Go makes the same way (which strings are quoted, how numbers look, where lists are indented, where long texts are folded), and OmegaConf
-// has its own on top. Reading has the opposite trap: PyYAML is YAML 1.1, where yes and off are booleans and 010 is eight, and OmegaConf takes
-// 1e-5 for a number where PyYAML takes it for a string.
+// A file that two programs write must not change because the other one wrote it last. libyaml's
+// emitter, in the hands of PyYAML, makes choices that no library for Go makes the same way (which
+// strings are quoted, how numbers look, where lists are indented, where long texts are folded), and
+// OmegaConf has its own on top. Reading has the opposite trap: PyYAML is YAML 1.1, where yes and
+// off are booleans and 010 is eight, and OmegaConf takes 1e-5 for a number where PyYAML takes it
+// for a string.
 package omegaconf

@@ -8,8 +8,8 @@ type Item struct {
 	Value any
 }
 
-// Map is a mapping whose items keep their order. Values are nil, bool, int, int64, uint64, float64, string, slices of these, []any and Map.
-// [Unmarshal] gives int64 for integers and []any for lists.
+// Map is a mapping whose items keep their order. Values are nil, bool, int, int64, uint64, float64,
+// string, slices of these, []any and Map. [Unmarshal] gives int64 for integers and []any for lists.
 type Map []Item
 
 // Get returns the value under a key.
@@ -55,7 +55,8 @@ func normal(v any) (any, error) {
 	case []Map:
 		return list(v), nil
 	}
-	return nil, fmt.Errorf("omegaconf: a value of type %T; want nil, a bool, a number, a string, a list of these, or a Map", v)
+	return nil, fmt.Errorf("omegaconf: a value of type %T; want nil, a bool, a number, a string, a list of these, or "+
+		"a Map", v)
 }
 
 func list[T any](values []T) []any {

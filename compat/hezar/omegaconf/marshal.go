@@ -89,7 +89,8 @@ func (e *emitter) sequence(list []any, indent, depth int) error {
 	return nil
 }
 
-// value writes what follows a key or a dash, and the end of the line. underKey says that lists and mappings begin on a line of their own.
+// value writes what follows a key or a dash, and the end of the line. underKey says that lists and
+// mappings begin on a line of their own.
 func (e *emitter) value(v any, indent int, underKey bool, depth int) error {
 	v, err := normal(v)
 	if err != nil {

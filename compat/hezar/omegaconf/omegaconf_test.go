@@ -31,7 +31,8 @@ func readRecorded(t testing.TB) (list []recorded) {
 	return list
 }
 
-// decode reads a value of the recording: {"map": [[key, value], ...]}, {"float": hex}, lists and plain values.
+// decode reads a value of the recording: {"map": [[key, value], ...]}, {"float": hex}, lists and
+// plain values.
 func decode(t testing.TB, raw json.RawMessage) any {
 	t.Helper()
 	switch raw[0] {
@@ -98,7 +99,8 @@ func TestMarshalWritesWhatOmegaConfWrites(t *testing.T) {
 		if err != nil {
 			t.Errorf("case %d: %v", i, err)
 		} else if string(got) != r.Text {
-			t.Errorf("case %d: Marshal(%v) differs from OmegaConf's (-want +got):\n%s", i, m, cmp.Diff(r.Text, string(got)))
+			t.Errorf("case %d: Marshal(%v) differs from OmegaConf's (-want +got):\n%s", i, m,
+				cmp.Diff(r.Text, string(got)))
 		}
 	}
 }
@@ -119,8 +121,10 @@ func TestUnmarshalReadsWhatOmegaConfWrites(t *testing.T) {
 
 func TestNumbersAreThoseOfOmegaConf(t *testing.T) {
 	for text, want := range map[string]any{
-		"1e-5": 1e-5, "1.0e-05": 1e-5, "1E+3": 1000.0, "-2.": -2.0, ".5": 0.5, "010": int64(8), "0x1F": int64(31), "0b101": int64(5), "-0x10": int64(-16), "1_000": int64(1000),
-		"1:30": int64(90), "-1:30": int64(-90), "yes": true, "Off": false, "y": "y", "~": nil, "": nil, "null": nil, "'1'": "1", `"no"`: "no", "1e400": math.Inf(1), "-.inf": math.Inf(-1),
+		"1e-5": 1e-5, "1.0e-05": 1e-5, "1E+3": 1000.0, "-2.": -2.0, ".5": 0.5, "010": int64(8), "0x1F": int64(31),
+		"0b101": int64(5), "-0x10": int64(-16), "1_000": int64(1000),
+		"1:30": int64(90), "-1:30": int64(-90), "yes": true, "Off": false, "y": "y", "~": nil, "": nil, "null": nil,
+		"'1'": "1", `"no"`: "no", "1e400": math.Inf(1), "-.inf": math.Inf(-1),
 		"2024-01-02": "2024-01-02", "cuda:0": "cuda:0",
 	} {
 		m, err := Unmarshal([]byte("a: " + text + "\n"))
@@ -141,7 +145,8 @@ func TestUnmarshalSaysWhatIsWrongAndWhere(t *testing.T) {
 		{"keys occur once", "a: 1\nb: 2\na: 3\n", `line 3: the key a occurs twice`},
 		{"aliases are refused", "a: &x 1\nb: *x\n", "line 1: an anchor"},
 		{"tags are refused", "a: !!python/object:os.system 1\n", "the tag"},
-		{"large numbers are refused", "a: 99999999999999999999\n", "line 1: the number 99999999999999999999 does not fit"},
+		{"large numbers are refused", "a: 99999999999999999999\n", "line 1: the number 99999999999999999999 does not " +
+			"fit"},
 		{"what is no YAML is refused", "a: [1\n", "omegaconf: yaml:"},
 		{"a key is a string or an integer", "1.5: a\n", "no string and no integer"},
 		{"depth has an end", "a: " + strings.Repeat("[", 200) + strings.Repeat("]", 200), "levels"},
@@ -169,10 +174,14 @@ func TestMarshalRefusesWhatYAMLCannotHold(t *testing.T) {
 
 func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		scalar := rapid.OneOf(rapid.Just(any(nil)), rapid.Custom(func(t *rapid.T) any { return rapid.Bool().Draw(t, "b") }), rapid.Custom(func(t *rapid.T) any { return rapid.Int64().Draw(t, "i") }),
-			rapid.Custom(func(t *rapid.T) any { return rapid.Float64().Draw(t, "f") }), rapid.Custom(func(t *rapid.T) any { return rapid.StringMatching(`[ -~۰-۹\n]{0,120}`).Draw(t, "s") }))
+		scalar := rapid.OneOf(rapid.Just(any(nil)),
+			rapid.Custom(func(t *rapid.T) any { return rapid.Bool().Draw(t, "b") }),
+			rapid.Custom(func(t *rapid.T) any { return rapid.Int64().Draw(t, "i") }),
+			rapid.Custom(func(t *rapid.T) any { return rapid.Float64().Draw(t, "f") }),
+			rapid.Custom(func(t *rapid.T) any { return rapid.StringMatching(`[ -~۰-۹\n]{0,120}`).Draw(t, "s") }))
 		m := Map{}
-		for i, key := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z :'#-]{1,12}`), 1, 6, rapid.ID).Draw(t, "keys") {
+		for i, key := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z :'#-]{1,12}`), 1, 6, rapid.ID).Draw(t,
+			"keys") {
 			if i%2 == 0 {
 				m = append(m, Item{key, scalar.Draw(t, "v")})
 			} else {

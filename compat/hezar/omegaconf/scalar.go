@@ -26,7 +26,8 @@ type scalar struct {
 // simple tells whether it fits in front of a colon.
 func (s scalar) simple() bool { return !s.multi && len(s.text) <= maxKey }
 
-// stringScalar decides how a string is written: as libyaml's yaml_emitter_select_scalar_style does, and in quotes wherever OmegaConf would read a boolean or a number.
+// stringScalar decides how a string is written: as libyaml's yaml_emitter_select_scalar_style does,
+// and in quotes wherever OmegaConf would read a boolean or a number.
 func stringScalar(text string) scalar {
 	a := analyze([]rune(text))
 	s := scalar{text: text, multi: a.multiline}
@@ -52,12 +53,14 @@ var (
 )
 
 func resolved(text string) bool {
-	return null.MatchString(text) || integer.MatchString(text) || float.MatchString(text) || timestamp.MatchString(text) || special.MatchString(text)
+	return null.MatchString(text) || integer.MatchString(text) || float.MatchString(text) ||
+		timestamp.MatchString(text) || special.MatchString(text)
 }
 
 var numberForm = regexp.MustCompile(`(?i)^[-+]?(?:(?:[0-9]+(?:_[0-9]+)*\.?(?:[0-9]+(?:_[0-9]+)*)?|\.[0-9]+(?:_[0-9]+)*)(?:e[-+]?[0-9]+(?:_[0-9]+)*)?|inf|infinity|nan)$`)
 
-// pythonNumber tells whether Python's float or int would read a string: with blanks around it and with the digits of any script.
+// pythonNumber tells whether Python's float or int would read a string: with blanks around it and
+// with the digits of any script.
 func pythonNumber(text string) bool {
 	text = strings.TrimFunc(text, unicode.IsSpace)
 	ascii := strings.Map(func(r rune) rune {
@@ -121,7 +124,8 @@ func analyze(text []rune) analysis {
 	return a
 }
 
-// printable tells whether a character may stand for itself. libyaml, which does the emitting, knows three bytes of UTF-8 and escapes what has four.
+// printable tells whether a character may stand for itself. libyaml, which does the emitting, knows
+// three bytes of UTF-8 and escapes what has four.
 func printable(r rune) bool {
 	return r == '\n' || r >= ' ' && r <= '~' || (r >= 0xa0 && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd) && r != 0xfeff
 }
@@ -146,7 +150,8 @@ func (e *emitter) write(s scalar, indent int, fold bool) {
 	}
 }
 
-// folded writes text as it is, breaking lines at single spaces behind the best width: yaml_emitter_write_plain_scalar and ..._single_quoted_scalar of libyaml.
+// folded writes text as it is, breaking lines at single spaces behind the best width:
+// yaml_emitter_write_plain_scalar and ..._single_quoted_scalar of libyaml.
 func (e *emitter) folded(text []rune, indent int, fold, quoted bool) {
 	for i := 0; i < len(text); {
 		j := i
@@ -190,7 +195,8 @@ func (e *emitter) folded(text []rune, indent int, fold, quoted bool) {
 	}
 }
 
-var escapes = map[rune]string{0: "0", 7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 27: "e", '"': `"`, '\\': `\`, 0x85: "N", 0xa0: "_", 0x2028: "L", 0x2029: "P"}
+var escapes = map[rune]string{0: "0", 7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 27: "e", '"': `"`,
+	'\\': `\`, 0x85: "N", 0xa0: "_", 0x2028: "L", 0x2029: "P"}
 
 // doubleQuoted is yaml_emitter_write_double_quoted of libyaml.
 func (e *emitter) doubleQuoted(text []rune, indent int, fold bool) {

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Unmarshal reads a mapping as OmegaConf.load does. Integers become int64, lists []any. Anchors, aliases, tags and interpolations are
-// refused: no configuration of Hezar has any.
+// Unmarshal reads a mapping as OmegaConf.load does. Integers become int64, lists []any. Anchors,
+// aliases, tags and interpolations are refused: no configuration of Hezar has any.
 func Unmarshal(text []byte) (Map, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -70,7 +70,8 @@ func mapping(n *yaml.Node, depth int) (Map, error) {
 		switch key.(type) {
 		case string, int64:
 		default:
-			return nil, fmt.Errorf("omegaconf: line %d: the key %q is no string and no integer", n.Content[i].Line, n.Content[i].Value)
+			return nil, fmt.Errorf("omegaconf: line %d: the key %q is no string and no integer", n.Content[i].Line,
+				n.Content[i].Value)
 		}
 		if seen[key] {
 			return nil, fmt.Errorf("omegaconf: line %d: the key %v occurs twice", n.Content[i].Line, key)
@@ -131,7 +132,8 @@ func parseFloat(text string) float64 {
 	return v
 }
 
-// parseInt reads the integers of YAML 1.1: decimal, 0b, 0x, octal with a leading 0, and 1:30, which is ninety.
+// parseInt reads the integers of YAML 1.1: decimal, 0b, 0x, octal with a leading 0, and 1:30, which
+// is ninety.
 func parseInt(text string) (int64, error) {
 	text = strings.ReplaceAll(text, "_", "")
 	sign := ""

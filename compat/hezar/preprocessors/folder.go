@@ -21,7 +21,8 @@ const (
 	TokenizerFile      = "tokenizer_config.yaml"
 )
 
-// Set are the preprocessors of a model; nil for one that it does not have. Hezar calls it PreprocessorsContainer.
+// Set are the preprocessors of a model; nil for one that it does not have. Hezar calls it
+// PreprocessorsContainer.
 type Set struct {
 	Image      *ImageProcessor
 	Normalizer *hezar.Normalizer
@@ -30,8 +31,8 @@ type Set struct {
 	tokenizerConfig omegaconf.Map // all of its file, most of which is about training a vocabulary
 }
 
-// Load reads the folder preprocessor/ of a model's folder. A file that is not there leaves its field nil; one of another kind, such as an audio
-// feature extractor, is passed over.
+// Load reads the folder preprocessor/ of a model's folder. A file that is not there leaves its
+// field nil; one of another kind, such as an audio feature extractor, is passed over.
 func Load(dir string) (*Set, error) {
 	s := &Set{}
 	dir = filepath.Join(dir, Folder)
@@ -147,14 +148,16 @@ func normalizerMap(c hezar.NormalizerConfig) omegaconf.Map {
 	return m
 }
 
-// tokenizerMap is the file's content, with what the tokenizer's config says now. Without a file it is Hezar's defaults of the kind.
+// tokenizerMap is the file's content, with what the tokenizer's config says now. Without a file it
+// is Hezar's defaults of the kind.
 func (s *Set) tokenizerMap() omegaconf.Map {
 	c := s.Tokenizer.Config
 	m := append(omegaconf.Map{}, s.tokenizerConfig...)
 	if len(m) == 0 {
 		m = omegaconf.Map{{Key: "name", Value: c.Name}, {Key: "config_type", Value: "preprocessor"}}
 		if c.Name == "wordpiece_tokenizer" {
-			for _, token := range [][2]string{{"unk_token", "[UNK]"}, {"sep_token", "[SEP]"}, {"cls_token", "[CLS]"}, {"mask_token", "[MASK]"}} {
+			for _, token := range [][2]string{{"unk_token", "[UNK]"}, {"sep_token", "[SEP]"}, {"cls_token", "[CLS]"},
+				{"mask_token", "[MASK]"}} {
 				m.Set(token[0], token[1])
 			}
 			m.Set("wordpieces_prefix", "##")
@@ -166,8 +169,10 @@ func (s *Set) tokenizerMap() omegaconf.Map {
 		value any
 		set   bool
 	}{
-		{"truncation_side", c.TruncationSide, c.TruncationSide != ""}, {"padding_side", c.PaddingSide, c.PaddingSide != ""}, {"stride", c.Stride, true},
-		{"pad_token_type_id", c.PadTokenTypeID, true}, {"pad_token", c.PadToken, c.PadToken != ""}, {"vocab_size", s.Tokenizer.VocabSize(), true},
+		{"truncation_side", c.TruncationSide, c.TruncationSide != ""}, {"padding_side", c.PaddingSide,
+			c.PaddingSide != ""}, {"stride", c.Stride, true},
+		{"pad_token_type_id", c.PadTokenTypeID, true}, {"pad_token", c.PadToken, c.PadToken != ""},
+		{"vocab_size", s.Tokenizer.VocabSize(), true},
 	} {
 		if item.set {
 			m.Set(item.key, item.value)

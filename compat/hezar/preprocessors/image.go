@@ -7,7 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// ImageProcessorConfig is image_processor_config.yaml. A nil or zero field is a step that is left out.
+// ImageProcessorConfig is image_processor_config.yaml. A nil or zero field is a step that is left
+// out.
 type ImageProcessorConfig struct {
 	Mean, Std []float64 // one for each channel, or one for all; only both together have an effect
 	Rescale   *float64  // factor of the samples
@@ -18,11 +19,12 @@ type ImageProcessorConfig struct {
 	GrayScale bool
 }
 
-// ImageProcessor is Hezar's image processor: grey, mirror, resize, rescale, normalise, channels first, in this order. It does not change and may be
-// used by several goroutines.
+// ImageProcessor is Hezar's image processor: grey, mirror, resize, rescale, normalise, channels
+// first, in this order. It does not change and may be used by several goroutines.
 //
-// With Mean and Std but no Rescale, Hezar computes in bytes that wrap round; so does this one, since a model that was trained so needs it. One trap of Hezar's
-// is not repeated: it takes a picture of up to three rows for one whose channels come first.
+// With Mean and Std but no Rescale, Hezar computes in bytes that wrap round; so does this one,
+// since a model that was trained so needs it. One trap of Hezar's is not repeated: it takes a
+// picture of up to three rows for one whose channels come first.
 type ImageProcessor struct {
 	Config    ImageProcessorConfig
 	processor *vision.Processor
@@ -43,7 +45,8 @@ func NewImageProcessor(c ImageProcessorConfig) (*ImageProcessor, error) {
 	}
 	switch {
 	case c.Rescale != nil && *c.Rescale == 0:
-		return nil, fmt.Errorf("preprocessors: rescale is 0, which makes every picture black; leave it out for no rescaling")
+		return nil, fmt.Errorf("preprocessors: rescale is 0, which makes every picture black; leave it out for no " +
+			"rescaling")
 	case c.Rescale != nil:
 		o.Rescale = *c.Rescale
 	default:
@@ -105,7 +108,8 @@ func (c ImageProcessorConfig) Map() omegaconf.Map {
 	return m
 }
 
-// ParseImageProcessor reads a config from the mapping of its file. Keys that Hezar does not know it drops, and so does this.
+// ParseImageProcessor reads a config from the mapping of its file. Keys that Hezar does not know it
+// drops, and so does this.
 func ParseImageProcessor(m omegaconf.Map) (c ImageProcessorConfig, err error) {
 	f := fields{m: m}
 	if name, ok := m.Get("name"); ok && name != imageProcessorName {

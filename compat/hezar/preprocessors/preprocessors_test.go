@@ -15,7 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// The pictures of testdata/images are compared by internal/conformance/vectors, which can read them.
+// The pictures of testdata/images are compared by internal/conformance/vectors, which can read
+// them.
 
 func TestWhatPythonSavedComesBackAsItWas(t *testing.T) {
 	set, err := preprocessors.Load("testdata/model")
@@ -32,7 +33,8 @@ func TestWhatPythonSavedComesBackAsItWas(t *testing.T) {
 	if err := set.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{preprocessors.ImageProcessorFile, preprocessors.NormalizerFile, preprocessors.TokenizerFile} {
+	for _, file := range []string{preprocessors.ImageProcessorFile, preprocessors.NormalizerFile,
+		preprocessors.TokenizerFile} {
 		want, err := os.ReadFile(filepath.Join("testdata/model/preprocessor", file))
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +43,8 @@ func TestWhatPythonSavedComesBackAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.Replace(string(want), "config_type: PREPROCESSOR", "config_type: preprocessor", 1) // which Hezar writes but does not load
+		// which Hezar writes but does not load
+		text := strings.Replace(string(want), "config_type: PREPROCESSOR", "config_type: preprocessor", 1)
 		if diff := cmp.Diff(text, string(got)); diff != "" {
 			t.Errorf("%s: %s", file, diff)
 		}
@@ -56,7 +59,8 @@ func TestWhatPythonSavedComesBackAsItWas(t *testing.T) {
 	}
 	b, err := again.Tokenizer.Encode("کتابها خوب", nil)
 	if err != nil || !cmp.Equal(a.IDs, b.IDs) || again.Tokenizer.Config.PaddingSide != "left" {
-		t.Errorf("the tokenizer came back with %v (%v) and side %q, want %v and left", b, err, again.Tokenizer.Config.PaddingSide, a.IDs)
+		t.Errorf("the tokenizer came back with %v (%v) and side %q, want %v and left", b, err,
+			again.Tokenizer.Config.PaddingSide, a.IDs)
 	}
 }
 
@@ -73,7 +77,8 @@ func TestATokenizerMadeHereHasAConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(set.Tokenizer.Config, again.Tokenizer.Config); diff != "" || again.Image != nil || again.Normalizer != nil {
+	if diff := cmp.Diff(set.Tokenizer.Config, again.Tokenizer.Config); diff != "" || again.Image != nil ||
+		again.Normalizer != nil {
 		t.Errorf("came back as %+v: %s", again, diff)
 	}
 }
@@ -108,10 +113,12 @@ func TestMistakesAreNamed(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(dir, "preprocessor"), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "preprocessor", preprocessors.ImageProcessorFile), []byte(c.yaml), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "preprocessor", preprocessors.ImageProcessorFile), []byte(c.yaml),
+			0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := preprocessors.Load(dir); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), preprocessors.ImageProcessorFile) {
+		if _, err := preprocessors.Load(dir); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), preprocessors.ImageProcessorFile) {
 			t.Errorf("%s: error %v, want the file's name and %q in it", c.claim, err, c.want)
 		}
 	}
@@ -120,9 +127,11 @@ func TestMistakesAreNamed(t *testing.T) {
 func TestConfigsSurviveTheirFile(t *testing.T) {
 	finite := rapid.Float64Range(-100, 100)
 	rapid.Check(t, func(t *rapid.T) {
-		want := preprocessors.ImageProcessorConfig{Mirror: rapid.Bool().Draw(t, "mirror"), GrayScale: rapid.Bool().Draw(t, "gray")}
+		want := preprocessors.ImageProcessorConfig{Mirror: rapid.Bool().Draw(t, "mirror"),
+			GrayScale: rapid.Bool().Draw(t, "gray")}
 		if rapid.Bool().Draw(t, "normalized") {
-			want.Mean, want.Std = rapid.SliceOfN(finite, 1, 3).Draw(t, "mean"), rapid.SliceOfN(finite, 1, 3).Draw(t, "std")
+			want.Mean, want.Std = rapid.SliceOfN(finite, 1, 3).Draw(t, "mean"), rapid.SliceOfN(finite, 1, 3).Draw(t,
+				"std")
 		}
 		if rapid.Bool().Draw(t, "rescaled") {
 			want.Rescale = new(finite.Draw(t, "rescale"))
@@ -146,9 +155,11 @@ func TestConfigsSurviveTheirFile(t *testing.T) {
 	})
 }
 
-// FuzzImageProcessor reads damaged configs and prepares pictures of odd sizes with those that are taken.
+// FuzzImageProcessor reads damaged configs and prepares pictures of odd sizes with those that are
+// taken.
 func FuzzImageProcessor(f *testing.F) {
-	f.Add("name: image_processor\nsize: [7, 3]\nmirror: true\ngray_scale: true\nrescale: 0.1\nmean: [0.5]\nstd: [0.5]\nresample: 1", uint8(5), uint8(9))
+	f.Add("name: image_processor\nsize: [7, 3]\nmirror: true\ngray_scale: true\nrescale: 0.1\nmean: [0.5]\nstd: "+
+		"[0.5]\nresample: 1", uint8(5), uint8(9))
 	f.Add("mean: [3]\nstd: [2]", uint8(1), uint8(1))
 	f.Add("size: [1, 1]", uint8(3), uint8(2))
 	f.Fuzz(func(t *testing.T, text string, width, height uint8) {
@@ -176,7 +187,8 @@ func FuzzImageProcessor(f *testing.F) {
 }
 
 func ExampleImageProcessor_Process() {
-	p, err := preprocessors.NewImageProcessor(preprocessors.ImageProcessorConfig{GrayScale: true, Mirror: true, Width: 4, Height: 2, Rescale: new(1 / 255.)})
+	p, err := preprocessors.NewImageProcessor(preprocessors.ImageProcessorConfig{GrayScale: true, Mirror: true,
+		Width: 4, Height: 2, Rescale: new(1 / 255.)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -27,7 +27,8 @@ const maxConfig = 4 << 20
 func ReadConfig(dir string) (omegaconf.Map, error) {
 	path := filepath.Join(dir, ConfigFile)
 	if info, err := os.Stat(path); err == nil && info.Size() > maxConfig {
-		return nil, fmt.Errorf("repository: %s has %d bytes; a description of a model has less than %d", path, info.Size(), maxConfig)
+		return nil, fmt.Errorf("repository: %s has %d bytes; a description of a model has less than %d", path,
+			info.Size(), maxConfig)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -43,8 +44,9 @@ func ReadConfig(dir string) (omegaconf.Map, error) {
 	return m, nil
 }
 
-// WriteModel writes model.pt and model_config.yaml of any model into a folder, which is made if need be: torch.save of the state dict, and the config in
-// Hezar's form. It is for models of kinds that this package does not know.
+// WriteModel writes model.pt and model_config.yaml of any model into a folder, which is made if
+// need be: torch.save of the state dict, and the config in Hezar's form. It is for models of kinds
+// that this package does not know.
 func WriteModel(dir string, model any, config omegaconf.Map) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("repository: %w", err)

@@ -9,7 +9,8 @@ import (
 
 // FuzzCRNNConfig reads damaged model_config.yaml files.
 func FuzzCRNNConfig(f *testing.F) {
-	f.Add("name: crnn_image2text\nconfig_type: model\nid2label:\n  0: ''\n  1: '۱'\nmap2seq_in_dim: 1024\nreverse_output_digits: true\n")
+	f.Add("name: crnn_image2text\nconfig_type: model\nid2label:\n  0: ''\n  1: '۱'\nmap2seq_in_dim: " +
+		"1024\nreverse_output_digits: true\n")
 	f.Add("id2label: {'0': '', '1': a}\nmap2seq_in_dim: 2048\nn_channels: 3")
 	f.Add("id2label: [a]\nmap2seq_in_dim: -512")
 	f.Fuzz(func(t *testing.T, text string) {

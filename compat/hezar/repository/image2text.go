@@ -57,7 +57,8 @@ func (r *Image2Text) Save(dir string) error {
 	return r.Preprocessors.Save(dir)
 }
 
-// Predict reads picture files, in one batch: Model.predict. A model that is being trained must not be asked at the same time.
+// Predict reads picture files, in one batch: Model.predict. A model that is being trained must not
+// be asked at the same time.
 func (r *Image2Text) Predict(paths ...string) (readings []crnn.Reading, err error) {
 	if r.Preprocessors == nil || r.Preprocessors.Image == nil {
 		return nil, errors.New("repository: the model has no image processor to open pictures with")
@@ -76,7 +77,8 @@ func (r *Image2Text) Predict(paths ...string) (readings []crnn.Reading, err erro
 			first = shape
 		}
 		if shape != first {
-			return nil, fmt.Errorf("repository: %s becomes %v values, the first picture %v; want one size for all, as the image processor's size gives", path, shape, first)
+			return nil, fmt.Errorf("repository: %s becomes %v values, the first picture %v; want one size for all, "+
+				"as the image processor's size gives", path, shape, first)
 		}
 		all = append(all, pixels...)
 	}
@@ -95,8 +97,9 @@ func (r *Image2Text) Predict(paths ...string) (readings []crnn.Reading, err erro
 // features are the channels that the last convolution of Hezar's CRNN has.
 const features = 512
 
-// CRNNConfig makes the config of a model of Hezar's. Hezar's image_height and image_width mean nothing to its model, whose map2seq_in_dim says for which
-// height it is made; the width is that of the image processor, or else image_width.
+// CRNNConfig makes the config of a model of Hezar's. Hezar's image_height and image_width mean
+// nothing to its model, whose map2seq_in_dim says for which height it is made; the width is that of
+// the image processor, or else image_width.
 func CRNNConfig(m omegaconf.Map, image *preprocessors.ImageProcessor) (crnn.Config, error) {
 	v := values{m: m}
 	if name, ok := m.Get("name"); ok && name != crnnName {
@@ -110,8 +113,10 @@ func CRNNConfig(m omegaconf.Map, image *preprocessors.ImageProcessor) (crnn.Conf
 		v.fail("blank_id", "0: Hezar's loss takes no other")
 	}
 	c := crnn.Config{
-		Charset: v.labels(), Channels: v.integer("n_channels", 1), ImageHeight: in / features * 16, ImageWidth: v.integer("image_width", 128),
-		Map2SeqDim: v.integer("map2seq_out_dim", 64), RNNDim: v.integer("rnn_dim", 256), ReverseDigits: v.boolean("reverse_output_digits"),
+		Charset: v.labels(), Channels: v.integer("n_channels", 1), ImageHeight: in / features * 16,
+		ImageWidth: v.integer("image_width", 128),
+		Map2SeqDim: v.integer("map2seq_out_dim", 64), RNNDim: v.integer("rnn_dim", 256),
+		ReverseDigits: v.boolean("reverse_output_digits"),
 	}
 	if v.err != nil {
 		return crnn.Config{}, v.err
@@ -124,7 +129,8 @@ func CRNNConfig(m omegaconf.Map, image *preprocessors.ImageProcessor) (crnn.Conf
 		c.ImageWidth = int64(p.Width) / 4 * 4 // what is left over when it is halved twice is not seen
 	}
 	if p.Height > 0 && int64(p.Height)/16 != c.ImageHeight/16 {
-		return crnn.Config{}, fmt.Errorf("map2seq_in_dim is %d, for pictures %d pixels high, but the image processor makes them %d", in, c.ImageHeight, p.Height)
+		return crnn.Config{}, fmt.Errorf("map2seq_in_dim is %d, for pictures %d pixels high, but the image processor "+
+			"makes them %d", in, c.ImageHeight, p.Height)
 	}
 	if len(p.Mean) == 1 && len(p.Std) == 1 {
 		c.Mean, c.Std = p.Mean[0], p.Std[0]
@@ -137,16 +143,21 @@ func crnnMap(c crnn.Config) (omegaconf.Map, error) {
 	widths := []int64{64, 128, 256, 256, 512, 512, 512}
 	for i, w := range c.ConvChannels {
 		if w != widths[i] {
-			return nil, fmt.Errorf("repository: the model's convolutions have %v channels, Hezar's %v; it cannot load this model", c.ConvChannels, widths)
+			return nil, fmt.Errorf("repository: the model's convolutions have %v channels, Hezar's %v; it cannot "+
+				"load this model", c.ConvChannels, widths)
 		}
 	}
 	if c.NormalizeAll || c.Standardize {
-		return nil, errors.New("repository: the model has NormalizeAll or Standardize set, which Hezar's does not have; it would read something else")
+		return nil, errors.New("repository: the model has NormalizeAll or Standardize set, which Hezar's does not " +
+			"have; it would read something else")
 	}
 	m := omegaconf.Map{
-		{Key: "name", Value: crnnName}, {Key: "config_type", Value: "model"}, {Key: "id2label", Value: labelMap(c.Charset)}, {Key: "blank_id", Value: 0},
-		{Key: "n_channels", Value: c.Channels}, {Key: "image_height", Value: c.ImageHeight}, {Key: "image_width", Value: c.ImageWidth},
-		{Key: "map2seq_in_dim", Value: c.ImageHeight / 16 * features}, {Key: "map2seq_out_dim", Value: c.Map2SeqDim}, {Key: "rnn_dim", Value: c.RNNDim},
+		{Key: "name", Value: crnnName}, {Key: "config_type", Value: "model"},
+		{Key: "id2label", Value: labelMap(c.Charset)}, {Key: "blank_id", Value: 0},
+		{Key: "n_channels", Value: c.Channels}, {Key: "image_height", Value: c.ImageHeight},
+		{Key: "image_width", Value: c.ImageWidth},
+		{Key: "map2seq_in_dim", Value: c.ImageHeight / 16 * features}, {Key: "map2seq_out_dim", Value: c.Map2SeqDim},
+		{Key: "rnn_dim", Value: c.RNNDim},
 	}
 	if c.ReverseDigits {
 		m.Set("reverse_output_digits", true)

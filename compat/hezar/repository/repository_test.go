@@ -24,7 +24,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// scripts/hezar_interop.py has the proof with Python's Hezar on the other side; these tests need none.
+// scripts/hezar_interop.py has the proof with Python's Hezar on the other side; these tests need
+// none.
 
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
@@ -105,11 +106,13 @@ func sameWeights(t *testing.T, a, b any) {
 func TestImage2TextSurvivesItsFolder(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.ManualSeed(3)
-	model, err := crnn.New(crnn.Config{Charset: []string{"", "۱", "ب", "yes", " "}, ImageWidth: 40, Map2SeqDim: 8, RNNDim: 6, ReverseDigits: true})
+	model, err := crnn.New(crnn.Config{Charset: []string{"", "۱", "ب", "yes", " "}, ImageWidth: 40, Map2SeqDim: 8,
+		RNNDim: 6, ReverseDigits: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := imageProcessor(t, preprocessors.ImageProcessorConfig{GrayScale: true, Mirror: true, Width: 40, Height: 32, Rescale: new(1 / 255.), Mean: []float64{0.5}, Std: []float64{0.5}})
+	p := imageProcessor(t, preprocessors.ImageProcessorConfig{GrayScale: true, Mirror: true, Width: 40, Height: 32,
+		Rescale: new(1 / 255.), Mean: []float64{0.5}, Std: []float64{0.5}})
 	m := &repository.Image2Text{Model: model, Preprocessors: &preprocessors.Set{Image: p}}
 	dir := t.TempDir()
 	if err := m.Save(dir); err != nil {
@@ -169,11 +172,13 @@ func damage(t *testing.T, dir string) {
 	}
 	flipped := slices.Clone(raw)
 	flipped[len(flipped)/2] ^= 1
-	for claim, content := range map[string][]byte{"a flipped bit": flipped, "half a file": raw[:len(raw)/2], "an empty file": nil} {
+	for claim, content := range map[string][]byte{"a flipped bit": flipped, "half a file": raw[:len(raw)/2],
+		"an empty file": nil} {
 		if err := os.WriteFile(weights, content, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := repository.LoadImage2Text(dir); err == nil || !strings.Contains(err.Error(), repository.WeightsFile) {
+		if _, err := repository.LoadImage2Text(dir); err == nil || !strings.Contains(err.Error(),
+			repository.WeightsFile) {
 			t.Errorf("%s: error %v, want one that names the file", claim, err)
 		}
 	}
@@ -193,7 +198,8 @@ func TestConfigsOfTheWrongKindAreNamed(t *testing.T) {
 		{"a width of a word", good + "rnn_dim: wide\n", "rnn_dim is wide; want an integer"},
 		{"no labels", "map2seq_in_dim: 1024\n", "id2label is <nil>"},
 		{"a label left out", "map2seq_in_dim: 1024\nid2label:\n  0: ''\n  2: a\n", "each of the keys 0 to 1 once"},
-		{"another input of the sequence", "id2label:\n  0: ''\n  1: a\nmap2seq_in_dim: 1000\n", "a multiple of the 512 channels"},
+		{"another input of the sequence", "id2label:\n  0: ''\n  1: a\nmap2seq_in_dim: 1000\n",
+			"a multiple of the 512 channels"},
 		{"a trainer's config", "config_type: trainer\n", "config_type is trainer; want model"},
 		{"no YAML", "a: [", "model_config.yaml"},
 	} {
@@ -201,7 +207,8 @@ func TestConfigsOfTheWrongKindAreNamed(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, repository.ConfigFile), []byte(c.yaml), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := repository.LoadImage2Text(dir); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), repository.ConfigFile) {
+		if _, err := repository.LoadImage2Text(dir); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), repository.ConfigFile) {
 			t.Errorf("%s: error %v, want the file's name and %q in it", c.claim, err, c.want)
 		}
 	}
@@ -217,7 +224,8 @@ func TestThePicturesMustBeAsHighAsTheModelIsMadeFor(t *testing.T) {
 		t.Errorf("Hezar's default map2seq_in_dim gives %+v (%v), want pictures 64 high", c, err)
 	}
 	p := imageProcessor(t, preprocessors.ImageProcessorConfig{Width: 96, Height: 32})
-	if _, err := repository.CRNNConfig(m, p); err == nil || !strings.Contains(err.Error(), "64 pixels high, but the image processor makes them 32") {
+	if _, err := repository.CRNNConfig(m, p); err == nil || !strings.Contains(err.Error(),
+		"64 pixels high, but the image processor makes them 32") {
 		t.Errorf("error %v", err)
 	}
 	m.Set("map2seq_in_dim", int64(1024))
@@ -257,7 +265,8 @@ func ExampleTextClassification_Predict() {
 		fmt.Println(err)
 		return
 	}
-	if m.Preprocessors.Tokenizer, err = hezar.LoadTokenizer("../preprocessors/testdata/model"); err != nil { // a folder with preprocessor/ has its own
+	// a folder with preprocessor/ has its own
+	if m.Preprocessors.Tokenizer, err = hezar.LoadTokenizer("../preprocessors/testdata/model"); err != nil {
 		fmt.Println(err)
 		return
 	}

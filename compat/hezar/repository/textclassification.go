@@ -24,7 +24,8 @@ type Class struct {
 	Score float64 // its probability
 }
 
-// LoadTextClassification reads the folder of a bert_text_classification model. A head of another size takes package bert: bert.LoadClassifierWith.
+// LoadTextClassification reads the folder of a bert_text_classification model. A head of another
+// size takes package bert: bert.LoadClassifierWith.
 func LoadTextClassification(dir string) (*TextClassification, error) {
 	if _, err := ReadConfig(dir); err != nil {
 		return nil, err
@@ -51,8 +52,9 @@ func (c *TextClassification) Save(dir string) error {
 	return c.Preprocessors.Save(dir)
 }
 
-// Predict classifies texts, in one batch, and returns for each the best classes: Model.predict. Hezar's fails for texts of different lengths; here they are
-// padded. Top 0 means 1. A model that is being trained must not be asked at the same time.
+// Predict classifies texts, in one batch, and returns for each the best classes: Model.predict.
+// Hezar's fails for texts of different lengths; here they are padded. Top 0 means 1. A model that
+// is being trained must not be asked at the same time.
 func (c *TextClassification) Predict(top int, texts ...string) (classes [][]Class, err error) {
 	if c.Preprocessors == nil || c.Preprocessors.Tokenizer == nil {
 		return nil, errors.New("repository: the model has no tokenizer to read texts with")
@@ -70,7 +72,8 @@ func (c *TextClassification) Predict(top int, texts ...string) (classes [][]Clas
 			torch.Scope(func() {
 				shape := []int64{int64(len(texts)), int64(len(ids) / len(texts))}
 				device := c.Model.Classifier.Weight.Device()
-				logits := c.Model.Forward(torch.From(ids, shape...).ToDevice(device), torch.From(mask, shape...).ToDevice(device), torch.Tensor{})
+				logits := c.Model.Forward(torch.From(ids, shape...).ToDevice(device),
+					torch.From(mask, shape...).ToDevice(device), torch.Tensor{})
 				classes = Classes(logits, c.Model.Head().ID2Label, max(1, top))
 			})
 		})
@@ -138,13 +141,20 @@ func bertMap(c bert.Config) omegaconf.Map {
 		}
 	}
 	m := omegaconf.Map{
-		{Key: "name", Value: "bert_text_classification"}, {Key: "config_type", Value: "model"}, {Key: "task", Value: "text_classification"},
-		{Key: "num_labels", Value: c.NumLabels}, {Key: "id2label", Value: labelMap(labels)}, {Key: "vocab_size", Value: c.VocabSize},
-		{Key: "hidden_size", Value: c.HiddenSize}, {Key: "num_hidden_layers", Value: c.NumLayers}, {Key: "num_attention_heads", Value: c.NumHeads},
-		{Key: "intermediate_size", Value: c.IntermediateSize}, {Key: "hidden_act", Value: c.HiddenAct}, {Key: "hidden_dropout_prob", Value: *c.HiddenDropout},
-		{Key: "attention_probs_dropout_prob", Value: *c.AttentionDropout}, {Key: "max_position_embeddings", Value: c.MaxPositions},
-		{Key: "type_vocab_size", Value: c.TypeVocabSize}, {Key: "initializer_range", Value: c.InitializerRange}, {Key: "layer_norm_eps", Value: c.LayerNormEps},
-		{Key: "pad_token_id", Value: *c.PadTokenID}, {Key: "position_embedding_type", Value: "absolute"}, {Key: "use_cache", Value: true},
+		{Key: "name", Value: "bert_text_classification"}, {Key: "config_type", Value: "model"},
+		{Key: "task", Value: "text_classification"},
+		{Key: "num_labels", Value: c.NumLabels}, {Key: "id2label", Value: labelMap(labels)},
+		{Key: "vocab_size", Value: c.VocabSize},
+		{Key: "hidden_size", Value: c.HiddenSize}, {Key: "num_hidden_layers", Value: c.NumLayers},
+		{Key: "num_attention_heads", Value: c.NumHeads},
+		{Key: "intermediate_size", Value: c.IntermediateSize}, {Key: "hidden_act", Value: c.HiddenAct},
+		{Key: "hidden_dropout_prob", Value: *c.HiddenDropout},
+		{Key: "attention_probs_dropout_prob", Value: *c.AttentionDropout}, {Key: "max_position_embeddings",
+			Value: c.MaxPositions},
+		{Key: "type_vocab_size", Value: c.TypeVocabSize}, {Key: "initializer_range", Value: c.InitializerRange},
+		{Key: "layer_norm_eps", Value: c.LayerNormEps},
+		{Key: "pad_token_id", Value: *c.PadTokenID}, {Key: "position_embedding_type", Value: "absolute"},
+		{Key: "use_cache", Value: true},
 	}
 	if c.ClassifierDropout != nil {
 		m.Set("classifier_dropout", *c.ClassifierDropout)

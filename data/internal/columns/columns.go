@@ -1,5 +1,5 @@
-// Package columns finds the columns of a table that the fields of a struct ask for. It holds what package table and package parquet have
-// in common, so that the same struct reads both:
+// Package columns finds the columns of a table that the fields of a struct ask for. It holds what
+// package table and package parquet have in common, so that the same struct reads both:
 //
 //	type Pair struct {
 //		A     string  `table:"sentence1"`
@@ -46,7 +46,8 @@ func Of(t reflect.Type) ([]Column, error) {
 		}
 		name, option, _ := strings.Cut(tag, ",")
 		if option != "" && option != "optional" {
-			return nil, fmt.Errorf("field %s of %v has the tag option %q; the only one is optional", field.Name, t, option)
+			return nil, fmt.Errorf("field %s of %v has the tag option %q; the only one is optional", field.Name, t,
+				option)
 		}
 		c := Column{Name: name, Tagged: name != "", Optional: option == "optional", Field: i, Type: field.Type}
 		if name == "" {
@@ -54,7 +55,8 @@ func Of(t reflect.Type) ([]Column, error) {
 		}
 		for _, other := range list {
 			if other.Name == c.Name || !(other.Tagged && c.Tagged) && strings.EqualFold(other.Name, c.Name) {
-				return nil, fmt.Errorf("fields %s and %s of %v ask for the same column, %q", t.Field(other.Field).Name, field.Name, t, c.Name)
+				return nil, fmt.Errorf("fields %s and %s of %v ask for the same column, %q", t.Field(other.Field).Name,
+					field.Name, t, c.Name)
 			}
 		}
 		list = append(list, c)

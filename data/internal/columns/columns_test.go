@@ -33,7 +33,8 @@ func TestMatch(t *testing.T) {
 		{"two columns that fit are ambiguous", []string{"a b", "label", "Label"}, nil, `two columns "Label"`},
 	} {
 		got, err := columns.Match(list, c.names)
-		if diff := cmp.Diff(c.want, got); diff != "" || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if diff := cmp.Diff(c.want, got); diff != "" || (err == nil) != (c.err == "") || err != nil &&
+			!strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v, %v", c.claim, got, err)
 		}
 	}

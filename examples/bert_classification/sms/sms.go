@@ -1,4 +1,5 @@
-// Package sms holds the SMS Spam Collection of Almeida and Hidalgo (CC BY 4.0; README.md): text messages that are spam, or "ham".
+// Package sms holds the SMS Spam Collection of Almeida and Hidalgo (CC BY 4.0; README.md): text
+// messages that are spam, or "ham".
 //
 //	messages, err := sms.Messages()
 package sms
@@ -31,7 +32,8 @@ func Messages() (data.Slice[Message], error) {
 		Text  string `table:"text"`
 	}
 	var list data.Slice[Message]
-	for r, err := range table.Scan[row](bytes.NewReader(file), table.Format{Syntax: table.TSV, Columns: []string{"label", "text"}}) {
+	for r, err := range table.Scan[row](bytes.NewReader(file), table.Format{Syntax: table.TSV,
+		Columns: []string{"label", "text"}}) {
 		if err != nil {
 			return nil, fmt.Errorf("sms.tsv: %w", err)
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// The lettering and the blank plates; assets/README.md says where they come from and under which licence.
+// The lettering and the blank plates; assets/README.md says where they come from and under which
+// licence.
 //
 //go:embed assets/glyphs/*.png assets/templates/*.png assets/photos/*.png
 var assets embed.FS
@@ -20,7 +21,8 @@ type artwork struct {
 	blanks  [kinds]*vision.Image
 }
 
-// glyphScale is the size at which masks are kept, relative to the files: a little more than they are drawn at.
+// glyphScale is the size at which masks are kept, relative to the files: a little more than they
+// are drawn at.
 const glyphScale = 0.6
 
 var loadArtwork = sync.OnceValues(func() (*artwork, error) {
@@ -57,8 +59,9 @@ func openAsset(name string, o vision.DecodeOptions) (*vision.Image, error) {
 	return vision.Decode(raw, name, o)
 }
 
-// loadMask reads a glyph, whose ink is its alpha channel, cuts it to the ink, shrinks it and softens its edge:
-// a soft edge lets the renderer thicken and thin the stroke by moving the threshold.
+// loadMask reads a glyph, whose ink is its alpha channel, cuts it to the ink, shrinks it and
+// softens its edge: a soft edge lets the renderer thicken and thin the stroke by moving the
+// threshold.
 func loadMask(name string) (*vision.Image, error) {
 	name = "assets/glyphs/" + name + ".png"
 	raw, err := assets.ReadFile(name)

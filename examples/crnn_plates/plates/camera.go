@@ -14,8 +14,9 @@ const (
 	Height = 32
 )
 
-// Camera says how hard the photograph makes it, each from 0 (not at all) to 1 (as bad as photographs of plates
-// get); values up to 3 exaggerate. The zero value cuts the plate out exactly and shrinks it.
+// Camera says how hard the photograph makes it, each from 0 (not at all) to 1 (as bad as
+// photographs of plates get); values up to 3 exaggerate. The zero value cuts the plate out exactly
+// and shrinks it.
 type Camera struct {
 	Angle  float64 // turned and seen from the side
 	Frame  float64 // loose framing with the car around, or edges cut away
@@ -33,12 +34,14 @@ func DefaultCamera() Camera {
 // printed is where the plate lies on its canvas; outside are the blanks' own shadows.
 var printed = vision.RectQuad(4, 4, CanvasWidth-4.5, CanvasHeight-7)
 
-// Photograph takes a picture of a flat plate, Width x Height in grey. Like the crops of a plate detector it shows
-// the upright box around the plate, more or less well placed, squeezed to the size that the reader wants.
+// Photograph takes a picture of a flat plate, Width x Height in grey. Like the crops of a plate
+// detector it shows the upright box around the plate, more or less well placed, squeezed to the
+// size that the reader wants.
 func Photograph(plate *vision.Image, c Camera, rng *rand.Rand) (*vision.Image, error) {
 	for _, v := range []float64{c.Angle, c.Frame, c.Blur, c.Light, c.Noise, c.Flawed} {
 		if !(v >= 0 && v <= 3) {
-			return nil, fmt.Errorf("plates: camera %+v: want settings of 0 (not at all) to 3; 1 is as bad as photographs get", c)
+			return nil, fmt.Errorf("plates: camera %+v: want settings of 0 (not at all) to 3; 1 is as bad as "+
+				"photographs get", c)
 		}
 	}
 	if rng.Float64() < c.Flawed {
@@ -98,7 +101,8 @@ func (c Camera) shoot(plate *vision.Image, rng *rand.Rand) (*vision.Image, error
 	return scene, vision.WarpPerspective(scene, q, plate, printed)
 }
 
-// car fills the scene with what surrounds plates: paint of one shade with bright and dark bands, in focus or not.
+// car fills the scene with what surrounds plates: paint of one shade with bright and dark bands, in
+// focus or not.
 func (c Camera) car(scene *vision.Image, rng *rand.Rand) error {
 	paint := scene
 	blurred := rng.IntN(2) == 0
@@ -124,7 +128,8 @@ func (c Camera) car(scene *vision.Image, rng *rand.Rand) error {
 	return vision.Resize(scene, paint, vision.Bilinear)
 }
 
-// holder draws the plate's frame: a darker or lighter rim, often thicker below, where dealers print their name.
+// holder draws the plate's frame: a darker or lighter rim, often thicker below, where dealers print
+// their name.
 func (c Camera) holder(scene *vision.Image, q vision.Quad, rng *rand.Rand) {
 	rim := 1 + 4*rng.Float64()
 	below := rim

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// charset is the default of Hezar's OCR data set (ocr_dataset.py), in its order; class 0 is the blank of CTC.
+// charset is the default of Hezar's OCR data set (ocr_dataset.py), in its order; class 0 is the
+// blank of CTC.
 var charset = []string{
 	"", "آ", "ا", "ب", "پ", "ت", "ث", "ج", "چ", "ح", "خ", "د", "ذ", "ر", "ز", "ژ", "س", "ش",
 	"ص", "ض", "ط", "ظ", "ع", "غ", "ف", "ق", "ک", "گ", "ل", "م", "ن", "و", "ه", "ی", " ",
@@ -15,8 +16,8 @@ var charset = []string{
 	"1", "2", "3", "4", "5", "6", "7", "8", "9", "0",
 }
 
-// Charset returns the 73 classes that Hezar's readers know, by class number; class 0, "", is the blank of CTC.
-// A plate uses 35 of them. Keeping all makes published weights fit.
+// Charset returns the 73 classes that Hezar's readers know, by class number; class 0, "", is the
+// blank of CTC. A plate uses 35 of them. Keeping all makes published weights fit.
 func Charset() []string { return append([]string(nil), charset...) }
 
 var classOf = func() map[rune]int64 {
@@ -35,14 +36,16 @@ func Encode(label string) ([]int64, error) {
 	for i, r := range label {
 		id, ok := classOf[r]
 		if !ok {
-			return nil, fmt.Errorf("plates: label %q: character %q at byte %d is not in the charset of %d classes", label, r, i, len(charset))
+			return nil, fmt.Errorf("plates: label %q: character %q at byte %d is not in the charset of %d classes",
+				label, r, i, len(charset))
 		}
 		ids = append(ids, id)
 	}
 	return ids, nil
 }
 
-// Decode joins the characters of classes; blanks vanish. It does not merge repeats: that is for CTC's decoder.
+// Decode joins the characters of classes; blanks vanish. It does not merge repeats: that is for
+// CTC's decoder.
 func Decode(ids []int64) (string, error) {
 	var b strings.Builder
 	for i, id := range ids {

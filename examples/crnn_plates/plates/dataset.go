@@ -22,13 +22,13 @@ type Options struct {
 	Camera *Camera // nil means DefaultCamera
 	Mirror bool    // pictures left to right and labels through text.ReverseDigits, as Hezar's readers want them
 
-	// MaxLength leaves out labels with more code points, as the field of Hezar's OCR data set does: 8 drops the
-	// plates with الف. Zero means 10, which keeps all.
+	// MaxLength leaves out labels with more code points, as the field of Hezar's OCR data set does:
+	// 8 drops the plates with الف. Zero means 10, which keeps all.
 	MaxLength int
 }
 
-// Dataset returns n rendered plates. Sample i is a pure function of seed, options and i; nothing is kept, so
-// sets of any size cost no memory, and goroutines may ask for any samples at a time.
+// Dataset returns n rendered plates. Sample i is a pure function of seed, options and i; nothing is
+// kept, so sets of any size cost no memory, and goroutines may ask for any samples at a time.
 func Dataset(n int, seed uint64, o Options) data.Dataset[Sample] {
 	s := &set{n: n, seed: seed, Options: o, camera: DefaultCamera()}
 	if o.MaxLength == 0 {
@@ -60,7 +60,8 @@ func (s *set) At(i int) (Sample, error) {
 		return Sample{}, fmt.Errorf("plates: a set of %v: want Train or HeldOut", s.Part)
 	}
 	if s.MaxLength < shortest {
-		return Sample{}, fmt.Errorf("plates: MaxLength %d: want at least %d, the code points of most plates", s.MaxLength, shortest)
+		return Sample{}, fmt.Errorf("plates: MaxLength %d: want at least %d, the code points of most plates",
+			s.MaxLength, shortest)
 	}
 	rng := rand.New(rand.NewPCG(s.seed, uint64(i)<<1|uint64(s.Part)))
 	label := RandomLabel(rng)

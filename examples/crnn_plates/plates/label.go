@@ -10,7 +10,8 @@ import (
 )
 
 // ErrLabel is the kind of every error about a text that is no plate.
-var ErrLabel = errors.New("want two digits, a plate letter, three digits and two digits of the region, in Persian digits, left to right, as ۱۲ب۳۴۵۶۷")
+var ErrLabel = errors.New("want two digits, a plate letter, three digits and two digits of the region, in Persian " +
+	"digits, left to right, as ۱۲ب۳۴۵۶۷")
 
 // Fields are the parts of a label, each as digits 0 to 9.
 type Fields struct {
@@ -35,12 +36,14 @@ func ParseLabel(label string) (Fields, error) {
 				}
 			}
 			if !found {
-				return Fields{}, fmt.Errorf("plates: label %q: no plate letter at byte %d: %w", label, len(label)-len(rest), ErrLabel)
+				return Fields{}, fmt.Errorf("plates: label %q: no plate letter at byte %d: %w", label,
+					len(label)-len(rest), ErrLabel)
 			}
 		}
 		r, n := utf8.DecodeRuneInString(rest)
 		if r < '۰' || r > '۹' {
-			return Fields{}, fmt.Errorf("plates: label %q: no Persian digit at byte %d: %w", label, len(label)-len(rest), ErrLabel)
+			return Fields{}, fmt.Errorf("plates: label %q: no Persian digit at byte %d: %w", label,
+				len(label)-len(rest), ErrLabel)
 		}
 		digits[i], rest = int(r-'۰'), rest[n:]
 	}
@@ -77,7 +80,8 @@ type letter struct {
 	count int // among 17,146 labels of IR-LPR
 }
 
-// The counts are aggregates over the training labels of IR-LPR (mut-deep/IR-LPR); the labels are not copied.
+// The counts are aggregates over the training labels of IR-LPR (mut-deep/IR-LPR); the labels are
+// not copied.
 var letters = []letter{
 	{"الف", "A", 1.2, government, 45},
 	{"ب", "B", 0.9, private, 1286},
@@ -129,8 +133,9 @@ var letterTotal, regionTotal = func() (l, r int) {
 	return l, r
 }()
 
-// RandomLabel draws a label: letter and region half of the time by their counts on real plates and half of the
-// time evenly (regions over 10 to 99), the other digits evenly from 1 to 9, as plates have no zero there.
+// RandomLabel draws a label: letter and region half of the time by their counts on real plates and
+// half of the time evenly (regions over 10 to 99), the other digits evenly from 1 to 9, as plates
+// have no zero there.
 func RandomLabel(rng *rand.Rand) string {
 	var f Fields
 	for _, d := range []*int{&f.First[0], &f.First[1], &f.Last[0], &f.Last[1], &f.Last[2]} {

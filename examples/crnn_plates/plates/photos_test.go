@@ -54,14 +54,17 @@ func TestPhotosAreReadRelativeToTheirList(t *testing.T) {
 			hi = i
 		}
 	}
-	// This photograph is dark: its brightest pixel must stand as far above zero as a bright picture's.
-	if math.Abs(sum)/4096 > 1e-3 || pixels[hi] < 1 || pixels[hi] != slices.Max(pixels) || pixels[lo] != slices.Min(pixels) {
+	// This photograph is dark: its brightest pixel must stand as far above zero as a bright
+	// picture's.
+	if math.Abs(sum)/4096 > 1e-3 || pixels[hi] < 1 || pixels[hi] != slices.Max(pixels) ||
+		pixels[lo] != slices.Min(pixels) {
 		t.Errorf("mean %v, darkest %v, brightest %v", sum/4096, pixels[lo], pixels[hi])
 	}
 	if err := WritePixels(pixels[:9], s); err == nil {
 		t.Error("a short buffer is taken")
 	}
-	if err := WritePixels(pixels, Sample{Image: vision.NewImage(5, 5, 1)}); err == nil || !strings.Contains(err.Error(), "5x5") {
+	if err := WritePixels(pixels, Sample{Image: vision.NewImage(5, 5, 1)}); err == nil || !strings.Contains(err.Error(),
+		"5x5") {
 		t.Errorf("a small picture: %v", err)
 	}
 	if err := WritePixels(pixels, Sample{}); err == nil {
@@ -92,7 +95,8 @@ func TestListErrorsNameTheLine(t *testing.T) {
 		strings.Repeat("x", 1<<17):    "list.tsv",
 		"a.png ۵۷س۷۷۹۷۷":              "a tab",
 	} {
-		if rows, err := readList(strings.NewReader(text), "list.tsv"); err == nil || !strings.Contains(err.Error(), words) {
+		if rows, err := readList(strings.NewReader(text), "list.tsv"); err == nil || !strings.Contains(err.Error(),
+			words) {
 			t.Errorf("%.30q: %v, %v; want an error with %q", text, rows, err, words)
 		}
 	}

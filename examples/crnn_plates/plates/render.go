@@ -34,8 +34,8 @@ var blankFiles = [kinds]string{"savari", "taxi", "gov", "police", "artesh", "gov
 // bars are the columns of the line before the region in each blank.
 var bars = [kinds]float64{private: 316.8, taxi: 312, government: 312, police: 312, army: 317, defence: 312}
 
-// shades are the grey levels of paper and ink of each kind before the camera sees them, and the brightness
-// that the paper has in the blank's file.
+// shades are the grey levels of paper and ink of each kind before the camera sees them, and the
+// brightness that the paper has in the blank's file.
 var shades = [kinds]struct{ paper, ink, file float64 }{
 	private:    {235, 25, 255},
 	taxi:       {165, 25, 160},
@@ -74,8 +74,8 @@ func RandomStyle(rng *rand.Rand) Style {
 	return s
 }
 
-// Render draws the plate flat, seen from the front, CanvasWidth x CanvasHeight in grey. rng places what the style
-// leaves to chance; the same label, style and state of rng give the same picture.
+// Render draws the plate flat, seen from the front, CanvasWidth x CanvasHeight in grey. rng places
+// what the style leaves to chance; the same label, style and state of rng give the same picture.
 func Render(label string, s Style, rng *rand.Rand) (*vision.Image, error) {
 	f, err := ParseLabel(label)
 	if err != nil {
@@ -102,7 +102,8 @@ func Render(label string, s Style, rng *rand.Rand) (*vision.Image, error) {
 	p.prepare()
 	p.bar(bars[l.kind], s.Bar)
 	p.group(art, f.First[:], 90, 50, 35.5, 1)
-	p.glyph(art.letters[l.text], 162+2.5*s.Spread*rng.NormFloat64(), 50+2*s.Spread*rng.NormFloat64(), 0.5/glyphScale*l.scale*(1+1.5*s.Size*rng.NormFloat64()))
+	p.glyph(art.letters[l.text], 162+2.5*s.Spread*rng.NormFloat64(), 50+2*s.Spread*rng.NormFloat64(),
+		0.5/glyphScale*l.scale*(1+1.5*s.Size*rng.NormFloat64()))
 	p.group(art, f.Last[:], 248, 50, 35.5, 1)
 	p.group(art, f.Region[:], 357, 53, 33.5, 0.92)
 	for range s.Screws {
@@ -111,8 +112,9 @@ func Render(label string, s Style, rng *rand.Rand) (*vision.Image, error) {
 	return im, nil
 }
 
-// retone maps the blank's paper and ink to the wanted shades; what lies between, such as print edges and the
-// texture of the photographed blanks, is mapped linearly. The strip keeps its own shades.
+// retone maps the blank's paper and ink to the wanted shades; what lies between, such as print
+// edges and the texture of the photographed blanks, is mapped linearly. The strip keeps its own
+// shades.
 func retone(im *vision.Image, paper, ink, file float64) {
 	var table [256]uint8
 	inkFile := 0.0
@@ -192,7 +194,8 @@ func (p *pen) group(art *artwork, digits []int, cx, cy, pitch, scale float64) {
 			size = math.Sqrt(size * digitHeight * scale / float64(m.Height))
 		}
 		size *= 1 + 0.5*p.style.Size*p.rng.NormFloat64()
-		p.glyph(m, x+widths[i]/2+0.7*p.style.Spread*p.rng.NormFloat64(), cy+0.6*p.style.Spread*p.rng.NormFloat64(), size)
+		p.glyph(m, x+widths[i]/2+0.7*p.style.Spread*p.rng.NormFloat64(), cy+0.6*p.style.Spread*p.rng.NormFloat64(),
+			size)
 		x += widths[i]
 	}
 }
@@ -248,9 +251,11 @@ func (p *pen) bar(center, thick float64) {
 	}
 }
 
-// screw draws a small round head, light with a dark edge or the other way round, somewhere between characters.
+// screw draws a small round head, light with a dark edge or the other way round, somewhere between
+// characters.
 func (p *pen) screw() {
-	spots := [...][2]float64{{50, 20}, {50, 66}, {132, 50}, {198, 50}, {198, 14}, {300, 50}, {313, 40}, {372, 12}, {385, 52}, {320, 70}}
+	spots := [...][2]float64{{50, 20}, {50, 66}, {132, 50}, {198, 50}, {198, 14}, {300, 50}, {313, 40}, {372, 12},
+		{385, 52}, {320, 70}}
 	s := spots[p.rng.IntN(len(spots))]
 	cx, cy := s[0]+4*p.rng.NormFloat64(), s[1]+4*p.rng.NormFloat64()
 	r := 2.5 + 2*p.rng.Float64()

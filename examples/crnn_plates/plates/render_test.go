@@ -7,20 +7,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAnyStyleAndCameraGiveAPictureOrAnError: settings from outside, however absurd, must not panic.
+// TestAnyStyleAndCameraGiveAPictureOrAnError: settings from outside, however absurd, must not
+// panic.
 func TestAnyStyleAndCameraGiveAPictureOrAnError(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		any64 := rapid.Float64()
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		im, err := Render(RandomLabel(rng), Style{
 			Spread: any64.Draw(t, "spread"), Size: any64.Draw(t, "size"), Stroke: any64.Draw(t, "stroke"),
-			Even: rapid.Bool().Draw(t, "even"), Worn: any64.Draw(t, "worn"), Screws: rapid.IntRange(-2, 5).Draw(t, "screws"), Bar: any64.Draw(t, "bar"),
+			Even: rapid.Bool().Draw(t, "even"), Worn: any64.Draw(t, "worn"), Screws: rapid.IntRange(-2, 5).Draw(t,
+				"screws"), Bar: any64.Draw(t, "bar"),
 		}, rng)
 		if err != nil {
 			t.Fatal(err)
 		}
 		some := rapid.Float64Range(0, 3)
-		c := Camera{some.Draw(t, "angle"), some.Draw(t, "frame"), some.Draw(t, "blur"), some.Draw(t, "light"), some.Draw(t, "noise"), some.Draw(t, "flawed")}
+		c := Camera{some.Draw(t, "angle"), some.Draw(t, "frame"), some.Draw(t, "blur"), some.Draw(t, "light"),
+			some.Draw(t, "noise"), some.Draw(t, "flawed")}
 		photo, err := Photograph(im, c, rng)
 		if err != nil {
 			t.Fatalf("camera %+v: %v", c, err)
@@ -31,7 +34,8 @@ func TestAnyStyleAndCameraGiveAPictureOrAnError(t *testing.T) {
 	})
 }
 
-// TestInkIsDarkOnLightPlatesAndLightOnDarkOnes checks the shades of each kind of plate by its histogram.
+// TestInkIsDarkOnLightPlatesAndLightOnDarkOnes checks the shades of each kind of plate by its
+// histogram.
 func TestInkIsDarkOnLightPlatesAndLightOnDarkOnes(t *testing.T) {
 	for _, l := range letters {
 		im, err := Render("۱۲"+l.text+"۳۴۵۶۷", Style{}, rand.New(rand.NewPCG(1, 1)))

@@ -43,9 +43,12 @@ type accelerateArgs struct {
 
 func readAccelerateArgs(o *spec.Object) (a accelerateArgs, err error) {
 	a = accelerateArgs{
-		loopArgs: readLoopArgs(o), prepareSchedule: o.Bool("prepare_scheduler", true), freeSchedule: !o.Bool("step_scheduler_with_optimizer", true),
-		splitBatches: o.Bool("split_batches", false), seedable: o.Bool("use_seedable_sampler", false), setEpoch: o.Bool("set_epoch", false),
-		maxSteps: o.Int("max_train_steps", 0), automaticNaming: o.Bool("automatic_naming", false), totalLimit: o.Int("total_limit", 0), counter: o.Bool("register_counter", false),
+		loopArgs: readLoopArgs(o), prepareSchedule: o.Bool("prepare_scheduler", true),
+		freeSchedule: !o.Bool("step_scheduler_with_optimizer", true),
+		splitBatches: o.Bool("split_batches", false), seedable: o.Bool("use_seedable_sampler", false),
+		setEpoch: o.Bool("set_epoch", false),
+		maxSteps: o.Int("max_train_steps", 0), automaticNaming: o.Bool("automatic_naming", false),
+		totalLimit: o.Int("total_limit", 0), counter: o.Bool("register_counter", false),
 	}
 	o.Bool("even_batches", true) // one process has no batches to even out
 	if o.Has("data_seed") && o.Any("data_seed") != nil {
@@ -64,7 +67,8 @@ func readAccelerateArgs(o *spec.Object) (a accelerateArgs, err error) {
 	}
 	a.accumulation.Steps = a.accumulate
 	if p := o.Object("accumulation_plugin"); p != nil && len(p.Names()) > 0 {
-		a.accumulation = accelerate.Accumulation{Steps: p.Int("num_steps", 1), CarryOver: !p.Bool("sync_with_dataloader", true)}
+		a.accumulation = accelerate.Accumulation{Steps: p.Int("num_steps", 1),
+			CarryOver: !p.Bool("sync_with_dataloader", true)}
 		p.Bool("sync_each_batch", false) // of no effect in one process
 		p.Bool("adjust_scheduler", true) // of no effect in Accelerate 1.15
 		if err := p.Done(); err != nil {
@@ -72,7 +76,8 @@ func readAccelerateArgs(o *spec.Object) (a accelerateArgs, err error) {
 		}
 	}
 	if s := o.Object("scaler"); s != nil {
-		a.scaler = &amp.GradScalerOptions{InitScale: s.Float("init_scale", 0), GrowthFactor: s.Float("growth_factor", 0), BackoffFactor: s.Float("backoff_factor", 0),
+		a.scaler = &amp.GradScalerOptions{InitScale: s.Float("init_scale", 0), GrowthFactor: s.Float("growth_factor",
+			0), BackoffFactor: s.Float("backoff_factor", 0),
 			GrowthInterval: s.Int("growth_interval", 0), Disabled: !s.Bool("enabled", true)}
 		if err := s.Done(); err != nil {
 			return a, err
@@ -81,7 +86,8 @@ func readAccelerateArgs(o *spec.Object) (a accelerateArgs, err error) {
 	return a, o.Done()
 }
 
-// counter is the object of the recording's own that goes into checkpoints: the number of samples so far.
+// counter is the object of the recording's own that goes into checkpoints: the number of samples so
+// far.
 type counter struct{ n int }
 
 func (c *counter) MarshalState() ([]byte, error) { return json.Marshal(map[string]int{"n": c.n}) }
@@ -111,7 +117,8 @@ type accelerated struct {
 	count counter
 	total int // that the schedule is planned for
 
-	// A schedule that is not prepared begins anew at a resume, while the optimizer goes on with the momentum that it had been given.
+	// A schedule that is not prepared begins anew at a resume, while the optimizer goes on with the
+	// momentum that it had been given.
 	momentum *float64
 	momenta  map[string]float64 // by the names of the states that were saved with it
 
@@ -158,7 +165,8 @@ func replayAccelerate(ctx context.Context, s *spec.Spec) (*Run, error) {
 	if leftErr != nil {
 		return nil, leftErr
 	}
-	run := &Run{Trace: rec.trace(err, trace.Pair{Name: "checkpoints", Value: trace.Object{{Name: "written", Value: rec.written}, {Name: "after", Value: left}}},
+	run := &Run{Trace: rec.trace(err, trace.Pair{Name: "checkpoints",
+		Value: trace.Object{{Name: "written", Value: rec.written}, {Name: "after", Value: left}}},
 		trace.Pair{Name: "train_output", Value: result})}
 	if last.opt != nil {
 		run.final = finalTensors(last.model, last.opt.Optimizer())
@@ -183,7 +191,8 @@ func savedFolders(out string) ([]string, error) {
 		}
 	}
 	number := func(name string) int {
-		n, _ := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:]) // SaveState and save make names that end in a number
+		// SaveState and save make names that end in a number
+		n, _ := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])
 		return n
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return number(a) - number(b) })
@@ -196,7 +205,8 @@ func (a *accelerated) run(ctx context.Context, sets map[string]*rows) (result an
 	if a.args, err = readAccelerateArgs(o); err != nil {
 		return nil, err
 	}
-	resumeUpdate, resumeMicro, ignoreSkip := a.phase.Options.Int("resume_update", 0), a.phase.Options.Int("resume_micro", -1), a.phase.Options.Bool("ignore_data_skip", false)
+	resumeUpdate, resumeMicro, ignoreSkip := a.phase.Options.Int("resume_update", 0),
+		a.phase.Options.Int("resume_micro", -1), a.phase.Options.Bool("ignore_data_skip", false)
 	if err := a.phase.Options.Done(); err != nil {
 		return nil, err
 	}
@@ -230,8 +240,10 @@ func (a *accelerated) setup(sets map[string]*rows) (err error) {
 	if a.args.precision == "bf16" {
 		precision = amp.BF16
 	}
-	options := accelerate.Options{FusedHidesSkips: true, MixedPrecision: precision, Accumulation: a.args.accumulation, FreeSchedule: a.args.freeSchedule,
-		Project: accelerate.Project{Dir: a.out, AutomaticNaming: a.args.automaticNaming, TotalLimit: a.args.totalLimit}}
+	options := accelerate.Options{FusedHidesSkips: true, MixedPrecision: precision, Accumulation: a.args.accumulation,
+		FreeSchedule: a.args.freeSchedule,
+		Project: accelerate.Project{Dir: a.out, AutomaticNaming: a.args.automaticNaming,
+			TotalLimit: a.args.totalLimit}}
 	if a.args.scaler != nil {
 		if err := a.args.scaler.Validate(); err != nil {
 			return err
@@ -283,13 +295,17 @@ func (a *accelerated) loaders(sets map[string]*rows) (err error) {
 	case !ok:
 		return fmt.Errorf("there is no training set")
 	case a.spec.Data.Iterable:
-		a.train, err = accelerate.PrepareStream(a.acc, data.StreamOf[row](train, nil), collate, accelerate.LoaderOptions{BatchSize: a.args.batchSize, DropLast: a.args.dropLast, Workers: 1})
+		a.train, err = accelerate.PrepareStream(a.acc, data.StreamOf[row](train, nil), collate,
+			accelerate.LoaderOptions{BatchSize: a.args.batchSize, DropLast: a.args.dropLast, Workers: 1})
 	default:
-		a.train, err = accelerate.PrepareLoader(a.acc, train, collate, accelerate.LoaderOptions{BatchSize: a.args.batchSize, Shuffle: a.args.shuffle,
-			Seedable: a.args.shuffle && a.args.seedable, Seed: a.args.dataSeed, DropLast: a.args.dropLast, Workers: 1})
+		a.train, err = accelerate.PrepareLoader(a.acc, train, collate,
+			accelerate.LoaderOptions{BatchSize: a.args.batchSize, Shuffle: a.args.shuffle,
+				Seedable: a.args.shuffle && a.args.seedable, Seed: a.args.dataSeed, DropLast: a.args.dropLast,
+				Workers: 1})
 	}
 	if valid := sets["eval"]; err == nil && valid != nil && valid.n > 0 {
-		a.valid, err = accelerate.PrepareLoader(a.acc, valid, collate, accelerate.LoaderOptions{BatchSize: a.args.evalBatchSize, Workers: 1})
+		a.valid, err = accelerate.PrepareLoader(a.acc, valid, collate,
+			accelerate.LoaderOptions{BatchSize: a.args.evalBatchSize, Workers: 1})
 	}
 	return err
 }
@@ -299,7 +315,8 @@ func (a *accelerated) schedule() (stepper, error) {
 	s, err := a.args.schedule.build()
 	if err == errAdaptive { //nolint:errorlint // it is returned bare
 		return func() error {
-			prepared := a.args.prepareSchedule && a.args.schedule.name != "greedy" // GreedyLR is no LRScheduler, so that Accelerate passes over it
+			// GreedyLR is no LRScheduler, so that Accelerate passes over it
+			prepared := a.args.prepareSchedule && a.args.schedule.name != "greedy"
 			if prepared && !a.acc.SyncGradients() && !a.args.freeSchedule {
 				return nil
 			}
@@ -318,7 +335,9 @@ func (a *accelerated) schedule() (stepper, error) {
 		return nil, err
 	}
 	return func() error {
-		if last > 0 && a.args.splitBatches && a.acc.SyncGradients() && !a.acc.OptimizerStepWasSkipped() && prepared.Moves() == last { // nobody looks at its end then
+		// nobody looks at its end then
+		if last > 0 && a.args.splitBatches && a.acc.SyncGradients() && !a.acc.OptimizerStepWasSkipped() &&
+			prepared.Moves() == last {
 			return fmt.Errorf("the schedule is made for %d moves", last)
 		}
 		if err := prepared.Step(); err != nil {
@@ -377,7 +396,8 @@ func (a *accelerated) resume(micro int) (start, skip int, err error) {
 		}
 	}
 	if micro < 0 {
-		return 0, 0, fmt.Errorf("resume is %q: the name does not tell how many batches were done, and resume_micro does not either", a.phase.Resume)
+		return 0, 0, fmt.Errorf("resume is %q: the name does not tell how many batches were done, and resume_micro "+
+			"does not either", a.phase.Resume)
 	}
 	if a.spec.Data.Iterable {
 		return 0, 0, errNoLength
@@ -499,7 +519,8 @@ func (a *accelerated) batch(b batch, epoch, seen int) error {
 	a.updates++
 	more := trace.Object{{Name: "lr_after", Value: hexes(a.opt.Rates())}}
 	if scaler != nil {
-		more = append(more, trace.Pair{Name: "scale", Value: trace.Hex(scale)}, trace.Pair{Name: "scale_after", Value: trace.Hex(scaler.GetScale())},
+		more = append(more, trace.Pair{Name: "scale", Value: trace.Hex(scale)}, trace.Pair{Name: "scale_after",
+			Value: trace.Hex(scaler.GetScale())},
 			trace.Pair{Name: "growth_tracker", Value: scaler.State().GrowthTracker})
 	}
 	if a.args.counter {
@@ -540,5 +561,6 @@ func (a *accelerated) evaluate(ctx context.Context, epoch int) error {
 		nn.SetTraining(a.model.module(), false)
 		return fmt.Errorf("an evaluation is asked for, but there is no evaluation set")
 	}
-	return evaluate(ctx, a.spec, a.rec, a.model, a.valid.Batches(ctx), a.acc.Autocast, trace.Pair{Name: "step", Value: a.updates}, trace.Pair{Name: "epoch", Value: epoch})
+	return evaluate(ctx, a.spec, a.rec, a.model, a.valid.Batches(ctx), a.acc.Autocast, trace.Pair{Name: "step",
+		Value: a.updates}, trace.Pair{Name: "epoch", Value: epoch})
 }

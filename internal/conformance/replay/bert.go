@@ -14,7 +14,8 @@ import (
 // bertModel is BertForSequenceClassification.
 type bertModel struct{ classifier *bert.Classifier }
 
-// newBERT makes a BERT of the fields of transformers' BertConfig, which are those of a config.json, except num_labels.
+// newBERT makes a BERT of the fields of transformers' BertConfig, which are those of a config.json,
+// except num_labels.
 func newBERT(o *spec.Object) (model, error) {
 	attention := o.OneOf("attn_implementation", "eager", "eager", "sdpa")
 	given := o.Object("config").Merge()

@@ -15,7 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// course is the raw loop of the Hugging Face course, with nothing but tensors, an optimizer and a schedule.
+// course is the raw loop of the Hugging Face course, with nothing but tensors, an optimizer and a
+// schedule.
 type course struct {
 	spec  *spec.Spec
 	args  loopArgs
@@ -80,7 +81,8 @@ func (c *course) setup() (err error) {
 		return err
 	}
 	if valid := c.sets["eval"]; valid != nil && valid.n > 0 {
-		if c.valid, err = data.NewLoader(valid, collate, data.LoaderOptions{BatchSize: a.evalBatchSize, Workers: 1}); err != nil {
+		if c.valid, err = data.NewLoader(valid, collate, data.LoaderOptions{BatchSize: a.evalBatchSize,
+			Workers: 1}); err != nil {
 			return err
 		}
 	}
@@ -250,5 +252,6 @@ func (c *course) evaluate(ctx context.Context, epoch int) error {
 	}
 	drawInt64()
 	plain := func(f func()) { f() }
-	return evaluate(ctx, c.spec, c.rec, c.model, c.valid.Epoch(ctx, 0, 0), plain, trace.Pair{Name: "step", Value: c.updates}, trace.Pair{Name: "epoch", Value: epoch})
+	return evaluate(ctx, c.spec, c.rec, c.model, c.valid.Epoch(ctx, 0, 0), plain, trace.Pair{Name: "step",
+		Value: c.updates}, trace.Pair{Name: "epoch", Value: epoch})
 }

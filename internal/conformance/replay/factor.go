@@ -5,7 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pylambda"
 )
 
-// parseFactor reads the factor of a schedule: the body of a Python lambda over n, in which names stand for numbers, "1.0 - n / T".
+// parseFactor reads the factor of a schedule: the body of a Python lambda over n, in which names
+// stand for numbers, "1.0 - n / T".
 func parseFactor(text string, names map[string]float64) (func(n int) float64, error) {
 	f, err := pylambda.Parse("lambda n: "+text, names)
 	if err != nil {

@@ -27,7 +27,8 @@ type (
 	hezarModel   = hezar.Model[row, hezarBatch]
 )
 
-// hezarRun replays a case of Hezar's trainer: its phases one after the other in one folder, each with a model and a trainer of its own.
+// hezarRun replays a case of Hezar's trainer: its phases one after the other in one folder, each
+// with a model and a trainer of its own.
 type hezarRun struct {
 	spec *spec.Spec
 	rec  hezarRecorder
@@ -42,8 +43,10 @@ func replayHezar(ctx context.Context, s *spec.Spec) (*Run, error) {
 	if err := s.More.Done(); err != nil {
 		return nil, err
 	}
-	if s.LossFunc != "" || len(s.Callbacks) > 0 || s.Init.ByPeer || s.Init.Seed != nil || s.HasMetrics || s.Data.Iterable || s.Data.Trim || len(s.Data.EvalSets) > 0 {
-		return nil, spec.Unsupportedf("with the trainer hezar: loss_func, callbacks, init by seed or by the trainer, metrics outside of args, data.iterable, trim and eval_sets")
+	if s.LossFunc != "" || len(s.Callbacks) > 0 || s.Init.ByPeer || s.Init.Seed != nil || s.HasMetrics ||
+		s.Data.Iterable || s.Data.Trim || len(s.Data.EvalSets) > 0 {
+		return nil, spec.Unsupportedf("with the trainer hezar: loss_func, callbacks, init by seed or by the trainer, " +
+			"metrics outside of args, data.iterable, trim and eval_sets")
 	}
 	maxSize := s.Data.Options.FloatOrNil("max_size")
 	if err := s.Data.Options.Done(); err != nil {
@@ -74,7 +77,8 @@ func replayHezar(ctx context.Context, s *spec.Spec) (*Run, error) {
 	return r.finish(final)
 }
 
-// hezarLength is the length of a data set of n rows with a max_size: a share of them, rounded up, if it is written as one.
+// hezarLength is the length of a data set of n rows with a max_size: a share of them, rounded up,
+// if it is written as one.
 func hezarLength(n int, size float64, written any) int {
 	whole := !strings.ContainsAny(fmt.Sprint(written), ".eE")
 	switch {
@@ -86,7 +90,8 @@ func hezarLength(n int, size float64, written any) int {
 	return n
 }
 
-// enterScratch makes an empty folder the working one, since the paths in the recorded files are relative. What it returns goes back.
+// enterScratch makes an empty folder the working one, since the paths in the recorded files are
+// relative. What it returns goes back.
 func enterScratch() (leave func(), err error) {
 	before, err := os.Getwd()
 	if err != nil {
@@ -107,7 +112,8 @@ func enterScratch() (leave func(), err error) {
 	return leave, nil
 }
 
-// phase runs one phase. An error is one of the case; what the trainer refuses is part of the record.
+// phase runs one phase. An error is one of the case; what the trainer refuses is part of the
+// record.
 func (r *hezarRun) phase(ctx context.Context, p spec.Phase, sets map[string]*rows) error {
 	stop := -1
 	if p.Options.Has("stop_after_step") {
@@ -141,7 +147,8 @@ func (r *hezarRun) phase(ctx context.Context, p spec.Phase, sets map[string]*row
 	return nil
 }
 
-func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string]*rows, stop int) (info trace.Object, err error) {
+func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string]*rows, stop int) (info trace.Object,
+	err error) {
 	if r.model, err = newHezarModel(r.spec); err != nil {
 		return nil, err
 	}
@@ -157,12 +164,14 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 	if r.trainer != nil {
 		_ = r.trainer.Close()
 	}
-	dataset := omegaconf.Map{{Key: "name", Value: "conformance_rows"}, {Key: "config_type", Value: "dataset"}, {Key: "path", Value: "conformance"}, {Key: "task", Value: config.Task},
+	dataset := omegaconf.Map{{Key: "name", Value: "conformance_rows"}, {Key: "config_type", Value: "dataset"},
+		{Key: "path", Value: "conformance"}, {Key: "task", Value: config.Task},
 		{Key: "hf_load_kwargs", Value: omegaconf.Map{}}, {Key: "kind", Value: r.spec.Data.Kind}}
 	if size, err := configValue(r.spec.Data.Options.Map()["max_size"]); err == nil && size != nil {
 		dataset.Set("max_size", size)
 	}
-	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard, ModelConfig: r.modelConfig(), Overrides: r.rec.overrides(stop), DatasetConfig: dataset}
+	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard,
+		ModelConfig: r.modelConfig(), Overrides: r.rec.overrides(stop), DatasetConfig: dataset}
 	o.EvalDataset = cmp.Or(sets["eval"], &rows{}) // without rows Hezar has an empty set
 	r.rec.train(r.model, config)
 	taken := slices.Contains(hezar.Tasks, config.Task)
@@ -192,7 +201,8 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 		return info, nil
 	}
 	info = append(info, startFields(t)...)
-	put("weights_at_start", trace.Object{{Name: "weights_norm", Value: normOf(r.model.Model())}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(r.model.Model()))}})
+	put("weights_at_start", trace.Object{{Name: "weights_norm", Value: normOf(r.model.Model())},
+		{Name: "weights_sha256", Value: weightsSHA(nn.Params(r.model.Model()))}})
 	switch err := t.Train(ctx); {
 	case errors.Is(err, errKilled):
 		put("error", nil)
@@ -278,17 +288,21 @@ func resolvedMetric(c hezar.TrainerConfig) any {
 	return set + metric
 }
 
-// hezarStart is the state of a trainer that was refused: Hezar makes it before it looks at the rest.
+// hezarStart is the state of a trainer that was refused: Hezar makes it before it looks at the
+// rest.
 func hezarStart(c hezar.TrainerConfig) hezar.TrainerState {
 	if c.ResumeFromCheckpoint != "" {
-		if s, err := hezar.LoadTrainerState(filepath.Join(c.OutputDir, cmp.Or(c.CheckpointsDir, "checkpoints"), "trainer_state.yaml")); err == nil {
+		if s, err := hezar.LoadTrainerState(filepath.Join(c.OutputDir, cmp.Or(c.CheckpointsDir, "checkpoints"),
+			"trainer_state.yaml")); err == nil {
 			if s.EpochStep == 0 {
 				s.Epoch++
 			}
 			return s
 		}
 	}
-	return hezar.TrainerState{Epoch: 1, TotalEpochs: max(1, c.NumEpochs), MetricForBestCheckpoint: resolvedMetric(c).(string), LogsDir: filepath.Join(c.OutputDir, cmp.Or(c.LogsDir, "logs"), "Jan01_00-00-00_host")}
+	return hezar.TrainerState{Epoch: 1, TotalEpochs: max(1, c.NumEpochs),
+		MetricForBestCheckpoint: resolvedMetric(c).(string), LogsDir: filepath.Join(c.OutputDir,
+			cmp.Or(c.LogsDir, "logs"), "Jan01_00-00-00_host")}
 }
 
 // startFields are what a trainer has worked out before its first batch.
@@ -298,11 +312,15 @@ func startFields(t *hezarTrainer) trace.Object {
 	c := t.Config.Map()
 	orNil := func(key string) any { v, _ := c.Get(key); return v }
 	return trace.Object{
-		{Name: "num_batches", Value: t.NumBatches}, {Name: "total_steps", Value: t.TotalSteps}, {Name: "steps_in_epoch", Value: t.StepsInEpoch}, {Name: "max_steps", Value: orNil("max_steps")},
-		{Name: "save_steps", Value: orNil("save_steps")}, {Name: "log_steps", Value: orNil("log_steps")}, {Name: "saves_in_epoch", Value: t.SavesInEpoch},
-		{Name: "lr_scheduling_steps", Value: t.LRSchedulingSteps()}, {Name: "lr_scheduler_type", Value: orNil("lr_scheduler")}, {Name: "objective", Value: t.Objective()},
+		{Name: "num_batches", Value: t.NumBatches}, {Name: "total_steps", Value: t.TotalSteps}, {Name: "steps_in_epoch",
+			Value: t.StepsInEpoch}, {Name: "max_steps", Value: orNil("max_steps")},
+		{Name: "save_steps", Value: orNil("save_steps")}, {Name: "log_steps", Value: orNil("log_steps")},
+		{Name: "saves_in_epoch", Value: t.SavesInEpoch},
+		{Name: "lr_scheduling_steps", Value: t.LRSchedulingSteps()}, {Name: "lr_scheduler_type",
+			Value: orNil("lr_scheduler")}, {Name: "objective", Value: t.Objective()},
 		{Name: "state_at_start", Value: stateFields(t.State)},
-		{Name: "loss_tracker_at_start", Value: trace.Object{{Name: "avg", Value: zeroOrHex(avg)}, {Name: "sum", Value: zeroOrHex(sum)}, {Name: "count", Value: count}}},
+		{Name: "loss_tracker_at_start", Value: trace.Object{{Name: "avg", Value: zeroOrHex(avg)},
+			{Name: "sum", Value: zeroOrHex(sum)}, {Name: "count", Value: count}}},
 	}
 }
 

@@ -94,7 +94,8 @@ func (h *hezarVectors) Collate(list []row) (hezarBatch, error) {
 }
 
 func (h *hezarVectors) Predict(_ engine.Pass, b hezarBatch) engine.Outputs {
-	return engine.Outputs{Logits: []torch.Tensor{h.m.predict(b.batch)}, Labels: []torch.Tensor{b.tensor("labels")}, Rows: len(b.index)}
+	return engine.Outputs{Logits: []torch.Tensor{h.m.predict(b.batch)}, Labels: []torch.Tensor{b.tensor("labels")},
+		Rows: len(b.index)}
 }
 
 func (h *hezarVectors) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
@@ -105,9 +106,11 @@ func (h *hezarVectors) Loss(p engine.Pass, b hezarBatch) engine.Loss {
 	return h.LossOf(p, h.Predict(p, b))
 }
 
-// newHezarBERT makes Hezar's BertTextClassification, which is the BERT of transformers but for the types of tokens, which it leaves out.
+// newHezarBERT makes Hezar's BertTextClassification, which is the BERT of transformers but for the
+// types of tokens, which it leaves out.
 func newHezarBERT(m spec.Model) (hezarModel, error) {
-	attention, err := spec.ParseObject([]byte(`{"attn_implementation": "sdpa"}`)) // what transformers' BertModel takes if it is told nothing
+	// what transformers' BertModel takes if it is told nothing
+	attention, err := spec.ParseObject([]byte(`{"attn_implementation": "sdpa"}`))
 	if err != nil {
 		return nil, err
 	}
@@ -142,8 +145,10 @@ func newHezarCRNN(m spec.Model) (hezarModel, error) {
 	if f == nil {
 		return nil, spec.Unsupportedf("a crnn without config")
 	}
-	c := crnn.Config{Channels: int64(f.Int("n_channels", 0)), ImageHeight: int64(f.Int("image_height", 0)), ImageWidth: int64(f.Int("image_width", 0)),
-		Map2SeqDim: int64(f.Int("map2seq_out_dim", 0)), RNNDim: int64(f.Int("rnn_dim", 0)), ReverseDigits: f.Bool("reverse_output_digits", false)}
+	c := crnn.Config{Channels: int64(f.Int("n_channels", 0)), ImageHeight: int64(f.Int("image_height", 0)),
+		ImageWidth: int64(f.Int("image_width", 0)),
+		Map2SeqDim: int64(f.Int("map2seq_out_dim", 0)), RNNDim: int64(f.Int("rnn_dim", 0)),
+		ReverseDigits: f.Bool("reverse_output_digits", false)}
 	f.Int("map2seq_in_dim", 0) // follows from the height
 	f.Int("blank_id", 0)
 	labels, ok := f.Any("id2label").(map[string]any)
@@ -206,7 +211,8 @@ func (h *hezarPictures) PostProcess(ids [][]int64) []string {
 	return h.inner.(hezar.PostProcessor).PostProcess(ids)
 }
 
-// formulaInit gives weights the values of the recording's formula, which needs no generator: splitmix64 of seed, tensor and element.
+// formulaInit gives weights the values of the recording's formula, which needs no generator:
+// splitmix64 of seed, tensor and element.
 func formulaInit(module any, o *spec.Object) error {
 	seed, gains := uint64(o.Int("formula", 0)), o.Object("gain").Merge()
 	list := sorted(nn.StateDict(module))
@@ -240,7 +246,8 @@ func formulaValues(t torch.Named, seed, at uint64, gain float64) []float32 {
 	switch {
 	case strings.HasSuffix(t.Name, "running_mean"), strings.HasSuffix(t.Name, "num_batches_tracked"):
 		return values
-	case strings.HasSuffix(t.Name, "running_var"), strings.HasSuffix(t.Name, "bn.weight"), strings.HasSuffix(t.Name, "LayerNorm.weight"), norms:
+	case strings.HasSuffix(t.Name, "running_var"), strings.HasSuffix(t.Name, "bn.weight"), strings.HasSuffix(t.Name,
+		"LayerNorm.weight"), norms:
 		return constant(1)
 	}
 	bound := 0.05
@@ -274,8 +281,10 @@ func (r *hezarRun) modelConfig() omegaconf.Map {
 	}
 	o := r.spec.Model.Options.Merge()
 	sizes := o.Ints("sizes")
-	return omegaconf.Map{{Key: "name", Value: "conformance_mlp"}, {Key: "config_type", Value: "model"}, {Key: "sizes", Value: sizes}, {Key: "norm", Value: o.String("norm", "none")},
-		{Key: "activation", Value: o.String("activation", "relu")}, {Key: "dropout", Value: o.Float("dropout", 0)}, {Key: "num_labels", Value: sizes[len(sizes)-1]}}
+	return omegaconf.Map{{Key: "name", Value: "conformance_mlp"}, {Key: "config_type", Value: "model"},
+		{Key: "sizes", Value: sizes}, {Key: "norm", Value: o.String("norm", "none")},
+		{Key: "activation", Value: o.String("activation", "relu")}, {Key: "dropout", Value: o.Float("dropout", 0)},
+		{Key: "num_labels", Value: sizes[len(sizes)-1]}}
 }
 
 // bertYAML is the configuration of Hezar's BertTextClassification.
@@ -284,11 +293,16 @@ func bertYAML(c bert.Config) omegaconf.Map {
 	for id, name := range c.ID2Label {
 		labels = append(labels, omegaconf.Item{Key: id, Value: name})
 	}
-	return omegaconf.Map{{Key: "name", Value: "bert_text_classification"}, {Key: "config_type", Value: "model"}, {Key: "task", Value: "text_classification"}, {Key: "num_labels", Value: c.NumLabels},
-		{Key: "id2label", Value: labels}, {Key: "vocab_size", Value: c.VocabSize}, {Key: "hidden_size", Value: c.HiddenSize}, {Key: "num_hidden_layers", Value: c.NumLayers},
-		{Key: "num_attention_heads", Value: c.NumHeads}, {Key: "intermediate_size", Value: c.IntermediateSize}, {Key: "hidden_act", Value: c.HiddenAct}, {Key: "hidden_dropout_prob", Value: *c.HiddenDropout},
-		{Key: "attention_probs_dropout_prob", Value: *c.AttentionDropout}, {Key: "max_position_embeddings", Value: c.MaxPositions}, {Key: "type_vocab_size", Value: c.TypeVocabSize},
-		{Key: "initializer_range", Value: c.InitializerRange}, {Key: "layer_norm_eps", Value: c.LayerNormEps}, {Key: "pad_token_id", Value: *c.PadTokenID},
+	return omegaconf.Map{{Key: "name", Value: "bert_text_classification"}, {Key: "config_type", Value: "model"},
+		{Key: "task", Value: "text_classification"}, {Key: "num_labels", Value: c.NumLabels},
+		{Key: "id2label", Value: labels}, {Key: "vocab_size", Value: c.VocabSize},
+		{Key: "hidden_size", Value: c.HiddenSize}, {Key: "num_hidden_layers", Value: c.NumLayers},
+		{Key: "num_attention_heads", Value: c.NumHeads}, {Key: "intermediate_size", Value: c.IntermediateSize},
+		{Key: "hidden_act", Value: c.HiddenAct}, {Key: "hidden_dropout_prob", Value: *c.HiddenDropout},
+		{Key: "attention_probs_dropout_prob", Value: *c.AttentionDropout}, {Key: "max_position_embeddings",
+			Value: c.MaxPositions}, {Key: "type_vocab_size", Value: c.TypeVocabSize},
+		{Key: "initializer_range", Value: c.InitializerRange}, {Key: "layer_norm_eps", Value: c.LayerNormEps},
+		{Key: "pad_token_id", Value: *c.PadTokenID},
 		{Key: "position_embedding_type", Value: "absolute"}, {Key: "use_cache", Value: true}}
 }
 

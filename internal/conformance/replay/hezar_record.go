@@ -23,7 +23,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// hezarRecorder gathers what a run of Hezar's trainer does, by way of the methods that one can override.
+// hezarRecorder gathers what a run of Hezar's trainer does, by way of the methods that one can
+// override.
 type hezarRecorder struct {
 	phases, batches, micro, unscaled, updates, logs, events, losses, moves, tensorboard []any
 
@@ -78,7 +79,8 @@ func logFields(l hezar.Logs) (o trace.Object) {
 	return o
 }
 
-// overrides record every method that Hezar's trainer has, and leave what it does as it is. The process dies before the batch behind stop, if that is not negative.
+// overrides record every method that Hezar's trainer has, and leave what it does as it is. The
+// process dies before the batch behind stop, if that is not negative.
 func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 	type T = hezarTrainer
 	return hezar.Overrides[row, hezarBatch]{
@@ -113,7 +115,8 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 			loss, err := t.ComputeLoss(o, b)
 			if err == nil && !r.evaluating {
 				r.unscaled = append(r.unscaled, trace.Hex(loss.Item()))
-				r.micro = append(r.micro, trace.Hex(loss.Detach().DivScalar(float64(t.Config.GradientAccumulationSteps)).Item()))
+				r.micro = append(r.micro,
+					trace.Hex(loss.Detach().DivScalar(float64(t.Config.GradientAccumulationSteps)).Item()))
 			}
 			return loss, err
 		},
@@ -165,12 +168,14 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 			if metric != nil {
 				args = append(args, trace.Hex(*metric))
 			}
-			r.moves = append(r.moves, trace.Object{{Name: "after_step", Value: t.State.GlobalStep}, {Name: "args", Value: args}, {Name: "lr", Value: hexes([]float64{t.LearningRate()})}})
+			r.moves = append(r.moves, trace.Object{{Name: "after_step", Value: t.State.GlobalStep},
+				{Name: "args", Value: args}, {Name: "lr", Value: hexes([]float64{t.LearningRate()})}})
 			return nil
 		},
 		AfterLoss: func(t *T, window float64) error {
 			avg, sum, count := t.RunningLoss()
-			r.losses = append(r.losses, trace.Object{{Name: "step", Value: t.State.GlobalStep}, {Name: "val", Value: trace.Hex(window)}, {Name: "sum", Value: trace.Hex(sum)},
+			r.losses = append(r.losses, trace.Object{{Name: "step", Value: t.State.GlobalStep},
+				{Name: "val", Value: trace.Hex(window)}, {Name: "sum", Value: trace.Hex(sum)},
 				{Name: "count", Value: count}, {Name: "avg", Value: trace.Hex(avg)}})
 			return nil
 		},
@@ -202,9 +207,12 @@ func (r *hezarRecorder) afterUpdate(t *hezarTrainer) error {
 			}
 		})
 	})
-	r.updates = append(r.updates, trace.Object{{Name: "update", Value: len(r.updates) + 1}, {Name: "after_step", Value: t.State.GlobalStep + 1}, {Name: "epoch", Value: t.State.Epoch},
-		{Name: "micro_in_window", Value: len(r.micro) - r.seen}, {Name: "grad_norm", Value: hexOrNil(norm)}, {Name: "lr", Value: hexes([]float64{t.LearningRate()})},
-		{Name: "momentum", Value: hexes(momentum)}, {Name: "skipped", Value: false}, {Name: "weights_norm", Value: normOf(r.model.Model())}, {Name: "weights_sha256", Value: weightsSHA(params)}})
+	r.updates = append(r.updates, trace.Object{{Name: "update", Value: len(r.updates) + 1},
+		{Name: "after_step", Value: t.State.GlobalStep + 1}, {Name: "epoch", Value: t.State.Epoch},
+		{Name: "micro_in_window", Value: len(r.micro) - r.seen}, {Name: "grad_norm", Value: hexOrNil(norm)},
+		{Name: "lr", Value: hexes([]float64{t.LearningRate()})},
+		{Name: "momentum", Value: hexes(momentum)}, {Name: "skipped", Value: false}, {Name: "weights_norm",
+			Value: normOf(r.model.Model())}, {Name: "weights_sha256", Value: weightsSHA(params)}})
 	r.seen = len(r.micro)
 	return nil
 }
@@ -258,11 +266,17 @@ func (r *hezarRun) finish(final any) (*Run, error) {
 		refused = trace.Object{{Name: "text", Value: rec.err.Error()}}
 	}
 	list := func(v []any) []any { return append([]any{}, v...) }
-	run := &Run{Trace: trace.Object{{Name: "env", Value: environment()}, {Name: "batches", Value: list(rec.batches)}, {Name: "micro_losses", Value: list(rec.micro)},
-		{Name: "micro_losses_unscaled", Value: list(rec.unscaled)}, {Name: "updates", Value: list(rec.updates)}, {Name: "log_history", Value: list(rec.logs)}, {Name: "events", Value: list(rec.events)},
-		{Name: "evaluations", Value: rec.evaluationList()}, {Name: "loss_tracker", Value: list(rec.losses)}, {Name: "scheduler_steps", Value: list(rec.moves)},
-		{Name: "tensorboard", Value: list(rec.tensorboard)}, {Name: "checkpoints", Value: trace.Object{{Name: "after", Value: folders}, {Name: "written", Value: rec.written}}},
-		{Name: "phases", Value: list(rec.phases)}, {Name: "error", Value: refused}, {Name: "output_files", Value: files}, {Name: "text_files", Value: texts}}}
+	run := &Run{Trace: trace.Object{{Name: "env", Value: environment()}, {Name: "batches", Value: list(rec.batches)},
+		{Name: "micro_losses", Value: list(rec.micro)},
+		{Name: "micro_losses_unscaled", Value: list(rec.unscaled)}, {Name: "updates", Value: list(rec.updates)},
+		{Name: "log_history", Value: list(rec.logs)}, {Name: "events", Value: list(rec.events)},
+		{Name: "evaluations", Value: rec.evaluationList()}, {Name: "loss_tracker", Value: list(rec.losses)},
+		{Name: "scheduler_steps", Value: list(rec.moves)},
+		{Name: "tensorboard", Value: list(rec.tensorboard)},
+		{Name: "checkpoints", Value: trace.Object{{Name: "after", Value: folders},
+			{Name: "written", Value: rec.written}}},
+		{Name: "phases", Value: list(rec.phases)}, {Name: "error", Value: refused}, {Name: "output_files",
+			Value: files}, {Name: "text_files", Value: texts}}}
 	r.addFinal(run, final)
 	return run, nil
 }
@@ -270,7 +284,8 @@ func (r *hezarRun) finish(final any) (*Run, error) {
 func (r *hezarRecorder) evaluationList() []any {
 	out := []any{}
 	for _, e := range r.evaluations {
-		o := trace.Object{{Name: "global_step", Value: e.step}, {Name: "samples", Value: append([]any{}, e.samples...)}, {Name: "batches", Value: append([]any{}, e.batches...)}}
+		o := trace.Object{{Name: "global_step", Value: e.step}, {Name: "samples", Value: append([]any{}, e.samples...)},
+			{Name: "batches", Value: append([]any{}, e.batches...)}}
 		if e.result != nil {
 			o = append(o, trace.Pair{Name: "result", Value: logFields(e.result)})
 		}
@@ -289,7 +304,8 @@ func (r *hezarRun) outputFolders() []string {
 	return slices.Compact(outs)
 }
 
-// listFiles lists the files below a folder, without the manifests of our checkpoints and hidden files.
+// listFiles lists the files below a folder, without the manifests of our checkpoints and hidden
+// files.
 func listFiles(root string) (names []string, err error) {
 	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -354,7 +370,9 @@ func readText(texts *trace.Object, path string) error {
 		}
 		rows = append(rows, cells)
 	}
-	*texts = append(*texts, trace.Pair{Name: path, Value: append(o, trace.Pair{Name: "header", Value: strings.Split(lines[0], ",")}, trace.Pair{Name: "rows", Value: rows})})
+	*texts = append(*texts, trace.Pair{Name: path,
+		Value: append(o, trace.Pair{Name: "header", Value: strings.Split(lines[0], ",")}, trace.Pair{Name: "rows",
+			Value: rows})})
 	return nil
 }
 
@@ -364,7 +382,9 @@ func (r *hezarRun) addFinal(run *Run, final any) {
 		return
 	}
 	module := r.model.Model()
-	run.Trace = append(run.Trace, trace.Pair{Name: "final", Value: trace.Object{{Name: "weights_norm", Value: normOf(module)}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(module))}}})
+	run.Trace = append(run.Trace, trace.Pair{Name: "final",
+		Value: trace.Object{{Name: "weights_norm", Value: normOf(module)}, {Name: "weights_sha256",
+			Value: weightsSHA(nn.Params(module))}}})
 	var o optim.Optimizer
 	if r.trainer != nil {
 		o = r.trainer.Optimizer()
@@ -391,7 +411,8 @@ func (r *hezarRun) addFinal(run *Run, final any) {
 				run.final = append(run.final, t)
 			}
 		}
-		run.Trace = append(run.Trace, trace.Pair{Name: "weight_stats", Value: hezarStats(weights)}, trace.Pair{Name: "optimizer_stats", Value: hezarStats(states)})
+		run.Trace = append(run.Trace, trace.Pair{Name: "weight_stats", Value: hezarStats(weights)},
+			trace.Pair{Name: "optimizer_stats", Value: hezarStats(states)})
 	}
 }
 
@@ -422,8 +443,10 @@ func hezarStats(list []tensorBytes) trace.Object {
 		for i, d := range t.shape {
 			shape[i] = int(d)
 		}
-		out = append(out, trace.Pair{Name: t.name, Value: trace.Object{{Name: "shape", Value: shape}, {Name: "dtype", Value: strings.ToLower(t.dtype.String())},
-			{Name: "weights_sha256", Value: hex.EncodeToString(hash[:])}, {Name: "abs_sum", Value: trace.Hex(sum)}, {Name: "l2", Value: trace.Hex(math.Abs(norm))}}})
+		out = append(out, trace.Pair{Name: t.name, Value: trace.Object{{Name: "shape", Value: shape},
+			{Name: "dtype", Value: strings.ToLower(t.dtype.String())},
+			{Name: "weights_sha256", Value: hex.EncodeToString(hash[:])}, {Name: "abs_sum", Value: trace.Hex(sum)},
+			{Name: "l2", Value: trace.Hex(math.Abs(norm))}}})
 	}
 	return out
 }

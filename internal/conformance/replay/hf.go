@@ -17,7 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// hfRun is a case of transformers' Trainer under package trainer with semantics.HuggingFace. Each phase that trains has a trainer of its own.
+// hfRun is a case of transformers' Trainer under package trainer with semantics.HuggingFace. Each
+// phase that trains has a trainer of its own.
 type hfRun struct {
 	spec *spec.Spec
 	rec  *recorder
@@ -78,7 +79,8 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 		return spec.Unsupportedf("a phase with same_trainer that changes arguments")
 	} else if p.Do == "train" {
 		if h.killed && h.args.engine.NEFTuneAlpha != 0 {
-			return spec.Unsupportedf("neftune_noise_alpha in a phase with same_trainer behind one that was killed: the recorded model keeps that one's hook beside its own")
+			return spec.Unsupportedf("neftune_noise_alpha in a phase with same_trainer behind one that was killed: " +
+				"the recorded model keeps that one's hook beside its own")
 		}
 		h.step.tokens = 0
 		if err := h.again(p); err != nil {
@@ -90,7 +92,9 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 	if p.Do == "predict" && !ok {
 		return fmt.Errorf("there is no split %q", name)
 	}
-	if p.Do != "train" && h.args.fullEval != torch.DefaultDType && !h.killed { // and so it stays; after a training that was killed the recorded trainer takes itself to be in it
+	// and so it stays; after a training that was killed the recorded trainer takes itself to be in
+	// it
+	if p.Do != "train" && h.args.fullEval != torch.DefaultDType && !h.killed {
 		err := torch.Try(func() { nn.To(h.step.task().model.module(), torch.Options{DType: h.args.fullEval}) })
 		if err != nil {
 			return err
@@ -137,7 +141,8 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 		return fmt.Errorf("the training set is a stream, which has no length; set max_steps")
 	}
 	if kind := h.spec.Model.Kind; h.args.engine.LabelSmoothing != 0 && (kind == "regression" || kind == "causal_lm") {
-		return fmt.Errorf("label_smoothing_factor is set, and the recorded model of kind %s has no config that says its problem type", kind)
+		return fmt.Errorf("label_smoothing_factor is set, and the recorded model of kind %s has no config that says "+
+			"its problem type", kind)
 	}
 	if err := h.args.settle(h.spec); err != nil {
 		return err
@@ -197,7 +202,8 @@ func (nothingToEvaluate) TrainBegin(*trainer.Run) error {
 	return fmt.Errorf("eval_on_start is set, but there is no evaluation set")
 }
 
-// again makes a trainer around the step of the one before that resumes or begins anew, which train(resume_from_checkpoint=...) does without a new object.
+// again makes a trainer around the step of the one before that resumes or begins anew, which
+// train(resume_from_checkpoint=...) does without a new object.
 func (h *hfRun) again(p spec.Phase) error {
 	resumes := p.Resume != "" || p.ResumeNewest
 	if !resumes && h.options.ResumeFrom == "" {
@@ -209,7 +215,8 @@ func (h *hfRun) again(p spec.Phase) error {
 		return err
 	}
 	h.options = o
-	if _, err := h.step.Report(context.Background()); err != nil { // the losses of a training that ended between two logs
+	// the losses of a training that ended between two logs
+	if _, err := h.step.Report(context.Background()); err != nil {
 		return err
 	}
 	h.step.kept, h.watch.kept = true, true
@@ -238,7 +245,8 @@ func (h *hfRun) needs() {
 		refuse("gradient_checkpointing needs layers that are made for it")
 		a.engine.GradientCheckpointing = false
 	}
-	if set := h.sets["train"]; (a.sampling == "group_by_length" || a.sampling == "batch_rebalance") && !h.spec.Data.Iterable && set != nil {
+	if set := h.sets["train"]; (a.sampling == "group_by_length" || a.sampling == "batch_rebalance") &&
+		!h.spec.Data.Iterable && set != nil {
 		if _, ok := set.columns["input_ids"]; !ok {
 			refuse("train_sampling_strategy " + a.sampling + " needs the column input_ids")
 			a.sampling = "random"
@@ -342,7 +350,8 @@ func (h *hfRun) rebalanced(set data.Dataset[row], o trainer.Options) (data.Order
 		return nil, spec.Unsupportedf("auto_find_batch_size with train_sampling_strategy batch_rebalance")
 	}
 	grouped, err := h.byLength(set, 1)
-	return data.BatchRebalance{Lengths: grouped.Lengths, BatchSize: o.BatchSize, Accumulate: o.Accumulate, DropLast: o.DropLast}, err
+	return data.BatchRebalance{Lengths: grouped.Lengths, BatchSize: o.BatchSize, Accumulate: o.Accumulate,
+		DropLast: o.DropLast}, err
 }
 
 // valid is the evaluation set, or the sets; nil if there is none.
@@ -364,11 +373,13 @@ func (h *hfRun) valid() (data.Dataset[row], error) {
 	return sets, nil
 }
 
-// refuse ends a training before its first event. What the recorded trainer has done until then it has done: it has loaded the checkpoint's weights and log, and made
-// its optimizer if only the schedule is refused.
+// refuse ends a training before its first event. What the recorded trainer has done until then it
+// has done: it has loaded the checkpoint's weights and log, and made its optimizer if only the
+// schedule is refused.
 func (h *hfRun) refuse() error {
 	from := h.options.ResumeFrom
-	if h.args.missing && h.spec.Init.ByPeer && h.optimizer { // the recorded trainer has made its model anew, and has no optimizer yet
+	// the recorded trainer has made its model anew, and has no optimizer yet
+	if h.args.missing && h.spec.Init.ByPeer && h.optimizer {
 		if err := h.step.Step.Seed(h.args.seed); err != nil {
 			return err
 		}
@@ -417,7 +428,8 @@ func (h *hfRun) train(ctx context.Context, p spec.Phase) error {
 	}
 	h.killed = false
 	h.watch.best = result.Best
-	h.result = trace.Object{{Name: "global_step", Value: result.GlobalStep}, {Name: "training_loss", Value: trace.Hex(result.TrainLoss)},
+	h.result = trace.Object{{Name: "global_step", Value: result.GlobalStep}, {Name: "training_loss",
+		Value: trace.Hex(result.TrainLoss)},
 		{Name: "metrics", Value: logRow(result.Metrics, "step")}}
 	return nil
 }

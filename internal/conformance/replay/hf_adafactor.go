@@ -9,7 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What the Adafactor of transformers keeps in its state that ours does not, since no update depends on it.
+// What the Adafactor of transformers keeps in its state that ours does not, since no update depends
+// on it.
 
 // rootMeanSquares are the sizes of the parameters before an update: the state RMS.
 func rootMeanSquares(o optim.Optimizer) (all []tensorBytes, err error) {
@@ -33,7 +34,8 @@ func rootMeanSquares(o optim.Optimizer) (all []tensorBytes, err error) {
 // integerSteps turns the counts of updates into integers, as which Python keeps them there.
 func integerSteps(final []tensorBytes) {
 	for i, t := range final {
-		if strings.HasPrefix(t.name, "optim.") && strings.HasSuffix(t.name, ".step") && t.dtype == torch.Float32 && len(t.raw) == 4 {
+		if strings.HasPrefix(t.name, "optim.") && strings.HasSuffix(t.name, ".step") && t.dtype == torch.Float32 &&
+			len(t.raw) == 4 {
 			count := math.Float32frombits(binary.LittleEndian.Uint32(t.raw))
 			final[i].dtype, final[i].raw = torch.Int64, binary.LittleEndian.AppendUint64(nil, uint64(count))
 		}

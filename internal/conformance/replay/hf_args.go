@@ -50,31 +50,36 @@ type hfArgs struct {
 	missing      bool  // it is the checkpoint to resume from
 }
 
-// readHFArgs takes TrainingArguments of transformers 5.17. Those that only concern Python, or other machines than this one, are taken where they change nothing.
-// The error is a refusal, as that of the recorded trainer would be; what cannot be run is an *spec.Unsupported.
+// readHFArgs takes TrainingArguments of transformers 5.17. Those that only concern Python, or other
+// machines than this one, are taken where they change nothing. The error is a refusal, as that of
+// the recorded trainer would be; what cannot be run is an *spec.Unsupported.
 func readHFArgs(o *spec.Object) (a hfArgs, err error) {
 	if err := knownNames(o); err != nil {
 		return a, err
 	}
 	t, e := &a.trainer, &a.engine
 	t.Semantics, t.Progress, t.Workers = semantics.HuggingFace, io.Discard, 1
-	t.BatchSize, t.EvalBatchSize, t.Accumulate = o.Int("per_device_train_batch_size", 8), o.Int("per_device_eval_batch_size", 8), o.Int("gradient_accumulation_steps", 1)
+	t.BatchSize, t.EvalBatchSize, t.Accumulate = o.Int("per_device_train_batch_size", 8),
+		o.Int("per_device_eval_batch_size", 8), o.Int("gradient_accumulation_steps", 1)
 	t.Epochs, t.MaxSteps = o.Float("num_train_epochs", 3), max(0, o.Int("max_steps", -1))
 	switch {
 	case t.MaxSteps > 0:
 		t.Epochs = 0
 	case t.Epochs <= 0 || o.Int("max_steps", -1) == 0:
-		return a, spec.Unsupportedf("a run of no update: num_train_epochs is %v, max_steps %d", t.Epochs, o.Int("max_steps", -1))
+		return a, spec.Unsupportedf("a run of no update: num_train_epochs is %v, max_steps %d", t.Epochs,
+			o.Int("max_steps", -1))
 	}
 	if min(t.BatchSize, t.EvalBatchSize, t.Accumulate) < 1 {
-		a.late = fmt.Errorf("batches of %d and %d samples, %d of them behind an update: want at least 1", t.BatchSize, t.EvalBatchSize, t.Accumulate)
+		a.late = fmt.Errorf("batches of %d and %d samples, %d of them behind an update: want at least 1", t.BatchSize,
+			t.EvalBatchSize, t.Accumulate)
 		t.BatchSize, t.EvalBatchSize, t.Accumulate = max(1, t.BatchSize), max(1, t.EvalBatchSize), max(1, t.Accumulate)
 	}
 	t.LearningRate = o.Float("learning_rate", 5e-5)
 	a.readSeeds(o)
 	t.DropLast, t.IgnoreDataSkip = o.Bool("dataloader_drop_last", false), o.Bool("ignore_data_skip", false)
 	a.readWorkers(o)
-	if t.EmptyCacheSteps = o.Int("torch_empty_cache_steps", 0); t.EmptyCacheSteps < 1 && o.Has("torch_empty_cache_steps") && o.Any("torch_empty_cache_steps") != nil {
+	if t.EmptyCacheSteps = o.Int("torch_empty_cache_steps", 0); t.EmptyCacheSteps < 1 &&
+		o.Has("torch_empty_cache_steps") && o.Any("torch_empty_cache_steps") != nil {
 		a.refuse("torch_empty_cache_steps is %d, want at least 1", t.EmptyCacheSteps)
 	}
 	if o.Bool("tf32", false) {
@@ -86,7 +91,8 @@ func readHFArgs(o *spec.Object) (a hfArgs, err error) {
 	a.readBest(o)
 	a.readEngine(o)
 	a.readOptimizer(o)
-	a.sampling = o.OneOf("train_sampling_strategy", "random", "random", "sequential", "group_by_length", "batch_rebalance")
+	a.sampling = o.OneOf("train_sampling_strategy", "random", "random", "sequential", "group_by_length",
+		"batch_rebalance")
 	a.tokens = a.readTokens(o)
 	t.CountTokens, e.NonPaddingTokens = a.tokens != "no", a.tokens == "non_padding"
 	t.SaveOnlyModel, t.AutoFindBatchSize = o.Bool("save_only_model", false), o.Bool("auto_find_batch_size", false)
@@ -127,7 +133,8 @@ func (a *hfArgs) refuse(format string, args ...any) {
 	}
 }
 
-// readSeeds takes the seeds, which here may be 0: hfStep and the order of the samples get them, since 0 in our options means 42.
+// readSeeds takes the seeds, which here may be 0: hfStep and the order of the samples get them,
+// since 0 in our options means 42.
 func (a *hfArgs) readSeeds(o *spec.Object) {
 	a.seed = uint64(o.Int("seed", 42))
 	a.trainer.Seed, a.trainer.DataSeed = a.seed, a.seed
@@ -142,14 +149,17 @@ func (a *hfArgs) readSeeds(o *spec.Object) {
 		if k := c.Object("gradient_accumulation_kwargs"); k != nil {
 			if k.Has("num_steps") {
 				if a.trainer.Accumulate > 1 {
-					a.refuse("accelerator_config.gradient_accumulation_kwargs.num_steps and gradient_accumulation_steps are both set")
+					a.refuse("accelerator_config.gradient_accumulation_kwargs.num_steps and " +
+						"gradient_accumulation_steps are both set")
 				}
 				a.trainer.Accumulate = k.Int("num_steps", 1)
 			}
-			k.Map()["num_steps"] = json.Number("1") // transformers writes it into what it was given, where a second trainer finds it
+			// transformers writes it into what it was given, where a second trainer finds it
+			k.Map()["num_steps"] = json.Number("1")
 		}
 		if err := c.Done(); err != nil {
-			o.Fail("accelerator_config", "an object of the fields split_batches, dispatch_batches, even_batches, use_seedable_sampler, non_blocking")
+			o.Fail("accelerator_config", "an object of the fields split_batches, dispatch_batches, even_batches, "+
+				"use_seedable_sampler, non_blocking")
 		}
 	}
 }
@@ -203,24 +213,28 @@ func (a *hfArgs) readTriggers(o *spec.Object) {
 	a.intervals = append(a.intervals, hfInterval{"save_steps", strategy, o.Float("save_steps", 500)})
 	t.KeepCheckpoints = o.Int("save_total_limit", 0)
 	a.saves, a.saveBest = strategy != "no", strategy == "best"
-	if o.Bool("load_best_model_at_end", false) && t.Eval != trainer.Never && strategy == "steps" && steps >= 1 && math.Mod(o.Float("save_steps", 500), steps) != 0 {
+	if o.Bool("load_best_model_at_end", false) && t.Eval != trainer.Never && strategy == "steps" && steps >= 1 &&
+		math.Mod(o.Float("save_steps", 500), steps) != 0 {
 		a.refuse("save_steps is %v, which is no multiple of the eval_steps of %v", o.Float("save_steps", 500), steps)
 	}
 	for _, i := range a.intervals {
-		if i.strategy == "steps" && (i.steps == 0 && i.name != "save_steps" || i.steps > 1 && i.steps != math.Trunc(i.steps)) {
+		if i.strategy == "steps" && (i.steps == 0 && i.name != "save_steps" || i.steps > 1 &&
+			i.steps != math.Trunc(i.steps)) {
 			a.refuse("%s is %v, want a whole number or a share of the run", i.name, i.steps)
 		}
 	}
 }
 
-// hfInterval is an argument that says how many updates lie between two logs, evaluations or saves, and the strategy that it belongs to.
+// hfInterval is an argument that says how many updates lie between two logs, evaluations or saves,
+// and the strategy that it belongs to.
 type hfInterval struct {
 	name, strategy string
 	steps          float64
 }
 
-// keepIntervals puts the intervals into the state of a checkpoint where the strategy does not count updates: transformers keeps them though they have no effect,
-// and our options have no place for them.
+// keepIntervals puts the intervals into the state of a checkpoint where the strategy does not count
+// updates: transformers keeps them though they have no effect, and our options have no place for
+// them.
 func (a *hfArgs) keepIntervals(state hfState) {
 	updates, err := state.int("max_steps")
 	if err != nil {
@@ -238,7 +252,8 @@ func (a *hfArgs) keepIntervals(state hfState) {
 	}
 }
 
-// settle refuses what the recorded trainer refuses when it is made, and leaves out what has no effect there.
+// settle refuses what the recorded trainer refuses when it is made, and leaves out what has no
+// effect there.
 func (a *hfArgs) settle(s *spec.Spec) error {
 	t, stream := &a.trainer, s.Data.Iterable
 	if a.batchMetrics && len(s.Metrics) > 0 {
@@ -248,7 +263,9 @@ func (a *hfArgs) settle(s *spec.Spec) error {
 		return fmt.Errorf("save_strategy is best, which needs metric_for_best_model")
 	}
 	if stream && a.workers > 1 {
-		return spec.Unsupportedf("args.dataloader_num_workers is %d with a stream: PyTorch gives every worker a copy of the data set, and one that does not ask get_worker_info, as the recorded one, trains on each row %d times", a.workers, a.workers)
+		return spec.Unsupportedf("args.dataloader_num_workers is %d with a stream: PyTorch gives every worker a copy "+
+			"of the data set, and one that does not ask get_worker_info, as the recorded one, trains on each row %d "+
+			"times", a.workers, a.workers)
 	}
 	if stream {
 		t.Order = nil // a stream has an order of its own
@@ -323,7 +340,8 @@ func (a *hfArgs) readEngine(o *spec.Object) {
 	if alpha := o.FloatOrNil("neftune_noise_alpha"); alpha != nil {
 		e.NEFTuneAlpha = max(*alpha, math.SmallestNonzeroFloat64) // noise of size 0 is drawn too
 	}
-	e.GradientCheckpointing, e.FullDeterminism = o.Bool("gradient_checkpointing", false), o.Bool("full_determinism", false)
+	e.GradientCheckpointing, e.FullDeterminism = o.Bool("gradient_checkpointing", false), o.Bool("full_determinism",
+		false)
 	e.EvalAccumulation = o.Int("eval_accumulation_steps", 0)
 	a.batchMetrics = o.Bool("batch_eval_metrics", false)
 }
@@ -336,19 +354,30 @@ func (a *hfArgs) readTokens(o *spec.Object) string {
 	return o.OneOf("include_num_input_tokens_seen", "no", "no", "all", "non_padding")
 }
 
-// idle are arguments of no effect here if they have one of the values that are given; others make the case unsupported.
+// idle are arguments of no effect here if they have one of the values that are given; others make
+// the case unsupported.
 var idle = map[string][]string{
-	"output_dir": nil, "report_to": nil, "disable_tqdm": nil, "run_name": nil, "log_level": nil, "log_level_replica": nil, "log_on_each_node": nil, "logging_dir": nil,
-	"do_train": nil, "do_eval": nil, "do_predict": nil, "dataloader_pin_memory": nil, "dataloader_multiprocessing_context": nil,
-	"dataloader_in_order": nil, "use_cpu": {"true"}, "torch_compile": {"false"}, "use_liger_kernel": {"false"},
-	"average_tokens_across_devices": nil, "ddp_timeout": nil, "skip_memory_metrics": {"true"}, "push_to_hub": {"false"}, "save_on_each_node": nil, "use_cache": nil,
+	"output_dir": nil, "report_to": nil, "disable_tqdm": nil, "run_name": nil, "log_level": nil,
+	"log_level_replica": nil, "log_on_each_node": nil, "logging_dir": nil,
+	"do_train": nil, "do_eval": nil, "do_predict": nil, "dataloader_pin_memory": nil,
+	"dataloader_multiprocessing_context": nil,
+	"dataloader_in_order":                nil, "use_cpu": {"true"}, "torch_compile": {"false"},
+	"use_liger_kernel":              {"false"},
+	"average_tokens_across_devices": nil, "ddp_timeout": nil, "skip_memory_metrics": {"true"}, "push_to_hub": {"false"},
+	"save_on_each_node": nil, "use_cache": nil,
 	"enable_jit_checkpoint": nil, "eval_use_gather_object": nil,
-	"length_column_name": nil, "debug": nil, "gradient_checkpointing_kwargs": {"null", "{}", `{"use_reentrant":false}`, `{"use_reentrant":true}`},
+	"length_column_name": nil, "debug": nil, "gradient_checkpointing_kwargs": {"null", "{}", `{"use_reentrant":false}`,
+		`{"use_reentrant":true}`},
 	"fsdp": {"null", "[]", `""`, "false"}, "deepspeed": {"null"}, "hub_strategy": nil, "hub_model_id": nil,
-	"hub_token": nil, "hub_private_repo": nil, "hub_always_push": nil, "hub_revision": nil, "project": nil, "trackio_space_id": nil, "trackio_bucket_id": nil,
-	"trackio_static_space_id": nil, "ddp_find_unused_parameters": nil, "ddp_bucket_cap_mb": nil, "ddp_broadcast_buffers": nil, "ddp_static_graph": nil,
-	"ddp_backend": {"null"}, "fsdp_config": {"null"}, "parallelism_config": {"null"}, "local_rank": {"-1", "0"}, "resume_from_checkpoint": nil,
-	"torch_compile_backend": {"null"}, "torch_compile_mode": {"null"}, "liger_kernel_config": nil, "optim_target_modules": nil, // of GaLore, LoMo and APOLLO
+	"hub_token": nil, "hub_private_repo": nil, "hub_always_push": nil, "hub_revision": nil, "project": nil,
+	"trackio_space_id": nil, "trackio_bucket_id": nil,
+	"trackio_static_space_id": nil, "ddp_find_unused_parameters": nil, "ddp_bucket_cap_mb": nil,
+	"ddp_broadcast_buffers": nil, "ddp_static_graph": nil,
+	"ddp_backend": {"null"}, "fsdp_config": {"null"}, "parallelism_config": {"null"}, "local_rank": {"-1", "0"},
+	"resume_from_checkpoint": nil,
+	// of GaLore, LoMo and APOLLO
+	"torch_compile_backend": {"null"}, "torch_compile_mode": {"null"}, "liger_kernel_config": nil,
+	"optim_target_modules": nil,
 }
 
 // withoutEffect takes the idle arguments.

@@ -15,8 +15,10 @@ import (
 
 func (a *hfArgs) readOptimizer(o *spec.Object) {
 	a.optimizer.name = o.String("optim", "adamw_torch_fused")
-	a.optimizer.args = optim.Arguments{LearningRate: a.trainer.LearningRate, WeightDecay: o.Float("weight_decay", 0), AdamBeta1: o.FloatOrNil("adam_beta1"),
-		AdamBeta2: o.FloatOrNil("adam_beta2"), AdamEpsilon: o.FloatOrNil("adam_epsilon"), OptimArgs: o.String("optim_args", "")}
+	a.optimizer.args = optim.Arguments{LearningRate: a.trainer.LearningRate, WeightDecay: o.Float("weight_decay", 0),
+		AdamBeta1: o.FloatOrNil("adam_beta1"),
+		AdamBeta2: o.FloatOrNil("adam_beta2"), AdamEpsilon: o.FloatOrNil("adam_epsilon"),
+		OptimArgs: o.String("optim_args", "")}
 }
 
 func readSchedule(o *spec.Object) scheduleArgs {
@@ -38,8 +40,9 @@ func readSchedule(o *spec.Object) scheduleArgs {
 	return s
 }
 
-// resolve finds optimizer and schedule by their names. Names that transformers does not have are refused at once; what else is wrong with them shows when the
-// training begins, as there, and is kept in late.
+// resolve finds optimizer and schedule by their names. Names that transformers does not have are
+// refused at once; what else is wrong with them shows when the training begins, as there, and is
+// kept in late.
 func (a *hfArgs) resolve(s scheduleArgs) error {
 	switch {
 	case a.engine.Precision < 0:
@@ -71,7 +74,8 @@ func (a *hfArgs) resolve(s scheduleArgs) error {
 		return nil
 	}
 	a.engine.Optimizer = builder
-	if adaptive := s.name == "reduce_lr_on_plateau" || s.name == "greedy"; a.trainer.MetricForBest == "" && (adaptive || a.trainer.LoadBestAtEnd) {
+	if adaptive := s.name == "reduce_lr_on_plateau" || s.name == "greedy"; a.trainer.MetricForBest == "" &&
+		(adaptive || a.trainer.LoadBestAtEnd) {
 		a.trainer.MetricForBest = "loss"
 	}
 	if s.name == "reduce_lr_on_plateau" || s.name == "greedy" {
@@ -116,10 +120,12 @@ func buildable(b optim.Builder) (err error) {
 	return errors.Join(failed, err)
 }
 
-// packaged are parts of the names of optimizers that transformers takes from packages of others, none of which the recordings have.
+// packaged are parts of the names of optimizers that transformers takes from packages of others,
+// none of which the recordings have.
 const packaged = "xla npu anyprecision 4bit 8bit 32bit bnb ademamix galore lomo grokadamw schedule_free apollo stable"
 
-// knownOptimArgs leaves out of optim_args what the optimizer does not have, as transformers does without a word.
+// knownOptimArgs leaves out of optim_args what the optimizer does not have, as transformers does
+// without a word.
 func (a *hfArgs) knownOptimArgs() optim.Arguments {
 	args := a.optimizer.args
 	if _, err := optim.ByName(a.optimizer.name, args); err == nil {
@@ -149,10 +155,15 @@ func (z zeroRate) ValidatePlan(_ float64, updates int) error {
 
 // hfOptimizers are OptimizerNames of transformers 5.17, hfSchedules its SchedulerType.
 const (
-	hfOptimizers = "adamw_torch adamw_torch_fused adamw_torch_xla adamw_torch_npu_fused adafactor adamw_anyprecision adamw_torch_4bit adamw_torch_8bit ademamix sgd adagrad " +
-		"adamw_bnb_8bit adamw_8bit ademamix_8bit lion_8bit lion_32bit paged_adamw_32bit paged_adamw_8bit paged_ademamix_32bit paged_ademamix_8bit paged_lion_32bit paged_lion_8bit " +
-		"rmsprop rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit galore_adamw galore_adamw_8bit galore_adafactor galore_adamw_layerwise galore_adamw_8bit_layerwise " +
-		"galore_adafactor_layerwise lomo adalomo grokadamw schedule_free_radam schedule_free_adamw schedule_free_sgd apollo_adamw apollo_adamw_layerwise stable_adamw"
-	hfSchedules = "linear cosine cosine_with_restarts polynomial constant constant_with_warmup inverse_sqrt reduce_lr_on_plateau cosine_with_min_lr cosine_warmup_with_min_lr " +
+	hfOptimizers = "adamw_torch adamw_torch_fused adamw_torch_xla adamw_torch_npu_fused adafactor adamw_anyprecision " +
+		"adamw_torch_4bit adamw_torch_8bit ademamix sgd adagrad " +
+		"adamw_bnb_8bit adamw_8bit ademamix_8bit lion_8bit lion_32bit paged_adamw_32bit paged_adamw_8bit " +
+		"paged_ademamix_32bit paged_ademamix_8bit paged_lion_32bit paged_lion_8bit " +
+		"rmsprop rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit galore_adamw galore_adamw_8bit galore_adafactor " +
+		"galore_adamw_layerwise galore_adamw_8bit_layerwise " +
+		"galore_adafactor_layerwise lomo adalomo grokadamw schedule_free_radam schedule_free_adamw schedule_free_sgd " +
+		"apollo_adamw apollo_adamw_layerwise stable_adamw"
+	hfSchedules = "linear cosine cosine_with_restarts polynomial constant constant_with_warmup inverse_sqrt " +
+		"reduce_lr_on_plateau cosine_with_min_lr cosine_warmup_with_min_lr " +
 		"warmup_stable_decay greedy"
 )

@@ -69,8 +69,8 @@ func (t *hfTask) LossOf(p engine.Pass, o engine.Outputs) engine.Loss {
 // ObserveLoss records a micro-batch.
 func (t *hfTask) ObserveLoss(b batch, loss torch.Tensor) { t.run.rec.micro(b.index, loss.Item()) }
 
-// CountItems counts the labels that the loss is averaged over, where the recorded trainer would: for a model that takes the number, and for a loss of the
-// case's own.
+// CountItems counts the labels that the loss is averaged over, where the recorded trainer would:
+// for a model that takes the number, and for a loss of the case's own.
 func (t *hfTask) CountItems(b batch) int64 {
 	if !b.has("labels") || !t.model.takesItems() && t.run.spec.LossFunc == "" {
 		return 0
@@ -118,7 +118,8 @@ func (t *hfTask) CountTokens(b batch) (all, nonPadding int64) {
 	return all, nonPadding
 }
 
-// perItem is the loss ce_per_item: cross-entropies summed over the batch, divided by the labels of the whole window.
+// perItem is the loss ce_per_item: cross-entropies summed over the batch, divided by the labels of
+// the whole window.
 func perItem(p engine.Pass, o engine.Outputs) engine.Loss {
 	if len(o.Labels) == 0 {
 		return engine.Loss{Rows: o.Rows}
@@ -131,7 +132,8 @@ func perItem(p engine.Pass, o engine.Outputs) engine.Loss {
 	return engine.PerItem(sum.DivScalar(float64(p.Items)), o.Rows)
 }
 
-// hfStep is the engine's step as a user would wrap it to look at a run: what goes in and out of a method is recorded, the work is the engine's.
+// hfStep is the engine's step as a user would wrap it to look at a run: what goes in and out of a
+// method is recorded, the work is the engine's.
 type hfStep struct {
 	*engine.Step[row, batch]
 	run     *hfRun
@@ -220,11 +222,13 @@ func (s *hfStep) Eval(ctx context.Context, b batch) error {
 	return nil
 }
 
-// batchesMatch refuses predictions of unequal shape where they reach the metrics as a list, of which numpy makes no array.
+// batchesMatch refuses predictions of unequal shape where they reach the metrics as a list, of
+// which numpy makes no array.
 func (s *hfStep) batchesMatch() error {
 	for _, shape := range s.shapes {
 		if !s.run.args.concat && !slices.Equal(shape, s.shapes[0]) {
-			return fmt.Errorf("eval_do_concat_batches is off, and the predictions of the batches have the shapes %v and %v", s.shapes[0], shape)
+			return fmt.Errorf("eval_do_concat_batches is off, and the predictions of the batches have the shapes %v "+
+				"and %v", s.shapes[0], shape)
 		}
 	}
 	return nil
@@ -239,7 +243,8 @@ func (s *hfStep) Metrics(ctx context.Context) (trainer.Metrics, error) {
 }
 
 // EvalLoader orders the evaluation set by length where the training set is.
-func (s *hfStep) EvalLoader(_ trainer.Evaluation, set data.Dataset[row], o data.LoaderOptions) (trainer.BatchLoader[batch], error) {
+func (s *hfStep) EvalLoader(_ trainer.Evaluation, set data.Dataset[row],
+	o data.LoaderOptions) (trainer.BatchLoader[batch], error) {
 	if s.run.args.sampling == "group_by_length" {
 		order, err := s.run.byLength(set, o.BatchSize)
 		if err != nil {
@@ -252,7 +257,8 @@ func (s *hfStep) EvalLoader(_ trainer.Evaluation, set data.Dataset[row], o data.
 	return data.NewLoader(set, s.Collate, o)
 }
 
-// brokenLoader fails when it is read, since the recorded trainer makes its loader when an evaluation begins.
+// brokenLoader fails when it is read, since the recorded trainer makes its loader when an
+// evaluation begins.
 type brokenLoader struct{ err error }
 
 func (brokenLoader) Len() int { return 1 }
@@ -262,5 +268,6 @@ func (b brokenLoader) Epoch(context.Context, int, int) iter.Seq2[batch, error] {
 
 // clock tells whether a name in the log is about time.
 func clock(name string) bool {
-	return strings.HasSuffix(name, "_runtime") || strings.HasSuffix(name, "_per_second") || strings.HasSuffix(name, "_preparation_time")
+	return strings.HasSuffix(name, "_runtime") || strings.HasSuffix(name, "_per_second") || strings.HasSuffix(name,
+		"_preparation_time")
 }

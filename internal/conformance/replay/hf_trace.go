@@ -62,7 +62,8 @@ func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
 	if e.Rows == 0 { // a stream
 		e.Rows = h.step.seen
 	}
-	h.rec.evaluation(trace.Object{{Name: "step", Value: h.watch.step}, {Name: "epoch", Value: h.watch.epoch}, {Name: "prefix", Value: e.Name},
+	h.rec.evaluation(trace.Object{{Name: "step", Value: h.watch.step}, {Name: "epoch", Value: h.watch.epoch},
+		{Name: "prefix", Value: e.Name},
 		{Name: "num_samples", Value: e.Rows}, {Name: "metrics", Value: metrics}})
 }
 
@@ -110,7 +111,8 @@ func (h *hfRun) end(err error) (*Run, error) {
 		integerSteps(final)
 	}
 	return &Run{
-		Trace: h.rec.trace(err, trace.Pair{Name: "log_history", Value: history}, trace.Pair{Name: "checkpoints", Value: facts}, trace.Pair{Name: "best", Value: best},
+		Trace: h.rec.trace(err, trace.Pair{Name: "log_history", Value: history}, trace.Pair{Name: "checkpoints",
+			Value: facts}, trace.Pair{Name: "best", Value: best},
 			trace.Pair{Name: "train_output", Value: h.result}),
 		final: final,
 	}, nil
@@ -141,7 +143,8 @@ func (h *hfRun) checkpointFacts(m model) (trace.Object, error) {
 	if written == nil {
 		written = []string{}
 	}
-	return trace.Object{{Name: "written", Value: written}, {Name: "after", Value: names}, {Name: "weights_sha256", Value: hashes}, {Name: "state", Value: states}}, nil
+	return trace.Object{{Name: "written", Value: written}, {Name: "after", Value: names}, {Name: "weights_sha256",
+		Value: hashes}, {Name: "state", Value: states}}, nil
 }
 
 // fileSHA is the hash of the named parameters inside a file.

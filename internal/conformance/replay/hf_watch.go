@@ -10,7 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
-// watch is the first callback of a run: it records every event under the name that Hugging Face gives it, and dies where the recorded process did.
+// watch is the first callback of a run: it records every event under the name that Hugging Face
+// gives it, and dies where the recorded process did.
 type watch struct {
 	run       *hfRun
 	kept      bool // the trainer that is being made stands for the one before
@@ -79,7 +80,8 @@ func (c control) act(event string, r *trainer.Run) error {
 	if event != c.at || r.GlobalStep != c.step {
 		return nil
 	}
-	flags := map[string]*bool{"should_log": &r.Control.ShouldLog, "should_evaluate": &r.Control.ShouldEvaluate, "should_save": &r.Control.ShouldSave,
+	flags := map[string]*bool{"should_log": &r.Control.ShouldLog, "should_evaluate": &r.Control.ShouldEvaluate,
+		"should_save":       &r.Control.ShouldSave,
 		"should_epoch_stop": &r.Control.ShouldEpochStop, "should_training_stop": &r.Control.ShouldTrainingStop}
 	for _, name := range c.flags {
 		*flags[name] = c.to
@@ -104,18 +106,22 @@ func (c control) AfterEval(r *trainer.Run, _ trainer.Metrics) error    { return 
 func (c control) AfterPredict(r *trainer.Run, _ trainer.Metrics) error { return c.act("on_predict", r) }
 func (c control) AfterSave(r *trainer.Run, _ string) error             { return c.act("on_save", r) }
 
-// hfCallbacks makes the callbacks that a case lists. saves tells whether one of them may ask for a checkpoint.
+// hfCallbacks makes the callbacks that a case lists. saves tells whether one of them may ask for a
+// checkpoint.
 func hfCallbacks(s *spec.Spec) (list []any, saves bool, err error) {
 	for _, c := range s.Callbacks {
 		o := c.Options.Merge()
 		o.Any("kind")
 		switch c.Kind {
 		case "early_stopping":
-			list = append(list, &callback.EarlyStopping{Patience: o.Int("patience", 1), Threshold: o.Float("threshold", 0)})
+			list = append(list, &callback.EarlyStopping{Patience: o.Int("patience", 1), Threshold: o.Float("threshold",
+				0)})
 		case "control":
-			made := control{at: o.String("at", ""), step: o.Int("step", 0), flags: o.Strings("set"), to: o.Bool("to", true)}
+			made := control{at: o.String("at", ""), step: o.Int("step", 0), flags: o.Strings("set"),
+				to: o.Bool("to", true)}
 			for _, f := range made.flags {
-				if !slices.Contains([]string{"should_log", "should_evaluate", "should_save", "should_epoch_stop", "should_training_stop"}, f) {
+				if !slices.Contains([]string{"should_log", "should_evaluate", "should_save", "should_epoch_stop",
+					"should_training_stop"}, f) {
 					return nil, false, spec.Unsupportedf("the flag %q of a control callback", f)
 				}
 			}

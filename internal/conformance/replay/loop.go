@@ -58,11 +58,16 @@ type injection struct {
 func readLoopArgs(o *spec.Object) loopArgs {
 	seed := uint64(o.Int("seed", 42))
 	a := loopArgs{
-		seed: &seed, epochs: o.Int("num_epochs", 3), batchSize: o.Int("batch_size", 8), shuffle: o.Bool("shuffle", true), dropLast: o.Bool("drop_last", false),
-		optimizer: o.String("optimizer", "adamw"), optimizerKwargs: o.Object("optimizer_kwargs"), learningRate: o.Float("learning_rate", 5e-5),
-		weightDecay: o.FloatOrNil("weight_decay"), noDecay: o.Strings("no_decay"), trainingSteps: o.Int("num_training_steps", 0),
-		accumulate: o.Int("gradient_accumulation_steps", 1), clipNorm: o.FloatOrNil("clip_grad_norm"), clipValue: o.FloatOrNil("clip_grad_value"),
-		precision: o.OneOf("mixed_precision", "no", "no", "bf16", "fp16"), evaluate: o.OneOf("evaluate", "", "no", "epoch", "end"),
+		seed: &seed, epochs: o.Int("num_epochs", 3), batchSize: o.Int("batch_size", 8), shuffle: o.Bool("shuffle",
+			true), dropLast: o.Bool("drop_last", false),
+		optimizer: o.String("optimizer", "adamw"), optimizerKwargs: o.Object("optimizer_kwargs"),
+		learningRate: o.Float("learning_rate", 5e-5),
+		weightDecay:  o.FloatOrNil("weight_decay"), noDecay: o.Strings("no_decay"),
+		trainingSteps: o.Int("num_training_steps", 0),
+		accumulate:    o.Int("gradient_accumulation_steps", 1), clipNorm: o.FloatOrNil("clip_grad_norm"),
+		clipValue: o.FloatOrNil("clip_grad_value"),
+		precision: o.OneOf("mixed_precision", "no", "no", "bf16", "fp16"), evaluate: o.OneOf("evaluate", "", "no",
+			"epoch", "end"),
 	}
 	if o.Has("seed") && o.Any("seed") == nil {
 		a.seed = nil
@@ -86,8 +91,8 @@ func readLoopArgs(o *spec.Object) loopArgs {
 	return a
 }
 
-// builder makes the settings of an optimizer of torch.optim from its keyword arguments. It computes as PyTorch does on a CPU if it is told nothing:
-// operator by operator, parameter by parameter.
+// builder makes the settings of an optimizer of torch.optim from its keyword arguments. It computes
+// as PyTorch does on a CPU if it is told nothing: operator by operator, parameter by parameter.
 func (a loopArgs) builder() (optim.Builder, error) {
 	k := a.optimizerKwargs.Merge()
 	decay := a.weightDecay
@@ -101,7 +106,8 @@ func (a loopArgs) builder() (optim.Builder, error) {
 	}
 	beta1, beta2 := betas(k)
 	eps, maximize := k.FloatOrNil("eps"), k.Bool("maximize", false)
-	for _, name := range []string{"capturable", "differentiable"} { // of CUDA graphs and of gradients through an update, which these loops have not
+	// of CUDA graphs and of gradients through an update, which these loops have not
+	for _, name := range []string{"capturable", "differentiable"} {
 		if k.Bool(name, false) {
 			return nil, spec.Unsupportedf("args.optimizer_kwargs.%s is true; known is false", name)
 		}
@@ -117,24 +123,36 @@ func (a loopArgs) builder() (optim.Builder, error) {
 	rate := a.learningRate
 	switch a.optimizer {
 	case "adamw":
-		b = optim.AdamW{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad", false), Maximize: maximize, Implementation: implementation}
+		b = optim.AdamW{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad",
+			false), Maximize: maximize, Implementation: implementation}
 	case "adam":
-		b = optim.Adam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad", false), Maximize: maximize,
+		b = optim.Adam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad",
+			false), Maximize: maximize,
 			DecoupledDecay: k.Bool("decoupled_weight_decay", false), Implementation: implementation}
 	case "sgd":
-		b = optim.SGD{LR: rate, Momentum: k.Float("momentum", 0), Dampening: k.Float("dampening", 0), WeightDecay: decay, Nesterov: k.Bool("nesterov", false), Maximize: maximize, Implementation: implementation}
+		b = optim.SGD{LR: rate, Momentum: k.Float("momentum", 0), Dampening: k.Float("dampening", 0),
+			WeightDecay: decay, Nesterov: k.Bool("nesterov", false), Maximize: maximize, Implementation: implementation}
 	case "rmsprop":
-		b = optim.RMSprop{LR: rate, Alpha: k.FloatOrNil("alpha"), Eps: eps, WeightDecay: decay, Momentum: k.Float("momentum", 0), Centered: k.Bool("centered", false), Maximize: maximize, Implementation: implementation}
+		b = optim.RMSprop{LR: rate, Alpha: k.FloatOrNil("alpha"), Eps: eps, WeightDecay: decay,
+			Momentum: k.Float("momentum", 0), Centered: k.Bool("centered", false), Maximize: maximize,
+			Implementation: implementation}
 	case "adagrad":
-		b = optim.Adagrad{LR: rate, LRDecay: k.Float("lr_decay", 0), WeightDecay: decay, InitialAccumulator: k.Float("initial_accumulator_value", 0), Eps: eps, Maximize: maximize, Implementation: implementation}
+		b = optim.Adagrad{LR: rate, LRDecay: k.Float("lr_decay", 0), WeightDecay: decay,
+			InitialAccumulator: k.Float("initial_accumulator_value", 0), Eps: eps, Maximize: maximize,
+			Implementation: implementation}
 	case "nadam":
-		b = optim.NAdam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, MomentumDecay: k.FloatOrNil("momentum_decay"), DecoupledDecay: k.Bool("decoupled_weight_decay", false), Maximize: maximize, Implementation: implementation}
+		b = optim.NAdam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay,
+			MomentumDecay: k.FloatOrNil("momentum_decay"), DecoupledDecay: k.Bool("decoupled_weight_decay", false),
+			Maximize: maximize, Implementation: implementation}
 	case "radam":
-		b = optim.RAdam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, DecoupledDecay: k.Bool("decoupled_weight_decay", false), Maximize: maximize, Implementation: implementation}
+		b = optim.RAdam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay,
+			DecoupledDecay: k.Bool("decoupled_weight_decay", false), Maximize: maximize, Implementation: implementation}
 	case "adamax":
-		b = optim.Adamax{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, Maximize: maximize, Implementation: implementation}
+		b = optim.Adamax{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, Maximize: maximize,
+			Implementation: implementation}
 	case "adadelta":
-		b = optim.Adadelta{LR: rate, Rho: k.FloatOrNil("rho"), Eps: eps, WeightDecay: decay, Maximize: maximize, Implementation: implementation}
+		b = optim.Adadelta{LR: rate, Rho: k.FloatOrNil("rho"), Eps: eps, WeightDecay: decay, Maximize: maximize,
+			Implementation: implementation}
 	default:
 		return nil, spec.Unsupportedf("the optimizer %q", a.optimizer)
 	}
@@ -163,7 +181,8 @@ func betas(k *spec.Object) (beta1, beta2 *float64) {
 	return &values[0], &values[1]
 }
 
-// buildOptimizer makes one group of the parameters that are trained, or the two groups of the course's recipe for weight decay.
+// buildOptimizer makes one group of the parameters that are trained, or the two groups of the
+// course's recipe for weight decay.
 func (a loopArgs) buildOptimizer(m model) (optim.Optimizer, error) {
 	b, err := a.builder()
 	if err != nil {
@@ -194,7 +213,8 @@ func (a loopArgs) buildOptimizer(m model) (optim.Optimizer, error) {
 	return b.Build(groups)
 }
 
-// build finds the schedule. An adaptive one comes back as errAdaptive: its scheduler wants a measured value at every step, which these loops do not give.
+// build finds the schedule. An adaptive one comes back as errAdaptive: its scheduler wants a
+// measured value at every step, which these loops do not give.
 func (s scheduleArgs) build() (lr.Schedule, error) {
 	if s.name == "constant" {
 		s.warmup = 0 // get_scheduler passes over it
@@ -248,7 +268,8 @@ func drawInt64() (number int64) {
 // globalShuffle is the order of DataLoader(shuffle=True) without a generator.
 var globalShuffle = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(drawInt64()), n) })
 
-// takes refuses a batch with a column that the model's forward does not know, as a Python call with an unknown keyword does.
+// takes refuses a batch with a column that the model's forward does not know, as a Python call with
+// an unknown keyword does.
 func takes(m model, b batch) error {
 	known := m.inputs()
 next:
@@ -263,9 +284,10 @@ next:
 	return nil
 }
 
-// evaluate is the course's evaluation: over the whole set, without gradients, with metrics and the mean of the batches' losses. around is the context of a
-// forward pass.
-func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches iter.Seq2[batch, error], around func(func()), where ...trace.Pair) error {
+// evaluate is the course's evaluation: over the whole set, without gradients, with metrics and the
+// mean of the batches' losses. around is the context of a forward pass.
+func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches iter.Seq2[batch, error],
+	around func(func()), where ...trace.Pair) error {
 	nn.SetTraining(m.module(), false)
 	names := s.Metrics
 	if !s.HasMetrics {
@@ -311,6 +333,7 @@ func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches
 		result = append(result, trace.Pair{Name: name, Value: values[name]})
 	}
 	result = append(result, trace.Pair{Name: "mean_batch_loss", Value: sum / float64(len(losses))})
-	rec.evaluation(append(trace.Object(where), trace.Pair{Name: "num_samples", Value: rows}, trace.Pair{Name: "metrics", Value: result}))
+	rec.evaluation(append(trace.Object(where), trace.Pair{Name: "num_samples", Value: rows}, trace.Pair{Name: "metrics",
+		Value: result}))
 	return nil
 }

@@ -32,8 +32,8 @@ func (p *predictions) add(logits, labels torch.Tensor) {
 	p.labels = append(p.labels, torch.Values[float64](labels.ToDType(torch.Float64))...)
 }
 
-// compute returns the metrics that a case names. Classes are the largest of the last axis; positions with the label -100 are left out. mae is of the raw
-// outputs.
+// compute returns the metrics that a case names. Classes are the largest of the last axis;
+// positions with the label -100 are left out. mae is of the raw outputs.
 func (p *predictions) compute(names []string) (map[string]float64, error) {
 	if p.uneven {
 		return nil, fmt.Errorf("the outputs of the batches have different shapes and make no array")
@@ -64,10 +64,12 @@ func (p *predictions) compute(names []string) (map[string]float64, error) {
 	return out, nil
 }
 
-// classes returns the predicted and the true classes of the positions that have one. Labels may be any numbers, as those of a regression are.
+// classes returns the predicted and the true classes of the positions that have one. Labels may be
+// any numbers, as those of a regression are.
 func (p *predictions) classes() (pred, ref []float64, err error) {
 	if len(p.labels)*p.width != len(p.logits) {
-		return nil, nil, fmt.Errorf("%d outputs, the largest of every %d of which is a class, and %d labels", len(p.logits), p.width, len(p.labels))
+		return nil, nil, fmt.Errorf("%d outputs, the largest of every %d of which is a class, and %d labels",
+			len(p.logits), p.width, len(p.labels))
 	}
 	for i, label := range p.labels {
 		if label != -100 {
@@ -101,7 +103,8 @@ func accuracy(pred, ref []float64) float64 {
 	return float64(same) / float64(len(ref))
 }
 
-// macroF1 is the mean of F1 over the classes that occur in predictions or references, 0 for one without true positives.
+// macroF1 is the mean of F1 over the classes that occur in predictions or references, 0 for one
+// without true positives.
 func macroF1(pred, ref []float64) (float64, error) {
 	classes := slices.Concat(pred, ref)
 	slices.Sort(classes)
@@ -140,7 +143,8 @@ func (p *predictions) mae() (float64, error) {
 	return pairwiseSum(apart) / float64(len(apart)), nil
 }
 
-// pairwiseSum is numpy's sum of a contiguous array of float64: eight running sums in blocks of at most 128, halves above.
+// pairwiseSum is numpy's sum of a contiguous array of float64: eight running sums in blocks of at
+// most 128, halves above.
 func pairwiseSum(v []float64) float64 {
 	n := len(v)
 	switch {

@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// TestMetricsAreNumpys holds the metrics against numpy's, of which testdata/metrics.py says the numbers.
+// TestMetricsAreNumpys holds the metrics against numpy's, of which testdata/metrics.py says the
+// numbers.
 func TestMetricsAreNumpys(t *testing.T) {
 	text, err := os.ReadFile("testdata/metrics.json")
 	if err != nil {
@@ -82,7 +83,8 @@ func TestCollate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string][]int64{"input_ids": {7, 8, 5, 0}, "labels": {1, 2, 4, -100}, "attention_mask": {1, 1, 1, 0}, "class": {3, 4}} {
+	for name, want := range map[string][]int64{"input_ids": {7, 8, 5, 0}, "labels": {1, 2, 4, -100},
+		"attention_mask": {1, 1, 1, 0}, "class": {3, 4}} {
 		if diff := cmp.Diff(want, integers(b.columns[name])); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -20,11 +20,13 @@ type model interface {
 	inputs() []string
 	// predict returns the outputs of a batch.
 	predict(b batch) torch.Tensor
-	// loss is that of outputs; items is the number of labelled items of the window, 0 if nobody counts them.
+	// loss is that of outputs; items is the number of labelled items of the window, 0 if nobody
+	// counts them.
 	loss(logits, labels torch.Tensor, items int64) torch.Tensor
 	// shiftsLabels says that position i of the outputs predicts label i+1.
 	shiftsLabels() bool
-	// takesItems says that the recorded model is handed the number of items, whether it uses it or not: accepts_loss_kwargs.
+	// takesItems says that the recorded model is handed the number of items, whether it uses it or
+	// not: accepts_loss_kwargs.
 	takesItems() bool
 }
 
@@ -39,7 +41,8 @@ func forward(m model, b batch, items int64) output {
 	return out
 }
 
-// biased adds the mean of the column loss_bias, if there is one. It has no gradient and makes nothing but the reported loss nan or inf.
+// biased adds the mean of the column loss_bias, if there is one. It has no gradient and makes
+// nothing but the reported loss nan or inf.
 func biased(loss torch.Tensor, b batch) torch.Tensor {
 	if !b.has("loss_bias") {
 		return loss
@@ -47,8 +50,8 @@ func biased(loss torch.Tensor, b batch) torch.Tensor {
 	return loss.Add(b.tensor("loss_bias").Mean(torch.DefaultDType))
 }
 
-// build constructs a model with PyTorch's default initialisation, after seeding where the case says so, and puts its initial weights in.
-// It leaves the generator where the initialisation left it.
+// build constructs a model with PyTorch's default initialisation, after seeding where the case says
+// so, and puts its initial weights in. It leaves the generator where the initialisation left it.
 func build(s *spec.Spec) (model, error) {
 	var m model
 	var err error
@@ -125,7 +128,8 @@ func newRegression(o *spec.Object) (model, error) {
 	if err := o.Err(); err != nil {
 		return nil, err
 	}
-	return &regression{nn.Parameter(torch.Full(a, shape...).ToDType(torch.Float32)), nn.Parameter(torch.Full(b, shape...).ToDType(torch.Float32))}, nil
+	return &regression{nn.Parameter(torch.Full(a, shape...).ToDType(torch.Float32)),
+		nn.Parameter(torch.Full(b, shape...).ToDType(torch.Float32))}, nil
 }
 
 func (m *regression) inputs() []string { return []string{"x", "labels", "loss_bias"} }
@@ -156,7 +160,8 @@ func newMLP(o *spec.Object) (model, error) {
 		"relu": torch.Tensor.ReLU, "gelu": functional.GELU, "tanh": torch.Tensor.Tanh,
 	}[o.OneOf("activation", "relu", "relu", "gelu", "tanh")]
 	loss := o.OneOf("loss", "ce", "ce", "mse")
-	m.criterion = map[string]func(_, _ torch.Tensor) torch.Tensor{"ce": functional.CrossEntropy, "mse": meanSquare}[loss]
+	m.criterion = map[string]func(_, _ torch.Tensor) torch.Tensor{"ce": functional.CrossEntropy,
+		"mse": meanSquare}[loss]
 	m.regresses = loss == "mse"
 	sizes := o.Ints("sizes")
 	if err := o.Err(); err != nil {
@@ -202,7 +207,8 @@ func (m *mlp) predict(b batch) torch.Tensor {
 	return x
 }
 
-// causalLM predicts at each position the label of the next one; positions with label -100 do not count.
+// causalLM predicts at each position the label of the next one; positions with label -100 do not
+// count.
 type causalLM struct {
 	nn.Mode
 

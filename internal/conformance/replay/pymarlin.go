@@ -62,7 +62,8 @@ func replayPyMarlin(ctx context.Context, s *spec.Spec) (*Run, error) {
 	return m.run()
 }
 
-// phase builds module and trainer anew and trains. The error is about the case; what the trainer refuses is recorded.
+// phase builds module and trainer anew and trains. The error is about the case; what the trainer
+// refuses is recorded.
 func (m *marlin) phase(ctx context.Context, p spec.Phase) error {
 	if p.Do != "train" {
 		return spec.Unsupportedf("phase %q with the trainer pymarlin", p.Do)
@@ -83,7 +84,8 @@ func (m *marlin) phase(ctx context.Context, p spec.Phase) error {
 	if err != nil {
 		return err
 	}
-	mod := &marlinModule{marlin: m, model: model, optimizers: optimizers, stop: stop, logRate: m.spec.More.Bool("log_lr", false), keys: m.spec.Data.Options.Strings("eval_keys")}
+	mod := &marlinModule{marlin: m, model: model, optimizers: optimizers, stop: stop,
+		logRate: m.spec.More.Bool("log_lr", false), keys: m.spec.Data.Options.Strings("eval_keys")}
 	m.module = mod
 	torch.ManualSeed(uint64(trainSeed))
 	rec := &m.rec
@@ -100,7 +102,8 @@ func (m *marlin) phase(ctx context.Context, p spec.Phase) error {
 	phase = append(phase, info...)
 	phase = append(phase, trace.Pair{Name: "grad_norm_left_over", Value: gradNorm(model)})
 	for i, name := range []string{"batches", "updates", "events", "evaluations", "stats"} {
-		phase = append(phase, trace.Pair{Name: name, Value: []int{len(rec.batches), len(rec.updates), len(rec.events), len(rec.evaluations), len(rec.stats)}[i] - before[i]})
+		phase = append(phase, trace.Pair{Name: name, Value: []int{len(rec.batches), len(rec.updates), len(rec.events),
+			len(rec.evaluations), len(rec.stats)}[i] - before[i]})
 	}
 	rec.phases = append(rec.phases, phase)
 	return nil
@@ -138,12 +141,15 @@ func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object
 		return err
 	}
 	options := &pymarlin.Options[batch]{Backend: backend, Checkpointer: keeper, Logger: quiet, Exact: true}
-	if a.Backend != "" && a.Backend != "sp" && a.Backend != "sp-amp" { // without a GPU PyMarlin's sp-amp goes on in float32
+	// without a GPU PyMarlin's sp-amp goes on in float32
+	if a.Backend != "" && a.Backend != "sp" && a.Backend != "sp-amp" {
 		options.Backend = nil
 	}
 	t, err := pymarlin.New(mod, a, options)
 	if err != nil {
-		if keeper.asked && !mod.asked { // PyMarlin has logged its hyperparameters, for which it counts batches twice, before it looks for a checkpoint
+		// PyMarlin has logged its hyperparameters, for which it counts batches twice, before it
+		// looks for a checkpoint
+		if keeper.asked && !mod.asked {
 			mod.estimateBatch = pymarlin.TrainStepBatchSize(max(1, a.TrainBatchSize), cmp.Or(a.GPUBatchSizeLimit, 512))
 			mod.loaderForEstimate(2)
 		}
@@ -151,13 +157,17 @@ func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object
 	}
 	mod.loaderForEstimate(1) // the recording asked once more for the number, and PyMarlin for a loader
 	counts := func() trace.Object {
-		return trace.Object{{Name: "global_step_completed", Value: t.GlobalStepsFinished()}, {Name: "batches_completed", Value: t.TotalStepsFinished()}}
+		return trace.Object{{Name: "global_step_completed", Value: t.GlobalStepsFinished()}, {Name: "batches_completed",
+			Value: t.TotalStepsFinished()}}
 	}
-	info := trace.Object{{Name: "train_step_batch_size", Value: t.TrainStepBatchSize()}, {Name: "gradient_accumulation", Value: t.GradientAccumulation()},
-		{Name: "estimated_global_steps_per_epoch", Value: t.EstimatedGlobalStepsPerEpoch()}, {Name: "last_epoch_at_start", Value: t.LastEpoch()},
+	info := trace.Object{{Name: "train_step_batch_size", Value: t.TrainStepBatchSize()}, {Name: "gradient_accumulation",
+		Value: t.GradientAccumulation()},
+		{Name: "estimated_global_steps_per_epoch", Value: t.EstimatedGlobalStepsPerEpoch()},
+		{Name: "last_epoch_at_start", Value: t.LastEpoch()},
 		{Name: "weights_at_start", Value: weightsOf(mod.model)}, {Name: "backend_at_start", Value: counts()}}
 	failed := t.Train(ctx)
-	return append(info, trace.Pair{Name: "global_steps_finished", Value: t.GlobalStepsFinished()}, trace.Pair{Name: "total_steps_finished", Value: t.TotalStepsFinished()},
+	return append(info, trace.Pair{Name: "global_steps_finished", Value: t.GlobalStepsFinished()},
+		trace.Pair{Name: "total_steps_finished", Value: t.TotalStepsFinished()},
 		trace.Pair{Name: "last_epoch_at_end", Value: t.LastEpoch()}), failed
 }
 
@@ -172,7 +182,8 @@ func (m *marlin) arguments(o *spec.Object) (pymarlin.TrainerArguments, error) {
 		return pymarlin.TrainerArguments{}, err
 	}
 	delete(section, "seed")
-	if section["amp_backend_native"] != section["amp_backend_apex"] && (section["backend"] == nil || section["backend"] == "sp") {
+	if section["amp_backend_native"] != section["amp_backend_apex"] && (section["backend"] == nil ||
+		section["backend"] == "sp") {
 		delete(section, "amp_backend_native") // PyMarlin hands them on, and its backend sp does not look at them
 		delete(section, "amp_backend_apex")
 	}
@@ -215,9 +226,13 @@ func (m *marlin) run() (*Run, error) {
 		refused = trace.Object{{Name: "text", Value: m.failure}}
 	}
 	r := &m.rec
-	t := trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: r.phases}, {Name: "batches", Value: r.batches}, {Name: "micro_losses", Value: r.microLosses},
-		{Name: "micro_losses_unscaled", Value: r.unscaled}, {Name: "updates", Value: r.updates}, {Name: "scheduler_steps", Value: r.moves}, {Name: "stats", Value: r.stats},
-		{Name: "events", Value: r.events}, {Name: "evaluations", Value: r.evaluations}, {Name: "checkpoints", Value: checkpoints}, {Name: "final", Value: weightsOf(m.module.model)}, {Name: "error", Value: refused}}
+	t := trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: r.phases},
+		{Name: "batches", Value: r.batches}, {Name: "micro_losses", Value: r.microLosses},
+		{Name: "micro_losses_unscaled", Value: r.unscaled}, {Name: "updates", Value: r.updates},
+		{Name: "scheduler_steps", Value: r.moves}, {Name: "stats", Value: r.stats},
+		{Name: "events", Value: r.events}, {Name: "evaluations", Value: r.evaluations},
+		{Name: "checkpoints", Value: checkpoints}, {Name: "final", Value: weightsOf(m.module.model)},
+		{Name: "error", Value: refused}}
 	for i, p := range t {
 		if list, ok := p.Value.([]any); ok && list == nil {
 			t[i].Value = []any{}
@@ -338,10 +353,12 @@ func (w *marlinWriter) Flush() error { return nil }
 func (w *marlinWriter) Close() error { return nil }
 
 func weightsOf(m model) trace.Object {
-	return trace.Object{{Name: "weights_norm", Value: weightsNorm(m)}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(m.module()))}}
+	return trace.Object{{Name: "weights_norm", Value: weightsNorm(m)}, {Name: "weights_sha256",
+		Value: weightsSHA(nn.Params(m.module()))}}
 }
 
-// gradNorm is the 2-norm over the gradients that there are, as torch.nn.utils.clip_grad_norm_ computes it; nil if there are none.
+// gradNorm is the 2-norm over the gradients that there are, as torch.nn.utils.clip_grad_norm_
+// computes it; nil if there are none.
 func gradNorm(m model) any {
 	var norm any
 	torch.Scope(func() {

@@ -53,7 +53,8 @@ func (m *marlinModule) event(name string, more ...any) {
 	m.marlin.rec.events = append(m.marlin.rec.events, append([]any{name}, more...))
 }
 
-// loaderForEstimate records the loaders that PyMarlin asks for: one each time it reads estimated_global_steps_per_epoch. Here one is enough.
+// loaderForEstimate records the loaders that PyMarlin asks for: one each time it reads
+// estimated_global_steps_per_epoch. Here one is enough.
 func (m *marlinModule) loaderForEstimate(times int) {
 	for range times {
 		m.event("get_train_dataloader", "SequentialSampler", m.estimateBatch)
@@ -77,14 +78,16 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Opti
 		}
 		m.made = append(m.made, made)
 		if scheduler != nil {
-			schedulers = append(schedulers, &marlinScheduler{scheduler, m.marlin, len(schedulers), lr.StepLimit(scheduler.schedule, steps*epochs)})
+			schedulers = append(schedulers, &marlinScheduler{scheduler, m.marlin, len(schedulers),
+				lr.StepLimit(scheduler.schedule, steps*epochs)})
 		}
 	}
 	return m.made, schedulers, nil
 }
 
 // optimizer makes optimizer i of the case and, where it has one, its schedule.
-func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pymarlin.Optimizer, *marlinSchedule, error) {
+func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pymarlin.Optimizer, *marlinSchedule,
+	error) {
 	fields = maps.Clone(fields)
 	prefix, _ := fields["params"].(string)
 	schedule, _ := fields["scheduler"].(map[string]any)
@@ -133,8 +136,10 @@ func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pyma
 func (m *marlinModule) record(i int) {
 	rec := &m.marlin.rec
 	if i == 0 {
-		rec.updates = append(rec.updates, trace.Object{{Name: "update", Value: len(rec.updates) + 1}, {Name: "after_micro", Value: len(rec.microLosses)},
-			{Name: "lr", Value: []any{}}, {Name: "grad_norm", Value: m.norm}, {Name: "momentum", Value: []any{}}, {Name: "grad_norm_at_step", Value: []any{}},
+		rec.updates = append(rec.updates, trace.Object{{Name: "update", Value: len(rec.updates) + 1},
+			{Name: "after_micro", Value: len(rec.microLosses)},
+			{Name: "lr", Value: []any{}}, {Name: "grad_norm", Value: m.norm}, {Name: "momentum", Value: []any{}},
+			{Name: "grad_norm_at_step", Value: []any{}},
 			{Name: "weights_norm", Value: nil}, {Name: "weights_sha256", Value: nil}})
 		m.norm = nil
 	}
@@ -261,12 +266,14 @@ func (m *marlinModule) TrainDataloader(sampler pymarlin.Sampler, batchSize int) 
 	return m.loader("train", sampler, batchSize)
 }
 
-func (m *marlinModule) loader(split string, sampler pymarlin.Sampler, batchSize int) (pymarlin.Dataloader[batch], error) {
+func (m *marlinModule) loader(split string, sampler pymarlin.Sampler, batchSize int) (pymarlin.Dataloader[batch],
+	error) {
 	set, ok := m.marlin.sets[split]
 	if !ok {
 		return nil, fmt.Errorf("the case has no rows %s", split)
 	}
-	return pymarlin.NewDataloader(set, collate, pymarlin.DataloaderOptions{BatchSize: batchSize, Sampler: sampler, Workers: 1})
+	return pymarlin.NewDataloader(set, collate, pymarlin.DataloaderOptions{BatchSize: batchSize, Sampler: sampler,
+		Workers: 1})
 }
 
 func (m *marlinModule) ValDataloaders(sampler pymarlin.Sampler, batchSize int) (pymarlin.Dataloaders[batch], error) {
@@ -368,8 +375,10 @@ func (m *marlinModule) OnEndValEpoch(globalStep int, outputs pymarlin.Collected,
 	if net, ok := m.model.module().(interface{ Training() bool }); ok {
 		training = net.Training()
 	}
-	m.marlin.rec.evaluations = append(m.marlin.rec.evaluations, trace.Object{{Name: "global_step", Value: globalStep}, {Name: "key", Value: key}, {Name: "losses", Value: values},
-		{Name: "outputs", Value: int(labels.Size(0))}, {Name: "mean_of_batch_losses", Value: trace.Hex(mean)}, {Name: "accuracy", Value: accuracy}, {Name: "module_training", Value: training}})
+	m.marlin.rec.evaluations = append(m.marlin.rec.evaluations, trace.Object{{Name: "global_step", Value: globalStep},
+		{Name: "key", Value: key}, {Name: "losses", Value: values},
+		{Name: "outputs", Value: int(labels.Size(0))}, {Name: "mean_of_batch_losses", Value: trace.Hex(mean)},
+		{Name: "accuracy", Value: accuracy}, {Name: "module_training", Value: training}})
 	m.Stats().Update("val_loss/"+key, mean, false)
 	return nil
 }

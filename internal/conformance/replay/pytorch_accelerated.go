@@ -67,7 +67,8 @@ func replayPytorchAccelerated(ctx context.Context, s *spec.Spec) (run *Run, err 
 	return p.finish(last, left), nil
 }
 
-// enterTemporary makes a new folder the working directory: the cases name their files relative to it.
+// enterTemporary makes a new folder the working directory: the cases name their files relative to
+// it.
 func enterTemporary() (leave func(), err error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -171,7 +172,8 @@ func (p *paCase) make() (failed, err error) {
 	}
 	history := &paHistory{rec: p.rec}
 	t, failed := pa.New(p.model.module(), nil, p.args.optimizer, pa.Options[row, batch]{
-		Callbacks: append([]any{p.rec}, append(pa.DefaultCallbacks(), p.setup.list...)...), History: history, Methods: p.methods(), Rules: pa.Exact, Timm: p.args.timm, Output: discard{}, Progress: discard{},
+		Callbacks: append([]any{p.rec}, append(pa.DefaultCallbacks(), p.setup.list...)...), History: history,
+		Methods: p.methods(), Rules: pa.Exact, Timm: p.args.timm, Output: discard{}, Progress: discard{},
 	})
 	if failed != nil {
 		return failed, nil
@@ -194,7 +196,8 @@ func (p *paCase) do(ctx context.Context, what string) error {
 		if valid == nil {
 			valid = &rows{} // of no samples, as the peer's is then
 		}
-		return p.trainer.Evaluate(ctx, valid, pa.EvaluateOptions[row, batch]{PerDeviceBatchSize: p.args.train.PerDeviceBatchSize, CollateFn: collate})
+		return p.trainer.Evaluate(ctx, valid, pa.EvaluateOptions[row,
+			batch]{PerDeviceBatchSize: p.args.train.PerDeviceBatchSize, CollateFn: collate})
 	}
 	o := p.args.train
 	if valid != nil && valid.n > 0 && p.args.evaluate {
@@ -212,9 +215,12 @@ func (p *paCase) readArgs(o *spec.Object) (a paArgs, err error) {
 	}
 	a.evaluate = o.Bool("evaluate", true)
 	a.train = pa.TrainOptions[row, batch]{
-		NumEpochs: o.Int("num_epochs", 0), PerDeviceBatchSize: o.Int("per_device_batch_size", 8), MaxNumTrainSteps: o.Int("max_num_train_steps", 0),
-		GradientAccumulationSteps: o.Int("gradient_accumulation_steps", 1), GradientClipValue: o.FloatOrNil("gradient_clip_value"),
-		ResumeFrom: o.String("resume_from", ""), KeepRunHistory: !o.Bool("reset_run_history", true), CollateFn: collate,
+		NumEpochs: o.Int("num_epochs", 0), PerDeviceBatchSize: o.Int("per_device_batch_size", 8),
+		MaxNumTrainSteps:          o.Int("max_num_train_steps", 0),
+		GradientAccumulationSteps: o.Int("gradient_accumulation_steps", 1),
+		GradientClipValue:         o.FloatOrNil("gradient_clip_value"),
+		ResumeFrom:                o.String("resume_from", ""), KeepRunHistory: !o.Bool("reset_run_history", true),
+		CollateFn: collate,
 	}
 	if a.train.TrainLoader, err = loaderOptions(o.Object("train_dataloader_kwargs")); err != nil {
 		return a, err
@@ -250,7 +256,8 @@ func (a *paArgs) readOptimizer(o *spec.Object) error {
 	kwargs := map[string]any{}
 	if o != nil {
 		kwargs = maps.Clone(o.Map()) // the specification stays as it is
-		args.optimizer, args.learningRate = o.String("name", "sgd"), o.Float("lr", map[string]float64{"sgd": 1e-3, "adam": 1e-3, "adamw": 1e-3, "rmsprop": 1e-2}[o.String("name", "sgd")])
+		args.optimizer, args.learningRate = o.String("name", "sgd"), o.Float("lr", map[string]float64{"sgd": 1e-3,
+			"adam": 1e-3, "adamw": 1e-3, "rmsprop": 1e-2}[o.String("name", "sgd")])
 		delete(kwargs, "name")
 		delete(kwargs, "lr")
 	}
@@ -285,23 +292,31 @@ func schedulerFn(o *spec.Object) (pa.SchedulerFn, error) {
 	switch name := o.String("name", ""); name {
 	case "cosine_lr":
 		c := pa.CosineLR{
-			TotalNumEpochs: o.Int("total_num_epochs", 0), NumUpdateStepsPerEpoch: o.Int("num_update_steps_per_epoch", 0), KDecay: o.Float("k_decay", 0),
-			LRMin: o.FloatOrNil("lr_min"), MinLRRatio: o.FloatOrNil("min_lr_ratio"), NumWarmupEpochs: o.Int("num_warmup_epochs", 0),
-			WarmupStartingLR: o.FloatOrNil("warmup_starting_lr"), WarmupStartingLRRatio: o.FloatOrNil("warmup_starting_lr_ratio"), NumCooldownEpochs: o.Int("num_cooldown_epochs", 0),
+			TotalNumEpochs: o.Int("total_num_epochs", 0), NumUpdateStepsPerEpoch: o.Int("num_update_steps_per_epoch",
+				0), KDecay: o.Float("k_decay", 0),
+			LRMin: o.FloatOrNil("lr_min"), MinLRRatio: o.FloatOrNil("min_lr_ratio"),
+			NumWarmupEpochs:       o.Int("num_warmup_epochs", 0),
+			WarmupStartingLR:      o.FloatOrNil("warmup_starting_lr"),
+			WarmupStartingLRRatio: o.FloatOrNil("warmup_starting_lr_ratio"),
+			NumCooldownEpochs:     o.Int("num_cooldown_epochs", 0),
 		}
 		return c.Create, o.Done()
 	case "wsd":
 		w := pa.WSD{
-			TotalNumEpochs: o.Int("total_num_epochs", 0), NumUpdateStepsPerEpoch: o.Int("num_update_steps_per_epoch", 0), DecayPhaseRatio: o.FloatOrNil("decay_phase_ratio"),
-			LRMin: o.FloatOrNil("lr_min"), WarmupStartingLR: o.FloatOrNil("warmup_starting_lr"), InverseProportion: !o.Bool("use_inverse_sqrt_decay", true),
-			NumCheckpoints: o.Int("num_checkpoints", 0), Continuation: o.Bool("is_continuation_from_checkpoint", false),
+			TotalNumEpochs: o.Int("total_num_epochs", 0), NumUpdateStepsPerEpoch: o.Int("num_update_steps_per_epoch",
+				0), DecayPhaseRatio: o.FloatOrNil("decay_phase_ratio"),
+			LRMin: o.FloatOrNil("lr_min"), WarmupStartingLR: o.FloatOrNil("warmup_starting_lr"),
+			InverseProportion: !o.Bool("use_inverse_sqrt_decay", true),
+			NumCheckpoints:    o.Int("num_checkpoints", 0), Continuation: o.Bool("is_continuation_from_checkpoint",
+				false),
 		}
 		if n := o.Int("num_warmup_epochs", -1); n >= 0 {
 			w.NumWarmupEpochs = &n
 		}
 		return w.Create, o.Done()
 	case "one_cycle":
-		fn := pa.Partial("OneCycleLR", map[string]any{"max_lr": o.Float("max_lr", 0), "epochs": pa.NumEpochs, "steps_per_epoch": pa.NumUpdateStepsPerEpoch})
+		fn := pa.Partial("OneCycleLR", map[string]any{"max_lr": o.Float("max_lr", 0), "epochs": pa.NumEpochs,
+			"steps_per_epoch": pa.NumUpdateStepsPerEpoch})
 		return fn, o.Done()
 	default:
 		kwargs := maps.Clone(o.Map())

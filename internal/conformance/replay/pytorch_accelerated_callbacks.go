@@ -32,28 +32,35 @@ func (p *paCase) callbacks() (c paCallbacks, err error) {
 		case "probe_b":
 			made = &paProbeB{paProbe{p.rec, "b:"}}
 		case "save_best":
-			c.saveBest = &pa.SaveBestModel{SavePath: o.String("save_path", ""), WatchMetric: o.String("watch_metric", ""), GreaterIsBetter: o.Bool("greater_is_better", false),
-				KeepOnTrain: !o.Bool("reset_on_train", true), NoOptimizer: !o.Bool("save_optimizer", true), NoScheduler: !o.Bool("save_scheduler", true), NoLoadAtEnd: !o.Bool("load_saved_checkpoint", true)}
+			c.saveBest = &pa.SaveBestModel{SavePath: o.String("save_path", ""), WatchMetric: o.String("watch_metric",
+				""), GreaterIsBetter: o.Bool("greater_is_better", false),
+				KeepOnTrain: !o.Bool("reset_on_train", true), NoOptimizer: !o.Bool("save_optimizer", true),
+				NoScheduler: !o.Bool("save_scheduler", true), NoLoadAtEnd: !o.Bool("load_saved_checkpoint", true)}
 			made = c.saveBest
 		case "early_stopping":
-			c.stopping = &pa.EarlyStopping{Patience: o.Int("early_stopping_patience", 1), Threshold: o.FloatOrNil("early_stopping_threshold"), WatchMetric: o.String("watch_metric", ""),
+			c.stopping = &pa.EarlyStopping{Patience: o.Int("early_stopping_patience", 1),
+				Threshold: o.FloatOrNil("early_stopping_threshold"), WatchMetric: o.String("watch_metric", ""),
 				GreaterIsBetter: o.Bool("greater_is_better", false), KeepOnTrain: !o.Bool("reset_on_train", true)}
 			made = c.stopping
 		case "limit_batches":
 			made = &pa.LimitBatches{NumBatches: o.Int("num_batches", 0)}
 		case "ema":
-			c.ema = &pa.ModelEMA{Decay: o.FloatOrNil("decay"), NoEvaluation: !o.Bool("evaluate_during_training", true), SavePath: o.String("save_path", ""),
+			c.ema = &pa.ModelEMA{Decay: o.FloatOrNil("decay"), NoEvaluation: !o.Bool("evaluate_during_training", true),
+				SavePath:    o.String("save_path", ""),
 				WatchMetric: o.String("watch_metric", ""), GreaterIsBetter: o.Bool("greater_is_better", false)}
 			made = c.ema
 		case "step_evaluation":
 			made = &pa.StepBasedEvaluation{EvalEveryNSteps: o.Int("eval_every_n_steps", 0)}
 		case "limit_eval_steps":
-			made = &pa.LimitEvalSteps{NumEvalSteps: o.Int("num_eval_steps", 0), AlsoEpochs: !o.Bool("limit_intermediate_only", true)}
+			made = &pa.LimitEvalSteps{NumEvalSteps: o.Int("num_eval_steps", 0),
+				AlsoEpochs: !o.Bool("limit_intermediate_only", true)}
 		case "save_training_state":
-			made = &pa.SaveTrainingState{SaveDir: o.String("save_dir", ""), SaveEveryNEpochs: o.Int("save_every_n_epochs", 0), SaveEveryNSteps: o.Int("save_every_n_steps", 0),
+			made = &pa.SaveTrainingState{SaveDir: o.String("save_dir", ""),
+				SaveEveryNEpochs: o.Int("save_every_n_epochs", 0), SaveEveryNSteps: o.Int("save_every_n_steps", 0),
 				NotAtEnd: !o.Bool("save_at_end", true), MaxCheckpoints: o.Int("max_checkpoints", 0)}
 		case "wsd_checkpoint":
-			made = &pa.WSDCheckpoint{SaveDir: o.String("save_dir", ""), NoOptimizer: !o.Bool("save_optimizer", true), NoScheduler: !o.Bool("save_scheduler", true), InitialCheckpoint: o.String("initial_checkpoint", "")}
+			made = &pa.WSDCheckpoint{SaveDir: o.String("save_dir", ""), NoOptimizer: !o.Bool("save_optimizer", true),
+				NoScheduler: !o.Bool("save_scheduler", true), InitialCheckpoint: o.String("initial_checkpoint", "")}
 		case "terminate_on_nan": // it is one of the defaults
 		default:
 			return c, spec.Unsupportedf("the callback %q with the trainer pytorch_accelerated", callback.Kind)
@@ -71,15 +78,18 @@ func (p *paCase) callbacks() (c paCallbacks, err error) {
 // describe is what the recording says at the end of a phase.
 func (p *paCase) describe() trace.Object {
 	t, h := p.trainer, p.trainer.History()
-	o := trace.Object{{Name: "run_config", Value: runConfig(t.Config())}, {Name: "run_history", Value: historyValues(h)}, {Name: "current_epoch_at_end", Value: h.CurrentEpoch()}}
+	o := trace.Object{{Name: "run_config", Value: runConfig(t.Config())},
+		{Name: "run_history", Value: historyValues(h)}, {Name: "current_epoch_at_end", Value: h.CurrentEpoch()}}
 	if t.Schedule() != nil {
-		o = append(o, trace.Pair{Name: "scheduler_state", Value: trace.Object{{Name: "text", Value: t.ScheduleSteps()}}})
+		o = append(o, trace.Pair{Name: "scheduler_state",
+			Value: trace.Object{{Name: "text", Value: t.ScheduleSteps()}}})
 	}
 	best := trace.Object{}
 	add := func(name string, value float64, epoch int, ok bool) {
 		entry := trace.Object{{Name: "best_metric", Value: nil}, {Name: "best_metric_epoch", Value: nil}}
 		if ok {
-			entry = trace.Object{{Name: "best_metric", Value: trace.Hex(value)}, {Name: "best_metric_epoch", Value: epoch}}
+			entry = trace.Object{{Name: "best_metric", Value: trace.Hex(value)}, {Name: "best_metric_epoch",
+				Value: epoch}}
 		}
 		best = append(best, trace.Pair{Name: name, Value: entry})
 	}
@@ -102,19 +112,26 @@ func (p *paCase) describe() trace.Object {
 		if value, ok := c.Best(); ok {
 			metric = trace.Hex(value)
 		}
-		o = append(o, trace.Pair{Name: "early_stopping", Value: trace.Object{{Name: "counter", Value: c.Counter()}, {Name: "best_metric", Value: metric}}})
+		o = append(o, trace.Pair{Name: "early_stopping", Value: trace.Object{{Name: "counter", Value: c.Counter()},
+			{Name: "best_metric", Value: metric}}})
 	}
 	return o
 }
 
 func runConfig(c pa.RunConfig) trace.Object {
 	return trace.Object{
-		{Name: "num_epochs", Value: c.NumEpochs}, {Name: "train_per_device_batch_size", Value: c.TrainPerDeviceBatchSize}, {Name: "eval_per_device_batch_size", Value: c.EvalPerDeviceBatchSize},
-		{Name: "gradient_accumulation_steps", Value: c.GradientAccumulationSteps}, {Name: "gradient_clip_value", Value: hexOrNil(c.GradientClipValue)},
-		{Name: "train_total_batch_size", Value: c.TrainTotalBatchSize}, {Name: "eval_total_batch_size", Value: c.EvalTotalBatchSize},
-		{Name: "num_update_steps_per_epoch", Value: c.NumUpdateStepsPerEpoch}, {Name: "num_local_update_steps_per_epoch", Value: c.NumLocalUpdateStepsPerEpoch},
-		{Name: "max_num_train_steps", Value: c.MaxNumTrainSteps}, {Name: "is_local_process_zero", Value: c.IsLocalProcessZero}, {Name: "is_world_process_zero", Value: c.IsWorldProcessZero},
-		{Name: "is_distributed", Value: c.IsDistributed}, {Name: "mixed_precision", Value: c.MixedPrecision}, {Name: "num_processes", Value: c.NumProcesses},
+		{Name: "num_epochs", Value: c.NumEpochs}, {Name: "train_per_device_batch_size",
+			Value: c.TrainPerDeviceBatchSize}, {Name: "eval_per_device_batch_size", Value: c.EvalPerDeviceBatchSize},
+		{Name: "gradient_accumulation_steps", Value: c.GradientAccumulationSteps}, {Name: "gradient_clip_value",
+			Value: hexOrNil(c.GradientClipValue)},
+		{Name: "train_total_batch_size", Value: c.TrainTotalBatchSize}, {Name: "eval_total_batch_size",
+			Value: c.EvalTotalBatchSize},
+		{Name: "num_update_steps_per_epoch", Value: c.NumUpdateStepsPerEpoch},
+		{Name: "num_local_update_steps_per_epoch", Value: c.NumLocalUpdateStepsPerEpoch},
+		{Name: "max_num_train_steps", Value: c.MaxNumTrainSteps}, {Name: "is_local_process_zero",
+			Value: c.IsLocalProcessZero}, {Name: "is_world_process_zero", Value: c.IsWorldProcessZero},
+		{Name: "is_distributed", Value: c.IsDistributed}, {Name: "mixed_precision", Value: c.MixedPrecision},
+		{Name: "num_processes", Value: c.NumProcesses},
 	}
 }
 
@@ -126,8 +143,9 @@ func historyValues(h pa.RunHistory) trace.Object {
 	return o
 }
 
-// pythonNames are the names that Accelerate gives in Python to the files of a training state. What it saves as custom_checkpoint_0 is the schedule; the last of
-// ours is what the Trainer in Python saves by itself.
+// pythonNames are the names that Accelerate gives in Python to the files of a training state. What
+// it saves as custom_checkpoint_0 is the schedule; the last of ours is what the Trainer in Python
+// saves by itself.
 func pythonNames(files []string) []string {
 	own, most := -1, -1
 	for i, f := range files {

@@ -13,14 +13,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// paRecorder is the recording's callback, the first of the list, and what it and the methods have recorded.
+// paRecorder is the recording's callback, the first of the list, and what it and the methods have
+// recorded.
 type paRecorder struct {
 	model model
 
 	phases, batches, losses, unscaled, updates, clips, scheduler, tracker, events, flags, written []any
 	evaluations                                                                                   []*paEvaluation
 	initialRate                                                                                   any
-	seen                                                                                          int // losses at the last update
+	// losses at the last update
+	seen int
 }
 
 // paEvaluation is an evaluation epoch.
@@ -38,8 +40,10 @@ func (r *paRecorder) mark() mark {
 
 func (r *paRecorder) phase(info trace.Object, from mark) {
 	now := r.mark()
-	r.phases = append(r.phases, append(info, trace.Object{{Name: "batches", Value: now.batches - from.batches}, {Name: "updates", Value: now.updates - from.updates},
-		{Name: "events", Value: now.events - from.events}, {Name: "evaluations", Value: now.evaluations - from.evaluations}}...))
+	r.phases = append(r.phases, append(info, trace.Object{{Name: "batches", Value: now.batches - from.batches},
+		{Name: "updates", Value: now.updates - from.updates},
+		{Name: "events", Value: now.events - from.events},
+		{Name: "evaluations", Value: now.evaluations - from.evaluations}}...))
 }
 
 func (r *paRecorder) event(run *pa.Run, name string, extra ...trace.Pair) error {
@@ -94,8 +98,10 @@ func (r *paRecorder) OnTrainStepEnd(run *pa.Run, e pa.TrainStepEnd) error {
 }
 
 func (r *paRecorder) OnEvalEpochStart(run *pa.Run, e pa.EvalEpoch) error {
-	r.evaluations = append(r.evaluations, &paEvaluation{head: trace.Object{{Name: "after_update", Value: len(r.updates)}, {Name: "epoch", Value: run.History().CurrentEpoch()},
-		{Name: "intermediate", Value: e.Intermediate}, {Name: "model_training", Value: r.training()}}})
+	r.evaluations = append(r.evaluations,
+		&paEvaluation{head: trace.Object{{Name: "after_update", Value: len(r.updates)},
+			{Name: "epoch", Value: run.History().CurrentEpoch()},
+			{Name: "intermediate", Value: e.Intermediate}, {Name: "model_training", Value: r.training()}}})
 	return r.event(run, "on_eval_epoch_start", trace.Pair{Name: "is_intermediate", Value: e.Intermediate})
 }
 
@@ -113,14 +119,16 @@ func (r *paRecorder) OnCheckpointSaved(run *pa.Run, path string, c pa.Checkpoint
 			keys = append(keys, k)
 		}
 	}
-	r.written = append(r.written, trace.Object{{Name: "path", Value: path}, {Name: "keys", Value: keys}, {Name: "extra", Value: extraValues(c.Extra)},
+	r.written = append(r.written, trace.Object{{Name: "path", Value: path}, {Name: "keys", Value: keys},
+		{Name: "extra", Value: extraValues(c.Extra)},
 		{Name: "after_update", Value: len(r.updates)}, {Name: "epoch", Value: run.History().CurrentEpoch()}})
 	return nil
 }
 
 func (r *paRecorder) OnTrainingStateSaved(run *pa.Run, dir string, m pa.Metadata) error {
 	whole := append(trace.Object{{Name: "current_epoch", Value: m.CurrentEpoch}}, extraValues(m.Extra)...)
-	r.written = append(r.written, trace.Object{{Name: "path", Value: dir}, {Name: "extra", Value: extraValues(m.Extra)}, {Name: "metadata", Value: whole},
+	r.written = append(r.written, trace.Object{{Name: "path", Value: dir}, {Name: "extra", Value: extraValues(m.Extra)},
+		{Name: "metadata", Value: whole},
 		{Name: "after_update", Value: len(r.updates)}, {Name: "epoch", Value: run.History().CurrentEpoch()}})
 	return nil
 }
@@ -193,7 +201,8 @@ type paHistory struct {
 func (h *paHistory) UpdateMetric(name string, value float64) {
 	h.InMemoryRunHistory.UpdateMetric(name, value)
 	t := h.run.LossTracker()
-	h.rec.tracker = append(h.rec.tracker, trace.Object{{Name: "metric", Value: h.MetricNamePrefix() + name}, {Name: "total", Value: trace.Hex(t.TotalLoss)},
+	h.rec.tracker = append(h.rec.tracker, trace.Object{{Name: "metric", Value: h.MetricNamePrefix() + name},
+		{Name: "total", Value: trace.Hex(t.TotalLoss)},
 		{Name: "count", Value: t.RunningCount}, {Name: "value", Value: trace.Hex(value)}})
 	if n := len(h.rec.evaluations); n > 0 && name != "train_loss_epoch" {
 		h.rec.evaluations[n-1].done = true
@@ -210,11 +219,15 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 		}
 	}
 	return pa.Methods[row, batch]{
-		TrainEpochStart: hook("train_epoch_start", (*paTrainer).TrainEpochStart), OptimizerZeroGrad: hook("optimizer_zero_grad", (*paTrainer).OptimizerZeroGrad),
-		TrainEpochEnd: hook("train_epoch_end", (*paTrainer).TrainEpochEnd), EvalEpochStart: hook("eval_epoch_start", (*paTrainer).EvalEpochStart),
-		EvalEpochEnd: hook("eval_epoch_end", (*paTrainer).EvalEpochEnd), TrainingRunEpochEnd: hook("training_run_epoch_end", (*paTrainer).TrainingRunEpochEnd),
-		TrainingRunEnd: hook("training_run_end", (*paTrainer).TrainingRunEnd), EvaluationRunStart: hook("evaluation_run_start", (*paTrainer).EvaluationRunStart),
-		EvaluationRunEnd: hook("evaluation_run_end", (*paTrainer).EvaluationRunEnd),
+		TrainEpochStart:   hook("train_epoch_start", (*paTrainer).TrainEpochStart),
+		OptimizerZeroGrad: hook("optimizer_zero_grad", (*paTrainer).OptimizerZeroGrad),
+		TrainEpochEnd:     hook("train_epoch_end", (*paTrainer).TrainEpochEnd), EvalEpochStart: hook("eval_epoch_start",
+			(*paTrainer).EvalEpochStart),
+		EvalEpochEnd:        hook("eval_epoch_end", (*paTrainer).EvalEpochEnd),
+		TrainingRunEpochEnd: hook("training_run_epoch_end", (*paTrainer).TrainingRunEpochEnd),
+		TrainingRunEnd:      hook("training_run_end", (*paTrainer).TrainingRunEnd),
+		EvaluationRunStart:  hook("evaluation_run_start", (*paTrainer).EvaluationRunStart),
+		EvaluationRunEnd:    hook("evaluation_run_end", (*paTrainer).EvaluationRunEnd),
 		TrainingRunStart: hook("training_run_start", func(t *paTrainer) error {
 			if t.Schedule() != nil && p.args.train.ResumeFrom == "" {
 				r.initialRate = []trace.Hex{trace.Hex(t.LearningRate())}
@@ -224,7 +237,8 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 		CreateScheduler: func(t *paTrainer, values pa.Placeholders) (lr.Schedule, error) {
 			plan, err := t.CreateScheduler(values)
 			if err == nil && plan != nil && p.args.train.ResumeFrom != "" { // before the state is loaded
-				r.initialRate = []trace.Hex{trace.Hex(plan.Plan(t.LearningRate(), values.NumEpochs*values.NumUpdateStepsPerEpoch)(0))}
+				r.initialRate = []trace.Hex{trace.Hex(plan.Plan(t.LearningRate(),
+					values.NumEpochs*values.NumUpdateStepsPerEpoch)(0))}
 			}
 			return plan, err
 		},
@@ -232,7 +246,8 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 			if err := t.SchedulerStep(); err != nil {
 				return err
 			}
-			r.scheduler = append(r.scheduler, trace.Object{{Name: "after_update", Value: len(r.updates)}, {Name: "lr", Value: []trace.Hex{trace.Hex(t.LearningRate())}}})
+			r.scheduler = append(r.scheduler, trace.Object{{Name: "after_update", Value: len(r.updates)},
+				{Name: "lr", Value: []trace.Hex{trace.Hex(t.LearningRate())}}})
 			return nil
 		}),
 		OptimizerStep:           hook("optimizer_step", p.update),
@@ -248,7 +263,8 @@ func (p *paCase) outputs(t *paTrainer, b batch) (pa.BatchOutput, error) {
 		return pa.BatchOutput{}, errors.New("the batch has no x or no labels")
 	}
 	logits := p.model.predict(b)
-	return pa.BatchOutput{Loss: p.model.loss(logits, b.tensor("labels"), 0), ModelOutputs: []torch.Tensor{logits}, BatchSize: len(b.index)}, nil
+	return pa.BatchOutput{Loss: p.model.loss(logits, b.tensor("labels"), 0), ModelOutputs: []torch.Tensor{logits},
+		BatchSize: len(b.index)}, nil
 }
 
 func (p *paCase) trainBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
@@ -269,10 +285,13 @@ func (p *paCase) evalBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
 		return out, err
 	}
 	if n := len(r.evaluations); n == 0 || r.evaluations[n-1].done {
-		r.evaluations = append(r.evaluations, &paEvaluation{head: trace.Object{{Name: "after_update", Value: len(r.updates)}, {Name: "epoch", Value: t.History().CurrentEpoch()}, {Name: "ema", Value: true}}})
+		r.evaluations = append(r.evaluations,
+			&paEvaluation{head: trace.Object{{Name: "after_update", Value: len(r.updates)},
+				{Name: "epoch", Value: t.History().CurrentEpoch()}, {Name: "ema", Value: true}}})
 	}
 	e := r.evaluations[len(r.evaluations)-1]
-	e.samples, e.losses, e.sizes = append(e.samples, slices.Clone(b.index)), append(e.losses, trace.Hex(out.Loss.Item())), append(e.sizes, out.BatchSize)
+	e.samples, e.losses, e.sizes = append(e.samples, slices.Clone(b.index)),
+		append(e.losses, trace.Hex(out.Loss.Item())), append(e.sizes, out.BatchSize)
 	return out, nil
 }
 
@@ -285,7 +304,8 @@ func (p *paCase) backward(t *paTrainer, loss torch.Tensor) error {
 func (p *paCase) clip(t *paTrainer) error {
 	before := p.gradNorm()
 	err := t.ClipGradients()
-	p.rec.clips = append(p.rec.clips, trace.Object{{Name: "after_micro", Value: len(p.rec.losses)}, {Name: "norm_before", Value: before}, {Name: "norm_after", Value: p.gradNorm()}})
+	p.rec.clips = append(p.rec.clips, trace.Object{{Name: "after_micro", Value: len(p.rec.losses)},
+		{Name: "norm_before", Value: before}, {Name: "norm_after", Value: p.gradNorm()}})
 	return err
 }
 
@@ -303,9 +323,12 @@ func (p *paCase) update(t *paTrainer) error {
 	}
 	n := len(r.losses) - r.seen
 	r.seen = len(r.losses)
-	r.updates = append(r.updates, trace.Object{{Name: "update", Value: len(r.updates) + 1}, {Name: "after_micro", Value: len(r.losses)}, {Name: "micro_in_window", Value: n},
-		{Name: "grad_norm_at_step", Value: norm}, {Name: "lr", Value: []trace.Hex{trace.Hex(rate)}}, {Name: "momentum", Value: hexes(momentum)}, {Name: "skipped", Value: false},
-		{Name: "weights_norm", Value: weightsNorm(p.model)}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(p.model.module()))}})
+	r.updates = append(r.updates, trace.Object{{Name: "update", Value: len(r.updates) + 1},
+		{Name: "after_micro", Value: len(r.losses)}, {Name: "micro_in_window", Value: n},
+		{Name: "grad_norm_at_step", Value: norm}, {Name: "lr", Value: []trace.Hex{trace.Hex(rate)}},
+		{Name: "momentum", Value: hexes(momentum)}, {Name: "skipped", Value: false},
+		{Name: "weights_norm", Value: weightsNorm(p.model)}, {Name: "weights_sha256",
+			Value: weightsSHA(nn.Params(p.model.module()))}})
 	return nil
 }
 
@@ -336,9 +359,12 @@ func tensorStats(list []torch.Named) trace.Object {
 		torch.Scope(func() {
 			wide := t.Tensor.ToDType(torch.Float64)
 			first := torch.Values[float64](wide.View(-1))
-			o = append(o, trace.Pair{Name: t.Name, Value: trace.Object{{Name: "shape", Value: sizes(t.Tensor)}, {Name: "dtype", Value: t.Tensor.DType().String()},
-				{Name: "weights_sha256", Value: weightsSHA([]torch.Named{t})}, {Name: "abs_sum", Value: trace.Hex(wide.Abs().Sum(torch.DefaultDType).Item())},
-				{Name: "l2", Value: trace.Hex(wide.Norm(2).Item())}, {Name: "first", Value: hexes(first[:min(keep, len(first))])}}})
+			o = append(o, trace.Pair{Name: t.Name, Value: trace.Object{{Name: "shape", Value: sizes(t.Tensor)},
+				{Name: "dtype", Value: t.Tensor.DType().String()},
+				{Name: "weights_sha256", Value: weightsSHA([]torch.Named{t})},
+				{Name: "abs_sum", Value: trace.Hex(wide.Abs().Sum(torch.DefaultDType).Item())},
+				{Name: "l2", Value: trace.Hex(wide.Norm(2).Item())},
+				{Name: "first", Value: hexes(first[:min(keep, len(first))])}}})
 		})
 	}
 	return o
@@ -353,7 +379,8 @@ func (p *paCase) finish(failed error, left []string) *Run {
 	}
 	evaluations := []any{}
 	for _, e := range r.evaluations {
-		evaluations = append(evaluations, append(slices.Clone(e.head), trace.Object{{Name: "samples", Value: e.samples}, {Name: "batch_losses", Value: e.losses}, {Name: "batch_sizes", Value: e.sizes}}...))
+		evaluations = append(evaluations, append(slices.Clone(e.head), trace.Object{{Name: "samples", Value: e.samples},
+			{Name: "batch_losses", Value: e.losses}, {Name: "batch_sizes", Value: e.sizes}}...))
 	}
 	history := trace.Object{}
 	run := &Run{}
@@ -367,23 +394,32 @@ func (p *paCase) finish(failed error, left []string) *Run {
 		run.final = finalTensors(p.model, nil)
 	}
 	list := func(v []any) []any { return append([]any{}, v...) }
-	run.Trace = trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: list(r.phases)}, {Name: "batches", Value: list(r.batches)}, {Name: "micro_losses", Value: list(r.losses)},
-		{Name: "micro_losses_unscaled", Value: list(r.unscaled)}, {Name: "updates", Value: list(r.updates)}, {Name: "clips", Value: list(r.clips)}, {Name: "scheduler_steps", Value: list(r.scheduler)},
-		{Name: "loss_tracker", Value: list(r.tracker)}, {Name: "run_history", Value: history}, {Name: "events", Value: list(r.events)}, {Name: "train_flag", Value: list(r.flags)},
-		{Name: "evaluations", Value: evaluations}, {Name: "checkpoints", Value: trace.Object{{Name: "after", Value: left}, {Name: "written", Value: list(r.written)}}},
-		{Name: "printed", Value: trace.Object{{Name: "text", Value: ""}}}, {Name: "callback_list", Value: trace.Object{{Name: "type", Value: ""}}}, {Name: "error", Value: refused},
+	run.Trace = trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: list(r.phases)},
+		{Name: "batches", Value: list(r.batches)}, {Name: "micro_losses", Value: list(r.losses)},
+		{Name: "micro_losses_unscaled", Value: list(r.unscaled)}, {Name: "updates", Value: list(r.updates)},
+		{Name: "clips", Value: list(r.clips)}, {Name: "scheduler_steps", Value: list(r.scheduler)},
+		{Name: "loss_tracker", Value: list(r.tracker)}, {Name: "run_history", Value: history},
+		{Name: "events", Value: list(r.events)}, {Name: "train_flag", Value: list(r.flags)},
+		{Name: "evaluations", Value: evaluations},
+		{Name: "checkpoints", Value: trace.Object{{Name: "after", Value: left},
+			{Name: "written", Value: list(r.written)}}},
+		{Name: "printed", Value: trace.Object{{Name: "text", Value: ""}}}, {Name: "callback_list",
+			Value: trace.Object{{Name: "type", Value: ""}}}, {Name: "error", Value: refused},
 		{Name: "initial_lr", Value: r.initialRate},
-		{Name: "final", Value: trace.Object{{Name: "weights_norm", Value: weightsNorm(p.model)}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(p.model.module()))}}}}
+		{Name: "final", Value: trace.Object{{Name: "weights_norm", Value: weightsNorm(p.model)},
+			{Name: "weights_sha256", Value: weightsSHA(nn.Params(p.model.module()))}}}}
 	return run
 }
 
-// averageStayed tells whether ModelEMA has left its average, which is not trained, in the place of the model.
+// averageStayed tells whether ModelEMA has left its average, which is not trained, in the place of
+// the model.
 func (p *paCase) averageStayed() bool {
 	params := nn.Params(p.model.module())
 	return p.setup.ema != nil && !slices.ContainsFunc(params, func(t torch.Named) bool { return t.Tensor.NeedsGrad() })
 }
 
-// withoutParameters names the optimizer's tensors as the recording does where it finds none of their parameters in the model: all alike, so that the last stays.
+// withoutParameters names the optimizer's tensors as the recording does where it finds none of
+// their parameters in the model: all alike, so that the last stays.
 func withoutParameters(tensors []tensorBytes) []tensorBytes {
 	var out []tensorBytes
 	for _, t := range tensors {

@@ -33,7 +33,8 @@ type recorder struct {
 // start records the initial weights, at its first call.
 func (r *recorder) start(m model) {
 	if r.initial == nil {
-		r.initial = trace.Object{{Name: "weights_norm", Value: weightsNorm(m)}, {Name: "weights_sha256", Value: weightsSHA(nn.Params(m.module()))}}
+		r.initial = trace.Object{{Name: "weights_norm", Value: weightsNorm(m)}, {Name: "weights_sha256",
+			Value: weightsSHA(nn.Params(m.module()))}}
 	}
 }
 
@@ -63,16 +64,21 @@ func (r *recorder) paramGroups(o optim.Optimizer) {
 }
 
 // update records an update after the weights have moved. norm is nil where none was computed.
-func (r *recorder) update(number int, epoch any, norm *float64, rates []float64, m model, skipped bool, more ...trace.Pair) {
-	o := trace.Object{{Name: "update", Value: number}, {Name: "epoch", Value: epoch}, {Name: "loss_window", Value: append([]any{}, r.window...)},
-		{Name: "grad_norm", Value: hexOrNil(norm)}, {Name: "lr", Value: hexes(rates)}, {Name: "skipped", Value: skipped}}
+func (r *recorder) update(number int, epoch any, norm *float64, rates []float64, m model, skipped bool,
+	more ...trace.Pair) {
+	o := trace.Object{{Name: "update", Value: number}, {Name: "epoch", Value: epoch},
+		{Name: "loss_window", Value: append([]any{}, r.window...)},
+		{Name: "grad_norm", Value: hexOrNil(norm)}, {Name: "lr", Value: hexes(rates)},
+		{Name: "skipped", Value: skipped}}
 	o = append(o, more...)
-	o = append(o, trace.Pair{Name: "weights_norm", Value: weightsNorm(m)}, trace.Pair{Name: "weights_sha256", Value: weightsSHA(nn.Params(m.module()))})
+	o = append(o, trace.Pair{Name: "weights_norm", Value: weightsNorm(m)}, trace.Pair{Name: "weights_sha256",
+		Value: weightsSHA(nn.Params(m.module()))})
 	r.updates = append(r.updates, o)
 	r.window = nil
 }
 
-// evaluation records an evaluation and which rows it saw; their order only where it is not 0, 1, 2, ...
+// evaluation records an evaluation and which rows it saw; their order only where it is not 0, 1, 2,
+// ...
 func (r *recorder) evaluation(fields trace.Object) {
 	fields = append(fields, trace.Pair{Name: "seen", Value: len(r.order)})
 	for i, at := range r.order {
@@ -95,20 +101,27 @@ func (r *recorder) mark() mark {
 // phase records the end of a phase that began at a mark.
 func (r *recorder) phase(do string, from mark) {
 	now := r.mark()
-	r.phases = append(r.phases, trace.Object{{Name: "do", Value: do}, {Name: "batches", Value: now.batches - from.batches}, {Name: "updates", Value: now.updates - from.updates},
-		{Name: "events", Value: now.events - from.events}, {Name: "evaluations", Value: now.evaluations - from.evaluations}})
+	r.phases = append(r.phases, trace.Object{{Name: "do", Value: do},
+		{Name: "batches", Value: now.batches - from.batches}, {Name: "updates", Value: now.updates - from.updates},
+		{Name: "events", Value: now.events - from.events},
+		{Name: "evaluations", Value: now.evaluations - from.evaluations}})
 }
 
-// trace puts the record together; fields replace those of the same name, and follow where there are none.
+// trace puts the record together; fields replace those of the same name, and follow where there are
+// none.
 func (r *recorder) trace(err error, fields ...trace.Pair) trace.Object {
 	refused := any(nil)
 	if err != nil {
-		refused = trace.Object{{Name: "where", Value: r.where}, {Name: "type", Value: fmt.Sprintf("%T", root(err))}, {Name: "text", Value: err.Error()}}
+		refused = trace.Object{{Name: "where", Value: r.where}, {Name: "type", Value: fmt.Sprintf("%T", root(err))},
+			{Name: "text", Value: err.Error()}}
 	}
-	o := trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: r.phases}, {Name: "initial", Value: r.initial}, {Name: "batches", Value: r.batches},
-		{Name: "micro_losses", Value: r.microLosses}, {Name: "param_groups", Value: r.groups}, {Name: "updates", Value: r.updates}, {Name: "log_history", Value: []any{}},
+	o := trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: r.phases},
+		{Name: "initial", Value: r.initial}, {Name: "batches", Value: r.batches},
+		{Name: "micro_losses", Value: r.microLosses}, {Name: "param_groups", Value: r.groups},
+		{Name: "updates", Value: r.updates}, {Name: "log_history", Value: []any{}},
 		{Name: "events", Value: r.events}, {Name: "evaluations", Value: r.evaluations},
-		{Name: "checkpoints", Value: trace.Object{{Name: "written", Value: r.written}, {Name: "after", Value: []string{}}}},
+		{Name: "checkpoints", Value: trace.Object{{Name: "written", Value: r.written},
+			{Name: "after", Value: []string{}}}},
 		{Name: "best", Value: nil}, {Name: "train_output", Value: nil}, {Name: "error", Value: refused}}
 	for _, f := range fields {
 		if i := slices.IndexFunc(o, func(p trace.Pair) bool { return p.Name == f.Name }); i >= 0 {
@@ -138,7 +151,8 @@ func root(err error) error {
 func environment() trace.Object {
 	o := trace.Object{{Name: "peer", Value: "gotrainer"}}
 	if build, err := torch.BuildInfo(); err == nil {
-		o = append(o, trace.Pair{Name: "torch", Value: strings.Split(build.Version, "+")[0]}, trace.Pair{Name: "cpu_capability", Value: build.CPUCapability},
+		o = append(o, trace.Pair{Name: "torch", Value: strings.Split(build.Version, "+")[0]},
+			trace.Pair{Name: "cpu_capability", Value: build.CPUCapability},
 			trace.Pair{Name: "threads", Value: torch.Threads()})
 	}
 	return o
@@ -179,7 +193,8 @@ func weightsNorm(m model) trace.Hex {
 	return trace.Hex(math.Sqrt(sum))
 }
 
-// weightsSHA is the sha256 over tensors in the order of their names, each as little-endian contiguous bytes.
+// weightsSHA is the sha256 over tensors in the order of their names, each as little-endian
+// contiguous bytes.
 func weightsSHA(list []torch.Named) string {
 	var raws [][]byte
 	for _, p := range sorted(list) {

@@ -1,14 +1,16 @@
-// Package replay runs conformance cases with gotrainer's public API: a file for each trainer that was recorded. What a case asks for is mapped
-// to the code that a user of gotrainer would write; no case is known by its name.
+// Package replay runs conformance cases with gotrainer's public API: a file for each trainer that
+// was recorded. What a case asks for is mapped to the code that a user of gotrainer would write; no
+// case is known by its name.
 //
 //	run, err := replay.Case(ctx, "cases/hf/accum4_tail") // err: an *spec.Unsupported, or a case that cannot be read
 //	err = run.Write("traces/hf/accum4_tail")
 //
 // # Adding a trainer
 //
-// A trainer is a function from a specification to a [Run] in a file of its own, and a line in peers. It takes the arguments it knows out of the specification,
-// so that one it does not know makes the case unsupported, and records with a recorder what happens. A refusal, where the recorded trainer would have refused,
-// is part of the trace and no error.
+// A trainer is a function from a specification to a [Run] in a file of its own, and a line in
+// peers. It takes the arguments it knows out of the specification, so that one it does not know
+// makes the case unsupported, and records with a recorder what happens. A refusal, where the
+// recorded trainer would have refused, is part of the trace and no error.
 package replay
 
 import (
@@ -43,8 +45,9 @@ type Run struct {
 	final []tensorBytes
 }
 
-// Case reads a case's folder and replays it. The error is an [*spec.Unsupported] if something of the case cannot be run; a mistake in the case; or a panic of
-// the code that ran it, which never goes through.
+// Case reads a case's folder and replays it. The error is an [*spec.Unsupported] if something of
+// the case cannot be run; a mistake in the case; or a panic of the code that ran it, which never
+// goes through.
 func Case(ctx context.Context, dir string) (run *Run, s *spec.Spec, err error) {
 	if s, err = spec.Read(dir); err != nil {
 		return nil, nil, err
@@ -100,12 +103,14 @@ func (r *Run) Write(dir string) error {
 		if !ok {
 			return fmt.Errorf("tensor %q has dtype %s, which files cannot hold", t.name, t.dtype)
 		}
-		entries = append(entries, safetensors.Entry{Name: t.name, DType: dtype, Shape: t.shape, Data: safetensors.Bytes(t.raw)})
+		entries = append(entries, safetensors.Entry{Name: t.name, DType: dtype, Shape: t.shape,
+			Data: safetensors.Bytes(t.raw)})
 	}
 	return safetensors.WriteFile(path, entries, nil)
 }
 
-// noMore refuses what the loops written by hand do not have: a field of the specification that nobody has taken, and fields of the others' phases.
+// noMore refuses what the loops written by hand do not have: a field of the specification that
+// nobody has taken, and fields of the others' phases.
 func noMore(s *spec.Spec) error {
 	if err := s.More.Done(); err != nil {
 		return err
@@ -122,7 +127,8 @@ func noMore(s *spec.Spec) error {
 	return s.Data.Options.Done()
 }
 
-// aboutCase tells whether an error is about the case, or about what can be replayed, and no refusal of the run.
+// aboutCase tells whether an error is about the case, or about what can be replayed, and no refusal
+// of the run.
 func aboutCase(err error) bool {
 	var u *spec.Unsupported
 	var t *spec.TypeError

@@ -13,7 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// column is one column of a data set, or of a batch: a tensor as bytes, so that loaders need no libtorch.
+// column is one column of a data set, or of a batch: a tensor as bytes, so that loaders need no
+// libtorch.
 type column struct {
 	dtype safetensors.DType
 	shape []int64 // the first dimension counts rows
@@ -45,8 +46,10 @@ func (b batch) tensor(name string) torch.Tensor {
 
 // dtypes are the element types that columns may have.
 var dtypes = map[safetensors.DType]torch.DType{
-	safetensors.F32: torch.Float32, safetensors.F64: torch.Float64, safetensors.F16: torch.Float16, safetensors.BF16: torch.BFloat16,
-	safetensors.I64: torch.Int64, safetensors.I32: torch.Int32, safetensors.I16: torch.Int16, safetensors.I8: torch.Int8,
+	safetensors.F32: torch.Float32, safetensors.F64: torch.Float64, safetensors.F16: torch.Float16,
+	safetensors.BF16: torch.BFloat16,
+	safetensors.I64:  torch.Int64, safetensors.I32: torch.Int32, safetensors.I16: torch.Int16,
+	safetensors.I8: torch.Int8,
 	safetensors.U8: torch.Uint8, safetensors.Bool: torch.Bool,
 }
 
@@ -71,7 +74,8 @@ func readRows(s *spec.Spec) (map[string]*rows, error) {
 	for _, t := range f.Tensors() {
 		split, name, ok := strings.Cut(t.Name, ".")
 		if !ok || len(t.Shape) == 0 {
-			return nil, fmt.Errorf("%s: tensor %q: want a name of the form split.column and at least one dimension", path, t.Name)
+			return nil, fmt.Errorf("%s: tensor %q: want a name of the form split.column and at least one dimension",
+				path, t.Name)
 		}
 		if _, ok := dtypes[t.DType]; !ok {
 			return nil, spec.Unsupportedf("%s: tensor %q has dtype %s", path, t.Name, t.DType)
@@ -86,7 +90,8 @@ func readRows(s *spec.Spec) (map[string]*rows, error) {
 			splits[split] = r
 		}
 		if int(t.Shape[0]) != r.n {
-			return nil, fmt.Errorf("%s: tensor %q has %d rows, another column of the split has %d", path, t.Name, t.Shape[0], r.n)
+			return nil, fmt.Errorf("%s: tensor %q has %d rows, another column of the split has %d", path, t.Name,
+				t.Shape[0], r.n)
 		}
 		r.columns[name] = column{t.DType, t.Shape, raw}
 	}
@@ -130,7 +135,8 @@ func (c column) at(i int) column {
 	return column{c.dtype, slices.Clone(c.shape[1:]), c.raw[i*size : (i+1)*size]}
 }
 
-// collate stacks rows. One-dimensional values of unequal length are padded on the right to the longest: labels with -100, everything else with 0.
+// collate stacks rows. One-dimensional values of unequal length are padded on the right to the
+// longest: labels with -100, everything else with 0.
 func collate(list []row) (batch, error) {
 	b := batch{columns: map[string]column{}}
 	for _, r := range list {
@@ -144,7 +150,8 @@ func collate(list []row) (batch, error) {
 				uneven = uneven || v.shape[0] != first.shape[0]
 				longest = max(longest, v.shape[0])
 			} else if !slices.Equal(v.shape, first.shape) {
-				return batch{}, fmt.Errorf("column %s: sample %d has shape %v, sample %d has %v", name, list[0].index, first.shape, r.index, v.shape)
+				return batch{}, fmt.Errorf("column %s: sample %d has shape %v, sample %d has %v", name, list[0].index,
+					first.shape, r.index, v.shape)
 			}
 		}
 		c := column{dtype: first.dtype, shape: append([]int64{int64(len(list))}, first.shape...)}
@@ -209,7 +216,8 @@ func integers(c column) []int64 {
 	return out
 }
 
-// keep returns the batch with the columns that a model takes: what remove_unused_columns of Hugging Face does.
+// keep returns the batch with the columns that a model takes: what remove_unused_columns of Hugging
+// Face does.
 func (b batch) keep(names []string) batch {
 	kept := batch{index: b.index, columns: map[string]column{}}
 	for name, c := range b.columns {

@@ -11,9 +11,11 @@ import (
 	"strings"
 )
 
-// Object is a JSON object that is read field by field. Each method takes one field, with its default where the field is absent; the first value
-// of a wrong type is remembered, so that a reader needs no error check after every field. [Object.Done] returns that error, or an [*Unsupported]
-// that names the fields nobody has asked for: what is not understood must not be passed over.
+// Object is a JSON object that is read field by field. Each method takes one field, with its
+// default where the field is absent; the first value of a wrong type is remembered, so that a
+// reader needs no error check after every field. [Object.Done] returns that error, or an
+// [*Unsupported] that names the fields nobody has asked for: what is not understood must not be
+// passed over.
 type Object struct {
 	path   string // for messages: "args", "phases[1].args"; empty for the whole file
 	fields map[string]any
@@ -28,7 +30,8 @@ type Unsupported struct {
 
 func (u *Unsupported) Error() string { return u.What }
 
-// TypeError says which field of a specification has a value that cannot be. It is a mistake in the case and tells nothing of who runs it.
+// TypeError says which field of a specification has a value that cannot be. It is a mistake in the
+// case and tells nothing of who runs it.
 type TypeError struct{ Field, Found, Want string }
 
 func (e *TypeError) Error() string { return fmt.Sprintf("%s is %s, want %s", e.Field, e.Found, e.Want) }
@@ -54,7 +57,8 @@ func ParseObject(text []byte) (*Object, error) {
 	return newObject("", fields, new(error)), nil
 }
 
-// ParseJSON reads one JSON value. Numbers are json.Number, so that integers and fractions stay apart. A key that occurs twice in an object is an error.
+// ParseJSON reads one JSON value. Numbers are json.Number, so that integers and fractions stay
+// apart. A key that occurs twice in an object is an error.
 func ParseJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -117,7 +121,8 @@ func newObject(path string, fields map[string]any, err *error) *Object {
 	return &Object{path: path, fields: fields, taken: map[string]bool{}, err: err}
 }
 
-// Merge returns the object with the fields of others over its own. What has been taken of it is forgotten. Nil stands for an empty object.
+// Merge returns the object with the fields of others over its own. What has been taken of it is
+// forgotten. Nil stands for an empty object.
 func (o *Object) Merge(others ...*Object) *Object {
 	merged := map[string]any{}
 	path := ""
@@ -336,8 +341,9 @@ func (o *Object) Objects(name string) []*Object {
 // Err returns the first value of a wrong type so far.
 func (o *Object) Err() error { return *o.err }
 
-// Done returns the first value of a wrong type, or an [*Unsupported] that names the fields that were not taken. It looks into this object only: a reader
-// that takes objects within it asks each of them.
+// Done returns the first value of a wrong type, or an [*Unsupported] that names the fields that
+// were not taken. It looks into this object only: a reader that takes objects within it asks each
+// of them.
 func (o *Object) Done() error {
 	if o == nil {
 		return nil

@@ -1,10 +1,12 @@
-// Package spec reads the description of a recorded training run: spec.json of a conformance case, in the form that docs/conformance.md describes.
+// Package spec reads the description of a recorded training run: spec.json of a conformance case,
+// in the form that docs/conformance.md describes.
 //
 //	s, err := spec.Read("cases/hf/accum4_tail")
 //	fmt.Println(s.Peer, s.Model.Kind, s.Args.Float("learning_rate", 5e-5))
 //
-// The parts that every trainer has in common are fields of [Spec]. The arguments stay an [Object], since their names and defaults are the
-// trainer's own: whoever replays the case takes them one by one, and what nobody has taken makes the case unsupported.
+// The parts that every trainer has in common are fields of [Spec]. The arguments stay an [Object],
+// since their names and defaults are the trainer's own: whoever replays the case takes them one by
+// one, and what nobody has taken makes the case unsupported.
 package spec
 
 import (
@@ -40,7 +42,8 @@ type Model struct {
 	Freeze  []string // prefixes of names of parameters without gradient
 }
 
-// Init says where the initial weights come from. At most one of its fields is set; none means init.safetensors.
+// Init says where the initial weights come from. At most one of its fields is set; none means
+// init.safetensors.
 type Init struct {
 	Seed    *uint64 // torch.manual_seed, then the model is constructed
 	ByPeer  bool    // "model_init": the trainer seeds and constructs
@@ -62,7 +65,8 @@ type Callback struct {
 	Options *Object
 }
 
-// Phase is one thing that is done: a training, perhaps of a resumed run, an evaluation or a prediction.
+// Phase is one thing that is done: a training, perhaps of a resumed run, an evaluation or a
+// prediction.
 type Phase struct {
 	Do              string
 	StopAfterUpdate *int
@@ -158,7 +162,8 @@ func (s *Spec) readData(o *Object) {
 		o.Fail("data", "an object")
 		return
 	}
-	s.Data = Data{Kind: d.String("kind", ""), Trim: d.Bool("trim", false), Iterable: d.Bool("iterable", false), EvalSets: d.Strings("eval_sets"), Options: d}
+	s.Data = Data{Kind: d.String("kind", ""), Trim: d.Bool("trim", false), Iterable: d.Bool("iterable", false),
+		EvalSets: d.Strings("eval_sets"), Options: d}
 	d.Any("make") // how the rows came about; they are in data.safetensors
 }
 
@@ -168,7 +173,8 @@ func (s *Spec) readPhases(o *Object) {
 		return
 	}
 	for _, p := range o.Objects("phases") {
-		phase := Phase{Do: p.String("do", ""), SameTrainer: p.Bool("same_trainer", false), Args: p.Object("args"), Options: p}
+		phase := Phase{Do: p.String("do", ""), SameTrainer: p.Bool("same_trainer", false), Args: p.Object("args"),
+			Options: p}
 		if p.Has("stop_after_update") {
 			n := p.Int("stop_after_update", 0)
 			phase.StopAfterUpdate = &n
@@ -211,13 +217,15 @@ func (s *Spec) PhaseArgs(p Phase) *Object {
 	return s.Args.Merge(p.Args)
 }
 
-// Tolerance is the relative difference that numbers of the case may have: rtol, or what is usual for its precision.
+// Tolerance is the relative difference that numbers of the case may have: rtol, or what is usual
+// for its precision.
 func (s *Spec) Tolerance() float64 {
 	if s.RTol != nil {
 		return *s.RTol
 	}
 	a := s.Args.fields
-	if truth(a["bf16"]) || truth(a["bf16_full_eval"]) || a["mixed_precision"] == "bf16" || a["mixed_precision"] == "fp16" {
+	if truth(a["bf16"]) || truth(a["bf16_full_eval"]) || a["mixed_precision"] == "bf16" ||
+		a["mixed_precision"] == "fp16" {
 		return 2e-2
 	}
 	return 1e-4

@@ -18,7 +18,8 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *s.Init.Seed != 5 || s.Tolerance() != 0.5 || !s.Data.Trim || s.Model.Freeze[0] != "layers.0" || s.Callbacks[0].Kind != "control" || !s.HasMetrics {
+	if *s.Init.Seed != 5 || s.Tolerance() != 0.5 || !s.Data.Trim || s.Model.Freeze[0] != "layers.0" ||
+		s.Callbacks[0].Kind != "control" || !s.HasMetrics {
 		t.Errorf("%+v", s)
 	}
 	if p := s.Phases; *p[0].StopAfterUpdate != 0 || !p[1].ResumeNewest || p[2].Resume != "checkpoint-4" {
@@ -38,7 +39,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"a string for a number", `"threads": 1`, `"threads": "x"`, `threads is "x", want a whole number`},
 		{"a fraction of a thread", `"threads": 1`, `"threads": 1.5`, `threads is 1.5, want a whole number`},
 		{"no thread at all", `"threads": 1`, `"threads": 0`, "threads is 0"},
-		{"a list for an object", `"model": {"kind": "mlp", "sizes": [8, 4], "freeze": ["layers.0"]}`, `"model": []`, "model is a list of 0, want an object"},
+		{"a list for an object", `"model": {"kind": "mlp", "sizes": [8, 4], "freeze": ["layers.0"]}`, `"model": []`,
+			"model is a list of 0, want an object"},
 		{"no peer", `"peer": "hf", `, ``, "peer is missing"},
 		{"no kind", `"kind": "mlp", `, ``, "model.kind is missing"},
 		{"an unknown init", `{"seed": 5}`, `"zeros"`, `init is "zeros"`},
@@ -104,7 +106,8 @@ func TestWhatNobodyHasTakenIsUnsupported(t *testing.T) {
 }
 
 func TestTolerance(t *testing.T) {
-	for args, want := range map[string]float64{`{}`: 1e-4, `{"bf16": true}`: 2e-2, `{"mixed_precision": "fp16"}`: 2e-2, `{"mixed_precision": "no"}`: 1e-4, `{"bf16": false}`: 1e-4} {
+	for args, want := range map[string]float64{`{}`: 1e-4, `{"bf16": true}`: 2e-2, `{"mixed_precision": "fp16"}`: 2e-2,
+		`{"mixed_precision": "no"}`: 1e-4, `{"bf16": false}`: 1e-4} {
 		s, err := Parse([]byte(`{"peer": "hf", "model": {"kind": "mlp"}, "data": {}, "args": ` + args + `}`))
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +131,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for specifications that make the reader panic, or that it reads but cannot say what is left over of.
+// FuzzParse looks for specifications that make the reader panic, or that it reads but cannot say
+// what is left over of.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(`{"peer": "hf", "model": {"kind": 1}, "init": {"formula": {}}, "data": {"trim": 3}}`))

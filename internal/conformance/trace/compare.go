@@ -34,7 +34,8 @@ var (
 	// unjudged are recorded for the reader.
 	unjudged = set("env", "_note")
 	// notOurs are Python's own names and words.
-	notOurs = set("files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search", "is_local_process_zero", "is_world_process_zero")
+	notOurs = set("files", "text", "type", "trial_name", "trial_params", "total_flos", "is_hyper_param_search",
+		"is_local_process_zero", "is_world_process_zero")
 )
 
 func set(names ...string) map[string]bool {
@@ -128,8 +129,10 @@ func Parse(text []byte) (map[string]any, error) {
 	return fields, nil
 }
 
-// order is that in which a run makes what the fields tell, so that the first difference is the cause of the others.
-var order = []string{"phases", "initial", "param_groups", "batches", "micro_losses", "updates", "events", "evaluations", "log_history"}
+// order is that in which a run makes what the fields tell, so that the first difference is the
+// cause of the others.
+var order = []string{"phases", "initial", "param_groups", "batches", "micro_losses", "updates", "events", "evaluations",
+	"log_history"}
 
 func fields(stored map[string]any) []string {
 	names := make([]string, 0, len(stored))
@@ -146,7 +149,8 @@ func fields(stored map[string]any) []string {
 	return names
 }
 
-// Compare holds a trace against a stored one. Fields that only got has are ignored; one that it lacks is a mismatch.
+// Compare holds a trace against a stored one. Fields that only got has are ignored; one that it
+// lacks is a mismatch.
 func Compare(stored, got map[string]any, r Rules) Report {
 	var out Report
 	refused, ours := truthy(stored["error"]), truthy(got["error"])
@@ -157,7 +161,8 @@ func Compare(stored, got map[string]any, r Rules) Report {
 			row.Verdict, row.Detail = Mismatch, "the peer refused: "+short(stored["error"])
 		}
 		out = append(out, row)
-		if e, ok := stored["error"].(map[string]any); ok && (e["where"] == "arguments" || e["where"] == "trainer" || e["where"] == "setup") {
+		if e, ok := stored["error"].(map[string]any); ok && (e["where"] == "arguments" || e["where"] == "trainer" ||
+			e["where"] == "setup") {
 			return out
 		}
 	case ours:
@@ -336,7 +341,8 @@ func (f *field) row(name string, strict bool) Row {
 		if strict {
 			r.Verdict = Mismatch
 		}
-		r.Detail = fmt.Sprintf("%d/%d numbers and %d/%d weight hashes bitwise, worst %.2e", f.bitwise, f.numbers, f.same, f.hashes, f.worst)
+		r.Detail = fmt.Sprintf("%d/%d numbers and %d/%d weight hashes bitwise, worst %.2e", f.bitwise, f.numbers,
+			f.same, f.hashes, f.worst)
 	case f.numbers > 0 || f.hashes > 0:
 		r.Verdict = Bitwise
 	}

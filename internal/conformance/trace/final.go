@@ -17,8 +17,9 @@ import (
 // FinalName is the file of the tensors that a run ended with.
 const FinalName = "final.safetensors"
 
-// noise tells whether a tensor belongs to a parameter whose true gradient is zero, since softmax or BatchNorm removes it: adaptive optimizers turn its
-// rounding noise into steps, so only bitwise equality says anything about it.
+// noise tells whether a tensor belongs to a parameter whose true gradient is zero, since softmax or
+// BatchNorm removes it: adaptive optimizers turn its rounding noise into steps, so only bitwise
+// equality says anything about it.
 func noise(m spec.Model, name string) bool {
 	if m.Kind == "bert" {
 		return strings.Contains(name, "attention.self.key.bias")
@@ -33,8 +34,9 @@ func noise(m spec.Model, name string) bool {
 
 var hiddenBias = regexp.MustCompile(`layers\.(\d+)\.bias`)
 
-// CompareFinal holds the tensors that a run ended with against the stored ones, those of dir. A tensor is bitwise equal, or the 2-norm of the difference is
-// no more than the tolerance times the 2-norm; optimizer states have ten times the tolerance.
+// CompareFinal holds the tensors that a run ended with against the stored ones, those of dir. A
+// tensor is bitwise equal, or the 2-norm of the difference is no more than the tolerance times the
+// 2-norm; optimizer states have ten times the tolerance.
 func CompareFinal(s *spec.Spec, dir, got string, r Rules) (Row, error) {
 	row := Row{Field: FinalName}
 	stored, err := readTensors(filepath.Join(dir, FinalName))
@@ -81,13 +83,15 @@ func CompareFinal(s *spec.Spec, dir, got string, r Rules) (Row, error) {
 	}
 	switch {
 	case len(missing) > 0:
-		row.Verdict, row.Detail = Mismatch, fmt.Sprintf("%d tensors missing or of another size, first %s", len(missing), missing[0])
+		row.Verdict, row.Detail = Mismatch, fmt.Sprintf("%d tensors missing or of another size, first %s", len(missing),
+			missing[0])
 	case len(bad) > 0:
 		row.Verdict, row.Detail = Mismatch, fmt.Sprintf("%d tensors, first %s", len(bad), bad[0])
 	case same == len(names):
 		row.Verdict, row.Detail = Bitwise, fmt.Sprintf("%d tensors", same)
 	default:
-		row.Verdict, row.Detail = Within, fmt.Sprintf("%d/%d tensors bitwise, worst relative difference %.2e", same, len(names), row.Worst)
+		row.Verdict, row.Detail = Within, fmt.Sprintf("%d/%d tensors bitwise, worst relative difference %.2e", same,
+			len(names), row.Worst)
 		if r.Strict {
 			row.Verdict = Mismatch
 		}
@@ -169,7 +173,8 @@ func half(b uint16) float64 {
 	return sign * math.Ldexp(1024+mantissa, exponent-25)
 }
 
-// sameWithNaN tells whether two tensors that hold a NaN have equal elements, NaN being equal to NaN.
+// sameWithNaN tells whether two tensors that hold a NaN have equal elements, NaN being equal to
+// NaN.
 func sameWithNaN(a, b []float64) bool {
 	found := false
 	for i := range a {

@@ -13,7 +13,8 @@ import (
 // Hex is a number that is written as Python's float.hex writes it.
 type Hex float64
 
-// FormatHex writes a number as Python's float.hex does, 13 digits and all; what is not finite as "nan", "inf" or "-inf".
+// FormatHex writes a number as Python's float.hex does, 13 digits and all; what is not finite as
+// "nan", "inf" or "-inf".
 func FormatHex(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return pyfloat.Repr(v)
@@ -50,7 +51,8 @@ func ParseFloat(text string) (float64, bool) {
 	return v, err == nil
 }
 
-// number is the value of a JSON number or of a string that stands for one; ok is false for anything else.
+// number is the value of a JSON number or of a string that stands for one; ok is false for anything
+// else.
 func number(v any) (f float64, ok bool) {
 	switch v := v.(type) {
 	case json.Number:

@@ -15,7 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// TestCompareAgreesWithTheJudge holds the rules against the verdicts of the recordings' own compare.py (testdata/verdicts.py).
+// TestCompareAgreesWithTheJudge holds the rules against the verdicts of the recordings' own
+// compare.py (testdata/verdicts.py).
 func TestCompareAgreesWithTheJudge(t *testing.T) {
 	text, err := os.ReadFile("testdata/verdicts.json")
 	if err != nil {
@@ -37,7 +38,8 @@ func TestCompareAgreesWithTheJudge(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := map[string]string{}
-		for _, row := range Compare(c["stored"].(map[string]any), c["got"].(map[string]any), Rules{RTol: rtol, Strict: c["strict"].(bool)}) {
+		for _, row := range Compare(c["stored"].(map[string]any), c["got"].(map[string]any),
+			Rules{RTol: rtol, Strict: c["strict"].(bool)}) {
 			got[row.Field] = row.Verdict.String()
 			seen[row.Verdict]++
 		}
@@ -92,7 +94,8 @@ func TestNumbersReadBackAsTheyWere(t *testing.T) {
 }
 
 func TestMarshal(t *testing.T) {
-	o := Object{{"a", nil}, {"b", []any{Object{{"x", Hex(0.5)}, {"y", []Hex{1}}}, []int{1, 2}}}, {"c", map[string]any{"z": true, "k": math.NaN()}}, {"d", []string{}}, {"e", int64(3)}}
+	o := Object{{"a", nil}, {"b", []any{Object{{"x", Hex(0.5)}, {"y", []Hex{1}}}, []int{1, 2}}},
+		{"c", map[string]any{"z": true, "k": math.NaN()}}, {"d", []string{}}, {"e", int64(3)}}
 	text, err := Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -123,8 +126,10 @@ func TestMarshal(t *testing.T) {
 }
 
 func TestReportTellsWhereADifferenceBegins(t *testing.T) {
-	stored := map[string]any{"updates": []any{map[string]any{"weights_norm": "0x1.0p+0"}}, "micro_losses": []any{"0x1.0p+0", "0x1.8p+0"}, "best": map[string]any{"step": json.Number("1")}}
-	got := map[string]any{"updates": []any{map[string]any{"weights_norm": "0x1.0000000000001p+0"}}, "micro_losses": []any{"0x1.0p+0", "0x1.8000000000001p+0"}, "best": map[string]any{"step": json.Number("2")}}
+	stored := map[string]any{"updates": []any{map[string]any{"weights_norm": "0x1.0p+0"}},
+		"micro_losses": []any{"0x1.0p+0", "0x1.8p+0"}, "best": map[string]any{"step": json.Number("1")}}
+	got := map[string]any{"updates": []any{map[string]any{"weights_norm": "0x1.0000000000001p+0"}},
+		"micro_losses": []any{"0x1.0p+0", "0x1.8000000000001p+0"}, "best": map[string]any{"step": json.Number("2")}}
 	r := Compare(stored, got, Rules{RTol: 1e-4})
 	if worst, begins := r.Worst(); begins != "micro_losses[1]" || worst == 0 {
 		t.Errorf("begins at %s with %g, want micro_losses[1], which comes before the update", begins, worst)
@@ -151,7 +156,8 @@ func TestCompareFinal(t *testing.T) {
 			bits := math.Float32bits(v)
 			raw = append(raw, byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24))
 		}
-		return safetensors.Entry{Name: name, DType: safetensors.F32, Shape: []int64{int64(len(values))}, Data: safetensors.Bytes(raw)}
+		return safetensors.Entry{Name: name, DType: safetensors.F32, Shape: []int64{int64(len(values))},
+			Data: safetensors.Bytes(raw)}
 	}
 	nan := float32(math.NaN())
 	other := math.Float32frombits(math.Float32bits(nan) ^ 1)
@@ -163,18 +169,28 @@ func TestCompareFinal(t *testing.T) {
 		strict    bool
 		inDetails string
 	}{
-		{"equal", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2), f32("more", 3)}, Bitwise, false, "1 tensors"},
-		{"close", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)}, Within, false, "0/1 tensors bitwise"},
-		{"close is not strict", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)}, Mismatch, true, ""},
-		{"too far", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.01)}, Mismatch, false, "first w: relative"},
-		{"ten times the tolerance for states", []safetensors.Entry{f32("optim.w.v", 1)}, []safetensors.Entry{f32("optim.w.v", 1.0005)}, Within, false, ""},
-		{"a key's bias is noise", []safetensors.Entry{f32("x.attention.self.key.bias", 1)}, []safetensors.Entry{f32("x.attention.self.key.bias", 9)}, Within, false, ""},
-		{"missing", []safetensors.Entry{f32("w", 1), f32("v", 1)}, []safetensors.Entry{f32("w", 1)}, Mismatch, false, "1 tensors missing or of another size, first v"},
-		{"of another size", []safetensors.Entry{f32("w", 1)}, []safetensors.Entry{f32("w", 1, 2)}, Mismatch, false, "another size"},
-		{"one nan is like another", []safetensors.Entry{f32("w", nan, 2)}, []safetensors.Entry{f32("w", other, 2)}, Bitwise, false, ""},
+		{"equal", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2), f32("more", 3)}, Bitwise,
+			false, "1 tensors"},
+		{"close", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)}, Within, false,
+			"0/1 tensors bitwise"},
+		{"close is not strict", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.00001)},
+			Mismatch, true, ""},
+		{"too far", []safetensors.Entry{f32("w", 1, 2)}, []safetensors.Entry{f32("w", 1, 2.01)}, Mismatch, false,
+			"first w: relative"},
+		{"ten times the tolerance for states", []safetensors.Entry{f32("optim.w.v", 1)},
+			[]safetensors.Entry{f32("optim.w.v", 1.0005)}, Within, false, ""},
+		{"a key's bias is noise", []safetensors.Entry{f32("x.attention.self.key.bias", 1)},
+			[]safetensors.Entry{f32("x.attention.self.key.bias", 9)}, Within, false, ""},
+		{"missing", []safetensors.Entry{f32("w", 1), f32("v", 1)}, []safetensors.Entry{f32("w", 1)}, Mismatch, false,
+			"1 tensors missing or of another size, first v"},
+		{"of another size", []safetensors.Entry{f32("w", 1)}, []safetensors.Entry{f32("w", 1, 2)}, Mismatch, false,
+			"another size"},
+		{"one nan is like another", []safetensors.Entry{f32("w", nan, 2)}, []safetensors.Entry{f32("w", other, 2)},
+			Bitwise, false, ""},
 		{"nan is no number", []safetensors.Entry{f32("w", nan)}, []safetensors.Entry{f32("w", 1)}, Mismatch, false, ""},
 	} {
-		row, err := CompareFinal(&spec.Spec{Model: model}, write(c.a...), filepath.Join(write(c.b...), FinalName), Rules{RTol: 1e-4, Strict: c.strict})
+		row, err := CompareFinal(&spec.Spec{Model: model}, write(c.a...), filepath.Join(write(c.b...), FinalName),
+			Rules{RTol: 1e-4, Strict: c.strict})
 		if err != nil || row.Verdict != c.verdict || !strings.Contains(row.Detail, c.inDetails) {
 			t.Errorf("%s: %v %q (%v), want %v with %q", c.claim, row.Verdict, row.Detail, err, c.verdict, c.inDetails)
 		}
@@ -189,8 +205,10 @@ func TestElementsOfEveryType(t *testing.T) {
 		raw  []byte
 		want float64
 	}{
-		safetensors.BF16: {[]byte{0x80, 0x3f}, 1}, safetensors.F16: {[]byte{0, 0x3c}, 1}, safetensors.I64: {[]byte{255, 255, 255, 255, 255, 255, 255, 255}, -1},
-		safetensors.I32: {[]byte{2, 0, 0, 0}, 2}, safetensors.I16: {[]byte{254, 255}, -2}, safetensors.I8: {[]byte{255}, -1}, safetensors.U8: {[]byte{255}, 255},
+		safetensors.BF16: {[]byte{0x80, 0x3f}, 1}, safetensors.F16: {[]byte{0, 0x3c}, 1},
+		safetensors.I64: {[]byte{255, 255, 255, 255, 255, 255, 255, 255}, -1},
+		safetensors.I32: {[]byte{2, 0, 0, 0}, 2}, safetensors.I16: {[]byte{254, 255}, -2}, safetensors.I8: {[]byte{255},
+			-1}, safetensors.U8: {[]byte{255}, 255},
 		safetensors.Bool: {[]byte{1}, 1}, safetensors.F64: {[]byte{0, 0, 0, 0, 0, 0, 0xf0, 0x3f}, 1},
 	} {
 		got, err := floats(d, c.raw)
@@ -198,7 +216,8 @@ func TestElementsOfEveryType(t *testing.T) {
 			t.Errorf("%s: %v (%v), want %g", d, got, err, c.want)
 		}
 	}
-	for bits, want := range map[uint16]float64{0x0001: math.Ldexp(1, -24), 0x7c00: math.Inf(1), 0xfc00: math.Inf(-1), 0xc000: -2} {
+	for bits, want := range map[uint16]float64{0x0001: math.Ldexp(1, -24), 0x7c00: math.Inf(1), 0xfc00: math.Inf(-1),
+		0xc000: -2} {
 		if got := half(bits); got != want {
 			t.Errorf("half(%#x) = %g, want %g", bits, got, want)
 		}
@@ -211,7 +230,8 @@ func TestElementsOfEveryType(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for traces that the comparison cannot bear: a trace compared with itself never differs.
+// FuzzParse looks for traces that the comparison cannot bear: a trace compared with itself never
+// differs.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"updates": [{"lr": ["0x1.8p+0"], "epoch": 0.5}], "error": null}`))
 	f.Add([]byte(`{"error": {"where": "setup"}, "x": [1, "nan", true, {}]}`))

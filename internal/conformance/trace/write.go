@@ -18,8 +18,8 @@ type Pair struct {
 	Value any
 }
 
-// Object is a JSON object whose fields keep their order. Its values, and those of lists, are nil, bool, int, int64, string, float64, [Hex], Object, maps
-// by string and slices of these.
+// Object is a JSON object whose fields keep their order. Its values, and those of lists, are nil,
+// bool, int, int64, string, float64, [Hex], Object, maps by string and slices of these.
 type Object []Pair
 
 // Get returns a field; nil if there is none.
@@ -32,7 +32,8 @@ func (o Object) Get(name string) any {
 	return nil
 }
 
-// Marshal writes a trace: each field on a line of its own, and each entry of a list of lists or objects.
+// Marshal writes a trace: each field on a line of its own, and each entry of a list of lists or
+// objects.
 func Marshal(o Object) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("{\n")

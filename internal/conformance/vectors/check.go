@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// tolerance is what numbers of a network may differ by, relative to the number or to the norm of the tensor.
+// tolerance is what numbers of a network may differ by, relative to the number or to the norm of
+// the tensor.
 const tolerance = 1e-4
 
 // check gathers what is not equal.
@@ -81,7 +82,8 @@ func (c *check) values(what string, got, want []float32) {
 		norm += float64(want[i]) * float64(want[i])
 	}
 	if !same {
-		c.deviates(what, math.Sqrt(difference)/max(math.Sqrt(norm), math.SmallestNonzeroFloat64), tolerance, "another tensor", fmt.Sprintf("one of norm %g", math.Sqrt(norm)))
+		c.deviates(what, math.Sqrt(difference)/max(math.Sqrt(norm), math.SmallestNonzeroFloat64), tolerance,
+			"another tensor", fmt.Sprintf("one of norm %g", math.Sqrt(norm)))
 	}
 }
 

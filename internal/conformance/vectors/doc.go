@@ -1,5 +1,5 @@
-// Package vectors holds gotrainer against recorded outputs of Hezar that are no training runs: forward and backward passes, prepared pictures, data sets, texts and
-// metrics.
+// Package vectors holds gotrainer against recorded outputs of Hezar that are no training runs:
+// forward and backward passes, prepared pictures, data sets, texts and metrics.
 //
 //	for _, o := range vectors.Run("cases/hezar_images/real", vectors.Options{Data: "data"}) {
 //		fmt.Println(o.Name, o.Err)
@@ -13,6 +13,6 @@
 //	cases.json                           pictures through the image processor                              images.go
 //	vectors.json                         a list for each function: cer_wer, ctc_greedy, padding, ...       functions.go
 //
-// Integers and texts must be equal, pictures to the last bit, metrics to 1e-12; what a network computes may differ by 1e-4 where the arithmetic is not the
-// recording's.
+// Integers and texts must be equal, pictures to the last bit, metrics to 1e-12; what a network
+// computes may differ by 1e-4 where the arithmetic is not the recording's.
 package vectors

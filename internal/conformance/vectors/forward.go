@@ -223,13 +223,15 @@ func (p pass) backward(c *check, m any, tensors map[string]torch.Tensor, run fun
 		if want, stored := tensors["grad."+name]; stored {
 			c.tensor("the gradient of "+name, g, want)
 		}
-		c.equal("the shape of the gradient of "+name, append([]int64{}, g.Shape()...), append([]int64{}, p.Gradients[name].Shape...))
+		c.equal("the shape of the gradient of "+name, append([]int64{}, g.Shape()...),
+			append([]int64{}, p.Gradients[name].Shape...))
 		values := torch.Values[float32](g)
 		if sum(values) == p.Gradients[name].SHA256 {
 			continue
 		}
 		double := g.ToDType(torch.Float64)
 		c.hex("the sum of the gradient of "+name, double.Abs().Sum(torch.DefaultDType).Item(), p.Gradients[name].AbsSum)
-		c.hex("the norm of the gradient of "+name, double.Mul(double).Sum(torch.DefaultDType).Sqrt().Item(), p.Gradients[name].L2)
+		c.hex("the norm of the gradient of "+name, double.Mul(double).Sum(torch.DefaultDType).Sqrt().Item(),
+			p.Gradients[name].L2)
 	}
 }

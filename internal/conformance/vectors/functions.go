@@ -86,22 +86,26 @@ func errorRates(c *check, raw json.RawMessage) error {
 		for len(r.References) < len(r.Predictions) {
 			r.References = append(r.References, "")
 		}
-		// With concatenate_texts Hezar joins texts for the CER alone: jiwer sums the words of the pairs.
+		// With concatenate_texts Hezar joins texts for the CER alone: jiwer sums the words of the
+		// pairs.
 		for name, k := range map[string]struct {
 			m        metrics.Metric[string]
 			decimals int
 			want     any
 		}{
-			"cer":              {&metrics.CER{CollapseSpaces: true}, decimals, r.CER},
-			"cer_concatenated": {&metrics.Concatenated{Of: &metrics.CER{CollapseSpaces: true}}, decimals, r.CERConcatenated},
+			"cer": {&metrics.CER{CollapseSpaces: true}, decimals, r.CER},
+			"cer_concatenated": {&metrics.Concatenated{Of: &metrics.CER{CollapseSpaces: true}}, decimals,
+				r.CERConcatenated},
 			"wer":              {&metrics.WER{}, decimals, r.WER},
 			"wer_concatenated": {&metrics.WER{}, decimals, r.WERConcatenated},
 			"cer_4_decimals":   {&metrics.CER{CollapseSpaces: true}, 4, r.Rounded},
 		} {
-			got, what := score(k.m, r.Predictions, r.References, k.m.Name(), k.decimals), fmt.Sprintf("row %d: %s", i, name)
+			got, what := score(k.m, r.Predictions, r.References, k.m.Name(), k.decimals), fmt.Sprintf("row %d: %s", i,
+				name)
 			if want, ok := k.want.(float64); ok {
 				c.metric(what, got, want)
-			} else if math.IsNaN(got) || math.IsInf(got, 0) { // Hezar divides by zero; here the rate is the number of edits
+			} else if math.IsNaN(got) || math.IsInf(got, 0) {
+				// Hezar divides by zero; here the rate is the number of edits
 				c.fail("%s is %v; want a number, where Hezar says %v", what, got, k.want)
 			}
 		}
@@ -136,8 +140,10 @@ func entities(c *check, raw json.RawMessage) error {
 		return err
 	}
 	return rows(list.Rows, func(i int, r row) {
-		for key, want := range map[string]float64{"precision": r.Precision, "recall": r.Recall, "f1": r.F1, "accuracy": r.Accuracy} {
-			c.metric(fmt.Sprintf("row %d: %s", i, key), score(&metrics.Seqeval{}, r.Predictions, r.References, key, decimals), want)
+		for key, want := range map[string]float64{"precision": r.Precision, "recall": r.Recall, "f1": r.F1,
+			"accuracy": r.Accuracy} {
+			c.metric(fmt.Sprintf("row %d: %s", i, key), score(&metrics.Seqeval{}, r.Predictions, r.References, key,
+				decimals), want)
 		}
 	})
 }
@@ -147,7 +153,8 @@ func greedy(c *check, raw json.RawMessage) error {
 	return rows(raw, func(i int, r row) {
 		got := crnn.Greedy(r.Argmax)
 		c.equal(fmt.Sprintf("row %d: greedy", i), append([]int64{}, got...), append([]int64{}, r.Greedy...))
-		c.equal(fmt.Sprintf("row %d: padded", i), append(append([]int64{}, got...), make([]int64, len(r.Argmax)-len(got))...), r.Padded)
+		c.equal(fmt.Sprintf("row %d: padded", i), append(append([]int64{}, got...),
+			make([]int64, len(r.Argmax)-len(got))...), r.Padded)
 	})
 }
 
@@ -232,7 +239,8 @@ func padding(c *check, raw json.RawMessage) error {
 			length = *r.MaxLength
 		}
 		got, err := datasets.PadBatch(r.Inputs, datasets.PadOptions{
-			Padding: fmt.Sprint(r.Padding), Left: r.Side != "" && r.Side != "right", PadID: r.PadID, MaxLength: length, ZeroLength: r.MaxLength != nil && length == 0, NoTruncation: r.Truncation != nil && !*r.Truncation,
+			Padding: fmt.Sprint(r.Padding), Left: r.Side != "" && r.Side != "right", PadID: r.PadID, MaxLength: length,
+			ZeroLength: r.MaxLength != nil && length == 0, NoTruncation: r.Truncation != nil && !*r.Truncation,
 		})
 		var want [][]int64
 		if json.Unmarshal(r.Out, &want) != nil {
@@ -272,6 +280,8 @@ func sampler(c *check, raw json.RawMessage) error {
 		}
 		indices := order.Indices(0, r.N)
 		c.equal(fmt.Sprintf("row %d: len", i), len(indices), r.Len)
-		c.equal(fmt.Sprintf("row %d: batches", i), fmt.Sprint(slices.Collect(slices.Chunk(indices[min(r.StartIndex, r.N):], r.BatchSize))), fmt.Sprint(r.Batches))
+		c.equal(fmt.Sprintf("row %d: batches", i),
+			fmt.Sprint(slices.Collect(slices.Chunk(indices[min(r.StartIndex, r.N):], r.BatchSize))),
+			fmt.Sprint(r.Batches))
 	})
 }

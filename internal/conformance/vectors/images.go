@@ -47,7 +47,8 @@ func imageConfig(raw json.RawMessage) (c preprocessors.ImageProcessorConfig, wri
 	if written, err = mapping(raw); err != nil {
 		return c, nil, err
 	}
-	if err = known(written, "name", "config_type", "mean", "std", "rescale", "resample", "size", "mirror", "gray_scale"); err != nil {
+	if err = known(written, "name", "config_type", "mean", "std", "rescale", "resample", "size", "mirror",
+		"gray_scale"); err != nil {
 		return c, nil, err
 	}
 	c, err = preprocessors.ParseImageProcessor(written)
@@ -63,8 +64,8 @@ func processor(raw json.RawMessage) (*preprocessors.ImageProcessor, error) {
 	return preprocessors.NewImageProcessor(config)
 }
 
-// image compares what becomes of a picture by Hezar's steps, and by the image processor, where it takes the config and the picture is one whose layout Hezar
-// understands.
+// image compares what becomes of a picture by Hezar's steps, and by the image processor, where it
+// takes the config and the picture is one whose layout Hezar understands.
 func image(c *check, k imageCase, f *safetensors.Reader) error {
 	config, written, err := imageConfig(k.Config)
 	if err != nil && k.Error != "" {
@@ -99,7 +100,8 @@ func image(c *check, k imageCase, f *safetensors.Reader) error {
 	}
 	im := &vision.Image{Pix: in.bytes, Width: in.shape[1], Height: in.shape[0], Channels: 3}
 	channels, height, width := p.Shape(im)
-	if scale, _ := written.Get("rescale"); im.Height <= 3 || height <= 3 || width <= 3 || im.Width <= 3 || scale == int64(1) {
+	if scale, _ := written.Get("rescale"); im.Height <= 3 || height <= 3 || width <= 3 || im.Width <= 3 ||
+		scale == int64(1) {
 		return nil
 	}
 	pixels, err := p.Process(im)
@@ -136,7 +138,8 @@ func picture(f *safetensors.Reader, name string) (array, error) {
 		return array{}, err
 	}
 	if n := t.Dim(); (n != 2 && n != 3) || t.DType() != torch.Uint8 {
-		return array{}, spec.Unsupportedf("a picture of type %s%v; want bytes of two or three dimensions", t.DType(), t.Shape())
+		return array{}, spec.Unsupportedf("a picture of type %s%v; want bytes of two or three dimensions", t.DType(),
+			t.Shape())
 	}
 	a := array{bytes: torch.Values[uint8](t)}
 	for _, d := range t.Shape() {

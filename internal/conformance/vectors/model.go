@@ -26,7 +26,8 @@ type initial struct {
 	Gain    map[string]float64
 }
 
-// mapping turns a JSON object into a config; strings that are numbers become numbers where they are keys.
+// mapping turns a JSON object into a config; strings that are numbers become numbers where they are
+// keys.
 func mapping(raw json.RawMessage) (omegaconf.Map, error) {
 	var object map[string]any
 	d := json.NewDecoder(strings.NewReader(string(raw)))
@@ -77,7 +78,9 @@ func newCRNN(config omegaconf.Map, init initial, image *preprocessors.ImageProce
 		}
 		config.Set("id2label", m)
 	}
-	if err := known(config, "name", "id2label", "blank_id", "n_channels", "image_height", "image_width", "map2seq_in_dim", "map2seq_out_dim", "rnn_dim", "reverse_output_digits", "reverse_prediction_text"); err != nil {
+	if err := known(config, "name", "id2label", "blank_id", "n_channels", "image_height", "image_width",
+		"map2seq_in_dim", "map2seq_out_dim", "rnn_dim", "reverse_output_digits",
+		"reverse_prediction_text"); err != nil {
 		return nil, err
 	}
 	c, err := repository.CRNNConfig(config, image)
@@ -135,8 +138,9 @@ func known(config omegaconf.Map, keys ...string) error {
 	return nil
 }
 
-// fill sets every tensor of a model to the numbers of the formula, which has no generator: SplitMix64 of the seed, the tensor's place in the order of the names
-// and the element's in the tensor.
+// fill sets every tensor of a model to the numbers of the formula, which has no generator:
+// SplitMix64 of the seed, the tensor's place in the order of the names and the element's in the
+// tensor.
 func (f initial) fill(model any) error {
 	if f.Formula == nil {
 		return spec.Unsupportedf("init without a formula")
@@ -175,7 +179,8 @@ func (f initial) values(t uint64, name string, shape []int64) []float32 {
 	case strings.HasSuffix(name, "running_mean"):
 	case strings.HasSuffix(name, "running_var"):
 		constant = 1
-	case len(shape) == 1 && (strings.HasSuffix(name, "bn.weight") || strings.HasSuffix(name, "LayerNorm.weight") || strings.HasPrefix(name, "norms.") && strings.HasSuffix(name, ".weight")):
+	case len(shape) == 1 && (strings.HasSuffix(name, "bn.weight") || strings.HasSuffix(name, "LayerNorm.weight") ||
+		strings.HasPrefix(name, "norms.") && strings.HasSuffix(name, ".weight")):
 		constant = 1
 	default:
 		isConstant = false

@@ -11,8 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// array is a picture as Hezar's image processor holds it: a numpy array, about whose layout each step guesses anew. Package preprocessors does not follow these
-// guesses, which go wrong for pictures of up to three rows; a recording has to be followed.
+// array is a picture as Hezar's image processor holds it: a numpy array, about whose layout each
+// step guesses anew. Package preprocessors does not follow these guesses, which go wrong for
+// pictures of up to three rows; a recording has to be followed.
 type array struct {
 	shape  []int     // two or three dimensions
 	bytes  []uint8   // elements of type uint8
@@ -147,7 +148,8 @@ func (p planes) multiply(by func(v, alpha int) int) {
 	}
 }
 
-// likeHezar is ImageProcessor.__call__ of one picture. The mapping is the config as it is written, in which 1 and 1.0 differ.
+// likeHezar is ImageProcessor.__call__ of one picture. The mapping is the config as it is written,
+// in which 1 and 1.0 differ.
 func likeHezar(a array, c preprocessors.ImageProcessorConfig, written omegaconf.Map) (array, error) {
 	step := func(do func(p planes) (planes, error)) error {
 		p, err := a.pillow()
@@ -225,7 +227,8 @@ func (a array) rescaled(scale any) (array, error) {
 	return out, nil
 }
 
-// normalized is normalize_image along the last axis, whatever that holds: mean and std are made numbers of the array's type and stretched to it, or it to them.
+// normalized is normalize_image along the last axis, whatever that holds: mean and std are made
+// numbers of the array's type and stretched to it, or it to them.
 func (a array) normalized(mean, std []float64, meanAlone, stdAlone bool) (array, error) {
 	last := a.shape[len(a.shape)-1]
 	if meanAlone {
@@ -241,7 +244,8 @@ func (a array) normalized(mean, std []float64, meanAlone, stdAlone bool) (array,
 			}
 		}
 	}
-	a, err := a.broadcast(mean, func(v, m float64) float64 { return v - m }, func(v, m uint8) float64 { return float64(v - m) })
+	a, err := a.broadcast(mean, func(v, m float64) float64 { return v - m },
+		func(v, m uint8) float64 { return float64(v - m) })
 	if err != nil {
 		return a, err
 	}
@@ -266,7 +270,8 @@ func (a array) toFloats() array {
 }
 
 // broadcast combines the last axis with a list by numpy's rules.
-func (a array) broadcast(list []float64, floats func(v, w float64) float64, bytes func(v, w uint8) float64) (array, error) {
+func (a array) broadcast(list []float64, floats func(v, w float64) float64, bytes func(v, w uint8) float64) (array,
+	error) {
 	last := a.shape[len(a.shape)-1]
 	if last != len(list) && last != 1 && len(list) != 1 {
 		return a, fmt.Errorf("%w: %d numbers for an axis of %d", errPython, len(list), last)

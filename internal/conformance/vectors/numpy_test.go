@@ -22,7 +22,8 @@ func counted(shape ...int) array {
 
 func TestTransposedIsNumpys(t *testing.T) {
 	a, err := counted(2, 3, 2).transposed(2, 0, 1) // .transpose(2, 0, 1)
-	if err != nil || !slices.Equal(a.shape, []int{2, 2, 3}) || !slices.Equal(a.bytes, []uint8{0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11}) {
+	if err != nil || !slices.Equal(a.shape, []int{2, 2, 3}) || !slices.Equal(a.bytes, []uint8{0, 2, 4, 6, 8, 10, 1, 3,
+		5, 7, 9, 11}) {
 		t.Errorf("%v %v, %v", a.shape, a.bytes, err)
 	}
 	if _, err := counted(2, 3).transposed(2, 0, 1); !errors.Is(err, errPython) {
@@ -60,10 +61,14 @@ func TestNormalizedGoesAlongTheLastAxis(t *testing.T) {
 		alone     bool // mean and std are no lists
 		want      string
 	}{
-		{"one for each channel", array{shape: []int{2, 2}, floats: []float64{1, 2, 3, 4}}, []float64{1, 2}, []float64{2, 4}, false, "[2 2] [0 0 1 0.5]"},
-		{"one for all", array{shape: []int{2, 2}, floats: []float64{1, 2, 3, 4}}, []float64{1}, []float64{2}, true, "[2 2] [0 0.5 1 1.5]"},
-		{"an axis of 1 is stretched", array{shape: []int{2, 1}, floats: []float64{1, 2}}, []float64{0, 1}, []float64{1, 2}, false, "[2 2] [1 0 2 0.5]"},
-		{"bytes wrap below 0, and a mean is cut to one", array{shape: []int{1, 2}, bytes: []uint8{0, 9}}, []float64{1.9, 1.9}, []float64{2, 2}, false, "[1 2] [127.5 4]"},
+		{"one for each channel", array{shape: []int{2, 2}, floats: []float64{1, 2, 3, 4}}, []float64{1, 2},
+			[]float64{2, 4}, false, "[2 2] [0 0 1 0.5]"},
+		{"one for all", array{shape: []int{2, 2}, floats: []float64{1, 2, 3, 4}}, []float64{1}, []float64{2}, true,
+			"[2 2] [0 0.5 1 1.5]"},
+		{"an axis of 1 is stretched", array{shape: []int{2, 1}, floats: []float64{1, 2}}, []float64{0, 1},
+			[]float64{1, 2}, false, "[2 2] [1 0 2 0.5]"},
+		{"bytes wrap below 0, and a mean is cut to one", array{shape: []int{1, 2}, bytes: []uint8{0, 9}},
+			[]float64{1.9, 1.9}, []float64{2, 2}, false, "[1 2] [127.5 4]"},
 	} {
 		got, err := c.a.normalized(c.mean, c.std, c.alone, c.alone)
 		if text := fmt.Sprint(got.shape, got.floats); err != nil || text != c.want {
@@ -105,8 +110,10 @@ func TestPicturesOfUpToThreeRowsAreTakenForChannels(t *testing.T) {
 }
 
 func TestLikeHezarMirrorsScalesAndPutsChannelsFirst(t *testing.T) {
-	got, err := likeHezar(counted(4, 2, 3), preprocessors.ImageProcessorConfig{Mirror: true}, omegaconf.Map{{Key: "rescale", Value: 0.5}})
-	if err != nil || !slices.Equal(got.shape, []int{3, 4, 2}) || !slices.Equal(got.floats[:4], []float64{1.5, 0, 4.5, 3}) {
+	got, err := likeHezar(counted(4, 2, 3), preprocessors.ImageProcessorConfig{Mirror: true},
+		omegaconf.Map{{Key: "rescale", Value: 0.5}})
+	if err != nil || !slices.Equal(got.shape, []int{3, 4, 2}) || !slices.Equal(got.floats[:4], []float64{1.5, 0, 4.5,
+		3}) {
 		t.Errorf("%v %v, %v", got.shape, got.floats, err)
 	}
 }

@@ -71,7 +71,8 @@ func Run(dir string, o Options) []Outcome {
 	case has("cer_wer"), has("padding"), has("ctc_greedy"):
 		return functions(filepath.Base(name), fields)
 	}
-	return []Outcome{{Name: name, Err: spec.Unsupportedf("a recording that is neither a pass nor a data set, pictures nor functions")}}
+	return []Outcome{{Name: name, Err: spec.Unsupportedf("a recording that is neither a pass nor a data set, " +
+		"pictures nor functions")}}
 }
 
 // try compares one thing; a panic of the code under test is a failure of it, and no more.

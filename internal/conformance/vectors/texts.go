@@ -45,7 +45,8 @@ type recordedTexts struct {
 	}
 }
 
-// wordpiece is the tokenizer of the recordings: WordPiece over BERT's pre-tokenization, [CLS] and [SEP] around a text.
+// wordpiece is the tokenizer of the recordings: WordPiece over BERT's pre-tokenization, [CLS] and
+// [SEP] around a text.
 func wordpiece(pieces []string, side string) (*hezar.Tokenizer, error) {
 	vocab := map[string]int{}
 	for i, p := range pieces {
@@ -65,11 +66,13 @@ func wordpiece(pieces []string, side string) (*hezar.Tokenizer, error) {
 		"pre_tokenizer": map[string]any{"type": "BertPreTokenizer"},
 		"post_processor": map[string]any{
 			"type": "TemplateProcessing", "single": []any{special("[CLS]", 0), sequence("A", 0), special("[SEP]", 0)},
-			"pair":           []any{special("[CLS]", 0), sequence("A", 0), special("[SEP]", 0), sequence("B", 1), special("[SEP]", 1)},
+			"pair": []any{special("[CLS]", 0), sequence("A", 0), special("[SEP]", 0), sequence("B", 1),
+				special("[SEP]", 1)},
 			"special_tokens": map[string]any{"[CLS]": token("[CLS]"), "[SEP]": token("[SEP]")},
 		},
 		"decoder": map[string]any{"type": "WordPiece", "prefix": "##", "cleanup": true},
-		"model":   map[string]any{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocab},
+		"model": map[string]any{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+			"max_input_chars_per_word": 100, "vocab": vocab},
 	})
 	if err != nil {
 		return nil, err
@@ -78,7 +81,8 @@ func wordpiece(pieces []string, side string) (*hezar.Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &hezar.Tokenizer{Tokenizer: t, Config: hezar.TokenizerConfig{Name: "wordpiece_tokenizer", PaddingSide: side, TruncationSide: "right", PadToken: "[PAD]"}}, nil
+	return &hezar.Tokenizer{Tokenizer: t, Config: hezar.TokenizerConfig{Name: "wordpiece_tokenizer", PaddingSide: side,
+		TruncationSide: "right", PadToken: "[PAD]"}}, nil
 }
 
 func texts(c *check, raw []byte) error {

@@ -71,7 +71,8 @@ func TestAnotherPassIsFound(t *testing.T) {
 		{"another loss", `"loss": "0x1.3`, `"loss": "0x1.2`, "loss is"},
 		{"another seed of the weights", `"formula": 31`, `"formula": 32`, "logits is"},
 		{"another activation", `"vocab_size": 60`, `"vocab_size": 60, "hidden_act": "relu"`, "logits is"},
-		{"a parameter without gradient", `"parameters_without_gradient": []`, `"parameters_without_gradient": ["x"]`, "parameters_without_gradient is"},
+		{"a parameter without gradient", `"parameters_without_gradient": []`, `"parameters_without_gradient": ["x"]`,
+			"parameters_without_gradient is"},
 		{"another class", `"label": "c"`, `"label": "b"`, "predict[0]"},
 		{"another kind", `"kind": "bert"`, `"kind": "gpt"`, `model.kind is "gpt"`},
 	} {
@@ -79,12 +80,14 @@ func TestAnotherPassIsFound(t *testing.T) {
 			t.Fatalf("%s: there is no %s to change", c.claim, c.from)
 		}
 		dir := t.TempDir()
-		for name, content := range map[string]string{"result.json": strings.Replace(string(raw), c.from, c.to, 1), "case.safetensors": string(tensors)} {
+		for name, content := range map[string]string{"result.json": strings.Replace(string(raw), c.from, c.to, 1),
+			"case.safetensors": string(tensors)} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if o := vectors.Run(dir, vectors.Options{}); len(o) != 1 || o[0].Err == nil || !strings.Contains(o[0].Err.Error(), c.want) {
+		if o := vectors.Run(dir, vectors.Options{}); len(o) != 1 || o[0].Err == nil ||
+			!strings.Contains(o[0].Err.Error(), c.want) {
 			t.Errorf("%s: %+v, want an error with %q", c.claim, o, c.want)
 		}
 	}
@@ -133,7 +136,8 @@ func TestListsOfFunctionsHold(t *testing.T) {
 	}
 }
 
-// TestEveryDifferenceIsFound changes one thing at a time; the list that it stands in must fail, and no other.
+// TestEveryDifferenceIsFound changes one thing at a time; the list that it stands in must fail, and
+// no other.
 func TestEveryDifferenceIsFound(t *testing.T) {
 	for _, c := range []struct{ list, from, to string }{
 		{"cer_wer", `"cer": 0.5`, `"cer": 0.500000001`},
@@ -170,8 +174,9 @@ func TestWhatIsNotKnownIsUnsupported(t *testing.T) {
 	for claim, c := range map[string]struct{ file, text string }{
 		"another list":      {"vectors.json", `{"padding": [{"inputs": [[1]], "out": [[1]]}], "bleu": []}`},
 		"another recording": {"result.json", `{"spectrogram": 1}`},
-		"another data set":  {"result.json", `{"image_processor": {}, "dataset": {"text_split_type": "tokenize"}, "rows": []}`},
-		"another config":    {"result.json", `{"image_processor": {"crop": 1}, "dataset": {}, "rows": []}`},
+		"another data set": {"result.json",
+			`{"image_processor": {}, "dataset": {"text_split_type": "tokenize"}, "rows": []}`},
+		"another config": {"result.json", `{"image_processor": {"crop": 1}, "dataset": {}, "rows": []}`},
 	} {
 		found := false
 		for _, err := range run(t, c.file, c.text) {

@@ -2,8 +2,9 @@
 //
 //	go run ./internal/goldencount/report -least 1200 FILE
 //
-// It prints the cases of each family and how many are equal in every bit, then those that are not, with their reasons. The exit status is 1 if
-// there are fewer cases than -least, or one that failed or differs for no stated reason.
+// It prints the cases of each family and how many are equal in every bit, then those that are not,
+// with their reasons. The exit status is 1 if there are fewer cases than -least, or one that failed
+// or differs for no stated reason.
 package main
 
 import (
@@ -68,7 +69,8 @@ func report(in io.Reader, out io.Writer, least int) error {
 	for _, name := range names {
 		fmt.Fprintf(out, "%-28s %8d %10d\n", name, families[name].cases, families[name].equal)
 	}
-	fmt.Fprintf(out, "%d compared cases, %d of them equal in every bit (%.1f%%)\n", all.cases, all.equal, 100*float64(all.equal)/float64(max(1, all.cases)))
+	fmt.Fprintf(out, "%d compared cases, %d of them equal in every bit (%.1f%%)\n", all.cases, all.equal,
+		100*float64(all.equal)/float64(max(1, all.cases)))
 	if len(different) > 0 {
 		fmt.Fprintf(out, "not equal in every bit: %d\n", len(different))
 	}
@@ -93,7 +95,8 @@ func report(in io.Reader, out io.Writer, least int) error {
 	return nil
 }
 
-// read joins the records of a case, in the order of family and name. A case without comparisons is none.
+// read joins the records of a case, in the order of family and name. A case without comparisons is
+// none.
 func read(in io.Reader) ([]goldencount.Record, error) {
 	type key struct{ family, name string }
 	joined := map[key]goldencount.Record{}

@@ -16,7 +16,8 @@ import (
 // Saver is a model that can write its folder.
 type Saver interface{ Save(dir string) error }
 
-// SavedModelLoads saves a model, loads it and saves it again: all bits are there, both folders are the same, and loading drew nothing.
+// SavedModelLoads saves a model, loads it and saves it again: all bits are there, both folders are
+// the same, and loading drew nothing.
 func SavedModelLoads[M Saver](t *testing.T, m M, load func(dir string) (M, *pretrained.Report, error)) {
 	t.Helper()
 	first, second := t.TempDir(), t.TempDir()
@@ -31,7 +32,8 @@ func SavedModelLoads[M Saver](t *testing.T, m M, load func(dir string) (M, *pret
 	if Generator() != before {
 		t.Error("loading a whole model used random numbers up")
 	}
-	if len(report.Missing)+len(report.Unexpected)+len(report.Mismatched)+len(report.Initialized)+len(report.Renamed) > 0 {
+	if len(report.Missing)+len(report.Unexpected)+len(report.Mismatched)+len(report.Initialized)+
+		len(report.Renamed) > 0 {
 		t.Errorf("the report is not empty:\n%s", report)
 	}
 	sameState(t, again, m)
@@ -66,15 +68,18 @@ func sameState(t *testing.T, got, want any) {
 	}
 }
 
-// Refuses loads a folder for each setting, which stands alone in a config.json of that model type. The error must have the wanted words and name the file.
+// Refuses loads a folder for each setting, which stands alone in a config.json of that model type.
+// The error must have the wanted words and name the file.
 func Refuses(t *testing.T, modelType string, settings map[string]string, load func(dir string) error) {
 	t.Helper()
 	for setting, want := range settings {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "`+modelType+`", `+setting+`}`), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "`+modelType+`", `+setting+
+			`}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := load(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "config.json") {
+		if err := load(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(),
+			"config.json") {
 			t.Errorf("%s: error %v, want one with %q and the path", setting, err, want)
 		}
 	}

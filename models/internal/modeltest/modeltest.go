@@ -1,5 +1,6 @@
-// Package modeltest compares classifiers with transformers' own: initial weights from a seed, logits, losses, every gradient and the generator's state,
-// to the last bit, over the cases that golden.py beside this file lists.
+// Package modeltest compares classifiers with transformers' own: initial weights from a seed,
+// logits, losses, every gradient and the generator's state, to the last bit, over the cases that
+// golden.py beside this file lists.
 //
 //	func TestForwardAndBackward(t *testing.T) {
 //		modeltest.Load(t, "bert").Run(t, func(c modeltest.Case) (modeltest.Model, error) { ... })
@@ -112,8 +113,9 @@ func SameWeights(t *testing.T, m any, want map[string]string) {
 	}
 }
 
-// SameInitial compares a classifier of the configuration of golden.py, which build makes, with the one that transformers makes from the same seed: the weights, their
-// names and where the generator stands afterwards.
+// SameInitial compares a classifier of the configuration of golden.py, which build makes, with the
+// one that transformers makes from the same seed: the weights, their names and where the generator
+// stands afterwards.
 func (g *Golden) SameInitial(t *testing.T, build func() (Model, error)) {
 	t.Helper()
 	torch.ManualSeed(42)
@@ -201,7 +203,8 @@ func (g *Golden) compare(t *testing.T, c Case, m Model) {
 	nn.SetTraining(m, false)
 	torch.NoGrad(func() {
 		amp.Autocast(torch.CPU, precision, func() {
-			near(t, "logits in evaluation mode", m.Forward(g.file.Tensor("ids"), mask, types), g.file.Tensor(c.Name+".eval"))
+			near(t, "logits in evaluation mode", m.Forward(g.file.Tensor("ids"), mask, types),
+				g.file.Tensor(c.Name+".eval"))
 		})
 	})
 }
@@ -220,7 +223,8 @@ func compareGrad(t *testing.T, c Case, p torch.Named) {
 	if c.BF16 {
 		tolerance = 2e-2
 	}
-	if got, want := grad.ToDType(torch.Float64).Norm(2).Item(), c.Norms[p.Name]; math.Abs(got-want) > 1e-6+tolerance*want {
+	if got, want := grad.ToDType(torch.Float64).Norm(2).Item(),
+		c.Norms[p.Name]; math.Abs(got-want) > 1e-6+tolerance*want {
 		t.Errorf("the gradient of %s has norm %g, want %g", p.Name, got, want)
 	}
 }

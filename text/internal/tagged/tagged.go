@@ -1,4 +1,5 @@
-// Package tagged reads and writes the pieces of tokenizer.json: JSON objects whose field "type" says what they are.
+// Package tagged reads and writes the pieces of tokenizer.json: JSON objects whose field "type"
+// says what they are.
 package tagged
 
 import (
@@ -8,12 +9,15 @@ import (
 	"slices"
 )
 
-// maxDepth is how deep pieces may lie within one another: real files need two levels, and each level reads its text again.
+// maxDepth is how deep pieces may lie within one another: real files need two levels, and each
+// level reads its text again.
 const maxDepth = 16
 
-// Parse reads a piece with a function that knows the kinds of piece that there are; null is no piece, nil. The name, such as "decoder", is for errors, and depth says
-// in how many others the piece lies.
-func Parse[T any](raw json.RawMessage, name string, depth int, parseKind func(kind string, raw json.RawMessage, depth int) (T, error)) (piece T, err error) {
+// Parse reads a piece with a function that knows the kinds of piece that there are; null is no
+// piece, nil. The name, such as "decoder", is for errors, and depth says in how many others the
+// piece lies.
+func Parse[T any](raw json.RawMessage, name string, depth int, parseKind func(kind string, raw json.RawMessage,
+	depth int) (T, error)) (piece T, err error) {
 	var none T
 	if Null(raw) {
 		return none, nil
@@ -32,7 +36,8 @@ func Parse[T any](raw json.RawMessage, name string, depth int, parseKind func(ki
 }
 
 // List reads the pieces in a field of a Sequence at that depth, none of which may be null.
-func List[T any](raw json.RawMessage, field string, depth int, parse func(raw json.RawMessage, depth int) (T, error)) ([]T, error) {
+func List[T any](raw json.RawMessage, field string, depth int, parse func(raw json.RawMessage, depth int) (T,
+	error)) ([]T, error) {
 	fields, err := Decode[map[string]json.RawMessage](raw, field)
 	if err != nil {
 		return nil, err
@@ -72,7 +77,8 @@ func Null(raw json.RawMessage) bool {
 	return len(raw) == 0 || bytes.Equal(bytes.TrimSpace(raw), []byte("null"))
 }
 
-// Marshal writes the fields of v, a struct without a MarshalJSON of its own, after the field "type".
+// Marshal writes the fields of v, a struct without a MarshalJSON of its own, after the field
+// "type".
 func Marshal(kind string, v any) ([]byte, error) {
 	fields, err := json.Marshal(v)
 	if err != nil {

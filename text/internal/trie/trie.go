@@ -1,4 +1,5 @@
-// Package trie finds the keys that begin a text: a double-array trie over bytes, twelve bytes a node, one memory access a step.
+// Package trie finds the keys that begin a text: a double-array trie over bytes, twelve bytes a
+// node, one memory access a step.
 package trie
 
 import (
@@ -39,7 +40,8 @@ func (t *Trie) Walk(state int32, text string) (int32, bool) {
 	return state, true
 }
 
-// Longest returns the value and the length of the longest key, not empty, that begins the text behind state; [None] when there is none.
+// Longest returns the value and the length of the longest key, not empty, that begins the text
+// behind state; [None] when there is none.
 func (t *Trie) Longest(state int32, text []byte) (value int32, length int) {
 	value = None
 	units := t.units
@@ -95,7 +97,8 @@ func (b *builder) grow(n int) {
 	}
 }
 
-// node is a state whose children are still to be placed: the keys order[lo:hi] begin with the same depth bytes.
+// node is a state whose children are still to be placed: the keys order[lo:hi] begin with the same
+// depth bytes.
 type node struct {
 	state, lo, hi int32
 	depth         int
@@ -154,7 +157,8 @@ func (b *builder) place(labels []byte) int32 {
 		if fits := !slices.ContainsFunc(labels[1:], func(c byte) bool { return b.used[base+int32(c)] }); fits {
 			return base
 		}
-		// Many failures in a row: the space before here is nearly full, and looking through it again for each node would take forever.
+		// Many failures in a row: the space before here is nearly full, and looking through it
+		// again for each node would take forever.
 		if tried++; tried == 64 {
 			b.free = at
 		}

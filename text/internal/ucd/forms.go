@@ -37,7 +37,8 @@ var (
 	})
 )
 
-// Decompose returns the full canonical decomposition of r, or with compatibility its full compatibility decomposition; false when r stays as it is.
+// Decompose returns the full canonical decomposition of r, or with compatibility its full
+// compatibility decomposition; false when r stays as it is.
 func Decompose(r rune, compatibility bool) (string, bool) {
 	if r < 0xA0 {
 		return "", false

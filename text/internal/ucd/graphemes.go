@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// The classes of code points in grapheme clusters, in the order of gen/graphemes.py: the property Grapheme_Cluster_Break, then two others that
-// decide where that one says nothing.
+// The classes of code points in grapheme clusters, in the order of gen/graphemes.py: the property
+// Grapheme_Cluster_Break, then two others that decide where that one says nothing.
 const (
 	anyClass Props = iota
 	cr
@@ -32,8 +32,8 @@ const (
 
 var graphemes = sync.OnceValue(func() *Table { return build(graphemeRuns[:]) })
 
-// Clusters finds the extended grapheme clusters of a text one by one: what a reader takes for one character, by the rules GB1 to GB999 of Unicode
-// Standard Annex 29 and the tables of Unicode 17.
+// Clusters finds the extended grapheme clusters of a text one by one: what a reader takes for one
+// character, by the rules GB1 to GB999 of Unicode Standard Annex 29 and the tables of Unicode 17.
 type Clusters struct {
 	text  string
 	table *Table
@@ -58,7 +58,8 @@ func (b *before) pass(p Props) {
 	} else {
 		b.flags = 0
 	}
-	// A joiner keeps the pictograph only if it stands right before the next one: two joiners in a row do not.
+	// A joiner keeps the pictograph only if it stands right before the next one: two joiners in a
+	// row do not.
 	b.picture = class == pictographic || b.picture && (class == extend || class == joiner) && b.class != joiner
 	switch {
 	case class == consonant:
@@ -71,7 +72,8 @@ func (b *before) pass(p Props) {
 	b.class = class
 }
 
-// Next returns the length of the cluster that begins the rest of the text, and removes it; zero at the end.
+// Next returns the length of the cluster that begins the rest of the text, and removes it; zero at
+// the end.
 func (c *Clusters) Next() int {
 	text := c.text
 	if len(text) < 2 || plain(text[0]) && plain(text[1]) {

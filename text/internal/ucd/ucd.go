@@ -1,9 +1,11 @@
 // Package ucd says what the Hugging Face tokenizers library takes each code point to be.
 //
-// That library mixes versions of Unicode: its categories of punctuation and control characters are those of Unicode 8, its normalization
-// forms those of Unicode 9, and what counts as a space, a digit or a letter comes from newer tables of Rust and of Oniguruma. Go's own tables
-// are of another version again and move with each release of Go. So the answers of tokenizers 0.23.3 for every code point are frozen in
-// zz_tables.go, which gen/tables.py wrote by asking it; the tests hold Go's tables against them and name the differences.
+// That library mixes versions of Unicode: its categories of punctuation and control characters are
+// those of Unicode 8, its normalization forms those of Unicode 9, and what counts as a space, a
+// digit or a letter comes from newer tables of Rust and of Oniguruma. Go's own tables are of
+// another version again and move with each release of Go. So the answers of tokenizers 0.23.3 for
+// every code point are frozen in zz_tables.go, which gen/tables.py wrote by asking it; the tests
+// hold Go's tables against them and name the differences.
 package ucd
 
 //go:generate sh -c "python3 gen/tables.py > zz_tables.go && gofmt -w zz_tables.go"
@@ -15,7 +17,8 @@ import (
 	"unicode/utf8"
 )
 
-// Props are the properties of a code point: flags, its general category and its canonical combining class.
+// Props are the properties of a code point: flags, its general category and its canonical combining
+// class.
 type Props uint32
 
 const (
