@@ -135,7 +135,7 @@ func (a *Accelerator) Scaler() *amp.GradScaler { return a.scaler }
 func (a *Accelerator) PrepareModel(model any) error {
 	err := torch.Try(func() {
 		if a.options.Device != torch.CPU {
-			nn.To(model, torch.Options{Device: a.options.Device})
+			nn.To(model, torch.TensorOptions{Device: a.options.Device})
 		}
 		nn.Params(model) // a wrong tag shows here and not in the middle of the run
 	})

@@ -117,7 +117,7 @@ func sameGathering(g *dist.Group, want gathering) error {
 		return err
 	}
 	n := int64(g.Rank() + 1)
-	x := torch.Options{DType: torch.Int64}.Arange(0, 2*n, 1).Reshape(2, n)
+	x := torch.TensorOptions{DType: torch.Int64}.Arange(0, 2*n, 1).Reshape(2, n)
 	for i, p := range []accelerate.Pad{{}, {Dim: 1, Index: -100}, {Dim: -1, Index: 7, First: true},
 		{Dim: 2, Index: 5}} {
 		if diff := cmp.Diff(want.Padded[i], matrix(acc.PadAcrossProcesses(p, x)[0])); diff != "" {

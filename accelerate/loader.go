@@ -209,7 +209,7 @@ func (l *Loader[S, B]) leave() {
 // draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_().
 func draw() (number int64) {
 	torch.Scope(func() {
-		number = torch.Values[int64](torch.Options{DType: torch.Int64}.Empty().Random_(nil))[0]
+		number = torch.Values[int64](torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil))[0]
 	})
 	return number
 }

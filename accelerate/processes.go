@@ -110,7 +110,7 @@ func (a *Accelerator) PadAcrossProcesses(p Pad, ts ...torch.Tensor) []torch.Tens
 		}
 		shape := t.Shape()
 		shape[dims[i]] = size
-		filled, at := torch.Options{DType: t.DType(), Device: t.Device()}.Full(p.Index, shape...), int64(0)
+		filled, at := torch.TensorOptions{DType: t.DType(), Device: t.Device()}.Full(p.Index, shape...), int64(0)
 		if p.First {
 			at = size - sizes[i]
 		}
@@ -222,12 +222,12 @@ func (o *sharedOrder) agree(ctx context.Context, g *dist.Group) error {
 func (o *sharedOrder) indices(_, n int) []int {
 	out := make([]int, n)
 	torch.Scope(func() {
-		for i, v := range torch.Values[int64](torch.Options{DType: torch.Int64,
+		for i, v := range torch.Values[int64](torch.TensorOptions{DType: torch.Int64,
 			Generator: o.generator}.RandPerm(int64(n))) {
 			out[i] = int(v)
 		}
 		// a RandomSampler draws another one at its end, of which it takes nothing
-		torch.Options{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n))
+		torch.TensorOptions{DType: torch.Int64, Generator: o.generator}.RandPerm(int64(n))
 	})
 	return out
 }

@@ -62,7 +62,7 @@ type row struct {
 func rows() data.Dataset[row] {
 	var x []float32
 	torch.Scope(func() {
-		x = torch.Values[float32](torch.Options{DType: torch.Float32}.Arange(0, 22*5, 1).MulScalar(0.7).Sin())
+		x = torch.Values[float32](torch.TensorOptions{DType: torch.Float32}.Arange(0, 22*5, 1).MulScalar(0.7).Sin())
 	})
 	return data.Func(22, func(i int) (row, error) { return row{[5]float32(x[5*i : 5*i+5]), int64(i % 3)}, nil })
 }

@@ -135,8 +135,8 @@ func (s *GradScaler) Scale(loss torch.Tensor) torch.Tensor {
 }
 
 func (s *GradScaler) place(d torch.Device) {
-	s.scale = torch.Options{Device: d}.Full(s.options.InitScale, []int64{}...).Keep()
-	s.growthTracker = torch.Options{Device: d, DType: torch.Int32}.Full(s.initialTracker, []int64{}...).Keep()
+	s.scale = torch.TensorOptions{Device: d}.Full(s.options.InitScale, []int64{}...).Keep()
+	s.growthTracker = torch.TensorOptions{Device: d, DType: torch.Int32}.Full(s.initialTracker, []int64{}...).Keep()
 }
 
 func (s *GradScaler) of(opt Optimizer) *check {
@@ -225,7 +225,7 @@ func (c *check) foundOn(d torch.Device) torch.Tensor {
 		at++
 	}
 	if at == len(c.found) {
-		c.found = append(c.found, found{d, torch.Options{Device: d}.Zeros([]int64{}...).Keep()})
+		c.found = append(c.found, found{d, torch.TensorOptions{Device: d}.Zeros([]int64{}...).Keep()})
 	}
 	c.found[c.used], c.found[at] = c.found[at], c.found[c.used]
 	c.used++

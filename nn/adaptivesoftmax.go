@@ -10,9 +10,9 @@ import (
 // AdaptiveLogSoftmaxOptions configures [NewAdaptiveLogSoftmaxWithLoss]. Nil and the zero value mean
 // PyTorch's defaults.
 type AdaptiveLogSoftmaxOptions struct {
-	DivValue float64       // each cluster has so many times fewer features than the one before; zero means 4
-	HeadBias bool          // the head has a bias
-	Factory  torch.Options // dtype, device and generator of the parameters
+	DivValue float64             // each cluster has so many times fewer features than the one before; zero means 4
+	HeadBias bool                // the head has a bias
+	Factory  torch.TensorOptions // dtype, device and generator of the parameters
 }
 
 // AdaptiveLogSoftmaxWithLoss is a softmax over very many classes, fast because rare ones are in
@@ -71,7 +71,7 @@ func (a *AdaptiveLogSoftmaxWithLoss) Forward(x, target torch.Tensor) (output, lo
 // logProbOf is the log-probability of each example's class.
 func (a *AdaptiveLogSoftmaxWithLoss) logProbOf(op string, x, target torch.Tensor) torch.Tensor {
 	batch := target.Size(0)
-	output := torch.Options{DType: x.DType(), Device: x.Device()}.Zeros(batch)
+	output := torch.TensorOptions{DType: x.DType(), Device: x.Device()}.Zeros(batch)
 	inHead := target.Clone() // the class in the head, or the cluster's place there
 	used := int64(0)
 	low := int64(0)

@@ -20,7 +20,7 @@ type AttentionMask struct {
 // CausalMask has minus infinity where a query would see what comes behind it, and 0 elsewhere,
 // [size, size]: torch.nn.Transformer.generate_square_subsequent_mask. [AttentionMask.Causal] does
 // the same, and faster where nothing else is hidden.
-func CausalMask(size int64, o torch.Options) torch.Tensor {
+func CausalMask(size int64, o torch.TensorOptions) torch.Tensor {
 	full := o.Full(math.Inf(-1), size, size)
 	defer full.Free()
 	return full.Triu(1)
@@ -29,14 +29,14 @@ func CausalMask(size int64, o torch.Options) torch.Tensor {
 // MultiheadAttentionOptions configures [NewMultiheadAttention]. Nil and the zero value mean
 // PyTorch's defaults.
 type MultiheadAttentionOptions struct {
-	Dropout     float64       // of the attention weights, while training
-	NoBias      bool          // leave the biases of the projections out
-	AddBiasKV   bool          // append a trained key and value to the others
-	AddZeroAttn bool          // append a key and value of zeros to the others
-	KDim        int64         // features of keys; zero means those of queries
-	VDim        int64         // features of values; zero means those of queries
-	BatchFirst  bool          // inputs are [N, L, E] and not [L, N, E]
-	Factory     torch.Options // dtype, device and generator of the parameters
+	Dropout     float64             // of the attention weights, while training
+	NoBias      bool                // leave the biases of the projections out
+	AddBiasKV   bool                // append a trained key and value to the others
+	AddZeroAttn bool                // append a key and value of zeros to the others
+	KDim        int64               // features of keys; zero means those of queries
+	VDim        int64               // features of values; zero means those of queries
+	BatchFirst  bool                // inputs are [N, L, E] and not [L, N, E]
+	Factory     torch.TensorOptions // dtype, device and generator of the parameters
 }
 
 // MultiheadAttention lets queries attend to keys in several heads: torch.nn.MultiheadAttention,
@@ -144,7 +144,8 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 	scores := additive(mask.Mask, query.DType())
 	causal := mask.Causal
 	if causal && (padding.Defined() || needWeights || m.BiasK.Defined() || m.AddZeroAttn) {
-		scores, causal = torch.Options{DType: query.DType(), Device: query.Device()}.Full(math.Inf(-1), L, S).Triu(1),
+		scores, causal = torch.TensorOptions{DType: query.DType(), Device: query.Device()}.Full(math.Inf(-1), L,
+			S).Triu(1),
 			false
 	}
 	if scores.Defined() && scores.Dim() == 2 {
@@ -169,7 +170,7 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 	k = k.View(S, N*m.Heads, D).Transpose(0, 1)
 	v = v.View(S, N*m.Heads, D).Transpose(0, 1)
 	if m.AddZeroAttn {
-		zeros := torch.Options{DType: k.DType(), Device: k.Device()}.Zeros(N*m.Heads, 1, D)
+		zeros := torch.TensorOptions{DType: k.DType(), Device: k.Device()}.Zeros(N*m.Heads, 1, D)
 		k, v = torch.Cat([]torch.Tensor{k, zeros}, 1), torch.Cat([]torch.Tensor{v, zeros}, 1)
 		extend()
 	}

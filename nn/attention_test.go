@@ -14,7 +14,7 @@ import (
 func TestCausalMaskHidesWhatComesBehind(t *testing.T) {
 	testenv.RequireTorch(t)
 	hidden := math.Inf(-1)
-	got := torch.Values[float64](nn.CausalMask(3, torch.Options{DType: torch.Float64}))
+	got := torch.Values[float64](nn.CausalMask(3, torch.TensorOptions{DType: torch.Float64}))
 	if want := []float64{0, hidden, hidden, 0, 0, hidden, 0, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("CausalMask(3) = %v, want %v", got, want)
 	}
@@ -29,7 +29,7 @@ func TestCausalIsTheCausalMask(t *testing.T) {
 			"with appended keys": {AddBiasKV: true, AddZeroAttn: true}, // which all queries see
 		} {
 			m := nn.NewMultiheadAttention(8, 2, o)
-			masked := m.Forward(x, x, x, nn.AttentionMask{Mask: nn.CausalMask(5, torch.Options{})})
+			masked := m.Forward(x, x, x, nn.AttentionMask{Mask: nn.CausalMask(5, torch.TensorOptions{})})
 			golden.Close(t, name, m.Forward(x, x, x, nn.AttentionMask{Causal: true}), masked, 1e-5, 1e-6)
 		}
 	})

@@ -11,11 +11,12 @@ type BatchNormOptions struct {
 	Eps float64 // added to the variance; zero means 1e-5
 	// share of a batch in the running statistics; zero means 0.1; for none at all set the field of
 	// the layer
-	Momentum       float64
-	Cumulative     bool          // running statistics are the plain mean over all batches: PyTorch's momentum=None
-	NoAffine       bool          // leave weight and bias out
-	NoRunningStats bool          // always use the batch's own statistics: track_running_stats=False
-	Factory        torch.Options // dtype and device of parameters and buffers
+	Momentum float64
+	// running statistics are the plain mean over all batches: PyTorch's momentum=None
+	Cumulative     bool
+	NoAffine       bool                // leave weight and bias out
+	NoRunningStats bool                // always use the batch's own statistics: track_running_stats=False
+	Factory        torch.TensorOptions // dtype and device of parameters and buffers
 }
 
 // BatchNorm normalises channels by their mean and variance over a batch, and in evaluation over all
@@ -45,7 +46,8 @@ func newBatchNorm(op string, channels int64, o BatchNormOptions) BatchNorm {
 	}
 	if !o.NoRunningStats {
 		b.RunningMean, b.RunningVar = Buffer(o.Factory.Zeros(channels)), Buffer(o.Factory.Ones(channels))
-		b.NumBatchesTracked = Buffer(torch.Options{DType: torch.Int64, Device: o.Factory.Device}.Zeros([]int64{}...))
+		b.NumBatchesTracked = Buffer(torch.TensorOptions{DType: torch.Int64,
+			Device: o.Factory.Device}.Zeros([]int64{}...))
 	}
 	return b
 }

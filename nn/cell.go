@@ -10,9 +10,9 @@ import (
 // CellOptions configures [NewRNNCell], [NewLSTMCell] and [NewGRUCell]. Nil and the zero value mean
 // PyTorch's defaults.
 type CellOptions struct {
-	NoBias       bool          // leave the biases out
-	Nonlinearity Nonlinearity  // of an RNNCell; empty means TanhNonlinearity
-	Factory      torch.Options // dtype, device and generator of the parameters
+	NoBias       bool                // leave the biases out
+	Nonlinearity Nonlinearity        // of an RNNCell; empty means TanhNonlinearity
+	Factory      torch.TensorOptions // dtype, device and generator of the parameters
 }
 
 // Cell is one step of a recurrent layer: what [RNNCell], [LSTMCell] and [GRUCell] have in common.
@@ -56,7 +56,7 @@ func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (ou
 	for i, s := range states {
 		switch {
 		case !s.Defined():
-			states[i] = temporary(torch.Options{DType: x.DType(), Device: x.Device()}.Zeros(x.Size(0),
+			states[i] = temporary(torch.TensorOptions{DType: x.DType(), Device: x.Device()}.Zeros(x.Size(0),
 				c.WeightHH.Size(1)))
 		case s.Dim() != len(shape):
 			panic(mistake(name, torch.ErrInvalid, "want a state of %d dimensions, as the input has, found %v",

@@ -15,11 +15,11 @@ type ConvOptions struct {
 	// pad so that the output has the size of the input, PyTorch's padding="same"; the stride must
 	// be 1
 	Same        bool
-	Dilation    Dims               // nil means 1
-	Groups      int64              // zero means 1
-	NoBias      bool               // leave the bias out
-	PaddingMode functional.PadMode // what the padding is filled with; empty means zeros
-	Factory     torch.Options      // dtype, device and generator of the parameters
+	Dilation    Dims                // nil means 1
+	Groups      int64               // zero means 1
+	NoBias      bool                // leave the bias out
+	PaddingMode functional.PadMode  // what the padding is filled with; empty means zeros
+	Factory     torch.TensorOptions // dtype, device and generator of the parameters
 }
 
 // Conv1d convolves sequences: torch.nn.Conv1d.
@@ -183,7 +183,7 @@ func checkConv(op string, dims int, in, out, groups int64, kernel Dims) Dims {
 	return window(op, kernel, dims)
 }
 
-func convWeights(f torch.Options, noBias bool, out int64, shape []int64) (weight, bias torch.Tensor) {
+func convWeights(f torch.TensorOptions, noBias bool, out int64, shape []int64) (weight, bias torch.Tensor) {
 	weight = f.Empty(shape...)
 	if !noBias {
 		bias = f.Empty(out)

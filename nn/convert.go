@@ -12,7 +12,7 @@ import (
 // Optimizers and everything else that has the parameters stay valid; gradients move along. The
 // dtype applies to floating-point tensors only; zero fields keep what is, and [ToDevice] brings a
 // module back from a GPU.
-func To(m any, o torch.Options) {
+func To(m any, o torch.TensorOptions) {
 	convert(m, func(t torch.Tensor) torch.Tensor {
 		o := o
 		if d := t.DType(); !d.IsFloatingPoint() && !d.IsComplex() {

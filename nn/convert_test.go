@@ -20,7 +20,7 @@ func TestToKeepsTheTensorsAndTheirGradients(t *testing.T) {
 	before := nn.Params(m)
 	weight := before[0].Tensor.Detach().Clone()
 	grad := before[0].Tensor.Grad().Clone()
-	torch.Scope(func() { nn.To(m, torch.Options{DType: torch.Float64}) })
+	torch.Scope(func() { nn.To(m, torch.TensorOptions{DType: torch.Float64}) })
 	for i, p := range nn.Params(m) {
 		if !p.Tensor.Is(before[i].Tensor) || p.Tensor.DType() != torch.Float64 || !p.Tensor.IsLeaf() ||
 			!p.Tensor.NeedsGrad() {
@@ -41,7 +41,7 @@ func TestToKeepsTheTensorsAndTheirGradients(t *testing.T) {
 	}
 	m.Forward(x.ToDType(torch.Float64)).Sum(0).Backward() // adds to the gradients of another dtype than before
 	nn.ToDevice(m, torch.CPU)
-	nn.To(m, torch.Options{})
+	nn.To(m, torch.TensorOptions{})
 	if d := before[0].Tensor.DType(); d != torch.Float64 {
 		t.Errorf("zero options have changed the dtype to %s", d)
 	}
@@ -50,8 +50,8 @@ func TestToKeepsTheTensorsAndTheirGradients(t *testing.T) {
 func TestRecurrentWeightsAreConvertedInPlace(t *testing.T) {
 	testenv.RequireTorch(t)
 	l := nn.NewLSTM(3, 2, nil)
-	nn.To(l, torch.Options{DType: torch.Float64})
-	if y := l.Forward(torch.Options{DType: torch.Float64}.Randn(4, 1, 3)); y.DType() != torch.Float64 {
+	nn.To(l, torch.TensorOptions{DType: torch.Float64})
+	if y := l.Forward(torch.TensorOptions{DType: torch.Float64}.Randn(4, 1, 3)); y.DType() != torch.Float64 {
 		t.Errorf("output is %s", y.DType())
 	}
 }

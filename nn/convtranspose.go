@@ -8,13 +8,13 @@ import (
 // ConvTransposeOptions configures [NewConvTranspose1d], [NewConvTranspose2d] and
 // [NewConvTranspose3d]. Nil and the zero value mean PyTorch's defaults.
 type ConvTransposeOptions struct {
-	Stride        Dims          // nil means 1
-	Padding       Dims          // dilation*(kernel-1) - Padding zeros are added on both sides of the input; nil means 0
-	OutputPadding Dims          // added to one side of the output's size; nil means 0
-	Groups        int64         // zero means 1
-	NoBias        bool          // leave the bias out
-	Dilation      Dims          // nil means 1
-	Factory       torch.Options // dtype, device and generator of the parameters
+	Stride        Dims                // nil means 1
+	Padding       Dims                // dilation*(kernel-1) - Padding zeros are added on both sides of the input; nil means 0
+	OutputPadding Dims                // added to one side of the output's size; nil means 0
+	Groups        int64               // zero means 1
+	NoBias        bool                // leave the bias out
+	Dilation      Dims                // nil means 1
+	Factory       torch.TensorOptions // dtype, device and generator of the parameters
 }
 
 // ConvTranspose is what [ConvTranspose1d], [ConvTranspose2d] and [ConvTranspose3d] have in common.

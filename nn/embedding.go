@@ -14,7 +14,7 @@ type EmbeddingOptions struct {
 	ScaleGradByFreq bool    // divide gradients by how often a row is used in the batch
 	// the weight's gradient is sparse: for large vocabularies, with optim.SparseAdam or optim.SGD
 	Sparse  bool
-	Factory torch.Options // dtype, device and generator of the weight
+	Factory torch.TensorOptions // dtype, device and generator of the weight
 }
 
 // Embedding looks rows of its weight up: torch.nn.Embedding.
@@ -76,7 +76,7 @@ func (e *Embedding) look(x torch.Tensor) torch.Tensor {
 }
 
 // drawEmbedding makes the weight of an embedding, whose row at padding is zeros.
-func drawEmbedding(op string, words, dim int64, padding *int64, f torch.Options) torch.Tensor {
+func drawEmbedding(op string, words, dim int64, padding *int64, f torch.TensorOptions) torch.Tensor {
 	mustBePositive(op, "words", words)
 	mustBePositive(op, "dim", dim)
 	if padding != nil && (*padding < -words || *padding >= words) {

@@ -13,7 +13,7 @@ type EmbeddingBagOptions struct {
 	IncludeLastOffset bool               // the last offset is the end of the last bag
 	// this row starts as zeros and does not count; negative counts from the end, nil means none
 	PaddingIdx *int64
-	Factory    torch.Options // dtype, device and generator of the weight
+	Factory    torch.TensorOptions // dtype, device and generator of the weight
 }
 
 // EmbeddingBag looks rows of its weight up and joins those of a bag: torch.nn.EmbeddingBag.

@@ -121,7 +121,7 @@ func ExampleMultiheadAttention() {
 	nn.SetTraining(attention, false)
 	x := torch.Randn(1, 3, 8) // a batch of one sequence
 	torch.NoGrad(func() {
-		y, weights := attention.ForwardWeights(x, x, x, nn.AttentionMask{Mask: nn.CausalMask(3, torch.Options{})})
+		y, weights := attention.ForwardWeights(x, x, x, nn.AttentionMask{Mask: nn.CausalMask(3, torch.TensorOptions{})})
 		fmt.Println(y.Shape())
 		fmt.Println(weights.At(0, 0, 0)) // of the first head, what the first word sees: itself
 		fmt.Println(weights.At(0, 0, 2).GtScalar(0))

@@ -32,7 +32,7 @@ func TestFlatteningOnTheCPUChangesNothing(t *testing.T) {
 		x := torch.Randn(3, 2, 5)
 		before, params := layer.Forward(x), nn.Params(layer)
 		layer.FlattenParameters()
-		nn.To(layer, torch.Options{DType: torch.Float32})
+		nn.To(layer, torch.TensorOptions{DType: torch.Float32})
 		golden.Bits(t, name, layer.Forward(x), before)
 		for i, p := range nn.Params(layer) {
 			if !p.Tensor.Is(params[i].Tensor) {

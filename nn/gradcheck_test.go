@@ -67,7 +67,7 @@ func checkGradients(t *testing.T, g *golden.File) bool {
 	if _, err := nn.LoadStateDict(m, nn.Tensors(section(g, "state.")), nn.LoadOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	nn.To(m, torch.Options{DType: torch.Float64})
+	nn.To(m, torch.TensorOptions{DType: torch.Float64})
 	if about.Module.Type == "SpectralNorm" {
 		nn.SetTraining(m, false) // every Forward of training moves the singular vectors
 	}

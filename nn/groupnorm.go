@@ -9,9 +9,9 @@ import (
 
 // GroupNormOptions configures [NewGroupNorm]. Nil and the zero value mean PyTorch's defaults.
 type GroupNormOptions struct {
-	Eps      float64       // added to the variance; zero means 1e-5
-	NoAffine bool          // leave weight and bias out
-	Factory  torch.Options // dtype and device of the parameters
+	Eps      float64             // added to the variance; zero means 1e-5
+	NoAffine bool                // leave weight and bias out
+	Factory  torch.TensorOptions // dtype and device of the parameters
 }
 
 // GroupNorm normalises groups of channels: torch.nn.GroupNorm.
@@ -50,8 +50,8 @@ func (g *GroupNorm) Forward(x torch.Tensor) torch.Tensor {
 type RMSNormOptions struct {
 	// added to the mean square; zero means the smallest step of the dtype above 1: PyTorch's None
 	Eps      float64
-	NoAffine bool          // leave the weight out
-	Factory  torch.Options // dtype and device of the weight
+	NoAffine bool                // leave the weight out
+	Factory  torch.TensorOptions // dtype and device of the weight
 }
 
 // RMSNorm divides by the root of the mean square over the last dimensions: torch.nn.RMSNorm.

@@ -8,11 +8,11 @@ import (
 // InstanceNormOptions configures [NewInstanceNorm1d], [NewInstanceNorm2d] and [NewInstanceNorm3d].
 // Nil and the zero value mean PyTorch's defaults: neither parameters nor running statistics.
 type InstanceNormOptions struct {
-	Eps          float64       // added to the variance; zero means 1e-5
-	Momentum     float64       // share of a batch in the running statistics; zero means 0.1
-	Affine       bool          // with weight and bias
-	RunningStats bool          // keep running statistics and use them in evaluation: track_running_stats
-	Factory      torch.Options // dtype and device of parameters and buffers
+	Eps          float64             // added to the variance; zero means 1e-5
+	Momentum     float64             // share of a batch in the running statistics; zero means 0.1
+	Affine       bool                // with weight and bias
+	RunningStats bool                // keep running statistics and use them in evaluation: track_running_stats
+	Factory      torch.TensorOptions // dtype and device of parameters and buffers
 }
 
 // InstanceNorm normalises each channel of each example by its own mean and variance. It is what
@@ -44,7 +44,8 @@ func newInstanceNorm(op string, channels int64, dims int, o InstanceNormOptions)
 	}
 	if o.RunningStats {
 		n.RunningMean, n.RunningVar = Buffer(o.Factory.Zeros(channels)), Buffer(o.Factory.Ones(channels))
-		n.NumBatchesTracked = Buffer(torch.Options{DType: torch.Int64, Device: o.Factory.Device}.Zeros([]int64{}...))
+		n.NumBatchesTracked = Buffer(torch.TensorOptions{DType: torch.Int64,
+			Device: o.Factory.Device}.Zeros([]int64{}...))
 	}
 	return n
 }

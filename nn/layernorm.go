@@ -8,10 +8,10 @@ import (
 
 // LayerNormOptions configures [NewLayerNorm]. Nil and the zero value mean PyTorch's defaults.
 type LayerNormOptions struct {
-	Eps      float64       // added to the variance; zero means 1e-5
-	NoAffine bool          // leave weight and bias out: elementwise_affine=False
-	NoBias   bool          // leave the bias out
-	Factory  torch.Options // dtype and device of the parameters
+	Eps      float64             // added to the variance; zero means 1e-5
+	NoAffine bool                // leave weight and bias out: elementwise_affine=False
+	NoBias   bool                // leave the bias out
+	Factory  torch.TensorOptions // dtype and device of the parameters
 }
 
 // LayerNorm normalises over the last dimensions: torch.nn.LayerNorm.

@@ -9,8 +9,8 @@ import (
 
 // LinearOptions configures [NewLinear]. Nil and the zero value mean PyTorch's defaults.
 type LinearOptions struct {
-	NoBias  bool          // leave the bias out
-	Factory torch.Options // dtype, device and generator of the parameters
+	NoBias  bool                // leave the bias out
+	Factory torch.TensorOptions // dtype, device and generator of the parameters
 }
 
 // Linear computes x·Wᵀ + b: torch.nn.Linear.

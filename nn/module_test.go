@@ -84,18 +84,20 @@ func TestParameterAndBufferTakeTheElementsOnly(t *testing.T) {
 
 func TestGeneratorOfOnesOwnDrawsTheSame(t *testing.T) {
 	testenv.RequireTorch(t)
-	for name, make := range map[string]func(torch.Options) any{
-		"linear":    func(o torch.Options) any { return nn.NewLinear(5, 4, &nn.LinearOptions{Factory: o}) },
-		"conv":      func(o torch.Options) any { return nn.NewConv2d(2, 4, nn.Dims{3}, &nn.ConvOptions{Factory: o}) },
-		"embedding": func(o torch.Options) any { return nn.NewEmbedding(5, 4, &nn.EmbeddingOptions{Factory: o}) },
-		"gru":       func(o torch.Options) any { return nn.NewGRU(5, 4, &nn.RNNOptions{Factory: o}) },
+	for name, make := range map[string]func(torch.TensorOptions) any{
+		"linear": func(o torch.TensorOptions) any { return nn.NewLinear(5, 4, &nn.LinearOptions{Factory: o}) },
+		"conv": func(o torch.TensorOptions) any {
+			return nn.NewConv2d(2, 4, nn.Dims{3}, &nn.ConvOptions{Factory: o})
+		},
+		"embedding": func(o torch.TensorOptions) any { return nn.NewEmbedding(5, 4, &nn.EmbeddingOptions{Factory: o}) },
+		"gru":       func(o torch.TensorOptions) any { return nn.NewGRU(5, 4, &nn.RNNOptions{Factory: o}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			torch.ManualSeed(9)
-			want := make(torch.Options{})
+			want := make(torch.TensorOptions{})
 			torch.ManualSeed(1)
 			state := torch.DefaultGenerator(torch.CPU).State()
-			got := make(torch.Options{Generator: torch.NewGenerator(9)})
+			got := make(torch.TensorOptions{Generator: torch.NewGenerator(9)})
 			for i, p := range nn.Params(got) {
 				golden.Bits(t, p.Name, p.Tensor, nn.Params(want)[i].Tensor)
 			}

@@ -156,7 +156,7 @@ func (r *recurrent) runPacked(op string, x *PackedSequence, states []torch.Tenso
 		want := r.stateShape(i, sizes[0])
 		switch {
 		case !s.Defined():
-			states[i] = torch.Options{DType: x.Data.DType(), Device: x.Data.Device()}.Zeros(want...)
+			states[i] = torch.TensorOptions{DType: x.Data.DType(), Device: x.Data.Device()}.Zeros(want...)
 		case x.SortedIndices.Defined():
 			r.checkState(s, want)
 			states[i] = s.IndexSelect(1, x.SortedIndices)

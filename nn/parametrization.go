@@ -76,7 +76,7 @@ func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
 		torch.NoGrad(func() {
 			torch.Scope(func() {
 				matrix := n.matrix(weight)
-				like := torch.Options{DType: weight.DType(), Device: weight.Device()}
+				like := torch.TensorOptions{DType: weight.DType(), Device: weight.Device()}
 				u, v := initialize.Normal(like.Empty(matrix.Size(0)), 0, 1, nil),
 					initialize.Normal(like.Empty(matrix.Size(1)), 0, 1, nil)
 				n.U, n.V = Buffer(functional.Normalize(u, 2, 0, n.eps)), Buffer(functional.Normalize(v, 2, 0, n.eps))

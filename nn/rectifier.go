@@ -32,9 +32,9 @@ func (l LeakyReLU) Forward(x torch.Tensor) torch.Tensor {
 
 // PReLUOptions configures [NewPReLU]. Nil and the zero value mean PyTorch's defaults.
 type PReLUOptions struct {
-	Channels int64         // a slope for each of the channels, the second dimension; zero means 1 for all
-	Init     *float64      // the first slope; nil means 0.25
-	Factory  torch.Options // dtype and device of the weight
+	Channels int64               // a slope for each of the channels, the second dimension; zero means 1 for all
+	Init     *float64            // the first slope; nil means 0.25
+	Factory  torch.TensorOptions // dtype and device of the weight
 }
 
 // PReLU is x where it is positive and a trained slope times x elsewhere: torch.nn.PReLU.

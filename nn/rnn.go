@@ -19,8 +19,8 @@ type RNNOptions struct {
 	Bidirectional bool    // a second direction runs from the end
 	// an LSTM's outputs and states h are projected to this size, less than hidden; zero means not
 	ProjSize     int64
-	Nonlinearity Nonlinearity  // of an RNN; empty means TanhNonlinearity
-	Factory      torch.Options // dtype, device and generator of the parameters
+	Nonlinearity Nonlinearity        // of an RNN; empty means TanhNonlinearity
+	Factory      torch.TensorOptions // dtype, device and generator of the parameters
 }
 
 // recurrent is what RNN, LSTM and GRU have in common.
@@ -127,7 +127,7 @@ func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Te
 		want := r.stateShape(i, batch)
 		switch {
 		case !s.Defined():
-			states[i] = torch.Options{DType: x.DType(), Device: x.Device()}.Zeros(want...)
+			states[i] = torch.TensorOptions{DType: x.DType(), Device: x.Device()}.Zeros(want...)
 		case unbatched:
 			r.checkState(s, []int64{want[0], want[2]})
 			states[i] = s.Unsqueeze(1)

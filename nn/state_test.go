@@ -40,7 +40,7 @@ func TestSavedModulesLoadBitForBit(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var build func(depth int) nn.Layer
 		dtypes := []torch.DType{torch.Float32, torch.Float64, torch.BFloat16, torch.Float16}
-		factory := torch.Options{DType: rapid.SampledFrom(dtypes).Draw(r, "dtype")}
+		factory := torch.TensorOptions{DType: rapid.SampledFrom(dtypes).Draw(r, "dtype")}
 		size := rapid.Int64Range(1, 5)
 		build = func(depth int) nn.Layer {
 			switch rapid.IntRange(0, 4).Draw(r, "kind") {

@@ -5,14 +5,14 @@ import "github.com/gotrainer/gotrainer/torch"
 // TransformerOptions configures the layers of a transformer. Nil and the zero value mean PyTorch's
 // defaults.
 type TransformerOptions struct {
-	FeedForward  int64         // units between the two linear layers of a block; zero means 2048
-	Dropout      *float64      // while training; nil means 0.1
-	Activation   Layer         // between the two linear layers, shared by copies of the layer; nil means ReLU
-	LayerNormEps float64       // added to variances; zero means 1e-5
-	BatchFirst   bool          // inputs are [N, L, E] and not [L, N, E]
-	NormFirst    bool          // normalise before attention and linear layers, and not behind them
-	NoBias       bool          // leave the biases of linear layers and norms out
-	Factory      torch.Options // dtype, device and generator of the parameters
+	FeedForward  int64               // units between the two linear layers of a block; zero means 2048
+	Dropout      *float64            // while training; nil means 0.1
+	Activation   Layer               // between the two linear layers, shared by copies of the layer; nil means ReLU
+	LayerNormEps float64             // added to variances; zero means 1e-5
+	BatchFirst   bool                // inputs are [N, L, E] and not [L, N, E]
+	NormFirst    bool                // normalise before attention and linear layers, and not behind them
+	NoBias       bool                // leave the biases of linear layers and norms out
+	Factory      torch.TensorOptions // dtype, device and generator of the parameters
 }
 
 // resolved are the options with every default in its place.

@@ -135,7 +135,8 @@ func factor(name string, dim int, keep bool) state {
 		if m.Tensor.Dim() < 2 {
 			return torch.Tensor{}
 		}
-		return torch.Options{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(factorShape(m.Tensor.Shape(),
+		return torch.TensorOptions{DType: m.Tensor.DType(),
+			Device: m.Tensor.Device()}.Zeros(factorShape(m.Tensor.Shape(),
 			dim, keep)...)
 	}}
 }

@@ -144,7 +144,7 @@ func (f *adafactorHF) state(name string, shape func(m *member) ([]int64, bool)) 
 		if !has {
 			return torch.Tensor{}
 		}
-		return torch.Options{DType: wide(m.Tensor.DType()), Device: m.Tensor.Device()}.Zeros(s...)
+		return torch.TensorOptions{DType: wide(m.Tensor.DType()), Device: m.Tensor.Device()}.Zeros(s...)
 	}}
 }
 

@@ -87,6 +87,6 @@ func (o ASGD) Build(groups []Group) (Optimizer, error) {
 
 // constant is a number as a list: a float32 without dimensions on the parameters' device.
 func (b *batch) constant(v float64) list {
-	t := torch.Options{Device: b.params.ts[0].Device()}.Full(v)
+	t := torch.TensorOptions{Device: b.params.ts[0].Device()}.Full(v)
 	return b.params.each(func(torch.Tensor) torch.Tensor { return t })
 }

@@ -120,7 +120,7 @@ func sameTensor(ts []torch.Tensor) (i, j int, found bool) {
 // newStep makes the count of a parameter's updates for a fused kernel. As in PyTorch it is a
 // float32 on the parameter's device.
 func newStep(m *member, _ float64) torch.Tensor {
-	return torch.Options{Device: m.Tensor.Device()}.Zeros([]int64{}...)
+	return torch.TensorOptions{Device: m.Tensor.Device()}.Zeros([]int64{}...)
 }
 
 // isMatrix refuses parameters that have not two dimensions.

@@ -93,7 +93,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 			if m.lowRank {
 				shape = low.shape(shape)
 			}
-			return torch.Options{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(shape...)
+			return torch.TensorOptions{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(shape...)
 		}}
 	}
 	states := append([]state{stepCount}, low.states(func(d torch.DType) torch.DType { return d })...)

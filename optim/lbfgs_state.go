@@ -18,7 +18,7 @@ func (l *lbfgs) State() []torch.Named {
 	}
 	rows := func(ts []torch.Tensor) torch.Tensor {
 		if len(ts) == 0 {
-			return torch.Options{DType: l.formerGrad.DType(), Device: l.formerGrad.Device()}.Zeros(0,
+			return torch.TensorOptions{DType: l.formerGrad.DType(), Device: l.formerGrad.Device()}.Zeros(0,
 				l.formerGrad.Numel())
 		}
 		return torch.Stack(ts, 0)

@@ -127,7 +127,7 @@ func (l *LowRank) states(dtype func(torch.DType) torch.DType) []state {
 			}
 			// Column after column, as LAPACK returns singular vectors: products of matrices round
 			// differently in another layout.
-			return torch.Options{DType: dtype(m.Tensor.DType()), Device: m.Tensor.Device()}.Zeros(shape[1],
+			return torch.TensorOptions{DType: dtype(m.Tensor.DType()), Device: m.Tensor.Device()}.Zeros(shape[1],
 				shape[0]).T()
 		}}
 	}

@@ -65,7 +65,7 @@ func (a scalar) sqrt() scalar {
 	case float32Tensor:
 		a.v = torch.Full(a.v).Sqrt().Item()
 	case float64Tensor:
-		a.v = torch.Options{DType: torch.Float64}.Full(a.v).Sqrt().Item()
+		a.v = torch.TensorOptions{DType: torch.Float64}.Full(a.v).Sqrt().Item()
 	default:
 		a.v = math.Sqrt(a.v)
 	}

@@ -100,7 +100,8 @@ func CopyTo[T Element](data []T, t Tensor) {
 func copyOut[T Element](op string, t Tensor, info cgotorch.Info, data []T) {
 	if want := dtypeFor[T](); dtypeOf(info.DType) != want {
 		panic(&Error{Op: op, Args: []string{t.describe()}, Code: ErrType,
-			Msg: fmt.Sprintf("elements of dtype %s cannot be read as %s; convert with To(torch.Options{DType: ...}) "+
+			Msg: fmt.Sprintf("elements of dtype %s cannot be read as %s; convert with To(torch.TensorOptions{DType: "+
+				"...}) "+
 				"first", dtypeOf(info.DType), want)})
 	}
 	code := cgotorch.ToBytes(t.ptr(op), bytesOf(data))
@@ -201,7 +202,7 @@ func typeName(v any) string {
 
 // To returns t in another dtype or on another device, or t's own elements if nothing changes:
 // Tensor.to. Zero fields keep what t has; use [Tensor.CPU] to come back from a GPU.
-func (t Tensor) To(o Options) Tensor {
+func (t Tensor) To(o TensorOptions) Tensor {
 	device := t.facts("To").Device
 	if o.Device != CPU {
 		device = o.Device.code()

@@ -6,11 +6,11 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Options says what a new tensor is like. The zero value means float32 on the CPU, drawn from the
-// default generator.
+// TensorOptions says what a new tensor is like. The zero value means float32 on the CPU, drawn from
+// the default generator.
 //
-//	ids := torch.Options{DType: torch.Int64}.Zeros(8, 128)
-type Options struct {
+//	ids := torch.TensorOptions{DType: torch.Int64}.Zeros(8, 128)
+type TensorOptions struct {
 	DType     DType
 	Device    Device
 	Generator *Generator // for random tensors; nil means the device's default generator
@@ -18,7 +18,7 @@ type Options struct {
 
 type factory func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code
 
-func (o Options) make(op string, f factory) Tensor {
+func (o TensorOptions) make(op string, f factory) Tensor {
 	load(op)
 	var out cgotorch.Tensor
 	code := f(o.DType.code(), o.Device.code(), &out)
@@ -33,21 +33,21 @@ func (o Options) make(op string, f factory) Tensor {
 }
 
 // Empty returns a tensor whose elements are not set: torch.empty.
-func (o Options) Empty(shape ...int64) Tensor {
+func (o TensorOptions) Empty(shape ...int64) Tensor {
 	return o.make("Empty", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Empty(shape, dtype, device, out)
 	})
 }
 
 // Zeros returns a tensor of zeros: torch.zeros.
-func (o Options) Zeros(shape ...int64) Tensor {
+func (o TensorOptions) Zeros(shape ...int64) Tensor {
 	return o.make("Zeros", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Zeros(shape, dtype, device, out)
 	})
 }
 
 // Ones returns a tensor of ones: torch.ones.
-func (o Options) Ones(shape ...int64) Tensor {
+func (o TensorOptions) Ones(shape ...int64) Tensor {
 	return o.make("Ones", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Ones(shape, dtype, device, out)
 	})
@@ -55,7 +55,7 @@ func (o Options) Ones(shape ...int64) Tensor {
 
 // Full returns a tensor of value, a Go number or bool: torch.full. Without a DType, value decides
 // it: int64, float32 or bool.
-func (o Options) Full(value any, shape ...int64) Tensor {
+func (o TensorOptions) Full(value any, shape ...int64) Tensor {
 	v := scalar("Full", value)
 	return o.make("Full", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Full(shape, v, dtype, device, out)
@@ -63,7 +63,7 @@ func (o Options) Full(value any, shape ...int64) Tensor {
 }
 
 // Eye returns the n by n identity matrix: torch.eye.
-func (o Options) Eye(n int64) Tensor {
+func (o TensorOptions) Eye(n int64) Tensor {
 	return o.make("Eye", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Eye(n, dtype, device, out)
 	})
@@ -71,7 +71,7 @@ func (o Options) Eye(n int64) Tensor {
 
 // Arange returns start, start+step, ... below end: torch.arange. Without a DType, integers give
 // int64 and others float32.
-func (o Options) Arange(start, end, step any) Tensor {
+func (o TensorOptions) Arange(start, end, step any) Tensor {
 	s, e, d := scalar("Arange", start), scalar("Arange", end), scalar("Arange", step)
 	return o.make("Arange", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Arange(s, e, d, dtype, device, out)
@@ -79,7 +79,7 @@ func (o Options) Arange(start, end, step any) Tensor {
 }
 
 // Linspace returns steps evenly spaced numbers from start to end, both included: torch.linspace.
-func (o Options) Linspace(start, end any, steps int64) Tensor {
+func (o TensorOptions) Linspace(start, end any, steps int64) Tensor {
 	s, e := scalar("Linspace", start), scalar("Linspace", end)
 	return o.make("Linspace", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Linspace(s, e, steps, dtype, device, out)
@@ -87,21 +87,21 @@ func (o Options) Linspace(start, end any, steps int64) Tensor {
 }
 
 // Rand returns numbers drawn uniformly from [0, 1): torch.rand.
-func (o Options) Rand(shape ...int64) Tensor {
+func (o TensorOptions) Rand(shape ...int64) Tensor {
 	return o.make("Rand", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Rand(shape, o.Generator.pointer(), dtype, device, out)
 	})
 }
 
 // Randn returns numbers drawn from the standard normal distribution: torch.randn.
-func (o Options) Randn(shape ...int64) Tensor {
+func (o TensorOptions) Randn(shape ...int64) Tensor {
 	return o.make("Randn", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
 		return cgotorch.Randn(shape, o.Generator.pointer(), dtype, device, out)
 	})
 }
 
 // RandInt returns integers drawn uniformly from [low, high), int64 without a DType: torch.randint.
-func (o Options) RandInt(low, high int64, shape ...int64) Tensor {
+func (o TensorOptions) RandInt(low, high int64, shape ...int64) Tensor {
 	if o.DType == DefaultDType {
 		o.DType = Int64
 	}
@@ -111,7 +111,7 @@ func (o Options) RandInt(low, high int64, shape ...int64) Tensor {
 }
 
 // RandPerm returns 0..n-1 in random order, int64 without a DType: torch.randperm.
-func (o Options) RandPerm(n int64) Tensor {
+func (o TensorOptions) RandPerm(n int64) Tensor {
 	if o.DType == DefaultDType {
 		o.DType = Int64
 	}
@@ -121,43 +121,45 @@ func (o Options) RandPerm(n int64) Tensor {
 }
 
 // Empty returns a float32 tensor on the CPU whose elements are not set: torch.empty.
-func Empty(shape ...int64) Tensor { return Options{}.Empty(shape...) }
+func Empty(shape ...int64) Tensor { return TensorOptions{}.Empty(shape...) }
 
 // Zeros returns a float32 tensor of zeros on the CPU: torch.zeros.
-func Zeros(shape ...int64) Tensor { return Options{}.Zeros(shape...) }
+func Zeros(shape ...int64) Tensor { return TensorOptions{}.Zeros(shape...) }
 
 // Ones returns a float32 tensor of ones on the CPU: torch.ones.
-func Ones(shape ...int64) Tensor { return Options{}.Ones(shape...) }
+func Ones(shape ...int64) Tensor { return TensorOptions{}.Ones(shape...) }
 
 // Full returns a tensor of value on the CPU, int64, float32 or bool by the type of value:
 // torch.full.
-func Full(value any, shape ...int64) Tensor { return Options{}.Full(value, shape...) }
+func Full(value any, shape ...int64) Tensor { return TensorOptions{}.Full(value, shape...) }
 
 // Eye returns the n by n identity matrix in float32 on the CPU: torch.eye.
-func Eye(n int64) Tensor { return Options{}.Eye(n) }
+func Eye(n int64) Tensor { return TensorOptions{}.Eye(n) }
 
-// Arange returns the int64 numbers 0, 1, ... n-1 on the CPU: torch.arange(n). [Options.Arange] has
-// all arguments.
-func Arange(n int64) Tensor { return Options{}.Arange(0, n, 1) }
+// Arange returns the int64 numbers 0, 1, ... n-1 on the CPU: torch.arange(n).
+// [TensorOptions.Arange] has all arguments.
+func Arange(n int64) Tensor { return TensorOptions{}.Arange(0, n, 1) }
 
 // Linspace returns steps evenly spaced float32 numbers from start to end, both included:
 // torch.linspace.
-func Linspace(start, end any, steps int64) Tensor { return Options{}.Linspace(start, end, steps) }
+func Linspace(start, end any, steps int64) Tensor { return TensorOptions{}.Linspace(start, end, steps) }
 
 // Rand returns float32 numbers drawn uniformly from [0, 1) by the default generator: torch.rand.
-func Rand(shape ...int64) Tensor { return Options{}.Rand(shape...) }
+func Rand(shape ...int64) Tensor { return TensorOptions{}.Rand(shape...) }
 
 // Randn returns float32 numbers drawn from the standard normal distribution by the default
 // generator: torch.randn.
-func Randn(shape ...int64) Tensor { return Options{}.Randn(shape...) }
+func Randn(shape ...int64) Tensor { return TensorOptions{}.Randn(shape...) }
 
 // RandInt returns int64 numbers drawn uniformly from [low, high) by the default generator:
 // torch.randint.
-func RandInt(low, high int64, shape ...int64) Tensor { return Options{}.RandInt(low, high, shape...) }
+func RandInt(low, high int64, shape ...int64) Tensor {
+	return TensorOptions{}.RandInt(low, high, shape...)
+}
 
 // RandPerm returns the int64 numbers 0..n-1 in an order drawn from the default generator:
 // torch.randperm.
-func RandPerm(n int64) Tensor { return Options{}.RandPerm(n) }
+func RandPerm(n int64) Tensor { return TensorOptions{}.RandPerm(n) }
 
 const (
 	none = int32(-1) // a dtype, device or memory format left to libtorch

@@ -19,8 +19,8 @@
 //
 // [From] copies a Go slice into a tensor, [Values] a tensor into a Go slice; [Tensor.Item] reads a
 // single element. [Zeros], [Randn] and the like make float32 tensors on the CPU; the same methods
-// of [Options] choose dtype, device and generator. [Tensor.At] and [Tensor.SetAt] are Python's
-// t[...].
+// of [TensorOptions] choose dtype, device and generator. [Tensor.At] and [Tensor.SetAt] are
+// Python's t[...].
 //
 // # Autograd
 //

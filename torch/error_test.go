@@ -20,7 +20,7 @@ func TestRunningOutOfMemoryIsAnErrorAndTheProgramGoesOn(t *testing.T) {
 	const size = 1 << 50
 	x := torch.Ones(1)
 	for name, f := range map[string]func(){
-		"a new tensor": func() { torch.Options{DType: torch.Uint8}.Empty(size) },
+		"a new tensor": func() { torch.TensorOptions{DType: torch.Uint8}.Empty(size) },
 		"an operator":  func() { x.Expand(size / 4).Clone() },
 		"a function":   func() { torch.Cat([]torch.Tensor{x.Expand(size / 4), x}, 0) },
 		"Call":         func() { torch.Call("aten::zeros", []int64{size / 4}) },
@@ -50,7 +50,7 @@ func TestMemoryChild(t *testing.T) {
 	// together; the large one alone leaves room for the Go runtime, its threads and their heaps.
 	const mega = 1 << 20
 	const limit, garbage, large = 1000 * mega, 240 * mega, 780 * mega
-	bytes := func(n int64) torch.Tensor { return torch.Options{DType: torch.Uint8}.Empty(n) }
+	bytes := func(n int64) torch.Tensor { return torch.TensorOptions{DType: torch.Uint8}.Empty(n) }
 	bytes(1).Free()
 	space := uint64(procStatus(t, "VmSize") + limit)
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: space, Max: space}); err != nil {
@@ -141,7 +141,7 @@ func TestEveryCodeIsAnErrorOfItsOwn(t *testing.T) {
 func TestArgumentsOfAFailureAreDescribed(t *testing.T) {
 	testenv.RequireTorch(t)
 	e := mustFail(t, func() {
-		torch.From([]bool{true}).Linear(torch.Options{DType: torch.BFloat16}.Ones(2, 3), torch.Tensor{})
+		torch.From([]bool{true}).Linear(torch.TensorOptions{DType: torch.BFloat16}.Ones(2, 3), torch.Tensor{})
 	})
 	if got := strings.Join(e.Args, " "); got != "bool[1] bfloat16[2,3] undefined" {
 		t.Errorf("the arguments are %q", got)

@@ -126,7 +126,7 @@ func ExampleTensor_At() {
 // A generator is a stream of random numbers that can be stopped and continued.
 func ExampleGenerator() {
 	g := torch.NewGenerator(42)
-	o := torch.Options{Generator: g}
+	o := torch.TensorOptions{Generator: g}
 	fmt.Println(o.RandPerm(5))
 	state := g.State()
 	a := o.Rand(3)

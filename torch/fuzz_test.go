@@ -96,7 +96,7 @@ func FuzzCall(f *testing.F) {
 		torch.Scope(func() {
 			values := []torch.Tensor{
 				torch.Ones(2, 3), torch.Arange(3), torch.From([]bool{true, false}), torch.Zeros(0, 2), torch.Full(1.5),
-				torch.Ones(1, 1, 4, 4), torch.Options{DType: torch.BFloat16}.Ones(2),
+				torch.Ones(1, 1, 4, 4), torch.TensorOptions{DType: torch.BFloat16}.Ones(2),
 			}
 			g := torch.NewGenerator(1)
 			var args []any

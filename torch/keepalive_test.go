@@ -19,10 +19,10 @@ var handsOn = map[string]string{
 	"box":      "CallAny keeps all arguments alive",
 	"NewList":  "the List holds its tensors",
 	"pointer":  "gives the handle to its caller",
-	"Rand":     "Options.make keeps the generator alive",
-	"Randn":    "Options.make keeps the generator alive",
-	"RandInt":  "Options.make keeps the generator alive",
-	"RandPerm": "Options.make keeps the generator alive",
+	"Rand":     "TensorOptions.make keeps the generator alive",
+	"Randn":    "TensorOptions.make keeps the generator alive",
+	"RandInt":  "TensorOptions.make keeps the generator alive",
+	"RandPerm": "TensorOptions.make keeps the generator alive",
 }
 
 // borrowed lists, by the text of their expression, the owners whose handles f hands to C, and

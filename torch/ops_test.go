@@ -176,7 +176,7 @@ func (c *opCase) typed(values []any) ([]any, error) {
 	var f reflect.Value
 	switch {
 	case call.Options != nil:
-		o := reflect.New(reflect.TypeFor[torch.Options]()).Elem()
+		o := reflect.New(reflect.TypeFor[torch.TensorOptions]()).Elem()
 		fillStruct(c, o, call.Options, values)
 		f = o.MethodByName(call.Name)
 	case call.On != nil:

@@ -259,7 +259,7 @@ func TestAResultThatIsItsArgumentHasAReferenceOfItsOwn(t *testing.T) {
 		"ToDType of its own":    func(x torch.Tensor) torch.Tensor { return x.ToDType(torch.Float32) },
 		"ToDType of none":       func(x torch.Tensor) torch.Tensor { return x.ToDType(torch.DefaultDType) },
 		"CPU":                   torch.Tensor.CPU,
-		"To":                    func(x torch.Tensor) torch.Tensor { return x.To(torch.Options{}) },
+		"To":                    func(x torch.Tensor) torch.Tensor { return x.To(torch.TensorOptions{}) },
 		"Detach":                torch.Tensor.Detach,
 		"Reshape":               func(x torch.Tensor) torch.Tensor { return x.Reshape(2, 2) },
 		"Call": func(x torch.Tensor) torch.Tensor {

@@ -44,7 +44,7 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 	// 0.5 MiB, shows in Live.
 	const allowed = 8 << 20
 	g := torch.NewGenerator(1)
-	o := torch.Options{Generator: g}
+	o := torch.TensorOptions{Generator: g}
 	leaf := func(shape ...int64) torch.Tensor { return o.Randn(shape...).MulScalar(0.1).Keep().RequiresGrad() }
 	w1, b1, w2, b2 := leaf(32, 32), leaf(32), leaf(4, 32), leaf(4)
 	params := torch.NewList(w1, b1, w2, b2)

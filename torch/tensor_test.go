@@ -133,7 +133,7 @@ func TestElementTypesHaveTheSizesAndNamesOfPyTorch(t *testing.T) {
 		torch.Complex128: "complex128",
 		torch.Bool:       "bool", torch.BFloat16: "bfloat16",
 	} {
-		x := torch.Options{DType: d}.Empty(3)
+		x := torch.TensorOptions{DType: d}.Empty(3)
 		if x.DType() != d || d.String() != name || int64(len(x.Bytes())) != 3*d.Size() {
 			t.Errorf("%v: a tensor of it is %v with %d bytes", d, x.DType(), len(x.Bytes()))
 		}
@@ -326,7 +326,7 @@ func TestStatesOfGeneratorsContinueTheirStream(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		torch.Scope(func() {
 			g := torch.NewGenerator(rapid.Uint64().Draw(r, "seed"))
-			o := torch.Options{Generator: g}
+			o := torch.TensorOptions{Generator: g}
 			for range rapid.IntRange(0, 5).Draw(r, "draws before") {
 				o.Randn(rapid.Int64Range(1, 40).Draw(r, "size"))
 			}
@@ -334,7 +334,7 @@ func TestStatesOfGeneratorsContinueTheirStream(t *testing.T) {
 			a := o.Rand(10)
 			other := torch.NewGenerator(0)
 			other.SetState(state)
-			if b := (torch.Options{Generator: other}).Rand(10); !a.Equal(b) {
+			if b := (torch.TensorOptions{Generator: other}).Rand(10); !a.Equal(b) {
 				r.Errorf("%v, continued %v", a, b)
 			}
 		})

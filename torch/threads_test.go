@@ -138,14 +138,14 @@ func TestDrawsOfOneGeneratorInterleaveWithoutLoss(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range rounds(500) {
-				torch.Scope(func() { torch.Options{Generator: g}.Rand(16) })
+				torch.Scope(func() { torch.TensorOptions{Generator: g}.Rand(16) })
 			}
 		})
 	}
 	wg.Wait()
 	alone := torch.NewGenerator(1)
 	for range 4 * rounds(500) {
-		torch.Scope(func() { torch.Options{Generator: alone}.Rand(16) })
+		torch.Scope(func() { torch.TensorOptions{Generator: alone}.Rand(16) })
 	}
 	if string(g.State()) != string(alone.State()) {
 		t.Error("the generator is not where as many draws of one goroutine bring it")

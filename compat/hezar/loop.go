@@ -137,7 +137,7 @@ func (t *Trainer[S, B]) dataloader(d data.Dataset[S], size, epoch, skip int) (*D
 	}
 	return &Dataloader[B]{Len: l.Len() - skip, Batches: func(ctx context.Context) iter.Seq2[B, error] {
 		if t.options.Rules.SeedEveryPass { // PyTorch's DataLoader draws the seed of its workers
-			torch.Scope(func() { torch.Options{DType: torch.Int64}.Empty().Random_(nil) })
+			torch.Scope(func() { torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil) })
 		}
 		return l.Epoch(ctx, max(0, epoch), skip)
 	}}, nil

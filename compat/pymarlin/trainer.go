@@ -148,7 +148,7 @@ func (t *Trainer[B]) start(saved Checkpoint) error {
 	var params []torch.Named
 	err := torch.Try(func() {
 		if t.device != torch.CPU {
-			nn.To(modelOf(t.module), torch.Options{Device: t.device})
+			nn.To(modelOf(t.module), torch.TensorOptions{Device: t.device})
 		}
 		params = nn.Params(modelOf(t.module))
 	})

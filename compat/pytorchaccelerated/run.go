@@ -203,7 +203,7 @@ func (r *Run) beginScheduleAnew() error {
 // moveModules moves the modules that are not the model to the device of the run.
 func (r *Run) moveModules() {
 	for _, m := range r.modules {
-		nn.To(m, torch.Options{Device: r.Device()})
+		nn.To(m, torch.TensorOptions{Device: r.Device()})
 	}
 }
 

@@ -224,7 +224,7 @@ func TestGatheredListsMayDifferInEverything(t *testing.T) {
 	all(t, together(t, 3, func(ctx context.Context, g *dist.Group) error {
 		var mine []torch.Tensor
 		for i := range g.Rank() { // none, a number, a number and an empty matrix of flags
-			mine = append(mine, []torch.Tensor{torch.Full(2.5), torch.Options{DType: torch.Bool}.Zeros(0, 3)}[i])
+			mine = append(mine, []torch.Tensor{torch.Full(2.5), torch.TensorOptions{DType: torch.Bool}.Zeros(0, 3)}[i])
 		}
 		notes, lists, err := ddp.AllGatherLists(ctx, g, fmt.Append(nil, "rank\n", g.Rank()), mine, torch.CPU)
 		if err != nil {
@@ -234,7 +234,8 @@ func TestGatheredListsMayDifferInEverything(t *testing.T) {
 			if string(notes[rank]) != fmt.Sprint("rank\n", rank) || len(list) != rank {
 				return fmt.Errorf("rank %d has sent %q and %d tensors", rank, notes[rank], len(list))
 			}
-			for i, want := range []torch.Tensor{torch.Full(2.5), torch.Options{DType: torch.Bool}.Zeros(0, 3)}[:rank] {
+			for i, want := range []torch.Tensor{torch.Full(2.5), torch.TensorOptions{DType: torch.Bool}.Zeros(0,
+				3)}[:rank] {
 				if err := same(fmt.Sprintf("tensor %d of rank %d", i, rank), list[i], want); err != nil {
 					return err
 				}

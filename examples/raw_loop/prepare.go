@@ -128,7 +128,7 @@ func (p *parts) loss(m *bert.Classifier, b bert.Batch) torch.Tensor {
 // a seed for workers, and another for the permutation.
 func shuffle(_, n int) []int {
 	draw := func() int64 {
-		seed := torch.Options{DType: torch.Int64}.Empty()
+		seed := torch.TensorOptions{DType: torch.Int64}.Empty()
 		defer seed.Free()
 		return torch.Values[int64](seed.Random_(nil))[0]
 	}

@@ -2,7 +2,7 @@
 // torch.autograd.gradcheck does in its fast mode: of one random combination of the outputs, at some
 // elements of every input.
 //
-//	x := torch.Options{DType: torch.Float64}.Randn(3, 4).RequiresGrad()
+//	x := torch.TensorOptions{DType: torch.Float64}.Randn(3, 4).RequiresGrad()
 //	err := gradcheck.Check(func() []torch.Tensor { return []torch.Tensor{layer.Forward(x)} }, []torch.Named{{Name: "x", Tensor: x}}, gradcheck.Options{})
 package gradcheck
 
@@ -57,7 +57,7 @@ func Check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
 				if y.Defined() && y.NeedsGrad() {
 					used[i] = true
 					roots = append(roots, y)
-					weights = append(weights, torch.Options{DType: torch.Float64,
+					weights = append(weights, torch.TensorOptions{DType: torch.Float64,
 						Generator: combination}.Randn(y.Shape()...))
 				}
 			}

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 
 func TestWrongGradientsAreFound(t *testing.T) {
 	testenv.RequireTorch(t)
-	double := torch.Options{DType: torch.Float64}
+	double := torch.TensorOptions{DType: torch.Float64}
 	x, w := double.Randn(3, 4).RequiresGrad(), double.Randn(4).RequiresGrad()
 	list := func(ts ...torch.Tensor) []torch.Tensor { return ts }
 	tests := map[string]struct {

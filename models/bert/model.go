@@ -91,7 +91,7 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) (hidden, pooled torch.Ten
 func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		shape := ids.Shape()
-		o := torch.Options{DType: torch.Int64, Device: ids.Device()}
+		o := torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}
 		if !types.Defined() {
 			types = o.Zeros(1, 1).Expand(shape...)
 		}

@@ -95,7 +95,8 @@ func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 // Forward maps ids, [B, L], to [B, L, dim].
 func (e *Embeddings) Forward(ids torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		positions := torch.Options{DType: torch.Int64, Device: ids.Device()}.Arange(0, ids.Size(1), 1).Unsqueeze(0)
+		positions := torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Arange(0, ids.Size(1),
+			1).Unsqueeze(0)
 		x := e.Word.Forward(ids).Add(e.Position.Forward(positions))
 		return e.Dropout.Forward(e.LayerNorm.Forward(x))
 	})

@@ -54,7 +54,7 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		if !types.Defined() {
-			types = torch.Options{DType: torch.Int64, Device: ids.Device()}.Zeros(1, 1).Expand(ids.Shape()...)
+			types = torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Zeros(1, 1).Expand(ids.Shape()...)
 		}
 		x := e.Word.Forward(ids).Add(e.TokenType.Forward(types))
 		x = x.Add(e.Position.Forward(positions(ids, e.Position.PaddingIdx)))

@@ -24,7 +24,7 @@ func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor
 		if a != Eager {
 			return keep.Expand(shape[0], 1, shape[1], shape[1])
 		}
-		o := torch.Options{DType: dtype, Device: mask.Device()}
+		o := torch.TensorOptions{DType: dtype, Device: mask.Device()}
 		return torch.Where(keep, o.Zeros(), o.Full(lowest(dtype)))
 	})
 }

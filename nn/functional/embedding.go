@@ -47,7 +47,7 @@ func EmbeddingBag(input, weight torch.Tensor, o EmbeddingBagOptions) torch.Tenso
 		case len(shape) == 2 && o.Offsets.Defined():
 			panic(mistake(op, torch.ErrValue, "Offsets are for a one-dimensional input, found %v", shape))
 		case len(shape) == 2:
-			o.Offsets = torch.Options{DType: input.DType(), Device: input.Device()}.Arange(0, shape[0]*shape[1],
+			o.Offsets = torch.TensorOptions{DType: input.DType(), Device: input.Device()}.Arange(0, shape[0]*shape[1],
 				max(shape[1], 1))
 			input = input.Reshape(-1)
 			if o.PerSampleWeights.Defined() {

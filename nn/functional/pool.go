@@ -284,7 +284,7 @@ func fractional(op string, dims int, input torch.Tensor, kernel []int64, o Fract
 		if input.Dim() == dims+2 {
 			batch = input.Size(0)
 		}
-		samples = torch.Options{DType: input.DType(), Device: input.Device()}.Rand(batch, channels, int64(dims))
+		samples = torch.TensorOptions{DType: input.DType(), Device: input.Device()}.Rand(batch, channels, int64(dims))
 		defer samples.Free()
 	}
 	return call2(fmt.Sprintf("aten::fractional_max_pool%dd", dims), input, window(op, kernel, dims),

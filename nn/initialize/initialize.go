@@ -125,7 +125,7 @@ func Orthogonal(t torch.Tensor, gain float64, g *torch.Generator) torch.Tensor {
 	return inPlace(t, func() {
 		rows := t.Size(0)
 		columns := t.Numel() / rows
-		flat := torch.Options{DType: t.DType(), Device: t.Device()}.Empty(rows, columns).Normal_(0, 1, g)
+		flat := torch.TensorOptions{DType: t.DType(), Device: t.Device()}.Empty(rows, columns).Normal_(0, 1, g)
 		if rows < columns {
 			flat = flat.T()
 		}

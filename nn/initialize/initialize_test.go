@@ -83,7 +83,7 @@ func TestDrawsAreThoseOfPyTorch(t *testing.T) {
 					} else {
 						golden.Close(t, file, got, g.Tensor(file), 1e-5, 1e-6)
 					}
-					next := torch.Options{DType: torch.Int64}.Empty([]int64{}...).Random_(generator)
+					next := torch.TensorOptions{DType: torch.Int64}.Empty([]int64{}...).Random_(generator)
 					golden.Bits(t, "the generator's next number", next, g.Tensor(file+".next"))
 				})
 			}

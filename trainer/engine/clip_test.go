@@ -15,8 +15,8 @@ func TestClippingSeesParametersOfAllDtypes(t *testing.T) {
 	var params []torch.Tensor
 	square := 0.0
 	for i, d := range []torch.DType{torch.Float32, torch.Float64, torch.BFloat16, torch.Float32} {
-		p := torch.Options{DType: d}.Ones(3).RequiresGrad()
-		p.SetGrad(torch.Options{DType: d}.Full(float64(i+1), 3))
+		p := torch.TensorOptions{DType: d}.Ones(3).RequiresGrad()
+		p.SetGrad(torch.TensorOptions{DType: d}.Full(float64(i+1), 3))
 		if own := math.Sqrt(3) * float64(i+1); d == torch.BFloat16 {
 			square += 5.1875 * 5.1875 // sqrt(27) in bfloat16, as a bfloat16 tensor's norm is
 		} else {

@@ -120,7 +120,7 @@ func repeatedMean(losses []float64, batchSize, rows int, dtype torch.DType) floa
 			sum += pairwiseSum(all[:k])
 			all = all[k:]
 		}
-		return torch.Options{DType: torch.Float16}.Full(float64(sum / float32(n))).Item()
+		return torch.TensorOptions{DType: torch.Float16}.Full(float64(sum / float32(n))).Item()
 	}
 	return float64(numpyMean(repeat32(losses, batchSize, n)))
 }

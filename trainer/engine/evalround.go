@@ -230,7 +230,7 @@ func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Output
 		}
 		shape := t.Shape()
 		shape[1] = widest[i]
-		out := torch.Options{DType: t.DType(), Device: t.Device()}.Full(IgnoreIndex, shape...)
+		out := torch.TensorOptions{DType: t.DType(), Device: t.Device()}.Full(IgnoreIndex, shape...)
 		out.Narrow(1, 0, t.Size(1)).Copy_(t)
 		return out
 	}

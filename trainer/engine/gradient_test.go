@@ -21,7 +21,7 @@ func TestGradientOfAWindowIsThatOfItsRowsInOneBatch(t *testing.T) {
 	torch.SetThreads(1)
 	torch.ManualSeed(11)
 	model := newTagger(0)
-	nn.To(model, torch.Options{DType: torch.Float64})
+	nn.To(model, torch.TensorOptions{DType: torch.Float64})
 	counted, err := engine.New[tokens, tokenBatch](&countingTask{tagTask{model}}, engine.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -167,8 +167,9 @@ func TestClassifyOnSeveralProcesses(t *testing.T) {
 		m := newNet()
 		torch.NoGrad(func() {
 			m.Hidden.Weight.Fill_(0.3)
-			m.Hidden.Bias.Copy_(torch.Options{DType: torch.Float32}.Arange(0, 16, 1).MulScalar(0.1))
-			m.Out.Weight.Copy_(torch.Options{DType: torch.Float32}.Arange(0, 32, 1).Reshape(2, 16).MulScalar(0.2).Sin())
+			m.Hidden.Bias.Copy_(torch.TensorOptions{DType: torch.Float32}.Arange(0, 16, 1).MulScalar(0.1))
+			m.Out.Weight.Copy_(torch.TensorOptions{DType: torch.Float32}.Arange(0, 32, 1).Reshape(2,
+				16).MulScalar(0.2).Sin())
 			m.Out.Bias.Zero_()
 		})
 		s, err := engine.New(engine.Classify(m), engine.Options{})

@@ -24,7 +24,7 @@ func (s *Step[S, B]) StartLoader(train bool) error {
 
 // drawInt64 is torch.empty((), dtype=torch.int64).random_().
 func drawInt64(g *torch.Generator) int64 {
-	t := torch.Options{DType: torch.Int64}.Empty()
+	t := torch.TensorOptions{DType: torch.Int64}.Empty()
 	defer t.Free()
 	return torch.Values[int64](t.Random_(g))[0]
 }
@@ -40,7 +40,7 @@ func drawInt64(g *torch.Generator) int64 {
 func (s *Step[S, B]) GlobalPermutation() data.Order {
 	return data.OrderFunc(func(_, n int) []int {
 		return s.order.draw(func(g *torch.Generator) []int {
-			permutation := torch.Options{DType: torch.Int64, Generator: g}.RandPerm(int64(n))
+			permutation := torch.TensorOptions{DType: torch.Int64, Generator: g}.RandPerm(int64(n))
 			defer permutation.Free()
 			indices := make([]int, n)
 			for i, v := range torch.Values[int64](permutation) {

@@ -129,7 +129,7 @@ func padAndConcat(list []torch.Tensor) torch.Tensor {
 	first := list[0]
 	shape := first.Shape()
 	shape[0], shape[1] = rows, width
-	out := torch.Options{DType: first.DType(), Device: first.Device()}.Full(IgnoreIndex, shape...)
+	out := torch.TensorOptions{DType: first.DType(), Device: first.Device()}.Full(IgnoreIndex, shape...)
 	at := int64(0)
 	for _, t := range list {
 		out.Narrow(0, at, t.Size(0)).Narrow(1, 0, t.Size(1)).Copy_(t)

@@ -28,7 +28,7 @@ func LabelSmoothing(p Pass, o Outputs, epsilon float64, ignore int64) Loss {
 	// -100 cannot be gathered; 0 can, and padding hides it.
 	nll := logProbs.Gather(-1, labels.Clamp(0, nil)).MaskedFill_(padding, 0.0)
 	smoothed := logProbs.SumDim([]int64{-1}, true, torch.Float32).MaskedFill_(padding, 0.0)
-	count := torch.Options{DType: torch.Int64, Device: p.Device}
+	count := torch.TensorOptions{DType: torch.Int64, Device: p.Device}
 	var divisor torch.Tensor
 	if p.Items > 0 {
 		divisor = count.Full(p.Items)

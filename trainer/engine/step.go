@@ -107,8 +107,8 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 
 func (s *Step[S, B]) prepare() error {
 	s.options.apply()
-	s.lossSum = torch.Options{Device: s.options.Device}.Zeros().Keep()
-	s.gradNorm = torch.Options{Device: s.options.Device}.Zeros().Keep()
+	s.lossSum = torch.TensorOptions{Device: s.options.Device}.Zeros().Keep()
+	s.gradNorm = torch.TensorOptions{Device: s.options.Device}.Zeros().Keep()
 	if s.options.Optimizer == nil {
 		s.options.Optimizer = optim.AdamW{LR: 5e-5, WeightDecay: new(0.0)}
 	}
@@ -127,7 +127,7 @@ func (s *Step[S, B]) prepareModel() error {
 		}
 	}
 	if s.options.Device != torch.CPU {
-		nn.To(model, torch.Options{Device: s.options.Device})
+		nn.To(model, torch.TensorOptions{Device: s.options.Device})
 	}
 	nn.SetTraining(model, true)
 	s.training = true

@@ -95,7 +95,7 @@ func (h *hfRun) phase(ctx context.Context, p spec.Phase) error {
 	// and so it stays; after a training that was killed the recorded trainer takes itself to be in
 	// it
 	if p.Do != "train" && h.args.fullEval != torch.DefaultDType && !h.killed {
-		err := torch.Try(func() { nn.To(h.step.task().model.module(), torch.Options{DType: h.args.fullEval}) })
+		err := torch.Try(func() { nn.To(h.step.task().model.module(), torch.TensorOptions{DType: h.args.fullEval}) })
 		if err != nil {
 			return err
 		}

@@ -261,7 +261,9 @@ func applyInjections(list []injection, m model, micro int) error {
 
 // drawInt64 is torch.empty((), dtype=torch.int64).random_().
 func drawInt64() (number int64) {
-	torch.Scope(func() { number = torch.Values[int64](torch.Options{DType: torch.Int64}.Empty().Random_(nil))[0] })
+	torch.Scope(func() {
+		number = torch.Values[int64](torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil))[0]
+	})
 	return number
 }
 
