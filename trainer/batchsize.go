@@ -55,7 +55,7 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*fit[S, B]
 			return fmt.Errorf("trainer: Options.AutoFindBatchSize: not even a batch of one sample fits into memory: %w",
 				err)
 		}
-		f.note("batches of %d do not fit into memory after update %d; trying %d", o.BatchSize, f.m.GlobalStep, size)
+		f.note("batches of %d do not fit into memory after update %d; trying %d", o.BatchSize, f.loop.GlobalStep, size)
 		o.BatchSize, warnings = size, f.warnings
 		if err := errors.Join(f.close(), t.step.(CacheEmptier).EmptyCache()); err != nil {
 			return fmt.Errorf("trainer: Options.AutoFindBatchSize: %w", err)

@@ -91,6 +91,5 @@
 // # Tests without tensors
 //
 // Package trainer/trainertest has a Step that computes nothing and records its calls. The loop
-// itself (loop.go) is a state machine without any Step, so every order of events is tested in
-// microseconds.
+// itself (texts.go, loop.go) knows no Step, so every order of events is tested in microseconds.
 package trainer

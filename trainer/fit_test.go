@@ -167,9 +167,8 @@ type fusedStep struct {
 func (s fusedStep) FusedUpdate() bool { return s.fused }
 
 func TestASkippedUpdate(t *testing.T) {
-	moves, next := semantics.Default, semantics.Default
+	moves := semantics.Default
 	moves.ScheduleOnSkip = true
-	next.LogNextRate = true
 	fused := semantics.Default
 	fused.FusedHidesSkips = true
 	for _, c := range []struct {
@@ -189,8 +188,6 @@ func TestASkippedUpdate(t *testing.T) {
 			"update(1) update(0.75) update(0.75) update(0.5)", []float64{1, 0.75, 0.75, 0.5}},
 		{"or moves on all the same", moves, false, "update(1) update(0.75) update(0.5) update(0.25)",
 			[]float64{1, 0.75, 0.5, 0.25}},
-		{"the rate of the next update may be logged", next, false, "update(1) update(0.75) update(0.75) update(0.5)",
-			[]float64{0.75, 0.75, 0.5, 0.25}},
 	} {
 		step := &trainertest.Step{Skip: func(update int) bool { return update == 2 }}
 		tr, err := trainer.New[int, []int](fusedStep{step, c.fused}, trainer.Options{

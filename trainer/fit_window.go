@@ -8,34 +8,23 @@ import (
 
 // What belongs to one window: its batches, their gradients, the update and the learning rate.
 
-// trainWindow does everything that belongs to one window and returns the action after it.
-func (f *fit[S, B]) trainWindow() (action, error) {
-	f.judged = nil
+// beginWindow counts what is in a window before its first forward.
+func (f *fit[S, B]) beginWindow() {
 	if f.several() {
 		f.items = f.totals.items
 	} else {
 		f.items = f.countItems()
 	}
 	if f.o.Semantics.FilterNonFiniteLoss {
-		f.t.step.(LossFilter).FilterLoss(f.m.GlobalStep - f.m.LastLogged) // New has checked that it is one
-	}
-	for {
-		a := f.next()
-		switch a {
-		case doFetch, doEpochBegin, doEpochEnd, doFinalLog, doTrainEnd, doDone:
-			return a, nil
-		}
-		if err := f.do(a); err != nil {
-			return 0, err
-		}
+		f.t.step.(LossFilter).FilterLoss(f.loop.GlobalStep - f.loop.LastLogged) // New has checked that it is one
 	}
 }
 
 // trainBatch runs forward and backward on one micro-batch.
 func (f *fit[S, B]) trainBatch() error {
-	w := Window{Index: f.m.index, Len: f.m.window, Divisor: float64(f.m.window), Items: f.items}
-	if f.o.Semantics.CarryWindows {
-		w.Index, w.Len, w.Divisor = f.m.Phase, f.o.Accumulate, float64(f.o.Accumulate)
+	w := Window{Index: f.loop.index, Len: f.loop.window, Divisor: float64(f.loop.window), Items: f.items}
+	if f.o.Semantics.CarriesWindows() {
+		w.Index, w.Len, w.Divisor = f.loop.Phase, f.o.Accumulate, float64(f.o.Accumulate)
 	}
 	if f.o.Semantics.Divisor == semantics.Accumulate {
 		w.Divisor = float64(f.o.Accumulate)
@@ -43,12 +32,12 @@ func (f *fit[S, B]) trainBatch() error {
 	if f.items > 0 && f.o.Semantics.UndividedWithItems {
 		w.Divisor = 1
 	}
-	if n := f.o.EmptyCacheSteps; n > 0 && f.m.GlobalStep%n == 0 {
+	if n := f.o.EmptyCacheSteps; n > 0 && f.loop.GlobalStep%n == 0 {
 		if err := f.t.step.(CacheEmptier).EmptyCache(); err != nil { // New has checked that it is one
 			return f.stepError("empty the cache", err)
 		}
 	}
-	batch := f.window[f.m.index]
+	batch := f.window[f.loop.index]
 	f.batch = batch
 	defer func() { f.batch = nil }()
 	if err := fire(f, f.hooks.batchBegin, "BatchBegin", BatchBeginHook.BatchBegin); err != nil {
@@ -57,12 +46,7 @@ func (f *fit[S, B]) trainBatch() error {
 	if err := f.forwardBackward(batch, w); err != nil {
 		return err
 	}
-	if f.o.Semantics.ClipEveryBatch {
-		if err := f.clip(); err != nil {
-			return err
-		}
-	}
-	f.trained += float64(f.samples[f.m.index] * f.o.Process.World)
+	f.trained += float64(f.samples[f.loop.index] * f.o.Process.World)
 	f.count(batch)
 	return fire(f, f.hooks.backward, "AfterBackward", BackwardHook.AfterBackward)
 }
@@ -86,7 +70,7 @@ func (f *fit[S, B]) forwardBackward(batch B, w Window) error {
 		if err != nil {
 			return f.stepError("read the loss", err)
 		}
-		f.losses.batch(loss, f.samples[f.m.index], f.m.lossCloses())
+		f.losses.batch(loss, f.samples[f.loop.index], f.loop.lossCloses())
 	}
 	if err := fire(f, f.hooks.forward, "AfterForward", ForwardHook.AfterForward); err != nil {
 		return err
@@ -107,7 +91,7 @@ func (f *fit[S, B]) count(batch B) {
 	var tokens int64
 	var flops float64
 	if f.several() {
-		tokens, flops = f.totals.tokens[f.m.index], f.totals.flops[f.m.index]
+		tokens, flops = f.totals.tokens[f.loop.index], f.totals.flops[f.loop.index]
 	} else {
 		tokens, flops = f.countBatch(batch)
 	}
@@ -131,14 +115,15 @@ func (f *fit[S, B]) update() error {
 	f.lastRate, f.gradNorm = &rate, nil
 	f.losses.updated()
 	f.applied = applied
-	if f.o.Semantics.ScheduleBySteps {
-		return nil
-	}
-	return f.moveRate()
+	return nil
 }
 
-// moveRate moves the learning rate on, unless the last update was skipped.
+// moveRate moves the learning rate on, unless the last update was skipped. One that follows the
+// evaluations moves with them.
 func (f *fit[S, B]) moveRate() error {
+	if f.controller != nil && f.o.Semantics.CountsBatches() {
+		return nil
+	}
 	if !f.applied && !f.o.Semantics.ScheduleOnSkip && !f.skipHidden() {
 		return nil
 	}
@@ -158,20 +143,10 @@ func (f *fit[S, B]) skipHidden() bool {
 	return ok && f.o.Semantics.FusedHidesSkips && u.FusedUpdate()
 }
 
-// stepEnd ends a step, and moves the rate where the semantics count steps for it.
-func (f *fit[S, B]) stepEnd() error {
-	if f.o.Semantics.ScheduleBySteps && f.controller == nil && f.m.GlobalStep%f.scheduleEvery() == 0 {
-		if err := f.moveRate(); err != nil {
-			return err
-		}
-	}
-	return fire(f, f.hooks.stepEnd, "StepEnd", StepEndHook.StepEnd)
-}
-
 // scheduleEvery is after how many steps the rate moves.
 func (f *fit[S, B]) scheduleEvery() int {
 	if f.o.ScheduleSteps > 0 {
 		return f.o.ScheduleSteps
 	}
-	return max(1, min(f.m.plan.stepsPerEpoch, f.m.plan.maxSteps))
+	return max(1, min(f.loop.plan.stepsPerEpoch, f.loop.plan.maxSteps))
 }

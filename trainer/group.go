@@ -50,7 +50,7 @@ func (o *Options) checkGroup(step any) error {
 		set  bool
 	}{
 		{"AutoFindBatchSize", o.AutoFindBatchSize}, {"Saver", o.Saver != nil}, {"Start", o.Start != nil},
-		{"Semantics.CarryWindows", o.Semantics.CarryWindows},
+		{"Semantics.CarryWindows", o.Semantics.CarriesWindows()},
 		{"Semantics.LossReport", (&losses{report: o.Semantics.LossReport}).wanted()},
 	} {
 		if c.set {
@@ -139,7 +139,7 @@ func (f *fit[S, B]) agree() (stop bool, err error) {
 
 // countItems are the labelled items of the window in this process.
 func (f *fit[S, B]) countItems() (items int64) {
-	if c, ok := f.t.step.(ItemCounter[B]); ok && !f.o.Semantics.CarryWindows {
+	if c, ok := f.t.step.(ItemCounter[B]); ok && !f.o.Semantics.CarriesWindows() {
 		for _, b := range f.window {
 			items += c.CountItems(b)
 		}

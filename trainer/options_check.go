@@ -21,7 +21,7 @@ func (o Options) resolved(step any) (Options, error) {
 	if !(o.EvalDelay >= 0) || math.IsInf(o.EvalDelay, 1) {
 		return o, &OptionError{"EvalDelay", fmt.Sprint(o.EvalDelay), "0 or a positive number"}
 	}
-	if o.MaxSteps > 0 && o.Epochs > 0 && !o.Semantics.MaxStepsShorten {
+	if o.MaxSteps > 0 && o.Epochs > 0 && o.Semantics.Loop != semantics.HezarLoop {
 		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs),
 			fmt.Sprintf("0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)}
 	}
@@ -68,9 +68,9 @@ func (o Options) resolved(step any) (Options, error) {
 	if err := o.checkSaver(); err != nil {
 		return o, err
 	}
-	if o.ScheduleSteps > 0 && !o.Semantics.ScheduleBySteps {
+	if o.ScheduleSteps > 0 && !o.Semantics.CountsBatches() {
 		return o, &OptionError{"ScheduleSteps", strconv.Itoa(o.ScheduleSteps),
-			"0, since these semantics move the rate after every update; semantics.Rules.ScheduleBySteps changes that"}
+			"0, since these semantics move the rate after every update; semantics.HezarLoop counts steps"}
 	}
 	if err := o.resolveProcess(); err != nil {
 		return o, err

@@ -64,7 +64,7 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 	if f.o.Pusher != nil && f.o.Process.Main() {
 		f.pushes = newPushes(f.ctx, f.o.Pusher)
 	}
-	f.run.StartStep = f.m.GlobalStep
+	f.run.StartStep = f.loop.GlobalStep
 	f.run.Info.Warnings = slices.Clone(f.warnings)
 	return nil
 }
@@ -187,7 +187,7 @@ func (f *fit[S, B]) countEvals() {
 	}
 }
 
-// prepareFlow makes the machine of a plan.
+// prepareFlow makes the loop of a plan.
 func (f *fit[S, B]) prepareFlow(p plan) error {
 	flow := flow{
 		log: f.o.Log.resolve(p.maxSteps), eval: f.o.Eval.resolve(p.maxSteps), save: f.o.Save.resolve(p.maxSteps),
@@ -198,7 +198,8 @@ func (f *fit[S, B]) prepareFlow(p plan) error {
 	if err := f.o.checkBest(flow.eval, flow.save); err != nil {
 		return err
 	}
-	f.m = newMachine(p, flow)
+	f.loop = newLoop(p, flow)
+	f.loop.flow.scheduleEvery = f.scheduleEvery()
 	i := &f.run.Info
 	if !p.stream {
 		i.Batches = p.batches

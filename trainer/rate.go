@@ -16,7 +16,7 @@ func (f *fit[S, B]) schedule() error {
 	if f.o.Adaptive != nil {
 		return f.startAdaptive()
 	}
-	total := f.m.plan.scheduleSteps(f.scheduleEvery(), f.o.Semantics)
+	total := f.loop.plan.scheduleSteps(f.scheduleEvery(), f.o.Semantics)
 	if err := lr.Validate(f.o.Schedule, f.peakRate, total); err != nil {
 		return fmt.Errorf("trainer: Options.Schedule: %w", err)
 	}

@@ -141,13 +141,13 @@ func (f *fit[S, B]) resume(from string) error {
 			f.rotate()
 		}
 	}
-	f.m.resume(position)
+	f.loop.resume(position)
 	if f.onlyModel = loop.OnlyModel; f.onlyModel {
-		f.m.LoaderStarted = false // no generator stands behind that draw
+		f.loop.LoaderStarted = false // no generator stands behind that draw
 	}
 	f.evaluated = loop.Evaluated
-	if f.m.EvalSet >= len(f.evals) || f.evaluated == nil {
-		f.m.EvalSet, f.evaluated = 0, nil
+	if f.loop.EvalSet >= len(f.evals) || f.evaluated == nil {
+		f.loop.EvalSet, f.evaluated = 0, nil
 	}
 	f.show()
 	f.run.Info.ResumedFrom = from
@@ -178,8 +178,8 @@ func (f *fit[S, B]) loadStep(from string, loop loopState) error {
 func (f *fit[S, B]) fits(from string, loop loopState) error {
 	now := f.sizes()
 	difference := loop.Sizes.differs(now)
-	if difference == "" && !f.m.plan.stream && loop.Position.Micro > f.m.plan.batches {
-		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", f.m.plan.batches,
+	if difference == "" && !f.loop.plan.stream && loop.Position.Micro > f.loop.plan.batches {
+		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", f.loop.plan.batches,
 			loop.Position.Micro)
 	}
 	if difference == "" {
@@ -246,7 +246,8 @@ func (f *fit[S, B]) restoreIntervals(state savedState) {
 	for _, i := range []struct {
 		trigger *Trigger
 		steps   int
-	}{{&f.m.flow.log, state.LoggingSteps}, {&f.m.flow.eval, state.EvalSteps}, {&f.m.flow.save, state.SaveSteps}} {
+	}{{&f.loop.flow.log, state.LoggingSteps}, {&f.loop.flow.eval, state.EvalSteps},
+		{&f.loop.flow.save, state.SaveSteps}} {
 		if i.trigger.kind == every && i.trigger.unit == Update && i.steps > 0 {
 			i.trigger.n = i.steps
 		}
@@ -263,7 +264,7 @@ func (f *fit[S, B]) warnOfNewer(from string) error {
 		return err
 	}
 	for _, step := range steps {
-		if step > f.m.GlobalStep {
+		if step > f.loop.GlobalStep {
 			f.warn("%s is newer than %s, from which this run goes on; until it is replaced, trainer.Latest would "+
 				"resume from it", f.store.Path(step), filepath.Base(from))
 		}

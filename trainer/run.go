@@ -62,7 +62,7 @@ type Info struct {
 
 // unit is what a step is.
 func (i *Info) unit() string {
-	if i.Semantics.Steps == semantics.MicroBatches {
+	if i.Semantics.CountsBatches() {
 		return "micro-batch"
 	}
 	return "update"

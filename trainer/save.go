@@ -20,7 +20,7 @@ func (f *fit[S, B]) save() error {
 	}
 	step, ok := f.t.step.(Stateful)
 	if !ok {
-		return &StepError{Op: "save", GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress,
+		return &StepError{Op: "save", GlobalStep: f.loop.GlobalStep, Epoch: f.loop.Progress,
 			Err: errors.New("the step does not implement trainer.Stateful")}
 	}
 	if !f.o.Semantics.ForgetLossAtResume {
@@ -28,24 +28,17 @@ func (f *fit[S, B]) save() error {
 			return err
 		}
 	}
-	if f.judged != nil {
-		row := f.judged
-		f.judged = nil
-		if _, err := f.consider(row); err != nil {
-			return err
-		}
-	}
 	random, err := f.gatherRandom()
 	if err != nil {
 		return err
 	}
-	saved := f.m.LastSaved
-	f.m.LastSaved = f.m.GlobalStep
+	saved := f.loop.LastSaved
+	f.loop.LastSaved = f.loop.GlobalStep
 	best := f.bestCheckpoint()
-	path := f.checkpointPath(f.m.GlobalStep)
+	path := f.checkpointPath(f.loop.GlobalStep)
 	if f.store != nil {
 		var err error
-		path, err = f.store.Write(f.m.GlobalStep, func(dir string) error {
+		path, err = f.store.Write(f.loop.GlobalStep, func(dir string) error {
 			if err := f.saveStep(step, dir); err != nil {
 				return err
 			}
@@ -57,7 +50,7 @@ func (f *fit[S, B]) save() error {
 			return f.writeStates(dir, best)
 		})
 		if err != nil {
-			f.m.LastSaved = saved
+			f.loop.LastSaved = saved
 			return f.stepError("save", err)
 		}
 	}
@@ -69,7 +62,7 @@ func (f *fit[S, B]) save() error {
 		return err
 	}
 	f.rotate()
-	f.m.Control.ShouldSave = false
+	f.loop.Control.ShouldSave = false
 	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
 }
 
@@ -88,11 +81,11 @@ func (f *fit[S, B]) saveElsewhere() error {
 	if err != nil {
 		return f.stepError("save", err)
 	}
-	f.m.LastSaved, f.checkpoint = f.m.GlobalStep, path
-	if f.best.Metric != "" && f.best.GlobalStep == f.m.GlobalStep {
+	f.loop.LastSaved, f.checkpoint = f.loop.GlobalStep, path
+	if f.best.Metric != "" && f.best.GlobalStep == f.loop.GlobalStep {
 		f.best.Checkpoint = path
 	}
-	f.m.Control.ShouldSave = false
+	f.loop.Control.ShouldSave = false
 	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
 }
 
@@ -110,7 +103,7 @@ func (f *fit[S, B]) rotate() {
 	}
 	if err := f.store.Rotate(protect...); err != nil {
 		// no reason to end a run
-		f.warn("old checkpoints could not be deleted after update %d: %v", f.m.GlobalStep, err)
+		f.warn("old checkpoints could not be deleted after update %d: %v", f.loop.GlobalStep, err)
 	}
 }
 
@@ -122,7 +115,7 @@ func (f *fit[S, B]) bestCheckpoint() string {
 		return ""
 	}
 	path := f.checkpointPath(f.best.GlobalStep)
-	if f.best.GlobalStep == f.m.GlobalStep {
+	if f.best.GlobalStep == f.loop.GlobalStep {
 		return path
 	}
 	if _, err := os.Stat(path); err == nil {
@@ -143,16 +136,17 @@ func (f *fit[S, B]) savedState(best string) (savedState, error) {
 	if err != nil {
 		return savedState{}, err
 	}
-	if states["TrainerControl"], err = f.m.Control.exported(); err != nil {
+	if states["TrainerControl"], err = f.loop.Control.exported(); err != nil {
 		return savedState{}, err
 	}
 	s := savedState{
-		Epoch: jsonFloat(f.m.Progress), GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps,
-		NumTrainEpochs: f.m.plan.epochs,
+		Epoch: jsonFloat(f.loop.Progress), GlobalStep: f.loop.GlobalStep, MaxSteps: f.loop.plan.maxSteps,
+		NumTrainEpochs: f.loop.plan.epochs,
 		LogHistory:     append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.savedBatchSize(),
 		NumInputTokensSeen: f.tokens, TotalFlos: jsonFloat(f.flops),
 		IsLocalProcessZero: f.o.Process.LocalRank == 0, IsWorldProcessZero: f.o.Process.Main(),
-		EvalSteps: updatesOf(f.m.flow.eval), LoggingSteps: updatesOf(f.m.flow.log), SaveSteps: updatesOf(f.m.flow.save),
+		EvalSteps: updatesOf(f.loop.flow.eval), LoggingSteps: updatesOf(f.loop.flow.log),
+		SaveSteps: updatesOf(f.loop.flow.save),
 	}
 	if f.best.Metric != "" {
 		value := jsonFloat(f.best.Value)
@@ -176,10 +170,8 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	if err := writeJSON(filepath.Join(dir, stateFile), s); err != nil {
 		return err
 	}
-	position := f.m.position
-	position.Control.ShouldSave = false
 	l := loopState{
-		Format: loopFormat, Position: position, Sizes: f.sizes(), ScheduleStep: f.scheduleStep,
+		Format: loopFormat, Position: f.loop.saved(), Sizes: f.sizes(), ScheduleStep: f.scheduleStep,
 		PeakRate: f.o.LearningRate, NextRate: f.rate(f.scheduleStep),
 		LastRate: f.lastRate, LossSum: jsonFloat(f.lossSum), LossTotal: jsonFloat(f.lossTotal),
 		BestMetric: f.best.Metric, BestMetrics: Logs(f.best.Metrics),
@@ -267,7 +259,7 @@ func (f *fit[S, B]) deleteAllButBest() {
 
 func (f *fit[S, B]) result() *Result {
 	return &Result{
-		GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, TrainLoss: f.final["train_loss"], Metrics: f.final,
+		GlobalStep: f.loop.GlobalStep, Epoch: f.loop.Progress, TrainLoss: f.final["train_loss"], Metrics: f.final,
 		Best:       f.best,
 		Checkpoint: f.checkpoint, StopReason: f.stopReason, History: slices.Clip(f.history), Warnings: f.warnings,
 	}

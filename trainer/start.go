@@ -3,8 +3,6 @@ package trainer
 import (
 	"errors"
 	"fmt"
-
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // Start is where in its course a run begins: see Options.Start. Whoever sets it has put the step's
@@ -35,38 +33,43 @@ func (f *fit[S, B]) startAt(s Start) error {
 			return &OptionError{"Start", fmt.Sprintf("%+v", s), "no negative number"}
 		}
 	}
-	if !f.m.plan.stream && s.Batches > f.m.plan.batches {
+	if !f.loop.plan.stream && s.Batches > f.loop.plan.batches {
 		return &OptionError{"Start", fmt.Sprintf("%+v", s), fmt.Sprintf("at most the %d batches of an epoch",
-			f.m.plan.batches)}
+			f.loop.plan.batches)}
 	}
-	if s.WindowPhase >= f.o.Accumulate || s.WindowPhase > 0 && !f.o.Semantics.CarryWindows {
+	if s.WindowPhase >= f.o.Accumulate || s.WindowPhase > 0 && !f.o.Semantics.CarriesWindows() {
 		return &OptionError{"Start", fmt.Sprintf("%+v", s), "a window that is under way only where windows run over " +
 			"the ends of epochs, and less than Accumulate of it"}
 	}
-	f.m.startAt(s)
+	f.loop.startAt(s)
 	f.scheduleStep = s.ScheduleSteps
 	f.losses.running = runningMean{Sum: s.LossSum, Count: s.LossCount, Mean: s.LossMean}
 	f.show()
 	return nil
 }
 
-// startAt puts the machine before a batch.
-func (m *machine) startAt(s Start) {
-	m.beginEpoch(s.Epoch)
-	m.Micro, m.GlobalStep, m.Updates, m.Phase = s.Batches, s.GlobalStep, s.Updates, s.WindowPhase
-	m.InEpoch = s.Batches / m.plan.batchesPerStep(m.flow.rules)
-	if m.flow.rules.Steps == semantics.Updates {
-		m.Updates = s.GlobalStep
+// startAt puts the loop before a batch.
+func (l *loop) startAt(s Start) {
+	l.beginEpoch(s.Epoch)
+	l.Micro, l.GlobalStep, l.Updates, l.Phase = s.Batches, s.GlobalStep, s.Updates, s.WindowPhase
+	l.InEpoch = s.Batches / l.plan.batchesPerStep(l.flow.rules)
+	if !l.flow.rules.CountsBatches() {
+		l.Updates = s.GlobalStep
 	}
-	m.LastLogged = s.GlobalStep
-	m.Progress = m.progress()
-	m.resumed = true
-	if m.flow.rules.EpochsPerSession {
-		m.plan.epochs += m.Epoch
+	l.LastLogged = s.GlobalStep
+	l.Progress = l.progress()
+	l.resumed = true
+	if l.flow.rules.EpochsPerSession {
+		l.plan.epochs += l.Epoch
 	}
-	m.Control.ShouldTrainingStop = m.reached()
-	if m.Control.ShouldTrainingStop {
-		m.enter = atFinish
+	l.Control.ShouldTrainingStop = l.reached()
+	switch {
+	case l.Control.ShouldTrainingStop:
+		l.goal = theEnd
+	case l.Micro > 0:
+		l.enter(nextWindow, false)
+	default:
+		l.enter(epochBegin, false)
 	}
 }
 

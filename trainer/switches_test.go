@@ -44,15 +44,14 @@ func TestRunsUnderAnySwitchResumeExactly(t *testing.T) {
 		claim string
 		rules semantics.Rules
 	}{
-		{"steps that are micro-batches", semantics.Rules{Steps: semantics.MicroBatches}},
-		{"a running mean", semantics.Rules{Steps: semantics.MicroBatches, LossReport: semantics.RunningMean}},
+		{"steps that are micro-batches", semantics.Rules{Loop: semantics.HezarLoop}},
 		{"a mean of the epoch", semantics.Rules{LossReport: semantics.EpochMean}},
 		{"a mean of the window", semantics.Rules{LossReport: semantics.WindowMean}},
-		{"a save before the log", semantics.Rules{Order: semantics.SaveEvaluateLog}},
-		{"a rate that moves with the steps", semantics.Rules{Steps: semantics.MicroBatches, ScheduleBySteps: true}},
+		{"windows that run over the ends of epochs", semantics.Rules{Loop: semantics.PyMarlinLoop}},
+		{"a running mean", semantics.Rules{Loop: semantics.HezarLoop, LossReport: semantics.RunningMean}},
 		{"two iterators", semantics.Rules{TwoIterators: true}},
 		{"seeds for every pass", semantics.Rules{SeedEveryPass: true}},
-		{"a spare step", semantics.Rules{SpareStep: true, LimitByEpoch: true}},
+		{"an end by epochs", semantics.Rules{Loop: semantics.PytorchAcceleratedLoop, LimitByEpoch: true}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o := trainer.Options{
@@ -118,25 +117,21 @@ func TestStepsThatAreMicroBatches(t *testing.T) {
 		want  string
 	}{
 		{"the last window ends with the run", trainer.Options{MaxSteps: 5, Accumulate: 3,
-			Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
+			Semantics: semantics.Rules{Loop: semantics.HezarLoop}}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3/2) train(4/2) update"},
 		{"unless a stop takes effect inside a window", trainer.Options{MaxSteps: 5, Accumulate: 3,
-			Semantics: semantics.Rules{Steps: semantics.MicroBatches, StopInsideWindow: true}}, 8,
+			Semantics: semantics.Rules{Loop: semantics.HezarLoop, UnfinishedWindowLost: true}}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3/3) train(4/3)"},
 		{"an epoch that is cut ends its window", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 2, Accumulate: 3,
-			Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
+			Semantics: semantics.Rules{Loop: semantics.HezarLoop}}, 8,
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
 		{"limited epochs are shorter in the plan too", trainer.Options{Epochs: 1, LimitBatches: 4, Accumulate: 3}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3) update"},
 		{"an epoch ends after so many updates", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 1, Accumulate: 2}, 8,
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
 		{"carried windows end in the next epoch", trainer.Options{Epochs: 2, Accumulate: 2,
-			Semantics: semantics.Rules{CarryWindows: true}}, 3,
+			Semantics: semantics.Rules{Loop: semantics.PyMarlinLoop}}, 3,
 			"train(0/2) train(1/2) update train(2/2) train(0/2) update train(1/2) train(2/2) update"},
-		{"short epochs end with an update, and the count of batches goes on", trainer.Options{MaxSteps: 4,
-			Accumulate: 4, Semantics: semantics.HuggingFace40}, 3,
-			"train(0/4) train(1/4) train(2/4) update train(0/4) update train(1/4) train(2/4) update train(0/4) " +
-				"train(1/4) update"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			c.o.Order = inOrder{}
@@ -161,7 +156,7 @@ func TestASaveInsideAWindowWaitsForItsUpdate(t *testing.T) {
 		fitWith(t, trainer.Options{
 			Epochs: 1, Accumulate: 3, Save: trainer.Every(2, trainer.Update), OutputDir: memoryDir(t),
 			Callbacks: []any{saved},
-			Semantics: semantics.Rules{Steps: semantics.MicroBatches, SaveInsideWindow: c.at},
+			Semantics: semantics.Rules{Loop: semantics.HezarLoop, SaveInsideWindow: c.at},
 		}, 8)
 		if diff := cmp.Diff(c.want, saved.saved); diff != "" {
 			t.Errorf("SaveInsideWindow %v: checkpoints (-want +got):\n%s", c.at, diff)
@@ -249,11 +244,11 @@ func TestStartAndSaverAreChecked(t *testing.T) {
 		{"a start and a resume", trainer.Options{OutputDir: t.TempDir(), ResumeFrom: trainer.Latest,
 			Start: &trainer.Start{}}, "ResumeFrom is set"},
 		{"a saver and the best at the end", trainer.Options{Saver: saver, LoadBestAtEnd: true}, "its own way"},
-		{"steps of a schedule that follows updates", trainer.Options{ScheduleSteps: 2}, "ScheduleBySteps"},
+		{"steps of a schedule that follows updates", trainer.Options{ScheduleSteps: 2}, "HezarLoop counts steps"},
 		{"a negative limit", trainer.Options{LimitBatches: -1}, "Options.LimitBatches"},
 		{"epochs of no trigger", trainer.Options{Log: trainer.Never.AndEpochs(1)}, "counts updates before AndEpochs"},
-		{"a divisor that is not known", trainer.Options{Semantics: semantics.Rules{CarryWindows: true,
-			FlushShortEpochs: true}}, "Divisor must be Accumulate"},
+		{"a switch of another loop", trainer.Options{Semantics: semantics.Rules{ClipEveryBatch: true}},
+			"only PytorchAcceleratedLoop reads"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			c.o.Progress, c.o.BatchSize = io.Discard, 1
