@@ -114,7 +114,7 @@ func (e *hzEvents) AfterLog(r *trainer.Run, row trainer.Logs) error {
 	}
 	return nil
 }
-func (e *hzEvents) SaveCheckpoint(r *trainer.Run) (string, error) {
+func (e *hzEvents) SaveCheckpoint(r *trainer.Run, _ []byte) (string, error) {
 	name := strconv.Itoa(r.GlobalStep)
 	name = strings.Repeat("0", len(strconv.Itoa(r.MaxSteps))-len(name)) + name
 	e.saves = append(e.saves, name)

@@ -77,7 +77,7 @@ func (e *pmEvents) AfterLog(r *trainer.Run, row trainer.Logs) error {
 	}
 	return nil
 }
-func (e *pmEvents) SaveCheckpoint(r *trainer.Run) (string, error) {
+func (e *pmEvents) SaveCheckpoint(r *trainer.Run, _ []byte) (string, error) {
 	e.saves = append(e.saves, []any{"save", r.EpochIndex})
 	return "", nil
 }

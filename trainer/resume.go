@@ -103,14 +103,8 @@ func (f *fit[S, B]) resume(from string) error {
 			return err
 		}
 	}
-	if !f.o.Semantics.ForgetHooksAtResume {
-		unknown, err := restoreHooks(f.hooks.all, state.StatefulCallbacks)
-		if err != nil {
-			return err
-		}
-		for _, name := range unknown {
-			f.warn("%s has no state of the hook %s, which starts anew", from, name)
-		}
+	if err := f.resumeHooks(from, state); err != nil {
+		return err
 	}
 	if err := f.loadStep(from, loop); err != nil {
 		return fmt.Errorf("trainer: cannot resume from %s: %w; resume with the model and the optimizer of that run, "+
@@ -119,10 +113,56 @@ func (f *fit[S, B]) resume(from string) error {
 	if err := f.loadRandom(random); err != nil {
 		return err
 	}
+	f.restoreBest(from, state, loop)
+	f.resumeLoop(from, state, loop)
+	f.run.Info.ResumedFrom = from
+	return f.warnOfNewer(from)
+}
+
+// resumeState continues from what a [Saver] was given.
+func (f *fit[S, B]) resumeState(start Start) error {
+	const from = "Options.Start.State"
+	var s bothStates
+	if err := parseState(start.State, &s); err != nil {
+		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+	}
+	if err := s.Loop.validate(); err != nil {
+		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+	}
+	if err := f.fits(from, s.Loop); err != nil {
+		return err
+	}
+	if err := f.resumeHooks(from, s.Trainer); err != nil {
+		return err
+	}
+	if err := f.load(start); err != nil {
+		return err
+	}
+	f.restoreBest(from, s.Trainer, s.Loop)
+	f.resumeLoop(from, s.Trainer, s.Loop)
+	return nil
+}
+
+// resumeHooks gives the hooks their states back.
+func (f *fit[S, B]) resumeHooks(from string, state savedState) error {
+	if f.o.Semantics.ForgetHooksAtResume {
+		return nil
+	}
+	unknown, err := restoreHooks(f.hooks.all, state.StatefulCallbacks)
+	if err != nil {
+		return err
+	}
+	for _, name := range unknown {
+		f.warn("%s has no state of the hook %s, which starts anew", from, name)
+	}
+	return nil
+}
+
+// resumeLoop takes over the counts, the losses and the position.
+func (f *fit[S, B]) resumeLoop(from string, state savedState, loop loopState) {
 	f.history = state.LogHistory
 	f.tokens, f.flops = state.NumInputTokensSeen, float64(state.TotalFlos)
 	f.startTokens = f.tokens
-	f.restoreBest(from, state, loop)
 	if !loop.OnlyModel {
 		f.restoreRate(loop)
 	}
@@ -133,9 +173,11 @@ func (f *fit[S, B]) resume(from string) error {
 	}
 	position := loop.Position
 	position.LastSaved = -1
-	if f.saves() && f.checkpointPath(position.GlobalStep) == from {
+	if f.saves() && (f.o.Saver != nil || f.checkpointPath(position.GlobalStep) == from) {
 		position.LastSaved = position.GlobalStep
-		f.checkpoint = from
+		if f.o.Saver == nil {
+			f.checkpoint = from
+		}
 		// a run that was killed between a save and its deletions has left one checkpoint too many
 		if f.o.ResumeFrom == Latest {
 			f.rotate()
@@ -150,8 +192,6 @@ func (f *fit[S, B]) resume(from string) error {
 		f.loop.EvalSet, f.evaluated = 0, nil
 	}
 	f.show()
-	f.run.Info.ResumedFrom = from
-	return f.warnOfNewer(from)
 }
 
 // loadStep puts the step where a checkpoint was made; of one with SaveOnlyModel only the weights.

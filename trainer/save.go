@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,18 +11,10 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// save carries out doSave: a checkpoint, then the rotation of older ones.
+// save writes a checkpoint, then rotates older ones.
 func (f *fit[S, B]) save() error {
 	if !f.saves() {
 		return &OptionError{"OutputDir", `""`, "a folder, since a hook asked for a checkpoint"}
-	}
-	if f.o.Saver != nil {
-		return f.saveElsewhere()
-	}
-	step, ok := f.t.step.(Stateful)
-	if !ok {
-		return &StepError{Op: "save", GlobalStep: f.loop.GlobalStep, Epoch: f.loop.Progress,
-			Err: errors.New("the step does not implement trainer.Stateful")}
 	}
 	if !f.o.Semantics.ForgetLossAtResume {
 		if err := f.report(); err != nil {
@@ -35,24 +28,10 @@ func (f *fit[S, B]) save() error {
 	saved := f.loop.LastSaved
 	f.loop.LastSaved = f.loop.GlobalStep
 	best := f.bestCheckpoint()
-	path := f.checkpointPath(f.loop.GlobalStep)
-	if f.store != nil {
-		var err error
-		path, err = f.store.Write(f.loop.GlobalStep, func(dir string) error {
-			if err := f.saveStep(step, dir); err != nil {
-				return err
-			}
-			if random != nil {
-				if err := writeJSON(filepath.Join(dir, randomFile), random); err != nil {
-					return err
-				}
-			}
-			return f.writeStates(dir, best)
-		})
-		if err != nil {
-			f.loop.LastSaved = saved
-			return f.stepError("save", err)
-		}
+	path, err := f.writeCheckpoint(random, best)
+	if err != nil {
+		f.loop.LastSaved = saved
+		return f.stepError("save", err)
 	}
 	if err := f.barrier("wait for the main process to save"); err != nil {
 		return err
@@ -66,27 +45,39 @@ func (f *fit[S, B]) save() error {
 	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
 }
 
+// writeCheckpoint has the checkpoint written, by Options.Saver where there is one, and returns
+// where it is. Of several processes the main one writes.
+func (f *fit[S, B]) writeCheckpoint(random [][]byte, best string) (string, error) {
+	switch {
+	case f.o.Saver != nil:
+		f.show()
+		state, err := f.state(best)
+		if err != nil {
+			return "", err
+		}
+		return f.o.Saver.SaveCheckpoint(f.run, state)
+	case f.store == nil:
+		return f.checkpointPath(f.loop.GlobalStep), nil
+	}
+	return f.store.Write(f.loop.GlobalStep, func(dir string) error {
+		if err := f.saveStep(dir); err != nil {
+			return err
+		}
+		if random != nil {
+			if err := writeJSON(filepath.Join(dir, randomFile), random); err != nil {
+				return err
+			}
+		}
+		return f.writeStates(dir, best)
+	})
+}
+
 // saveStep writes the step, or with SaveOnlyModel its weights.
-func (f *fit[S, B]) saveStep(step Stateful, dir string) error {
+func (f *fit[S, B]) saveStep(dir string) error {
 	if f.o.SaveOnlyModel {
 		return f.t.step.(WeightSaver).SaveWeights(dir) // New has checked that it is one
 	}
-	return step.Save(dir)
-}
-
-// saveElsewhere carries out doSave where Options.Saver does it.
-func (f *fit[S, B]) saveElsewhere() error {
-	f.show()
-	path, err := f.o.Saver.SaveCheckpoint(f.run)
-	if err != nil {
-		return f.stepError("save", err)
-	}
-	f.loop.LastSaved, f.checkpoint = f.loop.GlobalStep, path
-	if f.best.Metric != "" && f.best.GlobalStep == f.loop.GlobalStep {
-		f.best.Checkpoint = path
-	}
-	f.loop.Control.ShouldSave = false
-	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
+	return f.t.step.(Stateful).Save(dir) // likewise
 }
 
 // rotate deletes old checkpoints, but none that is the best or being uploaded.
@@ -163,12 +154,30 @@ func (f *fit[S, B]) savedState(best string) (savedState, error) {
 
 // writeStates writes the two state files of a checkpoint.
 func (f *fit[S, B]) writeStates(dir, best string) error {
-	s, err := f.savedState(best)
+	s, l, err := f.states(best)
 	if err != nil {
 		return err
 	}
 	if err := writeJSON(filepath.Join(dir, stateFile), s); err != nil {
 		return err
+	}
+	return writeJSON(filepath.Join(dir, loopFile), l)
+}
+
+// state is the state of the run as a Saver keeps it.
+func (f *fit[S, B]) state(best string) ([]byte, error) {
+	s, l, err := f.states(best)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(bothStates{s, l})
+}
+
+// states are the state of the run as of now.
+func (f *fit[S, B]) states(best string) (savedState, loopState, error) {
+	s, err := f.savedState(best)
+	if err != nil {
+		return s, loopState{}, err
 	}
 	l := loopState{
 		Format: loopFormat, Position: f.loop.saved(), Sizes: f.sizes(), ScheduleStep: f.scheduleStep,
@@ -179,14 +188,14 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	}
 	if f.controller != nil {
 		if l.Controller, err = f.controller.State(); err != nil {
-			return fmt.Errorf("state of Options.Adaptive: %w", err)
+			return s, l, fmt.Errorf("state of Options.Adaptive: %w", err)
 		}
 	}
 	if f.gradNorm != nil {
 		norm := jsonFloat(*f.gradNorm)
 		l.GradNorm = &norm
 	}
-	return writeJSON(filepath.Join(dir, loopFile), l)
+	return s, l, nil
 }
 
 // savedBatchSize is the batch size in trainer_state.json: where the semantics keep the intervals of

@@ -5,9 +5,17 @@ import (
 	"fmt"
 )
 
-// Start is where in its course a run begins: see Options.Start. Whoever sets it has put the step's
-// weights, moments and generator there.
+// Start is where in its course a run begins: see Options.Start.
 type Start struct {
+	// Load puts the step's weights, moments and generator there. Fit calls it behind its own
+	// seeding. Nil: they are there already, but for the generator.
+	Load func() error
+
+	// State is what a [Saver] was given with the checkpoint: the run continues exactly there, and
+	// the other fields must be zero. They are for checkpoints of other programs, which have counts
+	// alone.
+	State []byte
+
 	Epoch         int // epochs that have ended
 	Batches       int // micro-batches of the next epoch that were trained on
 	GlobalStep    int // steps, in the unit of the semantics
@@ -20,14 +28,27 @@ type Start struct {
 	LossCount         int
 }
 
-// Saver writes checkpoints: see Options.Saver. It is called from the training goroutine.
-type Saver interface {
-	// SaveCheckpoint writes the state of the run as it is now, and returns where it is.
-	SaveCheckpoint(r *Run) (path string, err error)
+// counts are the fields of a start without State.
+func (s Start) counts() [9]float64 {
+	return [...]float64{float64(s.Epoch), float64(s.Batches), float64(s.GlobalStep), float64(s.Updates),
+		float64(s.ScheduleSteps), float64(s.WindowPhase), s.LossSum, s.LossMean, float64(s.LossCount)}
 }
 
-// begin puts the loop where Options.Start says.
+// Saver writes checkpoints: see Options.Saver. It is called from the training goroutine.
+type Saver interface {
+	// SaveCheckpoint writes the step as it is now, with the state of the run, which a later run
+	// begins from as Options.Start.State. It returns where the checkpoint is.
+	SaveCheckpoint(r *Run, state []byte) (path string, err error)
+}
+
+// startAt puts the loop where Options.Start says.
 func (f *fit[S, B]) startAt(s Start) error {
+	if s.State != nil {
+		return f.resumeState(s)
+	}
+	if err := f.load(s); err != nil {
+		return err
+	}
 	for _, n := range []int{s.Epoch, s.Batches, s.GlobalStep, s.Updates, s.ScheduleSteps, s.WindowPhase, s.LossCount} {
 		if n < 0 {
 			return &OptionError{"Start", fmt.Sprintf("%+v", s), "no negative number"}
@@ -46,6 +67,14 @@ func (f *fit[S, B]) startAt(s Start) error {
 	f.losses.running = runningMean{Sum: s.LossSum, Count: s.LossCount, Mean: s.LossMean}
 	f.show()
 	return nil
+}
+
+// load has the step put where the run begins.
+func (f *fit[S, B]) load(s Start) error {
+	if s.Load == nil {
+		return nil
+	}
+	return f.stepError("load the state to start from", s.Load())
 }
 
 // startAt puts the loop before a batch.
@@ -76,6 +105,8 @@ func (l *loop) startAt(s Start) {
 // checkSaver refuses what cannot be had together with a Saver.
 func (o *Options) checkSaver() error {
 	switch {
+	case o.Start != nil && o.Start.State != nil && o.Start.counts() != (Start{}).counts():
+		return &OptionError{"Start", "State and other fields", "State alone, which has all counts"}
 	case o.Start != nil && o.ResumeFrom != "":
 		return &OptionError{"Start", "set", "nil, since ResumeFrom is set: one of them says where the run begins"}
 	case o.Saver == nil:

@@ -64,6 +64,12 @@ type loopState struct {
 
 const loopFormat = 2
 
+// bothStates is what a [Saver] is given to keep.
+type bothStates struct {
+	Trainer savedState `json:"trainer_state"`
+	Loop    loopState  `json:"gotrainer_state"`
+}
+
 // sizes are what the position of a run is counted in. A run that is resumed with others would train
 // on some samples twice and on others never.
 type sizes struct {

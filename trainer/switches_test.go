@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -267,5 +269,54 @@ func TestALimitedEvaluationSeesItsFirstBatches(t *testing.T) {
 	step, _ := fitWith(t, trainer.Options{Epochs: 1, EvalBatchSize: 1, LimitEvalBatches: 1}, 2)
 	if !strings.Contains(step.Trace(), "eval(0) metrics") || step.Evaluations[0].Rows != 1 {
 		t.Errorf("trace is %s, rows are %d; want one batch and one row", step.Trace(), step.Evaluations[0].Rows)
+	}
+}
+
+// keeper is a Saver that keeps what it is given in memory, and the step's files in a folder.
+type keeper struct {
+	t     *testing.T
+	step  *trainertest.Step
+	saves []kept
+}
+
+type kept struct {
+	dir   string
+	state []byte
+}
+
+func (k *keeper) SaveCheckpoint(_ *trainer.Run, state []byte) (string, error) {
+	dir := k.t.TempDir()
+	k.saves = append(k.saves, kept{dir, state})
+	return dir, k.step.Save(dir)
+}
+
+// A run that begins from what a Saver was given is the run that wrote it, under every loop.
+func TestARunContinuesFromTheStateOfASaver(t *testing.T) {
+	mended := func(l semantics.Loop) semantics.Rules { return semantics.Rules{Loop: l} }
+	for _, rules := range []semantics.Rules{mended(semantics.DefaultLoop), mended(semantics.HuggingFaceLoop),
+		mended(semantics.HezarLoop), mended(semantics.PytorchAcceleratedLoop), mended(semantics.PyMarlinLoop)} {
+		fit := func(start *trainer.Start, step *trainertest.Step, saver *keeper) *trainer.Result {
+			tr, err := trainer.New[int, []int](step, trainer.Options{
+				Epochs: 2, Accumulate: 3, BatchSize: 1, Semantics: rules, Start: start, Saver: saver,
+				Save: trainer.Every(2, trainer.Update).AndEpochs(1), Log: trainer.Every(2, trainer.Update),
+				Progress: io.Discard,
+			})
+			require.NoError(t, err)
+			r, err := tr.Fit(t.Context(), trainertest.Samples(8), trainertest.Samples(2))
+			require.NoError(t, err)
+			return r
+		}
+		whole := &keeper{t: t, step: new(trainertest.Step)}
+		want := fit(nil, whole.step, whole)
+		require.NotEmpty(t, whole.saves)
+		for i, s := range whole.saves {
+			step := new(trainertest.Step)
+			load := func() error { return step.Load(s.dir) }
+			got := fit(&trainer.Start{State: s.state, Load: load}, step, &keeper{t: t, step: step})
+			assert.Equal(t, whole.step.Weights(), step.Weights(), "loop %d, save %d: weights", rules.Loop, i)
+			assert.Equal(t, whole.step.Generator(), step.Generator(), "loop %d, save %d: random numbers", rules.Loop, i)
+			diff := cmp.Diff(want.History, got.History, ignoreTimes, cmpopts.EquateApprox(0, 1e-12))
+			assert.Empty(t, diff, "loop %d, save %d: log", rules.Loop, i)
+		}
 	}
 }
