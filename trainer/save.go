@@ -18,10 +18,9 @@ func (f *fit[S, B]) save() error {
 	if f.o.Saver != nil {
 		return f.saveElsewhere()
 	}
-	step, ok := f.t.step.(Stateful)
-	if !ok {
-		return &StepError{Op: "save", GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress,
-			Err: errors.New("the step does not implement trainer.Stateful")}
+	if !f.t.step.About().Saves {
+		return cannot(f.t.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", f.m.GlobalStep), "be saved",
+			"Saves", "implement Save and Load, and set it")
 	}
 	if !f.o.Semantics.ForgetLossAtResume {
 		if err := f.report(); err != nil {
@@ -46,7 +45,7 @@ func (f *fit[S, B]) save() error {
 	if f.store != nil {
 		var err error
 		path, err = f.store.Write(f.m.GlobalStep, func(dir string) error {
-			if err := f.saveStep(step, dir); err != nil {
+			if err := f.t.step.Save(dir, SaveOptions{WeightsOnly: f.o.SaveOnlyModel}); err != nil {
 				return err
 			}
 			if random != nil {
@@ -71,14 +70,6 @@ func (f *fit[S, B]) save() error {
 	f.rotate()
 	f.m.Control.ShouldSave = false
 	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
-}
-
-// saveStep writes the step, or with SaveOnlyModel its weights.
-func (f *fit[S, B]) saveStep(step Stateful, dir string) error {
-	if f.o.SaveOnlyModel {
-		return f.t.step.(WeightSaver).SaveWeights(dir) // New has checked that it is one
-	}
-	return step.Save(dir)
 }
 
 // saveElsewhere carries out doSave where Options.Saver does it.
@@ -246,8 +237,7 @@ func (f *fit[S, B]) loadBest() error {
 	if err := checkpoint.Verify(f.best.Checkpoint); err != nil {
 		return f.stepError("load the best model", err)
 	}
-	// New has checked that it is one
-	return f.stepError("load the best model", f.t.step.(WeightLoader).LoadWeights(f.best.Checkpoint))
+	return f.stepError("load the best model", f.t.step.Load(f.best.Checkpoint, LoadOptions{WeightsOnly: true}))
 }
 
 func (f *fit[S, B]) deleteAllButBest() {

@@ -7,9 +7,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Start is where in its course a run begins: see Options.Start. Whoever sets it has put the step's
+// StartPosition is where in its course a run begins: see Options.Start. Whoever sets it has put the step's
 // weights, moments and generator there.
-type Start struct {
+type StartPosition struct {
 	Epoch         int // epochs that have ended
 	Batches       int // micro-batches of the next epoch that were trained on
 	GlobalStep    int // steps, in the unit of the semantics
@@ -29,7 +29,7 @@ type Saver interface {
 }
 
 // begin puts the loop where Options.Start says.
-func (f *fit[S, B]) startAt(s Start) error {
+func (f *fit[S, B]) startAt(s StartPosition) error {
 	for _, n := range []int{s.Epoch, s.Batches, s.GlobalStep, s.Updates, s.ScheduleSteps, s.WindowPhase, s.LossCount} {
 		if n < 0 {
 			return &OptionError{"Start", fmt.Sprintf("%+v", s), "no negative number"}
@@ -51,7 +51,7 @@ func (f *fit[S, B]) startAt(s Start) error {
 }
 
 // startAt puts the machine before a batch.
-func (m *machine) startAt(s Start) {
+func (m *machine) startAt(s StartPosition) {
 	m.beginEpoch(s.Epoch)
 	m.Micro, m.GlobalStep, m.Updates, m.Phase = s.Batches, s.GlobalStep, s.Updates, s.WindowPhase
 	m.InEpoch = s.Batches / m.plan.batchesPerStep(m.flow.rules)

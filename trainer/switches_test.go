@@ -195,7 +195,7 @@ type stopper struct {
 func (s *stopper) here(at string) error {
 	s.seen = append(s.seen, at)
 	if s.at == at {
-		return trainer.ErrStop("enough")
+		return trainer.StopError("enough")
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (s *stopper) EvalStepBegin(*trainer.Run) error        { return s.here("eval
 func (s *stopper) Stopped(_ *trainer.Run, err error) error { return s.here("stopped: " + err.Error()) }
 func (s *stopper) TrainEnd(*trainer.Run) error             { s.runs++; return s.here("end") }
 
-func TestErrStopEndsTheRunWellFromAnywhere(t *testing.T) {
+func TestStopErrorEndsTheRunWellFromAnywhere(t *testing.T) {
 	for _, c := range []struct {
 		at    string
 		steps int
@@ -224,7 +224,7 @@ func TestErrStopEndsTheRunWellFromAnywhere(t *testing.T) {
 	}
 }
 
-func TestErrStopAtTheEndIsAnError(t *testing.T) {
+func TestStopErrorAtTheEndIsAnError(t *testing.T) {
 	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{Epochs: 1,
 		Callbacks: []any{&stopper{at: "end"}}, Progress: io.Discard})
 	if err != nil {
@@ -242,12 +242,12 @@ func TestStartAndSaverAreChecked(t *testing.T) {
 		o     trainer.Options
 		want  string
 	}{
-		{"a negative start", trainer.Options{Start: &trainer.Start{Epoch: -1}}, "no negative number"},
-		{"a start behind the epoch", trainer.Options{Start: &trainer.Start{Batches: 9}}, "at most the 4 batches"},
+		{"a negative start", trainer.Options{Start: &trainer.StartPosition{Epoch: -1}}, "no negative number"},
+		{"a start behind the epoch", trainer.Options{Start: &trainer.StartPosition{Batches: 9}}, "at most the 4 batches"},
 		{"a window under way where none is carried", trainer.Options{Accumulate: 2,
-			Start: &trainer.Start{WindowPhase: 1}}, "under way"},
+			Start: &trainer.StartPosition{WindowPhase: 1}}, "under way"},
 		{"a start and a resume", trainer.Options{OutputDir: t.TempDir(), ResumeFrom: trainer.Latest,
-			Start: &trainer.Start{}}, "ResumeFrom is set"},
+			Start: &trainer.StartPosition{}}, "ResumeFrom is set"},
 		{"a saver and the best at the end", trainer.Options{Saver: saver, LoadBestAtEnd: true}, "its own way"},
 		{"steps of a schedule that follows updates", trainer.Options{ScheduleSteps: 2}, "ScheduleBySteps"},
 		{"a negative limit", trainer.Options{LimitBatches: -1}, "Options.LimitBatches"},

@@ -27,7 +27,7 @@ const (
 
 // LossReport is what a logged loss is the mean of. All but the first want to know the loss of every
 // micro-batch, so the loop waits for the device after each, and the step must be a
-// trainer.Forwarder.
+// trainer.SplitStep.
 type LossReport int
 
 const (
