@@ -137,10 +137,8 @@ func (f *fit[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics, Logs, 
 		}
 	}
 	f.loop.EvalLoaderStarted = false
-	if s, ok := f.t.step.(EvalStarter); ok {
-		if err := s.StartEval(f.describe(e, predict)); err != nil {
-			return nil, nil, f.stepError("begin to "+e.op(), err)
-		}
+	if err := f.t.step.StartEval(f.describe(e, predict)); err != nil {
+		return nil, nil, f.stepError("begin to "+e.op(), err)
 	}
 	if err := f.evaluateAll(e); err != nil {
 		return nil, nil, err
@@ -149,7 +147,7 @@ func (f *fit[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics, Logs, 
 	if err != nil {
 		return nil, nil, f.stepError(e.op(), err)
 	}
-	f.keepEvalMode(true) // until the next epoch begins
+	f.keepMode = f.o.Semantics.StayInEvalMode // until the next epoch begins
 	if err := fire(f, f.hooks.evalEnd, "EvalEnd",
 		func(h EvalEndHook, r *Run) error { return h.EvalEnd(r, m) }); err != nil {
 		return nil, nil, err

@@ -36,12 +36,14 @@ type fit[S, B any] struct {
 	asked  context.Context         // the caller's, where several processes train: ctx ends when they have agreed on it
 	cancel context.CancelCauseFunc // ends ctx
 	totals windowTotals            // of the window at hand, over all processes
+	filter int                     // steps between the last row of the log and the window at hand
+	// the model stays in the mode in which it is: see semantics.Rules.StayInEvalMode
+	keepMode bool
 
 	window []B  // the batches of the window at hand
 	batch  any  // the batch at hand; nil between batches
 	aside  bool // a hook has asked for the evaluation at hand
 	losses losses
-	items  int64 // labelled items in them
 
 	peakRate        float64 // of the options, or of the checkpoint where the semantics say so
 	rate            lr.Rate
@@ -89,10 +91,10 @@ func (f *fit[S, B]) newRun() {
 
 // batchLoss is Run.BatchLoss.
 func (f *fit[S, B]) batchLoss() (BatchLoss, error) {
-	step, ok := f.t.step.(Forwarder[B])
+	step, ok := f.t.step.(SplitStep[B])
 	if !ok {
-		return BatchLoss{},
-			fmt.Errorf("trainer: Run.BatchLoss: %T does not implement trainer.Forwarder for its batches", f.t.step)
+		return BatchLoss{}, fmt.Errorf("trainer: Run.BatchLoss: %T is no trainer.SplitStep: %s", f.t.step,
+			passOn("Forward, Backward and BatchLoss"))
 	}
 	if f.batch == nil {
 		return BatchLoss{}, errors.New("trainer: Run.BatchLoss: there is no batch at hand: it may be called in " +
@@ -133,7 +135,7 @@ func (f *fit[S, B]) stepContext() context.Context { return context.WithoutCancel
 
 // stop ends the run at once if that is what the error of a hook means, and returns it otherwise.
 func (f *fit[S, B]) stop(err error) error {
-	var stop ErrStop
+	var stop StopError
 	if !errors.As(err, &stop) || f.loop.ending() {
 		return err
 	}
@@ -150,7 +152,7 @@ func (f *fit[S, B]) beginEpoch() {
 	if f.loop.Micro == 0 {
 		f.losses.beginEpoch()
 	}
-	f.keepEvalMode(false)
+	f.keepMode = false
 }
 
 // fetch makes the windows of an epoch ready from where the loop is. The batches of a window are all

@@ -141,7 +141,7 @@ func TestDivisors(t *testing.T) {
 		{"Hugging Face does not divide where items are counted", undivided, 3,
 			"train(0 of 6) train(2 of 6) update(0.1) train(1 of 3) update(0.1)"},
 	} {
-		step := &trainertest.Step{ItemsPerSample: c.items}
+		step := &trainertest.Step{PerSample: trainer.Counts{Items: c.items}}
 		tr, err := trainer.New[int, []int](step, trainer.Options{
 			Epochs: 1, BatchSize: 1, Accumulate: 2, LearningRate: 0.1, Schedule: lr.Constant{}, Semantics: c.rules,
 			Progress: io.Discard,
@@ -164,7 +164,11 @@ type fusedStep struct {
 	fused bool
 }
 
-func (s fusedStep) FusedUpdate() bool { return s.fused }
+func (s fusedStep) About() trainer.About {
+	about := s.Step.About()
+	about.Fused = s.fused
+	return about
+}
 
 func TestASkippedUpdate(t *testing.T) {
 	moves := semantics.Default

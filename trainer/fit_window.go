@@ -10,30 +10,27 @@ import (
 
 // beginWindow counts what is in a window before its first forward.
 func (f *fit[S, B]) beginWindow() {
-	if f.several() {
-		f.items = f.totals.items
-	} else {
-		f.items = f.countItems()
+	if !f.several() { // else the processes have agreed on it
+		f.totals = f.countWindow()
 	}
-	if f.o.Semantics.FilterNonFiniteLoss {
-		f.t.step.(LossFilter).FilterLoss(f.loop.GlobalStep - f.loop.LastLogged) // New has checked that it is one
-	}
+	f.filter = f.loop.GlobalStep - f.loop.LastLogged
 }
 
 // trainBatch runs forward and backward on one micro-batch.
 func (f *fit[S, B]) trainBatch() error {
-	w := Window{Index: f.loop.index, Len: f.loop.window, Divisor: float64(f.loop.window), Items: f.items}
+	w := Window{Index: f.loop.index, Len: f.loop.window, Divisor: float64(f.loop.window),
+		Items: f.totals.items, FilterLoss: f.o.Semantics.FilterNonFiniteLoss, SinceLog: f.filter}
 	if f.o.Semantics.CarriesWindows() {
 		w.Index, w.Len, w.Divisor = f.loop.Phase, f.o.Accumulate, float64(f.o.Accumulate)
 	}
 	if f.o.Semantics.Divisor == semantics.Accumulate {
 		w.Divisor = float64(f.o.Accumulate)
 	}
-	if f.items > 0 && f.o.Semantics.UndividedWithItems {
+	if f.totals.items > 0 && f.o.Semantics.UndividedWithItems {
 		w.Divisor = 1
 	}
 	if n := f.o.EmptyCacheSteps; n > 0 && f.loop.GlobalStep%n == 0 {
-		if err := f.t.step.(CacheEmptier).EmptyCache(); err != nil { // New has checked that it is one
+		if err := f.t.step.EmptyCache(); err != nil {
 			return f.stepError("empty the cache", err)
 		}
 	}
@@ -43,11 +40,13 @@ func (f *fit[S, B]) trainBatch() error {
 	if err := fire(f, f.hooks.batchBegin, "BatchBegin", BatchBeginHook.BatchBegin); err != nil {
 		return err
 	}
+	w.KeepMode = f.keepMode
 	if err := f.forwardBackward(batch, w); err != nil {
 		return err
 	}
 	f.trained += float64(f.samples[f.loop.index] * f.o.Process.World)
-	f.count(batch)
+	f.tokens += f.totals.tokens[f.loop.index]
+	f.flops += f.totals.flops[f.loop.index]
 	return fire(f, f.hooks.backward, "AfterBackward", BackwardHook.AfterBackward)
 }
 
@@ -55,7 +54,7 @@ func (f *fit[S, B]) trainBatch() error {
 // between them.
 func (f *fit[S, B]) forwardBackward(batch B, w Window) error {
 	where := func() string { return fmt.Sprintf("train on micro-batch %d of %d", w.Index+1, w.Len) }
-	step, splits := f.t.step.(Forwarder[B])
+	step, splits := f.t.step.(SplitStep[B])
 	if !splits || len(f.hooks.forward) == 0 && !f.losses.wanted() {
 		if err := f.t.step.Train(f.stepContext(), batch, w); err != nil {
 			return f.stepError(where(), err)
@@ -78,25 +77,8 @@ func (f *fit[S, B]) forwardBackward(batch B, w Window) error {
 	return f.stepError(where(), step.Backward(f.stepContext()))
 }
 
-// clip calls the step's own clipping, if it has one.
 func (f *fit[S, B]) clip() error {
-	if c, ok := f.t.step.(Clipper); ok {
-		return f.stepError("clip the gradients", c.Clip(f.stepContext()))
-	}
-	return nil
-}
-
-// count adds a micro-batch to the tokens and the floating-point operations.
-func (f *fit[S, B]) count(batch B) {
-	var tokens int64
-	var flops float64
-	if f.several() {
-		tokens, flops = f.totals.tokens[f.loop.index], f.totals.flops[f.loop.index]
-	} else {
-		tokens, flops = f.countBatch(batch)
-	}
-	f.tokens += tokens
-	f.flops += flops
+	return f.stepError("clip the gradients", f.t.step.Clip(f.stepContext()))
 }
 
 // update ends a window with an optimizer step.
@@ -139,8 +121,7 @@ func (f *fit[S, B]) moveRate() error {
 
 // skipHidden reports whether an update that loss scaling skipped passes for one that was made.
 func (f *fit[S, B]) skipHidden() bool {
-	u, ok := f.t.step.(FusedUpdater)
-	return ok && f.o.Semantics.FusedHidesSkips && u.FusedUpdate()
+	return f.o.Semantics.FusedHidesSkips && f.t.step.About().Fused
 }
 
 // scheduleEvery is after how many steps the rate moves.

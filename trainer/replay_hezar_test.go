@@ -187,7 +187,7 @@ func replayHezar(t *testing.T, dir string) {
 			if err := json.Unmarshal(p.State, &s); err != nil {
 				t.Fatal(err)
 			}
-			o.Start = &trainer.Start{
+			o.Start = &trainer.StartPosition{
 				Epoch: s.Epoch - 1, Batches: s.EpochStep, GlobalStep: s.GlobalStep,
 				ScheduleSteps: s.GlobalStep / p.SchedulingSteps,
 				LossSum:       float(t, s.Sum), LossMean: float(t, s.Mean), LossCount: p.TrackerAtStart.Count,

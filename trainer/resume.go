@@ -120,7 +120,7 @@ func (f *fit[S, B]) resume(from string) error {
 }
 
 // resumeState continues from what a [Saver] was given.
-func (f *fit[S, B]) resumeState(start Start) error {
+func (f *fit[S, B]) resumeState(start StartPosition) error {
 	const from = "Options.Start.State"
 	var s bothStates
 	if err := parseState(start.State, &s); err != nil {
@@ -196,22 +196,14 @@ func (f *fit[S, B]) resumeLoop(from string, state savedState, loop loopState) {
 
 // loadStep puts the step where a checkpoint was made; of one with SaveOnlyModel only the weights.
 func (f *fit[S, B]) loadStep(from string, loop loopState) error {
-	if l, ok := f.t.step.(SettingsLoader); ok && !loop.OnlyModel && f.o.Semantics.OptimizerFromCheckpoint {
-		return l.LoadWithSettings(from)
-	}
 	if !loop.OnlyModel {
-		return f.t.step.(Stateful).Load(from) // New has checked that it is one
+		return f.t.step.Load(from, LoadOptions{Settings: f.o.Semantics.OptimizerFromCheckpoint})
 	}
 	if !f.o.Semantics.ResumeFromWeights {
 		return ErrOnlyModel
 	}
-	loader, ok := f.t.step.(WeightLoader)
-	if !ok {
-		return fmt.Errorf("%w, which %T cannot load: it does not implement trainer.WeightLoader", ErrOnlyModel,
-			f.t.step)
-	}
 	f.warn("%s holds only the weights: moments, learning rate and random numbers begin anew", from)
-	return loader.LoadWeights(from)
+	return f.t.step.Load(from, LoadOptions{WeightsOnly: true})
 }
 
 // fits refuses a checkpoint whose position means something else in this run.

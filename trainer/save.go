@@ -16,6 +16,10 @@ func (f *fit[S, B]) save() error {
 	if !f.saves() {
 		return &OptionError{"OutputDir", `""`, "a folder, since a hook asked for a checkpoint"}
 	}
+	if f.o.Saver == nil && !f.t.step.About().Saves {
+		return cannot(f.t.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", f.loop.GlobalStep),
+			"be saved", "Saves", "implement Save and Load, and set it")
+	}
 	if !f.o.Semantics.ForgetLossAtResume {
 		if err := f.report(); err != nil {
 			return err
@@ -60,7 +64,7 @@ func (f *fit[S, B]) writeCheckpoint(random [][]byte, best string) (string, error
 		return f.checkpointPath(f.loop.GlobalStep), nil
 	}
 	return f.store.Write(f.loop.GlobalStep, func(dir string) error {
-		if err := f.saveStep(dir); err != nil {
+		if err := f.t.step.Save(dir, SaveOptions{WeightsOnly: f.o.SaveOnlyModel}); err != nil {
 			return err
 		}
 		if random != nil {
@@ -70,14 +74,6 @@ func (f *fit[S, B]) writeCheckpoint(random [][]byte, best string) (string, error
 		}
 		return f.writeStates(dir, best)
 	})
-}
-
-// saveStep writes the step, or with SaveOnlyModel its weights.
-func (f *fit[S, B]) saveStep(dir string) error {
-	if f.o.SaveOnlyModel {
-		return f.t.step.(WeightSaver).SaveWeights(dir) // New has checked that it is one
-	}
-	return f.t.step.(Stateful).Save(dir) // likewise
 }
 
 // rotate deletes old checkpoints, but none that is the best or being uploaded.
@@ -247,8 +243,7 @@ func (f *fit[S, B]) loadBest() error {
 	if err := checkpoint.Verify(f.best.Checkpoint); err != nil {
 		return f.stepError("load the best model", err)
 	}
-	// New has checked that it is one
-	return f.stepError("load the best model", f.t.step.(WeightLoader).LoadWeights(f.best.Checkpoint))
+	return f.stepError("load the best model", f.t.step.Load(f.best.Checkpoint, LoadOptions{WeightsOnly: true}))
 }
 
 func (f *fit[S, B]) deleteAllButBest() {

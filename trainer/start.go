@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Start is where in its course a run begins: see Options.Start.
-type Start struct {
+// StartPosition is where in its course a run begins: see Options.Start.
+type StartPosition struct {
 	// Load puts the step's weights, moments and generator there. Fit calls it behind its own
 	// seeding. Nil: they are there already, but for the generator.
 	Load func() error
@@ -29,7 +29,7 @@ type Start struct {
 }
 
 // counts are the fields of a start without State.
-func (s Start) counts() [9]float64 {
+func (s StartPosition) counts() [9]float64 {
 	return [...]float64{float64(s.Epoch), float64(s.Batches), float64(s.GlobalStep), float64(s.Updates),
 		float64(s.ScheduleSteps), float64(s.WindowPhase), s.LossSum, s.LossMean, float64(s.LossCount)}
 }
@@ -42,7 +42,7 @@ type Saver interface {
 }
 
 // startAt puts the loop where Options.Start says.
-func (f *fit[S, B]) startAt(s Start) error {
+func (f *fit[S, B]) startAt(s StartPosition) error {
 	if s.State != nil {
 		return f.resumeState(s)
 	}
@@ -70,7 +70,7 @@ func (f *fit[S, B]) startAt(s Start) error {
 }
 
 // load has the step put where the run begins.
-func (f *fit[S, B]) load(s Start) error {
+func (f *fit[S, B]) load(s StartPosition) error {
 	if s.Load == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (f *fit[S, B]) load(s Start) error {
 }
 
 // startAt puts the loop before a batch.
-func (l *loop) startAt(s Start) {
+func (l *loop) startAt(s StartPosition) {
 	l.beginEpoch(s.Epoch)
 	l.Micro, l.GlobalStep, l.Updates, l.Phase = s.Batches, s.GlobalStep, s.Updates, s.WindowPhase
 	l.InEpoch = s.Batches / l.plan.batchesPerStep(l.flow.rules)
@@ -105,7 +105,7 @@ func (l *loop) startAt(s Start) {
 // checkSaver refuses what cannot be had together with a Saver.
 func (o *Options) checkSaver() error {
 	switch {
-	case o.Start != nil && o.Start.State != nil && o.Start.counts() != (Start{}).counts():
+	case o.Start != nil && o.Start.State != nil && o.Start.counts() != (StartPosition{}).counts():
 		return &OptionError{"Start", "State and other fields", "State alone, which has all counts"}
 	case o.Start != nil && o.ResumeFrom != "":
 		return &OptionError{"Start", "set", "nil, since ResumeFrom is set: one of them says where the run begins"}

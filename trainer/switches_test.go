@@ -192,7 +192,7 @@ type stopper struct {
 func (s *stopper) here(at string) error {
 	s.seen = append(s.seen, at)
 	if s.at == at {
-		return trainer.ErrStop("enough")
+		return trainer.StopError("enough")
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (s *stopper) EvalStepBegin(*trainer.Run) error        { return s.here("eval
 func (s *stopper) Stopped(_ *trainer.Run, err error) error { return s.here("stopped: " + err.Error()) }
 func (s *stopper) TrainEnd(*trainer.Run) error             { s.runs++; return s.here("end") }
 
-func TestErrStopEndsTheRunWellFromAnywhere(t *testing.T) {
+func TestStopErrorEndsTheRunWellFromAnywhere(t *testing.T) {
 	for _, c := range []struct {
 		at    string
 		steps int
@@ -221,7 +221,7 @@ func TestErrStopEndsTheRunWellFromAnywhere(t *testing.T) {
 	}
 }
 
-func TestErrStopAtTheEndIsAnError(t *testing.T) {
+func TestStopErrorAtTheEndIsAnError(t *testing.T) {
 	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{Epochs: 1,
 		Callbacks: []any{&stopper{at: "end"}}, Progress: io.Discard})
 	if err != nil {
@@ -239,12 +239,12 @@ func TestStartAndSaverAreChecked(t *testing.T) {
 		o     trainer.Options
 		want  string
 	}{
-		{"a negative start", trainer.Options{Start: &trainer.Start{Epoch: -1}}, "no negative number"},
-		{"a start behind the epoch", trainer.Options{Start: &trainer.Start{Batches: 9}}, "at most the 4 batches"},
+		{"a negative start", trainer.Options{Start: &trainer.StartPosition{Epoch: -1}}, "no negative number"},
+		{"a start behind the epoch", trainer.Options{Start: &trainer.StartPosition{Batches: 9}}, "at most the 4 batches"},
 		{"a window under way where none is carried", trainer.Options{Accumulate: 2,
-			Start: &trainer.Start{WindowPhase: 1}}, "under way"},
+			Start: &trainer.StartPosition{WindowPhase: 1}}, "under way"},
 		{"a start and a resume", trainer.Options{OutputDir: t.TempDir(), ResumeFrom: trainer.Latest,
-			Start: &trainer.Start{}}, "ResumeFrom is set"},
+			Start: &trainer.StartPosition{}}, "ResumeFrom is set"},
 		{"a saver and the best at the end", trainer.Options{Saver: saver, LoadBestAtEnd: true}, "its own way"},
 		{"steps of a schedule that follows updates", trainer.Options{ScheduleSteps: 2}, "HezarLoop counts steps"},
 		{"a negative limit", trainer.Options{LimitBatches: -1}, "Options.LimitBatches"},
@@ -287,7 +287,7 @@ type kept struct {
 func (k *keeper) SaveCheckpoint(_ *trainer.Run, state []byte) (string, error) {
 	dir := k.t.TempDir()
 	k.saves = append(k.saves, kept{dir, state})
-	return dir, k.step.Save(dir)
+	return dir, k.step.Save(dir, trainer.SaveOptions{})
 }
 
 // A run that begins from what a Saver was given is the run that wrote it, under every loop.
@@ -295,7 +295,7 @@ func TestARunContinuesFromTheStateOfASaver(t *testing.T) {
 	mended := func(l semantics.Loop) semantics.Rules { return semantics.Rules{Loop: l} }
 	for _, rules := range []semantics.Rules{mended(semantics.DefaultLoop), mended(semantics.HuggingFaceLoop),
 		mended(semantics.HezarLoop), mended(semantics.PytorchAcceleratedLoop), mended(semantics.PyMarlinLoop)} {
-		fit := func(start *trainer.Start, step *trainertest.Step, saver *keeper) *trainer.Result {
+		fit := func(start *trainer.StartPosition, step *trainertest.Step, saver *keeper) *trainer.Result {
 			tr, err := trainer.New[int, []int](step, trainer.Options{
 				Epochs: 2, Accumulate: 3, BatchSize: 1, Semantics: rules, Start: start, Saver: saver,
 				Save: trainer.Every(2, trainer.Update).AndEpochs(1), Log: trainer.Every(2, trainer.Update),
@@ -311,8 +311,8 @@ func TestARunContinuesFromTheStateOfASaver(t *testing.T) {
 		require.NotEmpty(t, whole.saves)
 		for i, s := range whole.saves {
 			step := new(trainertest.Step)
-			load := func() error { return step.Load(s.dir) }
-			got := fit(&trainer.Start{State: s.state, Load: load}, step, &keeper{t: t, step: step})
+			load := func() error { return step.Load(s.dir, trainer.LoadOptions{}) }
+			got := fit(&trainer.StartPosition{State: s.state, Load: load}, step, &keeper{t: t, step: step})
 			assert.Equal(t, whole.step.Weights(), step.Weights(), "loop %d, save %d: weights", rules.Loop, i)
 			assert.Equal(t, whole.step.Generator(), step.Generator(), "loop %d, save %d: random numbers", rules.Loop, i)
 			diff := cmp.Diff(want.History, got.History, ignoreTimes, cmpopts.EquateApprox(0, 1e-12))

@@ -27,28 +27,28 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	if step == nil {
 		return nil, errors.New("trainer: New needs a step, got nil")
 	}
-	o, err := o.resolved(step)
+	can := step.About()
+	o, err := o.resolved(can)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkStep(step); err != nil {
+	if err := o.checkStep(step, can); err != nil {
 		return nil, err
 	}
-	if err := o.checkGroup(step); err != nil {
+	if err := checkGroup[B](&o, step, can); err != nil {
 		return nil, err
-	}
-	if _, ok := any(step).(TokenCounter[B]); !ok && o.CountTokens {
-		return nil, fmt.Errorf("trainer: Options.CountTokens is set, but %T does not implement trainer.TokenCounter "+
-			"for its batches", step)
 	}
 	t := &Trainer[S, B]{step: step, options: o}
 	if t.hooks, err = sortHooks(o.Callbacks); err != nil {
 		return nil, err
 	}
+	if err := t.checkSplit(); err != nil {
+		return nil, err
+	}
 	f := &fit[S, B]{t: t, o: o}
 	f.newRun()
 	if o.Semantics.SeedOnce {
-		if err := f.guard(f.seed); err != nil {
+		if err := f.guard(func() error { return f.seed(SeedOptions{}) }); err != nil {
 			return nil, err
 		}
 	}

@@ -33,7 +33,7 @@ func (r Rules) CarriesWindows() bool { return r.Loop == PyMarlinLoop }
 
 // LossReport is what a logged loss is the mean of. All but the first want to know the loss of every
 // micro-batch, so the loop waits for the device after each, and the step must be a
-// trainer.Forwarder.
+// trainer.SplitStep.
 type LossReport int
 
 const (

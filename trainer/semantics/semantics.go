@@ -39,11 +39,11 @@ type Rules struct {
 	Divisor Divisor
 
 	// ClipEveryBatch, in pytorch-accelerated's loop, clips after the backward of every micro-batch,
-	// so what has gathered so far is clipped again and again. The step must be a trainer.Clipper.
-	// Otherwise the gradients of the whole window are clipped once.
+	// so what has gathered so far is clipped again and again. The step must clip apart from Update
+	// (trainer.About.Clips). Otherwise the gradients of the whole window are clipped once.
 	ClipEveryBatch bool
 
-	// UndividedWithItems drops the division wherever the step counts items (trainer.ItemCounter),
+	// UndividedWithItems drops the division wherever the step counts items (trainer.Counts),
 	// whether or not the loss then uses the count. A model that is asked for the count and ignores
 	// it gets gradients that are too large by the length of the window.
 	UndividedWithItems bool
@@ -71,7 +71,8 @@ type Rules struct {
 	ScheduleOnSkip bool
 
 	// FusedHidesSkips moves the learning rate on when loss scaling skipped an update of a fused
-	// optimizer, which leaves it out inside its kernel. The step should be a trainer.FusedUpdater.
+	// optimizer, which leaves it out inside its kernel. The step says whether it is
+	// one (trainer.About.Fused).
 	FusedHidesSkips bool
 
 	// LossReport is what the logged loss is the mean of.
@@ -83,7 +84,7 @@ type Rules struct {
 
 	// FilterNonFiniteLoss keeps nan and inf out of the logged loss (not out of the gradients): such
 	// a micro-batch counts as the sum since the last log divided by one more than the updates since
-	// then. The step must implement trainer.LossFilter.
+	// then. The step must obey trainer.Window.FilterLoss.
 	FilterNonFiniteLoss bool
 
 	// NonFiniteLossStays makes every logged loss nan after one that was nan or inf: the sum is
@@ -126,7 +127,7 @@ type Rules struct {
 
 	// SeedEveryPass starts the random numbers with the seed before every pass over the training set
 	// and every evaluation: the same dropout in each epoch. A step that makes its model when it is
-	// seeded should be a trainer.Reseeder.
+	// seeded keeps it (trainer.SeedOptions.KeepModel).
 	SeedEveryPass bool
 
 	// TwoIterators begins every pass over a loader twice, and draws twice from the generator for
@@ -134,7 +135,7 @@ type Rules struct {
 	TwoIterators bool
 
 	// StayInEvalMode leaves the model in evaluation mode after an evaluation within an epoch, until
-	// the epoch ends: no dropout. The step must be a trainer.ModeKeeper.
+	// the epoch ends: no dropout. The step must obey trainer.Window.KeepMode.
 	StayInEvalMode bool
 
 	// KeepOldRun begins a new run in the folder of an earlier one beside its checkpoints: they

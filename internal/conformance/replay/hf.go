@@ -380,7 +380,7 @@ func (h *hfRun) refuse() error {
 	from := h.options.ResumeFrom
 	// the recorded trainer has made its model anew, and has no optimizer yet
 	if h.args.missing && h.spec.Init.ByPeer && h.optimizer {
-		if err := h.step.Step.Seed(h.args.seed); err != nil {
+		if err := h.step.Step.Seed(h.args.seed, trainer.SeedOptions{}); err != nil {
 			return err
 		}
 		h.optimizer = false
@@ -390,7 +390,7 @@ func (h *hfRun) refuse() error {
 	}
 	state, err := readLog(from)
 	if err == nil {
-		err = h.step.LoadWeights(from)
+		err = h.step.Load(from, trainer.LoadOptions{WeightsOnly: true})
 	}
 	if err != nil {
 		return err
