@@ -25,7 +25,7 @@ type watch struct {
 func (w *watch) see(event string, r *trainer.Run) error {
 	w.step, w.epoch = r.GlobalStep, r.Epoch
 	w.best, _ = r.Best()
-	w.run.rec.events = append(w.run.rec.events, []any{event, r.GlobalStep, r.Epoch})
+	w.run.rec.add("events", []any{event, r.GlobalStep, r.Epoch})
 	return nil
 }
 
@@ -148,7 +148,7 @@ func logRow(row trainer.Logs, without ...string) trace.Object {
 		if v := row[key]; (key == "step" || key == "num_input_tokens_seen") && v == float64(int(v)) {
 			value = int(v)
 		}
-		o = append(o, trace.Pair{Name: key, Value: value})
+		o = o.With(key, value)
 	}
 	return o
 }

@@ -289,7 +289,7 @@ next:
 // evaluate is the course's evaluation: over the whole set, without gradients, with metrics and the
 // mean of the batches' losses. around is the context of a forward pass.
 func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches iter.Seq2[batch, error],
-	around func(func()), where ...trace.Pair) error {
+	around func(func()), where ...any) error {
 	nn.SetTraining(m.module(), false)
 	names := s.Metrics
 	if !s.HasMetrics {
@@ -332,10 +332,9 @@ func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches
 	}
 	result := trace.Object{}
 	for _, name := range names {
-		result = append(result, trace.Pair{Name: name, Value: values[name]})
+		result = result.With(name, values[name])
 	}
-	result = append(result, trace.Pair{Name: "mean_batch_loss", Value: sum / float64(len(losses))})
-	rec.evaluation(append(trace.Object(where), trace.Pair{Name: "num_samples", Value: rows}, trace.Pair{Name: "metrics",
-		Value: result}))
+	result = result.With("mean_batch_loss", sum/float64(len(losses)))
+	rec.evaluation(trace.Of(where...).With("num_samples", rows, "metrics", result))
 	return nil
 }

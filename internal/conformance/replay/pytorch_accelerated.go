@@ -48,12 +48,12 @@ func replayPytorchAccelerated(ctx context.Context, s *spec.Spec) (run *Run, err 
 	if err != nil {
 		return nil, err
 	}
-	leave, err := enterTemporary()
+	leave, err := enterScratch()
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	p := &paCase{spec: s, sets: sets, limit: limit, rec: &paRecorder{}}
+	p := &paCase{spec: s, sets: sets, limit: limit, rec: newPARecorder()}
 	var last error
 	for _, phase := range s.Phases {
 		if last, err = p.phase(ctx, phase); err != nil {
@@ -65,24 +65,6 @@ func replayPytorchAccelerated(ctx context.Context, s *spec.Spec) (run *Run, err 
 		return nil, err
 	}
 	return p.finish(last, left), nil
-}
-
-// enterTemporary makes a new folder the working directory: the cases name their files relative to
-// it.
-func enterTemporary() (leave func(), err error) {
-	here, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "conformance-")
-	if err != nil {
-		return nil, err
-	}
-	leave = func() {
-		_ = os.Chdir(here)
-		_ = os.RemoveAll(dir)
-	}
-	return leave, os.Chdir(dir)
 }
 
 // paCase is a case while it is replayed.
@@ -119,9 +101,13 @@ func (p *paCase) phase(ctx context.Context, phase spec.Phase) (failed, err error
 	if aboutCase(failed) {
 		return nil, failed
 	}
-	info := trace.Object{{Name: "do", Value: phase.Do}, {Name: "error", Value: textOrNil(failed)}}
+	info := trace.Of("do", phase.Do, "error", textOrNil(failed))
 	if p.trainer != nil {
-		info = append(info, p.describe()...)
+		more, err := p.describe()
+		if err != nil {
+			return nil, err
+		}
+		info = append(info, more...)
 	}
 	p.rec.phase(info, before)
 	return failed, nil
