@@ -35,7 +35,7 @@ var allowed = []struct{ folder, imports string }{
 	{"metrics", "internal/pyfloat"},
 	{"internal/mt19937", ""},
 	{"internal/rounded", ""},
-	{"internal/pylambda", "internal/rounded"},
+	{"internal/conformance/pylambda", "internal/rounded"},
 	{"optim/lr", "internal/mt19937 internal/rounded"},
 	{"text/...", "text/..."},
 	{"vision/...", "vision/..."},
@@ -93,12 +93,15 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/goldencount/report", "internal/goldencount"},
 	{"internal/golden", "torch safetensors internal/goldencount internal/tensorio internal/testenv"},
 	{"internal/gradcheck", "torch"},
-	{"internal/expected", "public internal/pylambda internal/rounded internal/testenv"},
 	{"internal/conformance/spec", ""},
+	{"internal/conformance/recorded", "public internal/conformance/spec"},
+	{"internal/expected", "public internal/testenv internal/conformance/spec internal/conformance/pylambda " +
+		"internal/conformance/recorded"},
 	{"internal/conformance/trace", "safetensors internal/pyfloat internal/conformance/spec"},
-	{"internal/conformance/replay", "public internal/pylambda internal/tensorio internal/conformance/spec " +
-		"internal/conformance/trace"},
-	{"internal/conformance/vectors", "public internal/tensorio internal/conformance/spec"},
+	{"internal/conformance/replay", "public internal/tensorio internal/conformance/spec " +
+		"internal/conformance/pylambda internal/conformance/recorded internal/conformance/trace"},
+	{"internal/conformance/vectors", "public internal/tensorio internal/conformance/spec " +
+		"internal/conformance/recorded"},
 	{"internal/conformance", "public internal/conformance/vectors internal/testenv internal/golden internal/expected " +
 		"internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
 	{"scripts/bert_interop", "public"},
@@ -111,7 +114,8 @@ var allowed = []struct{ folder, imports string }{
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", "internal/regular", "internal/pylambda",
+var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", "internal/regular",
+	"internal/conformance/pylambda",
 	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist",
 	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets",
 	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest",

@@ -76,9 +76,8 @@ func readAccelerateArgs(o *spec.Object) (a accelerateArgs, err error) {
 		}
 	}
 	if s := o.Object("scaler"); s != nil {
-		a.scaler = &amp.GradScalerOptions{InitScale: s.Float("init_scale", 0), GrowthFactor: s.Float("growth_factor",
-			0), BackoffFactor: s.Float("backoff_factor", 0),
-			GrowthInterval: s.Int("growth_interval", 0), Disabled: !s.Bool("enabled", true)}
+		a.scaler = &amp.GradScalerOptions{}
+		s.Fill(a.scaler, "enabled:!Disabled")
 		if err := s.Done(); err != nil {
 			return a, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -165,7 +166,7 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 	dataset := omegaconf.Map{{Key: "name", Value: "conformance_rows"}, {Key: "config_type", Value: "dataset"},
 		{Key: "path", Value: "conformance"}, {Key: "task", Value: config.Task},
 		{Key: "hf_load_kwargs", Value: omegaconf.Map{}}, {Key: "kind", Value: r.spec.Data.Kind}}
-	if size, err := configValue(r.spec.Data.Options.Map()["max_size"]); err == nil && size != nil {
+	if size := recorded.Config(r.spec.Data.Options.Map()["max_size"]); size != nil {
 		dataset.Set("max_size", size)
 	}
 	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard,
@@ -219,11 +220,7 @@ func (r *hezarRun) config(p spec.Phase) (c hezar.TrainerConfig, err error) {
 	args := r.spec.PhaseArgs(p).Map()
 	m := omegaconf.Map{{Key: "config_type", Value: "trainer"}}
 	for _, name := range r.spec.PhaseArgs(p).Names() {
-		value, err := configValue(args[name])
-		if err != nil {
-			return c, fmt.Errorf("args.%s: %w", name, err)
-		}
-		if value != nil {
+		if value := recorded.Config(args[name]); value != nil {
 			m.Set(name, value)
 		}
 	}

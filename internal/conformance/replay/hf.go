@@ -151,7 +151,7 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	if err := h.lossAndMetrics(); err != nil {
 		return err
 	}
-	h.watch = &watch{run: h, stopAfter: p.StopAfterUpdate} // of every train() of this object
+	h.watch = newWatch(h, p.StopAfterUpdate) // of every train() of this object
 	h.step, h.optimizer, h.killed, h.history = &hfStep{run: h}, h.args.lateSchedule, false, nil
 	if err := h.makeStep(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors"
@@ -151,7 +152,7 @@ func fileSHA(path string, params []torch.Named) (string, error) {
 	}
 	defer func() { _ = f.Close() }()
 	h := sha256.New()
-	for _, p := range sorted(params) {
+	for _, p := range recorded.ByName(params) {
 		raw, err := f.Read(p.Name)
 		if err != nil {
 			return "", err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -327,12 +326,3 @@ func (w *marlinWriter) LogMulti(key string, values map[string]float64, step int)
 
 func (w *marlinWriter) Flush() error { return nil }
 func (w *marlinWriter) Close() error { return nil }
-
-// jsonObject makes an object for the readers of package spec.
-func jsonObject(fields map[string]any) (*spec.Object, error) {
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return nil, fmt.Errorf("spec.json: %w", err)
-	}
-	return spec.ParseObject(text)
-}

@@ -104,10 +104,7 @@ func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pyma
 	for _, name := range []string{"params", "scheduler", "name", "lr"} {
 		delete(fields, name)
 	}
-	var err error
-	if a.optimizerKwargs, err = jsonObject(fields); err != nil {
-		return nil, nil, err
-	}
+	a.optimizerKwargs = spec.NewObject("optimizers", fields)
 	settings, err := a.builder()
 	if err != nil {
 		return nil, nil, err

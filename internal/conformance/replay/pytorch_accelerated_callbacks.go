@@ -33,44 +33,37 @@ func (p *paCase) callbacks() (c paCallbacks, err error) {
 		case "probe_b":
 			made = &paProbeB{p.rec.probe("b:")}
 		case "save_best":
-			c.saveBest = &pa.SaveBestModel{SavePath: o.String("save_path", ""), WatchMetric: o.String("watch_metric",
-				""), GreaterIsBetter: o.Bool("greater_is_better", false),
-				KeepOnTrain: !o.Bool("reset_on_train", true), NoOptimizer: !o.Bool("save_optimizer", true),
-				NoScheduler: !o.Bool("save_scheduler", true), NoLoadAtEnd: !o.Bool("load_saved_checkpoint", true)}
+			c.saveBest = &pa.SaveBestModel{}
 			made = c.saveBest
 		case "early_stopping":
-			c.stopping = &pa.EarlyStopping{Patience: o.Int("early_stopping_patience", 1),
-				Threshold: o.FloatOrNil("early_stopping_threshold"), WatchMetric: o.String("watch_metric", ""),
-				GreaterIsBetter: o.Bool("greater_is_better", false), KeepOnTrain: !o.Bool("reset_on_train", true)}
+			c.stopping = &pa.EarlyStopping{}
 			made = c.stopping
 		case "limit_batches":
-			made = &pa.LimitBatches{NumBatches: o.Int("num_batches", 0)}
+			made = &pa.LimitBatches{}
 		case "ema":
-			c.ema = &pa.ModelEMA{Decay: o.FloatOrNil("decay"), NoEvaluation: !o.Bool("evaluate_during_training", true),
-				SavePath:    o.String("save_path", ""),
-				WatchMetric: o.String("watch_metric", ""), GreaterIsBetter: o.Bool("greater_is_better", false)}
+			c.ema = &pa.ModelEMA{}
 			made = c.ema
 		case "step_evaluation":
-			made = &pa.StepBasedEvaluation{EvalEveryNSteps: o.Int("eval_every_n_steps", 0)}
+			made = &pa.StepBasedEvaluation{}
 		case "limit_eval_steps":
-			made = &pa.LimitEvalSteps{NumEvalSteps: o.Int("num_eval_steps", 0),
-				AlsoEpochs: !o.Bool("limit_intermediate_only", true)}
+			made = &pa.LimitEvalSteps{}
 		case "save_training_state":
-			made = &pa.SaveTrainingState{SaveDir: o.String("save_dir", ""),
-				SaveEveryNEpochs: o.Int("save_every_n_epochs", 0), SaveEveryNSteps: o.Int("save_every_n_steps", 0),
-				NotAtEnd: !o.Bool("save_at_end", true), MaxCheckpoints: o.Int("max_checkpoints", 0)}
+			made = &pa.SaveTrainingState{}
 		case "wsd_checkpoint":
-			made = &pa.WSDCheckpoint{SaveDir: o.String("save_dir", ""), NoOptimizer: !o.Bool("save_optimizer", true),
-				NoScheduler: !o.Bool("save_scheduler", true), InitialCheckpoint: o.String("initial_checkpoint", "")}
+			made = &pa.WSDCheckpoint{}
 		case "terminate_on_nan": // it is one of the defaults
 		default:
 			return c, spec.Unsupportedf("the callback %q with the trainer pytorch_accelerated", callback.Kind)
 		}
+		if made != nil {
+			o.Fill(made, "reset_on_train:!KeepOnTrain", "save_optimizer:!NoOptimizer", "save_scheduler:!NoScheduler",
+				"load_saved_checkpoint:!NoLoadAtEnd", "early_stopping_patience:Patience",
+				"early_stopping_threshold:Threshold", "evaluate_during_training:!NoEvaluation",
+				"limit_intermediate_only:!AlsoEpochs", "save_at_end:!NotAtEnd")
+			c.list = append(c.list, made)
+		}
 		if err := o.Done(); err != nil {
 			return c, err
-		}
-		if made != nil {
-			c.list = append(c.list, made)
 		}
 	}
 	return c, nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -174,19 +175,13 @@ func hexes(values ...float64) []trace.Hex {
 	return out
 }
 
-// sorted returns tensors in the order of their names.
-func sorted(list []torch.Named) []torch.Named {
-	return slices.SortedFunc(slices.Values(list),
-		func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })
-}
-
 // weightsOf says of the parameters of a module what recordings do: the 2-norm over all of them in
 // float64, and their hash.
 func weightsOf(module any) trace.Object {
 	params, sum := nn.Params(module), 0.0
 	torch.NoGrad(func() {
 		torch.Scope(func() {
-			for _, p := range sorted(params) {
+			for _, p := range recorded.ByName(params) {
 				sum += p.Tensor.Detach().ToDType(torch.Float64).PowScalar(2).Sum(torch.DefaultDType).Item()
 			}
 		})
@@ -217,7 +212,7 @@ func gradNorm(module any) (norm any) {
 // bytes.
 func hashOf(list ...torch.Named) string {
 	h := sha256.New()
-	for _, p := range sorted(list) {
+	for _, p := range recorded.ByName(list) {
 		h.Write(p.Tensor.Bytes())
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -228,7 +223,7 @@ func hashOf(list ...torch.Named) string {
 func tensorStats(list ...torch.Named) trace.Object {
 	const keep = 6
 	o := trace.Object{}
-	for _, t := range sorted(list) {
+	for _, t := range recorded.ByName(list) {
 		torch.Scope(func() {
 			shape := []int{}
 			for _, n := range t.Tensor.Shape() {
