@@ -19,7 +19,8 @@ func (f *fit[S, B]) save() error {
 		return f.saveElsewhere()
 	}
 	if !f.t.step.About().Saves {
-		return cannot(f.t.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", f.m.GlobalStep), "be saved",
+		return cannot(f.t.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", f.m.GlobalStep),
+			"be saved",
 			"Saves", "implement Save and Load, and set it")
 	}
 	if !f.o.Semantics.ForgetLossAtResume {

@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// StartPosition is where in its course a run begins: see Options.Start. Whoever sets it has put the step's
-// weights, moments and generator there.
+// StartPosition is where in its course a run begins: see Options.Start. Whoever sets it has put the
+// step's weights, moments and generator there.
 type StartPosition struct {
 	Epoch         int // epochs that have ended
 	Batches       int // micro-batches of the next epoch that were trained on
