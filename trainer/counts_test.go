@@ -27,7 +27,8 @@ func TestTokensAndFlopsAreCountedOverAResume(t *testing.T) {
 	if _, err := fitted(t, first, o, 6, trainertest.Samples(1)); !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
-	r, err := fitted(t, &trainertest.Step{PerSample: trainer.Counts{Tokens: 10, Flops: 1e3}}, o, 6, trainertest.Samples(1))
+	r, err := fitted(t, &trainertest.Step{PerSample: trainer.Counts{Tokens: 10, Flops: 1e3}}, o, 6,
+		trainertest.Samples(1))
 	if err != nil {
 		t.Fatal(err)
 	}

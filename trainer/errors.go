@@ -94,8 +94,8 @@ func recoverTorchError(err *error) {
 	}
 }
 
-// StopError is what a hook returns to end the run here and now, well and with everything that belongs
-// to its end: no update is finished first, as [Run.Stop] does. Its text is why.
+// StopError is what a hook returns to end the run here and now, well and with everything that
+// belongs to its end: no update is finished first, as [Run.Stop] does. Its text is why.
 //
 //	return trainer.StopError("the loss is nan")
 type StopError string

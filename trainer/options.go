@@ -113,9 +113,9 @@ type Options struct {
 	EmptyCacheSteps int
 
 	// AutoFindBatchSize tries smaller and smaller batches, nine tenths of the size before, until
-	// memory suffices: a run that runs out of memory begins anew. The About of the
-	// step must say KnowsMemory; see also semantics.Rules.RetryFromTrained. A resumed run takes the size
-	// that its checkpoint was made with, and keeps it.
+	// memory suffices: a run that runs out of memory begins anew. The About of the step must say
+	// KnowsMemory; see also semantics.Rules.RetryFromTrained. A resumed run takes the size that its
+	// checkpoint was made with, and keeps it.
 	AutoFindBatchSize bool
 
 	DropLast bool // leave out the last batch of an epoch if it is smaller than BatchSize

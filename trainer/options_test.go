@@ -16,23 +16,6 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// bareStep can do nothing but the arithmetic.
-type bareStep struct {
-	trainer.BaseStep[int, []int]
-	rows int
-}
-
-func (*bareStep) Collate(samples []int) ([]int, error)               { return samples, nil }
-func (*bareStep) Train(context.Context, []int, trainer.Window) error { return nil }
-func (*bareStep) Update(context.Context, float64) (bool, error)      { return true, nil }
-func (*bareStep) Report(context.Context) (trainer.Report, error) {
-	return trainer.Report{GradNorm: -1}, nil
-}
-func (s *bareStep) Eval(_ context.Context, batch []int) error { s.rows += len(batch); return nil }
-func (s *bareStep) Metrics(context.Context) (trainer.Metrics, error) {
-	return trainer.Metrics{"loss": float64(s.rows)}, nil
-}
-
 type noHook struct{}
 
 type pointerHook struct{}
@@ -78,7 +61,8 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 		{"a nil hook", full, trainer.Options{Callbacks: []any{&callback.EarlyStopping{}, nil}}, "Callbacks[1] is nil"},
 		{"a hook with pointer methods", full, trainer.Options{Callbacks: []any{pointerHook{}}},
 			"give &pointerHook{...}"},
-		{"a step that cannot be saved", bare, trainer.Options{OutputDir: "x"}, "trainer_test.bareStep cannot be saved: About().Saves is false"},
+		{"a step that cannot be saved", bare, trainer.Options{OutputDir: "x"},
+			"trainer_test.bareStep cannot be saved: About().Saves is false"},
 		{"a step that cannot filter", bare, trainer.Options{Semantics: semantics.HuggingFace},
 			"About().FiltersLoss is false"},
 		{"no step", nil, trainer.Options{}, "New needs a step"},

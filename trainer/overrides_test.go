@@ -257,7 +257,8 @@ var overrides = map[string]func(t *testing.T){
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		if files, err := os.ReadDir(dir); step.Save(dir, trainer.SaveOptions{}) != nil || err != nil || len(files) != 0 {
+		if files, err := os.ReadDir(dir); step.Save(dir, trainer.SaveOptions{}) != nil || err != nil ||
+			len(files) != 0 {
 			t.Errorf("%v before, %v", files, err)
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) == 0 {

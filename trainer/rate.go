@@ -37,7 +37,8 @@ func (f *fit[S, B]) checkMomentum() error {
 		return nil
 	}
 	return cannot(f.t.step, fmt.Sprintf("Options.Schedule %T moves the momentum", f.o.Schedule), "do so",
-		"SetsMomentum", "implement SetMomentum, of its optimizer too, and set it, or let the schedule leave the momentum "+
+		"SetsMomentum", "implement SetMomentum, of its optimizer too, and set it, or let the schedule leave the "+
+			"momentum "+
 			"alone")
 }
 

@@ -52,6 +52,7 @@ func (BaseStep[S, B]) EmptyCache() error { return nil }
 func (BaseStep[S, B]) OutOfMemory(error) bool { return false }
 
 func errBase(method, flag string) error {
-	return errors.New("trainer: the step has no method " + method + " but that of trainer.BaseStep: implement it, and " +
+	return errors.New("trainer: the step has no method " + method +
+		" but that of trainer.BaseStep: implement it, and " +
 		"set About()." + flag + " only then")
 }

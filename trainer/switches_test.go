@@ -240,7 +240,8 @@ func TestStartAndSaverAreChecked(t *testing.T) {
 		want  string
 	}{
 		{"a negative start", trainer.Options{Start: &trainer.StartPosition{Epoch: -1}}, "no negative number"},
-		{"a start behind the epoch", trainer.Options{Start: &trainer.StartPosition{Batches: 9}}, "at most the 4 batches"},
+		{"a start behind the epoch", trainer.Options{Start: &trainer.StartPosition{Batches: 9}},
+			"at most the 4 batches"},
 		{"a window under way where none is carried", trainer.Options{Accumulate: 2,
 			Start: &trainer.StartPosition{WindowPhase: 1}}, "under way"},
 		{"a start and a resume", trainer.Options{OutputDir: t.TempDir(), ResumeFrom: trainer.Latest,

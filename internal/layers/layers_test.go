@@ -58,7 +58,7 @@ var allowed = []struct{ folder, imports string }{
 	{"trainer", "checkpoint data dist optim/lr trainer/semantics internal/pyfloat"},
 	{"trainer/callback", "trainer"},
 	{"trainer/curves", "trainer"},
-	{"trainer/trainertest", "data trainer"},
+	{"trainer/trainertest", "data optim/lr trainer"},
 
 	// Here begin tensors.
 	{"cgotorch", ""},

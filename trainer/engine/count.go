@@ -6,9 +6,9 @@ import (
 )
 
 // Count asks the task for the labelled items ([ItemCounter]) and the input tokens ([TokenCounter])
-// of a batch, without padding if [Options].NonPaddingTokens is set. The floating-point operations of
-// forward and backward are estimated as 6 for each token and each parameter that is no embedding's
-// weight, as floating_point_ops of transformers. What the task does not count is 0.
+// of a batch, without padding if [Options].NonPaddingTokens is set. The floating-point operations
+// of forward and backward are estimated as 6 for each token and each parameter that is no
+// embedding's weight, as floating_point_ops of transformers. What the task does not count is 0.
 func (s *Step[S, B]) Count(b B) (n trainer.Counts) {
 	n.Items = s.items(b)
 	c, ok := s.task.(TokenCounter[B])

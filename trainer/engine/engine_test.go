@@ -226,7 +226,7 @@ func TestRefusals(t *testing.T) {
 	testenv.RequireTorch(t)
 	missing := filepath.Join(t.TempDir(), "nothing")
 	for name, c := range map[string]struct {
-		model engine.Forwarder
+		model nn.Layer
 		o     engine.Options
 		want  string
 	}{

@@ -173,11 +173,13 @@ func TestSettingsOfACheckpoint(t *testing.T) {
 		decay  float64
 		err    string
 	}{
-		{"Load keeps those of the options", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil, trainer.LoadOptions{}, 0.5, ""},
+		{"Load keeps those of the options", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil, trainer.LoadOptions{},
+			0.5, ""},
 		{"Load with Settings takes those of the checkpoint", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil,
 			trainer.LoadOptions{Settings: true}, 0.25, ""},
 		{"the default is a setting too", optim.AdamW{LR: 0.1}, nil, trainer.LoadOptions{Settings: true}, 0.25, ""},
-		{"those of another optimizer are not taken", optim.SGD{LR: 0.1}, nil, trainer.LoadOptions{Settings: true}, 0, ""},
+		{"those of another optimizer are not taken", optim.SGD{LR: 0.1}, nil, trainer.LoadOptions{Settings: true}, 0,
+			""},
 		{"a checkpoint without any", optim.AdamW{LR: 0.1}, func(m map[string]string) { delete(m, "settings") },
 			trainer.LoadOptions{Settings: true}, 0.01, ""},
 		{"settings that are no settings", optim.AdamW{LR: 0.1}, func(m map[string]string) { m["settings"] = "{" },

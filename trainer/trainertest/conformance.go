@@ -62,6 +62,7 @@ func checks[S, B any]() []check[S, B] {
 		{"seeds that begin anew leave the model", (*bench[S, B]).reseeds},
 		{"gradients that are zeroed leave nothing", (*bench[S, B]).zeroesGradients},
 		{"an out-of-memory error is not any error", (*bench[S, B]).judgesMemory},
+		{"a decorator around the step changes nothing", (*bench[S, B]).decorates},
 	}
 }
 

@@ -83,7 +83,8 @@ func (b *bench[S, B]) reseeds() error {
 		return err
 	}
 	if same("", before, after) == nil {
-		return fmt.Errorf("after Seed with KeepModel the losses and norms are those of the beginning, %v: the model was made anew",
+		return fmt.Errorf("after Seed with KeepModel the losses and norms are those of the beginning, %v: the model "+
+			"was made anew",
 			after)
 	}
 	return nil

@@ -124,6 +124,7 @@ func TestBrokenStepsAreFoundOut(t *testing.T) {
 		{"forward and backward", func() trainer.Step[int, []int] { return new(noBackward) }},
 		{"seeds that begin anew", func() trainer.Step[int, []int] { return new(forgetsWeights) }},
 		{"gradients that are zeroed", func() trainer.Step[int, []int] { return new(keepsGradients) }},
+		{"a decorator around the step", func() trainer.Step[int, []int] { return new(random) }},
 		{"an out-of-memory error", func() trainer.Step[int, []int] { return new(alwaysFull) }},
 	} {
 		found := false

@@ -55,8 +55,8 @@ type Step struct {
 	// panic, or cancel a context, too.
 	Inject func(op string, n int) error
 
-	// Calls are the calls in order, as Trace prints them, with those of seed, loader, clip and report
-	// among them.
+	// Calls are the calls in order, as Trace prints them, with those of seed, loader, clip and
+	// report among them.
 	Calls []string
 
 	state  state
