@@ -37,8 +37,8 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/rounded", ""},
 	{"internal/pylambda", "internal/rounded"},
 	{"optim/lr", "internal/mt19937 internal/rounded"},
-	{"text/...", "text/..."},
-	{"vision/...", "vision/..."},
+	{"text/...", "text/... internal/regular"},
+	{"vision/...", "vision/... internal/regular"},
 	{"data", "internal/mt19937"},
 	{"data/internal/columns", ""},
 	{"data/...", "data internal/regular"}, // a folder for each file format
@@ -52,7 +52,7 @@ var allowed = []struct{ folder, imports string }{
 	{"dist", "dist/tcpstore"},
 	{"dist/launch", "dist/tcpstore"},
 	{"compat/hezar/omegaconf", "internal/pyfloat"},
-	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/..."},
+	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/... internal/regular"},
 	{"compat/hezar/datasets", "compat/hezar/preprocessors data/... text/..."},
 	{"trainer/semantics", ""},
 	{"trainer", "checkpoint data dist optim/lr trainer/semantics internal/pyfloat"},
@@ -73,21 +73,22 @@ var allowed = []struct{ folder, imports string }{
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio"},
 	{"compat/pytorchaccelerated", "internal/pyfloat torch nn/... optim optim/lr amp data accelerate safetensors " +
 		"safetensors/pickle internal/tensorio"},
-	{"compat/pymarlin", "trainer/callback torch nn/... optim optim/lr amp data safetensors safetensors/pickle " +
+	{"compat/pymarlin", "internal/regular trainer/callback torch nn/... optim optim/lr amp data safetensors safetensors/pickle " +
 		"internal/tensorio"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
 		"dist/ddp safetensors internal/tensorio"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
-		"torch safetensors safetensors/pickle internal/tensorio optim hub"},
+		"torch safetensors safetensors/pickle internal/regular internal/tensorio optim hub"},
 	{"compat/hezar/repository", "compat/hezar/omegaconf compat/hezar/preprocessors models/... nn/... text/... torch " +
-		"safetensors/pickle internal/tensorio"},
-	{"compat/hezar", "internal/pyfloat compat/hezar/omegaconf models/... nn/... trainer/callback trainer/engine data " +
+		"safetensors/pickle internal/regular internal/tensorio"},
+	{"compat/hezar", "internal/pyfloat internal/regular compat/hezar/omegaconf models/... nn/... trainer/callback trainer/engine data " +
 		"checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/..."},
 
 	// What tests share.
 	{"internal/testenv", "torch torch/cuda"},
+	{"internal/peak", ""},
 	{"internal/ranktest", "dist/tcpstore"},
 	{"internal/goldencount", ""},
 	{"internal/goldencount/report", "internal/goldencount"},
