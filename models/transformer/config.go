@@ -120,9 +120,9 @@ func (c Config) checked() (_ Config, err error) {
 	return c, err
 }
 
-// MaxLayers is the largest number of layers: a thousand are more than any model has, and each takes
+// MaxLayers is the largest number of layers: more than any model has, and each takes
 // memory before a file of weights can contradict.
-const MaxLayers = 1024
+const MaxLayers = 512
 
 // CheckLayers refuses a number of layers that no model has.
 func CheckLayers(n int64) error {
