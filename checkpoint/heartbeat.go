@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -47,6 +48,7 @@ func takeHeartbeat(dir string) (lock, error) {
 	for range 3 { // abandoned files in the way are removed
 		if err = h.create(); err == nil {
 			own.Store(me.Nonce, true)
+			h.sweep()
 			go h.keep()
 			return h, nil
 		}
@@ -185,18 +187,35 @@ func (h *heartbeat) dead(other holder) (bool, error) {
 	return age > patience, err
 }
 
+// probePrefix begins the names of the files that tell the file system's time.
+const probePrefix = heartbeatName + "-now-"
+
+// sweep removes those of processes that were killed.
+func (h *heartbeat) sweep() {
+	entries, err := os.ReadDir(h.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), probePrefix) {
+			_ = os.Remove(filepath.Join(h.dir, e.Name()))
+		}
+	}
+}
+
 // age is how long ago a file was written, by the clock of the file system.
 func (h *heartbeat) age(path string) (time.Duration, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
 	}
-	probe, err := os.CreateTemp(h.dir, heartbeatName+"-now-")
+	probe, err := os.CreateTemp(h.dir, probePrefix)
 	if err != nil {
 		return 0, err
 	}
 	now, err := probe.Stat()
-	if err := errors.Join(err, probe.Close(), os.Remove(probe.Name())); err != nil {
+	_ = os.Remove(probe.Name()) // or the holder does
+	if err := errors.Join(err, probe.Close()); err != nil {
 		return 0, err
 	}
 	return now.ModTime().Sub(info.ModTime()), nil

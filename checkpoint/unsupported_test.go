@@ -109,6 +109,7 @@ func TestAnAbandonedHeartbeatIsTakenOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			putHolder(t, dir, c.holder, c.age)
+			put(t, filepath.Join(dir, probePrefix+"1"), nil) // of a process that was killed
 			s, err := openOn(without(syscall.ENOLCK, nil), dir, Options{OnWarning: func(error) {}})
 			if c.free {
 				require.NoError(t, err)
