@@ -59,6 +59,7 @@ var allowed = []struct{ folder, imports string }{
 	{"trainer/callback", "trainer"},
 	{"trainer/curves", "trainer"},
 	{"trainer/trainertest", "data trainer"},
+	{"run", "checkpoint dist trainer"}, // the main function of programs
 
 	// Here begin tensors.
 	{"cgotorch", ""},
@@ -115,7 +116,7 @@ var allowed = []struct{ folder, imports string }{
 var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", "internal/regular", "internal/pylambda",
 	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist",
 	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets",
-	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest",
+	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "run",
 	"internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
