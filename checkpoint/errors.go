@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrNone is returned by [Store.Latest] when the folder has no whole checkpoint: either none at
@@ -29,6 +30,37 @@ func (e *DamagedError) Error() string {
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }
+
+// UnlistedError is a warning: somebody has put files into a checkpoint that its manifest does not
+// list. They are no part of it.
+type UnlistedError struct {
+	Path  string   // the checkpoint's folder
+	Files []string // relative to it
+}
+
+func (e *UnlistedError) Error() string {
+	const most = 5
+	names := strings.Join(e.Files[:min(most, len(e.Files))], ", ")
+	if n := len(e.Files) - most; n > 0 {
+		names += fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("checkpoint %s: %s is not in the manifest: it is not verified, and deleted with the checkpoint; "+
+		"to make a file part of a checkpoint write it before the save is sealed (Store.BeforeSeal)", e.Path, names)
+}
+
+// UnsupportedError is a warning: the file system of a run's folder lacks something, and the run
+// does without it.
+type UnsupportedError struct {
+	Path string // the run's folder
+	Op   string // what cannot be done, and what follows
+	Err  error  // the system's
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("checkpoint: the file system of %s cannot %s (%v)", e.Path, e.Op, e.Err)
+}
+
+func (e *UnsupportedError) Unwrap() error { return e.Err }
 
 // SpaceError says that a disk has no room for a checkpoint. The checkpoints before it are
 // untouched.

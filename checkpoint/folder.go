@@ -2,9 +2,20 @@ package checkpoint
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 )
+
+// warnings are those that [WriteFolder] has given.
+var warnings sync.Map // map[string]bool
+
+func warnOnce(err error) {
+	if _, told := warnings.LoadOrStore(err.Error(), true); !told {
+		slog.Warn(err.Error())
+	}
+}
 
 // WriteFolder saves a single folder under any name as [Store.Write] saves a checkpoint: the
 // function write fills a hidden folder beside it, which is recorded in a manifest, flushed to the
@@ -18,12 +29,13 @@ func WriteFolder(path string, write func(dir string) error) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	s := &Store{dir: filepath.Dir(path), disk: disk{rename: os.Rename, sync: (*os.File).Sync}}
+	s := &Store{dir: filepath.Dir(path), disk: realDisk(), options: Options{OnWarning: warnOnce}}
 	if err := os.MkdirAll(s.dir, 0o777); err != nil {
 		return fmt.Errorf("checkpoint: cannot make the folder of %s: %w", path, err)
 	}
 	if err := s.recover(func(name string) bool { return name == filepath.Base(path) }); err != nil {
 		return err
 	}
-	return s.write(path, s.hidden(filepath.Base(path), unfinished), 0, write)
+	step, _ := numbered(filepath.Base(path), defaultPrefix)
+	return s.write(path, s.hidden(filepath.Base(path), unfinished), step, write)
 }

@@ -5,6 +5,27 @@ import (
 	"fmt"
 )
 
+// verify is [Verify] for a checkpoint of the store, and tells of files that are no part of it.
+func (s *Store) verify(step int) error {
+	path := s.Path(step)
+	m, err := verifyListing(path, step)
+	if err != nil {
+		return err
+	}
+	if err := verifyFiles(path, m); err != nil {
+		return err
+	}
+	s.tellUnlisted(path, m)
+	return nil
+}
+
+// tellUnlisted warns of files that somebody put into a checkpoint.
+func (s *Store) tellUnlisted(path string, m manifest) {
+	if files := unlisted(path, m); len(files) > 0 {
+		s.warn(path, &UnlistedError{Path: path, Files: files})
+	}
+}
+
 // Latest returns the newest checkpoint that is whole; each candidate is read to its end. Damaged
 // ones are reported to [Options.OnDamaged] and passed over. If none is left the error is [ErrNone];
 // with damaged ones it also holds a [*DamagedError] for each, and starting anew should then be
@@ -19,7 +40,7 @@ func (s *Store) Latest() (path string, err error) {
 	var passed []error
 	for i := len(steps) - 1; i >= 0; i-- {
 		path := s.Path(steps[i])
-		err := Verify(path)
+		err := s.verify(steps[i])
 		if err == nil {
 			return path, nil
 		}

@@ -2,9 +2,11 @@ package checkpoint
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -30,34 +32,64 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("checkpoint: %s is in use by %s; wait for it, stop it, or choose another folder", e.Dir, holder)
 }
 
-// holder is what the lock file says of the one that holds the lock.
+// lock keeps other processes out of a folder.
+type lock interface {
+	held() error // a [*LockedError] if it was lost to another process
+	Close() error
+}
+
+// holder is what a lock file says of the process that holds the lock.
 type holder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
+	Nonce string    `json:"nonce,omitempty"` // of a heartbeat
 }
 
-// takeLock locks the folder. The system takes the lock back when the process ends, however it ends.
-func takeLock(dir string) (*flock.Flock, error) {
-	path := filepath.Join(dir, lockName)
-	lock := flock.New(path, flock.SetPermissions(0o666))
-	got, err := lock.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint: cannot lock %s: %w", path, err)
-	}
-	if !got {
-		e := &LockedError{Dir: dir}
-		var h holder
-		if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &h) == nil {
-			e.PID, e.Host, e.Since = h.PID, h.Host, h.Since
-		}
-		return nil, e
-	}
+// thisProcess describes this process as a holder from now on.
+func thisProcess() holder {
 	host, _ := os.Hostname() // the name only helps a reader of the error
-	text, err := json.Marshal(holder{PID: os.Getpid(), Host: host, Since: time.Now().Round(time.Second)})
-	if err == nil {
+	return holder{PID: os.Getpid(), Host: host, Since: time.Now().Round(time.Second)}
+}
+
+// error is what another process gets to see.
+func (h holder) error(dir string) *LockedError {
+	return &LockedError{Dir: dir, PID: h.PID, Host: h.Host, Since: h.Since}
+}
+
+// takeLock locks the store's folder. The system takes the lock back when the process ends, however
+// it ends. Where it cannot lock, a file with a heartbeat stands for the lock.
+func (s *Store) takeLock() (lock, error) {
+	path := filepath.Join(s.dir, lockName)
+	lock, free, err := s.disk.lock(path)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
+		s.warn("lock", &UnsupportedError{Path: s.dir, Err: err, Op: "lock files; the file " + heartbeatName +
+			" with host, process and heartbeat stands for the lock"})
+		return takeHeartbeat(s.dir)
+	case err != nil:
+		return nil, fmt.Errorf("checkpoint: cannot lock %s: %w", path, err)
+	case !free:
+		var h holder
+		if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &h) != nil {
+			h = holder{}
+		}
+		return nil, h.error(s.dir)
+	}
+	if text, err := json.Marshal(thisProcess()); err == nil {
 		// A full disk must not keep a run from starting, since the lock itself needs no space.
 		_ = os.WriteFile(path, append(text, '\n'), 0o666)
 	}
 	return lock, nil
+}
+
+// fileLock is the system's lock of a file.
+type fileLock struct{ *flock.Flock }
+
+func (fileLock) held() error { return nil } // the system does not take it away
+
+func lockFile(path string) (lock, bool, error) {
+	f := flock.New(path, flock.SetPermissions(0o666))
+	free, err := f.TryLock()
+	return fileLock{f}, free, err
 }

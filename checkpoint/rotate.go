@@ -23,8 +23,10 @@ func (s *Store) Rotate(protect ...string) error {
 	slices.Reverse(steps) // newest first
 	whole := make(map[int]bool, len(steps))
 	for _, step := range steps {
-		_, err := verifyListing(s.Path(step)) // sizes, not contents: those were read when it was written
-		whole[step] = err == nil
+		m, err := verifyListing(s.Path(step), step) // sizes, not contents: those were read when it was written
+		if whole[step] = err == nil; whole[step] {
+			s.tellUnlisted(s.Path(step), m)
+		}
 	}
 	keep := s.choose(steps, whole, protect)
 	slices.Reverse(steps) // oldest first, so that a failure leaves the newer ones

@@ -24,19 +24,24 @@
 //
 // [Open] takes the run's lock. A second process that opens the same folder gets a [*LockedError]
 // that names the first.
+//
+// # Files of others
+//
+// The manifest says what a checkpoint consists of. A file that somebody puts beside them later is
+// no part of it: it is told of once, not verified, and deleted with the checkpoint. A function
+// given to [Store.BeforeSeal] writes files that are part of it.
 package checkpoint
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/gofrs/flock"
 )
 
 // Options configures [Open]. The zero value keeps every checkpoint, in folders named checkpoint-N.
@@ -52,6 +57,10 @@ type Options struct {
 	// OnDamaged is told of each damaged checkpoint that [Store.Latest] passed over; nil means that
 	// they are passed over silently as long as a whole one is found.
 	OnDamaged func(*DamagedError)
+
+	// OnWarning is told, once each, of what does no harm now and should be known: an
+	// [*UnlistedError] or an [*UnsupportedError]. Nil means that [slog.Default] logs it.
+	OnWarning func(error)
 }
 
 // Store is a folder of checkpoints, held by one process. Its methods may be called by several
@@ -59,25 +68,34 @@ type Options struct {
 type Store struct {
 	dir     string
 	options Options
-	lock    *flock.Flock
+	lock    lock
 	mu      sync.Mutex // one save, rotation or search at a time
 	disk    disk
+	adds    []func(step int, dir string) error // of BeforeSeal
+	warned  map[string]bool                    // the warnings so far, by what they are about
 }
 
 // disk is the part of the file system that tests make fail.
 type disk struct {
 	rename func(from, to string) error
 	sync   func(*os.File) error
+	lock   func(path string) (lock lock, free bool, err error)
 }
+
+// realDisk is the file system.
+func realDisk() disk { return disk{rename: os.Rename, sync: (*os.File).Sync, lock: lockFile} }
 
 // Open makes the folder if there is none, takes its lock and tidies up after a process that was
 // killed in the middle of a save.
-func Open(dir string, o Options) (*Store, error) {
+func Open(dir string, o Options) (*Store, error) { return openOn(realDisk(), dir, o) }
+
+// openOn is Open on a file system that may be a test's.
+func openOn(d disk, dir string, o Options) (*Store, error) {
 	if o.Keep < 0 {
 		return nil, fmt.Errorf("checkpoint: Options.Keep is %d; it must be at least 1, or 0 to keep all", o.Keep)
 	}
 	if o.Prefix == "" {
-		o.Prefix = "checkpoint"
+		o.Prefix = defaultPrefix
 	}
 	if strings.HasPrefix(o.Prefix, ".") || strings.ContainsAny(o.Prefix, `/\`) {
 		return nil, fmt.Errorf("checkpoint: Options.Prefix is %q; it must be part of a file name and not begin with "+
@@ -90,16 +108,40 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoint: cannot make the run's folder: %w", err)
 	}
-	lock, err := takeLock(dir)
-	if err != nil {
+	s := &Store{dir: dir, options: o, disk: d}
+	if s.lock, err = s.takeLock(); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, options: o, lock: lock, disk: disk{rename: os.Rename, sync: (*os.File).Sync}}
 	ours := func(name string) bool { _, ok := s.step(name); return ok } // the lock is held
 	if err := s.recover(ours); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// BeforeSeal has the function called in each [Store.Write] from now on, behind the one that Write
+// is given and before the manifest is made: what it writes into the folder is part of the
+// checkpoint, such as the tokenizer of a model. An error of it fails the save.
+func (s *Store) BeforeSeal(add func(step int, dir string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.adds = append(s.adds, add)
+}
+
+// warn tells once about a thing.
+func (s *Store) warn(about string, err error) {
+	if s.warned[about] {
+		return
+	}
+	if s.warned == nil {
+		s.warned = map[string]bool{}
+	}
+	s.warned[about] = true
+	if s.options.OnWarning != nil {
+		s.options.OnWarning(err)
+		return
+	}
+	slog.Warn(err.Error())
 }
 
 // Dir returns the store's folder as an absolute path.
@@ -128,8 +170,13 @@ func (s *Store) Steps() ([]int, error) {
 
 // step parses the name of a checkpoint's folder. Only the name that [Store.Path] makes counts: not
 // checkpoint-007.
-func (s *Store) step(name string) (int, bool) {
-	digits, ok := strings.CutPrefix(name, s.options.Prefix+"-")
+func (s *Store) step(name string) (int, bool) { return numbered(name, s.options.Prefix) }
+
+const defaultPrefix = "checkpoint"
+
+// numbered parses the name of a folder that is called prefix-N.
+func numbered(name, prefix string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, prefix+"-")
 	if !ok {
 		return 0, false
 	}

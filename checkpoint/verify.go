@@ -6,16 +6,26 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Verify reads a whole checkpoint and compares it with its manifest: every file that is listed must
-// be there with its size and CRC32C, and no other (hidden files aside). What it finds wrong is a
-// [*DamagedError]; any other error means that it could not tell.
+// be there with its size and CRC32C, and a folder named checkpoint-N must be of step N. Files that
+// are not listed are no part of the checkpoint. What it finds wrong is a [*DamagedError]; any other
+// error means that it could not tell.
 func Verify(path string) error {
-	m, err := verifyListing(path)
+	step := -1
+	if n, ok := numbered(filepath.Base(path), defaultPrefix); ok {
+		step = n
+	}
+	m, err := verifyListing(path, step)
 	if err != nil {
 		return err
 	}
+	return verifyFiles(path, m)
+}
+
+func verifyFiles(path string, m manifest) error {
 	for _, f := range m.Files {
 		if err := verifyFile(path, f); err != nil {
 			return err
@@ -25,8 +35,9 @@ func Verify(path string) error {
 }
 
 // verifyListing checks all that can be known of a checkpoint without reading its files: the
-// manifest, names and sizes.
-func verifyListing(path string) (manifest, error) {
+// manifest, names and sizes, and that it is of the step that its folder is named after; a negative
+// step is not compared.
+func verifyListing(path string, step int) (manifest, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return manifest{}, fmt.Errorf("checkpoint: cannot verify: %w", err)
@@ -38,9 +49,11 @@ func verifyListing(path string) (manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	listed := make(map[string]bool, len(m.Files))
+	if step >= 0 && m.Step != step && m.Step != 0 { // 0 is also what WriteFolder wrote once
+		return m, &DamagedError{Path: path, File: ManifestName, Err: fmt.Errorf("it is of step %d, the folder is "+
+			"named after step %d; name the folder as it was, or so that it does not end in a number", m.Step, step)}
+	}
 	for _, f := range m.Files {
-		listed[f.Name] = true
 		info, err := os.Lstat(filepath.Join(path, filepath.FromSlash(f.Name)))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -55,18 +68,34 @@ func verifyListing(path string) (manifest, error) {
 				info.Size(), f.Size)}
 		}
 	}
-	err = walk(path, func(name, _ string) error {
-		if !listed[name] {
-			return &DamagedError{Path: path, File: name,
-				Err: errors.New("it is not in the manifest; if it is yours, move it elsewhere")}
+	return m, nil
+}
+
+// unlisted returns the files in a checkpoint's folder that its manifest does not list, hidden ones
+// aside, as far as they can be found.
+func unlisted(path string, m manifest) []string {
+	listed := make(map[string]bool, len(m.Files))
+	for _, f := range m.Files {
+		listed[f.Name] = true
+	}
+	var others []string
+	_ = filepath.WalkDir(path, func(file string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // a folder that cannot be read is no reason to distrust the files that are listed
+		}
+		if file != path && strings.HasPrefix(e.Name(), ".") {
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		name, err := filepath.Rel(path, file)
+		if name = filepath.ToSlash(name); err == nil && !e.IsDir() && name != ManifestName && !listed[name] {
+			others = append(others, name)
 		}
 		return nil
 	})
-	var damaged *DamagedError
-	if err != nil && !errors.As(err, &damaged) {
-		err = fmt.Errorf("checkpoint: cannot verify: %w", err)
-	}
-	return m, err
+	return others
 }
 
 // verifyFile reads one file and compares it with its entry in the manifest.

@@ -78,9 +78,6 @@ func TestVerifyRefuses(t *testing.T) {
 			"rng/0: it is missing"},
 		{"a missing folder", func(p string) error { return os.RemoveAll(filepath.Join(p, "rng")) },
 			"rng/0: it is missing"},
-		{"an additional file", func(p string) error {
-			return os.WriteFile(filepath.Join(p, "rng/1"), nil, 0o600)
-		}, "rng/1: it is not in the manifest"},
 		{"no manifest", func(p string) error { return os.Remove(filepath.Join(p, ManifestName)) },
 			ErrNoManifest.Error()},
 		{"two files swapped", func(p string) error {
@@ -94,7 +91,7 @@ func TestVerifyRefuses(t *testing.T) {
 		{"the manifest of another step", func(p string) error {
 			text, err := os.ReadFile(filepath.Join(filepath.Dir(p), "checkpoint-1", ManifestName))
 			return errors.Join(err, os.WriteFile(filepath.Join(p, ManifestName), text, 0o600))
-		}, "its manifest says"},
+		}, "it is of step 1, the folder is named after step 2"},
 		{"a manifest of a later version", func(p string) error {
 			text, err := manifest{Format: 2}.encode()
 			return errors.Join(err, os.WriteFile(filepath.Join(p, ManifestName), text, 0o600))

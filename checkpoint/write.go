@@ -18,6 +18,9 @@ import (
 func (s *Store) Write(step int, write func(dir string) error) (path string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.lock.held(); err != nil {
+		return "", err
+	}
 	if step < 0 {
 		return "", fmt.Errorf("checkpoint: cannot save step %d; steps count from 0", step)
 	}
@@ -25,7 +28,18 @@ func (s *Store) Write(step int, write func(dir string) error) (path string, err 
 	if err := s.preflight(path); err != nil {
 		return "", err
 	}
-	if err := s.write(path, s.hidden(filepath.Base(path), unfinished), step, write); err != nil {
+	fill := func(dir string) error {
+		if err := write(dir); err != nil {
+			return err
+		}
+		for _, add := range s.adds {
+			if err := add(step, dir); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := s.write(path, s.hidden(filepath.Base(path), unfinished), step, fill); err != nil {
 		return "", err
 	}
 	return path, nil
@@ -54,7 +68,7 @@ func (s *Store) write(path, temp string, step int, write func(dir string) error)
 			return s.failed(path, temp, err)
 		}
 	}
-	if _, err := verifyListing(temp); err != nil {
+	if _, err := verifyListing(temp, step); err != nil {
 		return s.failed(path, temp, err)
 	}
 	if err := s.publish(temp, path); err != nil {
@@ -157,7 +171,12 @@ func (s *Store) syncDir(path string) error {
 		return err
 	}
 	defer d.Close()
-	if err := s.disk.sync(d); err != nil {
+	switch err := s.disk.sync(d); {
+	case err == nil:
+	case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL):
+		s.warn("sync", &UnsupportedError{Path: s.dir, Err: err,
+			Op: "flush folders to the disk; a checkpoint may be lost if the machine loses power soon after it is saved"})
+	default:
 		return fmt.Errorf("cannot flush folder %s to the disk: %w", path, err)
 	}
 	return nil

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 )
 
 // Codec turns samples into bytes and back, for [CacheOnDisk].
@@ -23,8 +25,10 @@ type Codec[S any] struct {
 // tokenizer and its settings: a file of another key or of another number of samples is begun anew.
 //
 // Each sample is written with its checksum. What a run that was killed left half written is cut
-// off, and a sample that is damaged is loaded and written again. The file belongs to one process at
-// a time; it is refused to a second one. Close lets go of it.
+// off, and a sample that is damaged is loaded and written again. When a sample cannot be written,
+// since the disk is full, it is served all the same: the default logger of log/slog says so once,
+// and nothing more is written. The file belongs to one process at a time; it is refused to a second
+// one. Close lets go of it.
 //
 // As with [Cache], a data set whose samples differ from epoch to epoch is refused.
 func CacheOnDisk[S any](d Dataset[S], path, key string, codec Codec[S]) (*DiskCache[S], error) {
@@ -56,6 +60,7 @@ type DiskCache[S any] struct {
 	places map[int]place
 	end    int64
 	closed bool
+	failed error // why nothing is written any longer
 }
 
 // place is where a sample stands in the file.
@@ -78,12 +83,20 @@ func checksum(i int, content []byte) uint32 {
 		content)
 }
 
+// lockOf is lockFile, or what a test puts in its place.
+var lockOf = lockFile
+
 // open reads what the last run left.
 func (c *DiskCache[S]) open(key string) (err error) {
 	if c.file, err = os.OpenFile(c.path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return err
 	}
-	if err := lockFile(c.file); err != nil {
+	switch err := lockOf(c.file); {
+	case err == nil:
+	case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
+		slog.Warn("data: CacheOnDisk: the file system cannot lock files; see that one process uses this one", "file",
+			c.path, "reason", err.Error())
+	default:
 		return fmt.Errorf("another process uses it; give each its own file: %w", err)
 	}
 	header := []byte(diskMagic)
@@ -131,6 +144,7 @@ func (c *DiskCache[S]) At(i int) (S, error) {
 	c.mutex.RLock()
 	p, ok := c.places[i]
 	closed := c.closed
+	full := c.failed != nil
 	c.mutex.RUnlock()
 	if ok && !closed {
 		content := make([]byte, p.size)
@@ -139,36 +153,41 @@ func (c *DiskCache[S]) At(i int) (S, error) {
 		}
 	}
 	s, err := c.Dataset.At(i)
-	if err != nil || closed {
+	if err != nil || closed || full {
 		return s, err
 	}
 	content, err := c.codec.Encode(s)
 	if err != nil {
 		return s, err
 	}
-	return s, c.add(i, content)
+	if len(content) > 1<<31 {
+		return s, fmt.Errorf("data: CacheOnDisk: %s: sample %d has %d bytes; want at most %d", c.path, i, len(content),
+			int64(1)<<31)
+	}
+	c.add(i, content)
+	return s, nil
 }
 
-// add writes a sample at the end of the file.
-func (c *DiskCache[S]) add(i int, content []byte) error {
-	if len(content) > 1<<31 {
-		return fmt.Errorf("data: CacheOnDisk: %s: a sample of %d bytes is too large", c.path, len(content))
-	}
+// add writes a sample at the end of the file. Where it cannot, the file keeps what it has, and no
+// other sample is tried: the run needs the disk's last bytes for its checkpoints.
+func (c *DiskCache[S]) add(i int, content []byte) {
 	record := binary.LittleEndian.AppendUint64(make([]byte, 0, diskRecord+len(content)), uint64(i))
 	record = binary.LittleEndian.AppendUint32(record, uint32(len(content)))
 	sum := checksum(i, content)
 	record = append(binary.LittleEndian.AppendUint32(record, sum), content...)
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.closed {
-		return nil
+	if c.closed || c.failed != nil {
+		return
 	}
-	if _, err := c.file.WriteAt(record, c.end); err != nil {
-		return fmt.Errorf("data: CacheOnDisk: %s: %w", c.path, err)
+	if _, c.failed = c.file.WriteAt(record, c.end); c.failed != nil {
+		_ = c.file.Truncate(c.end) // what was written of the sample; the next run would cut it off
+		slog.Warn("data: CacheOnDisk cannot write; samples that it does not have are made each time", "file", c.path,
+			"samples", len(c.places), "of", c.Dataset.Len(), "reason", c.failed.Error())
+		return
 	}
 	c.places[i] = place{c.end + diskRecord, uint32(len(content)), sum}
 	c.end += int64(len(record))
-	return nil
 }
 
 // Close lets go of the file. Samples that are asked for afterwards are loaded and not kept.

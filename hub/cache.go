@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -33,6 +35,7 @@ type store struct {
 	folder string // of the repository, in it
 	root   *os.Root
 	links  atomic.Bool // false once a symbolic link could not be made
+	logger *slog.Logger
 }
 
 // openStore opens the cache and makes it if there is none.
@@ -45,7 +48,7 @@ func (c *conn) openStore(r repository) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hub: cannot open the cache: %w", err)
 	}
-	s := &store{dir: c.cache, folder: r.folder(), root: root}
+	s := &store{dir: c.cache, folder: r.folder(), root: root, logger: c.log}
 	s.links.Store(c.links)
 	return s, nil
 }
@@ -133,14 +136,34 @@ func (s *store) lock(ctx context.Context, etag string) (unlock func(), err error
 	if err := s.root.MkdirAll(folder, 0o777); err != nil {
 		return nil, fmt.Errorf("hub: cannot make the cache's folder of locks: %w", err)
 	}
-	l := flock.New(filepath.Join(s.dir, folder, etag+".lock"))
-	if _, err := l.TryLockContext(ctx, 50*time.Millisecond); err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
+	// Others who share the cache need the file too: their umask decides, as with all of the cache.
+	l := flock.New(filepath.Join(s.dir, folder, etag+".lock"), flock.SetPermissions(0o666))
+	switch _, err := tryLock(ctx, l); {
+	case err == nil:
+		return func() { _ = l.Unlock() }, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
+		// Two who fetch the same file may then disturb each other: what comes of it has a wrong
+		// sum, and is fetched again.
+		s.logger.WarnContext(ctx,
+			"hub: the cache's file system cannot lock files, so nothing keeps two processes from "+
+				"fetching the same one", "cache", s.dir, "reason", err.Error())
+		return func() {}, nil
+	default:
 		return nil, fmt.Errorf("hub: cannot lock %s: %w", l.Path(), err)
 	}
-	return func() { _ = l.Unlock() }, nil
+}
+
+// lockForTests replaces the system's locks when it is set in a context.
+type lockForTests struct{}
+
+// tryLock waits for a lock.
+func tryLock(ctx context.Context, l *flock.Flock) (bool, error) {
+	if err, ok := ctx.Value(lockForTests{}).(error); ok {
+		return false, err
+	}
+	return l.TryLockContext(ctx, 50*time.Millisecond)
 }
 
 // link makes a blob appear in a snapshot: by a relative symbolic link, or else by moving the blob

@@ -81,8 +81,9 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
-// failure reads what the Hub says in an answer of 400 or more.
-func failure(method string, resp *http.Response) *Error {
+// failure reads what the Hub says in an answer of 400 or more. A server that repeats the token, as
+// some do for people who debug, gets it replaced.
+func failure(method string, resp *http.Response, token Secret) *Error {
 	e := &Error{
 		Method: method, URL: bare(resp.Request.URL), Status: resp.StatusCode,
 		Code: resp.Header.Get("X-Error-Code"), Message: resp.Header.Get("X-Error-Message"),
@@ -103,6 +104,9 @@ func failure(method string, resp *http.Response) *Error {
 		} else if text := strings.TrimSpace(string(body)); err == nil && !strings.HasPrefix(text, "<") {
 			e.Message = text
 		}
+	}
+	for _, text := range []*string{&e.URL, &e.Code, &e.Message, &e.RequestID} {
+		*text = token.redact(*text)
 	}
 	if len(e.Message) > 500 {
 		e.Message = e.Message[:500] + "..."

@@ -10,6 +10,11 @@ func WithSleep(ctx context.Context, sleep func(context.Context, time.Duration) e
 	return context.WithValue(ctx, sleepForTests{}, sleep)
 }
 
+// WithoutLocks makes the locking of files fail.
+func WithoutLocks(ctx context.Context, err error) context.Context {
+	return context.WithValue(ctx, lockForTests{}, err)
+}
+
 // What the tests of this package look at.
 var (
 	CheckName   = checkName

@@ -123,7 +123,8 @@ func (c *conn) lfsBatch(ctx context.Context, r repository, branch string, additi
 	}
 	for _, o := range answer.Objects {
 		if o.Error != nil {
-			return nil, fmt.Errorf("the Hub refuses the large file %.64s: %s (%d)", o.OID, o.Error.Message,
+			return nil, fmt.Errorf("the Hub refuses the large file %.64s: %s (%d)", o.OID,
+				c.token.redact(o.Error.Message),
 				o.Error.Code)
 		}
 	}

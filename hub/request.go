@@ -52,7 +52,7 @@ func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 		switch {
 		case resp.StatusCode >= 400:
 			defer quietly(resp.Body)
-			return nil, failure(r.method, resp)
+			return nil, failure(r.method, resp, c.token)
 		case resp.StatusCode < 300 || location == "":
 			return resp, nil
 		}

@@ -28,6 +28,7 @@ func (c *conn) retry(ctx context.Context, try func() (progress bool, err error))
 		if err == nil {
 			return nil
 		}
+		err = c.token.redactError(err)
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w (after %w)", context.Cause(ctx), err)
 		}

@@ -32,6 +32,36 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
+// redact replaces the token in a text that others have written.
+func (s Secret) redact(text string) string {
+	if s.IsZero() {
+		return text
+	}
+	return strings.ReplaceAll(text, s.Reveal(), s.String())
+}
+
+// redactError does so for an error; what it wraps is found as before.
+func (s Secret) redactError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if clean := s.redact(text); clean != text {
+		return &redactedError{clean, err}
+	}
+	return err
+}
+
+// redactedError is an error whose text held the token.
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+
+func (e *redactedError) Unwrap() error { return e.err }
+
 // IsZero reports whether there is no token.
 func (s Secret) IsZero() bool { return s.value == nil }
 

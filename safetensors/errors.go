@@ -24,6 +24,8 @@ var (
 	ErrUnknownDType = errors.New("unknown dtype")
 	// InvalidOffset
 	ErrOffsets = errors.New("the tensors' bytes overlap or leave a hole")
+	// accepted by the crate
+	ErrTooMany = errors.New("the header describes more than a model has")
 	// TensorInvalidInfo
 	ErrTensorInfo = errors.New("dtype and shape do not fit the number of bytes")
 	// MetadataIncompleteBuffer

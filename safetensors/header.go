@@ -7,12 +7,18 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
 const (
 	// MaxHeader is the size of the largest header that is read or written, the crate's limit.
 	MaxHeader = 100_000_000
+	// MaxTensors is the number of tensors that a file may have: those of the largest models are
+	// below a hundred thousand, in many files.
+	MaxTensors = 1 << 18
+	// MaxDims is the number of dimensions that a tensor may have, PyTorch's limit.
+	MaxDims = 64
 
 	lengthSize  = 8 // bytes of the header's length
 	metadataKey = "__metadata__"
@@ -39,32 +45,38 @@ func (t Tensor) Elements() int64 {
 // header is a header as it was parsed, its tensors in the order of their bytes.
 type header struct {
 	tensors  []Tensor
+	byName   map[string]int    // index into tensors
 	metadata map[string]string // nil if the file has none
 }
 
 // parseHeader reads the JSON of a header whose file has so many bytes behind it.
-func parseHeader(text []byte, dataSize int64) (header, error) {
+// The names stay parts of the text, so that it takes memory once.
+func parseHeader(text string, dataSize int64) (header, error) {
 	var h header
-	if !utf8.Valid(text) {
+	if !utf8.ValidString(text) {
 		at := 0
-		for r, n := utf8.DecodeRune(text); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(text[at:]) {
+		for r, n := utf8.DecodeRuneInString(text); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRuneInString(
+			text[at:]) {
 			at += n
 		}
 		return h, &FormatError{Offset: int64(lengthSize + at), Err: ErrHeaderUTF8}
 	}
 	s := &scanner{text: text}
-	var ranges []byteRange
-	err := s.object("the header", func(key string) error {
-		if key == metadataKey {
-			h.metadata = make(map[string]string)
-			return s.object(metadataKey, func(key string) (err error) {
-				h.metadata[key], err = s.string("a value of", metadataKey)
-				return err
-			})
+	expected := min(strings.Count(text, `"dtype"`), MaxTensors) // so that nothing grows, which would double the memory
+	h.tensors, h.byName = make([]Tensor, 0, expected), make(map[string]int, expected)
+	err := s.object("the header", func(key string, at int) error {
+		_, twice := h.byName[key]
+		switch {
+		case twice || key == metadataKey && h.metadata != nil:
+			return s.duplicate(key, "the header", at)
+		case key == metadataKey:
+			return h.readMetadata(s)
+		case len(h.tensors) == MaxTensors:
+			return s.failAt(at, ErrTooMany, fmt.Sprintf("the header has more than %d tensors", MaxTensors))
 		}
-		t, r, err := s.tensor(key)
+		t, err := s.tensor(key)
+		h.byName[key] = len(h.tensors)
 		h.tensors = append(h.tensors, t)
-		ranges = append(ranges, r)
 		return err
 	})
 	if err != nil {
@@ -73,19 +85,33 @@ func parseHeader(text []byte, dataSize int64) (header, error) {
 	if s.skipSpace(); s.pos < len(text) {
 		return h, s.fail("only spaces behind the header's last '}'")
 	}
-	return h, h.place(ranges, int64(lengthSize+len(text)), dataSize)
+	return h, h.place(int64(lengthSize+len(text)), dataSize)
 }
 
-// byteRange is where a tensor says its bytes are, counted from the end of the header.
-type byteRange struct{ begin, end uint64 }
+// readMetadata reads the strings under __metadata__.
+func (h *header) readMetadata(s *scanner) error {
+	h.metadata = make(map[string]string)
+	return s.object(metadataKey, func(key string, at int) (err error) {
+		if _, twice := h.metadata[key]; twice {
+			return s.duplicate(key, metadataKey, at)
+		}
+		h.metadata[key], err = s.string("a value of", metadataKey)
+		return err
+	})
+}
 
-// tensor reads the description of one tensor.
-func (s *scanner) tensor(name string) (t Tensor, r byteRange, err error) {
+// tensor reads the description of one tensor. Until place has checked them, Offset and Size hold
+// the bits of data_offsets, which count from the end of the header.
+func (s *scanner) tensor(name string) (t Tensor, err error) {
 	t.Name = name
 	s.skipSpace()
 	start := s.pos
 	var hasType, hasShape, hasOffsets bool
-	err = s.object("a tensor's description", func(key string) error {
+	const what = "a tensor's description"
+	err = s.object(what, func(key string, first int) error {
+		if key == "dtype" && hasType || key == "shape" && hasShape || key == "data_offsets" && hasOffsets {
+			return s.duplicate(key, what, first)
+		}
 		switch key {
 		case "dtype":
 			hasType = true
@@ -103,7 +129,7 @@ func (s *scanner) tensor(name string) (t Tensor, r byteRange, err error) {
 			return nil
 		case "shape":
 			hasShape = true
-			dims, err := s.numbers("a shape")
+			dims, err := s.numbers("a shape", MaxDims)
 			if err != nil {
 				return err
 			}
@@ -118,14 +144,14 @@ func (s *scanner) tensor(name string) (t Tensor, r byteRange, err error) {
 		case "data_offsets":
 			hasOffsets = true
 			at := s.pos
-			pair, err := s.numbers("data_offsets")
+			pair, err := s.numbers("data_offsets", MaxDims)
 			if err != nil {
 				return err
 			}
 			if len(pair) != 2 {
 				return s.failAt(at, ErrHeaderJSON, fmt.Sprintf("data_offsets has %d numbers, expected 2", len(pair)))
 			}
-			r = byteRange{pair[0], pair[1]}
+			t.Offset, t.Size = int64(pair[0]), int64(pair[1])
 			return nil
 		}
 		return s.failAt(s.pos, ErrHeaderJSON, fmt.Sprintf("unknown field %q, expected dtype, shape or data_offsets",
@@ -138,47 +164,41 @@ func (s *scanner) tensor(name string) (t Tensor, r byteRange, err error) {
 	if e := (*FormatError)(nil); errors.As(err, &e) {
 		e.Tensor = name
 	}
-	return t, r, err
+	return t, err
 }
 
 // place checks that the tensors cover the data exactly, and sorts them by where they are.
-func (h *header) place(ranges []byteRange, dataStart, dataSize int64) error {
-	order := make([]int, len(ranges))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(ranges[a].begin, ranges[b].begin), cmp.Compare(ranges[a].end, ranges[b].end))
+func (h *header) place(dataStart, dataSize int64) error {
+	slices.SortStableFunc(h.tensors, func(a, b Tensor) int {
+		return cmp.Or(cmp.Compare(uint64(a.Offset), uint64(b.Offset)), cmp.Compare(uint64(a.Size), uint64(b.Size)))
 	})
-	sorted := make([]Tensor, 0, len(order))
 	at := uint64(0)
-	for _, i := range order {
-		t, r := h.tensors[i], ranges[i]
-		if r.begin != at || r.end < r.begin {
-			return malformedTensor(t.Name, ErrOffsets, "data_offsets [%d, %d], expected to begin at %d", r.begin, r.end,
-				at)
+	for i := range h.tensors {
+		t := &h.tensors[i]
+		begin, end := uint64(t.Offset), uint64(t.Size)
+		if begin != at || end < begin {
+			return malformedTensor(t.Name, ErrOffsets, "data_offsets [%d, %d], expected to begin at %d", begin, end, at)
 		}
-		size, err := byteSize(t)
+		size, err := byteSize(*t)
 		if err != nil {
 			return err
 		}
-		if r.end-r.begin != size {
+		if end-begin != size {
 			return malformedTensor(t.Name, ErrTensorInfo, "%s%d needs %d bytes, data_offsets [%d, %d] hold %d", t.DType,
-				t.Shape, size, r.begin, r.end, r.end-r.begin)
+				t.Shape, size, begin, end, end-begin)
 		}
-		if r.end > uint64(dataSize) {
+		if end > uint64(dataSize) {
 			return malformedTensor(t.Name, ErrIncomplete, "it ends at byte %d behind the header, the file has %d "+
-				"there; was it cut short?", r.end, dataSize)
+				"there; was it cut short?", end, dataSize)
 		}
-		t.Offset, t.Size = dataStart+int64(r.begin), int64(size)
-		sorted = append(sorted, t)
-		at = r.end
+		t.Offset, t.Size = dataStart+int64(begin), int64(size)
+		at = end
+		h.byName[t.Name] = i
 	}
 	if at != uint64(dataSize) {
 		return malformed(ErrIncomplete, "the tensors end at byte %d behind the header, the file has %d there", at,
 			dataSize)
 	}
-	h.tensors = sorted
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/regular"
 )
@@ -17,7 +18,6 @@ import (
 type Reader struct {
 	source io.ReaderAt
 	header header
-	byName map[string]int // index into header.tensors
 }
 
 // NewReader checks a file of that size completely, its tensors' values aside, and returns a reader
@@ -38,19 +38,15 @@ func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 		return nil, malformed(ErrHeaderLength, "its length is given as %d, the file has %d bytes; was it cut short?", n,
 			size)
 	}
-	text := make([]byte, n)
-	if err := readFull(source, text, lengthSize); err != nil {
+	text, err := readText(source, lengthSize, int(n))
+	if err != nil {
 		return nil, fmt.Errorf("safetensors: cannot read the header: %w", err)
 	}
 	h, err := parseHeader(text, size-lengthSize-int64(n))
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{source: source, header: h, byName: make(map[string]int, len(h.tensors))}
-	for i, t := range h.tensors {
-		r.byName[t.Name] = i
-	}
-	return r, nil
+	return &Reader{source: source, header: h}, nil
 }
 
 // Tensors returns the tensors in the order in which they lie in the file.
@@ -64,7 +60,7 @@ func (r *Reader) Tensors() []Tensor {
 
 // Tensor returns the description of the tensor of that name.
 func (r *Reader) Tensor(name string) (Tensor, bool) {
-	i, ok := r.byName[name]
+	i, ok := r.header.byName[name]
 	if !ok {
 		return Tensor{}, false
 	}
@@ -79,9 +75,9 @@ func (r *Reader) Metadata() map[string]string { return maps.Clone(r.header.metad
 
 // ReadInto reads the bytes of a tensor into buffer, which must have just their number.
 func (r *Reader) ReadInto(name string, buffer []byte) error {
-	i, ok := r.byName[name]
+	i, ok := r.header.byName[name]
 	if !ok {
-		return malformedTensor(name, ErrNotFound, "the file has %d others", len(r.byName))
+		return malformedTensor(name, ErrNotFound, "the file has %d others", len(r.header.byName))
 	}
 	t := r.header.tensors[i]
 	if int64(len(buffer)) != t.Size {
@@ -102,6 +98,21 @@ func (r *Reader) Read(name string) ([]byte, error) {
 		return nil, err
 	}
 	return buffer, nil
+}
+
+// readText reads so many bytes as a string, which is never copied.
+func readText(source io.ReaderAt, offset int64, size int) (string, error) {
+	var text strings.Builder
+	text.Grow(size)
+	piece := make([]byte, min(size, 1<<16))
+	for text.Len() < size {
+		piece = piece[:min(size-text.Len(), len(piece))]
+		if err := readFull(source, piece, offset+int64(text.Len())); err != nil {
+			return "", err
+		}
+		text.Write(piece)
+	}
+	return text.String(), nil
 }
 
 // readFull fills buffer; a source that ends earlier is an error.

@@ -27,7 +27,9 @@
 // A file that this package reads is one that the Rust crate behind the Python package (version 0.8)
 // reads, and the error table is the crate's. Beyond the crate, which keeps the last of two equal
 // keys and skips what it does not know, duplicate keys and unknown fields are refused: a file must
-// not mean two things to two readers. Numbers of a shape beyond 2^63-1 are refused as well.
+// not mean two things to two readers. Numbers of a shape beyond 2^63-1 are refused as well, and so
+// are more than [MaxTensors] tensors or [MaxDims] dimensions, so that a header takes no more than
+// 64 MB of memory besides its text.
 //
 // # What the writer writes
 //

@@ -3,7 +3,6 @@ package safetensors
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -13,15 +12,21 @@ import (
 // do: it keeps the last of two equal keys and takes "SHAPE" for "shape". The text is known to be
 // valid UTF-8.
 type scanner struct {
-	text []byte
-	pos  int
+	text    string
+	pos     int
+	escaped int // bytes of the strings so far that hold escapes, and so take memory of their own
+	buffer  []byte
+	list    []uint64
 }
+
+// maxEscaped bounds them. Names have none, and metadata are texts of some kilobytes.
+const maxEscaped = 8 << 20
 
 // fail says what was expected at the current position.
 func (s *scanner) fail(expected string) error {
 	found := "the end of the header"
 	if s.pos < len(s.text) {
-		r, _ := utf8.DecodeRune(s.text[s.pos:])
+		r, _ := utf8.DecodeRuneInString(s.text[s.pos:])
 		found = strconv.QuoteRune(r)
 	}
 	return s.failAt(s.pos, ErrHeaderJSON, fmt.Sprintf("expected %s, found %s", expected, found))
@@ -61,30 +66,29 @@ func (s *scanner) expect(c byte, role, what string) error {
 	return nil
 }
 
-// object calls member with each key of an object, the scanner standing before its value. A key that
-// occurs twice is an error.
-func (s *scanner) object(what string, member func(key string) error) error {
+// object calls member with each key of an object and where it begins, the scanner standing before
+// its value. It is the member's business to refuse a key that occurs twice, see duplicate.
+func (s *scanner) object(what string, member func(key string, at int) error) error {
 	if err := s.expect('{', "to begin", what); err != nil {
 		return err
 	}
 	if s.next('}') {
 		return nil
 	}
-	var seen keys
-	for {
+	for count := 1; ; count++ {
 		s.skipSpace()
 		at := s.pos
+		if count > MaxTensors+1 { // one for __metadata__
+			return s.failAt(at, ErrTooMany, fmt.Sprintf("%s has more than %d keys", what, MaxTensors))
+		}
 		key, err := s.string("a key of", what)
 		if err != nil {
 			return err
 		}
-		if !seen.add(key) {
-			return s.failAt(at, ErrDuplicateKey, fmt.Sprintf("%q in %s", key, what))
-		}
 		if err := s.expect(':', "after a key of", what); err != nil {
 			return err
 		}
-		if err := member(key); err != nil {
+		if err := member(key, at); err != nil {
 			return err
 		}
 		if s.next('}') {
@@ -96,54 +100,31 @@ func (s *scanner) object(what string, member func(key string) error) error {
 	}
 }
 
-// keys are those of an object so far: in a list while they are few, as in the description of a
-// tensor.
-type keys struct {
-	few  []string
-	many map[string]struct{}
+// duplicate is the error about a key that an object has had before.
+func (s *scanner) duplicate(key, what string, at int) error {
+	return s.failAt(at, ErrDuplicateKey, fmt.Sprintf("%q in %s", key, what))
 }
 
-// add reports whether the key is new.
-func (k *keys) add(key string) bool {
-	const limit = 8
-	if k.few == nil {
-		k.few = make([]string, 0, limit/2)
-	}
-	if k.many == nil {
-		if slices.Contains(k.few, key) {
-			return false
-		}
-		if k.few = append(k.few, key); len(k.few) <= limit {
-			return true
-		}
-		k.many = make(map[string]struct{}, 2*limit)
-		for _, key := range k.few {
-			k.many[key] = struct{}{}
-		}
-		return true
-	}
-	before := len(k.many)
-	k.many[key] = struct{}{}
-	return len(k.many) > before
-}
-
-// numbers reads an array of whole numbers.
-func (s *scanner) numbers(what string) ([]uint64, error) {
+// numbers reads an array of at most so many whole numbers. They hold until the next call.
+func (s *scanner) numbers(what string, most int) ([]uint64, error) {
 	if err := s.expect('[', "to begin", what); err != nil {
 		return nil, err
 	}
-	list := []uint64{}
+	s.list = s.list[:0]
 	if s.next(']') {
-		return list, nil
+		return s.list, nil
 	}
 	for {
+		if len(s.list) == most {
+			return nil, s.failAt(s.pos, ErrTooMany, fmt.Sprintf("%s has more than %d numbers", what, most))
+		}
 		n, err := s.number(what)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, n)
+		s.list = append(s.list, n)
 		if s.next(']') {
-			return list, nil
+			return s.list, nil
 		}
 		if err := s.expect(',', "or ']' in", what); err != nil {
 			return nil, err
@@ -159,7 +140,7 @@ func (s *scanner) number(what string) (uint64, error) {
 	for s.pos < len(s.text) && '0' <= s.text[s.pos] && s.text[s.pos] <= '9' {
 		s.pos++
 	}
-	digits := string(s.text[start:s.pos])
+	digits := s.text[start:s.pos]
 	if digits == "" {
 		return 0, s.fail("a whole number that is not negative in " + what)
 	}
@@ -182,29 +163,37 @@ func (s *scanner) string(role, what string) (string, error) {
 		return "", s.fail("a string, " + role + " " + what)
 	}
 	start := s.pos
-	var unescaped []byte // nil as long as the string holds no escape
+	unescaped := s.buffer[:0]
+	escapes := false // as long as there are none the string is a part of the text
 	for s.pos < len(s.text) {
 		c := s.text[s.pos]
 		switch {
 		case c == '"':
 			s.pos++
-			if unescaped != nil {
+			if escapes {
+				s.buffer = unescaped
+				s.escaped += len(unescaped)
 				return string(unescaped), nil
 			}
-			return string(s.text[start : s.pos-1]), nil
+			return s.text[start : s.pos-1], nil
 		case c < ' ':
 			return "", s.fail("no control character in " + role + " " + what)
 		case c == '\\':
-			if unescaped == nil {
-				unescaped = append(make([]byte, 0, s.pos-start+16), s.text[start:s.pos]...)
+			if !escapes {
+				escapes = true
+				unescaped = append(unescaped, s.text[start:s.pos]...)
 			}
 			r, err := s.escape()
 			if err != nil {
 				return "", err
 			}
 			unescaped = utf8.AppendRune(unescaped, r)
+			if s.escaped+len(unescaped) > maxEscaped {
+				return "", s.failAt(start, ErrTooMany, fmt.Sprintf("the strings with escapes have more than %d bytes",
+					maxEscaped))
+			}
 		default:
-			if unescaped != nil {
+			if escapes {
 				unescaped = append(unescaped, c)
 			}
 			s.pos++
@@ -261,7 +250,7 @@ func (s *scanner) hex4() (rune, bool) {
 		return 0, false
 	}
 	var r rune
-	for _, c := range s.text[s.pos : s.pos+4] {
+	for _, c := range []byte(s.text[s.pos : s.pos+4]) {
 		switch {
 		case '0' <= c && c <= '9':
 			c -= '0'

@@ -63,6 +63,9 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 
 // arrange checks the entries and returns them in the order of the format with their sizes.
 func arrange(entries []Entry) ([]Entry, []int64, error) {
+	if len(entries) > MaxTensors {
+		return nil, nil, malformed(ErrTooMany, "%d tensors; want at most %d", len(entries), MaxTensors)
+	}
 	sorted := slices.Clone(entries)
 	slices.SortFunc(sorted, func(a, b Entry) int {
 		return cmp.Or(-cmp.Compare(a.DType, b.DType), cmp.Compare(a.Name, b.Name))
@@ -82,6 +85,9 @@ func arrange(entries []Entry) ([]Entry, []int64, error) {
 			return nil, nil, malformedTensor(e.Name, ErrHeaderUTF8, "the name is not")
 		case !e.DType.Valid():
 			return nil, nil, malformedTensor(e.Name, ErrUnknownDType, "DType(%d)", e.DType)
+		case len(e.Shape) > MaxDims:
+			return nil, nil, malformedTensor(e.Name, ErrTooMany, "%d dimensions; want at most %d", len(e.Shape),
+				MaxDims)
 		case e.Data == nil:
 			return nil, nil, malformedTensor(e.Name, errNoData, "")
 		}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/regular"
 	"github.com/gotrainer/gotrainer/text/decoders"
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
 	"github.com/gotrainer/gotrainer/text/models"
@@ -30,7 +31,7 @@ const (
 
 // maxFile is the size of the largest file that is read. The largest tokenizers known have some 30
 // MiB.
-const maxFile = 1 << 30
+const maxFile = 256 << 20
 
 // LoadTokenizer reads a tokenizer from tokenizer.json, given as a file or as the folder that holds
 // it. A folder without it may hold vocab.txt of a BERT model instead; tokenizer_config.json beside
@@ -64,19 +65,8 @@ func LoadTokenizer(path string) (*Tokenizer, error) {
 	return loadVocab(vocab, filepath.Join(path, configFile))
 }
 
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxFile {
-		return nil, fmt.Errorf("%s has %d bytes; a tokenizer has at most %d", path, info.Size(), maxFile)
-	}
-	return os.ReadFile(path)
-}
-
 func loadJSON(path string) (*Tokenizer, error) {
-	data, err := readFile(path)
+	data, err := regular.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
@@ -220,7 +210,7 @@ type bertConfig struct {
 // loadVocab makes BERT's tokenizer as BertTokenizer of transformers does.
 func loadVocab(vocabPath, configPath string) (*Tokenizer, error) {
 	var c bertConfig
-	data, err := readFile(configPath)
+	data, err := regular.ReadFile(configPath, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -235,12 +225,11 @@ func loadVocab(vocabPath, configPath string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("%s: tokenizer_class %q cannot be made of vocab.txt; save tokenizer.json with "+
 			"transformers (save_pretrained of the fast tokenizer) and load that", configPath, c.Class)
 	}
-	file, err := os.Open(vocabPath)
+	lines, err := regular.ReadFile(vocabPath, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // only read
-	vocab, err := models.ReadVocab(file)
+	vocab, err := models.ReadVocab(bytes.NewReader(lines))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", vocabPath, err)
 	}

@@ -133,3 +133,7 @@ func byteCount(n int64) string {
 	}
 	return fmt.Sprintf("%d bytes", n)
 }
+
+// OutOfMemory tells whether it was memory that was missing, for packages that must not import this
+// one.
+func (e *Error) OutOfMemory() bool { return e.Code == ErrOutOfMemory }

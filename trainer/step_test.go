@@ -80,7 +80,9 @@ func TestWhatAStepCannotDoIsRefusedBeforeTheRun(t *testing.T) {
 		change(&o.Semantics)
 		return o
 	}
-	clipsEveryBatch := rules(func(r *semantics.Rules) { r.ClipEveryBatch = true })
+	clipsEveryBatch := rules(func(r *semantics.Rules) {
+		r.Loop, r.ClipEveryBatch = semantics.PytorchAcceleratedLoop, true
+	})
 	clipsEveryBatch.Accumulate = 2
 	for _, c := range []struct {
 		claim string

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
 	"image/jpeg"
 	"image/png"
 	"io"
-	"os"
 
 	"golang.org/x/image/bmp"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // DefaultMaxPixels is the largest picture that is decoded unless told otherwise; Pillow warns from
@@ -59,17 +61,21 @@ func (e *DecodeError) Unwrap() []error {
 
 // DecodeOptions configures [Open] and [Decode]. The zero value keeps the file's colours.
 type DecodeOptions struct {
-	Gray      bool // convert to one channel as Pillow's convert("RGB").convert("L") does
-	MaxPixels int  // refuse pictures with more pixels, before memory is taken; zero means DefaultMaxPixels
+	Gray bool // convert to one channel as Pillow's convert("RGB").convert("L") does
+
+	// MaxPixels refuses pictures with more pixels, before memory is taken. Zero means
+	// DefaultMaxPixels, and that a file of little content may not unpack to much more than 64 MB: a
+	// blank page of 9 million pixels may, one of 89 million from 260 kB is a bomb.
+	MaxPixels int
 }
 
 // Open decodes a picture file.
 func Open(path string, o DecodeOptions) (*Image, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("vision: %w", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // only read
 	raw, err := readPicture(f, path, o)
 	if err != nil {
 		return nil, err
@@ -160,6 +166,38 @@ var decoders = []decoder{
 	{"BMP", "BM", bmp.DecodeConfig, bmp.Decode},
 }
 
+// What a file may unpack to: so much whatever it holds, and so many times its size. A photograph as
+// JPEG has some 10 times, a drawing as PNG 100.
+const (
+	unpackedFree  = 64 << 20
+	unpackedRatio = 300
+)
+
+// unpacked is the memory that decoding takes: the standard library's picture and the one that is
+// made of it.
+func (d *decoder) unpacked(c image.Config) int64 {
+	pixel := int64(4)
+	switch c.ColorModel {
+	case color.GrayModel:
+		pixel = 1
+	case color.Gray16Model:
+		pixel = 2
+	case color.RGBA64Model, color.NRGBA64Model:
+		pixel = 8
+	}
+	if _, ok := c.ColorModel.(color.Palette); ok {
+		pixel = 1
+	}
+	own := int64(3)
+	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
+		own = 1
+	}
+	if d.name == "JPEG" { // a progressive one keeps four bytes of coefficients for each sample
+		pixel += 4 * own
+	}
+	return int64(c.Width) * int64(c.Height) * (pixel + own)
+}
+
 // decodeStd reads the header, refuses what is too large, and only then lets the decoder allocate.
 func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	d := decoderOf(raw)
@@ -179,6 +217,12 @@ func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	if limit := o.maxPixels(); c.Width > limit/c.Height {
 		return nil, fail(ErrTooLarge, nil, fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)",
 			c.Width, c.Height, limit))
+	}
+	if most := unpackedFree + unpackedRatio*int64(len(raw)); o.MaxPixels <= 0 && d.unpacked(c) > most {
+		return nil, fail(ErrTooLarge, nil,
+			fmt.Sprintf("its %d bytes unpack to %dx%d pixels, which take %d bytes; want "+
+				"at most %d: if that is right, set DecodeOptions.MaxPixels", len(raw), c.Width, c.Height, d.unpacked(c),
+				most))
 	}
 	im, err := d.decode(bytes.NewReader(raw))
 	if err != nil {

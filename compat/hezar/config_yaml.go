@@ -9,6 +9,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // Map is the configuration in the order and under the names of Hezar's train_config.yaml, with
@@ -275,13 +276,10 @@ next:
 }
 
 // maxYAML is far above any configuration.
-const maxYAML = 16 << 20
+const maxYAML = 4 << 20
 
 func readYAML(path string) (omegaconf.Map, error) {
-	if info, err := os.Stat(path); err == nil && info.Size() > maxYAML {
-		return nil, fmt.Errorf("hezar: %s has %d bytes; a configuration has less than %d", path, info.Size(), maxYAML)
-	}
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxYAML)
 	if err != nil {
 		return nil, fmt.Errorf("hezar: %w", err)
 	}

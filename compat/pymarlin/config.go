@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // Config is a configuration as a YAML file has it: sections of arguments. Values are nil, bool,
@@ -233,6 +235,9 @@ func convertList(old []any, word string) (any, error) {
 	return out, nil
 }
 
+// maxConfig is far above any configuration.
+const maxConfig = 4 << 20
+
 // ReadConfig reads a YAML file, or the one .yaml file of a folder.
 func ReadConfig(path string) (Config, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -246,7 +251,7 @@ func ReadConfig(path string) (Config, error) {
 		}
 		path = files[0]
 	}
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("pymarlin: config: %w", err)
 	}

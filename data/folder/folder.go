@@ -21,6 +21,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // ImageExtensions are those that torchvision takes for pictures.
@@ -148,9 +150,12 @@ func (s *Set) At(i int) (File, error) { return s.Files[i], nil }
 // Describe returns the path of file i.
 func (s *Set) Describe(i int) string { return s.Files[i].Path }
 
+// maxText is far above any text that one file of a data set holds.
+const maxText = 1 << 30
+
 // Text reads a file as text.
 func (f File) Text() (string, error) {
-	text, err := os.ReadFile(f.Path)
+	text, err := regular.ReadFile(f.Path, maxText)
 	return string(text), err
 }
 

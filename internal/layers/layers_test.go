@@ -37,8 +37,8 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/rounded", ""},
 	{"internal/conformance/pylambda", "internal/rounded"},
 	{"optim/lr", "internal/mt19937 internal/rounded"},
-	{"text/...", "text/..."},
-	{"vision/...", "vision/..."},
+	{"text/...", "text/... internal/regular"},
+	{"vision/...", "vision/... internal/regular"},
 	{"data", "internal/mt19937"},
 	{"data/internal/columns", ""},
 	{"data/...", "data internal/regular"}, // a folder for each file format
@@ -52,13 +52,14 @@ var allowed = []struct{ folder, imports string }{
 	{"dist", "dist/tcpstore"},
 	{"dist/launch", "dist/tcpstore"},
 	{"compat/hezar/omegaconf", "internal/pyfloat"},
-	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/..."},
+	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/... internal/regular"},
 	{"compat/hezar/datasets", "compat/hezar/preprocessors data/... text/..."},
 	{"trainer/semantics", ""},
 	{"trainer", "checkpoint data dist optim/lr trainer/semantics internal/pyfloat"},
 	{"trainer/callback", "trainer"},
 	{"trainer/curves", "trainer"},
 	{"trainer/trainertest", "data optim/lr trainer"},
+	{"run", "checkpoint dist trainer"}, // the main function of programs
 
 	// Here begin tensors.
 	{"cgotorch", ""},
@@ -75,24 +76,25 @@ var allowed = []struct{ folder, imports string }{
 	{"compat/pytorchaccelerated", "compat/internal/torchsave internal/pyfloat torch nn/... optim optim/lr amp data " +
 		"accelerate safetensors " +
 		"safetensors/pickle internal/tensorio"},
-	{"compat/pymarlin", "compat/internal/torchsave trainer/callback torch nn/... optim optim/lr amp data safetensors " +
-		"safetensors/pickle " +
+	{"compat/pymarlin", "compat/internal/torchsave internal/regular trainer/callback torch nn/... optim optim/lr amp " +
+		"data safetensors safetensors/pickle " +
 		"internal/tensorio"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
 		"dist/ddp safetensors internal/tensorio"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
-		"torch safetensors safetensors/pickle internal/tensorio optim hub"},
+		"torch safetensors safetensors/pickle internal/regular internal/tensorio optim hub"},
 	{"compat/hezar/repository", "compat/internal/torchsave compat/hezar/omegaconf compat/hezar/preprocessors " +
 		"models/... nn/... text/... torch " +
-		"safetensors/pickle internal/tensorio"},
-	{"compat/hezar", "compat/internal/torchsave internal/pyfloat compat/hezar/omegaconf models/... nn/... " +
-		"trainer/callback trainer/engine data " +
+		"safetensors/pickle internal/regular internal/tensorio"},
+	{"compat/hezar", "compat/internal/torchsave internal/pyfloat internal/regular compat/hezar/omegaconf models/... " +
+		"nn/... trainer/callback trainer/engine data " +
 		"checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/..."},
 
 	// What tests share.
 	{"internal/testenv", "torch torch/cuda"},
+	{"internal/peak", ""},
 	{"internal/ranktest", "dist/tcpstore"},
 	{"internal/goldencount", ""},
 	{"internal/goldencount/report", "internal/goldencount"},
@@ -123,7 +125,7 @@ var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", 
 	"internal/conformance/pylambda",
 	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist",
 	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets",
-	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest",
+	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "run",
 	"internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.

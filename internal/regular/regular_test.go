@@ -61,3 +61,26 @@ func TestOpenRefusesWhatIsNoRegularFile(t *testing.T) {
 		t.Errorf("Open of nothing = %v, want fs.ErrNotExist", err)
 	}
 }
+
+func TestReadFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("abc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := regular.ReadFile(path, 3); err != nil || string(text) != "abc" {
+		t.Errorf("ReadFile = %q, %v, want abc", text, err)
+	}
+	if _, err := regular.ReadFile(path, 2); err == nil || !strings.Contains(err.Error(),
+		path+": it has 3 bytes; want at most 2") {
+		t.Errorf("ReadFile of a file that is too large = %v", err)
+	}
+	if _, err := regular.ReadFile("/dev/zero", 1<<20); !errors.Is(err, regular.ErrKind) {
+		t.Errorf("ReadFile(/dev/zero) = %v, want ErrKind", err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := regular.ReadFile(path, 2); err != nil || len(text) != 0 {
+		t.Errorf("ReadFile of an empty file = %q, %v", text, err)
+	}
+}

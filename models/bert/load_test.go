@@ -97,6 +97,7 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"layer_norm_eps": -1`:                      "LayerNormEps is -1",
 		`"pad_token_id": 40000`:                     "PadTokenID is 40000",
 		`"num_hidden_layers": -2`:                   "NumLayers is -2",
+		`"num_hidden_layers": 2000000000`:           "NumLayers is 2000000000; want at most 512",
 		`"id2label": {"1": "a"}`:                    `the key "1"`,
 		`"problem_type": "ranking"`:                 `no ProblemType "ranking"`,
 		`"model_type": "roberta"`:                   `model_type is "roberta"; want "bert"`,

@@ -3,11 +3,12 @@ package crnn
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // Config describes a model. The zero value of a field means Hezar's default, which its comment
@@ -167,6 +168,7 @@ type file struct {
 const (
 	configName = "config.json"
 	kindName   = "crnn_image2text"
+	maxConfig  = 4 << 20 // far above any
 )
 
 // WriteConfig writes config.json into dir.
@@ -191,7 +193,7 @@ func (c Config) WriteConfig(dir string) error {
 // ReadConfig reads config.json from dir.
 func ReadConfig(dir string) (Config, error) {
 	path := filepath.Join(dir, configName)
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxConfig)
 	if err != nil {
 		return Config{}, fmt.Errorf("crnn: %w", err)
 	}

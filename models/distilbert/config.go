@@ -134,6 +134,9 @@ func (c Config) resolved() (_ Config, err error) {
 			return c, fmt.Errorf("%s is %d; want a positive number", f.name, *f.value)
 		}
 	}
+	if err := transformer.CheckLayers(c.NumLayers); err != nil {
+		return c, err
+	}
 	for _, f := range []struct {
 		name     string
 		value    **float64

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // Names of the file that describes a model.
@@ -30,15 +31,15 @@ type Field struct {
 }
 
 // maxConfig is far above any config.json; a larger file is something else.
-const maxConfig = 16 << 20
+const maxConfig = 4 << 20
 
 // ReadConfig reads config.json from dir or, where there is none, Hezar's model_config.yaml.
 func ReadConfig(dir string) (Document, error) {
 	path := filepath.Join(dir, ConfigName)
-	text, err := readConfig(path)
+	text, err := regular.ReadFile(path, maxConfig)
 	parse := ParseConfig
 	if hezar := filepath.Join(dir, HezarConfigName); errors.Is(err, fs.ErrNotExist) {
-		if yaml, err2 := readConfig(hezar); !errors.Is(err2, fs.ErrNotExist) {
+		if yaml, err2 := regular.ReadFile(hezar, maxConfig); !errors.Is(err2, fs.ErrNotExist) {
 			path, text, err, parse = hezar, yaml, err2, parseYAML
 		}
 	}
@@ -50,14 +51,6 @@ func ReadConfig(dir string) (Document, error) {
 		return nil, fmt.Errorf("pretrained: %s: %w", path, err)
 	}
 	return d, nil
-}
-
-func readConfig(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && info.Size() > maxConfig {
-		return nil, fmt.Errorf("%s has %d bytes; a description of a model has less than %d", path, info.Size(),
-			maxConfig)
-	}
-	return os.ReadFile(path)
 }
 
 // ParseConfig is [ReadConfig] for the content of a file.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/regular"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
@@ -98,9 +99,12 @@ type index struct {
 	WeightMap map[string]string `json:"weight_map"` // the file of each tensor
 }
 
+// maxIndex is far above any index; one of 100,000 tensors has 10 MB.
+const maxIndex = 16 << 20
+
 // OpenIndex opens the shards that an index names. They lie beside it.
 func OpenIndex(path string) (*Weights, error) {
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxIndex)
 	if err != nil {
 		return nil, fmt.Errorf("pretrained: %w", err)
 	}

@@ -66,6 +66,9 @@ func (c Config) Resolved(k Kind) (Config, error) {
 			return c, fmt.Errorf("%s is %d; want a positive number", f.name, *f.value)
 		}
 	}
+	if err := CheckLayers(c.NumLayers); err != nil {
+		return c, err
+	}
 	if c.HiddenAct == "" {
 		c.HiddenAct = "gelu"
 	}
@@ -115,6 +118,18 @@ func (c Config) checked() (_ Config, err error) {
 	}
 	c.Head, err = c.Head.Resolved()
 	return c, err
+}
+
+// MaxLayers is the largest number of layers: more than any model has, and each takes
+// memory before a file of weights can contradict.
+const MaxLayers = 512
+
+// CheckLayers refuses a number of layers that no model has.
+func CheckLayers(n int64) error {
+	if n > MaxLayers {
+		return fmt.Errorf("NumLayers is %d; want at most %d", n, MaxLayers)
+	}
+	return nil
 }
 
 // CheckProbability refuses what is no probability below 1; nil is one.

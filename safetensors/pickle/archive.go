@@ -22,13 +22,40 @@ type archive struct {
 
 const howToConvert = `convert it in Python: safetensors.torch.save_file(torch.load("FILE", weights_only=True), "model.safetensors")`
 
-func openArchive(source io.ReaderAt, size int64) (*archive, error) {
-	z, err := zip.NewReader(source, size)
+// maxDirectory bounds what is read to find the files of the zip: a file takes about 80 bytes.
+const maxDirectory = 4 << 20
+
+// directory is the source while the zip's list of files is read from it.
+type directory struct {
+	io.ReaderAt
+	left int64 // negative: no limit any longer
+}
+
+func (d *directory) ReadAt(p []byte, offset int64) (int, error) {
+	if d.left >= 0 {
+		if d.left -= int64(len(p)); d.left < 0 {
+			d.left = 0
+			return 0, fault(ErrTooLarge, "", "the zip's list of files has more than %d bytes", maxDirectory)
+		}
+	}
+	return d.ReaderAt.ReadAt(p, offset)
+}
+
+func openArchive(source io.ReaderAt, size int64, spent *budget) (*archive, error) {
+	list := &directory{source, maxDirectory}
+	z, err := zip.NewReader(list, size)
+	list.left = -1
+	if _, ok := errors.AsType[*FormatError](err); ok {
+		return nil, err
+	}
 	if errors.Is(err, zip.ErrFormat) {
 		return nil, notZip(source, size)
 	}
 	if err != nil {
 		return nil, fault(ErrMalformed, "", "%v", err)
+	}
+	if err := spent.take(400 * len(z.File)); err != nil {
+		return nil, err
 	}
 	a := &archive{source: source, size: size, files: make(map[string]*zip.File, len(z.File))}
 	for _, f := range z.File {

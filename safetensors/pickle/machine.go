@@ -63,11 +63,16 @@ type machine struct {
 	stack []any
 	memo  map[uint32]any
 	count int // of the values that were pushed
+	made  int // tensors
+	spent *budget
 }
 
-// maxValues bounds the values of a pickle, and so its memory, whatever its instructions. A tensor
-// takes about 30.
-const maxValues = 4 << 20
+// maxValues bounds the values of a pickle, and so its time, whatever its instructions. A tensor
+// takes about 30. maxStack bounds those that wait for others: Python writes a thousand at a time.
+const (
+	maxValues = 4 << 20
+	maxStack  = 1 << 18
+)
 
 func (m *machine) run() (v any, err error) {
 	start := 0
@@ -149,7 +154,13 @@ func (m *machine) literal(op byte) (any, error) {
 		return int64(int32(n)), err
 	case opLong1, opLong4:
 		b, err := m.counted(map[byte]int{opLong1: 1, opLong4: 4}[op])
-		return long(b), err
+		if err == nil {
+			err = m.spent.take(32 + 4*len(b))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return long(b), nil
 	case opFloat:
 		b, err := m.take(8)
 		if err != nil {
@@ -161,10 +172,22 @@ func (m *machine) literal(op byte) (any, error) {
 		if err == nil && !utf8.Valid(b) {
 			err = fmt.Errorf("a string is not UTF-8: %.40q", b)
 		}
-		return string(b), err
+		if err == nil {
+			err = m.spent.take(32 + len(b))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return string(b), nil
 	case opBytes1, opBytes4:
 		b, err := m.counted(map[byte]int{opBytes1: 1, opBytes4: 4}[op])
-		return slices.Clone(b), err
+		if err == nil {
+			err = m.spent.take(32 + len(b))
+		}
+		if err != nil {
+			return nil, err
+		}
+		return slices.Clone(b), nil
 	}
 	return nil, fault(ErrUnknown, "", "%#02x (%q)", op, op)
 }
@@ -191,6 +214,13 @@ func long(b []byte) any {
 }
 
 func (m *machine) container(op byte) error {
+	size := 32
+	if op == opEmptyDict {
+		size = 72
+	}
+	if err := m.spent.take(size); err != nil {
+		return err
+	}
 	switch op {
 	case opEmptyTuple:
 		return m.push(Tuple{})
@@ -232,10 +262,13 @@ func (m *machine) container(op byte) error {
 	case *List:
 		if op == opAppend || op == opAppends {
 			c.Items = append(c.Items, items...)
-			return nil
+			return m.spent.take(64 * len(items)) // the list grows
 		}
 	case *Dict:
 		if op == opSetItem || op == opSetItems {
+			if err := m.spent.takeItems(c, len(items)/2); err != nil {
+				return err
+			}
 			return fill(c, items)
 		}
 	}
@@ -280,7 +313,7 @@ func (m *machine) remember(op byte) error {
 		return err
 	}
 	m.memo[uint32(n)] = v
-	return nil
+	return m.spent.take(64)
 }
 
 // global pushes a name, if it is allowed.
@@ -319,6 +352,9 @@ func (m *machine) push(v any) error {
 	if m.count++; m.count > maxValues {
 		return fault(ErrTooLarge, "", "the pickle makes more than %d values", maxValues)
 	}
+	if len(m.stack) == maxStack {
+		return fault(ErrTooLarge, "", "the pickle keeps more than %d values waiting", maxStack)
+	}
 	m.stack = append(m.stack, v)
 	return nil
 }
@@ -335,6 +371,9 @@ func (m *machine) pop(n int) ([]any, error) {
 	if len(m.stack) < n {
 		return nil, fmt.Errorf("%d values are wanted, there are %d", n, len(m.stack))
 	}
+	if err := m.spent.take(16 * n); err != nil {
+		return nil, err
+	}
 	items := slices.Clone(m.stack[len(m.stack)-n:])
 	for _, v := range items {
 		if _, is := v.(mark); is {
@@ -349,6 +388,9 @@ func (m *machine) pop(n int) ([]any, error) {
 func (m *machine) popMark() ([]any, error) {
 	for i := len(m.stack) - 1; i >= 0; i-- {
 		if _, is := m.stack[i].(mark); is {
+			if err := m.spent.take(16 * (len(m.stack) - i)); err != nil {
+				return nil, err
+			}
 			items := slices.Clone(m.stack[i+1:])
 			m.stack = m.stack[:i]
 			return items, nil

@@ -128,9 +128,9 @@ func TestDamagedPicklesAreRefused(t *testing.T) {
 		{"the same name twice", head + "}(" + text("a.b") + one + text("a") + "}" + text("b") + one + "su.",
 			pickle.ErrMalformed, "two tensors get this name"},
 		{"names that are long together", head + "}X\xa0\x0f\x00\x00" + strings.Repeat("k", 4000) + "](" + one +
-			"q\x05" + strings.Repeat("h\x05", 20000) + "es.", pickle.ErrTooLarge, "more than 67108864 bytes together"},
-		{"too many values", head + "(" + strings.Repeat("N", 5<<20) + "t.", pickle.ErrTooLarge,
-			"more than 4194304 values"},
+			"q\x05" + strings.Repeat("h\x05", 20000) + "es.", pickle.ErrTooLarge, "needs more than 52 MB"},
+		{"too many waiting values", head + "(" + strings.Repeat("N", 5<<20) + "t.", pickle.ErrTooLarge,
+			"more than 262144 values waiting"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parse(t, c.code)

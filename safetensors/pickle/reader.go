@@ -23,7 +23,8 @@ type Reader struct {
 // NewReader checks a file of that size, its tensors' values aside, and returns a reader of it. Any
 // fault of the file is a [*FormatError].
 func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
-	a, err := openArchive(source, size)
+	spent := new(budget)
+	a, err := openArchive(source, size, spent)
 	if err != nil {
 		return nil, err
 	}
@@ -31,12 +32,14 @@ func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{code: code, a: a, memo: map[uint32]any{}}
+	m := &machine{code: code, a: a, memo: map[uint32]any{}, spent: spent}
 	value, err := m.run()
 	if err != nil {
 		return nil, err
 	}
-	f := flattener{byName: map[string]int{}}
+	// Most files have each tensor under one name.
+	f := flattener{tensors: make([]Tensor, 0, m.made), byName: make(map[string]int, m.made), expected: m.made,
+		spent: spent}
 	if err := f.walk("", value, 0); err != nil {
 		return nil, err
 	}

@@ -124,6 +124,9 @@ func (m *machine) persistent() error {
 		return err
 	}
 	s.bytes = count * s.dtype.size
+	if err := m.spent.take(160 + len(s.name)); err != nil {
+		return err
+	}
 	return m.push(s)
 }
 
@@ -138,8 +141,23 @@ func (m *machine) reduce() error {
 	if !ok1 || !ok2 {
 		return fault(ErrForbidden, describe(items[0]), "it is called with a %s", describe(items[1]))
 	}
+	if len(args) > 0 && f == orderedDict {
+		if pairs, ok := args[0].(*List); ok {
+			if err := m.spent.takeItems(&Dict{}, len(pairs.Items)); err != nil {
+				return err
+			}
+		}
+	}
 	v, err := call(f, args)
 	if err != nil {
+		return err
+	}
+	size := 72
+	if t, ok := v.(*Tensor); ok {
+		m.made++
+		size = 240 + 16*len(t.Shape)
+	}
+	if err := m.spent.take(size); err != nil {
 		return err
 	}
 	return m.push(v)

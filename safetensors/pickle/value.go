@@ -110,16 +110,17 @@ type flattener struct {
 	tensors []Tensor
 	byName  map[string]int
 	visits  int
-	letters int // of all names
+	spent   *budget
+
+	expected int // tensors that list and index have room for
 }
 
-// maxVisits bounds the walk, since a container that is shared is walked through each time, maxName
-// a name that is joined on it and maxNames all of them together: a tensor that is shared gets a
-// name, begun with that of its container, each time.
+// maxVisits bounds the walk, since a container that is shared is walked through each time, and
+// maxName a name that is joined on it: a tensor that is shared gets a name, begun with that of its
+// container, each time.
 const (
 	maxVisits = 4 << 20
 	maxName   = 4 << 10
-	maxNames  = 64 << 20
 )
 
 func (f *flattener) walk(name string, v any, depth int) error {
@@ -148,9 +149,12 @@ func (f *flattener) walk(name string, v any, depth int) error {
 	}
 	switch v := v.(type) {
 	case *Tensor:
-		if f.letters += len(name); f.letters > maxNames {
-			return fault(ErrTooLarge, name[:min(len(name), 40)]+"...", "the names of %d tensors have more than %d "+
-				"bytes together", len(f.tensors), maxNames)
+		size := 280 + 2*len(name)
+		if len(f.tensors) >= f.expected {
+			size += 1000 // list and index grow
+		}
+		if err := f.spent.take(size); err != nil {
+			return err
 		}
 		if _, twice := f.byName[name]; twice {
 			return fault(ErrMalformed, name, "two tensors get this name")

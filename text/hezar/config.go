@@ -4,23 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
 )
 
 // folder is where a model keeps its pre-processors.
 const folder = "preprocessor"
 
+// maxConfig is far above any configuration.
+const maxConfig = 4 << 20
+
 // readConfig reads a YAML file of the folder preprocessor/, or of dir itself when that is this
 // folder.
 func readConfig(dir, name string, to any) (string, error) {
 	path := filepath.Join(dir, folder, name)
-	data, err := os.ReadFile(path)
+	data, err := regular.ReadFile(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		beside := filepath.Join(dir, name)
-		if data, err = os.ReadFile(beside); err == nil {
+		if data, err = regular.ReadFile(beside, maxConfig); err == nil {
 			path = beside
 		} else if errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("neither %s nor %s is there: %w", path, beside, fs.ErrNotExist)

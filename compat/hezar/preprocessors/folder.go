@@ -10,6 +10,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/internal/regular"
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
 
@@ -71,16 +72,9 @@ const maxConfig = 1 << 20
 
 // read reads a YAML file; nil without an error if there is none.
 func read(path string) (omegaconf.Map, error) {
-	info, err := os.Stat(path)
+	text, err := regular.ReadFile(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if err == nil && info.Size() > maxConfig {
-		err = fmt.Errorf("%s has %d bytes; a config has less than %d", path, info.Size(), maxConfig)
-	}
-	var text []byte
-	if err == nil {
-		text, err = os.ReadFile(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("preprocessors: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
+	"github.com/gotrainer/gotrainer/internal/regular"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
@@ -26,11 +27,7 @@ const maxConfig = 4 << 20
 // ReadConfig reads model_config.yaml of a folder.
 func ReadConfig(dir string) (omegaconf.Map, error) {
 	path := filepath.Join(dir, ConfigFile)
-	if info, err := os.Stat(path); err == nil && info.Size() > maxConfig {
-		return nil, fmt.Errorf("repository: %s has %d bytes; a description of a model has less than %d", path,
-			info.Size(), maxConfig)
-	}
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("repository: %w", err)
 	}

@@ -1,0 +1,222 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// heartbeatName is the file that stands for the lock where the file system has none.
+const heartbeatName = ".lock-holder"
+
+// The file is written again every beat. A holder whose file is older than its patience is taken for
+// dead. The ages are differences between times that the file system gives, so that the clocks of
+// several machines do not matter.
+const (
+	beat     = 15 * time.Second
+	patience = 4 * beat
+)
+
+// heartbeat is a lock made of a file that its holder keeps fresh. Unlike a lock of the system it is
+// lost if the process is suspended for longer than patience, which the next save tells.
+type heartbeat struct {
+	dir  string
+	text []byte // of the file
+	stop chan struct{}
+	done chan struct{}
+}
+
+// own are the files that this process keeps fresh.
+var own sync.Map // map[nonce]bool
+
+// takeHeartbeat takes the lock if it is free or abandoned.
+func takeHeartbeat(dir string) (lock, error) {
+	me := thisProcess()
+	me.Nonce = fmt.Sprintf("%016x", rand.Uint64())
+	text, err := json.Marshal(me)
+	if err != nil {
+		return nil, err
+	}
+	h := &heartbeat{dir: dir, text: append(text, '\n'), stop: make(chan struct{}), done: make(chan struct{})}
+	for range 3 { // abandoned files in the way are removed
+		if err = h.create(); err == nil {
+			own.Store(me.Nonce, true)
+			h.sweep()
+			go h.keep()
+			return h, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+		if err = h.removeAbandoned(); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		return nil, holder{}.error(dir) // others take it faster than it is found free
+	}
+	if _, locked := errors.AsType[*LockedError](err); locked {
+		return nil, err
+	}
+	return nil, fmt.Errorf("checkpoint: cannot lock %s: %w", dir, err)
+}
+
+func (h *heartbeat) path() string { return filepath.Join(h.dir, heartbeatName) }
+
+// create makes the file, which must not be there.
+func (h *heartbeat) create() error {
+	f, err := os.OpenFile(h.path(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(h.text); err != nil {
+		return errors.Join(err, f.Close(), os.Remove(h.path()))
+	}
+	if err := f.Close(); err != nil {
+		return errors.Join(err, os.Remove(h.path()))
+	}
+	return nil
+}
+
+// held reads the file again.
+func (h *heartbeat) held() error {
+	text, err := os.ReadFile(h.path())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("checkpoint: cannot read who holds the lock: %w", err)
+	}
+	if string(text) == string(h.text) {
+		return nil
+	}
+	var other holder
+	_ = json.Unmarshal(text, &other) // the holder is zero if nobody can tell
+	return other.error(h.dir)
+}
+
+// keep writes the file again until the lock is given back.
+func (h *heartbeat) keep() {
+	defer close(h.done)
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-h.stop:
+			return
+		case <-ticker.C:
+		}
+		if h.held() != nil {
+			continue // the next save says so
+		}
+		if f, err := os.OpenFile(h.path(), os.O_WRONLY, 0); err == nil {
+			_, _ = f.Write(h.text) // one that is missed does no harm
+			_ = f.Close()
+		}
+	}
+}
+
+// Close gives the lock back.
+func (h *heartbeat) Close() error {
+	close(h.stop)
+	<-h.done
+	var me holder
+	if json.Unmarshal(h.text, &me) == nil {
+		own.Delete(me.Nonce)
+	}
+	if h.held() != nil {
+		return nil // another process has it
+	}
+	return os.Remove(h.path())
+}
+
+// removeAbandoned removes the file of a holder that is dead; that of a live one is a
+// [*LockedError]. One process at a time does so: it holds a second file meanwhile.
+func (h *heartbeat) removeAbandoned() error {
+	turn := h.path() + "-abandoned"
+	f, err := os.OpenFile(turn, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrExist) {
+		if age, err := h.age(turn); err != nil || age <= patience {
+			return errors.Join(holder{}.error(h.dir), err) // another process is taking it
+		}
+		return os.Remove(turn) // of a process that was killed in this function
+	}
+	if err != nil {
+		return err
+	}
+	defer os.Remove(turn) //nolint:errcheck // it would be found abandoned
+	if err := f.Close(); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(h.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var other holder
+	_ = json.Unmarshal(text, &other) // half a file is judged by its age
+	dead, err := h.dead(other)
+	if err != nil {
+		return err
+	}
+	if !dead {
+		return other.error(h.dir)
+	}
+	return os.Remove(h.path())
+}
+
+// dead tells whether a holder keeps its file fresh no longer.
+func (h *heartbeat) dead(other holder) (bool, error) {
+	host, _ := os.Hostname()
+	if other.PID != 0 && other.Host == host {
+		if other.PID == os.Getpid() {
+			_, mine := own.Load(other.Nonce)
+			return !mine, nil // the process number of a predecessor, as in a container that was started again
+		}
+		if !processLives(other.PID) {
+			return true, nil
+		}
+	}
+	age, err := h.age(h.path())
+	return age > patience, err
+}
+
+// probePrefix begins the names of the files that tell the file system's time.
+const probePrefix = heartbeatName + "-now-"
+
+// sweep removes those of processes that were killed.
+func (h *heartbeat) sweep() {
+	entries, err := os.ReadDir(h.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), probePrefix) {
+			_ = os.Remove(filepath.Join(h.dir, e.Name()))
+		}
+	}
+}
+
+// age is how long ago a file was written, by the clock of the file system.
+func (h *heartbeat) age(path string) (time.Duration, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	probe, err := os.CreateTemp(h.dir, probePrefix)
+	if err != nil {
+		return 0, err
+	}
+	now, err := probe.Stat()
+	_ = os.Remove(probe.Name()) // or the holder does
+	if err := errors.Join(err, probe.Close()); err != nil {
+		return 0, err
+	}
+	return now.ModTime().Sub(info.ModTime()), nil
+}

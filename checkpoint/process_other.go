@@ -1,0 +1,6 @@
+//go:build !linux && !darwin
+
+package checkpoint
+
+// processLives cannot be told here; the age of the heartbeat decides.
+func processLives(int) bool { return true }

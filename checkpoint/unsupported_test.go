@@ -1,0 +1,168 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// without is a disk on which locking, or the flushing of folders, fails.
+func without(locks, folders error) disk {
+	d := realDisk()
+	if locks != nil {
+		d.lock = func(string) (lock, bool, error) { return nil, false, locks }
+	}
+	if folders != nil {
+		d.sync = func(f *os.File) error {
+			if info, err := f.Stat(); err == nil && info.IsDir() {
+				return &os.PathError{Op: "sync", Path: f.Name(), Err: folders}
+			}
+			return f.Sync()
+		}
+	}
+	return d
+}
+
+func TestAFileSystemWithoutFolderFlushesSavesAndWarns(t *testing.T) {
+	for _, fault := range []error{syscall.EINVAL, syscall.ENOTSUP, syscall.ENOSYS} {
+		var warnings []error
+		s, err := openOn(without(nil, fault), t.TempDir(), Options{OnWarning: func(err error) {
+			warnings = append(warnings, err)
+		}})
+		require.NoError(t, err)
+		save(t, s, 1, "one")
+		save(t, s, 2, "two")
+		latest, err := s.Latest()
+		require.NoError(t, err)
+		assert.Equal(t, "two", content(t, latest))
+		require.Len(t, warnings, 1)
+		assert.ErrorIs(t, warnings[0], fault)
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestAFileSystemWithoutLocksHasAHeartbeat(t *testing.T) {
+	for _, fault := range []error{syscall.ENOSYS, syscall.ENOLCK, syscall.EOPNOTSUPP} {
+		t.Run(fault.Error(), func(t *testing.T) {
+			var warnings []error
+			d, dir := without(fault, nil), t.TempDir()
+			o := Options{OnWarning: func(err error) { warnings = append(warnings, err) }}
+			first, err := openOn(d, dir, o)
+			require.NoError(t, err)
+			save(t, first, 1, "one")
+			require.Len(t, warnings, 1)
+			require.ErrorIs(t, warnings[0], fault)
+			assert.ErrorContains(t, warnings[0], heartbeatName)
+
+			_, err = openOn(d, dir, o)
+			var locked *LockedError
+			require.ErrorAs(t, err, &locked)
+			assert.Equal(t, os.Getpid(), locked.PID)
+			host, _ := os.Hostname()
+			assert.Equal(t, host, locked.Host)
+
+			require.NoError(t, first.Close())
+			assert.Equal(t, []string{"checkpoint-1"}, names(t, dir), "the file is gone with its holder")
+			second, err := openOn(d, dir, o)
+			require.NoError(t, err)
+			require.NoError(t, second.Close())
+		})
+	}
+}
+
+// putHolder writes the heartbeat of another process, so old.
+func putHolder(t *testing.T, dir string, h holder, age time.Duration) {
+	t.Helper()
+	path := filepath.Join(dir, heartbeatName)
+	put(t, path, fmt.Appendf(nil, `{"pid":%d,"host":%q,"nonce":%q}`, h.PID, h.Host, h.Nonce))
+	then := time.Now().Add(-age)
+	require.NoError(t, os.Chtimes(path, then, then))
+}
+
+func TestAnAbandonedHeartbeatIsTakenOver(t *testing.T) {
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	child := exec.Command("true")
+	require.NoError(t, child.Run())
+	for name, c := range map[string]struct {
+		holder holder
+		age    time.Duration
+		free   bool
+	}{
+		"another host, fresh":                  {holder{PID: 1, Host: "elsewhere"}, 0, false},
+		"another host, one beat missed":        {holder{PID: 1, Host: "elsewhere"}, 2 * beat, false},
+		"another host, silent":                 {holder{PID: 1, Host: "elsewhere"}, patience + beat, true},
+		"this host, a process that has ended":  {holder{PID: child.Process.Pid, Host: host}, 0, true},
+		"this host, a process that lives":      {holder{PID: os.Getppid(), Host: host}, 0, false},
+		"this process's number, before it was": {holder{PID: os.Getpid(), Host: host, Nonce: "x"}, 0, true},
+		"half a file, fresh":                   {holder{}, 0, false},
+		"half a file, old":                     {holder{}, patience + beat, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			putHolder(t, dir, c.holder, c.age)
+			put(t, filepath.Join(dir, probePrefix+"1"), nil) // of a process that was killed
+			s, err := openOn(without(syscall.ENOLCK, nil), dir, Options{OnWarning: func(error) {}})
+			if c.free {
+				require.NoError(t, err)
+				require.NoError(t, s.Close())
+				assert.Empty(t, names(t, dir))
+				return
+			}
+			var locked *LockedError
+			require.ErrorAs(t, err, &locked)
+			assert.Equal(t, c.holder.PID, locked.PID)
+		})
+	}
+}
+
+func TestOneOfManyTakesAnAbandonedHeartbeat(t *testing.T) {
+	for range 50 {
+		dir := t.TempDir()
+		putHolder(t, dir, holder{PID: 1, Host: "elsewhere"}, 2*patience)
+		var mu sync.Mutex
+		var won []lock
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if l, err := takeHeartbeat(dir); err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					won = append(won, l)
+				}
+			})
+		}
+		all.Wait()
+		holders := 0
+		for _, l := range won {
+			if l.held() == nil {
+				holders++
+			}
+		}
+		assert.Equal(t, 1, holders)
+		for _, l := range won {
+			require.NoError(t, l.Close())
+		}
+	}
+}
+
+// A process that was suspended until another one took its folder must not write into it.
+func TestALostHeartbeatStopsTheNextSave(t *testing.T) {
+	s, err := openOn(without(syscall.ENOSYS, nil), t.TempDir(), Options{OnWarning: func(error) {}})
+	require.NoError(t, err)
+	putHolder(t, s.Dir(), holder{PID: 7, Host: "elsewhere"}, 0)
+	_, err = s.Write(1, state("x"))
+	var locked *LockedError
+	require.ErrorAs(t, err, &locked)
+	assert.Equal(t, "elsewhere", locked.Host)
+	require.NoError(t, s.Close())
+	assert.FileExists(t, filepath.Join(s.Dir(), heartbeatName), "that of the other process")
+}

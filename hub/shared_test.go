@@ -1,0 +1,100 @@
+package hub_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/hub"
+	"github.com/gotrainer/gotrainer/hub/hubtest"
+)
+
+// Some servers repeat what they were sent: it must not reach an error, which ends up in logs.
+func TestATokenThatTheServerRepeatsIsInNoError(t *testing.T) {
+	w := newWorld(t)
+	w.model("me/bert")
+	w.client.Retries = 1
+	for name, answer := range map[string]func(http.ResponseWriter, *http.Request){
+		"the text of an error": func(rw http.ResponseWriter, r *http.Request) {
+			rw.WriteHeader(500)
+			fmt.Fprintf(rw, `{"error":"you sent %s"}`, r.Header.Get("Authorization"))
+		},
+		"the end of a long text": func(rw http.ResponseWriter, r *http.Request) {
+			rw.WriteHeader(404)
+			fmt.Fprint(rw, strings.Repeat("x", 490), r.Header.Get("Authorization"))
+		},
+		"a header": func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("X-Error-Message", r.Header.Get("Authorization"))
+			rw.Header().Set("X-Request-Id", r.Header.Get("Authorization"))
+			rw.WriteHeader(400)
+		},
+		"the address of a redirect": func(rw http.ResponseWriter, r *http.Request) {
+			if !strings.Contains(r.URL.Path, token) {
+				http.Redirect(rw, r, "/"+token, http.StatusFound)
+				return
+			}
+			rw.WriteHeader(403)
+		},
+		"an address of a redirect that is none": func(rw http.ResponseWriter, r *http.Request) {
+			if !strings.Contains(r.URL.Path, token) {
+				http.Redirect(rw, r, "/"+token, http.StatusFound)
+				return
+			}
+			rw.Header().Set("Location", "ftp://x")
+			rw.WriteHeader(302)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.Inject(hubtest.Fault{Instead: answer, Times: -1})
+			defer w.ClearFaults()
+			_, err := w.client.Fetch(w.ctx, "me/bert", nil)
+			require.Error(t, err)
+			assert.Contains(t, err.Error(), "***")
+			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "CANARY")
+			if answer, ok := errors.AsType[*hub.Error](err); ok {
+				assert.NotContains(t, fmt.Sprintf("%v %+v %#v", answer, answer, *answer), "CANARY")
+			}
+			assert.NotContains(t, w.log.String(), "CANARY")
+		})
+	}
+}
+
+// The files of a cache that several users share are theirs too, as their umask says.
+func TestLocksOfASharedCacheFollowTheUmask(t *testing.T) {
+	old := syscall.Umask(0o002)
+	defer syscall.Umask(old)
+	w := newWorld(t)
+	w.model("me/bert")
+	_, err := w.client.Fetch(w.ctx, "me/bert", nil)
+	require.NoError(t, err)
+	locks := 0
+	require.NoError(t, filepath.WalkDir(filepath.Join(w.client.CacheDir, ".locks"),
+		func(path string, e fs.DirEntry, err error) error {
+			require.NoError(t, err)
+			if info, err := e.Info(); !e.IsDir() {
+				require.NoError(t, err)
+				assert.Equal(t, fs.FileMode(0o664), info.Mode().Perm(), path)
+				locks++
+			}
+			return nil
+		}))
+	assert.Positive(t, locks)
+}
+
+func TestACacheThatCannotLockWarnsAndIsUsed(t *testing.T) {
+	for _, fault := range []error{syscall.ENOSYS, syscall.ENOLCK, syscall.EOPNOTSUPP} {
+		w := newWorld(t)
+		w.model("me/bert")
+		_, err := w.client.Fetch(hub.WithoutLocks(w.ctx, fault), "me/bert", nil)
+		require.NoError(t, err)
+		assert.Contains(t, w.log.String(), "cannot lock files")
+	}
+}

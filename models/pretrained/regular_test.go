@@ -1,0 +1,37 @@
+package pretrained_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+)
+
+// A device that never ends and a pipe that nobody writes to are refused at once.
+func TestDescriptionsAreRegularFiles(t *testing.T) {
+	read := map[string]func(dir string) error{
+		pretrained.ConfigName:           func(dir string) error { _, err := pretrained.ReadConfig(dir); return err },
+		pretrained.HezarConfigName:      func(dir string) error { _, err := pretrained.ReadConfig(dir); return err },
+		pretrained.SafetensorsIndexName: func(dir string) error { _, err := pretrained.Open(dir); return err },
+		pretrained.PickleName:           func(dir string) error { _, err := pretrained.Open(dir); return err },
+	}
+	for name, read := range read {
+		for what, put := range map[string]func(path string) error{
+			"/dev/zero": func(path string) error { return os.Symlink("/dev/zero", path) },
+			"a pipe":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		} {
+			t.Run(name+" is "+what, func(t *testing.T) {
+				dir := t.TempDir()
+				require.NoError(t, put(filepath.Join(dir, name)))
+				err := read(dir)
+				require.ErrorIs(t, err, regular.ErrKind)
+				require.ErrorContains(t, err, name)
+			})
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// Code is an exit code. A signal's is 128 and its number: 129 SIGHUP, 130 SIGINT, 138 SIGUSR1, 143
+// SIGTERM. Their meanings do not change from release to release.
+type Code int
+
+// The exit codes.
+const (
+	OK            Code = 0 // the function returned nil: the run is finished, or a hook ended it
+	Training      Code = 1 // any error that is none of the following, and panics
+	Configuration Code = 2 // an option or the command line is wrong; trying again will not help
+	NoCheckpoint  Code = 3 // there is nothing whole to resume from
+	Storage       Code = 4 // a disk is full, read-only or fails
+	Locked        Code = 5 // another process works in the run's folder
+	ResumeRefused Code = 6 // the checkpoint is of a run with other settings
+	BadNumbers    Code = 7 // a loss or gradient is not finite, and the policy is to stop
+	OutOfMemory   Code = 8 // of the device or the machine
+	Distributed   Code = 9 // another process of the run was lost, or they disagree
+)
+
+// kinds are the words of [Record.Kind].
+var kinds = map[Code]string{
+	OK: "ok", Training: "training", Configuration: "configuration", NoCheckpoint: "no_checkpoint", Storage: "storage",
+	Locked: "locked", ResumeRefused: "resume_refused", BadNumbers: "bad_numbers", OutOfMemory: "out_of_memory",
+	Distributed: "distributed",
+}
+
+// signalKinds are the signals that end a program.
+var signalKinds = map[syscall.Signal]struct{ name, kind string }{
+	syscall.SIGHUP: {"SIGHUP", "hangup"}, syscall.SIGINT: {"SIGINT", "interrupted"},
+	syscall.SIGUSR1: {"SIGUSR1", "preempted"}, syscall.SIGTERM: {"SIGTERM", "terminated"},
+}
+
+func (e *SignalError) code() Code { return Code(128 + int(e.Signal)) }
+
+func (e *SignalError) kind() string { return signalKinds[e.Signal].kind }
+
+// Error gives an error an exit code of its own: a mistake in the command line that of
+// [Configuration], say.
+type Error struct {
+	Code Code
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// ExitCode returns the code.
+func (e *Error) ExitCode() int { return int(e.Code) }
+
+// Usage gives a mistake in the command line the exit code of [Configuration]. Nil stays nil, and
+// flag.ErrHelp ends the program without a word.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Configuration, err}
+}
+
+// CodeOf returns the exit code that an error stands for. An error in its chain that has a method
+// ExitCode() int, such as [*Error] or the failure of a program that was started (*exec.ExitError),
+// decides; then the errors of this module's packages, by their types.
+func CodeOf(err error) Code {
+	if err == nil {
+		return OK
+	}
+	if e, ok := errors.AsType[exitCoder](err); ok && e.ExitCode() > 0 {
+		return Code(e.ExitCode())
+	}
+	if e, ok := errors.AsType[outOfMemory](err); ok && e.OutOfMemory() || errors.Is(err, syscall.ENOMEM) {
+		return OutOfMemory
+	}
+	if e, ok := errors.AsType[*SignalError](err); ok {
+		return e.code()
+	}
+	if _, ok := errors.AsType[*dist.Error](err); ok {
+		return Distributed
+	}
+	if _, ok := errors.AsType[*checkpoint.LockedError](err); ok {
+		return Locked
+	}
+	if storage(err) {
+		return Storage
+	}
+	if errors.Is(err, trainer.ErrOtherRun) || errors.Is(err, trainer.ErrOnlyModel) {
+		return ResumeRefused
+	}
+	if _, ok := errors.AsType[*checkpoint.DamagedError](err); ok || errors.Is(err, checkpoint.ErrNone) {
+		return NoCheckpoint
+	}
+	if _, ok := errors.AsType[*trainer.OptionError](err); ok || errors.Is(err, trainer.ErrOldRun) {
+		return Configuration
+	}
+	return Training
+}
+
+type exitCoder interface {
+	error
+	ExitCode() int
+}
+
+// outOfMemory is implemented by package torch's error.
+type outOfMemory interface {
+	error
+	OutOfMemory() bool
+}
+
+// storage tells whether it was the disk that failed: in a save anything that concerns a file, else
+// what no program can be to blame for.
+func storage(err error) bool {
+	for _, fault := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EFBIG,
+		syscall.ESTALE} {
+		if errors.Is(err, fault) {
+			return true
+		}
+	}
+	if e, ok := errors.AsType[*trainer.StepError](err); !ok || e.Op != "save" {
+		return false
+	}
+	_, path := errors.AsType[*fs.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	_, damaged := errors.AsType[*checkpoint.DamagedError](err) // it was read back otherwise than it was written
+	return path || link || damaged
+}
+
+// recordOf describes how f ended. The cause is that of its context.
+func recordOf(err, cause error) Record {
+	r := Record{ExitCode: CodeOf(err)}
+	signal, ok := errors.AsType[*SignalError](cause)
+	if ok && r.ExitCode == Training && (errors.Is(err, context.Canceled) || errors.Is(err, cause)) {
+		r.ExitCode = signal.code()
+	}
+	r.Kind = kinds[r.ExitCode]
+	if ok && r.ExitCode == signal.code() {
+		r.Kind = signal.kind()
+	}
+	if r.Kind == "" {
+		r.Kind = fmt.Sprint("code ", int(r.ExitCode))
+	}
+	if err == nil {
+		return r
+	}
+	r.Error = err.Error()
+	if e, ok := errors.AsType[*panicError](err); ok {
+		r.Kind, r.stack = "panic", e.stack
+	}
+	if e, ok := errors.AsType[*trainer.InterruptedError](err); ok {
+		r.Checkpoint, r.Update = e.Checkpoint, &e.GlobalStep
+	} else if e, ok := errors.AsType[*trainer.StepError](err); ok {
+		r.Update = &e.GlobalStep
+	} else if e, ok := errors.AsType[*trainer.HookError](err); ok {
+		r.Update = &e.GlobalStep
+	}
+	return r
+}

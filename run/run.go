@@ -1,0 +1,165 @@
+// Package run is the main function of a program that trains: it turns signals into a run that saves
+// and leaves, and errors into exit codes that a job system can act on.
+//
+//	func main() {
+//		run.Main(func(ctx context.Context) error {
+//			...
+//			_, err := t.Fit(ctx, train, valid)
+//			return err
+//		})
+//	}
+//
+// # Signals
+//
+// SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1, which Slurm sends ahead of a time limit, cancel the
+// context with a [*SignalError] as its cause: trainer's Fit finishes the update, saves and returns.
+// A second signal ends the process at once; a checkpoint is whole or not there at any instant, so
+// nothing is torn. If the function has not returned 20 seconds after the first signal, the process
+// ends with a line that names what holds it. A signal that was ignored when the program started, as
+// nohup ignores SIGHUP, stays ignored.
+//
+// # Exit codes
+//
+// See [Code]. Whatever the code, the last line on standard error is a [Record] as JSON.
+package run
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Main runs f and ends the process with the exit code that its error, or a signal, stands for. It
+// does not return, so that nothing that main has deferred is run: defer it in f.
+//
+// A panic in f is printed with its stack and has the exit code of a training error, unless it is
+// one of package torch's: that is an error like others.
+func Main(f func(ctx context.Context) error) { Program{}.Main(f) }
+
+// Program is a program that differs from what [Main] does.
+type Program struct {
+	// Name begins the messages; empty means that of the executable.
+	Name string
+
+	// Grace is how long the function may take to return after a signal; zero means 20 seconds,
+	// which is less than torchrun and Kubernetes wait before they kill.
+	Grace time.Duration
+}
+
+const defaultGrace = 20 * time.Second
+
+// Main is [Main] for that program.
+func (p Program) Main(f func(ctx context.Context) error) {
+	if p.Name == "" {
+		p.Name = filepath.Base(os.Args[0])
+	}
+	if p.Grace <= 0 {
+		p.Grace = defaultGrace
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	e := &ending{name: p.Name, stderr: os.Stderr, exit: os.Exit}
+	go e.watch(signals(), p.Grace, cancel)
+	err := call(ctx, f)
+	if errors.Is(err, flag.ErrHelp) { // help was asked for and printed; nothing was run
+		os.Exit(int(OK))
+	}
+	e.end(recordOf(err, context.Cause(ctx)))
+	select {} // the end was another goroutine's
+}
+
+// call runs f. A panic of package torch's becomes an error, any other a *panicError.
+func call(ctx context.Context, f func(ctx context.Context) error) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case torchError:
+			err = p
+		default:
+			err = &panicError{p, debug.Stack()}
+		}
+	}()
+	return f(ctx)
+}
+
+// torchError is the marker of package torch's panics.
+type torchError interface {
+	error
+	TorchError()
+}
+
+// panicError is a bug of the program.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// signals returns those that end the program, and are not ignored.
+func signals() <-chan os.Signal {
+	c := make(chan os.Signal, 2)
+	for s := range signalKinds {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	return c
+}
+
+// SignalError is the cause of a context that was cancelled by a signal.
+type SignalError struct{ Signal syscall.Signal }
+
+func (e *SignalError) Error() string { return "received " + signalKinds[e.Signal].name }
+
+// ending ends the process, once.
+type ending struct {
+	once   sync.Once
+	name   string
+	stderr io.Writer
+	exit   func(int)
+}
+
+// watch waits for signals.
+func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel context.CancelCauseFunc) {
+	first := &SignalError{(<-signals).(syscall.Signal)}
+	cancel(first)
+	fmt.Fprintf(e.stderr, "%s: %v: the run is saved and left within %v; a second signal leaves at once\n", e.name,
+		first,
+		grace)
+	select {
+	case s := <-signals:
+		second := &SignalError{s.(syscall.Signal)}
+		e.end(Record{ExitCode: second.code(), Kind: second.kind(),
+			Error: fmt.Sprintf("%v, then %v: left at once; the last checkpoint is the one before the first signal, or "+
+				"newer", first, second)})
+	case <-time.After(grace):
+		e.end(Record{ExitCode: first.code(), Kind: first.kind(),
+			Error: fmt.Sprintf("%v: not left within %v, so the process was ended; the last checkpoint is the one "+
+				"before "+
+				"the signal, or newer. It is held by %s", first, grace, holders())})
+	}
+}
+
+// end prints why the process ends, and ends it.
+func (e *ending) end(r Record) {
+	e.once.Do(func() {
+		r.Time = time.Now().UTC().Truncate(time.Millisecond)
+		if r.Error != "" {
+			fmt.Fprintf(e.stderr, "%s: %s\n", e.name, r.Error)
+		}
+		if r.stack != nil {
+			fmt.Fprintf(e.stderr, "\n%s\n", r.stack)
+		}
+		fmt.Fprintf(e.stderr, "%s\n", r.line())
+		e.exit(int(r.ExitCode))
+	})
+}

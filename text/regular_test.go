@@ -1,0 +1,34 @@
+package text
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/internal/regular"
+)
+
+// A device that never ends and a pipe that nobody writes to are refused at once, whichever file of
+// a tokenizer they stand for.
+func TestATokenizerIsMadeOfRegularFiles(t *testing.T) {
+	for _, name := range []string{tokenizerFile, vocabFile, configFile} {
+		for what, put := range map[string]func(path string) error{
+			"/dev/zero": func(path string) error { return os.Symlink("/dev/zero", path) },
+			"a pipe":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		} {
+			t.Run(name+" is "+what, func(t *testing.T) {
+				dir := t.TempDir()
+				require.NoError(t, put(filepath.Join(dir, name)))
+				if name == configFile {
+					require.NoError(t, os.WriteFile(filepath.Join(dir, vocabFile), []byte("[UNK]\n"), 0o600))
+				}
+				_, err := LoadTokenizer(dir)
+				require.ErrorIs(t, err, regular.ErrKind)
+				require.ErrorContains(t, err, name)
+			})
+		}
+	}
+}
