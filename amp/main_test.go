@@ -18,9 +18,5 @@ func TestMain(m *testing.M) {
 // elsewhere.
 func equal(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
-	if testenv.SameBits() {
-		golden.Bits(t, name, got, want)
-	} else {
-		golden.Close(t, name, got, want, 2e-2, 1e-3)
-	}
+	golden.Recorded(t, name, got, want)
 }

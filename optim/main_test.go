@@ -18,12 +18,5 @@ func TestMain(m *testing.M) {
 // elsewhere.
 func equal(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
-	switch {
-	case testenv.SameBits():
-		golden.Bits(t, name, got, want)
-	case want.DType() == torch.BFloat16:
-		golden.Close(t, name, got, want, 2e-2, 1e-2)
-	default:
-		golden.Close(t, name, got, want, 1e-5, 1e-6)
-	}
+	golden.Recorded(t, name, got, want)
 }

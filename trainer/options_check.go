@@ -78,6 +78,9 @@ func (o Options) resolved(step any) (Options, error) {
 	if err := o.checkBatcher(); err != nil {
 		return o, err
 	}
+	if err := o.checkReproducible(step); err != nil {
+		return o, err
+	}
 	if err := o.resolveBatchSize(step); err != nil {
 		return o, err
 	}
@@ -85,6 +88,23 @@ func (o Options) resolved(step any) (Options, error) {
 		return o, err
 	}
 	return o, o.resolvePush()
+}
+
+func (o *Options) checkReproducible(step any) error {
+	s, ok := step.(Reproducer)
+	switch {
+	case o.Reproducible == 0:
+		return nil
+	case o.Reproducible < 0:
+		return &OptionError{"Reproducible", fmt.Sprint(o.Reproducible), "a number of threads, or zero"}
+	case !ok:
+		return fmt.Errorf("trainer: Options.Reproducible is %d, but %T does not implement trainer.Reproducer: its numbers "+
+			"may be others on another CPU", o.Reproducible, step)
+	}
+	if err := s.Reproducible(o.Reproducible); err != nil {
+		return fmt.Errorf("trainer: Options.Reproducible is %d: %w", o.Reproducible, err)
+	}
+	return nil
 }
 
 func (o *Options) resolveRate(step any) error {

@@ -98,6 +98,12 @@ type LearningRater interface {
 	LearningRate() float64
 }
 
+// Reproducer is implemented by a [Step] that can make the same bits on every CPU.
+// [Options].Reproducible asks it to, with so many threads; an error says why it does not.
+type Reproducer interface {
+	Reproducible(threads int) error
+}
+
 // LossFilter is implemented by a [Step] that can keep nan and inf out of Report.LossSum, as
 // logging_nan_inf_filter of Hugging Face does. Where the semantics ask for it the loop calls
 // FilterLoss before each window: a micro-batch of that window whose loss is nan or inf then adds

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, "-here") { // this program again, for the cases of one set of pins
+		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+	}
 	testenv.PinBits()
 	os.Exit(testenv.Run(m))
 }

@@ -84,10 +84,11 @@ var allowed = []struct{ folder, imports string }{
 	{"compat/hezar", "internal/pyfloat compat/hezar/omegaconf models/... nn/... trainer/callback trainer/engine data " +
 		"checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
 	{"examples/...", "public examples/..."},
-	{"cmd/...", "public cmd/..."},
+	{"cmd/...", "public cmd/... internal/fingerprint"},
 
 	// What tests share.
-	{"internal/testenv", "torch torch/cuda"},
+	{"internal/fingerprint", "torch"},
+	{"internal/testenv", "torch torch/cuda internal/fingerprint"},
 	{"internal/ranktest", "dist/tcpstore"},
 	{"internal/goldencount", ""},
 	{"internal/goldencount/report", "internal/goldencount"},
@@ -120,7 +121,7 @@ var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", 
 // native are the packages that need libtorch when they run.
 var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate", "compat/pymarlin",
 	"trainer/engine", "models/...", "compat/hezar", "compat/hezar/repository", "compat/pytorchaccelerated",
-	"internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
+	"internal/tensorio", "internal/fingerprint", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {

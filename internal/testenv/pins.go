@@ -23,8 +23,6 @@ const TestPins = "GOTRAINER_TEST_PINS"
 // answer is the setting of [TestPins] that is no environment variable itself.
 const answer = "REPRODUCIBLE_ANSWER"
 
-var pinned bool
-
 // PinBits makes the numbers of this process reproducible, as those of the golden files are, but for
 // what [TestPins] replaces. Call it in TestMain: libtorch reads its settings once, when it is
 // loaded. Where the CPU cannot do it nothing is pinned: the fingerprint of its numbers is another
@@ -47,7 +45,6 @@ func PinBits() {
 			panic(err)
 		}
 	}
-	pinned = true
 }
 
 // parsePins reads the value of [TestPins].

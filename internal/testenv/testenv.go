@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -52,13 +51,6 @@ func missing(t testing.TB, reason string) {
 	}
 	t.Skip(reason)
 }
-
-// SameBits tells whether results must equal the recorded ones to the last bit: [PinBits] was called
-// and libtorch took the code paths that it asks for, which takes an x86-64 CPU with AVX2.
-var SameBits = sync.OnceValue(func() bool {
-	build, err := torch.BuildInfo()
-	return err == nil && pinned && build.CPUCapability == "AVX2" && build.Threads == 1
-})
 
 // Run runs the tests of a package, for TestMain. Where libtorch cannot be loaded it leaves out the
 // package's Examples, which have no way to skip themselves; tests say themselves what they need.

@@ -54,6 +54,7 @@ var (
 	_ trainer.Seeder         = (*Step[int, int])(nil)
 	_ trainer.LoaderObserver = (*Step[int, int])(nil)
 	_ trainer.LearningRater  = (*Step[int, int])(nil)
+	_ trainer.Reproducer     = (*Step[int, int])(nil)
 	_ trainer.LossFilter     = (*Step[int, int])(nil)
 	_ trainer.FusedUpdater   = (*Step[int, int])(nil)
 	_ trainer.Describer      = (*Step[int, int])(nil)
@@ -223,6 +224,15 @@ func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) 
 
 // Collate calls the task.
 func (s *Step[S, B]) Collate(samples []S) (B, error) { return s.task.Collate(samples) }
+
+// Reproducible is [torch.Reproducible]: libtorch is loaded by now, so it is an error unless the
+// program asked before its first tensor. Of a GPU nothing is promised.
+func (s *Step[S, B]) Reproducible(threads int) error {
+	if device := s.options.Device; device != torch.CPU {
+		return fmt.Errorf("engine: reproducible numbers are those of the CPU, and the model is on %v", device)
+	}
+	return torch.Reproducible(threads)
+}
 
 // Seed restarts the default generators of all devices, and makes the model anew if the Step is one
 // of [NewFromInit].

@@ -232,12 +232,5 @@ func compareGrad(t *testing.T, c Case, p torch.Named) {
 // near compares bits where this CPU can give them.
 func near(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
-	switch {
-	case testenv.SameBits():
-		golden.Bits(t, name, got, want)
-	case got.DType() == torch.BFloat16:
-		golden.Close(t, name, got, want, 2e-2, 1e-2)
-	default:
-		golden.Close(t, name, got, want, 1e-4, 1e-6)
-	}
+	golden.Recorded(t, name, got, want)
 }
