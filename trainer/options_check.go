@@ -98,7 +98,8 @@ func (o *Options) checkReproducible(step any) error {
 	case o.Reproducible < 0:
 		return &OptionError{"Reproducible", fmt.Sprint(o.Reproducible), "a number of threads, or zero"}
 	case !ok:
-		return fmt.Errorf("trainer: Options.Reproducible is %d, but %T does not implement trainer.Reproducer: its numbers "+
+		return fmt.Errorf("trainer: Options.Reproducible is %d, but %T does not implement trainer.Reproducer: its "+
+			"numbers "+
 			"may be others on another CPU", o.Reproducible, step)
 	}
 	if err := s.Reproducible(o.Reproducible); err != nil {

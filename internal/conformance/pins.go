@@ -74,7 +74,8 @@ func (v *verdicts) replayByPins(ctx context.Context, cases []string, o caseOptio
 }
 
 // replayApart runs cases in a process of this program with the environment, and reads its lines.
-func (v *verdicts) replayApart(ctx context.Context, cases, environment []string, o caseOptions, problems io.Writer) error {
+func (v *verdicts) replayApart(ctx context.Context, cases, environment []string, o caseOptions,
+	problems io.Writer) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err

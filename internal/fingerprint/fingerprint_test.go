@@ -18,9 +18,9 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// TestPythonHasTheSameFingerprint holds this package against its twin, scripts/golden/fingerprint.py:
-// what the golden scripts wrote beside their files is what this machine computes, if its numbers
-// are theirs.
+// TestPythonHasTheSameFingerprint holds this package against its twin,
+// scripts/golden/fingerprint.py: what the golden scripts wrote beside their files is what this
+// machine computes, if its numbers are theirs.
 func TestPythonHasTheSameFingerprint(t *testing.T) {
 	testenv.RequireTorch(t)
 	here := fingerprint.Here()

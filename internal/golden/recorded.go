@@ -2,18 +2,12 @@ package golden
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
 )
-
-// lastPlaces is by how many last places a number may differ from one of another machine. A last
-// place is that of the greatest number of the tensor: sums cancel, so a small element can have the
-// errors of great ones.
-const lastPlaces = 64
 
 // Recorded compares a result with the one that PyTorch recorded. Where this process makes the
 // numbers of the golden files ([testenv.SameBits]) every bit must be equal. Elsewhere elements may
@@ -36,12 +30,12 @@ func RecordedIn(t testing.TB, name string, got, want torch.Tensor, computed torc
 	if equal {
 		return
 	}
-	place := lastPlace(computed)
-	if testenv.SameBits() || place == 0 {
+	may := precisionOf(computed)
+	if testenv.SameBits() || may.places == 0 {
 		bits(t, name, got, want)
 		return
 	}
-	outside(t, name, numbers(got), numbers(want), place)
+	outside(t, name, numbers(got), numbers(want), may)
 }
 
 // RecordedNumbers is [Recorded] for losses, norms and other numbers that are no tensor and were
@@ -58,16 +52,16 @@ func RecordedNumbers(t testing.TB, name string, got, want []float64) {
 	}
 	comparisons(t).add(equal)
 	if !equal {
-		place := lastPlace(torch.Float32)
+		may := precisionOf(torch.Float32)
 		if testenv.SameBits() {
-			place = 0
+			may.places = 0
 		}
-		outside(t, name, got, want, place)
+		outside(t, name, got, want, may)
 	}
 }
 
-// outside reports the first number that differs from the wanted one by more than some last places.
-func outside(t testing.TB, name string, got, want []float64, place float64) {
+// outside reports the first number that differs from the wanted one by more than it may.
+func outside(t testing.TB, name string, got, want []float64, may precision) {
 	t.Helper()
 	greatest := 0.0
 	for _, n := range want {
@@ -77,32 +71,37 @@ func outside(t testing.TB, name string, got, want []float64, place float64) {
 	}
 	for i := range want {
 		d := math.Abs(got[i] - want[i])
-		if same(got[i], want[i]) || d <= lastPlaces*place*greatest {
+		if same(got[i], want[i]) || d <= may.places*may.last*greatest {
 			continue
 		}
-		may := ""
-		if place > 0 {
-			may = fmt.Sprintf(": they differ by %.0f last places of the greatest number, %v, and may by %d",
-				d/(place*greatest), greatest, lastPlaces)
-		}
-		t.Errorf("%s: number %d of %d is %v, want %v%s", name, i, len(want), got[i], want[i], may)
+		t.Errorf("%s: number %d of %d is %v, want %v: they differ by %.3g last places of the greatest number, %v, "+
+			"and may "+
+			"by %g", name, i, len(want), got[i], want[i], d/(may.last*greatest), greatest, may.places)
 		return
 	}
 }
 
 func same(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
-// lastPlace is that of 1 in a floating-point type, 0 for the others: they have none.
-func lastPlace(d torch.DType) float64 {
+// precision says by how much numbers of different machines may differ: by so many last places of
+// the greatest number of their tensor, since sums cancel and a small element has the errors of the
+// great ones. In half precision the results of few operations follow each other, in single and
+// double those of many.
+type precision struct {
+	places float64 // 0: by nothing
+	last   float64 // the last place of 1
+}
+
+func precisionOf(d torch.DType) precision {
 	switch d {
 	case torch.Float64, torch.Complex128:
-		return 0x1p-52
+		return precision{64, 0x1p-52}
 	case torch.Float32, torch.Complex64:
-		return 0x1p-23
+		return precision{64, 0x1p-23}
 	case torch.Float16:
-		return 0x1p-10
+		return precision{4, 0x1p-10}
 	case torch.BFloat16:
-		return 0x1p-7
+		return precision{4, 0x1p-7}
 	}
-	return 0
+	return precision{}
 }

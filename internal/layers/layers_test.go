@@ -65,6 +65,7 @@ var allowed = []struct{ folder, imports string }{
 	{"cgotorch/gen", ""},
 	{"torch", "cgotorch"},
 	{"torch/cuda", "cgotorch torch"},
+	{"internal/fingerprint", "torch"},
 	{"amp", "torch"},
 	{"internal/tensorio", "safetensors torch"},
 	{"nn/...", "torch safetensors safetensors/pickle internal/tensorio nn/..."},
@@ -87,7 +88,6 @@ var allowed = []struct{ folder, imports string }{
 	{"cmd/...", "public cmd/... internal/fingerprint"},
 
 	// What tests share.
-	{"internal/fingerprint", "torch"},
 	{"internal/testenv", "torch torch/cuda internal/fingerprint"},
 	{"internal/ranktest", "dist/tcpstore"},
 	{"internal/goldencount", ""},

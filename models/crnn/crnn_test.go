@@ -69,7 +69,7 @@ func TestSameSeedGivesHezarsWeights(t *testing.T) {
 	var names []string
 	for _, p := range nn.Params(m) {
 		names = append(names, p.Name)
-		if sum(p.Tensor.Bytes()) != r.InitialSHA256[p.Name] {
+		if testenv.SameBits() && sum(p.Tensor.Bytes()) != r.InitialSHA256[p.Name] {
 			t.Errorf("%s has other bits than Hezar's", p.Name)
 		}
 	}

@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/go
 import pins  # noqa: E402, F401
 
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", CUDA_VISIBLE_DEVICES="")
+import fingerprint  # noqa: E402
 import torch  # noqa: E402
 from goldenfile import save_file  # noqa: E402
 
@@ -62,6 +63,8 @@ def main():
             sys.exit(f"{folder}: recording failed, see {folder}.log")
         os.remove(f"{folder}.log")
         print("recorded", folder, flush=True)
+    if pathlib.Path(root).resolve().parent.name == "testdata":
+        fingerprint.hold(pathlib.Path(root).resolve().parent)
 
 
 if __name__ == "__main__":
