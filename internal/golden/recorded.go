@@ -15,12 +15,26 @@ import (
 // it did.
 func Recorded(t testing.TB, name string, got, want torch.Tensor) {
 	t.Helper()
-	RecordedIn(t, name, got, want, want.DType())
+	recorded(t, name, got, want, precisionOf(want.DType()))
+}
+
+// RecordedWithin is [Recorded] with so many last places for other machines: of algorithms that
+// enlarge differences.
+func RecordedWithin(t testing.TB, name string, got, want torch.Tensor, places float64) {
+	t.Helper()
+	may := precisionOf(want.DType())
+	may.places = max(may.places, places)
+	recorded(t, name, got, want, may)
 }
 
 // RecordedIn is [Recorded] for results that were computed in another precision than they have:
 // under autocast last places are those of bfloat16.
 func RecordedIn(t testing.TB, name string, got, want torch.Tensor, computed torch.DType) {
+	t.Helper()
+	recorded(t, name, got, want, precisionOf(computed))
+}
+
+func recorded(t testing.TB, name string, got, want torch.Tensor, may precision) {
 	t.Helper()
 	if !sameKind(t, name, got, want) {
 		return
@@ -30,8 +44,7 @@ func RecordedIn(t testing.TB, name string, got, want torch.Tensor, computed torc
 	if equal {
 		return
 	}
-	may := precisionOf(computed)
-	if testenv.SameBits() || may.places == 0 {
+	if testenv.SameBits() || may.last == 0 {
 		bits(t, name, got, want)
 		return
 	}
@@ -63,7 +76,7 @@ func RecordedNumbers(t testing.TB, name string, got, want []float64) {
 // outside reports the first number that differs from the wanted one by more than it may.
 func outside(t testing.TB, name string, got, want []float64, may precision) {
 	t.Helper()
-	greatest := 0.0
+	greatest := leastScale
 	for _, n := range want {
 		if n = math.Abs(n); n > greatest && !math.IsInf(n, 0) {
 			greatest = n
@@ -82,6 +95,10 @@ func outside(t testing.TB, name string, got, want []float64, may precision) {
 }
 
 func same(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+
+// leastScale is the least that counts as the greatest number of a tensor: golden inputs are of the
+// order of one, and a gradient that vanishes has their errors.
+const leastScale = 1.0 / 8
 
 // precision says by how much numbers of different machines may differ: by so many last places of
 // the greatest number of their tensor, since sums cancel and a small element has the errors of the
