@@ -87,9 +87,8 @@ func outside(t testing.TB, name string, got, want []float64, may precision) {
 		if same(got[i], want[i]) || d <= may.places*may.last*greatest {
 			continue
 		}
-		t.Errorf("%s: number %d of %d is %v, want %v: they differ by %.3g last places of the greatest number, %v, "+
-			"and may "+
-			"by %g", name, i, len(want), got[i], want[i], d/(may.last*greatest), greatest, may.places)
+		t.Errorf("%s: number %d of %d is %v, want %v: they differ by %.3g last places of %v, and may by %g", name, i,
+			len(want), got[i], want[i], d/(may.last*greatest), greatest, may.places)
 		return
 	}
 }
