@@ -55,19 +55,19 @@ func TestTrainingUnderAutocastEqualsPyTorch(t *testing.T) {
 					amp.Autocast(torch.CPU, amp.BF16, func() {
 						logits := model.forward(params, x)
 						loss = logits.CrossEntropyLoss(y, torch.Tensor{}, torch.ReductionMean, -100, 0)
-						equal(t, at+"logits", logits.Detach(), g.Tensor(at+"logits"))
+						equalBF16(t, at+"logits", logits.Detach(), g.Tensor(at+"logits"))
 					})
-					equal(t, at+"loss", loss.Detach(), g.Tensor(at+"loss"))
+					equalBF16(t, at+"loss", loss.Detach(), g.Tensor(at+"loss"))
 					loss.Backward()
 					for n, p := range params {
-						equal(t, at+"grad."+n, p.Grad(), g.Tensor(at+"grad."+n))
+						equalBF16(t, at+"grad."+n, p.Grad(), g.Tensor(at+"grad."+n))
 					}
 					opt.Step(0.01)
 					opt.ZeroGrad()
 				})
 			}
 			for n, p := range params {
-				equal(t, name+"/final."+n, p, g.Tensor(name+"/final."+n))
+				equalBF16(t, name+"/final."+n, p, g.Tensor(name+"/final."+n))
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func TestNestedRegionsEqualPyTorch(t *testing.T) {
 				d = c.Linear(w, torch.Tensor{})
 			})
 			for name, got := range map[string]torch.Tensor{"a": a, "b": b, "c": c, "d": d} {
-				equal(t, name, got, g.Tensor("nested/"+name))
+				equalBF16(t, name, got, g.Tensor("nested/"+name))
 			}
 		})
 	}

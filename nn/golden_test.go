@@ -72,11 +72,7 @@ func forward(m any, a about, in map[string]torch.Tensor) map[string]torch.Tensor
 // compare demands the same bits where the machine can give them.
 func compare(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
-	if testenv.SameBits() {
-		golden.Bits(t, name, got, want)
-	} else {
-		golden.Close(t, name, got, want, 1e-5, 1e-6)
-	}
+	golden.Recorded(t, name, got, want)
 }
 
 // section returns the tensors whose names begin with a prefix, by the rest.

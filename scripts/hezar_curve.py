@@ -18,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 
-PINS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
-        "TOKENIZERS_PARALLELISM": "false"}
-os.environ.update(PINS)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "golden"))
+import pins  # noqa: E402, F401
+
+os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 import torch
 from hezar.data import OCRDataset, OCRDatasetConfig
 from hezar.models import CRNNImage2Text, CRNNImage2TextConfig

@@ -19,11 +19,7 @@ type tensors = []torch.Tensor
 // same compares to the last bit where the processor computes as the recording one did.
 func same(t *testing.T, g *golden.File, key string, got torch.Tensor) {
 	t.Helper()
-	if testenv.SameBits() {
-		golden.Bits(t, key, got, g.Tensor(key))
-	} else {
-		golden.Close(t, key, got, g.Tensor(key), 1e-4, 1e-5)
-	}
+	golden.Recorded(t, key, got, g.Tensor(key))
 }
 
 func TestCheckpointsGiveTheBitsOfTorchUtilsCheckpoint(t *testing.T) {

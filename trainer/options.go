@@ -61,6 +61,10 @@ type Options struct {
 
 	Seed     uint64 // of the step's random numbers and of the order of samples; zero: 42
 	DataSeed uint64 // of the order of samples alone; zero: Seed
+	// Reproducible, if positive, demands the same bits on every CPU with AVX2, with so many threads
+	// in one operator. New fails where the process was not begun for it: torch.Reproducible, or
+	// GOTRAINER_REPRODUCIBLE in the environment.
+	Reproducible int
 
 	// when to evaluate; default: after every epoch if Fit is given a validation set (Hugging Face:
 	// never)

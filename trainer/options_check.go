@@ -78,10 +78,28 @@ func (o Options) resolved(can About) (Options, error) {
 	if err := o.checkBatcher(); err != nil {
 		return o, err
 	}
+	if err := o.checkReproducible(can); err != nil {
+		return o, err
+	}
 	if err := o.resolveFiles(); err != nil {
 		return o, err
 	}
 	return o, o.resolvePush()
+}
+
+func (o *Options) checkReproducible(can About) error {
+	switch {
+	case o.Reproducible < 0:
+		return &OptionError{"Reproducible", strconv.Itoa(o.Reproducible), "a number of threads, or zero"}
+	case o.Reproducible == 0 || o.Reproducible == can.Reproducible:
+		return nil
+	case can.Reproducible > 0:
+		return &OptionError{"Reproducible", strconv.Itoa(o.Reproducible),
+			fmt.Sprintf("%d, the threads that the process was begun with", can.Reproducible)}
+	}
+	return &OptionError{"Reproducible", strconv.Itoa(o.Reproducible), "0, since the step's numbers may be others on " +
+		"another machine; package engine's are not if torch.Reproducible is called, or GOTRAINER_REPRODUCIBLE set, " +
+		"before the first tensor of the program, and the model is on the CPU"}
 }
 
 func (o *Options) resolveRate(can About) error {

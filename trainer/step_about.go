@@ -14,6 +14,9 @@ type About struct {
 	// Fused is whether an update that loss scaling skips is left out inside the kernel of the
 	// optimizer: see semantics.Rules.FusedHidesSkips.
 	Fused bool
+	// Reproducible is the number of threads with which the step makes the same bits on every CPU:
+	// see [Options].Reproducible. Zero: its numbers may be others on another machine.
+	Reproducible int
 	// MakesModel is whether Seed makes the model itself: model_init of Hugging Face.
 	MakesModel bool
 

@@ -4,17 +4,20 @@ Writes two_processes.safetensors, with one entry per process where they may diff
 """
 
 import os
-
-os.environ.update(
-    ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", ACCELERATE_USE_CPU="true"
-)
-
+import pathlib
 import socket
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
+os.environ["ACCELERATE_USE_CPU"] = "true"
 
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration, DistributedDataParallelKwargs
 from accelerate.utils import set_seed
-from safetensors.torch import load_file, save_file
+from goldenfile import save_file
+from safetensors.torch import load_file
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 

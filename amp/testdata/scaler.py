@@ -6,12 +6,14 @@ parameters after update K; x, y, weight, bias what it starts from. Metadata: the
 
 import json
 import os
+import pathlib
+import sys
 
-for key, value in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[key] = value
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
 
 import torch
-from safetensors.torch import save_file
+from goldenfile import save_file
 
 UPDATES = 14
 POISON = {2: ("weight", float("inf")), 3: ("bias", float("nan")), 8: ("weight", float("-inf"))}

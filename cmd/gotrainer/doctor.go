@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gotrainer/gotrainer/internal/fingerprint"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -23,24 +24,26 @@ type doctorCommand struct{}
 // Run is called by kong. It fails if training could not start.
 func (*doctorCommand) Run() error {
 	d := doctor{
-		out:     os.Stdout,
-		build:   torch.BuildInfo,
-		compute: compute,
-		gpu:     nvidiaDriver,
-		root:    torch.InstallRoot(),
-		env:     os.Getenv,
+		out:         os.Stdout,
+		build:       torch.BuildInfo,
+		compute:     compute,
+		fingerprint: func() string { return fingerprint.Here().String() },
+		gpu:         nvidiaDriver,
+		root:        torch.InstallRoot(),
+		env:         os.Getenv,
 	}
 	return d.examine()
 }
 
 // doctor examines through functions, so that a test can be a machine with a fault.
 type doctor struct {
-	out     io.Writer
-	build   func() (torch.Build, error)
-	compute func(device torch.Device) error
-	gpu     func() string // version of the NVIDIA driver; empty: there is none
-	root    string        // the install root
-	env     func(string) string
+	out         io.Writer
+	build       func() (torch.Build, error)
+	compute     func(device torch.Device) error
+	fingerprint func() string // of the numbers that libtorch makes here
+	gpu         func() string // version of the NVIDIA driver; empty: there is none
+	root        string        // the install root
+	env         func(string) string
 }
 
 // examine prints what there is and returns what keeps a program from training.
@@ -61,6 +64,15 @@ func (d *doctor) examine() error {
 	d.line("libcgotorch", "%s (ABI %s)", b.Library, b.ABI)
 	d.line("CPU kernels", "%s", b.CPUCapability)
 	d.line("threads", "%d within one operator (torch.SetThreads)", b.Threads)
+	if b.Reproducible > 0 {
+		d.line("numbers", "reproducible on every CPU with AVX2, with threads = %d", b.Reproducible)
+	} else {
+		d.line("numbers", "those of this kind of CPU (GOTRAINER_REPRODUCIBLE=1 makes them the same on all with AVX2)")
+	}
+	if d.env("GOTRAINER_MKL") == "native" {
+		d.line("MKL", "is left as it is, by GOTRAINER_MKL=native: on a CPU that is not Intel's its numbers are others")
+	}
+	d.line("fingerprint", "%s of these numbers", d.fingerprint())
 	if b.KeepsMalloc {
 		d.line("malloc", "keeps large blocks for the next step (GOTRAINER_MALLOC=trim gives them back)")
 	} else {
@@ -92,7 +104,8 @@ func (d *doctor) line(name, format string, args ...any) {
 // set.
 func (d *doctor) environment() {
 	for _, name := range []string{
-		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "LD_LIBRARY_PATH", "LD_PRELOAD",
+		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "GOTRAINER_REPRODUCIBLE", "GOTRAINER_MKL",
+		"LD_LIBRARY_PATH", "LD_PRELOAD",
 		"CUDA_VISIBLE_DEVICES",
 		"OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMAXPROCS", "ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA",
 	} {

@@ -26,10 +26,11 @@ func healthy(t *testing.T, out *bytes.Buffer) *doctor {
 			return torch.Build{Version: "2.11.0", Library: "/r/libcgotorch-abc.so", LibTorch: "/r", ABI: "abc",
 				CPUCapability: "AVX2", Threads: 3, KeepsMalloc: true}, nil
 		},
-		compute: func(torch.Device) error { return nil },
-		gpu:     func() string { return "" },
-		root:    root,
-		env:     func(string) string { return "" },
+		compute:     func(torch.Device) error { return nil },
+		fingerprint: func() string { return "7873f94a0b84" },
+		gpu:         func() string { return "" },
+		root:        root,
+		env:         func(string) string { return "" },
 	}
 }
 
@@ -42,7 +43,8 @@ func TestDoctorTellsWhatThereIs(t *testing.T) {
 	}
 	for _, want := range []string{
 		"libtorch       2.11.0 in /r\n", "(ABI abc)\n", "CPU kernels    AVX2\n", "threads        3 within",
-		"keeps large blocks",
+		"keeps large blocks", "numbers        those of this kind of CPU (GOTRAINER_REPRODUCIBLE=1",
+		"fingerprint    7873f94a0b84 of",
 		": 3 MB\n", "MB free\n", "environment    OMP_NUM_THREADS=7\n", "device         cpu computes",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -54,6 +56,23 @@ func TestDoctorTellsWhatThereIs(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "CUDA") {
 		t.Errorf("speaks of CUDA on a machine without:\n%s", &out)
+	}
+}
+
+func TestDoctorTellsWhetherNumbersAreReproducible(t *testing.T) {
+	var out bytes.Buffer
+	d := healthy(t, &out)
+	build := d.build
+	d.build = func() (torch.Build, error) { b, err := build(); b.Reproducible = 2; return b, err }
+	d.env = func(name string) string { return map[string]string{"GOTRAINER_MKL": "native"}[name] }
+	if err := d.examine(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"numbers        reproducible on every CPU with AVX2, with threads = 2\n",
+		"MKL            is left as it is, by GOTRAINER_MKL=native", "environment    GOTRAINER_MKL=native\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("output lacks %q:\n%s", want, &out)
+		}
 	}
 }
 

@@ -9,9 +9,12 @@ Made for torch 2.11.0, transformers 5.17, accelerate 1.15.
 import argparse
 import csv
 import os
+import pathlib
+import sys
 
-for name, value in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[name] = value  # read once, when torch is imported
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch

@@ -16,7 +16,6 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/internal/conformance/vectors"
-	"github.com/gotrainer/gotrainer/internal/testenv"
 )
 
 // caseOptions say how cases are run.
@@ -25,6 +24,7 @@ type caseOptions struct {
 	traces string // folder that our traces are written to; empty: none are kept
 	data   string // folder of the pictures that vectors mention
 	json   bool   // a JSON object per line instead of text
+	here   bool   // on the code paths of this process's environment, not those of each recording
 }
 
 // outcome is how a case ended. Its fields are those of a line of -json.
@@ -53,37 +53,68 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s %s: %s", o.Verdict, o.Case, firstLine(o.Reason))
 }
 
-// runCases replays every case below the folders and compares, and returns the exit status.
+// runCases replays every case below the folders and compares, and returns the exit status. Cases
+// that were recorded on the same code paths share a process: see byPins.
 func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems io.Writer) int {
 	cases, err := findCases(dirs, o.only)
 	if err != nil {
 		fmt.Fprintln(problems, "conformance:", err)
 		return 2
 	}
-	testenv.PinBits() // libtorch reads it when it is loaded, which the first case does
-	counts, total := map[string]int{}, 0
-	for _, dir := range cases {
-		if ctx.Err() != nil {
-			fmt.Fprintln(problems, "conformance:", context.Cause(ctx))
-			return 2
-		}
-		for _, result := range judgeAll(ctx, dir, o) {
-			total++
-			counts[result.Verdict]++
-			printLine(out, result, o.json)
-		}
-	}
-	if o.json {
-		printLine(out, map[string]int{"cases": total, "bitwise": counts[bitwise], "within_tolerance": counts[within],
-			"failed": counts[failed], "unsupported": counts[unsupported]}, true)
+	v := &verdicts{out: out, json: o.json, counts: map[string]int{}}
+	if o.here {
+		err = v.replay(ctx, cases, o)
 	} else {
-		fmt.Fprintf(out, "%d cases: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", total,
-			counts[bitwise], counts[within], counts[failed], counts[unsupported])
+		err = v.replayByPins(ctx, cases, o, problems)
 	}
-	if counts[failed]+counts[unsupported] > 0 || len(cases) == 0 {
+	if err != nil {
+		fmt.Fprintln(problems, "conformance:", err)
+		return 2
+	}
+	return v.sum()
+}
+
+// verdicts prints outcomes and counts them.
+type verdicts struct {
+	out    io.Writer
+	json   bool
+	total  int
+	counts map[string]int // by verdict
+}
+
+func (v *verdicts) add(result outcome) {
+	v.total++
+	v.counts[result.Verdict]++
+	printLine(v.out, result, v.json)
+}
+
+// sum prints the last line and returns the exit status.
+func (v *verdicts) sum() int {
+	if v.json {
+		printLine(v.out, map[string]int{"cases": v.total, "bitwise": v.counts[bitwise],
+			"within_tolerance": v.counts[within], "failed": v.counts[failed], "unsupported": v.counts[unsupported]},
+			true)
+	} else {
+		fmt.Fprintf(v.out, "%d cases: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", v.total,
+			v.counts[bitwise], v.counts[within], v.counts[failed], v.counts[unsupported])
+	}
+	if v.counts[failed]+v.counts[unsupported] > 0 || v.total == 0 {
 		return 1
 	}
 	return 0
+}
+
+// replay runs cases in this process.
+func (v *verdicts) replay(ctx context.Context, cases []string, o caseOptions) error {
+	for _, dir := range cases {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		for _, result := range judgeAll(ctx, dir, o) {
+			v.add(result)
+		}
+	}
+	return nil
 }
 
 func printLine(out io.Writer, v any, asJSON bool) {

@@ -6,20 +6,21 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, "-here") { // this program again, for the cases of one set of pins
+		os.Exit(command(os.Args[1:], os.Stdout, os.Stderr))
+	}
 	testenv.PinBits()
 	os.Exit(testenv.Run(m))
 }
-
-// rootsOfMKL are the recorded runs whose optimizer takes roots by MKL, which rounds them as the
-// make of the CPU does: see docs/conformance.md.
-var rootsOfMKL = map[string]bool{"accelerate/names_collide": true, "accelerate/resume_accum": true}
 
 // TestRecordedRuns replays the runs in testdata, which scripts/conformance/record.py recorded.
 func TestRecordedRuns(t *testing.T) {
@@ -31,34 +32,42 @@ func TestRecordedRuns(t *testing.T) {
 	for _, dir := range cases {
 		t.Run(caseName(dir), func(t *testing.T) {
 			o := judge(t.Context(), dir, "")
-			if o.Verdict != bitwise && (o.Verdict != within || testenv.SameBits() && !rootsOfMKL[o.Case]) {
+			if o.Verdict != bitwise && (o.Verdict != within || testenv.SameBits()) {
 				t.Error(o)
 			}
 		})
 	}
 }
 
-// TestSharedRecordings replays every recording of a checkout beside this one.
+// TestSharedRecordings replays every recording of a checkout beside this one, each on the code
+// paths that it was recorded on.
 func TestSharedRecordings(t *testing.T) {
 	testenv.RequireTorch(t)
-	const root = "../../../shared/conformance/cases"
-	for _, peer := range []string{"hf", "accelerate", "course"} {
-		dir := filepath.Join(root, peer)
-		if _, err := os.Stat(dir); err != nil {
-			t.Skipf("the recorded runs are not here: %v", err)
-		}
-		cases, err := findCases([]string{dir}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, dir := range cases {
-			t.Run(caseName(dir), func(t *testing.T) {
-				if o := judge(t.Context(), dir, ""); o.Verdict != bitwise && o.Verdict != within {
-					t.Error(o)
-				}
-			})
+	if build, err := torch.BuildInfo(); err != nil || build.Reproducible == 0 {
+		t.Skip("the code paths of the recordings take a CPU with AVX2")
+	}
+	const root = "../../../shared/conformance/"
+	if _, err := os.Stat(root); err != nil {
+		t.Skipf("the recorded runs are not here: %v", err)
+	}
+	var out, problems bytes.Buffer
+	if status := command([]string{"-data", "../../../shared/data", root + "cases", root + "cases_reproducible"}, &out,
+		&problems); status != 0 {
+		t.Errorf("status %d; lines that are not good, and the sum:\n%s%s", status, notGood(out.String()), &problems)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	t.Log(lines[len(lines)-1])
+}
+
+// notGood are the lines of cases that failed or are not supported, and the last.
+func notGood(lines string) string {
+	var list []string
+	for line := range strings.Lines(lines) {
+		if !strings.HasPrefix(line, bitwise) && !strings.HasPrefix(line, within) {
+			list = append(list, line)
 		}
 	}
+	return strings.Join(list, "")
 }
 
 // altered copies a case with parts of one of its files replaced.

@@ -1,12 +1,13 @@
 // Command conformance holds gotrainer against what other projects computed, and prints a line for
 // every entry:
 //
-//	go run ./internal/conformance [-json] [-case NAME] [-traces DIR] DIR...
+//	go run ./internal/conformance [-json] [-here] [-case NAME] [-traces DIR] DIR...
 //	go run ./internal/conformance -expected FILE...
 //
 // The first form replays recorded training runs, and other recorded results (package vectors): it
 // looks for cases (folders with a spec.json) in the folders, runs each with the public API, and
-// compares what happened with what the recorded trainer did, to the last bit. docs/conformance.md
+// compares what happened with what the recorded trainer did, to the last bit. It runs on the code
+// paths that the case was recorded on (pins.go). docs/conformance.md
 // describes the format and the judgement. The second reads JSON files of expected values (package
 // internal/expected) by their form.
 //
@@ -40,9 +41,12 @@ func command(args []string, out, problems io.Writer) int {
 	var o caseOptions
 	flags.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	flags.StringVar(&o.only, "case", "", "run only the case of this name, or peer/name")
+	flags.BoolVar(&o.here, "here", false, "replay on the code paths of this process's environment, not those that "+
+		"each case was recorded on")
 	flags.StringVar(&o.traces, "traces", "", "keep the traces that are made, in a folder peer/name in this one")
 	flags.Usage = func() {
-		fmt.Fprintln(problems, "usage: conformance [-json] [-case NAME] [-traces FOLDER] [-data FOLDER] FOLDER...")
+		fmt.Fprintln(problems, "usage: conformance [-json] [-here] [-case NAME] [-traces FOLDER] [-data FOLDER] "+
+			"FOLDER...")
 		fmt.Fprintln(problems, "       conformance -expected [-data FOLDER] FILE...")
 		flags.PrintDefaults()
 	}

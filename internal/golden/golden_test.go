@@ -91,3 +91,52 @@ func TestWhatIsNotInTheFileFailsTheTest(t *testing.T) {
 		t.Errorf("Tensor of no tensor says %q", got)
 	}
 }
+
+func TestNumbersOfOtherMachinesMayDifferByLastPlaces(t *testing.T) {
+	single, half := precisionOf(torch.Float32), precisionOf(torch.BFloat16)
+	for _, c := range []struct {
+		claim     string
+		got, want []float64
+		may       precision
+		report    string
+	}{
+		{"equal", []float64{1, math.NaN(), math.Inf(1)}, []float64{1, math.NaN(), math.Inf(1)}, single, ""},
+		{"some last places", []float64{1 + 60*0x1p-23}, []float64{1}, single, ""},
+		{"too many", []float64{1, 1 + 70*0x1p-23}, []float64{1, 1}, single,
+			"x: number 1 of 2 is 1.0000083446502686, want 1: they differ by 70 last places of 1, and may by 64"},
+		{"of the greatest number", []float64{100, 1 + 70*0x1p-23}, []float64{100, 1}, single, ""},
+		{"of an eighth at least", []float64{60 * 0x1p-26}, []float64{0}, single, ""},
+		{"an infinity", []float64{math.Inf(1)}, []float64{1}, single, "number 0 of 1 is +Inf, want 1"},
+		{"another infinity", []float64{math.Inf(-1)}, []float64{math.Inf(1)}, single, "number 0 of 1 is -Inf"},
+		{"no number", []float64{math.NaN()}, []float64{1}, single, "number 0 of 1 is NaN"},
+		{"in half precision", []float64{1 + 3*0x1p-7}, []float64{1}, half, ""},
+		{"too many in half precision", []float64{1 + 5*0x1p-7}, []float64{1}, half, "differ by 5 last places"},
+		{"not at all", []float64{1 + 0x1p-52}, []float64{1}, precision{}, "want 1"},
+	} {
+		r := &recorder{TB: t}
+		outside(r, "x", c.got, c.want, c.may)
+		got := strings.Join(r.reports, "\n")
+		if (c.report == "") != (got == "") || !strings.Contains(got, c.report) {
+			t.Errorf("%s: reports %q, want %q", c.claim, got, c.report)
+		}
+	}
+}
+
+func TestRecordedValuesAreComparedByTheirBitsOrTheirLastPlaces(t *testing.T) {
+	testenv.RequireTorch(t)
+	next := torch.From([]float32{math.Nextafter32(1, 2)})
+	for _, same := range []bool{true, false} {
+		r := &recorder{TB: t}
+		if testenv.SameBits() == same {
+			Recorded(r, "x", next, torch.From([]float32{1}))
+			RecordedNumbers(r, "loss", []float64{1 + 0x1p-23}, []float64{1})
+			if got := len(r.reports); (got == 2) != same {
+				t.Errorf("same numbers: %t; reports %q", same, r.reports)
+			}
+		}
+		Recorded(r, "counts", torch.From([]int64{1}), torch.From([]int64{2}))
+		if got := r.reports[len(r.reports)-1]; !strings.Contains(got, "counts: 1 of 1 elements differ in their bits") {
+			t.Errorf("integers have no last places; reports %q", got)
+		}
+	}
+}

@@ -84,7 +84,7 @@ func (c *Case) Compare(equal bool) {
 	}
 }
 
-// Explain says why bits of this case may differ. The first reason counts.
+// Explain says why bits of this case may differ. The first reason counts; an empty one is none.
 func (c *Case) Explain(reason string) {
 	if c == nil {
 		return

@@ -66,6 +66,7 @@ var allowed = []struct{ folder, imports string }{
 	{"cgotorch/gen", ""},
 	{"torch", "cgotorch"},
 	{"torch/cuda", "cgotorch torch"},
+	{"internal/fingerprint", "torch"},
 	{"amp", "torch"},
 	{"internal/tensorio", "safetensors torch"},
 	{"nn/...", "torch safetensors safetensors/pickle internal/tensorio nn/..."},
@@ -90,10 +91,10 @@ var allowed = []struct{ folder, imports string }{
 		"nn/... trainer/callback trainer/engine data " +
 		"checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
 	{"examples/...", "public examples/..."},
-	{"cmd/...", "public cmd/..."},
+	{"cmd/...", "public cmd/... internal/fingerprint"},
 
 	// What tests share.
-	{"internal/testenv", "torch torch/cuda"},
+	{"internal/testenv", "torch torch/cuda internal/fingerprint"},
 	{"internal/peak", ""},
 	{"internal/ranktest", "dist/tcpstore"},
 	{"internal/goldencount", ""},
@@ -132,7 +133,8 @@ var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", 
 var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate",
 	"compat/internal/torchsave", "compat/pymarlin",
 	"trainer/engine", "models/...", "compat/hezar", "compat/hezar/repository", "compat/pytorchaccelerated",
-	"internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
+	"internal/tensorio", "internal/fingerprint", "internal/testenv", "internal/golden", "internal/gradcheck",
+	"internal/expected"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {

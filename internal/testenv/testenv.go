@@ -16,7 +16,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -52,45 +51,6 @@ func missing(t testing.TB, reason string) {
 	}
 	t.Skip(reason)
 }
-
-// pins choose the code paths of libtorch, MKL and oneDNN that the recorded runs took; other paths
-// differ in last bits.
-var pins = map[string]string{
-	"ATEN_CPU_CAPABILITY": "avx2",
-	"MKL_CBWR":            "COMPATIBLE",
-	"ONEDNN_MAX_CPU_ISA":  "AVX2",
-	"OMP_NUM_THREADS":     "1",
-	"MKL_NUM_THREADS":     "1",
-}
-
-var pinned bool
-
-// PinBits chooses the code paths of the recorded runs for this process. Call it in TestMain:
-// libtorch reads the environment once, when it is loaded.
-func PinBits() {
-	for name, value := range pins {
-		if err := os.Setenv(name, value); err != nil {
-			panic(err)
-		}
-	}
-	pinned = true
-}
-
-// Pins returns the environment of the recorded runs, for child processes.
-func Pins() []string {
-	var env []string
-	for name, value := range pins {
-		env = append(env, name+"="+value)
-	}
-	return env
-}
-
-// SameBits tells whether results must equal the recorded ones to the last bit: [PinBits] was called
-// and libtorch took the code paths that it asks for, which takes an x86-64 CPU with AVX2.
-var SameBits = sync.OnceValue(func() bool {
-	build, err := torch.BuildInfo()
-	return err == nil && pinned && build.CPUCapability == "AVX2" && build.Threads == 1
-})
 
 // Run runs the tests of a package, for TestMain. Where libtorch cannot be loaded it leaves out the
 // package's Examples, which have no way to skip themselves; tests say themselves what they need.

@@ -35,13 +35,3 @@ func TestWhatIsMissingSkipsUnlessItWasPromised(t *testing.T) {
 		}
 	}
 }
-
-func TestPinnedProcessesTakeTheRecordedPaths(t *testing.T) {
-	RequireTorch(t)
-	if !SameBits() {
-		t.Skip("this CPU has no AVX2")
-	}
-	if n := len(Pins()); n != len(pins) {
-		t.Errorf("Pins lists %d variables, want %d", n, len(pins))
-	}
-}

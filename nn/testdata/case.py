@@ -12,11 +12,14 @@ their order, the number of training passes, and how the module is called.
 """
 
 import hashlib, json, os, re
+import pathlib
+import sys
 
-for k, v in dict(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1").items():
-    os.environ[k] = v
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import torch
-from safetensors.torch import save_file
+from goldenfile import save_file
 from torch import nn
 
 torch.backends.mha.set_fastpath_enabled(False)  # one road for training and evaluation

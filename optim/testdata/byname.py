@@ -2,10 +2,14 @@
 torch.optim.lr_scheduler moves. byname.json has the cases, and every name of OptimizerNames."""
 import json
 import os
+import pathlib
+import sys
 
-os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import torch
-from safetensors.torch import save_file
+from goldenfile import save_file
 from transformers import Trainer, TrainingArguments
 from transformers.training_args import OptimizerNames
 

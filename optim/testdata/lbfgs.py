@@ -4,12 +4,14 @@ CASE/init, CASE/after/K: all parameters in one flat tensor before and after K St
 """
 
 import os
+import pathlib
+import sys
 
-for key, value in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[key] = value
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
 
 import torch
-from safetensors.torch import save_file
+from goldenfile import save_file
 
 out = {}
 generator = torch.Generator().manual_seed(7)

@@ -6,12 +6,15 @@ Then averages of torch.optim.swa_utils.AveragedModel over five versions of the p
 
 import json
 import os
+import pathlib
+import sys
 
-for key, value in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[key] = value
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
 
 import torch
-from safetensors.torch import load_file, save_file
+from goldenfile import save_file
+from safetensors.torch import load_file
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 here = os.path.dirname(os.path.abspath(__file__))

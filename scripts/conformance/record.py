@@ -3,22 +3,21 @@
   python record.py FOLDER [NAME...]     the runs of specs.json, or those named, as FOLDER/PEER/NAME/{spec,trace}.json and .safetensors
 
 The same machine replays them with gotrainer: go run ./internal/conformance FOLDER. `make conformance-live` does both. Each run has a process of its
-own, on the code paths of libtorch that the runner takes too.
+own, on the code paths of libtorch that the runner takes too: scripts/golden/pins.py.
 """
 import json
 import multiprocessing
 import os
+import pathlib
 import sys
 
-PINS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONHASHSEED": "0", "CUDA_VISIBLE_DEVICES": ""}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
 
-if __name__ == "__main__" and any(os.environ.get(k) != v for k, v in PINS.items()):
-    os.environ.update(PINS)
-    os.execv(sys.executable, [sys.executable] + sys.argv)
-
+os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", CUDA_VISIBLE_DEVICES="")
+import fingerprint  # noqa: E402
 import torch  # noqa: E402
-from safetensors.torch import save_file  # noqa: E402
+from goldenfile import save_file  # noqa: E402
 
 import hf  # noqa: E402
 import loops  # noqa: E402
@@ -36,7 +35,8 @@ def record(spec, folder):
         save_file(parts.build({**spec, "init": {"seed": 1000}}, folder).state_dict(), f"{folder}/init.safetensors")
     torch.manual_seed(67280421310721)  # as a process begins
     trace, final = PEERS[spec["peer"]](spec, folder)
-    env = {"torch": torch.__version__.split("+")[0], "cpu_capability": torch.backends.cpu.get_cpu_capability(), "threads": torch.get_num_threads()}
+    env = {"torch": torch.__version__.split("+")[0], "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+           "mkl_cbwr": os.environ["MKL_CBWR"], "threads": torch.get_num_threads()}
     open(f"{folder}/trace.json", "w").write(parts.dumps({"env": env, **trace}))
     if final:
         save_file(dict(sorted(final.items())), f"{folder}/final.safetensors")
@@ -63,6 +63,8 @@ def main():
             sys.exit(f"{folder}: recording failed, see {folder}.log")
         os.remove(f"{folder}.log")
         print("recorded", folder, flush=True)
+    if pathlib.Path(root).resolve().parent.name == "testdata":
+        fingerprint.hold(pathlib.Path(root).resolve().parent)
 
 
 if __name__ == "__main__":

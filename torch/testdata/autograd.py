@@ -1,14 +1,14 @@
 """Writes autograd.safetensors: gradients of checkpoints, custom functions, hooks and gradients of gradients."""
 import os
-
-for pin in ("ATEN_CPU_CAPABILITY=avx2", "MKL_CBWR=COMPATIBLE", "ONEDNN_MAX_CPU_ISA=AVX2", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1"):
-    os.environ.setdefault(*pin.split("="))
-
 import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from goldenfile import save_file
 from torch.utils.checkpoint import checkpoint
 
 out = {}

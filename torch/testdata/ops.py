@@ -4,15 +4,16 @@ A case is an operator of the dispatcher with its arguments in the order of the s
 that means the same (road two). Without go=..., that is the method or function of the case's name with the same arguments.
 """
 import os
+import pathlib
+import sys
 
-for pin in ("ATEN_CPU_CAPABILITY=avx2", "MKL_CBWR=COMPATIBLE", "ONEDNN_MAX_CPU_ISA=AVX2", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1"):
-    os.environ.setdefault(*pin.split("="))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
 
 import json
-import pathlib
 
 import torch
-from safetensors.torch import save_file
+from goldenfile import save_file
 
 here = pathlib.Path(__file__).parent
 gen = torch.Generator().manual_seed(11)

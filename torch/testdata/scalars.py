@@ -3,15 +3,16 @@
 Python hands numbers to these operators as tensors, not as scalars; for half precision the results differ in bits.
 """
 import os
+import pathlib
+import sys
 
-for pin in ("ATEN_CPU_CAPABILITY=avx2", "MKL_CBWR=COMPATIBLE", "ONEDNN_MAX_CPU_ISA=AVX2", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1"):
-    os.environ.setdefault(*pin.split("="))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
 
 import operator
-import pathlib
 
 import torch
-from safetensors.torch import save_file
+from goldenfile import save_file
 
 here = pathlib.Path(__file__).parent
 gen = torch.Generator().manual_seed(5)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
@@ -17,6 +18,7 @@ func (s *Step[S, B]) About() trainer.About {
 		Text:         s.text(),
 		LearningRate: s.options.Optimizer.LearningRate(),
 		Fused:        s.fused(),
+		Reproducible: s.reproducible(),
 		MakesModel:   s.init != nil,
 		Saves:        true,
 		Clips:        true,
@@ -27,6 +29,16 @@ func (s *Step[S, B]) About() trainer.About {
 		KnowsMemory:  true,
 		JoinsGroup:   true,
 	}
+}
+
+// reproducible is the number of threads with which the process makes the same bits on every CPU; 0:
+// it does not. Of a GPU nothing is promised.
+func (s *Step[S, B]) reproducible() int {
+	build, err := torch.BuildInfo()
+	if err != nil || s.options.Device != torch.CPU {
+		return 0
+	}
+	return build.Reproducible
 }
 
 // fused tells whether the optimizer's kernel itself leaves out an update that loss scaling skips.

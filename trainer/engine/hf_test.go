@@ -225,7 +225,7 @@ func TestRunsBitsEqualTransformers(t *testing.T) {
 			compareLog(t, result.History, r)
 			compareEvaluations(t, result.History, r)
 			for _, p := range nn.StateDict(s.Model()) {
-				golden.Bits(t, p.Name, p.Tensor, g.Tensor(r.Name+"/final/"+p.Name))
+				golden.Recorded(t, p.Name, p.Tensor, g.Tensor(r.Name+"/final/"+p.Name))
 			}
 			compareEvaluation(t, s.tagStep, valid, g, r)
 			golden.Bits(t, "the next random numbers", torch.Rand(4), g.Tensor(r.Name+"/next"))
@@ -256,9 +256,7 @@ func compareLog(t *testing.T, history []trainer.Logs, r hfRun) {
 			if name == "learning_rate" && math.Abs(got-want) <= 1e-15*want {
 				continue // of cosines, see package optim/lr
 			}
-			if !sameBits(got, want) {
-				t.Errorf("%s of update %d is %v, want %v", name, updates+1, got, want)
-			}
+			golden.RecordedNumbers(t, fmt.Sprintf("%s of update %d", name, updates+1), []float64{got}, []float64{want})
 		}
 		updates++
 	}
@@ -280,8 +278,9 @@ func compareEvaluations(t *testing.T, history []trainer.Logs, r hfRun) {
 			t.Fatalf("evaluation %d is more than the %d recorded ones", n+1, len(r.Evaluations))
 		}
 		want := r.Evaluations[n]
-		if !sameBits(loss, parseHex(t, want.Loss)) || row["eval_right"] != want.Right ||
-			row["eval_width"] != want.Width {
+		golden.RecordedNumbers(t, fmt.Sprintf("loss of evaluation %d", n+1), []float64{loss},
+			[]float64{parseHex(t, want.Loss)})
+		if row["eval_right"] != want.Right || row["eval_width"] != want.Width {
 			t.Errorf("evaluation %d gives %v, want %+v", n+1, row, want)
 		}
 		n++
@@ -318,12 +317,13 @@ func compareEvaluation(t *testing.T, s *tagStep, valid data.Slice[tokens], g *go
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := trainer.Metrics{"loss": parseHex(t, r.EvalLoss), "right": r.Right, "width": r.Width}
+	golden.RecordedNumbers(t, "loss of the evaluation", []float64{m["loss"]}, []float64{parseHex(t, r.EvalLoss)})
+	want := trainer.Metrics{"loss": m["loss"], "right": r.Right, "width": r.Width}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("the evaluation gives %v, want %v", m, want)
 	}
 	p := s.Predictions()
-	golden.Bits(t, "predictions", p.Logits[0], g.Tensor(r.Name+"/predictions"))
+	golden.Recorded(t, "predictions", p.Logits[0], g.Tensor(r.Name+"/predictions"))
 	golden.Bits(t, "label_ids", p.Labels[0], g.Tensor(r.Name+"/label_ids"))
 	if p.Rows != len(valid) || len(p.Losses) != len(r.EvalBatches) {
 		t.Errorf("%d rows and %d losses are predicted, want %d and %d", p.Rows, len(p.Losses), len(valid),

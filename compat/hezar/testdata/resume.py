@@ -1,9 +1,12 @@
 """2/: a checkpoint as Hezar's Trainer writes it, after two steps of AdamW with ExponentialLR on gradients of 1; expected.json: the weights after a third."""
 import json
 import os
+import pathlib
+import sys
 
-for name, value in dict(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1").items():
-    os.environ[name] = value
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import torch
 
 here = os.path.dirname(os.path.abspath(__file__))

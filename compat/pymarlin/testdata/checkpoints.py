@@ -9,15 +9,16 @@ dataclasses, and torch.load with weights_only=False.
 import os
 import sys
 import types
+import pathlib
 
-for key, value in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[key] = value
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
 
 import dataclasses
 import logging
 
 import torch
-from safetensors.torch import save_file
+from goldenfile import save_file
 
 for name in ("azureml", "azureml.core", "azureml.core.run"):
     sys.modules.setdefault(name, types.ModuleType(name))

@@ -4,9 +4,11 @@ PYTHONPATH must have pytorch-accelerated 0.1.61; torch 2.11.0, accelerate 1.15.0
 """
 import json
 import os
+import pathlib
+import sys
 
-for name, value in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[name] = value
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
 
 import torch  # noqa: E402
 from pytorch_accelerated import Trainer  # noqa: E402

@@ -1,12 +1,16 @@
 """What torch.distributed with gloo makes of tensors on two processes, and DistributedDataParallel of gradients. Writes gloo.safetensors."""
 import os
+import pathlib
+import sys
 
-os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import socket
 
 import torch
 import torch.distributed as dist
-from safetensors.torch import save_file
+from goldenfile import save_file
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8]
 

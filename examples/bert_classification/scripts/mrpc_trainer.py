@@ -2,8 +2,7 @@
 
     python mrpc_trainer.py start   --data MRPC --start start             # a small random BERT and its vocabulary, saved once
     python mrpc_trainer.py train   --data MRPC --start start --out py    # transformers.Trainer
-    env ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=COMPATIBLE ONEDNN_MAX_CPU_ISA=AVX2 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 \
-      go run ./examples/bert_classification -task mrpc -data MRPC -model start -out go -lr 5e-4 -log 50 -semantics huggingface
+    GOTRAINER_REPRODUCIBLE=1 go run ./examples/bert_classification -task mrpc -data MRPC -model start -out go -lr 5e-4 -log 50 -semantics huggingface
     python mrpc_trainer.py compare --out py --go go
 
 MRPC is the folder with train.tsv and dev.tsv of GLUE. Batch 8, 3 epochs and a linear schedule are the settings of the Hugging Face course: 459 batches an
@@ -15,9 +14,12 @@ import csv
 import json
 import os
 import struct
+import pathlib
+import sys
 
-for name, value in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[name] = value  # read once, when torch is imported: the code paths that give the same bits on every CPU with AVX2
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 SEED, RATE, LENGTH = 42, 5e-4, 128

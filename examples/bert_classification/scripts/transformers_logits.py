@@ -1,8 +1,7 @@
 """Does transformers see in a folder that the example saved what Go sees? Token ids must be equal, logits equal to 1e-5.
 
     cut -f2 examples/bert_classification/sms/sms.tsv | head -200 > texts
-    env ATEN_CPU_CAPABILITY=avx2 MKL_CBWR=COMPATIBLE ONEDNN_MAX_CPU_ISA=AVX2 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 \
-      go run ./examples/bert_classification -predict -json < texts > judged.jsonl
+    GOTRAINER_REPRODUCIBLE=1 go run ./examples/bert_classification -predict -json < texts > judged.jsonl
     python transformers_logits.py runs/bert_classification/model judged.jsonl
 
 With that environment the logits are the same bits, and the last line counts them. Made for torch 2.11.0 and transformers 5.17.
@@ -11,9 +10,11 @@ With that environment the logits are the same bits, and the last line counts the
 import json
 import os
 import sys
+import pathlib
 
-for name, value in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[name] = value  # read once, when torch is imported
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch

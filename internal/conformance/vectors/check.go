@@ -55,7 +55,11 @@ func (c *check) metric(what string, got, want float64) {
 }
 
 // hex compares a number of a network with its recorded form.
-func (c *check) hex(what string, got float64, recorded string) {
+func (c *check) hex(what string, got float64, recorded string) { c.hexBeside(what, got, recorded, 0) }
+
+// hexBeside is hex for a number that is made beside greater ones and has their errors: it deviates
+// by its difference against the greater of it and a thousandth of them.
+func (c *check) hexBeside(what string, got float64, recorded string, others float64) {
 	want, err := strconv.ParseFloat(recorded, 64)
 	if err != nil {
 		c.fail("%s is recorded as %q, which is no number", what, recorded)
@@ -64,7 +68,8 @@ func (c *check) hex(what string, got float64, recorded string) {
 	if got == want || math.IsInf(want, 0) && got == want {
 		return
 	}
-	c.deviates(what, math.Abs(got-want)/max(math.Abs(want), math.SmallestNonzeroFloat64), tolerance, got, recorded)
+	c.deviates(what, math.Abs(got-want)/max(math.Abs(want), others/1000, math.SmallestNonzeroFloat64),
+		tolerance, got, recorded)
 }
 
 // values compares the numbers of a tensor of a network.

@@ -216,6 +216,10 @@ func (p pass) backward(c *check, m any, tensors map[string]torch.Tensor, run fun
 		c.equal("parameters_without_gradient", without, p.Without)
 	}
 	c.equal("the names of the gradients", slices.Sorted(maps.Keys(gradients)), slices.Sorted(maps.Keys(p.Gradients)))
+	greatest := 0.0 // those that are zero on paper, of keys' biases, hold the rounding of the others
+	for _, g := range gradients {
+		greatest = max(greatest, norm(g))
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.Gradients)) {
 		g, ok := gradients[name]
 		if !ok {
@@ -231,8 +235,13 @@ func (p pass) backward(c *check, m any, tensors map[string]torch.Tensor, run fun
 			continue
 		}
 		double := g.ToDType(torch.Float64)
-		c.hex("the sum of the gradient of "+name, double.Abs().Sum(torch.DefaultDType).Item(), p.Gradients[name].AbsSum)
-		c.hex("the norm of the gradient of "+name, double.Mul(double).Sum(torch.DefaultDType).Sqrt().Item(),
-			p.Gradients[name].L2)
+		c.hexBeside("the sum of the gradient of "+name, double.Abs().Sum(torch.DefaultDType).Item(),
+			p.Gradients[name].AbsSum, greatest)
+		c.hexBeside("the norm of the gradient of "+name, norm(g), p.Gradients[name].L2, greatest)
 	}
+}
+
+func norm(t torch.Tensor) float64 {
+	double := t.ToDType(torch.Float64)
+	return double.Mul(double).Sum(torch.DefaultDType).Sqrt().Item()
 }

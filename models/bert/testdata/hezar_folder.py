@@ -3,12 +3,15 @@
 Needs hezar 1.0.0, transformers 5.17.0 and torch 2.11.0.
 """
 import os
+import pathlib
+import sys
 
-for k, v in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}.items():
-    os.environ[k] = v
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import torch
 from hezar.models import BertTextClassification, BertTextClassificationConfig
-from safetensors.torch import save_file
+from goldenfile import save_file
 
 here = os.path.dirname(os.path.abspath(__file__))
 torch.set_num_threads(1)

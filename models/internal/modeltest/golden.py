@@ -4,15 +4,17 @@ Needs transformers 5.17.0 and torch 2.11.0. The weights are not stored: seed 42 
 """
 import hashlib
 import json
-import os
+import pathlib
+import sys
 
-for k, v in {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}.items():
-    os.environ[k] = v
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import tempfile
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from goldenfile import save_file
 
 torch.set_num_threads(1)
 SINGLE, REGRESSION, MULTI = "single_label_classification", "regression", "multi_label_classification"

@@ -1,11 +1,14 @@
 """Writes initialize.safetensors: what torch.nn.init draws from seed 7, for every function and some shapes."""
 
 import json, math, os
+import pathlib
+import sys
 
-for k, v in dict(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1").items():
-    os.environ[k] = v
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import torch
-from safetensors.torch import save_file
+from goldenfile import save_file
 from torch.nn import init
 
 SHAPES = [(5, 3), (3, 5), (4, 3, 2, 2), (40, 33)]

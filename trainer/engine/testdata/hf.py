@@ -2,11 +2,15 @@
 what trainer/engine does with tensors. hf_test.go repeats them."""
 import json
 import os
+import pathlib
+import sys
 
-os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import numpy
 import torch
-from safetensors.torch import save_file
+from goldenfile import save_file
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from transformers import Trainer, TrainingArguments, set_seed

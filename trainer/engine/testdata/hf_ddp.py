@@ -3,11 +3,16 @@ group_test.go repeats them."""
 import json
 import os
 import socket
+import pathlib
+import sys
 
-os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="COMPATIBLE", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import numpy
 import torch
-from safetensors.torch import load_file, save_file
+from goldenfile import save_file
+from safetensors.torch import load_file
 from torch.nn import functional as F
 from transformers import Trainer, TrainingArguments
 

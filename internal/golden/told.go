@@ -1,0 +1,71 @@
+package golden
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/goldencount"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+)
+
+// told is what a test has compared, which it tells when it ends.
+type told struct {
+	mu              sync.Mutex
+	compared, equal int
+	count           *goldencount.Case
+}
+
+var (
+	toldMu sync.Mutex
+	tests  = map[testing.TB]*told{}
+)
+
+// comparisons returns what a test has compared. A test that began no case of package goldencount is
+// one itself.
+func comparisons(t testing.TB) *told {
+	toldMu.Lock()
+	defer toldMu.Unlock()
+	if c, ok := tests[t]; ok {
+		return c
+	}
+	c := &told{count: goldencount.Of(t)}
+	if c.count == nil {
+		dir, err := os.Getwd() // that of the package under test
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.count = goldencount.Start(t, "tests of "+filepath.Base(dir), t.Name())
+	}
+	tests[t] = c
+	t.Cleanup(func() {
+		toldMu.Lock()
+		delete(tests, t)
+		toldMu.Unlock()
+		c.tell(t)
+	})
+	return c
+}
+
+func (c *told) add(equal bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.compared++
+	if equal {
+		c.equal++
+	} else {
+		c.count.Explain(testenv.Deviation())
+	}
+	c.count.Compare(equal)
+}
+
+func (c *told) tell(t testing.TB) {
+	if why := testenv.Deviation(); why != "" {
+		t.Logf("%d golden values, %d of them equal in every bit, the others within some last places: %s", c.compared,
+			c.equal,
+			why)
+		return
+	}
+	t.Logf("%d golden values, compared to the last bit", c.compared)
+}
