@@ -8,9 +8,9 @@
 // hold Go's tables against them and name the differences.
 package ucd
 
-//go:generate sh -c "python3 gen/tables.py > zz_tables.go && gofmt -w zz_tables.go"
-//go:generate sh -c "python3 gen/graphemes.py > zz_graphemes.go && gofmt -w zz_graphemes.go"
-//go:generate sh -c "python3 gen/scripts.py > zz_scripts.go && gofmt -w zz_scripts.go"
+//go:generate gen/write.sh tables
+//go:generate gen/write.sh graphemes
+//go:generate gen/write.sh scripts
 
 import (
 	"sync"

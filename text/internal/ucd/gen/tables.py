@@ -3,7 +3,7 @@
 The library mixes several versions of Unicode (its category crate has 8.0, its normalization crate 9.0, the standard library and the regular
 expression engines newer ones), so its answers are asked for, one code point at a time, and frozen here.
 
-    python gen/tables.py > zz_tables.go && gofmt -w zz_tables.go
+    gen/write.sh tables
 """
 import sys
 import unicodedata
