@@ -4,6 +4,7 @@ SHELL   := bash
 PYTHON  ?= python3
 RACE    ?= -race
 COUNT   ?= 6
+CORES   := $(shell getconf _NPROCESSORS_ONLN)
 # Under AddressSanitizer leaks are not looked for: torch's own tests count them, and what libtorch keeps until the process ends is none. Two tests that
 # measure the process's memory are left out, since freed blocks are held back.
 ASAN_OPTIONS := detect_leaks=0:allocator_may_return_null=1
@@ -25,12 +26,10 @@ help: ## list the targets
 	@echo "  Variables: CUDA=1 (CUDA build of libtorch), QUICK=1 (a minute of training), RACE= (no race detector)"
 	@echo "  LIBTORCH=/path and GOTRAINER_HOME=/path: scripts/install_libtorch.sh --help"
 
-setup: ## install libtorch for this user and build libcgotorch (once; later runs take no time)
+setup: ## install libtorch for this user and build libcgotorch (once; later runs, and other checkouts, find it)
 	@scripts/install_libtorch.sh $(if $(CUDA),--cuda)
-	@shim="-C cgotorch/src $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda))"; \
-	$(MAKE) -q --no-print-directory $$shim 2>/dev/null || { echo "building libcgotorch: a minute or two"; $(MAKE) --silent --no-print-directory -j$$(getconf _NPROCESSORS_ONLN) $$shim; \
-	echo "libcgotorch is built: $$(ls -t $$(sed -n 's/^OUT=//p' <<< "$$shim")/libcgotorch-*.* | head -n 1)"; \
-	echo "next: go run ./examples/mlp, or go run ./cmd/gotrainer doctor to see what a training program finds"; }
+	@$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda)) \
+	NEXT="next: go run ./examples/mlp, or go run ./cmd/gotrainer doctor to see what a training program finds"
 
 example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
 	go run ./examples/crnn_plates $(if $(QUICK),-quick)
@@ -49,7 +48,7 @@ pure: ## the pure-Go packages' tests: no libtorch, no C compiler
 
 asan: setup ## the tests of the packages that hold tensors with the shim and the C heap under AddressSanitizer
 	@paths=$$(scripts/install_libtorch.sh --paths); mkdir -p .build/asan; \
-	$(MAKE) --silent --no-print-directory -C cgotorch/src -j$$(getconf _NPROCESSORS_ONLN) $$paths OUT=$(CURDIR)/.build/asan SANITIZE=address; \
+	$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$paths OUT=$(CURDIR)/.build/asan SANITIZE=address; \
 	LIBTORCH=$$(sed -n 's|^LIB=\(.*\)/lib$$|\1|p' <<< "$$paths") GOTRAINER_LIB=$(CURDIR)/.build/asan GOTRAINER_REQUIRE_TORCH=1 ASAN_OPTIONS=$(ASAN_OPTIONS) \
 	go test -asan -count 1 -timeout 40m -skip '$(ASAN_SKIP)' \
 		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./cgotorch ./nn/... ./optim ./amp
