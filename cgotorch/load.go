@@ -39,6 +39,9 @@ const remedy = "\n  to install it: make setup (in a checkout of gotrainer), or g
 // LibraryName is the file name of the shim.
 func LibraryName() string { return "libcgotorch-" + ABI + librarySuffix() }
 
+// mklName is the file name of the library that tells MKL that every CPU is Intel's.
+func mklName() string { return "libcgotorch_mkl-" + ABI + librarySuffix() }
+
 func librarySuffix() string {
 	if runtime.GOOS == "darwin" {
 		return ".dylib"
@@ -94,14 +97,14 @@ func rank(dir string, gpu bool) int {
 	return 3
 }
 
-// Load finds and opens the shim, and with it libtorch. It is not safe for concurrent use and must
-// be called once.
-func Load() (Loaded, error) {
+// Load finds and opens the shim, and with it libtorch. With intelMKL every CPU is Intel's to MKL:
+// src/mkl_intel.c. It is not safe for concurrent use and must be called once.
+func Load(intelMKL bool) (Loaded, error) {
 	dirs := SearchPath()
 	for _, dir := range dirs {
 		path := filepath.Join(dir, LibraryName())
 		if _, err := os.Stat(path); err == nil {
-			return open(path)
+			return open(path, intelMKL)
 		}
 	}
 	return Loaded{}, notFound(dirs)
@@ -120,9 +123,16 @@ func notFound(dirs []string) error {
 	return fmt.Errorf("%w: %s%s", ErrNotInstalled, b.String(), remedy)
 }
 
-func open(path string) (Loaded, error) {
+func open(path string, intelMKL bool) (Loaded, error) {
 	lib := filepath.Dir(path)
 	var preload []string
+	if intelMKL {
+		mkl := filepath.Join(lib, mklName())
+		if !fileExists(mkl) {
+			return Loaded{}, fmt.Errorf("%w: there is no %s beside %s%s", ErrNotInstalled, mklName(), path, remedy)
+		}
+		preload = append(preload, mkl)
+	}
 	if external := os.Getenv("LIBTORCH"); external != "" {
 		lib = filepath.Join(external, "lib")
 		for _, name := range []string{"libc10", "libtorch_cpu", "libc10_cuda", "libtorch_cuda"} {

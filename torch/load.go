@@ -11,7 +11,7 @@ import (
 
 var (
 	loadOnce sync.Once
-	loadErr  error
+	loadErr  *Error
 	loaded   cgotorch.Loaded
 	ready    atomic.Bool
 )
@@ -22,12 +22,14 @@ var (
 //
 // Settings that are applied, each by the environment, before libtorch starts:
 //
-//	GOTRAINER_LIB=DIR      the folder of the shim, instead of the usual places
-//	LIBTORCH=DIR           another libtorch 2.11 (its lib folder), such as the one inside a Python installation
-//	GOTRAINER_MALLOC=trim  leave glibc's malloc as it is; by default it keeps large blocks for the next step
+//	GOTRAINER_LIB=DIR         the folder of the shim, instead of the usual places
+//	LIBTORCH=DIR              another libtorch 2.11 (its lib folder), such as the one inside a Python installation
+//	GOTRAINER_MALLOC=trim     leave glibc's malloc as it is; by default it keeps large blocks for the next step
+//	GOTRAINER_REPRODUCIBLE=N  the same bits on every CPU with AVX2, with N threads: [Reproducible]
+//	GOTRAINER_MKL=native      leave MKL as it is even then: the bits on AMD are others
 func Load() error {
 	loadOnce.Do(func() {
-		if loaded, loadErr = cgotorch.Load(); loadErr != nil {
+		if loaded, loadErr = open(); loadErr != nil {
 			return
 		}
 		if os.Getenv("GOTRAINER_MALLOC") != "trim" {
@@ -36,7 +38,7 @@ func Load() error {
 		ready.Store(true)
 	})
 	if loadErr != nil {
-		return &Error{Op: "Load", Code: ErrNotInstalled, Msg: loadErr.Error()}
+		return loadErr
 	}
 	return nil
 }
@@ -46,8 +48,8 @@ func load(op string) {
 	if ready.Load() {
 		return
 	}
-	if err := Load(); err != nil {
-		panic(&Error{Op: op, Code: ErrNotInstalled, Msg: loadErr.Error()})
+	if Load() != nil {
+		panic(&Error{Op: op, Code: loadErr.Code, Msg: loadErr.Msg})
 	}
 }
 
@@ -64,6 +66,7 @@ type Build struct {
 	CPUCapability string // the instruction set of the CPU kernels: "AVX2", "AVX512", "DEFAULT"
 	Threads       int    // within one operator
 	CUDADevices   int
+	Reproducible  int  // the threads that numbers are reproducible with, 0: they are not, see [Reproducible]
 	KeepsMalloc   bool // large blocks stay with the process, see [Load]
 }
 
@@ -75,7 +78,7 @@ func BuildInfo() (Build, error) {
 	return Build{
 		Version: loaded.Version, Library: loaded.Library, LibTorch: loaded.LibTorch, ABI: cgotorch.ABI,
 		CPUCapability: cgotorch.CPUCapability(), Threads: cgotorch.Threads(), CUDADevices: cgotorch.CUDADevices(),
-		KeepsMalloc: os.Getenv("GOTRAINER_MALLOC") != "trim",
+		Reproducible: reproducible.threads, KeepsMalloc: os.Getenv("GOTRAINER_MALLOC") != "trim",
 	}, nil
 }
 

@@ -135,6 +135,14 @@ func TestLoaderSaysWhatIsMissing(t *testing.T) {
 				"this is no library")
 			return []string{"GOTRAINER_LIB=" + dir, "LIBTORCH=" + dir}
 		}, []string{"cannot load DIR/", "libtorch_cpu", remedy}},
+		{"reproducible numbers without their library", func(t *testing.T, dir string) []string {
+			testenv.RequireTorch(t)
+			if b, err := torch.BuildInfo(); err != nil || b.Reproducible == 0 {
+				t.Skip("this CPU has no AVX2")
+			}
+			stub(t, dir, stubSource("CT_ABI", "sizeof core", "2.11.0"))
+			return []string{"GOTRAINER_LIB=" + dir, "GOTRAINER_REPRODUCIBLE=1"}
+		}, []string{"there is no libcgotorch_mkl-" + cgotorch.ABI, "beside DIR/" + cgotorch.LibraryName(), remedy}},
 		{"the shim without libtorch beside it", func(t *testing.T, dir string) []string {
 			testenv.RequireTorch(t)
 			b, err := torch.BuildInfo()

@@ -1,0 +1,114 @@
+package torch
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// ReproducibleVariable is the environment variable that does what [Reproducible] does: its value is
+// the number of threads.
+const ReproducibleVariable = "GOTRAINER_REPRODUCIBLE"
+
+// reproducible is what was asked for, until libtorch is loaded and what holds after it.
+var reproducible struct {
+	sync.Mutex
+	threads int  // 0: not asked for
+	loaded  bool // libtorch has read the environment
+}
+
+// Reproducible makes the process compute the same bits on every x86-64 CPU with AVX2, Intel's or
+// AMD's, with the given number of threads in one operator. PyTorch promises this for one machine at
+// most. ATen, oneDNN and MKL then take their AVX2 code paths, whatever the environment says; MKL
+// takes them on AMD too. GOTRAINER_REPRODUCIBLE=1 in the environment is Reproducible(1).
+//
+// Libtorch reads its settings once, when it is loaded, so this comes before the first tensor, or at
+// the beginning of main. Afterwards it returns an error, unless the process is reproducible with
+// that many threads already. It also returns one where there is no such CPU, and for threads < 1.
+//
+// It is about CPUs, and about equal threads: another number of threads, [SetThreads] among the ways
+// to choose one, gives other last bits. docs/reproducible.md says what it costs and where it ends.
+func Reproducible(threads int) error {
+	if threads < 1 {
+		return &Error{Op: "Reproducible", Code: ErrValue,
+			Msg: fmt.Sprintf("the number of threads must be positive, not %d", threads)}
+	}
+	reproducible.Lock()
+	defer reproducible.Unlock()
+	if reproducible.loaded {
+		if reproducible.threads == threads {
+			return nil
+		}
+		return &Error{Op: "Reproducible", Code: ErrInvalid, Msg: fmt.Sprintf("libtorch is loaded already, %s, and "+
+			"reads its settings only then: call torch.Reproducible(%d) before the first tensor, or set %s=%d in the "+
+			"environment", describe(reproducible.threads), threads, ReproducibleVariable, threads)}
+	}
+	if reason := pin(threads); reason != "" {
+		return &Error{Op: "Reproducible", Code: ErrNotSupported, Msg: reason}
+	}
+	reproducible.threads = threads
+	return nil
+}
+
+func describe(threads int) string {
+	if threads == 0 {
+		return "without reproducible numbers"
+	}
+	return fmt.Sprintf("with numbers that are reproducible with threads = %d", threads)
+}
+
+// pin chooses the code paths, in the environment that libtorch will read. It returns why it cannot.
+func pin(threads int) (reason string) {
+	if runtime.GOOS != "linux" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		return fmt.Sprintf("reproducible numbers need Linux on an x86-64 CPU with AVX2 and FMA, which this %s on %s is "+
+			"not; without %s, and without asking for them in the program, it computes the numbers of its own kind",
+			runtime.GOOS, runtime.GOARCH, ReproducibleVariable)
+	}
+	n := strconv.Itoa(threads)
+	for name, value := range map[string]string{
+		"ATEN_CPU_CAPABILITY": "avx2",
+		"ONEDNN_MAX_CPU_ISA":  "AVX2",
+		"MKL_CBWR":            "AVX2",
+		"OMP_NUM_THREADS":     n,
+		"MKL_NUM_THREADS":     n,
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// open loads libtorch, under the settings that Reproducible or the environment asked for.
+func open() (cgotorch.Loaded, *Error) {
+	reproducible.Lock()
+	defer reproducible.Unlock()
+	if value := os.Getenv(ReproducibleVariable); value != "" && value != "0" && reproducible.threads == 0 {
+		threads, err := strconv.Atoi(value)
+		if err != nil || threads < 1 {
+			return cgotorch.Loaded{}, &Error{Op: "Load", Code: ErrValue, Msg: fmt.Sprintf("%s is %q: want the number "+
+				"of threads of one operator, such as 1, or 0 for numbers that need not be reproducible",
+				ReproducibleVariable, value)}
+		}
+		if reason := pin(threads); reason != "" {
+			return cgotorch.Loaded{}, &Error{Op: "Load", Code: ErrNotSupported,
+				Msg: fmt.Sprintf("%s is %s: %s", ReproducibleVariable, value, reason)}
+		}
+		reproducible.threads = threads
+	}
+	opened, err := cgotorch.Load(reproducible.threads > 0 && os.Getenv("GOTRAINER_MKL") != "native")
+	if err != nil {
+		return opened, &Error{Op: "Load", Code: ErrNotInstalled, Msg: err.Error()}
+	}
+	reproducible.loaded = true
+	if reproducible.threads > 0 {
+		cgotorch.SetThreads(reproducible.threads) // also where OpenMP was in the process before libtorch
+	}
+	return opened, nil
+}
