@@ -79,7 +79,7 @@ lint: $(TOOLS)/bin/clang-format ## gofmt, go vet, golangci-lint, clang-format, s
 	go vet ./...
 	go run $(GOLANGCI) run
 	git ls-files 'cgotorch/*.h' 'cgotorch/*.c' 'cgotorch/src/*.cc' 'cgotorch/src/*.h' | grep -v '/zz_' | xargs -r $(TOOLS)/bin/clang-format --dry-run -Werror
-	$(TOOLS)/bin/shellcheck -x scripts/*.sh .ci/run
+	$(TOOLS)/bin/shellcheck -x $$(git ls-files '*.sh') .ci/run
 
 $(TOOLS)/bin/clang-format:
 	$(PYTHON) -m venv $(TOOLS)
@@ -90,7 +90,7 @@ $(TOOLS)/bin/gotestsum:
 
 gen: .build/gen/ready ## run the generators again; fails if checked-in code was out of date (needs the wheel: it has the operators' schemas)
 	@scripts/install_libtorch.sh --libs-only --wheel
-	PYTHON=$(CURDIR)/.build/gen/bin/python GOTRAINER_SCHEMAS=$$(scripts/install_libtorch.sh --paths | sed -n 's/^SCHEMAS=//p') go generate ./...
+	PATH=$(CURDIR)/.build/gen/bin:$$PATH GOTRAINER_SCHEMAS=$$(scripts/install_libtorch.sh --paths | sed -n 's/^SCHEMAS=//p') go generate ./...
 	git diff --exit-code -- '*zz_*'
 
 # What the tables of text are asked of.
