@@ -119,9 +119,8 @@ opcost: setup ## what a call of an operator costs in Go, C++ and Python: the tab
 check: seed ## what a change must pass, and what CI runs: every part, its time, and a count of the tests
 	@rm -f .build/count/*.json; failed=; \
 	for part in $(CHECKS); do \
-		printf '\n== make %s\n' $$part; start=$$SECONDS; \
-		$(MAKE) --no-print-directory $$part QUICK=1 && how= || { how=FAILED; failed="$$failed $$part"; }; \
-		printf '== make %s: %d s %s\n' $$part $$((SECONDS - start)) "$$how"; \
+		printf '\n== make %s\n' $$part; TIMEFORMAT="== make $$part: %0R s, %0U s of processor time"; \
+		time $(MAKE) --no-print-directory $$part QUICK=1 || { failed="$$failed $$part"; echo "== make $$part FAILED"; }; \
 	done; \
 	printf '\n'; $(MAKE) --no-print-directory count || true; \
 	[ -z "$$failed" ] || { echo "make check failed in:$$failed"; exit 1; }; echo "make check passed in $$SECONDS s"
