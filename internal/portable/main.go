@@ -91,8 +91,8 @@ func run(ctx context.Context, only, logs string, jobs int) error {
 		}
 	}
 	for i, r := range rows {
-		for _, test := range results[i].failed {
-			fmt.Printf("FAILED under %s: %s\n", r.name, test)
+		for _, line := range results[i].summary() {
+			fmt.Printf("FAILED under %s: %s\n", r.name, line)
 		}
 	}
 	if failed > 0 {

@@ -44,7 +44,7 @@ exit 1
 	x := row{name: "a", settings: "A=1 B="}.run(t.Context(), []suite{{"nn", dir, binary}}, filepath.Join(dir, "logs"))
 	assert.Equal(t, 1, x.bitwise)
 	assert.Equal(t, 1, x.within)
-	assert.Equal(t, []string{"nn TestFar"}, x.failed)
+	assert.Equal(t, []failure{{"nn", "TestFar", ""}}, x.failed)
 	log, err := os.ReadFile(filepath.Join(dir, "logs", "nn.test.log"))
 	require.NoError(t, err)
 	assert.True(t, strings.HasPrefix(string(log), "A=1 B= in "+dir), "%s", log)
@@ -56,8 +56,14 @@ func TestASuiteThatDiesWithoutAWordHasFailed(t *testing.T) {
 	require.NoError(t, os.WriteFile(binary, []byte("#!/bin/sh\nkill -9 $$\n"), 0o755))
 	x := row{}.run(t.Context(), []suite{{"nn", dir, binary}}, filepath.Join(dir, "logs"))
 	require.Len(t, x.failed, 2)
-	assert.Contains(t, x.failed[0], "signal: killed")
-	assert.Contains(t, x.failed[1], "no test counted a case")
+	assert.Contains(t, x.failed[0].test, "signal: killed")
+	assert.Contains(t, x.failed[1].test, "no test counted a case")
+}
+
+func TestTheSummaryHasALineForEachTest(t *testing.T) {
+	x := result{failed: []failure{{"nn", "TestA", "one"}, {"nn", "TestA", "two"}, {"nn", "TestB", ""},
+		{"", "no test", ""}}}
+	assert.Equal(t, []string{"nn TestA (2 subtests, the first is one)", "nn TestB", "no test"}, x.summary())
 }
 
 func TestEveryRowHasANameOfItsOwn(t *testing.T) {

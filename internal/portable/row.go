@@ -57,20 +57,38 @@ func (r row) lacking() string {
 
 // result is what the tests of a row did.
 type result struct {
-	bitwise, within int      // cases equal in every bit, and others that passed
-	failed          []string // the tests that failed
+	bitwise, within int // cases equal in every bit, and others that passed
+	failed          []failure
 	took            time.Duration
+}
+
+// failure is a test that failed, or what else went wrong with a suite.
+type failure struct{ suite, test, subtest string }
+
+// summary has a line for each test, with the number of its subtests that failed.
+func (x result) summary() []string {
+	var lines []string
+	for i := 0; i < len(x.failed); {
+		f, first := x.failed[i], i
+		for i < len(x.failed) && x.failed[i].suite == f.suite && x.failed[i].test == f.test {
+			i++
+		}
+		line := strings.TrimSpace(f.suite + " " + f.test)
+		if f.subtest != "" {
+			line += fmt.Sprintf(" (%d subtests, the first is %s)", i-first, f.subtest)
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 // run runs the suites one after the other; their output and the count of cases go into folder.
 func (r row) run(ctx context.Context, suites []suite, folder string) (x result) {
 	started := time.Now()
 	defer func() { x.took = time.Since(started) }()
-	fail := func(format string, args ...any) {
-		x.failed = append(x.failed, fmt.Sprintf(format, args...))
-	}
+	fail := func(suite, test, subtest string) { x.failed = append(x.failed, failure{suite, test, subtest}) }
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		fail("%v", err)
+		fail("", err.Error(), "")
 		return x
 	}
 	count := filepath.Join(folder, "count")
@@ -82,31 +100,32 @@ func (r row) run(ctx context.Context, suites []suite, folder string) (x result) 
 		out, err := cmd.CombinedOutput()
 		log := filepath.Join(folder, filepath.Base(s.binary)+".log")
 		if writeErr := os.WriteFile(log, out, 0o644); writeErr != nil {
-			fail("%v", writeErr)
+			fail(s.name, writeErr.Error(), "")
 		}
 		if err == nil {
 			continue
 		}
 		names := failures(string(out))
 		for _, name := range names {
-			fail("%s %s", s.name, name)
+			test, subtest, _ := strings.Cut(name, "/")
+			fail(s.name, test, subtest)
 		}
 		if len(names) == 0 {
-			fail("%s: %v: %s", s.name, err, log)
+			fail(s.name, err.Error()+": "+log, "")
 		}
 	}
 	f, err := os.Open(count)
 	if errors.Is(err, fs.ErrNotExist) {
-		fail("no test counted a case")
-		return x
-	} else if err != nil {
-		fail("%v", err)
+		err = errors.New("no test counted a case")
+	}
+	if err != nil {
+		fail("", err.Error(), "")
 		return x
 	}
 	defer f.Close()
 	records, err := goldencount.Read(f)
 	if err != nil {
-		fail("%s: %v", count, err)
+		fail("", count+": "+err.Error(), "")
 	}
 	for _, c := range records {
 		switch {
