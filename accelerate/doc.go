@@ -5,7 +5,9 @@
 //
 // A bare loop and the same with Accelerate differ in a few lines:
 //
-//	acc, err := accelerate.New(accelerate.Options{Accumulation: accelerate.Accumulation{Steps: 4}, MixedPrecision: amp.BF16})
+//	acc, err := accelerate.New(accelerate.Options{
+//		Accumulation: accelerate.Accumulation{Steps: 4}, MixedPrecision: amp.BF16,
+//	})
 //	acc.PrepareModel(model)
 //	opt := acc.PrepareOptimizer(optim.NewAdamW(nn.Params(model), optim.AdamW{}), 5e-5)
 //	train, err := accelerate.PrepareLoader(acc, dataset, collate, accelerate.LoaderOptions{BatchSize: 8, Shuffle: true})

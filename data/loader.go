@@ -14,7 +14,8 @@ import (
 var ErrEmptyBatch = errors.New("no sample of this batch could be loaded, so there is nothing to train on; mend the " +
 	"data or take the samples out of the data set")
 
-var errGoexit = errors.New("the data set or the collate function called runtime.Goexit; it must return an error instead")
+var errGoexit = errors.New("the data set or the collate function called runtime.Goexit; " +
+	"it must return an error instead")
 
 // Loader hands out the batches of a data set, epoch by epoch. It keeps nothing between epochs and
 // may be used by several goroutines at a time.

@@ -97,7 +97,8 @@ func Pad[T any](sequences [][]T, value T, p Padding) (Padded[T], error) {
 // PadField is [Pad] of a field of samples. A collate function pads each of its fields by it:
 //
 //	func collate(samples []Sample) (b Batch, err error) {
-//		if b.InputIDs, err = data.PadField(samples, func(s Sample) []int64 { return s.InputIDs }, 0, data.Padding{Multiple: 8}); err != nil {
+//		ids := func(s Sample) []int64 { return s.InputIDs }
+//		if b.InputIDs, err = data.PadField(samples, ids, 0, data.Padding{Multiple: 8}); err != nil {
 //			return b, err
 //		}
 //		b.Mask = b.InputIDs.Mask()

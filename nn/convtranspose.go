@@ -9,7 +9,7 @@ import (
 // [NewConvTranspose3d]. Nil and the zero value mean PyTorch's defaults.
 type ConvTransposeOptions struct {
 	Stride        Dims                // nil means 1
-	Padding       Dims                // dilation*(kernel-1) - Padding zeros are added on both sides of the input; nil means 0
+	Padding       Dims                // the input gets dilation*(kernel-1) - Padding zeros on both sides; nil means 0
 	OutputPadding Dims                // added to one side of the output's size; nil means 0
 	Groups        int64               // zero means 1
 	NoBias        bool                // leave the bias out

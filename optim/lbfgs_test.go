@@ -37,7 +37,8 @@ func newLBFGSProblem(g *golden.File, function string, init torch.Tensor) lbfgsPr
 	}
 	w, b := take(0, 5, 5), take(5, 1)
 	return lbfgsProblem{[]torch.Named{{Name: "w", Tensor: w}, {Name: "b", Tensor: b}}, func() torch.Tensor {
-		return g.Tensor("A").ToDType(w.DType()).MV(w).Add(b).Tanh().Sub(g.Tensor("B").ToDType(w.DType())).Square().Sum(torch.DefaultDType)
+		y := g.Tensor("A").ToDType(w.DType()).MV(w).Add(b).Tanh()
+		return y.Sub(g.Tensor("B").ToDType(w.DType())).Square().Sum(torch.DefaultDType)
 	}}
 }
 

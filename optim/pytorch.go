@@ -17,7 +17,8 @@ import (
 // of the groups:
 //
 //	tensors: "state.0.step", "state.0.exp_avg", "state.0.exp_avg_sq", "state.1.step", ...
-//	JSON:    {"param_groups": [{"lr": 5e-5, "betas": [0.9, 0.999], ..., "params": [0, 1], "param_names": ["fc1.weight", "fc1.bias"]}, ...]}
+//	JSON:    {"param_groups": [{"lr": 5e-5, "betas": [0.9, 0.999], ..., "params": [0, 1],
+//	          "param_names": ["fc1.weight", "fc1.bias"]}, ...]}
 //
 // In Python,
 //

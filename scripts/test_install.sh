@@ -284,49 +284,133 @@ SCHEMAS=$home/$cpu/share/native_functions.yaml" ] || fail "other paths"
   absent .
 }
 # fake_compiler writes what it compiles, or links, slowly and in two lines, as a compiler does; an input of other than two lines fails.
+# What it was asked for stands in $home/compiled, a line each.
 fake_compiler() {
   mkdir -p "$home"
-  cat >"$home/cxx" <<'END'
+  cat >"$home/cxx" <<END
 #!/usr/bin/env bash
+compiled=$home/compiled
+END
+  cat >>"$home/cxx" <<'END'
+case "$*" in
+*-fsyntax-only*) exit 0 ;;
+*--version*) echo "fake compiler 1" && exit 0 ;;
+esac
 out='' inputs=()
 while [ $# -gt 0 ]; do
   case $1 in
   -o) out=$2 && shift ;;
-  *.cc | *.o) inputs+=("$1") ;;
+  *.cc | *.c | *.o) inputs+=("$1") ;;
   esac
   shift
 done
 for i in "${inputs[@]}"; do
   case $i in *.o) [ "$(wc -l <"$i")" = 2 ] || { echo "$i is not whole, or was written by two" >&2; exit 1; } ;; esac
 done
+case ${inputs[0]} in *.cc) echo "${inputs[0]}" >>"$compiled" ;; esac
 printf '%s\n' "half of ${inputs[*]##*/}" >"$out"
 sleep 0.2
 echo "end of object" >>"$out"
 END
   chmod +x "$home/cxx"
 }
+# clone FOLDER: another checkout of the shim's sources, newer than all that was built.
+clone() { mkdir -p "$1" && cp -R "$here/../cgotorch" "$1/"; }
+# build CHECKOUT [VARIABLE...]: the shim, into $home/out. What was compiled is in $compiled.
+build() {
+  mkdir -p "$home/out"
+  : >"$home/compiled"
+  out=$(make --silent --no-print-directory -C "$1/cgotorch/src" -j4 INCLUDE=/none LIB=/none OUT="$home/out" CXX="$home/cxx" "${@:2}" 2>&1)
+  status=$?
+  compiled=$(sort "$home/compiled" | paste -s -d ' ' -)
+}
+all_sources() { (cd "$here/../cgotorch/src" && printf '%s\n' *.cc | sort | paste -s -d ' ' -); }
+compiles() { [ "$compiled" = "$1" ] || fail "expected to compile \"$1\", not \"$compiled\""; }
+the_shim() { find "$home/out" -maxdepth 1 -name 'libcgotorch-*'; }
 test_two_builds_of_the_shim_at_once_do_not_meet() {
   fake_compiler
-  build() { make --silent --no-print-directory -C "$here/../cgotorch/src" -j4 INCLUDE=/none LIB=/none OUT="$home/out" CXX="$home/cxx"; }
   mkdir -p "$home/out"
-  build >"$home/first" 2>&1 &
+  make --silent --no-print-directory -C "$here/../cgotorch/src" -j4 INCLUDE=/none LIB=/none OUT="$home/out" CXX="$home/cxx" >"$home/first" 2>&1 &
   first=$!
   sleep 0.1
-  out=$(build 2>&1)
-  status=$?
+  build "$here/.."
   succeeds
   wait "$first" || fail "the first build failed: $(cat "$home/first")"
-  shim=$(find "$home/out" -maxdepth 1 -name 'libcgotorch-*')
-  [ "$(wc -l <"$shim")" = 2 ] || fail "the shim is not whole, or was written by two"
+  [ "$(wc -l <"$(the_shim)")" = 2 ] || fail "the shim is not whole, or was written by two"
   [ -z "$(find "$home/out" -name '*.tmp')" ] || fail "temporary files are left"
+}
+test_a_second_checkout_compiles_nothing() {
+  fake_compiler
+  build "$here/.."
+  succeeds
+  compiles "$(all_sources)"
+  says '^building libcgotorch'
+  clone "$home/second"
+  build "$home/second"
+  succeeds
+  compiles ""
+  [ -z "$out" ] || fail "nothing was built, and it says something"
+}
+test_a_changed_source_is_compiled_however_old_it_is_and_the_others_are_not() {
+  fake_compiler
+  build "$here/.."
+  clone "$home/second"
+  echo '// changed' >>"$home/second/cgotorch/src/memory.cc"
+  touch -d @0 "$home/second/cgotorch/src/memory.cc"
+  build "$home/second"
+  succeeds
+  compiles memory.cc
+  says '^libcgotorch is built'
+  build "$here/.." # whose objects are still there
+  succeeds
+  compiles ""
+  says '^libcgotorch is built'
+}
+test_a_changed_header_flag_or_compiler_compiles_everything() {
+  fake_compiler
+  build "$here/.."
+  clone "$home/second"
+  echo '// changed' >>"$home/second/cgotorch/ct.h"
+  build "$home/second"
+  succeeds
+  compiles "$(all_sources)"
+  build "$here/.." SANITIZE=address
+  succeeds
+  compiles "$(all_sources)"
+  build "$here/.."
+  compiles ""
+  sed -i 's/fake compiler 1/fake compiler 2/' "$home/cxx"
+  build "$here/.."
+  succeeds
+  compiles "$(all_sources)"
+}
+test_a_new_hash_compiles_only_the_source_that_tells_it() {
+  fake_compiler
+  build "$here/.."
+  clone "$home/second"
+  sed -i 's/CT_ABI ".*"/CT_ABI "0123456789ab"/' "$home/second/cgotorch/zz_abi.h"
+  build "$home/second"
+  succeeds
+  compiles context.cc
+  [ -f "$home/out/libcgotorch-0123456789ab.so" ] || fail "no library of that name"
+  [ "$(the_shim | wc -l)" = 2 ] || fail "the other checkout's library is gone"
+}
+test_a_removed_library_is_there_again_without_compiling() {
+  fake_compiler
+  build "$here/.."
+  rm "$home"/out/libcgotorch*
+  build "$here/.."
+  succeeds
+  compiles ""
+  [ -f "$(the_shim)" ] || fail "no library"
 }
 test_make_setup_says_what_it_built_and_what_comes_next() {
   fake_compiler
   setup() { GOTRAINER_HOME=$home make --no-print-directory -C "$here/.." setup CXX="$home/cxx" 2>&1; }
-  sed -i '2i case "$*" in *-fsyntax-only*) exit 0 ;; esac' "$home/cxx"
   out=$(setup)
   status=$?
   succeeds
+  says '^building libcgotorch'
   says "^libcgotorch is built: $home/$cpu/lib/libcgotorch-[0-9a-f]*\.so\$"
   says '^next: go run ./examples/mlp'
   out=$(setup)
@@ -337,11 +421,9 @@ test_make_setup_says_what_it_built_and_what_comes_next() {
 test_a_failed_build_of_the_shim_leaves_no_temporary_file() {
   fake_compiler
   sed -i '2i case "$*" in *tensor.cc*) for a; do :; done; echo half >"$a"; exit 1 ;; esac' "$home/cxx"
-  mkdir -p "$home/out"
-  out=$(make --silent --no-print-directory -C "$here/../cgotorch/src" INCLUDE=/none LIB=/none OUT="$home/out" CXX="$home/cxx" 2>&1)
-  status=$?
+  build "$here/.."
   [ "$status" != 0 ] || fail "expected failure"
-  [ -z "$(find "$home/out" -name '*.tmp' -o -name 'tensor.o' -o -name 'libcgotorch-*')" ] || fail "something half made is left"
+  [ -z "$(find "$home/out" -name '*.tmp' -o -name 'tensor-*.o' -o -name 'libcgotorch-*')" ] || fail "something half made is left"
 }
 
 ran=0 bad=0

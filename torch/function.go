@@ -7,7 +7,9 @@ import "github.com/gotrainer/gotrainer/cgotorch"
 //
 //	square := torch.Function{
 //		Forward:  func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{in[0].Square()} },
-//		Backward: func(in, _, grads []torch.Tensor) []torch.Tensor { return []torch.Tensor{grads[0].Mul(in[0]).MulScalar(2)} },
+//		Backward: func(in, _, grads []torch.Tensor) []torch.Tensor {
+//			return []torch.Tensor{grads[0].Mul(in[0]).MulScalar(2)}
+//		},
 //	}
 //	y := square.Apply(x)[0]
 //

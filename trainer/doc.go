@@ -39,7 +39,9 @@
 // [Result.Best]. Several sets are given as [EvalSets]; each is logged under its name.
 //
 //	valid := trainer.EvalSets[Sample]{{"matched", a}, {"mismatched", b}}
-//	t, err := trainer.New(step, trainer.Options{MetricForBest: "mismatched_accuracy", LoadBestAtEnd: true, OutputDir: "runs/a"})
+//	t, err := trainer.New(step, trainer.Options{
+//		MetricForBest: "mismatched_accuracy", LoadBestAtEnd: true, OutputDir: "runs/a",
+//	})
 //
 // [Trainer.Evaluate] and [Trainer.Predict] do so once, before a run or after it. A schedule in
 // Options.Adaptive follows the evaluations.

@@ -14,7 +14,7 @@ import (
 //	TrainBegin                                   on_train_begin
 //	  EpochBegin                                 on_epoch_begin
 //	    StepBegin                                on_step_begin
-//	      BatchBegin                             before the forward pass of each micro-batch: on_train_step_start of pytorch-accelerated
+//	      BatchBegin                             before each forward pass: on_train_step_start of pytorch-accelerated
 //	      (forward) AfterForward                 before its backward pass: on_train_step_end of pytorch-accelerated
 //	      (backward) AfterBackward               after it: on_end_backward of PyMarlin
 //	      SubstepEnd                             on_substep_end, between the micro-batches of a window
@@ -27,7 +27,8 @@ import (
 //	      ... EvalEnd, AfterLog, AfterEval       on_log, on_evaluate, if due
 //	      PushBegin, AfterSave                   on_push_begin, if it is uploaded; on_save, if due
 //	  EpochEnd                                   on_epoch_end, then log and evaluate if due,
-//	  EpochDone                                  on_training_run_epoch_end of pytorch-accelerated, on_end_train_epoch of PyMarlin, then save if due
+//	  EpochDone                                  on_training_run_epoch_end of pytorch-accelerated,
+//	                                             on_end_train_epoch of PyMarlin, then save if due
 //	AfterLog, TrainEnd                           on_log, on_train_end
 //
 //	EvalStep ..., AfterPredict                   on_prediction_step ..., on_predict, of Trainer.Predict
@@ -170,7 +171,8 @@ func sortHooks(callbacks []any) (*hooks, error) {
 			add(&h.evalBegin, c) + add(&h.evalStepBegin, c) + add(&h.evalEnd, c)
 		if known == 0 {
 			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(),
-				"a value with at least one method of the hooks in package trainer, such as StepEnd(*trainer.Run) error" + pointerHint(c)}
+				"a value with at least one method of the hooks in package trainer, such as " +
+					"StepEnd(*trainer.Run) error" + pointerHint(c)}
 		}
 	}
 	return h, nil

@@ -27,7 +27,8 @@ import (
 //	err = t.SaveMetrics("train", result.Metrics)
 func (t *Trainer[S, B]) SaveMetrics(split string, m Logs) error {
 	if split == "" || split != filepath.Base(split) {
-		return fmt.Errorf("trainer: SaveMetrics: %q cannot be part of a file name: want \"train\", \"eval\" or the like", split)
+		return fmt.Errorf("trainer: SaveMetrics: %q cannot be part of a file name: want \"train\", \"eval\" or the like",
+			split)
 	}
 	if err := t.needsOutput("SaveMetrics"); err != nil || !t.options.Process.Main() {
 		return err

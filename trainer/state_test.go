@@ -55,8 +55,10 @@ func TestKeysAreInReadingOrder(t *testing.T) {
 	}
 }
 
-const goodLoop = `{"format":2,"position":{"at":"save","done":true,"epoch":1,"micro_batches":2,"global_step":5,"epoch_fractional":1.5,"last_logged":3,"last_saved":5,
-"control":{"should_log":true},"loader_started":true},"sizes":{"train_samples":8,"batch_size":2,"accumulate":1,"data_seed":42},"schedule_step":5,"peak_rate":0.1,"next_rate":0.05,
+const goodLoop = `{"format":2,"position":{"at":"save","done":true,"epoch":1,"micro_batches":2,"global_step":5,
+"epoch_fractional":1.5,"last_logged":3,"last_saved":5,"control":{"should_log":true},"loader_started":true},
+"sizes":{"train_samples":8,"batch_size":2,"accumulate":1,"data_seed":42},
+"schedule_step":5,"peak_rate":0.1,"next_rate":0.05,
 "last_rate":0.06,"loss_sum":"nan","loss_total":3,"grad_norm":"inf","best_metric":"eval_loss","best_metrics":{"eval_loss":1}}`
 
 const goodState = `{"best_global_step":4,"best_metric":1,"best_model_checkpoint":"x","epoch":1.5,"global_step":5,"log_history":[{"loss":1,"step":3}],"stateful_callbacks":{"A":{}}}`

@@ -30,7 +30,8 @@ func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 	}
 	h, ok := homography(to, from)
 	if !ok {
-		return fmt.Errorf("vision: WarpPerspective from %v to %v: want two convex quads without three corners on a line", from, to)
+		return fmt.Errorf("vision: WarpPerspective from %v to %v: want two convex quads without three corners on a line",
+			from, to)
 	}
 	right, bottom := float64(src.Width)-0.5, float64(src.Height)-0.5
 	x0, y0, x1, y1 := bounds(to, dst.Width, dst.Height)

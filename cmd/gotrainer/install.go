@@ -81,8 +81,8 @@ func (in *installer) install(ctx context.Context, flags []string, shim bool) err
 	return in.buildShim(ctx, dir, strings.Fields(paths.String()))
 }
 
-// buildShim calls the shim's Makefile, unless a library built from the same sources is there: its
-// name carries their hash.
+// buildShim calls the shim's Makefile, which finds the work done where the library was built from
+// the same sources, by whichever copy of them.
 func (in *installer) buildShim(ctx context.Context, dir string, variables []string) error {
 	abi, err := readABI(in.sources)
 	if err != nil {
@@ -92,15 +92,10 @@ func (in *installer) buildShim(ctx context.Context, dir string, variables []stri
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(library); err == nil {
-		fmt.Fprintln(in.out, "libcgotorch is already built:", library)
-		return nil
-	}
 	if _, err := exec.LookPath("make"); err != nil {
 		return fmt.Errorf("build libcgotorch: %w: install make (apt-get install make, dnf install make or "+
 			"xcode-select --install) and run this again", err)
 	}
-	fmt.Fprintln(in.out, "building libcgotorch: a minute or two")
 	args := append([]string{"--silent", "-C", filepath.Join(dir, "cgotorch", "src"), "-j",
 		strconv.Itoa(runtime.NumCPU())}, variables...)
 	if err := in.run(ctx, in.out, "make", args...); err != nil {
@@ -109,7 +104,7 @@ func (in *installer) buildShim(ctx context.Context, dir string, variables []stri
 	if _, err := os.Stat(library); err != nil {
 		return fmt.Errorf("build libcgotorch: make succeeded and the library is not there: %w", err)
 	}
-	fmt.Fprintln(in.out, "libcgotorch is built:", library)
+	fmt.Fprintln(in.out, "libcgotorch is ready:", library)
 	return nil
 }
 

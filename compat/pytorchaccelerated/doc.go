@@ -2,7 +2,8 @@
 // function, an optimizer and callbacks go in, and Train, Evaluate and Train again follow, with its
 // words, its order of events and its files.
 //
-//	t, err := pytorchaccelerated.New(model, functional.CrossEntropy, optim.AdamW{LR: 1e-3}, pytorchaccelerated.Options[Sample, Batch]{})
+//	t, err := pytorchaccelerated.New(model, functional.CrossEntropy, optim.AdamW{LR: 1e-3},
+//		pytorchaccelerated.Options[Sample, Batch]{})
 //	err = t.Train(ctx, train, pytorchaccelerated.TrainOptions[Sample, Batch]{
 //		NumEpochs: 8, EvalDataset: valid, PerDeviceBatchSize: 32,
 //		CreateSchedulerFn: pytorchaccelerated.CosineLR{NumWarmupEpochs: 1}.Create,

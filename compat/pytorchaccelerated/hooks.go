@@ -117,7 +117,9 @@ type EvalEpoch struct {
 // methods is passed over.
 //
 //	type BatchAugmented interface{ OnBatchAugmented(r *pytorchaccelerated.Run) error }
-//	err := pytorchaccelerated.CallEvent(r, "OnBatchAugmented", func(h BatchAugmented) error { return h.OnBatchAugmented(r) })
+//	err := pytorchaccelerated.CallEvent(r, "OnBatchAugmented", func(h BatchAugmented) error {
+//		return h.OnBatchAugmented(r)
+//	})
 func CallEvent[H any](r *Run, name string, f func(H) error) error {
 	for _, c := range r.callbacks {
 		h, ok := c.(H)

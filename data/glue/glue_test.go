@@ -68,9 +68,13 @@ func TestTasks(t *testing.T) {
 		{glue.QQP, "test.tsv", "id\tquestion1\tquestion2\n5\tWhy?\tWhy so?\n", glue.Example{A: "Why?", B: "Why so?",
 			Label: -1, Index: 5}, test},
 		{glue.STSB, "dev.tsv",
-			"index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n2\tg\tf\t2012\t1\tnone\tnone\tOne.\tTwo.\t3.25\n", glue.Example{A: "One.", B: "Two.", Label: -1, Score: 3.25, Index: 2}, validation},
+			"index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n" +
+				"2\tg\tf\t2012\t1\tnone\tnone\tOne.\tTwo.\t3.25\n",
+			glue.Example{A: "One.", B: "Two.", Label: -1, Score: 3.25, Index: 2}, validation},
 		{glue.MNLI, "dev_mismatched.tsv",
-			"index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label\n1\t2\t3e\tg\t( a )\t( b )\t(R a)\t(R b)\tIt rains.\tIt is dry.\tneutral\tx\tx\tx\tx\tcontradiction\n",
+			"index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t" +
+				"sentence2_parse\tsentence1\tsentence2\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\tgold_label\n" +
+				"1\t2\t3e\tg\t( a )\t( b )\t(R a)\t(R b)\tIt rains.\tIt is dry.\tneutral\tx\tx\tx\tx\tcontradiction\n",
 			glue.Example{A: "It rains.", B: "It is dry.", Label: 2, Index: 1},
 			func(s *glue.Set) data.Dataset[glue.Example] { return s.ValidationMismatched }},
 		{glue.QNLI, "train.tsv", "index\tquestion\tsentence\tlabel\n4\tWho?\tHe.\tnot_entailment\n",
@@ -131,7 +135,8 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestBrokenRowsOfQQPAreCounted(t *testing.T) {
 	set, err := glue.Open(folder(t,
-		map[string]string{"train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n5\t1\t2\tWhy?\n6\t1\t2\ta\tb\t0\n7\t1\n8\t1\t2\tc\td\t1\n9\n"}), glue.QQP)
+		map[string]string{"train.tsv": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n" +
+			"5\t1\t2\tWhy?\n6\t1\t2\ta\tb\t0\n7\t1\n8\t1\t2\tc\td\t1\n9\n"}), glue.QQP)
 	if err != nil {
 		t.Fatal(err)
 	}

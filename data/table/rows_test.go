@@ -527,7 +527,8 @@ func TestScanPassesReadErrorsOn(t *testing.T) {
 	}
 	var got int
 	var last error
-	for _, err := range table.Scan[message](iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("label,text\na,b\n"))), table.Format{Syntax: table.CSV}) {
+	source := iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("label,text\na,b\n")))
+	for _, err := range table.Scan[message](source, table.Format{Syntax: table.CSV}) {
 		if last = err; err == nil {
 			got++
 		}

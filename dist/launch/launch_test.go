@@ -98,7 +98,8 @@ func TestProcessesMeetAndTheirOutputHasTheirRank(t *testing.T) {
 	}
 	got := strings.Split(strings.TrimSpace(out.String()), "\n")
 	sort.Strings(got)
-	if want := "[0] no end of line|[0] sum 6|[1] no end of line|[1] sum 6|[2] no end of line|[2] sum 6"; strings.Join(got, "|") != want {
+	want := "[0] no end of line|[0] sum 6|[1] no end of line|[1] sum 6|[2] no end of line|[2] sum 6"
+	if strings.Join(got, "|") != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,10 +1,13 @@
 // Command bert_classification teaches BERT to classify texts, and classifies texts with what it
 // learnt.
 //
-//	go run ./examples/bert_classification                                       # spam among text messages, from nothing: a minute on two cores
+//	# Spam among text messages, from nothing: a minute on two cores.
+//	go run ./examples/bert_classification
 //	go run ./examples/bert_classification -predict "Call now to claim your prize"
-//	go run ./examples/bert_classification -model google-bert/bert-base-uncased -task mrpc -data MRPC   # the Hugging Face course's example
-//	go run ./examples/bert_classification -model DIR -task csv -train reviews.csv                      # your own texts
+//	# The Hugging Face course's example.
+//	go run ./examples/bert_classification -model google-bert/bert-base-uncased -task mrpc -data MRPC
+//	# Your texts.
+//	go run ./examples/bert_classification -model DIR -task csv -train reviews.csv
 //
 // A task is sms, one of GLUE's (mrpc, sst2, cola, rte, qnli, qqp, mnli, wnli; -data names the
 // folder of their TSV files) or csv. The model is a folder or a name on the Hugging Face Hub;

@@ -1,7 +1,7 @@
 // Command crnn_plates trains Hezar's CRNN to read licence plates, from nothing, and reads pictures
 // with it.
 //
-//	go run ./examples/crnn_plates                                # rendered Persian plates: about five minutes on two cores
+//	go run ./examples/crnn_plates                                # rendered Persian plates: five minutes on two cores
 //	go run ./examples/crnn_plates -read plate.png                # what the trained model reads
 //	go run ./examples/crnn_plates -train DIR -table labels.tsv   # your own pictures and labels
 //	go run ./examples/crnn_plates -train DIR -labels-from-names  # a picture's name is its label

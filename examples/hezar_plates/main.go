@@ -1,8 +1,10 @@
 // Command hezar_plates is the first program of Hezar's documentation, line by line: a CRNN that
 // reads the pictures of a CSV file.
 //
-//	go run ./examples/hezar_plates -small -render 400 plates   # pictures, train.csv, test.csv and the folder base, a model to start from
-//	go run ./examples/hezar_plates -small -lr 0.001 plates     # train, to a CER of 0.33 in 20 epochs; crnn-plate-fa-v1 is the run's folder
+//	# Pictures, train.csv, test.csv and the folder base, a model to start from.
+//	go run ./examples/hezar_plates -small -render 400 plates
+//	# Train, to a CER of 0.33 in 20 epochs; crnn-plate-fa-v1 is the run's folder.
+//	go run ./examples/hezar_plates -small -lr 0.001 plates
 //	go run ./examples/hezar_plates -base hezarai/crnn-fa-printed-96-long DIR
 //
 // DIR/train.csv and DIR/test.csv have the columns image_path and label. -small is a quarter of

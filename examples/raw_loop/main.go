@@ -2,9 +2,11 @@
 // course's chapter 3, line by line beside its Python (bare.go), and the same with the few lines
 // that Accelerate changes (accelerated.go), which bring mixed precision.
 //
-//	go run ./examples/raw_loop                                      # spam among text messages, with a small random BERT
+//	# Spam among text messages, with a small random BERT.
+//	go run ./examples/raw_loop
 //	go run ./examples/raw_loop -accelerate -mixed-precision bf16
-//	go run ./examples/raw_loop -model BERT -data MRPC               # the course's example: 459 batches an epoch, 1,377 updates
+//	# The course's example: 459 batches an epoch, 1,377 updates.
+//	go run ./examples/raw_loop -model BERT -data MRPC
 //
 // BERT is a folder that transformers has saved, MRPC the folder with GLUE's train.tsv and dev.tsv.
 // raw_loop.py is the Python of both loops and prints the same lines.

@@ -89,7 +89,8 @@ func (s *Server) postCommit(c *call, r *repo, branch string) {
 		case "deletedFile":
 			changes = append(changes, func(files map[string]file) error {
 				if _, ok := files[v.Path]; !ok {
-					return fmt.Errorf("A file with this name doesn't exist: %s", v.Path) //nolint:staticcheck // ST1005: the Hub's words, which clients look for
+					//nolint:staticcheck // ST1005: the Hub's words, which clients look for
+					return fmt.Errorf("A file with this name doesn't exist: %s", v.Path)
 				}
 				delete(files, v.Path)
 				return nil

@@ -4,7 +4,8 @@
 //
 //	entries, err := expected.Read("schedules.json", expected.Options{Data: "../shared/data"})
 //	for _, e := range entries {
-//		fmt.Println(e.Name, e.Run()) // nil: passed; an *Unsupported says what is missing; any other error is the first difference
+//		// nil: passed; an *Unsupported says what is missing; any other error is the first difference
+//		fmt.Println(e.Name, e.Run())
 //	}
 //
 // The forms, by the field that gives each away:

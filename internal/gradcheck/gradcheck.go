@@ -3,7 +3,8 @@
 // elements of every input.
 //
 //	x := torch.TensorOptions{DType: torch.Float64}.Randn(3, 4).RequiresGrad()
-//	err := gradcheck.Check(func() []torch.Tensor { return []torch.Tensor{layer.Forward(x)} }, []torch.Named{{Name: "x", Tensor: x}}, gradcheck.Options{})
+//	f := func() []torch.Tensor { return []torch.Tensor{layer.Forward(x)} }
+//	err := gradcheck.Check(f, []torch.Named{{Name: "x", Tensor: x}}, gradcheck.Options{})
 package gradcheck
 
 import (

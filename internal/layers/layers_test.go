@@ -99,6 +99,7 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/ranktest", "dist/tcpstore"},
 	{"internal/goldencount", ""},
 	{"internal/goldencount/report", "internal/goldencount"},
+	{"internal/portable", "internal/goldencount"},
 	{"internal/golden", "torch safetensors internal/goldencount internal/tensorio internal/testenv"},
 	{"internal/gradcheck", "torch"},
 	{"internal/conformance/spec", ""},

@@ -4,7 +4,8 @@
 // seed, the same numbers for the same weights.
 //
 //	model, err := crnn.New(crnn.Config{Charset: charset})
-//	pictures, err := crnn.OpenPictures(files, model.Config(), crnn.PictureOptions{}) // files: []crnn.File{{Path: "0001.png", Text: "12345"}, ...}
+//	files := []crnn.File{{Path: "0001.png", Text: "12345"}, ...}
+//	pictures, err := crnn.OpenPictures(files, model.Config(), crnn.PictureOptions{})
 //	train, err := model.Config().Samples(pictures)
 //	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.Adam{LR: 1e-3}})
 //	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/plates", BatchSize: 16})

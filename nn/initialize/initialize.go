@@ -1,7 +1,8 @@
 // Package initialize fills parameters with their first values: torch.nn.init, which cannot keep its
 // name in Go.
 //
-//	initialize.KaimingNormal(conv.Weight, initialize.KaimingOptions{Mode: initialize.FanOut, Nonlinearity: initialize.ReLU})
+//	options := initialize.KaimingOptions{Mode: initialize.FanOut, Nonlinearity: initialize.ReLU}
+//	initialize.KaimingNormal(conv.Weight, options)
 //	initialize.Zeros(conv.Bias)
 //
 // Every function changes its tensor in place without a trace in autograd and returns it. The same

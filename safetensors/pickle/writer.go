@@ -40,7 +40,8 @@ func WriteFile(path string, value any) error {
 	if err != nil {
 		return fmt.Errorf("pickle: %w", err)
 	}
-	defer f.Cleanup() //nolint:errcheck // after the rename there is nothing to clean up, and before it the first error counts
+	//nolint:errcheck // after the rename there is nothing to clean up, and before it the first error counts
+	defer f.Cleanup()
 	root := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if err := Write(f, root, value); err != nil {
 		return err

@@ -1,7 +1,9 @@
 // Package omegaconf reads and writes YAML as OmegaConf does, with which Hezar keeps its
 // configurations: byte for byte the same text for the same values, in the same order.
 //
-//	text, err := omegaconf.Marshal(omegaconf.Map{{"task", "image2text"}, {"learning_rate", 2e-5}, {"metrics", []string{"cer"}}})
+//	text, err := omegaconf.Marshal(omegaconf.Map{
+//		{"task", "image2text"}, {"learning_rate", 2e-5}, {"metrics", []string{"cer"}},
+//	})
 //	// task: image2text
 //	// learning_rate: 2.0e-05
 //	// metrics:

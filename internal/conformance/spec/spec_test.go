@@ -10,7 +10,8 @@ import (
 )
 
 const good = `{"name": "a", "peer": "hf", "shows": "", "threads": 1, "model": {"kind": "mlp", "sizes": [8, 4], "freeze": ["layers.0"]}, "init": {"seed": 5},
- "data": {"kind": "vectors", "trim": true, "eval_sets": ["a"]}, "args": {"learning_rate": 0.1, "num_train_epochs": 2}, "metrics": ["mae"], "rtol": 0.5,
+ "data": {"kind": "vectors", "trim": true, "eval_sets": ["a"]}, "args": {"learning_rate": 0.1, "num_train_epochs": 2},
+ "metrics": ["mae"], "rtol": 0.5,
  "callbacks": [{"kind": "control", "step": 3}], "phases": [{"do": "train", "stop_after_update": 0, "args": {"num_train_epochs": 3}}, {"do": "train", "resume": true}, {"do": "train", "resume": "checkpoint-4"}]}`
 
 func TestParse(t *testing.T) {

@@ -98,17 +98,23 @@ func TestAnotherPassIsFound(t *testing.T) {
 
 // functions are lists in the form of the recordings, each with one row that holds.
 const functions = `{
-	"cer_wer": [{"predictions": ["ab"], "references": ["ac"], "cer": 0.5, "cer_concatenated": 0.5, "wer": 1.0, "wer_concatenated": 1.0, "cer_4_decimals": 0.5},
-		{"predictions": ["a"], "references": [""], "cer": "ZeroDivisionError", "cer_concatenated": 1.0, "wer": "ZeroDivisionError", "wer_concatenated": 1.0, "cer_4_decimals": "ZeroDivisionError"}],
-	"classification": [{"predictions": [0, 1, 1], "labels": [0, 1, 0], "accuracy": 0.6667, "precision": 0.75, "recall": 0.75, "f1": 0.6667}],
+	"cer_wer": [{"predictions": ["ab"], "references": ["ac"], "cer": 0.5, "cer_concatenated": 0.5, "wer": 1.0,
+			"wer_concatenated": 1.0, "cer_4_decimals": 0.5},
+		{"predictions": ["a"], "references": [""], "cer": "ZeroDivisionError", "cer_concatenated": 1.0,
+			"wer": "ZeroDivisionError", "wer_concatenated": 1.0, "cer_4_decimals": "ZeroDivisionError"}],
+	"classification": [{"predictions": [0, 1, 1], "labels": [0, 1, 0],
+		"accuracy": 0.6667, "precision": 0.75, "recall": 0.75, "f1": 0.6667}],
 	"ctc_greedy": [{"argmax": [1, 1, 0, 1, 2], "greedy": [1, 1, 2], "padded": [1, 1, 2, 0, 0]}],
 	"reverse_digits": [{"in": "12b3", "out": "3b21"}],
 	"normalizer": {"patterns": [["b", "c"]], "rows": [{"in": "\ufb01b", "default": "fib", "with_patterns": "fic"}]},
 	"valid_text": {"charset": ["", "a"], "rows": [{"in": "a\n", "valid": true}, {"in": "b", "valid": false}]},
-	"padding": [{"inputs": [[1, 2], [3]], "padding": "max_length", "max_length": 3, "padding_side": "left", "pad_id": 9, "out": [[9, 1, 2], [9, 9, 3]]}, {"inputs": [[1]], "padding": "x", "out": "ValueError"}],
+	"padding": [{"inputs": [[1, 2], [3]], "padding": "max_length", "max_length": 3, "padding_side": "left", "pad_id": 9,
+		"out": [[9, 1, 2], [9, 9, 3]]}, {"inputs": [[1]], "padding": "x", "out": "ValueError"}],
 	"shift_right": [{"ids": [[1, -100, 2]], "pad": 0, "start": 7, "out": [[7, 1, 0]]}],
-	"sampler": [{"n": 10, "batch_size": 3, "start_index": 6, "shuffle": true, "seed": 42, "len": 10, "batches": [[9, 4, 0], [1]]}],
-	"seqeval": {"rows": [{"predictions": [["B-A", "O"]], "references": [["B-A", "B-B"]], "precision": 1.0, "recall": 0.5, "f1": 0.6667, "accuracy": 0.5}]}
+	"sampler": [{"n": 10, "batch_size": 3, "start_index": 6, "shuffle": true, "seed": 42, "len": 10,
+		"batches": [[9, 4, 0], [1]]}],
+	"seqeval": {"rows": [{"predictions": [["B-A", "O"]], "references": [["B-A", "B-B"]],
+		"precision": 1.0, "recall": 0.5, "f1": 0.6667, "accuracy": 0.5}]}
 }`
 
 func run(t *testing.T, name, text string) map[string]error {

@@ -8,16 +8,12 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/goldencount"
 )
@@ -42,7 +38,7 @@ func main() {
 
 // report reads the records and prints their sums.
 func report(in io.Reader, out io.Writer, least int) error {
-	records, err := read(in)
+	records, err := goldencount.Read(in)
 	if err != nil {
 		return err
 	}
@@ -99,40 +95,4 @@ func (s *sum) add(r goldencount.Record) (reason string) {
 	}
 	s.within++
 	return r.Reason
-}
-
-// read joins the records of a case, in the order of family and name. A case without comparisons is
-// none.
-func read(in io.Reader) ([]goldencount.Record, error) {
-	type key struct{ family, name string }
-	joined := map[key]goldencount.Record{}
-	lines := bufio.NewScanner(in)
-	for n := 1; lines.Scan(); n++ {
-		var r goldencount.Record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
-		k := key{r.Family, r.Name}
-		old := joined[k]
-		r.Compared += old.Compared
-		r.Equal += old.Equal
-		r.Failed = r.Failed || old.Failed
-		if r.Reason == "" {
-			r.Reason = old.Reason
-		}
-		joined[k] = r
-	}
-	if err := lines.Err(); err != nil {
-		return nil, err
-	}
-	var list []goldencount.Record
-	for _, r := range joined {
-		if r.Compared > 0 || r.Failed {
-			list = append(list, r)
-		}
-	}
-	slices.SortFunc(list, func(a, b goldencount.Record) int {
-		return cmp.Or(strings.Compare(a.Family, b.Family), strings.Compare(a.Name, b.Name))
-	})
-	return list, nil
 }

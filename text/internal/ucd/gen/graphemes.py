@@ -5,8 +5,7 @@ The properties come from the package regex, which has them of Unicode 17 too. Wh
 Precompiled, with a map that turns "a" into "b": a cluster of less than six bytes that begins with "a" becomes "b" as a whole, so "a" followed by a code
 point shows whether that one extends a cluster. The tests of package text hold the rest against the library.
 
-    pip install regex==2026.1.15 tokenizers==0.23.3
-    python gen/graphemes.py
+    gen/write.sh graphemes
 """
 import struct
 import sys

@@ -1,5 +1,19 @@
 """The form of the tables that are embedded: see tables.go."""
 
+import os
+
+
+def whole(path, data):
+    """Writes a file whole or not at all, so that a generator that fails leaves the old one."""
+    new = path + ".new"
+    try:
+        with open(new, "wb") as f:
+            f.write(data)
+        os.replace(new, path)
+    finally:
+        if os.path.exists(new):
+            os.remove(new)
+
 
 def number(n):
     """An unsigned number of varying length, as Go's encoding/binary writes it."""
@@ -19,6 +33,5 @@ def write(path, props):
         if p != last:
             data += number(c - begin) + number(p)
             last, begin, runs = p, c, runs + 1
-    with open(path, "wb") as f:
-        f.write(data)
+    whole(path, data)
     return runs

@@ -3,7 +3,7 @@
 The library mixes several versions of Unicode (its category crate has 8.0, its normalization crate 9.0, the standard library and the regular
 expression engines newer ones), so its answers are asked for, one code point at a time, and frozen here.
 
-    python gen/tables.py
+    gen/write.sh tables
 """
 import sys
 import unicodedata
@@ -111,8 +111,7 @@ for c, d in canonical.items():
 
 
 def text(name, entries):
-    with open("zz_%s.bin" % name, "wb") as f:
-        f.write("".join(entries).encode())
+    runs.whole("zz_%s.bin" % name, "".join(entries).encode())
 
 
 for name, entries in ("canonical", canonical), ("compatible", compatible), ("lower", lower):

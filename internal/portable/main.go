@@ -1,0 +1,156 @@
+// Command portable runs the golden tests once for each row of a table of code paths: those that
+// libtorch, MKL and oneDNN would take on other CPUs, which this one takes when it is told to.
+//
+//	go run ./internal/portable              # make test-portable
+//	go run ./internal/portable -rows MKL    # the rows whose names match
+//
+// It prints, for each row, how many cases there are, how many are equal to PyTorch's numbers in
+// every bit, how many are within a tolerance and how many failed; the exit status is 1 if any did.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() {
+	only := flag.String("rows", "", "run only the rows whose names match this regular expression")
+	jobs := flag.Int("jobs", runtime.NumCPU(), "how many rows run at the same time")
+	logs := flag.String("logs", filepath.Join(".build", "portable"), "folder of the tests' output, which is emptied "+
+		"first")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *only, *logs, max(1, *jobs)); err != nil {
+		fmt.Fprintln(os.Stderr, "portable:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, only, logs string, jobs int) error {
+	match, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("-rows: %w", err)
+	}
+	logs, err = filepath.Abs(logs)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(logs); err != nil {
+		return err
+	}
+	started := time.Now()
+	suites, err := build(ctx, filepath.Join(logs, "bin"))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d packages with golden tests, built in %.0f s\n", len(suites), time.Since(started).Seconds())
+
+	results := make([]result, len(rows))
+	slots := make(chan struct{}, jobs)
+	var all sync.WaitGroup
+	for i, r := range rows {
+		if !match.MatchString(r.name) || r.lacking() != "" {
+			continue
+		}
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			results[i] = r.run(ctx, suites, filepath.Join(logs, fmt.Sprintf("row%02d", i+1)))
+			fmt.Printf("%s: %.0f s\n", r.name, results[i].took.Seconds())
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+
+	failed := 0
+	fmt.Printf("\n%-35s %6s %8s %17s %7s\n", "row", "cases", "bitwise", "within tolerance", "failed")
+	for i, r := range rows {
+		switch lacking := r.lacking(); {
+		case !match.MatchString(r.name):
+		case lacking != "":
+			fmt.Printf("%-35s left out: this CPU has no %s\n", r.name, lacking)
+		default:
+			x := results[i]
+			n := len(x.failed)
+			fmt.Printf("%-35s %6d %8d %17d %7d\n", r.name, x.bitwise+x.within+n, x.bitwise, x.within, n)
+			failed += n
+		}
+	}
+	for i, r := range rows {
+		for _, line := range results[i].summary() {
+			fmt.Printf("FAILED under %s: %s\n", r.name, line)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d tests failed; their output is in %s", failed, logs)
+	}
+	fmt.Printf("no test failed, in %.0f s\n", time.Since(started).Seconds())
+	return nil
+}
+
+// suite is the test binary of a package.
+type suite struct{ name, folder, binary string }
+
+// build finds the packages whose tests compare with golden values, so that none is forgotten, and
+// builds their tests.
+func build(ctx context.Context, bin string) ([]suite, error) {
+	list, err := output(ctx, "go", "list", "-test", "-f", "{{.ImportPath}}\t{{.Dir}}\t{{.Deps}}", "./...")
+	if err != nil {
+		return nil, err
+	}
+	suites := find(list)
+	if len(suites) == 0 {
+		return nil, fmt.Errorf("go list found no package whose tests import internal/golden or internal/goldencount; " +
+			"run this in a checkout of gotrainer")
+	}
+	args := []string{"test", "-c", "-o", bin + string(filepath.Separator)}
+	for i, s := range suites {
+		suites[i].binary = filepath.Join(bin, filepath.Base(s.name)+".test")
+		args = append(args, s.name)
+	}
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return nil, err
+	}
+	_, err = output(ctx, "go", args...)
+	return suites, err
+}
+
+var golden = regexp.MustCompile(`/internal/golden(count)?[] ]`)
+
+// find reads what go list says of test binaries. Tests of internal packages are those of the tools.
+func find(list string) []suite {
+	var suites []suite
+	for line := range strings.Lines(list) {
+		fields := strings.SplitN(line, "\t", 3)
+		name, isTest := strings.CutSuffix(fields[0], ".test")
+		if len(fields) == 3 && isTest && golden.MatchString(fields[2]) && !strings.Contains(name,
+			"/gotrainer/internal/") {
+			suites = append(suites, suite{name: name, folder: fields[1]})
+		}
+	}
+	return suites
+}
+
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	var out, errors bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errors
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args[:2], " "), err, errors.String())
+	}
+	return out.String(), nil
+}

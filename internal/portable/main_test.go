@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPackagesWhoseTestsCompareWithGoldenValuesAreFound(t *testing.T) {
+	list := "example/gotrainer/nn\t/x/nn\t[torch]\n" +
+		"example/gotrainer/nn.test\t/x/nn\t[torch example/gotrainer/internal/golden example/gotrainer/nn]\n" +
+		"example/gotrainer/optim/lr.test\t/x/optim/lr\t[example/gotrainer/internal/goldencount]\n" +
+		"example/gotrainer/data.test\t/x/data\t[example/gotrainer/internal/goldenrod]\n" +
+		"example/gotrainer/internal/golden.test\t/x/internal/golden\t[example/gotrainer/internal/golden]\n"
+	assert.Equal(t, []suite{{"example/gotrainer/nn", "/x/nn", ""}, {"example/gotrainer/optim/lr", "/x/optim/lr", ""}},
+		find(list))
+}
+
+func TestFailuresAreTheInnermostTests(t *testing.T) {
+	out := "--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/one (0.00s)\n        --- FAIL: TestA/one/deep (0.00s)\n" +
+		"    --- FAIL: TestA/two (0.00s)\n--- FAIL: TestAlone (0.00s)\n--- FAIL: TestAloneToo (0.00s)\nFAIL\n"
+	assert.Equal(t, []string{"TestA/one/deep", "TestA/two", "TestAlone", "TestAloneToo"}, failures(out))
+	assert.Empty(t, failures("ok\n"))
+}
+
+// A test binary that is a shell script: it tells its settings, counts three cases and fails.
+func TestARowRunsTheSuitesUnderItsSettingsAndCounts(t *testing.T) {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "nn.test")
+	require.NoError(t, os.WriteFile(binary, []byte(`#!/bin/sh
+echo "$GOTRAINER_TEST_PINS in $PWD"
+cat >>"$GOTRAINER_GOLDEN_COUNT" <<END
+{"Family":"f","Name":"equal","Compared":2,"Equal":2}
+{"Family":"f","Name":"near","Compared":2,"Equal":1}
+{"Family":"f","Name":"far","Compared":2,"Equal":1,"Failed":true}
+END
+echo "--- FAIL: TestFar (0.00s)"
+exit 1
+`), 0o755))
+	x := row{name: "a", settings: "A=1 B="}.run(t.Context(), []suite{{"nn", dir, binary}}, filepath.Join(dir, "logs"))
+	assert.Equal(t, 1, x.bitwise)
+	assert.Equal(t, 1, x.within)
+	assert.Equal(t, []failure{{"nn", "TestFar", ""}}, x.failed)
+	log, err := os.ReadFile(filepath.Join(dir, "logs", "nn.test.log"))
+	require.NoError(t, err)
+	assert.True(t, strings.HasPrefix(string(log), "A=1 B= in "+dir), "%s", log)
+}
+
+func TestASuiteThatDiesWithoutAWordHasFailed(t *testing.T) {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "nn.test")
+	require.NoError(t, os.WriteFile(binary, []byte("#!/bin/sh\nkill -9 $$\n"), 0o755))
+	x := row{}.run(t.Context(), []suite{{"nn", dir, binary}}, filepath.Join(dir, "logs"))
+	require.Len(t, x.failed, 2)
+	assert.Contains(t, x.failed[0].test, "signal: killed")
+	assert.Contains(t, x.failed[1].test, "no test counted a case")
+}
+
+func TestTheSummaryHasALineForEachTest(t *testing.T) {
+	x := result{failed: []failure{{"nn", "TestA", "one"}, {"nn", "TestA", "two"}, {"nn", "TestB", ""},
+		{"", "no test", ""}}}
+	assert.Equal(t, []string{"nn TestA (2 subtests, the first is one)", "nn TestB", "no test"}, x.summary())
+}
+
+func TestEveryRowHasANameOfItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rows {
+		assert.False(t, seen[r.name], r.name)
+		seen[r.name] = true
+		assert.Contains(t, []string{"", "AVX2", "AVX-512"}, r.needs, r.name)
+	}
+}
