@@ -160,5 +160,5 @@ func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 }
 
 func badTag(format string, args ...any) *torch.Error {
-	return mistake("Params", torch.ErrInvalid, format, args...)
+	return torch.Errorf("nn.Params", torch.ErrInvalid, format, args...)
 }

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // Lazy is a layer that takes the size of its input from its first one: torch.nn.LazyLinear and its
 // like. Call Forward once, on a batch of any size, before the model's parameters are listed,
@@ -18,7 +22,8 @@ type Lazy[L Layer] struct {
 func (l *Lazy[L]) Forward(x torch.Tensor) torch.Tensor {
 	if l.make != nil {
 		if torch.IsInferenceModeEnabled() {
-			panic(mistake(l.name, torch.ErrInvalid, "the first Forward makes the parameters, and in InferenceMode "+
+			panic(torch.Errorf("nn."+l.name, torch.ErrInvalid, "the first Forward makes the parameters, and in "+
+				"InferenceMode "+
 				"they could never be trained; call it outside, or in NoGrad"))
 		}
 		l.make(x)
@@ -60,7 +65,8 @@ func (l *Lazy[L]) typeName() string { return "nn." + l.name }
 func channelsOf(op string, x torch.Tensor, dims int) int64 {
 	shape := x.Shape()
 	if d := len(shape); d != dims+1 && d != dims+2 {
-		panic(mistake(op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", dims+1, dims+2, shape))
+		panic(torch.Errorf("nn."+op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", dims+1,
+			dims+2, shape))
 	}
 	return shape[len(shape)-dims-1]
 }
@@ -71,7 +77,7 @@ func NewLazyLinear(out int64, o *LinearOptions) *Lazy[*Linear] {
 	opt, l := deref(o), &Linear{}
 	return &Lazy[*Linear]{l, "LazyLinear", func(x torch.Tensor) {
 		if x.Dim() == 0 {
-			panic(mistake("LazyLinear", torch.ErrInvalid, "want [..., in], found a number"))
+			panic(torch.Errorf("nn.LazyLinear", torch.ErrInvalid, "want [..., in], found a number"))
 		}
 		made := NewLinear(x.Size(-1), out, &opt)
 		l.Weight, l.Bias = made.Weight, made.Bias
@@ -102,7 +108,7 @@ func NewLazyConv3d(out int64, kernel Dims, o *ConvOptions) *Lazy[*Conv3d] {
 // lazyConv checks what can be checked without the input and returns how the weights are made of it.
 func lazyConv(op string, dims int, out int64, kernel Dims, o ConvOptions, weight, bias *torch.Tensor,
 	options *torch.ConvOptions, edge *border) func(x torch.Tensor) {
-	kernel, *options, *edge = planConv("New"+op, dims, or(o.Groups, 1), out, kernel, o)
+	kernel, *options, *edge = planConv("New"+op, dims, cmp.Or(o.Groups, 1), out, kernel, o)
 	return func(x torch.Tensor) {
 		in := channelsOf(op, x, dims)
 		checkConv(op, dims, in, out, options.Groups, kernel)
@@ -134,7 +140,7 @@ func NewLazyConvTranspose3d(out int64, kernel Dims, o *ConvTransposeOptions) *La
 // lazyConvTranspose is lazyConv for transposed convolutions.
 func lazyConvTranspose(op string, dims int, out int64, kernel Dims, o ConvTransposeOptions,
 	c *ConvTranspose) func(x torch.Tensor) {
-	kernel, c.Options = planConvTranspose("New"+op, dims, or(o.Groups, 1), out, kernel, o)
+	kernel, c.Options = planConvTranspose("New"+op, dims, cmp.Or(o.Groups, 1), out, kernel, o)
 	return func(x torch.Tensor) {
 		in := channelsOf(op, x, dims)
 		checkConv(op, dims, in, out, c.Options.Groups, kernel)
@@ -162,10 +168,11 @@ func NewLazyBatchNorm3d(o *BatchNormOptions) *Lazy[*BatchNorm3d] {
 
 // lazyBatchNorm sets what is known without the input and returns how the rest is made of it.
 func lazyBatchNorm(op string, dims int, o BatchNormOptions, b *BatchNorm) func(x torch.Tensor) {
-	b.Eps, b.Momentum, b.Cumulative = or(o.Eps, 1e-5), or(o.Momentum, 0.1), o.Cumulative
+	b.Eps, b.Momentum, b.Cumulative = cmp.Or(o.Eps, 1e-5), cmp.Or(o.Momentum, 0.1), o.Cumulative
 	return func(x torch.Tensor) {
 		if d := x.Dim(); d != dims+2 && !(dims == 1 && d == 2) {
-			panic(mistake(op, torch.ErrInvalid, "want [N, channels] and %d dimensions behind them, found %v", dims,
+			panic(torch.Errorf("nn."+op, torch.ErrInvalid, "want [N, channels] and %d dimensions behind them, found %v",
+				dims,
 				x.Shape()))
 		}
 		made := newBatchNorm(op, x.Size(1), o)
@@ -201,7 +208,7 @@ func NewLazyInstanceNorm3d(o *InstanceNormOptions) *Lazy[*InstanceNorm3d] {
 
 // lazyInstanceNorm is lazyBatchNorm for instance norms.
 func lazyInstanceNorm(op string, dims int, o InstanceNormOptions, n *InstanceNorm) func(x torch.Tensor) {
-	n.Eps, n.Momentum, n.dims = or(o.Eps, 1e-5), or(o.Momentum, 0.1), dims
+	n.Eps, n.Momentum, n.dims = cmp.Or(o.Eps, 1e-5), cmp.Or(o.Momentum, 0.1), dims
 	return func(x torch.Tensor) {
 		made := newInstanceNorm(op, channelsOf(op, x, dims), dims, o)
 		n.Weight, n.Bias, n.RunningMean, n.RunningVar, n.NumBatchesTracked = made.Weight, made.Bias, made.RunningMean,

@@ -28,25 +28,25 @@ var allowed = []struct{ folder, imports string }{
 	{".", ""}, // the tour of the module, and what is embedded from its root
 
 	// Pure Go: these build with CGO_ENABLED=0 and know no tensors.
-	{"internal/regular", ""},
-	{"safetensors", "internal/regular"},
-	{"safetensors/pickle", "safetensors internal/regular"},
+	{"internal/regularfile", ""},
+	{"safetensors", "internal/regularfile"},
+	{"safetensors/pickle", "safetensors internal/regularfile"},
 	{"internal/pyfloat", ""},
 	{"metrics", "internal/pyfloat"},
 	{"internal/mt19937", ""},
-	{"internal/rounded", ""},
-	{"internal/conformance/pylambda", "internal/rounded"},
-	{"optim/lr", "internal/mt19937 internal/rounded"},
+	{"internal/roundedmath", ""},
+	{"internal/conformance/pylambda", "internal/roundedmath"},
+	{"optim/lr", "internal/mt19937 internal/roundedmath"},
 	{"text/...", "text/..."},
 	{"vision/...", "vision/..."},
 	{"data", "internal/mt19937"},
 	{"data/internal/columns", ""},
-	{"data/...", "data internal/regular"}, // a folder for each file format
-	{"data/table", "data data/internal/columns internal/regular"},
-	{"data/parquet", "data data/internal/columns internal/regular"},
+	{"data/...", "data internal/regularfile"}, // a folder for each file format
+	{"data/table", "data data/internal/columns internal/regularfile"},
+	{"data/parquet", "data data/internal/columns internal/regularfile"},
 	{"data/glue", "data data/table"},
 	{"checkpoint", "safetensors"},
-	{"hub", "checkpoint safetensors internal/pyfloat internal/regular"},
+	{"hub", "checkpoint safetensors internal/pyfloat internal/regularfile"},
 	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it checks
 	{"dist/tcpstore", ""},
 	{"dist", "dist/tcpstore"},
@@ -68,7 +68,7 @@ var allowed = []struct{ folder, imports string }{
 	{"amp", "torch"},
 	{"internal/tensorio", "safetensors torch"},
 	{"nn/...", "torch safetensors safetensors/pickle internal/tensorio nn/..."},
-	{"optim", "torch internal/rounded"},
+	{"optim", "torch internal/roundedmath"},
 	{"dist/ddp", "dist torch nn"},
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio"},
 	{"compat/internal/torchsave", "torch nn/... optim safetensors/pickle internal/tensorio"},
@@ -119,7 +119,7 @@ var allowed = []struct{ folder, imports string }{
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", "internal/regular",
+var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/roundedmath", "internal/regularfile",
 	"internal/conformance/pylambda",
 	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist",
 	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets",
