@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/text/decoders"
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
 	"github.com/gotrainer/gotrainer/text/models"
@@ -66,7 +66,7 @@ func LoadTokenizer(path string) (*Tokenizer, error) {
 }
 
 func loadJSON(path string) (*Tokenizer, error) {
-	data, err := regular.ReadFile(path, maxFile)
+	data, err := regularfile.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
@@ -210,7 +210,7 @@ type bertConfig struct {
 // loadVocab makes BERT's tokenizer as BertTokenizer of transformers does.
 func loadVocab(vocabPath, configPath string) (*Tokenizer, error) {
 	var c bertConfig
-	data, err := regular.ReadFile(configPath, maxFile)
+	data, err := regularfile.ReadFile(configPath, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -225,7 +225,7 @@ func loadVocab(vocabPath, configPath string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("%s: tokenizer_class %q cannot be made of vocab.txt; save tokenizer.json with "+
 			"transformers (save_pretrained of the fast tokenizer) and load that", configPath, c.Class)
 	}
-	lines, err := regular.ReadFile(vocabPath, maxFile)
+	lines, err := regularfile.ReadFile(vocabPath, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // A device that never ends and a pipe that nobody writes to are refused at once, whichever file of
@@ -26,7 +26,7 @@ func TestATokenizerIsMadeOfRegularFiles(t *testing.T) {
 					require.NoError(t, os.WriteFile(filepath.Join(dir, vocabFile), []byte("[UNK]\n"), 0o600))
 				}
 				_, err := LoadTokenizer(dir)
-				require.ErrorIs(t, err, regular.ErrKind)
+				require.ErrorIs(t, err, regularfile.ErrKind)
 				require.ErrorContains(t, err, name)
 			})
 		}

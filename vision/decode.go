@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/image/bmp"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // DefaultMaxPixels is the largest picture that is decoded unless told otherwise; Pillow warns from
@@ -71,7 +71,7 @@ type DecodeOptions struct {
 
 // Open decodes a picture file.
 func Open(path string, o DecodeOptions) (*Image, error) {
-	f, _, err := regular.Open(path)
+	f, _, err := regularfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("vision: %w", err)
 	}

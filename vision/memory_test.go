@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/internal/peak"
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // blank is a PNG of one colour: a thousandth of its pixels.
@@ -88,7 +88,7 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	require.NoError(t, os.Symlink("/dev/zero", zero))
 	for _, path := range []string{pipe, zero} {
 		_, err := Open(path, DecodeOptions{})
-		assert.ErrorIs(t, err, regular.ErrKind)
+		assert.ErrorIs(t, err, regularfile.ErrKind)
 	}
 	_, err := readPicture(io.LimitReader(bytes.NewReader(nil), 0), "empty.png", DecodeOptions{})
 	assert.ErrorIs(t, err, ErrFormat)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // Map is the configuration in the order and under the names of Hezar's train_config.yaml, with
@@ -279,7 +279,7 @@ next:
 const maxYAML = 4 << 20
 
 func readYAML(path string) (omegaconf.Map, error) {
-	text, err := regular.ReadFile(path, maxYAML)
+	text, err := regularfile.ReadFile(path, maxYAML)
 	if err != nil {
 		return nil, fmt.Errorf("hezar: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // Config is a configuration as a YAML file has it: sections of arguments. Values are nil, bool,
@@ -251,7 +251,7 @@ func ReadConfig(path string) (Config, error) {
 		}
 		path = files[0]
 	}
-	text, err := regular.ReadFile(path, maxConfig)
+	text, err := regularfile.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("pymarlin: config: %w", err)
 	}

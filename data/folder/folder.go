@@ -22,7 +22,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // ImageExtensions are those that torchvision takes for pictures.
@@ -155,7 +155,7 @@ const maxText = 1 << 30
 
 // Text reads a file as text.
 func (f File) Text() (string, error) {
-	text, err := regular.ReadFile(f.Path, maxText)
+	text, err := regularfile.ReadFile(f.Path, maxText)
 	return string(text), err
 }
 

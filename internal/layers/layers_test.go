@@ -28,31 +28,31 @@ var allowed = []struct{ folder, imports string }{
 	{".", ""}, // the tour of the module, and what is embedded from its root
 
 	// Pure Go: these build with CGO_ENABLED=0 and know no tensors.
-	{"internal/regular", ""},
-	{"safetensors", "internal/regular"},
-	{"safetensors/pickle", "safetensors internal/regular"},
+	{"internal/regularfile", ""},
+	{"safetensors", "internal/regularfile"},
+	{"safetensors/pickle", "safetensors internal/regularfile"},
 	{"internal/pyfloat", ""},
 	{"metrics", "internal/pyfloat"},
 	{"internal/mt19937", ""},
-	{"internal/rounded", ""},
-	{"internal/conformance/pylambda", "internal/rounded"},
-	{"optim/lr", "internal/mt19937 internal/rounded"},
-	{"text/...", "text/... internal/regular"},
-	{"vision/...", "vision/... internal/regular"},
+	{"internal/roundedmath", ""},
+	{"internal/conformance/pylambda", "internal/roundedmath"},
+	{"optim/lr", "internal/mt19937 internal/roundedmath"},
+	{"text/...", "text/... internal/regularfile"},
+	{"vision/...", "vision/... internal/regularfile"},
 	{"data", "internal/mt19937"},
 	{"data/internal/columns", ""},
-	{"data/...", "data internal/regular"}, // a folder for each file format
-	{"data/table", "data data/internal/columns internal/regular"},
-	{"data/parquet", "data data/internal/columns internal/regular"},
+	{"data/...", "data internal/regularfile"}, // a folder for each file format
+	{"data/table", "data data/internal/columns internal/regularfile"},
+	{"data/parquet", "data data/internal/columns internal/regularfile"},
 	{"data/glue", "data data/table"},
 	{"checkpoint", "safetensors"},
-	{"hub", "checkpoint safetensors internal/pyfloat internal/regular"},
+	{"hub", "checkpoint safetensors internal/pyfloat internal/regularfile"},
 	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it checks
 	{"dist/tcpstore", ""},
 	{"dist", "dist/tcpstore"},
 	{"dist/launch", "dist/tcpstore"},
 	{"compat/hezar/omegaconf", "internal/pyfloat"},
-	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/... internal/regular"},
+	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/... internal/regularfile"},
 	{"compat/hezar/datasets", "compat/hezar/preprocessors data/... text/..."},
 	{"trainer/semantics", ""},
 	{"trainer", "checkpoint data dist optim/lr trainer/semantics internal/pyfloat"},
@@ -70,24 +70,26 @@ var allowed = []struct{ folder, imports string }{
 	{"amp", "torch"},
 	{"internal/tensorio", "safetensors torch"},
 	{"nn/...", "torch safetensors safetensors/pickle internal/tensorio nn/..."},
-	{"optim", "torch internal/rounded"},
+	{"optim", "torch internal/roundedmath"},
 	{"dist/ddp", "dist torch nn"},
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio"},
 	{"compat/internal/torchsave", "torch nn/... optim safetensors/pickle internal/tensorio"},
 	{"compat/pytorchaccelerated", "compat/internal/torchsave internal/pyfloat torch nn/... optim optim/lr amp data " +
 		"accelerate safetensors " +
 		"safetensors/pickle internal/tensorio"},
-	{"compat/pymarlin", "compat/internal/torchsave internal/regular trainer/callback torch nn/... optim optim/lr amp " +
+	{"compat/pymarlin", "compat/internal/torchsave internal/regularfile trainer/callback torch nn/... optim optim/lr " +
+		"amp " +
 		"data safetensors safetensors/pickle " +
 		"internal/tensorio"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
 		"dist/ddp safetensors internal/tensorio"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
-		"torch safetensors safetensors/pickle internal/regular internal/tensorio optim hub"},
+		"torch safetensors safetensors/pickle internal/regularfile internal/tensorio optim hub"},
 	{"compat/hezar/repository", "compat/internal/torchsave compat/hezar/omegaconf compat/hezar/preprocessors " +
 		"models/... nn/... text/... torch " +
-		"safetensors/pickle internal/regular internal/tensorio"},
-	{"compat/hezar", "compat/internal/torchsave internal/pyfloat internal/regular compat/hezar/omegaconf models/... " +
+		"safetensors/pickle internal/regularfile internal/tensorio"},
+	{"compat/hezar", "compat/internal/torchsave internal/pyfloat internal/regularfile compat/hezar/omegaconf " +
+		"models/... " +
 		"nn/... trainer/callback trainer/engine data " +
 		"checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
 	{"examples/...", "public examples/..."},
@@ -119,11 +121,13 @@ var allowed = []struct{ folder, imports string }{
 		"internal/golden internal/goldencount internal/testenv"},
 	{"internal/bench", "public internal/testenv"},
 	{"internal/layers", ""},
+	{"internal/api", ""},
 	{"scripts/opcost", "torch"},
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", "internal/regular",
+var pure = []string{"internal/api", "internal/pyfloat", "internal/mt19937", "internal/roundedmath",
+	"internal/regularfile",
 	"internal/conformance/pylambda",
 	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist",
 	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets",

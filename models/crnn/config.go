@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // Config describes a model. The zero value of a field means Hezar's default, which its comment
@@ -193,7 +193,7 @@ func (c Config) WriteConfig(dir string) error {
 // ReadConfig reads config.json from dir.
 func ReadConfig(dir string) (Config, error) {
 	path := filepath.Join(dir, configName)
-	text, err := regular.ReadFile(path, maxConfig)
+	text, err := regularfile.ReadFile(path, maxConfig)
 	if err != nil {
 		return Config{}, fmt.Errorf("crnn: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // Names of the file that describes a model.
@@ -36,10 +36,10 @@ const maxConfig = 4 << 20
 // ReadConfig reads config.json from dir or, where there is none, Hezar's model_config.yaml.
 func ReadConfig(dir string) (Document, error) {
 	path := filepath.Join(dir, ConfigName)
-	text, err := regular.ReadFile(path, maxConfig)
+	text, err := regularfile.ReadFile(path, maxConfig)
 	parse := ParseConfig
 	if hezar := filepath.Join(dir, HezarConfigName); errors.Is(err, fs.ErrNotExist) {
-		if yaml, err2 := regular.ReadFile(hezar, maxConfig); !errors.Is(err2, fs.ErrNotExist) {
+		if yaml, err2 := regularfile.ReadFile(hezar, maxConfig); !errors.Is(err2, fs.ErrNotExist) {
 			path, text, err, parse = hezar, yaml, err2, parseYAML
 		}
 	}

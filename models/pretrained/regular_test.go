@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
@@ -29,7 +29,7 @@ func TestDescriptionsAreRegularFiles(t *testing.T) {
 				dir := t.TempDir()
 				require.NoError(t, put(filepath.Join(dir, name)))
 				err := read(dir)
-				require.ErrorIs(t, err, regular.ErrKind)
+				require.ErrorIs(t, err, regularfile.ErrKind)
 				require.ErrorContains(t, err, name)
 			})
 		}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
@@ -104,7 +104,7 @@ const maxIndex = 16 << 20
 
 // OpenIndex opens the shards that an index names. They lie beside it.
 func OpenIndex(path string) (*Weights, error) {
-	text, err := regular.ReadFile(path, maxIndex)
+	text, err := regularfile.ReadFile(path, maxIndex)
 	if err != nil {
 		return nil, fmt.Errorf("pretrained: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // folder is where a model keeps its pre-processors.
@@ -21,10 +21,10 @@ const maxConfig = 4 << 20
 // folder.
 func readConfig(dir, name string, to any) (string, error) {
 	path := filepath.Join(dir, folder, name)
-	data, err := regular.ReadFile(path, maxConfig)
+	data, err := regularfile.ReadFile(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		beside := filepath.Join(dir, name)
-		if data, err = regular.ReadFile(beside, maxConfig); err == nil {
+		if data, err = regularfile.ReadFile(beside, maxConfig); err == nil {
 			path = beside
 		} else if errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("neither %s nor %s is there: %w", path, beside, fs.ErrNotExist)

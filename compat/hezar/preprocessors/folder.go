@@ -10,7 +10,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
 
@@ -72,7 +72,7 @@ const maxConfig = 1 << 20
 
 // read reads a YAML file; nil without an error if there is none.
 func read(path string) (omegaconf.Map, error) {
-	text, err := regular.ReadFile(path, maxConfig)
+	text, err := regularfile.ReadFile(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
@@ -27,7 +27,7 @@ const maxConfig = 4 << 20
 // ReadConfig reads model_config.yaml of a folder.
 func ReadConfig(dir string) (omegaconf.Map, error) {
 	path := filepath.Join(dir, ConfigFile)
-	text, err := regular.ReadFile(path, maxConfig)
+	text, err := regularfile.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("repository: %w", err)
 	}

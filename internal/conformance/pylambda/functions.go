@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // functions of Python by the number of their arguments; -1 is any but none.
@@ -16,12 +16,12 @@ var functions = map[string]struct {
 	"abs":   {1, func(v []float64) float64 { return math.Abs(v[0]) }},
 	"float": {1, func(v []float64) float64 { return v[0] }},
 	"int":   {1, func(v []float64) float64 { return math.Trunc(v[0]) }},
-	"pow":   {2, func(v []float64) float64 { return rounded.Pow(v[0], v[1]) }},
+	"pow":   {2, func(v []float64) float64 { return roundedmath.Pow(v[0], v[1]) }},
 	"exp":   {1, func(v []float64) float64 { return math.Exp(v[0]) }},
 	"log":   {1, func(v []float64) float64 { return math.Log(v[0]) }},
 	"sqrt":  {1, func(v []float64) float64 { return math.Sqrt(v[0]) }},
 	"sin":   {1, func(v []float64) float64 { return math.Sin(v[0]) }},
-	"cos":   {1, func(v []float64) float64 { return rounded.Cos(v[0]) }},
+	"cos":   {1, func(v []float64) float64 { return roundedmath.Cos(v[0]) }},
 	"floor": {1, func(v []float64) float64 { return math.Floor(v[0]) }},
 	"ceil":  {1, func(v []float64) float64 { return math.Ceil(v[0]) }},
 }

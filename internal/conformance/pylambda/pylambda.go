@@ -16,7 +16,7 @@ import (
 	"strings"
 	"text/scanner"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // Parse reads a Python function of one number, "lambda epoch: 0.95 ** (epoch // 30)", or its
@@ -261,7 +261,7 @@ func (p *lambda) sign() number {
 		return base
 	}
 	exponent := p.sign()
-	return func(x float64) float64 { return rounded.Pow(base(x), exponent(x)) }
+	return func(x float64) float64 { return roundedmath.Pow(base(x), exponent(x)) }
 }
 
 func (p *lambda) atom() number {

@@ -1,7 +1,7 @@
-// Package regular opens files whose size must be known and whose bytes are read at any place.
+// Package regularfile opens files whose size must be known and whose bytes are read at any place.
 // Opening a named pipe waits until somebody writes to it, so a file's kind is looked at before it
 // is opened.
-package regular
+package regularfile
 
 import (
 	"errors"

@@ -1,7 +1,7 @@
-// Package rounded has elementary functions whose results are rounded to the nearest double, as
+// Package roundedmath has elementary functions whose results are rounded to the nearest double, as
 // those of the C library are for nearly all arguments, and Go's are not. What is compared with
 // Python's last bits is computed with them. They cost about a microsecond.
-package rounded
+package roundedmath
 
 import "math"
 

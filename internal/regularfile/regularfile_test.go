@@ -1,4 +1,4 @@
-package regular_test
+package regularfile_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 func TestOpenGivesTheFileAndItsSize(t *testing.T) {
@@ -23,7 +23,7 @@ func TestOpenGivesTheFileAndItsSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{path, link} {
-		f, info, err := regular.Open(path)
+		f, info, err := regularfile.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,14 +50,15 @@ func TestOpenRefusesWhatIsNoRegularFile(t *testing.T) {
 	defer l.Close() //nolint:errcheck // nobody has connected
 	for path, want := range map[string]string{pipe: "a named pipe", socket: "a socket", dir: "a folder",
 		os.DevNull: "a device"} {
-		_, _, err := regular.Open(path)
-		if !errors.Is(err, regular.ErrKind) || err.Error() != "open "+path+": not a regular file but "+want {
+		_, _, err := regularfile.Open(path)
+		if !errors.Is(err, regularfile.ErrKind) || err.Error() != "open "+path+": not a regular file but "+want {
 			t.Errorf("Open(%s) = %v, want ErrKind and %q", path, err, want)
 		}
 	}
 	missing := filepath.Join(dir, "none")
-	if _, _, err := regular.Open(missing); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "open "+
-		missing+": ") {
+	if _, _, err := regularfile.Open(missing); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(),
+		"open "+
+			missing+": ") {
 		t.Errorf("Open of nothing = %v, want fs.ErrNotExist", err)
 	}
 }
@@ -67,20 +68,20 @@ func TestReadFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("abc"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := regular.ReadFile(path, 3); err != nil || string(text) != "abc" {
+	if text, err := regularfile.ReadFile(path, 3); err != nil || string(text) != "abc" {
 		t.Errorf("ReadFile = %q, %v, want abc", text, err)
 	}
-	if _, err := regular.ReadFile(path, 2); err == nil || !strings.Contains(err.Error(),
+	if _, err := regularfile.ReadFile(path, 2); err == nil || !strings.Contains(err.Error(),
 		path+": it has 3 bytes; want at most 2") {
 		t.Errorf("ReadFile of a file that is too large = %v", err)
 	}
-	if _, err := regular.ReadFile("/dev/zero", 1<<20); !errors.Is(err, regular.ErrKind) {
+	if _, err := regularfile.ReadFile("/dev/zero", 1<<20); !errors.Is(err, regularfile.ErrKind) {
 		t.Errorf("ReadFile(/dev/zero) = %v, want ErrKind", err)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := regular.ReadFile(path, 2); err != nil || len(text) != 0 {
+	if text, err := regularfile.ReadFile(path, 2); err != nil || len(text) != 0 {
 		t.Errorf("ReadFile of an empty file = %q, %v", text, err)
 	}
 }

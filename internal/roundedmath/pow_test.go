@@ -1,4 +1,4 @@
-package rounded
+package roundedmath
 
 import (
 	"math"
