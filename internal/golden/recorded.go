@@ -97,7 +97,7 @@ func same(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
 // leastScale is the least that counts as the greatest number of a tensor: golden inputs are of the
 // order of one, and a gradient that vanishes has their errors.
-const leastScale = 1.0 / 8
+const leastScale = 1.0 / 4
 
 // precision says by how much numbers of different machines may differ: by so many last places of
 // the greatest number of their tensor, since sums cancel and a small element has the errors of the
