@@ -166,7 +166,7 @@ func TestEmbeddedSourcesAreComplete(t *testing.T) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if ext := filepath.Ext(name); ext != ".cc" && ext != ".h" && filepath.Base(name) != "Makefile" {
+		if ext := filepath.Ext(name); ext != ".cc" && ext != ".c" && ext != ".h" && filepath.Base(name) != "Makefile" {
 			t.Errorf("%s does not belong among the sources", name)
 		}
 		text, err := fs.ReadFile(gotrainer.Native, name)
