@@ -222,6 +222,11 @@ func TestTwoProcessesEqualAccelerateWithGloo(t *testing.T) {
 					"norm.num_batches_tracked", "second.weight", "second.bias", "unused.weight", "unused.bias",
 					"sometimes",
 				} {
+					// On paper the bias before the norm has no gradient: Adam moves it, and the mean after it,
+					// by the signs of what is rounded.
+					if (name == "first.bias" || name == "norm.running_mean") && !testenv.SameBits() {
+						continue
+					}
 					g, w := got.Tensor(name), want.Tensor(fmt.Sprintf("%s.%d.%s", recorded, rank, name))
 					what := fmt.Sprintf("%s of rank %d", name, rank)
 					golden.Recorded(t, what, g, w)

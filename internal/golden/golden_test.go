@@ -105,7 +105,7 @@ func TestNumbersOfOtherMachinesMayDifferByLastPlaces(t *testing.T) {
 		{"too many", []float64{1, 1 + 70*0x1p-23}, []float64{1, 1}, single,
 			"x: number 1 of 2 is 1.0000083446502686, want 1: they differ by 70 last places of 1, and may by 64"},
 		{"of the greatest number", []float64{100, 1 + 70*0x1p-23}, []float64{100, 1}, single, ""},
-		{"of an eighth at least", []float64{60 * 0x1p-26}, []float64{0}, single, ""},
+		{"of a quarter at least", []float64{60 * 0x1p-25}, []float64{0}, single, ""},
 		{"an infinity", []float64{math.Inf(1)}, []float64{1}, single, "number 0 of 1 is +Inf, want 1"},
 		{"another infinity", []float64{math.Inf(-1)}, []float64{math.Inf(1)}, single, "number 0 of 1 is -Inf"},
 		{"no number", []float64{math.NaN()}, []float64{1}, single, "number 0 of 1 is NaN"},

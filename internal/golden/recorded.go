@@ -73,7 +73,7 @@ func RecordedNumbers(t testing.TB, name string, got, want []float64) {
 	}
 }
 
-// outside reports the first number that differs from the wanted one by more than it may.
+// outside reports the number that differs most from the wanted one, if by more than it may.
 func outside(t testing.TB, name string, got, want []float64, may precision) {
 	t.Helper()
 	greatest := leastScale
@@ -82,14 +82,19 @@ func outside(t testing.TB, name string, got, want []float64, may precision) {
 			greatest = n
 		}
 	}
+	worst, at := 0.0, -1
 	for i := range want {
 		d := math.Abs(got[i] - want[i])
 		if same(got[i], want[i]) || d <= may.places*may.last*greatest {
 			continue
 		}
-		t.Errorf("%s: number %d of %d is %v, want %v: they differ by %.3g last places of %v, and may by %g", name, i,
-			len(want), got[i], want[i], d/(may.last*greatest), greatest, may.places)
-		return
+		if at < 0 || !(d <= worst) { // nan is the worst of all
+			worst, at = d, i
+		}
+	}
+	if at >= 0 {
+		t.Errorf("%s: number %d of %d is %v, want %v: they differ by %.3g last places of %v, and may by %g", name, at,
+			len(want), got[at], want[at], worst/(may.last*greatest), greatest, may.places)
 	}
 }
 
@@ -97,7 +102,7 @@ func same(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
 // leastScale is the least that counts as the greatest number of a tensor: golden inputs are of the
 // order of one, and a gradient that vanishes has their errors.
-const leastScale = 1.0 / 8
+const leastScale = 1.0 / 4
 
 // precision says by how much numbers of different machines may differ: by so many last places of
 // the greatest number of their tensor, since sums cancel and a small element has the errors of the

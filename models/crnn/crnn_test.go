@@ -118,7 +118,7 @@ func TestForwardBackwardAndReadingAreHezars(t *testing.T) {
 			t.Errorf("the gradient of %s has other bits than Hezar's", p.Name)
 		}
 		if got, want := grad.ToDType(torch.Float64).Norm(2).Item(),
-			r.GradNorms[p.Name]; math.Abs(got-want) > 1e-4*want {
+			r.GradNorms[p.Name]; math.Abs(got-want) > 1e-6+1e-4*want { // before a batch norm a bias has none but noise
 			t.Errorf("the gradient of %s has norm %g, want %g", p.Name, got, want)
 		}
 	}
