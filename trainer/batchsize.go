@@ -10,20 +10,6 @@ import (
 
 // AutoFindBatchSize: a run that runs out of memory begins anew with smaller batches.
 
-// resolveBatchSize refuses what AutoFindBatchSize cannot do with this step.
-func (o *Options) resolveBatchSize(step any) error {
-	if !o.AutoFindBatchSize {
-		return nil
-	}
-	_, judges := step.(MemoryJudge)
-	_, empties := step.(CacheEmptier)
-	if !judges || !empties {
-		return fmt.Errorf("trainer: Options.AutoFindBatchSize is set, but %T does not implement trainer.MemoryJudge "+
-			"and trainer.CacheEmptier", step)
-	}
-	return nil
-}
-
 // fitShrinking runs until memory suffices: find_executable_batch_size of accelerate, which goes
 // down by a tenth, rounded down.
 func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*fit[S, B]) error) (err error) {
@@ -42,7 +28,7 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*fit[S, B]
 		f := &fit[S, B]{t: t, o: o, ctx: ctx, hooks: t.hooks, again: !first, begin: &begin, warnings: warnings}
 		t.last = f
 		err = f.once(source)
-		if err == nil || !t.step.(MemoryJudge).OutOfMemory(err) { // New has checked that it is one
+		if err == nil || !t.step.OutOfMemory(err) {
 			t.options.BatchSize = o.BatchSize // a second Fit need not find it again
 			return err
 		}
@@ -55,9 +41,9 @@ func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*fit[S, B]
 			return fmt.Errorf("trainer: Options.AutoFindBatchSize: not even a batch of one sample fits into memory: %w",
 				err)
 		}
-		f.note("batches of %d do not fit into memory after update %d; trying %d", o.BatchSize, f.m.GlobalStep, size)
+		f.note("batches of %d do not fit into memory after update %d; trying %d", o.BatchSize, f.loop.GlobalStep, size)
 		o.BatchSize, warnings = size, f.warnings
-		if err := errors.Join(f.close(), t.step.(CacheEmptier).EmptyCache()); err != nil {
+		if err := errors.Join(f.close(), t.step.EmptyCache()); err != nil {
 			return fmt.Errorf("trainer: Options.AutoFindBatchSize: %w", err)
 		}
 	}
@@ -98,16 +84,15 @@ func (f *fit[S, B]) returnToBegin() error {
 	if f.begin == nil || f.o.Semantics.RetryFromTrained || f.run.Info.ResumedFrom != "" {
 		return nil
 	}
-	step, ok := f.t.step.(Stateful)
-	switch {
-	case !ok && f.again:
-		f.warn("%T does not implement trainer.Stateful, so the updates with larger batches stay in its weights",
+	switch saves := f.t.step.About().Saves; {
+	case !saves && f.again:
+		f.warn("%T cannot be saved (its About().Saves is false), so the updates with larger batches stay in its weights",
 			f.t.step)
 		return nil
-	case !ok:
+	case !saves:
 		return nil
 	case f.again:
-		return f.stepError("return to the begin of the run", step.Load(f.begin.dir))
+		return f.stepError("return to the begin of the run", f.t.step.Load(f.begin.dir, LoadOptions{}))
 	}
 	if f.store != nil { // the folder is ours: what a killed run left may go
 		old, _ := filepath.Glob(filepath.Join(f.store.Dir(), ".begin-*"))
@@ -120,5 +105,5 @@ func (f *fit[S, B]) returnToBegin() error {
 		return fmt.Errorf("trainer: Options.AutoFindBatchSize: %w", err)
 	}
 	f.begin.dir = dir
-	return f.stepError("save the begin of the run", step.Save(dir))
+	return f.stepError("save the begin of the run", f.t.step.Save(dir, SaveOptions{}))
 }

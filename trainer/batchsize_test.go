@@ -101,7 +101,7 @@ func TestNoBatchFits(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := trainer.New(still{step}, trainer.Options{AutoFindBatchSize: true}); err == nil ||
-		!strings.Contains(err.Error(), "trainer.MemoryJudge") {
+		!strings.Contains(err.Error(), "About().KnowsMemory is false") {
 		t.Error(err)
 	}
 }

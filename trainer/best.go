@@ -87,8 +87,7 @@ func (f *fit[S, B]) consider(row Logs) (bool, error) {
 	if f.best.Metric != "" {
 		against = f.best.Value
 	}
-	first := f.o.Semantics.BestOnlySaved && f.best.Metric == "" // counts even if it is a nan
-	if !f.judge.better(v, against) && !first {
+	if !f.judge.better(v, against) {
 		return false, nil
 	}
 	saved := ""
@@ -97,13 +96,13 @@ func (f *fit[S, B]) consider(row Logs) (bool, error) {
 		// of an evaluation that was the best before; it stands until a save finds a better one on
 		// the disk
 		saved = f.best.Checkpoint
-	case f.saves() && f.m.LastSaved == f.m.GlobalStep:
-		saved = f.checkpointPath(f.m.GlobalStep) // this update was saved before it was evaluated
+	case f.saves() && f.loop.LastSaved == f.loop.GlobalStep:
+		saved = f.checkpointPath(f.loop.GlobalStep) // this update was saved before it was evaluated
 		if f.o.Saver != nil {
 			saved = f.checkpoint
 		}
 	}
-	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: Metrics(row), GlobalStep: f.m.GlobalStep,
+	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: Metrics(row), GlobalStep: f.loop.GlobalStep,
 		Checkpoint: saved}
 	return true, nil
 }

@@ -18,7 +18,7 @@ func TestTokensAndFlopsAreCountedOverAResume(t *testing.T) {
 		Save: trainer.Every(1, trainer.Update), ResumeFrom: trainer.Latest,
 	}
 	stop := errors.New("stop")
-	first := &trainertest.Step{TokensPerSample: 10, FlopsPerSample: 1e3, Inject: func(op string, n int) error {
+	first := &trainertest.Step{PerSample: trainer.Counts{Tokens: 10, Flops: 1e3}, Inject: func(op string, n int) error {
 		if op == "train" && n == 3 {
 			return stop
 		}
@@ -27,7 +27,8 @@ func TestTokensAndFlopsAreCountedOverAResume(t *testing.T) {
 	if _, err := fitted(t, first, o, 6, trainertest.Samples(1)); !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
-	r, err := fitted(t, &trainertest.Step{TokensPerSample: 10, FlopsPerSample: 1e3}, o, 6, trainertest.Samples(1))
+	r, err := fitted(t, &trainertest.Step{PerSample: trainer.Counts{Tokens: 10, Flops: 1e3}}, o, 6,
+		trainertest.Samples(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +52,8 @@ func TestWhatCountingNeeds(t *testing.T) {
 		want string
 		o    trainer.Options
 	}{
-		{"trainer.TokenCounter", trainer.Options{CountTokens: true}},
-		{"trainer.CacheEmptier", trainer.Options{EmptyCacheSteps: 1}},
+		{"About().CountsTokens is false", trainer.Options{CountTokens: true}},
+		{"About().KnowsMemory is false", trainer.Options{EmptyCacheSteps: 1}},
 		{"Options.EmptyCacheSteps is -1", trainer.Options{EmptyCacheSteps: -1}},
 	} {
 		if _, err := trainer.New(still{new(trainertest.Step)}, c.o); err == nil || !strings.Contains(err.Error(),

@@ -90,9 +90,15 @@
 // value is an error with a method TorchError(), as package torch's are, is returned as an error;
 // every other panic goes through.
 //
+// # Writing a Step
+//
+// A Step from scratch embeds [BaseStep] and has six methods of its own: Collate, Train, Update,
+// Report, Eval and Metrics. What it can do besides it implements and says in its [About]; [New]
+// refuses an option that it cannot serve. To change a step that exists, embed it and override a
+// method; to wrap any step, embed the interface [Step].
+//
 // # Tests without tensors
 //
 // Package trainer/trainertest has a Step that computes nothing and records its calls. The loop
-// itself (loop.go) is a state machine without any Step, so every order of events is tested in
-// microseconds.
+// itself (texts.go, loop.go) knows no Step, so every order of events is tested in microseconds.
 package trainer

@@ -94,13 +94,13 @@ func recoverTorchError(err *error) {
 	}
 }
 
-// ErrStop is what a hook returns to end the run here and now, well and with everything that belongs
-// to its end: no update is finished first, as [Run.Stop] does. Its text is why.
+// StopError is what a hook returns to end the run here and now, well and with everything that
+// belongs to its end: no update is finished first, as [Run.Stop] does. Its text is why.
 //
-//	return trainer.ErrStop("the loss is nan")
-type ErrStop string
+//	return trainer.StopError("the loss is nan")
+type StopError string
 
-func (e ErrStop) Error() string { return string(e) }
+func (e StopError) Error() string { return string(e) }
 
 // ErrOnlyModel is the cause of the error with which Fit refuses to resume from a checkpoint of
 // Options.SaveOnlyModel.

@@ -122,7 +122,6 @@ func (f *fit[S, B]) evaluations(valid data.Dataset[S], prefix string, predict bo
 		if s.Name != "" {
 			e.name, e.key = prefix+"_"+s.Name, s.Name+"_"
 		}
-		e.shared = f.sharesEval(f.describe(&e, predict))
 		if err := f.openEval(&e, s.Set, predict); err != nil {
 			return nil, err
 		}
@@ -134,21 +133,30 @@ func (f *fit[S, B]) evaluations(valid data.Dataset[S], prefix string, predict bo
 // openEval makes the batches of a set.
 func (f *fit[S, B]) openEval(e *evaluation[B], set data.Dataset[S], predict bool) (err error) {
 	about := f.describe(e, predict)
-	shard := f.evalShard(about)
 	if stream, ok := set.(EvalStream[S]); ok {
+		e.shared = f.sharesEval(about)
+		shard := f.evalShard(f.describe(e, predict))
 		e.length = -1
 		e.pass, err = f.streamPass(stream, shard)
 		return err
 	}
-	loader, err := f.evalLoader(about, set, shard)
+	var shard data.Shard
+	loader, err := f.t.step.Loader(set, f.evalLoaderOptions(&about))
+	if err == nil && loader == nil {
+		e.shared = f.sharesEval(about)
+		about = f.describe(e, predict)
+		shard = f.evalShard(about)
+		o := f.evalLoaderOptions(&about).LoaderOptions
+		o.Shard = shard
+		loader, err = data.NewLoader(set, f.t.step.Collate, o)
+	}
 	if err != nil {
 		return err
 	}
-	samples := set.Len()
-	if s, ok := loader.(Sampler); ok {
-		samples = s.Samples()
+	if err := f.checkEvalLoader(about, loader.Len()); err != nil {
+		return err
 	}
-	e.length, e.pass = loader.Len(), setPass(loader, samples, f.o.EvalBatchSize, shard)
+	e.length, e.pass = loader.Len(), setPass(loader, samplesOf(loader, set.Len()), f.o.EvalBatchSize, shard)
 	return nil
 }
 

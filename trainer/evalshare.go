@@ -9,20 +9,6 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// EvalSharer is implemented by a [GroupJoiner] that can put together what several processes have
-// found on their parts of a validation set. With another step every process evaluates the whole
-// set.
-type EvalSharer[B any] interface {
-	// SharesEval reports whether an evaluation can be shared out: whether all that is made of it
-	// can be gathered.
-	SharesEval(e Evaluation) bool
-
-	// EvalRound is Eval of the batches that all processes have at a time: it evaluates the one of
-	// this process and takes note of all, in the order of the ranks. It is called by all together,
-	// and returns an error on all if one has failed. Metrics then gives the same numbers on all.
-	EvalRound(ctx context.Context, r EvalRound[B]) error
-}
-
 // EvalRound is what a process has to do in a round of an evaluation that is shared out.
 type EvalRound[B any] struct {
 	Batch B
@@ -40,16 +26,13 @@ func (f *fit[S, B]) evalShard(e Evaluation) data.Shard {
 	return shard
 }
 
-// sharesEval reports whether an evaluation is shared out among the processes.
+// sharesEval reports whether an evaluation is shared out among the processes. One whose loader the
+// step makes is not, since that may have any number of batches.
 func (f *fit[S, B]) sharesEval(e Evaluation) bool {
 	if !f.several() || f.o.LimitEvalBatches > 0 {
 		return false
 	}
-	if _, own := f.t.step.(EvalLoaderMaker[S, B]); own { // its loaders may have any number of batches
-		return false
-	}
-	s, ok := f.t.step.(EvalSharer[B])
-	return ok && s.SharesEval(e)
+	return f.t.step.(GroupStep[B]).SharesEval(e) // New has checked that it is one
 }
 
 // evaluateRounds hands the batches of a set to the step, one on each process at a time. Before each
@@ -101,7 +84,7 @@ func (f *fit[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B]) error 
 		if b != nil {
 			r = EvalRound[B]{b.Batch, b.Samples, b.Round}
 		}
-		if err := f.t.step.(EvalSharer[B]).EvalRound(f.ctx, r); err != nil { // sharesEval has found that it is one
+		if err := f.t.step.(GroupStep[B]).EvalRound(f.ctx, r); err != nil {
 			return f.stepError(e.op(), err)
 		}
 	} else if err := f.t.step.Eval(f.ctx, b.Batch); err != nil {

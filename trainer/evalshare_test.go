@@ -33,6 +33,10 @@ type member struct {
 func (m *member) JoinGroup(_ context.Context, g *dist.Group) error { m.group = g; return nil }
 func (m *member) RandomState() ([]byte, error)                     { return []byte{1}, nil }
 func (m *member) SetRandomState([]byte) error                      { return nil }
+func (m *member) SharesEval(trainer.Evaluation) bool               { return false }
+func (m *member) EvalRound(context.Context, trainer.EvalRound[[]int]) error {
+	return errors.New("a round of an evaluation that is not shared")
+}
 
 // sharer is a member that shares evaluations: the numbers of one are its samples, in the order in
 // which they came together.

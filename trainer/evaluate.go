@@ -13,7 +13,7 @@ const evalPrefix = "eval_"
 
 var errEmptyValidation = errors.New("trainer: the validation set is empty; to train without one, give nil to Fit")
 
-// evaluateNow carries out doEvaluate and doEvalOnStart. judge is whether the outcome is compared
+// evaluateNow carries out evaluations. judge is whether the outcome is compared
 // with the best one and told to the schedule.
 func (f *fit[S, B]) evaluateNow(judge bool) error {
 	if len(f.evals) == 0 {
@@ -24,22 +24,18 @@ func (f *fit[S, B]) evaluateNow(judge bool) error {
 	}
 	_, err := f.evaluate(judge)
 	row := f.evaluated
-	f.evaluated, f.m.EvalSet = nil, 0
+	f.evaluated, f.loop.EvalSet = nil, 0
 	if err != nil || !judge {
 		return err
 	}
 	if err := f.observe(row); err != nil {
 		return err
 	}
-	if f.o.Semantics.BestOnlySaved {
-		f.judged = row
-		return nil
-	}
 	best, err := f.consider(row)
 	if err != nil {
 		return err
 	}
-	f.m.evaluated(best)
+	f.loop.evaluated(best)
 	return nil
 }
 
@@ -48,11 +44,11 @@ func (f *fit[S, B]) evaluateNow(judge bool) error {
 // with the name of their set before it where there are several.
 func (f *fit[S, B]) evaluate(judge bool) (Metrics, error) {
 	all := Metrics{}
-	if f.m.EvalSet == 0 {
+	if f.loop.EvalSet == 0 {
 		f.evaluated = Logs{}
 	}
-	for f.m.EvalSet < len(f.evals) {
-		e := &f.evals[f.m.EvalSet]
+	for f.loop.EvalSet < len(f.evals) {
+		e := &f.evals[f.loop.EvalSet]
 		m, row, err := f.evaluateSet(e, false)
 		if err != nil {
 			return nil, err
@@ -63,7 +59,7 @@ func (f *fit[S, B]) evaluate(judge bool) (Metrics, error) {
 		if err := f.log(row); err != nil {
 			return nil, err
 		}
-		f.m.Control.ShouldEvaluate = false
+		f.loop.Control.ShouldEvaluate = false
 		if err := f.fireEval(func(h EvalHook, r *Run) error { return h.AfterEval(r, m) }); err != nil {
 			return nil, err
 		}
@@ -76,10 +72,10 @@ func (f *fit[S, B]) evaluate(judge bool) (Metrics, error) {
 			all[e.key+k] = v
 		}
 		// An interruption in one of the further sets goes on with that set.
-		f.m.EvalSet++
-		f.before.EvalSet, f.before.EvalLoaderStarted = f.m.EvalSet, false
-		f.before.Control = f.m.Control
-		f.before.Control.ShouldEvaluate = judge
+		f.loop.EvalSet++
+		f.loop.before.EvalSet, f.loop.before.EvalLoaderStarted = f.loop.EvalSet, false
+		f.loop.before.Control = f.loop.Control
+		f.loop.before.Control.ShouldEvaluate = judge
 	}
 	return all, nil
 }
@@ -98,14 +94,14 @@ func (f *fit[S, B]) evaluateAside(name string) (Metrics, error) {
 	case name == "":
 		return nil, errors.New("trainer: Run.Evaluate: the evaluation has no name")
 	}
-	outer, position, control, batch, ctx, asked := *f.run, f.m.position, f.run.Control, f.batch, f.ctx, f.asked
+	outer, position, control, batch, ctx, asked := *f.run, f.loop.position, f.run.Control, f.batch, f.ctx, f.asked
 	f.aside, f.batch, f.ctx = true, nil, f.stepContext()
 	if f.several() {
 		f.asked = f.ctx
 	}
 	defer func() {
 		f.aside, f.batch, f.ctx, f.asked = outer.Aside, batch, ctx, asked
-		f.m.position = position
+		f.loop.position = position
 		control.ShouldTrainingStop = control.ShouldTrainingStop || f.run.Control.ShouldTrainingStop
 		control.ShouldEpochStop = control.ShouldEpochStop || f.run.Control.ShouldEpochStop
 		f.run.Evaluation, f.run.evalBatches, f.run.Aside, f.run.Control = outer.Evaluation, outer.evalBatches,
@@ -115,7 +111,7 @@ func (f *fit[S, B]) evaluateAside(name string) (Metrics, error) {
 	all := Metrics{}
 	for i, e := range f.evals {
 		e.name = name + strings.TrimPrefix(e.name, strings.TrimSuffix(evalPrefix, "_"))
-		f.m.EvalSet, f.m.EvalLoaderStarted = i, false
+		f.loop.EvalSet, f.loop.EvalLoaderStarted = i, false
 		m, _, err := f.evaluateSet(&e, false)
 		if err != nil {
 			return nil, err
@@ -135,16 +131,14 @@ func (f *fit[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics, Logs, 
 	if err := fire(f, f.hooks.evalBegin, "EvalBegin", EvalBeginHook.EvalBegin); err != nil {
 		return nil, nil, err
 	}
-	if !f.m.EvalLoaderStarted && !f.quietEval {
+	if !f.loop.EvalLoaderStarted && !f.quietEval {
 		if err := f.startLoader(false); err != nil {
 			return nil, nil, err
 		}
 	}
-	f.m.EvalLoaderStarted = false
-	if s, ok := f.t.step.(EvalStarter); ok {
-		if err := s.StartEval(f.describe(e, predict)); err != nil {
-			return nil, nil, f.stepError("begin to "+e.op(), err)
-		}
+	f.loop.EvalLoaderStarted = false
+	if err := f.t.step.StartEval(f.describe(e, predict)); err != nil {
+		return nil, nil, f.stepError("begin to "+e.op(), err)
 	}
 	if err := f.evaluateAll(e); err != nil {
 		return nil, nil, err
@@ -153,7 +147,7 @@ func (f *fit[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics, Logs, 
 	if err != nil {
 		return nil, nil, f.stepError(e.op(), err)
 	}
-	f.keepEvalMode(true) // until the next epoch begins
+	f.keepMode = f.o.Semantics.StayInEvalMode // until the next epoch begins
 	if err := fire(f, f.hooks.evalEnd, "EvalEnd",
 		func(h EvalEndHook, r *Run) error { return h.EvalEnd(r, m) }); err != nil {
 		return nil, nil, err
@@ -221,7 +215,7 @@ func (f *fit[S, B]) evaluateBatches(e *evaluation[B]) error {
 // beginning.
 func (f *fit[S, B]) interruptEvaluation() error {
 	_, _ = f.t.step.Metrics(f.stepContext()) // only to end it: numbers of a part are nobody's business
-	f.before.EvalLoaderStarted = true        // the generator has been drawn from for it
+	f.loop.before.EvalLoaderStarted = true   // the generator has been drawn from for it
 	return f.interrupt()
 }
 

@@ -53,45 +53,6 @@ func tell(rules semantics.Rules, events any) {
 	}
 }
 
-// hf40Events are those of transformers 4.40: on_pre_optimizer_step and on_optimizer_step came
-// later.
-type hf40Events struct{ story }
-
-func (e hf40Events) TrainBegin(*trainer.Run) error { return e.begin("on_train_begin") }
-func (e hf40Events) EpochBegin(*trainer.Run) error { return e.begin("on_epoch_begin") }
-func (e hf40Events) StepBegin(*trainer.Run) error  { return e.begin("  on_step_begin") }
-func (e hf40Events) BatchBegin(*trainer.Run) error { return e.add("training_step") }
-func (e hf40Events) SubstepEnd(*trainer.Run) error { return e.add("on_substep_end") }
-func (e hf40Events) StepEnd(r *trainer.Run) error  { return e.add("on_step_end %d", r.GlobalStep) }
-func (e hf40Events) EpochEnd(*trainer.Run) error   { return e.begin("on_epoch_end") }
-func (e hf40Events) EvalBegin(*trainer.Run) error  { return e.begin("  evaluate") }
-func (e hf40Events) EvalStep(*trainer.Run) error   { return e.add("on_prediction_step") }
-func (e hf40Events) TrainEnd(*trainer.Run) error   { return e.begin("on_train_end") }
-func (e hf40Events) AfterLog(*trainer.Run, trainer.Logs) error {
-	return e.add("on_log")
-}
-func (e hf40Events) AfterEval(*trainer.Run, trainer.Metrics) error { return e.add("on_evaluate") }
-func (e hf40Events) AfterSave(*trainer.Run, string) error          { return e.begin("  on_save") }
-
-// transformers 4.40: the window that the end of an epoch cuts short goes on in the next one.
-func Example_eventsHuggingFace40() {
-	tell(semantics.HuggingFace40, hf40Events{})
-	// Output:
-	// on_train_begin
-	// on_epoch_begin
-	//   on_step_begin, training_step, on_substep_end, training_step, on_step_end 1
-	//   on_step_begin, training_step, on_substep_end
-	// on_epoch_end, on_log
-	//   evaluate, on_prediction_step, on_log, on_evaluate
-	//   on_save
-	// on_epoch_begin
-	//   on_step_begin, training_step, on_step_end 2
-	// on_epoch_end, on_log
-	//   evaluate, on_prediction_step, on_log, on_evaluate
-	//   on_save, on_log
-	// on_train_end
-}
-
 // hezarEvents are the methods of Hezar's Trainer, which has no callbacks: one overrides them.
 type hezarEvents struct{ story }
 

@@ -11,24 +11,22 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// fit is one run of Fit or Evaluate. It does what the machine says, with the step, the loaders and
-// the files.
+// fit is one run of Fit or Evaluate: the runner that carries out what the text of the semantics
+// tells, with the step, the loaders and the files.
 type fit[S, B any] struct {
 	t     *Trainer[S, B]
 	o     Options
 	ctx   context.Context
 	hooks *hooks
 	run   *Run
-	m     *machine
+	loop  *loop
 	judge judge
 
-	pass      passes[B]       // over the training set
-	samples   []int           // of the batches in window
-	trained   float64         // samples of this session
-	evals     []evaluation[B] // none without a validation set
-	evaluated Logs            // of the evaluation at hand, under their logged names, the sets that are done
-	// where only saved evaluations are compared, the one that is compared when its step is saved
-	judged    Logs
+	pass      passes[B]         // over the training set
+	samples   []int             // of the batches in window
+	trained   float64           // samples of this session
+	evals     []evaluation[B]   // none without a validation set
+	evaluated Logs              // of the evaluation at hand, under their logged names, the sets that are done
 	pushes    *pushes           // nil without a Pusher
 	again     bool              // a run before it ran out of memory
 	begin     *snapshot         // with AutoFindBatchSize
@@ -38,13 +36,14 @@ type fit[S, B any] struct {
 	asked  context.Context         // the caller's, where several processes train: ctx ends when they have agreed on it
 	cancel context.CancelCauseFunc // ends ctx
 	totals windowTotals            // of the window at hand, over all processes
+	filter int                     // steps between the last row of the log and the window at hand
+	// the model stays in the mode in which it is: see semantics.Rules.StayInEvalMode
+	keepMode bool
 
-	before position // the machine before the action at hand: where an interrupted run goes on
-	window []B      // the batches of the window at hand
-	batch  any      // the batch at hand; nil between batches
-	aside  bool     // a hook has asked for the evaluation at hand
+	window []B  // the batches of the window at hand
+	batch  any  // the batch at hand; nil between batches
+	aside  bool // a hook has asked for the evaluation at hand
 	losses losses
-	items  int64 // labelled items in them
 
 	peakRate        float64 // of the options, or of the checkpoint where the semantics say so
 	rate            lr.Rate
@@ -78,7 +77,7 @@ type fit[S, B any] struct {
 
 func (f *fit[S, B]) newRun() {
 	f.judge = newJudge(&f.o)
-	f.m = newMachine(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1, stepsPerEpoch: 1}, flow{})
+	f.loop = newLoop(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1, stepsPerEpoch: 1}, flow{})
 	f.start = time.Now()
 	f.losses = losses{report: f.o.Semantics.LossReport, accumulate: f.o.Accumulate}
 	view := &loopView{history: &f.history, best: &f.best, better: f.judge.better, stopReason: &f.stopReason,
@@ -92,10 +91,10 @@ func (f *fit[S, B]) newRun() {
 
 // batchLoss is Run.BatchLoss.
 func (f *fit[S, B]) batchLoss() (BatchLoss, error) {
-	step, ok := f.t.step.(Forwarder[B])
+	step, ok := f.t.step.(SplitStep[B])
 	if !ok {
-		return BatchLoss{},
-			fmt.Errorf("trainer: Run.BatchLoss: %T does not implement trainer.Forwarder for its batches", f.t.step)
+		return BatchLoss{}, fmt.Errorf("trainer: Run.BatchLoss: %T is no trainer.SplitStep: %s", f.t.step,
+			passOn("Forward, Backward and BatchLoss"))
 	}
 	if f.batch == nil {
 		return BatchLoss{}, errors.New("trainer: Run.BatchLoss: there is no batch at hand: it may be called in " +
@@ -105,10 +104,10 @@ func (f *fit[S, B]) batchLoss() (BatchLoss, error) {
 }
 
 func (f *fit[S, B]) evalKey() string {
-	if f.m.EvalSet >= len(f.evals) {
+	if f.loop.EvalSet >= len(f.evals) {
 		return ""
 	}
-	return f.evals[f.m.EvalSet].key
+	return f.evals[f.loop.EvalSet].key
 }
 
 // guard runs f and turns a panic of the step's library into an error.
@@ -134,173 +133,161 @@ func (f *fit[S, B]) close() error {
 // stepContext is for the calls that make up an update: cancelling the run must not tear one.
 func (f *fit[S, B]) stepContext() context.Context { return context.WithoutCancel(f.ctx) }
 
-// loop does what the machine says until nothing is left.
-func (f *fit[S, B]) loop() error {
-	for a := f.next(); a != doDone; {
-		var err error
-		if a == doFetch {
-			a, err = f.epoch()
-		} else {
-			err = f.do(a)
-			if err == nil {
-				a = f.next()
-			}
-		}
-		if err != nil {
-			if err := f.stop(err); err != nil {
-				return err
-			}
-			a = f.next()
-		}
-	}
-	return nil
-}
-
 // stop ends the run at once if that is what the error of a hook means, and returns it otherwise.
 func (f *fit[S, B]) stop(err error) error {
-	var stop ErrStop
-	if !errors.As(err, &stop) || f.m.ending() {
+	var stop StopError
+	if !errors.As(err, &stop) || f.loop.ending() {
 		return err
 	}
 	if f.stopReason == "" {
 		f.stopReason = stop.Error()
 	}
-	f.m.abort()
+	f.loop.abort()
 	return fire(f, f.hooks.stop, "Stopped", func(h StopHook, r *Run) error { return h.Stopped(r, stop) })
 }
 
 // beginEpoch forgets what belongs to the epoch before, unless a resumed run enters in the middle of
 // one.
 func (f *fit[S, B]) beginEpoch() {
-	if f.m.Micro == 0 {
+	if f.loop.Micro == 0 {
 		f.losses.beginEpoch()
 	}
-	f.keepEvalMode(false)
+	f.keepMode = false
 }
 
-func (f *fit[S, B]) next() action {
-	f.before = f.m.position
-	return f.m.next()
-}
-
-// epoch trains on the batches of an epoch from where the machine stands, and returns the first
-// action that is none of a window. A window's batches are all there before its first forward, since
-// the step may want to count their items.
-func (f *fit[S, B]) epoch() (action, error) {
-	if f.m.idle >= idlePasses {
-		return 0, f.stepError("go on", errIdle(f.m))
+// fetch makes the windows of an epoch ready from where the loop is. The batches of a window are all
+// there before its first forward, since the step may want to count their items.
+func (f *fit[S, B]) fetch(body func() bool) error {
+	l := f.loop
+	if l.idle >= idlePasses {
+		return f.stepError("continue", errIdle(l))
 	}
-	if !f.m.LoaderStarted {
+	if !l.LoaderStarted {
 		if err := f.startLoader(true); err != nil {
-			return 0, err
+			return err
 		}
-		f.m.LoaderStarted, f.before.LoaderStarted = true, true
+		l.LoaderStarted, l.before.LoaderStarted = true, true
 	}
 	f.window, f.samples = f.window[:0], f.samples[:0]
-	for batch, err := range f.pass(f.ctx, f.m.Epoch, f.m.Micro) {
+	for batch, err := range f.pass(f.ctx, l.Epoch, l.Micro) {
 		if err != nil {
 			if f.ctx.Err() != nil {
-				return 0, f.interrupt()
+				return f.interrupt()
 			}
-			return 0, f.stepError("load a batch", err)
+			return f.stepError("load a batch", err)
 		}
 		f.window, f.samples = append(f.window, batch.Batch), append(f.samples, batch.Samples)
-		if len(f.window) < f.m.window {
+		if len(f.window) < l.window {
 			continue
 		}
 		if f.several() {
 			if stop, err := f.agree(); err != nil {
-				return 0, err
+				return err
 			} else if stop {
-				return 0, f.interrupt()
+				return f.interrupt()
 			}
 		}
-		a, err := f.trainWindow()
-		clear(f.window) // the loader and the step have let go of them; so must we
-		f.window, f.samples = f.window[:0], f.samples[:0]
-		if err != nil || a != doFetch {
-			return a, err
+		if !f.tellWindow(body) || !l.nextWindow() {
+			return nil
 		}
 	}
-	if !f.m.plan.stream {
-		return 0, f.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
-			f.m.plan.batches))
+	if !l.plan.stream {
+		return f.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
+			l.plan.batches))
 	}
-	return f.endPass()
+	return f.endPass(body)
+}
+
+// tellWindow trains on the window that is ready.
+func (f *fit[S, B]) tellWindow(body func() bool) bool {
+	f.beginWindow()
+	more := body()
+	clear(f.window) // the loader and the step have let go of them; so must we
+	f.window, f.samples = f.window[:0], f.samples[:0]
+	return more
 }
 
 // endPass trains on what a stream had left, which may be nothing.
-func (f *fit[S, B]) endPass() (action, error) {
-	for {
-		if f.m.fetched(len(f.window)); len(f.window) == 0 && f.m.Micro == 0 {
-			if f.m.GlobalStep == 0 && !f.o.Semantics.EndWithoutBatch {
-				return 0, errEmptyStream
-			}
-			f.warn("pass %d over the training data has no batch, so the run ends after %d of %d updates", f.m.Epoch+1,
-				f.m.GlobalStep, f.m.plan.maxSteps)
-		}
-		a, err := f.trainWindow()
-		clear(f.window)
-		f.window, f.samples = f.window[:0], f.samples[:0]
-		if err != nil || a != doFetch {
-			return a, err
-		}
+func (f *fit[S, B]) endPass(body func() bool) error {
+	f.loop.fetched(len(f.window))
+	if len(f.window) > 0 {
+		f.tellWindow(body)
+		return nil
 	}
+	if f.loop.Micro == 0 {
+		if f.loop.GlobalStep == 0 && !f.o.Semantics.EndWithoutBatch {
+			return errEmptyStream
+		}
+		f.warn("pass %d over the training data has no batch, so the run ends after %d of %d updates", f.loop.Epoch+1,
+			f.loop.GlobalStep, f.loop.plan.maxSteps)
+	}
+	return nil
 }
 
-// do carries out one action.
+// do carries out an action. A hook that ends the run ends it here.
 func (f *fit[S, B]) do(a action) error {
+	if err := f.carryOut(a); err != nil {
+		return f.stop(err)
+	}
+	return nil
+}
+
+func (f *fit[S, B]) carryOut(a action) error {
 	h := f.hooks
 	switch a {
-	case doTrainBegin:
+	case trainBegin:
 		return fire(f, h.trainBegin, "TrainBegin", TrainBeginHook.TrainBegin)
-	case doEpochBegin:
+	case evalOnStart:
+		return f.evaluateOnStart()
+	case epochBegin:
 		if f.ctx.Err() != nil {
 			return f.interrupt()
 		}
 		f.beginEpoch()
 		return fire(f, h.epochBegin, "EpochBegin", EpochBeginHook.EpochBegin)
-	case doStepBegin:
+	case stepBegin:
 		return fire(f, h.stepBegin, "StepBegin", StepBeginHook.StepBegin)
-	case doTrain:
+	case train:
 		return f.trainBatch()
-	case doSubstepEnd:
+	case substepEnd:
 		return fire(f, h.substepEnd, "SubstepEnd", SubstepEndHook.SubstepEnd)
-	case doBeforeUpdate:
-		if !f.o.Semantics.ClipEveryBatch {
-			if err := f.clip(); err != nil {
-				return err
-			}
-		}
+	case clip:
+		return f.clip()
+	case beforeUpdate:
 		return fire(f, h.beforeUpdate, "BeforeUpdate", BeforeUpdateHook.BeforeUpdate)
-	case doUpdate:
+	case update:
 		return f.update()
-	case doAfterUpdate:
+	case afterUpdate:
 		return fire(f, h.afterUpdate, "AfterUpdate", AfterUpdateHook.AfterUpdate)
-	case doStepEnd:
-		return f.stepEnd()
-	case doLog:
+	case schedule, scheduleBySteps:
+		return f.moveRate()
+	case stepEnd:
+		return fire(f, h.stepEnd, "StepEnd", StepEndHook.StepEnd)
+	case stepLog, epochLog:
 		return f.logLoss()
-	case doEvalOnStart, doEvaluate:
-		// After a resume the generator stands where training goes on; the extra evaluation must not
-		// draw from it.
-		f.quietEval = a == doEvalOnStart && f.m.resumed && !f.onlyModel && f.o.Semantics.EvalOnStartAfterResume
-		err := f.evaluateNow(a == doEvaluate)
-		f.quietEval = false
-		return err
-	case doSave:
+	case stepEvaluate, epochEvaluate:
+		return f.evaluateNow(true)
+	case stepSave, epochSave, finalSave:
 		return f.save()
-	case doEpochEnd:
+	case epochEnd:
 		return fire(f, h.epochEnd, "EpochEnd", EpochEndHook.EpochEnd)
-	case doEpochDone:
+	case epochDone:
 		return fire(f, h.epochDone, "EpochDone", EpochDoneHook.EpochDone)
-	case doFinalLog:
+	case finalLog:
 		return f.logEnd()
-	case doTrainEnd:
+	case trainEnd:
 		return f.end()
 	default:
-		panic(fmt.Sprintf("trainer: unknown action %d", a)) // unreachable: machine.next has no other
+		panic(fmt.Sprintf("trainer: unknown action %q", a)) // unreachable: no text tells another
 	}
+}
+
+// evaluateOnStart evaluates before the first update. After a resume the generator is where training
+// continues, and the extra evaluation must not draw from it.
+func (f *fit[S, B]) evaluateOnStart() error {
+	f.quietEval = f.loop.resumed && !f.onlyModel && f.o.Semantics.EvalOnStartAfterResume
+	defer func() { f.quietEval = false }()
+	return f.evaluateNow(false)
 }
 
 // fire calls the hooks of an event, which see the loop as it is now and may change the decisions.
@@ -310,15 +297,16 @@ func fire[S, B, H any](f *fit[S, B], list []H, event string, method func(H, *Run
 	}
 	f.show()
 	err := call(f.run, list, event, func(h H) error { return method(h, f.run) })
-	f.m.Control = f.run.Control
+	f.loop.Control = f.run.Control
 	return err
 }
 
 // show brings the hooks' view up to date.
 func (f *fit[S, B]) show() {
-	f.run.GlobalStep, f.run.Epoch, f.run.MaxSteps, f.run.Control = f.m.GlobalStep, f.m.Progress, f.m.plan.maxSteps,
-		f.m.Control
-	f.run.Updates, f.run.EpochIndex, f.run.Batches = f.m.Updates, f.m.Epoch, f.m.Micro
+	f.run.GlobalStep, f.run.Epoch, f.run.MaxSteps, f.run.Control = f.loop.GlobalStep, f.loop.Progress,
+		f.loop.plan.maxSteps,
+		f.loop.Control
+	f.run.Updates, f.run.EpochIndex, f.run.Batches = f.loop.Updates, f.loop.Epoch, f.loop.Micro
 	f.run.loop.batch = f.batch
 }
 
@@ -326,25 +314,25 @@ func (f *fit[S, B]) stepError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &StepError{Op: op, GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: err}
+	return &StepError{Op: op, GlobalStep: f.loop.GlobalStep, Epoch: f.loop.Progress, Err: err}
 }
 
 // interrupt ends a cancelled run where it can be taken up again: with the action at hand still to
 // be done.
 func (f *fit[S, B]) interrupt() error {
-	e := &InterruptedError{GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, Err: f.ctx.Err()}
+	e := &InterruptedError{GlobalStep: f.loop.GlobalStep, Epoch: f.loop.Progress, Err: f.ctx.Err()}
 	if cause := context.Cause(f.ctx); cause != nil && !errors.Is(cause, e.Err) {
 		e.Err = fmt.Errorf("%w: %w", e.Err, cause)
 	}
-	f.m.position = f.before
+	f.loop.position = f.loop.before
 	switch {
 	case !f.saves():
 		e.Unsaved = "Options.OutputDir is empty"
 	case f.o.Save.kind == never:
 		e.Unsaved = "Options.Save is Never"
-	case f.m.GlobalStep == 0:
+	case f.loop.GlobalStep == 0:
 		e.Unsaved = "there has been no update yet"
-	case f.m.LastSaved == f.m.GlobalStep && f.checkpoint != "":
+	case f.loop.LastSaved == f.loop.GlobalStep && f.checkpoint != "":
 		e.Checkpoint = f.checkpoint // what has been done since will be done again, with the same outcome
 	default:
 		if err := f.save(); err != nil {

@@ -7,12 +7,8 @@ func (f *fit[S, B]) startLoader(train bool) error {
 	if err := f.reseed(); err != nil {
 		return err
 	}
-	o, ok := f.t.step.(LoaderObserver)
-	if !ok {
-		return nil
-	}
 	for range f.iterators() {
-		if err := o.StartLoader(train); err != nil {
+		if err := f.t.step.StartLoader(train); err != nil {
 			return f.stepError("start a loader", err)
 		}
 	}
@@ -32,16 +28,5 @@ func (f *fit[S, B]) reseed() error {
 	if !f.o.Semantics.SeedEveryPass {
 		return nil
 	}
-	if r, ok := f.t.step.(Reseeder); ok {
-		return f.stepError("seed", r.Reseed(f.o.Seed))
-	}
-	return f.seed()
-}
-
-// keepEvalMode tells the step whether its model may be put back into training mode, where the
-// semantics leave it in evaluation mode.
-func (f *fit[S, B]) keepEvalMode(keep bool) {
-	if f.o.Semantics.StayInEvalMode {
-		f.t.step.(ModeKeeper).KeepEvalMode(keep) // New has checked that it is one
-	}
+	return f.seed(SeedOptions{KeepModel: true})
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 )
 
-// GroupJoiner is implemented by a [Step] that can train on several processes: see Options.Group.
-type GroupJoiner interface {
+// GroupStep is a [Step] that can train on several processes: see Options.Group. Its About has
+// JoinsGroup set.
+type GroupStep[B any] interface {
 	// JoinGroup makes the model the same on all processes. From then on, Train (or Backward)
 	// replaces the gradients by their means over the processes when it has added those of the last
 	// micro-batch of a window, a loss over the items of a window counts times the number of
@@ -25,32 +26,40 @@ type GroupJoiner interface {
 	// with it.
 	RandomState() ([]byte, error)
 	SetRandomState(state []byte) error
+
+	// SharesEval reports whether an evaluation can be shared out: whether all that is made of it
+	// can be gathered. Otherwise every process evaluates the whole set.
+	SharesEval(e Evaluation) bool
+	// EvalRound is Eval of the batches that all processes have at a time: it evaluates the one of
+	// this process and takes note of all, in the order of the ranks. It is called by all together,
+	// and returns an error on all if one has failed. Metrics then gives the same numbers on all.
+	EvalRound(ctx context.Context, r EvalRound[B]) error
 }
 
 // randomFile holds the random states of all processes, in a checkpoint of a run on several.
 const randomFile = "random_states.json"
 
 // checkGroup refuses what cannot be had on several processes.
-func (o *Options) checkGroup(step any) error {
-	joiner, joins := step.(GroupJoiner)
+func checkGroup[B any](o *Options, step any, can About) error {
+	_, joins := step.(GroupStep[B])
 	switch {
 	case o.Process.World == 1:
 		return nil
-	case o.Group == nil && joins:
+	case o.Group == nil && (joins || can.JoinsGroup):
 		return fmt.Errorf("trainer: this process is one of %d, but Options.Group is nil, so each would train by "+
 			"itself and all write to the same folder: set it to what dist.Init returns", o.Process.World)
 	case o.Group == nil:
 		return nil // the step may do it in its own way
-	case joiner == nil:
-		return fmt.Errorf("trainer: Options.Group has %d processes, but %T cannot train on several: it does not "+
-			"implement trainer.GroupJoiner", o.Process.World, step)
+	case !joins:
+		return fmt.Errorf("trainer: Options.Group has %d processes, but %T is no trainer.GroupStep: %s",
+			o.Process.World, step, passOn("JoinGroup, RandomState, SetRandomState, SharesEval and EvalRound"))
 	}
 	for _, c := range []struct {
 		name string
 		set  bool
 	}{
 		{"AutoFindBatchSize", o.AutoFindBatchSize}, {"Saver", o.Saver != nil}, {"Start", o.Start != nil},
-		{"Semantics.CarryWindows", o.Semantics.CarryWindows},
+		{"Semantics.CarryWindows", o.Semantics.CarriesWindows()},
 		{"Semantics.LossReport", (&losses{report: o.Semantics.LossReport}).wanted()},
 	} {
 		if c.set {
@@ -78,7 +87,7 @@ func (f *fit[S, B]) joinGroup() error {
 	f.endTogether()
 	f.t.joined = true
 	// New has checked that it is one
-	return f.stepError("join the group", f.t.step.(GroupJoiner).JoinGroup(f.ctx, f.o.Group))
+	return f.stepError("join the group", f.t.step.(GroupStep[B]).JoinGroup(f.ctx, f.o.Group))
 }
 
 // endTogether has the run end when the processes have agreed that it should, and not when the
@@ -98,7 +107,7 @@ func (f *fit[S, B]) joinToEvaluate() error {
 	return f.joinGroup()
 }
 
-// windowTotals is what the processes tell each other before they train on a window.
+// windowTotals is how large a window is; the processes tell each other before they train on it.
 type windowTotals struct {
 	items  int64
 	tokens []int64   // of each micro-batch
@@ -113,10 +122,10 @@ func (f *fit[S, B]) agree() (stop bool, err error) {
 	if f.asked.Err() != nil {
 		numbers[0] = 1
 	}
-	numbers[1] = float64(f.countItems())
-	for i, b := range f.window {
-		tokens, flops := f.countBatch(b)
-		numbers[2+2*i], numbers[3+2*i] = float64(tokens), flops
+	own := f.countWindow()
+	numbers[1] = float64(own.items)
+	for i := range n {
+		numbers[2+2*i], numbers[3+2*i] = float64(own.tokens[i]), own.flops[i]
 	}
 	if err := dist.AllReduce(f.ctx, f.o.Group, numbers, dist.Sum); err != nil {
 		return false, f.stepError("agree with the other processes", err)
@@ -137,25 +146,19 @@ func (f *fit[S, B]) agree() (stop bool, err error) {
 	return false, nil
 }
 
-// countItems are the labelled items of the window in this process.
-func (f *fit[S, B]) countItems() (items int64) {
-	if c, ok := f.t.step.(ItemCounter[B]); ok && !f.o.Semantics.CarryWindows {
-		for _, b := range f.window {
-			items += c.CountItems(b)
+// countWindow is how large the window is in this process.
+func (f *fit[S, B]) countWindow() (w windowTotals) {
+	for _, b := range f.window {
+		c := f.t.step.Count(b)
+		if !f.o.Semantics.CarriesWindows() {
+			w.items += c.Items
 		}
+		if !f.o.CountTokens {
+			c.Tokens = 0
+		}
+		w.tokens, w.flops = append(w.tokens, c.Tokens), append(w.flops, c.Flops)
 	}
-	return items
-}
-
-// countBatch are the tokens and the floating-point operations of a micro-batch in this process.
-func (f *fit[S, B]) countBatch(batch B) (tokens int64, flops float64) {
-	if c, ok := f.t.step.(TokenCounter[B]); ok && f.o.CountTokens {
-		tokens = c.CountTokens(batch)
-	}
-	if c, ok := f.t.step.(FlopCounter[B]); ok {
-		flops = c.CountFlops(batch)
-	}
-	return tokens, flops
+	return w
 }
 
 // barrier waits for the other processes.
@@ -183,7 +186,7 @@ func (f *fit[S, B]) gatherRandom() ([][]byte, error) {
 	if !f.several() {
 		return nil, nil
 	}
-	mine, err := f.t.step.(GroupJoiner).RandomState()
+	mine, err := f.t.step.(GroupStep[B]).RandomState()
 	if err != nil {
 		return nil, f.stepError("save", err)
 	}
@@ -221,5 +224,5 @@ func (f *fit[S, B]) loadRandom(states [][]byte) error {
 	if !f.several() || states == nil {
 		return nil
 	}
-	return f.stepError("load the random state", f.t.step.(GroupJoiner).SetRandomState(states[f.o.Group.Rank()]))
+	return f.stepError("load the random state", f.t.step.(GroupStep[B]).SetRandomState(states[f.o.Group.Rank()]))
 }

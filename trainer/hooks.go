@@ -37,7 +37,7 @@ import (
 // EvalBegin to AfterEval; so does [Run.Evaluate], by which a hook evaluates in the middle of
 // something else, without AfterLog and AfterEval.
 //
-// An error ends the run and is returned by Fit as a [*HookError], unless it is an [ErrStop]: then
+// An error ends the run and is returned by Fit as a [*HookError], unless it is a [StopError]: then
 // the run ends here and now, but well: StopHook, AfterLog and TrainEnd follow, and Fit returns no
 // error.
 type (
@@ -55,7 +55,7 @@ type (
 	// BatchBeginHook is called before the forward pass of every micro-batch.
 	BatchBeginHook interface{ BatchBegin(r *Run) error }
 	// ForwardHook is called between forward and backward of every micro-batch; Run.BatchLoss and
-	// Run.Batch are those of it. The step must be a [Forwarder]. An [ErrStop] from here leaves out
+	// Run.Batch are those of it. The step must be a [SplitStep]. A [StopError] from here leaves out
 	// the backward pass.
 	ForwardHook interface{ AfterForward(r *Run) error }
 	// BackwardHook is called after the backward pass of every micro-batch.
@@ -67,7 +67,7 @@ type (
 	// EpochDoneHook is called when the evaluation that belongs to the end of an epoch is over, and
 	// before a save that comes behind it.
 	EpochDoneHook interface{ EpochDone(r *Run) error }
-	// StopHook is told the error by which a hook has stopped the run: an [ErrStop].
+	// StopHook is told the error by which a hook has stopped the run: a [StopError].
 	StopHook interface {
 		Stopped(r *Run, reason error) error
 	}

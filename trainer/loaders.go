@@ -16,32 +16,26 @@ type BatchLoader[B any] interface {
 	Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 }
 
-// TrainLoaderMaker is implemented by a [Step] that makes the loader of the training set itself:
-// get_train_dataloader of Hugging Face. The options are those that the trainer would have used.
-type TrainLoaderMaker[S, B any] interface {
-	TrainLoader(train data.Dataset[S], o data.LoaderOptions) (BatchLoader[B], error)
-}
-
-// EvalLoaderMaker is implemented by a [Step] that makes the loaders of evaluations itself:
-// get_eval_dataloader of Hugging Face, and get_test_dataloader where e.Predict is set. Of several
-// processes each then evaluates the whole set.
-type EvalLoaderMaker[S, B any] interface {
-	EvalLoader(e Evaluation, set data.Dataset[S], o data.LoaderOptions) (BatchLoader[B], error)
-}
-
-// Sampler is implemented by a [BatchLoader] that knows how many samples an epoch of it has:
+// SampleCounter is implemented by a [BatchLoader] that knows how many samples an epoch of it has:
 // num_examples of Hugging Face. Of others it is the length of the data set.
-type Sampler interface{ Samples() int }
+type SampleCounter interface{ Samples() int }
+
+// samplesOf is how many samples a pass over a loader has, whose data set has n.
+func samplesOf[B any](loader BatchLoader[B], n int) int {
+	if c, ok := loader.(SampleCounter); ok {
+		return c.Samples()
+	}
+	return n
+}
 
 // trainLoader makes the loader of the training set.
 func (f *fit[S, B]) trainLoader(train data.Dataset[S]) (BatchLoader[B], error) {
 	o := data.LoaderOptions{BatchSize: f.o.BatchSize, Order: f.order(), DropLast: f.o.DropLast, Workers: f.o.Workers,
 		Prefetch: f.o.Prefetch, BadSample: f.o.BadSample, Shard: f.shard()}
-	maker := func() (BatchLoader[B], error) { return data.NewLoader(train, f.t.step.Collate, o) }
-	if m, ok := f.t.step.(TrainLoaderMaker[S, B]); ok {
-		maker = func() (BatchLoader[B], error) { return m.TrainLoader(train, o) }
+	l, err := f.t.step.Loader(train, LoaderOptions{LoaderOptions: o})
+	if err == nil && l == nil {
+		l, err = data.NewLoader(train, f.t.step.Collate, o)
 	}
-	l, err := f.ownLoader(maker)
 	if err == nil && l.Len() == 0 && !(f.o.Semantics.EndWithoutBatch && f.o.MaxSteps > 0) {
 		err = &OptionError{"DropLast", fmt.Sprint(f.o.DropLast),
 			fmt.Sprintf("false, since the %d samples of the training set are less than one batch of %d", train.Len(),
@@ -50,33 +44,25 @@ func (f *fit[S, B]) trainLoader(train data.Dataset[S]) (BatchLoader[B], error) {
 	return l, err
 }
 
-// evalLoader makes the loader of an evaluation.
-func (f *fit[S, B]) evalLoader(e Evaluation, set data.Dataset[S], shard data.Shard) (BatchLoader[B], error) {
-	o := data.LoaderOptions{
+// evalLoaderOptions are those of the loader of an evaluation by one process.
+func (f *fit[S, B]) evalLoaderOptions(e *Evaluation) LoaderOptions {
+	return LoaderOptions{Evaluation: e, LoaderOptions: data.LoaderOptions{
 		BatchSize: f.o.EvalBatchSize, Order: f.evalOrder(), Workers: f.o.Workers, Prefetch: f.o.Prefetch,
-		BadSample: f.o.BadSample,
-		DropLast:  f.o.DropLast && f.o.Semantics.DropLastInEvaluation, Shard: shard,
-	}
-	maker := func() (BatchLoader[B], error) { return data.NewLoader(set, f.t.step.Collate, o) }
-	if m, ok := f.t.step.(EvalLoaderMaker[S, B]); ok {
-		maker = func() (BatchLoader[B], error) { return m.EvalLoader(e, set, o) }
-	}
-	l, err := f.ownLoader(maker)
-	if err == nil && l.Len() == 0 && !o.DropLast && !e.Shared { // under DropLastInEvaluation it is one over no row
-		err = &OptionError{"DropLast", fmt.Sprint(f.o.DropLast),
-			fmt.Sprintf("false, since the %d rows of the validation set are less than one batch of EvalBatchSize %d",
-				e.Rows, f.o.EvalBatchSize)}
-	}
-	return l, err
+		BadSample: f.o.BadSample, DropLast: f.dropsLastOfEval(),
+	}}
 }
 
-// ownLoader calls a maker, which may be the user's.
-func (f *fit[S, B]) ownLoader(maker func() (BatchLoader[B], error)) (BatchLoader[B], error) {
-	l, err := maker()
-	if err == nil && l == nil {
-		err = fmt.Errorf("trainer: %T made no loader: want one, or an error", f.t.step)
+func (f *fit[S, B]) dropsLastOfEval() bool { return f.o.DropLast && f.o.Semantics.DropLastInEvaluation }
+
+// checkEvalLoader refuses the loader of an evaluation without a batch; under DropLastInEvaluation
+// it is one over no row.
+func (f *fit[S, B]) checkEvalLoader(e Evaluation, batches int) error {
+	if batches > 0 || e.Shared || f.dropsLastOfEval() {
+		return nil
 	}
-	return l, err
+	return &OptionError{"DropLast", fmt.Sprint(f.o.DropLast),
+		fmt.Sprintf("false, since the %d rows of the validation set are less than one batch of EvalBatchSize %d",
+			e.Rows, f.o.EvalBatchSize)}
 }
 
 // evalOrder is the order of the samples of an evaluation.

@@ -3,7 +3,6 @@ package trainer
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/pyfloat"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
@@ -13,31 +12,26 @@ func (f *fit[S, B]) logLoss() error {
 	if err := f.report(); err != nil {
 		return err
 	}
-	row := Logs{"loss": f.lossSum / float64(f.m.GlobalStep-f.m.LastLogged)}
+	row := Logs{"loss": f.lossSum / float64(f.loop.GlobalStep-f.loop.LastLogged)}
 	if f.losses.wanted() {
 		row["loss"] = f.losses.value()
-	}
-	if f.o.Semantics.RoundLoss {
-		row["loss"] = pyfloat.Round(row["loss"], 4)
 	}
 	if f.gradNorm != nil {
 		row["grad_norm"] = *f.gradNorm
 	}
 	switch {
-	case f.o.Semantics.LogNextRate || f.lastRate == nil:
+	case f.lastRate == nil:
 		row["learning_rate"] = f.rate(f.scheduleStep)
 	default:
 		row["learning_rate"] = *f.lastRate
 	}
 	f.warnNonFinite("loss", row["loss"])
 	f.settleLoss()
-	f.m.LastLogged = f.m.GlobalStep
+	f.loop.LastLogged = f.loop.GlobalStep
 	if f.o.CountTokens {
 		row.tokenSpeed(f.start, f.tokens-f.startTokens)
 	}
-	if f.o.Semantics.Order != semantics.LogEvaluateSave {
-		f.m.Control.ShouldLog = false
-	}
+	f.loop.Control.ShouldLog = false
 	return f.log(row)
 }
 
@@ -50,7 +44,7 @@ func (f *fit[S, B]) warnNonFinite(name string, loss float64) {
 	f.nonFinite = true
 	f.warn("%s is %v at %s %d, and the run goes on; look for nan in the data, lower Options.LearningRate or limit "+
 		"the gradients; torch.DetectAnomaly names the operator",
-		name, loss, f.run.Info.unit(), f.m.GlobalStep)
+		name, loss, f.run.Info.unit(), f.loop.GlobalStep)
 }
 
 // settleLoss adds what was logged to the total and begins anew.
@@ -82,14 +76,14 @@ func (f *fit[S, B]) log(row Logs) error {
 		func(h BeforeLogHook, r *Run) error { return h.BeforeLog(r, row) }); err != nil {
 		return err
 	}
-	row["epoch"] = f.m.Progress
-	row["step"] = float64(f.m.GlobalStep)
+	row["epoch"] = f.loop.Progress
+	row["step"] = float64(f.loop.GlobalStep)
 	if f.o.CountTokens {
 		row["num_input_tokens_seen"] = float64(f.tokens)
 	}
 	f.history = append(f.history, row)
-	if f.o.Semantics.Order == semantics.LogEvaluateSave { // any row answers the wish for one
-		f.m.Control.ShouldLog = false
+	if f.o.Semantics.Loop != semantics.HezarLoop { // any row answers the wish for one; Hezar logs behind it
+		f.loop.Control.ShouldLog = false
 	}
 	return fire(f, f.hooks.log, "AfterLog", func(h LogHook, r *Run) error { return h.AfterLog(r, row) })
 }
@@ -100,11 +94,11 @@ func (f *fit[S, B]) logEnd() error {
 		return err
 	}
 	f.settleLoss()
-	row := Logs{"train_loss": f.lossTotal / max(float64(f.m.GlobalStep), 0.001)}
+	row := Logs{"train_loss": f.lossTotal / max(float64(f.loop.GlobalStep), 0.001)}
 	f.warnNonFinite("train_loss", row["train_loss"])
-	samples, steps := f.trained, float64(f.m.GlobalStep-f.run.StartStep)
+	samples, steps := f.trained, float64(f.loop.GlobalStep-f.run.StartStep)
 	if f.o.Semantics.TrainLossOverAllSteps { // and speeds of the whole plan over the time of the session
-		steps = float64(f.m.plan.maxSteps)
+		steps = float64(f.loop.plan.maxSteps)
 		samples = float64(f.run.Info.TrainSamples) * f.o.Epochs
 		if f.o.MaxSteps > 0 {
 			samples = steps * float64(f.o.BatchSize*f.o.Accumulate*f.o.Process.World)

@@ -1,35 +1,46 @@
 package trainer
 
-import "github.com/gotrainer/gotrainer/trainer/semantics"
+import (
+	"iter"
 
-// This file is the loop: a state machine that knows order and counting and nothing else. next says
-// what is to be done; whoever drives it does it and reports back through the control flags and
-// evaluated. It has no Step, no data and no files, so every order of events can be tested by
-// itself, and its whole state is the small value [position] that a checkpoint keeps.
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
 
-// action is one thing to do.
-type action int
+// A loop is told by a text (texts.go). It counts, decides what is due, and passes by what a
+// resumed run has done already; a runner carries the actions out. It has no Step, no data and no
+// files, so every order of events is tested by itself, and its whole state is the small value
+// [position], which a checkpoint keeps.
+
+// action is one thing to do. A checkpoint names the one at which it was made.
+type action string
 
 const (
-	doTrainBegin   action = iota + 1 // hooks
-	doEvalOnStart                    // evaluate, without looking for the best
-	doEpochBegin                     // hooks
-	doFetch                          // have machine.window batches ready
-	doStepBegin                      // hooks
-	doTrain                          // forward and backward of micro-batch machine.index of the window
-	doSubstepEnd                     // hooks
-	doBeforeUpdate                   // hooks
-	doUpdate                         // optimizer step
-	doAfterUpdate                    // hooks
-	doStepEnd                        // hooks
-	doLog                            // loss, grad_norm, learning_rate
-	doEvaluate                       // evaluate, then machine.evaluated
-	doSave                           // write a checkpoint
-	doEpochEnd                       // hooks
-	doEpochDone                      // hooks
-	doFinalLog                       // train_loss and the speeds
-	doTrainEnd                       // best model, hooks
-	doDone                           // nothing is left
+	trainBegin    action = "train begin"          // hooks
+	evalOnStart   action = "evaluate on start"    // evaluate, without looking for the best
+	epochBegin    action = "epoch begin"          // hooks
+	nextWindow    action = "next window"          // have the batches of a window ready
+	stepBegin     action = "step begin"           // hooks
+	train         action = "train"                // forward and backward of micro-batch loop.index of the window
+	substepEnd    action = "substep end"          // hooks
+	clip          action = "clip"                 // unscale and clip the gradients
+	beforeUpdate  action = "before update"        // hooks
+	update        action = "update"               // optimizer step
+	afterUpdate   action = "after update"         // hooks
+	schedule      action = "schedule"             // move the learning rate, unless the update was skipped
+	stepEnd       action = "step end"             // hooks
+	stepLog       action = "log"                  // loss, grad_norm, learning_rate
+	stepEvaluate  action = "evaluate"             // evaluate, then loop.evaluated
+	stepSave      action = "save"                 // write a checkpoint
+	epochEnd      action = "epoch end"            // hooks
+	epochLog      action = "log after epoch"      // as stepLog
+	epochEvaluate action = "evaluate after epoch" // as stepEvaluate
+	epochSave     action = "save after epoch"     // as stepSave
+	epochDone     action = "epoch done"           // hooks
+	finalSave     action = "final save"           // a checkpoint of the last update, if it has none
+	finalLog      action = "final log"            // train_loss and the speeds
+	trainEnd      action = "train end"            // best model, hooks
+
+	scheduleBySteps action = "schedule by steps" // schedule, after every so many steps
 )
 
 // flow is when to log, evaluate and save.
@@ -40,172 +51,209 @@ type flow struct {
 	evalOnStart     bool
 	saveNewBest     bool // a new best is saved at once
 	ignoreDataSkip  bool // a resumed run begins its epoch again
+	scheduleEvery   int  // steps from one move of the learning rate to the next, where steps count for it
 	rules           semantics.Rules
 }
 
-type machine struct {
-	plan plan
-	flow flow
-	position
-	window int // micro-batches that were fetched together: a window, or the part of it that lies in this epoch
-	index  int // the micro-batch of doTrain within it
+// runner carries out what a text tells.
+type runner interface {
+	// do carries out an action.
+	do(a action) error
+	// fetch makes the windows of an epoch ready, the first of loop.window batches, and has body
+	// tell each. It ends when body returns false or the epoch has no more batches.
+	fetch(body func() bool) error
+}
 
-	updated bool // the step at hand had an update
+type loop struct {
+	plan   plan
+	flow   flow
+	runner runner
+	position
+	before position // as it was before the current action: where an interrupted run continues
+
+	window int // micro-batches that were fetched together: a window, or the part of it that is in this epoch
+	index  int // the next micro-batch of it
 
 	passEnded bool // the stream has no more batches in this pass
 	idle      int  // passes over a stream without a step, in a row
 
-	resumed bool  // began from a checkpoint
-	enter   stage // where to go on after the first epoch-begin event of a resumed run; 0: nowhere
+	resumed  bool   // began from a checkpoint
+	goal     action // told actions are passed by until this one; empty: they are carried out
+	goalDone bool   // and it is passed by as well
+	err      error  // what ended the run
 }
 
-func newMachine(p plan, f flow) *machine {
-	return &machine{plan: p, flow: f, position: position{LastSaved: -1}}
+// Goals that no text tells.
+const (
+	theEnd  action = "the end" // final save, final log: a hook has ended the run
+	nowhere action = "nowhere" // an error has
+)
+
+func newLoop(p plan, f flow) *loop {
+	return &loop{plan: p, flow: f, position: position{LastSaved: -1}}
 }
 
-// next returns what is to be done and moves on.
-func (m *machine) next() action {
-	for {
-		switch m.Stage {
-		case atBegin:
-			m.Stage = atEvalOnStart
-			return doTrainBegin
-		case atEvalOnStart:
-			m.Stage = atEpochBegin
-			if m.flow.evalOnStart && (!m.resumed || m.flow.rules.EvalOnStartAfterResume || m.enter == atEvalOnStart) {
-				return doEvalOnStart
-			}
-		case atEpochBegin:
-			enter := m.enter
-			m.enter = 0
-			switch {
-			case m.Epoch >= m.plan.epochs, enter.finishing():
-				m.Stage = max(atFinish, enter)
-				continue
-			case enter > atEpochBegin:
-				m.Stage = enter
-			default:
-				m.Control.ShouldEpochStop = false
-				m.Stage = atFetch
-			}
-			return doEpochBegin
-		case atFetch:
-			m.window, m.index = m.length(), 0
-			if m.window == 0 || m.stopping() && !m.flow.rules.StopInsideWindow {
-				m.Stage = atEpochEnd
-				continue
-			}
-			m.Stage = atStepBegin
-			return doFetch
-		case atStepBegin:
-			m.Stage = atTrain
-			if !m.beginsStep() {
-				continue
-			}
-			m.Control.ShouldLog, m.Control.ShouldEvaluate = false, false
-			// it waits for the update
-			m.Control.ShouldSave = m.Control.ShouldSave && m.index > 0 && !m.flow.rules.SaveInsideWindow
-			return doStepBegin
-		case atTrain:
-			m.Stage = atTrained
-			return doTrain
-		case atTrained:
-			m.Stage = m.afterTrain()
-			switch m.Stage {
-			case atSubstepDone, atRest:
-				return doSubstepEnd
-			case atUpdate:
-				return doBeforeUpdate
-			}
-		case atSubstepDone:
-			m.Stage = atStepBegin
-			if m.flow.rules.StopInsideWindow && m.stopping() {
-				m.Stage = atEpochEnd
-			}
-		case atRest:
-			m.Stage = atFetch
-		case atUpdate:
-			m.Stage = atUpdated
-			return doUpdate
-		case atUpdated:
-			m.updated = true
-			m.Stage = atStepEnd
-			return doAfterUpdate
-		case atStepEnd:
-			m.countStep()
-			m.afterStep()
-			m.Stage = atStepFirst
-			return doStepEnd
-		case atEpochEnd:
-			if m.plan.stream && m.passEnded && m.Micro > 0 && !m.flow.rules.StreamEpochByPlan {
-				m.PassBatches, m.Progress = m.Micro, float64(m.Epoch+1)
-			}
-			m.passEnded = false
-			m.countIdle()
-			m.afterEpoch()
-			m.Stage = atEpochFirst
-			return doEpochEnd
-		case atStepFirst, atStepSecond, atStepThird, atEpochFirst, atEpochSecond, atEpochThird, atEpochFourth:
-			a := m.due()
-			if m.Stage++; m.Stage == atEpochThird+1 {
-				m.Stage = atEpochFourth
-			} else if m.Stage == atEpochFourth+1 {
-				m.Stage = atEpochDone
-			}
-			if a != 0 {
-				return a
-			}
-		case atStepDone:
-			switch {
-			case m.stopping() && (m.index >= m.window || m.flow.rules.StopInsideWindow):
-				m.Stage = atEpochEnd
-			case m.index < m.window:
-				m.Stage = atStepBegin
-			default:
-				m.Stage = atFetch
-			}
-		case atEpochDone:
-			if m.Control.ShouldTrainingStop {
-				m.Stage = atFinish
-				continue
-			}
-			m.beginEpoch(m.Epoch + 1)
-			m.Stage = atEpochBegin
-		case atFinish:
-			m.Stage = atFinalLog
-			if m.finalSave() {
-				return doSave
-			}
-		case atFinalLog:
-			m.Stage = atTrainEnd
-			return doFinalLog
-		case atTrainEnd:
-			m.Stage = atDone
-			return doTrainEnd
-		default:
-			return doDone
+// run tells the text of the semantics from beginning to end.
+func (l *loop) run(r runner) error {
+	l.runner = r
+	texts[l.flow.rules.Loop](l)
+	return l.err
+}
+
+// do carries an action out, or passes it by.
+func (l *loop) do(a action) {
+	switch {
+	case l.goal == "":
+		l.At, l.Done = a, false
+	case l.goal == a && !l.goalDone, a == finalLog && l.goal != nowhere:
+		l.arrive()
+		l.At, l.Done = a, false
+	case l.goal == a:
+		l.arrive()
+		return
+	case l.greets(a): // without moving from where the checkpoint was made
+	default:
+		return
+	}
+	if a == epochBegin && l.goal == "" {
+		l.Control.ShouldEpochStop = false
+	}
+	if a == stepBegin {
+		l.clearDue()
+	}
+	l.before = l.position
+	if err := l.runner.do(a); err != nil {
+		l.err, l.goal = err, nowhere
+	}
+	if l.passing() {
+		return
+	}
+	if a == train {
+		l.countBatch()
+	}
+	l.Done = true
+}
+
+// due carries out those of the actions that are due, in their order.
+func (l *loop) due(actions ...action) {
+	for _, a := range actions {
+		if a == finalSave && l.goal == theEnd {
+			l.arrive()
+		}
+		if l.passing() && (l.goal == a || l.greets(a)) || !l.passing() && l.isDue(a) {
+			l.do(a)
 		}
 	}
 }
 
-// abort ends the run where it stands: what was gathered of a window is neither used nor cleared.
-func (m *machine) abort() {
-	m.Control.ShouldTrainingStop = true
-	m.Stage = atFinish
+// passing reports whether actions are passed by.
+func (l *loop) passing() bool { return l.goal != "" }
+
+// arrive ends the passing by.
+func (l *loop) arrive() { l.goal, l.goalDone = "", false }
+
+// greets reports whether hooks are told of an action that a resumed run passes by: each session has
+// its beginning, and that of the epoch it continues in.
+func (l *loop) greets(a action) bool {
+	switch a {
+	case trainBegin:
+		return l.goal != nowhere && l.goal != theEnd
+	case evalOnStart:
+		return l.goal != nowhere && l.goal != theEnd && l.flow.evalOnStart &&
+			l.flow.rules.EvalOnStartAfterResume
+	case epochBegin:
+		return l.goal.insideEpoch()
+	}
+	return false
+}
+
+// insideWindow reports whether a is told inside a window, behind its batches.
+func (a action) insideWindow() bool { return a == stepEvaluate || a == stepSave }
+
+// insideEpoch reports whether a is told inside an epoch.
+func (a action) insideEpoch() bool {
+	return a.insideWindow() || a == epochBegin || a == nextWindow || a == epochEvaluate || a == epochSave
+}
+
+// abort ends the run where it stands: what has gathered of a window is neither used nor cleared.
+func (l *loop) abort() {
+	l.Control.ShouldTrainingStop = true
+	l.goal, l.goalDone = theEnd, false
 }
 
 // ending reports whether the run is already about to end.
-func (m *machine) ending() bool { return m.Stage >= atFinalLog && m.Stage <= atDone }
+func (l *loop) ending() bool { return l.At == finalLog || l.At == trainEnd }
 
-// fetched tells the machine that a stream had only n batches left for the window of doFetch. A pass
-// without any batch ends the run.
-func (m *machine) fetched(n int) {
-	m.passEnded = true
-	if m.window = n; n > 0 {
-		return
+// epochs tells the epochs from the current one on.
+func (l *loop) epochs() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if l.passing() && !l.goal.insideEpoch() {
+			return
+		}
+		for l.Epoch < l.plan.epochs {
+			if !yield(l.Epoch) || l.passing() || l.Control.ShouldTrainingStop {
+				return
+			}
+			l.beginEpoch(l.Epoch + 1)
+		}
+		if l.goal.insideEpoch() { // the checkpoint is at the end of the last one
+			l.arrive()
+		}
 	}
-	if m.Micro == 0 {
-		m.Control.ShouldTrainingStop = true
+}
+
+// windows tells the windows of the epoch from the current batch on: the micro-batches behind one
+// update each.
+func (l *loop) windows() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		switch {
+		case l.goal.insideWindow():
+			l.window, l.index = 0, 0
+			if !yield(0) || l.passing() {
+				return
+			}
+		case l.goal == nextWindow:
+			l.arrive()
+		case l.passing():
+			return
+		}
+		if !l.nextWindow() {
+			return
+		}
+		err := l.runner.fetch(func() bool { return yield(l.window) && !l.passing() })
+		if err != nil {
+			l.err, l.goal = err, nowhere
+		}
 	}
-	m.Stage = atEpochEnd
+}
+
+// nextWindow moves on to the next window of the epoch, if there is one.
+func (l *loop) nextWindow() bool {
+	l.At, l.Done = nextWindow, false
+	l.before = l.position
+	l.window, l.index = l.length(), 0
+	return l.window > 0 && (!l.stopping() || l.leavesWindows())
+}
+
+// batches tells the micro-batches of the window. Where they are the steps a resumed run enters
+// between two of them.
+func (l *loop) batches() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if l.goal.insideWindow() && l.flow.rules.CountsBatches() && (!yield(l.index) || l.passing()) {
+			return
+		}
+		for l.index < l.window {
+			if !yield(l.index) || l.passing() {
+				return
+			}
+		}
+	}
+}
+
+// fetched tells the loop that a stream had only n batches left for the window.
+func (l *loop) fetched(n int) {
+	l.passEnded, l.window = true, n
+	if n == 0 && l.Micro == 0 { // a pass without any batch ends the run
+		l.Control.ShouldTrainingStop = true
+	}
 }

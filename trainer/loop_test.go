@@ -12,55 +12,72 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-var actionNames = map[action]string{
-	doTrainBegin: "train-begin", doEvalOnStart: "evaluate", doEpochBegin: "epoch-begin", doFetch: "fetch",
-	doStepBegin: "step-begin", doTrain: "train",
-	doSubstepEnd: "substep-end", doBeforeUpdate: "before-update", doUpdate: "update", doAfterUpdate: "after-update",
-	doStepEnd: "step-end", doLog: "log",
-	doEvaluate: "evaluate", doSave: "save", doEpochEnd: "epoch-end", doEpochDone: "epoch-done", doFinalLog: "final-log",
-	doTrainEnd: "train-end",
+// teller is a runner that only writes down what it is told. What a loop expects of its runner
+// happens here: the flags of what was done are lowered.
+type teller struct {
+	loop  *loop
+	list  []string
+	after func(action)
 }
 
-// drive runs a machine to its end as fit does, but with nothing behind it. What the machine expects
-// of its driver happens here: the flags of what was done are lowered.
-func drive(m *machine, after func(action)) []string {
-	var list []string
-	for a := m.next(); a != doDone; a = m.next() {
-		text := actionNames[a]
-		if a == doFetch {
-			text = fmt.Sprintf("fetch %d", m.window)
-		}
-		list = append(list, text)
-		switch a {
-		case doLog:
-			m.LastLogged = m.GlobalStep
-			m.Control.ShouldLog = false
-		case doEvaluate:
-			m.Control.ShouldEvaluate = false
-		case doSave:
-			m.LastSaved = m.GlobalStep
-			m.Control.ShouldSave = false
-		}
-		if after != nil {
-			after(a)
-		}
-		if len(list) > 1e5 {
-			return append(list, "endless")
+func (r *teller) do(a action) error {
+	text := string(a)
+	switch a {
+	case stepLog, epochLog:
+		r.loop.LastLogged = r.loop.GlobalStep
+		r.loop.Control.ShouldLog = false
+		text = "log"
+	case stepEvaluate, epochEvaluate, evalOnStart:
+		r.loop.Control.ShouldEvaluate = false
+		text = "evaluate"
+	case stepSave, epochSave, finalSave:
+		r.loop.LastSaved = r.loop.GlobalStep
+		r.loop.Control.ShouldSave = false
+		text = "save"
+	}
+	r.tell(text, a)
+	return nil
+}
+
+func (r *teller) tell(text string, a action) {
+	if len(r.list) > 1e5 {
+		r.loop.goal = nowhere
+		text = "endless"
+	}
+	r.list = append(r.list, text)
+	if r.after != nil {
+		r.after(a)
+	}
+}
+
+func (r *teller) fetch(body func() bool) error {
+	for {
+		r.tell(fmt.Sprintf("fetch %d", r.loop.window), nextWindow)
+		if !body() || !r.loop.nextWindow() {
+			return nil
 		}
 	}
-	return list
+}
+
+// drive runs a loop to its end with nothing behind it.
+func drive(l *loop, after func(action)) []string {
+	r := &teller{loop: l, after: after}
+	_ = l.run(r) // the teller returns no errors
+	return r.list
 }
 
 // One epoch of three batches, windows of two: the order of everything, readable.
-func Example_machine() {
-	m := newMachine(newPlan(lengths{batches: 3, accumulate: 2, epochs: 1}, semantics.Rules{}), flow{
+func Example_loop() {
+	m := newLoop(newPlan(lengths{batches: 3, accumulate: 2, epochs: 1}, semantics.Rules{}), flow{
 		log: Every(1, Update), eval: Every(1, Epoch), save: Every(2, Update), evalOnStart: true,
 	})
-	fmt.Println(strings.ReplaceAll(strings.Join(drive(m, nil), ", "), ", fetch", ",\nfetch"))
+	fmt.Println(strings.NewReplacer(", fetch", ",\nfetch", ", epoch end, ", ",\nepoch end, ").
+		Replace(strings.Join(drive(m, nil), ", ")))
 	// Output:
-	// train-begin, evaluate, epoch-begin,
-	// fetch 2, step-begin, train, substep-end, train, before-update, update, after-update, step-end, log,
-	// fetch 1, step-begin, train, before-update, update, after-update, step-end, log, save, epoch-end, evaluate, epoch-done, final-log, train-end
+	// train begin, evaluate, epoch begin,
+	// fetch 2, step begin, train, substep end, train, clip, before update, update, after update, schedule, step end, log,
+	// fetch 1, step begin, train, clip, before update, update, after update, schedule, step end, log, save,
+	// epoch end, evaluate, epoch done, final log, train end
 }
 
 // model is the same loop written as a trainer usually is: nested loops, straight from the
@@ -85,7 +102,7 @@ func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list 
 			do("evaluate")
 		}
 		if epoch {
-			do("epoch-done")
+			do("epoch done")
 		}
 		if save {
 			do("save")
@@ -93,30 +110,32 @@ func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list 
 		}
 	}
 	on := func(t Trigger, n int, u Unit) bool { return t.kind == every && t.unit == u && n%t.n == 0 }
-	do("train-begin")
+	do("train begin")
 	if f.evalOnStart {
 		do("evaluate")
 	}
 	for epoch := 1; epoch <= passes; epoch++ {
-		do("epoch-begin")
+		do("epoch begin")
 		// What is raised after the last update stays raised until the next window, as in
 		// TrainerControl.
 		log := false
 		for left := batches; left > 0 && step < total; left -= accumulate {
 			window := min(left, accumulate)
 			do("fetch %d", window)
-			do("step-begin")
+			do("step begin")
 			for i := range window {
 				do("train")
 				if i < window-1 {
-					do("substep-end")
+					do("substep end")
 				}
 			}
-			do("before-update")
+			do("clip")
+			do("before update")
 			do("update")
-			do("after-update")
+			do("after update")
+			do("schedule")
 			step++
-			do("step-end")
+			do("step end")
 			last := step == total
 			log = on(f.log, step, Update) || f.logFirstStep && step == 1
 			tail(log, on(f.eval, step, Update) || last && f.eval.byUpdates(), on(f.save, step, Update) || last &&
@@ -125,21 +144,21 @@ func model(batches, accumulate int, epochs float64, maxSteps int, f flow) (list 
 				log = false
 			}
 		}
-		do("epoch-end")
+		do("epoch end")
 		tail(log || on(f.log, epoch, Epoch), on(f.eval, epoch, Epoch), on(f.save, epoch, Epoch), true)
 		if step >= total {
 			break
 		}
 	}
-	if !f.rules.NoFinalSave && f.save.kind == every && saved != step {
+	if f.rules.Loop == semantics.DefaultLoop && f.save.kind == every && saved != step {
 		do("save")
 	}
-	do("final-log")
-	do("train-end")
+	do("final log")
+	do("train end")
 	return list
 }
 
-func TestTheMachineEqualsTheNestedLoops(t *testing.T) {
+func TestTheTextsEqualTheNestedLoops(t *testing.T) {
 	triggers := rapid.Custom(func(t *rapid.T) Trigger {
 		switch rapid.IntRange(0, 4).Draw(t, "kind") {
 		case 0:
@@ -164,18 +183,18 @@ func TestTheMachineEqualsTheNestedLoops(t *testing.T) {
 		}
 		f.rules = rapid.SampledFrom([]semantics.Rules{semantics.Default, semantics.HuggingFace}).Draw(t, "rules")
 		want := model(batches, accumulate, epochs, maxSteps, f)
-		got := drive(newMachine(newPlan(lengths{batches: batches, accumulate: accumulate, epochs: epochs,
+		got := drive(newLoop(newPlan(lengths{batches: batches, accumulate: accumulate, epochs: epochs,
 			maxSteps: maxSteps}, semantics.Rules{}), f), nil)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("events (-nested loops +machine):\n%s", diff)
+			t.Fatalf("events (-nested loops +text):\n%s", diff)
 		}
 	})
 }
 
-// TestAMachineGoesOnFromEverySave saves the position at every save of a random run and lets a new
-// machine go on from it: what it does after its begin events is what the first one did after that
+// TestALoopContinuesFromEverySave saves the position at every save of a random run and lets a new
+// loop continue from it: what it does after its begin events is what the first one did after that
 // save.
-func TestAMachineGoesOnFromEverySave(t *testing.T) {
+func TestALoopContinuesFromEverySave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPlan(lengths{batches: rapid.IntRange(1, 9).Draw(t, "batches"), accumulate: rapid.IntRange(1, 4).Draw(t,
 			"accumulate"), epochs: float64(rapid.IntRange(1, 12).Draw(t, "quarters")) / 4}, semantics.Rules{})
@@ -186,20 +205,20 @@ func TestAMachineGoesOnFromEverySave(t *testing.T) {
 			at       int
 		}
 		var saves []saved
-		m := newMachine(p, f)
+		m := newLoop(p, f)
 		n := 0
 		whole := drive(m, func(a action) {
 			n++
-			if a == doSave {
-				saves = append(saves, saved{m.position, n})
+			if a == stepSave || a == epochSave || a == finalSave {
+				saves = append(saves, saved{m.saved(), n})
 			}
 		})
 		for _, s := range saves {
-			again := newMachine(p, f)
+			again := newLoop(p, f)
 			again.resume(s.position)
 			got := drive(again, nil)
-			if len(got) < 2 || got[0] != "train-begin" || got[1] != "epoch-begin" {
-				t.Fatalf("resumed machine begins with %q", got)
+			if len(got) < 2 || got[0] != "train begin" || got[1] != "epoch begin" {
+				t.Fatalf("resumed loop begins with %q", got)
 			}
 			if diff := cmp.Diff(whole[s.at:], got[2:]); diff != "" {
 				t.Fatalf("after the save at update %d (-whole +resumed):\n%s", s.position.GlobalStep, diff)
@@ -231,7 +250,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestStops(t *testing.T) {
-	stopAt := func(m *machine, want action, flag func(*Control)) []string {
+	stopAt := func(m *loop, want action, flag func(*Control)) []string {
 		return drive(m, func(a action) {
 			if a == want && m.GlobalStep == 1 {
 				flag(&m.Control)
@@ -255,14 +274,14 @@ func TestStops(t *testing.T) {
 		flag                      func(*Control)
 		updates, trained, savings int
 	}{
-		{"a stop after an update is the end, and the update is saved", semantics.Default, doStepEnd, training, 1, 2, 1},
-		{"Hugging Face does not save then", semantics.HuggingFace, doStepEnd, training, 1, 2, 0},
-		{"a stop inside a window waits for its update", semantics.Default, doSubstepEnd, training, 2, 4, 1},
-		{"Hugging Face leaves the window", semantics.HuggingFace, doSubstepEnd, training, 1, 3, 0},
-		{"a stop when a window begins waits for its update", semantics.Default, doStepBegin, training, 2, 4, 1},
-		{"the end of an epoch is followed by the next epoch", semantics.Default, doStepEnd, epoch, 4, 7, 1},
+		{"a stop after an update is the end, and the update is saved", semantics.Default, stepEnd, training, 1, 2, 1},
+		{"Hugging Face does not save then", semantics.HuggingFace, stepEnd, training, 1, 2, 0},
+		{"a stop inside a window waits for its update", semantics.Default, substepEnd, training, 2, 4, 1},
+		{"Hugging Face leaves the window", semantics.HuggingFace, substepEnd, training, 1, 3, 0},
+		{"a stop when a window begins waits for its update", semantics.Default, stepBegin, training, 2, 4, 1},
+		{"the end of an epoch is followed by the next epoch", semantics.Default, stepEnd, epoch, 4, 7, 1},
 	} {
-		m := newMachine(newPlan(lengths{batches: 5, accumulate: 2, epochs: 2}, semantics.Rules{}),
+		m := newLoop(newPlan(lengths{batches: 5, accumulate: 2, epochs: 2}, semantics.Rules{}),
 			flow{save: Every(100, Update), rules: c.rules})
 		got := stopAt(m, c.at, c.flag)
 		if count(got, "update") != c.updates || count(got, "train") != c.trained || count(got, "save") != c.savings {

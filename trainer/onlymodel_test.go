@@ -84,20 +84,6 @@ func TestResumeFromWeights(t *testing.T) {
 	}
 }
 
-// fullStep is a step that cannot save its weights alone.
-type fullStep struct{ trainer.Step[int, []int] }
-
-func (fullStep) Save(string) error { return nil }
-func (fullStep) Load(string) error { return nil }
-
-func TestSaveOnlyModelNeedsAWeightSaver(t *testing.T) {
-	_, err := trainer.New[int, []int](fullStep{new(trainertest.Step)}, trainer.Options{OutputDir: t.TempDir(),
-		SaveOnlyModel: true})
-	if err == nil || !strings.Contains(err.Error(), "trainer.WeightSaver") {
-		t.Errorf("New = %v, want a refusal that names the interface", err)
-	}
-}
-
 // Under DropLastInEvaluation a set of fewer rows than a batch is evaluated on none of them.
 func TestAnEvaluationOfNoRow(t *testing.T) {
 	o := trainer.Options{MaxSteps: 1, DropLast: true, EvalBatchSize: 9, BatchSize: 2, Eval: trainer.Every(1,

@@ -47,7 +47,7 @@ type Options struct {
 	Accumulate    int // micro-batches behind one update; zero: 1. A short last window of an epoch is an update too.
 
 	// LearningRate is the peak rate. Zero: what the step's optimizer was made with, see
-	// [LearningRater], else 5e-5.
+	// [About], else 5e-5.
 	LearningRate float64
 	// Schedule is how the rate changes from update to update. Nil: lr.Linear{}.
 	Schedule lr.Schedule
@@ -74,8 +74,7 @@ type Options struct {
 	KeepCheckpoints int // how many checkpoints stay; the best and the newest always do; zero: all
 	// SaveOnlyModel leaves the moments of the optimizer, the generators and the place in the
 	// schedule out of checkpoints, which makes them a third of the size. A run cannot go on from
-	// such a checkpoint, unless semantics.Rules.ResumeFromWeights says so; the step must be a
-	// [WeightSaver].
+	// such a checkpoint, unless semantics.Rules.ResumeFromWeights says so.
 	SaveOnlyModel bool
 	LoadBestAtEnd bool   // end with the weights of the best evaluation
 	MetricForBest string // what the best evaluation is judged by: "accuracy", or "eval_accuracy"; empty: "loss"
@@ -85,7 +84,7 @@ type Options struct {
 	ResumeFrom string
 	// Start is where a run begins whose state was loaded by other means than ResumeFrom, such as
 	// from the checkpoint of another trainer. Nil: at the beginning, or where ResumeFrom says.
-	Start *Start
+	Start *StartPosition
 	// IgnoreDataSkip begins the interrupted epoch of a resumed run again at its first batch instead
 	// of behind those that it was trained on; the count of updates goes on, so the epoch in the log
 	// jumps back. A resumed run is then not the one that was interrupted.
@@ -106,17 +105,17 @@ type Options struct {
 
 	// CountTokens counts the input tokens of the training batches: num_input_tokens_seen in the
 	// log, and the speed in tokens. The step decides which tokens count, all or those that are not
-	// padding; it must be a [TokenCounter].
+	// padding; its About must say CountsTokens.
 	CountTokens bool
 	// EmptyCacheSteps lets the step give unused memory back to the device before the batches of
 	// every so many updates, which costs time and helps where memory is short; zero: never. The
-	// step must be a [CacheEmptier].
+	// About of the step must say KnowsMemory.
 	EmptyCacheSteps int
 
 	// AutoFindBatchSize tries smaller and smaller batches, nine tenths of the size before, until
-	// memory suffices: a run that runs out of memory begins anew. The step must be a [MemoryJudge]
-	// and a [CacheEmptier]; see also semantics.Rules.RetryFromTrained. A resumed run takes the size
-	// that its checkpoint was made with, and keeps it.
+	// memory suffices: a run that runs out of memory begins anew. The About of the step must say
+	// KnowsMemory; see also semantics.Rules.RetryFromTrained. A resumed run takes the size that its
+	// checkpoint was made with, and keeps it.
 	AutoFindBatchSize bool
 
 	DropLast bool // leave out the last batch of an epoch if it is smaller than BatchSize
@@ -146,7 +145,7 @@ type Options struct {
 
 	// Group is the processes that train together, made by dist.Init: each on its part of every
 	// epoch, with the same weights. BatchSize is that of one process. The step must be a
-	// [GroupJoiner], as package engine's are. Nil: this process trains by itself. The caller closes
+	// [GroupStep], as package engine's are. Nil: this process trains by itself. The caller closes
 	// it.
 	Group *dist.Group
 

@@ -14,14 +14,14 @@ import (
 // What New and Fit check of the options, and the defaults they fill in.
 
 // resolved returns the options with every default filled in, or what is wrong with them.
-func (o Options) resolved(step any) (Options, error) {
+func (o Options) resolved(can About) (Options, error) {
 	if o.Epochs < 0 || math.IsNaN(o.Epochs) || math.IsInf(o.Epochs, 0) {
 		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs), "a positive number, or 0 for 3"}
 	}
 	if !(o.EvalDelay >= 0) || math.IsInf(o.EvalDelay, 1) {
 		return o, &OptionError{"EvalDelay", fmt.Sprint(o.EvalDelay), "0 or a positive number"}
 	}
-	if o.MaxSteps > 0 && o.Epochs > 0 && !o.Semantics.MaxStepsShorten {
+	if o.MaxSteps > 0 && o.Epochs > 0 && o.Semantics.Loop != semantics.HezarLoop {
 		return o, &OptionError{"Epochs", fmt.Sprint(o.Epochs),
 			fmt.Sprintf("0, since MaxSteps is %d and decides the length of the run alone", o.MaxSteps)}
 	}
@@ -47,7 +47,7 @@ func (o Options) resolved(step any) (Options, error) {
 			*f.value = f.fallback
 		}
 	}
-	if err := o.resolveRate(step); err != nil {
+	if err := o.resolveRate(can); err != nil {
 		return o, err
 	}
 	if o.Seed == 0 {
@@ -68,17 +68,14 @@ func (o Options) resolved(step any) (Options, error) {
 	if err := o.checkSaver(); err != nil {
 		return o, err
 	}
-	if o.ScheduleSteps > 0 && !o.Semantics.ScheduleBySteps {
+	if o.ScheduleSteps > 0 && !o.Semantics.CountsBatches() {
 		return o, &OptionError{"ScheduleSteps", strconv.Itoa(o.ScheduleSteps),
-			"0, since these semantics move the rate after every update; semantics.Rules.ScheduleBySteps changes that"}
+			"0, since these semantics move the rate after every update; semantics.HezarLoop counts steps"}
 	}
 	if err := o.resolveProcess(); err != nil {
 		return o, err
 	}
 	if err := o.checkBatcher(); err != nil {
-		return o, err
-	}
-	if err := o.resolveBatchSize(step); err != nil {
 		return o, err
 	}
 	if err := o.resolveFiles(); err != nil {
@@ -87,13 +84,11 @@ func (o Options) resolved(step any) (Options, error) {
 	return o, o.resolvePush()
 }
 
-func (o *Options) resolveRate(step any) error {
+func (o *Options) resolveRate(can About) error {
 	if o.LearningRate == 0 {
 		o.LearningRate = 5e-5
-		if s, ok := step.(LearningRater); ok {
-			if own := s.LearningRate(); own != 0 {
-				o.LearningRate = own
-			}
+		if can.LearningRate != 0 {
+			o.LearningRate = can.LearningRate
 		}
 	}
 	if !(o.LearningRate > 0) || math.IsInf(o.LearningRate, 0) {
@@ -176,41 +171,6 @@ func (o *Options) checkBest(eval, save Trigger) error {
 		return &OptionError{"LoadBestAtEnd", "true",
 			fmt.Sprintf("Save to be in the unit of Eval and a multiple of it (Eval is %v, Save is %v); or Save: AtBest",
 				eval, save)}
-	}
-	return nil
-}
-
-// checkStep refuses options that the step has no means to carry out.
-func (o *Options) checkStep(step any) error {
-	if _, ok := step.(Stateful); !ok && o.Saver == nil && (o.Save.kind != never || o.ResumeFrom != "") {
-		if o.OutputDir != "" && o.ResumeFrom == "" {
-			return fmt.Errorf("trainer: %T cannot be saved, since it does not implement trainer.Stateful: implement "+
-				"it, or set Options.Save to Never", step)
-		}
-		return fmt.Errorf("trainer: %T cannot be resumed, since it does not implement trainer.Stateful", step)
-	}
-	if _, ok := step.(WeightSaver); !ok && o.SaveOnlyModel {
-		return fmt.Errorf("trainer: Options.SaveOnlyModel is set, but %T does not implement trainer.WeightSaver", step)
-	}
-	if _, ok := step.(WeightLoader); !ok && o.LoadBestAtEnd {
-		return fmt.Errorf("trainer: Options.LoadBestAtEnd is set, but %T does not implement trainer.WeightLoader", step)
-	}
-	if _, ok := step.(CacheEmptier); !ok && o.EmptyCacheSteps > 0 {
-		return fmt.Errorf("trainer: Options.EmptyCacheSteps is %d, but %T does not implement trainer.CacheEmptier",
-			o.EmptyCacheSteps, step)
-	}
-	if _, ok := step.(Clipper); !ok && o.Semantics.ClipEveryBatch && o.Accumulate > 1 {
-		return fmt.Errorf("trainer: Options.Semantics (%s) clips after every micro-batch, but %T does not implement "+
-			"trainer.Clipper: implement it, or clear ClipEveryBatch", o.Semantics.Name, step)
-	}
-	if _, ok := step.(ModeKeeper); !ok && o.Semantics.StayInEvalMode {
-		return fmt.Errorf("trainer: Options.Semantics (%s) leaves the model in evaluation mode, but %T does not "+
-			"implement trainer.ModeKeeper: implement it, or clear StayInEvalMode", o.Semantics.Name, step)
-	}
-	if _, ok := step.(LossFilter); !ok && o.Semantics.FilterNonFiniteLoss {
-		return fmt.Errorf("trainer: Options.Semantics (%s) keeps nan and inf out of the logged loss, but %T does not "+
-			"implement trainer.LossFilter: implement it, or clear FilterNonFiniteLoss",
-			o.Semantics.Name, step)
 	}
 	return nil
 }

@@ -16,11 +16,6 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// bareStep has none of the optional interfaces.
-type bareStep struct {
-	trainer.Step[int, []int]
-}
-
 type noHook struct{}
 
 type pointerHook struct{}
@@ -29,7 +24,7 @@ func (*pointerHook) StepEnd(*trainer.Run) error { return nil }
 
 func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 	full, bare := trainer.Step[int, []int](new(trainertest.Step)),
-		trainer.Step[int, []int](bareStep{new(trainertest.Step)})
+		trainer.Step[int, []int](new(bareStep))
 	for _, c := range []struct {
 		claim string
 		step  trainer.Step[int, []int]
@@ -66,9 +61,10 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 		{"a nil hook", full, trainer.Options{Callbacks: []any{&callback.EarlyStopping{}, nil}}, "Callbacks[1] is nil"},
 		{"a hook with pointer methods", full, trainer.Options{Callbacks: []any{pointerHook{}}},
 			"give &pointerHook{...}"},
-		{"a step that cannot be saved", bare, trainer.Options{OutputDir: "x"}, "does not implement trainer.Stateful"},
+		{"a step that cannot be saved", bare, trainer.Options{OutputDir: "x"},
+			"trainer_test.bareStep cannot be saved: About().Saves is false"},
 		{"a step that cannot filter", bare, trainer.Options{Semantics: semantics.HuggingFace},
-			"does not implement trainer.LossFilter"},
+			"About().FiltersLoss is false"},
 		{"no step", nil, trainer.Options{}, "New needs a step"},
 	} {
 		_, err := trainer.New(c.step, c.o)
@@ -143,7 +139,7 @@ type ratedStep struct {
 	rate float64
 }
 
-func (s *ratedStep) LearningRate() float64 { return s.rate }
+func (s *ratedStep) About() trainer.About { return trainer.About{LearningRate: s.rate} }
 
 func TestScheduleThatDoesNotFitTheRunIsRefusedBeforeItBegins(t *testing.T) {
 	tr, err := trainer.New(new(trainertest.Step), trainer.Options{Schedule: lr.Polynomial{Warmup: 3}, MaxSteps: 10,

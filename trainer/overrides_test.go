@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -48,16 +50,13 @@ type loaders struct {
 	asked []trainer.Evaluation
 }
 
-func (s *loaders) TrainLoader(train data.Dataset[int], o data.LoaderOptions) (trainer.BatchLoader[[]int], error) {
-	o.Order = data.Sequential{}
-	l, err := data.NewLoader(train, s.Collate, o)
-	return backwards{l}, err
-}
-
-func (s *loaders) EvalLoader(e trainer.Evaluation, set data.Dataset[int],
-	o data.LoaderOptions) (trainer.BatchLoader[[]int], error) {
-	s.asked = append(s.asked, e)
-	l, err := data.NewLoader(set, s.Collate, o)
+func (s *loaders) Loader(set data.Dataset[int], o trainer.LoaderOptions) (trainer.BatchLoader[[]int], error) {
+	if o.Evaluation == nil {
+		o.Order = data.Sequential{}
+	} else {
+		s.asked = append(s.asked, *o.Evaluation)
+	}
+	l, err := data.NewLoader(set, s.Collate, o.LoaderOptions)
 	return backwards{l}, err
 }
 
@@ -108,19 +107,21 @@ func (s *countingStep) Metrics(ctx context.Context) (trainer.Metrics, error) {
 	return m, err
 }
 
-func (s *countingStep) CountFlops(batch []int) float64 { return 6 * float64(len(batch)) }
-
-func (s *countingStep) CountItems(batch []int) int64 { return 2 * int64(len(batch)) }
-
-// maker makes its model anew for each run.
-type maker struct {
-	trainertest.Step
-	made int
+func (s *countingStep) Count(batch []int) trainer.Counts {
+	return trainer.Counts{Items: 2 * int64(len(batch)), Flops: 6 * float64(len(batch))}
 }
 
-func (s *maker) InitModel(seed func() error) error {
-	s.made++
-	return seed()
+// maker makes its model when it is seeded.
+type maker struct {
+	trainertest.Step
+	made []trainer.SeedOptions
+}
+
+func (s *maker) About() trainer.About { return trainer.About{MakesModel: true} }
+
+func (s *maker) Seed(seed uint64, o trainer.SeedOptions) error {
+	s.made = append(s.made, o)
+	return s.Step.Seed(seed, o)
 }
 
 var overrides = map[string]func(t *testing.T){
@@ -234,14 +235,20 @@ var overrides = map[string]func(t *testing.T){
 		}
 	},
 	"call_model_init": func(t *testing.T) {
-		step := new(maker)
-		for n := range 2 {
-			if _, err := fitted(t, step, trainer.Options{Epochs: 1}, 8, nil); err != nil || step.made != n+1 {
-				t.Errorf("run %d: made %d times, %v", n+1, step.made, err)
+		for _, once := range []bool{false, true} {
+			step, o := new(maker), trainer.Options{Epochs: 1, Progress: io.Discard}
+			o.Semantics.SeedOnce = once
+			tr, err := trainer.New(step, o)
+			require.NoError(t, err)
+			for range 2 {
+				_, err := tr.Fit(t.Context(), trainertest.Samples(8), nil)
+				require.NoError(t, err)
 			}
-		}
-		if seeds := strings.Count(strings.Join(step.Calls, " "), "seed("); seeds != 4 {
-			t.Errorf("seeded %d times, want at the start of each run and before each model", seeds)
+			want := []trainer.SeedOptions{{}, {}} // at the start of each run
+			if once {
+				want = []trainer.SeedOptions{{}, {UnlessFresh: true}, {UnlessFresh: true}}
+			}
+			assert.Equal(t, want, step.made, "seeded once: %v", once)
 		}
 	},
 	"save_model": func(t *testing.T) {
@@ -250,7 +257,8 @@ var overrides = map[string]func(t *testing.T){
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		if files, err := os.ReadDir(dir); step.Save(dir) != nil || err != nil || len(files) != 0 {
+		if files, err := os.ReadDir(dir); step.Save(dir, trainer.SaveOptions{}) != nil || err != nil ||
+			len(files) != 0 {
 			t.Errorf("%v before, %v", files, err)
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) == 0 {

@@ -11,7 +11,7 @@ import (
 type plan struct {
 	batches         int  // micro-batches of an epoch
 	accumulate      int  // micro-batches of a full window
-	updatesPerEpoch int  // as planned; see semantics.Plan
+	updatesPerEpoch int  // as planned
 	stepsPerEpoch   int  // the same in steps
 	maxSteps        int  // steps of the run, as planned
 	limit           int  // steps after which it ends, if its epochs have not ended before
@@ -26,7 +26,7 @@ type lengths struct {
 	unlimited  int // batches that it would have without Options.LimitBatches; 0: the same
 	accumulate int
 	epochs     float64 // may have a fraction
-	maxSteps   int     // if positive it decides alone, unless the semantics let it only shorten the epochs
+	maxSteps   int     // if positive it decides alone; in Hezar's loop it only shortens the epochs
 	maxInEpoch int
 }
 
@@ -37,16 +37,12 @@ func newPlan(l lengths, rules semantics.Rules) plan {
 	if rules.PlanIgnoresLimit && l.unlimited > 0 {
 		planned = l.unlimited
 	}
-	switch rules.Plan {
-	case semantics.Floor:
-		p.updatesPerEpoch = max(1, planned/l.accumulate)
-	case semantics.FloorPlusOne:
+	p.updatesPerEpoch = max(1, (planned+l.accumulate-1)/l.accumulate)
+	if rules.Loop == semantics.PyMarlinLoop { // one too many where the division is exact
 		p.updatesPerEpoch = planned/l.accumulate + 1
-	default:
-		p.updatesPerEpoch = max(1, (planned+l.accumulate-1)/l.accumulate)
 	}
 	p.stepsPerEpoch = p.updatesPerEpoch
-	if rules.Steps == semantics.MicroBatches {
+	if rules.CountsBatches() {
 		p.stepsPerEpoch = planned
 	}
 	if l.maxInEpoch > 0 {
@@ -54,14 +50,14 @@ func newPlan(l lengths, rules semantics.Rules) plan {
 	}
 	p.maxSteps, p.epochs = int(math.Ceil(l.epochs*float64(p.stepsPerEpoch))), int(math.Ceil(l.epochs))
 	switch {
-	case l.maxSteps > 0 && rules.MaxStepsShorten:
+	case l.maxSteps > 0 && rules.Loop == semantics.HezarLoop: // it only shortens the epochs
 		p.maxSteps = min(p.maxSteps, l.maxSteps)
 	case l.maxSteps > 0:
 		p.maxSteps = l.maxSteps
 		p.epochs = (l.maxSteps + p.stepsPerEpoch - 1) / p.stepsPerEpoch
 	}
 	p.limit = p.maxSteps
-	if rules.SpareStep && l.maxSteps == 0 {
+	if rules.LimitByEpoch && l.maxSteps == 0 {
 		p.limit++
 	}
 	return p
@@ -71,7 +67,7 @@ func newPlan(l lengths, rules semantics.Rules) plan {
 func newStreamPlan(accumulate, maxSteps int, rules semantics.Rules) plan {
 	p := plan{batches: maxSteps * accumulate, accumulate: accumulate, updatesPerEpoch: maxSteps,
 		stepsPerEpoch: maxSteps, maxSteps: maxSteps, limit: maxSteps, epochs: math.MaxInt, stream: true}
-	if rules.Steps == semantics.MicroBatches {
+	if rules.CountsBatches() {
 		p.batches = maxSteps
 		p.updatesPerEpoch = (maxSteps + accumulate - 1) / accumulate
 	}
@@ -88,21 +84,18 @@ func (p plan) window(micro, phase int) int {
 	return max(0, min(p.accumulate-phase, p.batches-micro))
 }
 
-// scheduleSteps is how often the learning rate is planned to move.
+// scheduleSteps is how often the learning rate is planned to move: with every update, or after
+// every so many steps where steps count for it.
 func (p plan) scheduleSteps(every int, rules semantics.Rules) int {
-	switch {
-	case rules.ScheduleBySteps:
+	if rules.CountsBatches() {
 		return max(1, p.maxSteps/every)
-	case rules.Steps == semantics.MicroBatches:
-		whole, rest := p.maxSteps/p.batches, p.maxSteps%p.batches
-		return max(1, whole*p.updatesPerEpoch+rest/p.accumulate)
 	}
 	return p.maxSteps
 }
 
 // batchesPerStep is how many micro-batches a full step has.
 func (p plan) batchesPerStep(rules semantics.Rules) int {
-	if rules.Steps == semantics.MicroBatches {
+	if rules.CountsBatches() {
 		return 1
 	}
 	return p.accumulate

@@ -15,25 +15,18 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 	if err := source(f); err != nil {
 		return err
 	}
-	if err := f.prepareHooks(); err != nil {
+	if err := f.checkMomentum(); err != nil {
 		return err
 	}
-	if err := f.checkSplit(); err != nil {
+	if err := f.prepareHooks(); err != nil {
 		return err
 	}
 	from, err := f.openStore()
 	if err != nil {
 		return err
 	}
-	if !f.o.Semantics.SeedOnce {
-		if err := f.seed(); err != nil {
-			return err
-		}
-	}
-	if s, ok := f.t.step.(Initializer); ok {
-		if err := s.InitModel(f.seed); err != nil {
-			return f.stepError("make the model", err)
-		}
+	if err := f.seedRun(); err != nil {
+		return err
 	}
 	if err := f.startClean(); err != nil {
 		return err
@@ -64,45 +57,29 @@ func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
 	if f.o.Pusher != nil && f.o.Process.Main() {
 		f.pushes = newPushes(f.ctx, f.o.Pusher)
 	}
-	f.run.StartStep = f.m.GlobalStep
+	f.run.StartStep = f.loop.GlobalStep
 	f.run.Info.Warnings = slices.Clone(f.warnings)
 	return nil
 }
 
-// checkSplit refuses hooks and reports for which the step would have to stop between forward and
-// backward, if it cannot.
-func (f *fit[S, B]) checkSplit() error {
-	if _, ok := f.t.step.(Forwarder[B]); ok {
-		return nil
-	}
+// seedRun starts the step's random numbers for a run, and its model where the step makes one.
+func (f *fit[S, B]) seedRun() error {
 	switch {
-	case len(f.hooks.forward) > 0:
-		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T does not implement trainer.Forwarder for "+
-			"its batches", f.hooks.forward[0], f.t.step)
-	case f.losses.wanted():
-		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss made of those of every micro-batch, but %T "+
-			"does not implement trainer.Forwarder for its batches: implement it, or set LossReport to "+
-			"semantics.SinceLog", f.o.Semantics.Name, f.t.step)
+	case !f.o.Semantics.SeedOnce:
+		return f.seed(SeedOptions{})
+	case f.t.step.About().MakesModel: // New has seeded, but each run has a model of its own
+		return f.seed(SeedOptions{UnlessFresh: true})
 	}
 	return nil
 }
 
-// seed starts the step's random numbers.
-func (f *fit[S, B]) seed() error {
-	s, ok := f.t.step.(Seeder)
-	if !ok {
-		return nil
-	}
-	return f.stepError("seed", s.Seed(f.o.Seed))
-}
+func (f *fit[S, B]) seed(o SeedOptions) error { return f.stepError("seed", f.t.step.Seed(f.o.Seed, o)) }
 
 // startClean removes what an earlier run of this trainer may have left in the step: gradients of a
 // window without an update, losses that were never reported.
 func (f *fit[S, B]) startClean() error {
-	if z, ok := f.t.step.(GradientZeroer); ok {
-		if err := z.ZeroGrad(); err != nil {
-			return f.stepError("zero the gradients", err)
-		}
+	if err := f.t.step.ZeroGrad(); err != nil {
+		return f.stepError("zero the gradients", err)
 	}
 	if !f.t.trained {
 		f.t.trained = true
@@ -121,10 +98,7 @@ func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	if err != nil {
 		return err
 	}
-	f.run.Info.TrainSamples = train.Len()
-	if s, ok := loader.(Sampler); ok {
-		f.run.Info.TrainSamples = s.Samples()
-	}
+	f.run.Info.TrainSamples = samplesOf(loader, train.Len())
 	f.pass = epochPasses(loader, f.run.Info.TrainSamples, f.o.BatchSize)
 	if err := f.prepareEval(valid); err != nil {
 		return err
@@ -187,7 +161,7 @@ func (f *fit[S, B]) countEvals() {
 	}
 }
 
-// prepareFlow makes the machine of a plan.
+// prepareFlow makes the loop of a plan.
 func (f *fit[S, B]) prepareFlow(p plan) error {
 	flow := flow{
 		log: f.o.Log.resolve(p.maxSteps), eval: f.o.Eval.resolve(p.maxSteps), save: f.o.Save.resolve(p.maxSteps),
@@ -198,7 +172,8 @@ func (f *fit[S, B]) prepareFlow(p plan) error {
 	if err := f.o.checkBest(flow.eval, flow.save); err != nil {
 		return err
 	}
-	f.m = newMachine(p, flow)
+	f.loop = newLoop(p, flow)
+	f.loop.flow.scheduleEvery = f.scheduleEvery()
 	i := &f.run.Info
 	if !p.stream {
 		i.Batches = p.batches
@@ -229,12 +204,12 @@ func (f *fit[S, B]) prepareHooks() (err error) {
 func (f *fit[S, B]) info() Info {
 	o := f.o
 	i := Info{
-		Step: fmt.Sprintf("%T", f.t.step), Semantics: o.Semantics, BatchSize: o.BatchSize,
+		Step: f.t.step.About().Text, Semantics: o.Semantics, BatchSize: o.BatchSize,
 		EvalBatchSize: o.EvalBatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
 		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start, Process: o.Process,
 	}
-	if d, ok := any(f.t.step).(Describer); ok {
-		i.Step = d.Describe()
+	if i.Step == "" {
+		i.Step = fmt.Sprintf("%T", f.t.step)
 	}
 	if o.OutputDir != "" {
 		i.OutputDir = o.OutputDir

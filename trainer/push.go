@@ -152,9 +152,9 @@ func (f *fit[S, B]) pushCheckpoint() error {
 	if err := f.pushBegin(); err != nil {
 		return err
 	}
-	message := fmt.Sprintf("Training in progress, epoch %d", int(f.m.Progress))
-	if f.m.flow.save.byUpdates() {
-		message = fmt.Sprintf("Training in progress, step %d", f.m.GlobalStep)
+	message := fmt.Sprintf("Training in progress, epoch %d", int(f.loop.Progress))
+	if f.loop.flow.save.byUpdates() {
+		message = fmt.Sprintf("Training in progress, step %d", f.loop.GlobalStep)
 	}
 	uploads := []Upload{{Folder: f.checkpoint, ModelOnly: true, Message: message}}
 	whole := Upload{Folder: f.checkpoint, Message: message + ", checkpoint"}

@@ -16,24 +16,30 @@ func (f *fit[S, B]) schedule() error {
 	if f.o.Adaptive != nil {
 		return f.startAdaptive()
 	}
-	total := f.m.plan.scheduleSteps(f.scheduleEvery(), f.o.Semantics)
+	total := f.loop.plan.scheduleSteps(f.scheduleEvery(), f.o.Semantics)
 	if err := lr.Validate(f.o.Schedule, f.peakRate, total); err != nil {
 		return fmt.Errorf("trainer: Options.Schedule: %w", err)
 	}
 	f.rate = f.o.Schedule.Plan(f.peakRate, total)
-	m, ok := f.o.Schedule.(lr.MomentumSchedule)
-	if !ok {
-		return nil
-	}
-	if f.momentum = m.PlanMomentum(total); f.momentum == nil {
-		return nil
-	}
-	if _, ok := f.t.step.(MomentumSetter); !ok {
-		return fmt.Errorf("trainer: Options.Schedule: %T moves the momentum, but %T does not implement "+
-			"trainer.MomentumSetter: implement it, or let the schedule leave the momentum alone", f.o.Schedule,
-			f.t.step)
+	if m, ok := f.o.Schedule.(lr.MomentumSchedule); ok {
+		f.momentum = m.PlanMomentum(total)
 	}
 	return nil
+}
+
+// checkMomentum refuses a schedule that moves the momentum of a step that has none.
+func (f *fit[S, B]) checkMomentum() error {
+	m, ok := f.o.Schedule.(lr.MomentumSchedule)
+	if !ok || f.t.step.About().SetsMomentum {
+		return nil
+	}
+	if m.PlanMomentum(f.loop.plan.scheduleSteps(f.scheduleEvery(), f.o.Semantics)) == nil {
+		return nil
+	}
+	return cannot(f.t.step, fmt.Sprintf("Options.Schedule %T moves the momentum", f.o.Schedule), "do so",
+		"SetsMomentum", "implement SetMomentum, of its optimizer too, and set it, or let the schedule leave the "+
+			"momentum "+
+			"alone")
 }
 
 // startAdaptive starts the controller, or lets it go on where the checkpoint left it.
@@ -74,8 +80,7 @@ func (f *fit[S, B]) setMomentum() error {
 	if f.momentum == nil {
 		return nil
 	}
-	// schedule has checked that it is one
-	return f.stepError("set the momentum", f.t.step.(MomentumSetter).SetMomentum(f.momentum(f.scheduleStep)))
+	return f.stepError("set the momentum", f.t.step.SetMomentum(f.momentum(f.scheduleStep)))
 }
 
 // scheduleText names a schedule and those of its settings that are set: "Cosine, Warmup 0.05".

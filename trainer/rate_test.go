@@ -87,8 +87,10 @@ func TestAnAdaptiveScheduleGoesOnFromEveryPoint(t *testing.T) {
 	}
 }
 
-// still is a step without a momentum.
+// still is a step that says that it can do nothing but the arithmetic, and so has no momentum.
 type still struct{ trainer.Step[int, []int] }
+
+func (still) About() trainer.About { return trainer.About{} }
 
 func TestWhatAScheduleNeeds(t *testing.T) {
 	valid := trainertest.Samples(2)
@@ -120,7 +122,7 @@ func TestWhatAScheduleNeeds(t *testing.T) {
 				valid)
 			return err
 		}},
-		{"one that moves the momentum needs a step that has one", "does not implement trainer.MomentumSetter",
+		{"one that moves the momentum needs a step that has one", "About().SetsMomentum is false",
 			func() error {
 				_, err := fitted(t, still{new(trainertest.Step)}, trainer.Options{Schedule: lr.OneCycleLR{}}, 8, nil)
 				return err
@@ -132,7 +134,7 @@ func TestWhatAScheduleNeeds(t *testing.T) {
 	}
 	if _, err := fitted(t, still{new(trainertest.Step)}, trainer.Options{Schedule: lr.OneCycleLR{FixedMomentum: true}},
 		8, nil); err != nil {
-		t.Errorf("a fixed momentum needs no MomentumSetter: %v", err)
+		t.Errorf("a fixed momentum needs no SetMomentum: %v", err)
 	}
 }
 

@@ -114,7 +114,7 @@ func (e *hzEvents) AfterLog(r *trainer.Run, row trainer.Logs) error {
 	}
 	return nil
 }
-func (e *hzEvents) SaveCheckpoint(r *trainer.Run) (string, error) {
+func (e *hzEvents) SaveCheckpoint(r *trainer.Run, _ []byte) (string, error) {
 	name := strconv.Itoa(r.GlobalStep)
 	name = strings.Repeat("0", len(strconv.Itoa(r.MaxSteps))-len(name)) + name
 	e.saves = append(e.saves, name)
@@ -187,7 +187,7 @@ func replayHezar(t *testing.T, dir string) {
 			if err := json.Unmarshal(p.State, &s); err != nil {
 				t.Fatal(err)
 			}
-			o.Start = &trainer.Start{
+			o.Start = &trainer.StartPosition{
 				Epoch: s.Epoch - 1, Batches: s.EpochStep, GlobalStep: s.GlobalStep,
 				ScheduleSteps: s.GlobalStep / p.SchedulingSteps,
 				LossSum:       float(t, s.Sum), LossMean: float(t, s.Mean), LossCount: p.TrackerAtStart.Count,

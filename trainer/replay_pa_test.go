@@ -80,7 +80,7 @@ func (e *paEvents) AfterForward(r *trainer.Run) error {
 	case err != nil:
 		return err
 	case math.IsNaN(loss.Divided) || math.IsInf(loss.Divided, 0):
-		return trainer.ErrStop("nan")
+		return trainer.StopError("nan")
 	case e.evalEvery > 0 && r.Batches > 0 && r.Batches%e.evalEvery == 0:
 		_, err = r.Evaluate("intermediate_eval")
 	}
@@ -107,7 +107,7 @@ func (e *paEvents) EvalEnd(r *trainer.Run, _ trainer.Metrics) error {
 func (e *paEvents) EpochDone(r *trainer.Run) error {
 	_ = e.add("on_training_run_epoch_end", r)
 	if r.EpochIndex+1 == e.stopAfter {
-		return trainer.ErrStop("no better")
+		return trainer.StopError("no better")
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func replayPytorchAccelerated(t *testing.T, dir string) {
 		epoch := 0
 		if args.ResumeFrom != "" { // metadata of st/epoch_3: the third epoch is repeated
 			epoch = 2
-			o.Start = &trainer.Start{Epoch: epoch, GlobalStep: updates}
+			o.Start = &trainer.StartPosition{Epoch: epoch, GlobalStep: updates}
 			all.cumulated = 0
 		}
 		o.Order = data.OrderFunc(func(e, n int) []int {

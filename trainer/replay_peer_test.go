@@ -96,7 +96,7 @@ func (s *peerStep) Forward(_ context.Context, batch []int, w trainer.Window) err
 		return fmt.Errorf("micro-batch %d is %v, recorded was %v", i+1, batch, s.trace.Batches[i])
 	}
 	*s.micro++
-	s.modes = append(s.modes, !s.EvalMode)
+	s.modes = append(s.modes, !w.KeepMode)
 	s.last.Loss = float(s.t, s.trace.Unscaled[i])
 	s.last.Divided = float64(float32(s.last.Loss) / float32(w.Divisor))
 	if i < len(s.trace.Losses) {

@@ -77,7 +77,7 @@ func (e *pmEvents) AfterLog(r *trainer.Run, row trainer.Logs) error {
 	}
 	return nil
 }
-func (e *pmEvents) SaveCheckpoint(r *trainer.Run) (string, error) {
+func (e *pmEvents) SaveCheckpoint(r *trainer.Run, _ []byte) (string, error) {
 	e.saves = append(e.saves, []any{"save", r.EpochIndex})
 	return "", nil
 }
@@ -137,7 +137,7 @@ func replayPyMarlin(t *testing.T, dir string) {
 		}
 		o.Schedule = schedule
 		if p.LastEpoch >= 0 {
-			o.Start = &trainer.Start{Epoch: p.LastEpoch + 1, GlobalStep: p.Backend.GlobalStep,
+			o.Start = &trainer.StartPosition{Epoch: p.LastEpoch + 1, GlobalStep: p.Backend.GlobalStep,
 				ScheduleSteps: p.Backend.GlobalStep, WindowPhase: p.Backend.Batches % p.Accumulate}
 		}
 		step := &peerStep{t: t, trace: &trace.peerTrace, micro: &micro, updates: &updates, evals: &evals}

@@ -21,7 +21,6 @@ type replayStep struct {
 	trace   *hfTrace
 	cursor  *replayCursor
 	sum     float32 // Trainer adds losses up in float32
-	filter  int
 	norm    float64
 	seenNow int
 	tokens  []int64 // of each training sample
@@ -30,7 +29,7 @@ type replayStep struct {
 // replayCursor is how far the recording has been used; phases share it.
 type replayCursor struct{ micro, update, eval int }
 
-func (s *replayStep) Train(_ context.Context, batch []int, _ trainer.Window) error {
+func (s *replayStep) Train(_ context.Context, batch []int, w trainer.Window) error {
 	i := s.cursor.micro
 	if i >= len(s.trace.Batches) {
 		return fmt.Errorf("micro-batch %d, but only %d were recorded", i+1, len(s.trace.Batches))
@@ -40,14 +39,12 @@ func (s *replayStep) Train(_ context.Context, batch []int, _ trainer.Window) err
 	}
 	s.cursor.micro++
 	loss := float32(float(s.t, s.trace.MicroLosses[i]))
-	if s.filter > 0 && (math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0)) {
-		loss = s.sum / float32(s.filter)
+	if w.FilterLoss && (math.IsNaN(float64(loss)) || math.IsInf(float64(loss), 0)) {
+		loss = s.sum / float32(1+w.SinceLog)
 	}
 	s.sum += loss
 	return nil
 }
-
-func (s *replayStep) FilterLoss(updates int) { s.filter = updates + 1 }
 
 func (s *replayStep) Update(_ context.Context, rate float64) (bool, error) {
 	u := s.trace.Updates[s.cursor.update]
@@ -157,9 +154,11 @@ func (c controlHook) StepEnd(r *trainer.Run) error {
 	return nil
 }
 
-func (s *replayStep) CountTokens(batch []int) (n int64) {
+func (s *replayStep) Count(batch []int) (n trainer.Counts) {
 	for _, i := range batch {
-		n += s.tokens[i]
+		if s.tokens != nil {
+			n.Tokens += s.tokens[i]
+		}
 	}
 	return n
 }

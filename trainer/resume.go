@@ -103,14 +103,8 @@ func (f *fit[S, B]) resume(from string) error {
 			return err
 		}
 	}
-	if !f.o.Semantics.ForgetHooksAtResume {
-		unknown, err := restoreHooks(f.hooks.all, state.StatefulCallbacks)
-		if err != nil {
-			return err
-		}
-		for _, name := range unknown {
-			f.warn("%s has no state of the hook %s, which starts anew", from, name)
-		}
+	if err := f.resumeHooks(from, state); err != nil {
+		return err
 	}
 	if err := f.loadStep(from, loop); err != nil {
 		return fmt.Errorf("trainer: cannot resume from %s: %w; resume with the model and the optimizer of that run, "+
@@ -119,10 +113,56 @@ func (f *fit[S, B]) resume(from string) error {
 	if err := f.loadRandom(random); err != nil {
 		return err
 	}
+	f.restoreBest(from, state, loop)
+	f.resumeLoop(from, state, loop)
+	f.run.Info.ResumedFrom = from
+	return f.warnOfNewer(from)
+}
+
+// resumeState continues from what a [Saver] was given.
+func (f *fit[S, B]) resumeState(start StartPosition) error {
+	const from = "Options.Start.State"
+	var s bothStates
+	if err := parseState(start.State, &s); err != nil {
+		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+	}
+	if err := s.Loop.validate(); err != nil {
+		return fmt.Errorf("trainer: cannot resume from %s: %w", from, err)
+	}
+	if err := f.fits(from, s.Loop); err != nil {
+		return err
+	}
+	if err := f.resumeHooks(from, s.Trainer); err != nil {
+		return err
+	}
+	if err := f.load(start); err != nil {
+		return err
+	}
+	f.restoreBest(from, s.Trainer, s.Loop)
+	f.resumeLoop(from, s.Trainer, s.Loop)
+	return nil
+}
+
+// resumeHooks gives the hooks their states back.
+func (f *fit[S, B]) resumeHooks(from string, state savedState) error {
+	if f.o.Semantics.ForgetHooksAtResume {
+		return nil
+	}
+	unknown, err := restoreHooks(f.hooks.all, state.StatefulCallbacks)
+	if err != nil {
+		return err
+	}
+	for _, name := range unknown {
+		f.warn("%s has no state of the hook %s, which starts anew", from, name)
+	}
+	return nil
+}
+
+// resumeLoop takes over the counts, the losses and the position.
+func (f *fit[S, B]) resumeLoop(from string, state savedState, loop loopState) {
 	f.history = state.LogHistory
 	f.tokens, f.flops = state.NumInputTokensSeen, float64(state.TotalFlos)
 	f.startTokens = f.tokens
-	f.restoreBest(from, state, loop)
 	if !loop.OnlyModel {
 		f.restoreRate(loop)
 	}
@@ -133,53 +173,45 @@ func (f *fit[S, B]) resume(from string) error {
 	}
 	position := loop.Position
 	position.LastSaved = -1
-	if f.saves() && f.checkpointPath(position.GlobalStep) == from {
+	if f.saves() && (f.o.Saver != nil || f.checkpointPath(position.GlobalStep) == from) {
 		position.LastSaved = position.GlobalStep
-		f.checkpoint = from
+		if f.o.Saver == nil {
+			f.checkpoint = from
+		}
 		// a run that was killed between a save and its deletions has left one checkpoint too many
 		if f.o.ResumeFrom == Latest {
 			f.rotate()
 		}
 	}
-	f.m.resume(position)
+	f.loop.resume(position)
 	if f.onlyModel = loop.OnlyModel; f.onlyModel {
-		f.m.LoaderStarted = false // no generator stands behind that draw
+		f.loop.LoaderStarted = false // no generator stands behind that draw
 	}
 	f.evaluated = loop.Evaluated
-	if f.m.EvalSet >= len(f.evals) || f.evaluated == nil {
-		f.m.EvalSet, f.evaluated = 0, nil
+	if f.loop.EvalSet >= len(f.evals) || f.evaluated == nil {
+		f.loop.EvalSet, f.evaluated = 0, nil
 	}
 	f.show()
-	f.run.Info.ResumedFrom = from
-	return f.warnOfNewer(from)
 }
 
 // loadStep puts the step where a checkpoint was made; of one with SaveOnlyModel only the weights.
 func (f *fit[S, B]) loadStep(from string, loop loopState) error {
-	if l, ok := f.t.step.(SettingsLoader); ok && !loop.OnlyModel && f.o.Semantics.OptimizerFromCheckpoint {
-		return l.LoadWithSettings(from)
-	}
 	if !loop.OnlyModel {
-		return f.t.step.(Stateful).Load(from) // New has checked that it is one
+		return f.t.step.Load(from, LoadOptions{Settings: f.o.Semantics.OptimizerFromCheckpoint})
 	}
 	if !f.o.Semantics.ResumeFromWeights {
 		return ErrOnlyModel
 	}
-	loader, ok := f.t.step.(WeightLoader)
-	if !ok {
-		return fmt.Errorf("%w, which %T cannot load: it does not implement trainer.WeightLoader", ErrOnlyModel,
-			f.t.step)
-	}
 	f.warn("%s holds only the weights: moments, learning rate and random numbers begin anew", from)
-	return loader.LoadWeights(from)
+	return f.t.step.Load(from, LoadOptions{WeightsOnly: true})
 }
 
 // fits refuses a checkpoint whose position means something else in this run.
 func (f *fit[S, B]) fits(from string, loop loopState) error {
 	now := f.sizes()
 	difference := loop.Sizes.differs(now)
-	if difference == "" && !f.m.plan.stream && loop.Position.Micro > f.m.plan.batches {
-		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", f.m.plan.batches,
+	if difference == "" && !f.loop.plan.stream && loop.Position.Micro > f.loop.plan.batches {
+		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", f.loop.plan.batches,
 			loop.Position.Micro)
 	}
 	if difference == "" {
@@ -246,7 +278,8 @@ func (f *fit[S, B]) restoreIntervals(state savedState) {
 	for _, i := range []struct {
 		trigger *Trigger
 		steps   int
-	}{{&f.m.flow.log, state.LoggingSteps}, {&f.m.flow.eval, state.EvalSteps}, {&f.m.flow.save, state.SaveSteps}} {
+	}{{&f.loop.flow.log, state.LoggingSteps}, {&f.loop.flow.eval, state.EvalSteps},
+		{&f.loop.flow.save, state.SaveSteps}} {
 		if i.trigger.kind == every && i.trigger.unit == Update && i.steps > 0 {
 			i.trigger.n = i.steps
 		}
@@ -263,7 +296,7 @@ func (f *fit[S, B]) warnOfNewer(from string) error {
 		return err
 	}
 	for _, step := range steps {
-		if step > f.m.GlobalStep {
+		if step > f.loop.GlobalStep {
 			f.warn("%s is newer than %s, from which this run goes on; until it is replaced, trainer.Latest would "+
 				"resume from it", f.store.Path(step), filepath.Base(from))
 		}

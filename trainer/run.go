@@ -62,7 +62,7 @@ type Info struct {
 
 // unit is what a step is.
 func (i *Info) unit() string {
-	if i.Semantics.Steps == semantics.MicroBatches {
+	if i.Semantics.CountsBatches() {
 		return "micro-batch"
 	}
 	return "update"
@@ -106,7 +106,7 @@ func (r *Run) Stop(reason string) {
 func (r *Run) Batch() any { return r.loop.batch }
 
 // BatchLoss is the loss of the batch at hand, in AfterForward, AfterBackward and EvalStep. It waits
-// for the device. The step must be a [Forwarder].
+// for the device. The step must be a [SplitStep].
 func (r *Run) BatchLoss() (BatchLoss, error) { return r.loop.batchLoss() }
 
 // Loss is the loss as the semantics report it, as it would be logged now; 0 where they report the

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,28 +11,17 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// save carries out doSave: a checkpoint, then the rotation of older ones.
+// save writes a checkpoint, then rotates older ones.
 func (f *fit[S, B]) save() error {
 	if !f.saves() {
 		return &OptionError{"OutputDir", `""`, "a folder, since a hook asked for a checkpoint"}
 	}
-	if f.o.Saver != nil {
-		return f.saveElsewhere()
-	}
-	step, ok := f.t.step.(Stateful)
-	if !ok {
-		return &StepError{Op: "save", GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress,
-			Err: errors.New("the step does not implement trainer.Stateful")}
+	if f.o.Saver == nil && !f.t.step.About().Saves {
+		return cannot(f.t.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", f.loop.GlobalStep),
+			"be saved", "Saves", "implement Save and Load, and set it")
 	}
 	if !f.o.Semantics.ForgetLossAtResume {
 		if err := f.report(); err != nil {
-			return err
-		}
-	}
-	if f.judged != nil {
-		row := f.judged
-		f.judged = nil
-		if _, err := f.consider(row); err != nil {
 			return err
 		}
 	}
@@ -39,27 +29,13 @@ func (f *fit[S, B]) save() error {
 	if err != nil {
 		return err
 	}
-	saved := f.m.LastSaved
-	f.m.LastSaved = f.m.GlobalStep
+	saved := f.loop.LastSaved
+	f.loop.LastSaved = f.loop.GlobalStep
 	best := f.bestCheckpoint()
-	path := f.checkpointPath(f.m.GlobalStep)
-	if f.store != nil {
-		var err error
-		path, err = f.store.Write(f.m.GlobalStep, func(dir string) error {
-			if err := f.saveStep(step, dir); err != nil {
-				return err
-			}
-			if random != nil {
-				if err := writeJSON(filepath.Join(dir, randomFile), random); err != nil {
-					return err
-				}
-			}
-			return f.writeStates(dir, best)
-		})
-		if err != nil {
-			f.m.LastSaved = saved
-			return f.stepError("save", err)
-		}
+	path, err := f.writeCheckpoint(random, best)
+	if err != nil {
+		f.loop.LastSaved = saved
+		return f.stepError("save", err)
 	}
 	if err := f.barrier("wait for the main process to save"); err != nil {
 		return err
@@ -69,31 +45,35 @@ func (f *fit[S, B]) save() error {
 		return err
 	}
 	f.rotate()
-	f.m.Control.ShouldSave = false
+	f.loop.Control.ShouldSave = false
 	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
 }
 
-// saveStep writes the step, or with SaveOnlyModel its weights.
-func (f *fit[S, B]) saveStep(step Stateful, dir string) error {
-	if f.o.SaveOnlyModel {
-		return f.t.step.(WeightSaver).SaveWeights(dir) // New has checked that it is one
+// writeCheckpoint has the checkpoint written, by Options.Saver where there is one, and returns
+// where it is. Of several processes the main one writes.
+func (f *fit[S, B]) writeCheckpoint(random [][]byte, best string) (string, error) {
+	switch {
+	case f.o.Saver != nil:
+		f.show()
+		state, err := f.state(best)
+		if err != nil {
+			return "", err
+		}
+		return f.o.Saver.SaveCheckpoint(f.run, state)
+	case f.store == nil:
+		return f.checkpointPath(f.loop.GlobalStep), nil
 	}
-	return step.Save(dir)
-}
-
-// saveElsewhere carries out doSave where Options.Saver does it.
-func (f *fit[S, B]) saveElsewhere() error {
-	f.show()
-	path, err := f.o.Saver.SaveCheckpoint(f.run)
-	if err != nil {
-		return f.stepError("save", err)
-	}
-	f.m.LastSaved, f.checkpoint = f.m.GlobalStep, path
-	if f.best.Metric != "" && f.best.GlobalStep == f.m.GlobalStep {
-		f.best.Checkpoint = path
-	}
-	f.m.Control.ShouldSave = false
-	return fire(f, f.hooks.save, "AfterSave", func(h SaveHook, r *Run) error { return h.AfterSave(r, path) })
+	return f.store.Write(f.loop.GlobalStep, func(dir string) error {
+		if err := f.t.step.Save(dir, SaveOptions{WeightsOnly: f.o.SaveOnlyModel}); err != nil {
+			return err
+		}
+		if random != nil {
+			if err := writeJSON(filepath.Join(dir, randomFile), random); err != nil {
+				return err
+			}
+		}
+		return f.writeStates(dir, best)
+	})
 }
 
 // rotate deletes old checkpoints, but none that is the best or being uploaded.
@@ -110,7 +90,7 @@ func (f *fit[S, B]) rotate() {
 	}
 	if err := f.store.Rotate(protect...); err != nil {
 		// no reason to end a run
-		f.warn("old checkpoints could not be deleted after update %d: %v", f.m.GlobalStep, err)
+		f.warn("old checkpoints could not be deleted after update %d: %v", f.loop.GlobalStep, err)
 	}
 }
 
@@ -122,7 +102,7 @@ func (f *fit[S, B]) bestCheckpoint() string {
 		return ""
 	}
 	path := f.checkpointPath(f.best.GlobalStep)
-	if f.best.GlobalStep == f.m.GlobalStep {
+	if f.best.GlobalStep == f.loop.GlobalStep {
 		return path
 	}
 	if _, err := os.Stat(path); err == nil {
@@ -143,16 +123,17 @@ func (f *fit[S, B]) savedState(best string) (savedState, error) {
 	if err != nil {
 		return savedState{}, err
 	}
-	if states["TrainerControl"], err = f.m.Control.exported(); err != nil {
+	if states["TrainerControl"], err = f.loop.Control.exported(); err != nil {
 		return savedState{}, err
 	}
 	s := savedState{
-		Epoch: jsonFloat(f.m.Progress), GlobalStep: f.m.GlobalStep, MaxSteps: f.m.plan.maxSteps,
-		NumTrainEpochs: f.m.plan.epochs,
+		Epoch: jsonFloat(f.loop.Progress), GlobalStep: f.loop.GlobalStep, MaxSteps: f.loop.plan.maxSteps,
+		NumTrainEpochs: f.loop.plan.epochs,
 		LogHistory:     append([]Logs{}, f.history...), StatefulCallbacks: states, TrainBatchSize: f.savedBatchSize(),
 		NumInputTokensSeen: f.tokens, TotalFlos: jsonFloat(f.flops),
 		IsLocalProcessZero: f.o.Process.LocalRank == 0, IsWorldProcessZero: f.o.Process.Main(),
-		EvalSteps: updatesOf(f.m.flow.eval), LoggingSteps: updatesOf(f.m.flow.log), SaveSteps: updatesOf(f.m.flow.save),
+		EvalSteps: updatesOf(f.loop.flow.eval), LoggingSteps: updatesOf(f.loop.flow.log),
+		SaveSteps: updatesOf(f.loop.flow.save),
 	}
 	if f.best.Metric != "" {
 		value := jsonFloat(f.best.Value)
@@ -169,17 +150,33 @@ func (f *fit[S, B]) savedState(best string) (savedState, error) {
 
 // writeStates writes the two state files of a checkpoint.
 func (f *fit[S, B]) writeStates(dir, best string) error {
-	s, err := f.savedState(best)
+	s, l, err := f.states(best)
 	if err != nil {
 		return err
 	}
 	if err := writeJSON(filepath.Join(dir, stateFile), s); err != nil {
 		return err
 	}
-	position := f.m.position
-	position.Control.ShouldSave = false
+	return writeJSON(filepath.Join(dir, loopFile), l)
+}
+
+// state is the state of the run as a Saver keeps it.
+func (f *fit[S, B]) state(best string) ([]byte, error) {
+	s, l, err := f.states(best)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(bothStates{s, l})
+}
+
+// states are the state of the run as of now.
+func (f *fit[S, B]) states(best string) (savedState, loopState, error) {
+	s, err := f.savedState(best)
+	if err != nil {
+		return s, loopState{}, err
+	}
 	l := loopState{
-		Format: loopFormat, Position: position, Sizes: f.sizes(), ScheduleStep: f.scheduleStep,
+		Format: loopFormat, Position: f.loop.saved(), Sizes: f.sizes(), ScheduleStep: f.scheduleStep,
 		PeakRate: f.o.LearningRate, NextRate: f.rate(f.scheduleStep),
 		LastRate: f.lastRate, LossSum: jsonFloat(f.lossSum), LossTotal: jsonFloat(f.lossTotal),
 		BestMetric: f.best.Metric, BestMetrics: Logs(f.best.Metrics),
@@ -187,14 +184,14 @@ func (f *fit[S, B]) writeStates(dir, best string) error {
 	}
 	if f.controller != nil {
 		if l.Controller, err = f.controller.State(); err != nil {
-			return fmt.Errorf("state of Options.Adaptive: %w", err)
+			return s, l, fmt.Errorf("state of Options.Adaptive: %w", err)
 		}
 	}
 	if f.gradNorm != nil {
 		norm := jsonFloat(*f.gradNorm)
 		l.GradNorm = &norm
 	}
-	return writeJSON(filepath.Join(dir, loopFile), l)
+	return s, l, nil
 }
 
 // savedBatchSize is the batch size in trainer_state.json: where the semantics keep the intervals of
@@ -246,8 +243,7 @@ func (f *fit[S, B]) loadBest() error {
 	if err := checkpoint.Verify(f.best.Checkpoint); err != nil {
 		return f.stepError("load the best model", err)
 	}
-	// New has checked that it is one
-	return f.stepError("load the best model", f.t.step.(WeightLoader).LoadWeights(f.best.Checkpoint))
+	return f.stepError("load the best model", f.t.step.Load(f.best.Checkpoint, LoadOptions{WeightsOnly: true}))
 }
 
 func (f *fit[S, B]) deleteAllButBest() {
@@ -267,7 +263,7 @@ func (f *fit[S, B]) deleteAllButBest() {
 
 func (f *fit[S, B]) result() *Result {
 	return &Result{
-		GlobalStep: f.m.GlobalStep, Epoch: f.m.Progress, TrainLoss: f.final["train_loss"], Metrics: f.final,
+		GlobalStep: f.loop.GlobalStep, Epoch: f.loop.Progress, TrainLoss: f.final["train_loss"], Metrics: f.final,
 		Best:       f.best,
 		Checkpoint: f.checkpoint, StopReason: f.stopReason, History: slices.Clip(f.history), Warnings: f.warnings,
 	}

@@ -3,13 +3,19 @@ package trainer
 import (
 	"errors"
 	"fmt"
-
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Start is where in its course a run begins: see Options.Start. Whoever sets it has put the step's
-// weights, moments and generator there.
-type Start struct {
+// StartPosition is where in its course a run begins: see Options.Start.
+type StartPosition struct {
+	// Load puts the step's weights, moments and generator there. Fit calls it behind its own
+	// seeding. Nil: they are there already, but for the generator.
+	Load func() error
+
+	// State is what a [Saver] was given with the checkpoint: the run continues exactly there, and
+	// the other fields must be zero. They are for checkpoints of other programs, which have counts
+	// alone.
+	State []byte
+
 	Epoch         int // epochs that have ended
 	Batches       int // micro-batches of the next epoch that were trained on
 	GlobalStep    int // steps, in the unit of the semantics
@@ -22,57 +28,85 @@ type Start struct {
 	LossCount         int
 }
 
-// Saver writes checkpoints: see Options.Saver. It is called from the training goroutine.
-type Saver interface {
-	// SaveCheckpoint writes the state of the run as it is now, and returns where it is.
-	SaveCheckpoint(r *Run) (path string, err error)
+// counts are the fields of a start without State.
+func (s StartPosition) counts() [9]float64 {
+	return [...]float64{float64(s.Epoch), float64(s.Batches), float64(s.GlobalStep), float64(s.Updates),
+		float64(s.ScheduleSteps), float64(s.WindowPhase), s.LossSum, s.LossMean, float64(s.LossCount)}
 }
 
-// begin puts the loop where Options.Start says.
-func (f *fit[S, B]) startAt(s Start) error {
+// Saver writes checkpoints: see Options.Saver. It is called from the training goroutine.
+type Saver interface {
+	// SaveCheckpoint writes the step as it is now, with the state of the run, which a later run
+	// begins from as Options.Start.State. It returns where the checkpoint is.
+	SaveCheckpoint(r *Run, state []byte) (path string, err error)
+}
+
+// startAt puts the loop where Options.Start says.
+func (f *fit[S, B]) startAt(s StartPosition) error {
+	if s.State != nil {
+		return f.resumeState(s)
+	}
+	if err := f.load(s); err != nil {
+		return err
+	}
 	for _, n := range []int{s.Epoch, s.Batches, s.GlobalStep, s.Updates, s.ScheduleSteps, s.WindowPhase, s.LossCount} {
 		if n < 0 {
 			return &OptionError{"Start", fmt.Sprintf("%+v", s), "no negative number"}
 		}
 	}
-	if !f.m.plan.stream && s.Batches > f.m.plan.batches {
+	if !f.loop.plan.stream && s.Batches > f.loop.plan.batches {
 		return &OptionError{"Start", fmt.Sprintf("%+v", s), fmt.Sprintf("at most the %d batches of an epoch",
-			f.m.plan.batches)}
+			f.loop.plan.batches)}
 	}
-	if s.WindowPhase >= f.o.Accumulate || s.WindowPhase > 0 && !f.o.Semantics.CarryWindows {
+	if s.WindowPhase >= f.o.Accumulate || s.WindowPhase > 0 && !f.o.Semantics.CarriesWindows() {
 		return &OptionError{"Start", fmt.Sprintf("%+v", s), "a window that is under way only where windows run over " +
 			"the ends of epochs, and less than Accumulate of it"}
 	}
-	f.m.startAt(s)
+	f.loop.startAt(s)
 	f.scheduleStep = s.ScheduleSteps
 	f.losses.running = runningMean{Sum: s.LossSum, Count: s.LossCount, Mean: s.LossMean}
 	f.show()
 	return nil
 }
 
-// startAt puts the machine before a batch.
-func (m *machine) startAt(s Start) {
-	m.beginEpoch(s.Epoch)
-	m.Micro, m.GlobalStep, m.Updates, m.Phase = s.Batches, s.GlobalStep, s.Updates, s.WindowPhase
-	m.InEpoch = s.Batches / m.plan.batchesPerStep(m.flow.rules)
-	if m.flow.rules.Steps == semantics.Updates {
-		m.Updates = s.GlobalStep
+// load has the step put where the run begins.
+func (f *fit[S, B]) load(s StartPosition) error {
+	if s.Load == nil {
+		return nil
 	}
-	m.LastLogged = s.GlobalStep
-	m.Progress = m.progress()
-	m.resumed = true
-	if m.flow.rules.EpochsPerSession {
-		m.plan.epochs += m.Epoch
+	return f.stepError("load the state to start from", s.Load())
+}
+
+// startAt puts the loop before a batch.
+func (l *loop) startAt(s StartPosition) {
+	l.beginEpoch(s.Epoch)
+	l.Micro, l.GlobalStep, l.Updates, l.Phase = s.Batches, s.GlobalStep, s.Updates, s.WindowPhase
+	l.InEpoch = s.Batches / l.plan.batchesPerStep(l.flow.rules)
+	if !l.flow.rules.CountsBatches() {
+		l.Updates = s.GlobalStep
 	}
-	m.Control.ShouldTrainingStop = m.reached()
-	if m.Control.ShouldTrainingStop {
-		m.enter = atFinish
+	l.LastLogged = s.GlobalStep
+	l.Progress = l.progress()
+	l.resumed = true
+	if l.flow.rules.EpochsPerSession {
+		l.plan.epochs += l.Epoch
+	}
+	l.Control.ShouldTrainingStop = l.reached()
+	switch {
+	case l.Control.ShouldTrainingStop:
+		l.goal = theEnd
+	case l.Micro > 0:
+		l.enter(nextWindow, false)
+	default:
+		l.enter(epochBegin, false)
 	}
 }
 
 // checkSaver refuses what cannot be had together with a Saver.
 func (o *Options) checkSaver() error {
 	switch {
+	case o.Start != nil && o.Start.State != nil && o.Start.counts() != (StartPosition{}).counts():
+		return &OptionError{"Start", "State and other fields", "State alone, which has all counts"}
 	case o.Start != nil && o.ResumeFrom != "":
 		return &OptionError{"Start", "set", "nil, since ResumeFrom is set: one of them says where the run begins"}
 	case o.Saver == nil:

@@ -62,7 +62,13 @@ type loopState struct {
 	Evaluated Logs `json:"evaluated,omitempty"`
 }
 
-const loopFormat = 1
+const loopFormat = 2
+
+// bothStates is what a [Saver] is given to keep.
+type bothStates struct {
+	Trainer savedState `json:"trainer_state"`
+	Loop    loopState  `json:"gotrainer_state"`
+}
 
 // sizes are what the position of a run is counted in. A run that is resumed with others would train
 // on some samples twice and on others never.
@@ -132,10 +138,7 @@ func (l loopState) validate() error {
 	switch {
 	case l.Format != loopFormat:
 		return fmt.Errorf("its format is %d, this version of the trainer reads %d", l.Format, loopFormat)
-	case p.Stage < atBegin || p.Stage > atEpochFourth || p.Epoch < 0 || p.Micro < 0 || p.GlobalStep < 0 ||
-		l.ScheduleStep < 0 || p.EvalSet < 0 || p.LastLogged < 0 || p.LastLogged > p.GlobalStep:
-		return fmt.Errorf("its position %+v cannot be", p)
-	case p.PassBatches < 0 || p.Updates < 0 || p.InEpoch < 0 || p.Phase < 0 || p.Phase >= max(1, l.Sizes.Accumulate):
+	case !p.possible() || l.ScheduleStep < 0 || p.Phase >= max(1, l.Sizes.Accumulate):
 		return fmt.Errorf("its position %+v cannot be", p)
 	case l.Sizes.BatchSize < 1 || l.Sizes.Accumulate < 1 || l.Sizes.TrainSamples < 0:
 		return fmt.Errorf("its sizes %+v cannot be", l.Sizes)

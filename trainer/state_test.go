@@ -55,7 +55,7 @@ func TestKeysAreInReadingOrder(t *testing.T) {
 	}
 }
 
-const goodLoop = `{"format":1,"position":{"stage":14,"epoch":1,"micro_batches":2,"global_step":5,"epoch_fractional":1.5,"last_logged":3,"last_saved":5,
+const goodLoop = `{"format":2,"position":{"at":"save","done":true,"epoch":1,"micro_batches":2,"global_step":5,"epoch_fractional":1.5,"last_logged":3,"last_saved":5,
 "control":{"should_log":true},"loader_started":true},
 "sizes":{"train_samples":8,"batch_size":2,"accumulate":1,"data_seed":42},
 "schedule_step":5,"peak_rate":0.1,"next_rate":0.05,
@@ -70,9 +70,10 @@ func TestReadStatesRefusesWhatNoRunWrote(t *testing.T) {
 		{"what a run wrote is read", goodState, goodLoop, ""},
 		{"no position", goodState, "", "it has no gotrainer_state.json"},
 		{"no JSON", "{", goodLoop, "trainer_state.json: unexpected end"},
-		{"another format", goodState, strings.Replace(goodLoop, `"format":1`, `"format":7`, 1),
-			"its format is 7, this version of the trainer reads 1"},
-		{"a stage that is none", goodState, strings.Replace(goodLoop, `"stage":14`, `"stage":99`, 1), "cannot be"},
+		{"another format", goodState, strings.Replace(goodLoop, `"format":2`, `"format":7`, 1),
+			"its format is 7, this version of the trainer reads 2"},
+		{"a place that no run comes to", goodState, strings.Replace(goodLoop, `"at":"save"`, `"at":"lunch"`, 1),
+			"cannot be"},
 		{"a negative position", goodState, strings.Replace(goodLoop, `"micro_batches":2`, `"micro_batches":-2`, 1),
 			"cannot be"},
 		{"a log of the future", goodState, strings.Replace(goodLoop, `"last_logged":3`, `"last_logged":30`, 1),
@@ -97,11 +98,11 @@ func TestReadStatesRefusesWhatNoRunWrote(t *testing.T) {
 }
 
 // FuzzReadStates feeds both state files with anything: readStates must refuse or give a position
-// with which a machine comes to an end.
+// with which a loop comes to an end.
 func FuzzReadStates(f *testing.F) {
 	f.Add(goodState, goodLoop)
 	f.Add("{}", "{}")
-	f.Add(goodState, strings.Replace(goodLoop, `"stage":14`, `"stage":3`, 1))
+	f.Add(goodState, strings.Replace(goodLoop, `"at":"save","done":true`, `"at":"next window"`, 1))
 	f.Fuzz(func(t *testing.T, state, loop string) {
 		var s savedState
 		var l loopState
@@ -119,11 +120,14 @@ func FuzzReadStates(f *testing.F) {
 		if l.Position.GlobalStep > 50 {
 			return
 		}
-		m := newMachine(newPlan(lengths{batches: 5, accumulate: 2, epochs: 3}, semantics.Rules{}),
-			flow{save: Every(1, Update), eval: Every(1, Epoch)})
-		m.resume(l.Position)
-		if list := drive(m, nil); list[len(list)-1] == "endless" {
-			t.Fatalf("the machine does not come to an end from %+v", l.Position)
+		for _, rules := range []semantics.Rules{semantics.Default, semantics.HuggingFace, semantics.Hezar,
+			semantics.PytorchAccelerated, semantics.PyMarlin} {
+			m := newLoop(newPlan(lengths{batches: 5, accumulate: 2, epochs: 3}, rules),
+				flow{save: Every(1, Update), eval: Every(1, Epoch), rules: rules})
+			m.resume(l.Position)
+			if list := drive(m, nil); list[len(list)-1] == "endless" {
+				t.Fatalf("%s: the loop does not come to an end from %+v", rules.Name, l.Position)
+			}
 		}
 	})
 }

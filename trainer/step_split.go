@@ -1,15 +1,15 @@
 package trainer
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
-// Optional interfaces of a [Step] that the semantics of some trainers, and hooks inside a training
-// step, need. A step that is not asked for them is driven by Train alone.
-
-// Forwarder is implemented by a [Step] that can stop between the forward and the backward pass of a
-// micro-batch. Forward and Backward together do what Train does; the loop calls them in its place
-// where a hook wants to come between them (AfterForward) or the loss of every micro-batch must be
-// known.
-type Forwarder[B any] interface {
+// SplitStep is a [Step] that can stop between the forward and the backward pass of a micro-batch.
+// Forward and Backward together do what Train does; the loop calls them in its place where a hook
+// wants to come between them (AfterForward) or the loss of every micro-batch must be known. What
+// overrides Train of such a step overrides Forward or Backward too.
+type SplitStep[B any] interface {
 	// Forward runs the forward pass of one micro-batch.
 	Forward(ctx context.Context, batch B, w Window) error
 	// Backward adds the gradient of the loss of the last Forward. After a Forward without Backward
@@ -19,21 +19,26 @@ type Forwarder[B any] interface {
 	BatchLoss() (BatchLoss, error)
 }
 
-// BatchLoss is the loss of one batch.
-type BatchLoss struct {
-	Loss    float64 // as the model or the loss function returned it
-	Divided float64 // as it is handed to backward; in an evaluation the same as Loss
+// checkSplit refuses hooks and reports for which the step would have to stop between forward and
+// backward, if it cannot.
+func (t *Trainer[S, B]) checkSplit() error {
+	if _, ok := t.step.(SplitStep[B]); ok {
+		return nil
+	}
+	switch o := &t.options; {
+	case len(t.hooks.forward) > 0:
+		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T is no trainer.SplitStep: %s",
+			t.hooks.forward[0], t.step, passOn("Forward, Backward and BatchLoss"))
+	case (&losses{report: o.Semantics.LossReport}).wanted():
+		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss made of those of every micro-batch, but %T "+
+			"is no trainer.SplitStep: %s; or set LossReport to semantics.SinceLog", o.Semantics.Name, t.step,
+			passOn("Forward, Backward and BatchLoss"))
+	}
+	return nil
 }
 
-// Reseeder is implemented by a [Step] that makes its model when it is seeded, and must not where
-// only the random numbers begin anew: see semantics.Rules.SeedEveryPass.
-type Reseeder interface {
-	Reseed(seed uint64) error
-}
-
-// ModeKeeper is implemented by a [Step] whose model can be left in evaluation mode while it is
-// trained: while keep is set, Train and Forward do not put it back into training mode. See
-// semantics.Rules.StayInEvalMode.
-type ModeKeeper interface {
-	KeepEvalMode(keep bool)
+// passOn is the remedy for a step that is not what an optional interface asks for.
+func passOn(methods string) string {
+	return "implement " + methods + " for its batches; a type that embeds the interface trainer.Step must pass them " +
+		"on, or embed the type of the step itself"
 }

@@ -16,11 +16,10 @@ var errEmptyStream = errors.New("trainer: the stream has no sample in its first 
 const idlePasses = 20
 
 // errIdle says why no pass comes to an update.
-func errIdle(m *machine) error {
+func errIdle(l *loop) error {
 	return fmt.Errorf("the last %d passes over the stream brought no update, and further ones would not either: a "+
-		"pass has fewer batches than Options.Accumulate (%d), and these semantics never train on such a rest "+
-		"(StreamRestLeaks); "+
-		"accumulate fewer batches, or make them smaller", m.idle, m.plan.accumulate)
+		"pass has fewer batches than Options.Accumulate (%d), and Hugging Face's loop never trains on such a rest; "+
+		"accumulate fewer batches, or make them smaller", l.idle, l.plan.accumulate)
 }
 
 // FitStream is [Trainer.Fit] for training data without a length: an IterableDataset.

@@ -34,7 +34,7 @@ func streamed(t *testing.T, step *trainertest.Step, o trainer.Options, s data.St
 // sample.
 func TestTheRestOfAPass(t *testing.T) {
 	leaks := semantics.Default
-	leaks.StreamRestLeaks, leaks.StreamEpochByPlan = true, true
+	leaks.Loop, leaks.StreamEpochByPlan = semantics.HuggingFaceLoop, true
 	for _, c := range []struct {
 		claim  string
 		rules  semantics.Rules
@@ -75,7 +75,7 @@ func TestTheRestOfAPass(t *testing.T) {
 func TestAStreamThatNeverFillsAWindow(t *testing.T) {
 	stream := data.StreamOf(trainertest.Samples(3), nil)
 	o := trainer.Options{MaxSteps: 4, BatchSize: 2, Accumulate: 3}
-	o.Semantics.StreamRestLeaks = true
+	o.Semantics.Loop = semantics.HuggingFaceLoop
 	step := new(trainertest.Step)
 	_, err := streamed(t, step, o, stream)
 	if err == nil || !strings.Contains(err.Error(), "the last 20 passes over the stream brought no update") ||
@@ -92,7 +92,7 @@ func TestAStreamThatNeverFillsAWindow(t *testing.T) {
 		t.Errorf("a hook that stops the run: %+v, %v; want its end without an update", r, err)
 	}
 
-	o.Callbacks, o.Semantics.StreamRestLeaks = nil, false
+	o.Callbacks, o.Semantics.Loop = nil, semantics.DefaultLoop
 	if r, err = streamed(t, new(trainertest.Step), o, stream); err != nil || r.GlobalStep != 4 {
 		t.Errorf("without the rule: %+v, %v; want all 4 updates", r, err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -44,15 +46,14 @@ func TestRunsUnderAnySwitchResumeExactly(t *testing.T) {
 		claim string
 		rules semantics.Rules
 	}{
-		{"steps that are micro-batches", semantics.Rules{Steps: semantics.MicroBatches}},
-		{"a running mean", semantics.Rules{Steps: semantics.MicroBatches, LossReport: semantics.RunningMean}},
+		{"steps that are micro-batches", semantics.Rules{Loop: semantics.HezarLoop}},
 		{"a mean of the epoch", semantics.Rules{LossReport: semantics.EpochMean}},
 		{"a mean of the window", semantics.Rules{LossReport: semantics.WindowMean}},
-		{"a save before the log", semantics.Rules{Order: semantics.SaveEvaluateLog}},
-		{"a rate that moves with the steps", semantics.Rules{Steps: semantics.MicroBatches, ScheduleBySteps: true}},
+		{"windows that run over the ends of epochs", semantics.Rules{Loop: semantics.PyMarlinLoop}},
+		{"a running mean", semantics.Rules{Loop: semantics.HezarLoop, LossReport: semantics.RunningMean}},
 		{"two iterators", semantics.Rules{TwoIterators: true}},
 		{"seeds for every pass", semantics.Rules{SeedEveryPass: true}},
-		{"a spare step", semantics.Rules{SpareStep: true, LimitByEpoch: true}},
+		{"an end by epochs", semantics.Rules{Loop: semantics.PytorchAcceleratedLoop, LimitByEpoch: true}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o := trainer.Options{
@@ -118,25 +119,21 @@ func TestStepsThatAreMicroBatches(t *testing.T) {
 		want  string
 	}{
 		{"the last window ends with the run", trainer.Options{MaxSteps: 5, Accumulate: 3,
-			Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
+			Semantics: semantics.Rules{Loop: semantics.HezarLoop}}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3/2) train(4/2) update"},
 		{"unless a stop takes effect inside a window", trainer.Options{MaxSteps: 5, Accumulate: 3,
-			Semantics: semantics.Rules{Steps: semantics.MicroBatches, StopInsideWindow: true}}, 8,
+			Semantics: semantics.Rules{Loop: semantics.HezarLoop, UnfinishedWindowLost: true}}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3/3) train(4/3)"},
 		{"an epoch that is cut ends its window", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 2, Accumulate: 3,
-			Semantics: semantics.Rules{Steps: semantics.MicroBatches}}, 8,
+			Semantics: semantics.Rules{Loop: semantics.HezarLoop}}, 8,
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
 		{"limited epochs are shorter in the plan too", trainer.Options{Epochs: 1, LimitBatches: 4, Accumulate: 3}, 8,
 			"train(0/3) train(1/3) train(2/3) update train(3) update"},
 		{"an epoch ends after so many updates", trainer.Options{Epochs: 2, MaxStepsPerEpoch: 1, Accumulate: 2}, 8,
 			"train(0/2) train(1/2) update train(0/2) train(1/2) update"},
 		{"carried windows end in the next epoch", trainer.Options{Epochs: 2, Accumulate: 2,
-			Semantics: semantics.Rules{CarryWindows: true}}, 3,
+			Semantics: semantics.Rules{Loop: semantics.PyMarlinLoop}}, 3,
 			"train(0/2) train(1/2) update train(2/2) train(0/2) update train(1/2) train(2/2) update"},
-		{"short epochs end with an update, and the count of batches goes on", trainer.Options{MaxSteps: 4,
-			Accumulate: 4, Semantics: semantics.HuggingFace40}, 3,
-			"train(0/4) train(1/4) train(2/4) update train(0/4) update train(1/4) train(2/4) update train(0/4) " +
-				"train(1/4) update"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			c.o.Order = inOrder{}
@@ -161,7 +158,7 @@ func TestASaveInsideAWindowWaitsForItsUpdate(t *testing.T) {
 		fitWith(t, trainer.Options{
 			Epochs: 1, Accumulate: 3, Save: trainer.Every(2, trainer.Update), OutputDir: memoryDir(t),
 			Callbacks: []any{saved},
-			Semantics: semantics.Rules{Steps: semantics.MicroBatches, SaveInsideWindow: c.at},
+			Semantics: semantics.Rules{Loop: semantics.HezarLoop, SaveInsideWindow: c.at},
 		}, 8)
 		if diff := cmp.Diff(c.want, saved.saved); diff != "" {
 			t.Errorf("SaveInsideWindow %v: checkpoints (-want +got):\n%s", c.at, diff)
@@ -195,7 +192,7 @@ type stopper struct {
 func (s *stopper) here(at string) error {
 	s.seen = append(s.seen, at)
 	if s.at == at {
-		return trainer.ErrStop("enough")
+		return trainer.StopError("enough")
 	}
 	return nil
 }
@@ -207,7 +204,7 @@ func (s *stopper) EvalStepBegin(*trainer.Run) error        { return s.here("eval
 func (s *stopper) Stopped(_ *trainer.Run, err error) error { return s.here("stopped: " + err.Error()) }
 func (s *stopper) TrainEnd(*trainer.Run) error             { s.runs++; return s.here("end") }
 
-func TestErrStopEndsTheRunWellFromAnywhere(t *testing.T) {
+func TestStopErrorEndsTheRunWellFromAnywhere(t *testing.T) {
 	for _, c := range []struct {
 		at    string
 		steps int
@@ -224,7 +221,7 @@ func TestErrStopEndsTheRunWellFromAnywhere(t *testing.T) {
 	}
 }
 
-func TestErrStopAtTheEndIsAnError(t *testing.T) {
+func TestStopErrorAtTheEndIsAnError(t *testing.T) {
 	tr, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{Epochs: 1,
 		Callbacks: []any{&stopper{at: "end"}}, Progress: io.Discard})
 	if err != nil {
@@ -242,18 +239,19 @@ func TestStartAndSaverAreChecked(t *testing.T) {
 		o     trainer.Options
 		want  string
 	}{
-		{"a negative start", trainer.Options{Start: &trainer.Start{Epoch: -1}}, "no negative number"},
-		{"a start behind the epoch", trainer.Options{Start: &trainer.Start{Batches: 9}}, "at most the 4 batches"},
+		{"a negative start", trainer.Options{Start: &trainer.StartPosition{Epoch: -1}}, "no negative number"},
+		{"a start behind the epoch", trainer.Options{Start: &trainer.StartPosition{Batches: 9}},
+			"at most the 4 batches"},
 		{"a window under way where none is carried", trainer.Options{Accumulate: 2,
-			Start: &trainer.Start{WindowPhase: 1}}, "under way"},
+			Start: &trainer.StartPosition{WindowPhase: 1}}, "under way"},
 		{"a start and a resume", trainer.Options{OutputDir: t.TempDir(), ResumeFrom: trainer.Latest,
-			Start: &trainer.Start{}}, "ResumeFrom is set"},
+			Start: &trainer.StartPosition{}}, "ResumeFrom is set"},
 		{"a saver and the best at the end", trainer.Options{Saver: saver, LoadBestAtEnd: true}, "its own way"},
-		{"steps of a schedule that follows updates", trainer.Options{ScheduleSteps: 2}, "ScheduleBySteps"},
+		{"steps of a schedule that follows updates", trainer.Options{ScheduleSteps: 2}, "HezarLoop counts steps"},
 		{"a negative limit", trainer.Options{LimitBatches: -1}, "Options.LimitBatches"},
 		{"epochs of no trigger", trainer.Options{Log: trainer.Never.AndEpochs(1)}, "counts updates before AndEpochs"},
-		{"a divisor that is not known", trainer.Options{Semantics: semantics.Rules{CarryWindows: true,
-			FlushShortEpochs: true}}, "Divisor must be Accumulate"},
+		{"a switch of another loop", trainer.Options{Semantics: semantics.Rules{ClipEveryBatch: true}},
+			"only PytorchAcceleratedLoop reads"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			c.o.Progress, c.o.BatchSize = io.Discard, 1
@@ -272,5 +270,54 @@ func TestALimitedEvaluationSeesItsFirstBatches(t *testing.T) {
 	step, _ := fitWith(t, trainer.Options{Epochs: 1, EvalBatchSize: 1, LimitEvalBatches: 1}, 2)
 	if !strings.Contains(step.Trace(), "eval(0) metrics") || step.Evaluations[0].Rows != 1 {
 		t.Errorf("trace is %s, rows are %d; want one batch and one row", step.Trace(), step.Evaluations[0].Rows)
+	}
+}
+
+// keeper is a Saver that keeps what it is given in memory, and the step's files in a folder.
+type keeper struct {
+	t     *testing.T
+	step  *trainertest.Step
+	saves []kept
+}
+
+type kept struct {
+	dir   string
+	state []byte
+}
+
+func (k *keeper) SaveCheckpoint(_ *trainer.Run, state []byte) (string, error) {
+	dir := k.t.TempDir()
+	k.saves = append(k.saves, kept{dir, state})
+	return dir, k.step.Save(dir, trainer.SaveOptions{})
+}
+
+// A run that begins from what a Saver was given is the run that wrote it, under every loop.
+func TestARunContinuesFromTheStateOfASaver(t *testing.T) {
+	mended := func(l semantics.Loop) semantics.Rules { return semantics.Rules{Loop: l} }
+	for _, rules := range []semantics.Rules{mended(semantics.DefaultLoop), mended(semantics.HuggingFaceLoop),
+		mended(semantics.HezarLoop), mended(semantics.PytorchAcceleratedLoop), mended(semantics.PyMarlinLoop)} {
+		fit := func(start *trainer.StartPosition, step *trainertest.Step, saver *keeper) *trainer.Result {
+			tr, err := trainer.New[int, []int](step, trainer.Options{
+				Epochs: 2, Accumulate: 3, BatchSize: 1, Semantics: rules, Start: start, Saver: saver,
+				Save: trainer.Every(2, trainer.Update).AndEpochs(1), Log: trainer.Every(2, trainer.Update),
+				Progress: io.Discard,
+			})
+			require.NoError(t, err)
+			r, err := tr.Fit(t.Context(), trainertest.Samples(8), trainertest.Samples(2))
+			require.NoError(t, err)
+			return r
+		}
+		whole := &keeper{t: t, step: new(trainertest.Step)}
+		want := fit(nil, whole.step, whole)
+		require.NotEmpty(t, whole.saves)
+		for i, s := range whole.saves {
+			step := new(trainertest.Step)
+			load := func() error { return step.Load(s.dir, trainer.LoadOptions{}) }
+			got := fit(&trainer.StartPosition{State: s.state, Load: load}, step, &keeper{t: t, step: step})
+			assert.Equal(t, whole.step.Weights(), step.Weights(), "loop %d, save %d: weights", rules.Loop, i)
+			assert.Equal(t, whole.step.Generator(), step.Generator(), "loop %d, save %d: random numbers", rules.Loop, i)
+			diff := cmp.Diff(want.History, got.History, ignoreTimes, cmpopts.EquateApprox(0, 1e-12))
+			assert.Empty(t, diff, "loop %d, save %d: log", rules.Loop, i)
+		}
 	}
 }

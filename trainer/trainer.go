@@ -27,28 +27,28 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	if step == nil {
 		return nil, errors.New("trainer: New needs a step, got nil")
 	}
-	o, err := o.resolved(step)
+	can := step.About()
+	o, err := o.resolved(can)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkStep(step); err != nil {
+	if err := o.checkStep(step, can); err != nil {
 		return nil, err
 	}
-	if err := o.checkGroup(step); err != nil {
+	if err := checkGroup[B](&o, step, can); err != nil {
 		return nil, err
-	}
-	if _, ok := any(step).(TokenCounter[B]); !ok && o.CountTokens {
-		return nil, fmt.Errorf("trainer: Options.CountTokens is set, but %T does not implement trainer.TokenCounter "+
-			"for its batches", step)
 	}
 	t := &Trainer[S, B]{step: step, options: o}
 	if t.hooks, err = sortHooks(o.Callbacks); err != nil {
 		return nil, err
 	}
+	if err := t.checkSplit(); err != nil {
+		return nil, err
+	}
 	f := &fit[S, B]{t: t, o: o}
 	f.newRun()
 	if o.Semantics.SeedOnce {
-		if err := f.guard(f.seed); err != nil {
+		if err := f.guard(func() error { return f.seed(SeedOptions{}) }); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +117,7 @@ func (f *fit[S, B]) once(source func(*fit[S, B]) error) error {
 		if err := f.prepare(source); err != nil {
 			return err
 		}
-		return f.loop()
+		return f.loop.run(f)
 	})
 }
 
@@ -154,7 +154,7 @@ func (t *Trainer[S, B]) evaluate(ctx context.Context, valid data.Dataset[S], pre
 	err = t.alone(ctx, valid, prefix, false, func(f *fit[S, B]) (err error) {
 		m, err = f.evaluate(false)
 		row = f.evaluated
-		row["epoch"] = f.m.Progress
+		row["epoch"] = f.loop.Progress
 		return err
 	})
 	if err != nil {
@@ -226,7 +226,7 @@ func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix s
 		return body(f)
 	})
 	t.last = f
-	f.m.EvalSet = 0
+	f.loop.EvalSet = 0
 	var interrupted *InterruptedError
 	if errors.As(err, &interrupted) { // nothing was trained, so there is nothing to say about saving
 		return fmt.Errorf("trainer: evaluation interrupted: %w", interrupted.Err)
@@ -237,13 +237,13 @@ func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix s
 // goOn takes over where an earlier run ended, so that an evaluation after it is logged as of its
 // last update.
 func (f *fit[S, B]) goOn(last *fit[S, B]) {
-	f.m.position = last.m.position
-	f.m.plan.maxSteps = last.m.plan.maxSteps
-	f.m.flow = last.m.flow
+	f.loop.position = last.loop.position
+	f.loop.plan.maxSteps = last.loop.plan.maxSteps
+	f.loop.flow = last.loop.flow
 	f.tokens, f.startTokens, f.flops = last.tokens, last.startTokens, last.flops
 	f.best, f.history, f.checkpoint = last.best, slices.Clip(last.history), last.checkpoint
-	f.m.EvalLoaderStarted, f.m.EvalSet = false, 0
-	f.before = f.m.position
+	f.loop.EvalLoaderStarted, f.loop.EvalSet = false, 0
+	f.loop.before = f.loop.position
 	f.show()
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -19,19 +20,14 @@ type Examples struct {
 	Classes  []int64
 }
 
-// Forwarder is a model that maps one tensor to another.
-type Forwarder interface {
-	Forward(x torch.Tensor) torch.Tensor
-}
-
 // Classify is the task of naming the class of a vector of features: cross-entropy over the model's
 // outputs, [rows, classes]. An evaluation gives "accuracy" and what more metrics say.
-func Classify(model Forwarder, more ...metrics.Metric[int]) Task[Example, Examples] {
+func Classify(model nn.Layer, more ...metrics.Metric[int]) Task[Example, Examples] {
 	return &classify{model: model, metrics: append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
 }
 
 type classify struct {
-	model    Forwarder
+	model    nn.Layer
 	metrics  []metrics.Metric[int]
 	observed []observed
 	shared   Observations[judged] // of all processes, where they share an evaluation out

@@ -5,47 +5,32 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-var (
-	_ trainer.ItemCounter[int]  = (*Step[int, int])(nil)
-	_ trainer.TokenCounter[int] = (*Step[int, int])(nil)
-	_ trainer.FlopCounter[int]  = (*Step[int, int])(nil)
-)
-
-// CountItems calls the task; 0 if it does not count.
-func (s *Step[S, B]) CountItems(b B) int64 {
-	if c, ok := s.task.(ItemCounter[B]); ok {
-		return c.CountItems(b)
-	}
-	return 0
-}
-
-// CountTokens is the number of input tokens in a batch, without padding if
-// [Options].NonPaddingTokens is set; 0 if the task is no [TokenCounter].
-func (s *Step[S, B]) CountTokens(b B) int64 {
+// Count asks the task for the labelled items ([ItemCounter]) and the input tokens ([TokenCounter])
+// of a batch, without padding if [Options].NonPaddingTokens is set. The floating-point operations
+// of forward and backward are estimated as 6 for each token and each parameter that is no
+// embedding's weight, as floating_point_ops of transformers. What the task does not count is 0.
+func (s *Step[S, B]) Count(b B) (n trainer.Counts) {
+	n.Items = s.items(b)
 	c, ok := s.task.(TokenCounter[B])
 	if !ok {
-		return 0
-	}
-	all, nonPadding := c.CountTokens(b)
-	if s.options.NonPaddingTokens {
-		return nonPadding
-	}
-	return all
-}
-
-// CountFlops estimates the floating-point operations of forward and backward: 6 for each token and
-// each parameter that is no embedding's weight, as floating_point_ops of transformers. 0 if the
-// task is no [TokenCounter].
-func (s *Step[S, B]) CountFlops(b B) float64 {
-	c, ok := s.task.(TokenCounter[B])
-	if !ok {
-		return 0
+		return n
 	}
 	if s.dense == 0 {
 		s.dense = denseParams(s.task.Model())
 	}
-	all, _ := c.CountTokens(b)
-	return float64(6 * all * s.dense)
+	all, nonPadding := c.CountTokens(b)
+	n.Tokens, n.Flops = all, float64(6*all*s.dense)
+	if s.options.NonPaddingTokens {
+		n.Tokens = nonPadding
+	}
+	return n
+}
+
+func (s *Step[S, B]) items(b B) int64 {
+	if c, ok := s.task.(ItemCounter[B]); ok {
+		return c.CountItems(b)
+	}
+	return 0
 }
 
 // denseParams counts the elements of all parameters, frozen ones too, but the weights of

@@ -70,8 +70,8 @@ func TestTheStepTellsWhetherItsOptimizerIsFused(t *testing.T) {
 	for implementation, want := range map[optim.Implementation]bool{optim.Fused: true, optim.ForLoop: false,
 		optim.Foreach: false} {
 		s := newStep(t, engine.Options{Optimizer: optim.AdamW{LR: 0.1, Implementation: implementation}})
-		if got := s.FusedUpdate(); got != want {
-			t.Errorf("%s: FusedUpdate() = %v, want %v", implementation, got, want)
+		if got := s.About().Fused; got != want {
+			t.Errorf("%s: About().Fused = %v, want %v", implementation, got, want)
 		}
 	}
 }

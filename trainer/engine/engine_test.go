@@ -226,7 +226,7 @@ func TestRefusals(t *testing.T) {
 	testenv.RequireTorch(t)
 	missing := filepath.Join(t.TempDir(), "nothing")
 	for name, c := range map[string]struct {
-		model engine.Forwarder
+		model nn.Layer
 		o     engine.Options
 		want  string
 	}{
@@ -299,7 +299,7 @@ func TestDamagedStateChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := s.Save(dir); err != nil {
+	if err := s.Save(dir, trainer.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// The step goes on, so that what is loaded by mistake shows.
@@ -325,7 +325,7 @@ func TestDamagedStateChangesNothing(t *testing.T) {
 			if err := os.WriteFile(path, content, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Load(dir); err == nil {
+			if err := s.Load(dir, trainer.LoadOptions{}); err == nil {
 				t.Errorf("%s, %s: loaded without an error", name, what)
 			}
 			if fingerprint(s) != before {
@@ -336,7 +336,7 @@ func TestDamagedStateChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Load(dir); err != nil {
+	if err := s.Load(dir, trainer.LoadOptions{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -16,8 +16,6 @@ import (
 // round it sends to all others, and each adds up the same in the same order. So that nobody waits
 // for a process that has failed, its error is part of what it sends.
 
-var _ trainer.EvalSharer[int] = (*Step[int, int])(nil)
-
 // ObservationSharer is an [Observer] or [Evaluator] of which several processes can each see a part
 // of an evaluation, and which then makes the numbers of all of it. Without it each process
 // evaluates the whole set. On a process by itself its methods are not called. [Observations]
@@ -95,7 +93,7 @@ func try(f func() error) (err error) {
 func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (items int64, err error) {
 	failed := try(func() error {
 		if r.Rows > 0 {
-			items = s.CountItems(r.Batch)
+			items = s.items(r.Batch)
 		}
 		return nil
 	})
@@ -115,7 +113,7 @@ func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (
 
 // evalOwn evaluates the batch of this process.
 func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f found, err error) {
-	s.mode(false)
+	s.mode(false, false)
 	f.loss, f.outputs = s.evalForward(r.Batch, items)
 	if value := f.loss.Value; value.Defined() {
 		if value = value.Detach(); value.Dim() > 0 {

@@ -10,8 +10,6 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-var _ trainer.EvalStarter = (*Step[int, int])(nil)
-
 // evaluation is the one that runs.
 type evaluation struct {
 	trainer.Evaluation
@@ -47,7 +45,7 @@ func (e *evaluation) drop() {
 // does.
 func (s *Step[S, B]) Eval(_ context.Context, b B) (err error) {
 	panicked := torch.Try(func() {
-		s.mode(false)
+		s.mode(false, false)
 		torch.NoGrad(func() { torch.Scope(func() { err = s.evalBatch(b) }) })
 	})
 	return errors.Join(panicked, err)
@@ -55,7 +53,7 @@ func (s *Step[S, B]) Eval(_ context.Context, b B) (err error) {
 
 func (s *Step[S, B]) evalBatch(b B) error {
 	s.eval.batches++
-	loss, o := s.evalForward(b, s.CountItems(b))
+	loss, o := s.evalForward(b, s.items(b))
 	if s.keepsOutputs() {
 		if err := s.keep(s.preprocess(o)); err != nil {
 			return err

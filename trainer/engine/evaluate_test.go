@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -334,20 +336,13 @@ func TestCounts(t *testing.T) {
 	if got := engine.DenseParams(s.Model()); got != dense {
 		t.Errorf("%d parameters beside embeddings, want %d", got, dense)
 	}
-	if got, want := s.CountFlops(b), float64(6*10*dense); got != want {
-		t.Errorf("CountFlops = %v, want %v", got, want)
-	}
-	if got := s.CountTokens(b); got != 10 {
-		t.Errorf("CountTokens = %d, want 10", got)
-	}
-	if got := newTagStep(t, engine.Options{NonPaddingTokens: true}).CountTokens(b); got != 7 {
-		t.Errorf("CountTokens without padding = %d, want 7", got)
-	}
+	assert.Equal(t, trainer.Counts{Tokens: 10, Flops: float64(6 * 10 * dense)}, s.Count(b))
+	withoutPadding := newTagStep(t, engine.Options{NonPaddingTokens: true}).Count(b)
+	assert.Equal(t, trainer.Counts{Tokens: 7, Flops: float64(6 * 10 * dense)}, withoutPadding)
 	plain := newStep(t, engine.Options{})
-	if n, f, i := plain.CountTokens(engine.Examples{}), plain.CountFlops(engine.Examples{}),
-		plain.CountItems(engine.Examples{}); n != 0 || f != 0 || i != 0 {
-		t.Errorf("a task that does not count has %d tokens, %v operations, %d items", n, f, i)
-	}
+	assert.Zero(t, plain.Count(engine.Examples{}), "a task that does not count")
+	assert.False(t, plain.About().CountsTokens)
+	assert.True(t, s.About().CountsTokens)
 }
 
 func TestMetricsOfAFailedEvaluationAreForgotten(t *testing.T) {

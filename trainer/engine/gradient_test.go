@@ -101,7 +101,7 @@ func gradient(r *rapid.T, s *tagStep, model *tagger, window [][]tokens) (all []f
 		if batches[i], err = s.Collate(samples); err != nil {
 			r.Fatal(err)
 		}
-		w.Items += s.CountItems(batches[i])
+		w.Items += s.Count(batches[i]).Items
 	}
 	for i, b := range batches {
 		w.Index = i

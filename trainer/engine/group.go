@@ -11,8 +11,6 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-var _ trainer.GroupJoiner = (*Step[int, int])(nil)
-
 // JoinGroup gives all processes the weights and buffers of the main one, and has the following runs
 // average gradients and losses over them.
 func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {

@@ -4,13 +4,6 @@ import (
 	"errors"
 
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer"
-)
-
-var (
-	_ trainer.CacheEmptier   = (*Step[int, int])(nil)
-	_ trainer.MemoryJudge    = (*Step[int, int])(nil)
-	_ trainer.GradientZeroer = (*Step[int, int])(nil)
 )
 
 // EmptyCache gives memory that libtorch keeps for later back to the device.

@@ -57,7 +57,8 @@ func TestModelIsMadeAnewForEachRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := func() error { return s.Seed(7) }
+	seed := func() error { return s.Seed(7, trainer.SeedOptions{}) }
+	begin := func() error { return s.Seed(7, trainer.SeedOptions{UnlessFresh: true}) }
 	for i, c := range []struct {
 		claim string
 		do    func() error
@@ -65,22 +66,21 @@ func TestModelIsMadeAnewForEachRun(t *testing.T) {
 	}{
 		{"New made it once", func() error { return nil }, 1},
 		{"seeding makes it anew", seed, 2},
-		{"what has just been made stays", func() error { return s.InitModel(seed) }, 2},
+		{"what has just been made stays", begin, 2},
 		{"what an evaluation has drawn from does not", func() error {
-			return errors.Join(s.StartLoader(false), s.InitModel(seed))
+			return errors.Join(s.StartLoader(false), begin())
 		}, 3},
 		{"what was trained does not", func() error {
 			return errors.Join(s.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 1, Divisor: 1}),
-				s.InitModel(seed))
+				begin())
 		}, 4},
-		{"what somebody has a hold of does not", func() error { s.Model(); return s.InitModel(seed) }, 5},
+		{"what somebody has a hold of does not", func() error { s.Model(); return begin() }, 5},
 	} {
 		if err := c.do(); err != nil || calls != c.want {
 			t.Errorf("step %d: %s: made %d times (%v), want %d", i, c.claim, calls, err, c.want)
 		}
 	}
-	plain := newTagStep(t, engine.Options{})
-	if err := plain.InitModel(func() error { return errors.New("seeded") }); err != nil {
-		t.Errorf("a Step of New is seeded by InitModel: %v", err)
+	if plain := newTagStep(t, engine.Options{}); plain.About().MakesModel || !s.About().MakesModel {
+		t.Error("only a Step of NewFromInit makes its model")
 	}
 }

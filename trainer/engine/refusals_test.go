@@ -119,7 +119,7 @@ func TestModelThatCannotBeMadeIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Seed(1); !errors.Is(err, broken) {
+	if err := s.Seed(1, trainer.SeedOptions{}); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -110,7 +110,7 @@ func TestSavedStateThatIsNoneIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := s.Save(dir); err != nil {
+	if err := s.Save(dir, trainer.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	before := tagFingerprint(s)
@@ -142,7 +142,7 @@ func TestSavedStateThatIsNoneIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		rewrite(t, path, c.damage)
-		if err := s.Load(dir); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := s.Load(dir, trainer.LoadOptions{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.claim, err, c.want)
 		}
 		if c.file == "rng_state.safetensors" && tagFingerprint(s) != before {
@@ -152,7 +152,7 @@ func TestSavedStateThatIsNoneIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Load(dir); err != nil || tagFingerprint(s) != before {
+	if err := s.Load(dir, trainer.LoadOptions{}); err != nil || tagFingerprint(s) != before {
 		t.Errorf("the files as they were: %v", err)
 	}
 }
@@ -161,7 +161,7 @@ func TestSettingsOfACheckpoint(t *testing.T) {
 	decay := func(s *tagStep) float64 { return *s.Optimizer().Groups()[0].WeightDecay }
 	dir := t.TempDir()
 	saved := newTagStep(t, engine.Options{Optimizer: optim.AdamW{LR: 0.1, WeightDecay: new(0.25)}})
-	if err := saved.Save(dir); err != nil {
+	if err := saved.Save(dir, trainer.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "optimizer.safetensors")
@@ -169,28 +169,30 @@ func TestSettingsOfACheckpoint(t *testing.T) {
 		claim  string
 		here   optim.Builder
 		damage func(metadata map[string]string)
-		load   func(*tagStep, string) error
+		load   trainer.LoadOptions
 		decay  float64
 		err    string
 	}{
-		{"Load keeps those of the options", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil, (*tagStep).Load, 0.5, ""},
-		{"LoadWithSettings takes those of the checkpoint", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil,
-			(*tagStep).LoadWithSettings, 0.25, ""},
-		{"the default is a setting too", optim.AdamW{LR: 0.1}, nil, (*tagStep).LoadWithSettings, 0.25, ""},
-		{"those of another optimizer are not taken", optim.SGD{LR: 0.1}, nil, (*tagStep).LoadWithSettings, 0, ""},
+		{"Load keeps those of the options", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil, trainer.LoadOptions{},
+			0.5, ""},
+		{"Load with Settings takes those of the checkpoint", optim.AdamW{LR: 0.1, WeightDecay: new(0.5)}, nil,
+			trainer.LoadOptions{Settings: true}, 0.25, ""},
+		{"the default is a setting too", optim.AdamW{LR: 0.1}, nil, trainer.LoadOptions{Settings: true}, 0.25, ""},
+		{"those of another optimizer are not taken", optim.SGD{LR: 0.1}, nil, trainer.LoadOptions{Settings: true}, 0,
+			""},
 		{"a checkpoint without any", optim.AdamW{LR: 0.1}, func(m map[string]string) { delete(m, "settings") },
-			(*tagStep).LoadWithSettings, 0.01, ""},
+			trainer.LoadOptions{Settings: true}, 0.01, ""},
 		{"settings that are no settings", optim.AdamW{LR: 0.1}, func(m map[string]string) { m["settings"] = "{" },
-			(*tagStep).LoadWithSettings, 0.01, "the settings of the optimizer"},
+			trainer.LoadOptions{Settings: true}, 0.01, "the settings of the optimizer"},
 		{"a setting of another type", optim.AdamW{LR: 0.1}, func(m map[string]string) {
 			m["settings"] = strings.Replace(m["settings"], `"LR":0.1`, `"LR":"fast"`, 1)
-		}, (*tagStep).LoadWithSettings, 0.01, "the settings of the optimizer"},
+		}, trainer.LoadOptions{Settings: true}, 0.01, "the settings of the optimizer"},
 		{"a setting that is refused", optim.AdamW{LR: 0.1}, func(m map[string]string) {
 			m["settings"] = strings.Replace(m["settings"], `"LR":0.1`, `"LR":-1`, 1)
-		}, (*tagStep).LoadWithSettings, 0.01, "LR"},
+		}, trainer.LoadOptions{Settings: true}, 0.01, "LR"},
 		{"other groups", optim.AdamW{LR: 0.1}, func(m map[string]string) {
 			m["settings"] = strings.Replace(m["settings"], `"groups":[`, `"groups":[{},`, 1)
-		}, (*tagStep).LoadWithSettings, 0.01, "groups of parameters there"},
+		}, trainer.LoadOptions{Settings: true}, 0.01, "groups of parameters there"},
 	} {
 		s := newTagStep(t, engine.Options{Optimizer: c.here})
 		whole, err := os.ReadFile(file)
@@ -200,7 +202,7 @@ func TestSettingsOfACheckpoint(t *testing.T) {
 		if c.damage != nil {
 			rewrite(t, file, func(_ []safetensors.Entry, m map[string]string) { c.damage(m) })
 		}
-		err = c.load(s, dir)
+		err = s.Load(dir, c.load)
 		if (c.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: error %v, want %q", c.claim, err, c.err)
 		}
@@ -251,7 +253,7 @@ func zero(entries []safetensors.Entry, name string) {
 // samples.
 func TestRandomSamplerIsPyTorchs(t *testing.T) {
 	s := newTagStep(t, engine.Options{})
-	if err := s.Seed(3); err != nil {
+	if err := s.Seed(3, trainer.SeedOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	order := s.RandomSampler()
@@ -275,17 +277,17 @@ func TestStateOfAnotherOptimizerOrModelChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := saved.Save(dir); err != nil {
+	if err := saved.Save(dir, trainer.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	sgd := newTagStep(t, engine.Options{Optimizer: optim.SGD{LR: 0.1, Momentum: 0.9}})
 	before := tagFingerprint(sgd)
-	if err := sgd.Load(dir); !errors.Is(err, optim.ErrState) || tagFingerprint(sgd) != before {
+	if err := sgd.Load(dir, trainer.LoadOptions{}); !errors.Is(err, optim.ErrState) || tagFingerprint(sgd) != before {
 		t.Errorf("AdamW's state in SGD: %v; the step changed: %t", err, tagFingerprint(sgd) != before)
 	}
 	other := newStep(t, engine.Options{})
 	was := fingerprint(other)
-	if err := other.Load(dir); err == nil || fingerprint(other) != was {
+	if err := other.Load(dir, trainer.LoadOptions{}); err == nil || fingerprint(other) != was {
 		t.Errorf("the state of another model: %v; the step changed: %t", err, fingerprint(other) != was)
 	}
 }

@@ -9,12 +9,6 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-var (
-	_ trainer.Forwarder[int] = (*Step[int, int])(nil)
-	_ trainer.Reseeder       = (*Step[int, int])(nil)
-	_ trainer.ModeKeeper     = (*Step[int, int])(nil)
-)
-
 // ahead is a forward pass whose backward pass has not come yet, and the loss of the last batch.
 type ahead struct {
 	loss    Loss
@@ -57,7 +51,7 @@ func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err er
 		return err
 	}
 	return torch.Try(func() {
-		s.mode(true)
+		s.mode(true, w.KeepMode)
 		s.stepping = true
 		defer func() { s.stepping = false }()
 		torch.Scope(func() {
@@ -88,7 +82,7 @@ func (s *Step[S, B]) Backward(ctx context.Context) error {
 			s.ahead.loss.Value.Free()
 			s.ahead.waiting = false
 		}()
-		torch.Scope(func() { s.addLoss(s.backward(s.ahead.loss, s.ahead.window)) })
+		torch.Scope(func() { s.addLoss(s.backward(s.ahead.loss, s.ahead.window), s.ahead.window) })
 	})
 	if err != nil {
 		return err
@@ -133,13 +127,3 @@ func (s *Step[S, B]) BatchLoss() (l trainer.BatchLoss, err error) {
 }
 
 var errNoLoss = errors.New("engine: BatchLoss: the batch has no loss, since it has no labels or none has been seen yet")
-
-// Reseed restarts the default generators of all devices and leaves the model as it is.
-func (s *Step[S, B]) Reseed(seed uint64) error {
-	s.fresh = false
-	return torch.Try(func() { torch.ManualSeed(seed) })
-}
-
-// KeepEvalMode says whether training leaves the model in evaluation mode if an evaluation has put
-// it there.
-func (s *Step[S, B]) KeepEvalMode(keep bool) { s.keepEval = keep }

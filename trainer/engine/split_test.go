@@ -38,7 +38,7 @@ func (b *between) AfterForward(r *trainer.Run) error {
 		}
 	}
 	if len(b.losses) == b.stopAt {
-		return trainer.ErrStop("as asked")
+		return trainer.StopError("as asked")
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (m *modeHook) AfterForward(*trainer.Run) error {
 
 func (m *modeHook) text() string { return strings.Trim(fmt.Sprint(m.modes), "[]") }
 
-func TestReseedLeavesTheModel(t *testing.T) {
+func TestSeedMayKeepTheModel(t *testing.T) {
 	testenv.RequireTorch(t)
 	s, err := engine.NewFromInit(func() (engine.Task[engine.Example, engine.Examples],
 		error) {
@@ -157,10 +157,10 @@ func TestReseedLeavesTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := s.Model()
-	if err := s.Reseed(7); err != nil || s.Model() != before {
-		t.Errorf("Reseed = %v, model made anew: %v; want the same model", err, s.Model() != before)
+	if err := s.Seed(7, trainer.SeedOptions{KeepModel: true}); err != nil || s.Model() != before {
+		t.Errorf("Seed with KeepModel = %v, model made anew: %v; want the same model", err, s.Model() != before)
 	}
-	if err := s.Seed(7); err != nil || s.Model() == before {
+	if err := s.Seed(7, trainer.SeedOptions{}); err != nil || s.Model() == before {
 		t.Errorf("Seed = %v, model made anew: %v; want another model", err, s.Model() != before)
 	}
 }

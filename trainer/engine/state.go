@@ -15,6 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // The files of a saved step.
@@ -45,8 +46,8 @@ func weightsFile(path string) string {
 
 // Save writes the weights, the optimizer's state and the state of the random generators into dir,
 // and what the task adds.
-func (s *Step[S, B]) Save(dir string) error {
-	if err := s.SaveWeights(dir); err != nil {
+func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
+	if err := s.saveWeights(dir); err != nil || o.WeightsOnly {
 		return err
 	}
 	metadata := map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
@@ -65,8 +66,8 @@ func (s *Step[S, B]) Save(dir string) error {
 	return s.saveGenerators(filepath.Join(dir, generatorName))
 }
 
-// SaveWeights writes the weights into dir, and what the task adds.
-func (s *Step[S, B]) SaveWeights(dir string) error {
+// saveWeights writes the weights into dir, and what the task adds.
+func (s *Step[S, B]) saveWeights(dir string) error {
 	err := tensorio.Create(filepath.Join(dir, weightsName), func(w io.Writer) error {
 		return nn.Write(w, s.task.Model(), nil)
 	})
@@ -80,15 +81,13 @@ func (s *Step[S, B]) SaveWeights(dir string) error {
 }
 
 // Load reads back what Save wrote. Weights, optimizer and generators are all read and checked
-// before any of them is changed. The optimizer keeps the settings of the options.
-func (s *Step[S, B]) Load(dir string) error { return s.load(dir, false) }
-
-// LoadWithSettings is Load, and the optimizer has the settings that it was saved with (weight
-// decay, betas, those of each group), whatever the options say, as load_state_dict of torch.optim
-// brings param_groups with it.
-func (s *Step[S, B]) LoadWithSettings(dir string) error { return s.load(dir, true) }
-
-func (s *Step[S, B]) load(dir string, withSettings bool) (err error) {
+// before any of them is changed. The optimizer keeps the settings of the options; with o.Settings
+// it has those that it was saved with (weight decay, betas, those of each group), whatever the
+// options say, as load_state_dict of torch.optim brings param_groups with it.
+func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
+	if o.WeightsOnly {
+		return s.loadWeights(dir)
+	}
 	state, metadata, optimizerErr := tensorio.Load(filepath.Join(dir, optimizerName))
 	generators, _, generatorErr := tensorio.Load(filepath.Join(dir, generatorName))
 	if err := errors.Join(optimizerErr, generatorErr, wholeFile(filepath.Join(dir, weightsName))); err != nil {
@@ -101,7 +100,7 @@ func (s *Step[S, B]) load(dir string, withSettings bool) (err error) {
 		return fmt.Errorf("%s: want the number of updates in its metadata, found %q", filepath.Join(dir, optimizerName),
 			metadata["updates"])
 	}
-	if !withSettings {
+	if !o.Settings {
 		delete(metadata, "settings")
 	}
 	if e := torch.Try(func() { err = s.restore(dir, state, metadata, updates, generators) }); e != nil {
@@ -134,7 +133,7 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 	}
 	// After the optimizer, whose states have the names and shapes of the weights too: of another
 	// model neither is taken.
-	if err := s.LoadWeights(dir); err != nil {
+	if err := s.loadWeights(dir); err != nil {
 		return err
 	}
 	s.order.before = nil
@@ -179,8 +178,8 @@ func (s *Step[S, B]) loadMomentum(text string) error {
 	return s.SetMomentum(momentum)
 }
 
-// LoadWeights takes over the weights of a saved step and leaves everything else as it is.
-func (s *Step[S, B]) LoadWeights(dir string) error {
+// loadWeights takes over the weights of a saved step and leaves everything else as it is.
+func (s *Step[S, B]) loadWeights(dir string) error {
 	s.fresh = false
 	_, err := nn.Load(filepath.Join(dir, weightsName), s.task.Model(), nn.LoadOptions{})
 	return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/nn"
@@ -29,7 +30,6 @@ type Step[S, B any] struct {
 
 	training bool // the mode the model is in
 	stepping bool // Train is at work
-	keepEval bool // Train leaves the model in evaluation mode
 	ahead    ahead
 	order    globalOrder
 
@@ -37,7 +37,6 @@ type Step[S, B any] struct {
 	lossSum  torch.Tensor
 	gradNorm torch.Tensor
 	normed   bool
-	filter   int // see FilterLoss; negative: off
 
 	group    *dist.Group // nil: one process
 	parallel *ddp.Model
@@ -49,17 +48,8 @@ type Step[S, B any] struct {
 
 var (
 	_ trainer.Step[int, int] = (*Step[int, int])(nil)
-	_ trainer.Stateful       = (*Step[int, int])(nil)
-	_ trainer.WeightLoader   = (*Step[int, int])(nil)
-	_ trainer.Seeder         = (*Step[int, int])(nil)
-	_ trainer.LoaderObserver = (*Step[int, int])(nil)
-	_ trainer.LearningRater  = (*Step[int, int])(nil)
-	_ trainer.LossFilter     = (*Step[int, int])(nil)
-	_ trainer.FusedUpdater   = (*Step[int, int])(nil)
-	_ trainer.Describer      = (*Step[int, int])(nil)
-	_ trainer.Clipper        = (*Step[int, int])(nil)
-	_ trainer.MomentumSetter = (*Step[int, int])(nil)
-	_ trainer.Initializer    = (*Step[int, int])(nil)
+	_ trainer.SplitStep[int] = (*Step[int, int])(nil)
+	_ trainer.GroupStep[int] = (*Step[int, int])(nil)
 )
 
 // New makes a Step of a task. It moves the model to the device, loads initial weights and builds
@@ -94,7 +84,7 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Step[S, B]{task: task, init: init, options: o, filter: -1}
+	s := &Step[S, B]{task: task, init: init, options: o}
 	var err error
 	if e := torch.Try(func() { err = s.prepare() }); e != nil {
 		return nil, fmt.Errorf("engine: %w", e)
@@ -224,10 +214,19 @@ func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) 
 // Collate calls the task.
 func (s *Step[S, B]) Collate(samples []S) (B, error) { return s.task.Collate(samples) }
 
+// Loader leaves the loaders to the trainer.
+func (s *Step[S, B]) Loader(data.Dataset[S], trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
+	return nil, nil
+}
+
 // Seed restarts the default generators of all devices, and makes the model anew if the Step is one
 // of [NewFromInit].
-func (s *Step[S, B]) Seed(seed uint64) error {
-	if err := torch.Try(func() { torch.ManualSeed(seed) }); err != nil || s.init == nil {
+func (s *Step[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
+	if o.UnlessFresh && s.fresh {
+		return nil
+	}
+	s.fresh = false
+	if err := torch.Try(func() { torch.ManualSeed(seed) }); err != nil || s.init == nil || o.KeepModel {
 		return err
 	}
 	task, err := callInit(s.init)
@@ -240,17 +239,6 @@ func (s *Step[S, B]) Seed(seed uint64) error {
 	}
 	return err
 }
-
-// InitModel makes the model anew for a run, if the Step is one of [NewFromInit].
-func (s *Step[S, B]) InitModel(seed func() error) error {
-	if s.init == nil || s.fresh {
-		return nil
-	}
-	return seed() // which does it: see Seed
-}
-
-// LearningRate is the rate that the optimizer was made with.
-func (s *Step[S, B]) LearningRate() float64 { return s.options.Optimizer.LearningRate() }
 
 // SetMomentum moves the momentum of the optimizer, or its beta1, from the next Update on.
 func (s *Step[S, B]) SetMomentum(momentum float64) error {
@@ -279,26 +267,4 @@ func (s *Step[S, B]) Model() any {
 func (s *Step[S, B]) Optimizer() optim.Optimizer {
 	s.fresh = false
 	return s.optimizer
-}
-
-// Describe names the model, its size, precision and device.
-func (s *Step[S, B]) Describe() string {
-	total := int64(0)
-	for _, p := range nn.Params(s.task.Model()) {
-		total += p.Tensor.Numel()
-	}
-	return fmt.Sprintf("%T, %s parameters, %s on %s", s.task.Model(), short(total), s.options.Precision,
-		s.options.Device)
-}
-
-func short(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.2f B", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.2f M", float64(n)/1e6)
-	case n >= 1e4:
-		return fmt.Sprintf("%.1f k", float64(n)/1e3)
-	}
-	return fmt.Sprint(n)
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// mode puts the model into training or evaluation mode if it is not there.
-func (s *Step[S, B]) mode(training bool) {
+// mode puts the model into training or evaluation mode if it is not there, or keeps the mode in
+// which it is.
+func (s *Step[S, B]) mode(training, keep bool) {
 	s.fresh = false
 	if training {
 		s.raise() // an evaluation that failed did not come to it
 	} else {
 		s.lower()
 	}
-	if training && s.keepEval {
+	if keep {
 		return
 	}
 	if s.training != training {
@@ -38,7 +39,7 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 		return err
 	}
 	err := torch.Try(func() {
-		s.mode(true)
+		s.mode(true, w.KeepMode)
 		s.stepping = true
 		defer func() { s.stepping = false }()
 		torch.Scope(func() {
@@ -46,7 +47,7 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 			if o, ok := s.task.(LossObserver[B]); ok {
 				o.ObserveLoss(b, loss)
 			}
-			s.addLoss(loss)
+			s.addLoss(loss, w)
 		})
 	})
 	if err != nil {
@@ -103,15 +104,12 @@ func (s *Step[S, B]) backward(loss Loss, w trainer.Window) torch.Tensor {
 }
 
 // addLoss sums the loss on the device; a filtered one that is nan or inf counts as the mean so far.
-func (s *Step[S, B]) addLoss(loss torch.Tensor) {
-	if s.filter >= 0 {
-		loss = torch.Where(loss.IsFinite(), loss, s.lossSum.DivScalar(1+s.filter))
+func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
+	if w.FilterLoss {
+		loss = torch.Where(loss.IsFinite(), loss, s.lossSum.DivScalar(1+w.SinceLog))
 	}
 	s.lossSum.Add_(loss)
 }
-
-// FilterLoss keeps nan and inf of the next window out of the reported sum.
-func (s *Step[S, B]) FilterLoss(updates int) { s.filter = updates }
 
 // Clip unscales the gradients and limits their norm and values.
 func (s *Step[S, B]) Clip(context.Context) (err error) {
@@ -158,20 +156,12 @@ func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err er
 				err = s.scaler.Update()
 			}
 			s.optimizer.ZeroGrad()
-			s.filter = -1
 		})
 	})
 	if err = errors.Join(panicked, err); err != nil {
 		return false, err
 	}
 	return applied, nil
-}
-
-// FusedUpdate tells whether the optimizer's kernel itself leaves out an update that loss scaling
-// skips.
-func (s *Step[S, B]) FusedUpdate() bool {
-	o, ok := s.optimizer.(interface{ StepSupportsAMPScaling() bool })
-	return ok && o.StepSupportsAMPScaling()
 }
 
 // Report reads the sum of losses, of several processes the mean of theirs, and the last gradient

@@ -2,32 +2,38 @@ package semantics
 
 // The switches that have more than two positions. The first of each is the default.
 
-// Steps is what a step of a run is.
-type Steps int
+// Loop is the order of events of a trainer: the text that package trainer runs (trainer/texts.go).
+type Loop int
 
 const (
-	// Updates counts optimizer updates, those that loss scaling skipped too.
-	Updates Steps = iota
-	// MicroBatches counts micro-batches, so that a step is not always an update.
-	MicroBatches
+	// DefaultLoop is Hugging Face's with its defects mended: a step is an update; a window is
+	// always finished, at the end of an epoch or of a stream's pass too; the last update is saved.
+	DefaultLoop Loop = iota
+	// HuggingFaceLoop is that of transformers 5.17: a stop between two micro-batches takes effect
+	// there, the rest of a pass over a stream leaks into the next one, and only intervals save.
+	HuggingFaceLoop
+	// HezarLoop is that of hezar 1.0.0: a step is a micro-batch, for the intervals, MaxSteps and
+	// the learning rate; MaxSteps can only shorten the epochs; saves come before evaluations and
+	// logs.
+	HezarLoop
+	// PytorchAcceleratedLoop is that of pytorch-accelerated 0.1.61.
+	PytorchAcceleratedLoop
+	// PyMarlinLoop is that of PyMarlin 0.3.6: a window that the end of an epoch cuts short
+	// continues in the next one, and what has gathered when the run ends gives no update. An epoch
+	// is planned with one update too many where its batches are a multiple of the window.
+	PyMarlinLoop
 )
 
-// Plan is how many updates an epoch of so many batches, in windows of so many, is planned with.
-type Plan int
+// CountsBatches reports whether a step is a micro-batch, and not an update.
+func (r Rules) CountsBatches() bool { return r.Loop == HezarLoop }
 
-const (
-	// Ceil is batches / window rounded up: what happens where the end of an epoch ends a window.
-	Ceil Plan = iota
-	// Floor is batches / window rounded down, but at least one.
-	Floor
-	// FloorPlusOne is batches / window rounded down and one: too many by one where the division is
-	// exact.
-	FloorPlusOne
-)
+// CarriesWindows reports whether a window runs over the end of an epoch. Items are not counted
+// then, since the batches of a window are not there together.
+func (r Rules) CarriesWindows() bool { return r.Loop == PyMarlinLoop }
 
 // LossReport is what a logged loss is the mean of. All but the first want to know the loss of every
 // micro-batch, so the loop waits for the device after each, and the step must be a
-// trainer.Forwarder.
+// trainer.SplitStep.
 type LossReport int
 
 const (
@@ -43,17 +49,6 @@ const (
 	// WindowMean is the mean of the undivided losses of the last window, in float32. Of a window
 	// that began in the epoch before, only those of this epoch count.
 	WindowMean
-)
-
-// Order is in which order what is due is done.
-type Order int
-
-const (
-	// LogEvaluateSave logs, evaluates and then saves, so that a checkpoint knows the evaluation of
-	// its step.
-	LogEvaluateSave Order = iota
-	// SaveEvaluateLog saves first and logs last.
-	SaveEvaluateLog
 )
 
 // Divisor is what a mean loss is divided by before backward under accumulation.

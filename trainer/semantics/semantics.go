@@ -17,63 +17,36 @@ type Rules struct {
 	// Name is printed in the header of a run; it decides nothing.
 	Name string
 
-	// Steps is what GlobalStep, Options.MaxSteps and the intervals of Options count.
-	Steps Steps
+	// Loop is the text that tells the order of events: see [Loop].
+	Loop Loop
 
-	// CarryWindows lets a window that the end of an epoch cuts short go on in the next epoch; what
-	// is gathered when the run ends gives no update. Items are not counted then, since the batches
-	// of a window are not there together. Otherwise the short window is an update of its own.
-	CarryWindows bool
-
-	// FlushShortEpochs, with CarryWindows, makes an update at the end of every epoch that has no
-	// more batches than a window, whatever is gathered.
-	FlushShortEpochs bool
-
-	// Plan is how many updates an epoch is planned with, for the schedule and for shares of the
-	// run.
-	Plan Plan
-
-	// PlanIgnoresLimit plans with all batches of an epoch where Options.LimitBatches leaves some
-	// out.
+	// PlanIgnoresLimit, in pytorch-accelerated's loop, plans with all batches of an epoch where
+	// Options.LimitBatches leaves some out.
 	PlanIgnoresLimit bool
 
-	// MaxStepsShorten lets Options.MaxSteps only shorten the Epochs, which may be given with it.
-	// Otherwise it decides alone.
-	MaxStepsShorten bool
-
-	// SpareStep ends a run that is measured in epochs one step after those that are planned for it,
-	// where it comes so far.
-	SpareStep bool
-
-	// LimitByEpoch holds the planned updates of the epochs before, and the full windows of this
-	// one, against the planned end of the run. Otherwise those that happened.
+	// LimitByEpoch, in pytorch-accelerated's loop, holds the planned updates of the epochs before,
+	// and the full windows of this one, against the planned end of the run, and ends a run that is
+	// measured in epochs one step after it, if it comes so far. Otherwise the updates that happened
+	// count.
 	LimitByEpoch bool
 
-	// EpochsPerSession lets a resumed run go over as many epochs as a new one. Otherwise those
-	// before the resume count.
+	// EpochsPerSession, in pytorch-accelerated's loop, lets a resumed run go over as many epochs as
+	// a new one, beginning with the one in which, or at whose end, the checkpoint was made.
+	// Otherwise the epochs before the resume count, and the run continues behind its last batch.
 	EpochsPerSession bool
 
 	// Divisor is what a mean loss is divided by before backward.
 	Divisor Divisor
 
-	// ClipEveryBatch clips after the backward of every micro-batch, so what has gathered so far is
-	// clipped again and again. The step must be a trainer.Clipper. Otherwise the gradients of the
-	// whole window are clipped once.
+	// ClipEveryBatch, in pytorch-accelerated's loop, clips after the backward of every micro-batch,
+	// so what has gathered so far is clipped again and again. The step must clip apart from Update
+	// (trainer.About.Clips). Otherwise the gradients of the whole window are clipped once.
 	ClipEveryBatch bool
 
-	// ScheduleBySteps moves the learning rate after every Options.ScheduleSteps steps, updates or
-	// not; zero means after as many as an epoch has batches. Otherwise it moves after every update.
-	ScheduleBySteps bool
-
-	// UndividedWithItems drops the division wherever the step counts items (trainer.ItemCounter),
+	// UndividedWithItems drops the division wherever the step counts items (trainer.Counts),
 	// whether or not the loss then uses the count. A model that is asked for the count and ignores
 	// it gets gradients that are too large by the length of the window.
 	UndividedWithItems bool
-
-	// StreamRestLeaks gives the last micro-batches of a pass over a stream no update if they do not
-	// fill a window: their gradients stay and leak into the first update of the next pass.
-	// Otherwise they are an update of their own, as at the end of an epoch.
-	StreamRestLeaks bool
 
 	// EndWithoutBatch lets a run of Options.MaxSteps end after no update if its first pass has no
 	// batch: a stream without a sample, or a training set of fewer samples than one batch with
@@ -89,11 +62,6 @@ type Rules struct {
 	// further ones are measured by it.
 	StreamEpochByPlan bool
 
-	// StopInsideWindow lets a stop that a hook asks for between two micro-batches take effect at
-	// once: the gradients gathered so far are neither used nor cleared. Otherwise the update is
-	// finished first.
-	StopInsideWindow bool
-
 	// SeedOnce starts the random numbers when the trainer is made and not again when it is fitted,
 	// so an evaluation before the first Fit, or a first Fit before a second, changes what the next
 	// draws. Otherwise every Fit begins with the seed.
@@ -103,11 +71,9 @@ type Rules struct {
 	ScheduleOnSkip bool
 
 	// FusedHidesSkips moves the learning rate on when loss scaling skipped an update of a fused
-	// optimizer, which leaves it out inside its kernel. The step should be a trainer.FusedUpdater.
+	// optimizer, which leaves it out inside its kernel. The step says whether it is
+	// one (trainer.About.Fused).
 	FusedHidesSkips bool
-
-	// LogNextRate logs the learning rate of the next update instead of the one that was used.
-	LogNextRate bool
 
 	// LossReport is what the logged loss is the mean of.
 	LossReport LossReport
@@ -116,12 +82,9 @@ type Rules struct {
 	// window, which is too many under accumulation.
 	CountStepsAtResume bool
 
-	// RoundLoss rounds the logged loss to four decimals.
-	RoundLoss bool
-
 	// FilterNonFiniteLoss keeps nan and inf out of the logged loss (not out of the gradients): such
 	// a micro-batch counts as the sum since the last log divided by one more than the updates since
-	// then. The step must implement trainer.LossFilter.
+	// then. The step must obey trainer.Window.FilterLoss.
 	FilterNonFiniteLoss bool
 
 	// NonFiniteLossStays makes every logged loss nan after one that was nan or inf: the sum is
@@ -131,10 +94,6 @@ type Rules struct {
 	// TrackBestOnRequest remembers the best evaluation only if MetricForBest or LoadBestAtEnd is
 	// set.
 	TrackBestOnRequest bool
-
-	// BestOnlySaved compares an evaluation with the best only where its step is saved behind it;
-	// the first of them counts whatever it is. Otherwise every evaluation is compared.
-	BestOnlySaved bool
 
 	// OnlyLossIsLower takes every metric whose name does not end in "loss" for better when greater.
 	// Otherwise cer and wer are lower too.
@@ -149,34 +108,26 @@ type Rules struct {
 	// another one is the best. Otherwise both stay, so that the run can be continued.
 	OnlyBestAtEnd bool
 
-	// NoFinalSave saves at the end only where Save is by updates and the planned number of updates
-	// was reached: not after a stop by a hook. Otherwise every run that saves at all saves its last
-	// update.
-	NoFinalSave bool
-
-	// NoFinalStep does not evaluate or save the last step of a run where the interval does not say
-	// so. Otherwise it is done where intervals are in steps.
-	NoFinalStep bool
-
 	// DropLastInEvaluation makes DropLast leave out rows of the evaluation too; of a set with fewer
 	// rows than a batch all of them, so that it has no loss.
 	DropLastInEvaluation bool
 
-	// Order is in which order a step or an epoch is logged, evaluated and saved.
-	Order Order
+	// UnfinishedWindowLost, in Hezar's loop, gives micro-batches no update if the run ends, or a
+	// hook stops it, before their window is full. Otherwise the window ends with the run.
+	UnfinishedWindowLost bool
 
-	// RepeatAtEpochEnd logs and saves at the end of an epoch also what its last step has logged or
-	// saved already.
+	// RepeatAtEpochEnd, in Hezar's loop, logs and saves at the end of an epoch also what its last
+	// step has logged or saved already.
 	RepeatAtEpochEnd bool
 
-	// SaveInsideWindow saves between two micro-batches of a window where a save is due there: the
-	// gradients gathered so far are not in the checkpoint, and a resumed run begins a window behind
-	// it. Otherwise such a save waits for the update.
+	// SaveInsideWindow, in Hezar's loop, saves between two micro-batches of a window where a save
+	// is due there: the gradients gathered so far are not in the checkpoint, and a resumed run
+	// begins a window behind it. Otherwise such a save waits for the update.
 	SaveInsideWindow bool
 
 	// SeedEveryPass starts the random numbers with the seed before every pass over the training set
 	// and every evaluation: the same dropout in each epoch. A step that makes its model when it is
-	// seeded should be a trainer.Reseeder.
+	// seeded keeps it (trainer.SeedOptions.KeepModel).
 	SeedEveryPass bool
 
 	// TwoIterators begins every pass over a loader twice, and draws twice from the generator for
@@ -184,7 +135,7 @@ type Rules struct {
 	TwoIterators bool
 
 	// StayInEvalMode leaves the model in evaluation mode after an evaluation within an epoch, until
-	// the epoch ends: no dropout. The step must be a trainer.ModeKeeper.
+	// the epoch ends: no dropout. The step must obey trainer.Window.KeepMode.
 	StayInEvalMode bool
 
 	// KeepOldRun begins a new run in the folder of an earlier one beside its checkpoints: they
@@ -236,10 +187,6 @@ type Rules struct {
 	// for it, and seeds if SeedEveryPass says so, a second time. Otherwise the generator goes on
 	// where the checkpoint left it.
 	RestartPassAtResume bool
-
-	// RepeatEpochAtResume begins the epoch in which, or at whose end, a checkpoint was made again
-	// at its first batch.
-	RepeatEpochAtResume bool
 
 	// RetryFromTrained keeps, when AutoFindBatchSize begins a run anew, the weights and moments of
 	// the updates with batches that were too large, and their checkpoints. Otherwise the run

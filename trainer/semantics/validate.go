@@ -2,24 +2,39 @@ package semantics
 
 import "fmt"
 
-// Validate finds switches in positions that they do not have.
+// Validate finds switches in positions that they do not have, and those that the loop does not
+// read.
 func (r Rules) Validate() error {
 	for _, c := range []struct {
 		name     string
 		is, last int
 	}{
-		{"Steps", int(r.Steps), int(MicroBatches)}, {"Plan", int(r.Plan), int(FloorPlusOne)},
-		{"Divisor", int(r.Divisor), int(Accumulate)},
-		{"LossReport", int(r.LossReport), int(WindowMean)}, {"Order", int(r.Order), int(SaveEvaluateLog)},
-		{"EvalLoss", int(r.EvalLoss), int(RowsInFloat32)},
+		{"Loop", int(r.Loop), int(PyMarlinLoop)}, {"Divisor", int(r.Divisor), int(Accumulate)},
+		{"LossReport", int(r.LossReport), int(WindowMean)}, {"EvalLoss", int(r.EvalLoss), int(RowsInFloat32)},
 	} {
 		if c.is < 0 || c.is > c.last {
 			return fmt.Errorf("semantics: Rules.%s is %d; use one of the constants of its type", c.name, c.is)
 		}
 	}
-	if r.Divisor == WindowLength && r.CarryWindows && r.FlushShortEpochs {
-		return fmt.Errorf("semantics: Rules.Divisor must be Accumulate where CarryWindows and FlushShortEpochs are " +
-			"set, since the length of a window is not known when it begins")
+	for _, c := range []struct {
+		name string
+		set  bool
+		loop Loop
+		of   string
+	}{
+		{"UnfinishedWindowLost", r.UnfinishedWindowLost, HezarLoop, "HezarLoop"},
+		{"RepeatAtEpochEnd", r.RepeatAtEpochEnd, HezarLoop, "HezarLoop"},
+		{"SaveInsideWindow", r.SaveInsideWindow, HezarLoop, "HezarLoop"},
+		{"ClipEveryBatch", r.ClipEveryBatch, PytorchAcceleratedLoop, "PytorchAcceleratedLoop"},
+		{"LimitByEpoch", r.LimitByEpoch, PytorchAcceleratedLoop, "PytorchAcceleratedLoop"},
+		{"EpochsPerSession", r.EpochsPerSession, PytorchAcceleratedLoop, "PytorchAcceleratedLoop"},
+		{"PlanIgnoresLimit", r.PlanIgnoresLimit, PytorchAcceleratedLoop, "PytorchAcceleratedLoop"},
+	} {
+		if c.set && r.Loop != c.loop {
+			return fmt.Errorf("semantics: Rules.%s is set, which only %s reads; set Rules.Loop to it, or clear the "+
+				"switch",
+				c.name, c.of)
+		}
 	}
 	return nil
 }

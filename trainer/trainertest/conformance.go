@@ -12,7 +12,7 @@ import (
 
 // TestStep holds a Step to what the training loop relies upon. newStep makes a fresh step, always
 // the same one: same weights, same generator. samples are at least four samples of its data set.
-// What the optional interfaces promise is tested where the step implements them.
+// What a step need not be able to do is tested where its About says that it can.
 //
 //	func TestMyStep(t *testing.T) {
 //		trainertest.TestStep(t, func(t *testing.T) trainer.Step[Sample, Batch] { return newStep(t) }, samples)
@@ -46,6 +46,8 @@ type skipped string
 
 func (s skipped) Error() string { return string(s) }
 
+const errCannotSave = skipped("About().Saves is false")
+
 func checks[S, B any]() []check[S, B] {
 	return []check[S, B]{
 		{"the same run twice gives the same numbers", (*bench[S, B]).repeatable},
@@ -60,6 +62,7 @@ func checks[S, B any]() []check[S, B] {
 		{"seeds that begin anew leave the model", (*bench[S, B]).reseeds},
 		{"gradients that are zeroed leave nothing", (*bench[S, B]).zeroesGradients},
 		{"an out-of-memory error is not any error", (*bench[S, B]).judgesMemory},
+		{"a decorator around the step changes nothing", (*bench[S, B]).decorates},
 	}
 }
 
@@ -74,19 +77,15 @@ const rate = 1e-3
 
 func (b *bench[S, B]) step() (trainer.Step[S, B], error) {
 	s := b.newStep(b.t)
-	if seeder, ok := s.(trainer.Seeder); ok {
-		if err := seeder.Seed(42); err != nil {
-			return nil, fmt.Errorf("Seed: %w", err)
-		}
+	if err := s.Seed(42, trainer.SeedOptions{}); err != nil {
+		return nil, fmt.Errorf("Seed: %w", err)
 	}
 	return s, b.startLoader(s, true)
 }
 
 func (b *bench[S, B]) startLoader(s trainer.Step[S, B], train bool) error {
-	if o, ok := s.(trainer.LoaderObserver); ok {
-		if err := o.StartLoader(train); err != nil {
-			return fmt.Errorf("StartLoader: %w", err)
-		}
+	if err := s.StartLoader(train); err != nil {
+		return fmt.Errorf("StartLoader: %w", err)
 	}
 	return nil
 }
@@ -109,9 +108,7 @@ func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int, train func(co
 			if err != nil {
 				return nil, fmt.Errorf("Collate: %w", err)
 			}
-			if c, ok := s.(trainer.ItemCounter[B]); ok {
-				items += c.CountItems(batch)
-			}
+			items += s.Count(batch).Items
 			batches = append(batches, batch)
 		}
 		for i, batch := range batches {
@@ -119,6 +116,9 @@ func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int, train func(co
 				Items: items}); err != nil {
 				return nil, fmt.Errorf("Train: %w", err)
 			}
+		}
+		if err := s.Clip(context.Background()); err != nil {
+			return nil, fmt.Errorf("Clip: %w", err)
 		}
 		if _, err := s.Update(context.Background(), rate); err != nil {
 			return nil, fmt.Errorf("Update: %w", err)
@@ -202,7 +202,7 @@ func (b *bench[S, B]) divides() error {
 		if err != nil {
 			return fmt.Errorf("Collate: %w", err)
 		}
-		if c, ok := s.(trainer.ItemCounter[B]); ok && c.CountItems(batch) > 0 {
+		if s.Count(batch).Items > 0 {
 			return skipped("the step divides by its items")
 		}
 		if err := s.Train(context.Background(), batch, trainer.Window{Len: 1, Divisor: divisor}); err != nil {
@@ -273,15 +273,14 @@ func (b *bench[S, B]) goesOn() error {
 	if err != nil {
 		return err
 	}
-	saver, ok := s.(trainer.Stateful)
-	if !ok {
-		return skipped("the step does not implement trainer.Stateful")
+	if !s.About().Saves {
+		return errCannotSave
 	}
 	if _, err := b.windows(s, 2); err != nil {
 		return err
 	}
 	dir := b.t.TempDir()
-	if err := saver.Save(dir); err != nil {
+	if err := s.Save(dir, trainer.SaveOptions{}); err != nil {
 		return fmt.Errorf("Save: %w", err)
 	}
 	want, err := b.windows(s, 3)
@@ -295,7 +294,7 @@ func (b *bench[S, B]) goesOn() error {
 	if _, err := b.windows(other, 1); err != nil { // it need not be fresh
 		return err
 	}
-	if err := other.(trainer.Stateful).Load(dir); err != nil {
+	if err := other.Load(dir, trainer.LoadOptions{}); err != nil {
 		return fmt.Errorf("Load: %w", err)
 	}
 	got, err := b.windows(other, 3)
@@ -312,14 +311,13 @@ func (b *bench[S, B]) refusedLoadIsPure() error {
 		if err != nil {
 			return err
 		}
-		saver, ok := s.(trainer.Stateful)
-		if !ok {
-			return skipped("the step does not implement trainer.Stateful")
+		if !s.About().Saves {
+			return errCannotSave
 		}
 		if _, err := b.windows(s, 1); err != nil {
 			return err
 		}
-		if i == 1 && saver.Load(b.t.TempDir()) == nil {
+		if i == 1 && s.Load(b.t.TempDir(), trainer.LoadOptions{}) == nil {
 			return errors.New("Load of an empty folder: no error")
 		}
 		if runs[i], err = b.windows(s, 2); err != nil {
@@ -334,13 +332,11 @@ func (b *bench[S, B]) loadsWeights() error {
 	if err != nil {
 		return err
 	}
-	loader, ok := s.(trainer.WeightLoader)
-	saver, canSave := s.(trainer.Stateful)
-	if !ok || !canSave {
-		return skipped("the step does not implement trainer.WeightLoader and trainer.Stateful")
+	if !s.About().Saves {
+		return errCannotSave
 	}
 	dir := b.t.TempDir()
-	if err := saver.Save(dir); err != nil {
+	if err := s.Save(dir, trainer.SaveOptions{}); err != nil {
 		return fmt.Errorf("Save: %w", err)
 	}
 	before, err := b.evaluate(s)
@@ -354,8 +350,8 @@ func (b *bench[S, B]) loadsWeights() error {
 	if err != nil {
 		return err
 	}
-	if err := loader.LoadWeights(dir); err != nil {
-		return fmt.Errorf("LoadWeights: %w", err)
+	if err := s.Load(dir, trainer.LoadOptions{WeightsOnly: true}); err != nil {
+		return fmt.Errorf("Load of the weights: %w", err)
 	}
 	after, err := b.evaluate(s)
 	if err != nil {

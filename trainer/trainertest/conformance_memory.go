@@ -18,11 +18,6 @@ func (b *bench[S, B]) zeroesGradients() error {
 		if err != nil {
 			return err
 		}
-		zeroer, ok := s.(trainer.GradientZeroer)
-		seeder, seeds := s.(trainer.Seeder)
-		if !ok || !seeds {
-			return skipped("the step does not implement trainer.GradientZeroer and trainer.Seeder")
-		}
 		if i == 1 { // a window that gets no update
 			batch, err := s.Collate(b.samples)
 			if err != nil {
@@ -31,13 +26,13 @@ func (b *bench[S, B]) zeroesGradients() error {
 			if err := s.Train(context.Background(), batch, trainer.Window{Len: 2, Divisor: 2}); err != nil {
 				return fmt.Errorf("Train: %w", err)
 			}
-			if err := zeroer.ZeroGrad(); err != nil {
+			if err := s.ZeroGrad(); err != nil {
 				return fmt.Errorf("ZeroGrad: %w", err)
 			}
 			if _, err := s.Report(context.Background()); err != nil {
 				return fmt.Errorf("Report: %w", err)
 			}
-			if err := seeder.Seed(42); err != nil {
+			if err := s.Seed(42, trainer.SeedOptions{}); err != nil {
 				return fmt.Errorf("Seed: %w", err)
 			}
 			if err := b.startLoader(s, true); err != nil {
@@ -56,11 +51,7 @@ func (b *bench[S, B]) judgesMemory() error {
 	if err != nil {
 		return err
 	}
-	judge, ok := s.(trainer.MemoryJudge)
-	switch {
-	case !ok:
-		return skipped("the step does not implement trainer.MemoryJudge")
-	case judge.OutOfMemory(nil) || judge.OutOfMemory(errors.New("out of luck")):
+	if s.OutOfMemory(nil) || s.OutOfMemory(errors.New("out of luck")) {
 		return errors.New("OutOfMemory takes any error for one of memory")
 	}
 	return nil

@@ -17,8 +17,8 @@ func (b *bench[S, B]) splits() error {
 	if err != nil {
 		return err
 	}
-	if _, ok := whole.(trainer.Forwarder[B]); !ok {
-		return skipped("the step does not implement trainer.Forwarder for its batches")
+	if _, ok := whole.(trainer.SplitStep[B]); !ok {
+		return skipped("the step is no trainer.SplitStep of its batches")
 	}
 	want, err := b.windows(whole, 3)
 	if err != nil {
@@ -28,7 +28,7 @@ func (b *bench[S, B]) splits() error {
 	if err != nil {
 		return err
 	}
-	f := s.(trainer.Forwarder[B])
+	f := s.(trainer.SplitStep[B])
 	sum := 0.0
 	got, err := b.windowsOf(s, 3, func(ctx context.Context, batch B, w trainer.Window) error {
 		if err := f.Forward(ctx, batch, w); err != nil {
@@ -68,16 +68,12 @@ func (b *bench[S, B]) reseeds() error {
 	if err != nil {
 		return err
 	}
-	r, ok := s.(trainer.Reseeder)
-	if !ok {
-		return skipped("the step does not implement trainer.Reseeder")
-	}
 	before, err := b.windows(s, 2)
 	if err != nil {
 		return err
 	}
-	if err := r.Reseed(42); err != nil {
-		return fmt.Errorf("Reseed: %w", err)
+	if err := s.Seed(42, trainer.SeedOptions{KeepModel: true}); err != nil {
+		return fmt.Errorf("Seed: %w", err)
 	}
 	if err := b.startLoader(s, true); err != nil {
 		return err
@@ -87,7 +83,8 @@ func (b *bench[S, B]) reseeds() error {
 		return err
 	}
 	if same("", before, after) == nil {
-		return fmt.Errorf("after Reseed the losses and norms are those of the beginning, %v: the model was made anew",
+		return fmt.Errorf("after Seed with KeepModel the losses and norms are those of the beginning, %v: the model "+
+			"was made anew",
 			after)
 	}
 	return nil

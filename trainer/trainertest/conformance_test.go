@@ -50,22 +50,27 @@ func (s *keepsRows) Metrics(ctx context.Context) (trainer.Metrics, error) {
 
 type losesGenerator struct{ Step }
 
-func (s *losesGenerator) Load(dir string) error {
-	err := s.Step.Load(dir)
+func (s *losesGenerator) Load(dir string, o trainer.LoadOptions) error {
+	err := s.Step.Load(dir, o)
 	s.state.Generator = 0
 	return err
 }
 
 type loadsHalf struct{ Step }
 
-func (s *loadsHalf) Load(dir string) error {
+func (s *loadsHalf) Load(dir string, o trainer.LoadOptions) error {
 	s.state.Weights = 0
-	return s.Step.Load(dir)
+	return s.Step.Load(dir, o)
 }
 
 type keepsWeights struct{ Step }
 
-func (s *keepsWeights) LoadWeights(string) error { return nil }
+func (s *keepsWeights) Load(dir string, o trainer.LoadOptions) error {
+	if o.WeightsOnly {
+		return nil
+	}
+	return s.Step.Load(dir, o)
+}
 
 type random struct{ Step }
 
@@ -76,11 +81,11 @@ func (s *random) Train(ctx context.Context, b []int, w trainer.Window) error {
 
 type saysNothing struct{ Step }
 
-func (s *saysNothing) Load(dir string) error {
+func (s *saysNothing) Load(dir string, o trainer.LoadOptions) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 {
 		return nil
 	}
-	return s.Step.Load(dir)
+	return s.Step.Load(dir, o)
 }
 
 type keepsGradients struct{ Step }
@@ -97,7 +102,7 @@ func (s *noBackward) Backward(context.Context) error { s.ahead = nil; return nil
 
 type forgetsWeights struct{ Step }
 
-func (s *forgetsWeights) Reseed(seed uint64) error {
+func (s *forgetsWeights) Seed(seed uint64, _ trainer.SeedOptions) error {
 	s.state = state{Generator: seed}
 	return nil
 }
@@ -119,6 +124,7 @@ func TestBrokenStepsAreFoundOut(t *testing.T) {
 		{"forward and backward", func() trainer.Step[int, []int] { return new(noBackward) }},
 		{"seeds that begin anew", func() trainer.Step[int, []int] { return new(forgetsWeights) }},
 		{"gradients that are zeroed", func() trainer.Step[int, []int] { return new(keepsGradients) }},
+		{"a decorator around the step", func() trainer.Step[int, []int] { return new(random) }},
 		{"an out-of-memory error", func() trainer.Step[int, []int] { return new(alwaysFull) }},
 	} {
 		found := false

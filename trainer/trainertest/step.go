@@ -27,15 +27,11 @@ func Samples(n int) data.Dataset[int] {
 
 // Step is a trainer.Step over batches of ints that records its calls. Its whole state is a number
 // that depends on every call that would change weights or draw random numbers, in their order; the
-// losses depend on it. It implements every optional interface of package trainer. The zero value is
-// ready; it must not be copied.
+// losses depend on it. It can do all that a step can, but join a group. The zero value is ready; it
+// must not be copied.
 type Step struct {
-	// ItemsPerSample is what CountItems counts for each sample; 0: nothing is counted.
-	ItemsPerSample int64
-
-	// TokensPerSample and FlopsPerSample are what CountTokens and CountFlops count for each sample.
-	TokensPerSample int64
-	FlopsPerSample  float64
+	// PerSample is what Count counts for each sample; its Items 0: they are not counted.
+	PerSample trainer.Counts
 
 	// Evaluations are those that were begun, in order.
 	Evaluations []trainer.Evaluation
@@ -59,18 +55,14 @@ type Step struct {
 	// panic, or cancel a context, too.
 	Inject func(op string, n int) error
 
-	// Calls are the calls in order, as Trace prints them, with those of seed, loader, report and
-	// filter among them.
+	// Calls are the calls in order, as Trace prints them, with those of seed, loader, clip and
+	// report among them.
 	Calls []string
-
-	// EvalMode is whether the loop leaves the model in evaluation mode.
-	EvalMode bool
 
 	state  state
 	ahead  *forward
 	lately trainer.BatchLoss
 	counts map[string]int
-	filter int
 	rows   []int
 }
 
@@ -87,24 +79,8 @@ type state struct {
 }
 
 var (
-	_ trainer.Step[int, []int]    = (*Step)(nil)
-	_ trainer.ItemCounter[[]int]  = (*Step)(nil)
-	_ trainer.Seeder              = (*Step)(nil)
-	_ trainer.LoaderObserver      = (*Step)(nil)
-	_ trainer.Stateful            = (*Step)(nil)
-	_ trainer.WeightLoader        = (*Step)(nil)
-	_ trainer.LossFilter          = (*Step)(nil)
-	_ trainer.Describer           = (*Step)(nil)
-	_ trainer.EvalStarter         = (*Step)(nil)
-	_ trainer.TokenCounter[[]int] = (*Step)(nil)
-	_ trainer.FlopCounter[[]int]  = (*Step)(nil)
-	_ trainer.MomentumSetter      = (*Step)(nil)
-	_ trainer.GradientZeroer      = (*Step)(nil)
-	_ trainer.CacheEmptier        = (*Step)(nil)
-	_ trainer.MemoryJudge         = (*Step)(nil)
-	_ trainer.Forwarder[[]int]    = (*Step)(nil)
-	_ trainer.Reseeder            = (*Step)(nil)
-	_ trainer.ModeKeeper          = (*Step)(nil)
+	_ trainer.Step[int, []int] = (*Step)(nil)
+	_ trainer.SplitStep[[]int] = (*Step)(nil)
 )
 
 // Trace is the arithmetic that was asked for, in order: train(samples/divisor) or
@@ -127,8 +103,11 @@ func (s *Step) Weights() uint64 { return s.state.Weights }
 // Generator is a fingerprint of everything that has drawn random numbers.
 func (s *Step) Generator() uint64 { return s.state.Generator }
 
-// Describe implements trainer.Describer.
-func (s *Step) Describe() string { return "a recording step" }
+// About implements trainer.Step.
+func (s *Step) About() trainer.About {
+	return trainer.About{Text: "a recording step", Saves: true, Clips: true, SetsMomentum: true, CountsTokens: true,
+		FiltersLoss: true, KeepsMode: true, KnowsMemory: true}
+}
 
 // begin records a call.
 func (s *Step) begin(op, text string) error {
@@ -153,50 +132,56 @@ func mix(h, v uint64) uint64 {
 // Collate implements trainer.Step.
 func (s *Step) Collate(samples []int) ([]int, error) { return slices.Clone(samples), nil }
 
-// CountItems implements trainer.ItemCounter.
-func (s *Step) CountItems(batch []int) int64 { return s.ItemsPerSample * int64(len(batch)) }
+// Loader implements trainer.Step. It leaves the loader to the trainer.
+func (s *Step) Loader(data.Dataset[int], trainer.LoaderOptions) (trainer.BatchLoader[[]int], error) {
+	return nil, nil
+}
 
-// CountTokens implements trainer.TokenCounter.
-func (s *Step) CountTokens(batch []int) int64 { return s.TokensPerSample * int64(len(batch)) }
+// Count implements trainer.Step.
+func (s *Step) Count(batch []int) trainer.Counts {
+	n := len(batch)
+	return trainer.Counts{Items: s.PerSample.Items * int64(n), Tokens: s.PerSample.Tokens * int64(n),
+		Flops: s.PerSample.Flops * float64(n)}
+}
 
-// CountFlops implements trainer.FlopCounter.
-func (s *Step) CountFlops(batch []int) float64 { return s.FlopsPerSample * float64(len(batch)) }
-
-// StartEval implements trainer.EvalStarter.
+// StartEval implements trainer.Step.
 func (s *Step) StartEval(e trainer.Evaluation) error {
 	s.Evaluations = append(s.Evaluations, e)
 	return s.begin("starteval", "starteval("+e.Name+")")
 }
 
-// SetMomentum implements trainer.MomentumSetter. The next update depends on it.
+// SetMomentum implements trainer.Step. The next update depends on it.
 func (s *Step) SetMomentum(momentum float64) error {
 	s.Momentum = momentum
 	s.state.Gradients = mix(s.state.Gradients, math.Float64bits(momentum))
 	return s.begin("setmomentum", "momentum("+number(momentum)+")")
 }
 
-// ZeroGrad implements trainer.GradientZeroer.
+// ZeroGrad implements trainer.Step.
 func (s *Step) ZeroGrad() error {
 	s.state.Gradients = 0
 	return s.begin("zerograd", "zerograd")
 }
 
-// EmptyCache implements trainer.CacheEmptier.
+// EmptyCache implements trainer.Step.
 func (s *Step) EmptyCache() error { return s.begin("emptycache", "emptycache") }
 
 // ErrOutOfMemory is what Inject returns to let the memory of the device be exhausted.
 var ErrOutOfMemory = errors.New("trainertest: out of memory")
 
-// OutOfMemory implements trainer.MemoryJudge.
+// OutOfMemory implements trainer.Step.
 func (s *Step) OutOfMemory(err error) bool { return errors.Is(err, ErrOutOfMemory) }
 
-// Seed implements trainer.Seeder.
-func (s *Step) Seed(seed uint64) error {
+// Seed implements trainer.Step. Its model is not made by it.
+func (s *Step) Seed(seed uint64, o trainer.SeedOptions) error {
 	s.state.Generator = seed
+	if o.KeepModel {
+		return s.begin("reseed", fmt.Sprintf("reseed(%d)", seed))
+	}
 	return s.begin("seed", fmt.Sprintf("seed(%d)", seed))
 }
 
-// StartLoader implements trainer.LoaderObserver.
+// StartLoader implements trainer.Step.
 func (s *Step) StartLoader(train bool) error {
 	s.state.Generator = mix(s.state.Generator, 1)
 	if train {
@@ -205,11 +190,8 @@ func (s *Step) StartLoader(train bool) error {
 	return s.begin("startloader", "loader(eval)")
 }
 
-// FilterLoss implements trainer.LossFilter.
-func (s *Step) FilterLoss(updates int) {
-	s.filter = updates + 1
-	_ = s.begin("filterloss", fmt.Sprintf("filter(%d)", updates))
-}
+// Clip implements trainer.Step. The update does not depend on it.
+func (s *Step) Clip(context.Context) error { return s.begin("clip", "clip") }
 
 // Update implements trainer.Step.
 func (s *Step) Update(_ context.Context, rate float64) (bool, error) {
@@ -265,54 +247,41 @@ func (s *Step) Metrics(context.Context) (trainer.Metrics, error) {
 
 const stateFile = "step.json"
 
-// Save implements trainer.Stateful.
-func (s *Step) Save(dir string) error {
-	if err := s.begin("save", "save"); err != nil {
+// Save implements trainer.Step.
+func (s *Step) Save(dir string, o trainer.SaveOptions) error {
+	op, saved := "save", s.state
+	if o.WeightsOnly {
+		op, saved = "saveweights", state{Weights: s.state.Weights}
+	}
+	if err := s.begin(op, op); err != nil {
 		return err
 	}
-	text, err := json.Marshal(s.state)
+	text, err := json.Marshal(saved)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, stateFile), text, 0o666)
 }
 
-// SaveWeights implements trainer.WeightSaver.
-func (s *Step) SaveWeights(dir string) error {
-	if err := s.begin("saveweights", "saveweights"); err != nil {
-		return err
+// Load implements trainer.Step.
+func (s *Step) Load(dir string, o trainer.LoadOptions) error {
+	op, name := "load", "load"
+	if o.WeightsOnly {
+		op, name = "loadweights", "weights"
 	}
-	text, err := json.Marshal(state{Weights: s.state.Weights})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, stateFile), text, 0o666)
-}
-
-// Load implements trainer.Stateful.
-func (s *Step) Load(dir string) error {
-	if err := s.begin("load", "load("+filepath.Base(dir)+")"); err != nil {
+	if err := s.begin(op, name+"("+filepath.Base(dir)+")"); err != nil {
 		return err
 	}
 	loaded, err := read(dir)
 	if err != nil {
 		return err
+	}
+	if o.WeightsOnly {
+		s.state.Weights = loaded.Weights
+		return nil
 	}
 	s.state = loaded
 	s.state.Norm = -1 // none has been computed since
-	return nil
-}
-
-// LoadWeights implements trainer.WeightLoader.
-func (s *Step) LoadWeights(dir string) error {
-	if err := s.begin("loadweights", "weights("+filepath.Base(dir)+")"); err != nil {
-		return err
-	}
-	loaded, err := read(dir)
-	if err != nil {
-		return err
-	}
-	s.state.Weights = loaded.Weights
 	return nil
 }
 

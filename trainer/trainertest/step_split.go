@@ -13,6 +13,7 @@ import (
 type forward struct {
 	gradients uint64
 	loss      float64 // divided
+	window    trainer.Window
 }
 
 // Train implements trainer.Step.
@@ -24,7 +25,7 @@ func (s *Step) Train(ctx context.Context, batch []int, w trainer.Window) error {
 	return s.backward()
 }
 
-// Forward implements trainer.Forwarder.
+// Forward implements trainer.SplitStep.
 func (s *Step) Forward(_ context.Context, batch []int, w trainer.Window) error {
 	if err := s.begin("forward", "forward("+batchText(batch, w)+")"); err != nil {
 		return err
@@ -33,7 +34,7 @@ func (s *Step) Forward(_ context.Context, batch []int, w trainer.Window) error {
 	return nil
 }
 
-// Backward implements trainer.Forwarder.
+// Backward implements trainer.SplitStep.
 func (s *Step) Backward(context.Context) error {
 	if err := s.begin("backward", "backward"); err != nil {
 		return err
@@ -41,7 +42,7 @@ func (s *Step) Backward(context.Context) error {
 	return s.backward()
 }
 
-// BatchLoss implements trainer.Forwarder.
+// BatchLoss implements trainer.SplitStep.
 func (s *Step) BatchLoss() (trainer.BatchLoss, error) {
 	return s.lately, s.begin("batchloss", "batchloss")
 }
@@ -60,11 +61,11 @@ func batchText(batch []int, w trainer.Window) string {
 func (s *Step) forward(batch []int, w trainer.Window) {
 	st := &s.state
 	st.Micro++
-	f := &forward{gradients: st.Gradients}
+	f := &forward{gradients: st.Gradients, window: w}
 	for _, v := range batch {
 		f.gradients = mix(f.gradients, uint64(v))
 	}
-	if !s.EvalMode {
+	if !w.KeepMode {
 		f.gradients = mix(f.gradients, st.Generator) // dropout
 		st.Generator = mix(st.Generator, 2)
 	}
@@ -85,18 +86,9 @@ func (s *Step) backward() error {
 	st, f := &s.state, s.ahead
 	s.ahead = nil
 	st.Gradients = f.gradients
-	if s.filter > 0 && (math.IsNaN(f.loss) || math.IsInf(f.loss, 0)) {
-		f.loss = st.LossSum / float64(s.filter)
+	if f.window.FilterLoss && (math.IsNaN(f.loss) || math.IsInf(f.loss, 0)) {
+		f.loss = st.LossSum / float64(1+f.window.SinceLog)
 	}
 	st.LossSum += f.loss
 	return nil
 }
-
-// Reseed implements trainer.Reseeder.
-func (s *Step) Reseed(seed uint64) error {
-	s.state.Generator = seed
-	return s.begin("reseed", fmt.Sprintf("reseed(%d)", seed))
-}
-
-// KeepEvalMode implements trainer.ModeKeeper.
-func (s *Step) KeepEvalMode(keep bool) { s.EvalMode = keep }

@@ -151,17 +151,14 @@ type hfStep struct {
 	shapes    [][]int64                 // of the predictions of an evaluation's batches
 }
 
-var (
-	_ trainer.Step[row, batch]            = (*hfStep)(nil)
-	_ trainer.EvalLoaderMaker[row, batch] = (*hfStep)(nil)
-)
+var _ trainer.Step[row, batch] = (*hfStep)(nil)
 
 // task is the task at hand: another one after the model has been made anew.
 func (s *hfStep) task() *hfTask { return s.current }
 
 func (s *hfStep) Train(ctx context.Context, b batch, w trainer.Window) error {
 	s.items = w.Items
-	s.tokens += s.CountTokens(b)
+	s.tokens += s.Count(b).Tokens
 	return s.Step.Train(ctx, b, w)
 }
 
@@ -182,11 +179,11 @@ func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err er
 }
 
 // Seed takes the seed of the case, which may be 0.
-func (s *hfStep) Seed(uint64) error {
+func (s *hfStep) Seed(_ uint64, o trainer.SeedOptions) error {
 	if s.kept {
 		return nil
 	}
-	return s.Step.Seed(s.run.args.seed)
+	return s.Step.Seed(s.run.args.seed, o)
 }
 
 // StartLoader leaves the draw of a pass out where the workers of an earlier one are still there.
@@ -242,9 +239,11 @@ func (s *hfStep) Metrics(ctx context.Context) (trainer.Metrics, error) {
 	return m, err
 }
 
-// EvalLoader orders the evaluation set by length where the training set is.
-func (s *hfStep) EvalLoader(_ trainer.Evaluation, set data.Dataset[row],
-	o data.LoaderOptions) (trainer.BatchLoader[batch], error) {
+// Loader orders the evaluation set by length where the training set is.
+func (s *hfStep) Loader(set data.Dataset[row], o trainer.LoaderOptions) (trainer.BatchLoader[batch], error) {
+	if o.Evaluation == nil {
+		return nil, nil
+	}
 	if s.run.args.sampling == "group_by_length" {
 		order, err := s.run.byLength(set, o.BatchSize)
 		if err != nil {
@@ -254,7 +253,7 @@ func (s *hfStep) EvalLoader(_ trainer.Evaluation, set data.Dataset[row],
 		order.Random = data.OrderFunc(func(_, n int) []int { return data.Permutation(seed, n) })
 		o.Order = order
 	}
-	return data.NewLoader(set, s.Collate, o)
+	return data.NewLoader(set, s.Collate, o.LoaderOptions)
 }
 
 // brokenLoader fails when it is read, since the recorded trainer makes its loader when an

@@ -1,0 +1,187 @@
+package trainer
+
+import "github.com/gotrainer/gotrainer/trainer/semantics"
+
+// What a loop counts, and what is due by those counts.
+
+// length is how many micro-batches are fetched together now; 0: the epoch is over.
+func (l *loop) length() int {
+	n := l.plan.window(l.Micro, l.Phase)
+	left := l.plan.maxInEpoch - l.InEpoch
+	switch {
+	case l.plan.maxInEpoch > 0 && left <= 0:
+		return 0
+	case !l.flow.rules.CountsBatches() || l.flow.rules.UnfinishedWindowLost:
+		return n
+	}
+	// the last window of the run, or of a limited epoch, ends where they do
+	n = min(n, max(1, l.plan.limit-l.steps()))
+	if l.plan.maxInEpoch > 0 {
+		n = min(n, left)
+	}
+	return n
+}
+
+// windowIsComplete reports whether the window has no more micro-batches.
+func (l *loop) windowIsComplete() bool { return l.index >= l.window }
+
+// streamHasEnded reports whether the window is the rest of a pass over a stream.
+func (l *loop) streamHasEnded() bool {
+	return l.plan.stream && l.window < l.plan.accumulate && !l.passing()
+}
+
+// leavesWindows reports whether a stop that is asked for between two micro-batches takes effect
+// there. Otherwise their window is finished first.
+func (l *loop) leavesWindows() bool {
+	return l.flow.rules.Loop == semantics.HuggingFaceLoop || l.flow.rules.UnfinishedWindowLost
+}
+
+func (l *loop) stopping() bool { return l.Control.ShouldEpochStop || l.Control.ShouldTrainingStop }
+
+// countBatch counts a micro-batch.
+func (l *loop) countBatch() {
+	l.Micro++
+	l.index++
+	if l.flow.rules.CarriesWindows() {
+		l.Phase = (l.Phase + 1) % l.plan.accumulate
+	}
+}
+
+// countUpdate counts an update.
+func (l *loop) countUpdate() {
+	if !l.passing() {
+		l.Updates++
+	}
+}
+
+// countStep counts a step and raises what is due after it: on_step_end of
+// transformers.DefaultFlowCallback.
+func (l *loop) countStep() {
+	if l.passing() {
+		return
+	}
+	l.GlobalStep++
+	l.InEpoch++
+	l.Progress = l.progress()
+	c, f := &l.Control, &l.flow
+	c.ShouldLog = c.ShouldLog || f.log.due(l.GlobalStep, Update) || f.logFirstStep && l.GlobalStep == 1
+	c.ShouldEvaluate = c.ShouldEvaluate || l.late() && f.eval.due(l.GlobalStep, Update)
+	c.ShouldSave = c.ShouldSave || f.save.due(l.GlobalStep, Update)
+	c.ShouldTrainingStop = c.ShouldTrainingStop || l.reached()
+}
+
+// lastStepIsDue has the last step of the run evaluated and saved where intervals are in updates,
+// whether or not it is a multiple of them.
+func (l *loop) lastStepIsDue() {
+	if l.passing() || !l.reached() {
+		return
+	}
+	c := &l.Control
+	c.ShouldEvaluate = c.ShouldEvaluate || l.late() && l.flow.eval.byUpdates()
+	c.ShouldSave = c.ShouldSave || l.flow.save.byUpdates()
+}
+
+// late reports whether the delay of evaluations that count updates is over.
+func (l *loop) late() bool { return l.flow.evalDelay <= float64(l.GlobalStep) }
+
+// countEpoch raises what is due at the end of an epoch. What its last step has saved already is not
+// due again, unless the semantics say so.
+func (l *loop) countEpoch() {
+	if l.passing() {
+		return
+	}
+	if l.plan.stream && l.passEnded && l.Micro > 0 && !l.flow.rules.StreamEpochByPlan {
+		l.PassBatches, l.Progress = l.Micro, float64(l.Epoch+1)
+	}
+	l.passEnded = false
+	l.countIdle()
+	c, f := &l.Control, &l.flow
+	c.ShouldLog = c.ShouldLog || f.log.due(l.Epoch+1, Epoch)
+	c.ShouldEvaluate = c.ShouldEvaluate || f.evalDelay <= l.Progress && f.eval.due(l.Epoch+1, Epoch)
+	saved := f.save.both() && l.LastSaved == l.GlobalStep && !f.rules.RepeatAtEpochEnd
+	c.ShouldSave = c.ShouldSave || f.save.due(l.Epoch+1, Epoch) && !saved
+}
+
+// countIdle counts the passes over a stream that ended without a step: in Hugging Face's loop a
+// pass of fewer batches than a window has none, nor has any after it.
+func (l *loop) countIdle() {
+	if l.InEpoch > 0 || !l.plan.stream || l.flow.rules.CarriesWindows() {
+		l.idle = 0
+		return
+	}
+	l.idle++
+}
+
+// clearDue forgets what was due when a step begins. A save that is due inside a window waits for
+// its update.
+func (l *loop) clearDue() {
+	l.Control.ShouldLog, l.Control.ShouldEvaluate = false, false
+	l.Control.ShouldSave = l.Control.ShouldSave && l.index > 0 && !l.flow.rules.SaveInsideWindow
+}
+
+// isDue reports whether an action is to be carried out.
+func (l *loop) isDue(a action) bool {
+	switch a {
+	case evalOnStart:
+		return l.flow.evalOnStart
+	case stepLog:
+		return l.Control.ShouldLog && l.GlobalStep > l.LastLogged
+	case epochLog:
+		again := l.flow.rules.RepeatAtEpochEnd && l.flow.rules.LossReport != semantics.SinceLog
+		return l.Control.ShouldLog && (l.GlobalStep > l.LastLogged || again)
+	case stepEvaluate, epochEvaluate:
+		return l.Control.ShouldEvaluate
+	case stepSave:
+		return l.Control.ShouldSave && (l.windowIsComplete() || l.flow.rules.SaveInsideWindow)
+	case epochSave:
+		return l.Control.ShouldSave
+	case finalSave:
+		return l.flow.save.kind == every && l.GlobalStep > 0 && l.LastSaved != l.GlobalStep
+	case scheduleBySteps:
+		return l.GlobalStep%max(1, l.flow.scheduleEvery) == 0
+	}
+	return true
+}
+
+// evaluated tells the loop whether the evaluation was the best so far.
+func (l *loop) evaluated(best bool) {
+	if l.flow.save.kind == atBest {
+		l.Control.ShouldSave = best
+	} else if best && l.flow.saveNewBest {
+		l.Control.ShouldSave = true
+	}
+}
+
+// progress is the epoch as it is logged.
+func (l *loop) progress() float64 {
+	batches := l.plan.batches
+	if l.PassBatches > 0 && l.plan.stream && !l.flow.rules.StreamEpochByPlan {
+		batches = max(l.PassBatches, l.Micro) // a pass may be longer than the one before
+	}
+	return float64(l.Epoch) + float64(l.Micro)/float64(batches)
+}
+
+// lossCloses reports whether a window of the reported loss closes with the next micro-batch. Such
+// windows are counted from the beginning of the epoch, wherever those of the updates begin.
+func (l *loop) lossCloses() bool {
+	done := l.Micro + 1
+	return done%l.plan.accumulate == 0 || done == l.plan.batches ||
+		l.flow.rules.CountsBatches() && done == l.plan.maxSteps
+}
+
+// beginEpoch puts the loop before the first batch of an epoch. A window that began in the epoch
+// before continues.
+func (l *loop) beginEpoch(epoch int) {
+	l.Epoch, l.Micro, l.InEpoch, l.LoaderStarted = epoch, 0, 0, false
+}
+
+// reached reports whether the run has come to its end.
+func (l *loop) reached() bool { return l.steps() >= l.plan.limit }
+
+// steps is what is held against the end of the run.
+func (l *loop) steps() int {
+	if l.flow.rules.LimitByEpoch {
+		return l.Epoch*l.plan.stepsPerEpoch + l.Micro/l.plan.batchesPerStep(l.flow.rules)
+	}
+	return l.GlobalStep
+}

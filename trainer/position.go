@@ -1,0 +1,127 @@
+package trainer
+
+import "slices"
+
+// position is the state of the loop that is needed to continue. A checkpoint keeps it.
+type position struct {
+	At   action `json:"at"`   // the action that the run has come to; empty: none yet
+	Done bool   `json:"done"` // it has been carried out
+
+	Epoch      int `json:"epoch"`          // epochs that have ended
+	Micro      int `json:"micro_batches"`  // batches of this epoch that were trained on
+	GlobalStep int `json:"global_step"`    // steps: updates, or micro-batches where the semantics count them
+	Updates    int `json:"updates"`        // optimizer updates
+	InEpoch    int `json:"steps_in_epoch"` // steps of this epoch
+	// micro-batches of the current window, where windows run over the ends of epochs
+	Phase      int     `json:"window_phase"`
+	Progress   float64 `json:"epoch_fractional"` // the epoch as it is logged: 1.5 is half of the second
+	LastLogged int     `json:"last_logged"`      // GlobalStep of the last log
+	LastSaved  int     `json:"last_saved"`       // GlobalStep of the last checkpoint; -1: none
+	Control    Control `json:"control"`
+	// The generator of the step has already been drawn from for this epoch's loader, or for the
+	// evaluation that is next.
+	LoaderStarted     bool `json:"loader_started"`
+	EvalLoaderStarted bool `json:"eval_loader_started"`
+	// of several validation sets, the one that is evaluated on next
+	EvalSet int `json:"eval_set,omitempty"`
+	// of a stream, the batches of the last pass that ended; 0: none has
+	PassBatches int `json:"pass_batches,omitempty"`
+}
+
+// places are the actions at which a checkpoint can have been made: saves, and those that an
+// interruption leaves for the resumed run.
+var places = []action{evalOnStart, epochBegin, nextWindow, stepEvaluate, stepSave, epochEvaluate, epochSave, finalSave}
+
+// possible reports whether a run can have been in this position.
+func (p position) possible() bool {
+	return slices.Contains(places, p.At) && p.Epoch >= 0 && p.Micro >= 0 && p.GlobalStep >= 0 && p.EvalSet >= 0 &&
+		p.LastLogged >= 0 && p.LastLogged <= p.GlobalStep && p.PassBatches >= 0 && p.Updates >= 0 && p.InEpoch >= 0 &&
+		p.Phase >= 0
+}
+
+// saved is the position as a checkpoint that is written now keeps it.
+func (l *loop) saved() position {
+	p := l.position
+	p.Control.ShouldSave = false
+	p.Done = p.Done || p.At == stepSave || p.At == epochSave || p.At == finalSave
+	return p
+}
+
+// resume puts the loop where a checkpoint was made.
+func (l *loop) resume(p position) {
+	l.position = p
+	l.resumed = true
+	if !l.flow.rules.CountsBatches() {
+		l.Updates = p.GlobalStep
+	}
+	if l.flow.rules.PositionFromGlobalStep {
+		l.resumeByCount()
+	} else {
+		l.resumeExactly()
+	}
+	if l.flow.rules.EpochsPerSession {
+		l.plan.epochs += l.Epoch
+	}
+	l.before = l.position
+}
+
+// enter has the told actions passed by until one.
+func (l *loop) enter(a action, done bool) {
+	l.goal, l.goalDone = a, done
+	l.At, l.Done = a, done
+}
+
+// resumeByCount works the position out from the number of updates, as transformers does.
+func (l *loop) resumeByCount() {
+	p := l.position
+	l.Epoch = p.GlobalStep / l.plan.stepsPerEpoch
+	l.InEpoch = p.GlobalStep % l.plan.stepsPerEpoch
+	l.Micro = l.InEpoch * l.plan.batchesPerStep(l.flow.rules)
+	l.Phase = 0
+	l.LoaderStarted, l.EvalLoaderStarted, l.EvalSet = l.Micro > 0, false, 0
+	l.LastLogged = p.GlobalStep
+	l.Control = Control{}
+	// transformers puts its control back too, as it was in the middle of the save
+	if !l.flow.rules.ForgetHooksAtResume {
+		l.Control = p.Control
+		l.Control.ShouldSave, l.Control.ShouldTrainingStop = true, false
+	}
+	if l.flow.ignoreDataSkip {
+		l.Micro, l.LoaderStarted = 0, false
+	}
+	if l.Micro > 0 {
+		l.enter(nextWindow, false)
+	} else {
+		l.enter(epochBegin, false)
+	}
+}
+
+// resumeExactly continues where the checkpoint was made, or as near to it as the semantics want.
+func (l *loop) resumeExactly() {
+	p := l.position
+	left := l.plan.window(l.Micro, l.Phase) > 0
+	if l.flow.ignoreDataSkip && left && (p.At == nextWindow || p.At.insideWindow() || p.At == epochBegin) {
+		l.beginEpoch(l.Epoch)
+	}
+	l.Control.ShouldTrainingStop = l.reached()
+	switch rules := l.flow.rules; {
+	case p.At == finalSave && l.reached():
+		l.enter(finalSave, p.Done)
+	case p.At == finalSave: // a finished run is made longer
+		l.Control = Control{}
+		l.enter(nextWindow, false)
+		if !left { // its last epoch has ended already
+			l.beginEpoch(l.Epoch + 1)
+			l.enter(epochBegin, false)
+		}
+	case rules.EpochsPerSession:
+		l.beginEpoch(l.Epoch)
+		l.Control = Control{}
+		l.enter(epochBegin, false)
+	default:
+		l.enter(p.At, p.Done)
+	}
+	if l.flow.rules.RestartPassAtResume {
+		l.LoaderStarted, l.EvalLoaderStarted, l.EvalSet = false, false, 0
+	}
+}

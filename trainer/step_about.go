@@ -1,0 +1,69 @@
+package trainer
+
+import "fmt"
+
+// About says what a [Step] is and what it can do, so that [New] can refuse an option that the step
+// has no means to carry out. The zero value is a step of the six methods of the arithmetic.
+type About struct {
+	// Text says in a few words what is trained, for the header of a run: "bert classifier, 4.4 M
+	// parameters on cpu". Empty: the type of the step.
+	Text string
+	// LearningRate is what the optimizer was made with: the peak rate of the run where
+	// [Options].LearningRate is zero. Zero: it has none.
+	LearningRate float64
+	// Fused is whether an update that loss scaling skips is left out inside the kernel of the
+	// optimizer: see semantics.Rules.FusedHidesSkips.
+	Fused bool
+	// MakesModel is whether Seed makes the model itself: model_init of Hugging Face.
+	MakesModel bool
+
+	Saves        bool // Save and Load: Options.Save, ResumeFrom, LoadBestAtEnd and SaveOnlyModel need it
+	Clips        bool // Clip, apart from Update: semantics.Rules.ClipEveryBatch needs it
+	SetsMomentum bool // SetMomentum: an lr.MomentumSchedule needs it
+	CountsTokens bool // Count counts tokens: Options.CountTokens needs it
+	FiltersLoss  bool // Train obeys Window.FilterLoss: semantics.Rules.FilterNonFiniteLoss needs it
+	KeepsMode    bool // Train obeys Window.KeepMode: semantics.Rules.StayInEvalMode needs it
+	KnowsMemory  bool // EmptyCache and OutOfMemory: Options.EmptyCacheSteps and AutoFindBatchSize need it
+	JoinsGroup   bool // the step is a GroupStep: Options.Group needs it
+}
+
+// cannot is the error of an option that the step has no means to carry out: what is the option,
+// verb what the step cannot do, remedy what to implement or to change, flag the field of About.
+func cannot(step any, what, verb, flag, remedy string) error {
+	return fmt.Errorf("trainer: %s, but %T cannot %s: About().%s is false; %s", what, step, verb, flag, remedy)
+}
+
+// checkStep refuses options that the step has no means to carry out.
+func (o *Options) checkStep(step any, can About) error {
+	rules := func(what string) string { return fmt.Sprintf("Options.Semantics (%s) %s", o.Semantics.Name, what) }
+	for _, c := range []struct {
+		wanted, can              bool
+		what, verb, flag, remedy string
+	}{
+		{o.ResumeFrom != "", can.Saves, "Options.ResumeFrom is set", "be resumed", "Saves",
+			"implement Save and Load, and set it"},
+		{o.Saver == nil && o.Save.kind != never, can.Saves, "checkpoints are to be written to Options.OutputDir",
+			"be saved", "Saves", "implement Save and Load and set it, or set Options.Save to Never"},
+		{o.SaveOnlyModel, can.Saves, "Options.SaveOnlyModel is set", "be saved", "Saves",
+			"implement Save and Load, and set it"},
+		{o.LoadBestAtEnd, can.Saves, "Options.LoadBestAtEnd is set", "load weights", "Saves",
+			"implement Save and Load, and set it"},
+		{o.CountTokens, can.CountsTokens, "Options.CountTokens is set", "count tokens", "CountsTokens",
+			"implement Count, and set it"},
+		{o.EmptyCacheSteps > 0, can.KnowsMemory, fmt.Sprintf("Options.EmptyCacheSteps is %d", o.EmptyCacheSteps),
+			"give memory back", "KnowsMemory", "implement EmptyCache and OutOfMemory, and set it"},
+		{o.AutoFindBatchSize, can.KnowsMemory, "Options.AutoFindBatchSize is set", "tell whether memory suffices",
+			"KnowsMemory", "implement EmptyCache and OutOfMemory, and set it"},
+		{o.Semantics.ClipEveryBatch && o.Accumulate > 1, can.Clips, rules("clips after every micro-batch"),
+			"clip apart from Update", "Clips", "implement Clip and set it, or clear ClipEveryBatch"},
+		{o.Semantics.StayInEvalMode, can.KeepsMode, rules("leaves the model in evaluation mode"),
+			"train in that mode", "KeepsMode", "obey Window.KeepMode and set it, or clear StayInEvalMode"},
+		{o.Semantics.FilterNonFiniteLoss, can.FiltersLoss, rules("keeps nan and inf out of the logged loss"),
+			"do so", "FiltersLoss", "obey Window.FilterLoss and set it, or clear FilterNonFiniteLoss"},
+	} {
+		if c.wanted && !c.can {
+			return cannot(step, c.what, c.verb, c.flag, c.remedy)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package trainer
+
+import (
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// What a [Step] is told and what it returns.
+
+// Metrics are the numbers of one evaluation by their bare names: "loss", "accuracy", "cer". Logs
+// and checkpoints put the name of the evaluation set before them, as Hugging Face does:
+// "eval_loss".
+type Metrics map[string]float64
+
+// Window says where a micro-batch stands in its accumulation window, the micro-batches behind one
+// update.
+type Window struct {
+	Index   int     // 0, 1, ... within the window
+	Len     int     // micro-batches in this window; a short last window has its own length
+	Divisor float64 // what a mean loss is divided by before backward; the semantics decide whether it is Len
+	Items   int64   // labelled items of the whole window where the step counts them (see Counts); 0: not counted
+
+	// FilterLoss keeps nan and inf out of Report.LossSum, as logging_nan_inf_filter of Hugging Face
+	// does: a micro-batch whose loss is one adds sum/(1+SinceLog) instead, sum being what has
+	// gathered since the last report. Gradients are not touched.
+	FilterLoss bool
+	SinceLog   int // steps since the last row of the log, when the window began
+
+	// KeepMode leaves the model in the mode in which it is, which after an evaluation is evaluation
+	// mode: see semantics.Rules.StayInEvalMode. Otherwise training puts it into training mode.
+	KeepMode bool
+}
+
+// Report is what a [Step] tells for the log.
+type Report struct {
+	LossSum float64 // sum of the losses handed to backward (already divided) since the last report
+	// total norm before clipping at the last update; NaN-free only if the gradients are; negative:
+	// none was computed
+	GradNorm float64
+}
+
+// Counts say how large a batch is.
+type Counts struct {
+	// Items are the labelled items, such as tokens, of a step whose loss is averaged over those of
+	// a whole window. 0: it is averaged over the micro-batches.
+	Items int64
+	// Tokens are the input tokens, for num_input_tokens_seen and the speed in tokens.
+	Tokens int64
+	// Flops are the floating-point operations of forward and backward: floating_point_ops of
+	// Hugging Face, total_flos in the state.
+	Flops float64
+}
+
+// SeedOptions say what becomes of a model that the step makes itself (About.MakesModel). Other
+// steps need not look at them.
+type SeedOptions struct {
+	KeepModel   bool // only the random numbers start again: see semantics.Rules.SeedEveryPass
+	UnlessFresh bool // do nothing if the model has just been made and nothing has happened since
+}
+
+// SaveOptions say what is saved.
+type SaveOptions struct {
+	WeightsOnly bool // model.safetensors alone: see Options.SaveOnlyModel
+}
+
+// LoadOptions say what is loaded.
+type LoadOptions struct {
+	WeightsOnly bool // the weights alone, as of the best model at the end of a run
+	// Settings takes over the settings of the optimizer too: weight decay, betas, those of each
+	// group. See semantics.Rules.OptimizerFromCheckpoint.
+	Settings bool
+}
+
+// LoaderOptions say which loader is wanted, and what the trainer would make it with.
+type LoaderOptions struct {
+	data.LoaderOptions
+	Evaluation *Evaluation // nil: the training set
+}
+
+// Evaluation says which evaluation begins.
+type Evaluation struct {
+	Name      string             // "eval", "eval_a" of several sets, "test"
+	Rows      int                // samples of the set; 0: a stream, of which nobody knows
+	BatchSize int                // of its loader
+	Loss      semantics.EvalLoss // how the step is to average the losses of its batches
+	Predict   bool               // the step is to keep its predictions: Trainer.Predict asks for them
+	Shared    bool               // it is shared out among the processes, and goes by EvalRound: see [GroupStep]
+	Even      bool               // so that all have batches of one size: semantics.Rules.EvenEvalBatches
+}
+
+// BatchLoss is the loss of one batch.
+type BatchLoss struct {
+	Loss    float64 // as the model or the loss function returned it
+	Divided float64 // as it is handed to backward; in an evaluation the same as Loss
+}

@@ -1,0 +1,218 @@
+package trainer
+
+import "github.com/gotrainer/gotrainer/trainer/semantics"
+
+// This file is the order of events of every trainer: one text for each, told from the first hook to
+// the last. A text knows no step, no data and no file. do carries an action out, due carries out
+// those of its actions that are due, and what counts is counted by the loop (loop.go). A resumed
+// run is told from the beginning too: the loop passes by whatever was done before its checkpoint.
+
+// texts are the loops by name.
+var texts = map[semantics.Loop]func(*loop){
+	semantics.DefaultLoop:            defaultText,
+	semantics.HuggingFaceLoop:        huggingFaceText,
+	semantics.HezarLoop:              hezarText,
+	semantics.PytorchAcceleratedLoop: pytorchAcceleratedText,
+	semantics.PyMarlinLoop:           pyMarlinText,
+}
+
+// defaultText is Hugging Face's loop with its defects mended: a window is always finished, the rest
+// of a stream's pass is an update, and whatever the end of a run was, its last update is saved.
+func defaultText(l *loop) {
+	l.do(trainBegin)
+	l.due(evalOnStart)
+	for range l.epochs() {
+		l.do(epochBegin)
+		for range l.windows() {
+			l.do(stepBegin)
+			for range l.batches() {
+				l.do(train)
+				if !l.windowIsComplete() {
+					l.do(substepEnd)
+				}
+			}
+			l.do(clip)
+			l.do(beforeUpdate)
+			l.do(update)
+			l.do(afterUpdate)
+			l.do(schedule)
+			l.countUpdate()
+			l.countStep()
+			l.lastStepIsDue()
+			l.do(stepEnd)
+			l.due(stepLog, stepEvaluate, stepSave)
+		}
+		l.countEpoch()
+		l.do(epochEnd)
+		l.due(epochLog, epochEvaluate)
+		l.do(epochDone)
+		l.due(epochSave)
+	}
+	l.due(finalSave)
+	l.do(finalLog)
+	l.do(trainEnd)
+}
+
+// huggingFaceText is transformers 5.17: Trainer._inner_training_loop, _run_epoch and
+// _maybe_log_save_evaluate.
+func huggingFaceText(l *loop) {
+	l.do(trainBegin)
+	l.due(evalOnStart)
+	for range l.epochs() {
+		l.do(epochBegin)
+	windows:
+		for range l.windows() {
+			l.do(stepBegin)
+			for range l.batches() {
+				l.do(train)
+				if l.windowIsComplete() && !l.streamHasEnded() {
+					break
+				}
+				l.do(substepEnd)
+				if l.stopping() { // at once: what has gathered is neither used nor cleared
+					break windows
+				}
+			}
+			if l.streamHasEnded() { // its rest never steps, and leaks into the next pass
+				continue
+			}
+			l.do(clip)
+			l.do(beforeUpdate)
+			l.do(update)
+			l.do(afterUpdate)
+			l.do(schedule)
+			l.countUpdate()
+			l.countStep()
+			l.lastStepIsDue()
+			l.do(stepEnd)
+			l.due(stepLog, stepEvaluate, stepSave)
+			if l.stopping() {
+				break
+			}
+		}
+		l.countEpoch()
+		l.do(epochEnd)
+		l.due(epochLog, epochEvaluate)
+		l.do(epochDone)
+		l.due(epochSave)
+	}
+	l.do(finalLog)
+	l.do(trainEnd)
+}
+
+// hezarText is Trainer.train and inner_training_loop of hezar 1.0.0. A step is a micro-batch, and
+// the rate moves with the steps.
+func hezarText(l *loop) {
+	l.do(trainBegin)
+	l.due(evalOnStart)
+	for range l.epochs() {
+		l.do(epochBegin)
+	windows:
+		for range l.windows() {
+			for range l.batches() {
+				l.do(stepBegin)
+				l.do(train)
+				if l.windowIsComplete() {
+					l.do(clip)
+					l.do(beforeUpdate)
+					l.do(update)
+					l.do(afterUpdate)
+					l.countUpdate()
+				}
+				l.countStep()
+				l.due(scheduleBySteps)
+				l.do(stepEnd)
+				l.due(stepSave, stepEvaluate, stepLog)
+				if l.stopping() && (l.windowIsComplete() || l.flow.rules.UnfinishedWindowLost) {
+					break windows
+				}
+			}
+		}
+		l.countEpoch()
+		l.do(epochEnd)
+		l.due(epochSave, epochEvaluate, epochLog)
+		l.do(epochDone)
+	}
+	l.do(finalLog)
+	l.do(trainEnd)
+}
+
+// pytorchAcceleratedText is Trainer._run_training and _run_train_epoch of pytorch-accelerated
+// 0.1.61.
+func pytorchAcceleratedText(l *loop) {
+	l.do(trainBegin)
+	l.due(evalOnStart)
+	for range l.epochs() {
+		l.do(epochBegin)
+		for range l.windows() {
+			l.do(stepBegin)
+			for range l.batches() {
+				l.do(train)
+				if l.flow.rules.ClipEveryBatch {
+					l.do(clip)
+				}
+				if !l.windowIsComplete() {
+					l.do(substepEnd)
+				}
+			}
+			if !l.flow.rules.ClipEveryBatch {
+				l.do(clip)
+			}
+			l.do(beforeUpdate)
+			l.do(update)
+			l.do(afterUpdate)
+			l.do(schedule)
+			l.countUpdate()
+			l.countStep()
+			l.do(stepEnd)
+			l.due(stepLog, stepEvaluate, stepSave)
+		}
+		l.countEpoch()
+		l.do(epochEnd)
+		l.due(epochLog, epochEvaluate)
+		l.do(epochDone)
+		l.due(epochSave)
+	}
+	l.do(finalLog)
+	l.do(trainEnd)
+}
+
+// pyMarlinText is Trainer.train of PyMarlin 0.3.6 over SingleProcess.train_dl and
+// process_global_step. A window continues in the next epoch where this one ends inside it.
+func pyMarlinText(l *loop) {
+	l.do(trainBegin)
+	l.due(evalOnStart)
+	for range l.epochs() {
+		l.do(epochBegin)
+		for range l.windows() { // the part of a window that is in this epoch
+			if l.Phase == 0 {
+				l.do(stepBegin)
+			}
+			for range l.batches() {
+				l.do(train)
+				if l.Phase != 0 {
+					l.do(substepEnd)
+				}
+			}
+			if l.Phase != 0 {
+				continue
+			}
+			l.do(clip)
+			l.do(beforeUpdate)
+			l.do(update)
+			l.do(schedule)
+			l.do(afterUpdate)
+			l.countUpdate()
+			l.countStep()
+			l.do(stepEnd)
+			l.due(stepLog, stepEvaluate, stepSave)
+		}
+		l.countEpoch()
+		l.do(epochEnd)
+		l.due(epochLog, epochEvaluate)
+		l.do(epochDone)
+		l.due(epochSave)
+	}
+	l.do(finalLog)
+	l.do(trainEnd)
+}

@@ -1,0 +1,294 @@
+package trainertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// The check that a run over a decorator of a step is the run over the step.
+
+// embedding is a decorator as it is usually written: it embeds the interface and overrides a
+// method.
+type embedding[S, B any] struct {
+	trainer.Step[S, B]
+	updates int
+}
+
+func (e *embedding[S, B]) Update(ctx context.Context, lr float64) (bool, error) {
+	e.updates++
+	return e.Step.Update(ctx, lr)
+}
+
+// counting is a decorator that overrides every method, and counts its calls.
+type counting[S, B any] struct {
+	step  trainer.Step[S, B]
+	calls *calls
+}
+
+// calls are how often each method was called; Collate is called by the loader's goroutines.
+type calls struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (c *calls) count(method string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n[method]++
+}
+
+func (c *counting[S, B]) About() trainer.About {
+	c.calls.count("About")
+	return c.step.About()
+}
+
+func (c *counting[S, B]) Collate(samples []S) (B, error) {
+	c.calls.count("Collate")
+	return c.step.Collate(samples)
+}
+
+func (c *counting[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
+	c.calls.count("Loader")
+	return c.step.Loader(set, o)
+}
+
+func (c *counting[S, B]) Count(batch B) trainer.Counts {
+	c.calls.count("Count")
+	return c.step.Count(batch)
+}
+
+func (c *counting[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
+	c.calls.count("Seed")
+	return c.step.Seed(seed, o)
+}
+
+func (c *counting[S, B]) StartLoader(train bool) error {
+	c.calls.count("StartLoader")
+	return c.step.StartLoader(train)
+}
+
+func (c *counting[S, B]) ZeroGrad() error {
+	c.calls.count("ZeroGrad")
+	return c.step.ZeroGrad()
+}
+
+func (c *counting[S, B]) Train(ctx context.Context, batch B, w trainer.Window) error {
+	c.calls.count("Train")
+	return c.step.Train(ctx, batch, w)
+}
+
+func (c *counting[S, B]) Clip(ctx context.Context) error {
+	c.calls.count("Clip")
+	return c.step.Clip(ctx)
+}
+
+func (c *counting[S, B]) SetMomentum(momentum float64) error {
+	c.calls.count("SetMomentum")
+	return c.step.SetMomentum(momentum)
+}
+
+func (c *counting[S, B]) Update(ctx context.Context, lr float64) (bool, error) {
+	c.calls.count("Update")
+	return c.step.Update(ctx, lr)
+}
+
+func (c *counting[S, B]) Report(ctx context.Context) (trainer.Report, error) {
+	c.calls.count("Report")
+	return c.step.Report(ctx)
+}
+
+func (c *counting[S, B]) StartEval(e trainer.Evaluation) error {
+	c.calls.count("StartEval")
+	return c.step.StartEval(e)
+}
+
+func (c *counting[S, B]) Eval(ctx context.Context, batch B) error {
+	c.calls.count("Eval")
+	return c.step.Eval(ctx, batch)
+}
+
+func (c *counting[S, B]) Metrics(ctx context.Context) (trainer.Metrics, error) {
+	c.calls.count("Metrics")
+	return c.step.Metrics(ctx)
+}
+
+func (c *counting[S, B]) Save(dir string, o trainer.SaveOptions) error {
+	c.calls.count("Save")
+	return c.step.Save(dir, o)
+}
+
+func (c *counting[S, B]) Load(dir string, o trainer.LoadOptions) error {
+	c.calls.count("Load")
+	return c.step.Load(dir, o)
+}
+
+func (c *counting[S, B]) EmptyCache() error {
+	c.calls.count("EmptyCache")
+	return c.step.EmptyCache()
+}
+
+func (c *counting[S, B]) OutOfMemory(err error) bool {
+	c.calls.count("OutOfMemory")
+	return c.step.OutOfMemory(err)
+}
+
+// uncalled are the methods of a step that were not called although the step says that it can do
+// what they are for.
+func (c *counting[S, B]) uncalled() (names []string) {
+	about := c.step.About()
+	can := map[string]bool{"SetMomentum": about.SetsMomentum, "Save": about.Saves,
+		"Load": about.Saves, "EmptyCache": about.KnowsMemory, "OutOfMemory": about.KnowsMemory}
+	for m := range reflect.TypeFor[trainer.Step[S, B]]().Methods() {
+		if needed, special := can[m.Name]; (needed || !special) && c.calls.n[m.Name] == 0 {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+// story is what the hooks of a run are told, and its interruption.
+type story struct {
+	lines  []string
+	until  int // the update after which the run is cancelled; 0: none
+	cancel context.CancelFunc
+}
+
+func (s *story) tell(event string, r *trainer.Run) error {
+	s.lines = append(s.lines, fmt.Sprintf("%s %d", event, r.GlobalStep))
+	return nil
+}
+
+func (s *story) StepBegin(r *trainer.Run) error                  { return s.tell("step begin", r) }
+func (s *story) SubstepEnd(r *trainer.Run) error                 { return s.tell("substep end", r) }
+func (s *story) BeforeUpdate(r *trainer.Run) error               { return s.tell("before update", r) }
+func (s *story) AfterUpdate(r *trainer.Run) error                { return s.tell("after update", r) }
+func (s *story) AfterSave(r *trainer.Run, _ string) error        { return s.tell("after save", r) }
+func (s *story) EpochEnd(r *trainer.Run) error                   { return s.tell("epoch end", r) }
+func (s *story) AfterLog(r *trainer.Run, row trainer.Logs) error { return s.tell(numbers(row), r) }
+func (s *story) TrainEnd(r *trainer.Run) error                   { return s.tell("train end", r) }
+
+func (s *story) StepEnd(r *trainer.Run) error {
+	if r.GlobalStep == s.until {
+		s.cancel()
+	}
+	return s.tell("step end", r)
+}
+
+// numbers are those of a row that do not depend on the clock, in every bit.
+func numbers(row trainer.Logs) string {
+	var text []string
+	for _, name := range slices.Sorted(maps.Keys(row)) {
+		if !strings.HasSuffix(name, "_runtime") && !strings.HasSuffix(name, "_per_second") {
+			text = append(text, fmt.Sprintf("%s %x", name, row[name]))
+		}
+	}
+	return strings.Join(text, ", ")
+}
+
+// fit trains over the step as decorated, interrupts the run if it can be resumed, and lets another
+// step of the same decorator resume it. It returns what the hooks were told, and what the step
+// computes after it.
+func (b *bench[S, B]) fit(decorate func(trainer.Step[S, B]) trainer.Step[S, B]) (lines []string, after []float64,
+	err error) {
+	about := b.newStep(b.t).About()
+	o := trainer.Options{BatchSize: len(b.samples) / 2, EvalBatchSize: len(b.samples) / 2, Accumulate: 2, Epochs: 4,
+		DropLast: true, LearningRate: rate, Log: trainer.Every(1, trainer.Update), CountTokens: about.CountsTokens,
+		AutoFindBatchSize: about.KnowsMemory, Progress: io.Discard}
+	o.Semantics.FilterNonFiniteLoss, o.Semantics.StayInEvalMode = about.FiltersLoss, about.KeepsMode
+	if about.SetsMomentum {
+		o.Schedule = lr.OneCycleLR{}
+	}
+	if about.KnowsMemory {
+		o.EmptyCacheSteps = 2
+	}
+	until := []int{0}
+	if about.Saves {
+		o.OutputDir = filepath.Join(b.t.TempDir(), "run")
+		o.Save, o.LoadBestAtEnd, o.ResumeFrom = trainer.Every(1, trainer.Epoch), true, trainer.Latest
+		until = []int{2, 0}
+	}
+	var step trainer.Step[S, B]
+	for _, n := range until {
+		ctx, cancel := context.WithCancel(context.Background())
+		s := &story{until: n, cancel: cancel}
+		step = b.newStep(b.t)
+		o.Callbacks = []any{s}
+		t, err := trainer.New(decorate(step), o)
+		if err != nil {
+			cancel()
+			return nil, nil, fmt.Errorf("New: %w", err)
+		}
+		_, err = t.Fit(ctx, data.Slice[S](b.samples), data.Slice[S](b.samples))
+		cancel()
+		if err != nil && !(n > 0 && errors.Is(err, context.Canceled)) {
+			return nil, nil, fmt.Errorf("Fit: %w", err)
+		}
+		lines = append(lines, s.lines...)
+	}
+	after, err = b.windows(step, 2)
+	return lines, after, err
+}
+
+func (b *bench[S, B]) decorates() error {
+	plain, want, err := b.fit(func(s trainer.Step[S, B]) trainer.Step[S, B] { return s })
+	if err != nil {
+		return err
+	}
+	updates := 0
+	for _, line := range plain {
+		if strings.HasPrefix(line, "after update") {
+			updates++
+		}
+	}
+	var embedded *embedding[S, B]
+	seen := 0
+	all := &calls{n: map[string]int{}}
+	var last *counting[S, B]
+	for _, d := range []struct {
+		what     string
+		decorate func(trainer.Step[S, B]) trainer.Step[S, B]
+	}{
+		{"a decorator that embeds trainer.Step", func(s trainer.Step[S, B]) trainer.Step[S, B] {
+			if embedded != nil {
+				seen += embedded.updates
+			}
+			embedded = &embedding[S, B]{Step: s}
+			return embedded
+		}},
+		{"a decorator of every method", func(s trainer.Step[S, B]) trainer.Step[S, B] {
+			last = &counting[S, B]{s, all}
+			return last
+		}},
+	} {
+		lines, got, err := b.fit(d.decorate)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.what, err)
+		}
+		if !slices.Equal(plain, lines) {
+			return fmt.Errorf("%s: the run is\n%s\nwant that over the step itself\n%s", d.what,
+				strings.Join(lines, "\n"), strings.Join(plain, "\n"))
+		}
+		if err := same("after a run over "+d.what, want, got); err != nil {
+			return err
+		}
+	}
+	if seen += embedded.updates; seen != updates {
+		return fmt.Errorf("the Update of a decorator was called %d times in a run of %d updates", seen, updates)
+	}
+	if names := last.uncalled(); len(names) > 0 {
+		return fmt.Errorf("the run did not call %s of a decorator", strings.Join(names, ", "))
+	}
+	return nil
+}
