@@ -90,7 +90,7 @@ $(TOOLS)/bin/gotestsum:
 
 gen: .build/gen/ready ## run the generators again; fails if checked-in code was out of date (needs the wheel: it has the operators' schemas)
 	@scripts/install_libtorch.sh --libs-only --wheel
-	PATH=$(CURDIR)/.build/gen/bin:$$PATH GOTRAINER_SCHEMAS=$$(scripts/install_libtorch.sh --paths | sed -n 's/^SCHEMAS=//p') go generate ./...
+	PYTHONDONTWRITEBYTECODE=1 PATH=$(CURDIR)/.build/gen/bin:$$PATH GOTRAINER_SCHEMAS=$$(scripts/install_libtorch.sh --paths | sed -n 's/^SCHEMAS=//p') go generate ./...
 	git diff --exit-code -- '*zz_*'
 
 # What the tables of text are asked of.

@@ -27,7 +27,7 @@ func TestFailuresAreTheInnermostTests(t *testing.T) {
 	assert.Empty(t, failures("ok\n"))
 }
 
-// A test binary that is a shell script: it tells its settings, counts three cases and fails.
+// A test binary that is a shell script: it tells its settings, counts four cases and fails.
 func TestARowRunsTheSuitesUnderItsSettingsAndCounts(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "nn.test")
@@ -35,7 +35,8 @@ func TestARowRunsTheSuitesUnderItsSettingsAndCounts(t *testing.T) {
 echo "$GOTRAINER_TEST_PINS in $PWD"
 cat >>"$GOTRAINER_GOLDEN_COUNT" <<END
 {"Family":"f","Name":"equal","Compared":2,"Equal":2}
-{"Family":"f","Name":"near","Compared":2,"Equal":1}
+{"Family":"f","Name":"near","Compared":2,"Equal":1,"Reason":"another fingerprint"}
+{"Family":"f","Name":"odd","Compared":2,"Equal":1}
 {"Family":"f","Name":"far","Compared":2,"Equal":1,"Failed":true}
 END
 echo "--- FAIL: TestFar (0.00s)"
@@ -44,7 +45,7 @@ exit 1
 	x := row{name: "a", settings: "A=1 B="}.run(t.Context(), []suite{{"nn", dir, binary}}, filepath.Join(dir, "logs"))
 	assert.Equal(t, 1, x.bitwise)
 	assert.Equal(t, 1, x.within)
-	assert.Equal(t, []failure{{"nn", "TestFar", ""}}, x.failed)
+	assert.Equal(t, []failure{{"nn", "TestFar", ""}, {"", "f odd differs, and its test says no reason", ""}}, x.failed)
 	log, err := os.ReadFile(filepath.Join(dir, "logs", "nn.test.log"))
 	require.NoError(t, err)
 	assert.True(t, strings.HasPrefix(string(log), "A=1 B= in "+dir), "%s", log)

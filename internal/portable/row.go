@@ -132,6 +132,8 @@ func (r row) run(ctx context.Context, suites []suite, folder string) (x result) 
 		case c.Failed: // counted by its test
 		case c.Equal == c.Compared:
 			x.bitwise++
+		case c.Reason == "":
+			fail("", c.Family+" "+c.Name+" differs, and its test says no reason", "")
 		default:
 			x.within++
 		}

@@ -8,9 +8,9 @@
 // which are embedded; the tests hold Go's tables against them and name the differences.
 package ucd
 
-//go:generate gen/write.sh tables
-//go:generate gen/write.sh graphemes
-//go:generate gen/write.sh scripts
+//go:generate python3 gen/tables.py
+//go:generate python3 gen/graphemes.py
+//go:generate python3 gen/scripts.py
 
 import (
 	"sync"

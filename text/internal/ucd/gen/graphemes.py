@@ -5,13 +5,13 @@ The properties come from the package regex, which has them of Unicode 17 too. Wh
 Precompiled, with a map that turns "a" into "b": a cluster of less than six bytes that begins with "a" becomes "b" as a whole, so "a" followed by a code
 point shows whether that one extends a cluster. The tests of package text hold the rest against the library.
 
-    gen/write.sh graphemes
+    python gen/graphemes.py # with what requirements.txt lists
 """
 import struct
 import sys
 
-import regex
 import runs
+import regex
 import tokenizers
 from tokenizers import normalizers
 

@@ -1,18 +1,26 @@
-"""The form of the tables that are embedded: see tables.go."""
-
+"""The form of the tables that are embedded: see tables.go. The programs import this first: it says what they lack."""
 import os
+import sys
+
+try:
+    import regex
+    import tokenizers
+except ModuleNotFoundError as missing:
+    sys.exit("text/internal/ucd/gen: %s in %s, so the tables stay as they are\n  -> make gen, which installs it under .build, "
+             "or pip install -r text/internal/ucd/gen/requirements.txt" % (missing, sys.executable))
 
 
-def whole(path, data):
-    """Writes a file whole or not at all, so that a generator that fails leaves the old one."""
-    new = path + ".new"
+def replace(path, data):
+    """Writes a file aside and renames it, so that a program that fails leaves the former one whole."""
+    aside = "%s.%d.tmp" % (path, os.getpid())
     try:
-        with open(new, "wb") as f:
+        with open(aside, "wb") as f:
             f.write(data)
-        os.replace(new, path)
-    finally:
-        if os.path.exists(new):
-            os.remove(new)
+        os.replace(aside, path)
+    except BaseException:
+        if os.path.exists(aside):
+            os.remove(aside)
+        raise
 
 
 def number(n):
@@ -33,5 +41,5 @@ def write(path, props):
         if p != last:
             data += number(c - begin) + number(p)
             last, begin, runs = p, c, runs + 1
-    whole(path, data)
+    replace(path, data)
     return runs

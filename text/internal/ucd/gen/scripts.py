@@ -1,7 +1,7 @@
 """Writes zz_scripts.bin: which script the pre-tokenizer UnicodeScripts of the Hugging Face tokenizers library (PyPI tokenizers 0.23.3) takes each code
 point to be of. It tells only where one script ends and another begins, so the scripts are numbers here; 0 is that of any, which cuts nowhere.
 
-    gen/write.sh scripts
+    python gen/scripts.py # with what requirements.txt lists
 """
 import sys
 

@@ -1,9 +1,10 @@
-"""Writes zz_runs.bin, zz_canonical.bin, zz_compatible.bin, zz_lower.bin and zz_compositions.bin: what the Hugging Face tokenizers library (PyPI tokenizers 0.23.3) does with every code point.
+"""Writes zz_runs.bin, zz_canonical.bin, zz_compatible.bin, zz_lower.bin and zz_compositions.bin: what the Hugging Face tokenizers library
+(PyPI tokenizers 0.23.3) does with every code point.
 
 The library mixes several versions of Unicode (its category crate has 8.0, its normalization crate 9.0, the standard library and the regular
 expression engines newer ones), so its answers are asked for, one code point at a time, and frozen here.
 
-    gen/write.sh tables
+    python gen/tables.py # with what requirements.txt lists
 """
 import sys
 import unicodedata
@@ -111,7 +112,7 @@ for c, d in canonical.items():
 
 
 def text(name, entries):
-    runs.whole("zz_%s.bin" % name, "".join(entries).encode())
+    runs.replace("zz_%s.bin" % name, "".join(entries).encode())
 
 
 for name, entries in ("canonical", canonical), ("compatible", compatible), ("lower", lower):
