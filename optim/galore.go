@@ -89,11 +89,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 	}
 	moment := func(name string) state {
 		return state{name: name, make: func(m *member, _ float64) torch.Tensor {
-			shape := m.Tensor.Shape()
-			if m.lowRank {
-				shape = low.shape(shape)
-			}
-			return torch.TensorOptions{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(shape...)
+			return torch.TensorOptions{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(low.shapeOf(m)...)
 		}}
 	}
 	states := append([]state{stepCount}, low.states(func(d torch.DType) torch.DType { return d })...)

@@ -13,6 +13,8 @@ type LowRank struct {
 	UpdateGap  int        // updates from one projection matrix to the next, update_proj_gap; zero means 200
 	Scale      float64    // factor of the update that is projected back; zero means 0.25
 	Projection Projection // which sides are projected
+
+	beyond bool // the rank may be larger than the matrix: random matrices of APOLLOAdamW
 }
 
 // Projection is the side of a gradient's matrix that is projected: proj_type.
@@ -158,7 +160,12 @@ func (l *LowRank) check(g Group, p torch.Named) error {
 	return isMatrix("a low-rank group", p)
 }
 
-func (l *LowRank) rank(shape []int64) int64 { return min(l.Rank, shape[0], shape[1]) }
+func (l *LowRank) rank(shape []int64) int64 {
+	if l.beyond {
+		return l.Rank
+	}
+	return min(l.Rank, shape[0], shape[1])
+}
 
 // right tells whether the columns are projected.
 func (l *LowRank) right(shape []int64) bool {
@@ -183,6 +190,14 @@ func (l *LowRank) shape(full []int64) []int64 {
 		return []int64{full[0], r}
 	}
 	return []int64{r, full[1]}
+}
+
+// shapeOf is the shape of a parameter's moments.
+func (l *LowRank) shapeOf(m *member) []int64 {
+	if m.lowRank {
+		return l.shape(m.Tensor.Shape())
+	}
+	return m.Tensor.Shape()
 }
 
 // project brings a gradient to the lower rank; every UpdateGap updates it looks for a new subspace

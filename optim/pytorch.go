@@ -63,7 +63,15 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 		}
 		groups = append(groups, group)
 	}
+	for i, g := range opt.groups {
+		for j, s := range opt.rule.groupStates {
+			groups[i][s.name] = s.python(g.numbers[j])
+		}
+	}
 	for _, s := range opt.State() {
+		if _, _, ok := opt.groupEntry(s.Name); ok {
+			continue
+		}
 		dot := strings.LastIndexByte(s.Name, '.')
 		tensors = append(tensors, torch.Named{Name: fmt.Sprintf("state.%d.%s", numbers[s.Name[:dot]], s.Name[dot+1:]),
 			Tensor: s.Tensor})
@@ -112,6 +120,9 @@ func FromPyTorch(o Optimizer, tensors []torch.Named, paramGroups []byte) error {
 }
 
 func own(o Optimizer) (*optimizer, error) {
+	if l, ok := o.(*layerWise); ok {
+		return l.optimizer, nil
+	}
 	opt, ok := o.(*optimizer)
 	if !ok {
 		return nil, mistakef(ErrState, "a %T has no known layout in PyTorch; want an optimizer that this package has "+

@@ -97,13 +97,13 @@ func (o SGDScheduleFree) Build(groups []Group) (Optimizer, error) {
 
 // scheduleFree is what the three have in common, with the defaults filled in.
 type scheduleFree struct {
-	name                                      string
-	lr, beta1, beta2, eps, decay, r, power    float64
-	warmup                                    int
-	squares                                   bool // divide by the mean of squares
-	sgdPhase                                  bool
-	key                                       string // of beta1 in the group
-	rate                                      func(lr, t float64) (rate float64, divided bool)
+	name                                   string
+	lr, beta1, beta2, eps, decay, r, power float64
+	warmup                                 int
+	squares                                bool // divide by the mean of squares
+	sgdPhase                               bool
+	key                                    string // of beta1 in the group
+	rate                                   func(lr, t float64) (rate float64, divided bool)
 }
 
 // What it remembers of a group, in this order.

@@ -10,19 +10,19 @@ import (
 // rule is what distinguishes one optimizer from another.
 type rule struct {
 	name           string
-	lr             float64        // the rate of the settings
-	weightDecay    float64        // of groups that have none of their own
-	options        map[string]any // settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
-	states         []state        // what it remembers of each parameter
-	firstStep      bool           // a parameter's first step is another computation than the later ones
-	momentum       *momentum      // what a schedule may move; nil: nothing
-	implementation Implementation // Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
-	gradients      gradients      // the kinds of gradient that it works with
-	lowRank        bool           // groups may ask for a low-rank projection of their gradients
-	fusedOnCPU     bool           // the fused kernel is for the CPU only
-	stateAtOnce    bool           // State shows what a parameter begins with before its first gradient
-	groupStates    []groupState   // what it remembers of each group
-	together       bool           // what happens to a parameter depends on the others of its group
+	lr             float64                       // the rate of the settings
+	weightDecay    float64                       // of groups that have none of their own
+	options        map[string]any                // settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
+	states         []state                       // what it remembers of each parameter
+	firstStep      bool                          // a parameter's first step is another computation than the later ones
+	momentum       *momentum                     // what a schedule may move; nil: nothing
+	implementation Implementation                // Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
+	gradients      gradients                     // the kinds of gradient that it works with
+	lowRank        bool                          // groups may ask for a low-rank projection of their gradients
+	fusedOnCPU     bool                          // the fused kernel is for the CPU only
+	stateAtOnce    bool                          // State shows what a parameter begins with before its first gradient
+	groupStates    []groupState                  // what it remembers of each group
+	together       bool                          // what happens to a parameter depends on the others of its group
 	modes          func(g *group, training bool) // moves the weights of a group between two modes; see [ModeSwitcher]
 	fused          func(s *shard, o settings)
 	step           func(b *batch)
@@ -35,7 +35,7 @@ type settings struct {
 	lr, weightDecay float64
 	momentum        float64 // momentum or beta1, where the rule has one
 	group           *group
-	first           bool    // of these parameters it is the first step, and the rule has asked for the difference
+	first           bool // of these parameters it is the first step, and the rule has asked for the difference
 }
 
 // state is one kind of memory of a parameter, under PyTorch's name.
