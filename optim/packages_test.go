@@ -3,6 +3,7 @@ package optim_test
 import (
 	"crypto/sha256"
 	encoding "encoding/hex"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -116,6 +117,10 @@ func (c *packageCase) draw(dtypes map[string]string) {
 				grads[name] = uniform(name)
 			}
 		}
+		for _, name := range []string{"late", "large", "odd"} {
+			left := grads[name].Narrow(1, 0, min(4, packageInputs.shapes[name][1]))
+			left.Mul_(torch.From([]float32{16, 12, 9, 7}).Narrow(0, 0, left.Shape()[1]))
+		}
 		if k == 1 || k == 2 {
 			grads["bias"].Narrow(0, 0, 3).Zero_()
 			grads["large"].Narrow(0, 0, 8).Zero_()
@@ -223,24 +228,37 @@ func (c *packageCase) compare(r *run) {
 	}
 }
 
-// same compares a tensor, or every 41st element of a large one and the hash of all.
+// same compares a tensor, or every 41st element of a large one and the hash of all: their bits where
+// libtorch and MKL take the code paths that wrote the file, and closely elsewhere.
 func (c *packageCase) same(t *testing.T, key string, got torch.Tensor) {
 	t.Helper()
+	bits := testenv.SameBits() && os.Getenv("MKL_CBWR") == c.file.Metadata["mkl_cbwr"]
 	want := c.file.Tensor(key)
 	hash, large := c.file.Metadata["sha256/"+key]
-	if large && testenv.SameBits() {
+	if large && bits {
 		sum := sha256.Sum256(got.Bytes())
 		assert.Equal(t, hash, encoding.EncodeToString(sum[:]), key)
 	}
 	if large {
 		got = got.Contiguous().View(-1).Slice(0, 0, got.Numel(), 41)
 	}
-	if got.DType() == torch.Uint8 && !testenv.SameBits() { // another rounding may reach the next number of the map
-		got, want = got.ToDType(torch.Float32), want.ToDType(torch.Float32)
-		golden.Close(t, key, got, want, 0, 1)
-		return
+	switch got = got.Contiguous(); {
+	case bits:
+		golden.Bits(t, key, got, want)
+	case got.DType() == torch.Uint8: // another rounding may reach the next number of the map
+		golden.Close(t, key, got.ToDType(torch.Float32), want.ToDType(torch.Float32), 0, 1)
+	case c.half(key): // a parameter that rounds otherwise, now and then, moves its states too
+		golden.Close(t, key, got, want, 2e-2, 1e-2)
+	default: // moments are sums of products: their errors are those of the largest
+		golden.Close(t, key, got, want, 1e-5, 1e-6*max(1, want.Abs().Max().Item()))
 	}
-	equal(t, key, got.Contiguous(), want)
+}
+
+// half tells whether an entry belongs to a parameter in bfloat16.
+func (c *packageCase) half(key string) bool {
+	name, _, _ := strings.Cut(key[strings.IndexByte(key, '/')+1:], ".")
+	p, ok := c.init[name]
+	return ok && p.DType() == torch.BFloat16
 }
 
 func TestOptimizersOfOtherPackagesEqualThem(t *testing.T) {

@@ -47,6 +47,9 @@ def uniform(shape):
 
 init = {name: uniform(shape) for name, shape in SHAPES.items()}
 grads = [{name: uniform(shape) for name, shape in SHAPES.items() if name != "frozen"} for _ in range(5)]
+for g in grads:  # with singular values far enough apart that their vectors do not depend on the last bits
+    for name in MATRICES:
+        g[name][:, :4] *= torch.tensor([16.0, 12.0, 9.0, 7.0])[: g[name].shape[1]]
 for g in grads[1:3]:
     g["bias"][:3] = 0
     g["large"][:8] = 0
@@ -59,7 +62,7 @@ def gradient(update, name):
 
 
 def write(case, go, options, peak, tensors, **metadata):
-    out, meta = {}, dict(optimizer=go, options=json.dumps(options, sort_keys=True), peak=repr(peak))
+    out, meta = {}, dict(mkl_cbwr=os.environ["MKL_CBWR"], optimizer=go, options=json.dumps(options, sort_keys=True), peak=repr(peak))
     meta.update({k: json.dumps(v) for k, v in metadata.items()})
     for key in sorted(tensors):
         t = tensors[key].detach().clone().contiguous()
@@ -232,13 +235,16 @@ def layerwise(make):
 
 EACH = lambda optimizers, params: {n: optimizers[p].state.get(p, {}) for n, p in params.items() if n != "frozen"}
 for kind in ("std", "reverse_std", "right", "left", "full"):
-    run(f"galore_adamw_{kind}", lambda p: G.GaLoreAdamW(p, weight_decay=0.1), "GaLoreAdamW", dict(go, WeightDecay=0.1, Projection=kind), 0.05, low_rank=MATRICES, groups=dict(low, proj_type=kind))
+    # projected from both sides by its own singular vectors a gradient is zero but for the diagonal: a small eps would make steps of rounding errors
+    eps = 0.1 if kind == "full" else 1e-6
+    run(f"galore_adamw_{kind}", lambda p: G.GaLoreAdamW(p, weight_decay=0.1, eps=eps), "GaLoreAdamW", dict(go, WeightDecay=0.1, Eps=eps, Projection=kind), 0.05, low_rank=MATRICES, groups=dict(low, proj_type=kind))
 run("galore_adafactor", lambda p: G.GaLoreAdafactor(p, lr=0.05, **HF), "GaLoreAdafactor", dict(go, LR=0.05, **GO_HF), 0.05, low_rank=MATRICES, groups=dict(low, proj_type="std"))
 backward("galore_adamw_layerwise", layerwise(lambda p: G.GaLoreAdamW(p)), "LayerWise GaLoreAdamW", go, 0.05, low_rank=MATRICES, state_of=EACH)
 backward("galore_adafactor_layerwise", layerwise(lambda p: G.GaLoreAdafactor(p, lr=0.05, **HF)), "LayerWise GaLoreAdafactor", dict(go, LR=0.05, **GO_HF), 0.05, low_rank=MATRICES, state_of=EACH)
 bnb_optimizer.Optimizer2State.__init__ = named
 for kind in ("std", "right", "full"):
-    run(f"galore_adamw_8bit_{kind}", lambda p: G.GaLoreAdamW8bit(p, min_8bit_size=256), "GaLoreAdamW8bit", dict(go, MinSize=256, Projection=kind), 0.05, low_rank=MATRICES, groups=dict(low, proj_type=kind))
+    eps = 0.1 if kind == "full" else 1e-8
+    run(f"galore_adamw_8bit_{kind}", lambda p: G.GaLoreAdamW8bit(p, min_8bit_size=256, eps=eps), "GaLoreAdamW8bit", dict(go, MinSize=256, Eps=eps, Projection=kind), 0.05, low_rank=MATRICES, groups=dict(low, proj_type=kind))
 run("galore_adamw_8bit_dtypes", lambda p: G.GaLoreAdamW8bit(p, weight_decay=0.0), "GaLoreAdamW8bit", dict(go, WeightDecay=0.0), 0.05, low_rank=MATRICES, groups=dict(low, proj_type="std"), dtypes=HALF)
 backward("galore_adamw_8bit_layerwise", layerwise(lambda p: G.GaLoreAdamW8bit(p, min_8bit_size=256)), "LayerWise GaLoreAdamW8bit", dict(go, MinSize=256), 0.05, low_rank=MATRICES, state_of=EACH)
 bnb_optimizer.Optimizer2State.__init__ = two
