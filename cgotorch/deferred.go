@@ -98,8 +98,8 @@ func Defer(node int64, kind int32, inputs, outputs, results []Tensor) Code {
 		C.int64_t(len(outputs)), handles(results)))
 }
 
-// AddAfterGradient makes passes ask for node once they have added to the gradient of the leaf t; the
-// request has the leaf as its one input, and needs an answer without tensors.
+// AddAfterGradient makes passes ask for node once they have added to the gradient of the leaf t;
+// the request has the leaf as its one input, and needs an answer without tensors.
 func AddAfterGradient(t Tensor, node int64) Code {
 	return Code(C.ct_add_after_gradient(t, C.int64_t(node)))
 }

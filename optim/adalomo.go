@@ -38,7 +38,8 @@ func (o AdaLOMO) Build(groups []Group) (Optimizer, error) {
 			writeBack(p, weights)
 		}
 	}
-	return layered(build(rule{name: "AdaLOMO", lr: o.LearningRate(), weightDecay: decay, step: step, states: f.moments(nil),
+	return layered(build(rule{name: "AdaLOMO", lr: o.LearningRate(), weightDecay: decay, step: step,
+		states:      f.moments(nil),
 		groupStates: []groupState{{name: "step_num", kind: intEntry}},
 		begin:       func(g *group, _ float64) { g.numbers[0]++ },
 		options: map[string]any{"eps": []float64{f.eps1, f.eps2}, "clip_grad_norm": nil,

@@ -82,10 +82,12 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 	}
 	low.beyond = !o.SVD
 	f := &apollo{APOLLOAdamW: o, low: low, full: adamNumbers{or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-6)}}
-	f.projected = adamNumbers{or(o.LowRankBeta1, f.full.beta1), or(o.LowRankBeta2, f.full.beta2), or(o.LowRankEps, f.full.eps)}
+	f.projected = adamNumbers{or(o.LowRankBeta1, f.full.beta1), or(o.LowRankBeta2, f.full.beta2),
+		or(o.LowRankEps, f.full.eps)}
 	decay := or(o.WeightDecay, 0)
 	err = checkSettings("APOLLOAdamW", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", f.full.beta1, 1},
-		setting{"Beta2", f.full.beta2, 1}, setting{name: "Eps", value: f.full.eps}, setting{name: "WeightDecay", value: decay},
+		setting{"Beta2", f.full.beta2, 1}, setting{name: "Eps", value: f.full.eps}, setting{name: "WeightDecay",
+			value: decay},
 		setting{"LowRankBeta1", f.projected.beta1, 1}, setting{"LowRankBeta2", f.projected.beta2, 1},
 		setting{name: "LowRankEps", value: f.projected.eps})
 	switch {
@@ -97,7 +99,8 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 		return nil, mistakef(ErrOption, "APOLLOAdamW.Projection is full; it projects one side only, want std")
 	}
 	f.number(groups)
-	r := rule{name: "APOLLOAdamW", lr: o.LearningRate(), weightDecay: decay, lowRank: true, step: f.step, check: f.check,
+	r := rule{name: "APOLLOAdamW", lr: o.LearningRate(), weightDecay: decay, lowRank: true, step: f.step,
+		check: f.check,
 		options: map[string]any{"betas": []float64{f.full.beta1, f.full.beta2}, "eps": f.full.eps,
 			"correct_bias": !o.NoBiasCorrection}}
 	r.states = append([]state{stepCount}, low.states(func(d torch.DType) torch.DType { return d })...)

@@ -165,14 +165,17 @@ func (o *bitsandbytes) states() []state {
 		tensor("absmax1", true, largest, func(m *member) []int64 {
 			return double([]int64{blockCount(elements(o.shape(m)))})
 		}),
-		tensor("absmax2", o.squares, largest, func(m *member) []int64 { return []int64{blockCount(elements(o.shape(m)))} }),
+		tensor("absmax2", o.squares, largest, func(m *member) []int64 {
+			return []int64{blockCount(elements(o.shape(m)))}
+		}),
 	}
 }
 
 func (o *bitsandbytes) step(b *batch, base int) {
 	t := b.count()
 	if o.low == nil && !o.eight(b.members[0]) {
-		u := &bitsandbytesUpdate{p: b.params.to(torch.Float32), g: b.grads.to(torch.Float32), t: t, decay: b.weightDecay}
+		u := &bitsandbytesUpdate{p: b.params.to(torch.Float32), g: b.grads.to(torch.Float32), t: t,
+			decay: b.weightDecay}
 		u.mean = b.states[base+bnbState1]
 		if o.means == 2 {
 			u.mean, u.slow = part(u.mean, 0), part(u.mean, 1)

@@ -114,38 +114,6 @@ func TestDividingKeepsEveryParameterOnce(t *testing.T) {
 	})
 }
 
-func TestLowRankGroupsMatchAsHuggingFaceDoes(t *testing.T) {
-	params := unloaded("embed.weight", "layers.0.attn.q.weight", "layers.0.attn.q.bias", "layers.0.mlp.up.weight",
-		"layers.0.norm.weight", "head.weight")
-	linear := func(m string) bool { return !strings.Contains(m, "embed") && !strings.Contains(m, "norm") }
-	for _, test := range []struct {
-		targets []string
-		want    string
-	}{
-		{[]string{"attn"}, "[layers.0.attn.q.weight]"},
-		{[]string{"attn", "mlp"}, "[layers.0.attn.q.weight layers.0.mlp.up.weight]"},
-		{[]string{`layers\.\d+\.(attn|mlp)\..*`}, "[layers.0.attn.q.weight layers.0.mlp.up.weight]"},
-		{[]string{optim.AllLinear}, "[layers.0.attn.q.weight layers.0.mlp.up.weight head.weight]"},
-		{[]string{"all_linear"}, "[layers.0.attn.q.weight layers.0.mlp.up.weight head.weight]"},
-	} {
-		groups, err := optim.LowRankGroups(params, linear, test.targets...)
-		if err != nil || len(groups) != 2 || groups[0].LowRank || !groups[1].LowRank {
-			t.Fatalf("%q: %v, groups %s", test.targets, err, describe(groups))
-		}
-		if got := fmt.Sprint(names(groups[1].Params)); got != test.want {
-			t.Errorf("%q matches %s, want %s", test.targets, got, test.want)
-		}
-		if len(groups[0].Params)+len(groups[1].Params) != len(params) {
-			t.Errorf("%q: parameters were lost: %s", test.targets, describe(groups))
-		}
-	}
-	for _, targets := range [][]string{nil, {"norm"}, {"layers.0.attn"[:5] + "$"}, {""}} {
-		if _, err := optim.LowRankGroups(params, linear, targets...); err == nil {
-			t.Errorf("%q is accepted, want an error", targets)
-		}
-	}
-}
-
 func TestSettingsOfEveryOptimizerAreChecked(t *testing.T) {
 	testenv.RequireTorch(t)
 	vector := []optim.Group{{Params: []torch.Named{param("w", 2)}}}

@@ -59,7 +59,8 @@ func (o AdaLOMO) LearningRate() float64 { return orDefaultLR(o.LR) }
 // Build makes the optimizer and registers its hooks.
 func (o LOMO) Build(groups []Group) (Optimizer, error) {
 	decay := or(o.WeightDecay, 0)
-	err := checkSettings("LOMO", setting{name: "LR", value: o.LearningRate()}, setting{name: "WeightDecay", value: decay},
+	err := checkSettings("LOMO", setting{name: "LR", value: o.LearningRate()}, setting{name: "WeightDecay",
+		value: decay},
 		setting{name: "ClipGradValue", value: o.ClipGradValue})
 	if err != nil {
 		return nil, err

@@ -69,8 +69,9 @@ func (o SGDScheduleFree) LearningRate() float64 { return orLR(o.LR, 1) }
 
 // Build makes the optimizer.
 func (o AdamWScheduleFree) Build(groups []Group) (Optimizer, error) {
-	f := scheduleFree{name: "AdamWScheduleFree", lr: o.LearningRate(), beta1: or(o.Beta1, 0.9), beta2: or(o.Beta2, 0.999),
-		eps: or(o.Eps, 1e-8), decay: or(o.WeightDecay, 0), warmup: o.WarmupSteps, r: o.R,
+	f := scheduleFree{name: "AdamWScheduleFree", lr: o.LearningRate(), beta1: or(o.Beta1, 0.9),
+		beta2: or(o.Beta2, 0.999),
+		eps:   or(o.Eps, 1e-8), decay: or(o.WeightDecay, 0), warmup: o.WarmupSteps, r: o.R,
 		power: or(o.WeightLRPower, 2), squares: true, key: "betas"}
 	f.rate = f.warm
 	return f.build(groups, map[string]any{"betas": []float64{f.beta1, f.beta2}, "eps": f.eps,
@@ -79,8 +80,9 @@ func (o AdamWScheduleFree) Build(groups []Group) (Optimizer, error) {
 
 // Build makes the optimizer.
 func (o RAdamScheduleFree) Build(groups []Group) (Optimizer, error) {
-	f := scheduleFree{name: "RAdamScheduleFree", lr: o.LearningRate(), beta1: or(o.Beta1, 0.9), beta2: or(o.Beta2, 0.999),
-		eps: or(o.Eps, 1e-8), decay: or(o.WeightDecay, 0), r: o.R, power: or(o.WeightLRPower, 2), squares: true,
+	f := scheduleFree{name: "RAdamScheduleFree", lr: o.LearningRate(), beta1: or(o.Beta1, 0.9),
+		beta2: or(o.Beta2, 0.999),
+		eps:   or(o.Eps, 1e-8), decay: or(o.WeightDecay, 0), r: o.R, power: or(o.WeightLRPower, 2), squares: true,
 		sgdPhase: o.SGDPhase, key: "betas"}
 	f.rate = f.rectified
 	return f.build(groups, map[string]any{"betas": []float64{f.beta1, f.beta2}, "eps": f.eps,
@@ -126,7 +128,8 @@ func (f *scheduleFree) build(groups []Group, options map[string]any) (Optimizer,
 	case err != nil:
 		return nil, err
 	case f.beta1 == 0:
-		return nil, mistakef(ErrOption, "%s.%s is 0, but evaluation divides by it; want a number between 0 and 1", f.name,
+		return nil, mistakef(ErrOption, "%s.%s is 0, but evaluation divides by it; want a number between 0 and 1",
+			f.name,
 			map[string]string{"betas": "Beta1", "momentum": "Momentum"}[f.key])
 	case math.IsNaN(f.r) || math.IsInf(f.r, 0):
 		return nil, mistakef(ErrOption, "%s.R is %g; want a finite number", f.name, f.r)

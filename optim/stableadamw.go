@@ -47,7 +47,8 @@ func (o StableAdamW) Build(groups []Group) (Optimizer, error) {
 		return nil, err
 	}
 	if o.MaxLR != 0 && !o.DecoupleLR {
-		return nil, mistakef(ErrOption, "StableAdamW.MaxLR is %g, but only DecoupleLR looks at it; set that or leave it "+
+		return nil, mistakef(ErrOption, "StableAdamW.MaxLR is %g, but only DecoupleLR looks at it; set that or leave "+
+			"it "+
 			"out", o.MaxLR)
 	}
 	o.MaxLR = orLR(o.MaxLR, o.LearningRate())

@@ -9,14 +9,16 @@ import (
 
 // rule is what distinguishes one optimizer from another.
 type rule struct {
-	name           string
-	lr             float64                       // the rate of the settings
-	weightDecay    float64                       // of groups that have none of their own
-	options        map[string]any                // settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
-	states         []state                       // what it remembers of each parameter
-	firstStep      bool                          // a parameter's first step is another computation than the later ones
-	momentum       *momentum                     // what a schedule may move; nil: nothing
-	implementation Implementation                // Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
+	name        string
+	lr          float64 // the rate of the settings
+	weightDecay float64 // of groups that have none of their own
+	// settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
+	options   map[string]any
+	states    []state   // what it remembers of each parameter
+	firstStep bool      // a parameter's first step is another computation than the later ones
+	momentum  *momentum // what a schedule may move; nil: nothing
+	// Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
+	implementation Implementation
 	gradients      gradients                     // the kinds of gradient that it works with
 	lowRank        bool                          // groups may ask for a low-rank projection of their gradients
 	fusedOnCPU     bool                          // the fused kernel is for the CPU only
