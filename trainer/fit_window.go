@@ -33,7 +33,8 @@ func (f *fit[S, B]) trainWindow() (action, error) {
 
 // trainBatch runs forward and backward on one micro-batch.
 func (f *fit[S, B]) trainBatch() error {
-	w := Window{Index: f.m.index, Len: f.m.window, Divisor: float64(f.m.window), Items: f.items}
+	w := Window{Index: f.m.index, Len: f.m.window, Divisor: float64(f.m.window), Items: f.items,
+		LearningRate: f.nextRate()}
 	if f.o.Semantics.CarryWindows {
 		w.Index, w.Len, w.Divisor = f.m.Phase, f.o.Accumulate, float64(f.o.Accumulate)
 	}
@@ -115,12 +116,18 @@ func (f *fit[S, B]) count(batch B) {
 	f.flops += flops
 }
 
+// nextRate is the learning rate of the next update.
+func (f *fit[S, B]) nextRate() float64 {
+	if f.firstRate != nil {
+		return *f.firstRate
+	}
+	return f.rate(f.scheduleStep)
+}
+
 // update ends a window with an optimizer step.
 func (f *fit[S, B]) update() error {
-	rate := f.rate(f.scheduleStep)
-	if f.firstRate != nil {
-		rate, f.firstRate = *f.firstRate, nil
-	}
+	rate := f.nextRate()
+	f.firstRate = nil
 	if err := f.setMomentum(); err != nil {
 		return err
 	}

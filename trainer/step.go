@@ -50,6 +50,8 @@ type Window struct {
 	Len     int     // micro-batches in this window; a short last window has its own length
 	Divisor float64 // what a mean loss is divided by before backward; the semantics decide whether it is Len
 	Items   int64   // labelled items of the whole window where the step counts them (see [ItemCounter]); 0: not counted
+
+	LearningRate float64 // of the update that ends the window: what Update will be told
 }
 
 // Report is what a [Step] tells for the log.
