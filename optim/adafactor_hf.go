@@ -92,6 +92,7 @@ func buildAdafactorHF(name string, o AdafactorHF, low *LowRank, groups []Group) 
 	if low != nil {
 		r.states = append(r.states, low.states(wide)...)
 		r.check = low.check
+		r.lowRankOptions = low.options()
 	}
 	f.base = len(r.states)
 	r.states = append(r.states, f.moments(low)...)

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -102,7 +103,15 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 	r := rule{name: "APOLLOAdamW", lr: o.LearningRate(), weightDecay: decay, lowRank: true, step: f.step,
 		check: f.check,
 		options: map[string]any{"betas": []float64{f.full.beta1, f.full.beta2}, "eps": f.full.eps,
-			"correct_bias": !o.NoBiasCorrection}}
+			"correct_bias": !o.NoBiasCorrection}, lowRankOptions: low.options()}
+	maps.Copy(r.lowRankOptions, map[string]any{"betas": []float64{f.projected.beta1, f.projected.beta2},
+		"eps": f.projected.eps, "proj": "random", "scale_type": "channel"})
+	if o.SVD {
+		r.lowRankOptions["proj"] = "svd"
+	}
+	if o.ScaleType == ScaleByTensor {
+		r.lowRankOptions["scale_type"] = "tensor"
+	}
 	r.states = append([]state{stepCount}, low.states(func(d torch.DType) torch.DType { return d })...)
 	if !o.SVD { // random matrices lie row after row
 		for i := projector; i <= projectorRight; i++ {

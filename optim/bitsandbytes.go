@@ -92,7 +92,7 @@ func (o *bitsandbytes) build(groups []Group) (Optimizer, error) {
 	r := rule{name: o.name, lr: o.lr, weightDecay: o.decay, momentum: o.momentum, options: o.options,
 		states: []state{stepCount}}
 	if o.low != nil {
-		r.lowRank, r.check = true, o.low.check
+		r.lowRank, r.check, r.lowRankOptions = true, o.low.check, o.low.options()
 		r.states = append(r.states, o.low.states(func(d torch.DType) torch.DType { return d })...)
 	}
 	base := len(r.states)

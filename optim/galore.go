@@ -120,7 +120,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 	}
 	return build(rule{
 		name: "GaLoreAdamW", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
-		lowRank: true, check: low.check,
+		lowRank: true, check: low.check, lowRankOptions: low.options(),
 		states:  append(states, moment("exp_avg"), moment("exp_avg_sq")),
 		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "correct_bias": !o.NoBiasCorrection},
 	}, DefaultImplementation, groups)

@@ -33,9 +33,11 @@ func (l LayerWise) Build(groups []Group) (Optimizer, error) {
 	}
 	o, ok := made.(*optimizer)
 	if !ok {
-		return nil,
-			mistakef(ErrOption, "LayerWise.Optimizer is %T, which does not update a parameter on its own; want "+
-				"GaLoreAdamW, AdamW or another one of this package", l.Optimizer)
+		if u, updates := made.(BackwardUpdater); updates {
+			u.RemoveHooks()
+		}
+		return nil, mistakef(ErrOption, "LayerWise.Optimizer is %T, which works so by itself, or not parameter by "+
+			"parameter; want GaLoreAdamW, AdamW or another one of this package", l.Optimizer)
 	}
 	return layered(o, nil)
 }

@@ -52,6 +52,15 @@ func (l LowRank) withDefaults(optimizer string) (*LowRank, error) {
 	return &l, checkSettings(optimizer, setting{name: "Scale", value: l.Scale})
 }
 
+// options are those of a low-rank group in Python.
+func (l *LowRank) options() map[string]any {
+	kind := l.Projection
+	if kind == ProjectStd {
+		kind = "std"
+	}
+	return map[string]any{"rank": l.Rank, "update_proj_gap": l.UpdateGap, "scale": l.Scale, "proj_type": kind}
+}
+
 // The projector is states 1 to 3: one matrix, or the left and the right one of the full projection.
 const projector, projectorLeft, projectorRight = 1, 2, 3
 

@@ -44,6 +44,9 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 			group = map[string]any{}
 		}
 		opt.momentumOption(group)
+		if g.LowRank {
+			maps.Copy(group, opt.rule.lowRankOptions)
+		}
 		group["lr"], group["weight_decay"] = opt.lr*g.LRScale, *g.WeightDecay
 		indices, names := []int{}, []string{}
 		for _, m := range g.members {

@@ -121,7 +121,8 @@ var scheduleFreeStates = []groupState{{name: "train_mode", kind: boolEntry}, {na
 	{name: "weight_sum"}, {name: "lr_max", initial: -1}, {name: "scheduled_lr"}}
 
 func (f *scheduleFree) build(groups []Group, options map[string]any) (Optimizer, error) {
-	err := checkSettings(f.name, setting{name: "LR", value: f.lr}, setting{"Beta1", f.beta1, 1},
+	first := map[string]string{"betas": "Beta1", "momentum": "Momentum"}[f.key]
+	err := checkSettings(f.name, setting{name: "LR", value: f.lr}, setting{first, f.beta1, 1},
 		setting{"Beta2", f.beta2, 1}, setting{name: "Eps", value: f.eps}, setting{name: "WeightDecay", value: f.decay},
 		setting{name: "WarmupSteps", value: float64(f.warmup)}, setting{name: "WeightLRPower", value: f.power})
 	switch {
@@ -129,8 +130,7 @@ func (f *scheduleFree) build(groups []Group, options map[string]any) (Optimizer,
 		return nil, err
 	case f.beta1 == 0:
 		return nil, mistakef(ErrOption, "%s.%s is 0, but evaluation divides by it; want a number between 0 and 1",
-			f.name,
-			map[string]string{"betas": "Beta1", "momentum": "Momentum"}[f.key])
+			f.name, first)
 	case math.IsNaN(f.r) || math.IsInf(f.r, 0):
 		return nil, mistakef(ErrOption, "%s.R is %g; want a finite number", f.name, f.r)
 	}

@@ -13,10 +13,11 @@ type rule struct {
 	lr          float64 // the rate of the settings
 	weightDecay float64 // of groups that have none of their own
 	// settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
-	options   map[string]any
-	states    []state   // what it remembers of each parameter
-	firstStep bool      // a parameter's first step is another computation than the later ones
-	momentum  *momentum // what a schedule may move; nil: nothing
+	options        map[string]any
+	lowRankOptions map[string]any // those of low-rank groups beside them, or in their place
+	states         []state        // what it remembers of each parameter
+	firstStep      bool           // a parameter's first step is another computation than the later ones
+	momentum       *momentum      // what a schedule may move; nil: nothing
 	// Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
 	implementation Implementation
 	gradients      gradients                     // the kinds of gradient that it works with
@@ -116,6 +117,8 @@ type shard struct {
 func (o *optimizer) Step(lr float64) {
 	o.checkRate(lr)
 	o.checkMode()
+	done := false
+	defer o.restoreUnless(&done, o.groupNumbers())
 	for _, g := range o.groups {
 		set := o.begin(g, lr)
 		fresh := g.firstGradients(&o.rule, set.lr)
@@ -134,8 +137,28 @@ func (o *optimizer) Step(lr float64) {
 			g.admit(fresh)
 		}
 	}
+	done = true
 	o.updates++
 	o.lr = lr
+}
+
+// groupNumbers are what is remembered of the groups.
+func (o *optimizer) groupNumbers() (numbers [][]float64) {
+	if len(o.rule.groupStates) > 0 {
+		for _, g := range o.groups {
+			numbers = append(numbers, slices.Clone(g.numbers))
+		}
+	}
+	return numbers
+}
+
+// restoreUnless undoes what a step that fails has changed of them.
+func (o *optimizer) restoreUnless(done *bool, numbers [][]float64) {
+	if !*done {
+		for i, n := range numbers {
+			o.groups[i].numbers = n
+		}
+	}
 }
 
 func (o *optimizer) checkRate(lr float64) {
