@@ -89,11 +89,13 @@ func (f *grokAdamW) begin(g *group, _ float64) {
 	}
 	f.slow = f.alpha * math.Exp(-f.rate*signal)
 	f.positions = map[*member]int{}
-	for _, m := range g.members {
-		if m.Tensor.Grad().Defined() {
-			f.positions[m] = len(f.positions)
+	torch.Scope(func() {
+		for _, m := range g.members {
+			if m.Tensor.Grad().Defined() {
+				f.positions[m] = len(f.positions)
+			}
 		}
-	}
+	})
 }
 
 func (f *grokAdamW) step(b *batch) {

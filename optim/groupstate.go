@@ -1,7 +1,9 @@
 package optim
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -113,4 +115,43 @@ func (s groupState) python(v float64) any {
 		return v != 0
 	}
 	return v
+}
+
+// groupStateOf reads what is remembered of the groups from PyTorch's param_groups, and the largest
+// count in it. Of AdaLomo they have nothing.
+func (o *optimizer) groupStateOf(paramGroups []byte) (all []torch.Named, largest float64, err error) {
+	if len(o.rule.groupStates) == 0 {
+		return nil, 0, nil
+	}
+	var given struct {
+		Groups []map[string]any `json:"param_groups"`
+	}
+	if err := json.Unmarshal(paramGroups, &given); err != nil {
+		return nil, 0, mistakef(ErrState, "the groups are not JSON of PyTorch's layout: %v", err)
+	}
+	if len(given.Groups) != len(o.groups) {
+		return nil, 0, mistakef(ErrState, "the state has %d groups; want %d, as this %s", len(given.Groups), len(o.groups),
+			o.rule.name)
+	}
+	for i, group := range given.Groups {
+		for _, s := range o.rule.groupStates {
+			name := fmt.Sprintf("%s%d.%s", groupPrefix, i, s.name)
+			var number float64
+			switch v := group[s.name].(type) {
+			case float64:
+				number = v
+			case bool:
+				if v {
+					number = 1
+				}
+			default:
+				return nil, 0, mistakef(ErrState, "group %d of the state has %v for %q; want a number", i, v, s.name)
+			}
+			if s.kind == intEntry {
+				largest = math.Max(largest, number)
+			}
+			all = append(all, torch.Named{Name: name, Tensor: torch.TensorOptions{DType: torch.Float64}.Full(number)})
+		}
+	}
+	return all, largest, nil
 }

@@ -146,13 +146,15 @@ func (l *layerWise) Step(lr float64) {
 		panic(l.misuse("the learning rate of Step differs from that of BeforeBackward, by which the parameters have " +
 			"been updated"))
 	}
-	for _, g := range l.groups {
-		for _, m := range g.members {
-			if !l.updated[m] && m.Tensor.Grad().Defined() {
-				l.updateAlone(m, l.set[m])
+	torch.Scope(func() {
+		for _, g := range l.groups {
+			for _, m := range g.members {
+				if !l.updated[m] && m.Tensor.Grad().Defined() {
+					l.updateAlone(m, l.set[m])
+				}
 			}
 		}
-	}
+	})
 	l.begun, l.set, l.updated = false, nil, nil
 	l.updates++
 	l.lr = lr

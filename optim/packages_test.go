@@ -300,6 +300,83 @@ func TestOptimizersOfOtherPackagesResumeToTheBit(t *testing.T) {
 	}
 }
 
+// The layout of PyTorch's state_dict has everything that a run needs to continue.
+func TestOptimizersOfOtherPackagesResumeFromPythonsLayout(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, c := range packageCases(t) {
+		if !slices.Contains([]string{"schedulefree_radam_options", "stableadamw_dtypes", "bnb_ademamix_8bit",
+			"galore_adamw_8bit_layerwise", "apollo_std", "grokadamw", "adalomo"}, c.name) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			first, second := c.start(t), c.start(t)
+			c.updates(first, 0, 25)
+			tensors, groups, err := optim.ToPyTorch(first.opt)
+			require.NoError(t, err)
+			for name, p := range second.params {
+				torch.NoGrad(func() { p.Copy_(first.params[name]) })
+			}
+			require.NoError(t, optim.FromPyTorch(second.opt, tensors, groups))
+			assert.Equal(t, 25, second.opt.Updates())
+			c.updates(second, 25, packageUpdates)
+			c.compare(second)
+		})
+	}
+}
+
+// A state that lacks what a group remembers, or has numbers of another map, is refused whole.
+func TestStatesThatCannotBeContinuedAreRefused(t *testing.T) {
+	testenv.RequireTorch(t)
+	w := func() []optim.Group { return []optim.Group{{Params: []torch.Named{param("w", 4, 4)}}} }
+	made := func(b optim.Builder) optim.Optimizer {
+		groups := w()
+		o, err := b.Build(groups)
+		require.NoError(t, err)
+		ready(o)
+		groups[0].Params[0].Tensor.SetGrad(torch.Ones(4, 4))
+		o.Step(0.1)
+		return o
+	}
+	free, eight := optim.AdamWScheduleFree{}, optim.AdamW8bit{EightBit: optim.EightBit{MinSize: 1}}
+	for _, c := range []struct {
+		claim, want string
+		builder     optim.Builder
+		change      func(s torch.Named) (torch.Named, bool)
+	}{
+		{"no sum of weights", `"param_groups.0.weight_sum" is missing`, free, func(s torch.Named) (torch.Named, bool) {
+			return s, s.Name != "param_groups.0.weight_sum"
+		}},
+		{"a count of several numbers", `"param_groups.0.k" is no single number`, free,
+			func(s torch.Named) (torch.Named, bool) {
+				if s.Name == "param_groups.0.k" {
+					s.Tensor = torch.Ones(2)
+				}
+				return s, true
+			}},
+		{"another map", `"w.qmap2" has other values`, eight, func(s torch.Named) (torch.Named, bool) {
+			if s.Name == "w.qmap2" {
+				s.Tensor = s.Tensor.MulScalar(2)
+			}
+			return s, true
+		}},
+	} {
+		state := made(c.builder).State()
+		var changed []torch.Named
+		for _, s := range state {
+			if s, keep := c.change(s); keep {
+				changed = append(changed, s)
+			}
+		}
+		fresh, err := c.builder.Build(w())
+		require.NoError(t, err)
+		err = fresh.LoadState(changed, 1)
+		assert.ErrorIs(t, err, optim.ErrState, c.claim)
+		assert.ErrorContains(t, err, c.want, c.claim)
+		assert.Empty(t, fresh.State(), c.claim)
+		require.NoError(t, fresh.LoadState(state, 1), c.claim)
+	}
+}
+
 func TestEveryOptimizerOfAnotherPackageHasACase(t *testing.T) {
 	testenv.RequireTorch(t)
 	seen := map[string]bool{}

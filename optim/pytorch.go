@@ -116,6 +116,11 @@ func FromPyTorch(o Optimizer, tensors []torch.Named, paramGroups []byte) error {
 		}
 		state = append(state, torch.Named{Name: name + "." + kind, Tensor: t.Tensor})
 	}
+	numbers, largest, err := opt.groupStateOf(paramGroups)
+	if err != nil {
+		return err
+	}
+	state, updates = append(state, numbers...), math.Max(updates, largest)
 	if !(updates >= 0 && updates <= 1<<53) {
 		return mistakef(ErrState, "the largest step is %g; want a number of updates", updates)
 	}
