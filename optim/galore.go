@@ -22,10 +22,8 @@ import (
 // as the package galore_torch does, which Hugging Face's Trainer uses, except that a projection of
 // more ranks than the matrix has is the full one, where that one fails.
 //
-// There is no layer-wise form, in which a gradient is used and freed during the backward pass: it
-// needs a hook on each parameter that makes the update, while here libtorch runs the whole backward
-// pass in one call. Several optimizers with few parameters each save the moments but not the
-// gradients.
+// [LayerWise] makes the layer-wise form of it, which uses and frees a gradient during the backward
+// pass; [GaLoreAdamW8bit] keeps the moments in 8 bits.
 //
 // Source: Zhao and others, GaLore: Memory-Efficient LLM Training by Gradient Low-Rank Projection,
 // https://arxiv.org/abs/2403.03507.
