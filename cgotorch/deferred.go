@@ -11,6 +11,10 @@ package cgotorch
 // #cgo nocallback ct_swap_anomaly
 // #cgo noescape ct_defer
 // #cgo nocallback ct_defer
+// #cgo noescape ct_add_after_gradient
+// #cgo nocallback ct_add_after_gradient
+// #cgo noescape ct_remove_after_gradient
+// #cgo nocallback ct_remove_after_gradient
 // #cgo noescape ct_dead_nodes
 // #cgo nocallback ct_dead_nodes
 // #cgo noescape ct_start_backward
@@ -92,6 +96,17 @@ type Request struct {
 func Defer(node int64, kind int32, inputs, outputs, results []Tensor) Code {
 	return Code(C.ct_defer(C.int64_t(node), C.int32_t(kind), handles(inputs), C.int64_t(len(inputs)), handles(outputs),
 		C.int64_t(len(outputs)), handles(results)))
+}
+
+// AddAfterGradient makes passes ask for node once they have added to the gradient of the leaf t;
+// the request has the leaf as its one input, and needs an answer without tensors.
+func AddAfterGradient(t Tensor, node int64) Code {
+	return Code(C.ct_add_after_gradient(t, C.int64_t(node)))
+}
+
+// RemoveAfterGradient takes that back; it does nothing where there is none.
+func RemoveAfterGradient(t Tensor, node int64) Code {
+	return Code(C.ct_remove_after_gradient(t, C.int64_t(node)))
 }
 
 // DeadNodes writes the numbers of nodes that no graph holds any more, each once, and returns how

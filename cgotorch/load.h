@@ -55,6 +55,8 @@ static inline ct_code ct_defer(int64_t node, int32_t kind, const ct_tensor *inpu
                                ct_tensor *results) {
   return ct_shim->defer(node, kind, inputs, n, outputs, m, results);
 }
+static inline ct_code ct_add_after_gradient(ct_tensor t, int64_t node) { return ct_shim->add_after_gradient(t, node); }
+static inline ct_code ct_remove_after_gradient(ct_tensor t, int64_t node) { return ct_shim->remove_after_gradient(t, node); }
 static inline int64_t ct_dead_nodes(int64_t *nodes, int64_t capacity) { return ct_shim->dead_nodes(nodes, capacity); }
 static inline ct_code ct_start_backward(const ct_tensor *outputs, int64_t n, const ct_tensor *gradients, const ct_tensor *inputs, int64_t m,
                                         int32_t retain, int32_t create, int32_t allow_unused, void **session) {

@@ -92,28 +92,12 @@ func buildAdafactorHF(name string, o AdafactorHF, low *LowRank, groups []Group) 
 	if low != nil {
 		r.states = append(r.states, low.states(wide)...)
 		r.check = low.check
+		r.lowRankOptions = low.options()
 	}
 	f.base = len(r.states)
-	r.step = f.step
-	shape := func(m *member) []int64 {
-		if m.lowRank {
-			return low.shape(m.Tensor.Shape())
-		}
-		return m.Tensor.Shape()
-	}
-	r.states = append(r.states,
-		f.state("exp_avg_sq_row", func(m *member) ([]int64, bool) {
-			s := shape(m)
-			return factorShape(s, -1, false), len(s) >= 2
-		}),
-		f.state("exp_avg_sq_col", func(m *member) ([]int64, bool) {
-			s := shape(m)
-			return factorShape(s, -2, false), len(s) >= 2
-		}),
-		f.state("exp_avg_sq", func(m *member) ([]int64, bool) { s := shape(m); return s, len(s) < 2 }),
-	)
+	r.states = append(r.states, f.moments(low)...)
 	if o.Beta1 != nil {
-		r.states = append(r.states, f.state("exp_avg", func(m *member) ([]int64, bool) { return shape(m), true }))
+		r.states = append(r.states, f.state("exp_avg", func(m *member) ([]int64, bool) { return low.shapeOf(m), true }))
 	}
 	return build(r, DefaultImplementation, groups)
 }
@@ -135,6 +119,21 @@ func (f *adafactorHF) options() map[string]any {
 		options["beta1"] = *f.Beta1
 	}
 	return options
+}
+
+// moments are the states of the means of squares: of rows and columns, or of all elements.
+func (f *adafactorHF) moments(low *LowRank) []state {
+	return []state{
+		f.state("exp_avg_sq_row", func(m *member) ([]int64, bool) {
+			s := low.shapeOf(m)
+			return factorShape(s, -1, false), len(s) >= 2
+		}),
+		f.state("exp_avg_sq_col", func(m *member) ([]int64, bool) {
+			s := low.shapeOf(m)
+			return factorShape(s, -2, false), len(s) >= 2
+		}),
+		f.state("exp_avg_sq", func(m *member) ([]int64, bool) { s := low.shapeOf(m); return s, len(s) < 2 }),
+	}
 }
 
 // state is one that is kept in float32 even if the parameter is not.

@@ -22,7 +22,7 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 			}
 		}
 	}
-	o := &optimizer{rule: r, lr: r.lr}
+	o := &optimizer{rule: r, lr: r.lr, eval: r.modes != nil}
 	if r.momentum != nil {
 		o.moment = r.momentum.value
 	}
@@ -39,8 +39,8 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 		}
 		g.WeightDecay = new(or(given.WeightDecay, r.weightDecay))
 		if given.LowRank && !r.lowRank {
-			return nil, mistakef(ErrOption, "LowRank of %s is set, but %s has no low-rank form; want GaLoreAdamW or "+
-				"GaLoreAdafactor", where, r.name)
+			return nil, mistakef(ErrOption, "LowRank of %s is set, but %s has no low-rank form; want GaLoreAdamW, "+
+				"GaLoreAdamW8bit, GaLoreAdafactor or APOLLOAdamW", where, r.name)
 		}
 		if !(g.LRScale >= 0) || math.IsInf(g.LRScale, 0) {
 			return nil, mistakef(ErrOption, "LRScale of %s is %g; want a finite number that is not negative", where,
@@ -72,6 +72,7 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 			tensors = append(tensors, p.Tensor)
 		}
 		g.arrange()
+		g.numbers = r.groupNumbers()
 		o.groups = append(o.groups, g)
 	}
 	// several groups may all be empty, as in PyTorch: those of a recipe for a model that is frozen

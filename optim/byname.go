@@ -16,6 +16,10 @@ type Arguments struct {
 	AdamBeta2    *float64 // adam_beta2; nil means 0.999
 	AdamEpsilon  *float64 // adam_epsilon; nil means 1e-8
 
+	// WarmupSteps is warmup_steps, which of all optimizers the schedule-free ones look at: other
+	// warmups are of the schedule.
+	WarmupSteps int
+
 	// OptimArgs is optim_args, "momentum=0.9,nesterov=true": settings that only this optimizer has,
 	// under PyTorch's names. [ByName] refuses those that it does not know, where Hugging Face's
 	// Trainer passes over them.
@@ -23,17 +27,20 @@ type Arguments struct {
 }
 
 // ByName makes the settings that the Trainer of transformers 5.17 makes of its argument optim:
-// "adamw_torch_fused" (its default), "adamw_torch", "adafactor", "sgd", "rmsprop", "adagrad",
-// "galore_adamw" and "galore_adafactor". Besides, it knows by their lower-case names the optimizers
-// of torch.optim that Hugging Face does not offer, and of this package: "adam", "adamax", "nadam",
-// "radam", "adadelta", "asgd", "rprop", "muon", "lion" and "lamb".
+// "adamw_torch_fused", its default, and the others of OptimizerNames but for five, which need a
+// TPU, an NPU or packages that are no longer developed or compute in 4 bits: those are refused with
+// [ErrOption], and the error says what to take in their place. Besides, it knows by their
+// lower-case names the optimizers of torch.optim that Hugging Face does not offer, and of this
+// package: "adam", "adamax", "nadam", "radam", "adadelta", "asgd", "rprop", "muon", "lion" and
+// "lamb". docs/optimizers.md has the table.
 //
 //	builder, err := optim.ByName("sgd", optim.Arguments{LearningRate: 0.1, OptimArgs: "momentum=0.9,nesterov=true"})
 //
-// All but "adamw_torch_fused" compute as PyTorch does when it is told nothing, see
-// [PyTorchDefault]. Names of transformers whose optimizers are other packages' are refused with
-// [ErrOption], and the error says what to take in their place. GaLore wants the groups of
-// [LowRankGroups].
+// All but "adamw_torch_fused" compute as the original does on a CPU when it is told nothing, see
+// [PyTorchDefault]. GaLore and APOLLO want the groups of [LowRankGroups]; the names that end in
+// _layerwise, "lomo" and "adalomo" give a [BackwardUpdater]; "schedule_free_" ones a
+// [ModeSwitcher]; and those in 8 bits keep the states of embeddings in 32 if [KeepIn32Bits] is told
+// their names.
 func ByName(name string, a Arguments) (Builder, error) {
 	make, known := byName[name]
 	if !known {
@@ -79,12 +86,69 @@ var byName = map[string]func(a Arguments, g *args) Builder{
 	},
 	// transformers gives these two the rate alone, no betas, no epsilon and no weight decay.
 	"galore_adamw": func(a Arguments, g *args) Builder {
-		g.none(a.WeightDecay != 0, "weight_decay", "transformers gives GaLore none; set it in GaLoreAdamW")
-		return GaLoreAdamW{LR: a.LearningRate, LowRank: g.lowRank()}
+		return a.galore(g)
 	},
-	"galore_adafactor": func(a Arguments, g *args) Builder {
-		g.none(a.WeightDecay != 0, "weight_decay", "transformers gives GaLore none; set it in GaLoreAdafactor")
-		return GaLoreAdafactor{AdafactorHF: a.adafactor(), LowRank: g.lowRank()}
+	"galore_adamw_8bit":           func(a Arguments, g *args) Builder { return a.galore8bit(g) },
+	"galore_adafactor":            func(a Arguments, g *args) Builder { return a.galoreAdafactor(g) },
+	"galore_adamw_layerwise":      func(a Arguments, g *args) Builder { return LayerWise{a.galore(g)} },
+	"galore_adamw_8bit_layerwise": func(a Arguments, g *args) Builder { return LayerWise{a.galore8bit(g)} },
+	"galore_adafactor_layerwise":  func(a Arguments, g *args) Builder { return LayerWise{a.galoreAdafactor(g)} },
+	"apollo_adamw":                func(a Arguments, g *args) Builder { return a.apollo(g) },
+	"apollo_adamw_layerwise":      func(a Arguments, g *args) Builder { return LayerWise{a.apollo(g)} },
+
+	"schedule_free_adamw": func(a Arguments, g *args) Builder {
+		return AdamWScheduleFree{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+			Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay, WarmupSteps: a.WarmupSteps,
+			R: g.number("r", 0), WeightLRPower: g.pointer("weight_lr_power")}
+	},
+	"schedule_free_radam": func(a Arguments, g *args) Builder {
+		return RAdamScheduleFree{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+			Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay, R: g.number("r", 0),
+			WeightLRPower: g.pointer("weight_lr_power")}
+	},
+	"schedule_free_sgd": func(a Arguments, g *args) Builder {
+		return SGDScheduleFree{LR: a.LearningRate, WeightDecay: &a.WeightDecay, WarmupSteps: a.WarmupSteps,
+			R: g.number("r", 0), WeightLRPower: g.pointer("weight_lr_power")}
+	},
+	"stable_adamw": func(a Arguments, g *args) Builder {
+		return StableAdamW{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+			Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay, MaxLR: g.number("max_lr", 0),
+			DecoupleLR: g.flag("decouple_lr"), KahanSum: g.optionalFlag("kahan_sum")}
+	},
+	// transformers gives this one the rate alone too, beside its own settings.
+	"grokadamw": func(a Arguments, g *args) Builder {
+		return GrokAdamW{LR: a.LearningRate, WeightDecay: &a.WeightDecay, AlphaInit: g.pointer("alpha_init"),
+			Lamb: g.pointer("lamb"), Gamma: g.pointer("gamma"),
+			GrokkingSignalDecayRate: g.pointer("grokking_signal_decay_rate"),
+			GradientClipping:        g.pointer("gradient_clipping")}
+	},
+	"lomo": func(a Arguments, g *args) Builder {
+		g.none(a.WeightDecay != 0, "weight_decay", "transformers gives LOMO none; set it in LOMO")
+		return LOMO{LR: a.LearningRate}
+	},
+	"adalomo": func(a Arguments, g *args) Builder {
+		g.none(a.WeightDecay != 0, "weight_decay", "transformers gives AdaLOMO none; set it in AdaLOMO")
+		return AdaLOMO{LR: a.LearningRate}
+	},
+
+	// Paged states are those of bitsandbytes that may move to the host; on a CPU there are none.
+	"adamw_bnb_8bit":       func(a Arguments, _ *args) Builder { return a.adamW8bit() },
+	"adamw_8bit":           func(a Arguments, _ *args) Builder { return a.adamW8bit() },
+	"paged_adamw_8bit":     func(a Arguments, _ *args) Builder { return a.adamW8bit() },
+	"paged_adamw_32bit":    func(a Arguments, _ *args) Builder { return a.adamW32bit() },
+	"lion_8bit":            func(a Arguments, _ *args) Builder { return a.lion8bit() },
+	"paged_lion_8bit":      func(a Arguments, _ *args) Builder { return a.lion8bit() },
+	"lion_32bit":           func(a Arguments, _ *args) Builder { return a.lion32bit() },
+	"paged_lion_32bit":     func(a Arguments, _ *args) Builder { return a.lion32bit() },
+	"ademamix":             func(a Arguments, g *args) Builder { return a.adEMAMix(g) },
+	"paged_ademamix_32bit": func(a Arguments, g *args) Builder { return a.adEMAMix(g) },
+	"ademamix_8bit":        func(a Arguments, g *args) Builder { return a.adEMAMix8bit(g) },
+	"paged_ademamix_8bit":  func(a Arguments, g *args) Builder { return a.adEMAMix8bit(g) },
+	"rmsprop_bnb":          func(a Arguments, g *args) Builder { return a.rmsprop32bit(g) },
+	"rmsprop_bnb_32bit":    func(a Arguments, g *args) Builder { return a.rmsprop32bit(g) },
+	"rmsprop_bnb_8bit": func(a Arguments, g *args) Builder {
+		o := a.rmsprop32bit(g)
+		return RMSprop8bit{LR: o.LR, Alpha: o.Alpha, Eps: o.Eps, WeightDecay: o.WeightDecay}
 	},
 
 	"adam": func(a Arguments, g *args) Builder {
@@ -143,6 +207,77 @@ func (a Arguments) adafactor() AdafactorHF {
 		RelativeStep: new(false)}
 }
 
+func (a Arguments) galore(g *args) GaLoreAdamW {
+	g.none(a.WeightDecay != 0, "weight_decay", "transformers gives GaLore none; set it in GaLoreAdamW")
+	return GaLoreAdamW{LR: a.LearningRate, LowRank: g.lowRank()}
+}
+
+// galore8bit decays by the 1e-2 of its class.
+func (a Arguments) galore8bit(g *args) GaLoreAdamW8bit {
+	g.none(a.WeightDecay != 0, "weight_decay", "transformers gives GaLore none; set it in GaLoreAdamW8bit")
+	return GaLoreAdamW8bit{LR: a.LearningRate, LowRank: g.lowRank()}
+}
+
+func (a Arguments) galoreAdafactor(g *args) GaLoreAdafactor {
+	g.none(a.WeightDecay != 0, "weight_decay", "transformers gives GaLore none; set it in GaLoreAdafactor")
+	return GaLoreAdafactor{AdafactorHF: a.adafactor(), LowRank: g.lowRank()}
+}
+
+// apollo gives the betas and the epsilon to the low-rank group alone.
+func (a Arguments) apollo(g *args) APOLLOAdamW {
+	g.none(a.WeightDecay != 0, "weight_decay", "transformers gives APOLLO none; set it in APOLLOAdamW")
+	o := APOLLOAdamW{LR: a.LearningRate, LowRankBeta1: or1(a.AdamBeta1, 0.9), LowRankBeta2: or1(a.AdamBeta2, 0.999),
+		LowRankEps: or1(a.AdamEpsilon, 1e-8), LowRank: g.lowRank()}
+	o.SVD = g.word("proj", "random", "svd") == "svd"
+	o.ScaleType = ScaleType(g.word("scale_type", "channel", "tensor"))
+	return o
+}
+
+func (a Arguments) adamW8bit() AdamW8bit {
+	o := a.adamW32bit()
+	return AdamW8bit{LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.WeightDecay}
+}
+
+func (a Arguments) adamW32bit() AdamW32bit {
+	return AdamW32bit{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+		Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay}
+}
+
+func (a Arguments) lion8bit() Lion8bit {
+	o := a.lion32bit()
+	return Lion8bit{LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, WeightDecay: o.WeightDecay}
+}
+
+func (a Arguments) lion32bit() Lion32bit {
+	return Lion32bit{LR: a.LearningRate, Beta1: or1(a.AdamBeta1, 0.9), Beta2: or1(a.AdamBeta2, 0.999),
+		WeightDecay: &a.WeightDecay}
+}
+
+// rmsprop32bit takes as numbers what transformers gives the class as text, which then fails.
+func (a Arguments) rmsprop32bit(g *args) RMSprop32bit {
+	return RMSprop32bit{LR: a.LearningRate, Alpha: g.pointer("alpha"), Eps: g.pointer("eps"),
+		WeightDecay: &a.WeightDecay}
+}
+
+func (a Arguments) adEMAMix(g *args) AdEMAMix {
+	either := func(v *float64, other *float64, standard float64) *float64 {
+		if v != nil {
+			return v
+		}
+		return or1(other, standard)
+	}
+	return AdEMAMix{LR: a.LearningRate, Beta1: either(g.pointer("beta1"), a.AdamBeta1, 0.9),
+		Beta2: either(g.pointer("beta2"), a.AdamBeta2, 0.999), Beta3: g.pointer("beta3"), Alpha: g.pointer("alpha"),
+		Eps: either(g.pointer("eps"), a.AdamEpsilon, 1e-8), TAlpha: int(g.integer("t_alpha")),
+		TBeta3: int(g.integer("t_beta3")), WeightDecay: &a.WeightDecay}
+}
+
+func (a Arguments) adEMAMix8bit(g *args) AdEMAMix8bit {
+	o := a.adEMAMix(g)
+	return AdEMAMix8bit{LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Beta3: o.Beta3, Alpha: o.Alpha, TAlpha: o.TAlpha,
+		TBeta3: o.TBeta3, Eps: o.Eps, WeightDecay: o.WeightDecay}
+}
+
 // or1 fixes the default of transformers, which is not that of every optimizer.
 func or1(v *float64, standard float64) *float64 { return new(or(v, standard)) }
 
@@ -154,26 +289,8 @@ var refused = []struct {
 	{"it is for TPUs through torch_xla; take adamw_torch_fused", []string{"adamw_torch_xla"}},
 	{"it is for NPUs through torch_npu; take adamw_torch_fused", []string{"adamw_torch_npu_fused"}},
 	{"it belongs to torchdistx, which is no longer developed; take adamw_torch", []string{"adamw_anyprecision"}},
-	{"it keeps its state in 4 or 8 bits through torchao; adafactor and galore_adamw also keep less state",
+	{"it keeps its state in 4 or 8 bits through torchao; take adamw_8bit, which keeps it in 8",
 		[]string{"adamw_torch_4bit", "adamw_torch_8bit"}},
-	{"it keeps its state in 8 bits through bitsandbytes; adafactor and galore_adamw also keep less state",
-		[]string{"adamw_bnb_8bit", "adamw_8bit", "ademamix_8bit", "lion_8bit", "paged_adamw_8bit",
-			"paged_ademamix_8bit", "paged_lion_8bit", "rmsprop_bnb_8bit"}},
-	{"it is a kernel of bitsandbytes; adamw_torch_fused, lion and rmsprop have the same formulas",
-		[]string{"lion_32bit", "paged_adamw_32bit", "paged_lion_32bit", "rmsprop_bnb", "rmsprop_bnb_32bit"}},
-	{"AdEMAMix belongs to bitsandbytes; take adamw_torch_fused", []string{"ademamix", "paged_ademamix_32bit"}},
-	{"it keeps its state in 8 bits through bitsandbytes; take galore_adamw", []string{"galore_adamw_8bit",
-		"galore_adamw_8bit_layerwise"}},
-	{"an update of each layer during the backward pass needs a hook on each parameter; take galore_adamw",
-		[]string{"galore_adamw_layerwise"}},
-	{"an update of each layer during the backward pass needs a hook on each parameter; take galore_adafactor",
-		[]string{"galore_adafactor_layerwise"}},
-	{"it belongs to lomo_optim and updates during the backward pass; take adafactor", []string{"lomo", "adalomo"}},
-	{"it belongs to the package grokadamw; take adamw_torch_fused", []string{"grokadamw"}},
-	{"it belongs to the package schedulefree; take adamw_torch_fused with a schedule", []string{"schedule_free_radam",
-		"schedule_free_adamw", "schedule_free_sgd"}},
-	{"it belongs to apollo_torch; take galore_adamw", []string{"apollo_adamw", "apollo_adamw_layerwise"}},
-	{"it belongs to torch-optimi; take adamw_torch_fused", []string{"stable_adamw"}},
 }
 
 // args are the optim_args of a run while settings are made of them.
@@ -262,6 +379,27 @@ func (g *args) flag(key string) bool {
 	}
 	g.bad(key, text, "true or false")
 	return false
+}
+
+// optionalFlag is nil where the key is not given.
+func (g *args) optionalFlag(key string) *bool {
+	if _, ok := g.values[key]; !ok {
+		g.used = append(g.used, key)
+		return nil
+	}
+	return new(g.flag(key))
+}
+
+// word is one of two words, the first of which is the default and returned as nothing.
+func (g *args) word(key, standard, other string) string {
+	text, ok := g.take(key)
+	switch {
+	case !ok, text == standard:
+		return ""
+	case text != other:
+		g.bad(key, text, standard+" or "+other)
+	}
+	return text
 }
 
 func (g *args) lowRank() LowRank {

@@ -27,8 +27,10 @@
 //
 // [AdamW] unless there is a reason. [SGD] with momentum for convolutional networks from scratch;
 // [Muon] for the matrices of hidden layers, beside AdamW for the rest; [Lion] keeps one moment in
-// place of two; [LAMB] is for very large batches; [Adafactor], [AdafactorHF], [GaLoreAdamW] and
-// [GaLoreAdafactor] save memory; [LBFGS] is for small problems with all data in one batch.
+// place of two; [LAMB] is for very large batches; [Adafactor], [AdafactorHF], [GaLoreAdamW],
+// [GaLoreAdafactor], [APOLLOAdamW] and [AdamW8bit] with the others in 8 bits save memory for
+// states, [LayerWise], [LOMO] and [AdaLOMO] that for gradients too; [AdamWScheduleFree] needs no
+// schedule; [LBFGS] is for small problems with all data in one batch.
 // [Adamax], [NAdam], [RAdam], [Adagrad], [Adadelta], [RMSprop], [Rprop] and [ASGD] complete
 // torch.optim.
 //
@@ -43,6 +45,11 @@
 //
 // [ByName] makes the settings that Hugging Face's Trainer makes of its arguments optim, optim_args,
 // learning_rate and adam_beta1, with the same bits.
+//
+// # Beside Step
+//
+// Two kinds of optimizers need more of a loop than Step and ZeroGrad: the schedule-free ones are a
+// [ModeSwitcher], and those that update during the backward pass a [BackwardUpdater].
 //
 // # The learning rate
 //

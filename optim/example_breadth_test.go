@@ -27,7 +27,7 @@ func ExampleLBFGS() {
 }
 
 // The moments of the attention's weights are kept at rank 4. Which modules are linear layers a
-// model knows: here it is all but the embedding.
+// model knows.
 func ExampleLowRankGroups() {
 	params := []torch.Named{
 		{Name: "embed.weight", Tensor: torch.Ones(50, 16).RequiresGrad()},
@@ -35,8 +35,9 @@ func ExampleLowRankGroups() {
 		{Name: "layers.0.attn.query.bias", Tensor: torch.Ones(16).RequiresGrad()},
 		{Name: "head.weight", Tensor: torch.Ones(3, 16).RequiresGrad()},
 	}
-	linear := func(module string) bool { return !strings.HasPrefix(module, "embed") }
-	groups, err := optim.LowRankGroups(params, linear, "attn", `layers\.\d+\.mlp\..*`)
+	modules := []optim.Module{{Name: "embed"}, {Name: "layers.0.attn.query", Linear: true},
+		{Name: "head", Linear: true}}
+	groups, _, err := optim.LowRankGroups(params, modules, optim.Targets{Parts: []string{"attn"}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,10 +22,8 @@ import (
 // as the package galore_torch does, which Hugging Face's Trainer uses, except that a projection of
 // more ranks than the matrix has is the full one, where that one fails.
 //
-// There is no layer-wise form, in which a gradient is used and freed during the backward pass: it
-// needs a hook on each parameter that makes the update, while here libtorch runs the whole backward
-// pass in one call. Several optimizers with few parameters each save the moments but not the
-// gradients.
+// [LayerWise] makes the layer-wise form of it, which uses and frees a gradient during the backward
+// pass; [GaLoreAdamW8bit] keeps the moments in 8 bits.
 //
 // Source: Zhao and others, GaLore: Memory-Efficient LLM Training by Gradient Low-Rank Projection,
 // https://arxiv.org/abs/2403.03507.
@@ -89,11 +87,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 	}
 	moment := func(name string) state {
 		return state{name: name, make: func(m *member, _ float64) torch.Tensor {
-			shape := m.Tensor.Shape()
-			if m.lowRank {
-				shape = low.shape(shape)
-			}
-			return torch.TensorOptions{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(shape...)
+			return torch.TensorOptions{DType: m.Tensor.DType(), Device: m.Tensor.Device()}.Zeros(low.shapeOf(m)...)
 		}}
 	}
 	states := append([]state{stepCount}, low.states(func(d torch.DType) torch.DType { return d })...)
@@ -124,7 +118,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 	}
 	return build(rule{
 		name: "GaLoreAdamW", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,
-		lowRank: true, check: low.check,
+		lowRank: true, check: low.check, lowRankOptions: low.options(),
 		states:  append(states, moment("exp_avg"), moment("exp_avg_sq")),
 		options: map[string]any{"betas": []float64{beta1, beta2}, "eps": eps, "correct_bias": !o.NoBiasCorrection},
 	}, DefaultImplementation, groups)

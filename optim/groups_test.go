@@ -114,43 +114,12 @@ func TestDividingKeepsEveryParameterOnce(t *testing.T) {
 	})
 }
 
-func TestLowRankGroupsMatchAsHuggingFaceDoes(t *testing.T) {
-	params := unloaded("embed.weight", "layers.0.attn.q.weight", "layers.0.attn.q.bias", "layers.0.mlp.up.weight",
-		"layers.0.norm.weight", "head.weight")
-	linear := func(m string) bool { return !strings.Contains(m, "embed") && !strings.Contains(m, "norm") }
-	for _, test := range []struct {
-		targets []string
-		want    string
-	}{
-		{[]string{"attn"}, "[layers.0.attn.q.weight]"},
-		{[]string{"attn", "mlp"}, "[layers.0.attn.q.weight layers.0.mlp.up.weight]"},
-		{[]string{`layers\.\d+\.(attn|mlp)\..*`}, "[layers.0.attn.q.weight layers.0.mlp.up.weight]"},
-		{[]string{optim.AllLinear}, "[layers.0.attn.q.weight layers.0.mlp.up.weight head.weight]"},
-		{[]string{"all_linear"}, "[layers.0.attn.q.weight layers.0.mlp.up.weight head.weight]"},
-	} {
-		groups, err := optim.LowRankGroups(params, linear, test.targets...)
-		if err != nil || len(groups) != 2 || groups[0].LowRank || !groups[1].LowRank {
-			t.Fatalf("%q: %v, groups %s", test.targets, err, describe(groups))
-		}
-		if got := fmt.Sprint(names(groups[1].Params)); got != test.want {
-			t.Errorf("%q matches %s, want %s", test.targets, got, test.want)
-		}
-		if len(groups[0].Params)+len(groups[1].Params) != len(params) {
-			t.Errorf("%q: parameters were lost: %s", test.targets, describe(groups))
-		}
-	}
-	for _, targets := range [][]string{nil, {"norm"}, {"layers.0.attn"[:5] + "$"}, {""}} {
-		if _, err := optim.LowRankGroups(params, linear, targets...); err == nil {
-			t.Errorf("%q is accepted, want an error", targets)
-		}
-	}
-}
-
 func TestSettingsOfEveryOptimizerAreChecked(t *testing.T) {
 	testenv.RequireTorch(t)
 	vector := []optim.Group{{Params: []torch.Named{param("w", 2)}}}
 	matrix := []optim.Group{{Params: []torch.Named{param("w", 2, 2)}}}
 	low := []optim.Group{{LowRank: true, Params: vector[0].Params}}
+	tall := []optim.Group{{LowRank: true, Params: []torch.Named{param("w", 3, 2)}}}
 	decayed := []optim.Group{{WeightDecay: new(0.1), Params: vector[0].Params}}
 	scaled := []optim.Group{{LRScale: 2, Params: vector[0].Params}}
 	f := false
@@ -188,6 +157,32 @@ func TestSettingsOfEveryOptimizerAreChecked(t *testing.T) {
 		{optim.GaLoreAdafactor{LowRank: optim.LowRank{UpdateGap: -1}}, matrix, optim.ErrOption, "UpdateGap -1"},
 		{optim.GaLoreAdamW{}, low, optim.ErrParam, "a low-rank group is for matrices only"},
 		{optim.AdamW{}, low, optim.ErrOption, "AdamW has no low-rank form"},
+		{optim.AdamWScheduleFree{Beta1: new(0.0)}, vector, optim.ErrOption, "AdamWScheduleFree.Beta1 is 0"},
+		{optim.SGDScheduleFree{Momentum: new(1.0)}, vector, optim.ErrOption, "SGDScheduleFree.Momentum is 1"},
+		{optim.SGDScheduleFree{Momentum: new(0.0)}, vector, optim.ErrOption, "SGDScheduleFree.Momentum is 0"},
+		{optim.RAdamScheduleFree{R: math.Inf(1)}, vector, optim.ErrOption, "R is +Inf"},
+		{optim.AdamWScheduleFree{WarmupSteps: -1}, vector, optim.ErrOption, "WarmupSteps is -1"},
+		{optim.StableAdamW{MaxLR: 1}, vector, optim.ErrOption, "MaxLR is 1, but only DecoupleLR looks at it"},
+		{optim.GrokAdamW{AlphaInit: new(1.5)}, vector, optim.ErrOption, "AlphaInit is 1.5"},
+		{optim.GrokAdamW{Gamma: new(1.0)}, vector, optim.ErrOption, "Gamma is 1"},
+		{optim.AdEMAMix{Beta3: new(1.0)}, vector, optim.ErrOption, "AdEMAMix.Beta3 is 1"},
+		{optim.AdEMAMix8bit{TBeta3: 5, Beta1: new(0.0)}, vector, optim.ErrOption,
+			"TBeta3 is 5, but Beta1 or Beta3 is 0"},
+		{optim.AdamW8bit{EightBit: optim.EightBit{MinSize: -1}}, vector, optim.ErrOption, "MinSize is -1"},
+		{optim.Lion8bit{Beta2: new(1.0)}, vector, optim.ErrOption, "Lion8bit.Beta2 is 1"},
+		{optim.RMSprop32bit{Alpha: new(0.0)}, vector, optim.ErrOption, "RMSprop32bit.Alpha is 0"},
+		{optim.GaLoreAdamW8bit{}, low, optim.ErrParam, "a low-rank group is for matrices only"},
+		{optim.APOLLOAdamW{ScaleType: "row"}, vector, optim.ErrOption, `ScaleType is "row"; want channel or tensor`},
+		{optim.APOLLOAdamW{LowRank: optim.LowRank{Projection: optim.ProjectFull}}, vector, optim.ErrOption,
+			"it projects one side only"},
+		{optim.APOLLOAdamW{LowRank: optim.LowRank{Projection: optim.ProjectLeft}}, tall, optim.ErrParam,
+			"the longer side of parameter \"w\", of shape [3 2], would be projected"},
+		{optim.LOMO{ClipGradValue: -1}, vector, optim.ErrOption, "LOMO.ClipGradValue is -1"},
+		{optim.AdaLOMO{ClipThreshold: new(0.0)}, vector, optim.ErrOption, "AdaLOMO.ClipThreshold is 0"},
+		{optim.LayerWise{}, vector, optim.ErrOption, "LayerWise.Optimizer is not set"},
+		{optim.LayerWise{Optimizer: optim.GrokAdamW{}}, vector, optim.ErrOption,
+			"GrokAdamW cannot work layer by layer"},
+		{optim.LayerWise{Optimizer: optim.LOMO{}}, vector, optim.ErrOption, "works so by itself"},
 		{optim.Adamax{Implementation: optim.Fused}, vector, optim.ErrOption, "no fused kernel"},
 		{optim.AdamW{Implementation: "magic"}, vector, optim.ErrOption, `Implementation is "magic"`},
 	} {
@@ -202,7 +197,10 @@ func TestLearningRatesAreThoseOfPyTorch(t *testing.T) {
 	for name, want := range map[string]float64{"Adamax": 2e-3, "NAdam": 2e-3, "RAdam": 1e-3, "Adagrad": 1e-2,
 		"Adadelta": 1, "RMSprop": 1e-2, "Rprop": 1e-2,
 		"ASGD": 1e-2, "Adafactor": 1e-2, "AdafactorHF": 1e-2, "Muon": 1e-3, "Lion": 1e-4, "LAMB": 1e-3,
-		"GaLoreAdamW": 1e-3, "GaLoreAdafactor": 1e-2} {
+		"GaLoreAdamW": 1e-3, "GaLoreAdafactor": 1e-2, "AdamWScheduleFree": 2.5e-3, "RAdamScheduleFree": 2.5e-3,
+		"SGDScheduleFree": 1, "StableAdamW": 1e-3, "GrokAdamW": 1e-3, "AdEMAMix": 1e-3, "AdEMAMix8bit": 1e-3,
+		"AdamW8bit": 1e-3, "AdamW32bit": 1e-3, "Lion8bit": 1e-4, "Lion32bit": 1e-4, "RMSprop8bit": 1e-2,
+		"RMSprop32bit": 1e-2, "GaLoreAdamW8bit": 1e-3, "APOLLOAdamW": 1e-3, "LOMO": 1e-3, "AdaLOMO": 1e-3} {
 		if got := settingsByName[name].LearningRate(); got != want {
 			t.Errorf("%s.LearningRate() = %g, want %g", name, got, want)
 		}
@@ -213,10 +211,12 @@ func TestNoOptimizerHoldsMoreTensorsAfterTheFirstSteps(t *testing.T) {
 	testenv.RequireTorch(t)
 	for name, b := range settingsByName {
 		params := []torch.Named{param("a", 3, 4), param("b", 2, 2)}
-		opt, err := b.Build([]optim.Group{{Params: params, LowRank: strings.HasPrefix(name, "GaLore")}})
+		opt, err := b.Build([]optim.Group{{Params: params, LowRank: strings.HasPrefix(name, "GaLore") ||
+			strings.HasPrefix(name, "APOLLO")}})
 		if err != nil {
 			t.Fatal(err)
 		}
+		ready(opt)
 		step := func(k int) {
 			for i, p := range params {
 				if i == 1 && k%3 == 0 {
@@ -248,6 +248,7 @@ func TestAStepOnAFreedParameterChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		ready(opt)
 		for _, p := range params {
 			torch.Scope(func() { p.Tensor.SetGrad(p.Tensor.OnesLike()) })
 		}
@@ -260,6 +261,14 @@ func TestAStepOnAFreedParameterChangesNothing(t *testing.T) {
 		if after := stateText(opt); after != before || opt.Updates() != 1 {
 			t.Errorf("%s: after %d updates the states are\n%s, want 1 and\n%s", name, opt.Updates(), after, before)
 		}
+	}
+}
+
+// ready makes an optimizer of any kind ready for Step with gradients from anywhere.
+func ready(o optim.Optimizer) {
+	o.(optim.ModeSwitcher).Train()
+	if u, ok := o.(optim.BackwardUpdater); ok {
+		u.RemoveHooks()
 	}
 }
 

@@ -66,6 +66,14 @@ func (l list) argumentsOf(i int, args []any) []any {
 	return all
 }
 
+// at is the list of its i-th tensor.
+func (l list) at(i int) list { return list{l.ts[i : i+1], l.operators} }
+
+// to makes a list in another dtype; tensors that have it already stay themselves.
+func (l list) to(d torch.DType) list {
+	return l.each(func(t torch.Tensor) torch.Tensor { return t.ToDType(d) })
+}
+
 // each makes a list tensor by tensor.
 func (l list) each(f func(t torch.Tensor) torch.Tensor) list {
 	made := make([]torch.Tensor, len(l.ts))
@@ -82,6 +90,9 @@ func (l list) addScalar_(x float64) { l.in_("aten::_foreach_add_.Scalar", "aten:
 func (l list) mul_(o list)          { l.in_("aten::_foreach_mul_.List", "aten::mul_.Tensor", o) }
 func (l list) div_(o list)          { l.in_("aten::_foreach_div_.List", "aten::div_.Tensor", o) }
 func (l list) divScalar_(x float64) { l.in_("aten::_foreach_div_.Scalar", "aten::div_.Scalar", x) }
+func (l list) sub_(o list, alpha float64) {
+	l.in_("aten::_foreach_sub_.List", "aten::sub_.Tensor", o, alpha)
+}
 func (l list) lerp_(end list, w float64) {
 	l.in_("aten::_foreach_lerp_.Scalar", "aten::lerp_.Scalar", end, w)
 }
@@ -129,6 +140,7 @@ func (l list) add(o list, alpha float64) list {
 func (l list) addScalar(x float64) list {
 	return l.out("aten::_foreach_add.Scalar", "aten::add.Scalar", x)
 }
+func (l list) div(o list) list { return l.out("aten::_foreach_div.List", "aten::div.Tensor", o) }
 func (l list) sub(o list) list { return l.out("aten::_foreach_sub.List", "aten::sub.Tensor", o) }
 func (l list) mul(o list) list { return l.out("aten::_foreach_mul.List", "aten::mul.Tensor", o) }
 func (l list) divScalar(x float64) list {

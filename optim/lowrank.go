@@ -1,18 +1,17 @@
 package optim
 
 import (
-	"regexp"
-	"strings"
-
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LowRank says how GaLore projects gradients: see [GaLoreAdamW].
+// LowRank says how GaLore and APOLLO project gradients: see [GaLoreAdamW] and [APOLLOAdamW].
 type LowRank struct {
 	Rank       int64      // of the projected gradient, at most the smaller dimension; zero means 128
 	UpdateGap  int        // updates from one projection matrix to the next, update_proj_gap; zero means 200
-	Scale      float64    // factor of the update that is projected back; zero means 0.25
+	Scale      float64    // factor of the update that is projected back; zero means 0.25, for APOLLO 1
 	Projection Projection // which sides are projected
+
+	beyond bool // the rank may be larger than the matrix: random matrices of APOLLOAdamW
 }
 
 // Projection is the side of a gradient's matrix that is projected: proj_type.
@@ -25,63 +24,6 @@ const (
 	ProjectLeft       Projection = "left"        // rows are projected
 	ProjectFull       Projection = "full"        // both
 )
-
-// AllLinear is the target that stands for every linear layer.
-const AllLinear = "all-linear"
-
-// LowRankGroups divides parameters as Hugging Face's Trainer does for GaLore: the weight matrices
-// of the modules that match a target go to the second group, whose gradients are projected, all
-// else to the first. linear tells which modules are linear layers, by their name without ".weight";
-// only those can match.
-//
-// A target matches a module whose name contains it or that is, from end to end, the regular
-// expression. [AllLinear] matches all. It is a mistake if no module matches.
-func LowRankGroups(params []torch.Named, linear func(module string) bool, targets ...string) ([]Group, error) {
-	match, err := matchers(targets)
-	if err != nil {
-		return nil, err
-	}
-	groups := []Group{{Name: "full rank"}, {Name: "low rank", LowRank: true}}
-	for _, p := range params {
-		module, isWeight := strings.CutSuffix(p.Name, ".weight")
-		g := &groups[0]
-		if isWeight && linear(module) && match(module) {
-			g = &groups[1]
-		}
-		g.Params = append(g.Params, p)
-	}
-	if len(groups[1].Params) == 0 {
-		return nil, mistakef(ErrParam, "no linear layer matches the targets %q; want part of a module's name, a "+
-			"regular expression of all of it, or %q", targets, AllLinear)
-	}
-	return groups, nil
-}
-
-func matchers(targets []string) (func(module string) bool, error) {
-	var patterns []*regexp.Regexp
-	for _, t := range targets {
-		if t == "" {
-			return nil, mistakef(ErrOption, "a target is empty; want part of a module's name, a regular expression "+
-				"or %q", AllLinear)
-		}
-		if r, err := regexp.Compile("^(?:" + t + ")$"); err == nil {
-			patterns = append(patterns, r)
-		}
-	}
-	return func(module string) bool {
-		for _, t := range targets {
-			if strings.ReplaceAll(t, "_", "-") == AllLinear || strings.Contains(module, t) {
-				return true
-			}
-		}
-		for _, p := range patterns {
-			if p.MatchString(module) {
-				return true
-			}
-		}
-		return false
-	}, nil
-}
 
 // withDefaults fills in what is left out and checks the rest.
 func (l LowRank) withDefaults(optimizer string) (*LowRank, error) {
@@ -108,6 +50,15 @@ func (l LowRank) withDefaults(optimizer string) (*LowRank, error) {
 			l.UpdateGap)
 	}
 	return &l, checkSettings(optimizer, setting{name: "Scale", value: l.Scale})
+}
+
+// options are those of a low-rank group in Python.
+func (l *LowRank) options() map[string]any {
+	kind := l.Projection
+	if kind == ProjectStd {
+		kind = "std"
+	}
+	return map[string]any{"rank": l.Rank, "update_proj_gap": l.UpdateGap, "scale": l.Scale, "proj_type": kind}
 }
 
 // The projector is states 1 to 3: one matrix, or the left and the right one of the full projection.
@@ -158,7 +109,12 @@ func (l *LowRank) check(g Group, p torch.Named) error {
 	return isMatrix("a low-rank group", p)
 }
 
-func (l *LowRank) rank(shape []int64) int64 { return min(l.Rank, shape[0], shape[1]) }
+func (l *LowRank) rank(shape []int64) int64 {
+	if l.beyond {
+		return l.Rank
+	}
+	return min(l.Rank, shape[0], shape[1])
+}
 
 // right tells whether the columns are projected.
 func (l *LowRank) right(shape []int64) bool {
@@ -183,6 +139,14 @@ func (l *LowRank) shape(full []int64) []int64 {
 		return []int64{full[0], r}
 	}
 	return []int64{r, full[1]}
+}
+
+// shapeOf is the shape of a parameter's moments.
+func (l *LowRank) shapeOf(m *member) []int64 {
+	if m.lowRank {
+		return l.shape(m.Tensor.Shape())
+	}
+	return m.Tensor.Shape()
 }
 
 // project brings a gradient to the lower rank; every UpdateGap updates it looks for a new subspace

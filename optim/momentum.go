@@ -17,7 +17,7 @@ type MomentumSetter interface {
 
 // momentum is the part of a rule that SetMomentum moves.
 type momentum struct {
-	key   string // of PyTorch's group: "momentum", or "betas" whose first number it is
+	key   string // of PyTorch's group: "momentum", "beta1", or "betas" whose first number it is
 	value float64
 	// addBuffer gives a rule that was made with momentum 0, and hence keeps no buffer, the state
 	// for it; nil: there is always one.
@@ -39,7 +39,7 @@ func (o *optimizer) SetMomentum(v float64) error {
 	case m == nil:
 		return mistakef(ErrOption, "%s has neither a momentum nor a beta1 that a schedule could move; set "+
 			"FixedMomentum in the schedule", o.rule.name)
-	case !(v >= 0) || math.IsInf(v, 0) || m.key == "betas" && v >= 1:
+	case !(v >= 0) || math.IsInf(v, 0) || m.key != "momentum" && v >= 1:
 		return mistakef(ErrOption, "the momentum for %s is %g; want a finite number that is not negative, and below "+
 			"1 for a beta", o.rule.name, v)
 	case v == o.moment:
@@ -91,5 +91,5 @@ func (o *optimizer) momentumOption(options map[string]any) {
 		options["betas"] = betas
 		return
 	}
-	options["momentum"] = o.moment
+	options[o.rule.momentum.key] = o.moment
 }

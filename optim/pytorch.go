@@ -45,6 +45,9 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 			group = map[string]any{}
 		}
 		opt.momentumOption(group)
+		if g.LowRank {
+			maps.Copy(group, opt.rule.lowRankOptions)
+		}
 		group["lr"], group["weight_decay"] = opt.lr*g.LRScale, *g.WeightDecay
 		indices, names := []int{}, []string{}
 		for _, m := range g.members {
@@ -64,7 +67,15 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 		}
 		groups = append(groups, group)
 	}
+	for i, g := range opt.groups {
+		for j, s := range opt.rule.groupStates {
+			groups[i][s.name] = s.python(g.numbers[j])
+		}
+	}
 	for _, s := range opt.State() {
+		if _, _, ok := opt.groupEntry(s.Name); ok {
+			continue
+		}
 		dot := strings.LastIndexByte(s.Name, '.')
 		tensors = append(tensors, torch.Named{Name: fmt.Sprintf("state.%d.%s", numbers[s.Name[:dot]], s.Name[dot+1:]),
 			Tensor: s.Tensor})
@@ -106,6 +117,11 @@ func FromPyTorch(o Optimizer, tensors []torch.Named, paramGroups []byte) error {
 		}
 		state = append(state, torch.Named{Name: name + "." + kind, Tensor: t.Tensor})
 	}
+	numbers, largest, err := opt.groupStateOf(paramGroups)
+	if err != nil {
+		return err
+	}
+	state, updates = append(state, numbers...), math.Max(updates, largest)
 	if !(updates >= 0 && updates <= 1<<53) {
 		return mistakef(ErrState, "the largest step is %g; want a number of updates", updates)
 	}
@@ -113,6 +129,9 @@ func FromPyTorch(o Optimizer, tensors []torch.Named, paramGroups []byte) error {
 }
 
 func own(o Optimizer) (*optimizer, error) {
+	if l, ok := o.(*layerWise); ok {
+		return l.optimizer, nil
+	}
 	opt, ok := o.(*optimizer)
 	if !ok {
 		return nil, mistakef(ErrState, "a %T has no known layout in PyTorch; want an optimizer that this package has "+

@@ -86,6 +86,9 @@ func TestGradientsOfTheWrongKindAreRefusedWithTheOptimizerForThem(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, ok := b.(optim.SparseAdam); !ok {
+			ready(opt)
+		}
 		want := `the gradient of parameter "words" is sparse; want SparseAdam`
 		if _, ok := b.(optim.SparseAdam); ok {
 			want = `the gradient of parameter "words" is not sparse; want Adam`

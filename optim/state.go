@@ -30,7 +30,7 @@ func (o *optimizer) State() []torch.Named {
 			}
 		}
 	}
-	return all
+	return append(all, o.groupState()...)
 }
 
 // LoadState works in three parts, so that it changes nothing if the first or second fails:
@@ -38,6 +38,10 @@ func (o *optimizer) State() []torch.Named {
 func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	if updates < 0 {
 		return mistakef(ErrState, "the number of updates is %d; want one that is not negative", updates)
+	}
+	given, numbers, err := o.takeGroupState(given)
+	if err != nil {
+		return err
 	}
 	found, err := o.match(given)
 	if err != nil {
@@ -71,7 +75,7 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 			m.ready = source != nil
 			torch.NoGrad(func() {
 				for i, t := range source {
-					if !t.Defined() {
+					if !t.Defined() || o.rule.states[i].constant {
 						continue
 					}
 					m.states[i].Copy_(t)
@@ -83,6 +87,10 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 		}
 		g.arrange()
 	}
+	for i, g := range o.groups {
+		g.numbers = numbers[i]
+	}
+	o.loadMode()
 	o.updates = updates
 	return nil
 }
@@ -138,6 +146,10 @@ func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 				case t.Defined():
 					if err := fits(name, t, wanted[i]); err != nil {
 						return err
+					}
+					if o.rule.states[i].constant && !t.CPU().Equal(wanted[i].CPU()) {
+						return mistakef(ErrState, "state %q has other values than this %s works with; its 8-bit "+
+							"numbers would mean something else", name, o.rule.name)
 					}
 				}
 			}

@@ -9,20 +9,27 @@ import (
 
 // rule is what distinguishes one optimizer from another.
 type rule struct {
-	name           string
-	lr             float64        // the rate of the settings
-	weightDecay    float64        // of groups that have none of their own
-	options        map[string]any // settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
+	name        string
+	lr          float64 // the rate of the settings
+	weightDecay float64 // of groups that have none of their own
+	// settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
+	options        map[string]any
+	lowRankOptions map[string]any // those of low-rank groups beside them, or in their place
 	states         []state        // what it remembers of each parameter
 	firstStep      bool           // a parameter's first step is another computation than the later ones
 	momentum       *momentum      // what a schedule may move; nil: nothing
-	implementation Implementation // Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
-	gradients      gradients      // the kinds of gradient that it works with
-	lowRank        bool           // groups may ask for a low-rank projection of their gradients
-	fusedOnCPU     bool           // the fused kernel is for the CPU only
-	stateAtOnce    bool           // State shows what a parameter begins with before its first gradient
+	// Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
+	implementation Implementation
+	gradients      gradients                     // the kinds of gradient that it works with
+	lowRank        bool                          // groups may ask for a low-rank projection of their gradients
+	fusedOnCPU     bool                          // the fused kernel is for the CPU only
+	stateAtOnce    bool                          // State shows what a parameter begins with before its first gradient
+	groupStates    []groupState                  // what it remembers of each group
+	together       bool                          // what happens to a parameter depends on the others of its group
+	modes          func(g *group, training bool) // moves the weights of a group between two modes; see [ModeSwitcher]
 	fused          func(s *shard, o settings)
 	step           func(b *batch)
+	begin          func(g *group, lr float64)         // before the parameters of a group; may be nil
 	check          func(g Group, p torch.Named) error // what it asks of a parameter beyond the usual; may be nil
 }
 
@@ -30,7 +37,8 @@ type rule struct {
 type settings struct {
 	lr, weightDecay float64
 	momentum        float64 // momentum or beta1, where the rule has one
-	first           bool    // of these parameters it is the first step, and the rule has asked for the difference
+	group           *group
+	first           bool // of these parameters it is the first step, and the rule has asked for the difference
 }
 
 // state is one kind of memory of a parameter, under PyTorch's name.
@@ -42,6 +50,9 @@ type state struct {
 	// date.
 	number  bool
 	initial func(lr float64) float64 // of a number; nil: 0
+	// It is the same for all parameters and never changes: a table that the other states are read
+	// with.
+	constant bool
 }
 
 // stepCount is the state of the composed rules that counts a parameter's updates.
@@ -71,6 +82,7 @@ type optimizer struct {
 	all     *torch.List
 	updates int
 	lr      float64 // of the last step
+	eval    bool    // the weights are those for evaluation: see [ModeSwitcher]
 	moment  float64 // momentum or beta1, as the settings or SetMomentum said last
 }
 
@@ -80,6 +92,7 @@ type group struct {
 	waiting []*member
 	list    *torch.List // of those waiting
 	shards  []*shard
+	numbers []float64 // parallel to the rule's groupStates
 }
 
 // member is a parameter of a group.
@@ -102,12 +115,12 @@ type shard struct {
 }
 
 func (o *optimizer) Step(lr float64) {
-	if math.IsNaN(lr) || math.IsInf(lr, 0) {
-		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrValue,
-			Msg: "the learning rate is not a finite number; the schedule that gave it is probably wrong"})
-	}
+	o.checkRate(lr)
+	o.checkMode()
+	done := false
+	defer o.restoreUnless(&done, o.groupNumbers())
 	for _, g := range o.groups {
-		set := settings{lr: lr * g.LRScale, weightDecay: *g.WeightDecay, momentum: o.moment}
+		set := o.begin(g, lr)
 		fresh := g.firstGradients(&o.rule, set.lr)
 		if !o.rule.firstStep {
 			g.admit(fresh)
@@ -124,8 +137,60 @@ func (o *optimizer) Step(lr float64) {
 			g.admit(fresh)
 		}
 	}
+	done = true
 	o.updates++
 	o.lr = lr
+}
+
+// groupNumbers are what is remembered of the groups.
+func (o *optimizer) groupNumbers() (numbers [][]float64) {
+	if len(o.rule.groupStates) > 0 {
+		for _, g := range o.groups {
+			numbers = append(numbers, slices.Clone(g.numbers))
+		}
+	}
+	return numbers
+}
+
+// restoreUnless undoes what a step that fails has changed of them.
+func (o *optimizer) restoreUnless(done *bool, numbers [][]float64) {
+	if !*done {
+		for i, n := range numbers {
+			o.groups[i].numbers = n
+		}
+	}
+}
+
+func (o *optimizer) checkRate(lr float64) {
+	if math.IsNaN(lr) || math.IsInf(lr, 0) {
+		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrValue,
+			Msg: "the learning rate is not a finite number; the schedule that gave it is probably wrong"})
+	}
+}
+
+// begin starts an update of a group.
+func (o *optimizer) begin(g *group, lr float64) settings {
+	set := settings{lr: lr * g.LRScale, weightDecay: *g.WeightDecay, momentum: o.moment, group: g}
+	if o.rule.begin != nil {
+		o.rule.begin(g, set.lr)
+	}
+	return set
+}
+
+// updateAlone updates one parameter of a group whose update has begun.
+func (o *optimizer) updateAlone(m *member, set settings) {
+	if !m.ready {
+		set.group.list = listOf(set.group.waiting, func(m *member) torch.Tensor { return m.Tensor })
+		fresh := set.group.firstGradients(&o.rule, set.lr)
+		if !slices.Contains(fresh, m) {
+			return
+		}
+		set.first = o.rule.firstStep
+		defer set.group.admit(fresh)
+	}
+	for _, s := range shardsOf([]*member{m}) {
+		o.update(s, set)
+	}
 }
 
 func (o *optimizer) update(s *shard, set settings) {

@@ -19,7 +19,8 @@ func (f *fit[S, B]) beginWindow() {
 // trainBatch runs forward and backward on one micro-batch.
 func (f *fit[S, B]) trainBatch() error {
 	w := Window{Index: f.loop.index, Len: f.loop.window, Divisor: float64(f.loop.window),
-		Items: f.totals.items, FilterLoss: f.o.Semantics.FilterNonFiniteLoss, SinceLog: f.filter}
+		Items: f.totals.items, FilterLoss: f.o.Semantics.FilterNonFiniteLoss, SinceLog: f.filter,
+		LearningRate: f.nextRate()}
 	if f.o.Semantics.CarriesWindows() {
 		w.Index, w.Len, w.Divisor = f.loop.Phase, f.o.Accumulate, float64(f.o.Accumulate)
 	}
@@ -81,12 +82,18 @@ func (f *fit[S, B]) clip() error {
 	return f.stepError("clip the gradients", f.t.step.Clip(f.stepContext()))
 }
 
+// nextRate is the learning rate of the next update.
+func (f *fit[S, B]) nextRate() float64 {
+	if f.firstRate != nil {
+		return *f.firstRate
+	}
+	return f.rate(f.scheduleStep)
+}
+
 // update ends a window with an optimizer step.
 func (f *fit[S, B]) update() error {
-	rate := f.rate(f.scheduleStep)
-	if f.firstRate != nil {
-		rate, f.firstRate = *f.firstRate, nil
-	}
+	rate := f.nextRate()
+	f.firstRate = nil
 	if err := f.setMomentum(); err != nil {
 		return err
 	}

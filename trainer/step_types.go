@@ -19,6 +19,8 @@ type Window struct {
 	Len     int     // micro-batches in this window; a short last window has its own length
 	Divisor float64 // what a mean loss is divided by before backward; the semantics decide whether it is Len
 	Items   int64   // labelled items of the whole window where the step counts them (see Counts); 0: not counted
+	// LearningRate is that of the update which ends the window: what Update will be told.
+	LearningRate float64
 
 	// FilterLoss keeps nan and inf out of Report.LossSum, as logging_nan_inf_filter of Hugging Face
 	// does: a micro-batch whose loss is one adds sum/(1+SinceLog) instead, sum being what has

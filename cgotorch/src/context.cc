@@ -43,6 +43,8 @@ CT_DECLARE(hook_results);
 CT_DECLARE(free_hook);
 CT_DECLARE(swap_anomaly);
 CT_DECLARE(defer);
+CT_DECLARE(add_after_gradient);
+CT_DECLARE(remove_after_gradient);
 CT_DECLARE(dead_nodes);
 CT_DECLARE(start_backward);
 CT_DECLARE(next_request);
@@ -139,6 +141,8 @@ static const ct_core core = {
     free_hook,
     swap_anomaly,
     defer,
+    add_after_gradient,
+    remove_after_gradient,
     dead_nodes,
     start_backward,
     next_request,

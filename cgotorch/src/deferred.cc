@@ -1,8 +1,9 @@
 // Nodes of the graph whose backward is written in Go: custom functions and checkpoints.
 //
 // C++ never calls Go. A backward pass that may meet such a node runs on a thread of its own, a Worker, while the thread that began it waits
-// in next_request. At the node the pass stops and asks; next_request returns, Go computes and answers, and the pass goes on. defines:
-// Session, Deferred, defer, start_backward, next_request, answer, finish_backward
+// in next_request. At the node the pass stops and asks; next_request returns, Go computes and answers, and the pass goes on. A leaf whose
+// gradient is complete asks in the same way. defines: Session, Deferred, AfterGradient, defer, add_after_gradient, remove_after_gradient,
+// start_backward, next_request, answer, finish_backward
 #include "guard.h"
 
 #include <ATen/Parallel.h>
@@ -13,8 +14,10 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <condition_variable>
 #include <deque>
@@ -179,6 +182,56 @@ struct Deferred : torch::autograd::Node {
     return out;
   }
 };
+
+// AfterGradient lets Go run code for a leaf as soon as a pass has added its gradient: Tensor.register_post_accumulate_grad_hook.
+struct AfterGradient : torch::autograd::PostAccumulateGradHook {
+  std::vector<int64_t> numbers; // of the code, in the order of registration
+
+  ~AfterGradient() override {
+    std::lock_guard<std::mutex> lock(dead_mutex);
+    dead.insert(dead.end(), numbers.begin(), numbers.end());
+  }
+  void operator()(const torch::autograd::Variable &leaf) override {
+    auto *session = static_cast<Session *>(c10::ThreadLocalDebugInfo::get(Session::kind));
+    TORCH_CHECK(session, "a hook after the gradient was reached by a backward pass that Go did not begin");
+    for (auto number : std::vector<int64_t>(numbers)) { // a copy: the code may remove its hook
+      Question q{number, false, {leaf}, {}, {}, {}, {}, false, 0};
+      session->ask(q);
+    }
+  }
+};
+
+static AfterGradient *after_gradient_of(const at::Tensor &leaf) {
+  return dynamic_cast<AfterGradient *>(torch::autograd::impl::post_acc_grad_hooks(leaf).get());
+}
+
+ct_code add_after_gradient(ct_tensor t, int64_t number) {
+  return guard([&] {
+    auto &leaf = get(t);
+    TORCH_CHECK(leaf.requires_grad(), "cannot register a hook on a tensor that doesn't require gradient");
+    TORCH_CHECK(leaf.is_leaf(), "post accumulate grad hooks cannot be registered on non-leaf tensors");
+    auto *hook = after_gradient_of(leaf);
+    if (!hook) {
+      auto fresh = std::make_unique<AfterGradient>();
+      hook = fresh.get();
+      torch::autograd::impl::set_post_acc_grad_hooks(leaf, std::move(fresh));
+    }
+    hook->numbers.push_back(number);
+  });
+}
+
+ct_code remove_after_gradient(ct_tensor t, int64_t number) {
+  return guard([&] {
+    auto &leaf = get(t);
+    auto *hook = leaf.is_leaf() ? after_gradient_of(leaf) : nullptr;
+    if (!hook || !std::erase(hook->numbers, number)) return;
+    {
+      std::lock_guard<std::mutex> lock(dead_mutex);
+      dead.push_back(number);
+    }
+    if (hook->numbers.empty()) torch::autograd::impl::set_post_acc_grad_hooks(leaf, nullptr);
+  });
+}
 
 // list_of turns NULL entries into undefined tensors.
 static variable_list list_of(const ct_tensor *items, int64_t count) {

@@ -22,15 +22,3 @@ func noDecayGroups(model any, params []torch.Named) []optim.Group {
 	groups[0].WeightDecay = nil
 	return groups
 }
-
-// lowRankGroups makes the two groups of Hugging Face's Trainer for GaLore: the second holds the
-// weights of the linear layers that match.
-func lowRankGroups(model any, params []torch.Named, targets []string) ([]optim.Group, error) {
-	linear := map[string]bool{}
-	for _, m := range nn.Modules(model) {
-		if _, ok := m.Module.(*nn.Linear); ok {
-			linear[m.Name] = true
-		}
-	}
-	return optim.LowRankGroups(params, func(module string) bool { return linear[module] }, targets...)
-}

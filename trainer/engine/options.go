@@ -22,12 +22,17 @@ type Options struct {
 	// decay.
 	Groups func(model any, params []torch.Named) []optim.Group
 
-	// LowRankTargets are the linear layers whose gradients GaLore projects, see
-	// optim.LowRankGroups: optim_target_modules. It takes the place of Groups.
-	LowRankTargets []string
+	// LowRankTargets are the linear layers whose gradients GaLore or APOLLO project, see
+	// optim.LowRankGroups: optim_target_modules. It takes the place of Groups. Other modules that
+	// match are warned of.
+	LowRankTargets optim.Targets
+
+	// Warn is told what is not done as somebody may have expected; nil: standard error.
+	Warn func(text string)
 
 	// the gradients' total norm is limited to it; zero: 1, as Hugging Face; +Inf: only reported;
-	// negative: neither
+	// negative: neither. An optimizer that updates during the backward pass (optim.BackwardUpdater)
+	// leaves no gradients to limit, so that zero means none.
 	MaxGradNorm  float64
 	MaxGradValue float64 // every element of the gradients is limited to ±MaxGradValue, after the norm; zero: not
 
@@ -102,7 +107,7 @@ func (o *Options) validate() error {
 			"engine.LabelSmoothing in that loss", o.LabelSmoothing)
 	case o.ComputeMetrics != nil && o.BatchMetrics != nil:
 		return fmt.Errorf("engine: Options.ComputeMetrics and Options.BatchMetrics are both set; want one of them")
-	case o.Groups != nil && o.LowRankTargets != nil:
+	case o.Groups != nil && o.lowRank():
 		return fmt.Errorf("engine: Options.Groups and Options.LowRankTargets are both set; want one of them")
 	}
 	if o.Device.IsCUDA() {
@@ -127,6 +132,10 @@ func (o *Options) validate() error {
 		o.Precision = amp.FP32
 	}
 	return nil
+}
+
+func (o *Options) lowRank() bool {
+	return o.LowRankTargets.Pattern != "" || o.LowRankTargets.Parts != nil
 }
 
 // settings of the whole program

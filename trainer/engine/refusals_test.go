@@ -52,11 +52,11 @@ func TestOptionsThatTheTaskOrTheModelCannotCarryOut(t *testing.T) {
 		{"negative noise", tag(m), engine.Options{NEFTuneAlpha: -1}, "NEFTuneAlpha"},
 		{"a negative number of batches", tag(m), engine.Options{EvalAccumulation: -1}, "EvalAccumulation"},
 		{"TF32 on the CPU", tag(m), engine.Options{TF32: true}, "NVIDIA"},
-		{"groups by two rules", tag(m), engine.Options{LowRankTargets: []string{"x"},
+		{"groups by two rules", tag(m), engine.Options{LowRankTargets: optim.Targets{Pattern: "x"},
 			Groups: func(any, []torch.Named) []optim.Group { return nil }}, "want one of them"},
-		{"targets that match nothing", tag(m), engine.Options{LowRankTargets: []string{"attention"}},
+		{"targets that match nothing", tag(m), engine.Options{LowRankTargets: optim.Targets{Pattern: "attention"}},
 			"no linear layer matches"},
-		{"low rank without GaLore", tag(m), engine.Options{LowRankTargets: []string{"hidden"}}, "has no low-rank form"},
+		{"low rank without GaLore", tag(m), engine.Options{LowRankTargets: optim.Targets{Parts: []string{"hidden"}}}, "has no low-rank form"},
 	} {
 		s, err := engine.New(c.task, c.o)
 		if s != nil || err == nil || !strings.Contains(err.Error(), c.want) {
@@ -72,7 +72,7 @@ func TestGaLoreProjectsTheTargetsOfTheOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := engine.New(tag(newTagger(0)), engine.Options{Optimizer: builder, LowRankTargets: []string{"hidden"}})
+	s, err := engine.New(tag(newTagger(0)), engine.Options{Optimizer: builder, LowRankTargets: optim.Targets{Parts: []string{"hidden"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

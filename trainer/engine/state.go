@@ -66,8 +66,12 @@ func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
 	return s.saveGenerators(filepath.Join(dir, generatorName))
 }
 
-// saveWeights writes the weights into dir, and what the task adds.
+// saveWeights writes the weights into dir, and what the task adds. Those of a schedule-free
+// optimizer are the averages that are evaluated.
 func (s *Step[S, B]) saveWeights(dir string) error {
+	if err := torch.Try(func() { s.optimizerMode(false) }); err != nil {
+		return err
+	}
 	err := tensorio.Create(filepath.Join(dir, weightsName), func(w io.Writer) error {
 		return nn.Write(w, s.task.Model(), nil)
 	})

@@ -186,17 +186,17 @@ func (s *Step[S, B]) checkTask() error {
 func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
 	var groups []optim.Group
 	switch {
-	case s.options.LowRankTargets != nil:
+	case s.options.lowRank():
 		var err error
-		if groups, err = lowRankGroups(model, params, s.options.LowRankTargets); err != nil {
-			return fmt.Errorf("engine: Options.LowRankTargets: %w", err)
+		if groups, err = s.lowRankGroups(model, params); err != nil {
+			return err
 		}
 	case s.options.Groups != nil:
 		groups = s.options.Groups(model, params)
 	default:
 		groups = noDecayGroups(model, params)
 	}
-	if err := s.makeOptimizer(s.options.Optimizer, groups); err != nil {
+	if err := s.makeOptimizer(keepEmbeddings(s.options.Optimizer, model), groups); err != nil {
 		return fmt.Errorf("engine: Options.Optimizer: %w", err)
 	}
 	return nil
@@ -206,6 +206,12 @@ func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) 
 	optimizer, err := builder.Build(groups)
 	if err != nil {
 		return err
+	}
+	if err := s.checkUpdater(optimizer); err != nil {
+		return err
+	}
+	if former, ok := s.optimizer.(optim.BackwardUpdater); ok {
+		former.RemoveHooks()
 	}
 	s.builder, s.optimizer, s.momentum = builder, optimizer, nil
 	return nil

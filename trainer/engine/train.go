@@ -17,7 +17,9 @@ func (s *Step[S, B]) mode(training, keep bool) {
 	s.fresh = false
 	if training {
 		s.raise() // an evaluation that failed did not come to it
+		s.optimizerMode(true)
 	} else {
+		s.optimizerMode(false)
 		s.lower()
 	}
 	if keep {
@@ -95,6 +97,7 @@ func (s *Step[S, B]) backward(loss Loss, w trainer.Window) torch.Tensor {
 			Msg: fmt.Sprintf("all parameters of %T are frozen, so its loss has no gradient: such a model can be "+
 				"evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model())})
 	}
+	s.beforeBackward(w)
 	if s.scaler != nil {
 		s.scaler.Scale(value).Backward()
 	} else {
@@ -118,7 +121,7 @@ func (s *Step[S, B]) Clip(context.Context) (err error) {
 			if s.scaler != nil {
 				err = s.scaler.Unscale_(s.optimizer)
 			}
-			if err == nil {
+			if err == nil && s.clipped() {
 				s.clip()
 			}
 		})

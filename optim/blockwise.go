@@ -1,0 +1,108 @@
+package optim
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// States in 8 bits, as bitsandbytes keeps them: each element is the index of one of 256 numbers
+// between -1 and 1 (of one of 256 between 0 and 1, for squares), to be multiplied by the largest
+// size in its block of 256 elements.
+
+const blockSize = 256
+
+// quantizationMap is a table of 256 numbers and the way back.
+type quantizationMap struct {
+	values  []float32 // ascending: create_dynamic_map
+	nearest []uint8   // the nearest of them to each of 65536 evenly spaced numbers from -1 to 1
+	tensors sync.Map  // of a device: *mapTensors
+}
+
+type mapTensors struct{ values, nearest torch.Tensor }
+
+var (
+	signedMap   = sync.OnceValue(func() *quantizationMap { return newQuantizationMap(true) })
+	unsignedMap = sync.OnceValue(func() *quantizationMap { return newQuantizationMap(false) })
+)
+
+// newQuantizationMap computes in float32 what PyTorch does on a CPU with fused products, to have
+// the same map everywhere: states are worth nothing without it. The smaller the size, the fewer
+// numbers it has.
+func newQuantizationMap(signed bool) *quantizationMap {
+	m := &quantizationMap{values: []float32{0, 1}}
+	for i, size := range []float32{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1} {
+		count := 1 << i
+		if !signed {
+			count *= 2
+		}
+		step := (1 - float32(0.1)) / float32(count)
+		bound := func(k int) float32 {
+			if k < (count+1)/2 {
+				return float32(float64(float32(0.1)) + float64(step)*float64(k))
+			}
+			return float32(1 - float64(step)*float64(count-k))
+		}
+		for k := range count {
+			mean := float32(bound(k)+bound(k+1)) / 2
+			m.values = append(m.values, size*mean)
+			if signed {
+				m.values = append(m.values, -size*mean)
+			}
+		}
+	}
+	slices.Sort(m.values)
+	m.nearest = make([]uint8, 1<<16)
+	at := 0
+	for i := range m.nearest {
+		x := -1 + float32(2*i)/float32(len(m.nearest)-1)
+		for at < len(m.values)-1 && 0.5*(m.values[at]+m.values[at+1]) < x {
+			at++
+		}
+		m.nearest[i] = uint8(at)
+	}
+	return m
+}
+
+// on returns the tables as tensors of a device, which are kept.
+func (m *quantizationMap) on(d torch.Device) *mapTensors {
+	if t, ok := m.tensors.Load(d); ok {
+		return t.(*mapTensors)
+	}
+	t := &mapTensors{torch.From(m.values, 256).To(torch.TensorOptions{Device: d}).Keep(),
+		torch.From(m.nearest, 1<<16).To(torch.TensorOptions{Device: d}).Keep()}
+	first, _ := m.tensors.LoadOrStore(d, t)
+	return first.(*mapTensors)
+}
+
+// blocks views a tensor block by block, with zeros at the end of the last one.
+func blocks(t torch.Tensor) torch.Tensor {
+	t = t.Reshape(-1)
+	if rest := t.Numel() % blockSize; rest != 0 {
+		t = t.Pad(0, 0, blockSize-rest)
+	}
+	return t.View(-1, blockSize)
+}
+
+func blockCount(elements int64) int64 { return (elements + blockSize - 1) / blockSize }
+
+// dequantize returns the float32 numbers that indices mean.
+func (m *quantizationMap) dequantize(indices, largest torch.Tensor) torch.Tensor {
+	flat := indices.Reshape(-1).ToDType(torch.Int32)
+	numbers := blocks(m.on(indices.Device()).values.IndexSelect(0, flat)).Mul(largest.Unsqueeze(-1))
+	return numbers.Reshape(-1).Narrow(0, 0, indices.Numel()).View(indices.Shape()...)
+}
+
+// quantize writes float32 numbers as indices, and the largest size of each block. A nan is the
+// first number of the map.
+func (m *quantizationMap) quantize(numbers, indices, largest torch.Tensor) {
+	zero, infinite := 0.0, math.Inf(1)
+	b := blocks(numbers)
+	largest.Copy_(b.Abs().NanToNum(&zero, &infinite, nil).AMax([]int64{1}, false))
+	at := b.Mul(largest.Reciprocal().Unsqueeze(-1)).Clamp(-1.0, 1.0).AddScalar(1).MulScalar(0.5).
+		MulScalar(1<<16-1).AddScalar(0.5).NanToNum(&zero, nil, nil).ToDType(torch.Int32)
+	nearest := m.on(numbers.Device()).nearest.IndexSelect(0, at.Reshape(-1))
+	indices.Copy_(nearest.Narrow(0, 0, numbers.Numel()).View(indices.Shape()...))
+}

@@ -1,0 +1,30 @@
+package optim
+
+// GaLoreAdamW8bit is [GaLoreAdamW] with [AdamW8bit] in place of AdamW: moments of low rank, in one
+// byte each. It is the class of that name in galore_torch. That one passes arguments to
+// bitsandbytes by position, which since version 0.45 mean something else (a largest size of
+// updates, so that small matrices stand still); here they mean what they were called.
+type GaLoreAdamW8bit struct {
+	LR          float64  // learning rate; zero means 1e-3
+	Beta1       *float64 // decay of the mean of gradients; nil means 0.9
+	Beta2       *float64 // decay of the mean of squares; nil means 0.999
+	Eps         *float64 // added to the divisor; nil means 1e-8
+	WeightDecay *float64 // decoupled; nil means 1e-2
+
+	LowRank  // of the groups that ask for it
+	EightBit // MinSize counts the elements of the projected gradient
+}
+
+// LearningRate is LR or its default.
+func (o GaLoreAdamW8bit) LearningRate() float64 { return orDefaultLR(o.LR) }
+
+// Build makes the optimizer. It refuses parameters of low-rank groups that are not matrices.
+func (o GaLoreAdamW8bit) Build(groups []Group) (Optimizer, error) {
+	low, err := o.LowRank.withDefaults("GaLoreAdamW8bit")
+	if err != nil {
+		return nil, err
+	}
+	b := AdamW32bit{o.LR, o.Beta1, o.Beta2, o.Eps, o.WeightDecay}.bitsandbytes("GaLoreAdamW8bit", &o.EightBit)
+	b.low = low
+	return b.build(groups)
+}

@@ -1,0 +1,104 @@
+package optim
+
+import (
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// LOMO is plain SGD that updates each parameter during the backward pass, as soon as its gradient
+// is there, and then frees the gradient: the class Lomo of lomo_optim. There is neither state nor
+// more than one gradient at a time. With g the gradient, in float32 whatever the parameter is:
+//
+//	p -= lr * WeightDecay * p
+//	p -= lr * g
+//
+// It is a [BackwardUpdater]. The original can clip by the norm of all gradients, for which it runs
+// the backward pass twice; that is not here: ClipGradValue limits single elements. It has a scaler
+// of its own for float16 losses, which is not here either.
+//
+// Source: Lv and others, Full Parameter Fine-tuning for Large Language Models with Limited
+// Resources, https://arxiv.org/abs/2306.09782.
+type LOMO struct {
+	LR            float64  // learning rate; zero means 1e-3
+	WeightDecay   *float64 // decoupled; nil means 0
+	ClipGradValue float64  // limit of each element of a gradient; zero: none
+}
+
+// AdaLOMO is [LOMO] with the means of squares of [AdafactorHF], kept as means of rows and columns:
+// the class AdaLomo of lomo_optim. With g the gradient at update t, b = 1 - t^DecayRate and rms the
+// root of the mean of squares:
+//
+//	v  = b*v + (1-b)*(g² + Eps1)         of rows and of columns where p has two dimensions or more
+//	u  = g / sqrt(v)
+//	u /= max(1, rms(u)/ClipThreshold)
+//	l  = lr * max(Eps2, rms(p))
+//	p -= l * WeightDecay * p
+//	p -= l * u
+//
+// The size of the weights becomes a number in between, as there: on a GPU a step waits for it. The
+// original multiplies the loss by 1024 and divides the gradients by it, which changes no bits
+// unless they are beyond the range of float32, and takes parameters of one or two dimensions only.
+//
+// Source: Lv and others, AdaLomo: Low-memory Optimization with Adaptive Learning Rate,
+// https://arxiv.org/abs/2310.10195.
+type AdaLOMO struct {
+	LR            float64  // learning rate; zero means 1e-3
+	Eps1          *float64 // added to squared gradients; nil means 1e-30
+	Eps2          *float64 // least size of weights; nil means 1e-3
+	ClipThreshold *float64 // largest size of an update; nil means 1
+	DecayRate     *float64 // power of t; nil means -0.8
+	WeightDecay   *float64 // decoupled; nil means 0
+	ClipGradValue float64  // limit of each element of a gradient; zero: none
+}
+
+// LearningRate is LR or its default.
+func (o LOMO) LearningRate() float64 { return orDefaultLR(o.LR) }
+
+// LearningRate is LR or its default.
+func (o AdaLOMO) LearningRate() float64 { return orDefaultLR(o.LR) }
+
+// Build makes the optimizer and registers its hooks.
+func (o LOMO) Build(groups []Group) (Optimizer, error) {
+	decay := or(o.WeightDecay, 0)
+	err := checkSettings("LOMO", setting{name: "LR", value: o.LearningRate()}, setting{name: "WeightDecay",
+		value: decay},
+		setting{name: "ClipGradValue", value: o.ClipGradValue})
+	if err != nil {
+		return nil, err
+	}
+	step := func(b *batch) {
+		for i, p := range b.params.ts {
+			weights := p.ToDType(torch.Float32)
+			if b.weightDecay > 0 {
+				weights.MulScalar_(1 - b.lr*b.weightDecay)
+			}
+			weights.AddScaled_(clippedFloat32(b.grads.ts[i], o.ClipGradValue), -b.lr)
+			writeBack(p, weights)
+		}
+	}
+	return layered(build(rule{name: "LOMO", lr: o.LearningRate(), weightDecay: decay, step: step,
+		options: map[string]any{"clip_grad_norm": nil, "clip_grad_value": orNull(o.ClipGradValue)},
+	}, DefaultImplementation, groups))
+}
+
+// clippedFloat32 is a gradient in float32, limited if value is set.
+func clippedFloat32(g torch.Tensor, value float64) torch.Tensor {
+	g = g.ToDType(torch.Float32)
+	if value > 0 {
+		g = g.Clamp(-value, value)
+	}
+	return g
+}
+
+// writeBack writes a float32 copy of a parameter into it, if it is one.
+func writeBack(p, weights torch.Tensor) {
+	if p.DType() != torch.Float32 {
+		p.Copy_(weights)
+	}
+}
+
+func orNull(v float64) any {
+	if v == 0 {
+		return nil
+	}
+	return v
+}

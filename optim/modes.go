@@ -1,0 +1,49 @@
+package optim
+
+import "github.com/gotrainer/gotrainer/torch"
+
+// ModeSwitcher is implemented by an [Optimizer] whose parameters hold other values while they are
+// evaluated than while they are trained: the schedule-free ones, as schedulefree's train() and
+// eval(). All optimizers of this package implement it; for the others both calls do nothing.
+//
+// A loop calls Train before the forward pass of a training step, and Eval before an evaluation and
+// before it saves the weights. Either may be called again without harm. A new optimizer is in
+// evaluation mode, as there.
+type ModeSwitcher interface {
+	Train()
+	Eval()
+}
+
+// Train implements [ModeSwitcher].
+func (o *optimizer) Train() { o.setMode(false) }
+
+// Eval implements [ModeSwitcher].
+func (o *optimizer) Eval() { o.setMode(true) }
+
+func (o *optimizer) setMode(eval bool) {
+	if o.rule.modes == nil || o.eval == eval {
+		return
+	}
+	torch.NoGrad(func() {
+		for _, g := range o.groups {
+			o.rule.modes(g, !eval)
+		}
+	})
+	o.eval = eval
+}
+
+// checkMode refuses an update from gradients that belong to the weights of evaluation mode.
+func (o *optimizer) checkMode() {
+	if o.rule.modes != nil && o.eval {
+		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrInvalid,
+			Msg: "the optimizer is in evaluation mode, where its weights are averages; call Train before the forward " +
+				"pass, and Eval before an evaluation (optim.ModeSwitcher)"})
+	}
+}
+
+// loadMode takes the mode over from the state of the groups, whose weights are in that mode.
+func (o *optimizer) loadMode() {
+	if o.rule.modes != nil && len(o.groups) > 0 {
+		o.eval = o.groups[0].numbers[trainMode] == 0
+	}
+}

@@ -1,0 +1,169 @@
+package optim
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dlclark/regexp2"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Targets say which modules have gradients of low rank, as optim_target_modules of Hugging Face's
+// Trainer does, which is a string or a list of strings.
+type Targets struct {
+	// Pattern is a regular expression of Python's for the whole name of a module, or [AllLinear]:
+	// the string.
+	Pattern string
+	// Parts are parts of names, or regular expressions of Python's for whole names: the list.
+	// [AllLinear] among them means the same as alone, where in Python it is the part of a name.
+	Parts []string
+}
+
+// AllLinear is the target that stands for every linear layer. It may be written with "_" too.
+const AllLinear = "all-linear"
+
+// Module is a module of a model, for [LowRankGroups].
+type Module struct {
+	Name   string
+	Linear bool // it is a linear layer: only the weights of those can have a low rank
+}
+
+// LowRankGroups divides parameters as Hugging Face's Trainer does for GaLore and APOLLO: the weight
+// matrices of the linear layers that match the targets go to the second group, whose gradients are
+// projected, all else to the first.
+//
+// ignored are the names of modules that match but are no linear layers, as Python's Trainer warns
+// of them: not those that a regular expression found, which may well be wide. It is a mistake if no
+// linear layer matches, or if an expression is none.
+func LowRankGroups(params []torch.Named, modules []Module, targets Targets) (groups []Group, ignored []string,
+	err error) {
+	match, err := targets.matcher()
+	if err != nil {
+		return nil, nil, err
+	}
+	low := map[string]bool{}
+	for _, m := range modules {
+		found, byExpression, err := match(m.Name)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case m.Linear:
+			low[m.Name+".weight"] = found
+		case found && !byExpression:
+			ignored = append(ignored, m.Name)
+		}
+	}
+	groups = []Group{{Name: "full rank"}, {Name: "low rank", LowRank: true}}
+	for _, p := range params {
+		g := &groups[0]
+		if low[p.Name] {
+			g = &groups[1]
+		}
+		g.Params = append(g.Params, p)
+	}
+	if len(groups[1].Params) == 0 {
+		return nil, nil,
+			mistakef(ErrParam, "no linear layer matches %s; want a regular expression of a module's whole "+
+				"name, a list of parts of names, or %q", targets, AllLinear)
+	}
+	return groups, ignored, nil
+}
+
+// String is the targets as Python would write them.
+func (t Targets) String() string {
+	if t.Pattern != "" {
+		return `"` + t.Pattern + `"`
+	}
+	return `["` + strings.Join(t.Parts, `", "`) + `"]`
+}
+
+func allLinear(target string) bool { return strings.ReplaceAll(target, "_", "-") == AllLinear }
+
+// matcher is check_target_module_exists of transformers/trainer_utils.py: whether a name matches,
+// and whether as no more than a regular expression.
+func (t Targets) matcher() (func(name string) (found, byExpression bool, err error), error) {
+	list := t.Parts
+	switch {
+	case t.Pattern != "" && len(list) > 0:
+		return nil, mistakef(ErrOption, "Targets has both Pattern %q and Parts %q; want one of them", t.Pattern, list)
+	case t.Pattern != "":
+		list = []string{t.Pattern}
+	case len(list) == 0:
+		return nil, mistakef(ErrOption, "there are no targets; want part of a module's name, a regular expression of "+
+			"all "+
+			"of it, or %q", AllLinear)
+	}
+	var expressions []*expression
+	for _, target := range list {
+		switch {
+		case target == "":
+			return nil, mistakef(ErrOption, "a target is empty; want part of a module's name, a regular expression "+
+				"or %q",
+				AllLinear)
+		case allLinear(target):
+			return func(string) (bool, bool, error) { return true, true, nil }, nil
+		}
+		e, err := compile(target)
+		if err != nil {
+			return nil, err
+		}
+		expressions = append(expressions, e)
+	}
+	return func(name string) (bool, bool, error) {
+		if t.Pattern == "" && slices.ContainsFunc(list, func(part string) bool {
+			return strings.Contains(name, part)
+		}) {
+			return true, false, nil
+		}
+		for _, e := range expressions {
+			if found, err := e.matches(name); found || err != nil {
+				return found, name != t.Pattern, err
+			}
+		}
+		return false, false, nil
+	}, nil
+}
+
+// expression is a regular expression of Python's that a whole name matches: re.fullmatch.
+type expression struct {
+	text   string
+	plain  *regexp.Regexp
+	beyond *regexp2.Regexp // for what plain ones cannot say: look-ahead, references to groups
+}
+
+// reference is a reference to a named group, as Python writes it.
+var reference = regexp.MustCompile(`\(\?P=(\w+)\)`)
+
+// compile says which expression is none.
+func compile(text string) (*expression, error) {
+	if _, err := regexp.Compile(text); err == nil { // alone: a bracket must not close one of ours
+		return &expression{text: text, plain: regexp.MustCompile("^(?:" + text + ")$")}, nil
+	}
+	python := reference.ReplaceAllString(text, `\k<$1>`)
+	python = strings.NewReplacer("(?P<", "(?<", `\Z`, `\z`).Replace(python)
+	if _, err := regexp2.Compile(python, regexp2.None); err != nil {
+		return nil, mistakef(ErrOption, "target %q is no regular expression: %v", text, err)
+	}
+	beyond, err := regexp2.Compile(`\A(?:`+python+`)\z`, regexp2.None)
+	if err != nil {
+		return nil, mistakef(ErrOption, "target %q is no regular expression of a whole name: %v", text, err)
+	}
+	beyond.MatchTimeout = time.Second
+	return &expression{text: text, beyond: beyond}, nil
+}
+
+func (e *expression) matches(name string) (bool, error) {
+	if e.plain != nil {
+		return e.plain.MatchString(name), nil
+	}
+	found, err := e.beyond.MatchString(name)
+	if err != nil {
+		return false, mistakef(ErrOption, "target %q, compared with module %q: %v; want an expression that is faster "+
+			"to "+
+			"decide", e.text, name, err)
+	}
+	return found, nil
+}
