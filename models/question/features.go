@@ -56,7 +56,8 @@ func (o FeatureOptions) resolved(limit int) (FeatureOptions, error) {
 }
 
 // Features makes the samples of an example as run_qa.py of transformers does: question first, the
-// text cut where it is too long. The id cls is that of the token that stands for "no answer".
+// text cut where it is too long. The id cls is that of the token that stands for "no answer". An
+// answer that is the last token of a part begins there; run_qa.py has it begin at the token behind.
 func Features(t *text.Tokenizer, e Example, l inputs.Limits, cls int64, o FeatureOptions) ([]Sample, error) {
 	o, err := o.resolved(int(l.MaxLength))
 	if err != nil {
