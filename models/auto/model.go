@@ -30,6 +30,7 @@ type Model struct {
 var (
 	_ classify.Model  = (*Model)(nil)
 	_ nn.ModuleLister = (*Model)(nil)
+	_ nn.TiedWeights  = (*Model)(nil)
 )
 
 // newModel builds encoder and head as transformers' class does, in its order.
@@ -62,6 +63,17 @@ func (m *Model) OwnModules() []nn.Named {
 		return append(nn.Children(m.head), encoder...)
 	}
 	return append(encoder, nn.Children(m.head)...)
+}
+
+// TiedWeights are the names under which the token embedding is a layer of the head.
+func (m *Model) TiedWeights() (names []string) {
+	embedding := m.blueprint.Prefix + ".embeddings.word_embeddings.weight"
+	for _, t := range nn.StateDict(m) {
+		if t.Tensor.Is(m.backbone.InputEmbeddings.Weight) && t.Name != embedding {
+			names = append(names, t.Name)
+		}
+	}
+	return names
 }
 
 // Architecture is the name of transformers' class, such as BertForTokenClassification.
