@@ -74,6 +74,10 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 		return nil, err
 	}
 	p, err := readBlueprint(dir, t, o)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("auto: %s holds no model; want %s beside the weights: %w", dir, pretrained.ConfigName,
+			err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("auto: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}

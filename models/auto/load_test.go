@@ -22,8 +22,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestSavedModelLoads: all bits are there, nothing is drawn and nothing is told; config.json says again
-// what it said, and the names in the file are those of transformers.
+// TestSavedModelLoads: all bits are there, nothing is drawn and nothing is told; config.json says
+// again what it said, and the names in the file are those of transformers.
 func TestSavedModelLoads(t *testing.T) {
 	cases, _ := goldenCases(t)
 	for _, c := range cases {
@@ -87,18 +87,21 @@ func TestWhatIsDrawnOrNotUsedIsTold(t *testing.T) {
 	require.NoError(t, err)
 	for _, want := range []string{
 		"auto: " + dir + " as BertForTokenClassification: ", "missing     classifier.weight", "want [3 32]",
-		"unexpected  cls.predictions.transform.dense.weight", "newly initialized, to be trained: classifier.weight, classifier.bias",
+		"unexpected  cls.predictions.transform.dense.weight", "newly initialized, to be trained: classifier.weight, " +
+			"classifier.bias",
 	} {
 		assert.Contains(t, told.String(), want)
 	}
 	assert.Equal(t, []string{"O", "B-X", "I-X"}, m.Head().ID2Label)
 
 	require.NoError(t, m.Save(dir))
-	_, err = auto.TokenClassification(t.Context(), dir, auto.Options{ID2Label: []string{"O", "B-X"}, Warnings: io.Discard})
+	_, err = auto.TokenClassification(t.Context(), dir, auto.Options{ID2Label: []string{"O", "B-X"},
+		Warnings: io.Discard})
 	require.ErrorContains(t, err, "InitMismatched")
 	told.Reset()
-	_, err = auto.TokenClassification(t.Context(), dir, auto.Options{ID2Label: []string{"O", "B-X"}, InitMismatched: true,
-		Warnings: &told})
+	_, err = auto.TokenClassification(t.Context(), dir, auto.Options{ID2Label: []string{"O", "B-X"},
+		InitMismatched: true,
+		Warnings:       &told})
 	require.NoError(t, err)
 	assert.Contains(t, told.String(), "mismatched  classifier.weight  want [2 32], found [3 32]")
 }
@@ -130,10 +133,13 @@ func TestMistakesAreNamed(t *testing.T) {
 	}
 	_, err := auto.TokenClassification(ctx, config(`{"model_type": "bert", "id2label": {"0": "O"}}`), quiet)
 	require.ErrorContains(t, err, "there is one label")
-	_, err = auto.MaskedLM(ctx, config(`{"model_type": "mpnet"}`), auto.Options{Attention: "sdpa", Warnings: io.Discard})
+	_, err = auto.MaskedLM(ctx, config(`{"model_type": "mpnet"}`), auto.Options{Attention: "sdpa",
+		Warnings: io.Discard})
 	require.ErrorContains(t, err, "MPNet adds numbers for distances")
 	_, err = auto.MaskedLM(ctx, config(`{"model_type": "bert"}`), quiet)
 	require.ErrorContains(t, err, "there are no weights in")
+	_, err = auto.MaskedLM(ctx, t.TempDir(), quiet)
+	require.ErrorContains(t, err, "holds no model; want config.json beside the weights")
 	_, err = auto.MaskedLM(ctx, "no such/folder/or name", quiet)
 	require.ErrorContains(t, err, "there is no such folder, and it is no name on the Hub")
 
@@ -169,14 +175,17 @@ func TestTiedTensorsThatDifferAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, embedding+" and vocab_projector.weight differ")
 }
 
-// TestTokenizerGoesWithTheModel: its files are copied into what is saved; without a file it is written.
+// TestTokenizerGoesWithTheModel: its files are copied into what is saved; without a file it is
+// written.
 func TestTokenizerGoesWithTheModel(t *testing.T) {
 	dir, c := example(t, "BertForTokenClassification")
-	tok, err := text.NewBert(map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5, "paris": 6,
-		"##s": 7}, text.BertOptions{})
+	tok, err := text.NewBert(map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5,
+		"paris": 6,
+		"##s":   7}, text.BertOptions{})
 	require.NoError(t, err)
 	require.NoError(t, tok.Save(dir))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"model_max_length": 9}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"model_max_length": 9}`),
+		0o600))
 	m, err := auto.TokenClassification(t.Context(), dir, auto.Options{Warnings: io.Discard})
 	require.NoError(t, err)
 	out := t.TempDir()
