@@ -159,7 +159,7 @@ for prefix, (sizes, pad, typed) in ENCODERS.items():
         case["final_generator"] = state()
         cases.append(case)
 
-save_file({k: v.contiguous() for k, v in tensors.items()}, os.path.join(here, "auto.safetensors"), metadata={"torch": torch.__version__, "transformers": transformers.__version__})
+save_file({k: v.contiguous() for k, v in tensors.items()}, os.path.join(here, "auto.safetensors"), metadata={"made with": f"torch {torch.__version__}, transformers {transformers.__version__}"})  # one, since their order is not fixed
 with open(os.path.join(here, "auto.json"), "w") as f:
     json.dump({"cases": cases}, f, indent=0)
     f.write("\n")
