@@ -41,7 +41,7 @@ type Options struct {
 	InitMissing    bool // draw what is missing of the encoder, too
 	FromConfig     bool // draw all weights; the folder needs config.json only: from_config
 
-	// Warnings gets a table of the weights that were missing, drawn anew or not used. Nil: standard
+	// Warnings gets a table of the weights that were missing, drawn or not used. Nil: standard
 	// error; io.Discard: nowhere, and [Model].Report tells.
 	Warnings io.Writer
 }
@@ -170,7 +170,7 @@ func (m *Model) warn(dir string, w io.Writer) {
 	fmt.Fprintf(w, "auto: %s as %s: %s", dir, m.Architecture(), r.String())
 }
 
-// tokenizerFiles are those that tokenizers of transformers read.
+// tokenizerFiles are the files that tokenizers of transformers read.
 var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"}
 

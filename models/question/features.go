@@ -14,7 +14,7 @@ import (
 // Example is a question about a text, as in the files of SQuAD.
 type Example struct {
 	ID, Question, Context string
-	Answers               []Answer // those that people gave; none: the text has no answer
+	Answers               []Answer // given by people; none: the text has no answer
 }
 
 // Answer is a stretch of a text.

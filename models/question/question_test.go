@@ -92,7 +92,7 @@ func TestFeaturesAreThoseOfRunQA(t *testing.T) {
 		got, name := samples[i], fmt.Sprintf("sample %d", i)
 		assert.Equal(t, want.IDs, got.InputIDs, name)
 		assert.Equal(t, want.Types, got.TokenTypeIDs, name)
-		if want.Start > want.End { // run_qa goes on to [SEP] where the answer is the last token of a part
+		if want.Start > want.End { // run_qa takes [SEP] where the answer is the last token of a part
 			want.Start--
 		}
 		assert.Equal(t, [2]int64{want.Start, want.End}, [2]int64{got.Start, got.End}, name)
