@@ -81,6 +81,7 @@ var subjects = []subject{
 		return metrics.All[string]{&metrics.CER{}, &metrics.ROUGE{Stemmer: true}}
 	}, line),
 	of("Seqeval", func() metrics.Metric[[]string] { return &metrics.Seqeval{} }, tags),
+	squadSubject(false), squadSubject(true),
 	scoredSubject("TopKAccuracy", func() metrics.Scored { return &metrics.TopKAccuracy{K: 2} }),
 	scoredSubject("ROCAUC", func() metrics.Scored { return &metrics.ROCAUC{} }),
 	{"Perplexity", func() (metrics.Merger, func(int), func() map[string]float64) {

@@ -29,7 +29,8 @@
 // stands for none. Fields of embedded structs count as the module's own. Names are PyTorch's, hence
 // also the names in a file: lower case, joined by dots. Wrong tags, a name used twice and a field
 // that holds parameters but has no tag are mistakes in the program: the first walk panics with a
-// [torch.Error] that names type and field.
+// [torch.Error] that names type and field. A module whose children or parameters depend on its
+// options lists them by a method: [ModuleLister], [ParamLister].
 //
 // A layer has a constructor with PyTorch's positional arguments and an options struct, nil for
 // PyTorch's defaults. Parameters are drawn from the default generator in PyTorch's order, so the

@@ -25,6 +25,12 @@ type ParamLister interface {
 	OwnParams() []torch.Named
 }
 
+// ModuleLister is a module with children that are not fields, because their names depend on its
+// options. They come behind those that are.
+type ModuleLister interface {
+	OwnModules() []Named
+}
+
 // Parameter makes t a parameter: a tensor that outlives any scope and gets gradients. Of a tensor
 // with a history it takes the elements only, like torch.nn.Parameter. It panics if t is not of a
 // floating-point type.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/safetensors"
@@ -12,9 +13,9 @@ import (
 
 // Save writes the parameters and persistent buffers of a module to a safetensors file that PyTorch
 // and Hugging Face read: safetensors.torch.save_model. The file is whole or not there at any
-// instant. A tensor with several names is written once, under the alphabetically first; the
-// metadata say so for the others. Metadata format: pt is added, without which transformers refuses
-// a file.
+// instant. A tensor with several names is written once, under the alphabetically first that is not
+// among the [TiedWeights]; the metadata say so for the others. Metadata format: pt is added, without
+// which transformers refuses a file.
 func Save(path string, m any, metadata map[string]string) error {
 	entries, meta, err := contents("Save", m, metadata)
 	if err != nil {
@@ -24,6 +25,12 @@ func Save(path string, m any, metadata map[string]string) error {
 		return fmt.Errorf("nn: save: %w", err)
 	}
 	return nil
+}
+
+// TiedWeights is a model that has tensors under several names and says under which of them they are not
+// saved: _tied_weights_keys of transformers.
+type TiedWeights interface {
+	TiedWeights() []string
 }
 
 // Write writes what [Save] writes to w, and does no more than that: for the file of a folder that
@@ -44,7 +51,11 @@ func contents(op string, m any, metadata map[string]string) ([]safetensors.Entry
 	meta := map[string]string{"format": "pt"}
 	var entries []safetensors.Entry
 	err := torch.Try(func() {
-		kept, aliases := untie(StateDict(m))
+		var tied []string
+		if t, ok := m.(TiedWeights); ok {
+			tied = t.TiedWeights()
+		}
+		kept, aliases := untie(StateDict(m), tied)
 		maps.Copy(meta, aliases)
 		var err error
 		if entries, err = tensorio.Entries(kept); err != nil {
@@ -55,11 +66,18 @@ func contents(op string, m any, metadata map[string]string) ([]safetensors.Entry
 	return entries, meta, err
 }
 
-// untie keeps each tensor under the first of its names; aliases gives that name for the others.
-func untie(ts []torch.Named) (kept []torch.Named, aliases map[string]string) {
+// untie keeps each tensor under the first of its names, those that are tied coming last; aliases gives
+// that name for the others.
+func untie(ts []torch.Named, tied []string) (kept []torch.Named, aliases map[string]string) {
 	first := map[torch.Tensor]string{}
+	before := func(a, b string) bool {
+		if x, y := slices.Contains(tied, a), slices.Contains(tied, b); x != y {
+			return y
+		}
+		return a < b
+	}
 	for _, t := range ts {
-		if name, ok := first[t.Tensor]; !ok || t.Name < name {
+		if name, ok := first[t.Tensor]; !ok || before(t.Name, name) {
 			first[t.Tensor] = t.Name
 		}
 	}

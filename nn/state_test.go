@@ -131,6 +131,39 @@ func TestSaveWritesWhatPythonReads(t *testing.T) {
 	}
 }
 
+// tiedHead has its embedding under two names and says which of them is not saved.
+type tiedHead struct {
+	Out   *nn.Linear    `module:"a"`
+	Embed *nn.Embedding `module:"b"`
+}
+
+func (*tiedHead) TiedWeights() []string { return []string{"a.weight"} }
+
+func TestTiedWeightsAreSavedUnderTheirOtherName(t *testing.T) {
+	testenv.RequireTorch(t)
+	m := &tiedHead{Embed: nn.NewEmbedding(4, 3, nil), Out: nn.NewLinear(3, 4, nil)}
+	m.Out.Weight = m.Embed.Weight
+	path := filepath.Join(t.TempDir(), "tied.safetensors")
+	if err := nn.Save(path, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var list []string
+	for _, info := range f.Tensors() {
+		list = append(list, info.Name)
+	}
+	if diff := cmp.Diff([]string{"a.bias", "b.weight"}, list); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"format": "pt", "a.weight": "b.weight"}, f.Metadata()); diff != "" {
+		t.Errorf("metadata (-want +got)\n%s", diff)
+	}
+}
+
 func TestLoadRefusesWhatDoesNotFitAndTouchesNothing(t *testing.T) {
 	testenv.RequireTorch(t)
 	good := func() []torch.Named {

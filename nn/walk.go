@@ -208,6 +208,11 @@ func (n node) children() []node {
 		for _, f := range layoutOf(n.value.Type()).children {
 			add(f.name, n.value.FieldByIndex(f.index))
 		}
+		if l, ok := n.module.(ModuleLister); ok {
+			for _, m := range l.OwnModules() {
+				add(m.Name, reflect.ValueOf(m.Module))
+			}
+		}
 	case reflect.Map:
 		keys := n.value.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })

@@ -93,6 +93,27 @@ func TestNamesAndOrderFollowTheTags(t *testing.T) {
 	}
 }
 
+// listing is a module whose child has the name that an option gave it.
+type listing struct {
+	Fc   *nn.Linear `module:"fc"`
+	name string
+	own  nn.Layer `module:"-"`
+}
+
+func (l *listing) OwnModules() []nn.Named { return []nn.Named{{Name: l.name, Module: l.own}} }
+
+func TestListedModulesComeBehindTheFields(t *testing.T) {
+	testenv.RequireTorch(t)
+	m := map[string]any{"top": &listing{Fc: small(), name: "late", own: nn.Sequential{small()}}}
+	want := strings.Fields("top.fc.weight top.late.0.weight")
+	if diff := cmp.Diff(want, names(nn.Params(m))); diff != "" {
+		t.Errorf("parameters (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(want, names(nn.StateDict(m))); diff != "" {
+		t.Errorf("state (-want +got)\n%s", diff)
+	}
+}
+
 func moduleNames(ms []nn.Named) []string {
 	var list []string
 	for _, m := range ms {

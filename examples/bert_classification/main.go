@@ -60,7 +60,8 @@ func parse(args []string) (options, error) {
 		f.PrintDefaults()
 	}
 	f.StringVar(&o.out, "out", "runs/bert_classification", "folder of the run")
-	f.StringVar(&o.model, "model", "", "what to begin with: folder or Hub name of a BERT, RoBERTa or DistilBERT; for "+
+	f.StringVar(&o.model, "model", "", "what to begin with: folder or Hub name of a BERT or the like "+
+		"(docs/models.md); for "+
 		"-predict: the folder of the model; default: a small random BERT")
 	f.StringVar(&o.revision, "revision", "", "branch, tag or commit of a -model on the Hub; default: main")
 	f.StringVar(&o.task, "task", "sms", "sms, csv, or a task of GLUE: mrpc, sst2, cola, rte, ...")

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/distilbert"
-	"github.com/gotrainer/gotrainer/models/transformer"
 )
 
 func TestMain(m *testing.M) {
@@ -204,7 +204,7 @@ func TestAModelOfAFolderIsFineTunedAndItsLastLayerIsNew(t *testing.T) {
 	if err != nil || !strings.Contains(text, "warm") {
 		t.Fatalf("error %v, report:\n%s", err, text)
 	}
-	c, _, err := loadClassifier(modelFolder(out), transformer.LoadOptions{})
+	c, err := loadClassifier(t.Context(), modelFolder(out), auto.Options{})
 	if err != nil || strings.Join(c.model.Head().ID2Label, " ") != "cold warm" {
 		t.Errorf("the tuned model has the classes %q, error %v; want cold and warm", c.model.Head().ID2Label, err)
 	}
@@ -222,7 +222,8 @@ func TestModelsOfOtherKinds(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "gpt2", "config.json"), `{"model_type": "gpt2"}`)
 	if _, err := printed(t, "-predict", "-model", filepath.Join(dir, "gpt2"), "x"); err == nil ||
-		!strings.Contains(err.Error(), `"gpt2"; want bert, roberta or distilbert`) {
+		!strings.Contains(err.Error(),
+			`"gpt2"; want one of ["bert" "distilbert" "electra" "mpnet" "roberta" "xlm-roberta"]`) {
 		t.Errorf("error %v, want one that names gpt2", err)
 	}
 	words := "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n"

@@ -2,26 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
-	"regexp"
 
-	"github.com/gotrainer/gotrainer/hub"
+	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
-	"github.com/gotrainer/gotrainer/models/distilbert"
-	"github.com/gotrainer/gotrainer/models/pretrained"
-	"github.com/gotrainer/gotrainer/models/roberta"
-	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// model is what BERT, RoBERTa and DistilBERT have in common.
+// model is what a new model and one of package auto have in common.
 type model interface {
 	classify.Model
 	Save(dir string) error
@@ -29,9 +22,9 @@ type model interface {
 
 // classifier is a model with the tokenizer that it was trained with.
 type classifier struct {
-	model     model
-	tokenizer *text.Tokenizer
-	from      string // the folder that both came from; empty: they are new
+	model      model
+	tokenizer  *text.Tokenizer
+	pretrained bool // both were loaded, and the model saves the tokenizer's files
 }
 
 // freshClassifier makes a small BERT with random weights, and a vocabulary of the training texts.
@@ -66,80 +59,24 @@ func (t task) texts() iter.Seq[string] {
 // pretrainedClassifier begins with a model of -model, whose last layer is new if it has other
 // classes.
 func pretrainedClassifier(ctx context.Context, o options, labels []string) (classifier, error) {
-	dir, err := findModel(ctx, o)
-	if err != nil {
-		return classifier{}, err
-	}
 	torch.ManualSeed(o.seed)
-	c, report, err := loadClassifier(dir, transformer.LoadOptions{Head: classify.Head{ID2Label: labels},
-		InitMismatched: true})
+	return loadClassifier(ctx, o.model, auto.Options{Revision: o.revision, ID2Label: labels, InitMismatched: true})
+}
+
+// loadClassifier reads a model and its tokenizer from a folder or the Hub.
+func loadClassifier(ctx context.Context, name string, o auto.Options) (c classifier, err error) {
+	m, err := auto.SequenceClassification(ctx, name, o)
 	if err != nil {
 		return c, err
 	}
-	fmt.Fprint(os.Stderr, report)
-	return c, nil
-}
-
-// hubName is how the Hub names its models: bert-base-uncased, or owner/name.
-var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
-
-// findModel returns the folder of -model, which it fetches if it is on the Hub.
-func findModel(ctx context.Context, o options) (string, error) {
-	if info, err := os.Stat(o.model); err == nil {
-		if !info.IsDir() {
-			return "", fmt.Errorf("-model %s is a file; name the folder that has config.json and the weights", o.model)
-		}
-		return o.model, nil
+	switch {
+	case m.Tokenizer == nil:
+		return c, fmt.Errorf("%s has no tokenizer; want tokenizer.json or vocab.txt beside the weights", name)
+	case m.Head().ProblemType != classify.SingleLabel:
+		return c, fmt.Errorf("%s: its problem_type is %s; this program needs %s", name, m.Head().ProblemType,
+			classify.SingleLabel)
 	}
-	if !hubName.MatchString(o.model) {
-		return "", fmt.Errorf("-model %s: there is no such folder, and it is no name on the Hub", o.model)
-	}
-	files := hub.FetchOptions{Revision: o.revision, Allow: []string{"config.json", "model*.safetensors*",
-		"tokenizer.json", "tokenizer_config.json", "vocab.txt"}}
-	repo, err := hub.Fetch(ctx, o.model, &files)
-	if err != nil {
-		return "", fmt.Errorf("-model %s: there is no such folder, and the Hub says: %w", o.model, err)
-	}
-	if weights, err := filepath.Glob(filepath.Join(repo.Dir, "model*.safetensors")); err == nil && len(weights) == 0 {
-		files.Allow = append(files.Allow, "pytorch_model*.bin*")
-		if repo, err = hub.Fetch(ctx, o.model, &files); err != nil {
-			return "", err
-		}
-	}
-	return repo.Dir, nil
-}
-
-// loadClassifier reads a model and its tokenizer.
-func loadClassifier(dir string, o transformer.LoadOptions) (c classifier, report *pretrained.Report, err error) {
-	config, err := pretrained.ReadConfig(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil, fmt.Errorf("%s holds no model: %w", dir, err)
-	}
-	if err != nil {
-		return c, nil, err
-	}
-	switch kind := string(config["model_type"]); kind {
-	case `"bert"`:
-		c.model, report, err = bert.LoadClassifierWith(dir, o)
-	case `"roberta"`:
-		c.model, report, err = roberta.LoadClassifierWith(dir, o)
-	case `"distilbert"`:
-		c.model, report, err = distilbert.LoadClassifierWith(dir, o)
-	default:
-		err = fmt.Errorf("%s: the model_type of config.json is %s; want bert, roberta or distilbert", dir, kind)
-	}
-	if err != nil {
-		return c, report, err
-	}
-	c.from = dir
-	if c.tokenizer, err = text.LoadTokenizer(dir); err != nil {
-		return c, report, err
-	}
-	if c.model.Head().ProblemType != classify.SingleLabel {
-		return c, report, fmt.Errorf("%s: its problem_type is %s; this program needs %s", dir,
-			c.model.Head().ProblemType, classify.SingleLabel)
-	}
-	return c, report, nil
+	return classifier{model: m, tokenizer: m.Tokenizer, pretrained: true}, nil
 }
 
 // truncated makes the tokenizer cut texts to what the model can take, or to maxLength if that is
@@ -179,20 +116,12 @@ func (c classifier) sample(e example) (bert.Sample, error) {
 
 // save writes the model and its tokenizer, for transformers and [loadClassifier] to read.
 func (c classifier) save(dir string) error {
-	if err := c.model.Save(dir); err != nil {
+	if err := c.model.Save(dir); err != nil || c.pretrained {
 		return err
 	}
 	if err := c.tokenizer.Save(dir); err != nil {
 		return err
 	}
 	settings := []byte(`{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}` + "\n")
-	if c.from != "" {
-		var err error
-		if settings, err = os.ReadFile(filepath.Join(c.from, "tokenizer_config.json")); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
 	return os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), settings, 0o666)
 }

@@ -2,18 +2,19 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
-	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -35,11 +36,11 @@ func predict(o options, in io.Reader, out io.Writer) error {
 	if dir == "" {
 		dir = modelFolder(o.out)
 	}
-	c, _, err := loadClassifier(dir, transformer.LoadOptions{})
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, pretrained.ConfigName)); err != nil {
 		return fmt.Errorf("there is no trained model in %s: train one first, or name its folder with -model (%w)", dir,
 			err)
 	}
+	c, err := loadClassifier(context.Background(), dir, auto.Options{})
 	if err != nil {
 		return err
 	}

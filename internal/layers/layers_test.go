@@ -115,7 +115,7 @@ var allowed = []struct{ folder, imports string }{
 		"internal/conformance/recorded"},
 	{"internal/conformance", "public internal/conformance/vectors internal/testenv internal/golden internal/expected " +
 		"internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
-	{"scripts/bert_interop", "public"},
+	{"scripts/auto_interop", "public"},
 	{"scripts/hezar_interop", "public"},
 	{"models/internal/modeltest", "models/classify models/pretrained models/transformer nn/... amp torch " +
 		"internal/golden internal/goldencount internal/testenv"},

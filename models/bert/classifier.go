@@ -94,11 +94,7 @@ func (m *Classifier) Config() Config { return m.BERT.config }
 func (m *Classifier) Head() Head { return m.BERT.config.Head }
 
 // Limits says which inputs the model takes.
-func (m *Classifier) Limits() classify.Limits {
-	c := m.BERT.config
-	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize, MaxLength: c.MaxPositions,
-		PadTokenID: max(0, *c.PadTokenID)}
-}
+func (m *Classifier) Limits() classify.Limits { return limits(m.BERT.config) }
 
 // InputEmbeddings is the embedding of the tokens: get_input_embeddings.
 func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.BERT.InputEmbeddings() }

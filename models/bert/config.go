@@ -62,3 +62,29 @@ func save(dir string, model any, c Config, architecture string) error {
 	}
 	return pretrained.SaveFolder(dir, model, d)
 }
+
+// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
+// head leaves open is what the file says.
+func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
+	c, err := decode(d)
+	if err != nil {
+		return b, err
+	}
+	c.Head, c.Attention = h.Over(c.Head), a
+	if c, err = c.Resolved(kind); err != nil {
+		return b, err
+	}
+	b = c.Blueprint(kind, "Bert", "bert")
+	b.Limits = limits(c)
+	b.Build = func(builder transformer.Builder, pooler bool) transformer.Backbone {
+		m := newEncoder(c, builder, pooler)
+		return transformer.Backbone{Module: m, Forward: m.Hidden, Pool: m.Pooler.Forward,
+			InputEmbeddings: m.Embeddings.Word, SetGradientCheckpointing: m.SetGradientCheckpointing}
+	}
+	return b, nil
+}
+
+func limits(c Config) classify.Limits {
+	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize, MaxLength: c.MaxPositions,
+		PadTokenID: max(0, *c.PadTokenID)}
+}

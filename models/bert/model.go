@@ -44,24 +44,37 @@ func New(c Config) (*Model, error) {
 	return m, nil
 }
 
-func newModel(c Config, b transformer.Builder) *Model {
+func newModel(c Config, b transformer.Builder) *Model { return newEncoder(c, b, true) }
+
+// newEncoder makes a model; without a pooler it is that of transformers' add_pooling_layer=False.
+func newEncoder(c Config, b transformer.Builder, pooler bool) *Model {
 	o := c.LayerOptions()
 	m := &Model{
-		Embeddings: &Embeddings{
-			Word:      b.Embedding(c.VocabSize, c.HiddenSize, c.Padding()),
-			Position:  b.Embedding(c.MaxPositions, c.HiddenSize, nil),
-			TokenType: b.Embedding(c.TypeVocabSize, c.HiddenSize, nil),
-			LayerNorm: b.LayerNorm(c.HiddenSize, c.LayerNormEps),
-			Dropout:   nn.NewDropout(*c.HiddenDropout),
-		},
-		Encoder: transformer.NewEncoder(c.NumLayers, func() *transformer.Layer { return transformer.NewLayer(b, o) }),
-		Pooler:  &Pooler{b.Linear(c.HiddenSize, c.HiddenSize)},
-		config:  c,
+		Embeddings: NewEmbeddings(c, b, c.HiddenSize),
+		Encoder: transformer.NewEncoder(c.NumLayers, func() *transformer.Layer {
+			return transformer.NewLayer(b, o)
+		}),
+		config: c,
+	}
+	if pooler {
+		m.Pooler = &Pooler{b.Linear(c.HiddenSize, c.HiddenSize)}
 	}
 	if !b.Undrawn {
 		transformer.InitWeights(m, c.InitializerRange, nil)
 	}
 	return m
+}
+
+// NewEmbeddings makes the embeddings of a resolved config, of that size: ELECTRA's may be narrower
+// than its hidden states.
+func NewEmbeddings(c Config, b transformer.Builder, size int64) *Embeddings {
+	return &Embeddings{
+		Word:      b.Embedding(c.VocabSize, size, c.Padding()),
+		Position:  b.Embedding(c.MaxPositions, size, nil),
+		TokenType: b.Embedding(c.TypeVocabSize, size, nil),
+		LayerNorm: b.LayerNorm(size, c.LayerNormEps),
+		Dropout:   nn.NewDropout(*c.HiddenDropout),
+	}
 }
 
 // Config returns the model's configuration with all defaults filled in.
@@ -82,9 +95,14 @@ func (m *Model) SetGradientCheckpointing(on bool) { m.Encoder.SetGradientCheckpo
 // token is padding; undefined means that none is. Token types, [B, L], tell a second text from the
 // first; undefined means 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) (hidden, pooled torch.Tensor) {
-	x := m.Embeddings.Forward(ids, types)
-	hidden = m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))
+	hidden = m.Hidden(ids, mask, types)
 	return hidden, m.Pooler.Forward(hidden)
+}
+
+// Hidden is [Model.Forward] without the pooler.
+func (m *Model) Hidden(ids, mask, types torch.Tensor) torch.Tensor {
+	x := m.Embeddings.Forward(ids, types)
+	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.config.Attention))
 }
 
 // Forward maps ids and types, [B, L], to [B, L, hidden].

@@ -1,6 +1,9 @@
 package classify
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // Model computes logits of texts.
 type Model interface {
@@ -17,9 +20,4 @@ type Model interface {
 }
 
 // Limits says which inputs a model takes.
-type Limits struct {
-	VocabSize     int64 // ids are below it
-	TypeVocabSize int64 // token types are below it; zero: the model has none and takes none but 0
-	MaxLength     int64 // the most tokens of a text
-	PadTokenID    int64 // fills short rows of a batch
-}
+type Limits = inputs.Limits

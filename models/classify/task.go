@@ -2,7 +2,6 @@ package classify
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
@@ -73,13 +72,10 @@ func NewStep(m Model, o TaskOptions, e engine.Options) (*Step, error) {
 // NewTask makes the task of a model.
 func NewTask(m Model, o TaskOptions) (*Task, error) {
 	t := &Task{model: m, head: m.Head(), limits: m.Limits(), options: o}
-	switch p := o.Padding; {
-	case p.Left:
-		return nil, errors.New("classify: TaskOptions.Padding.Left is set, but these models read the class from the " +
-			"first token and count positions from the left; pad on the right")
-	case int64(p.Length) > t.limits.MaxLength:
-		return nil, fmt.Errorf("classify: TaskOptions.Padding.Length is %d, but the model has positions for %d tokens",
-			p.Length, t.limits.MaxLength)
+	if err := t.limits.CheckPadding("classify", o.Padding); err != nil {
+		return nil, err
+	}
+	switch {
 	case len(o.Metrics) > 0 && t.head.ProblemType == Regression:
 		return nil, errors.New("classify: TaskOptions.Metrics compare classes, but the model is a regression; want " +
 			"ValueMetrics")
@@ -108,7 +104,7 @@ func (t *Task) Loss(p engine.Pass, b Batch) engine.Loss { return t.LossOf(p, t.P
 // Predict runs the model on a batch: logits and labels.
 func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
 	rows := b.InputIDs.Rows
-	logits := t.model.Forward(input(p, b.InputIDs), input(p, b.AttentionMask), input(p, b.TokenTypeIDs))
+	logits := t.model.Forward(b.To(p))
 	var labels torch.Tensor
 	if t.head.ProblemType == SingleLabel {
 		labels = engine.Input(p, b.Labels)
@@ -216,22 +212,5 @@ func bit(on bool) float64 {
 	return 0
 }
 
-// input copies a matrix to the device; an empty one stays undefined.
-func input(p engine.Pass, m data.Padded[int64]) torch.Tensor {
-	if m.Values == nil {
-		return torch.Tensor{}
-	}
-	return engine.Input(p, m.Values, int64(m.Rows), int64(m.Width))
-}
-
 // CountTokens counts the tokens of a batch, with padding and without.
-func (t *Task) CountTokens(b Batch) (all, nonPadding int64) {
-	all = int64(len(b.InputIDs.Values))
-	if b.AttentionMask.Values == nil {
-		return all, all
-	}
-	for _, keep := range b.AttentionMask.Values {
-		nonPadding += keep
-	}
-	return all, nonPadding
-}
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }

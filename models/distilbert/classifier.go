@@ -98,7 +98,7 @@ func NewStep(m *Classifier, o engine.Options) (*Step, error) {
 // Save writes config.json and model.safetensors into dir, which it makes if need be, for
 // transformers and [LoadClassifier] to read.
 func (m *Classifier) Save(dir string) error {
-	d, err := m.DistilBERT.config.document()
+	d, err := m.DistilBERT.config.document(architecture)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (m *Classifier) Save(dir string) error {
 
 // WriteConfig writes config.json into dir.
 func (m *Classifier) WriteConfig(dir string) error {
-	d, err := m.DistilBERT.config.document()
+	d, err := m.DistilBERT.config.document(architecture)
 	if err != nil {
 		return err
 	}
@@ -121,10 +121,7 @@ func (m *Classifier) Config() Config { return m.DistilBERT.config }
 func (m *Classifier) Head() Head { return m.DistilBERT.config.Head }
 
 // Limits says which inputs the model takes.
-func (m *Classifier) Limits() classify.Limits {
-	c := m.DistilBERT.config
-	return classify.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions, PadTokenID: max(0, *c.PadTokenID)}
-}
+func (m *Classifier) Limits() classify.Limits { return limits(m.DistilBERT.config) }
 
 // InputEmbeddings is the embedding of the tokens: get_input_embeddings.
 func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.DistilBERT.Embeddings.Word }

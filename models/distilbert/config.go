@@ -8,6 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Head describes the classifier; the zero value takes what config.json says.
@@ -28,6 +29,7 @@ type Config struct {
 	Dropout           *float64 // nil: 0.1
 	AttentionDropout  *float64 // nil: 0.1
 	ClassifierDropout *float64 // seq_classif_dropout; nil: 0.2
+	AnswerDropout     *float64 // qa_dropout; nil: 0.1
 
 	PadTokenID *int64 // nil: 0; -1: there is none
 
@@ -90,12 +92,12 @@ func (c *Config) fields() []pretrained.Field {
 		{Key: "activation", Value: &c.Activation},
 		{Key: "initializer_range", Value: &c.InitializerRange}, {Key: "dropout", Value: &c.Dropout},
 		{Key: "attention_dropout", Value: &c.AttentionDropout},
-		{Key: "seq_classif_dropout", Value: &c.ClassifierDropout},
+		{Key: "seq_classif_dropout", Value: &c.ClassifierDropout}, {Key: "qa_dropout", Value: &c.AnswerDropout},
 	}
 }
 
 // document is the config.json of a resolved config.
-func (c Config) document() (pretrained.Document, error) {
+func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
 	pad := c.PadTokenID
@@ -142,7 +144,7 @@ func (c Config) resolved() (_ Config, err error) {
 		value    **float64
 		fallback float64
 	}{{"Dropout", &c.Dropout, 0.1}, {"AttentionDropout", &c.AttentionDropout, 0.1},
-		{"ClassifierDropout", &c.ClassifierDropout, 0.2}} {
+		{"ClassifierDropout", &c.ClassifierDropout, 0.2}, {"AnswerDropout", &c.AnswerDropout, 0.1}} {
 		if *f.value == nil {
 			*f.value = &f.fallback
 		}
@@ -175,4 +177,37 @@ func (c Config) resolved() (_ Config, err error) {
 	}
 	c.Head, err = c.Head.Resolved()
 	return c, err
+}
+
+// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
+// head leaves open is what the file says.
+func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
+	c, err := decode(maps.Clone(d))
+	if err != nil {
+		return b, err
+	}
+	c.Head, c.Attention = h.Over(c.Head), a
+	if c, err = c.resolved(); err != nil {
+		return b, err
+	}
+	activation, err := transformer.ActivationByName(c.Activation)
+	if err != nil {
+		return b, err
+	}
+	return transformer.Blueprint{
+		ModelType: modelType, Class: "DistilBert", Prefix: "distilbert", HiddenSize: c.Dim, EmbeddingSize: c.Dim,
+		Activation: activation, LayerNormEps: layerNormEps, InitializerRange: c.InitializerRange, Dropout: *c.Dropout,
+		ClassifierDropout: *c.ClassifierDropout, AnswerDropout: *c.AnswerDropout, Head: c.Head, Limits: limits(c),
+		Document: c.document,
+		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
+			m := newModel(c, builder, activation)
+			return transformer.Backbone{Module: m, InputEmbeddings: m.Embeddings.Word,
+				Forward:                  func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
+				SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing}
+		},
+	}, nil
+}
+
+func limits(c Config) classify.Limits {
+	return classify.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions, PadTokenID: max(0, *c.PadTokenID)}
 }

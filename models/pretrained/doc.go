@@ -7,7 +7,7 @@
 //	defer weights.Close()
 //	report, err := pretrained.Load(model, weights, pretrained.LoadOptions{Prefix: "bert."})
 //
-// Packages bert, roberta and distilbert are built on it. What a file says that a model cannot do is
-// refused by name, what it says that has no meaning here is kept and written back, and what was not
-// loaded stands in the [Report].
+// Package auto and those of the encoders are built on it. What a file says that a model cannot do
+// is refused by name, what it says that has no meaning here is kept and written back, and what was
+// not loaded stands in the [Report].
 package pretrained

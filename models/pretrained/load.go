@@ -58,6 +58,9 @@ func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	if err := r.reject(w.path, o); err != nil {
 		return r, err
 	}
+	if err := sameTied(model, w, rename); err != nil {
+		return r, fmt.Errorf("pretrained: %s: %w", w.path, err)
+	}
 	missing := map[string]bool{}
 	for _, t := range r.Missing {
 		missing[t.Name] = true
@@ -75,6 +78,37 @@ func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	}
 	err = torch.Try(func() { o.Init(missing) })
 	return r, err
+}
+
+// sameTied refuses files in which a tensor that a model has under two names, such as the token embedding
+// that is also the last layer's weight, differs from one name to the other.
+func sameTied(model any, w *Weights, rename func(string) string) error {
+	files := map[string]string{} // the names in the files by those of the model
+	for _, t := range w.Contents() {
+		files[rename(t.Name)] = t.Name
+	}
+	first := map[torch.Tensor]string{}
+	for _, t := range nn.StateDict(model) {
+		name, found := files[t.Name]
+		if !found {
+			continue
+		}
+		other, tied := first[t.Tensor]
+		if !tied {
+			first[t.Tensor] = name
+			continue
+		}
+		var same bool
+		same, err := w.equal(other, name)
+		if err != nil {
+			return err
+		}
+		if !same {
+			return fmt.Errorf("the tensors %s and %s differ, but are one in this model; a model with an output layer of its "+
+				"own (tie_word_embeddings: false) cannot be loaded", other, name)
+		}
+	}
+	return nil
 }
 
 // renamer maps the names in files to those of a model.

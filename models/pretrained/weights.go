@@ -174,6 +174,22 @@ func (w *Weights) Read(name string) (torch.Tensor, error) {
 	return s.Read(name)
 }
 
+// equal tells whether two tensors are the same.
+func (w *Weights) equal(a, b string) (same bool, err error) {
+	x, err := w.Read(a)
+	if err != nil {
+		return false, err
+	}
+	defer x.Free()
+	y, err := w.Read(b)
+	if err != nil {
+		return false, err
+	}
+	defer y.Free()
+	err = torch.Try(func() { same = x.Equal(y) })
+	return same, err
+}
+
 // Close closes the files.
 func (w *Weights) Close() error {
 	var errs []error

@@ -26,12 +26,14 @@ type Classifier struct {
 	Classifier *Top   `module:"classifier"`
 }
 
-// Top is RobertaClassificationHead: a linear layer and tanh over the first token, and the
-// classifier.
+// Top is RobertaClassificationHead: a linear layer and an activation over the first token, and the
+// classifier. ELECTRA and MPNet have it, too.
 type Top struct {
 	Dense   *nn.Linear  `module:"dense"`
 	Dropout *nn.Dropout `module:"dropout"`
 	OutProj *nn.Linear  `module:"out_proj"`
+
+	Activation transformer.Activation // nil: tanh
 }
 
 var _ classify.Model = (*Classifier)(nil)
@@ -39,7 +41,7 @@ var _ classify.Model = (*Classifier)(nil)
 // NewClassifier makes a model with random weights: those that transformers draws from the same
 // seed.
 func NewClassifier(c Config) (*Classifier, error) {
-	c, err := resolved(c)
+	c, err := resolved(c, kind)
 	if err != nil {
 		return nil, fmt.Errorf("roberta: Config: %w", err)
 	}
@@ -53,8 +55,8 @@ func NewClassifier(c Config) (*Classifier, error) {
 func newClassifier(c Config, b transformer.Builder) *Classifier {
 	m := &Classifier{
 		Roberta: newModel(c, b),
-		Classifier: &Top{b.Linear(c.HiddenSize, c.HiddenSize), nn.NewDropout(c.HeadDropout()), b.Linear(c.HiddenSize,
-			c.NumLabels)},
+		Classifier: &Top{Dense: b.Linear(c.HiddenSize, c.HiddenSize), Dropout: nn.NewDropout(c.HeadDropout()),
+			OutProj: b.Linear(c.HiddenSize, c.NumLabels)},
 	}
 	if !b.Undrawn {
 		transformer.InitWeights(m.Classifier, c.InitializerRange, nil)
@@ -81,7 +83,7 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 		return nil, nil, err
 	}
 	c.Head, c.Attention = o.Head.Over(c.Head), o.Attention
-	if c, err = resolved(c); err != nil {
+	if c, err = resolved(c, kind); err != nil {
 		return nil, nil, fmt.Errorf("roberta: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
 	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
@@ -129,11 +131,7 @@ func (m *Classifier) Config() Config { return m.Roberta.config }
 func (m *Classifier) Head() Head { return m.Roberta.config.Head }
 
 // Limits says which inputs the model takes.
-func (m *Classifier) Limits() classify.Limits {
-	c := m.Roberta.config
-	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize,
-		MaxLength: c.MaxPositions - *c.PadTokenID - 1, PadTokenID: *c.PadTokenID}
-}
+func (m *Classifier) Limits() classify.Limits { return limits(m.Roberta.config) }
 
 // InputEmbeddings is the embedding of the tokens: get_input_embeddings.
 func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.Roberta.Embeddings.Word }
@@ -153,6 +151,10 @@ func (m *Classifier) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 
 // Forward maps hidden states, [B, L, hidden], to logits, [B, labels].
 func (t *Top) Forward(hidden torch.Tensor) torch.Tensor {
+	activation := t.Activation
+	if activation == nil {
+		activation = torch.Tensor.Tanh
+	}
 	x := t.Dropout.Forward(hidden.Select(1, 0))
-	return t.OutProj.Forward(t.Dropout.Forward(t.Dense.Forward(x).Tanh()))
+	return t.OutProj.Forward(t.Dropout.Forward(activation(t.Dense.Forward(x))))
 }

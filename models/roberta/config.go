@@ -32,18 +32,45 @@ func ReadConfig(dir string) (Config, error) {
 	return c, nil
 }
 
+// xlm is XLM-RoBERTa: RoBERTa under another name, of another vocabulary.
+var xlm = transformer.Kind{Type: "xlm-roberta", Architecture: "XLMRobertaForSequenceClassification", VocabSize: 30522,
+	PadTokenID: 1}
+
 // resolved fills in the defaults. Positions cannot be counted without a padding token.
-func resolved(c Config) (Config, error) {
-	c, err := c.Resolved(kind)
+func resolved(c Config, k transformer.Kind) (Config, error) {
+	c, err := c.Resolved(k)
+	if err == nil {
+		err = c.CountedPositions()
+	}
+	return c, err
+}
+
+// Blueprint is the encoder that a config.json describes, of RoBERTa or XLM-RoBERTa, for the heads
+// of package auto. What the head leaves open is what the file says.
+func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
+	k, class := kind, "Roberta"
+	if string(d["model_type"]) == `"xlm-roberta"` {
+		k, class = xlm, "XLMRoberta"
+	}
+	c, err := transformer.DecodeConfig(d, k)
 	if err != nil {
-		return c, err
+		return b, err
 	}
-	if *c.PadTokenID < 0 {
-		return c, fmt.Errorf("PadTokenID is -1, none; want one, from which positions are counted")
+	c.Head, c.Attention = h.Over(c.Head), a
+	if c, err = resolved(c, k); err != nil {
+		return b, err
 	}
-	if c.MaxPositions <= *c.PadTokenID+1 {
-		return c, fmt.Errorf("MaxPositions is %d; the first %d are not used, so want more", c.MaxPositions,
-			*c.PadTokenID+1)
+	b = c.Blueprint(k, class, "roberta")
+	b.Limits = limits(c)
+	b.Build = func(builder transformer.Builder, _ bool) transformer.Backbone {
+		m := newModel(c, builder)
+		return transformer.Backbone{Module: m, Forward: m.Forward, InputEmbeddings: m.Embeddings.Word,
+			SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing}
 	}
-	return c, nil
+	return b, nil
+}
+
+func limits(c Config) classify.Limits {
+	return classify.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize,
+		MaxLength: c.MaxPositions - *c.PadTokenID - 1, PadTokenID: *c.PadTokenID}
 }

@@ -57,14 +57,7 @@ func (e *Embeddings) Forward(ids, types torch.Tensor) torch.Tensor {
 			types = torch.TensorOptions{DType: torch.Int64, Device: ids.Device()}.Zeros(1, 1).Expand(ids.Shape()...)
 		}
 		x := e.Word.Forward(ids).Add(e.TokenType.Forward(types))
-		x = x.Add(e.Position.Forward(positions(ids, e.Position.PaddingIdx)))
+		x = x.Add(e.Position.Forward(transformer.CountedPositions(ids, e.Position.PaddingIdx)))
 		return e.Dropout.Forward(e.LayerNorm.Forward(x))
 	})
-}
-
-// positions counts the tokens that are not padding, from padding+1 on; padding has the position
-// padding.
-func positions(ids torch.Tensor, padding int64) torch.Tensor {
-	mask := ids.NeScalar(padding).ToDType(torch.Int64)
-	return mask.CumSum(1, torch.DefaultDType).Mul(mask).AddScalar(padding)
 }

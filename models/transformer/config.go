@@ -1,6 +1,7 @@
 package transformer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 
@@ -9,8 +10,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Config describes a BERT or a RoBERTa in the words of transformers. The zero value of a field
-// means the default of its kind, the one of bert-base where nothing else is said.
+// Config describes a BERT, or an encoder with the same settings, in the words of transformers. The
+// zero value of a field means the default of its kind, the one of bert-base where nothing else is
+// said.
 type Config struct {
 	VocabSize        int64   // zero: 30522; RoBERTa: 50265
 	HiddenSize       int64   // zero: 768
@@ -45,6 +47,8 @@ type Kind struct {
 	Architecture string // of the classifier
 	VocabSize    int64
 	PadTokenID   int64
+
+	HiddenSize, NumHeads, IntermediateSize int64 // zero: those of bert-base
 }
 
 // Resolved fills in the defaults of a kind and refuses what is impossible.
@@ -54,9 +58,10 @@ func (c Config) Resolved(k Kind) (Config, error) {
 		value    *int64
 		fallback int64
 	}{
-		{"VocabSize", &c.VocabSize, k.VocabSize}, {"HiddenSize", &c.HiddenSize, 768}, {"NumLayers", &c.NumLayers, 12},
-		{"NumHeads", &c.NumHeads, 12},
-		{"IntermediateSize", &c.IntermediateSize, 3072}, {"MaxPositions", &c.MaxPositions, 512},
+		{"VocabSize", &c.VocabSize, k.VocabSize}, {"HiddenSize", &c.HiddenSize, cmp.Or(k.HiddenSize, 768)},
+		{"NumLayers", &c.NumLayers, 12}, {"NumHeads", &c.NumHeads, cmp.Or(k.NumHeads, 12)},
+		{"IntermediateSize", &c.IntermediateSize, cmp.Or(k.IntermediateSize, 3072)},
+		{"MaxPositions", &c.MaxPositions, 512},
 		{"TypeVocabSize", &c.TypeVocabSize, 2},
 	} {
 		if *f.value == 0 {
@@ -231,6 +236,29 @@ func (c Config) Document(k Kind, architecture string) (pretrained.Document, erro
 	}
 	delete(d, "torch_dtype") // the older name of dtype
 	return d, c.Head.Encode(d)
+}
+
+// CountedPositions refuses a resolved config whose model counts positions from the padding token on
+// but has none, or has no positions behind it.
+func (c Config) CountedPositions() error {
+	if *c.PadTokenID < 0 {
+		return fmt.Errorf("PadTokenID is -1, none; want one, from which positions are counted")
+	}
+	if c.MaxPositions <= *c.PadTokenID+1 {
+		return fmt.Errorf("MaxPositions is %d; the first %d are not used, so want more", c.MaxPositions,
+			*c.PadTokenID+1)
+	}
+	return nil
+}
+
+// Blueprint is that of a resolved config, without Limits, Document and Build.
+func (c Config) Blueprint(k Kind, class, prefix string) Blueprint {
+	return Blueprint{
+		ModelType: k.Type, Class: class, Prefix: prefix, HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize,
+		Activation: c.LayerOptions().Activation, LayerNormEps: c.LayerNormEps, InitializerRange: c.InitializerRange,
+		Dropout: *c.HiddenDropout, ClassifierDropout: c.HeadDropout(), Head: c.Head,
+		Document: func(architecture string) (pretrained.Document, error) { return c.Document(k, architecture) },
+	}
 }
 
 // LayerOptions are those of the layers.

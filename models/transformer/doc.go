@@ -8,5 +8,6 @@
 //		x = layer.Forward(x, mask)
 //	}
 //
-// The models themselves are in packages bert, roberta and distilbert.
+// A [Blueprint] is an encoder that heads of package auto are put on. The models themselves are in
+// packages bert, roberta, distilbert, electra and mpnet.
 package transformer

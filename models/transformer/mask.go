@@ -27,6 +27,13 @@ func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor
 	})
 }
 
+// CountedPositions counts the tokens of ids, [B, L], that are not padding, from padding+1 on;
+// padding has the position padding.
+func CountedPositions(ids torch.Tensor, padding int64) torch.Tensor {
+	mask := ids.NeScalar(padding).ToDType(torch.Int64)
+	return mask.CumSum(1, torch.DefaultDType).Mul(mask).AddScalar(padding)
+}
+
 // lowest is torch.finfo(dtype).min.
 func lowest(d torch.DType) float64 {
 	switch d {

@@ -40,6 +40,7 @@
 //	model_init                      NewFromInit
 //	checks of the arguments         OptionsValidator
 //	floating_point_ops              TokenCounter
+//	a collator's generator          GeneratorOwner
 //	get_input_embeddings            InputEmbedder, for NEFTune
 //	gradient_checkpointing_enable   GradientCheckpointer
 //	LengthGroupedSampler            data.GroupedByLength with Step.GlobalPermutation

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/amp"
@@ -146,6 +148,10 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 			s.order.before = g.Tensor.Bytes()
 			continue
 		}
+		if own := s.taskGenerators()[g.Name]; own != nil {
+			own.SetState(g.Tensor.Bytes())
+			continue
+		}
 		device, _ := torch.ParseDevice(g.Name)
 		torch.DefaultGenerator(device).SetState(g.Tensor.Bytes())
 	}
@@ -206,6 +212,12 @@ func (s *Step[S, B]) saveGenerators(path string) error {
 			states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state, torch.Uint8,
 				int64(len(state)))})
 		}
+		own := s.taskGenerators()
+		for _, name := range slices.Sorted(maps.Keys(own)) {
+			state := own[name].State()
+			states = append(states, torch.Named{Name: name, Tensor: torch.FromBytes(state, torch.Uint8,
+				int64(len(state)))})
+		}
 		if state := s.order.before; state != nil {
 			states = append(states, torch.Named{Name: orderState, Tensor: torch.FromBytes(state, torch.Uint8,
 				int64(len(state)))})
@@ -221,7 +233,7 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 	have := map[string]bool{}
 	for _, g := range states {
 		device := torch.CPU
-		if g.Name != orderState {
+		if g.Name != orderState && s.taskGenerators()[g.Name] == nil {
 			var err error
 			if device, err = torch.ParseDevice(g.Name); err != nil {
 				return fmt.Errorf("%s: %w", generatorName, err)
@@ -238,6 +250,20 @@ func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
 			return fmt.Errorf("%s: the state of the generator of %s is missing: the checkpoint was made on another "+
 				"kind of device, and the run cannot continue bit for bit", generatorName, d)
 		}
+	}
+	for name := range s.taskGenerators() {
+		if !have[name] {
+			return fmt.Errorf("%s: the state of the task's generator %q is missing: the checkpoint was made by another "+
+				"task, and the run cannot continue bit for bit", generatorName, name)
+		}
+	}
+	return nil
+}
+
+// taskGenerators are those that the task draws from besides the default ones.
+func (s *Step[S, B]) taskGenerators() map[string]*torch.Generator {
+	if o, ok := s.task.(GeneratorOwner); ok {
+		return o.Generators()
 	}
 	return nil
 }

@@ -73,6 +73,12 @@ type TokenCounter[B any] interface {
 	CountTokens(b B) (all, nonPadding int64)
 }
 
+// GeneratorOwner is a [Task] that draws from generators of its own on the CPU, besides the default
+// ones. A checkpoint holds their states, by their names, which are no names of devices.
+type GeneratorOwner interface {
+	Generators() map[string]*torch.Generator
+}
+
 // OptionsValidator is a [Task] that refuses options which have no meaning for it: [New] asks it
 // before anything else.
 type OptionsValidator interface {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Models go from transformers to Go and back: logits and weights have the same bits on the same CPU.
 
-    python scripts/bert_interop.py        # in a venv with torch 2.11.0 and transformers 5.17.0, from the root of the repository
+    python scripts/auto_interop.py        # in a venv with torch 2.11.0 and transformers 5.17.0, from the root of the repository
 
-For BERT, RoBERTa and DistilBERT, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
-logits and saves it, AutoModelForSequenceClassification loads what Go saved. The Go side finds libtorch as always (GOTRAINER_LIB).
+For six encoders with four heads, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
+logits and saves it, transformers' Auto class loads what Go saved. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
 import os
@@ -20,15 +20,18 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import (AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification, DistilBertConfig, DistilBertForSequenceClassification,
-                          RobertaConfig, RobertaForSequenceClassification)
 
 torch.set_num_threads(1)
 transformers.utils.logging.disable_progress_bar()
 BERT = dict(vocab_size=300, hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, max_position_embeddings=40)
-KINDS = [(BertConfig(**BERT, num_labels=3), BertForSequenceClassification),
-         (RobertaConfig(**BERT, num_labels=2, id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1}), RobertaForSequenceClassification),
-         (DistilBertConfig(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40, num_labels=1), DistilBertForSequenceClassification)]
+ENCODERS = {"Bert": BERT, "Roberta": BERT, "XLMRoberta": BERT, "MPNet": BERT, "Electra": dict(BERT, embedding_size=16),
+            "DistilBert": dict(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40)}
+HEADS = {"SequenceClassification": dict(id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1}), "TokenClassification": dict(num_labels=5), "QuestionAnswering": {}, "MaskedLM": {}}
+KINDS = [(getattr(transformers, e + "Config")(**sizes, **labels), getattr(transformers, f"{e}For{head}"), head) for e, sizes in ENCODERS.items() for head, labels in HEADS.items()]
+
+
+def logits_of(out):
+    return out.logits if "logits" in out else torch.stack([out.start_logits, out.end_logits], -1)
 
 
 def shards(folder, state):
@@ -62,30 +65,30 @@ def main():
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
-        program = scratch / "bert_interop"
-        subprocess.run(["go", "build", "-o", program, "./scripts/bert_interop"], check=True)
+        program = scratch / "auto_interop"
+        subprocess.run(["go", "build", "-o", program, "./scripts/auto_interop"], check=True)
         g = torch.Generator().manual_seed(1)
         ids = torch.randint(5, 300, (4, 12), generator=g)
         mask = torch.ones_like(ids)
         ids[1, 5:] = 1
         mask[1, 5:] = 0
-        for config, kind in KINDS:
+        for config, kind, head in KINDS:
             torch.manual_seed(3)
             model = kind(config).eval()
             with torch.no_grad():
-                want = model(input_ids=ids, attention_mask=mask).logits
+                want = logits_of(model(input_ids=ids, attention_mask=mask))
             for layout in ["safetensors", "shards of safetensors", "bin", "shards of bin"]:
-                name = f"{config.model_type}, {layout}"
+                name = f"{kind.__name__}, {layout}"
                 there, back = scratch / name / "python", scratch / name / "go"
                 there.parent.mkdir()
                 save(layout, model, there)
                 save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
-                subprocess.run([program, there, back], check=True, stderr=subprocess.DEVNULL)
+                subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
                 logits = load_file(back / "logits.safetensors")["logits"]
                 (back / "logits.safetensors").unlink()
-                again, info = AutoModelForSequenceClassification.from_pretrained(back, output_loading_info=True)
+                again, info = getattr(transformers, f"AutoModelFor{head}").from_pretrained(back, output_loading_info=True)
                 with torch.no_grad():
-                    python = again.eval()(input_ids=ids, attention_mask=mask).logits
+                    python = logits_of(again.eval()(input_ids=ids, attention_mask=mask))
                 wrong = [what for what, bad in {
                     "logits of Go": not torch.equal(logits, want), "logits of what Go saved": not torch.equal(python, want), "class": type(again) is not kind,
                     "weights": any(not torch.equal(v, again.state_dict()[n]) for n, v in model.state_dict().items()), "labels": again.config.id2label != config.id2label,

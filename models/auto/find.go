@@ -1,0 +1,43 @@
+package auto
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/hub"
+)
+
+// hubName is how the Hub names its models: bert-base-uncased, or owner/name.
+var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
+
+// Find returns the folder of a model: the one of that name, or that of the Hub's model in the
+// cache, which it fetches first: configuration, tokenizer and weights, of these the safetensors
+// files where there are any.
+func Find(ctx context.Context, model, revision string) (string, error) {
+	info, err := os.Stat(model)
+	switch {
+	case err == nil && !info.IsDir():
+		return "", fmt.Errorf("auto: %s is a file; want the folder that has config.json and the weights", model)
+	case err == nil:
+		return model, nil
+	case !hubName.MatchString(model):
+		return "", fmt.Errorf("auto: %s: there is no such folder, and it is no name on the Hub: %w", model, err)
+	}
+	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), "config.json",
+		"model*.safetensors*")}
+	repo, err := hub.Fetch(ctx, model, &o)
+	if err != nil {
+		return "", fmt.Errorf("auto: %s: there is no such folder, and the Hub says: %w", model, err)
+	}
+	if weights, err := filepath.Glob(filepath.Join(repo.Dir, "model*.safetensors")); err == nil && len(weights) == 0 {
+		o.Allow = append(o.Allow, "pytorch_model*.bin*")
+		if repo, err = hub.Fetch(ctx, model, &o); err != nil {
+			return "", fmt.Errorf("auto: %s: %w", model, err)
+		}
+	}
+	return repo.Dir, nil
+}

@@ -1,0 +1,369 @@
+package auto_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/goldencount"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/modeltest"
+	"github.com/gotrainer/gotrainer/models/maskedlm"
+	"github.com/gotrainer/gotrainer/models/question"
+	"github.com/gotrainer/gotrainer/models/tokenclass"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+func TestMain(m *testing.M) {
+	testenv.PinBits()
+	os.Exit(testenv.Run(m))
+}
+
+// goldenCase is what testdata/auto.py wrote of an encoder with a head. Tensors are there by the
+// beginning of their SHA-256.
+type goldenCase struct {
+	Name, Head        string
+	Pad               int
+	Typed             bool
+	Config            map[string]any
+	Parameters, Saved []string
+	Initial, Grads    map[string]string
+	Fine, Final       map[string]string
+	Norms             map[string]float64
+	Generator, After  string
+	FineGenerator     string `json:"fine_generator"`
+	FinalGenerator    string `json:"final_generator"`
+	Losses            []string
+	GradNorms         []string `json:"grad_norms"`
+}
+
+func goldenCases(t *testing.T) ([]goldenCase, *golden.File) {
+	t.Helper()
+	testenv.RequireTorch(t)
+	torch.SetThreads(1)
+	text, err := os.ReadFile("testdata/auto.json")
+	require.NoError(t, err)
+	var file struct{ Cases []goldenCase }
+	require.NoError(t, json.Unmarshal(text, &file))
+	return file.Cases, golden.Load(t, "testdata/auto.safetensors")
+}
+
+// anyModel is a model for some task.
+type anyModel interface {
+	classify.Model
+	Architecture() string
+	Save(dir string) error
+}
+
+// load reads a model for the task of a case.
+func (c goldenCase) load(dir string, o auto.Options) (anyModel, *auto.Model, error) {
+	ctx := context.Background()
+	if o.Warnings == nil {
+		o.Warnings = io.Discard
+	}
+	switch c.Head {
+	case "SequenceClassification":
+		m, err := auto.SequenceClassification(ctx, dir, o)
+		return made(m, err, func() *auto.Model { return m.Model })
+	case "TokenClassification":
+		m, err := auto.TokenClassification(ctx, dir, o)
+		return made(m, err, func() *auto.Model { return m.Model })
+	case "QuestionAnswering":
+		m, err := auto.QuestionAnswering(ctx, dir, o)
+		return made(m, err, func() *auto.Model { return m.Model })
+	}
+	m, err := auto.MaskedLM(ctx, dir, o)
+	return made(m, err, func() *auto.Model { return m.Model })
+}
+
+func made(m anyModel, err error, inner func() *auto.Model) (anyModel, *auto.Model, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, inner(), nil
+}
+
+// fresh makes the model of a case from seed 42.
+func (c goldenCase) fresh(t *testing.T) anyModel {
+	t.Helper()
+	dir := t.TempDir()
+	text, err := json.Marshal(c.Config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600))
+	torch.ManualSeed(42)
+	m, _, err := c.load(dir, auto.Options{FromConfig: true})
+	require.NoError(t, err)
+	return m
+}
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:8])
+}
+
+func sums(ts []torch.Named, of func(torch.Tensor) torch.Tensor) map[string]string {
+	m := map[string]string{}
+	for _, p := range ts {
+		m[p.Name] = sum(of(p.Tensor).Bytes())
+	}
+	return m
+}
+
+func itself(t torch.Tensor) torch.Tensor { return t }
+
+func names(ts []torch.Named) (list []string) {
+	for _, p := range ts {
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+func TestSameSeedGivesTransformersWeights(t *testing.T) {
+	cases, _ := goldenCases(t)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			m := c.fresh(t)
+			require.Equal(t, c.Name, m.Architecture())
+			assert.Equal(t, c.Generator, modeltest.Generator(), "the generator stands elsewhere")
+			require.Equal(t, c.Parameters, names(nn.Params(m)))
+			assert.Equal(t, c.Initial, sums(nn.Params(m), itself))
+		})
+	}
+}
+
+// TestForwardAndBackwardHaveTransformersBits: logits and loss, the gradient of each parameter and
+// where the generator stands, in training with dropout, and logits in evaluation mode.
+func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
+	cases, file := goldenCases(t)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			goldencount.Start(t, "auto", c.Name)
+			torch.Scope(func() { c.compare(t, c.fresh(t), file) })
+		})
+	}
+}
+
+func (c goldenCase) compare(t *testing.T, m anyModel, file *golden.File) {
+	rows := c.rows(file)[:4]
+	var logits, loss torch.Tensor
+	var forward func() torch.Tensor
+	torch.ManualSeed(7)
+	switch c.Head {
+	case "SequenceClassification":
+		task := must(classify.NewTask(m, classify.TaskOptions{}))
+		b := must(task.Collate(rowsAs(rows, row.sequence)))
+		forward = func() torch.Tensor { return m.Forward(b.Tensors()) }
+		logits = forward()
+		loss = m.Head().Loss(logits, torch.From(b.Labels, 4))
+	case "QuestionAnswering":
+		task := must(question.NewTask(m, question.TaskOptions{}))
+		b := must(task.Collate(rowsAs(rows, row.question)))
+		o := task.Predict(engine.Pass{}, b)
+		logits = torch.Stack([]torch.Tensor{o.Logits[0], o.Logits[1]}, -1)
+		loss = task.LossOf(engine.Pass{}, o).Value
+		forward = func() torch.Tensor { return m.Forward(b.Tensors()) }
+	default:
+		labels := rowsAs(rows, func(r row) []int64 {
+			if c.Head == "MaskedLM" {
+				return r.words
+			}
+			return r.tokens
+		})
+		b := must(m.Limits().Collate("test", rowsAs(rows, func(r row) inputs.Text { return r.text }), data.Padding{}))
+		padded := b.Filled(inputs.IgnoreIndex)
+		for i, l := range labels {
+			copy(padded.Row(i), l)
+		}
+		forward = func() torch.Tensor { return m.Forward(b.Tensors()) }
+		logits = forward()
+		loss = inputs.TokenLoss(logits, inputs.Matrix(engine.Pass{}, padded))
+	}
+	loss.Backward()
+	near(t, "logits", logits.Detach(), file.Tensor(c.Name+".logits"))
+	near(t, "loss", loss.Detach(), file.Tensor(c.Name+".loss"))
+	for _, p := range nn.Params(m) {
+		grad := p.Tensor.Grad()
+		if !assert.True(t, grad.Defined(), "%s has no gradient", p.Name) {
+			continue
+		}
+		assert.InDelta(t, c.Norms[p.Name], grad.ToDType(torch.Float64).Norm(2).Item(), 1e-6+1e-4*c.Norms[p.Name],
+			p.Name)
+	}
+	if testenv.SameBits() {
+		assert.Equal(t, c.After, modeltest.Generator(), "the generator stands elsewhere")
+		assert.Equal(t, c.Grads, sums(nn.Params(m), torch.Tensor.Grad))
+	}
+	nn.SetTraining(m, false)
+	torch.NoGrad(func() { near(t, "logits in evaluation mode", forward(), file.Tensor(c.Name+".eval")) })
+}
+
+func near(t *testing.T, name string, got, want torch.Tensor) {
+	t.Helper()
+	if testenv.SameBits() {
+		golden.Bits(t, name, got, want)
+	} else {
+		golden.Close(t, name, got, want, 1e-4, 1e-6)
+	}
+}
+
+// TestHeadOnSavedEncoderIsDrawnAsTransformersDraws: what from_pretrained draws where only the
+// encoder was saved, and it is told.
+func TestHeadOnSavedEncoderIsDrawnAsTransformersDraws(t *testing.T) {
+	cases, _ := goldenCases(t)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			whole := c.fresh(t)
+			dir := t.TempDir()
+			require.NoError(t, whole.WriteConfig(dir))
+			c.saveEncoder(t, whole, dir)
+			torch.ManualSeed(5)
+			m, inner, err := c.load(dir, auto.Options{})
+			require.NoError(t, err)
+			assert.Equal(t, c.FineGenerator, modeltest.Generator(), "the generator stands elsewhere")
+			assert.Equal(t, c.Fine, sums(nn.Params(m), itself))
+			assert.NotEmpty(t, inner.Report.Initialized)
+		})
+	}
+}
+
+// saveEncoder writes the encoder alone, under names without prefix.
+func (c goldenCase) saveEncoder(t *testing.T, m anyModel, dir string) {
+	t.Helper()
+	children := nn.Children(m)
+	i := slices.IndexFunc(children, func(n nn.Named) bool {
+		return slices.Contains([]string{"bert", "roberta", "distilbert", "electra", "mpnet"}, n.Name)
+	})
+	require.GreaterOrEqual(t, i, 0)
+	require.NoError(t, nn.Save(filepath.Join(dir, "model.safetensors"), children[i].Module, nil))
+}
+
+// row is a text of testdata/auto.py with the labels of all heads.
+type row struct {
+	text                   inputs.Text
+	special, tokens, words []int64
+	label, start, end      int64
+}
+
+func (c goldenCase) rows(file *golden.File) (list []row) {
+	for i := range 48 {
+		values := func(name string) []int64 {
+			return torch.Values[int64](file.Tensor(fmt.Sprintf("row.%d.%d.%s", c.Pad, i, name)))
+		}
+		numbers := values("numbers")
+		r := row{text: inputs.Text{InputIDs: values("ids")}, special: values("special"), tokens: values("tokens"),
+			words: values("words"), label: numbers[0], start: numbers[1], end: numbers[2]}
+		if c.Typed {
+			r.text.TokenTypeIDs = values("types")
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func (r row) sequence() classify.Sample {
+	return classify.Sample{InputIDs: r.text.InputIDs, TokenTypeIDs: r.text.TokenTypeIDs, Label: r.label}
+}
+func (r row) token() tokenclass.Sample { return tokenclass.Sample{Text: r.text, Labels: r.tokens} }
+func (r row) question() question.Sample {
+	return question.Sample{Text: r.text, Start: r.start, End: r.end}
+}
+func (r row) masked() maskedlm.Sample {
+	return maskedlm.Sample{Text: r.text, SpecialTokensMask: r.special}
+}
+
+func rowsAs[T any](rows []row, as func(row) T) (list []T) {
+	for _, r := range rows {
+		list = append(list, as(r))
+	}
+	return list
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// TestTwentyUpdatesHaveTransformersBits: a shuffled run of Trainer over ragged texts, with dropout,
+// and of masked words with masks drawn for each batch.
+func TestTwentyUpdatesHaveTransformersBits(t *testing.T) {
+	cases, file := goldenCases(t)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			goldencount.Start(t, "auto", c.Name+" training")
+			m, rows := c.fresh(t), c.rows(file)
+			var history []trainer.Logs
+			switch c.Head {
+			case "SequenceClassification":
+				history = train(t, must(classify.NewTask(m, classify.TaskOptions{})), rowsAs(rows, row.sequence))
+			case "TokenClassification":
+				history = train(t, must(tokenclass.NewTask(m, tokenclass.TaskOptions{})), rowsAs(rows, row.token))
+			case "QuestionAnswering":
+				history = train(t, must(question.NewTask(m, question.TaskOptions{})), rowsAs(rows, row.question))
+			default:
+				mask := map[int]int64{0: 4, 1: 4}[c.Pad]
+				task := must(maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: maskedlm.Masking{Seed: 11},
+					MaskTokenID: mask}))
+				history = train(t, task, rowsAs(rows, row.masked))
+			}
+			require.Len(t, history, 20)
+			for i, h := range history {
+				same(t, fmt.Sprintf("loss of update %d", i+1), h["loss"], c.Losses[i])
+				same(t, fmt.Sprintf("gradient norm of update %d", i+1), h["grad_norm"], c.GradNorms[i])
+			}
+			if testenv.SameBits() {
+				assert.Equal(t, c.Final, sums(nn.Params(m), itself))
+				assert.Equal(t, c.FinalGenerator, modeltest.Generator(), "the generator stands elsewhere")
+			}
+		})
+	}
+}
+
+func train[S, B any](t *testing.T, task engine.Task[S, B], samples []S) []trainer.Logs {
+	t.Helper()
+	optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
+	require.NoError(t, err)
+	step, err := engine.New(task, engine.Options{Optimizer: optimizer})
+	require.NoError(t, err)
+	fit, err := trainer.New(step, trainer.Options{MaxSteps: 20, BatchSize: 4, Log: trainer.Every(1, trainer.Update),
+		Save: trainer.Never, Semantics: semantics.HuggingFace, Progress: io.Discard})
+	require.NoError(t, err)
+	result, err := fit.Fit(t.Context(), data.Slice[S](samples), nil)
+	require.NoError(t, err)
+	return slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
+}
+
+func same(t *testing.T, name string, got any, want string) {
+	t.Helper()
+	w, err := strconv.ParseFloat(want, 64)
+	require.NoError(t, err)
+	g, _ := got.(float64)
+	if testenv.SameBits() {
+		assert.Equal(t, w, g, name)
+	} else {
+		assert.InDelta(t, w, g, 1e-3+math.Abs(w)*1e-3, name)
+	}
+}

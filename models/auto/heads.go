@@ -1,0 +1,102 @@
+package auto
+
+import (
+	"github.com/gotrainer/gotrainer/models/roberta"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// head makes logits of hidden states, [B, L, hidden]. It is a struct whose modules have the names
+// that they have in transformers' models, beside the encoder.
+type head interface {
+	forward(b transformer.Backbone, hidden torch.Tensor) torch.Tensor
+}
+
+// pooledHead classifies texts by what the pooler made of the first token: BERT.
+type pooledHead struct {
+	Dropout    *nn.Dropout `module:"dropout"`
+	Classifier *nn.Linear  `module:"classifier"`
+}
+
+func (h *pooledHead) forward(b transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	return h.Classifier.Forward(h.Dropout.Forward(b.Pool(hidden)))
+}
+
+// topHead classifies texts by their first token: RoBERTa, XLM-RoBERTa, ELECTRA and MPNet.
+type topHead struct {
+	Classifier *roberta.Top `module:"classifier"`
+}
+
+func (h *topHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	return h.Classifier.Forward(hidden)
+}
+
+// preHead classifies texts by their first token: DistilBERT.
+type preHead struct {
+	PreClassifier *nn.Linear  `module:"pre_classifier"`
+	Classifier    *nn.Linear  `module:"classifier"`
+	Dropout       *nn.Dropout `module:"dropout"`
+}
+
+func (h *preHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	return h.Classifier.Forward(h.Dropout.Forward(h.PreClassifier.Forward(hidden.Select(1, 0)).ReLU()))
+}
+
+// sequenceHead classifies texts.
+func sequenceHead(p transformer.Blueprint, b transformer.Builder) head {
+	labels, size := p.Head.NumLabels, p.HiddenSize
+	dropout := nn.NewDropout(p.ClassifierDropout)
+	switch p.ModelType {
+	case "bert":
+		return &pooledHead{dropout, b.Linear(size, labels)}
+	case "distilbert":
+		return &preHead{b.Linear(size, size), b.Linear(size, labels), dropout}
+	}
+	top := &roberta.Top{Dense: b.Linear(size, size), Dropout: dropout, OutProj: b.Linear(size, labels)}
+	if p.ModelType == "electra" {
+		top.Activation = gelu
+	}
+	return &topHead{top}
+}
+
+// tokenHead classifies tokens.
+type tokenHead struct {
+	Dropout    *nn.Dropout `module:"dropout"`
+	Classifier *nn.Linear  `module:"classifier"`
+}
+
+func (h *tokenHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	return h.Classifier.Forward(h.Dropout.Forward(hidden))
+}
+
+func newTokenHead(p transformer.Blueprint, b transformer.Builder) head {
+	dropout := p.ClassifierDropout
+	if p.ModelType == "distilbert" { // whose dropout in front of a classifier is for texts alone
+		dropout = p.Dropout
+	}
+	return &tokenHead{nn.NewDropout(dropout), b.Linear(p.HiddenSize, p.Head.NumLabels)}
+}
+
+// answerHead gives each token two logits: that an answer begins there, and that it ends there.
+type answerHead struct {
+	Outputs *nn.Linear  `module:"qa_outputs"`
+	Dropout *nn.Dropout `module:"dropout"` // only DistilBERT has one
+}
+
+func (h *answerHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	if h.Dropout != nil {
+		hidden = h.Dropout.Forward(hidden)
+	}
+	return h.Outputs.Forward(hidden)
+}
+
+func newAnswerHead(p transformer.Blueprint, b transformer.Builder) head {
+	h := &answerHead{Outputs: b.Linear(p.HiddenSize, 2)}
+	if p.ModelType == "distilbert" {
+		h.Dropout = nn.NewDropout(p.AnswerDropout)
+	}
+	return h
+}
+
+func gelu(x torch.Tensor) torch.Tensor { return x.GELU("none") }

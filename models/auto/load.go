@@ -1,0 +1,200 @@
+package auto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/distilbert"
+	"github.com/gotrainer/gotrainer/models/electra"
+	"github.com/gotrainer/gotrainer/models/mpnet"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/roberta"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Options configures the loading of a model. The zero value is transformers' from_pretrained.
+type Options struct {
+	Revision string // branch, tag or commit of a model on the Hub; zero: main
+
+	// ID2Label are the texts of the classes; nil: those of config.json. ProblemType is that of a
+	// classifier of texts. A head of another number of classes than the file's needs
+	// InitMismatched.
+	ID2Label    []string
+	ProblemType classify.ProblemType
+
+	Attention transformer.Attention // zero: sdpa, but for MPNet
+
+	InitMismatched bool // draw what has another shape, such as a head of other classes: ignore_mismatched_sizes
+	InitMissing    bool // draw what is missing of the encoder, too
+	FromConfig     bool // draw all weights; the folder needs config.json only: from_config
+
+	// Warnings gets a table of the weights that were missing, drawn or not used. Nil: standard
+	// error; io.Discard: nowhere, and [Model].Report tells.
+	Warnings io.Writer
+}
+
+// task is what a head is for.
+type task struct {
+	class  string // what transformers' classes end with
+	head   func(p transformer.Blueprint, b transformer.Builder) head
+	pooler bool
+}
+
+var (
+	sequenceClassification = task{"ForSequenceClassification", sequenceHead, true}
+	tokenClassification    = task{"ForTokenClassification", newTokenHead, false}
+	questionAnswering      = task{"ForQuestionAnswering", newAnswerHead, false}
+	maskedLM               = task{"ForMaskedLM", newMaskedHead, false}
+)
+
+// blueprints are the encoders by their model_type.
+var blueprints = map[string]func(pretrained.Document, classify.Head,
+	transformer.Attention) (transformer.Blueprint, error){
+	"bert": bert.Blueprint, "roberta": roberta.Blueprint, "xlm-roberta": roberta.Blueprint,
+	"distilbert": distilbert.Blueprint, "electra": electra.Blueprint, "mpnet": mpnet.Blueprint,
+}
+
+// load reads a model from a folder, or from the Hub where there is no such folder.
+func load(ctx context.Context, model string, t task, o Options) (*Model, error) {
+	dir, err := Find(ctx, model, o.Revision)
+	if err != nil {
+		return nil, err
+	}
+	p, err := readBlueprint(dir, t, o)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("auto: %s holds no model; want %s beside the weights: %w", dir, pretrained.ConfigName,
+			err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("auto: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
+	}
+	m, err := build(dir, p, t, o)
+	if err != nil {
+		return nil, err
+	}
+	m.dir = dir
+	return m, m.loadTokenizer(o.warnings())
+}
+
+func readBlueprint(dir string, t task, o Options) (p transformer.Blueprint, err error) {
+	d, err := pretrained.ReadConfig(dir)
+	if err != nil {
+		return p, err
+	}
+	var kind string
+	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &kind}}); err != nil {
+		return p, err
+	}
+	plan, ok := blueprints[kind]
+	if !ok {
+		return p, fmt.Errorf("model_type is %q; want one of %q", kind, slices.Sorted(maps.Keys(blueprints)))
+	}
+	h := classify.Head{ID2Label: o.ID2Label, ProblemType: o.ProblemType}
+	switch t.class {
+	case maskedLM.class:
+		if err := d.Demand("tie_word_embeddings", "true"); err != nil {
+			return p, err
+		}
+	case questionAnswering.class:
+		h = classify.Head{NumLabels: 2}
+	case tokenClassification.class:
+		h.ProblemType = "" // it is that of a classifier of texts
+	}
+	p, err = plan(d, h, o.Attention)
+	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
+		err = fmt.Errorf("there is one label; tokens are told apart by at least two")
+	}
+	return p, err
+}
+
+// build makes the model and fills it.
+func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, err error) {
+	if o.FromConfig {
+		if err := torch.Try(func() { m = newModel(p, t, transformer.Builder{}) }); err != nil {
+			return nil, fmt.Errorf("auto: %s: %w", dir, err)
+		}
+		return m, nil
+	}
+	prefix := p.Prefix + "."
+	m, report, err := pretrained.LoadFolder(dir, func() *Model {
+		return newModel(p, t, transformer.Builder{Undrawn: true})
+	},
+		func(m *Model) pretrained.LoadOptions {
+			return pretrained.LoadOptions{
+				Prefix: prefix, InitMissing: o.InitMissing, InitMismatched: o.InitMismatched,
+				Fresh: func(name string) bool {
+					return !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler.")
+				},
+				Init: func(missing map[string]bool) { transformer.InitWeights(m, p.InitializerRange, missing) },
+			}
+		})
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	m.Report = report
+	m.warn(dir, o.warnings())
+	return m, nil
+}
+
+func (o Options) warnings() io.Writer {
+	if o.Warnings == nil {
+		return os.Stderr
+	}
+	return o.Warnings
+}
+
+// warn tells which weights are not those of the files. Positions, which older files hold and which
+// are the numbers from 0 on, are no weights.
+func (m *Model) warn(dir string, w io.Writer) {
+	r := *m.Report
+	r.Renamed = nil
+	r.Unexpected = slices.DeleteFunc(slices.Clone(r.Unexpected), func(t nn.TensorInfo) bool {
+		return strings.HasSuffix(t.Name, "position_ids")
+	})
+	if len(r.Missing)+len(r.Unexpected)+len(r.Mismatched) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "auto: %s as %s: %s", dir, m.Architecture(), r.String())
+}
+
+// tokenizerFiles are the files that tokenizers of transformers read.
+var tokenizerFiles = []string{"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model"}
+
+func (m *Model) loadTokenizer(w io.Writer) error {
+	t, err := text.LoadTokenizer(m.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(w, "auto: %s has no tokenizer: the model takes token ids, but no texts\n", m.dir)
+		return nil
+	}
+	if err == nil {
+		t, err = t.WithPadding(nil)
+	}
+	if err == nil {
+		t, err = t.WithTruncation(nil)
+	}
+	if err != nil {
+		return fmt.Errorf("auto: %w", err)
+	}
+	m.Tokenizer = t
+	return nil
+}
+
+// errNoTokenizer is that of a method that needs one.
+func (m *Model) errNoTokenizer() error {
+	return fmt.Errorf("auto: %s has no tokenizer; want %s or %s beside the weights, or set Model.Tokenizer", m.dir,
+		tokenizerFiles[0], "vocab.txt")
+}

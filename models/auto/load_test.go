@@ -1,0 +1,219 @@
+package auto_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// TestSavedModelLoads: all bits are there, nothing is drawn and nothing is told; config.json says
+// again what it said, and the names in the file are those of transformers.
+func TestSavedModelLoads(t *testing.T) {
+	cases, _ := goldenCases(t)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			m := c.fresh(t)
+			dir := t.TempDir()
+			require.NoError(t, m.Save(dir))
+			var told bytes.Buffer
+			again, inner, err := c.load(dir, auto.Options{Warnings: &told})
+			require.NoError(t, err)
+			assert.Equal(t, "auto: "+dir+" has no tokenizer: the model takes token ids, but no texts\n", told.String())
+			assert.Empty(t, inner.Report.Initialized)
+			assert.Equal(t, sums(nn.Params(m), itself), sums(nn.Params(again), itself))
+
+			file, err := os.ReadFile(filepath.Join(dir, "config.json"))
+			require.NoError(t, err)
+			var config map[string]any
+			require.NoError(t, json.Unmarshal(file, &config))
+			for key, want := range c.Config {
+				assert.Equal(t, want, config[key], key)
+			}
+			assert.ElementsMatch(t, c.Saved, golden.Load(t, filepath.Join(dir, "model.safetensors")).Names())
+		})
+	}
+}
+
+func TestCheckpointingHasTheSameGradients(t *testing.T) {
+	cases, file := goldenCases(t)
+	for _, c := range cases {
+		if c.Head != "TokenClassification" {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			m := c.fresh(t)
+			m.(interface{ SetGradientCheckpointing(on bool) }).SetGradientCheckpointing(true)
+			torch.Scope(func() { c.compare(t, m, file) })
+		})
+	}
+}
+
+// example is a BERT of the golden file in a folder, without tokenizer.
+func example(t *testing.T, name string) (dir string, c goldenCase) {
+	t.Helper()
+	cases, _ := goldenCases(t)
+	for _, c = range cases {
+		if c.Name == name {
+			dir = t.TempDir()
+			require.NoError(t, c.fresh(t).Save(dir))
+			return dir, c
+		}
+	}
+	t.Fatalf("no case %s", name)
+	return "", c
+}
+
+func TestWhatIsDrawnOrNotUsedIsTold(t *testing.T) {
+	dir, _ := example(t, "BertForMaskedLM")
+	var told bytes.Buffer
+	m, err := auto.TokenClassification(t.Context(), dir, auto.Options{ID2Label: []string{"O", "B-X", "I-X"},
+		Warnings: &told})
+	require.NoError(t, err)
+	for _, want := range []string{
+		"auto: " + dir + " as BertForTokenClassification: ", "missing     classifier.weight", "want [3 32]",
+		"unexpected  cls.predictions.transform.dense.weight", "newly initialized, to be trained: classifier.weight, " +
+			"classifier.bias",
+	} {
+		assert.Contains(t, told.String(), want)
+	}
+	assert.Equal(t, []string{"O", "B-X", "I-X"}, m.Head().ID2Label)
+
+	require.NoError(t, m.Save(dir))
+	_, err = auto.TokenClassification(t.Context(), dir, auto.Options{ID2Label: []string{"O", "B-X"},
+		Warnings: io.Discard})
+	require.ErrorContains(t, err, "InitMismatched")
+	told.Reset()
+	_, err = auto.TokenClassification(t.Context(), dir, auto.Options{ID2Label: []string{"O", "B-X"},
+		InitMismatched: true,
+		Warnings:       &told})
+	require.NoError(t, err)
+	assert.Contains(t, told.String(), "mismatched  classifier.weight  want [2 32], found [3 32]")
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	testenv.RequireTorch(t)
+	ctx := context.Background()
+	quiet := auto.Options{Warnings: io.Discard}
+	config := func(text string) string {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o600))
+		return dir
+	}
+	for text, want := range map[string]string{
+		`{"model_type": "gpt2"}`: `model_type is "gpt2"; want one of ["bert" "distilbert" "electra" "mpnet" "roberta" "xlm-roberta"]`,
+		`{}`:                     `model_type is ""`,
+		`{"model_type": "electra", "embedding_size": -1}`:               "EmbeddingSize is -1",
+		`{"model_type": "mpnet", "relative_attention_num_buckets": 8}`:  "want at least 32",
+		`{"model_type": "mpnet", "pad_token_id": 0}`:                    "pad_token_id is 0; MPNet's is 1",
+		`{"model_type": "xlm-roberta", "max_position_embeddings": 2}`:   "MaxPositions is 2",
+		`{"model_type": "bert", "position_embedding_type": "relative"}`: "only \"absolute\" is supported",
+		`{"model_type": "bert", "tie_word_embeddings": false}`:          "tie_word_embeddings is false; only true",
+		`{"model_type": "distilbert", "qa_dropout": 1.5}`:               "AnswerDropout is 1.5",
+	} {
+		dir := config(text)
+		_, err := auto.MaskedLM(ctx, dir, quiet)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, dir)
+	}
+	_, err := auto.TokenClassification(ctx, config(`{"model_type": "bert", "id2label": {"0": "O"}}`), quiet)
+	require.ErrorContains(t, err, "there is one label")
+	_, err = auto.MaskedLM(ctx, config(`{"model_type": "mpnet"}`), auto.Options{Attention: "sdpa",
+		Warnings: io.Discard})
+	require.ErrorContains(t, err, "MPNet adds numbers for distances")
+	_, err = auto.MaskedLM(ctx, config(`{"model_type": "bert"}`), quiet)
+	require.ErrorContains(t, err, "there are no weights in")
+	_, err = auto.MaskedLM(ctx, t.TempDir(), quiet)
+	require.ErrorContains(t, err, "holds no model; want config.json beside the weights")
+	_, err = auto.MaskedLM(ctx, "no such/folder/or name", quiet)
+	require.ErrorContains(t, err, "there is no such folder, and it is no name on the Hub")
+
+	dir, _ := example(t, "BertForTokenClassification")
+	m, err := auto.TokenClassification(ctx, dir, quiet)
+	require.NoError(t, err)
+	_, err = m.Encode([]string{"a"}, []string{"LABEL_0"})
+	require.ErrorContains(t, err, "has no tokenizer; want tokenizer.json or vocab.txt")
+	_, err = m.Encode([]string{"a"}, []string{"LABEL_9"})
+	require.ErrorContains(t, err, `the tag "LABEL_9"; the model has ["LABEL_0"`)
+	_, err = m.Encode([]string{"a"}, nil)
+	require.ErrorContains(t, err, "1 words and 0 tags")
+}
+
+// TestTiedTensorsThatDifferAreRefused: the file says that the last layer is not the embedding.
+func TestTiedTensorsThatDifferAreRefused(t *testing.T) {
+	dir, _ := example(t, "DistilBertForMaskedLM")
+	path := filepath.Join(dir, "model.safetensors")
+	whole, _, err := tensorio.Load(path)
+	require.NoError(t, err)
+	embedding := "distilbert.embeddings.word_embeddings.weight"
+	i := slices.IndexFunc(whole, func(n torch.Named) bool { return n.Name == embedding })
+	projector := whole[i].Tensor.Clone()
+	whole = append(whole, torch.Named{Name: "vocab_projector.weight", Tensor: projector})
+
+	require.NoError(t, tensorio.Save(path, whole, nil))
+	_, err = auto.MaskedLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err, "equal ones are one")
+
+	projector.Add_(torch.Ones(1))
+	require.NoError(t, tensorio.Save(path, whole, nil))
+	_, err = auto.MaskedLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.ErrorContains(t, err, embedding+" and vocab_projector.weight differ")
+}
+
+// TestTokenizerGoesWithTheModel: its files are copied into what is saved; without a file it is
+// written.
+func TestTokenizerGoesWithTheModel(t *testing.T) {
+	dir, c := example(t, "BertForTokenClassification")
+	tok, err := text.NewBert(map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5,
+		"paris": 6,
+		"##s":   7}, text.BertOptions{})
+	require.NoError(t, err)
+	require.NoError(t, tok.Save(dir))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"model_max_length": 9}`),
+		0o600))
+	m, err := auto.TokenClassification(t.Context(), dir, auto.Options{Warnings: io.Discard})
+	require.NoError(t, err)
+	out := t.TempDir()
+	require.NoError(t, m.Task().WriteConfig(out))
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
+		want, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(out, name))
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(got), name)
+	}
+	s, err := m.Encode([]string{"In", "Pariss"}, []string{"LABEL_0", "LABEL_3"})
+	require.NoError(t, err)
+	assert.Equal(t, []int64{2, 5, 6, 7, 3}, s.InputIDs)
+	assert.Equal(t, []int64{-100, 0, 3, -100, -100}, s.Labels)
+	tags, err := m.Predict([]string{"In", "Pariss"})
+	require.NoError(t, err)
+	assert.Len(t, tags, 2)
+	for _, tag := range tags {
+		assert.Contains(t, m.Head().ID2Label, tag)
+	}
+	assert.True(t, m.Training(), "Predict leaves the mode that was")
+
+	fresh := c.fresh(t).(*auto.TokenClassifier)
+	fresh.Tokenizer = tok
+	out = t.TempDir()
+	require.NoError(t, fresh.Save(out))
+	again, err := text.LoadTokenizer(out)
+	require.NoError(t, err)
+	assert.Equal(t, tok.VocabSize(), again.VocabSize())
+}

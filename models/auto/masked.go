@@ -1,0 +1,103 @@
+package auto
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/maskedlm"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// MaskedLanguageModel guesses masked words: AutoModelForMaskedLM.
+type MaskedLanguageModel struct{ *Model }
+
+// MaskedLM loads a model from a folder or the Hub.
+func MaskedLM(ctx context.Context, model string, o Options) (*MaskedLanguageModel, error) {
+	m, err := load(ctx, model, maskedLM, o)
+	if err != nil {
+		return nil, err
+	}
+	return &MaskedLanguageModel{m}, nil
+}
+
+// Task is what engine.New trains, with masks as the options say. The model must have a tokenizer.
+func (m *MaskedLanguageModel) Task(o maskedlm.Masking) (*maskedlm.Task, error) {
+	if m.Tokenizer == nil {
+		return nil, m.errNoTokenizer()
+	}
+	mask := m.MaskToken()
+	if mask < 0 {
+		return nil, fmt.Errorf("auto: the tokenizer of %s has no mask token; want [MASK] or <mask>", m.dir)
+	}
+	return maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: o, MaskTokenID: mask,
+		VocabSize: int64(m.Tokenizer.VocabSize())})
+}
+
+// MaskToken is the id of the token that stands for a masked word; -1: there is none.
+func (m *MaskedLanguageModel) MaskToken() int64 { return m.specialToken("[MASK]", "<mask>") }
+
+// specialToken is the id of the first of these tokens that the tokenizer has, or -1.
+func (m *Model) specialToken(names ...string) int64 {
+	for _, name := range names {
+		if id, ok := m.Tokenizer.TokenToID(name); ok {
+			return id
+		}
+	}
+	return -1
+}
+
+// Encode makes a sample of a text, cut to what the model takes.
+func (m *MaskedLanguageModel) Encode(s string) (maskedlm.Sample, error) {
+	e, err := m.encode(text.Single(s))
+	if err != nil {
+		return maskedlm.Sample{}, err
+	}
+	return maskedlm.Sample{Text: m.Limits().Of(e), SpecialTokensMask: e.SpecialTokensMask, Offsets: e.Offsets}, nil
+}
+
+// Guess is a word for a masked place.
+type Guess struct {
+	Token       string
+	ID          int64
+	Probability float64
+}
+
+// Predict guesses the masked word of a text, which has one mask token: the n most probable words.
+func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err error) {
+	e, err := m.encode(text.Single(s))
+	if err != nil {
+		return nil, err
+	}
+	at := slices.Index(e.IDs, m.MaskToken())
+	if at < 0 || slices.Contains(e.IDs[at+1:], m.MaskToken()) {
+		return nil, fmt.Errorf("auto: %q has no mask token or several; want one [MASK] or <mask>, as the tokenizer "+
+			"has it", s)
+	}
+	batch, err := m.Limits().Collate("auto", []inputs.Text{m.Limits().Of(e)}, data.Padding{})
+	if err != nil {
+		return nil, err
+	}
+	err = m.evaluate(func() {
+		logits := m.Forward(batch.Tensors()).Select(1, int64(at)).Softmax(-1, torch.Float64)
+		for id, p := range torch.Values[float64](logits) {
+			token, _ := m.Tokenizer.IDToToken(int64(id))
+			guesses = append(guesses, Guess{token, int64(id), p})
+		}
+	})
+	slices.SortStableFunc(guesses, func(a, b Guess) int { return cmp.Compare(b.Probability, a.Probability) })
+	return guesses[:min(n, len(guesses))], err
+}
+
+// evaluate runs f on the model in evaluation mode, without gradients, and leaves the mode that was.
+func (m *Model) evaluate(f func()) error {
+	training := m.Training()
+	nn.SetTraining(m, false)
+	defer nn.SetTraining(m, training)
+	return torch.Try(func() { torch.NoGrad(func() { torch.Scope(f) }) })
+}

@@ -1,0 +1,101 @@
+package auto
+
+import (
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Model is an encoder with a head, and the tokenizer that goes with it.
+type Model struct {
+	nn.Mode
+
+	// Tokenizer is nil where the folder has none. It neither pads nor truncates.
+	Tokenizer *text.Tokenizer
+	// Report tells what was not in the files, what was there and not used, and what was drawn. It
+	// is nil for a model of random weights.
+	Report *pretrained.Report
+
+	blueprint transformer.Blueprint
+	backbone  transformer.Backbone
+	head      head
+	task      task
+	dir       string // where it came from
+}
+
+var (
+	_ classify.Model  = (*Model)(nil)
+	_ nn.ModuleLister = (*Model)(nil)
+	_ nn.TiedWeights  = (*Model)(nil)
+)
+
+// newModel builds encoder and head as transformers' class does, in its order.
+func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
+	m := &Model{blueprint: p, task: t}
+	if m.headFirst() {
+		m.head = t.head(p, b)
+		m.backbone = p.Build(b, false)
+	} else {
+		m.backbone = p.Build(b, t.pooler)
+		m.head = t.head(p, b)
+	}
+	if !b.Undrawn {
+		transformer.InitWeights(m.head, p.InitializerRange, nil)
+	}
+	if h, ok := m.head.(tiedHead); ok {
+		h.tie(m.backbone.InputEmbeddings)
+	}
+	return m
+}
+
+// headFirst tells whether transformers' classes have the head in front of the encoder, which
+// matters for the order of parameters and of random numbers: XLM-RoBERTa's have.
+func (m *Model) headFirst() bool { return m.blueprint.ModelType == "xlm-roberta" }
+
+// OwnModules are the encoder and the modules of the head.
+func (m *Model) OwnModules() []nn.Named {
+	encoder := []nn.Named{{Name: m.blueprint.Prefix, Module: m.backbone.Module}}
+	if m.headFirst() {
+		return append(nn.Children(m.head), encoder...)
+	}
+	return append(encoder, nn.Children(m.head)...)
+}
+
+// TiedWeights are the names under which the token embedding is a layer of the head.
+func (m *Model) TiedWeights() (names []string) {
+	embedding := m.blueprint.Prefix + ".embeddings.word_embeddings.weight"
+	for _, t := range nn.StateDict(m) {
+		if t.Tensor.Is(m.backbone.InputEmbeddings.Weight) && t.Name != embedding {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// Architecture is the name of transformers' class, such as BertForTokenClassification.
+func (m *Model) Architecture() string { return m.blueprint.Class + m.task.class }
+
+// Forward maps token ids, [B, L], to logits: [B, labels] of texts, [B, L, labels] of tokens, [B, L,
+// 2] for the beginnings and ends of answers, [B, L, vocabulary] of masked words. The attention
+// mask, [B, L], has 0 where a token is padding; undefined means that none is. Token types, [B, L],
+// tell a second text from the first; undefined means 0.
+func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return m.head.forward(m.backbone, m.backbone.Forward(ids, mask, types)) })
+}
+
+// Head says what the logits of a classifier mean.
+func (m *Model) Head() classify.Head { return m.blueprint.Head }
+
+// Limits says which inputs the model takes.
+func (m *Model) Limits() inputs.Limits { return m.blueprint.Limits }
+
+// InputEmbeddings is the embedding of the tokens: get_input_embeddings.
+func (m *Model) InputEmbeddings() *nn.Embedding { return m.backbone.InputEmbeddings }
+
+// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
+// again in the backward pass: gradient_checkpointing_enable of transformers.
+func (m *Model) SetGradientCheckpointing(on bool) { m.backbone.SetGradientCheckpointing(on) }

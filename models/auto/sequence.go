@@ -1,0 +1,60 @@
+package auto
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/text"
+)
+
+// SequenceClassifier classifies texts, or gives them numbers: AutoModelForSequenceClassification.
+type SequenceClassifier struct{ *Model }
+
+// SequenceClassification loads a model from a folder or the Hub.
+func SequenceClassification(ctx context.Context, model string, o Options) (*SequenceClassifier, error) {
+	m, err := load(ctx, model, sequenceClassification, o)
+	if err != nil {
+		return nil, err
+	}
+	return &SequenceClassifier{m}, nil
+}
+
+// Task is what engine.New trains, with the defaults of [classify.NewTask].
+func (m *SequenceClassifier) Task() *classify.Task {
+	return must(classify.NewTask(m, classify.TaskOptions{}))
+}
+
+// Encode makes a sample of a text, or of a pair of texts, cut to what the model takes.
+func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample, error) {
+	e, err := m.encode(in)
+	if err != nil {
+		return classify.Sample{}, err
+	}
+	t := m.Limits().Of(e)
+	return classify.Sample{InputIDs: t.InputIDs, TokenTypeIDs: t.TokenTypeIDs, Label: label}, nil
+}
+
+// encode tokenizes an input and cuts it to what the model takes.
+func (m *Model) encode(in text.Input) (*text.Encoding, error) {
+	if m.Tokenizer == nil {
+		return nil, m.errNoTokenizer()
+	}
+	t, err := m.Tokenizer.WithTruncation(&text.Truncation{MaxLength: int(m.Limits().MaxLength)})
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	e, err := t.EncodeInput(in, nil)
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	return e, nil
+}
+
+// must is for tasks whose options are the defaults, which no model refuses.
+func must[T any](t T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return t
+}

@@ -1,0 +1,75 @@
+package electra
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/transformer"
+)
+
+// Config describes a model in the words of transformers. The zero value is electra-small.
+type Config struct {
+	transformer.Config
+	EmbeddingSize int64 // zero: 128
+}
+
+var kind = transformer.Kind{Type: "electra", Architecture: "ElectraForSequenceClassification", VocabSize: 30522,
+	PadTokenID: 0, HiddenSize: 256, NumHeads: 4, IntermediateSize: 1024}
+
+func (c *Config) field() []pretrained.Field {
+	return []pretrained.Field{{Key: "embedding_size", Value: &c.EmbeddingSize}}
+}
+
+func decode(d pretrained.Document) (c Config, err error) {
+	if c.Config, err = transformer.DecodeConfig(d, kind); err != nil {
+		return c, err
+	}
+	return c, c.Extra.Decode(c.field())
+}
+
+func (c Config) resolved() (_ Config, err error) {
+	if c.Config, err = c.Resolved(kind); err != nil {
+		return c, err
+	}
+	if c.EmbeddingSize == 0 {
+		c.EmbeddingSize = 128
+	}
+	if c.EmbeddingSize < 1 {
+		return c, fmt.Errorf("EmbeddingSize is %d; want a positive number", c.EmbeddingSize)
+	}
+	return c, nil
+}
+
+func (c Config) document(architecture string) (pretrained.Document, error) {
+	d, err := c.Document(kind, architecture)
+	if err != nil {
+		return nil, err
+	}
+	return d, d.Encode(c.field())
+}
+
+// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
+// head leaves open is what the file says.
+func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
+	c, err := decode(d)
+	if err != nil {
+		return b, err
+	}
+	c.Head, c.Attention = h.Over(c.Head), a
+	if c, err = c.resolved(); err != nil {
+		return b, err
+	}
+	b = c.Blueprint(kind, "Electra", "electra")
+	b.EmbeddingSize = c.EmbeddingSize
+	b.Limits = inputs.Limits{VocabSize: c.VocabSize, TypeVocabSize: c.TypeVocabSize, MaxLength: c.MaxPositions,
+		PadTokenID: max(0, *c.PadTokenID)}
+	b.Document = c.document
+	b.Build = func(builder transformer.Builder, _ bool) transformer.Backbone {
+		m := newModel(c, builder)
+		return transformer.Backbone{Module: m, Forward: m.Forward, InputEmbeddings: m.Embeddings.Word,
+			SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing}
+	}
+	return b, nil
+}

@@ -1,0 +1,41 @@
+package electra
+
+import (
+	"github.com/gotrainer/gotrainer/models/bert"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Model is ElectraModel: ids in, hidden states out.
+type Model struct {
+	Embeddings *bert.Embeddings                         `module:"embeddings"`
+	Project    *nn.Linear                               `module:"embeddings_project"` // nil where sizes are equal
+	Encoder    *transformer.Encoder[*transformer.Layer] `module:"encoder"`
+
+	attention transformer.Attention
+}
+
+func newModel(c Config, b transformer.Builder) *Model {
+	o := c.LayerOptions()
+	m := &Model{Embeddings: bert.NewEmbeddings(c.Config, b, c.EmbeddingSize), attention: c.Attention}
+	if c.EmbeddingSize != c.HiddenSize {
+		m.Project = b.Linear(c.EmbeddingSize, c.HiddenSize)
+	}
+	m.Encoder = transformer.NewEncoder(c.NumLayers, func() *transformer.Layer { return transformer.NewLayer(b, o) })
+	if !b.Undrawn {
+		transformer.InitWeights(m, c.InitializerRange, nil)
+	}
+	return m
+}
+
+// Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The
+// attention mask, [B, L], has 0 where a token is padding; undefined means that none is. Token
+// types, [B, L], tell a second text from the first; undefined means 0.
+func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
+	x := m.Embeddings.Forward(ids, types)
+	if m.Project != nil {
+		x = m.Project.Forward(x)
+	}
+	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), m.attention))
+}

@@ -1,0 +1,189 @@
+package question
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Model computes two logits for each token, [B, L, 2]: that the answer begins there, and that it
+// ends there.
+type Model = classify.Model
+
+// TaskOptions configures [NewTask].
+type TaskOptions struct {
+	Padding data.Padding // how wide a batch becomes; on the right only
+	Answers AnswerOptions
+
+	// SumWindow adds the gradients of the micro-batches of an accumulation window up and does not
+	// average them, as transformers 5.17 does with its own models, MPNet excepted.
+	SumWindow bool
+}
+
+// Batch is some samples, padded to the same length.
+type Batch struct {
+	inputs.Batch
+	Start, End []int64
+	Samples    []Sample
+}
+
+// Task ties a model to questions. An evaluation gives exact_match and f1 of the examples, or the
+// numbers of version 2 of SQuAD, see [metrics.Squad]; the samples of an example must follow one
+// another, as [Features] makes them.
+type Task struct {
+	model   Model
+	limits  inputs.Limits
+	options TaskOptions
+
+	observed []observed
+	shared   engine.Observations[Scores]
+}
+
+// observed is a batch of an evaluation; the logits stay on the device until the end.
+type observed struct {
+	start, end torch.Tensor
+	samples    []Sample
+}
+
+var (
+	_ engine.Task[Sample, Batch] = (*Task)(nil)
+	_ engine.Observer[Batch]     = (*Task)(nil)
+	_ engine.ObservationSharer   = (*Task)(nil)
+	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.Configurer          = (*Task)(nil)
+)
+
+// NewTask makes the task of a model.
+func NewTask(m Model, o TaskOptions) (*Task, error) {
+	t := &Task{model: m, limits: m.Limits(), options: o}
+	if o.Answers.Best < 0 || o.Answers.MaxLength < 0 {
+		return nil, fmt.Errorf("question: AnswerOptions has Best %d and MaxLength %d; want positive numbers, or 0 "+
+			"for the "+
+			"defaults", o.Answers.Best, o.Answers.MaxLength)
+	}
+	return t, t.limits.CheckPadding("question", o.Padding)
+}
+
+// Model returns the model.
+func (t *Task) Model() any { return t.model }
+
+// WriteConfig writes config.json into a folder.
+func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
+
+// Collate pads samples to a batch and refuses what the model cannot take.
+func (t *Task) Collate(samples []Sample) (b Batch, err error) {
+	texts := make([]inputs.Text, len(samples))
+	for i, s := range samples {
+		texts[i] = s.Text
+		if s.Start < 0 || s.End < 0 {
+			return b, &inputs.SampleError{Package: "question", Index: i,
+				Reason: fmt.Sprintf("Start is %d and End %d; want "+
+					"numbers of tokens, both that of [CLS] where there is no answer", s.Start, s.End)}
+		}
+		b.Start, b.End = append(b.Start, s.Start), append(b.End, s.End)
+	}
+	b.Samples = samples
+	b.Batch, err = t.limits.Collate("question", texts, t.options.Padding)
+	return b, err
+}
+
+// Loss runs the model on a batch.
+func (t *Task) Loss(p engine.Pass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+
+// Predict runs the model on a batch: the logits of beginnings and ends, and where they are.
+func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
+	logits := t.model.Forward(b.To(p))
+	return engine.Outputs{Logits: []torch.Tensor{column(logits, 0), column(logits, 1)},
+		Labels: []torch.Tensor{engine.Input(p, b.Start), engine.Input(p, b.End)}, Rows: b.InputIDs.Rows}
+}
+
+// column is one of the two logits of each token, [B, L].
+func column(logits torch.Tensor, i int64) torch.Tensor {
+	return logits.Split(1, -1)[i].SqueezeDim(-1).Contiguous()
+}
+
+// LossOf is the mean of the cross-entropies of beginnings and ends. One that is not in the sample
+// is left out.
+func (t *Task) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+	outside := o.Logits[0].Size(1)
+	loss := func(i int) torch.Tensor {
+		at := o.Labels[i].Clamp(0, outside)
+		return o.Logits[i].CrossEntropyLoss(at, torch.Tensor{}, torch.ReductionMean, outside, 0)
+	}
+	value := loss(0).Add(loss(1)).DivScalar(2)
+	if t.options.SumWindow {
+		return engine.PerItem(value, o.Rows)
+	}
+	return engine.Mean(value, o.Rows)
+}
+
+// Observe takes note of a batch of an evaluation.
+func (t *Task) Observe(b Batch, o engine.Outputs) {
+	t.observed = append(t.observed, observed{o.Logits[0].Detach().Keep(), o.Logits[1].Detach().Keep(), b.Samples})
+}
+
+// Metrics ends an evaluation.
+func (t *Task) Metrics() map[string]float64 {
+	t.note()
+	squad := metrics.Squad{NoAnswers: t.options.Answers.NoAnswers}
+	for _, scores := range byExample(t.shared.Noted()) {
+		var references []string
+		for _, a := range scores[0].Sample.Example.Answers {
+			references = append(references, a.Text)
+		}
+		squad.Add(metrics.SquadAnswer{Text: Answers(scores, t.options.Answers)[0].Text}, references)
+	}
+	return squad.Result()
+}
+
+// byExample puts the samples of an example together, which follow one another.
+func byExample(all []Scores) (groups [][]Scores) {
+	for i, s := range all {
+		if i == 0 || !same(s.Sample.Example, all[i-1].Sample.Example) {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], s)
+	}
+	return groups
+}
+
+func same(a, b *Example) bool {
+	return a == b || a.ID == b.ID && a.Question == b.Question && a.Context == b.Context
+}
+
+// TakeObserved waits for the device and returns the logits of the first rows samples since the last
+// call.
+func (t *Task) TakeObserved(rows int) ([]byte, error) {
+	t.note()
+	return t.shared.TakeObserved(rows)
+}
+
+// AddObserved takes note of what TakeObserved has returned on some process.
+func (t *Task) AddObserved(part []byte) error { return t.shared.AddObserved(part) }
+
+// note waits for the device and takes note of the samples that were observed.
+func (t *Task) note() {
+	for _, o := range t.observed {
+		start, end := values(o.start), values(o.end)
+		for i, s := range o.samples {
+			width := len(start) / len(o.samples)
+			t.shared.Note(Scores{Sample: s, Start: start[i*width : (i+1)*width], End: end[i*width : (i+1)*width]})
+		}
+	}
+	t.observed = nil
+}
+
+// values are the elements of logits, which are freed.
+func values(logits torch.Tensor) (v []float32) {
+	torch.Scope(func() { v = torch.Values[float32](logits.ToDType(torch.Float32)) })
+	logits.Free()
+	return v
+}
+
+// CountTokens counts the tokens of a batch, with padding and without.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }

@@ -1,0 +1,10 @@
+// Package tokenclass is the task of classifying the tokens of a text: names of persons, parts of
+// speech. A [Sample] is a text as token ids with a label for each, [Align] makes these labels of
+// those of words, [Task] pads samples to batches, computes the loss and gives the metrics of an
+// evaluation, by whole entities unless something else is asked for.
+//
+// Package auto makes the model and the task:
+//
+//	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{})
+//	step, err := engine.New(ner.Task(), engine.Options{})
+package tokenclass

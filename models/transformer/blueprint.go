@@ -1,0 +1,49 @@
+package transformer
+
+import (
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Blueprint is an encoder that is not built yet: what its heads must know of it, and how to build
+// it. Each package of an encoder makes one of a config.json.
+type Blueprint struct {
+	ModelType string // model_type: bert
+	Class     string // what transformers' classes begin with: Bert
+	Prefix    string // base_model_prefix, the name of the encoder in a model with a head: bert
+
+	HiddenSize    int64
+	EmbeddingSize int64 // of the token embedding; HiddenSize but for ELECTRA
+
+	Activation        Activation // hidden_act
+	LayerNormEps      float64
+	InitializerRange  float64
+	Dropout           float64 // of hidden states
+	ClassifierDropout float64 // in front of a classifier of texts
+	AnswerDropout     float64 // in front of the layer that finds answers: DistilBERT alone has one
+
+	Head   classify.Head // what the logits of a classifier mean
+	Limits inputs.Limits
+
+	// Document is config.json for transformers' class of that name.
+	Document func(architecture string) (pretrained.Document, error)
+	// Build makes the encoder, with a pooler if it has one and the head uses it.
+	Build func(b Builder, pooler bool) Backbone
+}
+
+// Backbone is an encoder that heads are put on.
+type Backbone struct {
+	Module any // the encoder itself, as package nn finds its parameters
+
+	// Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. Mask and types, [B, L], may
+	// be undefined.
+	Forward func(ids, mask, types torch.Tensor) torch.Tensor
+	// Pool is what the pooler makes of hidden states, [B, hidden]; nil: there is none.
+	Pool func(hidden torch.Tensor) torch.Tensor
+
+	InputEmbeddings          *nn.Embedding
+	SetGradientCheckpointing func(on bool)
+}
