@@ -25,6 +25,7 @@ var (
 //	GOTRAINER_LIB=DIR      the folder of the shim, instead of the usual places
 //	LIBTORCH=DIR           another libtorch 2.11 (its lib folder), such as the one inside a Python installation
 //	GOTRAINER_MALLOC=trim  leave glibc's malloc as it is; by default it keeps large blocks for the next step
+//	GOTRAINER_CHECK=1      keep freed tensors for a second, see [CheckUse]
 func Load() error {
 	loadOnce.Do(func() {
 		if loaded, loadErr = cgotorch.Load(); loadErr != nil {
@@ -32,6 +33,9 @@ func Load() error {
 		}
 		if os.Getenv("GOTRAINER_MALLOC") != "trim" {
 			cgotorch.TuneMalloc()
+		}
+		if os.Getenv("GOTRAINER_CHECK") == "1" {
+			CheckUse(true)
 		}
 		ready.Store(true)
 	})
