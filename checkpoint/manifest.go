@@ -18,8 +18,9 @@ import (
 // ManifestName is the file of a checkpoint that lists the others.
 const ManifestName = "MANIFEST.json"
 
-// manifestFormat is raised when an older reader would misjudge a newer manifest.
-const manifestFormat = 1
+// manifestFormat is raised when an older reader would misjudge a newer manifest. Format 1 had no
+// checksums of tensors.
+const manifestFormat = 2
 
 // maxManifest bounds what is read of a manifest: a million files fit.
 const maxManifest = 128 << 20
@@ -37,6 +38,10 @@ type file struct {
 	Name   string `json:"name"` // relative to the checkpoint's folder, with slashes
 	Size   int64  `json:"size"`
 	CRC32C string `json:"crc32c"` // eight hexadecimal digits
+
+	// Tensors are the checksums of the tensors in a safetensors file, by name. They say which one
+	// is damaged.
+	Tensors map[string]string `json:"tensors,omitempty"`
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -84,8 +89,8 @@ func decodeManifest(text []byte) (manifest, error) {
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, err
 	}
-	if m.Format != manifestFormat {
-		return m, fmt.Errorf("its format is %d, this version reads %d", m.Format, manifestFormat)
+	if m.Format < 1 || m.Format > manifestFormat {
+		return m, fmt.Errorf("its format is %d, this version reads 1 to %d", m.Format, manifestFormat)
 	}
 	want, err := m.encode()
 	if err != nil {

@@ -125,7 +125,8 @@ func TestManifestListsEveryFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	// the check value of CRC-32C
-	want := []file{{"empty", 0, "00000000"}, {"model.safetensors", 9, "e3069283"}, {"rng/0", 14, m.Files[2].CRC32C}}
+	want := []file{{"empty", 0, "00000000", nil}, {"model.safetensors", 9, "e3069283", nil},
+		{"rng/0", 14, m.Files[2].CRC32C, nil}}
 	if m.Step != 7 || fmt.Sprint(m.Files) != fmt.Sprint(want) || filepath.Base(path) != "state-7" {
 		t.Errorf("%s: step %d of %v, want 7 of %v", path, m.Step, m.Files, want)
 	}

@@ -110,9 +110,12 @@ func verifyFile(dir string, want file) error {
 		return &DamagedError{Path: dir, File: want.Name, Err: err}
 	}
 	if got := fmt.Sprintf("%08x", crc); size != want.Size || got != want.CRC32C {
-		return &DamagedError{Path: dir, File: want.Name,
-			Err: fmt.Errorf("its %d bytes have CRC32C %s, its manifest says %d bytes and %s", size, got, want.Size,
-				want.CRC32C)}
+		err := fmt.Errorf("its %d bytes have CRC32C %s, its manifest says %d bytes and %s", size, got, want.Size,
+			want.CRC32C)
+		if len(want.Tensors) > 0 && size == want.Size {
+			err = fmt.Errorf("%w: %w", err, damagedTensor(dir, want))
+		}
+		return &DamagedError{Path: dir, File: want.Name, Err: err}
 	}
 	return nil
 }

@@ -93,9 +93,9 @@ func TestVerifyRefuses(t *testing.T) {
 			return errors.Join(err, os.WriteFile(filepath.Join(p, ManifestName), text, 0o600))
 		}, "it is of step 1, the folder is named after step 2"},
 		{"a manifest of a later version", func(p string) error {
-			text, err := manifest{Format: 2}.encode()
+			text, err := manifest{Format: 3}.encode()
 			return errors.Join(err, os.WriteFile(filepath.Join(p, ManifestName), text, 0o600))
-		}, "its format is 2, this version reads 1"},
+		}, "its format is 3, this version reads 1 to 2"},
 		{"a manifest that leaves the folder", func(p string) error {
 			text, err := manifest{Format: 1, Files: []file{{Name: "../x"}}}.encode()
 			return errors.Join(err, os.WriteFile(filepath.Join(p, ManifestName), text, 0o600))
@@ -167,8 +167,10 @@ func TestLatestPassesOverDamage(t *testing.T) {
 }
 
 func FuzzManifest(f *testing.F) {
-	for _, m := range []manifest{{Format: 1, Files: []file{}}, {Format: 1, Step: 3, Files: []file{{"a", 1, "00000000"},
-		{"b/c", 2, "ffffffff"}}}} {
+	for _, m := range []manifest{{Format: 1, Files: []file{}},
+		{Format: 1, Step: 3, Files: []file{{Name: "a", Size: 1, CRC32C: "00000000"},
+			{Name: "b/c", Size: 2, CRC32C: "ffffffff"}}}, {Format: 2, Files: []file{{Name: "a.safetensors", Size: 1,
+			CRC32C: "00000000", Tensors: map[string]string{"w": "00000000"}}}}} {
 		text, err := m.encode()
 		if err != nil {
 			f.Fatal(err)

@@ -121,7 +121,7 @@ func (s *Store) flush(path string) (file, error) {
 		return file{}, err
 	}
 	defer f.Close()
-	size, crc, err := checksum(f) // before the flush, while all of it is in memory
+	size, crc, tensors, err := sums(f) // before the flush, while all of it is in memory
 	if err != nil {
 		return file{}, err
 	}
@@ -129,7 +129,7 @@ func (s *Store) flush(path string) (file, error) {
 		return file{}, fmt.Errorf("cannot flush %s to the disk: %w", path, err)
 	}
 	dropFromMemory(f)
-	return file{Size: size, CRC32C: fmt.Sprintf("%08x", crc)}, nil
+	return file{Size: size, CRC32C: fmt.Sprintf("%08x", crc), Tensors: tensors}, nil
 }
 
 // publish gives a sealed folder its final name.

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sort"
@@ -35,11 +36,13 @@ type mapped[S, T any] struct {
 	f func(S) (T, error)
 }
 
-func (m mapped[S, T]) At(i int) (T, error)   { return m.AtEpoch(0, i) }
-func (m mapped[S, T]) Describe(i int) string { return describe(m.Dataset, i) }
-func (m mapped[S, T]) varies() bool          { return varies(m.Dataset) }
-func (m mapped[S, T]) AtEpoch(epoch, i int) (t T, _ error) {
-	sample, err := atEpoch(m.Dataset, epoch, i)
+func (m mapped[S, T]) At(i int) (T, error)             { return m.AtEpoch(0, i) }
+func (m mapped[S, T]) Describe(i int) string           { return describe(m.Dataset, i) }
+func (m mapped[S, T]) varies() bool                    { return varies(m.Dataset) }
+func (m mapped[S, T]) AtEpoch(epoch, i int) (T, error) { return m.at(context.Background(), epoch, i) }
+
+func (m mapped[S, T]) at(ctx context.Context, epoch, i int) (t T, _ error) {
+	sample, err := at(ctx, m.Dataset, epoch, i)
 	if err != nil {
 		return t, err
 	}
@@ -65,9 +68,13 @@ type subset[S any] struct {
 
 func (s subset[S]) Len() int                        { return len(s.indices) }
 func (s subset[S]) At(i int) (S, error)             { return s.d.At(s.indices[i]) }
-func (s subset[S]) AtEpoch(epoch, i int) (S, error) { return atEpoch(s.d, epoch, s.indices[i]) }
-func (s subset[S]) Describe(i int) string           { return describe(s.d, s.indices[i]) }
-func (s subset[S]) varies() bool                    { return varies(s.d) }
+func (s subset[S]) AtEpoch(epoch, i int) (S, error) { return s.at(context.Background(), epoch, i) }
+
+func (s subset[S]) at(ctx context.Context, epoch, i int) (S, error) {
+	return at(ctx, s.d, epoch, s.indices[i])
+}
+func (s subset[S]) Describe(i int) string { return describe(s.d, s.indices[i]) }
+func (s subset[S]) varies() bool          { return varies(s.d) }
 
 // Split divides d at random: fraction of its samples go to first, the others to second. It is
 // torch.utils.data.random_split of [fraction, 1-fraction] with a generator seeded with seed, so a
@@ -123,8 +130,12 @@ func (c concatenated[S]) varies() bool { return slices.ContainsFunc(c.sets, vari
 func (c concatenated[S]) At(i int) (S, error) { return c.AtEpoch(0, i) }
 
 func (c concatenated[S]) AtEpoch(epoch, i int) (S, error) {
+	return c.at(context.Background(), epoch, i)
+}
+
+func (c concatenated[S]) at(ctx context.Context, epoch, i int) (S, error) {
 	d, i := c.find(i)
-	return atEpoch(d, epoch, i)
+	return at(ctx, d, epoch, i)
 }
 
 func (c concatenated[S]) Describe(i int) string {

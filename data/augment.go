@@ -1,6 +1,9 @@
 package data
 
-import "math/rand/v2"
+import (
+	"context"
+	"math/rand/v2"
+)
 
 // EpochDataset is implemented by a data set whose samples differ from epoch to epoch, such as one
 // that augments. The loader then calls AtEpoch instead of At. The same epoch and index must give
@@ -10,12 +13,31 @@ type EpochDataset[S any] interface {
 	AtEpoch(epoch, i int) (S, error)
 }
 
-// atEpoch returns sample i as it is in that epoch.
-func atEpoch[S any](d Dataset[S], epoch, i int) (S, error) {
-	if d, ok := d.(EpochDataset[S]); ok {
+// ContextDataset is implemented by a data set whose samples may take long, such as one that reads
+// from a network. The loader then calls AtContext instead of At: its context ends with the run, or
+// when [LoaderOptions.SampleTimeout] is over. An [EpochDataset] is asked by AtEpoch all the same;
+// [Augment] around a ContextDataset gives both.
+type ContextDataset[S any] interface {
+	Dataset[S]
+	AtContext(ctx context.Context, i int) (S, error)
+}
+
+// at returns sample i as it is in that epoch.
+func at[S any](ctx context.Context, d Dataset[S], epoch, i int) (S, error) {
+	switch d := d.(type) {
+	case wrapper[S]:
+		return d.at(ctx, epoch, i)
+	case EpochDataset[S]:
 		return d.AtEpoch(epoch, i)
+	case ContextDataset[S]:
+		return d.AtContext(ctx, i)
 	}
 	return d.At(i)
+}
+
+// wrapper is implemented by the data sets of this package that have their samples from another one.
+type wrapper[S any] interface {
+	at(ctx context.Context, epoch, i int) (S, error)
 }
 
 // Augment returns the data set of f applied to the samples of d with random numbers that depend on
@@ -35,8 +57,12 @@ type augmented[S, T any] struct {
 func (a augmented[S, T]) At(i int) (T, error)   { return a.AtEpoch(0, i) }
 func (a augmented[S, T]) Describe(i int) string { return describe(a.Dataset, i) }
 
-func (a augmented[S, T]) AtEpoch(epoch, i int) (t T, _ error) {
-	sample, err := atEpoch(a.Dataset, epoch, i)
+func (a augmented[S, T]) AtEpoch(epoch, i int) (T, error) {
+	return a.at(context.Background(), epoch, i)
+}
+
+func (a augmented[S, T]) at(ctx context.Context, epoch, i int) (t T, _ error) {
+	sample, err := at(ctx, a.Dataset, epoch, i)
 	if err != nil {
 		return t, err
 	}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 )
@@ -47,11 +48,13 @@ func (c *cached[S]) Describe(i int) string { return describe(c.Dataset, i) }
 
 // At loads a sample outside any lock: two who ask at the same time both load it, and the first one
 // is kept.
-func (c *cached[S]) At(i int) (S, error) {
+func (c *cached[S]) At(i int) (S, error) { return c.at(context.Background(), 0, i) }
+
+func (c *cached[S]) at(ctx context.Context, epoch, i int) (S, error) {
 	if s := c.samples[i].Load(); s != nil {
 		return *s, nil
 	}
-	s, err := c.Dataset.At(i)
+	s, err := at(ctx, c.Dataset, epoch, i)
 	if err != nil {
 		return s, err
 	}

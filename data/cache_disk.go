@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -140,7 +141,9 @@ func (c *DiskCache[S]) open(key string) (err error) {
 func (c *DiskCache[S]) Describe(i int) string { return describe(c.Dataset, i) }
 
 // At returns sample i from the file, or loads it and adds it to the file.
-func (c *DiskCache[S]) At(i int) (S, error) {
+func (c *DiskCache[S]) At(i int) (S, error) { return c.at(context.Background(), 0, i) }
+
+func (c *DiskCache[S]) at(ctx context.Context, epoch, i int) (S, error) {
 	c.mutex.RLock()
 	p, ok := c.places[i]
 	closed := c.closed
@@ -152,7 +155,7 @@ func (c *DiskCache[S]) At(i int) (S, error) {
 			return c.codec.Decode(content)
 		}
 	}
-	s, err := c.Dataset.At(i)
+	s, err := at(ctx, c.Dataset, epoch, i)
 	if err != nil || closed || full {
 		return s, err
 	}

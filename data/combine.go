@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"fmt"
 	"sort"
 )
@@ -29,11 +30,15 @@ type zipped[A, B any] struct {
 func (z zipped[A, B]) Len() int                     { return z.a.Len() }
 func (z zipped[A, B]) At(i int) (Pair[A, B], error) { return z.AtEpoch(0, i) }
 func (z zipped[A, B]) varies() bool                 { return varies(z.a) || varies(z.b) }
-func (z zipped[A, B]) AtEpoch(epoch, i int) (p Pair[A, B], err error) {
-	if p.First, err = atEpoch(z.a, epoch, i); err != nil {
+func (z zipped[A, B]) AtEpoch(epoch, i int) (Pair[A, B], error) {
+	return z.at(context.Background(), epoch, i)
+}
+
+func (z zipped[A, B]) at(ctx context.Context, epoch, i int) (p Pair[A, B], err error) {
+	if p.First, err = at(ctx, z.a, epoch, i); err != nil {
 		return Pair[A, B]{}, err
 	}
-	p.Second, err = atEpoch(z.b, epoch, i)
+	p.Second, err = at(ctx, z.b, epoch, i)
 	return p, err
 }
 
@@ -87,15 +92,17 @@ type batched[S any] struct {
 	size int
 }
 
-func (b batched[S]) Len() int              { return b.d.Len()/b.size + min(1, b.d.Len()%b.size) }
-func (b batched[S]) At(i int) ([]S, error) { return b.AtEpoch(0, i) }
-func (b batched[S]) varies() bool          { return varies(b.d) }
-func (b batched[S]) AtEpoch(epoch, i int) ([]S, error) {
+func (b batched[S]) Len() int                          { return b.d.Len()/b.size + min(1, b.d.Len()%b.size) }
+func (b batched[S]) At(i int) ([]S, error)             { return b.AtEpoch(0, i) }
+func (b batched[S]) varies() bool                      { return varies(b.d) }
+func (b batched[S]) AtEpoch(epoch, i int) ([]S, error) { return b.at(context.Background(), epoch, i) }
+
+func (b batched[S]) at(ctx context.Context, epoch, i int) ([]S, error) {
 	begin := i * b.size
 	group := make([]S, min(b.size, b.d.Len()-begin))
 	for k := range group {
 		var err error
-		if group[k], err = atEpoch(b.d, epoch, begin+k); err != nil {
+		if group[k], err = at(ctx, b.d, epoch, begin+k); err != nil {
 			return nil, &SampleError{Index: begin + k, What: describe(b.d, begin+k), Err: err}
 		}
 	}
@@ -132,16 +139,18 @@ func (f flattened[S]) Len() int {
 	return f.ends[len(f.ends)-1]
 }
 
-func (f flattened[S]) varies() bool          { return varies(f.d) }
-func (f flattened[S]) At(i int) (S, error)   { return f.AtEpoch(0, i) }
-func (f flattened[S]) Describe(i int) string { return describe(f.d, sort.SearchInts(f.ends, i+1)) }
-func (f flattened[S]) AtEpoch(epoch, i int) (s S, err error) {
+func (f flattened[S]) varies() bool                    { return varies(f.d) }
+func (f flattened[S]) At(i int) (S, error)             { return f.AtEpoch(0, i) }
+func (f flattened[S]) Describe(i int) string           { return describe(f.d, sort.SearchInts(f.ends, i+1)) }
+func (f flattened[S]) AtEpoch(epoch, i int) (S, error) { return f.at(context.Background(), epoch, i) }
+
+func (f flattened[S]) at(ctx context.Context, epoch, i int) (s S, err error) {
 	k := sort.SearchInts(f.ends, i+1)
 	begin := 0
 	if k > 0 {
 		begin = f.ends[k-1]
 	}
-	items, err := atEpoch(f.d, epoch, k)
+	items, err := at(ctx, f.d, epoch, k)
 	if err != nil {
 		return s, err
 	}

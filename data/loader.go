@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
-	"sync"
+	"sync/atomic"
 )
 
 // ErrEmptyBatch is the cause of a [*BatchError] when every sample of a batch was left out by
@@ -71,7 +71,7 @@ func (l *Loader[S, B]) BatchSize() int { return l.options.BatchSize }
 // The first error ends the epoch: it comes after all batches before it and is a [*SampleError], a
 // [*BatchError], the error that BadSample returned, or that of the context. When the range ends, by
 // a break, a panic or at its end, all goroutines of the epoch have ended; that waits for the
-// samples being loaded at this moment.
+// samples being loaded at this moment, for [LoaderOptions.Patience] at most.
 func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		var none B
@@ -81,26 +81,26 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		var workers sync.WaitGroup
-		defer workers.Wait() // after cancel: deferred calls run last to first
-		defer cancel()
-
-		for job := range l.start(ctx, &workers, epoch, skip, batches) {
+		w := newWatch(min(l.options.Workers, l.options.Prefetch+1, len(batches)))
+		e := &ending{cancel: cancel, leave: func() error {
+			return w.leave(l.options.Patience, func(i int) string { return describe(l.dataset, i) })
+		}}
+		defer e.end() //nolint:errcheck // it was logged
+		for job := range l.start(ctx, w, epoch, skip, batches) {
 			var r result[B]
 			select {
 			case r = <-job.done:
 			case <-ctx.Done():
-				r.err = context.Cause(ctx)
 			}
-			if err := ctx.Err(); err != nil && r.err == nil {
-				r = result[B]{err: context.Cause(ctx)} // both were ready: a cancelled run gets no more work
+			if ctx.Err() != nil && (r.err == nil || errors.Is(r.err, context.Cause(ctx))) {
+				r = result[B]{err: e.cancelled(ctx)} // perhaps both were ready: a cancelled run gets no more work
 			}
 			if !yield(r.batch, r.err) || r.err != nil {
 				return
 			}
 		}
 		if ctx.Err() != nil { // the planner stopped early
-			yield(none, context.Cause(ctx))
+			yield(none, e.cancelled(ctx))
 		}
 	}
 }
@@ -183,18 +183,18 @@ type result[B any] struct {
 // start starts the workers of an epoch and a planner, which hands each job to the workers and, in
 // order, to the returned channel. That channel holds the finished batches: its capacity bounds how
 // far the workers run ahead.
-func (l *Loader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, epoch, first int, batches [][]int) <-chan job[B] {
+func (l *Loader[S, B]) start(ctx context.Context, w *watch, epoch, first int, batches [][]int) <-chan job[B] {
 	// Besides the jobs in the channel there is the one that the consumer waits for or uses.
 	ordered := make(chan job[B], min(l.options.Prefetch, len(batches)))
 	work := make(chan job[B])
-	for range min(l.options.Workers, l.options.Prefetch+1, len(batches)) {
-		wg.Go(func() {
+	for k := range w.at {
+		w.workers.Go(func() {
 			for j := range work {
-				l.do(ctx, epoch, j)
+				l.do(ctx, &w.at[k], epoch, j)
 			}
 		})
 	}
-	wg.Go(func() {
+	w.workers.Go(func() {
 		defer close(ordered)
 		defer close(work)
 		for k, indices := range batches {
@@ -216,22 +216,27 @@ func (l *Loader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, epoch, fir
 
 // do makes one batch and hands it over. The consumer gets a result even if a data set ends the
 // goroutine, as FailNow of a test does.
-func (l *Loader[S, B]) do(ctx context.Context, epoch int, j job[B]) {
+func (l *Loader[S, B]) do(ctx context.Context, place *atomic.Int64, epoch int, j job[B]) {
 	r := result[B]{err: &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: errGoexit}}
 	defer func() { j.done <- r }()
-	r.batch, r.err = l.load(ctx, epoch, j)
+	r.batch, r.err = l.load(ctx, place, epoch, j)
 }
 
 // load makes one batch.
-func (l *Loader[S, B]) load(ctx context.Context, epoch int, j job[B]) (B, error) {
+func (l *Loader[S, B]) load(ctx context.Context, place *atomic.Int64, epoch int, j job[B]) (B, error) {
 	var none B
 	samples := make([]S, 0, len(j.indices))
 	for _, i := range j.indices {
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
-		sample, err := guard(func() (S, error) { return atEpoch(l.dataset, epoch, i) })
+		place.Store(int64(i) + 1)
+		sample, err := l.sample(ctx, epoch, i)
+		place.Store(0)
 		if err != nil {
+			if ctx.Err() != nil {
+				return none, context.Cause(ctx) // it is the run that ended, not the sample that is bad
+			}
 			err = &SampleError{Index: i, What: describe(l.dataset, i), Err: err}
 			if err := l.options.BadSample(i, err); err != nil {
 				return none, err

@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"runtime"
+	"time"
 )
 
 // LoaderOptions configures [NewLoader].
@@ -29,6 +30,17 @@ type LoaderOptions struct {
 	// used; it bounds the memory of the loader. Zero means twice Workers.
 	Prefetch int
 
+	// SampleTimeout is how long a sample may take; zero means as long as it likes. One that takes
+	// longer is a sample that could not be had ([ErrSampleTimeout]); a data set that neither
+	// returns nor heeds the context of [ContextDataset] costs a goroutine.
+	SampleTimeout time.Duration
+
+	// Patience is how long the loader waits, once its epoch has ended or its context was cancelled,
+	// for the samples that are being loaded at that moment; zero means 5 seconds. Then it leaves
+	// their goroutines behind, names the samples in the default log of log/slog, and in the error
+	// of a cancelled epoch ([ErrNeverReturned]).
+	Patience time.Duration
+
 	// BadSample is asked about every sample that could not be had; err is a [*SampleError]. If it
 	// returns nil the sample is left out and its batch is that much smaller; a batch that has lost
 	// all its samples is an error, [ErrEmptyBatch], since leaving it out would shift the count of
@@ -36,6 +48,8 @@ type LoaderOptions struct {
 	// return err. It is called by several goroutines at a time.
 	BadSample func(index int, err error) error
 }
+
+const defaultPatience = 5 * time.Second
 
 // withDefaults checks the options and fills in what the zero values mean.
 func (o LoaderOptions) withDefaults() (LoaderOptions, error) {
@@ -48,6 +62,12 @@ func (o LoaderOptions) withDefaults() (LoaderOptions, error) {
 	case o.Prefetch < 0:
 		return o, fmt.Errorf("data: LoaderOptions.Prefetch is %d; it must be at least 1, or 0 for twice the workers",
 			o.Prefetch)
+	case o.SampleTimeout < 0:
+		return o, fmt.Errorf("data: LoaderOptions.SampleTimeout is %v; it must be positive, or 0 for no limit",
+			o.SampleTimeout)
+	case o.Patience < 0:
+		return o, fmt.Errorf("data: LoaderOptions.Patience is %v; it must be positive, or 0 for %v", o.Patience,
+			defaultPatience)
 	}
 	if err := o.Shard.check(o.BatchSize); err != nil {
 		return o, err
@@ -57,6 +77,9 @@ func (o LoaderOptions) withDefaults() (LoaderOptions, error) {
 	}
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Patience == 0 {
+		o.Patience = defaultPatience
 	}
 	if o.Prefetch == 0 {
 		o.Prefetch = 2 * o.Workers

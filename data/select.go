@@ -1,6 +1,7 @@
 package data
 
 import (
+	"context"
 	"fmt"
 	"math"
 )
@@ -14,9 +15,13 @@ type view[S any] struct {
 
 func (v view[S]) Len() int                        { return v.n }
 func (v view[S]) At(i int) (S, error)             { return v.d.At(v.index(i)) }
-func (v view[S]) AtEpoch(epoch, i int) (S, error) { return atEpoch(v.d, epoch, v.index(i)) }
-func (v view[S]) Describe(i int) string           { return describe(v.d, v.index(i)) }
-func (v view[S]) varies() bool                    { return varies(v.d) }
+func (v view[S]) AtEpoch(epoch, i int) (S, error) { return v.at(context.Background(), epoch, i) }
+
+func (v view[S]) at(ctx context.Context, epoch, i int) (S, error) {
+	return at(ctx, v.d, epoch, v.index(i))
+}
+func (v view[S]) Describe(i int) string { return describe(v.d, v.index(i)) }
+func (v view[S]) varies() bool          { return varies(v.d) }
 
 // Range returns the samples from begin to end-1 of d, as a slice expression does; it is
 // Dataset.select(range(begin, end)) of datasets.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
-	"sync"
+	"sync/atomic"
 )
 
 // Stream is a source of samples without a known length: PyTorch's IterableDataset. A run goes over
@@ -38,7 +38,7 @@ func StreamOf[S any](d Dataset[S], o Order) Stream[S] {
 		return func(yield func(S, error) bool) {
 			indices := o.Indices(pass, d.Len())
 			for _, i := range indices[min(skip, len(indices)):] {
-				if !yield(atEpoch(d, pass, i)) {
+				if !yield(at(context.Background(), d, pass, i)) {
 					return
 				}
 			}
@@ -99,6 +99,9 @@ func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o Load
 		return nil, errors.New("data: NewStreamLoader needs a stream, got nil")
 	case collate == nil:
 		return nil, errors.New("data: NewStreamLoader needs a function that makes a batch of samples, got nil")
+	case o.SampleTimeout != 0:
+		return nil, fmt.Errorf("data: LoaderOptions.SampleTimeout is %v; want 0, since a stream hands its samples out "+
+			"itself", o.SampleTimeout)
 	case o.Order != nil:
 		return nil, fmt.Errorf("data: LoaderOptions.Order is %T; want nil, since the order of a stream is its own",
 			o.Order)
@@ -121,27 +124,27 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		var workers sync.WaitGroup
-		defer workers.Wait() // after cancel: deferred calls run last to first
-		defer cancel()
-
-		for job := range l.start(ctx, &workers, pass, skip) {
+		w := newWatch(1) // the one that reads
+		e := &ending{cancel: cancel, leave: func() error {
+			return w.leave(l.options.Patience, func(int) string { return inPass(pass) })
+		}}
+		defer e.end() //nolint:errcheck // it was logged
+		for job := range l.start(ctx, w, pass, skip) {
 			var r result[StreamBatch[B]]
 			select {
 			case r = <-job.done:
 			case <-ctx.Done():
-				r.err = context.Cause(ctx)
 			}
-			if ctx.Err() != nil && r.err == nil {
-				// both were ready: a cancelled run gets no more work
-				r = result[StreamBatch[B]]{err: context.Cause(ctx)}
+			if ctx.Err() != nil && (r.err == nil || errors.Is(r.err, context.Cause(ctx))) {
+				// perhaps both were ready: a cancelled run gets no more work
+				r = result[StreamBatch[B]]{err: e.cancelled(ctx)}
 			}
 			if !yield(r.batch, r.err) || r.err != nil {
 				return
 			}
 		}
 		if ctx.Err() != nil { // the reader stopped early
-			yield(StreamBatch[B]{}, context.Cause(ctx))
+			yield(StreamBatch[B]{}, e.cancelled(ctx))
 		}
 	}
 }
@@ -172,17 +175,17 @@ func (l *StreamLoader[S, B]) round() int {
 
 // start starts the reader and the workers of a pass. The returned channel has the batches in order;
 // its capacity bounds how far they run ahead.
-func (l *StreamLoader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, pass, first int) <-chan streamJob[S, B] {
+func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first int) <-chan streamJob[S, B] {
 	ordered := make(chan streamJob[S, B], l.options.Prefetch)
 	work := make(chan streamJob[S, B])
 	for range min(l.options.Workers, l.options.Prefetch+1) {
-		wg.Go(func() {
+		w.workers.Go(func() {
 			for j := range work {
 				l.do(pass, j)
 			}
 		})
 	}
-	wg.Go(func() {
+	w.workers.Go(func() {
 		defer close(ordered)
 		defer close(work)
 		batch := first
@@ -213,14 +216,14 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, wg *sync.WaitGroup, pass
 				send(streamJob[S, B]{}, end)
 			}
 		}()
-		end = l.read(ctx, pass, first, send)
+		end = l.read(ctx, &w.at[0], pass, first, send)
 	})
 	return ordered
 }
 
 // read cuts the samples of a pass into batches. What it returns is the error that ends the pass.
-func (l *StreamLoader[S, B]) read(ctx context.Context, pass, first int, send func(streamJob[S, B],
-	error) bool) (err error) {
+func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass, first int,
+	send func(streamJob[S, B], error) bool) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &PanicError{Value: p, Stack: debug.Stack()}
@@ -244,7 +247,10 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, pass, first int, send fun
 		return len(part) == 0 || send(streamJob[S, B]{slots: part, first: index - round + at, round: round}, nil)
 	}
 	index := first * size
+	place.Store(int64(index) + 1)
+	defer place.Store(0)
 	for sample, e := range l.stream.Samples(pass, index) {
+		place.Store(0)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -257,6 +263,7 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, pass, first int, send fun
 		if index++; len(slots) == size && !deal(index) {
 			return nil
 		}
+		place.Store(int64(index) + 1) // the stream is asked for the next one
 	}
 	if len(slots) > 0 && !l.options.DropLast {
 		deal(index)
@@ -287,9 +294,10 @@ func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 
 // bad asks what to do about a sample that could not be read.
 func (l *StreamLoader[S, B]) bad(pass, index int, err error) error {
-	return l.options.BadSample(index, &SampleError{Index: index, What: fmt.Sprintf("pass %d of the stream", pass),
-		Err: err})
+	return l.options.BadSample(index, &SampleError{Index: index, What: inPass(pass), Err: err})
 }
+
+func inPass(pass int) string { return fmt.Sprintf("pass %d of the stream", pass) }
 
 // begin reads the first n samples of a pass again, for one that is begun in its middle.
 func (l *StreamLoader[S, B]) begin(pass, n int) (slots []slot[S], err error) {

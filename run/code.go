@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"syscall"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
@@ -147,6 +148,9 @@ func recordOf(err, cause error) Record {
 	r.Kind = kinds[r.ExitCode]
 	if ok && r.ExitCode == signal.code() {
 		r.Kind = signal.kind()
+	}
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
+		r.Kind = "program" // whose codes may mean anything
 	}
 	if r.Kind == "" {
 		r.Kind = fmt.Sprint("code ", int(r.ExitCode))

@@ -59,21 +59,24 @@ const defaultGrace = 20 * time.Second
 
 // Main is [Main] for that program.
 func (p Program) Main(f func(ctx context.Context) error) {
-	if p.Name == "" {
-		p.Name = filepath.Base(os.Args[0])
-	}
 	if p.Grace <= 0 {
 		p.Grace = defaultGrace
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	e := &ending{name: p.Name, stderr: os.Stderr, exit: os.Exit}
+	e := p.ending()
 	go e.watch(signals(), p.Grace, cancel)
-	err := call(ctx, f)
-	if errors.Is(err, flag.ErrHelp) { // help was asked for and printed; nothing was run
-		os.Exit(int(OK))
+	e.after(call(ctx, f), context.Cause(ctx))
+}
+
+// Exit ends the process as [Main] does when its function returns that error. It is for programs
+// that treat signals in their own way.
+func Exit(err error) { Program{}.ending().after(err, nil) }
+
+func (p Program) ending() *ending {
+	if p.Name == "" {
+		p.Name = filepath.Base(os.Args[0])
 	}
-	e.end(recordOf(err, context.Cause(ctx)))
-	select {} // the end was another goroutine's
+	return &ending{name: p.Name, stderr: os.Stderr, exit: os.Exit}
 }
 
 // call runs f. A panic of package torch's becomes an error, any other a *panicError.
@@ -147,6 +150,15 @@ func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel con
 				"before "+
 				"the signal, or newer. It is held by %s", first, grace, holders())})
 	}
+}
+
+// after ends the process after the function has returned err; the cause is that of its context.
+func (e *ending) after(err, cause error) {
+	if errors.Is(err, flag.ErrHelp) { // help was asked for and printed; nothing was run
+		e.exit(int(OK))
+	}
+	e.end(recordOf(err, cause))
+	select {} // the end was another goroutine's
 }
 
 // end prints why the process ends, and ends it.

@@ -210,7 +210,7 @@ func TestExitCodes(t *testing.T) {
 		{"no memory", 8, "out_of_memory", "mmap"},
 		{"a lost peer", 9, "distributed", "rank 1"},
 		{"of its own code", 42, "code 42", "mine"},
-		{"another program", 7, "bad_numbers", "exit status 7"},
+		{"another program", 7, "program", "exit status 7"},
 	} {
 		t.Run(c.program, func(t *testing.T) {
 			t.Parallel()

@@ -90,6 +90,16 @@ func (r *Reader) ReadInto(name string, buffer []byte) error {
 	return nil
 }
 
+// Section returns a reader of the bytes of a tensor, for those who want them piece by piece.
+func (r *Reader) Section(name string) (*io.SectionReader, error) {
+	i, ok := r.header.byName[name]
+	if !ok {
+		return nil, malformedTensor(name, ErrNotFound, "the file has %d others", len(r.header.byName))
+	}
+	t := r.header.tensors[i]
+	return io.NewSectionReader(r.source, t.Offset, t.Size), nil
+}
+
 // Read returns the bytes of a tensor.
 func (r *Reader) Read(name string) ([]byte, error) {
 	t, _ := r.Tensor(name) // ReadInto says if there is none

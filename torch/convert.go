@@ -114,12 +114,25 @@ func copyOut[T Element](op string, t Tensor, info cgotorch.Info, data []T) {
 // Bytes returns a copy of the elements, row-major and little endian. It waits for the device.
 func (t Tensor) Bytes() []byte {
 	data := make([]byte, t.facts("Bytes").Bytes)
-	code := cgotorch.ToBytes(t.ptr("Bytes"), data)
+	t.toBytes("Bytes", data)
+	return data
+}
+
+// BytesInto is [Tensor.Bytes] into a buffer of just their number.
+func (t Tensor) BytesInto(buffer []byte) {
+	if want := t.facts("BytesInto").Bytes; int64(len(buffer)) != want {
+		panic(&Error{Op: "BytesInto", Args: []string{t.describe()}, Code: ErrValue,
+			Msg: fmt.Sprintf("the buffer has %d bytes, the tensor %d", len(buffer), want)})
+	}
+	t.toBytes("BytesInto", buffer)
+}
+
+func (t Tensor) toBytes(op string, data []byte) {
+	code := cgotorch.ToBytes(t.ptr(op), data)
 	if code < 0 {
-		fail("Bytes", code, t)
+		fail(op, code, t)
 	}
 	runtime.KeepAlive(t.h)
-	return data
 }
 
 // Item returns the only element of t as a float64; booleans are 0 and 1. It waits for the device

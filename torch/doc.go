@@ -46,7 +46,9 @@
 // function that makes many tensors for one result runs in [Return]. Tensors made outside of any
 // scope are freed by the garbage collector, or at once by [Tensor.Free]; when 256 MiB of them wait,
 // or memory is short, they are collected. What autograd needs lives as long as it needs it. Using a
-// freed tensor panics with a sentence that says so. [Live] counts the tensors that Go holds.
+// freed tensor panics with a sentence that says so; freeing one that another goroutine is using at
+// that moment is a data race and may crash the process, which [CheckUse] and the race detector
+// find. [Live] counts the tensors that Go holds.
 //
 // # Goroutines
 //

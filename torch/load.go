@@ -27,6 +27,7 @@ var (
 //	GOTRAINER_MALLOC=trim     leave glibc's malloc as it is; by default it keeps large blocks for the next step
 //	GOTRAINER_REPRODUCIBLE=N  the same bits on every CPU with AVX2, with N threads: [Reproducible]
 //	GOTRAINER_MKL=native      leave MKL as it is even then: the bits on AMD are others
+//	GOTRAINER_CHECK=1         keep freed tensors for a second, see [CheckUse]
 func Load() error {
 	loadOnce.Do(func() {
 		if loaded, loadErr = open(); loadErr != nil {
@@ -34,6 +35,9 @@ func Load() error {
 		}
 		if os.Getenv("GOTRAINER_MALLOC") != "trim" {
 			cgotorch.TuneMalloc()
+		}
+		if os.Getenv("GOTRAINER_CHECK") == "1" {
+			CheckUse(true)
 		}
 		ready.Store(true)
 	})

@@ -55,7 +55,7 @@ func (s *scope) close() {
 	}
 	s.handles = s.handles[:0]
 	live.Add(-int64(len(s.raw)))
-	cgotorch.FreeTensors(s.raw)
+	free(s.raw)
 	scopesLock.Lock()
 	freeScopes = append(freeScopes, s)
 	scopesLock.Unlock()
@@ -119,7 +119,8 @@ func (t Tensor) Keep() Tensor {
 }
 
 // Free gives the tensor's memory back now. Autograd keeps what it still needs of it. Free of an
-// undefined or freed tensor does nothing.
+// undefined or freed tensor does nothing. No other goroutine may be using the tensor at that
+// moment: the process would crash, see [CheckUse].
 func (t Tensor) Free() {
 	if t.h == nil || t.h.c == nil {
 		return
@@ -128,10 +129,15 @@ func (t Tensor) Free() {
 	t.h.c = nil
 	if o := t.h.owned; o != nil {
 		o.cleanup.Stop()
-		collected.release(garbageTensor{uintptr(c), o.bytes})
+		collected.count.Add(-1)
+		collected.bytes.Add(-o.bytes)
+	} else {
+		live.Add(-1)
+	}
+	if checksUse.Load() {
+		free([]cgotorch.Tensor{c})
 		return
 	}
-	live.Add(-1)
 	cgotorch.FreeTensor(c)
 }
 

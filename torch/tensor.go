@@ -23,10 +23,12 @@ type handle struct {
 
 // ptr is the handle of an argument that must be there.
 func (t Tensor) ptr(op string) cgotorch.Tensor {
-	if t.h == nil || t.h.c == nil {
-		panic(t.misuse(op))
+	if t.h != nil {
+		if c := t.h.c; c != nil { // read once: another goroutine may free the tensor, see CheckUse
+			return c
+		}
 	}
-	return t.h.c
+	panic(t.misuse(op))
 }
 
 // optional is the handle of an argument that may be undefined.

@@ -105,7 +105,7 @@ func (d *doctor) line(name, format string, args ...any) {
 func (d *doctor) environment() {
 	for _, name := range []string{
 		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "GOTRAINER_REPRODUCIBLE", "GOTRAINER_MKL",
-		"LD_LIBRARY_PATH", "LD_PRELOAD",
+		"GOTRAINER_CHECK", "LD_LIBRARY_PATH", "LD_PRELOAD",
 		"CUDA_VISIBLE_DEVICES",
 		"OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMAXPROCS", "ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA",
 	} {

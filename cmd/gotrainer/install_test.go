@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gotrainer/gotrainer"
+	"github.com/gotrainer/gotrainer/run"
 )
 
 // fakeSources has the layout of the embedded ones. The script and the Makefile write down how they
@@ -93,7 +94,7 @@ func TestInstallFailures(t *testing.T) {
 		name    string
 		sources fs.FS
 		want    string
-		code    int
+		code    run.Code
 	}{
 		{"script that fails gives its exit code", fakeSources("exit 7"), "install libtorch: exit status 7", 7},
 		{"script without OUT", fakeSources("echo LIB=/l"), "printed no OUT=", 1},
@@ -107,8 +108,8 @@ func TestInstallFailures(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("install: %v, want an error with %q", err, test.want)
 			}
-			if got := exitCode(err); got != test.code {
-				t.Errorf("exitCode(%v) = %d, want %d", err, got, test.code)
+			if got := run.CodeOf(err); got != test.code {
+				t.Errorf("run.CodeOf(%v) = %d, want %d", err, got, test.code)
 			}
 		})
 	}

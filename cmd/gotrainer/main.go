@@ -13,13 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/gotrainer/gotrainer/run"
 )
 
 type commands struct {
@@ -29,23 +28,32 @@ type commands struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "launch" {
+		run.Exit(execute(context.Background(), args)) // its signals are those of the processes that it has started
+	}
+	run.Main(func(ctx context.Context) error { return execute(ctx, args) })
+}
+
+// execute carries a command line out. kong prints the help that it asks for and ends the process.
+func execute(ctx context.Context, args []string) error {
 	var c commands
 	parser := kong.Must(&c,
 		kong.Name("gotrainer"),
 		kong.Description("Train PyTorch models in Go: what a program needs around it."),
-		kong.UsageOnError(),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
-	args := os.Args[1:]
-	parser.FatalIfErrorf(checkCommand(parser.Model, args))
-	parsed, err := parser.Parse(args)
-	parser.FatalIfErrorf(err)
-	if err := parsed.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "gotrainer:", err)
-		os.Exit(exitCode(err))
+	if err := checkCommand(parser.Model, args); err != nil {
+		return run.Usage(err)
 	}
+	parsed, err := parser.Parse(args)
+	if mistake, ok := errors.AsType[*kong.ParseError](err); ok {
+		return run.Usage(errors.Join(mistake, mistake.Context.PrintUsage(false)))
+	}
+	if err != nil {
+		return run.Usage(err)
+	}
+	return parsed.Run()
 }
 
 // checkCommand refuses a command that does not exist in the words of this program; kong takes it
@@ -63,13 +71,4 @@ func checkCommand(app *kong.Application, args []string) error {
 	}
 	return fmt.Errorf("there is no command %q; there are %s, which gotrainer --help explains", args[0],
 		strings.Join(names, ", "))
-}
-
-// exitCode is that of the program which failed, so that a caller's script sees the same as without
-// us.
-func exitCode(err error) int {
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
-		return exit.ExitCode()
-	}
-	return 1
 }

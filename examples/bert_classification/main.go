@@ -26,7 +26,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/gotrainer/gotrainer/examples/internal/program"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -133,9 +133,17 @@ func (o options) check() error {
 	return nil
 }
 
-func main() { program.Main("bert_classification", parse, run) }
+func main() {
+	run.Main(func(ctx context.Context) error {
+		o, err := parse(os.Args[1:])
+		if err != nil {
+			return run.Usage(err)
+		}
+		return execute(ctx, o)
+	})
+}
 
-func run(ctx context.Context, o options) error {
+func execute(ctx context.Context, o options) error {
 	if o.threads > 0 {
 		torch.SetThreads(o.threads)
 	}

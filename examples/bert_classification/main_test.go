@@ -32,7 +32,7 @@ func printed(t *testing.T, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return testenv.Stdout(t, func() error { return run(context.Background(), o) })
+	return testenv.Stdout(t, func() error { return execute(context.Background(), o) })
 }
 
 func write(t *testing.T, path, content string) {
@@ -116,7 +116,7 @@ func TestAStoppedRunGoesOnToTheSameModel(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if err := run(ctx, o); err == nil || !strings.Contains(err.Error(), "go on with it by -resume") {
+	if err := execute(ctx, o); err == nil || !strings.Contains(err.Error(), "go on with it by -resume") {
 		t.Fatalf("error %v, want one that names -resume", err)
 	}
 	if _, err := printed(t, append(args, "-out", halved, "-resume")...); err != nil {

@@ -15,8 +15,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 
-	"github.com/gotrainer/gotrainer/examples/internal/program"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -102,9 +103,17 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-func main() { program.Main("crnn_plates", parse, run) }
+func main() {
+	run.Main(func(ctx context.Context) error {
+		o, err := parse(os.Args[1:])
+		if err != nil {
+			return run.Usage(err)
+		}
+		return execute(ctx, o)
+	})
+}
 
-func run(ctx context.Context, o options) error {
+func execute(ctx context.Context, o options) error {
 	if o.threads > 0 {
 		torch.SetThreads(o.threads)
 	}

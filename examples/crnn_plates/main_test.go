@@ -30,7 +30,7 @@ func printed(t *testing.T, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return testenv.Stdout(t, func() error { return run(context.Background(), o) })
+	return testenv.Stdout(t, func() error { return execute(context.Background(), o) })
 }
 
 // picture writes a small picture whose brightness depends on shade.
@@ -110,7 +110,7 @@ func TestAStoppedRunSaysHowToGoOn(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if err := run(ctx, o); err == nil || !strings.Contains(err.Error(), "go on with it by -resume") {
+	if err := execute(ctx, o); err == nil || !strings.Contains(err.Error(), "go on with it by -resume") {
 		t.Errorf("error %v, want one that names -resume", err)
 	}
 }

@@ -13,18 +13,27 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/compat/hezar"
 	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
-	"github.com/gotrainer/gotrainer/examples/internal/program"
 	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/run"
 )
 
-func main() { program.Main("hezar_plates", parse, run) }
+func main() {
+	run.Main(func(ctx context.Context) error {
+		o, err := parse(os.Args[1:])
+		if err != nil {
+			return run.Usage(err)
+		}
+		return execute(ctx, o)
+	})
+}
 
-func run(ctx context.Context, o options) error {
+func execute(ctx context.Context, o options) error {
 	if o.render > 0 {
 		return render(o)
 	}

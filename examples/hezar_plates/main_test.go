@@ -29,7 +29,7 @@ func command(args ...string) error {
 	if err != nil {
 		return err
 	}
-	return run(context.Background(), o)
+	return execute(context.Background(), o)
 }
 
 // recorded is what Hezar 1.0.0 has left of the same program: testdata/files.py.

@@ -6,12 +6,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
 	"math/rand/v2"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -23,15 +23,26 @@ func main() {
 			"circle. There are no flags: it is made to be read and changed.")
 	}
 	flag.Parse()
+	run.Main(train)
+}
+
+func train(ctx context.Context) error {
 	torch.ManualSeed(1)
 	net := nn.Sequential{nn.NewLinear(2, 32, nil), nn.ReLU{}, nn.NewLinear(32, 2, nil)}
 	step, err := engine.New(engine.Classify(net), engine.Options{Optimizer: optim.AdamW{LR: 0.02}})
-	check(err)
+	if err != nil {
+		return err
+	}
 	t, err := trainer.New(step, trainer.Options{Epochs: 10, BatchSize: 32})
-	check(err)
-	result, err := t.Fit(context.Background(), points(1, 2000), points(2, 500))
-	check(err)
+	if err != nil {
+		return err
+	}
+	result, err := t.Fit(ctx, points(1, 2000), points(2, 500))
+	if err != nil {
+		return err
+	}
 	fmt.Printf("accuracy on unseen points: %.3f\n", result.Best.Metrics["eval_accuracy"])
+	return nil
 }
 
 // points are n points of a square, and whether they lie inside the circle; point i depends on the
@@ -46,10 +57,4 @@ func points(seed uint64, n int) data.Dataset[engine.Example] {
 		}
 		return point, nil
 	})
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }

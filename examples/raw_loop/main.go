@@ -17,9 +17,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 
 	"github.com/gotrainer/gotrainer/amp"
-	"github.com/gotrainer/gotrainer/examples/internal/program"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -78,9 +79,17 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-func main() { program.Main("raw_loop", parse, run) }
+func main() {
+	run.Main(func(ctx context.Context) error {
+		o, err := parse(os.Args[1:])
+		if err != nil {
+			return run.Usage(err)
+		}
+		return execute(ctx, o)
+	})
+}
 
-func run(ctx context.Context, o options) error {
+func execute(ctx context.Context, o options) error {
 	p, err := prepare(ctx, o)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func printed(t *testing.T, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return testenv.Stdout(t, func() error { return run(context.Background(), o) })
+	return testenv.Stdout(t, func() error { return execute(context.Background(), o) })
 }
 
 // mrpc writes a tiny MRPC, in which two texts are paraphrases if they are equal.
@@ -101,7 +101,7 @@ func TestACancelledContextEndsTheLoops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := run(ctx, o); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
+		if err := execute(ctx, o); err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
 			t.Errorf("%v: error %v, want %v", args, err, context.Canceled)
 		}
 	}

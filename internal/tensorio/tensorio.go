@@ -3,6 +3,7 @@
 package tensorio
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -58,13 +59,16 @@ func Read(r *safetensors.Reader, name string) (torch.Tensor, error) {
 	if !ok {
 		return torch.Tensor{}, fmt.Errorf("tensor %q has dtype %s, which tensors here cannot have", name, info.DType)
 	}
-	data, err := r.Read(name)
+	section, err := r.Section(name)
 	if err != nil {
 		return torch.Tensor{}, err
 	}
 	var t torch.Tensor
-	err = torch.Try(func() { t = torch.FromBytes(data, dtype, info.Shape...) })
-	return t, err
+	panicked := torch.Try(func() { t, err = fromSection(section, dtype, info.Shape) })
+	if err = errors.Join(panicked, err); err != nil {
+		return torch.Tensor{}, fmt.Errorf("tensor %q: %w", name, err)
+	}
+	return t, nil
 }
 
 // Entry describes t for a file. Its elements are fetched, from a GPU too, when their turn to be
@@ -83,11 +87,10 @@ func Entry(name string, t torch.Tensor) (safetensors.Entry, error) {
 			dtype)
 	}
 	return safetensors.Entry{Name: name, DType: file, Shape: shape, Data: func(w io.Writer) error {
-		var data []byte
-		if err := torch.Try(func() { data = t.Bytes() }); err != nil {
-			return fmt.Errorf("tensor %q: %w", name, err)
+		var err error
+		if panicked := torch.Try(func() { err = writeTo(w, t) }); panicked != nil {
+			return fmt.Errorf("tensor %q: %w", name, panicked)
 		}
-		_, err := w.Write(data)
 		return err
 	}}, nil
 }

@@ -116,7 +116,7 @@ func TestCheckpointHoldsTheGeneratorOfTheMasks(t *testing.T) {
 	_, err = step.Update(t.Context(), 0.1)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	require.NoError(t, step.Save(dir))
+	require.NoError(t, step.Save(dir, trainer.SaveOptions{}))
 	want, _ := task.Mask(batch)
 
 	again, resumed := newStep()

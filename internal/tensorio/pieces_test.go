@@ -1,0 +1,56 @@
+package tensorio_test
+
+import (
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/internal/golden"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// allocated is how many bytes of Go's heap f takes, whatever becomes of them.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A state is saved from the tensors' memory and read into it: no copy of it is in Go's heap. The
+// tensors are of sizes around those of a piece, and one is not contiguous.
+func TestLargeTensorsSurviveWithoutACopyInGo(t *testing.T) {
+	testenv.RequireTorch(t)
+	torch.Scope(func() {
+		long := torch.Arange(10_000_001).To(torch.TensorOptions{DType: torch.Float32})
+		want := []torch.Named{
+			{Name: "long", Tensor: long}, {Name: "turned", Tensor: long.Narrow(0, 0, 3_000_000).View(3000,
+				1000).Transpose(0, 1)},
+			{Name: "a piece", Tensor: torch.Ones(1 << 18)}, {Name: "one more", Tensor: torch.Ones(1<<18 + 1)},
+			{Name: "empty", Tensor: torch.Ones(0, 3)}, {Name: "scalar", Tensor: torch.ScalarTensor(float32(2))},
+			{Name: "learnt", Tensor: torch.Ones(1<<18 + 1).SetRequiresGrad(true)},
+		}
+		path := filepath.Join(t.TempDir(), "x.safetensors")
+		assert.Less(t, allocated(func() { require.NoError(t, tensorio.Save(path, want, nil)) }), uint64(4<<20))
+		var got []torch.Named
+		assert.Less(t, allocated(func() {
+			var err error
+			got, _, err = tensorio.Load(path)
+			require.NoError(t, err)
+		}), uint64(4<<20))
+		require.Len(t, got, len(want))
+		for _, w := range want {
+			for _, g := range got {
+				if g.Name == w.Name {
+					golden.Bits(t, w.Name, g.Tensor, w.Tensor.Detach())
+				}
+			}
+		}
+	})
+}
