@@ -364,4 +364,9 @@ func CountParams(m any) (total, trainable int64) {
 }
 
 // typeName is a module's type as a reader writes it: "nn.Linear".
-func typeName(m any) string { return strings.TrimLeft(fmt.Sprintf("%T", m), "*") }
+func typeName(m any) string {
+	if l, ok := m.(interface{ typeName() string }); ok {
+		return l.typeName()
+	}
+	return strings.TrimLeft(fmt.Sprintf("%T", m), "*")
+}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/gotrainer/gotrainer/internal/pylambda"
+	"github.com/gotrainer/gotrainer/internal/conformance/pylambda"
 )
 
 func TestParseMeansWhatPythonMeans(t *testing.T) {
