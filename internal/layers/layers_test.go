@@ -86,8 +86,8 @@ var allowed = []struct{ folder, imports string }{
 		"models/... nn/... text/... torch " +
 		"safetensors/pickle internal/tensorio"},
 	{"compat/hezar", "compat/internal/torchsave internal/pyfloat compat/hezar/omegaconf models/... nn/... " +
-		"trainer/callback trainer/engine data " +
-		"checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
+		"trainer trainer/callback trainer/engine trainer/semantics data " +
+		"checkpoint hub metrics torch amp optim optim/lr safetensors/pickle"},
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/..."},
 
