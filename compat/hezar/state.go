@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
@@ -29,21 +30,28 @@ type TrainerState struct {
 	LogsDir                 string
 }
 
+// keys are the keys of the file in Hezar's order. best is best_metric_value, an integer or not.
+func (s *TrainerState) keys(best *any) []key {
+	return []key{{"epoch", &s.Epoch}, {"total_epochs", &s.TotalEpochs}, {"global_step", &s.GlobalStep},
+		{"epoch_step", &s.EpochStep}, {"loss_tracker_sum", &s.LossTrackerSum},
+		{"loss_tracker_avg", &s.LossTrackerAvg}, {"metric_for_best_checkpoint", &s.MetricForBestCheckpoint},
+		{"best_metric_value", best}, {"best_checkpoint", &s.BestCheckpoint}, {"logs_dir", &s.LogsDir}}
+}
+
 // Map is the state in Hezar's order.
-func (s TrainerState) Map() omegaconf.Map {
-	m := omegaconf.Map{
-		{Key: "epoch", Value: s.Epoch}, {Key: "total_epochs", Value: s.TotalEpochs},
-		{Key: "global_step", Value: s.GlobalStep}, {Key: "epoch_step", Value: s.EpochStep},
-		{Key: "loss_tracker_sum", Value: s.LossTrackerSum}, {Key: "loss_tracker_avg", Value: s.LossTrackerAvg},
-		{Key: "metric_for_best_checkpoint", Value: s.MetricForBestCheckpoint}, {Key: "best_metric_value"},
-		{Key: "best_checkpoint"}, {Key: "logs_dir", Value: s.LogsDir},
+func (s TrainerState) Map() (m omegaconf.Map) {
+	var best any
+	switch {
+	case s.BestIsInteger && s.BestMetricValue != nil:
+		best = int(*s.BestMetricValue)
+	case s.BestMetricValue != nil:
+		best = *s.BestMetricValue
 	}
-	if s.BestMetricValue != nil {
-		m.Set("best_metric_value", *s.BestMetricValue)
-		if s.BestIsInteger {
-			m.Set("best_metric_value", int(*s.BestMetricValue))
-		}
-		m.Set("best_checkpoint", s.BestCheckpoint)
+	for _, k := range s.keys(&best) {
+		m.Set(k.name, reflect.ValueOf(k.at).Elem().Interface())
+	}
+	if best == nil {
+		m.Set("best_checkpoint", nil)
 	}
 	return m
 }
@@ -59,12 +67,7 @@ func LoadTrainerState(path string) (TrainerState, error) {
 	}
 	var s TrainerState
 	var best any
-	if err := read(m, []key{
-		{"epoch", &s.Epoch}, {"total_epochs", &s.TotalEpochs}, {"global_step", &s.GlobalStep},
-		{"epoch_step", &s.EpochStep}, {"loss_tracker_sum", &s.LossTrackerSum},
-		{"loss_tracker_avg", &s.LossTrackerAvg}, {"metric_for_best_checkpoint", &s.MetricForBestCheckpoint},
-		{"best_metric_value", &best}, {"best_checkpoint", &s.BestCheckpoint}, {"logs_dir", &s.LogsDir},
-	}); err != nil {
+	if err := read(m, s.keys(&best)); err != nil {
 		return s, fmt.Errorf("hezar: %s: %w", path, err)
 	}
 	if best != nil {
