@@ -83,6 +83,10 @@ var Exact = Rules{
 	FP16IgnoredOnCPU: true, WeightsByPosition: true, LogStartsAnew: true,
 }
 
+// stateless reports whether checkpoints have Hezar's files alone: its way to resume does without
+// the state of the run.
+func (r Rules) stateless() bool { return r.LossCountFromSteps && r.SeedEveryPass }
+
 // semantics are the rules that are of the loop, as the switches of package trainer. Passes that do
 // not shuffle do not seed.
 func (r Rules) semantics(shuffle bool) semantics.Rules {

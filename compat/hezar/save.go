@@ -60,7 +60,7 @@ func (t *Trainer[S, B]) write(dir string) error {
 			return err
 		}
 	}
-	if t.options.Rules.LossCountFromSteps {
+	if t.options.Rules.stateless() {
 		return nil
 	}
 	if s := t.session; s != nil && s.state != nil {
@@ -138,7 +138,7 @@ func (t *Trainer[S, B]) restore(from string) (err error) {
 		return nil
 	}
 	r := &t.options.Rules
-	if !r.LossCountFromSteps {
+	if !r.stateless() {
 		t.runState, err = os.ReadFile(filepath.Join(from, trainFolder, runFile))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("hezar: ResumeFromCheckpoint: %w", err)
