@@ -13,7 +13,7 @@ import (
 //	InitEnd                                      on_init_end
 //	TrainBegin                                   on_train_begin
 //	  EpochBegin                                 on_epoch_begin
-//	  AroundEpoch                                inner_training_loop of Hezar, _run_train_epoch of pytorch-accelerated, around all steps of the epoch
+//	  AroundEpoch                                around all steps of the epoch: inner_training_loop of Hezar
 //	    StepBegin                                on_step_begin
 //	      BatchBegin                             before the forward pass of each micro-batch: on_train_step_start of pytorch-accelerated
 //	      (forward) AfterForward                 before its backward pass: on_train_step_end of pytorch-accelerated

@@ -24,7 +24,7 @@ type Rules struct {
 	SameOrder bool
 	// SeedEveryPass seeds all generators at every epoch and evaluation, so that every epoch draws
 	// the same dropout masks, and a run that is resumed in the middle of one draws its first masks
-	// again. Otherwise the stream goes on, and a checkpoint holds where it was.
+	// again. Otherwise the stream continues, and a checkpoint holds where it was.
 	SeedEveryPass bool
 	// MeanOfBatches rounds the metrics of each batch of an evaluation and averages them over
 	// batches, however short. Otherwise they are those of the set.
@@ -57,7 +57,7 @@ type Rules struct {
 	// LambdaNotSaved fails at the first checkpoint of a run with the schedule "lambda". Otherwise
 	// the file leaves the function out.
 	LambdaNotSaved bool
-	// MissingWeightsPass goes on with fresh weights where the checkpoint that trainer_state.yaml
+	// MissingWeightsPass continues with fresh weights where the checkpoint that trainer_state.yaml
 	// names is not there. Otherwise New refuses.
 	MissingWeightsPass bool
 	// DeviceIgnored trains on the first GPU, if there is one, whatever Device says.

@@ -81,7 +81,7 @@ func (t *Trainer[S, B]) modelConfig() omegaconf.Map {
 	return nil
 }
 
-// checkpoint is the folder that a run goes on from; empty: none.
+// checkpoint is the folder that a run continues from; empty: none.
 func (t *Trainer[S, B]) checkpoint() (string, error) {
 	c := &t.Config
 	switch c.ResumeFromCheckpoint {

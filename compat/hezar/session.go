@@ -81,7 +81,7 @@ func (s *session[S, B]) AfterSchedule(r *trainer.Run, _ float64) error {
 		return nil
 	}
 	if t.options.Rules.ScheduleEnds && p.limit > 0 && p.moves >= p.limit {
-		return fmt.Errorf("hezar: the schedule %s ends after %d moves and the run goes on; give it a greater "+
+		return fmt.Errorf("hezar: the schedule %s ends after %d moves and the run continues; give it a greater "+
 			"total_steps", t.Config.LRScheduler, p.limit)
 	}
 	p.moves++
