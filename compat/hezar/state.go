@@ -1,14 +1,8 @@
 package hezar
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"math"
-	"os"
-	"path/filepath"
 	"reflect"
-	"strconv"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
@@ -89,38 +83,4 @@ func (s *TrainerState) update(best Value, maximize bool) {
 	if s.BestMetricValue == nil || maximize && value > *s.BestMetricValue || !maximize && value < *s.BestMetricValue {
 		s.BestMetricValue, s.BestIsInteger, s.BestCheckpoint = &value, best.Integer, s.GlobalStep
 	}
-}
-
-// startState is the state that a run begins with: a fresh one, or that of an earlier run in the
-// folder, put where the checkpoint was made.
-func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState, error) {
-	fresh := TrainerState{Epoch: 1, TotalEpochs: c.NumEpochs, MetricForBestCheckpoint: c.MetricForBestModel,
-		LogsDir: logsDir}
-	if c.ResumeFromCheckpoint == "" {
-		return fresh, nil
-	}
-	path := filepath.Join(c.OutputDir, c.CheckpointsDir, stateFile)
-	if own := filepath.Join(c.ResumeFromCheckpoint, trainFolder, stateFile); c.ResumeFromCheckpoint != Newest &&
-		exists(own) {
-		path = own // of the checkpoint, not of where the run got to after it
-	}
-	s, err := LoadTrainerState(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fresh, nil
-	}
-	if err != nil {
-		return fresh, err
-	}
-	if info, err := os.Stat(c.ResumeFromCheckpoint); c.ResumeFromCheckpoint != Newest && err == nil && info.IsDir() {
-		// folders are called after their step
-		if step, err := strconv.Atoi(filepath.Base(c.ResumeFromCheckpoint)); err == nil && step >= 0 {
-			s.GlobalStep = step
-		}
-		s.Epoch = int(math.Ceil(float64(s.GlobalStep) / float64(stepsInEpoch)))
-		s.EpochStep = s.GlobalStep % stepsInEpoch
-	}
-	if s.EpochStep == 0 {
-		s.Epoch++
-	}
-	return s, nil
 }

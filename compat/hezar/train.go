@@ -69,23 +69,6 @@ func (t *Trainer[S, B]) saves() bool {
 	return isTrue(t.Config.SaveEnabled) || t.options.Rules.SaveSwitchIgnored
 }
 
-// start is where the run begins; nil: with its first batch.
-func (t *Trainer[S, B]) start() *trainer.StartPosition {
-	s := &t.State
-	switch {
-	case t.runState != nil:
-		return &trainer.StartPosition{State: t.runState}
-	case s.GlobalStep == 0:
-		return nil
-	}
-	p := &trainer.StartPosition{Epoch: s.Epoch - 1, Batches: s.EpochStep, GlobalStep: s.GlobalStep,
-		LossMean: t.loss.Mean, LossSum: t.loss.Sum, LossCount: t.loss.Windows}
-	if s.EpochStep == 0 && s.GlobalStep == s.Epoch*t.NumBatches { // the epoch of State has ended
-		p.Epoch++
-	}
-	return p
-}
-
 // explain says in the words of this package why a run has ended.
 func (t *Trainer[S, B]) explain(err error) error {
 	var hook *trainer.HookError
