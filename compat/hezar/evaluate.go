@@ -2,18 +2,17 @@ package hezar
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // Evaluate runs the model on a data set, nil for Options.EvalDataset, and returns its metrics and
 // "loss". Nothing is logged.
-func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs Logs, err error) {
+func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (Logs, error) {
 	if d == nil {
 		d = t.options.EvalDataset
 	}
@@ -24,67 +23,17 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs L
 	if d == nil || d.Len() == 0 && !empty {
 		return nil, refuse("the data set of Evaluate", "empty", "one with samples, or Options.EvalDataset")
 	}
-	failed := torch.Try(func() { logs, err = t.evaluation(ctx, d) })
-	return logs, errors.Join(failed, err)
-}
-
-func (t *Trainer[S, B]) evaluation(ctx context.Context, d data.Dataset[S]) (Logs, error) {
-	loader, err := t.createEvalDataloader(d)
-	if err != nil {
-		return nil, err
-	}
-	e := evaluation{keys: t.handler.Keys(), handler: t.handler, byBatch: t.options.Rules.MeanOfBatches,
-		meters: map[string]*lossTracker{}}
-	if _, err := t.handler.Result(); err != nil { // what an evaluation that failed has left
-		return nil, err
-	}
-	nn.SetTraining(t.model.Model(), false)
 	if d.Len() == 0 {
-		return e.nothing(), nil
+		_, err := t.call.CreateEvalDataloader(t, d)
+		return (&evaluation{keys: t.handler.Keys()}).nothing(), err
 	}
-	for b, err := range loader.Batches(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if b, err = t.prepareInputBatch(b); err != nil {
-			return nil, err
-		}
-		torch.InferenceMode(func() {
-			torch.Scope(func() {
-				var o EvalOutputs
-				if o, err = t.evaluationStep(b); err == nil {
-					err = e.add(o)
-				}
-			})
-		})
-		if err != nil {
-			return nil, err
-		}
-		if f := t.options.Overrides.AfterEvalBatch; f != nil {
-			f(t, e.last)
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	st := &step[S, B]{t: t}
+	e, err := trainer.New(st, t.evalOptions())
+	if err != nil {
 		return nil, err
 	}
-	return e.result()
-}
-
-// EvaluationStep runs the model on a batch of an evaluation.
-func (t *Trainer[S, B]) EvaluationStep(b B) (EvalOutputs, error) {
-	o, err := t.forward(b)
-	if err != nil {
-		return EvalOutputs{}, err
-	}
-	loss, err := t.computeLoss(o, b)
-	if err != nil {
-		return EvalOutputs{}, err
-	}
-	out := EvalOutputs{Predictions: o.Logits[0], Labels: o.Labels[0], Loss: loss, Rows: o.Rows}
-	if g, ok := t.model.(Generator[B]); ok && isTrue(t.Config.EvaluateWithGenerate) {
-		out.Predictions = g.Generate(t.pass(), b, o)
-	}
-	return out, nil
+	_, err = e.Evaluate(ctx, d)
+	return st.logs, err
 }
 
 // evaluation gathers the numbers of a pass.
@@ -93,53 +42,45 @@ type evaluation struct {
 	handler MetricsHandler
 	byBatch bool // average the batches, each for itself
 
-	meters map[string]*lossTracker
-	loss   float64 // of rows
-	rows   int
-	last   Logs // of the last batch, where they are averaged
+	sums   map[string]float64 // of the loss by rows, or of all numbers by batches
+	weight float64            // rows, or batches
+	last   Logs               // of the last batch, where they are averaged
 }
 
-func (e *evaluation) add(o EvalOutputs) error {
+func (e *evaluation) add(o EvalOutputs) (err error) {
 	if err := e.handler.Add(o.Predictions.Detach().ToDevice(torch.Device{}),
 		o.Labels.Detach().ToDevice(torch.Device{})); err != nil {
 		return fmt.Errorf("hezar: metrics: %w", err)
 	}
-	loss := o.Loss.Item()
-	if !e.byBatch {
-		e.loss += loss * float64(o.Rows)
-		e.rows += o.Rows
-		return nil
-	}
-	results, err := e.handler.Result()
-	if err != nil {
-		return err
-	}
-	results["loss"] = loss
-	if e.last, err = e.order(results); err != nil {
-		return err
-	}
-	for _, v := range e.last {
-		if e.meters[v.Name] == nil {
-			e.meters[v.Name] = &lossTracker{}
+	results, weight := map[string]float64{}, float64(o.Rows)
+	if e.byBatch {
+		if results, err = e.handler.Result(); err != nil {
+			return err
 		}
-		e.meters[v.Name].update(v.Value)
+		weight = 1
 	}
-	return nil
+	results["loss"] = o.Loss.Item()
+	for name, v := range results {
+		e.sums[name] += float64(v * weight) // no fused multiply-add: Python has none
+	}
+	e.weight += weight
+	if e.byBatch {
+		e.last, err = e.order(results)
+	}
+	return err
 }
 
 func (e *evaluation) result() (Logs, error) {
 	results := map[string]float64{}
-	if e.byBatch {
-		for name, meter := range e.meters {
-			results[name] = meter.avg
+	if !e.byBatch {
+		var err error
+		if results, err = e.handler.Result(); err != nil {
+			return nil, err
 		}
-		return e.order(results)
 	}
-	results, err := e.handler.Result()
-	if err != nil {
-		return nil, err
+	for name, sum := range e.sums {
+		results[name] = sum / e.weight
 	}
-	results["loss"] = e.loss / float64(e.rows)
 	return e.order(results)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/text"
@@ -87,7 +88,7 @@ func TestWrongFilesAreRefusedByKey(t *testing.T) {
 		"metrics: cer":                          "metrics is cer; want a list",
 		"metrics: [{name: f1, average: micro}]": "f1.average is micro; want macro",
 		"save_steps: often":                     "save_steps is often",
-		"resume_from_checkpoint: 3":             "true or a folder",
+		"resume_from_checkpoint: 3":             "resume_from_checkpoint is 3; want a text",
 	} {
 		path := filepath.Join(t.TempDir(), "train_config.yaml")
 		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
@@ -97,6 +98,21 @@ func TestWrongFilesAreRefusedByKey(t *testing.T) {
 			t.Errorf("%q: the error is %v, want one with %q", text, err, want)
 		}
 	}
+}
+
+func TestWhatAKilledProcessHasLeftOfAFileIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".trainer_state.yaml123", ".trainer_state.yaml.mine", ".trainer_state.csv1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	require.NoError(t, TrainerState{Epoch: 1}.Save(filepath.Join(dir, stateFile)))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.Equal(t, []string{".trainer_state.csv1", ".trainer_state.yaml.mine", stateFile}, names)
 }
 
 func TestReverseDigitsAsHezar(t *testing.T) {
