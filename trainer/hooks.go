@@ -13,6 +13,7 @@ import (
 //	InitEnd                                      on_init_end
 //	TrainBegin                                   on_train_begin
 //	  EpochBegin                                 on_epoch_begin
+//	    AroundEpoch(                             _run_train_epoch of pytorch-accelerated
 //	    StepBegin                                on_step_begin
 //	      BatchBegin                             before the forward pass of each micro-batch: on_train_step_start of pytorch-accelerated
 //	      (forward) AfterForward                 before its backward pass: on_train_step_end of pytorch-accelerated
@@ -26,6 +27,7 @@ import (
 //	      EvalBegin, EvalStepBegin, EvalStep     on_prediction_step after each batch
 //	      ... EvalEnd, AfterLog, AfterEval       on_log, on_evaluate, if due
 //	      PushBegin, AfterSave                   on_push_begin, if it is uploaded; on_save, if due
+//	    )
 //	  EpochEnd                                   on_epoch_end, then log and evaluate if due,
 //	  EpochDone                                  on_training_run_epoch_end of pytorch-accelerated, on_end_train_epoch of PyMarlin, then save if due
 //	AfterLog, TrainEnd                           on_log, on_train_end
@@ -50,7 +52,13 @@ type (
 	BeforeUpdateHook interface{ BeforeUpdate(r *Run) error }
 	AfterUpdateHook  interface{ AfterUpdate(r *Run) error }
 	StepEndHook      interface{ StepEnd(r *Run) error }
-	EvalStepHook     interface{ EvalStep(r *Run) error }
+	// AroundEpochHook is called with the training of an epoch, from before its first batch to
+	// behind its last step: train carries it out. What train returns has ended the run already; the
+	// hook returns it too. An epoch whose hook does not call train has no steps.
+	AroundEpochHook interface {
+		AroundEpoch(r *Run, train func() error) error
+	}
+	EvalStepHook interface{ EvalStep(r *Run) error }
 	// BatchBeginHook is called before the forward pass of every micro-batch.
 	BatchBeginHook interface{ BatchBegin(r *Run) error }
 	// ForwardHook is called between forward and backward of every micro-batch; Run.BatchLoss and
@@ -129,6 +137,7 @@ type hooks struct {
 	trainEnd      []TrainEndHook
 	epochBegin    []EpochBeginHook
 	epochEnd      []EpochEndHook
+	aroundEpoch   []AroundEpochHook
 	stepBegin     []StepBeginHook
 	substepEnd    []SubstepEndHook
 	beforeUpdate  []BeforeUpdateHook
@@ -167,7 +176,7 @@ func sortHooks(callbacks []any) (*hooks, error) {
 			c) + add(&h.beforeLog, c) + add(&h.log, c) + add(&h.fail, c) +
 			add(&h.batchBegin, c) + add(&h.forward, c) + add(&h.backward, c) + add(&h.schedule, c) + add(&h.epochDone,
 			c) + add(&h.stop, c) +
-			add(&h.evalBegin, c) + add(&h.evalStepBegin, c) + add(&h.evalEnd, c)
+			add(&h.evalBegin, c) + add(&h.evalStepBegin, c) + add(&h.evalEnd, c) + add(&h.aroundEpoch, c)
 		if known == 0 {
 			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(),
 				"a value with at least one method of the hooks in package trainer, such as StepEnd(*trainer.Run) error" + pointerHint(c)}
