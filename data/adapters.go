@@ -47,7 +47,7 @@ func (m mapped[S, T]) AtEpoch(epoch, i int) (t T, _ error) {
 }
 
 // Subset returns the samples of d at these indices, in their order; an index may occur more than
-// once.
+// once: torch.utils.data.Subset, and Dataset.select of datasets.
 func Subset[S any](d Dataset[S], indices []int) (Dataset[S], error) {
 	for k, i := range indices {
 		if i < 0 || i >= d.Len() {
@@ -85,7 +85,8 @@ func Split[S any](d Dataset[S], fraction float64, seed uint64) (first, second Da
 	return subset[S]{d, indices[:k:k]}, subset[S]{d, indices[k:]}, nil
 }
 
-// Concat returns the samples of all sets, one set after the other.
+// Concat returns the samples of all sets, one set after the other: torch.utils.data.ConcatDataset,
+// and concatenate_datasets of datasets.
 func Concat[S any](sets ...Dataset[S]) (Dataset[S], error) {
 	c := concatenated[S]{sets: sets}
 	total := 0

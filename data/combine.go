@@ -72,9 +72,6 @@ func Interleave[S any](sets ...Dataset[S]) (Dataset[S], error) {
 	return view[S]{all, k * shortest, func(i int) int { return begins[i%k] + i/k }}, nil
 }
 
-// Concatenate is another name of [Concat], the one that users of datasets look for.
-func Concatenate[S any](sets ...Dataset[S]) (Dataset[S], error) { return Concat(sets...) }
-
 // Batch returns the samples of d in groups of size; the last is smaller if the samples do not fill
 // it. It is Dataset.batch of datasets. A run does not need it: its [Loader] makes batches in the
 // order of each epoch.

@@ -38,9 +38,6 @@ func Skip[S any](d Dataset[S], n int) Dataset[S] {
 	return view[S]{d, d.Len() - n, func(i int) int { return n + i }}
 }
 
-// Select is another name of [Subset], the one that users of datasets look for.
-func Select[S any](d Dataset[S], indices []int) (Dataset[S], error) { return Subset(d, indices) }
-
 // Reverse returns the samples of d from the last to the first.
 func Reverse[S any](d Dataset[S]) Dataset[S] {
 	n := d.Len()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/gotrainer/gotrainer/data"
 )
 
@@ -36,14 +37,14 @@ func TestOperations(t *testing.T) {
 		{"Skip", got(data.Skip(ten, 8), nil), []int{8, 9}},
 		{"Skip all", got(data.Skip(ten, 11), nil), []int{}},
 		{"Skip a negative number", got(data.Skip(three, -1), nil), []int{0, 1, 2}},
-		{"Select", got(data.Select(ten, []int{7, 1, 7})), []int{7, 1, 7}},
+		{"Subset", got(data.Subset(ten, []int{7, 1, 7})), []int{7, 1, 7}},
 		{"Reverse", got(data.Reverse(three), nil), []int{2, 1, 0}},
 		{"Repeat", got(data.Repeat(three, 2)), []int{0, 1, 2, 0, 1, 2}},
 		{"Repeat never", got(data.Repeat(three, 0)), []int{}},
 		{"Interleave ends with the shortest", got(data.Interleave(three, data.Skip(ten, 5), data.Take(ten, 2))),
 			[]int{0, 5, 0, 1, 6, 1}},
 		{"Interleave of nothing", got(data.Interleave[int]()), []int{}},
-		{"Concatenate", got(data.Concatenate(three, data.Skip(ten, 9))), []int{0, 1, 2, 9}},
+		{"Concat", got(data.Concat(three, data.Skip(ten, 9))), []int{0, 1, 2, 9}},
 		{"Filter", got(data.Filter(ctx, ten, func(i int) (bool, error) { return i%3 == 0, nil })), []int{0, 3, 6, 9}},
 		{"Filter nothing in", got(data.Filter(ctx, ten, func(int) (bool, error) { return false, nil })), []int{}},
 		{"SortBy is stable", got(data.SortBy(ctx, ten, func(i int) (int, error) { return -(i / 4), nil })),
@@ -70,7 +71,7 @@ func TestOperationsRefuse(t *testing.T) {
 	}{
 		{"a range past the end", got(data.Range(three, 1, 4)), "[1:4] does not lie in a data set of 3 samples"},
 		{"a range backwards", got(data.Range(three, 2, 1)), "[2:1]"},
-		{"an index past the end", got(data.Select(three, []int{3})), "index 3"},
+		{"an index past the end", got(data.Subset(three, []int{3})), "index 3"},
 		{"a shard that does not exist", got(data.Part(three, 2, 2)), "part 2 of 2"},
 		{"no shards", got(data.Stride(three, 0, 0)), "part 0 of 0"},
 		{"repeating too often", got(data.Repeat(three, 1<<62)), "not possible"},

@@ -11,7 +11,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // sampleSize is how much of a file the Hub wants to see before it says how to send it.
@@ -42,7 +42,7 @@ func newAddition(c Change) (*addition, error) {
 	if c.Content != nil {
 		return nil, fmt.Errorf("%q has both a file and a content: %w", c.Path, ErrName)
 	}
-	f, info, err := regular.Open(c.File)
+	f, info, err := regularfile.Open(c.File)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (a *addition) open() (io.ReaderAt, io.Closer, error) {
 	if a.file == "" {
 		return bytes.NewReader(a.content), io.NopCloser(nil), nil
 	}
-	f, info, err := regular.Open(a.file)
+	f, info, err := regularfile.Open(a.file)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // ReLU is max(0, x): torch.nn.ReLU.
 type ReLU struct{}
@@ -14,7 +18,7 @@ type GELU struct {
 }
 
 // Forward keeps the shape of x.
-func (g GELU) Forward(x torch.Tensor) torch.Tensor { return x.GELU(or(g.Approximate, "none")) }
+func (g GELU) Forward(x torch.Tensor) torch.Tensor { return x.GELU(cmp.Or(g.Approximate, "none")) }
 
 // SiLU is x * sigmoid(x): torch.nn.SiLU.
 type SiLU struct{}

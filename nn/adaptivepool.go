@@ -118,12 +118,13 @@ func (a *AdaptiveMaxPool3d) ForwardIndices(x torch.Tensor) (values, indices torc
 
 func adaptiveSize(op string, size Dims, dims int) Dims {
 	if len(size) == 0 {
-		panic(mistake(op, torch.ErrValue, "the output has no size; want %s", numbers(dims)))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "the output has no size; want %s", numbers(dims)))
 	}
 	size = spread(op, "the output's size", size, 1, dims)
 	for _, n := range size {
 		if n < -1 {
-			panic(mistake(op, torch.ErrValue, "the output's size must not be negative, but for -1, which keeps the "+
+			panic(torch.Errorf("nn."+op, torch.ErrValue, "the output's size must not be negative, but for -1, which "+
+				"keeps the "+
 				"input's, found %v", size))
 		}
 	}

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -34,21 +35,23 @@ func NewAdaptiveLogSoftmaxWithLoss(in, classes int64, cutoffs []int64,
 	opt := deref(o)
 	mustBePositive(op, "in", in)
 	if len(cutoffs) == 0 {
-		panic(mistake(op, torch.ErrValue, "want at least one cutoff"))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "want at least one cutoff"))
 	}
 	for i, c := range cutoffs {
 		if c < 1 || c >= classes || i > 0 && c <= cutoffs[i-1] {
-			panic(mistake(op, torch.ErrValue, "cutoffs must increase and be between 1 and classes-1 (%d), found %v",
+			panic(torch.Errorf("nn."+op, torch.ErrValue, "cutoffs must increase and be between 1 and classes-1 (%d), "+
+				"found %v",
 				classes-1, cutoffs))
 		}
 	}
-	div := or(opt.DivValue, 4)
+	div := cmp.Or(opt.DivValue, 4)
 	a := &AdaptiveLogSoftmaxWithLoss{cutoffs: append(slices.Clone(cutoffs), classes)}
 	a.Head = NewLinear(in, cutoffs[0]+int64(len(cutoffs)), &LinearOptions{NoBias: !opt.HeadBias, Factory: opt.Factory})
 	for i := range cutoffs {
 		features := int64(math.Floor(float64(in) / math.Pow(div, float64(i+1))))
 		if features < 1 {
-			panic(mistake(op, torch.ErrValue, "cluster %d would have no features: in is %d, DivValue %g", i, in, div))
+			panic(torch.Errorf("nn."+op, torch.ErrValue, "cluster %d would have no features: in is %d, DivValue %g", i,
+				in, div))
 		}
 		plain := &LinearOptions{NoBias: true, Factory: opt.Factory}
 		a.Tail = append(a.Tail, Sequential{NewLinear(in, features, plain),
@@ -62,7 +65,7 @@ func NewAdaptiveLogSoftmaxWithLoss(in, classes int64, cutoffs []int64,
 func (a *AdaptiveLogSoftmaxWithLoss) Forward(x, target torch.Tensor) (output, loss torch.Tensor) {
 	const op = "AdaptiveLogSoftmaxWithLoss"
 	if s, y := x.Shape(), target.Shape(); len(s) != 2 || len(y) != 1 || s[0] != y[0] {
-		panic(mistake(op, torch.ErrInvalid, "want [N, in] and class indices [N], found %v and %v", s, y))
+		panic(torch.Errorf("nn."+op, torch.ErrInvalid, "want [N, in] and class indices [N], found %v and %v", s, y))
 	}
 	output = torch.Return(func() torch.Tensor { return a.logProbOf(op, x, target) })
 	return output, torch.Return(func() torch.Tensor { return output.Neg().Mean(torch.DefaultDType) })
@@ -89,7 +92,7 @@ func (a *AdaptiveLogSoftmaxWithLoss) logProbOf(op string, x, target torch.Tensor
 		low = high
 	}
 	if used != batch {
-		panic(mistake(op, torch.ErrIndex, "classes are 0 to %d, but the target has others: %g to %g", low-1,
+		panic(torch.Errorf("nn."+op, torch.ErrIndex, "classes are 0 to %d, but the target has others: %g to %g", low-1,
 			target.Min().Item(), target.Max().Item()))
 	}
 	head := a.Head.Forward(x).LogSoftmax(1, torch.DefaultDType)

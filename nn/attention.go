@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -69,14 +70,14 @@ func NewMultiheadAttention(embed, heads int64, o *MultiheadAttentionOptions) *Mu
 	mustBePositive(op, "embed", embed)
 	mustBePositive(op, "heads", heads)
 	if embed%heads != 0 {
-		panic(mistake(op, torch.ErrValue, "embed (%d) must be divisible by heads (%d)", embed, heads))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "embed (%d) must be divisible by heads (%d)", embed, heads))
 	}
 	opt := deref(o)
 	checkProbability(op, "Dropout", opt.Dropout)
 	f, g := opt.Factory, opt.Factory.Generator
 	m := &MultiheadAttention{Heads: heads, Dropout: opt.Dropout, AddZeroAttn: opt.AddZeroAttn,
 		BatchFirst: opt.BatchFirst}
-	k, v := or(opt.KDim, embed), or(opt.VDim, embed)
+	k, v := cmp.Or(opt.KDim, embed), cmp.Or(opt.VDim, embed)
 	mustBePositive(op, "KDim", k)
 	mustBePositive(op, "VDim", v)
 	m.OutProj = NewLinear(embed, embed, &LinearOptions{NoBias: opt.NoBias, Factory: f})
@@ -228,7 +229,7 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 // check refuses shapes before they fail somewhere within.
 func (m *MultiheadAttention) check(query, key, value torch.Tensor, mask AttentionMask) {
 	refuse := func(format string, args ...any) {
-		panic(mistake("MultiheadAttention", torch.ErrInvalid, format, args...))
+		panic(torch.Errorf("nn.MultiheadAttention", torch.ErrInvalid, format, args...))
 	}
 	q, k, v := query.Shape(), key.Shape(), value.Shape()
 	embed := m.OutProj.Weight.Size(0)
@@ -264,7 +265,7 @@ func (m *MultiheadAttention) check(query, key, value torch.Tensor, mask Attentio
 	}
 	if mask.Mask.Defined() {
 		if mask.Causal {
-			panic(mistake("MultiheadAttention", torch.ErrValue, "Mask and Causal are both set; want one"))
+			panic(torch.Errorf("nn.MultiheadAttention", torch.ErrValue, "Mask and Causal are both set; want one"))
 		}
 		flat, full := []int64{q[timeDim], k[timeDim]}, []int64{batch * m.Heads, q[timeDim], k[timeDim]}
 		if s := mask.Mask.Shape(); !slices.Equal(s, flat) && !slices.Equal(s, full) {
@@ -328,7 +329,8 @@ func additive(mask torch.Tensor, dtype torch.DType) torch.Tensor {
 		return mask
 	}
 	if mask.DType() != torch.Bool {
-		panic(mistake("MultiheadAttention", torch.ErrType, "a mask is bool or of a floating-point type, found %s",
+		panic(torch.Errorf("nn.MultiheadAttention", torch.ErrType, "a mask is bool or of a floating-point type, "+
+			"found %s",
 			mask.DType()))
 	}
 	return mask.ZerosLike().ToDType(dtype).MaskedFill_(mask, math.Inf(-1))

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"cmp"
+
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -40,7 +42,7 @@ type BatchNorm struct {
 
 func newBatchNorm(op string, channels int64, o BatchNormOptions) BatchNorm {
 	mustBePositive(op, "channels", channels)
-	b := BatchNorm{Eps: or(o.Eps, 1e-5), Momentum: or(o.Momentum, 0.1), Cumulative: o.Cumulative}
+	b := BatchNorm{Eps: cmp.Or(o.Eps, 1e-5), Momentum: cmp.Or(o.Momentum, 0.1), Cumulative: o.Cumulative}
 	if !o.NoAffine {
 		b.Weight, b.Bias = Parameter(o.Factory.Ones(channels)), Parameter(o.Factory.Zeros(channels))
 	}
@@ -80,7 +82,8 @@ func NewBatchNorm1d(channels int64, o *BatchNormOptions) *BatchNorm1d {
 // Forward normalises [N, channels] or [N, channels, L].
 func (b *BatchNorm1d) Forward(x torch.Tensor) torch.Tensor {
 	if d := x.Dim(); d != 2 && d != 3 {
-		panic(mistake("BatchNorm1d", torch.ErrInvalid, "want [N, channels] or [N, channels, L], found %v", x.Shape()))
+		panic(torch.Errorf("nn.BatchNorm1d", torch.ErrInvalid, "want [N, channels] or [N, channels, L], found %v",
+			x.Shape()))
 	}
 	return b.normalise(x)
 }
@@ -96,7 +99,7 @@ func NewBatchNorm2d(channels int64, o *BatchNormOptions) *BatchNorm2d {
 // Forward normalises [N, channels, H, W].
 func (b *BatchNorm2d) Forward(x torch.Tensor) torch.Tensor {
 	if x.Dim() != 4 {
-		panic(mistake("BatchNorm2d", torch.ErrInvalid, "want [N, channels, H, W], found %v", x.Shape()))
+		panic(torch.Errorf("nn.BatchNorm2d", torch.ErrInvalid, "want [N, channels, H, W], found %v", x.Shape()))
 	}
 	return b.normalise(x)
 }
@@ -112,7 +115,7 @@ func NewBatchNorm3d(channels int64, o *BatchNormOptions) *BatchNorm3d {
 // Forward normalises [N, channels, D, H, W].
 func (b *BatchNorm3d) Forward(x torch.Tensor) torch.Tensor {
 	if x.Dim() != 5 {
-		panic(mistake("BatchNorm3d", torch.ErrInvalid, "want [N, channels, D, H, W], found %v", x.Shape()))
+		panic(torch.Errorf("nn.BatchNorm3d", torch.ErrInvalid, "want [N, channels, D, H, W], found %v", x.Shape()))
 	}
 	return b.normalise(x)
 }

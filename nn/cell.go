@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gotrainer/gotrainer/nn/initialize"
@@ -27,7 +28,7 @@ func newCell(op string, gates, in, hidden int64, o CellOptions) Cell {
 	mustBePositive(op, "in", in)
 	mustBePositive(op, "hidden", hidden)
 	if o.Nonlinearity != "" && op != "NewRNNCell" {
-		panic(mistake(op, torch.ErrValue, "Nonlinearity is for an RNNCell, found %q", o.Nonlinearity))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "Nonlinearity is for an RNNCell, found %q", o.Nonlinearity))
 	}
 	bound := 1 / math.Sqrt(float64(hidden))
 	draw := func(shape ...int64) torch.Tensor {
@@ -45,7 +46,8 @@ func newCell(op string, gates, in, hidden int64, o CellOptions) Cell {
 func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (out []torch.Tensor) {
 	shape := x.Shape()
 	if d := len(shape); d != 1 && d != 2 {
-		panic(mistake(name, torch.ErrInvalid, "want an input of 1 dimension, or 2 with a batch, found %v", shape))
+		panic(torch.Errorf("nn."+name, torch.ErrInvalid, "want an input of 1 dimension, or 2 with a batch, found %v",
+			shape))
 	}
 	unbatched := len(shape) == 1
 	var made []torch.Tensor // by us, for the call
@@ -59,7 +61,8 @@ func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (ou
 			states[i] = temporary(torch.TensorOptions{DType: x.DType(), Device: x.Device()}.Zeros(x.Size(0),
 				c.WeightHH.Size(1)))
 		case s.Dim() != len(shape):
-			panic(mistake(name, torch.ErrInvalid, "want a state of %d dimensions, as the input has, found %v",
+			panic(torch.Errorf("nn."+name, torch.ErrInvalid,
+				"want a state of %d dimensions, as the input has, found %v",
 				len(shape), s.Shape()))
 		case unbatched:
 			states[i] = temporary(s.Unsqueeze(0))
@@ -93,9 +96,9 @@ type RNNCell struct {
 // ±1/sqrt(hidden).
 func NewRNNCell(in, hidden int64, o *CellOptions) *RNNCell {
 	opt := deref(o)
-	n := or(opt.Nonlinearity, TanhNonlinearity)
+	n := cmp.Or(opt.Nonlinearity, TanhNonlinearity)
 	if n != TanhNonlinearity && n != ReLUNonlinearity {
-		panic(mistake("NewRNNCell", torch.ErrValue, "Nonlinearity %q is not known; want tanh or relu", n))
+		panic(torch.Errorf("nn.NewRNNCell", torch.ErrValue, "Nonlinearity %q is not known; want tanh or relu", n))
 	}
 	return &RNNCell{newCell("NewRNNCell", 1, in, hidden, opt), n}
 }

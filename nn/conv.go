@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/nn/functional"
@@ -129,7 +130,7 @@ func newConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (we
 // planConv is newConv without its weights.
 func planConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (all Dims, call torch.ConvOptions,
 	edge border) {
-	groups := or(o.Groups, 1)
+	groups := cmp.Or(o.Groups, 1)
 	kernel = checkConv(op, dims, in, out, groups, kernel)
 	call = torch.ConvOptions{
 		Stride:   spread(op, "Stride", o.Stride, 1, dims),
@@ -139,11 +140,11 @@ func planConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (a
 	}
 	if o.Same {
 		if o.Padding != nil {
-			panic(mistake(op, torch.ErrValue, "Same and Padding %v are both set; want one", o.Padding))
+			panic(torch.Errorf("nn."+op, torch.ErrValue, "Same and Padding %v are both set; want one", o.Padding))
 		}
 		for _, s := range call.Stride {
 			if s != 1 {
-				panic(mistake(op, torch.ErrValue, "Same needs the stride 1, found %v", call.Stride))
+				panic(torch.Errorf("nn."+op, torch.ErrValue, "Same needs the stride 1, found %v", call.Stride))
 			}
 		}
 	}
@@ -156,7 +157,8 @@ func newBorder(op string, o ConvOptions, kernel Dims, call torch.ConvOptions) bo
 		return border{same: o.Same}
 	case functional.PadReflect, functional.PadReplicate, functional.PadCircular:
 	default:
-		panic(mistake(op, torch.ErrValue, "PaddingMode %q is not known; want reflect, replicate or circular, or "+
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "PaddingMode %q is not known; want reflect, replicate or "+
+			"circular, or "+
 			"nothing for zeros", o.PaddingMode))
 	}
 	b := border{mode: o.PaddingMode, pad: make([]int64, 0, 2*len(kernel))}
@@ -178,7 +180,8 @@ func checkConv(op string, dims int, in, out, groups int64, kernel Dims) Dims {
 	mustBePositive(op, "out", out)
 	mustBePositive(op, "Groups", groups)
 	if in%groups != 0 || out%groups != 0 {
-		panic(mistake(op, torch.ErrValue, "in (%d) and out (%d) must be divisible by Groups (%d)", in, out, groups))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "in (%d) and out (%d) must be divisible by Groups (%d)", in, out,
+			groups))
 	}
 	return window(op, kernel, dims)
 }
@@ -198,7 +201,7 @@ func spread(op, name string, d Dims, otherwise int64, dims int) Dims {
 		d = Dims{otherwise}
 	case 1, dims:
 	default:
-		panic(mistake(op, torch.ErrValue, "%s has %d numbers; want %s", name, len(d), numbers(dims)))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "%s has %d numbers; want %s", name, len(d), numbers(dims)))
 	}
 	all := make(Dims, dims)
 	for i := range all {
@@ -218,7 +221,7 @@ func numbers(dims int) string {
 // window is [spread] for a kernel's size, which has no default.
 func window(op string, kernel Dims, dims int) Dims {
 	if len(kernel) == 0 {
-		panic(mistake(op, torch.ErrValue, "the kernel has no size; want %s", numbers(dims)))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "the kernel has no size; want %s", numbers(dims)))
 	}
 	kernel = spread(op, "the kernel", kernel, 1, dims)
 	for _, k := range kernel {

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"cmp"
+
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -8,8 +10,9 @@ import (
 // ConvTransposeOptions configures [NewConvTranspose1d], [NewConvTranspose2d] and
 // [NewConvTranspose3d]. Nil and the zero value mean PyTorch's defaults.
 type ConvTransposeOptions struct {
-	Stride        Dims                // nil means 1
-	Padding       Dims                // dilation*(kernel-1) - Padding zeros are added on both sides of the input; nil means 0
+	Stride Dims // nil means 1
+	// dilation*(kernel-1) - Padding zeros are added on both sides of the input; nil means 0
+	Padding       Dims
 	OutputPadding Dims                // added to one side of the output's size; nil means 0
 	Groups        int64               // zero means 1
 	NoBias        bool                // leave the bias out
@@ -37,7 +40,7 @@ func newConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTra
 // planConvTranspose is newConvTranspose without its weights.
 func planConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTransposeOptions) (all Dims,
 	call functional.ConvTransposeOptions) {
-	groups := or(o.Groups, 1)
+	groups := cmp.Or(o.Groups, 1)
 	return checkConv(op, dims, in, out, groups, kernel), functional.ConvTransposeOptions{
 		Stride:        spread(op, "Stride", o.Stride, 1, dims),
 		Padding:       spread(op, "Padding", o.Padding, 0, dims),
@@ -53,16 +56,18 @@ func (c *ConvTranspose) withSize(op string, x torch.Tensor, size Dims) functiona
 	dims := len(o.Stride)
 	shape, kernel := x.Shape(), c.Weight.Shape()[2:]
 	if len(shape) < dims+1 {
-		panic(mistake(op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", dims+1, dims+2, shape))
+		panic(torch.Errorf("nn."+op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", dims+1,
+			dims+2, shape))
 	}
 	if len(size) != dims {
-		panic(mistake(op, torch.ErrValue, "the output's size has %d numbers; want %d", len(size), dims))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "the output's size has %d numbers; want %d", len(size), dims))
 	}
 	o.OutputPadding = make(Dims, dims)
 	for i, in := range shape[len(shape)-dims:] {
 		least := (in-1)*o.Stride[i] - 2*o.Padding[i] + o.Dilation[i]*(kernel[i]-1) + 1
 		if size[i] < least || size[i] >= least+o.Stride[i] {
-			panic(mistake(op, torch.ErrValue, "dimension %d of the output can have the sizes %d to %d, found %v", i,
+			panic(torch.Errorf("nn."+op, torch.ErrValue, "dimension %d of the output can have the sizes %d to %d, "+
+				"found %v", i,
 				least, least+o.Stride[i]-1, size))
 		}
 		o.OutputPadding[i] = size[i] - least

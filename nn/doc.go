@@ -40,7 +40,7 @@
 // more than one tensor, or returns more, says so in its Forward; only one to one is a [Layer]. What
 // PyTorch asks for by a keyword that changes the results has a method of its own, such as
 // [LSTM.ForwardState], [MaxPool2d.ForwardIndices] and [MultiheadAttention.ForwardWeights]. Sizes
-// are given, but for those of the lazy layers, [LazyLinear] and its like, which take them from
+// are given, but for the layers in a [Lazy], which take them from
 // their first input.
 //
 // # Training and evaluation

@@ -102,6 +102,7 @@ func (d *FeatureAlphaDropout) Forward(x torch.Tensor) torch.Tensor {
 
 func checkProbability(op, name string, p float64) {
 	if !(p >= 0 && p <= 1) {
-		panic(mistake(op, torch.ErrValue, "%s is a probability and must be between 0 and 1, found %g", name, p))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "%s is a probability and must be between 0 and 1, found %g", name,
+			p))
 	}
 }

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"cmp"
+
 	"github.com/gotrainer/gotrainer/nn/initialize"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -39,12 +41,14 @@ type Embedding struct {
 func NewEmbedding(words, dim int64, o *EmbeddingOptions) *Embedding {
 	opt := deref(o)
 	if opt.MaxNorm < 0 || opt.NormType < 0 {
-		panic(mistake("NewEmbedding", torch.ErrValue, "MaxNorm and NormType must not be negative, found %g and %g",
+		panic(torch.Errorf("nn.NewEmbedding", torch.ErrValue, "MaxNorm and NormType must not be negative, found %g "+
+			"and %g",
 			opt.MaxNorm, opt.NormType))
 	}
 	e := &Embedding{
 		Weight: drawEmbedding("NewEmbedding", words, dim, opt.PaddingIdx, opt.Factory), PaddingIdx: -1,
-		MaxNorm: opt.MaxNorm, NormType: or(opt.NormType, 2), ScaleGradByFreq: opt.ScaleGradByFreq, Sparse: opt.Sparse,
+		MaxNorm: opt.MaxNorm, NormType: cmp.Or(opt.NormType, 2), ScaleGradByFreq: opt.ScaleGradByFreq,
+		Sparse: opt.Sparse,
 	}
 	if opt.PaddingIdx != nil {
 		e.PaddingIdx = (*opt.PaddingIdx + words) % words
@@ -80,7 +84,8 @@ func drawEmbedding(op string, words, dim int64, padding *int64, f torch.TensorOp
 	mustBePositive(op, "words", words)
 	mustBePositive(op, "dim", dim)
 	if padding != nil && (*padding < -words || *padding >= words) {
-		panic(mistake(op, torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", *padding, words))
+		panic(torch.Errorf("nn."+op, torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", *padding,
+			words))
 	}
 	weight := initialize.Normal(f.Empty(words, dim), 0, 1, f.Generator)
 	if padding != nil {

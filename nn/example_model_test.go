@@ -134,7 +134,7 @@ func ExampleMultiheadAttention() {
 
 // A lazy layer takes the number of its features from its first input, so that nobody has to work it
 // out behind convolutions.
-func ExampleLazyLinear() {
+func ExampleLazy() {
 	net := nn.Sequential{
 		nn.NewConv2d(1, 4, nn.Dims{3}, nil),
 		nn.NewMaxPool2d(nn.Dims{2}, nil),

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/nn/functional"
@@ -30,11 +31,12 @@ func NewGroupNorm(groups, channels int64, o *GroupNormOptions) *GroupNorm {
 	mustBePositive("NewGroupNorm", "groups", groups)
 	mustBePositive("NewGroupNorm", "channels", channels)
 	if channels%groups != 0 {
-		panic(mistake("NewGroupNorm", torch.ErrValue, "channels (%d) must be divisible by groups (%d)", channels,
+		panic(torch.Errorf("nn.NewGroupNorm", torch.ErrValue, "channels (%d) must be divisible by groups (%d)",
+			channels,
 			groups))
 	}
 	opt := deref(o)
-	g := &GroupNorm{Groups: groups, Eps: or(opt.Eps, 1e-5)}
+	g := &GroupNorm{Groups: groups, Eps: cmp.Or(opt.Eps, 1e-5)}
 	if !opt.NoAffine {
 		g.Weight, g.Bias = Parameter(opt.Factory.Ones(channels)), Parameter(opt.Factory.Zeros(channels))
 	}
@@ -67,7 +69,7 @@ type RMSNorm struct {
 // NewRMSNorm makes an RMSNorm over the last len(shape) dimensions, which have these sizes.
 func NewRMSNorm(shape Dims, o *RMSNormOptions) *RMSNorm {
 	if len(shape) == 0 {
-		panic(mistake("NewRMSNorm", torch.ErrValue, "want the size of at least one dimension"))
+		panic(torch.Errorf("nn.NewRMSNorm", torch.ErrValue, "want the size of at least one dimension"))
 	}
 	opt := deref(o)
 	r := &RMSNorm{Shape: slices.Clone(shape), Eps: opt.Eps}

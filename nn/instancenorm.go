@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"cmp"
+
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -38,7 +40,7 @@ type InstanceNorm struct {
 
 func newInstanceNorm(op string, channels int64, dims int, o InstanceNormOptions) InstanceNorm {
 	mustBePositive(op, "channels", channels)
-	n := InstanceNorm{Eps: or(o.Eps, 1e-5), Momentum: or(o.Momentum, 0.1), channels: channels, dims: dims}
+	n := InstanceNorm{Eps: cmp.Or(o.Eps, 1e-5), Momentum: cmp.Or(o.Momentum, 0.1), channels: channels, dims: dims}
 	if o.Affine {
 		n.Weight, n.Bias = Parameter(o.Factory.Ones(channels)), Parameter(o.Factory.Zeros(channels))
 	}
@@ -54,7 +56,8 @@ func newInstanceNorm(op string, channels int64, dims int, o InstanceNormOptions)
 func (n *InstanceNorm) Forward(x torch.Tensor) torch.Tensor {
 	shape := x.Shape()
 	if d := len(shape); d != n.dims+1 && d != n.dims+2 || shape[d-n.dims-1] != n.channels {
-		panic(mistake("InstanceNorm", torch.ErrInvalid, "want %d channels and %d dimensions behind them, found %v",
+		panic(torch.Errorf("nn.InstanceNorm", torch.ErrInvalid, "want %d channels and %d dimensions behind them, "+
+			"found %v",
 			n.channels, n.dims, shape))
 	}
 	if len(shape) == n.dims+2 {

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -28,10 +29,10 @@ type LayerNorm struct {
 // NewLayerNorm makes a LayerNorm over the last len(shape) dimensions, which have these sizes.
 func NewLayerNorm(shape Dims, o *LayerNormOptions) *LayerNorm {
 	if len(shape) == 0 {
-		panic(mistake("NewLayerNorm", torch.ErrValue, "want the size of at least one dimension"))
+		panic(torch.Errorf("nn.NewLayerNorm", torch.ErrValue, "want the size of at least one dimension"))
 	}
 	opt := deref(o)
-	l := &LayerNorm{Shape: slices.Clone(shape), Eps: or(opt.Eps, 1e-5)}
+	l := &LayerNorm{Shape: slices.Clone(shape), Eps: cmp.Or(opt.Eps, 1e-5)}
 	if !opt.NoAffine {
 		l.Weight = Parameter(opt.Factory.Ones(shape...))
 		if !opt.NoBias {

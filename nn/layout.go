@@ -63,6 +63,10 @@ func (l *layout) read(module, t reflect.Type, path []int, used map[string]string
 		if name == "-" && kind == "module" {
 			continue
 		}
+		if tag == ",inline" && f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
+			l.read(module, f.Type.Elem(), index, used) // of Lazy, which cannot embed a type parameter
+			continue
+		}
 		switch {
 		case !f.IsExported():
 			panic(badTag("%s has a tag but is not exported", where))
@@ -156,5 +160,5 @@ func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 }
 
 func badTag(format string, args ...any) *torch.Error {
-	return mistake("Params", torch.ErrInvalid, format, args...)
+	return torch.Errorf("nn.Params", torch.ErrInvalid, format, args...)
 }

@@ -121,7 +121,8 @@ func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 			}
 		}
 		if other, twice := found[name]; twice {
-			panic(mistake("LoadStateDict", torch.ErrValue, "the source's tensors %q and %q both have the name %q in "+
+			panic(torch.Errorf("nn.LoadStateDict", torch.ErrValue, "the source's tensors %q and %q both have the "+
+				"name %q in "+
 				"the module; check Rename", other.Name, info.Name, name))
 		}
 		found[name] = info

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"cmp"
+
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -102,7 +104,7 @@ type HuberLoss struct {
 
 // Forward takes two tensors, broadcasting.
 func (l HuberLoss) Forward(input, target torch.Tensor) torch.Tensor {
-	return functional.HuberLoss(input, target, l.Reduction, or(l.Delta, 1))
+	return functional.HuberLoss(input, target, l.Reduction, cmp.Or(l.Delta, 1))
 }
 
 // KLDivLoss is the Kullback-Leibler divergence of target distributions from log-probabilities:

@@ -22,7 +22,7 @@ type LPPool struct {
 
 func newLPPool(op string, dims int, p float64, kernel Dims, o LPPoolOptions) LPPool {
 	if p == 0 {
-		panic(mistake(op, torch.ErrValue, "the norm's p must not be 0"))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "the norm's p must not be 0"))
 	}
 	kernel = window(op, kernel, dims)
 	if len(o.Stride) == 0 {
@@ -82,7 +82,7 @@ type FractionalMaxPool2d struct {
 func NewFractionalMaxPool2d(kernel Dims, o functional.FractionalMaxPoolOptions) *FractionalMaxPool2d {
 	kernel = window("NewFractionalMaxPool2d", kernel, 2)
 	if (o.Size == nil) == (o.Ratio == nil) {
-		panic(mistake("NewFractionalMaxPool2d", torch.ErrValue, "want one of Size and Ratio"))
+		panic(torch.Errorf("nn.NewFractionalMaxPool2d", torch.ErrValue, "want one of Size and Ratio"))
 	}
 	return &FractionalMaxPool2d{kernel, o}
 }
@@ -106,7 +106,7 @@ type FractionalMaxPool3d struct {
 func NewFractionalMaxPool3d(kernel Dims, o functional.FractionalMaxPoolOptions) *FractionalMaxPool3d {
 	kernel = window("NewFractionalMaxPool3d", kernel, 3)
 	if (o.Size == nil) == (o.Ratio == nil) {
-		panic(mistake("NewFractionalMaxPool3d", torch.ErrValue, "want one of Size and Ratio"))
+		panic(torch.Errorf("nn.NewFractionalMaxPool3d", torch.ErrValue, "want one of Size and Ratio"))
 	}
 	return &FractionalMaxPool3d{kernel, o}
 }

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"fmt"
-
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -50,15 +48,6 @@ func Buffer(t torch.Tensor) torch.Tensor {
 // dimensions.
 type Dims = []int64
 
-// or returns v, or the default if v is zero: what the zero value of an option means.
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
-}
-
 // deref returns the options that o points to, or the defaults.
 func deref[T any](o *T) T {
 	if o == nil {
@@ -67,13 +56,9 @@ func deref[T any](o *T) T {
 	return *o
 }
 
-func mistake(op string, code torch.Code, format string, args ...any) *torch.Error {
-	return &torch.Error{Op: "nn." + op, Code: code, Msg: fmt.Sprintf(format, args...)}
-}
-
 // mustBePositive checks a size that a constructor got.
 func mustBePositive(op, name string, size int64) {
 	if size < 1 {
-		panic(mistake(op, torch.ErrValue, "%s must be positive, found %d", name, size))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "%s must be positive, found %d", name, size))
 	}
 }

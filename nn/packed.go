@@ -25,22 +25,25 @@ func PackPaddedSequence(x torch.Tensor, lengths []int64, batchFirst, sorted bool
 	const op = "PackPaddedSequence"
 	shape := x.Shape()
 	if len(shape) < 2 {
-		panic(mistake(op, torch.ErrInvalid, "want 2 or more dimensions, found %v", shape))
+		panic(torch.Errorf("nn."+op, torch.ErrInvalid, "want 2 or more dimensions, found %v", shape))
 	}
 	steps, batch, batchDim := shape[0], shape[1], int64(1)
 	if batchFirst {
 		steps, batch, batchDim = batch, steps, 0
 	}
 	if int64(len(lengths)) != batch {
-		panic(mistake(op, torch.ErrInvalid, "want %d lengths, one for each sequence, found %d", batch, len(lengths)))
+		panic(torch.Errorf("nn."+op, torch.ErrInvalid, "want %d lengths, one for each sequence, found %d", batch,
+			len(lengths)))
 	}
 	for i, n := range lengths {
 		if n < 1 || n > steps {
-			panic(mistake(op, torch.ErrValue, "the length of sequence %d must be between 1 and %d, found %d", i, steps,
+			panic(torch.Errorf("nn."+op, torch.ErrValue, "the length of sequence %d must be between 1 and %d, found %d",
+				i, steps,
 				n))
 		}
 		if sorted && i > 0 && n > lengths[i-1] {
-			panic(mistake(op, torch.ErrValue, "lengths must not increase with sorted set, found %v", lengths))
+			panic(torch.Errorf("nn."+op, torch.ErrValue, "lengths must not increase with sorted set, found %v",
+				lengths))
 		}
 	}
 	p := &PackedSequence{}
@@ -66,7 +69,7 @@ func PackSequence(sequences []torch.Tensor, sorted bool) *PackedSequence {
 	lengths := make([]int64, len(sequences))
 	for i, s := range sequences {
 		if s.Dim() == 0 {
-			panic(mistake("PackSequence", torch.ErrInvalid, "sequence %d has no dimension for its elements", i))
+			panic(torch.Errorf("nn.PackSequence", torch.ErrInvalid, "sequence %d has no dimension for its elements", i))
 		}
 		lengths[i] = s.Size(0)
 	}
@@ -79,7 +82,7 @@ func PackSequence(sequences []torch.Tensor, sorted bool) *PackedSequence {
 // ...], or [N, L, ...] with batchFirst: torch.nn.utils.rnn.pad_sequence.
 func PadSequence(sequences []torch.Tensor, batchFirst bool, value float64) torch.Tensor {
 	if len(sequences) == 0 {
-		panic(mistake("PadSequence", torch.ErrValue, "want at least one sequence"))
+		panic(torch.Errorf("nn.PadSequence", torch.ErrValue, "want at least one sequence"))
 	}
 	return torch.Call("aten::pad_sequence", sequences, batchFirst, value)[0]
 }
@@ -91,7 +94,8 @@ func (p *PackedSequence) Pad(batchFirst bool, value float64, total int64) (padde
 	sizes := p.check("PackedSequence.Pad")
 	steps := int64(len(sizes))
 	if total != 0 && total < steps {
-		panic(mistake("PackedSequence.Pad", torch.ErrValue, "the total length must be at least that of the longest "+
+		panic(torch.Errorf("nn.PackedSequence.Pad", torch.ErrValue, "the total length must be at least that of the "+
+			"longest "+
 			"sequence, %d, found %d", steps, total))
 	}
 	out := torch.Call("aten::_pad_packed_sequence", p.Data, p.BatchSizes, batchFirst, value, max(total, steps))
@@ -119,19 +123,22 @@ func (p *PackedSequence) Pad(batchFirst bool, value float64, total int64) (padde
 func (p *PackedSequence) check(op string) (sizes []int64) {
 	if !p.Data.Defined() || !p.BatchSizes.Defined() || p.BatchSizes.Device() != torch.CPU ||
 		p.BatchSizes.DType() != torch.Int64 || p.BatchSizes.Dim() != 1 || p.Data.Dim() == 0 {
-		panic(mistake(op, torch.ErrInvalid, "want a PackedSequence as PackPaddedSequence makes it, with BatchSizes "+
+		panic(torch.Errorf("nn."+op, torch.ErrInvalid, "want a PackedSequence as PackPaddedSequence makes it, with "+
+			"BatchSizes "+
 			"an int64 vector on the CPU"))
 	}
 	sizes = torch.Values[int64](p.BatchSizes)
 	var total int64
 	for i, n := range sizes {
 		if n < 1 || i > 0 && n > sizes[i-1] {
-			panic(mistake(op, torch.ErrInvalid, "BatchSizes must be positive and not increase, found %v", sizes))
+			panic(torch.Errorf("nn."+op, torch.ErrInvalid, "BatchSizes must be positive and not increase, found %v",
+				sizes))
 		}
 		total += n
 	}
 	if rows := p.Data.Size(0); len(sizes) == 0 || total != rows {
-		panic(mistake(op, torch.ErrInvalid, "BatchSizes are %d elements together, but Data has %d", total, rows))
+		panic(torch.Errorf("nn."+op, torch.ErrInvalid, "BatchSizes are %d elements together, but Data has %d", total,
+			rows))
 	}
 	return sizes
 }
@@ -147,7 +154,7 @@ func (r *recurrent) runPacked(op string, x *PackedSequence, states []torch.Tenso
 	sizes := x.check(r.op)
 	shape := x.Data.Shape()
 	if len(shape) != 2 {
-		panic(mistake(r.op, torch.ErrInvalid, "want packed data of 2 dimensions, found %v", shape))
+		panic(torch.Errorf("nn."+r.op, torch.ErrInvalid, "want packed data of 2 dimensions, found %v", shape))
 	}
 	r.checkFeatures(shape)
 	var made []torch.Tensor // by us, for the call

@@ -20,7 +20,7 @@ type Padding struct {
 // newPadding gives every side its number.
 func newPadding(op string, dims int, pad Dims, mode functional.PadMode, value float64) Padding {
 	if len(pad) != 1 && len(pad) != 2*dims {
-		panic(mistake(op, torch.ErrValue, "pad has %d numbers; want %s", len(pad), numbers(2*dims)))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "pad has %d numbers; want %s", len(pad), numbers(2*dims)))
 	}
 	return Padding{spread(op, "pad", pad, 0, 2*dims), mode, value, dims}
 }
@@ -28,7 +28,7 @@ func newPadding(op string, dims int, pad Dims, mode functional.PadMode, value fl
 // Forward takes [N, C, ...] or [C, ...].
 func (p *Padding) Forward(x torch.Tensor) torch.Tensor {
 	if d := x.Dim(); p.Mode != functional.PadConstant && d != p.dims+1 && d != p.dims+2 {
-		panic(mistake("Padding", torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", p.dims+1,
+		panic(torch.Errorf("nn.Padding", torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", p.dims+1,
 			p.dims+2, x.Shape()))
 	}
 	return functional.Pad(x, p.Pad, p.Mode, p.Value)

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"reflect"
 
 	"github.com/gotrainer/gotrainer/nn/functional"
@@ -28,7 +29,7 @@ func NewWeightNorm(layer Layer, dim int64) *Parametrized {
 	const op = "NewWeightNorm"
 	weight := weightOf(op, layer)
 	if d := int64(weight.Dim()); dim < -1 || dim >= d {
-		panic(mistake(op, torch.ErrIndex, "dim must be between -1 and %d, found %d", d-1, dim))
+		panic(torch.Errorf("nn."+op, torch.ErrIndex, "dim must be between -1 and %d, found %d", d-1, dim))
 	}
 	w := &weightNorm{}
 	torch.NoGrad(func() {
@@ -66,12 +67,12 @@ func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
 	dim = orPointer(opt.Dim, dim)
 	d := int64(weight.Dim())
 	if dim < -d || dim >= d {
-		panic(mistake(op, torch.ErrIndex, "Dim must be between %d and %d, found %d", -d, d-1, dim))
+		panic(torch.Errorf("nn."+op, torch.ErrIndex, "Dim must be between %d and %d, found %d", -d, d-1, dim))
 	}
 	if opt.PowerIterations < 0 {
-		panic(mistake(op, torch.ErrValue, "PowerIterations must be positive, found %d", opt.PowerIterations))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "PowerIterations must be positive, found %d", opt.PowerIterations))
 	}
-	n := &spectralNorm{dim: (dim + d) % d, iterations: or(opt.PowerIterations, 1), eps: or(opt.Eps, 1e-12)}
+	n := &spectralNorm{dim: (dim + d) % d, iterations: cmp.Or(opt.PowerIterations, 1), eps: cmp.Or(opt.Eps, 1e-12)}
 	if d > 1 {
 		torch.NoGrad(func() {
 			torch.Scope(func() {
@@ -166,11 +167,12 @@ func (p *Parametrized) OwnParams() []torch.Named {
 func weightOf(op string, layer Layer) torch.Tensor {
 	n, ok := resolve("", reflect.ValueOf(layer))
 	if !ok {
-		panic(mistake(op, torch.ErrUndefined, "the layer is nil"))
+		panic(torch.Errorf("nn."+op, torch.ErrUndefined, "the layer is nil"))
 	}
 	if _, mode := layer.(interface{ SetTraining(bool) }); mode || n.value.Kind() != reflect.Struct ||
 		len(n.buffers()) > 0 || len(n.children()) > 0 {
-		panic(mistake(op, torch.ErrType, "want a layer with parameters only, such as a Linear or a convolution, "+
+		panic(torch.Errorf("nn."+op, torch.ErrType, "want a layer with parameters only, such as a Linear or a "+
+			"convolution, "+
 			"found %s", typeName(layer)))
 	}
 	for _, f := range layoutOf(n.value.Type()).params {
@@ -178,7 +180,7 @@ func weightOf(op string, layer Layer) torch.Tensor {
 			return t
 		}
 	}
-	panic(mistake(op, torch.ErrType, "%s has no parameter \"weight\"", typeName(layer)))
+	panic(torch.Errorf("nn."+op, torch.ErrType, "%s has no parameter \"weight\"", typeName(layer)))
 }
 
 // withWeight is a copy of the layer with another weight, so that many goroutines can run the layer

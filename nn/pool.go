@@ -98,7 +98,8 @@ type AvgPoolOptions struct {
 func (o AvgPoolOptions) resolve(op string, dims int, kernel Dims) (Dims, functional.AvgPoolOptions) {
 	p := newPool(op, dims, kernel, o.Stride, o.Padding, o.CeilMode)
 	if dims == 1 && o.DivisorOverride != 0 {
-		panic(mistake(op, torch.ErrValue, "DivisorOverride is for 2 and 3 dimensions, found %d", o.DivisorOverride))
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "DivisorOverride is for 2 and 3 dimensions, found %d",
+			o.DivisorOverride))
 	}
 	return p.Kernel, functional.AvgPoolOptions{Stride: p.Stride, Padding: p.Padding, CeilMode: o.CeilMode,
 		ExcludePad: o.ExcludePad, DivisorOverride: o.DivisorOverride}

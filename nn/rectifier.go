@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"cmp"
+
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/nn/initialize"
 	"github.com/gotrainer/gotrainer/torch"
@@ -27,7 +29,7 @@ type LeakyReLU struct {
 
 // Forward keeps the shape of x.
 func (l LeakyReLU) Forward(x torch.Tensor) torch.Tensor {
-	return functional.LeakyReLU(x, or(l.NegativeSlope, 0.01))
+	return functional.LeakyReLU(x, cmp.Or(l.NegativeSlope, 0.01))
 }
 
 // PReLUOptions configures [NewPReLU]. Nil and the zero value mean PyTorch's defaults.
@@ -47,7 +49,7 @@ type PReLU struct {
 // NewPReLU makes a PReLU.
 func NewPReLU(o *PReLUOptions) *PReLU {
 	opt := deref(o)
-	channels := or(opt.Channels, 1)
+	channels := cmp.Or(opt.Channels, 1)
 	mustBePositive("NewPReLU", "Channels", channels)
 	return &PReLU{Weight: Parameter(initialize.Constant(opt.Factory.Empty(channels), orPointer(opt.Init, 0.25)))}
 }
@@ -81,7 +83,7 @@ type ELU struct {
 }
 
 // Forward keeps the shape of x.
-func (e ELU) Forward(x torch.Tensor) torch.Tensor { return functional.ELU(x, or(e.Alpha, 1)) }
+func (e ELU) Forward(x torch.Tensor) torch.Tensor { return functional.ELU(x, cmp.Or(e.Alpha, 1)) }
 
 // CELU is max(0, x) + min(0, Alpha*(exp(x/Alpha)-1)): torch.nn.CELU.
 type CELU struct {
@@ -89,7 +91,7 @@ type CELU struct {
 }
 
 // Forward keeps the shape of x.
-func (c CELU) Forward(x torch.Tensor) torch.Tensor { return functional.CELU(x, or(c.Alpha, 1)) }
+func (c CELU) Forward(x torch.Tensor) torch.Tensor { return functional.CELU(x, cmp.Or(c.Alpha, 1)) }
 
 // SELU is [ELU] scaled so that layers keep mean and variance: torch.nn.SELU.
 type SELU struct{}

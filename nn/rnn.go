@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -39,19 +40,20 @@ type recurrent struct {
 }
 
 func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent {
-	o.Layers = or(o.Layers, 1)
+	o.Layers = cmp.Or(o.Layers, 1)
 	mustBePositive("New"+op, "in", input)
 	mustBePositive("New"+op, "hidden", units)
 	mustBePositive("New"+op, "Layers", o.Layers)
 	checkProbability("New"+op, "Dropout", o.Dropout)
 	if o.ProjSize != 0 && op != "LSTM" {
-		panic(mistake("New"+op, torch.ErrValue, "ProjSize is for an LSTM, found %d", o.ProjSize))
+		panic(torch.Errorf("nn.New"+op, torch.ErrValue, "ProjSize is for an LSTM, found %d", o.ProjSize))
 	}
 	if o.Nonlinearity != "" && op != "RNN" {
-		panic(mistake("New"+op, torch.ErrValue, "Nonlinearity is for an RNN, found %q", o.Nonlinearity))
+		panic(torch.Errorf("nn.New"+op, torch.ErrValue, "Nonlinearity is for an RNN, found %q", o.Nonlinearity))
 	}
 	if o.ProjSize < 0 || o.ProjSize >= units {
-		panic(mistake("New"+op, torch.ErrValue, "ProjSize must be positive and less than hidden (%d), found %d", units,
+		panic(torch.Errorf("nn.New"+op, torch.ErrValue, "ProjSize must be positive and less than hidden (%d), found %d",
+			units,
 			o.ProjSize))
 	}
 	r := recurrent{op: op, input: input, units: units, layers: o.Layers, directions: 1, options: o}
@@ -86,7 +88,7 @@ func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent 
 }
 
 // outputs is the size of an output in one direction.
-func (r *recurrent) outputs() int64 { return or(r.options.ProjSize, r.units) }
+func (r *recurrent) outputs() int64 { return cmp.Or(r.options.ProjSize, r.units) }
 
 // OwnParams lists the parameters under PyTorch's names: weight_ih_l0, weight_hh_l0, bias_ih_l0,
 // bias_hh_l0, weight_hr_l0 with a projection, then those of the reverse direction and of the other
@@ -106,7 +108,8 @@ func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Te
 	states []torch.Tensor) []torch.Tensor) []torch.Tensor {
 	given, shape := x, x.Shape()
 	if len(shape) != 2 && len(shape) != 3 {
-		panic(mistake(r.op, torch.ErrInvalid, "want an input of 2 dimensions, or 3 with a batch, found %v", shape))
+		panic(torch.Errorf("nn."+r.op, torch.ErrInvalid, "want an input of 2 dimensions, or 3 with a batch, found %v",
+			shape))
 	}
 	r.checkFeatures(shape)
 	unbatched, batchDim := len(shape) == 2, int64(1)
@@ -157,7 +160,8 @@ func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Te
 
 func (r *recurrent) checkFeatures(shape []int64) {
 	if in := shape[len(shape)-1]; in != r.input {
-		panic(mistake(r.op, torch.ErrInvalid, "want an input with %d features in the last dimension, found %v", r.input,
+		panic(torch.Errorf("nn."+r.op, torch.ErrInvalid, "want an input with %d features in the last dimension, "+
+			"found %v", r.input,
 			shape))
 	}
 }
@@ -173,7 +177,7 @@ func (r *recurrent) stateShape(i int, batch int64) []int64 {
 
 func (r *recurrent) checkState(s torch.Tensor, want []int64) {
 	if found := s.Shape(); !slices.Equal(found, want) {
-		panic(mistake(r.op, torch.ErrInvalid, "want a state of shape %v, found %v", want, found))
+		panic(torch.Errorf("nn."+r.op, torch.ErrInvalid, "want a state of shape %v, found %v", want, found))
 	}
 }
 
@@ -193,10 +197,11 @@ type RNN struct{ recurrent }
 // ±1/sqrt(hidden).
 func NewRNN(in, hidden int64, o *RNNOptions) *RNN {
 	opt := deref(o)
-	switch opt.Nonlinearity = or(opt.Nonlinearity, TanhNonlinearity); opt.Nonlinearity {
+	switch opt.Nonlinearity = cmp.Or(opt.Nonlinearity, TanhNonlinearity); opt.Nonlinearity {
 	case TanhNonlinearity, ReLUNonlinearity:
 	default:
-		panic(mistake("NewRNN", torch.ErrValue, "Nonlinearity %q is not known; want tanh or relu", opt.Nonlinearity))
+		panic(torch.Errorf("nn.NewRNN", torch.ErrValue, "Nonlinearity %q is not known; want tanh or relu",
+			opt.Nonlinearity))
 	}
 	return &RNN{newRecurrent("RNN", 1, in, hidden, opt)}
 }

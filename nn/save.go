@@ -48,7 +48,7 @@ func contents(op string, m any, metadata map[string]string) ([]safetensors.Entry
 		maps.Copy(meta, aliases)
 		var err error
 		if entries, err = tensorio.Entries(kept); err != nil {
-			panic(mistake(op, torch.ErrType, "%v", err))
+			panic(torch.Errorf("nn."+op, torch.ErrType, "%v", err))
 		}
 	})
 	maps.Copy(meta, metadata)

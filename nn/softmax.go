@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"cmp"
+
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -35,7 +37,7 @@ type Softmax2d struct{}
 // Forward keeps the shape of x, [N, C, H, W] or [C, H, W].
 func (Softmax2d) Forward(x torch.Tensor) torch.Tensor {
 	if d := x.Dim(); d != 3 && d != 4 {
-		panic(mistake("Softmax2d", torch.ErrInvalid, "want [N, C, H, W] or [C, H, W], found %v", x.Shape()))
+		panic(torch.Errorf("nn.Softmax2d", torch.ErrInvalid, "want [N, C, H, W] or [C, H, W], found %v", x.Shape()))
 	}
 	return functional.Softmax(x, -3)
 }
@@ -49,7 +51,7 @@ type Softplus struct {
 
 // Forward keeps the shape of x.
 func (s Softplus) Forward(x torch.Tensor) torch.Tensor {
-	return functional.SoftplusWith(x, or(s.Beta, 1), or(s.Threshold, 20))
+	return functional.SoftplusWith(x, cmp.Or(s.Beta, 1), cmp.Or(s.Threshold, 20))
 }
 
 // Softsign is x / (1 + |x|): torch.nn.Softsign.

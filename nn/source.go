@@ -41,7 +41,7 @@ func (m memory) Read(name string) (torch.Tensor, error) {
 			return t.Tensor, nil
 		}
 	}
-	return torch.Tensor{}, mistake("LoadStateDict", torch.ErrValue, "no tensor %q", name)
+	return torch.Tensor{}, torch.Errorf("nn.LoadStateDict", torch.ErrValue, "no tensor %q", name)
 }
 
 // FileSource is a Source of the tensors of a safetensors file. One tensor at a time is in memory.

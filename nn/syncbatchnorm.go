@@ -17,7 +17,7 @@ func NewSyncBatchNorm(channels int64, o *BatchNormOptions) *SyncBatchNorm {
 // Forward normalises [N, channels, ...].
 func (b *SyncBatchNorm) Forward(x torch.Tensor) torch.Tensor {
 	if x.Dim() < 2 {
-		panic(mistake("SyncBatchNorm", torch.ErrInvalid, "want [N, channels, ...], found %v", x.Shape()))
+		panic(torch.Errorf("nn.SyncBatchNorm", torch.ErrInvalid, "want [N, channels, ...], found %v", x.Shape()))
 	}
 	return b.normalise(x)
 }

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -90,12 +91,12 @@ func SummaryRun(m any, forward func()) (string, error) {
 	}
 	for _, c := range shapes {
 		parameters, size := count(c.Name)
-		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%d\t%s\n", or(c.Name, "."), typeName(c.Module), c.In, c.Out, parameters,
+		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%d\t%s\n", cmp.Or(c.Name, "."), typeName(c.Module), c.In, c.Out, parameters,
 			megabytes(size))
 	}
 	each(m, func(n node) {
 		if parameters, size := count(n.name); parameters > 0 {
-			fmt.Fprintf(w, "%s\t%s\t\t\t%d\t%s\n", or(n.name, "."), typeName(n.module), parameters, megabytes(size))
+			fmt.Fprintf(w, "%s\t%s\t\t\t%d\t%s\n", cmp.Or(n.name, "."), typeName(n.module), parameters, megabytes(size))
 		}
 	})
 	w.Flush() //nolint:errcheck // a strings.Builder does not fail

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // TransformerOptions configures the layers of a transformer. Nil and the zero value mean PyTorch's
 // defaults.
@@ -18,12 +22,12 @@ type TransformerOptions struct {
 // resolved are the options with every default in its place.
 func (o *TransformerOptions) resolved() TransformerOptions {
 	r := deref(o)
-	r.FeedForward = or(r.FeedForward, 2048)
+	r.FeedForward = cmp.Or(r.FeedForward, 2048)
 	r.Dropout = new(orPointer(r.Dropout, 0.1))
 	if r.Activation == nil {
 		r.Activation = ReLU{}
 	}
-	r.LayerNormEps = or(r.LayerNormEps, 1e-5)
+	r.LayerNormEps = cmp.Or(r.LayerNormEps, 1e-5)
 	return r
 }
 

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/nn/functional"
@@ -110,7 +111,7 @@ type PairwiseDistance struct {
 
 // Forward maps [..., D] and [..., D] to [...].
 func (p PairwiseDistance) Forward(x1, x2 torch.Tensor) torch.Tensor {
-	return functional.PairwiseDistance(x1, x2, or(p.P, 2), or(p.Eps, 1e-6), p.KeepDim)
+	return functional.PairwiseDistance(x1, x2, cmp.Or(p.P, 2), cmp.Or(p.Eps, 1e-6), p.KeepDim)
 }
 
 // CosineSimilarity is the cosine of the angles between vectors along a dimension:
@@ -122,5 +123,5 @@ type CosineSimilarity struct {
 
 // Forward takes two tensors of the same shape and removes the dimension.
 func (c CosineSimilarity) Forward(x1, x2 torch.Tensor) torch.Tensor {
-	return functional.CosineSimilarity(x1, x2, orPointer(c.Dim, 1), or(c.Eps, 1e-8))
+	return functional.CosineSimilarity(x1, x2, orPointer(c.Dim, 1), cmp.Or(c.Eps, 1e-8))
 }

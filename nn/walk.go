@@ -127,7 +127,7 @@ type identity struct {
 func root(m any) node {
 	n, ok := resolve("", reflect.ValueOf(m))
 	if !ok {
-		panic(mistake("Params", torch.ErrUndefined, "the module is nil"))
+		panic(torch.Errorf("nn.Params", torch.ErrUndefined, "the module is nil"))
 	}
 	return n
 }
@@ -150,9 +150,9 @@ func resolve(name string, v reflect.Value) (node, bool) {
 				n.id = identity{t: v.Type(), address: v.Addr().Pointer()}
 			}
 		case v.Type() == tensorType:
-			panic(mistake("Params", torch.ErrType, "%s is a torch.Tensor, not a module", describe(name)))
+			panic(torch.Errorf("nn.Params", torch.ErrType, "%s is a torch.Tensor, not a module", describe(name)))
 		case !layoutOf(v.Type()).empty() || reflect.PointerTo(v.Type()).Implements(modeType):
-			panic(mistake("Params", torch.ErrType, "%s is a %s by value, a copy that cannot be changed; use a "+
+			panic(torch.Errorf("nn.Params", torch.ErrType, "%s is a %s by value, a copy that cannot be changed; use a "+
 				"pointer to it", describe(name), v.Type()))
 		default:
 			n.module = v.Interface()
@@ -166,7 +166,7 @@ func resolve(name string, v reflect.Value) (node, bool) {
 		n.id = identity{v.Type(), v.Pointer(), v.Len()}
 	case reflect.Array:
 		if !v.CanAddr() {
-			panic(mistake("Params", torch.ErrType,
+			panic(torch.Errorf("nn.Params", torch.ErrType,
 				"%s is an array by value, a copy that cannot be changed; use a slice", describe(name)))
 		}
 		n.module = v.Addr().Interface()
@@ -174,7 +174,8 @@ func resolve(name string, v reflect.Value) (node, bool) {
 	case reflect.Invalid:
 		return node{}, false
 	default:
-		panic(mistake("Params", torch.ErrType, "%s is a %s; want a pointer to a struct, a slice or a map of modules",
+		panic(torch.Errorf("nn.Params", torch.ErrType, "%s is a %s; want a pointer to a struct, a slice or a map of "+
+			"modules",
 			describe(name), v.Type()))
 	}
 	return n, true
@@ -212,7 +213,7 @@ func (n node) children() []node {
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		for _, k := range keys {
 			if k.String() == "" || strings.Contains(k.String(), ".") {
-				panic(mistake("Params", torch.ErrValue, "%s: the key %q must not be empty nor have a dot",
+				panic(torch.Errorf("nn.Params", torch.ErrValue, "%s: the key %q must not be empty nor have a dot",
 					describe(n.name), k.String()))
 			}
 			add(k.String(), n.value.MapIndex(k))
@@ -249,7 +250,8 @@ func (n node) params() []torch.Named {
 // mustHaveSizes panics if n is a lazy layer without an input so far.
 func (n node) mustHaveSizes() {
 	if l, ok := n.module.(interface{ pending() string }); ok && l.pending() != "" {
-		panic(mistake("Params", torch.ErrUndefined, "%s is a %s that has seen no input yet, and so has no parameters "+
+		panic(torch.Errorf("nn.Params", torch.ErrUndefined, "%s is a %s that has seen no input yet, and so has no "+
+			"parameters "+
 			"to list, load or train; call Forward once before", describe(n.name), l.pending()))
 	}
 }
@@ -364,4 +366,9 @@ func CountParams(m any) (total, trainable int64) {
 }
 
 // typeName is a module's type as a reader writes it: "nn.Linear".
-func typeName(m any) string { return strings.TrimLeft(fmt.Sprintf("%T", m), "*") }
+func typeName(m any) string {
+	if l, ok := m.(interface{ typeName() string }); ok {
+		return l.typeName()
+	}
+	return strings.TrimLeft(fmt.Sprintf("%T", m), "*")
+}

@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -70,7 +70,7 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 		eps1 := or(o.Eps1, spacing(p.ts[0].DType()))
 		t := b.count()
 		g := b.gradient(o.Maximize, 0)
-		weight := rounded.Pow(t, power)
+		weight := roundedmath.Pow(t, power)
 		rate := math.Min(b.lr, 1/math.Sqrt(t))
 		sizes := p.norms()
 		if b.weightDecay != 0 {

@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -166,7 +166,7 @@ func (f *adafactorHF) step(b *batch) {
 		}
 		rate = math.Min(least, 1/math.Sqrt(t))
 	}
-	decay := 1 - rounded.Pow(t, f.power)
+	decay := 1 - roundedmath.Pow(t, f.power)
 	p := b.params.each(func(t torch.Tensor) torch.Tensor { return t.ToDType(wide(dtype)) })
 	var sizes []float64
 	if f.scale {

@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -129,9 +129,9 @@ func adam(b *batch, o torch.FusedOptions) {
 		v = largest
 	}
 	denominator := v.sqrt()
-	denominator.divScalar_(math.Sqrt(1 - rounded.Pow(o.Beta2, step)))
+	denominator.divScalar_(math.Sqrt(1 - roundedmath.Pow(o.Beta2, step)))
 	denominator.addScalar_(o.Eps)
-	p.addcdiv_(m, denominator, -(b.lr / (1 - rounded.Pow(b.momentum, step))))
+	p.addcdiv_(m, denominator, -(b.lr / (1 - roundedmath.Pow(b.momentum, step))))
 }
 
 // fused puts the group's settings into the options of a kernel.

@@ -3,7 +3,7 @@ package optim
 import (
 	"github.com/gotrainer/gotrainer/torch"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // Adamax is Adam with the largest gradient in place of the mean of squares: torch.optim.Adamax.
@@ -55,7 +55,7 @@ func (o Adamax) Build(groups []Group) (Optimizer, error) {
 		size := g.abs()
 		size.addScalar_(eps)
 		largest.maximum_(size)
-		b.params.addcdiv_(mean, largest, -(b.lr / (1 - rounded.Pow(b.momentum, t))))
+		b.params.addcdiv_(mean, largest, -(b.lr / (1 - roundedmath.Pow(b.momentum, t))))
 	}
 	return build(rule{
 		name: "Adamax", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), step: step,

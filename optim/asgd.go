@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -73,7 +73,7 @@ func (o ASGD) Build(groups []Group) (Optimizer, error) {
 			} else {
 				average.copy_(p)
 			}
-			b.setNumber(eta, b.lr/rounded.Pow(1+lambda*b.lr*t, alpha))
+			b.setNumber(eta, b.lr/roundedmath.Pow(1+lambda*b.lr*t, alpha))
 		}
 		b.setNumber(mu, 1/math.Max(1, t-t0))
 	}

@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -102,7 +102,7 @@ func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
 		t := b.count()
 		size := b.lr
 		if !o.NoBiasCorrection {
-			size = size * math.Sqrt(1-rounded.Pow(beta2, t)) / (1 - rounded.Pow(b.momentum, t))
+			size = size * math.Sqrt(1-roundedmath.Pow(beta2, t)) / (1 - roundedmath.Pow(b.momentum, t))
 		}
 		for i, p := range b.params.ts {
 			m, g := b.members[i], b.grads.ts[i]

@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -61,7 +61,7 @@ func (o LAMB) Build(groups []Group) (Optimizer, error) {
 		square.addcmul_(g, g, 1-beta2)
 		correction1, correction2 := 1.0, 1.0
 		if !o.NoBiasCorrection {
-			correction1, correction2 = 1-rounded.Pow(b.momentum, t), 1-rounded.Pow(beta2, t)
+			correction1, correction2 = 1-roundedmath.Pow(b.momentum, t), 1-roundedmath.Pow(beta2, t)
 		}
 		root := square.sqrt()
 		root.divScalar_(math.Sqrt(correction2))

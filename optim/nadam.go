@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -58,14 +58,14 @@ func (o NAdam) Build(groups []Group) (Optimizer, error) {
 		p, mean, square := b.params, b.states[2], b.states[3]
 		t := b.count()
 		g := b.decayed(o.Maximize, o.DecoupledDecay)
-		mu := b.momentum * (1 - 0.5*rounded.Pow(0.96, t*momentumDecay))
-		next := b.momentum * (1 - 0.5*rounded.Pow(0.96, (t+1)*momentumDecay))
+		mu := b.momentum * (1 - 0.5*roundedmath.Pow(0.96, t*momentumDecay))
+		next := b.momentum * (1 - 0.5*roundedmath.Pow(0.96, (t+1)*momentumDecay))
 		b.setNumber(product, b.number(product)*float64(float32(mu)))
 		mean.lerp_(g, 1-b.momentum)
 		square.mulScalar_(beta2)
 		square.addcmul_(g, g, 1-beta2)
 		var denominator list
-		if correction := 1 - rounded.Pow(beta2, t); b.foreach {
+		if correction := 1 - roundedmath.Pow(beta2, t); b.foreach {
 			denominator = square.sqrt()
 			denominator.divScalar_(math.Sqrt(correction))
 		} else {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // The C library's pow is not always rounded to the nearest either, so one value in a hundred may be
@@ -22,7 +22,7 @@ func TestPowersAreThoseOfPython(t *testing.T) {
 	}
 	off := 0
 	for _, r := range rows {
-		got := rounded.Pow(r[0], r[1])
+		got := roundedmath.Pow(r[0], r[1])
 		if got != r[2] {
 			off++
 		}
@@ -35,7 +35,7 @@ func TestPowersAreThoseOfPython(t *testing.T) {
 	}
 	for _, special := range []struct{ x, y, want float64 }{{0, 3, 0}, {0.5, 0, 1}, {1, 1e300, 1}, {0.9, 1e6, 0},
 		{0, -1, math.Inf(1)}} {
-		if got := rounded.Pow(special.x, special.y); got != special.want {
+		if got := roundedmath.Pow(special.x, special.y); got != special.want {
 			t.Errorf("rounded.Pow(%g, %g) = %g, want %g", special.x, special.y, got, special.want)
 		}
 	}

@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -57,8 +57,8 @@ func (o RAdam) Build(groups []Group) (Optimizer, error) {
 		mean.lerp_(g, 1-b.momentum)
 		square.mulScalar_(beta2)
 		square.addcmul_(g, g, 1-beta2)
-		power := rounded.Pow(beta2, t)
-		correction1, correction2 := 1-rounded.Pow(b.momentum, t), 1-power
+		power := roundedmath.Pow(beta2, t)
+		correction1, correction2 := 1-roundedmath.Pow(b.momentum, t), 1-power
 		length := limit - 2*t*power/correction2
 		rectifier, plain := 0.0, 1.0
 		if length > 5 {

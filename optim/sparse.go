@@ -3,7 +3,7 @@ package optim
 import (
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -56,7 +56,7 @@ func (o SparseAdam) Build(groups []Group) (Optimizer, error) {
 	}
 	step := func(b *batch) {
 		t := b.count()
-		size := b.lr * math.Sqrt(1-rounded.Pow(beta2, t)) / (1 - rounded.Pow(beta1, t))
+		size := b.lr * math.Sqrt(1-roundedmath.Pow(beta2, t)) / (1 - roundedmath.Pow(beta1, t))
 		for i, p := range b.params.ts {
 			g := b.grads.ts[i]
 			if o.Maximize {

@@ -9,7 +9,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // Reader reads a safetensors file of which it keeps the header only. Its methods may be called by
@@ -124,7 +124,7 @@ type File struct {
 
 // Open opens a safetensors file and checks it as [NewReader] does. The error names the path.
 func Open(path string) (*File, error) {
-	f, info, err := regular.Open(path)
+	f, info, err := regularfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}

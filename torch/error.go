@@ -88,9 +88,13 @@ func Try(f func()) (err error) {
 	return nil
 }
 
-func invalid(op, format string, args ...any) *Error {
-	return &Error{Op: op, Code: ErrInvalid, Msg: fmt.Sprintf(format, args...)}
+// Errorf makes an error about the call of a function, "nn.NewLinear". Functions panic with it for
+// mistakes in the program, as operations do; see [Try].
+func Errorf(op string, code Code, format string, args ...any) *Error {
+	return &Error{Op: op, Code: code, Msg: fmt.Sprintf(format, args...)}
 }
+
+func invalid(op, format string, args ...any) *Error { return Errorf(op, ErrInvalid, format, args...) }
 
 // fail panics with what libtorch said about op and its tensors.
 func fail(op string, code cgotorch.Code, args ...Tensor) {

@@ -1,19 +1,16 @@
 package hezar
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
+	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
@@ -24,11 +21,7 @@ import (
 
 // saveModel writes the state dict of a model.
 func saveModel(path string, model any) error {
-	entries, err := tensorio.Entries(nn.StateDict(model))
-	if err != nil {
-		return err
-	}
-	state, err := pickle.StateDict(entries)
+	state, err := torchsave.Module(model)
 	if err != nil {
 		return err
 	}
@@ -38,30 +31,11 @@ func saveModel(path string, model any) error {
 // saveOptimizer writes optimizer.state_dict(). rate is that of the next update, which PyTorch keeps
 // in the groups.
 func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, scheduled bool) error {
-	tensors, text, err := optim.ToPyTorch(o)
+	state, text, err := torchsave.Optimizer(o)
 	if err != nil {
 		return err
 	}
-	state := &pickle.Dict{}
-	for _, t := range tensors { // "state.0.exp_avg", in the order of the numbers
-		parts := strings.SplitN(t.Name, ".", 3)
-		if len(parts) != 3 {
-			return fmt.Errorf("the state %q has no name of the form state.0.exp_avg", t.Name)
-		}
-		number, err := strconv.ParseInt(parts[1], 10, 64)
-		if err != nil {
-			return err
-		}
-		entry, err := tensorio.Entry(t.Name, t.Tensor)
-		if err != nil {
-			return err
-		}
-		if n := len(state.Keys); n == 0 || state.Keys[n-1] != any(number) {
-			set(state, number, &pickle.Dict{})
-		}
-		set(state.Values[len(state.Values)-1].(*pickle.Dict), parts[2], &entry)
-	}
-	value, err := fromJSON(text)
+	value, err := torchsave.FromJSON(text)
 	if err != nil {
 		return err
 	}
@@ -87,22 +61,14 @@ func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, schedu
 			case "betas":
 				from.Values[j] = pickle.Tuple(from.Values[j].(*pickle.List).Items)
 			}
-			set(group, key, from.Values[j])
+			torchsave.Set(group, key, from.Values[j])
 			if key == "lr" && scheduled {
-				set(group, "initial_lr", initial*scale)
+				torchsave.Set(group, "initial_lr", initial*scale)
 			}
 		}
 		list.Items[i] = group
 	}
-	whole := &pickle.Dict{}
-	set(whole, "state", state)
-	set(whole, "param_groups", list)
-	return pickle.WriteFile(path, whole)
-}
-
-// set adds an item to a dictionary.
-func set(d *pickle.Dict, key, value any) {
-	_ = d.Set(key, value) // it refuses keys that are no strings and no integers, and all of ours are
+	return pickle.WriteFile(path, torchsave.Dict("state", state, "param_groups", list))
 }
 
 // loadOptimizer continues an optimizer from a file of saveOptimizer, or of Python's.
@@ -120,7 +86,7 @@ func loadOptimizer(path string, o optim.Optimizer) error {
 	if !ok {
 		return fmt.Errorf("%s has no param_groups; want what torch.save(optimizer.state_dict()) writes", path)
 	}
-	settings, err := json.Marshal(map[string]any{"param_groups": toJSON(groups)})
+	settings, err := json.Marshal(map[string]any{"param_groups": torchsave.Plain(groups)})
 	if err != nil {
 		return fmt.Errorf("%s: param_groups: %w", path, err)
 	}
@@ -131,15 +97,11 @@ func loadOptimizer(path string, o optim.Optimizer) error {
 		}
 	}()
 	for _, t := range f.Tensors() {
-		raw, err := f.Read(t.Name)
+		read, err := torchsave.Tensor(f.Reader, t.Name)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", path, err)
 		}
-		dtype, ok := tensorio.TorchDType(t.DType)
-		if !ok {
-			return fmt.Errorf("%s: %s has dtype %s", path, t.Name, t.DType)
-		}
-		tensors = append(tensors, torch.Named{Name: t.Name, Tensor: torch.FromBytes(raw, dtype, t.Shape...).Keep()})
+		tensors = append(tensors, torch.Named{Name: t.Name, Tensor: read.Keep()})
 	}
 	if len(tensors) == 0 {
 		return nil // plain stochastic gradient descent keeps nothing, and no update has been made
@@ -202,10 +164,10 @@ func (c *TrainerConfig) takeUp(path string) (foreign string, err error) {
 // moved.
 func (s *scheduler) save(path string) error {
 	d := &pickle.Dict{}
-	put := func(key string, value any) { set(d, key, value) }
+	put := func(key string, value any) { torchsave.Set(d, key, value) }
 	for _, item := range s.config.LRSchedulerKwargs {
 		// which keep other things than what they are given
-		if v, ok := pickleValue(item.Value); ok && s.config.LRScheduler != "one_cycle" &&
+		if v, err := torchsave.Value("", item.Value); err == nil && s.config.LRScheduler != "one_cycle" &&
 			s.config.LRScheduler != "cyclic" {
 			put(fmt.Sprint(item.Key), v)
 		}
@@ -215,7 +177,7 @@ func (s *scheduler) save(path string) error {
 		if err != nil {
 			return err
 		}
-		value, err := fromJSON(text)
+		value, err := torchsave.FromJSON(text)
 		if err != nil {
 			return err
 		}
@@ -265,12 +227,12 @@ func (s *scheduler) load(path string) error {
 	state := map[string]any{}
 	for _, key := range []string{"best", "num_bad_epochs", "cooldown_counter", "last_epoch"} {
 		if v, ok := d.Get(key); ok {
-			state[key] = jsonNumber(v)
+			state[key] = torchsave.Plain(v)
 		}
 	}
 	if v, ok := d.Get("_last_lr"); ok {
 		if list, ok := v.(*pickle.List); ok && len(list.Items) > 0 {
-			state["last_lr"] = jsonNumber(list.Items[0])
+			state["last_lr"] = torchsave.Plain(list.Items[0])
 		}
 	}
 	text, err := json.Marshal(state)
@@ -281,120 +243,6 @@ func (s *scheduler) load(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
-}
-
-// jsonNumber is a number as package lr writes it: what is not finite as a string.
-func jsonNumber(v any) any {
-	if f, ok := v.(float64); ok {
-		if _, err := json.Marshal(f); err != nil {
-			return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(f, 'g', -1, 64), "+"))
-		}
-	}
-	return v
-}
-
-// pickleValue turns a value of a configuration into one of a pickle.
-func pickleValue(v any) (any, bool) {
-	switch v := v.(type) {
-	case nil, bool, int, int64, float64, string:
-		return v, true
-	case []any:
-		list := &pickle.List{}
-		for _, item := range v {
-			p, ok := pickleValue(item)
-			if !ok {
-				return nil, false
-			}
-			list.Items = append(list.Items, p)
-		}
-		return list, true
-	}
-	return nil, false
-}
-
-// fromJSON reads JSON into the values of a pickle. Numbers with a point or an exponent are float64,
-// others int64.
-func fromJSON(text []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	v, err := decodeJSON(d)
-	if err == nil {
-		if _, end := d.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("there is more than one value")
-		}
-	}
-	return v, err
-}
-
-func decodeJSON(d *json.Decoder) (any, error) {
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := token.(type) {
-	case json.Number:
-		if n, err := t.Int64(); err == nil {
-			return n, nil
-		}
-		return t.Float64()
-	case json.Delim:
-		dict, list := &pickle.Dict{}, &pickle.List{}
-		for d.More() {
-			var key any
-			if t == '{' {
-				if key, err = d.Token(); err != nil {
-					return nil, err
-				}
-			}
-			v, err := decodeJSON(d)
-			if err != nil {
-				return nil, err
-			}
-			if t == '{' {
-				set(dict, key, v)
-			} else {
-				list.Items = append(list.Items, v)
-			}
-		}
-		if _, err := d.Token(); err != nil {
-			return nil, err
-		}
-		if t == '{' {
-			return dict, nil
-		}
-		return list, nil
-	}
-	return token, nil
-}
-
-// toJSON turns the values of a pickle into what package json writes. Tensors, such as a rate that
-// lives on the device, become null.
-func toJSON(v any) any {
-	switch v := v.(type) {
-	case pickle.Tuple:
-		return listJSON(v)
-	case *pickle.List:
-		return listJSON(v.Items)
-	case *pickle.Dict:
-		m := map[string]any{}
-		for i, key := range v.Keys {
-			m[fmt.Sprint(key)] = toJSON(v.Values[i])
-		}
-		return m
-	case nil, bool, int64, string, *big.Int:
-		return v
-	case float64:
-		return jsonNumber(v)
-	}
-	return nil
-}
-
-func listJSON(items []any) []any {
-	out := make([]any, len(items))
-	for i, item := range items {
-		out[i] = toJSON(item)
-	}
-	return out
 }
 
 // saveGenerators writes the states of the generators that a run draws from.

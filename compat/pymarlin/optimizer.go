@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -118,7 +119,7 @@ func (o *Optimizer) State() (State, error) {
 	}
 	state := map[int]any{}
 	for _, t := range tensors {
-		number, kind, err := stateKey(t.Name)
+		number, kind, err := torchsave.StateKey(t.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -181,17 +182,6 @@ func (o *Optimizer) LoadState(s State) error {
 	}
 	o.rate = rate / scaleOf(o.optimizer.Groups()[0])
 	return nil
-}
-
-// stateKey takes "state.0.exp_avg" apart.
-func stateKey(name string) (int, string, error) {
-	parts := strings.SplitN(name, ".", 3)
-	if len(parts) == 3 {
-		if n, err := strconv.Atoi(parts[1]); err == nil {
-			return n, parts[2], nil
-		}
-	}
-	return 0, "", fmt.Errorf("pymarlin: the state %q has no number", name)
 }
 
 // decodeGroups reads the JSON of optim.ToPyTorch.

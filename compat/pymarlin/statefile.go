@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
@@ -29,7 +30,7 @@ func writeState(path string, s State) error {
 	if filepath.Ext(path) == ".safetensors" {
 		return writeSafetensors(path, s)
 	}
-	value, err := toPickle("", s)
+	value, err := torchsave.Value("", s)
 	if err != nil {
 		return err
 	}
@@ -68,57 +69,6 @@ func readState(path string) (State, error) {
 	return s, nil
 }
 
-// toPickle turns a state into what package pickle writes. Keys come in their order, so that equal
-// states make equal files.
-func toPickle(at string, v any) (any, error) {
-	switch v := v.(type) {
-	case nil, bool, int, float64, string:
-		return v, nil
-	case torch.Tensor:
-		if !v.Defined() {
-			return nil, fmt.Errorf("%s is an undefined tensor", at)
-		}
-		e, err := tensorio.Entry(at, v)
-		return &e, err
-	case []any:
-		list := &pickle.List{}
-		for i, x := range v {
-			item, err := toPickle(below(at, strconv.Itoa(i)), x)
-			if err != nil {
-				return nil, err
-			}
-			list.Items = append(list.Items, item)
-		}
-		return list, nil
-	case State:
-		d := &pickle.Dict{}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			item, err := toPickle(below(at, key), v[key])
-			if err == nil {
-				err = d.Set(key, item)
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		return d, nil
-	case map[int]any:
-		d := &pickle.Dict{}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			item, err := toPickle(below(at, strconv.Itoa(key)), v[key])
-			if err == nil {
-				err = d.Set(int64(key), item)
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		return d, nil
-	}
-	return nil, fmt.Errorf("%s is a %T; a state holds nil, bool, int, float64, string, torch.Tensor, []any, State "+
-		"and map[int]any", at, v)
-}
-
 // fromPickle turns what package pickle read into a state. What was made before an error comes with
 // it.
 func fromPickle(r *pickle.Reader, at string, v any) (any, error) {
@@ -130,7 +80,11 @@ func fromPickle(r *pickle.Reader, at string, v any) (any, error) {
 	case pickle.Name:
 		return string(v), nil
 	case *pickle.Tensor:
-		return readTensor(r, at, v)
+		t, err := torchsave.Tensor(r, at)
+		if err != nil {
+			return nil, err
+		}
+		return t.Keep(), nil
 	case pickle.Tuple:
 		return fromPickleList(r, at, v)
 	case *pickle.List:
@@ -144,7 +98,7 @@ func fromPickle(r *pickle.Reader, at string, v any) (any, error) {
 func fromPickleList(r *pickle.Reader, at string, items []any) (any, error) {
 	out := make([]any, 0, len(items))
 	for i, x := range items {
-		item, err := fromPickle(r, below(at, strconv.Itoa(i)), x)
+		item, err := fromPickle(r, torchsave.Below(at, i), x)
 		out = append(out, item)
 		if err != nil {
 			return out, err
@@ -159,7 +113,7 @@ func fromPickleDict(r *pickle.Reader, at string, d *pickle.Dict) (any, error) {
 	named, numbered := State{}, map[int]any{}
 	both := func() any { return []any{named, numbered} }
 	for i, key := range d.Keys {
-		item, err := fromPickle(r, below(at, fmt.Sprint(key)), d.Values[i])
+		item, err := fromPickle(r, torchsave.Below(at, key), d.Values[i])
 		switch key := key.(type) {
 		case string:
 			named[key] = item
@@ -179,30 +133,6 @@ func fromPickleDict(r *pickle.Reader, at string, d *pickle.Dict) (any, error) {
 		return numbered, nil
 	}
 	return both(), errors.New("a dictionary has names and numbers for keys, want one of them")
-}
-
-// below is the name of what lies in a container: package pickle finds tensors by it.
-func below(at, key string) string {
-	if at == "" {
-		return key
-	}
-	return at + "." + key
-}
-
-func readTensor(r *pickle.Reader, name string, info *pickle.Tensor) (any, error) {
-	dtype, ok := tensorio.TorchDType(info.DType)
-	if !ok {
-		return nil, fmt.Errorf("tensor %q has dtype %s, which tensors here cannot have", name, info.DType)
-	}
-	raw, err := r.Read(name)
-	if err != nil {
-		return nil, err
-	}
-	var t torch.Tensor
-	if err := torch.Try(func() { t = torch.FromBytes(raw, dtype, info.Shape...).Keep() }); err != nil {
-		return nil, err
-	}
-	return t, nil
 }
 
 // stateKeyJSON is where a safetensors file has what is no tensor.
@@ -236,7 +166,7 @@ const (
 // strip takes the tensors out of a state and leaves what JSON can hold: plain values as they are,
 // lists as lists, the rest as an object with one tag.
 func strip(at string, v any, tensors *[]torch.Named) (any, error) {
-	join := func(key string) string { return below(at, key) }
+	join := func(key string) string { return torchsave.Below(at, key) }
 	switch v := v.(type) {
 	case nil, bool, int, string:
 		return v, nil

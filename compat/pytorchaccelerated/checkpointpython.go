@@ -1,17 +1,16 @@
 package pytorchaccelerated
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/gotrainer/gotrainer/internal/tensorio"
-	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
 	"github.com/gotrainer/gotrainer/torch"
@@ -35,146 +34,90 @@ func isZip(path string) bool {
 
 func (r *Run) writePython(path string, c Checkpoint) error {
 	whole := new(pickle.Dict)
-	model := &pickle.Dict{Ordered: true}
-	for _, t := range nn.StateDict(r.model) {
-		if err := putTensor(model, t.Name, t); err != nil {
-			return err
-		}
+	model, err := torchsave.Module(r.model)
+	if err != nil {
+		return err
 	}
-	put(whole, modelKey, model)
+	torchsave.Set(whole, modelKey, model)
 	if slices.Contains(c.Keys, optimizerKey) {
 		state, err := r.optimizerDict()
 		if err != nil {
 			return err
 		}
-		put(whole, optimizerKey, state)
+		torchsave.Set(whole, optimizerKey, state)
 	}
 	if slices.Contains(c.Keys, schedulerKey) {
-		state := new(pickle.Dict) // what a scheduler of PyTorch goes on from
-		put(state, "last_epoch", int64(r.schedule.moves))
-		put(state, "_step_count", int64(r.schedule.moves+1))
-		put(state, "_last_lr", &pickle.List{Items: []any{r.LearningRate()}})
+		state := torchsave.Dict("last_epoch", r.schedule.moves, "_step_count", r.schedule.moves+1,
+			"_last_lr", &pickle.List{Items: []any{r.LearningRate()}}) // what a scheduler of PyTorch needs
 		if r.schedule.timm > 0 {
-			put(state, "timm", int64(r.schedule.timm))
+			torchsave.Set(state, "timm", r.schedule.timm)
 		}
-		put(whole, schedulerKey, state)
+		torchsave.Set(whole, schedulerKey, state)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Extra)) {
 		v, err := pythonValue(c.Extra[name])
 		if err != nil {
 			return fmt.Errorf("cannot write Extra[%q]: %w", name, err)
 		}
-		put(whole, name, v)
+		torchsave.Set(whole, name, v)
 	}
 	return pickle.WriteFile(path, whole)
 }
 
-func put(d *pickle.Dict, key, value any) {
-	d.Keys, d.Values = append(d.Keys, key), append(d.Values, value)
-}
-
-func putTensor(d *pickle.Dict, key any, t torch.Named) error {
-	entry, err := tensorio.Entry(t.Name, t.Tensor)
-	if err != nil {
-		return err
-	}
-	put(d, key, &entry)
-	return nil
-}
-
 // optimizerDict is optimizer.state_dict() in Python.
 func (r *Run) optimizerDict() (*pickle.Dict, error) {
-	tensors, text, err := optim.ToPyTorch(r.optimizer)
+	state, text, err := torchsave.Optimizer(r.optimizer)
 	if err != nil {
 		return nil, err
 	}
-	state := new(pickle.Dict)
-	byNumber := map[int64]*pickle.Dict{}
-	for _, t := range tensors {
-		parts := strings.SplitN(t.Name, ".", 3) // "state.0.exp_avg"
-		if len(parts) != 3 {
-			return nil, fmt.Errorf("the optimizer names a state %q", t.Name)
-		}
-		number, err := strconv.ParseInt(parts[1], 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		of := byNumber[number]
-		if of == nil {
-			of = new(pickle.Dict)
-			byNumber[number] = of
-			put(state, number, of)
-		}
-		if err := putTensor(of, parts[2], t); err != nil {
-			return nil, err
-		}
-	}
-	var rest map[string]any
-	if err := json.Unmarshal(text, &rest); err != nil {
+	rest, err := decodeJSON(text)
+	if err != nil {
 		return nil, err
 	}
-	list, _ := rest["param_groups"].([]any)
+	layout, _ := rest.(map[string]any)
+	list, _ := layout["param_groups"].([]any)
 	for i, g := range r.optimizer.Groups() {
 		// the rate of the next update; the optimizer knows that of the last one
 		if group, ok := list[i].(map[string]any); ok {
 			group["lr"] = r.LearningRate() * orElseFloat(g.LRScale, 1)
 		}
 	}
-	groups, err := pythonValue(list)
+	groups, err := torchsave.Value("param_groups", list)
 	if err != nil {
 		return nil, err
 	}
-	whole := new(pickle.Dict)
-	put(whole, "state", state)
-	put(whole, "param_groups", groups)
-	return whole, nil
+	return torchsave.Dict("state", state, "param_groups", groups), nil
 }
 
-// pythonValue makes what a pickle can hold of what JSON can hold.
+// pythonValue makes what a file can hold of a value that JSON can hold. A whole float64 becomes an
+// int, since numbers of JSON come as float64.
 func pythonValue(v any) (any, error) {
-	switch v := v.(type) {
-	case nil, bool, string, int, int64:
-		return v, nil
+	switch f := v.(type) {
 	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1<<53 && !math.Signbit(v) {
-			// JSON does not tell 0 from 0.0; parameter numbers must be whole, and rates are as good
-			// whole.
-			return int64(v), nil
+		if f == math.Trunc(f) && math.Abs(f) < 1<<53 && !math.Signbit(f) {
+			return int64(f), nil
 		}
-		return v, nil
-	case []any:
-		list := new(pickle.List)
-		for _, element := range v {
-			e, err := pythonValue(element)
-			if err != nil {
-				return nil, err
-			}
-			list.Items = append(list.Items, e)
-		}
-		return list, nil
-	case map[string]any:
-		d := new(pickle.Dict)
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			e, err := pythonValue(v[name])
-			if err != nil {
-				return nil, err
-			}
-			put(d, name, e)
-		}
-		return d, nil
+		return f, nil
+	case nil, bool, string, int, int64, []any, map[string]any:
+		return torchsave.Value("", v)
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	var plain any
-	if err := json.Unmarshal(text, &plain); err != nil {
+	plain, err := decodeJSON(text)
+	if err != nil {
 		return nil, err
 	}
-	if _, again := plain.(map[string]any); !again && fmt.Sprintf("%T", plain) == fmt.Sprintf("%T", v) {
-		return nil, fmt.Errorf("a %T cannot be kept in a checkpoint", v)
-	}
-	return pythonValue(plain)
+	return torchsave.Value("", plain)
+}
+
+// decodeJSON keeps whole numbers apart from fractions.
+func decodeJSON(text []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
 }
 
 func (r *Run) readPython(path string) (c contents, err error) {
@@ -193,15 +136,11 @@ func (r *Run) readPython(path string) (c contents, err error) {
 		if key != modelKey && key != optimizerKey {
 			continue
 		}
-		dtype, ok := tensorio.TorchDType(info.DType)
-		if !ok {
-			return c, fmt.Errorf("tensor %q has dtype %s, which tensors cannot have", info.Name, info.DType)
-		}
-		raw, err := f.Read(info.Name)
+		read, err := torchsave.Tensor(f.Reader, info.Name)
 		if err != nil {
 			return c, err
 		}
-		t := torch.Named{Name: name, Tensor: torch.FromBytes(raw, dtype, info.Shape...)}
+		t := torch.Named{Name: name, Tensor: read}
 		if key == modelKey {
 			c.model = append(c.model, t)
 		} else {
@@ -225,7 +164,7 @@ func (r *Run) readPython(path string) (c contents, err error) {
 		case schedulerKey:
 			c.readSchedule(v)
 		default:
-			if v = plainValue(v); v != nil {
+			if v = torchsave.Plain(v); v != nil {
 				c.Extra[name] = v
 			}
 		}
@@ -238,7 +177,7 @@ func (r *Run) readPython(path string) (c contents, err error) {
 
 // readOptimizer prepares to load optimizer.state_dict().
 func (c *contents) readOptimizer(r *Run, v any, states []torch.Named) error {
-	d, ok := plainValue(v).(map[string]any)
+	d, ok := torchsave.Plain(v).(map[string]any)
 	groups, some := d["param_groups"].([]any)
 	if !ok || !some || len(groups) == 0 {
 		return fmt.Errorf("want a dictionary with param_groups")
@@ -262,7 +201,7 @@ func (c *contents) readOptimizer(r *Run, v any, states []torch.Named) error {
 // readSchedule finds how often a scheduler has moved: one of PyTorch counts last_epoch from 0, one
 // of pytorch-accelerated num_updates from -1.
 func (c *contents) readSchedule(v any) {
-	d, _ := plainValue(v).(map[string]any)
+	d, _ := torchsave.Plain(v).(map[string]any)
 	state := scheduleState{}
 	if n, ok := d["last_epoch"].(float64); ok {
 		state.Moves = int(n)
@@ -275,43 +214,6 @@ func (c *contents) readSchedule(v any) {
 		state.Timm = int(n)
 	}
 	c.schedule = &state
-}
-
-// plainValue makes what JSON can hold of what a pickle can hold; nil for anything else, such as a
-// tensor.
-func plainValue(v any) any {
-	switch v := v.(type) {
-	case bool, string:
-		return v
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return strconv.FormatFloat(v, 'g', -1, 64)
-		}
-		return v
-	case int64:
-		return float64(v)
-	case pickle.Tuple:
-		return plainList(v)
-	case *pickle.List:
-		return plainList(v.Items)
-	case *pickle.Dict:
-		d := map[string]any{}
-		for i, k := range v.Keys {
-			if name, ok := k.(string); ok {
-				d[name] = plainValue(v.Values[i])
-			}
-		}
-		return d
-	}
-	return nil
-}
-
-func plainList(items []any) []any {
-	list := make([]any, len(items))
-	for i, item := range items {
-		list[i] = plainValue(item)
-	}
-	return list
 }
 
 func orElseFloat(v, otherwise float64) float64 {

@@ -193,7 +193,7 @@ func (r *Run) goesOn() bool { return r.place.resumed && !r.rules.ForgetCallbacks
 // beginScheduleAnew is for a run that continues weights of another one with a schedule of its own,
 // as is_continuation_from_checkpoint of WSD asks for.
 func (r *Run) beginScheduleAnew() error {
-	if w, ok := r.Schedule().(lr.AcceleratedWSD); !ok || !w.Continuation {
+	if w, ok := r.Schedule().(lr.PytorchAcceleratedWSD); !ok || !w.Continuation {
 		return nil
 	}
 	r.schedule.moves = 0

@@ -66,7 +66,7 @@ func (t *Trainer[S, B]) makeSchedule() error {
 	}
 	if t.rules.ScheduleQuirks {
 		t.schedule.limit = lr.StepLimit(plan, p.NumEpochs*p.NumUpdateStepsPerEpoch)
-		_, t.schedule.forgets = plan.(lr.AcceleratedWSD)
+		_, t.schedule.forgets = plan.(lr.PytorchAcceleratedWSD)
 	}
 	t.accelerator.RegisterForCheckpointing(t.schedule)
 	return nil
@@ -176,7 +176,7 @@ func (s *schedule) stepTimmEpoch(epoch int) error {
 // accelerated tells the schedules of pytorch-accelerated from others.
 func accelerated(plan lr.Schedule) bool {
 	switch plan.(type) {
-	case lr.AcceleratedCosine, lr.AcceleratedWSD:
+	case lr.PytorchAcceleratedCosine, lr.PytorchAcceleratedWSD:
 		return true
 	}
 	return false

@@ -27,7 +27,7 @@ func (c CosineLR) Create(p Placeholders) (lr.Schedule, error) {
 	if epochs < 1 || updates < 1 {
 		return nil, fmt.Errorf("CosineLR: %d epochs of %d updates; want at least one of each", epochs, updates)
 	}
-	return lr.AcceleratedCosine{
+	return lr.PytorchAcceleratedCosine{
 		TotalSteps: epochs * updates, KDecay: c.KDecay, LRMin: c.LRMin, MinLRRatio: c.MinLRRatio,
 		WarmupSteps:      c.NumWarmupEpochs * updates,
 		WarmupStartingLR: c.WarmupStartingLR, WarmupStartingLRRatio: c.WarmupStartingLRRatio,
@@ -56,7 +56,7 @@ func (w WSD) Create(p Placeholders) (lr.Schedule, error) {
 	if epochs < 1 || updates < 1 {
 		return nil, fmt.Errorf("WSD: %d epochs of %d updates; want at least one of each", epochs, updates)
 	}
-	s := lr.AcceleratedWSD{
+	s := lr.PytorchAcceleratedWSD{
 		TotalSteps: epochs * updates, WarmupSteps: int(0.01 * float64(epochs*updates)),
 		DecayPhaseRatio: w.DecayPhaseRatio, LRMin: w.LRMin, WarmupStartingLR: w.WarmupStartingLR,
 		InverseProportion: w.InverseProportion, Checkpoints: w.NumCheckpoints, Continuation: w.Continuation,
@@ -79,7 +79,7 @@ type Phase struct {
 // WSDPhases returns the ways to all checkpoints: get_decay_info. ok is false if the schedule is
 // another one.
 func WSDPhases(s lr.Schedule) (phases []Phase, ok bool) {
-	w, ok := s.(lr.AcceleratedWSD)
+	w, ok := s.(lr.PytorchAcceleratedWSD)
 	if !ok {
 		return nil, false
 	}
@@ -94,7 +94,7 @@ func WSDPhases(s lr.Schedule) (phases []Phase, ok bool) {
 
 // wsdRatio is the share of a way that decays.
 func wsdRatio(s lr.Schedule) float64 {
-	if w, ok := s.(lr.AcceleratedWSD); ok && w.DecayPhaseRatio != nil {
+	if w, ok := s.(lr.PytorchAcceleratedWSD); ok && w.DecayPhaseRatio != nil {
 		return *w.DecayPhaseRatio
 	}
 	return 0.1

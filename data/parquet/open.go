@@ -35,8 +35,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // Options configures [Open].
@@ -109,7 +110,7 @@ func (r *Rows[T]) open() (err error) {
 	if r.options.MaxRowGroup == 0 {
 		r.options.MaxRowGroup = 4 << 30
 	}
-	file, info, err := regular.Open(r.path)
+	file, info, err := regularfile.Open(r.path)
 	if err != nil {
 		return err
 	}

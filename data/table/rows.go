@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // ErrChanged is wrapped by the error about a file that is no longer the one that was opened.
@@ -75,8 +75,8 @@ func (r *Rows[T]) open(f Format) (err error) {
 	if r.format, err = f.withDefaults(r.path); err != nil {
 		return err
 	}
-	file, info, err := regular.Open(r.path)
-	if errors.Is(err, regular.ErrKind) {
+	file, info, err := regularfile.Open(r.path)
+	if errors.Is(err, regularfile.ErrKind) {
 		return fmt.Errorf("%w, so its rows have no places; read it by Scan", bare(err))
 	}
 	if err != nil {

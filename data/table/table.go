@@ -3,6 +3,7 @@ package table
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func (o Options) find(header []string) (places, error) {
 	for _, want := range []struct {
 		name  string
 		index *int
-	}{{or(o.File, "file"), &c.file}, {or(o.Label, "label"), &c.label}} {
+	}{{cmp.Or(o.File, "file"), &c.file}, {cmp.Or(o.Label, "label"), &c.label}} {
 		*want.index = slices.Index(header, want.name)
 		if *want.index < 0 {
 			return c, fmt.Errorf("no column %q; the header has %q", want.name, header)
@@ -117,13 +118,6 @@ func (o Options) find(header []string) (places, error) {
 		}
 	}
 	return c, nil
-}
-
-func or(name, otherwise string) string {
-	if name == "" {
-		return otherwise
-	}
-	return name
 }
 
 // row takes the fields of a line apart.

@@ -27,7 +27,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // Options configures [Open].
@@ -120,8 +120,8 @@ func Open(paths []string, o Options) (*Shards, error) {
 // index reads the headers of a shard.
 func index(path string, o Options) (shard, error) {
 	s := shard{path: path}
-	f, info, err := regular.Open(path)
-	if errors.Is(err, regular.ErrKind) {
+	f, info, err := regularfile.Open(path)
+	if errors.Is(err, regularfile.ErrKind) {
 		return s, fmt.Errorf("%w: %w", ErrFormat, errors.Unwrap(err))
 	}
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *Shards) At(i int) (Sample, error) {
 
 // open opens a shard and makes sure that it is the one that was indexed.
 func (s *shard) open() (*os.File, error) {
-	f, info, err := regular.Open(s.path)
+	f, info, err := regularfile.Open(s.path)
 	if err != nil {
 		return nil, fmt.Errorf("webdataset: %w", err)
 	}

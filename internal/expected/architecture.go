@@ -46,10 +46,10 @@ func parseArchitecture(text string) (*network, error) {
 			} else {
 				n.add(words[i], nn.NewBatchNorm2d(channels, nil))
 			}
-		case strings.HasPrefix(name, "conv") && scan(arguments, "%d,%d,%d)", &in, &out, &kernel):
+		case strings.HasPrefix(name, "conv") && scan(arguments, "%d,%d,%d)", 1, &in, &out, &kernel):
 			n.add(name, nn.NewConv2d(in, out, nn.Dims{kernel}, nil))
 			channels = out
-		case strings.HasPrefix(name, "fc") && scan(arguments, "%d,%d)", &in, &out):
+		case strings.HasPrefix(name, "fc") && scan(arguments, "%d,%d)", 1, &in, &out):
 			n.add(name, nn.NewLinear(in, out, nil))
 			channels = out
 		default:
@@ -75,8 +75,8 @@ func (n *network) rename(name string) string {
 
 func (n *network) Forward(x torch.Tensor) torch.Tensor { return n.layers.Forward(x) }
 
-// scan reads positive numbers that fill the format exactly.
-func scan(text, format string, values ...*int64) bool {
+// scan reads numbers of at least least that fill the format exactly.
+func scan(text, format string, least int64, values ...*int64) bool {
 	list := make([]any, len(values))
 	for i, v := range values {
 		list[i] = v
@@ -84,12 +84,11 @@ func scan(text, format string, values ...*int64) bool {
 	if k, err := fmt.Sscanf(text, format, list...); err != nil || k != len(values) {
 		return false
 	}
-	again := make([]any, len(values))
 	for i, v := range values {
-		if *v <= 0 {
+		if *v < least {
 			return false
 		}
-		again[i] = *v
+		list[i] = *v
 	}
-	return fmt.Sprintf(format, again...) == text
+	return fmt.Sprintf(format, list...) == text
 }

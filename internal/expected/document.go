@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -26,13 +27,9 @@ type Entry struct {
 }
 
 // Unsupported says why an entry cannot be tried.
-type Unsupported struct{ Reason string }
+type Unsupported = spec.Unsupported
 
-func (u *Unsupported) Error() string { return u.Reason }
-
-func unsupported(format string, args ...any) error {
-	return &Unsupported{fmt.Sprintf(format, args...)}
-}
+func unsupported(format string, args ...any) error { return spec.Unsupportedf(format, args...) }
 
 // document is a file by its outermost fields.
 type document struct {

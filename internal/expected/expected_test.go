@@ -109,7 +109,7 @@ var documents = []struct {
 		`no optimizer "Sgd"`},
 	{"an unknown option", `{` + model + initial +
 		`"optimizers": {"o": {"optimizer": "SGD", "options": {"speed": 1}, "exact_after_step": {"0": {}}}}}`, true,
-		`SGD has no option "speed"`},
+		`the field speed is not known`},
 	{"options that are None, and a choice of kernels", `{` + model + initial +
 		`"optimizers": {"o": {"optimizer": "SGD", "options": {"lr": 1, "foreach": true, "fused": null, "differentiable": false}, "exact_after_step": {"0": {"params": [[0,0,0,0,0,0],[0,0,0],[-0.125,-0.125,-0.125],[-0.25]]}}}}}`, false, ""},
 	{"an update that has gradients", `{` + model + initial +

@@ -13,7 +13,7 @@ import (
 // training is an entry of "optimizers": updates of a fixed network of two layers in float64.
 type training struct {
 	Optimizer string
-	Options   map[string]any
+	Options   json.RawMessage
 	Peer      [][][]float64     `json:"peer_after_iteration"` // the parameters after iterations 0, 100, ...
 	Exact     map[string]moment `json:"exact_after_step"`     // by the number of the iteration
 }

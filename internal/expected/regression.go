@@ -2,10 +2,10 @@ package expected
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/nn"
@@ -114,29 +114,20 @@ func (c trajectory) run(set data.Slice[point]) error {
 }
 
 func (c trajectory) builder() (optim.Builder, error) {
-	options := map[string]any{"lr": c.LR}
-	if c.Momentum != nil {
-		options["momentum"] = *c.Momentum
-	}
+	options := map[string]any{"lr": c.LR, "momentum": c.Momentum, "eps": c.Eps, "weight_decay": c.WeightDecay}
 	if c.Betas != nil {
-		list := make([]any, len(c.Betas))
-		for i, b := range c.Betas {
-			list[i] = b
-		}
-		options["betas"] = list
+		options["betas"] = c.Betas
 	}
-	if c.Eps != nil {
-		options["eps"] = *c.Eps
-	}
-	if c.WeightDecay != nil {
-		options["weight_decay"] = *c.WeightDecay
-	}
-	for name := range builders {
-		if strings.EqualFold(name, c.Optimizer) {
-			return builderOf(name, options)
+	for name, v := range options {
+		if f, ok := v.(*float64); ok && f == nil {
+			delete(options, name)
 		}
 	}
-	return builderOf(c.Optimizer, options)
+	text, err := json.Marshal(options)
+	if err != nil {
+		return nil, err
+	}
+	return builderOf(c.Optimizer, text)
 }
 
 // lineWatch compares the log of a run row by row.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/gotrainer/gotrainer/internal/pylambda"
+	"github.com/gotrainer/gotrainer/internal/conformance/pylambda"
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 

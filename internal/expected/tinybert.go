@@ -133,7 +133,7 @@ const bertTolerance = 1e-6
 // runForward compares a batch of the development set.
 func (b *tinybert) runForward(field string, raw json.RawMessage) error {
 	var n int64
-	if !scan(field, "dev_first%d", &n) {
+	if !scan(field, "dev_first%d", 1, &n) {
 		return unsupported("the field %q does not say how many rows", field)
 	}
 	var want map[string]json.RawMessage
@@ -182,9 +182,9 @@ func compareForward(m *bert.Classifier, task *classify.Task, batch bert.Batch, w
 			got = m.Forward(ids, mask, types)
 		case name == "loss":
 			got = task.Loss(engine.Pass{}, batch).Value
-		case indexed(name, "pooled_row%d", &row) && row < shape[0]:
+		case scan(name, "pooled_row%d", 0, &row) && row < shape[0]:
 			got = pooled.Select(0, row)
-		case indexed(name, "hidden_row%d_pos%d", &row, &position) && row < shape[0] && position < shape[1]:
+		case scan(name, "hidden_row%d_pos%d", 0, &row, &position) && row < shape[0] && position < shape[1]:
 			got = hidden.Select(0, row).Select(0, position)
 		default:
 			return unsupported("the form has no field %q", name)
@@ -194,24 +194,6 @@ func compareForward(m *bert.Classifier, task *classify.Task, batch bert.Batch, w
 		}
 	}
 	return nil
-}
-
-// indexed reads the numbers of a name, from 0 on.
-func indexed(name, format string, numbers ...*int64) bool {
-	list := make([]any, len(numbers))
-	for i, n := range numbers {
-		list[i] = n
-	}
-	if k, err := fmt.Sscanf(name, format, list...); err != nil || k != len(numbers) {
-		return false
-	}
-	for i, n := range numbers {
-		if *n < 0 {
-			return false
-		}
-		list[i] = *n
-	}
-	return fmt.Sprintf(format, list...) == name
 }
 
 // compareNumbers compares with a number, a list or a list of lists.

@@ -28,25 +28,25 @@ var allowed = []struct{ folder, imports string }{
 	{".", ""}, // the tour of the module, and what is embedded from its root
 
 	// Pure Go: these build with CGO_ENABLED=0 and know no tensors.
-	{"internal/regular", ""},
-	{"safetensors", "internal/regular"},
-	{"safetensors/pickle", "safetensors internal/regular"},
+	{"internal/regularfile", ""},
+	{"safetensors", "internal/regularfile"},
+	{"safetensors/pickle", "safetensors internal/regularfile"},
 	{"internal/pyfloat", ""},
 	{"metrics", "internal/pyfloat"},
 	{"internal/mt19937", ""},
-	{"internal/rounded", ""},
-	{"internal/pylambda", "internal/rounded"},
-	{"optim/lr", "internal/mt19937 internal/rounded"},
+	{"internal/roundedmath", ""},
+	{"internal/conformance/pylambda", "internal/roundedmath"},
+	{"optim/lr", "internal/mt19937 internal/roundedmath"},
 	{"text/...", "text/..."},
 	{"vision/...", "vision/..."},
 	{"data", "internal/mt19937"},
 	{"data/internal/columns", ""},
-	{"data/...", "data internal/regular"}, // a folder for each file format
-	{"data/table", "data data/internal/columns internal/regular"},
-	{"data/parquet", "data data/internal/columns internal/regular"},
+	{"data/...", "data internal/regularfile"}, // a folder for each file format
+	{"data/table", "data data/internal/columns internal/regularfile"},
+	{"data/parquet", "data data/internal/columns internal/regularfile"},
 	{"data/glue", "data data/table"},
 	{"checkpoint", "safetensors"},
-	{"hub", "checkpoint safetensors internal/pyfloat internal/regular"},
+	{"hub", "checkpoint safetensors internal/pyfloat internal/regularfile"},
 	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it checks
 	{"dist/tcpstore", ""},
 	{"dist", "dist/tcpstore"},
@@ -68,20 +68,25 @@ var allowed = []struct{ folder, imports string }{
 	{"amp", "torch"},
 	{"internal/tensorio", "safetensors torch"},
 	{"nn/...", "torch safetensors safetensors/pickle internal/tensorio nn/..."},
-	{"optim", "torch internal/rounded"},
+	{"optim", "torch internal/roundedmath"},
 	{"dist/ddp", "dist torch nn"},
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio"},
-	{"compat/pytorchaccelerated", "internal/pyfloat torch nn/... optim optim/lr amp data accelerate safetensors " +
+	{"compat/internal/torchsave", "torch nn/... optim safetensors/pickle internal/tensorio"},
+	{"compat/pytorchaccelerated", "compat/internal/torchsave internal/pyfloat torch nn/... optim optim/lr amp data " +
+		"accelerate safetensors " +
 		"safetensors/pickle internal/tensorio"},
-	{"compat/pymarlin", "trainer/callback torch nn/... optim optim/lr amp data safetensors safetensors/pickle " +
+	{"compat/pymarlin", "compat/internal/torchsave trainer/callback torch nn/... optim optim/lr amp data safetensors " +
+		"safetensors/pickle " +
 		"internal/tensorio"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
 		"dist/ddp safetensors internal/tensorio"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
 		"torch safetensors safetensors/pickle internal/tensorio optim hub"},
-	{"compat/hezar/repository", "compat/hezar/omegaconf compat/hezar/preprocessors models/... nn/... text/... torch " +
+	{"compat/hezar/repository", "compat/internal/torchsave compat/hezar/omegaconf compat/hezar/preprocessors " +
+		"models/... nn/... text/... torch " +
 		"safetensors/pickle internal/tensorio"},
-	{"compat/hezar", "internal/pyfloat compat/hezar/omegaconf models/... nn/... trainer/callback trainer/engine data " +
+	{"compat/hezar", "compat/internal/torchsave internal/pyfloat compat/hezar/omegaconf models/... nn/... " +
+		"trainer/callback trainer/engine data " +
 		"checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/..."},
@@ -93,12 +98,15 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/goldencount/report", "internal/goldencount"},
 	{"internal/golden", "torch safetensors internal/goldencount internal/tensorio internal/testenv"},
 	{"internal/gradcheck", "torch"},
-	{"internal/expected", "public internal/pylambda internal/rounded internal/testenv"},
 	{"internal/conformance/spec", ""},
+	{"internal/conformance/recorded", "public internal/conformance/spec"},
+	{"internal/expected", "public internal/testenv internal/conformance/spec internal/conformance/pylambda " +
+		"internal/conformance/recorded"},
 	{"internal/conformance/trace", "safetensors internal/pyfloat internal/conformance/spec"},
-	{"internal/conformance/replay", "public internal/pylambda internal/tensorio internal/conformance/spec " +
-		"internal/conformance/trace"},
-	{"internal/conformance/vectors", "public internal/tensorio internal/conformance/spec"},
+	{"internal/conformance/replay", "public internal/tensorio internal/conformance/spec " +
+		"internal/conformance/pylambda internal/conformance/recorded internal/conformance/trace"},
+	{"internal/conformance/vectors", "public internal/tensorio internal/conformance/spec " +
+		"internal/conformance/recorded"},
 	{"internal/conformance", "public internal/conformance/vectors internal/testenv internal/golden internal/expected " +
 		"internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
 	{"scripts/bert_interop", "public"},
@@ -107,18 +115,22 @@ var allowed = []struct{ folder, imports string }{
 		"internal/golden internal/goldencount internal/testenv"},
 	{"internal/bench", "public internal/testenv"},
 	{"internal/layers", ""},
+	{"internal/api", ""},
 	{"scripts/opcost", "torch"},
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/pyfloat", "internal/mt19937", "internal/rounded", "internal/regular", "internal/pylambda",
+var pure = []string{"internal/api", "internal/pyfloat", "internal/mt19937", "internal/roundedmath",
+	"internal/regularfile",
+	"internal/conformance/pylambda",
 	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist",
 	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets",
 	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest",
 	"internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
-var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate", "compat/pymarlin",
+var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate",
+	"compat/internal/torchsave", "compat/pymarlin",
 	"trainer/engine", "models/...", "compat/hezar", "compat/hezar/repository", "compat/pytorchaccelerated",
 	"internal/tensorio", "internal/testenv", "internal/golden", "internal/gradcheck", "internal/expected"}
 

@@ -222,7 +222,7 @@ func (c Config) Document(k Kind, architecture string) (pretrained.Document, erro
 func (c Config) LayerOptions() LayerOptions {
 	activation, err := ActivationByName(c.HiddenAct)
 	if err != nil {
-		panic(mistake("Config", torch.ErrValue, "%v; resolve the config first", err))
+		panic(torch.Errorf("transformer.Config", torch.ErrValue, "%v; resolve the config first", err))
 	}
 	return LayerOptions{
 		HiddenSize: c.HiddenSize, Heads: c.NumHeads, IntermediateSize: c.IntermediateSize, Activation: activation,

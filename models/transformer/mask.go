@@ -1,8 +1,6 @@
 package transformer
 
 import (
-	"fmt"
-
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -41,9 +39,6 @@ func lowest(d torch.DType) float64 {
 	case torch.Float64:
 		return -0x1.fffffffffffffp1023
 	}
-	panic(mistake("PaddingMask", torch.ErrType, "hidden states have dtype %s; want one of floating-point numbers", d))
-}
-
-func mistake(op string, code torch.Code, format string, args ...any) *torch.Error {
-	return &torch.Error{Op: "transformer." + op, Code: code, Msg: fmt.Sprintf(format, args...)}
+	panic(torch.Errorf("transformer.PaddingMask", torch.ErrType, "hidden states have dtype %s; want one of "+
+		"floating-point numbers", d))
 }

@@ -14,7 +14,7 @@ func ReLU6(input torch.Tensor) torch.Tensor { return call("aten::relu6", input) 
 // Hardtanh limits input to [low, high]: torch.nn.functional.hardtanh, whose defaults are -1 and 1.
 func Hardtanh(input torch.Tensor, low, high float64) torch.Tensor {
 	if low > high {
-		panic(mistake("Hardtanh", torch.ErrValue, "want low <= high, found %g and %g", low, high))
+		panic(torch.Errorf("functional.Hardtanh", torch.ErrValue, "want low <= high, found %g and %g", low, high))
 	}
 	return call("aten::hardtanh", input, low, high)
 }

@@ -18,7 +18,7 @@ type ScaledDotProductAttentionOptions struct {
 func ScaledDotProductAttention(query, key, value torch.Tensor, o ScaledDotProductAttentionOptions) torch.Tensor {
 	const op = "ScaledDotProductAttention"
 	if o.Causal && o.Mask.Defined() {
-		panic(mistake(op, torch.ErrValue, "Mask and Causal are both set; want one"))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "Mask and Causal are both set; want one"))
 	}
 	checkProbability(op, o.Dropout)
 	if !o.GQA {

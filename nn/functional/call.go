@@ -29,15 +29,6 @@ func optionalInt(v int64) any {
 	return v
 }
 
-// or returns v, or the default if v is zero: what the zero value of an option means.
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
-}
-
 // spread gives every dimension its number: a single one stands for all, none means the default.
 func spread(op, name string, d []int64, otherwise int64, dims int) []int64 {
 	switch len(d) {
@@ -45,7 +36,7 @@ func spread(op, name string, d []int64, otherwise int64, dims int) []int64 {
 		d = []int64{otherwise}
 	case 1, dims:
 	default:
-		panic(mistake(op, torch.ErrValue, "%s has %d numbers; want %s", name, len(d), numbers(dims)))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "%s has %d numbers; want %s", name, len(d), numbers(dims)))
 	}
 	all := make([]int64, dims)
 	for i := range all {
@@ -65,7 +56,7 @@ func numbers(dims int) string {
 // window is [spread] for a kernel's size, which has no default.
 func window(op string, kernel []int64, dims int) []int64 {
 	if len(kernel) == 0 {
-		panic(mistake(op, torch.ErrValue, "the kernel has no size; want %s", numbers(dims)))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "the kernel has no size; want %s", numbers(dims)))
 	}
 	return spread(op, "the kernel", kernel, 1, dims)
 }
@@ -74,6 +65,7 @@ func window(op string, kernel []int64, dims int) []int64 {
 // the function.
 func checkProbability(op string, p float64) {
 	if !(p >= 0 && p <= 1) {
-		panic(mistake(op, torch.ErrValue, "p is a probability and must be between 0 and 1, found %g", p))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "p is a probability and must be between 0 and 1, found %g",
+			p))
 	}
 }

@@ -1,6 +1,7 @@
 package functional
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -36,10 +37,11 @@ func Conv3d(input, weight, bias torch.Tensor, o ConvOptions) torch.Tensor {
 
 func conv(op string, dims int, input, weight, bias torch.Tensor, o ConvOptions) torch.Tensor {
 	c := torch.ConvOptions{Stride: spread(op, "Stride", o.Stride, 1, dims), Dilation: spread(op, "Dilation", o.Dilation,
-		1, dims), Groups: or(o.Groups, 1)}
+		1, dims), Groups: cmp.Or(o.Groups, 1)}
 	if o.Same {
 		if o.Padding != nil {
-			panic(mistake(op, torch.ErrValue, "Same and Padding %v are both set; want one", o.Padding))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "Same and Padding %v are both set; want one",
+				o.Padding))
 		}
 		return call(fmt.Sprintf("aten::conv%dd.padding", dims), input, weight, bias, c.Stride, "same", c.Dilation,
 			c.Groups)
@@ -85,7 +87,8 @@ func ConvTranspose3d(input, weight, bias torch.Tensor, o ConvTransposeOptions) t
 func convTranspose(op, aten string, dims int, input, weight, bias torch.Tensor, o ConvTransposeOptions) torch.Tensor {
 	return call(aten, input, weight, bias, spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0,
 		dims),
-		spread(op, "OutputPadding", o.OutputPadding, 0, dims), or(o.Groups, 1), spread(op, "Dilation", o.Dilation, 1,
+		spread(op, "OutputPadding", o.OutputPadding, 0, dims), cmp.Or(o.Groups, 1), spread(op, "Dilation", o.Dilation,
+			1,
 			dims))
 }
 
@@ -116,7 +119,7 @@ func Unfold(input torch.Tensor, kernel []int64, o FoldOptions) torch.Tensor {
 func Fold(input torch.Tensor, size, kernel []int64, o FoldOptions) torch.Tensor {
 	const op = "Fold"
 	if len(size) == 0 {
-		panic(mistake(op, torch.ErrValue, "the output has no size; want 1 or 2 numbers"))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "the output has no size; want 1 or 2 numbers"))
 	}
 	return call("aten::col2im", input, spread(op, "the output's size", size, 1, 2), window(op, kernel, 2),
 		spread(op, "Dilation", o.Dilation, 1, 2), spread(op, "Padding", o.Padding, 0, 2), spread(op, "Stride", o.Stride,

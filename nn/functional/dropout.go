@@ -13,7 +13,8 @@ func Dropout1d(input torch.Tensor, p float64, training bool) torch.Tensor {
 func Dropout2d(input torch.Tensor, p float64, training bool) torch.Tensor {
 	checkProbability("Dropout2d", p)
 	if d := input.Dim(); d != 3 && d != 4 {
-		panic(mistake("Dropout2d", torch.ErrInvalid, "want [N, C, H, W] or [N, C, L], found %v", input.Shape()))
+		panic(torch.Errorf("functional.Dropout2d", torch.ErrInvalid, "want [N, C, H, W] or [N, C, L], found %v",
+			input.Shape()))
 	}
 	return call("aten::feature_dropout", input, p, training)
 }
@@ -35,7 +36,8 @@ func featureDropout(op string, input torch.Tensor, p float64, training bool, dim
 	case dims + 1:
 		return call("aten::feature_dropout", input, p, training)
 	}
-	panic(mistake(op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", dims, dims+1,
+	panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", dims,
+		dims+1,
 		input.Shape()))
 }
 

@@ -36,16 +36,18 @@ func EmbeddingBag(input, weight torch.Tensor, o EmbeddingBagOptions) torch.Tenso
 		shape := input.Shape()
 		if o.PerSampleWeights.Defined() {
 			if s := o.PerSampleWeights.Shape(); !slices.Equal(s, shape) {
-				panic(mistake(op, torch.ErrInvalid, "want PerSampleWeights in the shape of the input, %v, found %v",
+				panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want PerSampleWeights in the shape of the "+
+					"input, %v, found %v",
 					shape, s))
 			}
 			if o.Mode != BagSum {
-				panic(mistake(op, torch.ErrValue, "PerSampleWeights are for BagSum"))
+				panic(torch.Errorf("functional."+op, torch.ErrValue, "PerSampleWeights are for BagSum"))
 			}
 		}
 		switch {
 		case len(shape) == 2 && o.Offsets.Defined():
-			panic(mistake(op, torch.ErrValue, "Offsets are for a one-dimensional input, found %v", shape))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "Offsets are for a one-dimensional input, found %v",
+				shape))
 		case len(shape) == 2:
 			o.Offsets = torch.TensorOptions{DType: input.DType(), Device: input.Device()}.Arange(0, shape[0]*shape[1],
 				max(shape[1], 1))
@@ -54,23 +56,27 @@ func EmbeddingBag(input, weight torch.Tensor, o EmbeddingBagOptions) torch.Tenso
 				o.PerSampleWeights = o.PerSampleWeights.Reshape(-1)
 			}
 		case len(shape) != 1:
-			panic(mistake(op, torch.ErrInvalid, "want an input of 1 or 2 dimensions, found %v", shape))
+			panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want an input of 1 or 2 dimensions, found %v",
+				shape))
 		case !o.Offsets.Defined() || o.Offsets.Dim() != 1:
-			panic(mistake(op, torch.ErrValue, "a one-dimensional input needs one-dimensional Offsets"))
+			panic(torch.Errorf("functional."+op, torch.ErrValue,
+				"a one-dimensional input needs one-dimensional Offsets"))
 		}
 		mode, ok := map[BagMode]int64{BagSum: 0, BagMean: 1, BagMax: 2}[o.Mode]
 		if !ok {
-			panic(mistake(op, torch.ErrValue, "the mode %d is not known; want BagMean, BagSum or BagMax", o.Mode))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "the mode %d is not known; want BagMean, BagSum or "+
+				"BagMax", o.Mode))
 		}
 		if o.Mode == BagMax && (o.ScaleGradByFreq || o.Sparse) {
-			panic(mistake(op, torch.ErrValue, "ScaleGradByFreq and Sparse are not for BagMax"))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "ScaleGradByFreq and Sparse are not for BagMax"))
 		}
 		var padding any
 		if o.PaddingIdx != nil {
 			words := weight.Size(0)
 			p := *o.PaddingIdx
 			if p < -words || p >= words {
-				panic(mistake(op, torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", p, words))
+				panic(torch.Errorf("functional."+op, torch.ErrIndex,
+					"PaddingIdx %d is out of range: there are %d words", p, words))
 			}
 			padding = (p + words) % words
 		}

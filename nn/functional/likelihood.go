@@ -1,6 +1,7 @@
 package functional
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -21,7 +22,8 @@ func BinaryCrossEntropy(input, target torch.Tensor, o BCELossOptions) torch.Tens
 	return torch.Return(func() torch.Tensor {
 		const op = "BinaryCrossEntropy"
 		if a, b := input.Shape(), target.Shape(); !slices.Equal(a, b) {
-			panic(mistake(op, torch.ErrInvalid, "want a target in the shape of the input, %v, found %v", a, b))
+			panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want a target in the shape of the input, %v, "+
+				"found %v", a, b))
 		}
 		weight := o.Weight
 		if weight.Defined() {
@@ -43,7 +45,7 @@ type PoissonNLLLossOptions struct {
 // PoissonNLLLoss is exp(input) - target*input, the negative log-likelihood of counts:
 // torch.nn.functional.poisson_nll_loss.
 func PoissonNLLLoss(input, target torch.Tensor, o PoissonNLLLossOptions) torch.Tensor {
-	return call("aten::poisson_nll_loss", input, target, !o.NotLog, o.Full, or(o.Eps, 1e-8),
+	return call("aten::poisson_nll_loss", input, target, !o.NotLog, o.Full, cmp.Or(o.Eps, 1e-8),
 		o.Reduction.code("PoissonNLLLoss"))
 }
 
@@ -66,15 +68,16 @@ func GaussianNLLLoss(input, target, variance torch.Tensor, o GaussianNLLLossOpti
 		case len(v) == len(in)-1 && slices.Equal(in[:len(v)], v):
 			variance = variance.Unsqueeze(-1)
 		case len(v) != len(in) || len(differ) > 1 || len(differ) == 1 && v[differ[0]] != 1:
-			panic(mistake(op, torch.ErrInvalid, "want a variance in the shape of the input, %v, or without its last "+
+			panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want a variance in the shape of the input, %v, "+
+				"or without its last "+
 				"dimension, or with 1 in one dimension, found %v", in, v))
 		}
 		if variance.LtScalar(0).Any().Item() != 0 {
-			panic(mistake(op, torch.ErrValue, "the variance has negative numbers"))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "the variance has negative numbers"))
 		}
 		// The limit does not stop gradients: PyTorch sets it on a copy, outside of autograd.
 		variance = variance.Clone()
-		torch.NoGrad(func() { variance.Clamp_(or(o.Eps, 1e-6), nil) })
+		torch.NoGrad(func() { variance.Clamp_(cmp.Or(o.Eps, 1e-6), nil) })
 		loss := variance.Log().Add(input.Sub(target).PowScalar(2).Div(variance)).MulScalar(0.5)
 		if o.Full {
 			loss = loss.AddScalar(0.5 * math.Log(2*math.Pi))

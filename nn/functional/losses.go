@@ -1,7 +1,6 @@
 package functional
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -29,9 +28,9 @@ func (r Reduction) torch(op string) torch.Reduction {
 		return torch.ReductionNone
 	}
 	if r == BatchMean {
-		panic(mistake(op, torch.ErrValue, "BatchMean is for KLDiv; want Mean, Sum or None"))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "BatchMean is for KLDiv; want Mean, Sum or None"))
 	}
-	panic(mistake(op, torch.ErrValue, "the reduction %d is not known; want Mean, Sum or None", r))
+	panic(torch.Errorf("functional."+op, torch.ErrValue, "the reduction %d is not known; want Mean, Sum or None", r))
 }
 
 // code is libtorch's number, for operators without a typed method.
@@ -142,7 +141,7 @@ func HuberLoss(input, target torch.Tensor, r Reduction, delta float64) torch.Ten
 func KLDiv(input, target torch.Tensor, r Reduction, logTarget bool) torch.Tensor {
 	if r == BatchMean {
 		if input.Dim() == 0 {
-			panic(mistake("KLDiv", torch.ErrInvalid, "BatchMean needs a batch dimension, found none"))
+			panic(torch.Errorf("functional.KLDiv", torch.ErrInvalid, "BatchMean needs a batch dimension, found none"))
 		}
 		sum := call("aten::kl_div", input, target, int64(torch.ReductionSum), logTarget)
 		defer sum.Free()
@@ -182,7 +181,8 @@ func BCEWithLogits(input, target torch.Tensor) torch.Tensor {
 // BCEWithLogitsWith is [BCEWithLogits] with options.
 func BCEWithLogitsWith(input, target torch.Tensor, o BCEWithLogitsOptions) torch.Tensor {
 	if a, b := input.Shape(), target.Shape(); !slices.Equal(a, b) { // libtorch would broadcast, which is a mistake here
-		panic(mistake("BCEWithLogits", torch.ErrInvalid, "want a target in the shape of the input, %v, found %v", a, b))
+		panic(torch.Errorf("functional.BCEWithLogits", torch.ErrInvalid, "want a target in the shape of the input, "+
+			"%v, found %v", a, b))
 	}
 	return input.BinaryCrossEntropyWithLogits(target, o.Weight, o.PosWeight, o.Reduction.torch("BCEWithLogits"))
 }
@@ -200,8 +200,4 @@ type CTCLossOptions struct {
 // torch.nn.functional.ctc_loss.
 func CTCLoss(logProbs, targets, inputLengths, targetLengths torch.Tensor, o CTCLossOptions) torch.Tensor {
 	return logProbs.CTCLoss(targets, inputLengths, targetLengths, o.Blank, o.Reduction.torch("CTCLoss"), o.ZeroInfinity)
-}
-
-func mistake(op string, code torch.Code, format string, args ...any) *torch.Error {
-	return &torch.Error{Op: "functional." + op, Code: code, Msg: fmt.Sprintf(format, args...)}
 }

@@ -1,6 +1,10 @@
 package functional
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // SoftMarginLoss is log(1 + exp(-target*input)) for targets of 1 and -1:
 // torch.nn.functional.soft_margin_loss.
@@ -19,7 +23,8 @@ func HingeEmbeddingLoss(input, target torch.Tensor, r Reduction, margin float64)
 // 0.
 func MarginRankingLoss(input1, input2, target torch.Tensor, r Reduction, margin float64) torch.Tensor {
 	if a, b, c := input1.Dim(), input2.Dim(), target.Dim(); a != b || a != c {
-		panic(mistake("MarginRankingLoss", torch.ErrInvalid, "want the same number of dimensions, found %v, %v and %v",
+		panic(torch.Errorf("functional.MarginRankingLoss", torch.ErrInvalid,
+			"want the same number of dimensions, found %v, %v and %v",
 			input1.Shape(), input2.Shape(), target.Shape()))
 	}
 	return call("aten::margin_ranking_loss", input1, input2, target, margin, r.code("MarginRankingLoss"))
@@ -43,9 +48,9 @@ type MultiMarginLossOptions struct {
 // MultiMarginLoss is the hinge loss of class indices: max(0, margin - input[target] + input[i])^p
 // over the other classes i, divided by their number: torch.nn.functional.multi_margin_loss.
 func MultiMarginLoss(input, target torch.Tensor, o MultiMarginLossOptions) torch.Tensor {
-	p := or(o.P, 1)
+	p := cmp.Or(o.P, 1)
 	if p != 1 && p != 2 {
-		panic(mistake("MultiMarginLoss", torch.ErrValue, "P must be 1 or 2, found %d", p))
+		panic(torch.Errorf("functional.MultiMarginLoss", torch.ErrValue, "P must be 1 or 2, found %d", p))
 	}
 	loss := func(r Reduction) torch.Tensor {
 		return call("aten::multi_margin_loss", input, target, p, orPointer(o.Margin, 1), o.Weight,
@@ -94,7 +99,8 @@ type TripletMarginLossOptions struct {
 func TripletMarginLoss(anchor, positive, negative torch.Tensor, o TripletMarginLossOptions) torch.Tensor {
 	const op = "TripletMarginLoss"
 	margin := positiveMargin(op, o.Margin)
-	return call("aten::triplet_margin_loss", anchor, positive, negative, margin, or(o.P, 2), or(o.Eps, 1e-6), o.Swap,
+	return call("aten::triplet_margin_loss", anchor, positive, negative, margin, cmp.Or(o.P, 2), cmp.Or(o.Eps, 1e-6),
+		o.Swap,
 		o.Reduction.code(op))
 }
 
@@ -117,7 +123,8 @@ func TripletMarginWithDistanceLoss(anchor, positive, negative torch.Tensor,
 		const op = "TripletMarginWithDistanceLoss"
 		margin := positiveMargin(op, o.Margin)
 		if a, p, n := anchor.Dim(), positive.Dim(), negative.Dim(); a != p || p != n {
-			panic(mistake(op, torch.ErrInvalid, "want the same number of dimensions, found %v, %v and %v",
+			panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want the same number of dimensions, found %v, %v "+
+				"and %v",
 				anchor.Shape(), positive.Shape(), negative.Shape()))
 		}
 		distance := o.Distance
@@ -133,8 +140,8 @@ func TripletMarginWithDistanceLoss(anchor, positive, negative torch.Tensor,
 }
 
 func positiveMargin(op string, margin float64) float64 {
-	if margin = or(margin, 1); !(margin > 0) {
-		panic(mistake(op, torch.ErrValue, "Margin must be positive, found %g", margin))
+	if margin = cmp.Or(margin, 1); !(margin > 0) {
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "Margin must be positive, found %g", margin))
 	}
 	return margin
 }

@@ -1,6 +1,10 @@
 package functional
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // BatchNormOptions are the arguments of torch.nn.functional.batch_norm. The zero value means
 // PyTorch's defaults.
@@ -21,13 +25,13 @@ func BatchNorm(input torch.Tensor, o BatchNormOptions) torch.Tensor {
 		checkValuesPerChannel(op, input.Shape(), input.Shape())
 	}
 	if o.Eps < 0 {
-		panic(mistake(op, torch.ErrValue, "Eps must be positive, found %g", o.Eps))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "Eps must be positive, found %g", o.Eps))
 	}
 	momentum := 0.1
 	if o.Momentum != nil {
 		momentum = *o.Momentum
 	}
-	return input.BatchNorm(o.Weight, o.Bias, o.RunningMean, o.RunningVar, o.Training, momentum, or(o.Eps, 1e-5))
+	return input.BatchNorm(o.Weight, o.Bias, o.RunningMean, o.RunningVar, o.Training, momentum, cmp.Or(o.Eps, 1e-5))
 }
 
 // checkValuesPerChannel refuses statistics over one value; found is the input that is named, shape
@@ -41,7 +45,8 @@ func checkValuesPerChannel(op string, shape, found []int64) {
 		values *= n
 	}
 	if values == 1 {
-		panic(mistake(op, torch.ErrValue, "expected more than 1 value per channel when training, got input size %v",
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "expected more than 1 value per channel when training, "+
+			"got input size %v",
 			found))
 	}
 }
@@ -76,12 +81,13 @@ func InstanceNorm(input torch.Tensor, o InstanceNormOptions) torch.Tensor {
 			values *= n
 		}
 		if values == 1 {
-			panic(mistake("InstanceNorm", torch.ErrValue, "expected more than 1 spatial element when training, got "+
+			panic(torch.Errorf("functional.InstanceNorm", torch.ErrValue, "expected more than 1 spatial element when "+
+				"training, got "+
 				"input size %v", shape))
 		}
 	}
 	return call("aten::instance_norm", input, o.Weight, o.Bias, o.RunningMean, o.RunningVar, !o.UseRunningStats,
-		or(o.Momentum, 0.1), or(o.Eps, 1e-5), true)
+		cmp.Or(o.Momentum, 0.1), cmp.Or(o.Eps, 1e-5), true)
 }
 
 // RMSNorm divides by the root of the mean square over the last dimensions, of sizes shape; an
@@ -103,10 +109,10 @@ func LocalResponseNorm(input torch.Tensor, size int64, alpha, beta, k float64) t
 		const op = "LocalResponseNorm"
 		shape := input.Shape()
 		if len(shape) < 3 {
-			panic(mistake(op, torch.ErrInvalid, "want 3 or more dimensions, found %v", shape))
+			panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want 3 or more dimensions, found %v", shape))
 		}
 		if size < 1 {
-			panic(mistake(op, torch.ErrValue, "size must be positive, found %d", size))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "size must be positive, found %d", size))
 		}
 		if input.Numel() == 0 {
 			return input

@@ -67,7 +67,8 @@ type AvgPoolOptions struct {
 // AvgPool1d takes the mean over windows of [N, C, L]: torch.nn.functional.avg_pool1d.
 func AvgPool1d(input torch.Tensor, kernel []int64, o AvgPoolOptions) torch.Tensor {
 	if o.DivisorOverride != 0 {
-		panic(mistake("AvgPool1d", torch.ErrValue, "DivisorOverride is for 2 and 3 dimensions, found %d",
+		panic(torch.Errorf("functional.AvgPool1d", torch.ErrValue,
+			"DivisorOverride is for 2 and 3 dimensions, found %d",
 			o.DivisorOverride))
 	}
 	return call("aten::avg_pool1d", o.args("AvgPool1d", input, kernel, 1)[:6]...)
@@ -126,7 +127,7 @@ func AdaptiveMaxPool3d(input torch.Tensor, size []int64) (values, indices torch.
 
 func adaptive(op string, input torch.Tensor, size []int64, dims int) []int64 {
 	if len(size) == 0 {
-		panic(mistake(op, torch.ErrValue, "the output has no size; want %s", numbers(dims)))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "the output has no size; want %s", numbers(dims)))
 	}
 	size = spread(op, "the output's size", size, 1, dims)
 	shape := spatial(op, input, dims)
@@ -142,7 +143,8 @@ func adaptive(op string, input torch.Tensor, size []int64, dims int) []int64 {
 func spatial(op string, input torch.Tensor, dims int) []int64 {
 	shape := input.Shape()
 	if len(shape) != dims+1 && len(shape) != dims+2 {
-		panic(mistake(op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v", dims+1, dims+2, shape))
+		panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want %d dimensions, or %d with a batch, found %v",
+			dims+1, dims+2, shape))
 	}
 	return shape[len(shape)-dims:]
 }
@@ -167,7 +169,7 @@ func lpPool(op string, mean func(torch.Tensor, []int64, AvgPoolOptions) torch.Te
 	p float64, kernel, stride []int64, ceil bool) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		if p == 0 {
-			panic(mistake(op, torch.ErrValue, "the norm's p must not be 0"))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "the norm's p must not be 0"))
 		}
 		kernel = window(op, kernel, dims)
 		out := mean(input.PowScalar(p), kernel, AvgPoolOptions{Stride: stride, CeilMode: ceil})
@@ -225,11 +227,12 @@ func (o MaxUnpoolOptions) resolve(op string, input torch.Tensor, kernel []int64,
 		return size, stride, padding
 	}
 	if len(o.Size) != dims {
-		panic(mistake(op, torch.ErrValue, "Size has %d numbers; want %d", len(o.Size), dims))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "Size has %d numbers; want %d", len(o.Size), dims))
 	}
 	for i, want := range o.Size {
 		if low, high := size[i]-stride[i], size[i]+stride[i]; want <= low || want >= high {
-			panic(mistake(op, torch.ErrValue, "Size is %v, but dimension %d must be between %d and %d", o.Size, i, low,
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "Size is %v, but dimension %d must be between %d "+
+				"and %d", o.Size, i, low,
 				high))
 		}
 	}
@@ -262,18 +265,20 @@ func FractionalMaxPool3d(input torch.Tensor, kernel []int64, o FractionalMaxPool
 func fractional(op string, dims int, input torch.Tensor, kernel []int64, o FractionalMaxPoolOptions) (values,
 	indices torch.Tensor) {
 	if (o.Size == nil) == (o.Ratio == nil) {
-		panic(mistake(op, torch.ErrValue, "want one of Size and Ratio"))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "want one of Size and Ratio"))
 	}
 	shape := spatial(op, input, dims)
 	size := o.Size
 	if o.Ratio != nil {
 		if len(o.Ratio) != 1 && len(o.Ratio) != dims {
-			panic(mistake(op, torch.ErrValue, "Ratio has %d numbers; want 1 or %d", len(o.Ratio), dims))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "Ratio has %d numbers; want 1 or %d", len(o.Ratio),
+				dims))
 		}
 		for i, in := range shape {
 			r := o.Ratio[min(i, len(o.Ratio)-1)]
 			if !(r > 0 && r < 1) {
-				panic(mistake(op, torch.ErrValue, "Ratio must be between 0 and 1, found %v", o.Ratio))
+				panic(torch.Errorf("functional."+op, torch.ErrValue, "Ratio must be between 0 and 1, found %v",
+					o.Ratio))
 			}
 			size = append(size, int64(float64(in)*r))
 		}

@@ -1,6 +1,7 @@
 package functional
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -26,11 +27,12 @@ func Pad(input torch.Tensor, pad []int64, mode PadMode, value float64) torch.Ten
 		return call("aten::pad", input, pad, string(mode), value)
 	case PadReflect, PadReplicate, PadCircular:
 		if value != 0 {
-			panic(mistake("Pad", torch.ErrValue, "the mode %q takes no value, found %g", mode, value))
+			panic(torch.Errorf("functional.Pad", torch.ErrValue, "the mode %q takes no value, found %g", mode, value))
 		}
 		return call("aten::pad", input, pad, string(mode), nil)
 	}
-	panic(mistake("Pad", torch.ErrValue, "the mode %q is not known; want constant, reflect, replicate or circular",
+	panic(torch.Errorf("functional.Pad", torch.ErrValue, "the mode %q is not known; want constant, reflect, "+
+		"replicate or circular",
 		mode))
 }
 
@@ -65,18 +67,20 @@ func Interpolate(input torch.Tensor, o InterpolateOptions) torch.Tensor {
 	const op = "Interpolate"
 	shape := input.Shape()
 	dims := len(shape) - 2
-	mode := or(o.Mode, Nearest)
+	mode := cmp.Or(o.Mode, Nearest)
 	if dims < 1 || dims > 3 {
-		panic(mistake(op, torch.ErrInvalid, "want [N, C, L], [N, C, H, W] or [N, C, D, H, W], found %v", shape))
+		panic(torch.Errorf("functional."+op, torch.ErrInvalid, "want [N, C, L], [N, C, H, W] or [N, C, D, H, W], "+
+			"found %v", shape))
 	}
 	if (o.Size == nil) == (o.Scale == nil) {
-		panic(mistake(op, torch.ErrValue, "want one of Size and Scale"))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "want one of Size and Scale"))
 	}
 	if o.Recompute && o.Size != nil {
-		panic(mistake(op, torch.ErrValue, "Recompute has no meaning with Size"))
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "Recompute has no meaning with Size"))
 	}
 	if o.Antialias && (dims != 2 || mode != Bilinear2d && mode != Bicubic) {
-		panic(mistake(op, torch.ErrValue, "Antialias is for bilinear and bicubic of [N, C, H, W], found %s of %v", mode,
+		panic(torch.Errorf("functional."+op, torch.ErrValue, "Antialias is for bilinear and bicubic of [N, C, H, W], "+
+			"found %s of %v", mode,
 			shape))
 	}
 	var size, scale any // None, or lists
@@ -84,7 +88,8 @@ func Interpolate(input torch.Tensor, o InterpolateOptions) torch.Tensor {
 		size = spread(op, "Size", o.Size, 1, dims)
 	} else {
 		if len(o.Scale) != 1 && len(o.Scale) != dims {
-			panic(mistake(op, torch.ErrValue, "Scale has %d numbers; want 1 or %d", len(o.Scale), dims))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "Scale has %d numbers; want 1 or %d", len(o.Scale),
+				dims))
 		}
 		factors, sizes := make([]float64, dims), make([]int64, dims)
 		for i := range factors {
@@ -99,7 +104,8 @@ func Interpolate(input torch.Tensor, o InterpolateOptions) torch.Tensor {
 	switch {
 	case mode == Nearest, mode == NearestExact, mode == Area:
 		if o.AlignCorners {
-			panic(mistake(op, torch.ErrValue, "AlignCorners is for the linear modes and bicubic, found %s", mode))
+			panic(torch.Errorf("functional."+op, torch.ErrValue, "AlignCorners is for the linear modes and bicubic, "+
+				"found %s", mode))
 		}
 		switch mode {
 		case Nearest:
@@ -121,7 +127,8 @@ func Interpolate(input torch.Tensor, o InterpolateOptions) torch.Tensor {
 	case mode == Trilinear && dims == 3:
 		return call("aten::upsample_trilinear3d.vec", input, size, o.AlignCorners, scale)
 	}
-	panic(mistake(op, torch.ErrValue, "the mode %q is not known for %v; want nearest, nearest-exact, area, linear (3 "+
+	panic(torch.Errorf("functional."+op, torch.ErrValue, "the mode %q is not known for %v; want nearest, "+
+		"nearest-exact, area, linear (3 "+
 		"dimensions), bilinear or bicubic (4), trilinear (5)", mode, shape))
 }
 
@@ -154,12 +161,13 @@ type GridSampleOptions struct {
 func GridSample(input, grid torch.Tensor, o GridSampleOptions) torch.Tensor {
 	mode, ok := map[string]int64{"": 0, "bilinear": 0, "nearest": 1, "bicubic": 2}[o.Mode]
 	if !ok {
-		panic(mistake("GridSample", torch.ErrValue, "the mode %q is not known; want bilinear, nearest or bicubic",
+		panic(torch.Errorf("functional.GridSample", torch.ErrValue, "the mode %q is not known; want bilinear, "+
+			"nearest or bicubic",
 			o.Mode))
 	}
 	padding, ok := map[string]int64{"": 0, "zeros": 0, "border": 1, "reflection": 2}[o.PaddingMode]
 	if !ok {
-		panic(mistake("GridSample", torch.ErrValue,
+		panic(torch.Errorf("functional.GridSample", torch.ErrValue,
 			"the padding mode %q is not known; want zeros, border or reflection", o.PaddingMode))
 	}
 	return call("aten::grid_sampler", input, grid, mode, padding, o.AlignCorners)

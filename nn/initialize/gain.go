@@ -44,7 +44,8 @@ func CalculateGain(n Nonlinearity, negativeSlope float64) float64 {
 	case SELU:
 		return 3.0 / 4
 	}
-	panic(invalid("CalculateGain", "the nonlinearity %q is not known; want one of linear, sigmoid, tanh, relu, "+
+	panic(torch.Errorf("initialize.CalculateGain", torch.ErrValue, "the nonlinearity %q is not known; want one of "+
+		"linear, sigmoid, tanh, relu, "+
 		"leaky_relu, selu", n))
 }
 
@@ -55,7 +56,8 @@ func Fans(weight torch.Tensor) (in, out int64) { return fans("Fans", weight) }
 func fans(op string, t torch.Tensor) (in, out int64) {
 	shape := t.Shape()
 	if len(shape) < 2 {
-		panic(invalid(op, "a fan needs a tensor of 2 or more dimensions, found %v", shape))
+		panic(torch.Errorf("initialize."+op, torch.ErrValue, "a fan needs a tensor of 2 or more dimensions, found %v",
+			shape))
 	}
 	field := int64(1)
 	for _, s := range shape[2:] {

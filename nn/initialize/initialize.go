@@ -9,7 +9,6 @@
 package initialize
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -117,7 +116,8 @@ func (o KaimingOptions) std(op string, t torch.Tensor) float64 {
 // is 1.
 func Orthogonal(t torch.Tensor, gain float64, g *torch.Generator) torch.Tensor {
 	if t.Dim() < 2 {
-		panic(invalid("Orthogonal", "want a tensor of 2 or more dimensions, found %v", t.Shape()))
+		panic(torch.Errorf("initialize.Orthogonal", torch.ErrValue, "want a tensor of 2 or more dimensions, found %v",
+			t.Shape()))
 	}
 	if t.Numel() == 0 {
 		return t
@@ -137,8 +137,4 @@ func Orthogonal(t torch.Tensor, gain float64, g *torch.Generator) torch.Tensor {
 		t.View(rows, columns).Copy_(q)
 		t.MulScalar_(gain)
 	})
-}
-
-func invalid(op, format string, args ...any) *torch.Error {
-	return &torch.Error{Op: "initialize." + op, Code: torch.ErrValue, Msg: fmt.Sprintf(format, args...)}
 }

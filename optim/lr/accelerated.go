@@ -1,16 +1,17 @@
 package lr
 
 import (
+	"cmp"
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// AcceleratedCosine is pytorch-accelerated's CosineLrScheduler: warmup, a fall along a cosine with
-// k-decay, cooldown at the lowest rate. Its trainer steps it after an update, so the first update
-// has what the constructor set and update k has the value of step k-1. The cosine is cut off
-// WarmupSteps before its end, as there.
-type AcceleratedCosine struct {
+// PytorchAcceleratedCosine is pytorch-accelerated's CosineLrScheduler: warmup, a fall along a
+// cosine with k-decay, cooldown at the lowest rate. Its trainer steps it after an update, so the
+// first update has what the constructor set and update k has the value of step k-1. The cosine is
+// cut off WarmupSteps before its end, as there.
+type PytorchAcceleratedCosine struct {
 	TotalSteps       int      // total_num_epochs * num_update_steps_per_epoch; 0 means the whole run
 	KDecay           float64  // above 1 the rate stays high for longer (k_decay); 0 means 1
 	LRMin            *float64 // the lowest rate (lr_min); nil means 1e-6
@@ -27,8 +28,8 @@ type AcceleratedCosine struct {
 }
 
 // Plan implements [Schedule].
-func (a AcceleratedCosine) Plan(peak float64, updates int) Rate {
-	k, start, lowest := orZero(a.KDecay, 1), or(a.WarmupStartingLR, 1e-6), or(a.LRMin, 1e-6)
+func (a PytorchAcceleratedCosine) Plan(peak float64, updates int) Rate {
+	k, start, lowest := cmp.Or(a.KDecay, 1), or(a.WarmupStartingLR, 1e-6), or(a.LRMin, 1e-6)
 	if a.MinLRRatio != nil {
 		lowest = *a.MinLRRatio * peak
 	}
@@ -36,7 +37,7 @@ func (a AcceleratedCosine) Plan(peak float64, updates int) Rate {
 	if a.WarmupStartingLRRatio != nil {
 		from = *a.WarmupStartingLRRatio * peak
 	}
-	fall := orZero(a.TotalSteps, updates) - (a.WarmupSteps + a.CooldownSteps)
+	fall := cmp.Or(a.TotalSteps, updates) - (a.WarmupSteps + a.CooldownSteps)
 	first, end, climb := peak, fall, peak-start
 	if a.WarmupSteps > 0 {
 		first = start
@@ -49,8 +50,8 @@ func (a AcceleratedCosine) Plan(peak float64, updates int) Rate {
 		case step < a.WarmupSteps:
 			return from + float64(float64(step)*(climb/float64(a.WarmupSteps)))
 		case step < end:
-			done := math.Pi * rounded.Pow(float64(step-a.WarmupSteps), k) / rounded.Pow(float64(fall), k)
-			return lowest + float64(0.5*(peak-lowest)*(1+rounded.Cos(done)))
+			done := math.Pi * roundedmath.Pow(float64(step-a.WarmupSteps), k) / roundedmath.Pow(float64(fall), k)
+			return lowest + float64(0.5*(peak-lowest)*(1+roundedmath.Cos(done)))
 		}
 		return lowest
 	}
@@ -61,8 +62,8 @@ func (a AcceleratedCosine) Plan(peak float64, updates int) Rate {
 }
 
 // Validate implements [Validator].
-func (a AcceleratedCosine) Validate() error {
-	c := checks{schedule: "AcceleratedCosine"}
+func (a PytorchAcceleratedCosine) Validate() error {
+	c := checks{schedule: "PytorchAcceleratedCosine"}
 	c.count("TotalSteps", a.TotalSteps)
 	c.notNegative("KDecay", a.KDecay)
 	c.notNegative("LRMin", or(a.LRMin, 0))
@@ -74,11 +75,11 @@ func (a AcceleratedCosine) Validate() error {
 	return c.err
 }
 
-// AcceleratedWSD is pytorch-accelerated's WSDLrScheduler: warmup, a stable phase, and a decay
-// before each of a few checkpoints. As with [AcceleratedCosine], the first update has what the
-// constructor set, which here is the peak even with a warmup, and update k has the value of step
-// k-1.
-type AcceleratedWSD struct {
+// PytorchAcceleratedWSD is pytorch-accelerated's WSDLrScheduler: warmup, a stable phase, and a
+// decay before each of a few checkpoints. As with [PytorchAcceleratedCosine], the first update has
+// what the constructor set, which here is the peak even with a warmup, and update k has the value
+// of step k-1.
+type PytorchAcceleratedWSD struct {
 	TotalSteps        int      // total_steps; 0 means the whole run
 	WarmupSteps       int      // updates of the warmup (num_warmup_steps); its create_scheduler_fn takes 1% of the run
 	DecayPhaseRatio   *float64 // share of the way to each checkpoint that decays (decay_phase_ratio); nil means 0.1
@@ -94,8 +95,8 @@ type AcceleratedWSD struct {
 }
 
 // Plan implements [Schedule].
-func (a AcceleratedWSD) Plan(peak float64, updates int) Rate {
-	total := orZero(a.TotalSteps, updates)
+func (a PytorchAcceleratedWSD) Plan(peak float64, updates int) Rate {
+	total := cmp.Or(a.TotalSteps, updates)
 	start, lowest := or(a.WarmupStartingLR, 1e-6), or(a.LRMin, 1e-6)
 	checkpoints := a.CheckpointSteps(total)
 	value := func(step int) float64 {
@@ -129,8 +130,8 @@ func (a AcceleratedWSD) Plan(peak float64, updates int) Rate {
 
 // CheckpointSteps are the steps at which a decay ends, in a run of the given length:
 // estimate_checkpoint_steps.
-func (a AcceleratedWSD) CheckpointSteps(total int) []int {
-	n := orZero(a.Checkpoints, 1)
+func (a PytorchAcceleratedWSD) CheckpointSteps(total int) []int {
+	n := cmp.Or(a.Checkpoints, 1)
 	// the first of several is at 0 there in Python, where the first step divides by zero
 	if n == 1 || total < 4 && a.Corrected {
 		return []int{total}
@@ -167,8 +168,8 @@ func currentPeriod(checkpoints []int, step int) (length, into int) {
 }
 
 // Validate implements [Validator].
-func (a AcceleratedWSD) Validate() error {
-	c := checks{schedule: "AcceleratedWSD"}
+func (a PytorchAcceleratedWSD) Validate() error {
+	c := checks{schedule: "PytorchAcceleratedWSD"}
 	c.count("TotalSteps", a.TotalSteps)
 	c.count("WarmupSteps", a.WarmupSteps)
 	c.share("DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1))
@@ -183,8 +184,8 @@ func (a AcceleratedWSD) Validate() error {
 }
 
 // ValidatePlan implements [PlanValidator].
-func (a AcceleratedWSD) ValidatePlan(peak float64, _ int) error {
-	c := checks{schedule: "AcceleratedWSD"}
+func (a PytorchAcceleratedWSD) ValidatePlan(peak float64, _ int) error {
+	c := checks{schedule: "PytorchAcceleratedWSD"}
 	c.that(or(a.WarmupStartingLR, 1e-6) <= peak, "WarmupStartingLR", or(a.WarmupStartingLR, 1e-6),
 		"at most the peak rate")
 	return c.err

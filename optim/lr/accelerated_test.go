@@ -12,19 +12,21 @@ func TestCorrectedAcceleratedSchedules(t *testing.T) {
 		schedule Schedule
 		want     []float64 // of a run of 10 updates from a peak of 1
 	}{
-		{"cosine without warmup begins at the peak and nears the minimum at the end", AcceleratedCosine{LRMin: new(0.0),
-			Corrected: true},
+		{"cosine without warmup begins at the peak and nears the minimum at the end",
+			PytorchAcceleratedCosine{LRMin: new(0.0),
+				Corrected: true},
 			[]float64{1, 0.98, 0.9, 0.79, 0.65, 0.5, 0.35, 0.21, 0.1, 0.02}},
-		{"cosine is not cut off before its end by a warmup", AcceleratedCosine{LRMin: new(0.0), WarmupSteps: 4,
+		{"cosine is not cut off before its end by a warmup", PytorchAcceleratedCosine{LRMin: new(0.0), WarmupSteps: 4,
 			WarmupStartingLR: new(0.2), CooldownSteps: 2, Corrected: true},
 			[]float64{0.2, 0.4, 0.6, 0.8, 1, 0.85, 0.5, 0.15, 0, 0}},
-		{"a warmup that begins at a share ends at the peak", AcceleratedCosine{LRMin: new(0.0), WarmupSteps: 2,
+		{"a warmup that begins at a share ends at the peak", PytorchAcceleratedCosine{LRMin: new(0.0), WarmupSteps: 2,
 			WarmupStartingLRRatio: new(0.5), Corrected: true},
 			[]float64{0.5, 0.75, 1, 0.96, 0.85, 0.69, 0.5, 0.31, 0.15, 0.04}},
-		{"the warmup of wsd comes first", AcceleratedWSD{WarmupSteps: 2, WarmupStartingLR: new(0.2),
+		{"the warmup of wsd comes first", PytorchAcceleratedWSD{WarmupSteps: 2, WarmupStartingLR: new(0.2),
 			DecayPhaseRatio: new(0.2), LRMin: new(0.0), Corrected: true},
 			[]float64{0.2, 0.6, 1, 1, 1, 1, 1, 1, 1, 0.29}},
-		{"the last checkpoint of wsd is the end of the run", AcceleratedWSD{DecayPhaseRatio: new(0.2), LRMin: new(0.5),
+		{"the last checkpoint of wsd is the end of the run", PytorchAcceleratedWSD{DecayPhaseRatio: new(0.2),
+			LRMin:       new(0.5),
 			Checkpoints: 2, InverseProportion: true, Corrected: true},
 			[]float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
 	} {
@@ -55,7 +57,7 @@ func TestCorrectedCheckpointsEndWithTheRun(t *testing.T) {
 		{"three", 3, []int{25, 50, 100}, []int{25, 50, 100}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := AcceleratedWSD{Checkpoints: c.checkpoints}
+			w := PytorchAcceleratedWSD{Checkpoints: c.checkpoints}
 			if diff := cmp.Diff(c.python, w.CheckpointSteps(100)); diff != "" {
 				t.Errorf("as in Python: %s", diff)
 			}
@@ -77,7 +79,7 @@ func TestPlanFromBeginsWherePyTorchDoes(t *testing.T) {
 			[]float64{0.5, 0.5, 0.25, 0.25}},
 		{"a scheduler that computes from the peak begins there", LambdaLR{Lambda: func(int) float64 { return 1 }},
 			[]float64{1, 1, 1, 1}},
-		{"another schedule begins at the peak", AcceleratedCosine{LRMin: new(1.0)}, []float64{1, 1, 1, 1}},
+		{"another schedule begins at the peak", PytorchAcceleratedCosine{LRMin: new(1.0)}, []float64{1, 1, 1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rate := PlanFrom(c.schedule, 0.5, 1, 4)

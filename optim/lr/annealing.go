@@ -1,9 +1,10 @@
 package lr
 
 import (
+	"cmp"
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // CosineAnnealingLR falls along a cosine to EtaMin over TMax updates and rises again after it:
@@ -20,7 +21,7 @@ func (a CosineAnnealingLR) Plan(peak float64, updates int) Rate {
 }
 
 func (a CosineAnnealingLR) attach(g *group, updates int) stepper {
-	period := max(1, orZero(a.TMax, updates))
+	period := max(1, cmp.Or(a.TMax, updates))
 	angle := func(epoch int) float64 { return math.Pi * float64(epoch) / float64(period) }
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
@@ -28,9 +29,10 @@ func (a CosineAnnealingLR) attach(g *group, updates int) stepper {
 			case c.initial:
 				return c.g.lr
 			case (c.epoch-1-period)%(2*period) == 0: // the last rate was the lowest: the quotient below would be 0/0
-				return c.g.lr + float64((c.base-a.EtaMin)*(1-rounded.Cos(math.Pi/float64(period))))/2
+				return c.g.lr + float64((c.base-a.EtaMin)*(1-roundedmath.Cos(math.Pi/float64(period))))/2
 			}
-			return float64((1+rounded.Cos(angle(c.epoch)))/(1+rounded.Cos(angle(c.epoch-1)))*(c.g.lr-a.EtaMin)) +
+			return float64((1+roundedmath.Cos(angle(c.epoch)))/(1+
+				roundedmath.Cos(angle(c.epoch-1)))*(c.g.lr-a.EtaMin)) +
 				a.EtaMin
 		},
 		closed: func(c *scheduler) float64 { return a.EtaMin + float64((c.base-a.EtaMin)*2)/2 },
@@ -56,7 +58,7 @@ type CosineAnnealingWarmRestarts struct {
 
 // Plan implements [Schedule].
 func (a CosineAnnealingWarmRestarts) Plan(peak float64, updates int) Rate {
-	first, mult := max(1, orZero(a.T0, updates)), max(1, a.TMult)
+	first, mult := max(1, cmp.Or(a.T0, updates)), max(1, a.TMult)
 	return func(update int) float64 {
 		current, period := update, first
 		if mult == 1 {
@@ -65,7 +67,7 @@ func (a CosineAnnealingWarmRestarts) Plan(peak float64, updates int) Rate {
 		for current >= period {
 			current, period = current-period, period*mult
 		}
-		return a.EtaMin + float64((peak-a.EtaMin)*(1+rounded.Cos(math.Pi*float64(current)/float64(period))))/2
+		return a.EtaMin + float64((peak-a.EtaMin)*(1+roundedmath.Cos(math.Pi*float64(current)/float64(period))))/2
 	}
 }
 

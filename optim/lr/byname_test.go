@@ -41,7 +41,7 @@ func TestByNameMakesTheScheduleOfTheSameSettings(t *testing.T) {
 		{"StepLRScheduler", map[string]any{"decay_t": 2.5, "warmup_prefix": false}, 0, lr.TimmStep{DecayT: 2.5,
 			WarmupBeneath: true}},
 		{"CosineLrScheduler", map[string]any{"total_num_epochs": 10, "num_update_steps_per_epoch": 7,
-			"num_warmup_epochs": 2}, 0, lr.AcceleratedCosine{TotalSteps: 70, WarmupSteps: 14}},
+			"num_warmup_epochs": 2}, 0, lr.PytorchAcceleratedCosine{TotalSteps: 70, WarmupSteps: 14}},
 	} {
 		got, err := lr.ByName(c.name, c.kwargs, c.warmup)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -151,9 +151,9 @@ func TestComposedSchedulesCheckTheirParts(t *testing.T) {
 		{lr.SequentialLR{Schedules: []lr.Schedule{lr.Polynomial{LREnd: new(0.5)}}},
 			"SequentialLR.Schedules[0]: lr: Polynomial.LREnd is 0.5: want less than the peak rate"},
 		{lr.PerEpoch{Schedule: lr.TimmWSD{DecayT: 30}, Updates: 10}, "TimmWSD.DecayT is 30: want no more updates than"},
-		{lr.AcceleratedWSD{WarmupStartingLR: new(0.5)}, "WarmupStartingLR is 0.5: want at most the peak rate"},
-		{lr.AcceleratedWSD{LRMin: new(0.0), InverseProportion: true, Corrected: true},
-			"AcceleratedWSD.LRMin is 0: want more than 0"},
+		{lr.PytorchAcceleratedWSD{WarmupStartingLR: new(0.5)}, "WarmupStartingLR is 0.5: want at most the peak rate"},
+		{lr.PytorchAcceleratedWSD{LRMin: new(0.0), InverseProportion: true, Corrected: true},
+			"PytorchAcceleratedWSD.LRMin is 0: want more than 0"},
 		{lr.TimmWSD{DecayT: 3, StableFn: "rsqrt"}, "TimmWSD.StableTimescale is 0"},
 		{lr.MultiplicativeLR{}, "MultiplicativeLR.Lambda is nil"},
 	} {

@@ -186,7 +186,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 
 	// pytorch_accelerated.schedulers
 	"CosineLrScheduler": func(a *arguments, _ float64) Schedule {
-		var s AcceleratedCosine
+		var s PytorchAcceleratedCosine
 		s.TotalSteps = a.product("total_num_epochs", "num_update_steps_per_epoch")
 		a.nonzero("k_decay", &s.KDecay)
 		a.optional("lr_min", &s.LRMin)
@@ -198,7 +198,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		return s
 	},
 	"WSDLrScheduler": func(a *arguments, _ float64) Schedule {
-		var s AcceleratedWSD
+		var s PytorchAcceleratedWSD
 		a.positive("total_steps", &s.TotalSteps)
 		if s.TotalSteps == 0 {
 			s.TotalSteps = a.product("num_epochs", "num_update_steps_per_epoch")

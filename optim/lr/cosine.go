@@ -1,9 +1,10 @@
 package lr
 
 import (
+	"cmp"
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // Cosine rises from 0 to the peak rate over the warmup and falls along a cosine: "cosine" in
@@ -30,7 +31,7 @@ type CosineWithRestarts struct {
 
 // Plan implements [Schedule].
 func (c CosineWithRestarts) Plan(peak float64, updates int) Rate {
-	cycles := orZero(c.Cycles, 1)
+	cycles := cmp.Or(c.Cycles, 1)
 	warmup := WarmupUpdates(c.Warmup, updates)
 	span := float64(max(1, updates-warmup))
 	return factors(peak, warmup, func(update int) float64 {
@@ -38,7 +39,7 @@ func (c CosineWithRestarts) Plan(peak float64, updates int) Rate {
 		if progress >= 1 {
 			return 0
 		}
-		return max(0, 0.5*(1+rounded.Cos(math.Pi*math.Mod(cycles*progress, 1))))
+		return max(0, 0.5*(1+roundedmath.Cos(math.Pi*math.Mod(cycles*progress, 1))))
 	})
 }
 
@@ -61,12 +62,12 @@ func (c CosineWithMinLR) Plan(peak float64, updates int) Rate {
 }
 
 func (c CosineWithMinLR) planGroup(base, peak float64, updates int) Rate {
-	cycles, floor := orZero(c.Cycles, 0.5), minRate(c.MinLR, c.MinLRRate, peak)
+	cycles, floor := cmp.Or(c.Cycles, 0.5), minRate(c.MinLR, c.MinLRRate, peak)
 	warmup := WarmupUpdates(c.Warmup, updates)
 	span := float64(max(1, updates-warmup))
 	return factors(base, warmup, func(update int) float64 {
 		progress := float64(update-warmup) / span
-		factor := 0.5 * (1 + rounded.Cos(math.Pi*cycles*2*progress))
+		factor := 0.5 * (1 + roundedmath.Cos(math.Pi*cycles*2*progress))
 		return max(0, float64(factor*(1-floor))+floor)
 	})
 }
@@ -98,7 +99,7 @@ func (c CosineWarmupWithMinLR) Plan(peak float64, updates int) Rate {
 }
 
 func (c CosineWarmupWithMinLR) planGroup(base, peak float64, updates int) Rate {
-	cycles, floor := orZero(c.Cycles, 0.5), minRate(c.MinLR, c.MinLRRate, peak)
+	cycles, floor := cmp.Or(c.Cycles, 0.5), minRate(c.MinLR, c.MinLRRate, peak)
 	warmup := WarmupUpdates(c.Warmup, updates)
 	span := float64(max(1, updates-warmup))
 	return func(update int) float64 {
@@ -110,7 +111,7 @@ func (c CosineWarmupWithMinLR) planGroup(base, peak float64, updates int) Rate {
 			return base * (start + (1-start)*float64(update)/float64(max(1, warmup-1)))
 		}
 		progress := (float64(update-warmup) + 1) / span
-		factor := 0.5 * (1 + rounded.Cos(math.Pi*cycles*2*progress))
+		factor := 0.5 * (1 + roundedmath.Cos(math.Pi*cycles*2*progress))
 		return base * max(0, float64(factor*(1-floor))+floor)
 	}
 }

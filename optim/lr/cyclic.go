@@ -1,9 +1,10 @@
 package lr
 
 import (
+	"cmp"
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // CycleMode is how the waves of [CyclicLR] change with time.
@@ -41,7 +42,7 @@ var _ MomentumSchedule = CyclicLR{}
 
 // Plan implements [Schedule].
 func (c CyclicLR) Plan(peak float64, _ int) Rate {
-	wave, maxLR := c.wave(), orZero(c.MaxLR, peak)
+	wave, maxLR := c.wave(), cmp.Or(c.MaxLR, peak)
 	return func(update int) float64 {
 		height, scale := wave(update)
 		return c.BaseLR + float64(float64((maxLR-c.BaseLR)*height)*scale)
@@ -62,8 +63,8 @@ func (c CyclicLR) PlanMomentum(int) Rate {
 
 // wave gives the height of an update in its wave, from 0 to 1, and the scale of that wave.
 func (c CyclicLR) wave() func(update int) (height, scale float64) {
-	up := float64(orZero(c.StepSizeUp, 2000))
-	total := up + orZero(float64(c.StepSizeDown), up)
+	up := float64(cmp.Or(c.StepSizeUp, 2000))
+	total := up + cmp.Or(float64(c.StepSizeDown), up)
 	ratio := up / total
 	scaleOf, byUpdate := c.scale()
 	return func(update int) (float64, float64) {
@@ -88,8 +89,8 @@ func (c CyclicLR) scale() (scale func(x float64) float64, byUpdate bool) {
 	case c.Mode == Triangular2:
 		return func(cycle float64) float64 { return 1 / math.Pow(2, cycle-1) }, false
 	case c.Mode == ExpRange:
-		gamma := orZero(c.Gamma, 1)
-		return func(update float64) float64 { return rounded.Pow(gamma, update) }, true
+		gamma := cmp.Or(c.Gamma, 1)
+		return func(update float64) float64 { return roundedmath.Pow(gamma, update) }, true
 	}
 	return func(float64) float64 { return 1 }, false
 }

@@ -28,7 +28,7 @@
 //     rest;
 //   - timm: [TimmCosine], [TimmPoly], [TimmTanh], [TimmStep], [TimmMultiStep], [TimmWSD],
 //     [TimmPlateau], and [TimmNoise] over any schedule;
-//   - pytorch-accelerated: [AcceleratedCosine], [AcceleratedWSD];
+//   - pytorch-accelerated: [PytorchAcceleratedCosine], [PytorchAcceleratedWSD];
 //   - [PerEpoch], which gives any of them the epoch as its unit.
 //
 // [ByName] makes them from the names and arguments that configuration files of those libraries

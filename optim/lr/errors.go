@@ -94,15 +94,6 @@ func or[T any](setting *T, standard T) T {
 	return *setting
 }
 
-// orZero gives the default where a setting is the zero value.
-func orZero[T comparable](setting, standard T) T {
-	var zero T
-	if setting == zero {
-		return standard
-	}
-	return setting
-}
-
 // nearest is the known name a slip of the pen away from the given one, or the first that contains
 // it; empty if none is.
 func nearest(name string, known []string) string {

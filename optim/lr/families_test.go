@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/gotrainer/gotrainer/internal/goldencount"
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // A golden case is one schedule of a Python library and what it did: testdata/*.py wrote
@@ -43,7 +43,7 @@ func (h *hex) UnmarshalJSON(raw []byte) error {
 // functions in Go for those that the scripts give as text.
 var lambdas = map[string]func(x float64) float64{
 	"0.95":              func(float64) float64 { return 0.95 },
-	"0.95 ** x":         func(x float64) float64 { return rounded.Pow(0.95, x) },
+	"0.95 ** x":         func(x float64) float64 { return roundedmath.Pow(0.95, x) },
 	"1 / (1 + x)":       func(x float64) float64 { return 1 / (1 + x) },
 	"1 / (1 + x / 100)": func(x float64) float64 { return 1 / (1 + x/100) },
 }

@@ -1,6 +1,7 @@
 package lr
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -27,10 +28,10 @@ type Greedy struct {
 // Start implements [Adaptive].
 func (g Greedy) Start(peak float64) (Controller, error) {
 	r := &greedy{
-		judge:  judge{orZero(g.Mode, Min), or(g.Threshold, 1e-6), orZero(g.ThresholdMode, Absolute)},
-		factor: orZero(g.Factor, 0.95), patience: or(g.Patience, 10), cooldown: g.Cooldown, warmup: g.Warmup,
+		judge:  judge{cmp.Or(g.Mode, Min), or(g.Threshold, 1e-6), cmp.Or(g.ThresholdMode, Absolute)},
+		factor: cmp.Or(g.Factor, 0.95), patience: or(g.Patience, 10), cooldown: g.Cooldown, warmup: g.Warmup,
 		minLR: or(g.MinLR, 1e-3), maxLR: or(g.MaxLR, 1), eps: or(g.Eps, 1e-8),
-		peak: peak, window: orZero(g.WindowSize, 50), resetStart: or(g.ResetStart, 500),
+		peak: peak, window: cmp.Or(g.WindowSize, 50), resetStart: or(g.ResetStart, 500),
 	}
 	c := checks{schedule: "Greedy"}
 	c.judge(r.judge)

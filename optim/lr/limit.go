@@ -1,5 +1,7 @@
 package lr
 
+import "cmp"
+
 // StepLimit is the number of steps behind which the original of a schedule fails, in a run of so
 // many updates: PyTorch's OneCycleLR at the end of its cycle, and WSDLrScheduler of
 // pytorch-accelerated where it divides by zero, which it does in a decay that is shorter than a
@@ -8,18 +10,18 @@ package lr
 func StepLimit(s Schedule, updates int) int {
 	switch s := s.(type) {
 	case OneCycleLR:
-		return orZero(s.TotalSteps, updates)
-	case AcceleratedWSD:
+		return cmp.Or(s.TotalSteps, updates)
+	case PytorchAcceleratedWSD:
 		return s.stepLimit(updates)
 	}
 	return -1
 }
 
-func (a AcceleratedWSD) stepLimit(updates int) int {
+func (a PytorchAcceleratedWSD) stepLimit(updates int) int {
 	if a.Corrected {
 		return -1
 	}
-	checkpoints, step := a.CheckpointSteps(orZero(a.TotalSteps, updates)), 0
+	checkpoints, step := a.CheckpointSteps(cmp.Or(a.TotalSteps, updates)), 0
 	if !a.Continuation {
 		step = a.WarmupSteps
 	}
@@ -38,5 +40,5 @@ func (a AcceleratedWSD) stepLimit(updates int) int {
 // this package take what makes sense there; who wants Python's failure asks here.
 func FailsAtOnce(s Schedule, updates int) bool {
 	cycle, ok := s.(OneCycleLR)
-	return ok && float64(or(cycle.PctStart, 0.3)*float64(orZero(cycle.TotalSteps, updates))) == 1
+	return ok && float64(or(cycle.PctStart, 0.3)*float64(cmp.Or(cycle.TotalSteps, updates))) == 1
 }

@@ -1,9 +1,10 @@
 package lr
 
 import (
+	"cmp"
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // Anneal is the curve of [OneCycleLR] between two rates.
@@ -58,9 +59,9 @@ type corners struct {
 }
 
 func (o OneCycleLR) corners(peak float64) corners {
-	high := orZero(o.MaxLR, peak)
-	first := high / orZero(o.DivFactor, 25)
-	return corners{first, high, first / orZero(o.FinalDivFactor, 1e4), or(o.BaseMomentum, 0.85),
+	high := cmp.Or(o.MaxLR, peak)
+	first := high / cmp.Or(o.DivFactor, 25)
+	return corners{first, high, first / cmp.Or(o.FinalDivFactor, 1e4), or(o.BaseMomentum, 0.85),
 		or(o.MaxMomentum, 0.95)}
 }
 
@@ -79,7 +80,7 @@ func (o OneCycleLR) momentum(c corners, position func(int) (int, float64), updat
 
 // position gives the phase that an update is in and the share of it that is done.
 func (o OneCycleLR) position(updates int) func(update int) (phase int, done float64) {
-	total, start := float64(orZero(o.TotalSteps, updates)), or(o.PctStart, 0.3)
+	total, start := float64(cmp.Or(o.TotalSteps, updates)), or(o.PctStart, 0.3)
 	ends := []float64{float64(start*total) - 1, total - 1}
 	if o.ThreePhase {
 		ends = []float64{float64(start*total) - 1, float64(2*start*total) - 2, total - 1}
@@ -105,7 +106,7 @@ func (o OneCycleLR) anneal(corners []float64, phase int, done float64) float64 {
 	if o.AnnealStrategy == AnnealLinear {
 		return float64((to-from)*done) + from
 	}
-	return to + float64((from-to)/2*(rounded.Cos(math.Pi*done)+1))
+	return to + float64((from-to)/2*(roundedmath.Cos(math.Pi*done)+1))
 }
 
 // attach does what PyTorch's constructor does: it replaces the group's initial_lr, which other

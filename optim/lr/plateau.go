@@ -1,6 +1,7 @@
 package lr
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -22,8 +23,8 @@ type ReduceLROnPlateau struct {
 // Start implements [Adaptive].
 func (r ReduceLROnPlateau) Start(peak float64) (Controller, error) {
 	p := &plateau{
-		judge:  judge{orZero(r.Mode, Min), or(r.Threshold, 1e-4), orZero(r.ThresholdMode, Relative)},
-		factor: orZero(r.Factor, 0.1), patience: or(r.Patience, 10), cooldown: r.Cooldown, minLR: r.MinLR,
+		judge:  judge{cmp.Or(r.Mode, Min), or(r.Threshold, 1e-4), cmp.Or(r.ThresholdMode, Relative)},
+		factor: cmp.Or(r.Factor, 0.1), patience: or(r.Patience, 10), cooldown: r.Cooldown, minLR: r.MinLR,
 		eps: or(r.Eps, 1e-8),
 	}
 	c := checks{schedule: "ReduceLROnPlateau"}

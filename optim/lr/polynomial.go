@@ -1,10 +1,11 @@
 package lr
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // Polynomial rises from 0 to the peak rate over the warmup and falls as a power of what is left of
@@ -26,7 +27,7 @@ func (p Polynomial) planGroup(base, peak float64, updates int) Rate {
 			return end / peak
 		}
 		left := 1 - float64(update-warmup)/float64(updates-warmup)
-		return (float64((peak-end)*rounded.Pow(left, power)) + end) / peak
+		return (float64((peak-end)*roundedmath.Pow(left, power)) + end) / peak
 	})
 }
 
@@ -61,7 +62,7 @@ type InverseSqrt struct {
 // Plan implements [Schedule].
 func (s InverseSqrt) Plan(peak float64, updates int) Rate {
 	warmup := WarmupUpdates(s.Warmup, updates)
-	timescale := orZero(s.Timescale, float64(orZero(warmup, 10_000)))
+	timescale := cmp.Or(s.Timescale, float64(cmp.Or(warmup, 10_000)))
 	shift := timescale - float64(warmup)
 	return factors(peak, warmup, func(update int) float64 {
 		return 1 / math.Sqrt((float64(update)+shift)/timescale)

@@ -5,8 +5,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gotrainer/gotrainer/optim/lr"
 	"pgregory.net/rapid"
+
+	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
 // anySchedule draws a schedule of any kind with settings that Validate allows.
@@ -65,9 +66,9 @@ func anySimple(t *rapid.T) lr.Schedule {
 		},
 		func() lr.Schedule { return lr.TimmMultiStep{DecayT: []int{5, 9}, DecayRate: new(share("rate"))} },
 		func() lr.Schedule { return lr.TimmWSD{DecayT: 5, TInitial: 5 + n("stable"), DecayFn: "exp"} },
-		func() lr.Schedule { return lr.AcceleratedCosine{CooldownSteps: n("cooldown"), LRMin: new(0.0)} },
+		func() lr.Schedule { return lr.PytorchAcceleratedCosine{CooldownSteps: n("cooldown"), LRMin: new(0.0)} },
 		func() lr.Schedule {
-			return lr.AcceleratedWSD{WarmupSteps: n("warmup"), Checkpoints: 3, WarmupStartingLR: new(0.0)}
+			return lr.PytorchAcceleratedWSD{WarmupSteps: n("warmup"), Checkpoints: 3, WarmupStartingLR: new(0.0)}
 		},
 	}).Draw(t, "schedule")()
 }
@@ -167,8 +168,8 @@ func TestSchedulesEndWhereTheyPromise(t *testing.T) {
 		{"timm's shrinking cycles end at lr_min", lr.TimmCosine{TInitial: 20, LRMin: 0.01,
 			TimmCycles: lr.TimmCycles{CycleMul: 0.5, CycleLimit: 50}}, updates, 0.01},
 		{"timm's WSD ends at lr_min", lr.TimmWSD{DecayT: 20, LRMin: 0.01}, updates, 0.01},
-		{"pytorch-accelerated's WSD ends at its share", lr.AcceleratedWSD{LRMin: new(0.1)}, updates + 1, 0.03},
-		{"pytorch-accelerated's cosine cools down", lr.AcceleratedCosine{CooldownSteps: 10, LRMin: new(0.01)},
+		{"pytorch-accelerated's WSD ends at its share", lr.PytorchAcceleratedWSD{LRMin: new(0.1)}, updates + 1, 0.03},
+		{"pytorch-accelerated's cosine cools down", lr.PytorchAcceleratedCosine{CooldownSteps: 10, LRMin: new(0.01)},
 			updates - 5, 0.01},
 		{"an epoch has one rate", lr.PerEpoch{Schedule: lr.StepLR{StepSize: 2}, Updates: 10}, 19, peak},
 		{"the next epoch has the next", lr.PerEpoch{Schedule: lr.StepLR{StepSize: 2}, Updates: 10}, 20, peak * 0.1},

@@ -1,6 +1,10 @@
 package lr
 
-import "github.com/gotrainer/gotrainer/internal/rounded"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
+)
 
 // defaultIters is total_iters of PyTorch's ConstantLR, LinearLR and PolynomialLR where nothing else
 // is said.
@@ -20,7 +24,7 @@ func (r ConstantLR) Plan(peak float64, updates int) Rate {
 }
 
 func (r ConstantLR) attach(g *group, _ int) stepper {
-	factor, total := orZero(r.Factor, 1.0/3), or(r.TotalIters, defaultIters)
+	factor, total := cmp.Or(r.Factor, 1.0/3), or(r.TotalIters, defaultIters)
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
 			switch c.epoch {
@@ -63,7 +67,7 @@ func (l LinearLR) Plan(peak float64, updates int) Rate {
 }
 
 func (l LinearLR) attach(g *group, _ int) stepper {
-	start, end, total := orZero(l.StartFactor, 1.0/3), or(l.EndFactor, 1), orZero(l.TotalIters, defaultIters)
+	start, end, total := cmp.Or(l.StartFactor, 1.0/3), or(l.EndFactor, 1), cmp.Or(l.TotalIters, defaultIters)
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
 			if c.epoch == 0 {
@@ -101,14 +105,14 @@ func (p PolynomialLR) Plan(peak float64, updates int) Rate {
 }
 
 func (p PolynomialLR) attach(g *group, _ int) stepper {
-	total, power := float64(orZero(p.TotalIters, defaultIters)), or(p.Power, 1)
+	total, power := float64(cmp.Or(p.TotalIters, defaultIters)), or(p.Power, 1)
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
 			epoch := float64(c.epoch)
 			if c.initial || epoch > total {
 				return c.g.lr
 			}
-			return c.g.lr * rounded.Pow((1-epoch/total)/(1-(epoch-1)/total), power)
+			return c.g.lr * roundedmath.Pow((1-epoch/total)/(1-(epoch-1)/total), power)
 		},
 		closed: func(c *scheduler) float64 { return c.base },
 	})

@@ -1,9 +1,10 @@
 package lr
 
 import (
+	"cmp"
 	"slices"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // StepLR multiplies the rate by Gamma every StepSize updates: torch.optim.lr_scheduler.StepLR.
@@ -19,7 +20,7 @@ func (s StepLR) Plan(peak float64, updates int) Rate {
 }
 
 func (s StepLR) attach(g *group, _ int) stepper {
-	gamma, size := orZero(s.Gamma, 0.1), max(1, s.StepSize)
+	gamma, size := cmp.Or(s.Gamma, 0.1), max(1, s.StepSize)
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
 			if c.epoch == 0 || c.epoch%size != 0 {
@@ -53,18 +54,18 @@ func (m MultiStepLR) Plan(peak float64, updates int) Rate {
 }
 
 func (m MultiStepLR) attach(g *group, _ int) stepper {
-	gamma, count := orZero(m.Gamma, 0.1), map[int]int{}
+	gamma, count := cmp.Or(m.Gamma, 0.1), map[int]int{}
 	for _, update := range m.Milestones {
 		count[update]++
 	}
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
 			if n := count[c.epoch]; n > 0 {
-				return c.g.lr * rounded.Pow(gamma, float64(n))
+				return c.g.lr * roundedmath.Pow(gamma, float64(n))
 			}
 			return c.g.lr
 		},
-		closed: func(c *scheduler) float64 { return c.base * rounded.Pow(gamma, float64(count[0])) },
+		closed: func(c *scheduler) float64 { return c.base * roundedmath.Pow(gamma, float64(count[0])) },
 	})
 }
 

@@ -1,9 +1,10 @@
 package lr
 
 import (
+	"cmp"
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // The schedules of timm (PyTorch Image Models), under their class names without "LRScheduler".
@@ -52,7 +53,7 @@ type TimmCycles struct {
 
 // at gives the number of the cycle, its length and the update in it.
 func (c TimmCycles) at(update, initial int) (cycle int, length, current float64) {
-	t, first, mul := float64(update), float64(initial), orZero(c.CycleMul, 1)
+	t, first, mul := float64(update), float64(initial), cmp.Or(c.CycleMul, 1)
 	if mul == 1 {
 		cycle = update / initial
 		return cycle, first, t - float64(initial*cycle)
@@ -61,23 +62,23 @@ func (c TimmCycles) at(update, initial int) (cycle int, length, current float64)
 	if !(grown > 0) { // shrinking cycles have come to their end
 		return c.limit(), first, 0
 	}
-	n := math.Floor(rounded.Log(grown) / rounded.Log(mul))
-	length = rounded.Pow(mul, n) * first
-	return int(n), length, t - float64((1-rounded.Pow(mul, n))/(1-mul)*first)
+	n := math.Floor(roundedmath.Log(grown) / roundedmath.Log(mul))
+	length = roundedmath.Pow(mul, n) * first
+	return int(n), length, t - float64((1-roundedmath.Pow(mul, n))/(1-mul)*first)
 }
 
-func (c TimmCycles) limit() int { return orZero(c.CycleLimit, 1) }
+func (c TimmCycles) limit() int { return cmp.Or(c.CycleLimit, 1) }
 
 // plan is the part that the cosine, the polynomial and the hyperbolic tangent have in common.
 func (c TimmCycles) plan(peak float64, initial int, lrMin float64, value func(high, current,
 	length float64) float64) Rate {
-	decay := orZero(c.CycleDecay, 1)
+	decay := cmp.Or(c.CycleDecay, 1)
 	return func(update int) float64 {
 		cycle, length, current := c.at(update, max(1, initial))
 		if cycle >= c.limit() {
 			return lrMin
 		}
-		return value(peak*rounded.Pow(decay, float64(cycle)), current, length)
+		return value(peak*roundedmath.Pow(decay, float64(cycle)), current, length)
 	}
 }
 
@@ -101,9 +102,10 @@ type TimmCosine struct {
 
 // Plan implements [Schedule].
 func (s TimmCosine) Plan(peak float64, updates int) Rate {
-	k := orZero(s.KDecay, 1)
-	rate := s.TimmCycles.plan(peak, orZero(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
-		return s.LRMin + float64(0.5*(high-s.LRMin)*(1+rounded.Cos(math.Pi*rounded.Pow(current, k)/rounded.Pow(length,
+	k := cmp.Or(s.KDecay, 1)
+	rate := s.TimmCycles.plan(peak, cmp.Or(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
+		return s.LRMin + float64(0.5*(high-s.LRMin)*(1+roundedmath.Cos(math.Pi*roundedmath.Pow(current,
+			k)/roundedmath.Pow(length,
 			k))))
 	})
 	return s.TimmWarmup.plan(peak, peak, s.after(s.WarmupPrefix, rate))
@@ -131,9 +133,10 @@ type TimmPoly struct {
 
 // Plan implements [Schedule].
 func (s TimmPoly) Plan(peak float64, updates int) Rate {
-	k, power := orZero(s.KDecay, 1), orZero(s.Power, 0.5)
-	rate := s.TimmCycles.plan(peak, orZero(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
-		return s.LRMin + float64((high-s.LRMin)*rounded.Pow(1-rounded.Pow(current, k)/rounded.Pow(length, k), power))
+	k, power := cmp.Or(s.KDecay, 1), cmp.Or(s.Power, 0.5)
+	rate := s.TimmCycles.plan(peak, cmp.Or(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
+		return s.LRMin + float64((high-s.LRMin)*roundedmath.Pow(1-roundedmath.Pow(current, k)/roundedmath.Pow(length,
+			k), power))
 	})
 	return s.TimmWarmup.plan(peak, peak, s.after(s.WarmupPrefix, rate))
 }
@@ -164,7 +167,7 @@ type TimmTanh struct {
 // Plan implements [Schedule].
 func (s TimmTanh) Plan(peak float64, updates int) Rate {
 	lb, ub := or(s.LB, -7), or(s.UB, 3)
-	rate := s.TimmCycles.plan(peak, orZero(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
+	rate := s.TimmCycles.plan(peak, cmp.Or(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
 		done := current / length
 		return s.LRMin + float64(0.5*(high-s.LRMin)*(1-math.Tanh(float64(lb*(1-done))+float64(ub*done))))
 	})

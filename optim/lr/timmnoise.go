@@ -1,6 +1,7 @@
 package lr
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gotrainer/gotrainer/internal/mt19937"
@@ -35,7 +36,7 @@ func (n TimmNoise) Plan(peak float64, updates int) Rate {
 
 func (n TimmNoise) noise(update int) float64 {
 	g := mt19937.New(or(n.Seed, 42) + uint32(update))
-	pct, std := orZero(n.Pct, 0.67), orZero(n.Std, 1)
+	pct, std := cmp.Or(n.Pct, 0.67), cmp.Or(n.Std, 1)
 	for range 1 << 20 { // with settings that Validate allows about a thousand draws at most
 		first, second := normalPair(g)
 		for _, draw := range []float64{first, second} {
@@ -54,7 +55,7 @@ func (n TimmNoise) Validate() error {
 	c.that(n.Schedule != nil, "Schedule", "nil", "a schedule")
 	c.count("From", n.From)
 	c.that(n.To == 0 || n.To > n.From, "To", n.To, "an update after From, or 0 for noise to the end")
-	c.that(n.Pct >= 0 && (n.Pct == 0 || n.Pct >= 1e-3*orZero(n.Std, 1)), "Pct", n.Pct,
+	c.that(n.Pct >= 0 && (n.Pct == 0 || n.Pct >= 1e-3*cmp.Or(n.Std, 1)), "Pct", n.Pct,
 		"at least a thousandth of Std, or hardly any draw is below it")
 	c.notNegative("Std", n.Std)
 	if v, ok := n.Schedule.(Validator); ok && c.err == nil {

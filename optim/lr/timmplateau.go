@@ -1,6 +1,9 @@
 package lr
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+)
 
 // TimmPlateau is timm's PlateauLRScheduler: [ReduceLROnPlateau] behind a warmup that counts
 // measured values, not updates. The Mode is Max where nothing else is said, as timm's is.
@@ -22,7 +25,7 @@ func (t TimmPlateau) Start(peak float64) (Controller, error) {
 		return nil, c.err
 	}
 	inner, err := ReduceLROnPlateau{
-		Mode: orZero(t.Mode, Max), Factor: t.DecayRate, Patience: t.PatienceT, Threshold: t.Threshold,
+		Mode: cmp.Or(t.Mode, Max), Factor: t.DecayRate, Patience: t.PatienceT, Threshold: t.Threshold,
 		Cooldown: t.CooldownT, MinLR: t.LRMin,
 	}.Start(peak)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // TimmStep is timm's StepLRScheduler: the rate falls by DecayRate every DecayT updates.
@@ -21,7 +21,7 @@ func (s TimmStep) Plan(peak float64, _ int) Rate {
 	decay := or(s.DecayRate, 1)
 	rate := func(update int) float64 {
 		t := float64(update)
-		return peak * rounded.Pow(decay, math.Round((t-math.Mod(t, s.DecayT))/s.DecayT))
+		return peak * roundedmath.Pow(decay, math.Round((t-math.Mod(t, s.DecayT))/s.DecayT))
 	}
 	return s.TimmWarmup.plan(peak, peak, s.after(!s.WarmupBeneath, rate))
 }
@@ -48,7 +48,7 @@ type TimmMultiStep struct {
 func (s TimmMultiStep) Plan(peak float64, _ int) Rate {
 	decay := or(s.DecayRate, 1)
 	rate := func(update int) float64 {
-		return peak * rounded.Pow(decay, float64(sort.SearchInts(s.DecayT, update+2)))
+		return peak * roundedmath.Pow(decay, float64(sort.SearchInts(s.DecayT, update+2)))
 	}
 	return s.TimmWarmup.plan(peak, peak, s.after(!s.WarmupBeneath, rate))
 }

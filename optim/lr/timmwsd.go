@@ -1,9 +1,10 @@
 package lr
 
 import (
+	"cmp"
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // TimmWSD is timm's WSDLRScheduler: warmup, a stable phase that may fall slowly, and a decay over
@@ -39,7 +40,7 @@ func (s TimmWSD) Plan(peak float64, updates int) Rate {
 	})
 }
 
-func (s TimmWSD) length(updates int) int { return orZero(s.TInitial, updates-s.WarmupT) }
+func (s TimmWSD) length(updates int) int { return cmp.Or(s.TInitial, updates-s.WarmupT) }
 
 func (s TimmWSD) stable(t float64) float64 {
 	power := 0.5
@@ -47,9 +48,9 @@ func (s TimmWSD) stable(t float64) float64 {
 	case "", "constant":
 		return 1
 	case "power":
-		power = orZero(s.StablePower, 0.5)
+		power = cmp.Or(s.StablePower, 0.5)
 	}
-	return rounded.Pow(1+t/orZero(s.StableTimescale, float64(s.WarmupT)), -power)
+	return roundedmath.Pow(1+t/cmp.Or(s.StableTimescale, float64(s.WarmupT)), -power)
 }
 
 func (s TimmWSD) decay() func(done float64) float64 {
@@ -60,13 +61,13 @@ func (s TimmWSD) decay() func(done float64) float64 {
 	case "linear":
 		return func(done float64) float64 { return 1 - done }
 	case "cosine":
-		return func(done float64) float64 { return 0.5 * (1 + rounded.Cos(math.Pi*done)) }
+		return func(done float64) float64 { return 0.5 * (1 + roundedmath.Cos(math.Pi*done)) }
 	case "power":
-		power := orZero(s.DecayPower, 0.5)
-		return func(done float64) float64 { return 1 - rounded.Pow(done, power) }
+		power := cmp.Or(s.DecayPower, 0.5)
+		return func(done float64) float64 { return 1 - roundedmath.Pow(done, power) }
 	case "exp":
-		ratio := orZero(s.DecayRatio, 0.1)
-		return func(done float64) float64 { return (rounded.Pow(ratio, done) - ratio) / (1 - ratio) }
+		ratio := cmp.Or(s.DecayRatio, 0.1)
+		return func(done float64) float64 { return (roundedmath.Pow(ratio, done) - ratio) / (1 - ratio) }
 	}
 	return func(done float64) float64 { return 1 - math.Sqrt(done) }
 }

@@ -1,9 +1,10 @@
 package lr
 
 import (
+	"cmp"
 	"math"
 
-	"github.com/gotrainer/gotrainer/internal/rounded"
+	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
 // Curve is the way from one rate to another in [WarmupStableDecay].
@@ -32,7 +33,7 @@ type WarmupStableDecay struct {
 
 // Plan implements [Schedule].
 func (w WarmupStableDecay) Plan(peak float64, updates int) Rate {
-	cycles := orZero(w.Cycles, 0.5)
+	cycles := cmp.Or(w.Cycles, 0.5)
 	warmup := WarmupUpdates(w.Warmup, updates)
 	stable := or(w.StableSteps, updates-warmup-w.DecaySteps)
 	above := func(factor float64) float64 { return max(0, float64(factor*(1-w.MinLRRatio))+w.MinLRRatio) }
@@ -40,9 +41,9 @@ func (w WarmupStableDecay) Plan(peak float64, updates int) Rate {
 		switch {
 		case update < warmup:
 			progress := float64(update) / float64(max(1, warmup))
-			switch orZero(w.WarmupType, LinearCurve) {
+			switch cmp.Or(w.WarmupType, LinearCurve) {
 			case CosineCurve:
-				return peak * above(0.5*(1-rounded.Cos(math.Pi*progress)))
+				return peak * above(0.5*(1-roundedmath.Cos(math.Pi*progress)))
 			case OneMinusSqrt:
 				return peak * above(1-math.Sqrt(1-progress))
 			default:
@@ -52,13 +53,13 @@ func (w WarmupStableDecay) Plan(peak float64, updates int) Rate {
 			return peak
 		case update < warmup+stable+w.DecaySteps:
 			progress := float64(update-warmup-stable) / float64(max(1, w.DecaySteps))
-			switch orZero(w.DecayType, CosineCurve) {
+			switch cmp.Or(w.DecayType, CosineCurve) {
 			case LinearCurve:
 				return peak * above(1-progress)
 			case OneMinusSqrt:
 				return peak * above(1-math.Sqrt(progress))
 			default:
-				return peak * above(0.5*(1+rounded.Cos(math.Pi*cycles*2*progress)))
+				return peak * above(0.5*(1+roundedmath.Cos(math.Pi*cycles*2*progress)))
 			}
 		}
 		return peak * w.MinLRRatio

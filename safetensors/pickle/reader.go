@@ -8,7 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/gotrainer/gotrainer/internal/regular"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // Reader reads a file of torch.save of which it keeps the pickle only. Its methods may be called by
@@ -104,7 +104,7 @@ type File struct {
 
 // Open opens a file and checks it as [NewReader] does. The error names the path.
 func Open(path string) (*File, error) {
-	f, info, err := regular.Open(path)
+	f, info, err := regularfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("pickle: %w", err)
 	}

@@ -1,6 +1,7 @@
 package pickle
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -224,17 +225,10 @@ func newTensor(args Tuple, least, most int) (any, error) {
 		}
 	}
 	if kind.file == 0 {
-		return nil, fault(ErrDType, "", "%s", or(kind.name, "bytes without a dtype"))
+		return nil, fault(ErrDType, "", "%s", cmp.Or(kind.name, "bytes without a dtype"))
 	}
 	t.DType = kind.file
 	return t, t.check(offset)
-}
-
-func or(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 func ints(v any) ([]int64, bool) {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
-	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
@@ -51,11 +51,7 @@ func WriteModel(dir string, model any, config omegaconf.Map) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("repository: %w", err)
 	}
-	entries, err := tensorio.Entries(nn.StateDict(model))
-	if err != nil {
-		return fmt.Errorf("repository: %w", err)
-	}
-	state, err := pickle.StateDict(entries)
+	state, err := torchsave.Module(model)
 	if err != nil {
 		return fmt.Errorf("repository: %w", err)
 	}

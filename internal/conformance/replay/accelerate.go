@@ -76,9 +76,8 @@ func readAccelerateArgs(o *spec.Object) (a accelerateArgs, err error) {
 		}
 	}
 	if s := o.Object("scaler"); s != nil {
-		a.scaler = &amp.GradScalerOptions{InitScale: s.Float("init_scale", 0), GrowthFactor: s.Float("growth_factor",
-			0), BackoffFactor: s.Float("backoff_factor", 0),
-			GrowthInterval: s.Int("growth_interval", 0), Disabled: !s.Bool("enabled", true)}
+		a.scaler = &amp.GradScalerOptions{}
+		s.Fill(a.scaler, "enabled:!Disabled")
 		if err := s.Done(); err != nil {
 			return a, err
 		}
@@ -156,7 +155,7 @@ func replayAccelerate(ctx context.Context, s *spec.Spec) (*Run, error) {
 			break
 		}
 		result = outcome
-		rec.phase("train", before)
+		rec.phase(trace.Of("do", "train"), before)
 	}
 	if aboutCase(err) {
 		return nil, err
@@ -165,14 +164,13 @@ func replayAccelerate(ctx context.Context, s *spec.Spec) (*Run, error) {
 	if leftErr != nil {
 		return nil, leftErr
 	}
-	run := &Run{Trace: rec.trace(err, trace.Pair{Name: "checkpoints",
-		Value: trace.Object{{Name: "written", Value: rec.written}, {Name: "after", Value: left}}},
-		trace.Pair{Name: "train_output", Value: result})}
+	run := &Run{Trace: rec.trace(err, "checkpoints", trace.Of("written", rec.written, "after", left),
+		"train_output", result)}
+	var optimizer optim.Optimizer
 	if last.opt != nil {
-		run.final = finalTensors(last.model, last.opt.Optimizer())
-	} else if last.model != nil {
-		run.final = finalTensors(last.model, nil)
+		optimizer = last.opt.Optimizer()
 	}
+	run.final = finalTensors(moduleOf(last.model), optimizer)
 	return run, nil
 }
 
@@ -453,7 +451,7 @@ func (a *accelerated) loop(ctx context.Context, start, skip int) (any, error) {
 			}
 			if stop := a.phase.StopAfterUpdate; stop != nil && a.acc.SyncGradients() && *stop == a.updates {
 				a.rec.window = nil
-				return trace.Object{{Name: "killed_after_update", Value: a.updates}}, nil
+				return trace.Of("killed_after_update", a.updates), nil
 			}
 			if a.done() {
 				break
@@ -473,7 +471,7 @@ func (a *accelerated) loop(ctx context.Context, start, skip int) (any, error) {
 			break
 		}
 	}
-	return trace.Object{{Name: "updates", Value: a.updates}, {Name: "scheduler_total", Value: a.total}}, nil
+	return trace.Of("updates", a.updates, "scheduler_total", a.total), nil
 }
 
 func (a *accelerated) done() bool { return a.args.maxSteps > 0 && a.updates >= a.args.maxSteps }
@@ -517,16 +515,15 @@ func (a *accelerated) batch(b batch, epoch, seen int) error {
 		return nil
 	}
 	a.updates++
-	more := trace.Object{{Name: "lr_after", Value: hexes(a.opt.Rates())}}
+	more := trace.Of("lr_after", hexes(a.opt.Rates()...))
 	if scaler != nil {
-		more = append(more, trace.Pair{Name: "scale", Value: trace.Hex(scale)}, trace.Pair{Name: "scale_after",
-			Value: trace.Hex(scaler.GetScale())},
-			trace.Pair{Name: "growth_tracker", Value: scaler.State().GrowthTracker})
+		more = more.With("scale", trace.Hex(scale), "scale_after", trace.Hex(scaler.GetScale()),
+			"growth_tracker", scaler.State().GrowthTracker)
 	}
 	if a.args.counter {
-		more = append(more, trace.Pair{Name: "counter", Value: a.count.n})
+		more = more.With("counter", a.count.n)
 	}
-	a.rec.update(a.updates, a.progress(epoch, seen), norm, rates, a.model, skipped, more...)
+	a.rec.update(a.updates, a.progress(epoch, seen), norm, rates, a.model, skipped, more)
 	return nil
 }
 
@@ -561,6 +558,6 @@ func (a *accelerated) evaluate(ctx context.Context, epoch int) error {
 		nn.SetTraining(a.model.module(), false)
 		return fmt.Errorf("an evaluation is asked for, but there is no evaluation set")
 	}
-	return evaluate(ctx, a.spec, a.rec, a.model, a.valid.Batches(ctx), a.acc.Autocast, trace.Pair{Name: "step",
-		Value: a.updates}, trace.Pair{Name: "epoch", Value: epoch})
+	return evaluate(ctx, a.spec, a.rec, a.model, a.valid.Batches(ctx), a.acc.Autocast, "step", a.updates,
+		"epoch", epoch)
 }

@@ -52,13 +52,13 @@ func replayCourse(ctx context.Context, s *spec.Spec) (*Run, error) {
 		c.rec.where = "train"
 		before := c.rec.mark()
 		if err = c.run(ctx); err == nil {
-			c.rec.phase("train", before)
+			c.rec.phase(trace.Of("do", "train"), before)
 		}
 	}
 	if aboutCase(err) {
 		return nil, err
 	}
-	return &Run{Trace: c.rec.trace(err), final: finalTensors(c.model, c.opt)}, nil
+	return &Run{Trace: c.rec.trace(err), final: finalTensors(moduleOf(c.model), c.opt)}, nil
 }
 
 func (c *course) setup() (err error) {
@@ -241,7 +241,7 @@ func (c *course) update(epoch, step int) error {
 	for i := range rates {
 		rates[i] = rate
 	}
-	c.rec.update(c.updates, float64(epoch)+float64(step+1)/float64(c.train.Len()), norm, rates, c.model, false)
+	c.rec.update(c.updates, float64(epoch)+float64(step+1)/float64(c.train.Len()), norm, rates, c.model, false, nil)
 	return nil
 }
 
@@ -252,6 +252,6 @@ func (c *course) evaluate(ctx context.Context, epoch int) error {
 	}
 	drawInt64()
 	plain := func(f func()) { f() }
-	return evaluate(ctx, c.spec, c.rec, c.model, c.valid.Epoch(ctx, 0, 0), plain, trace.Pair{Name: "step",
-		Value: c.updates}, trace.Pair{Name: "epoch", Value: epoch})
+	return evaluate(ctx, c.spec, c.rec, c.model, c.valid.Epoch(ctx, 0, 0), plain, "step", c.updates,
+		"epoch", epoch)
 }

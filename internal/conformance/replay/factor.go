@@ -1,8 +1,8 @@
 package replay
 
 import (
+	"github.com/gotrainer/gotrainer/internal/conformance/pylambda"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
-	"github.com/gotrainer/gotrainer/internal/pylambda"
 )
 
 // parseFactor reads the factor of a schedule: the body of a Python lambda over n, in which names

@@ -15,10 +15,9 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
-	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
@@ -31,7 +30,7 @@ type (
 // with a model and a trainer of its own.
 type hezarRun struct {
 	spec *spec.Spec
-	rec  hezarRecorder
+	rec  *hezarRecorder
 
 	trainer *hezarTrainer // of the last phase, nil if it was refused
 	model   hezarModel
@@ -68,7 +67,7 @@ func replayHezar(ctx context.Context, s *spec.Spec) (*Run, error) {
 		return nil, err
 	}
 	defer leave()
-	r := &hezarRun{spec: s}
+	r := &hezarRun{spec: s, rec: &hezarRecorder{}}
 	for _, phase := range s.Phases {
 		if err := r.phase(ctx, phase, sets); err != nil {
 			return nil, err
@@ -126,14 +125,14 @@ func (r *hezarRun) phase(ctx context.Context, p spec.Phase, sets map[string]*row
 		return err
 	}
 	before := r.rec.mark()
-	info := trace.Object{{Name: "do", Value: p.Do}}
+	info := trace.Of("do", p.Do)
 	if p.Do == "evaluate" {
 		if r.trainer == nil {
 			return fmt.Errorf("the phase evaluate has no trainer of a phase before it")
 		}
 		r.rec.evaluating = true
 		r.rec.event(r.trainer, "evaluate")
-		if _, err := evaluateHezar(r.trainer, ctx, nil, &r.rec); err != nil {
+		if _, err := evaluateHezar(r.trainer, ctx, nil, r.rec); err != nil {
 			return err
 		}
 	} else {
@@ -143,7 +142,7 @@ func (r *hezarRun) phase(ctx context.Context, p spec.Phase, sets map[string]*row
 		}
 		info = append(info, more...)
 	}
-	r.rec.phases = append(r.rec.phases, append(info, r.rec.since(before)...))
+	r.rec.phase(info, before)
 	return nil
 }
 
@@ -156,7 +155,7 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 	if err != nil {
 		return nil, err
 	}
-	put := func(name string, value any) { info = append(info, trace.Pair{Name: name, Value: value}) }
+	put := func(name string, value any) { info = info.With(name, value) }
 	refused := func(err error) {
 		put("error", err.Error())
 		r.rec.err = err
@@ -167,7 +166,7 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 	dataset := omegaconf.Map{{Key: "name", Value: "conformance_rows"}, {Key: "config_type", Value: "dataset"},
 		{Key: "path", Value: "conformance"}, {Key: "task", Value: config.Task},
 		{Key: "hf_load_kwargs", Value: omegaconf.Map{}}, {Key: "kind", Value: r.spec.Data.Kind}}
-	if size, err := configValue(r.spec.Data.Options.Map()["max_size"]); err == nil && size != nil {
+	if size := recorded.Config(r.spec.Data.Options.Map()["max_size"]); size != nil {
 		dataset.Set("max_size", size)
 	}
 	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard,
@@ -201,8 +200,7 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 		return info, nil
 	}
 	info = append(info, startFields(t)...)
-	put("weights_at_start", trace.Object{{Name: "weights_norm", Value: normOf(r.model.Model())},
-		{Name: "weights_sha256", Value: weightsSHA(nn.Params(r.model.Model()))}})
+	put("weights_at_start", weightsOf(r.model.Model()))
 	switch err := t.Train(ctx); {
 	case errors.Is(err, errKilled):
 		put("error", nil)
@@ -222,11 +220,7 @@ func (r *hezarRun) config(p spec.Phase) (c hezar.TrainerConfig, err error) {
 	args := r.spec.PhaseArgs(p).Map()
 	m := omegaconf.Map{{Key: "config_type", Value: "trainer"}}
 	for _, name := range r.spec.PhaseArgs(p).Names() {
-		value, err := configValue(args[name])
-		if err != nil {
-			return c, fmt.Errorf("args.%s: %w", name, err)
-		}
-		if value != nil {
+		if value := recorded.Config(args[name]); value != nil {
 			m.Set(name, value)
 		}
 	}
@@ -311,17 +305,13 @@ func startFields(t *hezarTrainer) trace.Object {
 	avg := t.State.LossTrackerAvg
 	c := t.Config.Map()
 	orNil := func(key string) any { v, _ := c.Get(key); return v }
-	return trace.Object{
-		{Name: "num_batches", Value: t.NumBatches}, {Name: "total_steps", Value: t.TotalSteps}, {Name: "steps_in_epoch",
-			Value: t.StepsInEpoch}, {Name: "max_steps", Value: orNil("max_steps")},
-		{Name: "save_steps", Value: orNil("save_steps")}, {Name: "log_steps", Value: orNil("log_steps")},
-		{Name: "saves_in_epoch", Value: t.SavesInEpoch},
-		{Name: "lr_scheduling_steps", Value: t.LRSchedulingSteps()}, {Name: "lr_scheduler_type",
-			Value: orNil("lr_scheduler")}, {Name: "objective", Value: t.Objective()},
-		{Name: "state_at_start", Value: stateFields(t.State)},
-		{Name: "loss_tracker_at_start", Value: trace.Object{{Name: "avg", Value: zeroOrHex(avg)},
-			{Name: "sum", Value: zeroOrHex(sum)}, {Name: "count", Value: count}}},
-	}
+	return trace.Of("num_batches", t.NumBatches, "total_steps", t.TotalSteps, "steps_in_epoch", t.StepsInEpoch,
+		"max_steps", orNil("max_steps"), "save_steps", orNil("save_steps"), "log_steps", orNil("log_steps"),
+		"saves_in_epoch", t.SavesInEpoch, "lr_scheduling_steps", t.LRSchedulingSteps(),
+		"lr_scheduler_type", orNil("lr_scheduler"), "objective", t.Objective(),
+		"state_at_start", stateFields(t.State),
+		"loss_tracker_at_start", trace.Of("avg", zeroOrHex(avg), "sum", zeroOrHex(sum),
+			"count", count))
 }
 
 // zeroOrHex is a number of an AverageMeter, in which zero is an integer.
@@ -335,7 +325,7 @@ func zeroOrHex(v float64) any {
 func stateFields(s hezar.TrainerState) trace.Object {
 	o := trace.Object{}
 	for _, item := range s.Map() {
-		o = append(o, trace.Pair{Name: item.Key.(string), Value: hexed(item.Value)})
+		o = o.With(item.Key.(string), hexed(item.Value))
 	}
 	return o
 }
@@ -354,7 +344,7 @@ func hexed(v any) any {
 	case omegaconf.Map:
 		o := trace.Object{}
 		for _, item := range v {
-			o = append(o, trace.Pair{Name: fmt.Sprint(item.Key), Value: hexed(item.Value)})
+			o = o.With(fmt.Sprint(item.Key), hexed(item.Value))
 		}
 		return o
 	case []string:
@@ -366,23 +356,10 @@ func hexed(v any) any {
 // evaluateHezar records what an evaluation returns.
 func evaluateHezar(t *hezarTrainer, ctx context.Context, d data.Dataset[row], rec *hezarRecorder) (hezar.Logs, error) {
 	logs, err := t.Evaluate(ctx, d)
-	if err == nil && len(rec.evaluations) > 0 {
-		rec.evaluations[len(rec.evaluations)-1].result = logs
+	if err == nil && rec.evaluation != nil {
+		rec.evaluation.result = logs
 	}
 	return logs, err
 }
-
-// normOf is the 2-norm over all parameters of a module.
-func normOf(module any) trace.Hex { return weightsNorm(bare{module}) }
-
-// bare is a model of which only the parameters matter.
-type bare struct{ any }
-
-func (b bare) module() any                                { return b.any }
-func (bare) inputs() []string                             { return nil }
-func (bare) predict(batch) torch.Tensor                   { return torch.Tensor{} }
-func (bare) loss(_, _ torch.Tensor, _ int64) torch.Tensor { return torch.Tensor{} }
-func (bare) shiftsLabels() bool                           { return false }
-func (bare) takesItems() bool                             { return false }
 
 var _ engine.Task[row, hezarBatch] = (*hezarVectors)(nil)

@@ -1,16 +1,14 @@
 package replay
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/hezar"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/crnn"
@@ -211,62 +209,13 @@ func (h *hezarPictures) PostProcess(ids [][]int64) []string {
 	return h.inner.(hezar.PostProcessor).PostProcess(ids)
 }
 
-// formulaInit gives weights the values of the recording's formula, which needs no generator:
-// splitmix64 of seed, tensor and element.
+// formulaInit gives weights the values of the recording's formula.
 func formulaInit(module any, o *spec.Object) error {
-	seed, gains := uint64(o.Int("formula", 0)), o.Object("gain").Merge()
-	list := sorted(nn.StateDict(module))
-	for at, t := range list {
-		gain := gains.Float(t.Name, 1)
-		values := formulaValues(t, seed, uint64(at), gain)
-		torch.NoGrad(func() {
-			torch.Scope(func() { t.Tensor.Copy_(torch.From(values).View(t.Tensor.Shape()...)) })
-		})
-	}
-	if err := gains.Done(); err != nil {
+	f, err := recorded.FormulaOf(o)
+	if err != nil {
 		return err
 	}
-	return o.Done()
-}
-
-func formulaValues(t torch.Named, seed, at uint64, gain float64) []float32 {
-	n := 1
-	shape := t.Tensor.Shape()
-	for _, d := range shape {
-		n *= int(d)
-	}
-	values := make([]float32, n)
-	constant := func(v float32) []float32 {
-		for i := range values {
-			values[i] = v
-		}
-		return values
-	}
-	norms, _ := filepath.Match("norms.*.weight", t.Name)
-	switch {
-	case strings.HasSuffix(t.Name, "running_mean"), strings.HasSuffix(t.Name, "num_batches_tracked"):
-		return values
-	case strings.HasSuffix(t.Name, "running_var"), strings.HasSuffix(t.Name, "bn.weight"), strings.HasSuffix(t.Name,
-		"LayerNorm.weight"), norms:
-		return constant(1)
-	}
-	bound := 0.05
-	if len(shape) >= 2 {
-		fan := float64(n) / float64(shape[0])
-		bound = 1 / math.Sqrt(fan)
-		if len(shape) == 4 {
-			bound = math.Sqrt(6 / fan)
-		}
-	}
-	bound *= gain
-	for i := range values {
-		z := (seed<<48 ^ at<<32 ^ uint64(i)) + 0x9E3779B97F4A7C15
-		z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
-		z = (z ^ z>>27) * 0x94D049BB133111EB
-		z ^= z >> 31
-		values[i] = float32(bound * (2*float64(z>>40)/(1<<24) - 1))
-	}
-	return values
+	return f.Fill(module)
 }
 
 // modelConfig is model_config.yaml of a case's model.
@@ -304,36 +253,4 @@ func bertYAML(c bert.Config) omegaconf.Map {
 		{Key: "initializer_range", Value: c.InitializerRange}, {Key: "layer_norm_eps", Value: c.LayerNormEps},
 		{Key: "pad_token_id", Value: *c.PadTokenID},
 		{Key: "position_embedding_type", Value: "absolute"}, {Key: "use_cache", Value: true}}
-}
-
-// configValue turns a value of a specification into one of a configuration.
-func configValue(v any) (any, error) {
-	switch v := v.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n, nil
-		}
-		return v.Float64()
-	case []any:
-		out := make([]any, len(v))
-		for i, item := range v {
-			var err error
-			if out[i], err = configValue(item); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case map[string]any:
-		m := omegaconf.Map{}
-		for key, item := range v {
-			value, err := configValue(item)
-			if err != nil {
-				return nil, err
-			}
-			m = append(m, omegaconf.Item{Key: key, Value: value})
-		}
-		slices.SortFunc(m, func(a, b omegaconf.Item) int { return strings.Compare(a.Key.(string), b.Key.(string)) })
-		return m, nil
-	}
-	return v, nil
 }

@@ -2,11 +2,8 @@ package replay
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +14,6 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -26,12 +22,10 @@ import (
 // hezarRecorder gathers what a run of Hezar's trainer does, by way of the methods that one can
 // override.
 type hezarRecorder struct {
-	phases, batches, micro, unscaled, updates, logs, events, losses, moves, tensorboard []any
+	recorder
 
-	evaluations []*hezarEvaluation
-	written     []string
-	err         error
-
+	err        error
+	evaluation *hezarEvaluation // the last one
 	model      hezarModel
 	config     hezar.TrainerConfig
 	evaluating bool
@@ -39,33 +33,26 @@ type hezarRecorder struct {
 }
 
 type hezarEvaluation struct {
-	step    int
-	samples []any
-	batches []any
-	result  hezar.Logs
+	step             int
+	samples, batches []any
+	result           hezar.Logs
 }
 
-// train begins the record of a phase.
-func (r *hezarRecorder) train(m hezarModel, c hezar.TrainerConfig) {
-	r.model, r.config, r.seen, r.evaluating = m, c, len(r.micro), false
-}
-
-type hezarMark [6]int
-
-func (r *hezarRecorder) mark() hezarMark {
-	return hezarMark{len(r.batches), len(r.updates), len(r.events), len(r.evaluations), len(r.logs), len(r.tensorboard)}
-}
-
-func (r *hezarRecorder) since(m hezarMark) (o trace.Object) {
-	now := r.mark()
-	for i, name := range []string{"batches", "updates", "events", "evaluations", "log_history", "tensorboard"} {
-		o = append(o, trace.Pair{Name: name, Value: now[i] - m[i]})
+func (e *hezarEvaluation) object() trace.Object {
+	o := trace.Of("global_step", e.step, "samples", e.samples, "batches", e.batches)
+	if e.result != nil {
+		o = o.With("result", logFields(e.result))
 	}
 	return o
 }
 
+// train begins the record of a phase.
+func (r *hezarRecorder) train(m hezarModel, c hezar.TrainerConfig) {
+	r.model, r.config, r.seen, r.evaluating = m, c, r.count("micro_losses"), false
+}
+
 func (r *hezarRecorder) event(t *hezarTrainer, name string) {
-	r.events = append(r.events, []any{name, t.State.GlobalStep, t.State.Epoch, t.State.EpochStep})
+	r.add("events", []any{name, t.State.GlobalStep, t.State.Epoch, t.State.EpochStep})
 }
 
 func logFields(l hezar.Logs) (o trace.Object) {
@@ -74,7 +61,7 @@ func logFields(l hezar.Logs) (o trace.Object) {
 		if whole, err := strconv.Atoi(v.String()); err == nil {
 			value = whole
 		}
-		o = append(o, trace.Pair{Name: v.Name, Value: value})
+		o = o.With(v.Name, value)
 	}
 	return o
 }
@@ -90,18 +77,18 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 		},
 		CreateEvalDataloader: func(t *T, d data.Dataset[row]) (*hezar.Dataloader[hezarBatch], error) {
 			r.event(t, "create_eval_dataloader")
-			r.evaluations = append(r.evaluations, &hezarEvaluation{step: t.State.GlobalStep})
+			r.evaluation = &hezarEvaluation{step: t.State.GlobalStep}
+			r.add("evaluations", r.evaluation)
 			return t.CreateEvalDataloader(d)
 		},
 		PrepareInputBatch: func(t *T, b hezarBatch) (hezarBatch, error) {
 			if r.evaluating {
-				e := r.evaluations[len(r.evaluations)-1]
-				e.samples = append(e.samples, b.index)
+				r.evaluation.samples = append(r.evaluation.samples, b.index)
 			} else {
 				if stop >= 0 && t.State.GlobalStep >= stop {
 					return b, errKilled
 				}
-				r.batches = append(r.batches, b.index)
+				r.add("batches", b.index)
 			}
 			r.event(t, "prepare_input_batch")
 			return t.PrepareInputBatch(b)
@@ -114,9 +101,9 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 			r.event(t, "compute_loss")
 			loss, err := t.ComputeLoss(o, b)
 			if err == nil && !r.evaluating {
-				r.unscaled = append(r.unscaled, trace.Hex(loss.Item()))
-				r.micro = append(r.micro,
-					trace.Hex(loss.Detach().DivScalar(float64(t.Config.GradientAccumulationSteps)).Item()))
+				r.add("micro_losses_unscaled", trace.Hex(loss.Item()))
+				divided := loss.Detach().DivScalar(float64(t.Config.GradientAccumulationSteps))
+				r.add("micro_losses", trace.Hex(divided.Item()))
 			}
 			return loss, err
 		},
@@ -144,12 +131,12 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 		},
 		Log: func(t *T, logs hezar.Logs, step int) error {
 			r.event(t, "log")
-			r.logs = append(r.logs, append(trace.Object{{Name: "step", Value: step}}, logFields(logs)...))
+			r.add("log_history", append(trace.Of("step", step), logFields(logs)...))
 			return t.Log(logs, step)
 		},
 		WriteToTensorboard: func(t *T, logs hezar.Logs, step int) error {
 			for _, v := range logs {
-				r.tensorboard = append(r.tensorboard, []any{v.Name, trace.Hex(v.Value), step})
+				r.add("tensorboard", []any{v.Name, trace.Hex(v.Value), step})
 			}
 			return t.WriteToTensorboard(logs, step)
 		},
@@ -160,23 +147,21 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 		},
 		AfterUpdate: r.afterUpdate,
 		AfterEvalBatch: func(_ *T, numbers hezar.Logs) {
-			e := r.evaluations[len(r.evaluations)-1]
-			e.batches = append(e.batches, logFields(numbers))
+			r.evaluation.batches = append(r.evaluation.batches, logFields(numbers))
 		},
 		AfterSchedule: func(t *T, metric *float64) error {
 			args := []any{}
 			if metric != nil {
 				args = append(args, trace.Hex(*metric))
 			}
-			r.moves = append(r.moves, trace.Object{{Name: "after_step", Value: t.State.GlobalStep},
-				{Name: "args", Value: args}, {Name: "lr", Value: hexes([]float64{t.LearningRate()})}})
+			r.add("scheduler_steps", trace.Of("after_step", t.State.GlobalStep, "args", args,
+				"lr", hexes(t.LearningRate())))
 			return nil
 		},
 		AfterLoss: func(t *T, window float64) error {
 			avg, sum, count := t.RunningLoss()
-			r.losses = append(r.losses, trace.Object{{Name: "step", Value: t.State.GlobalStep},
-				{Name: "val", Value: trace.Hex(window)}, {Name: "sum", Value: trace.Hex(sum)},
-				{Name: "count", Value: count}, {Name: "avg", Value: trace.Hex(avg)}})
+			r.add("loss_tracker", trace.Of("step", t.State.GlobalStep, "val", trace.Hex(window),
+				"sum", trace.Hex(sum), "count", count, "avg", trace.Hex(avg)))
 			return nil
 		},
 	}
@@ -184,42 +169,21 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 
 // afterUpdate records an update.
 func (r *hezarRecorder) afterUpdate(t *hezarTrainer) error {
-	momentum := []float64{}
-	if m, ok := t.Momentum(); ok {
-		momentum = append(momentum, m)
-	} else if t.Config.Optimizer == "sdg" {
-		momentum = append(momentum, 0)
-	} else {
-		momentum = append(momentum, 0.9)
+	momentum, ok := t.Momentum()
+	if !ok && t.Config.Optimizer != "sdg" {
+		momentum = 0.9
 	}
-	var norm *float64
-	var norms []torch.Tensor
-	params := nn.Params(r.model.Model())
-	torch.NoGrad(func() {
-		torch.Scope(func() {
-			for _, p := range params {
-				if g := p.Tensor.Grad(); g.Defined() {
-					norms = append(norms, g.Detach().Norm(2))
-				}
-			}
-			if len(norms) > 0 {
-				norm = new(torch.Stack(norms, 0).Norm(2).Item())
-			}
-		})
-	})
-	r.updates = append(r.updates, trace.Object{{Name: "update", Value: len(r.updates) + 1},
-		{Name: "after_step", Value: t.State.GlobalStep + 1}, {Name: "epoch", Value: t.State.Epoch},
-		{Name: "micro_in_window", Value: len(r.micro) - r.seen}, {Name: "grad_norm", Value: hexOrNil(norm)},
-		{Name: "lr", Value: hexes([]float64{t.LearningRate()})},
-		{Name: "momentum", Value: hexes(momentum)}, {Name: "skipped", Value: false}, {Name: "weights_norm",
-			Value: normOf(r.model.Model())}, {Name: "weights_sha256", Value: weightsSHA(params)}})
-	r.seen = len(r.micro)
+	o := trace.Of("update", r.count("updates")+1, "after_step", t.State.GlobalStep+1, "epoch", t.State.Epoch,
+		"micro_in_window", r.count("micro_losses")-r.seen, "grad_norm", gradNorm(r.model.Model()),
+		"lr", hexes(t.LearningRate()), "momentum", hexes(momentum), "skipped", false)
+	r.add("updates", append(o, weightsOf(r.model.Model())...))
+	r.seen = r.count("micro_losses")
 	return nil
 }
 
 // finish puts the trace together. final says which tensors the case keeps whole.
 func (r *hezarRun) finish(final any) (*Run, error) {
-	rec := &r.rec
+	rec := r.rec
 	if r.trainer != nil {
 		if err := r.trainer.Close(); err != nil {
 			return nil, err
@@ -245,7 +209,7 @@ func (r *hezarRun) finish(final any) (*Run, error) {
 			}
 		}
 		slices.Sort(names)
-		files = append(files, trace.Pair{Name: out, Value: names})
+		files = files.With(out, names)
 	}
 	folders, err := savedSteps(outs[0])
 	if err != nil {
@@ -261,37 +225,10 @@ func (r *hezarRun) finish(final any) (*Run, error) {
 			}
 		}
 	}
-	refused := any(nil)
-	if rec.err != nil {
-		refused = trace.Object{{Name: "text", Value: rec.err.Error()}}
-	}
-	list := func(v []any) []any { return append([]any{}, v...) }
-	run := &Run{Trace: trace.Object{{Name: "env", Value: environment()}, {Name: "batches", Value: list(rec.batches)},
-		{Name: "micro_losses", Value: list(rec.micro)},
-		{Name: "micro_losses_unscaled", Value: list(rec.unscaled)}, {Name: "updates", Value: list(rec.updates)},
-		{Name: "log_history", Value: list(rec.logs)}, {Name: "events", Value: list(rec.events)},
-		{Name: "evaluations", Value: rec.evaluationList()}, {Name: "loss_tracker", Value: list(rec.losses)},
-		{Name: "scheduler_steps", Value: list(rec.moves)},
-		{Name: "tensorboard", Value: list(rec.tensorboard)},
-		{Name: "checkpoints", Value: trace.Object{{Name: "after", Value: folders},
-			{Name: "written", Value: rec.written}}},
-		{Name: "phases", Value: list(rec.phases)}, {Name: "error", Value: refused}, {Name: "output_files",
-			Value: files}, {Name: "text_files", Value: texts}}}
+	run := &Run{Trace: rec.trace(rec.err, "checkpoints", trace.Of("after", folders, "written", rec.written),
+		"output_files", files, "text_files", texts)}
 	r.addFinal(run, final)
 	return run, nil
-}
-
-func (r *hezarRecorder) evaluationList() []any {
-	out := []any{}
-	for _, e := range r.evaluations {
-		o := trace.Object{{Name: "global_step", Value: e.step}, {Name: "samples", Value: append([]any{}, e.samples...)},
-			{Name: "batches", Value: append([]any{}, e.batches...)}}
-		if e.result != nil {
-			o = append(o, trace.Pair{Name: "result", Value: logFields(e.result)})
-		}
-		out = append(out, o)
-	}
-	return out
 }
 
 // outputFolders are the folders of all phases.
@@ -346,13 +283,13 @@ func readText(texts *trace.Object, path string) error {
 		return err
 	}
 	text := string(raw)
-	o := trace.Object{{Name: "text", Value: text}}
+	o := trace.Of("text", text)
 	if !strings.HasSuffix(path, ".csv") {
 		m, err := omegaconf.Unmarshal(raw)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		*texts = append(*texts, trace.Pair{Name: path, Value: append(o, trace.Pair{Name: "yaml", Value: hexed(m)})})
+		*texts = texts.With(path, o.With("yaml", hexed(m)))
 		return nil
 	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -370,9 +307,7 @@ func readText(texts *trace.Object, path string) error {
 		}
 		rows = append(rows, cells)
 	}
-	*texts = append(*texts, trace.Pair{Name: path,
-		Value: append(o, trace.Pair{Name: "header", Value: strings.Split(lines[0], ",")}, trace.Pair{Name: "rows",
-			Value: rows})})
+	*texts = texts.With(path, o.With("header", strings.Split(lines[0], ","), "rows", rows))
 	return nil
 }
 
@@ -382,14 +317,12 @@ func (r *hezarRun) addFinal(run *Run, final any) {
 		return
 	}
 	module := r.model.Model()
-	run.Trace = append(run.Trace, trace.Pair{Name: "final",
-		Value: trace.Object{{Name: "weights_norm", Value: normOf(module)}, {Name: "weights_sha256",
-			Value: weightsSHA(nn.Params(module))}}})
+	run.Trace = run.Trace.With("final", weightsOf(module))
 	var o optim.Optimizer
 	if r.trainer != nil {
 		o = r.trainer.Optimizer()
 	}
-	all := finalTensors(bare{module}, o)
+	all := finalTensors(module, o)
 	weights, states := split(all)
 	switch final := final.(type) {
 	case nil:
@@ -398,7 +331,7 @@ func (r *hezarRun) addFinal(run *Run, final any) {
 		run.final = all
 		if final == "weights" {
 			run.final = weights
-			run.Trace = append(run.Trace, trace.Pair{Name: "optimizer_stats", Value: hezarStats(states)})
+			run.Trace = run.Trace.With("optimizer_stats", statsOf(states))
 		}
 	case []any:
 		const small = 2000
@@ -411,8 +344,7 @@ func (r *hezarRun) addFinal(run *Run, final any) {
 				run.final = append(run.final, t)
 			}
 		}
-		run.Trace = append(run.Trace, trace.Pair{Name: "weight_stats", Value: hezarStats(weights)},
-			trace.Pair{Name: "optimizer_stats", Value: hezarStats(states)})
+		run.Trace = run.Trace.With("weight_stats", statsOf(weights), "optimizer_stats", statsOf(states))
 	}
 }
 
@@ -427,26 +359,14 @@ func split(all []tensorBytes) (weights, states []tensorBytes) {
 	return weights, states
 }
 
-// hezarStats says of tensors what the recordings do: shape, hash, sum of absolute values, 2-norm.
-func hezarStats(list []tensorBytes) trace.Object {
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b tensorBytes) int { return strings.Compare(a.name, b.name) })
-	out := trace.Object{}
-	for _, t := range list {
-		var sum, norm float64
-		torch.Scope(func() {
-			v := torch.FromBytes(t.raw, t.dtype, t.shape...).ToDType(torch.Float64)
-			sum, norm = v.Abs().Sum(torch.DefaultDType).Item(), v.Norm(2).Item()
-		})
-		hash := sha256.Sum256(t.raw)
-		shape := make([]int, len(t.shape))
-		for i, d := range t.shape {
-			shape[i] = int(d)
+// statsOf are the stats of copies.
+func statsOf(list []tensorBytes) (o trace.Object) {
+	torch.Scope(func() {
+		var tensors []torch.Named
+		for _, t := range list {
+			tensors = append(tensors, t.tensor())
 		}
-		out = append(out, trace.Pair{Name: t.name, Value: trace.Object{{Name: "shape", Value: shape},
-			{Name: "dtype", Value: strings.ToLower(t.dtype.String())},
-			{Name: "weights_sha256", Value: hex.EncodeToString(hash[:])}, {Name: "abs_sum", Value: trace.Hex(sum)},
-			{Name: "l2", Value: trace.Hex(math.Abs(norm))}}})
-	}
-	return out
+		o = tensorStats(tensors...)
+	})
+	return o
 }

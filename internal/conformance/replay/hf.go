@@ -57,7 +57,7 @@ func replayHF(ctx context.Context, s *spec.Spec) (*Run, error) {
 		if err = h.phase(ctx, phase); err != nil {
 			break
 		}
-		h.rec.phase(phase.Do, before)
+		h.rec.phase(trace.Of("do", phase.Do), before)
 	}
 	if aboutCase(err) {
 		return nil, err
@@ -151,7 +151,7 @@ func (h *hfRun) construct(p spec.Phase) (err error) {
 	if err := h.lossAndMetrics(); err != nil {
 		return err
 	}
-	h.watch = &watch{run: h, stopAfter: p.StopAfterUpdate} // of every train() of this object
+	h.watch = newWatch(h, p.StopAfterUpdate) // of every train() of this object
 	h.step, h.optimizer, h.killed, h.history = &hfStep{run: h}, h.args.lateSchedule, false, nil
 	if err := h.makeStep(); err != nil {
 		return err
@@ -420,7 +420,7 @@ func (h *hfRun) train(ctx context.Context, p spec.Phase) error {
 	}
 	if errors.Is(err, errKilled) {
 		h.rec.window = nil
-		h.result = trace.Object{{Name: "killed_before_update", Value: h.watch.step + 1}}
+		h.result = trace.Of("killed_before_update", h.watch.step+1)
 		return nil
 	}
 	if err != nil {
@@ -428,8 +428,7 @@ func (h *hfRun) train(ctx context.Context, p spec.Phase) error {
 	}
 	h.killed = false
 	h.watch.best = result.Best
-	h.result = trace.Object{{Name: "global_step", Value: result.GlobalStep}, {Name: "training_loss",
-		Value: trace.Hex(result.TrainLoss)},
-		{Name: "metrics", Value: logRow(result.Metrics, "step")}}
+	h.result = trace.Of("global_step", result.GlobalStep, "training_loss", trace.Hex(result.TrainLoss),
+		"metrics", logRow(result.Metrics, "step"))
 	return nil
 }

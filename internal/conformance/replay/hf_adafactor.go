@@ -23,7 +23,7 @@ func rootMeanSquares(o optim.Optimizer) (all []tensorBytes, err error) {
 					}
 					norm := torch.Call("aten::linalg_vector_norm", p.Tensor, 2, nil, false, nil)[0]
 					rms := norm.DivScalar(math.Sqrt(float64(p.Tensor.Numel())))
-					all = append(all, tensorBytes{"optim." + p.Name + ".RMS", rms.DType(), rms.Shape(), rms.Bytes()})
+					all = append(all, copies("optim.", []torch.Named{{Name: p.Name + ".RMS", Tensor: rms}})...)
 				}
 			})
 		})

@@ -50,13 +50,10 @@ type hfArgs struct {
 	missing      bool  // it is the checkpoint to resume from
 }
 
-// readHFArgs takes TrainingArguments of transformers 5.17. Those that only concern Python, or other
-// machines than this one, are taken where they change nothing. The error is a refusal, as that of
-// the recorded trainer would be; what cannot be run is an *spec.Unsupported.
+// readHFArgs takes TrainingArguments of transformers 5.17, all of them. Those that only concern
+// Python, or other machines than this one, are taken where they change nothing. The error is a
+// refusal, as that of the recorded trainer would be; what cannot be run is an *spec.Unsupported.
 func readHFArgs(o *spec.Object) (a hfArgs, err error) {
-	if err := knownNames(o); err != nil {
-		return a, err
-	}
 	t, e := &a.trainer, &a.engine
 	t.Semantics, t.Progress, t.Workers = semantics.HuggingFace, io.Discard, 1
 	t.BatchSize, t.EvalBatchSize, t.Accumulate = o.Int("per_device_train_batch_size", 8),
@@ -108,8 +105,11 @@ func readHFArgs(o *spec.Object) (a hfArgs, err error) {
 	if err := withoutEffect(o); err != nil {
 		return a, err
 	}
-	if err := o.Done(); err != nil {
+	if err := o.Err(); err != nil {
 		return a, err
+	}
+	if left := o.Left(); len(left) > 0 { // a call in Python refuses it
+		return a, fmt.Errorf("TrainingArguments has no argument %q", left[0])
 	}
 	if a.refused != nil {
 		return a, a.refused

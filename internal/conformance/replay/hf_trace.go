@@ -1,10 +1,13 @@
 package replay
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/safetensors"
@@ -21,14 +24,11 @@ func (h *hfRun) keepPredictions() error {
 	if !h.args.concat || h.args.noLabels || h.args.lossOnly {
 		return fmt.Errorf("the predictions are not one array")
 	}
-	h.predicted = nil
-	add := func(name string, t torch.Tensor) {
-		h.predicted = append(h.predicted, tensorBytes{name, t.DType(), t.Shape(), t.Bytes()})
-	}
-	add("predict.predictions", p.Logits[0])
+	list := []torch.Named{{Name: "predictions", Tensor: p.Logits[0]}}
 	if len(p.Labels) > 0 {
-		add("predict.label_ids", p.Labels[0])
+		list = append(list, torch.Named{Name: "label_ids", Tensor: p.Labels[0]})
 	}
+	h.predicted = copies("predict.", list)
 	return nil
 }
 
@@ -44,12 +44,12 @@ func (h *hfRun) recordUpdate(r *trainer.Run) error {
 	}
 	var more trace.Object
 	if m := h.step.task().model; m.takesItems() || h.spec.LossFunc != "" {
-		more = append(more, trace.Pair{Name: "num_items", Value: h.step.items})
+		more = more.With("num_items", h.step.items)
 	}
 	if h.args.tokens != "no" {
-		more = append(more, trace.Pair{Name: "num_input_tokens_seen", Value: h.step.tokens})
+		more = more.With("num_input_tokens_seen", h.step.tokens)
 	}
-	h.rec.update(r.GlobalStep, r.Epoch, norm, h.step.rates, h.step.task().model, h.step.skipped, more...)
+	h.rec.update(r.GlobalStep, r.Epoch, norm, h.step.rates, h.step.task().model, h.step.skipped, more)
 	return nil
 }
 
@@ -62,9 +62,8 @@ func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
 	if e.Rows == 0 { // a stream
 		e.Rows = h.step.seen
 	}
-	h.rec.evaluation(trace.Object{{Name: "step", Value: h.watch.step}, {Name: "epoch", Value: h.watch.epoch},
-		{Name: "prefix", Value: e.Name},
-		{Name: "num_samples", Value: e.Rows}, {Name: "metrics", Value: metrics}})
+	h.rec.evaluation(trace.Of("step", h.watch.step, "epoch", h.watch.epoch, "prefix", e.Name,
+		"num_samples", e.Rows, "metrics", metrics))
 }
 
 // checkpoints are the folders left, in the order of their numbers.
@@ -81,7 +80,7 @@ func (h *hfRun) checkpoints() ([]string, error) {
 // end puts the trace together.
 func (h *hfRun) end(err error) (*Run, error) {
 	if h.trainer == nil {
-		return &Run{Trace: h.rec.trace(err, trace.Pair{Name: "train_output", Value: h.result})}, nil
+		return &Run{Trace: h.rec.trace(err, "train_output", h.result)}, nil
 	}
 	m := h.step.task().model
 	facts, factsErr := h.checkpointFacts(m)
@@ -92,7 +91,7 @@ func (h *hfRun) end(err error) (*Run, error) {
 	for _, row := range h.trainer.History() {
 		history = append(history, logRow(row))
 	}
-	best := trace.Object{{Name: "metric", Value: nil}, {Name: "step", Value: nil}, {Name: "checkpoint", Value: nil}}
+	best := trace.Of("metric", nil, "step", nil, "checkpoint", nil)
 	if b := h.watch.best; b.Metric != "" {
 		best[0].Value = b.Value
 		if h.args.saves {
@@ -106,14 +105,13 @@ func (h *hfRun) end(err error) (*Run, error) {
 	if !h.optimizer { // the recorded trainer makes it when the training begins
 		optimizer = nil
 	}
-	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)
+	final := slices.Concat(finalTensors(m.module(), optimizer), h.predicted, h.rms)
 	if h.args.optimizer.name == "adafactor" {
 		integerSteps(final)
 	}
 	return &Run{
-		Trace: h.rec.trace(err, trace.Pair{Name: "log_history", Value: history}, trace.Pair{Name: "checkpoints",
-			Value: facts}, trace.Pair{Name: "best", Value: best},
-			trace.Pair{Name: "train_output", Value: h.result}),
+		Trace: h.rec.trace(err, "log_history", history, "checkpoints", facts, "best", best,
+			"train_output", h.result),
 		final: final,
 	}, nil
 }
@@ -136,15 +134,14 @@ func (h *hfRun) checkpointFacts(m model) (trace.Object, error) {
 			return nil, err
 		}
 		h.args.keepIntervals(state)
-		hashes = append(hashes, trace.Pair{Name: name, Value: sha})
-		states = append(states, trace.Pair{Name: name, Value: map[string]any(state)})
+		hashes = hashes.With(name, sha)
+		states = states.With(name, map[string]any(state))
 	}
 	written := h.rec.written
 	if written == nil {
 		written = []string{}
 	}
-	return trace.Object{{Name: "written", Value: written}, {Name: "after", Value: names}, {Name: "weights_sha256",
-		Value: hashes}, {Name: "state", Value: states}}, nil
+	return trace.Of("written", written, "after", names, "weights_sha256", hashes, "state", states), nil
 }
 
 // fileSHA is the hash of the named parameters inside a file.
@@ -154,13 +151,13 @@ func fileSHA(path string, params []torch.Named) (string, error) {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	var raws [][]byte
-	for _, p := range sorted(params) {
+	h := sha256.New()
+	for _, p := range recorded.ByName(params) {
 		raw, err := f.Read(p.Name)
 		if err != nil {
 			return "", err
 		}
-		raws = append(raws, raw)
+		h.Write(raw)
 	}
-	return hashOf(raws), nil
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -10,9 +10,40 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
+// hfEvents tells of every event of a run under the name that Hugging Face gives it.
+type hfEvents struct {
+	see func(event string, r *trainer.Run) error
+}
+
+func (e hfEvents) InitEnd(r *trainer.Run) error      { return e.see("on_init_end", r) }
+func (e hfEvents) TrainBegin(r *trainer.Run) error   { return e.see("on_train_begin", r) }
+func (e hfEvents) TrainEnd(r *trainer.Run) error     { return e.see("on_train_end", r) }
+func (e hfEvents) EpochBegin(r *trainer.Run) error   { return e.see("on_epoch_begin", r) }
+func (e hfEvents) EpochEnd(r *trainer.Run) error     { return e.see("on_epoch_end", r) }
+func (e hfEvents) StepBegin(r *trainer.Run) error    { return e.see("on_step_begin", r) }
+func (e hfEvents) SubstepEnd(r *trainer.Run) error   { return e.see("on_substep_end", r) }
+func (e hfEvents) BeforeUpdate(r *trainer.Run) error { return e.see("on_pre_optimizer_step", r) }
+func (e hfEvents) AfterUpdate(r *trainer.Run) error  { return e.see("on_optimizer_step", r) }
+func (e hfEvents) StepEnd(r *trainer.Run) error      { return e.see("on_step_end", r) }
+func (e hfEvents) EvalStep(r *trainer.Run) error     { return e.see("on_prediction_step", r) }
+func (e hfEvents) AfterSave(r *trainer.Run, _ string) error {
+	return e.see("on_save", r)
+}
+func (e hfEvents) AfterLog(r *trainer.Run, _ trainer.Logs) error {
+	return e.see("on_log", r)
+}
+func (e hfEvents) AfterEval(r *trainer.Run, _ trainer.Metrics) error {
+	return e.see("on_evaluate", r)
+}
+func (e hfEvents) AfterPredict(r *trainer.Run, _ trainer.Metrics) error {
+	return e.see("on_predict", r)
+}
+
 // watch is the first callback of a run: it records every event under the name that Hugging Face
 // gives it, and dies where the recorded process did.
 type watch struct {
+	hfEvents
+
 	run       *hfRun
 	kept      bool // the trainer that is being made stands for the one before
 	stopAfter *int // updates; nil: the run goes on to its end
@@ -22,24 +53,19 @@ type watch struct {
 	best  trainer.Best
 }
 
-func (w *watch) see(event string, r *trainer.Run) error {
-	w.step, w.epoch = r.GlobalStep, r.Epoch
-	w.best, _ = r.Best()
-	w.run.rec.events = append(w.run.rec.events, []any{event, r.GlobalStep, r.Epoch})
-	return nil
-}
-
-func (w *watch) InitEnd(r *trainer.Run) error {
-	if w.kept {
+func newWatch(run *hfRun, stopAfter *int) *watch {
+	w := &watch{run: run, stopAfter: stopAfter}
+	w.see = func(event string, r *trainer.Run) error {
+		if w.kept && event == "on_init_end" {
+			return nil
+		}
+		w.step, w.epoch = r.GlobalStep, r.Epoch
+		w.best, _ = r.Best()
+		run.rec.add("events", []any{event, r.GlobalStep, r.Epoch})
 		return nil
 	}
-	return w.see("on_init_end", r)
+	return w
 }
-
-func (w *watch) TrainBegin(r *trainer.Run) error { return w.see("on_train_begin", r) }
-func (w *watch) TrainEnd(r *trainer.Run) error   { return w.see("on_train_end", r) }
-func (w *watch) EpochBegin(r *trainer.Run) error { return w.see("on_epoch_begin", r) }
-func (w *watch) EpochEnd(r *trainer.Run) error   { return w.see("on_epoch_end", r) }
 
 func (w *watch) StepBegin(r *trainer.Run) error {
 	_ = w.see("on_step_begin", r)
@@ -49,62 +75,32 @@ func (w *watch) StepBegin(r *trainer.Run) error {
 	return nil
 }
 
-func (w *watch) SubstepEnd(r *trainer.Run) error   { return w.see("on_substep_end", r) }
-func (w *watch) BeforeUpdate(r *trainer.Run) error { return w.see("on_pre_optimizer_step", r) }
-func (w *watch) AfterUpdate(r *trainer.Run) error  { return w.see("on_optimizer_step", r) }
-func (w *watch) EvalStep(r *trainer.Run) error     { return w.see("on_prediction_step", r) }
-
 func (w *watch) StepEnd(r *trainer.Run) error {
 	_ = w.see("on_step_end", r)
 	return w.run.recordUpdate(r)
 }
-
-func (w *watch) AfterLog(r *trainer.Run, _ trainer.Logs) error        { return w.see("on_log", r) }
-func (w *watch) AfterEval(r *trainer.Run, _ trainer.Metrics) error    { return w.see("on_evaluate", r) }
-func (w *watch) AfterPredict(r *trainer.Run, _ trainer.Metrics) error { return w.see("on_predict", r) }
 
 func (w *watch) AfterSave(r *trainer.Run, checkpoint string) error {
 	w.run.rec.written = append(w.run.rec.written, filepath.Base(checkpoint))
 	return w.see("on_save", r)
 }
 
-// control is the recordings' own callback: it sets flags at one event of one step.
-type control struct {
-	at    string
-	step  int
-	flags []string
-	to    bool
-}
-
-func (c control) act(event string, r *trainer.Run) error {
-	if event != c.at || r.GlobalStep != c.step {
+// newControl is the recordings' own callback: it sets flags at one event of one step.
+func newControl(at string, step int, flags []string, to bool) hfEvents {
+	return hfEvents{func(event string, r *trainer.Run) error {
+		if event != at || r.GlobalStep != step {
+			return nil
+		}
+		c := &r.Control
+		all := map[string]*bool{"should_log": &c.ShouldLog, "should_evaluate": &c.ShouldEvaluate,
+			"should_save": &c.ShouldSave, "should_epoch_stop": &c.ShouldEpochStop,
+			"should_training_stop": &c.ShouldTrainingStop}
+		for _, name := range flags {
+			*all[name] = to
+		}
 		return nil
-	}
-	flags := map[string]*bool{"should_log": &r.Control.ShouldLog, "should_evaluate": &r.Control.ShouldEvaluate,
-		"should_save":       &r.Control.ShouldSave,
-		"should_epoch_stop": &r.Control.ShouldEpochStop, "should_training_stop": &r.Control.ShouldTrainingStop}
-	for _, name := range c.flags {
-		*flags[name] = c.to
-	}
-	return nil
+	}}
 }
-
-func (c control) InitEnd(r *trainer.Run) error      { return c.act("on_init_end", r) }
-func (c control) TrainBegin(r *trainer.Run) error   { return c.act("on_train_begin", r) }
-func (c control) TrainEnd(r *trainer.Run) error     { return c.act("on_train_end", r) }
-func (c control) EpochBegin(r *trainer.Run) error   { return c.act("on_epoch_begin", r) }
-func (c control) EpochEnd(r *trainer.Run) error     { return c.act("on_epoch_end", r) }
-func (c control) StepBegin(r *trainer.Run) error    { return c.act("on_step_begin", r) }
-func (c control) SubstepEnd(r *trainer.Run) error   { return c.act("on_substep_end", r) }
-func (c control) BeforeUpdate(r *trainer.Run) error { return c.act("on_pre_optimizer_step", r) }
-func (c control) AfterUpdate(r *trainer.Run) error  { return c.act("on_optimizer_step", r) }
-func (c control) StepEnd(r *trainer.Run) error      { return c.act("on_step_end", r) }
-func (c control) EvalStep(r *trainer.Run) error     { return c.act("on_prediction_step", r) }
-
-func (c control) AfterLog(r *trainer.Run, _ trainer.Logs) error        { return c.act("on_log", r) }
-func (c control) AfterEval(r *trainer.Run, _ trainer.Metrics) error    { return c.act("on_evaluate", r) }
-func (c control) AfterPredict(r *trainer.Run, _ trainer.Metrics) error { return c.act("on_predict", r) }
-func (c control) AfterSave(r *trainer.Run, _ string) error             { return c.act("on_save", r) }
 
 // hfCallbacks makes the callbacks that a case lists. saves tells whether one of them may ask for a
 // checkpoint.
@@ -117,16 +113,15 @@ func hfCallbacks(s *spec.Spec) (list []any, saves bool, err error) {
 			list = append(list, &callback.EarlyStopping{Patience: o.Int("patience", 1), Threshold: o.Float("threshold",
 				0)})
 		case "control":
-			made := control{at: o.String("at", ""), step: o.Int("step", 0), flags: o.Strings("set"),
-				to: o.Bool("to", true)}
-			for _, f := range made.flags {
+			flags, to := o.Strings("set"), o.Bool("to", true)
+			for _, f := range flags {
 				if !slices.Contains([]string{"should_log", "should_evaluate", "should_save", "should_epoch_stop",
 					"should_training_stop"}, f) {
 					return nil, false, spec.Unsupportedf("the flag %q of a control callback", f)
 				}
 			}
-			saves = saves || made.to && slices.Contains(made.flags, "should_save")
-			list = append(list, made)
+			saves = saves || to && slices.Contains(flags, "should_save")
+			list = append(list, newControl(o.String("at", ""), o.Int("step", 0), flags, to))
 		default:
 			return nil, false, spec.Unsupportedf("the callback %q", c.Kind)
 		}
@@ -148,7 +143,7 @@ func logRow(row trainer.Logs, without ...string) trace.Object {
 		if v := row[key]; (key == "step" || key == "num_input_tokens_seen") && v == float64(int(v)) {
 			value = int(v)
 		}
-		o = append(o, trace.Pair{Name: key, Value: value})
+		o = o.With(key, value)
 	}
 	return o
 }

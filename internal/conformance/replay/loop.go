@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
@@ -91,94 +92,13 @@ func readLoopArgs(o *spec.Object) loopArgs {
 	return a
 }
 
-// builder makes the settings of an optimizer of torch.optim from its keyword arguments. It computes
-// as PyTorch does on a CPU if it is told nothing: operator by operator, parameter by parameter.
+// builder makes the settings of the optimizer from its keyword arguments.
 func (a loopArgs) builder() (optim.Builder, error) {
-	k := a.optimizerKwargs.Merge()
-	decay := a.weightDecay
-	if len(a.noDecay) > 0 {
-		decay = nil // it is the groups'
+	own := map[string]any{"lr": json.Number(strconv.FormatFloat(a.learningRate, 'g', -1, 64))}
+	if a.weightDecay != nil && len(a.noDecay) == 0 { // else it is the groups'
+		own["weight_decay"] = json.Number(strconv.FormatFloat(*a.weightDecay, 'g', -1, 64))
 	}
-	if decay == nil {
-		decay = k.FloatOrNil("weight_decay")
-	} else {
-		k.Any("weight_decay")
-	}
-	beta1, beta2 := betas(k)
-	eps, maximize := k.FloatOrNil("eps"), k.Bool("maximize", false)
-	// of CUDA graphs and of gradients through an update, which these loops have not
-	for _, name := range []string{"capturable", "differentiable"} {
-		if k.Bool(name, false) {
-			return nil, spec.Unsupportedf("args.optimizer_kwargs.%s is true; known is false", name)
-		}
-	}
-	implementation := optim.ForLoop
-	if k.Bool("foreach", false) {
-		implementation = optim.Foreach
-	}
-	if k.Bool("fused", false) {
-		implementation = optim.Fused
-	}
-	var b optim.Builder
-	rate := a.learningRate
-	switch a.optimizer {
-	case "adamw":
-		b = optim.AdamW{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad",
-			false), Maximize: maximize, Implementation: implementation}
-	case "adam":
-		b = optim.Adam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, AMSGrad: k.Bool("amsgrad",
-			false), Maximize: maximize,
-			DecoupledDecay: k.Bool("decoupled_weight_decay", false), Implementation: implementation}
-	case "sgd":
-		b = optim.SGD{LR: rate, Momentum: k.Float("momentum", 0), Dampening: k.Float("dampening", 0),
-			WeightDecay: decay, Nesterov: k.Bool("nesterov", false), Maximize: maximize, Implementation: implementation}
-	case "rmsprop":
-		b = optim.RMSprop{LR: rate, Alpha: k.FloatOrNil("alpha"), Eps: eps, WeightDecay: decay,
-			Momentum: k.Float("momentum", 0), Centered: k.Bool("centered", false), Maximize: maximize,
-			Implementation: implementation}
-	case "adagrad":
-		b = optim.Adagrad{LR: rate, LRDecay: k.Float("lr_decay", 0), WeightDecay: decay,
-			InitialAccumulator: k.Float("initial_accumulator_value", 0), Eps: eps, Maximize: maximize,
-			Implementation: implementation}
-	case "nadam":
-		b = optim.NAdam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay,
-			MomentumDecay: k.FloatOrNil("momentum_decay"), DecoupledDecay: k.Bool("decoupled_weight_decay", false),
-			Maximize: maximize, Implementation: implementation}
-	case "radam":
-		b = optim.RAdam{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay,
-			DecoupledDecay: k.Bool("decoupled_weight_decay", false), Maximize: maximize, Implementation: implementation}
-	case "adamax":
-		b = optim.Adamax{LR: rate, Beta1: beta1, Beta2: beta2, Eps: eps, WeightDecay: decay, Maximize: maximize,
-			Implementation: implementation}
-	case "adadelta":
-		b = optim.Adadelta{LR: rate, Rho: k.FloatOrNil("rho"), Eps: eps, WeightDecay: decay, Maximize: maximize,
-			Implementation: implementation}
-	default:
-		return nil, spec.Unsupportedf("the optimizer %q", a.optimizer)
-	}
-	return b, k.Done()
-}
-
-func betas(k *spec.Object) (beta1, beta2 *float64) {
-	list := k.List("betas")
-	if list == nil {
-		return nil, nil
-	}
-	values := make([]float64, len(list))
-	for i, v := range list {
-		n, ok := v.(json.Number)
-		f, err := n.Float64()
-		if !ok || err != nil {
-			k.Fail("betas", "a list of two numbers")
-			return nil, nil
-		}
-		values[i] = f
-	}
-	if len(values) != 2 {
-		k.Fail("betas", "a list of two numbers")
-		return nil, nil
-	}
-	return &values[0], &values[1]
+	return recorded.Optimizer(a.optimizer, a.optimizerKwargs.Merge(spec.NewObject("args", own)))
 }
 
 // buildOptimizer makes one group of the parameters that are trained, or the two groups of the
@@ -289,7 +209,7 @@ next:
 // evaluate is the course's evaluation: over the whole set, without gradients, with metrics and the
 // mean of the batches' losses. around is the context of a forward pass.
 func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches iter.Seq2[batch, error],
-	around func(func()), where ...trace.Pair) error {
+	around func(func()), where ...any) error {
 	nn.SetTraining(m.module(), false)
 	names := s.Metrics
 	if !s.HasMetrics {
@@ -332,10 +252,9 @@ func evaluate(ctx context.Context, s *spec.Spec, rec *recorder, m model, batches
 	}
 	result := trace.Object{}
 	for _, name := range names {
-		result = append(result, trace.Pair{Name: name, Value: values[name]})
+		result = result.With(name, values[name])
 	}
-	result = append(result, trace.Pair{Name: "mean_batch_loss", Value: sum / float64(len(losses))})
-	rec.evaluation(append(trace.Object(where), trace.Pair{Name: "num_samples", Value: rows}, trace.Pair{Name: "metrics",
-		Value: result}))
+	result = result.With("mean_batch_loss", sum/float64(len(losses)))
+	rec.evaluation(trace.Of(where...).With("num_samples", rows, "metrics", result))
 	return nil
 }

@@ -30,6 +30,14 @@ type model interface {
 	takesItems() bool
 }
 
+// moduleOf is the module of a model; nil if there is none.
+func moduleOf(m model) any {
+	if m == nil {
+		return nil
+	}
+	return m.module()
+}
+
 type output struct{ loss, logits torch.Tensor }
 
 // forward returns the loss, undefined where the batch has no labels, and the outputs.

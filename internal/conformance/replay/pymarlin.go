@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -24,15 +22,11 @@ type marlin struct {
 	spec *spec.Spec
 	sets map[string]*rows
 	dir  string // working folder, to which all paths of the case are relative
-	rec  marlinRecorder
+	rec  recorder
 
 	module  *marlinModule // of the last phase
 	failure any           // the error of the last phase
-}
-
-// marlinRecorder has the lists of a PyMarlin trace.
-type marlinRecorder struct {
-	phases, batches, microLosses, unscaled, updates, moves, stats, events, evaluations, written []any
+	written []any         // by the checkpointer
 }
 
 func replayPyMarlin(ctx context.Context, s *spec.Spec) (*Run, error) {
@@ -89,7 +83,7 @@ func (m *marlin) phase(ctx context.Context, p spec.Phase) error {
 	m.module = mod
 	torch.ManualSeed(uint64(trainSeed))
 	rec := &m.rec
-	before := []int{len(rec.batches), len(rec.updates), len(rec.events), len(rec.evaluations), len(rec.stats)}
+	before := rec.mark()
 	info, failed := m.train(ctx, mod, args)
 	if aboutCase(failed) {
 		return failed
@@ -98,14 +92,8 @@ func (m *marlin) phase(ctx context.Context, p spec.Phase) error {
 	if failed != nil {
 		m.failure = failed.Error()
 	}
-	phase := trace.Object{{Name: "do", Value: p.Do}, {Name: "error", Value: m.failure}}
-	phase = append(phase, info...)
-	phase = append(phase, trace.Pair{Name: "grad_norm_left_over", Value: gradNorm(model)})
-	for i, name := range []string{"batches", "updates", "events", "evaluations", "stats"} {
-		phase = append(phase, trace.Pair{Name: name, Value: []int{len(rec.batches), len(rec.updates), len(rec.events),
-			len(rec.evaluations), len(rec.stats)}[i] - before[i]})
-	}
-	rec.phases = append(rec.phases, phase)
+	phase := append(trace.Of("do", p.Do, "error", m.failure), info...)
+	rec.phase(phase.With("grad_norm_left_over", gradNorm(model.module())), before)
 	return nil
 }
 
@@ -157,18 +145,17 @@ func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object
 	}
 	mod.loaderForEstimate(1) // the recording asked once more for the number, and PyMarlin for a loader
 	counts := func() trace.Object {
-		return trace.Object{{Name: "global_step_completed", Value: t.GlobalStepsFinished()}, {Name: "batches_completed",
-			Value: t.TotalStepsFinished()}}
+		return trace.Of("global_step_completed", t.GlobalStepsFinished(),
+			"batches_completed", t.TotalStepsFinished())
 	}
-	info := trace.Object{{Name: "train_step_batch_size", Value: t.TrainStepBatchSize()}, {Name: "gradient_accumulation",
-		Value: t.GradientAccumulation()},
-		{Name: "estimated_global_steps_per_epoch", Value: t.EstimatedGlobalStepsPerEpoch()},
-		{Name: "last_epoch_at_start", Value: t.LastEpoch()},
-		{Name: "weights_at_start", Value: weightsOf(mod.model)}, {Name: "backend_at_start", Value: counts()}}
+	info := trace.Of("train_step_batch_size", t.TrainStepBatchSize(),
+		"gradient_accumulation", t.GradientAccumulation(),
+		"estimated_global_steps_per_epoch", t.EstimatedGlobalStepsPerEpoch(),
+		"last_epoch_at_start", t.LastEpoch(), "weights_at_start", weightsOf(mod.model.module()),
+		"backend_at_start", counts())
 	failed := t.Train(ctx)
-	return append(info, trace.Pair{Name: "global_steps_finished", Value: t.GlobalStepsFinished()},
-		trace.Pair{Name: "total_steps_finished", Value: t.TotalStepsFinished()},
-		trace.Pair{Name: "last_epoch_at_end", Value: t.LastEpoch()}), failed
+	return info.With("global_steps_finished", t.GlobalStepsFinished(),
+		"total_steps_finished", t.TotalStepsFinished(), "last_epoch_at_end", t.LastEpoch()), failed
 }
 
 // arguments reads the arguments of a phase, with all folders below the working folder.
@@ -217,32 +204,20 @@ func (m *marlin) run() (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	checkpoints := trace.Object{{Name: "after", Value: files}, {Name: "written", Value: m.rec.written}}
+	checkpoints := trace.Of("after", files, "written", m.written)
 	if len(keys) > 0 {
-		checkpoints = append(checkpoints, trace.Pair{Name: "keys", Value: keys})
+		checkpoints = checkpoints.With("keys", keys)
 	}
 	refused := any(nil)
 	if m.failure != nil {
-		refused = trace.Object{{Name: "text", Value: m.failure}}
+		refused = trace.Of("text", m.failure)
 	}
-	r := &m.rec
-	t := trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: r.phases},
-		{Name: "batches", Value: r.batches}, {Name: "micro_losses", Value: r.microLosses},
-		{Name: "micro_losses_unscaled", Value: r.unscaled}, {Name: "updates", Value: r.updates},
-		{Name: "scheduler_steps", Value: r.moves}, {Name: "stats", Value: r.stats},
-		{Name: "events", Value: r.events}, {Name: "evaluations", Value: r.evaluations},
-		{Name: "checkpoints", Value: checkpoints}, {Name: "final", Value: weightsOf(m.module.model)},
-		{Name: "error", Value: refused}}
-	for i, p := range t {
-		if list, ok := p.Value.([]any); ok && list == nil {
-			t[i].Value = []any{}
-		}
-	}
-	final := finalTensors(m.module.model, nil)
+	final := finalTensors(m.module.model.module(), nil)
 	for _, o := range m.module.made {
 		final = append(final, finalTensors(nil, o.Optimizer())...)
 	}
-	return &Run{Trace: t, final: final}, nil
+	return &Run{Trace: m.rec.trace(nil, "checkpoints", checkpoints, "final", weightsOf(m.module.model.module()),
+		"error", refused), final: final}, nil
 }
 
 // files lists what was written, and the keys of what torch.load reads.
@@ -265,16 +240,16 @@ func (m *marlin) files() (files []string, keys trace.Object, err error) {
 			break
 		}
 		if s["trainer_state"] == nil {
-			keys = append(keys, trace.Pair{Name: name, Value: sortedKeys(s)})
+			keys = keys.With(name, sortedKeys(s))
 			continue
 		}
 		parts := trace.Object{}
 		for _, part := range sortedKeys(s) {
 			if dict, ok := s[part].(pymarlin.State); ok {
-				parts = append(parts, trace.Pair{Name: part, Value: sortedKeys(dict)})
+				parts = parts.With(part, sortedKeys(dict))
 			}
 		}
-		keys = append(keys, trace.Pair{Name: name, Value: parts})
+		keys = keys.With(name, parts)
 	}
 	return files, keys, err
 }
@@ -313,7 +288,7 @@ func (k *marlinKeeper) record(kind string, index int, force any, path string, er
 	if path != "" {
 		at = k.marlin.relative(path)
 	}
-	k.marlin.rec.written = append(k.marlin.rec.written, []any{kind, index, force, at})
+	k.marlin.written = append(k.marlin.written, []any{kind, index, force, at})
 }
 
 func (k *marlinKeeper) Save(c pymarlin.Checkpoint, index int, force bool) (string, error) {
@@ -336,7 +311,7 @@ func (w *marlinWriter) LogScalar(key string, v float64, step int) error {
 	if key == "epoch" {
 		value = int(v) // an int in Python
 	}
-	w.marlin.rec.stats = append(w.marlin.rec.stats, []any{"scalar", key, value, step})
+	w.marlin.rec.add("stats", []any{"scalar", key, value, step})
 	return nil
 }
 
@@ -345,41 +320,9 @@ func (w *marlinWriter) LogMulti(key string, values map[string]float64, step int)
 	for name, v := range values {
 		o[name] = trace.Hex(v)
 	}
-	w.marlin.rec.stats = append(w.marlin.rec.stats, []any{"multi", key, o, step})
+	w.marlin.rec.add("stats", []any{"multi", key, o, step})
 	return nil
 }
 
 func (w *marlinWriter) Flush() error { return nil }
 func (w *marlinWriter) Close() error { return nil }
-
-func weightsOf(m model) trace.Object {
-	return trace.Object{{Name: "weights_norm", Value: weightsNorm(m)}, {Name: "weights_sha256",
-		Value: weightsSHA(nn.Params(m.module()))}}
-}
-
-// gradNorm is the 2-norm over the gradients that there are, as torch.nn.utils.clip_grad_norm_
-// computes it; nil if there are none.
-func gradNorm(m model) any {
-	var norm any
-	torch.Scope(func() {
-		var norms []torch.Tensor
-		for _, p := range nn.Params(m.module()) {
-			if g := p.Tensor.Grad(); g.Defined() {
-				norms = append(norms, g.Detach().ToDType(torch.Float32).Norm(2))
-			}
-		}
-		if len(norms) > 0 {
-			norm = trace.Hex(torch.Stack(norms, 0).Norm(2).Item())
-		}
-	})
-	return norm
-}
-
-// jsonObject makes an object for the readers of package spec.
-func jsonObject(fields map[string]any) (*spec.Object, error) {
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return nil, fmt.Errorf("spec.json: %w", err)
-	}
-	return spec.ParseObject(text)
-}

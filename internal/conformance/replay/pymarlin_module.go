@@ -35,6 +35,7 @@ type marlinModule struct {
 	estimateBatch int  // of the loader that the estimate was made with
 	norm          any  // before the last clipping
 	step          marlinStep
+	update        *marlinUpdate // the last one
 }
 
 // marlinStep is what is known of an optimizer's step before it is made.
@@ -50,7 +51,7 @@ var _ pymarlin.ModuleInterface[batch] = (*marlinModule)(nil)
 func (m *marlinModule) Model() any { return m.model.module() }
 
 func (m *marlinModule) event(name string, more ...any) {
-	m.marlin.rec.events = append(m.marlin.rec.events, append([]any{name}, more...))
+	m.marlin.rec.add("events", append([]any{name}, more...))
 }
 
 // loaderForEstimate records the loaders that PyMarlin asks for: one each time it reads
@@ -103,10 +104,7 @@ func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pyma
 	for _, name := range []string{"params", "scheduler", "name", "lr"} {
 		delete(fields, name)
 	}
-	var err error
-	if a.optimizerKwargs, err = jsonObject(fields); err != nil {
-		return nil, nil, err
-	}
+	a.optimizerKwargs = spec.NewObject("optimizers", fields)
 	settings, err := a.builder()
 	if err != nil {
 		return nil, nil, err
@@ -122,7 +120,7 @@ func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pyma
 		return nil, nil, err
 	}
 	made.RegisterStepPreHook(func() {
-		m.step = marlinStep{hexes(made.Rates()), momentums(made), gradNorm(m.model)}
+		m.step = marlinStep{hexes(made.Rates()...), momentums(made), gradNorm(m.model.module())}
 	})
 	made.RegisterStepPostHook(func() { m.record(i) })
 	if schedule == nil {
@@ -136,28 +134,28 @@ func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pyma
 func (m *marlinModule) record(i int) {
 	rec := &m.marlin.rec
 	if i == 0 {
-		rec.updates = append(rec.updates, trace.Object{{Name: "update", Value: len(rec.updates) + 1},
-			{Name: "after_micro", Value: len(rec.microLosses)},
-			{Name: "lr", Value: []any{}}, {Name: "grad_norm", Value: m.norm}, {Name: "momentum", Value: []any{}},
-			{Name: "grad_norm_at_step", Value: []any{}},
-			{Name: "weights_norm", Value: nil}, {Name: "weights_sha256", Value: nil}})
+		m.update = &marlinUpdate{number: rec.count("updates") + 1, micro: rec.count("micro_losses"), norm: m.norm}
+		rec.add("updates", m.update)
 		m.norm = nil
 	}
-	update := rec.updates[len(rec.updates)-1].(trace.Object) //nolint:forcetypeassert // it was made above
-	for at, p := range update {
-		switch list, _ := p.Value.([]any); p.Name {
-		case "lr":
-			update[at].Value = append(list, m.step.rates)
-		case "momentum":
-			update[at].Value = append(list, m.step.momentums)
-		case "grad_norm_at_step":
-			update[at].Value = append(list, m.step.norm)
-		case "weights_norm":
-			update[at].Value = weightsNorm(m.model)
-		case "weights_sha256":
-			update[at].Value = weightsSHA(nn.Params(m.model.module()))
-		}
+	m.update.steps, m.update.weights = append(m.update.steps, m.step), weightsOf(m.model.module())
+}
+
+// marlinUpdate is an update: a step of each optimizer.
+type marlinUpdate struct {
+	number, micro int
+	norm          any
+	steps         []marlinStep
+	weights       trace.Object // behind the last step
+}
+
+func (u *marlinUpdate) object() trace.Object {
+	var rates, momentums, norms []any
+	for _, s := range u.steps {
+		rates, momentums, norms = append(rates, s.rates), append(momentums, s.momentums), append(norms, s.norm)
 	}
+	return append(trace.Of("update", u.number, "after_micro", u.micro, "lr", rates, "grad_norm", u.norm,
+		"momentum", momentums, "grad_norm_at_step", norms), u.weights...)
 }
 
 // momentums are the momentum or first beta of each group that has one.
@@ -253,7 +251,7 @@ func (s *marlinScheduler) Step() error {
 		return err
 	}
 	rec := &s.marlin.rec
-	rec.moves = append(rec.moves, []any{s.number, len(rec.updates), hexes(s.optimizer.Rates())})
+	rec.add("scheduler_steps", []any{s.number, rec.count("updates"), hexes(s.optimizer.Rates()...)})
 	return nil
 }
 
@@ -296,10 +294,10 @@ func (m *marlinModule) ValDataloaders(sampler pymarlin.Sampler, batchSize int) (
 func (m *marlinModule) TrainStep(globalStep int, b batch, _ torch.Device) (pymarlin.Outputs, error) {
 	m.event("train_step", globalStep)
 	rec := &m.marlin.rec
-	rec.batches = append(rec.batches, b.index)
+	rec.add("batches", b.index)
 	loss := forward(m.model, b, 0).loss
-	rec.unscaled = append(rec.unscaled, trace.Hex(loss.Item()))
-	if m.stop > 0 && len(rec.batches) == m.stop {
+	rec.add("micro_losses_unscaled", trace.Hex(loss.Item()))
+	if m.stop > 0 && rec.count("batches") == m.stop {
 		return pymarlin.Outputs{}, errors.New("stopped")
 	}
 	return pymarlin.Tensors(loss, b.tensor("labels")), nil
@@ -321,7 +319,7 @@ func (m *marlinModule) OnBeginTrainEpoch(globalStep, epoch int) error {
 }
 
 func (m *marlinModule) OnEndBackward(globalStep int, loss torch.Tensor) error {
-	m.marlin.rec.microLosses = append(m.marlin.rec.microLosses, trace.Hex(loss.Item()))
+	m.marlin.rec.add("micro_losses", trace.Hex(loss.Item()))
 	m.event("on_end_backward", globalStep)
 	return nil
 }
@@ -375,10 +373,9 @@ func (m *marlinModule) OnEndValEpoch(globalStep int, outputs pymarlin.Collected,
 	if net, ok := m.model.module().(interface{ Training() bool }); ok {
 		training = net.Training()
 	}
-	m.marlin.rec.evaluations = append(m.marlin.rec.evaluations, trace.Object{{Name: "global_step", Value: globalStep},
-		{Name: "key", Value: key}, {Name: "losses", Value: values},
-		{Name: "outputs", Value: int(labels.Size(0))}, {Name: "mean_of_batch_losses", Value: trace.Hex(mean)},
-		{Name: "accuracy", Value: accuracy}, {Name: "module_training", Value: training}})
+	m.marlin.rec.add("evaluations", trace.Of("global_step", globalStep, "key", key,
+		"losses", values, "outputs", int(labels.Size(0)), "mean_of_batch_losses", trace.Hex(mean),
+		"accuracy", accuracy, "module_training", training))
 	m.Stats().Update("val_loss/"+key, mean, false)
 	return nil
 }

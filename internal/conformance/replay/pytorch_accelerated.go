@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/optim"
@@ -48,12 +48,12 @@ func replayPytorchAccelerated(ctx context.Context, s *spec.Spec) (run *Run, err 
 	if err != nil {
 		return nil, err
 	}
-	leave, err := enterTemporary()
+	leave, err := enterScratch()
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	p := &paCase{spec: s, sets: sets, limit: limit, rec: &paRecorder{}}
+	p := &paCase{spec: s, sets: sets, limit: limit, rec: newPARecorder()}
 	var last error
 	for _, phase := range s.Phases {
 		if last, err = p.phase(ctx, phase); err != nil {
@@ -65,24 +65,6 @@ func replayPytorchAccelerated(ctx context.Context, s *spec.Spec) (run *Run, err 
 		return nil, err
 	}
 	return p.finish(last, left), nil
-}
-
-// enterTemporary makes a new folder the working directory: the cases name their files relative to
-// it.
-func enterTemporary() (leave func(), err error) {
-	here, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "conformance-")
-	if err != nil {
-		return nil, err
-	}
-	leave = func() {
-		_ = os.Chdir(here)
-		_ = os.RemoveAll(dir)
-	}
-	return leave, os.Chdir(dir)
 }
 
 // paCase is a case while it is replayed.
@@ -119,9 +101,13 @@ func (p *paCase) phase(ctx context.Context, phase spec.Phase) (failed, err error
 	if aboutCase(failed) {
 		return nil, failed
 	}
-	info := trace.Object{{Name: "do", Value: phase.Do}, {Name: "error", Value: textOrNil(failed)}}
+	info := trace.Of("do", phase.Do, "error", textOrNil(failed))
 	if p.trainer != nil {
-		info = append(info, p.describe()...)
+		more, err := p.describe()
+		if err != nil {
+			return nil, err
+		}
+		info = append(info, more...)
 	}
 	p.rec.phase(info, before)
 	return failed, nil
@@ -214,14 +200,8 @@ func (p *paCase) readArgs(o *spec.Object) (a paArgs, err error) {
 		return a, spec.Unsupportedf("trainer %q with the trainer pytorch_accelerated", kind)
 	}
 	a.evaluate = o.Bool("evaluate", true)
-	a.train = pa.TrainOptions[row, batch]{
-		NumEpochs: o.Int("num_epochs", 0), PerDeviceBatchSize: o.Int("per_device_batch_size", 8),
-		MaxNumTrainSteps:          o.Int("max_num_train_steps", 0),
-		GradientAccumulationSteps: o.Int("gradient_accumulation_steps", 1),
-		GradientClipValue:         o.FloatOrNil("gradient_clip_value"),
-		ResumeFrom:                o.String("resume_from", ""), KeepRunHistory: !o.Bool("reset_run_history", true),
-		CollateFn: collate,
-	}
+	a.train = pa.TrainOptions[row, batch]{PerDeviceBatchSize: 8, GradientAccumulationSteps: 1, CollateFn: collate}
+	o.Fill(&a.train, "reset_run_history:!KeepRunHistory")
 	if a.train.TrainLoader, err = loaderOptions(o.Object("train_dataloader_kwargs")); err != nil {
 		return a, err
 	}
@@ -242,45 +222,32 @@ func loaderOptions(o *spec.Object) (l pa.LoaderOptions, err error) {
 	if o == nil {
 		return l, nil
 	}
-	l.BatchSize, l.DropLast = o.Int("batch_size", 0), o.Bool("drop_last", false)
 	o.Int("num_workers", 0) // of no influence on order or random numbers
-	if o.Has("shuffle") {
-		l.Shuffle = new(o.Bool("shuffle", false))
-	}
+	o.Fill(&l)
 	return l, o.Done()
 }
 
 // readOptimizer reads {"name": ..., "lr": ..., further keyword arguments}.
-func (a *paArgs) readOptimizer(o *spec.Object) error {
-	args := loopArgs{optimizer: "sgd", learningRate: 0.1}
-	kwargs := map[string]any{}
-	if o != nil {
-		kwargs = maps.Clone(o.Map()) // the specification stays as it is
-		args.optimizer, args.learningRate = o.String("name", "sgd"), o.Float("lr", map[string]float64{"sgd": 1e-3,
-			"adam": 1e-3, "adamw": 1e-3, "rmsprop": 1e-2}[o.String("name", "sgd")])
-		delete(kwargs, "name")
-		delete(kwargs, "lr")
+func (a *paArgs) readOptimizer(o *spec.Object) (err error) {
+	if o == nil {
+		a.optimizer, a.momentum = optim.SGD{LR: 0.1, Implementation: optim.ForLoop}, []float64{0}
+		return nil
 	}
-	text, err := json.Marshal(kwargs)
-	if err == nil {
-		args.optimizerKwargs, err = spec.ParseObject(text)
-	}
-	if err != nil {
-		return err
-	}
-	k := args.optimizerKwargs.Merge()
-	switch args.optimizer {
+	k := o.Merge()
+	name := k.String("name", "sgd")
+	switch name {
 	case "sgd", "rmsprop":
 		a.momentum = []float64{k.Float("momentum", 0)}
 	case "adam", "adamw":
-		a.momentum = []float64{0.9}
-		if beta1, _ := betas(k); beta1 != nil {
-			a.momentum[0] = *beta1
-		}
+		beta := struct{ Beta1, Beta2 float64 }{Beta1: 0.9}
+		k.Fill(&beta, "betas:Beta1,Beta2")
+		a.momentum = []float64{beta.Beta1}
 	default:
-		return spec.Unsupportedf("the optimizer %q with the trainer pytorch_accelerated", args.optimizer)
+		return spec.Unsupportedf("the optimizer %q with the trainer pytorch_accelerated", name)
 	}
-	a.optimizer, err = args.builder()
+	kwargs := maps.Clone(k.Map()) // the specification stays as it is
+	delete(kwargs, "name")
+	a.optimizer, err = recorded.Optimizer(name, spec.NewObject("args.optimizer", kwargs))
 	return err
 }
 
@@ -291,28 +258,12 @@ func schedulerFn(o *spec.Object) (pa.SchedulerFn, error) {
 	}
 	switch name := o.String("name", ""); name {
 	case "cosine_lr":
-		c := pa.CosineLR{
-			TotalNumEpochs: o.Int("total_num_epochs", 0), NumUpdateStepsPerEpoch: o.Int("num_update_steps_per_epoch",
-				0), KDecay: o.Float("k_decay", 0),
-			LRMin: o.FloatOrNil("lr_min"), MinLRRatio: o.FloatOrNil("min_lr_ratio"),
-			NumWarmupEpochs:       o.Int("num_warmup_epochs", 0),
-			WarmupStartingLR:      o.FloatOrNil("warmup_starting_lr"),
-			WarmupStartingLRRatio: o.FloatOrNil("warmup_starting_lr_ratio"),
-			NumCooldownEpochs:     o.Int("num_cooldown_epochs", 0),
-		}
+		var c pa.CosineLR
+		o.Fill(&c)
 		return c.Create, o.Done()
 	case "wsd":
-		w := pa.WSD{
-			TotalNumEpochs: o.Int("total_num_epochs", 0), NumUpdateStepsPerEpoch: o.Int("num_update_steps_per_epoch",
-				0), DecayPhaseRatio: o.FloatOrNil("decay_phase_ratio"),
-			LRMin: o.FloatOrNil("lr_min"), WarmupStartingLR: o.FloatOrNil("warmup_starting_lr"),
-			InverseProportion: !o.Bool("use_inverse_sqrt_decay", true),
-			NumCheckpoints:    o.Int("num_checkpoints", 0), Continuation: o.Bool("is_continuation_from_checkpoint",
-				false),
-		}
-		if n := o.Int("num_warmup_epochs", -1); n >= 0 {
-			w.NumWarmupEpochs = &n
-		}
+		var w pa.WSD
+		o.Fill(&w, "use_inverse_sqrt_decay:!InverseProportion", "is_continuation_from_checkpoint:Continuation")
 		return w.Create, o.Done()
 	case "one_cycle":
 		fn := pa.Partial("OneCycleLR", map[string]any{"max_lr": o.Float("max_lr", 0), "epochs": pa.NumEpochs,

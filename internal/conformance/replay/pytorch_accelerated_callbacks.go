@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/json"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -28,70 +29,69 @@ func (p *paCase) callbacks() (c paCallbacks, err error) {
 		var made any
 		switch callback.Kind {
 		case "probe_a":
-			made = &paProbeA{paProbe{p.rec, "a:"}}
+			made = &paProbeA{p.rec.probe("a:")}
 		case "probe_b":
-			made = &paProbeB{paProbe{p.rec, "b:"}}
+			made = &paProbeB{p.rec.probe("b:")}
 		case "save_best":
-			c.saveBest = &pa.SaveBestModel{SavePath: o.String("save_path", ""), WatchMetric: o.String("watch_metric",
-				""), GreaterIsBetter: o.Bool("greater_is_better", false),
-				KeepOnTrain: !o.Bool("reset_on_train", true), NoOptimizer: !o.Bool("save_optimizer", true),
-				NoScheduler: !o.Bool("save_scheduler", true), NoLoadAtEnd: !o.Bool("load_saved_checkpoint", true)}
+			c.saveBest = &pa.SaveBestModel{}
 			made = c.saveBest
 		case "early_stopping":
-			c.stopping = &pa.EarlyStopping{Patience: o.Int("early_stopping_patience", 1),
-				Threshold: o.FloatOrNil("early_stopping_threshold"), WatchMetric: o.String("watch_metric", ""),
-				GreaterIsBetter: o.Bool("greater_is_better", false), KeepOnTrain: !o.Bool("reset_on_train", true)}
+			c.stopping = &pa.EarlyStopping{}
 			made = c.stopping
 		case "limit_batches":
-			made = &pa.LimitBatches{NumBatches: o.Int("num_batches", 0)}
+			made = &pa.LimitBatches{}
 		case "ema":
-			c.ema = &pa.ModelEMA{Decay: o.FloatOrNil("decay"), NoEvaluation: !o.Bool("evaluate_during_training", true),
-				SavePath:    o.String("save_path", ""),
-				WatchMetric: o.String("watch_metric", ""), GreaterIsBetter: o.Bool("greater_is_better", false)}
+			c.ema = &pa.ModelEMA{}
 			made = c.ema
 		case "step_evaluation":
-			made = &pa.StepBasedEvaluation{EvalEveryNSteps: o.Int("eval_every_n_steps", 0)}
+			made = &pa.StepBasedEvaluation{}
 		case "limit_eval_steps":
-			made = &pa.LimitEvalSteps{NumEvalSteps: o.Int("num_eval_steps", 0),
-				AlsoEpochs: !o.Bool("limit_intermediate_only", true)}
+			made = &pa.LimitEvalSteps{}
 		case "save_training_state":
-			made = &pa.SaveTrainingState{SaveDir: o.String("save_dir", ""),
-				SaveEveryNEpochs: o.Int("save_every_n_epochs", 0), SaveEveryNSteps: o.Int("save_every_n_steps", 0),
-				NotAtEnd: !o.Bool("save_at_end", true), MaxCheckpoints: o.Int("max_checkpoints", 0)}
+			made = &pa.SaveTrainingState{}
 		case "wsd_checkpoint":
-			made = &pa.WSDCheckpoint{SaveDir: o.String("save_dir", ""), NoOptimizer: !o.Bool("save_optimizer", true),
-				NoScheduler: !o.Bool("save_scheduler", true), InitialCheckpoint: o.String("initial_checkpoint", "")}
+			made = &pa.WSDCheckpoint{}
 		case "terminate_on_nan": // it is one of the defaults
 		default:
 			return c, spec.Unsupportedf("the callback %q with the trainer pytorch_accelerated", callback.Kind)
 		}
+		if made != nil {
+			o.Fill(made, "reset_on_train:!KeepOnTrain", "save_optimizer:!NoOptimizer", "save_scheduler:!NoScheduler",
+				"load_saved_checkpoint:!NoLoadAtEnd", "early_stopping_patience:Patience",
+				"early_stopping_threshold:Threshold", "evaluate_during_training:!NoEvaluation",
+				"limit_intermediate_only:!AlsoEpochs", "save_at_end:!NotAtEnd")
+			c.list = append(c.list, made)
+		}
 		if err := o.Done(); err != nil {
 			return c, err
-		}
-		if made != nil {
-			c.list = append(c.list, made)
 		}
 	}
 	return c, nil
 }
 
 // describe is what the recording says at the end of a phase.
-func (p *paCase) describe() trace.Object {
+func (p *paCase) describe() (trace.Object, error) {
 	t, h := p.trainer, p.trainer.History()
-	o := trace.Object{{Name: "run_config", Value: runConfig(t.Config())},
-		{Name: "run_history", Value: historyValues(h)}, {Name: "current_epoch_at_end", Value: h.CurrentEpoch()}}
+	text, err := json.Marshal(t.Config())
+	if err != nil {
+		return nil, err
+	}
+	config, err := trace.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	o := trace.Of("run_config", config, "run_history", historyValues(h),
+		"current_epoch_at_end", h.CurrentEpoch())
 	if t.Schedule() != nil {
-		o = append(o, trace.Pair{Name: "scheduler_state",
-			Value: trace.Object{{Name: "text", Value: t.ScheduleSteps()}}})
+		o = o.With("scheduler_state", trace.Of("text", t.ScheduleSteps()))
 	}
 	best := trace.Object{}
 	add := func(name string, value float64, epoch int, ok bool) {
-		entry := trace.Object{{Name: "best_metric", Value: nil}, {Name: "best_metric_epoch", Value: nil}}
+		entry := trace.Of("best_metric", nil, "best_metric_epoch", nil)
 		if ok {
-			entry = trace.Object{{Name: "best_metric", Value: trace.Hex(value)}, {Name: "best_metric_epoch",
-				Value: epoch}}
+			entry = trace.Of("best_metric", trace.Hex(value), "best_metric_epoch", epoch)
 		}
-		best = append(best, trace.Pair{Name: name, Value: entry})
+		best = best.With(name, entry)
 	}
 	if c := p.setup.saveBest; c != nil {
 		value, epoch, ok := c.Best()
@@ -101,44 +101,27 @@ func (p *paCase) describe() trace.Object {
 		value, epoch, ok := c.Best()
 		add("ModelEmaCallback", value, epoch, ok)
 		if c.Average() != nil {
-			o = append(o, trace.Pair{Name: "ema_stats", Value: tensorStats(c.Average())})
+			o = o.With("ema_stats", tensorStats(c.Average()...))
 		}
 	}
 	if len(best) > 0 {
-		o = append(o, trace.Pair{Name: "best", Value: best})
+		o = o.With("best", best)
 	}
 	if c := p.setup.stopping; c != nil {
 		metric := any(nil)
 		if value, ok := c.Best(); ok {
 			metric = trace.Hex(value)
 		}
-		o = append(o, trace.Pair{Name: "early_stopping", Value: trace.Object{{Name: "counter", Value: c.Counter()},
-			{Name: "best_metric", Value: metric}}})
+		o = o.With("early_stopping", trace.Of("counter", c.Counter(),
+			"best_metric", metric))
 	}
-	return o
-}
-
-func runConfig(c pa.RunConfig) trace.Object {
-	return trace.Object{
-		{Name: "num_epochs", Value: c.NumEpochs}, {Name: "train_per_device_batch_size",
-			Value: c.TrainPerDeviceBatchSize}, {Name: "eval_per_device_batch_size", Value: c.EvalPerDeviceBatchSize},
-		{Name: "gradient_accumulation_steps", Value: c.GradientAccumulationSteps}, {Name: "gradient_clip_value",
-			Value: hexOrNil(c.GradientClipValue)},
-		{Name: "train_total_batch_size", Value: c.TrainTotalBatchSize}, {Name: "eval_total_batch_size",
-			Value: c.EvalTotalBatchSize},
-		{Name: "num_update_steps_per_epoch", Value: c.NumUpdateStepsPerEpoch},
-		{Name: "num_local_update_steps_per_epoch", Value: c.NumLocalUpdateStepsPerEpoch},
-		{Name: "max_num_train_steps", Value: c.MaxNumTrainSteps}, {Name: "is_local_process_zero",
-			Value: c.IsLocalProcessZero}, {Name: "is_world_process_zero", Value: c.IsWorldProcessZero},
-		{Name: "is_distributed", Value: c.IsDistributed}, {Name: "mixed_precision", Value: c.MixedPrecision},
-		{Name: "num_processes", Value: c.NumProcesses},
-	}
+	return o, nil
 }
 
 func historyValues(h pa.RunHistory) trace.Object {
 	o := trace.Object{}
 	for _, name := range slices.Sorted(slices.Values(h.MetricNames())) {
-		o = append(o, trace.Pair{Name: name, Value: hexes(h.MetricValues(name))})
+		o = o.With(name, hexes(h.MetricValues(name)...))
 	}
 	return o
 }

@@ -9,6 +9,7 @@ import (
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -16,42 +17,45 @@ import (
 // paRecorder is the recording's callback, the first of the list, and what it and the methods have
 // recorded.
 type paRecorder struct {
-	model model
+	recorder
+	paEvents
 
-	phases, batches, losses, unscaled, updates, clips, scheduler, tracker, events, flags, written []any
-	evaluations                                                                                   []*paEvaluation
-	initialRate                                                                                   any
-	// losses at the last update
-	seen int
+	model       model
+	evaluation  *paEvaluation // the last one
+	written     []any
+	initialRate any
+	seen        int // losses at the last update
+}
+
+func newPARecorder() *paRecorder {
+	r := &paRecorder{}
+	r.paEvents.see = func(run *pa.Run, name string) error { return r.event(run, name) }
+	return r
 }
 
 // paEvaluation is an evaluation epoch.
 type paEvaluation struct {
-	head    trace.Object
-	samples []any
-	losses  []trace.Hex
-	sizes   []int
-	done    bool
+	head            trace.Object
+	samples, losses []any
+	sizes           []int
+	done            bool
 }
 
-func (r *paRecorder) mark() mark {
-	return mark{len(r.batches), len(r.updates), len(r.events), len(r.evaluations)}
+func (e *paEvaluation) object() trace.Object {
+	return e.head.With("samples", e.samples, "batch_losses", e.losses, "batch_sizes", e.sizes)
 }
 
-func (r *paRecorder) phase(info trace.Object, from mark) {
-	now := r.mark()
-	r.phases = append(r.phases, append(info, trace.Object{{Name: "batches", Value: now.batches - from.batches},
-		{Name: "updates", Value: now.updates - from.updates},
-		{Name: "events", Value: now.events - from.events},
-		{Name: "evaluations", Value: now.evaluations - from.evaluations}}...))
+func (r *paRecorder) evaluate(head trace.Object) {
+	r.evaluation = &paEvaluation{head: head}
+	r.add("evaluations", r.evaluation)
 }
 
-func (r *paRecorder) event(run *pa.Run, name string, extra ...trace.Pair) error {
-	e := []any{name, len(r.updates), run.History().CurrentEpoch()}
+func (r *paRecorder) event(run *pa.Run, name string, extra ...any) error {
+	e := []any{name, r.count("updates"), run.History().CurrentEpoch()}
 	if len(extra) > 0 {
-		e = append(e, trace.Object(extra))
+		e = append(e, trace.Of(extra...))
 	}
-	r.events = append(r.events, e)
+	r.add("events", e)
 	return nil
 }
 
@@ -60,53 +64,23 @@ func (r *paRecorder) training() bool {
 	return ok && m.Training()
 }
 
-func (r *paRecorder) OnInitEnd(run *pa.Run) error { return r.event(run, "on_init_end") }
-func (r *paRecorder) OnTrainingRunStart(run *pa.Run) error {
-	return r.event(run, "on_training_run_start")
-}
-func (r *paRecorder) OnTrainEpochStart(run *pa.Run) error {
-	return r.event(run, "on_train_epoch_start")
-}
-func (r *paRecorder) OnTrainEpochEnd(run *pa.Run) error  { return r.event(run, "on_train_epoch_end") }
-func (r *paRecorder) OnEvalStepStart(run *pa.Run) error  { return r.event(run, "on_eval_step_start") }
-func (r *paRecorder) OnTrainingRunEnd(run *pa.Run) error { return r.event(run, "on_training_run_end") }
-func (r *paRecorder) OnTrainingRunEpochEnd(run *pa.Run) error {
-	return r.event(run, "on_training_run_epoch_end")
-}
-func (r *paRecorder) OnEvaluationRunStart(run *pa.Run) error {
-	return r.event(run, "on_evaluation_run_start")
-}
-func (r *paRecorder) OnEvaluationRunEnd(run *pa.Run) error {
-	return r.event(run, "on_evaluation_run_end")
-}
-
-func (r *paRecorder) OnEvalStepEnd(run *pa.Run, _ pa.EvalStepEnd) error {
-	return r.event(run, "on_eval_step_end")
-}
-
-func (r *paRecorder) OnStopTrainingError(run *pa.Run, _ *pa.StopTrainingError) error {
-	return r.event(run, "on_stop_training_error")
-}
-
 func (r *paRecorder) OnTrainStepStart(run *pa.Run) error {
-	r.flags = append(r.flags, r.training())
+	r.add("train_flag", r.training())
 	return r.event(run, "on_train_step_start")
 }
 
 func (r *paRecorder) OnTrainStepEnd(run *pa.Run, e pa.TrainStepEnd) error {
-	return r.event(run, "on_train_step_end", trace.Pair{Name: "step", Value: e.Step})
+	return r.event(run, "on_train_step_end", "step", e.Step)
 }
 
 func (r *paRecorder) OnEvalEpochStart(run *pa.Run, e pa.EvalEpoch) error {
-	r.evaluations = append(r.evaluations,
-		&paEvaluation{head: trace.Object{{Name: "after_update", Value: len(r.updates)},
-			{Name: "epoch", Value: run.History().CurrentEpoch()},
-			{Name: "intermediate", Value: e.Intermediate}, {Name: "model_training", Value: r.training()}}})
-	return r.event(run, "on_eval_epoch_start", trace.Pair{Name: "is_intermediate", Value: e.Intermediate})
+	r.evaluate(trace.Of("after_update", r.count("updates"), "epoch", run.History().CurrentEpoch(),
+		"intermediate", e.Intermediate, "model_training", r.training()))
+	return r.event(run, "on_eval_epoch_start", "is_intermediate", e.Intermediate)
 }
 
 func (r *paRecorder) OnEvalEpochEnd(run *pa.Run, e pa.EvalEpoch) error {
-	return r.event(run, "on_eval_epoch_end", trace.Pair{Name: "is_intermediate", Value: e.Intermediate})
+	return r.event(run, "on_eval_epoch_end", "is_intermediate", e.Intermediate)
 }
 
 // insertionOrder is that of the keys which WSDCheckpointCallback adds to a dictionary.
@@ -119,17 +93,15 @@ func (r *paRecorder) OnCheckpointSaved(run *pa.Run, path string, c pa.Checkpoint
 			keys = append(keys, k)
 		}
 	}
-	r.written = append(r.written, trace.Object{{Name: "path", Value: path}, {Name: "keys", Value: keys},
-		{Name: "extra", Value: extraValues(c.Extra)},
-		{Name: "after_update", Value: len(r.updates)}, {Name: "epoch", Value: run.History().CurrentEpoch()}})
+	r.written = append(r.written, trace.Of("path", path, "keys", keys, "extra", extraValues(c.Extra),
+		"after_update", r.count("updates"), "epoch", run.History().CurrentEpoch()))
 	return nil
 }
 
 func (r *paRecorder) OnTrainingStateSaved(run *pa.Run, dir string, m pa.Metadata) error {
-	whole := append(trace.Object{{Name: "current_epoch", Value: m.CurrentEpoch}}, extraValues(m.Extra)...)
-	r.written = append(r.written, trace.Object{{Name: "path", Value: dir}, {Name: "extra", Value: extraValues(m.Extra)},
-		{Name: "metadata", Value: whole},
-		{Name: "after_update", Value: len(r.updates)}, {Name: "epoch", Value: run.History().CurrentEpoch()}})
+	whole := append(trace.Of("current_epoch", m.CurrentEpoch), extraValues(m.Extra)...)
+	r.written = append(r.written, trace.Of("path", dir, "extra", extraValues(m.Extra), "metadata", whole,
+		"after_update", r.count("updates"), "epoch", run.History().CurrentEpoch()))
 	return nil
 }
 
@@ -142,53 +114,55 @@ func extraValues(extra map[string]any) trace.Object {
 			v = trace.Hex(f)
 		}
 		if name != "timestamp" {
-			o = append(o, trace.Pair{Name: name, Value: v})
+			o = o.With(name, v)
 		}
 	}
 	return o
 }
 
-// paProbe records its own name at every event.
-type paProbe struct {
-	rec  *paRecorder
-	mark string
+// paEvents tells of every event that has no number of its own.
+type paEvents struct {
+	see func(run *pa.Run, name string) error
 }
 
+func (p paEvents) OnInitEnd(run *pa.Run) error          { return p.see(run, "on_init_end") }
+func (p paEvents) OnTrainingRunStart(run *pa.Run) error { return p.see(run, "on_training_run_start") }
+func (p paEvents) OnTrainEpochStart(run *pa.Run) error  { return p.see(run, "on_train_epoch_start") }
+func (p paEvents) OnTrainEpochEnd(run *pa.Run) error    { return p.see(run, "on_train_epoch_end") }
+func (p paEvents) OnTrainStepStart(run *pa.Run) error   { return p.see(run, "on_train_step_start") }
+func (p paEvents) OnEvalStepStart(run *pa.Run) error    { return p.see(run, "on_eval_step_start") }
+func (p paEvents) OnTrainingRunEnd(run *pa.Run) error   { return p.see(run, "on_training_run_end") }
+func (p paEvents) OnEvaluationRunStart(run *pa.Run) error {
+	return p.see(run, "on_evaluation_run_start")
+}
+func (p paEvents) OnEvaluationRunEnd(run *pa.Run) error { return p.see(run, "on_evaluation_run_end") }
+func (p paEvents) OnTrainingRunEpochEnd(run *pa.Run) error {
+	return p.see(run, "on_training_run_epoch_end")
+}
+func (p paEvents) OnTrainStepEnd(run *pa.Run, _ pa.TrainStepEnd) error {
+	return p.see(run, "on_train_step_end")
+}
+func (p paEvents) OnEvalEpochStart(run *pa.Run, _ pa.EvalEpoch) error {
+	return p.see(run, "on_eval_epoch_start")
+}
+func (p paEvents) OnEvalStepEnd(run *pa.Run, _ pa.EvalStepEnd) error {
+	return p.see(run, "on_eval_step_end")
+}
+func (p paEvents) OnEvalEpochEnd(run *pa.Run, _ pa.EvalEpoch) error {
+	return p.see(run, "on_eval_epoch_end")
+}
+func (p paEvents) OnStopTrainingError(run *pa.Run, _ *pa.StopTrainingError) error {
+	return p.see(run, "on_stop_training_error")
+}
+
+// paProbeA and paProbeB record their own names at every event.
 type (
-	paProbeA struct{ paProbe }
-	paProbeB struct{ paProbe }
+	paProbeA struct{ paEvents }
+	paProbeB struct{ paEvents }
 )
 
-func (p paProbe) event(run *pa.Run, name string) error { return p.rec.event(run, p.mark+name) }
-
-func (p paProbe) OnInitEnd(run *pa.Run) error          { return p.event(run, "on_init_end") }
-func (p paProbe) OnTrainingRunStart(run *pa.Run) error { return p.event(run, "on_training_run_start") }
-func (p paProbe) OnTrainEpochStart(run *pa.Run) error  { return p.event(run, "on_train_epoch_start") }
-func (p paProbe) OnTrainStepStart(run *pa.Run) error   { return p.event(run, "on_train_step_start") }
-func (p paProbe) OnTrainEpochEnd(run *pa.Run) error    { return p.event(run, "on_train_epoch_end") }
-func (p paProbe) OnEvalStepStart(run *pa.Run) error    { return p.event(run, "on_eval_step_start") }
-func (p paProbe) OnTrainingRunEnd(run *pa.Run) error   { return p.event(run, "on_training_run_end") }
-func (p paProbe) OnTrainingRunEpochEnd(run *pa.Run) error {
-	return p.event(run, "on_training_run_epoch_end")
-}
-func (p paProbe) OnEvaluationRunStart(run *pa.Run) error {
-	return p.event(run, "on_evaluation_run_start")
-}
-func (p paProbe) OnEvaluationRunEnd(run *pa.Run) error { return p.event(run, "on_evaluation_run_end") }
-func (p paProbe) OnTrainStepEnd(run *pa.Run, _ pa.TrainStepEnd) error {
-	return p.event(run, "on_train_step_end")
-}
-func (p paProbe) OnEvalEpochStart(run *pa.Run, _ pa.EvalEpoch) error {
-	return p.event(run, "on_eval_epoch_start")
-}
-func (p paProbe) OnEvalStepEnd(run *pa.Run, _ pa.EvalStepEnd) error {
-	return p.event(run, "on_eval_step_end")
-}
-func (p paProbe) OnEvalEpochEnd(run *pa.Run, _ pa.EvalEpoch) error {
-	return p.event(run, "on_eval_epoch_end")
-}
-func (p paProbe) OnStopTrainingError(run *pa.Run, _ *pa.StopTrainingError) error {
-	return p.event(run, "on_stop_training_error")
+func (r *paRecorder) probe(name string) paEvents {
+	return paEvents{func(run *pa.Run, event string) error { return r.event(run, name+event) }}
 }
 
 // paHistory records the loss of each epoch beside the tracker that it came from.
@@ -201,11 +175,10 @@ type paHistory struct {
 func (h *paHistory) UpdateMetric(name string, value float64) {
 	h.InMemoryRunHistory.UpdateMetric(name, value)
 	t := h.run.LossTracker()
-	h.rec.tracker = append(h.rec.tracker, trace.Object{{Name: "metric", Value: h.MetricNamePrefix() + name},
-		{Name: "total", Value: trace.Hex(t.TotalLoss)},
-		{Name: "count", Value: t.RunningCount}, {Name: "value", Value: trace.Hex(value)}})
-	if n := len(h.rec.evaluations); n > 0 && name != "train_loss_epoch" {
-		h.rec.evaluations[n-1].done = true
+	h.rec.add("loss_tracker", trace.Of("metric", h.MetricNamePrefix()+name,
+		"total", trace.Hex(t.TotalLoss), "count", t.RunningCount, "value", trace.Hex(value)))
+	if e := h.rec.evaluation; e != nil && name != "train_loss_epoch" {
+		e.done = true
 	}
 }
 
@@ -230,7 +203,7 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 		EvaluationRunEnd:    hook("evaluation_run_end", (*paTrainer).EvaluationRunEnd),
 		TrainingRunStart: hook("training_run_start", func(t *paTrainer) error {
 			if t.Schedule() != nil && p.args.train.ResumeFrom == "" {
-				r.initialRate = []trace.Hex{trace.Hex(t.LearningRate())}
+				r.initialRate = hexes(t.LearningRate())
 			}
 			return t.TrainingRunStart()
 		}),
@@ -246,8 +219,8 @@ func (p *paCase) methods() pa.Methods[row, batch] {
 			if err := t.SchedulerStep(); err != nil {
 				return err
 			}
-			r.scheduler = append(r.scheduler, trace.Object{{Name: "after_update", Value: len(r.updates)},
-				{Name: "lr", Value: []trace.Hex{trace.Hex(t.LearningRate())}}})
+			r.add("scheduler_steps", trace.Of("after_update", r.count("updates"),
+				"lr", hexes(t.LearningRate())))
 			return nil
 		}),
 		OptimizerStep:           hook("optimizer_step", p.update),
@@ -268,11 +241,11 @@ func (p *paCase) outputs(t *paTrainer, b batch) (pa.BatchOutput, error) {
 }
 
 func (p *paCase) trainBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
-	p.rec.batches = append(p.rec.batches, slices.Clone(b.index))
+	p.rec.add("batches", slices.Clone(b.index))
 	_ = p.rec.event(t.Run, "calculate_train_batch_loss") // never fails
 	out, err := p.outputs(t, b)
 	if err == nil {
-		p.rec.unscaled = append(p.rec.unscaled, trace.Hex(out.Loss.Item()))
+		p.rec.add("micro_losses_unscaled", trace.Hex(out.Loss.Item()))
 	}
 	return out, err
 }
@@ -284,28 +257,26 @@ func (p *paCase) evalBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
 	if err != nil {
 		return out, err
 	}
-	if n := len(r.evaluations); n == 0 || r.evaluations[n-1].done {
-		r.evaluations = append(r.evaluations,
-			&paEvaluation{head: trace.Object{{Name: "after_update", Value: len(r.updates)},
-				{Name: "epoch", Value: t.History().CurrentEpoch()}, {Name: "ema", Value: true}}})
+	if r.evaluation == nil || r.evaluation.done {
+		r.evaluate(trace.Of("after_update", r.count("updates"), "epoch", t.History().CurrentEpoch(), "ema", true))
 	}
-	e := r.evaluations[len(r.evaluations)-1]
+	e := r.evaluation
 	e.samples, e.losses, e.sizes = append(e.samples, slices.Clone(b.index)),
 		append(e.losses, trace.Hex(out.Loss.Item())), append(e.sizes, out.BatchSize)
 	return out, nil
 }
 
 func (p *paCase) backward(t *paTrainer, loss torch.Tensor) error {
-	p.rec.losses = append(p.rec.losses, trace.Hex(loss.Item()))
+	p.rec.add("micro_losses", trace.Hex(loss.Item()))
 	_ = p.rec.event(t.Run, "backward_step") // never fails
 	return t.BackwardStep(loss)
 }
 
 func (p *paCase) clip(t *paTrainer) error {
-	before := p.gradNorm()
+	before := gradNorm(p.model.module())
 	err := t.ClipGradients()
-	p.rec.clips = append(p.rec.clips, trace.Object{{Name: "after_micro", Value: len(p.rec.losses)},
-		{Name: "norm_before", Value: before}, {Name: "norm_after", Value: p.gradNorm()}})
+	p.rec.add("clips", trace.Of("after_micro", p.rec.count("micro_losses"), "norm_before", before,
+		"norm_after", gradNorm(p.model.module())))
 	return err
 }
 
@@ -317,97 +288,31 @@ func (p *paCase) update(t *paTrainer) error {
 			momentum = []float64{plan(t.ScheduleSteps())}
 		}
 	}
-	norm, rate := p.gradNorm(), t.LearningRate()
+	norm, rate := gradNorm(p.model.module()), t.LearningRate()
 	if err := t.OptimizerStep(); err != nil {
 		return err
 	}
-	n := len(r.losses) - r.seen
-	r.seen = len(r.losses)
-	r.updates = append(r.updates, trace.Object{{Name: "update", Value: len(r.updates) + 1},
-		{Name: "after_micro", Value: len(r.losses)}, {Name: "micro_in_window", Value: n},
-		{Name: "grad_norm_at_step", Value: norm}, {Name: "lr", Value: []trace.Hex{trace.Hex(rate)}},
-		{Name: "momentum", Value: hexes(momentum)}, {Name: "skipped", Value: false},
-		{Name: "weights_norm", Value: weightsNorm(p.model)}, {Name: "weights_sha256",
-			Value: weightsSHA(nn.Params(p.model.module()))}})
+	n := r.count("micro_losses")
+	o := trace.Of("update", r.count("updates")+1, "after_micro", n, "micro_in_window", n-r.seen,
+		"grad_norm_at_step", norm, "lr", hexes(rate), "momentum", hexes(momentum...), "skipped", false)
+	r.add("updates", append(o, weightsOf(p.model.module())...))
+	r.seen = n
 	return nil
-}
-
-// gradNorm is the total 2-norm of the gradients that there are.
-func (p *paCase) gradNorm() any {
-	value := any(nil)
-	torch.NoGrad(func() {
-		torch.Scope(func() {
-			var norms []torch.Tensor
-			for _, param := range nn.Params(p.model.module()) {
-				if g := param.Tensor.Grad(); g.Defined() {
-					norms = append(norms, g.Norm(2))
-				}
-			}
-			if len(norms) > 0 {
-				value = trace.Hex(torch.Stack(norms, 0).Norm(2).Item())
-			}
-		})
-	})
-	return value
-}
-
-// tensorStats are shape, hash, sums and first elements of tensors by name.
-func tensorStats(list []torch.Named) trace.Object {
-	const keep = 6
-	o := trace.Object{}
-	for _, t := range sorted(list) {
-		torch.Scope(func() {
-			wide := t.Tensor.ToDType(torch.Float64)
-			first := torch.Values[float64](wide.View(-1))
-			o = append(o, trace.Pair{Name: t.Name, Value: trace.Object{{Name: "shape", Value: sizes(t.Tensor)},
-				{Name: "dtype", Value: t.Tensor.DType().String()},
-				{Name: "weights_sha256", Value: weightsSHA([]torch.Named{t})},
-				{Name: "abs_sum", Value: trace.Hex(wide.Abs().Sum(torch.DefaultDType).Item())},
-				{Name: "l2", Value: trace.Hex(wide.Norm(2).Item())},
-				{Name: "first", Value: hexes(first[:min(keep, len(first))])}}})
-		})
-	}
-	return o
 }
 
 // finish puts the trace together.
 func (p *paCase) finish(failed error, left []string) *Run {
-	r := p.rec
-	refused := any(nil)
-	if failed != nil {
-		refused = trace.Object{{Name: "text", Value: failed.Error()}}
-	}
-	evaluations := []any{}
-	for _, e := range r.evaluations {
-		evaluations = append(evaluations, append(slices.Clone(e.head), trace.Object{{Name: "samples", Value: e.samples},
-			{Name: "batch_losses", Value: e.losses}, {Name: "batch_sizes", Value: e.sizes}}...))
-	}
-	history := trace.Object{}
-	run := &Run{}
+	history, optimizer := trace.Object{}, optim.Optimizer(nil)
 	if p.trainer != nil {
-		history = historyValues(p.trainer.History())
-		run.final = finalTensors(p.model, p.trainer.Optimizer())
-		if p.averageStayed() {
-			run.final = withoutParameters(run.final)
-		}
-	} else {
-		run.final = finalTensors(p.model, nil)
+		history, optimizer = historyValues(p.trainer.History()), p.trainer.Optimizer()
 	}
-	list := func(v []any) []any { return append([]any{}, v...) }
-	run.Trace = trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: list(r.phases)},
-		{Name: "batches", Value: list(r.batches)}, {Name: "micro_losses", Value: list(r.losses)},
-		{Name: "micro_losses_unscaled", Value: list(r.unscaled)}, {Name: "updates", Value: list(r.updates)},
-		{Name: "clips", Value: list(r.clips)}, {Name: "scheduler_steps", Value: list(r.scheduler)},
-		{Name: "loss_tracker", Value: list(r.tracker)}, {Name: "run_history", Value: history},
-		{Name: "events", Value: list(r.events)}, {Name: "train_flag", Value: list(r.flags)},
-		{Name: "evaluations", Value: evaluations},
-		{Name: "checkpoints", Value: trace.Object{{Name: "after", Value: left},
-			{Name: "written", Value: list(r.written)}}},
-		{Name: "printed", Value: trace.Object{{Name: "text", Value: ""}}}, {Name: "callback_list",
-			Value: trace.Object{{Name: "type", Value: ""}}}, {Name: "error", Value: refused},
-		{Name: "initial_lr", Value: r.initialRate},
-		{Name: "final", Value: trace.Object{{Name: "weights_norm", Value: weightsNorm(p.model)},
-			{Name: "weights_sha256", Value: weightsSHA(nn.Params(p.model.module()))}}}}
+	run := &Run{final: finalTensors(p.model.module(), optimizer)}
+	if p.trainer != nil && p.averageStayed() {
+		run.final = withoutParameters(run.final)
+	}
+	run.Trace = p.rec.trace(failed, "run_history", history, "printed", trace.Of("text", ""),
+		"checkpoints", trace.Of("after", left, "written", p.rec.written), "callback_list", trace.Of("type", ""),
+		"initial_lr", p.rec.initialRate, "final", weightsOf(p.model.module()))
 	return run
 }
 
@@ -428,14 +333,6 @@ func withoutParameters(tensors []tensorBytes) []tensorBytes {
 			out = slices.DeleteFunc(out, func(o tensorBytes) bool { return o.name == t.name })
 		}
 		out = append(out, t)
-	}
-	return out
-}
-
-func sizes(t torch.Tensor) []int {
-	out := []int{}
-	for _, n := range t.Shape() {
-		out = append(out, int(n))
 	}
 	return out
 }

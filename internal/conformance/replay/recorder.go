@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -19,35 +21,63 @@ import (
 // errKilled stands for the process dying between two updates.
 var errKilled = errors.New("the case ends the process here")
 
-// recorder gathers what a run does, in the words of the trace.
+// recorder gathers what a run does, in the words of the trace: a list for each field that is one.
 type recorder struct {
-	phases, batches, microLosses, groups, updates, events, evaluations []any
-
+	lists   map[string][]any
 	initial any
-	window  []any
-	order   []int // rows seen by the evaluation at hand
+	window  []any // losses since the last update
+	order   []int // rows seen by the current evaluation
 	written []string
 	where   string // what is being done, for error
+}
+
+// add appends to a list of the trace: a value, or what becomes one at the end by its method object.
+func (r *recorder) add(list string, v any) {
+	if r.lists == nil {
+		r.lists = map[string][]any{}
+	}
+	r.lists[list] = append(r.lists[list], v)
+}
+
+func (r *recorder) count(list string) int { return len(r.lists[list]) }
+
+// mark is how much has been recorded.
+func (r *recorder) mark() map[string]int {
+	m := map[string]int{}
+	for name, list := range r.lists {
+		m[name] = len(list)
+	}
+	return m
+}
+
+// counted are the lists whose growth is recorded of each phase.
+var counted = []string{"batches", "updates", "events", "evaluations", "log_history", "tensorboard", "stats"}
+
+// phase records the end of a phase that began at a mark.
+func (r *recorder) phase(info trace.Object, from map[string]int) {
+	for _, name := range counted {
+		info = info.With(name, r.count(name)-from[name])
+	}
+	r.add("phases", info)
 }
 
 // start records the initial weights, at its first call.
 func (r *recorder) start(m model) {
 	if r.initial == nil {
-		r.initial = trace.Object{{Name: "weights_norm", Value: weightsNorm(m)}, {Name: "weights_sha256",
-			Value: weightsSHA(nn.Params(m.module()))}}
+		r.initial = weightsOf(m.module())
 	}
 }
 
 // micro records a micro-batch and the loss that was handed to backward.
 func (r *recorder) micro(index []int, loss float64) {
-	r.batches = append(r.batches, slices.Clone(index))
-	r.microLosses = append(r.microLosses, trace.Hex(loss))
+	r.add("batches", slices.Clone(index))
+	r.add("micro_losses", trace.Hex(loss))
 	r.window = append(r.window, trace.Hex(loss))
 }
 
 // paramGroups records the optimizer's groups, at its first call.
 func (r *recorder) paramGroups(o optim.Optimizer) {
-	if len(r.groups) > 0 {
+	if r.count("param_groups") > 0 {
 		return
 	}
 	for _, g := range o.Groups() {
@@ -59,81 +89,54 @@ func (r *recorder) paramGroups(o optim.Optimizer) {
 		if g.WeightDecay != nil {
 			decay = *g.WeightDecay
 		}
-		r.groups = append(r.groups, trace.Object{{Name: "weight_decay", Value: decay}, {Name: "params", Value: names}})
+		r.add("param_groups", trace.Of("weight_decay", decay, "params", names))
 	}
 }
 
 // update records an update after the weights have moved. norm is nil where none was computed.
 func (r *recorder) update(number int, epoch any, norm *float64, rates []float64, m model, skipped bool,
-	more ...trace.Pair) {
-	o := trace.Object{{Name: "update", Value: number}, {Name: "epoch", Value: epoch},
-		{Name: "loss_window", Value: append([]any{}, r.window...)},
-		{Name: "grad_norm", Value: hexOrNil(norm)}, {Name: "lr", Value: hexes(rates)},
-		{Name: "skipped", Value: skipped}}
-	o = append(o, more...)
-	o = append(o, trace.Pair{Name: "weights_norm", Value: weightsNorm(m)}, trace.Pair{Name: "weights_sha256",
-		Value: weightsSHA(nn.Params(m.module()))})
-	r.updates = append(r.updates, o)
+	more trace.Object) {
+	o := trace.Of("update", number, "epoch", epoch, "loss_window", append([]any{}, r.window...),
+		"grad_norm", hexOrNil(norm), "lr", hexes(rates...), "skipped", skipped)
+	r.add("updates", slices.Concat(o, more, weightsOf(m.module())))
 	r.window = nil
 }
 
 // evaluation records an evaluation and which rows it saw; their order only where it is not 0, 1, 2,
 // ...
 func (r *recorder) evaluation(fields trace.Object) {
-	fields = append(fields, trace.Pair{Name: "seen", Value: len(r.order)})
+	fields = fields.With("seen", len(r.order))
 	for i, at := range r.order {
 		if i != at {
-			fields = append(fields, trace.Pair{Name: "order", Value: slices.Clone(r.order)})
+			fields = fields.With("order", slices.Clone(r.order))
 			break
 		}
 	}
 	r.order = nil
-	r.evaluations = append(r.evaluations, fields)
+	r.add("evaluations", fields)
 }
 
-// mark is how much has been recorded.
-type mark struct{ batches, updates, events, evaluations int }
-
-func (r *recorder) mark() mark {
-	return mark{len(r.batches), len(r.updates), len(r.events), len(r.evaluations)}
-}
-
-// phase records the end of a phase that began at a mark.
-func (r *recorder) phase(do string, from mark) {
-	now := r.mark()
-	r.phases = append(r.phases, trace.Object{{Name: "do", Value: do},
-		{Name: "batches", Value: now.batches - from.batches}, {Name: "updates", Value: now.updates - from.updates},
-		{Name: "events", Value: now.events - from.events},
-		{Name: "evaluations", Value: now.evaluations - from.evaluations}})
-}
-
-// trace puts the record together; fields replace those of the same name, and follow where there are
-// none.
-func (r *recorder) trace(err error, fields ...trace.Pair) trace.Object {
-	refused := any(nil)
+// trace puts the record together; fields replace those of the same name.
+func (r *recorder) trace(err error, fields ...any) trace.Object {
+	all := map[string]any{"env": environment(), "initial": r.initial, "best": nil, "train_output": nil, "error": nil,
+		"checkpoints": trace.Of("written", append([]string{}, r.written...), "after", []string{})}
+	for name, list := range r.lists {
+		for i, v := range list {
+			if open, ok := v.(interface{ object() trace.Object }); ok {
+				list[i] = open.object()
+			}
+		}
+		all[name] = list
+	}
 	if err != nil {
-		refused = trace.Object{{Name: "where", Value: r.where}, {Name: "type", Value: fmt.Sprintf("%T", root(err))},
-			{Name: "text", Value: err.Error()}}
+		all["error"] = trace.Of("where", r.where, "type", fmt.Sprintf("%T", root(err)), "text", err.Error())
 	}
-	o := trace.Object{{Name: "env", Value: environment()}, {Name: "phases", Value: r.phases},
-		{Name: "initial", Value: r.initial}, {Name: "batches", Value: r.batches},
-		{Name: "micro_losses", Value: r.microLosses}, {Name: "param_groups", Value: r.groups},
-		{Name: "updates", Value: r.updates}, {Name: "log_history", Value: []any{}},
-		{Name: "events", Value: r.events}, {Name: "evaluations", Value: r.evaluations},
-		{Name: "checkpoints", Value: trace.Object{{Name: "written", Value: r.written},
-			{Name: "after", Value: []string{}}}},
-		{Name: "best", Value: nil}, {Name: "train_output", Value: nil}, {Name: "error", Value: refused}}
-	for _, f := range fields {
-		if i := slices.IndexFunc(o, func(p trace.Pair) bool { return p.Name == f.Name }); i >= 0 {
-			o[i].Value = f.Value
-		} else {
-			o = append(o, f)
-		}
+	for _, f := range trace.Of(fields...) {
+		all[f.Name] = f.Value
 	}
-	for i, p := range o { // a list without entries is a list
-		if list, ok := p.Value.([]any); ok && list == nil {
-			o[i].Value = []any{}
-		}
+	o := trace.Object{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		o = o.With(name, all[name])
 	}
 	return o
 }
@@ -149,11 +152,10 @@ func root(err error) error {
 }
 
 func environment() trace.Object {
-	o := trace.Object{{Name: "peer", Value: "gotrainer"}}
+	o := trace.Of("peer", "gotrainer")
 	if build, err := torch.BuildInfo(); err == nil {
-		o = append(o, trace.Pair{Name: "torch", Value: strings.Split(build.Version, "+")[0]},
-			trace.Pair{Name: "cpu_capability", Value: build.CPUCapability},
-			trace.Pair{Name: "threads", Value: torch.Threads()})
+		o = o.With("torch", strings.Split(build.Version, "+")[0], "cpu_capability", build.CPUCapability, "threads",
+			torch.Threads())
 	}
 	return o
 }
@@ -165,7 +167,7 @@ func hexOrNil(v *float64) any {
 	return trace.Hex(*v)
 }
 
-func hexes(values []float64) []trace.Hex {
+func hexes(values ...float64) []trace.Hex {
 	out := make([]trace.Hex, len(values))
 	for i, v := range values {
 		out[i] = trace.Hex(v)
@@ -173,51 +175,78 @@ func hexes(values []float64) []trace.Hex {
 	return out
 }
 
-// sorted returns tensors in the order of their names.
-func sorted(list []torch.Named) []torch.Named {
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })
-	return list
-}
-
-// weightsNorm is the 2-norm over all parameters in float64.
-func weightsNorm(m model) trace.Hex {
-	sum := 0.0
+// weightsOf says of the parameters of a module what recordings do: the 2-norm over all of them in
+// float64, and their hash.
+func weightsOf(module any) trace.Object {
+	params, sum := nn.Params(module), 0.0
 	torch.NoGrad(func() {
 		torch.Scope(func() {
-			for _, p := range sorted(nn.Params(m.module())) {
+			for _, p := range recorded.ByName(params) {
 				sum += p.Tensor.Detach().ToDType(torch.Float64).PowScalar(2).Sum(torch.DefaultDType).Item()
 			}
 		})
 	})
-	return trace.Hex(math.Sqrt(sum))
+	return trace.Of("weights_norm", trace.Hex(math.Sqrt(sum)), "weights_sha256", hashOf(params...))
 }
 
-// weightsSHA is the sha256 over tensors in the order of their names, each as little-endian
-// contiguous bytes.
-func weightsSHA(list []torch.Named) string {
-	var raws [][]byte
-	for _, p := range sorted(list) {
-		raws = append(raws, p.Tensor.Bytes())
+// gradNorm is the 2-norm over the gradients that there are, as torch.nn.utils.clip_grad_norm_
+// computes it; nil if there are none.
+func gradNorm(module any) (norm any) {
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			var norms []torch.Tensor
+			for _, p := range nn.Params(module) {
+				if g := p.Tensor.Grad(); g.Defined() {
+					norms = append(norms, g.Norm(2))
+				}
+			}
+			if len(norms) > 0 {
+				norm = trace.Hex(torch.Stack(norms, 0).Norm(2).Item())
+			}
+		})
+	})
+	return norm
+}
+
+// hashOf is the sha256 over tensors in the order of their names, each as little-endian contiguous
+// bytes.
+func hashOf(list ...torch.Named) string {
+	h := sha256.New()
+	for _, p := range recorded.ByName(list) {
+		h.Write(p.Tensor.Bytes())
 	}
-	return hashOf(raws)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
-// finalTensors are the weights and buffers of a model and the states of its optimizer, as copies.
-func finalTensors(m model, o optim.Optimizer) []tensorBytes {
+// tensorStats say of tensors what recordings do: shape, hash, sum of absolute values, 2-norm and
+// the first elements.
+func tensorStats(list ...torch.Named) trace.Object {
+	const keep = 6
+	o := trace.Object{}
+	for _, t := range recorded.ByName(list) {
+		torch.Scope(func() {
+			shape := []int{}
+			for _, n := range t.Tensor.Shape() {
+				shape = append(shape, int(n))
+			}
+			wide := t.Tensor.ToDType(torch.Float64)
+			first := torch.Values[float64](wide.View(-1))
+			o = o.With(t.Name, trace.Of("shape", shape, "dtype", strings.ToLower(t.Tensor.DType().String()),
+				"weights_sha256", hashOf(t), "abs_sum", trace.Hex(wide.Abs().Sum(torch.DefaultDType).Item()),
+				"l2", trace.Hex(wide.Norm(2).Item()), "first", hexes(first[:min(keep, len(first))]...)))
+		})
+	}
+	return o
+}
+
+// finalTensors are the weights and buffers of a module and the states of its optimizer, as copies.
+func finalTensors(module any, o optim.Optimizer) []tensorBytes {
 	var out []tensorBytes
-	add := func(name string, t torch.Tensor) {
-		out = append(out, tensorBytes{name, t.DType(), t.Shape(), bytes.Clone(t.Bytes())})
-	}
-	if m != nil {
-		for _, t := range nn.StateDict(m.module()) {
-			add(t.Name, t.Tensor)
-		}
+	if module != nil {
+		out = copies("", nn.StateDict(module))
 	}
 	if o != nil {
-		for _, t := range o.State() {
-			add("optim."+t.Name, t.Tensor)
-		}
+		out = append(out, copies("optim.", o.State())...)
 	}
 	return out
 }
@@ -230,11 +259,15 @@ type tensorBytes struct {
 	raw   []byte
 }
 
-// hashOf is the sha256 of some bytes, one after the other.
-func hashOf(raws [][]byte) string {
-	h := sha256.New()
-	for _, raw := range raws {
-		h.Write(raw)
+func copies(prefix string, list []torch.Named) (out []tensorBytes) {
+	for _, t := range list {
+		out = append(out, tensorBytes{prefix + t.Name, t.Tensor.DType(), t.Tensor.Shape(),
+			bytes.Clone(t.Tensor.Bytes())})
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return out
+}
+
+// tensor is the tensor again.
+func (t tensorBytes) tensor() torch.Named {
+	return torch.Named{Name: t.name, Tensor: torch.FromBytes(t.raw, t.dtype, t.shape...)}
 }

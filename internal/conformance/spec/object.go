@@ -341,6 +341,11 @@ func (o *Object) Objects(name string) []*Object {
 // Err returns the first value of a wrong type so far.
 func (o *Object) Err() error { return *o.err }
 
+// Left names the fields that were not taken.
+func (o *Object) Left() []string {
+	return slices.DeleteFunc(o.Names(), func(name string) bool { return o.taken[name] })
+}
+
 // Done returns the first value of a wrong type, or an [*Unsupported] that names the fields that
 // were not taken. It looks into this object only: a reader that takes objects within it asks each
 // of them.
@@ -351,16 +356,14 @@ func (o *Object) Done() error {
 	if *o.err != nil {
 		return *o.err
 	}
-	var left []string
-	for _, name := range o.Names() {
-		if !o.taken[name] {
-			left = append(left, o.at(name))
-		}
+	left := o.Left()
+	if len(left) == 0 {
+		return nil
 	}
-	if len(left) > 0 {
-		return Unsupportedf("the field %s is not known", strings.Join(left, ", "))
+	for i, name := range left {
+		left[i] = o.at(name)
 	}
-	return nil
+	return Unsupportedf("the field %s is not known", strings.Join(left, ", "))
 }
 
 // describe names a JSON value for messages.

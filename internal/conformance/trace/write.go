@@ -22,6 +22,17 @@ type Pair struct {
 // bool, int, int64, string, float64, [Hex], Object, maps by string and slices of these.
 type Object []Pair
 
+// Of makes an object of names and their values: trace.Of("update", 3, "skipped", false).
+func Of(fields ...any) Object { return Object{}.With(fields...) }
+
+// With returns the object with further fields behind its own, as names and values.
+func (o Object) With(fields ...any) Object {
+	for i := 0; i < len(fields); i += 2 {
+		o = append(o, Pair{fields[i].(string), fields[i+1]}) //nolint:forcetypeassert // a mistake in the caller
+	}
+	return o
+}
+
 // Get returns a field; nil if there is none.
 func (o Object) Get(name string) any {
 	for _, p := range o {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/models/bert"
@@ -24,7 +25,7 @@ type pass struct {
 		Kind   string
 		Config json.RawMessage
 	}
-	Init        initial
+	Init        recorded.Formula
 	Mode        string
 	DropoutSeed *uint64 `json:"dropout_seed"`
 	Loss        string

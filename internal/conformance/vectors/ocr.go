@@ -11,6 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/safetensors"
@@ -28,7 +29,7 @@ type recordedOCR struct {
 	FirstBatchLabels [][]int64 `json:"first_batch_labels"`
 	Predict          *struct {
 		Model   json.RawMessage
-		Init    initial
+		Init    recorded.Formula
 		Images  []string
 		Outputs []recordedText
 	}

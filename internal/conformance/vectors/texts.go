@@ -8,6 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
@@ -33,7 +34,7 @@ type recordedTexts struct {
 	}
 	Predict *struct {
 		Model           struct{ Config json.RawMessage }
-		Init            initial
+		Init            recorded.Formula
 		ReplacePatterns hezar.Patterns `json:"replace_patterns"`
 		OneByOne        []struct {
 			Text   string

@@ -13,7 +13,7 @@ const (
 	syllables                          = leads * vowels * trails
 )
 
-// maps reads one of the strings of zz_tables.go: a code point, what it becomes, a zero.
+// maps reads one of the strings of tables.go.
 func maps(table string) map[rune]string {
 	m := make(map[rune]string, strings.Count(table, "\x00"))
 	for entry := range strings.SplitSeq(strings.TrimSuffix(table, "\x00"), "\x00") {

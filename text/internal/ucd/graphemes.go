@@ -30,7 +30,7 @@ const (
 	indicLinks   Props = 32 // Indic_Conjunct_Break=Linker
 )
 
-var graphemes = sync.OnceValue(func() *Table { return build(graphemeRuns[:]) })
+var graphemes = sync.OnceValue(func() *Table { return build(decode(graphemeData)) })
 
 // Clusters finds the extended grapheme clusters of a text one by one: what a reader takes for one
 // character, by the rules GB1 to GB999 of Unicode Standard Annex 29 and the tables of Unicode 17.

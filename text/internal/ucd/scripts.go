@@ -8,4 +8,4 @@ const AnyScript Props = 0
 
 // Scripts returns the table of scripts. They are numbers without a name; Hiragana and Katakana are
 // Han, as SentencePiece has it.
-var Scripts = sync.OnceValue(func() *Table { return build(scriptRuns[:]) })
+var Scripts = sync.OnceValue(func() *Table { return build(decode(scriptData)) })

@@ -4,13 +4,13 @@
 // those of Unicode 8, its normalization forms those of Unicode 9, and what counts as a space, a
 // digit or a letter comes from newer tables of Rust and of Oniguruma. Go's own tables are of
 // another version again and move with each release of Go. So the answers of tokenizers 0.23.3 for
-// every code point are frozen in zz_tables.go, which gen/tables.py wrote by asking it; the tests
-// hold Go's tables against them and name the differences.
+// every code point are frozen in the files zz_*.bin, which the programs in gen wrote by asking it and
+// which are embedded; the tests hold Go's tables against them and name the differences.
 package ucd
 
-//go:generate sh -c "python3 gen/tables.py > zz_tables.go && gofmt -w zz_tables.go"
-//go:generate sh -c "python3 gen/graphemes.py > zz_graphemes.go && gofmt -w zz_graphemes.go"
-//go:generate sh -c "python3 gen/scripts.py > zz_scripts.go && gofmt -w zz_scripts.go"
+//go:generate python3 gen/tables.py
+//go:generate python3 gen/graphemes.py
+//go:generate python3 gen/scripts.py
 
 import (
 	"sync"
@@ -44,7 +44,7 @@ func (p Props) Category() Category { return Category(p >> 8 & 0xff) }
 // Category is a general category of Unicode.
 type Category uint8
 
-// The general categories, in the order of zz_tables.go.
+// The general categories, in the order of gen/tables.py.
 const (
 	Cn Category = iota
 	Cc
@@ -87,8 +87,6 @@ func (c Category) Mark() bool { return c >= Mn && c <= Me }
 // Number says whether the category is one of N.
 func (c Category) Number() bool { return c >= Nd && c <= No }
 
-type run struct{ start, props uint32 }
-
 // Table finds properties in two steps, by page of 256 code points.
 type Table struct {
 	index [(utf8.MaxRune + 1) >> 8]uint16
@@ -104,7 +102,7 @@ func (t *Table) Of(r rune) Props {
 }
 
 // Load returns the table; the first call builds it.
-var Load = sync.OnceValue(func() *Table { return build(runs[:]) })
+var Load = sync.OnceValue(func() *Table { return build(runs()) })
 
 // build makes a table of runs.
 func build(runs []run) *Table {
@@ -145,7 +143,7 @@ func build(runs []run) *Table {
 // Ranges calls yield with each stretch of code points, first and last, for which keep holds.
 func Ranges(keep func(Props) bool, yield func(first, last rune)) {
 	first, open := rune(0), false
-	for _, r := range runs {
+	for _, r := range runs() {
 		switch k := keep(Props(r.props)); {
 		case k && !open:
 			first, open = rune(r.start), true

@@ -7,7 +7,7 @@ import (
 )
 
 func TestRunsAndTableAgree(t *testing.T) {
-	table, next := Load(), 0
+	table, runs, next := Load(), runs(), 0
 	for r := rune(0); r <= utf8.MaxRune; r++ {
 		for next+1 < len(runs) && runs[next+1].start <= uint32(r) {
 			next++
