@@ -47,10 +47,18 @@ func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
 	if err := s.count(r); err != nil {
 		return err
 	}
-	s.train = train
+	trained := false
+	s.train = func() error {
+		trained = true
+		return train()
+	}
 	defer func() { s.train = nil }()
 	loss, err := s.t.call.InnerTrainingLoop(s.t, s.ctx, s.t.State.Epoch)
 	s.loss = &loss
+	if err == nil && !trained {
+		return errors.New("hezar: Overrides.InnerTrainingLoop has not called the Trainer's InnerTrainingLoop, which " +
+			"trains on the epoch")
+	}
 	return err
 }
 
