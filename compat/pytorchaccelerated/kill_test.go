@@ -24,17 +24,17 @@ import (
 )
 
 // The runs of this file are processes of their own, which are killed: this test binary, told by
-// this variable in which folder its run is. It says on its standard output when training begins,
-// and what the run has left when it has ended.
+// this variable in which folder its run is. It says on its standard output when a step begins, and
+// what the run has left when it has ended.
 const (
 	killDir = "PYTORCH_ACCELERATED_TEST_KILL"
-	begun   = "begun"
+	begun   = "step"
 )
 
-// sayBegun tells that training begins.
-type sayBegun struct{}
+// saySteps tells that a step begins.
+type saySteps struct{}
 
-func (sayBegun) OnTrainingRunStart(*pa.Run) error {
+func (saySteps) OnTrainStepStart(*pa.Run) error {
 	fmt.Println(begun)
 	return nil
 }
@@ -55,7 +55,7 @@ func newestState(dir string) string {
 func runToBeKilled(dir string) int {
 	torch.SetThreads(1)
 	states := &pa.SaveTrainingState{SaveDir: dir, SaveEveryNSteps: 1, NotAtEnd: true, MaxCheckpoints: 2}
-	tr, ema, err := long(dir, train{ResumeFrom: newestState(dir)}, states, sayBegun{})
+	tr, ema, err := long(dir, train{ResumeFrom: newestState(dir)}, states, saySteps{})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -68,9 +68,9 @@ func runToBeKilled(dir string) int {
 	return 0
 }
 
-// runUntil runs a process and kills it so long after training has begun; outcome is what it says at
-// its end, empty if it has been killed.
-func runUntil(t *testing.T, dir string, kill time.Duration) (outcome string, took time.Duration) {
+// runUntil runs a process and kills it so long after one of its steps has begun; outcome is what it
+// says at its end, empty if it has been killed.
+func runUntil(t *testing.T, dir string, step int, kill time.Duration) (outcome string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0])
 	c.Env = append(os.Environ(), killDir+"="+dir)
@@ -79,20 +79,21 @@ func runUntil(t *testing.T, dir string, kill time.Duration) (outcome string, too
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.Start())
-	var from time.Time
 	for lines := bufio.NewScanner(out); lines.Scan(); outcome = lines.Text() {
-		if lines.Text() == begun {
-			from = time.Now()
-			timer := time.AfterFunc(kill, func() { _ = c.Process.Kill() })
-			defer timer.Stop()
+		if lines.Text() != begun {
+			continue
+		}
+		if step--; step == 0 {
+			time.Sleep(kill)
+			_ = c.Process.Kill()
 		}
 	}
 	err = c.Wait()
 	if err != nil && c.ProcessState.ExitCode() < 0 {
-		return "", time.Since(from)
+		return ""
 	}
 	require.NoError(t, err, "%s\n%s", outcome, &stderr)
-	return outcome, time.Since(from)
+	return outcome
 }
 
 // A run that is killed at any instant, again and again, ends as one that was let alone: a state is
@@ -101,17 +102,17 @@ func TestKilledRunsContinue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts processes")
 	}
-	want, took := runUntil(t, t.TempDir(), time.Hour)
+	want := runUntil(t, t.TempDir(), 0, 0)
 	random := rand.New(rand.NewPCG(1, uint64(os.Getpid())))
 	kills := 0
 	for range 2 {
 		dir := t.TempDir()
 		for tries := 0; ; tries++ {
-			kill := time.Duration(random.Int64N(int64(took)))
-			if tries == 12 {
-				kill = time.Hour
+			step := 1 + random.IntN(9)
+			if tries == 8 {
+				step = 0 // it is let alone
 			}
-			outcome, _ := runUntil(t, dir, kill)
+			outcome := runUntil(t, dir, step, time.Duration(random.Int64N(int64(20*time.Millisecond))))
 			if outcome != "" {
 				assert.Equal(t, want, outcome)
 				break
@@ -120,5 +121,5 @@ func TestKilledRunsContinue(t *testing.T) {
 		}
 	}
 	assert.Positive(t, kills, "no process was killed")
-	t.Logf("%d processes were killed, in runs of %v", kills, took)
+	t.Logf("%d processes were killed", kills)
 }

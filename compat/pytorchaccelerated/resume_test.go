@@ -226,6 +226,62 @@ func TestResumeIsBitForBitFromEveryEvent(t *testing.T) {
 	}
 }
 
+// A run that has ended may be made longer: its last states continue as if it had been so long from
+// the beginning.
+func TestFinishedRunIsMadeLonger(t *testing.T) {
+	epochs := func(n int, o train, callbacks ...any) *trainer {
+		tr, err := pa.New(newNet(), mse, optim.Adam{LR: 0.02}, quiet(callbacks...))
+		require.NoError(t, err)
+		o.NumEpochs, o.GradientAccumulationSteps = n, 3
+		require.NoError(t, run(tr, o))
+		return tr
+	}
+	none := &pa.ModelEMA{}
+	want := ends(epochs(3, train{}).Run, none)
+	dir := t.TempDir()
+	epochs(2, train{}, &pa.SaveTrainingState{SaveDir: dir, SaveEveryNEpochs: 1})
+	for _, state := range []string{"epoch_1", "epoch_2", "final"} {
+		got := epochs(3, train{ResumeFrom: filepath.Join(dir, state)})
+		assert.Equal(t, want, ends(got.Run, none), state)
+		assert.Equal(t, 6, got.Updates(), state)
+	}
+}
+
+// A run that a callback has ended is whole at its last update: what the window had gathered is
+// gathered again.
+func TestStoppedRunContinuesBeforeItsWindow(t *testing.T) {
+	for _, stop := range []any{&stopIn{epoch: 2, step: 4}, &stopIn{epoch: 2, evaluation: true}} {
+		dir := t.TempDir()
+		keep := &pa.SaveTrainingState{SaveDir: dir}
+		_, _, err := long(dir, train{}, stop, keep)
+		require.NoError(t, err)
+		resumed, _, err := long(dir, train{ResumeFrom: filepath.Join(dir, "final")})
+		require.NoError(t, err)
+		assert.Equal(t, 9, resumed.Updates())
+		assert.Equal(t, 4, resumed.History().CurrentEpoch())
+	}
+}
+
+// stopIn ends a run within a window, or in an evaluation.
+type stopIn struct {
+	epoch, step int
+	evaluation  bool
+}
+
+func (s *stopIn) OnTrainStepEnd(r *pa.Run, e pa.TrainStepEnd) error {
+	if !s.evaluation && r.History().CurrentEpoch() == s.epoch && e.Step == s.step {
+		return pa.StopTraining("enough")
+	}
+	return nil
+}
+
+func (s *stopIn) OnEvalStepStart(r *pa.Run) error {
+	if s.evaluation && r.History().CurrentEpoch() == s.epoch {
+		return pa.StopTraining("enough")
+	}
+	return nil
+}
+
 // cancelIn cancels a run in its n-th step, of training and of evaluation.
 type cancelIn struct {
 	n      int
