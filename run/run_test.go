@@ -112,8 +112,11 @@ var programs = map[string]func(ctx context.Context) error{
 			return err
 		}
 		files, err := filepath.Glob(filepath.Join(os.Getenv(folderVariable), "checkpoint-*", checkpoint.ManifestName))
-		if err != nil || len(files) == 0 {
-			return fmt.Errorf("no checkpoints: %v", err)
+		if err != nil {
+			return err
+		}
+		if len(files) == 0 {
+			return errors.New("there are no checkpoints")
 		}
 		for _, f := range files {
 			if err := os.Truncate(f, 10); err != nil {

@@ -90,7 +90,10 @@ func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
 	}
 	t.now.LimitBatches(limited(t.train, t.limitTrain))
 	if t.train.Len() == 0 && t.limitTrain != 0 { // a pass without batches draws its random numbers too
-		for range t.train.Batches(t.ctx, t.history.CurrentEpoch()-1, 0) {
+		for _, err := range t.train.Batches(t.ctx, t.history.CurrentEpoch()-1, 0) {
+			if err != nil {
+				return false, err
+			}
 			return false, errors.New("pytorchaccelerated: the loader has a batch, and its Len is 0")
 		}
 	}

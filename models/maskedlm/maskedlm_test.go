@@ -127,17 +127,19 @@ func TestCheckpointHoldsTheGeneratorOfTheMasks(t *testing.T) {
 	global, err := engine.New(newTask(t, maskedlm.Masking{}), engine.Options{Optimizer: optim.SGD{LR: 0.1}})
 	require.NoError(t, err)
 	require.NoError(t, global.Save(dir, trainer.SaveOptions{}))
-	require.ErrorContains(t, resumed.Load(dir, trainer.LoadOptions{}), `the state of the task's generator "masks" is missing`)
+	require.ErrorContains(t, resumed.Load(dir, trainer.LoadOptions{}),
+		`the state of the task's generator "masks" is missing`)
 }
 
 func TestMistakesAreNamed(t *testing.T) {
 	testenv.RequireTorch(t)
 	for want, o := range map[string]maskedlm.TaskOptions{
-		"Masking.Probability is 1.5":              {MaskTokenID: 4, Masking: maskedlm.Masking{Probability: new(1.5)}},
-		"want a sum of at most 1":                 {MaskTokenID: 4, Masking: maskedlm.Masking{Random: new(0.3)}},
-		"Masking.WholeWord replaces every masked": {MaskTokenID: 4, Masking: maskedlm.Masking{WholeWord: true, Random: new(0.1)}},
-		"MaskTokenID is 0":                        {},
-		"VocabSize is 70":                         {MaskTokenID: 4, VocabSize: 70},
+		"Masking.Probability is 1.5": {MaskTokenID: 4, Masking: maskedlm.Masking{Probability: new(1.5)}},
+		"want a sum of at most 1":    {MaskTokenID: 4, Masking: maskedlm.Masking{Random: new(0.3)}},
+		"Masking.WholeWord replaces every masked": {MaskTokenID: 4, Masking: maskedlm.Masking{WholeWord: true,
+			Random: new(0.1)}},
+		"MaskTokenID is 0": {},
+		"VocabSize is 70":  {MaskTokenID: 4, VocabSize: 70},
 	} {
 		_, err := maskedlm.NewTask(newWords(), o)
 		require.ErrorContains(t, err, want)

@@ -56,7 +56,8 @@ func TestOptionsThatTheTaskOrTheModelCannotCarryOut(t *testing.T) {
 			Groups: func(any, []torch.Named) []optim.Group { return nil }}, "want one of them"},
 		{"targets that match nothing", tag(m), engine.Options{LowRankTargets: optim.Targets{Pattern: "attention"}},
 			"no linear layer matches"},
-		{"low rank without GaLore", tag(m), engine.Options{LowRankTargets: optim.Targets{Parts: []string{"hidden"}}}, "has no low-rank form"},
+		{"low rank without GaLore", tag(m), engine.Options{LowRankTargets: optim.Targets{Parts: []string{"hidden"}}},
+			"has no low-rank form"},
 	} {
 		s, err := engine.New(c.task, c.o)
 		if s != nil || err == nil || !strings.Contains(err.Error(), c.want) {
@@ -72,7 +73,8 @@ func TestGaLoreProjectsTheTargetsOfTheOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := engine.New(tag(newTagger(0)), engine.Options{Optimizer: builder, LowRankTargets: optim.Targets{Parts: []string{"hidden"}}})
+	s, err := engine.New(tag(newTagger(0)), engine.Options{Optimizer: builder,
+		LowRankTargets: optim.Targets{Parts: []string{"hidden"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

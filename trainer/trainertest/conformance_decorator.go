@@ -228,12 +228,12 @@ func (b *bench[S, B]) fit(decorate func(trainer.Step[S, B]) trainer.Step[S, B]) 
 		t, err := trainer.New(decorate(step), o)
 		if err != nil {
 			cancel()
-			return nil, nil, fmt.Errorf("New: %w", err)
+			return nil, nil, fmt.Errorf("trainer.New: %w", err)
 		}
 		_, err = t.Fit(ctx, data.Slice[S](b.samples), data.Slice[S](b.samples))
 		cancel()
 		if err != nil && !(n > 0 && errors.Is(err, context.Canceled)) {
-			return nil, nil, fmt.Errorf("Fit: %w", err)
+			return nil, nil, fmt.Errorf("trainer.Fit: %w", err)
 		}
 		lines = append(lines, s.lines...)
 	}

@@ -3,8 +3,8 @@
 //	go run ./internal/goldencount/report -least 1200 FILE
 //
 // It prints the cases of each family: how many are bitwise equal, how many within tolerance, how
-// many failed; then those that are not bitwise, under their reasons. The exit status is 1 if there are fewer cases than -least, or one that failed
-// or differs for no stated reason.
+// many failed; then those that are not bitwise, under their reasons. The exit status is 1 if there
+// are fewer cases than -least, or one that failed or differs for no stated reason.
 package main
 
 import (
@@ -59,7 +59,8 @@ func report(in io.Reader, out io.Writer, least int) error {
 		s := families[name]
 		fmt.Fprintf(out, "%-28s %8d %8d %17d %8d\n", name, s.cases, s.bitwise, s.within, s.failed)
 	}
-	fmt.Fprintf(out, "%d compared cases: %d bitwise, %d within tolerance, %d failed\n", all.cases, all.bitwise, all.within,
+	fmt.Fprintf(out, "%d compared cases: %d bitwise, %d within tolerance, %d failed\n", all.cases, all.bitwise,
+		all.within,
 		all.failed)
 	for _, reason := range slices.Sorted(maps.Keys(different)) {
 		fmt.Fprintf(out, "%s:\n", reason)

@@ -22,8 +22,10 @@ func TestReport(t *testing.T) {
 		out, err       string // parts of what is said
 	}{
 		{"all equal", equal, 1, "1 compared cases: 1 bitwise, 0 within tolerance, 0 failed", ""},
-		{"a case with a reason is listed", equal + nearly, 2, "2 compared cases: 1 bitwise, 1 within tolerance, 0 failed\nthe C library:\n  schedules/b: 2 of 3\n", ""},
-		{"a case that two tests compare counts once", equal + again, 1, "1 compared cases: 0 bitwise, 1 within tolerance", ""},
+		{"a case with a reason is listed", equal + nearly, 2, "2 compared cases: 1 bitwise, 1 within tolerance, 0 " +
+			"failed\nthe C library:\n  schedules/b: 2 of 3\n", ""},
+		{"a case that two tests compare counts once", equal + again, 1,
+			"1 compared cases: 0 bitwise, 1 within tolerance", ""},
 		{"a case without comparisons is none", equal + nothing, 2, "1 compared cases", "want at least 2"},
 		{"a failed test", failed, 0, "THE TEST FAILED", "1 cases failed or differ"},
 		{"a difference without a reason", noReason, 0, "NO REASON IS GIVEN", "1 cases failed or differ"},
