@@ -161,9 +161,13 @@ func (l *loop) progress() float64 {
 	return float64(l.Epoch) + float64(l.Micro)/float64(batches)
 }
 
-// lossCloses reports whether a window of the reported loss closes with the next micro-batch. Such
-// windows are counted from the beginning of the epoch, wherever those of the updates begin.
+// lossCloses reports whether a window of the reported loss closes with the next micro-batch: with
+// that of the update where losses are divided by its length, else counted from the beginning of the
+// epoch, wherever the windows of the updates begin.
 func (l *loop) lossCloses() bool {
+	if l.flow.rules.Divisor == semantics.WindowLength && !l.flow.rules.CarriesWindows() {
+		return l.index+1 == l.window
+	}
 	done := l.Micro + 1
 	return done%l.plan.accumulate == 0 || done == l.plan.batches ||
 		l.flow.rules.CountsBatches() && done == l.plan.maxSteps

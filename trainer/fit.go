@@ -79,13 +79,13 @@ func (f *fit[S, B]) newRun() {
 	f.judge = newJudge(&f.o)
 	f.loop = newLoop(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1, stepsPerEpoch: 1}, flow{})
 	f.start = time.Now()
-	f.losses = losses{report: f.o.Semantics.LossReport, accumulate: f.o.Accumulate}
+	f.losses = losses{report: f.o.Semantics.LossReport}
 	view := &loopView{history: &f.history, best: &f.best, better: f.judge.better, stopReason: &f.stopReason,
 		evalKey: f.evalKey}
 	if f.judge.track {
 		view.bestMetric = f.judge.metric
 	}
-	view.batchLoss, view.lossMean, view.evaluate = f.batchLoss, f.losses.value, f.evaluateAside
+	view.batchLoss, view.losses, view.evaluate = f.batchLoss, &f.losses, f.evaluateAside
 	f.run = &Run{Info: f.info(), loop: view}
 }
 
@@ -155,9 +155,9 @@ func (f *fit[S, B]) beginEpoch() {
 	f.keepMode = false
 }
 
-// fetch makes the windows of an epoch ready from where the loop is. The batches of a window are all
-// there before its first forward, since the step may want to count their items.
-func (f *fit[S, B]) fetch(body func() bool) error {
+// fetchEpoch makes the windows of an epoch ready from where the loop is. The batches of a window
+// are all there before its first forward, since the step may want to count their items.
+func (f *fit[S, B]) fetchEpoch(body func() bool) error {
 	l := f.loop
 	if l.idle >= idlePasses {
 		return f.stepError("continue", errIdle(l))

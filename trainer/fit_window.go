@@ -70,7 +70,7 @@ func (f *fit[S, B]) forwardBackward(batch B, w Window) error {
 		if err != nil {
 			return f.stepError("read the loss", err)
 		}
-		f.losses.batch(loss, f.samples[f.loop.index], f.loop.lossCloses())
+		f.losses.batch(loss, f.samples[f.loop.index], f.loop.lossCloses(), w.Divisor)
 	}
 	if err := fire(f, f.hooks.forward, "AfterForward", ForwardHook.AfterForward); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 //	InitEnd                                      on_init_end
 //	TrainBegin                                   on_train_begin
 //	  EpochBegin                                 on_epoch_begin
+//	  AroundEpoch                                inner_training_loop of Hezar, _run_train_epoch of pytorch-accelerated, around all steps of the epoch
 //	    StepBegin                                on_step_begin
 //	      BatchBegin                             before each forward pass: on_train_step_start of pytorch-accelerated
 //	      (forward) AfterForward                 before its backward pass: on_train_step_end of pytorch-accelerated
@@ -63,6 +64,13 @@ type (
 	// ScheduleHook is told the learning rate of the next update when the schedule has moved on.
 	ScheduleHook interface {
 		AfterSchedule(r *Run, rate float64) error
+	}
+	// AroundEpochHook is called in place of the training on the batches of an epoch, all that comes
+	// between EpochBegin and EpochEnd, and has train do it: once, within the call. What train
+	// returns ends the run, whatever the hook returns. It is not called for an epoch of which a
+	// resumed run has no batch left.
+	AroundEpochHook interface {
+		AroundEpoch(r *Run, train func() error) error
 	}
 	// EpochDoneHook is called when the evaluation that belongs to the end of an epoch is over, and
 	// before a save that comes behind it.
@@ -140,6 +148,7 @@ type hooks struct {
 	forward       []ForwardHook
 	backward      []BackwardHook
 	schedule      []ScheduleHook
+	aroundEpoch   []AroundEpochHook
 	epochDone     []EpochDoneHook
 	stop          []StopHook
 	evalBegin     []EvalBeginHook
@@ -168,7 +177,7 @@ func sortHooks(callbacks []any) (*hooks, error) {
 			c) + add(&h.beforeLog, c) + add(&h.log, c) + add(&h.fail, c) +
 			add(&h.batchBegin, c) + add(&h.forward, c) + add(&h.backward, c) + add(&h.schedule, c) + add(&h.epochDone,
 			c) + add(&h.stop, c) +
-			add(&h.evalBegin, c) + add(&h.evalStepBegin, c) + add(&h.evalEnd, c)
+			add(&h.evalBegin, c) + add(&h.evalStepBegin, c) + add(&h.evalEnd, c) + add(&h.aroundEpoch, c)
 		if known == 0 {
 			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(),
 				"a value with at least one method of the hooks in package trainer, such as " +

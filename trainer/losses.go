@@ -7,31 +7,37 @@ import (
 // losses works out the reported loss where it is not simply the sum since the last log: see
 // semantics.LossReport.
 type losses struct {
-	report     semantics.LossReport
-	accumulate int
-	running    runningMean
-	epoch      weightedMean
-	window     float32Mean
-	last       float64 // of the last whole window
+	report  semantics.LossReport
+	running runningMean
+	epoch   weightedMean
+	window  float32Mean
+	last    float64 // of the last whole window
+}
+
+// RunningLoss is the loss that semantics.RunningMean reports, and what it is made of.
+type RunningLoss struct {
+	Mean, Sum float64 // of the losses of the windows that have closed
+	Windows   int
+	Window    float64 // loss of the last of them; 0 if this session has had none
 }
 
 // runningMean is the loss tracker of Hezar.
 type runningMean struct {
-	Sum, Mean float64
-	Count     int
-	Pending   float64 // of the window that has not closed
+	RunningLoss
+	pending float64 // of the window that has not closed
 }
 
-// add counts a loss; closes ends a window of so many.
-func (m *runningMean) add(loss float64, closes bool, window int) {
-	m.Pending += loss
+// add counts a loss; closes ends a window, whose losses are divided by divisor.
+func (m *runningMean) add(loss float64, closes bool, divisor float64) {
+	m.pending += loss
 	if !closes {
 		return
 	}
-	m.Sum += m.Pending / float64(window)
-	m.Count++
-	m.Mean = m.Sum / float64(m.Count)
-	m.Pending = 0
+	m.Window = m.pending / divisor
+	m.Sum += m.Window
+	m.Windows++
+	m.Mean = m.Sum / float64(m.Windows)
+	m.pending = 0
 }
 
 // weightedMean is the LossTracker of pytorch-accelerated.
@@ -96,11 +102,11 @@ func fourSums(v []float32) float32 {
 func (l *losses) wanted() bool { return l.report != semantics.SinceLog }
 
 // batch counts a micro-batch of so many samples; closes says whether a window of RunningMean closes
-// with it.
-func (l *losses) batch(b BatchLoss, samples int, closes bool) {
+// with it, and divisor what its losses are divided by.
+func (l *losses) batch(b BatchLoss, samples int, closes bool, divisor float64) {
 	switch l.report {
 	case semantics.RunningMean:
-		l.running.add(b.Loss, closes, l.accumulate)
+		l.running.add(b.Loss, closes, divisor)
 	case semantics.EpochMean:
 		l.epoch.add(b.Divided, samples)
 	case semantics.WindowMean:
@@ -152,8 +158,8 @@ func (l *losses) state() *lossState {
 		return nil
 	}
 	s := &lossState{
-		Sum: jsonFloat(l.running.Sum), Mean: jsonFloat(l.running.Mean), Count: l.running.Count,
-		Pending: jsonFloat(l.running.Pending),
+		Sum: jsonFloat(l.running.Sum), Mean: jsonFloat(l.running.Mean), Count: l.running.Windows,
+		Pending: jsonFloat(l.running.pending),
 		Epoch:   jsonFloat(l.epoch.Sum), Samples: l.epoch.Count, Last: jsonFloat(l.last),
 	}
 	for _, v := range l.window.values {
@@ -167,15 +173,16 @@ func (l *losses) restore(s *lossState, rules semantics.Rules, steps int) {
 	if s == nil || !l.wanted() {
 		return
 	}
-	l.running, l.last = runningMean{Sum: float64(s.Sum), Mean: float64(s.Mean), Count: s.Count}, float64(s.Last)
+	l.running.RunningLoss = RunningLoss{Sum: float64(s.Sum), Mean: float64(s.Mean), Windows: s.Count}
+	l.last = float64(s.Last)
 	if !rules.ForgetLossAtResume {
-		l.running.Pending = float64(s.Pending)
+		l.running.pending = float64(s.Pending)
 		l.epoch = weightedMean{float64(s.Epoch), s.Samples}
 		for _, v := range s.Window {
 			l.window.values = append(l.window.values, float32(v))
 		}
 	}
 	if rules.CountStepsAtResume {
-		l.running.Count = steps
+		l.running.Windows = steps
 	}
 }

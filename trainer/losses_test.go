@@ -26,7 +26,7 @@ func TestWindowMeanBitsEqualTorch(t *testing.T) {
 	for _, c := range golden.Cases {
 		l := losses{report: semantics.WindowMean}
 		for _, v := range c.Values {
-			l.batch(BatchLoss{Loss: v}, 1, false)
+			l.batch(BatchLoss{Loss: v}, 1, false, 1)
 		}
 		l.updated()
 		if got := l.value(); got != c.Mean {
@@ -36,9 +36,9 @@ func TestWindowMeanBitsEqualTorch(t *testing.T) {
 }
 
 func TestARunningMeanDividesAShortWindowByTheFullLength(t *testing.T) {
-	l := losses{report: semantics.RunningMean, accumulate: 4}
+	l := losses{report: semantics.RunningMean}
 	for i := range 10 {
-		l.batch(BatchLoss{Loss: 1}, 1, i == 3 || i == 7 || i == 9)
+		l.batch(BatchLoss{Loss: 1}, 1, i == 3 || i == 7 || i == 9, 4)
 	}
 	// as Hezar shows a constant loss of 1: 0.8333
 	if got, want := l.value(), (1+1+0.5)/3.0; math.Abs(got-want) > 1e-15 {
@@ -49,9 +49,9 @@ func TestARunningMeanDividesAShortWindowByTheFullLength(t *testing.T) {
 func TestLossesSurviveACheckpoint(t *testing.T) {
 	for _, report := range []semantics.LossReport{semantics.RunningMean, semantics.EpochMean, semantics.WindowMean} {
 		for _, bad := range []float64{0.5, math.NaN(), math.Inf(1)} {
-			l := losses{report: report, accumulate: 2}
+			l := losses{report: report}
 			for i, v := range []float64{1, 2, bad} {
-				l.batch(BatchLoss{Loss: v, Divided: v / 2}, i+1, i%2 == 1)
+				l.batch(BatchLoss{Loss: v, Divided: v / 2}, i+1, i%2 == 1, 2)
 			}
 			text, err := json.Marshal(l.state())
 			if err != nil {
@@ -61,10 +61,10 @@ func TestLossesSurviveACheckpoint(t *testing.T) {
 			if err := json.Unmarshal(text, &s); err != nil {
 				t.Fatal(err)
 			}
-			again := losses{report: report, accumulate: 2}
+			again := losses{report: report}
 			again.restore(&s, semantics.Rules{}, 3)
-			l.batch(BatchLoss{Loss: 4, Divided: 2}, 1, true)
-			again.batch(BatchLoss{Loss: 4, Divided: 2}, 1, true)
+			l.batch(BatchLoss{Loss: 4, Divided: 2}, 1, true, 2)
+			again.batch(BatchLoss{Loss: 4, Divided: 2}, 1, true, 2)
 			l.updated()
 			again.updated()
 			if a, b := l.value(), again.value(); a != b && !(math.IsNaN(a) && math.IsNaN(b)) {

@@ -114,6 +114,10 @@ func (l *loop) resumeExactly() {
 			l.beginEpoch(l.Epoch + 1)
 			l.enter(epochBegin, false)
 		}
+	case p.Control.ShouldTrainingStop && l.length() > 0 && (p.At == epochEvaluate || p.At == epochSave) && !l.reached():
+		// likewise, of a run that ended inside an epoch
+		l.Control = Control{}
+		l.enter(nextWindow, false)
 	case rules.EpochsPerSession:
 		l.beginEpoch(l.Epoch)
 		l.Control = Control{}

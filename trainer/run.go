@@ -89,7 +89,7 @@ type loopView struct {
 	stopReason *string
 	batch      any // the batch at hand
 	batchLoss  func() (BatchLoss, error)
-	lossMean   func() float64
+	losses     *losses
 	evaluate   func(name string) (Metrics, error)
 }
 
@@ -111,7 +111,10 @@ func (r *Run) BatchLoss() (BatchLoss, error) { return r.loop.batchLoss() }
 
 // Loss is the loss as the semantics report it, as it would be logged now; 0 where they report the
 // mean since the last log, which only a log works out.
-func (r *Run) Loss() float64 { return r.loop.lossMean() }
+func (r *Run) Loss() float64 { return r.loop.losses.value() }
+
+// RunningLoss is what a [Run.Loss] of semantics.RunningMean is made of; zero under other semantics.
+func (r *Run) RunningLoss() RunningLoss { return r.loop.losses.running.RunningLoss }
 
 // Evaluate runs over the validation sets here and now, in the middle of whatever the loop is doing.
 // It returns the numbers by their bare names, with the name of their set before them where there

@@ -64,7 +64,7 @@ func (f *fit[S, B]) startAt(s StartPosition) error {
 	}
 	f.loop.startAt(s)
 	f.scheduleStep = s.ScheduleSteps
-	f.losses.running = runningMean{Sum: s.LossSum, Count: s.LossCount, Mean: s.LossMean}
+	f.losses.running = runningMean{RunningLoss: RunningLoss{Sum: s.LossSum, Mean: s.LossMean, Windows: s.LossCount}}
 	f.show()
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
@@ -319,5 +320,28 @@ func TestARunContinuesFromTheStateOfASaver(t *testing.T) {
 			diff := cmp.Diff(want.History, got.History, ignoreTimes, cmpopts.EquateApprox(0, 1e-12))
 			assert.Empty(t, diff, "loop %d, save %d: log", rules.Loop, i)
 		}
+	}
+}
+
+// A run that MaxSteps has ended inside an epoch, and that is made longer, continues in that epoch.
+func TestARunThatEndedInsideAnEpochIsMadeLonger(t *testing.T) {
+	for _, l := range []semantics.Loop{semantics.DefaultLoop, semantics.HezarLoop, semantics.PytorchAcceleratedLoop} {
+		fit := func(steps int, start *trainer.StartPosition, step *trainertest.Step, saver *keeper) {
+			o := trainer.Options{BatchSize: 1, MaxSteps: steps, Semantics: semantics.Rules{Loop: l}, Start: start,
+				Saver: saver, Save: trainer.Every(1, trainer.Epoch), Schedule: lr.Constant{}, Progress: io.Discard}
+			tr, err := trainer.New[int, []int](step, o)
+			require.NoError(t, err)
+			_, err = tr.Fit(t.Context(), trainertest.Samples(8), nil)
+			require.NoError(t, err)
+		}
+		whole, short, longer := new(trainertest.Step), new(trainertest.Step), new(trainertest.Step)
+		fit(12, nil, whole, &keeper{t: t, step: whole})
+		saves := &keeper{t: t, step: short}
+		fit(3, nil, short, saves)
+		last := saves.saves[len(saves.saves)-1]
+		fit(12, &trainer.StartPosition{State: last.state, Load: func() error {
+			return longer.Load(last.dir, trainer.LoadOptions{})
+		}}, longer, &keeper{t: t, step: longer})
+		assert.Equal(t, whole.Weights(), longer.Weights(), "loop %d: weights", l)
 	}
 }

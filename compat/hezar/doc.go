@@ -15,7 +15,7 @@
 //	  checkpoints/0640/train/                 train_config.yaml, optimizer.pt, lr_scheduler.pt, dataset_config.yaml
 //	  logs/Nov21_20-50-15_host/               training_logs.csv, events.out.tfevents.*
 //
-// Python's Hezar reads all of it, and a run that either of them began the other can go on with. A
+// Python's Hezar reads all of it, and a run that either of them began the other can continue. A
 // checkpoint is whole or not there, and its MANIFEST.json tells a damaged one from a whole one.
 //
 // # Steps and windows
@@ -32,14 +32,15 @@
 // passes the recorded runs of the conformance suite. What Hezar refuses late or not at all, New
 // refuses.
 //
-// # Methods of one's own
+// # Overriding methods
 //
-// [Overrides] has a field for every method that a class of one's own would override; the method it
-// takes the place of is what super() is in Python.
+// [Overrides] has a field for every method that a subclass would override; the method it takes the
+// place of is what super() is in Python.
 //
-// # Why it has a loop of its own
+// # The loop
 //
-// The loop of package trainer is a plan of updates; this one walks batches, and its methods, in
-// Hezar's order, are what its users override. Who wants the counting alone has it in package
-// trainer, as semantics.Hezar.
+// The loop is that of package trainer, in Hezar's order (semantics.HezarLoop): it calls the methods
+// of the Trainer. So a run that is killed at any instant, or whose context ends, continues from its
+// last checkpoint to the last bit, wherever in an epoch that is; the checkpoint has the state of
+// the run besides Hezar's files. One of Python, or of [Exact], has counts alone.
 package hezar

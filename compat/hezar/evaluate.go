@@ -2,18 +2,17 @@ package hezar
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // Evaluate runs the model on a data set, nil for Options.EvalDataset, and returns its metrics and
 // "loss". Nothing is logged.
-func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs Logs, err error) {
+func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (Logs, error) {
 	if d == nil {
 		d = t.options.EvalDataset
 	}
@@ -24,67 +23,17 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (logs L
 	if d == nil || d.Len() == 0 && !empty {
 		return nil, refuse("the data set of Evaluate", "empty", "one with samples, or Options.EvalDataset")
 	}
-	failed := torch.Try(func() { logs, err = t.evaluation(ctx, d) })
-	return logs, errors.Join(failed, err)
-}
-
-func (t *Trainer[S, B]) evaluation(ctx context.Context, d data.Dataset[S]) (Logs, error) {
-	loader, err := t.createEvalDataloader(d)
-	if err != nil {
-		return nil, err
-	}
-	e := evaluation{keys: t.handler.Keys(), handler: t.handler, byBatch: t.options.Rules.MeanOfBatches,
-		meters: map[string]*lossTracker{}}
-	if _, err := t.handler.Result(); err != nil { // what an evaluation that failed has left
-		return nil, err
-	}
-	nn.SetTraining(t.model.Model(), false)
 	if d.Len() == 0 {
-		return e.nothing(), nil
+		_, err := t.call.CreateEvalDataloader(t, d)
+		return (&evaluation{keys: t.handler.Keys()}).nothing(), err
 	}
-	for b, err := range loader.Batches(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if b, err = t.prepareInputBatch(b); err != nil {
-			return nil, err
-		}
-		torch.InferenceMode(func() {
-			torch.Scope(func() {
-				var o EvalOutputs
-				if o, err = t.evaluationStep(b); err == nil {
-					err = e.add(o)
-				}
-			})
-		})
-		if err != nil {
-			return nil, err
-		}
-		if f := t.options.Overrides.AfterEvalBatch; f != nil {
-			f(t, e.last)
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	st := &step[S, B]{t: t}
+	e, err := trainer.New(st, t.evalOptions())
+	if err != nil {
 		return nil, err
 	}
-	return e.result()
-}
-
-// EvaluationStep runs the model on a batch of an evaluation.
-func (t *Trainer[S, B]) EvaluationStep(b B) (EvalOutputs, error) {
-	o, err := t.forward(b)
-	if err != nil {
-		return EvalOutputs{}, err
-	}
-	loss, err := t.computeLoss(o, b)
-	if err != nil {
-		return EvalOutputs{}, err
-	}
-	out := EvalOutputs{Predictions: o.Logits[0], Labels: o.Labels[0], Loss: loss, Rows: o.Rows}
-	if g, ok := t.model.(Generator[B]); ok && isTrue(t.Config.EvaluateWithGenerate) {
-		out.Predictions = g.Generate(t.pass(), b, o)
-	}
-	return out, nil
+	_, err = e.Evaluate(ctx, d)
+	return st.logs, err
 }
 
 // evaluation gathers the numbers of a pass.
@@ -93,10 +42,11 @@ type evaluation struct {
 	handler MetricsHandler
 	byBatch bool // average the batches, each for itself
 
-	meters map[string]*lossTracker
-	loss   float64 // of rows
-	rows   int
-	last   Logs // of the last batch, where they are averaged
+	sums    map[string]float64 // of the batches' numbers, where they are averaged
+	batches int
+	loss    float64 // of rows
+	rows    int
+	last    Logs // of the last batch, where they are averaged
 }
 
 func (e *evaluation) add(o EvalOutputs) error {
@@ -118,11 +68,9 @@ func (e *evaluation) add(o EvalOutputs) error {
 	if e.last, err = e.order(results); err != nil {
 		return err
 	}
+	e.batches++
 	for _, v := range e.last {
-		if e.meters[v.Name] == nil {
-			e.meters[v.Name] = &lossTracker{}
-		}
-		e.meters[v.Name].update(v.Value)
+		e.sums[v.Name] += v.Value
 	}
 	return nil
 }
@@ -130,8 +78,8 @@ func (e *evaluation) add(o EvalOutputs) error {
 func (e *evaluation) result() (Logs, error) {
 	results := map[string]float64{}
 	if e.byBatch {
-		for name, meter := range e.meters {
-			results[name] = meter.avg
+		for name, sum := range e.sums {
+			results[name] = sum / float64(e.batches)
 		}
 		return e.order(results)
 	}

@@ -86,15 +86,15 @@ func Example() {
 	// checkpoints/3/MANIFEST.json
 	// checkpoints/3/model.pt
 	// checkpoints/3/model_config.yaml
+	// checkpoints/3/train/gotrainer_state.json
 	// checkpoints/3/train/optimizer.pt
-	// checkpoints/3/train/rng_state.safetensors
 	// checkpoints/3/train/train_config.yaml
 	// checkpoints/3/train/trainer_state.yaml
 	// checkpoints/6/MANIFEST.json
 	// checkpoints/6/model.pt
 	// checkpoints/6/model_config.yaml
+	// checkpoints/6/train/gotrainer_state.json
 	// checkpoints/6/train/optimizer.pt
-	// checkpoints/6/train/rng_state.safetensors
 	// checkpoints/6/train/train_config.yaml
 	// checkpoints/6/train/trainer_state.yaml
 	// checkpoints/trainer_state.yaml
@@ -156,9 +156,12 @@ func Example_resume() {
 	}
 	defer os.RemoveAll(dir)
 	ctx, stop := context.WithCancel(context.Background())
-	stop() // as a signal would
-	first := plateTrainer(dir, func(c *hezar.TrainerConfig, _ *hezar.Options[crnn.Sample, crnn.Batch]) {
+	first := plateTrainer(dir, func(c *hezar.TrainerConfig, o *hezar.Options[crnn.Sample, crnn.Batch]) {
 		c.SaveSteps = hezar.Count(1)
+		o.Overrides.AfterUpdate = func(*hezar.Trainer[crnn.Sample, crnn.Batch]) error {
+			stop() // as a signal would
+			return nil
+		}
 	})
 	fmt.Println("first:", first.Train(ctx) != nil, first.State.GlobalStep)
 	second := plateTrainer(dir, func(c *hezar.TrainerConfig, _ *hezar.Options[crnn.Sample, crnn.Batch]) {

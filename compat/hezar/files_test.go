@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/text"
@@ -97,6 +98,21 @@ func TestWrongFilesAreRefusedByKey(t *testing.T) {
 			t.Errorf("%q: the error is %v, want one with %q", text, err, want)
 		}
 	}
+}
+
+func TestWhatAKilledProcessHasLeftOfAFileIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".trainer_state.yaml123", ".trainer_state.yaml.mine", ".trainer_state.csv1"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	require.NoError(t, TrainerState{Epoch: 1}.Save(filepath.Join(dir, stateFile)))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.Equal(t, []string{".trainer_state.csv1", ".trainer_state.yaml.mine", stateFile}, names)
 }
 
 func TestReverseDigitsAsHezar(t *testing.T) {

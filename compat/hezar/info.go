@@ -56,7 +56,6 @@ func (t *Trainer[S, B]) PrintInfo() {
 type bar struct {
 	say      func(format string, args ...any)
 	state    *TrainerState
-	tracker  *lossTracker
 	epoch    string
 	total    int
 	terminal bool
@@ -65,7 +64,7 @@ type bar struct {
 }
 
 func (t *Trainer[S, B]) newBar(epoch int) *bar {
-	b := &bar{say: t.say, state: &t.State, tracker: &t.tracker, epoch: fmt.Sprintf("Epoch: %d/%d", epoch,
+	b := &bar{say: t.say, state: &t.State, epoch: fmt.Sprintf("Epoch: %d/%d", epoch,
 		t.Config.NumEpochs), total: t.StepsInEpoch, start: time.Now()}
 	if f, ok := t.options.Output.(*os.File); ok {
 		info, err := f.Stat()
@@ -96,5 +95,5 @@ func (b *bar) end() {
 func (b *bar) line() string {
 	done := b.state.EpochStep
 	return fmt.Sprintf("%-16s%3d%% %d/%d [%s, loss=%.4g]", b.epoch, 100*done/max(1, b.total), done, b.total,
-		time.Since(b.start).Round(time.Second), b.tracker.avg)
+		time.Since(b.start).Round(time.Second), b.state.LossTrackerAvg)
 }

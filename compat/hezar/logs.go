@@ -7,11 +7,8 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/google/renameio/v2"
 
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
@@ -100,15 +97,7 @@ func (l *CSVLog) text() string {
 }
 
 // Save writes the file, whole or not at all.
-func (l *CSVLog) Save(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return fmt.Errorf("hezar: %w", err)
-	}
-	if err := renameio.WriteFile(path, []byte(l.text()), 0o644); err != nil {
-		return fmt.Errorf("hezar: %s: %w", path, err)
-	}
-	return nil
-}
+func (l *CSVLog) Save(path string) error { return writeFile(path, []byte(l.text())) }
 
 // LoadCSVLog reads a training_logs.csv. An empty cell is no value.
 func LoadCSVLog(path string) (*CSVLog, error) {

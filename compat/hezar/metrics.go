@@ -52,31 +52,19 @@ func (c MetricConfig) decimals() int {
 
 // parseMetric reads an entry of train_config.yaml.
 func parseMetric(m omegaconf.Map) (c MetricConfig, err error) {
-	f := &fields{m: m}
-	f.text("config_type")
-	c = MetricConfig{Name: f.text("name"), Objective: f.text("objective")}
-	if v := f.take("n_decimals"); v != nil {
-		n, ok := v.(int64)
-		f.check(ok, "n_decimals", v, "an integer")
-		c.NDecimals = new(int(n))
-	}
-	if v := f.take("output_keys"); v != nil {
-		list, ok := v.([]any)
-		f.check(ok, "output_keys", v, "a list of names")
-		for _, key := range list {
-			name, ok := key.(string)
-			f.check(ok, "output_keys", key, "a name")
-			c.OutputKeys = append(c.OutputKeys, name)
+	kind := ""
+	keys := []key{{"config_type", &kind}, {"name", &c.Name}, {"objective", &c.Objective},
+		{"n_decimals", &c.NDecimals}, {"output_keys", (*names)(&c.OutputKeys)}}
+	name, _ := m.Get("name")
+	for _, item := range fixed[fmt.Sprint(name)] {
+		var given any
+		keys = append(keys, key{item.Key.(string), &given})
+		if v, ok := m.Get(item.Key.(string)); ok && v != item.Value {
+			return c, fmt.Errorf("%v.%v is %v; want %v, or Options.MetricsHandler", name, item.Key, v, item.Value)
 		}
 	}
-	for _, item := range fixed[c.Name] {
-		if v, given := m.Get(item.Key.(string)); given {
-			f.check(v == item.Value, c.Name+"."+item.Key.(string), v, fmt.Sprintf("%v, or Options.MetricsHandler",
-				item.Value))
-		}
-		f.taken = append(f.taken, item.Key.(string))
-	}
-	return c, f.done()
+	err = read(m, keys)
+	return c, err
 }
 
 // MetricsHandler makes the numbers of an evaluation: Hezar's class of that name. One of one's own

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"reflect"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/data"
@@ -57,11 +58,14 @@ type Overrides[S, B any] struct {
 	TrainingStep          func(t *Trainer[S, B], b B) (loss torch.Tensor, err error)
 	OptimizationStep      func(t *Trainer[S, B]) error
 	EvaluationStep        func(t *Trainer[S, B], b B) (EvalOutputs, error)
-	InnerTrainingLoop     func(t *Trainer[S, B], ctx context.Context, epoch int) (loss float64, err error)
-	Evaluate              func(t *Trainer[S, B], ctx context.Context, d data.Dataset[S]) (Logs, error)
-	Log                   func(t *Trainer[S, B], logs Logs, step int) error
-	WriteToTensorboard    func(t *Trainer[S, B], logs Logs, step int) error
-	Save                  func(t *Trainer[S, B], path string) error
+	// InnerTrainingLoop must call that of the Trainer, once. The loss that it returns is the one of
+	// the epoch in the log; a run that is resumed behind the last batch of an epoch logs the
+	// running loss.
+	InnerTrainingLoop  func(t *Trainer[S, B], ctx context.Context, epoch int) (loss float64, err error)
+	Evaluate           func(t *Trainer[S, B], ctx context.Context, d data.Dataset[S]) (Logs, error)
+	Log                func(t *Trainer[S, B], logs Logs, step int) error
+	WriteToTensorboard func(t *Trainer[S, B], logs Logs, step int) error
+	Save               func(t *Trainer[S, B], path string) error
 
 	// AfterUpdate is told each update, while the gradients are still there.
 	AfterUpdate func(t *Trainer[S, B]) error
@@ -73,6 +77,35 @@ type Overrides[S, B any] struct {
 	AfterEvalBatch func(t *Trainer[S, B], numbers Logs)
 	// AfterLoss is told each change of the running loss, and the loss of the window.
 	AfterLoss func(t *Trainer[S, B], window float64) error
+}
+
+// complete puts the Trainer's own methods where nothing overrides them.
+func (o *Overrides[S, B]) complete() {
+	type T = Trainer[S, B]
+	otherwise(&o.CreateTrainDataloader, (*T).CreateTrainDataloader)
+	otherwise(&o.CreateEvalDataloader, (*T).CreateEvalDataloader)
+	otherwise(&o.PrepareInputBatch, (*T).PrepareInputBatch)
+	otherwise(&o.Forward, (*T).Forward)
+	otherwise(&o.ComputeLoss, (*T).ComputeLoss)
+	otherwise(&o.TrainingStep, (*T).TrainingStep)
+	otherwise(&o.OptimizationStep, (*T).OptimizationStep)
+	otherwise(&o.EvaluationStep, (*T).EvaluationStep)
+	otherwise(&o.InnerTrainingLoop, (*T).InnerTrainingLoop)
+	otherwise(&o.Evaluate, (*T).Evaluate)
+	otherwise(&o.Log, (*T).Log)
+	otherwise(&o.WriteToTensorboard, (*T).WriteToTensorboard)
+	otherwise(&o.Save, (*T).Save)
+	otherwise(&o.AfterUpdate, func(*T) error { return nil })
+	otherwise(&o.AfterSchedule, func(*T, *float64) error { return nil })
+	otherwise(&o.AfterEvalBatch, func(*T, Logs) {})
+	otherwise(&o.AfterLoss, func(*T, float64) error { return nil })
+}
+
+// otherwise fills in what to call where there is no override.
+func otherwise[F any](override *F, method F) {
+	if reflect.ValueOf(*override).IsNil() {
+		*override = method
+	}
 }
 
 // EvalOutputs is what an evaluation learns of a batch.

@@ -36,7 +36,7 @@ func (t *Trainer[S, B]) PushToHub(ctx context.Context, repo string, o PushOption
 		return fmt.Errorf("hezar: push to %s: %w", repo, err)
 	}
 	// which Hezar does not upload
-	remove := []string{filepath.Join(trainFolder, schedulerFile), filepath.Join(trainFolder, generatorFile),
+	remove := []string{filepath.Join(trainFolder, schedulerFile), filepath.Join(trainFolder, runFile),
 		filepath.Join(trainFolder, stateFile)}
 	if o.NoModel {
 		remove = append(remove, modelFile, modelConfig, "preprocessor")

@@ -2,10 +2,12 @@ package hezar
 
 import (
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/nn"
@@ -22,43 +24,28 @@ func TestPythonsCheckpointGoesOnHere(t *testing.T) {
 	config.ResumeFromCheckpoint = filepath.Join("testdata", "2")
 	state := TrainerState{Epoch: 1, TotalEpochs: 2, GlobalStep: 6, EpochStep: 6,
 		MetricForBestCheckpoint: "evaluation.loss", LogsDir: filepath.Join(config.OutputDir, "logs", "run")}
-	if err := state.Save(filepath.Join(config.OutputDir, "checkpoints", stateFile)); err != nil {
-		t.Fatal(err)
-	}
-	tr := newTrainer(t, config, tinyOptions{})
-	if tr.State.GlobalStep != 2 || tr.State.EpochStep != 2 || tr.LearningRate() != 0.0125 {
-		t.Errorf("it goes on after batch %d, %d of the epoch, at rate %g; want 2, 2 and 0.0125", tr.State.GlobalStep,
-			tr.State.EpochStep, tr.LearningRate())
-	}
-	params := nn.Params(tr.Model().Model())
-	for _, p := range params {
-		p.Tensor.Sum(torch.DefaultDType).Backward() // gradients of 1
-	}
-	tr.window.sync = true
-	if err := tr.OptimizationStep(); err != nil {
-		t.Fatal(err)
-	}
-	tr.State.GlobalStep++
-	if err := tr.schedule(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, state.Save(filepath.Join(config.OutputDir, "checkpoints", stateFile)))
+	config.MaxSteps, config.DoEvaluate = Count(3), new(false)
+	tr := newTrainer(t, config, tinyOptions{Overrides: Overrides[point, points]{
+		TrainingStep: func(tr *Trainer[point, points], _ points) (torch.Tensor, error) {
+			for _, p := range nn.Params(tr.Model().Model()) {
+				p.Tensor.Sum(torch.DefaultDType).Backward() // gradients of 1
+			}
+			return torch.From([]float32{0}), nil
+		}}})
+	require.Equal(t, [3]any{2, 2, 0.0125}, [3]any{tr.State.GlobalStep, tr.State.EpochStep, tr.LearningRate()},
+		"the batch behind which it continues, that of the epoch, and the rate")
+	require.NoError(t, tr.Train(t.Context()))
+	require.Equal(t, 3, tr.State.GlobalStep)
 	raw, err := os.ReadFile("testdata/expected.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var want struct {
 		Weights []float64
 		Rate    float64
 	}
-	if err := json.Unmarshal(raw, &want); err != nil {
-		t.Fatal(err)
-	}
-	if tr.LearningRate() != want.Rate {
-		t.Errorf("the rate is %g, want %g", tr.LearningRate(), want.Rate)
-	}
+	require.NoError(t, json.Unmarshal(raw, &want))
+	assert.Equal(t, want.Rate, tr.LearningRate())
 	for i, got := range weightsOf(tr) {
-		if math.Abs(float64(got)-want.Weights[i]) > 1e-7 {
-			t.Errorf("weight %d is %g, Python has %g", i, got, want.Weights[i])
-		}
+		assert.InDelta(t, want.Weights[i], got, 1e-7, "weight %d, that of Python first", i)
 	}
 }

@@ -1,5 +1,7 @@
 package hezar
 
+import "github.com/gotrainer/gotrainer/trainer/semantics"
+
 // Rules are what Hezar 1.0.0 does and nobody would want. The zero value does the right thing
 // everywhere; [Exact] does as Hezar, to the last bit, for comparisons with recorded runs.
 // docs/from-hezar.md has the reasons and the places in Hezar's source.
@@ -79,4 +81,22 @@ var Exact = Rules{
 	ScheduleEnds: true, EmptyEvaluation: true, CheckpointSettings: true, LambdaNotSaved: true, MissingWeightsPass: true,
 	DeviceIgnored:    true,
 	FP16IgnoredOnCPU: true, WeightsByPosition: true, LogStartsAnew: true,
+}
+
+// semantics are the rules that are of the loop, as the switches of package trainer. Passes that do
+// not shuffle do not seed.
+func (r Rules) semantics(shuffle bool) semantics.Rules {
+	s := semantics.Hezar
+	// a checkpoint without the run's state has none of either
+	s.ForgetLossAtResume, s.ForgetHooksAtResume = false, false
+	s.UnfinishedWindowLost, s.SaveInsideWindow = r.UnfinishedWindowLost, r.SaveInsideWindow
+	s.RepeatAtEpochEnd, s.CountStepsAtResume = r.SaveTwice, r.LossCountFromSteps
+	s.SeedEveryPass, s.RestartPassAtResume = r.SeedEveryPass && shuffle, r.SeedEveryPass
+	if !r.ConfiguredDivisor {
+		s.Divisor = semantics.WindowLength
+	}
+	if !r.MeanOfBatches {
+		s.EvalLoss = semantics.MeanOfRows
+	}
+	return s
 }

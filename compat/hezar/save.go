@@ -3,9 +3,11 @@ package hezar
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
@@ -58,15 +60,15 @@ func (t *Trainer[S, B]) write(dir string) error {
 			return err
 		}
 	}
-	if !t.options.Rules.LossCountFromSteps {
-		if err := t.State.Save(filepath.Join(train, stateFile)); err != nil {
+	if t.options.Rules.LossCountFromSteps {
+		return nil
+	}
+	if s := t.session; s != nil && s.state != nil {
+		if err := os.WriteFile(filepath.Join(train, runFile), s.state, 0o666); err != nil {
 			return err
 		}
 	}
-	if t.options.Rules.SeedEveryPass {
-		return nil
-	}
-	return saveGenerators(filepath.Join(train, generatorFile), t.devices())
+	return t.State.Save(filepath.Join(train, stateFile))
 }
 
 func (t *Trainer[S, B]) modelConfig() omegaconf.Map {
@@ -112,6 +114,48 @@ func verify(dir string) error {
 		return fmt.Errorf("hezar: ResumeFromCheckpoint: %w; name an older one", err)
 	}
 	return nil
+}
+
+func (t *Trainer[S, B]) saveState() error {
+	return t.State.Save(filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir, stateFile))
+}
+
+// checkpointPath is the folder of a checkpoint: the number of batches, with as many digits as that
+// of the whole run.
+func (t *Trainer[S, B]) checkpointPath() string {
+	return filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir, stepName(t.State.GlobalStep, t.TotalSteps))
+}
+
+func stepName(step, total int) string {
+	return fmt.Sprintf("%0*d", len(strconv.Itoa(total)), step)
+}
+
+// restore finds out where the run continues that a checkpoint is of: exactly there, if it has the
+// state of the run. Others have counts alone, and those inside a window are taken back to the
+// window's first batch, since no checkpoint holds gradients.
+func (t *Trainer[S, B]) restore(from string) (err error) {
+	if t.from = from; from == "" {
+		return nil
+	}
+	r := &t.options.Rules
+	if !r.LossCountFromSteps {
+		t.runState, err = os.ReadFile(filepath.Join(from, trainFolder, runFile))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("hezar: ResumeFromCheckpoint: %w", err)
+		}
+	}
+	if t.runState == nil && !r.SaveInsideWindow {
+		back := t.State.EpochStep % t.Config.GradientAccumulationSteps
+		t.State.EpochStep -= back
+		t.State.GlobalStep -= back
+	}
+	return nil
+}
+
+// windows is the number of windows up to a batch of the run.
+func (t *Trainer[S, B]) windows(step int) int {
+	g := t.Config.GradientAccumulationSteps
+	return step/t.StepsInEpoch*((t.StepsInEpoch+g-1)/g) + step%t.StepsInEpoch/g
 }
 
 // loadWeights fills the model from a checkpoint, or a fresh one from InitWeightsFrom.

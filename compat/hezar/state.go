@@ -57,20 +57,21 @@ func LoadTrainerState(path string) (TrainerState, error) {
 	if err != nil {
 		return TrainerState{}, err
 	}
-	f := &fields{m: m}
-	s := TrainerState{
-		Epoch: f.number("epoch"), TotalEpochs: f.number("total_epochs"), GlobalStep: f.number("global_step"),
-		EpochStep: f.number("epoch_step"), LossTrackerSum: f.float("loss_tracker_sum"),
-		LossTrackerAvg: f.float("loss_tracker_avg"), MetricForBestCheckpoint: f.text("metric_for_best_checkpoint"),
-		LogsDir: f.text("logs_dir"),
-	}
-	if v, _ := m.Get("best_metric_value"); v != nil {
-		_, s.BestIsInteger = v.(int64)
-		s.BestMetricValue, s.BestCheckpoint = new(f.float("best_metric_value")), f.number("best_checkpoint")
-	}
-	f.taken = append(f.taken, "best_metric_value", "best_checkpoint")
-	if err := f.done(); err != nil {
+	var s TrainerState
+	var best any
+	if err := read(m, []key{
+		{"epoch", &s.Epoch}, {"total_epochs", &s.TotalEpochs}, {"global_step", &s.GlobalStep},
+		{"epoch_step", &s.EpochStep}, {"loss_tracker_sum", &s.LossTrackerSum},
+		{"loss_tracker_avg", &s.LossTrackerAvg}, {"metric_for_best_checkpoint", &s.MetricForBestCheckpoint},
+		{"best_metric_value", &best}, {"best_checkpoint", &s.BestCheckpoint}, {"logs_dir", &s.LogsDir},
+	}); err != nil {
 		return s, fmt.Errorf("hezar: %s: %w", path, err)
+	}
+	if best != nil {
+		_, s.BestIsInteger = best.(int64)
+		if want, _ := set(&s.BestMetricValue, best); want != "" {
+			return s, fmt.Errorf("hezar: %s: best_metric_value is %v; want %s", path, best, want)
+		}
 	}
 	if s.Epoch < 1 || s.GlobalStep < 0 || s.EpochStep < 0 {
 		return s, fmt.Errorf("hezar: %s: epoch %d, global_step %d, epoch_step %d are no place in a run", path, s.Epoch,
@@ -119,16 +120,4 @@ func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState
 		s.Epoch++
 	}
 	return s, nil
-}
-
-// lossTracker is the running mean since the start of the run: AverageMeter.
-type lossTracker struct {
-	avg, sum float64
-	count    int
-}
-
-func (t *lossTracker) update(value float64) {
-	t.sum += value
-	t.count++
-	t.avg = t.sum / float64(t.count)
 }

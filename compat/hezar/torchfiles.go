@@ -4,15 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
-	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/optim"
-	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -241,39 +236,6 @@ func (s *scheduler) load(path string) error {
 	}
 	if err := s.controller.LoadState(text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// saveGenerators writes the states of the generators that a run draws from.
-func saveGenerators(path string, devices []torch.Device) error {
-	var entries []safetensors.Entry
-	for _, d := range devices {
-		state := torch.DefaultGenerator(d).State()
-		entries = append(entries, safetensors.Entry{Name: d.String(), DType: safetensors.U8,
-			Shape: []int64{int64(len(state))}, Data: safetensors.Bytes(state)})
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	return tensorio.Create(path, func(w io.Writer) error { return safetensors.Write(w, entries, nil) })
-}
-
-// loadGenerators puts the generators back. One that the file lacks stays as it is.
-func loadGenerators(path string, devices []torch.Device) error {
-	f, err := safetensors.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	for _, d := range devices {
-		state, err := f.Read(d.String())
-		if err != nil {
-			return fmt.Errorf("%s: the state of the generator of %s: %w", path, d, err)
-		}
-		if err := torch.Try(func() { torch.DefaultGenerator(d).SetState(state) }); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
@@ -31,6 +32,7 @@ type Trainer[S, B any] struct {
 	SavesInEpoch int
 
 	options Options[S, B]
+	call    *Overrides[S, B] // of options, complete
 	model   Model[S, B]
 	train   data.Dataset[S]
 	device  torch.Device
@@ -43,20 +45,21 @@ type Trainer[S, B any] struct {
 
 	handler  MetricsHandler
 	maximize bool
-	tracker  lossTracker
+	loss     trainer.RunningLoss
 	csv      *CSVLog
 	events   *callback.EventWriter
 
 	initReport *nn.Report
-	generators string // file of the states to go on from; empty: none
+	from       string // the checkpoint that the run continues from; empty: none
+	runState   []byte // of the run, in that checkpoint; nil: it has none
 	// the family of the optimizer whose checkpoint cannot be gone on from, by
 	// Rules.CheckpointSettings; empty: it can
-	foreign   string
-	rate      float64 // without a schedule, and what one is planned from
-	every     int     // batches from one move of the schedule to the next
-	window    window
-	saveDue   bool // a checkpoint waits for the end of the window
-	lastSaved int  // GlobalStep of the last one; -1: none
+	foreign string
+	rate    float64 // without a schedule, and what one is planned from
+	every   int     // batches from one move of the schedule to the next
+
+	window  trainer.Window // of the current batch
+	session *session[S, B] // nil unless Train is running
 }
 
 // Files and folders of a run, under Hezar's names.
@@ -70,7 +73,7 @@ const (
 	schedulerFile = "lr_scheduler.pt"
 	modelFile     = "model.pt"
 	modelConfig   = "model_config.yaml"
-	generatorFile = "rng_state.safetensors"
+	runFile       = "gotrainer_state.json"
 )
 
 // New makes a Trainer: the optimizer, the schedule, the metrics and the logs of a configuration,
@@ -78,7 +81,9 @@ const (
 // anything is written.
 func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S], o Options[S, B]) (*Trainer[S, B],
 	error) {
-	t := &Trainer[S, B]{options: o, model: model, train: train, collate: o.DataCollator, lastSaved: -1}
+	t := &Trainer[S, B]{options: o, model: model, train: train, collate: o.DataCollator}
+	t.call = &t.options.Overrides
+	t.call.complete()
 	var err error
 	if t.Config, err = config.resolved(o.Rules); err != nil {
 		return nil, err
@@ -152,7 +157,9 @@ func (t *Trainer[S, B]) build() error {
 	if err := t.buildOptimizer(from); err != nil {
 		return err
 	}
-	t.restoreWindow(from)
+	if err := t.restore(from); err != nil {
+		return err
+	}
 	return t.openLogs()
 }
 
@@ -295,10 +302,10 @@ func exists(path string) bool {
 }
 
 func (t *Trainer[S, B]) openLogs() (err error) {
-	t.tracker.avg, t.tracker.sum = t.State.LossTrackerAvg, t.State.LossTrackerSum
-	t.tracker.count = t.windows(t.State.GlobalStep)
+	t.loss = trainer.RunningLoss{Mean: t.State.LossTrackerAvg, Sum: t.State.LossTrackerSum,
+		Windows: t.windows(t.State.GlobalStep)}
 	if t.options.Rules.LossCountFromSteps {
-		t.tracker.count = t.State.GlobalStep
+		t.loss.Windows = t.State.GlobalStep
 	}
 	t.csv = &CSVLog{}
 	if !t.options.Rules.LogStartsAnew && t.State.GlobalStep > 0 {
@@ -360,7 +367,7 @@ func (t *Trainer[S, B]) Objective() string {
 // RunningLoss is the mean of the windows' losses since the start of the run, their sum and their
 // number.
 func (t *Trainer[S, B]) RunningLoss() (mean, sum float64, windows int) {
-	return t.tracker.avg, t.tracker.sum, t.tracker.count
+	return t.loss.Mean, t.loss.Sum, t.loss.Windows
 }
 
 // InitReport says which weights InitWeightsFrom has given, and which not; nil if it was not asked

@@ -88,10 +88,9 @@ var allowed = []struct{ folder, imports string }{
 	{"compat/hezar/repository", "compat/internal/torchsave compat/hezar/omegaconf compat/hezar/preprocessors " +
 		"models/... nn/... text/... torch " +
 		"safetensors/pickle internal/regularfile internal/tensorio"},
-	{"compat/hezar", "compat/internal/torchsave internal/pyfloat internal/regularfile compat/hezar/omegaconf " +
-		"models/... " +
-		"nn/... trainer/callback trainer/engine data " +
-		"checkpoint hub metrics torch amp optim optim/lr safetensors safetensors/pickle internal/tensorio"},
+	{"compat/hezar", "compat/internal/torchsave internal/pyfloat internal/regularfile compat/hezar/omegaconf models/... " +
+		"nn/... trainer trainer/callback trainer/engine trainer/semantics data " +
+		"checkpoint hub metrics torch amp optim optim/lr safetensors/pickle"},
 	{"examples/...", "public examples/..."},
 	{"cmd/...", "public cmd/... internal/fingerprint"},
 

@@ -40,8 +40,9 @@ const (
 	// SinceLog is the sum of the divided losses since the last log over the steps since then.
 	SinceLog LossReport = iota
 	// RunningMean is the mean over the windows since the run began, a resume included. A window
-	// counts as the sum of its undivided losses over the configured number of micro-batches; it
-	// closes at every so many batches of the epoch and at its end.
+	// counts as the mean of its undivided losses. With the Divisor Accumulate it is their sum over
+	// the configured number of micro-batches, and closes at every so many batches of the epoch and
+	// at its end.
 	RunningMean
 	// EpochMean is the mean of the divided losses of this epoch so far, weighted by the samples of
 	// their batches and rounded to float32.
