@@ -13,14 +13,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// around notes when an epoch is trained on, and does what the test wants in it.
-type around struct {
+// aroundEpoch notes when an epoch is trained on, and does what the test wants in it.
+type aroundEpoch struct {
 	name   string
 	events *[]string
 	do     func(r *trainer.Run, train func() error) error
 }
 
-func (a around) AroundEpoch(r *trainer.Run, train func() error) error {
+func (a aroundEpoch) AroundEpoch(r *trainer.Run, train func() error) error {
 	*a.events = append(*a.events, a.name+" begins")
 	defer func() { *a.events = append(*a.events, a.name+" ends") }()
 	if a.do == nil {
@@ -29,10 +29,10 @@ func (a around) AroundEpoch(r *trainer.Run, train func() error) error {
 	return a.do(r, train)
 }
 
-func (a around) EpochBegin(*trainer.Run) error { return a.note("epoch") }
-func (a around) StepEnd(*trainer.Run) error    { return a.note("step") }
-func (a around) EpochEnd(*trainer.Run) error   { return a.note("epoch end") }
-func (a around) note(event string) error {
+func (a aroundEpoch) EpochBegin(*trainer.Run) error { return a.note("epoch") }
+func (a aroundEpoch) StepEnd(*trainer.Run) error    { return a.note("step") }
+func (a aroundEpoch) EpochEnd(*trainer.Run) error   { return a.note("epoch end") }
+func (a aroundEpoch) note(event string) error {
 	if a.name == "outer" {
 		*a.events = append(*a.events, event)
 	}
@@ -49,7 +49,7 @@ func fitAround(t *testing.T, hooks ...any) (*trainer.Result, error) {
 
 func TestAroundEpochIsAroundTheStepsOfAnEpoch(t *testing.T) {
 	var events []string
-	_, err := fitAround(t, around{name: "outer", events: &events}, around{name: "inner", events: &events})
+	_, err := fitAround(t, aroundEpoch{name: "outer", events: &events}, aroundEpoch{name: "inner", events: &events})
 	require.NoError(t, err)
 	epoch := []string{"epoch", "outer begins", "inner begins", "step", "step", "inner ends", "outer ends", "epoch end"}
 	assert.Equal(t, append(epoch, epoch...), events)
@@ -69,11 +69,11 @@ func TestAroundEpochMayEndTheRun(t *testing.T) {
 			return errors.Join(train(), trainer.StopError("enough"))
 		}, 2},
 	} {
-		result, err := fitAround(t, around{events: &events, do: c.do})
+		result, err := fitAround(t, aroundEpoch{events: &events, do: c.do})
 		require.NoError(t, err, c.claim)
 		assert.Equal(t, c.updates, result.GlobalStep, "%s: updates", c.claim)
 	}
-	_, err := fitAround(t, around{events: &events, do: func(_ *trainer.Run, train func() error) error {
+	_, err := fitAround(t, aroundEpoch{events: &events, do: func(_ *trainer.Run, train func() error) error {
 		return errors.Join(train(), failure)
 	}})
 	require.ErrorIs(t, err, failure)
@@ -84,15 +84,15 @@ func TestAroundEpochMayEndTheRun(t *testing.T) {
 
 func TestAroundEpochTrainsOnceAndHidesNoError(t *testing.T) {
 	var events []string
-	_, err := fitAround(t, around{events: &events, do: func(*trainer.Run, func() error) error { return nil }})
+	_, err := fitAround(t, aroundEpoch{events: &events, do: func(*trainer.Run, func() error) error { return nil }})
 	require.ErrorContains(t, err, "has not called train")
-	_, err = fitAround(t, around{events: &events, do: func(_ *trainer.Run, train func() error) error {
+	_, err = fitAround(t, aroundEpoch{events: &events, do: func(_ *trainer.Run, train func() error) error {
 		return errors.Join(train(), train())
 	}})
 	require.ErrorContains(t, err, "called train twice")
 	failure := errors.New("out of paper")
 	var told error
-	_, err = fitAround(t, around{events: &events, do: func(_ *trainer.Run, train func() error) error {
+	_, err = fitAround(t, aroundEpoch{events: &events, do: func(_ *trainer.Run, train func() error) error {
 		told = train()
 		return nil
 	}}, failing{failure})
