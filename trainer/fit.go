@@ -272,7 +272,7 @@ func (f *fit[S, B]) carryOut(a action) error {
 	case epochEnd:
 		return fire(f, h.epochEnd, "EpochEnd", EpochEndHook.EpochEnd)
 	case epochDone:
-		return fire(f, h.epochDone, "EpochDone", EpochDoneHook.EpochDone)
+		return f.epochDone()
 	case finalLog:
 		return f.logEnd()
 	case trainEnd:
@@ -280,6 +280,16 @@ func (f *fit[S, B]) carryOut(a action) error {
 	default:
 		panic(fmt.Sprintf("trainer: unknown action %q", a)) // unreachable: no text tells another
 	}
+}
+
+// epochDone calls the hooks that may evaluate on their own. One that gives up because the run is
+// cancelled interrupts it there, and the resumed run calls the hooks again.
+func (f *fit[S, B]) epochDone() error {
+	err := fire(f, f.hooks.epochDone, "EpochDone", EpochDoneHook.EpochDone)
+	if err != nil && f.ctx.Err() != nil && (errors.Is(err, f.ctx.Err()) || errors.Is(err, context.Cause(f.ctx))) {
+		return f.interrupt()
+	}
+	return err
 }
 
 // evaluateOnStart evaluates before the first update. After a resume the generator is where training

@@ -73,7 +73,8 @@ type (
 		AroundEpoch(r *Run, train func() error) error
 	}
 	// EpochDoneHook is called when the evaluation that belongs to the end of an epoch is over, and
-	// before a save that comes behind it.
+	// before a save that comes behind it. One that returns the error of the cancelled context, as
+	// an evaluation of its own does, interrupts the run, and the resumed run calls it again.
 	EpochDoneHook interface{ EpochDone(r *Run) error }
 	// StopHook is told the error by which a hook has stopped the run: a [StopError].
 	StopHook interface {

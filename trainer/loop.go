@@ -172,7 +172,8 @@ func (a action) insideWindow() bool { return a == stepEvaluate || a == stepSave 
 
 // insideEpoch reports whether a is told inside an epoch.
 func (a action) insideEpoch() bool {
-	return a.insideWindow() || a == epochBegin || a == nextWindow || a == epochEvaluate || a == epochSave
+	return a.insideWindow() || a == epochBegin || a == nextWindow || a == epochEvaluate || a == epochDone ||
+		a == epochSave
 }
 
 // abort ends the run where it stands: what has gathered of a window is neither used nor cleared.

@@ -30,7 +30,8 @@ type position struct {
 
 // places are the actions at which a checkpoint can have been made: saves, and those that an
 // interruption leaves for the resumed run.
-var places = []action{evalOnStart, epochBegin, nextWindow, stepEvaluate, stepSave, epochEvaluate, epochSave, finalSave}
+var places = []action{evalOnStart, epochBegin, nextWindow, stepEvaluate, stepSave, epochEvaluate, epochDone, epochSave,
+	finalSave}
 
 // possible reports whether a run can have been in this position.
 func (p position) possible() bool {
@@ -42,7 +43,7 @@ func (p position) possible() bool {
 // saved is the position as a checkpoint that is written now keeps it.
 func (l *loop) saved() position {
 	p := l.position
-	p.Control.ShouldSave = false
+	p.Control.ShouldSave = p.Control.ShouldSave && p.At == epochDone // then the epoch's own is still to come
 	p.Done = p.Done || p.At == stepSave || p.At == epochSave || p.At == finalSave
 	return p
 }
