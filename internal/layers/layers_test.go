@@ -77,7 +77,8 @@ var allowed = []struct{ folder, imports string }{
 	{"compat/pytorchaccelerated", "compat/internal/torchsave internal/pyfloat torch nn/... optim optim/lr amp data " +
 		"accelerate safetensors " +
 		"safetensors/pickle internal/tensorio"},
-	{"compat/pymarlin", "compat/internal/torchsave internal/regularfile trainer/callback torch nn/... optim optim/lr " +
+	{"compat/pymarlin", "compat/internal/torchsave internal/regularfile trainer trainer/semantics trainer/callback " +
+		"torch nn/... optim optim/lr " +
 		"amp " +
 		"data safetensors safetensors/pickle " +
 		"internal/tensorio"},
