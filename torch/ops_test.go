@@ -465,7 +465,7 @@ func TestEveryOperatorOfTheTableHasACase(t *testing.T) {
 }
 
 // testedElsewhere are the methods of Tensor that are no operators.
-var testedElsewhere = strings.Fields(`Backward RegisterHook RetainGrad RetainsGrad Bytes Defined Device Dim DType Format Free Grad Is IsContiguous IsLeaf IsStrided Keep NeedsGrad Numel
+var testedElsewhere = strings.Fields(`Backward BytesInto RegisterHook RegisterPostAccumulateGradHook RetainGrad RetainsGrad Bytes Defined Device Dim DType Format Free Grad Is IsContiguous IsLeaf IsStrided Keep NeedsGrad Numel
 	RequiresGrad SetData_ SetGrad SetRequiresGrad Shape Size Stride String`)
 
 func TestEveryMethodOfATensorIsTested(t *testing.T) {

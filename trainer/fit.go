@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
@@ -23,6 +24,7 @@ type fit[S, B any] struct {
 	judge judge
 
 	pass      passes[B]         // over the training set
+	batches   int               // of the training set, limited or not
 	samples   []int             // of the batches in window
 	trained   float64           // samples of this session
 	evals     []evaluation[B]   // none without a validation set
@@ -86,6 +88,7 @@ func (f *fit[S, B]) newRun() {
 		view.bestMetric = f.judge.metric
 	}
 	view.batchLoss, view.losses, view.evaluate = f.batchLoss, &f.losses, f.evaluateAside
+	view.limit, view.state = f.limitBatches, f.stateNow
 	f.run = &Run{Info: f.info(), loop: view}
 }
 
@@ -142,7 +145,7 @@ func (f *fit[S, B]) stop(err error) error {
 	if f.stopReason == "" {
 		f.stopReason = stop.Error()
 	}
-	f.loop.abort()
+	f.loop.abort(err)
 	return fire(f, f.hooks.stop, "Stopped", func(h StopHook, r *Run) error { return h.Stopped(r, stop) })
 }
 
@@ -155,9 +158,9 @@ func (f *fit[S, B]) beginEpoch() {
 	f.keepMode = false
 }
 
-// fetchEpoch makes the windows of an epoch ready from where the loop is. The batches of a window
+// fetch makes the windows of an epoch ready from where the loop is. The batches of a window
 // are all there before its first forward, since the step may want to count their items.
-func (f *fit[S, B]) fetchEpoch(body func() bool) error {
+func (f *fit[S, B]) fetch(body func() bool) error {
 	l := f.loop
 	if l.idle >= idlePasses {
 		return f.stepError("continue", errIdle(l))
@@ -224,9 +227,45 @@ func (f *fit[S, B]) endPass(body func() bool) error {
 	return nil
 }
 
-// do carries out an action. A hook that ends the run ends it here.
+// around calls the hooks around the training of an epoch, the first one outermost.
+func (f *fit[S, B]) around(train func() error) error {
+	for _, h := range slices.Backward(f.hooks.aroundEpoch) {
+		inner := train
+		train = func() error {
+			return fire(f, []AroundEpochHook{h}, "AroundEpoch", func(h AroundEpochHook, r *Run) error {
+				return h.AroundEpoch(r, func() error {
+					f.loop.Control = r.Control
+					defer f.show()
+					return inner()
+				})
+			})
+		}
+	}
+	err := train()
+	if err != nil && f.loop.ended() == nil {
+		return f.stop(err)
+	}
+	return nil
+}
+
+// limitBatches is Run.LimitBatches.
+func (f *fit[S, B]) limitBatches(n int) {
+	if p := &f.loop.plan; !p.stream {
+		p.batches = max(0, min(n, f.batches))
+	}
+}
+
+// do carries out an action. A hook that ends the run ends it here; one that returns the error of
+// the cancelled context where a run can be taken up again is interrupted, and told of the event
+// again.
 func (f *fit[S, B]) do(a action) error {
-	if err := f.carryOut(a); err != nil {
+	err := f.carryOut(a)
+	var hook *HookError
+	if errors.As(err, &hook) && f.ctx.Err() != nil && slices.Contains(places, a) &&
+		(errors.Is(err, f.ctx.Err()) || errors.Is(err, context.Cause(f.ctx))) {
+		return f.interrupt()
+	}
+	if err != nil {
 		return f.stop(err)
 	}
 	return nil
@@ -272,7 +311,7 @@ func (f *fit[S, B]) carryOut(a action) error {
 	case epochEnd:
 		return fire(f, h.epochEnd, "EpochEnd", EpochEndHook.EpochEnd)
 	case epochDone:
-		return f.epochDone()
+		return fire(f, h.epochDone, "EpochDone", EpochDoneHook.EpochDone)
 	case finalLog:
 		return f.logEnd()
 	case trainEnd:
@@ -280,16 +319,6 @@ func (f *fit[S, B]) carryOut(a action) error {
 	default:
 		panic(fmt.Sprintf("trainer: unknown action %q", a)) // unreachable: no text tells another
 	}
-}
-
-// epochDone calls the hooks that may evaluate on their own. One that gives up because the run is
-// cancelled interrupts it there, and the resumed run calls the hooks again.
-func (f *fit[S, B]) epochDone() error {
-	err := fire(f, f.hooks.epochDone, "EpochDone", EpochDoneHook.EpochDone)
-	if err != nil && f.ctx.Err() != nil && (errors.Is(err, f.ctx.Err()) || errors.Is(err, context.Cause(f.ctx))) {
-		return f.interrupt()
-	}
-	return err
 }
 
 // evaluateOnStart evaluates before the first update. After a resume the generator is where training

@@ -13,7 +13,7 @@ import (
 //	InitEnd                                      on_init_end
 //	TrainBegin                                   on_train_begin
 //	  EpochBegin                                 on_epoch_begin
-//	  AroundEpoch                                inner_training_loop of Hezar, _run_train_epoch of pytorch-accelerated, around all steps of the epoch
+//	  AroundEpoch(                               around the steps: _run_train_epoch of pytorch-accelerated
 //	    StepBegin                                on_step_begin
 //	      BatchBegin                             before each forward pass: on_train_step_start of pytorch-accelerated
 //	      (forward) AfterForward                 before its backward pass: on_train_step_end of pytorch-accelerated
@@ -27,6 +27,7 @@ import (
 //	      EvalBegin, EvalStepBegin, EvalStep     on_prediction_step after each batch
 //	      ... EvalEnd, AfterLog, AfterEval       on_log, on_evaluate, if due
 //	      PushBegin, AfterSave                   on_push_begin, if it is uploaded; on_save, if due
+//	    )
 //	  EpochEnd                                   on_epoch_end, then log and evaluate if due,
 //	  EpochDone                                  on_training_run_epoch_end of pytorch-accelerated,
 //	                                             on_end_train_epoch of PyMarlin, then save if due
@@ -52,7 +53,13 @@ type (
 	BeforeUpdateHook interface{ BeforeUpdate(r *Run) error }
 	AfterUpdateHook  interface{ AfterUpdate(r *Run) error }
 	StepEndHook      interface{ StepEnd(r *Run) error }
-	EvalStepHook     interface{ EvalStep(r *Run) error }
+	// AroundEpochHook is called with the training of an epoch, from before its first batch to
+	// behind its last step: train carries it out. What train returns has ended the run already; the
+	// hook returns it too. An epoch whose hook does not call train has no steps.
+	AroundEpochHook interface {
+		AroundEpoch(r *Run, train func() error) error
+	}
+	EvalStepHook interface{ EvalStep(r *Run) error }
 	// BatchBeginHook is called before the forward pass of every micro-batch.
 	BatchBeginHook interface{ BatchBegin(r *Run) error }
 	// ForwardHook is called between forward and backward of every micro-batch; Run.BatchLoss and
@@ -65,16 +72,8 @@ type (
 	ScheduleHook interface {
 		AfterSchedule(r *Run, rate float64) error
 	}
-	// AroundEpochHook is called in place of the training on the batches of an epoch, all that comes
-	// between EpochBegin and EpochEnd, and has train do it: once, within the call. What train
-	// returns ends the run, whatever the hook returns. It is not called for an epoch of which a
-	// resumed run has no batch left.
-	AroundEpochHook interface {
-		AroundEpoch(r *Run, train func() error) error
-	}
 	// EpochDoneHook is called when the evaluation that belongs to the end of an epoch is over, and
-	// before a save that comes behind it. One that returns the error of the cancelled context, as
-	// an evaluation of its own does, interrupts the run, and the resumed run calls it again.
+	// before a save that comes behind it.
 	EpochDoneHook interface{ EpochDone(r *Run) error }
 	// StopHook is told the error by which a hook has stopped the run: a [StopError].
 	StopHook interface {
@@ -139,6 +138,7 @@ type hooks struct {
 	trainEnd      []TrainEndHook
 	epochBegin    []EpochBeginHook
 	epochEnd      []EpochEndHook
+	aroundEpoch   []AroundEpochHook
 	stepBegin     []StepBeginHook
 	substepEnd    []SubstepEndHook
 	beforeUpdate  []BeforeUpdateHook
@@ -149,7 +149,6 @@ type hooks struct {
 	forward       []ForwardHook
 	backward      []BackwardHook
 	schedule      []ScheduleHook
-	aroundEpoch   []AroundEpochHook
 	epochDone     []EpochDoneHook
 	stop          []StopHook
 	evalBegin     []EvalBeginHook

@@ -3,10 +3,10 @@ package trainer
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"math"
 	"slices"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // Logs is one row of the log: names as Hugging Face's Trainer gives them ("loss", "eval_accuracy",
@@ -94,42 +94,4 @@ func (l *Logs) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// jsonFloat is a number that may be nan or infinite.
-type jsonFloat float64
-
-func (f jsonFloat) MarshalJSON() ([]byte, error) {
-	switch v := float64(f); {
-	case math.IsNaN(v):
-		return []byte(`"nan"`), nil
-	case math.IsInf(v, 1):
-		return []byte(`"inf"`), nil
-	case math.IsInf(v, -1):
-		return []byte(`"-inf"`), nil
-	default:
-		text, err := json.Marshal(v)
-		if err == nil && !bytes.ContainsAny(text, ".e") {
-			text = append(text, ".0"...) // as Python writes it, so that it reads a float again
-		}
-		return text, err
-	}
-}
-
-func (f *jsonFloat) UnmarshalJSON(text []byte) error {
-	switch string(text) {
-	case `"nan"`:
-		*f = jsonFloat(math.NaN())
-	case `"inf"`:
-		*f = jsonFloat(math.Inf(1))
-	case `"-inf"`:
-		*f = jsonFloat(math.Inf(-1))
-	case "null":
-		return fmt.Errorf("a number is null")
-	default:
-		var v float64
-		if err := json.Unmarshal(text, &v); err != nil {
-			return err
-		}
-		*f = jsonFloat(v)
-	}
-	return nil
-}
+type jsonFloat = pyfloat.JSON

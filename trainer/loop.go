@@ -59,6 +59,8 @@ type flow struct {
 type runner interface {
 	// do carries out an action.
 	do(a action) error
+	// around has train tell the windows of an epoch, within what hooks put around it.
+	around(train func() error) error
 	// fetch makes the windows of an epoch ready, the first of loop.window batches, and has body
 	// tell each. It ends when body returns false or the epoch has no more batches.
 	fetch(body func() bool) error
@@ -69,7 +71,9 @@ type loop struct {
 	flow   flow
 	runner runner
 	position
-	before position // as it was before the current action: where an interrupted run continues
+	before  position // as it was before the current action: where an interrupted run continues
+	between position // as it was before the current window
+	aborted position // where a run continues that a hook has ended
 
 	window int // micro-batches that were fetched together: a window, or the part of it that is in this epoch
 	index  int // the next micro-batch of it
@@ -81,6 +85,7 @@ type loop struct {
 	goal     action // told actions are passed by until this one; empty: they are carried out
 	goalDone bool   // and it is passed by as well
 	err      error  // what ended the run
+	stopped  error  // the hook's error that ended it well
 }
 
 // Goals that no text tells.
@@ -167,19 +172,33 @@ func (l *loop) greets(a action) bool {
 	return false
 }
 
-// insideWindow reports whether a is told inside a window, behind its batches.
-func (a action) insideWindow() bool { return a == stepEvaluate || a == stepSave }
+// insideWindow reports whether a is told inside a window, behind its batches and its update.
+func (a action) insideWindow() bool {
+	return a == stepEnd || a == stepLog || a == stepEvaluate || a == stepSave
+}
 
 // insideEpoch reports whether a is told inside an epoch.
 func (a action) insideEpoch() bool {
-	return a.insideWindow() || a == epochBegin || a == nextWindow || a == epochEvaluate || a == epochDone ||
-		a == epochSave
+	return a.insideWindow() || a == epochBegin || a == nextWindow || a == epochEnd || a == epochEvaluate ||
+		a == epochDone || a == epochSave
 }
 
 // abort ends the run where it stands: what has gathered of a window is neither used nor cleared.
-func (l *loop) abort() {
+func (l *loop) abort(reason error) {
+	l.stopped, l.aborted = reason, l.place(false)
 	l.Control.ShouldTrainingStop = true
 	l.goal, l.goalDone = theEnd, false
+}
+
+// ended is what has ended the run; nil while it lasts.
+func (l *loop) ended() error {
+	switch l.goal {
+	case nowhere:
+		return l.err
+	case theEnd:
+		return l.stopped
+	}
+	return nil
 }
 
 // ending reports whether the run is already about to end.
@@ -207,31 +226,50 @@ func (l *loop) epochs() iter.Seq[int] {
 // update each.
 func (l *loop) windows() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		switch {
-		case l.goal.insideWindow():
-			l.window, l.index = 0, 0
-			if !yield(0) || l.passing() {
-				return
+		if l.passing() && !l.goal.insideWindow() && l.goal != nextWindow {
+			return
+		}
+		told := false
+		err := l.runner.around(func() error {
+			if !told {
+				told = true
+				l.tellWindows(yield)
 			}
-		case l.goal == nextWindow:
-			l.arrive()
-		case l.passing():
-			return
-		}
-		if !l.nextWindow() {
-			return
-		}
-		err := l.runner.fetch(func() bool { return yield(l.window) && !l.passing() })
-		if err != nil {
+			return l.ended()
+		})
+		switch {
+		case l.ended() != nil:
+		case err != nil:
 			l.err, l.goal = err, nowhere
+		case !told && l.passing():
+			l.arrive()
 		}
+	}
+}
+
+func (l *loop) tellWindows(yield func(int) bool) {
+	switch {
+	case l.goal.insideWindow():
+		l.window, l.index = 0, 0
+		if !yield(0) || l.passing() {
+			return
+		}
+	case l.goal == nextWindow:
+		l.arrive()
+	}
+	if !l.nextWindow() {
+		return
+	}
+	err := l.runner.fetch(func() bool { return yield(l.window) && !l.passing() })
+	if err != nil {
+		l.err, l.goal = err, nowhere
 	}
 }
 
 // nextWindow moves on to the next window of the epoch, if there is one.
 func (l *loop) nextWindow() bool {
 	l.At, l.Done = nextWindow, false
-	l.before = l.position
+	l.before, l.between = l.position, l.position
 	l.window, l.index = l.length(), 0
 	return l.window > 0 && (!l.stopping() || l.leavesWindows())
 }

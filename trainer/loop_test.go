@@ -50,6 +50,8 @@ func (r *teller) tell(text string, a action) {
 	}
 }
 
+func (r *teller) around(train func() error) error { return train() }
+
 func (r *teller) fetch(body func() bool) error {
 	for {
 		r.tell(fmt.Sprintf("fetch %d", r.loop.window), nextWindow)

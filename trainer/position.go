@@ -28,22 +28,52 @@ type position struct {
 	PassBatches int `json:"pass_batches,omitempty"`
 }
 
-// places are the actions at which a checkpoint can have been made: saves, and those that an
-// interruption leaves for the resumed run.
-var places = []action{evalOnStart, epochBegin, nextWindow, stepEvaluate, stepSave, epochEvaluate, epochDone, epochSave,
-	finalSave}
+// places are the actions at which a checkpoint can have been made: saves, those that an
+// interruption leaves for the resumed run, and hooks that have asked for Run.State.
+var places = []action{evalOnStart, epochBegin, nextWindow, stepEnd, stepLog, stepEvaluate, stepSave, epochEnd,
+	epochEvaluate,
+	epochDone, epochSave, finalSave}
+
+// place is where a run continues that begins from the state of now: behind the current action if
+// that is done, and otherwise with it; inside a window, before that window.
+func (l *loop) place(done bool) position {
+	p := l.position
+	switch l.At {
+	case stepBegin, train, substepEnd, clip, beforeUpdate, update, afterUpdate, schedule, scheduleBySteps:
+		p, done = l.between, false
+	case stepEnd, stepLog, stepEvaluate, stepSave:
+		if !l.windowIsComplete() {
+			p, done = l.between, false
+		}
+	case trainBegin, epochBegin: // a resumed run has its beginning, and that of its epoch
+		p.At, p.Done, done = epochBegin, false, false
+	case finalLog, trainEnd:
+		if l.stopped != nil {
+			p = l.aborted
+		}
+		p.At, done = finalSave, true
+	}
+	if l.passing() && l.stopped == nil { // it stands where it began
+		done = false
+	}
+	p.Done = p.Done || done
+	p.Control.ShouldSave = false
+	return p
+}
 
 // possible reports whether a run can have been in this position.
 func (p position) possible() bool {
-	return slices.Contains(places, p.At) && p.Epoch >= 0 && p.Micro >= 0 && p.GlobalStep >= 0 && p.EvalSet >= 0 &&
+	return slices.Contains(places, p.At) && (p.At != stepLog || p.Done) && p.Epoch >= 0 && p.Micro >= 0 &&
+		p.GlobalStep >= 0 && p.EvalSet >= 0 &&
 		p.LastLogged >= 0 && p.LastLogged <= p.GlobalStep && p.PassBatches >= 0 && p.Updates >= 0 && p.InEpoch >= 0 &&
 		p.Phase >= 0
 }
 
-// saved is the position as a checkpoint that is written now keeps it.
+// saved is the position as a checkpoint that is written now keeps it. It takes the place of the one
+// that was due, but not of that of the epoch where the hooks at its end are interrupted.
 func (l *loop) saved() position {
 	p := l.position
-	p.Control.ShouldSave = p.Control.ShouldSave && p.At == epochDone // then the epoch's own is still to come
+	p.Control.ShouldSave = p.Control.ShouldSave && p.At == epochDone
 	p.Done = p.Done || p.At == stepSave || p.At == epochSave || p.At == finalSave
 	return p
 }

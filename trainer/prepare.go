@@ -106,6 +106,7 @@ func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	if loader.Len() == 0 { // trainLoader has let it through: the first pass ends the run
 		return f.prepareFlow(newStreamPlan(f.o.Accumulate, f.o.MaxSteps, f.o.Semantics))
 	}
+	f.batches = loader.Len()
 	l := lengths{
 		batches: loader.Len(), unlimited: loader.Len(), accumulate: f.o.Accumulate, epochs: f.o.Epochs,
 		maxSteps: f.o.MaxSteps, maxInEpoch: f.o.MaxStepsPerEpoch,

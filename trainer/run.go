@@ -91,6 +91,8 @@ type loopView struct {
 	batchLoss  func() (BatchLoss, error)
 	losses     *losses
 	evaluate   func(name string) (Metrics, error)
+	limit      func(batches int)
+	state      func(done bool) ([]byte, error)
 }
 
 // Stop ends the run after the update at hand. The reason stands in the report of the run.
@@ -100,6 +102,18 @@ func (r *Run) Stop(reason string) {
 		*r.loop.stopReason = reason
 	}
 }
+
+// LimitBatches ends every epoch from the next on after n micro-batches, or after all that the
+// training set has. Unlike Options.LimitBatches it leaves the plan of the run as it is. It is for
+// TrainBegin and EpochBegin, and for AroundEpoch before it trains; of a stream nothing is limited.
+func (r *Run) LimitBatches(n int) { r.loop.limit(n) }
+
+// State is the state of the run as a [Saver] would be given it now, for a hook that writes
+// checkpoints by itself: in TrainBegin, AroundEpoch, StepEnd, EpochEnd, EpochDone, TrainEnd and
+// after the run. A run that begins from it as Options.Start.State continues behind the current
+// event if done is set, and otherwise with it. Asked for inside a window, it is that before the
+// window; the step has then drawn random numbers which it will draw again.
+func (r *Run) State(done bool) ([]byte, error) { return r.loop.state(done) }
 
 // Batch returns the batch at hand, of the type that the step has: in BatchBegin, AfterForward and
 // AfterBackward, EvalStepBegin and EvalStep. It is nil elsewhere.

@@ -169,6 +169,26 @@ func (f *fit[S, B]) state(best string) ([]byte, error) {
 	return json.Marshal(bothStates{s, l})
 }
 
+// stateNow is Run.State.
+func (f *fit[S, B]) stateNow(done bool) ([]byte, error) {
+	p := f.loop.place(done)
+	if !p.possible() {
+		return nil, fmt.Errorf("trainer: Run.State: no run can begin where this one stands (%s); ask for it in "+
+			"AroundEpoch, StepEnd, EpochEnd, EpochDone or TrainEnd", p.At)
+	}
+	if !f.o.Semantics.ForgetLossAtResume {
+		if err := f.report(); err != nil {
+			return nil, err
+		}
+	}
+	s, l, err := f.states(f.bestCheckpoint())
+	if err != nil {
+		return nil, err
+	}
+	l.Position = p
+	return json.Marshal(bothStates{s, l})
+}
+
 // states are the state of the run as of now.
 func (f *fit[S, B]) states(best string) (savedState, loopState, error) {
 	s, err := f.savedState(best)

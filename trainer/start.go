@@ -91,7 +91,8 @@ func (l *loop) startAt(s StartPosition) {
 	if l.flow.rules.EpochsPerSession {
 		l.plan.epochs += l.Epoch
 	}
-	l.Control.ShouldTrainingStop = l.reached()
+	// a session of its own epochs looks for the end behind its first step
+	l.Control.ShouldTrainingStop = l.reached() && !l.flow.rules.EpochsPerSession
 	switch {
 	case l.Control.ShouldTrainingStop:
 		l.goal = theEnd

@@ -81,7 +81,7 @@ type TrainerConfig struct {
 	Zeros []string
 }
 
-// Newest, as [TrainerConfig].ResumeFromCheckpoint, is resume_from_checkpoint=True: go on where
+// Newest, as [TrainerConfig].ResumeFromCheckpoint, is resume_from_checkpoint=True: continue where
 // checkpoints/trainer_state.yaml says, or start from the beginning if there is none.
 const Newest = "true"
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/renameio/v2"
@@ -17,75 +18,23 @@ import (
 func (c *TrainerConfig) keys() []key {
 	return []key{
 		{"output_dir", &c.OutputDir}, {"task", &c.Task}, {"device", &c.Device}, {"num_epochs", &c.NumEpochs},
-		{"init_weights_from", &c.InitWeightsFrom}, {"resume_from_checkpoint", (*resume)(&c.ResumeFromCheckpoint)},
+		{"init_weights_from", &c.InitWeightsFrom}, {"resume_from_checkpoint", &c.ResumeFromCheckpoint},
 		{"max_steps", &c.MaxSteps}, {"num_dataloader_workers", &c.NumDataloaderWorkers},
 		{"dataloader_shuffle", &c.DataloaderShuffle}, {"seed", &c.Seed}, {"optimizer", &c.Optimizer},
 		{"learning_rate", &c.LearningRate}, {"weight_decay", &c.WeightDecay}, {"lr_scheduler", &c.LRScheduler},
-		{"lr_scheduler_kwargs", &c.LRSchedulerKwargs}, {"lr_scheduling_steps", (*optional)(&c.LRSchedulingSteps)},
-		{"batch_size", &c.BatchSize}, {"eval_batch_size", (*optional)(&c.EvalBatchSize)},
+		{"lr_scheduler_kwargs", &c.LRSchedulerKwargs}, {"lr_scheduling_steps", &c.LRSchedulingSteps},
+		{"batch_size", &c.BatchSize}, {"eval_batch_size", &c.EvalBatchSize},
 		{"gradient_accumulation_steps", &c.GradientAccumulationSteps}, {"distributed", &c.Distributed},
 		{"mixed_precision", &c.MixedPrecision}, {"use_cpu", &c.UseCPU}, {"do_evaluate", &c.DoEvaluate},
 		{"evaluate_with_generate", &c.EvaluateWithGenerate}, {"metrics", (*metricNames)(c)},
 		{"metric_for_best_model", &c.MetricForBestModel}, {"save_enabled", &c.SaveEnabled},
-		{"save_freq", (*deprecated)(&c.SaveFreq)}, {"save_steps", &c.SaveSteps}, {"log_steps", &c.LogSteps},
+		{"save_freq", &c.SaveFreq}, {"save_steps", &c.SaveSteps}, {"log_steps", &c.LogSteps},
 		{"checkpoints_dir", &c.CheckpointsDir}, {"logs_dir", &c.LogsDir},
 	}
 }
 
-// Values of a configuration that a file has in forms of their own.
-type (
-	resume      string        // true is Newest
-	optional    int           // 0 is none
-	deprecated  int           // 0 is the text "deprecated"
-	metricNames TrainerConfig // names, and mappings of metrics with settings
-)
-
-func (r *resume) value() any {
-	switch *r {
-	case "":
-		return nil
-	case Newest:
-		return true
-	}
-	return string(*r)
-}
-
-func (r *resume) set(v any) (want string, err error) {
-	switch v := v.(type) {
-	case string:
-		*r = resume(v)
-	case bool:
-		if v {
-			*r = Newest
-		}
-	default:
-		return "true or a folder", nil
-	}
-	return "", nil
-}
-
-func (n *optional) value() any {
-	if *n == 0 {
-		return nil
-	}
-	return int(*n)
-}
-
-func (n *optional) set(v any) (want string, err error) { return set((*int)(n), v) }
-
-func (n *deprecated) value() any {
-	if *n == 0 {
-		return "deprecated"
-	}
-	return int(*n)
-}
-
-func (n *deprecated) set(v any) (want string, err error) {
-	if v == "deprecated" {
-		return "", nil
-	}
-	return set((*int)(n), v)
-}
+// metricNames are names, and mappings of metrics with settings.
+type metricNames TrainerConfig
 
 func (s *Steps) set(v any) (want string, err error) {
 	switch v := v.(type) {
@@ -145,8 +94,17 @@ func (c TrainerConfig) Map() omegaconf.Map {
 	for _, b := range []**bool{&c.DataloaderShuffle, &c.DoEvaluate, &c.EvaluateWithGenerate, &c.SaveEnabled} {
 		*b = new(isTrue(*b))
 	}
-	return append(omegaconf.Map{{Key: "name", Value: "trainer"}, {Key: "config_type", Value: "trainer"}},
+	m := append(omegaconf.Map{{Key: "name", Value: "trainer"}, {Key: "config_type", Value: "trainer"}},
 		write(c.keys())...)
+	if c.ResumeFromCheckpoint == Newest {
+		m.Set("resume_from_checkpoint", true)
+	}
+	if c.SaveFreq == 0 {
+		m.Set("save_freq", "deprecated")
+	}
+	return slices.DeleteFunc(m, func(i omegaconf.Item) bool {
+		return i.Value == 0 && (i.Key == "lr_scheduling_steps" || i.Key == "eval_batch_size")
+	})
 }
 
 // Save writes the configuration into a file, as Config.save does: train_config.yaml in the
@@ -170,6 +128,13 @@ func LoadTrainerConfig(path string) (TrainerConfig, error) {
 // parseConfig reads the keys of a train_config.yaml.
 func parseConfig(m omegaconf.Map) (c TrainerConfig, err error) {
 	kind, name := "", ""
+	m = slices.Clone(m)
+	if v, _ := m.Get("save_freq"); v == "deprecated" {
+		m.Set("save_freq", nil)
+	}
+	if v, _ := m.Get("resume_from_checkpoint"); v == true || v == false {
+		m.Set("resume_from_checkpoint", map[any]any{true: Newest}[v])
+	}
 	if err := read(m, append(c.keys(), key{"config_type", &kind}, key{"name", &name})); err != nil {
 		return c, err
 	}

@@ -38,9 +38,9 @@ func continued(dir string) TrainerConfig {
 	return c
 }
 
-func newContinued(c TrainerConfig, o Overrides[point, points]) (*Trainer[point, points], error) {
+func newContinued(c TrainerConfig, r Rules, o Overrides[point, points]) (*Trainer[point, points], error) {
 	return New[point, points](c, newTiny(2), cloud(13), tinyOptions{EvalDataset: cloud(5), Output: io.Discard,
-		RunName: "run", Overrides: o})
+		RunName: "run", Overrides: o, Rules: r})
 }
 
 // outcome is what a run has left: its files, and where the generator is. Events have times, and
@@ -91,31 +91,54 @@ func sameOutcome(t *testing.T, want, got map[string]string, claim string) {
 
 func TestEverySaveContinuesWithTheSameBits(t *testing.T) {
 	testenv.RequireTorch(t)
-	t.Chdir(t.TempDir()) // files hold the name of the folder
-	whole, err := newContinued(continued("out"), Overrides[point, points]{})
+	for claim, r := range map[string]Rules{"mended": {}, "with Hezar's defects that no resume shows": {
+		ConfiguredDivisor: true, SameOrder: true, MeanOfBatches: true, SaveTwice: true}} {
+		t.Run(claim, func(t *testing.T) {
+			t.Chdir(t.TempDir()) // files hold the name of the folder
+			whole, err := newContinued(continued("out"), r, Overrides[point, points]{})
+			require.NoError(t, err)
+			require.NoError(t, whole.Train(t.Context()))
+			want, generator := outcome(t, "out"), torch.DefaultGenerator(torch.Device{}).State()
+			saves, err := filepath.Glob("out/checkpoints/*/" + modelFile)
+			require.NoError(t, err)
+			require.Len(t, saves, 9, "the ends of the windows, since those inside of one wait for it")
+			for _, save := range saves {
+				c := continued("out")
+				c.ResumeFromCheckpoint = filepath.Dir(save)
+				again, err := newContinued(c, r, Overrides[point, points]{})
+				require.NoError(t, err)
+				require.NoError(t, again.Train(t.Context()), save)
+				sameOutcome(t, want, outcome(t, "out"), save)
+				require.Equal(t, weightsOf(whole), weightsOf(again), save)
+				require.Equal(t, generator, torch.DefaultGenerator(torch.Device{}).State(), "%s: generator", save)
+				require.Equal(t, whole.State, again.State, save)
+			}
+		})
+	}
+}
+
+// A resume that takes batches for windows changes the running loss, and nothing else.
+func TestLossCountFromStepsIsOfTheLossAlone(t *testing.T) {
+	testenv.RequireTorch(t)
+	c := continued(t.TempDir())
+	r := Rules{LossCountFromSteps: true}
+	whole, err := newContinued(c, r, Overrides[point, points]{})
 	require.NoError(t, err)
 	require.NoError(t, whole.Train(t.Context()))
-	want, generator := outcome(t, "out"), torch.DefaultGenerator(torch.Device{}).State()
-	saves, err := filepath.Glob("out/checkpoints/*/" + modelFile)
+	c.ResumeFromCheckpoint = filepath.Join(c.OutputDir, "checkpoints", "10")
+	again, err := newContinued(c, r, Overrides[point, points]{})
 	require.NoError(t, err)
-	require.Len(t, saves, 9, "the ends of the windows, since those inside of one wait for it")
-	for _, save := range saves {
-		c := continued("out")
-		c.ResumeFromCheckpoint = filepath.Dir(save)
-		again, err := newContinued(c, Overrides[point, points]{})
-		require.NoError(t, err)
-		require.NoError(t, again.Train(t.Context()), save)
-		sameOutcome(t, want, outcome(t, "out"), save)
-		require.Equal(t, weightsOf(whole), weightsOf(again), save)
-		require.Equal(t, generator, torch.DefaultGenerator(torch.Device{}).State(), "%s: generator", save)
-		require.Equal(t, whole.State, again.State, save)
-	}
+	require.NoError(t, again.Train(t.Context()))
+	require.Equal(t, weightsOf(whole), weightsOf(again))
+	_, _, windows := whole.RunningLoss()
+	_, _, resumed := again.RunningLoss()
+	require.Equal(t, [2]int{9, 15}, [2]int{windows, resumed}, "9 windows; or 5 behind 10 batches")
 }
 
 func TestCancelledAnywhereTheRunContinuesWithTheSameBits(t *testing.T) {
 	testenv.RequireTorch(t)
 	t.Chdir(t.TempDir())
-	whole, err := newContinued(continued("out"), Overrides[point, points]{})
+	whole, err := newContinued(continued("out"), Rules{}, Overrides[point, points]{})
 	require.NoError(t, err)
 	require.NoError(t, whole.Train(t.Context()))
 	want := outcome(t, "out")
@@ -124,7 +147,7 @@ func TestCancelledAnywhereTheRunContinuesWithTheSameBits(t *testing.T) {
 		require.NoError(t, os.RemoveAll("out"))
 		ctx, cancel := context.WithCancel(t.Context())
 		seen := 0
-		first, err := newContinued(continued("out"), Overrides[point, points]{
+		first, err := newContinued(continued("out"), Rules{}, Overrides[point, points]{
 			PrepareInputBatch: func(_ *T, b points) (points, error) {
 				if seen++; seen > stop {
 					cancel()
@@ -139,7 +162,7 @@ func TestCancelledAnywhereTheRunContinuesWithTheSameBits(t *testing.T) {
 		}
 		c := continued("out")
 		c.ResumeFromCheckpoint = Newest
-		second, err := newContinued(c, Overrides[point, points]{})
+		second, err := newContinued(c, Rules{}, Overrides[point, points]{})
 		require.NoError(t, err)
 		require.NoError(t, second.Train(t.Context()), "cancelled in batch %d", stop)
 		sameOutcome(t, want, outcome(t, "out"), fmt.Sprintf("cancelled in batch %d", stop))
@@ -153,7 +176,7 @@ func TestTrainContinuesWhereATrainerWasStopped(t *testing.T) {
 	type T = Trainer[point, points]
 	c := continued(t.TempDir())
 	c.SaveEnabled = new(false)
-	tr, err := newContinued(c, Overrides[point, points]{AfterUpdate: func(tr *T) error {
+	tr, err := newContinued(c, Rules{}, Overrides[point, points]{AfterUpdate: func(tr *T) error {
 		if tr.State.GlobalStep == 9 { // it counts the batch behind the update
 			cancel()
 		}
@@ -220,7 +243,7 @@ func runToBeKilled(dir string) int {
 	err := os.Chdir(dir)
 	if err == nil {
 		var tr *Trainer[point, points]
-		if tr, err = newContinued(c, Overrides[point, points]{}); err == nil {
+		if tr, err = newContinued(c, Rules{}, Overrides[point, points]{}); err == nil {
 			fmt.Println(begun)
 			if err = tr.Train(context.Background()); err == nil {
 				fmt.Println(tr.State.GlobalStep, crc32.ChecksumIEEE(fmt.Append(nil, weightsOf(tr))))

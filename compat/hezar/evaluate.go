@@ -42,52 +42,45 @@ type evaluation struct {
 	handler MetricsHandler
 	byBatch bool // average the batches, each for itself
 
-	sums    map[string]float64 // of the batches' numbers, where they are averaged
-	batches int
-	loss    float64 // of rows
-	rows    int
-	last    Logs // of the last batch, where they are averaged
+	sums   map[string]float64 // of the loss by rows, or of all numbers by batches
+	weight float64            // rows, or batches
+	last   Logs               // of the last batch, where they are averaged
 }
 
-func (e *evaluation) add(o EvalOutputs) error {
+func (e *evaluation) add(o EvalOutputs) (err error) {
 	if err := e.handler.Add(o.Predictions.Detach().ToDevice(torch.Device{}),
 		o.Labels.Detach().ToDevice(torch.Device{})); err != nil {
 		return fmt.Errorf("hezar: metrics: %w", err)
 	}
-	loss := o.Loss.Item()
-	if !e.byBatch {
-		e.loss += loss * float64(o.Rows)
-		e.rows += o.Rows
-		return nil
+	results, weight := map[string]float64{}, float64(o.Rows)
+	if e.byBatch {
+		if results, err = e.handler.Result(); err != nil {
+			return err
+		}
+		weight = 1
 	}
-	results, err := e.handler.Result()
-	if err != nil {
-		return err
+	results["loss"] = o.Loss.Item()
+	for name, v := range results {
+		e.sums[name] += float64(v * weight) // no fused multiply-add: Python has none
 	}
-	results["loss"] = loss
-	if e.last, err = e.order(results); err != nil {
-		return err
+	e.weight += weight
+	if e.byBatch {
+		e.last, err = e.order(results)
 	}
-	e.batches++
-	for _, v := range e.last {
-		e.sums[v.Name] += v.Value
-	}
-	return nil
+	return err
 }
 
 func (e *evaluation) result() (Logs, error) {
 	results := map[string]float64{}
-	if e.byBatch {
-		for name, sum := range e.sums {
-			results[name] = sum / float64(e.batches)
+	if !e.byBatch {
+		var err error
+		if results, err = e.handler.Result(); err != nil {
+			return nil, err
 		}
-		return e.order(results)
 	}
-	results, err := e.handler.Result()
-	if err != nil {
-		return nil, err
+	for name, sum := range e.sums {
+		results[name] = sum / e.weight
 	}
-	results["loss"] = e.loss / float64(e.rows)
 	return e.order(results)
 }
 

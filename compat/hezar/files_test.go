@@ -88,7 +88,7 @@ func TestWrongFilesAreRefusedByKey(t *testing.T) {
 		"metrics: cer":                          "metrics is cer; want a list",
 		"metrics: [{name: f1, average: micro}]": "f1.average is micro; want macro",
 		"save_steps: often":                     "save_steps is often",
-		"resume_from_checkpoint: 3":             "true or a folder",
+		"resume_from_checkpoint: 3":             "resume_from_checkpoint is 3; want a text",
 	} {
 		path := filepath.Join(t.TempDir(), "train_config.yaml")
 		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {

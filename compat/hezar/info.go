@@ -54,21 +54,22 @@ func (t *Trainer[S, B]) PrintInfo() {
 // bar is the line that shows how far an epoch is. On a terminal it is redrawn; elsewhere only its
 // last state is written.
 type bar struct {
-	say      func(format string, args ...any)
-	state    *TrainerState
-	epoch    string
-	total    int
-	terminal bool
-	start    time.Time
-	drawn    time.Time
+	say          func(format string, args ...any)
+	line         func() string
+	terminal     bool
+	start, drawn time.Time
 }
 
 func (t *Trainer[S, B]) newBar(epoch int) *bar {
-	b := &bar{say: t.say, state: &t.State, epoch: fmt.Sprintf("Epoch: %d/%d", epoch,
-		t.Config.NumEpochs), total: t.StepsInEpoch, start: time.Now()}
+	b := &bar{say: t.say, start: time.Now()}
 	if f, ok := t.options.Output.(*os.File); ok {
 		info, err := f.Stat()
 		b.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	b.line = func() string {
+		return fmt.Sprintf("%-16s%3d%% %d/%d [%s, loss=%.4g]", fmt.Sprintf("Epoch: %d/%d", epoch, t.Config.NumEpochs),
+			100*t.State.EpochStep/max(1, t.StepsInEpoch), t.State.EpochStep, t.StepsInEpoch,
+			time.Since(b.start).Round(time.Second), t.loss.Mean)
 	}
 	return b
 }
@@ -84,16 +85,4 @@ func (b *bar) show() {
 }
 
 // end leaves the line standing.
-func (b *bar) end() {
-	start := ""
-	if b.terminal {
-		start = "\r"
-	}
-	b.say("%s%s\n", start, b.line())
-}
-
-func (b *bar) line() string {
-	done := b.state.EpochStep
-	return fmt.Sprintf("%-16s%3d%% %d/%d [%s, loss=%.4g]", b.epoch, 100*done/max(1, b.total), done, b.total,
-		time.Since(b.start).Round(time.Second), b.state.LossTrackerAvg)
-}
+func (b *bar) end() { b.say("%s%s\n", map[bool]string{true: "\r"}[b.terminal], b.line()) }

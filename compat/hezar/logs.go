@@ -143,7 +143,7 @@ func parseCSV(text string) (*CSVLog, error) {
 	return l, nil
 }
 
-// openCSV is the log that a run goes on with: the rows up to where it is resumed.
+// openCSV is the log that a run continues: the rows up to where it is resumed.
 func openCSV(path string, step int) (*CSVLog, error) {
 	l, err := LoadCSVLog(path)
 	if errors.Is(err, fs.ErrNotExist) {

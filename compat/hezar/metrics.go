@@ -33,7 +33,7 @@ func (c MetricConfig) Map() omegaconf.Map {
 }
 
 // fixed are settings of Hezar's metrics that have one value here. Other values need a
-// MetricsHandler of one's own.
+// MetricsHandler of the program.
 var fixed = map[string]omegaconf.Map{
 	"accuracy":  {{Key: "normalize", Value: true}, {Key: "sample_weight"}},
 	"f1":        {{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"}, {Key: "sample_weight"}},
@@ -67,7 +67,7 @@ func parseMetric(m omegaconf.Map) (c MetricConfig, err error) {
 	return c, err
 }
 
-// MetricsHandler makes the numbers of an evaluation: Hezar's class of that name. One of one's own
+// MetricsHandler makes the numbers of an evaluation: Hezar's class of that name. One of the program
 // goes into Options.MetricsHandler.
 type MetricsHandler interface {
 	// Keys are the names of the numbers, in the order in which they are logged, without "loss".

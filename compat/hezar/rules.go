@@ -24,7 +24,7 @@ type Rules struct {
 	SameOrder bool
 	// SeedEveryPass seeds all generators at every epoch and evaluation, so that every epoch draws
 	// the same dropout masks, and a run that is resumed in the middle of one draws its first masks
-	// again. Otherwise the stream goes on, and a checkpoint holds where it was.
+	// again. Otherwise the stream continues, and a checkpoint holds where it was.
 	SeedEveryPass bool
 	// MeanOfBatches rounds the metrics of each batch of an evaluation and averages them over
 	// batches, however short. Otherwise they are those of the set.
@@ -57,7 +57,7 @@ type Rules struct {
 	// LambdaNotSaved fails at the first checkpoint of a run with the schedule "lambda". Otherwise
 	// the file leaves the function out.
 	LambdaNotSaved bool
-	// MissingWeightsPass goes on with fresh weights where the checkpoint that trainer_state.yaml
+	// MissingWeightsPass continues with fresh weights where the checkpoint that trainer_state.yaml
 	// names is not there. Otherwise New refuses.
 	MissingWeightsPass bool
 	// DeviceIgnored trains on the first GPU, if there is one, whatever Device says.
@@ -82,6 +82,10 @@ var Exact = Rules{
 	DeviceIgnored:    true,
 	FP16IgnoredOnCPU: true, WeightsByPosition: true, LogStartsAnew: true,
 }
+
+// stateless reports whether checkpoints have Hezar's files alone: its way to resume does without
+// the state of the run.
+func (r Rules) stateless() bool { return r.LossCountFromSteps && r.SeedEveryPass }
 
 // semantics are the rules that are of the loop, as the switches of package trainer. Passes that do
 // not shuffle do not seed.

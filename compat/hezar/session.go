@@ -47,10 +47,18 @@ func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
 	if err := s.count(r); err != nil {
 		return err
 	}
-	s.train = train
+	trained := false
+	s.train = func() error {
+		trained = true
+		return train()
+	}
 	defer func() { s.train = nil }()
 	loss, err := s.t.call.InnerTrainingLoop(s.t, s.ctx, s.t.State.Epoch)
 	s.loss = &loss
+	if err == nil && !trained {
+		return errors.New("hezar: Overrides.InnerTrainingLoop has not called the Trainer's InnerTrainingLoop, which " +
+			"trains on the epoch")
+	}
 	return err
 }
 
@@ -81,7 +89,7 @@ func (s *session[S, B]) AfterSchedule(r *trainer.Run, _ float64) error {
 		return nil
 	}
 	if t.options.Rules.ScheduleEnds && p.limit > 0 && p.moves >= p.limit {
-		return fmt.Errorf("hezar: the schedule %s ends after %d moves and the run goes on; give it a greater "+
+		return fmt.Errorf("hezar: the schedule %s ends after %d moves and the run continues; give it a greater "+
 			"total_steps", t.Config.LRScheduler, p.limit)
 	}
 	p.moves++

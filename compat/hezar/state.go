@@ -1,13 +1,8 @@
 package hezar
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"math"
-	"os"
-	"path/filepath"
-	"strconv"
+	"reflect"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
@@ -29,21 +24,28 @@ type TrainerState struct {
 	LogsDir                 string
 }
 
+// keys are the keys of the file in Hezar's order. best is best_metric_value, an integer or not.
+func (s *TrainerState) keys(best *any) []key {
+	return []key{{"epoch", &s.Epoch}, {"total_epochs", &s.TotalEpochs}, {"global_step", &s.GlobalStep},
+		{"epoch_step", &s.EpochStep}, {"loss_tracker_sum", &s.LossTrackerSum},
+		{"loss_tracker_avg", &s.LossTrackerAvg}, {"metric_for_best_checkpoint", &s.MetricForBestCheckpoint},
+		{"best_metric_value", best}, {"best_checkpoint", &s.BestCheckpoint}, {"logs_dir", &s.LogsDir}}
+}
+
 // Map is the state in Hezar's order.
-func (s TrainerState) Map() omegaconf.Map {
-	m := omegaconf.Map{
-		{Key: "epoch", Value: s.Epoch}, {Key: "total_epochs", Value: s.TotalEpochs},
-		{Key: "global_step", Value: s.GlobalStep}, {Key: "epoch_step", Value: s.EpochStep},
-		{Key: "loss_tracker_sum", Value: s.LossTrackerSum}, {Key: "loss_tracker_avg", Value: s.LossTrackerAvg},
-		{Key: "metric_for_best_checkpoint", Value: s.MetricForBestCheckpoint}, {Key: "best_metric_value"},
-		{Key: "best_checkpoint"}, {Key: "logs_dir", Value: s.LogsDir},
+func (s TrainerState) Map() (m omegaconf.Map) {
+	var best any
+	switch {
+	case s.BestIsInteger && s.BestMetricValue != nil:
+		best = int(*s.BestMetricValue)
+	case s.BestMetricValue != nil:
+		best = *s.BestMetricValue
 	}
-	if s.BestMetricValue != nil {
-		m.Set("best_metric_value", *s.BestMetricValue)
-		if s.BestIsInteger {
-			m.Set("best_metric_value", int(*s.BestMetricValue))
-		}
-		m.Set("best_checkpoint", s.BestCheckpoint)
+	for _, k := range s.keys(&best) {
+		m.Set(k.name, reflect.ValueOf(k.at).Elem().Interface())
+	}
+	if best == nil {
+		m.Set("best_checkpoint", nil)
 	}
 	return m
 }
@@ -59,12 +61,7 @@ func LoadTrainerState(path string) (TrainerState, error) {
 	}
 	var s TrainerState
 	var best any
-	if err := read(m, []key{
-		{"epoch", &s.Epoch}, {"total_epochs", &s.TotalEpochs}, {"global_step", &s.GlobalStep},
-		{"epoch_step", &s.EpochStep}, {"loss_tracker_sum", &s.LossTrackerSum},
-		{"loss_tracker_avg", &s.LossTrackerAvg}, {"metric_for_best_checkpoint", &s.MetricForBestCheckpoint},
-		{"best_metric_value", &best}, {"best_checkpoint", &s.BestCheckpoint}, {"logs_dir", &s.LogsDir},
-	}); err != nil {
+	if err := read(m, s.keys(&best)); err != nil {
 		return s, fmt.Errorf("hezar: %s: %w", path, err)
 	}
 	if best != nil {
@@ -86,38 +83,4 @@ func (s *TrainerState) update(best Value, maximize bool) {
 	if s.BestMetricValue == nil || maximize && value > *s.BestMetricValue || !maximize && value < *s.BestMetricValue {
 		s.BestMetricValue, s.BestIsInteger, s.BestCheckpoint = &value, best.Integer, s.GlobalStep
 	}
-}
-
-// startState is the state that a run begins with: a fresh one, or that of an earlier run in the
-// folder, put where the checkpoint was made.
-func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState, error) {
-	fresh := TrainerState{Epoch: 1, TotalEpochs: c.NumEpochs, MetricForBestCheckpoint: c.MetricForBestModel,
-		LogsDir: logsDir}
-	if c.ResumeFromCheckpoint == "" {
-		return fresh, nil
-	}
-	path := filepath.Join(c.OutputDir, c.CheckpointsDir, stateFile)
-	if own := filepath.Join(c.ResumeFromCheckpoint, trainFolder, stateFile); c.ResumeFromCheckpoint != Newest &&
-		exists(own) {
-		path = own // of the checkpoint, not of where the run got to after it
-	}
-	s, err := LoadTrainerState(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fresh, nil
-	}
-	if err != nil {
-		return fresh, err
-	}
-	if info, err := os.Stat(c.ResumeFromCheckpoint); c.ResumeFromCheckpoint != Newest && err == nil && info.IsDir() {
-		// folders are called after their step
-		if step, err := strconv.Atoi(filepath.Base(c.ResumeFromCheckpoint)); err == nil && step >= 0 {
-			s.GlobalStep = step
-		}
-		s.Epoch = int(math.Ceil(float64(s.GlobalStep) / float64(stepsInEpoch)))
-		s.EpochStep = s.GlobalStep % stepsInEpoch
-	}
-	if s.EpochStep == 0 {
-		s.Epoch++
-	}
-	return s, nil
 }

@@ -155,7 +155,7 @@ func (c *TrainerConfig) takeUp(path string) (foreign string, err error) {
 	return "", nil
 }
 
-// save writes what PyTorch's scheduler needs to go on, and what this one does: how often it has
+// save writes what PyTorch's scheduler needs to continue, and what this one does: how often it has
 // moved.
 func (s *scheduler) save(path string) error {
 	d := &pickle.Dict{}

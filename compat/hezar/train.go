@@ -69,38 +69,21 @@ func (t *Trainer[S, B]) saves() bool {
 	return isTrue(t.Config.SaveEnabled) || t.options.Rules.SaveSwitchIgnored
 }
 
-// start is where the run begins; nil: with its first batch.
-func (t *Trainer[S, B]) start() *trainer.StartPosition {
-	s := &t.State
-	switch {
-	case t.runState != nil:
-		return &trainer.StartPosition{State: t.runState}
-	case s.GlobalStep == 0:
-		return nil
-	}
-	p := &trainer.StartPosition{Epoch: s.Epoch - 1, Batches: s.EpochStep, GlobalStep: s.GlobalStep,
-		Updates: t.windows(s.GlobalStep), LossMean: t.loss.Mean, LossSum: t.loss.Sum, LossCount: t.loss.Windows}
-	if s.EpochStep == 0 && s.GlobalStep == s.Epoch*t.NumBatches { // the epoch of State has ended
-		p.Epoch++
-	}
-	return p
-}
-
 // explain says in the words of this package why a run has ended.
 func (t *Trainer[S, B]) explain(err error) error {
-	var stopped *trainer.InterruptedError
 	var hook *trainer.HookError
+	stopped, ok := errors.AsType[*trainer.InterruptedError](err)
 	switch {
-	case errors.As(err, &stopped) && stopped.Checkpoint != "":
-		return fmt.Errorf("hezar: stopped after batch %d of %d; ResumeFromCheckpoint continues there: %w",
-			t.State.GlobalStep, t.TotalSteps, stopped.Err)
-	case errors.As(err, &stopped):
-		why := stopped.Unsaved
-		if !t.saves() {
-			why = "SaveEnabled is false"
+	case ok:
+		then := "ResumeFromCheckpoint continues there"
+		if stopped.Checkpoint == "" {
+			then = "not saved: " + stopped.Unsaved
 		}
-		return fmt.Errorf("hezar: stopped after batch %d of %d; not saved: %s: %w", t.State.GlobalStep, t.TotalSteps,
-			why, stopped.Err)
+		if !t.saves() {
+			then = "not saved: SaveEnabled is false"
+		}
+		return fmt.Errorf("hezar: stopped after batch %d of %d; %s: %w", t.State.GlobalStep, t.TotalSteps, then,
+			stopped.Err)
 	case errors.As(err, &hook):
 		return hook.Err
 	case errors.Is(err, trainer.ErrOtherRun):

@@ -383,7 +383,7 @@ var _ io.Closer = (*Trainer[int, int])(nil)
 
 // fetch brings InitWeightsFrom to this machine.
 func (t *Trainer[S, B]) fetch(source string) (string, error) {
-	if info, err := os.Stat(source); err == nil && info.IsDir() {
+	if isFolder(source) {
 		return source, nil
 	}
 	get := t.options.Fetch

@@ -74,12 +74,21 @@ func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
 		return errNoLoader
 	}
 	defer t.progress.end()
+	calls := 0
 	p.outputs, err = t.backend.TrainDL(p.ctx, loader, func(l Dataloader[B]) error {
+		if calls++; calls > 1 {
+			return errNotOnce
+		}
 		p.loader = l
 		return train()
 	})
+	if err == nil && calls == 0 {
+		err = errNotOnce
+	}
 	return err
 }
+
+var errNotOnce = errors.New("the backend's TrainDL must call train, by which the epoch is trained on, once")
 
 // AfterBackward counts a batch on the terminal.
 func (p *pass[B]) AfterBackward(r *trainer.Run) error {

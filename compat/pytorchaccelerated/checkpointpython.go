@@ -2,6 +2,7 @@ package pytorchaccelerated
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -79,7 +80,7 @@ func (r *Run) optimizerDict() (*pickle.Dict, error) {
 	for i, g := range r.optimizer.Groups() {
 		// the rate of the next update; the optimizer knows that of the last one
 		if group, ok := list[i].(map[string]any); ok {
-			group["lr"] = r.LearningRate() * orElseFloat(g.LRScale, 1)
+			group["lr"] = r.LearningRate() * cmp.Or(g.LRScale, 1)
 		}
 	}
 	groups, err := torchsave.Value("param_groups", list)
@@ -188,7 +189,7 @@ func (c *contents) readOptimizer(r *Run, v any, states []torch.Named) error {
 		return fmt.Errorf("want a number for lr in param_groups[0], found %v", first["lr"])
 	}
 	if own := r.optimizer.Groups(); len(own) > 0 {
-		rate /= orElseFloat(own[0].LRScale, 1)
+		rate /= cmp.Or(own[0].LRScale, 1)
 	}
 	text, err := json.Marshal(map[string]any{"param_groups": groups})
 	if err != nil {
@@ -214,11 +215,4 @@ func (c *contents) readSchedule(v any) {
 		state.Timm = int(n)
 	}
 	c.schedule = &state
-}
-
-func orElseFloat(v, otherwise float64) float64 {
-	if v == 0 {
-		return otherwise
-	}
-	return v
 }

@@ -10,9 +10,11 @@
 //	})
 //	loss, err := t.History().LatestMetric("eval_loss_epoch")
 //
-// As in Python the Trainer stands on Accelerate, here package accelerate. Programs that are new
-// should look at package trainer first, whose loop survives kill -9 and writes its own logs; this
-// package is for those who have a pytorch-accelerated program.
+// As in Python the Trainer stands on Accelerate, here package accelerate. Its loop is that of
+// package trainer: a training state is whole or not there at any instant, a run continues from it
+// bit for bit, and one that is cancelled leaves its state to the callback [SaveTrainingState].
+// Programs that are new should look at package trainer first, which writes its own logs and
+// checkpoints; this package is for those who have a pytorch-accelerated program.
 //
 // # Two doors
 //

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -67,7 +68,7 @@ func (s *EarlyStopping) threshold() float64 {
 
 // OnTrainingRunEpochEnd implements [TrainingRunEpochEndHook].
 func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
-	v, err := r.History().LatestMetric(orDefault(s.WatchMetric, "eval_loss_epoch"))
+	v, err := r.History().LatestMetric(cmp.Or(s.WatchMetric, "eval_loss_epoch"))
 	if err != nil {
 		return err
 	}
@@ -112,11 +113,4 @@ func (s *EarlyStopping) UnmarshalState(text []byte) error {
 	}
 	s.best, s.bad = watched{float64(state.Value), state.Epoch, state.Known}, state.Bad
 	return nil
-}
-
-func orDefault(v, otherwise string) string {
-	if v == "" {
-		return otherwise
-	}
-	return v
 }

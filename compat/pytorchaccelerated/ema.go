@@ -2,6 +2,7 @@ package pytorchaccelerated
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -86,7 +87,7 @@ func copies(model any) []torch.Named {
 // OnTrainingRunStart begins with the weights of the model, or goes on with the average of the run
 // that is resumed.
 func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
-	e.saver = SaveBestModel{SavePath: orDefault(e.SavePath, "ema_model.pt"), WatchMetric: orDefault(e.WatchMetric,
+	e.saver = SaveBestModel{SavePath: cmp.Or(e.SavePath, "ema_model.pt"), WatchMetric: cmp.Or(e.WatchMetric,
 		emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter,
 		KeepOnTrain: true, NoOptimizer: true, best: e.saver.best}
 	if !e.restored {

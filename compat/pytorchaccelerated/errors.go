@@ -3,6 +3,8 @@ package pytorchaccelerated
 import (
 	"errors"
 	"fmt"
+
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // ErrNonFiniteLoss is the cause of the error with which Train returns after [TerminateOnNaN] has
@@ -21,6 +23,15 @@ var ErrNoMetric = errors.New("no values have been recorded for the metric")
 type StopTrainingError struct{ Reason string }
 
 func (e *StopTrainingError) Error() string { return e.Reason }
+
+// As makes it a trainer.StopError to the loop.
+func (e *StopTrainingError) As(target any) bool {
+	stop, ok := target.(*trainer.StopError)
+	if ok {
+		*stop = trainer.StopError(e.Reason)
+	}
+	return ok
+}
 
 // StopTraining returns a [StopTrainingError] for a hook to return: raise StopTrainingError(...).
 func StopTraining(reason string) error { return &StopTrainingError{reason} }

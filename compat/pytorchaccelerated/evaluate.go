@@ -1,7 +1,9 @@
 package pytorchaccelerated
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -13,17 +15,13 @@ func (t *Trainer[S, B]) evalEpoch(e EvalEpoch) error {
 	if t.eval == nil && !t.rules.LateEvaluationCheck {
 		return errNoEvaluationSet
 	}
-	if door := t.options.Methods.RunEvalEpoch; door != nil {
-		return door(t, e)
-	}
-	return t.RunEvalEpoch(e)
+	return t.methods.RunEvalEpoch(t, e)
 }
 
 // RunEvalEpoch is the Trainer's own evaluation epoch: _run_eval_epoch. Callbacks call
 // [Run.EvaluateNow], which leaves the training epoch at hand alone.
 func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
-	m := &t.options.Methods
-	if err := t.own(m.EvalEpochStart, t.EvalEpochStart); err != nil {
+	if err := t.methods.EvalEpochStart(t); err != nil {
 		return err
 	}
 	t.tracker = new(LossTracker)
@@ -40,7 +38,7 @@ func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
 	if err != nil {
 		return err
 	}
-	if err := t.own(m.EvalEpochEnd, t.EvalEpochEnd); err != nil {
+	if err := t.methods.EvalEpochEnd(t); err != nil {
 		return err
 	}
 	t.recordLoss(e.metricName())
@@ -54,13 +52,16 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 	if t.limitEval == 0 {
 		return nil
 	}
-	step := 0
-	for batch, err := range t.eval.Batches(t.ctx, 0, 0) {
-		if err == nil {
-			err = t.ctx.Err()
-		}
-		if err != nil {
-			return t.loadError(err)
+	ctx, step := t.ctx, 0
+	if t.training { // so that the window is completed
+		ctx = context.WithoutCancel(ctx)
+	}
+	for batch, err := range t.eval.Batches(ctx, 0, 0) {
+		switch {
+		case ctx.Err() != nil:
+			return t.interrupted(errors.Join(ctx.Err(), context.Cause(ctx)))
+		case err != nil:
+			return fmt.Errorf("pytorchaccelerated: %w", err)
 		}
 		torch.Scope(func() { err = t.evalStep(batch) })
 		if err != nil {
@@ -70,24 +71,17 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 			return nil
 		}
 	}
-	if t.ctx.Err() != nil {
-		return t.interrupted(t.ctx)
+	if ctx.Err() != nil {
+		return t.interrupted(errors.Join(ctx.Err(), context.Cause(ctx)))
 	}
 	return nil
 }
 
 func (t *Trainer[S, B]) evalStep(batch B) error {
-	if err := CallEvent(t.Run, "OnEvalStepStart",
-		func(h EvalStepStartHook) error { return h.OnEvalStepStart(t.Run) }); err != nil {
+	if err := event(t.Run, EvalStepStartHook.OnEvalStepStart); err != nil {
 		return err
 	}
-	var out BatchOutput
-	var err error
-	if door := t.options.Methods.CalculateEvalBatchLoss; door != nil {
-		out, err = door(t, batch)
-	} else {
-		out, err = t.CalculateEvalBatchLoss(batch)
-	}
+	out, err := t.methods.CalculateEvalBatchLoss(t, batch)
 	if err == nil {
 		err = out.check("CalculateEvalBatchLoss")
 	}
@@ -101,29 +95,24 @@ func (t *Trainer[S, B]) evalStep(batch B) error {
 
 // runEvaluation is _run_evaluation.
 func (t *Trainer[S, B]) runEvaluation() error {
-	m := &t.options.Methods
-	if err := t.own(m.EvaluationRunStart, t.EvaluationRunStart); err != nil {
-		return err
-	}
-	if err := CallEvent(t.Run, "OnEvaluationRunStart",
-		func(h EvaluationRunStartHook) error { return h.OnEvaluationRunStart(t.Run) }); err != nil {
+	if err := tell(t, t.methods.EvaluationRunStart, EvaluationRunStartHook.OnEvaluationRunStart); err != nil {
 		return err
 	}
 	err := t.evalEpoch(EvalEpoch{Evaluation: true})
 	var stop *StopTrainingError
 	if errors.As(err, &stop) {
-		t.Print(stop)
-		err = CallEvent(t.Run, "OnStopTrainingError", func(h StopTrainingErrorHook) error {
-			return h.OnStopTrainingError(t.Run, stop)
-		})
+		err = t.tellStop(stop)
 	}
 	if err != nil {
 		return err
 	}
-	if err := t.own(m.EvaluationRunEnd, t.EvaluationRunEnd); err != nil {
-		return err
-	}
-	return CallEvent(t.Run, "OnEvaluationRunEnd", func(h EvaluationRunEndHook) error {
-		return h.OnEvaluationRunEnd(t.Run)
+	return tell(t, t.methods.EvaluationRunEnd, EvaluationRunEndHook.OnEvaluationRunEnd)
+}
+
+// tellStop says that a callback has ended the run.
+func (r *Run) tellStop(stop *StopTrainingError) error {
+	r.Print(stop)
+	return CallEvent(r, "OnStopTrainingError", func(h StopTrainingErrorHook) error {
+		return h.OnStopTrainingError(r, stop)
 	})
 }

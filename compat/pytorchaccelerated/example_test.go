@@ -19,8 +19,8 @@ import (
 // A model, a loss function, an optimizer: trained, evaluated, and trained again.
 func Example() {
 	ctx := context.Background()
-	t, err := pa.New(zeroLine(), mse, optim.SGD{LR: 0.1}, pa.Options[pa.Sample, pa.Batch]{Output: io.Discard,
-		Progress: io.Discard})
+	silent := pa.Options[pa.Sample, pa.Batch]{Output: io.Discard, Progress: io.Discard}
+	t, err := pa.New(zeroLine(), mse, optim.SGD{LR: 0.1}, silent)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -17,6 +17,9 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.PinBits()
+	if dir := os.Getenv(killDir); dir != "" {
+		os.Exit(runToBeKilled(dir))
+	}
 	os.Exit(testenv.Run(m))
 }
 

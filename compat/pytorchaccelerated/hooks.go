@@ -137,6 +137,11 @@ func CallEvent[H any](r *Run, name string, f func(H) error) error {
 	return nil
 }
 
+// event calls a hook, which tells nothing but the run, of every callback that has it.
+func event[H any](r *Run, hook func(H, *Run) error) error {
+	return CallEvent(r, reflect.TypeFor[H]().Method(0).Name, func(h H) error { return hook(h, r) })
+}
+
 // known are the hooks, to find callbacks that have none.
 var known = []reflect.Type{
 	reflect.TypeFor[InitEndHook](), reflect.TypeFor[TrainingRunStartHook](), reflect.TypeFor[TrainEpochStartHook](),

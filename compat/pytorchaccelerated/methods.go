@@ -2,6 +2,7 @@ package pytorchaccelerated
 
 import (
 	"errors"
+	"reflect"
 
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/nn"
@@ -49,18 +50,57 @@ type Methods[S, B any] struct {
 	EvaluationRunStart     func(t *Trainer[S, B]) error
 	EvaluationRunEnd       func(t *Trainer[S, B]) error
 
-	// The loops themselves; whoever replaces one answers for its events.
+	// The loops themselves; whoever replaces one answers for its events. Epochs are begun by the
+	// Trainer's RunTraining alone: a RunTraining without it has none.
 	RunTraining   func(t *Trainer[S, B]) error                             // _run_training
 	RunTrainEpoch func(t *Trainer[S, B]) (reachedMaxSteps bool, err error) // _run_train_epoch
 	RunEvalEpoch  func(t *Trainer[S, B], e EvalEpoch) error                // _run_eval_epoch
 }
 
-// own calls a door, or the Trainer's own method where there is none.
-func (t *Trainer[S, B]) own(door func(*Trainer[S, B]) error, method func() error) error {
-	if door != nil {
-		return door(t)
+// orOwn are the methods with those of the Trainer where there are none in their place.
+func (m Methods[S, B]) orOwn() Methods[S, B] {
+	type trainer = Trainer[S, B]
+	fill(&m.CreateTrainDataloader, (*trainer).CreateTrainDataloader)
+	fill(&m.CreateEvalDataloader, (*trainer).CreateEvalDataloader)
+	fill(&m.DefaultTrainLoaderOptions, (*trainer).DefaultTrainLoaderOptions)
+	fill(&m.DefaultEvalLoaderOptions, (*trainer).DefaultEvalLoaderOptions)
+	fill(&m.CreateScheduler, (*trainer).CreateScheduler)
+	fill(&m.CreateAccelerator, (*trainer).CreateAccelerator)
+	fill(&m.CreateRunConfig, func(_ *trainer, c RunConfig) (RunConfig, error) { return c, nil })
+	fill(&m.TrainingRunStart, (*trainer).TrainingRunStart)
+	fill(&m.TrainEpochStart, (*trainer).TrainEpochStart)
+	fill(&m.CalculateTrainBatchLoss, (*trainer).CalculateTrainBatchLoss)
+	fill(&m.BackwardStep, (*trainer).BackwardStep)
+	fill(&m.ClipGradients, (*trainer).ClipGradients)
+	fill(&m.OptimizerStep, (*trainer).OptimizerStep)
+	fill(&m.SchedulerStep, (*trainer).SchedulerStep)
+	fill(&m.OptimizerZeroGrad, (*trainer).OptimizerZeroGrad)
+	fill(&m.TrainEpochEnd, (*trainer).TrainEpochEnd)
+	fill(&m.TrainingRunEpochEnd, (*trainer).TrainingRunEpochEnd)
+	fill(&m.TrainingRunEnd, (*trainer).TrainingRunEnd)
+	fill(&m.EvalEpochStart, (*trainer).EvalEpochStart)
+	fill(&m.CalculateEvalBatchLoss, (*trainer).CalculateEvalBatchLoss)
+	fill(&m.EvalEpochEnd, (*trainer).EvalEpochEnd)
+	fill(&m.EvaluationRunStart, (*trainer).EvaluationRunStart)
+	fill(&m.EvaluationRunEnd, (*trainer).EvaluationRunEnd)
+	fill(&m.RunTraining, (*trainer).RunTraining)
+	fill(&m.RunTrainEpoch, (*trainer).RunTrainEpoch)
+	fill(&m.RunEvalEpoch, (*trainer).RunEvalEpoch)
+	return m
+}
+
+func fill[F any](method *F, own F) {
+	if reflect.ValueOf(*method).IsNil() {
+		*method = own
 	}
-	return method()
+}
+
+// tell calls a method, and then the callbacks of its event.
+func tell[S, B, H any](t *Trainer[S, B], method func(*Trainer[S, B]) error, hook func(H, *Run) error) error {
+	if err := method(t); err != nil {
+		return err
+	}
+	return event(t.Run, hook)
 }
 
 // DefaultTrainLoaderOptions are the options of the training loader where none are given: shuffled.
@@ -75,11 +115,7 @@ func (t *Trainer[S, B]) DefaultEvalLoaderOptions(batchSize int) LoaderOptions {
 
 // CreateTrainDataloader makes the loader of the training set.
 func (t *Trainer[S, B]) CreateTrainDataloader(batchSize int, o LoaderOptions) (Loader[B], error) {
-	defaults := t.DefaultTrainLoaderOptions
-	if door := t.options.Methods.DefaultTrainLoaderOptions; door != nil {
-		defaults = func(n int) LoaderOptions { return door(t, n) }
-	}
-	o = o.over(defaults(batchSize))
+	o = o.over(t.methods.DefaultTrainLoaderOptions(t, batchSize))
 	if err := o.check("TrainLoader"); err != nil {
 		return nil, err
 	}
@@ -89,11 +125,7 @@ func (t *Trainer[S, B]) CreateTrainDataloader(batchSize int, o LoaderOptions) (L
 
 // CreateEvalDataloader makes the loader of the evaluation set.
 func (t *Trainer[S, B]) CreateEvalDataloader(batchSize int, o LoaderOptions) (Loader[B], error) {
-	defaults := t.DefaultEvalLoaderOptions
-	if door := t.options.Methods.DefaultEvalLoaderOptions; door != nil {
-		defaults = func(n int) LoaderOptions { return door(t, n) }
-	}
-	o = o.over(defaults(batchSize))
+	o = o.over(t.methods.DefaultEvalLoaderOptions(t, batchSize))
 	if err := o.check("EvalLoader"); err != nil {
 		return nil, err
 	}

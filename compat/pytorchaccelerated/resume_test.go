@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/nn"
@@ -72,10 +74,9 @@ func (s *inStep) OnTrainStepEnd(r *pa.Run, e pa.TrainStepEnd) error {
 	return r.SaveTrainingState(s.dir, nil)
 }
 
-// ends are what a run left: weights, moments and history.
-func ends(t *testing.T, r *pa.Run, ema *pa.ModelEMA) map[string][]byte {
-	t.Helper()
-	out := map[string][]byte{}
+// ends are what a run left: weights, moments, history, and the random numbers that would come.
+func ends(r *pa.Run, ema *pa.ModelEMA) map[string][]byte {
+	out := map[string][]byte{"generator": torch.DefaultGenerator(torch.CPU).State()}
 	for _, p := range nn.StateDict(r.Model()) {
 		out[p.Name] = p.Tensor.Bytes()
 	}
@@ -91,44 +92,47 @@ func ends(t *testing.T, r *pa.Run, ema *pa.ModelEMA) map[string][]byte {
 	return out
 }
 
-// long is a run of 3 epochs of 9 batches, 4 of them behind an update: 9 updates, with everything
-// that has a state.
-func long(t *testing.T, dir string, o train, more ...any) (*trainer, *pa.ModelEMA, error) {
-	t.Helper()
+// long is a run of 3 epochs of 8 batches, 3 of them behind an update and 2 behind the last: 9
+// updates, with everything that has a state.
+func long(dir string, o train, more ...any) (*trainer, *pa.ModelEMA, error) {
+	return longUnder(context.Background(), dir, o, more...)
+}
+
+func longUnder(ctx context.Context, dir string, o train, more ...any) (*trainer, *pa.ModelEMA, error) {
 	ema := &pa.ModelEMA{Decay: new(0.8), SavePath: filepath.Join(dir, "ema.pt"), UpdateEvery: 1}
 	stop := &pa.EarlyStopping{Patience: 50}
 	tr, err := pa.New(newNet(), mse, optim.Adam{LR: 0.02},
 		quiet(append([]any{ema, stop, &pa.SaveBestModel{SavePath: filepath.Join(dir, "best.pt"), NoLoadAtEnd: true}},
 			more...)...))
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	o.NumEpochs, o.PerDeviceBatchSize, o.GradientAccumulationSteps, o.EvalDataset = 3, 2, 4, line(5)
+	o.NumEpochs, o.PerDeviceBatchSize, o.GradientAccumulationSteps, o.EvalDataset = 3, 2, 3, line(5)
 	o.CreateSchedulerFn = pa.CosineLR{NumWarmupEpochs: 1}.Create
-	return tr, ema, tr.Train(context.Background(), line(18), o)
+	return tr, ema, tr.Train(ctx, line(16), o)
 }
 
 func TestResumeIsBitForBitFromEveryUpdate(t *testing.T) {
-	whole, ema, err := long(t, t.TempDir(), train{})
+	whole, ema, err := long(t.TempDir(), train{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := ends(t, whole.Run, ema)
+	want := ends(whole.Run, ema)
 	for update := 1; update <= 9; update++ {
 		t.Run(fmt.Sprint(update), func(t *testing.T) {
 			dir := t.TempDir()
 			state := filepath.Join(dir, "state")
-			_, _, err := long(t, dir, train{}, &atUpdate{update, true, func(r *pa.Run) error {
+			_, _, err := long(dir, train{}, &atUpdate{update, true, func(r *pa.Run) error {
 				return r.SaveTrainingState(state, nil)
 			}})
 			if !errors.Is(err, errKilled) {
 				t.Fatal(err)
 			}
-			resumed, ema, err := long(t, dir, train{ResumeFrom: state})
+			resumed, ema, err := long(dir, train{ResumeFrom: state})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, ends(t, resumed.Run, ema)); diff != "" {
+			if diff := cmp.Diff(want, ends(resumed.Run, ema)); diff != "" {
 				t.Errorf("resumed from update %d (-uninterrupted +resumed):\n%s", update, diff)
 			}
 		})
@@ -136,20 +140,20 @@ func TestResumeIsBitForBitFromEveryUpdate(t *testing.T) {
 }
 
 func TestStateThatIsAskedForWithinAWindowIsOfItsEnd(t *testing.T) {
-	whole, ema, err := long(t, t.TempDir(), train{})
+	whole, ema, err := long(t.TempDir(), train{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
-	if _, _, err := long(t, dir, train{}, &inStep{2, 5, state}); err != nil {
+	if _, _, err := long(dir, train{}, &inStep{2, 5, state}); err != nil {
 		t.Fatal(err)
 	}
-	resumed, resumedEMA, err := long(t, dir, train{ResumeFrom: state})
+	resumed, resumedEMA, err := long(dir, train{ResumeFrom: state})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(ends(t, whole.Run, ema), ends(t, resumed.Run, resumedEMA)); diff != "" {
+	if diff := cmp.Diff(ends(whole.Run, ema), ends(resumed.Run, resumedEMA)); diff != "" {
 		t.Errorf("(-uninterrupted +resumed):\n%s", diff)
 	}
 }
@@ -168,31 +172,185 @@ func (s *inEvaluation) OnEvalEpochEnd(r *pa.Run, _ pa.EvalEpoch) error {
 }
 
 func TestStateOfAnEvaluationRepeatsIt(t *testing.T) {
-	whole, ema, err := long(t, t.TempDir(), train{})
+	whole, ema, err := long(t.TempDir(), train{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
-	if _, _, err := long(t, dir, train{}, &inEvaluation{2, state}); err != nil {
+	if _, _, err := long(dir, train{}, &inEvaluation{2, state}); err != nil {
 		t.Fatal(err)
 	}
-	resumed, resumedEMA, err := long(t, dir, train{ResumeFrom: state})
+	resumed, resumedEMA, err := long(dir, train{ResumeFrom: state})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, got := ends(t, whole.Run, ema), ends(t, resumed.Run, resumedEMA)
-	for name := range want {
-		if !strings.HasPrefix(name, "history.") && !slices.Equal(want[name], got[name]) {
-			t.Errorf("%s differs", name)
-		}
+	assert.Equal(t, ends(whole.Run, ema), ends(resumed.Run, resumedEMA))
+}
+
+// everywhere saves a state at every event outside a window.
+type everywhere struct {
+	dir   string
+	saved []string
+}
+
+func (e *everywhere) save(r *pa.Run, event string) error {
+	dir := filepath.Join(e.dir, fmt.Sprintf("%s_%d_%d", event, r.History().CurrentEpoch(), len(e.saved)))
+	e.saved = append(e.saved, dir)
+	return r.SaveTrainingState(dir, nil)
+}
+
+func (e *everywhere) OnTrainingRunStart(r *pa.Run) error { return e.save(r, "run_start") }
+func (e *everywhere) OnTrainEpochStart(r *pa.Run) error  { return e.save(r, "epoch_start") }
+func (e *everywhere) OnUpdateEnd(r *pa.Run) error        { return e.save(r, "update_end") }
+func (e *everywhere) OnTrainEpochEnd(r *pa.Run) error    { return e.save(r, "epoch_end") }
+func (e *everywhere) OnEvalStepStart(r *pa.Run) error    { return e.save(r, "eval_step_start") }
+func (e *everywhere) OnEvalEpochEnd(r *pa.Run, _ pa.EvalEpoch) error {
+	return e.save(r, "eval_epoch_end")
+}
+func (e *everywhere) OnTrainingRunEpochEnd(r *pa.Run) error { return e.save(r, "run_epoch_end") }
+func (e *everywhere) OnTrainingRunEnd(r *pa.Run) error      { return e.save(r, "run_end") }
+
+func TestResumeIsBitForBitFromEveryEvent(t *testing.T) {
+	whole, ema, err := long(t.TempDir(), train{})
+	require.NoError(t, err)
+	want := ends(whole.Run, ema)
+	saves := &everywhere{dir: t.TempDir()}
+	_, _, err = long(t.TempDir(), train{}, saves)
+	require.NoError(t, err)
+	require.Greater(t, len(saves.saved), 30)
+	for _, state := range saves.saved {
+		resumed, ema, err := long(t.TempDir(), train{ResumeFrom: state})
+		require.NoError(t, err, filepath.Base(state))
+		assert.Equal(t, want, ends(resumed.Run, ema), filepath.Base(state))
 	}
+}
+
+// A run that has ended may be made longer: its last states continue as if it had been so long from
+// the beginning.
+func TestFinishedRunIsMadeLonger(t *testing.T) {
+	epochs := func(n int, o train, callbacks ...any) *trainer {
+		tr, err := pa.New(newNet(), mse, optim.Adam{LR: 0.02}, quiet(callbacks...))
+		require.NoError(t, err)
+		o.NumEpochs, o.GradientAccumulationSteps = n, 3
+		require.NoError(t, run(tr, o))
+		return tr
+	}
+	none := &pa.ModelEMA{}
+	want := ends(epochs(3, train{}).Run, none)
+	dir := t.TempDir()
+	epochs(2, train{}, &pa.SaveTrainingState{SaveDir: dir, SaveEveryNEpochs: 1})
+	for _, state := range []string{"epoch_1", "epoch_2", "final"} {
+		got := epochs(3, train{ResumeFrom: filepath.Join(dir, state)})
+		assert.Equal(t, want, ends(got.Run, none), state)
+		assert.Equal(t, 6, got.Updates(), state)
+	}
+}
+
+// A run that a callback has ended is whole at its last update: what the window had gathered is
+// gathered again.
+func TestStoppedRunContinuesBeforeItsWindow(t *testing.T) {
+	for _, stop := range []any{&stopIn{epoch: 2, step: 4}, &stopIn{epoch: 2, evaluation: true}} {
+		dir := t.TempDir()
+		keep := &pa.SaveTrainingState{SaveDir: dir}
+		_, _, err := long(dir, train{}, stop, keep)
+		require.NoError(t, err)
+		resumed, _, err := long(dir, train{ResumeFrom: filepath.Join(dir, "final")})
+		require.NoError(t, err)
+		assert.Equal(t, 9, resumed.Updates())
+		assert.Equal(t, 4, resumed.History().CurrentEpoch())
+	}
+}
+
+// stopIn ends a run within a window, or in an evaluation.
+type stopIn struct {
+	epoch, step int
+	evaluation  bool
+}
+
+func (s *stopIn) OnTrainStepEnd(r *pa.Run, e pa.TrainStepEnd) error {
+	if !s.evaluation && r.History().CurrentEpoch() == s.epoch && e.Step == s.step {
+		return pa.StopTraining("enough")
+	}
+	return nil
+}
+
+func (s *stopIn) OnEvalStepStart(r *pa.Run) error {
+	if s.evaluation && r.History().CurrentEpoch() == s.epoch {
+		return pa.StopTraining("enough")
+	}
+	return nil
+}
+
+// cancelIn cancels a run in its n-th step, of training and of evaluation.
+type cancelIn struct {
+	n      int
+	cancel func()
+}
+
+func (c *cancelIn) count() error {
+	if c.n--; c.n == 0 {
+		c.cancel()
+	}
+	return nil
+}
+
+func (c *cancelIn) OnTrainStepStart(*pa.Run) error { return c.count() }
+func (c *cancelIn) OnEvalStepStart(*pa.Run) error  { return c.count() }
+
+func TestCancelledRunLeavesAStateAndContinues(t *testing.T) {
+	whole, ema, err := long(t.TempDir(), train{})
+	require.NoError(t, err)
+	want := ends(whole.Run, ema)
+	for _, n := range []int{4, 8, 9, 10, 11, 12, 17, 24, 30} {
+		ctx, cancel := context.WithCancel(t.Context())
+		dir := t.TempDir()
+		keep := &pa.SaveTrainingState{SaveDir: dir, NotAtEnd: true}
+		_, _, err := longUnder(ctx, dir, train{}, keep, &cancelIn{n, cancel})
+		require.ErrorIs(t, err, context.Canceled, "step %d", n)
+		require.ErrorContains(t, err, "its state is in "+filepath.Join(dir, "interrupted"))
+		resumed, ema, err := long(dir, train{ResumeFrom: filepath.Join(dir, "interrupted")})
+		require.NoError(t, err, "step %d", n)
+		assert.Equal(t, want, ends(resumed.Run, ema), "step %d", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _, err = longUnder(ctx, t.TempDir(), train{}, &cancelIn{5, cancel})
+	assert.ErrorContains(t, err, "no callback SaveTrainingState")
+}
+
+func TestDoorsToTheLoops(t *testing.T) {
+	var seen []string
+	o := quiet()
+	o.Methods.RunTraining = func(t *trainer) error {
+		seen = append(seen, "run(")
+		defer func() { seen = append(seen, ")") }()
+		return t.RunTraining()
+	}
+	o.Methods.RunTrainEpoch = func(t *trainer) (bool, error) {
+		reached, err := t.RunTrainEpoch()
+		seen = append(seen, fmt.Sprint(t.History().CurrentEpoch(), " ", t.Updates(), " ", reached, " ", err))
+		return reached || t.Updates() >= 8, err
+	}
+	tr := lineTrainer(o)
+	require.NoError(t, run(tr, train{NumEpochs: 5}))
+	assert.Equal(t, []string{"run(", "1 4 false <nil>", "2 8 false <nil>", ")"}, seen)
+	_, err := tr.RunTrainEpoch()
+	assert.ErrorContains(t, err, "no epoch is to be trained")
+	assert.ErrorContains(t, lineTrainer(quiet()).RunTraining(), "call Train")
+
+	seen = nil
+	o.Callbacks = []any{onStep(func(r *pa.Run, e pa.TrainStepEnd) {
+		if r.Updates() == 5 {
+			torch.Ones(2).MatMul(torch.Ones(3))
+		}
+	})}
+	assert.ErrorContains(t, run(lineTrainer(o), train{}), "inconsistent tensor size")
 }
 
 func TestDamagedStateIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
-	if _, _, err := long(t, dir, train{},
+	if _, _, err := long(dir, train{},
 		&atUpdate{2, false, func(r *pa.Run) error { return r.SaveTrainingState(state, nil) }}); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +363,7 @@ func TestDamagedStateIsRefused(t *testing.T) {
 	if err := os.WriteFile(model, raw, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := long(t, dir, train{ResumeFrom: state}); err == nil || !strings.Contains(err.Error(),
+	if _, _, err := long(dir, train{ResumeFrom: state}); err == nil || !strings.Contains(err.Error(),
 		"model.safetensors") {
 		t.Errorf("error %v, want one about model.safetensors", err)
 	}
@@ -220,8 +378,8 @@ func TestStateOfOtherSizesIsRefused(t *testing.T) {
 	}
 	err := lineTrainer(quiet()).Train(context.Background(), line(8), train{NumEpochs: 2, PerDeviceBatchSize: 1,
 		ResumeFrom: state})
-	if err == nil || !strings.Contains(err.Error(), "4 batches an epoch") {
-		t.Errorf("error %v, want one about the batches of an epoch", err)
+	if err == nil || !strings.Contains(err.Error(), "BatchSize was 2 and is 1") {
+		t.Errorf("error %v, want one about the size of batches", err)
 	}
 }
 
@@ -313,7 +471,7 @@ func TestCheckpointsOfBothFormatsGoRound(t *testing.T) {
 			if err := run(second, o); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(ends(t, first.Run, &pa.ModelEMA{}), ends(t, second.Run, &pa.ModelEMA{})); diff != "" {
+			if diff := cmp.Diff(ends(first.Run, &pa.ModelEMA{}), ends(second.Run, &pa.ModelEMA{})); diff != "" {
 				t.Errorf("(-saved +loaded):\n%s", diff)
 			}
 			if load.moves != 3 || load.rate != first.LearningRate() {

@@ -1,7 +1,6 @@
 package pytorchaccelerated
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // Run is a Trainer as callbacks see it: what the attributes and methods of trainer are in Python,
@@ -35,12 +35,21 @@ type Run struct {
 	tracker     *LossTracker
 	epochs      epochs // the generic half of the Trainer
 
-	limitTrain, limitEval int // batches of a pass; negative: all
+	limitTrain, limitEval int          // batches of a pass; negative: all
+	now                   *trainer.Run // the loop; nil where none has begun
+	start                 *trainer.StartPosition
 	place                 place
+	step                  int         // of the epoch, from 0
+	updates               int         // of the run
+	training              bool        // a training epoch is being run
+	inWindow              bool        // gradients have been gathered that no update has used
+	evaluated             bool        // the epoch is over, evaluation included
+	beforeEval            *savedState // where a state continues that is saved in the evaluation of an epoch
+	resumed               bool
 	pending               []pendingState
 	extra                 map[string]any // of the state that is being written
+	loop                  []byte         // the same
 	loaded                savedState     // of the state that was read last
-	plannedEpoch          int            // batches of an epoch
 	trains                bool           // it is a training run
 	evalSliced            bool           // the run before has left its evaluation loader limited
 	// what PyTorch keeps in the parameter groups since the first schedule; nil before
@@ -96,7 +105,7 @@ func (r *Run) ScheduleSteps() int {
 }
 
 // Updates is the number of updates of this run, those before a resume included.
-func (r *Run) Updates() int { return r.place.Updates }
+func (r *Run) Updates() int { return r.updates }
 
 // Accelerator is the Accelerator of the run: trainer._accelerator. Each run has its own.
 func (r *Run) Accelerator() *accelerate.Accelerator { return r.accelerator }
@@ -138,7 +147,7 @@ func (r *Run) LimitEvalBatches(n int) (before int) {
 func (r *Run) EvaluateNow(e EvalEpoch) error {
 	tracker := r.tracker
 	defer func() { r.tracker = tracker }()
-	training := r.place.training
+	training := r.training
 	if err := r.epochs.evalEpoch(e); err != nil {
 		return err
 	}
@@ -188,7 +197,7 @@ func (e EvalEpoch) metricName() string {
 }
 
 // goesOn tells whether the run goes on with the counts of callbacks from a training state.
-func (r *Run) goesOn() bool { return r.place.resumed && !r.rules.ForgetCallbacksAtResume }
+func (r *Run) goesOn() bool { return r.resumed && !r.rules.ForgetCallbacksAtResume }
 
 // beginScheduleAnew is for a run that continues weights of another one with a schedule of its own,
 // as is_continuation_from_checkpoint of WSD asks for.
@@ -221,7 +230,7 @@ func (r *Run) withCallbacks(callbacks []any, prefix string, f func() error) erro
 }
 
 // interrupted says where a cancelled run stands.
-func (r *Run) interrupted(ctx context.Context) error {
+func (r *Run) interrupted(cause error) error {
 	return fmt.Errorf("pytorchaccelerated: the run was interrupted in epoch %d after %d updates: %w",
-		r.history.CurrentEpoch(), r.place.Updates, context.Cause(ctx))
+		r.history.CurrentEpoch(), r.updates, cause)
 }

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -28,8 +29,8 @@ var (
 	_ StateSaver              = (*SaveBestModel)(nil)
 )
 
-func (s *SaveBestModel) path() string   { return orDefault(s.SavePath, "best_model.pt") }
-func (s *SaveBestModel) metric() string { return orDefault(s.WatchMetric, "eval_loss_epoch") }
+func (s *SaveBestModel) path() string   { return cmp.Or(s.SavePath, "best_model.pt") }
+func (s *SaveBestModel) metric() string { return cmp.Or(s.WatchMetric, "eval_loss_epoch") }
 
 // Best is the best value so far and its epoch; ok is false before the first.
 func (s *SaveBestModel) Best() (value float64, epoch int, ok bool) {

@@ -1,14 +1,17 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // SaveTrainingState writes training states while a run goes on, from which it can be resumed.
-// Folders are named epoch_N, step_N and final.
+// Folders are named epoch_N, step_N and final. The state of a run that was cancelled is in
+// interrupted.
 type SaveTrainingState struct {
 	SaveDir          string // empty: "training_states"
 	SaveEveryNEpochs int    // zero: not by epochs
@@ -17,6 +20,7 @@ type SaveTrainingState struct {
 	MaxCheckpoints   int    // how many stay; the oldest of this run are deleted. Zero: all
 
 	globalStep int
+	asked      []string // states that are still to be written
 	saved      []string
 }
 
@@ -26,6 +30,7 @@ var (
 	_ TrainEpochEndHook       = (*SaveTrainingState)(nil)
 	_ TrainingRunEpochEndHook = (*SaveTrainingState)(nil)
 	_ TrainingRunEndHook      = (*SaveTrainingState)(nil)
+	_ TrainingStateSavedHook  = (*SaveTrainingState)(nil)
 	_ StateSaver              = (*SaveTrainingState)(nil)
 )
 
@@ -35,13 +40,14 @@ func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
 		return fmt.Errorf("its SaveEveryNEpochs is %d, its SaveEveryNSteps %d and its MaxCheckpoints %d: want "+
 			"numbers that are not negative", s.SaveEveryNEpochs, s.SaveEveryNSteps, s.MaxCheckpoints)
 	}
+	s.asked = nil
 	if !r.goesOn() {
 		s.globalStep = 0
 	}
 	return os.MkdirAll(s.dir(), 0o777)
 }
 
-func (s *SaveTrainingState) dir() string { return orDefault(s.SaveDir, "training_states") }
+func (s *SaveTrainingState) dir() string { return cmp.Or(s.SaveDir, "training_states") }
 
 // OnTrainStepEnd implements [TrainStepEndHook]. The state is written when the update that the step
 // belongs to is complete.
@@ -85,12 +91,26 @@ func (s *SaveTrainingState) OnTrainingRunEnd(r *Run) error {
 	return s.save(r, "final")
 }
 
+// interruptedDir is where the state of a cancelled run goes.
+func (s *SaveTrainingState) interruptedDir() string { return filepath.Join(s.dir(), "interrupted") }
+
+func (s *SaveTrainingState) extra() map[string]any {
+	return map[string]any{"global_step": s.globalStep}
+}
+
 func (s *SaveTrainingState) save(r *Run, name string) error {
 	dir := filepath.Join(s.dir(), name)
-	if err := r.SaveTrainingState(dir, map[string]any{"global_step": s.globalStep}); err != nil {
-		return err
+	s.asked = append(s.asked, dir)
+	return r.SaveTrainingState(dir, s.extra())
+}
+
+// OnTrainingStateSaved deletes old states when the new one is there.
+func (s *SaveTrainingState) OnTrainingStateSaved(r *Run, dir string, _ Metadata) error {
+	i := slices.Index(s.asked, dir)
+	if i < 0 {
+		return nil
 	}
-	s.saved = append(s.saved, dir)
+	s.asked, s.saved = slices.Delete(s.asked, i, i+1), append(s.saved, dir)
 	r.Print("\nSaved training state to " + dir)
 	for s.MaxCheckpoints > 0 && len(s.saved) > s.MaxCheckpoints {
 		old := s.saved[0]

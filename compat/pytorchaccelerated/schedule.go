@@ -34,13 +34,7 @@ func (t *Trainer[S, B]) makeSchedule() error {
 	if t.eval != nil {
 		p.EvalDataloaderLen = t.plannedBatches(t.eval.Len())
 	}
-	var plan lr.Schedule
-	var err error
-	if door := t.options.Methods.CreateScheduler; door != nil {
-		plan, err = door(t, p)
-	} else {
-		plan, err = t.CreateScheduler(p)
-	}
+	plan, err := t.methods.CreateScheduler(t, p)
 	if err != nil {
 		return fmt.Errorf("pytorchaccelerated: CreateSchedulerFn: %w", err)
 	}

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -23,7 +24,7 @@ type CosineLR struct {
 
 // Create is a [SchedulerFn].
 func (c CosineLR) Create(p Placeholders) (lr.Schedule, error) {
-	epochs, updates := orElse(c.TotalNumEpochs, p.NumEpochs), orElse(c.NumUpdateStepsPerEpoch, p.NumUpdateStepsPerEpoch)
+	epochs, updates := cmp.Or(c.TotalNumEpochs, p.NumEpochs), cmp.Or(c.NumUpdateStepsPerEpoch, p.NumUpdateStepsPerEpoch)
 	if epochs < 1 || updates < 1 {
 		return nil, fmt.Errorf("CosineLR: %d epochs of %d updates; want at least one of each", epochs, updates)
 	}
@@ -51,7 +52,7 @@ type WSD struct {
 
 // Create is a [SchedulerFn].
 func (w WSD) Create(p Placeholders) (lr.Schedule, error) {
-	epochs, updates := orElse(w.TotalNumEpochs, p.NumEpochs), orElse(w.NumUpdateStepsPerEpoch,
+	epochs, updates := cmp.Or(w.TotalNumEpochs, p.NumEpochs), cmp.Or(w.NumUpdateStepsPerEpoch,
 		p.PerProcessNumUpdateStepsPerEpoch)
 	if epochs < 1 || updates < 1 {
 		return nil, fmt.Errorf("WSD: %d epochs of %d updates; want at least one of each", epochs, updates)
@@ -108,11 +109,4 @@ func phaseAt(phases []Phase, updates int) Phase {
 		}
 	}
 	return phases[len(phases)-1]
-}
-
-func orElse(v, otherwise int) int {
-	if v == 0 {
-		return otherwise
-	}
-	return v
 }

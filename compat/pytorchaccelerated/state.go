@@ -3,27 +3,20 @@ package pytorchaccelerated
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"path/filepath"
 	"reflect"
-	"strconv"
 
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// place is where a run stands. A training state keeps it.
+// place is what a training state keeps of where a run stands, beside the state of the loop.
 type place struct {
-	Epoch     int  `json:"epoch"`
-	Batches   int  `json:"batches"`    // of that epoch that were trained on
-	EpochDone bool `json:"epoch_done"` // evaluated, too
-	Updates   int  `json:"updates"`
+	Trained bool `json:"trained"` // the training epoch has ended, and its loss is recorded
 	// of the CPU, at the begin of the epoch, from which its order follows
 	EpochGenerator []byte `json:"epoch_generator,omitempty"`
-	Generator      []byte `json:"generator,omitempty"` // with which to go on, where it is not that of the moment
-
-	training bool // a training epoch is being run
-	inWindow bool // gradients have been gathered that no update has used
-	resumed  bool
+	Generator      []byte `json:"generator,omitempty"` // with which to continue, where it is not that of the moment
 }
 
 // pendingState is a training state that waits for the update at hand.
@@ -46,11 +39,11 @@ type Metadata struct {
 // Within a window, where gradients are under way that no file holds, the state is written when the
 // update is complete, unless Rules.SaveInsideStep is set.
 func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
-	if r.accelerator == nil || !r.trains {
+	if r.now == nil {
 		return fmt.Errorf("pytorchaccelerated: SaveTrainingState(%q): there is no training run whose state could be "+
 			"saved", dir)
 	}
-	if r.place.inWindow && !r.rules.SaveInsideStep {
+	if r.inWindow && !r.rules.SaveInsideStep {
 		r.pending = append(r.pending, pendingState{dir, extra})
 		return nil
 	}
@@ -58,8 +51,17 @@ func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
 }
 
 func (r *Run) writeState(dir string, extra map[string]any) error {
-	r.extra = extra
-	defer func() { r.extra = nil }()
+	loop, err := r.now.State(r.beforeEval == nil)
+	if err != nil {
+		return fmt.Errorf("pytorchaccelerated: SaveTrainingState(%q): %w", dir, err)
+	}
+	return r.writeWith(dir, extra, loop)
+}
+
+// writeWith writes a training state with the state of the loop.
+func (r *Run) writeWith(dir string, extra map[string]any, loop []byte) error {
+	r.extra, r.loop = extra, loop
+	defer func() { r.extra, r.loop = nil, nil }()
 	r.registerSchedule()
 	if _, err := r.accelerator.SaveState(dir); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
@@ -105,12 +107,13 @@ func (r *Run) registerSchedule() {
 
 // writePending writes the states that were asked for within the window that has ended.
 func (r *Run) writePending() error {
-	for _, p := range r.pending {
+	pending := r.pending
+	r.pending = nil
+	for _, p := range pending {
 		if err := r.writeState(p.dir, p.extra); err != nil {
 			return err
 		}
 	}
-	r.pending = nil
 	return nil
 }
 
@@ -147,11 +150,11 @@ func (t *Trainer[S, B]) resumeFrom(dir string) error {
 		return err
 	}
 	t.Print(fmt.Sprintf("Resumed training state from %s (epoch %d)", dir, s.CurrentEpoch))
-	t.place.resumed = true
+	t.resumed = true
 	if t.rules.EpochsPerSession {
 		t.history.SetEpoch(s.CurrentEpoch)
-	} else if err := t.takePlace(s); err != nil {
-		return fmt.Errorf("pytorchaccelerated: cannot go on from %s: %w", dir, err)
+	} else {
+		t.takePlace(s)
 	}
 	if t.rules.ForgetCallbacksAtResume {
 		return nil
@@ -161,40 +164,26 @@ func (t *Trainer[S, B]) resumeFrom(dir string) error {
 }
 
 // takePlace puts the run behind the batch at which the state was saved.
-func (t *Trainer[S, B]) takePlace(s savedState) error {
-	n := t.plannedBatches(t.train.Len())
-	if s.Place.Batches > n || s.BatchesPerEpoch != n || s.Accumulation != t.config.GradientAccumulationSteps {
-		return fmt.Errorf("it was saved in a run of %d batches an epoch and %d behind an update, and this one has %d "+
-			"and %d", s.BatchesPerEpoch, s.Accumulation, n, t.config.GradientAccumulationSteps)
-	}
-	t.place = s.Place
-	t.place.resumed = true
-	if s.Place.EpochDone {
-		t.place.Epoch, t.place.Batches, t.place.EpochDone = s.Place.Epoch+1, 0, false
-	}
-	t.history.SetEpoch(t.place.Epoch)
-	t.skip = t.place.Batches
-	if t.skip > 0 {
-		tracker := s.Tracker
-		t.tracker = &LossTracker{float64(tracker.LossValue), float64(tracker.TotalLoss), tracker.RunningCount}
-	}
+func (t *Trainer[S, B]) takePlace(s savedState) {
+	t.place, t.start = s.Place, &trainer.StartPosition{State: s.Loop}
+	t.history.SetEpoch(s.NextEpoch)
+	t.tracker = &LossTracker{float64(s.Tracker.LossValue), float64(s.Tracker.TotalLoss), s.Tracker.RunningCount}
 	if g := t.place.Generator; g != nil {
 		torch.DefaultGenerator(torch.CPU).SetState(g)
 		t.place.Generator = nil
 	}
-	return nil
 }
 
 // savedState is the file that a training state has beside those of Accelerate.
 type savedState struct {
-	CurrentEpoch    int                        `json:"current_epoch"`
-	Extra           map[string]any             `json:"extra,omitempty"`
-	Place           place                      `json:"place"`
-	BatchesPerEpoch int                        `json:"batches_per_epoch"`
-	Accumulation    int                        `json:"gradient_accumulation_steps"`
-	Tracker         trackerState               `json:"loss_tracker"`
-	History         historyState               `json:"run_history"`
-	Callbacks       map[string]json.RawMessage `json:"callbacks,omitempty"`
+	CurrentEpoch int                        `json:"current_epoch"`
+	NextEpoch    int                        `json:"next_epoch"` // in which a resumed run continues
+	Extra        map[string]any             `json:"extra,omitempty"`
+	Place        place                      `json:"place"`
+	Loop         json.RawMessage            `json:"loop"` // of package trainer
+	Tracker      trackerState               `json:"loss_tracker"`
+	History      historyState               `json:"run_history"`
+	Callbacks    map[string]json.RawMessage `json:"callbacks,omitempty"`
 }
 
 type trackerState struct {
@@ -208,11 +197,29 @@ type metadata struct{ run *Run }
 
 // MarshalState implements accelerate.Stateful.
 func (m *metadata) MarshalState() ([]byte, error) {
-	r := m.run
-	s := savedState{CurrentEpoch: r.history.CurrentEpoch(), Extra: finite(r.extra), Place: r.place,
-		BatchesPerEpoch: r.plannedEpoch, Accumulation: r.config.GradientAccumulationSteps,
+	s, err := m.run.state()
+	if err != nil {
+		return nil, err
+	}
+	if before := m.run.beforeEval; before != nil {
+		s = *before
+	}
+	s.Extra, s.Loop = finite(m.run.extra), m.run.loop
+	return json.Marshal(s)
+}
+
+// state is what there is to save now, but for what belongs to one save alone.
+func (r *Run) state() (savedState, error) {
+	s := savedState{CurrentEpoch: r.history.CurrentEpoch(), NextEpoch: r.history.CurrentEpoch(),
+		Place:     r.place,
 		Tracker:   trackerState{number(r.tracker.LossValue), number(r.tracker.TotalLoss), r.tracker.RunningCount},
 		Callbacks: map[string]json.RawMessage{}}
+	if r.evaluated {
+		s.NextEpoch++
+	}
+	if r.now.Batches == 0 { // a pass that has begun will begin once more
+		s.Place.Generator = s.Place.EpochGenerator
+	}
 	for _, name := range r.history.MetricNames() {
 		metric := metricState{Name: name}
 		for _, v := range r.history.MetricValues(name) {
@@ -224,12 +231,12 @@ func (m *metadata) MarshalState() ([]byte, error) {
 		if saver, ok := c.(StateSaver); ok {
 			state, err := saver.MarshalState()
 			if err != nil {
-				return nil, fmt.Errorf("the state of callback %T: %w", c, err)
+				return s, fmt.Errorf("the state of callback %T: %w", c, err)
 			}
 			s.Callbacks[reflect.TypeOf(c).String()] = state
 		}
 	}
-	return json.Marshal(s)
+	return s, nil
 }
 
 // UnmarshalState implements accelerate.Stateful.
@@ -238,9 +245,8 @@ func (m *metadata) UnmarshalState(text []byte) error {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	if s.CurrentEpoch < 1 || s.Place.Batches < 0 || s.Place.Updates < 0 {
-		return fmt.Errorf("epoch %d, batch %d and update %d are no place in a run", s.CurrentEpoch, s.Place.Batches,
-			s.Place.Updates)
+	if s.CurrentEpoch < 1 || s.NextEpoch < s.CurrentEpoch {
+		return fmt.Errorf("epoch %d is no place in a run, or epoch %d not behind it", s.CurrentEpoch, s.NextEpoch)
 	}
 	m.run.loaded = s
 	return nil
@@ -283,27 +289,7 @@ func (s historyState) restore(h RunHistory) {
 	h.SetMetricNamePrefix(prefix)
 }
 
-// number is a float64 in JSON, which knows no nan and no infinities: those are strings.
-type number float64
-
-// MarshalJSON implements json.Marshaler.
-func (n number) MarshalJSON() ([]byte, error) {
-	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
-		return json.Marshal(strconv.FormatFloat(v, 'g', -1, 64))
-	}
-	return json.Marshal(float64(n))
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (n *number) UnmarshalJSON(text []byte) error {
-	var s string
-	if json.Unmarshal(text, &s) == nil {
-		v, err := strconv.ParseFloat(s, 64)
-		*n = number(v)
-		return err
-	}
-	return json.Unmarshal(text, (*float64)(n))
-}
+type number = pyfloat.JSON
 
 // finite makes the numbers of extra fit for JSON.
 func finite(extra map[string]any) map[string]any {

@@ -10,6 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // TrainOptions are the arguments of [Trainer.Train]. The zero value of a field means Python's
@@ -70,7 +71,7 @@ func (t *Trainer[S, B]) Train(ctx context.Context, dataset data.Dataset[S], o Tr
 		if err := t.prepareTraining(o); err != nil {
 			return err
 		}
-		return t.own(t.options.Methods.RunTraining, t.RunTraining)
+		return t.methods.RunTraining(t)
 	})
 }
 
@@ -108,7 +109,7 @@ func (t *Trainer[S, B]) do(ctx context.Context, f func() error) error {
 		if t.prepared != nil {
 			t.rate = t.prepared.Rate()
 		}
-		t.place.training, t.place.inWindow, t.pending = false, false, nil
+		t.training, t.inWindow, t.pending = false, false, nil
 		t.evalSliced = t.limitEval >= 0
 		t.limitTrain, t.limitEval = -1, -1
 	}()
@@ -158,12 +159,7 @@ func collateOf[S, B any](collate func([]S) (B, error)) (func([]S) (B, error), er
 
 // begin makes the Accelerator and seeds the generators, as both kinds of runs do.
 func (t *Trainer[S, B]) begin() (err error) {
-	if door := t.options.Methods.CreateAccelerator; door != nil {
-		t.accelerator, err = door(t)
-	} else {
-		t.accelerator, err = t.CreateAccelerator()
-	}
-	if err != nil {
+	if t.accelerator, err = t.methods.CreateAccelerator(t); err != nil {
 		return err
 	}
 	if t.prepared != nil {
@@ -184,7 +180,8 @@ func (t *Trainer[S, B]) begin() (err error) {
 		return errors.New("pytorchaccelerated: the evaluation loader of the run before is limited by LimitBatches " +
 			"and cannot be used again; set TrainOptions.EvalDataset")
 	}
-	t.place = place{}
+	t.place, t.start, t.now = place{}, nil, nil
+	t.updates, t.resumed, t.evaluated, t.beforeEval = 0, false, false, nil
 	return nil
 }
 
@@ -194,13 +191,8 @@ func (t *Trainer[S, B]) prepareTraining(o TrainOptions[S, B]) (err error) {
 	if !t.rules.KeepFromLastRun {
 		t.schedule = nil
 	}
-	t.skip, t.trains = 0, true
-	if door := t.options.Methods.CreateTrainDataloader; door != nil {
-		t.train, err = door(t, o.PerDeviceBatchSize, o.TrainLoader)
-	} else {
-		t.train, err = t.CreateTrainDataloader(o.PerDeviceBatchSize, o.TrainLoader)
-	}
-	if err != nil {
+	t.trains = true
+	if t.train, err = t.methods.CreateTrainDataloader(t, o.PerDeviceBatchSize, o.TrainLoader); err != nil {
 		return err
 	}
 	if err := t.prepareEvalLoader(o.PerDeviceBatchSize, o.EvalLoader); err != nil {
@@ -228,11 +220,13 @@ func (t *Trainer[S, B]) prepareTraining(o TrainOptions[S, B]) (err error) {
 		}
 	}
 	t.accelerator.RegisterForCheckpointing(&metadata{run: t.Run})
-	if o.ResumeFrom == "" {
-		return nil
+	if o.ResumeFrom != "" {
+		if err := t.resumeFrom(o.ResumeFrom); err != nil {
+			return err
+		}
 	}
-	if err := t.resumeFrom(o.ResumeFrom); err != nil {
-		return err
+	if t.rules.EpochsPerSession { // the epoch of the history counts
+		t.start = &trainer.StartPosition{Epoch: t.history.CurrentEpoch() - 1}
 	}
 	return nil
 }
@@ -265,11 +259,7 @@ func (t *Trainer[S, B]) prepareEvalLoader(batchSize int, o LoaderOptions) (err e
 		return nil
 	}
 	t.evalSliced = false
-	if door := t.options.Methods.CreateEvalDataloader; door != nil {
-		t.eval, err = door(t, batchSize, o)
-	} else {
-		t.eval, err = t.CreateEvalDataloader(batchSize, o)
-	}
+	t.eval, err = t.methods.CreateEvalDataloader(t, batchSize, o)
 	return err
 }
 
@@ -291,7 +281,6 @@ func (t *Trainer[S, B]) createRunConfig(batchSize, epochs, accumulation, maxStep
 	c.EvalTotalBatchSize = c.EvalPerDeviceBatchSize * c.NumProcesses
 	if t.train != nil {
 		batches := t.plannedBatches(t.train.Len())
-		t.plannedEpoch = batches
 		c.NumUpdateStepsPerEpoch = ceilDiv(batches*c.NumProcesses, accumulation)
 		c.NumLocalUpdateStepsPerEpoch = ceilDiv(batches, accumulation)
 	}
@@ -309,27 +298,29 @@ func (t *Trainer[S, B]) createRunConfig(batchSize, epochs, accumulation, maxStep
 	if p := t.options.Precision; p != 0 {
 		c.MixedPrecision = p.String()
 	}
-	if door := t.options.Methods.CreateRunConfig; door != nil {
-		var err error
-		if c, err = door(t, c); err != nil {
-			return err
-		}
+	c, err := t.methods.CreateRunConfig(t, c)
+	if err == nil {
+		t.config = c
 	}
-	t.config = c
-	return nil
+	return err
 }
 
 // plannedBatches is what schedules and counts take for the length of an epoch.
 func (t *Trainer[S, B]) plannedBatches(n int) int {
-	if t.rules.PlanIgnoresLimit {
-		return n
-	}
-	for _, c := range t.callbacks {
-		if l, ok := c.(*LimitBatches); ok && l.NumBatches > 0 {
-			n = min(n, l.NumBatches)
-		}
+	if limit := t.limitOfCallbacks(); limit > 0 && !t.rules.PlanIgnoresLimit {
+		return min(n, limit)
 	}
 	return n
+}
+
+// limitOfCallbacks is the limit of LimitBatches; 0 where there is none.
+func (t *Trainer[S, B]) limitOfCallbacks() (limit int) {
+	for _, c := range t.callbacks {
+		if l, ok := c.(*LimitBatches); ok && l.NumBatches > 0 && (limit == 0 || l.NumBatches < limit) {
+			limit = l.NumBatches
+		}
+	}
+	return limit
 }
 
 // trainLen is what the loop takes for the length of a training epoch.

@@ -50,13 +50,15 @@ type Trainer[S, B any] struct {
 	*Run // what callbacks see; its methods are the Trainer's too
 
 	options Options[S, B]
+	methods Methods[S, B] // every one of them
 	loss    LossFunc
 
 	train Loader[B] // nil in an evaluation run
 	eval  Loader[B] // nil without evaluation set
 	sets  datasets[S, B]
 	ctx   context.Context // of the Train or Evaluate at hand, whose hooks may evaluate
-	skip  int             // batches that a resumed run leaves out of its first epoch
+
+	trainBatches func() error // the batches of the epoch that is to be trained; nil: there is none
 }
 
 // New makes a Trainer of a model, a loss function and an optimizer. The loss function may be nil if
@@ -80,7 +82,8 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 	if err := checkCallbacks(callbacks, o.Events); err != nil {
 		return nil, err
 	}
-	t := &Trainer[S, B]{options: o, loss: loss, Run: &Run{rules: o.Rules, model: model, modules: o.Modules,
+	t := &Trainer[S, B]{options: o, methods: o.Methods.orOwn(), loss: loss, Run: &Run{rules: o.Rules, model: model,
+		modules: o.Modules,
 		builder: optimizer, rate: optimizer.LearningRate(), history: o.History,
 		callbacks: callbacks, out: o.Output, progress: o.Progress, tracker: new(LossTracker), limitTrain: -1,
 		limitEval: -1}}
@@ -104,7 +107,7 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 	if err != nil {
 		return nil, fmt.Errorf("pytorchaccelerated: %w", err)
 	}
-	return t, CallEvent(t.Run, "OnInitEnd", func(h InitEndHook) error { return h.OnInitEnd(t.Run) })
+	return t, event(t.Run, InitEndHook.OnInitEnd)
 }
 
 // checkNew finds what would fail in the middle of a run.

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -156,7 +157,7 @@ func (w *WSDCheckpoint) savePostDecay(r *Run, updates int) error {
 
 const checkpointSuffix = ".pt"
 
-func (w *WSDCheckpoint) dir() string { return orDefault(w.SaveDir, "checkpoints") }
+func (w *WSDCheckpoint) dir() string { return cmp.Or(w.SaveDir, "checkpoints") }
 
 func (w *WSDCheckpoint) extra(r *Run, updates int, kind string) map[string]any {
 	return map[string]any{"step": updates, "checkpoint_type": kind, "total_steps": r.Config().MaxNumTrainSteps,

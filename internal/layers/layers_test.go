@@ -75,12 +75,9 @@ var allowed = []struct{ folder, imports string }{
 	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio"},
 	{"compat/internal/torchsave", "torch nn/... optim safetensors/pickle internal/tensorio"},
 	{"compat/pytorchaccelerated", "compat/internal/torchsave internal/pyfloat torch nn/... optim optim/lr amp data " +
-		"accelerate safetensors " +
-		"safetensors/pickle internal/tensorio"},
+		"accelerate trainer trainer/semantics safetensors safetensors/pickle internal/tensorio"},
 	{"compat/pymarlin", "compat/internal/torchsave internal/regularfile trainer trainer/semantics trainer/callback " +
-		"torch nn/... optim optim/lr " +
-		"amp " +
-		"data safetensors safetensors/pickle " +
+		"torch nn/... optim optim/lr amp data safetensors safetensors/pickle " +
 		"internal/tensorio"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
 		"dist/ddp safetensors internal/tensorio"},

@@ -120,14 +120,14 @@ func TestCheckpointHoldsTheGeneratorOfTheMasks(t *testing.T) {
 	want, _ := task.Mask(batch)
 
 	again, resumed := newStep()
-	require.NoError(t, resumed.Load(dir))
+	require.NoError(t, resumed.Load(dir, trainer.LoadOptions{}))
 	got, _ := again.Mask(batch)
 	assert.Equal(t, torch.Values[int64](want), torch.Values[int64](got))
 
 	global, err := engine.New(newTask(t, maskedlm.Masking{}), engine.Options{Optimizer: optim.SGD{LR: 0.1}})
 	require.NoError(t, err)
-	require.NoError(t, global.Save(dir))
-	require.ErrorContains(t, resumed.Load(dir), `the state of the task's generator "masks" is missing`)
+	require.NoError(t, global.Save(dir, trainer.SaveOptions{}))
+	require.ErrorContains(t, resumed.Load(dir, trainer.LoadOptions{}), `the state of the task's generator "masks" is missing`)
 }
 
 func TestMistakesAreNamed(t *testing.T) {

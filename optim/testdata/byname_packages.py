@@ -1,8 +1,12 @@
 """Writes byname_packages.json: the param_groups of the optimizers of other packages that transformers' Trainer makes of its arguments optim,
 optim_args, learning_rate, weight_decay, adam_beta1, adam_beta2, adam_epsilon and warmup_steps; what it makes of them is not in testdata/packages."""
 import os
+import pathlib
+import sys
 
-os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="AVX2", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import json
 import logging
 import warnings

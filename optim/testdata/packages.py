@@ -8,8 +8,12 @@ elements only every 41st, beside sha256/KEY of all of them. The metadata say whi
 Where a package does not run on a CPU, or not with the others of today, what is done about it stands here, beside its case.
 """
 import os
+import pathlib
+import sys
 
-os.environ.update(ATEN_CPU_CAPABILITY="avx2", MKL_CBWR="AVX2", ONEDNN_MAX_CPU_ISA="AVX2", OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
+import pins  # noqa: E402, F401
+
 import hashlib
 import json
 import logging

@@ -15,7 +15,8 @@ import tempfile
 
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from goldenfile import save_file
+from safetensors.torch import load_file
 from tokenizers import Tokenizer, models
 from transformers import DataCollatorForLanguageModeling, DataCollatorForTokenClassification, DataCollatorWithPadding, PreTrainedTokenizerFast, Trainer, TrainingArguments
 
