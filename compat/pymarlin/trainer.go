@@ -27,9 +27,10 @@ type Options[B any] struct {
 	// means the default.
 	Exact bool
 
-	// InexactResume leaves the generators of random numbers and the gradients of an unfinished
-	// window out of checkpoints, and does not restore them, as PyMarlin does: a run that was
-	// interrupted then goes another way than one that was not.
+	// InexactResume leaves the generators of random numbers, the stats and the gradients of an
+	// unfinished window out of checkpoints, writes none when a run is cancelled inside an epoch,
+	// and restores nothing of it, as PyMarlin does: a run that was interrupted then goes another
+	// way than one that was not.
 	InexactResume bool
 }
 
