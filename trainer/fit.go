@@ -261,7 +261,8 @@ func (f *fit[S, B]) limitBatches(n int) {
 func (f *fit[S, B]) do(a action) error {
 	err := f.carryOut(a)
 	var hook *HookError
-	if errors.As(err, &hook) && f.ctx.Err() != nil && errors.Is(err, f.ctx.Err()) && slices.Contains(places, a) {
+	if errors.As(err, &hook) && f.ctx.Err() != nil && slices.Contains(places, a) &&
+		(errors.Is(err, f.ctx.Err()) || errors.Is(err, context.Cause(f.ctx))) {
 		return f.interrupt()
 	}
 	if err != nil {

@@ -57,8 +57,13 @@ func newPlan(l lengths, rules semantics.Rules) plan {
 		p.epochs = (l.maxSteps + p.stepsPerEpoch - 1) / p.stepsPerEpoch
 	}
 	p.limit = p.maxSteps
-	if rules.LimitByEpoch && l.maxSteps == 0 {
+	switch {
+	case l.maxSteps > 0:
+	case rules.LimitByEpoch:
 		p.limit++
+	case rules.CarriesWindows() && l.epochs == math.Trunc(l.epochs):
+		// the epochs alone end it: behind a resumed run may be more steps than are planned now
+		p.limit = math.MaxInt
 	}
 	return p
 }

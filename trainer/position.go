@@ -69,10 +69,11 @@ func (p position) possible() bool {
 		p.Phase >= 0
 }
 
-// saved is the position as a checkpoint that is written now keeps it.
+// saved is the position as a checkpoint that is written now keeps it. It takes the place of the one
+// that was due, but not of that of the epoch where the hooks at its end are interrupted.
 func (l *loop) saved() position {
 	p := l.position
-	p.Control.ShouldSave = false
+	p.Control.ShouldSave = p.Control.ShouldSave && p.At == epochDone
 	p.Done = p.Done || p.At == stepSave || p.At == epochSave || p.At == finalSave
 	return p
 }

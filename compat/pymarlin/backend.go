@@ -12,9 +12,14 @@ import (
 type TrainerBackend[B any] interface {
 	// Init is called once by New.
 	Init(args BackendArguments[B]) error
-	// TrainDL runs the batches of an epoch and returns their outputs, if the module has a
-	// TrainEpochEndHook.
-	TrainDL(ctx context.Context, loader Dataloader[B]) (Collected, error)
+	// TrainDL is around an epoch: it has train run the batches of the loader, or of another one
+	// with as many, once, and returns their outputs, if the module has a TrainEpochEndHook. An
+	// error of train ends the run.
+	TrainDL(ctx context.Context, loader Dataloader[B], train func(Dataloader[B]) error) (Collected, error)
+	// TrainBatch is one forward and backward pass; the loop calls it for each batch.
+	TrainBatch(batch B) error
+	// ProcessGlobalStep is an update; the loop calls it behind the last batch of each window.
+	ProcessGlobalStep() error
 	// ValidateDL runs step over the batches of a set without gradients and returns the outputs.
 	ValidateDL(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected, error)
 	// BatchesCompleted and GlobalStepsCompleted count batches and updates since the beginning of

@@ -21,9 +21,9 @@
 //	t, err := pymarlin.New(classifier, pymarlin.TrainerArguments{Epochs: 3, TrainBatchSize: 32}, nil)
 //	err = t.Train(ctx)
 //
-// docs/from-pymarlin.md has a table of every class, argument and method. Who begins in Go will be
-// happier with package trainer, whose loop also stops, resumes and evaluates in the middle of an
-// epoch; semantics.PyMarlin has it count as PyMarlin does.
+// docs/from-pymarlin.md has a table of every class, argument and method. The loop is that of
+// package trainer under semantics.PyMarlin. Who begins in Go will be happier with that package
+// itself, which also evaluates and saves in the middle of an epoch.
 //
 // # Batches and windows
 //
@@ -42,9 +42,10 @@
 // # Checkpoints
 //
 // The [DefaultCheckpointer] writes the files that PyMarlin writes, and reads PyMarlin's: a run goes
-// on in either. They also hold the generators of random numbers and the gradients of an unfinished
-// window, so that a run that was interrupted after an epoch goes on bit for bit; PyMarlin reads
-// over these.
+// on in either. They also hold the generators of random numbers, the stats that have not been
+// written and the gradients of an unfinished window, so that a run goes on bit for bit; PyMarlin
+// reads over these. A run that is cancelled finishes its window and writes a checkpoint, from which
+// it goes on inside the epoch. A file is whole or not there, so a run that is killed goes on too.
 //
 // # What differs from PyMarlin
 //

@@ -50,6 +50,8 @@ type net struct {
 	plain           bool // one optimizer without schedule, no dropout
 	events          []string
 	fail            func(step int) error // called by each training step; nil: never fails
+	seen            func()               // called by each step, of validations too
+	loads           func()               // called when a loader is made
 }
 
 func newNet(rows int) *net {
@@ -93,6 +95,9 @@ func (n *net) loader(rows int, s pymarlin.Sampler, size int) (pymarlin.Dataloade
 
 func (n *net) TrainDataloader(s pymarlin.Sampler, size int) (pymarlin.Dataloader[batch], error) {
 	n.event("train loader(%s, %d)", s.Name(), size)
+	if n.loads != nil {
+		n.loads()
+	}
 	return n.loader(n.rows, s, size)
 }
 
@@ -104,6 +109,7 @@ func (n *net) ValDataloaders(s pymarlin.Sampler, size int) (pymarlin.Dataloaders
 
 func (n *net) TrainStep(step int, b batch, _ torch.Device) (pymarlin.Outputs, error) {
 	n.event("train(%d)", step)
+	n.saw()
 	if n.fail != nil {
 		if err := n.fail(step); err != nil {
 			return pymarlin.Outputs{}, err
@@ -115,8 +121,15 @@ func (n *net) TrainStep(step int, b batch, _ torch.Device) (pymarlin.Outputs, er
 
 func (n *net) ValStep(step int, b batch, _ torch.Device) (pymarlin.Outputs, error) {
 	n.event("val(%d)", step)
+	n.saw()
 	out := n.forward(torch.From(b.x, int64(len(b.y)), 3))
 	return pymarlin.Tensors(out.ArgMax(-1, false)), nil
+}
+
+func (n *net) saw() {
+	if n.seen != nil {
+		n.seen()
+	}
 }
 
 // quiet has no checkpoints, no writers and no lines.

@@ -9,5 +9,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.PinBits()
+	if dir := os.Getenv(killedRun); dir != "" {
+		os.Exit(runToBeKilled(dir))
+	}
 	os.Exit(testenv.Run(m))
 }

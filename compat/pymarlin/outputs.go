@@ -1,6 +1,8 @@
 package pymarlin
 
 import (
+	"fmt"
+
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -57,6 +59,61 @@ func copyToCPU(t torch.Tensor) torch.Tensor {
 		return t.Clone()
 	}
 	return t.CPU()
+}
+
+// outputsKey is where a state has what has been gathered.
+const outputsKey = "outputs"
+
+// state is what there is so far, joined, as a checkpoint has it.
+func (c *collector) state() State {
+	all := c.take()
+	c.put(all)
+	return all.state()
+}
+
+// put makes what was gathered before the beginning.
+func (c *collector) put(before Collected) {
+	for _, t := range before.Tensors {
+		c.tensors = append(c.tensors, []torch.Tensor{t})
+	}
+	c.values = before.Values
+}
+
+func (c Collected) state() State {
+	tensors, values := make([]any, len(c.Tensors)), make([]any, len(c.Values))
+	for i, t := range c.Tensors {
+		tensors[i] = t
+	}
+	for i, list := range c.Values {
+		values[i] = list
+	}
+	return State{"tensors": tensors, "values": values}
+}
+
+// readCollected is what state was made of, with tensors of its own; none where there is no state.
+func readCollected(saved any) (c Collected, err error) {
+	if saved == nil {
+		return c, nil
+	}
+	s, _ := saved.(State)
+	tensors, ok := s["tensors"].([]any)
+	values, ok2 := s["values"].([]any)
+	for _, v := range tensors {
+		t, isTensor := v.(torch.Tensor)
+		if ok = ok && isTensor; ok {
+			c.Tensors = append(c.Tensors, copyToCPU(t).Keep())
+		}
+	}
+	for _, v := range values {
+		list, isList := v.([]any)
+		c.Values, ok2 = append(c.Values, list), ok2 && isList
+	}
+	if !ok || !ok2 {
+		c.free()
+		return Collected{}, fmt.Errorf("%s is %T, want a dictionary with the lists tensors and values", outputsKey,
+			saved)
+	}
+	return c, nil
 }
 
 // take joins what there is and begins anew. The tensors belong to the caller.

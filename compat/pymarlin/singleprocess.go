@@ -9,6 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // SingleProcess trains in one process: the backend "sp". The zero value is ready for New.
@@ -33,6 +34,8 @@ type SingleProcess[B any] struct {
 	onBackward func(globalStep int, loss torch.Tensor) error
 	onUpdate   func(globalStep int, outputs Collected) error
 	collects   bool // the module has a hook for the outputs of an epoch
+
+	epoch, window collector // of the current ones
 }
 
 var _ TrainerBackend[int] = (*SingleProcess[int])(nil)
@@ -60,35 +63,30 @@ func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 	return nil
 }
 
-// TrainDL runs the batches of an epoch, or of as many updates as an epoch may have.
-func (b *SingleProcess[B]) TrainDL(ctx context.Context, loader Dataloader[B]) (Collected, error) {
-	var epoch, window collector // a window that began in the epoch before shows the outputs of this one only
-	defer epoch.drop()
-	defer window.drop()
-	began, seen := b.updates, 0
-	defer b.args.Progress.end()
-	for batch, err := range loader.Batches(ctx) {
-		if err != nil {
-			return Collected{}, err
+// TrainDL runs the batches of an epoch and returns what has been gathered of their outputs. That of
+// an epoch in which the run is interrupted stays for the session that continues it.
+func (b *SingleProcess[B]) TrainDL(_ context.Context, loader Dataloader[B], train func(Dataloader[B]) error) (Collected,
+	error) {
+	defer b.window.drop() // a window that ends in the next epoch shows the outputs of that one only
+	if err := train(loader); err != nil {
+		if !errors.As(err, new(*trainer.InterruptedError)) {
+			b.epoch.drop()
 		}
-		if b.args.MaxTrainStepsPerEpoch > 0 && b.updates-began >= b.args.MaxTrainStepsPerEpoch {
-			break
-		}
-		err = scoped(func() error { return b.batch(batch, &epoch, &window) })
-		if err != nil {
-			return Collected{}, fmt.Errorf("batch %d: %w", b.batches+1, err)
-		}
-		seen++
-		b.args.Progress.show("training", seen, loader.Len())
+		return Collected{}, err
 	}
-	if err := ctx.Err(); err != nil {
-		return Collected{}, context.Cause(ctx)
-	}
-	return epoch.take(), nil
+	return b.epoch.take(), nil
 }
 
-// batch is one forward and backward pass, and the update that it may end in.
-func (b *SingleProcess[B]) batch(batch B, epoch, window *collector) error {
+// TrainBatch is one forward and backward pass.
+func (b *SingleProcess[B]) TrainBatch(batch B) error {
+	if err := scoped(func() error { return b.batch(batch) }); err != nil {
+		return fmt.Errorf("batch %d: %w", b.batches+1, err)
+	}
+	b.batches++
+	return nil
+}
+
+func (b *SingleProcess[B]) batch(batch B) error {
 	var outputs Outputs
 	var err error
 	amp.Autocast(b.args.Device, b.precision, func() {
@@ -111,22 +109,26 @@ func (b *SingleProcess[B]) batch(batch B, epoch, window *collector) error {
 		return err
 	}
 	if b.collects {
-		epoch.add(outputs)
+		b.epoch.add(outputs)
 	}
 	if b.onUpdate == nil {
 		outputs = Tensors(outputs.Tensors[0]) // the loss is all that is needed of the window
 	}
-	window.add(outputs)
-	b.batches++
-	if b.batches%b.args.GradientAccumulation == 0 {
-		return b.globalStep(window)
+	b.window.add(outputs)
+	return nil
+}
+
+// ProcessGlobalStep is an update: the loss among the stats, clipping, optimizers and schedulers,
+// the module's hook, and the stats that are due.
+func (b *SingleProcess[B]) ProcessGlobalStep() error {
+	if err := scoped(b.globalStep); err != nil {
+		return fmt.Errorf("update %d: %w", b.updates+1, err)
 	}
 	return nil
 }
 
-// globalStep is an update: process_global_step.
-func (b *SingleProcess[B]) globalStep(window *collector) error {
-	outputs := window.take()
+func (b *SingleProcess[B]) globalStep() error {
+	outputs := b.window.take()
 	defer outputs.free()
 	b.args.Stats.UpdateTensor("loss", outputs.Tensors[0].Mean(torch.DefaultDType), true)
 	if err := b.ClipGradients(); err != nil {
@@ -248,11 +250,17 @@ func (b *SingleProcess[B]) TrainSampler() Sampler { return RandomSampler{} }
 // ValSampler is a [SequentialSampler].
 func (b *SingleProcess[B]) ValSampler() Sampler { return SequentialSampler{} }
 
-// GetState has the two counts, and the gradients of an unfinished window unless the resumption may
-// be inexact.
+// GetState has the two counts and, unless the resumption may be inexact, the gradients of an
+// unfinished window and the outputs of an unfinished epoch.
 func (b *SingleProcess[B]) GetState() (State, error) {
 	s := State{"global_step_completed": b.updates, "batches_completed": b.batches}
-	if b.args.InexactResume || b.batches%b.args.GradientAccumulation == 0 {
+	if b.args.InexactResume {
+		return s, nil
+	}
+	if len(b.epoch.tensors) > 0 { // the run is interrupted in the middle of it
+		s[outputsKey] = b.epoch.state()
+	}
+	if b.batches%b.args.GradientAccumulation == 0 {
 		return s, nil
 	}
 	gradients := State{}
@@ -301,6 +309,15 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 		if g, ok := gradients[p.Name].(torch.Tensor); ok {
 			p.Tensor.SetGrad(g.Clone().ToDevice(p.Tensor.Device()).Keep())
 		}
+	}
+	outputs, err := readCollected(s[outputsKey])
+	if err != nil {
+		return err
+	}
+	if b.collects && !b.args.InexactResume {
+		b.epoch.put(outputs)
+	} else {
+		outputs.free()
 	}
 	b.updates, b.batches = updates, batches
 	return nil

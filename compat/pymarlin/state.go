@@ -117,37 +117,44 @@ func loadStates[T interface{ LoadState(State) error }](what string, list []T, sa
 	return nil
 }
 
-// randomState is where the generators stand that a run draws from.
-func randomState(device torch.Device) (State, error) {
-	s := State{}
-	err := torch.Try(func() {
-		for _, d := range generators(device) {
-			raw := torch.DefaultGenerator(d).State()
-			s[d.String()] = torch.FromBytes(raw, torch.Uint8, int64(len(raw)))
-		}
-	})
-	return s, err
+// random is where the generators of devices stand.
+type random map[torch.Device][]byte
+
+// currentRandom has the generators that a run draws from.
+func currentRandom(device torch.Device) random {
+	r := random{}
+	for _, d := range generators(device) {
+		r[d] = torch.DefaultGenerator(d).State()
+	}
+	return r
 }
 
-// readRandomState takes the bytes out of a saved state, so that its tensors need not live until
-// training begins.
-func readRandomState(v any, device torch.Device) (map[torch.Device][]byte, error) {
+func (r random) state() State {
+	s := State{}
+	for d, raw := range r {
+		s[d.String()] = torch.FromBytes(raw, torch.Uint8, int64(len(raw)))
+	}
+	return s
+}
+
+// readRandom is what state was made of; nil where there is none.
+func readRandom(v any, device torch.Device) (random, error) {
 	saved, ok := v.(State)
 	if !ok {
 		return nil, nil // written by PyMarlin, or on purpose without
 	}
-	out := map[torch.Device][]byte{}
+	r := random{}
 	for _, d := range generators(device) {
 		t, ok := saved[d.String()].(torch.Tensor)
 		if !ok {
 			return nil, fmt.Errorf("rng_state has no generator of %s: it was saved on another kind of device; set "+
 				"Options.InexactResume to go on with the generators as they are", d)
 		}
-		if err := torch.Try(func() { out[d] = t.Bytes() }); err != nil {
+		if err := torch.Try(func() { r[d] = t.Bytes() }); err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	return r, nil
 }
 
 func generators(device torch.Device) []torch.Device {
@@ -157,12 +164,17 @@ func generators(device torch.Device) []torch.Device {
 	return []torch.Device{torch.CPU, device}
 }
 
-func setRandomState(states map[torch.Device][]byte) error {
-	return torch.Try(func() {
-		for d, raw := range states {
+// setRandom puts the generators where they stood.
+func setRandom(r random) error {
+	err := torch.Try(func() {
+		for d, raw := range r {
 			torch.DefaultGenerator(d).SetState(raw)
 		}
 	})
+	if err != nil {
+		return fmt.Errorf("%w: the generators: %w", errNotLoaded, err)
+	}
+	return nil
 }
 
 // errNotLoaded marks a checkpoint that could be read and does not fit.

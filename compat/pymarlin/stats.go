@@ -211,6 +211,84 @@ func (c *collected) reset() {
 	*c = collected{}
 }
 
+// state is what has not been written.
+func (s *Stats) state() State {
+	histograms := []any{}
+	for _, key := range s.histograms.keys {
+		histograms = append(histograms, []any{key, listOf(s.histograms.values[key])})
+	}
+	return State{"short": s.short.state(), "long": s.long.state(), "histograms": histograms}
+}
+
+func (c *collected) state() []any {
+	list := []any{}
+	for _, key := range c.scalars.keys {
+		list = append(list, []any{key, c.scalars.values[key].value()})
+	}
+	for _, key := range c.multi.keys {
+		values := State{}
+		for name, v := range c.multi.values[key] {
+			values[name] = v
+		}
+		list = append(list, []any{key, values})
+	}
+	return list
+}
+
+func listOf(values []float64) []any {
+	list := make([]any, len(values))
+	for i, v := range values {
+		list[i] = v
+	}
+	return list
+}
+
+// load continues from what state returned; nil changes nothing.
+func (s *Stats) load(saved State) error {
+	if saved == nil {
+		return nil
+	}
+	s.Reset()
+	for _, part := range []string{"short", "long", "histograms"} {
+		list, ok := saved[part].([]any)
+		for _, entry := range list {
+			pair, _ := entry.([]any)
+			ok = ok && len(pair) == 2 && s.put(part == "short", pair[0], pair[1])
+		}
+		if !ok {
+			return fmt.Errorf("%w: %s: want in %s a list of names with their values, found %v", errNotLoaded, statsKey,
+				part, saved[part])
+		}
+	}
+	return nil
+}
+
+// put sets what state has of a key.
+func (s *Stats) put(frequent bool, key, value any) bool {
+	name, ok := key.(string)
+	switch v := value.(type) {
+	case float64:
+		s.Update(name, v, frequent)
+	case State:
+		values := map[string]float64{}
+		for k, x := range v {
+			f, isNumber := x.(float64)
+			values[k], ok = f, ok && isNumber
+		}
+		s.UpdateMulti(name, values, frequent)
+	case []any:
+		values := make([]float64, len(v))
+		for i, x := range v {
+			f, isNumber := x.(float64)
+			values[i], ok = f, ok && isNumber
+		}
+		s.UpdateHistogram(name, values, false)
+	default:
+		return false
+	}
+	return ok
+}
+
 // Reset forgets what has not been written.
 func (s *Stats) Reset() {
 	s.short.reset()

@@ -1,30 +1,43 @@
 package pymarlin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"runtime"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // Train runs the epochs that are left, each followed by a validation and a checkpoint, and writes
-// the model at the end.
+// the model at the end. The loop is that of package trainer, semantics.PyMarlinLoop.
 //
-// When ctx is cancelled it returns the cause after the batch at hand; the checkpoint of the epoch
-// before is there to go on from.
+// When ctx is cancelled the window in progress is finished and a checkpoint written, from which a
+// new trainer continues inside the epoch, as does Train if it is called again; the error has the
+// cause.
 func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
 	defer func() { err = errors.Join(err, t.stats.Flush()) }()
-	if err := setRandomState(t.random); err != nil {
-		return fmt.Errorf("pymarlin: %w: the generators: %w", errNotLoaded, err)
+	from := t.place
+	if from == nil {
+		from = &place{}
 	}
-	t.random = nil
-	for epoch := t.lastEpoch + 1; epoch < t.args.Epochs; epoch++ {
-		if err := t.epoch(ctx, epoch); err != nil {
-			return fmt.Errorf("pymarlin: epoch %d: %w", epoch, err)
+	if err := errors.Join(setRandom(from.random), t.stats.load(from.stats)); err != nil {
+		return fmt.Errorf("pymarlin: %w", err)
+	}
+	if t.lastEpoch+1 < t.args.Epochs {
+		if err := t.trainEpochs(ctx, from); err != nil {
+			return err
 		}
 	}
+	t.place = nil
 	// Once more, since the last epoch need not be one that the period saves.
 	if err := t.SaveCheckpoint(true); err != nil {
 		return err
@@ -44,49 +57,87 @@ func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	return nil
 }
 
-func (t *Trainer[B]) epoch(ctx context.Context, epoch int) error {
-	t.logger.Info("Training", "epoch", epoch)
-	t.stats.Update("epoch", float64(epoch), true)
-	if h, ok := t.module.(TrainEpochBeginHook); ok {
-		if err := scoped(func() error { return h.OnBeginTrainEpoch(t.GlobalStepsFinished(), epoch) }); err != nil {
-			return err
-		}
+var errNoLoader = errors.New("TrainDataloader made no loader, or one without batches, so there is nothing to train " +
+	"on; call Validate or Test alone")
+
+// trainEpochs runs the epochs that are left.
+func (t *Trainer[B]) trainEpochs(ctx context.Context, from *place) error {
+	s := &session[B]{pass: pass[B]{t: t, ctx: ctx, batches: t.batches}, epoch: t.lastEpoch + 1}
+	o := t.runOptions()
+	o.Epochs, o.Start.Epoch = float64(t.args.Epochs), s.epoch
+	o.Callbacks, o.Saver, o.Save = []any{s}, s, trainer.Every(1, trainer.Epoch)
+	if from.run != nil {
+		s.from, o.Start = from, &trainer.StartPosition{State: from.run}
 	}
-	setTraining(t.module, true)
-	outputs, err := t.TrainEpoch(ctx)
-	if err != nil {
-		return err
+	err := t.fit(&s.pass, o)
+	if err == nil {
+		return nil
 	}
-	defer outputs.free()
-	t.logger.Info("Validating", "epoch", epoch)
-	last, err := t.Validate(ctx)
-	if err != nil {
-		return err
+	var stopped *trainer.InterruptedError
+	switch {
+	case errors.As(err, &stopped) && stopped.Checkpoint != "":
+		return fmt.Errorf("pymarlin: epoch %d: stopped after batch %d; a trainer that loads %s continues there: %w",
+			s.epoch, t.TotalStepsFinished(), stopped.Checkpoint, stopped.Err)
+	case errors.As(err, &stopped):
+		return fmt.Errorf("pymarlin: epoch %d: stopped after batch %d; not saved: %s: %w", s.epoch,
+			t.TotalStepsFinished(), cmp.Or(stopped.Unsaved, "the checkpointer has written nothing"), stopped.Err)
+	case errors.Is(err, trainer.ErrOtherRun):
+		return fmt.Errorf("pymarlin: %w: it was written inside an epoch: load it with the same data and batch sizes, "+
+			"or "+
+			"set Options.InexactResume to begin the epoch again: %w", errNotLoaded, err)
 	}
-	last.free()
-	if h, ok := t.module.(TrainEpochEndHook); ok { // after the validation, as in PyMarlin
-		if err := scoped(func() error { return h.OnEndTrainEpoch(t.GlobalStepsFinished(), outputs) }); err != nil {
-			return err
-		}
-	}
-	if err := t.stats.LogLongStats(t.GlobalStepsFinished()); err != nil {
-		return err
-	}
-	t.lastEpoch = epoch
-	return t.SaveCheckpoint(false)
+	t.place = nil
+	return fmt.Errorf("pymarlin: epoch %d: %w", s.epoch, err)
 }
 
-// TrainEpoch runs one pass over the training data.
-func (t *Trainer[B]) TrainEpoch(ctx context.Context) (Collected, error) {
-	loader, err := t.module.TrainDataloader(t.backend.TrainSampler(), t.TrainStepBatchSize())
+// runOptions are those of the loop. The module has the schedules, the backend the losses.
+func (t *Trainer[B]) runOptions() trainer.Options {
+	rules := semantics.PyMarlin
+	rules.LossReport = semantics.SinceLog
+	return trainer.Options{
+		Epochs: 1, BatchSize: t.TrainStepBatchSize(), Accumulate: t.GradientAccumulation(),
+		MaxStepsPerEpoch: t.args.MaxTrainStepsPerEpoch, Schedule: lr.Constant{}, Save: trainer.Never,
+		Log:     trainer.Never,
+		Process: trainer.Process{World: 1}, Progress: io.Discard, Semantics: rules, Logger: t.logger,
+		LogLevel: slog.LevelWarn,
+		Start: &trainer.StartPosition{GlobalStep: t.GlobalStepsFinished(), ScheduleSteps: t.GlobalStepsFinished(),
+			WindowPhase: t.TotalStepsFinished() % t.GradientAccumulation()},
+	}
+}
+
+// fit runs the loop. Its errors are in the words of this package.
+func (t *Trainer[B]) fit(p *pass[B], o trainer.Options) error {
+	if t.batches == 0 {
+		return errNoLoader
+	}
+	run, err := trainer.New(step[B]{p: p}, o)
 	if err != nil {
-		return Collected{}, err
+		return err
 	}
-	if loader == nil {
-		return Collected{}, errors.New("TrainDataloader made no loader, so there is nothing to train on; call " +
-			"Validate or Test alone")
+	_, err = run.Fit(p.ctx, data.Func(t.batches*t.TrainStepBatchSize(), func(int) (none struct{}, err error) {
+		return none, errNotAsked
+	}), nil)
+	var hook *trainer.HookError
+	if errors.As(err, &hook) {
+		return hook.Err
 	}
-	return t.backend.TrainDL(ctx, loader)
+	var failed *trainer.StepError
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+// TrainEpoch runs one pass over the training data and returns its outputs, if the module has a
+// TrainEpochEndHook. Nothing is saved.
+func (t *Trainer[B]) TrainEpoch(ctx context.Context) (Collected, error) {
+	p := &pass[B]{t: t, ctx: ctx, batches: t.batches}
+	o := t.runOptions()
+	o.Callbacks = []any{p}
+	if err := t.fit(p, o); err != nil {
+		return Collected{}, fmt.Errorf("pymarlin: %w", err)
+	}
+	return p.outputs, nil
 }
 
 // Validate runs the validation sets in their order and returns the outputs of the last. The model
@@ -150,21 +201,30 @@ func (t *Trainer[B]) evaluate(ctx context.Context, loaders Dataloaders[B], step 
 // SaveCheckpoint hands the states of module, trainer and backend to the checkpointer. force saves
 // whatever the period says.
 func (t *Trainer[B]) SaveCheckpoint(force bool) error {
-	return scoped(func() error {
+	p, err := t.here()
+	if err == nil {
+		_, err = t.save(p, t.lastEpoch, force)
+	}
+	return err
+}
+
+func (t *Trainer[B]) save(p *place, index int, force bool) (path string, err error) {
+	err = scoped(func() error {
 		var c Checkpoint
 		var err error
 		if c.ModuleInterfaceState, err = moduleState(t.module); err != nil {
 			return err
 		}
-		if c.TrainerState, err = t.GetState(); err != nil {
+		if c.TrainerState, err = t.stateAt(p); err != nil {
 			return err
 		}
 		if c.TrainerBackendState, err = t.backend.GetState(); err != nil {
 			return err
 		}
-		_, err = t.checkpointer.Save(c, t.lastEpoch, force)
+		path, err = t.checkpointer.Save(c, index, force)
 		return err
 	})
+	return path, err
 }
 
 // SaveModelCheckpoint hands the state of the module alone to the checkpointer.

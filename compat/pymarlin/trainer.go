@@ -27,9 +27,10 @@ type Options[B any] struct {
 	// means the default.
 	Exact bool
 
-	// InexactResume leaves the generators of random numbers and the gradients of an unfinished
-	// window out of checkpoints, and does not restore them, as PyMarlin does: a run that was
-	// interrupted then goes another way than one that was not.
+	// InexactResume leaves the generators of random numbers, the stats and the gradients of an
+	// unfinished window out of checkpoints, writes none when a run is cancelled inside an epoch,
+	// and restores nothing of it, as PyMarlin does: a run that was interrupted then goes another
+	// way than one that was not.
 	InexactResume bool
 }
 
@@ -46,11 +47,13 @@ type Trainer[B any] struct {
 	ranks        DistributedTrainingArguments
 	device       torch.Device
 
+	batches    int // of an epoch
 	estimate   int // -1: not asked for
 	optimizers []*Optimizer
 	schedulers []Scheduler
 	lastEpoch  int
-	random     map[torch.Device][]byte // to be set when training begins
+	place      *place // where training continues; nil: where everything is
+	progress   *Progress
 }
 
 // New makes a trainer: it loads the checkpoint that the arguments ask for, moves the model to the
@@ -173,12 +176,13 @@ func (t *Trainer[B]) start(saved Checkpoint) error {
 	if err := t.initStats(); err != nil {
 		return err
 	}
+	t.progress = newProgress(t.args.DisableTqdm)
 	err = t.backend.Init(BackendArguments[B]{
 		Module: t.module, Params: params, Device: t.device, Optimizers: t.optimizers, Schedulers: t.schedulers,
 		GradientAccumulation: t.GradientAccumulation(), TrainBatchSize: t.args.TrainBatchSize,
 		MaxTrainStepsPerEpoch: t.args.MaxTrainStepsPerEpoch, MaxValStepsPerEpoch: t.args.MaxValStepsPerEpoch,
 		ClipGrads: !t.args.NoClipGrads, MaxGradNorm: t.args.MaxGradNorm, Stats: t.stats,
-		Progress: newProgress(t.args.DisableTqdm), InexactResume: t.options.InexactResume,
+		Progress: t.progress, InexactResume: t.options.InexactResume,
 	})
 	if err != nil {
 		return err
@@ -230,12 +234,21 @@ func (t *Trainer[B]) estimateSteps() (int, error) {
 	if loader == nil {
 		return 0, nil
 	}
-	return EstimatedGlobalSteps(loader.Len(), t.ranks.WorldSize, t.GradientAccumulation(),
+	t.batches = loader.Len()
+	return EstimatedGlobalSteps(t.batches, t.ranks.WorldSize, t.GradientAccumulation(),
 		t.args.MaxTrainStepsPerEpoch), nil
 }
 
 // GetState is the trainer's part of a checkpoint, with that of Options.Extra.
 func (t *Trainer[B]) GetState() (State, error) {
+	p, err := t.here()
+	if err != nil {
+		return nil, err
+	}
+	return t.stateAt(p)
+}
+
+func (t *Trainer[B]) stateAt(p *place) (State, error) {
 	optimizers, err := states(t.optimizers)
 	if err != nil {
 		return nil, err
@@ -246,9 +259,7 @@ func (t *Trainer[B]) GetState() (State, error) {
 	}
 	s := State{"last_epoch": t.lastEpoch, "optimizers": optimizers, "schedulers": schedulers}
 	if !t.options.InexactResume {
-		if s["rng_state"], err = randomState(t.device); err != nil {
-			return nil, err
-		}
+		maps.Copy(s, p.state())
 	}
 	if t.options.Extra != nil {
 		more, err := t.options.Extra.GetState()
@@ -280,7 +291,7 @@ func (t *Trainer[B]) updateState(s State) error {
 	}
 	if !t.options.InexactResume {
 		var err error
-		if t.random, err = readRandomState(s["rng_state"], t.device); err != nil {
+		if t.place, err = readPlace(s, t.device); err != nil {
 			return err
 		}
 	}

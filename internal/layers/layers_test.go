@@ -76,8 +76,8 @@ var allowed = []struct{ folder, imports string }{
 	{"compat/internal/torchsave", "torch nn/... optim safetensors/pickle internal/tensorio"},
 	{"compat/pytorchaccelerated", "compat/internal/torchsave internal/pyfloat torch nn/... optim optim/lr amp data " +
 		"accelerate trainer trainer/semantics safetensors safetensors/pickle internal/tensorio"},
-	{"compat/pymarlin", "compat/internal/torchsave internal/regularfile trainer/callback torch nn/... optim optim/lr " +
-		"amp data safetensors safetensors/pickle " +
+	{"compat/pymarlin", "compat/internal/torchsave internal/regularfile trainer trainer/semantics trainer/callback " +
+		"torch nn/... optim optim/lr amp data safetensors safetensors/pickle " +
 		"internal/tensorio"},
 	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
 		"dist/ddp safetensors internal/tensorio"},
