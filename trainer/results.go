@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
@@ -69,7 +67,7 @@ func writeResults(path string, m Logs, all map[string]json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(path, text, 0o666); err != nil {
+	if err := replaceFile(path, text); err != nil {
 		return fmt.Errorf("trainer: %w", err)
 	}
 	return nil
@@ -95,7 +93,7 @@ func (t *Trainer[S, B]) SaveState() error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(filepath.Join(t.options.OutputDir, stateFile), append(text, '\n'), 0o666); err != nil {
+	if err := replaceFile(filepath.Join(t.options.OutputDir, stateFile), append(text, '\n')); err != nil {
 		return fmt.Errorf("trainer: SaveState: %w", err)
 	}
 	return nil

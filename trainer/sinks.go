@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
-
-	"github.com/google/renameio/v2"
 )
 
 // The metrics files. They live in this package, not in trainer/callback, because every run with an
@@ -38,7 +37,7 @@ func (s *metricsJSONL) TrainBegin(r *Run) error {
 		}
 		text.Write(append(line, '\n'))
 	}
-	return writing(s.path, renameio.WriteFile(s.path, text.Bytes(), 0o666))
+	return writing(s.path, replaceFile(s.path, text.Bytes()))
 }
 
 func (s *metricsJSONL) AfterLog(_ *Run, row Logs) error {
@@ -98,7 +97,7 @@ func (s *metricsCSV) rewrite(rows []Logs) error {
 		}
 		text = append(text, line...)
 	}
-	return writing(s.path, renameio.WriteFile(s.path, text, 0o666))
+	return writing(s.path, replaceFile(s.path, text))
 }
 
 // compareColumns puts step and epoch first, where a reader looks for them.
@@ -172,3 +171,21 @@ func (e *metricsError) Error() string {
 }
 
 func (e *metricsError) Unwrap() error { return e.err }
+
+// replaceFile writes a file of the run's folder whole or not at all. The file beside it, under which
+// it is written, has one name, so that what a killed process leaves is replaced by the next write.
+func replaceFile(path string, text []byte) (err error) {
+	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
+	f, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(aside, path)
+	}
+	if err != nil {
+		_ = os.Remove(aside)
+	}
+	return err
+}
