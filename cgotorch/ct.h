@@ -146,10 +146,10 @@ typedef struct ct_core {
 
   // deferred.cc: one pass at a time for each session; all of its calls come from one thread
   ct_code (*defer)(int64_t node, int32_t kind, const ct_tensor *inputs, int64_t count, const ct_tensor *outputs, int64_t outputs_count,
-                   ct_tensor *results);                    // outputs as results of the node
+                   ct_tensor *results);                        // outputs as results of the node
   ct_code (*add_after_gradient)(ct_tensor t, int64_t node);    // a pass asks Go when it has added to the gradient of the leaf t
   ct_code (*remove_after_gradient)(ct_tensor t, int64_t node); // nothing where there is none
-  int64_t (*dead_nodes)(int64_t *nodes, int64_t capacity); // those that no graph holds any more, each told once
+  int64_t (*dead_nodes)(int64_t *nodes, int64_t capacity);     // those that no graph holds any more, each told once
   ct_code (*start_backward)(const ct_tensor *outputs, int64_t count, const ct_tensor *gradients, const ct_tensor *inputs,
                             int64_t inputs_count, int32_t retain_graph, int32_t create_graph, int32_t allow_unused, void **session);
   ct_code (*next_request)(void *session, ct_request *out);
