@@ -4,6 +4,11 @@ SHELL   := bash
 PYTHON  ?= python3
 RACE    ?= -race
 COUNT   ?= 6
+# Of bench-compare: the folder of the data sets (internal/bench says which), how often each program runs, which rows, the threads.
+DATA    ?= ../shared/data
+ROUNDS  ?= 7
+ROWS    ?=
+THREADS ?= 1,2
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 # Under AddressSanitizer leaks are not looked for: torch's own tests count them, and what libtorch keeps until the process ends is none. Two tests that
 # measure the process's memory are left out, since freed blocks are held back.
@@ -24,23 +29,23 @@ TOOLS        := .build/tools
 # go test: a line for each package, then the failures. $(1).json is for the sum that make check ends with.
 gotest = $(TOOLS)/bin/gotestsum --format pkgname --hide-summary skipped --jsonfile .build/count/$(1).json -- -shuffle=$(SEED)
 # What make check runs, in this order.
-CHECKS  := lint gen pure test test-portable test-install asan example example-bert
+CHECKS  := lint gen pure test test-portable test-install asan cgocheck fault example example-bert
 
 # The Go build needs no flags: libtorch is opened at run time. Flags left over from another project would only do harm.
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example example-bert test test-portable pure lint gen golden golden-check conformance-live bench opcost check count seed test-install asan clean
+.PHONY: help setup example example-bert test fault test-portable pure lint gen golden golden-check conformance-live bench bench-compare opcost check count seed test-install asan cgocheck clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  Variables: CUDA=1 (CUDA build of libtorch), QUICK=1 (a minute of training), RACE= (no race detector), SEED=number (of property tests and the order of tests)"
+	@echo "  Variables: CUDA=1 (CUDA build of libtorch), QUICK=1 (a minute of training), LONG=1 (of make fault), RACE= (no race detector), SEED=number (of property tests and the order of tests)"
 	@echo "  LIBTORCH=/path and GOTRAINER_HOME=/path: scripts/install_libtorch.sh --help"
 
 setup: ## install libtorch for this user and build libcgotorch (once; later runs, and other checkouts, find it)
 	@scripts/install_libtorch.sh $(if $(CUDA),--cuda)
 	@$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$(scripts/install_libtorch.sh --paths $(if $(CUDA),--cuda)) \
-	NEXT="next: go run ./examples/mlp, or go run ./cmd/gotrainer doctor to see what a training program finds"
+	NEXT="next: go run ./examples/digits, or go run ./cmd/gotrainer doctor to see what a training program finds"
 
 example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
 	go run ./examples/crnn_plates $(if $(QUICK),-quick)
@@ -49,7 +54,7 @@ example-bert: setup ## train BERT to find spam among text messages, examples/ber
 	go run ./examples/bert_classification $(if $(QUICK),-quick)
 
 test: setup seed $(TOOLS)/bin/gotestsum ## everything this machine can run, shuffled, under the race detector; no test may skip for want of libtorch
-	GOTRAINER_REQUIRE_TORCH=1 $(call gotest,test) $(RACE) -timeout 40m ./...
+	GOTRAINER_REQUIRE_TORCH=1 $(call gotest,test) $(RACE) -timeout 25m ./...
 	$(call gotest,text) ./text # whole: under the race detector its sweeps take one block in eight
 
 test-portable: setup ## the golden tests under the code paths of other CPUs: a table of cases, bitwise, within tolerance, failed
@@ -68,8 +73,14 @@ asan: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages that hold t
 	@paths=$$(scripts/install_libtorch.sh --paths); mkdir -p .build/asan; \
 	$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$paths OUT=$(CURDIR)/.build/asan SANITIZE=address; \
 	LIBTORCH=$$(sed -n 's|^LIB=\(.*\)/lib$$|\1|p' <<< "$$paths") GOTRAINER_LIB=$(CURDIR)/.build/asan GOTRAINER_REQUIRE_TORCH=1 ASAN_OPTIONS=$(ASAN_OPTIONS) \
-	$(call gotest,asan) -asan -count 1 -timeout 40m -skip '$(ASAN_SKIP)' \
+	$(call gotest,asan) -asan -count 1 -timeout 25m -skip '$(ASAN_SKIP)' \
 		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./cgotorch ./nn/... ./optim ./amp
+
+cgocheck: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages at the boundary to C with every write of a Go pointer checked by cgo's rules
+	GOEXPERIMENT=cgocheck2 GOTRAINER_REQUIRE_TORCH=1 $(call gotest,cgocheck) -short -count 1 -timeout 25m ./cgotorch ./torch ./trainer/engine
+
+fault: setup seed ## kill, refuse, damage, signal and fill disks under real runs, and compare their bits; a table (LONG=1: hours of it)
+	go run ./internal/fault -seed $(SEED) $(if $(LONG),-long)
 
 test-install: ## the install script against everything that can be missing
 	scripts/test_install.sh
@@ -111,6 +122,16 @@ conformance-live: setup ## record runs of Python's trainers on this machine and 
 
 bench: setup ## the benchmarks beside the code; compare two runs with benchstat
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench.txt
+
+bench-compare: setup .build/peers/ready ## the workloads beside Python's trainers: the tables of docs/performance.md (ROUNDS=7, ROWS=mlp,crnn, THREADS=1,2, DATA=folder)
+	go build -o .build/bench ./internal/bench
+	go run ./scripts/bench_compare -bench .build/bench -python .build/peers/bin/python -data $(DATA) -rounds $(ROUNDS) -rows '$(ROWS)' -threads $(THREADS) -write docs/performance.md
+
+# The packages that the peers are written with.
+.build/peers/ready: scripts/bench_compare/requirements.txt
+	$(PYTHON) -m venv --clear .build/peers
+	.build/peers/bin/pip install --quiet -r $<
+	touch $@
 
 opcost: setup ## what a call of an operator costs in Go, C++ and Python: the table of docs/performance.md
 	@paths=$$(scripts/install_libtorch.sh --paths); \

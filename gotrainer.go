@@ -28,7 +28,7 @@ import "embed"
 // checkout.
 //
 // It stands here because an embed pattern cannot reach a parent folder, and because C++ files must
-// not lie beside Go files: go build would compile them.
+// not be beside Go files: go build would compile them.
 //
 //go:embed scripts/install_libtorch.sh scripts/libtorch_fetch.sh scripts/unpack.py scripts/libtorch.sums
 //go:embed cgotorch/*.h cgotorch/src

@@ -7,6 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -26,6 +27,9 @@ type Options struct {
 	// Group is the processes that train together, made by dist.Init. Nil: this one alone, which New
 	// refuses in a process that was started as one of several.
 	Group *dist.Group
+
+	// Distributed is how they average gradients: DistributedDataParallelKwargs.
+	Distributed ddp.Options
 
 	// SplitBatches makes LoaderOptions.BatchSize that of all processes together (split_batches).
 	// Otherwise every process has batches of that size.
@@ -55,6 +59,9 @@ type Project struct {
 	AutomaticNaming bool
 	TotalLimit      int // how many of these stay; zero: all
 	Iteration       int // number of the first of them: a resumed run counts on from here
+	// PythonFiles has states also hold the files of Accelerate's save_state, which Python's
+	// load_state reads. LoadState reads such folders without it.
+	PythonFiles bool
 }
 
 // Accelerator is what a loop asks how to do each of its steps. It is used by one goroutine at a
@@ -68,11 +75,12 @@ type Accelerator struct {
 	schedules  []*Schedule
 	registered []Stateful
 
-	step      int        // batches in the window at hand
-	sync      bool       // the batch at hand ends a window
-	loaders   []loaderAt // those that are being read, the innermost last
-	iteration int        // of automatic naming
-	random    [][]byte   // random states of all processes, while a state is saved
+	step      int               // batches in the current window
+	sync      bool              // the current batch ends a window
+	loaders   []loaderAt        // the loaders that are being read, the innermost last
+	iteration int               // of automatic naming
+	python    *torchsave.Random // of Python's generators, of a loaded state; nil: as seeded
+	random    [][]byte          // random states of all processes, while a state is saved
 }
 
 // loaderAt tells whether the batch that a loader has handed out is its last.
@@ -103,6 +111,10 @@ func New(o Options) (*Accelerator, error) {
 	case o.Project.AutomaticNaming && o.Project.Dir == "":
 		return nil, fmt.Errorf("accelerate: Options.Project.AutomaticNaming is set, but Options.Project.Dir, where " +
 			"the folders would lie, is empty")
+	case !o.Project.AutomaticNaming && (o.Project.TotalLimit > 0 || o.Project.Iteration > 0):
+		return nil, fmt.Errorf("accelerate: Options.Project.TotalLimit is %d and Iteration %d, but AutomaticNaming is "+
+			"not set, so they would have no effect: set it, or leave them zero", o.Project.TotalLimit,
+			o.Project.Iteration)
 	case o.Project.Iteration < 0:
 		return nil, fmt.Errorf("accelerate: Options.Project.Iteration is %d; it counts from 0", o.Project.Iteration)
 	}
@@ -143,7 +155,11 @@ func (a *Accelerator) PrepareModel(model any) error {
 		return fmt.Errorf("accelerate: PrepareModel: %w", err)
 	}
 	if a.NumProcesses() > 1 {
-		m, err := ddp.New(context.Background(), a.options.Group, model, ddp.Options{})
+		o := a.options.Distributed
+		if o.BucketCapMB == 0 {
+			o.BucketCapMB = 25 // of the first bucket too, unlike DistributedDataParallel by itself
+		}
+		m, err := ddp.New(context.Background(), a.options.Group, model, o)
 		if err != nil {
 			return fmt.Errorf("accelerate: PrepareModel: %w", err)
 		}
@@ -162,5 +178,6 @@ func (a *Accelerator) Autocast(forward func()) {
 
 // SetSeed restarts the default generators of all devices: accelerate.utils.set_seed.
 func SetSeed(seed uint64) error {
+	seeded.Store(seed)
 	return torch.Try(func() { torch.ManualSeed(seed) })
 }

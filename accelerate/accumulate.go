@@ -1,8 +1,10 @@
 package accelerate
 
 import (
+	"context"
 	"errors"
 
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -28,12 +30,12 @@ func (a *Accelerator) Accumulate(body func() error) error {
 	return errors.Join(panicked, err)
 }
 
-// endOfLoader tells whether the batch at hand is the last one of the loader that it came from.
+// endOfLoader tells whether the current batch is the last one of the loader that it came from.
 func (a *Accelerator) endOfLoader() bool {
 	return len(a.loaders) > 0 && a.loaders[len(a.loaders)-1].atEnd()
 }
 
-// SyncGradients tells whether the batch at hand ends a window, so that an update follows. It is
+// SyncGradients tells whether the current batch ends a window, so that an update follows. It is
 // true outside of Accumulate before the first batch.
 func (a *Accelerator) SyncGradients() bool { return a.sync }
 
@@ -42,18 +44,15 @@ func (a *Accelerator) SyncGradients() bool { return a.sync }
 func (a *Accelerator) AccumulationSteps() int { return a.options.Accumulation.Steps }
 
 // Backward divides the loss by the number of batches in a full window, scales it where there is a
-// scaler, and adds its gradients to those there are. Where SyncGradients is true it then replaces
-// the gradients of all prepared models by their means over the processes. It panics with
-// [*torch.Error] as the tensor's own Backward does, also where another process is gone.
+// scaler, and adds its gradients to those there are. Where SyncGradients is true the gradients of
+// all prepared models are their means over the processes then. It panics with [*torch.Error] as
+// the tensor's own Backward does, also where another process is gone.
 func (a *Accelerator) Backward(loss torch.Tensor) {
 	loss = loss.DivScalar(float64(a.options.Accumulation.Steps))
 	if a.scaler != nil {
 		loss = a.scaler.Scale(loss)
 	}
-	loss.Backward()
-	if a.sync {
-		a.averageGradients()
-	}
+	a.must("Backward", ddp.Backward(context.Background(), a.parallel, loss.Backward, loss))
 }
 
 // UnscaleGradients removes the scale from the gradients of all prepared optimizers. Clipping does

@@ -1,7 +1,7 @@
-// Package accelerate has the pieces of Hugging Face Accelerate for a training loop of one's own:
+// Package accelerate has the pieces of Hugging Face Accelerate for a training loop of your own:
 // gradient accumulation, mixed precision, clipping, a schedule that follows the optimizer, and a
-// state that is saved and continued bit for bit. The loop stays the user's; package trainer is the
-// other way, where the loop is the library's.
+// state that is saved and continued bit for bit. The loop stays the user's; in package trainer it
+// is the library's.
 //
 // A bare loop and the same with Accelerate differ in a few lines:
 //
@@ -62,7 +62,9 @@
 //
 // [Accelerator.SaveState] writes models, optimizers, schedules, scaler, generators and everything
 // registered by [Accelerator.RegisterForCheckpointing] into a folder that is whole or not there;
-// [Accelerator.LoadState] verifies it before anything is changed.
+// [Accelerator.LoadState] verifies it before anything is changed. It reads the folders of
+// Accelerate's save_state too, and with Project.PythonFiles Python's load_state reads ours: a loop
+// of one process without registered objects changes the language, and ends with the same bits.
 //
 // # Several processes
 //
@@ -80,8 +82,7 @@
 //
 // # What is not here
 //
-// The option adjust_scheduler of GradientAccumulationPlugin has no effect in Accelerate 1.15,
-// whatever it is set to, so there is none here. Of what Python has for several GPUs (NCCL,
-// DeepSpeed, FSDP, Megatron, XLA) there is nothing, nor trackers; several processes train on their
-// CPUs.
+// The option adjust_scheduler of GradientAccumulationPlugin has no effect in Accelerate 1.15, so it
+// does not exist here. Of what Python has for several GPUs (NCCL, DeepSpeed, FSDP, Megatron, XLA)
+// there is nothing, nor trackers; several processes train on their CPUs.
 package accelerate

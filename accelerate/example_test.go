@@ -63,8 +63,8 @@ func Example() {
 	// Output: y = 2.0 x + 1.0 after 180 updates
 }
 
-// A run that was interrupted goes on from its saved state: the rest of the pass first, in the order
-// that it would have had.
+// A run that was interrupted continues from its saved state: the rest of the pass first, in the
+// order that it would have had.
 func ExampleSkipFirstBatches() {
 	acc, err := accelerate.New(accelerate.Options{})
 	if err != nil {

@@ -124,7 +124,7 @@ func PrepareStream[S, B any](a *Accelerator, s data.Stream[S], collate func([]S)
 
 // SkipFirstBatches returns a loader that leaves out the first n batches of its first pass without
 // loading them: the rest of a pass that was interrupted after n batches. The loader that it was
-// made of is as it was; go on with it for the passes that follow, after SetEpoch where it is
+// made of is as it was; continue with it for the passes that follow, after SetEpoch where it is
 // seedable.
 func SkipFirstBatches[S, B any](l *Loader[S, B], n int) *Loader[S, B] {
 	return &Loader[S, B]{accelerator: l.accelerator, pass: l.pass, length: l.length, epoch: l.epoch, skip: l.skip + n,
@@ -135,7 +135,7 @@ func SkipFirstBatches[S, B any](l *Loader[S, B], n int) *Loader[S, B] {
 // call, passes count by themselves.
 func (l *Loader[S, B]) SetEpoch(epoch int) { l.epoch = epoch }
 
-// Len is the number of batches in a pass, those that are skipped left out; -1 of a stream, where
+// Len is the number of batches in a pass, without the skipped ones; -1 of a stream, where
 // nobody knows.
 func (l *Loader[S, B]) Len() int {
 	if l.length < 0 {
@@ -198,7 +198,7 @@ func (l *Loader[S, B]) atEnd() bool { return l.end }
 
 func (l *Loader[S, B]) remainder() int { return l.short }
 
-// leave takes the loader off those that are being read.
+// leave takes the loader off the list of loaders that are being read.
 func (l *Loader[S, B]) leave() {
 	a := l.accelerator
 	if i := slices.Index(a.loaders, loaderAt(l)); i >= 0 {

@@ -23,7 +23,7 @@ func (a *Accelerator) PrepareOptimizer(o optim.Optimizer, rate float64) *Optimiz
 	return prepared
 }
 
-// Step makes an update if the batch at hand ends a window, and otherwise does nothing. With a
+// Step makes an update if the current batch ends a window, and otherwise does nothing. With a
 // scaler it waits for the device to learn whether the gradients are finite.
 func (o *Optimizer) Step() error {
 	if !o.accelerator.sync {
@@ -42,7 +42,7 @@ func (o *Optimizer) Step() error {
 	return scaler.Update()
 }
 
-// ZeroGrad removes the gradients if the batch at hand ends a window.
+// ZeroGrad removes the gradients if the current batch ends a window.
 func (o *Optimizer) ZeroGrad() {
 	if o.accelerator.sync {
 		o.optimizer.ZeroGrad()

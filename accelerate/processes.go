@@ -16,10 +16,10 @@ import (
 // checkGroup refuses a process that was started as one of several and would train alone, as all the
 // others would.
 func checkGroup(g *dist.Group) error {
-	if world := os.Getenv("WORLD_SIZE"); g == nil && world != "" && world != "1" {
-		return fmt.Errorf("accelerate: this process was started as one of several (WORLD_SIZE=%s), but Options.Group "+
+	if world, variable := dist.Started(os.Getenv); g == nil && world > 1 {
+		return fmt.Errorf("accelerate: this process was started as one of several (%s=%d), but Options.Group "+
 			"is nil: set it to what dist.Init returns, or to a group of one (dist.Options{World: 1}) if each is to "+
-			"train by itself", world)
+			"train by itself", variable, world)
 	}
 	return nil
 }
@@ -153,12 +153,6 @@ func (a *Accelerator) beforeForward() error {
 		}
 	}
 	return nil
-}
-
-func (a *Accelerator) averageGradients() {
-	for _, m := range a.parallel {
-		a.must("Backward", m.AverageGradients(context.Background()))
-	}
 }
 
 // mainSeed returns the number that the main process has.

@@ -15,6 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/accelerate"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/ranktest"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
@@ -86,7 +87,8 @@ func oneOfTwo(role, dir string) error {
 		return err
 	}
 	defer func() { _ = g.Close() }()
-	acc, err := accelerate.New(accelerate.Options{Group: g, Accumulation: accelerate.Accumulation{Steps: 2}})
+	acc, err := accelerate.New(accelerate.Options{Group: g, Accumulation: accelerate.Accumulation{Steps: 2},
+		Distributed: ddp.Options{FindUnusedParameters: true}})
 	if err != nil {
 		return err
 	}
@@ -222,8 +224,8 @@ func TestTwoProcessesEqualAccelerateWithGloo(t *testing.T) {
 					"norm.num_batches_tracked", "second.weight", "second.bias", "unused.weight", "unused.bias",
 					"sometimes",
 				} {
-					// On paper the bias before the norm has no gradient: Adam moves it, and the mean after it,
-					// by the signs of what is rounded.
+					// On paper the bias before the norm has no gradient: Adam moves it, and the
+					// mean after it, by the signs of what is rounded.
 					if (name == "first.bias" || name == "norm.running_mean") && !testenv.SameBits() {
 						continue
 					}
@@ -244,8 +246,15 @@ func TestTheDeathOfAProcessEndsTheOther(t *testing.T) {
 }
 
 func TestAProcessOfSeveralWithoutAGroupIsRefused(t *testing.T) {
-	t.Setenv("WORLD_SIZE", "2")
-	if _, err := accelerate.New(accelerate.Options{}); err == nil || !strings.Contains(err.Error(), "dist.Init") {
-		t.Error(err)
+	for _, variable := range []string{"WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
+		"MV2_COMM_WORLD_SIZE",
+		"PMI_SIZE"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, "2")
+			_, err := accelerate.New(accelerate.Options{})
+			if err == nil || !strings.Contains(err.Error(), "("+variable+"=2), but Options.Group is nil") {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -52,7 +52,7 @@ func (a *Accelerator) PrepareSchedule(o *Optimizer, s lr.Schedule, updates int) 
 	return p, p.apply()
 }
 
-// Step moves the schedule if the batch at hand has ended in an update: not between updates, and not
+// Step moves the schedule if the current batch has ended in an update: not between updates, and not
 // where loss scaling skipped it. A schedule of fixed length (lr.OneCycleLR) stands still at its
 // end. It moves as often as there are processes, since each has seen a batch of the full size; once
 // with Options.SplitBatches. With Options.FreeSchedule it always moves, and once.

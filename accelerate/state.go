@@ -14,6 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -37,7 +38,7 @@ func (a *Accelerator) SaveIteration() int { return a.iteration }
 // its path. The folder is whole or not there: it is written aside, flushed to the disk and renamed;
 // one that is there is replaced. With Project.AutomaticNaming dir must be empty: the folder is
 // Project.Dir/checkpoints/checkpoint_N, and the oldest are deleted first so that TotalLimit stay;
-// one of that name is an error, since it would be of another run: go on counting with
+// one of that name is an error, since it would be of another run: continue counting with
 // Project.Iteration.
 //
 // With several processes all call it; the main one writes, and the random states of all are kept.
@@ -84,6 +85,9 @@ func (a *Accelerator) saveMain(dir string) (path string, err error) {
 // that is planned otherwise now takes effect from its next Step on, but from the rate that the one
 // of the state was planned from (base_lrs). An empty dir means, with Project.AutomaticNaming, the
 // newest. The folder is verified first: a damaged one is refused with a [*checkpoint.DamagedError].
+//
+// A folder of Accelerate's save_state (optimizer.bin, scheduler.bin, scaler.pt,
+// random_states_0.pkl) is read as well. It has no sums that could be verified.
 func (a *Accelerator) LoadState(dir string) error {
 	if dir == "" {
 		if !a.options.Project.AutomaticNaming {
@@ -99,7 +103,7 @@ func (a *Accelerator) LoadState(dir string) error {
 		}
 		dir = a.folder(folders[len(folders)-1])
 	}
-	if err := checkpoint.Verify(dir); err != nil {
+	if err := checkpoint.Verify(dir); err != nil && !fromPython(dir) { // which keeps no sums
 		return fmt.Errorf("accelerate: cannot load the state: %w", err)
 	}
 	var err error
@@ -157,7 +161,7 @@ func (a *Accelerator) nextFolder() (string, error) {
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return "", fmt.Errorf("accelerate: SaveState: %s exists already; set Options.Project.Iteration to the number "+
-			"to go on with", path)
+			"to continue with", path)
 	}
 	return path, nil
 }
@@ -215,6 +219,11 @@ func (a *Accelerator) save(dir string) error {
 			return err
 		}
 	}
+	if a.options.Project.PythonFiles {
+		if err := a.savePython(dir); err != nil {
+			return err
+		}
+	}
 	return a.saveGenerators(dir)
 }
 
@@ -223,60 +232,48 @@ type scheduleState struct {
 	Base  *float64 `json:"base_lr,omitempty"` // Schedule.peak; states of earlier versions are without
 }
 
+// savedState is what the files of a state hold, those of the models aside.
+type savedState struct {
+	optimizers []optimizerState
+	schedules  []scheduleState
+	scaler     amp.GradScalerState
+	registered [][]byte
+	generators []torch.Named
+	step       int // the batches in the window
+
+	python *torchsave.Random // of Python's generators, if Accelerate has written the state
+	kept   []torch.Tensor    // of its optimizers, to be freed
+}
+
 // load reads all files before it changes anything but the models, whose own loading is all or
 // nothing.
 func (a *Accelerator) load(dir string) error {
-	optimizers := make([]optimizerState, len(a.optimizers))
-	for i := range a.optimizers {
-		var err error
-		if optimizers[i], err = readOptimizer(numbered(dir, optimizerName, i, ".safetensors")); err != nil {
-			return err
-		}
+	read := a.read
+	if fromPython(dir) {
+		read = a.readPython
 	}
-	schedules := make([]scheduleState, len(a.schedules))
-	for i := range schedules {
-		if err := readJSON(numbered(dir, scheduleName, i, ".json"), &schedules[i]); err != nil {
-			return err
+	saved, err := read(dir)
+	defer func() {
+		for _, t := range saved.kept {
+			t.Free()
 		}
-	}
-	var scaler amp.GradScalerState
-	if a.scaler != nil {
-		if err := readJSON(filepath.Join(dir, scalerName), &scaler); err != nil {
-			return err
-		}
-	}
-	registered, err := a.readRegistered(dir)
+	}()
 	if err != nil {
 		return err
-	}
-	randomName := fmt.Sprintf(randomName, a.ProcessIndex())
-	generators, metadata, err := tensorio.Load(filepath.Join(dir, randomName))
-	if errors.Is(err, fs.ErrNotExist) && a.ProcessIndex() > 0 {
-		return fmt.Errorf("%s is not there: fewer processes have saved it than the %d that train now: %w", randomName,
-			a.NumProcesses(), err)
-	}
-	if err != nil {
-		return err
-	}
-	step, err := strconv.Atoi(metadata["step"])
-	if err != nil || step < 0 {
-		return fmt.Errorf("%s: want the number of batches in the window in its metadata, found %q", randomName,
-			metadata["step"])
 	}
 	for i, m := range a.models {
-		if _, err := nn.Load(numbered(dir, modelName, i, ".safetensors"), m, nn.LoadOptions{}); err != nil {
+		if _, err := nn.Load(weightsPath(dir, i), m, nn.LoadOptions{}); err != nil {
 			return err
 		}
 	}
 	for i, o := range a.optimizers {
-		if err := o.optimizer.LoadState(optimizers[i].tensors, optimizers[i].updates); err != nil {
+		if err := saved.optimizers[i].load(o); err != nil {
 			return err
 		}
-		o.rate = optimizers[i].rate
 	}
 	for i, s := range a.schedules {
-		s.moves = schedules[i].Moves
-		if base := schedules[i].Base; base != nil && *base != s.peak {
+		s.moves = saved.schedules[i].Moves
+		if base := saved.schedules[i].Base; base != nil && *base != s.peak {
 			s.peak, s.rate = *base, s.schedule.Plan(*base, s.updates)
 		}
 		if err := s.applyMomentum(); err != nil {
@@ -284,17 +281,63 @@ func (a *Accelerator) load(dir string) error {
 		}
 	}
 	if a.scaler != nil {
-		if err := a.scaler.LoadState(scaler); err != nil {
+		if err := a.scaler.LoadState(saved.scaler); err != nil {
 			return err
 		}
 	}
 	for i, object := range a.registered {
-		if err := object.UnmarshalState(registered[i]); err != nil {
+		if err := object.UnmarshalState(saved.registered[i]); err != nil {
 			return fmt.Errorf("the state of %T: %w", object, err)
 		}
 	}
-	a.step = step
-	return a.setGenerators(generators)
+	a.step = saved.step
+	a.keepPython(dir, saved)
+	return a.setGenerators(saved.generators)
+}
+
+// read reads the files of a state, those of the models aside.
+func (a *Accelerator) read(dir string) (saved savedState, err error) {
+	saved.optimizers = make([]optimizerState, len(a.optimizers))
+	for i := range a.optimizers {
+		if saved.optimizers[i], err = readOptimizer(numbered(dir, optimizerName, i, ".safetensors")); err != nil {
+			return saved, err
+		}
+	}
+	saved.schedules = make([]scheduleState, len(a.schedules))
+	for i := range a.schedules {
+		if err := readJSON(numbered(dir, scheduleName, i, ".json"), &saved.schedules[i]); err != nil {
+			return saved, err
+		}
+	}
+	if a.scaler != nil {
+		if err := readJSON(filepath.Join(dir, scalerName), &saved.scaler); err != nil {
+			return saved, err
+		}
+	}
+	if saved.registered, err = a.readRegistered(dir); err != nil {
+		return saved, err
+	}
+	saved.generators, saved.step, err = a.readGenerators(dir)
+	return saved, err
+}
+
+// readGenerators reads the random states of this process, and the number of batches in the window,
+// which is in the same file.
+func (a *Accelerator) readGenerators(dir string) (generators []torch.Named, step int, err error) {
+	name := fmt.Sprintf(randomName, a.ProcessIndex())
+	generators, metadata, err := tensorio.Load(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) && a.ProcessIndex() > 0 {
+		return nil, 0, fmt.Errorf("%s is not there: fewer processes have saved it than the %d that train now: %w", name,
+			a.NumProcesses(), err)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if step, err = strconv.Atoi(metadata["step"]); err != nil || step < 0 {
+		return nil, 0, fmt.Errorf("%s: want the number of batches in the window in its metadata, found %q", name,
+			metadata["step"])
+	}
+	return generators, step, nil
 }
 
 // readRegistered reads the states of the registered objects, and refuses a folder that has more or

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -17,6 +18,21 @@ type optimizerState struct {
 	tensors []torch.Named
 	updates int
 	rate    float64
+
+	python map[string]any // in place of these: state_dict() of torch.optim
+}
+
+// load continues an optimizer.
+func (s optimizerState) load(o *Optimizer) (err error) {
+	if s.python == nil {
+		err, o.rate = o.optimizer.LoadState(s.tensors, s.updates), s.rate
+		return err
+	}
+	rate, err := torchsave.LoadStateDict(o.optimizer, s.python)
+	if err == nil {
+		o.rate = rate
+	}
+	return err
 }
 
 func readOptimizer(path string) (s optimizerState, err error) {

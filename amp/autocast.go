@@ -17,8 +17,8 @@ func Autocast(device torch.Device, p Precision, f func()) {
 }
 
 // Disabled runs f without autocast on device, inside an [Autocast] too: torch.autocast(device,
-// enabled=False). Tensors that come from outside keep their low precision: convert those that f is
-// to compute with.
+// enabled=False). Tensors that come from outside keep their low precision: convert the tensors that
+// f is to compute with.
 func Disabled(device torch.Device, f func()) {
 	torch.Autocast(device, torch.BFloat16, false, true, f)
 }

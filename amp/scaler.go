@@ -22,7 +22,7 @@ var (
 )
 
 // Optimizer is what a [GradScaler] needs of an optimizer; those of package optim have it. Scalers
-// tell optimizers apart with ==, so a type of one's own should be a pointer. Params must return the
+// tell optimizers apart with ==, so your own type should be a pointer. Params must return the
 // same parameters each time.
 type Optimizer interface {
 	Params() []torch.Named

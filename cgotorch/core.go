@@ -55,6 +55,8 @@ package cgotorch
 // #cgo nocallback ct_new_generator
 // #cgo noescape ct_default_generator
 // #cgo nocallback ct_default_generator
+// #cgo noescape ct_enter_generators
+// #cgo nocallback ct_enter_generators
 // #cgo noescape ct_generator_state
 // #cgo nocallback ct_generator_state
 import "C"
@@ -259,6 +261,20 @@ func DefaultGenerator(device int32, out *Generator) Code {
 
 // FreeGenerator frees a handle.
 func FreeGenerator(g Generator) { C.ct_free_generator(g) }
+
+// HasOwnGenerators tells whether a thread can have generators of its own, which needs
+// libcgotorch_generators.
+func HasOwnGenerators() bool { return C.ct_has_own_generators() != 0 }
+
+// EnterGenerators gives the calling thread generators in place of the default ones of their
+// devices; entered is for LeaveGenerators.
+func EnterGenerators(generators []Generator, entered *unsafe.Pointer) Code {
+	return Code(C.ct_enter_generators((*C.ct_generator)(unsafe.Pointer(unsafe.SliceData(generators))),
+		C.int64_t(len(generators)), entered))
+}
+
+// LeaveGenerators gives the calling thread back those that EnterGenerators found.
+func LeaveGenerators(entered unsafe.Pointer) { C.ct_leave_generators(entered) }
 
 // GeneratorSeed seeds g.
 func GeneratorSeed(g Generator, seed uint64) Code {

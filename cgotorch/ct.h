@@ -99,6 +99,26 @@ typedef struct {
   ct_tensor_list inputs, outputs, gradients; // gradients: one for each output, NULL where there is none
 } ct_request;
 
+// How a process joins a group of gloo.
+typedef struct {
+  const char *host; // where the store is, an address of rank 0's machine
+  int32_t port;
+  int32_t listener;       // rank 0: a socket that listens there, which the store takes over; others: -1
+  const char *name;       // of the group, the same for all
+  const char *registered; // by which operators of this process find it
+  const char *address;    // of this machine, by which the others reach it; or
+  const char *interface;  // its network interface; empty: address
+  int32_t rank, world;
+  int64_t join_ms, timeout_ms; // to connect; for a collective
+} ct_group_options;
+
+// Those of DistributedDataParallel.
+typedef struct {
+  int64_t first_bucket_bytes, bucket_bytes;
+  int8_t find_unused, bucket_view, static_graph;
+  int32_t compressed; // the dtype in which gradients are sent; -1: theirs
+} ct_reducer_options;
+
 #include "zz_ops.h"
 
 typedef struct ct_core {
@@ -173,6 +193,10 @@ typedef struct ct_core {
   ct_code (*generator_seed)(ct_generator g, uint64_t seed);
   ct_code (*generator_state)(ct_generator g, ct_tensor *out);
   ct_code (*set_generator_state)(ct_generator g, ct_tensor state);
+  int32_t (*has_own_generators)(void); // whether a thread can have its own
+  // gives this thread generators in place of the default ones of their devices, until leave_generators
+  ct_code (*enter_generators)(const ct_generator *generators, int64_t count, void **entered);
+  void (*leave_generators)(void *entered);
 
   // optimizer.cc: each one call over all parameters; those without a gradient are left out
   ct_code (*clip_grad_norm)(const ct_tensor *params, int64_t count, double max_norm, double norm_type, int32_t scale, ct_tensor *total);
@@ -181,6 +205,18 @@ typedef struct ct_core {
                         const ct_tensor *steps, int64_t count, const ct_optimizer_options *o);
   ct_code (*fused_sgd)(const ct_tensor *params, const ct_tensor *momentum_buffers, int64_t count, int32_t first_step,
                        const ct_optimizer_options *o);
+
+  // group.cc
+  ct_code (*new_group)(const ct_group_options *o, void **group);        // returns when all have joined
+  void (*abort_group)(void *group, const char *reason, int64_t length); // ends what is waited for, on any thread
+  void (*free_group)(void *group);
+  ct_code (*broadcast_coalesced)(void *group, const ct_tensor *tensors, int64_t count, int32_t root);
+  ct_code (*new_reducer)(void *group, const ct_tensor *params, int64_t count, const char *const *names, const ct_reducer_options *o,
+                         void **reducer);
+  ct_code (*reducer_before_forward)(void *reducer);
+  ct_code (*reducer_before_backward)(void *reducer, const ct_tensor *outputs, int64_t count); // outputs are searched for unused parameters
+  ct_code (*reducer_after_backward)(void *reducer);
+  void (*free_reducer)(void *reducer);
 
   // call.cc
   ct_code (*find_operator)(const char *name, int64_t name_length, const char *overload, int64_t overload_length, int64_t *handle);

@@ -1,14 +1,14 @@
 // Package cgotorch is the boundary to libtorch: plain calls into libcgotorch, a shim that is opened
 // at run time. Use package torch instead; this one translates and decides nothing.
 //
-// The road of an operator, the same stem all the way: torch.Tensor.MatMul (torch/zz_ops.go),
+// The path of an operator, with the same stem everywhere: torch.Tensor.MatMul (torch/zz_ops.go),
 // cgotorch.MatMul (zz_ops.go), ct_MatMul (zz_call.h), ct::MatMul (src/zz_ops.cc), at::_ops::matmul.
 // All of it is generated from one line of ops.txt; what libtorch offers otherwise is written by
 // hand in ct.h and src/.
 //
 // Building needs neither libtorch nor a C++ compiler: [Load] opens the shim with dlopen when a
 // program first needs it. Until then every other function of this package crashes; package torch
-// sees to it.
+// makes sure that it is called first.
 //
 // Memory: a [Tensor] owns one reference. Arguments are borrowed during the call, so the caller
 // keeps them alive with runtime.KeepAlive. Every function may be called from any thread; scopes,

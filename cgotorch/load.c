@@ -7,6 +7,7 @@
 
 const ct_core *ct_shim;
 const ct_ops *ct_operators;
+static void *opened;
 
 static char *message(const char *format, const char *a, const char *b) {
   size_t n = strlen(format) + strlen(a) + strlen(b) + 1;
@@ -27,5 +28,8 @@ char *ct_load(const char *path, const char *const *preload, int preload_count) {
     return message("it was built from other sources (ABI %s, this program needs %s)", shim->abi, CT_ABI);
   ct_operators = shim->ops;
   ct_shim = shim;
+  opened = library;
   return NULL;
 }
+
+void *ct_symbol(const char *name) { return opened ? dlsym(opened, name) : NULL; }

@@ -42,6 +42,9 @@ func LibraryName() string { return "libcgotorch-" + ABI + librarySuffix() }
 // mklName is the file name of the library that tells MKL that every CPU is Intel's.
 func mklName() string { return "libcgotorch_mkl-" + ABI + librarySuffix() }
 
+// generatorsName is the file name of the library by which a thread has generators of its own.
+func generatorsName() string { return "libcgotorch_generators-" + ABI + librarySuffix() }
+
 func librarySuffix() string {
 	if runtime.GOOS == "darwin" {
 		return ".dylib"
@@ -126,6 +129,9 @@ func notFound(dirs []string) error {
 func open(path string, intelMKL bool) (Loaded, error) {
 	lib := filepath.Dir(path)
 	var preload []string
+	if generators := filepath.Join(lib, generatorsName()); fileExists(generators) {
+		preload = append(preload, generators)
+	}
 	if intelMKL {
 		mkl := filepath.Join(lib, mklName())
 		if !fileExists(mkl) {

@@ -8,6 +8,10 @@ extern const ct_ops *ct_operators;
 
 // ct_load opens the preload libraries (globally) and then the shim. It returns NULL, or a message to free.
 char *ct_load(const char *path, const char *const *preload, int preload_count);
+// ct_symbol finds a function of the shim's library or of one that it needs; NULL: there is none.
+void *ct_symbol(const char *name);
+// ct_hold_team: see HoldTeam in waiting.go.
+int32_t ct_hold_team(int32_t threads);
 
 #include "zz_call.h"
 
@@ -77,6 +81,11 @@ static inline ct_code ct_manual_seed(uint64_t seed) { return ct_shim->manual_see
 static inline ct_code ct_new_generator(int32_t device, uint64_t seed, ct_generator *out) {
   return ct_shim->new_generator(device, seed, out);
 }
+static inline int32_t ct_has_own_generators(void) { return ct_shim->has_own_generators(); }
+static inline ct_code ct_enter_generators(const ct_generator *generators, int64_t count, void **entered) {
+  return ct_shim->enter_generators(generators, count, entered);
+}
+static inline void ct_leave_generators(void *entered) { ct_shim->leave_generators(entered); }
 static inline ct_code ct_default_generator(int32_t device, ct_generator *out) { return ct_shim->default_generator(device, out); }
 static inline void ct_free_generator(ct_generator g) { ct_shim->free_generator(g); }
 static inline ct_code ct_generator_seed(ct_generator g, uint64_t seed) { return ct_shim->generator_seed(g, seed); }
@@ -93,6 +102,22 @@ static inline ct_code ct_fused_adam(const ct_tensor *p, const ct_tensor *m, cons
 static inline ct_code ct_fused_sgd(const ct_tensor *p, const ct_tensor *b, int64_t n, int32_t first, const ct_optimizer_options *o) {
   return ct_shim->fused_sgd(p, b, n, first, o);
 }
+static inline ct_code ct_new_group(const ct_group_options *o, void **group) { return ct_shim->new_group(o, group); }
+static inline void ct_abort_group(void *group, const char *reason, int64_t n) { ct_shim->abort_group(group, reason, n); }
+static inline void ct_free_group(void *group) { ct_shim->free_group(group); }
+static inline ct_code ct_broadcast_coalesced(void *group, const ct_tensor *t, int64_t n, int32_t root) {
+  return ct_shim->broadcast_coalesced(group, t, n, root);
+}
+static inline ct_code ct_new_reducer(void *group, const ct_tensor *p, int64_t n, const char *const *names, const ct_reducer_options *o,
+                                     void **reducer) {
+  return ct_shim->new_reducer(group, p, n, names, o, reducer);
+}
+static inline ct_code ct_reducer_before_forward(void *reducer) { return ct_shim->reducer_before_forward(reducer); }
+static inline ct_code ct_reducer_before_backward(void *reducer, const ct_tensor *t, int64_t n) {
+  return ct_shim->reducer_before_backward(reducer, t, n);
+}
+static inline ct_code ct_reducer_after_backward(void *reducer) { return ct_shim->reducer_after_backward(reducer); }
+static inline void ct_free_reducer(void *reducer) { ct_shim->free_reducer(reducer); }
 static inline ct_code ct_find_operator(const char *name, int64_t n, const char *overload, int64_t m, int64_t *handle) {
   return ct_shim->find_operator(name, n, overload, m, handle);
 }

@@ -3,7 +3,10 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
+	"syscall"
 )
 
 // ErrNone is returned by [Store.Latest] when the folder has no whole checkpoint: either none at
@@ -98,4 +101,26 @@ func bytesText(n int64) string {
 		v, u = v/1000, u+1
 	}
 	return fmt.Sprintf("%.1f %cB", v, units[u])
+}
+
+// IsStorageError reports whether an error means that a disk is full, read-only or fails: what may
+// be over a moment later, and what no program is to blame for.
+func IsStorageError(err error) bool {
+	for _, fault := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EFBIG,
+		syscall.ESTALE} {
+		if errors.Is(err, fault) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsSaveError reports whether an error of a save is one of its disk or folder: an
+// [IsStorageError], any error of a file, or a checkpoint that was read back otherwise than it was
+// written.
+func IsSaveError(err error) bool {
+	_, path := errors.AsType[*fs.PathError](err)
+	_, link := errors.AsType[*os.LinkError](err)
+	_, damaged := errors.AsType[*DamagedError](err)
+	return path || link || damaged || IsStorageError(err)
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// warnings are those that [WriteFolder] has given.
+// warnings are what [WriteFolder] has warned of.
 var warnings sync.Map // map[string]bool
 
 func warnOnce(err error) {
@@ -21,7 +21,7 @@ func warnOnce(err error) {
 // function write fills a hidden folder beside it, which is recorded in a manifest, flushed to the
 // disk, read back and only then renamed to path. [Verify] checks it later. It is for loops that
 // name their folders themselves, and takes no lock: two processes must not write the same path at
-// once. The folder that path lies in is made if there is none; an existing folder at path is
+// once. The folder that path is in is made if there is none; an existing folder at path is
 // replaced. What a killed process left behind is removed, or put back, by the next WriteFolder of
 // that path.
 func WriteFolder(path string, write func(dir string) error) error {
@@ -37,5 +37,12 @@ func WriteFolder(path string, write func(dir string) error) error {
 		return err
 	}
 	step, _ := numbered(filepath.Base(path), defaultPrefix)
-	return s.write(path, s.hidden(filepath.Base(path), unfinished), step, write)
+	d, err := s.begin(path, step)
+	if err != nil {
+		return err
+	}
+	if err := d.Write(write); err != nil {
+		return err
+	}
+	return d.commit()
 }

@@ -190,7 +190,7 @@ func (h *heartbeat) dead(other holder) (bool, error) {
 // probePrefix begins the names of the files that tell the file system's time.
 const probePrefix = heartbeatName + "-now-"
 
-// sweep removes those of processes that were killed.
+// sweep removes the files of processes that were killed.
 func (h *heartbeat) sweep() {
 	entries, err := os.ReadDir(h.dir)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gotrainer/gotrainer/internal/leaks"
 )
 
 // The tests of this file run a save in a process of its own, under strace, and end it, or make the
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 	if task := os.Getenv(helperEnv); task != "" {
 		os.Exit(helper(task))
 	}
-	os.Exit(m.Run())
+	os.Exit(leaks.Run(m))
 }
 
 // helper saves a step and rotates: task is the step, a space and the folder.

@@ -3,20 +3,30 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"runtime"
 )
 
 // verify is [Verify] for a checkpoint of the store, and tells of files that are no part of it.
 func (s *Store) verify(step int) error {
 	path := s.Path(step)
-	m, err := verifyListing(path, step)
-	if err != nil {
+	m, foreign, err := s.listing(step)
+	if err != nil || foreign {
 		return err
 	}
-	if err := verifyFiles(path, m); err != nil {
+	if err := verifyFiles(path, m, runtime.GOMAXPROCS(0)); err != nil {
 		return err
 	}
 	s.tellUnlisted(path, m)
 	return nil
+}
+
+// listing is verifyListing of a checkpoint of the store, or asks [Options.Unmanifested].
+func (s *Store) listing(step int) (m manifest, foreign bool, err error) {
+	m, err = verifyListing(s.Path(step), step)
+	if s.options.Unmanifested == nil || !errors.Is(err, ErrNoManifest) {
+		return m, false, err
+	}
+	return m, true, s.options.Unmanifested(s.Path(step))
 }
 
 // tellUnlisted warns of files that somebody put into a checkpoint.
@@ -28,7 +38,7 @@ func (s *Store) tellUnlisted(path string, m manifest) {
 
 // Latest returns the newest checkpoint that is whole; each candidate is read to its end. Damaged
 // ones are reported to [Options.OnDamaged] and passed over. If none is left the error is [ErrNone];
-// with damaged ones it also holds a [*DamagedError] for each, and starting anew should then be
+// with damaged ones it also holds a [*DamagedError] for each, and starting again should then be
 // somebody's decision.
 func (s *Store) Latest() (path string, err error) {
 	s.mu.Lock()

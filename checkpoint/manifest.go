@@ -159,6 +159,39 @@ func checksum(f *os.File) (size int64, crc uint32, err error) {
 	return size, h.Sum32(), err
 }
 
+// leastRange is what a second reader of a file is worth.
+const leastRange = 8 << 20
+
+// checksumBy is checksum by several goroutines, each of a range of the file.
+func checksumBy(readers int, f *os.File) (size int64, crc uint32, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, 0, err
+	}
+	n := min(int64(readers), info.Size()/leastRange)
+	if n < 2 {
+		return checksum(f)
+	}
+	size = info.Size()
+	sums, errs := make([]uint32, n), make([]error, n)
+	begin := func(i int64) int64 { return i * (size / n) }
+	length := func(i int64) int64 {
+		if i == n-1 {
+			return size - begin(i)
+		}
+		return size / n
+	}
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { sums[i], errs[i] = checksumOf(io.NewSectionReader(f, begin(i), length(i)), length(i)) })
+	}
+	all.Wait()
+	for i, sum := range sums {
+		crc = combine(crc, sum, length(int64(i)))
+	}
+	return size, crc, errors.Join(errs...)
+}
+
 // buffers spares a checkpoint of many small files a large buffer for each.
 var buffers = sync.Pool{New: func() any { return new([1 << 20]byte) }}
 

@@ -10,10 +10,21 @@ import (
 // the best, and never the newest that is whole. Protected checkpoints are named by the paths that
 // [Store.Write] returned; the last element is what counts, so that a run's folder may have been
 // moved. A damaged checkpoint does not count as one that was kept, and goes when its time comes.
-func (s *Store) Rotate(protect ...string) error {
+func (s *Store) Rotate(protect ...string) error { return s.rotate(s.options.Keep, protect) }
+
+// MakeRoom is Rotate ahead of a checkpoint that found the disk full: it leaves one fewer, but
+// always the newest whole one and the protected ones. With Keep 0 or 1 it deletes nothing.
+func (s *Store) MakeRoom(protect ...string) error {
+	if s.options.Keep <= 1 {
+		return nil
+	}
+	return s.rotate(s.options.Keep-1, protect)
+}
+
+func (s *Store) rotate(count int, protect []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.options.Keep == 0 {
+	if count == 0 {
 		return nil
 	}
 	steps, err := s.Steps()
@@ -23,12 +34,12 @@ func (s *Store) Rotate(protect ...string) error {
 	slices.Reverse(steps) // newest first
 	whole := make(map[int]bool, len(steps))
 	for _, step := range steps {
-		m, err := verifyListing(s.Path(step), step) // sizes, not contents: those were read when it was written
-		if whole[step] = err == nil; whole[step] {
+		m, foreign, err := s.listing(step) // sizes, not contents: those were read when it was written
+		if whole[step] = err == nil; whole[step] && !foreign {
 			s.tellUnlisted(s.Path(step), m)
 		}
 	}
-	keep := s.choose(steps, whole, protect)
+	keep := s.choose(steps, whole, protect, count)
 	slices.Reverse(steps) // oldest first, so that a failure leaves the newer ones
 	var errs []error
 	for _, step := range steps {
@@ -42,7 +53,7 @@ func (s *Store) Rotate(protect ...string) error {
 // choose returns the steps to keep. The steps come newest first; one is only given up once enough
 // whole ones are kept that are newer than it, or protected. So nothing goes because a newer one
 // could not be read, be it for a moment only.
-func (s *Store) choose(steps []int, whole map[int]bool, protect []string) map[int]bool {
+func (s *Store) choose(steps []int, whole map[int]bool, protect []string, most int) map[int]bool {
 	keep := make(map[int]bool)
 	count := 0 // of the whole ones among them
 	for _, path := range protect {
@@ -55,7 +66,7 @@ func (s *Store) choose(steps []int, whole map[int]bool, protect []string) map[in
 	}
 	newest := true // no whole one has come yet
 	for _, step := range steps {
-		if !keep[step] && (newest || count < s.options.Keep) {
+		if !keep[step] && (newest || count < most) {
 			keep[step] = true
 			if whole[step] {
 				count++

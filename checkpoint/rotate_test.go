@@ -92,7 +92,7 @@ func TestChooseNeverLosesTheNewestOrAProtectedOne(t *testing.T) {
 		for _, step := range protected {
 			protect = append(protect, s.Path(step))
 		}
-		keep := s.choose(steps, whole, protect)
+		keep := s.choose(steps, whole, protect, s.options.Keep)
 		if newest >= 0 && !keep[newest] {
 			t.Fatalf("the newest whole one, %d, is not kept: %v", newest, keep)
 		}

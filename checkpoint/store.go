@@ -28,7 +28,7 @@
 // # Files of others
 //
 // The manifest says what a checkpoint consists of. A file that somebody puts beside them later is
-// no part of it: it is told of once, not verified, and deleted with the checkpoint. A function
+// not part of it: it is reported once, not verified, and deleted with the checkpoint. A function
 // given to [Store.BeforeSeal] writes files that are part of it.
 package checkpoint
 
@@ -57,6 +57,10 @@ type Options struct {
 	// OnDamaged is told of each damaged checkpoint that [Store.Latest] passed over; nil means that
 	// they are passed over silently as long as a whole one is found.
 	OnDamaged func(*DamagedError)
+
+	// Unmanifested is asked about a checkpoint without a manifest, which another program may have
+	// written: nil means that it is whole. Without Unmanifested such a checkpoint is damaged.
+	Unmanifested func(path string) error
 
 	// OnWarning is told, once each, of what does no harm now and should be known: an
 	// [*UnlistedError] or an [*UnsupportedError]. Nil means that [slog.Default] logs it.

@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// tensorsOf returns the tensors of a file by its name; nil if it holds none, or is none that this
-// package understands: its own checksum covers it all the same.
+// tensorsOf returns the tensors of a file by its name; nil if it holds none, or is not one that
+// this package understands: its own checksum covers it all the same.
 func tensorsOf(f *os.File, size int64) []safetensors.Tensor {
 	if !strings.HasSuffix(f.Name(), ".safetensors") {
 		return nil
@@ -37,7 +37,7 @@ func sums(f *os.File) (size int64, crc uint32, tensors map[string]string, err er
 		return size, crc, nil, err
 	}
 	tensors = make(map[string]string, len(list))
-	part := func(n int64) (sum uint32, err error) { // of the next n bytes; the file's sum goes on with it
+	part := func(n int64) (sum uint32, err error) { // of the next n bytes; the file's sum continues with it
 		sum, err = checksumOf(io.LimitReader(f, n), n)
 		crc, size = combine(crc, sum, n), size+n
 		return sum, err

@@ -10,3 +10,16 @@ type Upload struct {
 	ModelOnly bool   // leave out what only a resumed run needs: optimizer, generators, states of the trainer
 	Message   string // of the commit: "Training in progress, step 500"
 }
+
+// UploadRun is the run whose checkpoints are going to be uploaded: what an uploader is told before
+// the first update.
+type UploadRun struct {
+	OutputDir       string // of the run
+	Hyperparameters []Hyperparameter
+}
+
+// Hyperparameter is a setting of a run for a model card, under the name that it has in Python.
+type Hyperparameter struct {
+	Name  string
+	Value any // a number or a text
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -22,12 +23,14 @@ func Verify(path string) error {
 	if err != nil {
 		return err
 	}
-	return verifyFiles(path, m)
+	return verifyFiles(path, m, runtime.GOMAXPROCS(0))
 }
 
-func verifyFiles(path string, m manifest) error {
+// verifyFiles compares the contents of the files with the manifest. Large ones are read by several
+// goroutines: somebody waits who wants to load them.
+func verifyFiles(path string, m manifest, readers int) error {
 	for _, f := range m.Files {
-		if err := verifyFile(path, f); err != nil {
+		if err := verifyFile(path, f, readers); err != nil {
 			return err
 		}
 	}
@@ -99,13 +102,13 @@ func unlisted(path string, m manifest) []string {
 }
 
 // verifyFile reads one file and compares it with its entry in the manifest.
-func verifyFile(dir string, want file) error {
+func verifyFile(dir string, want file, readers int) error {
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(want.Name)))
 	if err != nil {
 		return fmt.Errorf("checkpoint: cannot verify: %w", err)
 	}
 	defer f.Close()
-	size, crc, err := checksum(f)
+	size, crc, err := checksumBy(readers, f)
 	if err != nil { // a disk that cannot read its sectors is damage too
 		return &DamagedError{Path: dir, File: want.Name, Err: err}
 	}

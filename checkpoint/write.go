@@ -16,65 +16,102 @@ import (
 // A disk that is full, or plainly too full for a checkpoint of the last one's size, gives a
 // [*SpaceError].
 func (s *Store) Write(step int, write func(dir string) error) (path string, err error) {
+	d, err := s.Begin(step)
+	if err != nil {
+		return "", err
+	}
+	if err := d.Write(write); err != nil {
+		return "", err
+	}
+	return d.path, d.Commit()
+}
+
+// Begin makes the empty folder of a checkpoint that is written in several parts, or by another
+// goroutine. It is no checkpoint before [Draft.Commit].
+func (s *Store) Begin(step int) (*Draft, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.lock.held(); err != nil {
-		return "", err
+		return nil, err
 	}
 	if step < 0 {
-		return "", fmt.Errorf("checkpoint: cannot save step %d; steps count from 0", step)
+		return nil, fmt.Errorf("checkpoint: cannot save step %d; steps count from 0", step)
 	}
-	path = s.Path(step)
+	path := s.Path(step)
 	if err := s.preflight(path); err != nil {
-		return "", err
+		return nil, err
 	}
-	fill := func(dir string) error {
-		if err := write(dir); err != nil {
-			return err
-		}
-		for _, add := range s.adds {
-			if err := add(step, dir); err != nil {
+	return s.begin(path, step)
+}
+
+func (s *Store) begin(path string, step int) (*Draft, error) {
+	temp := s.hidden(filepath.Base(path), unfinished)
+	if err := os.Mkdir(temp, 0o777); err != nil {
+		return nil, s.failed(path, temp, err)
+	}
+	return &Draft{store: s, step: step, path: path, temp: temp}, nil
+}
+
+// Draft is a checkpoint that is being written, made by [Store.Begin]. It is used by one goroutine
+// at a time. After an error of Write or Commit nothing is left of it.
+type Draft struct {
+	store      *Store
+	step       int
+	path, temp string
+}
+
+// Path is where the checkpoint will be.
+func (d *Draft) Path() string { return d.path }
+
+// Write has the function put files into the folder. If it fails, or panics, the folder is removed.
+func (d *Draft) Write(write func(dir string) error) error {
+	return d.orDiscard(func() error { return write(d.temp) })
+}
+
+// Commit seals the folder, reads it back and gives it its name: see [Store.Write].
+func (d *Draft) Commit() error {
+	d.store.mu.Lock()
+	defer d.store.mu.Unlock()
+	return d.commit()
+}
+
+func (d *Draft) commit() error {
+	return d.orDiscard(func() error {
+		for _, add := range d.store.adds {
+			if err := add(d.step, d.temp); err != nil {
 				return err
 			}
 		}
-		return nil
-	}
-	if err := s.write(path, s.hidden(filepath.Base(path), unfinished), step, fill); err != nil {
-		return "", err
-	}
-	return path, nil
+		m, err := d.store.seal(d.temp, d.step)
+		if err != nil {
+			return err
+		}
+		// sealed files are read from the disk again, not from memory, where the system lets us
+		if err := verifyFiles(d.temp, m, 1); err != nil { // beside training, perhaps
+			return err
+		}
+		if _, err := verifyListing(d.temp, d.step); err != nil {
+			return err
+		}
+		return d.store.publish(d.temp, d.path)
+	})
 }
 
-// write fills the folder temp, seals it, reads it back and renames it to path.
-func (s *Store) write(path, temp string, step int, write func(dir string) error) error {
-	if err := os.Mkdir(temp, 0o777); err != nil {
-		return s.failed(path, temp, err)
-	}
-	finished := false
-	defer func() { // also when write panics
-		if !finished {
-			_ = os.RemoveAll(temp) // the next Open tries again
+// Discard removes the folder.
+func (d *Draft) Discard() { _ = os.RemoveAll(d.temp) } // the next Open tries again
+
+// orDiscard discards the draft if body fails, or panics.
+func (d *Draft) orDiscard(body func() error) error {
+	whole := false
+	defer func() {
+		if !whole {
+			d.Discard()
 		}
 	}()
-	if err := write(temp); err != nil {
-		return s.failed(path, temp, err)
+	if err := body(); err != nil {
+		return d.store.failed(d.path, d.temp, err)
 	}
-	m, err := s.seal(temp, step)
-	if err != nil {
-		return s.failed(path, temp, err)
-	}
-	for _, f := range m.Files { // sealed files are read from the disk again, not from memory, where the system lets us
-		if err := verifyFile(temp, f); err != nil {
-			return s.failed(path, temp, err)
-		}
-	}
-	if _, err := verifyListing(temp, step); err != nil {
-		return s.failed(path, temp, err)
-	}
-	if err := s.publish(temp, path); err != nil {
-		return s.failed(path, temp, err)
-	}
-	finished = true
+	whole = true
 	return nil
 }
 

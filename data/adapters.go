@@ -7,7 +7,7 @@ import (
 	"sort"
 )
 
-// Slice is a data set that lies in memory.
+// Slice is a data set that is in memory.
 type Slice[S any] []S
 
 // Len returns the number of samples.

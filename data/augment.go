@@ -41,8 +41,8 @@ type wrapper[S any] interface {
 }
 
 // Augment returns the data set of f applied to the samples of d with random numbers that depend on
-// seed, epoch and index alone: a sample is augmented anew each epoch, and just so again when the
-// run is resumed or has more workers. f must draw from r only and not keep it; it is called by
+// seed, epoch and index alone: a sample is augmented differently each epoch, and identically when
+// the run is resumed or has more workers. f must draw from r only and not keep it; it is called by
 // several goroutines at a time, each with its own r.
 func Augment[S, T any](d Dataset[S], seed uint64, f func(r *rand.Rand, s S) (T, error)) Dataset[T] {
 	return augmented[S, T]{d, seed, f}

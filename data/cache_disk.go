@@ -23,7 +23,7 @@ type Codec[S any] struct {
 // CacheOnDisk returns d with its samples kept in a file once they have been loaded, for samples
 // that are dearer to make than to read: pictures that were resized, documents that were tokenized.
 // The next run finds those of the last. Key says what made the samples, such as the version of the
-// tokenizer and its settings: a file of another key or of another number of samples is begun anew.
+// tokenizer and its settings: a file of another key or of another number of samples is begun again.
 //
 // Each sample is written with its checksum. What a run that was killed left half written is cut
 // off, and a sample that is damaged is loaded and written again. When a sample cannot be written,

@@ -42,7 +42,7 @@ func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
 		if err != nil {
 			return nil, fmt.Errorf("data: Collator: field %s of %v: %w", field.Name, to, err)
 		}
-		if c.to = i; isMask {
+		if c.target = i; isMask {
 			masks = append(masks, c)
 		} else {
 			plan = append(plan, c)
@@ -55,7 +55,7 @@ func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
 		for _, c := range plan {
 			if err := c.fill(in, out, c, p); err != nil {
 				var none B
-				return none, fmt.Errorf("field %s: %w", to.Field(c.to).Name, err)
+				return none, fmt.Errorf("field %s: %w", to.Field(c.target).Name, err)
 			}
 		}
 		return batch, nil
@@ -64,10 +64,10 @@ func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
 
 // collated says how a field of a batch is made.
 type collated struct {
-	to    int    // its index in the batch
-	from  int    // the index of its source: in the sample, or in the batch if it is a mask
-	value string // the padding, as the tag has it
-	fill  func(samples, batch reflect.Value, c collated, p Padding) error
+	target int    // its index in the batch
+	source int    // the index of its source: in the sample, or in the batch if it is a mask
+	value  string // the padding, as the tag has it
+	fill   func(samples, batch reflect.Value, c collated, p Padding) error
 }
 
 // paddable is implemented by *Padded[T] for every T.
@@ -90,8 +90,8 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 			!source.Type.Implements(reflect.TypeFor[maskable]()):
 			return c, false, fmt.Errorf("its tag asks for the mask of %s, which is no padded field of the batch", name)
 		}
-		c.from, c.fill = source.Index[0], func(_, batch reflect.Value, c collated, _ Padding) error {
-			batch.Field(c.to).Set(reflect.ValueOf(batch.Field(c.from).Interface().(maskable).Mask()))
+		c.source, c.fill = source.Index[0], func(_, batch reflect.Value, c collated, _ Padding) error {
+			batch.Field(c.target).Set(reflect.ValueOf(batch.Field(c.source).Interface().(maskable).Mask()))
 			return nil
 		}
 		return c, true, nil
@@ -100,14 +100,14 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 	if !found || !source.IsExported() || len(source.Index) != 1 {
 		return c, false, fmt.Errorf("the sample, %v, has no field of this name", from)
 	}
-	c.from, c.value = source.Index[0], field.Tag.Get("pad")
+	c.source, c.value = source.Index[0], field.Tag.Get("pad")
 	if target, ok := reflect.New(field.Type).Interface().(paddable); ok {
 		if want := reflect.SliceOf(target.item()); source.Type != want {
 			return c, false, fmt.Errorf("%v is made of %v, the field of the sample is %v", field.Type, want,
 				source.Type)
 		}
 		c.fill = func(samples, batch reflect.Value, c collated, p Padding) error {
-			return batch.Field(c.to).Addr().Interface().(paddable).fill(samples, c, p)
+			return batch.Field(c.target).Addr().Interface().(paddable).fill(samples, c, p)
 		}
 		return c, false, target.check(c.value)
 	}
@@ -124,10 +124,10 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 
 // stackField copies a field of all samples into a slice.
 func stackField(samples, batch reflect.Value, c collated, _ Padding) error {
-	field := batch.Field(c.to)
+	field := batch.Field(c.target)
 	field.Set(reflect.MakeSlice(field.Type(), samples.Len(), samples.Len()))
 	for i := range samples.Len() {
-		field.Index(i).Set(samples.Index(i).Field(c.from))
+		field.Index(i).Set(samples.Index(i).Field(c.source))
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (p *Padded[T]) fill(samples reflect.Value, c collated, how Padding) error {
 	}
 	rows := make([][]T, samples.Len())
 	for i := range rows {
-		rows[i] = *samples.Index(i).Field(c.from).Addr().Interface().(*[]T)
+		rows[i] = *samples.Index(i).Field(c.source).Addr().Interface().(*[]T)
 	}
 	*p, err = padRows(rows, value, how)
 	return err

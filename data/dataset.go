@@ -15,11 +15,11 @@
 //		...
 //	}
 //
-// # What can be relied upon
+// # Guarantees
 //
 // The batches of an epoch and their order depend on the data set, the order and the batch size
 // alone: never on the number of workers, the machine's load or whether the epoch was entered in the
-// middle. [Shuffled] visits samples in the very order of PyTorch's generator under Hugging Face's
+// middle. [Shuffled] visits samples in the exact order of PyTorch's generator under Hugging Face's
 // Trainer, so a run can be compared with its Python original batch by batch. When a range over an
 // epoch ends, for whatever reason, its goroutines have ended too.
 //
@@ -30,8 +30,8 @@
 // [Flatten]; [Part] and [Stride] are its shard. Each is lazy: it returns a data set that finds its
 // samples in the one below in O(1) and holds indices at most. [Filter], [SortBy] and [Collect] look
 // at every sample once when they are called, in several goroutines. [Cache] and [CacheOnDisk] keep
-// samples that are dear to make. Shuffle and TrainTestSplit give the rows of datasets for the same
-// seed, [Split] and [Shuffled] those of PyTorch.
+// samples that are expensive to make. Shuffle and TrainTestSplit give the rows of datasets for the
+// same seed, [Split] and [Shuffled] those of PyTorch.
 //
 // # Padding
 //
@@ -48,8 +48,8 @@
 // # Where things are
 //
 // Package data owns bytes and samples; it knows neither tensors nor devices. Readers of file
-// formats are in folders of their own below it: [github.com/gotrainer/gotrainer/data/table] for
-// CSV, TSV, JSONL and lines, [github.com/gotrainer/gotrainer/data/parquet],
+// formats are in the folders below it: [github.com/gotrainer/gotrainer/data/table] for CSV, TSV,
+// JSONL and lines, [github.com/gotrainer/gotrainer/data/parquet],
 // [github.com/gotrainer/gotrainer/data/folder] for a folder of each class,
 // [github.com/gotrainer/gotrainer/data/webdataset] for tar shards,
 // [github.com/gotrainer/gotrainer/data/glue] and [github.com/gotrainer/gotrainer/data/idx].

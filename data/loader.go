@@ -153,9 +153,9 @@ func (l *Loader[S, B]) planned(batches [][]int, n, count, skip int) ([][]int, er
 	return batches[skip:], nil
 }
 
-// BatchSamples returns how many samples each batch of an epoch has, those that
-// LoaderOptions.BadSample leaves out among them, if the order is a [Batcher]. Of others it returns
-// nil: all batches but the last have BatchSize.
+// BatchSamples returns how many samples each batch of an epoch has, including the samples that
+// LoaderOptions.BadSample leaves out, if the order is a [Batcher]. Of others it returns nil: all
+// batches but the last have BatchSize.
 func (l *Loader[S, B]) BatchSamples(epoch int) []int {
 	b, ok := l.options.Order.(Batcher)
 	if !ok {
@@ -166,6 +166,17 @@ func (l *Loader[S, B]) BatchSamples(epoch int) []int {
 		sizes = append(sizes, len(batch))
 	}
 	return sizes
+}
+
+// Indices returns the indices of the samples of a batch of an epoch, those that
+// LoaderOptions.BadSample leaves out among them; nil if there is no such batch. It is not for an
+// order that differs each time it is asked for.
+func (l *Loader[S, B]) Indices(epoch, batch int) []int {
+	batches, err := l.plan(epoch, max(0, batch))
+	if err != nil || len(batches) == 0 {
+		return nil
+	}
+	return batches[0]
 }
 
 // job is one batch to be made; done takes its result and never blocks the worker.
@@ -187,10 +198,10 @@ func (l *Loader[S, B]) start(ctx context.Context, w *watch, epoch, first int, ba
 	// Besides the jobs in the channel there is the one that the consumer waits for or uses.
 	ordered := make(chan job[B], min(l.options.Prefetch, len(batches)))
 	work := make(chan job[B])
-	for k := range w.at {
+	for k := range w.loading {
 		w.workers.Go(func() {
 			for j := range work {
-				l.do(ctx, &w.at[k], epoch, j)
+				l.do(ctx, &w.loading[k], epoch, j)
 			}
 		})
 	}

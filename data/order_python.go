@@ -8,7 +8,7 @@ import (
 
 // PythonShuffled visits the samples in the order that Python's random.shuffle gives a list after
 // random.seed(Seed), the same in every epoch. It is the order of Hezar's trainer, whose sampler
-// seeds anew at each epoch.
+// seeds again at each epoch.
 type PythonShuffled struct {
 	Seed uint64
 }

@@ -27,7 +27,7 @@ func (v view[S]) varies() bool          { return varies(v.d) }
 // Dataset.select(range(begin, end)) of datasets.
 func Range[S any](d Dataset[S], begin, end int) (Dataset[S], error) {
 	if begin < 0 || end < begin || end > d.Len() {
-		return nil, fmt.Errorf("data: Range: [%d:%d] does not lie in a data set of %d samples", begin, end, d.Len())
+		return nil, fmt.Errorf("data: Range: [%d:%d] does not fit in a data set of %d samples", begin, end, d.Len())
 	}
 	return view[S]{d, end - begin, func(i int) int { return begin + i }}, nil
 }
@@ -75,7 +75,7 @@ func Part[S any](d Dataset[S], k, n int) (Dataset[S], error) {
 }
 
 // Stride returns the samples k, k+n, k+2n, ... of d: Dataset.shard(n, k, contiguous=False) of
-// datasets, the better choice if the samples lie in some order, by class or by length.
+// datasets, the better choice if the samples are in some order, by class or by length.
 func Stride[S any](d Dataset[S], k, n int) (Dataset[S], error) {
 	if err := checkShard("Stride", k, n); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func checkShard(what string, k, n int) error {
 }
 
 // Shuffle returns the samples of d in random order, the same in every epoch:
-// Dataset.shuffle(seed=seed) of datasets, row for row. A training run shuffles anew each epoch by
+// Dataset.shuffle(seed=seed) of datasets, row for row. A training run shuffles again each epoch by
 // [LoaderOptions.Order]; this is for taking a random part of a data set first.
 func Shuffle[S any](d Dataset[S], seed uint64) Dataset[S] {
 	return subset[S]{d, NumpyPermutation(seed, d.Len())}

@@ -69,7 +69,7 @@ func TestOperationsRefuse(t *testing.T) {
 		set  func(testing.TB) (data.Dataset[int], error)
 		want string
 	}{
-		{"a range past the end", got(data.Range(three, 1, 4)), "[1:4] does not lie in a data set of 3 samples"},
+		{"a range past the end", got(data.Range(three, 1, 4)), "[1:4] does not fit in a data set of 3 samples"},
 		{"a range backwards", got(data.Range(three, 2, 1)), "[2:1]"},
 		{"an index past the end", got(data.Subset(three, []int{3})), "index 3"},
 		{"a shard that does not exist", got(data.Part(three, 2, 2)), "part 2 of 2"},

@@ -29,7 +29,7 @@ type shuffledStream[S any] struct {
 	seed uint64
 }
 
-// window returns the number of the window that a sample lies in and where it begins and ends. The
+// window returns the number of the window that a sample is in and where it begins and ends. The
 // first window of a pass is cut short.
 func (w shuffledStream[S]) window(pass, at int) (number, begin, end int) {
 	first := 1 + int(mix(w.seed^mix(uint64(pass)))%uint64(w.size))

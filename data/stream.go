@@ -13,9 +13,10 @@ import (
 // it pass by pass.
 //
 // Samples returns the samples of a pass, 0 being the first, without its first skip ones; a resumed
-// run skips those that it was trained on, so they should cost little. A pass must have the same
-// samples each time it is asked for, or a resumed run is not the one that was interrupted. A stream
-// that can be read only once has no samples in its further passes. The first error ends a pass.
+// run skips the samples that it was trained on, so they should cost little. A pass must have the
+// same samples each time it is asked for, or a resumed run is not the one that was interrupted. A
+// stream that can be read only once has no samples in its further passes. The first error ends a
+// pass.
 //
 // Samples is ranged over by one goroutine at a time, which is not that of the training loop.
 type Stream[S any] interface {
@@ -70,8 +71,8 @@ type StreamBatch[B any] struct {
 	Samples int
 
 	// Round is how many samples the batches of all processes hold together that belong to this one,
-	// without those that fill them up. Without a [Shard] it is the number that was read for the
-	// batch.
+	// without the samples that fill them up. Without a [Shard] it is the number that was read for
+	// the batch.
 	Round int
 }
 
@@ -129,10 +130,21 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 			return w.leave(l.options.Patience, func(int) string { return inPass(pass) })
 		}}
 		defer e.end() //nolint:errcheck // it was logged
-		for job := range l.start(ctx, w, pass, skip) {
+		jobs := l.start(ctx, w, pass, skip)
+		for ctx.Err() == nil {
+			// a stream that hangs sends nothing more: both waits heed the context
 			var r result[StreamBatch[B]]
 			select {
-			case r = <-job.done:
+			case job, more := <-jobs:
+				if !more && ctx.Err() == nil {
+					return
+				}
+				if more {
+					select {
+					case r = <-job.done:
+					case <-ctx.Done():
+					}
+				}
 			case <-ctx.Done():
 			}
 			if ctx.Err() != nil && (r.err == nil || errors.Is(r.err, context.Cause(ctx))) {
@@ -143,9 +155,7 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 				return
 			}
 		}
-		if ctx.Err() != nil { // the reader stopped early
-			yield(StreamBatch[B]{}, e.cancelled(ctx))
-		}
+		yield(StreamBatch[B]{}, e.cancelled(ctx))
 	}
 }
 
@@ -216,7 +226,7 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first in
 				send(streamJob[S, B]{}, end)
 			}
 		}()
-		end = l.read(ctx, &w.at[0], pass, first, send)
+		end = l.read(ctx, &w.loading[0], pass, first, send)
 	})
 	return ordered
 }

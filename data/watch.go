@@ -21,10 +21,10 @@ var ErrNeverReturned = errors.New("it was still being loaded when the loader had
 // watch knows what the goroutines of an epoch are at, and waits for their end.
 type watch struct {
 	workers sync.WaitGroup
-	at      []atomic.Int64 // of each worker: the sample that it loads and one, or 0
+	loading []atomic.Int64 // of each worker: the sample that it loads and one, or 0
 }
 
-func newWatch(workers int) *watch { return &watch{at: make([]atomic.Int64, workers)} }
+func newWatch(workers int) *watch { return &watch{loading: make([]atomic.Int64, workers)} }
 
 // wait returns once all goroutines have ended, or after a while the samples that did not return.
 func (w *watch) wait(patience time.Duration) (held []int, ended bool) {
@@ -40,8 +40,8 @@ func (w *watch) wait(patience time.Duration) (held []int, ended bool) {
 		return nil, true
 	case <-timer.C:
 	}
-	for k := range w.at {
-		if i := int(w.at[k].Load()); i > 0 {
+	for k := range w.loading {
+		if i := int(w.loading[k].Load()); i > 0 {
 			held = append(held, i-1)
 		}
 	}
@@ -94,13 +94,17 @@ func (e *ending) cancelled(ctx context.Context) error {
 	return cause
 }
 
-// sample loads one sample within its time. Where that is limited the sample is loaded in a
-// goroutine of its own, which is left behind if the data set does not return.
+// sample loads one sample within its time.
 func (l *Loader[S, B]) sample(ctx context.Context, epoch, i int) (S, error) {
-	limit := l.options.SampleTimeout
-	if limit == 0 {
-		return guard(func() (S, error) { return at(ctx, l.dataset, epoch, i) })
+	if limit := l.options.SampleTimeout; limit > 0 {
+		return l.sampleWithin(ctx, limit, epoch, i)
 	}
+	return guard(func() (S, error) { return at(ctx, l.dataset, epoch, i) })
+}
+
+// sampleWithin loads one sample in a goroutine of its own, which is left behind if the data set
+// does not return.
+func (l *Loader[S, B]) sampleWithin(ctx context.Context, limit time.Duration, epoch, i int) (S, error) {
 	late := fmt.Errorf("%w, %v", ErrSampleTimeout, limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()

@@ -331,14 +331,33 @@ func TestJoiningFailsWithTheReason(t *testing.T) {
 		}
 	})
 	t.Run("two of the same rank", func(t *testing.T) {
+		ranks := make(chan int, 3)
+		ranks <- 0
+		ranks <- 1
+		ranks <- 1
 		found := 0
-		for _, err := range together(t, 2, func(o *dist.Options) { o.Rank = 1; o.JoinTimeout = time.Second }, none) {
-			if err != nil && strings.Contains(err.Error(), "another process there says that it is rank 1") {
+		for _, err := range together(t, 3, func(o *dist.Options) {
+			o.Rank, o.World, o.JoinTimeout = <-ranks, 2, 2*time.Second
+		}, none) {
+			if err != nil && (strings.Contains(err.Error(), "another process there says that it is rank 1") ||
+				strings.Contains(err.Error(), "or of another process of rank 1")) {
+				found++
+			}
+		}
+		if found < 1 {
+			t.Errorf("%d processes were told, want 1", found)
+		}
+	})
+	t.Run("two of rank 0", func(t *testing.T) {
+		errs := together(t, 2, func(o *dist.Options) { o.Rank, o.JoinTimeout = 0, 2*time.Second }, none)
+		found := 0
+		for _, err := range errs {
+			if err != nil && strings.Contains(err.Error(), "another process there says that it is rank 0") {
 				found++
 			}
 		}
 		if found != 1 {
-			t.Errorf("%d processes were told, want 1", found)
+			t.Errorf("%d processes were told, want the one that came first: %v", found, errs)
 		}
 	})
 	t.Run("one that never comes", func(t *testing.T) {

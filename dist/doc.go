@@ -7,8 +7,8 @@
 //	loss := []float64{mine}
 //	err = dist.AllReduce(ctx, g, loss, dist.Mean)
 //
-// A program is started once per process by torchrun, by srun, by a Kubernetes operator or by
-// `gotrainer launch`; without any of them it is alone, and every call returns at once.
+// A program is started once per process by torchrun, srun, mpirun, Kubeflow or `gotrainer launch`,
+// which [ReadLauncher] recognises; without any of them it is alone, and every call returns at once.
 //
 // # Calls
 //
@@ -33,6 +33,6 @@
 // whatever call they are: the call returns an [*Error] with the rank that is gone and the call in
 // which it was last heard. A machine that vanishes from the network is noticed after
 // [Options].PeerTimeout, a process that hangs after [Options].Timeout. A group that has failed
-// stays so: its calls return the first error, and the others are told the reason before the
-// connections close. What comes next is the launcher's: start anew from the last checkpoint.
+// stays so: its calls return the first error, and the others receive the reason before the
+// connections close. What comes next is the launcher's: start again from the last checkpoint.
 package dist

@@ -41,12 +41,12 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // reported is the reason that another process has given for the end of the group.
 type reported struct {
-	by   int
+	rank int
 	text string
 	kind error // one of the errors above; nil: none of them
 }
 
-func (r *reported) Error() string { return fmt.Sprintf("%s (reported by rank %d)", r.text, r.by) }
+func (r *reported) Error() string { return fmt.Sprintf("%s (reported by rank %d)", r.text, r.rank) }
 func (r *reported) Unwrap() error { return r.kind }
 
 // kinds are the errors that have a number in a farewell.

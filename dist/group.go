@@ -21,6 +21,9 @@ type Group struct {
 	mu     sync.Mutex
 	failed *Error        // why there are no more calls
 	done   chan struct{} // closed with it
+
+	leaving sync.Once
+	left    chan struct{} // closed when a process has left
 }
 
 // Rank is the number of this process: 0 to World-1. The main process is 0.
@@ -72,8 +75,8 @@ func (g *Group) Err() error {
 	return g.failed
 }
 
-// Close leaves the group. The others go on until they make a call that needs this process. A second
-// Close does nothing.
+// Close leaves the group. The others continue until they make a call that needs this process. A
+// second Close does nothing.
 func (g *Group) Close() error {
 	if g == nil {
 		return nil
@@ -106,7 +109,7 @@ func (g *Group) fail(e *Error, h header, payload []byte, reader *peer) {
 			continue
 		}
 		if p != reader {
-			<-p.over // the deadline of its connection sees to it
+			<-p.ended // the deadline of its connection sees to it
 		}
 		_ = p.conn.Close()
 	}
@@ -134,7 +137,7 @@ func (g *Group) lost(p *peer, err error) {
 
 // aborted is called when a process has told why its group has failed.
 func (g *Group) aborted(p *peer, f frame) {
-	r := &reported{by: p.rank, text: string(f.payload)}
+	r := &reported{rank: p.rank, text: string(f.payload)}
 	if int(f.phase) < len(kinds) {
 		r.kind = kinds[f.phase]
 	}
@@ -273,7 +276,7 @@ func (c *call) send(phase uint8, payload func(rank int) ([]byte, bool)) (wait fu
 		writes.Go(func() {
 			if err := p.send(h, b); err != nil {
 				select { // the reader knows more, if the process has told why
-				case <-p.over:
+				case <-p.ended:
 				case <-time.After(time.Second):
 				}
 				errs[rank] = &Error{Call: c.h.String(), Rank: c.g.rank, Peer: rank, PeerCall: p.lastCall(),

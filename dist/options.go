@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -16,6 +14,10 @@ type Options struct {
 	// processes meet. World 0: all four are read from the environment.
 	Rank, LocalRank, World int
 	Address                string
+
+	// LocalWorld is how many of the processes run on this machine; zero: not known. If all do,
+	// nothing listens but on this machine. Read from the environment together with World.
+	LocalWorld int
 
 	// Store says that a store listens at Address already, such as torchrun's. Otherwise rank 0
 	// opens one there. Read from the environment together with World.
@@ -30,6 +32,8 @@ type Options struct {
 
 	// Getenv is where the environment is read; nil: os.Getenv.
 	Getenv func(string) string
+
+	job string // of the launcher: no keys of other jobs are read
 }
 
 func (o Options) resolved() (Options, error) {
@@ -38,9 +42,9 @@ func (o Options) resolved() (Options, error) {
 	}
 	where := "Options"
 	if o.World == 0 {
-		if o.Rank != 0 || o.LocalRank != 0 || o.Address != "" || o.Store {
+		if o.Rank != 0 || o.LocalRank != 0 || o.LocalWorld != 0 || o.Address != "" || o.Store {
 			return o, errors.New("dist: Options.World is 0, which means that the environment says everything, but " +
-				"Rank, LocalRank, Address or Store is set")
+				"Rank, LocalRank, LocalWorld, Address or Store is set")
 		}
 		where = "the environment"
 		if err := o.fromEnv(); err != nil {
@@ -50,6 +54,11 @@ func (o Options) resolved() (Options, error) {
 	if o.World < 1 || o.Rank < 0 || o.Rank >= o.World || o.LocalRank < 0 || o.LocalRank > o.Rank {
 		return o, fmt.Errorf("dist: %s says rank %d, local rank %d of %d processes: want 0 <= local rank <= rank < "+
 			"processes", where, o.Rank, o.LocalRank, o.World)
+	}
+	if o.LocalWorld < 0 || o.LocalWorld > o.World || o.LocalWorld > 0 && o.LocalRank >= o.LocalWorld {
+		return o, fmt.Errorf("dist: %s says local rank %d of %d processes on this machine, and %d in all: want local "+
+			"rank < processes on this machine <= all (LOCAL_RANK, LOCAL_WORLD_SIZE, WORLD_SIZE)", where, o.LocalRank,
+			o.LocalWorld, o.World)
 	}
 	if o.World > 1 {
 		if _, _, err := net.SplitHostPort(o.Address); err != nil {
@@ -74,65 +83,19 @@ func (o Options) resolved() (Options, error) {
 	return o, nil
 }
 
-// fromEnv reads what torchrun sets, or else what srun sets.
+// fromEnv takes what the launcher says.
 func (o *Options) fromEnv() error {
-	names := []string{"RANK", "LOCAL_RANK", "WORLD_SIZE"}
-	// the script of a job, outside of srun, is one process
-	slurm := o.Getenv("WORLD_SIZE") == "" && o.Getenv("SLURM_STEP_NUM_TASKS") != ""
-	if slurm {
-		names = []string{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"}
+	l, err := ReadLauncher(o.Getenv)
+	if err != nil {
+		return err
 	}
-	o.World = 1
-	for i, into := range []*int{&o.Rank, &o.LocalRank, &o.World} {
-		text := o.Getenv(names[i])
-		if text == "" {
-			continue
-		}
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return fmt.Errorf("dist: the environment has %s=%q: want a number", names[i], text)
-		}
-		*into = n
+	if l.World > 1 && l.Address == "" {
+		return fmt.Errorf("dist: the environment says %d processes (%s), but not where they meet: MASTER_ADDR=%q, "+
+			"MASTER_PORT=%q; start the program with torchrun, srun or gotrainer launch, or set both, to the machine of "+
+			"rank 0 and a free port there (mpirun -x MASTER_ADDR=... -x MASTER_PORT=...)", l.World, l.Variable,
+			o.Getenv("MASTER_ADDR"), o.Getenv("MASTER_PORT"))
 	}
-	if o.World == 1 {
-		return nil
-	}
-	host, port := o.Getenv("MASTER_ADDR"), o.Getenv("MASTER_PORT")
-	if slurm && host == "" {
-		host = firstNode(o.Getenv("SLURM_STEP_NODELIST"))
-	}
-	if slurm && port == "" {
-		port = slurmPort(o.Getenv("SLURM_JOB_ID"))
-	}
-	if host == "" || port == "" {
-		return fmt.Errorf("dist: the environment says %d processes, but not where they meet: MASTER_ADDR=%q, "+
-			"MASTER_PORT=%q; start the program with torchrun, srun or gotrainer launch, or set both", o.World, host,
-			port)
-	}
-	o.Address = net.JoinHostPort(host, port)
-	o.Store = o.Getenv("TORCHELASTIC_USE_AGENT_STORE") == "True"
+	o.Rank, o.LocalRank, o.World, o.LocalWorld = l.Rank, l.LocalRank, l.World, l.LocalWorld
+	o.Address, o.Store, o.job = l.Address, l.Store, l.job
 	return nil
-}
-
-// firstNode is the first host of a list such as "gpu[03-05,9],login1".
-func firstNode(list string) string {
-	end := strings.IndexAny(list, ",[")
-	if end < 0 || list[end] == ',' {
-		first, _, _ := strings.Cut(list, ",")
-		return first
-	}
-	inside, after, _ := strings.Cut(list[end+1:], "]")
-	after, _, _ = strings.Cut(after, ",")
-	number := inside
-	if i := strings.IndexAny(inside, ",-"); i >= 0 {
-		number = inside[:i]
-	}
-	return list[:end] + number + after
-}
-
-// slurmPort is a port that the processes of a job agree on and that other jobs of the machine
-// rarely have.
-func slurmPort(job string) string {
-	n, _ := strconv.Atoi(job) // without a number all steps meet at the same port
-	return strconv.Itoa(20000 + n%10000)
 }

@@ -16,13 +16,13 @@ type peer struct {
 	conn   net.Conn
 	frames chan frame // what has come and was not asked for yet
 	pool   chan []byte
-	over   chan struct{} // closed when nothing more will come
+	ended  chan struct{} // closed when nothing more will come
 
 	writing sync.Mutex
 	head    []byte
 
-	mu   sync.Mutex
-	last string // the call that it was last heard in
+	mu      sync.Mutex
+	heardIn string // the call that it was last heard in
 }
 
 type frame struct {
@@ -36,7 +36,7 @@ const ahead = 4
 
 func newPeer(rank int, conn net.Conn) *peer {
 	return &peer{rank: rank, conn: conn, frames: make(chan frame, ahead), pool: make(chan []byte, ahead),
-		over: make(chan struct{})}
+		ended: make(chan struct{})}
 }
 
 // send writes a message.
@@ -55,7 +55,7 @@ func (p *peer) send(h header, payload []byte) error {
 // what was written before with it.
 func (p *peer) read(g *Group) {
 	defer close(p.frames)
-	defer close(p.over)
+	defer close(p.ended)
 	r := bufio.NewReaderSize(p.conn, 64<<10)
 	for {
 		h, err := readHeader(r)
@@ -74,6 +74,7 @@ func (p *peer) read(g *Group) {
 		}
 		switch h.kind {
 		case kindLeave:
+			g.leaving.Do(func() { close(g.left) })
 			return
 		case kindAbort:
 			g.aborted(p, f)
@@ -109,14 +110,14 @@ func (p *peer) recycle(b []byte) {
 
 func (p *peer) heard(call string) {
 	p.mu.Lock()
-	p.last = call
+	p.heardIn = call
 	p.mu.Unlock()
 }
 
 func (p *peer) lastCall() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.last
+	return p.heardIn
 }
 
 // patience is how long a process that leaves waits for the others to take note.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/internal/leaks"
 	"github.com/gotrainer/gotrainer/internal/ranktest"
 )
 
@@ -21,7 +22,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(leaks.Run(m))
 }
 
 func role(name string) error {

@@ -3,14 +3,12 @@ package dist
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -25,7 +23,7 @@ func Init(ctx context.Context, o Options) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{rank: o.Rank, localRank: o.LocalRank, world: o.World, timeout: o.JoinTimeout,
-		peers: make([]*peer, o.World), done: make(chan struct{})}
+		peers: make([]*peer, o.World), done: make(chan struct{}), left: make(chan struct{})}
 	if o.World == 1 {
 		return g, nil
 	}
@@ -46,24 +44,58 @@ func Init(ctx context.Context, o Options) (*Group, error) {
 }
 
 // rendezvous is a group that comes together.
+//
+// The store may outlive a group, as torchrun's does when it starts the processes again, so what is
+// in it may be of processes that have ended. Rank 0 therefore begins a round, whose nonce is in all
+// of its keys. Each process leaves its id, which is as fresh, in the newest round. When all have,
+// rank 0 publishes the roster of the round, and a process accepts no roster but one with its own
+// id.
 type rendezvous struct {
-	o        Options
-	g        *Group
-	store    *tcpstore.Client
-	listener net.Listener
-	token    string // that of rank 0: connections of other groups do not have it
+	o         Options
+	g         *Group
+	store     *tcpstore.Client
+	listener  net.Listener
+	local     []net.IP // the addresses of GLOO_SOCKET_IFNAME; empty: any
+	me        member
+	nonce     string // of the round that this process is in; empty: of none yet
+	published bool   // the roster of this round names another process of this rank
 }
 
-// member is what a process tells of itself in the store.
+// round is what rank 0 begins.
+type round struct {
+	Nonce string `json:"nonce"`
+	World int    `json:"world"`
+}
+
+// member is what a process tells of itself.
 type member struct {
+	ID        string   `json:"id"`
+	Rank      int      `json:"rank"`
 	World     int      `json:"world"`
 	Addresses []string `json:"addresses"`
-	Token     string   `json:"token"`
 }
 
-func (r *rendezvous) key(what string, rank int) string {
-	return "gotrainer/" + r.o.Name + "/" + what + "/" + strconv.Itoa(rank)
+// roster ends a round: with the members, by rank, or the reason why there is no group.
+type roster struct {
+	Members []member `json:"members,omitempty"`
+	Error   string   `json:"error,omitempty"`
 }
+
+// errTaken is a process whose place another one has.
+func (r *rendezvous) errTaken() error {
+	return fmt.Errorf("another process there says that it is rank %d: is another run using this port, or is RANK the "+
+		"same for two processes?", r.o.Rank)
+}
+
+// key is one of the store: of the round, or of the run where it does not belong to a round.
+func (r *rendezvous) key(parts ...string) string {
+	return "gotrainer/" + r.o.job + "/" + r.o.Name + "/" + strings.Join(parts, "/")
+}
+
+func (r *rendezvous) keyOf(rank int) string { return r.key(r.nonce, "rank", strconv.Itoa(rank)) }
+
+// mismatched is where a process that has no place in the round, being of another world, says so.
+func (r *rendezvous) mismatched() string { return r.key(r.nonce, "mismatched") }
 
 func (r *rendezvous) join(ctx context.Context) (err error) {
 	if !r.o.Store && r.o.Rank == 0 {
@@ -79,16 +111,25 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 		}()
 	}
 	if r.store, err = tcpstore.Dial(ctx, r.o.Address); err != nil {
+		if !r.o.Store && r.o.Rank > 0 {
+			err = fmt.Errorf("%w; rank 0 opens the store there: has it started, and is MASTER_ADDR its machine?", err)
+		}
 		return err
 	}
 	defer func() { _ = r.store.Close() }()
-	if r.listener, err = net.Listen("tcp", r.meshAddress()); err != nil {
+	if err := r.listenToOthers(); err != nil {
 		return err
 	}
 	defer func() { _ = r.listener.Close() }()
-	members, err := r.meet(ctx)
+	r.me = member{ID: rand.Text(), Rank: r.o.Rank, World: r.o.World, Addresses: r.addresses()}
+	var members []member
+	if r.o.Rank == 0 {
+		members, err = r.call(ctx)
+	} else if members, err = r.answer(ctx); err != nil && ctx.Err() != nil {
+		err = r.whoIsMissing(ctx, err)
+	}
 	if err != nil {
-		return r.whoIsMissing(ctx, err)
+		return err
 	}
 	if err := r.connect(ctx, members); err != nil {
 		return err
@@ -101,14 +142,17 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 	return r.g.Barrier(ctx)
 }
 
-// listen opens the store of a group that has none. What is meant for this machine alone is not
-// shown to others.
+// listen opens the store of a group that has none: on all interfaces, since the address by which
+// this process finds it may be a loopback one, unless all processes are on this machine.
 func (r *rendezvous) listen() (*tcpstore.Server, error) {
 	host, port, _ := net.SplitHostPort(r.o.Address)
-	if !isLoopback(host) {
+	if !r.o.isLocal() {
 		host = ""
 	}
 	s, err := tcpstore.Listen(net.JoinHostPort(host, port))
+	if errors.Is(err, syscall.EADDRNOTAVAIL) { // the name of a service, which no interface has
+		s, err = tcpstore.Listen(net.JoinHostPort("", port))
+	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("rank 0 must listen there, but port %s is taken: by another run, perhaps; choose "+
 			"another MASTER_PORT: %w", port, err)
@@ -116,60 +160,199 @@ func (r *rendezvous) listen() (*tcpstore.Server, error) {
 	return s, err
 }
 
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+// call is what rank 0 does: it begins a round, waits for all, and publishes the roster.
+func (r *rendezvous) call(ctx context.Context) ([]member, error) {
+	r.nonce = rand.Text()
+	if err := r.put(ctx, r.key("round"), round{r.nonce, r.o.World}); err != nil {
+		return nil, err
+	}
+	members, err := r.gather(ctx)
+	if err == nil {
+		return members, r.put(ctx, r.key(r.nonce, "roster"), roster{Members: members})
+	}
+	if ctx.Err() != nil {
+		err = r.whoIsMissing(ctx, err)
+	}
+	r.tell(ctx, "roster", roster{Error: err.Error()}) // the others have time limits that are longer, perhaps
+	return nil, err
 }
 
-func (r *rendezvous) meshAddress() string {
-	if host, _, _ := net.SplitHostPort(r.o.Address); isLoopback(host) {
-		return net.JoinHostPort(host, "0")
+// tell leaves a reason for the others in the round, through a connection of its own: one where a
+// wait was cut short is of no more use.
+func (r *rendezvous) tell(ctx context.Context, what string, value any) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	store, err := tcpstore.Dial(ctx, r.o.Address)
+	if err != nil {
+		return // the others end by their own time limits
 	}
-	return ":0"
+	defer func() { _ = store.Close() }()
+	if text, err := json.Marshal(value); err == nil {
+		_ = store.Set(ctx, r.key(r.nonce, what), text)
+	}
 }
 
-// meet tells the others where this process listens, and returns where they do.
-func (r *rendezvous) meet(ctx context.Context) ([]member, error) {
-	n, err := r.store.Add(ctx, r.key("claim", r.o.Rank), 1)
-	if err != nil {
-		return nil, err
-	}
-	if n != 1 {
-		return nil, fmt.Errorf("another process there says that it is rank %d: is another run using this port, or is "+
-			"RANK the same for two processes?", r.o.Rank)
-	}
-	token := make([]byte, 16)
-	rand.Read(token) //nolint:errcheck // it never fails
-	me := member{World: r.o.World, Addresses: r.addresses(), Token: hex.EncodeToString(token)}
-	text, err := json.Marshal(me)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.store.Set(ctx, r.key("rank", r.o.Rank), text); err != nil {
-		return nil, err
-	}
+// gather waits for the others' ids.
+func (r *rendezvous) gather(ctx context.Context) ([]member, error) {
 	members := make([]member, r.o.World)
-	for rank := range members {
-		text, err := r.store.Get(ctx, r.key("rank", rank))
-		if err != nil {
+	members[0] = r.me
+	var current round
+	var other member
+	for rank := 1; rank < r.o.World; rank++ {
+		for wait := r.pauses(); ; {
+			here, err := r.get(ctx, r.keyOf(rank), &members[rank])
+			if err != nil {
+				return nil, err
+			}
+			if here {
+				break
+			}
+			if _, err := r.get(ctx, r.key("round"), &current); err != nil {
+				return nil, err
+			}
+			if current.Nonce != r.nonce {
+				return nil, r.errTaken()
+			}
+			if odd, err := r.get(ctx, r.mismatched(), &other); err != nil || odd {
+				return nil, errors.Join(err, otherWorld(r.me, other))
+			}
+			if err := wait(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if members[rank].World != r.o.World {
+			return nil, otherWorld(r.me, members[rank])
+		}
+	}
+	return members, nil
+}
+
+func otherWorld(a, b member) error {
+	return fmt.Errorf("rank %d was started as one of %d processes, rank %d as one of %d: WORLD_SIZE must be the same "+
+		"for all", a.Rank, a.World, b.Rank, b.World)
+}
+
+// answer is what the other ranks do: they leave their ids in the newest round until a roster has
+// them.
+func (r *rendezvous) answer(ctx context.Context) ([]member, error) {
+	text, err := json.Marshal(r.me)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.store.Get(ctx, r.key("round")); err != nil { // which waits for it
+		return nil, err
+	}
+	var newest round
+	for wait := r.pauses(); ; {
+		if _, err := r.get(ctx, r.key("round"), &newest); err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(text, &members[rank]); err != nil {
-			return nil, fmt.Errorf("what rank %d has left in the store: %w", rank, err)
+		var members []member
+		if newest.Nonce != r.nonce {
+			err = r.enter(ctx, newest, text)
+		} else if !r.published {
+			members, err = r.accept(ctx, text)
 		}
-		if w := members[rank].World; w != r.o.World {
-			return nil, fmt.Errorf("rank %d was started as one of %d processes, this one as one of %d: WORLD_SIZE "+
-				"must be the same for all", rank, w, r.o.World)
+		if err != nil || members != nil {
+			return members, err
+		}
+		if err := wait(ctx); err != nil {
+			return nil, err
 		}
 	}
-	r.token = members[0].Token
-	return members, nil
+}
+
+// enter leaves the id in a round, unless it has ended: then it is of processes before these.
+func (r *rendezvous) enter(ctx context.Context, newest round, text []byte) error {
+	r.nonce = newest.Nonce
+	ended, err := r.store.Has(ctx, r.key(r.nonce, "roster"))
+	if err != nil {
+		return err
+	}
+	if r.published = ended && r.o.Store; r.published { // a store of rank 0 has no other rounds than that of its group
+		return nil
+	}
+	if newest.World != r.o.World {
+		if err := r.store.Set(ctx, r.mismatched(), text); err != nil {
+			return err
+		}
+	}
+	return r.store.Set(ctx, r.keyOf(r.o.Rank), text)
+}
+
+// accept returns the members when the roster is there and has this process.
+func (r *rendezvous) accept(ctx context.Context, text []byte) ([]member, error) {
+	mine, err := r.store.Get(ctx, r.keyOf(r.o.Rank)) // before the roster, which may come in between
+	if err != nil {
+		return nil, err
+	}
+	var list roster
+	switch ended, err := r.get(ctx, r.key(r.nonce, "roster"), &list); {
+	case err != nil:
+		return nil, err
+	case !ended && string(mine) != string(text):
+		return nil, r.errTaken()
+	case !ended:
+		return nil, nil
+	}
+	switch {
+	case list.Error != "":
+		return nil, fmt.Errorf("%s (reported by rank 0)", list.Error)
+	case len(list.Members) == r.o.World && list.Members[r.o.Rank].ID == r.me.ID:
+		return list.Members, nil
+	case !r.o.Store:
+		return nil, r.errTaken() // the store is that of this group
+	}
+	r.published = true
+	return nil, nil
+}
+
+// pauses are those between two looks at the store, which grow.
+func (r *rendezvous) pauses() func(ctx context.Context) error {
+	pause, most := 2*time.Millisecond, 100*time.Millisecond+time.Duration(r.o.World)*time.Millisecond/2
+	return func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+			pause = min(most, pause*3/2)
+			return nil
+		}
+	}
+}
+
+// put gives a key a value.
+func (r *rendezvous) put(ctx context.Context, key string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return r.store.Set(ctx, key, text)
+}
+
+// get reads the value of a key, if it has one.
+func (r *rendezvous) get(ctx context.Context, key string, value any) (there bool, err error) {
+	if there, err = r.store.Has(ctx, key); err != nil || !there {
+		return false, err
+	}
+	text, err := r.store.Get(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(text, value); err != nil {
+		return false, fmt.Errorf("what the store has at %q is none of a gotrainer process: %w", key, err)
+	}
+	return true, nil
 }
 
 // whoIsMissing adds to an error the ranks that have not come.
 func (r *rendezvous) whoIsMissing(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		return err
+	switch {
+	case r.nonce == "":
+		return fmt.Errorf("of ranks 0 to %d there is no sign of 0: %w", r.o.World-1, err)
+	case r.published:
+		return fmt.Errorf("the store has the roster of an earlier start only, or of another process of rank %d: rank 0 "+
+			"has not started again, or RANK is the same for two processes: %w", r.o.Rank, err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
@@ -179,8 +362,8 @@ func (r *rendezvous) whoIsMissing(ctx context.Context, err error) error {
 	}
 	defer func() { _ = store.Close() }()
 	var missing []string
-	for rank := range r.o.World {
-		if here, askErr := store.Has(ctx, r.key("rank", rank)); askErr == nil && !here {
+	for rank := 1; rank < r.o.World; rank++ {
+		if here, askErr := store.Has(ctx, r.keyOf(rank)); askErr == nil && !here {
 			missing = append(missing, strconv.Itoa(rank))
 		}
 	}
@@ -188,75 +371,4 @@ func (r *rendezvous) whoIsMissing(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("of ranks 0 to %d there is no sign of %s: %w", r.o.World-1, strings.Join(missing, ", "), err)
-}
-
-// addresses are where the listener can be reached, the likeliest first: the address by which the
-// store is reached, then those of the interfaces.
-func (r *rendezvous) addresses() []string {
-	_, port, _ := net.SplitHostPort(r.listener.Addr().String())
-	host, _, _ := net.SplitHostPort(r.store.LocalAddr().String())
-	hosts := []string{host}
-	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() { // others on another machine need another one
-		if all, err := net.InterfaceAddrs(); err == nil {
-			for _, a := range all {
-				if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
-					hosts = append(hosts, n.IP.String())
-				}
-			}
-		}
-	}
-	var out []string
-	for _, h := range hosts {
-		out = append(out, net.JoinHostPort(h, port))
-	}
-	return out
-}
-
-// connect opens a connection to every lower rank, and takes those of the higher ones.
-func (r *rendezvous) connect(ctx context.Context, members []member) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { _ = r.listener.Close() })
-	defer stop()
-	var work sync.WaitGroup
-	var mu sync.Mutex
-	add := func(rank int, conn net.Conn) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.g.peers[rank] != nil {
-			return false
-		}
-		r.g.peers[rank] = newPeer(rank, conn)
-		return true
-	}
-	for rank := range r.o.Rank {
-		work.Go(func() {
-			conn, err := r.dial(ctx, members[rank].Addresses)
-			if err != nil {
-				cancel(fmt.Errorf("rank %d: %w", rank, err))
-				return
-			}
-			add(rank, conn)
-		})
-	}
-	work.Go(func() {
-		for missing := r.o.World - 1 - r.o.Rank; missing > 0; {
-			conn, err := r.listener.Accept()
-			if err != nil {
-				cancel(fmt.Errorf("waiting for the connections of %d more processes: %w", missing, err))
-				return
-			}
-			rank, err := r.greet(ctx, conn)
-			if err != nil || rank <= r.o.Rank || rank >= r.o.World || !add(rank, conn) {
-				_ = conn.Close() // a stranger
-				continue
-			}
-			missing--
-		}
-	})
-	work.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }

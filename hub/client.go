@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,8 +13,8 @@ import (
 	"time"
 )
 
-// Client speaks to one Hub. Its zero value follows the environment, read anew by each call, and its
-// methods may be called by several goroutines; the fields may not be changed meanwhile.
+// Client speaks to one Hub. Its zero value follows the environment, read again by each call, and
+// its methods may be called by several goroutines; the fields may not be changed meanwhile.
 type Client struct {
 	Endpoint string // the Hub's address; "" means HF_ENDPOINT, else [DefaultEndpoint]
 	CacheDir string // where repositories are kept; "" means what [CacheDir] returns
@@ -33,7 +34,7 @@ type Client struct {
 	// for proxies and certificates; nil means [http.DefaultClient]. Its CheckRedirect is not used.
 	HTTPClient *http.Client
 	UserAgent  string       // put in front of this package's own
-	Log        *slog.Logger // tries and fall-backs; nil means none
+	Log        *slog.Logger // tries and fall-backs; nil means slog.Default
 }
 
 // conn is a client with every choice made, for the length of one call.
@@ -61,14 +62,7 @@ type sleepForTests struct{}
 
 // connect makes the choices that the fields leave to the environment.
 func (c *Client) connect(ctx context.Context) (*conn, error) {
-	base := c.Endpoint
-	if base == "" {
-		base = os.Getenv("HF_ENDPOINT")
-	}
-	if base == "" {
-		base = DefaultEndpoint
-	}
-	base = strings.TrimRight(base, "/")
+	base := strings.TrimRight(cmp.Or(c.Endpoint, os.Getenv("HF_ENDPOINT"), DefaultEndpoint), "/")
 	endpoint, err := url.Parse(base)
 	if err != nil || (endpoint.Scheme != "http" && endpoint.Scheme != "https") || endpoint.Host == "" ||
 		endpoint.User != nil || endpoint.RawQuery != "" {
@@ -115,7 +109,7 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 		out.workers = 8
 	}
 	if out.log == nil {
-		out.log = slog.New(slog.DiscardHandler)
+		out.log = slog.Default() // which takes the warnings to standard error
 	}
 	client := http.Client{}
 	if c.HTTPClient != nil {

@@ -48,11 +48,7 @@ const DefaultMessage = "Upload with gotrainer"
 // left out; if nothing remains, no commit is made. Large files are sent first, each only if the Hub
 // has not got it from an earlier, broken attempt.
 func (c *Client) Commit(ctx context.Context, repoID string, changes []Change, o CommitOptions) (*Commit, error) {
-	r, branch, err := at(repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
-	if err != nil {
-		return nil, err
-	}
-	conn, err := c.connect(ctx)
+	conn, r, branch, err := c.reach(ctx, repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
 	if err != nil {
 		return nil, err
 	}
@@ -128,14 +124,14 @@ func sortChanges(changes []Change) (additions []*addition, deletions []string, e
 	return additions, deletions, nil
 }
 
-// checkUploadName refuses names that the Hub refuses, and those that no client could fetch again.
+// checkUploadName refuses names that the Hub refuses, and names that no client could fetch again.
 func checkUploadName(name string) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".git" || part == ".cache" {
-			return fmt.Errorf("%q lies in a folder %s, which the Hub does not take: %w", name, part, ErrName)
+			return fmt.Errorf("%q is in a folder %s, which the Hub does not take: %w", name, part, ErrName)
 		}
 	}
 	return nil

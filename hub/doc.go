@@ -15,10 +15,10 @@
 // # What a fetch guarantees
 //
 // A file appears in the cache only after its content has been checked against the name that the Hub
-// gives it: SHA-256 for large files, git's SHA-1 for others. An interrupted download goes on where
-// it stopped, in this process or the next. Connections that break, answers 408, 429 and 5xx are
-// tried again with growing pauses; Retry-After is obeyed. Without a network the cached state of the
-// revision is used if it is whole, and [Repo.Offline] says why. File names that would leave the
+// gives it: SHA-256 for large files, git's SHA-1 for others. An interrupted download continues
+// where it stopped, in this process or the next. Connections that break, answers 408, 429 and 5xx
+// are tried again with growing pauses; Retry-After is obeyed. Without a network the cached state of
+// the revision is used if it is whole, and [Repo.Offline] says why. File names that would leave the
 // snapshot's folder, by the rules of any operating system, are refused before anything is written;
 // all writing goes through an [os.Root] of the cache.
 //

@@ -55,15 +55,11 @@ func (c *Client) Fetch(ctx context.Context, repoID string, o *FetchOptions) (*Re
 	if o == nil {
 		o = &FetchOptions{}
 	}
-	r, revision, err := at(repoID, &RepoOptions{Type: o.Type, Revision: o.Revision})
+	conn, r, revision, err := c.reach(ctx, repoID, &RepoOptions{Type: o.Type, Revision: o.Revision})
 	if err != nil {
 		return nil, err
 	}
 	wanted, err := newFilter(o.Allow, o.Ignore)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (c *Client) File(ctx context.Context, repoID, name string, o *FetchOptions)
 	if o == nil {
 		o = &FetchOptions{}
 	}
-	r, revision, err := at(repoID, &RepoOptions{Type: o.Type, Revision: o.Revision})
+	conn, r, revision, err := c.reach(ctx, repoID, &RepoOptions{Type: o.Type, Revision: o.Revision})
 	if err != nil {
 		return "", err
 	}
@@ -34,10 +34,6 @@ func (c *Client) File(ctx context.Context, repoID, name string, o *FetchOptions)
 	if len(o.Allow)+len(o.Ignore) > 0 {
 		return "", fmt.Errorf("hub: File fetches %s alone; leave FetchOptions.Allow and Ignore empty: %w", name,
 			ErrName)
-	}
-	conn, err := c.connect(ctx)
-	if err != nil {
-		return "", err
 	}
 	store, err := conn.openStore(r)
 	if err != nil {

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ type Entry struct {
 	Path   string // with slashes
 	Size   int64
 	Blob   string // git's name for it: the SHA-1 of the file, or of its LFS pointer
-	SHA256 string // of a large file; "" for one that lies in git
+	SHA256 string // of a large file; "" for one that is in git
 }
 
 // etag is the name of the file's content in the cache.
@@ -72,20 +73,23 @@ func at(id string, o *RepoOptions) (repository, string, error) {
 	if err != nil {
 		return r, "", err
 	}
-	revision := o.Revision
-	if revision == "" {
-		revision = DefaultRevision
-	}
+	revision := cmp.Or(o.Revision, DefaultRevision)
 	return r, revision, checkRevision(revision)
+}
+
+// reach is what a call on a repository begins with.
+func (c *Client) reach(ctx context.Context, id string, o *RepoOptions) (*conn, repository, string, error) {
+	r, revision, err := at(id, o)
+	if err != nil {
+		return nil, r, "", err
+	}
+	conn, err := c.connect(ctx)
+	return conn, r, revision, err
 }
 
 // Info asks about a repository: which commit a branch is at, whether it is private.
 func (c *Client) Info(ctx context.Context, repoID string, o *RepoOptions) (*Info, error) {
-	r, revision, err := at(repoID, o)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := c.connect(ctx)
+	conn, r, revision, err := c.reach(ctx, repoID, o)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +114,7 @@ func (c *conn) info(ctx context.Context, r repository, revision string) (*Info, 
 
 // List returns the files of a repository, in the Hub's order.
 func (c *Client) List(ctx context.Context, repoID string, o *RepoOptions) ([]Entry, error) {
-	r, revision, err := at(repoID, o)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := c.connect(ctx)
+	conn, r, revision, err := c.reach(ctx, repoID, o)
 	if err != nil {
 		return nil, err
 	}
@@ -212,11 +212,7 @@ func nextPage(headers []string) string {
 
 // Refs returns the branches and tags of a repository with their commits.
 func (c *Client) Refs(ctx context.Context, repoID string, o *RepoOptions) (*Refs, error) {
-	r, _, err := at(repoID, o)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := c.connect(ctx)
+	conn, r, _, err := c.reach(ctx, repoID, o)
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/hub/hubtest"
+	"github.com/gotrainer/gotrainer/internal/leaks"
 )
 
 // token is the canary: no log, error or file may have it.
@@ -39,31 +40,8 @@ func TestMain(m *testing.M) {
 	os.Setenv("HF_ENDPOINT", "http://127.0.0.1:1") // no test may reach the real Hub by mistake
 	code := m.Run()
 	os.RemoveAll(home)
-	if code == 0 && leaked() {
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// leaked reports goroutines of this package, or of its connections, that outlive the tests.
-func leaked() bool {
-	var left []string
-	for range 200 {
-		stacks := make([]byte, 1<<20)
-		left = nil
-		for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
-			if !strings.Contains(stack, "TestMain") && (strings.Contains(stack, "gotrainer/hub") ||
-				strings.Contains(stack, "net/http.")) {
-				left = append(left, stack)
-			}
-		}
-		if left == nil {
-			return false
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	fmt.Fprintf(os.Stderr, "goroutines are left over:\n%s\n", strings.Join(left, "\n\n"))
-	return true
+	http.DefaultClient.CloseIdleConnections()
+	os.Exit(leaks.Check(code))
 }
 
 // world is a Hub, a client of it that logs into a buffer and does not wait between tries, and what

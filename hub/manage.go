@@ -130,11 +130,7 @@ func (c *Client) name(ctx context.Context, repoID, name string, o *RepoOptions, 
 // change runs one call that changes a repository.
 func (c *Client) change(ctx context.Context, repoID string, o *RepoOptions, what string, do func(*conn, repository,
 	string) error) error {
-	r, revision, err := at(repoID, o)
-	if err != nil {
-		return err
-	}
-	conn, err := c.connect(ctx)
+	conn, r, revision, err := c.reach(ctx, repoID, o)
 	if err != nil {
 		return err
 	}

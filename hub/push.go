@@ -53,11 +53,7 @@ func Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, erro
 // A push that was interrupted, even by kill -9, is completed by calling Push again: what has
 // arrived is not sent twice.
 func (c *Client) Push(ctx context.Context, repoID, dir string, o PushOptions) (*Commit, error) {
-	r, branch, err := at(repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
-	if err != nil {
-		return nil, err
-	}
-	conn, err := c.connect(ctx)
+	conn, r, branch, err := c.reach(ctx, repoID, &RepoOptions{Type: o.Type, Revision: o.Branch})
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
@@ -21,18 +23,91 @@ var resumeFiles = []string{
 // Pusher uploads the checkpoints of a run to one repository: the trainer's Options.Pusher. What is
 // uploaded when is the trainer's business (Options.PushStrategy), as is doing it in the background.
 //
+//	trainer.Options{Pusher: new(hub.Pusher)} // push_to_hub=True
 //	trainer.Options{Pusher: &hub.Pusher{Repo: "me/bert-mrpc", Card: &hub.ModelCard{ModelName: "bert-mrpc"}}}
+//
+// Before the first update of a run [Pusher.Start] checks the token and the name.
 type Pusher struct {
 	Client *Client // nil means the environment's
-	Repo   string
+	// Repo is the repository, "me/bert-mrpc"; a name without a namespace is one of the token's
+	// user. Empty: the name of the run's output folder.
+	Repo string
 
 	// Card becomes README.md each time the model is pushed, with the results and the table of
-	// evaluations that the checkpoint's trainer_state.json holds; nil means none.
-	Card *ModelCard
+	// evaluations that the checkpoint's trainer_state.json holds. Nil: one with the name of the
+	// repository and the hyperparameters of the run, unless the folder has a README.md.
+	Card   *ModelCard
+	NoCard bool // push no card where Card is nil
 
 	// Options apply to each push. Message, PathInRepo, Delete and Card are not looked at; Ignore
 	// adds to what is left out of the model's files.
 	Options PushOptions
+
+	mu   sync.Mutex
+	repo string     // of the run that has started, where Repo is empty
+	made *ModelCard // likewise, where Card is nil
+}
+
+// Start makes the repository of a run if it is not there, so that a token that is missing or may
+// not write, or a name that the Hub does not take, shows before the first update. A Hub that cannot
+// be reached is no error: the uploads try again, and warn.
+func (p *Pusher) Start(ctx context.Context, run checkpoint.UploadRun) error {
+	repo := p.Repo
+	if repo == "" {
+		dir, err := filepath.Abs(run.OutputDir)
+		if err != nil {
+			return fmt.Errorf("hub: %w", err)
+		}
+		repo = filepath.Base(dir)
+	}
+	if _, err := parseRepo(p.Options.Type, repo); err != nil {
+		return fmt.Errorf("%w; set Pusher.Repo", err)
+	}
+	p.mu.Lock()
+	p.repo, p.made = repo, p.newCard(repo, run)
+	p.mu.Unlock()
+	once := *p.client()
+	once.Retries = -1
+	err := once.CreateRepo(ctx, repo, &CreateOptions{Type: p.Options.Type, Private: p.Options.Private, ExistOK: true})
+	for _, mistake := range []error{ErrUnauthorized, ErrForbidden, ErrName, ErrOffline} {
+		if errors.Is(err, mistake) {
+			return err
+		}
+	}
+	return nil
+}
+
+// newCard is the card of a run for which the program has none; nil: it has one, or wants none.
+func (p *Pusher) newCard(repo string, run checkpoint.UploadRun) *ModelCard {
+	if p.Card != nil || p.NoCard {
+		return nil
+	}
+	card := &ModelCard{ModelName: path.Base(repo)}
+	for _, h := range run.Hyperparameters {
+		card.Hyperparameters = append(card.Hyperparameters, Value(h))
+	}
+	return card
+}
+
+// target is where a push goes, and the card that goes with it.
+func (p *Pusher) target() (repo string, card *ModelCard) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	repo, card = p.Repo, p.Card
+	if repo == "" {
+		repo = p.repo
+	}
+	if card == nil {
+		card = p.made
+	}
+	return repo, card
+}
+
+func (p *Pusher) client() *Client {
+	if p.Client == nil {
+		return new(Client)
+	}
+	return p.Client
 }
 
 // Push uploads a checkpoint as one commit and waits for it. Calling it again completes what was
@@ -43,27 +118,33 @@ func (p *Pusher) Push(ctx context.Context, u checkpoint.Upload) error {
 	if u.Path != "" {
 		o.Delete = []string{"*"} // what an earlier checkpoint left there and this one has not
 	}
+	repo, card := p.target()
+	if repo == "" {
+		return errors.New("hub: Pusher.Repo is empty; it is the name of the repository, or left to Start")
+	}
 	if u.ModelOnly {
 		o.Ignore = slices.Concat(resumeFiles, o.Ignore)
-		if p.Card != nil && u.Path == "" { // a card stands in the root
-			card, err := p.card(u.Folder)
+		if card != nil && u.Path == "" && !p.ownCard(u.Folder) { // a card stands in the root
+			done, err := finish(card, u.Folder)
 			if err != nil {
 				return err
 			}
-			o.Card = card
+			o.Card = done
 		}
 	}
-	c := p.Client
-	if c == nil {
-		c = new(Client)
-	}
-	_, err := c.Push(ctx, p.Repo, u.Folder, o)
+	_, err := p.client().Push(ctx, repo, u.Folder, o)
 	return err
 }
 
-// card adds what the run has achieved so far.
-func (p *Pusher) card(folder string) (*ModelCard, error) {
-	card := *p.Card
+// ownCard reports whether the folder has a README.md that takes the place of a card that was made.
+func (p *Pusher) ownCard(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "README.md"))
+	return p.Card == nil && err == nil
+}
+
+// finish adds what the run has achieved so far.
+func finish(begun *ModelCard, folder string) (*ModelCard, error) {
+	card := *begun
 	state, err := os.ReadFile(filepath.Join(folder, "trainer_state.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return &card, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/hub"
 	"github.com/gotrainer/gotrainer/hub/hubtest"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -44,7 +45,7 @@ func TestPusherSendsTheModelOrTheWholeCheckpoint(t *testing.T) {
 			all["first.txt"], model["first.txt"] = []byte("x"), []byte("x")
 		}
 		dir := write(t, filepath.Join(t.TempDir(), name), all)
-		for _, u := range []trainer.Upload{
+		for _, u := range []checkpoint.Upload{
 			{Folder: dir, ModelOnly: true, Message: name},
 			{Folder: dir, Path: "last-checkpoint", Message: name + ", checkpoint"},
 		} {
@@ -68,8 +69,9 @@ func TestPusherRefusesADamagedState(t *testing.T) {
 	w := newWorld(t)
 	dir := write(t, t.TempDir(), map[string][]byte{"config.json": []byte("{}"), "trainer_state.json": []byte("[")})
 	p := &hub.Pusher{Client: w.client, Repo: "me/run", Card: &hub.ModelCard{ModelName: "run"}}
-	if err := p.Push(w.ctx, trainer.Upload{Folder: dir, ModelOnly: true}); err == nil || !strings.Contains(err.Error(),
-		"trainer_state.json") {
+	if err := p.Push(w.ctx, checkpoint.Upload{Folder: dir, ModelOnly: true}); err == nil ||
+		!strings.Contains(err.Error(),
+			"trainer_state.json") {
 		t.Errorf("error %v, want one that names trainer_state.json", err)
 	}
 	if commits := w.Log(hubtest.Model, "me/run", "main"); commits != nil {

@@ -22,7 +22,7 @@ type treeLine struct {
 	Xet       *string `json:"xet_hash,omitempty"` // kept when Python wrote it
 }
 
-// treeVersion is the form that this package knows. Another is fetched anew, as Python does.
+// treeVersion is the form that this package knows. Another is fetched again, as Python does.
 const treeVersion = 1
 
 // parseTree reads a kept listing. A file name that the rules refuse makes all of it invalid.

@@ -124,7 +124,7 @@ func (f *F1) Classes() []ClassScores {
 	return list
 }
 
-// labels are those that are averaged, in order: floating-point sums depend on it.
+// labels are the labels that are averaged, in order: floating-point sums depend on it.
 func (f *F1) labels() []int {
 	if f.Labels != nil {
 		return f.Labels

@@ -43,7 +43,7 @@ const (
 
 const anyMark = "IOBESUL"
 
-// grammar says between which neighbours an entity begins, goes on, and ends.
+// grammar says between which neighbours an entity begins, continues, and ends.
 type grammar struct {
 	marks              string
 	begin, inside, end []step

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"github.com/gotrainer/gotrainer/nn/functional"
+	"github.com/gotrainer/gotrainer/nn/internal/dims"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -116,16 +117,12 @@ func (a *AdaptiveMaxPool3d) ForwardIndices(x torch.Tensor) (values, indices torc
 	return functional.AdaptiveMaxPool3d(x, a.Size)
 }
 
-func adaptiveSize(op string, size Dims, dims int) Dims {
-	if len(size) == 0 {
-		panic(torch.Errorf("nn."+op, torch.ErrValue, "the output has no size; want %s", numbers(dims)))
-	}
-	size = spread(op, "the output's size", size, 1, dims)
-	for _, n := range size {
-		if n < -1 {
+func adaptiveSize(op string, size Dims, n int) Dims {
+	size = dims.Required("nn."+op, "the output's size", size, n)
+	for _, s := range size {
+		if s < -1 {
 			panic(torch.Errorf("nn."+op, torch.ErrValue, "the output's size must not be negative, but for -1, which "+
-				"keeps the "+
-				"input's, found %v", size))
+				"keeps the input's, found %v", size))
 		}
 	}
 	return size

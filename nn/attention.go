@@ -138,34 +138,14 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 	})
 	L, N, E := query.Size(0), query.Size(1), query.Size(2)
 	S, D := key.Size(0), E/m.Heads
-	padding := additive(mask.KeyPadding, query.DType())
-	if padding.Defined() && !batched {
-		padding = padding.Unsqueeze(0)
-	}
-	scores := additive(mask.Mask, query.DType())
-	causal := mask.Causal
-	if causal && (padding.Defined() || needWeights || m.BiasK.Defined() || m.AddZeroAttn) {
-		scores, causal = torch.TensorOptions{DType: query.DType(), Device: query.Device()}.Full(math.Inf(-1), L,
-			S).Triu(1),
-			false
-	}
-	if scores.Defined() && scores.Dim() == 2 {
-		scores = scores.Unsqueeze(0)
-	}
+	hidden := m.masks(query, S, mask, batched, needWeights)
 
 	q, k, v := m.project(query, key, value)
-	extend := func() { // the masks by a key that all see
-		if S++; scores.Defined() {
-			scores = scores.Pad(0, 0, 1)
-		}
-		if padding.Defined() {
-			padding = padding.Pad(0, 0, 1)
-		}
-	}
 	if m.BiasK.Defined() {
 		k, v = torch.Cat([]torch.Tensor{k, m.BiasK.Repeat(1, N, 1)}, 0),
 			torch.Cat([]torch.Tensor{v, m.BiasV.Repeat(1, N, 1)}, 0)
-		extend()
+		S++
+		hidden.extend()
 	}
 	q = q.View(L, N*m.Heads, D).Transpose(0, 1)
 	k = k.View(S, N*m.Heads, D).Transpose(0, 1)
@@ -173,44 +153,26 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 	if m.AddZeroAttn {
 		zeros := torch.TensorOptions{DType: k.DType(), Device: k.Device()}.Zeros(N*m.Heads, 1, D)
 		k, v = torch.Cat([]torch.Tensor{k, zeros}, 1), torch.Cat([]torch.Tensor{v, zeros}, 1)
-		extend()
+		S++
+		hidden.extend()
 	}
-	if padding.Defined() {
-		padding = padding.View(N, 1, 1, S).Expand(-1, m.Heads, -1, -1).Reshape(N*m.Heads, 1, S)
-		if scores.Defined() {
-			scores = scores.Add(padding)
-		} else {
-			scores = padding
-		}
-	}
+	scores := hidden.merged(N, m.Heads, S)
 	dropout := 0.0
 	if m.Training() {
 		dropout = m.Dropout
 	}
-
 	if needWeights {
-		q = q.MulScalar(math.Sqrt(1 / float64(D)))
-		if scores.Defined() {
-			weights = torch.Call("aten::baddbmm", scores, q, k.Transpose(-2, -1))[0]
-		} else {
-			weights = q.BMM(k.Transpose(-2, -1))
-		}
-		weights = weights.Softmax(-1, torch.DefaultDType)
-		if dropout > 0 {
-			weights = weights.Dropout(dropout, true)
-		}
-		y = weights.BMM(v).Transpose(0, 1).Contiguous().View(L*N, E)
+		y, weights = weighted(q, k, v, scores, dropout)
+		y = y.Transpose(0, 1).Contiguous().View(L*N, E)
 		weights = weights.View(N, m.Heads, L, S)
 	} else {
-		if scores.Defined() {
-			if scores.Size(0) == 1 {
-				scores = scores.Unsqueeze(0)
-			} else {
-				scores = scores.View(N, m.Heads, -1, S)
-			}
+		if scores.Defined() && scores.Size(0) == 1 {
+			scores = scores.Unsqueeze(0)
+		} else if scores.Defined() {
+			scores = scores.View(N, m.Heads, -1, S)
 		}
 		y = q.View(N, m.Heads, L, D).ScaledDotProductAttention(k.View(N, m.Heads, S, D), v.View(N, m.Heads, S, D),
-			scores, dropout, causal, 0)
+			scores, dropout, hidden.causal, 0)
 		y = y.Permute(2, 0, 1, 3).Contiguous().View(N*L, E)
 	}
 	y = m.OutProj.Forward(y).View(L, N, E)
@@ -224,6 +186,69 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 		y = y.Transpose(1, 0)
 	}
 	return y, weights
+}
+
+// hiddenKeys are the masks of an [AttentionMask] as numbers that are added to the scores.
+type hiddenKeys struct {
+	scores  torch.Tensor // [1 or N*heads, L, S]
+	padding torch.Tensor // [N, S]
+	causal  bool         // and no other mask: the kernel knows it
+}
+
+// masks are those of a query [L, N, E] and S keys.
+func (m *MultiheadAttention) masks(query torch.Tensor, S int64, mask AttentionMask, batched,
+	needWeights bool) hiddenKeys {
+	h := hiddenKeys{causal: mask.Causal, padding: additive(mask.KeyPadding, query.DType())}
+	if h.padding.Defined() && !batched {
+		h.padding = h.padding.Unsqueeze(0)
+	}
+	h.scores = additive(mask.Mask, query.DType())
+	if h.causal && (h.padding.Defined() || needWeights || m.BiasK.Defined() || m.AddZeroAttn) {
+		h.causal = false
+		h.scores = torch.TensorOptions{DType: query.DType(), Device: query.Device()}.Full(math.Inf(-1), query.Size(0),
+			S).Triu(1)
+	}
+	if h.scores.Defined() && h.scores.Dim() == 2 {
+		h.scores = h.scores.Unsqueeze(0)
+	}
+	return h
+}
+
+// extend lets all queries see one more key.
+func (h *hiddenKeys) extend() {
+	if h.scores.Defined() {
+		h.scores = h.scores.Pad(0, 0, 1)
+	}
+	if h.padding.Defined() {
+		h.padding = h.padding.Pad(0, 0, 1)
+	}
+}
+
+// merged is what is added to the scores of N examples and S keys; undefined if nothing is.
+func (h *hiddenKeys) merged(N, heads, S int64) torch.Tensor {
+	if !h.padding.Defined() {
+		return h.scores
+	}
+	padding := h.padding.View(N, 1, 1, S).Expand(-1, heads, -1, -1).Reshape(N*heads, 1, S)
+	if !h.scores.Defined() {
+		return padding
+	}
+	return h.scores.Add(padding)
+}
+
+// weighted computes the attention weights of q [N*heads, L, D], and the values under them.
+func weighted(q, k, v, scores torch.Tensor, dropout float64) (y, weights torch.Tensor) {
+	q = q.MulScalar(math.Sqrt(1 / float64(q.Size(-1))))
+	if scores.Defined() {
+		weights = torch.Call("aten::baddbmm", scores, q, k.Transpose(-2, -1))[0]
+	} else {
+		weights = q.BMM(k.Transpose(-2, -1))
+	}
+	weights = weights.Softmax(-1, torch.DefaultDType)
+	if dropout > 0 {
+		weights = weights.Dropout(dropout, true)
+	}
+	return weights.BMM(v), weights
 }
 
 // check refuses shapes before they fail somewhere within.
@@ -311,7 +336,7 @@ func (m *MultiheadAttention) project(query, key, value torch.Tensor) (q, k, v to
 	return query.Linear(w[0], b[0]), key.Linear(w[1], b[1]), value.Linear(w[2], b[2])
 }
 
-// together changes three tensors; those that are the same stay the same.
+// together changes three tensors; equal ones stay equal.
 func together(query, key, value torch.Tensor, f func(torch.Tensor) torch.Tensor) (q, k, v torch.Tensor) {
 	q = f(query)
 	if k = q; !key.Is(query) {

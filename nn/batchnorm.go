@@ -37,6 +37,11 @@ type BatchNorm struct {
 	Momentum   float64
 	Cumulative bool
 
+	// Sync takes the mean and the variance over the batches of all processes, where package
+	// dist/ddp has told the layer its group: [SyncBatchNorm], [ConvertSyncBatchNorm].
+	Sync  bool
+	group *torch.ProcessGroup
+
 	traced
 }
 
@@ -64,6 +69,9 @@ func (b *BatchNorm) normalise(x torch.Tensor) torch.Tensor {
 		if b.Cumulative {
 			momentum = 1 / b.NumBatchesTracked.Item()
 		}
+	}
+	if b.Sync && b.group != nil && (b.Training() || !b.RunningMean.Defined()) {
+		return b.trace(x, b.synchronised(x, momentum))
 	}
 	return b.trace(x, functional.BatchNorm(x, functional.BatchNormOptions{
 		RunningMean: b.RunningMean, RunningVar: b.RunningVar, Weight: b.Weight, Bias: b.Bias,

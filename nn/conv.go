@@ -2,9 +2,9 @@ package nn
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/gotrainer/gotrainer/nn/functional"
+	"github.com/gotrainer/gotrainer/nn/internal/dims"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -195,35 +195,13 @@ func convWeights(f torch.TensorOptions, noBias bool, out int64, shape []int64) (
 }
 
 // spread gives every dimension its number: a single one stands for all, none means the default.
-func spread(op, name string, d Dims, otherwise int64, dims int) Dims {
-	switch len(d) {
-	case 0:
-		d = Dims{otherwise}
-	case 1, dims:
-	default:
-		panic(torch.Errorf("nn."+op, torch.ErrValue, "%s has %d numbers; want %s", name, len(d), numbers(dims)))
-	}
-	all := make(Dims, dims)
-	for i := range all {
-		all[i] = d[min(i, len(d)-1)]
-	}
-	return all
-}
-
-// numbers says how many a list may have.
-func numbers(dims int) string {
-	if dims == 1 {
-		return "1 number"
-	}
-	return fmt.Sprintf("1 or %d numbers", dims)
+func spread(op, name string, d Dims, standard int64, n int) Dims {
+	return dims.Spread("nn."+op, name, d, standard, n)
 }
 
 // window is [spread] for a kernel's size, which has no default.
-func window(op string, kernel Dims, dims int) Dims {
-	if len(kernel) == 0 {
-		panic(torch.Errorf("nn."+op, torch.ErrValue, "the kernel has no size; want %s", numbers(dims)))
-	}
-	kernel = spread(op, "the kernel", kernel, 1, dims)
+func window(op string, kernel Dims, n int) Dims {
+	kernel = dims.Required("nn."+op, "the kernel", kernel, n)
 	for _, k := range kernel {
 		mustBePositive(op, "the kernel", k)
 	}

@@ -1,4 +1,4 @@
-// Package nn has the layers that models are made of, and what one does with a whole model: list its
+// Package nn has the layers that models are made of, and what is done with a whole model: list its
 // parameters, save and load them, move it to a device, switch it between training and evaluation.
 //
 //	type Net struct {
@@ -39,15 +39,14 @@
 // The layers and losses are those of torch.nn, under its names. Where a layer's zero value means
 // PyTorch's defaults there is no constructor: [ReLU], [Upsample], [MSELoss]. A layer that takes
 // more than one tensor, or returns more, says so in its Forward; only one to one is a [Layer]. What
-// PyTorch asks for by a keyword that changes the results has a method of its own, such as
+// PyTorch asks for by a keyword that changes the results has a separate method, such as
 // [LSTM.ForwardState], [MaxPool2d.ForwardIndices] and [MultiheadAttention.ForwardWeights]. Sizes
-// are given, but for the layers in a [Lazy], which take them from
-// their first input.
+// are given, but for the layers in a [Lazy], which take them from their first input.
 //
 // # Training and evaluation
 //
-// Modules are in training mode until [SetTraining] says otherwise. A module of one's own whose
-// Forward depends on it embeds [Mode].
+// Modules are in training mode until [SetTraining] says otherwise. Your own module whose Forward
+// depends on it embeds [Mode].
 //
 // # Goroutines
 //

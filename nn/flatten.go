@@ -5,7 +5,7 @@ import "github.com/gotrainer/gotrainer/torch"
 // cudnnMode is cuDNN's number of each kind of recurrent layer.
 var cudnnMode = map[string]int64{"RNNrelu": 0, "RNNtanh": 1, "LSTM": 2, "GRU": 3}
 
-// FlattenParameters lays the weights of an [RNN], [LSTM] or [GRU] that lie on a GPU behind one
+// FlattenParameters lays the weights of an [RNN], [LSTM] or [GRU] that are on a GPU behind one
 // another in one block of its memory: RNNBase.flatten_parameters. cuDNN, which wants them so, would
 // copy them at every call. On the CPU, and for weights of several dtypes or one that cuDNN does not
 // know, it does nothing. [To] and [ToDevice] call it. Values, names and identity of the parameters

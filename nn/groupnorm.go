@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -95,14 +96,6 @@ type LocalResponseNorm struct {
 
 // Forward normalises [N, channels, ...].
 func (l LocalResponseNorm) Forward(x torch.Tensor) torch.Tensor {
-	return functional.LocalResponseNorm(x, l.Size, orPointer(l.Alpha, 1e-4), orPointer(l.Beta, 0.75), orPointer(l.K, 1))
-}
-
-// orPointer returns what p points to, or the default if it is nil: options for which zero is a
-// value of its own.
-func orPointer[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
+	return functional.LocalResponseNorm(x, l.Size, optional.Or(l.Alpha, 1e-4), optional.Or(l.Beta, 0.75),
+		optional.Or(l.K, 1))
 }

@@ -45,8 +45,10 @@ func (l *Lazy[L]) Training() bool {
 	return !ok || m.Training()
 }
 
-func (l *Lazy[L]) setCalls(f func(in, out []int64)) {
-	if t, ok := any(l.Layer).(interface{ setCalls(func(in, out []int64)) }); ok {
+func (l *Lazy[L]) setCalls(f func(in, out torch.Tensor)) {
+	if t, ok := any(l.Layer).(interface {
+		setCalls(func(in, out torch.Tensor))
+	}); ok {
 		t.setCalls(f)
 	}
 }

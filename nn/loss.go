@@ -3,6 +3,7 @@ package nn
 import (
 	"cmp"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -93,7 +94,7 @@ type SmoothL1Loss struct {
 
 // Forward takes two tensors, broadcasting.
 func (l SmoothL1Loss) Forward(input, target torch.Tensor) torch.Tensor {
-	return functional.SmoothL1Loss(input, target, l.Reduction, orPointer(l.Beta, 1))
+	return functional.SmoothL1Loss(input, target, l.Reduction, optional.Or(l.Beta, 1))
 }
 
 // HuberLoss is squared below Delta and linear above: torch.nn.HuberLoss.

@@ -80,11 +80,7 @@ type FractionalMaxPool2d struct {
 
 // NewFractionalMaxPool2d makes a FractionalMaxPool2d; the options say how large the output is.
 func NewFractionalMaxPool2d(kernel Dims, o functional.FractionalMaxPoolOptions) *FractionalMaxPool2d {
-	kernel = window("NewFractionalMaxPool2d", kernel, 2)
-	if (o.Size == nil) == (o.Ratio == nil) {
-		panic(torch.Errorf("nn.NewFractionalMaxPool2d", torch.ErrValue, "want one of Size and Ratio"))
-	}
-	return &FractionalMaxPool2d{kernel, o}
+	return &FractionalMaxPool2d{fractional("NewFractionalMaxPool2d", kernel, 2, o), o}
 }
 
 // Forward takes [N, C, H, W].
@@ -104,11 +100,7 @@ type FractionalMaxPool3d struct {
 
 // NewFractionalMaxPool3d makes a FractionalMaxPool3d; the options say how large the output is.
 func NewFractionalMaxPool3d(kernel Dims, o functional.FractionalMaxPoolOptions) *FractionalMaxPool3d {
-	kernel = window("NewFractionalMaxPool3d", kernel, 3)
-	if (o.Size == nil) == (o.Ratio == nil) {
-		panic(torch.Errorf("nn.NewFractionalMaxPool3d", torch.ErrValue, "want one of Size and Ratio"))
-	}
-	return &FractionalMaxPool3d{kernel, o}
+	return &FractionalMaxPool3d{fractional("NewFractionalMaxPool3d", kernel, 3, o), o}
 }
 
 // Forward takes [N, C, D, H, W].
@@ -117,4 +109,12 @@ func (f *FractionalMaxPool3d) Forward(x torch.Tensor) torch.Tensor { return firs
 // ForwardIndices is Forward and where the maxima were: return_indices.
 func (f *FractionalMaxPool3d) ForwardIndices(x torch.Tensor) (values, indices torch.Tensor) {
 	return functional.FractionalMaxPool3d(x, f.Kernel, f.Options)
+}
+
+// fractional checks the options and gives every dimension of the kernel its number.
+func fractional(op string, kernel Dims, n int, o functional.FractionalMaxPoolOptions) Dims {
+	if (o.Size == nil) == (o.Ratio == nil) {
+		panic(torch.Errorf("nn."+op, torch.ErrValue, "want one of Size and Ratio"))
+	}
+	return window(op, kernel, n)
 }

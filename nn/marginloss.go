@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -24,7 +25,7 @@ type HingeEmbeddingLoss struct {
 
 // Forward takes two tensors of the same shape.
 func (l HingeEmbeddingLoss) Forward(input, target torch.Tensor) torch.Tensor {
-	return functional.HingeEmbeddingLoss(input, target, l.Reduction, orPointer(l.Margin, 1))
+	return functional.HingeEmbeddingLoss(input, target, l.Reduction, optional.Or(l.Margin, 1))
 }
 
 // MarginRankingLoss is max(0, -target*(input1-input2) + Margin): torch.nn.MarginRankingLoss.
@@ -99,7 +100,7 @@ func (l TripletMarginLoss) Forward(anchor, positive, negative torch.Tensor) torc
 	return functional.TripletMarginLoss(anchor, positive, negative, l.TripletMarginLossOptions)
 }
 
-// TripletMarginWithDistanceLoss is [TripletMarginLoss] with a distance of one's own:
+// TripletMarginWithDistanceLoss is [TripletMarginLoss] with your own distance:
 // torch.nn.TripletMarginWithDistanceLoss.
 type TripletMarginWithDistanceLoss struct {
 	functional.TripletMarginWithDistanceLossOptions

@@ -78,12 +78,12 @@ func TestLayersNameMistakes(t *testing.T) {
 		"Softmax2d of a matrix": {func() { nn.Softmax2d{}.Forward(x(2, 3)) },
 			"want [N, C, H, W] or [C, H, W], found [2 3]"},
 		"MaxPool3d": {func() { nn.NewMaxPool3d(nil, nil) },
-			"nn.NewMaxPool3d: the kernel has no size; want 1 or 3 numbers"},
+			"nn.NewMaxPool3d: the kernel has 0 numbers; want 1 or 3 numbers"},
 		"AvgPool1d with a divisor": {func() {
 			nn.NewAvgPool1d(one, &nn.AvgPoolOptions{DivisorOverride: 2})
 		}, "DivisorOverride is for 2 and 3 dimensions, found 2"},
 		"adaptive pooling without a size": {func() { nn.NewAdaptiveAvgPool1d(nil) },
-			"the output has no size; want 1 number"},
+			"the output's size has 0 numbers; want 1 number"},
 		"adaptive pooling to less": {func() { nn.NewAdaptiveMaxPool2d(nn.Dims{-2}) }, "must not be negative"},
 		"a norm of exponent zero":  {func() { nn.NewLPPool1d(0, one, nil) }, "the norm's p must not be 0"},
 		"fractional pooling without a size": {func() {

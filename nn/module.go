@@ -20,13 +20,13 @@ func (m *Mode) Training() bool { return !m.evaluating }
 func (m *Mode) SetTraining(on bool) { m.evaluating = !on }
 
 // ParamLister is a module with parameters that are not fields, because their number depends on its
-// options. They come behind those that are.
+// options. They come behind the fields.
 type ParamLister interface {
 	OwnParams() []torch.Named
 }
 
 // ModuleLister is a module with children that are not fields, because their names depend on its
-// options. They come behind those that are.
+// options. They come behind the fields.
 type ModuleLister interface {
 	OwnModules() []Named
 }

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"github.com/gotrainer/gotrainer/nn/functional"
+	"github.com/gotrainer/gotrainer/nn/internal/dims"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -18,11 +19,8 @@ type Padding struct {
 }
 
 // newPadding gives every side its number.
-func newPadding(op string, dims int, pad Dims, mode functional.PadMode, value float64) Padding {
-	if len(pad) != 1 && len(pad) != 2*dims {
-		panic(torch.Errorf("nn."+op, torch.ErrValue, "pad has %d numbers; want %s", len(pad), numbers(2*dims)))
-	}
-	return Padding{spread(op, "pad", pad, 0, 2*dims), mode, value, dims}
+func newPadding(op string, n int, pad Dims, mode functional.PadMode, value float64) Padding {
+	return Padding{dims.Required("nn."+op, "pad", pad, 2*n), mode, value, n}
 }
 
 // Forward takes [N, C, ...] or [C, ...].

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"reflect"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/nn/initialize"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Parametrized is a layer whose weight is computed anew in every Forward:
+// Parametrized is a layer whose weight is computed again in every Forward:
 // torch.nn.utils.parametrize. Names are PyTorch's: the layer's other parameters keep theirs, and
 // what the weight is computed of is in parametrizations.weight.
 type Parametrized struct {
@@ -64,7 +65,7 @@ func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
 	case *ConvTranspose1d, *ConvTranspose2d, *ConvTranspose3d:
 		dim = 1
 	}
-	dim = orPointer(opt.Dim, dim)
+	dim = optional.Or(opt.Dim, dim)
 	d := int64(weight.Dim())
 	if dim < -d || dim >= d {
 		panic(torch.Errorf("nn."+op, torch.ErrIndex, "Dim must be between %d and %d, found %d", -d, d-1, dim))

@@ -3,6 +3,7 @@ package nn
 import (
 	"cmp"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/nn/initialize"
 	"github.com/gotrainer/gotrainer/torch"
@@ -51,7 +52,7 @@ func NewPReLU(o *PReLUOptions) *PReLU {
 	opt := deref(o)
 	channels := cmp.Or(opt.Channels, 1)
 	mustBePositive("NewPReLU", "Channels", channels)
-	return &PReLU{Weight: Parameter(initialize.Constant(opt.Factory.Empty(channels), orPointer(opt.Init, 0.25)))}
+	return &PReLU{Weight: Parameter(initialize.Constant(opt.Factory.Empty(channels), optional.Or(opt.Init, 0.25)))}
 }
 
 // Forward keeps the shape of x, [N, channels, ...].

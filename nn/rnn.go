@@ -102,7 +102,7 @@ func (r *recurrent) call() torch.RNNOptions {
 	}
 }
 
-// run checks the input and the states, gives those that are undefined zeros, and runs f; an
+// run checks the input and the states, sets undefined states to zeros, and runs f; an
 // unbatched input gets a batch for the time. f returns the output and the last states.
 func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Tensor,
 	states []torch.Tensor) []torch.Tensor) []torch.Tensor {

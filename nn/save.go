@@ -14,8 +14,8 @@ import (
 // Save writes the parameters and persistent buffers of a module to a safetensors file that PyTorch
 // and Hugging Face read: safetensors.torch.save_model. The file is whole or not there at any
 // instant. A tensor with several names is written once, under the alphabetically first that is not
-// among the [TiedWeights]; the metadata say so for the others. Metadata format: pt is added, without
-// which transformers refuses a file.
+// among the [TiedWeights]; the metadata say so for the others. Metadata format: pt is added,
+// without which transformers refuses a file.
 func Save(path string, m any, metadata map[string]string) error {
 	entries, meta, err := contents("Save", m, metadata)
 	if err != nil {
@@ -27,8 +27,8 @@ func Save(path string, m any, metadata map[string]string) error {
 	return nil
 }
 
-// TiedWeights is a model that has tensors under several names and says under which of them they are not
-// saved: _tied_weights_keys of transformers.
+// TiedWeights is a model that has tensors under several names and says under which of them they are
+// not saved: _tied_weights_keys of transformers.
 type TiedWeights interface {
 	TiedWeights() []string
 }
@@ -46,28 +46,38 @@ func Write(w io.Writer, m any, metadata map[string]string) error {
 	return nil
 }
 
-// contents are the entries and metadata of a module's file.
-func contents(op string, m any, metadata map[string]string) ([]safetensors.Entry, map[string]string, error) {
-	meta := map[string]string{"format": "pt"}
-	var entries []safetensors.Entry
-	err := torch.Try(func() {
+// Saved returns what [Save] writes, each tensor once under the name it is saved under, and the
+// metadata: for those who copy a state before they write it.
+func Saved(m any) (tensors []torch.Named, metadata map[string]string, err error) {
+	metadata = map[string]string{"format": "pt"}
+	err = torch.Try(func() {
 		var tied []string
 		if t, ok := m.(TiedWeights); ok {
 			tied = t.TiedWeights()
 		}
 		kept, aliases := untie(StateDict(m), tied)
-		maps.Copy(meta, aliases)
-		var err error
-		if entries, err = tensorio.Entries(kept); err != nil {
-			panic(torch.Errorf("nn."+op, torch.ErrType, "%v", err))
-		}
+		tensors = kept
+		maps.Copy(metadata, aliases)
 	})
-	maps.Copy(meta, metadata)
-	return entries, meta, err
+	return tensors, metadata, err
 }
 
-// untie keeps each tensor under the first of its names, those that are tied coming last; aliases gives
-// that name for the others.
+// contents are the entries and metadata of a module's file.
+func contents(op string, m any, metadata map[string]string) ([]safetensors.Entry, map[string]string, error) {
+	kept, meta, err := Saved(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := tensorio.Entries(kept)
+	if err != nil {
+		return nil, nil, torch.Errorf("nn."+op, torch.ErrType, "%v", err)
+	}
+	maps.Copy(meta, metadata)
+	return entries, meta, nil
+}
+
+// untie keeps each tensor under the first of its names, names of tied tensors coming last; aliases
+// gives that name for the others.
 func untie(ts []torch.Named, tied []string) (kept []torch.Named, aliases map[string]string) {
 	first := map[torch.Tensor]string{}
 	before := func(a, b string) bool {

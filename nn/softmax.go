@@ -3,6 +3,7 @@ package nn
 import (
 	"cmp"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -67,7 +68,7 @@ type Softshrink struct {
 
 // Forward keeps the shape of x.
 func (s Softshrink) Forward(x torch.Tensor) torch.Tensor {
-	return functional.Softshrink(x, orPointer(s.Lambda, 0.5))
+	return functional.Softshrink(x, optional.Or(s.Lambda, 0.5))
 }
 
 // Hardshrink sets to 0 what is within Lambda of it: torch.nn.Hardshrink.
@@ -77,7 +78,7 @@ type Hardshrink struct {
 
 // Forward keeps the shape of x.
 func (h Hardshrink) Forward(x torch.Tensor) torch.Tensor {
-	return functional.Hardshrink(x, orPointer(h.Lambda, 0.5))
+	return functional.Hardshrink(x, optional.Or(h.Lambda, 0.5))
 }
 
 // Tanhshrink is x - tanh(x): torch.nn.Tanhshrink.
@@ -98,4 +99,4 @@ type GLU struct {
 }
 
 // Forward halves a dimension.
-func (g GLU) Forward(x torch.Tensor) torch.Tensor { return functional.GLU(x, orPointer(g.Dim, -1)) }
+func (g GLU) Forward(x torch.Tensor) torch.Tensor { return functional.GLU(x, optional.Or(g.Dim, -1)) }

@@ -17,18 +17,18 @@ type LayerShape struct {
 	Out []int64 // the shape of its first output
 }
 
-// traced is in every layer with parameters; it lets [Shapes] see its calls.
-type traced struct{ calls func(in, out []int64) }
+// traced is in every layer with parameters; it lets [Shapes] and [FirstNonFinite] see its calls.
+type traced struct{ calls func(in, out torch.Tensor) }
 
 // trace reports a call, if somebody asked, and returns out.
 func (t *traced) trace(in, out torch.Tensor) torch.Tensor {
 	if t.calls != nil {
-		t.calls(in.Shape(), out.Shape())
+		t.calls(in, out)
 	}
 	return out
 }
 
-func (t *traced) setCalls(f func(in, out []int64)) { t.calls = f }
+func (t *traced) setCalls(f func(in, out torch.Tensor)) { t.calls = f }
 
 // Shapes calls forward, which runs m on an input, and returns the shapes that went through the
 // layers with parameters, in the order of the calls. It is a dry run: in evaluation mode, without
@@ -46,13 +46,54 @@ func Shapes(m any, forward func()) (shapes []LayerShape, err error) {
 			defer s.SetTraining(s.Training())
 			s.SetTraining(false)
 		}
-		if t, ok := n.Module.(interface{ setCalls(func(in, out []int64)) }); ok {
-			t.setCalls(func(in, out []int64) { shapes = append(shapes, LayerShape{n, in, out}) })
-			defer t.setCalls(nil)
-		}
 	}
+	defer observe(modules, func(n Named, in, out torch.Tensor) {
+		shapes = append(shapes, LayerShape{n, in.Shape(), out.Shape()})
+	})()
 	err = torch.Try(func() { torch.NoGrad(func() { torch.Scope(forward) }) })
 	return shapes, err
+}
+
+// observe has f see the calls of the layers with parameters until the returned function is called.
+func observe(modules []Named, f func(n Named, in, out torch.Tensor)) (end func()) {
+	type observable interface {
+		setCalls(f func(in, out torch.Tensor))
+	}
+	var all []observable
+	for _, n := range modules {
+		if t, ok := n.Module.(observable); ok {
+			t.setCalls(func(in, out torch.Tensor) { f(n, in, out) })
+			all = append(all, t)
+		}
+	}
+	return func() {
+		for _, t := range all {
+			t.setCalls(nil)
+		}
+	}
+}
+
+// NonFinite is a layer whose output holds a nan or an infinity.
+type NonFinite struct {
+	Named
+
+	Input bool // what it was given did so already
+}
+
+// FirstNonFinite calls forward, which runs m on an input, and returns the first layer with
+// parameters whose output is not finite, nil if there is none. It leaves the modes of m and of the
+// thread as they are. Nothing else may run m at the same time.
+func FirstNonFinite(m any, forward func()) (first *NonFinite) {
+	finite := func(t torch.Tensor) bool {
+		return !t.Defined() || !t.DType().IsFloatingPoint() || t.Detach().IsFinite().All().Item() != 0
+	}
+	defer observe(Modules(m), func(n Named, in, out torch.Tensor) {
+		if first == nil && !finite(out) {
+			first = &NonFinite{n, !finite(in)}
+		}
+	})()
+	forward()
+	return first
 }
 
 // SummaryRun is [Summary] by layers instead of tensors: a table of the layers in the order in which

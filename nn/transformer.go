@@ -3,6 +3,7 @@ package nn
 import (
 	"cmp"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -23,7 +24,7 @@ type TransformerOptions struct {
 func (o *TransformerOptions) resolved() TransformerOptions {
 	r := deref(o)
 	r.FeedForward = cmp.Or(r.FeedForward, 2048)
-	r.Dropout = new(orPointer(r.Dropout, 0.1))
+	r.Dropout = new(optional.Or(r.Dropout, 0.1))
 	if r.Activation == nil {
 		r.Activation = ReLU{}
 	}

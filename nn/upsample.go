@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -123,5 +124,5 @@ type CosineSimilarity struct {
 
 // Forward takes two tensors of the same shape and removes the dimension.
 func (c CosineSimilarity) Forward(x1, x2 torch.Tensor) torch.Tensor {
-	return functional.CosineSimilarity(x1, x2, orPointer(c.Dim, 1), cmp.Or(c.Eps, 1e-8))
+	return functional.CosineSimilarity(x1, x2, optional.Or(c.Dim, 1), cmp.Or(c.Eps, 1e-8))
 }

@@ -1,6 +1,11 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // Adadelta takes its step's size from the sizes of former steps: torch.optim.Adadelta. With g the
 // gradient:
@@ -22,7 +27,7 @@ type Adadelta struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewAdadelta makes an optimizer of one group for a loop of one's own. It panics with
+// NewAdadelta makes an optimizer of one group for your own loop. It panics with
 // [*torch.Error] where [Adadelta.Build] would fail.
 func NewAdadelta(params []torch.Named, o Adadelta) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -30,18 +35,18 @@ func NewAdadelta(params []torch.Named, o Adadelta) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o Adadelta) LearningRate() float64 { return orLR(o.LR, 1) }
+func (o Adadelta) LearningRate() float64 { return cmp.Or(o.LR, 1) }
 
 // Build makes the optimizer.
 func (o Adadelta) Build(groups []Group) (Optimizer, error) {
-	rho, eps, decay := or(o.Rho, 0.9), or(o.Eps, 1e-6), or(o.WeightDecay, 0)
+	rho, eps, decay := optional.Or(o.Rho, 0.9), optional.Or(o.Eps, 1e-6), optional.Or(o.WeightDecay, 0)
 	err := checkSettings("Adadelta", setting{name: "LR", value: o.LearningRate()}, setting{name: "Rho", value: rho},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})
 	if err != nil {
 		return nil, err
 	}
 	if rho > 1 {
-		return nil, mistakef(ErrOption, "Adadelta.Rho is %g; want 0 <= Rho <= 1", rho)
+		return nil, errorf(ErrOption, "Adadelta.Rho is %g; want 0 <= Rho <= 1", rho)
 	}
 	step := func(b *batch) {
 		square, steps := b.states[1], b.states[2]

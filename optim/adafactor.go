@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -35,7 +37,7 @@ type Adafactor struct {
 	Implementation Implementation
 }
 
-// NewAdafactor makes an optimizer of one group for a loop of one's own. It panics with
+// NewAdafactor makes an optimizer of one group for your own loop. It panics with
 // [*torch.Error] where [Adafactor.Build] would fail.
 func NewAdafactor(params []torch.Named, o Adafactor) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -43,23 +45,24 @@ func NewAdafactor(params []torch.Named, o Adafactor) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o Adafactor) LearningRate() float64 { return orLR(o.LR, 1e-2) }
+func (o Adafactor) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.
 func (o Adafactor) Build(groups []Group) (Optimizer, error) {
-	power, eps2, limit, decay := or(o.Beta2Decay, -0.8), or(o.Eps2, 1e-3), or(o.ClipThreshold, 1), or(o.WeightDecay, 0)
+	power, eps2, limit, decay := optional.Or(o.Beta2Decay, -0.8), optional.Or(o.Eps2, 1e-3),
+		optional.Or(o.ClipThreshold, 1), optional.Or(o.WeightDecay, 0)
 	err := checkSettings("Adafactor", setting{name: "LR", value: o.LearningRate()},
-		setting{name: "Eps1", value: or(o.Eps1, 0)},
+		setting{name: "Eps1", value: optional.Or(o.Eps1, 0)},
 		setting{name: "Eps2", value: eps2}, setting{name: "ClipThreshold", value: limit}, setting{name: "WeightDecay",
 			value: decay})
 	if err != nil {
 		return nil, err
 	}
 	if !(power <= 0) || math.IsInf(power, 0) {
-		return nil, mistakef(ErrOption, "Adafactor.Beta2Decay is %g; want a finite number that is not positive", power)
+		return nil, errorf(ErrOption, "Adafactor.Beta2Decay is %g; want a finite number that is not positive", power)
 	}
 	if limit < 1 {
-		return nil, mistakef(ErrOption, "Adafactor.ClipThreshold is %g; want at least 1", limit)
+		return nil, errorf(ErrOption, "Adafactor.ClipThreshold is %g; want at least 1", limit)
 	}
 	if o.Implementation == DefaultImplementation {
 		o.Implementation = ForLoop
@@ -67,7 +70,7 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 	const row, column, vector = 1, 2, 3
 	step := func(b *batch) {
 		p := b.params
-		eps1 := or(o.Eps1, spacing(p.ts[0].DType()))
+		eps1 := optional.Or(o.Eps1, spacing(p.ts[0].DType()))
 		t := b.count()
 		g := b.gradient(o.Maximize, 0)
 		weight := roundedmath.Pow(t, power)

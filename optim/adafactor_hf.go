@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -41,7 +43,7 @@ type AdafactorHF struct {
 	WarmupInit     bool     // relative steps begin small
 }
 
-// NewAdafactorHF makes an optimizer of one group for a loop of one's own. It panics with
+// NewAdafactorHF makes an optimizer of one group for your own loop. It panics with
 // [*torch.Error] where [AdafactorHF.Build] would fail.
 func NewAdafactorHF(params []torch.Named, o AdafactorHF) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -49,7 +51,7 @@ func NewAdafactorHF(params []torch.Named, o AdafactorHF) Optimizer {
 }
 
 // LearningRate is LR, or with relative steps the largest of them.
-func (o AdafactorHF) LearningRate() float64 { return orLR(o.LR, 1e-2) }
+func (o AdafactorHF) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.
 func (o AdafactorHF) Build(groups []Group) (Optimizer, error) {
@@ -57,32 +59,33 @@ func (o AdafactorHF) Build(groups []Group) (Optimizer, error) {
 }
 
 func buildAdafactorHF(name string, o AdafactorHF, low *LowRank, groups []Group) (Optimizer, error) {
-	f := adafactorHF{AdafactorHF: o, eps1: or(o.Eps1, 1e-30), eps2: or(o.Eps2, 1e-3), limit: or(o.ClipThreshold, 1),
-		power: or(o.DecayRate, -0.8), low: low,
+	f := adafactorHF{AdafactorHF: o, eps1: optional.Or(o.Eps1, 1e-30), eps2: optional.Or(o.Eps2, 1e-3),
+		limit: optional.Or(o.ClipThreshold, 1),
+		power: optional.Or(o.DecayRate, -0.8), low: low,
 		scale: o.ScaleParameter == nil || *o.ScaleParameter, relative: o.RelativeStep == nil || *o.RelativeStep}
-	decay := or(o.WeightDecay, 0)
+	decay := optional.Or(o.WeightDecay, 0)
 	err := checkSettings(name, setting{name: "LR", value: o.LR}, setting{name: "Eps1", value: f.eps1},
 		setting{name: "Eps2", value: f.eps2},
-		setting{name: "ClipThreshold", value: f.limit}, setting{"Beta1", or(o.Beta1, 0), 1},
+		setting{name: "ClipThreshold", value: f.limit}, setting{"Beta1", optional.Or(o.Beta1, 0), 1},
 		setting{name: "WeightDecay", value: decay})
 	switch {
 	case err != nil:
 		return nil, err
 	case f.limit == 0:
-		return nil, mistakef(ErrOption, "%s.ClipThreshold is 0; want a positive number", name)
+		return nil, errorf(ErrOption, "%s.ClipThreshold is 0; want a positive number", name)
 	case math.IsNaN(f.power) || math.IsInf(f.power, 0):
-		return nil, mistakef(ErrOption, "%s.DecayRate is %g; want a finite number", name, f.power)
+		return nil, errorf(ErrOption, "%s.DecayRate is %g; want a finite number", name, f.power)
 	case f.relative && o.LR != 0:
-		return nil, mistakef(ErrOption, "%s.LR is %g, but its steps are relative and ignore it; leave LR out, or set "+
+		return nil, errorf(ErrOption, "%s.LR is %g, but its steps are relative and ignore it; leave LR out, or set "+
 			"RelativeStep to false", name, o.LR)
 	case !f.relative && o.LR == 0:
-		return nil, mistakef(ErrOption, "%s.LR is not set, but its steps are not relative; want a learning rate", name)
+		return nil, errorf(ErrOption, "%s.LR is not set, but its steps are not relative; want a learning rate", name)
 	case o.WarmupInit && !f.relative:
-		return nil, mistakef(ErrOption, "%s.WarmupInit is set, but its steps are not relative; want RelativeStep", name)
+		return nil, errorf(ErrOption, "%s.WarmupInit is set, but its steps are not relative; want RelativeStep", name)
 	}
 	for i, g := range groups {
 		if f.relative && g.LRScale != 0 && g.LRScale != 1 {
-			return nil, mistakef(ErrOption, "LRScale of group %d is %g, but the steps of %s are relative and ignore "+
+			return nil, errorf(ErrOption, "LRScale of group %d is %g, but the steps of %s are relative and ignore "+
 				"it; want none", i, g.LRScale, name)
 		}
 	}

@@ -1,6 +1,11 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // Adagrad divides by the root of the sum of all squared gradients: torch.optim.Adagrad. With g the
 // gradient at update t:
@@ -26,7 +31,7 @@ type Adagrad struct {
 	Implementation Implementation // nothing means [Fused] if all parameters are on the CPU
 }
 
-// NewAdagrad makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewAdagrad makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [Adagrad.Build] would fail.
 func NewAdagrad(params []torch.Named, o Adagrad) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -34,11 +39,11 @@ func NewAdagrad(params []torch.Named, o Adagrad) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o Adagrad) LearningRate() float64 { return orLR(o.LR, 1e-2) }
+func (o Adagrad) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.
 func (o Adagrad) Build(groups []Group) (Optimizer, error) {
-	eps, decay := or(o.Eps, 1e-10), or(o.WeightDecay, 0)
+	eps, decay := optional.Or(o.Eps, 1e-10), optional.Or(o.WeightDecay, 0)
 	err := checkSettings("Adagrad", setting{name: "LR", value: o.LearningRate()}, setting{name: "LRDecay",
 		value: o.LRDecay},
 		setting{name: "WeightDecay", value: decay}, setting{name: "InitialAccumulator", value: o.InitialAccumulator},

@@ -3,15 +3,17 @@ package optim
 import (
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Build makes the optimizer and registers its hooks.
 func (o AdaLOMO) Build(groups []Group) (Optimizer, error) {
-	f := &adafactorHF{eps1: or(o.Eps1, 1e-30), eps2: or(o.Eps2, 1e-3), limit: or(o.ClipThreshold, 1),
-		power: or(o.DecayRate, -0.8)}
-	decay := or(o.WeightDecay, 0)
+	f := &adafactorHF{eps1: optional.Or(o.Eps1, 1e-30), eps2: optional.Or(o.Eps2, 1e-3),
+		limit: optional.Or(o.ClipThreshold, 1),
+		power: optional.Or(o.DecayRate, -0.8)}
+	decay := optional.Or(o.WeightDecay, 0)
 	err := checkSettings("AdaLOMO", setting{name: "LR", value: o.LearningRate()}, setting{name: "Eps1", value: f.eps1},
 		setting{name: "Eps2", value: f.eps2}, setting{name: "ClipThreshold", value: f.limit},
 		setting{name: "WeightDecay", value: decay}, setting{name: "ClipGradValue", value: o.ClipGradValue})
@@ -19,9 +21,9 @@ func (o AdaLOMO) Build(groups []Group) (Optimizer, error) {
 	case err != nil:
 		return nil, err
 	case f.limit == 0:
-		return nil, mistakef(ErrOption, "AdaLOMO.ClipThreshold is 0; want a positive number")
+		return nil, errorf(ErrOption, "AdaLOMO.ClipThreshold is 0; want a positive number")
 	case math.IsNaN(f.power) || math.IsInf(f.power, 0):
-		return nil, mistakef(ErrOption, "AdaLOMO.DecayRate is %g; want a finite number", f.power)
+		return nil, errorf(ErrOption, "AdaLOMO.DecayRate is %g; want a finite number", f.power)
 	}
 	step := func(b *batch) {
 		beta := 1 - roundedmath.Pow(b.group.numbers[0], f.power)

@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -51,14 +53,14 @@ type Adam struct {
 	Implementation Implementation // nothing means [Fused]
 }
 
-// NewAdamW makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewAdamW makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [AdamW.Build] would fail.
 func NewAdamW(params []torch.Named, o AdamW) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
 	return must("optim.NewAdamW", opt, err)
 }
 
-// NewAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewAdam makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [Adam.Build] would fail.
 func NewAdam(params []torch.Named, o Adam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -66,26 +68,27 @@ func NewAdam(params []torch.Named, o Adam) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o AdamW) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o AdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // LearningRate is LR or its default.
-func (o Adam) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o Adam) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.
 func (o AdamW) Build(groups []Group) (Optimizer, error) {
-	return buildAdam("AdamW", groups, o, or(o.WeightDecay, 1e-2), true)
+	return buildAdam("AdamW", groups, o, optional.Or(o.WeightDecay, 1e-2), true)
 }
 
 // Build makes the optimizer.
 func (o Adam) Build(groups []Group) (Optimizer, error) {
 	same := AdamW{LR: o.LR, Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, AMSGrad: o.AMSGrad, Maximize: o.Maximize,
 		Implementation: o.Implementation}
-	return buildAdam("Adam", groups, same, or(o.WeightDecay, 0), o.DecoupledDecay)
+	return buildAdam("Adam", groups, same, optional.Or(o.WeightDecay, 0), o.DecoupledDecay)
 }
 
 func buildAdam(name string, groups []Group, o AdamW, decay float64, decoupled bool) (Optimizer, error) {
 	options := torch.FusedOptions{
-		LR: o.LearningRate(), Beta1: or(o.Beta1, 0.9), Beta2: or(o.Beta2, 0.999), Eps: or(o.Eps, 1e-8),
+		LR: o.LearningRate(), Beta1: optional.Or(o.Beta1, 0.9), Beta2: optional.Or(o.Beta2, 0.999),
+		Eps:         optional.Or(o.Eps, 1e-8),
 		WeightDecay: decay,
 		AMSGrad:     o.AMSGrad, Maximize: o.Maximize, Decoupled: decoupled,
 	}
@@ -136,7 +139,7 @@ func adam(b *batch, o torch.FusedOptions) {
 
 // fused puts the group's settings into the options of a kernel.
 func (s settings) fused(o torch.FusedOptions) torch.FusedOptions {
-	o.LR, o.WeightDecay, o.FirstStep = s.lr, s.weightDecay, s.first
+	o.LR, o.WeightDecay, o.FirstStep = s.lr, s.weightDecay, s.firstStep
 	o.Beta1, o.Momentum = s.momentum, s.momentum // a kernel looks at the one that it knows
 	return o
 }

@@ -1,6 +1,9 @@
 package optim
 
 import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
@@ -27,7 +30,7 @@ type Adamax struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewAdamax makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewAdamax makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [Adamax.Build] would fail.
 func NewAdamax(params []torch.Named, o Adamax) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -35,11 +38,12 @@ func NewAdamax(params []torch.Named, o Adamax) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o Adamax) LearningRate() float64 { return orLR(o.LR, 2e-3) }
+func (o Adamax) LearningRate() float64 { return cmp.Or(o.LR, 2e-3) }
 
 // Build makes the optimizer.
 func (o Adamax) Build(groups []Group) (Optimizer, error) {
-	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8), or(o.WeightDecay, 0)
+	beta1, beta2, eps, decay := optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.999), optional.Or(o.Eps, 1e-8),
+		optional.Or(o.WeightDecay, 0)
 	err := checkSettings("Adamax", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
 		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})

@@ -1,5 +1,11 @@
 package optim
 
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+)
+
 // AdamW8bit is [AdamW] that keeps its two moments in one byte each, 2 bytes per weight in place of
 // 8: the class of that name in bitsandbytes. A state is a table of 256 numbers between -1 and 1 (0
 // and 1 for the squares), for each weight the index of one of them, and for each block of 256
@@ -30,10 +36,10 @@ type AdamW32bit struct {
 }
 
 // LearningRate is LR or its default.
-func (o AdamW8bit) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o AdamW8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // LearningRate is LR or its default.
-func (o AdamW32bit) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o AdamW32bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.
 func (o AdamW8bit) Build(groups []Group) (Optimizer, error) {
@@ -47,8 +53,9 @@ func (o AdamW32bit) Build(groups []Group) (Optimizer, error) {
 }
 
 func (o AdamW32bit) bitsandbytes(name string, e *EightBit) *bitsandbytes {
-	b := &bitsandbytes{name: name, lr: o.LearningRate(), beta1: or(o.Beta1, 0.9), beta2: or(o.Beta2, 0.999),
-		eps: or(o.Eps, 1e-8), decay: or(o.WeightDecay, 1e-2), eightBit: e, means: 1, squares: true}
+	b := &bitsandbytes{name: name, lr: o.LearningRate(),
+		beta1: optional.Or(o.Beta1, 0.9), beta2: optional.Or(o.Beta2, 0.999),
+		eps: optional.Or(o.Eps, 1e-8), decay: optional.Or(o.WeightDecay, 1e-2), eightBit: e, means: 1, squares: true}
 	b.momentum, b.formula = beta1Of(b.beta1), b.adam
 	b.options = map[string]any{"betas": []float64{b.beta1, b.beta2}, "eps": b.eps, "alpha": 0.0, "t_alpha": nil,
 		"t_beta3": nil}

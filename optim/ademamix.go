@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -48,10 +50,10 @@ type AdEMAMix8bit struct {
 }
 
 // LearningRate is LR or its default.
-func (o AdEMAMix) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o AdEMAMix) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // LearningRate is LR or its default.
-func (o AdEMAMix8bit) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o AdEMAMix8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.
 func (o AdEMAMix) Build(groups []Group) (Optimizer, error) { return o.build("AdEMAMix", nil, groups) }
@@ -63,16 +65,17 @@ func (o AdEMAMix8bit) Build(groups []Group) (Optimizer, error) {
 }
 
 func (o AdEMAMix) build(name string, e *EightBit, groups []Group) (Optimizer, error) {
-	b := &bitsandbytes{name: name, lr: o.LearningRate(), beta1: or(o.Beta1, 0.9), beta2: or(o.Beta2, 0.999),
-		eps: or(o.Eps, 1e-8), decay: or(o.WeightDecay, 1e-2), eightBit: e, means: 2, squares: true}
-	beta3, alpha := or(o.Beta3, 0.9999), or(o.Alpha, 5)
+	b := &bitsandbytes{name: name, lr: o.LearningRate(),
+		beta1: optional.Or(o.Beta1, 0.9), beta2: optional.Or(o.Beta2, 0.999),
+		eps: optional.Or(o.Eps, 1e-8), decay: optional.Or(o.WeightDecay, 1e-2), eightBit: e, means: 2, squares: true}
+	beta3, alpha := optional.Or(o.Beta3, 0.9999), optional.Or(o.Alpha, 5)
 	err := checkSettings(name, setting{"Beta3", beta3, 1}, setting{name: "Alpha", value: alpha},
 		setting{name: "TAlpha", value: float64(o.TAlpha)}, setting{name: "TBeta3", value: float64(o.TBeta3)})
 	switch {
 	case err != nil:
 		return nil, err
 	case o.TBeta3 > 0 && (b.beta1 == 0 || beta3 == 0):
-		return nil, mistakef(ErrOption, "%s.TBeta3 is %d, but Beta1 or Beta3 is 0; want both between 0 and 1", name,
+		return nil, errorf(ErrOption, "%s.TBeta3 is %d, but Beta1 or Beta3 is 0; want both between 0 and 1", name,
 			o.TBeta3)
 	}
 	b.formula = func(batch *batch, u *bitsandbytesUpdate, eight bool) {

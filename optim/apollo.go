@@ -1,10 +1,12 @@
 package optim
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -58,7 +60,7 @@ const (
 )
 
 // LearningRate is LR or its default.
-func (o APOLLOAdamW) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o APOLLOAdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // apollo is APOLLOAdamW with the defaults filled in.
 type apollo struct {
@@ -82,10 +84,11 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 		return nil, err
 	}
 	low.beyond = !o.SVD
-	f := &apollo{APOLLOAdamW: o, low: low, full: adamNumbers{or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-6)}}
-	f.projected = adamNumbers{or(o.LowRankBeta1, f.full.beta1), or(o.LowRankBeta2, f.full.beta2),
-		or(o.LowRankEps, f.full.eps)}
-	decay := or(o.WeightDecay, 0)
+	f := &apollo{APOLLOAdamW: o, low: low, full: adamNumbers{optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.999),
+		optional.Or(o.Eps, 1e-6)}}
+	f.projected = adamNumbers{optional.Or(o.LowRankBeta1, f.full.beta1), optional.Or(o.LowRankBeta2, f.full.beta2),
+		optional.Or(o.LowRankEps, f.full.eps)}
+	decay := optional.Or(o.WeightDecay, 0)
 	err = checkSettings("APOLLOAdamW", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", f.full.beta1, 1},
 		setting{"Beta2", f.full.beta2, 1}, setting{name: "Eps", value: f.full.eps}, setting{name: "WeightDecay",
 			value: decay},
@@ -95,9 +98,9 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 	case err != nil:
 		return nil, err
 	case !slices.Contains([]ScaleType{ScaleByChannel, ScaleByTensor, "channel"}, o.ScaleType):
-		return nil, mistakef(ErrOption, "APOLLOAdamW.ScaleType is %q; want channel or tensor", o.ScaleType)
+		return nil, errorf(ErrOption, "APOLLOAdamW.ScaleType is %q; want channel or tensor", o.ScaleType)
 	case low.Projection == ProjectFull:
-		return nil, mistakef(ErrOption, "APOLLOAdamW.Projection is full; it projects one side only, want std")
+		return nil, errorf(ErrOption, "APOLLOAdamW.Projection is full; it projects one side only, want std")
 	}
 	f.number(groups)
 	r := rule{name: "APOLLOAdamW", lr: o.LearningRate(), weightDecay: decay, lowRank: true, step: f.step,
@@ -163,7 +166,7 @@ func (f *apollo) check(g Group, p torch.Named) error {
 		return err
 	}
 	if s := p.Tensor.Shape(); f.low.right(s) != (s[0] >= s[1]) {
-		return mistakef(ErrParam, "the longer side of parameter %q, of shape %v, would be projected, for which "+
+		return errorf(ErrParam, "the longer side of parameter %q, of shape %v, would be projected, for which "+
 			"APOLLOAdamW has no scales; want Projection std", p.Name, s)
 	}
 	return nil

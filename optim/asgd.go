@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -31,7 +33,7 @@ type ASGD struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewASGD makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewASGD makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [ASGD.Build] would fail.
 func NewASGD(params []torch.Named, o ASGD) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -39,11 +41,12 @@ func NewASGD(params []torch.Named, o ASGD) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o ASGD) LearningRate() float64 { return orLR(o.LR, 1e-2) }
+func (o ASGD) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.
 func (o ASGD) Build(groups []Group) (Optimizer, error) {
-	lambda, alpha, t0, decay := or(o.Lambda, 1e-4), or(o.Alpha, 0.75), or(o.T0, 1e6), or(o.WeightDecay, 0)
+	lambda, alpha, t0, decay := optional.Or(o.Lambda, 1e-4), optional.Or(o.Alpha, 0.75), optional.Or(o.T0, 1e6),
+		optional.Or(o.WeightDecay, 0)
 	err := checkSettings("ASGD", setting{name: "LR", value: o.LearningRate()}, setting{name: "Lambda", value: lambda},
 		setting{name: "Alpha", value: alpha}, setting{name: "T0", value: t0}, setting{name: "WeightDecay",
 			value: decay})

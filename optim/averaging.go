@@ -23,7 +23,7 @@ type Averaging struct {
 //
 // Give it a model's parameters, and its buffers too if they are to be averaged (use_buffers=True).
 // Without them, the statistics of batch normalisation are those of the model's own weights:
-// [UpdateBatchNorm] takes them anew inside of [Averaged.Swap].
+// [UpdateBatchNorm] computes them again inside [Averaged.Swap].
 type Averaged struct {
 	source  []torch.Named
 	average []torch.Named
@@ -43,13 +43,13 @@ type averagedList struct {
 // is undefined or has no name, or Decay is not 0 <= Decay <= 1.
 func NewAveraged(tensors []torch.Named, o Averaging) *Averaged {
 	if !(o.Decay >= 0 && o.Decay <= 1) {
-		panic(&torch.Error{Op: "optim.NewAveraged", Code: torch.ErrValue, Msg: mistakef(ErrOption,
+		panic(&torch.Error{Op: "optim.NewAveraged", Code: torch.ErrValue, Msg: errorf(ErrOption,
 			"Averaging.Decay is %g; want 0 <= Decay <= 1", o.Decay).Error()})
 	}
 	a := &Averaged{source: slices.Clone(tensors), decay: o.Decay}
 	for i, p := range tensors {
 		if p.Name == "" || !p.Tensor.Defined() {
-			panic(&torch.Error{Op: "optim.NewAveraged", Code: torch.ErrInvalid, Msg: mistakef(ErrParam,
+			panic(&torch.Error{Op: "optim.NewAveraged", Code: torch.ErrInvalid, Msg: errorf(ErrParam,
 				"tensor %d, %q, has no name or is undefined", i, p.Name).Error()})
 		}
 		torch.NoGrad(func() {
@@ -123,13 +123,14 @@ func (a *Averaged) Tensors() []torch.Named { return a.average }
 // own back afterwards, if f panics too. Models that hold the same tensors are affected. Neither
 // Update nor Swap may be called in f.
 func (a *Averaged) Swap(f func()) {
-	a.exchange()
-	defer a.exchange()
+	a.Exchange()
+	defer a.Exchange()
 	f()
 }
 
-// exchange swaps values, list by list, through one copy.
-func (a *Averaged) exchange() {
+// Exchange gives the model the averages for weights and keeps its own in their place, or the other
+// way round the second time. Update must not be called in between.
+func (a *Averaged) Exchange() {
 	torch.Scope(func() {
 		torch.NoGrad(func() {
 			for _, l := range a.lists {
@@ -147,29 +148,29 @@ func (a *Averaged) exchange() {
 // does not fit is refused with [ErrState], and then nothing has changed.
 func (a *Averaged) LoadState(state []torch.Named, updates int) error {
 	if updates < 0 {
-		return mistakef(ErrState, "the number of updates is %d; want one that is not negative", updates)
+		return errorf(ErrState, "the number of updates is %d; want one that is not negative", updates)
 	}
 	byName := map[string]torch.Tensor{}
 	for _, s := range state {
 		if byName[s.Name].Defined() {
-			return mistakef(ErrState, "average %q was given twice", s.Name)
+			return errorf(ErrState, "average %q was given twice", s.Name)
 		}
 		if !s.Tensor.Defined() {
-			return mistakef(ErrState, "average %q is undefined", s.Name)
+			return errorf(ErrState, "average %q is undefined", s.Name)
 		}
 		byName[s.Name] = s.Tensor
 	}
 	for _, t := range a.average {
 		given, ok := byName[t.Name]
 		if !ok {
-			return mistakef(ErrState, "average %q is missing", t.Name)
+			return errorf(ErrState, "average %q is missing", t.Name)
 		}
 		if err := fits(t.Name, given, t.Tensor); err != nil {
 			return err
 		}
 	}
 	if len(byName) != len(a.average) {
-		return mistakef(ErrState, "there are %d averages; want those of the %d tensors", len(byName), len(a.average))
+		return errorf(ErrState, "there are %d averages; want those of the %d tensors", len(byName), len(a.average))
 	}
 	return torch.Try(func() {
 		torch.NoGrad(func() {

@@ -14,7 +14,7 @@ type RunningStatistics struct {
 	Cumulative *bool        // whether the layer averages over all batches instead of following the last ones
 }
 
-// UpdateBatchNorm takes the statistics of batch normalisation anew, after weights have been
+// UpdateBatchNorm computes the statistics of batch normalisation again, after weights have been
 // averaged: torch.optim.swa_utils.update_bn. It forgets the old ones and calls pass, which runs the
 // training data through the model once, in training mode; meanwhile the layers average over all
 // batches, and no gradients are kept. It panics with [*torch.Error] if a layer lacks one of its

@@ -79,7 +79,7 @@ func (o *bitsandbytes) check() error {
 	err := checkSettings(o.name, setting{name: "LR", value: o.lr}, setting{"Beta1", o.beta1, 1},
 		setting{"Beta2", o.beta2, 1}, setting{name: "Eps", value: o.eps}, setting{name: "WeightDecay", value: o.decay})
 	if err == nil && o.eightBit != nil && o.eightBit.MinSize < 0 {
-		err = mistakef(ErrOption, "%s.MinSize is %d; want a number of elements, or zero for 4096", o.name,
+		err = errorf(ErrOption, "%s.MinSize is %d; want a number of elements, or zero for 4096", o.name,
 			o.eightBit.MinSize)
 	}
 	return err

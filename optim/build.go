@@ -1,10 +1,12 @@
 package optim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -14,7 +16,7 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 	if err := implementation.resolve(&r, groups); err != nil {
 		return nil, err
 	}
-	if r.implementation == Fused { // the kernel counts the steps itself, where the parameter lies
+	if r.implementation == Fused { // the kernel counts the steps itself, where the parameter is
 		r.states = slices.Clone(r.states)
 		for i, s := range r.states {
 			if s.name == "step" {
@@ -27,64 +29,68 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 		o.moment = r.momentum.value
 	}
 	names := map[string]bool{}
-	var tensors []torch.Tensor
 	for i, given := range groups {
-		g := &group{Group: given}
-		where := fmt.Sprintf("group %d", i)
-		if given.Name != "" {
-			where = fmt.Sprintf("group %q", given.Name)
+		g, err := o.newGroup(given, i, names)
+		if err != nil {
+			return nil, err
 		}
-		if given.LRScale == 0 {
-			g.LRScale = 1
-		}
-		g.WeightDecay = new(or(given.WeightDecay, r.weightDecay))
-		if given.LowRank && !r.lowRank {
-			return nil, mistakef(ErrOption, "LowRank of %s is set, but %s has no low-rank form; want GaLoreAdamW, "+
-				"GaLoreAdamW8bit, GaLoreAdafactor or APOLLOAdamW", where, r.name)
-		}
-		if !(g.LRScale >= 0) || math.IsInf(g.LRScale, 0) {
-			return nil, mistakef(ErrOption, "LRScale of %s is %g; want a finite number that is not negative", where,
-				given.LRScale)
-		}
-		if d := *g.WeightDecay; !(d >= 0) || math.IsInf(d, 0) {
-			return nil, mistakef(ErrOption, "WeightDecay of %s is %g; want a finite number that is not negative", where,
-				d)
-		}
-		for j, p := range given.Params {
-			if p.Name == "" {
-				return nil, mistakef(ErrParam, "parameter %d of %s has no name; its state is saved under it", j, where)
-			}
-			if names[p.Name] {
-				return nil, mistakef(ErrParam, "parameter %q of %s was given before; want each parameter once, in "+
-					"one group", p.Name, where)
-			}
-			names[p.Name] = true
-			if err := trainable(p.Tensor); err != nil {
-				return nil, mistakef(ErrParam, "parameter %q of %s %v", p.Name, where, err)
-			}
-			if r.check != nil {
-				if err := r.check(g.Group, p); err != nil {
-					return nil, err
-				}
-			}
-			g.members = append(g.members, &member{Named: p, lowRank: given.LowRank})
-			o.params = append(o.params, p)
-			tensors = append(tensors, p.Tensor)
-		}
-		g.arrange()
-		g.numbers = r.groupNumbers()
 		o.groups = append(o.groups, g)
+		o.params = append(o.params, given.Params...)
 	}
 	// several groups may all be empty, as in PyTorch: those of a recipe for a model that is frozen
-	if len(tensors) == 0 && len(groups) < 2 {
-		return nil, mistakef(ErrParam, "%s was given no parameters; perhaps all of the model's are frozen", r.name)
+	if len(o.params) == 0 && len(groups) < 2 {
+		return nil, errorf(ErrParam, "%s was given no parameters; perhaps all of the model's are frozen", r.name)
 	}
-	if i, j, shared := sameTensor(tensors); shared {
-		return nil, mistakef(ErrParam, "parameters %q and %q are one and the same tensor; give shared weights once",
+	if i, j, shared := sameTensor(o.params); shared {
+		return nil, errorf(ErrParam, "parameters %q and %q are one and the same tensor; give shared weights once",
 			o.params[i].Name, o.params[j].Name)
 	}
-	o.all = torch.NewList(tensors...)
+	o.all = tensorsOf(o.params)
 	return o, nil
+}
+
+// newGroup checks the i-th group. The names are those of the parameters of all groups before it.
+func (o *optimizer) newGroup(given Group, i int, names map[string]bool) (*group, error) {
+	where := fmt.Sprintf("group %d", i)
+	if given.Name != "" {
+		where = fmt.Sprintf("group %q", given.Name)
+	}
+	g := &group{Group: given}
+	g.LRScale = cmp.Or(given.LRScale, 1)
+	g.WeightDecay = new(optional.Or(given.WeightDecay, o.rule.weightDecay))
+	if given.LowRank && !o.rule.lowRank {
+		return nil, errorf(ErrOption, "LowRank of %s is set, but %s has no low-rank form; want GaLoreAdamW, "+
+			"GaLoreAdamW8bit, GaLoreAdafactor or APOLLOAdamW", where, o.rule.name)
+	}
+	if !(g.LRScale >= 0) || math.IsInf(g.LRScale, 0) {
+		return nil, errorf(ErrOption, "LRScale of %s is %g; want a finite number that is not negative", where,
+			given.LRScale)
+	}
+	if d := *g.WeightDecay; !(d >= 0) || math.IsInf(d, 0) {
+		return nil, errorf(ErrOption, "WeightDecay of %s is %g; want a finite number that is not negative", where, d)
+	}
+	for j, p := range given.Params {
+		if p.Name == "" {
+			return nil, errorf(ErrParam, "parameter %d of %s has no name; its state is saved under it", j, where)
+		}
+		if names[p.Name] {
+			return nil, errorf(ErrParam, "parameter %q of %s was given before; want each parameter once, in one group",
+				p.Name, where)
+		}
+		names[p.Name] = true
+		if err := trainable(p.Tensor); err != nil {
+			return nil, errorf(ErrParam, "parameter %q of %s %v", p.Name, where, err)
+		}
+		if o.rule.check != nil {
+			if err := o.rule.check(g.Group, p); err != nil {
+				return nil, err
+			}
+		}
+		g.members = append(g.members, &member{Named: p, lowRank: given.LowRank})
+	}
+	g.arrange()
+	g.numbers = o.rule.groupNumbers()
+	return g, nil
 }
 
 // trainable tells why t cannot be a parameter; nil if it can.
@@ -107,10 +113,10 @@ func trainable(t torch.Tensor) error {
 }
 
 // sameTensor finds two entries that are the same tensor object.
-func sameTensor(ts []torch.Tensor) (i, j int, found bool) {
-	for j := range ts {
+func sameTensor(params []torch.Named) (i, j int, found bool) {
+	for j := range params {
 		for i := range j {
-			if ts[i].Is(ts[j]) {
+			if params[i].Tensor.Is(params[j].Tensor) {
 				return i, j, true
 			}
 		}
@@ -127,7 +133,7 @@ func newStep(m *member, _ float64) torch.Tensor {
 // isMatrix refuses parameters that have not two dimensions.
 func isMatrix(optimizer string, p torch.Named) error {
 	if n := p.Tensor.Dim(); n != 2 {
-		return mistakef(ErrParam, "parameter %q has %d dimensions; %s is for matrices only, want 2", p.Name, n,
+		return errorf(ErrParam, "parameter %q has %d dimensions; %s is for matrices only, want 2", p.Name, n,
 			optimizer)
 	}
 	return nil

@@ -1,10 +1,13 @@
 package optim
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
 // Arguments are the settings of Hugging Face's TrainingArguments that concern the optimizer, under
@@ -21,7 +24,7 @@ type Arguments struct {
 	WarmupSteps int
 
 	// OptimArgs is optim_args, "momentum=0.9,nesterov=true": settings that only this optimizer has,
-	// under PyTorch's names. [ByName] refuses those that it does not know, where Hugging Face's
+	// under PyTorch's names. [ByName] refuses settings that it does not know, where Hugging Face's
 	// Trainer passes over them.
 	OptimArgs string
 }
@@ -46,16 +49,16 @@ func ByName(name string, a Arguments) (Builder, error) {
 	if !known {
 		for _, r := range refused {
 			if slices.Contains(r.names, name) {
-				return nil, mistakef(ErrOption, "%q is not available: %s", name, r.reason)
+				return nil, errorf(ErrOption, "%q is not available: %s", name, r.reason)
 			}
 		}
-		return nil, mistakef(ErrOption, "there is no optimizer %q; want one of %s", name, strings.Join(Names(), ", "))
+		return nil, errorf(ErrOption, "there is no optimizer %q; want one of %s", name, strings.Join(Names(), ", "))
 	}
 	given, err := parseArgs(name, a.OptimArgs)
 	if err != nil {
 		return nil, err
 	}
-	a.LearningRate = orLR(a.LearningRate, 5e-5)
+	a.LearningRate = cmp.Or(a.LearningRate, 5e-5)
 	builder := make(a, given)
 	if err := given.err(name); err != nil {
 		return nil, err
@@ -279,7 +282,7 @@ func (a Arguments) adEMAMix8bit(g *args) AdEMAMix8bit {
 }
 
 // or1 fixes the default of transformers, which is not that of every optimizer.
-func or1(v *float64, standard float64) *float64 { return new(or(v, standard)) }
+func or1(v *float64, standard float64) *float64 { return new(optional.Or(v, standard)) }
 
 // refused are the other members of OptimizerNames in transformers 5.17, and why they are not here.
 var refused = []struct {
@@ -297,7 +300,7 @@ var refused = []struct {
 type args struct {
 	values  map[string]string
 	used    []string
-	mistake string // the first
+	problem string // the first
 }
 
 // parseArgs is _parse_optim_args of transformers/trainer_optimizer.py, which passes over blanks and
@@ -311,11 +314,11 @@ func parseArgs(name, text string) (*args, error) {
 	for _, pair := range strings.Split(text, ",") {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" || value == "" || strings.Contains(value, "=") {
-			return nil, mistakef(ErrOption, "%q in the OptimArgs of %s is no setting; want key=value, with commas "+
+			return nil, errorf(ErrOption, "%q in the OptimArgs of %s is no setting; want key=value, with commas "+
 				"between", pair, name)
 		}
 		if _, twice := g.values[key]; twice {
-			return nil, mistakef(ErrOption, "the OptimArgs of %s have %q twice", name, key)
+			return nil, errorf(ErrOption, "the OptimArgs of %s have %q twice", name, key)
 		}
 		g.values[key] = value
 	}
@@ -330,14 +333,14 @@ func (g *args) take(key string) (string, bool) {
 
 // none notes a setting that this optimizer cannot have.
 func (g *args) none(set bool, key, why string) {
-	if set && g.mistake == "" {
-		g.mistake = key + " is set, but " + why
+	if set && g.problem == "" {
+		g.problem = key + " is set, but " + why
 	}
 }
 
 func (g *args) bad(key, value, want string) {
-	if g.mistake == "" {
-		g.mistake = key + " is " + strconv.Quote(value) + "; want " + want
+	if g.problem == "" {
+		g.problem = key + " is " + strconv.Quote(value) + "; want " + want
 	}
 }
 
@@ -354,7 +357,9 @@ func (g *args) pointer(key string) *float64 {
 	return &v
 }
 
-func (g *args) number(key string, standard float64) float64 { return or(g.pointer(key), standard) }
+func (g *args) number(key string, standard float64) float64 {
+	return optional.Or(g.pointer(key), standard)
+}
 
 func (g *args) integer(key string) int64 {
 	text, ok := g.take(key)
@@ -415,19 +420,19 @@ func (g *args) lowRank() LowRank {
 
 // err tells what was wrong with the settings or is left of them.
 func (g *args) err(name string) error {
-	if g.mistake != "" {
-		return mistakef(ErrOption, "the arguments of %s: %s", name, g.mistake)
+	if g.problem != "" {
+		return errorf(ErrOption, "the arguments of %s: %s", name, g.problem)
 	}
 	for _, key := range slices.Sorted(maps.Keys(g.values)) {
 		switch {
 		case slices.Contains(g.used, key):
 		case key == "weight_decay":
-			return mistakef(ErrOption, "the OptimArgs of %s have weight_decay, which the groups override; set "+
+			return errorf(ErrOption, "the OptimArgs of %s have weight_decay, which the groups override; set "+
 				"Arguments.WeightDecay", name)
 		case len(g.used) == 0:
-			return mistakef(ErrOption, "the OptimArgs of %s have %q; it takes none", name, key)
+			return errorf(ErrOption, "the OptimArgs of %s have %q; it takes none", name, key)
 		default:
-			return mistakef(ErrOption, "the OptimArgs of %s have %q; it takes %s", name, key,
+			return errorf(ErrOption, "the OptimArgs of %s have %q; it takes %s", name, key,
 				strings.Join(g.used, ", "))
 		}
 	}

@@ -30,9 +30,8 @@
 // place of two; [LAMB] is for very large batches; [Adafactor], [AdafactorHF], [GaLoreAdamW],
 // [GaLoreAdafactor], [APOLLOAdamW] and [AdamW8bit] with the others in 8 bits save memory for
 // states, [LayerWise], [LOMO] and [AdaLOMO] that for gradients too; [AdamWScheduleFree] needs no
-// schedule; [LBFGS] is for small problems with all data in one batch.
-// [Adamax], [NAdam], [RAdam], [Adagrad], [Adadelta], [RMSprop], [Rprop] and [ASGD] complete
-// torch.optim.
+// schedule; [LBFGS] is for small problems with all data in one batch. [Adamax], [NAdam], [RAdam],
+// [Adagrad], [Adadelta], [RMSprop], [Rprop] and [ASGD] complete torch.optim.
 //
 // [SparseAdam] is for embeddings with sparse gradients, nn.EmbeddingOptions.Sparse: an update costs
 // as much as the batch has words and not as the vocabulary has. The others refuse such gradients,
@@ -49,13 +48,13 @@
 // # Beside Step
 //
 // Two kinds of optimizers need more of a loop than Step and ZeroGrad: the schedule-free ones are a
-// [ModeSwitcher], and those that update during the backward pass a [BackwardUpdater].
+// [ModeSwitcher], and optimizers that update during the backward pass are a [BackwardUpdater].
 //
 // # The learning rate
 //
-// An optimizer does not remember a rate: [Optimizer] Step is told it each time, mostly by package
-// optim/lr, whose schedules are functions of Updates(). LR in the settings is the peak that such a
-// schedule starts from. Schedules that move the momentum too do so through [MomentumSetter].
+// An optimizer does not remember a rate: [Optimizer] Step receives it each time, mostly from
+// package optim/lr, whose schedules are functions of Updates(). LR in the settings is the peak that
+// such a schedule starts from. Schedules that move the momentum too do so through [MomentumSetter].
 //
 // # Groups
 //
@@ -67,7 +66,7 @@
 //
 // States (moments, step counts) come into being when a parameter has its first gradient, and are
 // named after it: "fc1.weight.exp_avg". State lists them for a checkpoint; LoadState continues from
-// one, bit for bit. They lie on their parameter's device but for counts that only Go reads, outlive
+// one, bit for bit. They are on their parameter's device but for counts that only Go reads, outlive
 // every scope, and belong to the optimizer. [ToPyTorch] and [FromPyTorch] exchange them with
 // PyTorch.
 //
@@ -79,6 +78,6 @@
 // parameters of a group that share device and dtype. The others, and these too if [Implementation]
 // says so, are the sequences of operators that PyTorch runs. Nothing waits for the device, except
 // where PyTorch itself needs a number on the way: Adafactor, AdafactorHF with ScaleParameter,
-// GaLore and LBFGS say so. The formulas stand at the settings, with their sources. Parameters
-// without gradient are left out: neither decayed nor counted.
+// GaLore and LBFGS say so. The formulas are in the comments of the settings, with their sources.
+// Parameters without gradient are left out: neither decayed nor counted.
 package optim

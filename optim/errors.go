@@ -8,24 +8,24 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The kinds of mistake that Build and LoadState report, for errors.Is.
+// The kinds of error that Build and LoadState report, for errors.Is.
 var (
 	ErrOption = errors.New("optimizer setting not allowed")
 	ErrParam  = errors.New("parameter cannot be trained")
 	ErrState  = errors.New("optimizer state does not fit")
 )
 
-// mistake is an error of one kind with a sentence of its own.
-type mistake struct {
+// kindError is a sentence and the kind of error that it is.
+type kindError struct {
 	kind error
 	text string
 }
 
-func (m *mistake) Error() string { return "optim: " + m.text }
-func (m *mistake) Unwrap() error { return m.kind }
+func (e *kindError) Error() string { return "optim: " + e.text }
+func (e *kindError) Unwrap() error { return e.kind }
 
-func mistakef(kind error, format string, args ...any) error {
-	return &mistake{kind, fmt.Sprintf(format, args...)}
+func errorf(kind error, format string, args ...any) error {
+	return &kindError{kind, fmt.Sprintf(format, args...)}
 }
 
 // must gives the result of a Build to a constructor of raw loops, where a mistake is one of the
@@ -41,7 +41,7 @@ func must(op string, o Optimizer, err error) Optimizer {
 	return o
 }
 
-// setting is a number of the settings with the range that it must lie in.
+// setting is a number of the settings with the range that it must be in.
 type setting struct {
 	name  string
 	value float64
@@ -53,28 +53,11 @@ func checkSettings(optimizer string, settings ...setting) error {
 	for _, s := range settings {
 		switch {
 		case s.below != 0 && !(s.value >= 0 && s.value < s.below):
-			return mistakef(ErrOption, "%s.%s is %g; want 0 <= %s < %g", optimizer, s.name, s.value, s.name, s.below)
+			return errorf(ErrOption, "%s.%s is %g; want 0 <= %s < %g", optimizer, s.name, s.value, s.name, s.below)
 		case !(s.value >= 0) || math.IsInf(s.value, 0):
-			return mistakef(ErrOption, "%s.%s is %g; want a finite number that is not negative", optimizer, s.name,
+			return errorf(ErrOption, "%s.%s is %g; want a finite number that is not negative", optimizer, s.name,
 				s.value)
 		}
 	}
 	return nil
-}
-
-func or(v *float64, standard float64) float64 {
-	if v == nil {
-		return standard
-	}
-	return *v
-}
-
-func orDefaultLR(lr float64) float64 { return orLR(lr, 1e-3) }
-
-// orLR gives a rate that is left out its default.
-func orLR(lr, standard float64) float64 {
-	if lr == 0 {
-		return standard
-	}
-	return lr
 }

@@ -1,15 +1,17 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // GaLoreAdamW is AdamW that keeps its moments at a lower rank, for weight matrices whose moments
-// would not fit into memory. With P the leading singular vectors of a gradient, found anew every
-// UpdateGap updates, and g the gradient at update t:
+// would not fit into memory. With P the leading singular vectors of a gradient, computed again
+// every UpdateGap updates, and g the gradient at update t:
 //
 //	h  = g·Pᵀ  (or Pᵀ·g)                                 only in groups with LowRank
 //	m  = Beta1*m + (1-Beta1)*h
@@ -46,14 +48,14 @@ type GaLoreAdafactor struct {
 	LowRank // of the groups that ask for it
 }
 
-// NewGaLoreAdamW makes an optimizer for a loop of one's own. It panics with [*torch.Error] where
+// NewGaLoreAdamW makes an optimizer for your own loop. It panics with [*torch.Error] where
 // [GaLoreAdamW.Build] would fail.
 func NewGaLoreAdamW(groups []Group, o GaLoreAdamW) Optimizer {
 	opt, err := o.Build(groups)
 	return must("optim.NewGaLoreAdamW", opt, err)
 }
 
-// NewGaLoreAdafactor makes an optimizer for a loop of one's own. It panics with [*torch.Error]
+// NewGaLoreAdafactor makes an optimizer for your own loop. It panics with [*torch.Error]
 // where [GaLoreAdafactor.Build] would fail.
 func NewGaLoreAdafactor(groups []Group, o GaLoreAdafactor) Optimizer {
 	opt, err := o.Build(groups)
@@ -61,7 +63,7 @@ func NewGaLoreAdafactor(groups []Group, o GaLoreAdafactor) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o GaLoreAdamW) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o GaLoreAdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer. It refuses parameters of low-rank groups that are not matrices.
 func (o GaLoreAdafactor) Build(groups []Group) (Optimizer, error) {
@@ -74,7 +76,8 @@ func (o GaLoreAdafactor) Build(groups []Group) (Optimizer, error) {
 
 // Build makes the optimizer. It refuses parameters of low-rank groups that are not matrices.
 func (o GaLoreAdamW) Build(groups []Group) (Optimizer, error) {
-	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-6), or(o.WeightDecay, 0)
+	beta1, beta2, eps, decay := optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.999), optional.Or(o.Eps, 1e-6),
+		optional.Or(o.WeightDecay, 0)
 	err := checkSettings("GaLoreAdamW", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
 		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})

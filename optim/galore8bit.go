@@ -1,5 +1,7 @@
 package optim
 
+import "cmp"
+
 // GaLoreAdamW8bit is [GaLoreAdamW] with [AdamW8bit] in place of AdamW: moments of low rank, in one
 // byte each. It is the class of that name in galore_torch. That one passes arguments to
 // bitsandbytes by position, which since version 0.45 mean something else (a largest size of
@@ -16,7 +18,7 @@ type GaLoreAdamW8bit struct {
 }
 
 // LearningRate is LR or its default.
-func (o GaLoreAdamW8bit) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o GaLoreAdamW8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer. It refuses parameters of low-rank groups that are not matrices.
 func (o GaLoreAdamW8bit) Build(groups []Group) (Optimizer, error) {

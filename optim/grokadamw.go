@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -45,7 +47,7 @@ type GrokAdamW struct {
 }
 
 // LearningRate is LR or its default.
-func (o GrokAdamW) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o GrokAdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // grokAdamW is GrokAdamW with the defaults filled in.
 type grokAdamW struct {
@@ -58,9 +60,11 @@ type grokAdamW struct {
 
 // Build makes the optimizer.
 func (o GrokAdamW) Build(groups []Group) (Optimizer, error) {
-	beta1, decay := or(o.Beta1, 0.9), or(o.WeightDecay, 1e-2)
-	f := &grokAdamW{beta2: or(o.Beta2, 0.999), eps: or(o.Eps, 1e-8), alpha: or(o.AlphaInit, 0.98), lamb: or(o.Lamb, 2),
-		gamma: or(o.Gamma, 0.1), rate: or(o.GrokkingSignalDecayRate, 0.1), clip: or(o.GradientClipping, 1),
+	beta1, decay := optional.Or(o.Beta1, 0.9), optional.Or(o.WeightDecay, 1e-2)
+	f := &grokAdamW{beta2: optional.Or(o.Beta2, 0.999), eps: optional.Or(o.Eps, 1e-8),
+		alpha: optional.Or(o.AlphaInit, 0.98), lamb: optional.Or(o.Lamb, 2),
+		gamma: optional.Or(o.Gamma, 0.1), rate: optional.Or(o.GrokkingSignalDecayRate, 0.1),
+		clip:   optional.Or(o.GradientClipping, 1),
 		signal: o.GrokkingSignal}
 	err := checkSettings("GrokAdamW", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
 		setting{"Beta2", f.beta2, 1}, setting{name: "Eps", value: f.eps}, setting{name: "WeightDecay", value: decay},
@@ -70,10 +74,10 @@ func (o GrokAdamW) Build(groups []Group) (Optimizer, error) {
 		return nil, err
 	}
 	if f.alpha > 1 {
-		return nil, mistakef(ErrOption, "GrokAdamW.AlphaInit is %g; want at most 1", f.alpha)
+		return nil, errorf(ErrOption, "GrokAdamW.AlphaInit is %g; want at most 1", f.alpha)
 	}
 	return build(rule{
-		name: "GrokAdamW", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), together: true,
+		name: "GrokAdamW", lr: o.LearningRate(), weightDecay: decay, momentum: beta1Of(beta1), coupled: true,
 		states: []state{stepCount, zeros("exp_avg"), zeros("exp_avg_sq"), zeros("grok_ema")},
 		begin:  f.begin, step: f.step,
 		options: map[string]any{"betas": []float64{beta1, f.beta2}, "eps": f.eps, "alpha_init": f.alpha, "lamb": f.lamb,

@@ -33,7 +33,7 @@ func ByPattern(params []torch.Named, patterns ...Pattern) ([]Group, error) {
 	for i, p := range patterns {
 		var err error
 		if expressions[i], err = regexp.Compile(p.Match); err != nil {
-			return nil, mistakef(ErrOption, "pattern %d: %v", i, err)
+			return nil, errorf(ErrOption, "pattern %d: %v", i, err)
 		}
 		groups[i] = Group{Name: p.Name, WeightDecay: p.WeightDecay, LRScale: p.LRScale, LowRank: p.LowRank}
 		if p.Name == "" {
@@ -54,7 +54,7 @@ next:
 	}
 	for i := range patterns {
 		if len(groups[i].Params) == 0 {
-			return nil, mistakef(ErrParam, "pattern %q matches no parameter that an earlier one has not taken",
+			return nil, errorf(ErrParam, "pattern %q matches no parameter that an earlier one has not taken",
 				patterns[i].Match)
 		}
 	}
@@ -111,7 +111,7 @@ func LayerDecay(groups []Group, decay float64, layer func(name string) int) []Gr
 var blockNumber = regexp.MustCompile(`(?:^|\.)(?:layers?|blocks?|h)\.(\d+)\.`)
 
 // TransformerLayer numbers the layers of a transformer for [LayerDecay]: 0 for a name with embed in
-// it, n+1 for what lies in layer.n, layers.n, block.n, blocks.n or h.n, and -1 for the rest, the
+// it, n+1 for what is in layer.n, layers.n, block.n, blocks.n or h.n, and -1 for the rest, the
 // head.
 func TransformerLayer(name string) int {
 	if m := blockNumber.FindStringSubmatch(name); m != nil {

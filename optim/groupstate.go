@@ -52,7 +52,7 @@ func (o *optimizer) groupState() (all []torch.Named) {
 }
 
 // takeGroupState separates what is remembered of the groups from the states of the parameters. A
-// state without any begins anew.
+// state without any begins again.
 func (o *optimizer) takeGroupState(given []torch.Named) (rest []torch.Named, numbers [][]float64, err error) {
 	numbers = make([][]float64, len(o.groups))
 	for i := range o.groups {
@@ -69,10 +69,10 @@ func (o *optimizer) takeGroupState(given []torch.Named) (rest []torch.Named, num
 			continue
 		}
 		if !s.Tensor.Defined() || s.Tensor.Numel() != 1 {
-			return nil, nil, mistakef(ErrState, "state %q is no single number", s.Name)
+			return nil, nil, errorf(ErrState, "state %q is no single number", s.Name)
 		}
 		if failed := torch.Try(func() { numbers[i][j] = s.Tensor.Item() }); failed != nil {
-			return nil, nil, mistakef(ErrState, "state %q: %v", s.Name, failed)
+			return nil, nil, errorf(ErrState, "state %q: %v", s.Name, failed)
 		}
 		found[s.Name] = true
 	}
@@ -82,7 +82,7 @@ func (o *optimizer) takeGroupState(given []torch.Named) (rest []torch.Named, num
 	for i := range o.groups {
 		for _, s := range o.rule.groupStates {
 			if name := fmt.Sprintf("%s%d.%s", groupPrefix, i, s.name); !found[name] {
-				return nil, nil, mistakef(ErrState, "state %q is missing; this %s of %d groups cannot continue "+
+				return nil, nil, errorf(ErrState, "state %q is missing; this %s of %d groups cannot continue "+
 					"without it", name, o.rule.name, len(o.groups))
 			}
 		}
@@ -127,10 +127,11 @@ func (o *optimizer) groupStateOf(paramGroups []byte) (all []torch.Named, largest
 		Groups []map[string]any `json:"param_groups"`
 	}
 	if err := json.Unmarshal(paramGroups, &given); err != nil {
-		return nil, 0, mistakef(ErrState, "the groups are not JSON of PyTorch's layout: %v", err)
+		return nil, 0, errorf(ErrState, "the groups are not JSON of PyTorch's layout: %v", err)
 	}
 	if len(given.Groups) != len(o.groups) {
-		return nil, 0, mistakef(ErrState, "the state has %d groups; want %d, as this %s", len(given.Groups), len(o.groups),
+		return nil, 0, errorf(ErrState, "the state has %d groups; want %d, as this %s", len(given.Groups),
+			len(o.groups),
 			o.rule.name)
 	}
 	for i, group := range given.Groups {
@@ -145,7 +146,7 @@ func (o *optimizer) groupStateOf(paramGroups []byte) (all []torch.Named, largest
 					number = 1
 				}
 			default:
-				return nil, 0, mistakef(ErrState, "group %d of the state has %v for %q; want a number", i, v, s.name)
+				return nil, 0, errorf(ErrState, "group %d of the state has %v for %q; want a number", i, v, s.name)
 			}
 			if s.kind == intEntry {
 				largest = math.Max(largest, number)

@@ -37,11 +37,11 @@ func (i Implementation) resolve(r *rule, groups []Group) error {
 		}
 	case Fused:
 		if r.fused == nil {
-			return mistakef(ErrOption, "%s.Implementation is %q, but libtorch has no fused kernel of it; want %q or %q",
+			return errorf(ErrOption, "%s.Implementation is %q, but libtorch has no fused kernel of it; want %q or %q",
 				r.name, i, Foreach, ForLoop)
 		}
 		if r.fusedOnCPU && !onCPU(groups) {
-			return mistakef(ErrOption, "%s.Implementation is %q, but its fused kernel is for the CPU only; want %q "+
+			return errorf(ErrOption, "%s.Implementation is %q, but its fused kernel is for the CPU only; want %q "+
 				"for parameters on a GPU", r.name, i, Foreach)
 		}
 		r.implementation = Fused
@@ -50,7 +50,7 @@ func (i Implementation) resolve(r *rule, groups []Group) error {
 	case Foreach, ForLoop:
 		r.implementation = i
 	default:
-		return mistakef(ErrOption, "%s.Implementation is %q; want %q, %q, %q, %q or nothing", r.name, i, PyTorchDefault,
+		return errorf(ErrOption, "%s.Implementation is %q; want %q, %q, %q, %q or nothing", r.name, i, PyTorchDefault,
 			Fused, Foreach, ForLoop)
 	}
 	return nil

@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -32,7 +34,7 @@ type LAMB struct {
 	Maximize         bool     // let the loss rise
 }
 
-// NewLAMB makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewLAMB makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [LAMB.Build] would fail.
 func NewLAMB(params []torch.Named, o LAMB) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -40,11 +42,12 @@ func NewLAMB(params []torch.Named, o LAMB) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o LAMB) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o LAMB) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.
 func (o LAMB) Build(groups []Group) (Optimizer, error) {
-	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-6), or(o.WeightDecay, 1e-2)
+	beta1, beta2, eps, decay := optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.999), optional.Or(o.Eps, 1e-6),
+		optional.Or(o.WeightDecay, 1e-2)
 	err := checkSettings("LAMB", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
 		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})

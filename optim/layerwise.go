@@ -25,7 +25,7 @@ func (l LayerWise) LearningRate() float64 { return l.Optimizer.LearningRate() }
 // Build makes the optimizer and registers its hooks.
 func (l LayerWise) Build(groups []Group) (Optimizer, error) {
 	if l.Optimizer == nil {
-		return nil, mistakef(ErrOption, "LayerWise.Optimizer is not set; want the settings of an optimizer")
+		return nil, errorf(ErrOption, "LayerWise.Optimizer is not set; want the settings of an optimizer")
 	}
 	made, err := l.Optimizer.Build(groups)
 	if err != nil {
@@ -36,7 +36,7 @@ func (l LayerWise) Build(groups []Group) (Optimizer, error) {
 		if u, updates := made.(BackwardUpdater); updates {
 			u.RemoveHooks()
 		}
-		return nil, mistakef(ErrOption, "LayerWise.Optimizer is %T, which works so by itself, or not parameter by "+
+		return nil, errorf(ErrOption, "LayerWise.Optimizer is %T, which works so by itself, or not parameter by "+
 			"parameter; want GaLoreAdamW, AdamW or another one of this package", l.Optimizer)
 	}
 	return layered(o, nil)
@@ -73,8 +73,8 @@ func layered(made Optimizer, err error) (Optimizer, error) {
 		return nil, err
 	}
 	l := &layerWise{optimizer: made.(*optimizer)}
-	if l.rule.together {
-		return nil, mistakef(ErrOption, "%s cannot work layer by layer: an update of a parameter depends on the others",
+	if l.rule.coupled {
+		return nil, errorf(ErrOption, "%s cannot work layer by layer: an update of a parameter depends on the others",
 			l.rule.name)
 	}
 	failed := torch.Try(func() {

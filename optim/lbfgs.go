@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -94,8 +95,9 @@ func (o LBFGS) Build(params []torch.Named) (ClosureOptimizer, error) {
 	if o.HistorySize == 0 {
 		o.HistorySize = 100
 	}
-	l := &lbfgs{LBFGS: o, toleranceGrad: or(o.ToleranceGrad, 1e-7), toleranceChange: or(o.ToleranceChange, 1e-9),
-		params: params}
+	l := &lbfgs{LBFGS: o, toleranceGrad: optional.Or(o.ToleranceGrad, 1e-7),
+		toleranceChange: optional.Or(o.ToleranceChange, 1e-9),
+		params:          params}
 	err := checkSettings("LBFGS", setting{name: "LR", value: o.LR}, setting{name: "ToleranceGrad",
 		value: l.toleranceGrad},
 		setting{name: "ToleranceChange", value: l.toleranceChange})
@@ -103,7 +105,7 @@ func (o LBFGS) Build(params []torch.Named) (ClosureOptimizer, error) {
 		return nil, err
 	}
 	if o.MaxIter < 0 || o.MaxEval < 0 || o.HistorySize < 0 {
-		return nil, mistakef(ErrOption, "LBFGS has MaxIter %d, MaxEval %d and HistorySize %d; want positive numbers",
+		return nil, errorf(ErrOption, "LBFGS has MaxIter %d, MaxEval %d and HistorySize %d; want positive numbers",
 			o.MaxIter, o.MaxEval, o.HistorySize)
 	}
 	// The checks of names and tensors are those of any optimizer.
@@ -114,12 +116,12 @@ func (o LBFGS) Build(params []torch.Named) (ClosureOptimizer, error) {
 	l.list = checked.(*optimizer).all
 	dtype, device := params[0].Tensor.DType(), params[0].Tensor.Device()
 	if dtype != torch.Float32 && dtype != torch.Float64 {
-		return nil, mistakef(ErrParam, "parameter %q has dtype %s; LBFGS wants float32 or float64", params[0].Name,
+		return nil, errorf(ErrParam, "parameter %q has dtype %s; LBFGS wants float32 or float64", params[0].Name,
 			dtype)
 	}
 	for _, p := range params {
 		if p.Tensor.DType() != dtype || p.Tensor.Device() != device {
-			return nil, mistakef(ErrParam, "parameter %q is %s on %s and %q is %s on %s; LBFGS wants all of one "+
+			return nil, errorf(ErrParam, "parameter %q is %s on %s and %q is %s on %s; LBFGS wants all of one "+
 				"dtype on one device", params[0].Name, dtype, device,
 				p.Name, p.Tensor.DType(), p.Tensor.Device())
 		}

@@ -52,14 +52,15 @@ func (l *lbfgs) LoadState(state []torch.Named) error {
 	for _, s := range state {
 		name, mine := strings.CutPrefix(s.Name, l.params[0].Name+".")
 		if !mine || !slices.Contains(wanted, name) {
-			return mistakef(ErrState, "state %q is none that this LBFGS keeps; it keeps %s, each after %q", s.Name,
+			return errorf(ErrState, "state %q is not a state that this LBFGS keeps; it keeps %s, each after %q",
+				s.Name,
 				strings.Join(wanted, ", "), l.params[0].Name+".")
 		}
 		if found[name].Defined() {
-			return mistakef(ErrState, "state %q was given twice", s.Name)
+			return errorf(ErrState, "state %q was given twice", s.Name)
 		}
 		if !s.Tensor.Defined() {
-			return mistakef(ErrState, "state %q is undefined", s.Name)
+			return errorf(ErrState, "state %q is undefined", s.Name)
 		}
 		found[name] = s.Tensor
 	}
@@ -72,14 +73,14 @@ func (l *lbfgs) LoadState(state []torch.Named) error {
 		history = ro.Numel()
 	}
 	if history > int64(l.HistorySize) {
-		return mistakef(ErrState, "the state remembers %d updates; want at most HistorySize, %d", history,
+		return errorf(ErrState, "the state remembers %d updates; want at most HistorySize, %d", history,
 			l.HistorySize)
 	}
 	dtype := l.params[0].Tensor.DType()
 	for _, name := range wanted {
 		t := found[name]
 		if !t.Defined() {
-			return mistakef(ErrState, "state %q is missing", l.params[0].Name+"."+name)
+			return errorf(ErrState, "state %q is missing", l.params[0].Name+"."+name)
 		}
 		shape, d := []int64{1}, torch.Float64
 		switch name {
@@ -91,7 +92,7 @@ func (l *lbfgs) LoadState(state []torch.Named) error {
 			shape = []int64{history}
 		}
 		if got := t.Shape(); !slices.Equal(got, shape) || t.DType() != d {
-			return mistakef(ErrState, "state %q has shape %v and dtype %s; want %v and %s", l.params[0].Name+"."+name,
+			return errorf(ErrState, "state %q has shape %v and dtype %s; want %v and %s", l.params[0].Name+"."+name,
 				got, t.DType(), shape, d)
 		}
 	}

@@ -165,7 +165,7 @@ func TestLBFGSRefusesWhatCannotWork(t *testing.T) {
 		says  string
 	}{
 		{"a missing state", state[1:], `"w.d" is missing`},
-		{"another's state", append([]torch.Named{{Name: "v.d", Tensor: torch.Ones(2)}}, state...), `"v.d" is none`},
+		{"another's state", append([]torch.Named{{Name: "v.d", Tensor: torch.Ones(2)}}, state...), `"v.d" is not a state`},
 		{"a state twice", append(state[:1:1], state...), `"w.d" was given twice`},
 		{"another shape", append([]torch.Named{{Name: "w.d", Tensor: torch.Ones(3)}}, state[1:]...), `shape [3]`},
 	} {

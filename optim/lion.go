@@ -1,6 +1,11 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // Lion moves every weight by the same amount, in the direction of a mean of gradients. With g the
 // gradient:
@@ -22,7 +27,7 @@ type Lion struct {
 	Maximize    bool     // let the loss rise
 }
 
-// NewLion makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewLion makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [Lion.Build] would fail.
 func NewLion(params []torch.Named, o Lion) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -30,11 +35,11 @@ func NewLion(params []torch.Named, o Lion) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o Lion) LearningRate() float64 { return orLR(o.LR, 1e-4) }
+func (o Lion) LearningRate() float64 { return cmp.Or(o.LR, 1e-4) }
 
 // Build makes the optimizer.
 func (o Lion) Build(groups []Group) (Optimizer, error) {
-	beta1, beta2, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.99), or(o.WeightDecay, 0)
+	beta1, beta2, decay := optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.99), optional.Or(o.WeightDecay, 0)
 	err := checkSettings("Lion", setting{name: "LR", value: o.LearningRate()}, setting{name: "Beta1", value: beta1},
 		setting{name: "Beta2", value: beta2},
 		setting{name: "WeightDecay", value: decay})
@@ -42,7 +47,7 @@ func (o Lion) Build(groups []Group) (Optimizer, error) {
 		return nil, err
 	}
 	if beta1 > 1 || beta2 > 1 {
-		return nil, mistakef(ErrOption, "Lion has Beta1 %g and Beta2 %g; want both at most 1", beta1, beta2)
+		return nil, errorf(ErrOption, "Lion has Beta1 %g and Beta2 %g; want both at most 1", beta1, beta2)
 	}
 	step := func(b *batch) {
 		mean := b.states[0]

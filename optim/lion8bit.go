@@ -1,5 +1,11 @@
 package optim
 
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+)
+
 // Lion8bit is [Lion] whose mean takes one byte per weight, as the moments of [AdamW8bit] do: the
 // class of that name in bitsandbytes.
 type Lion8bit struct {
@@ -21,10 +27,10 @@ type Lion32bit struct {
 }
 
 // LearningRate is LR or its default.
-func (o Lion8bit) LearningRate() float64 { return orLR(o.LR, 1e-4) }
+func (o Lion8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-4) }
 
 // LearningRate is LR or its default.
-func (o Lion32bit) LearningRate() float64 { return orLR(o.LR, 1e-4) }
+func (o Lion32bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-4) }
 
 // Build makes the optimizer.
 func (o Lion8bit) Build(groups []Group) (Optimizer, error) {
@@ -38,8 +44,9 @@ func (o Lion32bit) Build(groups []Group) (Optimizer, error) {
 }
 
 func (o Lion32bit) bitsandbytes(name string, e *EightBit) *bitsandbytes {
-	b := &bitsandbytes{name: name, lr: o.LearningRate(), beta1: or(o.Beta1, 0.9), beta2: or(o.Beta2, 0.99),
-		decay: or(o.WeightDecay, 0), eightBit: e, means: 1}
+	b := &bitsandbytes{name: name, lr: o.LearningRate(),
+		beta1: optional.Or(o.Beta1, 0.9), beta2: optional.Or(o.Beta2, 0.99),
+		decay: optional.Or(o.WeightDecay, 0), eightBit: e, means: 1}
 	b.momentum, b.formula = beta1Of(b.beta1), b.lion
 	b.options = map[string]any{"betas": []float64{b.beta1, b.beta2}, "eps": 0.0}
 	return b

@@ -1,6 +1,9 @@
 package optim
 
 import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -51,14 +54,14 @@ type AdaLOMO struct {
 }
 
 // LearningRate is LR or its default.
-func (o LOMO) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o LOMO) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // LearningRate is LR or its default.
-func (o AdaLOMO) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o AdaLOMO) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer and registers its hooks.
 func (o LOMO) Build(groups []Group) (Optimizer, error) {
-	decay := or(o.WeightDecay, 0)
+	decay := optional.Or(o.WeightDecay, 0)
 	err := checkSettings("LOMO", setting{name: "LR", value: o.LearningRate()}, setting{name: "WeightDecay",
 		value: decay},
 		setting{name: "ClipGradValue", value: o.ClipGradValue})

@@ -42,11 +42,11 @@ func (l LowRank) withDefaults(optimizer string) (*LowRank, error) {
 	switch l.Projection {
 	case ProjectStd, ProjectReverseStd, ProjectRight, ProjectLeft, ProjectFull:
 	default:
-		return nil, mistakef(ErrOption, "%s.Projection is %q; want std, reverse_std, right, left or full", optimizer,
+		return nil, errorf(ErrOption, "%s.Projection is %q; want std, reverse_std, right, left or full", optimizer,
 			l.Projection)
 	}
 	if l.Rank < 0 || l.UpdateGap < 0 {
-		return nil, mistakef(ErrOption, "%s has Rank %d and UpdateGap %d; want positive numbers", optimizer, l.Rank,
+		return nil, errorf(ErrOption, "%s has Rank %d and UpdateGap %d; want positive numbers", optimizer, l.Rank,
 			l.UpdateGap)
 	}
 	return &l, checkSettings(optimizer, setting{name: "Scale", value: l.Scale})

@@ -2,6 +2,7 @@ package optim_test
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"testing"
 
@@ -53,7 +54,11 @@ func TestAllocationsOfAStepDoNotGrowWithParameters(t *testing.T) {
 		allocations := func(count int) float64 {
 			_, opt := manyParameters(t, b, count, 4)
 			opt.Step(0.1)
-			return testing.AllocsPerRun(20, func() { opt.Step(0.1) })
+			least := math.Inf(1)
+			for range 5 { // the goroutine that frees what earlier tests have left only adds to it
+				least = min(least, testing.AllocsPerRun(20, func() { opt.Step(0.1) }))
+			}
+			return least
 		}
 		if few, many := allocations(2), allocations(200); many > few || many > 4 {
 			t.Errorf("%T: a step allocates %g objects with 2 parameters and %g with 200, want the same, at most 4", b,

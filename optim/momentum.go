@@ -37,10 +37,10 @@ func (o *optimizer) SetMomentum(v float64) error {
 	m := o.rule.momentum
 	switch {
 	case m == nil:
-		return mistakef(ErrOption, "%s has neither a momentum nor a beta1 that a schedule could move; set "+
+		return errorf(ErrOption, "%s has neither a momentum nor a beta1 that a schedule could move; set "+
 			"FixedMomentum in the schedule", o.rule.name)
 	case !(v >= 0) || math.IsInf(v, 0) || m.key != "momentum" && v >= 1:
-		return mistakef(ErrOption, "the momentum for %s is %g; want a finite number that is not negative, and below "+
+		return errorf(ErrOption, "the momentum for %s is %g; want a finite number that is not negative, and below "+
 			"1 for a beta", o.rule.name, v)
 	case v == o.moment:
 		return nil
@@ -48,7 +48,7 @@ func (o *optimizer) SetMomentum(v float64) error {
 	if m.addBuffer != nil {
 		buffered := slices.ContainsFunc(o.rule.states, func(s state) bool { return s.name == "momentum_buffer" })
 		if buffered && v == 0 {
-			return mistakef(ErrOption, "the momentum of %s would become 0 after an update with momentum; want a "+
+			return errorf(ErrOption, "the momentum of %s would become 0 after an update with momentum; want a "+
 				"positive number", o.rule.name)
 		}
 		if !buffered {
@@ -66,7 +66,7 @@ func (o *optimizer) SetMomentum(v float64) error {
 // the parameters wait for theirs again.
 func (o *optimizer) addMomentumBuffer() error {
 	if len(o.rule.states) > 0 && o.updates > 0 {
-		return mistakef(ErrOption, "%s was made without momentum and has made %d updates; set its Momentum from the "+
+		return errorf(ErrOption, "%s was made without momentum and has made %d updates; set its Momentum from the "+
 			"beginning", o.rule.name, o.updates)
 	}
 	o.rule.states = slices.Clone(o.rule.states)

@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -37,7 +39,7 @@ const (
 	MuonMatchRMSAdamW MuonAdjust = "match_rms_adamw" // 0.2 * sqrt(max(A, B)): AdamW's rates and decays fit
 )
 
-// NewMuon makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewMuon makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [Muon.Build] would fail.
 func NewMuon(params []torch.Named, o Muon) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -45,11 +47,11 @@ func NewMuon(params []torch.Named, o Muon) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o Muon) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o Muon) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer. It refuses parameters that are not matrices.
 func (o Muon) Build(groups []Group) (Optimizer, error) {
-	decay, momentum, eps := or(o.WeightDecay, 0.1), or(o.Momentum, 0.95), or(o.Eps, 1e-7)
+	decay, momentum, eps := optional.Or(o.WeightDecay, 0.1), optional.Or(o.Momentum, 0.95), optional.Or(o.Eps, 1e-7)
 	err := checkSettings("Muon", setting{name: "LR", value: o.LearningRate()}, setting{name: "WeightDecay",
 		value: decay},
 		setting{name: "Momentum", value: momentum}, setting{name: "Eps", value: eps})
@@ -64,15 +66,15 @@ func (o Muon) Build(groups []Group) (Optimizer, error) {
 		c = *o.NSCoefficients
 	}
 	if steps < 0 || steps >= 100 {
-		return nil, mistakef(ErrOption, "Muon.NSSteps is %d; want 0 to 99", steps)
+		return nil, errorf(ErrOption, "Muon.NSSteps is %d; want 0 to 99", steps)
 	}
 	for i, x := range c {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, mistakef(ErrOption, "Muon.NSCoefficients[%d] is %g; want a finite number", i, x)
+			return nil, errorf(ErrOption, "Muon.NSCoefficients[%d] is %g; want a finite number", i, x)
 		}
 	}
 	if o.Adjust != MuonOriginal && o.Adjust != MuonMatchRMSAdamW {
-		return nil, mistakef(ErrOption, "Muon.Adjust is %q; want %q or nothing, the original", o.Adjust,
+		return nil, errorf(ErrOption, "Muon.Adjust is %q; want %q or nothing, the original", o.Adjust,
 			MuonMatchRMSAdamW)
 	}
 	step := func(b *batch) {

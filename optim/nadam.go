@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -32,7 +34,7 @@ type NAdam struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewNAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewNAdam makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [NAdam.Build] would fail.
 func NewNAdam(params []torch.Named, o NAdam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -40,12 +42,13 @@ func NewNAdam(params []torch.Named, o NAdam) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o NAdam) LearningRate() float64 { return orLR(o.LR, 2e-3) }
+func (o NAdam) LearningRate() float64 { return cmp.Or(o.LR, 2e-3) }
 
 // Build makes the optimizer.
 func (o NAdam) Build(groups []Group) (Optimizer, error) {
-	beta1, beta2, eps, decay, momentumDecay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8),
-		or(o.WeightDecay, 0), or(o.MomentumDecay, 4e-3)
+	beta1, beta2, eps, decay, momentumDecay := optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.999),
+		optional.Or(o.Eps, 1e-8),
+		optional.Or(o.WeightDecay, 0), optional.Or(o.MomentumDecay, 4e-3)
 	err := checkSettings("NAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
 		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay}, setting{name: "MomentumDecay",

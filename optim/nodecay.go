@@ -47,7 +47,7 @@ func NoDecay(params []torch.Named, decay float64, patterns ...string) []Group {
 	})
 }
 
-// NoDecayFunc is [NoDecay] with a rule of one's own: parameters whose name exempt accepts are not
+// NoDecayFunc is [NoDecay] with your own rule: parameters whose name exempt accepts are not
 // decayed.
 func NoDecayFunc(params []torch.Named, decay float64, exempt func(name string) bool) []Group {
 	groups := []Group{{Name: "decay", WeightDecay: new(decay)}, {Name: "no_decay", WeightDecay: new(0.0)}}

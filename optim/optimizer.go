@@ -41,7 +41,7 @@ type Optimizer interface {
 	// such as step counts, which the next State brings up to date.
 	State() []torch.Named
 	// LoadState continues from what State returned, copying it, and from that number of updates.
-	// Parameters that it has no state of start anew at their next gradient. State that does not fit
-	// (names, shapes, dtypes) is refused with [ErrState], and then nothing has changed.
+	// Parameters that it has no state of start again at their next gradient. State that does not
+	// fit (names, shapes, dtypes) is refused with [ErrState], and then nothing has changed.
 	LoadState(state []torch.Named, updates int) error
 }

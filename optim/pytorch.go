@@ -82,7 +82,7 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 	}
 	paramGroups, err = json.Marshal(map[string]any{"param_groups": groups})
 	if err != nil {
-		return nil, nil, mistakef(ErrState, "%v", err)
+		return nil, nil, errorf(ErrState, "%v", err)
 	}
 	return tensors, paramGroups, nil
 }
@@ -110,7 +110,7 @@ func FromPyTorch(o Optimizer, tensors []torch.Named, paramGroups []byte) error {
 		}
 		name, ok := names[number]
 		if !ok {
-			return mistakef(ErrState, "state %q is of parameter %d; the groups have no such number", t.Name, number)
+			return errorf(ErrState, "state %q is of parameter %d; the groups have no such number", t.Name, number)
 		}
 		if kind == "step" && t.Tensor.Defined() && t.Tensor.Numel() == 1 {
 			updates = math.Max(updates, t.Tensor.Item())
@@ -123,7 +123,7 @@ func FromPyTorch(o Optimizer, tensors []torch.Named, paramGroups []byte) error {
 	}
 	state, updates = append(state, numbers...), math.Max(updates, largest)
 	if !(updates >= 0 && updates <= 1<<53) {
-		return mistakef(ErrState, "the largest step is %g; want a number of updates", updates)
+		return errorf(ErrState, "the largest step is %g; want a number of updates", updates)
 	}
 	return o.LoadState(state, int(updates))
 }
@@ -134,7 +134,7 @@ func own(o Optimizer) (*optimizer, error) {
 	}
 	opt, ok := o.(*optimizer)
 	if !ok {
-		return nil, mistakef(ErrState, "a %T has no known layout in PyTorch; want an optimizer that this package has "+
+		return nil, errorf(ErrState, "a %T has no known layout in PyTorch; want an optimizer that this package has "+
 			"made", o)
 	}
 	return opt, nil
@@ -147,7 +147,7 @@ func stateKey(key string) (number int, kind string, err error) {
 	number, bad := strconv.Atoi(digits)
 	if !ok || !dotted || bad != nil || number < 0 || kind == "" || strings.Contains(kind, ".") ||
 		strconv.Itoa(number) != digits {
-		return 0, "", mistakef(ErrState, "state %q has no name of PyTorch's; want state.NUMBER.KIND", key)
+		return 0, "", errorf(ErrState, "state %q has no name of PyTorch's; want state.NUMBER.KIND", key)
 	}
 	return number, kind, nil
 }
@@ -162,7 +162,7 @@ func parameterNames(opt *optimizer, paramGroups []byte) (map[int]string, error) 
 	}
 	d := json.NewDecoder(bytes.NewReader(paramGroups))
 	if err := d.Decode(&given); err != nil {
-		return nil, mistakef(ErrState, "the groups are not JSON of PyTorch's layout: %v", err)
+		return nil, errorf(ErrState, "the groups are not JSON of PyTorch's layout: %v", err)
 	}
 	known := map[string]bool{}
 	for _, p := range opt.params {
@@ -174,12 +174,12 @@ func parameterNames(opt *optimizer, paramGroups []byte) (map[int]string, error) 
 		named = named && len(g.Names) == len(g.Params)
 	}
 	if !named && len(given.Groups) != len(opt.groups) {
-		return nil, mistakef(ErrState, "the state has %d groups without names of parameters; want %d, as this %s",
+		return nil, errorf(ErrState, "the state has %d groups without names of parameters; want %d, as this %s",
 			len(given.Groups), len(opt.groups), opt.rule.name)
 	}
 	for i, g := range given.Groups {
 		if !named && len(g.Params) != len(opt.groups[i].members) {
-			return nil, mistakef(ErrState, "group %d of the state has %d parameters; want %d", i, len(g.Params),
+			return nil, errorf(ErrState, "group %d of the state has %d parameters; want %d", i, len(g.Params),
 				len(opt.groups[i].members))
 		}
 		for j, number := range g.Params {
@@ -190,11 +190,11 @@ func parameterNames(opt *optimizer, paramGroups []byte) (map[int]string, error) 
 				name = opt.groups[i].members[j].Name
 			}
 			if !known[name] {
-				return nil, mistakef(ErrState, "group %d of the state has a parameter %q that this %s has not", i, name,
+				return nil, errorf(ErrState, "group %d of the state has a parameter %q that this %s has not", i, name,
 					opt.rule.name)
 			}
 			if _, twice := names[number]; twice || taken[name] {
-				return nil, mistakef(ErrState, "group %d of the state has parameter %d, %q, twice", i, number, name)
+				return nil, errorf(ErrState, "group %d of the state has parameter %d, %q, twice", i, number, name)
 			}
 			names[number], taken[name] = name, true
 		}

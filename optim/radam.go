@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -30,7 +32,7 @@ type RAdam struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewRAdam makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewRAdam makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [RAdam.Build] would fail.
 func NewRAdam(params []torch.Named, o RAdam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -38,11 +40,12 @@ func NewRAdam(params []torch.Named, o RAdam) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o RAdam) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o RAdam) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.
 func (o RAdam) Build(groups []Group) (Optimizer, error) {
-	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8), or(o.WeightDecay, 0)
+	beta1, beta2, eps, decay := optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.999), optional.Or(o.Eps, 1e-8),
+		optional.Or(o.WeightDecay, 0)
 	err := checkSettings("RAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
 		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay})

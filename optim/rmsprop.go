@@ -1,6 +1,11 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // RMSprop divides by the root of the mean of squared gradients: torch.optim.RMSprop. With g the
 // gradient:
@@ -27,7 +32,7 @@ type RMSprop struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewRMSprop makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewRMSprop makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [RMSprop.Build] would fail.
 func NewRMSprop(params []torch.Named, o RMSprop) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -35,11 +40,11 @@ func NewRMSprop(params []torch.Named, o RMSprop) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o RMSprop) LearningRate() float64 { return orLR(o.LR, 1e-2) }
+func (o RMSprop) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.
 func (o RMSprop) Build(groups []Group) (Optimizer, error) {
-	alpha, eps, decay := or(o.Alpha, 0.99), or(o.Eps, 1e-8), or(o.WeightDecay, 0)
+	alpha, eps, decay := optional.Or(o.Alpha, 0.99), optional.Or(o.Eps, 1e-8), optional.Or(o.WeightDecay, 0)
 	err := checkSettings("RMSprop", setting{name: "LR", value: o.LearningRate()}, setting{name: "Alpha", value: alpha},
 		setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay}, setting{name: "Momentum",
 			value: o.Momentum})

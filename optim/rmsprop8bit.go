@@ -1,5 +1,11 @@
 package optim
 
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+)
+
 // RMSprop8bit is [RMSprop], without momentum and not centred, whose mean of squares takes one byte
 // per weight, as the moments of [AdamW8bit] do: the class of that name in bitsandbytes. There it
 // has an argument momentum, which changes nothing.
@@ -22,10 +28,10 @@ type RMSprop32bit struct {
 }
 
 // LearningRate is LR or its default.
-func (o RMSprop8bit) LearningRate() float64 { return orLR(o.LR, 1e-2) }
+func (o RMSprop8bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // LearningRate is LR or its default.
-func (o RMSprop32bit) LearningRate() float64 { return orLR(o.LR, 1e-2) }
+func (o RMSprop32bit) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.
 func (o RMSprop8bit) Build(groups []Group) (Optimizer, error) {
@@ -40,10 +46,11 @@ func (o RMSprop32bit) Build(groups []Group) (Optimizer, error) {
 
 func (o RMSprop32bit) build(name string, e *EightBit, groups []Group) (Optimizer, error) {
 	if o.Alpha != nil && *o.Alpha == 0 {
-		return nil, mistakef(ErrOption, "%s.Alpha is 0, of which there would be no mean; want 0 < Alpha < 1", name)
+		return nil, errorf(ErrOption, "%s.Alpha is 0, of which there would be no mean; want 0 < Alpha < 1", name)
 	}
-	b := &bitsandbytes{name: name, lr: o.LearningRate(), beta1: or(o.Alpha, 0.99), eps: or(o.Eps, 1e-8),
-		decay: or(o.WeightDecay, 0), eightBit: e, means: 1}
+	b := &bitsandbytes{name: name, lr: o.LearningRate(),
+		beta1: optional.Or(o.Alpha, 0.99), eps: optional.Or(o.Eps, 1e-8),
+		decay: optional.Or(o.WeightDecay, 0), eightBit: e, means: 1}
 	b.formula = b.rmsprop
 	b.options = map[string]any{"betas": []float64{b.beta1, 0}, "eps": b.eps}
 	return b.build(groups)

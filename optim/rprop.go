@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -30,7 +32,7 @@ type Rprop struct {
 	Implementation Implementation // there is no fused kernel
 }
 
-// NewRprop makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewRprop makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [Rprop.Build] would fail.
 func NewRprop(params []torch.Named, o Rprop) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -38,11 +40,12 @@ func NewRprop(params []torch.Named, o Rprop) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o Rprop) LearningRate() float64 { return orLR(o.LR, 1e-2) }
+func (o Rprop) LearningRate() float64 { return cmp.Or(o.LR, 1e-2) }
 
 // Build makes the optimizer.
 func (o Rprop) Build(groups []Group) (Optimizer, error) {
-	minus, plus, low, high := or(o.EtaMinus, 0.5), or(o.EtaPlus, 1.2), or(o.MinStep, 1e-6), or(o.MaxStep, 50)
+	minus, plus, low, high := optional.Or(o.EtaMinus, 0.5), optional.Or(o.EtaPlus, 1.2), optional.Or(o.MinStep, 1e-6),
+		optional.Or(o.MaxStep, 50)
 	err := checkSettings("Rprop", setting{name: "LR", value: o.LearningRate()}, setting{"EtaMinus", minus, 1},
 		setting{name: "EtaPlus", value: plus},
 		setting{name: "MinStep", value: low}, setting{name: "MaxStep", value: high})
@@ -50,7 +53,7 @@ func (o Rprop) Build(groups []Group) (Optimizer, error) {
 		return nil, err
 	}
 	if !(minus > 0 && plus > 1) || math.IsInf(plus, 0) || low > high {
-		return nil, mistakef(ErrOption, "Rprop has EtaMinus %g, EtaPlus %g, MinStep %g and MaxStep %g; want 0 < "+
+		return nil, errorf(ErrOption, "Rprop has EtaMinus %g, EtaPlus %g, MinStep %g and MaxStep %g; want 0 < "+
 			"EtaMinus < 1 < EtaPlus and MinStep <= MaxStep", minus, plus, low, high)
 	}
 	if err := noWeightDecay("Rprop", groups); err != nil {
@@ -85,8 +88,8 @@ func (o Rprop) Build(groups []Group) (Optimizer, error) {
 // noWeightDecay refuses groups with a weight decay that the optimizer would ignore.
 func noWeightDecay(optimizer string, groups []Group) error {
 	for i, g := range groups {
-		if or(g.WeightDecay, 0) != 0 {
-			return mistakef(ErrOption, "WeightDecay of group %d is %g, but %s has no weight decay; want none", i,
+		if optional.Or(g.WeightDecay, 0) != 0 {
+			return errorf(ErrOption, "WeightDecay of group %d is %g, but %s has no weight decay; want none", i,
 				*g.WeightDecay, optimizer)
 		}
 	}

@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -59,20 +61,20 @@ type SGDScheduleFree struct {
 }
 
 // LearningRate is LR or its default.
-func (o AdamWScheduleFree) LearningRate() float64 { return orLR(o.LR, 2.5e-3) }
+func (o AdamWScheduleFree) LearningRate() float64 { return cmp.Or(o.LR, 2.5e-3) }
 
 // LearningRate is LR or its default.
-func (o RAdamScheduleFree) LearningRate() float64 { return orLR(o.LR, 2.5e-3) }
+func (o RAdamScheduleFree) LearningRate() float64 { return cmp.Or(o.LR, 2.5e-3) }
 
 // LearningRate is LR or its default.
-func (o SGDScheduleFree) LearningRate() float64 { return orLR(o.LR, 1) }
+func (o SGDScheduleFree) LearningRate() float64 { return cmp.Or(o.LR, 1) }
 
 // Build makes the optimizer.
 func (o AdamWScheduleFree) Build(groups []Group) (Optimizer, error) {
-	f := scheduleFree{name: "AdamWScheduleFree", lr: o.LearningRate(), beta1: or(o.Beta1, 0.9),
-		beta2: or(o.Beta2, 0.999),
-		eps:   or(o.Eps, 1e-8), decay: or(o.WeightDecay, 0), warmup: o.WarmupSteps, r: o.R,
-		power: or(o.WeightLRPower, 2), squares: true, key: "betas"}
+	f := scheduleFree{name: "AdamWScheduleFree", lr: o.LearningRate(), beta1: optional.Or(o.Beta1, 0.9),
+		beta2: optional.Or(o.Beta2, 0.999),
+		eps:   optional.Or(o.Eps, 1e-8), decay: optional.Or(o.WeightDecay, 0), warmup: o.WarmupSteps, r: o.R,
+		power: optional.Or(o.WeightLRPower, 2), squares: true, key: "betas"}
 	f.rate = f.warm
 	return f.build(groups, map[string]any{"betas": []float64{f.beta1, f.beta2}, "eps": f.eps,
 		"warmup_steps": f.warmup})
@@ -80,9 +82,10 @@ func (o AdamWScheduleFree) Build(groups []Group) (Optimizer, error) {
 
 // Build makes the optimizer.
 func (o RAdamScheduleFree) Build(groups []Group) (Optimizer, error) {
-	f := scheduleFree{name: "RAdamScheduleFree", lr: o.LearningRate(), beta1: or(o.Beta1, 0.9),
-		beta2: or(o.Beta2, 0.999),
-		eps:   or(o.Eps, 1e-8), decay: or(o.WeightDecay, 0), r: o.R, power: or(o.WeightLRPower, 2), squares: true,
+	f := scheduleFree{name: "RAdamScheduleFree", lr: o.LearningRate(), beta1: optional.Or(o.Beta1, 0.9),
+		beta2: optional.Or(o.Beta2, 0.999),
+		eps:   optional.Or(o.Eps, 1e-8), decay: optional.Or(o.WeightDecay, 0), r: o.R,
+		power: optional.Or(o.WeightLRPower, 2), squares: true,
 		sgdPhase: o.SGDPhase, key: "betas"}
 	f.rate = f.rectified
 	return f.build(groups, map[string]any{"betas": []float64{f.beta1, f.beta2}, "eps": f.eps,
@@ -91,8 +94,9 @@ func (o RAdamScheduleFree) Build(groups []Group) (Optimizer, error) {
 
 // Build makes the optimizer.
 func (o SGDScheduleFree) Build(groups []Group) (Optimizer, error) {
-	f := scheduleFree{name: "SGDScheduleFree", lr: o.LearningRate(), beta1: or(o.Momentum, 0.9),
-		decay: or(o.WeightDecay, 0), warmup: o.WarmupSteps, r: o.R, power: or(o.WeightLRPower, 2), key: "momentum"}
+	f := scheduleFree{name: "SGDScheduleFree", lr: o.LearningRate(), beta1: optional.Or(o.Momentum, 0.9),
+		decay: optional.Or(o.WeightDecay, 0), warmup: o.WarmupSteps, r: o.R, power: optional.Or(o.WeightLRPower, 2),
+		key: "momentum"}
 	f.rate = f.warm
 	return f.build(groups, map[string]any{"momentum": f.beta1, "warmup_steps": f.warmup})
 }
@@ -129,10 +133,10 @@ func (f *scheduleFree) build(groups []Group, options map[string]any) (Optimizer,
 	case err != nil:
 		return nil, err
 	case f.beta1 == 0:
-		return nil, mistakef(ErrOption, "%s.%s is 0, but evaluation divides by it; want a number between 0 and 1",
+		return nil, errorf(ErrOption, "%s.%s is 0, but evaluation divides by it; want a number between 0 and 1",
 			f.name, first)
 	case math.IsNaN(f.r) || math.IsInf(f.r, 0):
-		return nil, mistakef(ErrOption, "%s.R is %g; want a finite number", f.name, f.r)
+		return nil, errorf(ErrOption, "%s.R is %g; want a finite number", f.name, f.r)
 	}
 	options["r"], options["weight_lr_power"] = f.r, f.power
 	states := []state{{name: "z", make: func(m *member, _ float64) torch.Tensor { return m.Tensor.Detach().Clone() }}}

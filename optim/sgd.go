@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -28,7 +30,7 @@ type SGD struct {
 	Implementation Implementation // nothing means [Fused]
 }
 
-// NewSGD makes an optimizer of one group for a loop of one's own. It panics with [*torch.Error]
+// NewSGD makes an optimizer of one group for your own loop. It panics with [*torch.Error]
 // where [SGD.Build] would fail.
 func NewSGD(params []torch.Named, o SGD) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -36,12 +38,12 @@ func NewSGD(params []torch.Named, o SGD) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o SGD) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o SGD) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.
 func (o SGD) Build(groups []Group) (Optimizer, error) {
 	fused := torch.FusedOptions{
-		LR: o.LearningRate(), Momentum: o.Momentum, Dampening: o.Dampening, WeightDecay: or(o.WeightDecay, 0),
+		LR: o.LearningRate(), Momentum: o.Momentum, Dampening: o.Dampening, WeightDecay: optional.Or(o.WeightDecay, 0),
 		Nesterov: o.Nesterov, Maximize: o.Maximize,
 	}
 	err := checkSettings("SGD", setting{name: "LR", value: fused.LR}, setting{name: "Momentum", value: o.Momentum},
@@ -50,10 +52,10 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 		return nil, err
 	}
 	if math.IsNaN(o.Dampening) || math.IsInf(o.Dampening, 0) {
-		return nil, mistakef(ErrOption, "SGD.Dampening is %g; want a finite number", o.Dampening)
+		return nil, errorf(ErrOption, "SGD.Dampening is %g; want a finite number", o.Dampening)
 	}
 	if o.Nesterov && (o.Momentum == 0 || o.Dampening != 0) {
-		return nil, mistakef(ErrOption, "SGD.Nesterov is set with Momentum %g and Dampening %g; want a momentum, and "+
+		return nil, errorf(ErrOption, "SGD.Nesterov is set with Momentum %g and Dampening %g; want a momentum, and "+
 			"no dampening", o.Momentum, o.Dampening)
 	}
 	rule := rule{
@@ -94,7 +96,7 @@ func sgd(b *batch, o SGD) {
 	g := b.gradient(o.Maximize, b.weightDecay)
 	if b.momentum != 0 {
 		buffer := b.states[0]
-		if b.first {
+		if b.firstStep {
 			buffer.copy_(g)
 		} else {
 			buffer.mulScalar_(b.momentum)

@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -26,7 +28,7 @@ type SparseAdam struct {
 	Maximize bool     // let the loss rise
 }
 
-// NewSparseAdam makes an optimizer of one group for a loop of one's own. It panics with
+// NewSparseAdam makes an optimizer of one group for your own loop. It panics with
 // [*torch.Error] where [SparseAdam.Build] would fail.
 func NewSparseAdam(params []torch.Named, o SparseAdam) Optimizer {
 	opt, err := o.Build([]Group{{Params: params}})
@@ -34,11 +36,11 @@ func NewSparseAdam(params []torch.Named, o SparseAdam) Optimizer {
 }
 
 // LearningRate is LR or its default.
-func (o SparseAdam) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o SparseAdam) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.
 func (o SparseAdam) Build(groups []Group) (Optimizer, error) {
-	beta1, beta2, eps := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Eps, 1e-8)
+	beta1, beta2, eps := optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.999), optional.Or(o.Eps, 1e-8)
 	err := checkSettings("SparseAdam", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
 		setting{"Beta2", beta2, 1},
 		setting{name: "Eps", value: eps})
@@ -46,11 +48,11 @@ func (o SparseAdam) Build(groups []Group) (Optimizer, error) {
 		return nil, err
 	}
 	if eps == 0 {
-		return nil, mistakef(ErrOption, "SparseAdam.Eps is 0; want a positive number")
+		return nil, errorf(ErrOption, "SparseAdam.Eps is 0; want a positive number")
 	}
 	for i, g := range groups {
 		if g.WeightDecay != nil && *g.WeightDecay != 0 {
-			return nil, mistakef(ErrOption, "WeightDecay of group %d is %g, but SparseAdam decays no weights; leave "+
+			return nil, errorf(ErrOption, "WeightDecay of group %d is %g, but SparseAdam decays no weights; leave "+
 				"it out", i, *g.WeightDecay)
 		}
 	}

@@ -1,8 +1,10 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -35,11 +37,12 @@ type StableAdamW struct {
 }
 
 // LearningRate is LR or its default.
-func (o StableAdamW) LearningRate() float64 { return orDefaultLR(o.LR) }
+func (o StableAdamW) LearningRate() float64 { return cmp.Or(o.LR, 1e-3) }
 
 // Build makes the optimizer.
 func (o StableAdamW) Build(groups []Group) (Optimizer, error) {
-	beta1, beta2, eps, decay := or(o.Beta1, 0.9), or(o.Beta2, 0.99), or(o.Eps, 1e-6), or(o.WeightDecay, 1e-2)
+	beta1, beta2, eps, decay := optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.99), optional.Or(o.Eps, 1e-6),
+		optional.Or(o.WeightDecay, 1e-2)
 	err := checkSettings("StableAdamW", setting{name: "LR", value: o.LearningRate()}, setting{"Beta1", beta1, 1},
 		setting{"Beta2", beta2, 1}, setting{name: "Eps", value: eps}, setting{name: "WeightDecay", value: decay},
 		setting{name: "MaxLR", value: o.MaxLR})
@@ -47,11 +50,11 @@ func (o StableAdamW) Build(groups []Group) (Optimizer, error) {
 		return nil, err
 	}
 	if o.MaxLR != 0 && !o.DecoupleLR {
-		return nil, mistakef(ErrOption, "StableAdamW.MaxLR is %g, but only DecoupleLR looks at it; set that or leave "+
+		return nil, errorf(ErrOption, "StableAdamW.MaxLR is %g, but only DecoupleLR looks at it; set that or leave "+
 			"it "+
 			"out", o.MaxLR)
 	}
-	o.MaxLR = orLR(o.MaxLR, o.LearningRate())
+	o.MaxLR = cmp.Or(o.MaxLR, o.LearningRate())
 	kahan := func(d torch.DType) bool { return wide(d) != d && (o.KahanSum == nil || *o.KahanSum) }
 	states := []state{
 		zeros("exp_avg"), zeros("exp_avg_sq"),

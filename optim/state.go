@@ -37,7 +37,7 @@ func (o *optimizer) State() []torch.Named {
 // allocate, compare, copy.
 func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	if updates < 0 {
-		return mistakef(ErrState, "the number of updates is %d; want one that is not negative", updates)
+		return errorf(ErrState, "the number of updates is %d; want one that is not negative", updates)
 	}
 	given, numbers, err := o.takeGroupState(given)
 	if err != nil {
@@ -47,52 +47,68 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	if err != nil {
 		return err
 	}
+	fresh, err := o.allocate(found)
+	if err != nil {
+		return err
+	}
+	if err := o.compare(found, fresh); err != nil {
+		freeStates(fresh)
+		return err
+	}
+	for i, g := range o.groups {
+		for _, m := range g.members {
+			if states, ok := fresh[m]; ok {
+				m.states, m.numbers = states, make([]float64, len(states))
+			}
+			m.load(found[m], o.rule.states)
+		}
+		g.arrange()
+		g.numbers = numbers[i]
+	}
+	o.loadMode()
+	o.updates = updates
+	return nil
+}
+
+// allocate makes the states of the parameters that have none yet.
+func (o *optimizer) allocate(found map[*member][]torch.Tensor) (map[*member][]torch.Tensor, error) {
 	fresh := map[*member][]torch.Tensor{}
-	err = torch.Try(func() {
+	err := torch.Try(func() {
 		for m := range found {
 			if !m.ready {
 				torch.Scope(func() { fresh[m], _ = m.newStates(o.rule.states, o.lr) })
 			}
 		}
 	})
-	if err == nil {
-		err = o.compare(found, fresh)
-	}
 	if err != nil {
-		for _, ts := range fresh {
-			for _, t := range ts {
-				t.Free()
+		freeStates(fresh)
+		return nil, err
+	}
+	return fresh, nil
+}
+
+func freeStates(states map[*member][]torch.Tensor) {
+	for _, ts := range states {
+		for _, t := range ts {
+			t.Free()
+		}
+	}
+}
+
+// load copies states that have been compared; nil: the parameter has not been updated yet.
+func (m *member) load(source []torch.Tensor, states []state) {
+	m.ready = source != nil
+	torch.NoGrad(func() {
+		for i, t := range source {
+			if !t.Defined() || states[i].constant {
+				continue
+			}
+			m.states[i].Copy_(t)
+			if states[i].number {
+				m.numbers[i] = t.Item()
 			}
 		}
-		return err
-	}
-	for _, g := range o.groups {
-		for _, m := range g.members {
-			source := found[m]
-			if states, ok := fresh[m]; ok {
-				m.states, m.numbers = states, make([]float64, len(states))
-			}
-			m.ready = source != nil
-			torch.NoGrad(func() {
-				for i, t := range source {
-					if !t.Defined() || o.rule.states[i].constant {
-						continue
-					}
-					m.states[i].Copy_(t)
-					if o.rule.states[i].number {
-						m.numbers[i] = t.Item()
-					}
-				}
-			})
-		}
-		g.arrange()
-	}
-	for i, g := range o.groups {
-		g.numbers = numbers[i]
-	}
-	o.loadMode()
-	o.updates = updates
-	return nil
+	})
 }
 
 // match finds the states of each parameter by their names.
@@ -110,16 +126,17 @@ func (o *optimizer) match(given []torch.Named) (map[*member][]torch.Tensor, erro
 		kind := slices.IndexFunc(o.rule.states, func(k state) bool { return k.name == s.Name[dot+1:] })
 		switch {
 		case m == nil:
-			return nil, mistakef(ErrState, "state %q belongs to no parameter of this %s", s.Name, o.rule.name)
+			return nil, errorf(ErrState, "state %q belongs to no parameter of this %s", s.Name, o.rule.name)
 		case kind < 0:
-			return nil, mistakef(ErrState, "state %q is none that this %s keeps; it keeps %s", s.Name, o.rule.name,
+			return nil, errorf(ErrState, "state %q is not a state that this %s keeps; it keeps %s", s.Name,
+				o.rule.name,
 				o.rule.stateNames())
 		case !s.Tensor.Defined():
-			return nil, mistakef(ErrState, "state %q is undefined", s.Name)
+			return nil, errorf(ErrState, "state %q is undefined", s.Name)
 		case found[m] == nil:
 			found[m] = make([]torch.Tensor, len(o.rule.states))
 		case found[m][kind].Defined():
-			return nil, mistakef(ErrState, "state %q was given twice", s.Name)
+			return nil, errorf(ErrState, "state %q was given twice", s.Name)
 		}
 		found[m][kind] = s.Tensor
 	}
@@ -139,16 +156,17 @@ func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 				name := m.Name + "." + o.rule.states[i].name
 				switch {
 				case !t.Defined() && wanted[i].Defined():
-					return mistakef(ErrState, "state %q is missing, though there is other state of %q", name, m.Name)
+					return errorf(ErrState, "state %q is missing, though there is other state of %q", name, m.Name)
 				case t.Defined() && !wanted[i].Defined():
-					return mistakef(ErrState, "state %q is none that this %s keeps of a parameter of shape %v", name,
+					return errorf(ErrState, "state %q is not a state that this %s keeps of a parameter of shape %v",
+						name,
 						o.rule.name, m.Tensor.Shape())
 				case t.Defined():
 					if err := fits(name, t, wanted[i]); err != nil {
 						return err
 					}
 					if o.rule.states[i].constant && !t.CPU().Equal(wanted[i].CPU()) {
-						return mistakef(ErrState, "state %q has other values than this %s works with; its 8-bit "+
+						return errorf(ErrState, "state %q has other values than this %s works with; its 8-bit "+
 							"numbers would mean something else", name, o.rule.name)
 					}
 				}
@@ -162,13 +180,13 @@ func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 func fits(name string, t, wanted torch.Tensor) (err error) {
 	failed := torch.Try(func() {
 		if got, want := t.Shape(), wanted.Shape(); !slices.Equal(got, want) {
-			err = mistakef(ErrState, "state %q has shape %v; want %v", name, got, want)
+			err = errorf(ErrState, "state %q has shape %v; want %v", name, got, want)
 		} else if got, want := t.DType(), wanted.DType(); got != want {
-			err = mistakef(ErrState, "state %q has dtype %s; want %s", name, got, want)
+			err = errorf(ErrState, "state %q has dtype %s; want %s", name, got, want)
 		}
 	})
 	if failed != nil {
-		return mistakef(ErrState, "state %q: %v", name, failed)
+		return errorf(ErrState, "state %q: %v", name, failed)
 	}
 	return err
 }

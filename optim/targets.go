@@ -36,7 +36,7 @@ type Module struct {
 // projected, all else to the first.
 //
 // ignored are the names of modules that match but are no linear layers, as Python's Trainer warns
-// of them: not those that a regular expression found, which may well be wide. It is a mistake if no
+// of them: not names that a regular expression found, which may well be wide. It is a mistake if no
 // linear layer matches, or if an expression is none.
 func LowRankGroups(params []torch.Named, modules []Module, targets Targets) (groups []Group, ignored []string,
 	err error) {
@@ -66,7 +66,7 @@ func LowRankGroups(params []torch.Named, modules []Module, targets Targets) (gro
 	}
 	if len(groups[1].Params) == 0 {
 		return nil, nil,
-			mistakef(ErrParam, "no linear layer matches %s; want a regular expression of a module's whole "+
+			errorf(ErrParam, "no linear layer matches %s; want a regular expression of a module's whole "+
 				"name, a list of parts of names, or %q", targets, AllLinear)
 	}
 	return groups, ignored, nil
@@ -88,11 +88,11 @@ func (t Targets) matcher() (func(name string) (found, byExpression bool, err err
 	list := t.Parts
 	switch {
 	case t.Pattern != "" && len(list) > 0:
-		return nil, mistakef(ErrOption, "Targets has both Pattern %q and Parts %q; want one of them", t.Pattern, list)
+		return nil, errorf(ErrOption, "Targets has both Pattern %q and Parts %q; want one of them", t.Pattern, list)
 	case t.Pattern != "":
 		list = []string{t.Pattern}
 	case len(list) == 0:
-		return nil, mistakef(ErrOption, "there are no targets; want part of a module's name, a regular expression of "+
+		return nil, errorf(ErrOption, "there are no targets; want part of a module's name, a regular expression of "+
 			"all "+
 			"of it, or %q", AllLinear)
 	}
@@ -100,7 +100,7 @@ func (t Targets) matcher() (func(name string) (found, byExpression bool, err err
 	for _, target := range list {
 		switch {
 		case target == "":
-			return nil, mistakef(ErrOption, "a target is empty; want part of a module's name, a regular expression "+
+			return nil, errorf(ErrOption, "a target is empty; want part of a module's name, a regular expression "+
 				"or %q",
 				AllLinear)
 		case allLinear(target):
@@ -145,11 +145,11 @@ func compile(text string) (*expression, error) {
 	python := reference.ReplaceAllString(text, `\k<$1>`)
 	python = strings.NewReplacer("(?P<", "(?<", `\Z`, `\z`).Replace(python)
 	if _, err := regexp2.Compile(python, regexp2.None); err != nil {
-		return nil, mistakef(ErrOption, "target %q is no regular expression: %v", text, err)
+		return nil, errorf(ErrOption, "target %q is no regular expression: %v", text, err)
 	}
 	beyond, err := regexp2.Compile(`\A(?:`+python+`)\z`, regexp2.None)
 	if err != nil {
-		return nil, mistakef(ErrOption, "target %q is no regular expression of a whole name: %v", text, err)
+		return nil, errorf(ErrOption, "target %q is no regular expression of a whole name: %v", text, err)
 	}
 	beyond.MatchTimeout = time.Second
 	return &expression{text: text, beyond: beyond}, nil
@@ -161,7 +161,7 @@ func (e *expression) matches(name string) (bool, error) {
 	}
 	found, err := e.beyond.MatchString(name)
 	if err != nil {
-		return false, mistakef(ErrOption, "target %q, compared with module %q: %v; want an expression that is faster "+
+		return false, errorf(ErrOption, "target %q, compared with module %q: %v; want an expression that is faster "+
 			"to "+
 			"decide", e.text, name, err)
 	}

@@ -25,7 +25,7 @@ type rule struct {
 	fusedOnCPU     bool                          // the fused kernel is for the CPU only
 	stateAtOnce    bool                          // State shows what a parameter begins with before its first gradient
 	groupStates    []groupState                  // what it remembers of each group
-	together       bool                          // what happens to a parameter depends on the others of its group
+	coupled        bool                          // what happens to a parameter depends on the others of its group
 	modes          func(g *group, training bool) // moves the weights of a group between two modes; see [ModeSwitcher]
 	fused          func(s *shard, o settings)
 	step           func(b *batch)
@@ -38,14 +38,14 @@ type settings struct {
 	lr, weightDecay float64
 	momentum        float64 // momentum or beta1, where the rule has one
 	group           *group
-	first           bool // of these parameters it is the first step, and the rule has asked for the difference
+	firstStep       bool // of these parameters it is the first step, and the rule has asked for the difference
 }
 
 // state is one kind of memory of a parameter, under PyTorch's name.
 type state struct {
 	name string
 	make func(m *member, lr float64) torch.Tensor // undefined: this parameter has no such state
-	// A number is a float32 without dimensions that lies with the host, such as a count of steps:
+	// A number is a float32 without dimensions that is on the host, such as a count of steps:
 	// the Go value in member.numbers is what a step works with, and State brings the tensor up to
 	// date.
 	number  bool
@@ -111,7 +111,7 @@ type shard struct {
 	has     []bool // which states the members have
 	members []*member
 	params  *torch.List
-	states  []*torch.List // nil for those that they do not have
+	states  []*torch.List // nil for states that they do not have
 }
 
 func (o *optimizer) Step(lr float64) {
@@ -130,7 +130,7 @@ func (o *optimizer) Step(lr float64) {
 			o.update(s, set)
 		}
 		if len(fresh) > 0 {
-			set.first = true
+			set.firstStep = true
 			for _, s := range shardsOf(fresh) {
 				o.update(s, set)
 			}
@@ -185,7 +185,7 @@ func (o *optimizer) updateAlone(m *member, set settings) {
 		if !slices.Contains(fresh, m) {
 			return
 		}
-		set.first = o.rule.firstStep
+		set.firstStep = o.rule.firstStep
 		defer set.group.admit(fresh)
 	}
 	for _, s := range shardsOf([]*member{m}) {
@@ -262,8 +262,8 @@ func (g *group) admit(fresh []*member) {
 	g.arrange()
 }
 
-// arrange divides the group's parameters anew into those that wait and the shards of those that are
-// ready.
+// arrange divides the group's parameters again into those that wait and the shards of those that
+// are ready.
 func (g *group) arrange() {
 	var ready []*member
 	g.waiting = g.waiting[:0]

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"os/exec"
 	"syscall"
 
@@ -21,9 +19,9 @@ type Code int
 // The exit codes.
 const (
 	OK            Code = 0 // the function returned nil: the run is finished, or a hook ended it
-	Training      Code = 1 // any error that is none of the following, and panics
+	Training      Code = 1 // any other error, and panics
 	Configuration Code = 2 // an option or the command line is wrong; trying again will not help
-	NoCheckpoint  Code = 3 // there is nothing whole to resume from
+	NoCheckpoint  Code = 3 // there is no whole checkpoint to resume from
 	Storage       Code = 4 // a disk is full, read-only or fails
 	Locked        Code = 5 // another process works in the run's folder
 	ResumeRefused Code = 6 // the checkpoint is of a run with other settings
@@ -49,8 +47,8 @@ func (e *SignalError) code() Code { return Code(128 + int(e.Signal)) }
 
 func (e *SignalError) kind() string { return signalKinds[e.Signal].kind }
 
-// Error gives an error an exit code of its own: a mistake in the command line that of
-// [Configuration], say.
+// Error gives an error its own exit code: for example [Configuration] to a mistake in the command
+// line.
 type Error struct {
 	Code Code
 	Err  error
@@ -120,22 +118,18 @@ type outOfMemory interface {
 	OutOfMemory() bool
 }
 
-// storage tells whether it was the disk that failed: in a save anything that concerns a file, else
-// what no program can be to blame for.
+// runFolder is implemented by trainer's errors about the run's folder and what is in it.
+type runFolder interface {
+	error
+	RunFolder()
+}
+
+// storage tells whether it was the disk that failed: in a save, or in the run's folder, anything
+// that concerns a file, else what no program can be to blame for.
 func storage(err error) bool {
-	for _, fault := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EFBIG,
-		syscall.ESTALE} {
-		if errors.Is(err, fault) {
-			return true
-		}
-	}
-	if e, ok := errors.AsType[*trainer.StepError](err); !ok || e.Op != "save" {
-		return false
-	}
-	_, path := errors.AsType[*fs.PathError](err)
-	_, link := errors.AsType[*os.LinkError](err)
-	_, damaged := errors.AsType[*checkpoint.DamagedError](err) // it was read back otherwise than it was written
-	return path || link || damaged
+	e, ok := errors.AsType[*trainer.StepError](err)
+	_, folder := errors.AsType[runFolder](err)
+	return checkpoint.IsStorageError(err) || (folder || ok && e.Op == "save") && checkpoint.IsSaveError(err)
 }
 
 // recordOf describes how f ended. The cause is that of its context.

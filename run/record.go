@@ -2,6 +2,8 @@ package run
 
 import (
 	"encoding/json"
+	"os"
+	"strconv"
 	"time"
 )
 
@@ -24,4 +26,31 @@ func (r Record) line() []byte {
 		return []byte(`{}`)
 	}
 	return text
+}
+
+// tellTorchrun writes a failure as ErrorHandler.record_exception of torch.distributed.elastic does;
+// torchrun prints what stands for the call stack. An end by a signal is no failure.
+func (r Record) tellTorchrun(path string) error {
+	if path == "" || r.Error == "" || r.ExitCode == OK || r.ExitCode > 128 {
+		return nil
+	}
+	type extra struct {
+		CallStack string `json:"py_callstack"`
+		Timestamp string `json:"timestamp"` // seconds, as text
+	}
+	type message struct {
+		Message   string `json:"message"`
+		ExtraInfo extra  `json:"extraInfo"`
+		ErrorCode Code   `json:"errorCode"`
+	}
+	stack := r.Error
+	if r.stack != nil {
+		stack += "\n" + string(r.stack)
+	}
+	text, err := json.Marshal(map[string]message{"message": {r.Kind + ": " + r.Error,
+		extra{stack, strconv.FormatInt(r.Time.Unix(), 10)}, r.ExitCode}})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
 }

@@ -20,7 +20,8 @@
 //
 // # Exit codes
 //
-// See [Code]. Whatever the code, the last line on standard error is a [Record] as JSON.
+// See [Code]. Whatever the code, the last line on standard error is a [Record] as JSON. Under
+// torchrun, a failure is also written to TORCHELASTIC_ERROR_FILE, from which torchrun prints it.
 package run
 
 import (
@@ -36,13 +37,15 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gotrainer/gotrainer/internal/terminal"
 )
 
 // Main runs f and ends the process with the exit code that its error, or a signal, stands for. It
 // does not return, so that nothing that main has deferred is run: defer it in f.
 //
 // A panic in f is printed with its stack and has the exit code of a training error, unless it is
-// one of package torch's: that is an error like others.
+// one of package torch's, which is treated as an error.
 func Main(f func(ctx context.Context) error) { Program{}.Main(f) }
 
 // Program is a program that differs from what [Main] does.
@@ -76,7 +79,7 @@ func (p Program) ending() *ending {
 	if p.Name == "" {
 		p.Name = filepath.Base(os.Args[0])
 	}
-	return &ending{name: p.Name, stderr: os.Stderr, exit: os.Exit}
+	return &ending{name: p.Name, stderr: os.Stderr, exit: os.Exit, errorFile: os.Getenv("TORCHELASTIC_ERROR_FILE")}
 }
 
 // call runs f. A panic of package torch's becomes an error, any other a *panicError.
@@ -107,7 +110,7 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// signals returns those that end the program, and are not ignored.
+// signals returns the signals that end the program and are not ignored.
 func signals() <-chan os.Signal {
 	c := make(chan os.Signal, 2)
 	for s := range signalKinds {
@@ -129,15 +132,16 @@ type ending struct {
 	name   string
 	stderr io.Writer
 	exit   func(int)
+
+	errorFile string // where torchrun reads why a process has failed; empty: nowhere
 }
 
 // watch waits for signals.
 func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel context.CancelCauseFunc) {
 	first := &SignalError{(<-signals).(syscall.Signal)}
 	cancel(first)
-	fmt.Fprintf(e.stderr, "%s: %v: the run is saved and left within %v; a second signal leaves at once\n", e.name,
-		first,
-		grace)
+	fmt.Fprintf(e.stderr, "%s%s: %v: the run is saved and left within %v; a second signal leaves at once\n",
+		terminal.ClearLine(e.stderr), e.name, first, grace)
 	select {
 	case s := <-signals:
 		second := &SignalError{s.(syscall.Signal)}
@@ -166,10 +170,13 @@ func (e *ending) end(r Record) {
 	e.once.Do(func() {
 		r.Time = time.Now().UTC().Truncate(time.Millisecond)
 		if r.Error != "" {
-			fmt.Fprintf(e.stderr, "%s: %s\n", e.name, r.Error)
+			fmt.Fprintf(e.stderr, "%s%s: %s\n", terminal.ClearLine(e.stderr), e.name, r.Error)
 		}
 		if r.stack != nil {
 			fmt.Fprintf(e.stderr, "\n%s\n", r.stack)
+		}
+		if err := r.tellTorchrun(e.errorFile); err != nil {
+			fmt.Fprintf(e.stderr, "%s: torchrun is not told why (TORCHELASTIC_ERROR_FILE): %v\n", e.name, err)
 		}
 		fmt.Fprintf(e.stderr, "%s\n", r.line())
 		e.exit(int(r.ExitCode))

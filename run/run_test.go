@@ -11,7 +11,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +26,7 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/internal/leaks"
 	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
@@ -40,7 +43,10 @@ func TestMain(m *testing.M) {
 	if f, ok := programs[os.Getenv(programVariable)]; ok {
 		run.Program{Name: "program", Grace: 500 * time.Millisecond}.Main(f)
 	}
-	os.Exit(m.Run())
+	// Under nohup the tests ignore SIGHUP, and so would the programs that they start: what is
+	// caught here begins with its default there.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	os.Exit(leaks.Run(m))
 }
 
 // torchFailure stands for the error of package torch, which this test may not import.
@@ -95,6 +101,21 @@ var programs = map[string]func(ctx context.Context) error{
 	"a wrong option":  func(ctx context.Context) error { return fit(ctx, trainer.Options{KeepCheckpoints: -1}) },
 	"a lost peer": func(context.Context) error {
 		return fmt.Errorf("x: %w", &dist.Error{Call: "AllReduce", Peer: 1, Err: dist.ErrPeerLost})
+	},
+	"a folder that cannot be made": func(ctx context.Context) error {
+		if err := os.WriteFile(filepath.Join(os.Getenv(folderVariable), "run"), nil, 0o666); err != nil {
+			return err
+		}
+		if err := os.Setenv(folderVariable, filepath.Join(os.Getenv(folderVariable), "run", "a")); err != nil {
+			return err
+		}
+		return fit(ctx, trainer.Options{})
+	},
+	"a log that may not be written": func(ctx context.Context) error {
+		if err := os.Mkdir(filepath.Join(os.Getenv(folderVariable), ".metrics.csv.new"), 0o777); err != nil {
+			return err
+		}
+		return fit(ctx, trainer.Options{})
 	},
 	"a locked folder": func(ctx context.Context) error {
 		s, err := checkpoint.Open(os.Getenv(folderVariable), checkpoint.Options{})
@@ -206,6 +227,8 @@ func TestExitCodes(t *testing.T) {
 		{"damaged checkpoints", 3, "no_checkpoint", "no whole checkpoint"},
 		{"a full disk", 4, "storage", "no room for checkpoint-5"},
 		{"a save that may not write", 4, "storage", "permission denied"},
+		{"a folder that cannot be made", 4, "storage", "not a directory"},
+		{"a log that may not be written", 4, "storage", "metrics.csv: is a directory"},
 		{"a locked folder", 5, "locked", "is in use by process"},
 		{"another run's checkpoint", 6, "resume_refused", "other sizes"},
 		{"bad numbers", 7, "bad_numbers", "nan"},
@@ -232,6 +255,43 @@ func TestExitCodes(t *testing.T) {
 	child, stderr, _ := start(t, "asks for help")
 	require.NoError(t, child.Wait())
 	assert.Empty(t, stderr.String())
+}
+
+// TestTorchrunIsToldWhy writes what ProcessFailure of torch.distributed.elastic reads.
+func TestTorchrunIsToldWhy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "error.json")
+	t.Setenv("TORCHELASTIC_ERROR_FILE", file)
+	for _, c := range []struct{ program, message, stack string }{
+		{"fails", "training: no\nluck", "no\nluck"},
+		{"a bug", "panic: panic: index out of range", "run_test.init"},
+	} {
+		child, _, _ := start(t, c.program)
+		require.Error(t, child.Wait())
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var got struct {
+			Message struct {
+				Message   string
+				ErrorCode int
+				ExtraInfo struct {
+					CallStack string `json:"py_callstack"`
+					Timestamp string
+				}
+			}
+		}
+		require.NoError(t, json.Unmarshal(text, &got))
+		assert.Equal(t, c.message, got.Message.Message)
+		assert.Equal(t, 1, got.Message.ErrorCode)
+		assert.Contains(t, got.Message.ExtraInfo.CallStack, c.stack)
+		seconds, err := strconv.ParseInt(got.Message.ExtraInfo.Timestamp, 10, 64)
+		require.NoError(t, err)
+		assert.WithinDuration(t, time.Now(), time.Unix(seconds, 0), time.Hour)
+		require.NoError(t, os.Remove(file))
+	}
+	child, _, _ := start(t, "finishes")
+	require.NoError(t, child.Wait())
+	_, err := os.Stat(file)
+	assert.ErrorIs(t, err, os.ErrNotExist, "after success")
 }
 
 func TestUpdatesOfFailedRunsAreRecorded(t *testing.T) {

@@ -100,71 +100,86 @@ func (h *header) readMetadata(s *scanner) error {
 	})
 }
 
+// descriptionKeys are what a tensor's description has, each once.
+var descriptionKeys = [...]string{"dtype", "shape", "data_offsets"}
+
 // tensor reads the description of one tensor. Until place has checked them, Offset and Size hold
 // the bits of data_offsets, which count from the end of the header.
 func (s *scanner) tensor(name string) (t Tensor, err error) {
 	t.Name = name
 	s.skipSpace()
 	start := s.pos
-	var hasType, hasShape, hasOffsets bool
 	const what = "a tensor's description"
-	err = s.object(what, func(key string, first int) error {
-		if key == "dtype" && hasType || key == "shape" && hasShape || key == "data_offsets" && hasOffsets {
-			return s.duplicate(key, what, first)
+	found := 0
+	var seen [len(descriptionKeys)]bool
+	err = s.object(what, func(key string, at int) (err error) {
+		i := slices.Index(descriptionKeys[:], key)
+		if i < 0 {
+			return s.failAt(s.pos, ErrHeaderJSON, fmt.Sprintf("unknown field %q, expected dtype, shape or data_offsets",
+				key))
 		}
+		if seen[i] {
+			return s.duplicate(key, what, at)
+		}
+		seen[i] = true
+		found++
 		switch key {
 		case "dtype":
-			hasType = true
-			at := s.pos
-			text, err := s.string("the", "dtype")
-			if err != nil {
-				return err
-			}
-			d, ok := ParseDType(text)
-			if !ok {
-				return &FormatError{Tensor: name, Offset: int64(lengthSize + at), Err: ErrUnknownDType,
-					Detail: fmt.Sprintf("%q", text)}
-			}
-			t.DType = d
-			return nil
+			t.DType, err = s.dtype()
 		case "shape":
-			hasShape = true
-			dims, err := s.numbers("a shape", MaxDims)
-			if err != nil {
-				return err
-			}
-			t.Shape = make([]int64, len(dims))
-			for i, d := range dims {
-				if d > math.MaxInt64 {
-					return malformedTensor(name, ErrOverflow, "shape %d", dims)
-				}
-				t.Shape[i] = int64(d)
-			}
-			return nil
+			t.Shape, err = s.shape()
 		case "data_offsets":
-			hasOffsets = true
-			at := s.pos
-			pair, err := s.numbers("data_offsets", MaxDims)
-			if err != nil {
-				return err
-			}
-			if len(pair) != 2 {
-				return s.failAt(at, ErrHeaderJSON, fmt.Sprintf("data_offsets has %d numbers, expected 2", len(pair)))
-			}
-			t.Offset, t.Size = int64(pair[0]), int64(pair[1])
-			return nil
+			t.Offset, t.Size, err = s.offsets()
 		}
-		return s.failAt(s.pos, ErrHeaderJSON, fmt.Sprintf("unknown field %q, expected dtype, shape or data_offsets",
-			key))
+		return err
 	})
-	if err == nil && !(hasType && hasShape && hasOffsets) {
-		err = &FormatError{Tensor: name, Offset: int64(lengthSize + start), Err: ErrHeaderJSON,
-			Detail: "expected all of dtype, shape and data_offsets"}
+	if err == nil && found < len(seen) {
+		err = s.failAt(start, ErrHeaderJSON, "expected all of dtype, shape and data_offsets")
 	}
 	if e := (*FormatError)(nil); errors.As(err, &e) {
 		e.Tensor = name
 	}
 	return t, err
+}
+
+func (s *scanner) dtype() (DType, error) {
+	at := s.pos
+	text, err := s.string("the", "dtype")
+	if err != nil {
+		return 0, err
+	}
+	d, ok := ParseDType(text)
+	if !ok {
+		return 0, s.failAt(at, ErrUnknownDType, fmt.Sprintf("%q", text))
+	}
+	return d, nil
+}
+
+func (s *scanner) shape() ([]int64, error) {
+	dims, err := s.numbers("a shape", MaxDims)
+	if err != nil {
+		return nil, err
+	}
+	shape := make([]int64, len(dims))
+	for i, d := range dims {
+		if d > math.MaxInt64 {
+			return nil, malformed(ErrOverflow, "shape %d", dims)
+		}
+		shape[i] = int64(d)
+	}
+	return shape, nil
+}
+
+func (s *scanner) offsets() (begin, end int64, err error) {
+	at := s.pos
+	pair, err := s.numbers("data_offsets", MaxDims)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(pair) != 2 {
+		return 0, 0, s.failAt(at, ErrHeaderJSON, fmt.Sprintf("data_offsets has %d numbers, expected 2", len(pair)))
+	}
+	return int64(pair[0]), int64(pair[1]), nil
 }
 
 // place checks that the tensors cover the data exactly, and sorts them by where they are.

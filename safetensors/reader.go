@@ -2,7 +2,6 @@ package safetensors
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,7 +26,7 @@ func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 		return nil, malformed(ErrHeaderTooSmall, "it has %d bytes", size)
 	}
 	var length [lengthSize]byte
-	if err := readFull(source, length[:], 0); err != nil {
+	if err := regularfile.ReadFullAt(source, length[:], 0); err != nil {
 		return nil, fmt.Errorf("safetensors: cannot read the length of the header: %w", err)
 	}
 	n := binary.LittleEndian.Uint64(length[:])
@@ -49,7 +48,7 @@ func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	return &Reader{source: source, header: h}, nil
 }
 
-// Tensors returns the tensors in the order in which they lie in the file.
+// Tensors returns the tensors in the order in which they are in the file.
 func (r *Reader) Tensors() []Tensor {
 	tensors := slices.Clone(r.header.tensors)
 	for i := range tensors {
@@ -84,7 +83,7 @@ func (r *Reader) ReadInto(name string, buffer []byte) error {
 		return fmt.Errorf("safetensors: tensor %q has %d bytes (%s%d), the buffer %d", name, t.Size, t.DType, t.Shape,
 			len(buffer))
 	}
-	if err := readFull(r.source, buffer, t.Offset); err != nil {
+	if err := regularfile.ReadFullAt(r.source, buffer, t.Offset); err != nil {
 		return fmt.Errorf("safetensors: cannot read tensor %q: %w", name, err)
 	}
 	return nil
@@ -117,24 +116,12 @@ func readText(source io.ReaderAt, offset int64, size int) (string, error) {
 	piece := make([]byte, min(size, 1<<16))
 	for text.Len() < size {
 		piece = piece[:min(size-text.Len(), len(piece))]
-		if err := readFull(source, piece, offset+int64(text.Len())); err != nil {
+		if err := regularfile.ReadFullAt(source, piece, offset+int64(text.Len())); err != nil {
 			return "", err
 		}
 		text.Write(piece)
 	}
 	return text.String(), nil
-}
-
-// readFull fills buffer; a source that ends earlier is an error.
-func readFull(source io.ReaderAt, buffer []byte, offset int64) error {
-	n, err := source.ReadAt(buffer, offset)
-	if n == len(buffer) {
-		return nil // io.EOF is allowed at the very end
-	}
-	if err == nil || errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // File is a [Reader] of a file that it has open.

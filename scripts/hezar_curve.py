@@ -139,7 +139,7 @@ def main():
     p.add_argument("--lr", type=float)
     args = p.parse_args()
     args.plates, args.epochs, args.lr = args.plates or (96 if args.full else 320), args.epochs or (4 if args.full else 12), args.lr or (1e-4 if args.full else 5e-4)
-    pretrained = pathlib.Path("examples/crnn_plates/pretrained/model.safetensors").resolve()
+    pretrained = pathlib.Path("models/platereader/pretrained/model.safetensors").resolve()
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)
         program = str(tmp / "hezar_plates")

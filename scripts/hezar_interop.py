@@ -3,8 +3,8 @@
 
     python scripts/hezar_interop.py       # in a venv with hezar 1.0.0 and torch 2.11.0, from the root of the repository
 
-For CRNN and BERT: Hezar saves a model with its preprocessors, Go loads it, predicts and saves it, Hezar loads what Go saved. The Go side finds libtorch as
-always (GOTRAINER_LIB).
+For CRNN, and BERT, RoBERTa and DistilBERT for texts and sequences: Hezar saves a model with its preprocessors, Go loads it, predicts and saves it, Hezar
+loads what Go saved. Then Go trains the models of texts under Hezar's Trainer, and Hezar loads what that saves. The Go side finds libtorch as always (GOTRAINER_LIB).
 """
 import json
 import os
@@ -20,7 +20,8 @@ os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 import numpy as np
 import torch
 from hezar.data.datasets.ocr_dataset import ID2LABEL
-from hezar.models import BertTextClassification, BertTextClassificationConfig, CRNNImage2Text, CRNNImage2TextConfig, Model
+import hezar.models
+from hezar.models import CRNNImage2Text, CRNNImage2TextConfig, Model
 from hezar.preprocessors import ImageProcessor, ImageProcessorConfig, PreprocessorsContainer, TextNormalizer, TextNormalizerConfig
 from hezar.preprocessors.tokenizers import WordPieceConfig, WordPieceTokenizer
 from PIL import Image
@@ -63,21 +64,40 @@ def image2text(folder):
     return model, files
 
 
-def text_classification(folder):
-    tokenizer, size = wordpiece(folder)
-    model = BertTextClassification(BertTextClassificationConfig(id2label={0: "no", 1: "yes", 2: "شاید"}, vocab_size=size, hidden_size=32, num_hidden_layers=2,
-                                                                num_attention_heads=4, intermediate_size=48, max_position_embeddings=24, hidden_act="relu", layer_norm_eps=1e-5))
-    with torch.no_grad():
-        model.classifier.weight.mul_(30)
-    model.preprocessor = PreprocessorsContainer({"text_normalizer": TextNormalizer(TextNormalizerConfig(replace_patterns=[["ي", "ی"], ["\\s+", " "]])),
-                                                 "wordpiece_tokenizer": tokenizer})
-    return model, ["این فيلم خيلي خوب", "کتاب ها بد بود", "the dog ! می‌روم"]  # as many tokens each: Hezar cannot pad in predict
+def texts(class_name, **sizes):
+    """A small encoder whose head is strong enough to be sure of something"""
+    def make(folder):
+        tokenizer, size = wordpiece(folder)
+        config = getattr(hezar.models, class_name + "Config")
+        labels = {0: "O", 1: "B-چیز", 2: "I-چیز"} if class_name.endswith("Labeling") else {0: "no", 1: "yes", 2: "شاید"}
+        model = getattr(hezar.models, class_name)(config(id2label=labels, num_labels=3, vocab_size=size, **sizes))
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                if name.endswith(("classifier.weight", "out_proj.weight")) and "pre_" not in name:
+                    p.mul_(30)
+        model.preprocessor = PreprocessorsContainer({"text_normalizer": TextNormalizer(TextNormalizerConfig(replace_patterns=[["ي", "ی"], ["\\s+", " "]])),
+                                                     "wordpiece_tokenizer": tokenizer})
+        return model, ["این فيلم خيلي خوب", "کتاب ها بد بود", "the dog ! می‌روم"]  # as many tokens each: Hezar cannot pad in predict
+    return make
+
+
+bert = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, max_position_embeddings=24, hidden_act="relu", layer_norm_eps=1e-5)
+roberta = dict(bert, pad_token_id=0, bos_token_id=3, eos_token_id=2)
+distilbert = dict(dim=32, n_layers=2, n_heads=4, max_position_embeddings=24)
+KINDS = {"image2text": image2text, "bert_text_classification": texts("BertTextClassification", **bert),
+         "roberta_text_classification": texts("RobertaTextClassification", **roberta),
+         "distilbert_text_classification": texts("DistilBertTextClassification", hidden_dim=48, **distilbert),
+         "bert_sequence_labeling": texts("BertSequenceLabeling", **bert), "roberta_sequence_labeling": texts("RobertaSequenceLabeling", **roberta),
+         "distilbert_sequence_labeling": texts("DistilBertSequenceLabeling", **distilbert)}
 
 
 def predictions(kind, model, inputs):
     model.eval()
     if kind == "image2text":
         return [[o["text"], o["score"]] for o in model.predict(list(inputs), return_scores=True)]
+    if kind.endswith("labeling"):
+        rows = [model.predict(x, return_scores=True, return_offsets=True)[0] for x in inputs]
+        return [[[t["token"], t["label"], t["score"], t["start"], t["end"]] for t in row] for row in rows]
     return [[[o["label"], o["score"]] for o in model.predict(x, top_k=9)[0]] for x in inputs]
 
 
@@ -85,7 +105,15 @@ def of_go(kind, text):
     rows = json.loads(text)
     if kind == "image2text":
         return [[r["Text"], r["Score"]] for r in rows]
-    return [[[c["Label"], c["Score"]] for c in row] for row in rows]
+    if kind.endswith("labeling"):
+        return [[[t["Token"], t["Label"], t["Score"], t["Start"], t["End"]] for t in r["Tags"]] for r in rows]
+    return [[[c["Label"], c["Score"]] for c in r["Classes"]] for r in rows]
+
+
+def close(a, b):
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(close, a, b))
+    return abs(a - b) <= 1e-6 if isinstance(a, float) else a == b
 
 
 def main():
@@ -93,7 +121,7 @@ def main():
         tmp = pathlib.Path(tmp)
         program = str(tmp / "hezar_interop")
         subprocess.run(["go", "build", "-o", program, "./scripts/hezar_interop"], check=True)
-        for kind, make in (("image2text", image2text), ("text_classification", text_classification)):
+        for kind, make in KINDS.items():
             torch.manual_seed(5)
             folder = tmp / kind
             folder.mkdir()
@@ -101,10 +129,10 @@ def main():
             there, back = str(folder / "there"), str(folder / "back")
             model.save(there)
             want = predictions(kind, model, inputs)
-            runs = [[x] for x in inputs] if kind == "text_classification" else [inputs]  # the same batches as Python's
+            runs = [inputs] if kind == "image2text" else [[x] for x in inputs]  # the same batches as Python's
             got = []
             for batch in runs:
-                got += of_go(kind, subprocess.run([program, kind, there, back, *batch], check=True, stdout=subprocess.PIPE, text=True).stdout)
+                got += of_go(kind, subprocess.run([program, there, back, *batch], check=True, stdout=subprocess.PIPE, text=True).stdout)
             check(f"{kind}: Go predicts what Hezar does: {want}", got == want, got)
             again = Model.load(back)
             check(f"{kind}: Hezar loads what Go saved, as {type(again).__name__}", type(again) is type(model))
@@ -116,6 +144,13 @@ def main():
                 a, b = (pathlib.Path(there) / file).read_text(), (pathlib.Path(back) / file).read_text()
                 same = a.replace("config_type: PREPROCESSOR", "config_type: preprocessor") == b  # Hezar's normalizer writes its type in capitals
                 check(f"{kind}: {file} has the same text", same, f"\n{a}\n{b}")
+            if kind != "image2text":
+                trained = str(folder / "trained")
+                run = subprocess.run([program, "-train", there, trained, *inputs], check=True, stdout=subprocess.PIPE, text=True)
+                model = Model.load(trained)
+                got, want = of_go(kind, run.stdout), predictions(kind, model, inputs)
+                check(f"{kind}: Hezar loads what the Trainer has saved, and predicts the same to 1e-6", type(model) is type(again) and close(got, want), got, want)
+                check(f"{kind}: the Trainer has trained", not all(a.equal(b) for a, b in zip(model.state_dict().values(), theirs.values())))
     print(f"{failures} failed")
     sys.exit(failures > 0)
 

@@ -59,7 +59,7 @@ fetch_zip() { # -> $archives
   if [ ! -f "$file" ]; then
     say "downloading $url"
     if ! download "$url" "$file.part"; then
-      die "the download of $url did not finish; what has come is kept in $file.part" "run this again: it goes on from there" "or take the wheels: --wheel"
+      die "the download of $url did not finish; what has come is kept in $file.part" "run this again: it continues from there" "or take the wheels: --wheel"
     fi
     mv "$file.part" "$file"
   fi

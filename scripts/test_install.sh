@@ -421,7 +421,7 @@ test_make_setup_says_what_it_built_and_what_comes_next() {
   succeeds
   says '^building libcgotorch'
   says "^libcgotorch is built: $home/$cpu/lib/libcgotorch-[0-9a-f]*\.so\$"
-  says '^next: go run ./examples/mlp'
+  says '^next: go run ./examples/digits'
   out=$(setup)
   status=$?
   succeeds

@@ -166,7 +166,7 @@ func (m *matcher) next(text string, from int) (start, end int, id int64, ok bool
 	return 0, 0, 0, false
 }
 
-// found is a stretch of a text that is an added token, or lies between two when id is negative.
+// found is a stretch of a text that is an added token, or is between two when id is negative.
 type found struct {
 	start, end int
 	id         int64

@@ -2,6 +2,7 @@ package text
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -71,25 +72,45 @@ func (b *bertPath) fold(r rune) fold {
 	if props.Is(ucd.Space) {
 		return fold{kind: foldSpace}
 	}
-	accents := b.normalizer.AccentsStripped()
+	letters, ok := b.letters(r)
+	is := func(p ucd.Props) bool {
+		return slices.ContainsFunc(letters, func(c rune) bool { return table.Of(c).Is(p) })
+	}
+	chinese := b.normalizer.HandleChineseChars && normalizers.ChineseChar(r)
+	alone := is(ucd.Punctuation)
+	out := string(letters)
+	f := fold{kind: foldWord}
+	switch {
+	case !ok || is(ucd.Space) || len(out) > len(f.out) || alone && len(letters) > 1:
+		return fold{kind: foldHard}
+	case len(letters) == 0 && chinese: // its spaces end the word
+		return fold{kind: foldSpace}
+	case len(letters) == 0:
+		return fold{kind: foldDrop}
+	case alone || chinese:
+		f.kind = foldAlone
+	}
+	f.n = uint8(copy(f.out[:], out))
+	return f
+}
+
+// letters is what the normalizer makes of a character: without accents and small, if it is to be.
+// It returns false where that depends on the neighbours.
+func (b *bertPath) letters(r rune) (letters []rune, ok bool) {
 	parts := string(r)
+	accents := b.normalizer.AccentsStripped()
 	if accents {
 		if d, ok := ucd.Decompose(r, false); ok {
 			parts = d
 		}
 	}
-	f := fold{kind: foldWord}
-	var out []byte
-	alone, count := 0, 0
 	for _, c := range parts {
-		p := table.Of(c)
-		if accents {
-			if p.Is(ucd.MarkNonspacing) {
-				continue
-			}
-			if p.CombiningClass() != 0 {
-				return fold{kind: foldHard}
-			}
+		p := ucd.Load().Of(c)
+		if accents && p.Is(ucd.MarkNonspacing) {
+			continue
+		}
+		if accents && p.CombiningClass() != 0 {
+			return nil, false
 		}
 		small, ok := "", false
 		if b.normalizer.Lowercase {
@@ -98,30 +119,9 @@ func (b *bertPath) fold(r rune) fold {
 		if !ok {
 			small = string(c)
 		}
-		for _, c := range small {
-			if table.Of(c).Is(ucd.Space) {
-				return fold{kind: foldHard}
-			}
-			if table.Of(c).Is(ucd.Punctuation) {
-				alone++
-			}
-			count++
-			out = utf8.AppendRune(out, c)
-		}
+		letters = append(letters, []rune(small)...)
 	}
-	chinese := b.normalizer.HandleChineseChars && normalizers.ChineseChar(r)
-	switch {
-	case len(out) > len(f.out) || alone > 0 && count > 1:
-		return fold{kind: foldHard}
-	case count == 0 && chinese: // its spaces end the word
-		return fold{kind: foldSpace}
-	case count == 0:
-		return fold{kind: foldDrop}
-	case alone > 0 || chinese:
-		f.kind = foldAlone
-	}
-	f.n = uint8(copy(f.out[:], out))
-	return f
+	return letters, true
 }
 
 // at returns what becomes of a character outside of ASCII.
@@ -151,7 +151,7 @@ type source struct {
 	n          uint8
 }
 
-// bertScan is a pass over a text, or over what lies between two added tokens.
+// bertScan is a pass over a text, or over what is between two added tokens.
 type bertScan struct {
 	*bertPath
 	*bertScratch
@@ -166,6 +166,7 @@ func (s *bertScan) next() bool {
 	word := s.word[:0]
 	s.from = s.from[:0]
 	text, pos := s.text, s.pos
+scan:
 	for pos < len(text) {
 		c := text[pos]
 		f, n := &s.ascii[c&0x7f], 1
@@ -180,9 +181,7 @@ func (s *bertScan) next() bool {
 		switch f.kind {
 		case foldWord:
 			if s.spans {
-				for range f.n {
-					s.from = append(s.from, source{int32(pos), int32(s.char), uint8(n)})
-				}
+				s.mark(f, pos, n)
 			}
 			if f.n == 1 {
 				word = append(word, f.out[0])
@@ -192,21 +191,17 @@ func (s *bertScan) next() bool {
 		case foldSpace:
 			if len(word) > 0 {
 				pos, s.char = pos+n, s.char+1
-				s.word, s.pos = word, pos
-				return true
+				break scan
 			}
 		case foldAlone:
 			if len(word) == 0 {
 				if s.spans {
-					for range f.n {
-						s.from = append(s.from, source{int32(pos), int32(s.char), uint8(n)})
-					}
+					s.mark(f, pos, n)
 				}
 				word = append(word, f.out[:f.n]...)
 				pos, s.char = pos+n, s.char+1
 			}
-			s.word, s.pos = word, pos
-			return true
+			break scan
 		case foldHard:
 			return false
 		}
@@ -214,6 +209,13 @@ func (s *bertScan) next() bool {
 	}
 	s.word, s.pos = word, pos
 	return true
+}
+
+// mark notes that the bytes of f come from the character of n bytes at pos.
+func (s *bertScan) mark(f *fold, pos, n int) {
+	for range f.n {
+		s.from = append(s.from, source{int32(pos), int32(s.char), uint8(n)})
+	}
 }
 
 // encode tokenizes a text with everything that is known of its tokens. It returns nil, nil when the

@@ -154,8 +154,7 @@ func (t *Tokenizer) encode(in Input, o *EncodeOptions) (*Encoding, error) {
 	}
 	if tr := t.config.Truncation; tr != nil {
 		if tr.MaxLength < special {
-			return nil, fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones", tr.MaxLength,
-				special)
+			return nil, noRoom(tr, special)
 		}
 		if err := tr.Fit(e, pair, tr.MaxLength-special); err != nil {
 			return nil, err

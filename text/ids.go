@@ -3,7 +3,6 @@ package text
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // AppendIDs appends the ids of an input to dst, truncated and with special tokens, but not padded:
@@ -25,72 +24,65 @@ func (t *Tokenizer) AppendIDs(dst []int64, in Input, o *EncodeOptions) ([]int64,
 	} else {
 		special = t.specialTokens(in.IsPair)
 	}
-	limit, early := -1, -1
-	tr := t.config.Truncation
-	if tr != nil {
-		if limit = tr.MaxLength - special; limit < 0 {
-			return dst, fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones", tr.MaxLength,
-				special)
-		}
-		if !in.IsPair && tr.Direction == Right && tr.Strategy != OnlySecond && tr.Stride < max(limit, 1) {
-			early = limit // what comes behind does not matter
-		}
+	begin, err := len(dst), error(nil)
+	if tr := t.config.Truncation; tr == nil {
+		dst, err = t.appendTexts(dst, in, slots, -1)
+	} else if room := tr.MaxLength - special; room < 0 {
+		err = noRoom(tr, special)
+	} else if !in.IsPair && tr.KeepsStart(room) {
+		dst, err = t.appendTexts(dst, in, slots, room)
+	} else {
+		dst, err = t.appendTruncated(dst, in, slots, room)
 	}
-	begin := len(dst)
-	if len(slots) > 0 && slots[0].sequence < 0 { // so the common [CLS] needs no move
-		dst = append(dst, slots[0].ids...)
-		slots = slots[1:]
-	}
-	first := len(dst)
-	dst, err := t.appendSequence(dst, in.Text, early)
 	if err != nil {
 		return dst[:begin], err
 	}
-	if !in.IsPair && len(slots) > 0 && slots[0].sequence == 0 && !slices.ContainsFunc(slots[1:],
-		func(s slot) bool { return s.sequence >= 0 }) && (tr == nil || early >= 0) {
-		for _, s := range slots[1:] {
+	return dst, nil
+}
+
+// appendTexts tokenizes each text where it belongs, and stops at limit tokens of it where that is
+// not negative: what follows does not matter.
+func (t *Tokenizer) appendTexts(dst []int64, in Input, slots []slot, limit int) ([]int64, error) {
+	texts := [2]string{in.Text, in.Pair}
+	var err error
+	for _, s := range slots {
+		if s.sequence < 0 {
 			dst = append(dst, s.ids...)
-		}
-		return dst, nil
-	}
-	middle := len(dst)
-	if in.IsPair {
-		if dst, err = t.appendSequence(dst, in.Pair, -1); err != nil {
-			return dst[:begin], err
+		} else if dst, err = t.appendSequence(dst, texts[s.sequence], limit); err != nil {
+			return dst, err
 		}
 	}
-	// The texts stand behind one another; put them and the special tokens in order.
-	texts := [2][]int64{slices.Clone(dst[first:middle]), slices.Clone(dst[middle:])}
-	if tr != nil && limit == 0 {
-		texts = [2][]int64{}
-	} else if tr != nil {
-		a, b, err := tr.Lengths(len(texts[0]), len(texts[1]), in.IsPair, limit)
-		if err != nil {
-			return dst[:begin], err
+	return dst, nil
+}
+
+// appendTruncated tokenizes the texts first: how many tokens one keeps depends on all that there
+// are.
+func (t *Tokenizer) appendTruncated(dst []int64, in Input, slots []slot, room int) ([]int64, error) {
+	var ids [2][]int64
+	var err error
+	for i, text := range [2]string{in.Text, in.Pair} {
+		if i == 1 && !in.IsPair {
+			break
 		}
-		for i, n := range []int{a, b} {
-			if n >= len(texts[i]) {
-				continue
-			}
-			if tr.Stride >= n && n > 0 {
-				return dst[:begin], tr.StrideError(n)
-			}
-			if tr.Direction == Left {
-				texts[i] = texts[i][len(texts[i])-n:]
-			} else {
-				texts[i] = texts[i][:n]
-			}
+		if ids[i], err = t.appendSequence(make([]int64, 0, len(text)/4+4), text, -1); err != nil {
+			return dst, err
 		}
 	}
-	dst = dst[:first]
+	if ids[0], ids[1], err = t.config.Truncation.FitIDs(ids[0], ids[1], in.IsPair, room); err != nil {
+		return dst, err
+	}
 	for _, s := range slots {
 		if s.sequence < 0 {
 			dst = append(dst, s.ids...)
 		} else {
-			dst = append(dst, texts[s.sequence]...)
+			dst = append(dst, ids[s.sequence]...)
 		}
 	}
 	return dst, nil
+}
+
+func noRoom(tr *Truncation, special int) error {
+	return fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones", tr.MaxLength, special)
 }
 
 func withoutSpecial(slots []slot) []slot {

@@ -54,7 +54,7 @@ func CallAny(name string, args ...any) []any {
 	return out
 }
 
-// boxedCall is a call on its way: it lies on the stack, so that a call costs the heap no more than
+// boxedCall is a call on its way: it is on the stack, so that a call costs the heap no more than
 // its results.
 type boxedCall struct {
 	results [16]cgotorch.Value

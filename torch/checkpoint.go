@@ -55,7 +55,7 @@ func Checkpoint(f func(inputs []Tensor) []Tensor, inputs ...Tensor) []Tensor {
 	})
 }
 
-// devicesOf are the CPU and the GPUs that ts lie on.
+// devicesOf are the CPU and the GPUs that ts are on.
 func devicesOf(ts []Tensor) []Device {
 	devices := []Device{CPU}
 	seen := map[Device]bool{CPU: true}

@@ -223,7 +223,7 @@ func (t Tensor) To(o TensorOptions) Tensor {
 	return t.to("To", o.DType, device, false)
 }
 
-// ToDevice returns t on device d, or t's own elements if it lies there: Tensor.to(device).
+// ToDevice returns t on device d, or t's own elements if it is there: Tensor.to(device).
 func (t Tensor) ToDevice(d Device) Tensor { return t.to("ToDevice", DefaultDType, d.code(), false) }
 
 // ToDType returns t in dtype d, or t's own elements if it has it or d is DefaultDType:

@@ -1,7 +1,9 @@
 package torch
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -31,7 +33,9 @@ func CUDA(index int) Device {
 	return Device{deviceCUDA, int8(index)}
 }
 
-// ParseDevice reads "cpu", "cuda" or "cuda:1".
+// ParseDevice reads "cpu", "cuda" or "cuda:1", and "auto": the first GPU that libtorch can use, or
+// of several processes on this machine the one of LOCAL_RANK's number, as launchers set it in the
+// environment; without a GPU the CPU.
 func ParseDevice(s string) (Device, error) {
 	name, number, numbered := strings.Cut(s, ":")
 	index := 0
@@ -42,12 +46,35 @@ func ParseDevice(s string) (Device, error) {
 		}
 	}
 	switch name {
+	case "auto":
+		if numbered {
+			return Device{}, fmt.Errorf("torch: device %q: auto takes no number; want auto or cuda:%d", s, index)
+		}
+		return autoDevice()
 	case "cpu":
 		return CPU, nil
 	case "cuda":
 		return CUDA(index), nil
 	}
-	return Device{}, fmt.Errorf("torch: device %q is not known: want cpu, cuda or cuda:N", s)
+	return Device{}, fmt.Errorf("torch: device %q is not known: want auto, cpu, cuda or cuda:N", s)
+}
+
+func autoDevice() (Device, error) {
+	if err := Load(); err != nil {
+		return Device{}, err
+	}
+	gpus := CUDADevices()
+	if gpus == 0 {
+		return CPU, nil
+	}
+	text := cmp.Or(os.Getenv("LOCAL_RANK"), "0")
+	index, err := strconv.Atoi(text)
+	if err != nil || index < 0 || index >= gpus {
+		return Device{}, fmt.Errorf("torch: device auto: LOCAL_RANK in the environment is %q, and libtorch sees %d "+
+			"GPUs; "+
+			"start at most as many processes on this machine, or name the device", text, gpus)
+	}
+	return CUDA(index), nil
 }
 
 // IsCUDA tells whether the device is a GPU.

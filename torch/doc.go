@@ -28,7 +28,7 @@
 // [Tensor.Grad] returns and [Tensor.SetGrad] replaces. [Grad] returns gradients without gathering
 // them, and with CreateGraph gradients of gradients. [NoGrad] and [InferenceMode] record nothing.
 // [Tensor.RegisterHook] scales, limits or records gradients on their way. [Function] is an
-// operation with a backward of one's own, [Checkpoint] computes again what it does not keep; their
+// operation with your own backward, [Checkpoint] computes again what it does not keep; their
 // Go code runs on the goroutine that calls Backward. [DetectAnomaly] finds where a nan comes from.
 //
 // # Errors
@@ -42,11 +42,11 @@
 // # Memory
 //
 // A tensor holds memory outside of Go's heap. [Scope] frees all tensors that were made inside it
-// when it ends, but those that were kept with [Tensor.Keep]; loops use one scope per step. A
+// when it ends, except the ones that were kept with [Tensor.Keep]; loops use one scope per step. A
 // function that makes many tensors for one result runs in [Return]. Tensors made outside of any
 // scope are freed by the garbage collector, or at once by [Tensor.Free]; when 256 MiB of them wait,
 // or memory is short, they are collected. What autograd needs lives as long as it needs it. Using a
-// freed tensor panics with a sentence that says so; freeing one that another goroutine is using at
+// freed tensor panics with a clear message; freeing one that another goroutine is using at
 // that moment is a data race and may crash the process, which [CheckUse] and the race detector
 // find. [Live] counts the tensors that Go holds.
 //
@@ -61,8 +61,9 @@
 //
 // # Random numbers and profiles
 //
-// [ManualSeed] seeds, [Generator] is a stream of one's own, [ForkRNG] keeps what is drawn inside it
-// from changing what is drawn after. [Profile] writes what ran, and how long, for chrome://tracing.
+// [ManualSeed] seeds, [Generator] is a separate stream, [ForkRNG] keeps what is drawn inside it
+// apart from what is drawn after it and in other goroutines. [Profile] writes what ran, and how
+// long, for chrome://tracing.
 //
 // # libtorch
 //

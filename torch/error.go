@@ -73,7 +73,7 @@ func (e *Error) Unwrap() error { return e.Code }
 // TorchError marks the type for packages that must not import this one.
 func (e *Error) TorchError() {}
 
-// Try runs f and returns the [*Error] that it panicked with, if any. Every other panic goes on.
+// Try runs f and returns the [*Error] that it panicked with, if any. Every other panic propagates.
 func Try(f func()) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -25,3 +25,21 @@ func GoNodes() int64 {
 
 // UseCount is the number of references that Go and libtorch hold to t.
 func UseCount(t Tensor) int64 { return cgotorch.UseCount(t.ptr("UseCount")) }
+
+// Looks counts how often the wait policy was decided.
+func Looks() int {
+	waiting.Lock()
+	defer waiting.Unlock()
+	return waiting.looks
+}
+
+// LookSoon makes the end of the next scope decide the wait policy.
+func LookSoon() { nextLook.Store(0) }
+
+// FixWaiting leaves the wait policy to the test.
+func FixWaiting() {
+	waiting.Lock()
+	defer waiting.Unlock()
+	waiting.policy.Fixed = true
+	nextLook.Store(never)
+}

@@ -18,7 +18,7 @@ import "github.com/gotrainer/gotrainer/cgotorch"
 // if they were changed in place meanwhile; other tensors that the closures capture must live until
 // then. A result is a new tensor: Forward must not change its inputs. Backward may be
 // differentiated itself, with CreateGraph, if it computes from its arguments by differentiable
-// operators; it must not call Backward or Grad. A panic in it ends the pass and goes on to the
+// operators; it must not call Backward or Grad. A panic in it ends the pass and propagates to the
 // caller.
 type Function struct {
 	// Forward computes the results; what it does is not recorded.

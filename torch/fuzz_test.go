@@ -121,7 +121,7 @@ func FuzzCall(f *testing.F) {
 
 func FuzzParseDevice(f *testing.F) {
 	for _, s := range []string{"cpu", "cuda", "cuda:0", "cuda:127", "cuda:128", "cpu:0", "cuda:-1", "cuda:+1", "", ":",
-		"cuda:", "CUDA"} {
+		"cuda:", "CUDA", "auto", "auto:1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -132,7 +132,7 @@ func FuzzParseDevice(f *testing.F) {
 			}
 			return
 		}
-		if d.IsCUDA() != strings.HasPrefix(s, "cuda") || d.Index() < 0 {
+		if d.IsCUDA() != strings.HasPrefix(s, "cuda") && s != "auto" || d.Index() < 0 {
 			t.Errorf("ParseDevice(%q) = %v", s, d)
 		}
 		if again, err := torch.ParseDevice(d.String()); err != nil || again != d {

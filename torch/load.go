@@ -27,12 +27,17 @@ var (
 //	GOTRAINER_MALLOC=trim     leave glibc's malloc as it is; by default it keeps large blocks for the next step
 //	GOTRAINER_REPRODUCIBLE=N  the same bits on every CPU with AVX2, with N threads: [Reproducible]
 //	GOTRAINER_MKL=native      leave MKL as it is even then: the bits on AMD are others
+//	OMP_WAIT_POLICY=active    how the threads within an operator wait for each other (active or passive), or
+//	GOMP_SPINCOUNT=N          how often they look before they sleep: it is left at that. By default they wait
+//	                          actively, and passively while other programs use the CPUs: [Waiting]
 //	GOTRAINER_CHECK=1         keep freed tensors for a second, see [CheckUse]
 func Load() error {
 	loadOnce.Do(func() {
+		before, measured := readUsage()
 		if loaded, loadErr = open(); loadErr != nil {
 			return
 		}
+		startWaiting(before, measured)
 		if os.Getenv("GOTRAINER_MALLOC") != "trim" {
 			cgotorch.TuneMalloc()
 		}
@@ -63,15 +68,17 @@ func InstallRoot() string { return cgotorch.InstallRoot() }
 
 // Build describes the loaded libtorch.
 type Build struct {
-	Version       string // of libtorch: "2.11.0"
-	Library       string // path of gotrainer's shim
-	LibTorch      string // folder of libtorch's libraries
-	ABI           string // identifies the shim's sources
-	CPUCapability string // the instruction set of the CPU kernels: "AVX2", "AVX512", "DEFAULT"
-	Threads       int    // within one operator
+	Version       string     // of libtorch: "2.11.0"
+	Library       string     // path of gotrainer's shim
+	LibTorch      string     // folder of libtorch's libraries
+	ABI           string     // identifies the shim's sources
+	CPUCapability string     // the instruction set of the CPU kernels: "AVX2", "AVX512", "DEFAULT"
+	Threads       int        // within one operator
+	Waiting       WaitPolicy // of these threads for each other
 	CUDADevices   int
 	Reproducible  int  // the threads that numbers are reproducible with, 0: they are not, see [Reproducible]
 	KeepsMalloc   bool // large blocks stay with the process, see [Load]
+	OwnGenerators bool // a thread can have generators of its own, see [ForkRNG]
 }
 
 // BuildInfo loads libtorch and describes it.
@@ -83,6 +90,7 @@ func BuildInfo() (Build, error) {
 		Version: loaded.Version, Library: loaded.Library, LibTorch: loaded.LibTorch, ABI: cgotorch.ABI,
 		CPUCapability: cgotorch.CPUCapability(), Threads: cgotorch.Threads(), CUDADevices: cgotorch.CUDADevices(),
 		Reproducible: reproducible.threads, KeepsMalloc: os.Getenv("GOTRAINER_MALLOC") != "trim",
+		OwnGenerators: cgotorch.HasOwnGenerators(), Waiting: Waiting(),
 	}, nil
 }
 
@@ -94,6 +102,7 @@ func SetThreads(n int) {
 		panic(invalid("SetThreads", "the number of threads must be positive, not %d", n))
 	}
 	cgotorch.SetThreads(n)
+	restartWaiting()
 }
 
 // Threads is the number of threads that one operator may use.

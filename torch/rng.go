@@ -1,20 +1,57 @@
 package torch
 
-import "github.com/gotrainer/gotrainer/cgotorch"
+import (
+	"runtime"
+	"unsafe"
 
-// ForkRNG runs f and then puts the default generators back to where they were, so that what f draws
-// does not change what is drawn after it: torch.random.fork_rng. It does so for the CPU and for the
-// GPUs that are named, all of them if none is.
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// ForkRNG runs f with default generators of its own, which begin where the default ones are: what f
+// draws does not change what is drawn after it, as with torch.random.fork_rng, nor what other
+// goroutines draw meanwhile, and they do not change what f draws. So goroutines that each seed and
+// make a model, or run a loop, do so as if they were alone:
+//
+//	torch.ForkRNG(func() {
+//		torch.ManualSeed(1)
+//		model = newModel()
+//	})
+//
+// It does so for the CPU and for the GPUs that are named, all of them if none is. The generators
+// are those of operators that are given none, dropout and attention among them, of
+// [DefaultGenerator] and of [ManualSeed], in f and in a backward pass that f begins; a goroutine
+// that f starts has the former ones. Calls nest.
+//
+// Own generators need Linux and libcgotorch_generators, which is installed beside libcgotorch (see
+// [BuildInfo]). Elsewhere the default generators are put back when f ends, and goroutines disturb
+// each other.
 func ForkRNG(f func(), gpus ...Device) {
-	load("ForkRNG")
-	devices := append([]Device{CPU}, gpus...)
+	const op = "ForkRNG"
+	load(op)
+	devices := []Device{CPU}
+	for _, d := range gpus {
+		if d.IsCUDA() {
+			devices = append(devices, d)
+		}
+	}
 	if len(gpus) == 0 {
 		for i := range cgotorch.CUDADevices() {
 			devices = append(devices, CUDA(i))
 		}
 	}
 	before := captureRNG(devices)
-	defer before.restore()
+	if !cgotorch.HasOwnGenerators() {
+		defer before.restore()
+		f()
+		return
+	}
+	own, pointers := before.generators()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var entered unsafe.Pointer
+	check(op, cgotorch.EnterGenerators(pointers, &entered))
+	runtime.KeepAlive(own)
+	defer cgotorch.LeaveGenerators(entered)
 	f()
 }
 
@@ -36,4 +73,14 @@ func (s rngState) restore() {
 	for i, d := range s.devices {
 		DefaultGenerator(d).SetState(s.states[i])
 	}
+}
+
+// generators are new ones that begin there.
+func (s rngState) generators() (own []*Generator, pointers []cgotorch.Generator) {
+	for i, d := range s.devices {
+		g := NewGeneratorOn(d, 0)
+		g.SetState(s.states[i])
+		own, pointers = append(own, g), append(pointers, g.c)
+	}
+	return own, pointers
 }

@@ -61,8 +61,8 @@ func (s *scope) close() {
 	scopesLock.Unlock()
 }
 
-// Scope runs f and then frees every tensor that was made in it, in one call, but those that were
-// kept with [Tensor.Keep] or handed out by [Return]. Scopes nest; a tensor belongs to the
+// Scope runs f and then frees every tensor that was made in it, in one call, except the ones that
+// were kept with [Tensor.Keep] or handed out by [Return]. Scopes nest; a tensor belongs to the
 // innermost. The calling goroutine stays on its OS thread meanwhile; tensors that other goroutines
 // make do not belong to the scope. If f panics, the scope ends all the same.
 func Scope(f func()) {
@@ -73,6 +73,7 @@ func Scope(f func()) {
 	defer func() {
 		cgotorch.SwapScope(former)
 		s.close()
+		reconsiderWaiting()
 		runtime.UnlockOSThread()
 	}()
 	f()

@@ -131,7 +131,7 @@ func (t Tensor) Size(dim int64) int64 {
 	return size
 }
 
-// Stride returns how many elements apart the neighbours of each dimension lie in memory.
+// Stride returns how many elements apart the neighbours of each dimension are in memory.
 func (t Tensor) Stride() []int64 { return t.info("Stride").Strides }
 
 // Dim returns the number of dimensions.
@@ -146,10 +146,10 @@ func (t Tensor) DType() DType { return dtypeOf(t.facts("DType").DType) }
 // Device returns where the elements lie.
 func (t Tensor) Device() Device { return deviceOf(t.facts("Device").Device) }
 
-// IsContiguous tells whether the elements lie in row-major order without gaps.
+// IsContiguous tells whether the elements are in row-major order without gaps.
 func (t Tensor) IsContiguous() bool { return t.facts("IsContiguous").IsContiguous }
 
-// IsStrided tells whether all elements of t lie in memory: t.layout == torch.strided. The gradient
+// IsStrided tells whether all elements of t are in memory: t.layout == torch.strided. The gradient
 // of an embedding may be sparse and then is not: it holds the rows that were used. [Call] reaches
 // the operators of sparse tensors.
 func (t Tensor) IsStrided() bool { return t.facts("IsStrided").IsStrided }

@@ -71,38 +71,33 @@ func (j judge) value(row Logs) (v float64, ok bool, err error) {
 	return v, ok, nil
 }
 
-// consider takes over an evaluation if it is the best so far.
-func (f *fit[S, B]) consider(row Logs) (bool, error) {
-	if !f.judge.track {
+// consider takes over an evaluation if it is the best so far; saved is the checkpoint of its
+// update, if there is one.
+func (ev *evaluator[S, B]) consider(row Logs, saved string) (bool, error) {
+	if !ev.judge.track {
 		return false, nil
 	}
-	v, ok, err := f.judge.value(row)
+	v, ok, err := ev.judge.value(row)
 	if err != nil || !ok {
 		return false, err
 	}
 	against := math.Inf(1) // the first value only has to be a number
-	if f.judge.greater {
+	if ev.judge.greater {
 		against = math.Inf(-1)
 	}
-	if f.best.Metric != "" {
-		against = f.best.Value
+	if ev.best.Metric != "" {
+		against = ev.best.Value
 	}
-	if !f.judge.better(v, against) {
+	if !ev.judge.better(v, against) {
 		return false, nil
 	}
-	saved := ""
-	switch {
-	case f.o.Semantics.BestMayBeUnsaved:
+	if ev.o.Semantics.BestMayBeUnsaved {
 		// of an evaluation that was the best before; it stands until a save finds a better one on
 		// the disk
-		saved = f.best.Checkpoint
-	case f.saves() && f.loop.LastSaved == f.loop.GlobalStep:
-		saved = f.checkpointPath(f.loop.GlobalStep) // this update was saved before it was evaluated
-		if f.o.Saver != nil {
-			saved = f.checkpoint
-		}
+		saved = ev.best.Checkpoint
 	}
-	f.best = Best{Metric: evalPrefix + f.judge.metric, Value: v, Metrics: Metrics(row), GlobalStep: f.loop.GlobalStep,
+	ev.best = Best{Metric: evalPrefix + ev.judge.metric, Value: v, Metrics: Metrics(row),
+		GlobalStep: ev.loop.GlobalStep,
 		Checkpoint: saved}
 	return true, nil
 }

@@ -66,7 +66,7 @@ func (l *loop) countStep() {
 	c, f := &l.Control, &l.flow
 	c.ShouldLog = c.ShouldLog || f.log.due(l.GlobalStep, Update) || f.logFirstStep && l.GlobalStep == 1
 	c.ShouldEvaluate = c.ShouldEvaluate || l.late() && f.eval.due(l.GlobalStep, Update)
-	c.ShouldSave = c.ShouldSave || f.save.due(l.GlobalStep, Update)
+	c.ShouldSave = c.ShouldSave || l.saveAgain || f.save.due(l.GlobalStep, Update)
 	c.ShouldTrainingStop = c.ShouldTrainingStop || l.reached()
 }
 

@@ -94,8 +94,8 @@ func TestEveryOptionIsOnThePage(t *testing.T) {
 func TestGoNamesOnThePagesExist(t *testing.T) {
 	folders := map[string]string{
 		"trainer": ".", "engine": "engine", "semantics": "semantics", "callback": "callback",
-		"trainertest": "trainertest",
-		"lr":          "../optim/lr", "optim": "../optim", "data": "../data", "amp": "../amp",
+		"trainertest": "trainertest", "arguments": "arguments", "torch": "../torch",
+		"lr": "../optim/lr", "optim": "../optim", "data": "../data", "amp": "../amp",
 	}
 	known := map[string]map[string]bool{}
 	name := regexp.MustCompile("`(" + strings.Join(slices.Sorted(maps.Keys(folders)), "|") +

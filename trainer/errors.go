@@ -5,6 +5,11 @@ import (
 	"fmt"
 )
 
+// ErrChangedWhileSaved is the cause of the error of an asynchronous save that something other than
+// the step has changed the weights of, between two updates, such as a hook. No checkpoint is made
+// of it, and it is tried again after the next update, whatever Options.SaveFailure says.
+var ErrChangedWhileSaved = errors.New("the state was changed while it was saved")
+
 // ErrOldRun is the cause of the error with which Fit refuses an output folder that holds the
 // checkpoints or the log of an earlier run although it was told neither to resume that run nor to
 // overwrite it.
@@ -39,6 +44,14 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Err }
 
+// folderError is about the run's folder, Options.OutputDir, or a file in it.
+type folderError struct{ error }
+
+func (e *folderError) Unwrap() error { return e.error }
+
+// RunFolder marks it for package run, which gives such an error the exit code of storage.
+func (e *folderError) RunFolder() {}
+
 // HookError says which hook ended a run.
 type HookError struct {
 	Hook       string // its type: "*callback.EarlyStopping"
@@ -68,7 +81,7 @@ func (e *InterruptedError) Error() string {
 	if e.Checkpoint == "" {
 		return fmt.Sprintf("%s; not saved: %s: %v", where, e.Unsaved, e.Err)
 	}
-	return fmt.Sprintf("%s; saved in %s; to go on, run again with Options.ResumeFrom = trainer.Latest: %v", where,
+	return fmt.Sprintf("%s; saved in %s; to continue, run again with Options.ResumeFrom = trainer.Latest: %v", where,
 		e.Checkpoint, e.Err)
 }
 
@@ -105,4 +118,4 @@ func (e StopError) Error() string { return string(e) }
 // ErrOnlyModel is the cause of the error with which Fit refuses to resume from a checkpoint of
 // Options.SaveOnlyModel.
 var ErrOnlyModel = errors.New("the checkpoint holds only the weights (Options.SaveOnlyModel): begin a new run from " +
-	"them, or set semantics.Rules.ResumeFromWeights to go on with new moments")
+	"them, or set semantics.Rules.ResumeFromWeights to continue with new moments")

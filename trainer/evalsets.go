@@ -107,22 +107,22 @@ func (e *evaluation[B]) op() string {
 	return "evaluate on " + strings.TrimSuffix(e.key, "_")
 }
 
-// evaluations makes the loaders of a validation set.
-func (f *fit[S, B]) evaluations(valid data.Dataset[S], prefix string, predict bool) ([]evaluation[B], error) {
+// open makes the loaders of a validation set.
+func (ev *evaluator[S, B]) open(valid data.Dataset[S], prefix string, predict bool) ([]evaluation[B], error) {
 	sets, err := splitEvalSets(valid)
 	if err != nil {
 		return nil, err
 	}
 	var list []evaluation[B]
 	for _, s := range sets {
-		e := evaluation[B]{name: prefix, rows: max(0, s.Set.Len()), limit: f.o.LimitEvalBatches}
+		e := evaluation[B]{name: prefix, rows: max(0, s.Set.Len()), limit: ev.o.LimitEvalBatches}
 		if e.limit > 0 {
-			e.rows = min(e.rows, e.limit*f.o.EvalBatchSize)
+			e.rows = min(e.rows, e.limit*ev.o.EvalBatchSize)
 		}
 		if s.Name != "" {
 			e.name, e.key = prefix+"_"+s.Name, s.Name+"_"
 		}
-		if err := f.openEval(&e, s.Set, predict); err != nil {
+		if err := ev.openSet(&e, s.Set, predict); err != nil {
 			return nil, err
 		}
 		list = append(list, e)
@@ -130,41 +130,41 @@ func (f *fit[S, B]) evaluations(valid data.Dataset[S], prefix string, predict bo
 	return list, nil
 }
 
-// openEval makes the batches of a set.
-func (f *fit[S, B]) openEval(e *evaluation[B], set data.Dataset[S], predict bool) (err error) {
-	about := f.describe(e, predict)
+// openSet makes the batches of a set.
+func (ev *evaluator[S, B]) openSet(e *evaluation[B], set data.Dataset[S], predict bool) (err error) {
+	about := ev.describe(e, predict)
 	if stream, ok := set.(EvalStream[S]); ok {
-		e.shared = f.sharesEval(about)
-		shard := f.evalShard(f.describe(e, predict))
+		e.shared = ev.sharesEval(about)
+		shard := ev.evalShard(ev.describe(e, predict))
 		e.length = -1
-		e.pass, err = f.streamPass(stream, shard)
+		e.pass, err = ev.streamPass(stream, shard)
 		return err
 	}
 	var shard data.Shard
-	loader, err := f.t.step.Loader(set, f.evalLoaderOptions(&about))
+	loader, err := ev.step.Loader(set, ev.evalLoaderOptions(&about))
 	if err == nil && loader == nil {
-		e.shared = f.sharesEval(about)
-		about = f.describe(e, predict)
-		shard = f.evalShard(about)
-		o := f.evalLoaderOptions(&about).LoaderOptions
+		e.shared = ev.sharesEval(about)
+		about = ev.describe(e, predict)
+		shard = ev.evalShard(about)
+		o := ev.evalLoaderOptions(&about).LoaderOptions
 		o.Shard = shard
-		loader, err = data.NewLoader(set, f.t.step.Collate, o)
+		loader, err = data.NewLoader(set, ev.step.Collate, o)
 	}
 	if err != nil {
 		return err
 	}
-	if err := f.checkEvalLoader(about, loader.Len()); err != nil {
+	if err := ev.checkEvalLoader(about, loader.Len()); err != nil {
 		return err
 	}
-	e.length, e.pass = loader.Len(), setPass(loader, samplesOf(loader, set.Len()), f.o.EvalBatchSize, shard)
+	e.length, e.pass = loader.Len(), setPass(loader, samplesOf(loader, set.Len()), ev.o.EvalBatchSize, shard)
 	return nil
 }
 
 // describe is what the step is told of an evaluation.
-func (f *fit[S, B]) describe(e *evaluation[B], predict bool) Evaluation {
-	a := Evaluation{Name: e.name, Rows: e.rows, BatchSize: f.o.EvalBatchSize, Loss: f.o.Semantics.EvalLoss,
+func (ev *evaluator[S, B]) describe(e *evaluation[B], predict bool) Evaluation {
+	a := Evaluation{Name: e.name, Rows: e.rows, BatchSize: ev.o.EvalBatchSize, Loss: ev.o.Semantics.EvalLoss,
 		Predict: predict, Shared: e.shared}
-	a.Even = a.Shared && f.o.Semantics.EvenEvalBatches
+	a.Even = a.Shared && ev.o.Semantics.EvenEvalBatches
 	if e.length < 0 {
 		a.Rows = 0
 	}

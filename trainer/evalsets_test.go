@@ -120,7 +120,7 @@ func TestSeveralValidationSets(t *testing.T) {
 	})
 }
 
-// A run that is interrupted in its second validation set goes on with that set, and ends as if
+// A run that is interrupted in its second validation set continues with that set, and ends as if
 // nothing had happened.
 func TestInterruptedInTheSecondValidationSet(t *testing.T) {
 	run := func(interruptAt int) (*trainertest.Step, []trainer.Logs) {
@@ -266,7 +266,7 @@ func TestEvaluationsAroundARun(t *testing.T) {
 	}
 }
 
-// A second Fit goes on with the weights; everything that the trainer counts begins anew.
+// A second Fit continues with the weights; everything that the trainer counts begins again.
 func TestFitTwice(t *testing.T) {
 	step := new(trainertest.Step)
 	tr, err := trainer.New(step, trainer.Options{Epochs: 1, BatchSize: 4, LearningRate: 0.1, Progress: io.Discard})

@@ -17,31 +17,31 @@ type EvalRound[B any] struct {
 }
 
 // evalShard is the part of an evaluation that is this process's; zero if it is not shared out.
-func (f *fit[S, B]) evalShard(e Evaluation) data.Shard {
+func (ev *evaluator[S, B]) evalShard(e Evaluation) data.Shard {
 	if !e.Shared {
 		return data.Shard{}
 	}
-	shard := f.shard()
+	shard := ev.shard()
 	shard.Uneven = !e.Even
 	return shard
 }
 
 // sharesEval reports whether an evaluation is shared out among the processes. One whose loader the
 // step makes is not, since that may have any number of batches.
-func (f *fit[S, B]) sharesEval(e Evaluation) bool {
-	if !f.several() || f.o.LimitEvalBatches > 0 {
+func (ev *evaluator[S, B]) sharesEval(e Evaluation) bool {
+	if !ev.several() || ev.o.LimitEvalBatches > 0 {
 		return false
 	}
-	return f.t.step.(GroupStep[B]).SharesEval(e) // New has checked that it is one
+	return ev.step.(GroupStep[B]).SharesEval(e) // New has checked that it is one
 }
 
 // evaluateRounds hands the batches of a set to the step, one on each process at a time. Before each
 // round the processes tell each other whether they have one, so that all end together, whatever
 // happens to one of them.
-func (f *fit[S, B]) evaluateRounds(e *evaluation[B]) error {
-	defer func() { f.batch = nil }()
-	for b, err := range e.pass(f.ctx) {
-		over, err := f.evalRound(e, &b, err)
+func (ev *evaluator[S, B]) evaluateRounds(e *evaluation[B]) error {
+	defer func() { ev.batch = nil }()
+	for b, err := range e.pass(ev.evalContext()) {
+		over, err := ev.evalRound(e, &b, err)
 		if err != nil || over {
 			return err
 		}
@@ -50,7 +50,7 @@ func (f *fit[S, B]) evaluateRounds(e *evaluation[B]) error {
 		}
 	}
 	for {
-		over, err := f.evalRound(e, nil, nil)
+		over, err := ev.evalRound(e, nil, nil)
 		if err != nil || over {
 			return err
 		}
@@ -59,42 +59,42 @@ func (f *fit[S, B]) evaluateRounds(e *evaluation[B]) error {
 
 // evalRound makes one round; b is nil if this process has no batch left. It reports whether nobody
 // has.
-func (f *fit[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
-	f.batch = nil
+func (ev *evaluator[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
+	ev.batch = nil
 	if failed != nil {
-		failed = f.stepError("load a batch to "+e.op(), failed)
+		failed = ev.stepError("load a batch to "+e.op(), failed)
 	} else if b != nil {
-		f.batch = b.Batch
-		failed = fire(f, f.hooks.evalStepBegin, "EvalStepBegin", EvalStepBeginHook.EvalStepBegin)
+		ev.batch = b.Batch
+		failed = fire(ev.session, ev.hooks.EvalStepBegin, "EvalStepBegin", evalStepBeginHook.EvalStepBegin)
 	}
-	if over, err := f.agreeOnRound(e, b, failed); err != nil || over {
+	if over, err := ev.agreeOnRound(e, b, failed); err != nil || over {
 		return over, err
 	}
-	if err := f.evalBatches(e, b); err != nil {
-		_, _ = f.agreeOnRound(e, nil, err) // so that the others do not wait; they may have failed too
+	if err := ev.evalBatches(e, b); err != nil {
+		_, _ = ev.agreeOnRound(e, nil, err) // so that the others do not wait; they may have failed too
 		return false, err
 	}
 	return false, nil
 }
 
 // evalBatches evaluates what the processes have in a round.
-func (f *fit[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B]) error {
+func (ev *evaluator[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B]) error {
 	if e.shared {
 		r := EvalRound[B]{}
 		if b != nil {
 			r = EvalRound[B]{b.Batch, b.Samples, b.Round}
 		}
-		if err := f.t.step.(GroupStep[B]).EvalRound(f.ctx, r); err != nil {
-			return f.stepError(e.op(), err)
+		if err := ev.step.(GroupStep[B]).EvalRound(ev.ctx, r); err != nil {
+			return ev.stepError(e.op(), err)
 		}
-	} else if err := f.t.step.Eval(f.ctx, b.Batch); err != nil {
-		return f.stepError(e.op(), err)
+	} else if err := ev.step.Eval(ev.ctx, b.Batch); err != nil {
+		return ev.stepError(e.op(), err)
 	}
 	if b == nil {
 		return nil
 	}
 	e.done++
-	return fire(f, f.hooks.evalStep, "EvalStep", EvalStepHook.EvalStep)
+	return fire(ev.session, ev.hooks.EvalStep, "EvalStep", evalStepHook.EvalStep)
 }
 
 // What a process says before a round; behind hasBatch the number of its samples, behind hasFailed
@@ -107,28 +107,28 @@ const (
 )
 
 // agreeOnRound tells the other processes how things stand, and whether the evaluation is over.
-func (f *fit[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
+func (ev *evaluator[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
 	news := []byte{hasNone}
 	switch {
 	case failed != nil:
 		news = append([]byte{hasFailed}, failed.Error()...)
-	case f.asked.Err() != nil:
+	case ev.asked.Err() != nil && ev.loop.windowIsComplete():
 		news[0] = isInterrupted
 	case b != nil:
 		news = binary.AppendUvarint([]byte{hasBatch}, uint64(b.Samples))
 	}
-	all, err := f.o.Group.AllGather(f.ctx, news)
+	all, err := ev.o.Group.AllGather(ev.ctx, news)
 	switch {
 	case failed != nil:
 		return false, failed
 	case err != nil:
-		return false, f.stepError(e.op(), err)
+		return false, ev.stepError(e.op(), err)
 	}
 	ended, samples, interrupted := 0, 0, false
 	for rank, n := range all {
 		switch {
 		case len(n) == 0 || n[0] == hasFailed:
-			return false, f.stepError(e.op(), fmt.Errorf("rank %d has failed: %s", rank, n[min(1, len(n)):]))
+			return false, ev.stepError(e.op(), fmt.Errorf("rank %d has failed: %s", rank, n[min(1, len(n)):]))
 		case n[0] == isInterrupted:
 			interrupted = true
 		case n[0] == hasNone:
@@ -140,20 +140,20 @@ func (f *fit[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B], faile
 	}
 	switch {
 	case interrupted:
-		cause := context.Cause(f.asked)
+		cause := context.Cause(ev.asked)
 		if cause == nil {
 			cause = errors.New("another process of the run was interrupted")
 		}
-		f.cancel(cause)
-		return false, f.interruptEvaluation()
+		ev.cancel(cause)
+		return false, ev.interruptEvaluation()
 	case ended == len(all):
 		return true, nil
-	case ended > 0 && !(e.shared && !f.o.Semantics.EvenEvalBatches):
-		return false, f.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, and the "+
+	case ended > 0 && !(e.shared && !ev.o.Semantics.EvenEvalBatches):
+		return false, ev.stepError(e.op(), fmt.Errorf("%d of the %d processes have no batch left after %d, and the "+
 			"others have: the validation sets of the processes differ; all must have the same", ended, len(all),
 			e.done))
 	}
-	if b != nil && (!e.shared || f.o.Semantics.EvenEvalBatches) { // then transformers counts what one process sees
+	if b != nil && (!e.shared || ev.o.Semantics.EvenEvalBatches) { // then transformers counts what one process sees
 		samples = b.Samples
 	}
 	e.seen += samples

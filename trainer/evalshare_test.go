@@ -249,7 +249,7 @@ func TestAFailureOfOneProcessEndsTheEvaluationOfAll(t *testing.T) {
 				if _, err = tr.Evaluate(context.Background(), set); err == nil {
 					return errors.New("no error")
 				}
-				return errors.Join(err, g.Barrier(context.Background())) // the group goes on working
+				return errors.Join(err, g.Barrier(context.Background())) // the group continues working
 			})
 			if errs[0] == nil || !strings.Contains(errs[0].Error(), c.want) || strings.Contains(errs[0].Error(),
 				"dist:") {

@@ -38,18 +38,18 @@ var errEmptyEvalStream = errors.New("the stream has no sample; one that can be r
 type evalPass[B any] func(ctx context.Context) iter.Seq2[data.StreamBatch[B], error]
 
 // streamPass is that over a stream.
-func (f *fit[S, B]) streamPass(e EvalStream[S], shard data.Shard) (evalPass[B], error) {
+func (ev *evaluator[S, B]) streamPass(e EvalStream[S], shard data.Shard) (evalPass[B], error) {
 	switch {
 	case e.Stream == nil:
 		return nil, errors.New("trainer: an EvalStream without a Stream")
-	case f.o.EvalOrder != nil:
-		return nil, &OptionError{"EvalOrder", fmt.Sprintf("%T", f.o.EvalOrder),
+	case ev.o.EvalOrder != nil:
+		return nil, &OptionError{"EvalOrder", fmt.Sprintf("%T", ev.o.EvalOrder),
 			"nil, since the order of a stream is its own"}
 	}
-	l, err := data.NewStreamLoader(e.Stream, f.t.step.Collate, data.LoaderOptions{
-		BatchSize: f.o.EvalBatchSize, Workers: f.o.Workers, Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
+	l, err := data.NewStreamLoader(e.Stream, ev.step.Collate, data.LoaderOptions{
+		BatchSize: ev.o.EvalBatchSize, Workers: ev.o.Workers, Prefetch: ev.o.Prefetch, BadSample: ev.o.BadSample,
 		Shard:    shard,
-		DropLast: f.o.DropLast && f.o.Semantics.DropLastInEvaluation && !f.o.Semantics.StreamKeepsLast,
+		DropLast: ev.o.DropLast && ev.o.Semantics.DropLastInEvaluation && !ev.o.Semantics.StreamKeepsLast,
 	})
 	if err != nil {
 		return nil, err

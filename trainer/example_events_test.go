@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
@@ -48,7 +49,7 @@ func (everyEvent) AfterSave(r *trainer.Run, checkpoint string) error {
 
 type nowhere struct{}
 
-func (nowhere) Push(context.Context, trainer.Upload) error { return nil }
+func (nowhere) Push(context.Context, checkpoint.Upload) error { return nil }
 
 // Every event of a run in Hugging Face's order: one epoch of three batches with accumulation over
 // two, so the last window is short; log after every update, evaluation and a checkpoint that is

@@ -233,7 +233,7 @@ func TestNanIsLoggedUnlessItIsFiltered(t *testing.T) {
 		dir := t.TempDir()
 		tr, err := trainer.New[int, []int](step, trainer.Options{
 			OutputDir: dir, MaxSteps: 2, BatchSize: 1, Log: trainer.Every(2, trainer.Update), Semantics: c.rules,
-			Progress: io.Discard,
+			Progress: io.Discard, NonFinite: trainer.IgnoreNonFinite,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
 )
@@ -22,7 +24,7 @@ type GroupStep[B any] interface {
 	// evaluation if there has been no run; g is never nil.
 	JoinGroup(ctx context.Context, g *dist.Group) error
 
-	// RandomState is the state of the random numbers of this process, and SetRandomState goes on
+	// RandomState is the state of the random numbers of this process, and SetRandomState continues
 	// with it.
 	RandomState() ([]byte, error)
 	SetRandomState(state []byte) error
@@ -47,7 +49,8 @@ func checkGroup[B any](o *Options, step any, can About) error {
 		return nil
 	case o.Group == nil && (joins || can.JoinsGroup):
 		return fmt.Errorf("trainer: this process is one of %d, but Options.Group is nil, so each would train by "+
-			"itself and all write to the same folder: set it to what dist.Init returns", o.Process.World)
+			"itself and all write to the same folder: set it to what dist.Init returns, or to a group of one "+
+			"(dist.Options{World: 1}) if each is to train by itself", o.Process.World)
 	case o.Group == nil:
 		return nil // the step may do it in its own way
 	case !joins:
@@ -71,40 +74,40 @@ func checkGroup[B any](o *Options, step any, can About) error {
 }
 
 // several reports whether the run is one of several processes.
-func (f *fit[S, B]) several() bool { return f.o.Group.World() > 1 }
+func (s *session[S, B]) several() bool { return s.o.Group.World() > 1 }
 
 // shard is the part of an epoch that is this process's.
-func (f *fit[S, B]) shard() data.Shard {
-	return data.Shard{Rank: f.o.Group.Rank(), WorldSize: f.o.Group.World()}
+func (s *session[S, B]) shard() data.Shard {
+	return data.Shard{Rank: s.o.Group.Rank(), WorldSize: s.o.Group.World()}
 }
 
 // joinGroup has the run end on all processes at the same update, and the step train with the
 // others.
-func (f *fit[S, B]) joinGroup() error {
-	if !f.several() {
+func (r *runner[S, B]) joinGroup() error {
+	if !r.several() {
 		return nil
 	}
-	f.endTogether()
-	f.t.joined = true
+	r.endTogether()
+	r.t.joined = true
 	// New has checked that it is one
-	return f.stepError("join the group", f.t.step.(GroupStep[B]).JoinGroup(f.ctx, f.o.Group))
+	return r.stepError("join the group", r.step.(GroupStep[B]).JoinGroup(r.ctx, r.o.Group))
 }
 
 // endTogether has the run end when the processes have agreed that it should, and not when the
 // caller of this one alone wants it.
-func (f *fit[S, B]) endTogether() {
-	f.asked = f.ctx
-	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(f.ctx))
+func (s *session[S, B]) endTogether() {
+	s.asked = s.ctx
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(s.ctx))
 }
 
 // joinToEvaluate is joinGroup for an evaluation outside of a run: the models are the same on all
 // processes if there has been a run.
-func (f *fit[S, B]) joinToEvaluate() error {
-	if f.several() && f.t.joined {
-		f.endTogether()
+func (r *runner[S, B]) joinToEvaluate() error {
+	if r.several() && r.t.joined {
+		r.endTogether()
 		return nil
 	}
-	return f.joinGroup()
+	return r.joinGroup()
 }
 
 // windowTotals is how large a window is; the processes tell each other before they train on it.
@@ -116,44 +119,48 @@ type windowTotals struct {
 
 // agree exchanges with the other processes who has been interrupted and what the window holds. It
 // reports whether the run ends here, on all.
-func (f *fit[S, B]) agree() (stop bool, err error) {
-	n := len(f.window)
+func (r *runner[S, B]) agree() (stop bool, err error) {
+	n := len(r.window)
 	numbers := make([]float64, 2+2*n)
-	if f.asked.Err() != nil {
+	if r.asked.Err() != nil {
 		numbers[0] = 1
 	}
-	own := f.countWindow()
+	own := r.countWindow()
 	numbers[1] = float64(own.items)
 	for i := range n {
 		numbers[2+2*i], numbers[3+2*i] = float64(own.tokens[i]), own.flops[i]
 	}
-	if err := dist.AllReduce(f.ctx, f.o.Group, numbers, dist.Sum); err != nil {
-		return false, f.stepError("agree with the other processes", err)
+	if err := dist.AllReduce(r.ctx, r.o.Group, numbers, dist.Sum); err != nil {
+		return false, r.stepError("agree with the other processes", err)
 	}
 	if numbers[0] > 0 {
-		cause := context.Cause(f.asked)
+		cause := context.Cause(r.asked)
 		if cause == nil {
 			cause = errors.New("another process of the run was interrupted")
 		}
-		f.cancel(cause)
+		r.cancel(cause)
 		return true, nil
 	}
-	f.totals = windowTotals{items: int64(numbers[1])}
+	r.totals = windowTotals{items: int64(numbers[1])}
 	for i := range n {
-		f.totals.tokens = append(f.totals.tokens, int64(numbers[2+2*i]))
-		f.totals.flops = append(f.totals.flops, numbers[3+2*i])
+		r.totals.tokens = append(r.totals.tokens, int64(numbers[2+2*i]))
+		r.totals.flops = append(r.totals.flops, numbers[3+2*i])
 	}
 	return false, nil
 }
 
 // countWindow is how large the window is in this process.
-func (f *fit[S, B]) countWindow() (w windowTotals) {
-	for _, b := range f.window {
-		c := f.t.step.Count(b)
-		if !f.o.Semantics.CarriesWindows() {
+func (r *runner[S, B]) countWindow() (w windowTotals) {
+	for i := range r.window {
+		var c Counts
+		for _, b := range r.partsOf(i) {
+			one := r.step.Count(b)
+			c.Items, c.Tokens, c.Flops = c.Items+one.Items, c.Tokens+one.Tokens, c.Flops+one.Flops
+		}
+		if !r.o.Semantics.CarriesWindows() {
 			w.items += c.Items
 		}
-		if !f.o.CountTokens {
+		if !r.o.CountTokens {
 			c.Tokens = 0
 		}
 		w.tokens, w.flops = append(w.tokens, c.Tokens), append(w.flops, c.Flops)
@@ -161,47 +168,69 @@ func (f *fit[S, B]) countWindow() (w windowTotals) {
 	return w
 }
 
-// barrier waits for the other processes.
-func (f *fit[S, B]) barrier(what string) error {
-	if !f.several() {
-		return nil
+// agreeOnSave returns the error of the main process on all, so that they do the same next.
+func (s *session[S, B]) agreeOnSave(err error) error {
+	if !s.several() {
+		return err
 	}
-	return f.stepError(what, f.o.Group.Barrier(context.WithoutCancel(f.ctx)))
+	var own []byte
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrChangedWhileSaved):
+		own = []byte("c" + err.Error())
+	case checkpoint.IsSaveError(err):
+		own = []byte("s" + err.Error())
+	default:
+		own = []byte("x" + err.Error())
+	}
+	all, groupErr := s.o.Group.AllGather(context.WithoutCancel(s.ctx), own)
+	switch {
+	case groupErr != nil:
+		return errors.Join(err, groupErr)
+	case err != nil || len(all[0]) == 0:
+		return err
+	case all[0][0] == 'c':
+		return fmt.Errorf("%w: the main process: %s", ErrChangedWhileSaved, all[0][1:])
+	case all[0][0] == 's':
+		return &fs.PathError{Op: "save", Path: "the checkpoint of the main process",
+			Err: errors.New(string(all[0][1:]))}
+	}
+	return fmt.Errorf("the main process could not save: %s", all[0][1:])
 }
 
 // sameStart has all processes resume from what the main one has found.
-func (f *fit[S, B]) sameStart(from string) (string, error) {
-	if !f.several() {
+func (r *runner[S, B]) sameStart(from string) (string, error) {
+	if !r.several() {
 		return from, nil
 	}
-	all, err := f.o.Group.AllGather(f.ctx, []byte(from))
+	all, err := r.o.Group.AllGather(r.ctx, []byte(from))
 	if err != nil {
-		return "", f.stepError("agree with the other processes", err)
+		return "", r.stepError("agree with the other processes", err)
 	}
 	return string(all[0]), nil
 }
 
 // gatherRandom brings the random states of all processes together, before a checkpoint is written.
-func (f *fit[S, B]) gatherRandom() ([][]byte, error) {
-	if !f.several() {
+func (s *session[S, B]) gatherRandom() ([][]byte, error) {
+	if !s.several() {
 		return nil, nil
 	}
-	mine, err := f.t.step.(GroupStep[B]).RandomState()
+	mine, err := s.step.(GroupStep[B]).RandomState()
 	if err != nil {
-		return nil, f.stepError("save", err)
+		return nil, s.stepError("save", err)
 	}
-	all, err := f.o.Group.AllGather(context.WithoutCancel(f.ctx), mine)
-	return all, f.stepError("save", err)
+	all, err := s.o.Group.AllGather(context.WithoutCancel(s.ctx), mine)
+	return all, s.stepError("save", err)
 }
 
 // readRandom returns the random states of a checkpoint, and refuses one of another number of
 // processes.
-func (f *fit[S, B]) readRandom(from string) (states [][]byte, err error) {
+func (s *session[S, B]) readRandom(from string) (states [][]byte, err error) {
 	text, err := os.ReadFile(filepath.Join(from, randomFile))
 	if errors.Is(err, os.ErrNotExist) {
-		if f.several() {
+		if s.several() {
 			return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by one process, and there are "+
-				"%d now", from, ErrOtherRun, f.o.Process.World)
+				"%d now", from, ErrOtherRun, s.o.Process.World)
 		}
 		return nil, nil
 	}
@@ -211,18 +240,18 @@ func (f *fit[S, B]) readRandom(from string) (states [][]byte, err error) {
 	if err := json.Unmarshal(text, &states); err != nil {
 		return nil, fmt.Errorf("trainer: cannot resume from %s: %s: %w", from, randomFile, err)
 	}
-	if len(states) != f.o.Group.World() {
+	if len(states) != s.o.Group.World() {
 		return nil, fmt.Errorf("trainer: cannot resume from %s: %w: it was written by %d processes, and there are %d "+
-			"now", from, ErrOtherRun, len(states), f.o.Group.World())
+			"now", from, ErrOtherRun, len(states), s.o.Group.World())
 	}
 	return states, nil
 }
 
-// loadRandom goes on with the random numbers of this process, after the step has loaded those of
+// loadRandom continues with the random numbers of this process, after the step has loaded those of
 // the main one.
-func (f *fit[S, B]) loadRandom(states [][]byte) error {
-	if !f.several() || states == nil {
+func (s *session[S, B]) loadRandom(states [][]byte) error {
+	if !s.several() || states == nil {
 		return nil
 	}
-	return f.stepError("load the random state", f.t.step.(GroupStep[B]).SetRandomState(states[f.o.Group.Rank()]))
+	return s.stepError("load the random state", s.step.(GroupStep[B]).SetRandomState(states[s.o.Group.Rank()]))
 }

@@ -6,9 +6,11 @@ import (
 	"strings"
 )
 
-// The hooks. A callback is any value that implements at least one of them; [New] refuses one that
-// implements none, so a misspelt method does not pass unnoticed. They are called in the order
-// below, which is that of Hugging Face's TrainerCallback:
+// Hooks lists the events of a run. A callback, one of [Options].Callbacks, is a value with any of
+// these methods: it need not have them all. [New] refuses one that has none of them. A method of
+// another form, such as one that returns nothing, is not called.
+//
+// The events come in this order, which is that of Hugging Face's TrainerCallback:
 //
 //	InitEnd                                      on_init_end
 //	TrainBegin                                   on_train_begin
@@ -26,7 +28,7 @@ import (
 //	      BeforeLog, AfterLog                    on_log, if due
 //	      EvalBegin, EvalStepBegin, EvalStep     on_prediction_step after each batch
 //	      ... EvalEnd, AfterLog, AfterEval       on_log, on_evaluate, if due
-//	      PushBegin, AfterSave                   on_push_begin, if it is uploaded; on_save, if due
+//	      BeforeSeal, PushBegin, AfterSave       on_push_begin, if it is uploaded; on_save, if due
 //	    )
 //	  EpochEnd                                   on_epoch_end, then log and evaluate if due,
 //	  EpochDone                                  on_training_run_epoch_end of pytorch-accelerated,
@@ -40,181 +42,214 @@ import (
 // something else, without AfterLog and AfterEval.
 //
 // An error ends the run and is returned by Fit as a [*HookError], unless it is a [StopError]: then
-// the run ends here and now, but well: StopHook, AfterLog and TrainEnd follow, and Fit returns no
+// the run ends immediately, but well: Stopped, AfterLog and TrainEnd follow, and Fit returns no
 // error.
-type (
-	InitEndHook      interface{ InitEnd(r *Run) error }
-	TrainBeginHook   interface{ TrainBegin(r *Run) error }
-	TrainEndHook     interface{ TrainEnd(r *Run) error }
-	EpochBeginHook   interface{ EpochBegin(r *Run) error }
-	EpochEndHook     interface{ EpochEnd(r *Run) error }
-	StepBeginHook    interface{ StepBegin(r *Run) error }
-	SubstepEndHook   interface{ SubstepEnd(r *Run) error }
-	BeforeUpdateHook interface{ BeforeUpdate(r *Run) error }
-	AfterUpdateHook  interface{ AfterUpdate(r *Run) error }
-	StepEndHook      interface{ StepEnd(r *Run) error }
-	// AroundEpochHook is called with the training of an epoch, from before its first batch to
-	// behind its last step: train carries it out. What train returns has ended the run already; the
-	// hook returns it too. An epoch whose hook does not call train has no steps.
-	AroundEpochHook interface {
-		AroundEpoch(r *Run, train func() error) error
-	}
-	EvalStepHook interface{ EvalStep(r *Run) error }
-	// BatchBeginHook is called before the forward pass of every micro-batch.
-	BatchBeginHook interface{ BatchBegin(r *Run) error }
-	// ForwardHook is called between forward and backward of every micro-batch; Run.BatchLoss and
-	// Run.Batch are those of it. The step must be a [SplitStep]. A [StopError] from here leaves out
-	// the backward pass.
-	ForwardHook interface{ AfterForward(r *Run) error }
-	// BackwardHook is called after the backward pass of every micro-batch.
-	BackwardHook interface{ AfterBackward(r *Run) error }
-	// ScheduleHook is told the learning rate of the next update when the schedule has moved on.
-	ScheduleHook interface {
-		AfterSchedule(r *Run, rate float64) error
-	}
-	// EpochDoneHook is called when the evaluation that belongs to the end of an epoch is over, and
-	// before a save that comes behind it.
-	EpochDoneHook interface{ EpochDone(r *Run) error }
-	// StopHook is told the error by which a hook has stopped the run: a [StopError].
-	StopHook interface {
-		Stopped(r *Run, reason error) error
-	}
-	// EvalBeginHook is called before the first batch of a validation set.
-	EvalBeginHook interface{ EvalBegin(r *Run) error }
-	// EvalStepBeginHook is called before each batch of an evaluation.
-	EvalStepBeginHook interface{ EvalStepBegin(r *Run) error }
-	// EvalEndHook is told the numbers of a validation set by their bare names as soon as they are
-	// there, of every evaluation: Run.Evaluate's and Predict's too.
-	EvalEndHook interface {
-		EvalEnd(r *Run, m Metrics) error
-	}
-	// EvalHook is told the numbers of an evaluation by their bare names: "loss", "accuracy". Of
-	// several validation sets it is called for each, and Run.Evaluation says which it is. The best
-	// evaluation is determined after all of them.
-	EvalHook interface {
-		AfterEval(r *Run, m Metrics) error
-	}
-	// PredictHook is told the numbers of Trainer.Predict by their bare names.
-	PredictHook interface {
-		AfterPredict(r *Run, m Metrics) error
-	}
-	// PushBeginHook is called before something is uploaded by Options.Pusher.
-	PushBeginHook interface{ PushBegin(r *Run) error }
-	// SaveHook is told the folder of a checkpoint that was written.
-	SaveHook interface {
-		AfterSave(r *Run, checkpoint string) error
-	}
-	// BeforeLogHook may change a row of the log, such as add a number to it, before it is kept and
+type Hooks interface {
+	InitEnd(r *Run) error
+	TrainBegin(r *Run) error
+	EpochBegin(r *Run) error
+	// AroundEpoch is called with the training of an epoch, from before its first batch to after its
+	// last step: train carries it out. What train returns has ended the run already; the hook
+	// returns it too. An epoch whose hook does not call train has no steps.
+	AroundEpoch(r *Run, train func() error) error
+	StepBegin(r *Run) error
+	// BatchBegin is called before the forward pass of every micro-batch.
+	BatchBegin(r *Run) error
+	// AfterForward is called between forward and backward of every micro-batch; Run.BatchLoss and
+	// Run.Batch are its loss and the batch. The step must be a [SplitStep]. A [StopError] from here
+	// leaves out the backward pass.
+	AfterForward(r *Run) error
+	// AfterBackward is called after the backward pass of every micro-batch.
+	AfterBackward(r *Run) error
+	SubstepEnd(r *Run) error
+	BeforeUpdate(r *Run) error
+	// AfterSchedule is told the learning rate of the next update when the schedule has moved on.
+	AfterSchedule(r *Run, rate float64) error
+	AfterUpdate(r *Run) error
+	StepEnd(r *Run) error
+	// BeforeLog may change a row of the log, such as add a number to it, before it is kept and
 	// AfterLog is called: the place of an override of Trainer.log in Python. "epoch" and "step" are
 	// set after it.
-	BeforeLogHook interface {
-		BeforeLog(r *Run, row Logs) error
-	}
-	// LogHook is told each row of the log, under the names it has in trainer_state.json. Rows must
+	BeforeLog(r *Run, row Logs) error
+	// AfterLog is told each row of the log, under the names it has in trainer_state.json. Rows must
 	// not be changed.
-	LogHook interface {
-		AfterLog(r *Run, row Logs) error
-	}
-	// FailHook is told the error with which Fit will return, an interruption too; TrainEnd is not
+	AfterLog(r *Run, row Logs) error
+	// EvalBegin is called before the first batch of a validation set.
+	EvalBegin(r *Run) error
+	// EvalStepBegin is called before each batch of an evaluation.
+	EvalStepBegin(r *Run) error
+	EvalStep(r *Run) error
+	// EvalEnd is told the numbers of a validation set by their bare names as soon as they are
+	// there, of every evaluation: Run.Evaluate's and Predict's too.
+	EvalEnd(r *Run, m Metrics) error
+	// AfterEval is told the numbers of an evaluation by their bare names: "loss", "accuracy". Of
+	// several validation sets it is called for each, and Run.Evaluation says which it is. The best
+	// evaluation is determined after all of them.
+	AfterEval(r *Run, m Metrics) error
+	// PushBegin is called before something is uploaded by Options.Pusher.
+	PushBegin(r *Run) error
+	// BeforeSeal is told the folder in which a checkpoint is being written, when everything else is
+	// in it: what a hook writes there, such as a tokenizer, is part of the checkpoint. An error
+	// fails the save. Only the main process calls it. With Options.AsyncSave the step may still be
+	// writing its own files.
+	BeforeSeal(r *Run, folder string) error
+	// AfterSave is told the folder of a checkpoint that was written. With Options.AsyncSave
+	// PushBegin and AfterSave come when it is on the disk, before StepEnd or a save of a later
+	// update or the end of the run, and r is as of then.
+	AfterSave(r *Run, checkpoint string) error
+	EpochEnd(r *Run) error
+	// EpochDone is called when the evaluation that belongs to the end of an epoch is over, and
+	// before a save that comes after it.
+	EpochDone(r *Run) error
+	// Stopped is told the error by which a hook has stopped the run: a [StopError].
+	Stopped(r *Run, reason error) error
+	TrainEnd(r *Run) error
+	// TrainFailed is told the error that Fit will return, an interruption too; TrainEnd is not
 	// called then.
-	FailHook interface {
-		TrainFailed(r *Run, err error)
-	}
-)
+	TrainFailed(r *Run, err error)
+	// AfterPredict is told the numbers of Trainer.Predict by their bare names.
+	AfterPredict(r *Run, m Metrics) error
+}
 
-// StateSaver is implemented by a hook whose state must survive a resume, such as a count. The state
-// is kept in trainer_state.json under the name of the hook's type; hooks of one type are told apart
-// by their order.
+// StateSaver is implemented by a callback whose state must survive a resume, such as a count. The
+// state is kept in trainer_state.json under the name of the callback's type, or under what its
+// method StateName() string returns; callbacks of one name are told apart by their order.
 type StateSaver interface {
 	MarshalState() ([]byte, error) // JSON
 	UnmarshalState(state []byte) error
 }
 
-// hooks are callbacks sorted by what they listen to.
+// One interface for each event.
+type (
+	initEndHook      interface{ InitEnd(r *Run) error }
+	trainBeginHook   interface{ TrainBegin(r *Run) error }
+	trainEndHook     interface{ TrainEnd(r *Run) error }
+	epochBeginHook   interface{ EpochBegin(r *Run) error }
+	epochEndHook     interface{ EpochEnd(r *Run) error }
+	stepBeginHook    interface{ StepBegin(r *Run) error }
+	substepEndHook   interface{ SubstepEnd(r *Run) error }
+	beforeUpdateHook interface{ BeforeUpdate(r *Run) error }
+	afterUpdateHook  interface{ AfterUpdate(r *Run) error }
+	stepEndHook      interface{ StepEnd(r *Run) error }
+	aroundEpochHook  interface {
+		AroundEpoch(r *Run, train func() error) error
+	}
+	evalStepHook      interface{ EvalStep(r *Run) error }
+	batchBeginHook    interface{ BatchBegin(r *Run) error }
+	afterForwardHook  interface{ AfterForward(r *Run) error }
+	afterBackwardHook interface{ AfterBackward(r *Run) error }
+	afterScheduleHook interface {
+		AfterSchedule(r *Run, rate float64) error
+	}
+	epochDoneHook interface{ EpochDone(r *Run) error }
+	stoppedHook   interface {
+		Stopped(r *Run, reason error) error
+	}
+	evalBeginHook     interface{ EvalBegin(r *Run) error }
+	evalStepBeginHook interface{ EvalStepBegin(r *Run) error }
+	evalEndHook       interface {
+		EvalEnd(r *Run, m Metrics) error
+	}
+	afterEvalHook interface {
+		AfterEval(r *Run, m Metrics) error
+	}
+	afterPredictHook interface {
+		AfterPredict(r *Run, m Metrics) error
+	}
+	pushBeginHook  interface{ PushBegin(r *Run) error }
+	beforeSealHook interface {
+		BeforeSeal(r *Run, folder string) error
+	}
+	afterSaveHook interface {
+		AfterSave(r *Run, checkpoint string) error
+	}
+	beforeLogHook interface {
+		BeforeLog(r *Run, row Logs) error
+	}
+	afterLogHook interface {
+		AfterLog(r *Run, row Logs) error
+	}
+	trainFailedHook interface {
+		TrainFailed(r *Run, err error)
+	}
+)
+
+// hooks are callbacks sorted by what they listen to: a field for each event.
 type hooks struct {
 	all           []any
-	initEnd       []InitEndHook
-	trainBegin    []TrainBeginHook
-	trainEnd      []TrainEndHook
-	epochBegin    []EpochBeginHook
-	epochEnd      []EpochEndHook
-	aroundEpoch   []AroundEpochHook
-	stepBegin     []StepBeginHook
-	substepEnd    []SubstepEndHook
-	beforeUpdate  []BeforeUpdateHook
-	afterUpdate   []AfterUpdateHook
-	stepEnd       []StepEndHook
-	evalStep      []EvalStepHook
-	batchBegin    []BatchBeginHook
-	forward       []ForwardHook
-	backward      []BackwardHook
-	schedule      []ScheduleHook
-	epochDone     []EpochDoneHook
-	stop          []StopHook
-	evalBegin     []EvalBeginHook
-	evalStepBegin []EvalStepBeginHook
-	evalEnd       []EvalEndHook
-	eval          []EvalHook
-	predict       []PredictHook
-	pushBegin     []PushBeginHook
-	save          []SaveHook
-	beforeLog     []BeforeLogHook
-	log           []LogHook
-	fail          []FailHook
+	InitEnd       []initEndHook
+	TrainBegin    []trainBeginHook
+	TrainEnd      []trainEndHook
+	EpochBegin    []epochBeginHook
+	EpochEnd      []epochEndHook
+	StepBegin     []stepBeginHook
+	SubstepEnd    []substepEndHook
+	BeforeUpdate  []beforeUpdateHook
+	AfterUpdate   []afterUpdateHook
+	StepEnd       []stepEndHook
+	AroundEpoch   []aroundEpochHook
+	EvalStep      []evalStepHook
+	BatchBegin    []batchBeginHook
+	AfterForward  []afterForwardHook
+	AfterBackward []afterBackwardHook
+	AfterSchedule []afterScheduleHook
+	EpochDone     []epochDoneHook
+	Stopped       []stoppedHook
+	EvalBegin     []evalBeginHook
+	EvalStepBegin []evalStepBeginHook
+	EvalEnd       []evalEndHook
+	AfterEval     []afterEvalHook
+	AfterPredict  []afterPredictHook
+	PushBegin     []pushBeginHook
+	BeforeSeal    []beforeSealHook
+	AfterSave     []afterSaveHook
+	BeforeLog     []beforeLogHook
+	AfterLog      []afterLogHook
+	TrainFailed   []trainFailedHook
 }
 
 func sortHooks(callbacks []any) (*hooks, error) {
 	h := &hooks{all: callbacks}
 	for i, c := range callbacks {
-		if c == nil {
-			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), "nil", "a hook"}
-		}
-		known := add(&h.initEnd, c) + add(&h.trainBegin, c) + add(&h.trainEnd, c) + add(&h.epochBegin,
-			c) + add(&h.epochEnd, c) +
-			add(&h.stepBegin, c) + add(&h.substepEnd, c) + add(&h.beforeUpdate, c) + add(&h.afterUpdate,
-			c) + add(&h.stepEnd, c) +
-			add(&h.evalStep, c) + add(&h.eval, c) + add(&h.predict, c) + add(&h.pushBegin, c) + add(&h.save,
-			c) + add(&h.beforeLog, c) + add(&h.log, c) + add(&h.fail, c) +
-			add(&h.batchBegin, c) + add(&h.forward, c) + add(&h.backward, c) + add(&h.schedule, c) + add(&h.epochDone,
-			c) + add(&h.stop, c) +
-			add(&h.evalBegin, c) + add(&h.evalStepBegin, c) + add(&h.evalEnd, c) + add(&h.aroundEpoch, c)
-		if known == 0 {
-			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), reflect.TypeOf(c).String(),
-				"a value with at least one method of the hooks in package trainer, such as " +
-					"StepEnd(*trainer.Run) error" + pointerHint(c)}
+		if want := h.add(c); want != "" {
+			is := strings.Trim(fmt.Sprintf("%T", c), "<>")
+			return nil, &OptionError{fmt.Sprintf("Callbacks[%d]", i), is, want}
 		}
 	}
 	return h, nil
 }
 
-// pointerHint helps with the most common reason why a callback has no hooks: its methods are on the
-// pointer.
-func pointerHint(c any) string {
-	t := reflect.TypeOf(c)
-	if t.Kind() == reflect.Pointer {
+// add sorts one callback in; what would be right is not empty if it is none.
+func (h *hooks) add(c any) (want string) {
+	if c == nil {
+		return "a value with methods of trainer.Hooks"
+	}
+	t, known := reflect.TypeOf(c), false
+	for event, list := range reflect.ValueOf(h).Elem().Fields() {
+		if event.Name == "all" {
+			continue
+		}
+		if t.Implements(event.Type.Elem()) {
+			list.Set(reflect.Append(list, reflect.ValueOf(c)))
+			known = true
+		}
+	}
+	switch {
+	case known:
 		return ""
+	case t.Kind() != reflect.Pointer && (&hooks{}).add(reflect.New(t).Interface()) == "":
+		return "&" + t.Name() + "{...}, since its methods have a pointer receiver"
+	default:
+		return "a value with at least one method of trainer.Hooks, such as StepEnd(*trainer.Run) error"
 	}
-	if _, err := sortHooks([]any{reflect.New(t).Interface()}); err != nil {
-		return ""
-	}
-	return "; its methods have a pointer receiver, so give &" + t.Name() + "{...}"
-}
-
-func add[H any](list *[]H, c any) int {
-	h, ok := c.(H)
-	if !ok {
-		return 0
-	}
-	*list = append(*list, h)
-	return 1
 }
 
 // call calls one method of every hook that has it. event names it in an error.
 func call[H any](r *Run, list []H, event string, f func(H) error) error {
 	for _, h := range list {
-		if err := f(h); err != nil {
+		if err := guard(func() error { return f(h) }); err != nil {
 			if file, ok := err.(*metricsError); ok { //nolint:errorlint // a hook of somebody's that wraps one is named
-				return fmt.Errorf("trainer: after update %d: %w", r.GlobalStep, file)
+				return &folderError{fmt.Errorf("trainer: after update %d: %w", r.GlobalStep, file)}
 			}
 			return &HookError{Hook: fmt.Sprintf("%T", h), Event: event, GlobalStep: r.GlobalStep, Err: err}
 		}
@@ -222,13 +257,10 @@ func call[H any](r *Run, list []H, event string, f func(H) error) error {
 	return nil
 }
 
-// StateNamer is implemented by a [StateSaver] whose state has another name than its type, such as
-// that of its counterpart in transformers.
-type StateNamer interface{ StateName() string }
-
-// stateName is the name of a hook's type without its package.
+// stateName is the name of a callback's state: that of its type without its package, or what it
+// says itself, such as the name of its counterpart in transformers.
 func stateName(hook any) string {
-	if n, ok := hook.(StateNamer); ok {
+	if n, ok := hook.(interface{ StateName() string }); ok {
 		return n.StateName()
 	}
 	name := reflect.TypeOf(hook).String()

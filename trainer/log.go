@@ -1,111 +1,113 @@
 package trainer
 
 import (
-	"math"
-
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // logLoss carries out doLog: the mean loss since the last log, the gradients' norm and the rate of
 // the last update.
-func (f *fit[S, B]) logLoss() error {
-	if err := f.report(); err != nil {
+func (r *runner[S, B]) logLoss() error {
+	if err := r.report(); err != nil {
 		return err
 	}
-	row := Logs{"loss": f.lossSum / float64(f.loop.GlobalStep-f.loop.LastLogged)}
-	if f.losses.wanted() {
-		row["loss"] = f.losses.value()
+	row := Logs{"loss": r.lossSum / float64(r.loop.GlobalStep-r.loop.LastLogged)}
+	if r.losses.wanted() {
+		row["loss"] = r.losses.value()
 	}
-	if f.gradNorm != nil {
-		row["grad_norm"] = *f.gradNorm
+	if r.gradNorm != nil {
+		row["grad_norm"] = *r.gradNorm
 	}
 	switch {
-	case f.lastRate == nil:
-		row["learning_rate"] = f.rate(f.scheduleStep)
+	case r.rates.last == nil:
+		row["learning_rate"] = r.rates.current()
 	default:
-		row["learning_rate"] = *f.lastRate
+		row["learning_rate"] = *r.rates.last
 	}
-	f.warnNonFinite("loss", row["loss"])
-	f.settleLoss()
-	f.loop.LastLogged = f.loop.GlobalStep
-	if f.o.CountTokens {
-		row.tokenSpeed(f.start, f.tokens-f.startTokens)
+	r.settleLoss()
+	r.loop.LastLogged = r.loop.GlobalStep
+	if r.o.CountTokens {
+		row.tokenSpeed(r.start, r.tokens-r.startTokens)
 	}
-	f.loop.Control.ShouldLog = false
-	return f.log(row)
+	r.loop.Control.ShouldLog = false
+	if err := r.log(row); err != nil {
+		return err
+	}
+	if err := r.checkFinite("loss", row["loss"]); err != nil || r.gradNorm == nil || !r.rates.applied {
+		return err
+	}
+	return r.checkFinite("grad_norm", *r.gradNorm)
 }
 
-// warnNonFinite says once that a loss is nan or infinite, since the weights are mostly lost by
-// then. The run goes on, as Hugging Face's does.
-func (f *fit[S, B]) warnNonFinite(name string, loss float64) {
-	if f.nonFinite || !math.IsNaN(loss) && !math.IsInf(loss, 0) {
+// settleLoss adds what was logged to the total and begins again.
+func (s *session[S, B]) settleLoss() {
+	if !finite(s.lossSum) && s.o.NonFinite != IgnoreNonFinite { // such updates were stopped at, skipped or undone
+		s.lossSum = 0
 		return
 	}
-	f.nonFinite = true
-	f.warn("%s is %v at %s %d, and the run goes on; look for nan in the data, lower Options.LearningRate or limit "+
-		"the gradients; torch.DetectAnomaly names the operator",
-		name, loss, f.run.Info.unit(), f.loop.GlobalStep)
-}
-
-// settleLoss adds what was logged to the total and begins anew.
-func (f *fit[S, B]) settleLoss() {
-	f.lossTotal += f.lossSum
-	if f.o.Semantics.NonFiniteLossStays {
-		f.lossSum -= f.lossSum // nan where it is nan or inf
+	s.lossTotal += s.lossSum
+	if s.o.Semantics.NonFiniteLossStays {
+		s.lossSum -= s.lossSum // nan where it is nan or inf
 		return
 	}
-	f.lossSum = 0
+	s.lossSum = 0
 }
 
 // report takes over what the step has gathered.
-func (f *fit[S, B]) report() error {
-	r, err := f.t.step.Report(f.stepContext())
+func (s *session[S, B]) report() error {
+	r, err := s.step.Report(s.stepContext())
 	if err != nil {
-		return f.stepError("report the loss", err)
+		return s.stepError("report the loss", err)
 	}
-	f.lossSum += r.LossSum
+	s.lossSum += r.LossSum
 	if !(r.GradNorm < 0) {
-		f.gradNorm = &r.GradNorm
+		s.gradNorm = &r.GradNorm
 	}
 	return nil
 }
 
 // log adds a row to the log and tells the hooks.
-func (f *fit[S, B]) log(row Logs) error {
-	if err := fire(f, f.hooks.beforeLog, "BeforeLog",
-		func(h BeforeLogHook, r *Run) error { return h.BeforeLog(r, row) }); err != nil {
+func (s *session[S, B]) log(row Logs) error {
+	if err := fire(s, s.hooks.BeforeLog, "BeforeLog",
+		func(h beforeLogHook, r *Run) error { return h.BeforeLog(r, row) }); err != nil {
 		return err
 	}
-	row["epoch"] = f.loop.Progress
-	row["step"] = float64(f.loop.GlobalStep)
-	if f.o.CountTokens {
-		row["num_input_tokens_seen"] = float64(f.tokens)
+	row["epoch"] = s.loop.Progress
+	row["step"] = float64(s.loop.GlobalStep)
+	if s.o.CountTokens {
+		row["num_input_tokens_seen"] = float64(s.tokens)
 	}
-	f.history = append(f.history, row)
-	if f.o.Semantics.Loop != semantics.HezarLoop { // any row answers the wish for one; Hezar logs behind it
-		f.loop.Control.ShouldLog = false
+	s.history = append(s.history, row)
+	if s.o.Semantics.Loop != semantics.HezarLoop { // any row answers the wish for one; Hezar logs behind it
+		s.loop.Control.ShouldLog = false
 	}
-	return fire(f, f.hooks.log, "AfterLog", func(h LogHook, r *Run) error { return h.AfterLog(r, row) })
+	return fire(s, s.hooks.AfterLog, "AfterLog", func(h afterLogHook, r *Run) error { return h.AfterLog(r, row) })
 }
 
 // logEnd carries out doFinalLog.
-func (f *fit[S, B]) logEnd() error {
-	if err := f.report(); err != nil {
+func (r *runner[S, B]) logEnd() error {
+	if err := r.report(); err != nil {
 		return err
 	}
-	f.settleLoss()
-	row := Logs{"train_loss": f.lossTotal / max(float64(f.loop.GlobalStep), 0.001)}
-	f.warnNonFinite("train_loss", row["train_loss"])
-	samples, steps := f.trained, float64(f.loop.GlobalStep-f.run.StartStep)
-	if f.o.Semantics.TrainLossOverAllSteps { // and speeds of the whole plan over the time of the session
-		steps = float64(f.loop.plan.maxSteps)
-		samples = float64(f.run.Info.TrainSamples) * f.o.Epochs
-		if f.o.MaxSteps > 0 {
-			samples = steps * float64(f.o.BatchSize*f.o.Accumulate*f.o.Process.World)
+	r.settleLoss()
+	row := Logs{"train_loss": r.lossTotal / max(float64(r.loop.GlobalStep), 0.001)}
+	samples, steps := r.trained, float64(r.loop.GlobalStep-r.run.StartStep)
+	if r.o.Semantics.TrainLossOverAllSteps { // and speeds of the whole plan over the time of the session
+		steps = float64(r.loop.plan.maxSteps)
+		samples = float64(r.run.Info.TrainSamples) * r.o.Epochs
+		if r.o.MaxSteps > 0 {
+			samples = steps * float64(r.o.BatchSize*r.o.Accumulate*r.o.Process.World)
 		}
 	}
-	row["total_flos"] = f.flops
-	row.speed("train", f.start, samples, steps)
-	f.final = row
-	return f.log(row)
+	row["total_flos"] = r.flops
+	row.speed("train", r.start, samples, steps)
+	r.final = row
+	if err := r.log(row); err != nil {
+		return err
+	}
+	checked := r.o.NonFinite == IgnoreNonFinite || r.loop.LastSaved == r.loop.GlobalStep // by the last save
+	if err := r.checkFinite("train_loss", row["train_loss"]); err != nil || checked {
+		return err
+	}
+	_, err := r.checkWeights()
+	return err
 }

@@ -21,12 +21,12 @@ func (l Logs) Keys() []string {
 	for k := range l {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, CompareKeys)
+	slices.SortFunc(keys, compareKeys)
 	return keys
 }
 
-// CompareKeys orders the names of log entries as [Logs.Keys] does.
-func CompareKeys(a, b string) int {
+// compareKeys orders the names of log entries as [Logs.Keys] does.
+func compareKeys(a, b string) int {
 	if c := keyRank(a) - keyRank(b); c != 0 {
 		return c
 	}

@@ -55,8 +55,8 @@ type flow struct {
 	rules           semantics.Rules
 }
 
-// runner carries out what a text tells.
-type runner interface {
+// performer carries out what a text tells: the [runner] of a run.
+type performer interface {
 	// do carries out an action.
 	do(a action) error
 	// around has train tell the windows of an epoch, within what hooks put around it.
@@ -67,9 +67,9 @@ type runner interface {
 }
 
 type loop struct {
-	plan   plan
-	flow   flow
-	runner runner
+	plan      plan
+	flow      flow
+	performer performer
 	position
 	before  position // as it was before the current action: where an interrupted run continues
 	between position // as it was before the current window
@@ -80,6 +80,9 @@ type loop struct {
 
 	passEnded bool // the stream has no more batches in this pass
 	idle      int  // passes over a stream without a step, in a row
+
+	recount   bool // the checkpoint is of other sizes: its position is worked out from the number of steps
+	saveAgain bool // a checkpoint could not be written: the next step tries again
 
 	resumed  bool   // began from a checkpoint
 	goal     action // told actions are passed by until this one; empty: they are carried out
@@ -99,8 +102,8 @@ func newLoop(p plan, f flow) *loop {
 }
 
 // run tells the text of the semantics from beginning to end.
-func (l *loop) run(r runner) error {
-	l.runner = r
+func (l *loop) run(p performer) error {
+	l.performer = p
 	texts[l.flow.rules.Loop](l)
 	return l.err
 }
@@ -127,7 +130,7 @@ func (l *loop) do(a action) {
 		l.clearDue()
 	}
 	l.before = l.position
-	if err := l.runner.do(a); err != nil {
+	if err := l.performer.do(a); err != nil {
 		l.err, l.goal = err, nowhere
 	}
 	if l.passing() {
@@ -170,6 +173,15 @@ func (l *loop) greets(a action) bool {
 		return l.goal.insideEpoch()
 	}
 	return false
+}
+
+// unsaved takes back that the checkpoint of an update was written; last is the one before it.
+func (l *loop) unsaved(step, last int) {
+	for _, p := range []*position{&l.position, &l.before, &l.between, &l.aborted} {
+		if p.LastSaved == step {
+			p.LastSaved = last
+		}
+	}
 }
 
 // insideWindow reports whether a is told inside a window, behind its batches and its update.
@@ -230,7 +242,7 @@ func (l *loop) windows() iter.Seq[int] {
 			return
 		}
 		told := false
-		err := l.runner.around(func() error {
+		err := l.performer.around(func() error {
 			if !told {
 				told = true
 				l.tellWindows(yield)
@@ -260,7 +272,7 @@ func (l *loop) tellWindows(yield func(int) bool) {
 	if !l.nextWindow() {
 		return
 	}
-	err := l.runner.fetch(func() bool { return yield(l.window) && !l.passing() })
+	err := l.performer.fetch(func() bool { return yield(l.window) && !l.passing() })
 	if err != nil {
 		l.err, l.goal = err, nowhere
 	}

@@ -31,7 +31,8 @@ func TestAfterANonFiniteLoss(t *testing.T) {
 	} {
 		step := &trainertest.Step{Loss: func(micro int, _ []int) float64 { return []float64{1, c.bad, 3}[micro-1] }}
 		tr, err := trainer.New[int, []int](step, trainer.Options{Epochs: 1, BatchSize: 1,
-			Log: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard})
+			Log: trainer.Every(1, trainer.Update), Semantics: c.rules, Progress: io.Discard,
+			NonFinite: trainer.IgnoreNonFinite})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,15 +55,15 @@ func TestANonFiniteLossIsWarnedOfOnceAndShown(t *testing.T) {
 		want  string
 	}{
 		{"when it is logged", trainer.Options{Log: trainer.Every(1, trainer.Update)},
-			"loss is NaN at update 2, and the run goes on"},
+			"loss is NaN at update 2, and the run continues"},
 		{"at the end, if nothing was logged before", trainer.Options{}, "train_loss is NaN at update 3, and the run " +
-			"goes on"},
+			"continues"},
 	} {
 		step := &trainertest.Step{Loss: func(micro int, _ []int) float64 {
 			return []float64{1, math.NaN(), math.NaN()}[micro-1]
 		}}
 		var shown bytes.Buffer
-		c.o.Epochs, c.o.BatchSize, c.o.Progress = 1, 1, &shown
+		c.o.Epochs, c.o.BatchSize, c.o.Progress, c.o.NonFinite = 1, 1, &shown, trainer.IgnoreNonFinite
 		tr, err := trainer.New[int, []int](step, c.o)
 		if err != nil {
 			t.Fatal(err)

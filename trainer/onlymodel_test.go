@@ -77,7 +77,7 @@ func TestResumeFromWeights(t *testing.T) {
 		t.Errorf("the rate of the first update is %v, want the peak 5e-05", first["learning_rate"])
 	}
 	if len(r.Warnings) == 0 || !strings.Contains(r.Warnings[0], "holds only the weights") {
-		t.Errorf("warnings %q, want one about what begins anew", r.Warnings)
+		t.Errorf("warnings %q, want one about what begins again", r.Warnings)
 	}
 	if _, err := os.Stat(filepath.Join(from, "trainer_state.json")); err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -50,11 +51,12 @@ func (o Options) resolved(can About) (Options, error) {
 	if err := o.resolveRate(can); err != nil {
 		return o, err
 	}
-	if o.Seed == 0 {
-		o.Seed = 42
-	}
-	if o.DataSeed == 0 {
-		o.DataSeed = o.Seed
+	o.Seed = cmp.Or(o.Seed, 42)
+	o.DataSeed = cmp.Or(o.DataSeed, o.Seed)
+	for _, seed := range []*uint64{&o.Seed, &o.DataSeed} {
+		if *seed == SeedZero {
+			*seed = 0
+		}
 	}
 	if o.Direction < ByName || o.Direction > LowerIsBetter {
 		return o, &OptionError{"Direction", strconv.Itoa(int(o.Direction)), "ByName, GreaterIsBetter or LowerIsBetter"}
@@ -82,6 +84,9 @@ func (o Options) resolved(can About) (Options, error) {
 		return o, err
 	}
 	if err := o.resolveFiles(); err != nil {
+		return o, err
+	}
+	if err := o.resolveNonFinite(); err != nil {
 		return o, err
 	}
 	return o, o.resolvePush()
@@ -151,7 +156,7 @@ func (o *Options) resolveFiles() error {
 			set  bool
 		}{
 			{"Save", o.Save.kind != unset && o.Save.kind != never}, {"LoadBestAtEnd", o.LoadBestAtEnd},
-			{"ResumeFrom", o.ResumeFrom == Latest},
+			{"AsyncSave", o.AsyncSave}, {"ResumeFrom", o.ResumeFrom == Latest},
 			{"Overwrite", o.Overwrite}, {"KeepCheckpoints", o.KeepCheckpoints > 0},
 		} {
 			if f.set {
@@ -165,7 +170,7 @@ func (o *Options) resolveFiles() error {
 	switch {
 	case o.Overwrite && o.ResumeFrom != "":
 		return &OptionError{"Overwrite", "true",
-			"false, since ResumeFrom is set: a run is either resumed or begun anew"}
+			"false, since ResumeFrom is set: a run is either resumed or started over"}
 	case o.LoadBestAtEnd && o.Save.kind == never:
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Save is Never and there would be nothing to load"}
 	case o.LoadBestAtEnd && o.Eval.kind == never && !mayNeverSave:

@@ -54,13 +54,13 @@ func TestNewNamesTheOptionThatIsWrong(t *testing.T) {
 		{"the best of no evaluation", full, trainer.Options{OutputDir: "x", Eval: trainer.Never, LoadBestAtEnd: true},
 			"Eval is Never"},
 		{"overwrite and resume", full, trainer.Options{OutputDir: "x", Overwrite: true, ResumeFrom: trainer.Latest},
-			"either resumed or begun anew"},
+			"either resumed or started over"},
 		{"an unknown direction", full, trainer.Options{Direction: 7}, "Options.Direction is 7"},
 		{"an unknown divisor", full, trainer.Options{Semantics: semantics.Rules{Divisor: 9}}, "Rules.Divisor is 9"},
 		{"no hook", full, trainer.Options{Callbacks: []any{noHook{}}}, "Callbacks[0] is trainer_test.noHook"},
 		{"a nil hook", full, trainer.Options{Callbacks: []any{&callback.EarlyStopping{}, nil}}, "Callbacks[1] is nil"},
 		{"a hook with pointer methods", full, trainer.Options{Callbacks: []any{pointerHook{}}},
-			"give &pointerHook{...}"},
+			"want &pointerHook{...}, since its methods have a pointer receiver"},
 		{"a step that cannot be saved", bare, trainer.Options{OutputDir: "x"},
 			"trainer_test.bareStep cannot be saved: About().Saves is false"},
 		{"a step that cannot filter", bare, trainer.Options{Semantics: semantics.HuggingFace},
@@ -149,7 +149,7 @@ func TestScheduleThatDoesNotFitTheRunIsRefusedBeforeItBegins(t *testing.T) {
 	}
 	if _, err := tr.Fit(context.Background(), trainertest.Samples(10), nil); err == nil ||
 		!strings.Contains(err.Error(), "Options.Schedule") {
-		t.Errorf("error %v, want one about Options.Schedule: the end rate 1e-7 lies above the peak 1e-8", err)
+		t.Errorf("error %v, want one about Options.Schedule: the end rate 1e-7 is above the peak 1e-8", err)
 	}
 }
 

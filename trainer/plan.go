@@ -98,6 +98,29 @@ func (p plan) scheduleSteps(every int, rules semantics.Rules) int {
 	return p.maxSteps
 }
 
+// movesPerEpoch is how often the rate moves in an epoch, see scheduleSteps; 0: the epochs differ,
+// or how long they are is not known yet.
+func (p plan) movesPerEpoch(every int, rules semantics.Rules) int {
+	batches, perMove, most := p.batches, p.accumulate, p.maxInEpoch
+	if most == 0 {
+		most = math.MaxInt
+	}
+	if rules.CountsBatches() {
+		batches, perMove, most = min(batches, most, p.maxSteps), every, math.MaxInt
+	}
+	moves, rest := batches/perMove, batches%perMove
+	switch {
+	case p.stream:
+		return 0
+	case rest == 0 || moves >= most:
+	case rules.CountsBatches(), rules.CarriesWindows(): // the rest counts in the next epoch
+		return 0
+	default: // the rest is a window
+		moves++
+	}
+	return min(moves, most)
+}
+
 // batchesPerStep is how many micro-batches a full step has.
 func (p plan) batchesPerStep(rules semantics.Rules) int {
 	if rules.CountsBatches() {

@@ -72,6 +72,9 @@ func (p position) possible() bool {
 // saved is the position as a checkpoint that is written now keeps it. It takes the place of the one
 // that was due, but not of that of the epoch where the hooks at its end are interrupted.
 func (l *loop) saved() position {
+	if l.At == finalLog { // the second attempt at the last asynchronous save
+		return l.place(true)
+	}
 	p := l.position
 	p.Control.ShouldSave = p.Control.ShouldSave && p.At == epochDone
 	p.Done = p.Done || p.At == stepSave || p.At == epochSave || p.At == finalSave
@@ -85,7 +88,7 @@ func (l *loop) resume(p position) {
 	if !l.flow.rules.CountsBatches() {
 		l.Updates = p.GlobalStep
 	}
-	if l.flow.rules.PositionFromGlobalStep {
+	if l.flow.rules.PositionFromGlobalStep || l.recount {
 		l.resumeByCount()
 	} else {
 		l.resumeExactly()

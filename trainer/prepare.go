@@ -11,206 +11,218 @@ import (
 
 // prepare makes everything ready for the first action: loaders, plan, files, seeds and, for a
 // resumed run, the state it stood in.
-func (f *fit[S, B]) prepare(source func(*fit[S, B]) error) error {
-	if err := source(f); err != nil {
+func (r *runner[S, B]) prepare(source func(*runner[S, B]) error) error {
+	if err := source(r); err != nil {
 		return err
 	}
-	if err := f.checkMomentum(); err != nil {
+	if err := r.checkMomentum(); err != nil {
 		return err
 	}
-	if err := f.prepareHooks(); err != nil {
+	if err := r.prepareHooks(); err != nil {
 		return err
 	}
-	from, err := f.openStore()
+	from, err := r.saver.openStore()
 	if err != nil {
 		return err
 	}
-	if err := f.seedRun(); err != nil {
+	if err := r.seedRun(); err != nil {
 		return err
 	}
-	if err := f.startClean(); err != nil {
+	if err := r.startClean(); err != nil {
 		return err
 	}
-	f.peakRate = f.o.LearningRate
-	if from, err = f.sameStart(from); err != nil {
+	r.rates.peak = r.o.LearningRate
+	if from, err = r.sameStart(from); err != nil {
 		return err
 	}
-	if err := f.joinGroup(); err != nil {
+	if err := r.joinGroup(); err != nil {
 		return err
 	}
 	if from != "" {
-		if err := f.resume(from); err != nil {
+		if err := r.resume(from); err != nil {
 			return err
 		}
 	}
-	if f.o.Start != nil {
-		if err := f.startAt(*f.o.Start); err != nil {
+	if r.o.Start != nil {
+		if err := r.startAt(*r.o.Start); err != nil {
 			return err
 		}
 	}
-	if err := f.schedule(); err != nil {
+	if err := r.planRates(); err != nil {
 		return err
 	}
-	if err := f.returnToBegin(); err != nil {
+	if err := r.returnToBegin(); err != nil {
 		return err
 	}
-	if f.o.Pusher != nil && f.o.Process.Main() {
-		f.pushes = newPushes(f.ctx, f.o.Pusher)
+	if err := r.saver.uploads.start(); err != nil {
+		return err
 	}
-	f.run.StartStep = f.loop.GlobalStep
-	f.run.Info.Warnings = slices.Clone(f.warnings)
+	for _, text := range r.t.warnings {
+		r.note("%s", text)
+	}
+	r.run.StartStep = r.loop.GlobalStep
+	r.run.Info.Warnings = slices.Clone(r.warnings)
 	return nil
 }
 
 // seedRun starts the step's random numbers for a run, and its model where the step makes one.
-func (f *fit[S, B]) seedRun() error {
+func (r *runner[S, B]) seedRun() error {
 	switch {
-	case !f.o.Semantics.SeedOnce:
-		return f.seed(SeedOptions{})
-	case f.t.step.About().MakesModel: // New has seeded, but each run has a model of its own
-		return f.seed(SeedOptions{UnlessFresh: true})
+	case !r.o.Semantics.SeedOnce:
+		return r.seed(SeedOptions{})
+	case r.step.About().MakesModel: // New has seeded, but each run has a model of its own
+		return r.seed(SeedOptions{UnlessFresh: true})
 	}
 	return nil
 }
 
-func (f *fit[S, B]) seed(o SeedOptions) error { return f.stepError("seed", f.t.step.Seed(f.o.Seed, o)) }
-
 // startClean removes what an earlier run of this trainer may have left in the step: gradients of a
 // window without an update, losses that were never reported.
-func (f *fit[S, B]) startClean() error {
-	if err := f.t.step.ZeroGrad(); err != nil {
-		return f.stepError("zero the gradients", err)
+func (r *runner[S, B]) startClean() error {
+	if err := r.step.ZeroGrad(); err != nil {
+		return r.stepError("zero the gradients", err)
 	}
-	if !f.t.trained {
-		f.t.trained = true
+	if !r.t.trained {
+		r.t.trained = true
 		return nil
 	}
-	_, err := f.t.step.Report(f.stepContext())
-	return f.stepError("discard the losses of an earlier run", err)
+	_, err := r.step.Report(r.stepContext())
+	return r.stepError("discard the losses of an earlier run", err)
 }
 
 // prepareData makes the loaders and the plan of a run over a data set.
-func (f *fit[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
+func (r *runner[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	if train == nil || train.Len() == 0 {
 		return errNoData
 	}
-	loader, err := f.trainLoader(train)
+	loader, pass, err := r.trainLoader(train)
 	if err != nil {
 		return err
 	}
-	f.run.Info.TrainSamples = samplesOf(loader, train.Len())
-	f.pass = epochPasses(loader, f.run.Info.TrainSamples, f.o.BatchSize)
-	if err := f.prepareEval(valid); err != nil {
+	r.run.Info.TrainSamples = samplesOf(loader, train.Len())
+	r.pass = pass
+	if l, ok := loader.(interface{ Indices(epoch, batch int) []int }); ok {
+		r.indices = l.Indices
+	}
+	if err := r.eval.prepare(valid); err != nil {
 		return err
 	}
 	if loader.Len() == 0 { // trainLoader has let it through: the first pass ends the run
-		return f.prepareFlow(newStreamPlan(f.o.Accumulate, f.o.MaxSteps, f.o.Semantics))
+		return r.prepareFlow(newStreamPlan(r.o.Accumulate, r.o.MaxSteps, r.o.Semantics))
 	}
-	f.batches = loader.Len()
+	r.recognise(train)
+	r.batches = loader.Len()
 	l := lengths{
-		batches: loader.Len(), unlimited: loader.Len(), accumulate: f.o.Accumulate, epochs: f.o.Epochs,
-		maxSteps: f.o.MaxSteps, maxInEpoch: f.o.MaxStepsPerEpoch,
+		batches: loader.Len(), unlimited: loader.Len(), accumulate: r.o.Accumulate, epochs: r.o.Epochs,
+		maxSteps: r.o.MaxSteps, maxInEpoch: r.o.MaxStepsPerEpoch,
 	}
-	if n := f.o.LimitBatches; n > 0 {
+	if n := r.o.LimitBatches; n > 0 {
 		l.batches = min(l.batches, n)
 	}
-	return f.prepareFlow(newPlan(l, f.o.Semantics))
+	return r.prepareFlow(newPlan(l, r.o.Semantics))
 }
 
-// prepareEval makes the loaders of the validation sets, and refuses options that ask for one that
+// prepare makes the loaders of the validation sets, and refuses options that ask for one that
 // is not there.
-func (f *fit[S, B]) prepareEval(valid data.Dataset[S]) (err error) {
+func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 	if valid != nil {
-		f.o.Eval = f.o.Eval.orElse(Every(1, Epoch))
-		if f.evals, err = f.evaluations(valid, strings.TrimSuffix(evalPrefix, "_"), false); err != nil {
+		ev.o.Eval = ev.o.Eval.orElse(Every(1, Epoch))
+		if ev.sets, err = ev.open(valid, strings.TrimSuffix(evalPrefix, "_"), false); err != nil {
 			return err
 		}
-		f.countEvals()
-		if key := f.evals[0].key; key != "" && !f.judge.explicit { // of several sets the first decides
-			f.judge.metric = key + f.judge.metric
-			if f.judge.track {
-				f.run.loop.bestMetric = f.judge.metric
+		ev.count()
+		if key := ev.sets[0].key; key != "" && !ev.judge.explicit { // of several sets the first decides
+			ev.judge.metric = key + ev.judge.metric
+			if ev.judge.track {
+				ev.run.loop.bestMetric = ev.judge.metric
 			}
 		}
 		return nil
 	}
 	asksFor := func(t Trigger) bool { return t.kind == every || t.kind == everyShare }
 	switch {
-	case asksFor(f.o.Eval):
-		return &OptionError{"Eval", f.o.Eval.String(), "Never, since Fit was given no validation set"}
-	case f.o.EvalOnStart:
+	case asksFor(ev.o.Eval):
+		return &OptionError{"Eval", ev.o.Eval.String(), "Never, since Fit was given no validation set"}
+	case ev.o.EvalOnStart:
 		return &OptionError{"EvalOnStart", "true", "false, since Fit was given no validation set"}
-	case f.o.Adaptive != nil:
-		return &OptionError{"Adaptive", fmt.Sprintf("%T", f.o.Adaptive), "nil, since Fit was given no validation set"}
-	case f.o.Semantics.BestMayBeUnsaved && f.o.Save.kind == atBest:
-	case f.o.LoadBestAtEnd:
+	case ev.o.Adaptive != nil:
+		return &OptionError{"Adaptive", fmt.Sprintf("%T", ev.o.Adaptive), "nil, since Fit was given no validation set"}
+	case ev.o.Semantics.BestMayBeUnsaved && ev.o.Save.kind == atBest:
+	case ev.o.LoadBestAtEnd:
 		return &OptionError{"LoadBestAtEnd", "true", "false, since Fit was given no validation set"}
-	case f.o.Save.kind == atBest:
+	case ev.o.Save.kind == atBest:
 		return &OptionError{"Save", "AtBest", "another trigger, since Fit was given no validation set"}
 	}
-	f.o.Eval = Never
+	ev.o.Eval = Never
+	for _, text := range ev.o.withoutData() {
+		ev.note("%s", text)
+	}
 	return nil
 }
 
-// countEvals tells the hooks how large the validation sets are together.
-func (f *fit[S, B]) countEvals() {
-	f.run.Info.EvalSamples, f.run.Info.EvalBatches = 0, 0
-	for i := range f.evals {
-		e := &f.evals[i]
-		f.run.Info.EvalSamples += e.rows
-		f.run.Info.EvalBatches += e.batches()
+// count tells the hooks how large the validation sets are together.
+func (ev *evaluator[S, B]) count() {
+	ev.run.Info.EvalSamples, ev.run.Info.EvalBatches = 0, 0
+	for i := range ev.sets {
+		e := &ev.sets[i]
+		ev.run.Info.EvalSamples += e.rows
+		ev.run.Info.EvalBatches += e.batches()
 	}
 }
 
 // prepareFlow makes the loop of a plan.
-func (f *fit[S, B]) prepareFlow(p plan) error {
+func (r *runner[S, B]) prepareFlow(p plan) error {
 	flow := flow{
-		log: f.o.Log.resolve(p.maxSteps), eval: f.o.Eval.resolve(p.maxSteps), save: f.o.Save.resolve(p.maxSteps),
-		evalDelay: f.o.EvalDelay, logFirstStep: f.o.LogFirst, evalOnStart: f.o.EvalOnStart, rules: f.o.Semantics,
-		ignoreDataSkip: f.o.IgnoreDataSkip,
-		saveNewBest:    f.o.LoadBestAtEnd && !f.o.Semantics.BestMayBeUnsaved,
+		log: r.o.Log.resolve(p.maxSteps), eval: r.o.Eval.resolve(p.maxSteps), save: r.o.Save.resolve(p.maxSteps),
+		evalDelay: r.o.EvalDelay, logFirstStep: r.o.LogFirst, evalOnStart: r.o.EvalOnStart, rules: r.o.Semantics,
+		ignoreDataSkip: r.o.IgnoreDataSkip,
+		saveNewBest:    r.o.LoadBestAtEnd && !r.o.Semantics.BestMayBeUnsaved,
 	}
-	if err := f.o.checkBest(flow.eval, flow.save); err != nil {
+	if err := r.o.checkBest(flow.eval, flow.save); err != nil {
 		return err
 	}
-	f.loop = newLoop(p, flow)
-	f.loop.flow.scheduleEvery = f.scheduleEvery()
-	i := &f.run.Info
+	r.loop = newLoop(p, flow)
+	r.loop.flow.scheduleEvery = r.scheduleEvery()
+	i := &r.run.Info
 	if !p.stream {
 		i.Batches = p.batches
 		i.UpdatesPerEpoch, i.StepsPerEpoch = p.updatesPerEpoch, p.stepsPerEpoch
 		i.Epochs = float64(p.maxSteps) / float64(p.stepsPerEpoch)
 	}
 	i.Eval, i.Save, i.Log = flow.eval, flow.save, flow.log
-	f.run.MaxSteps = p.maxSteps
+	r.run.MaxSteps = p.maxSteps
 	return nil
 }
 
 // prepareHooks puts the trainer's own hooks around the user's: the metrics files are written
 // before, the progress is shown after them.
-func (f *fit[S, B]) prepareHooks() (err error) {
+func (r *runner[S, B]) prepareHooks() (err error) {
 	var all []any
-	if f.o.OutputDir != "" && f.o.Process.Main() {
-		all = append(all, &metricsJSONL{path: filepath.Join(f.run.Info.OutputDir, metricsFile)},
-			&metricsCSV{path: filepath.Join(f.run.Info.OutputDir, metricsTable)})
+	if r.o.OutputDir != "" && r.o.Process.Main() {
+		dir := r.run.Info.OutputDir
+		all = append(all, &metricsLog{file: &metricsJSONL{path: filepath.Join(dir, metricsFile)}, warn: r.warn},
+			&metricsLog{file: &metricsCSV{path: filepath.Join(dir, metricsTable)}, warn: r.warn})
 	}
-	all = append(all, f.o.Callbacks...)
-	f.progress = newProgress(f.o.Progress)
-	all = append(all, &runLog{f.o.Logger}, f.progress)
-	f.hooks, err = sortHooks(all)
+	if r.o.ProcessingClass != nil {
+		all = append(all, &processing{r.o.ProcessingClass})
+	}
+	all = append(all, r.o.Callbacks...)
+	r.progress = newProgress(r.o.Progress)
+	all = append(all, &runLog{r.o.Logger}, r.progress)
+	r.hooks, err = sortHooks(all)
 	return err
 }
 
 // info fills in what is known before the data is.
-func (f *fit[S, B]) info() Info {
-	o := f.o
+func (s *session[S, B]) info() Info {
+	o := s.o
 	i := Info{
-		Step: f.t.step.About().Text, Semantics: o.Semantics, BatchSize: o.BatchSize,
+		Step: s.step.About().Text, Semantics: o.Semantics, BatchSize: o.BatchSize,
 		EvalBatchSize: o.EvalBatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
-		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: f.start, Process: o.Process,
+		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: s.start, Process: o.Process,
 	}
 	if i.Step == "" {
-		i.Step = fmt.Sprintf("%T", f.t.step)
+		i.Step = fmt.Sprintf("%T", s.step)
 	}
 	if o.OutputDir != "" {
 		i.OutputDir = o.OutputDir

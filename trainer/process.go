@@ -5,7 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
+
+	"github.com/gotrainer/gotrainer/dist"
 )
 
 // Process is the place of this process among those of one run.
@@ -18,24 +19,13 @@ type Process struct {
 // Main reports whether this is the process that shows progress, writes files and uploads.
 func (p Process) Main() bool { return p.Rank == 0 }
 
-// ProcessFromEnv reads RANK, LOCAL_RANK and WORLD_SIZE, as torchrun sets them. A process without
-// them is alone.
-func ProcessFromEnv(getenv func(string) string) (Process, error) {
-	p := Process{World: 1}
-	for _, v := range []struct {
-		name string
-		into *int
-	}{{"RANK", &p.Rank}, {"LOCAL_RANK", &p.LocalRank}, {"WORLD_SIZE", &p.World}} {
-		text := getenv(v.name)
-		if text == "" {
-			continue
-		}
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return Process{}, fmt.Errorf("trainer: the environment has %s=%q: want a number", v.name, text)
-		}
-		*v.into = n
+// processFromEnv is the process as its launcher describes it. A process without one is alone.
+func processFromEnv(getenv func(string) string) (Process, error) {
+	l, err := dist.ReadLauncher(getenv)
+	if err != nil {
+		return Process{}, fmt.Errorf("trainer: %w", err)
 	}
+	p := Process{Rank: l.Rank, LocalRank: l.LocalRank, World: l.World}
 	return p, p.validate("the environment")
 }
 
@@ -56,9 +46,9 @@ func (o *Options) resolveProcess() (err error) {
 		}
 		o.Process = Process{Rank: o.Group.Rank(), LocalRank: o.Group.LocalRank(), World: o.Group.World()}
 	} else if o.Process == (Process{}) {
-		o.Process, err = ProcessFromEnv(os.Getenv)
+		o.Process, err = processFromEnv(os.Getenv)
 	} else {
-		err = o.Process.validate("Options.Process")
+		o.stated, err = true, o.Process.validate("Options.Process")
 	}
 	if err != nil {
 		return err
@@ -72,11 +62,17 @@ func (o *Options) resolveProcess() (err error) {
 	}
 	if !o.Process.Main() {
 		o.Progress = io.Discard
+	}
+	if !o.Process.Main() && !(o.LogOnEachNode && o.Process.LocalRank == 0) {
 		if level = o.LogLevelReplica; level == nil {
 			level = slog.LevelWarn
 		}
 	}
-	if o.Logger == nil {
+	switch {
+	case o.Logger != nil:
+	case o.Progress == io.Discard: // where the progress would show warnings
+		o.Logger = slog.New(newWarner())
+	default:
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Logger = slog.New(levelHandler{o.Logger.Handler(), level})

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/gotrainer/gotrainer/internal/terminal"
 )
 
 // progress shows a run to people: what it is at the start, one redrawn line (on a terminal) or a
@@ -27,7 +29,7 @@ type progress struct {
 	start  time.Time
 	drawn  time.Time // when the line was last drawn
 	open   bool      // the line is on the screen
-	evaled int       // batches of the evaluation at hand
+	evaled int       // batches of the current evaluation
 	saved  string
 }
 
@@ -35,12 +37,8 @@ type progress struct {
 const redrawEvery = 100 * time.Millisecond
 
 func newProgress(out io.Writer) *progress {
-	p := &progress{out: out, now: time.Now, width: func() int { return 80 }, utf8: localeIsUTF8(os.Getenv)}
-	if f, ok := out.(*os.File); ok && isTerminal(f) {
-		p.terminal = true
-		p.width = func() int { return terminalWidth(f) }
-	}
-	return p
+	return &progress{out: out, now: time.Now, terminal: terminal.Is(out),
+		width: func() int { return terminal.Width(out) }, utf8: localeIsUTF8(os.Getenv)}
 }
 
 // TrainBegin prints the header.

@@ -185,7 +185,7 @@ func replayPytorchAccelerated(t *testing.T, dir string) {
 		if args.MaxSteps == 0 {
 			o.Epochs = float64(args.NumEpochs)
 		}
-		first := micro // the order begins anew with each phase
+		first := micro // the order begins again with each phase
 		epoch := 0
 		if args.ResumeFrom != "" { // metadata of st/epoch_3: the third epoch is repeated
 			epoch = 2

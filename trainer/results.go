@@ -31,6 +31,9 @@ func (t *Trainer[S, B]) SaveMetrics(split string, m Logs) error {
 	if err := t.needsOutput("SaveMetrics"); err != nil || !t.options.Process.Main() {
 		return err
 	}
+	if err := os.MkdirAll(t.options.OutputDir, 0o777); err != nil { // of a program that has only evaluated
+		return fmt.Errorf("trainer: SaveMetrics: %w", err)
+	}
 	if err := writeResults(filepath.Join(t.options.OutputDir, split+"_results.json"), m, nil); err != nil {
 		return err
 	}

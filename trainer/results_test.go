@@ -160,19 +160,26 @@ func TestLogLevels(t *testing.T) {
 		process trainer.Process
 		level   slog.Leveler
 		replica slog.Leveler
+		each    bool
 		want    string
 		not     string
 	}{
-		{"the main process logs from info on", trainer.Process{World: 1}, nil, nil, "level=INFO", "level=DEBUG"},
-		{"rows are debug", trainer.Process{World: 1}, slog.LevelDebug, nil, "level=DEBUG msg=log", "level=WARN"},
-		{"a replica is silent below warnings", trainer.Process{Rank: 1, World: 2}, slog.LevelDebug, nil, "", "level"},
-		{"unless it is told otherwise", trainer.Process{Rank: 1, World: 2}, nil, slog.LevelInfo, "level=INFO",
-			"level=DEBUG"},
+		{"the main process logs from info on", trainer.Process{World: 1}, nil, nil, false, "level=INFO", "level=DEBUG"},
+		{"rows are debug", trainer.Process{World: 1}, slog.LevelDebug, nil, false, "level=DEBUG msg=log", "level=WARN"},
+		{"a replica is silent below warnings", trainer.Process{Rank: 1, World: 2}, slog.LevelDebug, nil, false, "",
+			"level"},
+		{"unless it is told otherwise", trainer.Process{Rank: 1, World: 2}, nil, slog.LevelInfo, false,
+			"level=INFO", "level=DEBUG"},
+		{"or is the first of its machine", trainer.Process{Rank: 1, World: 2}, slog.LevelDebug, nil, true,
+			"level=DEBUG",
+			"level=WARN"},
+		{"which the second is not", trainer.Process{Rank: 1, LocalRank: 1, World: 2}, slog.LevelDebug, nil, true, "",
+			"level"},
 	} {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		if _, err := fitted(t, new(trainertest.Step), trainer.Options{Epochs: 1, Logger: log, LogLevel: c.level,
-			LogLevelReplica: c.replica, Process: c.process}, 8, nil); err != nil {
+			LogLevelReplica: c.replica, LogOnEachNode: c.each, Process: c.process}, 8, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
@@ -181,34 +188,7 @@ func TestLogLevels(t *testing.T) {
 	}
 }
 
-func TestProcessFromEnv(t *testing.T) {
-	env := func(pairs ...string) func(string) string {
-		return func(name string) string {
-			for i := 0; i < len(pairs); i += 2 {
-				if pairs[i] == name {
-					return pairs[i+1]
-				}
-			}
-			return ""
-		}
-	}
-	for _, c := range []struct {
-		getenv func(string) string
-		want   trainer.Process
-		err    string
-	}{
-		{env(), trainer.Process{World: 1}, ""},
-		{env("RANK", "5", "LOCAL_RANK", "1", "WORLD_SIZE", "8"), trainer.Process{Rank: 5, LocalRank: 1, World: 8}, ""},
-		{env("RANK", "8", "WORLD_SIZE", "8"), trainer.Process{}, "rank 8"},
-		{env("RANK", "one"), trainer.Process{}, `RANK="one"`},
-		{env("RANK", "-1"), trainer.Process{}, "rank -1"},
-	} {
-		p, err := trainer.ProcessFromEnv(c.getenv)
-		if err == nil && (p != c.want || c.err != "") || err != nil && (c.err == "" || !strings.Contains(err.Error(),
-			c.err)) {
-			t.Errorf("%+v, %v; want %+v, %q", p, err, c.want, c.err)
-		}
-	}
+func TestProcessOfOptions(t *testing.T) {
 	if _, err := trainer.New(new(trainertest.Step), trainer.Options{Process: trainer.Process{Rank: 3,
 		World: 2}}); err == nil {
 		t.Error("rank 3 of 2 was accepted")

@@ -17,14 +17,19 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/callback"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
 // resumable is a run in which everything happens: accumulation with a short last window,
 // evaluation, logs and saves that do not fall together, a best model, early stopping that counts
 // without stopping, an epoch and a half.
-func resumable(dir string, save trainer.Trigger) trainer.Options {
+func resumable(dir string, save trainer.Trigger) trainer.Options { return resumableIn(0, dir, save) }
+
+// resumableIn is that in one of the loops.
+func resumableIn(loop semantics.Loop, dir string, save trainer.Trigger) trainer.Options {
 	return trainer.Options{
+		Semantics: semantics.Rules{Loop: loop},
 		OutputDir: dir, Epochs: 2.5, BatchSize: 2, EvalBatchSize: 3, Accumulate: 2, LearningRate: 0.5,
 		Schedule: lr.Linear{Warmup: 2},
 		Log:      trainer.Every(3, trainer.Update), Eval: trainer.Every(2, trainer.Update), Save: save,
@@ -63,11 +68,30 @@ var exceptTimes = cmp.Options{cmpopts.IgnoreMapEntries(func(k string, _ float64)
 var errPulledPlug = errors.New("plug pulled")
 
 // TestARunGoesOnFromEveryPoint breaks a run at every single call of its step, in two ways, and
-// takes it up again: in the end nothing may tell that it was broken.
+// resumes it, under every loop: in the end nothing may tell that it was broken.
 func TestARunGoesOnFromEveryPoint(t *testing.T) {
-	for _, save := range []trainer.Trigger{trainer.Every(1, trainer.Update), trainer.Every(3, trainer.Update),
-		trainer.Every(1, trainer.Epoch)} {
-		t.Run(save.String(), func(t *testing.T) {
+	everyUpdate := trainer.Every(1, trainer.Update)
+	for _, c := range []struct {
+		loop  semantics.Loop
+		save  trainer.Trigger
+		async bool
+	}{
+		{semantics.DefaultLoop, everyUpdate, false}, {semantics.DefaultLoop, everyUpdate, true},
+		{semantics.DefaultLoop, trainer.Every(3, trainer.Update), false},
+		{semantics.DefaultLoop, trainer.Every(3, trainer.Update), true},
+		{semantics.DefaultLoop, trainer.Every(1, trainer.Epoch), false},
+		{semantics.HuggingFaceLoop, everyUpdate, false}, {semantics.HuggingFaceLoop, everyUpdate, true},
+		{semantics.HezarLoop, everyUpdate, false}, {semantics.HezarLoop, everyUpdate, true},
+		{semantics.PytorchAcceleratedLoop, everyUpdate, false}, {semantics.PytorchAcceleratedLoop, everyUpdate, true},
+		{semantics.PyMarlinLoop, everyUpdate, false}, {semantics.PyMarlinLoop, everyUpdate, true},
+	} {
+		save := c.save
+		resumable := func(dir string, save trainer.Trigger) trainer.Options {
+			o := resumableIn(c.loop, dir, save)
+			o.AsyncSave = c.async
+			return o
+		}
+		t.Run(fmt.Sprintf("loop %d, %s, async %t", c.loop, save, c.async), func(t *testing.T) {
 			calls := 0
 			whole := &trainertest.Step{Inject: func(string, int) error { calls++; return nil }}
 			want, err := runOnce(t.Context(), whole, resumable(memoryDir(t), save))
@@ -78,8 +102,11 @@ func TestARunGoesOnFromEveryPoint(t *testing.T) {
 				t.Fatalf("the uninterrupted run makes %d calls; that is too few for this test to mean anything", calls)
 			}
 			stride := 1
-			if save != trainer.Every(1, trainer.Update) {
+			if save != everyUpdate {
 				stride = 5 // the points are the same; what differs is how much is done again
+			}
+			if c.async {
+				stride *= 5
 			}
 			if testing.Short() {
 				stride = 11

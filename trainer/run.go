@@ -19,11 +19,11 @@ type Run struct {
 	MaxSteps   int     // steps that are planned
 	StartStep  int     // updates before this session; not zero after a resume
 
-	// Evaluation is the name of the evaluation at hand, under which its numbers are logged: "eval",
+	// Evaluation is the name of the current evaluation, under which its numbers are logged: "eval",
 	// "eval_matched" of several sets, "test". It is empty outside of one.
 	Evaluation string
 
-	// Aside is whether a hook has asked for the evaluation at hand by Evaluate.
+	// Aside is whether a hook has asked for the current evaluation by Evaluate.
 	Aside bool
 
 	// Control are the decisions; a hook may set and clear them.
@@ -31,7 +31,7 @@ type Run struct {
 
 	Info Info
 
-	evalBatches int // of the evaluation at hand; 0: a stream
+	evalBatches int // of the current evaluation; 0: a stream
 	loop        *loopView
 }
 
@@ -85,9 +85,9 @@ type loopView struct {
 	best       *Best
 	better     func(a, b float64) bool
 	bestMetric string
-	evalKey    func() string // what the name of the set at hand puts before its numbers: "matched_"
+	evalKey    func() string // what the name of the current set puts before its numbers: "matched_"
 	stopReason *string
-	batch      any // the batch at hand
+	batch      any // the current batch
 	batchLoss  func() (BatchLoss, error)
 	losses     *losses
 	evaluate   func(name string) (Metrics, error)
@@ -95,7 +95,7 @@ type loopView struct {
 	state      func(done bool) ([]byte, error)
 }
 
-// Stop ends the run after the update at hand. The reason stands in the report of the run.
+// Stop ends the run after the current update. The reason stands in the report of the run.
 func (r *Run) Stop(reason string) {
 	r.Control.ShouldTrainingStop = true
 	if *r.loop.stopReason == "" {
@@ -115,11 +115,11 @@ func (r *Run) LimitBatches(n int) { r.loop.limit(n) }
 // window; the step has then drawn random numbers which it will draw again.
 func (r *Run) State(done bool) ([]byte, error) { return r.loop.state(done) }
 
-// Batch returns the batch at hand, of the type that the step has: in BatchBegin, AfterForward and
+// Batch returns the current batch, of the type that the step has: in BatchBegin, AfterForward and
 // AfterBackward, EvalStepBegin and EvalStep. It is nil elsewhere.
 func (r *Run) Batch() any { return r.loop.batch }
 
-// BatchLoss is the loss of the batch at hand, in AfterForward, AfterBackward and EvalStep. It waits
+// BatchLoss is the loss of the current batch, in AfterForward, AfterBackward and EvalStep. It waits
 // for the device. The step must be a [SplitStep].
 func (r *Run) BatchLoss() (BatchLoss, error) { return r.loop.batchLoss() }
 
@@ -151,7 +151,7 @@ func (r *Run) Best() (best Best, ok bool) {
 // the semantics remember no best evaluation unless asked to, and the options do not ask.
 func (r *Run) BestMetric() string { return r.loop.bestMetric }
 
-// Decides reports whether the evaluation at hand is that of the validation set whose numbers decide
+// Decides reports whether the current evaluation is that of the validation set whose numbers decide
 // which evaluation is the best.
 func (r *Run) Decides() bool { return strings.HasPrefix(r.loop.bestMetric, r.loop.evalKey()) }
 

@@ -23,6 +23,50 @@ const (
 	metricsTable = "metrics.csv"
 )
 
+// metricsLog keeps one of the files from ending a run: a row that cannot be written is told of once
+// and waits in the log, from which the file is rewritten at the next row or the end. Only a file
+// that cannot be begun is an error, since nothing is lost by it yet.
+type metricsLog struct {
+	file interface {
+		TrainBegin(r *Run) error // write it from the log
+		AfterLog(r *Run, row Logs) error
+	}
+	warn func(format string, args ...any)
+	owed bool
+}
+
+func (l *metricsLog) TrainBegin(r *Run) error { return l.file.TrainBegin(r) }
+
+func (l *metricsLog) AfterLog(r *Run, row Logs) error {
+	var err error
+	if l.owed {
+		err = l.file.TrainBegin(r)
+	} else {
+		err = l.file.AfterLog(r, row)
+	}
+	if err != nil && !l.owed {
+		l.warn("%v; the run continues, and its rows will be written when that is possible again", err)
+	}
+	l.owed = err != nil
+	return nil
+}
+
+func (l *metricsLog) TrainEnd(r *Run) error {
+	l.finish(r)
+	return nil
+}
+
+func (l *metricsLog) TrainFailed(r *Run, _ error) { l.finish(r) }
+
+func (l *metricsLog) finish(r *Run) {
+	if !l.owed {
+		return
+	}
+	if err := l.file.TrainBegin(r); err != nil {
+		l.warn("%v; the rows since then are in Result.History only", err)
+	}
+}
+
 // metricsJSONL writes metrics.jsonl, one row of the log a line: the record of a run, from which
 // everything else can be derived. At the start the file is made equal to the log of the checkpoint,
 // so rows that an interrupted session wrote beyond it do not appear twice.
@@ -49,7 +93,7 @@ func (s *metricsJSONL) AfterLog(_ *Run, row Logs) error {
 }
 
 // metricsCSV writes metrics.csv, for spreadsheets: the same rows, a column for each name. A name
-// that appears for the first time makes a new column, for which the file is written anew.
+// that appears for the first time makes a new column, for which the file is rewritten.
 type metricsCSV struct {
 	path    string
 	columns []string
@@ -106,7 +150,7 @@ func compareColumns(a, b string) int {
 	if c := first(b) - first(a); c != 0 {
 		return c
 	}
-	return CompareKeys(a, b)
+	return compareKeys(a, b)
 }
 
 // record is the row of a table; a name that the row lacks is an empty cell.
@@ -172,8 +216,9 @@ func (e *metricsError) Error() string {
 
 func (e *metricsError) Unwrap() error { return e.err }
 
-// replaceFile writes a file of the run's folder whole or not at all. The file beside it, under which
-// it is written, has one name, so that what a killed process leaves is replaced by the next write.
+// replaceFile writes a file of the run's folder whole or not at all. The file beside it, under
+// which it is written, has one name, so that what a killed process leaves is replaced by the next
+// write.
 func replaceFile(path string, text []byte) (err error) {
 	aside := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	f, err := os.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)

@@ -14,16 +14,16 @@ func TestMetricsFileThatCannotBeWrittenIsNamed(t *testing.T) {
 	history := []Logs{{"loss": 1, "step": 1}}
 	r := &Run{GlobalStep: 3, loop: &loopView{history: &history}}
 	gone := filepath.Join(t.TempDir(), "gone", metricsFile)
-	begin := func(h TrainBeginHook) error { return h.TrainBegin(r) }
+	begin := func(h trainBeginHook) error { return h.TrainBegin(r) }
 	for name, c := range map[string]struct {
 		err   error
 		cause error
 		want  string
 	}{
-		"the record at the start": {call(r, []TrainBeginHook{&metricsJSONL{gone}}, "TrainBegin", begin),
+		"the record at the start": {call(r, []trainBeginHook{&metricsJSONL{gone}}, "TrainBegin", begin),
 			fs.ErrNotExist, "trainer: after update 3: cannot write " + gone + ": no such file or directory; is the " +
 				"folder still there"},
-		"the table at the start": {call(r, []TrainBeginHook{&metricsCSV{path: gone}}, "TrainBegin", begin),
+		"the table at the start": {call(r, []trainBeginHook{&metricsCSV{path: gone}}, "TrainBegin", begin),
 			fs.ErrNotExist, "cannot write " + gone},
 		"the record in the midst of it": {(&metricsJSONL{gone}).AfterLog(r, history[0]), fs.ErrNotExist,
 			"cannot write " + gone},

@@ -23,7 +23,7 @@ type StartPosition struct {
 	ScheduleSteps int // how often the learning rate has moved
 	WindowPhase   int // micro-batches of a window that is under way, where windows run over the ends of epochs
 
-	// LossSum, LossCount and LossMean are what semantics.RunningMean goes on with.
+	// LossSum, LossCount and LossMean are what semantics.RunningMean continues with.
 	LossSum, LossMean float64
 	LossCount         int
 }
@@ -42,11 +42,11 @@ type Saver interface {
 }
 
 // startAt puts the loop where Options.Start says.
-func (f *fit[S, B]) startAt(s StartPosition) error {
+func (r *runner[S, B]) startAt(s StartPosition) error {
 	if s.State != nil {
-		return f.resumeState(s)
+		return r.resumeState(s)
 	}
-	if err := f.load(s); err != nil {
+	if err := r.load(s); err != nil {
 		return err
 	}
 	for _, n := range []int{s.Epoch, s.Batches, s.GlobalStep, s.Updates, s.ScheduleSteps, s.WindowPhase, s.LossCount} {
@@ -54,27 +54,27 @@ func (f *fit[S, B]) startAt(s StartPosition) error {
 			return &OptionError{"Start", fmt.Sprintf("%+v", s), "no negative number"}
 		}
 	}
-	if !f.loop.plan.stream && s.Batches > f.loop.plan.batches {
+	if !r.loop.plan.stream && s.Batches > r.loop.plan.batches {
 		return &OptionError{"Start", fmt.Sprintf("%+v", s), fmt.Sprintf("at most the %d batches of an epoch",
-			f.loop.plan.batches)}
+			r.loop.plan.batches)}
 	}
-	if s.WindowPhase >= f.o.Accumulate || s.WindowPhase > 0 && !f.o.Semantics.CarriesWindows() {
+	if s.WindowPhase >= r.o.Accumulate || s.WindowPhase > 0 && !r.o.Semantics.CarriesWindows() {
 		return &OptionError{"Start", fmt.Sprintf("%+v", s), "a window that is under way only where windows run over " +
 			"the ends of epochs, and less than Accumulate of it"}
 	}
-	f.loop.startAt(s)
-	f.scheduleStep = s.ScheduleSteps
-	f.losses.running = runningMean{RunningLoss: RunningLoss{Sum: s.LossSum, Mean: s.LossMean, Windows: s.LossCount}}
-	f.show()
+	r.loop.startAt(s)
+	r.rates.moves = s.ScheduleSteps
+	r.losses.running = runningMean{RunningLoss: RunningLoss{Sum: s.LossSum, Mean: s.LossMean, Windows: s.LossCount}}
+	r.show()
 	return nil
 }
 
 // load has the step put where the run begins.
-func (f *fit[S, B]) load(s StartPosition) error {
+func (r *runner[S, B]) load(s StartPosition) error {
 	if s.Load == nil {
 		return nil
 	}
-	return f.stepError("load the state to start from", s.Load())
+	return r.stepError("load the state to start from", s.Load())
 }
 
 // startAt puts the loop before a batch.
@@ -112,9 +112,10 @@ func (o *Options) checkSaver() error {
 		return &OptionError{"Start", "set", "nil, since ResumeFrom is set: one of them says where the run begins"}
 	case o.Saver == nil:
 		return nil
-	case o.LoadBestAtEnd, o.KeepCheckpoints > 0, o.Pusher != nil, o.ResumeFrom != "":
+	case o.LoadBestAtEnd, o.KeepCheckpoints > 0, o.Pusher != nil, o.ResumeFrom != "", o.AsyncSave,
+		o.ProcessingClass != nil:
 		return errors.New("trainer: Options.Saver writes checkpoints in its own way, so LoadBestAtEnd, " +
-			"KeepCheckpoints, Pusher and ResumeFrom cannot be set with it")
+			"KeepCheckpoints, Pusher, ProcessingClass, ResumeFrom and AsyncSave cannot be set with it")
 	}
 	return nil
 }

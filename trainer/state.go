@@ -41,23 +41,28 @@ type savedState struct {
 	TrialParams         *struct{}                  `json:"trial_params"`
 }
 
-// loopState is gotrainer_state.json: all that the loop needs to go on as if nothing had happened.
+// loopState is gotrainer_state.json: all that the loop needs to continue as if nothing had
+// happened.
 type loopState struct {
-	Format       int             `json:"format"`
-	Position     position        `json:"position"`
-	Sizes        sizes           `json:"sizes"`
-	ScheduleStep int             `json:"schedule_step"` // updates that moved the learning rate
-	PeakRate     float64         `json:"peak_rate"`
-	NextRate     float64         `json:"next_rate"`
-	LastRate     *float64        `json:"last_rate"` // of the last update
-	LossSum      jsonFloat       `json:"loss_sum"`  // since the last log
-	LossTotal    jsonFloat       `json:"loss_total"`
-	GradNorm     *jsonFloat      `json:"grad_norm"` // of the last update
-	BestMetric   string          `json:"best_metric"`
-	BestMetrics  Logs            `json:"best_metrics"`
-	Controller   json.RawMessage `json:"controller,omitempty"` // state of an adaptive schedule
-	Losses       *lossState      `json:"losses,omitempty"`
-	OnlyModel    bool            `json:"only_model,omitempty"` // made with SaveOnlyModel
+	Format   int      `json:"format"`
+	Position position `json:"position"`
+	Sizes    sizes    `json:"sizes"`
+	// see runner.configuration; none in checkpoints of earlier versions
+	Configuration map[string]string `json:"configuration,omitempty"`
+	Parts         int64             `json:"micro_batch_parts,omitempty"` // see Options.DivideOnOutOfMemory
+	ScheduleStep  int               `json:"schedule_step"`               // updates that moved the learning rate
+	PeakRate      float64           `json:"peak_rate"`
+	NextRate      float64           `json:"next_rate"`
+	LastRate      *float64          `json:"last_rate"` // of the last update
+	LossSum       jsonFloat         `json:"loss_sum"`  // since the last log
+	LossTotal     jsonFloat         `json:"loss_total"`
+	GradNorm      *jsonFloat        `json:"grad_norm"` // of the last update
+	BestMetric    string            `json:"best_metric"`
+	BestMetrics   Logs              `json:"best_metrics"`
+	Controller    json.RawMessage   `json:"controller,omitempty"` // state of an adaptive schedule
+	Losses        *lossState        `json:"losses,omitempty"`
+	OnlyModel     bool              `json:"only_model,omitempty"` // made with SaveOnlyModel
+	NonFinite     bool              `json:"non_finite,omitempty"` // the weights are not finite
 	// the numbers of an interrupted evaluation, of the validation sets that were done
 	Evaluated Logs `json:"evaluated,omitempty"`
 }
@@ -179,7 +184,7 @@ func hookStates(callbacks []any) (map[string]json.RawMessage, error) {
 }
 
 // restoreHooks gives the hooks their states back. It returns the names of those that the checkpoint
-// does not know: they start anew.
+// does not know: they start over.
 func restoreHooks(callbacks []any, states map[string]json.RawMessage) (unknown []string, err error) {
 	perType := map[string]int{}
 	for _, c := range callbacks {

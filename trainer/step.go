@@ -37,6 +37,11 @@ type Step[S, B any] interface {
 	// before the first of them is trained on.
 	Count(batch B) Counts
 
+	// Around carries out a whole run, or an evaluation outside of one: body is all of it, and its
+	// error is returned. A step whose library keeps settings by thread, such as the generator that
+	// random numbers come from, makes them for the length of body. Calls may nest.
+	Around(body func() error) error
+
 	// Seed starts the random numbers, and makes the model if the step is one that does so. It is
 	// called before the first batch, and where the semantics want it later.
 	Seed(seed uint64, o SeedOptions) error
@@ -86,6 +91,10 @@ type Step[S, B any] interface {
 
 	// Load reads them back, and changes nothing if any of them does not fit.
 	Load(dir string, o LoadOptions) error
+
+	// NonFinite names the weights that hold a nan or an infinity. It is asked before every
+	// checkpoint and at the end of a run.
+	NonFinite() ([]string, error)
 
 	// EmptyCache gives memory that is kept for later back to the device: torch.cuda.empty_cache().
 	EmptyCache() error

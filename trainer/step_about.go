@@ -20,14 +20,23 @@ type About struct {
 	// MakesModel is whether Seed makes the model itself: model_init of Hugging Face.
 	MakesModel bool
 
+	// Settings are what decides the outcome of a run besides the options of the trainer, such as
+	// the precision: a resume warns of those that differ from the checkpoint's.
+	Settings map[string]string
+
 	Saves        bool // Save and Load: Options.Save, ResumeFrom, LoadBestAtEnd and SaveOnlyModel need it
 	Clips        bool // Clip, apart from Update: semantics.Rules.ClipEveryBatch needs it
 	SetsMomentum bool // SetMomentum: an lr.MomentumSchedule needs it
 	CountsTokens bool // Count counts tokens: Options.CountTokens needs it
 	FiltersLoss  bool // Train obeys Window.FilterLoss: semantics.Rules.FilterNonFiniteLoss needs it
-	KeepsMode    bool // Train obeys Window.KeepMode: semantics.Rules.StayInEvalMode needs it
-	KnowsMemory  bool // EmptyCache and OutOfMemory: Options.EmptyCacheSteps and AutoFindBatchSize need it
-	JoinsGroup   bool // the step is a GroupStep: Options.Group needs it
+	// SkipsNonFinite is whether Update obeys Window.SkipNonFinite: NonFinite SkipNonFinite needs
+	// it.
+	SkipsNonFinite bool
+	SavesLater     bool // Save makes use of SaveOptions.Later: Options.AsyncSave needs it
+	KeepsMode      bool // Train obeys Window.KeepMode: semantics.Rules.StayInEvalMode needs it
+	KnowsMemory    bool // EmptyCache and OutOfMemory: Options.EmptyCacheSteps, AutoFindBatchSize and
+	// DivideOnOutOfMemory need it
+	JoinsGroup bool // the step is a GroupStep: Options.Group needs it
 }
 
 // cannot is the error of an option that the step has no means to carry out: what is the option,
@@ -47,6 +56,8 @@ func (o *Options) checkStep(step any, can About) error {
 			"implement Save and Load, and set it"},
 		{o.Saver == nil && o.Save.kind != never, can.Saves, "checkpoints are to be written to Options.OutputDir",
 			"be saved", "Saves", "implement Save and Load and set it, or set Options.Save to Never"},
+		{o.AsyncSave, can.SavesLater, "Options.AsyncSave is set", "be written while it trains", "SavesLater",
+			"make use of SaveOptions.Later in Save and set it, or clear AsyncSave"},
 		{o.SaveOnlyModel, can.Saves, "Options.SaveOnlyModel is set", "be saved", "Saves",
 			"implement Save and Load, and set it"},
 		{o.LoadBestAtEnd, can.Saves, "Options.LoadBestAtEnd is set", "load weights", "Saves",
@@ -57,10 +68,14 @@ func (o *Options) checkStep(step any, can About) error {
 			"give memory back", "KnowsMemory", "implement EmptyCache and OutOfMemory, and set it"},
 		{o.AutoFindBatchSize, can.KnowsMemory, "Options.AutoFindBatchSize is set", "tell whether memory suffices",
 			"KnowsMemory", "implement EmptyCache and OutOfMemory, and set it"},
+		{o.DivideOnOutOfMemory, can.KnowsMemory, "Options.DivideOnOutOfMemory is set", "tell whether memory suffices",
+			"KnowsMemory", "implement EmptyCache and OutOfMemory, and set it"},
 		{o.Semantics.ClipEveryBatch && o.Accumulate > 1, can.Clips, rules("clips after every micro-batch"),
 			"clip apart from Update", "Clips", "implement Clip and set it, or clear ClipEveryBatch"},
 		{o.Semantics.StayInEvalMode, can.KeepsMode, rules("leaves the model in evaluation mode"),
 			"train in that mode", "KeepsMode", "obey Window.KeepMode and set it, or clear StayInEvalMode"},
+		{o.NonFinite == SkipNonFinite, can.SkipsNonFinite, "Options.NonFinite is SkipNonFinite", "do so",
+			"SkipsNonFinite", "obey Window.SkipNonFinite and set it, or choose another policy"},
 		{o.Semantics.FilterNonFiniteLoss, can.FiltersLoss, rules("keeps nan and inf out of the logged loss"),
 			"do so", "FiltersLoss", "obey Window.FilterLoss and set it, or clear FilterNonFiniteLoss"},
 	} {

@@ -21,6 +21,9 @@ func (BaseStep[S, B]) Loader(data.Dataset[S], LoaderOptions) (BatchLoader[B], er
 // Count counts nothing.
 func (BaseStep[S, B]) Count(B) Counts { return Counts{} }
 
+// Around calls body: the step has no settings of its thread.
+func (BaseStep[S, B]) Around(body func() error) error { return body() }
+
 // Seed does nothing: the step draws no random numbers.
 func (BaseStep[S, B]) Seed(uint64, SeedOptions) error { return nil }
 
@@ -44,6 +47,9 @@ func (BaseStep[S, B]) Save(string, SaveOptions) error { return errBase("Save", "
 
 // Load is an error: the step cannot be loaded.
 func (BaseStep[S, B]) Load(string, LoadOptions) error { return errBase("Load", "Saves") }
+
+// NonFinite names none: the step cannot tell.
+func (BaseStep[S, B]) NonFinite() ([]string, error) { return nil, nil }
 
 // EmptyCache does nothing: the step keeps no memory for later.
 func (BaseStep[S, B]) EmptyCache() error { return nil }

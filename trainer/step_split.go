@@ -26,9 +26,9 @@ func (t *Trainer[S, B]) checkSplit() error {
 		return nil
 	}
 	switch o := &t.options; {
-	case len(t.hooks.forward) > 0:
+	case len(t.hooks.AfterForward) > 0:
 		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T is no trainer.SplitStep: %s",
-			t.hooks.forward[0], t.step, passOn("Forward, Backward and BatchLoss"))
+			t.hooks.AfterForward[0], t.step, passOn("Forward, Backward and BatchLoss"))
 	case (&losses{report: o.Semantics.LossReport}).wanted():
 		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss made of those of every micro-batch, but %T "+
 			"is no trainer.SplitStep: %s; or set LossReport to semantics.SinceLog", o.Semantics.Name, t.step,

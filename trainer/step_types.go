@@ -1,6 +1,8 @@
 package trainer
 
 import (
+	"context"
+
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
@@ -26,11 +28,34 @@ type Window struct {
 	// does: a micro-batch whose loss is one adds sum/(1+SinceLog) instead, sum being what has
 	// gathered since the last report. Gradients are not touched.
 	FilterLoss bool
-	SinceLog   int // steps since the last row of the log, when the window began
+	// SkipNonFinite leaves out the update of the window if its gradients are not finite: Update
+	// then reports that nothing was applied.
+	SkipNonFinite bool
+	// StopAtNonFinite has Train, Forward and Clip return a [*NonFiniteError] where they can tell
+	// without waiting for the device that the loss or the norm of the gradients is not finite.
+	StopAtNonFinite bool
+	SinceLog        int // steps since the last row of the log, when the window began
 
 	// KeepMode leaves the model in the mode in which it is, which after an evaluation is evaluation
 	// mode: see semantics.Rules.StayInEvalMode. Otherwise training puts it into training mode.
 	KeepMode bool
+}
+
+// NonFiniteFinder is a [Step] that can say where numbers cease to be finite. The loop asks for it
+// when a run stops, and not before.
+type NonFiniteFinder[B any] interface {
+	// FindNonFinite runs forward and backward on a micro-batch again, without its effects on the
+	// weights, buffers and generators; the gradients are lost.
+	FindNonFinite(ctx context.Context, batch B, w Window) (NonFiniteOrigin, error)
+}
+
+// NonFiniteOrigin is where the numbers of a micro-batch cease to be finite; the zero value:
+// nowhere.
+type NonFiniteOrigin struct {
+	Module    string   // the first whose output is not finite
+	Input     bool     // what it was given is not either
+	Loss      bool     // the loss is not finite
+	Gradients []string // the parameters whose gradients are not, in the order of the model
 }
 
 // Report is what a [Step] tells for the log.
@@ -63,6 +88,17 @@ type SeedOptions struct {
 // SaveOptions say what is saved.
 type SaveOptions struct {
 	WeightsOnly bool // model.safetensors alone: see Options.SaveOnlyModel
+	// Gradients are part of the state: the window runs over the end of the epoch, and what it has
+	// gathered is for the next one. Only semantics.PyMarlinLoop has such windows.
+	Gradients bool
+	// Later, if it is not nil, is how Save leaves the writing of large files to another goroutine,
+	// so that training continues meanwhile: Save copies what belongs to them, and gives Later a
+	// function that writes the copy, and names the weights in it that are not finite as NonFinite
+	// does. Save may leave the copy to that function, too, of what does not change before the next
+	// call of the step. The functions are called once, in their order, and before the next Save. A
+	// type that changes the files of the step it embeds passes Later on as nil: then they are there
+	// when that Save returns. See Options.AsyncSave.
+	Later func(write func() (nonFinite []string, err error))
 }
 
 // LoadOptions say what is loaded.

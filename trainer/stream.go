@@ -30,7 +30,7 @@ func errIdle(l *loop) error {
 // and triggers that count epochs count passes. A pass without samples, as a stream has that can be
 // read only once, ends the run.
 func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], valid data.Dataset[S]) (*Result, error) {
-	return t.fit(ctx, func(f *fit[S, B]) error { return f.prepareStream(train, valid) })
+	return t.fit(ctx, func(r *runner[S, B]) error { return r.prepareStream(train, valid) })
 }
 
 // passes hands out the batches of a pass over the training data, without its first skip ones.
@@ -64,28 +64,37 @@ func epochPasses[B any](loader BatchLoader[B], samples, batchSize int) passes[B]
 }
 
 // prepareStream makes the loaders and the plan of a run over a stream.
-func (f *fit[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]) error {
+func (r *runner[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]) error {
 	switch {
 	case train == nil:
 		return errors.New("trainer: FitStream needs a stream, got nil")
-	case f.several():
+	case r.several():
 		return fmt.Errorf("trainer: FitStream: Options.Group has %d processes, and training on a stream is for one "+
-			"process only; make a data set of it, and use Fit, or train with package accelerate", f.o.Process.World)
-	case f.o.MaxSteps == 0:
+			"process only; make a data set of it, and use Fit, or train with package accelerate", r.o.Process.World)
+	case r.o.MaxSteps == 0:
 		return &OptionError{"MaxSteps", "0", "a positive number, since a stream has no length"}
-	case f.o.Order != nil:
-		return &OptionError{"Order", fmt.Sprintf("%T", f.o.Order), "nil, since the order of a stream is its own"}
+	case r.o.Order != nil:
+		return &OptionError{"Order", fmt.Sprintf("%T", r.o.Order), "nil, since the order of a stream is its own"}
 	}
-	loader, err := data.NewStreamLoader(train, f.t.step.Collate, data.LoaderOptions{
-		BatchSize: f.o.BatchSize, DropLast: f.o.DropLast && !f.o.Semantics.StreamKeepsLast, Workers: f.o.Workers,
-		Prefetch: f.o.Prefetch, BadSample: f.o.BadSample,
-	})
-	if err != nil {
+	o := data.LoaderOptions{
+		BatchSize: r.o.BatchSize, DropLast: r.o.DropLast && !r.o.Semantics.StreamKeepsLast, Workers: r.o.Workers,
+		Prefetch: r.o.Prefetch, BadSample: r.o.BadSample,
+	}
+	if r.o.DivideOnOutOfMemory {
+		loader, err := data.NewStreamLoader(train, r.divider.collate(r.step.Collate), o)
+		if err != nil {
+			return err
+		}
+		r.pass = r.divider.batches(loader.Pass)
+	} else {
+		loader, err := data.NewStreamLoader(train, r.step.Collate, o)
+		if err != nil {
+			return err
+		}
+		r.pass = loader.Pass
+	}
+	if err := r.eval.prepare(valid); err != nil {
 		return err
 	}
-	f.pass = loader.Pass
-	if err := f.prepareEval(valid); err != nil {
-		return err
-	}
-	return f.prepareFlow(newStreamPlan(f.o.Accumulate, f.o.MaxSteps, f.o.Semantics))
+	return r.prepareFlow(newStreamPlan(r.o.Accumulate, r.o.MaxSteps, r.o.Semantics))
 }

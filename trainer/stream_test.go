@@ -194,7 +194,8 @@ func TestAStreamThatCanBeReadOnceEndsTheRun(t *testing.T) {
 	}
 }
 
-// A run over a stream that is killed after any update goes on from its checkpoint to the same end.
+// A run over a stream that is killed after any update continues from its checkpoint to the same
+// end.
 func TestAStreamGoesOnFromEveryPoint(t *testing.T) {
 	run := func(cancelAt int) (string, []trainer.Logs) {
 		dir := memoryDir(t)

@@ -289,7 +289,7 @@ type kept struct {
 func (k *keeper) SaveCheckpoint(_ *trainer.Run, state []byte) (string, error) {
 	dir := k.t.TempDir()
 	k.saves = append(k.saves, kept{dir, state})
-	return dir, k.step.Save(dir, trainer.SaveOptions{})
+	return dir, k.step.Save(dir, trainer.SaveOptions{Gradients: true})
 }
 
 // A run that begins from what a Saver was given is the run that wrote it, under every loop.

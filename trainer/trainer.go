@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gotrainer/gotrainer/data"
 )
@@ -17,9 +18,11 @@ type Trainer[S, B any] struct {
 	options Options // every default filled in
 	hooks   *hooks
 	running sync.Mutex
-	last    *fit[S, B] // the run or evaluation before; nil: none yet
-	trained bool       // the step has trained before
-	joined  bool       // and it has joined the group
+	last    *runner[S, B] // the run or evaluation before; nil: none yet
+	trained bool          // the step has trained before
+	joined  bool          // and it has joined the group
+
+	warnings []string // of the options, for each run
 }
 
 // New checks the options and makes a trainer.
@@ -28,6 +31,7 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 		return nil, errors.New("trainer: New needs a step, got nil")
 	}
 	can := step.About()
+	warnings := o.ineffective()
 	o, err := o.resolved(can)
 	if err != nil {
 		return nil, err
@@ -38,21 +42,31 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	if err := checkGroup[B](&o, step, can); err != nil {
 		return nil, err
 	}
-	t := &Trainer[S, B]{step: step, options: o}
+	if err := o.checkTransformers(step); err != nil {
+		return nil, err
+	}
+	if _, joins := step.(GroupStep[B]); !joins {
+		if text := o.trainsAlone(step); text != "" {
+			warnings = append(warnings, text)
+		}
+	}
+	t := &Trainer[S, B]{step: step, options: o, warnings: warnings}
 	if t.hooks, err = sortHooks(o.Callbacks); err != nil {
+		return nil, err
+	}
+	if err := t.options.resolveDivide(t.hooks); err != nil {
 		return nil, err
 	}
 	if err := t.checkSplit(); err != nil {
 		return nil, err
 	}
-	f := &fit[S, B]{t: t, o: o}
-	f.newRun()
+	r := t.newRunner(context.Background(), o)
 	if o.Semantics.SeedOnce {
-		if err := f.guard(func() error { return f.seed(SeedOptions{}) }); err != nil {
+		if err := guard(func() error { return r.seed(SeedOptions{}) }); err != nil {
 			return nil, err
 		}
 	}
-	return t, call(f.run, t.hooks.initEnd, "InitEnd", func(h InitEndHook) error { return h.InitEnd(f.run) })
+	return t, call(r.run, t.hooks.InitEnd, "InitEnd", func(h initEndHook) error { return h.InitEnd(r.run) })
 }
 
 // Result tells how a run ended.
@@ -63,31 +77,45 @@ type Result struct {
 	Metrics    Logs    // the last row of the log: train_loss and the speeds
 	Best       Best    // the best evaluation; its Metric is empty if there was none
 	Checkpoint string  // the newest checkpoint; empty if none was written
-	StopReason string  // why a hook stopped the run; empty if it went to its end
-	History    []Logs  // the whole log, that of the sessions before a resume too
+	// SaveWaited is how long the run waited for checkpoints that were being written, with
+	// Options.AsyncSave: much of it says that saves come faster than the disk can take them.
+	SaveWaited time.Duration
+	StopReason string // why a hook stopped the run; empty if it went to its end
+	History    []Logs // the whole log, that of the sessions before a resume too
 	Warnings   []string
 }
 
 // Fit trains on the samples of train and evaluates on those of valid, which may be nil, a data set
 // or several ([EvalSets]).
 //
-// When ctx is cancelled the update at hand is finished and a checkpoint written; the error is an
+// When ctx is cancelled the current update is finished and a checkpoint written; the error is an
 // [*InterruptedError], for which errors.Is(err, context.Canceled) holds. What a hook or the step
-// returns comes back as a [*HookError] or [*StepError].
+// returns comes back as a [*HookError] or [*StepError]. Of a run that has begun the Result is
+// returned beside an error too: how far it came, with its log and its newest checkpoint.
 //
-// A second Fit goes on with the weights and with the moments of the optimizer; its plan, schedule,
-// counts and log begin anew.
+// A second Fit continues with the weights and with the moments of the optimizer; its plan,
+// schedule, counts and log begin again.
 func (t *Trainer[S, B]) Fit(ctx context.Context, train, valid data.Dataset[S]) (*Result, error) {
-	return t.fit(ctx, func(f *fit[S, B]) error { return f.prepareData(train, valid) })
+	return t.fit(ctx, func(r *runner[S, B]) error { return r.prepareData(train, valid) })
 }
 
 // fit runs once; source makes the loaders and the plan.
-func (t *Trainer[S, B]) fit(ctx context.Context, source func(*fit[S, B]) error) (*Result, error) {
+func (t *Trainer[S, B]) fit(ctx context.Context, source func(*runner[S, B]) error) (result *Result, err error) {
 	unlock, err := t.begin()
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	err = guard(func() error {
+		return t.step.Around(func() (err error) {
+			result, err = t.fitWithin(ctx, source)
+			return err
+		})
+	})
+	return result, err
+}
+
+func (t *Trainer[S, B]) fitWithin(ctx context.Context, source func(*runner[S, B]) error) (_ *Result, err error) {
 	defer func() {
 		if t.last != nil {
 			_ = t.last.close() // the lock of the folder goes with the process at the latest
@@ -96,29 +124,21 @@ func (t *Trainer[S, B]) fit(ctx context.Context, source func(*fit[S, B]) error) 
 	if t.options.AutoFindBatchSize {
 		err = t.fitShrinking(ctx, source)
 	} else {
-		t.last = &fit[S, B]{t: t, o: t.options, ctx: ctx, hooks: t.hooks}
+		t.last = t.newRunner(ctx, t.options)
 		err = t.last.once(source)
 	}
-	f := t.last
+	r := t.last
 	if err != nil {
-		for _, h := range f.hooks.fail {
-			f.show()
-			h.TrainFailed(f.run, err)
+		for _, h := range r.hooks.TrainFailed {
+			r.show()
+			h.TrainFailed(r.run, err)
 		}
-		return nil, err
+		if !r.begun {
+			return nil, err
+		}
+		return r.result(), err
 	}
-	return f.result(), nil
-}
-
-// once runs from the begin to the end, with a panic of the step's library as an error.
-func (f *fit[S, B]) once(source func(*fit[S, B]) error) error {
-	f.newRun()
-	return f.guard(func() error {
-		if err := f.prepare(source); err != nil {
-			return err
-		}
-		return f.loop.run(f)
-	})
+	return r.result(), r.saver.failed
 }
 
 // begin takes the trainer and the thread, since the step's library keeps its modes by thread.
@@ -135,8 +155,8 @@ func (t *Trainer[S, B]) begin() (unlock func(), err error) {
 
 // Evaluate evaluates once on the samples of valid and returns the numbers by their bare names:
 // "loss", "accuracy"; of several sets with the name of the set before them: "matched_loss". It
-// writes no files. The row of its log goes on from that of the run before; a Fit after it begins a
-// new log. The hooks EvalStep, AfterLog and AfterEval are called.
+// writes no files. The row of its log continues from that of the run before; a Fit after it begins
+// a new log. The hooks EvalStep, AfterLog and AfterEval are called.
 func (t *Trainer[S, B]) Evaluate(ctx context.Context, valid data.Dataset[S]) (Metrics, error) {
 	m, _, err := t.evaluate(ctx, valid, "eval")
 	return m, err
@@ -151,10 +171,10 @@ func (t *Trainer[S, B]) EvaluateAs(ctx context.Context, valid data.Dataset[S], p
 
 func (t *Trainer[S, B]) evaluate(ctx context.Context, valid data.Dataset[S], prefix string) (m Metrics, row Logs,
 	err error) {
-	err = t.alone(ctx, valid, prefix, false, func(f *fit[S, B]) (err error) {
-		m, err = f.evaluate(false)
-		row = f.evaluated
-		row["epoch"] = f.loop.Progress
+	err = t.alone(ctx, valid, prefix, false, func(r *runner[S, B]) (err error) {
+		m, err = r.eval.evaluate(false)
+		row = r.eval.evaluated
+		row["epoch"] = r.loop.Progress
 		return err
 	})
 	if err != nil {
@@ -180,17 +200,17 @@ func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefi
 		return nil, errors.New("trainer: Predict takes one set at a time, since a step keeps the predictions of one")
 	}
 	var p *Prediction
-	err := t.alone(ctx, test, prefix, true, func(f *fit[S, B]) error {
-		e := &f.evals[0]
-		m, row, err := f.evaluateSet(e, true)
+	err := t.alone(ctx, test, prefix, true, func(r *runner[S, B]) error {
+		e := &r.eval.sets[0]
+		m, row, err := r.eval.evaluateSet(e, true)
 		if err != nil {
 			return err
 		}
 		p = &Prediction{Metrics: row, Samples: e.rows}
-		err = fire(f, f.hooks.predict, "AfterPredict", func(h PredictHook, r *Run) error {
-			return h.AfterPredict(r, m)
+		err = fire(r.session, r.hooks.AfterPredict, "AfterPredict", func(h afterPredictHook, run *Run) error {
+			return h.AfterPredict(run, m)
 		})
-		f.run.Evaluation = ""
+		r.run.Evaluation = ""
 		return err
 	})
 	if err != nil {
@@ -201,7 +221,7 @@ func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefi
 
 // alone runs an evaluation outside of a run.
 func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix string, predict bool,
-	body func(*fit[S, B]) error) error {
+	body func(*runner[S, B]) error) error {
 	if prefix == "" {
 		return errors.New(`trainer: the prefix of an evaluation is empty; "eval" is the usual one`)
 	}
@@ -210,41 +230,41 @@ func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix s
 		return err
 	}
 	defer unlock()
-	f := &fit[S, B]{t: t, o: t.options, ctx: ctx, hooks: t.hooks}
-	f.newRun()
+	r := t.newRunner(ctx, t.options)
 	if t.last != nil {
-		f.goOn(t.last)
+		r.continueFrom(t.last)
 	}
-	err = f.guard(func() error {
-		if f.evals, err = f.evaluations(set, prefix, predict); err != nil {
-			return err
-		}
-		if err := f.joinToEvaluate(); err != nil {
-			return err
-		}
-		f.countEvals()
-		return body(f)
+	err = guard(func() error {
+		return t.step.Around(func() (err error) {
+			if r.eval.sets, err = r.eval.open(set, prefix, predict); err != nil {
+				return err
+			}
+			if err := r.joinToEvaluate(); err != nil {
+				return err
+			}
+			r.eval.count()
+			return body(r)
+		})
 	})
-	t.last = f
-	f.loop.EvalSet = 0
-	var interrupted *InterruptedError
-	if errors.As(err, &interrupted) { // nothing was trained, so there is nothing to say about saving
-		return fmt.Errorf("trainer: evaluation interrupted: %w", interrupted.Err)
+	t.last = r
+	r.loop.EvalSet = 0
+	if errors.Is(err, errInterrupted) {
+		return fmt.Errorf("trainer: evaluation interrupted: %w", r.cancelled())
 	}
 	return err
 }
 
-// goOn takes over where an earlier run ended, so that an evaluation after it is logged as of its
-// last update.
-func (f *fit[S, B]) goOn(last *fit[S, B]) {
-	f.loop.position = last.loop.position
-	f.loop.plan.maxSteps = last.loop.plan.maxSteps
-	f.loop.flow = last.loop.flow
-	f.tokens, f.startTokens, f.flops = last.tokens, last.startTokens, last.flops
-	f.best, f.history, f.checkpoint = last.best, slices.Clip(last.history), last.checkpoint
-	f.loop.EvalLoaderStarted, f.loop.EvalSet = false, 0
-	f.loop.before = f.loop.position
-	f.show()
+// continueFrom takes over where an earlier run ended, so that an evaluation after it is logged as
+// of its last update.
+func (r *runner[S, B]) continueFrom(last *runner[S, B]) {
+	r.loop.position = last.loop.position
+	r.loop.plan.maxSteps = last.loop.plan.maxSteps
+	r.loop.flow = last.loop.flow
+	r.tokens, r.startTokens, r.flops = last.tokens, last.startTokens, last.flops
+	r.best, r.history, r.saver.checkpoint = last.best, slices.Clip(last.history), last.saver.checkpoint
+	r.loop.EvalLoaderStarted, r.loop.EvalSet = false, 0
+	r.loop.before = r.loop.position
+	r.show()
 }
 
 // History returns the rows of the log: of the last Fit, and of the evaluations since.

@@ -83,6 +83,22 @@ func Open(path string, o DecodeOptions) (*Image, error) {
 	return Decode(raw, path, o)
 }
 
+// From is the picture that a program has in some form: the path of a file, the bytes of one, an
+// image.Image, or an *Image, which is returned as it is.
+func From(picture any) (*Image, error) {
+	switch picture := picture.(type) {
+	case string:
+		return Open(picture, DecodeOptions{})
+	case []byte:
+		return Decode(picture, "a picture in memory", DecodeOptions{})
+	case image.Image:
+		return FromStd(picture), nil
+	case *Image:
+		return picture, nil
+	}
+	return nil, fmt.Errorf("vision: a picture is a %T; want a path, []byte, image.Image or *vision.Image", picture)
+}
+
 // readPicture reads a file that begins like a picture, and no more of it than a picture of the
 // largest size can have: eight bytes for each pixel, those of 16 bits in four channels, and
 // mostExtra for what stands around them.
@@ -121,7 +137,7 @@ func (o DecodeOptions) maxPixels() int {
 	return min(o.MaxPixels, 1<<40)
 }
 
-// Decode decodes a picture that lies in memory; name is for errors only. The format is told by the
+// Decode decodes a picture that is in memory; name is for errors only. The format is told by the
 // first bytes. Orientation tags are not applied, as in Pillow and Hezar.
 func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	src, err := decodeStd(raw, name, o)

@@ -14,7 +14,7 @@
 // is a different picture: a plain bilinear shrink is off by up to 14 grey levels. Grey conversion
 // ([Image.Gray]), all six resampling filters ([Resize]) and PNG decoding agree with Pillow 13 in
 // every bit, and the tests hold them to it. JPEG files are decoded with Go's inverse cosine
-// transform and libjpeg's chroma upsampling and colour conversion: the values lie within 3 levels
+// transform and libjpeg's chroma upsampling and colour conversion: the values are within 3 levels
 // of Pillow's.
 //
 // # Pictures
@@ -26,8 +26,8 @@
 // # Augmentation
 //
 // [WarpPerspective], [GaussianBlur], [MotionBlur], [AddNoise], [AdjustLight], [Shade],
-// [CompressJPEG] and [Degrade] imitate a camera. Those that draw random numbers take a *rand.Rand
-// of math/rand/v2 and nothing else, so a sample is a function of its seed.
+// [CompressJPEG] and [Degrade] imitate a camera. Functions that draw random numbers take a
+// *rand.Rand of math/rand/v2 and nothing else, so a sample is a function of its seed.
 //
 // Scratch memory comes from a pool; all functions may be called by several goroutines at a time as
 // long as they do not write to the same picture.

@@ -96,6 +96,16 @@ func (im *Image) Mirror() {
 	}
 }
 
+// Flip turns the picture upside down, in place.
+func (im *Image) Flip() {
+	for y, z := 0, im.Height-1; y < z; y, z = y+1, z-1 {
+		a, b := im.Row(y), im.Row(z)
+		for i := range a {
+			a[i], b[i] = b[i], a[i]
+		}
+	}
+}
+
 // Pad returns a copy with left, top, right and bottom more columns and rows of the value fill;
 // negative numbers cut away instead. It returns an error if nothing would be left.
 func (im *Image) Pad(left, top, right, bottom int, fill uint8) (*Image, error) {

@@ -16,6 +16,19 @@ type Normalizer struct {
 // hold one value for each channel or a single one for all; nil means 0 and 1. scale 1/255. first
 // brings samples to 0..1.
 func NewNormalizer(channels int, scale float64, mean, std []float64) (*Normalizer, error) {
+	return newNormalizer(channels, mean, std, func(c int, m, s float64) (func(v int) float32, error) {
+		if s == 0 || math.IsNaN(s) || math.IsNaN(m) || math.IsInf(m, 0) || math.IsNaN(scale) || math.IsInf(scale, 0) {
+			return nil, fmt.Errorf("vision: normalise channel %d with scale %v, mean %v, std %v: want finite numbers "+
+				"and a std that is not zero", c, scale, m, s)
+		}
+		// the inner conversion forbids a fused multiply-add
+		return func(v int) float32 { return float32((float64(float64(v)*scale) - m) / s) }, nil
+	})
+}
+
+// newNormalizer fills the table of each channel with the formula of its mean and std.
+func newNormalizer(channels int, mean, std []float64,
+	formula func(c int, mean, std float64) (func(v int) float32, error)) (*Normalizer, error) {
 	n := &Normalizer{make([][256]float32, channels)}
 	for c := range n.tables {
 		m, err := perChannel("mean", mean, c, channels, 0)
@@ -26,13 +39,12 @@ func NewNormalizer(channels int, scale float64, mean, std []float64) (*Normalize
 		if err != nil {
 			return nil, err
 		}
-		if s == 0 || math.IsNaN(s) || math.IsNaN(m) || math.IsInf(m, 0) || math.IsNaN(scale) || math.IsInf(scale, 0) {
-			return nil, fmt.Errorf("vision: normalise channel %d with scale %v, mean %v, std %v: want finite numbers "+
-				"and a std that is not zero", c, scale, m, s)
+		of, err := formula(c, m, s)
+		if err != nil {
+			return nil, err
 		}
 		for v := range n.tables[c] {
-			// the inner conversion forbids a fused multiply-add
-			n.tables[c][v] = float32((float64(float64(v)*scale) - m) / s)
+			n.tables[c][v] = of(v)
 		}
 	}
 	return n, nil

@@ -61,25 +61,13 @@ func NewProcessor(o ProcessorOptions) (*Processor, error) {
 
 // wrapped is numpy's (uint8 - uint8) / uint8.
 func wrapped(channels int, mean, std []float64) (*Normalizer, error) {
-	n := &Normalizer{make([][256]float32, channels)}
-	for c := range n.tables {
-		m, err := perChannel("mean", mean, c, channels, 0)
-		if err != nil {
-			return nil, err
-		}
-		s, err := perChannel("std", std, c, channels, 1)
-		if err != nil {
-			return nil, err
-		}
+	return newNormalizer(channels, mean, std, func(c int, m, s float64) (func(v int) float32, error) {
 		if !(m >= 0 && m < 256 && s >= 1 && s < 256) {
 			return nil, fmt.Errorf("vision: processor: Wrap8Bit with mean %v and std %v in channel %d: want a mean "+
 				"of 0 to 255 and a std of 1 to 255", m, s, c)
 		}
-		for v := range n.tables[c] {
-			n.tables[c][v] = float32(float64(uint8(v)-uint8(m)) / float64(uint8(s)))
-		}
-	}
-	return n, nil
+		return func(v int) float32 { return float32(float64(uint8(v)-uint8(m)) / float64(uint8(s))) }, nil
+	})
 }
 
 // Shape returns the channels, height and width of what becomes of im.

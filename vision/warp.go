@@ -71,7 +71,7 @@ func inside(src *Image, x, y int) uint8 {
 	return uint8((top<<8 + (bottom-top)*wy + 1<<15) >> 16)
 }
 
-// sample writes the bilinear value of src at (x, y) unless it lies outside.
+// sample writes the bilinear value of src at (x, y) unless it is outside.
 func sample(out []uint8, src *Image, x, y float64) {
 	if !(x >= 0 && y >= 0 && x < float64(src.Width) && y < float64(src.Height)) {
 		return
@@ -135,7 +135,7 @@ func homography(a, b Quad) (h [9]float64, ok bool) {
 			}
 		}
 	}
-	// The sign is free; make the denominator positive inside a, where the picture lies in front of
+	// The sign is free; make the denominator positive inside a, where the picture is in front of
 	// the camera.
 	cx, cy := (a[0].X+a[1].X+a[2].X+a[3].X)/4, (a[0].Y+a[1].Y+a[2].Y+a[3].Y)/4
 	if h[6]*cx+h[7]*cy+h[8] < 0 {

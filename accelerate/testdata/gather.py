@@ -7,10 +7,11 @@ import os
 
 os.environ.update(ACCELERATE_USE_CPU="true", OMP_NUM_THREADS="1")
 
+from two_processes import free_port  # before torch, whose settings it pins
+
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration
 from torch.utils.data import DataLoader, IterableDataset
-from two_processes import free_port
 
 
 class Stream(IterableDataset):

@@ -247,8 +247,39 @@ func emitTorch(ops []*op) []byte {
 }
 
 func (o *op) emitTorch(b *bytes.Buffer) {
-	var params, args, keep, named []string
-	receiver := ""
+	w := o.wrapper()
+	verb := "returns "
+	if o.inPlace {
+		verb = ""
+	}
+	fmt.Fprintf(b, "// %s %s%s.\n// It is %s.\n", o.goName, verb, o.doc, o.pythonName())
+	declaration, returns, give := o.torchResult()
+	fmt.Fprintf(b, "func %s%s(%s) %s {\n", w.receiver, o.goName, strings.Join(w.params, ", "), returns)
+	if w.receiver == "" {
+		fmt.Fprintf(b, "load(%q)\n", o.goName)
+	}
+	if declaration != "" {
+		fmt.Fprintln(b, declaration)
+		w.args = append(w.args, "&out")
+	}
+	call := fmt.Sprintf("cgotorch.%s(%s)", o.goName, strings.Join(w.args, ", "))
+	fmt.Fprintf(b, "code := %s\n", call)
+	if !o.inPlace { // an operator that changes its argument must not run twice
+		fmt.Fprintf(b, "if code < 0 && reclaim(code) {\ncode = %s\n}\n", call)
+	}
+	fmt.Fprintf(b, "if code < 0 {\nfail(%q, code%s)\n}\n", o.goName, w.operands())
+	fmt.Fprintf(b, "%s\n%s\n}\n\n", strings.Join(w.keep, "\n"), give)
+}
+
+// wrapper is what an operator's arguments put into its Go function.
+type wrapper struct {
+	receiver      string   // "(t Tensor) "; empty for a function
+	params, args  []string // of the function, and of its call of cgotorch
+	keep          []string // statements that keep tensors alive during the call
+	tensors, list []string // the names of tensors, and of a list of them
+}
+
+func (o *op) wrapper() (w wrapper) {
 	visible := o.visible()
 	for i, a := range visible {
 		k, n := kinds[a.typ], goName(a.name)
@@ -260,84 +291,63 @@ func (o *op) emitTorch(b *bytes.Buffer) {
 		}
 		switch {
 		case i == 0 && o.method():
-			receiver, n = "(t Tensor) ", "t"
+			w.receiver, n = "(t Tensor) ", "t"
 		case o.variadic && i == len(visible)-1:
-			params = append(params, n+" ...int64")
+			w.params = append(w.params, n+" ...int64")
 		default:
-			params = append(params, n+" "+k.torch)
+			w.params = append(w.params, n+" "+k.torch)
 		}
-		args = append(args, strings.ReplaceAll(fill(k.toRaw, n), "@", o.goName))
-		if k.tensor {
-			keep = append(keep, "runtime.KeepAlive("+n+")")
-			if strings.HasSuffix(k.torch, "[]Tensor") || strings.HasPrefix(k.torch, "[]") {
-				named = append(named, n+"...")
-			} else {
-				named = append(named, n)
-			}
+		w.args = append(w.args, strings.ReplaceAll(fill(k.toRaw, n), "@", o.goName))
+		if !k.tensor {
+			continue
+		}
+		w.keep = append(w.keep, "runtime.KeepAlive("+n+")")
+		if strings.HasPrefix(k.torch, "[]") {
+			w.list = append(w.list, n)
+		} else {
+			w.tensors = append(w.tensors, n)
 		}
 	}
-	verb := "returns "
-	if o.inPlace {
-		verb = ""
+	return w
+}
+
+// operands are the tensors as the last arguments of fail, which is variadic.
+func (w wrapper) operands() string {
+	tensors := strings.Join(w.tensors, ", ")
+	switch {
+	case len(w.list) == 0 && len(w.tensors) == 0:
+		return ""
+	case len(w.list) == 0:
+		return ", " + tensors
+	case len(w.tensors) == 0:
+		return ", " + w.list[0] + "..."
 	}
-	doc := fmt.Sprintf("%s %s%s.", o.goName, verb, o.doc)
-	doc += fmt.Sprintf("\n// It is %s.", o.pythonName())
-	r := o.result("")
-	outDeclaration, returns, give := "", "", ""
-	switch r.goType {
+	return fmt.Sprintf(", append([]Tensor{%s}, %s...)...", tensors, w.list[0])
+}
+
+// torchResult is how a Go function declares what the operator returns, its type, and the statement
+// that gives it.
+func (o *op) torchResult() (declaration, returns, give string) {
+	switch r := o.result(""); r.goType {
 	case "":
 		if o.method() {
-			returns, give = "Tensor", "return t"
+			return "", "Tensor", "return t"
 		}
+		return "", "", ""
 	case "Tensor":
-		outDeclaration, returns, give = "var out cgotorch.Tensor", "Tensor", "return wrap(out, code)"
+		return "var out cgotorch.Tensor", "Tensor", "return wrap(out, code)"
 	case "TensorList":
-		outDeclaration, returns, give = "var out cgotorch.TensorList", "[]Tensor", "return wrapList(&out, code)"
+		return "var out cgotorch.TensorList", "[]Tensor", "return wrapList(&out, code)"
 	case "int32":
-		outDeclaration, returns, give = "var out int32", "bool", "return out != 0"
+		return "var out int32", "bool", "return out != 0"
 	case "Scalar":
 		panic(o.name + ": a scalar result needs a wrapper by hand: mark it raw")
-	default:
-		n := len(o.returns)
-		outDeclaration = "var out [" + fmt.Sprint(n) + "]cgotorch.Tensor"
-		var rs, gs []string
-		for i := range n {
-			rs = append(rs, "Tensor")
-			gs = append(gs, fmt.Sprintf("wrap(out[%d], code)", i))
-		}
-		returns, give = "("+strings.Join(rs, ", ")+")", "return "+strings.Join(gs, ", ")
 	}
-	if outDeclaration != "" {
-		args = append(args, "&out")
+	var types, wraps []string
+	for i := range o.returns {
+		types = append(types, "Tensor")
+		wraps = append(wraps, fmt.Sprintf("wrap(out[%d], code)", i))
 	}
-	call := fmt.Sprintf("cgotorch.%s(%s)", o.goName, strings.Join(args, ", "))
-	fmt.Fprintf(b, "// %s\nfunc %s%s(%s) %s {\n", doc, receiver, o.goName, strings.Join(params, ", "), returns)
-	if receiver == "" {
-		fmt.Fprintf(b, "load(%q)\n", o.goName)
-	}
-	if outDeclaration != "" {
-		fmt.Fprintln(b, outDeclaration)
-	}
-	fmt.Fprintf(b, "code := %s\n", call)
-	if !o.inPlace { // an operator that changes its argument must not run twice
-		fmt.Fprintf(b, "if code < 0 && reclaim(code) {\ncode = %s\n}\n", call)
-	}
-	failArgs := append([]string{fmt.Sprintf("%q, code", o.goName)}, named...)
-	if len(named) == 1 && strings.HasSuffix(named[0], "...") || len(named) <= 1 ||
-		!strings.Contains(strings.Join(named, " "), "...") {
-		fmt.Fprintf(b, "if code < 0 {\nfail(%s)\n}\n", strings.Join(failArgs, ", "))
-	} else {
-		var plain []string
-		list := ""
-		for _, n := range named {
-			if l, ok := strings.CutSuffix(n, "..."); ok {
-				list = l
-			} else {
-				plain = append(plain, n)
-			}
-		}
-		fmt.Fprintf(b, "if code < 0 {\nfail(%q, code, append([]Tensor{%s}, %s...)...)\n}\n", o.goName,
-			strings.Join(plain, ", "), list)
-	}
-	fmt.Fprintf(b, "%s\n%s\n}\n\n", strings.Join(keep, "\n"), give)
+	return fmt.Sprintf("var out [%d]cgotorch.Tensor", len(o.returns)), "(" + strings.Join(types, ", ") + ")",
+		"return " + strings.Join(wraps, ", ")
 }

@@ -127,61 +127,76 @@ func parseTable(text string, known map[string]string) ([]*op, error) {
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
-		at := fmt.Sprintf("ops.txt:%d", i+1)
-		if len(words) < 2 {
-			return nil, fmt.Errorf("%s: want a Go name and an operator, found %q", at, line)
+		o, err := parseOp(words, strings.TrimSpace(doc), known)
+		if err == nil && seen[o.goName] {
+			err = fmt.Errorf("the name %s is taken", o.goName)
 		}
-		schema, ok := known[words[1]]
-		if !ok {
-			return nil, fmt.Errorf("%s: PyTorch has no operator %q", at, words[1])
-		}
-		o, err := parseSchema(schema)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", at, err)
-		}
-		o.goName, o.doc = words[0], strings.TrimSpace(doc)
-		if seen[o.goName] {
-			return nil, fmt.Errorf("%s: the name %s is taken", at, o.goName)
+			return nil, fmt.Errorf("ops.txt:%d: %w", i+1, err)
 		}
 		seen[o.goName] = true
-		for _, w := range words[2:] {
-			switch key, value, _ := strings.Cut(w, "="); key {
-			case "hide":
-				for _, name := range strings.Split(value, ",") {
-					a := o.arg(name)
-					if a == nil {
-						return nil, fmt.Errorf("%s: %s has no argument %q to hide", at, words[1], name)
-					}
-					a.hidden = true
-				}
-			case "number":
-				a := o.arg(value)
-				if a == nil || a.typ != "Tensor" {
-					return nil, fmt.Errorf("%s: %s has no tensor %q for which a number could stand", at, words[1],
-						value)
-				}
-				a.typ = "Number"
-			case "func":
-				o.function = true
-			case "raw":
-				o.raw = true
-			case "python":
-				o.python = value
-			case "variadic":
-				o.variadic = true
-			default:
-				return nil, fmt.Errorf("%s: unknown option %q", at, w)
-			}
-		}
-		if err := o.check(); err != nil {
-			return nil, fmt.Errorf("%s: %w", at, err)
-		}
-		if !o.raw && o.doc == "" {
-			return nil, fmt.Errorf("%s: a public operator needs its sentence after --", at)
-		}
 		ops = append(ops, o)
 	}
 	return ops, nil
+}
+
+// parseOp reads a line of ops.txt: a Go name, an operator, its options and its sentence.
+func parseOp(words []string, doc string, known map[string]string) (*op, error) {
+	if len(words) < 2 {
+		return nil, fmt.Errorf("want a Go name and an operator, found %q", words)
+	}
+	schema, ok := known[words[1]]
+	if !ok {
+		return nil, fmt.Errorf("PyTorch has no operator %q", words[1])
+	}
+	o, err := parseSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	o.goName, o.doc = words[0], doc
+	for _, w := range words[2:] {
+		if err := o.option(w); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if !o.raw && o.doc == "" {
+		return nil, errors.New("a public operator needs its sentence after --")
+	}
+	return o, nil
+}
+
+// option sets one option of ops.txt.
+func (o *op) option(word string) error {
+	switch key, value, _ := strings.Cut(word, "="); key {
+	case "hide":
+		for _, name := range strings.Split(value, ",") {
+			a := o.arg(name)
+			if a == nil {
+				return fmt.Errorf("%s has no argument %q to hide", o.name, name)
+			}
+			a.hidden = true
+		}
+	case "number":
+		a := o.arg(value)
+		if a == nil || a.typ != "Tensor" {
+			return fmt.Errorf("%s has no tensor %q for which a number could stand", o.name, value)
+		}
+		a.typ = "Number"
+	case "func":
+		o.function = true
+	case "raw":
+		o.raw = true
+	case "python":
+		o.python = value
+	case "variadic":
+		o.variadic = true
+	default:
+		return fmt.Errorf("unknown option %q", word)
+	}
+	return nil
 }
 
 // writeABI hashes what the shim is made of.

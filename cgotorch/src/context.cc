@@ -61,10 +61,22 @@ CT_DECLARE(free_generator);
 CT_DECLARE(generator_seed);
 CT_DECLARE(generator_state);
 CT_DECLARE(set_generator_state);
+CT_DECLARE(has_own_generators);
+CT_DECLARE(enter_generators);
+CT_DECLARE(leave_generators);
 CT_DECLARE(clip_grad_norm);
 CT_DECLARE(clip_grad_value);
 CT_DECLARE(fused_adam);
 CT_DECLARE(fused_sgd);
+CT_DECLARE(new_group);
+CT_DECLARE(abort_group);
+CT_DECLARE(free_group);
+CT_DECLARE(broadcast_coalesced);
+CT_DECLARE(new_reducer);
+CT_DECLARE(reducer_before_forward);
+CT_DECLARE(reducer_before_backward);
+CT_DECLARE(reducer_after_backward);
+CT_DECLARE(free_reducer);
 CT_DECLARE(find_operator);
 CT_DECLARE(call);
 CT_DECLARE(schema_of);
@@ -159,10 +171,22 @@ static const ct_core core = {
     generator_seed,
     generator_state,
     set_generator_state,
+    has_own_generators,
+    enter_generators,
+    leave_generators,
     clip_grad_norm,
     clip_grad_value,
     fused_adam,
     fused_sgd,
+    new_group,
+    abort_group,
+    free_group,
+    broadcast_coalesced,
+    new_reducer,
+    reducer_before_forward,
+    reducer_before_backward,
+    reducer_after_backward,
+    free_reducer,
     find_operator,
     call,
     schema_of,

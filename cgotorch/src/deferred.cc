@@ -276,7 +276,10 @@ ct_code start_backward(const ct_tensor *outputs, int64_t count, const ct_tensor 
     auto session = std::make_shared<Session>();
     auto roots = list_of(outputs, count), leaves = list_of(inputs, inputs_count);
     auto root_gradients = gradients ? list_of(gradients, count) : variable_list{};
+    auto *generators = swap_generators(nullptr);
+    swap_generators(generators);
     Worker::run([=, state = at::ThreadLocalState(), sequence = at::sequence_number::peek()]() mutable {
+      swap_generators(generators);
       {
         at::init_num_threads(); // those of SetThreads, which may have changed since this thread's last pass
         at::ThreadLocalStateGuard same(state);
@@ -295,6 +298,7 @@ ct_code start_backward(const ct_tensor *outputs, int64_t count, const ct_tensor 
         root_gradients.clear();
         leaves.clear();
       }
+      swap_generators(nullptr);
       std::lock_guard<std::mutex> lock(session->mutex);
       session->sequence = at::sequence_number::peek();
       session->over = true;

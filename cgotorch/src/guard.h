@@ -2,6 +2,7 @@
 // plain C types of ct.h and ATen's. defines: ct::guard, ct::get, ct::give, ...
 #pragma once
 #include "../ct.h"
+#include "generators.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Generator.h>
@@ -27,6 +28,8 @@ namespace ct {
 extern __attribute__((tls_model("initial-exec"))) thread_local int64_t scope_slot;
 
 extern thread_local bool answering; // between next_request and answer; no backward pass may start then
+
+const ct_own_generators *swap_generators(const ct_own_generators *own); // of the calling thread; NULL: libtorch's own
 
 ct_code caught() noexcept; // call inside catch (...): makes the error record
 

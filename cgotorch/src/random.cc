@@ -1,8 +1,12 @@
-// Generators: the default one of each device, and one's own.
+// Generators: the default one of each device, one's own, and those that a thread has in place of the default ones.
+// defines: OwnGenerators, swap_generators, ...
 #include "guard.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+
+#include <dlfcn.h>
 
 #include <mutex>
 
@@ -53,5 +57,60 @@ ct_code set_generator_state(ct_generator g, ct_tensor state) {
     of(g).set_state(get(state));
   });
 }
+
+// libcgotorch_generators' function; NULL where that library is not loaded.
+static ct_swap_generators *swapper() {
+  static auto *f = reinterpret_cast<ct_swap_generators *>(dlsym(RTLD_DEFAULT, "ct_generators_swap"));
+  return f;
+}
+
+const ct_own_generators *swap_generators(const ct_own_generators *own) { return swapper() ? swapper()(own) : nullptr; }
+
+// OwnGenerators are what enter_generators made, until leave_generators: a thread's generators over those it had before.
+struct OwnGenerators {
+  ct_own_generators table = {};
+  std::vector<at::Generator> kept;
+  const ct_own_generators *outer = nullptr;
+
+  explicit OwnGenerators(at::ArrayRef<at::Generator> generators) : kept(generators.begin(), generators.end()) {
+    outer = swap_generators(nullptr);
+    if (outer) table = *outer;
+    for (auto &g : kept) {
+      if (g.device().is_cpu()) table.cpu = &g;
+      if (g.device().is_cuda() && g.device().index() < CT_MOST_GPUS) table.cuda[g.device().index()] = &g;
+    }
+    swap_generators(&table);
+  }
+  OwnGenerators(const OwnGenerators &) = delete;
+  OwnGenerators &operator=(const OwnGenerators &) = delete;
+  ~OwnGenerators() { swap_generators(outer); }
+};
+
+// Whether libtorch's operators ask us: one draws, and one's own generator has moved.
+int32_t has_own_generators() {
+  static const bool asked = [] {
+    if (!swapper()) return false;
+    try {
+      auto g = at::detail::createCPUGenerator(0);
+      auto before = g.get_state();
+      OwnGenerators own(g);
+      at::empty({1}, at::kLong).random_();
+      return !before.equal(g.get_state());
+    } catch (...) {
+      return false;
+    }
+  }();
+  return asked;
+}
+
+ct_code enter_generators(const ct_generator *generators, int64_t count, void **entered) {
+  return guard([&] {
+    std::vector<at::Generator> list;
+    for (int64_t i = 0; i < count; i++) list.push_back(of(generators[i]));
+    *entered = new OwnGenerators(list);
+  });
+}
+
+void leave_generators(void *entered) { delete static_cast<OwnGenerators *>(entered); }
 
 } // namespace ct

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/internal/fingerprint"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -51,6 +52,7 @@ func (d *doctor) examine() error {
 	d.line("go", "%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	d.disk()
 	d.environment()
+	d.launcher()
 	driver := d.gpu()
 	if driver != "" {
 		d.line("NVIDIA driver", "%s", driver)
@@ -64,6 +66,7 @@ func (d *doctor) examine() error {
 	d.line("libcgotorch", "%s (ABI %s)", b.Library, b.ABI)
 	d.line("CPU kernels", "%s", b.CPUCapability)
 	d.line("threads", "%d within one operator (torch.SetThreads)", b.Threads)
+	d.line("waiting", "%v (how these threads wait for each other, docs/performance.md)", b.Waiting)
 	if b.Reproducible > 0 {
 		d.line("numbers", "reproducible on every CPU with AVX2, with threads = %d", b.Reproducible)
 	} else {
@@ -73,6 +76,13 @@ func (d *doctor) examine() error {
 		d.line("MKL", "is left as it is, by GOTRAINER_MKL=native: on a CPU that is not Intel's its numbers are others")
 	}
 	d.line("fingerprint", "%s of these numbers", d.fingerprint())
+	if b.OwnGenerators {
+		d.line("generators", "each run draws from its own (libcgotorch_generators)")
+	} else {
+		d.line("generators",
+			"runs that train at the same time share one, so their numbers are not those of lone ones: "+
+				"libcgotorch_generators is not loaded")
+	}
 	if b.KeepsMalloc {
 		d.line("malloc", "keeps large blocks for the next step (GOTRAINER_MALLOC=trim gives them back)")
 	} else {
@@ -107,12 +117,23 @@ func (d *doctor) environment() {
 		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "GOTRAINER_REPRODUCIBLE", "GOTRAINER_MKL",
 		"GOTRAINER_CHECK", "LD_LIBRARY_PATH", "LD_PRELOAD",
 		"CUDA_VISIBLE_DEVICES",
-		"OMP_NUM_THREADS", "MKL_NUM_THREADS", "GOMAXPROCS", "ATEN_CPU_CAPABILITY", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA",
+		"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "MKL_NUM_THREADS", "GOMAXPROCS", "ATEN_CPU_CAPABILITY",
+		"MKL_CBWR", "ONEDNN_MAX_CPU_ISA",
 	} {
 		if v := d.env(name); v != "" {
 			d.line("environment", "%s=%s", name, v)
 		}
 	}
+}
+
+// launcher prints what would start a program here, and which process this is.
+func (d *doctor) launcher() {
+	l, err := dist.ReadLauncher(d.env)
+	if err != nil {
+		d.line("launcher", "%v", err)
+		return
+	}
+	d.line("launcher", "%v", l)
 }
 
 // disk prints what the install root holds and what its disk has left.
@@ -173,4 +194,12 @@ func nvidiaDriver() string {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	return strings.TrimSpace(strings.TrimPrefix(first, "NVRM version:"))
+}
+
+// gpus is how many GPUs libtorch can use; without it none.
+func gpus() int {
+	if torch.Load() != nil {
+		return 0
+	}
+	return torch.CUDADevices()
 }

@@ -13,3 +13,6 @@ func (*doctorCommand) Run() error {
 	return errors.New("this program was built without cgo, so it cannot load libtorch: install a C compiler (gcc or " +
 		"clang), set CGO_ENABLED=1 and build it again")
 }
+
+// gpus cannot be counted without libtorch.
+func gpus() int { return 0 }

@@ -59,6 +59,29 @@ func TestDoctorTellsWhatThereIs(t *testing.T) {
 	}
 }
 
+func TestDoctorTellsWhichProcessThisIs(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{nil, "launcher       none: a program started here is one process\n"},
+		{map[string]string{"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "3", "SLURM_LOCALID": "1",
+			"SLURM_STEP_NODELIST": "gpu[03-04]", "SLURM_JOB_ID": "7"}, "launcher       srun (SLURM_STEP_NUM_TASKS): " +
+			"rank 3 of 4, local rank 1; rank 0 opens the store at gpu03:20007\n"},
+		{map[string]string{"PMIX_RANK": "1"}, "launcher       dist: PMIX_RANK=1 says that PMIx started this process"},
+	} {
+		var out bytes.Buffer
+		d := healthy(t, &out)
+		d.env = func(name string) string { return c.env[name] }
+		if err := d.examine(); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), c.want) {
+			t.Errorf("output lacks %q:\n%s", c.want, &out)
+		}
+	}
+}
+
 func TestDoctorTellsWhetherNumbersAreReproducible(t *testing.T) {
 	var out bytes.Buffer
 	d := healthy(t, &out)

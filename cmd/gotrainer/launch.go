@@ -2,36 +2,134 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/gotrainer/gotrainer/dist/launch"
 )
 
-// launchCommand starts a program several times, as torchrun --no-python does.
+// launchCommand starts a program several times, as torchrun --no-python and accelerate launch do.
 type launchCommand struct {
-	Processes int           `short:"n" name:"processes" aliases:"nproc-per-node" required:"" help:"Processes on this machine."`
-	Nodes     int           `name:"nnodes" default:"1" help:"Machines; start the launcher on each."`
-	NodeRank  int           `name:"node-rank" help:"Number of this machine, from 0."`
-	Master    string        `name:"master" placeholder:"HOST:PORT" help:"Where the machines meet: an address of machine 0 and a free port there."`
-	Grace     time.Duration `name:"grace" default:"30s" help:"How long a process may take to end after SIGTERM."`
-	Command   []string      `arg:"" passthrough:"" help:"The program and its arguments."`
+	Processes  int           `short:"n" name:"processes" aliases:"nproc-per-node" help:"Processes on this machine; required without a configuration."`
+	Restarts   *int          `name:"max-restarts" aliases:"max_restarts" help:"How often all processes are started again when one has failed; as torchrun's."`
+	Nodes      int           `name:"nnodes" aliases:"num_machines" help:"Machines; start the launcher on each."`
+	NodeRank   *int          `name:"node-rank" aliases:"machine_rank" help:"Number of this machine, from 0."`
+	Master     string        `name:"master" placeholder:"HOST:PORT" help:"Where the machines meet: an address of machine 0 and a free port there."`
+	Grace      time.Duration `name:"grace" default:"30s" help:"How long a process may take to end after SIGTERM."`
+	ConfigFile string        `name:"config_file" aliases:"config-file" placeholder:"FILE" help:"What gotrainer config or accelerate config wrote. Without -n the one at accelerate's place is taken if there is one."`
+	NumAll     int           `name:"num_processes" aliases:"num-processes" help:"Processes on all machines together."`
+	Precision  string        `name:"mixed_precision" aliases:"mixed-precision" enum:",no,bf16,fp16" default:"" help:"no, bf16 or fp16: ACCELERATE_MIXED_PRECISION of the processes."`
+	CPU        bool          `name:"cpu" help:"The processes train on the CPU: ACCELERATE_USE_CPU."`
+	FSDP       bool          `name:"use_fsdp" hidden:""`
+	DeepSpeed  bool          `name:"use_deepspeed" hidden:""`
+	Command    []string      `arg:"" passthrough:"" help:"The program and its arguments."`
+
+	perNode int // processes on each machine, by PET_NPROC_PER_NODE
 }
 
 // Run is called by kong.
 func (c *launchCommand) Run(ctx context.Context) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
+	defer signal.Stop(signals)
+	o.Signals = signals
+	// a signal is passed on as it is, and not as the end of the context
+	return launch.Run(context.WithoutCancel(ctx), o)
+}
+
+// options are those of the configuration, with the flags over them.
+func (c *launchCommand) options() (launch.Options, error) {
+	if c.FSDP || c.DeepSpeed {
+		return launch.Options{}, errors.New("launch: --use_fsdp and --use_deepspeed are not available: every process " +
+			"holds " +
+			"the whole model, since sharding does not exist; leave them and their settings out")
+	}
+	config, found, err := c.config()
+	if err != nil {
+		return launch.Options{}, err
+	}
+	if err := c.fromPET(os.Getenv, &config, found); err != nil {
+		return launch.Options{}, err
+	}
+	if c.Nodes > 0 {
+		config.NumMachines = c.Nodes
+	}
+	if c.NodeRank != nil {
+		config.MachineRank = *c.NodeRank
+	}
+	if c.Processes > 0 && c.NumAll > 0 {
+		return launch.Options{}, errors.New("launch: -n and --num_processes both say how many processes; want one of " +
+			"them")
+	}
+	switch {
+	case c.Processes != 0:
+		config.NumProcesses = c.Processes * config.NumMachines
+	case c.NumAll != 0:
+		config.NumProcesses = c.NumAll
+	case c.perNode != 0:
+		config.NumProcesses = c.perNode * config.NumMachines
+	case !found:
+		return launch.Options{}, errors.New("launch: say how many processes: -n 4, --num_processes 4, or by a " +
+			"configuration (gotrainer config)")
+	}
+	if c.Precision != "" {
+		config.MixedPrecision = c.Precision
+	}
+	if config.UseCPU = config.UseCPU || c.CPU; config.NumProcesses == 1 {
+		config.DistributedType = "NO"
+	}
 	command := c.Command
 	if len(command) > 0 && command[0] == "--" {
 		command = command[1:]
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	// a signal is passed on as it is, and not as the end of the context
-	return launch.Run(context.WithoutCancel(ctx), launch.Options{
-		Processes: c.Processes, Command: command, Nodes: c.Nodes, NodeRank: c.NodeRank, Master: c.Master,
-		Grace: c.Grace, Signals: signals,
-	})
+	if c.Master != "" {
+		host, port, err := net.SplitHostPort(c.Master)
+		if config.MainProcessPort, _ = strconv.Atoi(port); err != nil || config.MainProcessPort < 1 {
+			return launch.Options{}, fmt.Errorf("launch: --master is %q; want HOST:PORT", c.Master)
+		}
+		config.MainProcessIP = host
+	}
+	o, err := config.Options(command...)
+	o.Grace = c.Grace
+	if c.Restarts != nil {
+		o.MaxRestarts = *c.Restarts
+	}
+	if !found && c.Precision == "" { // as without a configuration: the environment stays
+		o.Env = slices.DeleteFunc(o.Env, func(s string) bool { return s == "ACCELERATE_MIXED_PRECISION=no" })
+	}
+	return o, err
+}
+
+// config is the one that is named, or that of accelerate's place where no flag says how many
+// processes there are.
+func (c *launchCommand) config() (config launch.Config, found bool, err error) {
+	config = launch.Config{DistributedType: "MULTI_GPU", MixedPrecision: "no", NumMachines: 1, NumProcesses: -1,
+		GPUIDs: "all"}
+	path := c.ConfigFile
+	if path == "" {
+		if c.Processes != 0 || c.NumAll != 0 {
+			return config, false, nil
+		}
+		if path, err = launch.DefaultConfigFile(); err != nil {
+			return config, false, err
+		}
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return config, false, nil
+		}
+		fmt.Fprintf(os.Stderr, "gotrainer: the configuration is %s\n", path)
+	}
+	config, err = launch.ReadConfig(path)
+	return config, true, err
 }

@@ -2,9 +2,14 @@ package main
 
 import (
 	"reflect"
+	"runtime"
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/dist/launch"
 )
 
 func TestLaunchLeavesTheProgramItsFlags(t *testing.T) {
@@ -28,5 +33,53 @@ func TestLaunchLeavesTheProgramItsFlags(t *testing.T) {
 		if all.Launch.Processes != 2 || !reflect.DeepEqual(all.Launch.Command, c.command) {
 			t.Errorf("%q: %+v, want the command %q", c.args, all.Launch, c.command)
 		}
+	}
+}
+
+func TestLaunchTakesWhatKubeflowSays(t *testing.T) {
+	job := map[string]string{"PET_NNODES": "2", "PET_NPROC_PER_NODE": "4", "PET_NODE_RANK": "1",
+		"PET_MASTER_ADDR": "job-node-0-0.job", "PET_MASTER_PORT": "29400", "PET_MAX_RESTARTS": "3"}
+	for _, c := range []struct {
+		claim   string
+		change  map[string]string
+		flags   launchCommand
+		want    launch.Options
+		refused string
+	}{
+		{"all of it", nil, launchCommand{}, launch.Options{Processes: 4, Nodes: 2, NodeRank: 1, MaxRestarts: 3,
+			Master: "job-node-0-0.job:29400"}, ""},
+		{"flags go before it", nil, launchCommand{Processes: 2, NodeRank: new(0), Restarts: new(0)},
+			launch.Options{Processes: 2, Nodes: 2, Master: "job-node-0-0.job:29400"}, ""},
+		{"one machine", map[string]string{"PET_NNODES": "1:1", "PET_NODE_RANK": "0"}, launchCommand{},
+			launch.Options{Processes: 4, Nodes: 1, MaxRestarts: 3}, ""},
+		{"as many as there are processors", map[string]string{"PET_NPROC_PER_NODE": "cpu"}, launchCommand{},
+			launch.Options{Processes: runtime.NumCPU(), Nodes: 2, NodeRank: 1, MaxRestarts: 3,
+				Master: "job-node-0-0.job:29400"}, ""},
+		{"machines that come and go", map[string]string{"PET_NNODES": "1:4"}, launchCommand{}, launch.Options{},
+			"PET_NNODES=1:4 is a number of machines that changes"},
+		{"torchrun's rendezvous", map[string]string{"PET_RDZV_BACKEND": "c10d"}, launchCommand{}, launch.Options{},
+			"start torchrun --no-python, or leave the job's elasticPolicy out"},
+		{"no number", map[string]string{"PET_NODE_RANK": "x"}, launchCommand{}, launch.Options{},
+			`PET_NODE_RANK="x"; want a number of at least 0`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			t.Setenv("HF_HOME", t.TempDir())
+			for name := range job {
+				t.Setenv(name, job[name])
+			}
+			for name, value := range c.change {
+				t.Setenv(name, value)
+			}
+			c.flags.Command = []string{"./train"}
+			got, err := c.flags.options()
+			if c.refused != "" {
+				assert.ErrorContains(t, err, c.refused)
+				return
+			}
+			require.NoError(t, err)
+			assert.Empty(t, got.Env)
+			got.Env, c.want.Command = nil, c.flags.Command
+			assert.Equal(t, c.want, got)
+		})
 	}
 }

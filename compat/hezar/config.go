@@ -52,7 +52,7 @@ type TrainerConfig struct {
 	GradientAccumulationSteps int // batches behind one update; zero: 1
 
 	Distributed    bool   // as a process of several: WORLD_SIZE in the environment, which must be 1 or unset here
-	MixedPrecision string // "no", "bf16", "fp16"; empty: "no"
+	MixedPrecision string // "no", "bf16", "fp16", or "full", which is "no"; empty: "no"
 	UseCPU         bool   // also where there is a GPU
 
 	DoEvaluate           *bool // evaluate after each epoch; nil: true
@@ -131,16 +131,6 @@ func (s Steps) String() string {
 	return fmt.Sprint(s.n)
 }
 
-func (s Steps) value() any {
-	switch {
-	case s.share != 0:
-		return s.share
-	case s.n != 0 || s.zero:
-		return s.n
-	}
-	return nil
-}
-
 // What TrainerConfig takes.
 var (
 	Tasks = []string{"audio_classification", "backbone", "image2text", "language_modeling", "mask_filling",
@@ -209,8 +199,8 @@ func (c TrainerConfig) resolved(r Rules) (TrainerConfig, error) {
 	check(c.LRScheduler != "lambda" || c.LRLambda != nil, "LRLambda", nil, `a function, since LRScheduler is "lambda"`)
 	check(c.LRScheduler == "lambda" || c.LRLambda == nil, "LRScheduler", c.LRScheduler,
 		`"lambda", since LRLambda is set`)
-	check(slices.Contains([]string{"", "no", "bf16", "fp16"}, c.MixedPrecision), "MixedPrecision", c.MixedPrecision,
-		"no, bf16 or fp16")
+	check(slices.Contains([]string{"", "no", "full", "bf16", "fp16"}, c.MixedPrecision), "MixedPrecision",
+		c.MixedPrecision, "no, full, bf16 or fp16")
 	check(c.SaveFreq == 0 || r.SaveFreqIgnored, "SaveFreq", c.SaveFreq, "0: it has become SaveSteps")
 	check(c.NumEpochs > 0, "NumEpochs", c.NumEpochs, "at least 1")
 	check(c.BatchSize > 0 && c.EvalBatchSize >= 0, "BatchSize or EvalBatchSize", fmt.Sprint(c.BatchSize, ", ",

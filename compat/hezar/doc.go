@@ -7,6 +7,17 @@
 //	}, hezar.Image2Text(model), train, hezar.Options[crnn.Sample, crnn.Batch]{EvalDataset: eval})
 //	err = t.Train(ctx)
 //
+// # Models and data sets by their names
+//
+// [LoadModel] reads a model of a folder or the Hub, which predicts, is saved and pushed; [NewModel]
+// makes one; [LoadDataset] reads a data set. [OCR], [TextClassification] and [SequenceLabeling] make
+// them ready for a Trainer:
+//
+//	model, err := hezar.LoadModel(ctx, "hezarai/crnn-fa-printed-96-long")
+//	predictions, err := model.Predict(ctx, "line.png")
+//	train, err := hezar.LoadDataset[*datasets.OCR](ctx, "hezarai/persian-license-plate-v1", "train",
+//		hezar.DatasetOptions{Preprocessor: model.Preprocessors})
+//
 // # What is in a run's folder
 //
 //	crnn-plate-fa-v1/
@@ -24,23 +35,9 @@
 // count batches, and with GradientAccumulationSteps several of them make one update. The loss that
 // is shown is the mean over all windows since the run began.
 //
-// # What is mended
-//
-// Hezar 1.0.0 has defects: a checkpoint within a window loses gradients, every epoch has the same
-// order and the same dropout masks, metrics are means of batches, SaveEnabled false saves. [Rules]
-// name them one by one. The zero value does the right thing; [Exact] is Hezar to the last bit, and
-// passes the recorded runs of the conformance suite. What Hezar refuses late or not at all, New
-// refuses.
-//
-// # Overriding methods
-//
-// [Overrides] has a field for every method that a subclass would override; the method it takes the
-// place of is what super() is in Python.
-//
 // # The loop
 //
-// The loop is that of package trainer, in Hezar's order (semantics.HezarLoop): it calls the methods
-// of the Trainer. So a run that is killed at any instant, or whose context ends, continues from its
-// last checkpoint to the last bit, wherever in an epoch that is; the checkpoint has the state of
-// the run besides Hezar's files. One of Python, or of [Exact], has counts alone.
+// The loop is that of package trainer in Hezar's order, and calls the methods of the Trainer, which
+// [Overrides] replaces. A run that is killed at any instant, or whose context ends, continues from
+// its last checkpoint to the last bit. [Rules] name the defects of Hezar 1.0.0 that are mended.
 package hezar

@@ -24,8 +24,10 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (Logs, 
 		return nil, refuse("the data set of Evaluate", "empty", "one with samples, or Options.EvalDataset")
 	}
 	if d.Len() == 0 {
-		_, err := t.call.CreateEvalDataloader(t, d)
-		return (&evaluation{keys: t.handler.Keys()}).nothing(), err
+		if _, err := t.call.CreateEvalDataloader(t, d); err != nil {
+			return nil, err
+		}
+		return (&evaluation{handler: t.handler}).order(nil)
 	}
 	st := &step[S, B]{t: t}
 	e, err := trainer.New(st, t.evalOptions())
@@ -38,7 +40,6 @@ func (t *Trainer[S, B]) Evaluate(ctx context.Context, d data.Dataset[S]) (Logs, 
 
 // evaluation gathers the numbers of a pass.
 type evaluation struct {
-	keys    []string
 	handler MetricsHandler
 	byBatch bool // average the batches, each for itself
 
@@ -52,14 +53,13 @@ func (e *evaluation) add(o EvalOutputs) (err error) {
 		o.Labels.Detach().ToDevice(torch.Device{})); err != nil {
 		return fmt.Errorf("hezar: metrics: %w", err)
 	}
-	results, weight := map[string]float64{}, float64(o.Rows)
+	results, weight := map[string]float64{"loss": o.Loss.Item()}, float64(o.Rows)
 	if e.byBatch {
-		if results, err = e.handler.Result(); err != nil {
+		weight = 1
+		if err = e.take(results); err != nil {
 			return err
 		}
-		weight = 1
 	}
-	results["loss"] = o.Loss.Item()
 	for name, v := range results {
 		e.sums[name] += float64(v * weight) // no fused multiply-add: Python has none
 	}
@@ -70,11 +70,10 @@ func (e *evaluation) add(o EvalOutputs) (err error) {
 	return err
 }
 
-func (e *evaluation) result() (Logs, error) {
+func (e *evaluation) result() (logs Logs, err error) {
 	results := map[string]float64{}
 	if !e.byBatch {
-		var err error
-		if results, err = e.handler.Result(); err != nil {
+		if err = e.take(results); err != nil {
 			return nil, err
 		}
 	}
@@ -84,22 +83,26 @@ func (e *evaluation) result() (Logs, error) {
 	return e.order(results)
 }
 
-// nothing is the result of an evaluation without samples.
-func (e *evaluation) nothing() (logs Logs) {
-	for _, key := range append(slices.Clone(e.keys), "loss") {
-		logs = append(logs, Value{Name: key, Integer: true})
+// take takes the numbers of the handler, whose loss is not the model's.
+func (e *evaluation) take(results map[string]float64) error {
+	found, err := e.handler.Result()
+	for _, key := range e.handler.Keys() {
+		if v, ok := found[key]; ok {
+			results[key] = v
+		}
 	}
-	return logs
+	return err
 }
 
-// order puts numbers into the order of the handler's keys, the loss last.
+// order puts numbers into the order of the handler's keys, the loss last. Without any, they are
+// those of an evaluation without samples.
 func (e *evaluation) order(results map[string]float64) (logs Logs, err error) {
-	for _, key := range append(append([]string{}, e.keys...), "loss") {
+	for _, key := range append(slices.Clone(e.handler.Keys()), "loss") {
 		v, ok := results[key]
-		if !ok {
+		if !ok && results != nil {
 			return nil, fmt.Errorf("hezar: the metrics handler gives no %q, though it is one of its keys", key)
 		}
-		logs = append(logs, Value{Name: key, Value: v})
+		logs = append(logs, Value{Name: key, Value: v, Integer: results == nil})
 	}
 	return logs, nil
 }

@@ -65,17 +65,17 @@ func (m *tiny) Collate(samples []point) (b points, err error) {
 	return b, nil
 }
 
-func (m *tiny) Predict(p engine.Pass, b points) engine.Outputs {
+func (m *tiny) Predict(p engine.ForwardPass, b points) engine.Outputs {
 	h := functional.Dropout(m.In.Forward(engine.Input(p, b.x, int64(len(b.classes)), 2)).Tanh(), 0.3, m.Training())
 	return engine.Outputs{Logits: []torch.Tensor{m.Out.Forward(h)}, Labels: []torch.Tensor{engine.Input(p, b.classes)},
 		Rows: len(b.classes)}
 }
 
-func (m *tiny) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+func (m *tiny) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(functional.CrossEntropy(o.Logits[0], o.Labels[0]), o.Rows)
 }
 
-func (m *tiny) Loss(p engine.Pass, b points) engine.Loss { return m.LossOf(p, m.Predict(p, b)) }
+func (m *tiny) Loss(p engine.ForwardPass, b points) engine.Loss { return m.LossOf(p, m.Predict(p, b)) }
 
 func cloud(n int) data.Slice[point] {
 	out := make(data.Slice[point], n)

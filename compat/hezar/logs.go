@@ -7,9 +7,12 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
@@ -40,10 +43,8 @@ func (l Logs) Get(name string) (float64, bool) {
 }
 
 func (l Logs) find(name string) (Value, bool) {
-	for _, v := range l {
-		if v.Name == name {
-			return v, true
-		}
+	if i := slices.IndexFunc(l, func(v Value) bool { return v.Name == name }); i >= 0 {
+		return l[i], true
 	}
 	return Value{}, false
 }
@@ -62,14 +63,10 @@ type CSVRow struct {
 
 // Add appends a row. Names that are new become columns.
 func (l *CSVLog) Add(step int, values Logs) {
-next:
 	for _, v := range values {
-		for _, c := range l.Columns {
-			if c == v.Name {
-				continue next
-			}
+		if !slices.Contains(l.Columns, v.Name) {
+			l.Columns = append(l.Columns, v.Name)
 		}
-		l.Columns = append(l.Columns, v.Name)
 	}
 	l.Rows = append(l.Rows, CSVRow{step, values})
 }
@@ -82,13 +79,11 @@ func (l *CSVLog) text() string {
 	for _, row := range l.Rows {
 		cells := []string{strconv.Itoa(row.Step)}
 		for _, c := range l.Columns {
-			v, ok := row.Values.find(c)
-			switch {
-			case !ok || math.IsNaN(v.Value):
-				cells = append(cells, "")
-			default:
-				cells = append(cells, v.String())
+			cell := ""
+			if v, ok := row.Values.find(c); ok && !math.IsNaN(v.Value) {
+				cell = v.String()
 			}
+			cells = append(cells, cell)
 		}
 		_ = w.Write(cells)
 	}
@@ -97,19 +92,27 @@ func (l *CSVLog) text() string {
 }
 
 // Save writes the file, whole or not at all.
-func (l *CSVLog) Save(path string) error { return writeFile(path, []byte(l.text())) }
+func (l *CSVLog) Save(path string) error { return prefixed(configfile.Write(path, []byte(l.text()))) }
 
 // LoadCSVLog reads a training_logs.csv. An empty cell is no value.
 func LoadCSVLog(path string) (*CSVLog, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("hezar: %w", err)
+		return nil, prefixed(err)
 	}
 	l, err := parseCSV(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("hezar: %s: %w", path, err)
 	}
 	return l, nil
+}
+
+// LoadCSVLogs reads training_logs.csv of a folder of logs; empty: this run's.
+func (t *Trainer[S, B]) LoadCSVLogs(dir string) (*CSVLog, error) {
+	if dir == "" {
+		dir = t.State.LogsDir
+	}
+	return LoadCSVLog(filepath.Join(dir, csvFile))
 }
 
 func parseCSV(text string) (*CSVLog, error) {
@@ -152,11 +155,8 @@ func openCSV(path string, step int) (*CSVLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, row := range l.Rows {
-		if row.Step > step {
-			l.Rows = l.Rows[:i]
-			break
-		}
+	if i := slices.IndexFunc(l.Rows, func(row CSVRow) bool { return row.Step > step }); i >= 0 {
+		l.Rows = l.Rows[:i]
 	}
 	return l, nil
 }

@@ -65,11 +65,7 @@ func (t *Trainer[S, B]) PrepareInputBatch(b B) (B, error) { return b, nil }
 
 // TrainingStep runs forward and backward on a batch and returns the loss, which is not divided.
 func (t *Trainer[S, B]) TrainingStep(b B) (torch.Tensor, error) {
-	o, err := t.call.Forward(t, b)
-	if err != nil {
-		return torch.Tensor{}, err
-	}
-	loss, err := t.call.ComputeLoss(t, o, b)
+	_, loss, err := t.losses(b)
 	if err != nil {
 		return torch.Tensor{}, err
 	}
@@ -79,6 +75,14 @@ func (t *Trainer[S, B]) TrainingStep(b B) (torch.Tensor, error) {
 	}
 	divided.Backward()
 	return loss.Detach(), nil
+}
+
+// losses is forward and compute_loss.
+func (t *Trainer[S, B]) losses(b B) (o engine.Outputs, loss torch.Tensor, err error) {
+	if o, err = t.call.Forward(t, b); err == nil {
+		loss, err = t.call.ComputeLoss(t, o, b)
+	}
+	return o, loss, err
 }
 
 // Forward runs the model in the configured precision. Logits come back as float32.
@@ -98,7 +102,7 @@ func (t *Trainer[S, B]) Forward(b B) (o engine.Outputs, err error) {
 	return o, nil
 }
 
-func (t *Trainer[S, B]) pass() engine.Pass { return engine.Pass{Device: t.device} }
+func (t *Trainer[S, B]) pass() engine.ForwardPass { return engine.ForwardPass{Device: t.device} }
 
 // ComputeLoss is the model's loss of what Forward has returned.
 func (t *Trainer[S, B]) ComputeLoss(o engine.Outputs, _ B) (torch.Tensor, error) {
@@ -117,18 +121,15 @@ func (t *Trainer[S, B]) OptimizationStep() error {
 		return fmt.Errorf("hezar: the checkpoint is one of %s, and the optimizer %q cannot continue from it", t.foreign,
 			t.Config.Optimizer)
 	}
-	if err := t.scheduler.setMomentum(t.optimizer); err != nil {
+	if err := t.scheduler.momentum.Set(t.scheduler.moves); err != nil {
 		return err
 	}
 	if t.scaler == nil {
 		t.optimizer.Step(t.LearningRate())
-	} else {
-		if _, err := t.scaler.Step(t.optimizer, t.LearningRate()); err != nil {
-			return err
-		}
-		if err := t.scaler.Update(); err != nil {
-			return err
-		}
+	} else if _, err := t.scaler.Step(t.optimizer, t.LearningRate()); err != nil {
+		return err
+	} else if err = t.scaler.Update(); err != nil {
+		return err
 	}
 	if err := t.call.AfterUpdate(t); err != nil {
 		return err
@@ -139,11 +140,7 @@ func (t *Trainer[S, B]) OptimizationStep() error {
 
 // EvaluationStep runs the model on a batch of an evaluation.
 func (t *Trainer[S, B]) EvaluationStep(b B) (EvalOutputs, error) {
-	o, err := t.call.Forward(t, b)
-	if err != nil {
-		return EvalOutputs{}, err
-	}
-	loss, err := t.call.ComputeLoss(t, o, b)
+	o, loss, err := t.losses(b)
 	if err != nil {
 		return EvalOutputs{}, err
 	}

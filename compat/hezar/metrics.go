@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/torch"
@@ -17,53 +18,86 @@ type MetricConfig struct {
 	NDecimals  *int     // of the metric of a batch under Rules.MeanOfBatches; nil: 4
 }
 
+// metricKind is a metric of Hezar's.
+type metricKind struct {
+	make     func() any    // a metrics.Metric of int, string or []string
+	keys     []string      // its numbers; nil: one of the metric's name
+	minimize bool          // else greater is better
+	settings omegaconf.Map // that have one value here; for others the program needs a MetricsHandler of its own
+}
+
+var averaged = omegaconf.Map{{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"},
+	{Key: "sample_weight"}}
+
+var metricKinds = map[string]metricKind{
+	"accuracy": {make: func() any { return &metrics.Accuracy[int]{} },
+		settings: omegaconf.Map{{Key: "normalize", Value: true}, {Key: "sample_weight"}}},
+	"f1": {make: func() any { return &metrics.F1{Average: metrics.Macro()} }, settings: averaged},
+	"precision": {make: func() any { return &metrics.Precision{F1: metrics.F1{Average: metrics.Macro()}} },
+		settings: averaged},
+	"recall": {make: func() any { return &metrics.Recall{F1: metrics.F1{Average: metrics.Macro()}} },
+		settings: averaged},
+	"cer": {make: func() any { return &metrics.CER{CollapseSpaces: true} }, minimize: true,
+		settings: omegaconf.Map{{Key: "sentence_delimiter", Value: " "}, {Key: "concatenate_texts", Value: false}}},
+	"wer": {make: func() any { return &metrics.WER{} }, minimize: true,
+		settings: omegaconf.Map{{Key: "concatenate_texts", Value: false}}},
+	"seqeval": {make: func() any { return &metrics.Seqeval{} },
+		keys: []string{"accuracy", "recall", "precision", "f1"}},
+	"rouge": {make: func() any { return &metrics.ROUGE{} },
+		keys: []string{"rouge1", "rouge2", "rougeL", "rougeLsum"}},
+	"bleu": {make: func() any { return &metrics.BLEU{} }},
+}
+
+// taskMetrics are the metrics of each task, in Hezar's order of valid_metrics.
+var taskMetrics = map[string][]string{
+	"text_classification": {"accuracy", "recall", "precision", "f1"},
+	"sequence_labeling":   {"seqeval"},
+	"image2text":          {"cer", "wer"},
+	"speech_recognition":  {"cer", "wer"},
+	"text_generation":     {"rouge", "bleu"},
+}
+
+// complete fills in what the kind of the metric has.
+func (c MetricConfig) complete() MetricConfig {
+	kind := metricKinds[c.Name]
+	if kind.keys == nil {
+		kind.keys = []string{c.Name}
+	}
+	if c.Objective == "" {
+		c.Objective = map[bool]string{true: "minimize", false: "maximize"}[kind.minimize]
+	}
+	if c.OutputKeys == nil {
+		c.OutputKeys = slices.Clone(kind.keys)
+	}
+	if c.NDecimals == nil {
+		c.NDecimals = new(4)
+	}
+	return c
+}
+
+func (c *MetricConfig) fields() []configfile.Field {
+	return configfile.Fields("name", &c.Name, "config_type", configfile.Const("metric"), "objective", &c.Objective,
+		"output_keys", &c.OutputKeys, "n_decimals", &c.NDecimals)
+}
+
 // Map is the metric as an entry of train_config.yaml, with all that Hezar's class of the metric
 // has.
 func (c MetricConfig) Map() omegaconf.Map {
-	_, keys, objective := newMetric(c.Name)
-	if c.Objective != "" {
-		objective = c.Objective
-	}
-	if c.OutputKeys != nil {
-		keys = c.OutputKeys
-	}
-	return append(omegaconf.Map{{Key: "name", Value: c.Name}, {Key: "config_type", Value: "metric"},
-		{Key: "objective", Value: objective}, {Key: "output_keys", Value: keys},
-		{Key: "n_decimals", Value: c.decimals()}}, fixed[c.Name]...)
-}
-
-// fixed are settings of Hezar's metrics that have one value here. Other values need a
-// MetricsHandler of the program.
-var fixed = map[string]omegaconf.Map{
-	"accuracy":  {{Key: "normalize", Value: true}, {Key: "sample_weight"}},
-	"f1":        {{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"}, {Key: "sample_weight"}},
-	"precision": {{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"}, {Key: "sample_weight"}},
-	"recall":    {{Key: "pos_label", Value: int64(1)}, {Key: "average", Value: "macro"}, {Key: "sample_weight"}},
-	"cer":       {{Key: "sentence_delimiter", Value: " "}, {Key: "concatenate_texts", Value: false}},
-	"wer":       {{Key: "concatenate_texts", Value: false}},
-}
-
-func (c MetricConfig) decimals() int {
-	if c.NDecimals == nil {
-		return 4
-	}
-	return *c.NDecimals
+	c = c.complete()
+	return append(configfile.Encode(c.fields()), metricKinds[c.Name].settings...)
 }
 
 // parseMetric reads an entry of train_config.yaml.
 func parseMetric(m omegaconf.Map) (c MetricConfig, err error) {
-	kind := ""
-	keys := []key{{"config_type", &kind}, {"name", &c.Name}, {"objective", &c.Objective},
-		{"n_decimals", &c.NDecimals}, {"output_keys", (*names)(&c.OutputKeys)}}
 	name, _ := m.Get("name")
-	for _, item := range fixed[fmt.Sprint(name)] {
-		var given any
-		keys = append(keys, key{item.Key.(string), &given})
+	fields := c.fields()
+	for _, item := range metricKinds[fmt.Sprint(name)].settings {
+		fields = append(fields, configfile.Fields(item.Key, new(any))...)
 		if v, ok := m.Get(item.Key.(string)); ok && v != item.Value {
 			return c, fmt.Errorf("%v.%v is %v; want %v, or Options.MetricsHandler", name, item.Key, v, item.Value)
 		}
 	}
-	err = read(m, keys)
+	err = configfile.DecodeAll(m, fields)
 	return c, err
 }
 
@@ -81,86 +115,40 @@ type MetricsHandler interface {
 	Result() (map[string]float64, error)
 }
 
-// kinds are the metrics of each task, in Hezar's order of valid_metrics.
-var kinds = map[string][]string{
-	"text_classification": {"accuracy", "recall", "precision", "f1"},
-	"sequence_labeling":   {"seqeval"},
-	"image2text":          {"cer", "wer"},
-	"speech_recognition":  {"cer", "wer"},
-	"text_generation":     {"rouge", "bleu"},
-}
-
-// newMetric makes a metric of Hezar's, by name. Its numbers that count are keys.
-func newMetric(name string) (metric any, keys []string, objective string) {
-	objective = "maximize"
-	switch name {
-	case "accuracy":
-		metric = &metrics.Accuracy[int]{}
-	case "f1":
-		metric = &metrics.F1{Average: metrics.Macro()}
-	case "precision":
-		metric = &metrics.Precision{F1: metrics.F1{Average: metrics.Macro()}}
-	case "recall":
-		metric = &metrics.Recall{F1: metrics.F1{Average: metrics.Macro()}}
-	case "cer":
-		metric, objective = &metrics.CER{CollapseSpaces: true}, "minimize"
-	case "wer":
-		metric, objective = &metrics.WER{}, "minimize"
-	case "seqeval":
-		return &metrics.Seqeval{}, []string{"accuracy", "recall", "precision", "f1"}, objective
-	case "rouge":
-		return &metrics.ROUGE{}, []string{"rouge1", "rouge2", "rougeL", "rougeLsum"}, objective
-	case "bleu":
-		metric = &metrics.BLEU{}
-	}
-	return metric, []string{name}, objective
-}
-
-// one is a metric of a handler.
-type one struct {
-	config MetricConfig
-	metric any // metrics.Metric of int, string or []string
-	keys   []string
-}
-
-// taskMetrics is the handler of the tasks that Hezar has one for.
-type taskMetrics struct {
-	task   string
-	list   []one
-	names  func(id int64) string        // of labels, for sequence labeling
-	prefix string                       // before every label, where they say nothing of beginnings
-	read   func(ids [][]int64) []string // of generated ids, for texts
-	round  bool
+// handler is the MetricsHandler of the tasks that Hezar has one for.
+type handler struct {
+	task    string
+	configs []MetricConfig
+	metrics []any                        // of the configs: metrics.Metric of int, string or []string
+	tag     func(id int64) string        // the name of a label, for sequence labeling
+	read    func(ids [][]int64) []string // of generated ids, for texts
+	round   bool
 }
 
 // newHandler makes the handler of a configuration. Model answers what a task must know of its
 // labels.
 func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
-	valid := kinds[c.Task]
-	h := &taskMetrics{task: c.Task, round: r.MeanOfBatches}
-	configs := slices.Clone(c.MetricConfigs)
-	for i := len(c.Metrics) - 1; i >= 0; i-- {
-		configs = slices.Insert(configs, 0, MetricConfig{Name: c.Metrics[i]})
+	h := &handler{task: c.Task, round: r.MeanOfBatches}
+	for _, name := range c.Metrics {
+		h.configs = append(h.configs, MetricConfig{Name: name})
 	}
-	for _, config := range configs {
-		if !slices.Contains(valid, config.Name) {
+	h.configs = append(h.configs, c.MetricConfigs...)
+	for i, config := range h.configs {
+		if valid := taskMetrics[c.Task]; !slices.Contains(valid, config.Name) {
 			return nil, refuse("Metrics", config.Name,
 				fmt.Sprintf("one of %q for the task %s, or Options.MetricsHandler", valid, c.Task))
 		}
-		metric, keys, objective := newMetric(config.Name)
-		if config.Objective == "" {
-			config.Objective = objective
-		}
-		if config.OutputKeys != nil {
-			keys = slices.DeleteFunc(keys, func(key string) bool { return !slices.Contains(config.OutputKeys, key) })
-		}
-		if config.Objective != "maximize" && config.Objective != "minimize" || len(keys) == 0 {
+		config = config.complete()
+		config.OutputKeys = slices.DeleteFunc(MetricConfig{Name: config.Name}.complete().OutputKeys,
+			func(key string) bool { return !slices.Contains(config.OutputKeys, key) })
+		if config.Objective != "maximize" && config.Objective != "minimize" || len(config.OutputKeys) == 0 {
 			return nil, refuse("MetricConfigs", config.Name, "the objective maximize or minimize and at least one "+
 				"output key")
 		}
-		h.list = append(h.list, one{config, metric, keys})
+		h.configs[i] = config
+		h.metrics = append(h.metrics, metricKinds[config.Name].make())
 	}
-	if len(h.list) == 0 {
+	if len(h.configs) == 0 {
 		return h, nil
 	}
 	switch c.Task {
@@ -170,14 +158,15 @@ func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
 			return nil, refuse("Metrics", "seqeval",
 				fmt.Sprintf("a model that names its labels: %T has no method TagName", model))
 		}
-		h.names = tagger.TagName
+		prefix := "" // where labels do not say where an entity begins, each token is one of its own
 		if !tagger.IOB() {
-			h.prefix = "B-"
+			prefix = "B-"
 		}
+		h.tag = func(id int64) string { return prefix + tagger.TagName(id) }
 	case "image2text", "speech_recognition", "text_generation":
 		reader, ok := model.(PostProcessor)
 		if !ok {
-			return nil, refuse("Metrics", h.list[0].config.Name,
+			return nil, refuse("Metrics", h.configs[0].Name,
 				fmt.Sprintf("a model that makes texts of ids: %T has no method PostProcess", model))
 		}
 		h.read = reader.PostProcess
@@ -186,9 +175,9 @@ func newHandler(c TrainerConfig, model any, r Rules) (MetricsHandler, error) {
 }
 
 // Keys are the numbers of all metrics.
-func (h *taskMetrics) Keys() (keys []string) {
-	for _, m := range h.list {
-		for _, key := range m.keys {
+func (h *handler) Keys() (keys []string) {
+	for _, c := range h.configs {
+		for _, key := range c.OutputKeys {
 			if !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
@@ -198,23 +187,25 @@ func (h *taskMetrics) Keys() (keys []string) {
 }
 
 // Objective knows the metrics by their own names, as Hezar, and by the numbers they give.
-func (h *taskMetrics) Objective(name string) string {
-	for _, m := range h.list {
-		if m.config.Name == name || slices.Contains(m.keys, name) {
-			return m.config.Objective
+func (h *handler) Objective(name string) string {
+	for _, c := range h.configs {
+		if c.Name == name || slices.Contains(c.OutputKeys, name) {
+			return c.Objective
 		}
 	}
 	return ""
 }
 
-func (h *taskMetrics) Add(predictions, labels torch.Tensor) error {
-	if len(h.list) == 0 {
+func (h *handler) Add(predictions, labels torch.Tensor) error {
+	if len(h.configs) == 0 {
 		return nil
 	}
 	switch h.task {
 	case "text_classification":
-		pairs(h.list, ints(torch.Values[int64](predictions.ArgMax(1, false))),
-			ints(torch.Values[int64](labels.View(-1))))
+		classes, truth := torch.Values[int64](predictions.ArgMax(1, false)), torch.Values[int64](labels.View(-1))
+		for i := range truth {
+			add(h.metrics, int(classes[i]), int(truth[i]))
+		}
 	case "sequence_labeling":
 		h.addTags(predictions, labels)
 	default:
@@ -229,43 +220,34 @@ func (h *taskMetrics) Add(predictions, labels torch.Tensor) error {
 		if len(got) != len(want) {
 			return fmt.Errorf("%d predictions for %d labels", len(got), len(want))
 		}
-		pairs(h.list, h.read(got), h.read(want))
+		predicted, truth := h.read(got), h.read(want)
+		for i := range truth {
+			add(h.metrics, predicted[i], truth[i])
+		}
 	}
 	return nil
 }
 
-// addTags leaves out positions with label -100. Where labels do not say where an entity begins,
-// each token is one of its own.
-func (h *taskMetrics) addTags(predictions, labels torch.Tensor) {
+// addTags leaves out positions with label -100.
+func (h *handler) addTags(predictions, labels torch.Tensor) {
 	length := int(labels.Size(1))
 	classes, truth := torch.Values[int64](predictions.ArgMax(2, false)), torch.Values[int64](labels)
 	for at := 0; at+length <= len(truth) && length > 0; at += length {
 		var got, want []string
 		for i := at; i < at+length; i++ {
 			if truth[i] != -100 {
-				got, want = append(got, h.prefix+h.names(classes[i])), append(want, h.prefix+h.names(truth[i]))
+				got, want = append(got, h.tag(classes[i])), append(want, h.tag(truth[i]))
 			}
 		}
-		for _, m := range h.list {
-			m.metric.(metrics.Metric[[]string]).Add(got, want)
-		}
+		add(h.metrics, got, want)
 	}
 }
 
-func pairs[P any](list []one, got, want []P) {
+// add adds a pair to all metrics.
+func add[P any](list []any, got, want P) {
 	for _, m := range list {
-		for i := range want {
-			m.metric.(metrics.Metric[P]).Add(got[i], want[i])
-		}
+		m.(metrics.Metric[P]).Add(got, want)
 	}
-}
-
-func ints(values []int64) []int {
-	out := make([]int, len(values))
-	for i, v := range values {
-		out[i] = int(v)
-	}
-	return out
 }
 
 // rows are the rows of a matrix of ids.
@@ -282,18 +264,22 @@ func rows(t torch.Tensor) ([][]int64, error) {
 	return out, nil
 }
 
-func (h *taskMetrics) Result() (map[string]float64, error) {
+func (h *handler) Result() (map[string]float64, error) {
 	out := map[string]float64{}
-	for _, m := range h.list {
-		result := m.metric.(interface{ Result() map[string]float64 }).Result()
-		m.metric.(interface{ Reset() }).Reset()
-		for _, key := range m.keys {
+	for i, c := range h.configs {
+		metric := h.metrics[i].(interface {
+			Result() map[string]float64
+			Reset()
+		})
+		result := metric.Result()
+		metric.Reset()
+		for _, key := range c.OutputKeys {
 			v, ok := result[key]
 			if !ok {
-				return nil, fmt.Errorf("hezar: the metric %s gives no %q, only %v", m.config.Name, key, result)
+				return nil, fmt.Errorf("hezar: the metric %s gives no %q, only %v", c.Name, key, result)
 			}
 			if h.round {
-				v = metrics.Round(v, m.config.decimals())
+				v = metrics.Round(v, *c.NDecimals)
 			}
 			out[key] = v
 		}

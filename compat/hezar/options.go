@@ -38,6 +38,9 @@ type Options[S, B any] struct {
 	// Output is where the table at the begin of a run and the progress go. Nil: standard error.
 	// io.Discard: nowhere.
 	Output io.Writer
+	// Warnings is told of weights of InitWeightsFrom that were left out or stay random. Nil:
+	// standard error. io.Discard: nowhere.
+	Warnings io.Writer
 	// Logger is told what Hezar logs. Nil: nobody.
 	Logger *slog.Logger
 	// Fetch brings a repository of the Hub to this machine and returns its folder. Nil: package hub

@@ -1,6 +1,7 @@
 package hezar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,11 +11,14 @@ import (
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/compat/hezar/repository"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Where a run continues: the state that it begins with, the checkpoint whose weights it takes, and
-// its place in the loop.
+// Where a run begins: its state, the checkpoint or model whose weights it takes, and its place in
+// the loop.
 
 // startState is the state that a run begins with: a fresh one, or that of an earlier run in the
 // folder, put where the checkpoint was made.
@@ -50,19 +54,17 @@ func startState(c TrainerConfig, stepsInEpoch int, logsDir string) (TrainerState
 	return s, nil
 }
 
-// checkpoint is the folder that a run continues from; empty: none.
-func (t *Trainer[S, B]) checkpoint() (string, error) {
+// checkpoint is the folder that a run continues from; empty: none. A damaged one is refused; those
+// of Python have no manifest to compare with.
+func (t *Trainer[S, B]) checkpoint() (dir string, err error) {
 	c := &t.Config
-	switch c.ResumeFromCheckpoint {
-	case "":
+	dir = c.ResumeFromCheckpoint
+	switch {
+	case dir == "" || dir == Newest && t.State.GlobalStep == 0:
 		return "", nil
-	case Newest:
-		if t.State.GlobalStep == 0 {
-			return "", nil
-		}
-		dir := filepath.Join(c.OutputDir, c.CheckpointsDir, stepName(t.State.GlobalStep, t.TotalSteps))
-		if isFolder(dir) {
-			return dir, verify(dir)
+	case dir == Newest:
+		if dir = t.checkpointPath(); isFolder(dir) {
+			break
 		}
 		if t.options.Rules.MissingWeightsPass {
 			return "", nil
@@ -70,31 +72,25 @@ func (t *Trainer[S, B]) checkpoint() (string, error) {
 		return "", fmt.Errorf("hezar: ResumeFromCheckpoint: %s says that batch %d was saved, but there is no %s: "+
 			"name another checkpoint, or resume with the same NumEpochs and MaxSteps",
 			filepath.Join(c.OutputDir, c.CheckpointsDir, stateFile), t.State.GlobalStep, dir)
+	case !isFolder(dir):
+		return "", refuse("ResumeFromCheckpoint", dir, "hezar.Newest or the folder of a checkpoint")
 	}
-	if !isFolder(c.ResumeFromCheckpoint) {
-		return "", refuse("ResumeFromCheckpoint", c.ResumeFromCheckpoint, "hezar.Newest or the folder of a checkpoint")
-	}
-	return c.ResumeFromCheckpoint, verify(c.ResumeFromCheckpoint)
-}
-
-// verify refuses a damaged checkpoint. Those of Python have no manifest to compare with.
-func verify(dir string) error {
 	if err := checkpoint.Verify(dir); err != nil && !errors.Is(err, checkpoint.ErrNoManifest) {
-		return fmt.Errorf("hezar: ResumeFromCheckpoint: %w; name an older one", err)
+		return "", fmt.Errorf("hezar: ResumeFromCheckpoint: %w; name an older one", err)
 	}
-	return nil
+	return dir, nil
 }
 
 // restore finds out where the run continues that a checkpoint is of: exactly there, if it has the
 // state of the run. Others have counts alone, and those inside a window are taken back to the
 // window's first batch, since no checkpoint holds gradients.
-func (t *Trainer[S, B]) restore(from string) (err error) {
-	if t.from = from; from == "" {
+func (t *Trainer[S, B]) restore() (err error) {
+	r := &t.options.Rules
+	if t.from == "" {
 		return nil
 	}
-	r := &t.options.Rules
 	if !r.stateless() {
-		t.runState, err = os.ReadFile(filepath.Join(from, trainFolder, runFile))
+		t.runState, err = os.ReadFile(filepath.Join(t.from, trainFolder, runFile))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("hezar: ResumeFromCheckpoint: %w", err)
 		}
@@ -133,4 +129,66 @@ func (t *Trainer[S, B]) start() *trainer.StartPosition {
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
+}
+
+// loadWeights fills the model from a checkpoint, or a fresh one from InitWeightsFrom.
+func (t *Trainer[S, B]) loadWeights() error {
+	source := t.Config.InitWeightsFrom
+	switch {
+	case t.from != "":
+		w, err := pretrained.OpenFile(filepath.Join(t.from, modelFile))
+		if err == nil {
+			defer w.Close() //nolint:errcheck // it was only read
+			_, err = nn.LoadStateDict(t.model.Model(), w, nn.LoadOptions{})
+		}
+		if err != nil {
+			return fmt.Errorf("hezar: ResumeFromCheckpoint: %w", err)
+		}
+		t.options.Logger.Info("Resuming training from checkpoint", "path", t.from)
+	case source != "" && (t.Config.ResumeFromCheckpoint == "" || t.State.GlobalStep == 0):
+		if err := t.initWeights(source); err != nil {
+			return fmt.Errorf("hezar: InitWeightsFrom: %w", err)
+		}
+	}
+	return nil
+}
+
+// initWeights takes over what fits of a model of the same kind, in a folder or on the Hub.
+func (t *Trainer[S, B]) initWeights(source string) (err error) {
+	get := t.options.Fetch
+	if get == nil || isFolder(source) {
+		get = repository.Find
+	}
+	dir, err := get(context.Background(), source)
+	if err != nil {
+		return err
+	}
+	w, err := pretrained.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer w.Close() //nolint:errcheck // it was only read
+	model := t.model.Model()
+	options := nn.LoadOptions{IgnoreMissing: true, IgnoreUnexpected: true, IgnoreMismatched: true}
+	if t.options.Rules.WeightsByPosition {
+		if t.initReport, err = nn.LoadStateDict(model, w, nn.LoadOptions{}); err == nil {
+			return nil
+		}
+		options = repository.ByPosition(model, w)
+	}
+	if t.initReport, err = nn.LoadStateDict(model, w, options); err != nil {
+		return err
+	}
+	r := t.initReport
+	if len(r.Loaded) == 0 {
+		return fmt.Errorf("%s has no weight of this model: none of its %d names occurs here in the same shape; want a "+
+			"model of the same kind", w.Path(), len(w.Contents()))
+	}
+	if r.Missing != nil || r.Mismatched != nil || r.Unexpected != nil {
+		const said = "Partially loading the weights as the model architecture and the given state dict are incompatible"
+		t.options.Logger.Warn(said, "report", r.String())
+		_, _ = fmt.Fprintf(t.options.Warnings, "hezar: InitWeightsFrom %s: %s; what is missing or has another shape "+
+			"keeps its random values:\n%s\n", source, said, r)
+	}
+	return nil
 }

@@ -13,18 +13,15 @@ type Rules struct {
 	// ends the run among them.
 	UnfinishedWindowLost bool
 	// SaveInsideWindow writes a checkpoint between the batches of a window, whose gradients are
-	// lost: a resumed run begins a new window there. Otherwise the checkpoint waits for the update,
-	// and a run that is resumed inside a window begins with the window's first batch.
+	// lost. Otherwise it waits for the update.
 	SaveInsideWindow bool
 	// LossCountFromSteps takes the number of batches for that of windows when a run is resumed, so
 	// that the running loss is too low.
 	LossCountFromSteps bool
-	// SameOrder visits the samples of every epoch in the same order. Otherwise each has its own, by
-	// seed and epoch.
+	// SameOrder visits the samples of every epoch in one order. Otherwise each has its own.
 	SameOrder bool
 	// SeedEveryPass seeds all generators at every epoch and evaluation, so that every epoch draws
-	// the same dropout masks, and a run that is resumed in the middle of one draws its first masks
-	// again. Otherwise the stream continues, and a checkpoint holds where it was.
+	// the same dropout masks. Otherwise the stream continues, over a resume too.
 	SeedEveryPass bool
 	// MeanOfBatches rounds the metrics of each batch of an evaluation and averages them over
 	// batches, however short. Otherwise they are those of the set.
@@ -33,12 +30,10 @@ type Rules struct {
 	SaveTwice bool
 	// SaveSwitchIgnored writes the checkpoints of SaveSteps also where SaveEnabled is false.
 	SaveSwitchIgnored bool
-	// LateMetricCheck takes any MetricForBestModel with "loss" or the name of a metric in it, such
-	// as train.accuracy, and finds out after the first epoch that there is no such number.
-	// Otherwise New refuses.
+	// LateMetricCheck finds out after the first epoch that MetricForBestModel is no number.
+	// Otherwise New refuses it.
 	LateMetricCheck bool
-	// SaveFreqIgnored takes a SaveFreq and saves as if it were not there. Otherwise New refuses it,
-	// since it has become SaveSteps.
+	// SaveFreqIgnored takes a SaveFreq without effect. Otherwise New refuses it.
 	SaveFreqIgnored bool
 	// OwnNamesOnly refuses the optimizer "sgd" and the schedule "constant".
 	OwnNamesOnly bool
@@ -49,10 +44,9 @@ type Rules struct {
 	// EmptyEvaluation takes an evaluation set without samples, all of whose numbers are 0, and
 	// fails at the first evaluation where there is no set. Otherwise New refuses both.
 	EmptyEvaluation bool
-	// CheckpointSettings lets the optimizer of a resumed run be the one of its checkpoint: with its
-	// rate, its weight decay and, of adam and adamw, its kind, whatever the configuration says; one
-	// of the other family fails at the first update. Otherwise they are the configuration's, and an
-	// optimizer that cannot take up the states is refused by New.
+	// CheckpointSettings gives the optimizer of a resumed run the rate, the weight decay and, of
+	// adam and adamw, the kind of its checkpoint; one of the other family fails at the first
+	// update. Otherwise they are the configuration's, and New refuses states that do not fit.
 	CheckpointSettings bool
 	// LambdaNotSaved fails at the first checkpoint of a run with the schedule "lambda". Otherwise
 	// the file leaves the function out.
@@ -68,8 +62,7 @@ type Rules struct {
 	// WeightsByPosition matches initial weights that do not fit by their place in the files.
 	// Otherwise by name.
 	WeightsByPosition bool
-	// LogStartsAnew makes training_logs.csv of a resumed run begin with an empty table. Otherwise
-	// its rows stay.
+	// LogStartsAnew makes training_logs.csv of a resumed run begin with an empty table.
 	LogStartsAnew bool
 }
 

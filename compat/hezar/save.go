@@ -1,6 +1,8 @@
 package hezar
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,7 +10,8 @@ import (
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/checkpoint"
-	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/hub"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 )
 
 // Save writes the model, its configuration and preprocessor, the optimizer and the schedule into a
@@ -25,54 +28,40 @@ func (t *Trainer[S, B]) Save(path string) error {
 }
 
 func (t *Trainer[S, B]) write(dir string) error {
-	train := filepath.Join(dir, trainFolder)
-	if err := t.Config.Save(filepath.Join(train, configFile)); err != nil {
-		return err
+	train, o := filepath.Join(dir, trainFolder), &t.options
+	config := o.ModelConfig
+	if c, ok := t.model.(Configured); ok && config == nil {
+		config = c.HezarConfig()
 	}
-	if config := t.modelConfig(); config != nil {
-		if err := writeYAML(filepath.Join(dir, modelConfig), config); err != nil {
+	for _, file := range []struct {
+		path    string
+		written bool
+		write   func(path string) error
+	}{
+		{filepath.Join(train, configFile), true, t.Config.Save},
+		{filepath.Join(dir, modelConfig), config != nil, func(path string) error { return saveYAML(path, config) }},
+		{filepath.Join(dir, modelFile), true, func(path string) error {
+			return torchsave.WriteModule(path, t.model.Model())
+		}},
+		{dir, o.Preprocessor != nil, func(dir string) error { return o.Preprocessor.Save(dir) }},
+		{filepath.Join(train, optimizerFile), true, func(path string) error {
+			return saveOptimizer(path, t.optimizer, t.LearningRate(), t.scheduler.config.LearningRate,
+				!t.scheduler.none)
+		}},
+		{filepath.Join(train, schedulerFile), !t.scheduler.none, t.scheduler.save},
+		{filepath.Join(train, datasetFile), o.DatasetConfig != nil, func(path string) error {
+			return saveYAML(path, o.DatasetConfig)
+		}},
+		{filepath.Join(train, runFile), !o.Rules.stateless() && t.session != nil && t.session.state != nil,
+			func(path string) error { return os.WriteFile(path, t.session.state, 0o666) }},
+		{filepath.Join(train, stateFile), !o.Rules.stateless(), t.State.Save},
+	} {
+		if !file.written {
+			continue
+		}
+		if err := file.write(file.path); err != nil {
 			return err
 		}
-	}
-	if err := saveModel(filepath.Join(dir, modelFile), t.model.Model()); err != nil {
-		return err
-	}
-	if t.options.Preprocessor != nil {
-		if err := t.options.Preprocessor.Save(dir); err != nil {
-			return err
-		}
-	}
-	if err := saveOptimizer(filepath.Join(train, optimizerFile), t.optimizer, t.LearningRate(), t.rate,
-		t.scheduler != nil); err != nil {
-		return err
-	}
-	if t.scheduler != nil {
-		if err := t.scheduler.save(filepath.Join(train, schedulerFile)); err != nil {
-			return err
-		}
-	}
-	if t.options.DatasetConfig != nil {
-		if err := writeYAML(filepath.Join(train, datasetFile), t.options.DatasetConfig); err != nil {
-			return err
-		}
-	}
-	if t.options.Rules.stateless() {
-		return nil
-	}
-	if s := t.session; s != nil && s.state != nil {
-		if err := os.WriteFile(filepath.Join(train, runFile), s.state, 0o666); err != nil {
-			return err
-		}
-	}
-	return t.State.Save(filepath.Join(train, stateFile))
-}
-
-func (t *Trainer[S, B]) modelConfig() omegaconf.Map {
-	if t.options.ModelConfig != nil {
-		return t.options.ModelConfig
-	}
-	if c, ok := t.model.(Configured); ok {
-		return c.HezarConfig()
 	}
 	return nil
 }
@@ -84,9 +73,59 @@ func (t *Trainer[S, B]) saveState() error {
 // checkpointPath is the folder of a checkpoint: the number of batches, with as many digits as that
 // of the whole run.
 func (t *Trainer[S, B]) checkpointPath() string {
-	return filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir, stepName(t.State.GlobalStep, t.TotalSteps))
+	return filepath.Join(t.Config.OutputDir, t.Config.CheckpointsDir,
+		fmt.Sprintf("%0*d", len(strconv.Itoa(t.TotalSteps)), t.State.GlobalStep))
 }
 
-func stepName(step, total int) string {
-	return fmt.Sprintf("%0*d", len(strconv.Itoa(total)), step)
+// PushOptions say what [Trainer.PushToHub] uploads. The zero value is Hezar's default: everything,
+// to a public repository.
+type PushOptions struct {
+	NoModel     bool // leave the model and its configuration out
+	NoOptimizer bool // leave the optimizer out
+	NoLogs      bool // leave training_logs.csv out
+
+	CommitMessage string // empty: "Hezar: Upload training files"
+	Private       bool   // of a repository that the upload makes
+}
+
+// PushToHub uploads the run's files to a repository of the Hub, which is made if there is none: the
+// files of Save, and train/training_logs.csv. All of them make one commit, so the repository never
+// has half of them.
+func (t *Trainer[S, B]) PushToHub(ctx context.Context, repo string, o PushOptions) error {
+	o.CommitMessage = cmp.Or(o.CommitMessage, "Hezar: Upload training files")
+	dir, err := os.MkdirTemp("", "hezar-")
+	if err != nil {
+		return prefixed(err)
+	}
+	defer os.RemoveAll(dir)
+	if err = t.write(dir); err == nil && !o.NoLogs {
+		err = t.csv.Save(filepath.Join(dir, trainFolder, csvFile))
+	}
+	// which Hezar does not upload
+	remove := []string{trainFolder + "/" + schedulerFile, trainFolder + "/" + runFile, trainFolder + "/" + stateFile}
+	if o.NoModel {
+		remove = append(remove, modelFile, modelConfig, "preprocessor")
+	}
+	if o.NoOptimizer {
+		remove = append(remove, trainFolder+"/"+optimizerFile)
+	}
+	for _, name := range remove {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	push := t.options.Push
+	if push == nil {
+		push = pushToHub
+	}
+	if err == nil {
+		err = push(ctx, repo, dir, o)
+	}
+	if err != nil {
+		err = fmt.Errorf("hezar: push to %s: %w", repo, err)
+	}
+	return err
+}
+
+func pushToHub(ctx context.Context, repo, dir string, o PushOptions) error {
+	_, err := hub.Push(ctx, repo, dir, hub.PushOptions{Message: o.CommitMessage, Private: o.Private})
+	return err
 }

@@ -4,22 +4,24 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
 // classes are the classes of torch.optim.lr_scheduler behind Hezar's names.
 var classes = map[string]string{
-	"step": "StepLR", "reduce_on_plateau": "ReduceLROnPlateau", "multi_step": "MultiStepLR", "one_cycle": "OneCycleLR",
-	"linear": "LinearLR", "exponential": "ExponentialLR",
-	"cyclic": "CyclicLR", "polynomial": "PolynomialLR", "cosine_anealing": "CosineAnnealingLR",
+	"step": "StepLR", "multi_step": "MultiStepLR", "one_cycle": "OneCycleLR", "linear": "LinearLR",
+	"exponential": "ExponentialLR", "cyclic": "CyclicLR", "polynomial": "PolynomialLR",
+	"cosine_anealing": "CosineAnnealingLR",
 }
 
 // scheduler moves the learning rate: at every so many batches, or at the end of an epoch by a
 // metric.
 type scheduler struct {
+	none        bool // the rate stays, and there is no file
 	plan        lr.Rate
-	momentum    lr.Rate       // nil: left alone
+	momentum    loops.Momentum
 	controller  lr.Controller // nil: planned
 	moves       int
 	failsAtOnce bool          // PyTorch's class cannot be made
@@ -27,8 +29,9 @@ type scheduler struct {
 	config      TrainerConfig // for the file
 }
 
-// newScheduler makes the schedule of a configuration, or the caller's own; nil: the rate stays.
-func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, moves int) (*scheduler, error) {
+// newScheduler makes the schedule of a configuration, or the caller's own.
+func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, o optim.Optimizer, moves int) (*scheduler,
+	error) {
 	s := &scheduler{config: c}
 	var err error
 	switch {
@@ -36,13 +39,14 @@ func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, moves 
 		return nil, refuse("Options.Adaptive", "set beside LRScheduler", "one of them")
 	case own != nil, adaptive != nil:
 	case c.LRScheduler == "":
-		return nil, nil
+		s.none, s.plan = true, func(int) float64 { return c.LearningRate }
+		return s, nil
 	case c.LRScheduler == "constant":
 		own = lr.Constant{}
 	case c.LRScheduler == "lambda":
 		own = lr.LambdaLR{Lambda: c.LRLambda}
 	case c.LRScheduler == "reduce_on_plateau":
-		adaptive, err = lr.AdaptiveByName(classes[c.LRScheduler], kwargs(c.LRSchedulerKwargs))
+		adaptive, err = lr.AdaptiveByName("ReduceLROnPlateau", kwargs(c.LRSchedulerKwargs))
 	default:
 		own, err = lr.ByName(classes[c.LRScheduler], kwargs(c.LRSchedulerKwargs), 0)
 	}
@@ -60,8 +64,8 @@ func newScheduler(c TrainerConfig, own lr.Schedule, adaptive lr.Adaptive, moves 
 	}
 	s.plan, s.limit, s.failsAtOnce = own.Plan(c.LearningRate, moves), lr.StepLimit(own, moves),
 		lr.FailsAtOnce(own, moves)
-	if m, ok := own.(lr.MomentumSchedule); ok {
-		s.momentum = m.PlanMomentum(moves)
+	if s.momentum, err = loops.PlanMomentum(own, o, moves); err != nil {
+		return nil, fmt.Errorf("hezar: LRScheduler: %w", err)
 	}
 	return s, nil
 }
@@ -85,18 +89,6 @@ func (s *scheduler) rate() float64 {
 		return s.controller.Rate()
 	}
 	return s.plan(s.moves)
-}
-
-// setMomentum tells the optimizer the momentum, where the schedule moves it.
-func (s *scheduler) setMomentum(o optim.Optimizer) error {
-	if s == nil || s.momentum == nil {
-		return nil
-	}
-	m, ok := o.(optim.MomentumSetter)
-	if !ok {
-		return fmt.Errorf("hezar: the schedule moves the momentum, and %T has none; set cycle_momentum: false", o)
-	}
-	return m.SetMomentum(s.momentum(s.moves))
 }
 
 // newOptimizer makes the optimizer that a configuration names. It computes as PyTorch's does if it

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 )
 
@@ -24,55 +25,50 @@ type TrainerState struct {
 	LogsDir                 string
 }
 
-// keys are the keys of the file in Hezar's order. best is best_metric_value, an integer or not.
-func (s *TrainerState) keys(best *any) []key {
-	return []key{{"epoch", &s.Epoch}, {"total_epochs", &s.TotalEpochs}, {"global_step", &s.GlobalStep},
-		{"epoch_step", &s.EpochStep}, {"loss_tracker_sum", &s.LossTrackerSum},
-		{"loss_tracker_avg", &s.LossTrackerAvg}, {"metric_for_best_checkpoint", &s.MetricForBestCheckpoint},
-		{"best_metric_value", best}, {"best_checkpoint", &s.BestCheckpoint}, {"logs_dir", &s.LogsDir}}
+// fields are the keys of the file in Hezar's order.
+func (s *TrainerState) fields() []configfile.Field {
+	return configfile.Fields("epoch", &s.Epoch, "total_epochs", &s.TotalEpochs, "global_step", &s.GlobalStep,
+		"epoch_step", &s.EpochStep, "loss_tracker_sum", &s.LossTrackerSum, "loss_tracker_avg", &s.LossTrackerAvg,
+		"metric_for_best_checkpoint", &s.MetricForBestCheckpoint, "best_metric_value", &s.BestMetricValue,
+		"best_checkpoint", &s.BestCheckpoint, "logs_dir", &s.LogsDir)
 }
 
 // Map is the state in Hezar's order.
 func (s TrainerState) Map() (m omegaconf.Map) {
-	var best any
+	for _, f := range s.fields() { // those without a value too
+		m.Set(f.Key, reflect.ValueOf(f.At).Elem().Interface())
+	}
 	switch {
-	case s.BestIsInteger && s.BestMetricValue != nil:
-		best = int(*s.BestMetricValue)
-	case s.BestMetricValue != nil:
-		best = *s.BestMetricValue
-	}
-	for _, k := range s.keys(&best) {
-		m.Set(k.name, reflect.ValueOf(k.at).Elem().Interface())
-	}
-	if best == nil {
+	case s.BestMetricValue == nil:
+		m.Set("best_metric_value", nil)
 		m.Set("best_checkpoint", nil)
+	case s.BestIsInteger:
+		m.Set("best_metric_value", int(*s.BestMetricValue))
+	default:
+		m.Set("best_metric_value", *s.BestMetricValue)
 	}
 	return m
 }
 
 // Save writes the state, whole or not at all.
-func (s TrainerState) Save(path string) error { return writeYAML(path, s.Map()) }
+func (s TrainerState) Save(path string) error { return saveYAML(path, s.Map()) }
 
 // LoadTrainerState reads a trainer_state.yaml.
 func LoadTrainerState(path string) (TrainerState, error) {
-	m, err := readYAML(path)
+	m, err := configfile.Load(path)
 	if err != nil {
-		return TrainerState{}, err
+		return TrainerState{}, prefixed(err)
 	}
 	var s TrainerState
-	var best any
-	if err := read(m, s.keys(&best)); err != nil {
+	err = configfile.DecodeAll(m, s.fields())
+	best, _ := m.Get("best_metric_value")
+	_, s.BestIsInteger = best.(int64)
+	if err == nil && (s.Epoch < 1 || s.GlobalStep < 0 || s.EpochStep < 0) {
+		err = fmt.Errorf("epoch %d, global_step %d, epoch_step %d are no place in a run", s.Epoch, s.GlobalStep,
+			s.EpochStep)
+	}
+	if err != nil {
 		return s, fmt.Errorf("hezar: %s: %w", path, err)
-	}
-	if best != nil {
-		_, s.BestIsInteger = best.(int64)
-		if want, _ := set(&s.BestMetricValue, best); want != "" {
-			return s, fmt.Errorf("hezar: %s: best_metric_value is %v; want %s", path, best, want)
-		}
-	}
-	if s.Epoch < 1 || s.GlobalStep < 0 || s.EpochStep < 0 {
-		return s, fmt.Errorf("hezar: %s: epoch %d, global_step %d, epoch_step %d are no place in a run", path, s.Epoch,
-			s.GlobalStep, s.EpochStep)
 	}
 	return s, nil
 }

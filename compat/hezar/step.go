@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -20,7 +21,8 @@ type step[S, B any] struct {
 
 	loss float64 // of the last batch, not divided
 	eval evaluation
-	logs Logs // of the last evaluation
+	line *loops.Progress // of the running evaluation
+	logs Logs            // of the last evaluation
 }
 
 var _ trainer.SplitStep[int] = (*step[int, int])(nil)
@@ -42,6 +44,7 @@ func (s *step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (train
 	if err != nil {
 		return nil, err
 	}
+	s.line = loops.NewProgress(s.t.options.Output, "Evaluating:     ", d.Len)
 	return loader[B]{d.Len, func() (*Dataloader[B], error) { return d, nil }}, nil
 }
 
@@ -56,7 +59,7 @@ func (s *step[S, B]) Seed(_ uint64, o trainer.SeedOptions) error {
 // StartLoader draws what PyTorch's DataLoader draws as the seed of its workers.
 func (s *step[S, B]) StartLoader(bool) error {
 	if s.t.options.Rules.SeedEveryPass {
-		torch.Scope(func() { torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil) })
+		loops.Draw()
 	}
 	return nil
 }
@@ -119,7 +122,7 @@ func (s *step[S, B]) Report(context.Context) (trainer.Report, error) {
 
 func (s *step[S, B]) StartEval(e trainer.Evaluation) error {
 	h := s.t.handler
-	s.eval = evaluation{keys: h.Keys(), handler: h, byBatch: e.Loss == semantics.MeanOfBatches,
+	s.eval = evaluation{handler: h, byBatch: e.Loss == semantics.MeanOfBatches,
 		sums: map[string]float64{}}
 	nn.SetTraining(s.t.model.Model(), false)
 	_, err := h.Result() // what an evaluation that failed has left
@@ -141,12 +144,14 @@ func (s *step[S, B]) Eval(_ context.Context, b B) error {
 		})
 	})
 	if err == nil {
+		s.line.Add()
 		t.call.AfterEvalBatch(t, s.eval.last)
 	}
 	return err
 }
 
 func (s *step[S, B]) Metrics(context.Context) (m trainer.Metrics, err error) {
+	s.line.End()
 	if s.logs, err = s.eval.result(); err != nil {
 		return nil, err
 	}

@@ -4,238 +4,160 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strconv"
 
-	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The files that torch.save writes: model.pt, train/optimizer.pt, train/lr_scheduler.pt.
+// The files that torch.save writes: train/optimizer.pt and train/lr_scheduler.pt.
 
-// saveModel writes the state dict of a model.
-func saveModel(path string, model any) error {
-	state, err := torchsave.Module(model)
+// readState reads the dictionary of a file that torch.save wrote. Its errors name the file.
+func readState(path string, use func(state map[string]any) error) error {
+	f, err := pickle.Open(path)
 	if err != nil {
 		return err
 	}
-	return pickle.WriteFile(path, state)
+	defer f.Close() //nolint:errcheck // it was only read
+	state, ok := torchsave.Plain(f.Value()).(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s holds a %T; want a dictionary", path, f.Value())
+	}
+	if err = use(state); err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return err
 }
 
 // saveOptimizer writes optimizer.state_dict(). rate is that of the next update, which PyTorch keeps
 // in the groups.
 func saveOptimizer(path string, o optim.Optimizer, rate, initial float64, scheduled bool) error {
-	state, text, err := torchsave.Optimizer(o)
+	state, err := torchsave.StateDict(o, rate)
 	if err != nil {
 		return err
 	}
-	value, err := torchsave.FromJSON(text)
-	if err != nil {
-		return err
-	}
-	groups, ok := value.(*pickle.Dict).Get("param_groups")
-	list, isList := groups.(*pickle.List)
-	if !ok || !isList {
-		return errors.New("the optimizer's settings are no list of param_groups")
-	}
-	scales := o.Groups()
-	for i, item := range list.Items {
-		group := &pickle.Dict{}
-		from := item.(*pickle.Dict)
-		scale := 1.0
-		if i < len(scales) && scales[i].LRScale != 0 {
-			scale = scales[i].LRScale
+	groups, _ := state["param_groups"].([]any)
+	for i, own := range o.Groups() {
+		group, _ := groups[i].(map[string]any)
+		delete(group, "param_names") // Hezar's optimizers are made of parameters without names
+		if scheduled {
+			group["initial_lr"] = initial * torchsave.Scale(own)
 		}
-		for j, key := range from.Keys {
-			switch key {
-			case "param_names": // Hezar's optimizers are made of parameters without names
-				continue
-			case "lr":
-				from.Values[j] = rate * scale
-			case "betas":
-				from.Values[j] = pickle.Tuple(from.Values[j].(*pickle.List).Items)
-			}
-			torchsave.Set(group, key, from.Values[j])
-			if key == "lr" && scheduled {
-				torchsave.Set(group, "initial_lr", initial*scale)
-			}
-		}
-		list.Items[i] = group
 	}
-	return pickle.WriteFile(path, torchsave.Dict("state", state, "param_groups", list))
+	return torchsave.WriteFile(path, state)
 }
 
 // loadOptimizer continues an optimizer from a file of saveOptimizer, or of Python's.
 func loadOptimizer(path string, o optim.Optimizer) error {
-	f, err := pickle.Open(path)
+	state, err := torchsave.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
-	top, ok := f.Value().(*pickle.Dict)
-	if !ok {
-		return fmt.Errorf("%s holds a %T; want a dictionary with state and param_groups", path, f.Value())
+	defer torchsave.EachTensor(state, torch.Tensor.Free)
+	if _, err = torchsave.LoadStateDict(o, state); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	groups, ok := top.Get("param_groups")
-	if !ok {
-		return fmt.Errorf("%s has no param_groups; want what torch.save(optimizer.state_dict()) writes", path)
-	}
-	settings, err := json.Marshal(map[string]any{"param_groups": torchsave.Plain(groups)})
-	if err != nil {
-		return fmt.Errorf("%s: param_groups: %w", path, err)
-	}
-	var tensors []torch.Named
-	defer func() {
-		for _, t := range tensors {
-			t.Tensor.Free()
-		}
-	}()
-	for _, t := range f.Tensors() {
-		read, err := torchsave.Tensor(f.Reader, t.Name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		tensors = append(tensors, torch.Named{Name: t.Name, Tensor: read.Keep()})
-	}
-	if len(tensors) == 0 {
-		return nil // plain stochastic gradient descent keeps nothing, and no update has been made
-	}
-	return optim.FromPyTorch(o, tensors, settings)
+	return nil
 }
 
 // takeUp takes rate, weight decay and kind of the optimizer from a file of saveOptimizer, or of
-// Python's, as load_state_dict does, where there is one. foreign is the family of the file's
-// optimizer where it is not the configuration's, and the settings of neither would do.
+// Python's, as load_state_dict does. foreign is the family of the file's optimizer where it is not
+// the configuration's, and the settings of neither would do.
 func (c *TrainerConfig) takeUp(path string) (foreign string, err error) {
-	if !exists(path) {
-		return "", nil
-	}
-	f, err := pickle.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	top, _ := f.Value().(*pickle.Dict)
-	if top == nil {
-		return "", fmt.Errorf("%s holds a %T; want a dictionary with state and param_groups", path, f.Value())
-	}
-	groups, _ := top.Get("param_groups")
-	list, _ := groups.(*pickle.List)
-	if list == nil || len(list.Items) != 1 {
-		return "", fmt.Errorf("%s has no list of one group in param_groups; want what "+
-			"torch.save(optimizer.state_dict()) writes", path)
-	}
-	group, _ := list.Items[0].(*pickle.Dict)
-	if group == nil {
-		return "", fmt.Errorf("%s: the group of param_groups is a %T; want a dictionary", path, list.Items[0])
-	}
-	_, adam := group.Get("betas")
-	if adam == (c.Optimizer == "sdg" || c.Optimizer == "sgd") {
-		return map[bool]string{true: "adam", false: "sdg"}[adam], nil
-	}
-	if decoupled, ok := group.Get("decoupled_weight_decay"); ok && adam {
-		c.Optimizer = map[bool]string{true: "adamw", false: "adam"}[decoupled == true]
-	}
-	for _, setting := range []struct {
-		key string
-		to  *float64
-	}{{"weight_decay", &c.WeightDecay}, {"lr", &c.LearningRate}, {"initial_lr", &c.LearningRate}} {
-		v, ok := group.Get(setting.key)
-		if !ok || setting.key == "initial_lr" && c.LRScheduler == "" {
-			continue
+	err = readState(path, func(state map[string]any) error {
+		groups, _ := state["param_groups"].([]any)
+		if len(groups) != 1 {
+			return errors.New("no list of one group in param_groups; want what torch.save(optimizer.state_dict()) " +
+				"writes")
 		}
-		switch v := v.(type) {
-		case float64:
-			*setting.to = v
-		case int64:
-			*setting.to = float64(v)
+		group, ok := groups[0].(map[string]any)
+		if !ok {
+			return fmt.Errorf("the group of param_groups is a %T; want a dictionary", groups[0])
 		}
-	}
-	return "", nil
+		_, adam := group["betas"]
+		if adam == (c.Optimizer == "sdg" || c.Optimizer == "sgd") {
+			foreign = map[bool]string{true: "adam", false: "sdg"}[adam]
+			return nil
+		}
+		if decoupled, ok := group["decoupled_weight_decay"]; ok && adam {
+			c.Optimizer = map[bool]string{true: "adamw", false: "adam"}[decoupled == true]
+		}
+		take := func(key string, to *float64) {
+			if v, ok := group[key].(float64); ok {
+				*to = v
+			}
+		}
+		take("weight_decay", &c.WeightDecay)
+		take("lr", &c.LearningRate)
+		if c.LRScheduler != "" {
+			take("initial_lr", &c.LearningRate)
+		}
+		return nil
+	})
+	return foreign, err
 }
 
 // save writes what PyTorch's scheduler needs to continue, and what this one does: how often it has
 // moved.
 func (s *scheduler) save(path string) error {
-	d := &pickle.Dict{}
-	put := func(key string, value any) { torchsave.Set(d, key, value) }
-	for _, item := range s.config.LRSchedulerKwargs {
-		// which keep other things than what they are given
-		if v, err := torchsave.Value("", item.Value); err == nil && s.config.LRScheduler != "one_cycle" &&
-			s.config.LRScheduler != "cyclic" {
-			put(fmt.Sprint(item.Key), v)
-		}
-	}
+	state := map[string]any{"base_lrs": []any{s.config.LearningRate}, "last_epoch": s.moves, "_step_count": s.moves + 1}
 	if s.controller != nil {
 		text, err := s.controller.State()
+		if err == nil {
+			state, err = torchsave.FromStruct(json.RawMessage(text))
+		}
 		if err != nil {
 			return err
 		}
-		value, err := torchsave.FromJSON(text)
-		if err != nil {
-			return err
-		}
-		state := value.(*pickle.Dict)
-		for i, key := range state.Keys {
-			switch v := state.Values[i].(type) {
-			case string: // an infinity, which JSON has not
-				if f, err := strconv.ParseFloat(v, 64); err == nil {
-					state.Values[i] = f
+		delete(state, "last_lr")
+		for key, v := range state {
+			if text, ok := v.(string); ok { // an infinity, which JSON has not
+				if f, err := strconv.ParseFloat(text, 64); err == nil {
+					state[key] = f
 				}
 			}
-			if key == "last_lr" {
-				put("_last_lr", &pickle.List{Items: []any{state.Values[i]}})
-			} else {
-				put(fmt.Sprint(key), state.Values[i])
+		}
+	}
+	state["_last_lr"] = []any{s.rate()}
+	// which keep other things than what they are given
+	if s.config.LRScheduler != "one_cycle" && s.config.LRScheduler != "cyclic" {
+		for _, item := range s.config.LRSchedulerKwargs {
+			key := fmt.Sprint(item.Key)
+			if _, err := torchsave.Value(key, item.Value); err == nil && state[key] == nil {
+				state[key] = item.Value
 			}
 		}
-		return pickle.WriteFile(path, d)
 	}
-	put("base_lrs", &pickle.List{Items: []any{s.config.LearningRate}})
-	put("last_epoch", s.moves)
-	put("_step_count", s.moves+1)
-	put("_last_lr", &pickle.List{Items: []any{s.rate()}})
-	return pickle.WriteFile(path, d)
+	return torchsave.WriteFile(path, state)
 }
 
 // load continues from a file of save, or of Python's.
 func (s *scheduler) load(path string) error {
-	f, err := pickle.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	d, ok := f.Value().(*pickle.Dict)
-	if !ok {
-		return fmt.Errorf("%s holds a %T; want a dictionary", path, f.Value())
-	}
-	moves, ok := d.Get("last_epoch")
-	n, isInt := moves.(int64)
-	if !ok || !isInt || n < 0 {
-		return fmt.Errorf("%s: last_epoch is %v; want how often the schedule has moved", path, moves)
-	}
-	if s.controller == nil {
-		s.moves = int(n)
-		return nil
-	}
-	state := map[string]any{}
-	for _, key := range []string{"best", "num_bad_epochs", "cooldown_counter", "last_epoch"} {
-		if v, ok := d.Get(key); ok {
-			state[key] = torchsave.Plain(v)
+	return readState(path, func(state map[string]any) error {
+		moves, ok := state["last_epoch"].(float64)
+		if !ok || moves < 0 || moves != math.Trunc(moves) {
+			return fmt.Errorf("last_epoch is %v; want how often the schedule has moved", state["last_epoch"])
 		}
-	}
-	if v, ok := d.Get("_last_lr"); ok {
-		if list, ok := v.(*pickle.List); ok && len(list.Items) > 0 {
-			state["last_lr"] = torchsave.Plain(list.Items[0])
+		if s.controller == nil {
+			s.moves = int(moves)
+			return nil
 		}
-	}
-	text, err := json.Marshal(state)
-	if err != nil {
-		return err
-	}
-	if err := s.controller.LoadState(text); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+		if list, ok := state["_last_lr"].([]any); ok && len(list) > 0 {
+			state["last_lr"] = list[0]
+		}
+		maps.DeleteFunc(state, func(key string, _ any) bool {
+			return !slices.Contains([]string{"best", "num_bad_epochs", "cooldown_counter", "last_epoch", "last_lr"},
+				key)
+		})
+		text, err := json.Marshal(state)
+		if err != nil {
+			return err
+		}
+		return s.controller.LoadState(text)
+	})
 }

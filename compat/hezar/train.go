@@ -2,12 +2,16 @@ package hezar
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
@@ -71,23 +75,229 @@ func (t *Trainer[S, B]) saves() bool {
 
 // explain says in the words of this package why a run has ended.
 func (t *Trainer[S, B]) explain(err error) error {
-	var hook *trainer.HookError
-	stopped, ok := errors.AsType[*trainer.InterruptedError](err)
-	switch {
-	case ok:
+	if stopped, ok := errors.AsType[*trainer.InterruptedError](err); ok {
 		then := "ResumeFromCheckpoint continues there"
-		if stopped.Checkpoint == "" {
-			then = "not saved: " + stopped.Unsaved
-		}
-		if !t.saves() {
+		switch {
+		case !t.saves():
 			then = "not saved: SaveEnabled is false"
+		case stopped.Checkpoint == "":
+			then = "not saved: " + stopped.Unsaved
 		}
 		return fmt.Errorf("hezar: stopped after batch %d of %d; %s: %w", t.State.GlobalStep, t.TotalSteps, then,
 			stopped.Err)
-	case errors.As(err, &hook):
+	}
+	if hook, ok := errors.AsType[*trainer.HookError](err); ok {
 		return hook.Err
-	case errors.Is(err, trainer.ErrOtherRun):
+	}
+	if errors.Is(err, trainer.ErrOtherRun) {
 		return fmt.Errorf("hezar: ResumeFromCheckpoint: %w", err)
+	}
+	return err
+}
+
+// session hears the events of a run and calls the methods of the Trainer that belong to them.
+type session[S, B any] struct {
+	t      *Trainer[S, B]
+	ctx    context.Context
+	cancel context.CancelCauseFunc // ends ctx
+
+	train func() error // trains on the current epoch; nil between epochs
+	loss  *float64     // what InnerTrainingLoop has returned of the current epoch; nil: not yet
+	bar   bar
+	state []byte // of the run, for the checkpoint that is being written
+}
+
+// TrainBegin takes over where the run stands.
+func (s *session[S, B]) TrainBegin(r *trainer.Run) error {
+	s.t.loss = r.RunningLoss()
+	return s.count(r)
+}
+
+// count brings State up to date.
+func (s *session[S, B]) count(r *trainer.Run) error {
+	t, loss := s.t, r.RunningLoss()
+	t.State.Epoch, t.State.GlobalStep, t.State.EpochStep = r.EpochIndex+1, r.GlobalStep, r.Batches
+	t.State.LossTrackerAvg, t.State.LossTrackerSum = loss.Mean, loss.Sum
+	closed := loss.Windows != t.loss.Windows
+	if t.loss = loss; closed {
+		return t.call.AfterLoss(t, loss.Window)
+	}
+	return nil
+}
+
+// AroundEpoch trains on an epoch by way of InnerTrainingLoop.
+func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
+	if err := s.count(r); err != nil {
+		return err
+	}
+	trained := false
+	s.train = func() error {
+		trained = true
+		return train()
+	}
+	defer func() { s.train = nil }()
+	loss, err := s.t.call.InnerTrainingLoop(s.t, s.ctx, s.t.State.Epoch)
+	s.loss = &loss
+	if err == nil && !trained {
+		err = errors.New("hezar: Overrides.InnerTrainingLoop has not called the Trainer's InnerTrainingLoop, which " +
+			"trains on the epoch")
+	}
+	return err
+}
+
+// InnerTrainingLoop trains on the rest of an epoch and returns the running loss. It is there to be
+// overridden, and for the override to call; if ctx ends, so does the run.
+func (t *Trainer[S, B]) InnerTrainingLoop(ctx context.Context, epoch int) (float64, error) {
+	s := t.session
+	if s == nil || s.train == nil {
+		return 0, errors.New("hezar: InnerTrainingLoop is called outside of its place in a run; call Train, which " +
+			"calls it, or Overrides.InnerTrainingLoop, for each epoch")
+	}
+	defer context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })()
+	nn.SetTraining(t.model.Model(), true)
+	s.bar = t.newBar(epoch)
+	defer s.bar.end()
+	err := s.train()
+	return t.loss.Mean, err
+}
+
+// AfterSchedule moves the schedule. One that follows a metric moves at the end of the epoch.
+func (s *session[S, B]) AfterSchedule(r *trainer.Run, _ float64) error {
+	if err := s.count(r); err != nil {
+		return err
+	}
+	t, p := s.t, s.t.scheduler
+	if p.none || p.controller != nil {
+		return nil
+	}
+	if t.options.Rules.ScheduleEnds && p.limit > 0 && p.moves >= p.limit {
+		return fmt.Errorf("hezar: the schedule %s ends after %d moves and the run continues; give it a greater "+
+			"total_steps", t.Config.LRScheduler, p.limit)
+	}
+	p.moves++
+	return t.call.AfterSchedule(t, nil)
+}
+
+// StepEnd shows how far the run is.
+func (s *session[S, B]) StepEnd(r *trainer.Run) error {
+	err := s.count(r)
+	s.bar.show()
+	return err
+}
+
+// AfterLog writes the running loss where LogSteps wants it.
+func (s *session[S, B]) AfterLog(r *trainer.Run, row trainer.Logs) error {
+	if _, due := row["loss"]; !due { // but for the row at the end of the run
+		return nil
+	}
+	return s.t.call.WriteToTensorboard(s.t, Logs{{Name: "train.loss", Value: s.t.loss.Mean}}, r.GlobalStep)
+}
+
+// EpochDone evaluates and logs: what Hezar's train does at the end of an epoch, behind the save.
+func (s *session[S, B]) EpochDone(r *trainer.Run) error {
+	t := s.t
+	if err := s.count(r); err != nil {
+		return err
+	}
+	logs := Logs{{Name: "train.loss", Value: t.loss.Mean}}
+	if s.loss != nil {
+		logs[0].Value = *s.loss
+	}
+	s.loss = nil
+	if isTrue(t.Config.DoEvaluate) {
+		results, err := t.call.Evaluate(t, s.ctx, t.options.EvalDataset)
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			r.Name = "evaluation." + r.Name
+			logs = append(logs, r)
+		}
+	}
+	controlled := t.scheduler.controller != nil
+	best, ok := logs.find(t.Config.MetricForBestModel)
+	if !ok {
+		if !controlled { // the controller looks for the number first
+			t.State.EpochStep = 0
+		}
+		return refuse("MetricForBestModel", t.Config.MetricForBestModel, fmt.Sprintf("one of the numbers %v", logs))
+	}
+	if controlled {
+		t.scheduler.controller.Observe(best.Value)
+		if err := t.call.AfterSchedule(t, &best.Value); err != nil {
+			return err
+		}
+	}
+	t.State.EpochStep = 0
+	t.State.update(best, t.maximize)
+	return t.call.Log(t, logs, t.State.GlobalStep)
+}
+
+// SaveCheckpoint writes a checkpoint, and then the state that names it.
+func (s *session[S, B]) SaveCheckpoint(r *trainer.Run, state []byte) (path string, err error) {
+	t := s.t
+	path = t.checkpointPath()
+	if path == t.from && r.GlobalStep == r.StartStep && s.ctx.Err() != nil {
+		return path, nil // no batch has been trained on since it was written
+	}
+	s.state = state
+	defer func() { s.state = nil }()
+	if err := t.call.Save(t, path); err != nil {
+		return "", err
+	}
+	return path, t.saveState()
+}
+
+// sessionState is what a checkpoint keeps of the Trainer besides Hezar's files.
+type sessionState struct {
+	// training_logs.csv, which is written behind the checkpoint of its epoch
+	Log        string               `json:"log"`
+	Scaler     *amp.GradScalerState `json:"scaler,omitempty"`
+	Generators map[string][]byte    `json:"generators,omitempty"` // by device
+}
+
+// StateName is the name under which the state of the run has the state of the session.
+func (s *session[S, B]) StateName() string { return "hezar" }
+
+// generators are those that the run draws from, unless every pass seeds them.
+func (s *session[S, B]) generators() map[string]*torch.Generator {
+	g := map[string]*torch.Generator{}
+	for _, d := range []torch.Device{{}, s.t.device} {
+		if !s.t.options.Rules.SeedEveryPass {
+			g[d.String()] = torch.DefaultGenerator(d)
+		}
+	}
+	return g
+}
+
+// MarshalState returns the state of the session.
+func (s *session[S, B]) MarshalState() ([]byte, error) {
+	state := sessionState{Log: s.t.csv.text(), Generators: map[string][]byte{}}
+	if s.t.scaler != nil {
+		state.Scaler = new(s.t.scaler.State())
+	}
+	for name, g := range s.generators() {
+		state.Generators[name] = g.State()
+	}
+	return json.Marshal(state)
+}
+
+// UnmarshalState continues from what MarshalState returned.
+func (s *session[S, B]) UnmarshalState(text []byte) (err error) {
+	var state sessionState
+	if err = json.Unmarshal(text, &state); err != nil {
+		return err
+	}
+	if s.t.scaler != nil && state.Scaler != nil {
+		err = s.t.scaler.LoadState(*state.Scaler)
+	}
+	for name, g := range s.generators() {
+		if saved, ok := state.Generators[name]; ok { // else the run was on another device
+			g.SetState(saved) // a state that is none panics with *torch.Error, which Fit returns
+		}
+	}
+	if err == nil && !s.t.options.Rules.LogStartsAnew {
+		s.t.csv, err = parseCSV(state.Log)
 	}
 	return err
 }

@@ -1,8 +1,7 @@
 package hezar
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -39,7 +38,7 @@ type Trainer[S, B any] struct {
 	collate func([]S) (B, error)
 
 	optimizer optim.Optimizer
-	scheduler *scheduler // nil: the rate stays
+	scheduler *scheduler
 	scaler    *amp.GradScaler
 	precision amp.Precision
 
@@ -55,8 +54,7 @@ type Trainer[S, B any] struct {
 	// the family of the optimizer whose checkpoint cannot be gone on from, by
 	// Rules.CheckpointSettings; empty: it can
 	foreign string
-	rate    float64 // without a schedule, and what one is planned from
-	every   int     // batches from one move of the schedule to the next
+	every   int // batches from one move of the schedule to the next
 
 	window  trainer.Window // of the current batch
 	session *session[S, B] // nil unless Train is running
@@ -85,13 +83,14 @@ func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S
 	t.call = &t.options.Overrides
 	t.call.complete()
 	var err error
-	if t.Config, err = config.resolved(o.Rules); err != nil {
-		return nil, err
+	if t.Config, err = config.resolved(o.Rules); err == nil {
+		err = t.check()
 	}
-	if err := t.check(); err != nil {
-		return nil, err
+	if err == nil {
+		panicked := torch.Try(func() { err = t.build() })
+		err = cmp.Or(panicked, err)
 	}
-	if err := errors.Join(torch.Try(func() { err = t.build() }), err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -99,44 +98,52 @@ func New[S, B any](config TrainerConfig, model Model[S, B], train data.Dataset[S
 
 // check looks at the arguments that are no settings, and fills in defaults.
 func (t *Trainer[S, B]) check() error {
+	o := &t.options
 	switch {
 	case t.model == nil:
 		return refuse("model", nil, "a model")
+	case unfit(t.model) != nil:
+		return unfit(t.model)
 	case t.train == nil || t.train.Len() == 0:
 		return refuse("train", "an empty data set", "at least one sample")
-	case !isTrue(t.Config.DoEvaluate) || t.options.Rules.EmptyEvaluation:
-	case t.options.EvalDataset == nil:
+	case !isTrue(t.Config.DoEvaluate) || o.Rules.EmptyEvaluation:
+	case o.EvalDataset == nil:
 		return refuse("Options.EvalDataset", nil, "a data set, or DoEvaluate false")
-	case t.options.EvalDataset.Len() == 0:
+	case o.EvalDataset.Len() == 0:
 		return refuse("Options.EvalDataset", "an empty data set", "at least one sample, or DoEvaluate false")
 	}
 	if t.collate == nil {
 		t.collate = t.model.Collate
 	}
-	if t.options.Output == nil {
-		t.options.Output = os.Stderr
+	if m, ok := t.model.(interface{ preprocessors() Preprocessor }); ok && o.Preprocessor == nil {
+		o.Preprocessor = m.preprocessors()
 	}
-	if t.options.Logger == nil {
-		t.options.Logger = slog.New(slog.DiscardHandler)
+	o.Output, o.Warnings = cmp.Or[io.Writer](o.Output, os.Stderr), cmp.Or[io.Writer](o.Warnings, os.Stderr)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	return nil
+}
+
+// unfit says why a model cannot do what it was made ready for.
+func unfit(model any) error {
+	if m, ok := model.(interface{ check() error }); ok {
+		return m.check()
 	}
 	return nil
 }
 
-func (t *Trainer[S, B]) build() error {
+func (t *Trainer[S, B]) build() (err error) {
 	t.countSteps()
-	if err := t.chooseDevice(); err != nil {
+	if err = t.chooseDevice(); err != nil {
 		return err
 	}
 	if t.handler = t.options.MetricsHandler; t.handler == nil {
-		var err error
 		if t.handler, err = newHandler(t.Config, t.model, t.options.Rules); err != nil {
 			return err
 		}
 	}
-	if err := t.chooseObjective(); err != nil {
+	if err = t.chooseObjective(); err != nil {
 		return err
 	}
-	var err error
 	if t.State, err = startState(t.Config, t.StepsInEpoch, filepath.Join(t.Config.OutputDir, t.Config.LogsDir,
 		t.runName())); err != nil {
 		return err
@@ -145,22 +152,17 @@ func (t *Trainer[S, B]) build() error {
 		return fmt.Errorf("hezar: the run to resume stands at batch %d of its epoch, and an epoch has %d now; resume "+
 			"with the same data and BatchSize", t.State.EpochStep, t.StepsInEpoch)
 	}
-	from, err := t.checkpoint()
-	if err != nil {
+	if t.from, err = t.checkpoint(); err != nil {
 		return err
 	}
 	torch.ManualSeed(t.seed())
 	nn.ToDevice(t.model.Model(), t.device)
-	if err := t.loadWeights(from); err != nil {
-		return err
+	for _, part := range []func() error{t.loadWeights, t.buildOptimizer, t.restore, t.openLogs} {
+		if err = part(); err != nil {
+			return err
+		}
 	}
-	if err := t.buildOptimizer(from); err != nil {
-		return err
-	}
-	if err := t.restore(from); err != nil {
-		return err
-	}
-	return t.openLogs()
+	return nil
 }
 
 // countSteps resolves counts and shares.
@@ -230,25 +232,25 @@ func (t *Trainer[S, B]) chooseObjective() error {
 }
 
 func (t *Trainer[S, B]) runName() string {
-	if t.options.RunName != "" {
-		return t.options.RunName
-	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
 	}
-	return time.Now().Format("Jan02_15-04-05") + "_" + host
+	return cmp.Or(t.options.RunName, time.Now().Format("Jan02_15-04-05")+"_"+host)
 }
 
 func (t *Trainer[S, B]) seed() uint64 { return uint64(*t.Config.Seed) }
 
 // buildOptimizer makes optimizer and schedule, and continues those of a checkpoint.
-func (t *Trainer[S, B]) buildOptimizer(from string) (err error) {
-	config, builder := t.Config, t.options.Optimizer
+func (t *Trainer[S, B]) buildOptimizer() (err error) {
+	o, r := &t.options, &t.options.Rules
+	config, builder := t.Config, o.Optimizer
+	optimizerPath := filepath.Join(t.from, trainFolder, optimizerFile)
+	schedulerPath := filepath.Join(t.from, trainFolder, schedulerFile)
 	if builder == nil {
-		if t.options.Rules.CheckpointSettings && from != "" {
-			if t.foreign, err = config.takeUp(filepath.Join(from, trainFolder, optimizerFile)); err != nil {
-				return fmt.Errorf("hezar: %w", err)
+		if r.CheckpointSettings && t.from != "" && exists(optimizerPath) {
+			if t.foreign, err = config.takeUp(optimizerPath); err != nil {
+				return prefixed(err)
 			}
 		}
 		builder = newOptimizer(config, t.device.IsCUDA())
@@ -256,44 +258,34 @@ func (t *Trainer[S, B]) buildOptimizer(from string) (err error) {
 		t.Config.LearningRate = rate
 		config = t.Config
 	}
-	t.rate = config.LearningRate
 	if t.optimizer, err = builder.Build([]optim.Group{{Params: nn.Params(t.model.Model())}}); err != nil {
-		return fmt.Errorf("hezar: %w", err)
+		return prefixed(err)
 	}
-	if t.Config.LRSchedulingSteps == 0 {
-		t.every = t.StepsInEpoch
-	} else {
-		t.every = t.Config.LRSchedulingSteps
+	t.every = cmp.Or(t.Config.LRSchedulingSteps, t.StepsInEpoch)
+	if o.Optimizer != nil && r.OwnNamesOnly { // a name is for an optimizer with a name
+		config.LRScheduler = ""
 	}
-	if t.options.Optimizer == nil || t.options.LRScheduler != nil || t.options.Adaptive != nil ||
-		!t.options.Rules.OwnNamesOnly {
-		if t.scheduler, err = newScheduler(config, t.options.LRScheduler, t.options.Adaptive,
-			max(1, t.TotalSteps/t.every)); err != nil {
-			return err
-		}
-		if s := t.scheduler; s != nil && s.failsAtOnce && t.options.Rules.ScheduleEnds {
-			return fmt.Errorf("hezar: LRSchedulerKwargs: the top of the cycle comes before the first update; want " +
-				"another pct_start or total_steps")
-		}
-	}
-	if from == "" || t.foreign != "" {
-		return nil
-	}
-	if err := t.scheduler.setMomentum(t.optimizer); err != nil { // for which an optimizer keeps a state
+	if t.scheduler, err = newScheduler(config, o.LRScheduler, o.Adaptive, t.optimizer,
+		max(1, t.TotalSteps/t.every)); err != nil {
 		return err
 	}
-	folder := filepath.Join(from, trainFolder)
-	if path := filepath.Join(folder, optimizerFile); exists(path) {
-		if err := loadOptimizer(path, t.optimizer); err != nil {
-			return fmt.Errorf("hezar: %w", err)
-		}
+	if t.scheduler.failsAtOnce && r.ScheduleEnds {
+		return fmt.Errorf("hezar: LRSchedulerKwargs: the top of the cycle comes before the first update; want " +
+			"another pct_start or total_steps")
 	}
-	if path := filepath.Join(folder, schedulerFile); t.scheduler != nil && exists(path) {
-		if err := t.scheduler.load(path); err != nil {
-			return fmt.Errorf("hezar: %w", err)
-		}
+	if t.from == "" || t.foreign != "" {
+		return nil
 	}
-	return nil
+	if err = t.scheduler.momentum.Set(t.scheduler.moves); err != nil { // for which an optimizer keeps a state
+		return err
+	}
+	if exists(optimizerPath) {
+		err = loadOptimizer(optimizerPath, t.optimizer)
+	}
+	if err == nil && !t.scheduler.none && exists(schedulerPath) {
+		err = t.scheduler.load(schedulerPath)
+	}
+	return prefixed(err)
 }
 
 func exists(path string) bool {
@@ -337,20 +329,12 @@ func (t *Trainer[S, B]) Optimizer() optim.Optimizer { return t.optimizer }
 func (t *Trainer[S, B]) Device() torch.Device { return t.device }
 
 // LearningRate is the rate of the next update.
-func (t *Trainer[S, B]) LearningRate() float64 {
-	if t.scheduler == nil {
-		return t.rate
-	}
-	return t.scheduler.rate()
-}
+func (t *Trainer[S, B]) LearningRate() float64 { return t.scheduler.rate() }
 
 // Momentum is the momentum that the schedule has for the next update; ok is false where it leaves
 // the momentum alone.
 func (t *Trainer[S, B]) Momentum() (momentum float64, ok bool) {
-	if t.scheduler == nil || t.scheduler.momentum == nil {
-		return 0, false
-	}
-	return t.scheduler.momentum(t.scheduler.moves), true
+	return t.scheduler.momentum.At(t.scheduler.moves)
 }
 
 // LRSchedulingSteps is the number of batches from one move of the schedule to the next.
@@ -377,22 +361,4 @@ func (t *Trainer[S, B]) InitReport() *nn.Report { return t.initReport }
 // say writes to the output; nobody can do anything about a terminal that is gone.
 func (t *Trainer[S, B]) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(t.options.Output, format, args...)
-}
-
-var _ io.Closer = (*Trainer[int, int])(nil)
-
-// fetch brings InitWeightsFrom to this machine.
-func (t *Trainer[S, B]) fetch(source string) (string, error) {
-	if isFolder(source) {
-		return source, nil
-	}
-	get := t.options.Fetch
-	if get == nil {
-		get = fetchFromHub
-	}
-	dir, err := get(context.Background(), source)
-	if err != nil {
-		return "", fmt.Errorf("hezar: InitWeightsFrom is %q, which is no folder here; on the Hub: %w", source, err)
-	}
-	return dir, nil
 }

@@ -1,10 +1,14 @@
 package pymarlin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -27,7 +31,7 @@ type TrainerArguments struct {
 	NoClipGrads bool    `config:"!clip_grads"`
 	MaxGradNorm float64 `config:"max_grad_norm"` // zero: 1; see [Options.Exact] for a zero that a configuration says
 
-	// ResetOptimizersSchedulers makes optimizers and schedulers anew after a checkpoint has been
+	// ResetOptimizersSchedulers makes optimizers and schedulers again after a checkpoint has been
 	// loaded, for the epochs that are left.
 	ResetOptimizersSchedulers bool `config:"reset_optimizers_schedulers"`
 
@@ -48,28 +52,17 @@ type TrainerArguments struct {
 
 // withDefaults fills in what zero stands for.
 func (a TrainerArguments) withDefaults() TrainerArguments {
-	orInt := func(v *int, absent int) {
-		if *v == 0 {
-			*v = absent
-		}
-	}
 	if !a.zeroEpochs {
-		orInt(&a.Epochs, 1)
+		a.Epochs = cmp.Or(a.Epochs, 1)
 	}
-	orInt(&a.TrainBatchSize, 1)
-	orInt(&a.GPUBatchSizeLimit, 512)
-	orInt(&a.ValBatchSize, 1)
-	if a.MaxGradNorm == 0 && !a.zeroGradNorm {
-		a.MaxGradNorm = 1
+	if !a.zeroGradNorm {
+		a.MaxGradNorm = cmp.Or(a.MaxGradNorm, 1)
 	}
+	a.TrainBatchSize, a.ValBatchSize = cmp.Or(a.TrainBatchSize, 1), cmp.Or(a.ValBatchSize, 1)
+	a.GPUBatchSizeLimit = cmp.Or(a.GPUBatchSizeLimit, 512)
+	a.LogLevel, a.Backend = cmp.Or(a.LogLevel, "INFO"), cmp.Or(a.Backend, "sp")
 	if a.Writers == nil {
 		a.Writers = []string{"stdout", "tensorboard"}
-	}
-	if a.LogLevel == "" {
-		a.LogLevel = "INFO"
-	}
-	if a.Backend == "" {
-		a.Backend = "sp"
 	}
 	a.CheckpointerArgs = a.CheckpointerArgs.withDefaults()
 	a.StatsArgs = a.StatsArgs.withDefaults()
@@ -90,19 +83,15 @@ func (a TrainerArguments) check(exact bool) error {
 	if !exact && a.Epochs < 1 {
 		return argumentf("epochs is %d; want a positive number", a.Epochs)
 	}
-	for _, f := range []struct {
-		name  string
-		value int
-	}{
-		{"TrainBatchSize", a.TrainBatchSize}, {"GPUBatchSizeLimit", a.GPUBatchSizeLimit},
-		{"ValBatchSize", a.ValBatchSize},
-		{"MaxTrainStepsPerEpoch", a.MaxTrainStepsPerEpoch}, {"MaxValStepsPerEpoch", a.MaxValStepsPerEpoch},
-		{"StatsArgs.LogSteps", a.StatsArgs.LogSteps}, {"StatsArgs.LogModelSteps", a.StatsArgs.LogModelSteps},
-		{"CheckpointerArgs.Period", a.CheckpointerArgs.Period},
-		{"WriterArgs.HistogramSteps", a.WriterArgs.HistogramSteps},
+	for name, value := range map[string]int{
+		"TrainBatchSize": a.TrainBatchSize, "GPUBatchSizeLimit": a.GPUBatchSizeLimit, "ValBatchSize": a.ValBatchSize,
+		"MaxTrainStepsPerEpoch": a.MaxTrainStepsPerEpoch, "MaxValStepsPerEpoch": a.MaxValStepsPerEpoch,
+		"StatsArgs.LogSteps": a.StatsArgs.LogSteps, "StatsArgs.LogModelSteps": a.StatsArgs.LogModelSteps,
+		"CheckpointerArgs.Period":   a.CheckpointerArgs.Period,
+		"WriterArgs.HistogramSteps": a.WriterArgs.HistogramSteps,
 	} {
-		if f.value < 0 {
-			return argumentf("TrainerArguments.%s is %d; want at least 1, or 0 for the default", f.name, f.value)
+		if value < 0 {
+			return argumentf("TrainerArguments.%s is %d; want at least 1, or 0 for the default", name, value)
 		}
 	}
 	if !exact && (!(a.MaxGradNorm > 0) || math.IsInf(a.MaxGradNorm, 0)) {
@@ -117,7 +106,7 @@ func (a TrainerArguments) check(exact bool) error {
 			"SaveDir", a.CheckpointerArgs.FilePrefix, a.CheckpointerArgs.FileExt)
 	}
 	for _, name := range a.Writers {
-		if !slices.Contains(writerNames, name) {
+		if name != azureML && !slices.Contains(writerNames, name) {
 			return unknownWriter(name)
 		}
 	}
@@ -148,4 +137,57 @@ func EstimatedGlobalSteps(batches, worldSize, accumulation, maxSteps int) int {
 		steps = min(steps, maxSteps)
 	}
 	return steps
+}
+
+// DistributedTrainingArguments say which of how many processes this one is.
+type DistributedTrainingArguments struct {
+	LocalRank  int `config:"local_rank"`
+	GlobalRank int `config:"global_rank"`
+	WorldSize  int `config:"world_size"` // zero: 1
+}
+
+// FetchRanks reads them from the environment that a launcher makes: Azure ML's mpirun with Open
+// MPI, or torchrun and torch.distributed.launch. Without either there is one process.
+func FetchRanks() (DistributedTrainingArguments, error) { return fetchRanks(os.LookupEnv) }
+
+func fetchRanks(look func(string) (string, bool)) (a DistributedTrainingArguments, err error) {
+	all := func(names ...string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { _, ok := look(name); return !ok })
+	}
+	names := []string{"LOCAL_RANK", "RANK", "WORLD_SIZE"}
+	switch {
+	case (all("AZ_BATCH_MASTER_NODE") || all("AZ_BATCHAI_MPI_MASTER_NODE")) && all("OMPI_COMM_WORLD_RANK",
+		"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"):
+		names = []string{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}
+	case all("RANK", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"):
+	default:
+		return DistributedTrainingArguments{WorldSize: 1}, nil
+	}
+	for i, to := range []*int{&a.LocalRank, &a.GlobalRank, &a.WorldSize} {
+		text, _ := look(names[i])
+		if *to, err = strconv.Atoi(text); err != nil || *to < 0 {
+			return a, argumentf("the environment variable %s is %q; want a number from 0, as the launcher sets it",
+				names[i], text)
+		}
+	}
+	return a, nil
+}
+
+// levels are the names of Python's logging.
+var levels = map[string]slog.Level{"DEBUG": slog.LevelDebug, "NOTSET": slog.LevelDebug, "INFO": slog.LevelInfo,
+	"WARNING": slog.LevelWarn, "WARN": slog.LevelWarn, "ERROR": slog.LevelError, "CRITICAL": slog.LevelError + 4,
+	"FATAL": slog.LevelError + 4}
+
+func parseLevel(name string) (slog.Level, error) {
+	level, ok := levels[strings.ToUpper(name)]
+	if !ok {
+		return 0, argumentf("there is no log level %q; want DEBUG, INFO, WARNING, ERROR or CRITICAL", name)
+	}
+	return level, nil
+}
+
+// newLogger writes lines from a level on to standard error.
+func newLogger(level string) (*slog.Logger, error) {
+	l, err := parseLevel(level)
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), err
 }

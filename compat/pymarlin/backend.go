@@ -49,8 +49,8 @@ type BackendArguments[B any] struct {
 	ClipGrads             bool
 	MaxGradNorm           float64
 	Stats                 *Stats
-	Progress              *Progress // nil: none
-	InexactResume         bool      // the gradients of an unfinished window are not part of the state
+	DisableTqdm           bool // no progress line
+	InexactResume         bool // the gradients of an unfinished window are not part of the state
 }
 
 // BuildTrainerBackend makes a backend by its name: "sp" runs in one process, "sp-amp" does so in

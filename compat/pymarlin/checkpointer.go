@@ -1,12 +1,15 @@
 package pymarlin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/big"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,8 +26,8 @@ type Checkpointer interface {
 	Save(c Checkpoint, index int, force bool) (path string, err error)
 	// SaveModel writes the state of the module alone at the end of the training.
 	SaveModel(state State, index int) (path string, err error)
-	// Load is called once, by New. An empty Checkpoint means that there is nothing to go on from.
-	// Its tensors are freed when they have been loaded.
+	// Load is called once, by New. An empty Checkpoint means that there is nothing to continue
+	// from. Its tensors are freed when they have been loaded.
 	Load() (Checkpoint, error)
 }
 
@@ -39,7 +42,7 @@ type CheckpointerArguments struct {
 	SaveDir           string `config:"save_dir"`             // empty: checkpoints
 	ModelStateSaveDir string `config:"model_state_save_dir"` // of the final model; empty: checkpoints
 	NoModelState      bool   // write no final model: model_state_save_dir=None
-	// where to look for a checkpoint to go on from; empty: nowhere
+	// where to look for a checkpoint to continue from; empty: nowhere
 	LoadDir      string `config:"load_dir"`
 	LoadFilename string `config:"load_filename"` // empty: the newest in LoadDir and the folders below
 	// files are PREFIX_EPOCH.EXT and PREFIX_model_EPOCH.EXT; empty: model
@@ -52,25 +55,16 @@ type CheckpointerArguments struct {
 	// Exact finds files as PyMarlin does. Without LoadFilename it loads the file with the greatest
 	// last number in its path whose name begins with FilePrefix and ends with FileExt, and of
 	// several the one that the file system lists first: a file of SaveModel is one of them, and no
-	// checkpoint. A LoadFilename that is missing begins anew, a damaged file is an error, and
+	// checkpoint. A LoadFilename that is missing begins a new run, a damaged file is an error, and
 	// DeleteExistingCheckpoints removes script.xpt beside model_0.pt.
 	Exact bool
 }
 
 func (a CheckpointerArguments) withDefaults() CheckpointerArguments {
-	or := func(v *string, absent string) {
-		if *v == "" {
-			*v = absent
-		}
-	}
-	if a.Period == 0 {
-		a.Period = 1
-	}
-	or(&a.SaveDir, "checkpoints")
-	or(&a.ModelStateSaveDir, "checkpoints")
-	or(&a.FilePrefix, "model")
-	or(&a.FileExt, "pt")
-	a.FileExt = strings.TrimPrefix(a.FileExt, ".")
+	a.Period = cmp.Or(a.Period, 1)
+	a.SaveDir, a.ModelStateSaveDir = cmp.Or(a.SaveDir, "checkpoints"), cmp.Or(a.ModelStateSaveDir, "checkpoints")
+	a.FilePrefix = cmp.Or(a.FilePrefix, "model")
+	a.FileExt = strings.TrimPrefix(cmp.Or(a.FileExt, "pt"), ".")
 	return a
 }
 
@@ -80,8 +74,6 @@ type DefaultCheckpointer struct {
 	args   CheckpointerArguments
 	logger *slog.Logger
 }
-
-var _ Checkpointer = (*DefaultCheckpointer)(nil)
 
 // NewDefaultCheckpointer makes one, and removes old files if the arguments ask for it. A nil logger
 // is slog's default.
@@ -145,9 +137,9 @@ func (c *DefaultCheckpointer) write(dir, name string, s State) (string, error) {
 }
 
 // Load reads LoadDir/LoadFilename, or the newest checkpoint below LoadDir. Where LoadDir has none,
-// the run begins anew; a LoadFilename that is missing is an error, unlike in PyMarlin, which would
-// begin anew and overwrite. A damaged file is passed over for the one before it, with a warning,
-// unless it was named. CheckpointerArguments.Exact does as PyMarlin.
+// a new run begins; a LoadFilename that is missing is an error, unlike in PyMarlin, which would
+// begin a new run and overwrite. A damaged file is passed over for the one before it, with a
+// warning, unless it was named. CheckpointerArguments.Exact does as PyMarlin.
 func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
 	if c.args.LoadDir == "" {
 		return Checkpoint{}, nil
@@ -174,16 +166,14 @@ func (c *DefaultCheckpointer) Load() (Checkpoint, error) {
 	}
 	if len(files) > 0 {
 		return Checkpoint{}, fmt.Errorf("pymarlin: none of the %d checkpoints below %s is whole; remove them to "+
-			"begin anew", len(files), c.args.LoadDir)
+			"begin a new run", len(files), c.args.LoadDir)
 	}
-	c.logger.Info("no checkpoint to go on from", "folder", c.args.LoadDir)
+	c.logger.Info("no checkpoint to continue from", "folder", c.args.LoadDir)
 	return Checkpoint{}, nil
 }
 
 func damaged(err error) bool {
-	var torchFile *pickle.FormatError
-	var tensorFile *safetensors.FormatError
-	return errors.As(err, &torchFile) || errors.As(err, &tensorFile)
+	return errors.As(err, new(*pickle.FormatError)) || errors.As(err, new(*safetensors.FormatError))
 }
 
 // LatestFile returns the checkpoint with the highest number below a folder: get_latest_file. It is
@@ -199,11 +189,8 @@ func LatestFile(dir, prefix, ext string) (string, error) {
 
 // checkpointFiles lists PREFIX_NUMBER.EXT below a folder, the highest number first.
 func checkpointFiles(dir, prefix, ext string) ([]string, error) {
-	type file struct {
-		path   string
-		number int
-	}
-	var found []file
+	var paths []string
+	numbers := map[string]int{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path == dir {
 			return fs.SkipAll
@@ -214,18 +201,14 @@ func checkpointFiles(dir, prefix, ext string) ([]string, error) {
 		rest, ok := strings.CutPrefix(e.Name(), prefix+"_")
 		digits, ok2 := strings.CutSuffix(rest, "."+ext)
 		if n, err := strconv.Atoi(digits); ok && ok2 && err == nil && n >= 0 {
-			found = append(found, file{path, n})
+			paths, numbers[path] = append(paths, path), n
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("pymarlin: look for checkpoints: %w", err)
 	}
-	slices.SortStableFunc(found, func(a, b file) int { return b.number - a.number })
-	paths := make([]string, len(found))
-	for i, f := range found {
-		paths[i] = f.path
-	}
+	slices.SortStableFunc(paths, func(a, b string) int { return numbers[b] - numbers[a] })
 	return paths, nil
 }
 
@@ -240,11 +223,79 @@ func readCheckpoint(path string) (Checkpoint, error) {
 		v, there := s[key]
 		part, ok := v.(State)
 		if !there || !ok && v != nil {
-			s.free()
+			free(s)
 			return Checkpoint{}, fmt.Errorf("pymarlin: %s is no checkpoint: want a dictionary %s in it, found %T; a "+
 				"file of the model alone is loaded by the module itself", path, key, v)
 		}
 		*to = part
 	}
 	return c, nil
+}
+
+// loadExact is DefaultCheckpointer.load, see CheckpointerArguments.Exact.
+func (c *DefaultCheckpointer) loadExact() (Checkpoint, error) {
+	path := filepath.Join(c.args.LoadDir, c.args.LoadFilename)
+	if c.args.LoadFilename == "" {
+		var err error
+		if path, err = greatestNumber(c.args.LoadDir, c.args.FilePrefix, c.args.FileExt); err != nil {
+			return Checkpoint{}, fmt.Errorf("pymarlin: look for checkpoints: %w", err)
+		}
+		if path == "" {
+			c.logger.Info("no checkpoint to continue from", "folder", c.args.LoadDir)
+			return Checkpoint{}, nil
+		}
+	}
+	checkpoint, err := readCheckpoint(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		c.logger.Error("no checkpoint to continue from", "error", err)
+		return Checkpoint{}, nil
+	}
+	return checkpoint, err
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// greatestNumber is get_latest_file to the letter; empty if there is none.
+func greatestNumber(dir, prefix, ext string) (path string, err error) {
+	greatest := new(big.Int)
+	for _, candidate := range walk(dir) {
+		if name := filepath.Base(candidate); !strings.HasPrefix(name, prefix) || !strings.HasSuffix(name, ext) {
+			continue
+		}
+		numbers := digits.FindAllString(candidate, -1)
+		if len(numbers) == 0 {
+			return "", fmt.Errorf("%s has no number in its path; name a LoadFilename", candidate)
+		}
+		number, _ := new(big.Int).SetString(numbers[len(numbers)-1], 10)
+		if path == "" || number.Cmp(greatest) > 0 {
+			path, greatest = candidate, number
+		}
+	}
+	return path, nil
+}
+
+// walk lists the files below a folder as Python's os.walk does: those of a folder before those of
+// the folders in it, both in the order of the file system. What cannot be read is passed over.
+func walk(dir string) (files []string) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	// in the order of the folder, which os.ReadDir does not keep; what was read before an error
+	// counts
+	entries, _ := f.ReadDir(-1)
+	_ = f.Close()
+	var folders []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if e.IsDir() {
+			folders = append(folders, path)
+		} else if info, err := os.Stat(path); err != nil || !info.IsDir() { // a link to a folder is neither
+			files = append(files, path)
+		}
+	}
+	for _, folder := range folders {
+		files = append(files, walk(folder)...)
+	}
+	return files
 }

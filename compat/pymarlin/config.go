@@ -1,6 +1,7 @@
 package pymarlin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,13 +9,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 )
 
 // Config is a configuration as a YAML file has it: sections of arguments. Values are nil, bool,
@@ -52,30 +53,20 @@ type ConfigParser struct {
 // Parse reads the file and merges the arguments. The configuration also has the path of the file,
 // under FileArgument.
 func (p ConfigParser) Parse(args []string) (Config, error) {
-	if p.FileArgument == "" {
-		p.FileArgument = "config_path"
-	}
-	if p.DefaultFile == "" {
-		p.DefaultFile = "config.yaml"
-	}
-	if p.Logger == nil {
-		p.Logger = slog.Default()
-	}
+	p.FileArgument = cmp.Or(p.FileArgument, "config_path")
+	p.DefaultFile = cmp.Or(p.DefaultFile, "config.yaml")
+	p.Logger = cmp.Or(p.Logger, slog.Default())
 	path, params := p.DefaultFile, "{}"
 	var rest []override
 	for _, o := range split(args) {
-		switch o.name {
-		case p.FileArgument, "params":
-			if o.value == nil {
-				return nil, argumentf("--%s has no value", o.name)
-			}
-			if o.name == "params" {
-				params = *o.value
-			} else {
-				path = *o.value
-			}
-		default:
+		into := map[string]*string{p.FileArgument: &path, "params": &params}[o.name]
+		switch {
+		case into == nil:
 			rest = append(rest, o)
+		case o.value == nil:
+			return nil, argumentf("--%s has no value", o.name)
+		default:
+			*into = *o.value
 		}
 	}
 	c, err := ReadConfig(path)
@@ -169,23 +160,24 @@ func (c Config) find(name string) (section map[string]any, key string, ok bool) 
 	return section, key, ok
 }
 
+// switches are the words for true and false on a command line.
+var switches = map[string]bool{"yes": true, "true": true, "t": true, "y": true, "1": true, "no": false, "false": false,
+	"f": false, "n": false, "0": false}
+
 // convert reads a word as what the file has there.
 func convert(old any, word *string) (any, error) {
-	if _, ok := old.(bool); ok && word == nil {
-		return true, nil // --flag alone turns it on
-	}
 	if word == nil {
+		if _, ok := old.(bool); ok {
+			return true, nil // --flag alone turns it on
+		}
 		return nil, errors.New("it has no value")
 	}
 	switch old := old.(type) {
 	case nil, string:
 		return *word, nil
 	case bool:
-		switch strings.ToLower(*word) {
-		case "yes", "true", "t", "y", "1":
-			return true, nil
-		case "no", "false", "f", "n", "0":
-			return false, nil
+		if v, ok := switches[strings.ToLower(*word)]; ok {
+			return v, nil
 		}
 		return nil, fmt.Errorf("want true or false, found %q", *word)
 	case int:
@@ -214,15 +206,12 @@ func convertList(old []any, word string) (any, error) {
 		return nil, errors.New("the file has an empty list there, so the type of its elements is not known; give it " +
 			"one, such as [-1]")
 	}
-	var words []string
+	words := strings.Split(word, "-")
 	if strings.HasPrefix(strings.TrimSpace(word), "[") {
-		var list []string
-		if err := yaml.Unmarshal([]byte(word), &list); err != nil {
+		words = nil
+		if err := yaml.Unmarshal([]byte(word), &words); err != nil {
 			return nil, fmt.Errorf("want a list, found %q", word)
 		}
-		words = list
-	} else {
-		words = strings.Split(word, "-")
 	}
 	out := make([]any, 0, len(words))
 	for _, w := range words {
@@ -288,10 +277,10 @@ func ParseConfig(text []byte) (Config, error) {
 // stand for is visited where it is.
 func markSwitches(n *yaml.Node, depth int) {
 	if n.Kind == yaml.ScalarNode && n.Style == 0 && n.Tag == "!!str" {
-		switch word := strings.ToLower(n.Value); {
-		case slices.Contains([]string{"yes", "on"}, word):
+		switch strings.ToLower(n.Value) {
+		case "yes", "on":
 			n.Tag, n.Value = "!!bool", "true"
-		case slices.Contains([]string{"no", "off"}, word):
+		case "no", "off":
 			n.Tag, n.Value = "!!bool", "false"
 		}
 	}
@@ -309,14 +298,7 @@ func markSwitches(n *yaml.Node, depth int) {
 func plain(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		if n, err := strconv.Atoi(v.String()); err == nil {
-			return n
-		}
-		f, err := v.Float64()
-		if err != nil {
-			return v.String()
-		}
-		return f
+		return torchsave.Numbers(v)
 	case map[string]any:
 		for k, x := range v {
 			v[k] = plain(x)

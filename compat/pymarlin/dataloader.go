@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -14,7 +15,7 @@ import (
 type Sampler interface {
 	// Name is that of the class in torch.utils.data.
 	Name() string
-	// Order is asked for anew by each loader.
+	// Order is asked for by each loader.
 	Order() data.Order
 }
 
@@ -26,7 +27,7 @@ func (RandomSampler) Name() string { return "RandomSampler" }
 
 // Order draws the seed of a permutation, as torch.utils.data.RandomSampler does.
 func (RandomSampler) Order() data.Order {
-	return data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(draw()), n) })
+	return data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(loops.Draw()), n) })
 }
 
 // SequentialSampler visits the samples in their own order.
@@ -95,25 +96,12 @@ func (l *dataloader[S, B]) Len() int { return l.loader.Len() }
 
 func (l *dataloader[S, B]) Batches(ctx context.Context) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
-		if err := torch.Try(func() { draw(); draw() }); err != nil {
+		if err := torch.Try(func() { loops.Draw(); loops.Draw() }); err != nil {
 			var none B
 			yield(none, err)
 			return
 		}
-		pass := l.passes
 		l.passes++
-		for batch, err := range l.loader.Epoch(ctx, pass, 0) {
-			if !yield(batch, err) {
-				return
-			}
-		}
+		l.loader.Epoch(ctx, l.passes-1, 0)(yield)
 	}
-}
-
-// draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_().
-func draw() (number int64) {
-	torch.Scope(func() {
-		number = torch.Values[int64](torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil))[0]
-	})
-	return number
 }

@@ -1,11 +1,12 @@
 package pymarlin
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 )
 
 // TrainerArgumentsFromConfig reads a section whose names are those of Python:
@@ -24,28 +25,29 @@ func TrainerArgumentsFromConfig(section Config) (TrainerArguments, error) {
 			return TrainerArguments{}, argumentf("%s: there is no such training here", flag)
 		}
 	}
-	var a TrainerArguments
-	err := decode("", section, &a)
+	a, err := fromConfig[TrainerArguments](section)
 	a.zeroEpochs, a.zeroGradNorm = isZero(section["epochs"]), isZero(section["max_grad_norm"])
 	return a, err
 }
 
 // CheckpointerArgumentsFromConfig reads DefaultCheckpointerArguments(**section).
 func CheckpointerArgumentsFromConfig(section Config) (CheckpointerArguments, error) {
-	var a CheckpointerArguments
-	return a, decode("", section, &a)
+	return fromConfig[CheckpointerArguments](section)
 }
 
 // StatInitArgumentsFromConfig reads StatInitArguments(**section).
 func StatInitArgumentsFromConfig(section Config) (StatInitArguments, error) {
-	var a StatInitArguments
-	return a, decode("", section, &a)
+	return fromConfig[StatInitArguments](section)
 }
 
 // WriterInitArgumentsFromConfig reads WriterInitArguments(**section).
 func WriterInitArgumentsFromConfig(section Config) (WriterInitArguments, error) {
-	var a WriterInitArguments
-	return a, decode("", section, &a)
+	return fromConfig[WriterInitArguments](section)
+}
+
+func fromConfig[T any](section Config) (a T, err error) {
+	err = decode("", section, &a)
+	return a, err
 }
 
 // needsOne are the arguments of which zero is no value in Python, where the zero of a Go field
@@ -107,54 +109,48 @@ func decode(path string, section Config, into any) error {
 
 func isZero(value any) bool { return value == 0 || value == 0.0 }
 
+// wants are the kinds of fields, in the words of a message.
+var wants = map[reflect.Kind]string{reflect.Bool: "true or false", reflect.Int: "a whole number",
+	reflect.Float64: "a number", reflect.String: "a text", reflect.Slice: "a list of names"}
+
 func setField(at string, field reflect.Value, value any, negated bool) error {
-	wrong := func(want string) error { return argumentf("%s is %s, want %s", at, describe(value), want) }
 	switch field.Kind() {
-	case reflect.Bool:
-		b, ok := value.(bool)
-		if !ok {
-			return wrong("true or false")
-		}
-		field.SetBool(b != negated)
-	case reflect.Int:
-		n, ok := value.(int)
-		if !ok {
-			return wrong("a whole number")
-		}
-		field.SetInt(int64(n))
-	case reflect.Float64:
-		f, ok := number(value)
-		if !ok {
-			return wrong("a number")
-		}
-		field.SetFloat(f)
-	case reflect.String:
-		s, ok := value.(string)
-		if !ok {
-			return wrong("a text")
-		}
-		field.SetString(s)
-	case reflect.Slice:
-		list, ok := value.([]any)
-		names := make([]string, len(list))
-		for i, x := range list {
-			var isText bool
-			names[i], isText = x.(string)
-			ok = ok && isText
-		}
-		if !ok {
-			return wrong("a list of names")
-		}
-		field.Set(reflect.ValueOf(names))
 	case reflect.Pointer:
 		field.Set(reflect.New(field.Type().Elem()))
 		return decodeSection(at, field.Interface(), value)
 	case reflect.Struct:
 		return decodeSection(at, field.Addr().Interface(), value)
-	default:
-		return fmt.Errorf("pymarlin: the field of %s has the kind %s", at, field.Kind())
+	case reflect.Float64:
+		if f, ok := torchsave.Float(value); ok {
+			value = f
+		}
+	case reflect.Bool:
+		if b, ok := value.(bool); ok {
+			value = b != negated
+		}
+	case reflect.Slice:
+		value = texts(value)
 	}
+	v := reflect.ValueOf(value)
+	if v.Type() != field.Type() {
+		return argumentf("%s is %s, want %s", at, describe(value), wants[field.Kind()])
+	}
+	field.Set(v)
 	return nil
+}
+
+// texts is a list of texts as a []string; other values stay.
+func texts(value any) any {
+	list, ok := value.([]any)
+	names := make([]string, len(list))
+	for i, x := range list {
+		text, isText := x.(string)
+		names[i], ok = text, ok && isText
+	}
+	if !ok {
+		return value
+	}
+	return names
 }
 
 func decodeSection(at string, into, value any) error {

@@ -2,6 +2,7 @@ package pymarlin
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -94,7 +95,7 @@ type (
 		OnEndTrainStep(globalStep int, outputs Collected) error
 	}
 	// TrainEpochEndHook runs after the validation that follows an epoch, with the outputs of all
-	// batches of the epoch. They lie in memory until then, so a module without it trains in less.
+	// batches of the epoch. They stay in memory until then, so a module without it trains in less.
 	TrainEpochEndHook interface {
 		OnEndTrainEpoch(globalStep int, outputs Collected) error
 	}
@@ -127,31 +128,27 @@ func checkHooks(m any, tests reflect.Type) error {
 	t := reflect.TypeOf(m)
 	for method := range t.Methods() {
 		name := method.Name
-		want, known := hooks[name]
+		want := hooks[name]
 		if name == "TestDataloaders" || name == "TestStep" {
-			want, known = tests, true
+			want = tests
 		}
-		switch {
-		case known && !t.Implements(want):
+		if want != nil && !t.Implements(want) {
 			return fmt.Errorf("pymarlin: %s.%s is no method of %s, so it would never be called; see that type for "+
 				"its methods and their parameters", t, name, want)
-		case !known && (strings.HasPrefix(name, "OnBegin") || strings.HasPrefix(name, "OnEnd")):
+		}
+		if want == nil && isEvent(name) {
+			events := slices.DeleteFunc(slices.Sorted(maps.Keys(hooks)), func(name string) bool {
+				return !isEvent(name)
+			})
 			return fmt.Errorf("pymarlin: %s.%s is named like a hook, but there is none of that name, only %s", t, name,
-				strings.Join(hookNames(), ", "))
+				strings.Join(events, ", "))
 		}
 	}
 	return nil
 }
 
-func hookNames() []string {
-	var names []string
-	for name := range hooks {
-		if strings.HasPrefix(name, "On") {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+func isEvent(name string) bool {
+	return strings.HasPrefix(name, "OnBegin") || strings.HasPrefix(name, "OnEnd")
 }
 
 // modelOf is the value with the parameters.

@@ -39,17 +39,19 @@ type collector struct {
 // add takes the outputs of a step to the CPU.
 func (c *collector) add(o Outputs) {
 	for i, t := range o.Tensors {
-		if len(c.tensors) <= i {
-			c.tensors = append(c.tensors, nil)
-		}
-		c.tensors[i] = append(c.tensors[i], copyToCPU(t).Keep())
+		addTo(&c.tensors, i, copyToCPU(t).Keep())
 	}
 	for i, v := range o.Values {
-		if len(c.values) <= i {
-			c.values = append(c.values, nil)
-		}
-		c.values[i] = append(c.values[i], v)
+		addTo(&c.values, i, v)
 	}
+}
+
+// addTo adds a value of a step to those of its position.
+func addTo[T any](lists *[][]T, i int, v T) {
+	if len(*lists) <= i {
+		*lists = append(*lists, nil)
+	}
+	(*lists)[i] = append((*lists)[i], v)
 }
 
 // copyToCPU is a tensor without history and with memory of its own, so that what a module does with
@@ -80,12 +82,12 @@ func (c *collector) put(before Collected) {
 }
 
 func (c Collected) state() State {
-	tensors, values := make([]any, len(c.Tensors)), make([]any, len(c.Values))
-	for i, t := range c.Tensors {
-		tensors[i] = t
+	tensors, values := []any{}, []any{}
+	for _, t := range c.Tensors {
+		tensors = append(tensors, t)
 	}
-	for i, list := range c.Values {
-		values[i] = list
+	for _, list := range c.Values {
+		values = append(values, list)
 	}
 	return State{"tensors": tensors, "values": values}
 }
@@ -98,6 +100,7 @@ func readCollected(saved any) (c Collected, err error) {
 	s, _ := saved.(State)
 	tensors, ok := s["tensors"].([]any)
 	values, ok2 := s["values"].([]any)
+	ok = ok && ok2
 	for _, v := range tensors {
 		t, isTensor := v.(torch.Tensor)
 		if ok = ok && isTensor; ok {
@@ -106,9 +109,9 @@ func readCollected(saved any) (c Collected, err error) {
 	}
 	for _, v := range values {
 		list, isList := v.([]any)
-		c.Values, ok2 = append(c.Values, list), ok2 && isList
+		c.Values, ok = append(c.Values, list), ok && isList
 	}
-	if !ok || !ok2 {
+	if !ok {
 		c.free()
 		return Collected{}, fmt.Errorf("%s is %T, want a dictionary with the lists tensors and values", outputsKey,
 			saved)
@@ -116,41 +119,31 @@ func readCollected(saved any) (c Collected, err error) {
 	return c, nil
 }
 
-// take joins what there is and begins anew. The tensors belong to the caller.
+// take joins what there is and begins again. The tensors belong to the caller.
 func (c *collector) take() Collected {
 	out := Collected{Values: c.values}
-	torch.Scope(func() {
-		for _, list := range c.tensors {
-			out.Tensors = append(out.Tensors, join(list).Keep())
+	for i, list := range c.tensors {
+		if len(list) == 1 { // handed out itself
+			out.Tensors = append(out.Tensors, list[0])
+			c.tensors[i] = nil
+			continue
 		}
-	})
-	for _, list := range c.tensors {
-		if len(list) > 1 { // a single one is handed out itself
-			for _, t := range list {
-				t.Free()
-			}
-		}
+		torch.Scope(func() { out.Tensors = append(out.Tensors, join(list).Keep()) })
 	}
-	c.tensors, c.values = nil, nil
+	c.drop()
 	return out
 }
 
 // drop frees what there is.
 func (c *collector) drop() {
 	for _, list := range c.tensors {
-		for _, t := range list {
-			t.Free()
-		}
+		Collected{Tensors: list}.free()
 	}
-	c.tensors, c.values = nil, nil
+	*c = collector{}
 }
 
-// join puts tensors after each other; scalars make a vector, but for a single one, which stays as
-// it is.
+// join puts tensors after each other; scalars make a vector.
 func join(list []torch.Tensor) torch.Tensor {
-	if len(list) == 1 {
-		return list[0]
-	}
 	rows := make([]torch.Tensor, len(list))
 	for i, t := range list {
 		if t.Dim() == 0 {

@@ -1,9 +1,11 @@
 package pymarlin
 
 import (
+	"cmp"
 	"fmt"
 
-	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
@@ -21,10 +23,8 @@ type Scheduler interface {
 type LRScheduler struct {
 	optimizer *Optimizer
 	schedule  lr.Schedule
-	updates   int
 	rate      lr.Rate
-	momentum  lr.Rate // nil: the momentum stays
-	set       func(float64) error
+	momentum  loops.Momentum
 	moves     int
 }
 
@@ -38,23 +38,16 @@ func NewScheduler(o *Optimizer, s lr.Schedule, updates int) (*LRScheduler, error
 	if err := lr.Validate(s, o.peak, updates); err != nil {
 		return nil, fmt.Errorf("pymarlin: NewScheduler: %w", err)
 	}
-	l := &LRScheduler{optimizer: o, schedule: s, updates: updates, rate: s.Plan(o.peak, updates)}
-	if m, ok := s.(lr.MomentumSchedule); ok {
-		if l.momentum = m.PlanMomentum(updates); l.momentum != nil {
-			setter, ok := o.optimizer.(optim.MomentumSetter)
-			if !ok {
-				return nil, fmt.Errorf("pymarlin: NewScheduler: %T moves the momentum too, which an optimizer of "+
-					"type %T cannot set; leave the momentum alone (FixedMomentum) or take another optimizer", s,
-					o.optimizer)
-			}
-			l.set = setter.SetMomentum
-		}
+	l := &LRScheduler{optimizer: o, schedule: s, rate: s.Plan(o.peak, updates)}
+	var err error
+	if l.momentum, err = loops.PlanMomentum(s, o.optimizer, updates); err != nil {
+		return nil, fmt.Errorf("pymarlin: NewScheduler: %w", err)
 	}
 	o.scheduled = l
 	return l, l.apply()
 }
 
-// Step goes on to the next update.
+// Step moves to the next update.
 func (l *LRScheduler) Step() error {
 	l.moves++
 	return l.apply()
@@ -62,14 +55,7 @@ func (l *LRScheduler) Step() error {
 
 func (l *LRScheduler) apply() error {
 	l.optimizer.rate = l.rate(l.moves)
-	return l.applyMomentum()
-}
-
-func (l *LRScheduler) applyMomentum() error {
-	if l.momentum == nil {
-		return nil
-	}
-	return l.set(l.momentum(l.moves))
+	return l.momentum.Set(l.moves)
 }
 
 // Moves is how often it has moved.
@@ -81,11 +67,8 @@ func (l *LRScheduler) Optimizer() *Optimizer { return l.optimizer }
 // State is what PyTorch's scheduler takes with load_state_dict: the number of moves, and the rates.
 func (l *LRScheduler) State() (State, error) {
 	var base, last []any
-	for _, g := range l.optimizer.optimizer.Groups() {
-		base = append(base, l.optimizer.peak*scaleOf(g))
-	}
-	for _, r := range l.optimizer.Rates() {
-		last = append(last, r)
+	for i, g := range l.optimizer.optimizer.Groups() {
+		base, last = append(base, l.optimizer.peak*torchsave.Scale(g)), append(last, l.optimizer.Rates()[i])
 	}
 	s := State{"last_epoch": l.moves, "_step_count": l.moves + 1, "base_lrs": base, "_last_lr": last}
 	switch l.schedule.(type) {
@@ -103,7 +86,7 @@ func (l *LRScheduler) LoadState(s State) error {
 		return fmt.Errorf("want the number of moves last_epoch, found %v", s["last_epoch"])
 	}
 	l.moves = moves
-	return l.applyMomentum()
+	return l.momentum.Set(l.moves)
 }
 
 // addTo adds to a group of the optimizer's state what PyTorch's schedulers keep there.
@@ -113,25 +96,11 @@ func (l *LRScheduler) addTo(group State, scale float64) {
 	if !ok {
 		return
 	}
-	highest, div, final := cycle.MaxLR, cycle.DivFactor, cycle.FinalDivFactor
-	if highest == 0 {
-		highest = l.optimizer.peak
-	}
-	if div == 0 {
-		div = 25
-	}
-	if final == 0 {
-		final = 1e4
-	}
-	group["max_lr"], group["initial_lr"], group["min_lr"] = highest*scale, highest*scale/div, highest*scale/div/final
-	if l.momentum != nil {
-		base, top := 0.85, 0.95
-		if cycle.BaseMomentum != nil {
-			base = *cycle.BaseMomentum
-		}
-		if cycle.MaxMomentum != nil {
-			top = *cycle.MaxMomentum
-		}
-		group["base_momentum"], group["max_momentum"] = base, top
+	highest := cmp.Or(cycle.MaxLR, l.optimizer.peak) * scale
+	lowest := highest / cmp.Or(cycle.DivFactor, 25)
+	group["max_lr"], group["initial_lr"], group["min_lr"] = highest, lowest, lowest/cmp.Or(cycle.FinalDivFactor, 1e4)
+	if !cycle.FixedMomentum {
+		group["base_momentum"] = *cmp.Or(cycle.BaseMomentum, new(0.85))
+		group["max_momentum"] = *cmp.Or(cycle.MaxMomentum, new(0.95))
 	}
 }

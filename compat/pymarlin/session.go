@@ -1,8 +1,125 @@
 package pymarlin
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/internal/terminal"
 	"github.com/gotrainer/gotrainer/trainer"
 )
+
+// pass is the training on an epoch to package trainer: its step, with the arithmetic of the
+// backend, and its loader. The loop knows no samples and no validation: the module makes the
+// loaders of both.
+type pass[B any] struct {
+	loops.Step[B]
+	t       *Trainer[B]
+	ctx     context.Context
+	batches int    // of an epoch, by which the run was planned
+	from    *place // inside an epoch, from which the run has not gone any further; nil: it has
+
+	loader  Dataloader[B] // of the current epoch
+	random  random        // as it was before that loader was made
+	outputs Collected     // of the epoch
+
+	progress *loops.Progress // over the current epoch
+}
+
+func (p *pass[B]) About() trainer.About {
+	return trainer.About{Text: fmt.Sprintf("%T on %s", modelOf(p.t.module), p.t.device)}
+}
+
+func (p *pass[B]) Train(_ context.Context, b B, _ trainer.Window) error {
+	return p.t.backend.TrainBatch(b)
+}
+
+func (p *pass[B]) Update(context.Context, float64) (applied bool, err error) {
+	return true, p.t.backend.ProcessGlobalStep()
+}
+
+// AroundEpoch has the module make the loader of an epoch and the backend train on it.
+func (p *pass[B]) AroundEpoch(_ *trainer.Run, train func() error) (err error) {
+	t := p.t
+	if p.from != nil { // the loader is to draw what it has drawn
+		if err := setRandom(p.from.pass); err != nil {
+			return err
+		}
+	}
+	p.random = currentRandom(t.device)
+	loader, err := t.module.TrainDataloader(t.backend.TrainSampler(), t.TrainStepBatchSize())
+	if err != nil {
+		return err
+	}
+	if loader == nil {
+		return errNoLoader
+	}
+	p.progress = newProgress(t.args.DisableTqdm, "training", p.batches)
+	defer p.progress.End()
+	calls := 0
+	p.outputs, err = t.backend.TrainDL(p.ctx, loader, func(l Dataloader[B]) error {
+		if calls++; calls > 1 {
+			return errNotOnce
+		}
+		p.loader = l
+		return train()
+	})
+	if err == nil && calls == 0 {
+		err = errNotOnce
+	}
+	return err
+}
+
+var errNotOnce = errors.New("the backend's TrainDL must call train, by which the epoch is trained on, once")
+
+// AfterBackward counts a batch on the terminal.
+func (p *pass[B]) AfterBackward(r *trainer.Run) error {
+	p.progress.Show(r.Batches + 1)
+	return nil
+}
+
+// newProgress is nil where standard error is no terminal: a log file has no use for such a line.
+func newProgress(disabled bool, what string, batches int) *loops.Progress {
+	if disabled || !terminal.Is(os.Stderr) {
+		return nil
+	}
+	return loops.NewProgress(os.Stderr, what+" ", batches)
+}
+
+// Len is the number of batches of an epoch.
+func (p *pass[B]) Len() int { return p.batches }
+
+// Epoch hands out the batches of the loader. A run that continues inside an epoch passes by those
+// that were trained on, and then draws from where it was.
+func (p *pass[B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
+	return func(yield func(B, error) bool) {
+		var none B
+		if n := p.loader.Len(); n != p.batches {
+			yield(none, fmt.Errorf("the loader has %d batches; want the %d of the loader that TrainDataloader made "+
+				"first, by which the run was planned", n, p.batches))
+			return
+		}
+		passed := 0
+		for b, err := range p.loader.Batches(ctx) {
+			if passed++; err == nil && passed == skip && p.from != nil {
+				err = setRandom(p.from.random)
+				p.from = nil
+			}
+			if err == nil && passed <= skip {
+				continue
+			}
+			if err == nil && ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
 
 // session hears the events of a run and calls what belongs to them.
 type session[B any] struct {
@@ -27,7 +144,9 @@ func (s *session[B]) EpochBegin(r *trainer.Run) (err error) {
 	t.logger.Info("Training", "epoch", s.epoch)
 	t.stats.Update("epoch", float64(s.epoch), true)
 	if h, ok := t.module.(TrainEpochBeginHook); ok {
-		if err := scoped(func() error { return h.OnBeginTrainEpoch(t.GlobalStepsFinished(), s.epoch) }); err != nil {
+		if err := loops.Scoped(func() error {
+			return h.OnBeginTrainEpoch(t.GlobalStepsFinished(), s.epoch)
+		}); err != nil {
 			return err
 		}
 	}
@@ -56,7 +175,9 @@ func (s *session[B]) EpochDone(*trainer.Run) error {
 	last.free()
 	defer s.drop()
 	if h, ok := t.module.(TrainEpochEndHook); ok { // after the validation, as in PyMarlin
-		if err := scoped(func() error { return h.OnEndTrainEpoch(t.GlobalStepsFinished(), s.outputs) }); err != nil {
+		if err := loops.Scoped(func() error {
+			return h.OnEndTrainEpoch(t.GlobalStepsFinished(), s.outputs)
+		}); err != nil {
 			return err
 		}
 	}

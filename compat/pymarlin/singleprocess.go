@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -25,20 +28,17 @@ type SingleProcess[B any] struct {
 	Optimize func() error
 
 	args      BackendArguments[B]
-	scaler    *amp.GradScaler // nil: none
+	scaler    *amp.GradScaler // disabled here
 	precision amp.Precision   // FP32 here; of forward passes
 	batches   int
 	updates   int
 	norm      torch.Tensor // of the last clipping
 
-	onBackward func(globalStep int, loss torch.Tensor) error
-	onUpdate   func(globalStep int, outputs Collected) error
-	collects   bool // the module has a hook for the outputs of an epoch
+	onUpdate TrainStepEndHook // the module; nil: it has no such hook
+	collects bool             // the module has a hook for the outputs of an epoch
 
 	epoch, window collector // of the current ones
 }
-
-var _ TrainerBackend[int] = (*SingleProcess[int])(nil)
 
 // Init takes what the trainer has made.
 func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
@@ -46,13 +46,10 @@ func (b *SingleProcess[B]) Init(args BackendArguments[B]) error {
 		return argumentf("BackendArguments.GradientAccumulation is %d; want at least 1", args.GradientAccumulation)
 	}
 	b.args = args
-	b.onBackward = func(int, torch.Tensor) error { return nil }
-	if h, ok := args.Module.(BackwardEndHook); ok {
-		b.onBackward = h.OnEndBackward
+	if b.scaler == nil {
+		b.scaler = amp.NewGradScaler(amp.GradScalerOptions{Disabled: true})
 	}
-	if h, ok := args.Module.(TrainStepEndHook); ok {
-		b.onUpdate = h.OnEndTrainStep
-	}
+	b.onUpdate, _ = args.Module.(TrainStepEndHook)
 	_, b.collects = args.Module.(TrainEpochEndHook)
 	if b.ClipGradients == nil {
 		b.ClipGradients = b.DefaultClipGradients
@@ -79,7 +76,7 @@ func (b *SingleProcess[B]) TrainDL(_ context.Context, loader Dataloader[B], trai
 
 // TrainBatch is one forward and backward pass.
 func (b *SingleProcess[B]) TrainBatch(batch B) error {
-	if err := scoped(func() error { return b.batch(batch) }); err != nil {
+	if err := loops.Scoped(func() error { return b.batch(batch) }); err != nil {
 		return fmt.Errorf("batch %d: %w", b.batches+1, err)
 	}
 	b.batches++
@@ -100,13 +97,11 @@ func (b *SingleProcess[B]) batch(batch B) error {
 			"pymarlin.Tensors(loss)")
 	}
 	loss := outputs.Tensors[0].DivScalar(float64(b.args.GradientAccumulation))
-	if b.scaler != nil {
-		b.scaler.Scale(loss).Backward()
-	} else {
-		loss.Backward()
-	}
-	if err := b.onBackward(b.updates, loss); err != nil {
-		return err
+	b.scaler.Scale(loss).Backward()
+	if h, ok := b.args.Module.(BackwardEndHook); ok {
+		if err := h.OnEndBackward(b.updates, loss); err != nil {
+			return err
+		}
 	}
 	if b.collects {
 		b.epoch.add(outputs)
@@ -121,7 +116,7 @@ func (b *SingleProcess[B]) batch(batch B) error {
 // ProcessGlobalStep is an update: the loss among the stats, clipping, optimizers and schedulers,
 // the module's hook, and the stats that are due.
 func (b *SingleProcess[B]) ProcessGlobalStep() error {
-	if err := scoped(b.globalStep); err != nil {
+	if err := loops.Scoped(b.globalStep); err != nil {
 		return fmt.Errorf("update %d: %w", b.updates+1, err)
 	}
 	return nil
@@ -139,7 +134,7 @@ func (b *SingleProcess[B]) globalStep() error {
 	}
 	b.updates++
 	if b.onUpdate != nil {
-		if err := b.onUpdate(b.updates, outputs); err != nil {
+		if err := b.onUpdate.OnEndTrainStep(b.updates, outputs); err != nil {
 			return err
 		}
 	}
@@ -149,11 +144,9 @@ func (b *SingleProcess[B]) globalStep() error {
 // DefaultClipGradients limits the gradients of all parameters by one norm, after the scale has been
 // taken off them.
 func (b *SingleProcess[B]) DefaultClipGradients() error {
-	if b.scaler != nil {
-		for _, o := range b.args.Optimizers {
-			if err := b.scaler.Unscale_(o.optimizer); err != nil {
-				return err
-			}
+	for _, o := range b.args.Optimizers {
+		if err := b.scaler.Unscale_(o.optimizer); err != nil {
+			return err
 		}
 	}
 	if !b.args.ClipGrads {
@@ -171,19 +164,13 @@ func (b *SingleProcess[B]) GradNorm() torch.Tensor { return b.norm }
 // DefaultOptimize steps each optimizer and removes its gradients, then moves all schedulers.
 func (b *SingleProcess[B]) DefaultOptimize() error {
 	for _, o := range b.args.Optimizers {
-		step := func() (bool, error) { o.optimizer.Step(o.rate); return true, nil }
-		if b.scaler != nil {
-			step = func() (bool, error) { return b.scaler.Step(o.optimizer, o.rate) }
-		}
-		if err := o.step(step); err != nil {
+		if err := o.step(func() (bool, error) { return b.scaler.Step(o.optimizer, o.rate) }); err != nil {
 			return err
 		}
 		o.ZeroGrad()
 	}
-	if b.scaler != nil {
-		if err := b.scaler.Update(); err != nil {
-			return err
-		}
+	if err := b.scaler.Update(); err != nil {
+		return err
 	}
 	for _, s := range b.args.Schedulers {
 		if err := s.Step(); err != nil {
@@ -197,7 +184,8 @@ func (b *SingleProcess[B]) DefaultOptimize() error {
 func (b *SingleProcess[B]) ValidateDL(ctx context.Context, loader Dataloader[B], step StepFunc[B]) (Collected, error) {
 	var all collector
 	defer all.drop()
-	defer b.args.Progress.end()
+	progress := newProgress(b.args.DisableTqdm, "validation", loader.Len())
+	defer progress.End()
 	seen := 0
 	for batch, err := range loader.Batches(ctx) {
 		if err != nil {
@@ -206,9 +194,8 @@ func (b *SingleProcess[B]) ValidateDL(ctx context.Context, loader Dataloader[B],
 		if b.args.MaxValStepsPerEpoch > 0 && seen >= b.args.MaxValStepsPerEpoch {
 			break
 		}
-		err = scoped(func() error {
+		err = loops.Scoped(func() (err error) {
 			var outputs Outputs
-			var err error
 			torch.NoGrad(func() {
 				amp.Autocast(b.args.Device, b.precision, func() {
 					outputs, err = step(b.updates, batch, b.args.Device)
@@ -223,19 +210,12 @@ func (b *SingleProcess[B]) ValidateDL(ctx context.Context, loader Dataloader[B],
 			return Collected{}, fmt.Errorf("batch %d: %w", seen+1, err)
 		}
 		seen++
-		b.args.Progress.show("validation", seen, loader.Len())
+		progress.Add()
 	}
 	if err := ctx.Err(); err != nil {
 		return Collected{}, context.Cause(ctx)
 	}
 	return all.take(), nil
-}
-
-// scoped runs f in a scope, and turns the panic of an operator into an error.
-func scoped(f func() error) error {
-	var err error
-	panicked := torch.Try(func() { torch.Scope(func() { err = f() }) })
-	return errors.Join(panicked, err)
 }
 
 // BatchesCompleted counts the batches of all runs.
@@ -281,33 +261,9 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 		return fmt.Errorf("want the counts global_step_completed and batches_completed, found %v and %v",
 			s["global_step_completed"], s["batches_completed"])
 	}
-	gradients, _ := s["gradients"].(State)
-	if b.args.InexactResume {
-		gradients = nil
-	}
-	byName := map[string]torch.Tensor{}
-	for name, v := range gradients {
-		t, ok := v.(torch.Tensor)
-		if !ok {
-			return fmt.Errorf("the gradient of %s is %T, want a tensor", name, v)
-		}
-		byName[name] = t
-	}
-	for _, p := range b.args.Params {
-		if g, ok := byName[p.Name]; ok {
-			if !sameShape(g, p.Tensor) {
-				return fmt.Errorf("the gradient of %s has shape %v, the parameter %v", p.Name, g.Shape(),
-					p.Tensor.Shape())
-			}
-			delete(byName, p.Name)
-		}
-	}
-	for name := range byName {
-		return fmt.Errorf("there is a gradient of %s, which is no parameter of the model", name)
-	}
-	for _, p := range b.args.Params {
-		if g, ok := gradients[p.Name].(torch.Tensor); ok {
-			p.Tensor.SetGrad(g.Clone().ToDevice(p.Tensor.Device()).Keep())
+	if gradients, ok := s["gradients"].(State); ok && !b.args.InexactResume {
+		if err := b.takeGradients(gradients); err != nil {
+			return err
 		}
 	}
 	outputs, err := readCollected(s[outputsKey])
@@ -323,17 +279,30 @@ func (b *SingleProcess[B]) UpdateState(s State) error {
 	return nil
 }
 
-func sameShape(a, b torch.Tensor) bool {
-	x, y := a.Shape(), b.Shape()
-	if len(x) != len(y) {
-		return false
+// takeGradients puts the gradients of an unfinished window where they were.
+func (b *SingleProcess[B]) takeGradients(saved State) error {
+	gradients, err := torchsave.Named(saved)
+	if err != nil {
+		return fmt.Errorf("the gradients: %w", err)
 	}
-	for i := range x {
-		if x[i] != y[i] {
-			return false
+	params := map[string]torch.Tensor{}
+	for _, p := range b.args.Params {
+		params[p.Name] = p.Tensor
+	}
+	for _, g := range gradients {
+		p, ok := params[g.Name]
+		if !ok {
+			return fmt.Errorf("there is a gradient of %s, which is no parameter of the model", g.Name)
+		}
+		if !slices.Equal(g.Tensor.Shape(), p.Shape()) {
+			return fmt.Errorf("the gradient of %s has shape %v, the parameter %v", g.Name, g.Tensor.Shape(), p.Shape())
 		}
 	}
-	return true
+	for _, g := range gradients {
+		p := params[g.Name]
+		p.SetGrad(g.Tensor.Clone().ToDevice(p.Device()).Keep())
+	}
+	return nil
 }
 
 // SingleProcessAmp trains in one process in mixed precision: the backend "sp-amp". Forward passes
@@ -343,11 +312,9 @@ type SingleProcessAmp[B any] struct {
 	SingleProcess[B]
 
 	// Precision is FP16, which needs a GPU, or BF16, which scales nothing. "sp-amp" means FP16; on
-	// a CPU, where PyMarlin goes on in float32 without a word, it is refused.
+	// a CPU, where PyMarlin continues in float32 without a word, it is refused.
 	Precision amp.Precision
 }
-
-var _ TrainerBackend[int] = (*SingleProcessAmp[int])(nil)
 
 // Init takes what the trainer has made.
 func (b *SingleProcessAmp[B]) Init(args BackendArguments[B]) error {
@@ -368,29 +335,19 @@ func (b *SingleProcessAmp[B]) Init(args BackendArguments[B]) error {
 // GetState has the scaler too, which PyMarlin forgets.
 func (b *SingleProcessAmp[B]) GetState() (State, error) {
 	s, err := b.SingleProcess.GetState()
-	if err == nil && b.scaler != nil {
-		scale := b.scaler.State()
-		s["scaler"] = State{"scale": scale.Scale, "growth_factor": scale.GrowthFactor,
-			"backoff_factor": scale.BackoffFactor, "growth_interval": scale.GrowthInterval,
-			"_growth_tracker": scale.GrowthTracker}
+	if err == nil && b.scaler.Enabled() {
+		s["scaler"], err = torchsave.FromStruct(b.scaler.State())
 	}
 	return s, err
 }
 
 // UpdateState continues from what GetState returned; a state without scaler, as PyMarlin's, begins
-// its scale anew.
+// its scale again.
 func (b *SingleProcessAmp[B]) UpdateState(s State) error {
-	saved, ok := s["scaler"].(State)
-	if ok && b.scaler != nil {
-		state := b.scaler.State()
-		var good [4]bool
-		state.Scale, good[0] = number(saved["scale"])
-		state.GrowthFactor, good[1] = number(saved["growth_factor"])
-		state.BackoffFactor, good[2] = number(saved["backoff_factor"])
-		state.GrowthInterval, good[3] = saved["growth_interval"].(int)
-		tracker, tracked := saved["_growth_tracker"].(int)
-		if state.GrowthTracker = tracker; good != [4]bool{true, true, true, true} || !tracked {
-			return fmt.Errorf("want a state_dict() of torch.amp.GradScaler, found %v", saved)
+	if saved, ok := s["scaler"].(State); ok {
+		var state amp.GradScalerState
+		if err := torchsave.ToStruct(saved, &state); err != nil {
+			return fmt.Errorf("want a state_dict() of torch.amp.GradScaler, found %v: %w", saved, err)
 		}
 		if err := b.scaler.LoadState(state); err != nil {
 			return err

@@ -3,16 +3,16 @@ package pymarlin
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"maps"
 
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // State is what a checkpoint holds of something: a dict in Python. Its values are nil, bool, int,
 // float64, string, torch.Tensor, []any, State and map[int]any of these.
-type State map[string]any
+type State = map[string]any
 
 // Checkpoint is what is saved and loaded at once. Files have the fields under PyMarlin's names.
 type Checkpoint struct {
@@ -28,27 +28,7 @@ const (
 	backendKey = "trainer_backend_state"
 )
 
-// free frees the tensors of a state that was read.
-func (s State) free() { eachTensor(s, torch.Tensor.Free) }
-
-func eachTensor(v any, f func(torch.Tensor)) {
-	switch v := v.(type) {
-	case torch.Tensor:
-		f(v)
-	case State:
-		for _, x := range v {
-			eachTensor(x, f)
-		}
-	case map[int]any:
-		for _, x := range v {
-			eachTensor(x, f)
-		}
-	case []any:
-		for _, x := range v {
-			eachTensor(x, f)
-		}
-	}
-}
+func free(s State) { torchsave.EachTensor(s, torch.Tensor.Free) }
 
 // moduleState is what the module has, or its model's state_dict.
 func moduleState(m any) (State, error) {
@@ -70,16 +50,11 @@ func updateModule(m any, s State) error {
 	if m, ok := m.(Stateful); ok {
 		return m.UpdateState(s)
 	}
-	var named []torch.Named
-	for name, v := range s {
-		t, ok := v.(torch.Tensor)
-		if !ok {
-			return fmt.Errorf("%q is %T, want a tensor", name, v)
-		}
-		named = append(named, torch.Named{Name: name, Tensor: t})
+	named, err := torchsave.Named(s)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(named, func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })
-	_, err := nn.LoadStateDict(modelOf(m), nn.Tensors(named), nn.LoadOptions{})
+	_, err = nn.LoadStateDict(modelOf(m), nn.Tensors(named), nn.LoadOptions{})
 	return err
 }
 
@@ -120,10 +95,10 @@ func loadStates[T interface{ LoadState(State) error }](what string, list []T, sa
 // random is where the generators of devices stand.
 type random map[torch.Device][]byte
 
-// currentRandom has the generators that a run draws from.
+// currentRandom has the generators that a run on a device draws from.
 func currentRandom(device torch.Device) random {
-	r := random{}
-	for _, d := range generators(device) {
+	r := random{torch.CPU: nil, device: nil}
+	for d := range r {
 		r[d] = torch.DefaultGenerator(d).State()
 	}
 	return r
@@ -143,25 +118,18 @@ func readRandom(v any, device torch.Device) (random, error) {
 	if !ok {
 		return nil, nil // written by PyMarlin, or on purpose without
 	}
-	r := random{}
-	for _, d := range generators(device) {
+	r := random{torch.CPU: nil, device: nil}
+	for d := range r {
 		t, ok := saved[d.String()].(torch.Tensor)
 		if !ok {
 			return nil, fmt.Errorf("rng_state has no generator of %s: it was saved on another kind of device; set "+
-				"Options.InexactResume to go on with the generators as they are", d)
+				"Options.InexactResume to continue with the generators as they are", d)
 		}
 		if err := torch.Try(func() { r[d] = t.Bytes() }); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
-}
-
-func generators(device torch.Device) []torch.Device {
-	if device == torch.CPU {
-		return []torch.Device{torch.CPU}
-	}
-	return []torch.Device{torch.CPU, device}
 }
 
 // setRandom puts the generators where they stood.
@@ -179,3 +147,81 @@ func setRandom(r random) error {
 
 // errNotLoaded marks a checkpoint that could be read and does not fit.
 var errNotLoaded = errors.New("the checkpoint does not fit")
+
+// WriteState writes a state into a file, which is whole or not there: as torch.save does, or, if
+// its name ends in .safetensors, as safetensors with what is no tensor as JSON in the header.
+func WriteState(path string, s State) error {
+	if err := torchsave.WriteFile(path, s); err != nil {
+		return fmt.Errorf("pymarlin: write %s: %w", path, err)
+	}
+	return nil
+}
+
+// ReadState reads what WriteState or torch.save wrote; nothing in it is run. Its tensors are the
+// caller's to free.
+func ReadState(path string) (State, error) {
+	s, err := torchsave.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("pymarlin: read %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// place is where a run stands behind its module, optimizers and counts.
+type place struct {
+	random random // the generators
+	stats  State  // that have not been written
+
+	// inside an epoch:
+	run     []byte    // the state of the loop; nil: it is between two epochs
+	pass    random    // the generators as they were before the loader of the epoch was made
+	outputs Collected // of the epoch, where it is its validation that was interrupted
+}
+
+// The keys of a place among those of a trainer's state.
+const (
+	randomKey = "rng_state"
+	passKey   = "epoch_rng_state"
+	statsKey  = "stats"
+	runKey    = "run_state"
+)
+
+// here is where everything is now, between two epochs.
+func (t *Trainer[B]) here() (*place, error) {
+	p := &place{}
+	err := torch.Try(func() { p.random, p.stats = currentRandom(t.device), t.stats.state() })
+	return p, err
+}
+
+func (p *place) state() State {
+	s := State{randomKey: p.random.state(), statsKey: p.stats}
+	if p.run != nil {
+		maps.Copy(s, State{runKey: string(p.run), passKey: p.pass.state(), outputsKey: p.outputs.state()})
+	}
+	return s
+}
+
+// readPlace is what state was made of, among other things. A state that PyMarlin has written has
+// nothing of it.
+func readPlace(s State, device torch.Device) (p *place, err error) {
+	p = &place{}
+	if p.random, err = readRandom(s[randomKey], device); err != nil {
+		return nil, err
+	}
+	p.stats, _ = s[statsKey].(State)
+	if s[runKey] == nil {
+		return p, nil
+	}
+	run, ok := s[runKey].(string)
+	if !ok {
+		return nil, fmt.Errorf("%s is %T, want a text", runKey, s[runKey])
+	}
+	p.run = []byte(run)
+	if pass, _ := s[passKey].(State); len(pass) > 0 {
+		if p.pass, err = readRandom(pass, device); err != nil {
+			return nil, err
+		}
+	}
+	p.outputs, err = readCollected(s[outputsKey])
+	return p, err
+}

@@ -1,12 +1,18 @@
 package pymarlin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -27,15 +33,8 @@ type StatInitArguments struct {
 const defaultExclude = `bias|LayerNorm|layer\.[3-9]|layer\.1([^1]|$)|layer\.2([^3]|$)`
 
 func (a StatInitArguments) withDefaults() StatInitArguments {
-	if a.LogSteps == 0 {
-		a.LogSteps = 1
-	}
-	if a.LogModelSteps == 0 {
-		a.LogModelSteps = 1000
-	}
-	if a.ExcludeList == "" {
-		a.ExcludeList = defaultExclude
-	}
+	a.LogSteps, a.LogModelSteps = cmp.Or(a.LogSteps, 1), cmp.Or(a.LogModelSteps, 1000)
+	a.ExcludeList = cmp.Or(a.ExcludeList, defaultExclude)
 	return a
 }
 
@@ -49,43 +48,30 @@ type Stats struct {
 	logger  *slog.Logger
 	system  systemStats
 
-	short, long collected
-	histograms  keyed[[]float64]
+	short, long interval
 }
 
-// collected are the numbers of one interval.
-type collected struct {
-	scalars keyed[scalar]
-	multi   keyed[map[string]float64]
-}
+// interval are the values that are written together: numbers first, then those that belong
+// together, then distributions.
+type interval struct{ scalars, multi, histograms keyed }
 
-// scalar is a number, or a tensor that becomes one when it is written, so that nobody waits for the
-// device before.
-type scalar struct {
-	number float64
-	tensor torch.Tensor
-}
-
-func (s scalar) value() float64 {
-	if s.tensor.Defined() {
-		return s.tensor.Item()
-	}
-	return s.number
-}
-
-// keyed is a dict of Python: it keeps the order in which keys came.
-type keyed[V any] struct {
+// keyed is a dict of Python: it keeps the order in which keys came. Its values are float64, tensors
+// of one element, which are read when they are written so that nobody waits for the device before,
+// map[string]float64 and []float64.
+type keyed struct {
 	keys   []string
-	values map[string]V
+	values map[string]any
 }
 
-func (k *keyed[V]) set(key string, v V) {
+func (k *keyed) set(key string, v any) {
 	if k.values == nil {
-		k.values = map[string]V{}
+		k.values = map[string]any{}
 	}
-	if _, there := k.values[key]; !there {
+	before, there := k.values[key]
+	if !there {
 		k.keys = append(k.keys, key)
 	}
+	torchsave.EachTensor(before, torch.Tensor.Free) // nobody will see it
 	k.values[key] = v
 }
 
@@ -109,7 +95,7 @@ func (s *Stats) Rebuild(args StatInitArguments, writers []Writer) error {
 	return nil
 }
 
-func (s *Stats) interval(frequent bool) *collected {
+func (s *Stats) interval(frequent bool) *interval {
 	if frequent {
 		return &s.short
 	}
@@ -118,19 +104,13 @@ func (s *Stats) interval(frequent bool) *collected {
 
 // Update sets a number.
 func (s *Stats) Update(key string, value float64, frequent bool) {
-	s.setScalar(key, scalar{number: value}, frequent)
+	s.interval(frequent).scalars.set(key, value)
 }
 
 // UpdateTensor sets a number that is still a tensor, of one element; it is read when it is written.
 // The stats keep a copy.
 func (s *Stats) UpdateTensor(key string, value torch.Tensor, frequent bool) {
-	s.setScalar(key, scalar{tensor: value.Detach().Clone().Keep()}, frequent)
-}
-
-func (s *Stats) setScalar(key string, v scalar, frequent bool) {
-	scalars := &s.interval(frequent).scalars
-	scalars.values[key].tensor.Free() // of a value that nobody will see
-	scalars.set(key, v)
+	s.interval(frequent).scalars.set(key, value.Detach().Clone().Keep())
 }
 
 // UpdateMulti sets several numbers that belong together.
@@ -141,10 +121,11 @@ func (s *Stats) UpdateMulti(key string, values map[string]float64, frequent bool
 // UpdateHistogram sets values whose distribution is written with the numbers that are not frequent;
 // with extend they are added to those there are.
 func (s *Stats) UpdateHistogram(key string, values []float64, extend bool) {
+	var before []float64
 	if extend {
-		values = append(slices.Clone(s.histograms.values[key]), values...)
+		before, _ = s.long.histograms.values[key].([]float64)
 	}
-	s.histograms.set(key, slices.Clone(values))
+	s.long.histograms.set(key, slices.Concat(before, values))
 }
 
 // LogStats writes the frequent values if step is a multiple of LogSteps, or if it is forced.
@@ -155,29 +136,20 @@ func (s *Stats) LogStats(step int, force bool) error {
 	if s.args.UpdateSystemStats {
 		s.system.update(s)
 	}
-	defer s.short.reset()
-	for _, w := range s.writers {
-		if err := s.short.write(w, step); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.short.write(s.writers, step)
 }
 
 // LogLongStats writes the values that are not frequent.
-func (s *Stats) LogLongStats(step int) error {
-	defer func() {
-		s.long.reset()
-		s.histograms = keyed[[]float64]{}
-	}()
-	for _, w := range s.writers {
-		if err := s.long.write(w, step); err != nil {
-			return err
-		}
-		if histograms, ok := w.(HistogramWriter); ok {
-			for _, key := range s.histograms.keys {
-				if err := histograms.LogHistogram(key, s.histograms.values[key], step); err != nil {
-					return fmt.Errorf("pymarlin: histogram %s: %w", key, err)
+func (s *Stats) LogLongStats(step int) error { return s.long.write(s.writers, step) }
+
+// write writes and forgets all values.
+func (i *interval) write(writers []Writer, step int) error {
+	defer i.reset()
+	for _, w := range writers {
+		for _, part := range []keyed{i.scalars, i.multi, i.histograms} {
+			for _, key := range part.keys {
+				if err := log(w, key, part.values[key], step); err != nil {
+					return fmt.Errorf("pymarlin: stat %s: %w", key, err)
 				}
 			}
 		}
@@ -185,60 +157,59 @@ func (s *Stats) LogLongStats(step int) error {
 	return nil
 }
 
-func (c *collected) write(w Writer, step int) error {
-	for _, key := range c.scalars.keys {
-		var value float64
-		s := c.scalars.values[key]
-		if err := torch.Try(func() { value = s.value() }); err != nil {
-			return fmt.Errorf("pymarlin: stat %s: %w", key, err)
+func log(w Writer, key string, value any, step int) error {
+	switch v := value.(type) {
+	case float64:
+		return w.LogScalar(key, v, step)
+	case torch.Tensor:
+		var number float64
+		if err := torch.Try(func() { number = v.Item() }); err != nil {
+			return err
 		}
-		if err := w.LogScalar(key, value, step); err != nil {
-			return fmt.Errorf("pymarlin: stat %s: %w", key, err)
-		}
-	}
-	for _, key := range c.multi.keys {
-		if err := w.LogMulti(key, c.multi.values[key], step); err != nil {
-			return fmt.Errorf("pymarlin: stat %s: %w", key, err)
+		return w.LogScalar(key, number, step)
+	case map[string]float64:
+		return w.LogMulti(key, v, step)
+	case []float64:
+		if h, ok := w.(HistogramWriter); ok {
+			return h.LogHistogram(key, v, step)
 		}
 	}
 	return nil
 }
 
-func (c *collected) reset() {
-	for _, s := range c.scalars.values {
-		s.tensor.Free()
-	}
-	*c = collected{}
+func (i *interval) reset() {
+	torchsave.EachTensor(i.scalars.values, torch.Tensor.Free)
+	*i = interval{}
 }
 
-// state is what has not been written.
+// state is what has not been written: lists of names with their values.
 func (s *Stats) state() State {
-	histograms := []any{}
-	for _, key := range s.histograms.keys {
-		histograms = append(histograms, []any{key, listOf(s.histograms.values[key])})
-	}
-	return State{"short": s.short.state(), "long": s.long.state(), "histograms": histograms}
+	return State{"short": append(s.short.scalars.state(), s.short.multi.state()...),
+		"long":       append(s.long.scalars.state(), s.long.multi.state()...),
+		"histograms": s.long.histograms.state()}
 }
 
-func (c *collected) state() []any {
+func (k *keyed) state() []any {
 	list := []any{}
-	for _, key := range c.scalars.keys {
-		list = append(list, []any{key, c.scalars.values[key].value()})
-	}
-	for _, key := range c.multi.keys {
-		values := State{}
-		for name, v := range c.multi.values[key] {
-			values[name] = v
+	for _, key := range k.keys {
+		value := k.values[key]
+		switch v := value.(type) {
+		case torch.Tensor:
+			value = v.Item()
+		case map[string]float64:
+			values := State{}
+			for name, x := range v {
+				values[name] = x
+			}
+			value = values
+		case []float64:
+			values := make([]any, len(v))
+			for i, x := range v {
+				values[i] = x
+			}
+			value = values
 		}
-		list = append(list, []any{key, values})
-	}
-	return list
-}
-
-func listOf(values []float64) []any {
-	list := make([]any, len(values))
-	for i, v := range values {
-		list[i] = v
+		list = append(list, []any{key, value})
 	}
 	return list
 }
@@ -272,15 +243,17 @@ func (s *Stats) put(frequent bool, key, value any) bool {
 	case State:
 		values := map[string]float64{}
 		for k, x := range v {
-			f, isNumber := x.(float64)
-			values[k], ok = f, ok && isNumber
+			var number bool
+			values[k], number = x.(float64)
+			ok = ok && number
 		}
 		s.UpdateMulti(name, values, frequent)
 	case []any:
 		values := make([]float64, len(v))
 		for i, x := range v {
-			f, isNumber := x.(float64)
-			values[i], ok = f, ok && isNumber
+			var number bool
+			values[i], number = x.(float64)
+			ok = ok && number
 		}
 		s.UpdateHistogram(name, values, false)
 	default:
@@ -293,7 +266,6 @@ func (s *Stats) put(frequent bool, key, value any) bool {
 func (s *Stats) Reset() {
 	s.short.reset()
 	s.long.reset()
-	s.histograms = keyed[[]float64]{}
 }
 
 // LogArgs hands settings to the writers that keep them.
@@ -315,7 +287,7 @@ func (s *Stats) LogModel(step int, model any, force bool, gradScale float64) err
 	if step%s.args.LogModelSteps != 0 && !force {
 		return nil
 	}
-	return scoped(func() error {
+	return loops.Scoped(func() error {
 		for _, p := range nn.Params(modelOf(model)) {
 			if s.exclude.MatchString(p.Name) {
 				continue
@@ -338,13 +310,64 @@ func (s *Stats) LogModel(step int, model any, force bool, gradScale float64) err
 }
 
 // Flush has the writers hand over what they hold. Train does it at its end.
-func (s *Stats) Flush() error {
-	var errs []error
+func (s *Stats) Flush() (err error) {
 	for _, w := range s.writers {
-		errs = append(errs, w.Flush())
+		err = errors.Join(err, w.Flush())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Finish closes the writers, in the order in which they were given.
 func (s *Stats) Finish() error { return closeWriters(s.writers) }
+
+// systemStats read how busy the machine is from /proc. Where there is none, nothing is added.
+type systemStats struct {
+	busy, total float64 // processor time at the last reading
+}
+
+// update adds the numbers of PyMarlin's update_system_stats. The use of the processor is that since
+// the last reading; PyMarlin stops for a second to measure it.
+func (y *systemStats) update(s *Stats) {
+	all, available := numbersOf("/proc/meminfo", "MemTotal:"), numbersOf("/proc/meminfo", "MemAvailable:")
+	if len(all) == 1 && len(available) == 1 { // kilobytes
+		s.Update("system/RAM/memory_used_pct", 100*(all[0]-available[0])/all[0], true)
+		if pages := numbersOf("/proc/self/statm", ""); len(pages) > 1 {
+			s.Update("system/RAM/memory_elr_pct", 100*pages[1]*float64(os.Getpagesize())/(all[0]*1024), true)
+		}
+	}
+	times := numbersOf("/proc/stat", "cpu ") // user, nice, system, idle, iowait, irq, softirq, steal, ...
+	if len(times) < 8 {
+		return
+	}
+	total := 0.0
+	for _, t := range times[:8] {
+		total += t
+	}
+	busy := total - times[3] - times[4]
+	if total > y.total {
+		s.Update("system/CPU/pct", 100*(busy-y.busy)/(total-y.total), true)
+	}
+	y.busy, y.total = busy, total
+}
+
+// numbersOf are the numbers in the line of a file that begins with a text; none where there is no
+// such line.
+func numbersOf(path, begin string) (numbers []float64) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		rest, ok := strings.CutPrefix(line, begin)
+		if !ok {
+			continue
+		}
+		for word := range strings.FieldsSeq(rest) {
+			if v, err := strconv.ParseFloat(word, 64); err == nil {
+				numbers = append(numbers, v)
+			}
+		}
+		return numbers
+	}
+	return nil
+}

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime"
 
-	"github.com/gotrainer/gotrainer/data"
-	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
@@ -25,10 +23,7 @@ func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 	runtime.LockOSThread() // libtorch keeps its modes by thread
 	defer runtime.UnlockOSThread()
 	defer func() { err = errors.Join(err, t.stats.Flush()) }()
-	from := t.place
-	if from == nil {
-		from = &place{}
-	}
+	from := cmp.Or(t.place, &place{})
 	if err := errors.Join(setRandom(from.random), t.stats.load(from.stats)); err != nil {
 		return fmt.Errorf("pymarlin: %w", err)
 	}
@@ -46,7 +41,7 @@ func (t *Trainer[B]) Train(ctx context.Context) (err error) {
 		return err
 	}
 	if h, ok := t.module.(TrainEndHook); ok {
-		if err := scoped(func() error { return h.OnEndTrain(t.GlobalStepsFinished()) }); err != nil {
+		if err := loops.Scoped(func() error { return h.OnEndTrain(t.GlobalStepsFinished()) }); err != nil {
 			return err
 		}
 	}
@@ -83,8 +78,7 @@ func (t *Trainer[B]) trainEpochs(ctx context.Context, from *place) error {
 			t.TotalStepsFinished(), cmp.Or(stopped.Unsaved, "the checkpointer has written nothing"), stopped.Err)
 	case errors.Is(err, trainer.ErrOtherRun):
 		return fmt.Errorf("pymarlin: %w: it was written inside an epoch: load it with the same data and batch sizes, "+
-			"or "+
-			"set Options.InexactResume to begin the epoch again: %w", errNotLoaded, err)
+			"or set Options.InexactResume to begin the epoch again: %w", errNotLoaded, err)
 	}
 	t.place = nil
 	return fmt.Errorf("pymarlin: epoch %d: %w", s.epoch, err)
@@ -96,36 +90,20 @@ func (t *Trainer[B]) runOptions() trainer.Options {
 	rules.LossReport = semantics.SinceLog
 	return trainer.Options{
 		Epochs: 1, BatchSize: t.TrainStepBatchSize(), Accumulate: t.GradientAccumulation(),
-		MaxStepsPerEpoch: t.args.MaxTrainStepsPerEpoch, Schedule: lr.Constant{}, Save: trainer.Never,
-		Log:     trainer.Never,
-		Process: trainer.Process{World: 1}, Progress: io.Discard, Semantics: rules, Logger: t.logger,
+		MaxStepsPerEpoch: t.args.MaxTrainStepsPerEpoch, Save: trainer.Never, Semantics: rules, Logger: t.logger,
 		LogLevel: slog.LevelWarn,
 		Start: &trainer.StartPosition{GlobalStep: t.GlobalStepsFinished(), ScheduleSteps: t.GlobalStepsFinished(),
 			WindowPhase: t.TotalStepsFinished() % t.GradientAccumulation()},
 	}
 }
 
-// fit runs the loop. Its errors are in the words of this package.
+// fit runs the loop.
 func (t *Trainer[B]) fit(p *pass[B], o trainer.Options) error {
 	if t.batches == 0 {
 		return errNoLoader
 	}
-	run, err := trainer.New(step[B]{p: p}, o)
-	if err != nil {
-		return err
-	}
-	_, err = run.Fit(p.ctx, data.Func(t.batches*t.TrainStepBatchSize(), func(int) (none struct{}, err error) {
-		return none, errNotAsked
-	}), nil)
-	var hook *trainer.HookError
-	if errors.As(err, &hook) {
-		return hook.Err
-	}
-	var failed *trainer.StepError
-	if errors.As(err, &failed) {
-		return failed.Err
-	}
-	return err
+	p.Batches = p
+	return loops.Fit(p.ctx, p, t.batches*t.TrainStepBatchSize(), o)
 }
 
 // TrainEpoch runs one pass over the training data and returns its outputs, if the module has a
@@ -147,7 +125,7 @@ func (t *Trainer[B]) Validate(ctx context.Context) (Collected, error) {
 	if err != nil {
 		return Collected{}, err
 	}
-	report := func(Collected, string) error { return nil }
+	var report func(Collected, string) error
 	if h, ok := t.module.(ValEpochEndHook); ok {
 		report = func(c Collected, key string) error { return h.OnEndValEpoch(t.GlobalStepsFinished(), c, key) }
 	}
@@ -169,9 +147,6 @@ func (t *Trainer[B]) Test(ctx context.Context, report func(outputs Collected, ke
 	if err != nil {
 		return Collected{}, err
 	}
-	if report == nil {
-		report = func(Collected, string) error { return nil }
-	}
 	return t.evaluate(ctx, loaders, m.TestStep, report)
 }
 
@@ -185,8 +160,8 @@ func (t *Trainer[B]) evaluate(ctx context.Context, loaders Dataloaders[B], step 
 			return Collected{}, fmt.Errorf("the set %q has no loader", l.Key)
 		}
 		outputs, err := t.backend.ValidateDL(ctx, l.Loader, step)
-		if err == nil {
-			err = scoped(func() error { return report(outputs, l.Key) })
+		if err == nil && report != nil {
+			err = loops.Scoped(func() error { return report(outputs, l.Key) })
 		}
 		if err != nil {
 			outputs.free()
@@ -209,7 +184,7 @@ func (t *Trainer[B]) SaveCheckpoint(force bool) error {
 }
 
 func (t *Trainer[B]) save(p *place, index int, force bool) (path string, err error) {
-	err = scoped(func() error {
+	err = loops.Scoped(func() error {
 		var c Checkpoint
 		var err error
 		if c.ModuleInterfaceState, err = moduleState(t.module); err != nil {
@@ -229,7 +204,7 @@ func (t *Trainer[B]) save(p *place, index int, force bool) (path string, err err
 
 // SaveModelCheckpoint hands the state of the module alone to the checkpointer.
 func (t *Trainer[B]) SaveModelCheckpoint() error {
-	return scoped(func() error {
+	return loops.Scoped(func() error {
 		s, err := moduleState(t.module)
 		if err != nil {
 			return err

@@ -1,12 +1,15 @@
 package pymarlin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
+	"slices"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -53,15 +56,12 @@ type Trainer[B any] struct {
 	schedulers []Scheduler
 	lastEpoch  int
 	place      *place // where training continues; nil: where everything is
-	progress   *Progress
 }
 
 // New makes a trainer: it loads the checkpoint that the arguments ask for, moves the model to the
 // device and has the module make its optimizers and schedulers. A nil o stands for the defaults.
 func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B]) (*Trainer[B], error) {
-	if o == nil {
-		o = &Options[B]{}
-	}
+	o = cmp.Or(o, &Options[B]{})
 	args = args.withDefaults()
 	args.CheckpointerArgs.Exact = args.CheckpointerArgs.Exact || o.Exact
 	t := &Trainer[B]{module: module, args: args, options: *o, logger: o.Logger, backend: o.Backend,
@@ -82,9 +82,9 @@ func New[B any](module ModuleInterface[B], args TrainerArguments, o *Options[B])
 }
 
 func (c Checkpoint) free() {
-	c.ModuleInterfaceState.free()
-	c.TrainerState.free()
-	c.TrainerBackendState.free()
+	for _, s := range []State{c.ModuleInterfaceState, c.TrainerState, c.TrainerBackendState} {
+		free(s)
+	}
 }
 
 // prepare checks what can be checked before anything is read.
@@ -126,14 +126,12 @@ func (t *Trainer[B]) prepare() (err error) {
 }
 
 func (t *Trainer[B]) fetchRanks() (err error) {
-	if t.args.DistributedTrainingArgs != nil {
-		t.ranks = *t.args.DistributedTrainingArgs
+	if given := t.args.DistributedTrainingArgs; given != nil {
+		t.ranks = *given
 	} else if t.ranks, err = FetchRanks(); err != nil {
 		return err
 	}
-	if t.ranks.WorldSize == 0 {
-		t.ranks.WorldSize = 1
-	}
+	t.ranks.WorldSize = cmp.Or(t.ranks.WorldSize, 1)
 	if t.ranks.WorldSize != 1 || t.ranks.GlobalRank != 0 {
 		return argumentf("process %d of %d was asked for; this package trains in one process", t.ranks.GlobalRank,
 			t.ranks.WorldSize)
@@ -143,13 +141,12 @@ func (t *Trainer[B]) fetchRanks() (err error) {
 
 // start brings module, optimizers and backend to where the checkpoint was.
 func (t *Trainer[B]) start(saved Checkpoint) error {
-	if len(saved.ModuleInterfaceState) > 0 {
-		if err := scoped(func() error { return updateModule(t.module, saved.ModuleInterfaceState) }); err != nil {
-			return fmt.Errorf("pymarlin: %w: %s: %w", errNotLoaded, moduleKey, err)
-		}
+	err := load(moduleKey, saved.ModuleInterfaceState, func(s State) error { return updateModule(t.module, s) })
+	if err != nil {
+		return err
 	}
 	var params []torch.Named
-	err := torch.Try(func() {
+	err = torch.Try(func() {
 		if t.device != torch.CPU {
 			nn.To(modelOf(t.module), torch.TensorOptions{Device: t.device})
 		}
@@ -165,10 +162,8 @@ func (t *Trainer[B]) start(saved Checkpoint) error {
 	if t.optimizers, t.schedulers, err = t.module.OptimizersSchedulers(t.estimate, t.args.Epochs); err != nil {
 		return err
 	}
-	if len(saved.TrainerState) > 0 {
-		if err := scoped(func() error { return t.updateState(saved.TrainerState) }); err != nil {
-			return fmt.Errorf("pymarlin: %w: %s: %w", errNotLoaded, trainerKey, err)
-		}
+	if err := load(trainerKey, saved.TrainerState, t.updateState); err != nil {
+		return err
 	}
 	if len(t.optimizers) == 0 {
 		return argumentf("OptimizersSchedulers made no optimizer, so nothing would be trained; want at least one")
@@ -176,39 +171,52 @@ func (t *Trainer[B]) start(saved Checkpoint) error {
 	if err := t.initStats(); err != nil {
 		return err
 	}
-	t.progress = newProgress(t.args.DisableTqdm)
 	err = t.backend.Init(BackendArguments[B]{
 		Module: t.module, Params: params, Device: t.device, Optimizers: t.optimizers, Schedulers: t.schedulers,
 		GradientAccumulation: t.GradientAccumulation(), TrainBatchSize: t.args.TrainBatchSize,
 		MaxTrainStepsPerEpoch: t.args.MaxTrainStepsPerEpoch, MaxValStepsPerEpoch: t.args.MaxValStepsPerEpoch,
 		ClipGrads: !t.args.NoClipGrads, MaxGradNorm: t.args.MaxGradNorm, Stats: t.stats,
-		Progress: t.progress, InexactResume: t.options.InexactResume,
+		DisableTqdm: t.args.DisableTqdm, InexactResume: t.options.InexactResume,
 	})
 	if err != nil {
 		return err
 	}
-	if len(saved.TrainerBackendState) > 0 {
-		if err := scoped(func() error { return t.backend.UpdateState(saved.TrainerBackendState) }); err != nil {
-			return fmt.Errorf("pymarlin: %w: %s: %w", errNotLoaded, backendKey, err)
-		}
+	return load(backendKey, saved.TrainerBackendState, t.backend.UpdateState)
+}
+
+// load hands a part of a checkpoint over, where there is one.
+func load(key string, part State, update func(State) error) error {
+	if len(part) == 0 {
+		return nil
+	}
+	if err := loops.Scoped(func() error { return update(part) }); err != nil {
+		return fmt.Errorf("pymarlin: %w: %s: %w", errNotLoaded, key, err)
 	}
 	return nil
 }
 
-func (t *Trainer[B]) initStats() error {
-	writers := append([]Writer{}, t.args.CustomWriters...)
+func (t *Trainer[B]) initStats() (err error) {
+	var made []Writer
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeWriters(made))
+		}
+	}()
 	for _, name := range t.args.Writers {
+		if name == azureML { // as in Python without azureml: a warning, and no values
+			t.logger.Warn("AML writer failed to initialize.", "reason", "Azure ML's client is a Python package; where "+
+				"MLflow tracks the run give a writer of your own in CustomWriters")
+			continue
+		}
 		w, err := BuildWriter(name, t.args.WriterArgs)
 		if err != nil {
-			return errors.Join(err, closeWriters(writers[len(t.args.CustomWriters):]))
+			return err
 		}
-		writers = append(writers, w)
+		made = append(made, w)
 	}
-	if t.stats == nil {
-		t.stats = NewStats(t.args.StatsArgs)
-	}
-	if err := t.stats.Rebuild(t.args.StatsArgs, writers); err != nil {
-		return errors.Join(err, closeWriters(writers[len(t.args.CustomWriters):]))
+	t.stats = cmp.Or(t.stats, NewStats(t.args.StatsArgs))
+	if err := t.stats.Rebuild(t.args.StatsArgs, slices.Concat(t.args.CustomWriters, made)); err != nil {
+		return err
 	}
 	t.stats.logger = t.logger
 	if u, ok := t.module.(StatsUser); ok {
@@ -248,37 +256,33 @@ func (t *Trainer[B]) GetState() (State, error) {
 	return t.stateAt(p)
 }
 
-func (t *Trainer[B]) stateAt(p *place) (State, error) {
-	optimizers, err := states(t.optimizers)
-	if err != nil {
+func (t *Trainer[B]) stateAt(p *place) (s State, err error) {
+	s = State{"last_epoch": t.lastEpoch}
+	if s["optimizers"], err = states(t.optimizers); err != nil {
 		return nil, err
 	}
-	schedulers, err := states(t.schedulers)
-	if err != nil {
+	if s["schedulers"], err = states(t.schedulers); err != nil {
 		return nil, err
 	}
-	s := State{"last_epoch": t.lastEpoch, "optimizers": optimizers, "schedulers": schedulers}
 	if !t.options.InexactResume {
 		maps.Copy(s, p.state())
 	}
-	if t.options.Extra != nil {
-		more, err := t.options.Extra.GetState()
-		if err != nil {
-			return nil, err
-		}
-		for key := range more {
-			if _, taken := s[key]; taken {
-				return nil,
-					fmt.Errorf("pymarlin: the state of Options.Extra has the key %q, which is the trainer's own", key)
-			}
-		}
-		maps.Copy(s, more)
+	if t.options.Extra == nil {
+		return s, nil
 	}
-	return s, nil
+	more, err := t.options.Extra.GetState()
+	for key := range more {
+		if _, taken := s[key]; taken {
+			return nil,
+				fmt.Errorf("pymarlin: the state of Options.Extra has the key %q, which is the trainer's own", key)
+		}
+	}
+	maps.Copy(s, more)
+	return s, err
 }
 
 // updateState continues from what GetState returned.
-func (t *Trainer[B]) updateState(s State) error {
+func (t *Trainer[B]) updateState(s State) (err error) {
 	last, ok := s["last_epoch"].(int)
 	if !ok || last < -1 {
 		return fmt.Errorf("want the number of the last epoch last_epoch, found %v", s["last_epoch"])
@@ -290,19 +294,15 @@ func (t *Trainer[B]) updateState(s State) error {
 		}
 	}
 	if !t.options.InexactResume {
-		var err error
 		if t.place, err = readPlace(s, t.device); err != nil {
 			return err
 		}
 	}
 	if t.args.ResetOptimizersSchedulers {
 		t.logger.Info("Optimizers and schedulers reset, not loaded from checkpoint")
-		left := t.args.Epochs - t.lastEpoch - 1
-		if left <= 0 {
-			return nil
+		if left := t.args.Epochs - t.lastEpoch - 1; left > 0 {
+			t.optimizers, t.schedulers, err = t.module.OptimizersSchedulers(t.estimate, left)
 		}
-		var err error
-		t.optimizers, t.schedulers, err = t.module.OptimizersSchedulers(t.estimate, left)
 		return err
 	}
 	t.logger.Info("Loading optimizers and schedulers from checkpoint")

@@ -1,12 +1,16 @@
 package pymarlin_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
@@ -156,7 +160,6 @@ func TestNewRefuses(t *testing.T) {
 		{"Apex", nil, pymarlin.TrainerArguments{Backend: "sp-amp-apex"}, "Apex"},
 		{"an unknown backend", nil, pymarlin.TrainerArguments{Backend: "tpu"}, `no backend "tpu"`},
 		{"float16 on the CPU", nil, pymarlin.TrainerArguments{Backend: "sp-amp"}, "amp.BF16"},
-		{"Azure ML's writer", nil, pymarlin.TrainerArguments{Writers: []string{"aml"}}, "CustomWriters"},
 		{"an unknown writer", nil, pymarlin.TrainerArguments{Writers: []string{"x"}}, "stdout, tensorboard, jsonl"},
 		{"a negative size", nil, pymarlin.TrainerArguments{ValBatchSize: -1}, "ValBatchSize is -1"},
 		{"a negative norm", nil, pymarlin.TrainerArguments{MaxGradNorm: -1}, "NoClipGrads"},
@@ -345,4 +348,12 @@ func TestTestRunsTheTestSets(t *testing.T) {
 		"TestDataloaders") {
 		t.Errorf("a module without test: %v", err)
 	}
+}
+
+func TestAzureMLsWriterIsAWarning(t *testing.T) {
+	var log bytes.Buffer
+	train(t, newNet(4), quiet(pymarlin.TrainerArguments{Writers: []string{"aml"}}),
+		&pymarlin.Options[batch]{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	assert.Contains(t, log.String(), "AML writer failed to initialize.")
+	assert.Contains(t, log.String(), "CustomWriters")
 }

@@ -1,10 +1,12 @@
 package pymarlin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/callback"
 )
 
 // Writer takes what [Stats] have gathered: Writer of pymarlin.utils.writer.base. A writer that can
@@ -56,15 +59,8 @@ type WriterInitArguments struct {
 }
 
 func (a WriterInitArguments) withDefaults() WriterInitArguments {
-	if a.TBLogDir == "" {
-		a.TBLogDir = "logs"
-	}
-	if a.HistogramSteps == 0 {
-		a.HistogramSteps = 20000
-	}
-	if a.ModelLogLevel == "" {
-		a.ModelLogLevel = "INFO"
-	}
+	a.TBLogDir, a.HistogramSteps = cmp.Or(a.TBLogDir, "logs"), cmp.Or(a.HistogramSteps, 20000)
+	a.ModelLogLevel = cmp.Or(a.ModelLogLevel, "INFO")
 	return a
 }
 
@@ -80,11 +76,10 @@ func (a WriterInitArguments) dir() string {
 
 var writerNames = []string{"stdout", "tensorboard", "jsonl"}
 
+// azureML is the name of the writer that PyMarlin has beside them.
+const azureML = "aml"
+
 func unknownWriter(name string) error {
-	if name == "aml" {
-		return argumentf("the writer aml needs Azure ML's Python package; leave it out, and where MLflow tracks the " +
-			"run give a writer of your own in CustomWriters")
-	}
 	return argumentf("there is no writer %q; want one of %s", name, strings.Join(writerNames, ", "))
 }
 
@@ -103,12 +98,11 @@ func BuildWriter(name string, args WriterInitArguments) (Writer, error) {
 	return nil, unknownWriter(name)
 }
 
-func closeWriters(writers []Writer) error {
-	var errs []error
+func closeWriters(writers []Writer) (err error) {
 	for _, w := range writers {
-		errs = append(errs, w.Close())
+		err = errors.Join(err, w.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Stdout prints a line for each value: "step = 20, loss : 0.25".
@@ -117,19 +111,13 @@ type Stdout struct {
 	norms bool
 }
 
-var (
-	_ Writer      = (*Stdout)(nil)
-	_ ModelWriter = (*Stdout)(nil)
-)
-
 // NewStdout prints to out.
 func NewStdout(out io.Writer, args WriterInitArguments) (*Stdout, error) {
 	level, err := parseLevel(args.withDefaults().ModelLogLevel)
 	if err != nil {
 		return nil, err
 	}
-	debug, _ := parseLevel("DEBUG")
-	return &Stdout{out: out, norms: level <= debug}, nil
+	return &Stdout{out: out, norms: level <= slog.LevelDebug}, nil
 }
 
 // LogScalar prints a number.
@@ -168,28 +156,30 @@ func (w *Stdout) Flush() error { return nil }
 // Close leaves out open.
 func (w *Stdout) Close() error { return nil }
 
-func norm(t torch.Tensor) float64 {
-	var n float64
+func norm(t torch.Tensor) (n float64) {
 	torch.Scope(func() { n = t.ToDType(torch.Float32).NormDim(2.0, nil, false).Item() })
 	return n
+}
+
+// logNorms logs the norms of a parameter and of its gradient, where it has one.
+func logNorms(log func(key string, v float64, step int) error, name string, weights, gradients torch.Tensor,
+	step int) error {
+	err := log("weight_norm/"+name, norm(weights), step)
+	if err == nil && gradients.Defined() {
+		err = log("grad_norm/"+name, norm(gradients), step)
+	}
+	return err
 }
 
 // formatFloat prints a number in as few digits as tell it apart.
 func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // JSONLines writes an object per value into stats.jsonl: {"step":20,"key":"loss","value":0.25}. A
-// run that goes on adds to the file.
+// run that continues adds to the file.
 type JSONLines struct {
 	file  *os.File
 	every int
 }
-
-var (
-	_ Writer          = (*JSONLines)(nil)
-	_ HistogramWriter = (*JSONLines)(nil)
-	_ ModelWriter     = (*JSONLines)(nil)
-	_ ArgsWriter      = (*JSONLines)(nil)
-)
 
 // NewJSONLines opens stats.jsonl in TBLogDir.
 func NewJSONLines(args WriterInitArguments) (*JSONLines, error) {
@@ -260,11 +250,7 @@ func (w *JSONLines) LogHistogram(key string, values []float64, step int) error {
 
 // LogModel writes the norms of a parameter.
 func (w *JSONLines) LogModel(name string, weights, gradients torch.Tensor, step int) error {
-	err := w.line("weight_norm/"+name, jsonNumber(norm(weights)), step)
-	if gradients.Defined() {
-		err = errors.Join(err, w.line("grad_norm/"+name, jsonNumber(norm(gradients)), step))
-	}
-	return err
+	return logNorms(w.LogScalar, name, weights, gradients, step)
 }
 
 // LogArgs writes settings.
@@ -275,3 +261,55 @@ func (w *JSONLines) Flush() error { return w.file.Sync() }
 
 // Close closes the file.
 func (w *JSONLines) Close() error { return w.file.Close() }
+
+// Tensorboard writes numbers as TensorBoard's events. Several numbers go under KEY/NAME. Events of
+// earlier runs in the folder stay, where PyMarlin empties it, so that a resumed run continues
+// its curves.
+type Tensorboard struct {
+	events *callback.EventWriter
+}
+
+// NewTensorboard makes a new file of events in TBLogDir.
+func NewTensorboard(args WriterInitArguments) (*Tensorboard, error) {
+	events, err := callback.NewEventWriter(args.withDefaults().dir())
+	if err != nil {
+		return nil, fmt.Errorf("pymarlin: %w", err)
+	}
+	return &Tensorboard{events}, nil
+}
+
+// LogScalar writes a number.
+func (w *Tensorboard) LogScalar(key string, value float64, step int) error {
+	return w.events.AddScalar(key, value, step)
+}
+
+// LogMulti writes each number under KEY/NAME.
+func (w *Tensorboard) LogMulti(key string, values map[string]float64, step int) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err := w.events.AddScalar(key+"/"+name, values[name], step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LogModel writes the norms of a parameter and of its gradient.
+func (w *Tensorboard) LogModel(name string, weights, gradients torch.Tensor, step int) error {
+	return logNorms(w.LogScalar, name, weights, gradients, step)
+}
+
+// LogArgs writes each setting as a text.
+func (w *Tensorboard) LogArgs(args map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		if err := w.events.AddText(name, args[name], 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flush has TensorBoard see what was written.
+func (w *Tensorboard) Flush() error { return w.events.Flush() }
+
+// Close closes the file.
+func (w *Tensorboard) Close() error { return w.events.Close() }

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -29,88 +28,91 @@ type Checkpoint struct {
 	Extra map[string]any // checkpoint_kwargs; numbers are float64
 }
 
-// The parts of a checkpoint: keys of the dictionary in Python, prefixes of tensor names and keys of
-// the metadata here.
+// The parts of a checkpoint, in their order.
 const (
 	modelKey     = "model_state_dict"
 	optimizerKey = "optimizer_state_dict"
 	schedulerKey = "scheduler_state_dict"
-	extraKey     = "checkpoint_kwargs"
 )
+
+var parts = []string{modelKey, optimizerKey, schedulerKey}
+
+// newCheckpoint tells of a file with these contents.
+func newCheckpoint(contents, extra map[string]any) Checkpoint {
+	c := Checkpoint{Extra: extra}
+	for _, key := range append(slices.Clone(parts), slices.Sorted(maps.Keys(contents))...) {
+		if _, ok := contents[key]; ok && !slices.Contains(c.Keys, key) {
+			c.Keys = append(c.Keys, key)
+		}
+	}
+	return c
+}
 
 // SaveCheckpoint writes the model, and unless told otherwise the optimizer and the schedule, as one
 // file, which is whole or not there at any instant. A path that ends in .safetensors gets a
 // safetensors file with "model_state_dict.fc.weight" and so on; every other path a file of
 // torch.save, which pytorch-accelerated loads in Python. A checkpoint serves to hand a model on; to
-// go on with a run, save its state with [Run.SaveTrainingState].
+// continue a run, save its state with [Run.SaveTrainingState].
 func (r *Run) SaveCheckpoint(path string, o CheckpointOptions) error {
 	for name := range o.Extra {
-		if slices.Contains([]string{modelKey, optimizerKey, schedulerKey, ""}, name) {
+		if name == "" || slices.Contains(parts, name) {
 			return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): Extra may not be named %q", path, name)
 		}
 	}
-	c := Checkpoint{Keys: []string{modelKey}, Extra: o.Extra}
-	if !o.NoOptimizer {
-		c.Keys = append(c.Keys, optimizerKey)
-	}
-	if !o.NoScheduler && r.schedule != nil {
-		c.Keys = append(c.Keys, schedulerKey)
-	}
-	write := r.writePython
-	if strings.HasSuffix(path, ".safetensors") {
-		write = r.writeSafetensors
-	}
-	var err error
-	panicked := torch.Try(func() { torch.Scope(func() { err = write(path, c) }) })
-	if err = errors.Join(panicked, err); err != nil {
+	contents := map[string]any{}
+	if err := loops.Scoped(func() error {
+		if err := r.collect(contents, o); err != nil {
+			return err
+		}
+		return torchsave.WriteFile(path, contents)
+	}); err != nil {
 		return fmt.Errorf("pytorchaccelerated: SaveCheckpoint(%q): %w", path, err)
 	}
-	c.Keys = append(c.Keys, slices.Sorted(maps.Keys(o.Extra))...)
+	c := newCheckpoint(contents, o.Extra)
 	return CallEvent(r, "OnCheckpointSaved", func(h CheckpointSavedHook) error {
 		return h.OnCheckpointSaved(r, path, c)
 	})
 }
 
-func (r *Run) writeSafetensors(path string, c Checkpoint) error {
-	extra, err := json.Marshal(finite(c.Extra))
-	if err != nil {
-		return fmt.Errorf("cannot write Extra: %w", err)
-	}
-	metadata := map[string]string{"format": "pt", extraKey: string(extra)}
-	tensors := under(modelKey, nn.StateDict(r.model))
-	if slices.Contains(c.Keys, optimizerKey) {
-		tensors = append(tensors, under(optimizerKey, r.optimizer.State())...)
-		state, err := json.Marshal(optimizerState{r.optimizer.Updates(), r.LearningRate()})
-		if err != nil {
-			return err
-		}
-		metadata[optimizerKey] = string(state)
-	}
-	if slices.Contains(c.Keys, schedulerKey) {
-		state, err := r.schedule.MarshalState()
-		if err != nil {
-			return err
-		}
-		metadata[schedulerKey] = string(state)
-	}
-	entries, err := tensorio.Entries(tensors)
-	if err != nil {
+// collect puts what a checkpoint holds into contents.
+func (r *Run) collect(contents map[string]any, o CheckpointOptions) (err error) {
+	if contents[modelKey], err = torchsave.Module(r.model); err != nil {
 		return err
 	}
-	return safetensors.WriteFile(path, entries, metadata)
-}
-
-func under(key string, list []torch.Named) []torch.Named {
-	out := make([]torch.Named, len(list))
-	for i, t := range list {
-		out[i] = torch.Named{Name: key + "." + t.Name, Tensor: t.Tensor}
+	if !o.NoOptimizer { // with the rate of the next update; the optimizer knows that of the last one
+		if contents[optimizerKey], err = torchsave.StateDict(r.optimizer, r.LearningRate()); err != nil {
+			return err
+		}
 	}
-	return out
+	if s := r.schedule; !o.NoScheduler && s != nil {
+		state := map[string]any{"last_epoch": s.moves, "_step_count": s.moves + 1,
+			"_last_lr": []any{r.LearningRate()}} // what a scheduler of PyTorch needs
+		if s.timm > 0 {
+			state["timm"] = s.timm
+		}
+		contents[schedulerKey] = state
+	}
+	for name, v := range o.Extra {
+		if contents[name], err = plainValue(v); err != nil {
+			return fmt.Errorf("cannot write Extra[%q]: %w", name, err)
+		}
+	}
+	return nil
 }
 
-type optimizerState struct {
-	Updates int     `json:"updates"`
-	Rate    float64 `json:"rate"`
+// plainValue makes what a file can hold of a value that JSON can hold. A whole float64 becomes an
+// int, since numbers of JSON come as float64.
+func plainValue(v any) (any, error) {
+	if f, ok := v.(float64); !ok || f-math.Trunc(f) != 0 {
+		if _, err := torchsave.Value("", v); err == nil {
+			return v, nil
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return torchsave.FromText(text)
 }
 
 // LoadOptions say what [Run.LoadCheckpoint] leaves out.
@@ -123,107 +125,90 @@ type LoadOptions struct {
 // in Python, into the model and, where the file has them and unless told otherwise, into the
 // optimizer and the schedule. A file that does not fit is refused, and nothing has changed, but for
 // an optimizer's state that does not fit the optimizer, which shows when the model has been loaded.
-func (r *Run) LoadCheckpoint(path string, o LoadOptions) (Checkpoint, error) {
-	var c Checkpoint
-	var err error
-	panicked := torch.Try(func() { torch.Scope(func() { c, err = r.loadCheckpoint(path, o) }) })
-	if err = errors.Join(panicked, err); err != nil {
+func (r *Run) LoadCheckpoint(path string, o LoadOptions) (c Checkpoint, err error) {
+	if err = loops.Scoped(func() error { c, err = r.loadCheckpoint(path, o); return err }); err != nil {
 		return Checkpoint{}, fmt.Errorf("pytorchaccelerated: LoadCheckpoint(%q): %w", path, err)
 	}
 	return c, nil
 }
 
-// contents are what a checkpoint holds.
-type contents struct {
-	Checkpoint
-	model     []torch.Named
-	optimizer func() (rate float64, err error) // puts the state into the optimizer; nil: there is none
-	schedule  *scheduleState                   // nil: there is none
-}
-
-func (r *Run) loadCheckpoint(path string, o LoadOptions) (Checkpoint, error) {
-	read := r.readSafetensors
-	if isZip(path) {
-		read = r.readPython
-	}
-	c, err := read(path)
-	if err != nil {
-		return Checkpoint{}, err
-	}
-	if c.schedule != nil && !o.NoScheduler && r.schedule == nil {
-		return Checkpoint{}, errors.New("it has the state of a schedule, but the run has none; load it in a run with " +
-			"CreateSchedulerFn, or set LoadOptions.NoScheduler")
-	}
-	if _, err := nn.LoadStateDict(r.model, nn.Tensors(c.model), nn.LoadOptions{}); err != nil {
-		return Checkpoint{}, err
-	}
-	if c.optimizer != nil && !o.NoOptimizer {
-		rate, err := c.optimizer()
-		if err != nil {
-			return Checkpoint{}, err
-		}
-		r.setRate(rate)
-	}
-	if c.schedule != nil && !o.NoScheduler {
-		if err := r.schedule.take(*c.schedule); err != nil {
-			return Checkpoint{}, fmt.Errorf("%s: %w", schedulerKey, err)
-		}
-	}
-	return c.Checkpoint, nil
-}
-
-func (r *Run) readSafetensors(path string) (c contents, err error) {
-	f, err := safetensors.Open(path)
+func (r *Run) loadCheckpoint(path string, o LoadOptions) (c Checkpoint, err error) {
+	saved, err := torchsave.ReadFile(path)
 	if err != nil {
 		return c, err
 	}
-	defer func() { _ = f.Close() }()
-	parts := map[string][]torch.Named{}
-	for _, info := range f.Tensors() {
-		key, name, ok := strings.Cut(info.Name, ".")
-		if !ok || key != modelKey && key != optimizerKey {
-			return c,
-				fmt.Errorf("tensor %q belongs neither to %s nor to %s, so this is no checkpoint of SaveCheckpoint",
-					info.Name, modelKey, optimizerKey)
-		}
-		t, err := tensorio.Read(f.Reader, info.Name)
-		if err != nil {
-			return c, err
-		}
-		parts[key] = append(parts[key], torch.Named{Name: name, Tensor: t})
+	defer torchsave.EachTensor(saved, torch.Tensor.Free)
+	weights, ok := saved[modelKey].(map[string]any)
+	if !ok {
+		return c, fmt.Errorf("%s is a %T, want a dictionary of the model's tensors", modelKey, saved[modelKey])
 	}
-	c.model, c.Keys = parts[modelKey], []string{modelKey}
-	metadata := f.Metadata()
-	if text := metadata[extraKey]; text != "" {
-		if err := json.Unmarshal([]byte(text), &c.Extra); err != nil {
-			return c, fmt.Errorf("%s: %w", extraKey, err)
-		}
+	model, err := torchsave.Named(weights)
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", modelKey, err)
 	}
-	if text, ok := metadata[optimizerKey]; ok {
-		var state optimizerState
-		if err := json.Unmarshal([]byte(text), &state); err != nil || state.Updates < 0 {
-			return c, fmt.Errorf("%s: want the number of updates and the rate, found %s", optimizerKey,
-				strconv.Quote(text))
-		}
-		c.Keys = append(c.Keys, optimizerKey)
-		c.optimizer = func() (float64, error) {
-			return state.Rate, r.optimizer.LoadState(parts[optimizerKey], state.Updates)
+	schedule := readSchedule(saved[schedulerKey])
+	if o.NoScheduler {
+		schedule = nil
+	}
+	if schedule != nil && r.schedule == nil {
+		return c, errors.New("it has the state of a schedule, but the run has none; load it in a run with " +
+			"CreateSchedulerFn, or set LoadOptions.NoScheduler")
+	}
+	if _, err := nn.LoadStateDict(r.model, nn.Tensors(model), nn.LoadOptions{}); err != nil {
+		return c, err
+	}
+	if state, ok := saved[optimizerKey]; ok && !o.NoOptimizer {
+		if err := r.loadOptimizer(state); err != nil {
+			return c, fmt.Errorf("%s: %w", optimizerKey, err)
 		}
 	}
-	if text, ok := metadata[schedulerKey]; ok {
-		c.Keys = append(c.Keys, schedulerKey)
-		c.schedule = new(scheduleState)
-		if err := json.Unmarshal([]byte(text), c.schedule); err != nil {
+	if schedule != nil {
+		if err := r.schedule.take(*schedule); err != nil {
 			return c, fmt.Errorf("%s: %w", schedulerKey, err)
 		}
 	}
-	c.Keys = append(c.Keys, slices.Sorted(maps.Keys(c.Extra))...)
-	return c, nil
+	extra := map[string]any{}
+	for name, v := range saved {
+		if slices.Contains(parts, name) {
+			continue
+		}
+		value, err := torchsave.Value(name, v)
+		if err != nil {
+			return c, err
+		}
+		if value = torchsave.Plain(value); value != nil {
+			extra[name] = value
+		}
+	}
+	return newCheckpoint(saved, extra), nil
 }
 
-func (r *Run) setRate(rate float64) {
+func (r *Run) loadOptimizer(state any) error {
+	d, ok := state.(map[string]any)
+	if !ok {
+		return fmt.Errorf("want a dictionary with state and param_groups, found %T", state)
+	}
+	rate, err := torchsave.LoadStateDict(r.optimizer, d)
+	if err != nil {
+		return err
+	}
 	r.rate = rate
 	if r.prepared != nil {
 		r.prepared.SetRate(rate)
 	}
+	return nil
+}
+
+// readSchedule finds how often a scheduler has moved: one of PyTorch counts last_epoch from 0, one
+// of pytorch-accelerated num_updates from -1. It is nil where nothing says where it stands.
+func readSchedule(v any) *scheduleState {
+	d, _ := v.(map[string]any)
+	timm, _ := d["timm"].(int)
+	if n, ok := d["last_epoch"].(int); ok {
+		return &scheduleState{n, timm}
+	}
+	if n, ok := d["num_updates"].(int); ok {
+		return &scheduleState{n + 1, timm}
+	}
+	return nil
 }

@@ -1,6 +1,16 @@
 package pytorchaccelerated
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // DefaultCallbacks are those of a Trainer that is given none, in their order: DEFAULT_CALLBACKS.
 func DefaultCallbacks() []any {
@@ -9,43 +19,30 @@ func DefaultCallbacks() []any {
 
 // GetDefaultCallbacks are the same, with or without the progress bar: get_default_callbacks.
 func GetDefaultCallbacks(progressBar bool) []any {
-	if progressBar {
-		return DefaultCallbacks()
-	}
-	return []any{&MoveModulesToDevice{}, &TerminateOnNaN{}, &PrintProgress{}, &LogMetrics{}}
+	return slices.DeleteFunc(DefaultCallbacks(), func(c any) bool {
+		_, bar := c.(*ProgressBar)
+		return bar && !progressBar
+	})
 }
 
 // MoveModulesToDevice moves the modules of Options.Modules, such as those of a loss or a metric, to
 // the device of the run when it starts. The model is moved by the Trainer.
 type MoveModulesToDevice struct{}
 
-var (
-	_ TrainingRunStartHook   = (*MoveModulesToDevice)(nil)
-	_ EvaluationRunStartHook = (*MoveModulesToDevice)(nil)
-)
-
 // OnTrainingRunStart implements [TrainingRunStartHook].
 func (*MoveModulesToDevice) OnTrainingRunStart(r *Run) error {
-	r.moveModules()
+	for _, module := range r.modules {
+		nn.To(module, torch.TensorOptions{Device: r.Device()})
+	}
 	return nil
 }
 
 // OnEvaluationRunStart implements [EvaluationRunStartHook].
-func (*MoveModulesToDevice) OnEvaluationRunStart(r *Run) error {
-	r.moveModules()
-	return nil
-}
+func (m *MoveModulesToDevice) OnEvaluationRunStart(r *Run) error { return m.OnTrainingRunStart(r) }
 
 // TerminateOnNaN ends a run at a loss that is nan or infinite, before its backward pass. Train then
-// returns an error for which errors.Is(err, ErrNonFiniteLoss) holds; the process goes on.
+// returns an error for which errors.Is(err, ErrNonFiniteLoss) holds; the process continues.
 type TerminateOnNaN struct{ where string }
-
-var (
-	_ TrainStepEndHook     = (*TerminateOnNaN)(nil)
-	_ EvalStepEndHook      = (*TerminateOnNaN)(nil)
-	_ TrainingRunStartHook = (*TerminateOnNaN)(nil)
-	_ TrainingRunEndHook   = (*TerminateOnNaN)(nil)
-)
 
 // OnTrainingRunStart forgets an earlier run.
 func (t *TerminateOnNaN) OnTrainingRunStart(*Run) error {
@@ -77,4 +74,125 @@ func (t *TerminateOnNaN) OnTrainingRunEnd(*Run) error {
 		return nil
 	}
 	return errors.Join(ErrNonFiniteLoss, errors.New("the run was ended in a "+t.where+" step"))
+}
+
+// PrintProgress prints a line when a run starts and ends, and when an epoch starts.
+type PrintProgress struct{}
+
+func say(r *Run, line string) error {
+	r.Print(line)
+	return nil
+}
+
+// OnTrainingRunStart implements [TrainingRunStartHook].
+func (*PrintProgress) OnTrainingRunStart(r *Run) error { return say(r, "\nStarting training run") }
+
+// OnTrainEpochStart implements [TrainEpochStartHook].
+func (*PrintProgress) OnTrainEpochStart(r *Run) error {
+	return say(r, fmt.Sprintf("\nStarting epoch %d", r.History().CurrentEpoch()))
+}
+
+// OnTrainingRunEnd implements [TrainingRunEndHook].
+func (*PrintProgress) OnTrainingRunEnd(r *Run) error { return say(r, "Finishing training run") }
+
+// OnEvalEpochStart implements [EvalEpochStartHook].
+func (*PrintProgress) OnEvalEpochStart(r *Run, _ EvalEpoch) error {
+	return say(r, "\nStarting eval epoch")
+}
+
+// OnEvaluationRunStart implements [EvaluationRunStartHook].
+func (*PrintProgress) OnEvaluationRunStart(r *Run) error { return say(r, "\nStarting evaluation run") }
+
+// OnEvaluationRunEnd implements [EvaluationRunEndHook].
+func (*PrintProgress) OnEvaluationRunEnd(r *Run) error { return say(r, "Finishing evaluation run") }
+
+// LogMetrics logs the latest value of every metric of the run history: those with "train" in their
+// name after a training epoch, all others after an evaluation. Log sends them elsewhere than to
+// Run.Print.
+type LogMetrics struct {
+	// Log is given the metrics of one epoch, in the order in which they were first recorded. Nil
+	// prints a line for each.
+	Log func(r *Run, metrics []Metric) error
+}
+
+// Metric is a metric's latest value.
+type Metric struct {
+	Name  string
+	Value float64
+}
+
+// OnTrainEpochEnd implements [TrainEpochEndHook].
+func (l *LogMetrics) OnTrainEpochEnd(r *Run) error { return l.log(r, true) }
+
+// OnEvalEpochEnd implements [EvalEpochEndHook].
+func (l *LogMetrics) OnEvalEpochEnd(r *Run, _ EvalEpoch) error { return l.log(r, false) }
+
+func (l *LogMetrics) log(r *Run, train bool) error {
+	var metrics []Metric
+	for _, name := range r.History().MetricNames() {
+		if strings.Contains(name, "train") == train {
+			v, err := r.History().LatestMetric(name)
+			if err != nil {
+				return err
+			}
+			metrics = append(metrics, Metric{name, v})
+		}
+	}
+	if l.Log != nil {
+		return l.Log(r, metrics)
+	}
+	for _, m := range metrics {
+		r.Print(fmt.Sprintf("\n%s: %s", m.Name, pyfloat.Repr(m.Value)))
+	}
+	return nil
+}
+
+// ProgressBar shows on Options.Progress how far an epoch is: a line that is redrawn on a terminal,
+// and otherwise one line when the epoch ends.
+type ProgressBar struct {
+	bars []*loops.Progress // the evaluation inside an epoch has its own
+}
+
+// OnTrainEpochStart implements [TrainEpochStartHook].
+func (p *ProgressBar) OnTrainEpochStart(r *Run) error {
+	p.bars = []*loops.Progress{loops.NewProgress(r.progress, "", r.TrainDataloaderLen())}
+	return nil
+}
+
+// OnTrainStepEnd implements [TrainStepEndHook].
+func (p *ProgressBar) OnTrainStepEnd(*Run, TrainStepEnd) error {
+	p.last().Add()
+	return nil
+}
+
+// OnTrainEpochEnd implements [TrainEpochEndHook].
+func (p *ProgressBar) OnTrainEpochEnd(*Run) error {
+	p.last().End()
+	p.bars = p.bars[:max(0, len(p.bars)-1)]
+	return nil
+}
+
+// OnEvalEpochStart implements [EvalEpochStartHook].
+func (p *ProgressBar) OnEvalEpochStart(r *Run, _ EvalEpoch) error {
+	if !r.epochs.hasEval() && r.limitEval < 0 { // under Rules.LateEvaluationCheck; Python's bar asks for its length
+		return errNoEvaluationSet
+	}
+	p.bars = append(p.bars, loops.NewProgress(r.progress, "", r.EvalDataloaderLen()))
+	return nil
+}
+
+// OnEvalStepEnd implements [EvalStepEndHook].
+func (p *ProgressBar) OnEvalStepEnd(r *Run, _ EvalStepEnd) error {
+	return p.OnTrainStepEnd(r, TrainStepEnd{})
+}
+
+// OnEvalEpochEnd implements [EvalEpochEndHook].
+func (p *ProgressBar) OnEvalEpochEnd(r *Run, _ EvalEpoch) error { return p.OnTrainEpochEnd(r) }
+
+// last is the bar of the current pass; nil: there is none.
+func (p *ProgressBar) last() *loops.Progress {
+	if len(p.bars) == 0 {
+		return nil
+	}
+	return p.bars[len(p.bars)-1]
 }

@@ -18,21 +18,24 @@ type EarlyStopping struct {
 	GreaterIsBetter bool
 	KeepOnTrain     bool // compare with the runs before too: reset_on_train=False
 
-	best watched
-	bad  int
+	watched
 }
 
-var (
-	_ TrainingRunStartHook    = (*EarlyStopping)(nil)
-	_ TrainingRunEpochEndHook = (*EarlyStopping)(nil)
-	_ StateSaver              = (*EarlyStopping)(nil)
-)
-
-// watched is the best value of a metric so far.
+// watched is the best value of a metric so far: the state of a callback.
 type watched struct {
-	value float64
-	epoch int
-	known bool
+	Value number `json:"best_metric"`
+	Epoch int    `json:"best_metric_epoch"`
+	Known bool   `json:"known"`
+	Bad   int    `json:"early_stopping_patience_counter,omitempty"`
+}
+
+// MarshalState implements [StateSaver].
+func (w *watched) MarshalState() ([]byte, error) { return json.Marshal(w) }
+
+// UnmarshalState implements [StateSaver].
+func (w *watched) UnmarshalState(text []byte) error {
+	*w = watched{}
+	return json.Unmarshal(text, w)
 }
 
 func better(v, than float64, greater bool) bool {
@@ -43,10 +46,10 @@ func better(v, than float64, greater bool) bool {
 }
 
 // Best is the value that the next one is compared with; ok is false before the first.
-func (s *EarlyStopping) Best() (value float64, ok bool) { return s.best.value, s.best.known }
+func (s *EarlyStopping) Best() (value float64, ok bool) { return float64(s.Value), s.Known }
 
 // Counter is the number of epochs since the last improvement.
-func (s *EarlyStopping) Counter() int { return s.bad }
+func (s *EarlyStopping) Counter() int { return s.Bad }
 
 // OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *EarlyStopping) OnTrainingRunStart(r *Run) error {
@@ -54,17 +57,12 @@ func (s *EarlyStopping) OnTrainingRunStart(r *Run) error {
 		return fmt.Errorf("its Patience is %d and its Threshold %v: want numbers that are not negative", s.Patience, t)
 	}
 	if !s.KeepOnTrain && !r.goesOn() {
-		s.best, s.bad = watched{}, 0
+		s.watched = watched{}
 	}
 	return nil
 }
 
-func (s *EarlyStopping) threshold() float64 {
-	if s.Threshold == nil {
-		return 0.01
-	}
-	return *s.Threshold
-}
+func (s *EarlyStopping) threshold() float64 { return *cmp.Or(s.Threshold, new(0.01)) }
 
 // OnTrainingRunEpochEnd implements [TrainingRunEpochEndHook].
 func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
@@ -73,44 +71,20 @@ func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
 		return err
 	}
 	patience := max(1, s.Patience)
-	switch change := math.Abs(v - s.best.value); {
-	case !s.best.known:
-		s.best = watched{v, r.History().CurrentEpoch(), true}
+	switch change := math.Abs(v - float64(s.Value)); {
+	case !s.Known:
+		s.watched = watched{number(v), r.History().CurrentEpoch(), true, s.Bad}
 		return nil
-	case better(v, s.best.value, s.GreaterIsBetter) && change > s.threshold():
+	case better(v, float64(s.Value), s.GreaterIsBetter) && change > s.threshold():
 		r.Print(fmt.Sprintf("\nImprovement of %s observed, resetting counter. ", pyfloat.Repr(change)))
-		s.best, s.bad = watched{v, r.History().CurrentEpoch(), true}, 0
+		s.watched = watched{number(v), r.History().CurrentEpoch(), true, 0}
 	default:
 		r.Print("No improvement above threshold observed, incrementing counter. ")
-		s.bad++
+		s.Bad++
 	}
-	r.Print(fmt.Sprintf("Early stopping counter: %d/%d", s.bad, patience))
-	if s.bad >= patience {
+	r.Print(fmt.Sprintf("Early stopping counter: %d/%d", s.Bad, patience))
+	if s.Bad >= patience {
 		return StopTraining(fmt.Sprintf("Stopping training due to no improvement after %d epochs", patience))
 	}
-	return nil
-}
-
-type watchedState struct {
-	Value number `json:"best_metric"`
-	Epoch int    `json:"best_metric_epoch"`
-	Known bool   `json:"known"`
-	Bad   int    `json:"early_stopping_patience_counter,omitempty"`
-}
-
-func (w watched) state(bad int) watchedState {
-	return watchedState{number(w.value), w.epoch, w.known, bad}
-}
-
-// MarshalState implements [StateSaver].
-func (s *EarlyStopping) MarshalState() ([]byte, error) { return json.Marshal(s.best.state(s.bad)) }
-
-// UnmarshalState implements [StateSaver].
-func (s *EarlyStopping) UnmarshalState(text []byte) error {
-	var state watchedState
-	if err := json.Unmarshal(text, &state); err != nil {
-		return err
-	}
-	s.best, s.bad = watched{float64(state.Value), state.Epoch, state.Known}, state.Bad
 	return nil
 }

@@ -32,15 +32,6 @@ type ModelEMA struct {
 	restored bool
 }
 
-var (
-	_ TrainingRunStartHook    = (*ModelEMA)(nil)
-	_ UpdateEndHook           = (*ModelEMA)(nil)
-	_ TrainEpochEndHook       = (*ModelEMA)(nil)
-	_ EvalEpochEndHook        = (*ModelEMA)(nil)
-	_ TrainingRunEpochEndHook = (*ModelEMA)(nil)
-	_ StateSaver              = (*ModelEMA)(nil)
-)
-
 const emaPrefix = "ema_model_"
 
 // Average returns the averaged tensors under the names of the model's: for nn.LoadStateDict into
@@ -67,9 +58,7 @@ func (e *ModelEMA) prepareState(r *Run) error {
 }
 
 func (e *ModelEMA) copyWeights(r *Run) {
-	for _, t := range e.average {
-		t.Tensor.Free()
-	}
+	tensorio.Free(e.average)
 	e.average = copies(r.model)
 }
 
@@ -84,12 +73,12 @@ func copies(model any) []torch.Named {
 	return out
 }
 
-// OnTrainingRunStart begins with the weights of the model, or goes on with the average of the run
+// OnTrainingRunStart begins with the weights of the model, or continues with the average of the run
 // that is resumed.
 func (e *ModelEMA) OnTrainingRunStart(r *Run) error {
 	e.saver = SaveBestModel{SavePath: cmp.Or(e.SavePath, "ema_model.pt"), WatchMetric: cmp.Or(e.WatchMetric,
 		emaPrefix+"eval_loss_epoch"), GreaterIsBetter: e.GreaterIsBetter,
-		KeepOnTrain: true, NoOptimizer: true, best: e.saver.best}
+		KeepOnTrain: true, NoOptimizer: true, watched: e.saver.watched}
 	if !e.restored {
 		e.copyWeights(r)
 	}
@@ -113,12 +102,7 @@ func (e *ModelEMA) OnTrainEpochEnd(r *Run) error {
 	return nil
 }
 
-func (e *ModelEMA) decay() float64 {
-	if e.Decay == nil {
-		return 0.99
-	}
-	return *e.Decay
-}
+func (e *ModelEMA) decay() float64 { return *cmp.Or(e.Decay, new(0.99)) }
 
 // update is average = decay*average + (1-decay)*weights.
 func (e *ModelEMA) update(r *Run) {
@@ -156,9 +140,7 @@ func (e *ModelEMA) with(r *Run, f func() error) (err error) {
 		} else {
 			put(own)
 		}
-		for _, t := range own {
-			t.Tensor.Free()
-		}
+		tensorio.Free(own)
 	}()
 	return f()
 }
@@ -173,7 +155,14 @@ func (e *ModelEMA) OnEvalEpochEnd(r *Run, epoch EvalEpoch) error {
 	}
 	r.Print("Running evaluation on EMA model")
 	return e.with(r, func() error {
-		return r.withCallbacks(e.Callbacks, emaPrefix, func() error { return r.EvaluateNow(EvalEpoch{}) })
+		own, prefix := r.callbacks, r.history.MetricNamePrefix()
+		r.callbacks = e.Callbacks
+		r.history.SetMetricNamePrefix(emaPrefix)
+		defer func() {
+			r.callbacks = own
+			r.history.SetMetricNamePrefix(prefix)
+		}()
+		return r.EvaluateNow(EvalEpoch{})
 	})
 }
 

@@ -59,3 +59,11 @@ type OptionError struct {
 func (e *OptionError) Error() string {
 	return fmt.Sprintf("pytorchaccelerated: %s is %s; want %s", e.Field, e.Value, e.Want)
 }
+
+// refuse is an OptionError if it is wrong.
+func refuse(wrong bool, field string, value any, want string) error {
+	if !wrong {
+		return nil
+	}
+	return &OptionError{field, fmt.Sprint(value), want}
+}

@@ -19,7 +19,7 @@ func (t *Trainer[S, B]) evalEpoch(e EvalEpoch) error {
 }
 
 // RunEvalEpoch is the Trainer's own evaluation epoch: _run_eval_epoch. Callbacks call
-// [Run.EvaluateNow], which leaves the training epoch at hand alone.
+// [Run.EvaluateNow], which leaves the current training epoch alone.
 func (t *Trainer[S, B]) RunEvalEpoch(e EvalEpoch) error {
 	if err := t.methods.EvalEpochStart(t); err != nil {
 		return err
@@ -57,14 +57,13 @@ func (t *Trainer[S, B]) evalBatches(limit int) error {
 		ctx = context.WithoutCancel(ctx)
 	}
 	for batch, err := range t.eval.Batches(ctx, 0, 0) {
-		switch {
-		case ctx.Err() != nil:
-			return t.interrupted(errors.Join(ctx.Err(), context.Cause(ctx)))
-		case err != nil:
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
 			return fmt.Errorf("pytorchaccelerated: %w", err)
 		}
-		torch.Scope(func() { err = t.evalStep(batch) })
-		if err != nil {
+		if torch.Scope(func() { err = t.evalStep(batch) }); err != nil {
 			return err
 		}
 		if step++; step >= limit {
@@ -99,9 +98,8 @@ func (t *Trainer[S, B]) runEvaluation() error {
 		return err
 	}
 	err := t.evalEpoch(EvalEpoch{Evaluation: true})
-	var stop *StopTrainingError
-	if errors.As(err, &stop) {
-		err = t.tellStop(stop)
+	if stop := new(*StopTrainingError); errors.As(err, stop) {
+		err = t.tellStop(*stop)
 	}
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/nn/functional"
+	"github.com/gotrainer/gotrainer/optim"
 )
 
 // temporary is a folder for an example.
@@ -207,4 +209,19 @@ func ExampleWSDCheckpoint() {
 	left, err := fs.Glob(os.DirFS(dir), "*")
 	fmt.Println(left, err)
 	// Output: [checkpoint_6_wsd_pre_decay checkpoint_8_wsd_post_decay.pt] <nil>
+}
+
+func ExampleClassificationMetrics() {
+	points := data.Func(10, func(i int) (pa.Sample, error) { // which of three rooms a point is in
+		return pa.Sample{Inputs: []float32{float32(i % 3), 1}, Class: int64(i % 3)}, nil
+	})
+	t, err := pa.New(nn.NewLinear(2, 3, nil), functional.CrossEntropy, optim.Adam{LR: 0.1},
+		quiet(&pa.ClassificationMetrics{}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = t.Train(ctx(), points, train{NumEpochs: 40, EvalDataset: points})
+	accuracy, _ := t.History().LatestMetric("accuracy")
+	fmt.Println(t.History().MetricNames(), accuracy, err)
+	// Output: [train_loss_epoch eval_loss_epoch accuracy precision recall] 1 <nil>
 }

@@ -2,6 +2,7 @@ package pytorchaccelerated
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -67,11 +68,7 @@ func (f *ModelFreezer) NumGroups() int { return len(f.groups) }
 func (f *ModelFreezer) LayerGroups() []LayerGroup {
 	var out []LayerGroup
 	for i, g := range f.groups {
-		group := LayerGroup{Group: i, Module: g}
-		for _, p := range nn.Params(g) {
-			group.Frozen = group.Frozen || !p.Tensor.NeedsGrad()
-		}
-		out = append(out, group)
+		out = append(out, LayerGroup{i, g, len(trained(g)) < len(nn.Params(g))})
 	}
 	return out
 }
@@ -91,14 +88,10 @@ func (f *ModelFreezer) Layers() []Layer {
 }
 
 // TrainableParameters are those that are trained: what an optimizer is to be made with.
-func (f *ModelFreezer) TrainableParameters() []torch.Named {
-	var out []torch.Named
-	for _, p := range nn.Params(f.model) {
-		if p.Tensor.NeedsGrad() {
-			out = append(out, p)
-		}
-	}
-	return out
+func (f *ModelFreezer) TrainableParameters() []torch.Named { return trained(f.model) }
+
+func trained(model any) []torch.Named {
+	return slices.DeleteFunc(nn.Params(model), func(p torch.Named) bool { return !p.Tensor.NeedsGrad() })
 }
 
 // Freeze freezes the layer groups from one index to another, both included; negative ones count
@@ -117,17 +110,19 @@ func (f *ModelFreezer) Unfreeze(from, to int, trainMode bool) (map[int][]torch.N
 }
 
 func (f *ModelFreezer) change(from, to int, freeze, mode bool) (map[int][]torch.Named, error) {
-	first, err := f.index(from)
-	if err != nil {
-		return nil, err
+	for _, i := range []*int{&from, &to} {
+		at := *i
+		if at < 0 { // counts from the end
+			at += len(f.groups)
+		}
+		if at < 0 || at >= len(f.groups) {
+			return nil, fmt.Errorf("pytorchaccelerated: there is no layer group %d; the model has %d, counted from "+
+				"0, or "+
+				"from -1 backwards", *i, len(f.groups))
+		}
+		*i = at
 	}
-	last, err := f.index(to)
-	if err != nil {
-		return nil, err
-	}
-	if first > last {
-		first, last = last, first
-	}
+	first, last := min(from, to), max(from, to)
 	changed := map[int][]torch.Named{}
 	for _, l := range f.Layers() {
 		if l.Group < first || l.Group > last || l.Frozen == freeze || isBatchNorm(l.Module) && !f.batchNorms {
@@ -142,19 +137,6 @@ func (f *ModelFreezer) change(from, to int, freeze, mode bool) (map[int][]torch.
 		}
 	}
 	return changed, nil
-}
-
-// index counts negative indices from the end.
-func (f *ModelFreezer) index(i int) (int, error) {
-	at := i
-	if at < 0 {
-		at += len(f.groups)
-	}
-	if at < 0 || at >= len(f.groups) {
-		return 0, fmt.Errorf("pytorchaccelerated: there is no layer group %d; the model has %d, counted from 0, or "+
-			"from -1 backwards", i, len(f.groups))
-	}
-	return at, nil
 }
 
 func isBatchNorm(module any) bool {

@@ -113,3 +113,20 @@ func (h *InMemoryRunHistory) SetEpoch(epoch int) { h.epoch = epoch - 1 }
 func (h *InMemoryRunHistory) Reset() {
 	h.names, h.values, h.epoch = nil, nil, 0
 }
+
+// LossTracker averages the losses of batches, weighed by their sizes, over an epoch.
+type LossTracker struct {
+	LossValue    float64 // of the last batch
+	TotalLoss    float64
+	RunningCount int // samples
+}
+
+// Update adds the loss of a batch.
+func (l *LossTracker) Update(loss float64, batchSize int) {
+	l.LossValue = loss
+	l.TotalLoss += float64(loss * float64(batchSize)) // no fused multiply-add: Python has none
+	l.RunningCount += batchSize
+}
+
+// Average is the mean so far; nan if there is nothing to average.
+func (l *LossTracker) Average() float64 { return l.TotalLoss / float64(l.RunningCount) }

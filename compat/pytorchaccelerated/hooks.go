@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -113,8 +113,8 @@ type EvalEpoch struct {
 }
 
 // CallEvent calls f with every callback of the run that has the hooks H, in their order: call_event
-// of the CallbackHandler, for events of one's own. name stands in errors. A callback without the
-// methods is passed over.
+// of the CallbackHandler, for events of the program's own. name stands in errors. A callback
+// without the methods is passed over.
 //
 //	type BatchAugmented interface{ OnBatchAugmented(r *pytorchaccelerated.Run) error }
 //	err := pytorchaccelerated.CallEvent(r, "OnBatchAugmented", func(h BatchAugmented) error {
@@ -145,11 +145,9 @@ func event[H any](r *Run, hook func(H, *Run) error) error {
 // known are the hooks, to find callbacks that have none.
 var known = []reflect.Type{
 	reflect.TypeFor[InitEndHook](), reflect.TypeFor[TrainingRunStartHook](), reflect.TypeFor[TrainEpochStartHook](),
-	reflect.TypeFor[TrainStepStartHook](),
-	reflect.TypeFor[TrainStepEndHook](), reflect.TypeFor[UpdateEndHook](), reflect.TypeFor[TrainEpochEndHook](),
-	reflect.TypeFor[EvalEpochStartHook](),
-	reflect.TypeFor[EvalStepStartHook](), reflect.TypeFor[EvalStepEndHook](), reflect.TypeFor[EvalEpochEndHook](),
-	reflect.TypeFor[TrainingRunEpochEndHook](),
+	reflect.TypeFor[TrainStepStartHook](), reflect.TypeFor[TrainStepEndHook](), reflect.TypeFor[UpdateEndHook](),
+	reflect.TypeFor[TrainEpochEndHook](), reflect.TypeFor[EvalEpochStartHook](), reflect.TypeFor[EvalStepStartHook](),
+	reflect.TypeFor[EvalStepEndHook](), reflect.TypeFor[EvalEpochEndHook](), reflect.TypeFor[TrainingRunEpochEndHook](),
 	reflect.TypeFor[TrainingRunEndHook](), reflect.TypeFor[EvaluationRunStartHook](),
 	reflect.TypeFor[EvaluationRunEndHook](), reflect.TypeFor[StopTrainingErrorHook](),
 	reflect.TypeFor[CheckpointSavedHook](), reflect.TypeFor[TrainingStateSavedHook](),
@@ -158,12 +156,11 @@ var known = []reflect.Type{
 // checkCallbacks refuses callbacks that can do nothing, and two of one type. events are hooks of
 // the program's own.
 func checkCallbacks(callbacks []any, events []reflect.Type) error {
-	var names []string
-	seen := map[reflect.Type]bool{}
+	var seen []reflect.Type
 	for i, c := range callbacks {
 		field := fmt.Sprintf("Callbacks[%d]", i)
 		if c == nil {
-			return &OptionError{field, "nil", "a callback"}
+			return refuse(true, field, "nil", "a callback")
 		}
 		t := reflect.TypeOf(c)
 		if !hasHook(t, events) {
@@ -171,25 +168,17 @@ func checkCallbacks(callbacks []any, events []reflect.Type) error {
 			if t.Kind() != reflect.Pointer && hasHook(reflect.PointerTo(t), events) {
 				want += "; its methods have a pointer receiver, so give &" + t.Name() + "{...}"
 			}
-			return &OptionError{field, t.String(), want}
+			return refuse(true, field, t, want)
 		}
-		if seen[t] {
-			return fmt.Errorf("pytorchaccelerated: %s is a second %s: %w; the list so far is %s", field, t,
-				ErrDuplicateCallback, strings.Join(names, ", "))
+		if slices.Contains(seen, t) {
+			return fmt.Errorf("pytorchaccelerated: %s is a second %s: %w; the list so far is %v", field, t,
+				ErrDuplicateCallback, seen)
 		}
-		seen[t] = true
-		names = append(names, t.String())
+		seen = append(seen, t)
 	}
 	return nil
 }
 
 func hasHook(t reflect.Type, events []reflect.Type) bool {
-	for _, list := range [][]reflect.Type{known, events} {
-		for _, h := range list {
-			if t.Implements(h) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Concat(known, events), t.Implements)
 }

@@ -1,6 +1,10 @@
 package pytorchaccelerated
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/nn"
+)
 
 // LimitBatches ends every pass over the training set and over the evaluation set after some
 // batches, to try a program quickly. Schedules are planned for the shorter epochs, unless
@@ -9,11 +13,6 @@ import "fmt"
 type LimitBatches struct {
 	NumBatches int // required
 }
-
-var (
-	_ TrainingRunStartHook   = (*LimitBatches)(nil)
-	_ EvaluationRunStartHook = (*LimitBatches)(nil)
-)
 
 // OnTrainingRunStart implements [TrainingRunStartHook].
 func (l *LimitBatches) OnTrainingRunStart(r *Run) error {
@@ -39,11 +38,6 @@ type LimitEvalSteps struct {
 	before  int
 	limited bool
 }
-
-var (
-	_ EvalEpochStartHook = (*LimitEvalSteps)(nil)
-	_ EvalEpochEndHook   = (*LimitEvalSteps)(nil)
-)
 
 // OnEvalEpochStart implements [EvalEpochStartHook].
 func (l *LimitEvalSteps) OnEvalEpochStart(r *Run, e EvalEpoch) error {
@@ -76,8 +70,6 @@ type StepBasedEvaluation struct {
 	EvalEveryNSteps int // batches of the epoch; required
 }
 
-var _ TrainStepEndHook = (*StepBasedEvaluation)(nil)
-
 // OnTrainStepEnd implements [TrainStepEndHook].
 func (s *StepBasedEvaluation) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 	if s.EvalEveryNSteps < 1 {
@@ -97,18 +89,13 @@ func (s *StepBasedEvaluation) OnTrainStepEnd(r *Run, e TrainStepEnd) error {
 }
 
 // ConvertSyncBatchNorm makes layers of batch normalisation share their statistics between
-// processes, in a run of several. A run has one process here, whose statistics are those of all, so
-// there is nothing to convert, as in Python without a launcher; nn.SyncBatchNorm is the layer.
+// processes, in a run of several: [nn.ConvertSyncBatchNorm].
 type ConvertSyncBatchNorm struct{}
 
-var _ TrainingRunStartHook = (*ConvertSyncBatchNorm)(nil)
-
-// OnTrainingRunStart implements [TrainingRunStartHook]. It refuses a run whose batch normalisation
-// it would leave apart.
+// OnTrainingRunStart implements [TrainingRunStartHook].
 func (*ConvertSyncBatchNorm) OnTrainingRunStart(r *Run) error {
 	if r.Config().IsDistributed {
-		return fmt.Errorf("the run has %d processes, between which statistics are not shared; make the model with "+
-			"nn.NewSyncBatchNorm", r.Config().NumProcesses)
+		nn.ConvertSyncBatchNorm(r.Model())
 	}
 	return nil
 }

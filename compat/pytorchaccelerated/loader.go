@@ -1,12 +1,13 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/data"
-	"github.com/gotrainer/gotrainer/torch"
 )
 
 // LoaderOptions are the keyword arguments of a data loader: train_dataloader_kwargs and
@@ -25,39 +26,18 @@ type LoaderOptions struct {
 
 // over lays options over defaults: a field that is set counts.
 func (o LoaderOptions) over(defaults LoaderOptions) LoaderOptions {
-	if o.BatchSize == 0 {
-		o.BatchSize = defaults.BatchSize
-	}
+	o.BatchSize = cmp.Or(o.BatchSize, defaults.BatchSize)
 	if o.Sampler != nil && o.Shuffle == nil {
 		o.Shuffle = new(false) // a sampler and a permutation exclude each other
 	}
-	if o.Shuffle == nil {
-		o.Shuffle = defaults.Shuffle
-	}
-	if o.Sampler == nil {
-		o.Sampler = defaults.Sampler
-	}
+	o.Shuffle = cmp.Or(o.Shuffle, defaults.Shuffle)
+	o.Sampler = cmp.Or(o.Sampler, defaults.Sampler)
 	o.DropLast = o.DropLast || defaults.DropLast
-	if o.NumWorkers == 0 {
-		o.NumWorkers = defaults.NumWorkers
-	}
+	o.NumWorkers = cmp.Or(o.NumWorkers, defaults.NumWorkers)
 	if o.BadSample == nil {
 		o.BadSample = defaults.BadSample
 	}
 	return o
-}
-
-func (o LoaderOptions) check(field string) error {
-	switch {
-	case o.BatchSize < 1:
-		return &OptionError{field + ".BatchSize", fmt.Sprint(o.BatchSize), "at least 1, or 0 for PerDeviceBatchSize"}
-	case o.NumWorkers < 0:
-		return &OptionError{field + ".NumWorkers", fmt.Sprint(o.NumWorkers),
-			"a positive number, or 0 for one for each processor"}
-	case o.Sampler != nil && o.Shuffle != nil && *o.Shuffle:
-		return &OptionError{field + ".Shuffle", "true", "false, since there is a Sampler"}
-	}
-	return nil
 }
 
 // Loader hands out the batches of a pass, over and over.
@@ -72,13 +52,22 @@ type Loader[B any] interface {
 // the Trainer do. Beginning a pass takes from the default generator what PyTorch takes: a number,
 // and with Shuffle a second one that seeds the permutation.
 func NewLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o LoaderOptions) (Loader[B], error) {
-	order := o.Sampler
-	switch {
-	case order != nil:
-	case o.Shuffle != nil && *o.Shuffle:
-		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(draw()), n) })
-	default:
-		order = data.Sequential{}
+	return newLoader(d, collate, o, "LoaderOptions")
+}
+
+func newLoader[S, B any](d data.Dataset[S], collate func([]S) (B, error), o LoaderOptions, field string) (Loader[B],
+	error) {
+	shuffle := o.Shuffle != nil && *o.Shuffle
+	if err := cmp.Or(
+		refuse(o.BatchSize < 1, field+".BatchSize", o.BatchSize, "at least 1, or 0 for PerDeviceBatchSize"),
+		refuse(o.NumWorkers < 0, field+".NumWorkers", o.NumWorkers,
+			"a positive number, or 0 for one for each processor"),
+		refuse(o.Sampler != nil && shuffle, field+".Shuffle", shuffle, "false, since there is a Sampler")); err != nil {
+		return nil, err
+	}
+	order := cmp.Or[data.Order](o.Sampler, data.Sequential{})
+	if shuffle {
+		order = data.OrderFunc(func(_, n int) []int { return data.Permutation(uint64(loops.Draw()), n) })
 	}
 	l, err := data.NewLoader(d, collate, data.LoaderOptions{BatchSize: o.BatchSize, Order: order, DropLast: o.DropLast,
 		Workers: o.NumWorkers, BadSample: o.BadSample})
@@ -92,19 +81,7 @@ type loader[S, B any] struct{ *data.Loader[S, B] }
 
 func (l *loader[S, B]) Batches(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
-		draw() // the seed of the workers, which a DataLoader takes when an iterator is made
-		for b, err := range l.Epoch(ctx, epoch, min(skip, l.Len())) {
-			if !yield(b, err) {
-				return
-			}
-		}
+		loops.Draw() // the seed of the workers, which a DataLoader takes when an iterator is made
+		l.Epoch(ctx, epoch, min(skip, l.Len()))(yield)
 	}
-}
-
-// draw takes an int64 from the default generator: torch.empty((), dtype=torch.int64).random_().
-func draw() (number int64) {
-	torch.Scope(func() {
-		number = torch.Values[int64](torch.TensorOptions{DType: torch.Int64}.Empty().Random_(nil))[0]
-	})
-	return number
 }

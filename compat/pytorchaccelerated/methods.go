@@ -57,42 +57,18 @@ type Methods[S, B any] struct {
 	RunEvalEpoch  func(t *Trainer[S, B], e EvalEpoch) error                // _run_eval_epoch
 }
 
-// orOwn are the methods with those of the Trainer where there are none in their place.
+// orOwn are the methods with those of the Trainer of the same name where there are none.
 func (m Methods[S, B]) orOwn() Methods[S, B] {
-	type trainer = Trainer[S, B]
-	fill(&m.CreateTrainDataloader, (*trainer).CreateTrainDataloader)
-	fill(&m.CreateEvalDataloader, (*trainer).CreateEvalDataloader)
-	fill(&m.DefaultTrainLoaderOptions, (*trainer).DefaultTrainLoaderOptions)
-	fill(&m.DefaultEvalLoaderOptions, (*trainer).DefaultEvalLoaderOptions)
-	fill(&m.CreateScheduler, (*trainer).CreateScheduler)
-	fill(&m.CreateAccelerator, (*trainer).CreateAccelerator)
-	fill(&m.CreateRunConfig, func(_ *trainer, c RunConfig) (RunConfig, error) { return c, nil })
-	fill(&m.TrainingRunStart, (*trainer).TrainingRunStart)
-	fill(&m.TrainEpochStart, (*trainer).TrainEpochStart)
-	fill(&m.CalculateTrainBatchLoss, (*trainer).CalculateTrainBatchLoss)
-	fill(&m.BackwardStep, (*trainer).BackwardStep)
-	fill(&m.ClipGradients, (*trainer).ClipGradients)
-	fill(&m.OptimizerStep, (*trainer).OptimizerStep)
-	fill(&m.SchedulerStep, (*trainer).SchedulerStep)
-	fill(&m.OptimizerZeroGrad, (*trainer).OptimizerZeroGrad)
-	fill(&m.TrainEpochEnd, (*trainer).TrainEpochEnd)
-	fill(&m.TrainingRunEpochEnd, (*trainer).TrainingRunEpochEnd)
-	fill(&m.TrainingRunEnd, (*trainer).TrainingRunEnd)
-	fill(&m.EvalEpochStart, (*trainer).EvalEpochStart)
-	fill(&m.CalculateEvalBatchLoss, (*trainer).CalculateEvalBatchLoss)
-	fill(&m.EvalEpochEnd, (*trainer).EvalEpochEnd)
-	fill(&m.EvaluationRunStart, (*trainer).EvaluationRunStart)
-	fill(&m.EvaluationRunEnd, (*trainer).EvaluationRunEnd)
-	fill(&m.RunTraining, (*trainer).RunTraining)
-	fill(&m.RunTrainEpoch, (*trainer).RunTrainEpoch)
-	fill(&m.RunEvalEpoch, (*trainer).RunEvalEpoch)
-	return m
-}
-
-func fill[F any](method *F, own F) {
-	if reflect.ValueOf(*method).IsNil() {
-		*method = own
+	own := reflect.TypeFor[*Trainer[S, B]]()
+	for field, f := range reflect.ValueOf(&m).Elem().Fields() {
+		if method, ok := own.MethodByName(field.Name); ok && f.IsNil() {
+			f.Set(method.Func)
+		}
 	}
+	if m.CreateRunConfig == nil {
+		m.CreateRunConfig = func(_ *Trainer[S, B], c RunConfig) (RunConfig, error) { return c, nil }
+	}
+	return m
 }
 
 // tell calls a method, and then the callbacks of its event.
@@ -116,21 +92,15 @@ func (t *Trainer[S, B]) DefaultEvalLoaderOptions(batchSize int) LoaderOptions {
 // CreateTrainDataloader makes the loader of the training set.
 func (t *Trainer[S, B]) CreateTrainDataloader(batchSize int, o LoaderOptions) (Loader[B], error) {
 	o = o.over(t.methods.DefaultTrainLoaderOptions(t, batchSize))
-	if err := o.check("TrainLoader"); err != nil {
-		return nil, err
-	}
 	t.config.TrainLoaderOptions = &o
-	return NewLoader(t.sets.train, t.sets.collate, o)
+	return newLoader(t.sets.train, t.sets.collate, o, "TrainLoader")
 }
 
 // CreateEvalDataloader makes the loader of the evaluation set.
 func (t *Trainer[S, B]) CreateEvalDataloader(batchSize int, o LoaderOptions) (Loader[B], error) {
 	o = o.over(t.methods.DefaultEvalLoaderOptions(t, batchSize))
-	if err := o.check("EvalLoader"); err != nil {
-		return nil, err
-	}
 	t.config.EvalLoaderOptions = &o
-	return NewLoader(t.sets.eval, t.sets.collate, o)
+	return newLoader(t.sets.eval, t.sets.collate, o, "EvalLoader")
 }
 
 // CreateScheduler makes the schedule that TrainOptions.CreateSchedulerFn asks for; nil where it

@@ -3,6 +3,7 @@ package pytorchaccelerated
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
@@ -29,66 +30,46 @@ type SchedulerFn func(p Placeholders) (lr.Schedule, error)
 // Placeholder stands for a number of [Placeholders] among the arguments of [Partial], with a factor
 // and a summand.
 type Placeholder struct {
-	name string
-	read func(Placeholders) int
-	then []func(int) int
-	text string
+	text  string
+	value func(Placeholders) int
 }
 
 // The placeholders of TrainerPlaceholderValues.
 var (
-	NumEpochs = Placeholder{name: "NUM_EPOCHS", read: func(p Placeholders) int {
-		return p.NumEpochs
-	}}
-	NumUpdateStepsPerEpoch = Placeholder{name: "NUM_UPDATE_STEPS_PER_EPOCH", read: func(p Placeholders) int {
-		return p.NumUpdateStepsPerEpoch
-	}}
-	PerProcessNumUpdateStepsPerEpoch = Placeholder{name: "PER_PROCESS_NUM_UPDATE_STEPS_PER_EPOCH",
-		read: func(p Placeholders) int { return p.PerProcessNumUpdateStepsPerEpoch }}
-	TrainDataloaderLen = Placeholder{name: "TRAIN_DATALOADER_LEN", read: func(p Placeholders) int {
-		return p.TrainDataloaderLen
-	}}
-	EvalDataloaderLen = Placeholder{name: "EVAL_DATALOADER_LEN", read: func(p Placeholders) int {
-		return p.EvalDataloaderLen
-	}}
+	NumEpochs              = Placeholder{"NUM_EPOCHS", func(p Placeholders) int { return p.NumEpochs }}
+	NumUpdateStepsPerEpoch = Placeholder{"NUM_UPDATE_STEPS_PER_EPOCH",
+		func(p Placeholders) int { return p.NumUpdateStepsPerEpoch }}
+	PerProcessNumUpdateStepsPerEpoch = Placeholder{"PER_PROCESS_NUM_UPDATE_STEPS_PER_EPOCH",
+		func(p Placeholders) int { return p.PerProcessNumUpdateStepsPerEpoch }}
+	TrainDataloaderLen = Placeholder{"TRAIN_DATALOADER_LEN", func(p Placeholders) int { return p.TrainDataloaderLen }}
+	EvalDataloaderLen  = Placeholder{"EVAL_DATALOADER_LEN", func(p Placeholders) int { return p.EvalDataloaderLen }}
 )
 
 // Mul returns the placeholder times n: NUM_UPDATE_STEPS_PER_EPOCH * 7.
 func (p Placeholder) Mul(n int) Placeholder {
-	return p.with(fmt.Sprintf("*%d", n), func(v int) int { return v * n })
+	text := p.text
+	if strings.ContainsAny(text, "*+-") {
+		text = "(" + text + ")"
+	}
+	return Placeholder{fmt.Sprintf("%s*%d", text, n), func(of Placeholders) int { return p.Value(of) * n }}
 }
 
 // Add returns the placeholder plus n, which may be negative. What was done to the placeholder
 // before is done first: NumEpochs.Add(1).Mul(2) is twice one epoch more, where Python's eval, which
 // joins the text, has NUM_EPOCHS + 1*2.
 func (p Placeholder) Add(n int) Placeholder {
-	return p.with(fmt.Sprintf("%+d", n), func(v int) int { return v + n })
-}
-
-func (p Placeholder) with(text string, f func(int) int) Placeholder {
-	p.then = append(p.then[:len(p.then):len(p.then)], f)
-	if p.text != "" && text[0] == '*' {
-		p.text = "(" + p.String() + ")" + text
-		p.name = ""
-		return p
-	}
-	p.text += text
-	return p
+	return Placeholder{fmt.Sprintf("%s%+d", p.text, n), func(of Placeholders) int { return p.Value(of) + n }}
 }
 
 // String is the expression: "NUM_UPDATE_STEPS_PER_EPOCH*7".
-func (p Placeholder) String() string { return p.name + p.text }
+func (p Placeholder) String() string { return p.text }
 
 // Value is the number that the placeholder stands for.
 func (p Placeholder) Value(of Placeholders) int {
-	if p.read == nil {
+	if p.value == nil {
 		return 0
 	}
-	v := p.read(of)
-	for _, f := range p.then {
-		v = f(v)
-	}
-	return v
+	return p.value(of)
 }
 
 // Partial makes a schedule of the class of this name, of PyTorch, timm or transformers, with

@@ -46,10 +46,8 @@ type Run struct {
 	evaluated             bool        // the epoch is over, evaluation included
 	beforeEval            *savedState // where a state continues that is saved in the evaluation of an epoch
 	resumed               bool
-	pending               []pendingState
-	extra                 map[string]any // of the state that is being written
-	loop                  []byte         // the same
-	loaded                savedState     // of the state that was read last
+	pending               []func() error // write states
+	saved                 savedState     // the state that was written or read last
 	trains                bool           // it is a training run
 	evalSliced            bool           // the run before has left its evaluation loader limited
 	// what PyTorch keeps in the parameter groups since the first schedule; nil before
@@ -69,9 +67,6 @@ func (r *Run) History() RunHistory { return r.history }
 
 // Config is what the run is made with; zero before the first run.
 func (r *Run) Config() RunConfig { return r.config }
-
-// Rules are the switches of the Trainer.
-func (r *Run) Rules() Rules { return r.rules }
 
 // Model is the model: trainer.model and get_model(). It has no wrappers, so there is nothing to
 // take off.
@@ -118,7 +113,7 @@ func (r *Run) Device() torch.Device {
 	return r.accelerator.Device()
 }
 
-// LossTracker averages the losses of the epoch at hand.
+// LossTracker averages the losses of the current epoch.
 func (r *Run) LossTracker() *LossTracker { return r.tracker }
 
 // Callbacks are the callbacks in their order.
@@ -142,7 +137,7 @@ func (r *Run) LimitEvalBatches(n int) (before int) {
 }
 
 // EvaluateNow evaluates within a run, as a callback may do: _run_eval_epoch. The losses of the
-// training epoch at hand are not touched, and the model is in training mode again afterwards if it
+// current training epoch are not touched, and the model is in training mode again afterwards if it
 // was before (see Rules.StayInEvalMode).
 func (r *Run) EvaluateNow(e EvalEpoch) error {
 	tracker := r.tracker
@@ -196,41 +191,37 @@ func (e EvalEpoch) metricName() string {
 	return "eval_loss_epoch"
 }
 
-// goesOn tells whether the run goes on with the counts of callbacks from a training state.
+// goesOn tells whether the run continues with the counts of callbacks from a training state.
 func (r *Run) goesOn() bool { return r.resumed && !r.rules.ForgetCallbacksAtResume }
-
-// beginScheduleAnew is for a run that continues weights of another one with a schedule of its own,
-// as is_continuation_from_checkpoint of WSD asks for.
-func (r *Run) beginScheduleAnew() error {
-	if w, ok := r.Schedule().(lr.PytorchAcceleratedWSD); !ok || !w.Continuation {
-		return nil
-	}
-	r.schedule.moves = 0
-	return r.schedule.apply(0)
-}
-
-// moveModules moves the modules that are not the model to the device of the run.
-func (r *Run) moveModules() {
-	for _, m := range r.modules {
-		nn.To(m, torch.TensorOptions{Device: r.Device()})
-	}
-}
-
-// withCallbacks runs f with other callbacks and another prefix of metric names, as the EMA's
-// evaluation does.
-func (r *Run) withCallbacks(callbacks []any, prefix string, f func() error) error {
-	own, before := r.callbacks, r.history.MetricNamePrefix()
-	r.callbacks = callbacks
-	r.history.SetMetricNamePrefix(prefix)
-	defer func() {
-		r.callbacks = own
-		r.history.SetMetricNamePrefix(before)
-	}()
-	return f()
-}
 
 // interrupted says where a cancelled run stands.
 func (r *Run) interrupted(cause error) error {
 	return fmt.Errorf("pytorchaccelerated: the run was interrupted in epoch %d after %d updates: %w",
 		r.history.CurrentEpoch(), r.updates, cause)
 }
+
+// RunConfig is what a run is made with: TrainerRunConfig, and its to_dict() by encoding/json. It
+// does not change while the run lasts.
+type RunConfig struct {
+	NumEpochs                   int            `json:"num_epochs"`
+	TrainPerDeviceBatchSize     int            `json:"train_per_device_batch_size"`
+	TrainLoaderOptions          *LoaderOptions `json:"train_dl_kwargs"` // nil in an evaluation run
+	EvalPerDeviceBatchSize      int            `json:"eval_per_device_batch_size"`
+	EvalLoaderOptions           *LoaderOptions `json:"eval_dl_kwargs"` // nil without evaluation set
+	GradientAccumulationSteps   int            `json:"gradient_accumulation_steps"`
+	GradientClipValue           *float64       `json:"gradient_clip_value"`
+	TrainTotalBatchSize         int            `json:"train_total_batch_size"`
+	EvalTotalBatchSize          int            `json:"eval_total_batch_size"`
+	NumUpdateStepsPerEpoch      int            `json:"num_update_steps_per_epoch"`
+	NumLocalUpdateStepsPerEpoch int            `json:"num_local_update_steps_per_epoch"`
+	// 0: none; under Rules.LimitByEpoch one more than planned where none was given
+	MaxNumTrainSteps   int    `json:"max_num_train_steps"`
+	IsLocalProcessZero bool   `json:"is_local_process_zero"`
+	IsWorldProcessZero bool   `json:"is_world_process_zero"`
+	IsDistributed      bool   `json:"is_distributed"`
+	MixedPrecision     string `json:"mixed_precision"` // "no", "bf16" or "fp16"
+	NumProcesses       int    `json:"num_processes"`
+}
+
+// ceilDiv is math.ceil(a / b).
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -2,7 +2,6 @@ package pytorchaccelerated
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
@@ -19,28 +18,21 @@ type SaveBestModel struct {
 	NoScheduler     bool // save_scheduler=False
 	NoLoadAtEnd     bool // load_saved_checkpoint=False
 
-	best watched
+	watched
 }
-
-var (
-	_ TrainingRunStartHook    = (*SaveBestModel)(nil)
-	_ TrainingRunEpochEndHook = (*SaveBestModel)(nil)
-	_ TrainingRunEndHook      = (*SaveBestModel)(nil)
-	_ StateSaver              = (*SaveBestModel)(nil)
-)
 
 func (s *SaveBestModel) path() string   { return cmp.Or(s.SavePath, "best_model.pt") }
 func (s *SaveBestModel) metric() string { return cmp.Or(s.WatchMetric, "eval_loss_epoch") }
 
 // Best is the best value so far and its epoch; ok is false before the first.
 func (s *SaveBestModel) Best() (value float64, epoch int, ok bool) {
-	return s.best.value, s.best.epoch, s.best.known
+	return float64(s.Value), s.Epoch, s.Known
 }
 
 // OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *SaveBestModel) OnTrainingRunStart(r *Run) error {
 	if !s.KeepOnTrain && !r.goesOn() {
-		s.best = watched{}
+		s.watched = watched{}
 	}
 	return nil
 }
@@ -51,11 +43,11 @@ func (s *SaveBestModel) OnTrainingRunEpochEnd(r *Run) error {
 	if err != nil {
 		return err
 	}
-	first := !s.best.known
-	if !first && !better(v, s.best.value, s.GreaterIsBetter) {
+	first := !s.Known
+	if !first && !better(v, float64(s.Value), s.GreaterIsBetter) {
 		return nil
 	}
-	s.best = watched{v, r.History().CurrentEpoch(), true}
+	s.watched = watched{number(v), r.History().CurrentEpoch(), true, 0}
 	name, noScheduler := s.metric(), s.NoScheduler
 	if r.rules.SaveBestAsLoss {
 		if first {
@@ -70,24 +62,11 @@ func (s *SaveBestModel) OnTrainingRunEpochEnd(r *Run) error {
 
 // OnTrainingRunEnd implements [TrainingRunEndHook].
 func (s *SaveBestModel) OnTrainingRunEnd(r *Run) error {
-	if s.NoLoadAtEnd || !s.best.known {
+	if s.NoLoadAtEnd || !s.Known {
 		return nil
 	}
-	r.Print(fmt.Sprintf("Loading checkpoint with %s: %s from epoch %d", s.metric(), pyfloat.Repr(s.best.value),
-		s.best.epoch))
+	r.Print(fmt.Sprintf("Loading checkpoint with %s: %s from epoch %d", s.metric(), pyfloat.Repr(float64(s.Value)),
+		s.Epoch))
 	_, err := r.LoadCheckpoint(s.path(), LoadOptions{})
 	return err
-}
-
-// MarshalState implements [StateSaver].
-func (s *SaveBestModel) MarshalState() ([]byte, error) { return json.Marshal(s.best.state(0)) }
-
-// UnmarshalState implements [StateSaver].
-func (s *SaveBestModel) UnmarshalState(text []byte) error {
-	var state watchedState
-	if err := json.Unmarshal(text, &state); err != nil {
-		return err
-	}
-	s.best = watched{float64(state.Value), state.Epoch, state.Known}
-	return nil
 }

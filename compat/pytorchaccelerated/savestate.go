@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// SaveTrainingState writes training states while a run goes on, from which it can be resumed.
+// SaveTrainingState writes training states during a run, from which it can be resumed.
 // Folders are named epoch_N, step_N and final. The state of a run that was cancelled is in
 // interrupted.
 type SaveTrainingState struct {
@@ -23,16 +23,6 @@ type SaveTrainingState struct {
 	asked      []string // states that are still to be written
 	saved      []string
 }
-
-var (
-	_ TrainingRunStartHook    = (*SaveTrainingState)(nil)
-	_ TrainStepEndHook        = (*SaveTrainingState)(nil)
-	_ TrainEpochEndHook       = (*SaveTrainingState)(nil)
-	_ TrainingRunEpochEndHook = (*SaveTrainingState)(nil)
-	_ TrainingRunEndHook      = (*SaveTrainingState)(nil)
-	_ TrainingStateSavedHook  = (*SaveTrainingState)(nil)
-	_ StateSaver              = (*SaveTrainingState)(nil)
-)
 
 // OnTrainingRunStart implements [TrainingRunStartHook].
 func (s *SaveTrainingState) OnTrainingRunStart(r *Run) error {
@@ -61,23 +51,17 @@ func (s *SaveTrainingState) OnTrainStepEnd(r *Run, _ TrainStepEnd) error {
 
 // OnTrainEpochEnd saves where Python does: before the evaluation.
 func (s *SaveTrainingState) OnTrainEpochEnd(r *Run) error {
-	if !r.rules.EpochsPerSession {
-		return nil
-	}
-	return s.saveEpoch(r)
+	return s.saveEpoch(r, r.rules.EpochsPerSession)
 }
 
 // OnTrainingRunEpochEnd saves when the epoch is complete, evaluation included.
 func (s *SaveTrainingState) OnTrainingRunEpochEnd(r *Run) error {
-	if r.rules.EpochsPerSession {
-		return nil
-	}
-	return s.saveEpoch(r)
+	return s.saveEpoch(r, !r.rules.EpochsPerSession)
 }
 
-func (s *SaveTrainingState) saveEpoch(r *Run) error {
+func (s *SaveTrainingState) saveEpoch(r *Run, due bool) error {
 	epoch := r.History().CurrentEpoch()
-	if s.SaveEveryNEpochs == 0 || epoch%s.SaveEveryNEpochs != 0 {
+	if !due || s.SaveEveryNEpochs == 0 || epoch%s.SaveEveryNEpochs != 0 {
 		return nil
 	}
 	return s.save(r, fmt.Sprintf("epoch_%d", epoch))
@@ -90,9 +74,6 @@ func (s *SaveTrainingState) OnTrainingRunEnd(r *Run) error {
 	}
 	return s.save(r, "final")
 }
-
-// interruptedDir is where the state of a cancelled run goes.
-func (s *SaveTrainingState) interruptedDir() string { return filepath.Join(s.dir(), "interrupted") }
 
 func (s *SaveTrainingState) extra() map[string]any {
 	return map[string]any{"global_step": s.globalStep}

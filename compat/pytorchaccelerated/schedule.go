@@ -5,23 +5,22 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/accelerate"
-	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
 // schedule moves the rate of the optimizer: trainer.scheduler.
 type schedule struct {
-	plan        lr.Schedule
-	optimizer   *accelerate.Optimizer
-	rate        lr.Rate
-	momentum    lr.Rate // nil: the momentum stays
-	setMomentum func(float64) error
-	moves       int
-	limit       int     // moves behind which the schedule fails in Python; negative: it is not to fail
-	registered  bool    // a state has been saved or loaded
-	forgets     bool    // its state is without the count
-	timm        int     // what timm's step_update was told last
-	perEpoch    lr.Rate // of a timm schedule that counts epochs; nil: it counts updates
+	plan       lr.Schedule
+	optimizer  *accelerate.Optimizer
+	rate       lr.Rate
+	momentum   loops.Momentum
+	moves      int
+	limit      int     // moves behind which the schedule fails in Python; negative: it is not to fail
+	registered bool    // a state has been saved or loaded
+	forgets    bool    // its state is without the count
+	timm       int     // what timm's step_update was told last
+	perEpoch   lr.Rate // of a timm schedule that counts epochs; nil: it counts updates
 }
 
 // makeSchedule plans the schedule of the run, from the rate that the optimizer was made with.
@@ -54,15 +53,26 @@ func (t *Trainer[S, B]) makeSchedule() error {
 		}
 		t.initialRate = new(initialRate(plan, initial, t.initialRate != nil))
 	}
-	if t.schedule, err = newSchedule(plan, t.prepared, from, initial,
-		p.NumEpochs*p.NumUpdateStepsPerEpoch); err != nil {
+	updates := p.NumEpochs * p.NumUpdateStepsPerEpoch
+	if err := lr.Validate(plan, initial, updates); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
 	}
-	if t.rules.ScheduleQuirks {
-		t.schedule.limit = lr.StepLimit(plan, p.NumEpochs*p.NumUpdateStepsPerEpoch)
-		_, t.schedule.forgets = plan.(lr.PytorchAcceleratedWSD)
+	s := &schedule{plan: plan, optimizer: t.prepared, rate: lr.PlanFrom(plan, from, initial, updates), limit: -1}
+	if s.momentum, err = loops.PlanMomentum(plan, t.optimizer, updates); err == nil {
+		err = s.apply(0)
 	}
-	t.accelerator.RegisterForCheckpointing(t.schedule)
+	if err != nil {
+		return fmt.Errorf("pytorchaccelerated: %w", err)
+	}
+	if p, ok := plan.(lr.PerEpoch); ok {
+		s.perEpoch = p.Schedule.Plan(initial, ceilDiv(updates, p.Updates))
+	}
+	if t.rules.ScheduleQuirks {
+		s.limit = lr.StepLimit(plan, updates)
+		_, s.forgets = plan.(lr.PytorchAcceleratedWSD)
+	}
+	t.schedule = s
+	t.accelerator.RegisterForCheckpointing(s)
 	return nil
 }
 
@@ -70,47 +80,19 @@ func (t *Trainer[S, B]) makeSchedule() error {
 // ones begin: CyclicLR its own rate where there is none, OneCycleLR always.
 func initialRate(plan lr.Schedule, rate float64, known bool) float64 {
 	switch p := plan.(type) {
+	case lr.OneCycleLR:
+		return p.Plan(rate, 1)(0)
 	case lr.CyclicLR:
 		if !known {
 			return p.BaseLR
 		}
-	case lr.OneCycleLR:
-		return p.Plan(rate, 1)(0)
 	}
 	return rate
 }
 
-func newSchedule(plan lr.Schedule, o *accelerate.Optimizer, from, peak float64, updates int) (*schedule, error) {
-	if err := lr.Validate(plan, peak, updates); err != nil {
-		return nil, err
-	}
-	s := &schedule{plan: plan, optimizer: o, rate: lr.PlanFrom(plan, from, peak, updates), limit: -1}
-	if p, ok := plan.(lr.PerEpoch); ok {
-		s.perEpoch = p.Schedule.Plan(peak, ceilDiv(updates, p.Updates))
-	}
-	if m, ok := plan.(lr.MomentumSchedule); ok {
-		if s.momentum = m.PlanMomentum(updates); s.momentum != nil {
-			setter, ok := o.Optimizer().(optim.MomentumSetter)
-			if !ok {
-				return nil, fmt.Errorf("%T moves the momentum too, which an optimizer of type %T cannot set; leave "+
-					"the momentum alone (FixedMomentum) or take another optimizer", plan, o.Optimizer())
-			}
-			s.setMomentum = setter.SetMomentum
-		}
-	}
-	return s, s.apply(0)
-}
-
 func (s *schedule) apply(update int) error {
 	s.optimizer.SetRate(s.rate(update))
-	return s.applyMomentum(update)
-}
-
-func (s *schedule) applyMomentum(update int) error {
-	if s.momentum == nil {
-		return nil
-	}
-	return s.setMomentum(s.momentum(update))
+	return s.momentum.Set(update)
 }
 
 // step moves on by one update.
@@ -129,7 +111,7 @@ func (s *schedule) step() error {
 // checkEnd refuses a move that the schedule fails at in Python.
 func (s *schedule) checkEnd(move int) error {
 	if s.limit >= 0 && move > s.limit {
-		return fmt.Errorf("pytorchaccelerated: the schedule %T ends after %d updates and the run goes on; plan it "+
+		return fmt.Errorf("pytorchaccelerated: the schedule %T ends after %d updates and the run continues; plan it "+
 			"for the whole run", s.plan, s.limit)
 	}
 	return nil
@@ -169,11 +151,9 @@ func (s *schedule) stepTimmEpoch(epoch int) error {
 
 // accelerated tells the schedules of pytorch-accelerated from others.
 func accelerated(plan lr.Schedule) bool {
-	switch plan.(type) {
-	case lr.PytorchAcceleratedCosine, lr.PytorchAcceleratedWSD:
-		return true
-	}
-	return false
+	_, cosine := plan.(lr.PytorchAcceleratedCosine)
+	_, wsd := plan.(lr.PytorchAcceleratedWSD)
+	return cosine || wsd
 }
 
 // hasNoStepUpdate tells PyTorch's schedules from timm's.
@@ -214,7 +194,7 @@ func (s *schedule) take(state scheduleState) error {
 		return nil
 	}
 	s.moves, s.timm = state.Moves, state.Timm
-	return s.applyMomentum(s.moves)
+	return s.momentum.Set(s.moves)
 }
 
 // unmeasured is a schedule that follows a measured value, which the trainer does not tell it.

@@ -95,13 +95,11 @@ func WSDPhases(s lr.Schedule) (phases []Phase, ok bool) {
 
 // wsdRatio is the share of a way that decays.
 func wsdRatio(s lr.Schedule) float64 {
-	if w, ok := s.(lr.PytorchAcceleratedWSD); ok && w.DecayPhaseRatio != nil {
-		return *w.DecayPhaseRatio
-	}
-	return 0.1
+	w, _ := s.(lr.PytorchAcceleratedWSD)
+	return *cmp.Or(w.DecayPhaseRatio, new(0.1))
 }
 
-// phaseAt is the way on which a number of updates lies; the last one behind its end.
+// phaseAt is the way on which a number of updates is; the last one behind its end.
 func phaseAt(phases []Phase, updates int) Phase {
 	for _, p := range phases {
 		if p.PeriodEnd >= updates {

@@ -2,7 +2,9 @@ package pytorchaccelerated
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 
@@ -19,32 +21,23 @@ type place struct {
 	Generator      []byte `json:"generator,omitempty"` // with which to continue, where it is not that of the moment
 }
 
-// pendingState is a training state that waits for the update at hand.
-type pendingState struct {
-	dir   string
-	extra map[string]any
-}
-
 // Metadata is what a training state tells about itself: trainer_metadata.pt.
 type Metadata struct {
 	CurrentEpoch int
 	Extra        map[string]any // checkpoint_kwargs; numbers are float64
 }
 
-// SaveTrainingState writes everything that is needed to go on into a folder: the model, the
-// optimizer, the schedule, the generators, the scaler, the place of the run, the history and the
-// state of callbacks, with extra. The folder is whole or not there at any instant; one of that name
-// is replaced.
-//
-// Within a window, where gradients are under way that no file holds, the state is written when the
-// update is complete, unless Rules.SaveInsideStep is set.
+// SaveTrainingState writes everything that is needed to continue into a folder, with extra. The
+// folder is whole or not there at any instant; one of that name is replaced. Within a window, where
+// gradients have been gathered that no file holds, it is written when the update is complete,
+// unless Rules.SaveInsideStep is set.
 func (r *Run) SaveTrainingState(dir string, extra map[string]any) error {
-	if r.now == nil {
+	switch {
+	case r.now == nil:
 		return fmt.Errorf("pytorchaccelerated: SaveTrainingState(%q): there is no training run whose state could be "+
 			"saved", dir)
-	}
-	if r.inWindow && !r.rules.SaveInsideStep {
-		r.pending = append(r.pending, pendingState{dir, extra})
+	case r.inWindow && !r.rules.SaveInsideStep:
+		r.pending = append(r.pending, func() error { return r.writeState(dir, extra) })
 		return nil
 	}
 	return r.writeState(dir, extra)
@@ -59,9 +52,14 @@ func (r *Run) writeState(dir string, extra map[string]any) error {
 }
 
 // writeWith writes a training state with the state of the loop.
-func (r *Run) writeWith(dir string, extra map[string]any, loop []byte) error {
-	r.extra, r.loop = extra, loop
-	defer func() { r.extra, r.loop = nil, nil }()
+func (r *Run) writeWith(dir string, extra map[string]any, loop []byte) (err error) {
+	if r.saved, err = r.state(); err != nil {
+		return fmt.Errorf("pytorchaccelerated: %w", err)
+	}
+	if r.beforeEval != nil {
+		r.saved = *r.beforeEval
+	}
+	r.saved.Extra, r.saved.Loop = finite(extra), loop
 	r.registerSchedule()
 	if _, err := r.accelerator.SaveState(dir); err != nil {
 		return fmt.Errorf("pytorchaccelerated: %w", err)
@@ -106,19 +104,16 @@ func (r *Run) registerSchedule() {
 }
 
 // writePending writes the states that were asked for within the window that has ended.
-func (r *Run) writePending() error {
-	pending := r.pending
-	r.pending = nil
-	for _, p := range pending {
-		if err := r.writeState(p.dir, p.extra); err != nil {
-			return err
-		}
+func (r *Run) writePending() (err error) {
+	for _, write := range r.pending {
+		err = errors.Join(err, write())
 	}
-	return nil
+	r.pending = nil
+	return err
 }
 
 // LoadTrainingState restores what [Run.SaveTrainingState] wrote, in a hook at the start of a run;
-// TrainOptions.ResumeFrom does so before it, and lets the run go on from there. The folder is
+// TrainOptions.ResumeFrom does so before it, and lets the run continue from there. The folder is
 // verified first: a damaged one is refused, and nothing has changed.
 func (r *Run) LoadTrainingState(dir string) (Metadata, error) {
 	s, err := r.loadState(dir)
@@ -140,7 +135,7 @@ func (r *Run) loadState(dir string) (savedState, error) {
 		}
 		return savedState{}, fmt.Errorf("pytorchaccelerated: %w", err)
 	}
-	return r.loaded, nil
+	return r.saved, nil
 }
 
 // resumeFrom loads a state and takes its place.
@@ -159,7 +154,7 @@ func (t *Trainer[S, B]) resumeFrom(dir string) error {
 	if t.rules.ForgetCallbacksAtResume {
 		return nil
 	}
-	s.History.restore(t.history)
+	restoreHistory(t.history, s.History)
 	return t.restoreCallbacks(s.Callbacks)
 }
 
@@ -182,7 +177,7 @@ type savedState struct {
 	Place        place                      `json:"place"`
 	Loop         json.RawMessage            `json:"loop"` // of package trainer
 	Tracker      trackerState               `json:"loss_tracker"`
-	History      historyState               `json:"run_history"`
+	History      []metricState              `json:"run_history"`
 	Callbacks    map[string]json.RawMessage `json:"callbacks,omitempty"`
 }
 
@@ -193,19 +188,22 @@ type trackerState struct {
 }
 
 // metadata is what Accelerate is told to save for the Trainer.
-type metadata struct{ run *Run }
+type metadata Run
 
 // MarshalState implements accelerate.Stateful.
-func (m *metadata) MarshalState() ([]byte, error) {
-	s, err := m.run.state()
-	if err != nil {
-		return nil, err
+func (m *metadata) MarshalState() ([]byte, error) { return json.Marshal(m.saved) }
+
+// UnmarshalState implements accelerate.Stateful.
+func (m *metadata) UnmarshalState(text []byte) error {
+	var s savedState
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
 	}
-	if before := m.run.beforeEval; before != nil {
-		s = *before
+	if s.CurrentEpoch < 1 || s.NextEpoch < s.CurrentEpoch {
+		return fmt.Errorf("epoch %d is no place in a run, or epoch %d not behind it", s.CurrentEpoch, s.NextEpoch)
 	}
-	s.Extra, s.Loop = finite(m.run.extra), m.run.loop
-	return json.Marshal(s)
+	m.saved = s
+	return nil
 }
 
 // state is what there is to save now, but for what belongs to one save alone.
@@ -239,19 +237,6 @@ func (r *Run) state() (savedState, error) {
 	return s, nil
 }
 
-// UnmarshalState implements accelerate.Stateful.
-func (m *metadata) UnmarshalState(text []byte) error {
-	var s savedState
-	if err := json.Unmarshal(text, &s); err != nil {
-		return err
-	}
-	if s.CurrentEpoch < 1 || s.NextEpoch < s.CurrentEpoch {
-		return fmt.Errorf("epoch %d is no place in a run, or epoch %d not behind it", s.CurrentEpoch, s.NextEpoch)
-	}
-	m.run.loaded = s
-	return nil
-}
-
 func (r *Run) restoreCallbacks(states map[string]json.RawMessage) error {
 	for _, c := range r.callbacks {
 		saver, ok := c.(StateSaver)
@@ -266,16 +251,14 @@ func (r *Run) restoreCallbacks(states map[string]json.RawMessage) error {
 	return nil
 }
 
-// historyState are the metrics of a run in the order of their first values.
-type historyState []metricState
-
+// metricState is a metric of a run; they are saved in the order of their first values.
 type metricState struct {
 	Name   string   `json:"name"`
 	Values []number `json:"values"`
 }
 
-// restore records the metrics anew. What the history has already is dropped.
-func (s historyState) restore(h RunHistory) {
+// restoreHistory records the metrics again. What the history has already is dropped.
+func restoreHistory(h RunHistory, s []metricState) {
 	prefix := h.MetricNamePrefix()
 	h.SetMetricNamePrefix("")
 	for _, name := range h.MetricNames() {
@@ -293,15 +276,11 @@ type number = pyfloat.JSON
 
 // finite makes the numbers of extra fit for JSON.
 func finite(extra map[string]any) map[string]any {
-	if extra == nil {
-		return nil
-	}
-	out := map[string]any{}
-	for name, v := range extra {
+	out := maps.Clone(extra)
+	for name, v := range out {
 		if f, ok := v.(float64); ok {
-			v = number(f)
+			out[name] = number(f)
 		}
-		out[name] = v
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ type TrainOptions[S, B any] struct {
 	TrainLoader LoaderOptions // train_dataloader_kwargs
 	EvalLoader  LoaderOptions // eval_dataloader_kwargs
 
-	KeepRunHistory bool                         // go on with the history of earlier runs: reset_run_history=False
+	KeepRunHistory bool                         // keep the history of earlier runs: reset_run_history=False
 	CollateFn      func(samples []S) (B, error) // makes a batch; nil: [Collate], for samples of type [Sample]
 	ResumeFrom     string                       // the folder of a training state; implies KeepRunHistory
 }
@@ -45,83 +46,11 @@ type EvaluateOptions[S, B any] struct {
 	CollateFn          func(samples []S) (B, error)
 }
 
-// datasets are the arguments that methods need.
-type datasets[S, B any] struct {
-	train, eval     data.Dataset[S]
-	collate         func([]S) (B, error)
-	createScheduler SchedulerFn
-}
-
 // Train runs epochs of training, each followed by one of evaluation where there is a set for it. It
-// may be called again: the model, the moments of the optimizer and the rate go on from where they
-// are. A ctx that is cancelled ends the run when the update at hand is complete.
+// may be called again: the model, the moments of the optimizer and the rate continue from where
+// they are. A ctx that is cancelled ends the run when the current update is complete.
 func (t *Trainer[S, B]) Train(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B]) error {
-	if err := t.checkTrain(dataset, &o); err != nil {
-		return err
-	}
-	collate, err := collateOf[S, B](o.CollateFn)
-	if err != nil {
-		return err
-	}
-	t.sets = datasets[S, B]{dataset, o.EvalDataset, collate, o.CreateSchedulerFn}
-	if !o.KeepRunHistory && o.ResumeFrom == "" {
-		t.history.Reset()
-	}
-	return t.do(ctx, func() error {
-		if err := t.prepareTraining(o); err != nil {
-			return err
-		}
-		return t.methods.RunTraining(t)
-	})
-}
-
-// Evaluate runs one evaluation epoch over a set and records its loss as "evaluation_loss". The run
-// history is reset before.
-func (t *Trainer[S, B]) Evaluate(ctx context.Context, dataset data.Dataset[S], o EvaluateOptions[S, B]) error {
-	switch {
-	case dataset == nil:
-		return &OptionError{"dataset", "nil", "a data set"}
-	case o.PerDeviceBatchSize < 0:
-		return &OptionError{"PerDeviceBatchSize", fmt.Sprint(o.PerDeviceBatchSize), "at least 1, or 0 for 8"}
-	case o.PerDeviceBatchSize == 0:
-		o.PerDeviceBatchSize = 8
-	}
-	collate, err := collateOf[S, B](o.CollateFn)
-	if err != nil {
-		return err
-	}
-	t.sets = datasets[S, B]{eval: dataset, collate: collate}
-	t.history.Reset()
-	return t.do(ctx, func() error {
-		if err := t.prepareEvaluation(o); err != nil {
-			return err
-		}
-		return t.runEvaluation()
-	})
-}
-
-// do runs f on one OS thread, and turns panics of tensors into errors.
-func (t *Trainer[S, B]) do(ctx context.Context, f func() error) error {
-	runtime.LockOSThread() // libtorch keeps its modes by thread
-	defer runtime.UnlockOSThread()
-	t.ctx = ctx
-	defer func() {
-		if t.prepared != nil {
-			t.rate = t.prepared.Rate()
-		}
-		t.training, t.inWindow, t.pending = false, false, nil
-		t.evalSliced = t.limitEval >= 0
-		t.limitTrain, t.limitEval = -1, -1
-	}()
-	var err error
-	panicked := torch.Try(func() { err = f() })
-	return errors.Join(panicked, err)
-}
-
-func (t *Trainer[S, B]) checkTrain(dataset data.Dataset[S], o *TrainOptions[S, B]) error {
-	if dataset == nil {
-		return &OptionError{"dataset", "nil", "a data set"}
-	}
+	err := refuse(dataset == nil, "dataset", "nil", "a data set")
 	for _, c := range []struct {
 		field string
 		value *int
@@ -130,20 +59,58 @@ func (t *Trainer[S, B]) checkTrain(dataset data.Dataset[S], o *TrainOptions[S, B
 		{"NumEpochs", &o.NumEpochs, 0}, {"PerDeviceBatchSize", &o.PerDeviceBatchSize, 8},
 		{"MaxNumTrainSteps", &o.MaxNumTrainSteps, 0}, {"GradientAccumulationSteps", &o.GradientAccumulationSteps, 1},
 	} {
-		if *c.value < 0 {
-			return &OptionError{c.field, fmt.Sprint(*c.value), "a positive number"}
+		err = cmp.Or(err, refuse(*c.value < 0, c.field, *c.value, "a positive number"))
+		*c.value = cmp.Or(*c.value, c.zero)
+	}
+	if err = cmp.Or(err, refuse(o.NumEpochs == 0 && o.MaxNumTrainSteps == 0, "NumEpochs", 0,
+		"a positive number, or MaxNumTrainSteps in its place")); err == nil && o.GradientClipValue != nil {
+		v := *o.GradientClipValue
+		err = refuse(!(v >= 0), "GradientClipValue", v, "a number that is not negative, or nil for no limit")
+	}
+	if err != nil {
+		return err
+	}
+	return t.do(ctx, dataset, o, func() error { return t.methods.RunTraining(t) })
+}
+
+// Evaluate runs one evaluation epoch over a set and records its loss as "evaluation_loss". The run
+// history is reset before.
+func (t *Trainer[S, B]) Evaluate(ctx context.Context, dataset data.Dataset[S], o EvaluateOptions[S, B]) error {
+	err := cmp.Or(refuse(dataset == nil, "dataset", "nil", "a data set"), refuse(o.PerDeviceBatchSize < 0,
+		"PerDeviceBatchSize", o.PerDeviceBatchSize, "at least 1, or 0 for 8"))
+	if err != nil {
+		return err
+	}
+	return t.do(ctx, nil, TrainOptions[S, B]{NumEpochs: 1, GradientAccumulationSteps: 1, EvalDataset: dataset,
+		PerDeviceBatchSize: cmp.Or(o.PerDeviceBatchSize, 8), EvalLoader: o.Loader, CollateFn: o.CollateFn},
+		t.runEvaluation)
+}
+
+// do prepares a run, of an evaluation without training set, and runs it on one OS thread. It turns
+// panics of tensors into errors.
+func (t *Trainer[S, B]) do(ctx context.Context, dataset data.Dataset[S], o TrainOptions[S, B],
+	run func() error) (err error) {
+	if t.sets.collate, err = collateOf[S, B](o.CollateFn); err != nil {
+		return err
+	}
+	t.sets.train, t.sets.eval, t.sets.createScheduler = dataset, o.EvalDataset, o.CreateSchedulerFn
+	t.ctx, t.trains = ctx, dataset != nil
+	if !o.KeepRunHistory && o.ResumeFrom == "" {
+		t.history.Reset()
+	}
+	runtime.LockOSThread() // libtorch keeps its modes by thread
+	defer runtime.UnlockOSThread()
+	defer func() {
+		t.training, t.inWindow, t.pending = false, false, nil
+		t.evalSliced = t.limitEval >= 0
+		t.limitTrain, t.limitEval = -1, -1
+	}()
+	panicked := torch.Try(func() {
+		if err = t.prepare(o); err == nil {
+			err = run()
 		}
-		if *c.value == 0 {
-			*c.value = c.zero
-		}
-	}
-	if o.NumEpochs == 0 && o.MaxNumTrainSteps == 0 {
-		return &OptionError{"NumEpochs", "0", "a positive number, or MaxNumTrainSteps in its place"}
-	}
-	if v := o.GradientClipValue; v != nil && !(*v >= 0) {
-		return &OptionError{"GradientClipValue", fmt.Sprint(*v), "a number that is not negative, or nil for no limit"}
-	}
-	return nil
+	})
+	return errors.Join(panicked, err)
 }
 
 func collateOf[S, B any](collate func([]S) (B, error)) (func([]S) (B, error), error) {
@@ -157,69 +124,49 @@ func collateOf[S, B any](collate func([]S) (B, error)) (func([]S) (B, error), er
 		reflect.TypeFor[S]())}
 }
 
-// begin makes the Accelerator and seeds the generators, as both kinds of runs do.
-func (t *Trainer[S, B]) begin() (err error) {
-	if t.accelerator, err = t.methods.CreateAccelerator(t); err != nil {
-		return err
-	}
-	if t.prepared != nil {
-		t.rate = t.prepared.Rate()
-	}
-	seed := uint64(42)
-	if t.options.Seed != nil {
-		seed = *t.options.Seed
-	}
-	if err := accelerate.SetSeed(seed); err != nil {
-		return err
-	}
-	if err := t.accelerator.PrepareModel(t.model); err != nil {
-		return err
-	}
-	t.prepared = t.accelerator.PrepareOptimizer(t.optimizer, t.rate)
-	if t.rules.KeepFromLastRun && t.evalSliced {
-		return errors.New("pytorchaccelerated: the evaluation loader of the run before is limited by LimitBatches " +
-			"and cannot be used again; set TrainOptions.EvalDataset")
-	}
-	t.place, t.start, t.now = place{}, nil, nil
-	t.updates, t.resumed, t.evaluated, t.beforeEval = 0, false, false, nil
-	return nil
-}
-
-func (t *Trainer[S, B]) prepareTraining(o TrainOptions[S, B]) (err error) {
+// prepare makes the loaders, the Accelerator, the configuration and the schedule of a run, and
+// continues the one that it resumes.
+func (t *Trainer[S, B]) prepare(o TrainOptions[S, B]) (err error) {
 	before := t.config
-	t.forgetLoaders()
-	if !t.rules.KeepFromLastRun {
+	t.config, t.train = RunConfig{}, nil
+	if t.rules.KeepFromLastRun {
+		t.config.TrainLoaderOptions, t.config.EvalLoaderOptions = before.TrainLoaderOptions, before.EvalLoaderOptions
+	} else if t.eval = nil; t.trains {
 		t.schedule = nil
 	}
-	t.trains = true
-	if t.train, err = t.methods.CreateTrainDataloader(t, o.PerDeviceBatchSize, o.TrainLoader); err != nil {
-		return err
+	if t.trains {
+		if t.train, err = t.methods.CreateTrainDataloader(t, o.PerDeviceBatchSize, o.TrainLoader); err != nil {
+			return err
+		}
 	}
-	if err := t.prepareEvalLoader(o.PerDeviceBatchSize, o.EvalLoader); err != nil {
-		return err
+	if t.sets.eval != nil {
+		t.evalSliced = false
+		if t.eval, err = t.methods.CreateEvalDataloader(t, o.PerDeviceBatchSize, o.EvalLoader); err != nil {
+			return err
+		}
 	}
 	if err := t.begin(); err != nil {
 		t.config = before
 		return err
 	}
-	if t.trainLen() == 0 && !t.rules.RunWithoutBatches {
-		return &OptionError{"dataset", "a set without a whole batch", "at least one batch"}
+	if err := refuse(t.trains && t.trainLen() == 0 && !t.rules.RunWithoutBatches, "dataset",
+		"a set without a whole batch", "at least one batch"); err != nil {
+		return err
 	}
-	if err := t.createRunConfig(o.PerDeviceBatchSize, o.NumEpochs, o.GradientAccumulationSteps, o.MaxNumTrainSteps,
-		o.GradientClipValue); err != nil {
+	if err := t.createRunConfig(o); err != nil || !t.trains {
 		return err
 	}
 	if err := t.makeSchedule(); err != nil {
 		return err
 	}
 	for _, c := range t.callbacks {
-		if p, ok := c.(interface{ prepareState(r *Run) error }); ok {
-			if err := p.prepareState(t.Run); err != nil {
+		if ema, ok := c.(*ModelEMA); ok {
+			if err := ema.prepareState(t.Run); err != nil {
 				return err
 			}
 		}
 	}
-	t.accelerator.RegisterForCheckpointing(&metadata{run: t.Run})
+	t.accelerator.RegisterForCheckpointing((*metadata)(t.Run))
 	if o.ResumeFrom != "" {
 		if err := t.resumeFrom(o.ResumeFrom); err != nil {
 			return err
@@ -231,45 +178,38 @@ func (t *Trainer[S, B]) prepareTraining(o TrainOptions[S, B]) (err error) {
 	return nil
 }
 
-// forgetLoaders takes the loaders of the run before away, and its configuration.
-func (t *Trainer[S, B]) forgetLoaders() {
-	before := t.config
-	t.config, t.train = RunConfig{}, nil
-	if !t.rules.KeepFromLastRun {
-		t.eval = nil
-		return
-	}
-	t.config.TrainLoaderOptions, t.config.EvalLoaderOptions = before.TrainLoaderOptions, before.EvalLoaderOptions
-}
-
-func (t *Trainer[S, B]) prepareEvaluation(o EvaluateOptions[S, B]) error {
-	t.forgetLoaders()
-	t.trains = false
-	if err := t.prepareEvalLoader(o.PerDeviceBatchSize, o.Loader); err != nil {
+// begin makes the Accelerator and seeds the generators.
+func (t *Trainer[S, B]) begin() (err error) {
+	if t.accelerator, err = t.methods.CreateAccelerator(t); err != nil {
 		return err
 	}
-	if err := t.begin(); err != nil {
+	if err := accelerate.SetSeed(*cmp.Or(t.options.Seed, new(uint64(42)))); err != nil {
 		return err
 	}
-	return t.createRunConfig(o.PerDeviceBatchSize, 1, 1, 0, nil)
-}
-
-func (t *Trainer[S, B]) prepareEvalLoader(batchSize int, o LoaderOptions) (err error) {
-	if t.sets.eval == nil {
-		return nil
+	if err := t.accelerator.PrepareModel(t.model); err != nil {
+		return err
 	}
-	t.evalSliced = false
-	t.eval, err = t.methods.CreateEvalDataloader(t, batchSize, o)
-	return err
+	t.prepared = t.accelerator.PrepareOptimizer(t.optimizer, t.LearningRate())
+	if t.rules.KeepFromLastRun && t.evalSliced {
+		return errors.New("pytorchaccelerated: the evaluation loader of the run before is limited by LimitBatches " +
+			"and cannot be used again; set TrainOptions.EvalDataset")
+	}
+	t.place, t.start, t.now = place{}, nil, nil
+	t.updates, t.resumed, t.evaluated, t.beforeEval = 0, false, false, nil
+	return nil
 }
 
 // createRunConfig fixes the numbers of a run.
-func (t *Trainer[S, B]) createRunConfig(batchSize, epochs, accumulation, maxSteps int, clip *float64) error {
+func (t *Trainer[S, B]) createRunConfig(o TrainOptions[S, B]) (err error) {
 	c := t.config
-	c.NumEpochs, c.GradientAccumulationSteps, c.MaxNumTrainSteps, c.GradientClipValue = epochs, accumulation, maxSteps,
-		clip
-	c.NumProcesses = t.accelerator.NumProcesses()
-	c.TrainPerDeviceBatchSize = batchSize
+	c.NumEpochs, c.GradientAccumulationSteps = o.NumEpochs, o.GradientAccumulationSteps
+	c.MaxNumTrainSteps, c.GradientClipValue = o.MaxNumTrainSteps, o.GradientClipValue
+	c.NumProcesses, c.IsLocalProcessZero, c.IsWorldProcessZero = t.accelerator.NumProcesses(), true, true
+	c.MixedPrecision = "no"
+	if p := t.options.Precision; p != 0 {
+		c.MixedPrecision = p.String()
+	}
+	c.TrainPerDeviceBatchSize = o.PerDeviceBatchSize
 	if c.TrainLoaderOptions != nil {
 		c.TrainPerDeviceBatchSize = c.TrainLoaderOptions.BatchSize
 	}
@@ -277,29 +217,22 @@ func (t *Trainer[S, B]) createRunConfig(batchSize, epochs, accumulation, maxStep
 	if c.EvalLoaderOptions != nil {
 		c.EvalPerDeviceBatchSize = c.EvalLoaderOptions.BatchSize
 	}
-	c.TrainTotalBatchSize = c.TrainPerDeviceBatchSize * c.NumProcesses * accumulation
+	c.TrainTotalBatchSize = c.TrainPerDeviceBatchSize * c.NumProcesses * c.GradientAccumulationSteps
 	c.EvalTotalBatchSize = c.EvalPerDeviceBatchSize * c.NumProcesses
 	if t.train != nil {
 		batches := t.plannedBatches(t.train.Len())
-		c.NumUpdateStepsPerEpoch = ceilDiv(batches*c.NumProcesses, accumulation)
-		c.NumLocalUpdateStepsPerEpoch = ceilDiv(batches, accumulation)
+		c.NumUpdateStepsPerEpoch = ceilDiv(batches*c.NumProcesses, c.GradientAccumulationSteps)
+		c.NumLocalUpdateStepsPerEpoch = ceilDiv(batches, c.GradientAccumulationSteps)
 	}
-	switch {
-	case maxSteps > 0 && c.NumUpdateStepsPerEpoch == 0:
-		return &OptionError{"MaxNumTrainSteps", fmt.Sprint(maxSteps), "0, since an epoch of this training set has no " +
-			"update"}
-	case maxSteps > 0:
-		c.NumEpochs = ceilDiv(maxSteps, c.NumUpdateStepsPerEpoch)
+	switch steps := o.MaxNumTrainSteps; {
+	case steps > 0 && c.NumUpdateStepsPerEpoch == 0:
+		return refuse(true, "MaxNumTrainSteps", steps, "0, since an epoch of this training set has no update")
+	case steps > 0:
+		c.NumEpochs = ceilDiv(steps, c.NumUpdateStepsPerEpoch)
 	case t.rules.LimitByEpoch:
-		c.MaxNumTrainSteps = epochs*c.NumUpdateStepsPerEpoch + 1
+		c.MaxNumTrainSteps = c.NumEpochs*c.NumUpdateStepsPerEpoch + 1
 	}
-	c.IsLocalProcessZero, c.IsWorldProcessZero = true, true
-	c.MixedPrecision = "no"
-	if p := t.options.Precision; p != 0 {
-		c.MixedPrecision = p.String()
-	}
-	c, err := t.methods.CreateRunConfig(t, c)
-	if err == nil {
+	if c, err = t.methods.CreateRunConfig(t, c); err == nil {
 		t.config = c
 	}
 	return err

@@ -1,6 +1,7 @@
 package pytorchaccelerated
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -55,8 +57,12 @@ type Trainer[S, B any] struct {
 
 	train Loader[B] // nil in an evaluation run
 	eval  Loader[B] // nil without evaluation set
-	sets  datasets[S, B]
-	ctx   context.Context // of the Train or Evaluate at hand, whose hooks may evaluate
+	sets  struct {  // the arguments that methods need
+		train, eval     data.Dataset[S]
+		collate         func([]S) (B, error)
+		createScheduler SchedulerFn
+	}
+	ctx context.Context // of the current Train or Evaluate, whose hooks may evaluate
 
 	trainBatches func() error // the batches of the epoch that is to be trained; nil: there is none
 }
@@ -88,19 +94,12 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 		callbacks: callbacks, out: o.Output, progress: o.Progress, tracker: new(LossTracker), limitTrain: -1,
 		limitEval: -1}}
 	t.epochs = t
-	if t.history == nil {
-		t.history = new(InMemoryRunHistory)
-	}
+	t.history = cmp.Or[RunHistory](t.history, new(InMemoryRunHistory))
 	// one of the program's own that has ours within is meant too
 	if h, ok := t.history.(interface{ keepLookups() }); ok && o.Rules.KeepLookups {
 		h.keepLookups()
 	}
-	if t.out == nil {
-		t.out = os.Stdout
-	}
-	if t.progress == nil {
-		t.progress = os.Stderr
-	}
+	t.out, t.progress = cmp.Or[io.Writer](t.out, os.Stdout), cmp.Or[io.Writer](t.progress, os.Stderr)
 	if failed := torch.Try(func() { t.optimizer, err = optimizer.Build(t.groups()) }); failed != nil {
 		err = failed
 	}
@@ -113,27 +112,18 @@ func New[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[
 // checkNew finds what would fail in the middle of a run.
 func checkNew[S, B any](model any, loss LossFunc, optimizer optim.Builder, o Options[S, B]) error {
 	m := o.Methods
-	switch {
-	case model == nil:
-		return &OptionError{"model", "nil", "a module"}
-	case optimizer == nil:
-		return &OptionError{"optimizer", "nil", "the settings of an optimizer, such as optim.AdamW{LR: 1e-3}"}
-	case m.CalculateTrainBatchLoss != nil && m.CalculateEvalBatchLoss != nil:
-		return nil
-	case loss == nil:
-		return &OptionError{"loss", "nil", "a loss function, or Methods.CalculateTrainBatchLoss and " +
-			"Methods.CalculateEvalBatchLoss"}
+	err := cmp.Or(refuse(model == nil, "model", "nil", "a module"),
+		refuse(optimizer == nil, "optimizer", "nil", "the settings of an optimizer, such as optim.AdamW{LR: 1e-3}"))
+	if err != nil || m.CalculateTrainBatchLoss != nil && m.CalculateEvalBatchLoss != nil {
+		return err
 	}
-	if _, ok := model.(nn.Layer); !ok {
-		return &OptionError{"model", fmt.Sprintf("of type %T", model),
-			"a model with Forward(torch.Tensor) torch.Tensor, or Methods.CalculateTrainBatchLoss and " +
-				"Methods.CalculateEvalBatchLoss"}
-	}
-	if t := reflect.TypeFor[B](); !t.Implements(reflect.TypeFor[Pair]()) {
-		return &OptionError{"the type of batches", t.String(), "one with Tensors(torch.Device) (inputs, targets " +
-			"torch.Tensor), or Methods.CalculateTrainBatchLoss and Methods.CalculateEvalBatchLoss"}
-	}
-	return nil
+	const or = ", or Methods.CalculateTrainBatchLoss and Methods.CalculateEvalBatchLoss"
+	_, layer := model.(nn.Layer)
+	batch := reflect.TypeFor[B]()
+	return cmp.Or(refuse(loss == nil, "loss", "nil", "a loss function"+or),
+		refuse(!layer, "model", fmt.Sprintf("of type %T", model), "a model with Forward(torch.Tensor) torch.Tensor"+or),
+		refuse(!batch.Implements(reflect.TypeFor[Pair]()), "the type of batches", batch,
+			"one with Tensors(torch.Device) (inputs, targets torch.Tensor)"+or))
 }
 
 func limitFromEnvironment() ([]any, error) {
@@ -154,11 +144,5 @@ func (t *Trainer[S, B]) groups() []optim.Group {
 	if t.options.Groups != nil {
 		return slices.Clone(t.options.Groups)
 	}
-	var trained []torch.Named
-	for _, p := range nn.Params(t.model) {
-		if p.Tensor.NeedsGrad() {
-			trained = append(trained, p)
-		}
-	}
-	return []optim.Group{{Params: trained}}
+	return []optim.Group{{Params: trained(t.model)}}
 }

@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
 // WSDCheckpoint saves the states that a [WSD] schedule is for: before each decay the whole training
-// state, from which one can go on at the full rate (WSD), and after it the model for use, from
-// which one can go on as well (WSD-S).
+// state, from which one can continue at the full rate (WSD), and after it the model for use, from
+// which one can continue as well (WSD-S).
 type WSDCheckpoint struct {
 	SaveDir     string // empty: "checkpoints"
 	NoOptimizer bool   // leave the optimizer out of the files after a decay
@@ -24,13 +26,6 @@ type WSDCheckpoint struct {
 	ratio  float64
 	last   *int // updates at the last checkpoint; nil: there is none
 }
-
-var (
-	_ TrainingRunStartHook = (*WSDCheckpoint)(nil)
-	_ TrainStepEndHook     = (*WSDCheckpoint)(nil)
-	_ UpdateEndHook        = (*WSDCheckpoint)(nil)
-	_ TrainingRunEndHook   = (*WSDCheckpoint)(nil)
-)
 
 const (
 	preDecay  = "wsd_pre_decay"
@@ -63,7 +58,8 @@ func (w *WSDCheckpoint) OnTrainingRunStart(r *Run) error {
 
 func (w *WSDCheckpoint) load(r *Run, folder bool) error {
 	r.Print("\nLoading checkpoint from " + w.InitialCheckpoint)
-	kind, what, extra := postDecay, "checkpoint", map[string]any(nil)
+	kind, what := postDecay, "checkpoint"
+	var extra map[string]any
 	if folder {
 		kind, what = preDecay, "training state"
 		m, err := r.LoadTrainingState(w.InitialCheckpoint)
@@ -78,42 +74,38 @@ func (w *WSDCheckpoint) load(r *Run, folder bool) error {
 		}
 		extra = c.Extra
 	}
+	step := "None"
 	w.last = nil
-	if step, ok := extra["step"].(float64); ok {
-		w.last = new(int(step))
+	if n, ok := extra["step"].(float64); ok {
+		w.last, step = new(int(n)), fmt.Sprint(int(n))
 	}
 	if k, ok := extra["checkpoint_type"].(string); ok {
 		kind = k
 	}
-	step := any("None")
-	if w.last != nil {
-		step = *w.last
+	r.Print(fmt.Sprintf("Loaded %s %s from step %s", kind, what, step))
+	if s, ok := r.Schedule().(lr.PytorchAcceleratedWSD); !ok || !s.Continuation {
+		return nil
 	}
-	r.Print(fmt.Sprintf("Loaded %s %s from step %v", kind, what, step))
-	return r.beginScheduleAnew()
+	r.schedule.moves = 0 // the weights of another run, with a schedule of their own
+	return r.schedule.apply(0)
 }
 
 // OnTrainStepEnd saves where Python does: when the updates before this step have been made, and
 // before its backward pass.
 func (w *WSDCheckpoint) OnTrainStepEnd(r *Run, _ TrainStepEnd) error {
-	if !r.rules.SaveInsideStep {
-		return nil
-	}
-	return w.saveAt(r, r.ScheduleSteps())
+	return w.saveIf(r, r.rules.SaveInsideStep)
 }
 
 // OnUpdateEnd saves when the update is complete.
 func (w *WSDCheckpoint) OnUpdateEnd(r *Run) error {
-	if r.rules.SaveInsideStep {
-		return nil
-	}
-	return w.saveAt(r, r.ScheduleSteps())
+	return w.saveIf(r, !r.rules.SaveInsideStep)
 }
 
 func (w *WSDCheckpoint) savedAt(updates int) bool { return w.last != nil && *w.last == updates }
 
-func (w *WSDCheckpoint) saveAt(r *Run, updates int) error {
-	if w.savedAt(updates) {
+func (w *WSDCheckpoint) saveIf(r *Run, due bool) error {
+	updates := r.ScheduleSteps()
+	if !due || w.savedAt(updates) {
 		return nil
 	}
 	phase := phaseAt(w.phases, updates)
@@ -142,7 +134,7 @@ func (w *WSDCheckpoint) OnTrainingRunEnd(r *Run) error {
 }
 
 func (w *WSDCheckpoint) savePostDecay(r *Run, updates int) error {
-	path := filepath.Join(w.dir(), fmt.Sprintf("checkpoint_%d_%s%s", updates, postDecay, checkpointSuffix))
+	path := filepath.Join(w.dir(), fmt.Sprintf("checkpoint_%d_%s.pt", updates, postDecay))
 	if err := os.MkdirAll(w.dir(), 0o777); err != nil {
 		return err
 	}
@@ -154,8 +146,6 @@ func (w *WSDCheckpoint) savePostDecay(r *Run, updates int) error {
 	r.Print(fmt.Sprintf("\nSaved wsd_post_decay checkpoint at step %d", updates))
 	return nil
 }
-
-const checkpointSuffix = ".pt"
 
 func (w *WSDCheckpoint) dir() string { return cmp.Or(w.SaveDir, "checkpoints") }
 

@@ -1,5 +1,5 @@
-// Package folder makes data sets of folders in which the files of each class lie in a folder of
-// their own:
+// Package folder makes data sets of folders in which the files of each class have their own
+// folder:
 //
 //	photos/cat/0001.jpg
 //	photos/dog/0001.jpg
@@ -25,7 +25,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// ImageExtensions are those that torchvision takes for pictures.
+// ImageExtensions are the extensions that torchvision takes for pictures.
 var ImageExtensions = []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"}
 
 // TextExtensions are those of texts.
@@ -114,7 +114,7 @@ func below(dir string, above []fs.FileInfo) ([]string, error) {
 		return nil, err
 	}
 	if slices.ContainsFunc(above, func(i fs.FileInfo) bool { return os.SameFile(i, here) }) {
-		return nil, fmt.Errorf("%s leads back to a folder that it lies in", dir)
+		return nil, fmt.Errorf("%s leads back to a folder that it is in", dir)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -1,7 +1,8 @@
-// Package glue reads the tasks of the GLUE benchmark from the TSV files in which they are handed
-// out.
+// Package glue reads the tasks of the GLUE benchmark: from the Hub, from the TSV files in which
+// they are handed out ([Open]), or from Parquet and CSV files ([LoadFrom]); and has their
+// [Metrics].
 //
-//	mrpc, err := glue.Open("data/MRPC", glue.MRPC)
+//	mrpc, err := glue.Load(ctx, "mrpc") // from the Hub, as datasets.load_dataset("glue", "mrpc")
 //	train := data.Map(mrpc.Train, func(e glue.Example) (Sample, error) { return encode(e.A, e.B, e.Label) })
 //
 // The files of the tasks differ: in the names and the number of their columns, in whether they have
@@ -63,18 +64,7 @@ func Open(dir string, task Task) (*Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("glue: %s: %w", task.Name, err)
 		}
-		switch s.name {
-		case Train:
-			set.Train = examples
-		case Validation:
-			set.Validation = examples
-		case Test:
-			set.Test = examples
-		case ValidationExtra:
-			set.ValidationMismatched = examples
-		case TestExtra:
-			set.TestMismatched = examples
-		}
+		set.put(s.name, examples)
 	}
 	if !found {
 		if _, err := os.Stat(dir); err != nil {
@@ -157,7 +147,7 @@ func (t Task) add(e *Examples, s split, path string) error {
 	return nil
 }
 
-// places are the indices of the columns, -1 for those that a part does not have.
+// places are the indices of the columns, -1 for a column that a part does not have.
 type places struct{ a, b, label, index int }
 
 // find looks the columns up among those of a file.

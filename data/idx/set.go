@@ -14,7 +14,7 @@ type Sample struct {
 	Label int
 }
 
-// Set is a data set of labelled grey images. It lies in memory.
+// Set is a data set of labelled grey images. It is in memory.
 type Set struct {
 	Height, Width int
 	Classes       int // one more than the largest label
@@ -24,7 +24,7 @@ type Set struct {
 }
 
 // Open reads the images and labels whose file names begin with prefix: "mnist/train" or
-// "mnist/t10k" for the files as they are distributed, which go on with -images-idx3-ubyte and
+// "mnist/t10k" for the files as they are distributed, which continue with -images-idx3-ubyte and
 // -labels-idx1-ubyte, a dot or a dash before idx, with .gz or without.
 func Open(prefix string) (*Set, error) {
 	images, err := open(prefix+"-images", 3)

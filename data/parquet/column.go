@@ -14,44 +14,61 @@ import (
 // column is a column that a field asks for.
 type column struct {
 	name    string
-	field   int
-	leaf    int // the index of the values' column; -1 for an optional column that the file lacks
-	full    int // the definition level of a value that is there
-	item    int // the definition level from which on a list has an item; 0 if it is no list
+	field   []int // the index of the field, in structs one after the other
+	leaf    int   // the index of the values' column; -1 for an optional column that the file lacks
+	full    int   // the definition level of a value that is there
+	item    int   // the definition level from which on a list has an item; 0 if it is no list
 	set     func(v reflect.Value, value parquet.Value) error
 	element reflect.Type // of a list: that of its items
 	pointer bool         // the field is a pointer, nil if the value is missing
 }
 
-// bind finds the columns that the fields of a struct ask for.
-func bind(t reflect.Type, root *parquet.Column) ([]column, error) {
+// bind finds the columns that the fields of a struct ask for; names has the file's name for another
+// one. A field that is a struct asks for the columns in a column.
+func bind(t reflect.Type, from *parquet.Column, names map[string]string) ([]column, error) {
 	asked, err := columns.Of(t)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, c := range root.Columns() {
-		names = append(names, c.Name())
+	for k, c := range asked {
+		if name, ok := names[c.Name]; ok {
+			asked[k].Name, asked[k].Tagged = name, true
+		}
 	}
-	at, err := columns.Match(asked, names)
+	var found []string
+	for _, c := range from.Columns() {
+		found = append(found, c.Name())
+	}
+	at, err := columns.Match(asked, found)
 	if err != nil {
 		return nil, err
 	}
 	var list []column
 	for k, c := range asked {
-		bound := column{name: c.Name, field: c.Field, leaf: -1}
-		if at[k] >= 0 {
-			bound.name = names[at[k]]
-			if err := bound.bind(c.Type, root.Columns()[at[k]]); err != nil {
-				return nil, fmt.Errorf("column %q: %w", names[at[k]], err)
-			}
+		if at[k] < 0 {
+			list = append(list, column{name: c.Name, field: []int{c.Field}, leaf: -1})
+			continue
 		}
-		list = append(list, bound)
+		inner := from.Columns()[at[k]]
+		parts := []column{{}} // the column itself
+		if c.Type.Kind() == reflect.Struct && !inner.Leaf() && !inner.Repeated() {
+			parts, err = bind(c.Type, inner, nil)
+		} else {
+			err = parts[0].bind(c.Type, inner)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", inner.Name(), err)
+		}
+		for _, part := range parts {
+			part.name = strings.TrimSuffix(inner.Name()+"."+part.name, ".")
+			part.field = append([]int{c.Field}, part.field...)
+			list = append(list, part)
+		}
 	}
 	return list, nil
 }
 
-// bind finds the values of a column: the column itself, or what lies in it if it is a list.
+// bind finds the values of a column: the column itself, or what is in it if it is a list.
 func (c *column) bind(t reflect.Type, from *parquet.Column) error {
 	leaf, level := from, 0
 	for {
@@ -69,8 +86,8 @@ func (c *column) bind(t reflect.Type, from *parquet.Column) error {
 		}
 		inner := leaf.Columns()
 		if len(inner) != 1 || !inner[0].Repeated() && c.item == 0 {
-			return fmt.Errorf("it is nested (%s), which no field can take; fields are strings, bytes, bools, numbers "+
-				"and lists of them", describe(from))
+			return fmt.Errorf("it is nested (%s), which no field can take; fields are strings, bytes, bools, numbers, "+
+				"lists of them and structs", describe(from))
 		}
 		leaf = inner[0]
 	}

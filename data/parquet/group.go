@@ -172,7 +172,7 @@ func (c column) readPage(rows reflect.Value, total int, page parquet.Page, buffe
 				rows.Grow(1)
 				rows.SetLen(min(rows.Cap(), total))
 			}
-			if err := c.put(rows.Index(*row).Field(c.field), v); err != nil {
+			if err := c.put(rows.Index(*row).FieldByIndex(c.field), v); err != nil {
 				return fmt.Errorf("row %d of the group: %w", *row, err)
 			}
 		}

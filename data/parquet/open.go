@@ -10,9 +10,14 @@
 //	rows, err := parquet.Open[Pair]("train.parquet", parquet.Options{})
 //	row, err := rows.At(7)
 //
-// Columns may hold strings, bytes, bools, integers, floats, and lists of them; of other columns a
-// file may have as many as it likes, as long as no field asks for one. Only the columns asked for
-// are read.
+// Columns may hold strings, bytes, bools, integers, floats, lists of them, and structs of all
+// these, which a struct takes; a file may have any number of other columns, as long as no field
+// asks for one. Only the columns asked for are read. The pictures of a data set of Hugging Face are
+//
+//	Image struct {
+//		Bytes *[]byte `table:"bytes"` // nil where the file is elsewhere
+//		Path  *string `table:"path"`
+//	} `table:"image"`
 //
 // # How much memory
 //
@@ -49,6 +54,9 @@ type Options struct {
 	// MaxRowGroup is how many bytes a row group may have when it is decoded; zero means 4 GiB. A
 	// larger one is an error, since a damaged file can claim any size.
 	MaxRowGroup int64
+
+	// Names are the columns of the file for fields whose own names, or tags, it does not have.
+	Names map[string]string
 }
 
 // Errors that callers may want to tell apart.
@@ -127,7 +135,7 @@ func (r *Rows[T]) open() (err error) {
 		for _, c := range r.file.Root().Columns() {
 			r.names = append(r.names, c.Name())
 		}
-		if r.columns, err = bind(reflect.TypeFor[T](), r.file.Root()); err != nil {
+		if r.columns, err = bind(reflect.TypeFor[T](), r.file.Root(), r.options.Names); err != nil {
 			return err
 		}
 		total := 0
@@ -143,7 +151,7 @@ func (r *Rows[T]) open() (err error) {
 	})
 }
 
-// checkFooter makes sure that the description at the end of the file lies in it, before it is read.
+// checkFooter makes sure that the description at the end of the file is in it, before it is read.
 func checkFooter(in io.ReaderAt, size int64) error {
 	var tail [8]byte
 	if size < 12 {
@@ -182,6 +190,10 @@ func (r *Rows[T]) Len() int {
 
 // Columns returns the names of all columns of the file.
 func (r *Rows[T]) Columns() []string { return slices.Clone(r.names) }
+
+// Metadata returns a text of the file's own about itself, by its key. Under "huggingface" is the
+// JSON of the features of a data set.
+func (r *Rows[T]) Metadata(key string) (string, bool) { return r.file.Lookup(key) }
 
 // find returns the group that row i is in, and its index there.
 func (r *Rows[T]) find(i int) (k, at int) {

@@ -17,6 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/data/parquet"
 	parquetgo "github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // row is a row of the files that testdata/tables.py writes.
@@ -318,4 +320,54 @@ func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 		!strings.Contains(err.Error(), path) {
 		t.Errorf("Open = %v, want %q and the path", err, "named pipe")
 	}
+}
+
+func TestAStructTakesTheColumnsInAColumn(t *testing.T) {
+	type picture struct {
+		Picture struct {
+			Bytes *[]byte `table:"bytes"`
+			Path  *string `table:"path"`
+		} `table:"picture"`
+		Class int `table:"class"`
+	}
+	o := parquet.Options{Names: map[string]string{"picture": "image", "class": "label"}}
+	rows, err := parquet.Open[picture]("testdata/pictures.parquet", o)
+	require.NoError(t, err)
+	defer rows.Close()
+	var all []picture
+	for row, err := range rows.Samples(0, 0) {
+		require.NoError(t, err)
+		all = append(all, row)
+	}
+	require.Len(t, all, 3)
+	assert.Equal(t, "PNG 0", string(*all[0].Picture.Bytes))
+	assert.Equal(t, "a.png", *all[0].Picture.Path)
+	assert.Nil(t, all[1].Picture.Bytes, "bytes that are null")
+	assert.Equal(t, "b.png", *all[1].Picture.Path)
+	assert.Nil(t, all[2].Picture.Path, "a struct that is null")
+	assert.Equal(t, 1, all[2].Class)
+	features, ok := rows.Metadata("huggingface")
+	assert.True(t, ok)
+	assert.Contains(t, features, `"names": ["no", "yes"]`)
+	_, ok = rows.Metadata("pandas")
+	assert.False(t, ok)
+
+	_, err = parquet.Open[struct {
+		Image string `table:"image"`
+	}]("testdata/pictures.parquet", parquet.Options{})
+	require.ErrorContains(t, err, `column "image": it is nested (bytes, path)`)
+	_, err = parquet.Open[struct {
+		Image struct {
+			Size int `table:"size"`
+		} `table:"image"`
+	}]("testdata/pictures.parquet", parquet.Options{})
+	require.ErrorContains(t, err, `column "image": no column "size"; there are ["bytes" "path"]`)
+	strict, err := parquet.Open[struct {
+		Image struct {
+			Path string `table:"path"`
+		} `table:"image"`
+	}]("testdata/pictures.parquet", parquet.Options{})
+	require.NoError(t, err)
+	_, err = strict.At(0)
+	require.ErrorContains(t, err, `column "image.path": row 2 of the group: the value is null`)
 }

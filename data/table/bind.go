@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/data/internal/columns"
@@ -96,7 +98,7 @@ var ErrColumns = errors.New("it has another number of columns than the table")
 type countError struct{ found, names []string }
 
 func wrongCount(found, names []string) error {
-	return &countError{append([]string(nil), found...), names} // found may lie on the stack of the caller
+	return &countError{append([]string(nil), found...), names} // found may be on the stack of the caller
 }
 
 func (e *countError) Error() string {
@@ -219,32 +221,26 @@ func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
 		v := reflect.ValueOf(&value).Elem()
 		seen := uint64(0)
 		err := walkObject(row, func(key, text string) error {
-			for k, c := range list {
-				if !c.Matches(key) {
-					continue
-				}
-				if seen&(1<<k) != 0 {
-					return errTwice
-				}
-				seen |= 1 << k
-				if text == "null" && c.Optional {
-					return nil
-				}
-				return set[k](v.Field(c.Field), text)
+			k := slices.IndexFunc(list, func(c columns.Column) bool { return c.Matches(key) })
+			switch {
+			case k < 0:
+				return nil
+			case seen&(1<<k) != 0:
+				return errTwice
 			}
-			return nil
+			seen |= 1 << k
+			if text == "null" && list[k].Optional {
+				return nil
+			}
+			return set[k](v.Field(list[k].Field), text)
 		})
 		if err != nil {
 			return value, err
 		}
 		if missing := required &^ seen; missing != 0 {
-			for k, c := range list {
-				if missing&(1<<k) != 0 {
-					return value,
-						fmt.Errorf("no column %q; make the field a pointer or its tag `table:\"%s,optional\"` if "+
-							"that may be", c.Name, c.Name)
-				}
-			}
+			name := list[bits.TrailingZeros64(missing)].Name
+			return value, fmt.Errorf("no column %q; make the field a pointer or its tag `table:\"%s,optional\"` if "+
+				"that may be", name, name)
 		}
 		return value, nil
 	}, nil

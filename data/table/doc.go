@@ -20,11 +20,10 @@
 //
 // # Quotes
 //
-// In CSV a field may stand in double quotes, and then holds separators, line breaks and doubled
-// quotes (RFC 4180). In TSV a quote is text, as GLUE's files and labels of OCR need it;
-// [Format].Quoting says otherwise. An error about a quote that never closes mostly means QuoteNone.
-// Text is UTF-8, with a byte order mark or without, or [Latin1]; lines end by LF or CRLF, empty
-// ones are ignored.
+// In CSV a field may be in double quotes, and then holds separators, line breaks and doubled quotes
+// (RFC 4180). In TSV a quote is text, as GLUE's files and labels of OCR need it; [Format].Quoting
+// says otherwise. An error about a quote that never closes mostly means QuoteNone. Text is UTF-8,
+// with a byte order mark or without, or [Latin1]; lines end by LF or CRLF, empty ones are ignored.
 //
 // # Tables of files and labels
 //

@@ -68,7 +68,7 @@ type Format struct {
 	Memory int64
 
 	// IndexFile is a file in which [OpenRows] keeps those places, so that a large table opens at
-	// once the next time: what a resumed run wants. It is made anew when the table has changed.
+	// once the next time: what a resumed run wants. It is made again when the table has changed.
 	// Empty means that none is written.
 	IndexFile string
 }

@@ -89,7 +89,7 @@ func (o *offsets) save(path string, key []byte) error {
 }
 
 // load reads what save wrote. It reports false for a file that is not there, is damaged or is of
-// another table: it is made anew then.
+// another table: it is made again then.
 func (o *offsets) load(path string, key []byte) bool {
 	data, err := os.ReadFile(path)
 	if err != nil || len(data) < len(key)+20 || !bytes.HasPrefix(data, key) {

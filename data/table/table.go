@@ -143,7 +143,7 @@ func records(in *bufio.Reader, separator rune) (func() ([]string, int, error), e
 	if separator == 0 || separator == '\t' {
 		return tabbed(in), nil
 	}
-	limit := &limited{in: in}
+	limit := &limited{source: in}
 	r := csv.NewReader(limit)
 	r.Comma = separator
 	r.FieldsPerRecord = -1 // columns are counted by row, whose error says more
@@ -184,7 +184,7 @@ var errTooLong = fmt.Errorf("longer than %d bytes; is this a table, and is every
 // limited reads up to end, and a little more that a reader of records may have ahead. Behind a
 // quote that is never closed that reader would take all of a file as one record.
 type limited struct {
-	in        io.Reader
+	source    io.Reader
 	read, end int64
 }
 
@@ -192,7 +192,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	if l.read > l.end {
 		return 0, errTooLong
 	}
-	n, err := l.in.Read(p)
+	n, err := l.source.Read(p)
 	l.read += int64(n)
 	return n, err
 }

@@ -6,11 +6,11 @@
 //	shards, err := webdataset.Open([]string{"train-0000.tar", "train-0001.tar"}, webdataset.Options{})
 //	sample, err := shards.At(1) // sample.Key: 001, sample.Files["jpg"], sample.Files["json"]
 //
-// [Open] reads the headers of the shards and skips over their contents; then any sample is had at
-// once. So shards can be shuffled like any data set, a stream of them ([Shards.Samples]) begins at
-// any sample, and what is in memory are some 50 bytes for each file. Each process of several takes
-// its own shards: paths[rank::worldSize] of Python is [github.com/gotrainer/gotrainer/data.Stride]
-// of the paths here.
+// [Open] reads the headers of the shards and skips over their contents; then any sample is read
+// directly. So shards can be shuffled like any data set, a stream of them ([Shards.Samples]) begins
+// at any sample, and what is in memory are some 50 bytes for each file. Each process of several
+// takes its own shards: paths[rank::worldSize] of Python is
+// [github.com/gotrainer/gotrainer/data.Stride] of the paths here.
 package webdataset
 
 import (
@@ -177,7 +177,7 @@ func index(path string, o Options) (shard, error) {
 }
 
 // split takes a name apart as WebDataset does: the extension begins at the first dot of the file's
-// name. Files without one and those that WebDataset keeps for itself (__name__) belong to no
+// name. Files without one and files that WebDataset keeps for itself (__name__) belong to no
 // sample.
 func split(name string) (key, extension string, ok bool) {
 	dir, base := path.Split(name)

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/dist/tcpstore"
@@ -152,7 +155,7 @@ func newBranches() *branches {
 func TestGradientsAreAveragedAndUnusedParametersCountAsZeros(t *testing.T) {
 	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
 		m := newBranches() // other weights on each process: they draw from one generator in turn
-		p, err := ddp.New(ctx, g, m, ddp.Options{})
+		p, err := ddp.New(ctx, g, m, ddp.Options{FindUnusedParameters: true})
 		if err != nil {
 			return err
 		}
@@ -164,11 +167,16 @@ func TestGradientsAreAveragedAndUnusedParametersCountAsZeros(t *testing.T) {
 			return err
 		}
 		r := float32(g.Rank() + 1)
-		m.A.Weight.SetGrad(torch.From([]float32{r, 2 * r, 3 * r, 4 * r}, 2, 2))
+		// gradients of (r, 2r; 3r, 4r), and of (1, 2) on rank 1 alone
+		factor := torch.From([]float32{r, 2 * r, 3 * r, 4 * r}, 2, 2)
+		loss := m.A.Weight.Mul(factor).Sum(torch.DefaultDType)
 		if g.Rank() == 1 {
-			m.B.Bias.SetGrad(torch.From([]float32{1, 2}))
+			loss = loss.Add(m.B.Bias.Mul(torch.From([]float32{1, 2})).Sum(torch.DefaultDType))
 		}
-		if err := p.AverageGradients(ctx); err != nil {
+		if err := p.BeforeForward(ctx, true); err != nil {
+			return err
+		}
+		if err := p.Backward(ctx, loss.Backward, loss); err != nil {
 			return err
 		}
 		if m.C.Weight.Grad().Defined() || m.Frozen.Weight.Grad().Defined() {
@@ -243,4 +251,133 @@ func TestGatheredListsMayDifferInEverything(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// pass is one training step of a linear layer on two processes.
+func pass(ctx context.Context, m *ddp.Model, layer *nn.Linear, x float32) error {
+	if err := m.BeforeForward(ctx, true); err != nil {
+		return err
+	}
+	loss := layer.Forward(torch.From([]float32{x}, 1, 1)).Sum(torch.DefaultDType)
+	return m.Backward(ctx, loss.Backward, loss)
+}
+
+func TestCallsThatDifferAreRefusedOnAll(t *testing.T) {
+	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		return ddp.AllReduce(ctx, g, dist.Sum, torch.Ones(int64(3+g.Rank()))) // gloo would add them up
+	}) {
+		require.ErrorIs(t, err, dist.ErrMismatch, "rank %d", rank)
+		assert.ErrorContains(t, err, "AllReduce(sum of float32[3])")
+		assert.ErrorContains(t, err, "AllReduce(sum of float32[4])")
+	}
+}
+
+func TestABackwardPassLearnsWhoIsGone(t *testing.T) {
+	ddp.SetAfterLeaving(t, 50*time.Millisecond)
+	errs := together(t, 3, func(ctx context.Context, g *dist.Group) error {
+		layer := nn.NewLinear(1, 1, nil)
+		m, err := ddp.New(ctx, g, layer, ddp.Options{})
+		if err != nil {
+			return err
+		}
+		if err := pass(ctx, m, layer, 1); err != nil {
+			return err
+		}
+		if g.Rank() == 2 {
+			return nil // and closes its group
+		}
+		return pass(ctx, m, layer, 2)
+	})
+	require.NoError(t, errs[2])
+	for rank, err := range errs[:2] {
+		require.Error(t, err, "rank %d", rank)
+		assert.ErrorContains(t, err, "rank 2: it has closed its group", "rank %d", rank)
+	}
+}
+
+func TestACancelledBackwardPassEndsOnAll(t *testing.T) {
+	cause := errors.New("enough")
+	errs := together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		layer := nn.NewLinear(1, 1, nil)
+		m, err := ddp.New(ctx, g, layer, ddp.Options{})
+		if err != nil {
+			return err
+		}
+		if g.Rank() == 1 { // which never comes
+			<-g.Done()
+			return g.Err()
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
+		return pass(ctx, m, layer, 1)
+	})
+	require.ErrorIs(t, errs[0], cause)
+	assert.ErrorContains(t, errs[1], "enough")
+	assert.ErrorContains(t, errs[1], "reported by rank 0")
+}
+
+func TestUnusedParametersAreNamedWhereTheyAreNotAllowed(t *testing.T) {
+	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		m := newBranches()
+		p, err := ddp.New(ctx, g, m, ddp.Options{})
+		if err != nil {
+			return err
+		}
+		for range 2 {
+			if err := p.BeforeForward(ctx, true); err != nil {
+				return err
+			}
+			loss := m.A.Forward(torch.Ones(1, 2)).Add(m.B.Forward(torch.Ones(1, 2))).Sum(torch.DefaultDType)
+			if err := p.Backward(ctx, loss.Backward, loss); err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		require.Error(t, err, "rank %d", rank)
+		assert.ErrorContains(t, err, "c.weight, c.bias, norm.weight, norm.bias had no part in the loss")
+		assert.ErrorContains(t, err, "FindUnusedParameters")
+	}
+}
+
+func TestOptionsChangeNoGradient(t *testing.T) {
+	for name, o := range map[string]ddp.Options{
+		"many buckets":      {BucketCapMB: 1e-5},
+		"bucket views":      {GradientAsBucketView: true},
+		"a fixed graph":     {StaticGraph: true},
+		"unused looked for": {FindUnusedParameters: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
+				layer := nn.NewLinear(1, 1, nil)
+				m, err := ddp.New(ctx, g, layer, o)
+				if err != nil {
+					return err
+				}
+				defer m.Close()
+				for i := range 4 {
+					for _, p := range nn.Params(layer) {
+						p.Tensor.SetGrad(torch.Tensor{})
+					}
+					if err := pass(ctx, m, layer, float32(g.Rank()+i)); err != nil {
+						return err
+					}
+					if err := errors.Join(same("weight", layer.Weight.Grad(), torch.From([]float32{0.5 + float32(i)}, 1,
+						1)),
+						same("bias", layer.Bias.Grad(), torch.From([]float32{1}))); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		})
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	testenv.RequireTorch(t)
+	_, err := ddp.New(t.Context(), nil, nn.NewLinear(1, 1, nil), ddp.Options{BucketCapMB: -1})
+	require.ErrorContains(t, err, "BucketCapMB is -1")
+	require.ErrorContains(t, ddp.AllReduce(t.Context(), nil, dist.Mean, torch.From([]int64{1})), "int64")
+	require.ErrorContains(t, ddp.Broadcast(t.Context(), nil, 1, torch.Ones(1)), "there are 1 processes")
 }

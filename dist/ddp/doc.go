@@ -1,4 +1,4 @@
-// Package ddp trains one model on several processes, each with batches of its own:
+// Package ddp trains one model on several processes, each with its own batches:
 // DistributedDataParallel of PyTorch, and collectives of tensors.
 //
 //	g, err := dist.Init(ctx, dist.Options{})
@@ -6,20 +6,21 @@
 //	for batch := range myPartOfTheData {
 //		err = parallel.BeforeForward(ctx, true)
 //		loss := model.Forward(batch.X)...
-//		loss.Backward()
-//		err = parallel.AverageGradients(ctx) // the gradients are the same everywhere now, and so is the step
+//		err = parallel.Backward(ctx, loss.Backward, loss) // the gradients are the same everywhere now, and so is the step
 //		optimizer.Step(rate)
 //		optimizer.ZeroGrad()
 //	}
 //
-// # What it does, compared with PyTorch
+// # The engine
 //
-// Gradients are multiplied by 1/World, then summed, as there; of two processes the bits are those
-// of PyTorch with gloo. A parameter without a gradient on this process counts as zeros if it has
-// one on another, and stays without one if it has none on any: find_unused_parameters=True. Buffers
-// are broadcast from rank 0 before a forward pass, unless the pass before it was one of a window
-// under accumulation (no_sync).
+// Tensors are reduced and broadcast by c10d, libtorch's own engine, with gloo, and gradients by the
+// Reducer of DistributedDataParallel: in buckets, while the backward pass computes the next ones,
+// multiplied by 1/World, then summed. So the bits are those of PyTorch, at any number of processes.
+// Buffers are broadcast from rank 0 before a forward pass, unless the pass before it was one of a
+// window under accumulation (no_sync). Tensors of a GPU go through the host: there is no NCCL here.
+// Gradients must be dense.
 //
-// Communication begins when the backward pass has ended; PyTorch begins during it. Tensors on a GPU
-// are copied to the host and back: there is no NCCL here. Gradients must be dense.
+// Before a collective, but not in a backward pass, the processes compare what they are about to do:
+// gloo would mix up calls that differ. When a process is lost, hangs or is cancelled, the calls
+// that wait for it end with the error of the [dist.Group], which names it.
 package ddp

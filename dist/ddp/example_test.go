@@ -36,8 +36,8 @@ func Example() {
 		if err := model.BeforeForward(ctx, true); err != nil {
 			return 0, err
 		}
-		layer.Forward(torch.From([]float32{float32(1 + 2*n)}, 1, 1)).Sum(torch.DefaultDType).Backward()
-		if err := model.AverageGradients(ctx); err != nil {
+		loss := layer.Forward(torch.From([]float32{float32(1 + 2*n)}, 1, 1)).Sum(torch.DefaultDType)
+		if err := model.Backward(ctx, loss.Backward, loss); err != nil {
 			return 0, err
 		}
 		return layer.Weight.Grad().Item(), nil

@@ -3,6 +3,8 @@ package ddp
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/dist"
@@ -10,8 +12,33 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options configures [New]. The zero value is PyTorch's default.
+// Options configures [New]. The zero value is the default of DistributedDataParallel.
 type Options struct {
+	// FindUnusedParameters allows passes in which some parameters take no part, on some processes
+	// or on all: find_unused_parameters. The graph of the loss is searched for them before each
+	// backward pass. A parameter without a gradient on this process counts as zeros if it has one
+	// on another, and stays without one if it has none on any. Without the option such a pass is an
+	// error.
+	//
+	// Parameters inside of a [torch.Checkpoint] are not seen by the search: all must take part.
+	FindUnusedParameters bool
+
+	// StaticGraph promises that every pass uses the same parameters in the same order:
+	// static_graph.
+	StaticGraph bool
+
+	// GradientAsBucketView makes gradients views of what is sent: less memory, no copy
+	// (gradient_as_bucket_view).
+	GradientAsBucketView bool
+
+	// BucketCapMB is about how much is sent at a time, in MiB; zero: 25, the first time 1
+	// (bucket_cap_mb).
+	BucketCapMB float64
+
+	// Compress sends gradients as torch.Float16 or torch.BFloat16: half of the bytes, and sums of
+	// that precision (fp16_compress_hook, bf16_compress_hook). Zero: as they are.
+	Compress torch.DType
+
 	KeepBuffers bool // every process keeps buffers of its own (broadcast_buffers=False)
 }
 
@@ -19,34 +46,40 @@ type Options struct {
 type Model struct {
 	group   *dist.Group
 	options Options
+	model   any           // whose batch normalisation is told its group; nil: one process
 	params  []torch.Named // that are trained
-	list    *torch.List   // the same
 	buffers []torch.Tensor
-	synced  bool // the last forward pass was one whose gradients are averaged
+	reducer *torch.Reducer // nil: one process, or nothing to train
+	sync    bool           // the gradients of the coming backward pass are averaged
+	synced  bool           // and those of the pass before it were
 }
 
 // New gives all processes the parameters and buffers of rank 0. It fails on all if their models
 // differ. Parameters that are frozen now are not averaged later on.
 func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, error) {
-	m := &Model{group: g, options: o, synced: true}
+	if o.BucketCapMB < 0 {
+		return nil, fmt.Errorf("ddp: Options.BucketCapMB is %v; want a positive number of MiB, or 0 for 25",
+			o.BucketCapMB)
+	}
+	if c := o.Compress; c != 0 && c != torch.Float16 && c != torch.BFloat16 {
+		return nil, fmt.Errorf("ddp: Options.Compress is %s; want torch.Float16, torch.BFloat16 or nothing", c)
+	}
+	m := &Model{group: g, options: o, sync: true, synced: true}
 	var all []torch.Tensor
 	var about strings.Builder
 	failed := torch.Try(func() {
-		var trained []torch.Tensor
 		for _, p := range nn.Params(model) {
 			fmt.Fprintf(&about, "parameter %s of %s%v, trained: %v\n", p.Name, p.Tensor.DType(), p.Tensor.Shape(),
 				p.Tensor.NeedsGrad())
 			all = append(all, p.Tensor)
 			if p.Tensor.NeedsGrad() {
 				m.params = append(m.params, p)
-				trained = append(trained, p.Tensor)
 			}
 		}
 		for _, b := range nn.Buffers(model) {
 			fmt.Fprintf(&about, "buffer %s of %s%v\n", b.Name, b.Tensor.DType(), b.Tensor.Shape())
 			m.buffers = append(m.buffers, b.Tensor)
 		}
-		m.list = torch.NewList(trained...)
 	})
 	if failed != nil {
 		return nil, fmt.Errorf("ddp: %w", failed)
@@ -57,7 +90,41 @@ func New(ctx context.Context, g *dist.Group, model any, o Options) (*Model, erro
 	if err := Broadcast(ctx, g, 0, append(all, m.buffers...)...); err != nil {
 		return nil, err
 	}
+	if g.World() == 1 {
+		return m, nil
+	}
+	p, err := processGroup(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	nn.SetProcessGroup(model, p)
+	m.model = model
+	if len(m.params) == 0 {
+		return m, nil
+	}
+	bucket := int64(o.BucketCapMB * (1 << 20))
+	err = collective(ctx, g, "New", func(p *torch.ProcessGroup) {
+		m.reducer = p.NewReducer(m.params, torch.ReducerOptions{FirstBucketBytes: bucket, BucketBytes: bucket,
+			FindUnused: o.FindUnusedParameters, BucketView: o.GradientAsBucketView, StaticGraph: o.StaticGraph,
+			Compress: o.Compress})
+	})
+	if err != nil {
+		return nil, err
+	}
 	return m, nil
+}
+
+// Close ends the averaging of the model's gradients, and what its layers of batch normalisation
+// share. The group stays as it is.
+func (m *Model) Close() {
+	if m.model != nil {
+		nn.SetProcessGroup(m.model, nil)
+		m.model = nil
+	}
+	if m.reducer != nil {
+		m.reducer.Close()
+		m.reducer = nil
+	}
 }
 
 // compare refuses models that are not the same.
@@ -80,58 +147,69 @@ func (m *Model) compare(ctx context.Context, about string) error {
 	return nil
 }
 
-// BeforeForward is called before a forward pass of the training. It broadcasts the buffers, if the
-// pass before it was one whose gradients were averaged. sync says whether those of the coming one
-// will be, as in the last batch of an accumulation window; it is false under no_sync.
+// BeforeForward is called before a forward pass of the training. sync says whether its gradients
+// will be averaged, as in the last batch of an accumulation window; it is false under no_sync. The
+// buffers are broadcast, unless the gradients of the pass before it were not averaged.
 func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
 	broadcast := m.synced
-	m.synced = sync
+	m.sync, m.synced = sync, sync
+	if sync && m.reducer != nil {
+		if err := torch.Try(m.reducer.BeforeForward); err != nil {
+			return m.failed("the forward pass", err)
+		}
+	}
 	if !broadcast || m.options.KeepBuffers || len(m.buffers) == 0 {
 		return nil
 	}
 	return Broadcast(ctx, m.group, 0, m.buffers...)
 }
 
-// AverageGradients replaces every gradient by the mean over the processes.
-func (m *Model) AverageGradients(ctx context.Context) (err error) {
-	world := m.group.World()
-	if world == 1 || len(m.params) == 0 {
-		return nil
-	}
-	failed := torch.Try(func() {
-		torch.NoGrad(func() {
-			torch.Scope(func() { err = m.average(ctx, 1/float64(world)) })
-		})
-	})
-	if failed != nil {
-		return fmt.Errorf("ddp: %w", failed)
-	}
-	return err
+// Backward runs a backward pass that begins at losses. If sync was set in BeforeForward, gradients
+// are averaged over the processes while it computes them, and when it returns every gradient is the
+// mean; several passes may follow one BeforeForward.
+func (m *Model) Backward(ctx context.Context, backward func(), losses ...torch.Tensor) error {
+	return Backward(ctx, []*Model{m}, backward, losses...)
 }
 
-func (m *Model) average(ctx context.Context, factor float64) error {
-	grads := m.list.Grads()
-	used := make([]uint8, len(grads))
-	for i, g := range grads {
-		if g.Defined() {
-			used[i] = 1
+// Backward is [Model.Backward] of several models, all of which the losses may reach.
+func Backward(ctx context.Context, models []*Model, backward func(), losses ...torch.Tensor) error {
+	var reducers []*torch.Reducer
+	var m *Model // one whose gradients are averaged
+	for _, next := range models {
+		if next.sync && next.reducer != nil {
+			m, reducers = next, append(reducers, next.reducer)
 		}
 	}
-	if err := dist.AllReduce(ctx, m.group, used, dist.Max); err != nil {
-		return err
+	if m == nil {
+		return torch.Try(backward)
 	}
-	var all []torch.Tensor
-	for i, g := range grads {
-		switch {
-		case used[i] == 0:
-			continue
-		case !g.Defined():
-			g = m.params[i].Tensor.ZerosLike()
-			m.params[i].Tensor.SetGrad(g)
-		}
-		all = append(all, g)
-	}
-	return eachBucket(m.group, all, func(flat torch.Tensor) (torch.Tensor, error) {
-		return reduceFlat(ctx, m.group, dist.Sum, flat.MulScalar(factor))
+	stop := context.AfterFunc(ctx, func() {
+		m.group.Fail("Backward", context.Cause(ctx)) //nolint:errcheck // it ends the pass
 	})
+	defer stop()
+	if err := torch.Try(func() { torch.ReduceBackward(reducers, backward, losses...) }); err != nil {
+		return m.failed("Backward", err)
+	}
+	return nil
+}
+
+// unfinished is what the reducer says when parameters took no part in the pass before.
+var unfinished = regexp.MustCompile(`(?s)^.*Expected to have finished reduction` +
+	`.*did not receive grad for rank \d+:([ \d]*)`)
+
+// failed is the reason of an error in a pass: that of the group, if another process is at fault.
+func (m *Model) failed(call string, err error) error {
+	found := unfinished.FindStringSubmatch(err.Error())
+	if found == nil {
+		return m.group.Fail(call, err)
+	}
+	names := []string{}
+	for _, text := range strings.Fields(found[1]) {
+		if i, convErr := strconv.Atoi(text); convErr == nil && i < len(m.params) {
+			names = append(names, m.params[i].Name)
+		}
+	}
+	return m.group.Fail(call, fmt.Errorf("in the pass before, %s had no part in the loss, so gradients were not "+
+		"averaged; "+
+		"set ddp.Options.FindUnusedParameters, or freeze them", strings.Join(names, ", ")))
 }

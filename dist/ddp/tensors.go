@@ -11,29 +11,108 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// bucketBytes is about how much is sent at a time: bucket_cap_mb of PyTorch. Results do not depend
-// on it.
-const bucketBytes = 25 << 20
-
 // AllReduce replaces the values of the tensors by their reduction over all processes:
-// torch.distributed.all_reduce. Results are written into the tensors, which may not be expanded.
+// torch.distributed.all_reduce. Results are written into the tensors, which may not be expanded. A
+// mean is the sum divided by the number of processes.
 func AllReduce(ctx context.Context, g *dist.Group, op dist.Op, ts ...torch.Tensor) error {
-	return eachBucket(g, ts, func(flat torch.Tensor) (torch.Tensor, error) { return reduceFlat(ctx, g, op, flat) })
+	name, ok := reductions[op]
+	if !ok {
+		return fmt.Errorf("ddp: AllReduce: %s is no reduction; want Sum, Mean, Max or Min", op)
+	}
+	for i, t := range ts {
+		if op == dist.Mean && !t.DType().IsFloatingPoint() {
+			return fmt.Errorf("ddp: AllReduce: the mean of tensor %d, of %s, has no exact result; want Sum", i,
+				t.DType())
+		}
+	}
+	if g.World() == 1 || len(ts) == 0 {
+		return ctx.Err()
+	}
+	return collective(ctx, g, fmt.Sprintf("AllReduce(%s of %s)", op, describe(ts)), func(p *torch.ProcessGroup) {
+		torch.Scope(func() {
+			for _, list := range byType(ts) {
+				flat := list[0] // of one tensor the values are used as they are
+				if len(list) > 1 || !flat.IsContiguous() {
+					flat = flatten(list)
+				}
+				wait(torch.Call("_c10d_functional::all_reduce_", flat, name, p.Name())[0])
+				if op == dist.Mean {
+					flat.Copy_(flat.DivScalar(g.World()))
+				}
+				if flat.Is(list[0]) {
+					continue
+				}
+				at := int64(0)
+				for _, t := range list {
+					t.Copy_(flat.Narrow(0, at, t.Numel()).Reshape(t.Shape()...))
+					at += t.Numel()
+				}
+			}
+		})
+	})
+}
+
+// reductions are the names of operations in _c10d_functional.
+var reductions = map[dist.Op]string{dist.Sum: "sum", dist.Mean: "sum", dist.Max: "max", dist.Min: "min"}
+
+// byType divides tensors into lists of one dtype and device; empty ones are left out.
+func byType(ts []torch.Tensor) (lists [][]torch.Tensor) {
+	type kind struct {
+		dtype  torch.DType
+		device torch.Device
+	}
+	at := map[kind]int{}
+	for _, t := range ts {
+		if t.Numel() == 0 {
+			continue
+		}
+		k := kind{t.DType(), t.Device()}
+		i, ok := at[k]
+		if !ok {
+			i = len(lists)
+			at[k] = i
+			lists = append(lists, nil)
+		}
+		lists[i] = append(lists[i], t)
+	}
+	return lists
+}
+
+func flatten(ts []torch.Tensor) torch.Tensor {
+	parts := make([]torch.Tensor, len(ts))
+	for i, t := range ts {
+		parts[i] = t.Reshape(-1)
+	}
+	return torch.Cat(parts, 0)
+}
+
+// describe is what other processes must have as well: "float32[3] and 2 more".
+func describe(ts []torch.Tensor) string {
+	text := fmt.Sprintf("%s%v", ts[0].DType(), ts[0].Shape())
+	if len(ts) == 1 {
+		return text
+	}
+	elements := int64(0)
+	for _, t := range ts {
+		elements += t.Numel()
+	}
+	return fmt.Sprintf("%s and %d more, %d elements", text, len(ts)-1, elements)
 }
 
 // Broadcast replaces the values of the tensors by those of the process root.
 func Broadcast(ctx context.Context, g *dist.Group, root int, ts ...torch.Tensor) error {
-	return eachBucket(g, ts, func(flat torch.Tensor) (torch.Tensor, error) {
-		b := flat.Bytes()
-		if err := g.Broadcast(ctx, b, root); err != nil {
-			return flat, err
-		}
-		return unflat(b, flat), nil
-	})
+	if root < 0 || root >= g.World() {
+		return fmt.Errorf("ddp: Broadcast from rank %d: there are %d processes", root, g.World())
+	}
+	if g.World() == 1 || len(ts) == 0 {
+		return ctx.Err()
+	}
+	name := fmt.Sprintf("Broadcast(%s from rank %d)", describe(ts), root)
+	return collective(ctx, g, name, func(p *torch.ProcessGroup) { p.Broadcast(root, ts...) })
 }
 
 // AllGather returns the tensors of all processes by rank. They have the same dtype and, but for the
-// first dimension, the same shape. Those of the others lie on the device of t; none has a history.
+// first dimension, the same shape. Those of the others are on the device of t; none has a history.
 func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.Tensor, err error) {
 	if g.World() == 1 {
 		return []torch.Tensor{t}, ctx.Err()
@@ -75,7 +154,7 @@ func AllGather(ctx context.Context, g *dist.Group, t torch.Tensor) (all []torch.
 }
 
 // AllGatherLists returns the notes and the lists of tensors of all processes, by rank. They may
-// differ in everything. The tensors of the others lie on device; none has a history.
+// differ in everything. The tensors of the others are on device; none has a history.
 func AllGatherLists(ctx context.Context, g *dist.Group, note []byte, ts []torch.Tensor,
 	device torch.Device) (notes [][]byte, lists [][]torch.Tensor, err error) {
 	if g.World() == 1 {
@@ -156,93 +235,4 @@ func readList(message []byte, device torch.Device) (note []byte, ts []torch.Tens
 type shape struct {
 	DType string  `json:"dtype"`
 	Shape []int64 `json:"shape"`
-}
-
-// eachBucket puts tensors of one dtype and device together into flat ones, and copies back what f
-// makes of them.
-func eachBucket(g *dist.Group, ts []torch.Tensor, f func(flat torch.Tensor) (torch.Tensor, error)) (err error) {
-	if g.World() == 1 {
-		return nil
-	}
-	failed := torch.Try(func() {
-		torch.NoGrad(func() {
-			for _, bucket := range buckets(ts) {
-				torch.Scope(func() {
-					var parts []torch.Tensor
-					var sizes []int64
-					at := int64(0)
-					for _, t := range bucket {
-						parts = append(parts, t.Reshape(-1))
-						at += t.Numel()
-						sizes = append(sizes, at)
-					}
-					var flat torch.Tensor
-					if flat, err = f(torch.Cat(parts, 0)); err != nil {
-						return
-					}
-					for i, part := range flat.TensorSplitAt(sizes[:len(sizes)-1], 0) {
-						bucket[i].Copy_(part.Reshape(bucket[i].Shape()...))
-					}
-				})
-				if err != nil {
-					return
-				}
-			}
-		})
-	})
-	if failed != nil {
-		return fmt.Errorf("ddp: %w", failed)
-	}
-	return err
-}
-
-// buckets divides tensors into lists of one dtype and device, each with about bucketBytes.
-func buckets(ts []torch.Tensor) (out [][]torch.Tensor) {
-	type sort struct {
-		dtype  torch.DType
-		device torch.Device
-	}
-	open := map[sort]int{} // where the bucket of a sort stands that is not full
-	size := map[sort]int64{}
-	for _, t := range ts {
-		if t.Numel() == 0 {
-			continue
-		}
-		k := sort{t.DType(), t.Device()}
-		i, ok := open[k]
-		if !ok || size[k] >= bucketBytes {
-			i = len(out)
-			out = append(out, nil)
-			open[k], size[k] = i, 0
-		}
-		out[i] = append(out[i], t)
-		size[k] += t.Numel() * int64(t.DType().Size())
-	}
-	return out
-}
-
-func reduceFlat(ctx context.Context, g *dist.Group, op dist.Op, flat torch.Tensor) (torch.Tensor, error) {
-	d, ok := dtypes[flat.DType()]
-	if !ok {
-		return flat, fmt.Errorf("ddp: tensors of %s cannot be reduced", flat.DType())
-	}
-	b := flat.Bytes()
-	if err := g.AllReduce(ctx, b, d, op); err != nil {
-		return flat, err
-	}
-	return unflat(b, flat), nil
-}
-
-var dtypes = map[torch.DType]dist.DType{
-	torch.Float32: dist.Float32, torch.Float64: dist.Float64, torch.Float16: dist.Float16,
-	torch.BFloat16: dist.BFloat16,
-	torch.Int32:    dist.Int32, torch.Int64: dist.Int64, torch.Uint8: dist.Uint8,
-}
-
-func unflat(b []byte, like torch.Tensor) torch.Tensor {
-	t := torch.FromBytes(b, like.DType(), like.Numel())
-	if like.Device() != torch.CPU {
-		t = t.ToDevice(like.Device())
-	}
-	return t
 }

@@ -39,6 +39,12 @@ type Options struct {
 	Env            []string  // of the processes, besides the environment of this one
 	Stdout, Stderr io.Writer // nil: those of this process
 
+	// MaxRestarts is how often all processes are started again when one has failed, with their
+	// number of restarts in TORCHELASTIC_RESTART_COUNT, as with torchrun. A program continues then
+	// with trainer.Options.ResumeFrom. After a signal, or the end of the context, nothing is
+	// started again.
+	MaxRestarts int
+
 	// Signals are passed on to the processes; nil: none. The end of the context is passed on as
 	// SIGTERM.
 	Signals <-chan os.Signal
@@ -57,6 +63,19 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("launch: rank %d: %v", e.Rank, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
+
+// ExitCode is that of the process: 128 and the number of the signal that ended it, as a shell has
+// it.
+func (e *Error) ExitCode() int {
+	exit, ok := errors.AsType[*exec.ExitError](e.Err)
+	if !ok {
+		return 1
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return exit.ExitCode()
+}
 
 func (o *Options) resolve() error {
 	if o.Nodes == 0 {
@@ -86,6 +105,8 @@ func (o *Options) resolve() error {
 	case o.Nodes > 1 && o.Master == "":
 		return errors.New("launch: Options.Master is empty; with several machines it must say where they meet, as " +
 			"host:port")
+	case o.MaxRestarts < 0:
+		return fmt.Errorf("launch: Options.MaxRestarts is %d; want 0 or more", o.MaxRestarts)
 	case o.Patience < 0 || o.Grace < 0:
 		return errors.New("launch: Options.Patience and Options.Grace must not be negative")
 	}
@@ -105,7 +126,22 @@ func Run(ctx context.Context, o Options) error {
 	defer port.close()
 	runtime.LockOSThread() // on Linux the processes end with the thread that started them
 	defer runtime.UnlockOSThread()
-	r := &run{o: o, ended: make(chan end, o.Processes)}
+	for restart := 0; ; restart++ {
+		r := &run{o: o, ended: make(chan end, o.Processes)}
+		if err := r.start(host, port.number, restart); err != nil {
+			return err
+		}
+		err := r.watch(ctx)
+		if err == nil || r.asked || restart == o.MaxRestarts {
+			return err
+		}
+		fmt.Fprintf(o.Stderr, "%v; all are started again, restart %d of %d\n", err, restart+1, o.MaxRestarts)
+	}
+}
+
+// start starts the processes.
+func (r *run) start(host, port string, restart int) error {
+	o := r.o
 	out, errOut := &lines{w: o.Stdout}, &lines{w: o.Stderr}
 	for local := range o.Processes {
 		rank := o.NodeRank*o.Processes + local
@@ -115,11 +151,11 @@ func Run(ctx context.Context, o Options) error {
 			c.Env = append(c.Env, "OMP_NUM_THREADS="+strconv.Itoa(max(1, runtime.NumCPU()/o.Processes)))
 		}
 		for name, value := range map[string]int{"RANK": rank, "LOCAL_RANK": local, "WORLD_SIZE": o.Processes * o.Nodes,
-			"LOCAL_WORLD_SIZE": o.Processes, "GROUP_RANK": o.NodeRank} {
+			"LOCAL_WORLD_SIZE": o.Processes, "GROUP_RANK": o.NodeRank, "TORCHELASTIC_RESTART_COUNT": restart,
+			"TORCHELASTIC_MAX_RESTARTS": o.MaxRestarts} {
 			c.Env = append(c.Env, name+"="+strconv.Itoa(value))
 		}
-		c.Env = append(c.Env, "MASTER_ADDR="+host, "MASTER_PORT="+port.number, "TORCHELASTIC_USE_AGENT_STORE=True",
-			"TORCHELASTIC_RESTART_COUNT=0")
+		c.Env = append(c.Env, "MASTER_ADDR="+host, "MASTER_PORT="+port, "TORCHELASTIC_USE_AGENT_STORE=True")
 		stdout, stderr := out.prefixed(rank), errOut.prefixed(rank)
 		c.Stdout, c.Stderr = stdout, stderr
 		c.WaitDelay = time.Second // a grandchild that keeps the output open does not keep us
@@ -140,7 +176,7 @@ func Run(ctx context.Context, o Options) error {
 			r.ended <- end{rank, c, err}
 		}()
 	}
-	return r.watch(ctx)
+	return nil
 }
 
 // place is the port where the processes meet, and the store there if it is ours.
@@ -189,9 +225,10 @@ type run struct {
 	o       Options
 	running []*exec.Cmd
 	ended   chan end
+	asked   bool // to end, by a signal or the context
 }
 
-// kill sends a signal to those that are running.
+// kill sends a signal to the processes that are running.
 func (r *run) kill(s os.Signal) {
 	for _, c := range r.running {
 		_ = c.Process.Signal(s) // it may have ended just now
@@ -234,11 +271,12 @@ func (r *run) watch(ctx context.Context) error {
 			}
 		case s := <-r.o.Signals:
 			r.kill(s)
+			r.asked = true
 			if s == os.Interrupt || s == syscall.SIGTERM {
 				timer, next = time.After(r.o.Grace), syscall.SIGKILL
 			}
 		case <-cancelled:
-			cancelled = nil
+			cancelled, r.asked = nil, true
 			r.kill(syscall.SIGTERM)
 			timer, next = time.After(r.o.Grace), syscall.SIGKILL
 		case <-timer:

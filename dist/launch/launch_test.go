@@ -15,12 +15,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/launch"
 )
 
 // TestMain is also what the launched processes run.
 func TestMain(m *testing.M) {
+	if os.Getenv("LAUNCH_TEST_GO") != "" {
+		os.Exit(goes())
+	}
 	if role := os.Getenv("LAUNCH_TEST_ROLE"); role != "" {
 		os.Exit(play(role))
 	}
@@ -47,6 +53,16 @@ func play(role string) int {
 			return 3
 		}
 		fmt.Printf("sum %d\nno end of line", n[0])
+	case "restart": // the first start ends before the group has met again, the second after it
+		switch os.Getenv("TORCHELASTIC_RESTART_COUNT") {
+		case "0", "1":
+			if g.Rank() == 1 {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			_ = g.Barrier(ctx)
+			return 3
+		}
+		fmt.Println("whole")
 	case "fail":
 		if g.Rank() == 1 {
 			return 7
@@ -118,6 +134,53 @@ func TestOneThatFailsEndsTheOthers(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAllAreStartedAgainAndMeetInTheSameStore(t *testing.T) {
+	var out output
+	o := options("restart", 3, &out)
+	o.MaxRestarts = 2
+	require.NoError(t, launch.Run(t.Context(), o), out.String())
+	assert.Equal(t, 3, strings.Count(out.String(), "whole"), out.String())
+	assert.Contains(t, out.String(), "all are started again, restart 2 of 2")
+
+	o.MaxRestarts = 1
+	err := launch.Run(t.Context(), o)
+	e, ok := errors.AsType[*launch.Error](err)
+	require.True(t, ok, "%v", err)
+	assert.Contains(t, []int{137, 3}, e.ExitCode(), "128 and SIGKILL; or one that has lost it was faster: %v", err)
+}
+
+func TestExitCodesOfSignals(t *testing.T) {
+	var out output
+	for script, want := range map[string]int{"exit 7": 7, "kill -9 $$": 137, "kill -TERM $$": 143} {
+		o := options("", 1, &out)
+		o.Command = []string{"sh", "-c", script}
+		err := launch.Run(t.Context(), o)
+		e, ok := errors.AsType[*launch.Error](err)
+		require.True(t, ok, "%s: %v", script, err)
+		assert.Equal(t, want, e.ExitCode(), script)
+	}
+}
+
+func TestNothingIsStartedAgainAfterASignal(t *testing.T) {
+	var out output
+	signals := make(chan os.Signal, 1)
+	o := options("", 1, &out)
+	o.Command, o.Signals, o.MaxRestarts = []string{"sh", "-c", "trap 'exit 138' USR1; echo ready; sleep 60 & wait"},
+		signals, 3
+	done := make(chan error, 1)
+	go func() { done <- launch.Run(t.Context(), o) }()
+	for !strings.Contains(out.String(), "ready") {
+		select {
+		case err := <-done:
+			t.Fatal("it ended before the signal:", err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	signals <- syscall.SIGUSR1
+	assert.ErrorContains(t, <-done, "exit status 138")
+	assert.NotContains(t, out.String(), "started again")
 }
 
 func TestAGrandchildThatLivesOnIsNoFailure(t *testing.T) {

@@ -15,11 +15,11 @@ type lines struct {
 
 // prefixed is the output of one process.
 func (l *lines) prefixed(rank int) *prefixed {
-	return &prefixed{to: l, prefix: fmt.Appendf(nil, "[%d] ", rank)}
+	return &prefixed{lines: l, prefix: fmt.Appendf(nil, "[%d] ", rank)}
 }
 
 type prefixed struct {
-	to     *lines
+	lines  *lines
 	prefix []byte
 	part   []byte // a line that has not ended
 }
@@ -40,9 +40,9 @@ func (p *prefixed) Write(b []byte) (int, error) {
 	if len(out) == 0 {
 		return n, nil
 	}
-	p.to.mu.Lock()
-	defer p.to.mu.Unlock()
-	if _, err := p.to.w.Write(out); err != nil {
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	if _, err := p.lines.w.Write(out); err != nil {
 		return 0, err
 	}
 	return n, nil

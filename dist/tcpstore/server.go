@@ -9,12 +9,14 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"time"
 )
 
 // Server is a store that clients in Go and Python reach.
 type Server struct {
 	listener net.Listener
 	done     sync.WaitGroup
+	greeting time.Duration // how long a connection may be open without a word
 
 	mu     sync.Mutex
 	values map[string][]byte
@@ -24,12 +26,15 @@ type Server struct {
 }
 
 // Listen opens a store at address ("host:port"; port 0: any free one).
-func Listen(address string) (*Server, error) {
+func Listen(address string) (*Server, error) { return listen(address, 30*time.Second) }
+
+func listen(address string, greeting time.Duration) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("tcpstore: %w", err)
 	}
-	s := &Server{listener: l, values: map[string][]byte{}, set: make(chan struct{}), conns: map[net.Conn]bool{}}
+	s := &Server{listener: l, greeting: greeting, values: map[string][]byte{}, set: make(chan struct{}),
+		conns: map[net.Conn]bool{}}
 	s.done.Go(s.accept)
 	return s, nil
 }
@@ -58,8 +63,12 @@ func (s *Server) Close() error {
 func (s *Server) accept() {
 	for {
 		conn, err := s.listener.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil { // too many open files, which pass: a store that ended here would end the run
+			time.Sleep(20 * time.Millisecond)
+			continue
 		}
 		s.mu.Lock()
 		if s.closed {
@@ -81,12 +90,14 @@ func (s *Server) accept() {
 }
 
 // serve answers one client until it leaves.
-func (s *Server) serve(conn io.ReadWriter) error {
+func (s *Server) serve(conn net.Conn) error {
 	r := bufio.NewReader(conn)
 	var hello [5]byte
+	_ = conn.SetReadDeadline(time.Now().Add(s.greeting)) // a connection always takes one
 	if _, err := io.ReadFull(r, hello[:]); err != nil {
 		return err
 	}
+	_ = conn.SetReadDeadline(time.Time{})
 	if query(hello[0]) != queryValidate || binary.LittleEndian.Uint32(hello[1:]) != magic {
 		return errors.New("tcpstore: the client does not begin as a TCPStore's does")
 	}

@@ -1,6 +1,7 @@
 package tcpstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -58,7 +59,14 @@ func readBytes(r io.Reader, limit uint64) ([]byte, error) {
 	if n > limit {
 		return nil, fmt.Errorf("tcpstore: a string of %d bytes; at most %d are allowed", n, limit)
 	}
-	b := make([]byte, n)
-	_, err = io.ReadFull(r, b)
-	return b, err
+	if n <= 64<<10 {
+		b := make([]byte, n)
+		_, err = io.ReadFull(r, b)
+		return b, err
+	}
+	var b bytes.Buffer // which takes no more memory than has come: the length is only what somebody says
+	if _, err := io.CopyN(&b, r, int64(n)); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }

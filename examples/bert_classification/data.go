@@ -92,7 +92,7 @@ func glueTask(ctx context.Context, o options) (task, error) {
 	return t, nil
 }
 
-// tableTask reads tables of one's own. Classes are numbered in the order of their names.
+// tableTask reads the user's tables. Classes are numbered in the order of their names.
 func tableTask(ctx context.Context, o options) (task, error) {
 	rows, err := readTable(ctx, o, o.train)
 	if err != nil {

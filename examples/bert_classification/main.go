@@ -16,7 +16,7 @@
 //
 // The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png, misread.tsv
 // and model/, which transformers.AutoModelForSequenceClassification.from_pretrained loads. Ctrl-C
-// saves and leaves; -resume goes on.
+// saves and leaves; -resume continues.
 package main
 
 import (
@@ -32,7 +32,7 @@ import (
 
 // options are the command line.
 type options struct {
-	out, model, revision, task, data, train, valid, text, pair, label, semantics string
+	out, model, revision, task, data, train, valid, text, pair, label, semantics, device string
 
 	quick, resume, overwrite, predict, json                 bool
 	batch, steps, maxLength, vocab, hidden, layers, threads int
@@ -47,7 +47,7 @@ const usage = `Usage: bert_classification [flags]                  teach BERT to
        bert_classification -predict [flags] TEXT... classify texts with what it learnt
 
 Without flags it learns to find spam among text messages, from nothing: a minute
-on two cores. Ctrl-C saves and leaves; -resume goes on.
+on two cores. Ctrl-C saves and leaves; -resume continues.
 
 Flags:
 `
@@ -84,6 +84,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.layers, "layers", 2, "layers of the model, without -model")
 	f.Float64Var(&o.dropWords, "drop-words", 0.15, "share of a text's tokens that are masked, others each time it is "+
 		"seen, without -model")
+	f.StringVar(&o.device, "device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
 	f.StringVar(&o.semantics, "semantics", "default", "fine points of the loop: default, or huggingface for those of "+
 		"transformers.Trainer")
 	f.IntVar(&o.logEvery, "log", 0, "updates between two lines of the log; default: 500 (transformers), without "+
@@ -92,7 +93,7 @@ func parse(args []string) (options, error) {
 	f.Uint64Var(&o.seed, "seed", 42, "of weights, order and what is held out")
 	f.BoolVar(&o.quick, "quick", false, "a shorter run, to see that it works: 3 epochs, or 20 updates of a -model; "+
 		"the model does not get as good")
-	f.BoolVar(&o.resume, "resume", false, "go on with the run in -out")
+	f.BoolVar(&o.resume, "resume", false, "continue with the run in -out")
 	f.BoolVar(&o.overwrite, "overwrite", false, "delete an earlier run in -out")
 	f.BoolVar(&o.predict, "predict", false, "classify the texts after the flags, or the lines of standard input, "+
 		"with the model of -out; a tab divides a pair")

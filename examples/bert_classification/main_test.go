@@ -64,10 +64,14 @@ func TestFindsSpam(t *testing.T) {
 	if accuracy, err := strconv.ParseFloat(row[1], 64); err != nil || accuracy < 95 {
 		t.Errorf("accuracy %s %%, want at least 95 (error %v)", row[1], err)
 	}
-	for _, want := range []string{"those that no training text equals", `is \ was taken for`, "misread.tsv"} {
+	for _, want := range []string{"texts that no training text equals", `is \ was taken for`, "misread.tsv"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
+	}
+	if saved, err := filepath.Glob(filepath.Join(out, "checkpoint-*", "tokenizer.json")); err != nil ||
+		len(saved) != 1 {
+		t.Errorf("checkpoints with a tokenizer: %v, want the one that is kept (%v)", saved, err)
 	}
 	for _, name := range []string{"curves.png", "misread.tsv", "metrics.jsonl", "metrics.csv",
 		"model/model.safetensors", "model/config.json", "model/tokenizer.json", "model/tokenizer_config.json"} {
@@ -116,7 +120,7 @@ func TestAStoppedRunGoesOnToTheSameModel(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if err := execute(ctx, o); err == nil || !strings.Contains(err.Error(), "go on with it by -resume") {
+	if err := execute(ctx, o); err == nil || !strings.Contains(err.Error(), "continue with it by -resume") {
 		t.Fatalf("error %v, want one that names -resume", err)
 	}
 	if _, err := printed(t, append(args, "-out", halved, "-resume")...); err != nil {

@@ -119,6 +119,17 @@ func (c classifier) save(dir string) error {
 	if err := c.model.Save(dir); err != nil || c.pretrained {
 		return err
 	}
+	return tokenizerOf(c).Save(dir)
+}
+
+// tokenizerOf writes the tokenizer of a classifier that was not loaded; a model that was saves its
+// own.
+type tokenizerOf classifier
+
+func (c tokenizerOf) Save(dir string) error {
+	if c.pretrained {
+		return nil
+	}
 	if err := c.tokenizer.Save(dir); err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func printScores(t task, judged []judgement) error {
 	}
 	column(t.name, func(int) bool { return true })
 	if unseen := t.unseen(); len(unseen) < len(t.valid) && len(unseen) > 0 {
-		column("those that no training text equals", func(i int) bool { return unseen[i] })
+		column("texts that no training text equals", func(i int) bool { return unseen[i] })
 	}
 	w := tablewriter.NewTable(os.Stdout, tablewriter.WithHeaderAutoFormat(tw.Off))
 	w.Header(header)

@@ -10,8 +10,11 @@ import (
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/run"
+	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -39,8 +42,12 @@ func train(ctx context.Context, o options) error {
 	if c, err = c.truncated(o.maxLength); err != nil {
 		return err
 	}
+	device, err := torch.ParseDevice(o.device)
+	if err != nil {
+		return run.Usage(err)
+	}
 	step, err := classify.NewStep(c.model, classify.TaskOptions{Metrics: t.metrics()},
-		engine.Options{Optimizer: o.optimizer()})
+		engine.Options{Optimizer: o.optimizer(), Device: device})
 	if err != nil {
 		return err
 	}
@@ -52,7 +59,9 @@ func train(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fit, err := trainer.New(step, o.trainer(samples))
+	options := o.trainer(samples)
+	options.ProcessingClass = tokenizerOf(c)
+	fit, err := trainer.New(step, options)
 	if err != nil {
 		return err
 	}
@@ -60,6 +69,7 @@ func train(ctx context.Context, o options) error {
 	if err != nil {
 		return program.Explain(err, o.out)
 	}
+	nn.To(c.model, torch.TensorOptions{Device: torch.CPU}) // where the report reads with it
 	return report(o, c, t, valid, result, time.Since(begin))
 }
 

@@ -71,7 +71,7 @@ func isPicture(name string) bool {
 	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(filepath.Ext(name)))
 }
 
-// tabled reads a table; its files lie beside it, or in dir. A first line that begins with "file"
+// tabled reads a table; its files are beside it, or in dir. A first line that begins with "file"
 // names the columns, the second being the label.
 func tabled(name, dir string) ([]crnn.File, error) {
 	columns, err := header(name)

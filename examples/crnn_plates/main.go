@@ -1,4 +1,4 @@
-// Command crnn_plates trains Hezar's CRNN to read licence plates, from nothing, and reads pictures
+// Command crnn_plates trains Hezar's CRNN to read licence plates, from scratch, and reads pictures
 // with it.
 //
 //	go run ./examples/crnn_plates                                # rendered Persian plates: five minutes on two cores
@@ -7,7 +7,7 @@
 //	go run ./examples/crnn_plates -train DIR -labels-from-names  # a picture's name is its label
 //
 // The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png,
-// predictions.tsv and predictions.png. Ctrl-C saves and leaves; -resume goes on.
+// predictions.tsv and predictions.png. Ctrl-C saves and leaves; -resume continues.
 package main
 
 import (
@@ -23,12 +23,12 @@ import (
 
 // options are the command line.
 type options struct {
-	out, train, table, test, predict, charset, model, precision    string
-	labelsFromNames, skipBad, full, quick, resume, overwrite, read bool
-	steps, batch, width, height, threads                           int
-	rate, holdOut, augment                                         float64
-	seed                                                           uint64
-	files                                                          []string
+	out, train, table, test, predict, charset, model, precision, device string
+	labelsFromNames, skipBad, full, quick, resume, overwrite, read      bool
+	steps, batch, width, height, threads                                int
+	rate, holdOut, augment                                              float64
+	seed                                                                uint64
+	files                                                               []string
 }
 
 // usage is what -h prints before the flags.
@@ -36,7 +36,7 @@ const usage = `Usage: crnn_plates [flags]                  teach a CRNN to read 
        crnn_plates -read [flags] PICTURE... read pictures with what it learnt
 
 Without flags it learns rendered Persian plates, from nothing: about five minutes
-on two cores. Ctrl-C saves and leaves; -resume goes on.
+on two cores. Ctrl-C saves and leaves; -resume continues.
 
 Flags:
 `
@@ -57,7 +57,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.table, "table", "", "table of file<TAB>label for -train; default: DIR/../train.tsv or DIR/train.tsv")
 	f.BoolVar(&o.labelsFromNames, "labels-from-names", false, "the name of each file in -train, without its "+
 		"extension, is its label")
-	f.StringVar(&o.charset, "charset", "", "file with all characters of the labels, one a line; default: those that "+
+	f.StringVar(&o.charset, "charset", "", "file with all characters of the labels, one a line; default: all that "+
 		"occur")
 	f.Float64Var(&o.holdOut, "hold-out", 0.1, "share of -train that is set aside for the evaluation")
 	f.Float64Var(&o.augment, "augment", 0.3, "how much the pictures of -train are bent, blurred and shaded each time "+
@@ -73,10 +73,11 @@ func parse(args []string) (options, error) {
 		"pixels are one frame of the reader")
 	f.IntVar(&o.height, "height", 0, "of the pictures that the model sees, in pixels, with -train; default: 32")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 0.0015, with -train 0.002")
+	f.StringVar(&o.device, "device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
 	f.StringVar(&o.precision, "precision", "fp32", "fp32 or bf16")
 	f.IntVar(&o.threads, "threads", 0, "threads within one operator; default: one for each core")
 	f.Uint64Var(&o.seed, "seed", 42, "of weights, plates and their order")
-	f.BoolVar(&o.resume, "resume", false, "go on with the run in -out")
+	f.BoolVar(&o.resume, "resume", false, "continue with the run in -out")
 	f.BoolVar(&o.overwrite, "overwrite", false, "delete an earlier run in -out")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -110,7 +110,7 @@ func TestAStoppedRunSaysHowToGoOn(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if err := execute(ctx, o); err == nil || !strings.Contains(err.Error(), "go on with it by -resume") {
+	if err := execute(ctx, o); err == nil || !strings.Contains(err.Error(), "continue with it by -resume") {
 		t.Errorf("error %v, want one that names -resume", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/models/crnn"
-	"github.com/gotrainer/gotrainer/vision"
+	"github.com/gotrainer/gotrainer/models/platereader"
 )
 
 // readFiles prints what the model reads in each file.
@@ -31,15 +31,7 @@ func readFiles(o options) error {
 }
 
 func readFile(model *crnn.Model, path string) (crnn.Reading, error) {
-	image, err := model.Config().OpenImage(path, vision.Bicubic)
-	if err != nil {
-		return crnn.Reading{}, err
-	}
-	pixels, err := model.Config().Pixels(image)
-	if err != nil {
-		return crnn.Reading{}, err
-	}
-	readings, err := model.Read(pixels)
+	readings, err := model.ReadPictures(path)
 	if err != nil {
 		return crnn.Reading{}, err
 	}
@@ -59,7 +51,7 @@ func trained(o options) (*crnn.Model, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(os.Stderr, "no model in %s yet: reading with the one that comes with this command, trained on "+
 			"rendered Persian plates\n", modelFolder(o.out))
-		return pretrained()
+		return platereader.Load()
 	}
 	return model, err
 }

@@ -12,8 +12,10 @@ import (
 	"github.com/gotrainer/gotrainer/examples/crnn_plates/plates"
 	"github.com/gotrainer/gotrainer/examples/internal/program"
 	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -49,7 +51,7 @@ func renderedTask(o options) task {
 	return t
 }
 
-// folderTask learns the pictures of a folder, bent and blurred anew each time they are seen.
+// folderTask learns the pictures of a folder, bent and blurred again each time they are seen.
 func folderTask(o options) (task, error) {
 	files, err := listed(o)
 	if err != nil {
@@ -148,8 +150,12 @@ func train(ctx context.Context, o options) error {
 	if !o.full {
 		model.InitFromScratch()
 	}
+	device, err := torch.ParseDevice(o.device)
+	if err != nil {
+		return run.Usage(err)
+	}
 	step, err := crnn.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: t.rate}, MaxGradNorm: 5,
-		Precision: precision})
+		Precision: precision, Device: device})
 	if err != nil {
 		return err
 	}
@@ -181,5 +187,6 @@ func train(ctx context.Context, o options) error {
 	if err != nil {
 		return program.Explain(err, o.out)
 	}
+	nn.To(model, torch.TensorOptions{Device: torch.CPU}) // where the report reads with it
 	return report(o, model, t, result, time.Since(begin))
 }

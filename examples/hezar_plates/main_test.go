@@ -14,7 +14,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/compat/hezar"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 )
 
@@ -153,6 +156,23 @@ func TestTrainsWhatItRenders(t *testing.T) {
 	}
 }
 
+// The documented command, cut to 9 of its 20 epochs: Hezar's own run ends at 0.0586, see
+// docs/from-hezar.md.
+func TestReachesTheErrorRateOfHezarsRun(t *testing.T) {
+	testenv.RequireTorch(t)
+	if testing.Short() {
+		t.Skip("trains for half a minute")
+	}
+	dir := t.TempDir()
+	require.NoError(t, command("-small", "-render", "400", dir))
+	out := filepath.Join(dir, "run")
+	require.NoError(t, command("-small", "-lr", "0.0005", "-epochs", "9", "-out", out, dir))
+	state, err := hezar.LoadTrainerState(filepath.Join(out, "checkpoints", "trainer_state.yaml"))
+	require.NoError(t, err)
+	require.NotNil(t, state.BestMetricValue)
+	assert.Less(t, *state.BestMetricValue, 0.06, "the character error rate of the best epoch")
+}
+
 func TestWrongCommandLinesAreSentences(t *testing.T) {
 	if _, err := parse([]string{"-h"}); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("-h: %v", err)
@@ -173,9 +193,9 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{empty}, "is no folder, and as a repository"},
+		{[]string{empty}, "is no folder, and no name on the Hub"},
 		{[]string{"-base", empty, base}, "preprocessor"},
-		{[]string{"-base", filepath.Join(base, baseFolder), empty}, "train.csv"},
+		{[]string{"-base", filepath.Join(base, baseFolder), empty}, `no file of the split "train"`},
 		{[]string{"-render", "1", "/dev/null/plates"}, "/dev/null"},
 	} {
 		if err := command(c.args...); err == nil || !strings.Contains(err.Error(), c.want) {

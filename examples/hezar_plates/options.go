@@ -1,31 +1,42 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/compat/hezar"
 	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
+	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/models/crnn"
+)
+
+// Files of the folder that -render makes.
+const (
+	trainTable = "train.csv"
+	testTable  = "test.csv"
+	baseFolder = "base"
 )
 
 // options are the command line; the zero value of a number means what Hezar does without it.
 type options struct {
-	data, base, out string
-	render          int
-	small, exact    bool
-	epochs          int
-	rate            float64
+	data, base, out, device string
+	render                  int
+	small, exact            bool
+	epochs                  int
+	rate                    float64
 }
 
 // usage is what -h prints before the flags.
 const usage = `Usage: hezar_plates [flags] DIR                 train a CRNN on the pictures of DIR
        hezar_plates -render N [flags] DIR       render pictures into DIR first
 
-DIR/train.csv and DIR/test.csv have the columns image_path and label.
+DIR is a data set of the Hub, or a folder: DIR/train.csv and DIR/test.csv have the
+columns image_path and label.
 
 Flags:
 `
@@ -39,9 +50,10 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.base, "base", "", "folder, or repository of the Hub, with the weights to start from and their "+
 		"preprocessor; default: DIR/base")
 	f.StringVar(&o.out, "out", "crnn-plate-fa-v1", "the run's folder")
+	f.StringVar(&o.device, "device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
 	f.IntVar(&o.render, "render", 0, "render so many plates for training, and a fifth as many for the evaluation, "+
 		"into DIR, and leave")
-	f.BoolVar(&o.small, "small", false, "a quarter of Hezar's width, for training from nothing on a CPU")
+	f.BoolVar(&o.small, "small", false, "a quarter of Hezar's width, for a CPU")
 	f.BoolVar(&o.exact, "exact", false, "as Hezar 1.0.0 to the last bit, its defects included")
 	f.IntVar(&o.epochs, "epochs", 20, "passes over the training set")
 	f.Float64Var(&o.rate, "lr", 0, "learning rate; default: Hezar's, 2e-5")
@@ -52,23 +64,48 @@ func parse(args []string) (o options, err error) {
 		return o, fmt.Errorf("want one folder after the flags, and -render at least 1; found folders %q and -render %d",
 			f.Args(), o.render)
 	}
-	o.data = f.Arg(0)
+	if o.data = f.Arg(0); o.device == "auto" {
+		o.device = "cuda" // which in Hezar is the CPU where there is no GPU
+	}
 	if o.base == "" {
 		o.base = filepath.Join(o.data, baseFolder)
 	}
 	return o, nil
 }
 
-// modelConfig is Hezar's model for pictures as the preprocessor makes them. Its own default is 64
-// pixels high.
-func (o options) modelConfig(image preprocessors.ImageProcessorConfig) crnn.Config {
-	const height, width = 32, 128
-	c := crnn.Config{Charset: datasets.DefaultCharset(), ImageHeight: int64(cmp.Or(image.Height, height)),
-		ImageWidth: int64(cmp.Or(image.Width, width))}
-	if o.small {
-		c.ConvChannels, c.RNNDim = []int64{16, 32, 64, 64, 128, 128, 128}, 96
+// model is that of the base, for other labels. A narrow one Hezar's configs cannot describe.
+func (o options) model(ctx context.Context, labels []string, p *preprocessors.Set) (*repository.Model, error) {
+	if !o.small {
+		return hezar.NewModelLike(ctx, o.base, hezar.Settings{"id2label": labels}, p)
 	}
-	return c
+	model, err := narrow(labels, p.Image.Config)
+	if err != nil {
+		return nil, err
+	}
+	return repository.Reader(model, p), nil
+}
+
+// narrow is a quarter of Hezar's width.
+func narrow(labels []string, image preprocessors.ImageProcessorConfig) (*crnn.Model, error) {
+	return crnn.New(crnn.Config{Charset: labels, ImageHeight: int64(image.Height), ImageWidth: int64(image.Width),
+		ConvChannels: []int64{16, 32, 64, 64, 128, 128, 128}, RNNDim: 96})
+}
+
+// datasetOptions are max_length=8 and reverse_digits=True. A folder of tables has no config of its
+// own.
+func (o options) datasetOptions(p *preprocessors.Set) hezar.DatasetOptions {
+	d := hezar.DatasetOptions{Preprocessor: p, Change: func(c *datasets.Config) {
+		c.MaxLength, c.ReverseDigits = maxLength, new(true)
+	}}
+	folder, err := os.Stat(o.data)
+	_, none := os.Stat(filepath.Join(o.data, datasets.ConfigFile))
+	if err == nil && folder.IsDir() && none != nil {
+		files := omegaconf.Map{{Key: "train", Value: filepath.Join(o.data, trainTable)},
+			{Key: "test", Value: filepath.Join(o.data, testTable)}}
+		d.Config = &datasets.Config{Name: datasets.OCRName, Path: "csv", Task: "image2text",
+			HFLoadKwargs: omegaconf.Map{{Key: "data_files", Value: files}}}
+	}
+	return d
 }
 
 func (o options) rules() hezar.Rules {

@@ -13,10 +13,11 @@ import (
 	"github.com/google/renameio/v2"
 
 	"github.com/gotrainer/gotrainer/compat/hezar"
+	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/examples/crnn_plates/plates"
-	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/models/platereader"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/vision"
 )
@@ -81,8 +82,10 @@ func writePNG(path string, im *vision.Image) error {
 	return renameio.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// writeBase writes a model with fresh weights and a preprocessor like that of
-// hezarai/crnn-fa-printed-96-long: pictures are mirrored, since Persian is read from the right.
+// writeBase writes a model and a preprocessor like that of hezarai/crnn-fa-printed-96-long:
+// pictures are mirrored, since Persian is read from the right. A narrow model has the weights of
+// package platereader, mirrored, but for its classifier, so that there is something to learn; one
+// of Hezar's width has fresh ones.
 func writeBase(o options) error {
 	image, err := preprocessors.NewImageProcessor(preprocessors.ImageProcessorConfig{
 		Mean: []float64{0.5}, Std: []float64{0.5}, Rescale: new(1.0 / 255), Width: plates.Width, Height: plates.Height,
@@ -92,14 +95,29 @@ func writeBase(o options) error {
 		return err
 	}
 	torch.ManualSeed(seed)
-	model, err := crnn.New(o.modelConfig(image.Config))
+	set := &preprocessors.Set{Image: image}
+	if !o.small {
+		model, err := hezar.NewModel("crnn_image2text", hezar.Settings{"id2label": datasets.DefaultCharset(),
+			"map2seq_in_dim": plates.Height / 16 * 512}, set)
+		if err != nil {
+			return err
+		}
+		model.CRNN.InitFromScratch()
+		return model.Save(o.base)
+	}
+	model, err := narrow(datasets.DefaultCharset(), image.Config)
 	if err != nil {
 		return err
 	}
 	model.InitFromScratch()
-	config := hezar.Image2Text(model).(hezar.Configured).HezarConfig()
-	if err := repository.WriteModel(o.base, model, config); err != nil {
+	trained, err := platereader.Load()
+	if err != nil {
 		return err
 	}
-	return (&preprocessors.Set{Image: image}).Save(o.base)
+	trained.Mirror()
+	trained.Classifier = model.Classifier
+	if err := repository.WriteModel(o.base, trained, repository.CRNNMap(model.Config())); err != nil {
+		return err
+	}
+	return set.Save(o.base)
 }

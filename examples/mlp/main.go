@@ -1,5 +1,5 @@
-// Command mlp teaches a small network whether a point lies inside a circle. It is the shortest
-// whole program.
+// Command mlp teaches a small network whether a point is inside a circle. It is a
+// whole program with every step written out.
 package main
 
 import (
@@ -19,17 +19,22 @@ import (
 
 func main() {
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "Usage: mlp\n\nTeaches a small network whether a point lies inside a "+
-			"circle. There are no flags: it is made to be read and changed.")
+		fmt.Fprintln(flag.CommandLine.Output(), "Usage: mlp [-device auto|cpu|cuda|cuda:N]\n\nTeaches a small network "+
+			"whether a point is inside a circle. It is made to be read and changed.")
 	}
+	device := flag.String("device", "auto", "")
 	flag.Parse()
-	run.Main(train)
+	run.Main(func(ctx context.Context) error { return train(ctx, *device) })
 }
 
-func train(ctx context.Context) error {
+func train(ctx context.Context, name string) error {
+	device, err := torch.ParseDevice(name)
+	if err != nil {
+		return run.Usage(err)
+	}
 	torch.ManualSeed(1)
 	net := nn.Sequential{nn.NewLinear(2, 32, nil), nn.ReLU{}, nn.NewLinear(32, 2, nil)}
-	step, err := engine.New(engine.Classify(net), engine.Options{Optimizer: optim.AdamW{LR: 0.02}})
+	step, err := engine.New(engine.Classify(net), engine.Options{Optimizer: optim.AdamW{LR: 0.02}, Device: device})
 	if err != nil {
 		return err
 	}
@@ -45,13 +50,13 @@ func train(ctx context.Context) error {
 	return nil
 }
 
-// points are n points of a square, and whether they lie inside the circle; point i depends on the
+// points are n points of a square, and whether they are inside the circle; point i depends on the
 // seed and i alone.
-func points(seed uint64, n int) data.Dataset[engine.Example] {
-	return data.Func(n, func(i int) (engine.Example, error) {
+func points(seed uint64, n int) data.Dataset[data.Example] {
+	return data.Func(n, func(i int) (data.Example, error) {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		x, y := 2*r.Float32()-1, 2*r.Float32()-1
-		point := engine.Example{Features: []float32{x, y}}
+		point := data.Example{Features: []float32{x, y}}
 		if x*x+y*y < 0.5 {
 			point.Class = 1
 		}

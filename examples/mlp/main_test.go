@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 
 func TestReaches95Percent(t *testing.T) {
 	testenv.RequireTorch(t)
-	printed, _ := testenv.Stdout(t, func() error { return train(t.Context()) })
+	printed, _ := testenv.Stdout(t, func() error { return train(t.Context(), "cpu") })
 	var accuracy float64
 	if _, err := fmt.Sscanf(printed, "accuracy on unseen points: %g", &accuracy); err != nil || accuracy < 0.95 {
 		t.Errorf("printed %q, want an accuracy of at least 0.95", printed)
@@ -34,7 +34,7 @@ func TestHelp(t *testing.T) {
 	c := exec.Command(os.Args[0], "-test.run=^TestHelp$") //nolint:gosec // the test itself
 	c.Env = append(os.Environ(), "MLP_HELP=1")
 	out, err := c.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), "Usage: mlp\n") {
+	if err != nil || !strings.HasPrefix(string(out), "Usage: mlp [-device auto|cpu|cuda|cuda:N]\n") {
 		t.Errorf("-h: %v, printed %q; want the usage and success", err, out)
 	}
 }

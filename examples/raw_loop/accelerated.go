@@ -2,18 +2,23 @@ package main
 
 import (
 	"context"
+	"io"
+	"os"
 
 	"github.com/gotrainer/gotrainer/accelerate"
+	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/progress"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// accelerated is the loop of bare.go with Accelerate's changes; the comments at the right are the
-// Python of the lines that differ. The accelerator knows the device, the precision and which
-// processes train together: started by itself the program is one process, and
+// accelerated is the loop of bare.go with Accelerate's changes, a transcription of raw_loop.py; the
+// comments at the right are the Python of the lines that differ. The accelerator knows the device,
+// the precision and which processes train together: started by itself the program is one process,
+// and
 //
 //	gotrainer launch -n 2 ./raw_loop -accelerate
 //
@@ -26,7 +31,20 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 	// at the end everybody has waited for everybody
 	defer func() { _ = group.Close() }()
 	// accelerator = Accelerator(mixed_precision="bf16")
-	acc, err := accelerate.New(accelerate.Options{MixedPrecision: o.precision, Group: group})
+	settings, err := accelerate.Environment(o.device == "cpu")
+	if err != nil {
+		return err
+	}
+	if o.device != "auto" {
+		if settings.Device, err = torch.ParseDevice(o.device); err != nil {
+			return err
+		}
+	}
+	settings.Group = group
+	if o.precision != amp.FP32 {
+		settings.MixedPrecision = o.precision
+	}
+	acc, err := accelerate.New(settings)
 	if err != nil {
 		return err
 	}
@@ -52,9 +70,13 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 	if err != nil {
 		return err
 	}
+	shown := progress.Options{Out: io.Discard}
 	if acc.IsMainProcess() {
 		header(o, p, batches, steps)
+		shown.Out = os.Stderr
 	}
+	bar := progress.New(steps, shown)
+	defer bar.Close()
 
 	nn.SetTraining(model, true)
 	for range o.epochs {
@@ -64,8 +86,8 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 			}
 			err = acc.Accumulate(func() error { // with accelerator.accumulate(model):
 				var loss torch.Tensor
-				acc.Autocast(func() { loss = p.loss(model, batch) }) // in Python model itself does this
-				acc.Backward(loss)                                   // accelerator.backward(loss)
+				acc.Autocast(func() { loss = p.loss(model, batch, acc.Device()) }) // in Python model itself does this
+				acc.Backward(loss)                                                 // accelerator.backward(loss)
 				if err := optimizer.Step(); err != nil {
 					return err
 				}
@@ -74,7 +96,7 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 				}
 				optimizer.ZeroGrad()
 				if acc.IsMainProcess() {
-					progress(optimizer.Optimizer().Updates(), loss)
+					report(bar, optimizer.Optimizer().Updates(), loss)
 				}
 				return nil
 			})
@@ -84,6 +106,7 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 		}
 	}
 
+	bar.Close()
 	scores := newScores()
 	nn.SetTraining(model, false)
 	for batch, err := range evalLoader.Batches(ctx) {
@@ -94,7 +117,7 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 			torch.Scope(func() {
 				torch.NoGrad(func() {
 					var logits torch.Tensor
-					acc.Autocast(func() { logits = p.forward(model, batch) })
+					acc.Autocast(func() { logits = p.forward(model, batch, acc.Device()) })
 					// predictions, references = accelerator.gather_for_metrics(...)
 					all := acc.GatherForMetrics(logits.ArgMax(-1, false), torch.From(batch.Labels))
 					scores.add(torch.Values[int64](all[0]), torch.Values[int64](all[1]))

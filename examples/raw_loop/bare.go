@@ -7,6 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/progress"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -24,6 +25,12 @@ func bare(ctx context.Context, o options, p *parts) error {
 	if err != nil {
 		return err
 	}
+	// device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
+	device, err := torch.ParseDevice(o.device)
+	if err != nil {
+		return err
+	}
+	nn.To(model, torch.TensorOptions{Device: device}) // model.to(device)
 	params := nn.Params(model)
 	// optimizer = AdamW(model.parameters(), lr=5e-5)
 	optimizer := optim.NewAdamW(params, optim.AdamW{Implementation: optim.ForLoop})
@@ -32,6 +39,8 @@ func bare(ctx context.Context, o options, p *parts) error {
 	// lr_scheduler = get_scheduler("linear", optimizer, 0, num_training_steps)
 	rate := lr.Linear{}.Plan(o.rate, steps)
 	header(o, p, trainLoader.Len(), steps)
+	bar := progress.New(steps, progress.Options{}) // progress_bar = tqdm(range(num_training_steps))
+	defer bar.Close()
 
 	nn.SetTraining(model, true)   // model.train()
 	for epoch := range o.epochs { // for epoch in range(num_epochs):
@@ -41,11 +50,12 @@ func bare(ctx context.Context, o options, p *parts) error {
 			}
 			if err := torch.Try(func() { // errors of tensors are panics; Try returns them
 				torch.Scope(func() { // what is made in here is freed at its end
-					loss := p.loss(model, batch)              // outputs = model(**batch); loss = outputs.loss
+					// batch = {k: v.to(device) for k, v in batch.items()}
+					loss := p.loss(model, batch, device)      // outputs = model(**batch); loss = outputs.loss
 					loss.Backward()                           // loss.backward()
 					optimizer.Step(rate(optimizer.Updates())) // optimizer.step(); lr_scheduler.step()
 					optimizer.ZeroGrad()                      // optimizer.zero_grad()
-					progress(optimizer.Updates(), loss)       // progress_bar.update(1)
+					report(bar, optimizer.Updates(), loss)    // progress_bar.update(1)
 				})
 			}); err != nil {
 				return err
@@ -53,6 +63,7 @@ func bare(ctx context.Context, o options, p *parts) error {
 		}
 	}
 
+	bar.Close()
 	scores := newScores()
 	nn.SetTraining(model, false)                          // model.eval()
 	for batch, err := range evalLoader.Epoch(ctx, 0, 0) { // for batch in eval_dataloader:
@@ -62,7 +73,7 @@ func bare(ctx context.Context, o options, p *parts) error {
 		if err := torch.Try(func() {
 			torch.Scope(func() {
 				torch.NoGrad(func() { // with torch.no_grad():
-					logits := p.forward(model, batch) // outputs = model(**batch)
+					logits := p.forward(model, batch, device) // outputs = model(**batch)
 					// metric.add_batch(predictions=..., references=...)
 					scores.add(torch.Values[int64](logits.ArgMax(-1, false)), batch.Labels)
 				})

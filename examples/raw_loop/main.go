@@ -26,6 +26,7 @@ import (
 
 type options struct {
 	model, data       string
+	device            string
 	accelerate        bool
 	precision         amp.Precision
 	epochs, maxLength int
@@ -52,6 +53,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&o.model, "model", "", "folder of a BERT and its tokenizer; default: a small one with random weights")
 	f.StringVar(&o.data, "data", "", "folder of MRPC; default: the SMS Spam Collection")
 	f.BoolVar(&o.accelerate, "accelerate", false, "the loop with package accelerate")
+	f.StringVar(&o.device, "device", "auto", "auto (the GPU if there is one), cpu, cuda or cuda:N")
 	precision := f.String("mixed-precision", "fp32", "fp32 or bf16, with -accelerate")
 	f.IntVar(&o.epochs, "epochs", 3, "passes over the training set")
 	f.IntVar(&o.maxLength, "max-length", 128, "tokens of a text at most")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +14,10 @@ import (
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/progress"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 // parts are what a loop begins with.
@@ -26,7 +29,7 @@ type parts struct {
 
 // labelled is a text, or a pair, with its class.
 type labelled struct {
-	in    text.Input
+	input text.Input
 	class int
 }
 
@@ -49,7 +52,7 @@ func prepare(ctx context.Context, o options) (*parts, error) {
 	}
 	p := &parts{model: model, collate: task.Collate}
 	encode := func(l labelled) (bert.Sample, error) {
-		e, err := tokenizer.EncodeInput(l.in, nil)
+		e, err := tokenizer.EncodeInput(l.input, nil)
 		if err != nil {
 			return bert.Sample{}, err
 		}
@@ -102,7 +105,7 @@ func modelOf(o options, train data.Dataset[labelled]) (*text.Tokenizer, *bert.Cl
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, l.in.Text, l.in.Pair)
+		all = append(all, l.input.Text, l.input.Pair)
 	}
 	tokenizer, err := text.TrainBert(slices.Values(all), text.BertOptions{Cased: true},
 		text.TrainOptions{VocabSize: 4000, MinFrequency: 2})
@@ -116,12 +119,13 @@ func modelOf(o options, train data.Dataset[labelled]) (*text.Tokenizer, *bert.Cl
 	return tokenizer, model, err
 }
 
-func (p *parts) forward(m *bert.Classifier, b bert.Batch) torch.Tensor {
-	return m.Forward(b.Tensors())
+func (p *parts) forward(m *bert.Classifier, b bert.Batch, device torch.Device) torch.Tensor {
+	return m.Forward(b.To(engine.ForwardPass{Device: device}))
 }
 
-func (p *parts) loss(m *bert.Classifier, b bert.Batch) torch.Tensor {
-	return m.Head().Loss(p.forward(m, b), torch.From(b.Labels, int64(len(b.Labels))))
+func (p *parts) loss(m *bert.Classifier, b bert.Batch, device torch.Device) torch.Tensor {
+	labels := torch.From(b.Labels, int64(len(b.Labels))).ToDevice(device)
+	return m.Head().Loss(p.forward(m, b, device), labels)
 }
 
 // shuffle is the order of DataLoader(shuffle=True): when a pass begins, the default generator gives
@@ -141,11 +145,12 @@ func header(o options, p *parts, batches, steps int) {
 		len(p.valid), batches, steps)
 }
 
-// progress prints the loss of every hundredth update, with all of its digits.
-func progress(update int, loss torch.Tensor) {
+// report prints the loss of every hundredth update, with all of its digits.
+func report(bar *progress.Bar, update int, loss torch.Tensor) {
 	if update%100 == 0 {
-		fmt.Println("update", update, "loss", digits(loss.Item()))
+		bar.Println(os.Stdout, "update", update, "loss", digits(loss.Item()))
 	}
+	bar.Update(1)
 }
 
 // digits writes a number that is not tiny as Python does: 1.0, not 1.

@@ -21,97 +21,23 @@ func (s *Server) postCommit(c *call, r *repo, branch string) {
 		c.fail(http.StatusUnsupportedMediaType, "", "Content-Type must be application/x-ndjson")
 		return
 	}
-	body := json.NewDecoder(http.MaxBytesReader(c.w, c.Body, s.MaxCommitBody))
 	s.mu.Lock()
-	if _, ok := r.branches[branch]; !ok {
-		s.mu.Unlock()
+	_, ok := r.branches[branch]
+	s.mu.Unlock()
+	if !ok {
 		c.fail(http.StatusNotFound, "RevisionNotFound", "Invalid rev id: "+branch)
 		return
 	}
-	s.mu.Unlock()
-	var title, parent string
-	changes := []func(map[string]file) error{}
-	for n := 0; ; n++ {
-		var line struct {
-			Key   string `json:"key"`
-			Value struct {
-				Summary, Description, ParentCommit string
-				Path, Content, Encoding            string
-				Algo, OID                          string
-				Size                               int64
-			} `json:"value"`
-		}
-		err := body.Decode(&line)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		v := line.Value
-		if err == nil && (n == 0) != (line.Key == "header") {
-			err = errors.New("the first line, and no other, must be the header")
-		}
-		if err == nil && line.Key != "header" && !cleanName(v.Path) {
-			err = fmt.Errorf("invalid path %q", v.Path)
-		}
-		if err != nil {
-			c.fail(http.StatusBadRequest, "", err.Error())
-			return
-		}
-		switch line.Key {
-		case "header":
-			if title, parent = v.Summary, v.ParentCommit; title == "" {
-				c.fail(http.StatusBadRequest, "", `"summary" is required`)
-				return
-			}
-		case "file":
-			content, err := base64.StdEncoding.DecodeString(v.Content)
-			if err != nil || v.Encoding != "base64" {
-				c.fail(http.StatusBadRequest, "", v.Path+" is not base64")
-				return
-			}
-			if s.isLarge(v.Path, int64(len(content))) {
-				c.fail(http.StatusBadRequest, "", "Your push was rejected because it contains files larger than the "+
-					"limit or binary files; use LFS: "+v.Path)
-				return
-			}
-			changes = append(changes, func(files map[string]file) error {
-				files[v.Path] = smallFile(content)
-				return nil
-			})
-		case "lfsFile":
-			changes = append(changes, func(files map[string]file) error {
-				size, known := s.objects[v.OID]
-				if !known || v.Algo != "sha256" || v.Size != 0 && v.Size != size {
-					return fmt.Errorf("the LFS object of %s was not uploaded", v.Path)
-				}
-				files[v.Path] = largeFile(v.OID, size)
-				return nil
-			})
-		case "deletedFile":
-			changes = append(changes, func(files map[string]file) error {
-				if _, ok := files[v.Path]; !ok {
-					//nolint:staticcheck // ST1005: the Hub's words, which clients look for
-					return fmt.Errorf("A file with this name doesn't exist: %s", v.Path)
-				}
-				delete(files, v.Path)
-				return nil
-			})
-		case "deletedFolder":
-			changes = append(changes, func(files map[string]file) error {
-				maps.DeleteFunc(files, func(name string, _ file) bool {
-					return strings.HasPrefix(name, strings.TrimSuffix(v.Path, "/")+"/")
-				})
-				return nil
-			})
-		default:
-			c.fail(http.StatusBadRequest, "", "unknown key "+line.Key)
-			return
-		}
+	head, changes, err := s.readCommit(http.MaxBytesReader(c.w, c.Body, s.MaxCommitBody))
+	if err != nil {
+		c.fail(http.StatusBadRequest, "", err.Error())
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if head := r.branches[branch]; parent != "" && parent != head {
+	if now := r.branches[branch]; head.ParentCommit != "" && head.ParentCommit != now {
 		c.fail(http.StatusPreconditionFailed, "", "A commit has happened since. Please refresh and try again. "+
-			"parentCommit "+parent+", head "+head)
+			"parentCommit "+head.ParentCommit+", head "+now)
 		return
 	}
 	files := maps.Clone(r.head(branch).files)
@@ -121,10 +47,98 @@ func (s *Server) postCommit(c *call, r *repo, branch string) {
 			return
 		}
 	}
-	made := s.commit(r, branch, title, files)
+	made := s.commit(r, branch, head.Summary, files)
 	c.reply(http.StatusOK, map[string]any{
 		"success": true, "commitOid": made.id, "commitUrl": s.URL + "/" + r.id + "/commit/" + made.id, "hookOutput": "",
 	})
+}
+
+// commitLine is the value of a line of a commit: of the header, or of a change.
+type commitLine struct {
+	Summary, Description, ParentCommit string
+	Path, Content, Encoding            string
+	Algo, OID                          string
+	Size                               int64
+}
+
+// change does one of a commit's changes to the files of a branch; an error refuses the commit.
+type change func(files map[string]file) error
+
+// readCommit reads the lines of a commit.
+func (s *Server) readCommit(body io.Reader) (head commitLine, changes []change, err error) {
+	lines := json.NewDecoder(body)
+	for n := 0; ; n++ {
+		var line struct {
+			Key   string     `json:"key"`
+			Value commitLine `json:"value"`
+		}
+		switch err := lines.Decode(&line); {
+		case errors.Is(err, io.EOF):
+			return head, changes, nil
+		case err != nil:
+			return head, nil, err
+		case (n == 0) != (line.Key == "header"):
+			return head, nil, errors.New("the first line, and no other, must be the header")
+		case n == 0:
+			if head = line.Value; head.Summary == "" {
+				return head, nil, errors.New(`"summary" is required`)
+			}
+			continue
+		case !cleanName(line.Value.Path):
+			return head, nil, fmt.Errorf("invalid path %q", line.Value.Path)
+		}
+		made, err := s.change(line.Key, line.Value)
+		if err != nil {
+			return head, nil, err
+		}
+		changes = append(changes, made)
+	}
+}
+
+// change is what a line of a commit asks for.
+func (s *Server) change(key string, v commitLine) (change, error) {
+	switch key {
+	case "file":
+		content, err := base64.StdEncoding.DecodeString(v.Content)
+		if err != nil || v.Encoding != "base64" {
+			return nil, errors.New(v.Path + " is not base64")
+		}
+		if s.isLarge(v.Path, int64(len(content))) {
+			//nolint:staticcheck // ST1005: the Hub's words
+			return nil, errors.New("Your push was rejected because it contains files larger than the limit or binary " +
+				"files; use LFS: " + v.Path)
+		}
+		return func(files map[string]file) error {
+			files[v.Path] = smallFile(content)
+			return nil
+		}, nil
+	case "lfsFile":
+		return func(files map[string]file) error {
+			size, known := s.objects[v.OID]
+			if !known || v.Algo != "sha256" || v.Size != 0 && v.Size != size {
+				return fmt.Errorf("the LFS object of %s was not uploaded", v.Path)
+			}
+			files[v.Path] = largeFile(v.OID, size)
+			return nil
+		}, nil
+	case "deletedFile":
+		return func(files map[string]file) error {
+			if _, ok := files[v.Path]; !ok {
+				//nolint:staticcheck // ST1005: the Hub's words, which clients look for
+				return fmt.Errorf("A file with this name doesn't exist: %s", v.Path)
+			}
+			delete(files, v.Path)
+			return nil
+		}, nil
+	case "deletedFolder":
+		return func(files map[string]file) error {
+			maps.DeleteFunc(files, func(name string, _ file) bool {
+				return strings.HasPrefix(name, strings.TrimSuffix(v.Path, "/")+"/")
+			})
+			return nil
+		}, nil
+	}
+	return nil, errors.New("unknown key " + key)
 }
 
 // cleanName reports whether a path stays inside the repository.

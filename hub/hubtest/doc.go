@@ -19,7 +19,7 @@
 // [Server.Inject] makes requests fail: connections that break after some bytes, statuses, delays,
 // flipped bits, wrong etags. [Server.Requests] says what was asked.
 //
-// What it has not: the Xet protocol (clients are offered plain LFS, which the real Hub offers as
-// well), pull requests, discussions, search. Commit ids are SHA-1 sums, but not those that git
+// What it lacks: the Xet protocol (clients are offered plain LFS, which the real Hub offers as
+// well), pull requests, discussions, search. Commit ids are SHA-1 sums, but not the ones that git
 // would give.
 package hubtest

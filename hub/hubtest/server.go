@@ -67,7 +67,7 @@ func (r Request) String() string {
 	return text
 }
 
-// New starts a server without users and repositories. Its objects lie in a temporary folder that
+// New starts a server without users and repositories. Its objects are in a temporary folder that
 // [Server.Close] removes.
 func New() (*Server, error) {
 	dir, err := os.MkdirTemp("", "hubtest-")

@@ -17,19 +17,16 @@ const mostTokens = 128
 
 // trainBERT fine-tunes a fresh BERT on MRPC.
 func trainBERT(o settings, w workload, r *recorder) error {
-	samples, err := mrpc(o.data)
+	set, err := glue.Open(filepath.Join(o.data, "mrpc"), glue.MRPC)
+	if err != nil {
+		return err
+	}
+	samples, err := pairs(o.data, set.Train)
 	if err != nil {
 		return err
 	}
 	torch.ManualSeed(seed)
-	dropout := o.dropout
-	if dropout < 0 {
-		dropout = w.dropout
-	}
-	model, err := bert.NewClassifier(bert.Config{
-		HiddenSize: w.hidden, NumLayers: w.layers, NumHeads: w.heads, IntermediateSize: 4 * w.hidden,
-		HiddenDropout: &dropout, AttentionDropout: &dropout,
-	})
+	model, err := newBERT(w)
 	if err != nil {
 		return err
 	}
@@ -40,19 +37,20 @@ func trainBERT(o settings, w workload, r *recorder) error {
 	return fit(o, w, r, task, samples)
 }
 
-// mrpc tokenizes the training pairs of MRPC.
-func mrpc(folder string) (data.Slice[bert.Sample], error) {
+func newBERT(w workload) (*bert.Classifier, error) {
+	return bert.NewClassifier(bert.Config{HiddenSize: w.hidden, NumLayers: w.layers, NumHeads: w.heads,
+		IntermediateSize: 4 * w.hidden, HiddenDropout: &w.dropout, AttentionDropout: &w.dropout})
+}
+
+// pairs tokenizes pairs of sentences.
+func pairs(folder string, set data.Dataset[glue.Example]) (data.Slice[bert.Sample], error) {
 	tokenizer, err := text.LoadTokenizer(filepath.Join(folder, "models", "bert_base_uncased_vocab", "vocab.txt"))
 	if err != nil {
 		return nil, err
 	}
-	set, err := glue.Open(filepath.Join(folder, "mrpc"), glue.MRPC)
-	if err != nil {
-		return nil, err
-	}
-	samples := make(data.Slice[bert.Sample], set.Train.Len())
+	samples := make(data.Slice[bert.Sample], set.Len())
 	for i := range samples {
-		row, err := set.Train.At(i)
+		row, err := set.At(i)
 		if err != nil {
 			return nil, err
 		}

@@ -3,94 +3,126 @@
 //
 //	go build -o bench ./internal/bench
 //	./bench -workload mlp_tiny -data DIR
-//	./bench -workload crnn -threads 1 -init crnn.safetensors
+//	./bench -workload crnn -threads 1 -precision bf16 -init crnn.safetensors
+//	./bench -workload bert_base -device cuda -batch 128 -steps 50
+//	./bench -workload checkpoint -fsync -dir DISK
 //
 // A workload fixes weights, samples, their order, the optimizer and what is measured: the updates
 // after the warm-up, with everything that they need (loader, forward, loss, backward, update),
 // device idle at both ends. Without -init the weights are drawn from the seed, bit for bit those of
-// PyTorch. DIR holds mnist/ (IDX files), cn_plates/ (pictures and train.tsv), mrpc/, sst2/,
-// ag_news/ and models/bert_base_uncased_vocab/. The line is the last one on standard output.
+// PyTorch. With -tiny there are a few updates only, to see that it runs. DIR holds mnist/ (IDX
+// files), cn_plates/ (pictures and train.tsv), captcha_v2/, iiit5k/, mrpc/, sst2/, ag_news/ and
+// models/bert_base_uncased_vocab/; each workload reads what it needs.
+//
+// The line is the last one on standard output. A workload that cannot run on this machine prints a
+// line with the reason under "skip", and exits with 3.
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-func main() {
-	var o settings
-	flag.StringVar(&o.workload, "workload", "mlp_tiny", "mlp, mlp_tiny, crnn, bert_small, bert_base, startup or "+
-		"tokenize")
-	flag.StringVar(&o.data, "data", "../shared/data", "folder of the data sets")
-	flag.StringVar(&o.init, "init", "", "initial weights, a safetensors file; default: drawn from the workload's seed")
-	flag.IntVar(&o.threads, "threads", 0, "threads within one operator; 0: libtorch's default")
-	flag.IntVar(&o.steps, "steps", 0, "measured updates; 0: those of the workload")
-	flag.IntVar(&o.warmup, "warmup", -1, "updates before them; negative: those of the workload")
-	flag.StringVar(&o.precision, "precision", "fp32", "fp32 or bf16 (autocast)")
-	flag.Float64Var(&o.dropout, "dropout", -1, "of the BERT workloads; negative: theirs")
-	flag.StringVar(&o.losses, "losses", "", "write the loss of every update to this JSON file")
-	flag.Parse()
-	if err := run(o); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+// exitSkip is the exit status of a workload that cannot run on this machine.
+const exitSkip = 3
 
 type settings struct {
 	workload, data, init string
+	device               torch.Device
 	threads              int
-	steps, warmup        int
+	steps, warmup, batch int
 	precision, losses    string
 	dropout              float64
+	dir                  string
+	fsync, tiny          bool
 }
 
-func run(o settings) error {
-	if o.workload == "tokenize" {
-		result, err := tokenize(o)
-		if err != nil {
-			return err
-		}
-		return printLine(result)
+// runners are the workloads, by name. Each returns the line that its contract asks for.
+var runners = map[string]func(settings) (map[string]any, error){
+	"eval":             evaluate,
+	"images":           images,
+	"tokenize":         tokenize,
+	"checkpoint":       saveAndLoadRounds,
+	"checkpoint_small": saveAndLoadRounds,
+	"op_add":           operation,
+	"op_add_inplace":   operation,
+	"op_linear":        operation,
+	"op_linear_train":  operation,
+}
+
+func init() {
+	for name := range workloads {
+		runners[name] = train
 	}
-	w, ok := workloads[o.workload]
+}
+
+func main() { os.Exit(command(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func command(args []string, stdout, stderr io.Writer) int {
+	var o settings
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	names := strings.Join(slices.Sorted(maps.Keys(runners)), ", ")
+	flags.StringVar(&o.workload, "workload", "mlp_tiny", "one of "+names)
+	flags.StringVar(&o.data, "data", "../shared/data", "folder of the data sets")
+	flags.StringVar(&o.init, "init", "", "initial weights, a safetensors file; default: drawn from the workload's seed")
+	device := flags.String("device", "cpu", "cpu, cuda or cuda:N; GPUs have sizes of their own")
+	flags.IntVar(&o.threads, "threads", 0, "threads within one operator; 0: libtorch's default, one in op_...")
+	flags.IntVar(&o.steps, "steps", 0, "measured updates, passes, rounds or operations; 0: those of the workload")
+	flags.IntVar(&o.warmup, "warmup", -1, "updates before them; negative: those of the workload")
+	flags.IntVar(&o.batch, "batch", 0, "samples of a batch, texts of a call; 0: those of the workload")
+	flags.StringVar(&o.precision, "precision", "", "fp32 or bf16 (autocast); default: that of the workload")
+	flags.Float64Var(&o.dropout, "dropout", -1, "of the BERT workloads; negative: theirs")
+	flags.StringVar(&o.losses, "losses", "", "write the loss of every update to this JSON file")
+	flags.StringVar(&o.dir, "dir", "", "checkpoint: folder to write under; default: the system's temporary folder")
+	flags.BoolVar(&o.fsync, "fsync", false, "checkpoint: the files are on the disk, read back and verified")
+	flags.BoolVar(&o.tiny, "tiny", false, "a few steps, to see that it runs")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	var err error
+	if o.device, err = torch.ParseDevice(*device); err == nil {
+		err = run(o, stdout)
+	}
+	switch {
+	case errors.Is(err, errSkip):
+		return exitSkip
+	case err != nil:
+		fmt.Fprintln(stderr, "bench:", err)
+		return 1
+	}
+	return 0
+}
+
+// errSkip is the error of a workload that cannot run on this machine, which its line says.
+var errSkip = errors.New("skipped")
+
+func run(o settings, stdout io.Writer) error {
+	work, ok := runners[o.workload]
 	if !ok {
-		return fmt.Errorf("there is no workload %q", o.workload)
+		return fmt.Errorf("there is no workload %q; want one of %s", o.workload,
+			strings.Join(slices.Sorted(maps.Keys(runners)), ", "))
 	}
-	if o.steps > 0 {
-		w.steps = o.steps
-	}
-	if o.warmup >= 0 {
-		w.warmup = o.warmup
-	}
-	if o.threads > 0 {
-		torch.SetThreads(o.threads)
-	}
-	r := &recorder{workload: w, losses: o.losses != ""}
-	if err := w.train(o, w, r); err != nil {
-		return err
-	}
-	if o.losses != "" {
-		text, err := json.Marshal(r.all)
-		if err != nil {
+	if o.device.IsCUDA() {
+		if err := torch.Load(); err != nil {
 			return err
 		}
-		if err := os.WriteFile(o.losses, text, 0o644); err != nil {
-			return err
+		if torch.CUDADevices() == 0 {
+			return errors.Join(errSkip, printLine(stdout, map[string]any{"workload": o.workload, "impl": implementation,
+				"skip": "no CUDA device"}))
 		}
 	}
-	return printLine(r.result(o))
-}
-
-// printLine prints the line that the contract of the workloads asks for.
-func printLine(result map[string]any) error {
-	line, err := json.Marshal(result)
+	line, err := work(o)
 	if err != nil {
 		return err
 	}
-	fmt.Println(string(line))
-	return nil
+	return printLine(stdout, line)
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"math"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -14,20 +11,23 @@ import (
 // the last updates.
 type recorder struct {
 	workload workload
-	losses   bool // read every loss
+	losses   bool             // read every loss
+	after    func(update int) // is called after each update, if it is not nil
 
 	updates     int
 	firstStep   float64
 	begin, end  time.Time
 	first       float64
 	all, recent []float64
+	resident    []float64 // memory in MiB, where the workload wants it
 }
 
-// wants tells whether the loss of the next update has to be read: the first, the last ten, and the
-// one before those, whose value is the sum of all that were not read.
+// wants tells whether the loss of the next update has to be read, which also waits for the device:
+// the first, the last of the warm-up, the last ten, and the one before those, whose value is the
+// sum of all that were not read.
 func (r *recorder) wants() bool {
 	n := r.updates + 1
-	return r.losses || n == 1 || n >= r.lastTen()-1
+	return r.losses || n == 1 || n == r.workload.warmup || n >= r.lastTen()-1
 }
 
 // lastTen is the number of the first of the last ten updates.
@@ -37,9 +37,10 @@ func (r *recorder) lastTen() int {
 
 // updated is called after each update; loss is nan where it was not read.
 func (r *recorder) updated(loss float64) {
+	w := r.workload
 	r.updates++
 	if r.updates == 1 {
-		r.firstStep = time.Since(processStart()).Seconds()
+		r.firstStep = sinceStart()
 		r.first = loss
 	}
 	if r.losses {
@@ -48,76 +49,38 @@ func (r *recorder) updated(loss float64) {
 	if r.updates >= r.lastTen() {
 		r.recent = append(r.recent, loss)
 	}
-	if r.updates == r.workload.warmup {
+	if past := r.updates - w.warmup; w.memory > 0 && past >= 0 && past%w.memory == 0 {
+		r.resident = append(r.resident, round(memory("VmRSS"), 1))
+	}
+	if r.updates == w.warmup {
 		r.begin = time.Now()
 	}
-	if r.updates == r.workload.warmup+r.workload.steps {
+	if r.updates == w.warmup+w.steps {
 		r.end = time.Now()
+	}
+	if r.after != nil {
+		r.after(r.updates)
 	}
 }
 
-// result is the line that the contract of the workloads asks for.
-func (r *recorder) result(o settings) map[string]any {
+// line is the line that the contract of the workloads asks for.
+func (r *recorder) line(o settings) map[string]any {
 	w := r.workload
 	seconds := r.end.Sub(r.begin).Seconds()
 	if w.warmup == 0 {
 		seconds = r.firstStep
 	}
-	dropout := w.dropout
-	if o.dropout >= 0 {
-		dropout = o.dropout
-	}
 	last := 0.0
 	for _, l := range r.recent {
 		last += l / float64(len(r.recent))
 	}
-	return map[string]any{
-		"workload": w.name, "impl": "gotrainer", "steps": w.steps, "seconds": round(seconds, 6),
-		"ms_per_step":   round(1e3*seconds/float64(w.steps), 6),
-		"samples_per_s": round(float64(w.steps*w.batch)/seconds, 3), "peak_rss_mb": round(memory("VmHWM"), 1),
-		"anon_rss_mb":  round(memory("RssAnon"), 1),
-		"first_step_s": round(r.firstStep, 4), "loss_first": round(r.first, 6), "loss_last": round(last, 6),
-		"threads": torch.Threads(),
-		"batch":   w.batch, "precision": o.precision, "dropout": dropout, "device": "cpu",
+	more := map[string]any{"batch": w.batch, "precision": w.precision, "dropout": w.dropout,
+		"device": o.device.String()}
+	if n := len(r.resident); n > 0 {
+		more["rss_start_mb"], more["rss_end_mb"] = r.resident[0], r.resident[n-1]
+		more["rss_growth_mb"] = math.Round(10*(r.resident[n-1]-r.resident[0])) / 10
+		more["rss_mb"] = r.resident
 	}
-}
-
-func round(v float64, digits int) float64 {
-	scale := math.Pow(10, float64(digits))
-	return math.Round(v*scale) / scale
-}
-
-// processStart is the time that the caller set just before it started this process, else the
-// kernel's.
-func processStart() time.Time {
-	if t0, err := strconv.ParseFloat(os.Getenv("BENCH_T0"), 64); err == nil {
-		return time.Unix(0, int64(t0*1e9))
-	}
-	stat, err := os.ReadFile("/proc/self/stat")
-	uptime, err2 := os.ReadFile("/proc/uptime")
-	if err != nil || err2 != nil {
-		return time.Now()
-	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	ticks, _ := strconv.ParseFloat(fields[19], 64)
-	up, _ := strconv.ParseFloat(strings.Fields(string(uptime))[0], 64)
-	return time.Now().Add(-time.Duration((up - ticks/100) * float64(time.Second)))
-}
-
-// memory reads a field of /proc/self/status in MiB.
-func memory(field string) float64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for _, line := range strings.Split(string(status), "\n") {
-		if rest, ok := strings.CutPrefix(line, field+":"); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 64)
-			if err != nil {
-				return 0
-			}
-			return kib / 1024
-		}
-	}
-	return 0
+	return result{workload: w.name, steps: w.steps, seconds: seconds, samples: w.steps * w.batch * w.accumulate,
+		firstStep: r.firstStep, first: round(r.first, 6), last: round(last, 6), threads: torch.Threads()}.line(more)
 }

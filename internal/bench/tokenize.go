@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	callTexts = 1000          // texts in a call
-	checkMod  = 1_000_000_007 // of the sum of all ids
+	callTexts    = 1000          // texts in a call
+	tokenizeTiny = 3000          // texts with -tiny
+	checkMod     = 1_000_000_007 // of the sum of all ids
 )
 
 // tokenize cuts the sentences of SST-2 and the articles of AG News into ids, in calls of a thousand
@@ -29,6 +30,13 @@ func tokenize(o settings) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	batch := callTexts
+	if o.batch > 0 {
+		batch = o.batch
+	}
+	if o.tiny {
+		texts = texts[:tokenizeTiny]
+	}
 	tokenizer, err := text.LoadTokenizer(filepath.Join(o.data, "models", "bert_base_uncased_vocab", "vocab.txt"))
 	if err != nil {
 		return nil, err
@@ -38,24 +46,24 @@ func tokenize(o settings) (map[string]any, error) {
 	}
 	ctx, options := context.Background(), &text.EncodeOptions{Goroutines: threads}
 	call := func(first int) ([][]int64, error) {
-		return tokenizer.IDsBatch(ctx, text.Texts(texts[first:min(first+callTexts, len(texts))]...), options)
+		return tokenizer.IDsBatch(ctx, text.Texts(texts[first:min(first+batch, len(texts))]...), options)
 	}
 	if _, err := call(0); err != nil {
 		return nil, err
 	}
-	warm := time.Since(processStart()).Seconds()
+	warm := sinceStart()
 	var spent time.Duration
 	var tokens, check int64
 	steps := 0
-	for first := 0; first < len(texts); first += callTexts {
+	for first := 0; first < len(texts); first += batch {
 		begin := time.Now()
-		batch, err := call(first)
+		encoded, err := call(first)
 		spent += time.Since(begin)
 		if err != nil {
 			return nil, err
 		}
 		steps++
-		for _, ids := range batch {
+		for _, ids := range encoded {
 			tokens += int64(len(ids))
 			for _, id := range ids {
 				check += id
@@ -63,14 +71,9 @@ func tokenize(o settings) (map[string]any, error) {
 		}
 	}
 	seconds := spent.Seconds()
-	return map[string]any{
-		"workload": "tokenize", "impl": "gotrainer", "steps": steps, "seconds": round(seconds, 6),
-		"ms_per_step":   round(1e3*seconds/float64(steps), 6),
-		"samples_per_s": round(float64(len(texts))/seconds, 3), "tokens_per_s": round(float64(tokens)/seconds, 0),
-		"peak_rss_mb": round(memory("VmHWM"), 1),
-		"anon_rss_mb": round(memory("RssAnon"), 1), "first_step_s": round(warm, 4), "loss_first": tokens,
-		"loss_last": check % checkMod, "threads": threads, "batch": callTexts,
-	}, nil
+	return result{workload: o.workload, steps: steps, seconds: seconds, samples: len(texts), firstStep: warm,
+		first: tokens, last: check % checkMod, threads: threads,
+	}.line(map[string]any{"tokens_per_s": round(float64(tokens)/seconds, 0), "batch": batch}), nil
 }
 
 // tokenizeTexts reads the first column of both files; the one of SST-2 begins with a heading.

@@ -2,48 +2,118 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"math"
-	"path/filepath"
+	"os"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/data"
-	"github.com/gotrainer/gotrainer/data/idx"
-	"github.com/gotrainer/gotrainer/data/table"
-	"github.com/gotrainer/gotrainer/models/crnn"
-	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/vision"
 )
 
+// workload is one that trains.
 type workload struct {
 	name          string
-	batch         int
+	batch         int // of a micro-batch
 	warmup, steps int
 	rate          float64
 	hidden        int64
 	train         func(o settings, w workload, r *recorder) error
+	precision     string // empty: fp32
+
+	accumulate int  // micro-batches behind an update; zero: 1
+	logEvery   int  // updates between two rows of the log; zero: no log
+	memory     int  // updates between two looks at the memory; zero: none
+	decay      bool // the rate falls to zero, and gradients are clipped to norm 1
 
 	// Of the BERT workloads.
 	layers, heads int64
 	width         int     // of every batch; zero: that of its longest text
 	dropout       float64 // unless -dropout says otherwise
-	decay         bool    // the rate falls to zero, and gradients are clipped to norm 1
 }
 
+// workloads are those that train, with the sizes for a CPU.
 var workloads = map[string]workload{
-	"mlp":      {name: "mlp", batch: 64, warmup: 100, steps: 1000, rate: 1e-3, hidden: 256, train: trainMLP},
-	"mlp_tiny": {name: "mlp_tiny", batch: 16, warmup: 300, steps: 3000, rate: 1e-3, hidden: 32, train: trainMLP},
-	"startup":  {name: "startup", batch: 64, warmup: 0, steps: 1, rate: 1e-3, hidden: 256, train: trainMLP},
-	"crnn":     {name: "crnn", batch: 32, warmup: 3, steps: 20, rate: 1e-3, train: trainCRNN},
-	"bert_small": {name: "bert_small", batch: 32, warmup: 3, steps: 30, rate: 1e-4, hidden: 256, train: trainBERT,
-		layers: 4, heads: 4, dropout: 0.1, decay: true},
-	"bert_base": {name: "bert_base", batch: 8, warmup: 1, steps: 5, rate: 5e-5, hidden: 768, train: trainBERT,
-		layers: 12, heads: 12, width: 128, dropout: 0.1, decay: true},
+	"mlp":      {batch: 64, warmup: 100, steps: 1000, rate: 1e-3, hidden: 256, train: trainMLP},
+	"mlp_tiny": {batch: 16, warmup: 300, steps: 3000, rate: 1e-3, hidden: 32, train: trainMLP},
+	"startup":  {batch: 64, warmup: 0, steps: 1, rate: 1e-3, hidden: 256, train: trainMLP},
+	"accum": {batch: 64, warmup: 20, steps: 300, rate: 1e-3, hidden: 256, train: trainMLP, accumulate: 4, logEvery: 10,
+		decay: true},
+	"soak": {batch: 64, warmup: 500, steps: 19_500, rate: 1e-3, hidden: 256, train: trainMLP, memory: 1950},
+	"crnn": {batch: 32, warmup: 3, steps: 20, rate: 1e-3, train: trainCRNN},
+	"bert_small": {batch: 32, warmup: 3, steps: 30, rate: 1e-4, hidden: 256, train: trainBERT, layers: 4, heads: 4,
+		dropout: 0.1, decay: true},
+	"bert_base": {batch: 8, warmup: 1, steps: 5, rate: 5e-5, hidden: 768, train: trainBERT, layers: 12, heads: 12,
+		width: 128, dropout: 0.1, decay: true},
+}
+
+// sized is a workload as the flags want it.
+func sized(o settings) workload {
+	w := workloads[o.workload]
+	w.name = o.workload
+	if o.device.IsCUDA() {
+		w = w.onGPU()
+	}
+	if o.tiny {
+		w = w.tiny()
+	}
+	if o.steps > 0 {
+		w.steps = o.steps
+	}
+	if o.warmup >= 0 {
+		w.warmup = o.warmup
+	}
+	if o.batch > 0 {
+		w.batch = o.batch
+	}
+	if o.precision != "" {
+		w.precision = o.precision
+	}
+	if w.precision == "" {
+		w.precision = amp.FP32.String()
+	}
+	if o.dropout >= 0 {
+		w.dropout = o.dropout
+	}
+	w.accumulate = max(1, w.accumulate)
+	return w
+}
+
+func (w workload) onGPU() workload {
+	switch w.name {
+	case "mlp":
+		w.warmup, w.steps = 300, 3000
+	case "accum":
+		w.warmup, w.steps = 100, 1000
+	case "crnn", "bert_small":
+		w.warmup, w.steps = 30, 300
+	case "bert_base":
+		w.warmup, w.steps, w.batch, w.precision = 10, 100, 32, "bf16"
+	}
+	return w
+}
+
+func (w workload) tiny() workload {
+	switch {
+	case w.name == "startup":
+		return w
+	case w.name == "soak":
+		w.warmup, w.steps, w.memory = 100, 900, 100
+	case w.name == "crnn", w.layers > 0:
+		w.warmup, w.steps = 1, 4
+	default:
+		w.warmup, w.steps = 5, 40
+	}
+	if w.name == "bert_base" {
+		w.layers, w.hidden, w.heads, w.batch = 2, 64, 2, 4
+	}
+	return w
 }
 
 const seed = 1234
@@ -51,10 +121,48 @@ const seed = 1234
 // order is that of the peers: ten permutations, used in turn.
 var order = data.OrderFunc(func(epoch, n int) []int { return data.Permutation(uint64(1000+epoch%10), n) })
 
+// oneEpoch visits the samples in the order of the peers, all epochs as one, so that a window of
+// micro-batches may run over the end of a permutation.
+type oneEpoch struct{ batch, batches int }
+
+func (e oneEpoch) Count(int) int { return e.batch * e.batches }
+
+func (e oneEpoch) Indices(_, n int) []int {
+	indices := make([]int, 0, e.Count(n))
+	for epoch := 0; len(indices) < e.Count(n); epoch++ {
+		whole := order(epoch, n)[:n/e.batch*e.batch]
+		indices = append(indices, whole[:min(len(whole), e.Count(n)-len(indices))]...)
+	}
+	return indices
+}
+
+// train runs a workload that trains.
+func train(o settings) (map[string]any, error) {
+	w := sized(o)
+	if o.threads > 0 {
+		torch.SetThreads(o.threads)
+	}
+	r := &recorder{workload: w, losses: o.losses != ""}
+	if err := w.train(o, w, r); err != nil {
+		return nil, err
+	}
+	if o.losses != "" {
+		text, err := json.Marshal(r.all)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(o.losses, text, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return r.line(o), nil
+}
+
 // timed is an engine's step that tells the recorder of each update.
 type timed[S, B any] struct {
 	*engine.Step[S, B]
-	r *recorder
+	r     *recorder
+	taken float64 // losses that the recorder has taken since the last row of the log
 }
 
 func (t *timed[S, B]) Update(ctx context.Context, rate float64) (bool, error) {
@@ -64,12 +172,31 @@ func (t *timed[S, B]) Update(ctx context.Context, rate float64) (bool, error) {
 		return applied, err
 	}
 	report, err := t.Step.Report(ctx)
+	t.taken += report.LossSum
 	t.r.updated(report.LossSum)
 	return applied, err
 }
 
+// Report is called for the log.
+func (t *timed[S, B]) Report(ctx context.Context) (trainer.Report, error) {
+	report, err := t.Step.Report(ctx)
+	report.LossSum, t.taken = report.LossSum+t.taken, 0
+	return report, err
+}
+
+// printedLog prints the rows of the log, as the contract asks for.
+type printedLog struct{ w io.Writer }
+
+func (l printedLog) AfterLog(_ *trainer.Run, row trainer.Logs) error {
+	for _, key := range row.Keys() {
+		fmt.Fprintf(l.w, "%s %.6g  ", key, row[key])
+	}
+	_, err := fmt.Fprintln(l.w)
+	return err
+}
+
 func fit[S, B any](o settings, w workload, r *recorder, task engine.Task[S, B], samples data.Dataset[S]) error {
-	precision, err := amp.ParsePrecision(o.precision)
+	precision, err := amp.ParsePrecision(w.precision)
 	if err != nil {
 		return err
 	}
@@ -78,101 +205,29 @@ func fit[S, B any](o settings, w workload, r *recorder, task engine.Task[S, B], 
 	if w.decay {
 		schedule, clip = lr.Linear{}, 1
 	}
+	visit := data.Order(order)
+	if w.accumulate > 1 {
+		visit = oneEpoch{batch: w.batch, batches: (w.warmup + w.steps) * w.accumulate}
+	}
+	log, callbacks := trainer.Never, []any(nil)
+	if w.logEvery > 0 {
+		log, callbacks = trainer.Every(w.logEvery, trainer.Update), []any{printedLog{os.Stderr}}
+	}
 	step, err := engine.New(task, engine.Options{
 		Optimizer: optim.AdamW{LR: w.rate, WeightDecay: new(0.0)}, MaxGradNorm: clip, Precision: precision,
-		InitWeightsFrom: o.init,
+		InitWeightsFrom: o.init, Device: o.device,
 	})
 	if err != nil {
 		return err
 	}
-	t, err := trainer.New(&timed[S, B]{step, r}, trainer.Options{
-		MaxSteps: w.warmup + w.steps, BatchSize: w.batch, DropLast: true, Order: order, Workers: 1, Seed: seed + 1,
-		Schedule: schedule, Eval: trainer.Never, Save: trainer.Never, Log: trainer.Never, Progress: io.Discard,
+	t, err := trainer.New(&timed[S, B]{Step: step, r: r}, trainer.Options{
+		MaxSteps: w.warmup + w.steps, BatchSize: w.batch, Accumulate: w.accumulate, DropLast: true, Order: visit,
+		Workers: 1, Seed: seed + 1, Schedule: schedule, Eval: trainer.Never, Save: trainer.Never, Log: log,
+		Callbacks: callbacks, Progress: io.Discard,
 	})
 	if err != nil {
 		return err
 	}
 	_, err = t.Fit(context.Background(), samples, nil)
 	return err
-}
-
-type mlp struct {
-	FC1 *nn.Linear `module:"fc1"`
-	FC2 *nn.Linear `module:"fc2"`
-	FC3 *nn.Linear `module:"fc3"`
-}
-
-func (m *mlp) Forward(x torch.Tensor) torch.Tensor {
-	return m.FC3.Forward(m.FC2.Forward(m.FC1.Forward(x).ReLU()).ReLU())
-}
-
-func trainMLP(o settings, w workload, r *recorder) error {
-	set, err := idx.Open(filepath.Join(o.data, "mnist", "train6k"))
-	if err != nil {
-		return err
-	}
-	samples := make(data.Slice[engine.Example], set.Len())
-	for i := range samples {
-		s, err := set.At(i)
-		if err != nil {
-			return err
-		}
-		x := make([]float32, len(s.Image))
-		for j, v := range s.Image {
-			x[j] = (float32(v)/255 - 0.1307) / 0.3081
-		}
-		samples[i] = engine.Example{Features: x, Class: int64(s.Label)}
-	}
-	torch.ManualSeed(seed)
-	model := &mlp{nn.NewLinear(784, w.hidden, nil), nn.NewLinear(w.hidden, w.hidden, nil), nn.NewLinear(w.hidden, 10,
-		nil)}
-	return fit(o, w, r, engine.Classify(model), samples)
-}
-
-func trainCRNN(o settings, w workload, r *recorder) error {
-	folder := filepath.Join(o.data, "cn_plates")
-	charset, err := readCharset(filepath.Join(folder, "lprnet_charset.txt"))
-	if err != nil {
-		return err
-	}
-	torch.ManualSeed(seed)
-	model, err := crnn.New(crnn.Config{Charset: charset})
-	if err != nil {
-		return err
-	}
-	model.UseChannelsLast()
-	set, err := table.Open(filepath.Join(folder, "train.tsv"), table.Options{Header: true})
-	if err != nil {
-		return err
-	}
-	samples := make(data.Slice[crnn.Sample], set.Len())
-	for i := range samples {
-		row, err := set.At(i)
-		if err != nil {
-			return err
-		}
-		image, err := plate(row.Path)
-		if err != nil {
-			return err
-		}
-		pixels, err := model.Config().Pixels(image)
-		if err != nil {
-			return err
-		}
-		samples[i] = crnn.Sample{Pixels: pixels, Text: row.Label}
-	}
-	return fit(o, w, r, crnn.NewTask(model), samples)
-}
-
-// plate makes a picture 32 pixels high, its proportions kept, with black to the right.
-func plate(path string) (*vision.Image, error) {
-	image, err := vision.Open(path, vision.DecodeOptions{Gray: true})
-	if err != nil {
-		return nil, err
-	}
-	width := min(128, max(1, int(math.RoundToEven(float64(image.Width)*32/float64(image.Height)))))
-	if image, err = image.Resized(width, 32, vision.Bilinear); err != nil {
-		return nil, err
-	}
-	return image.Pad(0, 0, 128-width, 0, 0)
 }

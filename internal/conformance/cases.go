@@ -47,26 +47,24 @@ func (o outcome) String() string {
 	switch o.Verdict {
 	case within:
 		return fmt.Sprintf("%s %s: %.2e at most, beginning at %s", o.Verdict, o.Case, o.Worst, o.Begins)
-	case bitwise:
+	case bitwise, passed:
 		return o.Verdict + " " + o.Case
 	}
-	return fmt.Sprintf("%s %s: %s", o.Verdict, o.Case, firstLine(o.Reason))
+	return fmt.Sprintf("%s %s: %s", o.Verdict, o.Case, strings.SplitN(o.Reason, "\n", 2)[0])
 }
 
 // runCases replays every case below the folders and compares, and returns the exit status. Cases
 // that were recorded on the same code paths share a process: see byPins.
 func runCases(ctx context.Context, dirs []string, o caseOptions, out, problems io.Writer) int {
-	cases, err := findCases(dirs, o.only)
-	if err != nil {
-		fmt.Fprintln(problems, "conformance:", err)
-		return 2
-	}
 	v := &verdicts{out: out, json: o.json, counts: map[string]int{}}
-	if o.here {
-		err = v.replay(ctx, cases, o)
-	} else {
-		err = v.replayByPins(ctx, cases, o, problems)
-	}
+	err := spec.Try(func() {
+		cases := spec.Must(findCases(dirs, o.only))
+		if o.here {
+			spec.Check(v.replay(ctx, cases, o))
+		} else {
+			spec.Check(v.replayByPins(ctx, cases, o, problems))
+		}
+	})
 	if err != nil {
 		fmt.Fprintln(problems, "conformance:", err)
 		return 2
@@ -98,11 +96,14 @@ func (v *verdicts) sum() int {
 		fmt.Fprintf(v.out, "%d cases: %d bitwise, %d within tolerance, %d failed, %d unsupported\n", v.total,
 			v.counts[bitwise], v.counts[within], v.counts[failed], v.counts[unsupported])
 	}
-	if v.counts[failed]+v.counts[unsupported] > 0 || v.total == 0 {
+	if v.total == 0 {
 		return 1
 	}
-	return 0
+	return v.status()
 }
+
+// status is the exit status.
+func (v *verdicts) status() int { return min(1, v.counts[failed]+v.counts[unsupported]) }
 
 // replay runs cases in this process.
 func (v *verdicts) replay(ctx context.Context, cases []string, o caseOptions) error {
@@ -129,26 +130,31 @@ func printLine(out io.Writer, v any, asJSON bool) {
 	fmt.Fprintf(out, "%s\n", line)
 }
 
-// judgeAll is judge for a training run, and for a folder of vectors an outcome for each of them.
-func judgeAll(ctx context.Context, dir string, o caseOptions) []outcome {
+// judgeAll replays a training run and compares it with what was recorded; of a folder of vectors
+// it compares each.
+func judgeAll(ctx context.Context, dir string, o caseOptions) (list []outcome) {
 	if _, err := os.Stat(filepath.Join(dir, "spec.json")); err == nil {
 		return []outcome{judge(ctx, dir, o.traces)}
 	}
-	var list []outcome
 	for _, v := range vectors.Run(dir, vectors.Options{Data: o.data}) {
-		result := outcome{Case: v.Name, Worst: v.Worst, Begins: v.Begins, Verdict: bitwise}
-		var missing *spec.Unsupported
-		switch {
-		case errors.As(v.Err, &missing):
-			result.Verdict, result.Reason = unsupported, missing.What
-		case v.Err != nil:
-			result.Verdict, result.Reason = failed, v.Err.Error()
-		case v.Worst > 0:
-			result.Verdict = within
-		}
-		list = append(list, result)
+		list = append(list, outcomeOf(v.Name, v.Worst, v.Begins, v.Worst > 0, v.Err))
 	}
 	return list
+}
+
+// outcomeOf is the outcome of a comparison, where err is what did not fit, or could not be tried.
+func outcomeOf(name string, worst float64, begins string, deviates bool, err error) outcome {
+	o := outcome{Case: name, Worst: worst, Begins: begins, Verdict: bitwise}
+	missing := new(spec.Unsupported)
+	switch {
+	case errors.As(err, &missing):
+		o.Verdict, o.Reason = unsupported, missing.What
+	case err != nil:
+		o.Verdict, o.Reason = failed, err.Error()
+	case deviates:
+		o.Verdict = within
+	}
+	return o
 }
 
 // findCases returns the folders that hold a spec.json or vectors, at or below the given ones, in
@@ -194,78 +200,39 @@ func caseName(dir string) string {
 
 // judge replays one case and compares it with what was recorded.
 func judge(ctx context.Context, dir, traces string) outcome {
-	o := outcome{Case: caseName(dir)}
-	report, err := compareCase(ctx, dir, traces)
-	var missing *spec.Unsupported
-	switch {
-	case errors.As(err, &missing):
-		o.Verdict, o.Reason = unsupported, missing.What
-	case err != nil:
-		o.Verdict, o.Reason = failed, err.Error()
-	default:
-		o.Worst, o.Begins = report.Worst()
-		switch report.Verdict() {
-		case trace.Equal, trace.Bitwise:
-			o.Verdict = bitwise
-		case trace.Within:
-			o.Verdict = within
-		case trace.Mismatch:
-			o.Verdict, o.Reason = failed, report.First()
-		}
+	var report trace.Report
+	err := spec.Try(func() { report = compareCase(ctx, dir, traces) })
+	if first := report.First(); err == nil && first != "" {
+		err = errors.New(first)
 	}
-	return o
+	worst, begins := report.Worst()
+	return outcomeOf(caseName(dir), worst, begins, report.Verdict() == trace.Within, err)
 }
 
-func compareCase(ctx context.Context, dir, traces string) (trace.Report, error) {
-	stored, err := trace.Read(dir)
-	if err != nil {
-		return nil, err
-	}
-	run, s, err := replay.Case(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	to := ""
-	if traces != "" {
-		to = filepath.Join(traces, filepath.FromSlash(caseName(dir)))
-	} else {
-		if to, err = os.MkdirTemp("", "trace-"); err != nil {
-			return nil, err
-		}
+func compareCase(ctx context.Context, dir, traces string) trace.Report {
+	stored := spec.Must(trace.Read(dir))
+	run, s := spec.Must2(replay.Case(ctx, dir))
+	to := filepath.Join(traces, filepath.FromSlash(caseName(dir)))
+	if traces == "" {
+		to = spec.Must(os.MkdirTemp("", "trace-"))
 		defer func() { _ = os.RemoveAll(to) }()
 	}
-	if err := run.Write(to); err != nil {
-		return nil, err
-	}
-	got, err := trace.Read(to) // what is compared is what was written
-	if err != nil {
-		return nil, err
-	}
+	spec.Check(run.Write(to))
 	rules := trace.Rules{RTol: s.Tolerance()}
-	report := trace.Compare(stored, got, rules)
-	return compareTensors(s, dir, to, rules, report)
-}
-
-// compareTensors adds the tensors of the end to a report, where the case has some and the run was
-// not refused before it began.
-func compareTensors(s *spec.Spec, dir, got string, rules trace.Rules, report trace.Report) (trace.Report, error) {
-	if _, err := os.Stat(filepath.Join(dir, trace.FinalName)); errors.Is(err, fs.ErrNotExist) || len(report) == 1 &&
-		report[0].Field == "error" {
-		return report, nil
+	report := trace.Compare(stored, spec.Must(trace.Read(to)), rules) // what is compared is what was written
+	// the tensors of the end, where the case has some and the run was not refused before it began
+	if absent(filepath.Join(dir, trace.FinalName)) || len(report) == 1 && report[0].Field == "error" {
+		return report
 	}
-	if _, err := os.Stat(filepath.Join(got, trace.FinalName)); errors.Is(err, fs.ErrNotExist) {
+	final := filepath.Join(to, trace.FinalName)
+	if absent(final) {
 		return append(report, trace.Row{Field: trace.FinalName, Verdict: trace.Mismatch,
-			Detail: "there are no tensors"}), nil
+			Detail: "there are no tensors"})
 	}
-	row, err := trace.CompareFinal(s, dir, filepath.Join(got, trace.FinalName), rules)
-	if err != nil {
-		return nil, err
-	}
-	return append(report, row), nil
+	return append(report, spec.Must(trace.CompareFinal(s, dir, final, rules)))
 }
 
-// firstLine cuts a reason that goes over several lines, such as that of a panic.
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
+func absent(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }

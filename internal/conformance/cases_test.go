@@ -29,17 +29,24 @@ func TestRecordedRuns(t *testing.T) {
 	if err != nil || len(cases) != 13 {
 		t.Fatalf("%d cases (%v), want 13", len(cases), err)
 	}
+	const meanOfNoise = "1 tensors, first norms.0.running_mean"
+	counts := map[string]int{}
 	for _, dir := range cases {
 		t.Run(caseName(dir), func(t *testing.T) {
 			o := judge(t.Context(), dir, "")
-			if strings.Contains(o.Reason, "1 tensors, first norms.0.running_mean") && !testenv.SameBits() {
-				return // it follows a bias without gradient, which Adam moves by the signs of what is rounded
+			t.Log(o)
+			if strings.Contains(o.Reason, meanOfNoise) && !testenv.SameBits() {
+				t.Log("accepted: the mean follows a bias without gradient, which Adam moves by the signs of what is rounded")
+				o.Verdict = meanOfNoise
 			}
-			if o.Verdict != bitwise && (o.Verdict != within || testenv.SameBits()) {
+			counts[o.Verdict]++
+			if o.Verdict != bitwise && (o.Verdict != within && o.Verdict != meanOfNoise || testenv.SameBits()) {
 				t.Error(o)
 			}
 		})
 	}
+	t.Logf("%d cases: %d bitwise, %d within tolerance, %d that differ in the mean of noise alone", len(cases),
+		counts[bitwise], counts[within], counts[meanOfNoise])
 }
 
 // TestSharedRecordings replays every recording of a checkout beside this one, each on the code

@@ -1,54 +1,35 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/gotrainer/gotrainer/internal/expected"
 )
 
-// tally counts outcomes. Every mode ends with it.
-type tally struct{ passed, failed, unsupported int }
+// passed is the verdict on an entry that holds.
+const passed = "pass"
 
 // runExpected is the mode -expected. A file that cannot be read counts as a failed entry.
 func runExpected(files []string, o expected.Options, out io.Writer) int {
-	var t tally
+	v := &verdicts{out: out, counts: map[string]int{}}
+	add := func(name string, err error) {
+		result := outcomeOf(name, 0, "", false, err)
+		if err == nil {
+			result.Verdict = passed
+		}
+		v.add(result)
+	}
 	for _, file := range files {
 		entries, err := expected.Read(file, o)
 		if err != nil {
-			t.print(out, file, err)
-			continue
+			add(file, err)
 		}
 		for _, e := range entries {
-			t.print(out, file+" "+e.Name, e.Run())
+			add(file+" "+e.Name, e.Run())
 		}
 	}
-	return t.end(out)
-}
-
-// print prints the outcome of an entry and counts it.
-func (t *tally) print(out io.Writer, name string, err error) {
-	var missing *expected.Unsupported
-	switch {
-	case err == nil:
-		t.passed++
-		fmt.Fprintf(out, "pass %s\n", name)
-	case errors.As(err, &missing):
-		t.unsupported++
-		fmt.Fprintf(out, "unsupported %s: %v\n", name, err)
-	default:
-		t.failed++
-		fmt.Fprintf(out, "FAIL %s: %v\n", name, err)
-	}
-}
-
-// end prints the sums and returns the exit status.
-func (t *tally) end(out io.Writer) int {
-	fmt.Fprintf(out, "%d entries: %d passed, %d failed, %d unsupported\n", t.passed+t.failed+t.unsupported, t.passed,
-		t.failed, t.unsupported)
-	if t.failed+t.unsupported > 0 {
-		return 1
-	}
-	return 0
+	fmt.Fprintf(out, "%d entries: %d passed, %d failed, %d unsupported\n", v.total, v.counts[passed],
+		v.counts[failed], v.counts[unsupported])
+	return v.status()
 }

@@ -36,7 +36,7 @@ func command(args []string, out, problems io.Writer) int {
 	var files expected.Options
 	flags.StringVar(&files.Data, "data", "../shared/data", "folder of the models and data sets that files of "+
 		"expected values and vectors mention")
-	flags.StringVar(&files.PlateReader, "plate-reader", "examples/crnn_plates/pretrained",
+	flags.StringVar(&files.PlateReader, "plate-reader", "models/platereader/pretrained",
 		"folder of the model that reads the licence plates they mention")
 	var o caseOptions
 	flags.BoolVar(&o.json, "json", false, "print a JSON object per line")

@@ -20,10 +20,10 @@ const architectureEnd = "no padding, stride 1; eval mode"
 // parseArchitecture reads a description such as "conv1(1,8,3) relu batchnorm2d norm1 flatten
 // fc1(11616,32) log_softmax; no padding, stride 1; eval mode". The name of a layer with weights
 // stands in front of its bracket: conv..., fc...; that of a norm follows it.
-func parseArchitecture(text string) (*network, error) {
+func parseArchitecture(text string) *network {
 	body, end, _ := strings.Cut(text, ";")
 	if strings.TrimSpace(end) != architectureEnd {
-		return nil, unsupported("the architecture ends with %q; want %q", strings.TrimSpace(end), architectureEnd)
+		unsupported("the architecture ends with %q; want %q", strings.TrimSpace(end), architectureEnd)
 	}
 	n := &network{index: map[string]int{}}
 	channels := int64(0) // of what the last layer with weights returned
@@ -53,10 +53,10 @@ func parseArchitecture(text string) (*network, error) {
 			n.add(name, nn.NewLinear(in, out, nil))
 			channels = out
 		default:
-			return nil, unsupported("the architecture has an unknown layer %q", word)
+			unsupported("the architecture has an unknown layer %q", word)
 		}
 	}
-	return n, nil
+	return n
 }
 
 func (n *network) add(name string, l nn.Layer) {

@@ -1,4 +1,4 @@
-// Package expected holds gotrainer against numbers that other projects' tests assert, or that
+// Package expected compares gotrainer with numbers that other projects' tests assert, or that
 // PyTorch computed: JSON files of a few known forms. A file is read by its form, not by its name,
 // so that new entries need no new code:
 //
@@ -19,7 +19,7 @@
 //	cases, dev           texts and pairs with the ids of a tokenizer                      tokens.go
 //	hf_trainer, accelerate, pytorch_accelerated, hezar, pymarlin     claims of the peers' tests     peers*.go
 //
-// Nothing in a file is passed over: a field that its form does not have makes an entry that is
+// Nothing in a file is ignored: a field that its form does not have makes an entry that is
 // unsupported and names it. Only text on the outermost level is free, since that is where files say
 // where they come from.
 package expected

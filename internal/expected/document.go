@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -29,7 +31,18 @@ type Entry struct {
 // Unsupported says why an entry cannot be tried.
 type Unsupported = spec.Unsupported
 
-func unsupported(format string, args ...any) error { return spec.Unsupportedf(format, args...) }
+func unsupported(format string, args ...any) { spec.Refusef(format, args...) }
+
+// supported returns v; what is wrong with it leaves the entry unsupported.
+func supported[T any](v T, err error) T {
+	if err != nil {
+		unsupported("%v", err)
+	}
+	return v
+}
+
+// load makes sure that there is a libtorch.
+func load() { supported(0, torch.Load()) }
 
 // document is a file by its outermost fields.
 type document struct {
@@ -41,7 +54,7 @@ type document struct {
 type form struct {
 	marks   []string // a file with one of these fields has this form
 	details []string // further fields that belong to it
-	read    func(d *document) ([]Entry, error)
+	read    func(d *document) []Entry
 }
 
 var forms = []form{
@@ -53,7 +66,7 @@ var forms = []form{
 	{[]string{"architecture"}, []string{"correct", "total", "logprobs_first*"}, readMNIST},
 	{[]string{"dev_first*", "train[0-9]*"}, []string{"config"}, readTinyBERT},
 	{[]string{"cases", "dev"}, []string{"stats"}, readTokens},
-	{[]string{"hf_trainer", "accelerate", "pytorch_accelerated", "hezar", "pymarlin"}, nil, readPeers},
+	{peers, nil, readPeers},
 }
 
 // Read reads a file and finds its entries. An error means that it is no JSON, or of no known form.
@@ -70,109 +83,92 @@ func Read(path string, o Options) ([]Entry, error) {
 }
 
 // Parse is Read for the content of a file.
-func Parse(text []byte, o Options) ([]Entry, error) {
-	d := &document{options: o}
-	if err := json.Unmarshal(text, &d.fields); err != nil {
+func Parse(text []byte, o Options) (entries []Entry, err error) {
+	if err := spec.Try(func() { entries = parse(text, o) }); err != nil {
 		return nil, err
 	}
+	return entries, nil
+}
+
+func parse(text []byte, o Options) (entries []Entry) {
+	d := &document{options: o}
+	spec.Check(json.Unmarshal(text, &d.fields))
 	known := map[string]bool{}
-	var entries []Entry
 	found := false
 	for _, f := range forms {
 		if len(d.matching(f.marks)) == 0 {
 			continue
 		}
 		found = true
-		for _, name := range d.matching(append(slices.Clone(f.marks), f.details...)) {
+		for _, name := range d.matching(slices.Concat(f.marks, f.details)) {
 			known[name] = true
 		}
-		more, err := f.read(d)
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, more...)
+		entries = append(entries, f.read(d)...)
 	}
 	if !found {
-		return nil, fmt.Errorf("no known form: the fields are %q", names(d.fields))
+		spec.Failf("no known form: the fields are %q", names(d.fields))
 	}
 	for _, name := range names(d.fields) {
 		if text := bytes.TrimSpace(d.fields[name]); !known[name] && text[0] != '"' {
-			entries = append(entries, Entry{name, func() error {
-				return unsupported("the form has no field %q", name)
-			}})
+			entries = append(entries, entry(name, func() { unsupported("the form has no field %q", name) }))
 		}
 	}
-	for i, e := range entries {
-		entries[i].Run = func() error { return tried(e.Run) }
-	}
-	return entries, nil
+	return entries
 }
 
-// tried returns the mistake that an operator panics with, such as a wrong shape, as an error.
-func tried(run func() error) (err error) {
-	if mistake := torch.Try(func() { err = run() }); mistake != nil {
-		return mistake
-	}
-	return err
+// entry is one that run tries: it fails as package spec says, or by the mistake that an operator
+// panics with, such as a wrong shape.
+func entry(name string, run func()) Entry {
+	return Entry{name, func() (err error) {
+		if mistake := torch.Try(func() { err = spec.Try(run) }); mistake != nil {
+			return mistake
+		}
+		return err
+	}}
 }
 
 // matching returns the fields whose names match one of the patterns: exactly, or with a star for
 // the rest. "[0-9]" stands for a digit.
 func (d *document) matching(patterns []string) []string {
-	var list []string
-	for _, name := range names(d.fields) {
-		if slices.ContainsFunc(patterns, func(p string) bool {
-			stem, open := strings.CutSuffix(p, "*")
-			if stem, digit := strings.CutSuffix(stem, "[0-9]"); digit {
-				rest, ok := strings.CutPrefix(name, stem)
-				return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'
-			}
-			return name == stem || open && strings.HasPrefix(name, stem)
-		}) {
-			list = append(list, name)
-		}
+	return slices.DeleteFunc(names(d.fields), func(name string) bool {
+		return !slices.ContainsFunc(patterns, func(p string) bool {
+			ok, err := path.Match(p, name)
+			return ok && err == nil
+		})
+	})
+}
+
+// fieldOf decodes an outermost field.
+func fieldOf[T any](d *document, name string) (v T) {
+	if err := json.Unmarshal(d.fields[name], &v); err != nil {
+		spec.Failf("field %q: %w", name, err)
 	}
-	return list
+	return v
 }
 
 // entriesOf makes an entry of each member of a field, strictly decoded.
-func entriesOf[T any](d *document, field string, run func(name string, v T) error) ([]Entry, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(d.fields[field], &members); err != nil {
-		return nil, fmt.Errorf("field %q: %w", field, err)
-	}
-	var entries []Entry
+func entriesOf[T any](d *document, field string, run func(name string, v T)) (entries []Entry) {
+	members := fieldOf[map[string]json.RawMessage](d, field)
 	for _, name := range names(members) {
-		entries = append(entries, Entry{field + "/" + name, func() error {
-			v, err := decode[T](members[name])
-			if err != nil {
-				return err
-			}
-			return run(name, v)
-		}})
+		entries = append(entries, entry(field+"/"+name, func() { run(name, decode[T](members[name])) }))
 	}
-	return entries, nil
+	return entries
 }
 
 // decode reads a value and refuses fields that it does not have.
-func decode[T any](raw []byte) (v T, err error) {
+func decode[T any](raw []byte) (v T) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&v); err != nil {
-		return v, unsupported("%s", strings.TrimPrefix(err.Error(), "json: "))
+		unsupported("%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return v, unsupported("there is more text after the value")
+		unsupported("there is more text after the value")
 	}
-	return v, nil
+	return v
 }
 
 // names returns the keys in order.
 func names[V any](m map[string]V) []string {
-	list := make([]string, 0, len(m))
-	for name := range m {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
+	return append([]string{}, slices.Sorted(maps.Keys(m))...)
 }

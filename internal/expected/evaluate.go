@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -25,56 +26,37 @@ type evaluation struct {
 // almost is how far a prediction may lie beside its target, in Hugging Face's AlmostAccuracy.
 const almost = 0.25
 
-func readEvaluations(d *document) ([]Entry, error) {
-	sets, err := pointSets(d)
-	if err != nil {
-		return nil, err
-	}
-	return entriesOf(d, "evaluate_cases", func(name string, c evaluation) error {
+func readEvaluations(d *document) []Entry {
+	sets := pointSets(d)
+	return entriesOf(d, "evaluate_cases", func(name string, c evaluation) {
 		set, ok := sets[name]
 		if !ok {
-			return unsupported("there is no data set %q; there are %q", name, names(sets))
+			unsupported("there is no data set %q; there are %q", name, names(sets))
 		}
-		return c.run(set)
+		c.run(set)
 	})
 }
 
-func (c evaluation) run(set data.Slice[point]) error {
+func (c evaluation) run(set data.Slice[point]) {
 	for _, shift := range []struct {
 		by   float32
 		want *float64
 	}{{0, c.Accuracy}, {1, c.AccuracyPlusOne}} {
-		m, err := evaluateLine(c.A, c.B, shift.by, set)
-		if err != nil {
-			return err
-		}
-		if err := near("loss", m["loss"], c.Loss, 0, 1e-5); err != nil { // as Hugging Face's test: five places
-			return err
-		}
+		m := evaluateLine(c.A, c.B, shift.by, set)
+		near("loss", m["loss"], c.Loss, 0, 1e-5) // as Hugging Face's test: five places
 		if shift.want != nil {
-			if err := near("accuracy", m["accuracy"], *shift.want, 0, 1e-9); err != nil {
-				return err
-			}
+			near("accuracy", m["accuracy"], *shift.want, 0, 1e-9)
 		}
 	}
-	return nil
 }
 
 // evaluateLine evaluates a line whose predictions are shifted before the accuracy is taken.
-func evaluateLine(a, b, shift float32, set data.Slice[point]) (trainer.Metrics, error) {
-	if err := torch.Load(); err != nil {
-		return nil, unsupported("%v", err)
-	}
+func evaluateLine(a, b, shift float32, set data.Slice[point]) trainer.Metrics {
+	load()
 	l := newLine(a, b)
-	step, err := engine.New[point, points](&judged{Task: l.task(), line: l, shift: shift}, engine.Options{})
-	if err != nil {
-		return nil, err
-	}
-	t, err := trainer.New(step, trainer.Options{Semantics: semantics.HuggingFace, Progress: io.Discard})
-	if err != nil {
-		return nil, err
-	}
-	return t.Evaluate(context.Background(), set)
+	step := spec.Must(engine.New[point, points](&judged{Task: l.task(), line: l, shift: shift}, engine.Options{}))
+	t := spec.Must(trainer.New(step, trainer.Options{Semantics: semantics.HuggingFace, Progress: io.Discard}))
+	return spec.Must(t.Evaluate(context.Background(), set))
 }
 
 // judged is the task of a line that counts how often it is almost right.
@@ -85,7 +67,7 @@ type judged struct {
 	right, seen int
 }
 
-func (j *judged) Evaluate(p engine.Pass, b points) engine.Loss {
+func (j *judged) Evaluate(p engine.ForwardPass, b points) engine.Loss {
 	predicted := j.line.Forward(engine.Input(p, b.x))
 	for i, v := range torch.Values[float32](predicted) {
 		j.seen++

@@ -178,7 +178,8 @@ var documents = []struct {
 
 	{"a batch that is no object", `{"config": {}, "dev_first8": []}`, true, "cannot unmarshal array"},
 	{"a batch of some rows", `{"config": {}, "dev_first": {}}`, true, "does not say how many rows"},
-	{"a setting of BERT that is not known", `{"config": {"layers": 2}, "train60": {}}`, true, `unknown field "layers"`},
+	{"a setting of BERT that is not known", `{"config": {"layers": 2}, "train60": {}}`, true,
+		`the field layers is not known`},
 	{"an impossible BERT", `{"config": {"hidden_size": 3, "num_attention_heads": 2}, "dev_first1": {}}`, true,
 		"HiddenSize is 3"},
 	{"a BERT that lies elsewhere",

@@ -1,12 +1,13 @@
 package expected
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data/idx"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -31,106 +32,68 @@ const logTolerance = 1e-4
 // imagesAtOnce bounds the memory of a forward pass.
 const imagesAtOnce = 500
 
-func readMNIST(d *document) ([]Entry, error) {
-	c := &mnist{data: d.options.Data}
-	for _, f := range []struct {
-		name string
-		to   any
-	}{{"model", &c.model}, {"architecture", &c.architecture}, {"normalise", &c.normalise}, {"correct", &c.correct},
-		{"total", &c.total}} {
-		if err := json.Unmarshal(d.fields[f.name], f.to); err != nil {
-			return nil, fmt.Errorf("field %q: %w", f.name, err)
-		}
-	}
-	entries := []Entry{{"correct", c.runCorrect}}
+func readMNIST(d *document) []Entry {
+	c := &mnist{data: d.options.Data, model: fieldOf[string](d, "model"),
+		architecture: fieldOf[string](d, "architecture"), normalise: fieldOf[string](d, "normalise"),
+		correct: fieldOf[int](d, "correct"), total: fieldOf[int](d, "total")}
+	entries := []Entry{entry("correct", c.runCorrect)}
 	for _, field := range d.matching([]string{"logprobs_first*"}) {
-		entries = append(entries, Entry{field, func() error {
-			rows, err := decode[[][]float64](d.fields[field])
-			if err != nil {
-				return err
-			}
-			return c.runFirst(rows)
-		}})
+		entries = append(entries, entry(field, func() { c.runFirst(decode[[][]float64](d.fields[field])) }))
 	}
-	return entries, nil
+	return entries
 }
 
-func (c *mnist) runCorrect() error {
-	if err := c.compute(); err != nil {
-		return err
-	}
+func (c *mnist) runCorrect() {
+	c.compute()
 	correct, classes := 0, len(c.outputs)/len(c.labels)
 	for i, label := range c.labels {
-		best := 0
-		for k, v := range c.outputs[i*classes : (i+1)*classes] {
-			if v > c.outputs[i*classes+best] {
-				best = k
-			}
-		}
-		if best == label {
+		row := c.outputs[i*classes : (i+1)*classes]
+		if slices.Index(row, slices.Max(row)) == label {
 			correct++
 		}
 	}
 	if correct != c.correct {
-		return fmt.Errorf("%d of %d images are read rightly, want %d", correct, len(c.labels), c.correct)
+		spec.Failf("%d of %d images are read rightly, want %d", correct, len(c.labels), c.correct)
 	}
-	return nil
 }
 
-func (c *mnist) runFirst(rows [][]float64) error {
-	if err := c.compute(); err != nil {
-		return err
-	}
+func (c *mnist) runFirst(rows [][]float64) {
+	c.compute()
 	if len(rows) == 0 {
-		return unsupported("there is nothing to compare")
+		unsupported("there is nothing to compare")
 	}
 	classes := len(c.outputs) / len(c.labels)
 	for i, want := range rows {
 		if len(want) != classes || i >= len(c.labels) {
-			return unsupported("row %d has %d values, but there are %d images and %d classes", i, len(want),
-				len(c.labels), classes)
+			unsupported("row %d has %d values, but there are %d images and %d classes", i, len(want), len(c.labels),
+				classes)
 		}
-		at := func(k int) float64 { return float64(c.outputs[i*classes+k]) }
-		if err := allNear(fmt.Sprintf("image %d: log-probability of", i), at, want, 0, logTolerance); err != nil {
-			return err
-		}
+		allNear(fmt.Sprintf("image %d: log-probability of", i), at(c.outputs[i*classes:]), want, 0, logTolerance)
 	}
-	return nil
 }
 
 // compute runs the network over all images, once.
-func (c *mnist) compute() error {
+func (c *mnist) compute() {
 	if c.outputs != nil {
-		return nil
+		return
 	}
 	if n, err := fmt.Sscanf(c.normalise, "(x/255-%g)/%g", &c.mean, &c.deviation); n != 2 || err != nil ||
 		c.deviation == 0 {
-		return unsupported("normalise is %q; want (x/255-mean)/deviation", c.normalise)
+		unsupported("normalise is %q; want (x/255-mean)/deviation", c.normalise)
 	}
-	if err := torch.Load(); err != nil {
-		return unsupported("%v", err)
-	}
-	set, err := idx.Open(filepath.Join(c.data, "mnist", "t10k"))
-	if err != nil {
-		return unsupported("%v", err)
-	}
+	load()
+	set := supported(idx.Open(filepath.Join(c.data, "mnist", "t10k")))
 	if set.Len() != c.total || set.Len() == 0 {
-		return unsupported("the test set has %d images, want %d", set.Len(), c.total)
+		unsupported("the test set has %d images, want %d", set.Len(), c.total)
 	}
-	net, err := parseArchitecture(c.architecture)
-	if err != nil {
-		return err
-	}
+	net := parseArchitecture(c.architecture)
 	file, _, _ := strings.Cut(c.model, " ")
 	if !filepath.IsLocal(file) {
-		return unsupported("model is %q; want a file below the data folder", file)
+		unsupported("model is %q; want a file below the data folder", file)
 	}
-	if _, err := nn.Load(filepath.Join(c.data, file), net.layers, nn.LoadOptions{Rename: net.rename}); err != nil {
-		return err
-	}
+	spec.Must(nn.Load(filepath.Join(c.data, file), net.layers, nn.LoadOptions{Rename: net.rename}))
 	nn.SetTraining(net.layers, false)
 	torch.NoGrad(func() { c.forward(net, set) })
-	return nil
 }
 
 func (c *mnist) forward(net *network, set *idx.Set) {
@@ -139,10 +102,7 @@ func (c *mnist) forward(net *network, set *idx.Set) {
 		rows := min(imagesAtOnce, set.Len()-begin)
 		pixels := make([]float32, 0, rows*size)
 		for i := range rows {
-			sample, err := set.At(begin + i)
-			if err != nil {
-				panic(err) // a set in memory has every image
-			}
+			sample := spec.Must(set.At(begin + i))
 			for _, grey := range sample.Image {
 				pixels = append(pixels, float32((float64(grey)/255-c.mean)/c.deviation))
 			}

@@ -3,12 +3,16 @@ package expected
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 )
+
+// peers are the projects whose claims are known.
+var peers = []string{"hf_trainer", "accelerate", "pytorch_accelerated", "hezar", "pymarlin"}
 
 // claims are what is known to be asked of one peer: the members of its field that are claims, or
 // lists of claims. Members that are text say where it is from.
-var claims = map[string]map[string]func(o Options, raw json.RawMessage) error{
+var claims = map[string]map[string]func(o Options, raw json.RawMessage){
 	"hf_trainer": {
 		"files":                      nil, // the versions of the tests
 		"defaults":                   claim(defaults.run),
@@ -27,83 +31,60 @@ var claims = map[string]map[string]func(o Options, raw json.RawMessage) error{
 		"loss_tracker": claim(lossTracker.run),
 	},
 	"hezar": {
-		"plate_example":          claimWith(plate.run),
+		"plate_example":          func(o Options, raw json.RawMessage) { decode[plate](raw).run(o) },
 		"licence_plate_tutorial": claim(tutorial.run),
 	},
 }
 
 // claim decodes strictly before it runs.
-func claim[T any](run func(v T) error) func(o Options, raw json.RawMessage) error {
-	return claimWith(func(v T, _ Options) error { return run(v) })
+func claim[T any](run func(v T)) func(o Options, raw json.RawMessage) {
+	return func(_ Options, raw json.RawMessage) { run(decode[T](raw)) }
 }
 
-// claimWith is a claim that needs files.
-func claimWith[T any](run func(v T, o Options) error) func(o Options, raw json.RawMessage) error {
-	return func(o Options, raw json.RawMessage) error {
-		v, err := decode[T](raw)
-		if err != nil {
-			return err
-		}
-		return run(v, o)
-	}
-}
-
-func readPeers(d *document) ([]Entry, error) {
-	var entries []Entry
-	for _, peer := range d.matching([]string{"hf_trainer", "accelerate", "pytorch_accelerated", "hezar", "pymarlin"}) {
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(d.fields[peer], &members); err != nil {
-			return nil, fmt.Errorf("field %q: %w", peer, err)
-		}
+func readPeers(d *document) (entries []Entry) {
+	for _, peer := range d.matching(peers) {
+		members := fieldOf[map[string]json.RawMessage](d, peer)
 		for _, name := range names(members) {
-			more, err := peerEntries(d.options, peer, name, members[name])
-			if err != nil {
-				return nil, err
-			}
-			entries = append(entries, more...)
+			entries = append(entries, peerEntries(d.options, peer, name, members[name])...)
 		}
 	}
-	return entries, nil
+	return entries
 }
 
 // peerEntries makes the entries of one member: none of text, one of an object, one for each element
 // of a list.
-func peerEntries(o Options, peer, name string, raw json.RawMessage) ([]Entry, error) {
-	entry := func(label, name string, raw json.RawMessage) Entry {
-		return Entry{peer + "/" + label, func() error {
+func peerEntries(o Options, peer, name string, raw json.RawMessage) (entries []Entry) {
+	add := func(label, name string, raw json.RawMessage) {
+		entries = append(entries, entry(peer+"/"+label, func() {
 			run, ok := claims[peer][name]
 			if !ok {
-				return unsupported("%s is not known to claim %q; it claims %q", peer, name, names(claims[peer]))
+				unsupported("%s is not known to claim %q; it claims %q", peer, name, names(claims[peer]))
 			}
-			return run(o, raw)
-		}}
+			run(o, raw)
+		}))
 	}
 	switch raw[0] {
 	case '"':
-		return nil, nil
 	case '[':
 		var list []json.RawMessage
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, err
-		}
-		var entries []Entry
+		spec.Check(json.Unmarshal(raw, &list))
 		for i, element := range list {
 			if name != "cases" {
-				entries = append(entries, entry(fmt.Sprintf("%s[%d]", name, i), name, element))
+				add(fmt.Sprintf("%s[%d]", name, i), name, element)
 				continue
 			}
 			var own struct{ Name string } // a case says itself which claim it is
 			if err := json.Unmarshal(element, &own); err != nil {
-				return nil, fmt.Errorf("field %q: %s[%d]: %w", peer, name, i, err)
+				spec.Failf("field %q: %s[%d]: %w", peer, name, i, err)
 			}
-			entries = append(entries, entry(own.Name, own.Name, element))
+			add(own.Name, own.Name, element)
 		}
-		return slices.Clip(entries), nil
+	default:
+		if run, ok := claims[peer][name]; !ok || run != nil {
+			add(name, name, raw)
+		}
 	}
-	if run, ok := claims[peer][name]; ok && run == nil {
-		return nil, nil
-	}
-	return []Entry{entry(name, name, raw)}, nil
+	return entries
 }
 
 // prose are the members of a claim that describe it in words.

@@ -3,7 +3,6 @@ package expected
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -24,24 +24,14 @@ import (
 // The claims about order and counting. They need no tensors.
 
 // loop runs a recording step over samples.
-func loop(step *trainertest.Step, o trainer.Options, samples, evaluated int) (*trainer.Result, error) {
+func loop(step *trainertest.Step, o trainer.Options, samples, evaluated int) *trainer.Result {
 	o.Progress = io.Discard
-	t, err := trainer.New[int, []int](step, o)
-	if err != nil {
-		return nil, err
-	}
+	t := spec.Must(trainer.New[int, []int](step, o))
 	var valid data.Dataset[int]
 	if evaluated > 0 {
 		valid = trainertest.Samples(evaluated)
 	}
-	return t.Fit(context.Background(), trainertest.Samples(samples), valid)
-}
-
-func equal[T comparable](what string, got, want T) error {
-	if got != want {
-		return fmt.Errorf("%s is %v, want %v", what, got, want)
-	}
-	return nil
+	return spec.Must(t.Fit(context.Background(), trainertest.Samples(samples), valid))
 }
 
 // defaults are those of Hugging Face's TrainingArguments, with the updates that they make of a data
@@ -55,21 +45,16 @@ type defaults struct {
 	Steps     int     `json:"steps_default"`
 }
 
-func (c defaults) run() error {
-	schedule, err := lr.ByName(c.Scheduler, nil, 0)
-	if err != nil {
-		return unsupported("%v", err)
-	}
+func (c defaults) run() {
+	schedule := supported(lr.ByName(c.Scheduler, nil, 0))
 	info := &planned{}
 	o := trainer.Options{Semantics: semantics.HuggingFace, Callbacks: []any{info}}
-	r, err := loop(new(trainertest.Step), o, c.Samples, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(equal("the number of updates", r.GlobalStep, c.Steps), equal("the number of epochs", info.Epochs,
-		c.Epochs), equal("the batch size", info.BatchSize, c.BatchSize),
-		equal("the learning rate", info.LearningRate, c.Rate), equal("the default schedule",
-			fmt.Sprintf("%T", lr.Schedule(lr.Linear{})), fmt.Sprintf("%T", schedule)))
+	r := loop(new(trainertest.Step), o, c.Samples, 0)
+	equal("the number of updates", r.GlobalStep, c.Steps)
+	equal("the number of epochs", info.Epochs, c.Epochs)
+	equal("the batch size", info.BatchSize, c.BatchSize)
+	equal("the learning rate", info.LearningRate, c.Rate)
+	equal("the default schedule", fmt.Sprintf("%T", lr.Schedule(lr.Linear{})), fmt.Sprintf("%T", schedule))
 }
 
 // planned keeps what a run says of itself, and stops it at once if it is told to.
@@ -89,14 +74,12 @@ func (p *planned) TrainBegin(r *trainer.Run) error {
 
 // rotation is Hugging Face's test of save_total_limit: which of the checkpoints stay for a limit,
 // and for a best checkpoint beside it.
-func rotation(_ Options, raw json.RawMessage) error {
+func rotation(_ Options, raw json.RawMessage) {
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil {
-		return err
-	}
+	spec.Check(json.Unmarshal(raw, &members))
 	var dirs []int
 	if err := json.Unmarshal(members["dirs"], &dirs); err != nil || len(dirs) == 0 {
-		return unsupported("dirs is %s; want the steps of the checkpoints", members["dirs"])
+		unsupported("dirs is %s; want the steps of the checkpoints", members["dirs"])
 	}
 	compared := 0
 	for _, name := range names(members) {
@@ -107,39 +90,29 @@ func rotation(_ Options, raw json.RawMessage) error {
 		limit, err := strconv.Atoi(text)
 		step, errBest := strconv.Atoi(best)
 		if err != nil || best != "" && errBest != nil {
-			return unsupported("unknown field %q; want limitN or limitN_bestSTEP", name)
+			unsupported("unknown field %q; want limitN or limitN_bestSTEP", name)
 		}
 		var want []int
-		if err := json.Unmarshal(members[name], &want); err != nil {
-			return unsupported("%s: %v", name, err)
-		}
-		got, err := kept(dirs, limit, step)
-		if err != nil {
-			return err
-		}
-		if !slices.Equal(got, want) {
-			return fmt.Errorf("%s: the checkpoints %v stay, want %v", name, got, want)
+		supported(0, json.Unmarshal(members[name], &want))
+		if got := kept(dirs, limit, step); !slices.Equal(got, want) {
+			spec.Failf("%s: the checkpoints %v stay, want %v", name, got, want)
 		}
 		compared++
 	}
 	if compared == 0 {
-		return unsupported("there is no limit to try")
+		unsupported("there is no limit to try")
 	}
-	return nil
 }
 
 // kept trains with a checkpoint at each of the steps, the best of them at the given one (0: none),
 // and says which are left.
-func kept(steps []int, limit, best int) ([]int, error) {
-	dir, err := os.MkdirTemp("", "expected-")
-	if err != nil {
-		return nil, err
-	}
+func kept(steps []int, limit, best int) (left []int) {
+	dir := spec.Must(os.MkdirTemp("", "expected-"))
 	defer os.RemoveAll(dir)
 	every := steps[0]
 	for i, s := range steps {
 		if s != every*(i+1) || every <= 0 {
-			return nil, unsupported("the checkpoints %v are not at regular steps", steps)
+			unsupported("the checkpoints %v are not at regular steps", steps)
 		}
 	}
 	rules := semantics.HuggingFace
@@ -154,23 +127,12 @@ func kept(steps []int, limit, best int) ([]int, error) {
 			return trainer.Metrics{"loss": math.Abs(float64(evaluation*every - best))}
 		}
 	}
-	if _, err := loop(step, o, 1, evaluated); err != nil {
-		return nil, err
-	}
-	folders, err := filepath.Glob(filepath.Join(dir, "checkpoint-*"))
-	if err != nil {
-		return nil, err
-	}
-	var left []int
-	for _, f := range folders {
-		n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(f), "checkpoint-"))
-		if err != nil {
-			return nil, err
-		}
-		left = append(left, n)
+	loop(step, o, 1, evaluated)
+	for _, f := range spec.Must(filepath.Glob(filepath.Join(dir, "checkpoint-*"))) {
+		left = append(left, spec.Must(strconv.Atoi(strings.TrimPrefix(filepath.Base(f), "checkpoint-"))))
 	}
 	slices.Sort(left)
-	return left, nil
+	return left
 }
 
 // skipped is what is left of an epoch when batches are skipped: Accelerate's skip_first_batches.
@@ -179,15 +141,11 @@ type skipped struct {
 	Expected             [][]int
 }
 
-func (c skipped) run() error {
-	got, err := batches(c.Dataset, c.Skip, data.LoaderOptions{BatchSize: c.Batch})
-	if err != nil {
-		return err
-	}
+func (c skipped) run() {
+	got := batches(c.Dataset, c.Skip, data.LoaderOptions{BatchSize: c.Batch})
 	if !slices.EqualFunc(got, c.Expected, slices.Equal) {
-		return fmt.Errorf("the batches are %v, want %v", got, c.Expected)
+		spec.Failf("the batches are %v, want %v", got, c.Expected)
 	}
-	return nil
 }
 
 // shards are what every process sees of an epoch: Accelerate's BatchSamplerShard.
@@ -202,39 +160,27 @@ type shards struct {
 	Expected     [][][]int `json:"expected_per_process"`
 }
 
-func (c shards) run() error {
-	if err := equal("the number of processes", len(c.Expected), c.Processes); err != nil {
-		return err
-	}
+func (c shards) run() {
+	equal("the number of processes", len(c.Expected), c.Processes)
 	for rank, want := range c.Expected {
-		got, err := batches(c.Samples, 0, data.LoaderOptions{BatchSize: c.BatchSize, DropLast: c.DropLast,
+		got := batches(c.Samples, 0, data.LoaderOptions{BatchSize: c.BatchSize, DropLast: c.DropLast,
 			Shard: data.Shard{Rank: rank, WorldSize: c.Processes, SplitBatches: c.SplitBatches,
 				Uneven: !c.EvenBatches}})
-		if err != nil {
-			return err
-		}
 		if !slices.EqualFunc(got, want, slices.Equal) {
-			return fmt.Errorf("the batches of process %d are %v, want %v", rank, got, want)
+			spec.Failf("the batches of process %d are %v, want %v", rank, got, want)
 		}
 	}
-	return nil
 }
 
 // batches are the indices that a loader over so many samples hands out.
-func batches(samples, skip int, o data.LoaderOptions) ([][]int, error) {
+func batches(samples, skip int, o data.LoaderOptions) (got [][]int) {
 	collate := func(samples []int) ([]int, error) { return slices.Clone(samples), nil }
-	loader, err := data.NewLoader(trainertest.Samples(samples), collate, o)
-	if err != nil {
-		return nil, unsupported("%v", err)
-	}
-	var got [][]int
+	loader := supported(data.NewLoader(trainertest.Samples(samples), collate, o))
 	for b, err := range loader.Epoch(context.Background(), 0, skip) {
-		if err != nil {
-			return nil, err
-		}
+		spec.Check(err)
 		got = append(got, b)
 	}
-	return got, nil
+	return got
 }
 
 // maxSteps is how many updates a run has that is limited by epochs, or by a number of updates in
@@ -245,7 +191,7 @@ type maxSteps struct {
 	Updates                       int
 }
 
-func (c maxSteps) run() error {
+func (c maxSteps) run() {
 	rules := semantics.PytorchAccelerated
 	rules.ClipEveryBatch = false // a recording step has no gradients
 	o := trainer.Options{BatchSize: 1, Accumulate: c.Accumulation, MaxSteps: c.MaxSteps, Epochs: float64(c.Epochs),
@@ -253,11 +199,7 @@ func (c maxSteps) run() error {
 	if c.MaxSteps > 0 {
 		o.Epochs = 0
 	}
-	r, err := loop(new(trainertest.Step), o, c.Batches, 0)
-	if err != nil {
-		return err
-	}
-	return equal("the number of updates", r.GlobalStep, c.Updates)
+	equal("the number of updates", loop(new(trainertest.Step), o, c.Batches, 0).GlobalStep, c.Updates)
 }
 
 // lossTracker is pytorch-accelerated's mean of losses.
@@ -267,19 +209,19 @@ type lossTracker struct {
 	Average    float64
 }
 
-func (c lossTracker) run() error {
+func (c lossTracker) run() {
 	sizes := c.BatchSizes
 	if sizes == nil {
 		sizes = slices.Repeat([]int{1}, len(c.Losses))
 	}
 	if len(sizes) != len(c.Losses) {
-		return unsupported("there are %d batch sizes for %d losses", len(sizes), len(c.Losses))
+		unsupported("there are %d batch sizes for %d losses", len(sizes), len(c.Losses))
 	}
 	var tracker pytorchaccelerated.LossTracker
 	for i, loss := range c.Losses {
 		tracker.Update(loss, sizes[i])
 	}
-	return near("the mean loss", tracker.Average(), c.Average, 1e-12, 0)
+	near("the mean loss", tracker.Average(), c.Average, 1e-12, 0)
 }
 
 // tutorial is what Hezar's documentation shows of a training of its plate reader. The numbers of
@@ -301,18 +243,13 @@ type tutorial struct {
 	TrainLoss     []float64 `json:"train_loss_running"`
 }
 
-func (c tutorial) run() error {
+func (c tutorial) run() {
 	plan := &planned{stop: true}
-	_, err := loop(new(trainertest.Step), trainer.Options{BatchSize: c.Batch, EvalBatchSize: c.Batch,
+	loop(new(trainertest.Step), trainer.Options{BatchSize: c.Batch, EvalBatchSize: c.Batch,
 		Epochs: float64(c.Epochs), Callbacks: []any{plan}}, c.Train, c.Eval)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(equal("the number of updates", plan.maxSteps, c.TotalSteps), equal("updates in an epoch",
-		plan.UpdatesPerEpoch, c.StepsPerEpoch),
-		equal("the number of batches of an evaluation", plan.EvalBatches, c.EvalBatches)); err != nil {
-		return err
-	}
-	return unsupported("the plan is right; losses and error rates are those of a training on %d pictures, which are "+
+	equal("the number of updates", plan.maxSteps, c.TotalSteps)
+	equal("updates in an epoch", plan.UpdatesPerEpoch, c.StepsPerEpoch)
+	equal("the number of batches of an evaluation", plan.EvalBatches, c.EvalBatches)
+	unsupported("the plan is right; losses and error rates are those of a training on %d pictures, which are "+
 		"not in the data folder", c.Train)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -33,41 +34,24 @@ func noisyLine(n int) data.Slice[point] {
 }
 
 // trainLine trains a line from a = b = 0.
-func trainLine(o trainer.Options, set data.Slice[point]) (*line, *trainer.Result, error) {
+func trainLine(o trainer.Options, set data.Slice[point]) (lineValues, *trainer.Result) {
+	load()
 	l := newLine(0, 0)
-	step, err := engine.New(l.task(), engine.Options{})
-	if err != nil {
-		return nil, nil, err
-	}
 	o.Semantics, o.Progress = semantics.HuggingFace, io.Discard
-	t, err := trainer.New(step, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := t.Fit(context.Background(), set, nil)
-	return l, r, err
+	t := spec.Must(trainer.New(spec.Must(engine.New(l.task(), engine.Options{})), o))
+	r := spec.Must(t.Fit(context.Background(), set, nil))
+	return l.values(), r
 }
 
 // sameGradients: batches of 4 two by two train as batches of 8 do, within the tolerance of
 // torch.testing.assert_close.
-func sameGradients(prose) error {
-	if err := torch.Load(); err != nil {
-		return unsupported("%v", err)
-	}
+func sameGradients(prose) {
 	set := noisyLine(64)
-	whole, _, err := trainLine(trainer.Options{BatchSize: 8, LearningRate: 0.1}, set)
-	if err != nil {
-		return err
-	}
-	halves, _, err := trainLine(trainer.Options{BatchSize: 4, Accumulate: 2, LearningRate: 0.1}, set)
-	if err != nil {
-		return err
-	}
+	whole, _ := trainLine(trainer.Options{BatchSize: 8, LearningRate: 0.1}, set)
+	halves, _ := trainLine(trainer.Options{BatchSize: 4, Accumulate: 2, LearningRate: 0.1}, set)
 	const rtol, atol = 1.3e-6, 1e-5
-	if err := near("a under accumulation", halves.values().A, whole.values().A, rtol, atol); err != nil {
-		return err
-	}
-	return near("b under accumulation", halves.values().B, whole.values().B, rtol, atol)
+	near("a under accumulation", halves.A, whole.A, rtol, atol)
+	near("b under accumulation", halves.B, whole.B, rtol, atol)
 }
 
 // peerEvaluation: the loss is the mean over rows, whatever the last batch's size; a shift before
@@ -78,9 +62,9 @@ type peerEvaluation struct {
 	EvalLen []int `json:"eval_len"`
 }
 
-func (c peerEvaluation) run() error {
+func (c peerEvaluation) run() {
 	if len(c.EvalLen) == 0 {
-		return unsupported("there is no eval_len")
+		unsupported("there is no eval_len")
 	}
 	for _, n := range c.EvalLen {
 		set := noisyLine(n)
@@ -96,14 +80,13 @@ func (c peerEvaluation) run() error {
 				rightPlusOne++
 			}
 		}
-		right /= float64(n)
-		rightPlusOne /= float64(n)
-		e := evaluation{A: c.A, B: c.B, Loss: sum / float64(n), Accuracy: &right, AccuracyPlusOne: &rightPlusOne}
-		if err := e.run(set); err != nil {
-			return fmt.Errorf("%d samples: %w", n, err)
+		rows := float64(n)
+		e := evaluation{A: c.A, B: c.B, Loss: sum / rows, Accuracy: new(right / rows),
+			AccuracyPlusOne: new(rightPlusOne / rows)}
+		if err := spec.Try(func() { e.run(set) }); err != nil {
+			spec.Failf("%d samples: %w", n, err)
 		}
 	}
-	return nil
 }
 
 // adamW: the optimizer finds the least squares of a vector.
@@ -117,18 +100,15 @@ type adamW struct {
 	Tol        float64
 }
 
-func (c adamW) run() error {
+func (c adamW) run() {
 	if c.Loss != "MSE" || c.Optimizer != "AdamW lr 0.2 wd 0" {
-		return unsupported("loss %q and optimizer %q; want MSE and AdamW lr 0.2 wd 0", c.Loss, c.Optimizer)
-	}
-	if err := torch.Load(); err != nil {
-		return unsupported("%v", err)
+		unsupported("loss %q and optimizer %q; want MSE and AdamW lr 0.2 wd 0", c.Loss, c.Optimizer)
 	}
 	if len(c.W0) != len(c.Target) || len(c.W0) != len(c.Expect) || len(c.W0) == 0 {
-		return unsupported("w0, target and expect have %d, %d and %d values; want as many of each", len(c.W0),
+		unsupported("w0, target and expect have %d, %d and %d values; want as many of each", len(c.W0),
 			len(c.Target), len(c.Expect))
 	}
-	var err error
+	load()
 	torch.Scope(func() {
 		w, target := nn.Parameter(torch.From(c.W0)), torch.From(c.Target)
 		opt := optim.NewAdamW([]torch.Named{{Name: "w", Tensor: w}}, optim.AdamW{WeightDecay: new(0.0)})
@@ -139,14 +119,12 @@ func (c adamW) run() error {
 				opt.ZeroGrad()
 			})
 		}
-		got := torch.Values[float64](w.Detach())
-		err = allNear("weight", func(i int) float64 { return got[i] }, c.Expect, 0, c.Tol)
+		allNear("weight", at(torch.Values[float64](w.Detach())), c.Expect, 0, c.Tol)
 	})
-	return err
 }
 
-// resume: a run that goes on from a checkpoint ends where the whole run ends, bit for bit, with the
-// same log; there must be such a checkpoint.
+// resume: a run that continues from a checkpoint ends where the whole run ends, bit for bit, with
+// the same log; there must be such a checkpoint.
 type resume struct {
 	prose
 	Samples    int     `json:"train_len"`
@@ -156,58 +134,37 @@ type resume struct {
 	ResumeFrom []int   `json:"resume_from"`
 }
 
-func (c resume) run() error {
-	if err := torch.Load(); err != nil {
-		return unsupported("%v", err)
-	}
-	dir, err := os.MkdirTemp("", "expected-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
+func (c resume) run() {
 	if len(c.ResumeFrom) == 0 {
-		return unsupported("there is no resume_from")
+		unsupported("there is no resume_from")
 	}
-	options := func(name string) trainer.Options {
-		return trainer.Options{OutputDir: filepath.Join(dir, name), LearningRate: c.Rate, Save: trainer.Every(c.Save,
-			trainer.Update), Log: trainer.Every(c.Save, trainer.Update)}
-	}
+	dir := spec.Must(os.MkdirTemp("", "expected-"))
+	defer os.RemoveAll(dir)
 	set := noisyLine(c.Samples)
-	whole, result, err := trainLine(options("whole"), set)
-	if err != nil {
-		return err
+	train := func(name string, from int) (lineValues, *trainer.Result) {
+		o := trainer.Options{OutputDir: filepath.Join(dir, name), LearningRate: c.Rate,
+			Save: trainer.Every(c.Save, trainer.Update), Log: trainer.Every(c.Save, trainer.Update)}
+		if from > 0 {
+			o.ResumeFrom = filepath.Join(dir, "whole", fmt.Sprintf("checkpoint-%d", from))
+		}
+		return trainLine(o, set)
 	}
-	if err := equal("the number of updates", result.GlobalStep, c.Total); err != nil {
-		return err
-	}
+	whole, result := train("whole", 0)
+	equal("the number of updates", result.GlobalStep, c.Total)
 	for _, from := range c.ResumeFrom {
-		o := options(fmt.Sprint("from", from))
-		o.ResumeFrom = filepath.Join(dir, "whole", fmt.Sprintf("checkpoint-%d", from))
-		part, again, err := trainLine(o, set)
-		if err != nil {
-			return err
-		}
-		if err := equal(fmt.Sprintf("resumed from %d: the end", from), part.values(), whole.values()); err != nil {
-			return err
-		}
-		if err := sameHistory(again.History, result.History); err != nil {
-			return fmt.Errorf("resumed from %d: %w", from, err)
-		}
+		part, again := train(fmt.Sprint("from", from), from)
+		equal(fmt.Sprintf("resumed from %d: the end", from), part, whole)
+		sameHistory(fmt.Sprintf("resumed from %d", from), again.History, result.History)
 	}
-	o := options("nowhere")
-	o.ResumeFrom = filepath.Join(dir, "whole", "checkpoint-999999")
-	if _, _, err := trainLine(o, set); err == nil {
-		return fmt.Errorf("resuming from a checkpoint that is not there is no error")
+	if spec.Try(func() { train("nowhere", 999999) }) == nil {
+		spec.Failf("resuming from a checkpoint that is not there is no error")
 	}
-	return nil
 }
 
 // sameHistory compares logs but for what a clock says, and for the sums of a session at the end of
 // a run.
-func sameHistory(got, want []trainer.Logs) error {
-	if len(got) != len(want) {
-		return fmt.Errorf("the log has %d rows, want %d", len(got), len(want))
-	}
+func sameHistory(what string, got, want []trainer.Logs) {
+	equal(what+": the number of rows of the log", len(got), len(want))
 	for i := range want {
 		a, b := maps.Clone(got[i]), maps.Clone(want[i])
 		for _, row := range []trainer.Logs{a, b} {
@@ -217,8 +174,7 @@ func sameHistory(got, want []trainer.Logs) error {
 			})
 		}
 		if !maps.Equal(a, b) {
-			return fmt.Errorf("row %d of the log is %v, want %v", i, a, b)
+			spec.Failf("%s: row %d of the log is %v, want %v", what, i, a, b)
 		}
 	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/models/crnn"
 	"github.com/gotrainer/gotrainer/vision"
 )
@@ -18,26 +19,15 @@ type plate struct {
 	Where string
 }
 
-func (c plate) run(o Options) error {
+func (c plate) run(o Options) {
 	model, err := crnn.Load(o.PlateReader)
 	if errors.Is(err, fs.ErrNotExist) {
-		return unsupported("there is no model that reads plates in %q", o.PlateReader)
+		unsupported("there is no model that reads plates in %q", o.PlateReader)
 	}
-	if err != nil {
-		return err
-	}
+	spec.Check(err)
 	file, _, _ := strings.Cut(c.File, " ")
-	image, err := model.Config().OpenImage(filepath.Join(o.Data, filepath.FromSlash(file)), vision.Bicubic)
-	if err != nil {
-		return unsupported("%v", err)
-	}
-	pixels, err := model.Config().Pixels(image)
-	if err != nil {
-		return err
-	}
-	readings, err := model.Read(pixels)
-	if err != nil {
-		return err
-	}
-	return equal("the text", readings[0].Text, c.Text)
+	config := model.Config()
+	image := supported(config.OpenImage(filepath.Join(o.Data, filepath.FromSlash(file)), vision.Bicubic))
+	readings := spec.Must(model.Read(spec.Must(config.Pixels(image))))
+	equal("the text", readings[0].Text, c.Text)
 }

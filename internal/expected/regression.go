@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"reflect"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -53,81 +56,47 @@ type lineRow struct {
 	A, B          float64
 }
 
-func readTrajectories(d *document) ([]Entry, error) {
-	sets, err := pointSets(d)
-	if err != nil {
-		return nil, err
-	}
-	return entriesOf(d, "trajectories", func(_ string, c trajectory) error {
+func readTrajectories(d *document) []Entry {
+	sets := pointSets(d)
+	return entriesOf(d, "trajectories", func(_ string, c trajectory) {
 		set, ok := sets[fmt.Sprint(c.N)]
 		if !ok {
-			return unsupported("there is no data set %d; there are %q", c.N, names(sets))
+			unsupported("there is no data set %d; there are %q", c.N, names(sets))
 		}
-		return c.run(set)
+		c.run(set)
 	})
 }
 
 // run trains as Hugging Face's Trainer does, but with every micro-batch divided by the
 // accumulation, a short window's too: the files are computed so.
-func (c trajectory) run(set data.Slice[point]) error {
-	if err := torch.Load(); err != nil {
-		return unsupported("%v", err)
-	}
-	builder, err := c.builder()
-	if err != nil {
-		return err
-	}
-	schedule, err := lr.ByName(c.Schedule, nil, c.Warmup)
-	if err != nil {
-		return unsupported("%v", err)
-	}
+func (c trajectory) run(set data.Slice[point]) {
+	load()
 	rules := semantics.HuggingFace
 	rules.Divisor = semantics.Accumulate
 	if c.MaxGradNorm == 0 {
 		c.MaxGradNorm = math.Inf(1)
 	}
 	l := newLine(0, 0)
-	step, err := engine.New(l.task(), engine.Options{Optimizer: builder, MaxGradNorm: c.MaxGradNorm})
-	if err != nil {
-		return unsupported("%v", err)
-	}
+	step := supported(engine.New(l.task(), engine.Options{Optimizer: c.builder(), MaxGradNorm: c.MaxGradNorm}))
 	watch := &lineWatch{line: l, want: c.Log}
-	t, err := trainer.New(step, trainer.Options{Epochs: c.Epochs, BatchSize: c.BatchSize, Accumulate: c.Accumulation,
-		LearningRate: c.LR, Schedule: schedule,
+	t := supported(trainer.New(step, trainer.Options{Epochs: c.Epochs, BatchSize: c.BatchSize,
+		Accumulate: c.Accumulation, LearningRate: c.LR, Schedule: supported(lr.ByName(c.Schedule, nil, c.Warmup)),
 		Order: data.Sequential{}, Log: trainer.Every(1, trainer.Update), Semantics: rules, Callbacks: []any{watch},
-		Progress: io.Discard})
-	if err != nil {
-		return unsupported("%v", err)
+		Progress: io.Discard}))
+	result := spec.Must(t.Fit(context.Background(), set, nil))
+	spec.Check(watch.failed)
+	equal("the number of updates", result.GlobalStep, c.TotalUpdates)
+	if watch.rows != len(c.Log) {
+		spec.Failf("%d rows of the log were compared, want %d", watch.rows, len(c.Log))
 	}
-	result, err := t.Fit(context.Background(), set, nil)
-	switch {
-	case err != nil:
-		return err
-	case watch.failed != nil:
-		return watch.failed
-	case result.GlobalStep != c.TotalUpdates:
-		return fmt.Errorf("there were %d updates, want %d", result.GlobalStep, c.TotalUpdates)
-	case watch.rows != len(c.Log):
-		return fmt.Errorf("%d rows of the log were compared, want %d", watch.rows, len(c.Log))
-	}
-	return l.near("the end", c.Final)
+	l.near("the end", c.Final)
 }
 
-func (c trajectory) builder() (optim.Builder, error) {
-	options := map[string]any{"lr": c.LR, "momentum": c.Momentum, "eps": c.Eps, "weight_decay": c.WeightDecay}
-	if c.Betas != nil {
-		options["betas"] = c.Betas
-	}
-	for name, v := range options {
-		if f, ok := v.(*float64); ok && f == nil {
-			delete(options, name)
-		}
-	}
-	text, err := json.Marshal(options)
-	if err != nil {
-		return nil, err
-	}
-	return builderOf(c.Optimizer, text)
+func (c trajectory) builder() optim.Builder {
+	options := map[string]any{"lr": c.LR, "momentum": c.Momentum, "eps": c.Eps, "weight_decay": c.WeightDecay,
+		"betas": c.Betas}
+	maps.DeleteFunc(options, func(_ string, v any) bool { return reflect.ValueOf(v).IsZero() })
+	return builderOf(c.Optimizer, spec.Must(json.Marshal(options)))
 }
 
 // lineWatch compares the log of a run row by row.
@@ -148,16 +117,12 @@ func (w *lineWatch) AfterLog(r *trainer.Run, row trainer.Logs) error {
 		}
 		w.rows++
 		at := fmt.Sprintf("update %d", want.Step)
-		for _, v := range []struct {
-			what      string
-			got, want float64
-		}{{"learning rate", row["learning_rate"], want.LR}, {"gradient norm", row["grad_norm"], want.GradNorm},
-			{"last micro-batch's loss", w.line.lastLoss, want.LastMicroLoss}} {
-			if w.failed = near(at+": "+v.what, v.got, v.want, runRTol, runATol); w.failed != nil {
-				return nil
-			}
-		}
-		w.failed = w.line.near(at, lineValues{want.A, want.B})
+		w.failed = spec.Try(func() {
+			near(at+": learning rate", row["learning_rate"], want.LR, runRTol, runATol)
+			near(at+": gradient norm", row["grad_norm"], want.GradNorm, runRTol, runATol)
+			near(at+": last micro-batch's loss", w.line.lastLoss, want.LastMicroLoss, runRTol, runATol)
+			w.line.near(at, lineValues{want.A, want.B})
+		})
 	}
 	return nil
 }
@@ -166,21 +131,17 @@ func (w *lineWatch) AfterLog(r *trainer.Run, row trainer.Logs) error {
 type point struct{ x, y float32 }
 
 // pointSets reads the data sets by their names.
-func pointSets(d *document) (map[string]data.Slice[point], error) {
-	raw, err := decode[map[string]struct{ X, Y []float32 }](d.fields["datasets"])
-	if err != nil {
-		return nil, fmt.Errorf("field %q: %w", "datasets", err)
-	}
+func pointSets(d *document) map[string]data.Slice[point] {
 	sets := map[string]data.Slice[point]{}
-	for name, s := range raw {
+	for name, s := range decode[map[string]struct{ X, Y []float32 }](d.fields["datasets"]) {
 		if len(s.X) != len(s.Y) {
-			return nil, fmt.Errorf("data set %q has %d x and %d y", name, len(s.X), len(s.Y))
+			spec.Failf("data set %q has %d x and %d y", name, len(s.X), len(s.Y))
 		}
 		for i, x := range s.X {
 			sets[name] = append(sets[name], point{x, s.Y[i]})
 		}
 	}
-	return sets, nil
+	return sets
 }
 
 // line is the model y = ax + b.
@@ -199,12 +160,10 @@ func (l *line) Forward(x torch.Tensor) torch.Tensor { return x.Mul(l.A).Add(l.B)
 
 func (l *line) values() lineValues { return lineValues{l.A.Detach().Item(), l.B.Detach().Item()} }
 
-func (l *line) near(at string, want lineValues) error {
+func (l *line) near(at string, want lineValues) {
 	got := l.values()
-	if err := near(at+": a", got.A, want.A, runRTol, runATol); err != nil {
-		return err
-	}
-	return near(at+": b", got.B, want.B, runRTol, runATol)
+	near(at+": a", got.A, want.A, runRTol, runATol)
+	near(at+": b", got.B, want.B, runRTol, runATol)
 }
 
 // points is a batch.
@@ -220,7 +179,7 @@ func collatePoints(samples []point) (points, error) {
 
 // task is the mean squared error of the line.
 func (l *line) task() engine.Task[point, points] {
-	return engine.TaskFunc(l, collatePoints, func(p engine.Pass, b points) engine.Loss {
+	return engine.TaskFunc(l, collatePoints, func(p engine.ForwardPass, b points) engine.Loss {
 		loss := l.Forward(engine.Input(p, b.x)).MSELoss(engine.Input(p, b.y), torch.ReductionMean)
 		l.lastLoss = loss.Item()
 		return engine.Mean(loss, len(b.x))

@@ -1,8 +1,10 @@
 package expected
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/pylambda"
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -27,196 +29,138 @@ type schedule struct {
 	Momentum [][]float64
 }
 
-func readSchedules(d *document) ([]Entry, error) {
-	return entriesOf(d, "schedules", func(_ string, s schedule) error {
-		switch {
-		case s.Function != "" && s.Scheduler == "":
-			return s.runFunction()
-		case s.Scheduler != "" && s.Function == "":
-			return s.runScheduler()
+func readSchedules(d *document) []Entry {
+	return entriesOf(d, "schedules", func(_ string, s schedule) {
+		if (s.Function == "") == (s.Scheduler == "") {
+			unsupported("the entry names the function %q and the scheduler %q; want one of them", s.Function,
+				s.Scheduler)
 		}
-		return unsupported("the entry names the function %q and the scheduler %q; want one of them", s.Function,
-			s.Scheduler)
+		if s.Function != "" {
+			s.runFunction()
+		} else {
+			s.runScheduler()
+		}
 	})
 }
 
 // runFunction compares one of transformers' get_..._schedule functions.
-func (s schedule) runFunction() error {
+func (s schedule) runFunction() {
 	if len(s.Peer) == 0 && len(s.Exact) == 0 || len(s.LR) > 0 || len(s.Momentum) > 0 {
-		return unsupported("an entry with a function has peer_expected or exact_float64, and nothing else to compare")
+		unsupported("an entry with a function has peer_expected or exact_float64, and nothing else to compare")
 	}
-	peak, err := groupValues(s.BaseLR, 1)
-	if err != nil {
-		return err
-	}
-	kwargs, err := kwargsOfGroup(s.Kwargs, 0)
-	if err != nil {
-		return err
-	}
+	kwargs := kwargsOfGroup(s.Kwargs, 0)
 	updates := max(len(s.Peer), len(s.Exact))
 	if total, ok := kwargs["num_training_steps"].(float64); ok { // belongs to the plan
 		updates = int(total)
 		delete(kwargs, "num_training_steps")
 	}
-	rate, _, err := plan(s.Function, kwargs, peak[0], updates)
-	if err != nil {
-		return err
-	}
-	if err := allNear("peer's rate of update", rate, s.Peer, s.Tolerance, s.Tolerance); err != nil {
-		return err
-	}
-	return allNear("rate of update", rate, s.Exact, rateTolerance, rateTolerance)
+	rate, _ := plan(s.Function, kwargs, groupValues(s.BaseLR, 1)[0], updates)
+	allNear("peer's rate of update", rate, s.Peer, s.Tolerance, s.Tolerance)
+	allNear("rate of update", rate, s.Exact, rateTolerance, rateTolerance)
 }
 
 // runScheduler compares one of PyTorch's classes, group by group.
-func (s schedule) runScheduler() error {
+func (s schedule) runScheduler() {
 	if len(s.LR) == 0 || len(s.Peer) > 0 || len(s.Exact) > 0 {
-		return unsupported("an entry with a scheduler has lr, and neither peer_expected nor exact_float64")
+		unsupported("an entry with a scheduler has lr, and neither peer_expected nor exact_float64")
 	}
 	if len(s.Momentum) != 0 && len(s.Momentum) != len(s.LR) {
-		return unsupported("there are %d groups of momentum and %d of lr", len(s.Momentum), len(s.LR))
+		unsupported("there are %d groups of momentum and %d of lr", len(s.Momentum), len(s.LR))
 	}
-	peaks, err := groupValues(s.BaseLR, len(s.LR))
-	if err != nil {
-		return err
-	}
-	for g, peak := range peaks {
+	for g, peak := range groupValues(s.BaseLR, len(s.LR)) {
 		if len(s.LR[g]) == 0 {
-			return unsupported("group %d has no rates to compare", g)
+			unsupported("group %d has no rates to compare", g)
 		}
-		kwargs, err := kwargsOfGroup(s.Kwargs, g)
-		if err != nil {
-			return err
-		}
-		rate, momentum, err := plan(s.Scheduler, kwargs, peak, len(s.LR[g]))
-		if err != nil {
-			return err
-		}
-		if err := allNear(fmt.Sprintf("group %d: rate of update", g), rate, s.LR[g], rateTolerance,
-			rateTolerance); err != nil {
-			return err
-		}
-		if len(s.Momentum) == 0 {
+		rate, momentum := plan(s.Scheduler, kwargsOfGroup(s.Kwargs, g), peak, len(s.LR[g]))
+		allNear(fmt.Sprintf("group %d: rate of update", g), rate, s.LR[g], rateTolerance, rateTolerance)
+		if len(s.Momentum) == 0 || len(s.Momentum[g]) == 0 {
 			continue
 		}
 		if momentum == nil { // it stays what it was
-			if len(s.Momentum[g]) == 0 {
-				continue
-			}
 			momentum = func(int) float64 { return s.Momentum[g][0] }
 		}
-		if err := allNear(fmt.Sprintf("group %d: momentum of update", g), momentum, s.Momentum[g], rateTolerance,
-			rateTolerance); err != nil {
-			return err
-		}
+		allNear(fmt.Sprintf("group %d: momentum of update", g), momentum, s.Momentum[g], rateTolerance, rateTolerance)
 	}
-	return nil
 }
 
 // plan makes the rate, and the momentum where the schedule moves it. Arguments that the schedule
 // cannot take leave the entry unsupported.
-func plan(name string, kwargs map[string]any, peak float64, updates int) (rate, momentum lr.Rate, err error) {
-	s, err := lr.ByName(name, kwargs, 0)
-	if err == nil {
-		err = lr.Validate(s, peak, updates)
-	}
-	if err != nil {
-		return nil, nil, unsupported("%v", err)
-	}
+func plan(name string, kwargs map[string]any, peak float64, updates int) (rate, momentum lr.Rate) {
+	s := supported(lr.ByName(name, kwargs, 0))
+	supported(0, lr.Validate(s, peak, updates))
 	if m, ok := s.(lr.MomentumSchedule); ok {
 		momentum = m.PlanMomentum(updates)
 	}
-	return s.Plan(peak, updates), momentum, nil
+	return s.Plan(peak, updates), momentum
 }
 
 // groupValues reads one value for all groups, or a list with one for each.
-func groupValues(raw json.RawMessage, groups int) ([]float64, error) {
+func groupValues(raw json.RawMessage, groups int) (list []float64) {
 	var one float64
 	if json.Unmarshal(raw, &one) == nil {
-		list := make([]float64, groups)
-		for i := range list {
-			list[i] = one
-		}
-		return list, nil
+		return slices.Repeat([]float64{one}, groups)
 	}
-	var list []float64
 	if err := json.Unmarshal(raw, &list); err != nil || len(list) != groups {
-		return nil, unsupported("the initial rates are %s; want a number, or a list of %d", raw, groups)
+		unsupported("the initial rates are %s; want a number, or a list of %d", raw, groups)
 	}
-	return list, nil
+	return list
 }
 
 // kwargsOfGroup takes the values of one group from the arguments that PyTorch lets be lists, and
 // leaves out what a schedule without state does not have.
-func kwargsOfGroup(kwargs map[string]any, g int) (map[string]any, error) {
+func kwargsOfGroup(kwargs map[string]any, g int) map[string]any {
 	mine := map[string]any{}
 	for name, v := range kwargs {
 		switch name {
 		case "max_lr", "base_lr", "min_lr", "base_momentum", "max_momentum", "lr_lambda":
-			if list, ok := v.([]any); ok {
-				if g >= len(list) {
-					return nil, unsupported("%s has %d values, but there is a group %d", name, len(list), g)
-				}
-				v = list[g]
-			}
-			if text, ok := v.(string); ok && name == "lr_lambda" {
-				f, err := pylambda.Parse(text, nil)
-				if err != nil {
-					return nil, unsupported("%v", err)
-				}
-				v = func(update int) float64 { return f(float64(update)) }
-			}
-		case "scale_fn":
-			if text, ok := v.(string); ok {
-				f, err := pylambda.Parse(text, nil)
-				if err != nil {
-					return nil, unsupported("%v", err)
-				}
-				v = f
-			}
+			v = ofGroup(name, v, g)
 		case "schedulers":
-			parts, err := partsOfGroup(v, g)
-			if err != nil {
-				return nil, err
-			}
-			v = parts
-		case "verbose":
-			if v == false { // it only prints
-				continue
-			}
-		case "last_epoch":
-			if v == -1.0 { // a start from the beginning
-				continue
-			}
+			v = partsOfGroup(v, g)
+		}
+		text, isText := v.(string)
+		switch {
+		case name == "verbose" && v == false: // it only prints
+			continue
+		case name == "last_epoch" && v == -1.0: // a start from the beginning
+			continue
+		case name == "lr_lambda" && isText:
+			f := supported(pylambda.Parse(text, nil))
+			v = func(update int) float64 { return f(float64(update)) }
+		case name == "scale_fn" && isText:
+			v = supported(pylambda.Parse(text, nil))
 		}
 		mine[name] = v
 	}
-	return mine, nil
+	return mine
+}
+
+// ofGroup is the value of a group, where there is a list of them.
+func ofGroup(name string, v any, g int) any {
+	list, ok := v.([]any)
+	if !ok {
+		return v
+	}
+	if g >= len(list) {
+		unsupported("%s has %d values, but there is a group %d", name, len(list), g)
+	}
+	return list[g]
 }
 
 // partsOfGroup does the same for the schedules inside another one. A part is called by "name" or,
 // as entries are, by "scheduler".
-func partsOfGroup(v any, g int) (any, error) {
+func partsOfGroup(v any, g int) any {
 	list, ok := v.([]any)
 	if !ok {
-		return v, nil
+		return v
 	}
 	parts := make([]any, len(list))
 	for i, p := range list {
 		part, ok := p.(map[string]any)
 		if !ok {
-			return nil, unsupported("schedulers[%d] is %v; want a name and kwargs", i, p)
+			unsupported("schedulers[%d] is %v; want a name and kwargs", i, p)
 		}
 		kwargs, _ := part["kwargs"].(map[string]any)
-		inner, err := kwargsOfGroup(kwargs, g)
-		if err != nil {
-			return nil, err
-		}
-		name := part["name"]
-		if name == nil {
-			name = part["scheduler"]
-		}
-		parts[i] = map[string]any{"name": name, "kwargs": inner}
+		parts[i] = map[string]any{"name": cmp.Or(part["name"], part["scheduler"]), "kwargs": kwargsOfGroup(kwargs, g)}
 	}
-	return parts, nil
+	return parts
 }

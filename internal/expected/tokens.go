@@ -3,12 +3,13 @@ package expected
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/data/glue"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/text"
 )
 
@@ -41,162 +42,114 @@ type tokenStats struct {
 
 // readTokens reads the form with the fields "cases" (texts), "dev" (rows of MRPC's development set)
 // and "stats" (of MRPC's parts).
-func readTokens(d *document) ([]Entry, error) {
+func readTokens(d *document) (entries []Entry) {
 	vocab := defaultVocab
-	if raw, ok := d.fields["vocab"]; ok {
-		if err := json.Unmarshal(raw, &vocab); err != nil {
-			return nil, fmt.Errorf("field %q: %w", "vocab", err)
-		}
+	if d.fields["vocab"] != nil {
+		vocab = fieldOf[string](d, "vocab")
 	}
-	tokenizer := sync.OnceValues(func() (*text.Tokenizer, error) {
+	load := sync.OnceValues(func() (*text.Tokenizer, error) {
 		return text.LoadTokenizer(filepath.Join(d.options.Data, vocab))
 	})
-	var entries []Entry
-	if raw, ok := d.fields["cases"]; ok {
-		var cases []json.RawMessage
-		if err := json.Unmarshal(raw, &cases); err != nil {
-			return nil, fmt.Errorf("field %q: %w", "cases", err)
-		}
-		for i, raw := range cases {
-			entries = append(entries, Entry{fmt.Sprintf("cases[%d]", i), func() error {
-				c, err := decode[tokenCase](raw)
-				if err != nil {
-					return err
-				}
-				t, err := tokenizer()
-				if err != nil {
-					return err
-				}
-				return c.run(t)
-			}})
+	tokenizer := func() *text.Tokenizer { return spec.Must(load()) }
+	if d.fields["cases"] != nil {
+		for i, raw := range fieldOf[[]json.RawMessage](d, "cases") {
+			entries = append(entries, entry(fmt.Sprintf("cases[%d]", i), func() {
+				c := decode[tokenCase](raw)
+				c.run(tokenizer())
+			}))
 		}
 	}
 	if raw, ok := d.fields["dev"]; ok {
-		entries = append(entries, Entry{"dev", func() error {
-			rows, err := decode[[]tokenRow](raw)
-			if err != nil {
-				return err
-			}
-			t, err := tokenizer()
-			if err != nil {
-				return err
-			}
-			return runRows(t, d.options.Data, rows)
-		}})
+		entries = append(entries, entry("dev", func() {
+			rows := decode[[]tokenRow](raw)
+			runRows(tokenizer(), d.options.Data, rows)
+		}))
 	}
-	if _, ok := d.fields["stats"]; ok {
-		stats, err := entriesOf(d, "stats", func(name string, want tokenStats) error {
-			t, err := tokenizer()
-			if err != nil {
-				return err
-			}
-			return want.run(t, d.options.Data, name)
-		})
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, stats...)
+	if d.fields["stats"] != nil {
+		entries = append(entries, entriesOf(d, "stats", func(name string, want tokenStats) {
+			want.run(tokenizer(), d.options.Data, name)
+		})...)
 	}
-	return entries, nil
+	return entries
 }
 
-func (c *tokenCase) run(t *text.Tokenizer) error {
+func (c *tokenCase) run(t *text.Tokenizer) {
 	if c.IDs == nil {
-		return unsupported("nothing to compare: want a field ids")
+		unsupported("nothing to compare: want a field ids")
 	}
 	in := text.Single(c.Text)
 	if c.Pair != nil {
 		in = text.Pair(c.Text, *c.Pair)
 	}
-	e, err := t.EncodeInput(in, nil)
-	if err != nil {
-		return err
-	}
-	ids, err := t.AppendIDs(nil, in, nil)
-	if err != nil {
-		return err
-	}
+	e := spec.Must(t.EncodeInput(in, nil))
 	var offsets [][2]int
 	for _, o := range e.Offsets {
 		offsets = append(offsets, [2]int{o.Start, o.End})
 	}
-	switch {
-	case !slices.Equal(e.IDs, c.IDs):
-		return fmt.Errorf("%q: ids are %v, want %v", c.Text, e.IDs, c.IDs)
-	case !slices.Equal(ids, c.IDs):
-		return fmt.Errorf("%q: ids alone are %v, want %v", c.Text, ids, c.IDs)
-	case c.Tokens != nil && !slices.Equal(e.Tokens, c.Tokens):
-		return fmt.Errorf("%q: tokens are %q, want %q", c.Text, e.Tokens, c.Tokens)
-	case c.TypeIDs != nil && !slices.Equal(e.TypeIDs, c.TypeIDs):
-		return fmt.Errorf("%q: type ids are %v, want %v", c.Text, e.TypeIDs, c.TypeIDs)
-	case c.Offsets != nil && !slices.Equal(offsets, c.Offsets):
-		return fmt.Errorf("%q: offsets are %v, want %v", c.Text, offsets, c.Offsets)
+	sameList(c, "ids", e.IDs, c.IDs)
+	sameList(c, "ids alone", spec.Must(t.AppendIDs(nil, in, nil)), c.IDs)
+	if c.Tokens != nil {
+		sameList(c, "tokens", e.Tokens, c.Tokens)
 	}
-	return nil
+	if c.TypeIDs != nil {
+		sameList(c, "type ids", e.TypeIDs, c.TypeIDs)
+	}
+	if c.Offsets != nil {
+		sameList(c, "offsets", offsets, c.Offsets)
+	}
 }
 
-// mrpcPairs returns the pairs of a part of MRPC, in the order of its rows.
-func mrpcPairs(data, part string) ([]text.Input, error) {
-	path := filepath.Join(data, "mrpc", part+".tsv")
-	content, err := os.ReadFile(path)
+func sameList[T comparable](c *tokenCase, what string, got, want []T) {
+	if !slices.Equal(got, want) {
+		spec.Failf("%q: %s are %v, want %v", c.Text, what, got, want)
+	}
+}
+
+// mrpc is a part of MRPC by the name of its file.
+func mrpc(folder, part string) (data.Dataset[glue.Example], error) {
+	set, err := glue.Open(filepath.Join(folder, "mrpc"), glue.MRPC)
 	if err != nil {
 		return nil, err
 	}
-	var pairs []text.Input
-	for i, line := range strings.Split(strings.TrimRight(string(content), "\r\n"), "\n") {
-		fields := strings.Split(strings.TrimSuffix(line, "\r"), "\t")
-		if len(fields) != 5 {
-			return nil, fmt.Errorf("%s: line %d has %d fields; want 5", path, i+1, len(fields))
-		}
-		if i > 0 {
-			pairs = append(pairs, text.Pair(fields[3], fields[4]))
-		}
+	rows := map[string]data.Dataset[glue.Example]{"train": set.Train, "dev": set.Validation, "test": set.Test}[part]
+	if rows == nil {
+		return nil, fmt.Errorf("mrpc has no part %q", part)
 	}
-	return pairs, nil
+	return rows, nil
 }
 
-func runRows(t *text.Tokenizer, data string, rows []tokenRow) error {
-	pairs, err := mrpcPairs(data, "dev")
-	if err != nil {
-		return err
+// mrpcPairs returns the pairs of a part, in the order of its rows.
+func mrpcPairs(folder, part string) (pairs []text.Input) {
+	rows := spec.Must(mrpc(folder, part))
+	for i := range rows.Len() {
+		row := spec.Must(rows.At(i))
+		pairs = append(pairs, text.Pair(row.A, row.B))
 	}
-	if len(pairs) != len(rows) {
-		return fmt.Errorf("mrpc/dev.tsv has %d pairs, want %d", len(pairs), len(rows))
-	}
+	return pairs
+}
+
+func runRows(t *text.Tokenizer, folder string, rows []tokenRow) {
+	pairs := mrpcPairs(folder, "dev")
+	equal("the number of pairs of mrpc/dev.tsv", len(pairs), len(rows))
 	for i, row := range rows {
-		e, err := t.EncodeInput(pairs[i], nil)
-		if err != nil {
-			return err
-		}
+		e := spec.Must(t.EncodeInput(pairs[i], nil))
 		if !slices.Equal(e.IDs, row.IDs) {
-			return fmt.Errorf("row %d: ids are %v, want %v", i, e.IDs, row.IDs)
+			spec.Failf("row %d: ids are %v, want %v", i, e.IDs, row.IDs)
 		}
-		if first := slices.Index(e.TypeIDs, 1); first != row.FirstType1 {
-			return fmt.Errorf("row %d: the first token of type 1 is %d, want %d", i, first, row.FirstType1)
-		}
+		equal(fmt.Sprintf("row %d: the first token of type 1", i), slices.Index(e.TypeIDs, 1), row.FirstType1)
 	}
-	return nil
 }
 
-func (want tokenStats) run(t *text.Tokenizer, data, part string) error {
-	pairs, err := mrpcPairs(data, part)
-	if err != nil {
-		return err
-	}
+func (want tokenStats) run(t *text.Tokenizer, folder, part string) {
+	pairs := mrpcPairs(folder, part)
 	got := tokenStats{Pairs: len(pairs)}
 	for i, p := range pairs {
-		ids, err := t.AppendIDs(nil, p, nil)
-		if err != nil {
-			return err
+		n := len(spec.Must(t.AppendIDs(nil, p, nil)))
+		if i == 0 || n < got.Min {
+			got.Min = n
 		}
-		if i == 0 || len(ids) < got.Min {
-			got.Min = len(ids)
-		}
-		got.Max = max(got.Max, len(ids))
-		got.Tokens += len(ids)
+		got.Max = max(got.Max, n)
+		got.Tokens += n
 	}
-	if got != want {
-		return fmt.Errorf("mrpc/%s.tsv: %+v, want %+v", part, got, want)
-	}
-	return nil
+	equal("mrpc/"+part+".tsv", got, want)
 }

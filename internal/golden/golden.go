@@ -1,4 +1,4 @@
-// Package golden compares tensors with values that PyTorch computed. They lie in a package's
+// Package golden compares tensors with values that PyTorch computed. They are in a package's
 // testdata as safetensors files, beside the Python script of the same name that wrote them.
 //
 //	g := golden.Load(t, "testdata/linear.safetensors")

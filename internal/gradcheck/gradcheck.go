@@ -8,6 +8,8 @@
 package gradcheck
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math"
 
@@ -25,21 +27,12 @@ type Options struct {
 	Seed uint64
 }
 
-func orDefault[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
-	}
-}
-
 // Check calls f, backpropagates and compares the gradients of inputs, which are contiguous float64
 // leaves that f reads. The error says which input and element differ. Inputs that f does not depend
 // on must have no gradient, or zeros. The gradients are left on the inputs.
 func Check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
-	orDefault(&o.Eps, 1e-6)
-	orDefault(&o.RTol, 1e-5)
-	orDefault(&o.ATol, 1e-6)
-	orDefault(&o.Elements, 8)
+	o.Eps, o.RTol, o.ATol = cmp.Or(o.Eps, 1e-6), cmp.Or(o.RTol, 1e-5), cmp.Or(o.ATol, 1e-6)
+	o.Elements = cmp.Or(o.Elements, 8)
 	for _, in := range inputs {
 		if t := in.Tensor; t.DType() != torch.Float64 || !t.IsLeaf() || !t.NeedsGrad() || !t.IsContiguous() {
 			return fmt.Errorf("gradcheck: %s is %s; want a contiguous float64 leaf that requires gradients", in.Name,
@@ -49,50 +42,46 @@ func Check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
 	}
 	var failed error
 	err := torch.Try(func() {
-		torch.Scope(func() {
-			torch.ManualSeed(o.Seed)
-			combination := torch.NewGenerator(o.Seed)
-			var roots, weights []torch.Tensor
-			used := map[int]bool{}
-			for i, y := range f() {
-				if y.Defined() && y.NeedsGrad() {
-					used[i] = true
-					roots = append(roots, y)
-					weights = append(weights, torch.TensorOptions{DType: torch.Float64,
-						Generator: combination}.Randn(y.Shape()...))
-				}
-			}
-			if len(roots) == 0 {
-				failed = fmt.Errorf("gradcheck: no output depends on anything that requires gradients")
-				return
-			}
-			torch.Backward(torch.BackwardOptions{Gradients: weights}, roots...)
-			value := func() (sum float64) {
-				torch.NoGrad(func() {
-					torch.Scope(func() {
-						torch.ManualSeed(o.Seed)
-						k := 0
-						for i, y := range f() {
-							if used[i] {
-								sum += y.Mul(weights[k]).Sum(torch.DefaultDType).Item()
-								k++
-							}
-						}
-					})
-				})
-				return sum
-			}
-			for _, in := range inputs {
-				if failed = compare(in, value, o); failed != nil {
-					return
-				}
-			}
-		})
+		torch.Scope(func() { failed = check(f, inputs, o) })
 	})
-	if err != nil {
-		return err
+	return errors.Join(err, failed)
+}
+
+// check is Check in a scope.
+func check(f func() []torch.Tensor, inputs []torch.Named, o Options) error {
+	torch.ManualSeed(o.Seed)
+	draw := torch.TensorOptions{DType: torch.Float64, Generator: torch.NewGenerator(o.Seed)}
+	var roots, gradients []torch.Tensor
+	weights := map[int]torch.Tensor{} // of the outputs in the combination
+	for i, y := range f() {
+		if y.Defined() && y.NeedsGrad() {
+			weights[i] = draw.Randn(y.Shape()...)
+			roots, gradients = append(roots, y), append(gradients, weights[i])
+		}
 	}
-	return failed
+	if len(roots) == 0 {
+		return errors.New("gradcheck: no output depends on anything that requires gradients")
+	}
+	torch.Backward(torch.BackwardOptions{Gradients: gradients}, roots...)
+	value := func() (sum float64) {
+		torch.NoGrad(func() {
+			torch.Scope(func() {
+				torch.ManualSeed(o.Seed)
+				for i, y := range f() {
+					if w, ok := weights[i]; ok {
+						sum += y.Mul(w).Sum(torch.DefaultDType).Item()
+					}
+				}
+			})
+		})
+		return sum
+	}
+	for _, in := range inputs {
+		if err := compare(in, value, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // compare moves elements of one input.

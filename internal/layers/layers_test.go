@@ -29,37 +29,43 @@ var allowed = []struct{ folder, imports string }{
 
 	// Pure Go: these build with CGO_ENABLED=0 and know no tensors.
 	{"internal/regularfile", ""},
+	{"internal/terminal", ""},
+	{"progress", "internal/terminal"},
 	{"safetensors", "internal/regularfile"},
 	{"safetensors/pickle", "safetensors internal/regularfile"},
+	{"internal/optional", ""},
 	{"internal/pyfloat", ""},
 	{"metrics", "internal/pyfloat"},
 	{"internal/mt19937", ""},
 	{"internal/roundedmath", ""},
 	{"internal/conformance/pylambda", "internal/roundedmath"},
-	{"optim/lr", "internal/mt19937 internal/roundedmath"},
+	{"optim/lr", "internal/mt19937 internal/optional internal/pyfloat internal/roundedmath"},
 	{"text/...", "text/... internal/regularfile"},
-	{"vision/...", "vision/... internal/regularfile"},
+	{"vision/...", "vision/... internal/regularfile internal/mt19937"},
 	{"data", "internal/mt19937"},
 	{"data/internal/columns", ""},
 	{"data/...", "data internal/regularfile"}, // a folder for each file format
 	{"data/table", "data data/internal/columns internal/regularfile"},
 	{"data/parquet", "data data/internal/columns internal/regularfile"},
-	{"data/glue", "data data/table"},
 	{"checkpoint", "safetensors"},
 	{"hub", "checkpoint safetensors internal/pyfloat internal/regularfile"},
+	{"data/glue", "data data/table data/parquet hub metrics"},
 	{"hub/hubtest", ""}, // a Hub for tests, which shares no code with the client that it checks
 	{"dist/tcpstore", ""},
 	{"dist", "dist/tcpstore"},
 	{"dist/launch", "dist/tcpstore"},
 	{"compat/hezar/omegaconf", "internal/pyfloat"},
-	{"compat/hezar/preprocessors", "compat/hezar/omegaconf text/... vision/... internal/regularfile"},
-	{"compat/hezar/datasets", "compat/hezar/preprocessors data/... text/..."},
+	{"compat/hezar/internal/configfile", "compat/hezar/omegaconf internal/regularfile"},
+	{"compat/hezar/preprocessors", "compat/hezar/omegaconf compat/hezar/internal/configfile text/... vision/..."},
+	{"compat/hezar/datasets", "compat/hezar/omegaconf compat/hezar/internal/configfile compat/hezar/preprocessors " +
+		"data/... " +
+		"text/..."},
 	{"trainer/semantics", ""},
-	{"trainer", "checkpoint data dist optim/lr trainer/semantics internal/pyfloat"},
+	{"trainer", "checkpoint data dist optim/lr trainer/semantics internal/pyfloat internal/terminal"},
 	{"trainer/callback", "trainer"},
 	{"trainer/curves", "trainer"},
 	{"trainer/trainertest", "data optim/lr trainer"},
-	{"run", "checkpoint dist trainer"}, // the main function of programs
+	{"run", "checkpoint dist trainer internal/terminal"}, // the main function of programs
 
 	// Here begin tensors.
 	{"cgotorch", ""},
@@ -69,31 +75,40 @@ var allowed = []struct{ folder, imports string }{
 	{"internal/fingerprint", "torch"},
 	{"amp", "torch"},
 	{"internal/tensorio", "safetensors torch"},
-	{"nn/...", "torch safetensors safetensors/pickle internal/tensorio nn/..."},
-	{"optim", "torch internal/roundedmath"},
+	{"nn/...", "torch safetensors safetensors/pickle internal/optional internal/tensorio nn/..."},
+	{"optim", "torch internal/optional internal/roundedmath"},
 	{"dist/ddp", "dist torch nn"},
-	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio"},
-	{"compat/internal/torchsave", "torch nn/... optim safetensors/pickle internal/tensorio"},
-	{"compat/pytorchaccelerated", "compat/internal/torchsave internal/pyfloat torch nn/... optim optim/lr amp data " +
+	{"internal/torchsave", "torch nn/... optim safetensors safetensors/pickle internal/mt19937 internal/tensorio"},
+	{"accelerate", "torch nn/... optim optim/lr amp dist dist/ddp data checkpoint safetensors internal/tensorio " +
+		"internal/torchsave"},
+	{"compat/internal/loops", "internal/terminal torch optim optim/lr data trainer"},
+	{"compat/pytorchaccelerated", "internal/torchsave compat/internal/loops internal/pyfloat torch nn/... " +
+		"optim optim/lr amp data metrics " +
 		"accelerate trainer trainer/semantics safetensors safetensors/pickle internal/tensorio"},
-	{"compat/pymarlin", "compat/internal/torchsave internal/regularfile trainer trainer/semantics trainer/callback " +
+	{"compat/pymarlin", "internal/torchsave compat/internal/loops internal/regularfile internal/terminal " +
+		"trainer " +
+		"trainer/semantics trainer/callback " +
 		"torch nn/... optim optim/lr amp data safetensors safetensors/pickle " +
 		"internal/tensorio"},
-	{"trainer/engine", "trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
-		"dist/ddp safetensors internal/tensorio"},
+	{"trainer/engine", "run trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
+		"dist/ddp safetensors internal/tensorio internal/torchsave"},
+	{"trainer/arguments", "run trainer trainer/callback trainer/engine trainer/semantics hub data accelerate amp " +
+		"dist/ddp optim optim/lr"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
 		"torch safetensors safetensors/pickle internal/regularfile internal/tensorio optim hub"},
-	{"compat/hezar/repository", "compat/internal/torchsave compat/hezar/omegaconf compat/hezar/preprocessors " +
-		"models/... nn/... text/... torch " +
-		"safetensors/pickle internal/regularfile internal/tensorio"},
-	{"compat/hezar", "compat/internal/torchsave internal/pyfloat internal/regularfile compat/hezar/omegaconf models/... " +
+	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +
+		"compat/hezar/preprocessors compat/hezar/datasets data hub models/... nn/... text/... torch"},
+	{"compat/hezar", "internal/torchsave internal/pyfloat internal/terminal compat/hezar/omegaconf " +
+		"compat/hezar/internal/configfile compat/hezar/repository compat/hezar/datasets compat/hezar/preprocessors " +
+		"compat/internal/loops models/... " +
 		"nn/... trainer trainer/callback trainer/engine trainer/semantics data " +
 		"checkpoint hub metrics torch amp optim optim/lr safetensors/pickle"},
 	{"examples/...", "public examples/..."},
-	{"cmd/...", "public cmd/... internal/fingerprint"},
+	{"cmd/...", "public cmd/... internal/fingerprint internal/terminal"},
 
 	// What tests share.
-	{"internal/testenv", "torch torch/cuda internal/fingerprint"},
+	{"internal/leaks", ""},
+	{"internal/testenv", "torch torch/cuda internal/fingerprint internal/leaks"},
 	{"internal/peak", ""},
 	{"internal/ranktest", "dist/tcpstore"},
 	{"internal/goldencount", ""},
@@ -114,29 +129,41 @@ var allowed = []struct{ folder, imports string }{
 		"internal/conformance/spec internal/conformance/trace internal/conformance/replay"},
 	{"scripts/auto_interop", "public"},
 	{"scripts/hezar_interop", "public"},
+	{"scripts/checkpoint_interop", "public"},
+	{"scripts/ddp_bench", "public"},
 	{"models/internal/modeltest", "models/classify models/pretrained models/transformer nn/... amp torch " +
 		"internal/golden internal/goldencount internal/testenv"},
 	{"internal/bench", "public internal/testenv"},
+	{"internal/fault", "public"},
+	{"internal/warnings", ""},
+	{"internal/documents", ""},
+	{"internal/restarts", ""},
 	{"internal/layers", ""},
 	{"internal/api", ""},
 	{"scripts/opcost", "torch"},
+	{"scripts/bench_compare", ""},
+	{"scripts/demo", ""},
 }
 
 // pure are the folders of which not even the tests may need libtorch.
-var pure = []string{"internal/api", "internal/pyfloat", "internal/mt19937", "internal/roundedmath",
-	"internal/regularfile",
+var pure = []string{"internal/api", "internal/leaks", "internal/optional", "internal/pyfloat", "internal/mt19937",
+	"internal/roundedmath",
+	"internal/regularfile", "internal/terminal", "progress",
 	"internal/conformance/pylambda",
 	"safetensors/...", "metrics", "optim/lr", "text/...", "vision/...", "data/...", "checkpoint", "hub/...", "dist",
-	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/preprocessors", "compat/hezar/datasets",
+	"dist/tcpstore", "dist/launch", "compat/hezar/omegaconf", "compat/hezar/internal/configfile",
+	"compat/hezar/preprocessors",
+	"compat/hezar/datasets",
 	"trainer", "trainer/semantics", "trainer/callback", "trainer/curves", "trainer/trainertest", "run",
 	"internal/conformance/spec", "internal/conformance/trace"}
 
 // native are the packages that need libtorch when they run.
 var native = []string{"cgotorch", "torch/...", "amp", "dist/ddp", "nn/...", "optim", "accelerate",
-	"compat/internal/torchsave", "compat/pymarlin",
-	"trainer/engine", "models/...", "compat/hezar", "compat/hezar/repository", "compat/pytorchaccelerated",
+	"internal/torchsave", "compat/internal/loops", "compat/pymarlin",
+	"trainer/engine", "trainer/arguments", "models/...", "compat/hezar", "compat/hezar/repository",
+	"compat/pytorchaccelerated",
 	"internal/tensorio", "internal/fingerprint", "internal/testenv", "internal/golden", "internal/gradcheck",
-	"internal/expected"}
+	"internal/expected", "internal/warnings", "internal/restarts"}
 
 func TestEveryImportIsAllowed(t *testing.T) {
 	for _, f := range sources(t) {

@@ -49,6 +49,9 @@ func NewFromKey(key []uint32) *Source {
 	return g
 }
 
+// State is where the source stands: its words, and the index of the next one.
+func (g *Source) State() (words [624]uint32, next int) { return g.state, g.next }
+
 // Uint32 returns the next 32 random bits.
 func (g *Source) Uint32() uint32 {
 	if g.next == len(g.state) {

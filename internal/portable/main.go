@@ -1,5 +1,5 @@
-// Command portable runs the golden tests once for each row of a table of code paths: those that
-// libtorch, MKL and oneDNN would take on other CPUs, which this one takes when it is told to.
+// Command portable runs the golden tests once for each row of a table of code paths: the paths that
+// libtorch, MKL and oneDNN would take on other CPUs, which this one takes when told to.
 //
 //	go run ./internal/portable              # make test-portable
 //	go run ./internal/portable -rows MKL    # the rows whose names match

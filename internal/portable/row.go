@@ -141,7 +141,7 @@ func (r row) run(ctx context.Context, suites []suite, folder string) (x result) 
 	return x
 }
 
-// failures are the names of the tests that failed, without those that failed only because a subtest
+// failures are the names of the tests that failed, without tests that failed only because a subtest
 // did.
 func failures(out string) []string {
 	var names []string

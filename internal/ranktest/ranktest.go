@@ -1,4 +1,4 @@
-// Package ranktest starts the ranks of a distributed run as processes of their own: copies of the
+// Package ranktest starts the ranks of a distributed run as separate processes: copies of the
 // test binary, as torchrun would start them.
 package ranktest
 
@@ -23,7 +23,7 @@ type Process struct {
 }
 
 // Run starts so many ranks, with env ("NAME=value") beside what torchrun tells them, and waits
-// until all have ended. Those that still run after limit are killed. TestMain must know from env
+// until all have ended. Ranks that still run after limit are killed. TestMain must know from env
 // what such a process does.
 func Run(t testing.TB, world int, limit time.Duration, env ...string) []Process {
 	t.Helper()

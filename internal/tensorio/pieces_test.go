@@ -23,8 +23,9 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A state is saved from the tensors' memory and read into it: no copy of it is in Go's heap. The
-// tensors are of sizes around those of a piece, and one is not contiguous.
+// A state is saved from the tensors' memory and read into it: no copy of it is in Go's heap, a
+// piece of a megabyte at most for each tensor (under the race detector a sync.Pool forgets what it
+// holds at random). The tensors are of sizes around those of a piece, and one is not contiguous.
 func TestLargeTensorsSurviveWithoutACopyInGo(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {
@@ -37,13 +38,15 @@ func TestLargeTensorsSurviveWithoutACopyInGo(t *testing.T) {
 			{Name: "learnt", Tensor: torch.Ones(1<<18 + 1).SetRequiresGrad(true)},
 		}
 		path := filepath.Join(t.TempDir(), "x.safetensors")
-		assert.Less(t, allocated(func() { require.NoError(t, tensorio.Save(path, want, nil)) }), uint64(4<<20))
+		bound := uint64(len(want)+1) << 20
+		require.Less(t, bound, uint64(long.Numel()*4/4), "the bound says nothing of a copy")
+		assert.Less(t, allocated(func() { require.NoError(t, tensorio.Save(path, want, nil)) }), bound)
 		var got []torch.Named
 		assert.Less(t, allocated(func() {
 			var err error
 			got, _, err = tensorio.Load(path)
 			require.NoError(t, err)
-		}), uint64(4<<20))
+		}), bound)
 		require.Len(t, got, len(want))
 		for _, w := range want {
 			for _, g := range got {

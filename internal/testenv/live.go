@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Live is the number of tensors that are alive once those that earlier tests have left to the
+// Live is the number of tensors that are alive once the tensors that earlier tests have left to the
 // garbage collector are gone: a test that counts begins with it, or their end falls into its count.
 // Cleanups run some time after a collection, so it collects until the number stands still.
 func Live() int64 {

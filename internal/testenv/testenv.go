@@ -18,6 +18,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gotrainer/gotrainer/internal/leaks"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -70,5 +71,5 @@ func Run(m *testing.M) int {
 			}
 		}
 	}
-	return m.Run()
+	return leaks.Run(m)
 }

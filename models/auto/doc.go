@@ -1,5 +1,5 @@
-// Package auto loads a model for a task, whatever encoder it has, with its tokenizer and its
-// labels: AutoModelForSequenceClassification, AutoModelForTokenClassification,
+// Package auto loads a model for a task, with any encoder, its tokenizer and its labels:
+// AutoModelForSequenceClassification, AutoModelForTokenClassification,
 // AutoModelForQuestionAnswering and AutoModelForMaskedLM of transformers 5.17, tensor by tensor and
 // bit by bit.
 //
@@ -10,7 +10,8 @@
 // The model_type of config.json says which encoder it is: bert, roberta, xlm-roberta, distilbert,
 // electra or mpnet. Settings that would change what it computes and that it does not have are
 // refused by name. A part of the encoder that is missing is an error; a head that the files do not
-// have is drawn as transformers draws it, and what is drawn or not used is told on standard error.
+// have is drawn as transformers draws it, and what is drawn or not used is reported on standard
+// error.
 //
 // What Save writes, and every checkpoint of a run, transformers loads: config.json with the class
 // and the labels, the weights, the tokenizer's files.

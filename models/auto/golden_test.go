@@ -191,9 +191,9 @@ func (c goldenCase) compare(t *testing.T, m anyModel, file *golden.File) {
 	case "QuestionAnswering":
 		task := must(question.NewTask(m, question.TaskOptions{}))
 		b := must(task.Collate(rowsAs(rows, row.question)))
-		o := task.Predict(engine.Pass{}, b)
+		o := task.Predict(engine.ForwardPass{}, b)
 		logits = torch.Stack([]torch.Tensor{o.Logits[0], o.Logits[1]}, -1)
-		loss = task.LossOf(engine.Pass{}, o).Value
+		loss = task.LossOf(engine.ForwardPass{}, o).Value
 		forward = func() torch.Tensor { return m.Forward(b.Tensors()) }
 	default:
 		labels := rowsAs(rows, func(r row) []int64 {
@@ -209,7 +209,7 @@ func (c goldenCase) compare(t *testing.T, m anyModel, file *golden.File) {
 		}
 		forward = func() torch.Tensor { return m.Forward(b.Tensors()) }
 		logits = forward()
-		loss = inputs.TokenLoss(logits, inputs.Matrix(engine.Pass{}, padded))
+		loss = inputs.TokenLoss(logits, inputs.Matrix(engine.ForwardPass{}, padded))
 	}
 	loss.Backward()
 	near(t, "logits", logits.Detach(), file.Tensor(c.Name+".logits"))

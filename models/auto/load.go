@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,21 +87,13 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 		return nil, err
 	}
 	m.dir = dir
-	return m, m.loadTokenizer(o.warnings())
+	return m, m.loadTokenizer(cmp.Or[io.Writer](o.Warnings, os.Stderr))
 }
 
 func readBlueprint(dir string, t task, o Options) (p transformer.Blueprint, err error) {
 	d, err := pretrained.ReadConfig(dir)
 	if err != nil {
 		return p, err
-	}
-	var kind string
-	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &kind}}); err != nil {
-		return p, err
-	}
-	plan, ok := blueprints[kind]
-	if !ok {
-		return p, fmt.Errorf("model_type is %q; want one of %q", kind, slices.Sorted(maps.Keys(blueprints)))
 	}
 	h := classify.Head{ID2Label: o.ID2Label, ProblemType: o.ProblemType}
 	switch t.class {
@@ -118,6 +111,19 @@ func readBlueprint(dir string, t task, o Options) (p transformer.Blueprint, err 
 		err = fmt.Errorf("there is one label; tokens are told apart by at least two")
 	}
 	return p, err
+}
+
+// plan is the encoder that a config.json describes.
+func plan(d pretrained.Document, h classify.Head, a transformer.Attention) (p transformer.Blueprint, err error) {
+	var kind string
+	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &kind}}); err != nil {
+		return p, err
+	}
+	blueprint, ok := blueprints[kind]
+	if !ok {
+		return p, fmt.Errorf("model_type is %q; want one of %q", kind, slices.Sorted(maps.Keys(blueprints)))
+	}
+	return blueprint(d, h, a)
 }
 
 // build makes the model and fills it.
@@ -145,15 +151,8 @@ func build(dir string, p transformer.Blueprint, t task, o Options) (m *Model, er
 		return nil, fmt.Errorf("auto: %w", err)
 	}
 	m.Report = report
-	m.warn(dir, o.warnings())
+	m.warn(dir, cmp.Or[io.Writer](o.Warnings, os.Stderr))
 	return m, nil
-}
-
-func (o Options) warnings() io.Writer {
-	if o.Warnings == nil {
-		return os.Stderr
-	}
-	return o.Warnings
 }
 
 // warn tells which weights are not those of the files. Positions, which older files hold and which

@@ -70,8 +70,8 @@ func withPrefixSpace(t *text.Tokenizer) (*text.Tokenizer, error) {
 	return text.New(c)
 }
 
-// Predict tags the words of a text: the label of the first piece of each. Words behind those that
-// the model takes have the tag "".
+// Predict tags the words of a text: the label of the first piece of each. Words that
+// do not fit into the model have the tag "".
 func (m *TokenClassifier) Predict(words []string) (tags []string, err error) {
 	e, err := m.encode(text.Input{Words: words})
 	if err != nil {

@@ -2,7 +2,6 @@ package bert
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
@@ -22,8 +21,8 @@ type Classifier struct {
 
 var _ classify.Model = (*Classifier)(nil)
 
-// NewClassifier makes a model with random weights: those that transformers draws from the same
-// seed.
+// NewClassifier makes a model with random weights: the weights that transformers draws from the
+// same seed.
 func NewClassifier(c Config) (*Classifier, error) {
 	c, err := c.Resolved(kind)
 	if err != nil {
@@ -61,13 +60,11 @@ type LoadOptions = transformer.LoadOptions
 
 // LoadClassifierWith is [LoadClassifier] with more to choose.
 func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
-	c, err := ReadConfig(dir)
+	c, err := pretrained.ReadConfigAs(dir, "bert", func(d pretrained.Document) (Config, error) {
+		return described(d, o.Head, o.Attention)
+	})
 	if err != nil {
 		return nil, nil, err
-	}
-	c.Head, c.Attention = o.Head.Over(c.Head), o.Attention
-	if c, err = c.Resolved(kind); err != nil {
-		return nil, nil, fmt.Errorf("bert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
 	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
 	return transformer.LoadClassifier(dir, o, build, "bert.", c.InitializerRange, "classifier.weight",

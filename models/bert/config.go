@@ -2,7 +2,6 @@ package bert
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
@@ -24,15 +23,7 @@ const hezarType = `"bert_text_classification"`
 // ReadConfig reads config.json from dir, or Hezar's model_config.yaml, and refuses settings that
 // the model does not support.
 func ReadConfig(dir string) (Config, error) {
-	d, err := pretrained.ReadConfig(dir)
-	if err != nil {
-		return Config{}, err
-	}
-	c, err := decode(d)
-	if err != nil {
-		return Config{}, fmt.Errorf("bert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
-	}
-	return c, nil
+	return pretrained.ReadConfigAs(dir, "bert", decode)
 }
 
 func decode(d pretrained.Document) (Config, error) {
@@ -63,15 +54,22 @@ func save(dir string, model any, c Config, architecture string) error {
 	return pretrained.SaveFolder(dir, model, d)
 }
 
+// described is the resolved config of a config.json. What the head leaves open is what the file
+// says.
+func described(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
+	c, err := decode(d)
+	if err != nil {
+		return c, err
+	}
+	c.Head, c.Attention = h.Over(c.Head), a
+	return c.Resolved(kind)
+}
+
 // Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
 // head leaves open is what the file says.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
-	c, err := decode(d)
+	c, err := described(d, h, a)
 	if err != nil {
-		return b, err
-	}
-	c.Head, c.Attention = h.Over(c.Head), a
-	if c, err = c.Resolved(kind); err != nil {
 		return b, err
 	}
 	b = c.Blueprint(kind, "Bert", "bert")

@@ -31,7 +31,7 @@ type Pooler struct {
 	Dense *nn.Linear `module:"dense"`
 }
 
-// New makes a model with random weights: those that transformers draws from the same seed.
+// New makes a model with random weights: the weights that transformers draws from the same seed.
 func New(c Config) (*Model, error) {
 	c, err := c.Resolved(kind)
 	if err != nil {

@@ -319,7 +319,7 @@ func TestEvaluationsGiveTheMetricsOfTheProblem(t *testing.T) {
 				t.Fatal(err)
 			}
 			for pass := range 3 { // nothing is left of the pass before
-				outputs := task.Predict(engine.Pass{}, b)
+				outputs := task.Predict(engine.ForwardPass{}, b)
 				task.Observe(b, outputs)
 				if pass == 2 { // as of two processes, of which the other one has only samples that fill up its batch
 					for _, rows := range []int{len(c.samples), 0} {
@@ -336,7 +336,7 @@ func TestEvaluationsGiveTheMetricsOfTheProblem(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				loss := task.LossOf(engine.Pass{}, outputs)
+				loss := task.LossOf(engine.ForwardPass{}, outputs)
 				if got := loss.Value.Item(); math.Abs(got-c.loss) > 1e-6 || loss.Rows != len(c.samples) {
 					t.Errorf("loss %g of %d rows, want %g of %d", got, loss.Rows, c.loss, len(c.samples))
 				}
@@ -367,7 +367,7 @@ func TestTheModelSeesMaskAndTypesOnlyWhereThereAreAny(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		task.Loss(engine.Pass{}, b)
+		task.Loss(engine.ForwardPass{}, b)
 		if !slices.Equal(m.mask, c.mask) || !slices.Equal(m.types, c.types) {
 			t.Errorf("mask %v and types %v, want %v and %v", m.mask, m.types, c.mask, c.types)
 		}

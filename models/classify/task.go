@@ -99,10 +99,10 @@ func (t *Task) Model() any { return t.model }
 func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
 // Loss runs the model on a batch.
-func (t *Task) Loss(p engine.Pass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
 // Predict runs the model on a batch: logits and labels.
-func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
+func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	rows := b.InputIDs.Rows
 	logits := t.model.Forward(b.To(p))
 	var labels torch.Tensor
@@ -115,7 +115,7 @@ func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
 }
 
 // LossOf is the loss of [Head.Loss].
-func (t *Task) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+func (t *Task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	value := t.head.Loss(o.Logits[0], o.Labels[0])
 	if t.options.SumWindow {
 		return engine.PerItem(value, o.Rows)

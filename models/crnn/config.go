@@ -14,11 +14,14 @@ import (
 // Config describes a model. The zero value of a field means Hezar's default, which its comment
 // names.
 type Config struct {
-	Charset []string // the text of each class; class 0 is CTC's blank and its text is empty. Required
+	// Charset is the text of each class; class 0 is CTC's blank and its text is empty. Required.
+	// Two classes may have one text, as the letter ه of Hezar's plates: both are read as it, and
+	// labels become the later one.
+	Charset []string
 
 	Channels    int64 // of the pictures: 1 (grey), or 3; zero: 1
-	ImageHeight int64 // in pixels, a multiple of 16; zero: 32
-	ImageWidth  int64 // in pixels, a multiple of 4; zero: 128
+	ImageHeight int64 // in pixels, at least 16; zero: 32. Rows beyond a multiple of 16 are not seen
+	ImageWidth  int64 // in pixels, at least 4; zero: 128. Columns beyond a multiple of 4 are not seen
 
 	// ConvChannels are the widths of the seven convolutions; nil: 64, 128, 256, 256, 512, 512, 512.
 	ConvChannels []int64
@@ -81,19 +84,12 @@ func (c Config) resolved() (Config, error) {
 	case len(c.ConvChannels) != len(hezarChannels):
 		return c, fmt.Errorf("crnn: Config.ConvChannels has %d widths; the model has %d convolutions",
 			len(c.ConvChannels), len(hezarChannels))
-	case c.ImageHeight%16 != 0:
-		return c, fmt.Errorf("crnn: Config.ImageHeight is %d; four poolings halve it, so it must be a multiple of 16",
+	case c.ImageHeight < 16:
+		return c, fmt.Errorf("crnn: Config.ImageHeight is %d; four poolings halve it, so it must be at least 16",
 			c.ImageHeight)
-	case c.ImageWidth%4 != 0:
-		return c, fmt.Errorf("crnn: Config.ImageWidth is %d; two poolings halve it, so it must be a multiple of 4",
+	case c.ImageWidth < 4:
+		return c, fmt.Errorf("crnn: Config.ImageWidth is %d; two poolings halve it, so it must be at least 4",
 			c.ImageWidth)
-	}
-	seen := map[string]int{}
-	for i, text := range c.Charset {
-		if first, double := seen[text]; double {
-			return c, fmt.Errorf("crnn: Config.Charset has %q twice, as class %d and %d", text, first, i)
-		}
-		seen[text] = i
 	}
 	return c, nil
 }
@@ -105,7 +101,7 @@ func (c Config) Frames() int64 { return c.ImageWidth / 4 }
 // pixels is the number of values of one picture.
 func (c Config) pixels() int { return int(c.Channels * c.ImageHeight * c.ImageWidth) }
 
-// index maps each character to its class.
+// index maps each character to its class, the later of two.
 func (c Config) index() map[string]int64 {
 	index := make(map[string]int64, len(c.Charset))
 	for i, t := range c.Charset {
@@ -197,6 +193,11 @@ func ReadConfig(dir string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("crnn: %w", err)
 	}
+	return parseConfig(text, path)
+}
+
+// parseConfig reads the text of a file, whose path is for messages.
+func parseConfig(text []byte, path string) (Config, error) {
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil {
 		return Config{}, fmt.Errorf("crnn: %s: %w", path, err)
@@ -221,7 +222,8 @@ func ReadConfig(dir string) (Config, error) {
 		}
 		c.Charset[i] = text
 	}
-	if c, err = c.resolved(); err != nil {
+	c, err := c.resolved()
+	if err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if f.Map2SeqIn != 0 && f.Map2SeqIn != c.map2SeqIn() {

@@ -4,10 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/goldencount"
@@ -100,7 +103,7 @@ func TestForwardBackwardAndReadingAreHezars(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loss := task.Loss(engine.Pass{}, batch)
+	loss := task.Loss(engine.ForwardPass{}, batch)
 	loss.Value.Backward()
 	compare := func(name string, got, want torch.Tensor) {
 		t.Helper()
@@ -137,6 +140,32 @@ func TestForwardBackwardAndReadingAreHezars(t *testing.T) {
 			t.Errorf("picture %d reads %q (%.6f), want %q (%.6f)", i, reading.Text, reading.Score, r.Texts[i],
 				r.Scores[i])
 		}
+	}
+}
+
+func TestPicturesOfAnySizeAreReadAsHezarReadsThem(t *testing.T) {
+	r, _ := load(t)
+	goldencount.Start(t, "models", "crnn of odd sizes")
+	g := golden.Load(t, "testdata/crnn.safetensors")
+	for _, c := range []struct{ height, width int64 }{{32, 67}, {32, 126}, {32, 5}, {40, 64}, {17, 30}} {
+		torch.ManualSeed(7)
+		m, err := crnn.New(crnn.Config{Charset: r.Charset, ImageHeight: c.height, ImageWidth: c.width,
+			RNNDim: 24})
+		require.NoError(t, err)
+		size := int(c.height * c.width)
+		x := make([]float32, 2*size) // the formula of crnn.py
+		for i := range x {
+			x[i] = float32(uint32(i)*2654435761>>8)/(1<<23) - 1
+		}
+		task := crnn.NewTask(m)
+		batch, err := task.Collate([]crnn.Sample{{Pixels: x[:size], Text: "a"}, {Pixels: x[size:], Text: "c"}})
+		require.NoError(t, err)
+		loss := task.Loss(engine.ForwardPass{}, batch)
+		loss.Value.Backward()
+		name := fmt.Sprintf("%dx%d.", c.height, c.width)
+		golden.Recorded(t, name+"logits", m.Forward(torch.From(x, 2, 1, c.height, c.width)), g.Tensor(name+"logits"))
+		golden.Recorded(t, name+"loss", loss.Value, g.Tensor(name+"loss"))
+		golden.Recorded(t, name+"grad", m.Classifier.Bias.Grad(), g.Tensor(name+"grad"))
 	}
 }
 

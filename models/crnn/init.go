@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// InitFromScratch draws all weights anew, so that signals keep their size from the pixels to the
+// InitFromScratch draws all weights again, so that signals keep their size from the pixels to the
 // classes. PyTorch's defaults, which New uses as Hezar does, let them shrink at each layer: hardly
 // any of the picture reaches the classes of an untrained model, and CTC says "nothing here" for a
 // long time before it begins to learn. Convolutions are drawn as He et al. (2015) do, the linear

@@ -1,11 +1,14 @@
 package crnn
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -84,6 +87,34 @@ func Load(dir string) (*Model, error) {
 	}
 	if _, err := nn.Load(filepath.Join(dir, weightsName), m, nn.LoadOptions{}); err != nil {
 		return nil, fmt.Errorf("crnn: %w", err)
+	}
+	return m, nil
+}
+
+// LoadFS is [Load] of files that a program carries, embed.FS for instance.
+func LoadFS(files fs.FS) (*Model, error) {
+	text, err := fs.ReadFile(files, configName)
+	if err != nil {
+		return nil, fmt.Errorf("crnn: %w", err)
+	}
+	weights, err := fs.ReadFile(files, weightsName)
+	if err != nil {
+		return nil, fmt.Errorf("crnn: %w", err)
+	}
+	c, err := parseConfig(text, configName)
+	if err != nil {
+		return nil, err
+	}
+	m, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	r, err := safetensors.NewReader(bytes.NewReader(weights), int64(len(weights)))
+	if err == nil {
+		_, err = nn.LoadStateDict(m, nn.FileSource(r), nn.LoadOptions{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("crnn: %s: %w", weightsName, err)
 	}
 	return m, nil
 }

@@ -114,9 +114,18 @@ func (c Config) open(f File, index map[string]int64, filter vision.Filter) (Pict
 
 // OpenImage decodes one picture file into the channels and the size of the model.
 func (c Config) OpenImage(path string, filter vision.Filter) (*vision.Image, error) {
-	image, err := vision.Open(path, vision.DecodeOptions{Gray: c.Channels == 1})
+	return c.FitImage(path, filter)
+}
+
+// FitImage brings a picture into the channels and the size of the model: the path of a file, the
+// bytes of one, an image.Image or a *vision.Image.
+func (c Config) FitImage(picture any, filter vision.Filter) (*vision.Image, error) {
+	image, err := vision.From(picture)
 	if err != nil {
 		return nil, err
+	}
+	if image = image.RGB(); c.Channels == 1 {
+		image = image.Gray()
 	}
 	return image.Resized(int(c.ImageWidth), int(c.ImageHeight), filter)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/vision"
 )
 
 // Reading is what a model reads in a picture.
@@ -42,6 +43,22 @@ func (m *Model) Read(pictures ...[]float32) (readings []Reading, err error) {
 		})
 	})
 	return readings, err
+}
+
+// ReadPictures reads pictures of any size, in one batch: paths of files, []byte, image.Image and
+// *vision.Image. See [Model.Read].
+func (m *Model) ReadPictures(pictures ...any) ([]Reading, error) {
+	prepared := make([][]float32, len(pictures))
+	for i, picture := range pictures {
+		image, err := m.config.FitImage(picture, vision.Bicubic)
+		if err == nil {
+			prepared[i], err = m.config.Pixels(image)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return m.Read(prepared...)
 }
 
 // readings decodes log-probabilities, [frames, rows, classes], greedily: the best class of each

@@ -81,7 +81,7 @@ func (t *task) Collate(samples []Sample) (Batch, error) {
 
 // Predict returns the log-probabilities, [rows, frames, classes], and the labels, [rows, length],
 // which [engine.IgnoreIndex] fills up.
-func (t *task) Predict(p engine.Pass, b Batch) engine.Outputs {
+func (t *task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	labels := make([]int64, 0, len(b.Targets))
 	longest, rest := slices.Max(b.Lengths), b.Targets
 	for _, n := range b.Lengths {
@@ -98,7 +98,7 @@ func (t *task) Predict(p engine.Pass, b Batch) engine.Outputs {
 }
 
 // LossOf is the loss of what Predict returned, with the bits of Loss.
-func (t *task) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+func (t *task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(ctc(o.Logits[0].Permute(1, 0, 2), o.Labels[0], engine.IgnoreIndex), o.Rows)
 }
 
@@ -128,12 +128,12 @@ func (t *task) ValidateOptions(o engine.Options) error {
 	return nil
 }
 
-func (t *task) forward(p engine.Pass, b Batch) (logProbs torch.Tensor) {
+func (t *task) forward(p engine.ForwardPass, b Batch) (logProbs torch.Tensor) {
 	c := t.model.config
 	return t.model.Forward(engine.Input(p, b.Pixels, int64(len(b.Lengths)), c.Channels, c.ImageHeight, c.ImageWidth))
 }
 
-func (t *task) Loss(p engine.Pass, b Batch) engine.Loss {
+func (t *task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
 	logProbs, rows := t.forward(p, b), len(b.Lengths)
 	frames := slices.Repeat([]int64{logProbs.Size(0)}, rows)
 	value := logProbs.CTCLoss(engine.Input(p, b.Targets), torch.From(frames), torch.From(b.Lengths), blank,

@@ -50,9 +50,9 @@ func TestLossOfPredictionsHasTheBitsOfTheLoss(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := task.Loss(engine.Pass{}, b)
+		want := task.Loss(engine.ForwardPass{}, b)
 		p := task.(engine.Observer[crnn.Batch])
-		got := p.LossOf(engine.Pass{}, p.Predict(engine.Pass{}, b))
+		got := p.LossOf(engine.ForwardPass{}, p.Predict(engine.ForwardPass{}, b))
 		golden.Bits(t, fmt.Sprintf("the loss of %q", texts), got.Value, want.Value)
 		if got.Rows != len(texts) {
 			t.Errorf("%q: %d rows", texts, got.Rows)
@@ -66,7 +66,7 @@ func TestPredictionsMetricsAndALossOfOnesOwn(t *testing.T) {
 	var cer metrics.CER
 	losses := 0
 	step, err := crnn.NewStep(m, engine.Options{
-		Loss: func(_ engine.Pass, o engine.Outputs) engine.Loss {
+		Loss: func(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 			losses++
 			return engine.Mean(o.Logits[0].Exp().Square().Mean(torch.DefaultDType), o.Rows)
 		},

@@ -2,7 +2,6 @@ package distilbert
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
@@ -30,8 +29,8 @@ type Classifier struct {
 
 var _ classify.Model = (*Classifier)(nil)
 
-// NewClassifier makes a model with random weights: those that transformers draws from the same
-// seed.
+// NewClassifier makes a model with random weights: the weights that transformers draws from the
+// same seed.
 func NewClassifier(c Config) (*Classifier, error) {
 	c, err := c.resolved()
 	if err != nil {
@@ -76,13 +75,11 @@ type LoadOptions = transformer.LoadOptions
 
 // LoadClassifierWith is [LoadClassifier] with more to choose.
 func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
-	c, err := ReadConfig(dir)
+	c, err := pretrained.ReadConfigAs(dir, "distilbert", func(d pretrained.Document) (Config, error) {
+		return described(d, o.Head, o.Attention)
+	})
 	if err != nil {
 		return nil, nil, err
-	}
-	c.Head, c.Attention = o.Head.Over(c.Head), o.Attention
-	if c, err = c.resolved(); err != nil {
-		return nil, nil, fmt.Errorf("distilbert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
 	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
 	return transformer.LoadClassifier(dir, o, build, "distilbert.", c.InitializerRange, "pre_classifier.weight",

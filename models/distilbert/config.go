@@ -3,7 +3,6 @@ package distilbert
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
@@ -49,39 +48,16 @@ const (
 
 // ReadConfig reads config.json from dir and refuses settings that the model does not support.
 func ReadConfig(dir string) (Config, error) {
-	d, err := pretrained.ReadConfig(dir)
-	if err != nil {
-		return Config{}, err
-	}
-	c, err := decode(maps.Clone(d))
-	if err != nil {
-		return Config{}, fmt.Errorf("distilbert: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
-	}
-	return c, nil
+	return pretrained.ReadConfigAs(dir, "distilbert", decode)
 }
 
 func decode(d pretrained.Document) (c Config, err error) {
-	if err := transformer.DemandType(d, modelType); err != nil {
-		return c, err
-	}
-	if err := transformer.DemandEncoder(d); err != nil {
-		return c, err
-	}
-	if err := d.Demand("sinusoidal_pos_embds", "false"); err != nil {
-		return c, err
-	}
-	pad, explicit := d["pad_token_id"]
-	if err := d.Decode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &c.PadTokenID})); err != nil {
-		return c, err
-	}
-	if explicit && string(pad) == "null" {
-		c.PadTokenID = new(int64(-1))
-	}
-	if c.Head, err = classify.DecodeHead(d); err != nil {
+	d = maps.Clone(d)
+	if c.Head, err = transformer.DecodeEncoder(d, modelType, c.fields(), &c.PadTokenID); err != nil {
 		return c, err
 	}
 	c.Extra = d
-	return c, nil
+	return c, d.Demand("sinusoidal_pos_embds", "false")
 }
 
 func (c *Config) fields() []pretrained.Field {
@@ -179,15 +155,22 @@ func (c Config) resolved() (_ Config, err error) {
 	return c, err
 }
 
+// described is the resolved config of a config.json. What the head leaves open is what the file
+// says.
+func described(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
+	c, err := decode(d)
+	if err != nil {
+		return c, err
+	}
+	c.Head, c.Attention = h.Over(c.Head), a
+	return c.resolved()
+}
+
 // Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
 // head leaves open is what the file says.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
-	c, err := decode(maps.Clone(d))
+	c, err := described(d, h, a)
 	if err != nil {
-		return b, err
-	}
-	c.Head, c.Attention = h.Over(c.Head), a
-	if c, err = c.resolved(); err != nil {
 		return b, err
 	}
 	activation, err := transformer.ActivationByName(c.Activation)

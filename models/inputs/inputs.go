@@ -51,15 +51,15 @@ type Batch struct {
 }
 
 // Tensors are ids, mask and types, [B, L] each, on the CPU; what has no values is undefined.
-func (b Batch) Tensors() (ids, mask, types torch.Tensor) { return b.To(engine.Pass{}) }
+func (b Batch) Tensors() (ids, mask, types torch.Tensor) { return b.To(engine.ForwardPass{}) }
 
 // To is [Batch.Tensors] on the device of a pass.
-func (b Batch) To(p engine.Pass) (ids, mask, types torch.Tensor) {
+func (b Batch) To(p engine.ForwardPass) (ids, mask, types torch.Tensor) {
 	return Matrix(p, b.InputIDs), Matrix(p, b.AttentionMask), Matrix(p, b.TokenTypeIDs)
 }
 
 // Matrix copies a padded field to the device of a pass; one without values is undefined.
-func Matrix(p engine.Pass, m data.Padded[int64]) torch.Tensor {
+func Matrix(p engine.ForwardPass, m data.Padded[int64]) torch.Tensor {
 	if m.Values == nil {
 		return torch.Tensor{}
 	}

@@ -12,7 +12,7 @@
 // Masks are drawn with torch's operators, in transformers' order and number, where the model runs
 // and not where batches are collated: so they do not depend on the number of loading goroutines, a
 // checkpoint holds the generator's state, and a run that continues draws what it would have drawn.
-// With [Masking].Seed a generator of their own gives the masks that the collator gives Python,
+// With [Masking].Seed a separate generator gives the masks that the collator gives Python,
 // batch by batch. Without, they come from torch's default generator, which dropout uses, too; there
 // transformers masks one batch ahead of the one that is trained on, and the numbers differ.
 package maskedlm

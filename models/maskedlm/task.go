@@ -90,10 +90,10 @@ func (t *Task) Generators() map[string]*torch.Generator {
 }
 
 // Loss masks a batch and runs the model on it.
-func (t *Task) Loss(p engine.Pass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
 // Predict masks a batch and runs the model on it: logits and labels.
-func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
+func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	ids, labels := t.Mask(b)
 	_, mask, types := b.To(p)
 	if p.Device != torch.CPU {
@@ -105,13 +105,13 @@ func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
 
 // Mask draws masks for a batch: the ids that the model gets and the labels, [B, L], on the CPU.
 func (t *Task) Mask(b Batch) (ids, labels torch.Tensor) {
-	host := engine.Pass{}
+	host := engine.ForwardPass{}
 	return t.masking.mask(inputs.Matrix(host, b.InputIDs), inputs.Matrix(host, b.Keep), inputs.Matrix(host, b.Words),
 		t.vocabulary, t.generator)
 }
 
 // LossOf is the cross-entropy of the masked tokens.
-func (t *Task) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+func (t *Task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	value := inputs.TokenLoss(o.Logits[0], o.Labels[0])
 	if t.options.SumWindow {
 		return engine.PerItem(value, o.Rows)

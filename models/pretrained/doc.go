@@ -9,5 +9,5 @@
 //
 // Package auto and those of the encoders are built on it. What a file says that a model cannot do
 // is refused by name, what it says that has no meaning here is kept and written back, and what was
-// not loaded stands in the [Report].
+// not loaded is in the [Report].
 package pretrained

@@ -40,7 +40,7 @@ func ReadConfig(dir string) (Document, error) {
 	parse := ParseConfig
 	if hezar := filepath.Join(dir, HezarConfigName); errors.Is(err, fs.ErrNotExist) {
 		if yaml, err2 := regularfile.ReadFile(hezar, maxConfig); !errors.Is(err2, fs.ErrNotExist) {
-			path, text, err, parse = hezar, yaml, err2, parseYAML
+			path, text, err, parse = hezar, yaml, err2, ParseYAML
 		}
 	}
 	if err != nil {
@@ -51,6 +51,19 @@ func ReadConfig(dir string) (Document, error) {
 		return nil, fmt.Errorf("pretrained: %s: %w", path, err)
 	}
 	return d, nil
+}
+
+// ReadConfigAs is [ReadConfig] of a kind of model, whose name stands in front of what decode
+// refuses.
+func ReadConfigAs[C any](dir, kind string, decode func(Document) (C, error)) (c C, err error) {
+	d, err := ReadConfig(dir)
+	if err != nil {
+		return c, err
+	}
+	if c, err = decode(d); err != nil {
+		return *new(C), fmt.Errorf("%s: %s: %w", kind, filepath.Join(dir, ConfigName), err)
+	}
+	return c, nil
 }
 
 // ParseConfig is [ReadConfig] for the content of a file.

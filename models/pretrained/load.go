@@ -80,8 +80,8 @@ func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	return r, err
 }
 
-// sameTied refuses files in which a tensor that a model has under two names, such as the token embedding
-// that is also the last layer's weight, differs from one name to the other.
+// sameTied refuses files in which a tensor that a model has under two names, such as the token
+// embedding that is also the last layer's weight, differs from one name to the other.
 func sameTied(model any, w *Weights, rename func(string) string) error {
 	files := map[string]string{} // the names in the files by those of the model
 	for _, t := range w.Contents() {
@@ -104,7 +104,8 @@ func sameTied(model any, w *Weights, rename func(string) string) error {
 			return err
 		}
 		if !same {
-			return fmt.Errorf("the tensors %s and %s differ, but are one in this model; a model with an output layer of its "+
+			return fmt.Errorf("the tensors %s and %s differ, but are one in this model; a model with an output layer "+
+				"of its "+
 				"own (tie_word_embeddings: false) cannot be loaded", other, name)
 		}
 	}
@@ -146,7 +147,7 @@ func (r *Report) reject(path string, o LoadOptions) error {
 	for _, t := range r.Mismatched {
 		if !o.InitMismatched {
 			return fmt.Errorf("pretrained: %s: tensor %s has shape %v, but the model wants %v; the option "+
-				"InitMismatched draws such tensors anew", path, t.Name, t.Found, t.Want)
+				"InitMismatched draws such tensors at random", path, t.Name, t.Found, t.Want)
 		}
 	}
 	for _, t := range r.Missing {

@@ -15,8 +15,8 @@ type Report struct {
 	// Renamed has the old names, such as bert.embeddings.LayerNorm.gamma or one without prefix, of
 	// tensors that were loaded under new ones.
 	Renamed map[string]string
-	// Initialized are the model's tensors that were drawn at random: those that were missing or of
-	// another shape.
+	// Initialized are the model's tensors that were drawn at random: tensors that were missing or
+	// of another shape.
 	Initialized []string
 }
 

@@ -102,7 +102,7 @@ type index struct {
 // maxIndex is far above any index; one of 100,000 tensors has 10 MB.
 const maxIndex = 16 << 20
 
-// OpenIndex opens the shards that an index names. They lie beside it.
+// OpenIndex opens the shards that an index names. They are beside it.
 func OpenIndex(path string) (*Weights, error) {
 	text, err := regularfile.ReadFile(path, maxIndex)
 	if err != nil {

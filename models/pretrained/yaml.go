@@ -8,9 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parseYAML reads Hezar's description of a model. Keys that are numbers, as in id2label, become the
+// ParseYAML reads Hezar's description of a model. Keys that are numbers, as in id2label, become the
 // strings that they are in JSON.
-func parseYAML(text []byte) (Document, error) {
+func ParseYAML(text []byte) (Document, error) {
 	var v any
 	if err := yaml.Unmarshal(text, &v); err != nil {
 		return nil, err

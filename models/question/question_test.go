@@ -184,7 +184,7 @@ func TestEvaluationPutsSamplesTogether(t *testing.T) {
 				for first := 0; first < len(known); first += 3 {
 					b, err := task.Collate(known[first:min(first+3, len(known))])
 					require.NoError(t, err)
-					o := task.Predict(engine.Pass{}, b)
+					o := task.Predict(engine.ForwardPass{}, b)
 					for i, labels := range [][]int64{b.Start, b.End} {
 						o.Logits[i] = torch.From(labels,
 							int64(len(labels))).OneHot(o.Logits[i].Size(1)).ToDType(torch.Float32)

@@ -93,10 +93,10 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 }
 
 // Loss runs the model on a batch.
-func (t *Task) Loss(p engine.Pass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
 // Predict runs the model on a batch: the logits of beginnings and ends, and where they are.
-func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
+func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	logits := t.model.Forward(b.To(p))
 	return engine.Outputs{Logits: []torch.Tensor{column(logits, 0), column(logits, 1)},
 		Labels: []torch.Tensor{engine.Input(p, b.Start), engine.Input(p, b.End)}, Rows: b.InputIDs.Rows}
@@ -109,7 +109,7 @@ func column(logits torch.Tensor, i int64) torch.Tensor {
 
 // LossOf is the mean of the cross-entropies of beginnings and ends. One that is not in the sample
 // is left out.
-func (t *Task) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+func (t *Task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	outside := o.Logits[0].Size(1)
 	loss := func(i int) torch.Tensor {
 		at := o.Labels[i].Clamp(0, outside)

@@ -2,7 +2,6 @@ package roberta
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
@@ -38,8 +37,8 @@ type Top struct {
 
 var _ classify.Model = (*Classifier)(nil)
 
-// NewClassifier makes a model with random weights: those that transformers draws from the same
-// seed.
+// NewClassifier makes a model with random weights: the weights that transformers draws from the
+// same seed.
 func NewClassifier(c Config) (*Classifier, error) {
 	c, err := resolved(c, kind)
 	if err != nil {
@@ -78,13 +77,11 @@ type LoadOptions = transformer.LoadOptions
 
 // LoadClassifierWith is [LoadClassifier] with more to choose.
 func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
-	c, err := ReadConfig(dir)
+	c, err := pretrained.ReadConfigAs(dir, "roberta", func(d pretrained.Document) (Config, error) {
+		return described(d, kind, o.Head, o.Attention)
+	})
 	if err != nil {
 		return nil, nil, err
-	}
-	c.Head, c.Attention = o.Head.Over(c.Head), o.Attention
-	if c, err = resolved(c, kind); err != nil {
-		return nil, nil, fmt.Errorf("roberta: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
 	build := func(b transformer.Builder) *Classifier { return newClassifier(c, b) }
 	return transformer.LoadClassifier(dir, o, build, "roberta.", c.InitializerRange, "classifier.dense.weight",
@@ -150,11 +147,13 @@ func (m *Classifier) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 }
 
 // Forward maps hidden states, [B, L, hidden], to logits, [B, labels].
-func (t *Top) Forward(hidden torch.Tensor) torch.Tensor {
+func (t *Top) Forward(hidden torch.Tensor) torch.Tensor { return t.Each(hidden.Select(1, 0)) }
+
+// Each maps hidden states, [..., hidden], to logits of each, [..., labels].
+func (t *Top) Each(x torch.Tensor) torch.Tensor {
 	activation := t.Activation
 	if activation == nil {
 		activation = torch.Tensor.Tanh
 	}
-	x := t.Dropout.Forward(hidden.Select(1, 0))
-	return t.OutProj.Forward(t.Dropout.Forward(activation(t.Dense.Forward(x))))
+	return t.OutProj.Forward(t.Dropout.Forward(activation(t.Dense.Forward(t.Dropout.Forward(x)))))
 }

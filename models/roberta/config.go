@@ -1,9 +1,6 @@
 package roberta
 
 import (
-	"fmt"
-	"path/filepath"
-
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -21,15 +18,9 @@ var kind = transformer.Kind{Type: "roberta", Architecture: "RobertaForSequenceCl
 
 // ReadConfig reads config.json from dir and refuses settings that the model does not support.
 func ReadConfig(dir string) (Config, error) {
-	d, err := pretrained.ReadConfig(dir)
-	if err != nil {
-		return Config{}, err
-	}
-	c, err := transformer.DecodeConfig(d, kind)
-	if err != nil {
-		return Config{}, fmt.Errorf("roberta: %s: %w", filepath.Join(dir, pretrained.ConfigName), err)
-	}
-	return c, nil
+	return pretrained.ReadConfigAs(dir, "roberta", func(d pretrained.Document) (Config, error) {
+		return transformer.DecodeConfig(d, kind)
+	})
 }
 
 // xlm is XLM-RoBERTa: RoBERTa under another name, of another vocabulary.
@@ -45,6 +36,17 @@ func resolved(c Config, k transformer.Kind) (Config, error) {
 	return c, err
 }
 
+// described is the resolved config of a config.json. What the head leaves open is what the file
+// says.
+func described(d pretrained.Document, k transformer.Kind, h Head, a transformer.Attention) (Config, error) {
+	c, err := transformer.DecodeConfig(d, k)
+	if err != nil {
+		return c, err
+	}
+	c.Head, c.Attention = h.Over(c.Head), a
+	return resolved(c, k)
+}
+
 // Blueprint is the encoder that a config.json describes, of RoBERTa or XLM-RoBERTa, for the heads
 // of package auto. What the head leaves open is what the file says.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
@@ -52,12 +54,8 @@ func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transf
 	if string(d["model_type"]) == `"xlm-roberta"` {
 		k, class = xlm, "XLMRoberta"
 	}
-	c, err := transformer.DecodeConfig(d, k)
+	c, err := described(d, k, h, a)
 	if err != nil {
-		return b, err
-	}
-	c.Head, c.Attention = h.Over(c.Head), a
-	if c, err = resolved(c, k); err != nil {
 		return b, err
 	}
 	b = c.Blueprint(k, class, "roberta")

@@ -115,10 +115,10 @@ func (t *Task) fault(s Sample, labelled bool) string {
 }
 
 // Loss runs the model on a batch.
-func (t *Task) Loss(p engine.Pass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
 // Predict runs the model on a batch: logits and labels.
-func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
+func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	o := engine.Outputs{Logits: []torch.Tensor{t.model.Forward(b.To(p))}, Rows: b.InputIDs.Rows}
 	if b.Labels.Values != nil {
 		o.Labels = []torch.Tensor{inputs.Matrix(p, b.Labels)}
@@ -127,7 +127,7 @@ func (t *Task) Predict(p engine.Pass, b Batch) engine.Outputs {
 }
 
 // LossOf is the cross-entropy of the tokens that are not ignored.
-func (t *Task) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+func (t *Task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	if len(o.Labels) == 0 {
 		return engine.Loss{Rows: o.Rows}
 	}

@@ -119,7 +119,7 @@ func TestEvaluationCountsWholeEntities(t *testing.T) {
 				} {
 					b, err := task.Collate(s)
 					require.NoError(t, err)
-					task.Observe(b, task.Predict(engine.Pass{}, b))
+					task.Observe(b, task.Predict(engine.ForwardPass{}, b))
 					if shared {
 						part, err := task.TakeObserved(len(s))
 						require.NoError(t, err)
@@ -144,11 +144,11 @@ func TestLossLeavesIgnoredTokensOut(t *testing.T) {
 		loss := func(s ...tokenclass.Sample) float64 {
 			b, err := task.Collate(s)
 			require.NoError(t, err)
-			return task.Loss(engine.Pass{}, b).Value.Item()
+			return task.Loss(engine.ForwardPass{}, b).Value.Item()
 		}
 		assert.Equal(t, loss(sample([]int64{11}, 1)), loss(sample([]int64{11, 13, 5}, 1, -100, -100)))
 		b, err := task.Collate([]tokenclass.Sample{sample([]int64{11})})
 		require.NoError(t, err)
-		assert.False(t, task.Loss(engine.Pass{}, b).Value.Defined(), "without labels there is none")
+		assert.False(t, task.Loss(engine.ForwardPass{}, b).Value.Defined(), "without labels there is none")
 	})
 }

@@ -164,29 +164,36 @@ func (c *Config) fields() []pretrained.Field {
 func DecodeConfig(d pretrained.Document, k Kind) (Config, error) {
 	d = maps.Clone(d)
 	c := Config{}
-	if err := DemandType(d, k.Type); err != nil {
-		return c, err
-	}
-	if err := DemandEncoder(d); err != nil {
-		return c, err
-	}
-	pad, explicit := d["pad_token_id"]
-	if err := d.Decode(append(c.fields(), pretrained.Field{Key: "pad_token_id", Value: &c.PadTokenID})); err != nil {
-		return c, err
-	}
-	if explicit && string(pad) == "null" {
-		c.PadTokenID = new(int64(-1))
-	}
 	var err error
-	if c.Head, err = classify.DecodeHead(d); err != nil {
+	if c.Head, err = DecodeEncoder(d, k.Type, c.fields(), &c.PadTokenID); err != nil {
 		return c, err
 	}
 	c.Extra = d
 	return c, nil
 }
 
-// DemandType refuses a description of a model of another type.
-func DemandType(d pretrained.Document, want string) error {
+// DecodeEncoder takes out of a config.json, whose model_type must be that kind, the fields, the
+// padding token (null: -1, for none) and the head.
+func DecodeEncoder(d pretrained.Document, kind string, fields []pretrained.Field, pad **int64) (h classify.Head,
+	err error) {
+	if err := demandType(d, kind); err != nil {
+		return h, err
+	}
+	if err := demandEncoder(d); err != nil {
+		return h, err
+	}
+	given, explicit := d["pad_token_id"]
+	if err := d.Decode(append(fields, pretrained.Field{Key: "pad_token_id", Value: pad})); err != nil {
+		return h, err
+	}
+	if explicit && string(given) == "null" {
+		*pad = new(int64(-1))
+	}
+	return classify.DecodeHead(d)
+}
+
+// demandType refuses a description of a model of another type.
+func demandType(d pretrained.Document, want string) error {
 	var found string
 	if err := d.Decode([]pretrained.Field{{Key: "model_type", Value: &found}}); err != nil {
 		return err
@@ -197,8 +204,8 @@ func DemandType(d pretrained.Document, want string) error {
 	return nil
 }
 
-// DemandEncoder refuses settings that would change what an encoder computes, by name.
-func DemandEncoder(d pretrained.Document) error {
+// demandEncoder refuses settings that would change what an encoder computes, by name.
+func demandEncoder(d pretrained.Document) error {
 	for _, s := range []struct {
 		key    string
 		wanted []string

@@ -1,8 +1,7 @@
 package functional
 
 import (
-	"fmt"
-
+	"github.com/gotrainer/gotrainer/nn/internal/dims"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -30,35 +29,13 @@ func optionalInt(v int64) any {
 }
 
 // spread gives every dimension its number: a single one stands for all, none means the default.
-func spread(op, name string, d []int64, otherwise int64, dims int) []int64 {
-	switch len(d) {
-	case 0:
-		d = []int64{otherwise}
-	case 1, dims:
-	default:
-		panic(torch.Errorf("functional."+op, torch.ErrValue, "%s has %d numbers; want %s", name, len(d), numbers(dims)))
-	}
-	all := make([]int64, dims)
-	for i := range all {
-		all[i] = d[min(i, len(d)-1)]
-	}
-	return all
-}
-
-// numbers says how many a list may have.
-func numbers(dims int) string {
-	if dims == 1 {
-		return "1 number"
-	}
-	return fmt.Sprintf("1 or %d numbers", dims)
+func spread(op, name string, d []int64, standard int64, n int) []int64 {
+	return dims.Spread("functional."+op, name, d, standard, n)
 }
 
 // window is [spread] for a kernel's size, which has no default.
-func window(op string, kernel []int64, dims int) []int64 {
-	if len(kernel) == 0 {
-		panic(torch.Errorf("functional."+op, torch.ErrValue, "the kernel has no size; want %s", numbers(dims)))
-	}
-	return spread(op, "the kernel", kernel, 1, dims)
+func window(op string, kernel []int64, n int) []int64 {
+	return dims.Required("functional."+op, "the kernel", kernel, n)
 }
 
 // checkProbability refuses what is no probability, for operators whose own message does not name

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/nn/internal/dims"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -118,10 +119,8 @@ func Unfold(input torch.Tensor, kernel []int64, o FoldOptions) torch.Tensor {
 // torch.nn.functional.fold.
 func Fold(input torch.Tensor, size, kernel []int64, o FoldOptions) torch.Tensor {
 	const op = "Fold"
-	if len(size) == 0 {
-		panic(torch.Errorf("functional."+op, torch.ErrValue, "the output has no size; want 1 or 2 numbers"))
-	}
-	return call("aten::col2im", input, spread(op, "the output's size", size, 1, 2), window(op, kernel, 2),
+	return call("aten::col2im", input, dims.Required("functional."+op, "the output's size", size, 2),
+		window(op, kernel, 2),
 		spread(op, "Dilation", o.Dilation, 1, 2), spread(op, "Padding", o.Padding, 0, 2), spread(op, "Stride", o.Stride,
 			1, 2))
 }

@@ -3,6 +3,7 @@ package functional
 import (
 	"slices"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -12,7 +13,7 @@ type Reduction int
 
 // The reductions.
 const (
-	Mean      Reduction = iota // their mean, over those that count
+	Mean      Reduction = iota // their mean, over the ones that count
 	Sum                        // their sum
 	None                       // nothing: a loss per element
 	BatchMean                  // their sum divided by the batch's size, for [KLDiv]
@@ -73,15 +74,8 @@ func CrossEntropyWeighted(input, target, weight torch.Tensor) torch.Tensor {
 
 // CrossEntropyWith is [CrossEntropy] with options.
 func CrossEntropyWith(input, target torch.Tensor, o CrossEntropyOptions) torch.Tensor {
-	return input.CrossEntropyLoss(target, o.Weight, o.Reduction.torch("CrossEntropy"), orIgnore(o.IgnoreIndex),
-		o.LabelSmoothing)
-}
-
-func orIgnore(index *int64) int64 {
-	if index == nil {
-		return defaultIgnoreIndex
-	}
-	return *index
+	return input.CrossEntropyLoss(target, o.Weight, o.Reduction.torch("CrossEntropy"),
+		optional.Or(o.IgnoreIndex, defaultIgnoreIndex), o.LabelSmoothing)
 }
 
 // NLLLossOptions are the keywords of torch.nn.functional.nll_loss. The zero value means PyTorch's
@@ -101,7 +95,7 @@ func NLLLoss(input, target torch.Tensor) torch.Tensor {
 // NLLLossWith is [NLLLoss] with options.
 func NLLLossWith(input, target torch.Tensor, o NLLLossOptions) torch.Tensor {
 	return torch.Call("aten::nll_loss_nd", input, target, o.Weight, int64(o.Reduction.torch("NLLLoss")),
-		orIgnore(o.IgnoreIndex))[0]
+		optional.Or(o.IgnoreIndex, defaultIgnoreIndex))[0]
 }
 
 // MSELoss is the mean, or what r says, of the squared differences, broadcasting:

@@ -3,6 +3,7 @@ package functional
 import (
 	"cmp"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -53,7 +54,7 @@ func MultiMarginLoss(input, target torch.Tensor, o MultiMarginLossOptions) torch
 		panic(torch.Errorf("functional.MultiMarginLoss", torch.ErrValue, "P must be 1 or 2, found %d", p))
 	}
 	loss := func(r Reduction) torch.Tensor {
-		return call("aten::multi_margin_loss", input, target, p, orPointer(o.Margin, 1), o.Weight,
+		return call("aten::multi_margin_loss", input, target, p, optional.Or(o.Margin, 1), o.Weight,
 			r.code("MultiMarginLoss"))
 	}
 	if input.Dim() == 2 && input.Size(0) == 0 { // libtorch leaves the mean and the sum of no rows as the memory was
@@ -115,7 +116,7 @@ type TripletMarginWithDistanceLossOptions struct {
 	Reduction Reduction // zero means Mean
 }
 
-// TripletMarginWithDistanceLoss is [TripletMarginLoss] with a distance of one's own:
+// TripletMarginWithDistanceLoss is [TripletMarginLoss] with your own distance:
 // torch.nn.functional.triplet_margin_with_distance_loss.
 func TripletMarginWithDistanceLoss(anchor, positive, negative torch.Tensor,
 	o TripletMarginWithDistanceLossOptions) torch.Tensor {
@@ -144,11 +145,4 @@ func positiveMargin(op string, margin float64) float64 {
 		panic(torch.Errorf("functional."+op, torch.ErrValue, "Margin must be positive, found %g", margin))
 	}
 	return margin
-}
-
-func orPointer[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

@@ -37,12 +37,12 @@ func TestMistakesAreNamed(t *testing.T) {
 			f.Conv3d(volume, torch.Zeros(1, 3, 1, 1, 1), torch.Tensor{}, f.ConvOptions{})
 		}, "aten::conv3d(float32[1,2,3,3,3], float32[1,3,1,1,1]"},
 		"pooling without a kernel": {func() { f.MaxPool1d(x, nil, f.MaxPoolOptions{}) },
-			"functional.MaxPool1d: the kernel has no size; want 1 number"},
+			"functional.MaxPool1d: the kernel has 0 numbers; want 1 number"},
 		"a divisor in one dimension": {func() {
 			f.AvgPool1d(x, []int64{1}, f.AvgPoolOptions{DivisorOverride: 2})
 		}, "DivisorOverride is for 2 and 3 dimensions"},
 		"adaptive pooling without a size": {func() { f.AdaptiveAvgPool2d(image, nil) },
-			"the output has no size; want 1 or 2 numbers"},
+			"the output's size has 0 numbers; want 1 or 2 numbers"},
 		"adaptive pooling of a vector": {func() { f.AdaptiveMaxPool2d(x, []int64{1}) },
 			"want 3 dimensions, or 4 with a batch, found [2 3]"},
 		"a norm of exponent zero": {func() { f.LPPool2d(image, 0, []int64{2}, nil, false) },

@@ -3,6 +3,7 @@ package functional
 import (
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/nn/internal/dims"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -46,12 +47,17 @@ func MaxPool3dWithIndices(input torch.Tensor, kernel []int64, o MaxPoolOptions) 
 }
 
 func (o MaxPoolOptions) args(op string, input torch.Tensor, kernel []int64, dims int) []any {
-	kernel = window(op, kernel, dims)
-	if len(o.Stride) == 0 {
-		o.Stride = kernel
+	kernel, stride, padding := windows(op, kernel, o.Stride, o.Padding, dims)
+	return []any{input, kernel, stride, padding, spread(op, "Dilation", o.Dilation, 1, dims), o.CeilMode}
+}
+
+// windows gives every dimension its numbers. Windows touch where no stride is given.
+func windows(op string, kernel, stride, padding []int64, n int) (k, s, p []int64) {
+	k = window(op, kernel, n)
+	if len(stride) == 0 {
+		stride = k
 	}
-	return []any{input, kernel, spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0, dims),
-		spread(op, "Dilation", o.Dilation, 1, dims), o.CeilMode}
+	return k, spread(op, "Stride", stride, 1, n), spread(op, "Padding", padding, 0, n)
 }
 
 // AvgPoolOptions are the keywords of the mean-pooling functions. The zero value means PyTorch's
@@ -85,12 +91,8 @@ func AvgPool3d(input torch.Tensor, kernel []int64, o AvgPoolOptions) torch.Tenso
 }
 
 func (o AvgPoolOptions) args(op string, input torch.Tensor, kernel []int64, dims int) []any {
-	kernel = window(op, kernel, dims)
-	if len(o.Stride) == 0 {
-		o.Stride = kernel
-	}
-	return []any{input, kernel, spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0, dims),
-		o.CeilMode, !o.ExcludePad, optionalInt(o.DivisorOverride)}
+	kernel, stride, padding := windows(op, kernel, o.Stride, o.Padding, dims)
+	return []any{input, kernel, stride, padding, o.CeilMode, !o.ExcludePad, optionalInt(o.DivisorOverride)}
 }
 
 // AdaptiveAvgPool1d takes the mean over windows so that the output has this size; -1 keeps that of
@@ -125,12 +127,9 @@ func AdaptiveMaxPool3d(input torch.Tensor, size []int64) (values, indices torch.
 	return call2("aten::adaptive_max_pool3d", input, adaptive("AdaptiveMaxPool3d", input, size, 3))
 }
 
-func adaptive(op string, input torch.Tensor, size []int64, dims int) []int64 {
-	if len(size) == 0 {
-		panic(torch.Errorf("functional."+op, torch.ErrValue, "the output has no size; want %s", numbers(dims)))
-	}
-	size = spread(op, "the output's size", size, 1, dims)
-	shape := spatial(op, input, dims)
+func adaptive(op string, input torch.Tensor, size []int64, n int) []int64 {
+	size = dims.Required("functional."+op, "the output's size", size, n)
+	shape := spatial(op, input, n)
 	for i := range size {
 		if size[i] == -1 {
 			size[i] = shape[i]
@@ -215,11 +214,7 @@ func MaxUnpool3d(input, indices torch.Tensor, kernel []int64, o MaxUnpoolOptions
 
 func (o MaxUnpoolOptions) resolve(op string, input torch.Tensor, kernel []int64, dims int) (size, stride,
 	padding []int64) {
-	kernel = window(op, kernel, dims)
-	if len(o.Stride) == 0 {
-		o.Stride = kernel
-	}
-	stride, padding = spread(op, "Stride", o.Stride, 1, dims), spread(op, "Padding", o.Padding, 0, dims)
+	kernel, stride, padding = windows(op, kernel, o.Stride, o.Padding, dims)
 	for i, in := range spatial(op, input, dims) {
 		size = append(size, (in-1)*stride[i]+kernel[i]-2*padding[i])
 	}

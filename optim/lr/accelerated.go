@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -29,7 +30,7 @@ type PytorchAcceleratedCosine struct {
 
 // Plan implements [Schedule].
 func (a PytorchAcceleratedCosine) Plan(peak float64, updates int) Rate {
-	k, start, lowest := cmp.Or(a.KDecay, 1), or(a.WarmupStartingLR, 1e-6), or(a.LRMin, 1e-6)
+	k, start, lowest := cmp.Or(a.KDecay, 1), optional.Or(a.WarmupStartingLR, 1e-6), optional.Or(a.LRMin, 1e-6)
 	if a.MinLRRatio != nil {
 		lowest = *a.MinLRRatio * peak
 	}
@@ -66,11 +67,11 @@ func (a PytorchAcceleratedCosine) Validate() error {
 	c := checks{schedule: "PytorchAcceleratedCosine"}
 	c.count("TotalSteps", a.TotalSteps)
 	c.notNegative("KDecay", a.KDecay)
-	c.notNegative("LRMin", or(a.LRMin, 0))
-	c.notNegative("MinLRRatio", or(a.MinLRRatio, 0))
+	c.notNegative("LRMin", optional.Or(a.LRMin, 0))
+	c.notNegative("MinLRRatio", optional.Or(a.MinLRRatio, 0))
 	c.count("WarmupSteps", a.WarmupSteps)
-	c.notNegative("WarmupStartingLR", or(a.WarmupStartingLR, 0))
-	c.notNegative("WarmupStartingLRRatio", or(a.WarmupStartingLRRatio, 0))
+	c.notNegative("WarmupStartingLR", optional.Or(a.WarmupStartingLR, 0))
+	c.notNegative("WarmupStartingLRRatio", optional.Or(a.WarmupStartingLRRatio, 0))
 	c.count("CooldownSteps", a.CooldownSteps)
 	return c.err
 }
@@ -88,7 +89,7 @@ type PytorchAcceleratedWSD struct {
 	InverseProportion bool     // decay as the paper does, 1/t, not along a square root (use_inverse_sqrt_decay=False)
 	// checkpoints (num_checkpoints); 0 means 1, at the end; more: at 1/4, 1/2 and all of the run
 	Checkpoints  int
-	Continuation bool // go on from a checkpoint: no warmup (is_continuation_from_checkpoint)
+	Continuation bool // continue from a checkpoint: no warmup (is_continuation_from_checkpoint)
 	// update k has the value of step k, the warmup comes first, and several checkpoints are at ...,
 	// 1/4, 1/2 and the end of the run
 	Corrected bool
@@ -97,14 +98,14 @@ type PytorchAcceleratedWSD struct {
 // Plan implements [Schedule].
 func (a PytorchAcceleratedWSD) Plan(peak float64, updates int) Rate {
 	total := cmp.Or(a.TotalSteps, updates)
-	start, lowest := or(a.WarmupStartingLR, 1e-6), or(a.LRMin, 1e-6)
+	start, lowest := optional.Or(a.WarmupStartingLR, 1e-6), optional.Or(a.LRMin, 1e-6)
 	checkpoints := a.CheckpointSteps(total)
 	value := func(step int) float64 {
 		if !a.Continuation && step < a.WarmupSteps {
 			return start + float64(float64(step)/float64(a.WarmupSteps)*(peak-start))
 		}
 		period, into := currentPeriod(checkpoints, step)
-		decay := int(float64(period) * or(a.DecayPhaseRatio, 0.1))
+		decay := int(float64(period) * optional.Or(a.DecayPhaseRatio, 0.1))
 		if into < period-decay {
 			return peak
 		}
@@ -172,13 +173,14 @@ func (a PytorchAcceleratedWSD) Validate() error {
 	c := checks{schedule: "PytorchAcceleratedWSD"}
 	c.count("TotalSteps", a.TotalSteps)
 	c.count("WarmupSteps", a.WarmupSteps)
-	c.share("DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1))
-	c.that(a.Checkpoints <= 1 || or(a.DecayPhaseRatio, 0.1) <= 1.0/3, "DecayPhaseRatio", or(a.DecayPhaseRatio, 0.1),
+	c.share("DecayPhaseRatio", optional.Or(a.DecayPhaseRatio, 0.1))
+	c.that(a.Checkpoints <= 1 || optional.Or(a.DecayPhaseRatio, 0.1) <= 1.0/3, "DecayPhaseRatio",
+		optional.Or(a.DecayPhaseRatio, 0.1),
 		"at most 1/3 with several checkpoints, or their decays may overlap")
-	c.notNegative("LRMin", or(a.LRMin, 0))
-	c.that(!a.Corrected || !a.InverseProportion || or(a.LRMin, 1e-6) > 0, "LRMin", or(a.LRMin, 1e-6),
+	c.notNegative("LRMin", optional.Or(a.LRMin, 0))
+	c.that(!a.Corrected || !a.InverseProportion || optional.Or(a.LRMin, 1e-6) > 0, "LRMin", optional.Or(a.LRMin, 1e-6),
 		"more than 0 with InverseProportion")
-	c.notNegative("WarmupStartingLR", or(a.WarmupStartingLR, 0))
+	c.notNegative("WarmupStartingLR", optional.Or(a.WarmupStartingLR, 0))
 	c.that(a.Checkpoints >= 0 && a.Checkpoints < 64, "Checkpoints", a.Checkpoints, "a positive number, or 0 for 1")
 	return c.err
 }
@@ -186,7 +188,7 @@ func (a PytorchAcceleratedWSD) Validate() error {
 // ValidatePlan implements [PlanValidator].
 func (a PytorchAcceleratedWSD) ValidatePlan(peak float64, _ int) error {
 	c := checks{schedule: "PytorchAcceleratedWSD"}
-	c.that(or(a.WarmupStartingLR, 1e-6) <= peak, "WarmupStartingLR", or(a.WarmupStartingLR, 1e-6),
+	c.that(optional.Or(a.WarmupStartingLR, 1e-6) <= peak, "WarmupStartingLR", optional.Or(a.WarmupStartingLR, 1e-6),
 		"at most the peak rate")
 	return c.err
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // Adaptive describes a schedule that follows a measured value, such as the loss of an evaluation,
@@ -91,41 +93,6 @@ func (c *checks) start(peak float64) error {
 	return c.err
 }
 
-// number is a float64 that JSON can hold whatever it is: what is not finite is a string, as Python
-// spells it.
-type number float64
-
-// MarshalJSON implements [json.Marshaler].
-func (n number) MarshalJSON() ([]byte, error) {
-	switch f := float64(n); {
-	case math.IsNaN(f):
-		return []byte(`"nan"`), nil
-	case math.IsInf(f, 1):
-		return []byte(`"inf"`), nil
-	case math.IsInf(f, -1):
-		return []byte(`"-inf"`), nil
-	default:
-		return json.Marshal(f)
-	}
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (n *number) UnmarshalJSON(raw []byte) error {
-	switch string(raw) {
-	case `"nan"`:
-		*n = number(math.NaN())
-	case `"inf"`:
-		*n = number(math.Inf(1))
-	case `"-inf"`:
-		*n = number(math.Inf(-1))
-	case "null":
-		return fmt.Errorf("null where a number is wanted")
-	default:
-		return json.Unmarshal(raw, (*float64)(n))
-	}
-	return nil
-}
-
 // StateError says why a state does not fit a [Controller].
 type StateError struct {
 	Schedule string // "ReduceLROnPlateau"
@@ -167,6 +134,6 @@ func decodeState[T any](schedule string, raw []byte, state *T) error {
 }
 
 // usable says whether a saved rate can be one.
-func usable(rate number) bool {
+func usable(rate pyfloat.JSON) bool {
 	return rate >= 0 && !math.IsInf(float64(rate), 0)
 }

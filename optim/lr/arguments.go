@@ -8,7 +8,7 @@ import (
 )
 
 // arguments are Python's keyword arguments of one schedule. The builder of the schedule asks for
-// each that it knows; what is left over in the end is unknown. The first mistake is kept.
+// each that it knows; what is left over in the end is unknown. The first error is kept.
 type arguments struct {
 	schedule string
 	given    map[string]any
@@ -152,12 +152,12 @@ func value[T any](a *arguments, name string, field *T, want string) {
 	}
 }
 
-// finish reports the first mistake, and else an argument that nobody asked for.
+// finish reports the first error, and else an argument that nobody asked for.
 func (a *arguments) finish() error {
 	known := slices.Compact(slices.Sorted(slices.Values(a.known)))
 	if v, ok := a.given["last_epoch"]; ok {
 		if n, whole := toInt(v); !whole || n != -1 {
-			a.wrong("last_epoch", v, "-1, its default: a schedule has no state, a run goes on from a checkpoint")
+			a.wrong("last_epoch", v, "-1, its default: a schedule has no state, a run continues from a checkpoint")
 		}
 		known = append(known, "last_epoch")
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -120,7 +121,7 @@ func (c CosineWarmupWithMinLR) planGroup(base, peak float64, updates int) Rate {
 func (c CosineWarmupWithMinLR) Validate() error {
 	const name = "CosineWarmupWithMinLR"
 	start := checks{schedule: name}
-	start.notNegative("WarmupLRRate", or(c.WarmupLRRate, 0))
+	start.notNegative("WarmupLRRate", optional.Or(c.WarmupLRRate, 0))
 	return firstError(validateCosine(name, c.Warmup, c.Cycles), validateMinRate(name, c.MinLR, c.MinLRRate), start.err)
 }
 

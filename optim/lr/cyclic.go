@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -54,7 +55,7 @@ func (c CyclicLR) PlanMomentum(int) Rate {
 	if c.FixedMomentum {
 		return nil
 	}
-	wave, low, high := c.wave(), or(c.BaseMomentum, 0.8), or(c.MaxMomentum, 0.9)
+	wave, low, high := c.wave(), optional.Or(c.BaseMomentum, 0.8), optional.Or(c.MaxMomentum, 0.9)
 	return func(update int) float64 {
 		height, scale := wave(update)
 		return high - float64(float64((high-low)*height)*scale)
@@ -101,7 +102,8 @@ func (c CyclicLR) attach(g *group, updates int) stepper {
 	momentum := c.PlanMomentum(updates)
 	g.lr = c.BaseLR
 	if momentum != nil {
-		g.corners.baseMomentum, g.corners.maxMomentum = or(c.BaseMomentum, 0.8), or(c.MaxMomentum, 0.9)
+		g.corners.baseMomentum = optional.Or(c.BaseMomentum, 0.8)
+		g.corners.maxMomentum = optional.Or(c.MaxMomentum, 0.9)
 	}
 	s := newScheduler(g, &scheduler{next: func(s *scheduler) float64 {
 		if momentum != nil {
@@ -126,7 +128,7 @@ func (c CyclicLR) Validate() error {
 		`"triangular", "triangular2", "exp_range", or "" for the first`)
 	e.notNegative("Gamma", c.Gamma)
 	e.that(!c.ScaleByUpdate || c.ScaleFn != nil, "ScaleByUpdate", c.ScaleByUpdate, "a ScaleFn beside it")
-	e.finite("BaseMomentum", or(c.BaseMomentum, 0))
-	e.finite("MaxMomentum", or(c.MaxMomentum, 0))
+	e.finite("BaseMomentum", optional.Or(c.BaseMomentum, 0))
+	e.finite("MaxMomentum", optional.Or(c.MaxMomentum, 0))
 	return e.err
 }

@@ -29,7 +29,8 @@
 //   - timm: [TimmCosine], [TimmPoly], [TimmTanh], [TimmStep], [TimmMultiStep], [TimmWSD],
 //     [TimmPlateau], and [TimmNoise] over any schedule;
 //   - pytorch-accelerated: [PytorchAcceleratedCosine], [PytorchAcceleratedWSD];
-//   - [PerEpoch], which gives any of them the epoch as its unit.
+//   - [PerEpoch], which gives any of them the epoch as its unit; a trainer tells it how long one
+//     is.
 //
 // [ByName] makes them from the names and arguments that configuration files of those libraries
 // hold.

@@ -52,7 +52,7 @@ func (e *ArgumentError) Error() string {
 	return fmt.Sprintf("lr: %s was given %s = %v (%T): want %s", e.Schedule, e.Argument, e.Value, e.Value, e.Want)
 }
 
-// checks collects the first mistake in the settings of one schedule.
+// checks collects the first error in the settings of one schedule.
 type checks struct {
 	schedule string
 	err      error
@@ -84,14 +84,6 @@ func (c *checks) count(field string, v int) {
 
 func (c *checks) share(field string, v float64) {
 	c.that(v >= 0 && v <= 1, field, v, "a number between 0 and 1")
-}
-
-// or gives what a setting points to, and the default where it points nowhere.
-func or[T any](setting *T, standard T) T {
-	if setting == nil {
-		return standard
-	}
-	return *setting
 }
 
 // nearest is the known name a slip of the pen away from the given one, or the first that contains

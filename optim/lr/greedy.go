@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // Greedy raises the rate while a measured value keeps improving and lowers it when it does not:
@@ -22,16 +25,16 @@ type Greedy struct {
 	Eps           *float64      // a change by no more than this is left out; nil means 1e-8
 	Smooth        bool          // judge the mean of the last WindowSize values instead of the last one
 	WindowSize    int           // 0 means 50
-	ResetStart    *int          // falls at the lowest rate before everything begins anew; nil means 500
+	ResetStart    *int          // falls at the lowest rate before everything begins again; nil means 500
 }
 
 // Start implements [Adaptive].
 func (g Greedy) Start(peak float64) (Controller, error) {
 	r := &greedy{
-		judge:  judge{cmp.Or(g.Mode, Min), or(g.Threshold, 1e-6), cmp.Or(g.ThresholdMode, Absolute)},
-		factor: cmp.Or(g.Factor, 0.95), patience: or(g.Patience, 10), cooldown: g.Cooldown, warmup: g.Warmup,
-		minLR: or(g.MinLR, 1e-3), maxLR: or(g.MaxLR, 1), eps: or(g.Eps, 1e-8),
-		peak: peak, window: cmp.Or(g.WindowSize, 50), resetStart: or(g.ResetStart, 500),
+		judge:  judge{cmp.Or(g.Mode, Min), optional.Or(g.Threshold, 1e-6), cmp.Or(g.ThresholdMode, Absolute)},
+		factor: cmp.Or(g.Factor, 0.95), patience: optional.Or(g.Patience, 10), cooldown: g.Cooldown, warmup: g.Warmup,
+		minLR: optional.Or(g.MinLR, 1e-3), maxLR: optional.Or(g.MaxLR, 1), eps: optional.Or(g.Eps, 1e-8),
+		peak: peak, window: cmp.Or(g.WindowSize, 50), resetStart: optional.Or(g.ResetStart, 500),
 	}
 	c := checks{schedule: "Greedy"}
 	c.judge(r.judge)
@@ -51,7 +54,7 @@ func (g Greedy) Start(peak float64) (Controller, error) {
 	if !g.Smooth {
 		r.window = 0
 	}
-	r.state = greedyState{LastLR: number(peak)}
+	r.state = greedyState{LastLR: pyfloat.JSON(peak)}
 	r.reset()
 	return r, nil
 }
@@ -67,16 +70,16 @@ type greedy struct {
 
 // greedyState has the names of GreedyLR's state_dict.
 type greedyState struct {
-	Best            number   `json:"best"`
-	NumBadEpochs    int      `json:"num_bad_epochs"`
-	NumGoodEpochs   int      `json:"num_good_epochs"`
-	CooldownCounter int      `json:"cooldown_counter"`
-	WarmupCounter   int      `json:"warmup_counter"`
-	ResetStart      int      `json:"reset_start"` // falls at the lowest rate that are left
-	LastEpoch       int      `json:"last_epoch"`  // values observed
-	LastLR          number   `json:"last_lr"`
-	Values          []number `json:"values"` // the window of Smooth
-	Sum             number   `json:"sum"`    // of Values, as it was added up
+	Best            pyfloat.JSON   `json:"best"`
+	NumBadEpochs    int            `json:"num_bad_epochs"`
+	NumGoodEpochs   int            `json:"num_good_epochs"`
+	CooldownCounter int            `json:"cooldown_counter"`
+	WarmupCounter   int            `json:"warmup_counter"`
+	ResetStart      int            `json:"reset_start"` // falls at the lowest rate that are left
+	LastEpoch       int            `json:"last_epoch"`  // values observed
+	LastLR          pyfloat.JSON   `json:"last_lr"`
+	Values          []pyfloat.JSON `json:"values"` // the window of Smooth
+	Sum             pyfloat.JSON   `json:"sum"`    // of Values, as it was added up
 }
 
 func (g *greedy) Rate() float64 { return float64(g.state.LastLR) }
@@ -95,7 +98,7 @@ func (g *greedy) Observe(metric float64) float64 {
 		s.WarmupCounter--
 		s.NumBadEpochs, s.NumGoodEpochs = 0, 0
 	case g.judge.better(metric, float64(s.Best)):
-		s.Best, s.NumBadEpochs = number(metric), 0
+		s.Best, s.NumBadEpochs = pyfloat.JSON(metric), 0
 		if s.NumGoodEpochs++; s.NumGoodEpochs > g.patience {
 			g.rise()
 			s.WarmupCounter, s.NumGoodEpochs = g.warmup, 0
@@ -113,8 +116,8 @@ func (g *greedy) Observe(metric float64) float64 {
 // smooth is transformers' StreamingAverage: a running sum, with the rounding errors of one.
 func (g *greedy) smooth(value float64) float64 {
 	s := &g.state
-	s.Values = append(s.Values, number(value))
-	s.Sum += number(value)
+	s.Values = append(s.Values, pyfloat.JSON(value))
+	s.Sum += pyfloat.JSON(value)
 	if len(s.Values) > g.window {
 		s.Sum -= s.Values[0]
 		s.Values = slices.Delete(s.Values, 0, 1)
@@ -124,28 +127,28 @@ func (g *greedy) smooth(value float64) float64 {
 
 func (g *greedy) rise() {
 	if higher := min(g.Rate()/g.factor, g.maxLR); higher-g.Rate() > g.eps {
-		g.state.LastLR = number(higher)
+		g.state.LastLR = pyfloat.JSON(higher)
 	}
 	g.state.ResetStart = g.resetStart
 }
 
 func (g *greedy) fall() {
 	if lower := max(g.Rate()*g.factor, g.minLR); g.Rate()-lower > g.eps {
-		g.state.LastLR = number(lower)
+		g.state.LastLR = pyfloat.JSON(lower)
 	}
 	if g.Rate() > g.minLR {
 		return
 	}
 	if g.state.ResetStart--; g.state.ResetStart <= 0 {
-		g.state.LastLR = number(g.peak)
+		g.state.LastLR = pyfloat.JSON(g.peak)
 		g.reset()
 	}
 }
 
 // reset forgets all but the rate and the count of values.
 func (g *greedy) reset() {
-	g.state = greedyState{Best: number(g.judge.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch,
-		LastLR: g.state.LastLR, Values: []number{}}
+	g.state = greedyState{Best: pyfloat.JSON(g.judge.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch,
+		LastLR: g.state.LastLR, Values: []pyfloat.JSON{}}
 }
 
 func (g *greedy) State() ([]byte, error) { return json.Marshal(g.state) }
@@ -155,14 +158,15 @@ func (g *greedy) LoadState(raw []byte) error {
 	if err := decodeState("Greedy", raw, &s); err != nil {
 		return err
 	}
-	if reason := g.mistake(s); reason != "" {
+	if reason := g.invalid(s); reason != "" {
 		return &StateError{"Greedy", reason}
 	}
 	g.state = s
 	return nil
 }
 
-func (g *greedy) mistake(s greedyState) string {
+// invalid says why a state cannot be one of these settings; empty: it can.
+func (g *greedy) invalid(s greedyState) string {
 	switch {
 	case !usable(s.LastLR):
 		return fmt.Sprintf("last_lr is %v, which is no rate", float64(s.LastLR))

@@ -1,6 +1,10 @@
 package lr
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+)
 
 // StepLimit is the number of steps behind which the original of a schedule fails, in a run of so
 // many updates: PyTorch's OneCycleLR at the end of its cycle, and WSDLrScheduler of
@@ -27,8 +31,8 @@ func (a PytorchAcceleratedWSD) stepLimit(updates int) int {
 	}
 	for last := max(step, checkpoints[len(checkpoints)-1]); step <= last; step++ {
 		period, into := currentPeriod(checkpoints, step)
-		decay := int(float64(period) * or(a.DecayPhaseRatio, 0.1))
-		if into >= period-decay && (decay == 0 || a.InverseProportion && or(a.LRMin, 1e-6) == 0) {
+		decay := int(float64(period) * optional.Or(a.DecayPhaseRatio, 0.1))
+		if into >= period-decay && (decay == 0 || a.InverseProportion && optional.Or(a.LRMin, 1e-6) == 0) {
 			return step
 		}
 	}
@@ -40,5 +44,5 @@ func (a PytorchAcceleratedWSD) stepLimit(updates int) int {
 // this package take what makes sense there; who wants Python's failure asks here.
 func FailsAtOnce(s Schedule, updates int) bool {
 	cycle, ok := s.(OneCycleLR)
-	return ok && float64(or(cycle.PctStart, 0.3)*float64(cmp.Or(cycle.TotalSteps, updates))) == 1
+	return ok && float64(optional.Or(cycle.PctStart, 0.3)*float64(cmp.Or(cycle.TotalSteps, updates))) == 1
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -61,8 +62,8 @@ type corners struct {
 func (o OneCycleLR) corners(peak float64) corners {
 	high := cmp.Or(o.MaxLR, peak)
 	first := high / cmp.Or(o.DivFactor, 25)
-	return corners{first, high, first / cmp.Or(o.FinalDivFactor, 1e4), or(o.BaseMomentum, 0.85),
-		or(o.MaxMomentum, 0.95)}
+	return corners{first, high, first / cmp.Or(o.FinalDivFactor, 1e4), optional.Or(o.BaseMomentum, 0.85),
+		optional.Or(o.MaxMomentum, 0.95)}
 }
 
 func (o OneCycleLR) rate(c corners, position func(int) (int, float64), update int) float64 {
@@ -80,7 +81,7 @@ func (o OneCycleLR) momentum(c corners, position func(int) (int, float64), updat
 
 // position gives the phase that an update is in and the share of it that is done.
 func (o OneCycleLR) position(updates int) func(update int) (phase int, done float64) {
-	total, start := float64(cmp.Or(o.TotalSteps, updates)), or(o.PctStart, 0.3)
+	total, start := float64(cmp.Or(o.TotalSteps, updates)), optional.Or(o.PctStart, 0.3)
 	ends := []float64{float64(start*total) - 1, total - 1}
 	if o.ThreePhase {
 		ends = []float64{float64(start*total) - 1, float64(2*start*total) - 2, total - 1}
@@ -131,13 +132,13 @@ func (o OneCycleLR) Validate() error {
 	c := checks{schedule: "OneCycleLR"}
 	c.notNegative("MaxLR", o.MaxLR)
 	c.count("TotalSteps", o.TotalSteps)
-	c.share("PctStart", or(o.PctStart, 0))
+	c.share("PctStart", optional.Or(o.PctStart, 0))
 	c.that(o.AnnealStrategy == "" || o.AnnealStrategy == AnnealCos || o.AnnealStrategy == AnnealLinear,
 		"AnnealStrategy",
 		string(o.AnnealStrategy), `"cos", "linear", or "" for the first`)
 	c.notNegative("DivFactor", o.DivFactor)
 	c.notNegative("FinalDivFactor", o.FinalDivFactor)
-	c.finite("BaseMomentum", or(o.BaseMomentum, 0))
-	c.finite("MaxMomentum", or(o.MaxMomentum, 0))
+	c.finite("BaseMomentum", optional.Or(o.BaseMomentum, 0))
+	c.finite("MaxMomentum", optional.Or(o.MaxMomentum, 0))
 	return c.err
 }

@@ -1,15 +1,45 @@
 package lr
 
+import "cmp"
+
+// EpochSchedule is a [Schedule] that counts epochs, and has to know how many updates one has.
+// Package trainer tells it.
+type EpochSchedule interface {
+	Schedule
+	// ForEpochs gives the schedule for epochs of so many updates. What its settings say of them
+	// holds.
+	ForEpochs(updates int) Schedule
+}
+
+// ForEpochs gives s for epochs of so many updates: a [PerEpoch] in it need not say how many.
+func ForEpochs(s Schedule, updates int) Schedule {
+	if e, ok := s.(EpochSchedule); ok {
+		return e.ForEpochs(updates)
+	}
+	return s
+}
+
 // PerEpoch lets another schedule count epochs instead of updates, as schedulers do that are stepped
 // once an epoch: the updates of an epoch all have one rate.
 //
-//	lr.PerEpoch{Schedule: lr.StepLR{StepSize: 30}, Updates: 500} // a fall every 30 epochs of 500 updates
+//	lr.PerEpoch{Schedule: lr.StepLR{StepSize: 30}} // a fall every 30 epochs
+//
+// A trainer knows how many updates an epoch has; elsewhere Updates says it, or [ForEpochs].
 type PerEpoch struct {
 	Schedule Schedule // counts epochs; required
-	Updates  int      // updates of an epoch; required
+	Updates  int      // updates of an epoch; zero: those of the trainer's epochs
 }
 
-var _ MomentumSchedule = PerEpoch{}
+var (
+	_ MomentumSchedule = PerEpoch{}
+	_ EpochSchedule    = PerEpoch{}
+)
+
+// ForEpochs implements [EpochSchedule].
+func (p PerEpoch) ForEpochs(updates int) Schedule {
+	p.Updates = cmp.Or(p.Updates, updates)
+	return p
+}
 
 // Plan implements [Schedule].
 func (p PerEpoch) Plan(peak float64, updates int) Rate {
@@ -46,7 +76,7 @@ func (p PerEpoch) epochs(updates int) int {
 func (p PerEpoch) Validate() error {
 	c := checks{schedule: "PerEpoch"}
 	c.that(p.Schedule != nil, "Schedule", "nil", "a schedule")
-	c.that(p.Updates > 0, "Updates", p.Updates, "the positive number of updates of an epoch")
+	c.that(p.Updates >= 0, "Updates", p.Updates, "the number of updates of an epoch, or 0 for those of the trainer's")
 	if v, ok := p.Schedule.(Validator); ok && c.err == nil {
 		return v.Validate()
 	}
@@ -55,8 +85,12 @@ func (p PerEpoch) Validate() error {
 
 // ValidatePlan implements [PlanValidator].
 func (p PerEpoch) ValidatePlan(peak float64, updates int) error {
-	if v, ok := p.Schedule.(PlanValidator); ok {
+	c := checks{schedule: "PerEpoch"}
+	c.that(p.Updates != 0, "Updates", 0, "the number of updates of an epoch: there is no trainer that could tell it, "+
+		"or "+
+		"its epochs do not all have as many")
+	if v, ok := p.Schedule.(PlanValidator); ok && c.err == nil {
 		return v.ValidatePlan(peak, p.epochs(updates))
 	}
-	return nil
+	return c.err
 }

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+
+	"github.com/gotrainer/gotrainer/internal/optional"
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // ReduceLROnPlateau multiplies the rate by Factor when a measured value has stopped improving:
@@ -23,9 +26,9 @@ type ReduceLROnPlateau struct {
 // Start implements [Adaptive].
 func (r ReduceLROnPlateau) Start(peak float64) (Controller, error) {
 	p := &plateau{
-		judge:  judge{cmp.Or(r.Mode, Min), or(r.Threshold, 1e-4), cmp.Or(r.ThresholdMode, Relative)},
-		factor: cmp.Or(r.Factor, 0.1), patience: or(r.Patience, 10), cooldown: r.Cooldown, minLR: r.MinLR,
-		eps: or(r.Eps, 1e-8),
+		judge:  judge{cmp.Or(r.Mode, Min), optional.Or(r.Threshold, 1e-4), cmp.Or(r.ThresholdMode, Relative)},
+		factor: cmp.Or(r.Factor, 0.1), patience: optional.Or(r.Patience, 10), cooldown: r.Cooldown, minLR: r.MinLR,
+		eps: optional.Or(r.Eps, 1e-8),
 	}
 	c := checks{schedule: "ReduceLROnPlateau"}
 	c.judge(p.judge)
@@ -37,7 +40,7 @@ func (r ReduceLROnPlateau) Start(peak float64) (Controller, error) {
 	if err := c.start(peak); err != nil {
 		return nil, err
 	}
-	p.state = plateauState{Best: number(p.judge.worst()), LastLR: number(peak)}
+	p.state = plateauState{Best: pyfloat.JSON(p.judge.worst()), LastLR: pyfloat.JSON(peak)}
 	return p, nil
 }
 
@@ -51,11 +54,11 @@ type plateau struct {
 
 // plateauState has the names of PyTorch's state_dict.
 type plateauState struct {
-	Best            number `json:"best"`
-	NumBadEpochs    int    `json:"num_bad_epochs"`
-	CooldownCounter int    `json:"cooldown_counter"`
-	LastEpoch       int    `json:"last_epoch"` // values observed
-	LastLR          number `json:"last_lr"`
+	Best            pyfloat.JSON `json:"best"`
+	NumBadEpochs    int          `json:"num_bad_epochs"`
+	CooldownCounter int          `json:"cooldown_counter"`
+	LastEpoch       int          `json:"last_epoch"` // values observed
+	LastLR          pyfloat.JSON `json:"last_lr"`
 }
 
 func (p *plateau) Rate() float64 { return float64(p.state.LastLR) }
@@ -64,7 +67,7 @@ func (p *plateau) Observe(metric float64) float64 {
 	s := &p.state
 	s.LastEpoch++
 	if p.judge.better(metric, float64(s.Best)) {
-		s.Best, s.NumBadEpochs = number(metric), 0
+		s.Best, s.NumBadEpochs = pyfloat.JSON(metric), 0
 	} else {
 		s.NumBadEpochs++
 	}
@@ -74,7 +77,7 @@ func (p *plateau) Observe(metric float64) float64 {
 	}
 	if s.NumBadEpochs > p.patience {
 		if lower := max(p.Rate()*p.factor, p.minLR); p.Rate()-lower > p.eps {
-			s.LastLR = number(lower)
+			s.LastLR = pyfloat.JSON(lower)
 		}
 		s.CooldownCounter, s.NumBadEpochs = p.cooldown, 0
 	}
@@ -88,14 +91,15 @@ func (p *plateau) LoadState(raw []byte) error {
 	if err := decodeState("ReduceLROnPlateau", raw, &s); err != nil {
 		return err
 	}
-	if reason := s.mistake(); reason != "" {
+	if reason := s.invalid(); reason != "" {
 		return &StateError{"ReduceLROnPlateau", reason}
 	}
 	p.state = s
 	return nil
 }
 
-func (s plateauState) mistake() string {
+// invalid says why a state cannot be; empty: it can.
+func (s plateauState) invalid() string {
 	switch {
 	case !usable(s.LastLR):
 		return fmt.Sprintf("last_lr is %v, which is no rate", float64(s.LastLR))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -20,7 +21,7 @@ type Polynomial struct {
 func (p Polynomial) Plan(peak float64, updates int) Rate { return p.planGroup(peak, peak, updates) }
 
 func (p Polynomial) planGroup(base, peak float64, updates int) Rate {
-	end, power := or(p.LREnd, 1e-7), or(p.Power, 1)
+	end, power := optional.Or(p.LREnd, 1e-7), optional.Or(p.Power, 1)
 	warmup := WarmupUpdates(p.Warmup, updates)
 	return factors(base, warmup, func(update int) float64 {
 		if update > updates || updates <= warmup {
@@ -35,8 +36,8 @@ func (p Polynomial) planGroup(base, peak float64, updates int) Rate {
 func (p Polynomial) Validate() error {
 	c := checks{schedule: "Polynomial"}
 	c.warmup(p.Warmup)
-	c.notNegative("LREnd", or(p.LREnd, 0))
-	c.notNegative("Power", or(p.Power, 1))
+	c.notNegative("LREnd", optional.Or(p.LREnd, 0))
+	c.notNegative("Power", optional.Or(p.Power, 1))
 	return c.err
 }
 
@@ -46,7 +47,7 @@ func (p Polynomial) ValidatePlan(peak float64, updates int) error {
 		return fmt.Errorf("lr: Polynomial falls over the updates of a run, of which there are none")
 	}
 	c := checks{schedule: "Polynomial"}
-	c.that(or(p.LREnd, 1e-7) < peak, "LREnd", or(p.LREnd, 1e-7), "less than the peak rate")
+	c.that(optional.Or(p.LREnd, 1e-7) < peak, "LREnd", optional.Or(p.LREnd, 1e-7), "less than the peak rate")
 	return c.err
 }
 

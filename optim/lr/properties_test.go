@@ -1,10 +1,12 @@
 package lr_test
 
 import (
+	"fmt"
 	"math"
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/optim/lr"
@@ -202,5 +204,24 @@ func TestMomentumGoesAgainstTheRate(t *testing.T) {
 		if s.PlanMomentum(10) != nil {
 			t.Errorf("%#v.PlanMomentum is not nil, want the momentum left alone", s)
 		}
+	}
+}
+
+func TestAnEpochIsToldWherePerEpochIs(t *testing.T) {
+	inner := lr.PerEpoch{Schedule: lr.StepLR{StepSize: 2}}
+	told := lr.PerEpoch{Schedule: lr.StepLR{StepSize: 2}, Updates: 7}
+	for _, c := range []struct{ given, want lr.Schedule }{
+		{inner, told},
+		{told, told},
+		{lr.Linear{}, lr.Linear{}},
+		{lr.ChainedScheduler{Schedules: []lr.Schedule{lr.Linear{}, inner}},
+			lr.ChainedScheduler{Schedules: []lr.Schedule{lr.Linear{}, told}}},
+		{lr.SequentialLR{Schedules: []lr.Schedule{inner, lr.Linear{}}, Milestones: []int{3}},
+			lr.SequentialLR{Schedules: []lr.Schedule{told, lr.Linear{}}, Milestones: []int{3}}},
+		{lr.TimmNoise{Schedule: inner, From: 3}, lr.TimmNoise{Schedule: told, From: 3}},
+	} {
+		before := fmt.Sprintf("%#v", c.given)
+		require.Equal(t, c.want, lr.ForEpochs(c.given, 7))
+		require.Equal(t, before, fmt.Sprintf("%#v", c.given), "what was given stays")
 	}
 }

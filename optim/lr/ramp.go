@@ -3,6 +3,7 @@ package lr
 import (
 	"cmp"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -24,7 +25,7 @@ func (r ConstantLR) Plan(peak float64, updates int) Rate {
 }
 
 func (r ConstantLR) attach(g *group, _ int) stepper {
-	factor, total := cmp.Or(r.Factor, 1.0/3), or(r.TotalIters, defaultIters)
+	factor, total := cmp.Or(r.Factor, 1.0/3), optional.Or(r.TotalIters, defaultIters)
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
 			switch c.epoch {
@@ -48,7 +49,7 @@ func (r ConstantLR) attach(g *group, _ int) stepper {
 func (r ConstantLR) Validate() error {
 	c := checks{schedule: "ConstantLR"}
 	c.share("Factor", r.Factor)
-	c.count("TotalIters", or(r.TotalIters, 0))
+	c.count("TotalIters", optional.Or(r.TotalIters, 0))
 	return c.err
 }
 
@@ -67,7 +68,7 @@ func (l LinearLR) Plan(peak float64, updates int) Rate {
 }
 
 func (l LinearLR) attach(g *group, _ int) stepper {
-	start, end, total := cmp.Or(l.StartFactor, 1.0/3), or(l.EndFactor, 1), cmp.Or(l.TotalIters, defaultIters)
+	start, end, total := cmp.Or(l.StartFactor, 1.0/3), optional.Or(l.EndFactor, 1), cmp.Or(l.TotalIters, defaultIters)
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
 			if c.epoch == 0 {
@@ -86,7 +87,7 @@ func (l LinearLR) attach(g *group, _ int) stepper {
 func (l LinearLR) Validate() error {
 	c := checks{schedule: "LinearLR"}
 	c.share("StartFactor", l.StartFactor)
-	c.share("EndFactor", or(l.EndFactor, 1))
+	c.share("EndFactor", optional.Or(l.EndFactor, 1))
 	c.count("TotalIters", l.TotalIters)
 	return c.err
 }
@@ -105,7 +106,7 @@ func (p PolynomialLR) Plan(peak float64, updates int) Rate {
 }
 
 func (p PolynomialLR) attach(g *group, _ int) stepper {
-	total, power := float64(cmp.Or(p.TotalIters, defaultIters)), or(p.Power, 1)
+	total, power := float64(cmp.Or(p.TotalIters, defaultIters)), optional.Or(p.Power, 1)
 	return newScheduler(g, &scheduler{
 		next: func(c *scheduler) float64 {
 			epoch := float64(c.epoch)
@@ -122,7 +123,7 @@ func (p PolynomialLR) attach(g *group, _ int) stepper {
 func (p PolynomialLR) Validate() error {
 	c := checks{schedule: "PolynomialLR"}
 	c.count("TotalIters", p.TotalIters)
-	c.notNegative("Power", or(p.Power, 1))
+	c.notNegative("Power", optional.Or(p.Power, 1))
 	return c.err
 }
 

@@ -3,7 +3,7 @@ package lr
 import "math"
 
 // Rate gives the learning rate of an update: 0 is the first one of the run. It is a pure function;
-// any number of goroutines may call it. Past the planned end it goes on as the formula does:
+// any number of goroutines may call it. Past the planned end it continues as the formula does:
 // [Linear] stays at zero, [Cosine] rises again.
 type Rate func(update int) float64
 

@@ -17,7 +17,16 @@ type SequentialLR struct {
 	Milestones []int      // the update at which each schedule but the first begins, rising
 }
 
-var _ MomentumSchedule = SequentialLR{}
+var (
+	_ MomentumSchedule = SequentialLR{}
+	_ EpochSchedule    = SequentialLR{}
+)
+
+// ForEpochs implements [EpochSchedule].
+func (s SequentialLR) ForEpochs(updates int) Schedule {
+	s.Schedules = partsForEpochs(s.Schedules, updates)
+	return s
+}
 
 // Plan implements [Schedule].
 func (s SequentialLR) Plan(peak float64, updates int) Rate {
@@ -75,7 +84,16 @@ type ChainedScheduler struct {
 	Schedules []Schedule // at least one
 }
 
-var _ MomentumSchedule = ChainedScheduler{}
+var (
+	_ MomentumSchedule = ChainedScheduler{}
+	_ EpochSchedule    = ChainedScheduler{}
+)
+
+// ForEpochs implements [EpochSchedule].
+func (s ChainedScheduler) ForEpochs(updates int) Schedule {
+	s.Schedules = partsForEpochs(s.Schedules, updates)
+	return s
+}
 
 // Plan implements [Schedule].
 func (s ChainedScheduler) Plan(peak float64, updates int) Rate {
@@ -156,6 +174,14 @@ func attachAll(schedules []Schedule, g *group, updates int) []stepper {
 			s = Constant{}
 		}
 		parts = append(parts, attach(s, g, updates))
+	}
+	return parts
+}
+
+func partsForEpochs(parts []Schedule, updates int) []Schedule {
+	parts = slices.Clone(parts)
+	for i, s := range parts {
+		parts[i] = ForEpochs(s, updates)
 	}
 	return parts
 }

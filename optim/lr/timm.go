@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -166,7 +167,7 @@ type TimmTanh struct {
 
 // Plan implements [Schedule].
 func (s TimmTanh) Plan(peak float64, updates int) Rate {
-	lb, ub := or(s.LB, -7), or(s.UB, 3)
+	lb, ub := optional.Or(s.LB, -7), optional.Or(s.UB, 3)
 	rate := s.TimmCycles.plan(peak, cmp.Or(s.TInitial, updates), s.LRMin, func(high, current, length float64) float64 {
 		done := current / length
 		return s.LRMin + float64(0.5*(high-s.LRMin)*(1-math.Tanh(float64(lb*(1-done))+float64(ub*done))))
@@ -183,6 +184,6 @@ func (s TimmTanh) Validate() error {
 	c := checks{schedule: "TimmTanh"}
 	c.timmWarmup(s.TimmWarmup)
 	c.timmCycles(s.TimmCycles, s.TInitial, s.LRMin)
-	c.that(or(s.LB, -7) < or(s.UB, 3), "LB", or(s.LB, -7), "less than UB")
+	c.that(optional.Or(s.LB, -7) < optional.Or(s.UB, 3), "LB", optional.Or(s.LB, -7), "less than UB")
 	return c.err
 }

@@ -5,10 +5,11 @@ import (
 	"math"
 
 	"github.com/gotrainer/gotrainer/internal/mt19937"
+	"github.com/gotrainer/gotrainer/internal/optional"
 )
 
 // TimmNoise shakes another schedule's rates as timm's noise_range_t does: rate + rate*noise, where
-// noise is drawn from a normal distribution by a generator that is seeded anew for each update. So
+// noise is drawn from a normal distribution by a generator that is seeded again for each update. So
 // it is a function of the update after all, and the same as timm's.
 type TimmNoise struct {
 	Schedule Schedule // required
@@ -17,6 +18,14 @@ type TimmNoise struct {
 	Pct      float64  // draws from here on are drawn again (noise_pct); 0 means 0.67
 	Std      float64  // of the normal distribution (noise_std); 0 means 1
 	Seed     *uint32  // noise_seed; nil means 42
+}
+
+var _ EpochSchedule = TimmNoise{}
+
+// ForEpochs implements [EpochSchedule].
+func (n TimmNoise) ForEpochs(updates int) Schedule {
+	n.Schedule = ForEpochs(n.Schedule, updates)
+	return n
 }
 
 // Plan implements [Schedule].
@@ -35,7 +44,7 @@ func (n TimmNoise) Plan(peak float64, updates int) Rate {
 }
 
 func (n TimmNoise) noise(update int) float64 {
-	g := mt19937.New(or(n.Seed, 42) + uint32(update))
+	g := mt19937.New(optional.Or(n.Seed, 42) + uint32(update))
 	pct, std := cmp.Or(n.Pct, 0.67), cmp.Or(n.Std, 1)
 	for range 1 << 20 { // with settings that Validate allows about a thousand draws at most
 		first, second := normalPair(g)

@@ -3,6 +3,8 @@ package lr
 import (
 	"cmp"
 	"encoding/json"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
 // TimmPlateau is timm's PlateauLRScheduler: [ReduceLROnPlateau] behind a warmup that counts
@@ -33,7 +35,7 @@ func (t TimmPlateau) Start(peak float64) (Controller, error) {
 	}
 	w := &warmedPlateau{plateau: inner.(*plateau), warmup: t.TimmWarmup, peak: peak}
 	if t.WarmupT > 0 {
-		w.plateau.state.LastLR = number(t.WarmupLRInit)
+		w.plateau.state.LastLR = pyfloat.JSON(t.WarmupLRInit)
 	}
 	return w, nil
 }
@@ -52,7 +54,7 @@ func (w *warmedPlateau) Observe(metric float64) float64 {
 		return w.plateau.Observe(metric)
 	}
 	step := (w.peak - w.warmup.WarmupLRInit) / float64(w.warmup.WarmupT)
-	w.state.LastLR = number(w.warmup.WarmupLRInit + float64(float64(w.epoch)*step))
+	w.state.LastLR = pyfloat.JSON(w.warmup.WarmupLRInit + float64(float64(w.epoch)*step))
 	return w.Rate()
 }
 
@@ -69,7 +71,7 @@ func (w *warmedPlateau) LoadState(raw []byte) error {
 	if err := decodeState("TimmPlateau", raw, &s); err != nil {
 		return err
 	}
-	reason := s.mistake()
+	reason := s.invalid()
 	if reason == "" && s.Epoch < s.LastEpoch {
 		reason = "epoch is less than last_epoch"
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -18,7 +19,7 @@ type TimmStep struct {
 
 // Plan implements [Schedule].
 func (s TimmStep) Plan(peak float64, _ int) Rate {
-	decay := or(s.DecayRate, 1)
+	decay := optional.Or(s.DecayRate, 1)
 	rate := func(update int) float64 {
 		t := float64(update)
 		return peak * roundedmath.Pow(decay, math.Round((t-math.Mod(t, s.DecayT))/s.DecayT))
@@ -31,7 +32,7 @@ func (s TimmStep) Validate() error {
 	c := checks{schedule: "TimmStep"}
 	c.timmWarmup(s.TimmWarmup)
 	c.that(s.DecayT > 0 && !math.IsInf(s.DecayT, 0), "DecayT", s.DecayT, "a positive number of updates")
-	c.notNegative("DecayRate", or(s.DecayRate, 1))
+	c.notNegative("DecayRate", optional.Or(s.DecayRate, 1))
 	return c.err
 }
 
@@ -46,7 +47,7 @@ type TimmMultiStep struct {
 
 // Plan implements [Schedule].
 func (s TimmMultiStep) Plan(peak float64, _ int) Rate {
-	decay := or(s.DecayRate, 1)
+	decay := optional.Or(s.DecayRate, 1)
 	rate := func(update int) float64 {
 		return peak * roundedmath.Pow(decay, float64(sort.SearchInts(s.DecayT, update+2)))
 	}
@@ -58,6 +59,6 @@ func (s TimmMultiStep) Validate() error {
 	c := checks{schedule: "TimmMultiStep"}
 	c.timmWarmup(s.TimmWarmup)
 	c.that(slices.IsSorted(s.DecayT), "DecayT", s.DecayT, "rising numbers of updates")
-	c.notNegative("DecayRate", or(s.DecayRate, 1))
+	c.notNegative("DecayRate", optional.Or(s.DecayRate, 1))
 	return c.err
 }

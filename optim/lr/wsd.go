@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
@@ -35,7 +36,7 @@ type WarmupStableDecay struct {
 func (w WarmupStableDecay) Plan(peak float64, updates int) Rate {
 	cycles := cmp.Or(w.Cycles, 0.5)
 	warmup := WarmupUpdates(w.Warmup, updates)
-	stable := or(w.StableSteps, updates-warmup-w.DecaySteps)
+	stable := optional.Or(w.StableSteps, updates-warmup-w.DecaySteps)
 	above := func(factor float64) float64 { return max(0, float64(factor*(1-w.MinLRRatio))+w.MinLRRatio) }
 	return func(update int) float64 {
 		switch {
@@ -71,7 +72,7 @@ func (w WarmupStableDecay) Validate() error {
 	c := checks{schedule: "WarmupStableDecay"}
 	c.warmup(w.Warmup)
 	c.count("DecaySteps", w.DecaySteps)
-	c.count("StableSteps", or(w.StableSteps, 0))
+	c.count("StableSteps", optional.Or(w.StableSteps, 0))
 	const curves = `"linear", "cosine", "1-sqrt", or "" for the default`
 	c.that(w.WarmupType.known(), "WarmupType", string(w.WarmupType), curves)
 	c.that(w.DecayType.known(), "DecayType", string(w.DecayType), curves)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // maxPickle bounds data.pkl. A tensor takes about 100 bytes in it, so this is room for 300,000.
@@ -82,7 +84,7 @@ func openArchive(source io.ReaderAt, size int64, spent *budget) (*archive, error
 // notZip says what a file is that is no zip.
 func notZip(source io.ReaderAt, size int64) error {
 	head := make([]byte, min(size, 8))
-	if err := readFull(source, head, 0); err != nil {
+	if err := regularfile.ReadFullAt(source, head, 0); err != nil {
 		return fmt.Errorf("pickle: %w", err)
 	}
 	switch {
@@ -122,7 +124,7 @@ func (a *archive) whole(f *zip.File, most uint64) ([]byte, error) {
 		return nil, fault(ErrTooLarge, f.Name, "it has %d bytes; want at most %d", f.UncompressedSize64, most)
 	}
 	content := make([]byte, f.UncompressedSize64)
-	if err := readFull(a.source, content, offset); err != nil {
+	if err := regularfile.ReadFullAt(a.source, content, offset); err != nil {
 		return nil, fault(ErrMalformed, f.Name, "%v", err)
 	}
 	return content, nil
@@ -146,16 +148,4 @@ func (a *archive) stored(f *zip.File) (int64, error) {
 			f.UncompressedSize64, offset, a.size)
 	}
 	return offset, nil
-}
-
-// readFull fills buffer; a source that ends earlier is an error.
-func readFull(source io.ReaderAt, buffer []byte, offset int64) error {
-	n, err := source.ReadAt(buffer, offset)
-	if n == len(buffer) {
-		return nil // io.EOF is allowed at the very end
-	}
-	if err == nil || errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

@@ -8,7 +8,8 @@
 //	}
 //
 // A pickle is a program, and Python's reader lets it call anything. This one knows the instructions
-// that build numbers, strings, lists and dictionaries, and a dozen names, all of PyTorch's tensors;
+// that build numbers, strings, lists and dictionaries, and the names of PyTorch's tensors and of
+// NumPy's arrays;
 // any other name, os.system for one, is refused with [ErrForbidden], by name. Nothing is called,
 // nothing is imported.
 //

@@ -23,7 +23,7 @@ var (
 	ErrDType    = errors.New("the tensor has a dtype that safetensors has not")
 	ErrNotFound = errors.New("no tensor of that name") // Reader.Read
 	// CRC-32 of the zip entry
-	ErrChecksum = errors.New("the bytes of the tensor are not those that were written (their sum)")
+	ErrChecksum = errors.New("the bytes of the tensor are not the bytes that were written (their sum)")
 )
 
 // FormatError says what is wrong with a file, and where.

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// The instructions that are understood: those that torch.save writes under protocols 2 to 5.
+// The instructions that are understood: the ones that torch.save writes under protocols 2 to 5.
 const (
 	opProto        = 0x80
 	opFrame        = 0x95

@@ -291,7 +291,7 @@ func FuzzReader(f *testing.F) {
 // FuzzPickle changes the pickle alone, which in a whole file the sums of the zip would hide.
 func FuzzPickle(f *testing.F) {
 	for _, path := range []string{"testdata/state.bin", "testdata/newer.bin", "testdata/checkpoint.pt",
-		"testdata/protocol4.pt"} {
+		"testdata/protocol4.pt", "testdata/arrays.pt", "testdata/arrays4.pt"} {
 		r, err := zip.OpenReader(path)
 		if err != nil {
 			f.Fatal(err)

@@ -84,7 +84,7 @@ func (r *Reader) Read(name string) ([]byte, error) {
 		return nil, err
 	}
 	span := make([]byte, t.span())
-	if err := readFull(r.archive.source, span, offset+t.first); err != nil {
+	if err := regularfile.ReadFullAt(r.archive.source, span, offset+t.first); err != nil {
 		return nil, fmt.Errorf("pickle: tensor %q: %w", name, err)
 	}
 	if int64(len(span)) == t.storage.bytes && f.CRC32 != crc32.ChecksumIEEE(span) && f.CRC32 != 0 {

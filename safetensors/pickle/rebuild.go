@@ -78,7 +78,8 @@ const (
 func allowed(name Name) bool {
 	switch name {
 	case orderedDict, rebuildTensor, rebuildTensorV2, rebuildTensorV3, rebuildParameter, torchSize, torchDevice,
-		untypedStorage:
+		untypedStorage, reconstructArray, reconstructArrayOld, ndarray, numpyDType, encodeText,
+		emptyBytes:
 		return true
 	}
 	short, ok := strings.CutPrefix(string(name), "torch.")
@@ -154,9 +155,12 @@ func (m *machine) reduce() error {
 		return err
 	}
 	size := 72
-	if t, ok := v.(*Tensor); ok {
+	switch v := v.(type) {
+	case *Tensor:
 		m.made++
-		size = 240 + 16*len(t.Shape)
+		size = 240 + 16*len(v.Shape)
+	case []byte:
+		size = 32 + 2*len(v) // as it was read, and without latin1
 	}
 	if err := m.spent.take(size); err != nil {
 		return err
@@ -187,6 +191,8 @@ func call(f Name, args Tuple) (any, error) {
 		}
 	case torchDevice:
 		return f, nil
+	case encodeText, emptyBytes, numpyDType, reconstructArray, reconstructArrayOld:
+		return callNumPy(f, args)
 	}
 	return nil, fault(ErrForbidden, string(f), "it is called with %d values", len(args))
 }
@@ -265,8 +271,8 @@ func ints(v any) ([]int64, bool) {
 	return list, true
 }
 
-// build sets attributes, which only OrderedDict may have: state dicts keep versions there, which
-// have no use here.
+// build sets attributes, which OrderedDict may have, since state dicts keep versions there, which
+// have no use here, and NumPy's arrays.
 func (m *machine) build() error {
 	items, err := m.pop(1)
 	if err != nil {
@@ -276,7 +282,13 @@ func (m *machine) build() error {
 	if err != nil {
 		return err
 	}
-	if _, ok := target.(*Dict); !ok {
+	switch target := target.(type) {
+	case *Dict:
+	case *Array:
+		return target.build(items[0])
+	case *arrayType:
+		return target.build(items[0])
+	default:
 		return fault(ErrForbidden, describe(target), "the pickle sets attributes of it")
 	}
 	if _, ok := items[0].(*Dict); !ok {

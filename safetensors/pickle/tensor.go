@@ -35,7 +35,7 @@ func (t *Tensor) Elements() int64 {
 // Size returns the number of bytes that [Reader.Read] gives.
 func (t *Tensor) Size() int64 { return t.Elements() * t.width() }
 
-// check makes sure that all elements lie in the storage and that there are no more of them than it
+// check makes sure that all elements are in the storage and that there are no more of them than it
 // has, and sets the first one.
 func (t *Tensor) check(offset int64) error {
 	if len(t.Shape) > maxDims {
@@ -78,7 +78,7 @@ func plus(a, b int64, ok bool) (int64, bool) {
 	return a + b, ok && a < 1<<62 && b < 1<<62
 }
 
-// contiguous tells whether the elements lie in C order without holes.
+// contiguous tells whether the elements are in C order without holes.
 func (t *Tensor) contiguous() bool {
 	next := int64(1)
 	for i := len(t.Shape) - 1; i >= 0; i-- {
@@ -90,7 +90,7 @@ func (t *Tensor) contiguous() bool {
 	return true
 }
 
-// span is how many bytes of the storage lie between the first and the last element, both included.
+// span is how many bytes of the storage are between the first and the last element, both included.
 func (t *Tensor) span() int64 {
 	last := int64(0)
 	for i, d := range t.Shape {

@@ -7,7 +7,7 @@ import (
 
 // Tuple, List and Dict are Python's containers, Name is something of PyTorch's that is no number,
 // such as "torch.float32" or "torch.device". Other values are nil, bool, int64, *big.Int, float64,
-// string, []byte and *[Tensor].
+// string, []byte, *[Tensor] and *[Array].
 type (
 	Name  string
 	Tuple []any
@@ -92,6 +92,10 @@ func describe(v any) string {
 		return "dict"
 	case *Tensor:
 		return "tensor"
+	case *Array:
+		return "array"
+	case *arrayType:
+		return "dtype"
 	case Name:
 		return string(v)
 	case storage:
@@ -128,7 +132,7 @@ func (f *flattener) walk(name string, v any, depth int) error {
 		return fault(ErrTooLarge, name, "it has more than %d values", maxVisits)
 	}
 	if depth > maxDepth {
-		return fault(ErrTooLarge, name, "containers lie more than %d deep in each other", maxDepth)
+		return fault(ErrTooLarge, name, "containers are more than %d deep in each other", maxDepth)
 	}
 	if len(name) > maxName {
 		return fault(ErrTooLarge, name[:40]+"...", "a tensor's name has %d bytes; want at most %d", len(name), maxName)

@@ -199,4 +199,4 @@ func kindOf(e *safetensors.Entry) (dtype, error) {
 	return dtype{}, fault(ErrDType, e.Name, "PyTorch has no %s", e.DType)
 }
 
-var errDepth = errors.New("containers lie too deep in each other, or contain themselves")
+var errDepth = errors.New("containers are too deep in each other, or contain themselves")

@@ -52,7 +52,7 @@ type options struct {
 // times are the nanoseconds of each case, one for each run.
 type times map[string][]float64
 
-// program is one of those that are compared.
+// program is one of the programs that are compared.
 type program struct {
 	name    string
 	command []string

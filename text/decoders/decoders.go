@@ -36,7 +36,7 @@ func (q Sequence) DecodeChain(tokens []string) []string {
 	return tokens
 }
 
-// WordPiece puts a space before each token but the first and those that continue a word.
+// WordPiece puts a space before each token but the first and tokens that continue a word.
 type WordPiece struct {
 	Prefix  string `json:"prefix"`  // of tokens that continue a word
 	Cleanup bool   `json:"cleanup"` // take spaces out before punctuation and contractions of English
@@ -114,7 +114,7 @@ func lossy(text []byte) string {
 	return b.String()
 }
 
-// damaged returns how many bytes at the start of the text begin a character that does not go on.
+// damaged returns how many bytes at the start of the text begin a character that does not continue.
 func damaged(text []byte) int {
 	c := text[0]
 	want, low, high := 0, byte(0x80), byte(0xBF)

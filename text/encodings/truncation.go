@@ -62,7 +62,7 @@ func (t *Truncation) Fit(e, pair *Encoding, maxLength int) error {
 	if pair != nil {
 		second = pair.Len()
 	}
-	first, second, err := t.Lengths(first, second, pair != nil, maxLength)
+	first, second, err := t.lengths(first, second, pair != nil, maxLength)
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,49 @@ func (t *Truncation) Fit(e, pair *Encoding, maxLength int) error {
 	return pair.truncate(second, t)
 }
 
-// Lengths returns how many tokens each text keeps of its first and second ones so that both fit
+// FitIDs is Fit of ids alone: what is cut off is dropped.
+func (t *Truncation) FitIDs(ids, pair []int64, isPair bool, maxLength int) ([]int64, []int64, error) {
+	if maxLength <= 0 {
+		return nil, nil, nil
+	}
+	first, second, err := t.lengths(len(ids), len(pair), isPair, maxLength)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ids, err = t.cut(ids, first); err != nil {
+		return nil, nil, err
+	}
+	pair, err = t.cut(pair, second)
+	return ids, pair, err
+}
+
+// cut keeps n of the ids.
+func (t *Truncation) cut(ids []int64, n int) ([]int64, error) {
+	switch {
+	case n >= len(ids):
+		return ids, nil
+	case n > 0 && t.Stride >= n:
+		return nil, t.strideError(n)
+	case t.Direction == Left:
+		return ids[len(ids)-n:], nil
+	}
+	return ids[:n], nil
+}
+
+// strideError is the error for a stride that is not smaller than the n tokens that truncation
+// leaves of a text.
+func (t *Truncation) strideError(n int) error {
+	return fmt.Errorf("%w: stride %d, %d tokens left besides the special ones", ErrStride, t.Stride, n)
+}
+
+// KeepsStart reports whether a single text keeps its first maxLength tokens, whatever follows them.
+func (t *Truncation) KeepsStart(maxLength int) bool {
+	return t.Direction == Right && t.Strategy != OnlySecond && t.Stride < max(maxLength, 1)
+}
+
+// lengths returns how many tokens each text keeps of its first and second ones so that both fit
 // into maxLength, which is positive.
-func (t *Truncation) Lengths(first, second int, isPair bool, maxLength int) (int, int, error) {
+func (t *Truncation) lengths(first, second int, isPair bool, maxLength int) (int, int, error) {
 	remove := first + second - maxLength
 	if remove <= 0 {
 		return first, second, nil
@@ -118,7 +158,7 @@ func (e *Encoding) truncate(n int, t *Truncation) error {
 		e.Overflowing = append(whole.Overflowing, whole.alone())
 		return nil
 	case t.Stride >= n:
-		return t.StrideError(n)
+		return t.strideError(n)
 	}
 	var parts []Span
 	step := n - t.Stride
@@ -194,10 +234,4 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	i, err := parseName(data, strategyNames, "truncation strategy")
 	*s = Strategy(i)
 	return err
-}
-
-// StrideError is the error for a stride that is not smaller than the n tokens that truncation
-// leaves of a text.
-func (t *Truncation) StrideError(n int) error {
-	return fmt.Errorf("%w: stride %d, %d tokens left besides the special ones", ErrStride, t.Stride, n)
 }

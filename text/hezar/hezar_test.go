@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/text"
 )
@@ -129,6 +130,15 @@ func TestTextNormalizerHoldsTheRecordedVectors(t *testing.T) {
 	}
 }
 
+// The texts are those of Hezar 1.0.0's TextNormalizer with these patterns.
+func TestTextNormalizerRefersBackAndCallsGroups(t *testing.T) {
+	n, err := NewNormalizer(NormalizerConfig{ReplacePatterns: Patterns{{`(.)\1{2,}`, "x"}, {`(\d\d)-\g<1>`, "#"},
+		{`(?<=\s)و(?=\s)`, "&"}}})
+	require.NoError(t, err)
+	require.Equal(t, "سلxم # & 3-44", n.Normalize("سلاااام 11-22 و 3-44"))
+	require.Equal(t, "لالالا aab", n.Normalize("ﻻﻻﻻ aab"))
+}
+
 func TestMistakesAreNamed(t *testing.T) {
 	write := func(name, content string) string {
 		dir := t.TempDir()
@@ -165,8 +175,8 @@ func TestMistakesAreNamed(t *testing.T) {
 			_, err := LoadNormalizer(write("normalizer_config.yaml", "replace_patterns: [[a, b, c]]"))
 			return err
 		}},
-		{"a pattern that looks ahead", "look ahead", func() error {
-			_, err := LoadNormalizer(write("normalizer_config.yaml", "replace_patterns: {x: ['a(?=b)', '']}"))
+		{"a pattern that calls itself", "its own group", func() error {
+			_, err := LoadNormalizer(write("normalizer_config.yaml", "replace_patterns: {x: ['(a\\g<1>?b)', '']}"))
 			return err
 		}},
 		{"unknown padding", `"most"`, func() error {

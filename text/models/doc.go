@@ -6,5 +6,5 @@
 //
 // [WordPiece] is BERT's, [BPE] that of GPT-2, Llama and many others, [Unigram] SentencePiece's,
 // [WordLevel] a plain list of words. [Parse] reads the field "model" of tokenizer.json. A model of
-// one's own is anything that has the methods of [Model].
+// your own is anything that has the methods of [Model].
 package models

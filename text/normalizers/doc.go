@@ -12,8 +12,8 @@
 // # Exactness
 //
 // Each step does what the Rust library does, with the tables of Unicode that the library has for
-// that step (they are of several versions) and with its way of following spans. Tests hold every
-// code point and random texts against it.
+// that step (they are of several versions) and with its way of following spans. Tests compare every
+// code point and random texts with it.
 //
 // # tokenizer.json
 //

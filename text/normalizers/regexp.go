@@ -29,22 +29,25 @@ func Literal(text string) Pattern {
 
 // Regexp compiles a regular expression as the reference reads it: the Ruby syntax of Oniguruma with
 // Unicode classes. The splitting patterns of GPT-2, Llama 3, GPT-4 and Qwen 2, which look ahead,
-// are known by their text and have scanners of their own. Otherwise what Go's package regexp cannot
-// do (looking around, back references, atomic groups, possessive repetition, classes within
-// classes, word boundaries of Unicode) is refused by name.
+// are known by their text and have scanners of their own. Patterns that look around, refer back,
+// call groups or have atomic ones are matched by package regexp2. Possessive repetition, classes
+// within classes, word boundaries of Unicode and groups that call themselves are refused by name.
 func Regexp(pattern string) (Pattern, error) {
 	if scan, ok := scanners[pattern]; ok {
 		return scan, nil
 	}
 	translated, err := translate(pattern)
+	if err == nil {
+		var re *regexp.Regexp
+		if re, err = regexp.Compile(translated); err == nil {
+			return compiled{re}, nil
+		}
+	}
+	p, err := backtrack(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("regular expression %q: %w", pattern, err)
 	}
-	re, err := regexp.Compile(translated)
-	if err != nil {
-		return nil, fmt.Errorf("regular expression %q: %w", pattern, err)
-	}
-	return compiled{re}, nil
+	return p, nil
 }
 
 // class writes the code points for which keep holds as the inside of a bracket expression.
@@ -92,79 +95,72 @@ func property(name string) (func(ucd.Category) bool, bool) {
 func translate(pattern string) (string, error) {
 	var b strings.Builder
 	b.WriteString("(?m:") // ^ and $ mean lines in Ruby
-	depth := 0            // of brackets
+	inside := false       // a bracket expression
 	quantified := false   // just behind a repetition
-	for i := 0; i < len(pattern); i++ {
-		c := pattern[i]
+	for i, n := 0, 0; i < len(pattern); i += n {
+		rest, c := pattern[i:], pattern[i]
 		repetition := false
+		var err error
 		switch {
 		case c == '\\':
-			n, err := escape(&b, pattern[i:], depth > 0)
-			if err != nil {
-				return "", err
-			}
-			i += n - 1
-		case depth > 0:
-			switch c {
-			case '[':
-				if !strings.HasPrefix(pattern[i:], "[:") {
-					return "", fmt.Errorf("a class within a class at byte %d; write it as one class", i)
-				}
-				end := strings.Index(pattern[i:], ":]")
-				if end < 0 {
-					return "", fmt.Errorf("[: without :] at byte %d", i)
-				}
-				if err := posix(&b, pattern[i:i+end+2]); err != nil {
-					return "", err
-				}
-				i += end + 1
-			case ']':
-				depth--
-				b.WriteByte(c)
-			case '&':
-				if strings.HasPrefix(pattern[i:], "&&") {
-					return "", fmt.Errorf("an intersection of classes at byte %d; Go has none", i)
-				}
-				b.WriteByte(c)
-			case '-':
-				if rest := pattern[i+1:]; strings.HasPrefix(rest, "[:") || len(rest) > 1 && rest[0] == '\\' &&
-					strings.IndexByte("sSdDwWpP", rest[1]) >= 0 {
-					return "", fmt.Errorf(`a range up to a class at byte %d; write \- for the sign`, i)
-				}
-				b.WriteByte(c)
-			default:
-				b.WriteByte(c)
-			}
+			n, err = escape(&b, rest, inside)
+		case inside:
+			n, err = member(&b, rest)
+			inside = c != ']'
 		case c == '[':
-			depth++
-			b.WriteByte(c)
-			if strings.HasPrefix(pattern[i+1:], "^") {
-				b.WriteByte('^')
-				i++
-			}
-			if strings.HasPrefix(pattern[i+1:], "]") { // a bracket that comes first is a character
-				b.WriteString(`\]`)
-				i++
-			}
-		case c == '(' && strings.HasPrefix(pattern[i:], "(?"):
-			n, err := group(&b, pattern[i:])
-			if err != nil {
-				return "", fmt.Errorf("%w at byte %d", err, i)
-			}
-			i += n - 1
-		case c == '*' || c == '?' || c == '+':
-			if c == '+' && quantified {
-				return "", fmt.Errorf("a possessive repetition at byte %d; Go has none", i)
-			}
-			b.WriteByte(c)
-			repetition = !quantified
+			n, inside = bracket(&b, rest), true
+		case strings.HasPrefix(rest, "(?"):
+			n, err = group(&b, rest)
+		case c == '+' && quantified:
+			err = errors.New("a possessive repetition; Go has none")
 		default:
+			n = 1
 			b.WriteByte(c)
+			repetition = strings.IndexByte("*?+", c) >= 0 && !quantified // the ? of *? makes it lazy
+		}
+		if err != nil {
+			return "", fmt.Errorf("at byte %d: %w", i, err)
 		}
 		quantified = repetition
 	}
 	b.WriteByte(')')
 	return b.String(), nil
+}
+
+// bracket translates the start of a bracket expression and returns how many bytes it has.
+func bracket(b *strings.Builder, rest string) int {
+	start := "["
+	if strings.HasPrefix(rest, "[^") {
+		start = "[^"
+	}
+	b.WriteString(start)
+	if strings.HasPrefix(rest[len(start):], "]") { // a bracket that comes first is a character
+		b.WriteString(`\]`)
+		return len(start) + 1
+	}
+	return len(start)
+}
+
+// member translates what stands first inside a bracket expression, or its end, and returns how many
+// bytes it has.
+func member(b *strings.Builder, rest string) (int, error) {
+	switch {
+	case strings.HasPrefix(rest, "[:"):
+		end := strings.Index(rest, ":]")
+		if end < 0 {
+			return 0, errors.New("[: without :]")
+		}
+		return end + 2, posix(b, rest[:end+2])
+	case rest[0] == '[':
+		return 0, errors.New("a class within a class; write it as one class")
+	case strings.HasPrefix(rest, "&&"):
+		return 0, errors.New("an intersection of classes; Go has none")
+	case strings.HasPrefix(rest, "-[:"),
+		strings.HasPrefix(rest, `-\`) && len(rest) > 2 && strings.IndexByte("sSdDwWpP", rest[2]) >= 0:
+		return 0, errors.New(`a range up to a class; write \- for the sign`)
+	}
+	b.WriteByte(rest[0])
+	return 1, nil
 }
 
 // posix translates a class such as [:digit:], which is one of Unicode in Oniguruma.

@@ -27,7 +27,7 @@ func (f RuneFunc) Matches(text string) []Span {
 	return found
 }
 
-// Inverted turns a pattern round for [String.Split]: what lies between its matches counts as the
+// Inverted turns a pattern round for [String.Split]: what is between its matches counts as the
 // match, and each match as what is kept.
 type Inverted struct{ Pattern }
 
@@ -81,10 +81,22 @@ func (s *String) Split(pattern Pattern, behavior Behavior) []String {
 	if s.text == "" || len(matches) == 0 && !inverted {
 		return []String{*s}
 	}
-	type part struct {
-		Span
-		match bool
+	parts := behavior.merge(between(matches, len(s.text), inverted))
+	pieces := make([]String, len(parts))
+	for i, p := range parts {
+		pieces[i] = s.Slice(p.Start, p.End)
 	}
+	return pieces
+}
+
+// part is a match, or what lies between two.
+type part struct {
+	Span
+	match bool
+}
+
+// between puts what lies between the matches, in a text of n bytes, among them.
+func between(matches []Span, n int, inverted bool) []part {
 	parts := make([]part, 0, 2*len(matches)+1)
 	last := 0
 	for _, m := range matches {
@@ -94,58 +106,42 @@ func (s *String) Split(pattern Pattern, behavior Behavior) []String {
 		parts = append(parts, part{m, !inverted})
 		last = m.End
 	}
-	if last < len(s.text) {
-		parts = append(parts, part{Span{Start: last, End: len(s.text)}, inverted})
+	if last < n {
+		parts = append(parts, part{Span{Start: last, End: n}, inverted})
 	}
-	pieces := make([]String, 0, len(parts))
-	switch behavior {
+	return parts
+}
+
+// merge drops the matches or joins them to their neighbours, in place.
+func (b Behavior) merge(parts []part) []part {
+	switch b {
 	case Removed:
-		for _, p := range parts {
-			if !p.match {
-				pieces = append(pieces, s.Slice(p.Start, p.End))
-			}
-		}
-		return pieces
+		return slices.DeleteFunc(parts, func(p part) bool { return p.match })
 	case Contiguous:
-		merged := parts[:1]
-		for _, p := range parts[1:] {
-			if p.match == merged[len(merged)-1].match {
-				merged[len(merged)-1].End = p.End
-			} else {
-				merged = append(merged, p)
-			}
-		}
-		parts = merged
+		return join(parts, func(before, p part) bool { return p.match == before.match })
 	case MergedWithPrevious:
-		var merged []part
-		before := false
-		for _, p := range parts {
-			if p.match && !before && len(merged) > 0 {
-				merged[len(merged)-1].End = p.End
-			} else {
-				merged = append(merged, p)
-			}
-			before = p.match
-		}
-		parts = merged
+		return join(parts, func(before, p part) bool { return p.match && !before.match })
 	case MergedWithNext:
-		var merged []part
-		before := false
-		for _, p := range slices.Backward(parts) {
-			if p.match && !before && len(merged) > 0 {
-				merged[len(merged)-1].Start = p.Start
-			} else {
-				merged = append(merged, p)
-			}
-			before = p.match
+		slices.Reverse(parts)
+		parts = join(parts, func(behind, p part) bool { return p.match && !behind.match })
+		slices.Reverse(parts)
+	}
+	return parts
+}
+
+// join makes one part of neighbours, each of which belongs to the one before it.
+func join(parts []part, belongs func(before, p part) bool) []part {
+	joined := parts[:1]
+	before := parts[0]
+	for _, p := range parts[1:] {
+		if last := &joined[len(joined)-1]; belongs(before, p) {
+			last.Start, last.End = min(last.Start, p.Start), max(last.End, p.End)
+		} else {
+			joined = append(joined, p)
 		}
-		slices.Reverse(merged)
-		parts = merged
+		before = p
 	}
-	for _, p := range parts {
-		pieces = append(pieces, s.Slice(p.Start, p.End))
-	}
-	return pieces
+	return joined
 }
 
 // Bytes replaces each byte by the printable character that byte-level models know it as. All

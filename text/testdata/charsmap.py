@@ -70,14 +70,30 @@ def component(n, p):
             "points": sums(code_points(), splits(n, p), 0x800), "clusters": sums(cluster_texts(40000, 4), splits(n, p), 2000)}
 
 
-def unigram(charsmap, byte_fallback):
+def learnt_before(name):
+    """The model of a tokenizer in charsmap.json, if it is there: what the library learns differs from run to run."""
+    path = os.path.join(HERE, "charsmap.json")
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as f:
+        model = json.load(f)["tokenizers"][name]["tokenizer"]["model"]
+    if model["byte_fallback"]:
+        model["byte_fallback"], model["vocab"] = False, model["vocab"][:-256]
+    return Tokenizer.from_str(json.dumps({"model": model, "added_tokens": []})).model
+
+
+def unigram(name, charsmap, byte_fallback):
     """A tokenizer with the parts that transformers gives T5's and XLM-R's."""
     t = Tokenizer(models.Unigram())
     t.normalizer = normalizers.Sequence([normalizers.Precompiled(charsmap), normalizers.Replace(Regex(" {2,}"), " ")])
     t.pre_tokenizer, t.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
     special = ["<unk>", "<s>", "</s>"]
-    from tokenizers import trainers
-    t.train_from_iterator(SENTENCES, trainers.UnigramTrainer(vocab_size=200, special_tokens=special, unk_token="<unk>", show_progress=False))
+    learnt = learnt_before(name)
+    if learnt:
+        t.model = learnt
+        t.add_special_tokens(special)
+    else:
+        t.train_from_iterator(SENTENCES, trainers.UnigramTrainer(vocab_size=200, special_tokens=special, unk_token="<unk>", show_progress=False))
     if byte_fallback:
         f = json.loads(t.to_str())
         f["model"]["byte_fallback"] = True
@@ -116,5 +132,5 @@ if __name__ == "__main__":
             "UnicodeScripts": component(None, pre_tokenizers.UnicodeScripts()),
             "UnicodeScripts behind a split": component(many, pre_tokenizers.Sequence([pre_tokenizers.UnicodeScripts(), pre_tokenizers.Punctuation(), pre_tokenizers.UnicodeScripts()])),
         },
-        "tokenizers": {"xlm-r": encoded(unigram(table(MANY), False)), "byte fallback": encoded(unigram(table(MANY), True))},
+        "tokenizers": {n: encoded(unigram(n, table(MANY), n == "byte fallback")) for n in ("xlm-r", "byte fallback")},
     })

@@ -1,7 +1,8 @@
 """Writes train.json: vocabularies that WordPieceTrainer of the Hugging Face tokenizers library learns from a few texts.
 
 The reference numbers characters in the order of a hash table that changes from run to run, and of equally frequent pairs takes the one with the
-smaller numbers: its vocabulary is not always the same. So each is learnt in 12 processes, and only sizes at which all agree are kept.
+smaller numbers: its vocabulary is not always the same. So each is learnt in 12 processes, and only sizes at which all agree are kept. Which those are
+differs too, so a train.json that is there stays: delete it to learn again.
 """
 # golden-check: the library's trainers number equal pieces in the order of a hash table, so another run learns another tokenizer; the tests hold for each
 import json
@@ -24,6 +25,8 @@ if len(sys.argv) > 1:
         t.train_from_iterator(TEXTS, trainers.WordPieceTrainer(special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False, **s))
         out.append(sorted(t.get_vocab()))
     json.dump(out, sys.stdout)
+elif os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "train.json")):
+    print("train.json stays: delete it to learn again", file=sys.stderr)
 else:
     runs = [json.loads(subprocess.run([sys.executable, __file__, "run"], capture_output=True, check=True).stdout) for _ in range(12)]
     kept = [{"settings": s, "vocab": v} for i, (s, v) in enumerate(zip(SETTINGS, runs[0])) if all(r[i] == v for r in runs)]

@@ -7,5 +7,5 @@
 //	}
 //
 // The metrics files and the progress of a run are not here: every run has them, so package trainer
-// brings them itself.
+// writes them itself.
 package callback

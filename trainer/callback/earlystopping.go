@@ -23,12 +23,7 @@ type EarlyStopping struct {
 	seen  bool // there has been an evaluation
 }
 
-var (
-	_ trainer.TrainBeginHook = (*EarlyStopping)(nil)
-	_ trainer.EvalHook       = (*EarlyStopping)(nil)
-	_ trainer.StateSaver     = (*EarlyStopping)(nil)
-	_ trainer.StateNamer     = (*EarlyStopping)(nil)
-)
+var _ trainer.StateSaver = (*EarlyStopping)(nil)
 
 // TrainBegin checks that there will be something to judge.
 func (e *EarlyStopping) TrainBegin(r *trainer.Run) error {
@@ -103,8 +98,8 @@ func (e *EarlyStopping) MarshalState() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// StateName implements trainer.StateNamer: a checkpoint resumed by transformers gives its
-// EarlyStoppingCallback the same count.
+// StateName is the name of its state in a checkpoint: transformers resumes its
+// EarlyStoppingCallback with the same count.
 func (e *EarlyStopping) StateName() string { return "EarlyStoppingCallback" }
 
 // UnmarshalState implements trainer.StateSaver. The settings stay as they are: those of the program

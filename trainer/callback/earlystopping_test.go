@@ -101,7 +101,7 @@ func TestTheCountSurvivesAResume(t *testing.T) {
 		patience int
 		want     int // evaluations over both sessions
 	}{
-		{"the second session goes on counting", semantics.Default, 4, 5},
+		{"the second session continues counting", semantics.Default, 4, 5},
 		{"Hugging Face counts from 0", semantics.HuggingFace, 4, 7},
 	} {
 		o := trainer.Options{OutputDir: t.TempDir(), Epochs: 8, Save: trainer.Every(1, trainer.Epoch),
@@ -155,7 +155,7 @@ func TestTransformersResumesARunThatWasStopped(t *testing.T) {
 	}{
 		{"by default it ends at once", semantics.Default, false, 3},
 		{"by default it ends at once with the same callback too", semantics.Default, true, 3},
-		{"with its count restored it goes on to the next evaluation", restored, false, 4},
+		{"with its count restored it continues to the next evaluation", restored, false, 4},
 		{"and so it does with the count that the callback has kept", semantics.HuggingFace, true, 4},
 		{"a forgotten count begins at 0", semantics.HuggingFace, false, 5},
 	} {

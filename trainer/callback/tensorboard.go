@@ -23,13 +23,6 @@ type TensorBoard struct {
 	writer *EventWriter
 }
 
-var (
-	_ trainer.TrainBeginHook = (*TensorBoard)(nil)
-	_ trainer.LogHook        = (*TensorBoard)(nil)
-	_ trainer.TrainEndHook   = (*TensorBoard)(nil)
-	_ trainer.FailHook       = (*TensorBoard)(nil)
-)
-
 // TrainBegin opens a new file of events and notes the run's settings in it.
 func (t *TensorBoard) TrainBegin(r *trainer.Run) error {
 	if !r.Info.Process.Main() {

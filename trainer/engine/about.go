@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/nn"
@@ -15,20 +16,39 @@ func (s *Step[S, B]) About() trainer.About {
 	_, countsTokens := s.task.(TokenCounter[B])
 	_, setsMomentum := s.optimizer.(optim.MomentumSetter)
 	return trainer.About{
-		Text:         s.text(),
-		LearningRate: s.options.Optimizer.LearningRate(),
-		Fused:        s.fused(),
-		Reproducible: s.reproducible(),
-		MakesModel:   s.init != nil,
-		Saves:        true,
-		Clips:        true,
-		SetsMomentum: setsMomentum,
-		CountsTokens: countsTokens,
-		FiltersLoss:  true,
-		KeepsMode:    true,
-		KnowsMemory:  true,
-		JoinsGroup:   true,
+		Text:           s.text(),
+		LearningRate:   s.options.Optimizer.LearningRate(),
+		Fused:          s.fused(),
+		Reproducible:   s.reproducible(),
+		Settings:       s.outcomeSettings(),
+		MakesModel:     s.init != nil,
+		Saves:          true,
+		Clips:          true,
+		SetsMomentum:   setsMomentum,
+		CountsTokens:   countsTokens,
+		FiltersLoss:    true,
+		KeepsMode:      true,
+		KnowsMemory:    true,
+		SkipsNonFinite: s.clipped(),
+		JoinsGroup:     true,
+		SavesLater:     true,
 	}
+}
+
+// outcomeSettings are what decides the outcome of a run besides the trainer's options.
+func (s *Step[S, B]) outcomeSettings() map[string]string {
+	m := map[string]string{
+		"Precision": s.options.Precision.String(), "MaxGradNorm": fmt.Sprint(s.options.MaxGradNorm),
+		"MaxGradValue": fmt.Sprint(s.options.MaxGradValue), "Device": s.options.Device.String(),
+		"EMA": fmt.Sprintf("%+v", s.options.EMA),
+	}
+	if settings, err := json.Marshal(s.options.Optimizer); err == nil {
+		m["Optimizer"] = fmt.Sprintf("%T%s", s.options.Optimizer, settings)
+	}
+	if build, err := torch.BuildInfo(); err == nil {
+		m["Threads"], m["CPU kernels"] = fmt.Sprint(build.Threads), build.CPUCapability
+	}
+	return m
 }
 
 // reproducible is the number of threads with which the process makes the same bits on every CPU; 0:
@@ -52,8 +72,12 @@ func (s *Step[S, B]) text() string {
 	for _, p := range nn.Params(s.task.Model()) {
 		total += p.Tensor.Numel()
 	}
-	return fmt.Sprintf("%T, %s parameters, %s on %s", s.task.Model(), short(total), s.options.Precision,
+	text := fmt.Sprintf("%T, %s parameters, %s on %s", s.task.Model(), short(total), s.options.Precision,
 		s.options.Device)
+	if w := torch.Waiting(); w.Passive && s.options.Device == torch.CPU {
+		text += "; threads wait passively, " + w.Reason
+	}
+	return text
 }
 
 func short(n int64) string {

@@ -3,18 +3,13 @@ package engine
 import (
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Example is a sample for [Classify]: features and the class they belong to.
-type Example struct {
-	Features []float32
-	Class    int64
-}
-
-// Examples is a batch of [Example]s.
+// Examples is a batch of [data.Example].
 type Examples struct {
 	Features []float32 // row-major, [Rows, len/Rows]
 	Classes  []int64
@@ -22,8 +17,13 @@ type Examples struct {
 
 // Classify is the task of naming the class of a vector of features: cross-entropy over the model's
 // outputs, [rows, classes]. An evaluation gives "accuracy" and what more metrics say.
-func Classify(model nn.Layer, more ...metrics.Metric[int]) Task[Example, Examples] {
+func Classify(model nn.Layer, more ...metrics.Metric[int]) Task[data.Example, Examples] {
 	return &classify{model: model, metrics: append([]metrics.Metric[int]{&metrics.Accuracy[int]{}}, more...)}
+}
+
+// Classifier is [Classify] of a model that is yet to be made, as [Main] takes it.
+func Classifier(model func() nn.Layer, more ...metrics.Metric[int]) func() Task[data.Example, Examples] {
+	return func() Task[data.Example, Examples] { return Classify(model(), more...) }
 }
 
 type classify struct {
@@ -45,7 +45,7 @@ type observed struct {
 
 func (c *classify) Model() any { return c.model }
 
-func (c *classify) Collate(samples []Example) (Examples, error) {
+func (c *classify) Collate(samples []data.Example) (Examples, error) {
 	width := len(samples[0].Features)
 	b := Examples{make([]float32, 0, width*len(samples)), make([]int64, len(samples))}
 	for i, s := range samples {
@@ -59,7 +59,7 @@ func (c *classify) Collate(samples []Example) (Examples, error) {
 	return b, nil
 }
 
-func (c *classify) Predict(p Pass, b Examples) Outputs {
+func (c *classify) Predict(p ForwardPass, b Examples) Outputs {
 	rows := int64(len(b.Classes))
 	x := Input(p, b.Features, rows, int64(len(b.Features))/rows)
 	logits := c.model.Forward(x)
@@ -80,11 +80,11 @@ func checkClasses(logits torch.Tensor, classes []int64) {
 	}
 }
 
-func (c *classify) LossOf(_ Pass, o Outputs) Loss {
+func (c *classify) LossOf(_ ForwardPass, o Outputs) Loss {
 	return Mean(o.Logits[0].CrossEntropyLoss(o.Labels[0], torch.Tensor{}, torch.ReductionMean, IgnoreIndex, 0), o.Rows)
 }
 
-func (c *classify) Loss(p Pass, b Examples) Loss { return c.LossOf(p, c.Predict(p, b)) }
+func (c *classify) Loss(p ForwardPass, b Examples) Loss { return c.LossOf(p, c.Predict(p, b)) }
 
 func (c *classify) Observe(b Examples, o Outputs) {
 	c.observed = append(c.observed, observed{o.Logits[0].ArgMax(-1, false).Keep(), b.Classes})
@@ -121,7 +121,7 @@ func (c *classify) TakeObserved(rows int) ([]byte, error) {
 
 func (c *classify) AddObserved(part []byte) error { return c.shared.AddObserved(part) }
 
-// Results gathers the numbers of metrics and starts them anew.
+// Results gathers the numbers of metrics and starts them over.
 func Results[P any](list []metrics.Metric[P]) map[string]float64 {
 	all := map[string]float64{}
 	for _, m := range list {

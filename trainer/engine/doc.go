@@ -9,15 +9,17 @@
 //	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/mnist", Epochs: 3, BatchSize: 64})
 //	result, err := t.Fit(ctx, train, valid)
 //
+// [Main] does all of it, as the main function of a program.
+//
 // The order of an update is that of Hugging Face's Trainer: the last backward of the window,
 // unscale, clip, optimizer step (left out when loss scaling found an inf or nan), gradients
 // removed. Losses and norms stay on the device until something is logged, those of an evaluation
 // until it ends.
 //
-// Every batch runs in a [torch.Scope] of its own, so nothing a task makes outlives its batch unless
-// it is kept.
+// Every batch runs in its own [torch.Scope], so nothing a task makes outlives its batch unless it
+// is kept.
 //
-// # What one would override
+// # What to override
 //
 // A user of Hugging Face's Trainer subclasses it. Here the same places are fields of [Options] and
 // interfaces that a task may implement; New refuses an option that the task has no means to carry
@@ -26,7 +28,7 @@
 //	compute_loss                    Task.Loss
 //	compute_loss_func               Options.Loss, of a Predictor
 //	label_smoothing_factor          Options.LabelSmoothing, of a Predictor
-//	num_items_in_batch              ItemCounter and Pass.Items; a loss that used it is PerItem
+//	num_items_in_batch              ItemCounter and ForwardPass.Items; a loss that used it is PerItem
 //	training_step                   TrainingStepper
 //	a look at every loss            LossObserver
 //	prediction_step                 Predictor; or Evaluator, which does everything itself

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
@@ -14,7 +15,7 @@ import (
 
 // watchedTask is shown the losses of its training.
 type watchedTask struct {
-	engine.Task[engine.Example, engine.Examples]
+	engine.Task[data.Example, engine.Examples]
 	losses []float64
 	rows   []int
 }
@@ -28,7 +29,7 @@ func TestLossesAndNormsAreShown(t *testing.T) {
 	testenv.RequireTorch(t)
 	net := newNet()
 	task := &watchedTask{Task: engine.Classify(net)}
-	step, err := engine.New[engine.Example, engine.Examples](task, engine.Options{Optimizer: optim.SGD{LR: 0.1},
+	step, err := engine.New[data.Example, engine.Examples](task, engine.Options{Optimizer: optim.SGD{LR: 0.1},
 		MaxGradNorm: math.Inf(1)})
 	if err != nil {
 		t.Fatal(err)

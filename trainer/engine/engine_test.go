@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(killRun); name != "" {
 		os.Exit(runToBeKilled(name))
 	}
+	if name := os.Getenv(mainRun); name != "" {
+		runMain(name)
+	}
 	os.Exit(testenv.Run(m))
 }
 
@@ -54,9 +57,9 @@ func (n *net) Forward(x torch.Tensor) torch.Tensor {
 }
 
 // ring asks whether a point lies inside a circle.
-func ring(n int) data.Slice[engine.Example] {
+func ring(n int) data.Slice[data.Example] {
 	r := rand.New(rand.NewPCG(1, 2))
-	set := make(data.Slice[engine.Example], n)
+	set := make(data.Slice[data.Example], n)
 	for i := range set {
 		x, y := 2*r.Float64()-1, 2*r.Float64()-1
 		if x*x+y*y < 0.5 {
@@ -67,7 +70,7 @@ func ring(n int) data.Slice[engine.Example] {
 	return set
 }
 
-type step = engine.Step[engine.Example, engine.Examples]
+type step = engine.Step[data.Example, engine.Examples]
 
 func newStep(t testing.TB, o engine.Options) *step {
 	t.Helper()
@@ -98,7 +101,7 @@ func fingerprint(s *step) string {
 }
 
 func TestStepKeepsThePromisesOfTheLoop(t *testing.T) {
-	trainertest.TestStep(t, func(t *testing.T) trainer.Step[engine.Example, engine.Examples] {
+	trainertest.TestStep(t, func(t *testing.T) trainer.Step[data.Example, engine.Examples] {
 		return newStep(t, engine.Options{})
 	}, ring(8))
 }
@@ -277,7 +280,7 @@ func TestAFrozenModelIsEvaluatedAndNotTrained(t *testing.T) {
 
 func TestShapeErrorBecomesAnErrorOfFit(t *testing.T) {
 	s := newStep(t, engine.Options{})
-	wrong := data.Slice[engine.Example]{{Features: []float32{1, 2, 3}, Class: 1}, {Features: []float32{1, 2, 3}}}
+	wrong := data.Slice[data.Example]{{Features: []float32{1, 2, 3}, Class: 1}, {Features: []float32{1, 2, 3}}}
 	fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: 1}))
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +305,7 @@ func TestDamagedStateChangesNothing(t *testing.T) {
 	if err := s.Save(dir, trainer.SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// The step goes on, so that what is loaded by mistake shows.
+	// The step continues, so that what is loaded by mistake shows.
 	b, err := s.Collate(ring(4))
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ type evalLosses struct {
 	rows    []int
 }
 
-// stackLosses is how many losses are put together into one tensor while an evaluation goes on.
+// stackLosses is how many losses are put together into one tensor while an evaluation continues.
 const stackLosses = 256
 
 func (l *evalLosses) add(loss Loss) {
@@ -52,7 +52,7 @@ func (l *evalLosses) last() (float64, error) {
 }
 
 // take waits for the device, returns the losses in the dtype that numpy would have them in, and
-// starts anew.
+// starts over.
 func (l *evalLosses) take() (losses []float64, rows []int, dtype torch.DType) {
 	l.stack()
 	dtype = torch.Float32

@@ -157,7 +157,7 @@ type news struct {
 	Inputs int  `json:"inputs,omitempty"`
 }
 
-// exchange tells the other processes the news, behind which data and tensors may lie. If one of
+// exchange tells the other processes the news, behind which data and tensors may be. If one of
 // them has failed, all get an error.
 func (s *Step[S, B]) exchange(ctx context.Context, n news, data []byte, ts []torch.Tensor, failed error) (all []news,
 	parts []part, err error) {

@@ -106,7 +106,7 @@ func (r *rightByBatch) Result() (map[string]float64, error) {
 // inputTask shows its inputs, too.
 type inputTask struct{ tagTask }
 
-func (t *inputTask) Predict(p engine.Pass, b tokenBatch) engine.Outputs {
+func (t *inputTask) Predict(p engine.ForwardPass, b tokenBatch) engine.Outputs {
 	o := t.tagTask.Predict(p, b)
 	ids := make([]int64, len(b.ids))
 	copy(ids, b.ids)

@@ -129,7 +129,7 @@ func (s *Step[S, B]) Metrics(context.Context) (m trainer.Metrics, err error) {
 
 func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
 	defer s.eval.drop()
-	s.raise()
+	s.endsEval()
 	m := trainer.Metrics{}
 	losses, rows, dtype := s.eval.losses.take()
 	if len(losses) > 0 {
@@ -170,7 +170,7 @@ func (s *Step[S, B]) endEval() (trainer.Metrics, error) {
 	return m, nil
 }
 
-// taskMetrics are the numbers of a task that gathers some; it starts anew.
+// taskMetrics are the numbers of a task that gathers some; it starts over.
 func (s *Step[S, B]) taskMetrics() map[string]float64 {
 	switch t := s.task.(type) {
 	case Evaluator[B]:

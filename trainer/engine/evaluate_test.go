@@ -259,10 +259,10 @@ func TestFailedMetricsFailTheEvaluation(t *testing.T) {
 func TestBatchesWithoutLabelsGivePredictionsAlone(t *testing.T) {
 	testenv.RequireTorch(t)
 	m := newTagger(0)
-	task := engine.PredictFunc(m, collateTokens, func(p engine.Pass, b tokenBatch) engine.Outputs {
+	task := engine.PredictFunc(m, collateTokens, func(p engine.ForwardPass, b tokenBatch) engine.Outputs {
 		return engine.Outputs{Logits: []torch.Tensor{m.Forward(engine.Input(p, b.ids, int64(len(b.rows)),
 			int64(b.width)))}, Rows: len(b.rows)}
-	}, func(_ engine.Pass, o engine.Outputs) engine.Loss {
+	}, func(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 		if len(o.Labels) == 0 {
 			return engine.Loss{}
 		}

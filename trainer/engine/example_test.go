@@ -33,8 +33,8 @@ func collatePoints(ps [][2]float32) (b pointBatch, err error) {
 	return b, nil
 }
 
-func predictPoints(l *nn.Linear) func(p engine.Pass, b pointBatch) engine.Outputs {
-	return func(p engine.Pass, b pointBatch) engine.Outputs {
+func predictPoints(l *nn.Linear) func(p engine.ForwardPass, b pointBatch) engine.Outputs {
+	return func(p engine.ForwardPass, b pointBatch) engine.Outputs {
 		n := int64(len(b.x))
 		return engine.Outputs{
 			Logits: []torch.Tensor{l.Forward(engine.Input(p, b.x, n, 1))},
@@ -43,7 +43,7 @@ func predictPoints(l *nn.Linear) func(p engine.Pass, b pointBatch) engine.Output
 	}
 }
 
-func squares(_ engine.Pass, o engine.Outputs) engine.Loss {
+func squares(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(o.Logits[0].MSELoss(o.Labels[0], torch.ReductionMean), o.Rows)
 }
 
@@ -60,13 +60,13 @@ func fitPoints(step *engine.Step[[2]float32, pointBatch], l *nn.Linear) {
 	fmt.Printf("y = %.1f x + %.1f\n", l.Weight.Item(), l.Bias.Item())
 }
 
-// A loss of one's own in place of the model's: compute_loss_func. The absolute error does not mind
+// A loss of your own in place of the model's: compute_loss_func. The absolute error does not mind
 // the outlier.
 func ExampleOptions_loss() {
 	l := newLine()
 	step, err := engine.New(engine.PredictFunc(l, collatePoints, predictPoints(l), squares), engine.Options{
 		Optimizer: optim.SGD{LR: 0.2},
-		Loss: func(_ engine.Pass, o engine.Outputs) engine.Loss {
+		Loss: func(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 			return engine.Mean(o.Logits[0].L1Loss(o.Labels[0], torch.ReductionMean), o.Rows)
 		},
 	})
@@ -75,6 +75,36 @@ func ExampleOptions_loss() {
 	}
 	fitPoints(step, l)
 	// Output: y = 2.0 x + 1.0
+}
+
+// The Trainer guide's weighted loss: 3 labels with different weights, in Python a compute_loss of
+// its own.
+func ExampleOptions_weightedLoss() {
+	torch.ManualSeed(1)
+	model := nn.Sequential{nn.NewLinear(1, 3, nil)}
+	weight := torch.From([]float32{1, 2, 3})
+	step, err := engine.New(engine.Classify(model), engine.Options{
+		Optimizer: optim.AdamW{LR: 0.1},
+		Loss: func(_ engine.ForwardPass, o engine.Outputs) engine.Loss { // logits and labels are outputs.logits, labels
+			return engine.Mean(o.Logits[0].CrossEntropyLoss(o.Labels[0], weight.ToDevice(o.Logits[0].Device()),
+				torch.ReductionMean, engine.IgnoreIndex, 0), o.Rows)
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	three := data.Slice[data.Example]{{Features: []float32{-1}, Class: 0}, {Features: []float32{0}, Class: 1},
+		{Features: []float32{1}, Class: 2}}
+	t, err := trainer.New(step, trainer.Options{Epochs: 200, Progress: io.Discard})
+	if err != nil {
+		log.Fatal(err)
+	}
+	result, err := t.Fit(context.Background(), three, three)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("accuracy %.2f\n", result.Best.Metrics["eval_accuracy"])
+	// Output: accuracy 1.00
 }
 
 // carefulTask has a training step of its own: training_step. It leaves the worst point of each
@@ -87,7 +117,7 @@ type carefulTask struct {
 func (c carefulTask) TrainingStep(t engine.Training[pointBatch], b pointBatch) torch.Tensor {
 	var loss engine.Loss
 	t.Autocast(func() {
-		o := predictPoints(c.line)(t.Pass, b)
+		o := predictPoints(c.line)(t.ForwardPass, b)
 		each := o.Logits[0].MSELoss(o.Labels[0], torch.ReductionNone).View(-1)
 		best, _ := each.TopK(int64(o.Rows-1), 0, false, true)
 		loss = engine.Mean(best.Mean(torch.DefaultDType), o.Rows)

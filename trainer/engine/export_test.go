@@ -1,6 +1,10 @@
 package engine
 
 import (
+	"sync"
+	"testing"
+
+	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -12,7 +16,27 @@ var (
 	DenseParams  = denseParams
 )
 
+// PretendGPUs makes the engine believe that libtorch sees so many GPUs; again: it has told nobody
+// yet.
+func PretendGPUs(t *testing.T, n int, again bool) {
+	before := gpus
+	gpus = func() int { return n }
+	t.Cleanup(func() { gpus = before })
+	if again {
+		idleGPU = sync.Once{}
+	}
+}
+
 // EvalLossOf is the loss of an evaluation whose batches had these losses, in float32, and rows.
 func EvalLossOf(e trainer.Evaluation, losses []float64, rows []int) float64 {
 	return evalLoss(e, losses, rows, torch.Float32)
 }
+
+// UseFloat16 has a Step on the CPU train in float16 under a scaler as on a GPU, which New refuses:
+// the arithmetic is slow there, the state the same.
+func UseFloat16[S, B any](s *Step[S, B], o amp.GradScalerOptions) {
+	s.options.Precision, s.scaler = amp.FP16, amp.NewGradScaler(o)
+}
+
+// Scaler is that of the Step.
+func Scaler[S, B any](s *Step[S, B]) *amp.GradScaler { return s.scaler }

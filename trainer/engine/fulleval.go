@@ -26,7 +26,7 @@ func (s *Step[S, B]) lower() {
 					continue
 				}
 				a := aside{tensor: t.Tensor, value: t.Tensor.Detach().Keep(), grad: t.Tensor.Grad()}
-				if a.grad.Defined() { // of a window that goes on after the evaluation; it does not fit meanwhile
+				if a.grad.Defined() { // of a window that continues after the evaluation; it does not fit meanwhile
 					a.grad.Keep()
 					t.Tensor.SetGrad(torch.Tensor{})
 				}

@@ -3,10 +3,12 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -14,12 +16,28 @@ import (
 // JoinGroup gives all processes the weights and buffers of the main one, and has the following runs
 // average gradients and losses over them.
 func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
-	parallel, err := ddp.New(ctx, g, s.task.Model(), ddp.Options{})
+	if _, ok := s.optimizer.(optim.BackwardUpdater); ok {
+		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
+			"over %d processes: want another optimizer, or one process", s.options.Optimizer, g.World())
+	}
+	if s.parallel != nil {
+		s.parallel.Close()
+	}
+	parallel, err := ddp.New(ctx, g, s.task.Model(), s.distributed())
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
 	s.group, s.parallel = g, parallel
 	return nil
+}
+
+// distributed is Options.Distributed or, as in transformers' Trainer, that unused parameters are
+// looked for unless layers are computed again in the backward pass.
+func (s *Step[S, B]) distributed() ddp.Options {
+	if s.options.Distributed != nil {
+		return *s.options.Distributed
+	}
+	return ddp.Options{FindUnusedParameters: !s.options.GradientCheckpointing, BucketCapMB: 25}
 }
 
 // lastOfWindow tells whether gradients are averaged after a micro-batch: those before it run under
@@ -30,22 +48,56 @@ func (s *Step[S, B]) beforeForward(ctx context.Context, w trainer.Window) error 
 	if s.parallel == nil {
 		return nil
 	}
+	s.backwards = 0
 	return s.parallel.BeforeForward(ctx, lastOfWindow(w))
 }
 
-func (s *Step[S, B]) averageGradients(ctx context.Context, w trainer.Window) error {
-	if s.parallel == nil || !lastOfWindow(w) {
-		return nil
+// propagate is the backward pass of a loss. Those of several processes average the gradients.
+func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
+	if s.parallel == nil {
+		loss.Backward()
+		return
 	}
-	return s.parallel.AverageGradients(ctx)
+	s.backwards++
+	err := s.parallel.Backward(ctx, loss.Backward, loss)
+	if err == nil {
+		return
+	}
+	known, ok := errors.AsType[*torch.Error](err)
+	if !ok {
+		s.lost, known = err, &torch.Error{Op: "Backward", Code: torch.ErrInternal, Msg: err.Error()}
+	}
+	panic(known)
 }
 
-// averageLoss replaces the sum of the losses by the mean of the sums of all processes.
+// passed returns the error of a micro-batch. One without a backward pass is refused, since the
+// other processes would wait for it.
+func (s *Step[S, B]) passed(err error, w trainer.Window) error {
+	if s.lost != nil {
+		err, s.lost = s.lost, nil // the operator's error repeats it
+	}
+	if err == nil && s.parallel != nil && s.backwards == 0 && lastOfWindow(w) {
+		return fmt.Errorf("engine: the TrainingStep of %T has called no Backward, which the other processes wait for",
+			s.task)
+	}
+	return err
+}
+
+// averageLoss replaces the sum of the losses by the mean of the sums of all processes, which are
+// gathered, as transformers does: a reduction may add them in another order.
 func (s *Step[S, B]) averageLoss(ctx context.Context) error {
 	if s.parallel == nil {
 		return nil
 	}
-	return ddp.AllReduce(ctx, s.group, dist.Mean, s.lossSum)
+	all, err := ddp.AllGather(ctx, s.group, s.lossSum.Detach())
+	if err != nil {
+		return err
+	}
+	return torch.Try(func() {
+		torch.Scope(func() {
+			torch.NoGrad(func() { s.lossSum.Copy_(torch.Stack(all, 0).Mean(torch.DefaultDType)) })
+		})
+	})
 }
 
 // randomState is what [Step.RandomState] returns, as JSON.
@@ -68,7 +120,7 @@ func (s *Step[S, B]) RandomState() ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// SetRandomState goes on with what RandomState returned.
+// SetRandomState continues with what RandomState returned.
 func (s *Step[S, B]) SetRandomState(state []byte) error {
 	var r randomState
 	if err := json.Unmarshal(state, &r); err != nil {

@@ -5,15 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/ranktest"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
@@ -30,21 +37,28 @@ import (
 // groupRun is a run in testdata/hf_ddp.json; the batches are those of each process.
 type groupRun struct {
 	hfRun
-	Batches  [2][][]int
+	Batches  [][][]int
 	MaxSteps int `json:"max_steps"`
 }
 
 // groupCase is what such a run is here.
 type groupCase struct {
-	task       func(m *tagger) engine.Task[tokens, tokenBatch]
-	dropout    float64
-	accumulate int
+	model       func(dropout float64) *tagger
+	task        func(m *tagger) engine.Task[tokens, tokenBatch]
+	dropout     float64
+	accumulate  int
+	distributed *ddp.Options
 }
 
 var groupCases = map[string]groupCase{
-	"plain":                    {tag, 0, 1},
-	"accumulation and dropout": {tag, 0.3, 2},
-	"counted items":            {count, 0.2, 2},
+	"plain":                    {newTagger, tag, 0, 1, nil},
+	"accumulation and dropout": {newTagger, tag, 0.3, 2, nil},
+	"counted items":            {newTagger, count, 0.2, 2, nil},
+
+	"three processes":                    {newTagger, tag, 0.3, 1, nil},
+	"three processes, many buckets":      {newTagger, tag, 0.3, 1, &ddp.Options{BucketCapMB: 0.0002}},
+	"three processes, unused parameters": {newBranching, tag, 0, 1, nil},
+	"four processes":                     {newTagger, count, 0.2, 2, nil},
 }
 
 // groupOutcome is what a process tells of its run.
@@ -102,6 +116,16 @@ func (diesInEvaluation) EvalStep(*trainer.Run) error {
 	return nil
 }
 
+// fullDisk fails the second save of the main process, which alone writes.
+type fullDisk struct{ saves int }
+
+func (d *fullDisk) BeforeSeal(_ *trainer.Run, folder string) error {
+	if d.saves++; d.saves == 2 {
+		return &os.PathError{Op: "write", Path: folder, Err: syscall.ENOSPC}
+	}
+	return nil
+}
+
 func groupMember(name, event string) (out groupOutcome, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -116,7 +140,7 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 	train, valid := hfData(file)
 	valid = valid[:8]
 	c := groupCases[name]
-	m := newTagger(c.dropout)
+	m := c.model(c.dropout)
 	if g.Main() { // the others get the weights from this one
 		initial := golden.Load(&t, "testdata/hf_ddp.safetensors")
 		var weights []torch.Named
@@ -128,7 +152,7 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 		}
 	}
 	inner, err := engine.New(c.task(m), engine.Options{Optimizer: named("adamw_torch_fused",
-		optim.Arguments{LearningRate: 0.02}), ComputeMetrics: right})
+		optim.Arguments{LearningRate: 0.02}), ComputeMetrics: right, Distributed: c.distributed})
 	if err != nil {
 		return out, err
 	}
@@ -138,9 +162,14 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 		Group: g, Epochs: 2, BatchSize: 4, EvalBatchSize: 4, Accumulate: c.accumulate,
 		Log: trainer.Every(1, trainer.Update), Semantics: semantics.HuggingFace,
 	})
-	if event == "interrupt" || event == "resume" || event == "whole" {
+	if event, async := strings.CutPrefix(event, "async "); async || event == "interrupt" || event == "resume" ||
+		event == "whole" {
 		o.Semantics = semantics.Default // whose resume is exact within an epoch, which transformers' is not
 		o.OutputDir, o.Save = filepath.Join(dir, "run"), trainer.Every(100, trainer.Update)
+		if async {
+			o.Save, o.AsyncSave = trainer.Every(1, trainer.Update), true
+			o.Logger = slog.New(slog.DiscardHandler) // what is printed is the outcome
+		}
 	}
 	switch {
 	case event == "interrupt" && g.Rank() == 1:
@@ -149,8 +178,12 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 		o.Callbacks = []any{cancelAt{2, func() { os.Exit(0) }}}
 	case event == "die in an evaluation" && g.Rank() == 1:
 		o.Callbacks = []any{diesInEvaluation{}}
-	case event == "resume":
+	case event == "resume", event == "async resume":
 		o.ResumeFrom = trainer.Latest
+	case event == "async die" && g.Rank() == 0:
+		o.Callbacks = []any{cancelAt{3, func() { os.Exit(0) }}}
+	case event == "async disk" && g.Rank() == 0:
+		o.Callbacks = []any{&fullDisk{}}
 	}
 	fit, err := trainer.New(s, o)
 	if err != nil {
@@ -180,11 +213,12 @@ func groupMember(name, event string) (out groupOutcome, err error) {
 	return out, g.Barrier(ctx)
 }
 
-// startGroup starts two processes and returns what they tell; nothing of one that has died.
-func startGroup(t *testing.T, role, dir string) (out [2]groupOutcome) {
+// startGroup starts processes and returns what they tell; nothing of one that has died.
+func startGroup(t *testing.T, world int, role, dir string) []groupOutcome {
 	t.Helper()
 	testenv.RequireTorch(t)
-	for rank, p := range ranktest.Run(t, 2, 2*time.Minute, "ENGINE_TEST_ROLE="+role, "ENGINE_TEST_DIR="+dir) {
+	out := make([]groupOutcome, world)
+	for rank, p := range ranktest.Run(t, world, 2*time.Minute, "ENGINE_TEST_ROLE="+role, "ENGINE_TEST_DIR="+dir) {
 		if p.Output == "" && p.Code == 0 {
 			continue
 		}
@@ -207,11 +241,11 @@ func groupRuns(t *testing.T) (runs []groupRun) {
 	return runs
 }
 
-func TestTwoProcessesEqualTransformersWithGloo(t *testing.T) {
+func TestProcessesEqualTransformersWithGloo(t *testing.T) {
 	for _, r := range groupRuns(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			dir := t.TempDir()
-			out := startGroup(t, r.Name, dir)
+			out := startGroup(t, len(r.Batches), r.Name, dir)
 			want := golden.Load(t, "testdata/hf_ddp.safetensors")
 			for rank, o := range out {
 				if o.Failure != "" {
@@ -230,10 +264,9 @@ func TestTwoProcessesEqualTransformersWithGloo(t *testing.T) {
 					t.Errorf("rank %d: the evaluation gives %v, want %v right", rank, o.Eval, r.Right)
 				}
 				got := golden.Load(t, filepath.Join(dir, strconv.Itoa(rank)))
-				for _, name := range []string{"embed.weight", "hidden.weight", "hidden.bias", "out.weight",
-					"out.bias"} {
-					golden.Recorded(t, fmt.Sprintf("%s of rank %d", name, rank), got.Tensor(name),
-						want.Tensor(r.Name+"/final/"+name))
+				for _, p := range nn.Params(groupCases[r.Name].model(0)) {
+					golden.Recorded(t, fmt.Sprintf("%s of rank %d", p.Name, rank), got.Tensor(p.Name),
+						want.Tensor(r.Name+"/final/"+p.Name))
 				}
 				golden.Bits(t, fmt.Sprintf("the next random numbers of rank %d", rank), got.Tensor("next"),
 					want.Tensor(fmt.Sprintf("%s/%d/next", r.Name, rank)))
@@ -244,8 +277,8 @@ func TestTwoProcessesEqualTransformersWithGloo(t *testing.T) {
 
 func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T) {
 	whole, dir := t.TempDir(), t.TempDir()
-	startGroup(t, "accumulation and dropout|whole", whole)
-	for rank, o := range startGroup(t, "accumulation and dropout|interrupt", dir) {
+	startGroup(t, 2, "accumulation and dropout|whole", whole)
+	for rank, o := range startGroup(t, 2, "accumulation and dropout|interrupt", dir) {
 		if !o.Stopped || o.StopStep != 1 || o.Failure != "" {
 			t.Fatalf("rank %d: %+v; want an interruption after update 1, in the middle of the first epoch", rank, o)
 		}
@@ -265,7 +298,7 @@ func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T
 		!strings.Contains(err.Error(), "by 2 processes") {
 		t.Errorf("one process resumes a run of two: %v", err)
 	}
-	for rank, o := range startGroup(t, "accumulation and dropout|resume", dir) {
+	for rank, o := range startGroup(t, 2, "accumulation and dropout|resume", dir) {
 		if o.Failure != "" || o.Steps != 4 {
 			t.Fatalf("rank %d: %+v; want 4 updates", rank, o)
 		}
@@ -278,9 +311,49 @@ func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T
 	}
 }
 
+// Asynchronous saves of two processes: the main one writes while both train. The run has the bits
+// of one that saves once, continues with them from what a death of the main process has left, and
+// survives a disk that is full, of which both learn.
+func TestAsyncSavesOfTwoProcesses(t *testing.T) {
+	const role = "accumulation and dropout|"
+	whole, dir := t.TempDir(), t.TempDir()
+	startGroup(t, 2, role+"whole", whole)
+	same := func(claim, dir string) {
+		for rank := range 2 {
+			got, want := golden.Load(t, filepath.Join(dir, strconv.Itoa(rank))),
+				golden.Load(t, filepath.Join(whole, strconv.Itoa(rank)))
+			for _, name := range []string{"embed.weight", "hidden.weight", "hidden.bias", "out.weight", "out.bias",
+				"next"} {
+				golden.Bits(t, fmt.Sprintf("%s: %s of rank %d", claim, name, rank), got.Tensor(name), want.Tensor(name))
+			}
+		}
+	}
+	out := startGroup(t, 2, role+"async die", dir)
+	require.NotEmpty(t, out[1].Failure, "the other process learns that the main one has died")
+	left, err := filepath.Glob(filepath.Join(dir, "run", "checkpoint-*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, left)
+	for rank, o := range startGroup(t, 2, role+"async resume", dir) {
+		require.Empty(t, o.Failure, "rank %d", rank)
+		assert.Equal(t, 4, o.Steps)
+	}
+	same("continued", dir)
+
+	disk := t.TempDir()
+	for rank, o := range startGroup(t, 2, role+"async disk", disk) {
+		require.Empty(t, o.Failure, "rank %d", rank)
+		assert.Equal(t, 4, o.Steps)
+	}
+	same("after a full disk", disk)
+	assert.NoDirExists(t, filepath.Join(disk, "run", "checkpoint-2"))
+	for _, n := range []int{1, 3, 4} {
+		assert.NoError(t, checkpoint.Verify(filepath.Join(disk, "run", fmt.Sprint("checkpoint-", n))))
+	}
+}
+
 func TestTheDeathOfAProcessEndsTheRunOfTheOther(t *testing.T) {
 	for event, where := range map[string]string{"die": "trainer: ", "die in an evaluation": "trainer: evaluate after"} {
-		out := startGroup(t, "plain|"+event, t.TempDir())
+		out := startGroup(t, 2, "plain|"+event, t.TempDir())
 		if !strings.Contains(out[0].Failure, "rank 1: the connection is gone") || !strings.Contains(out[0].Failure,
 			where) {
 			t.Errorf("%s: rank 0 ended with %q", event, out[0].Failure)

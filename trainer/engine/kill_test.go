@@ -34,8 +34,9 @@ const (
 
 // killRuns are the ways to keep checkpoints.
 var killRuns = map[string]trainer.Options{
-	"all": {Save: trainer.Every(1, trainer.Update)},
-	"two": {Save: trainer.Every(1, trainer.Update), KeepCheckpoints: 2},
+	"all":   {Save: trainer.Every(1, trainer.Update)},
+	"async": {Save: trainer.Every(1, trainer.Update), AsyncSave: true},
+	"two":   {Save: trainer.Every(1, trainer.Update), KeepCheckpoints: 2},
 	"best": {Save: trainer.Every(2, trainer.Update), Eval: trainer.Every(2, trainer.Update), KeepCheckpoints: 1,
 		LoadBestAtEnd: true},
 }
@@ -48,7 +49,7 @@ func (sayBegun) TrainBegin(*trainer.Run) error {
 	return nil
 }
 
-// runToBeKilled is what a started process does: it begins the run, or goes on with it.
+// runToBeKilled is what a started process does: it begins the run, or continues with it.
 func runToBeKilled(name string) int {
 	torch.SetThreads(1)
 	s, err := engine.New(engine.Classify(newNet()), engine.Options{})

@@ -2,7 +2,10 @@ package engine_test
 
 import (
 	"errors"
+	"math"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -82,5 +85,44 @@ func TestModelIsMadeAnewForEachRun(t *testing.T) {
 	}
 	if plain := newTagStep(t, engine.Options{}); plain.About().MakesModel || !s.About().MakesModel {
 		t.Error("only a Step of NewFromInit makes its model")
+	}
+}
+
+func TestNonFiniteWeightsAreNamed(t *testing.T) {
+	s := newTagStep(t, engine.Options{})
+	names, err := s.NonFinite()
+	require.NoError(t, err)
+	require.Empty(t, names)
+	params := nn.Params(s.Model())
+	torch.NoGrad(func() { params[1].Tensor.Fill_(math.Inf(1)) })
+	names, err = s.NonFinite()
+	require.NoError(t, err)
+	require.Equal(t, []string{params[1].Name}, names)
+}
+
+func TestAnUpdateOfGradientsThatAreNotFiniteIsLeftOut(t *testing.T) {
+	for _, limit := range []float64{0, -1} { // clipped or not
+		s := newTagStep(t, engine.Options{MaxGradNorm: limit})
+		window := trainer.Window{Len: 1, Divisor: 1, SkipNonFinite: true}
+		update := func(poison bool) bool {
+			require.NoError(t, s.Train(t.Context(), batchOf(t, 3), window))
+			if poison {
+				for _, p := range nn.Params(s.Model())[:1] {
+					p.Tensor.Grad().Fill_(math.NaN())
+				}
+			}
+			require.NoError(t, s.Clip(t.Context()))
+			applied, err := s.Update(t.Context(), 0.1)
+			require.NoError(t, err)
+			return applied
+		}
+		require.True(t, update(false))
+		before := tagFingerprint(s)[:64]
+		require.False(t, update(true), "limit %v", limit)
+		require.Equal(t, before, tagFingerprint(s)[:64], "the weights stay")
+		require.True(t, update(false))
+		names, err := s.NonFinite()
+		require.NoError(t, err)
+		require.Empty(t, names)
 	}
 }

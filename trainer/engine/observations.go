@@ -23,7 +23,7 @@ type Observations[T any] struct {
 func (n *Observations[T]) Note(samples ...T) { n.fresh = append(n.fresh, samples...) }
 
 // Noted returns all samples of the evaluation, of all processes if it is shared out, in the order
-// of the set, and starts anew.
+// of the set, and starts over.
 func (n *Observations[T]) Noted() []T {
 	all := append(n.all, n.fresh...)
 	*n = Observations[T]{}

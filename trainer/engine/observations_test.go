@@ -205,7 +205,7 @@ func TestClassifyOnSeveralProcesses(t *testing.T) {
 // clumsy fails on one row.
 type clumsy struct{ tagTask }
 
-func (c *clumsy) Predict(p engine.Pass, b tokenBatch) engine.Outputs {
+func (c *clumsy) Predict(p engine.ForwardPass, b tokenBatch) engine.Outputs {
 	for _, row := range b.rows {
 		if row == 6 {
 			torch.Zeros(2, 3).MatMul(torch.Zeros(2, 3))

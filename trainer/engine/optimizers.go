@@ -59,11 +59,13 @@ func keepEmbeddings(b optim.Builder, model any) optim.Builder {
 // schedule-free one differ in the two.
 func (s *Step[S, B]) optimizerMode(training bool) {
 	o, ok := s.optimizer.(optim.ModeSwitcher)
-	switch {
-	case !ok:
-	case training:
+	if !ok {
+		return
+	}
+	s.copies.wait()
+	if training {
 		o.Train()
-	default:
+	} else {
 		o.Eval()
 	}
 }
@@ -99,6 +101,7 @@ func (s *Step[S, B]) beforeBackward(w trainer.Window) {
 			"the backward pass, so gradients cannot be accumulated over %d batches; want Accumulate 1",
 			s.options.Optimizer, w.Len)})
 	}
+	s.copies.wait()
 	o.BeforeBackward(w.LearningRate)
 }
 

@@ -148,6 +148,7 @@ func TestModulesThatAreNoLinearLayersAreWarnedOf(t *testing.T) {
 		LowRankTargets: optim.Targets{Parts: []string{"hidden", "embed"}},
 		Warn:           func(text string) { warnings = append(warnings, text) }})
 	require.NoError(t, err)
-	assert.Equal(t, []string{`Options.LowRankTargets ["hidden", "embed"] also match embed, which are no linear layers ` +
-		"and stay as they are; only the weights of linear layers can have a low rank"}, warnings)
+	assert.Equal(t,
+		[]string{`Options.LowRankTargets ["hidden", "embed"] also match embed, which are no linear layers ` +
+			"and stay as they are; only the weights of linear layers can have a low rank"}, warnings)
 }

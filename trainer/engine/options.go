@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -13,8 +14,8 @@ import (
 // defaults. Where an option is one of Hugging Face's TrainingArguments, its comment ends with the
 // name that it has there.
 type Options struct {
-	// Optimizer is optim.AdamW{...}, optim.SGD{...}, what optim.ByName returns, or a Builder of
-	// one's own. Nil: optim.AdamW without weight decay at rate 5e-5, Hugging Face's default.
+	// Optimizer is optim.AdamW{...}, optim.SGD{...}, what optim.ByName returns, or your own
+	// Builder. Nil: optim.AdamW without weight decay at rate 5e-5, Hugging Face's default.
 	Optimizer optim.Builder
 
 	// Groups divides the parameters into groups with settings of their own. Nil: Hugging Face's two
@@ -36,6 +37,9 @@ type Options struct {
 	MaxGradNorm  float64
 	MaxGradValue float64 // every element of the gradients is limited to ±MaxGradValue, after the norm; zero: not
 
+	// EMA keeps an exponential moving average of the weights beside them. Zero: none.
+	EMA EMA
+
 	Device    torch.Device  // where the model is trained; zero: the CPU
 	Precision amp.Precision // amp.BF16: forward under autocast; weights and optimizer stay float32
 
@@ -50,7 +54,7 @@ type Options struct {
 
 	// Loss takes the place of the model's loss, in training and evaluation; the task must be a
 	// [Predictor]: compute_loss_func.
-	Loss func(p Pass, o Outputs) Loss
+	Loss func(p ForwardPass, o Outputs) Loss
 	// LabelSmoothing is the epsilon of [LabelSmoothing], which then takes the place of the model's
 	// loss wherever there are labels: label_smoothing_factor.
 	LabelSmoothing float64
@@ -61,6 +65,11 @@ type Options struct {
 	// the backward pass. The model, or layers in it, must be [GradientCheckpointer]s:
 	// gradient_checkpointing.
 	GradientCheckpointing bool
+
+	// Distributed is how several processes average gradients; nil: as Hugging Face's Trainer does,
+	// with FindUnusedParameters unless GradientCheckpointing is set: ddp_find_unused_parameters,
+	// ddp_static_graph, ddp_bucket_cap_mb, ddp_broadcast_buffers.
+	Distributed *ddp.Options
 
 	// ComputeMetrics makes the numbers of an evaluation from all of its predictions, which are
 	// freed when it returns; the task must be a [Predictor]: compute_metrics.
@@ -91,6 +100,9 @@ type Options struct {
 }
 
 func (o *Options) validate() error {
+	if err := o.EMA.validate(); err != nil {
+		return err
+	}
 	switch {
 	case o.MaxGradValue < 0:
 		return fmt.Errorf("engine: Options.MaxGradValue is %g; want a positive limit, or 0 for none", o.MaxGradValue)

@@ -9,7 +9,8 @@ import (
 // generator before the order of the running epoch was drawn, from which a resumed run draws it once
 // more.
 type globalOrder struct {
-	before []byte // nil: the next order is a new one
+	before []byte           // nil: the next order is a new one
+	global *torch.Generator // of the run, on whichever thread the order is drawn; nil: the default one
 }
 
 // StartLoader draws one number from the CPU's generator, as PyTorch's DataLoader does for the seed
@@ -19,7 +20,7 @@ func (s *Step[S, B]) StartLoader(train bool) error {
 	if train {
 		s.order.before = nil
 	}
-	return torch.Try(func() { _ = drawInt64(nil) })
+	return torch.Try(func() { _ = drawInt64(s.order.global) })
 }
 
 // drawInt64 is torch.empty((), dtype=torch.int64).random_().
@@ -67,8 +68,12 @@ func (s *Step[S, B]) RandomSampler() data.Order {
 func (o *globalOrder) draw(f func(g *torch.Generator) []int) (indices []int) {
 	err := torch.Try(func() {
 		if o.before == nil {
-			o.before = torch.DefaultGenerator(torch.CPU).State()
-			indices = f(nil)
+			g := o.global
+			if g == nil {
+				g = torch.DefaultGenerator(torch.CPU)
+			}
+			o.before = g.State()
+			indices = f(g)
 			return
 		}
 		g := torch.NewGenerator(0)

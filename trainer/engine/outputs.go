@@ -10,11 +10,11 @@ import (
 // keep the predictions of an evaluation and compute metrics over all of them.
 type Predictor[B any] interface {
 	// Predict runs the model on a batch.
-	Predict(p Pass, b B) Outputs
+	Predict(p ForwardPass, b B) Outputs
 
 	// LossOf is the model's own loss of what Predict returned. In an evaluation without labels it
 	// returns a Loss without Value.
-	LossOf(p Pass, o Outputs) Loss
+	LossOf(p ForwardPass, o Outputs) Loss
 }
 
 // Observer is a [Predictor] that gathers metrics batch by batch from what the model returned.
@@ -24,7 +24,7 @@ type Observer[B any] interface {
 	// Observe takes note of a batch of the evaluation.
 	Observe(b B, o Outputs)
 
-	// Metrics returns the numbers of the evaluation by name, without "loss", and starts anew.
+	// Metrics returns the numbers of the evaluation by name, without "loss", and starts over.
 	Metrics() map[string]float64
 }
 
@@ -43,23 +43,23 @@ type Outputs struct {
 }
 
 // PredictFunc makes a [Task] that is a [Predictor] of a model and three functions.
-func PredictFunc[S, B any](model any, collate func([]S) (B, error), predict func(Pass, B) Outputs,
-	loss func(Pass, Outputs) Loss) Task[S, B] {
+func PredictFunc[S, B any](model any, collate func([]S) (B, error), predict func(ForwardPass, B) Outputs,
+	loss func(ForwardPass, Outputs) Loss) Task[S, B] {
 	return predictFunc[S, B]{model, collate, predict, loss}
 }
 
 type predictFunc[S, B any] struct {
 	model   any
 	collate func([]S) (B, error)
-	predict func(Pass, B) Outputs
-	loss    func(Pass, Outputs) Loss
+	predict func(ForwardPass, B) Outputs
+	loss    func(ForwardPass, Outputs) Loss
 }
 
-func (t predictFunc[S, B]) Model() any                     { return t.model }
-func (t predictFunc[S, B]) Collate(samples []S) (B, error) { return t.collate(samples) }
-func (t predictFunc[S, B]) Predict(p Pass, b B) Outputs    { return t.predict(p, b) }
-func (t predictFunc[S, B]) LossOf(p Pass, o Outputs) Loss  { return t.loss(p, o) }
-func (t predictFunc[S, B]) Loss(p Pass, b B) Loss          { return t.loss(p, t.predict(p, b)) }
+func (t predictFunc[S, B]) Model() any                           { return t.model }
+func (t predictFunc[S, B]) Collate(samples []S) (B, error)       { return t.collate(samples) }
+func (t predictFunc[S, B]) Predict(p ForwardPass, b B) Outputs   { return t.predict(p, b) }
+func (t predictFunc[S, B]) LossOf(p ForwardPass, o Outputs) Loss { return t.loss(p, o) }
+func (t predictFunc[S, B]) Loss(p ForwardPass, b B) Loss         { return t.loss(p, t.predict(p, b)) }
 
 // asFloat32 converts outputs of the autocast's dtype, as Accelerate does with what a model returns
 // (convert_outputs_to_fp32).
@@ -88,9 +88,9 @@ func each(ts []torch.Tensor, f func(torch.Tensor) torch.Tensor) []torch.Tensor {
 func (o *Options) ownLoss() bool { return o.Loss != nil || o.LabelSmoothing != 0 }
 
 // lossOf is the loss of outputs under the options, as compute_loss of Hugging Face's Trainer: a
-// loss of one's own and label smoothing see outputs in float32 and run outside of autocast, the
+// loss of your own and label smoothing see outputs in float32 and run outside of autocast, the
 // model's own runs inside.
-func (s *Step[S, B]) lossOf(p Pass, model Predictor[B], o Outputs) (loss Loss, converted Outputs) {
+func (s *Step[S, B]) lossOf(p ForwardPass, model Predictor[B], o Outputs) (loss Loss, converted Outputs) {
 	converted = o
 	if p.precision != amp.FP32 {
 		converted = o.asFloat32()

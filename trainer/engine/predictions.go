@@ -24,10 +24,10 @@ func (p *Predictions) Free() {
 }
 
 // BatchMetrics makes metrics batch by batch: compute_metrics with batch_eval_metrics of Hugging
-// Face's Trainer. The predictions of a batch may lie on the device; they must not be kept.
+// Face's Trainer. The predictions of a batch may be on the device; they must not be kept.
 type BatchMetrics interface {
 	Add(batch *Predictions) error
-	// Result returns the numbers of the evaluation and starts anew.
+	// Result returns the numbers of the evaluation and starts over.
 	Result() (map[string]float64, error)
 }
 
@@ -77,7 +77,7 @@ func (c columns) toHost() {
 	}
 }
 
-// take puts the batches together and starts anew.
+// take puts the batches together and starts over.
 func (c *collected) take() *Predictions {
 	p := &Predictions{Logits: c.logits.concat(), Labels: c.labels.concat(), Inputs: c.inputs.concat(), Rows: c.rows}
 	c.drop()

@@ -18,13 +18,15 @@ import (
 // judgeTask evaluates by itself.
 type judgeTask struct{ tagTask }
 
-func (t *judgeTask) Evaluate(p engine.Pass, b tokenBatch) engine.Loss { return t.Loss(p, b) }
-func (t *judgeTask) Metrics() map[string]float64                      { return nil }
+func (t *judgeTask) Evaluate(p engine.ForwardPass, b tokenBatch) engine.Loss { return t.Loss(p, b) }
+func (t *judgeTask) Metrics() map[string]float64                             { return nil }
 
 func TestOptionsThatTheTaskOrTheModelCannotCarryOut(t *testing.T) {
 	testenv.RequireTorch(t)
 	plain := func(m any) engine.Task[tokens, tokenBatch] {
-		return engine.TaskFunc(m, collateTokens, func(engine.Pass, tokenBatch) engine.Loss { return engine.Loss{} })
+		return engine.TaskFunc(m, collateTokens, func(engine.ForwardPass, tokenBatch) engine.Loss {
+			return engine.Loss{}
+		})
 	}
 	noMetrics := func(*engine.Predictions) (map[string]float64, error) { return nil, nil }
 	m := newTagger(0)
@@ -88,7 +90,7 @@ func TestTaskThatShowsNoPredictionsSaysSo(t *testing.T) {
 	testenv.RequireTorch(t)
 	l := nn.NewLinear(1, 1, nil)
 	s, err := engine.New(engine.TaskFunc(l, collateTokens,
-		func(engine.Pass, tokenBatch) engine.Loss { return engine.Loss{} }), engine.Options{})
+		func(engine.ForwardPass, tokenBatch) engine.Loss { return engine.Loss{} }), engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +167,7 @@ func TestAClassThatTheModelHasNoOutputForIsNamedWithItsRow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = tr.Fit(t.Context(), data.Slice[engine.Example]{{Features: []float32{1}}, {Features: []float32{1},
+		_, err = tr.Fit(t.Context(), data.Slice[data.Example]{{Features: []float32{1}}, {Features: []float32{1},
 			Class: c.class}}, nil)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("class %d: error %v, want one with %q", c.class, err, c.want)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
@@ -19,9 +21,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// What is drawn at random, and what a schedule moves, goes on after a resume as if nothing had
+// What is drawn at random, and what a schedule moves, continues after a resume as if nothing had
 // happened.
 func TestResumeOfRandomAndMovedThingsIsBitForBit(t *testing.T) {
 	testenv.RequireTorch(t)
@@ -90,6 +93,39 @@ func TestResumeOfRandomAndMovedThingsIsBitForBit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where a window runs over the end of an epoch a checkpoint there keeps what it has gathered.
+func TestTheGradientsOfAnOpenWindowSurviveAResume(t *testing.T) {
+	testenv.RequireTorch(t)
+	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
+	run := func(from, dir string) string {
+		torch.ManualSeed(9)
+		s, err := engine.New[tokens, tokenBatch](&tagTask{newTagger(0.2)}, engine.Options{})
+		require.NoError(t, err)
+		o := trainer.Options{OutputDir: dir, Epochs: 3, BatchSize: 4, Accumulate: 4, ResumeFrom: from,
+			Semantics: semantics.Rules{Loop: semantics.PyMarlinLoop}}
+		if dir != "" {
+			o.Save = trainer.Every(1, trainer.Epoch)
+		}
+		fit, err := trainer.New(s, quiet(o))
+		require.NoError(t, err)
+		_, err = fit.Fit(t.Context(), train, nil)
+		require.NoError(t, err)
+		return tagFingerprint(s)
+	}
+	dir := t.TempDir()
+	want := run("", dir)
+	checkpoints, err := filepath.Glob(filepath.Join(dir, "checkpoint-*"))
+	require.NoError(t, err)
+	open := 0
+	for _, from := range checkpoints {
+		if _, err := os.Stat(filepath.Join(from, "gradients.safetensors")); err == nil {
+			open++
+		}
+		require.Equal(t, want, run(from, ""), "resumed from %s", filepath.Base(from))
+	}
+	require.Positive(t, open, "no epoch ends inside a window")
 }
 
 func tagFingerprint(s *tagStep) string {

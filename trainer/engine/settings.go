@@ -39,7 +39,7 @@ func (s *Step[S, B]) settings() string {
 	return string(text)
 }
 
-// takeSettings makes the optimizer anew with settings that were saved, if they are others. Of a
+// takeSettings makes the optimizer again with settings that were saved, if they are others. Of a
 // checkpoint without any, and of another optimizer, it takes none: whether the state of that one
 // fits is found when it is loaded.
 func (s *Step[S, B]) takeSettings(text string) error {

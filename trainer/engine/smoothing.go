@@ -8,12 +8,12 @@ const IgnoreIndex = -100
 // LabelSmoothing is the cross-entropy of the first logits and labels with smoothed targets: a share
 // of epsilon is spread evenly over all classes. Labels equal to ignore do not count. It is
 // LabelSmoother of Hugging Face's Trainer: the mean over the labels that count, or, where the task
-// counts items, their sum divided by [Pass].Items. [Options].LabelSmoothing uses it; here it is for
-// a loss of one's own.
+// counts items, their sum divided by [ForwardPass].Items. [Options].LabelSmoothing uses it; here it
+// is for a loss of your own.
 //
 // Source: Szegedy and others, Rethinking the Inception Architecture for Computer Vision,
 // https://arxiv.org/abs/1512.00567.
-func LabelSmoothing(p Pass, o Outputs, epsilon float64, ignore int64) Loss {
+func LabelSmoothing(p ForwardPass, o Outputs, epsilon float64, ignore int64) Loss {
 	logits, labels := o.Logits[0], o.Labels[0]
 	if o.Shifted {
 		time := int64(logits.Dim() - 2)

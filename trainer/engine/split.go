@@ -75,6 +75,7 @@ func (s *Step[S, B]) Backward(ctx context.Context) error {
 	if !s.ahead.waiting {
 		return errors.New("engine: Backward without a Forward before it")
 	}
+	var bad error
 	err := torch.Try(func() {
 		s.stepping = true
 		defer func() { s.stepping = false }()
@@ -82,12 +83,13 @@ func (s *Step[S, B]) Backward(ctx context.Context) error {
 			s.ahead.loss.Value.Free()
 			s.ahead.waiting = false
 		}()
-		torch.Scope(func() { s.addLoss(s.backward(s.ahead.loss, s.ahead.window), s.ahead.window) })
+		torch.Scope(func() {
+			loss := s.backward(ctx, s.ahead.loss, s.ahead.window)
+			bad = s.checkFinite("loss", loss, s.ahead.window.StopAtNonFinite)
+			s.addLoss(loss, s.ahead.window)
+		})
 	})
-	if err != nil {
-		return err
-	}
-	return s.averageGradients(ctx, s.ahead.window)
+	return s.passed(errors.Join(err, bad), s.ahead.window)
 }
 
 // BatchLoss waits for the device and returns the loss of the last Forward or Eval.

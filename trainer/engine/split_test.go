@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
@@ -149,7 +150,7 @@ func (m *modeHook) text() string { return strings.Trim(fmt.Sprint(m.modes), "[]"
 
 func TestSeedMayKeepTheModel(t *testing.T) {
 	testenv.RequireTorch(t)
-	s, err := engine.NewFromInit(func() (engine.Task[engine.Example, engine.Examples],
+	s, err := engine.NewFromInit(func() (engine.Task[data.Example, engine.Examples],
 		error) {
 		return engine.Classify(newNet()), nil
 	}, engine.Options{})
@@ -158,10 +159,10 @@ func TestSeedMayKeepTheModel(t *testing.T) {
 	}
 	before := s.Model()
 	if err := s.Seed(7, trainer.SeedOptions{KeepModel: true}); err != nil || s.Model() != before {
-		t.Errorf("Seed with KeepModel = %v, model made anew: %v; want the same model", err, s.Model() != before)
+		t.Errorf("Seed with KeepModel = %v, model made again: %v; want the same model", err, s.Model() != before)
 	}
 	if err := s.Seed(7, trainer.SeedOptions{}); err != nil || s.Model() == before {
-		t.Errorf("Seed = %v, model made anew: %v; want another model", err, s.Model() != before)
+		t.Errorf("Seed = %v, model made again: %v; want another model", err, s.Model() != before)
 	}
 }
 

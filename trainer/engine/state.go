@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -25,7 +24,8 @@ const (
 	weightsName   = "model.safetensors"
 	optimizerName = "optimizer.safetensors"
 	generatorName = "rng_state.safetensors"
-	scalerName    = "scaler.json" // only with amp.FP16
+	scalerName    = "scaler.json"           // only with amp.FP16
+	gradientsName = "gradients.safetensors" // only of a window that is under way
 )
 
 // orderState is the state of the CPU's generator before it gave the order of the running epoch,
@@ -47,43 +47,122 @@ func weightsFile(path string) string {
 }
 
 // Save writes the weights, the optimizer's state and the state of the random generators into dir,
-// and what the task adds.
+// and what the task adds. Tensors are what it leaves to o.Later. What only an update changes is
+// copied meanwhile, and the next call that may change it waits for that.
 func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
-	if err := s.saveWeights(dir); err != nil || o.WeightsOnly {
+	files, free, err := s.saved(o)
+	if err != nil {
 		return err
 	}
-	metadata := map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
+	defer free()
+	if o.Later != nil {
+		var copied *snapshot
+		if err := torch.Try(func() { copied = s.copies.take(files, s.still(files), s.lossSum) }); err != nil {
+			return err
+		}
+		o.Later(func() (nonFinite []string, err error) {
+			if err := copied.made(); err != nil {
+				return nil, err
+			}
+			if nonFinite, err = nonFiniteWeights(files); err != nil {
+				return nil, err
+			}
+			return nonFinite, errors.Join(writeFiles(dir, files), copied.unchanged())
+		})
+	} else if err := writeFiles(dir, files); err != nil {
+		return err
+	}
+	if c, ok := s.task.(Configurer); ok {
+		if err := c.WriteConfig(dir); err != nil {
+			return err
+		}
+	}
+	if o.WeightsOnly {
+		return nil
+	}
+	return s.saveScaler(filepath.Join(dir, scalerName))
+}
+
+// saved are the files of tensors that a save consists of, and free frees those that were made for
+// it. The weights of a schedule-free optimizer are the averages that are evaluated.
+func (s *Step[S, B]) saved(o trainer.SaveOptions) (files []tensorFile, free func(), err error) {
+	free = func() {}
+	if err := torch.Try(func() {
+		s.endsEval()
+		s.optimizerMode(false)
+	}); err != nil {
+		return nil, nil, err
+	}
+	weights, metadata, err := nn.Saved(s.task.Model())
+	if err != nil {
+		return nil, nil, err
+	}
+	files = s.ema.files(tensorFile{weightsName, weights, metadata})
+	if o.WeightsOnly {
+		return files[:1], free, nil
+	}
+	metadata = map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
 	if settings := s.settings(); settings != "" {
 		metadata["settings"] = settings
 	}
 	if s.momentum != nil {
 		metadata["momentum"] = strconv.FormatFloat(*s.momentum, 'g', -1, 64)
 	}
-	if err := tensorio.Save(filepath.Join(dir, optimizerName), s.optimizer.State(), metadata); err != nil {
-		return err
+	files = append(files, tensorFile{optimizerName, s.optimizer.State(), metadata})
+	if o.Gradients {
+		files = append(files, tensorFile{gradientsName, s.gradients(), nil})
 	}
-	if err := s.saveScaler(filepath.Join(dir, scalerName)); err != nil {
-		return err
+	generators, err := s.generators()
+	if err != nil {
+		return nil, nil, err
 	}
-	return s.saveGenerators(filepath.Join(dir, generatorName))
+	return append(files, tensorFile{generatorName, generators, nil}), func() { tensorio.Free(generators) }, nil
 }
 
-// saveWeights writes the weights into dir, and what the task adds. Those of a schedule-free
-// optimizer are the averages that are evaluated.
-func (s *Step[S, B]) saveWeights(dir string) error {
-	if err := torch.Try(func() { s.optimizerMode(false) }); err != nil {
-		return err
+// still are the tensors of a save that an update changes and no pass: the weights that are trained,
+// their averages and the state of the optimizer.
+func (s *Step[S, B]) still(files []tensorFile) map[torch.Tensor]bool {
+	still := map[torch.Tensor]bool{}
+	for _, p := range nn.Params(s.task.Model()) {
+		still[p.Tensor] = p.Tensor.NeedsGrad()
 	}
-	err := tensorio.Create(filepath.Join(dir, weightsName), func(w io.Writer) error {
-		return nn.Write(w, s.task.Model(), nil)
-	})
-	if err != nil {
-		return err
+	for _, t := range s.Average() {
+		still[t.Tensor] = true
 	}
-	if c, ok := s.task.(Configurer); ok {
-		return c.WriteConfig(dir)
+	for _, f := range files {
+		for _, t := range f.tensors {
+			still[t.Tensor] = still[t.Tensor] || f.name == optimizerName
+		}
 	}
-	return nil
+	return still
+}
+
+// gradients are what the current window has gathered.
+func (s *Step[S, B]) gradients() (list []torch.Named) {
+	for _, p := range nn.Params(s.task.Model()) {
+		if g := p.Tensor.Grad(); g.Defined() {
+			list = append(list, torch.Named{Name: p.Name, Tensor: g})
+		}
+	}
+	return list
+}
+
+// checkGradients returns the parameters of saved gradients, in their order.
+func (s *Step[S, B]) checkGradients(gradients []torch.Named) ([]torch.Tensor, error) {
+	params := map[string]torch.Tensor{}
+	for _, p := range nn.Params(s.task.Model()) {
+		params[p.Name] = p.Tensor
+	}
+	var list []torch.Tensor
+	for _, g := range gradients {
+		p, ok := params[g.Name]
+		if !ok || !slices.Equal(p.Shape(), g.Tensor.Shape()) || p.DType() != g.Tensor.DType() {
+			return nil, fmt.Errorf("%s: the model has no parameter %s of type %v and shape %v", gradientsName, g.Name,
+				g.Tensor.DType(), g.Tensor.Shape())
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }
 
 // Load reads back what Save wrote. Weights, optimizer and generators are all read and checked
@@ -91,14 +170,28 @@ func (s *Step[S, B]) saveWeights(dir string) error {
 // it has those that it was saved with (weight decay, betas, those of each group), whatever the
 // options say, as load_state_dict of torch.optim brings param_groups with it.
 func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
+	s.copies.wait()
 	if o.WeightsOnly {
-		return s.loadWeights(dir)
+		if e := torch.Try(func() { err = s.loadWeights(dir, false) }); e != nil {
+			return e
+		}
+		return err
 	}
 	state, metadata, optimizerErr := tensorio.Load(filepath.Join(dir, optimizerName))
 	generators, _, generatorErr := tensorio.Load(filepath.Join(dir, generatorName))
-	if err := errors.Join(optimizerErr, generatorErr, wholeFile(filepath.Join(dir, weightsName))); err != nil {
+	gradients, _, gradientErr := tensorio.Load(filepath.Join(dir, gradientsName))
+	if errors.Is(gradientErr, fs.ErrNotExist) {
+		gradientErr = nil
+	}
+	random, randomErr := s.pythonRandom(dir)
+	defer func() {
 		tensorio.Free(state)
 		tensorio.Free(generators)
+		tensorio.Free(gradients)
+	}()
+	if err := errors.Join(optimizerErr, generatorErr, gradientErr, randomErr,
+		wholeFile(filepath.Join(dir, weightsName)), wholeIfThere(filepath.Join(dir, averagesName)),
+		wholeIfThere(filepath.Join(dir, trainedName))); err != nil {
 		return err
 	}
 	updates, err := strconv.Atoi(metadata["updates"])
@@ -109,8 +202,11 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	if !o.Settings {
 		delete(metadata, "settings")
 	}
-	if e := torch.Try(func() { err = s.restore(dir, state, metadata, updates, generators) }); e != nil {
+	if e := torch.Try(func() { err = s.restore(dir, state, metadata, updates, generators, gradients) }); e != nil {
 		return e
+	}
+	if err == nil {
+		s.python = random
 	}
 	return err
 }
@@ -124,11 +220,21 @@ func wholeFile(path string) error {
 	return f.Close()
 }
 
+// wholeIfThere is wholeFile of a file that need not be there.
+func wholeIfThere(path string) error {
+	if err := wholeFile(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[string]string, updates int,
-	generators []torch.Named) error {
-	defer tensorio.Free(state)
-	defer tensorio.Free(generators)
+	generators, gradients []torch.Named) error {
 	if err := s.checkGenerators(generators); err != nil {
+		return err
+	}
+	params, err := s.checkGradients(gradients)
+	if err != nil {
 		return err
 	}
 	if err := s.loadScaler(filepath.Join(dir, scalerName)); err != nil {
@@ -139,8 +245,12 @@ func (s *Step[S, B]) restore(dir string, state []torch.Named, metadata map[strin
 	}
 	// After the optimizer, whose states have the names and shapes of the weights too: of another
 	// model neither is taken.
-	if err := s.loadWeights(dir); err != nil {
+	if err := s.loadWeights(dir, true); err != nil {
 		return err
+	}
+	s.optimizer.ZeroGrad()
+	for i, p := range params {
+		p.SetGrad(gradients[i].Tensor.ToDevice(p.Device()))
 	}
 	s.order.before = nil
 	for _, g := range generators {
@@ -188,13 +298,6 @@ func (s *Step[S, B]) loadMomentum(text string) error {
 	return s.SetMomentum(momentum)
 }
 
-// loadWeights takes over the weights of a saved step and leaves everything else as it is.
-func (s *Step[S, B]) loadWeights(dir string) error {
-	s.fresh = false
-	_, err := nn.Load(filepath.Join(dir, weightsName), s.task.Model(), nn.LoadOptions{})
-	return err
-}
-
 // devices are those whose generators a run on the options' device draws from.
 func (s *Step[S, B]) devices() []torch.Device {
 	if s.options.Device == torch.CPU {
@@ -203,30 +306,29 @@ func (s *Step[S, B]) devices() []torch.Device {
 	return []torch.Device{torch.CPU, s.options.Device}
 }
 
-func (s *Step[S, B]) saveGenerators(path string) error {
-	var states []torch.Named
-	defer func() { tensorio.Free(states) }()
-	err := torch.Try(func() {
+// generators are the states of the generators that a run draws from, in tensors that the caller
+// frees.
+func (s *Step[S, B]) generators() (states []torch.Named, err error) {
+	add := func(name string, state []byte) {
+		states = append(states, torch.Named{Name: name,
+			Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state))).Keep()})
+	}
+	if err := torch.Try(func() {
 		for _, d := range s.devices() {
-			state := torch.DefaultGenerator(d).State()
-			states = append(states, torch.Named{Name: d.String(), Tensor: torch.FromBytes(state, torch.Uint8,
-				int64(len(state)))})
+			add(d.String(), torch.DefaultGenerator(d).State())
 		}
 		own := s.taskGenerators()
 		for _, name := range slices.Sorted(maps.Keys(own)) {
-			state := own[name].State()
-			states = append(states, torch.Named{Name: name, Tensor: torch.FromBytes(state, torch.Uint8,
-				int64(len(state)))})
+			add(name, own[name].State())
 		}
 		if state := s.order.before; state != nil {
-			states = append(states, torch.Named{Name: orderState, Tensor: torch.FromBytes(state, torch.Uint8,
-				int64(len(state)))})
+			add(orderState, state)
 		}
-	})
-	if err != nil {
-		return err
+	}); err != nil {
+		tensorio.Free(states)
+		return nil, err
 	}
-	return tensorio.Save(path, states, nil)
+	return states, nil
 }
 
 func (s *Step[S, B]) checkGenerators(states []torch.Named) error {

@@ -7,8 +7,10 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -17,7 +19,7 @@ import (
 // it is used by one goroutine at a time.
 type Step[S, B any] struct {
 	task      Task[S, B]
-	init      func() (Task[S, B], error) // makes the task anew when the run is seeded; nil: it stays
+	init      func() (Task[S, B], error) // makes the task again when the run is seeded; nil: it stays
 	fresh     bool                       // Seed has just made it, and nothing has happened since
 	options   Options
 	optimizer optim.Optimizer
@@ -31,15 +33,23 @@ type Step[S, B any] struct {
 	training bool // the mode the model is in
 	stepping bool // Train is at work
 	ahead    ahead
+	random   random
 	order    globalOrder
+	copies   copies
+	ema      *average         // nil: none
+	python   torchsave.Random // Python's generators: see SaveTransformers
 
 	// What has gathered since the last report, kept on the device so that no step waits for it.
 	lossSum  torch.Tensor
 	gradNorm torch.Tensor
 	normed   bool
+	// of the window, and that the gradients are not finite
+	skipNonFinite, stopAtNonFinite, skip bool
 
-	group    *dist.Group // nil: one process
-	parallel *ddp.Model
+	group     *dist.Group // nil: one process
+	parallel  *ddp.Model
+	backwards int   // passes since the last forward pass began
+	lost      error // why the last one has failed, if that is no error of an operator
 
 	eval        evaluation
 	predictions *Predictions
@@ -50,6 +60,8 @@ var (
 	_ trainer.Step[int, int] = (*Step[int, int])(nil)
 	_ trainer.SplitStep[int] = (*Step[int, int])(nil)
 	_ trainer.GroupStep[int] = (*Step[int, int])(nil)
+
+	_ trainer.NonFiniteFinder[int] = (*Step[int, int])(nil)
 )
 
 // New makes a Step of a task. It moves the model to the device, loads initial weights and builds
@@ -61,7 +73,7 @@ func New[S, B any](task Task[S, B], o Options) (*Step[S, B], error) {
 // NewFromInit is [New] with a function that makes the task and its model: model_init of Hugging
 // Face's Trainer. It is called once now, so that there is a model to look at, and again whenever
 // the run is seeded, right after that: the initial weights then are a function of the seed, and
-// random numbers go on where they left the stream. What was trained before is gone then.
+// random numbers continue where they left the stream. What was trained before is gone then.
 func NewFromInit[S, B any](init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
 	task, err := callInit(init)
 	if err != nil {
@@ -82,7 +94,7 @@ func callInit[S, B any](init func() (Task[S, B], error)) (task Task[S, B], err e
 
 func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
 	if err := o.validate(); err != nil {
-		return nil, err
+		return nil, run.Usage(err) // as trainer.OptionError, a program's exit code 2
 	}
 	s := &Step[S, B]{task: task, init: init, options: o}
 	var err error
@@ -92,11 +104,16 @@ func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Optio
 	if err != nil {
 		return nil, err
 	}
+	s.warnOfIdleGPU()
 	return s, nil
 }
 
 func (s *Step[S, B]) prepare() error {
 	s.options.apply()
+	if _, counts := s.task.(TokenCounter[B]); s.options.NonPaddingTokens && !counts {
+		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
+			s.task)
+	}
 	s.lossSum = torch.TensorOptions{Device: s.options.Device}.Zeros().Keep()
 	s.gradNorm = torch.TensorOptions{Device: s.options.Device}.Zeros().Keep()
 	if s.options.Optimizer == nil {
@@ -108,7 +125,7 @@ func (s *Step[S, B]) prepare() error {
 // prepareModel makes the task's model ready to be trained.
 func (s *Step[S, B]) prepareModel() error {
 	if err := s.checkTask(); err != nil {
-		return err
+		return run.Usage(err)
 	}
 	model := s.task.Model()
 	if s.options.InitWeightsFrom != "" {
@@ -147,7 +164,10 @@ func (s *Step[S, B]) prepareModel() error {
 	if s.options.Precision == amp.FP16 {
 		s.scaler = amp.NewGradScaler(amp.GradScalerOptions{})
 	}
-	return s.buildOptimizer(model, trained)
+	if err := s.buildOptimizer(model, trained); err != nil {
+		return err
+	}
+	return s.buildAverage(model)
 }
 
 // checkTask refuses options that this task has no means to carry out.
@@ -225,27 +245,6 @@ func (s *Step[S, B]) Loader(data.Dataset[S], trainer.LoaderOptions) (trainer.Bat
 	return nil, nil
 }
 
-// Seed restarts the default generators of all devices, and makes the model anew if the Step is one
-// of [NewFromInit].
-func (s *Step[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
-	if o.UnlessFresh && s.fresh {
-		return nil
-	}
-	s.fresh = false
-	if err := torch.Try(func() { torch.ManualSeed(seed) }); err != nil || s.init == nil || o.KeepModel {
-		return err
-	}
-	task, err := callInit(s.init)
-	if err != nil {
-		return err
-	}
-	s.task, s.scaler, s.fresh = task, nil, true
-	if e := torch.Try(func() { err = s.prepareModel() }); e != nil {
-		return fmt.Errorf("engine: %w", e)
-	}
-	return err
-}
-
 // SetMomentum moves the momentum of the optimizer, or its beta1, from the next Update on.
 func (s *Step[S, B]) SetMomentum(momentum float64) error {
 	o, ok := s.optimizer.(optim.MomentumSetter)
@@ -266,11 +265,13 @@ func (s *Step[S, B]) SetMomentum(momentum float64) error {
 // Model returns the task's model.
 func (s *Step[S, B]) Model() any {
 	s.fresh = false // the caller may change it
+	s.copies.wait()
 	return s.task.Model()
 }
 
 // Optimizer returns the optimizer.
 func (s *Step[S, B]) Optimizer() optim.Optimizer {
 	s.fresh = false
+	s.copies.wait()
 	return s.optimizer
 }

@@ -14,6 +14,7 @@ type tagger struct {
 	Hidden *nn.Linear    `module:"hidden"`
 	Out    *nn.Linear    `module:"out"`
 	Drop   *nn.Dropout   `module:"drop"`
+	Spare  *nn.Linear    `module:"spare"` // of a branching one, and never used
 
 	checkpointing bool
 }
@@ -25,12 +26,22 @@ func newTagger(dropout float64) *tagger {
 		Out: nn.NewLinear(taggerDim, taggerClasses, nil), Drop: nn.NewDropout(dropout)}
 }
 
+// newBranching makes one that uses its hidden layer for every other batch.
+func newBranching(dropout float64) *tagger {
+	m := newTagger(dropout)
+	m.Spare = nn.NewLinear(taggerDim, taggerDim, nil)
+	return m
+}
+
 func (m *tagger) InputEmbeddings() *nn.Embedding   { return m.Embed }
 func (m *tagger) SetGradientCheckpointing(on bool) { m.checkpointing = on }
 func (m *tagger) middle(x torch.Tensor) torch.Tensor {
 	return m.Drop.Forward(m.Hidden.Forward(x).Tanh())
 }
 func (m *tagger) Forward(x torch.Tensor) torch.Tensor {
+	if m.Spare != nil && int64(x.Select(0, 0).Select(0, 0).Item())%2 != 0 {
+		return m.Out.Forward(m.Drop.Forward(m.Embed.Forward(x).Tanh()))
+	}
 	return m.Out.Forward(m.between(m.Embed.Forward(x)))
 }
 
@@ -74,7 +85,7 @@ type tagTask struct{ model *tagger }
 func (t *tagTask) Model() any                                   { return t.model }
 func (t *tagTask) Collate(samples []tokens) (tokenBatch, error) { return collateTokens(samples) }
 
-func (t *tagTask) Predict(p engine.Pass, b tokenBatch) engine.Outputs {
+func (t *tagTask) Predict(p engine.ForwardPass, b tokenBatch) engine.Outputs {
 	rows, width := int64(len(b.rows)), int64(b.width)
 	return engine.Outputs{
 		Logits: []torch.Tensor{t.model.Forward(engine.Input(p, b.ids, rows, width))},
@@ -87,11 +98,13 @@ func crossEntropy(o engine.Outputs, r torch.Reduction) torch.Tensor {
 		engine.IgnoreIndex, 0)
 }
 
-func (t *tagTask) LossOf(_ engine.Pass, o engine.Outputs) engine.Loss {
+func (t *tagTask) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(crossEntropy(o, torch.ReductionMean), o.Rows)
 }
 
-func (t *tagTask) Loss(p engine.Pass, b tokenBatch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+func (t *tagTask) Loss(p engine.ForwardPass, b tokenBatch) engine.Loss {
+	return t.LossOf(p, t.Predict(p, b))
+}
 
 func (t *tagTask) CountTokens(b tokenBatch) (all, nonPadding int64) {
 	for _, id := range b.ids {
@@ -114,12 +127,14 @@ func (t *countingTask) CountItems(b tokenBatch) (n int64) {
 	return n
 }
 
-func (t *countingTask) LossOf(p engine.Pass, o engine.Outputs) engine.Loss { return summed(p, o) }
-func (t *countingTask) Loss(p engine.Pass, b tokenBatch) engine.Loss {
+func (t *countingTask) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
+	return summed(p, o)
+}
+func (t *countingTask) Loss(p engine.ForwardPass, b tokenBatch) engine.Loss {
 	return t.LossOf(p, t.Predict(p, b))
 }
 
-func summed(p engine.Pass, o engine.Outputs) engine.Loss {
+func summed(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.PerItem(crossEntropy(o, torch.ReductionSum).DivScalar(p.Items), o.Rows)
 }
 

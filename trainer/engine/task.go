@@ -21,18 +21,18 @@ type Task[S, B any] interface {
 
 	// Loss runs the model on a batch. It is called inside a scope, under autocast where the
 	// precision asks for it, with gradients recorded. Mistakes panic as package torch does.
-	Loss(p Pass, b B) Loss
+	Loss(p ForwardPass, b B) Loss
 }
 
 // Evaluator is a [Task] that evaluates a batch by itself: prediction_step of Hugging Face's
 // Trainer. Most tasks with metrics are better served by [Observer], which goes together with label
-// smoothing, losses of one's own and predictions.
+// smoothing, losses of your own and predictions.
 type Evaluator[B any] interface {
 	// Evaluate runs the model on a batch of the evaluation, without gradients and with the model in
 	// evaluation mode, and gathers what Metrics needs.
-	Evaluate(p Pass, b B) Loss
+	Evaluate(p ForwardPass, b B) Loss
 
-	// Metrics returns the numbers of the evaluation by name, without "loss", and starts anew.
+	// Metrics returns the numbers of the evaluation by name, without "loss", and starts over.
 	Metrics() map[string]float64
 }
 
@@ -48,7 +48,7 @@ type TrainingStepper[B any] interface {
 
 // Training is what a [TrainingStepper] works with. Forward passes of its own belong into Autocast.
 type Training[B any] struct {
-	Pass
+	ForwardPass
 
 	// Loss is the usual forward pass, under autocast, with the loss that the options ask for:
 	// compute_loss.
@@ -90,8 +90,8 @@ type Configurer interface {
 	WriteConfig(dir string) error
 }
 
-// Pass says under which circumstances a model runs.
-type Pass struct {
+// ForwardPass says under which circumstances a model runs.
+type ForwardPass struct {
 	Device torch.Device
 	// labelled items of the accumulation window, in an evaluation those of the batch, if the task
 	// counts them; else 0
@@ -103,10 +103,10 @@ type Pass struct {
 
 // Autocast runs f in the precision of the run. The methods of a task but TrainingStep are called
 // inside of it.
-func (p Pass) Autocast(f func()) { amp.Autocast(p.Device, p.precision, f) }
+func (p ForwardPass) Autocast(f func()) { amp.Autocast(p.Device, p.precision, f) }
 
 // Input copies a slice into a tensor on the device of the pass.
-func Input[T torch.Element](p Pass, data []T, shape ...int64) torch.Tensor {
+func Input[T torch.Element](p ForwardPass, data []T, shape ...int64) torch.Tensor {
 	t := torch.From(data, shape...)
 	if p.Device != torch.CPU {
 		t = t.ToDevice(p.Device)
@@ -128,21 +128,21 @@ type Loss struct {
 // accumulation window.
 func Mean(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows} }
 
-// PerItem is the part of a batch in the loss of the whole window: its sum divided by [Pass].Items.
-// It is not divided again.
+// PerItem is the part of a batch in the loss of the whole window: its sum divided by
+// [ForwardPass].Items. It is not divided again.
 func PerItem(value torch.Tensor, rows int) Loss { return Loss{Value: value, Rows: rows, whole: true} }
 
 // TaskFunc makes a [Task] of a model and two functions.
-func TaskFunc[S, B any](model any, collate func([]S) (B, error), loss func(Pass, B) Loss) Task[S, B] {
+func TaskFunc[S, B any](model any, collate func([]S) (B, error), loss func(ForwardPass, B) Loss) Task[S, B] {
 	return taskFunc[S, B]{model, collate, loss}
 }
 
 type taskFunc[S, B any] struct {
 	model   any
 	collate func([]S) (B, error)
-	loss    func(Pass, B) Loss
+	loss    func(ForwardPass, B) Loss
 }
 
 func (t taskFunc[S, B]) Model() any                     { return t.model }
 func (t taskFunc[S, B]) Collate(samples []S) (B, error) { return t.collate(samples) }
-func (t taskFunc[S, B]) Loss(p Pass, b B) Loss          { return t.loss(p, b) }
+func (t taskFunc[S, B]) Loss(p ForwardPass, b B) Loss   { return t.loss(p, b) }

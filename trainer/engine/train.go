@@ -16,10 +16,12 @@ import (
 func (s *Step[S, B]) mode(training, keep bool) {
 	s.fresh = false
 	if training {
-		s.raise() // an evaluation that failed did not come to it
+		s.endsEval() // one that failed did not come to it
 		s.optimizerMode(true)
 	} else {
 		s.optimizerMode(false)
+		s.copies.wait()
+		s.ema.show()
 		s.lower()
 	}
 	if keep {
@@ -31,8 +33,8 @@ func (s *Step[S, B]) mode(training, keep bool) {
 	}
 }
 
-func (s *Step[S, B]) pass(items int64) Pass {
-	return Pass{Device: s.options.Device, Items: items, precision: s.options.Precision}
+func (s *Step[S, B]) pass(items int64) ForwardPass {
+	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision}
 }
 
 // Train adds the gradient of one micro-batch.
@@ -40,37 +42,36 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 	if err := s.beforeForward(ctx, w); err != nil {
 		return err
 	}
+	var bad error
 	err := torch.Try(func() {
 		s.mode(true, w.KeepMode)
 		s.stepping = true
 		defer func() { s.stepping = false }()
 		torch.Scope(func() {
-			loss := s.trainingStep(s.pass(w.Items), b, w)
+			loss := s.trainingStep(ctx, s.pass(w.Items), b, w)
 			if o, ok := s.task.(LossObserver[B]); ok {
 				o.ObserveLoss(b, loss)
 			}
+			bad = s.checkFinite("loss", loss, w.StopAtNonFinite)
 			s.addLoss(loss, w)
 		})
 	})
-	if err != nil {
-		return err
-	}
-	return s.averageGradients(ctx, w)
+	return s.passed(errors.Join(err, bad), w)
 }
 
 // trainingStep returns the loss to report.
-func (s *Step[S, B]) trainingStep(p Pass, b B, w trainer.Window) torch.Tensor {
+func (s *Step[S, B]) trainingStep(ctx context.Context, p ForwardPass, b B, w trainer.Window) torch.Tensor {
 	if t, ok := s.task.(TrainingStepper[B]); ok {
 		return t.TrainingStep(Training[B]{
-			Pass: p, Loss: func(b B) Loss { return s.loss(p, b) },
-			Backward: func(l Loss) torch.Tensor { return s.backward(l, w) },
+			ForwardPass: p, Loss: func(b B) Loss { return s.loss(p, b) },
+			Backward: func(l Loss) torch.Tensor { return s.backward(ctx, l, w) },
 		}, b).Detach()
 	}
-	return s.backward(s.loss(p, b), w)
+	return s.backward(ctx, s.loss(p, b), w)
 }
 
 // loss is the forward pass.
-func (s *Step[S, B]) loss(p Pass, b B) (loss Loss) {
+func (s *Step[S, B]) loss(p ForwardPass, b B) (loss Loss) {
 	if s.options.ownLoss() {
 		t := s.task.(Predictor[B]) // New has checked that it is one
 		var o Outputs
@@ -83,7 +84,7 @@ func (s *Step[S, B]) loss(p Pass, b B) (loss Loss) {
 }
 
 // backward divides and scales a loss and adds its gradient.
-func (s *Step[S, B]) backward(loss Loss, w trainer.Window) torch.Tensor {
+func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) torch.Tensor {
 	value := loss.Value
 	if w.Divisor != 1 && !loss.whole {
 		value = value.DivScalar(w.Divisor)
@@ -98,11 +99,12 @@ func (s *Step[S, B]) backward(loss Loss, w trainer.Window) torch.Tensor {
 				"evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model())})
 	}
 	s.beforeBackward(w)
+	s.skipNonFinite, s.stopAtNonFinite = w.SkipNonFinite, w.StopAtNonFinite
+	scaled := value
 	if s.scaler != nil {
-		s.scaler.Scale(value).Backward()
-	} else {
-		value.Backward()
+		scaled = s.scaler.Scale(value)
 	}
+	s.propagate(ctx, scaled)
 	return value.Detach()
 }
 
@@ -116,6 +118,11 @@ func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
 
 // Clip unscales the gradients and limits their norm and values.
 func (s *Step[S, B]) Clip(context.Context) (err error) {
+	limits := s.clipped() && (s.options.MaxGradNorm >= 0 || s.options.MaxGradValue > 0)
+	if s.scaler == nil && !limits && !s.normed && !s.skipNonFinite { // nothing to compute
+		s.skip = false
+		return nil
+	}
 	panicked := torch.Try(func() {
 		torch.Scope(func() {
 			if s.scaler != nil {
@@ -124,9 +131,22 @@ func (s *Step[S, B]) Clip(context.Context) (err error) {
 			if err == nil && s.clipped() {
 				s.clip()
 			}
+			if err == nil && s.normed {
+				err = s.checkFinite("grad_norm", s.gradNorm, s.stopAtNonFinite)
+			}
+			s.skip = err == nil && s.skipNonFinite && !s.finiteGradients()
 		})
 	})
 	return errors.Join(panicked, err)
+}
+
+// finiteGradients reports whether the norm of the gradients is a number. It waits for the device.
+func (s *Step[S, B]) finiteGradients() bool {
+	norm := s.gradNorm
+	if !s.normed {
+		norm = s.params.GradNorm(2)
+	}
+	return norm.IsFinite().Item() != 0
 }
 
 func (s *Step[S, B]) clip() {
@@ -150,21 +170,35 @@ func (s *Step[S, B]) clip() {
 // Update moves the weights and removes the gradients. With a scaler it waits for the device to
 // learn whether the gradients are finite.
 func (s *Step[S, B]) Update(_ context.Context, lr float64) (applied bool, err error) {
+	s.copies.wait()
 	panicked := torch.Try(func() {
 		torch.Scope(func() {
-			applied = true
+			applied = !s.skip
+			if s.skip && s.scaler == nil { // a scaler finds out by itself
+				s.optimizer.ZeroGrad()
+				return
+			}
 			if s.scaler == nil {
 				s.optimizer.Step(lr)
 			} else if applied, err = s.scaler.Step(s.optimizer, lr); err == nil {
 				err = s.scaler.Update()
 			}
 			s.optimizer.ZeroGrad()
+			if applied {
+				s.ema.update()
+			}
 		})
 	})
 	if err = errors.Join(panicked, err); err != nil {
 		return false, err
 	}
 	return applied, nil
+}
+
+// endsEval puts the weights that are trained back after an evaluation.
+func (s *Step[S, B]) endsEval() {
+	s.raise()
+	s.ema.hide()
 }
 
 // Report reads the sum of losses, of several processes the mean of theirs, and the last gradient

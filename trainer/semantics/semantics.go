@@ -78,7 +78,7 @@ type Rules struct {
 	// LossReport is what the logged loss is the mean of.
 	LossReport LossReport
 
-	// CountStepsAtResume lets RunningMean go on after a resume as if every step before had been a
+	// CountStepsAtResume lets RunningMean continue after a resume as if every step before had been a
 	// window, which is too many under accumulation.
 	CountStepsAtResume bool
 
@@ -168,11 +168,11 @@ type Rules struct {
 	// are those of this session.
 	TrainLossOverAllSteps bool
 
-	// ForgetHooksAtResume starts hooks anew after a resume; early stopping forgets its count.
+	// ForgetHooksAtResume starts hooks over after a resume; early stopping forgets its count.
 	ForgetHooksAtResume bool
 
 	// EarlyStoppingWaits lets early stopping stop a run only behind an evaluation, so that one that
-	// it has stopped goes on after a resume until an evaluation is no better; and evaluations
+	// it has stopped continues after a resume until an evaluation is no better; and evaluations
 	// before there is a best one, such as nan, do not count. Otherwise such a run ends at once, and
 	// nan counts.
 	EarlyStoppingWaits bool
@@ -183,12 +183,12 @@ type Rules struct {
 	// the checkpoint, and other sizes are refused.
 	PositionFromGlobalStep bool
 
-	// RestartPassAtResume makes the loader of a run that is resumed within an epoch anew: it draws
-	// for it, and seeds if SeedEveryPass says so, a second time. Otherwise the generator goes on
+	// RestartPassAtResume makes the loader of a run that is resumed within an epoch again: it draws
+	// for it, and seeds if SeedEveryPass says so, a second time. Otherwise the generator continues
 	// where the checkpoint left it.
 	RestartPassAtResume bool
 
-	// RetryFromTrained keeps, when AutoFindBatchSize begins a run anew, the weights and moments of
+	// RetryFromTrained keeps, when AutoFindBatchSize starts a run over, the weights and moments of
 	// the updates with batches that were too large, and their checkpoints. Otherwise the run
 	// returns to where it began.
 	RetryFromTrained bool
@@ -199,7 +199,7 @@ type Rules struct {
 	IntervalsFromCheckpoint bool
 
 	// ResumeFromWeights resumes from a checkpoint of SaveOnlyModel: counts, position and weights
-	// are its own, while moments, the place in the schedule and random numbers begin anew.
+	// are its own, while moments, the place in the schedule and random numbers begin again.
 	// Otherwise such a checkpoint is refused.
 	ResumeFromWeights bool
 

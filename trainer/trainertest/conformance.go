@@ -51,15 +51,16 @@ const errCannotSave = skipped("About().Saves is false")
 func checks[S, B any]() []check[S, B] {
 	return []check[S, B]{
 		{"the same run twice gives the same numbers", (*bench[S, B]).repeatable},
-		{"a report starts anew", (*bench[S, B]).reportStartsAnew},
+		{"a report starts over", (*bench[S, B]).reportStartsOver},
 		{"a loss is divided by the divisor of its window", (*bench[S, B]).divides},
 		{"an evaluation leaves training as it was", (*bench[S, B]).evaluationIsPure},
-		{"metrics start anew and have a loss", (*bench[S, B]).metricsStartAnew},
-		{"a saved step goes on as the one that was not", (*bench[S, B]).goesOn},
+		{"metrics start over and have a loss", (*bench[S, B]).metricsStartOver},
+		{"a saved step continues as the one that was not", (*bench[S, B]).continues},
 		{"a folder that cannot be loaded changes nothing", (*bench[S, B]).refusedLoadIsPure},
 		{"loaded weights are the saved ones", (*bench[S, B]).loadsWeights},
+		{"what is written later is as of the save", (*bench[S, B]).savesLater},
 		{"forward and backward are a training step in two parts", (*bench[S, B]).splits},
-		{"seeds that begin anew leave the model", (*bench[S, B]).reseeds},
+		{"seeds that begin again leave the model", (*bench[S, B]).reseeds},
 		{"gradients that are zeroed leave nothing", (*bench[S, B]).zeroesGradients},
 		{"an out-of-memory error is not any error", (*bench[S, B]).judgesMemory},
 		{"a decorator around the step changes nothing", (*bench[S, B]).decorates},
@@ -96,7 +97,7 @@ func (b *bench[S, B]) windows(s trainer.Step[S, B], updates int) (losses []float
 	return b.windowsOf(s, updates, s.Train)
 }
 
-// windowsOf is windows with a training step of one's own.
+// windowsOf is windows with a training step of its own.
 func (b *bench[S, B]) windowsOf(s trainer.Step[S, B], updates int, train func(context.Context, B,
 	trainer.Window) error) (losses []float64, err error) {
 	half := len(b.samples) / 2
@@ -173,7 +174,7 @@ func (b *bench[S, B]) repeatable() error {
 	return same("the second run", runs[0], runs[1])
 }
 
-func (b *bench[S, B]) reportStartsAnew() error {
+func (b *bench[S, B]) reportStartsOver() error {
 	s, err := b.step()
 	if err != nil {
 		return err
@@ -248,7 +249,7 @@ func (b *bench[S, B]) evaluationIsPure() error {
 	return same("with an evaluation after the first update", runs[0], runs[1])
 }
 
-func (b *bench[S, B]) metricsStartAnew() error {
+func (b *bench[S, B]) metricsStartOver() error {
 	s, err := b.step()
 	if err != nil {
 		return err
@@ -268,7 +269,7 @@ func (b *bench[S, B]) metricsStartAnew() error {
 	return same("the second evaluation", losses[:1], losses[1:])
 }
 
-func (b *bench[S, B]) goesOn() error {
+func (b *bench[S, B]) continues() error {
 	s, err := b.step()
 	if err != nil {
 		return err

@@ -69,6 +69,11 @@ func (c *counting[S, B]) Count(batch B) trainer.Counts {
 	return c.step.Count(batch)
 }
 
+func (c *counting[S, B]) Around(body func() error) error {
+	c.calls.count("Around")
+	return c.step.Around(body)
+}
+
 func (c *counting[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
 	c.calls.count("Seed")
 	return c.step.Seed(seed, o)
@@ -132,6 +137,11 @@ func (c *counting[S, B]) Save(dir string, o trainer.SaveOptions) error {
 func (c *counting[S, B]) Load(dir string, o trainer.LoadOptions) error {
 	c.calls.count("Load")
 	return c.step.Load(dir, o)
+}
+
+func (c *counting[S, B]) NonFinite() ([]string, error) {
+	c.calls.count("NonFinite")
+	return c.step.NonFinite()
 }
 
 func (c *counting[S, B]) EmptyCache() error {

@@ -10,7 +10,7 @@ import (
 )
 
 // The checks of what a step does that can be stopped between forward and backward, and seeded
-// without being made anew.
+// without being made again.
 
 func (b *bench[S, B]) splits() error {
 	whole, err := b.step()
@@ -61,7 +61,7 @@ func (b *bench[S, B]) splits() error {
 	return same("Forward and Backward", want, got)
 }
 
-// reseeds finds a model that is made anew: without the updates before, the losses would be those of
+// reseeds finds a model that is made again: without the updates before, the losses would be those of
 // the beginning.
 func (b *bench[S, B]) reseeds() error {
 	s, err := b.step()
@@ -84,7 +84,7 @@ func (b *bench[S, B]) reseeds() error {
 	}
 	if same("", before, after) == nil {
 		return fmt.Errorf("after Seed with KeepModel the losses and norms are those of the beginning, %v: the model "+
-			"was made anew",
+			"was made again",
 			after)
 	}
 	return nil

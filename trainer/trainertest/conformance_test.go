@@ -88,6 +88,16 @@ func (s *saysNothing) Load(dir string, o trainer.LoadOptions) error {
 	return s.Step.Load(dir, o)
 }
 
+type copiesNothing struct{ Step }
+
+func (s *copiesNothing) Save(dir string, o trainer.SaveOptions) error {
+	if o.Later == nil {
+		return s.Step.Save(dir, o)
+	}
+	o.Later(func() ([]string, error) { return nil, s.Step.Save(dir, trainer.SaveOptions{}) })
+	return nil
+}
+
 type keepsGradients struct{ Step }
 
 func (s *keepsGradients) ZeroGrad() error { return nil }
@@ -113,16 +123,17 @@ func TestBrokenStepsAreFoundOut(t *testing.T) {
 		step  func() trainer.Step[int, []int]
 	}{
 		{"the same run twice", func() trainer.Step[int, []int] { return new(random) }},
-		{"a report starts anew", func() trainer.Step[int, []int] { return new(forgetful) }},
+		{"a report starts over", func() trainer.Step[int, []int] { return new(forgetful) }},
 		{"a loss is divided", func() trainer.Step[int, []int] { return new(undivided) }},
 		{"an evaluation leaves", func() trainer.Step[int, []int] { return new(trainsOnEval) }},
-		{"metrics start anew", func() trainer.Step[int, []int] { return new(keepsRows) }},
-		{"a saved step goes on", func() trainer.Step[int, []int] { return new(losesGenerator) }},
+		{"metrics start over", func() trainer.Step[int, []int] { return new(keepsRows) }},
+		{"a saved step continues", func() trainer.Step[int, []int] { return new(losesGenerator) }},
 		{"a folder that cannot be loaded", func() trainer.Step[int, []int] { return new(loadsHalf) }},
 		{"a folder that cannot be loaded", func() trainer.Step[int, []int] { return new(saysNothing) }},
 		{"loaded weights", func() trainer.Step[int, []int] { return new(keepsWeights) }},
+		{"what is written later", func() trainer.Step[int, []int] { return new(copiesNothing) }},
 		{"forward and backward", func() trainer.Step[int, []int] { return new(noBackward) }},
-		{"seeds that begin anew", func() trainer.Step[int, []int] { return new(forgetsWeights) }},
+		{"seeds that begin again", func() trainer.Step[int, []int] { return new(forgetsWeights) }},
 		{"gradients that are zeroed", func() trainer.Step[int, []int] { return new(keepsGradients) }},
 		{"a decorator around the step", func() trainer.Step[int, []int] { return new(random) }},
 		{"an out-of-memory error", func() trainer.Step[int, []int] { return new(alwaysFull) }},

@@ -39,6 +39,9 @@ type Step struct {
 	// Momentum is what SetMomentum was told last.
 	Momentum float64
 
+	// BadWeights is what NonFinite names. A Load empties it.
+	BadWeights []string
+
 	// Skip says which updates loss scaling skips; they count from 1. Nil: none.
 	Skip func(update int) bool
 
@@ -55,12 +58,17 @@ type Step struct {
 	// panic, or cancel a context, too.
 	Inject func(op string, n int) error
 
+	// Write is asked before the files of a save with Options.AsyncSave are written, by the
+	// goroutine that writes them. What it returns is the outcome. It may block, or panic, too.
+	Write func() error
+
 	// Calls are the calls in order, as Trace prints them, with those of seed, loader, clip and
 	// report among them.
 	Calls []string
 
 	state  state
 	ahead  *forward
+	skip   bool // Window.SkipNonFinite, and a loss of the window was not finite
 	lately trainer.BatchLoss
 	counts map[string]int
 	rows   []int
@@ -106,7 +114,7 @@ func (s *Step) Generator() uint64 { return s.state.Generator }
 // About implements trainer.Step.
 func (s *Step) About() trainer.About {
 	return trainer.About{Text: "a recording step", Saves: true, Clips: true, SetsMomentum: true, CountsTokens: true,
-		FiltersLoss: true, KeepsMode: true, KnowsMemory: true}
+		FiltersLoss: true, KeepsMode: true, KnowsMemory: true, SkipsNonFinite: true, SavesLater: true}
 }
 
 // begin records a call.
@@ -144,6 +152,9 @@ func (s *Step) Count(batch []int) trainer.Counts {
 		Flops: s.PerSample.Flops * float64(n)}
 }
 
+// Around implements trainer.Step.
+func (s *Step) Around(body func() error) error { return body() }
+
 // StartEval implements trainer.Step.
 func (s *Step) StartEval(e trainer.Evaluation) error {
 	s.Evaluations = append(s.Evaluations, e)
@@ -162,6 +173,9 @@ func (s *Step) ZeroGrad() error {
 	s.state.Gradients = 0
 	return s.begin("zerograd", "zerograd")
 }
+
+// NonFinite implements trainer.Step.
+func (s *Step) NonFinite() ([]string, error) { return s.BadWeights, s.begin("nonfinite", "nonfinite") }
 
 // EmptyCache implements trainer.Step.
 func (s *Step) EmptyCache() error { return s.begin("emptycache", "emptycache") }
@@ -201,7 +215,8 @@ func (s *Step) Update(_ context.Context, rate float64) (bool, error) {
 	st := &s.state
 	st.Updates++
 	st.Norm = float64(st.Gradients>>44) / (1 << 20)
-	applied := s.Skip == nil || !s.Skip(st.Updates)
+	applied := (s.Skip == nil || !s.Skip(st.Updates)) && !s.skip
+	s.skip = false
 	if applied {
 		st.Weights = mix(mix(st.Weights, st.Gradients), math.Float64bits(rate))
 	}
@@ -250,6 +265,9 @@ const stateFile = "step.json"
 // Save implements trainer.Step.
 func (s *Step) Save(dir string, o trainer.SaveOptions) error {
 	op, saved := "save", s.state
+	if !o.Gradients {
+		saved.Gradients = 0
+	}
 	if o.WeightsOnly {
 		op, saved = "saveweights", state{Weights: s.state.Weights}
 	}
@@ -260,7 +278,20 @@ func (s *Step) Save(dir string, o trainer.SaveOptions) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, stateFile), text, 0o666)
+	write := func() error { return os.WriteFile(filepath.Join(dir, stateFile), text, 0o666) }
+	if o.Later == nil {
+		return write()
+	}
+	bad := s.BadWeights
+	o.Later(func() ([]string, error) {
+		if s.Write != nil {
+			if err := s.Write(); err != nil {
+				return nil, err
+			}
+		}
+		return bad, write()
+	})
+	return nil
 }
 
 // Load implements trainer.Step.
@@ -276,6 +307,7 @@ func (s *Step) Load(dir string, o trainer.LoadOptions) error {
 	if err != nil {
 		return err
 	}
+	s.BadWeights = nil
 	if o.WeightsOnly {
 		s.state.Weights = loaded.Weights
 		return nil

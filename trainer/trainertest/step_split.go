@@ -86,6 +86,7 @@ func (s *Step) backward() error {
 	st, f := &s.state, s.ahead
 	s.ahead = nil
 	st.Gradients = f.gradients
+	s.skip = s.skip || f.window.SkipNonFinite && (math.IsNaN(f.loss) || math.IsInf(f.loss, 0))
 	if f.window.FilterLoss && (math.IsNaN(f.loss) || math.IsInf(f.loss, 0)) {
 		f.loss = st.LossSum / float64(1+f.window.SinceLog)
 	}

@@ -20,22 +20,9 @@ func DefaultCharset() []string {
 // IsTextValid is hezar.utils.is_text_valid: whether a text is not empty and has no characters but
 // those of the charset. As there, one line break at the end is let through.
 func IsTextValid(text string, charset []string) bool {
-	return isValid(strings.TrimSuffix(text, "\n"), charset) || isValid(text, charset)
-}
-
-func isValid(text string, charset []string) bool {
-	known := map[rune]bool{}
-	for _, label := range charset {
-		for _, r := range label {
-			known[r] = true
-		}
-	}
-	for _, r := range text {
-		if !known[r] {
-			return false
-		}
-	}
-	return text != ""
+	known := strings.Join(charset, "")
+	valid := func(text string) bool { return text != "" && strings.Trim(text, known) == "" }
+	return valid(text) || valid(strings.TrimSuffix(text, "\n"))
 }
 
 // labels maps each text of a charset to its id; of two ids with the same text the later counts.

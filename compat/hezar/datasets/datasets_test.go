@@ -356,8 +356,8 @@ func ExampleNewOCR() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(set.Len(), set.Invalid())
-	// Output: 1 [{2.png ABC}]
+	fmt.Println(set.Len(), set.Invalid()[0].Text)
+	// Output: 1 ABC
 }
 
 func TestPadBatchCutsToNothingWhereTheLengthIsZero(t *testing.T) {

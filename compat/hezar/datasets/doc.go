@@ -6,6 +6,9 @@
 //	fmt.Println(set.Len(), set.Invalid())
 //	batch, err := datasets.CollateOCR(samples)
 //
+// [Load] reads a split of a data set as the Hub holds it: dataset_config.yaml, and Parquet files or
+// tables.
+//
 // What Hezar's classes give, these give: the same rows, ids, pixels and padding, as recorded runs
 // of them prove. Where Hezar's behaviour is a defect, the right thing is done unless an option asks
 // for Hezar's, and the option says which.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -24,12 +26,17 @@ type OCROptions struct {
 
 	MaxSamples  int     // max_size as a number: use the first ones only; zero: all
 	MaxFraction float64 // max_size as a share, rounded up; zero: all
+
+	Warnings io.Writer // is told of rows that are left out; nil: standard error; io.Discard: nowhere
 }
 
-// OCRRow is a picture file and the text that it shows.
+// OCRRow is a picture and the text that it shows.
 type OCRRow struct {
-	Path string
+	Path string // of the file
 	Text string
+
+	// Picture has the bytes of the file; nil, or where it returns nil, the file is at Path.
+	Picture func() ([]byte, error)
 }
 
 // OCRSample is a prepared picture and the ids of its text.
@@ -43,11 +50,8 @@ type OCRSample struct {
 // OCR is Hezar's OCRDataset, character by character: a data set of [OCRSample]. Pictures are opened
 // when they are asked for, by any number of goroutines.
 type OCR struct {
-	image   *preprocessors.ImageProcessor
-	rows    []OCRRow
-	labels  [][]int64
-	invalid []OCRRow
-	length  int
+	prepared[OCRRow, OCRSample]
+	kept, invalid []OCRRow
 }
 
 var _ data.Dataset[OCRSample] = (*OCR)(nil)
@@ -70,7 +74,7 @@ func OpenOCR(path string, image *preprocessors.ImageProcessor, o OCROptions) (*O
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(filepath.Dir(path), file)
 		}
-		return OCRRow{file, text}, nil
+		return OCRRow{Path: file, Text: text}, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("datasets: %s: %w", path, err)
@@ -79,7 +83,7 @@ func OpenOCR(path string, image *preprocessors.ImageProcessor, o OCROptions) (*O
 }
 
 // NewOCR makes a data set of rows. Rows whose text is empty, too long or has other characters than
-// the charset are left out; [OCR.Invalid] has them.
+// the charset are left out, which OCROptions.Warnings is told; [OCR.Invalid] has them.
 func NewOCR(rows []OCRRow, image *preprocessors.ImageProcessor, o OCROptions) (*OCR, error) {
 	if image == nil {
 		return nil, fmt.Errorf("datasets: OCR without an image processor: Hezar's preprocessor is required")
@@ -88,42 +92,52 @@ func NewOCR(rows []OCRRow, image *preprocessors.ImageProcessor, o OCROptions) (*
 	if charset == nil {
 		charset = DefaultCharset()
 	}
-	d := &OCR{image: image}
-	ids := labelIDs(charset)
+	d, ids := &OCR{}, labelIDs(charset)
 	for _, row := range rows {
-		list, ok := encode(row.Text, ids, o.ReverseDigits)
-		ok = ok && isValid(row.Text, charset) && (o.MaxLength <= 0 || utf8.RuneCountInString(row.Text) <= o.MaxLength)
+		_, ok := encode(row.Text, ids, false)
+		ok = ok && row.Text != "" && (o.MaxLength <= 0 || utf8.RuneCountInString(row.Text) <= o.MaxLength)
 		for _, bad := range o.InvalidCharacters {
 			ok = ok && (bad == "" || !strings.Contains(row.Text, bad))
 		}
-		if !ok {
+		if ok {
+			d.kept = append(d.kept, row)
+		} else {
 			d.invalid = append(d.invalid, row)
-			continue
 		}
-		d.rows, d.labels = append(d.rows, row), append(d.labels, list)
+	}
+	if n := len(d.invalid); n > 0 {
+		first := d.invalid[0]
+		warnings := cmp.Or[io.Writer](o.Warnings, os.Stderr)
+		fmt.Fprintf(warnings, "datasets: %d of %d rows are left out, since their text is empty, too long "+
+			"or "+
+			"has a character that is not to be learnt: the first is %q of %s; OCR.Invalid has them\n", n, len(rows),
+			first.Text, cmp.Or(first.Path, "a picture without a name"))
 	}
 	var err error
-	d.length, err = limit(len(d.rows), o.MaxSamples, o.MaxFraction)
+	d.prepared, err = prepare(data.Slice[OCRRow](d.kept), o.MaxSamples, o.MaxFraction,
+		func(row OCRRow) (OCRSample, error) {
+			labels, _ := encode(row.Text, ids, o.ReverseDigits) // as above, where it was taken
+			var picture any = row.Path
+			if row.Picture != nil {
+				raw, err := row.Picture()
+				if err != nil {
+					return OCRSample{}, err
+				}
+				if raw != nil {
+					picture = raw
+				}
+			}
+			pixels, shape, err := image.Read(picture)
+			return OCRSample{pixels, shape, labels, row}, err
+		})
 	return d, err
 }
 
-// Len is how many samples are used.
-func (d *OCR) Len() int { return d.length }
-
 // Rows are all rows that are kept, those behind Len too.
-func (d *OCR) Rows() []OCRRow { return d.rows }
+func (d *OCR) Rows() []OCRRow { return d.kept }
 
 // Invalid are the rows that are left out.
 func (d *OCR) Invalid() []OCRRow { return d.invalid }
-
-// At opens and prepares a picture.
-func (d *OCR) At(i int) (OCRSample, error) {
-	if i < 0 || i >= d.length {
-		return OCRSample{}, fmt.Errorf("datasets: there is no sample %d of %d", i, d.length)
-	}
-	pixels, shape, err := d.image.Open(d.rows[i].Path)
-	return OCRSample{pixels, shape, d.labels[i], d.rows[i]}, err
-}
 
 // OCRBatch is a batch of pictures and their labels, padded with the blank, 0.
 type OCRBatch struct {
@@ -131,6 +145,9 @@ type OCRBatch struct {
 	Shape  []int64   // pictures, channels, height, width
 	Labels data.Padded[int64]
 }
+
+// Collate is [CollateOCR].
+func (d *OCR) Collate(samples []OCRSample) (OCRBatch, error) { return CollateOCR(samples) }
 
 // CollateOCR is CharLevelOCRDataCollator. All pictures must have the same shape.
 func CollateOCR(samples []OCRSample) (OCRBatch, error) {

@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -24,24 +23,15 @@ func PadBatch(inputs [][]int64, o PadOptions) ([][]int64, error) {
 	for _, ids := range inputs {
 		longest = max(longest, len(ids))
 	}
-	padding, length, limited := o.Padding, longest, o.MaxLength != 0 || o.ZeroLength
-	if padding == "" {
-		padding = "longest"
-		if limited {
-			padding = "max_length"
-		}
-	}
-	switch padding {
-	case "longest":
-		if limited {
-			length = min(longest, o.MaxLength)
-		}
-	case "max_length":
-		if limited && (o.MaxLength >= longest || !o.NoTruncation) {
-			length = o.MaxLength
-		}
-	default:
-		return nil, fmt.Errorf("datasets: padding %q; want max_length or longest", padding)
+	length, limited := longest, o.MaxLength != 0 || o.ZeroLength
+	switch {
+	case o.Padding != "" && o.Padding != "longest" && o.Padding != "max_length":
+		return nil, fmt.Errorf("datasets: padding %q; want max_length or longest", o.Padding)
+	case !limited:
+	case o.Padding == "longest":
+		length = min(longest, o.MaxLength)
+	case o.MaxLength >= longest || !o.NoTruncation:
+		length = o.MaxLength
 	}
 	if o.MaxLength < 0 {
 		return nil, fmt.Errorf("datasets: a length of %d; want a positive number, or 0 for none", o.MaxLength)
@@ -68,31 +58,14 @@ const IgnoreIndex = -100
 func ShiftTokensRight(rows [][]int64, pad, start int64) [][]int64 {
 	out := make([][]int64, len(rows))
 	for i, row := range rows {
-		out[i] = make([]int64, len(row))
-		for j := range row {
-			id := start
-			if j > 0 {
-				id = row[j-1]
-			}
+		if len(row) > 0 {
+			out[i] = append([]int64{start}, row[:len(row)-1]...)
+		}
+		for j, id := range out[i] {
 			if id == IgnoreIndex {
-				id = pad
+				out[i][j] = pad
 			}
-			out[i][j] = id
 		}
 	}
 	return out
-}
-
-// limit is max_size.
-func limit(n, most int, fraction float64) (int, error) {
-	switch {
-	case most < 0 || !(fraction >= 0 && fraction <= 1) || most > 0 && fraction > 0:
-		return 0, fmt.Errorf("datasets: MaxSamples is %d and MaxFraction %g; want one of them, a number of samples "+
-			"or a share of at most 1", most, fraction)
-	case fraction > 0:
-		return int(math.Ceil(fraction * float64(n))), nil
-	case most > 0:
-		return min(n, most), nil
-	}
-	return n, nil
 }

@@ -25,8 +25,8 @@ type TagOptions struct {
 
 // TagRow is a sequence of words and the id of the tag of each.
 type TagRow struct {
-	Words []string
-	Tags  []int64
+	Words []string `table:"words"`
+	Tags  []int64  `table:"tags"`
 }
 
 // TagSample is a sequence as tokens, each with a label; [IgnoreIndex] for special tokens.
@@ -39,56 +39,39 @@ type TagSample struct {
 // SequenceLabeling is Hezar's SequenceLabelingDataset over rows that are there already: a data set
 // of [TagSample].
 type SequenceLabeling struct {
-	rows      data.Dataset[TagRow]
-	tokenizer *hezar.Tokenizer
-	options   TagOptions
-	length    int
+	prepared[TagRow, TagSample]
+	tokens  tokens
+	options TagOptions
 }
 
 var _ data.Dataset[TagSample] = (*SequenceLabeling)(nil)
 
 // NewSequenceLabeling makes a data set of rows.
 func NewSequenceLabeling(rows data.Dataset[TagRow], t *hezar.Tokenizer, o TagOptions) (*SequenceLabeling, error) {
-	d := &SequenceLabeling{rows: rows, tokenizer: t, options: o}
-	if err := checkTokenizer(t); err != nil {
+	tok, err := newTokens(t, hezar.CallOptions{})
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	d.length, err = limit(rows.Len(), o.MaxSamples, o.MaxFraction)
+	d := &SequenceLabeling{tokens: tok, options: o}
+	d.prepared, err = prepare(rows, o.MaxSamples, o.MaxFraction, d.sample)
 	return d, err
 }
 
-// Len is how many samples are used.
-func (d *SequenceLabeling) Len() int { return d.length }
-
-// At tokenizes the words of a row and gives each token a label.
-func (d *SequenceLabeling) At(i int) (s TagSample, err error) {
-	if i < 0 || i >= d.length {
-		return s, fmt.Errorf("datasets: there is no sample %d of %d", i, d.length)
-	}
-	row, err := d.rows.At(i)
-	if err != nil {
-		return s, err
-	}
+// sample tokenizes the words of a row and gives each token a label.
+func (d *SequenceLabeling) sample(row TagRow) (s TagSample, err error) {
 	if len(row.Words) != len(row.Tags) {
-		return s, fmt.Errorf("datasets: sample %d has %d words and %d tags; want a tag for each word", i,
-			len(row.Words), len(row.Tags))
+		return s, fmt.Errorf("datasets: a row has %d words and %d tags; want a tag for each word", len(row.Words),
+			len(row.Tags))
 	}
-	t, err := d.tokenizer.Configured(hezar.CallOptions{})
-	if err != nil {
-		return s, err
-	}
-	e, err := t.EncodeInput(text.Input{Words: row.Words}, nil)
+	e, err := d.tokens.EncodeInput(text.Input{Words: row.Words}, nil)
 	if err != nil {
 		return s, err
 	}
 	s = TagSample{TokenIDs: e.IDs, AttentionMask: e.AttentionMask, Labels: make([]int64, len(e.IDs))}
 	previous := -1
 	for k, word := range e.Words {
-		switch {
-		case word < 0 || word == previous && d.options.FirstTokenOnly:
-			s.Labels[k] = IgnoreIndex
-		default:
+		s.Labels[k] = IgnoreIndex
+		if word >= 0 && !(word == previous && d.options.FirstTokenOnly) {
 			s.Labels[k] = row.Tags[word]
 		}
 		previous = word
@@ -106,26 +89,18 @@ type TagBatch struct {
 // Collate is SequenceLabelingDataCollator: it pads to the longest sequence of the batch, labels
 // with [IgnoreIndex].
 func (d *SequenceLabeling) Collate(samples []TagSample) (b TagBatch, err error) {
-	if len(samples) == 0 {
-		return b, data.ErrEmptyBatch
-	}
-	pad, err := padID(d.tokenizer)
-	if err != nil {
-		return b, err
-	}
-	for _, part := range []struct {
-		to    *[][]int64
-		of    func(s TagSample) []int64
-		padID int64
-	}{
-		{&b.TokenIDs, func(s TagSample) []int64 { return s.TokenIDs }, pad},
-		{&b.AttentionMask, func(s TagSample) []int64 { return s.AttentionMask }, 0},
-		{&b.Labels, func(s TagSample) []int64 { return s.Labels }, IgnoreIndex},
-	} {
-		o := PadOptions{Padding: "longest", Left: d.options.Left, PadID: part.padID, MaxLength: d.options.MaxLength}
-		if *part.to, err = PadBatch(data.Stack(samples, part.of), o); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
+	return collateTags(samples, d.options.Left, d.options.MaxLength, d.tokens.pad)
+}
+
+// CollateTags pads on the right, to the longest sequence of the batch.
+func CollateTags(samples []TagSample, pad int64) (TagBatch, error) {
+	return collateTags(samples, false, 0, pad)
+}
+
+func collateTags(samples []TagSample, left bool, most int, pad int64) (b TagBatch, err error) {
+	err = collate(samples, left, most,
+		padded[TagSample]{&b.TokenIDs, func(s TagSample) []int64 { return s.TokenIDs }, pad},
+		padded[TagSample]{&b.AttentionMask, func(s TagSample) []int64 { return s.AttentionMask }, 0},
+		padded[TagSample]{&b.Labels, func(s TagSample) []int64 { return s.Labels }, IgnoreIndex})
+	return b, err
 }

@@ -1,6 +1,9 @@
 package omegaconf
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // Item is a key and its value. The key is a string or an integer.
 type Item struct {
@@ -35,34 +38,22 @@ func (m *Map) Set(key string, value any) {
 
 // normal brings a value into the few types that the emitter knows.
 func normal(v any) (any, error) {
-	switch v := v.(type) {
-	case nil, bool, int64, uint64, float64, string, []any, Map:
+	switch v.(type) {
+	case nil, bool, uint64, string, []any, Map:
 		return v, nil
-	case int:
-		return int64(v), nil
-	case float32:
-		return float64(v), nil
-	case []string:
-		return list(v), nil
-	case []int:
-		return list(v), nil
-	case []int64:
-		return list(v), nil
-	case []float64:
-		return list(v), nil
-	case []bool:
-		return list(v), nil
-	case []Map:
-		return list(v), nil
+	}
+	switch r := reflect.ValueOf(v); {
+	case r.CanInt():
+		return r.Int(), nil
+	case r.CanFloat():
+		return r.Float(), nil
+	case r.Kind() == reflect.Slice:
+		list := make([]any, r.Len())
+		for i := range list {
+			list[i] = r.Index(i).Interface()
+		}
+		return list, nil
 	}
 	return nil, fmt.Errorf("omegaconf: a value of type %T; want nil, a bool, a number, a string, a list of these, or "+
 		"a Map", v)
-}
-
-func list[T any](values []T) []any {
-	out := make([]any, len(values))
-	for i, v := range values {
-		out[i] = v
-	}
-	return out
 }

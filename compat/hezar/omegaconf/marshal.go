@@ -2,7 +2,6 @@ package omegaconf
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
@@ -10,14 +9,12 @@ import (
 
 // Marshal writes a mapping as OmegaConf.save does.
 func Marshal(m Map) ([]byte, error) {
-	e := &emitter{}
 	if len(m) == 0 {
 		return []byte("{}\n"), nil
 	}
-	if err := e.mapping(m, 0, 0); err != nil {
-		return nil, err
-	}
-	return []byte(e.out.String()), nil
+	e := &emitter{}
+	err := e.mapping(m, 0, 0)
+	return []byte(e.out.String()), err
 }
 
 const (
@@ -40,15 +37,12 @@ func (e *emitter) put(s string) {
 
 func (e *emitter) newline(indent int) {
 	e.out.WriteByte('\n')
-	e.out.WriteString(strings.Repeat(" ", indent))
-	e.column = indent
+	e.column = 0
+	e.put(strings.Repeat(" ", indent))
 }
 
 // mapping writes the items of a non-empty mapping; the cursor stands where the first key belongs.
 func (e *emitter) mapping(m Map, indent, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("omegaconf: more than %d levels", maxDepth)
-	}
 	for i, item := range m {
 		if i > 0 {
 			e.put(strings.Repeat(" ", indent))
@@ -57,12 +51,12 @@ func (e *emitter) mapping(m Map, indent, depth int) error {
 		if err != nil {
 			return err
 		}
-		if !key.simple() {
-			e.put("? ")
-			e.scalar(key, indent+bestIndent)
-			e.newline(indent)
+		if key.simple() {
+			e.scalar(key, 0, false)
 		} else {
-			e.inKey(key)
+			e.put("? ")
+			e.scalar(key, indent+bestIndent, true)
+			e.newline(indent)
 		}
 		e.put(":")
 		if err := e.value(item.Value, indent, key.simple(), depth); err != nil {
@@ -74,9 +68,6 @@ func (e *emitter) mapping(m Map, indent, depth int) error {
 
 // sequence writes the items of a non-empty list; the cursor stands where the first dash belongs.
 func (e *emitter) sequence(list []any, indent, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("omegaconf: more than %d levels", maxDepth)
-	}
 	for i, v := range list {
 		if i > 0 {
 			e.put(strings.Repeat(" ", indent))
@@ -96,30 +87,36 @@ func (e *emitter) value(v any, indent int, underKey bool, depth int) error {
 	if err != nil {
 		return err
 	}
+	if depth > maxDepth {
+		return fmt.Errorf("omegaconf: more than %d levels", maxDepth)
+	}
+	inner := indent + bestIndent
+	begin := func() {
+		if underKey {
+			e.newline(inner)
+		} else {
+			e.put(" ")
+		}
+	}
 	switch v := v.(type) {
 	case Map:
 		if len(v) > 0 {
-			if underKey {
-				e.newline(indent + bestIndent)
-			} else {
-				e.put(" ")
-			}
-			return e.mapping(v, indent+bestIndent, depth+1)
+			begin()
+			return e.mapping(v, inner, depth+1)
 		}
 		e.put(" {}")
 	case []any:
-		if len(v) > 0 && underKey { // lists under a key are not indented
-			e.newline(indent)
-			return e.sequence(v, indent, depth+1)
-		} else if len(v) > 0 {
-			e.put(" ")
-			return e.sequence(v, indent+bestIndent, depth+1)
+		if len(v) > 0 {
+			if underKey { // lists under a key are not indented
+				inner = indent
+			}
+			begin()
+			return e.sequence(v, inner, depth+1)
 		}
 		e.put(" []")
 	default:
-		s := scalarOf(v)
 		e.put(" ")
-		e.scalar(s, indent+bestIndent)
+		e.scalar(scalarOf(v), inner, true)
 	}
 	e.newline(0)
 	return nil
@@ -129,26 +126,19 @@ func (e *emitter) value(v any, indent int, underKey bool, depth int) error {
 func scalarOf(v any) scalar {
 	switch v := v.(type) {
 	case nil:
-		return scalar{text: "null", style: plain}
-	case bool:
-		return scalar{text: strconv.FormatBool(v), style: plain}
-	case int64:
-		return scalar{text: strconv.FormatInt(v, 10), style: plain}
-	case uint64:
-		return scalar{text: strconv.FormatUint(v, 10), style: plain}
+		return scalar{text: "null"}
 	case float64:
-		return scalar{text: pyfloat.YAML(v), style: plain}
+		return scalar{text: pyfloat.YAML(v)}
+	case string:
+		return stringScalar(v)
 	}
-	return stringScalar(v.(string)) // normal lets nothing else through
+	return scalar{text: fmt.Sprint(v)} // a bool or an integer: normal lets nothing else through
 }
 
 func keyScalar(key any) (scalar, error) {
-	switch k := key.(type) {
-	case string:
-		return stringScalar(k), nil
-	case int:
-		return scalarOf(int64(k)), nil
-	case int64, uint64:
+	k, _ := normal(key)
+	switch k.(type) {
+	case string, int64, uint64:
 		return scalarOf(k), nil
 	}
 	return scalar{}, fmt.Errorf("omegaconf: a key of type %T; want a string or an integer", key)

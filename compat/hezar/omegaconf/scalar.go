@@ -26,35 +26,25 @@ type scalar struct {
 // simple tells whether it fits in front of a colon.
 func (s scalar) simple() bool { return !s.multi && len(s.text) <= maxKey }
 
-// stringScalar decides how a string is written: as libyaml's yaml_emitter_select_scalar_style does,
-// and in quotes wherever OmegaConf would read a boolean or a number.
-func stringScalar(text string) scalar {
-	a := analyze([]rune(text))
-	s := scalar{text: text, multi: a.multiline}
-	switch {
-	case a.plain && text != "" && !boolean.MatchString(text) && !pythonNumber(text) && !resolved(text):
-		s.style = plain
-	case a.single:
-		s.style = single
-	default:
-		s.style = double
-	}
-	return s
-}
-
 // What PyYAML would not read back as a string (YAML 1.1).
-var (
-	boolean   = regexp.MustCompile(`^(?:y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$`)
-	null      = regexp.MustCompile(`^(?:~|null|Null|NULL|)$`)
-	integer   = regexp.MustCompile(`^(?:[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+)$`)
-	float     = regexp.MustCompile(`^(?:[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$`)
-	timestamp = regexp.MustCompile(`^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9][0-9]?-[0-9][0-9]?(?:[Tt]|[ \t]+)[0-9][0-9]?:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9][0-9]?(?::[0-9][0-9])?))?)$`)
-	special   = regexp.MustCompile(`^(?:<<|=)$`)
+const (
+	boolForm  = `yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF`
+	nullForm  = `~|null|Null|NULL|`
+	intForm   = `[-+]?0b[0-1_]+|[-+]?0[0-7_]+|[-+]?(?:0|[1-9][0-9_]*)|[-+]?0x[0-9a-fA-F_]+|[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+`
+	floatForm = `[-+]?(?:[0-9][0-9_]*)\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)`
+	timeForm  = `[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}-[0-9][0-9]?-[0-9][0-9]?(?:[Tt]|[ \t]+)[0-9][0-9]?:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?(?:[ \t]*(?:Z|[-+][0-9][0-9]?(?::[0-9][0-9])?))?`
 )
 
-func resolved(text string) bool {
-	return null.MatchString(text) || integer.MatchString(text) || float.MatchString(text) ||
-		timestamp.MatchString(text) || special.MatchString(text)
+var (
+	boolean  = whole(boolForm)
+	null     = whole(nullForm)
+	integer  = whole(intForm)
+	resolved = whole(boolForm, `y|Y|n|N`, nullForm, intForm, floatForm, timeForm, `<<|=`)
+)
+
+// whole matches a text that has one of the forms.
+func whole(forms ...string) *regexp.Regexp {
+	return regexp.MustCompile(`^(?:` + strings.Join(forms, "|") + `)$`)
 }
 
 var numberForm = regexp.MustCompile(`(?i)^[-+]?(?:(?:[0-9]+(?:_[0-9]+)*\.?(?:[0-9]+(?:_[0-9]+)*)?|\.[0-9]+(?:_[0-9]+)*)(?:e[-+]?[0-9]+(?:_[0-9]+)*)?|inf|infinity|nan)$`)
@@ -72,56 +62,30 @@ func pythonNumber(text string) bool {
 	return numberForm.MatchString(ascii)
 }
 
-// analysis says in which styles a text can be written.
-type analysis struct{ plain, single, multiline bool }
+// What libyaml's yaml_emitter_analyze_scalar looks for.
+const (
+	breaks = "\n\r\u0085\u2028\u2029"
+	blank  = "(?:[\x00 \t" + breaks + "]|$)"
+)
 
-func breaks(r rune) bool {
-	return r == '\n' || r == '\r' || r == '\u0085' || r == '\u2028' || r == '\u2029'
-}
+var (
+	indicator = regexp.MustCompile("^(?:---|\\.\\.\\.|[#,\\[\\]{}&*!|>'\"%@`]|[?-]" + blank + ")|:" + blank +
+		"|[\x00 \t" + breaks + "]#")
+	breakAtSpace = regexp.MustCompile("[" + breaks + "] | [" + breaks + "]")
+)
 
-func blank(r rune) bool { return r == 0 || r == ' ' || r == '\t' || r == '\r' || breaks(r) }
-
-// analyze is yaml_emitter_analyze_scalar of libyaml for block style.
-func analyze(text []rune) analysis {
-	if len(text) == 0 {
-		return analysis{single: true}
+// stringScalar decides how a string is written: as libyaml's yaml_emitter_select_scalar_style does,
+// and in quotes wherever OmegaConf would read a boolean or a number.
+func stringScalar(text string) scalar {
+	s := scalar{text: text, multi: strings.ContainsAny(text, breaks)}
+	switch {
+	case breakAtSpace.MatchString(text) || strings.ContainsFunc(text, func(r rune) bool { return !printable(r) }):
+		s.style = double
+	case s.multi || strings.Trim(text, " ") != text || indicator.MatchString(text) || resolved.MatchString(text) ||
+		pythonNumber(text):
+		s.style = single
 	}
-	var indicators, odd, lines, breakSpace, spaceBreak, previousSpace, previousBreak bool
-	if s := string(text); strings.HasPrefix(s, "---") || strings.HasPrefix(s, "...") {
-		indicators = true
-	}
-	followed := func(i int) bool { return i+1 >= len(text) || blank(text[i+1]) }
-	for i, r := range text {
-		switch {
-		case i == 0 && strings.ContainsRune("#,[]{}&*!|>'\"%@`", r):
-			indicators = true
-		case i == 0 && strings.ContainsRune("?:-", r), i > 0 && r == ':':
-			indicators = indicators || followed(i)
-		case r == '#' && blank(text[max(0, i-1)]):
-			indicators = true
-		}
-		lines = lines || breaks(r)
-		odd = odd || !printable(r)
-		switch {
-		case r == ' ':
-			breakSpace = breakSpace || previousBreak
-			previousSpace, previousBreak = true, false
-		case breaks(r):
-			spaceBreak = spaceBreak || previousSpace
-			previousSpace, previousBreak = false, true
-		default:
-			previousSpace, previousBreak = false, false
-		}
-	}
-	first, last := text[0], text[len(text)-1]
-	a := analysis{plain: true, single: true, multiline: lines}
-	if first == ' ' || breaks(first) || last == ' ' || breaks(last) || lines || indicators {
-		a.plain = false
-	}
-	if breakSpace || spaceBreak || odd {
-		a.plain, a.single = false, false
-	}
-	return a
+	return s
 }
 
 // printable tells whether a character may stand for itself. libyaml, which does the emitting, knows
@@ -130,13 +94,9 @@ func printable(r rune) bool {
 	return r == '\n' || r >= ' ' && r <= '~' || (r >= 0xa0 && r <= 0xd7ff || r >= 0xe000 && r <= 0xfffd) && r != 0xfeff
 }
 
-// inKey writes a scalar in front of a colon: never folded.
-func (e *emitter) inKey(s scalar) { e.write(s, 0, false) }
-
-// scalar writes a scalar; what does not fit on the line goes on at the given indent.
-func (e *emitter) scalar(s scalar, indent int) { e.write(s, indent, true) }
-
-func (e *emitter) write(s scalar, indent int, fold bool) {
+// scalar writes a scalar; what does not fit on the line continues at the given indent, if it may be
+// folded.
+func (e *emitter) scalar(s scalar, indent int, fold bool) {
 	text := []rune(s.text)
 	switch s.style {
 	case plain:
@@ -150,48 +110,44 @@ func (e *emitter) write(s scalar, indent int, fold bool) {
 	}
 }
 
+// kindOf tells spaces, line breaks and other characters apart.
+func kindOf(r rune) rune {
+	switch {
+	case r == ' ':
+		return ' '
+	case strings.ContainsRune(breaks, r):
+		return '\n'
+	}
+	return 'a'
+}
+
 // folded writes text as it is, breaking lines at single spaces behind the best width:
 // yaml_emitter_write_plain_scalar and ..._single_quoted_scalar of libyaml.
 func (e *emitter) folded(text []rune, indent int, fold, quoted bool) {
-	for i := 0; i < len(text); {
-		j := i
-		switch r := text[i]; {
-		case r == ' ':
-			for j < len(text) && text[j] == ' ' {
-				j++
-			}
-			inside := !quoted || i != 0 && j != len(text)
-			if j == i+1 && e.column > bestWidth && fold && inside {
+	for i, j := 0, 0; i < len(text); i = j {
+		for j = i + 1; j < len(text) && kindOf(text[j]) == kindOf(text[i]); j++ {
+		}
+		run := string(text[i:j])
+		switch kindOf(text[i]) {
+		case ' ':
+			if edge := i == 0 || j == len(text); run == " " && fold && e.column > bestWidth && !(quoted && edge) {
 				e.newline(indent)
 			} else {
-				e.put(string(text[i:j]))
+				e.put(run)
 			}
-		case breaks(r):
-			for j < len(text) && breaks(text[j]) {
-				j++
-			}
-			if r == '\n' {
+		case '\n':
+			if run[0] == '\n' {
 				e.newline(0)
 			}
-			for _, b := range text[i:j] {
-				if b == '\n' {
-					e.newline(0)
-				} else {
-					e.out.WriteRune(b)
-					e.column = 0
-				}
-			}
+			e.out.WriteString(run)
+			e.column = 0
 			e.put(strings.Repeat(" ", indent))
-		case quoted && r == '\'':
-			j++
-			e.put("''")
 		default:
-			for j < len(text) && text[j] != ' ' && !breaks(text[j]) && (!quoted || text[j] != '\'') {
-				j++
+			if quoted {
+				run = strings.ReplaceAll(run, "'", "''")
 			}
-			e.put(string(text[i:j]))
+			e.put(run)
 		}
-		i = j
 	}
 }
 
@@ -203,7 +159,7 @@ func (e *emitter) doubleQuoted(text []rune, indent int, fold bool) {
 	e.put(`"`)
 	for i, r := range text {
 		switch {
-		case !printable(r) || breaks(r) || r == '"' || r == '\\':
+		case !printable(r) || kindOf(r) == '\n' || r == '"' || r == '\\':
 			e.put(escape(r))
 		case r == ' ' && fold && e.column > bestWidth && i > 0 && i < len(text)-1 && text[i-1] != ' ':
 			e.newline(indent)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,28 +87,24 @@ func mapping(n *yaml.Node, depth int) (Map, error) {
 }
 
 // Numbers as OmegaConf's loader reads them: 1e-5 is one, which plain YAML 1.1 takes for a string.
-var loadedFloat = regexp.MustCompile(`^(?:[-+]?[0-9]+(?:_[0-9]+)*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+(?:_[0-9]+)*[eE][-+]?[0-9]+|\.[0-9]+(?:_[0-9]+)*(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$`)
-
-var loadedBool = regexp.MustCompile(`^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$`)
+var loadedFloat = whole(`[-+]?[0-9]+(?:_[0-9]+)*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+(?:_[0-9]+)*[eE][-+]?[0-9]+|\.[0-9]+(?:_[0-9]+)*(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)`)
 
 func scalarValue(n *yaml.Node) (any, error) {
 	text := n.Value
-	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		return text, nil
-	}
+	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	digits := strings.ReplaceAll(text, "_", "")
 	switch {
+	case n.Style&quoted != 0:
 	case null.MatchString(text):
 		return nil, nil
-	case loadedBool.MatchString(text):
-		switch strings.ToLower(text) {
-		case "yes", "true", "on":
-			return true, nil
-		}
-		return false, nil
+	case boolean.MatchString(text):
+		return slices.Contains([]string{"yes", "true", "on"}, strings.ToLower(text)), nil
 	case loadedFloat.MatchString(text):
-		return parseFloat(text), nil
+		digits = strings.NewReplacer(".inf", "inf", ".nan", "nan").Replace(strings.ToLower(digits))
+		v, _ := strconv.ParseFloat(digits, 64) // the form is right; too large is an infinity, as in Python
+		return v, nil
 	case integer.MatchString(text):
-		v, err := parseInt(text)
+		v, err := parseInt(digits)
 		if err != nil {
 			return nil, fmt.Errorf("omegaconf: line %d: the number %s does not fit into 64 bits", n.Line, text)
 		}
@@ -117,49 +113,21 @@ func scalarValue(n *yaml.Node) (any, error) {
 	return text, nil
 }
 
-func parseFloat(text string) float64 {
-	text = strings.ToLower(strings.ReplaceAll(text, "_", ""))
-	switch strings.TrimLeft(text, "+-") {
-	case ".inf":
-		if text[0] == '-' {
-			return math.Inf(-1)
-		}
-		return math.Inf(1)
-	case ".nan":
-		return math.NaN()
-	}
-	v, _ := strconv.ParseFloat(text, 64) // the form is right; too large is an infinity, as in Python
-	return v
-}
-
-// parseInt reads the integers of YAML 1.1: decimal, 0b, 0x, octal with a leading 0, and 1:30, which
+// parseInt reads the integers of YAML 1.1: those of Go, octal with a leading 0 too, and 1:30, which
 // is ninety.
 func parseInt(text string) (int64, error) {
-	text = strings.ReplaceAll(text, "_", "")
-	sign := ""
-	if text[0] == '-' || text[0] == '+' {
-		sign, text = strings.TrimPrefix(text[:1], "+"), text[1:]
-	}
-	switch {
-	case strings.HasPrefix(text, "0b"):
-		return strconv.ParseInt(sign+text[2:], 2, 64)
-	case strings.HasPrefix(text, "0x"):
-		return strconv.ParseInt(sign+text[2:], 16, 64)
-	case len(text) > 1 && text[0] == '0':
-		return strconv.ParseInt(sign+text[1:], 8, 64)
-	case strings.Contains(text, ":"):
-		total := int64(0)
-		for _, part := range strings.Split(text, ":") {
-			v, err := strconv.ParseInt(part, 10, 64)
-			if err != nil || total > math.MaxInt64/60-60 {
-				return 0, strconv.ErrRange
-			}
-			total = total*60 + v
+	first, sixtieths, found := strings.Cut(text, ":")
+	total, err := strconv.ParseInt(first, 0, 64)
+	for found && err == nil {
+		first, sixtieths, found = strings.Cut(sixtieths, ":")
+		var v int64
+		if v, err = strconv.ParseInt(first, 10, 64); total > math.MaxInt64/60-60 || total < math.MinInt64/60+60 {
+			return 0, strconv.ErrRange
 		}
-		if sign != "" {
-			total = -total
+		if text[0] == '-' {
+			v = -v
 		}
-		return total, nil
+		total = total*60 + v
 	}
-	return strconv.ParseInt(sign+text, 10, 64)
+	return total, err
 }

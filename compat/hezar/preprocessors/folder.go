@@ -4,13 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
-	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
 
@@ -21,6 +18,9 @@ const (
 	NormalizerFile     = "normalizer_config.yaml"
 	TokenizerFile      = "tokenizer_config.yaml"
 )
+
+// configType is in the files of all preprocessors.
+var configType = omegaconf.Item{Key: "config_type", Value: "preprocessor"}
 
 // Set are the preprocessors of a model; nil for one that it does not have. Hezar calls it
 // PreprocessorsContainer.
@@ -37,103 +37,72 @@ type Set struct {
 func Load(dir string) (*Set, error) {
 	s := &Set{}
 	dir = filepath.Join(dir, Folder)
-	m, err := read(filepath.Join(dir, ImageProcessorFile))
-	if err != nil {
-		return nil, err
-	}
-	if m != nil {
-		c, err := ParseImageProcessor(m)
-		if err == nil {
-			s.Image, err = NewImageProcessor(c)
+	for _, part := range []struct {
+		file string
+		make func(m omegaconf.Map) error
+	}{
+		{ImageProcessorFile, func(m omegaconf.Map) error {
+			c, err := ParseImageProcessor(m)
+			if err == nil {
+				s.Image, err = NewImageProcessor(c)
+			}
+			return err
+		}},
+		{NormalizerFile, func(omegaconf.Map) (err error) {
+			s.Normalizer, err = hezar.LoadNormalizer(dir)
+			return err
+		}},
+		{TokenizerFile, func(m omegaconf.Map) (err error) {
+			s.tokenizerConfig = m
+			s.Tokenizer, err = hezar.LoadTokenizer(dir)
+			return err
+		}},
+	} {
+		path := filepath.Join(dir, part.file)
+		m, err := configfile.Load(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ImageProcessorFile), err)
+			return nil, fmt.Errorf("preprocessors: %w", err)
 		}
-	}
-	if m, err = read(filepath.Join(dir, NormalizerFile)); err != nil {
-		return nil, err
-	} else if m != nil {
-		if s.Normalizer, err = hezar.LoadNormalizer(dir); err != nil {
-			return nil, err
-		}
-	}
-	if s.tokenizerConfig, err = read(filepath.Join(dir, TokenizerFile)); err != nil {
-		return nil, err
-	} else if s.tokenizerConfig != nil {
-		if s.Tokenizer, err = hezar.LoadTokenizer(dir); err != nil {
-			return nil, err
+		if err := part.make(m); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return s, nil
 }
 
-// maxConfig is far above any config.
-const maxConfig = 1 << 20
-
-// read reads a YAML file; nil without an error if there is none.
-func read(path string) (omegaconf.Map, error) {
-	text, err := regularfile.ReadFile(path, maxConfig)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("preprocessors: %w", err)
-	}
-	m, err := omegaconf.Unmarshal(text)
-	if err != nil {
-		return nil, fmt.Errorf("preprocessors: %s: %w", path, err)
-	}
-	if m == nil {
-		m = omegaconf.Map{}
-	}
-	return m, nil
-}
-
 // Save writes the folder preprocessor/ into a model's folder, for Hezar and [Load] to read.
 func (s *Set) Save(dir string) error {
 	dir = filepath.Join(dir, Folder)
-	if s.Image == nil && s.Normalizer == nil && s.Tokenizer == nil {
-		return nil
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("preprocessors: %w", err)
-	}
+	files := map[string]omegaconf.Map{}
 	if s.Image != nil {
-		if err := write(filepath.Join(dir, ImageProcessorFile), s.Image.Config.Map()); err != nil {
-			return err
-		}
+		files[ImageProcessorFile] = s.Image.Config.Map()
 	}
 	if s.Normalizer != nil {
-		if err := write(filepath.Join(dir, NormalizerFile), normalizerMap(s.Normalizer.Config)); err != nil {
-			return err
+		files[NormalizerFile] = normalizerMap(s.Normalizer.Config)
+	}
+	if s.Tokenizer != nil {
+		files[TokenizerFile] = s.tokenizerMap()
+	}
+	for name, m := range files {
+		if err := configfile.Save(filepath.Join(dir, name), m); err != nil {
+			return fmt.Errorf("preprocessors: %w", err)
 		}
 	}
 	if s.Tokenizer == nil {
 		return nil
 	}
-	if err := write(filepath.Join(dir, TokenizerFile), s.tokenizerMap()); err != nil {
-		return err
-	}
 	return s.Tokenizer.Save(dir)
 }
 
-func write(path string, m omegaconf.Map) error {
-	text, err := omegaconf.Marshal(m)
-	if err == nil {
-		err = renameio.WriteFile(path, text, 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("preprocessors: %s: %w", path, err)
-	}
-	return nil
-}
-
 func normalizerMap(c hezar.NormalizerConfig) omegaconf.Map {
-	m := omegaconf.Map{{Key: "name", Value: "text_normalizer"}, {Key: "config_type", Value: "preprocessor"}}
+	m := omegaconf.Map{{Key: "name", Value: "text_normalizer"}, configType}
 	if c.ReplacePatterns != nil {
 		patterns := []any{}
 		for _, p := range c.ReplacePatterns {
-			patterns = append(patterns, []any{p[0], p[1]})
+			patterns = append(patterns, p[:])
 		}
 		m.Set("replace_patterns", patterns)
 	}
@@ -148,29 +117,20 @@ func (s *Set) tokenizerMap() omegaconf.Map {
 	c := s.Tokenizer.Config
 	m := append(omegaconf.Map{}, s.tokenizerConfig...)
 	if len(m) == 0 {
-		m = omegaconf.Map{{Key: "name", Value: c.Name}, {Key: "config_type", Value: "preprocessor"}}
+		m = omegaconf.Map{{Key: "name", Value: c.Name}, configType}
 		if c.Name == "wordpiece_tokenizer" {
-			for _, token := range [][2]string{{"unk_token", "[UNK]"}, {"sep_token", "[SEP]"}, {"cls_token", "[CLS]"},
-				{"mask_token", "[MASK]"}} {
-				m.Set(token[0], token[1])
-			}
-			m.Set("wordpieces_prefix", "##")
+			m = append(m, omegaconf.Map{
+				{Key: "unk_token", Value: "[UNK]"}, {Key: "sep_token", Value: "[SEP]"},
+				{Key: "cls_token", Value: "[CLS]"},
+				{Key: "mask_token", Value: "[MASK]"}, {Key: "wordpieces_prefix", Value: "##"},
+			}...)
 		}
 	}
-	m.Set("name", c.Name)
-	for _, item := range []struct {
-		key   string
-		value any
-		set   bool
-	}{
-		{"truncation_side", c.TruncationSide, c.TruncationSide != ""}, {"padding_side", c.PaddingSide,
-			c.PaddingSide != ""}, {"stride", c.Stride, true},
-		{"pad_token_type_id", c.PadTokenTypeID, true}, {"pad_token", c.PadToken, c.PadToken != ""},
-		{"vocab_size", s.Tokenizer.VocabSize(), true},
-	} {
-		if item.set {
-			m.Set(item.key, item.value)
-		}
+	size := s.Tokenizer.VocabSize()
+	for _, item := range configfile.Encode(configfile.Fields("name", &c.Name, "truncation_side", &c.TruncationSide,
+		"padding_side", &c.PaddingSide, "stride", &c.Stride, "pad_token_type_id", &c.PadTokenTypeID,
+		"pad_token", &c.PadToken, "vocab_size", &size)) {
+		m.Set(item.Key.(string), item.Value)
 	}
 	return m
 }

@@ -2,7 +2,9 @@ package preprocessors
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/vision"
 )
@@ -28,6 +30,7 @@ type ImageProcessorConfig struct {
 type ImageProcessor struct {
 	Config    ImageProcessorConfig
 	processor *vision.Processor
+	refused   error // why pictures of bytes cannot be normalised with this mean and std; nil: they can
 }
 
 // NewImageProcessor checks a config.
@@ -53,10 +56,16 @@ func NewImageProcessor(c ImageProcessorConfig) (*ImageProcessor, error) {
 		o.Wrap8Bit = len(o.Mean) > 0
 	}
 	p, err := vision.NewProcessor(o)
+	var refused error
+	if err != nil && o.Wrap8Bit { // pictures of float32 can be normalised so
+		refused = err
+		o.Wrap8Bit, o.Mean, o.Std = false, nil, nil
+		p, err = vision.NewProcessor(o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("preprocessors: image processor: %w", err)
 	}
-	return &ImageProcessor{c, p}, nil
+	return &ImageProcessor{c, p, refused}, nil
 }
 
 // Shape returns the channels, height and width of what becomes of a picture.
@@ -66,118 +75,73 @@ func (p *ImageProcessor) Shape(im *vision.Image) (channels, height, width int) {
 
 // Process returns the prepared picture, channels first.
 func (p *ImageProcessor) Process(im *vision.Image) ([]float32, error) {
+	if p.refused != nil {
+		return nil, fmt.Errorf("preprocessors: image processor: %w", p.refused)
+	}
 	pixels := make([]float32, p.processor.Len(im))
 	return pixels, p.processor.Process(pixels, im)
 }
 
 // Open reads a picture file, in colour as Hezar does, and prepares it.
 func (p *ImageProcessor) Open(path string) (pixels []float32, shape [3]int, err error) {
-	im, err := vision.Open(path, vision.DecodeOptions{})
+	return p.Read(path)
+}
+
+// Read prepares a picture: the path of a file, the bytes of one, an image.Image, a *vision.Image or
+// [*Floats].
+func (p *ImageProcessor) Read(picture any) (pixels []float32, shape [3]int, err error) {
+	if f, ok := picture.(*Floats); ok {
+		return p.floats(f)
+	}
+	im, err := vision.From(picture)
 	if err != nil {
 		return nil, shape, err
 	}
-	im = im.RGB()
+	return p.bytes(im.RGB())
+}
+
+func (p *ImageProcessor) bytes(im *vision.Image) (pixels []float32, shape [3]int, err error) {
 	c, h, w := p.Shape(im)
 	pixels, err = p.Process(im)
 	return pixels, [3]int{c, h, w}, err
 }
 
-// imageProcessorName is the name in Hezar's registry.
-const imageProcessorName = "image_processor"
+// fields are the keys of the file in Hezar's order.
+func (c *ImageProcessorConfig) fields() []configfile.Field {
+	return configfile.Fields("name", configfile.Const("image_processor"), "mean", &c.Mean, "std", &c.Std,
+		"rescale", &c.Rescale, "resample", &c.Resample, "size", (*size)(c), "mirror", &c.Mirror,
+		"gray_scale", &c.GrayScale)
+}
+
+// size is width and height, or nothing.
+type size ImageProcessorConfig
+
+func (s *size) Encode() any {
+	if s.Width == 0 && s.Height == 0 {
+		return nil
+	}
+	return []int{s.Width, s.Height}
+}
+
+func (s *size) Decode(v any) error {
+	list, _ := v.([]any)
+	if len(list) != 2 {
+		return configfile.Want("width and height")
+	}
+	return configfile.Decode(omegaconf.Map{{Key: "width", Value: list[0]}, {Key: "height", Value: list[1]}},
+		configfile.Fields("width", &s.Width, "height", &s.Height))
+}
 
 // Map is the config as the file has it.
 func (c ImageProcessorConfig) Map() omegaconf.Map {
-	m := omegaconf.Map{{Key: "name", Value: imageProcessorName}, {Key: "config_type", Value: "preprocessor"}}
-	if c.Mean != nil {
-		m.Set("mean", c.Mean)
-	}
-	if c.Std != nil {
-		m.Set("std", c.Std)
-	}
-	if c.Rescale != nil {
-		m.Set("rescale", *c.Rescale)
-	}
-	if c.Resample != nil {
-		m.Set("resample", *c.Resample)
-	}
-	if c.Width != 0 || c.Height != 0 {
-		m.Set("size", []int{c.Width, c.Height})
-	}
-	m.Set("mirror", c.Mirror)
-	m.Set("gray_scale", c.GrayScale)
-	return m
+	return slices.Insert(configfile.Encode(c.fields()), 1, configType)
 }
 
 // ParseImageProcessor reads a config from the mapping of its file. Keys that Hezar does not know it
 // drops, and so does this.
 func ParseImageProcessor(m omegaconf.Map) (c ImageProcessorConfig, err error) {
-	f := fields{m: m}
-	if name, ok := m.Get("name"); ok && name != imageProcessorName {
-		return c, fmt.Errorf("preprocessors: name is %v; want %s", name, imageProcessorName)
+	if err = configfile.Decode(m, c.fields()); err != nil {
+		err = fmt.Errorf("preprocessors: %w", err)
 	}
-	c.Mean, c.Std = f.numbers("mean"), f.numbers("std")
-	if v := f.numbers("rescale"); len(v) == 1 {
-		c.Rescale = &v[0]
-	}
-	if v := f.numbers("resample"); len(v) == 1 {
-		c.Resample = new(int(v[0]))
-	}
-	switch size := f.numbers("size"); len(size) {
-	case 0:
-	case 2:
-		c.Width, c.Height = int(size[0]), int(size[1])
-	default:
-		return c, fmt.Errorf("preprocessors: size has %d numbers; want width and height", len(size))
-	}
-	c.Mirror, c.GrayScale = f.boolean("mirror"), f.boolean("gray_scale")
-	return c, f.err
-}
-
-// fields takes values out of a mapping and keeps the first mistake.
-type fields struct {
-	m   omegaconf.Map
-	err error
-}
-
-func (f *fields) wrong(key string, v any, want string) {
-	if f.err == nil {
-		f.err = fmt.Errorf("preprocessors: %s is %v; want %s", key, v, want)
-	}
-}
-
-// numbers returns a number or a list of them.
-func (f *fields) numbers(key string) []float64 {
-	v, ok := f.m.Get(key)
-	if !ok || v == nil {
-		return nil
-	}
-	list, isList := v.([]any)
-	if !isList {
-		list = []any{v}
-	}
-	numbers := make([]float64, len(list))
-	for i, item := range list {
-		switch n := item.(type) {
-		case int64:
-			numbers[i] = float64(n)
-		case float64:
-			numbers[i] = n
-		default:
-			f.wrong(key, v, "a number or a list of numbers")
-			return nil
-		}
-	}
-	return numbers
-}
-
-func (f *fields) boolean(key string) bool {
-	v, ok := f.m.Get(key)
-	if !ok || v == nil {
-		return false
-	}
-	b, ok := v.(bool)
-	if !ok {
-		f.wrong(key, v, "true or false")
-	}
-	return b
+	return c, err
 }

@@ -101,7 +101,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	for _, c := range []struct{ claim, yaml, want string }{
 		{"another kind", "name: text_normalizer", "want image_processor"},
 		{"a mean of words", "name: image_processor\nmean: [a]", "mean is [a]; want a number"},
-		{"a size of three", "size: [1, 2, 3]", "size has 3 numbers"},
+		{"a size of three", "size: [1, 2, 3]", "size is [1 2 3]; want width and height"},
 		{"a size of one side", "size: [4, 0]", "want both sides positive"},
 		{"a mirror of seven", "mirror: 7", "mirror is 7; want true or false"},
 		{"no filter", "resample: 9", "resample"},
@@ -198,4 +198,33 @@ func ExampleImageProcessor_Process() {
 	pixels, err := p.Process(im)
 	fmt.Println(pixels, err)
 	// Output: [0 0 0 1 0 0 0 0] <nil>
+}
+
+// What becomes of pictures of numbers is compared with Hezar by internal/conformance/vectors.
+func TestPicturesOfNumbersThatCannotBe(t *testing.T) {
+	colour := &preprocessors.Floats{Pix: make([]float32, 60), Width: 5, Height: 4, Channels: 3}
+	for _, c := range []struct {
+		config  preprocessors.ImageProcessorConfig
+		picture any
+		want    string
+	}{
+		{preprocessors.ImageProcessorConfig{Mirror: true}, colour, "make a *vision.Image of it"},
+		{preprocessors.ImageProcessorConfig{GrayScale: true}, colour, "make a *vision.Image of it"},
+		{preprocessors.ImageProcessorConfig{Width: 3, Height: 3}, colour, "make a *vision.Image of it"},
+		{preprocessors.ImageProcessorConfig{}, &preprocessors.Floats{Pix: make([]float32, 5), Width: 5, Height: 4,
+			Channels: 3}, "5 numbers is 5x4 with 3 channels"},
+		{preprocessors.ImageProcessorConfig{Mean: []float64{1, 2, 3}, Std: []float64{1, 2, 3}},
+			&preprocessors.Floats{Pix: make([]float32, 20), Width: 5, Height: 4, Channels: 1},
+			"3 and 3 numbers for 1 channels"},
+		{preprocessors.ImageProcessorConfig{Mean: []float64{0.5}, Std: []float64{0.3}}, vision.NewImage(2, 2, 3),
+			"a std of 1 to 255"},
+	} {
+		p, err := preprocessors.NewImageProcessor(c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := p.Read(c.picture); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v, want one with %q", c.config, err, c.want)
+		}
+	}
 }

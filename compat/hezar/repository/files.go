@@ -2,78 +2,79 @@ package repository
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
-	"github.com/gotrainer/gotrainer/compat/internal/torchsave"
-	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/safetensors/pickle"
 )
 
-// Names of Hezar's files.
-const (
-	ConfigFile  = "model_config.yaml"
-	WeightsFile = "model.pt"
-)
-
-// maxConfig is far above any config.
-const maxConfig = 4 << 20
-
-// ReadConfig reads model_config.yaml of a folder.
-func ReadConfig(dir string) (omegaconf.Map, error) {
-	path := filepath.Join(dir, ConfigFile)
-	text, err := regularfile.ReadFile(path, maxConfig)
-	if err != nil {
-		return nil, fmt.Errorf("repository: %w", err)
-	}
-	m, err := omegaconf.Unmarshal(text)
-	if err != nil {
-		return nil, fmt.Errorf("repository: %s: %w", path, err)
-	}
-	if kind, ok := m.Get("config_type"); ok && kind != "model" {
-		return nil, fmt.Errorf("repository: %s: config_type is %v; want model", path, kind)
-	}
-	return m, nil
-}
+// WeightsFile is Hezar's name of the file.
+const WeightsFile = "model.pt"
 
 // WriteModel writes model.pt and model_config.yaml of any model into a folder, which is made if
 // need be: torch.save of the state dict, and the config in Hezar's form. It is for models of kinds
 // that this package does not know.
 func WriteModel(dir string, model any, config omegaconf.Map) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("repository: %w", err)
-	}
-	state, err := torchsave.Module(model)
-	if err != nil {
-		return fmt.Errorf("repository: %w", err)
-	}
-	if err := pickle.WriteFile(filepath.Join(dir, WeightsFile), state); err != nil {
-		return fmt.Errorf("repository: %w", err)
-	}
-	text, err := omegaconf.Marshal(config)
+	err := configfile.Save(filepath.Join(dir, ConfigFile), config)
 	if err == nil {
-		err = renameio.WriteFile(filepath.Join(dir, ConfigFile), text, 0o644)
+		err = torchsave.WriteModule(filepath.Join(dir, WeightsFile), model)
 	}
 	if err != nil {
-		return fmt.Errorf("repository: %s: %w", ConfigFile, err)
+		return fmt.Errorf("repository: %w", err)
 	}
 	return nil
 }
 
-// loadWeights fills a model with model.pt. Every tensor must be there and fit.
+// writeFolder writes a model with its preprocessors.
+func writeFolder(dir string, model any, config omegaconf.Map, set *preprocessors.Set) error {
+	if err := WriteModel(dir, model, config); err != nil || set == nil {
+		return err
+	}
+	return set.Save(dir)
+}
+
+// loadWeights fills a model with model.pt. Every tensor must be there and fit: by its name or, in
+// files of earlier versions of a model, whose layers had other names, by its place.
 func loadWeights(dir string, model any) error {
 	w, err := pretrained.OpenFile(filepath.Join(dir, WeightsFile))
 	if err != nil {
 		return fmt.Errorf("repository: %w", err)
 	}
 	defer w.Close() //nolint:errcheck // it was only read
-	if _, err := nn.LoadStateDict(model, w, nn.LoadOptions{}); err != nil {
+	if _, err = nn.LoadStateDict(model, w, nn.LoadOptions{Rename: weight}); err == nil {
+		return nil
+	}
+	if r, placed := nn.LoadStateDict(model, w, ByPosition(model, w)); placed != nil || r.Missing != nil {
 		return fmt.Errorf("repository: %s: %w", w.Path(), err)
 	}
 	return nil
+}
+
+// weight leaves the positions out, which older files hold and which are the numbers from 0 on.
+func weight(name string) string {
+	if strings.HasSuffix(name, "embeddings.position_ids") {
+		return ""
+	}
+	return name
+}
+
+// ByPosition matches weights by their place in a file and in a model, as Hezar does where names or
+// shapes do not fit.
+func ByPosition(model any, w *pretrained.Weights) nn.LoadOptions {
+	names := map[string]string{}
+	contents := slices.DeleteFunc(w.Contents(), func(t nn.TensorInfo) bool { return weight(t.Name) == "" })
+	for i, own := range nn.StateDict(model) {
+		if i < len(contents) && slices.Equal(contents[i].Shape, own.Tensor.Shape()) {
+			names[contents[i].Name] = own.Name
+		}
+	}
+	return nn.LoadOptions{IgnoreMissing: true, IgnoreUnexpected: true, Rename: func(name string) string {
+		return names[name]
+	}}
 }

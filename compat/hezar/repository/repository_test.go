@@ -1,18 +1,22 @@
 package repository_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
 	"image/png"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
@@ -22,6 +26,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/text/hezar"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/vision"
 )
 
 // scripts/hezar_interop.py has the proof with Python's Hezar on the other side; these tests need
@@ -43,60 +48,125 @@ func imageProcessor(t *testing.T, c preprocessors.ImageProcessorConfig) *preproc
 
 func TestTextClassificationSurvivesItsFolder(t *testing.T) {
 	testenv.RequireTorch(t)
-	m, err := repository.LoadTextClassification(python)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, err := repository.Load(python)
+	require.NoError(t, err)
 	dir := t.TempDir()
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Save(dir))
 	want, err := os.ReadFile(filepath.Join(python, repository.ConfigFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := os.ReadFile(filepath.Join(dir, repository.ConfigFile))
-	if diff := cmp.Diff(string(want), string(got)); diff != "" || err != nil {
-		t.Errorf("model_config.yaml: %v\n%s", err, diff)
-	}
-	again, err := repository.LoadTextClassification(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameWeights(t, m.Model, again.Model)
-	if _, err := again.Predict(1, "کتاب"); err == nil || !strings.Contains(err.Error(), "no tokenizer") {
-		t.Errorf("a prediction without a tokenizer: error %v", err)
-	}
-	if again.Preprocessors.Tokenizer, err = hezar.LoadTokenizer("../preprocessors/testdata/model"); err != nil {
-		t.Fatal(err)
-	}
-	alone, err := again.Predict(9, "کتاب")
-	if err != nil {
-		t.Fatal(err)
-	}
-	both, err := again.Predict(9, "کتاب خوب dog .", "کتاب")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(got))
+	again, err := repository.Load(dir)
+	require.NoError(t, err)
+	sameWeights(t, m, again)
+	_, err = again.Predict(t.Context(), "کتاب")
+	require.ErrorContains(t, err, "no tokenizer")
+	again.Preprocessors.Tokenizer = tokenizer(t)
+	alone, err := again.Predict(t.Context(), "کتاب")
+	require.NoError(t, err)
+	both, err := again.Predict(t.Context(), "کتاب خوب dog .", "کتاب")
+	require.NoError(t, err)
 	total := 0.0
-	for i, class := range alone[0] {
+	for i, class := range alone[0].Classes {
 		total += class.Score
-		if d := class.Score - both[1][i].Score; class.Label != both[1][i].Label || d > 1e-6 || d < -1e-6 {
-			t.Errorf("alone %+v, beside a longer text %+v", alone[0], both[1])
-		}
+		assert.Equal(t, class.Label, both[1].Classes[i].Label, "beside a longer text")
+		assert.InDelta(t, class.Score, both[1].Classes[i].Score, 1e-6, "beside a longer text")
 	}
-	if total < 0.999999 || total > 1.000001 || len(alone[0]) != len(again.Model.Head().ID2Label) {
-		t.Errorf("probabilities %+v", alone[0])
-	}
-	if none, err := again.Predict(1); err != nil || none != nil {
-		t.Errorf("nothing was classified as %v (%v)", none, err)
+	assert.InDelta(t, 1, total, 1e-6)
+	assert.Len(t, alone[0].Classes, len(again.Labels()))
+	assert.Equal(t, alone[0].Classes[0], repository.Class{Label: alone[0].Label, Score: alone[0].Score})
+	none, err := again.Predict(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, none)
+	_, err = again.Predict(t.Context(), []string{"words"})
+	require.ErrorContains(t, err, "an input is a []string; want a string")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = again.Predict(ctx, "کتاب")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func tokenizer(t *testing.T) *hezar.Tokenizer {
+	t.Helper()
+	tok, err := hezar.LoadTokenizer("../preprocessors/testdata/model")
+	require.NoError(t, err)
+	return tok
+}
+
+// small are the sizes of models for tests, by the families of encoders.
+var small = map[string]repository.Settings{
+	"bert": {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8,
+		"max_position_embeddings": 24, "vocab_size": 40},
+	"roberta": {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8,
+		"max_position_embeddings": 24, "vocab_size": 40, "pad_token_id": 0},
+	"distilbert": {"dim": 8, "n_layers": 1, "n_heads": 2, "max_position_embeddings": 24, "vocab_size": 40},
+}
+
+func TestEveryKindSurvivesItsFolderAndTagsWords(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, kind := range repository.Kinds()[1:] {
+		t.Run(kind, func(t *testing.T) {
+			family, _, _ := strings.Cut(kind, "_")
+			settings := maps.Clone(small[family])
+			settings["id2label"] = []string{"O", "B-چیز", "I-چیز"}
+			config, err := repository.NewConfig(kind, settings)
+			require.NoError(t, err)
+			m, err := repository.New(config, &preprocessors.Set{Tokenizer: tokenizer(t)})
+			require.NoError(t, err)
+			dir := t.TempDir()
+			require.NoError(t, m.Save(dir))
+			again, err := repository.Load(dir)
+			require.NoError(t, err)
+			sameWeights(t, m, again)
+			text, err := omegaconf.Marshal(m.Config())
+			require.NoError(t, err)
+			read, err := omegaconf.Marshal(again.Config())
+			require.NoError(t, err)
+			assert.Equal(t, string(text), string(read))
+			assert.Equal(t, kind, again.Kind())
+			want, err := m.Predict(t.Context(), "کتاب خوب")
+			require.NoError(t, err)
+			got, err := again.Predict(t.Context(), "کتاب خوب")
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+			if !strings.HasSuffix(kind, "labeling") {
+				return
+			}
+			words := []string{"کتابها", "خوب"}
+			both, err := again.Predict(t.Context(), words, []string{"dog"})
+			require.NoError(t, err)
+			require.Len(t, both[0].Tags, 2, "a tag for each word, whatever its pieces")
+			require.Len(t, both[1].Tags, 1)
+			for i, tag := range both[0].Tags {
+				assert.Equal(t, words[i], tag.Token)
+				assert.Contains(t, again.Labels(), tag.Label)
+			}
+		})
 	}
 }
 
-func sameWeights(t *testing.T, a, b any) {
+func TestSettingsThatNoModelHasAreNamed(t *testing.T) {
+	_, err := repository.NewConfig("bert_text_classification", repository.Settings{"id2labels": nil})
+	require.ErrorContains(t, err, `no setting "id2labels"; there are `)
+	_, err = repository.NewConfig("gpt2_text_generation", nil)
+	require.ErrorContains(t, err, "want one of crnn_image2text, bert_text_classification")
+	config, err := repository.LoadConfig(python, repository.Settings{"id2label": []string{"a", "b", "c"}})
+	require.NoError(t, err)
+	n, _ := config.Get("num_labels")
+	assert.Nil(t, n, "new labels are counted anew")
+	testenv.RequireTorch(t)
+	config, err = repository.NewConfig("bert_text_classification", repository.Settings{"id2label": []string{"a", "b"},
+		"num_labels": 3})
+	require.NoError(t, err)
+	_, err = repository.New(config, nil)
+	require.ErrorContains(t, err, "num_labels is 3, but id2label has 2")
+}
+
+func sameWeights(t *testing.T, a, b *repository.Model) {
 	t.Helper()
-	got := nn.StateDict(b)
-	for i, want := range nn.StateDict(a) {
+	got := nn.StateDict(b.Module())
+	for i, want := range nn.StateDict(a.Module()) {
 		if got[i].Name != want.Name || !got[i].Tensor.Equal(want.Tensor) {
 			t.Errorf("tensor %s differs", want.Name)
 		}
@@ -108,57 +178,42 @@ func TestImage2TextSurvivesItsFolder(t *testing.T) {
 	torch.ManualSeed(3)
 	model, err := crnn.New(crnn.Config{Charset: []string{"", "۱", "ب", "yes", " "}, ImageWidth: 40, Map2SeqDim: 8,
 		RNNDim: 6, ReverseDigits: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := imageProcessor(t, preprocessors.ImageProcessorConfig{GrayScale: true, Mirror: true, Width: 40, Height: 32,
 		Rescale: new(1 / 255.), Mean: []float64{0.5}, Std: []float64{0.5}})
-	m := &repository.Image2Text{Model: model, Preprocessors: &preprocessors.Set{Image: p}}
+	m := repository.Reader(model, &preprocessors.Set{Image: p})
 	dir := t.TempDir()
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
+	require.NoError(t, m.Save(dir))
+	again, err := repository.Load(dir)
+	require.NoError(t, err)
+	assert.Equal(t, model.Config(), again.CRNN.Config())
+	sameWeights(t, m, again)
+	im := image.NewGray(image.Rect(0, 0, 50, 20))
+	for k := range im.Pix {
+		im.Pix[k] = uint8(k * 3)
 	}
-	again, err := repository.LoadImage2Text(dir)
-	if err != nil {
-		t.Fatal(err)
+	var raw bytes.Buffer
+	require.NoError(t, png.Encode(&raw, im))
+	path := filepath.Join(dir, "a.png")
+	require.NoError(t, os.WriteFile(path, raw.Bytes(), 0o600))
+	want, err := m.Predict(t.Context(), path)
+	require.NoError(t, err)
+	assert.Greater(t, want[0].Score, 0.2)
+	for _, input := range []any{path, raw.Bytes(), im, vision.FromStd(im)} {
+		got, err := again.Predict(t.Context(), input)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, "a picture as a %T", input)
 	}
-	if diff := cmp.Diff(model.Config(), again.Model.Config()); diff != "" {
-		t.Error(diff)
-	}
-	sameWeights(t, model, again.Model)
-	files := []string{filepath.Join(dir, "a.png"), filepath.Join(dir, "b.png")}
-	for i, file := range files {
-		im := image.NewGray(image.Rect(0, 0, 50+i, 20))
-		for k := range im.Pix {
-			im.Pix[k] = uint8(k * (i + 3))
-		}
-		f, err := os.Create(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(png.Encode(f, im), f.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := m.Predict(files...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := again.Predict(files...)
-	if err != nil || !slices.Equal(got, want) || len(got) != 2 || got[0].Score <= 0.2 {
-		t.Errorf("read %v (%v), want %v", got, err, want)
-	}
-	if _, err := again.Predict(dir + "/none.png"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a picture that is not there: error %v", err)
-	}
+	_, err = again.Predict(t.Context(), 7)
+	require.ErrorContains(t, err, "a picture is a int; want a path")
+	_, err = again.Predict(t.Context(), dir+"/none.png")
+	require.ErrorIs(t, err, fs.ErrNotExist)
 	again.Preprocessors.Image = imageProcessor(t, preprocessors.ImageProcessorConfig{GrayScale: true})
-	if _, err := again.Predict(files...); err == nil || !strings.Contains(err.Error(), "one size for all") {
-		t.Errorf("pictures of two sizes: error %v", err)
-	}
-	again.Preprocessors = nil
-	if _, err := again.Predict(files...); err == nil || !strings.Contains(err.Error(), "no image processor") {
-		t.Errorf("no image processor: error %v", err)
-	}
+	_, err = again.Predict(t.Context(), path, image.NewGray(image.Rect(0, 0, 20, 20)))
+	require.ErrorContains(t, err, "one size for all")
+	again.Preprocessors.Image = nil
+	_, err = again.Predict(t.Context(), path)
+	require.ErrorContains(t, err, "no image processor")
 	damage(t, dir)
 }
 
@@ -177,7 +232,7 @@ func damage(t *testing.T, dir string) {
 		if err := os.WriteFile(weights, content, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := repository.LoadImage2Text(dir); err == nil || !strings.Contains(err.Error(),
+		if _, err := repository.Load(dir); err == nil || !strings.Contains(err.Error(),
 			repository.WeightsFile) {
 			t.Errorf("%s: error %v, want one that names the file", claim, err)
 		}
@@ -185,7 +240,7 @@ func damage(t *testing.T, dir string) {
 	if err := os.Remove(weights); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := repository.LoadImage2Text(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := repository.Load(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no weights: error %v", err)
 	}
 }
@@ -193,12 +248,13 @@ func damage(t *testing.T, dir string) {
 func TestConfigsOfTheWrongKindAreNamed(t *testing.T) {
 	const good = "name: crnn_image2text\nid2label:\n  0: ''\n  1: a\nmap2seq_in_dim: 1024\n"
 	for _, c := range []struct{ claim, yaml, want string }{
-		{"another model", "name: vit_roberta_image2text\n", "want crnn_image2text"},
+		{"another model", "name: vit_roberta_image2text\n", "want one of crnn_image2text"},
 		{"another blank", good + "blank_id: 1\n", "blank_id is 1"},
 		{"a width of a word", good + "rnn_dim: wide\n", "rnn_dim is wide; want an integer"},
-		{"no labels", "map2seq_in_dim: 1024\n", "id2label is <nil>"},
-		{"a label left out", "map2seq_in_dim: 1024\nid2label:\n  0: ''\n  2: a\n", "each of the keys 0 to 1 once"},
-		{"another input of the sequence", "id2label:\n  0: ''\n  1: a\nmap2seq_in_dim: 1000\n",
+		{"no labels", "name: crnn_image2text\nmap2seq_in_dim: 1024\n", "id2label is <nil>"},
+		{"a label left out", "name: crnn_image2text\nmap2seq_in_dim: 1024\nid2label:\n  0: ''\n  2: a\n",
+			"each of the keys 0 to 1 once"},
+		{"another input of the sequence", "name: crnn_image2text\nid2label:\n  0: ''\n  1: a\nmap2seq_in_dim: 1000\n",
 			"a multiple of the 512 channels"},
 		{"a trainer's config", "config_type: trainer\n", "config_type is trainer; want model"},
 		{"no YAML", "a: [", "model_config.yaml"},
@@ -207,12 +263,12 @@ func TestConfigsOfTheWrongKindAreNamed(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, repository.ConfigFile), []byte(c.yaml), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := repository.LoadImage2Text(dir); err == nil || !strings.Contains(err.Error(), c.want) ||
+		if _, err := repository.Load(dir); err == nil || !strings.Contains(err.Error(), c.want) ||
 			!strings.Contains(err.Error(), repository.ConfigFile) {
 			t.Errorf("%s: error %v, want the file's name and %q in it", c.claim, err, c.want)
 		}
 	}
-	if _, err := repository.LoadTextClassification(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := repository.Load(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty folder: error %v", err)
 	}
 }
@@ -232,6 +288,10 @@ func TestThePicturesMustBeAsHighAsTheModelIsMadeFor(t *testing.T) {
 	if c, err := repository.CRNNConfig(m, p); err != nil || c.ImageHeight != 32 || c.ImageWidth != 96 {
 		t.Errorf("%+v (%v), want 96 x 32", c, err)
 	}
+	p = imageProcessor(t, preprocessors.ImageProcessorConfig{Width: 96, Height: 40})
+	if c, err := repository.CRNNConfig(m, p); err != nil || c.ImageHeight != 40 {
+		t.Errorf("%+v (%v), want the 40 rows that the image processor makes, of which the model sees 32", c, err)
+	}
 }
 
 func TestModelsThatHezarCannotBuildAreNotSaved(t *testing.T) {
@@ -246,21 +306,19 @@ func TestModelsThatHezarCannotBuildAreNotSaved(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		if err := (&repository.Image2Text{Model: m}).Save(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q in it", err, want)
-		}
-		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-			t.Errorf("%d files were written (%v)", len(entries), err)
-		}
+		require.ErrorContains(t, repository.Reader(m, nil).Save(dir), want)
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		assert.Empty(t, entries)
 	}
 }
 
-func ExampleTextClassification_Predict() {
+func ExampleModel_Predict() {
 	if torch.Load() != nil {
-		fmt.Println(2, 2) // without libtorch there is nothing to show
+		fmt.Println(2, true) // without libtorch there is nothing to show
 		return
 	}
-	m, err := repository.LoadTextClassification(python)
+	m, err := repository.Load(python)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -270,11 +328,11 @@ func ExampleTextClassification_Predict() {
 		fmt.Println(err)
 		return
 	}
-	classes, err := m.Predict(2, "کتاب خوب", "bad dog")
+	predictions, err := m.Predict(context.Background(), "کتاب خوب", "bad dog")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(len(classes), len(classes[0]))
-	// Output: 2 2
+	fmt.Println(len(predictions), predictions[0].Score > 0.3)
+	// Output: 2 true
 }

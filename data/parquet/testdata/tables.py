@@ -1,4 +1,5 @@
 """Writes small Parquet files with pyarrow: what the readers of this package must take, and what it must refuse by name."""
+import json
 import pathlib
 
 import pyarrow as pa
@@ -36,3 +37,9 @@ nested = pa.table({
     "holes": pa.array([[1, None]], pa.list_(pa.int32())),
 })
 pq.write_table(nested, here / "nested.parquet")
+# as the library datasets writes pictures and classes
+features = {"image": {"_type": "Image"}, "label": {"names": ["no", "yes"], "_type": "ClassLabel"}}
+pictures = pa.table({"image": pa.array([{"bytes": b"PNG 0", "path": "a.png"}, {"bytes": None, "path": "b.png"}, None],
+                                       pa.struct([("bytes", pa.binary()), ("path", pa.string())])), "label": pa.array([1, 0, 1], pa.int64())})
+pq.write_table(pictures.replace_schema_metadata({"huggingface": '{"info": ' + json.dumps({"features": features}) + "}"}),
+               here / "pictures.parquet")

@@ -10,6 +10,7 @@ import socket
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from goldenfile import save_file
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8]
@@ -32,6 +33,17 @@ def run(rank, port):
             out[f"{str(dtype)[6:]}.in.{rank}"] = t.clone()
             dist.all_reduce(t, op)
             out[f"{str(dtype)[6:]}.{name}"] = t
+    for name, hook in [("fp16", default_hooks.fp16_compress_hook), ("bf16", default_hooks.bf16_compress_hook)]:
+        model = torch.nn.Linear(50, 4, bias=False)
+        torch.nn.init.constant_(model.weight, 0.5)
+        parallel = torch.nn.parallel.DistributedDataParallel(model)
+        parallel.register_comm_hook(None, hook)
+        for step in range(2):
+            model.weight.grad = None
+            x = values(torch.float32, rank + 10 * step).view(4, 50)
+            out[f"{name}.in.{rank}.{step}"] = x
+            (parallel(x) * torch.arange(4)).sum().backward()
+            out[f"{name}.{step}"] = model.weight.grad.clone()
     torch.save(out, f"rank{rank}.tmp")
     dist.barrier()
     dist.destroy_process_group()

@@ -31,7 +31,7 @@ func DefaultCamera() Camera {
 	return Camera{Angle: 1, Frame: 1, Blur: 1, Light: 1, Noise: 1, Flawed: 0.1}
 }
 
-// printed is where the plate lies on its canvas; outside are the blanks' own shadows.
+// printed is where the plate is on its canvas; outside are the blanks' own shadows.
 var printed = vision.RectQuad(4, 4, CanvasWidth-4.5, CanvasHeight-7)
 
 // Photograph takes a picture of a flat plate, Width x Height in grey. Like the crops of a plate

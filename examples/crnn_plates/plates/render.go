@@ -112,7 +112,7 @@ func Render(label string, s Style, rng *rand.Rand) (*vision.Image, error) {
 	return im, nil
 }
 
-// retone maps the blank's paper and ink to the wanted shades; what lies between, such as print
+// retone maps the blank's paper and ink to the wanted shades; what is between, such as print
 // edges and the texture of the photographed blanks, is mapped linearly. The strip keeps its own
 // shades.
 func retone(im *vision.Image, paper, ink, file float64) {

@@ -14,10 +14,11 @@ func Explain(err error, out string) error {
 	var stopped *trainer.InterruptedError
 	switch {
 	case errors.As(err, &stopped) && stopped.Checkpoint != "":
-		return &explained{fmt.Sprintf("stopped after update %d and saved in %s: go on with it by -resume",
+		return &explained{fmt.Sprintf("stopped after update %d and saved in %s: continue with it by -resume",
 			stopped.GlobalStep, stopped.Checkpoint), err}
 	case errors.Is(err, trainer.ErrOldRun):
-		return &explained{fmt.Sprintf("%s holds an earlier run: go on with it by -resume, delete it by -overwrite, or "+
+		return &explained{fmt.Sprintf("%s holds an earlier run: continue with it by -resume, delete it by "+
+			"-overwrite, or "+
 			"choose another folder with -out", out), err}
 	}
 	return err

@@ -43,7 +43,7 @@ func Parse(text string, names map[string]float64) (func(x float64) float64, erro
 // number is what an expression makes of its argument.
 type number func(x float64) float64
 
-// lambda reads an expression word by word, by recursive descent along Python's precedences.
+// lambda reads an expression word by word, by Python's precedences.
 type lambda struct {
 	words    []string
 	names    map[string]float64
@@ -55,6 +55,73 @@ type lambda struct {
 
 // deepest bounds the recursion.
 const deepest = 1000
+
+// The precedences of operators, from the loosest.
+const (
+	disjunction = iota + 1
+	conjunction
+	negation
+	comparison
+	sum
+	product
+	sign
+	power
+)
+
+// operator is one between two operands.
+type operator struct {
+	precedence int
+	apply      func(a, b number, x float64) float64
+}
+
+var operators = map[string]operator{
+	"or": {disjunction, func(a, b number, x float64) float64 {
+		if v := a(x); v != 0 {
+			return v
+		}
+		return b(x)
+	}},
+	"and": {conjunction, func(a, b number, x float64) float64 {
+		if v := a(x); v == 0 {
+			return v
+		}
+		return b(x)
+	}},
+	"<":  {comparison, of(func(a, b float64) float64 { return truth(a < b) })},
+	"<=": {comparison, of(func(a, b float64) float64 { return truth(a <= b) })},
+	">":  {comparison, of(func(a, b float64) float64 { return truth(a > b) })},
+	">=": {comparison, of(func(a, b float64) float64 { return truth(a >= b) })},
+	"==": {comparison, of(func(a, b float64) float64 { return truth(a == b) })},
+	"!=": {comparison, of(func(a, b float64) float64 { return truth(a != b) })},
+	"+":  {sum, of(func(a, b float64) float64 { return a + b })},
+	"-":  {sum, of(func(a, b float64) float64 { return a - b })},
+	"*":  {product, of(func(a, b float64) float64 { return a * b })},
+	"/":  {product, of(func(a, b float64) float64 { return a / b })},
+	"//": {product, of(func(a, b float64) float64 { return math.Round((a - remainder(a, b)) / b) })},
+	"%":  {product, of(remainder)},
+	"**": {power, of(roundedmath.Pow)},
+}
+
+// of makes an operator of a function of both operands' values.
+func of(f func(a, b float64) float64) func(a, b number, x float64) float64 {
+	return func(a, b number, x float64) float64 { return f(a(x), b(x)) }
+}
+
+// remainder is Python's, which has the sign of b.
+func remainder(a, b float64) float64 {
+	rest := math.Mod(a, b)
+	if rest != 0 && (rest < 0) != (b < 0) {
+		rest += b
+	}
+	return rest
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
 
 // scan splits the text into words. Operators of two characters are one word.
 func (p *lambda) scan(text string) {
@@ -75,13 +142,13 @@ func (p *lambda) scan(text string) {
 	}
 }
 
-// next takes the next word if it is one of these.
-func (p *lambda) next(words ...string) (string, bool) {
-	if p.at < len(p.words) && slices.Contains(words, p.words[p.at]) {
+// next takes the next word if it is this one.
+func (p *lambda) next(word string) bool {
+	if p.at < len(p.words) && p.words[p.at] == word {
 		p.at++
-		return p.words[p.at-1], true
+		return true
 	}
-	return "", false
+	return false
 }
 
 func (p *lambda) fail() number {
@@ -94,12 +161,12 @@ func (p *lambda) conditional() number {
 		return p.fail()
 	}
 	defer func() { p.depth-- }()
-	then := p.or()
-	if _, ok := p.next("if"); !ok {
+	then := p.expression(disjunction)
+	if !p.next("if") {
 		return then
 	}
-	condition := p.or()
-	if _, ok := p.next("else"); !ok {
+	condition := p.expression(disjunction)
+	if !p.next("else") {
 		return p.fail()
 	}
 	otherwise := p.conditional()
@@ -111,163 +178,56 @@ func (p *lambda) conditional() number {
 	}
 }
 
-func (p *lambda) or() number {
-	a := p.and()
-	for {
-		if _, ok := p.next("or"); !ok {
-			return a
-		}
-		left, right := a, p.and()
-		a = func(x float64) float64 {
-			if v := left(x); v != 0 {
-				return v
-			}
-			return right(x)
-		}
-	}
-}
-
-func (p *lambda) and() number {
-	a := p.not()
-	for {
-		if _, ok := p.next("and"); !ok {
-			return a
-		}
-		left, right := a, p.not()
-		a = func(x float64) float64 {
-			if v := left(x); v == 0 {
-				return v
-			}
-			return right(x)
-		}
-	}
-}
-
-func (p *lambda) not() number {
-	nots := 0
-	for {
-		if _, ok := p.next("not"); !ok {
-			break
-		}
-		nots++
-	}
-	a := p.comparison()
-	if nots == 0 {
-		return a
-	}
-	return func(x float64) float64 { return truth((a(x) != 0) == (nots%2 == 0)) }
-}
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// comparison reads a < b, and chains of them, each of which has to hold.
-func (p *lambda) comparison() number {
-	left := p.sum()
-	var all []func(x float64) bool
-	for {
-		op, ok := p.next("<", "<=", ">", ">=", "==", "!=")
-		if !ok {
-			break
-		}
-		a, b := left, p.sum()
-		all = append(all, func(x float64) bool { return compare(op, a(x), b(x)) })
-		left = b
-	}
-	if len(all) == 0 {
-		return left
-	}
-	return func(x float64) float64 {
-		return truth(!slices.ContainsFunc(all, func(holds func(float64) bool) bool { return !holds(x) }))
-	}
-}
-
-func compare(op string, a, b float64) bool {
-	switch op {
-	case "<":
-		return a < b
-	case "<=":
-		return a <= b
-	case ">":
-		return a > b
-	case ">=":
-		return a >= b
-	case "==":
-		return a == b
-	}
-	return a != b
-}
-
-func (p *lambda) sum() number {
-	return p.chain(p.product, "+", "-")
-}
-
-func (p *lambda) product() number {
-	return p.chain(p.sign, "*", "/", "//", "%")
-}
-
-// chain reads operands with operators of one precedence between them, from the left.
-func (p *lambda) chain(operand func() number, operators ...string) number {
-	left := operand()
-	for {
-		op, ok := p.next(operators...)
-		if !ok {
-			return left
-		}
-		a, b := left, operand()
-		left = func(x float64) float64 { return apply(op, a(x), b(x)) }
-	}
-}
-
-func apply(op string, a, b float64) float64 {
-	switch op {
-	case "+":
-		return a + b
-	case "-":
-		return a - b
-	case "*":
-		return a * b
-	case "/":
-		return a / b
-	}
-	rest := math.Mod(a, b) // of the sign of b in Python
-	if rest != 0 && (rest < 0) != (b < 0) {
-		rest += b
-	}
-	if op == "%" {
-		return rest
-	}
-	return math.Round((a - rest) / b)
-}
-
-func (p *lambda) sign() number {
+// expression reads operands with operators of a precedence or a tighter one between them, from the
+// left. In a chain of comparisons each has to hold.
+func (p *lambda) expression(loosest int) number {
 	if p.depth++; p.depth > deepest {
 		return p.fail()
 	}
 	defer func() { p.depth-- }()
-	switch op, _ := p.next("-", "+"); op {
-	case "-":
-		a := p.sign()
+	left := p.operand(loosest)
+	var compared number // the right operand of the comparison that left is
+	for p.at < len(p.words) {
+		op, ok := operators[p.words[p.at]]
+		if !ok || op.precedence < loosest {
+			break
+		}
+		p.at++
+		tighter := op.precedence + 1
+		if op.precedence == power { // which begins from the right, and takes a sign behind it
+			tighter = sign
+		}
+		a, before, b := left, compared, p.expression(tighter)
+		left = func(x float64) float64 { return op.apply(a, b, x) }
+		if compared = nil; op.precedence != comparison {
+			continue
+		}
+		if compared = b; before != nil {
+			left = func(x float64) float64 { return truth(a(x) != 0 && op.apply(before, b, x) != 0) }
+		}
+	}
+	return left
+}
+
+// operand reads one with what may stand before it.
+func (p *lambda) operand(loosest int) number {
+	switch {
+	case loosest <= negation && p.next("not"):
+		a := p.expression(negation)
+		return func(x float64) float64 { return truth(a(x) == 0) }
+	case loosest <= sign && p.next("-"):
+		a := p.expression(sign)
 		return func(x float64) float64 { return -a(x) }
-	case "+":
-		return p.sign()
+	case loosest <= sign && p.next("+"):
+		return p.expression(sign)
 	}
-	base := p.atom()
-	if _, ok := p.next("**"); !ok {
-		return base
-	}
-	exponent := p.sign()
-	return func(x float64) float64 { return roundedmath.Pow(base(x), exponent(x)) }
+	return p.atom()
 }
 
 func (p *lambda) atom() number {
-	if _, ok := p.next("("); ok {
+	if p.next("(") {
 		inner := p.conditional()
-		if _, ok := p.next(")"); !ok {
+		if !p.next(")") {
 			return p.fail()
 		}
 		return inner
@@ -287,7 +247,7 @@ func (p *lambda) atom() number {
 		return func(float64) float64 { return v }
 	}
 	if word == "math" || word == "np" || word == "numpy" {
-		if _, ok := p.next("."); !ok || p.at >= len(p.words) {
+		if !p.next(".") || p.at >= len(p.words) {
 			return p.fail()
 		}
 		word = p.words[p.at]
@@ -299,12 +259,15 @@ func (p *lambda) atom() number {
 	if f, ok := functions[word]; ok {
 		return p.call(f.arguments, f.f)
 	}
-	if p.argument == "" && word != "lambda" && isName(word) {
+	if p.argument == "" && isName(word) && !slices.Contains(keywords, word) {
 		p.argument = word
 		return func(x float64) float64 { return x }
 	}
 	return p.fail()
 }
+
+// keywords are names that can be no argument.
+var keywords = []string{"lambda", "and", "or", "not", "if", "else"}
 
 func isName(word string) bool {
 	return word == "_" || word[0] >= 'a' && word[0] <= 'z' || word[0] >= 'A' && word[0] <= 'Z'
@@ -312,17 +275,17 @@ func isName(word string) bool {
 
 // call reads the arguments of a function.
 func (p *lambda) call(arguments int, f func(v []float64) float64) number {
-	if _, ok := p.next("("); !ok {
+	if !p.next("(") {
 		return p.fail()
 	}
 	var list []number
 	for {
 		list = append(list, p.conditional())
-		if _, ok := p.next(","); !ok {
+		if !p.next(",") {
 			break
 		}
 	}
-	if _, ok := p.next(")"); !ok || arguments >= 0 && len(list) != arguments {
+	if !p.next(")") || arguments >= 0 && len(list) != arguments {
 		return p.fail()
 	}
 	return func(x float64) float64 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,98 +26,86 @@ import (
 // accelerateArgs are the arguments of the loop with Hugging Face Accelerate.
 type accelerateArgs struct {
 	loopArgs
-	accumulation    accelerate.Accumulation
-	prepareSchedule bool
-	freeSchedule    bool
-	splitBatches    bool
-	seedable        bool
-	dataSeed        *uint64
-	setEpoch        bool
-	maxSteps        int
-	saveEvery       int  // batches
-	saveEpochs      bool // after each epoch
-	automaticNaming bool
-	totalLimit      int
-	counter         bool
-	scaler          *amp.GradScalerOptions
+	AccumulationPlugin         *spec.Object
+	PrepareScheduler           bool
+	StepSchedulerWithOptimizer bool
+	SplitBatches               bool
+	EvenBatches                bool // one process has no batches to even out
+	UseSeedableSampler         bool
+	DataSeed                   *uint64
+	SetEpoch                   bool
+	MaxTrainSteps              int
+	AutomaticNaming            bool
+	TotalLimit                 int
+	RegisterCounter            bool
+	Scaler                     *spec.Object
+
+	accumulation accelerate.Accumulation
+	saveEvery    int  // batches
+	saveEpochs   bool // after each epoch
+	gradScaler   *amp.GradScalerOptions
+	raw          bool // the loop of the course, which is Accelerate's without Accelerate
 }
 
-func readAccelerateArgs(o *spec.Object) (a accelerateArgs, err error) {
-	a = accelerateArgs{
-		loopArgs: readLoopArgs(o), prepareSchedule: o.Bool("prepare_scheduler", true),
-		freeSchedule: !o.Bool("step_scheduler_with_optimizer", true),
-		splitBatches: o.Bool("split_batches", false), seedable: o.Bool("use_seedable_sampler", false),
-		setEpoch: o.Bool("set_epoch", false),
-		maxSteps: o.Int("max_train_steps", 0), automaticNaming: o.Bool("automatic_naming", false),
-		totalLimit: o.Int("total_limit", 0), counter: o.Bool("register_counter", false),
-	}
-	o.Bool("even_batches", true) // one process has no batches to even out
-	if o.Has("data_seed") && o.Any("data_seed") != nil {
-		a.dataSeed = new(uint64(o.Int("data_seed", 0)))
+func readAccelerateArgs(o *spec.Object, raw bool) accelerateArgs {
+	a := accelerateArgs{loopArgs: readLoopArgs(o), PrepareScheduler: true, StepSchedulerWithOptimizer: true, raw: raw}
+	a.accumulation.Steps = a.GradientAccumulationSteps
+	if raw {
+		spec.Check(o.Done())
+		if a.MixedPrecision == "fp16" {
+			spec.Refusef("args.mixed_precision is fp16, which the course's loop does not have")
+		}
+		return a
 	}
 	switch v := o.Any("checkpointing").(type) {
 	case nil:
-	case string:
-		if a.saveEpochs = v == "epoch"; !a.saveEpochs {
-			o.Fail("checkpointing", `a number of batches or "epoch"`)
-		}
 	case json.Number:
 		a.saveEvery = o.Int("checkpointing", 0)
 	default:
-		o.Fail("checkpointing", `a number of batches or "epoch"`)
+		if a.saveEpochs = v == "epoch"; !a.saveEpochs {
+			o.Fail("checkpointing", `a number of batches or "epoch"`)
+		}
 	}
-	a.accumulation.Steps = a.accumulate
-	if p := o.Object("accumulation_plugin"); p != nil && len(p.Names()) > 0 {
+	o.Fill(&a)
+	if p := a.AccumulationPlugin; p != nil && len(p.Names()) > 0 {
 		a.accumulation = accelerate.Accumulation{Steps: p.Int("num_steps", 1),
 			CarryOver: !p.Bool("sync_with_dataloader", true)}
 		p.Bool("sync_each_batch", false) // of no effect in one process
 		p.Bool("adjust_scheduler", true) // of no effect in Accelerate 1.15
-		if err := p.Done(); err != nil {
-			return a, err
-		}
+		spec.Check(p.Done())
 	}
-	if s := o.Object("scaler"); s != nil {
-		a.scaler = &amp.GradScalerOptions{}
-		s.Fill(a.scaler, "enabled:!Disabled")
-		if err := s.Done(); err != nil {
-			return a, err
-		}
+	if a.Scaler != nil {
+		a.gradScaler = &amp.GradScalerOptions{}
+		a.Scaler.Fill(a.gradScaler, "enabled:!Disabled")
+		spec.Check(a.Scaler.Done())
 	}
-	return a, o.Done()
+	spec.Check(o.Done())
+	return a
 }
 
 // counter is the object of the recording's own that goes into checkpoints: the number of samples so
 // far.
-type counter struct{ n int }
+type counter struct{ N int }
 
-func (c *counter) MarshalState() ([]byte, error) { return json.Marshal(map[string]int{"n": c.n}) }
-func (c *counter) UnmarshalState(text []byte) error {
-	state := map[string]int{}
-	if err := json.Unmarshal(text, &state); err != nil {
-		return err
-	}
-	c.n = state["n"]
-	return nil
-}
+func (c *counter) MarshalState() ([]byte, error)    { return json.Marshal(c) }
+func (c *counter) UnmarshalState(text []byte) error { return json.Unmarshal(text, c) }
 
 // accelerated is the loop of a phase.
 type accelerated struct {
-	spec  *spec.Spec
+	*session
 	phase spec.Phase
 	args  accelerateArgs
-	rec   *recorder
-	out   string // the folder of the run
 
 	acc   *accelerate.Accelerator
-	model model
+	model *model
 	opt   *accelerate.Optimizer
-	sched stepper
+	move  func() // moves the schedule, prepared or not
 	train *accelerate.Loader[row, batch]
 	valid *accelerate.Loader[row, batch]
 	count counter
 	total int // that the schedule is planned for
 
-	// A schedule that is not prepared begins anew at a resume, while the optimizer goes on with the
+	// A schedule that is not prepared begins again at a resume, while the optimizer keeps the
 	// momentum that it had been given.
 	momentum *float64
 	momenta  map[string]float64 // by the names of the states that were saved with it
@@ -124,63 +113,45 @@ type accelerated struct {
 	updates, micro int
 }
 
-// stepper moves a schedule, prepared or not.
-type stepper func() error
-
-func replayAccelerate(ctx context.Context, s *spec.Spec) (*Run, error) {
-	if err := noMore(s); err != nil {
-		return nil, err
-	}
-	sets, err := readRows(s)
-	if err != nil {
-		return nil, err
-	}
-	out, err := os.MkdirTemp("", "conformance-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(out) }()
-	rec := &recorder{}
+// replayAccelerate replays the loop of the Hugging Face course with Accelerate, and without it: the
+// raw loop is the same where nothing of Accelerate's is asked for.
+func replayAccelerate(ctx context.Context, c *session) *Run {
+	noMore(c.spec)
+	raw := c.spec.Peer == "course"
 	var result any
 	var last *accelerated
+	var failed error
 	momenta := map[string]float64{}
-	for _, phase := range s.Phases {
+	phases := c.spec.Phases
+	if raw { // it has none
+		phases = []spec.Phase{{Do: "train", Options: spec.NewObject("", nil)}}
+	}
+	for _, phase := range phases {
 		if phase.Do != "train" {
-			return nil, spec.Unsupportedf("a phase that does %q with the trainer accelerate", phase.Do)
+			spec.Refusef("a phase that does %q with the trainer accelerate", phase.Do)
 		}
-		before := rec.mark()
-		last = &accelerated{spec: s, phase: phase, rec: rec, out: out, momenta: momenta}
-		outcome, failed := last.run(ctx, sets)
-		if err = failed; err != nil {
+		before := c.mark()
+		last = &accelerated{session: c, phase: phase, momenta: momenta}
+		if failed = refusal(func() { result = last.run(ctx, raw) }); failed != nil {
 			break
 		}
-		result = outcome
-		rec.phase(trace.Of("do", "train"), before)
+		c.recorder.phase(trace.Of("do", "train"), before)
 	}
-	if aboutCase(err) {
-		return nil, err
-	}
-	left, leftErr := savedFolders(out)
-	if leftErr != nil {
-		return nil, leftErr
-	}
-	run := &Run{Trace: rec.trace(err, "checkpoints", trace.Of("written", rec.written, "after", left),
-		"train_output", result)}
 	var optimizer optim.Optimizer
 	if last.opt != nil {
 		optimizer = last.opt.Optimizer()
 	}
-	run.final = finalTensors(moduleOf(last.model), optimizer)
-	return run, nil
+	return &Run{Trace: c.trace(failed, "checkpoints", trace.Of("written", c.written, "after", c.savedFolders()),
+		"train_output", result), final: finalTensors(last.model, optimizer)}
 }
 
 // savedFolders are the states in the run's folder, in the order of their numbers.
-func savedFolders(out string) ([]string, error) {
+func (c *session) savedFolders() []string {
 	names := []string{}
 	for _, dir := range []string{"checkpoints", ""} {
-		entries, err := os.ReadDir(filepath.Join(out, dir))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
+		entries, err := os.ReadDir(filepath.Join(c.dir, dir))
+		if !errors.Is(err, os.ErrNotExist) {
+			spec.Check(err)
 		}
 		for _, e := range entries {
 			if dir != "" || strings.HasPrefix(e.Name(), "epoch_") || strings.HasPrefix(e.Name(), "step_") {
@@ -194,37 +165,28 @@ func savedFolders(out string) ([]string, error) {
 		return n
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return number(a) - number(b) })
-	return names, nil
+	return names
 }
 
-func (a *accelerated) run(ctx context.Context, sets map[string]*rows) (result any, err error) {
-	a.rec.where = "setup"
-	o := a.spec.PhaseArgs(a.phase)
-	if a.args, err = readAccelerateArgs(o); err != nil {
-		return nil, err
-	}
-	resumeUpdate, resumeMicro, ignoreSkip := a.phase.Options.Int("resume_update", 0),
-		a.phase.Options.Int("resume_micro", -1), a.phase.Options.Bool("ignore_data_skip", false)
-	if err := a.phase.Options.Done(); err != nil {
-		return nil, err
-	}
+func (a *accelerated) run(ctx context.Context, raw bool) any {
+	a.where = "setup"
+	a.args = readAccelerateArgs(a.spec.PhaseArgs(a.phase), raw)
+	options := a.phase.Options
+	resumeUpdate, resumeMicro, ignoreSkip := options.Int("resume_update", 0), options.Int("resume_micro", -1),
+		options.Bool("ignore_data_skip", false)
+	spec.Check(options.Done())
 	if a.phase.SameTrainer {
-		return nil, spec.Unsupportedf("same_trainer with the trainer accelerate")
+		spec.Refusef("same_trainer with the trainer accelerate")
 	}
-	if err := a.setup(sets); err != nil {
-		return nil, err
-	}
-	a.rec.where = "train"
+	a.setup()
+	a.where = "train"
 	start, skip := 0, 0
-	if a.phase.Resume != "" {
-		if start, skip, err = a.resume(resumeMicro); err != nil {
-			return nil, err
-		}
-		if ignoreSkip {
+	if a.phase.ResumeNewest {
+		spec.Failf("resume is true, which names no folder")
+	} else if a.phase.Resume != "" {
+		if start, skip = a.resume(resumeMicro); ignoreSkip {
 			skip = 0
 		}
-	} else if a.phase.ResumeNewest {
-		return nil, fmt.Errorf("resume is true, which names no folder")
 	}
 	a.updates = resumeUpdate
 	if length := a.train.Len(); length >= 0 {
@@ -233,331 +195,299 @@ func (a *accelerated) run(ctx context.Context, sets map[string]*rows) (result an
 	return a.loop(ctx, start, skip)
 }
 
-func (a *accelerated) setup(sets map[string]*rows) (err error) {
+func (a *accelerated) setup() {
 	precision := amp.FP32 // fp16 too, which Accelerate passes over on a CPU
-	if a.args.precision == "bf16" {
+	if a.args.MixedPrecision == "bf16" {
 		precision = amp.BF16
 	}
 	options := accelerate.Options{FusedHidesSkips: true, MixedPrecision: precision, Accumulation: a.args.accumulation,
-		FreeSchedule: a.args.freeSchedule,
-		Project: accelerate.Project{Dir: a.out, AutomaticNaming: a.args.automaticNaming,
-			TotalLimit: a.args.totalLimit}}
-	if a.args.scaler != nil {
-		if err := a.args.scaler.Validate(); err != nil {
-			return err
-		}
-		options.Scaler = amp.NewGradScaler(*a.args.scaler)
+		FreeSchedule: !a.args.StepSchedulerWithOptimizer,
+		Project:      accelerate.Project{Dir: a.dir, AutomaticNaming: a.args.AutomaticNaming}}
+	if a.args.AutomaticNaming { // it has no effect without, and is refused here
+		options.Project.TotalLimit = a.args.TotalLimit
 	}
-	if a.acc, err = accelerate.New(options); err != nil {
-		return err
+	if a.args.gradScaler != nil {
+		spec.Check(a.args.gradScaler.Validate())
+		options.Scaler = amp.NewGradScaler(*a.args.gradScaler)
 	}
-	if a.model, err = build(a.spec); err != nil {
-		return err
+	a.acc = spec.Must(accelerate.New(options))
+	a.model = build(a.spec)
+	if a.args.Seed != nil {
+		spec.Check(accelerate.SetSeed(*a.args.Seed))
 	}
-	if a.args.seed != nil {
-		if err := accelerate.SetSeed(*a.args.seed); err != nil {
-			return err
-		}
-	}
-	if err := a.loaders(sets); err != nil {
-		return err
-	}
-	optimizer, err := a.args.buildOptimizer(a.model)
-	if err != nil {
-		return err
-	}
-	if err := a.acc.PrepareModel(a.model.module()); err != nil {
-		return err
-	}
-	a.opt = a.acc.PrepareOptimizer(optimizer, a.args.learningRate)
-	if a.total = a.args.trainingSteps; a.total == 0 {
+	a.loaders()
+	optimizer := a.args.buildOptimizer(a.model)
+	spec.Check(a.acc.PrepareModel(a.model.module))
+	a.opt = a.acc.PrepareOptimizer(optimizer, a.args.LearningRate)
+	if a.total = a.args.NumTrainingSteps; a.total == 0 {
 		if a.spec.Data.Iterable {
-			return errNoLength
+			spec.Check(errNoLength)
 		}
-		a.total = a.args.epochs * a.train.Len()
+		a.total = a.args.NumEpochs * a.train.Len()
 	}
-	if a.sched, err = a.schedule(); err != nil {
-		return err
-	}
-	if a.args.counter {
+	a.move = a.schedule()
+	if a.args.RegisterCounter {
 		a.acc.RegisterForCheckpointing(&a.count)
 	}
-	a.rec.start(a.model)
-	a.rec.paramGroups(optimizer)
-	return nil
+	a.start(a.model)
+	a.paramGroups(optimizer)
 }
 
-func (a *accelerated) loaders(sets map[string]*rows) (err error) {
-	train, ok := sets["train"]
-	switch {
-	case !ok:
-		return fmt.Errorf("there is no training set")
-	case a.spec.Data.Iterable:
-		a.train, err = accelerate.PrepareStream(a.acc, data.StreamOf[row](train, nil), collate,
-			accelerate.LoaderOptions{BatchSize: a.args.batchSize, DropLast: a.args.dropLast, Workers: 1})
-	default:
-		a.train, err = accelerate.PrepareLoader(a.acc, train, collate,
-			accelerate.LoaderOptions{BatchSize: a.args.batchSize, Shuffle: a.args.shuffle,
-				Seedable: a.args.shuffle && a.args.seedable, Seed: a.args.dataSeed, DropLast: a.args.dropLast,
-				Workers: 1})
+func (a *accelerated) loaders() {
+	train, ok := a.sets["train"]
+	if !ok {
+		spec.Failf("there is no training set")
 	}
-	if valid := sets["eval"]; err == nil && valid != nil && valid.n > 0 {
-		a.valid, err = accelerate.PrepareLoader(a.acc, valid, collate,
-			accelerate.LoaderOptions{BatchSize: a.args.evalBatchSize, Workers: 1})
+	o := accelerate.LoaderOptions{BatchSize: a.args.BatchSize, DropLast: a.args.DropLast, Workers: 1}
+	if a.spec.Data.Iterable {
+		a.train = spec.Must(accelerate.PrepareStream(a.acc, data.StreamOf[row](train, nil), collate, o))
+	} else {
+		o.Shuffle, o.Seed = a.args.Shuffle, a.args.DataSeed
+		o.Seedable = a.args.Shuffle && a.args.UseSeedableSampler
+		a.train = spec.Must(accelerate.PrepareLoader(a.acc, train, collate, o))
 	}
-	return err
+	if valid := a.sets["eval"]; valid != nil && valid.n > 0 {
+		a.valid = spec.Must(accelerate.PrepareLoader(a.acc, valid, collate,
+			accelerate.LoaderOptions{BatchSize: a.args.EvalBatchSize, Workers: 1}))
+	}
 }
 
 // schedule plans the schedule and returns how it is moved.
-func (a *accelerated) schedule() (stepper, error) {
-	s, err := a.args.schedule.build()
-	if err == errAdaptive { //nolint:errorlint // it is returned bare
-		return func() error {
-			// GreedyLR is no LRScheduler, so that Accelerate passes over it
-			prepared := a.args.prepareSchedule && a.args.schedule.name != "greedy"
-			if prepared && !a.acc.SyncGradients() && !a.args.freeSchedule {
-				return nil
+func (a *accelerated) schedule() func() {
+	s, err := a.args.schedule().build()
+	if errors.Is(err, errAdaptive) {
+		// GreedyLR is no LRScheduler, so that Accelerate passes over it
+		prepared := a.args.PrepareScheduler && a.args.schedule().name != "greedy" || a.args.raw
+		return func() {
+			if !prepared || a.acc.SyncGradients() || !a.args.StepSchedulerWithOptimizer {
+				spec.Check(errAdaptive)
 			}
-			return errAdaptive
-		}, nil
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
+	spec.Check(err)
 	last := lr.StepLimit(s, a.total)
-	if !a.args.prepareSchedule {
+	if !a.args.PrepareScheduler {
 		return a.unprepared(s, last)
 	}
-	prepared, err := a.acc.PrepareSchedule(a.opt, s, a.total)
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
+	prepared := spec.Must(a.acc.PrepareSchedule(a.opt, s, a.total))
+	return func() {
 		// nobody looks at its end then
-		if last > 0 && a.args.splitBatches && a.acc.SyncGradients() && !a.acc.OptimizerStepWasSkipped() &&
+		if last > 0 && a.args.SplitBatches && a.acc.SyncGradients() && !a.acc.OptimizerStepWasSkipped() &&
 			prepared.Moves() == last {
-			return fmt.Errorf("the schedule is made for %d moves", last)
+			spec.Failf("the schedule is made for %d moves", last)
 		}
-		if err := prepared.Step(); err != nil {
-			return err
-		}
-		if last > 0 && prepared.Moves() > last {
-			return fmt.Errorf("the schedule is made for %d moves, and this is move %d", last, prepared.Moves())
-		}
-		return nil
-	}, nil
+		spec.Check(prepared.Step())
+		checkMoves(prepared.Moves(), last)
+	}
+}
+
+func checkMoves(moves, last int) {
+	if last > 0 && moves > last {
+		spec.Failf("the schedule is made for %d moves, and this is move %d", last, moves)
+	}
 }
 
 // unprepared moves a schedule at every batch, as a scheduler that Accelerate knows nothing of.
-func (a *accelerated) unprepared(s lr.Schedule, last int) (stepper, error) {
-	if err := lr.Validate(s, a.args.learningRate, a.total); err != nil {
-		return nil, err
-	}
-	rate := s.Plan(a.args.learningRate, a.total)
+func (a *accelerated) unprepared(s lr.Schedule, last int) func() {
+	spec.Check(lr.Validate(s, a.args.LearningRate, a.total))
+	rate := s.Plan(a.args.LearningRate, a.total)
 	var momentum lr.Rate
 	if m, ok := s.(lr.MomentumSchedule); ok {
 		momentum = m.PlanMomentum(a.total)
 	}
 	moves := -1
-	step := func() error {
-		if moves++; last > 0 && moves > last {
-			return fmt.Errorf("the schedule is made for %d moves, and this is move %d", last, moves)
-		}
+	step := func() {
+		moves++
+		checkMoves(moves, last)
 		a.opt.SetRate(rate(moves))
-		if momentum == nil {
-			return nil
+		if momentum != nil {
+			a.momentum = new(momentum(moves))
+			a.setMomentum(*a.momentum)
 		}
-		a.momentum = new(momentum(moves))
-		return a.opt.Optimizer().(optim.MomentumSetter).SetMomentum(*a.momentum)
 	}
-	return step, step()
+	step()
+	return step
 }
 
-// resume loads a state and tells from its name where the run goes on.
-func (a *accelerated) resume(micro int) (start, skip int, err error) {
-	if err := a.acc.LoadState(filepath.Join(a.out, filepath.FromSlash(a.phase.Resume))); err != nil {
-		return 0, 0, err
-	}
+// setMomentum sets that of the optimizer; every one of package optim is a MomentumSetter.
+func (a *accelerated) setMomentum(momentum float64) {
+	spec.Check(a.opt.Optimizer().(optim.MomentumSetter).SetMomentum(momentum))
+}
+
+// resume loads a state and tells from its name where the run continues.
+func (a *accelerated) resume(micro int) (start, skip int) {
+	spec.Check(a.acc.LoadState(filepath.Join(a.dir, filepath.FromSlash(a.phase.Resume))))
 	if momentum, ok := a.momenta[a.phase.Resume]; ok {
-		if err := a.opt.Optimizer().(optim.MomentumSetter).SetMomentum(momentum); err != nil {
-			return 0, 0, err
-		}
+		a.setMomentum(momentum)
 	}
 	name := filepath.Base(a.phase.Resume)
 	if digits, ok := strings.CutPrefix(name, "epoch_"); ok {
-		n, err := strconv.Atoi(digits)
-		return n + 1, 0, err
+		return spec.Must(strconv.Atoi(digits)) + 1, 0
 	}
 	if digits, ok := strings.CutPrefix(name, "step_"); ok {
-		if micro, err = strconv.Atoi(digits); err != nil {
-			return 0, 0, err
-		}
+		micro = spec.Must(strconv.Atoi(digits))
 	}
-	if micro < 0 {
-		return 0, 0, fmt.Errorf("resume is %q: the name does not tell how many batches were done, and resume_micro "+
-			"does not either", a.phase.Resume)
+	switch {
+	case micro < 0:
+		spec.Failf("resume is %q: the name does not tell how many batches were done, and resume_micro does not either",
+			a.phase.Resume)
+	case a.spec.Data.Iterable:
+		spec.Check(errNoLength)
+	case a.train.Len() == 0:
+		spec.Failf("the training set gives no batch, so none can be skipped")
 	}
-	if a.spec.Data.Iterable {
-		return 0, 0, errNoLength
-	}
-	if a.train.Len() == 0 {
-		return 0, 0, fmt.Errorf("the training set gives no batch, so none can be skipped")
-	}
-	return micro / a.train.Len(), micro % a.train.Len(), nil
+	return micro / a.train.Len(), micro % a.train.Len()
 }
 
-func (a *accelerated) save(name string) error {
-	if a.args.automaticNaming {
-		path, err := a.acc.SaveState("")
-		if err != nil {
-			return err
-		}
-		if name, err = filepath.Rel(a.out, path); err != nil {
-			return err
-		}
-		name = filepath.ToSlash(name)
-	} else if _, err := a.acc.SaveState(filepath.Join(a.out, name)); err != nil {
-		return err
+func (a *accelerated) save(name string) {
+	if a.args.AutomaticNaming {
+		name = filepath.ToSlash(spec.Must(filepath.Rel(a.dir, spec.Must(a.acc.SaveState("")))))
+	} else {
+		spec.Must(a.acc.SaveState(filepath.Join(a.dir, name)))
 	}
 	if a.momentum != nil {
 		a.momenta[name] = *a.momentum
 	}
-	a.rec.written = append(a.rec.written, name)
-	return nil
+	a.written = append(a.written, name)
 }
 
-func (a *accelerated) loop(ctx context.Context, start, skip int) (any, error) {
-	for epoch := start; epoch < a.args.epochs; epoch++ {
-		nn.SetTraining(a.model.module(), true)
-		active, seen := a.train, 0
-		if epoch == start && skip > 0 {
-			active, seen = accelerate.SkipFirstBatches(a.train, skip), skip
+func (a *accelerated) loop(ctx context.Context, start, skip int) any {
+	for epoch := start; epoch < a.args.NumEpochs; epoch++ {
+		nn.SetTraining(a.model.module, true)
+		if a.epoch(ctx, epoch, skip) {
+			a.window = nil
+			return trace.Of("killed_after_update", a.updates)
 		}
-		if a.args.setEpoch {
-			active.SetEpoch(epoch)
-		}
-		for b, err := range active.Batches(ctx) {
-			if err != nil {
-				return nil, err
-			}
-			seen++
-			if err := a.acc.Accumulate(func() error { return a.batch(b, epoch, seen) }); err != nil {
-				return nil, err
-			}
-			if a.args.saveEvery > 0 && a.micro%a.args.saveEvery == 0 {
-				if err := a.save(fmt.Sprintf("step_%d", a.micro)); err != nil {
-					return nil, err
-				}
-			}
-			if stop := a.phase.StopAfterUpdate; stop != nil && a.acc.SyncGradients() && *stop == a.updates {
-				a.rec.window = nil
-				return trace.Of("killed_after_update", a.updates), nil
-			}
-			if a.done() {
-				break
-			}
-		}
-		if a.args.evaluate == "epoch" {
-			if err := a.evaluate(ctx, epoch+1); err != nil {
-				return nil, err
-			}
+		skip = 0
+		if a.args.Evaluate == "epoch" {
+			a.evaluation(ctx, epoch+1)
 		}
 		if a.args.saveEpochs {
-			if err := a.save(fmt.Sprintf("epoch_%d", epoch)); err != nil {
-				return nil, err
-			}
+			a.save(fmt.Sprintf("epoch_%d", epoch))
 		}
 		if a.done() {
 			break
 		}
 	}
-	return trace.Of("updates", a.updates, "scheduler_total", a.total), nil
+	if a.args.raw {
+		if a.args.Evaluate == "end" {
+			a.evaluation(ctx, a.args.NumEpochs)
+		}
+		return nil
+	}
+	return trace.Of("updates", a.updates, "scheduler_total", a.total)
 }
 
-func (a *accelerated) done() bool { return a.args.maxSteps > 0 && a.updates >= a.args.maxSteps }
+// epoch trains on one, or on what is left of it behind the batches to skip. It tells whether the
+// process ended in it.
+func (a *accelerated) epoch(ctx context.Context, epoch, skip int) (killed bool) {
+	active, seen := a.train, skip
+	if skip > 0 {
+		active = accelerate.SkipFirstBatches(a.train, skip)
+	}
+	if a.args.SetEpoch {
+		active.SetEpoch(epoch)
+	}
+	for b, err := range active.Batches(ctx) {
+		spec.Check(err)
+		seen++
+		spec.Check(a.acc.Accumulate(func() error { return try(func() { a.batch(b, epoch, seen) }) }))
+		if a.args.saveEvery > 0 && a.micro%a.args.saveEvery == 0 {
+			a.save(fmt.Sprintf("step_%d", a.micro))
+		}
+		if stop := a.phase.StopAfterUpdate; stop != nil && a.acc.SyncGradients() && *stop == a.updates {
+			return true
+		}
+		if a.done() {
+			break
+		}
+	}
+	return false
+}
+
+func (a *accelerated) done() bool {
+	return a.args.MaxTrainSteps > 0 && a.updates >= a.args.MaxTrainSteps
+}
 
 // batch is one micro-batch: what stands inside accelerator.accumulate.
-func (a *accelerated) batch(b batch, epoch, seen int) error {
-	if err := takes(a.model, b); err != nil {
-		return err
-	}
+func (a *accelerated) batch(b batch, epoch, seen int) {
+	spec.Check(takes(a.model, b))
 	if !b.has("labels") {
-		return fmt.Errorf("the training set has no labels")
+		spec.Failf("the training set has no labels")
 	}
 	var loss torch.Tensor
-	a.acc.Autocast(func() { loss = forward(a.model, b, 0).loss })
+	a.acc.Autocast(func() { loss = a.model.forward(b, 0).loss })
 	loss = loss.ToDType(torch.Float32)
-	a.rec.micro(b.index, loss.DivScalar(float64(a.acc.AccumulationSteps())).Item())
+	a.recorder.micro(b.index, loss.DivScalar(float64(a.acc.AccumulationSteps())).Item())
 	scaler, scale := a.acc.Scaler(), 0.0
 	if scaler != nil {
 		scale = scaler.GetScale()
 	}
 	a.acc.Backward(loss)
 	a.micro++
-	a.count.n += len(b.index)
-	if err := applyInjections(a.args.inject, a.model, a.micro); err != nil {
-		return err
+	a.count.N += len(b.index)
+	applyInjections(a.args.inject, a.model, a.micro)
+	if a.args.raw && a.spec.Data.Iterable && !a.acc.SyncGradients() {
+		spec.Check(errNoLength) // the raw loop asks whether this is the last batch
 	}
-	norm, err := a.clip()
-	if err != nil {
-		return err
-	}
+	norm := a.clip()
 	rates := a.opt.Rates()
-	if err := a.opt.Step(); err != nil {
-		return err
-	}
+	spec.Check(a.opt.Step())
 	skipped := a.acc.OptimizerStepWasSkipped()
-	if err := a.sched(); err != nil {
-		return err
-	}
+	a.move()
 	a.opt.ZeroGrad()
 	if !a.acc.SyncGradients() {
-		return nil
+		return
 	}
 	a.updates++
-	more := trace.Of("lr_after", hexes(a.opt.Rates()...))
+	var more trace.Object
+	if !a.args.raw {
+		more = trace.Of("lr_after", hexes(a.opt.Rates()...))
+	}
 	if scaler != nil {
 		more = more.With("scale", trace.Hex(scale), "scale_after", trace.Hex(scaler.GetScale()),
 			"growth_tracker", scaler.State().GrowthTracker)
 	}
-	if a.args.counter {
-		more = more.With("counter", a.count.n)
+	if a.args.RegisterCounter {
+		more = more.With("counter", a.count.N)
 	}
-	a.rec.update(a.updates, a.progress(epoch, seen), norm, rates, a.model, skipped, more)
-	return nil
+	a.update(a.updates, a.progress(epoch, seen), norm, rates, a.model, skipped, more)
 }
 
 // progress is the epoch of an update; nothing where a pass has no length.
 func (a *accelerated) progress(epoch, seen int) any {
-	if a.spec.Data.Iterable {
-		return nil
+	if !a.spec.Data.Iterable {
+		return float64(epoch) + float64(seen)/float64(a.train.Len())
 	}
-	return float64(epoch) + float64(seen)/float64(a.train.Len())
+	if a.args.raw {
+		spec.Check(errNoLength)
+	}
+	return nil
 }
 
 // clip limits the gradients at the end of a window.
-func (a *accelerated) clip() (norm *float64, err error) {
+func (a *accelerated) clip() (norm *float64) {
 	if !a.acc.SyncGradients() {
-		return nil, nil
+		return nil
 	}
-	if a.args.clipNorm != nil {
-		total, err := a.acc.ClipGradNorm(nn.Params(a.model.module()), *a.args.clipNorm)
-		if err != nil {
-			return nil, err
-		}
-		norm = new(total.Item())
+	params := nn.Params(a.model.module)
+	if a.args.ClipGradNorm != nil {
+		norm = new(spec.Must(a.acc.ClipGradNorm(params, *a.args.ClipGradNorm)).Item())
 	}
-	if a.args.clipValue != nil {
-		err = a.acc.ClipGradValue(nn.Params(a.model.module()), *a.args.clipValue)
+	if a.args.ClipGradValue != nil {
+		spec.Check(a.acc.ClipGradValue(params, *a.args.ClipGradValue))
 	}
-	return norm, err
+	return norm
 }
 
-func (a *accelerated) evaluate(ctx context.Context, epoch int) error {
-	if a.valid == nil {
-		nn.SetTraining(a.model.module(), false)
-		return fmt.Errorf("an evaluation is asked for, but there is no evaluation set")
+func (a *accelerated) evaluation(ctx context.Context, epoch int) {
+	var batches iter.Seq2[batch, error]
+	if a.valid != nil {
+		batches = a.valid.Batches(ctx)
 	}
-	return evaluate(ctx, a.spec, a.rec, a.model, a.valid.Batches(ctx), a.acc.Autocast, "step", a.updates,
-		"epoch", epoch)
+	around := a.acc.Autocast
+	if a.args.raw { // it trains under autocast alone
+		around = func(forward func()) { forward() }
+	}
+	a.evaluate(ctx, a.model, batches, around, "step", a.updates, "epoch", epoch)
 }

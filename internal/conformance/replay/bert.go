@@ -2,6 +2,7 @@ package replay
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -11,41 +12,25 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// bertModel is BertForSequenceClassification.
-type bertModel struct{ classifier *bert.Classifier }
-
-// newBERT makes a BERT of the fields of transformers' BertConfig, which are those of a config.json,
-// except num_labels.
-func newBERT(o *spec.Object) (model, error) {
+// newBERT makes a BertForSequenceClassification of the fields of transformers' BertConfig, which
+// are those of a config.json, except num_labels.
+func newBERT(o *spec.Object) *model {
 	attention := o.OneOf("attn_implementation", "eager", "eager", "sdpa")
 	given := o.Object("config").Merge()
-	if err := o.Err(); err != nil {
-		return nil, err
-	}
-	fields := map[string]any{"model_type": "bert"}
-	for name, value := range given.Map() {
-		fields[name] = value
-	}
+	spec.Check(o.Err())
 	labels := given.Int("num_labels", 0)
-	if err := given.Err(); err != nil {
-		return nil, err
-	}
+	spec.Check(given.Err())
+	fields := maps.Clone(given.Map())
 	delete(fields, "num_labels")
-	dir, err := os.MkdirTemp("", "config-")
-	if err != nil {
-		return nil, err
+	if _, named := fields["model_type"]; !named {
+		fields["model_type"] = "bert"
 	}
+	dir := spec.Must(os.MkdirTemp("", "config-"))
 	defer func() { _ = os.RemoveAll(dir) }()
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), text, 0o666); err != nil {
-		return nil, err
-	}
+	spec.Check(os.WriteFile(filepath.Join(dir, "config.json"), spec.Must(json.Marshal(fields)), 0o666))
 	c, err := bert.ReadConfig(dir)
 	if err != nil {
-		return nil, spec.Unsupportedf("model.config: %v", err)
+		spec.Refusef("model.config: %v", err)
 	}
 	if labels != 0 {
 		c.NumLabels = int64(labels)
@@ -54,31 +39,15 @@ func newBERT(o *spec.Object) (model, error) {
 		}
 	}
 	c.Attention = transformer.Attention(attention)
-	m, err := bert.NewClassifier(c)
-	if err != nil {
-		return nil, err
-	}
-	return &bertModel{m}, nil
+	return classifier(spec.Must(bert.NewClassifier(c)))
 }
 
-func (m *bertModel) module() any        { return m.classifier }
-func (m *bertModel) shiftsLabels() bool { return false }
-func (m *bertModel) takesItems() bool   { return true }
-func (m *bertModel) inputs() []string {
-	return []string{"input_ids", "attention_mask", "token_type_ids", "labels"}
-}
-
-func (m *bertModel) predict(b batch) torch.Tensor {
-	var mask, types torch.Tensor
-	if b.has("attention_mask") {
-		mask = b.tensor("attention_mask")
+func classifier(m *bert.Classifier) *model {
+	return &model{
+		module: m, inputs: []string{"input_ids", "attention_mask", "token_type_ids", "labels"}, takesItems: true,
+		loss: func(logits, labels torch.Tensor, _ int64) torch.Tensor { return m.Head().Loss(logits, labels) },
+		predict: func(b batch) torch.Tensor {
+			return m.Forward(b.tensor("input_ids"), b.columns["attention_mask"], b.columns["token_type_ids"])
+		},
 	}
-	if b.has("token_type_ids") {
-		types = b.tensor("token_type_ids")
-	}
-	return m.classifier.Forward(b.tensor("input_ids"), mask, types)
-}
-
-func (m *bertModel) loss(logits, labels torch.Tensor, _ int64) torch.Tensor {
-	return m.classifier.Head().Loss(logits, labels)
 }

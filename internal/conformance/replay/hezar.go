@@ -29,49 +29,31 @@ type (
 // hezarRun replays a case of Hezar's trainer: its phases one after the other in one folder, each
 // with a model and a trainer of its own.
 type hezarRun struct {
-	spec *spec.Spec
-	rec  *hezarRecorder
+	*session
+	rec *hezarRecorder
 
 	trainer *hezarTrainer // of the last phase, nil if it was refused
 	model   hezarModel
 	state   hezar.TrainerState // at the end of the last phase whose configuration was taken
 }
 
-func replayHezar(ctx context.Context, s *spec.Spec) (*Run, error) {
+func replayHezar(ctx context.Context, c *session) *Run {
+	s := c.spec
 	final := s.More.Any("final")
-	if err := s.More.Done(); err != nil {
-		return nil, err
-	}
+	spec.Check(s.More.Done())
 	if s.LossFunc != "" || len(s.Callbacks) > 0 || s.Init.ByPeer || s.Init.Seed != nil || s.HasMetrics ||
 		s.Data.Iterable || s.Data.Trim || len(s.Data.EvalSets) > 0 {
-		return nil, spec.Unsupportedf("with the trainer hezar: loss_func, callbacks, init by seed or by the trainer, " +
-			"metrics outside of args, data.iterable, trim and eval_sets")
+		spec.Refusef("with the trainer hezar: loss_func, callbacks, init by seed or by the trainer, metrics outside " +
+			"of args, data.iterable, trim and eval_sets")
 	}
-	maxSize := s.Data.Options.FloatOrNil("max_size")
-	if err := s.Data.Options.Done(); err != nil {
-		return nil, err
+	size := s.Data.Options.FloatOrNil("max_size")
+	spec.Check(s.Data.Options.Done())
+	if train := c.sets["train"]; train != nil && size != nil {
+		train.n = hezarLength(train.n, *size, s.Data.Options.Any("max_size"))
 	}
-	sets, err := readRows(s)
-	if err != nil {
-		return nil, err
-	}
-	written := s.Data.Options.Map()["max_size"]
-	if train := sets["train"]; train != nil && maxSize != nil {
-		train.n = hezarLength(train.n, *maxSize, written)
-	}
-	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
-		return nil, err
-	}
-	leave, err := enterScratch()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	r := &hezarRun{spec: s, rec: &hezarRecorder{}}
+	r := &hezarRun{session: c, rec: &hezarRecorder{session: c}}
 	for _, phase := range s.Phases {
-		if err := r.phase(ctx, phase, sets); err != nil {
-			return nil, err
-		}
+		r.do(ctx, phase)
 	}
 	return r.finish(final)
 }
@@ -89,72 +71,29 @@ func hezarLength(n int, size float64, written any) int {
 	return n
 }
 
-// enterScratch makes an empty folder the working one, since the paths in the recorded files are
-// relative. What it returns goes back.
-func enterScratch() (leave func(), err error) {
-	before, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "conformance-")
-	if err != nil {
-		return nil, err
-	}
-	leave = func() {
-		_ = os.Chdir(before)
-		_ = os.RemoveAll(dir)
-	}
-	if err := os.Chdir(dir); err != nil {
-		leave()
-		return nil, err
-	}
-	return leave, nil
-}
-
-// phase runs one phase. An error is one of the case; what the trainer refuses is part of the
-// record.
-func (r *hezarRun) phase(ctx context.Context, p spec.Phase, sets map[string]*rows) error {
-	stop := -1
-	if p.Options.Has("stop_after_step") {
-		stop = p.Options.Int("stop_after_step", 0)
-	}
+// do runs one phase. What the trainer refuses is part of the record.
+func (r *hezarRun) do(ctx context.Context, p spec.Phase) {
+	stop := p.Options.Int("stop_after_step", -1)
 	if p.StopAfterUpdate != nil || p.SameTrainer || p.Do == "predict" {
-		return spec.Unsupportedf("stop_after_update, same_trainer and predict with the trainer hezar")
+		spec.Refusef("stop_after_update, same_trainer and predict with the trainer hezar")
 	}
-	if err := p.Options.Done(); err != nil {
-		return err
-	}
-	before := r.rec.mark()
+	spec.Check(p.Options.Done())
+	before := r.mark()
 	info := trace.Of("do", p.Do)
 	if p.Do == "evaluate" {
 		if r.trainer == nil {
-			return fmt.Errorf("the phase evaluate has no trainer of a phase before it")
+			spec.Failf("the phase evaluate has no trainer of a phase before it")
 		}
-		r.rec.evaluating = true
-		r.rec.event(r.trainer, "evaluate")
-		if _, err := evaluateHezar(r.trainer, ctx, nil, r.rec); err != nil {
-			return err
-		}
+		spec.Must(r.rec.evaluate(r.trainer, ctx, nil))
 	} else {
-		more, err := r.trainPhase(ctx, p, sets, stop)
-		if err != nil {
-			return err
-		}
-		info = append(info, more...)
+		info = append(info, r.train(ctx, p, stop)...)
 	}
-	r.rec.phase(info, before)
-	return nil
+	r.phase(info, before)
 }
 
-func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string]*rows, stop int) (info trace.Object,
-	err error) {
-	if r.model, err = newHezarModel(r.spec); err != nil {
-		return nil, err
-	}
-	config, err := r.config(p)
-	if err != nil {
-		return nil, err
-	}
+func (r *hezarRun) train(ctx context.Context, p spec.Phase, stop int) (info trace.Object) {
+	r.model = newHezarModel(r.spec)
+	config := r.config(p)
 	put := func(name string, value any) { info = info.With(name, value) }
 	refused := func(err error) {
 		put("error", err.Error())
@@ -166,26 +105,24 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 	dataset := omegaconf.Map{{Key: "name", Value: "conformance_rows"}, {Key: "config_type", Value: "dataset"},
 		{Key: "path", Value: "conformance"}, {Key: "task", Value: config.Task},
 		{Key: "hf_load_kwargs", Value: omegaconf.Map{}}, {Key: "kind", Value: r.spec.Data.Kind}}
-	if size := recorded.Config(r.spec.Data.Options.Map()["max_size"]); size != nil {
+	if size := recorded.Config(r.spec.Data.Options.Any("max_size")); size != nil {
 		dataset.Set("max_size", size)
 	}
 	o := hezar.Options[row, hezarBatch]{Rules: hezar.Exact, RunName: "Jan01_00-00-00_host", Output: io.Discard,
-		ModelConfig: r.modelConfig(), Overrides: r.rec.overrides(stop), DatasetConfig: dataset}
-	o.EvalDataset = cmp.Or(sets["eval"], &rows{}) // without rows Hezar has an empty set
-	r.rec.train(r.model, config)
-	taken := slices.Contains(hezar.Tasks, config.Task)
-	t, err := hezar.New[row, hezarBatch](config, r.model, data.Dataset[row](sets["train"]), o)
-	var setting *hezar.SettingError
+		ModelConfig: r.modelYAML(), Overrides: r.rec.overrides(stop), DatasetConfig: dataset}
+	o.EvalDataset = cmp.Or(r.sets["eval"], &rows{}) // without rows Hezar has an empty set
+	r.rec.train(r.model)
+	t, err := hezar.New[row, hezarBatch](config, r.model, data.Dataset[row](r.sets["train"]), o)
 	field := ""
-	if errors.As(err, &setting) {
+	if setting := new(hezar.SettingError); errors.As(err, &setting) {
 		field = setting.Field
 	}
 	if field == "GradientAccumulationSteps" { // Hezar's configuration divides by it
 		r.trainer = nil
 		refused(err)
-		return info, nil
+		return info
 	}
-	if taken {
+	if slices.Contains(hezar.Tasks, config.Task) {
 		put("metric_for_best_model", resolvedMetric(config))
 		r.trainer = t
 		if err != nil {
@@ -197,7 +134,7 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 		if field != "NumEpochs" && field != "BatchSize" { // which it divides by before it makes a state
 			put("state_at_end", stateFields(r.state))
 		}
-		return info, nil
+		return info
 	}
 	info = append(info, startFields(t)...)
 	put("weights_at_start", weightsOf(r.model.Model()))
@@ -212,15 +149,15 @@ func (r *hezarRun) trainPhase(ctx context.Context, p spec.Phase, sets map[string
 	}
 	r.state = t.State
 	put("state_at_end", stateFields(r.state))
-	return info, nil
+	return info
 }
 
 // config makes the configuration of a phase: by way of a file, as a user of Hezar brings one along.
-func (r *hezarRun) config(p spec.Phase) (c hezar.TrainerConfig, err error) {
-	args := r.spec.PhaseArgs(p).Map()
+func (r *hezarRun) config(p spec.Phase) hezar.TrainerConfig {
+	args := r.spec.PhaseArgs(p)
 	m := omegaconf.Map{{Key: "config_type", Value: "trainer"}}
-	for _, name := range r.spec.PhaseArgs(p).Names() {
-		if value := recorded.Config(args[name]); value != nil {
+	for _, name := range args.Names() {
+		if value := recorded.Config(args.Any(name)); value != nil {
 			m.Set(name, value)
 		}
 	}
@@ -237,30 +174,20 @@ func (r *hezarRun) config(p spec.Phase) (c hezar.TrainerConfig, err error) {
 	var factor func(int) float64
 	if kwargs, ok := m.Get("lr_scheduler_kwargs"); ok {
 		if text, ok := kwargs.(omegaconf.Map).Get("lr_lambda"); ok {
-			if factor, err = parseFactor(fmt.Sprint(text), nil); err != nil {
-				return c, err
-			}
+			factor = parseFactor(fmt.Sprint(text), nil)
 			m = slices.DeleteFunc(m, func(i omegaconf.Item) bool { return i.Key == "lr_scheduler_kwargs" })
 		}
 	}
-	text, err := omegaconf.Marshal(m)
-	if err != nil {
-		return c, err
-	}
-	dir, err := os.MkdirTemp("", "config-")
-	if err != nil {
-		return c, err
-	}
+	dir := spec.Must(os.MkdirTemp("", "config-"))
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "train_config.yaml")
-	if err := os.WriteFile(path, text, 0o666); err != nil {
-		return c, err
-	}
-	if c, err = hezar.LoadTrainerConfig(path); err != nil {
-		return c, spec.Unsupportedf("args: %v", err)
+	spec.Check(os.WriteFile(path, spec.Must(omegaconf.Marshal(m)), 0o666))
+	c, err := hezar.LoadTrainerConfig(path)
+	if err != nil {
+		spec.Refusef("args: %v", err)
 	}
 	c.LRLambda = factor
-	return c, nil
+	return c
 }
 
 // resolvedMetric is metric_for_best_model with its prefix.
@@ -269,10 +196,7 @@ func resolvedMetric(c hezar.TrainerConfig) any {
 	if text, ok := name.(string); ok && strings.Contains(text, ".") {
 		return text
 	}
-	metric, set := c.MetricForBestModel, "evaluation."
-	if metric == "" {
-		metric = "loss"
-	}
+	metric, set := cmp.Or(c.MetricForBestModel, "loss"), "evaluation."
 	if c.DoEvaluate != nil && !*c.DoEvaluate {
 		set = "train."
 	}
@@ -347,19 +271,8 @@ func hexed(v any) any {
 			o = o.With(fmt.Sprint(item.Key), hexed(item.Value))
 		}
 		return o
-	case []string:
-		return v
 	}
 	return v
-}
-
-// evaluateHezar records what an evaluation returns.
-func evaluateHezar(t *hezarTrainer, ctx context.Context, d data.Dataset[row], rec *hezarRecorder) (hezar.Logs, error) {
-	logs, err := t.Evaluate(ctx, d)
-	if err == nil && rec.evaluation != nil {
-		rec.evaluation.result = logs
-	}
-	return logs, err
 }
 
 var _ engine.Task[row, hezarBatch] = (*hezarVectors)(nil)

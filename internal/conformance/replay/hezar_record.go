@@ -2,7 +2,7 @@ package replay
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar"
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -22,12 +22,11 @@ import (
 // hezarRecorder gathers what a run of Hezar's trainer does, by way of the methods that one can
 // override.
 type hezarRecorder struct {
-	recorder
+	*session
 
 	err        error
-	evaluation *hezarEvaluation // the last one
+	last       *hezarEvaluation // the last evaluation
 	model      hezarModel
-	config     hezar.TrainerConfig
 	evaluating bool
 	seen       int // micro-batches at the last update
 }
@@ -47,8 +46,8 @@ func (e *hezarEvaluation) object() trace.Object {
 }
 
 // train begins the record of a phase.
-func (r *hezarRecorder) train(m hezarModel, c hezar.TrainerConfig) {
-	r.model, r.config, r.seen, r.evaluating = m, c, r.count("micro_losses"), false
+func (r *hezarRecorder) train(m hezarModel) {
+	r.model, r.seen, r.evaluating = m, r.count("micro_losses"), false
 }
 
 func (r *hezarRecorder) event(t *hezarTrainer, name string) {
@@ -77,13 +76,13 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 		},
 		CreateEvalDataloader: func(t *T, d data.Dataset[row]) (*hezar.Dataloader[hezarBatch], error) {
 			r.event(t, "create_eval_dataloader")
-			r.evaluation = &hezarEvaluation{step: t.State.GlobalStep}
-			r.add("evaluations", r.evaluation)
+			r.last = &hezarEvaluation{step: t.State.GlobalStep}
+			r.add("evaluations", r.last)
 			return t.CreateEvalDataloader(d)
 		},
 		PrepareInputBatch: func(t *T, b hezarBatch) (hezarBatch, error) {
 			if r.evaluating {
-				r.evaluation.samples = append(r.evaluation.samples, b.index)
+				r.last.samples = append(r.last.samples, b.index)
 			} else {
 				if stop >= 0 && t.State.GlobalStep >= stop {
 					return b, errKilled
@@ -124,11 +123,7 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 			r.evaluating = false
 			return t.InnerTrainingLoop(ctx, epoch)
 		},
-		Evaluate: func(t *T, ctx context.Context, d data.Dataset[row]) (hezar.Logs, error) {
-			r.event(t, "evaluate")
-			r.evaluating = true
-			return evaluateHezar(t, ctx, d, r)
-		},
+		Evaluate: r.evaluate,
 		Log: func(t *T, logs hezar.Logs, step int) error {
 			r.event(t, "log")
 			r.add("log_history", append(trace.Of("step", step), logFields(logs)...))
@@ -147,7 +142,7 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 		},
 		AfterUpdate: r.afterUpdate,
 		AfterEvalBatch: func(_ *T, numbers hezar.Logs) {
-			r.evaluation.batches = append(r.evaluation.batches, logFields(numbers))
+			r.last.batches = append(r.last.batches, logFields(numbers))
 		},
 		AfterSchedule: func(t *T, metric *float64) error {
 			args := []any{}
@@ -167,6 +162,17 @@ func (r *hezarRecorder) overrides(stop int) hezar.Overrides[row, hezarBatch] {
 	}
 }
 
+// evaluate records an evaluation and what it returns.
+func (r *hezarRecorder) evaluate(t *hezarTrainer, ctx context.Context, d data.Dataset[row]) (hezar.Logs, error) {
+	r.event(t, "evaluate")
+	r.evaluating = true
+	logs, err := t.Evaluate(ctx, d)
+	if err == nil && r.last != nil {
+		r.last.result = logs
+	}
+	return logs, err
+}
+
 // afterUpdate records an update.
 func (r *hezarRecorder) afterUpdate(t *hezarTrainer) error {
 	momentum, ok := t.Momentum()
@@ -182,133 +188,83 @@ func (r *hezarRecorder) afterUpdate(t *hezarTrainer) error {
 }
 
 // finish puts the trace together. final says which tensors the case keeps whole.
-func (r *hezarRun) finish(final any) (*Run, error) {
-	rec := r.rec
+func (r *hezarRun) finish(final any) *Run {
 	if r.trainer != nil {
-		if err := r.trainer.Close(); err != nil {
-			return nil, err
-		}
+		spec.Check(r.trainer.Close())
 	}
-	outs := r.outputFolders()
+	var outs []string // the folders of all phases
+	for _, p := range r.spec.Phases {
+		outs = append(outs, r.spec.PhaseArgs(p).String("output_dir", "out"))
+	}
+	slices.Sort(outs)
 	files, texts := trace.Object{}, trace.Object{}
-	for _, out := range outs {
-		list, err := listFiles(out)
-		if err != nil {
-			return nil, err
-		}
-		names := make([]string, len(list))
-		for i, name := range list {
-			names[i] = name
+	for _, out := range slices.Compact(outs) {
+		names := slices.DeleteFunc(filesBelow(out), func(name string) bool { // manifests of ours, and hidden files
+			return filepath.Base(name) == "MANIFEST.json" || strings.HasPrefix(filepath.Base(name), ".")
+		})
+		for i, name := range names {
 			if dir, base := filepath.Split(name); strings.HasPrefix(base, "events.out.tfevents.") {
 				names[i] = dir + "events.out.tfevents.*"
 			}
 			if strings.HasSuffix(name, ".csv") || strings.HasSuffix(name, "trainer_state.yaml") {
-				if err := readText(&texts, out+"/"+name); err != nil {
-					return nil, err
-				}
+				readText(&texts, out+"/"+name)
 			}
 		}
 		slices.Sort(names)
 		files = files.With(out, names)
 	}
-	folders, err := savedSteps(outs[0])
-	if err != nil {
-		return nil, err
-	}
+	folders := savedSteps(outs[0])
 	if len(folders) > 0 {
 		last := filepath.Join(outs[0], "checkpoints", folders[len(folders)-1])
 		for _, name := range []string{"train/train_config.yaml", "model_config.yaml", "train/dataset_config.yaml"} {
 			if _, err := os.Stat(filepath.Join(last, name)); err == nil {
-				if err := readText(&texts, last+"/"+name); err != nil {
-					return nil, err
-				}
+				readText(&texts, last+"/"+name)
 			}
 		}
 	}
-	run := &Run{Trace: rec.trace(rec.err, "checkpoints", trace.Of("after", folders, "written", rec.written),
+	run := &Run{Trace: r.trace(r.rec.err, "checkpoints", trace.Of("after", folders, "written", r.written),
 		"output_files", files, "text_files", texts)}
 	r.addFinal(run, final)
-	return run, nil
-}
-
-// outputFolders are the folders of all phases.
-func (r *hezarRun) outputFolders() []string {
-	var outs []string
-	for _, p := range r.spec.Phases {
-		outs = append(outs, r.spec.PhaseArgs(p).String("output_dir", "out"))
-	}
-	slices.Sort(outs)
-	return slices.Compact(outs)
-}
-
-// listFiles lists the files below a folder, without the manifests of our checkpoints and hidden
-// files.
-func listFiles(root string) (names []string, err error) {
-	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if e.IsDir() || e.Name() == "MANIFEST.json" || strings.HasPrefix(e.Name(), ".") {
-			return nil
-		}
-		name, err := filepath.Rel(root, path)
-		names = append(names, name)
-		return err
-	})
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	return names, err
+	return run
 }
 
 // savedSteps are the checkpoints that are left.
-func savedSteps(out string) ([]string, error) {
+func savedSteps(out string) []string {
 	names := []string{}
 	entries, err := os.ReadDir(filepath.Join(out, "checkpoints"))
-	if os.IsNotExist(err) {
-		return names, nil
+	if !errors.Is(err, fs.ErrNotExist) {
+		spec.Check(err)
 	}
 	for _, e := range entries {
 		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
 			names = append(names, e.Name())
 		}
 	}
-	return names, err
+	return names
 }
 
 // readText adds the content of a file to the record, and the same parsed.
-func readText(texts *trace.Object, path string) error {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	text := string(raw)
-	o := trace.Of("text", text)
+func readText(texts *trace.Object, path string) {
+	raw := spec.Must(os.ReadFile(path))
+	o := trace.Of("text", string(raw))
 	if !strings.HasSuffix(path, ".csv") {
-		m, err := omegaconf.Unmarshal(raw)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		*texts = texts.With(path, o.With("yaml", hexed(m)))
-		return nil
+		*texts = texts.With(path, o.With("yaml", hexed(spec.Must(omegaconf.Unmarshal(raw)))))
+		return
 	}
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
 	rows := []any{}
 	for _, line := range lines[1:] {
 		cells := []any{}
 		for _, cell := range strings.Split(line, ",") {
 			if n, err := strconv.Atoi(cell); err == nil {
 				cells = append(cells, n)
-			} else if f, err := strconv.ParseFloat(cell, 64); err == nil {
-				cells = append(cells, trace.Hex(f))
 			} else {
-				return fmt.Errorf("%s: the cell %q is no number", path, cell)
+				cells = append(cells, trace.Hex(spec.Must(strconv.ParseFloat(cell, 64))))
 			}
 		}
 		rows = append(rows, cells)
 	}
 	*texts = texts.With(path, o.With("header", strings.Split(lines[0], ","), "rows", rows))
-	return nil
 }
 
 // addFinal adds the tensors of the end: whole, or what can be said of them in few numbers.
@@ -316,57 +272,25 @@ func (r *hezarRun) addFinal(run *Run, final any) {
 	if r.model == nil {
 		return
 	}
-	module := r.model.Model()
-	run.Trace = run.Trace.With("final", weightsOf(module))
-	var o optim.Optimizer
+	module := &model{module: r.model.Model()}
+	run.Trace = run.Trace.With("final", weightsOf(module.module))
+	weights := finalTensors(module, nil)
+	var states []torch.Named
 	if r.trainer != nil {
-		o = r.trainer.Optimizer()
+		states = finalTensors(nil, r.trainer.Optimizer())
 	}
-	all := finalTensors(module, o)
-	weights, states := split(all)
 	switch final := final.(type) {
-	case nil:
-		run.final = all
-	case string:
-		run.final = all
-		if final == "weights" {
-			run.final = weights
-			run.Trace = run.Trace.With("optimizer_stats", statsOf(states))
-		}
 	case []any:
 		const small = 2000
-		for _, t := range weights {
-			n := int64(1)
-			for _, d := range t.shape {
-				n *= d
-			}
-			if n <= small || slices.Contains(final, any(t.name)) {
-				run.final = append(run.final, t)
-			}
+		run.final = slices.DeleteFunc(slices.Clone(weights), func(t torch.Named) bool {
+			return t.Tensor.Numel() > small && !slices.Contains(final, any(t.Name))
+		})
+		run.Trace = run.Trace.With("weight_stats", tensorStats(weights...), "optimizer_stats", tensorStats(states...))
+	default:
+		if run.final = weights; final != "weights" {
+			run.final = append(run.final, states...)
+			return
 		}
-		run.Trace = run.Trace.With("weight_stats", statsOf(weights), "optimizer_stats", statsOf(states))
+		run.Trace = run.Trace.With("optimizer_stats", tensorStats(states...))
 	}
-}
-
-func split(all []tensorBytes) (weights, states []tensorBytes) {
-	for _, t := range all {
-		if strings.HasPrefix(t.name, "optim.") {
-			states = append(states, t)
-		} else {
-			weights = append(weights, t)
-		}
-	}
-	return weights, states
-}
-
-// statsOf are the stats of copies.
-func statsOf(list []tensorBytes) (o trace.Object) {
-	torch.Scope(func() {
-		var tensors []torch.Named
-		for _, t := range list {
-			tensors = append(tensors, t.tensor())
-		}
-		o = tensorStats(tensors...)
-	})
-	return o
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/torch"
@@ -16,7 +15,7 @@ import (
 // hfTask is a model of a case as a task for package engine.
 type hfTask struct {
 	run   *hfRun
-	model model
+	model *model
 	last  batch // that Predict saw, for the loss of it
 }
 
@@ -27,21 +26,21 @@ var (
 	_ engine.TokenCounter[batch] = (*hfTask)(nil)
 )
 
-func (t *hfTask) Model() any                        { return t.model.module() }
+func (t *hfTask) Model() any                        { return t.model.module }
 func (t *hfTask) Collate(rows []row) (batch, error) { return collate(rows) }
 
-func (t *hfTask) Loss(p engine.Pass, b batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+func (t *hfTask) Loss(p engine.ForwardPass, b batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
 
-func (t *hfTask) Predict(_ engine.Pass, b batch) engine.Outputs {
-	if t.run.args.allColumns {
+func (t *hfTask) Predict(_ engine.ForwardPass, b batch) engine.Outputs {
+	if t.run.args.AllColumns {
 		if err := takes(t.model, b); err != nil {
 			panic(&torch.Error{Op: "forward", Code: torch.ErrValue, Msg: err.Error()})
 		}
 	} else {
-		b = b.keep(t.model.inputs())
+		b = b.keep(t.model.inputs)
 	}
 	t.last = b
-	o := engine.Outputs{Logits: []torch.Tensor{t.model.predict(b)}, Rows: len(b.index), Shifted: t.model.shiftsLabels()}
+	o := engine.Outputs{Logits: []torch.Tensor{t.model.predict(b)}, Rows: len(b.index), Shifted: t.model.shiftsLabels}
 	if s := t.run.step; s.evaluates {
 		s.shapes = append(s.shapes, o.Logits[0].Shape())
 	}
@@ -51,12 +50,12 @@ func (t *hfTask) Predict(_ engine.Pass, b batch) engine.Outputs {
 	return o
 }
 
-func (t *hfTask) LossOf(p engine.Pass, o engine.Outputs) engine.Loss {
+func (t *hfTask) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	if len(o.Labels) == 0 {
 		return engine.Loss{Rows: o.Rows}
 	}
 	items := int64(0)
-	if t.model.takesItems() {
+	if t.model.takesItems {
 		items = p.Items
 	}
 	value := biased(t.model.loss(o.Logits[0], o.Labels[0], items), t.last)
@@ -67,28 +66,24 @@ func (t *hfTask) LossOf(p engine.Pass, o engine.Outputs) engine.Loss {
 }
 
 // ObserveLoss records a micro-batch.
-func (t *hfTask) ObserveLoss(b batch, loss torch.Tensor) { t.run.rec.micro(b.index, loss.Item()) }
+func (t *hfTask) ObserveLoss(b batch, loss torch.Tensor) { t.run.micro(b.index, loss.Item()) }
 
 // CountItems counts the labels that the loss is averaged over, where the recorded trainer would:
 // for a model that takes the number, and for a loss of the case's own.
 func (t *hfTask) CountItems(b batch) int64 {
-	if !b.has("labels") || !t.model.takesItems() && t.run.spec.LossFunc == "" {
+	if !b.has("labels") || !t.model.takesItems && t.run.spec.LossFunc == "" {
 		return 0
 	}
 	labels := b.columns["labels"]
 	values := integers(labels)
 	if values == nil { // numbers, none of which is -100
-		n := int64(1)
-		for _, size := range labels.shape {
-			n *= size
-		}
-		return n
+		return labels.Numel()
 	}
 	width := int64(1)
-	if len(labels.shape) > 1 {
-		width = labels.shape[len(labels.shape)-1]
+	if labels.Dim() > 1 {
+		width = labels.Size(-1)
 	}
-	shifted := t.model.shiftsLabels() && t.model.takesItems()
+	shifted := t.model.shiftsLabels && t.model.takesItems
 	count := int64(0)
 	for i, v := range values {
 		if v != -100 && !(shifted && int64(i)%width == 0) {
@@ -100,19 +95,14 @@ func (t *hfTask) CountItems(b batch) int64 {
 
 // CountTokens counts the elements of input_ids, and those that the attention mask leaves.
 func (t *hfTask) CountTokens(b batch) (all, nonPadding int64) {
-	ids, ok := b.columns["input_ids"]
-	if !ok {
+	if !b.has("input_ids") {
 		return 0, 0
 	}
-	all = 1
-	for _, size := range ids.shape {
-		all *= size
-	}
-	mask, ok := b.columns["attention_mask"]
-	if !ok {
+	all = b.tensor("input_ids").Numel()
+	if !b.has("attention_mask") {
 		return all, all
 	}
-	for _, v := range integers(mask) {
+	for _, v := range integers(b.tensor("attention_mask")) {
 		nonPadding += v
 	}
 	return all, nonPadding
@@ -120,7 +110,7 @@ func (t *hfTask) CountTokens(b batch) (all, nonPadding int64) {
 
 // perItem is the loss ce_per_item: cross-entropies summed over the batch, divided by the labels of
 // the whole window.
-func perItem(p engine.Pass, o engine.Outputs) engine.Loss {
+func perItem(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	if len(o.Labels) == 0 {
 		return engine.Loss{Rows: o.Rows}
 	}
@@ -137,24 +127,21 @@ func perItem(p engine.Pass, o engine.Outputs) engine.Loss {
 type hfStep struct {
 	*engine.Step[row, batch]
 	run     *hfRun
-	current *hfTask
-	items   int64 // of the window at hand
-	tokens  int64 // since the beginning of the run
+	current *hfTask // another one after the model has been made again
+	items   int64   // of the current window
+	tokens  int64   // since the beginning of the run
 	rates   []float64
 	skipped bool
 	eval    trainer.Evaluation
 
 	started   struct{ train, eval int } // loaders that have been begun
 	kept      bool                      // a further trainer is made around the step, which nothing draws or seeds for
-	evaluates bool                      // a batch of an evaluation is at hand
-	seen      int                       // rows of the evaluation at hand
+	evaluates bool                      // the current batch is one of an evaluation
+	seen      int                       // rows of the current evaluation
 	shapes    [][]int64                 // of the predictions of an evaluation's batches
 }
 
 var _ trainer.Step[row, batch] = (*hfStep)(nil)
-
-// task is the task at hand: another one after the model has been made anew.
-func (s *hfStep) task() *hfTask { return s.current }
 
 func (s *hfStep) Train(ctx context.Context, b batch, w trainer.Window) error {
 	s.items = w.Items
@@ -163,13 +150,13 @@ func (s *hfStep) Train(ctx context.Context, b batch, w trainer.Window) error {
 }
 
 func (s *hfStep) Update(ctx context.Context, rate float64) (applied bool, err error) {
-	s.run.rec.paramGroups(s.Optimizer())
+	s.run.paramGroups(s.Optimizer())
 	s.rates = nil
 	for _, g := range s.Optimizer().Groups() {
 		s.rates = append(s.rates, rate*g.LRScale)
 	}
-	if s.run.args.optimizer.name == "adafactor" {
-		if s.run.rms, err = rootMeanSquares(s.Optimizer()); err != nil {
+	if s.run.args.optimizer == "adafactor" {
+		if err = try(func() { s.run.rms = rootMeanSquares(s.Optimizer()) }); err != nil {
 			return false, err
 		}
 	}
@@ -192,7 +179,7 @@ func (s *hfStep) StartLoader(train bool) error {
 	if !train {
 		loaders, started = max(1, len(s.run.spec.Data.EvalSets)), &s.started.eval
 	}
-	if s.run.args.persistent && *started >= loaders {
+	if s.run.args.Persistent && *started >= loaders {
 		return nil
 	}
 	*started++
@@ -205,7 +192,7 @@ func (s *hfStep) StartEval(e trainer.Evaluation) error {
 }
 
 func (s *hfStep) Eval(ctx context.Context, b batch) error {
-	s.run.rec.order = append(s.run.rec.order, b.index...)
+	s.run.order = append(s.run.order, b.index...)
 	s.seen += len(b.index)
 	s.evaluates = true
 	err := s.Step.Eval(ctx, b)
@@ -223,7 +210,7 @@ func (s *hfStep) Eval(ctx context.Context, b batch) error {
 // which numpy makes no array.
 func (s *hfStep) batchesMatch() error {
 	for _, shape := range s.shapes {
-		if !s.run.args.concat && !slices.Equal(shape, s.shapes[0]) {
+		if !s.run.args.EvalDoConcatBatches && !slices.Equal(shape, s.shapes[0]) {
 			return fmt.Errorf("eval_do_concat_batches is off, and the predictions of the batches have the shapes %v "+
 				"and %v", s.shapes[0], shape)
 		}
@@ -245,13 +232,16 @@ func (s *hfStep) Loader(set data.Dataset[row], o trainer.LoaderOptions) (trainer
 		return nil, nil
 	}
 	if s.run.args.sampling == "group_by_length" {
-		order, err := s.run.byLength(set, o.BatchSize)
+		list, err := lengths(set)
 		if err != nil {
 			return brokenLoader{err}, nil
 		}
-		seed := s.run.args.trainer.DataSeed // which may be 0
-		order.Random = data.OrderFunc(func(_, n int) []int { return data.Permutation(seed, n) })
-		o.Order = order
+		seed := s.run.args.trainer.DataSeed
+		if seed == trainer.SeedZero {
+			seed = 0
+		}
+		o.Order = data.GroupedByLength{Lengths: list, BatchSize: o.BatchSize,
+			Random: data.OrderFunc(func(_, n int) []int { return data.Permutation(seed, n) })}
 	}
 	return data.NewLoader(set, s.Collate, o.LoaderOptions)
 }
@@ -263,10 +253,4 @@ type brokenLoader struct{ err error }
 func (brokenLoader) Len() int { return 1 }
 func (b brokenLoader) Epoch(context.Context, int, int) iter.Seq2[batch, error] {
 	return func(yield func(batch, error) bool) { yield(batch{}, b.err) }
-}
-
-// clock tells whether a name in the log is about time.
-func clock(name string) bool {
-	return strings.HasSuffix(name, "_runtime") || strings.HasSuffix(name, "_per_second") || strings.HasSuffix(name,
-		"_preparation_time")
 }

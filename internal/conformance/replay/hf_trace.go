@@ -3,53 +3,55 @@ package replay
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// keepPredictions copies the predictions of a phase for final.safetensors.
-func (h *hfRun) keepPredictions() error {
+// keepPredictions keeps the predictions of a phase for final.safetensors.
+func (h *hfRun) keepPredictions() {
 	p := h.step.Predictions()
-	if p == nil || len(p.Logits) == 0 {
-		return fmt.Errorf("the step has kept no predictions")
+	switch {
+	case p == nil || len(p.Logits) == 0:
+		spec.Failf("the step has kept no predictions")
+	case !h.args.EvalDoConcatBatches || h.args.noLabels || h.args.PredictionLossOnly:
+		spec.Failf("the predictions are not one array")
 	}
-	if !h.args.concat || h.args.noLabels || h.args.lossOnly {
-		return fmt.Errorf("the predictions are not one array")
-	}
-	list := []torch.Named{{Name: "predictions", Tensor: p.Logits[0]}}
+	h.predicted = []torch.Named{{Name: "predict.predictions", Tensor: p.Logits[0]}}
 	if len(p.Labels) > 0 {
-		list = append(list, torch.Named{Name: "label_ids", Tensor: p.Labels[0]})
+		h.predicted = append(h.predicted, torch.Named{Name: "predict.label_ids", Tensor: p.Labels[0]})
 	}
-	h.predicted = copies("predict.", list)
-	return nil
 }
 
 // recordUpdate is called when the loop has counted an update.
 func (h *hfRun) recordUpdate(r *trainer.Run) error {
-	var norm *float64
 	value, ok, err := h.step.GradNorm()
 	if err != nil {
 		return err
 	}
+	var norm *float64
 	if ok {
 		norm = &value
 	}
 	var more trace.Object
-	if m := h.step.task().model; m.takesItems() || h.spec.LossFunc != "" {
+	if h.step.current.model.takesItems || h.spec.LossFunc != "" {
 		more = more.With("num_items", h.step.items)
 	}
-	if h.args.tokens != "no" {
+	if h.args.trainer.CountTokens {
 		more = more.With("num_input_tokens_seen", h.step.tokens)
 	}
-	h.rec.update(r.GlobalStep, r.Epoch, norm, h.step.rates, h.step.task().model, h.step.skipped, more)
+	h.update(r.GlobalStep, r.Epoch, norm, h.step.rates, h.step.current.model, h.step.skipped, more)
 	return nil
 }
 
@@ -62,35 +64,33 @@ func (h *hfRun) recordEvaluation(e trainer.Evaluation, m trainer.Metrics) {
 	if e.Rows == 0 { // a stream
 		e.Rows = h.step.seen
 	}
-	h.rec.evaluation(trace.Of("step", h.watch.step, "epoch", h.watch.epoch, "prefix", e.Name,
+	h.evaluation(trace.Of("step", h.watch.step, "epoch", h.watch.epoch, "prefix", e.Name,
 		"num_samples", e.Rows, "metrics", metrics))
 }
 
 // checkpoints are the folders left, in the order of their numbers.
-func (h *hfRun) checkpoints() ([]string, error) {
-	paths, err := filepath.Glob(filepath.Join(h.out, "checkpoint-*"))
+func (h *hfRun) checkpoints() []string {
 	names := []string{}
-	for _, path := range paths {
+	for _, path := range spec.Must(filepath.Glob(filepath.Join(h.dir, "checkpoint-*"))) {
 		names = append(names, filepath.Base(path))
 	}
-	slices.SortFunc(names, func(a, b string) int { return checkpointNumber(a) - checkpointNumber(b) })
-	return names, err
+	number := func(name string) int {
+		n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	slices.SortFunc(names, func(a, b string) int { return number(a) - number(b) })
+	return names
 }
 
 // end puts the trace together.
-func (h *hfRun) end(err error) (*Run, error) {
+func (h *hfRun) end(refused error) *Run {
 	if h.trainer == nil {
-		return &Run{Trace: h.rec.trace(err, "train_output", h.result)}, nil
+		return &Run{Trace: h.trace(refused, "train_output", h.result)}
 	}
-	m := h.step.task().model
-	facts, factsErr := h.checkpointFacts(m)
-	if factsErr != nil {
-		return nil, factsErr
-	}
-	history := append([]any{}, h.history...)
-	for _, row := range h.trainer.History() {
-		history = append(history, logRow(row))
-	}
+	m := h.step.current.model
 	best := trace.Of("metric", nil, "step", nil, "checkpoint", nil)
 	if b := h.watch.best; b.Metric != "" {
 		best[0].Value = b.Value
@@ -105,59 +105,68 @@ func (h *hfRun) end(err error) (*Run, error) {
 	if !h.optimizer { // the recorded trainer makes it when the training begins
 		optimizer = nil
 	}
-	final := slices.Concat(finalTensors(m.module(), optimizer), h.predicted, h.rms)
-	if h.args.optimizer.name == "adafactor" {
+	final := slices.Concat(finalTensors(m, optimizer), h.predicted, h.rms)
+	if h.args.optimizer == "adafactor" {
 		integerSteps(final)
 	}
 	return &Run{
-		Trace: h.rec.trace(err, "log_history", history, "checkpoints", facts, "best", best,
-			"train_output", h.result),
+		Trace: h.trace(refused, "log_history", slices.Concat(h.history, logRows(h.trainer.History())),
+			"checkpoints", h.checkpointFacts(m), "best", best, "train_output", h.result),
 		final: final,
-	}, nil
+	}
 }
 
 // checkpointFacts tells what the checkpoints hold.
-func (h *hfRun) checkpointFacts(m model) (trace.Object, error) {
-	names, err := h.checkpoints()
-	if err != nil {
-		return nil, err
-	}
+func (h *hfRun) checkpointFacts(m *model) trace.Object {
+	names := h.checkpoints()
 	hashes, states := trace.Object{}, trace.Object{}
 	for _, name := range names {
-		dir := filepath.Join(h.out, name)
-		sha, err := fileSHA(filepath.Join(dir, "model.safetensors"), nn.Params(m.module()))
-		if err != nil {
-			return nil, err
-		}
-		state, err := readState(dir)
-		if err != nil {
-			return nil, err
-		}
+		dir := filepath.Join(h.dir, name)
+		state := readState(dir)
 		h.args.keepIntervals(state)
-		hashes = hashes.With(name, sha)
+		hashes = hashes.With(name, fileSHA(filepath.Join(dir, "model.safetensors"), nn.Params(m.module)))
 		states = states.With(name, map[string]any(state))
 	}
-	written := h.rec.written
-	if written == nil {
-		written = []string{}
-	}
-	return trace.Of("written", written, "after", names, "weights_sha256", hashes, "state", states), nil
+	return trace.Of("written", append([]string{}, h.written...), "after", names, "weights_sha256", hashes,
+		"state", states)
 }
 
 // fileSHA is the hash of the named parameters inside a file.
-func fileSHA(path string, params []torch.Named) (string, error) {
-	f, err := safetensors.Open(path)
-	if err != nil {
-		return "", err
-	}
+func fileSHA(path string, params []torch.Named) string {
+	f := spec.Must(safetensors.Open(path))
 	defer func() { _ = f.Close() }()
 	h := sha256.New()
 	for _, p := range recorded.ByName(params) {
-		raw, err := f.Read(p.Name)
-		if err != nil {
-			return "", err
-		}
-		h.Write(raw)
+		h.Write(spec.Must(f.Read(p.Name)))
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// What the Adafactor of transformers keeps in its state that ours does not, since no update depends
+// on it.
+
+// rootMeanSquares are the sizes of the parameters before an update: the state RMS.
+func rootMeanSquares(o optim.Optimizer) (all []torch.Named) {
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			for _, p := range o.Params() {
+				if p.Tensor.Grad().Defined() {
+					norm := torch.Call("aten::linalg_vector_norm", p.Tensor, 2, nil, false, nil)[0]
+					rms := norm.DivScalar(math.Sqrt(float64(p.Tensor.Numel()))).Keep()
+					all = append(all, torch.Named{Name: "optim." + p.Name + ".RMS", Tensor: rms})
+				}
+			}
+		})
+	})
+	return all
+}
+
+// integerSteps turns the counts of updates into integers, as which Python keeps them there.
+func integerSteps(final []torch.Named) {
+	for i, t := range final {
+		if strings.HasPrefix(t.Name, "optim.") && strings.HasSuffix(t.Name, ".step") &&
+			t.Tensor.DType() == torch.Float32 && t.Tensor.Numel() == 1 {
+			final[i].Tensor = t.Tensor.ToDType(torch.Int64)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package replay
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
@@ -46,7 +47,7 @@ type watch struct {
 
 	run       *hfRun
 	kept      bool // the trainer that is being made stands for the one before
-	stopAfter *int // updates; nil: the run goes on to its end
+	stopAfter *int // updates; nil: the run continues to its end
 
 	step  int // where the run stands, as of the last event
 	epoch float64
@@ -61,7 +62,7 @@ func newWatch(run *hfRun, stopAfter *int) *watch {
 		}
 		w.step, w.epoch = r.GlobalStep, r.Epoch
 		w.best, _ = r.Best()
-		run.rec.add("events", []any{event, r.GlobalStep, r.Epoch})
+		run.add("events", []any{event, r.GlobalStep, r.Epoch})
 		return nil
 	}
 	return w
@@ -81,7 +82,7 @@ func (w *watch) StepEnd(r *trainer.Run) error {
 }
 
 func (w *watch) AfterSave(r *trainer.Run, checkpoint string) error {
-	w.run.rec.written = append(w.run.rec.written, filepath.Base(checkpoint))
+	w.run.written = append(w.run.written, filepath.Base(checkpoint))
 	return w.see("on_save", r)
 }
 
@@ -91,20 +92,23 @@ func newControl(at string, step int, flags []string, to bool) hfEvents {
 		if event != at || r.GlobalStep != step {
 			return nil
 		}
-		c := &r.Control
-		all := map[string]*bool{"should_log": &c.ShouldLog, "should_evaluate": &c.ShouldEvaluate,
-			"should_save": &c.ShouldSave, "should_epoch_stop": &c.ShouldEpochStop,
-			"should_training_stop": &c.ShouldTrainingStop}
 		for _, name := range flags {
-			*all[name] = to
+			*controlFlags(r)[name] = to
 		}
 		return nil
 	}}
 }
 
+func controlFlags(r *trainer.Run) map[string]*bool {
+	c := &r.Control
+	return map[string]*bool{"should_log": &c.ShouldLog, "should_evaluate": &c.ShouldEvaluate,
+		"should_save": &c.ShouldSave, "should_epoch_stop": &c.ShouldEpochStop,
+		"should_training_stop": &c.ShouldTrainingStop}
+}
+
 // hfCallbacks makes the callbacks that a case lists. saves tells whether one of them may ask for a
 // checkpoint.
-func hfCallbacks(s *spec.Spec) (list []any, saves bool, err error) {
+func hfCallbacks(s *spec.Spec) (list []any, saves bool) {
 	for _, c := range s.Callbacks {
 		o := c.Options.Merge()
 		o.Any("kind")
@@ -115,28 +119,35 @@ func hfCallbacks(s *spec.Spec) (list []any, saves bool, err error) {
 		case "control":
 			flags, to := o.Strings("set"), o.Bool("to", true)
 			for _, f := range flags {
-				if !slices.Contains([]string{"should_log", "should_evaluate", "should_save", "should_epoch_stop",
-					"should_training_stop"}, f) {
-					return nil, false, spec.Unsupportedf("the flag %q of a control callback", f)
+				if controlFlags(&trainer.Run{})[f] == nil {
+					spec.Refusef("the flag %q of a control callback", f)
 				}
 			}
 			saves = saves || to && slices.Contains(flags, "should_save")
 			list = append(list, newControl(o.String("at", ""), o.Int("step", 0), flags, to))
 		default:
-			return nil, false, spec.Unsupportedf("the callback %q", c.Kind)
+			spec.Refusef("the callback %q", c.Kind)
 		}
-		if err := o.Done(); err != nil {
-			return nil, false, err
-		}
+		spec.Check(o.Done())
 	}
-	return list, saves, nil
+	return list, saves
+}
+
+func logRows(rows []trainer.Logs) []any {
+	list := []any{}
+	for _, row := range rows {
+		list = append(list, logRow(row))
+	}
+	return list
 }
 
 // logRow is a row of the log without what the clock says.
 func logRow(row trainer.Logs, without ...string) trace.Object {
 	o := trace.Object{}
 	for _, key := range row.Keys() {
-		if clock(key) || slices.Contains(without, key) {
+		clock := func(suffix string) bool { return strings.HasSuffix(key, suffix) }
+		if slices.Contains(without, key) ||
+			slices.ContainsFunc([]string{"_runtime", "_per_second", "_preparation_time"}, clock) {
 			continue
 		}
 		value := any(row[key])

@@ -1,97 +1,49 @@
 package replay
 
 import (
-	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// predictions are the outputs and labels of a whole evaluation set, as numbers.
-type predictions struct {
-	logits []float32
-	width  int // length of the last axis of the logits
-	labels []float64
-	tail   []int64 // the shape of the first batch's logits without rows
-	uneven bool    // another batch's is different
-}
+// predictions are the outputs and labels of a whole evaluation set.
+type predictions struct{ logits, labels []torch.Tensor }
 
 // add appends a batch.
 func (p *predictions) add(logits, labels torch.Tensor) {
-	if tail := logits.Shape()[min(1, logits.Dim()):]; p.logits == nil {
-		p.tail = tail
-	} else {
-		p.uneven = p.uneven || !slices.Equal(tail, p.tail)
-	}
-	p.logits = append(p.logits, torch.Values[float32](logits.ToDType(torch.Float32))...)
-	if p.width = len(p.logits); logits.Dim() > 1 { // of one dimension the last axis is the set itself
-		p.width = int(logits.Size(-1))
-	}
-	p.labels = append(p.labels, torch.Values[float64](labels.ToDType(torch.Float64))...)
+	p.logits = append(p.logits, logits.ToDType(torch.Float32).Clone().Keep())
+	p.labels = append(p.labels, labels.ToDType(torch.Float64).Clone().Keep())
 }
 
 // compute returns the metrics that a case names. Classes are the largest of the last axis;
 // positions with the label -100 are left out. mae is of the raw outputs.
-func (p *predictions) compute(names []string) (map[string]float64, error) {
-	if p.uneven {
-		return nil, fmt.Errorf("the outputs of the batches have different shapes and make no array")
-	}
-	out := map[string]float64{}
-	for _, name := range names {
-		var err error
-		switch name {
-		case "mae":
-			out[name], err = p.mae()
-		case "accuracy":
-			var pred, ref []float64
-			if pred, ref, err = p.classes(); err == nil {
-				out[name] = accuracy(pred, ref)
+func (p *predictions) compute(names []string) (out map[string]float64, err error) {
+	err = try(func() {
+		out = map[string]float64{}
+		logits, labels := torch.Cat(p.logits, 0), torch.Cat(p.labels, 0).View(-1)
+		for _, name := range names {
+			if name == "mae" {
+				out[name] = mae(logits.View(-1), labels)
+			} else if metric, ok := ofClasses[name]; ok {
+				pred := logits.ArgMax(-1, false).View(-1).ToDType(torch.Float64)
+				if pred.Numel() != labels.Numel() {
+					spec.Failf("outputs of shape %v, and %d labels", logits.Shape(), labels.Numel())
+				}
+				counted := labels.NeScalar(-100)
+				out[name] = metric(torch.Values[float64](pred.MaskedSelect(counted)),
+					torch.Values[float64](labels.MaskedSelect(counted)))
+			} else {
+				spec.Refusef("the metric %q", name)
 			}
-		case "macro_f1":
-			var pred, ref []float64
-			if pred, ref, err = p.classes(); err == nil {
-				out[name], err = macroF1(pred, ref)
-			}
-		default:
-			err = spec.Unsupportedf("the metric %q", name)
 		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	})
+	return out, err
 }
 
-// classes returns the predicted and the true classes of the positions that have one. Labels may be
-// any numbers, as those of a regression are.
-func (p *predictions) classes() (pred, ref []float64, err error) {
-	if len(p.labels)*p.width != len(p.logits) {
-		return nil, nil, fmt.Errorf("%d outputs, the largest of every %d of which is a class, and %d labels",
-			len(p.logits), p.width, len(p.labels))
-	}
-	for i, label := range p.labels {
-		if label != -100 {
-			pred, ref = append(pred, float64(argmax(p.logits[i*p.width:(i+1)*p.width]))), append(ref, label)
-		}
-	}
-	return pred, ref, nil
-}
-
-// argmax is numpy's: the first of the largest, and nan is larger than anything.
-func argmax(v []float32) int {
-	best := 0
-	for i, x := range v {
-		if math.IsNaN(float64(v[best])) {
-			break
-		}
-		if x > v[best] || math.IsNaN(float64(x)) {
-			best = i
-		}
-	}
-	return best
-}
+// ofClasses are the metrics of predicted and true classes. Labels may be any numbers, as those of a
+// regression are.
+var ofClasses = map[string]func(pred, ref []float64) float64{"accuracy": accuracy, "macro_f1": macroF1}
 
 func accuracy(pred, ref []float64) float64 {
 	same := 0
@@ -105,42 +57,38 @@ func accuracy(pred, ref []float64) float64 {
 
 // macroF1 is the mean of F1 over the classes that occur in predictions or references, 0 for one
 // without true positives.
-func macroF1(pred, ref []float64) (float64, error) {
+func macroF1(pred, ref []float64) float64 {
 	classes := slices.Concat(pred, ref)
 	slices.Sort(classes)
 	classes = slices.Compact(classes)
 	if len(classes) == 0 {
-		return 0, fmt.Errorf("macro_f1 of an evaluation without labels")
+		spec.Failf("macro_f1 of an evaluation without labels")
 	}
 	sum := 0.0
 	for _, c := range classes {
-		tp, fp, fn := 0, 0, 0
+		hits, predicted, actual := 0, 0, 0
 		for i := range ref {
-			switch {
-			case pred[i] == c && ref[i] == c:
-				tp++
-			case pred[i] == c:
-				fp++
-			case ref[i] == c:
-				fn++
+			if pred[i] == c {
+				predicted++
+			}
+			if ref[i] == c {
+				actual++
+			}
+			if pred[i] == c && ref[i] == c {
+				hits++
 			}
 		}
-		if tp > 0 {
-			sum += float64(2*tp) / float64(2*tp+fp+fn)
-		}
+		sum += float64(2*hits) / float64(predicted+actual)
 	}
-	return sum / float64(len(classes)), nil
+	return sum / float64(len(classes))
 }
 
-func (p *predictions) mae() (float64, error) {
-	if len(p.logits) != len(p.labels) {
-		return 0, fmt.Errorf("mae of %d outputs and %d labels", len(p.logits), len(p.labels))
+func mae(logits, labels torch.Tensor) float64 {
+	if logits.Numel() != labels.Numel() {
+		spec.Failf("mae of %d outputs and %d labels", logits.Numel(), labels.Numel())
 	}
-	apart := make([]float64, len(p.labels))
-	for i := range apart {
-		apart[i] = math.Abs(float64(p.logits[i]) - p.labels[i])
-	}
-	return pairwiseSum(apart) / float64(len(apart)), nil
+	apart := torch.Values[float64](logits.ToDType(torch.Float64).Sub(labels).Abs())
+	return pairwiseSum(apart) / float64(len(apart))
 }
 
 // pairwiseSum is numpy's sum of a contiguous array of float64: eight running sums in blocks of at

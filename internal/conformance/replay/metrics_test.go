@@ -7,13 +7,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
-	"github.com/gotrainer/gotrainer/safetensors"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 // TestMetricsAreNumpys holds the metrics against numpy's, of which testdata/metrics.py says the
 // numbers.
 func TestMetricsAreNumpys(t *testing.T) {
+	testenv.RequireTorch(t)
 	text, err := os.ReadFile("testdata/metrics.json")
 	if err != nil {
 		t.Fatal(err)
@@ -33,14 +37,16 @@ func TestMetricsAreNumpys(t *testing.T) {
 		t.Fatalf("%d cases, want 8", len(cases))
 	}
 	for _, c := range cases {
-		p := predictions{width: c.Width, labels: c.Labels}
+		var logits []float32
 		for _, v := range c.Logits {
 			f, ok := v.(float64)
 			if !ok {
 				f = math.NaN()
 			}
-			p.logits = append(p.logits, float32(f))
+			logits = append(logits, float32(f))
 		}
+		var p predictions
+		p.add(torch.From(logits, int64(len(logits)/c.Width), int64(c.Width)), torch.From(c.Labels))
 		got, err := p.compute(c.Metrics)
 		if err != nil {
 			t.Errorf("%s: %v", c.Name, err)
@@ -49,55 +55,43 @@ func TestMetricsAreNumpys(t *testing.T) {
 			t.Errorf("%s (-numpy +ours):\n%s", c.Name, diff)
 		}
 	}
-	p := predictions{width: 2, logits: []float32{1, 2}, labels: []float64{-100}}
+	var p predictions
+	p.add(torch.From([]float32{1, 2}, 1, 2), torch.From([]float64{-100}))
 	for _, name := range []string{"macro_f1", "mae", "bleu"} {
-		if _, err := p.compute([]string{name}); err == nil {
-			t.Errorf("%s of nothing was computed", name)
-		}
+		_, err := p.compute([]string{name})
+		assert.Error(t, err, name)
 	}
+	p.add(torch.From([]float32{1, 2}, 2, 1), torch.From([]float64{1, 1}))
+	_, err = p.compute([]string{"accuracy"})
+	assert.Error(t, err, "outputs of different shapes make no array")
 }
 
 func TestCollate(t *testing.T) {
-	number := func(values ...byte) column {
-		c := column{safetensors.I64, []int64{int64(len(values))}, nil}
-		for _, v := range values {
-			c.raw = append(c.raw, v, 0, 0, 0, 0, 0, 0, 0)
-		}
-		return c
-	}
-	r := &rows{columns: map[string]column{
-		"input_ids":      {safetensors.I64, []int64{2, 3}, number(7, 8, 9, 5, 0, 0).raw},
-		"labels":         {safetensors.I64, []int64{2, 3}, number(1, 2, 3, 4, 5, 6).raw},
-		"attention_mask": {safetensors.I64, []int64{2, 3}, number(1, 1, 0, 1, 0, 0).raw},
-		"class":          {safetensors.U8, []int64{2}, []byte{3, 4}},
+	testenv.RequireTorch(t)
+	r := &rows{columns: map[string]torch.Tensor{
+		"input_ids":      torch.From([]int64{7, 8, 9, 5, 0, 0}, 2, 3),
+		"labels":         torch.From([]int64{1, 2, 3, 4, 5, 6}, 2, 3),
+		"attention_mask": torch.From([]int64{1, 1, 0, 1, 0, 0}, 2, 3),
+		"class":          torch.From([]uint8{3, 4}, 2),
 	}, n: 2, trim: true}
 	var samples []row
 	for i := range 2 {
 		s, err := r.At(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		samples = append(samples, s)
 	}
 	b, err := collate(samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string][]int64{"input_ids": {7, 8, 5, 0}, "labels": {1, 2, 4, -100},
 		"attention_mask": {1, 1, 1, 0}, "class": {3, 4}} {
-		if diff := cmp.Diff(want, integers(b.columns[name])); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		assert.Equal(t, want, integers(b.columns[name]), name)
 	}
-	if kept := b.keep([]string{"labels", "none"}); len(kept.columns) != 1 || !kept.has("labels") {
-		t.Errorf("kept %v", kept.columns)
-	}
-	samples[1].values["class"] = column{safetensors.U8, []int64{1, 1}, []byte{4}}
-	if _, err := collate(samples); err == nil {
-		t.Error("values of different shapes were stacked")
-	}
+	kept := b.keep([]string{"labels", "none"})
+	assert.True(t, len(kept.columns) == 1 && kept.has("labels"), "kept %v", kept.columns)
+	samples[1].values["class"] = torch.From([]uint8{4}, 1, 1)
+	_, err = collate(samples)
+	assert.ErrorContains(t, err, "column class: sample 0 has shape", "values of different shapes were stacked")
 	delete(r.columns, "attention_mask")
-	if _, err := r.At(0); err == nil {
-		t.Error("a row was cut without an attention_mask")
-	}
+	_, err = r.At(0)
+	assert.Error(t, err, "a row was cut without an attention_mask")
 }

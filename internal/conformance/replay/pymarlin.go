@@ -5,8 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
-	"os"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,107 +18,59 @@ import (
 
 // marlin replays a run of PyMarlin's trainer with package compat/pymarlin.
 type marlin struct {
-	spec *spec.Spec
-	sets map[string]*rows
-	dir  string // working folder, to which all paths of the case are relative
-	rec  recorder
+	*session
 
 	module  *marlinModule // of the last phase
 	failure any           // the error of the last phase
-	written []any         // by the checkpointer
+	saved   []any         // by the checkpointer
 }
 
-func replayPyMarlin(ctx context.Context, s *spec.Spec) (*Run, error) {
-	m := &marlin{spec: s}
-	s.More.Objects("optimizers") // read by each phase
-	s.More.Bool("log_lr", false)
-	s.More.Int("seed", 0)
-	s.More.Int("stop_in_train_step", 0)
-	s.More.Any("final")
-	s.Data.Options.Strings("eval_keys")
-	if err := noMore(s); err != nil {
-		return nil, err
+func replayPyMarlin(ctx context.Context, c *session) *Run {
+	m := &marlin{session: c}
+	more := c.spec.More
+	more.Objects("optimizers") // read by each phase
+	more.Bool("log_lr", false)
+	more.Int("seed", 0)
+	more.Int("stop_in_train_step", 0)
+	more.Any("final")
+	c.spec.Data.Options.Strings("eval_keys")
+	noMore(c.spec)
+	for _, p := range c.spec.Phases {
+		m.do(ctx, p)
 	}
-	var err error
-	if m.sets, err = readRows(s); err != nil {
-		return nil, err
-	}
-	if m.dir, err = os.MkdirTemp("", "pymarlin-"); err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(m.dir) }()
-	for _, p := range s.Phases {
-		if err := m.phase(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	return m.run()
+	return m.end()
 }
 
-// phase builds module and trainer anew and trains. The error is about the case; what the trainer
-// refuses is recorded.
-func (m *marlin) phase(ctx context.Context, p spec.Phase) error {
+// do builds module and trainer again and trains. What the trainer refuses is recorded.
+func (m *marlin) do(ctx context.Context, p spec.Phase) {
 	if p.Do != "train" {
-		return spec.Unsupportedf("phase %q with the trainer pymarlin", p.Do)
+		spec.Refusef("phase %q with the trainer pymarlin", p.Do)
 	}
-	args := m.spec.PhaseArgs(p)
+	args, more := m.spec.PhaseArgs(p), m.spec.More
 	seed := args.Int("seed", 0)
-	trainSeed := p.Options.Int("seed", m.spec.More.Int("seed", 0))
-	stop := p.Options.Int("stop_in_train_step", m.spec.More.Int("stop_in_train_step", 0))
-	optimizers := m.spec.More.Objects("optimizers")
+	trainSeed := p.Options.Int("seed", more.Int("seed", 0))
+	stop := p.Options.Int("stop_in_train_step", more.Int("stop_in_train_step", 0))
+	optimizers := more.Objects("optimizers")
 	if p.Options.Has("optimizers") {
 		optimizers = p.Options.Objects("optimizers")
 	}
-	if err := errors.Join(p.Options.Done(), m.spec.More.Err(), args.Err()); err != nil {
-		return err
-	}
+	spec.Check(errors.Join(p.Options.Done(), more.Err(), args.Err()))
 	torch.ManualSeed(uint64(seed))
-	model, err := m.build()
-	if err != nil {
-		return err
-	}
-	mod := &marlinModule{marlin: m, model: model, optimizers: optimizers, stop: stop,
-		logRate: m.spec.More.Bool("log_lr", false), keys: m.spec.Data.Options.Strings("eval_keys")}
-	m.module = mod
+	m.module = &marlinModule{marlin: m, model: build(m.spec), optimizers: optimizers, stop: stop,
+		logRate: more.Bool("log_lr", false), keys: m.spec.Data.Options.Strings("eval_keys")}
 	torch.ManualSeed(uint64(trainSeed))
-	rec := &m.rec
-	before := rec.mark()
-	info, failed := m.train(ctx, mod, args)
-	if aboutCase(failed) {
-		return failed
-	}
-	m.failure = nil
-	if failed != nil {
-		m.failure = failed.Error()
-	}
-	phase := append(trace.Of("do", p.Do, "error", m.failure), info...)
-	rec.phase(phase.With("grad_norm_left_over", gradNorm(model.module())), before)
-	return nil
+	before := m.mark()
+	var info trace.Object
+	m.failure = textOrNil(refusal(func() { m.train(ctx, m.module, args, &info) }))
+	info = append(trace.Of("do", p.Do, "error", m.failure), info...)
+	m.phase(info.With("grad_norm_left_over", gradNorm(m.module.model.module)), before)
 }
 
-// build makes the model with its initial weights.
-func (m *marlin) build() (model, error) {
-	if m.spec.Init.Formula == nil || len(m.spec.Model.Freeze) > 0 {
-		return build(m.spec)
-	}
-	made, err := construct(m.spec.Model)
-	if err != nil {
-		return nil, err
-	}
-	return made, formulaInit(made.module(), m.spec.Init.Formula.Merge())
-}
-
-// train is what a script with PyMarlin does. It returns what the trainer said of itself.
-func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object) (trace.Object, error) {
-	a, err := m.arguments(args)
-	if err != nil {
-		return nil, err
-	}
-	made, err := pymarlin.NewDefaultCheckpointer(a.CheckpointerArgs, quiet)
-	if err != nil {
-		return nil, err
-	}
-	keeper := &marlinKeeper{DefaultCheckpointer: made, marlin: m}
+// train is what a script with PyMarlin does. What the trainer says of itself goes into info.
+func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object, info *trace.Object) {
+	a := m.arguments(args)
+	keeper := &marlinKeeper{DefaultCheckpointer: spec.Must(pymarlin.NewDefaultCheckpointer(a.CheckpointerArgs, quiet)),
+		marlin: m}
 	backend := &pymarlin.SingleProcess[batch]{}
 	backend.ClipGradients = func() error {
 		err := backend.DefaultClipGradients()
@@ -129,45 +80,34 @@ func (m *marlin) train(ctx context.Context, mod *marlinModule, args *spec.Object
 		return err
 	}
 	options := &pymarlin.Options[batch]{Backend: backend, Checkpointer: keeper, Logger: quiet, Exact: true}
-	// without a GPU PyMarlin's sp-amp goes on in float32
+	// without a GPU PyMarlin's sp-amp continues in float32
 	if a.Backend != "" && a.Backend != "sp" && a.Backend != "sp-amp" {
 		options.Backend = nil
 	}
 	t, err := pymarlin.New(mod, a, options)
-	if err != nil {
-		// PyMarlin has logged its hyperparameters, for which it counts batches twice, before it
-		// looks for a checkpoint
-		if keeper.asked && !mod.asked {
-			mod.estimateBatch = pymarlin.TrainStepBatchSize(max(1, a.TrainBatchSize), cmp.Or(a.GPUBatchSizeLimit, 512))
-			mod.loaderForEstimate(2)
-		}
-		return nil, err
+	// PyMarlin has logged its hyperparameters, for which it counts batches twice, before it looks
+	// for a checkpoint
+	if err != nil && keeper.asked && !mod.asked {
+		mod.estimateBatch = pymarlin.TrainStepBatchSize(max(1, a.TrainBatchSize), cmp.Or(a.GPUBatchSizeLimit, 512))
+		mod.loaderForEstimate(2)
 	}
+	spec.Check(err)
 	mod.loaderForEstimate(1) // the recording asked once more for the number, and PyMarlin for a loader
-	counts := func() trace.Object {
-		return trace.Of("global_step_completed", t.GlobalStepsFinished(),
-			"batches_completed", t.TotalStepsFinished())
-	}
-	info := trace.Of("train_step_batch_size", t.TrainStepBatchSize(),
+	*info = trace.Of("train_step_batch_size", t.TrainStepBatchSize(),
 		"gradient_accumulation", t.GradientAccumulation(),
 		"estimated_global_steps_per_epoch", t.EstimatedGlobalStepsPerEpoch(),
-		"last_epoch_at_start", t.LastEpoch(), "weights_at_start", weightsOf(mod.model.module()),
-		"backend_at_start", counts())
-	failed := t.Train(ctx)
-	return info.With("global_steps_finished", t.GlobalStepsFinished(),
-		"total_steps_finished", t.TotalStepsFinished(), "last_epoch_at_end", t.LastEpoch()), failed
+		"last_epoch_at_start", t.LastEpoch(), "weights_at_start", weightsOf(mod.model.module),
+		"backend_at_start", trace.Of("global_step_completed", t.GlobalStepsFinished(),
+			"batches_completed", t.TotalStepsFinished()))
+	err = t.Train(ctx)
+	*info = info.With("global_steps_finished", t.GlobalStepsFinished(),
+		"total_steps_finished", t.TotalStepsFinished(), "last_epoch_at_end", t.LastEpoch())
+	spec.Check(err)
 }
 
 // arguments reads the arguments of a phase, with all folders below the working folder.
-func (m *marlin) arguments(o *spec.Object) (pymarlin.TrainerArguments, error) {
-	text, err := json.Marshal(o.Map())
-	if err != nil {
-		return pymarlin.TrainerArguments{}, err
-	}
-	section, err := pymarlin.ParseConfig(text) // JSON is YAML
-	if err != nil {
-		return pymarlin.TrainerArguments{}, err
-	}
+func (m *marlin) arguments(o *spec.Object) pymarlin.TrainerArguments {
+	section := spec.Must(pymarlin.ParseConfig(spec.Must(json.Marshal(o.Map())))) // JSON is YAML
 	delete(section, "seed")
 	if section["amp_backend_native"] != section["amp_backend_apex"] && (section["backend"] == nil ||
 		section["backend"] == "sp") {
@@ -178,67 +118,47 @@ func (m *marlin) arguments(o *spec.Object) (pymarlin.TrainerArguments, error) {
 		section["use_gpu"] = false
 	}
 	section["writers"] = []any{}
-	a, err := pymarlin.TrainerArgumentsFromConfig(section)
-	if err != nil {
-		return a, err
-	}
+	a := spec.Must(pymarlin.TrainerArgumentsFromConfig(section))
 	a.DisableTqdm = true
 	a.CustomWriters = []pymarlin.Writer{&marlinWriter{m}}
 	keep := &a.CheckpointerArgs
 	for _, dir := range []*string{&keep.SaveDir, &keep.ModelStateSaveDir} {
-		if *dir == "" {
-			*dir = "checkpoints"
-		}
-		*dir = filepath.Join(m.dir, *dir)
+		*dir = filepath.Join(m.dir, cmp.Or(*dir, "checkpoints"))
 	}
 	if keep.LoadDir != "" {
 		keep.LoadDir = filepath.Join(m.dir, keep.LoadDir)
 	}
 	keep.Exact = true
-	return a, nil
+	return a
 }
 
-// run puts the trace together.
-func (m *marlin) run() (*Run, error) {
-	files, keys, err := m.files()
-	if err != nil {
-		return nil, err
-	}
-	checkpoints := trace.Of("after", files, "written", m.written)
-	if len(keys) > 0 {
+// end puts the trace together.
+func (m *marlin) end() *Run {
+	files := append([]string{}, filesBelow(m.dir)...)
+	slices.Sort(files)
+	checkpoints := trace.Of("after", files, "written", m.saved)
+	if keys := m.keys(files); len(keys) > 0 {
 		checkpoints = checkpoints.With("keys", keys)
 	}
 	refused := any(nil)
 	if m.failure != nil {
 		refused = trace.Of("text", m.failure)
 	}
-	final := finalTensors(m.module.model.module(), nil)
+	final := finalTensors(m.module.model, nil)
 	for _, o := range m.module.made {
 		final = append(final, finalTensors(nil, o.Optimizer())...)
 	}
-	return &Run{Trace: m.rec.trace(nil, "checkpoints", checkpoints, "final", weightsOf(m.module.model.module()),
-		"error", refused), final: final}, nil
+	return &Run{Trace: m.trace(nil, "checkpoints", checkpoints, "final", weightsOf(m.module.model.module),
+		"error", refused), final: final}
 }
 
-// files lists what was written, and the keys of what torch.load reads.
-func (m *marlin) files() (files []string, keys trace.Object, err error) {
-	files = []string{}
-	err = filepath.WalkDir(m.dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		files = append(files, m.relative(path))
-		return nil
-	})
-	slices.Sort(files)
+// keys are those of what torch.load reads.
+func (m *marlin) keys(files []string) (keys trace.Object) {
 	for _, name := range files {
-		if err != nil || filepath.Ext(name) != ".pt" {
+		if filepath.Ext(name) != ".pt" {
 			continue
 		}
-		var s pymarlin.State
-		if s, err = pymarlin.ReadState(filepath.Join(m.dir, name)); err != nil {
-			break
-		}
+		s := spec.Must(pymarlin.ReadState(filepath.Join(m.dir, name)))
 		if s["trainer_state"] == nil {
 			keys = keys.With(name, sortedKeys(s))
 			continue
@@ -251,21 +171,11 @@ func (m *marlin) files() (files []string, keys trace.Object, err error) {
 		}
 		keys = keys.With(name, parts)
 	}
-	return files, keys, err
+	return keys
 }
 
 func sortedKeys(s pymarlin.State) []string {
-	names := []string{}
-	for k := range s {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// relative is a path as the recording has it; nil stands for none.
-func (m *marlin) relative(path string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(path, m.dir), string(filepath.Separator))
+	return append([]string{}, slices.Sorted(maps.Keys(s))...)
 }
 
 // marlinKeeper records what the checkpointer writes.
@@ -286,9 +196,9 @@ func (k *marlinKeeper) record(kind string, index int, force any, path string, er
 	}
 	at := any(nil)
 	if path != "" {
-		at = k.marlin.relative(path)
+		at = strings.TrimPrefix(path, k.marlin.dir+string(filepath.Separator))
 	}
-	k.marlin.written = append(k.marlin.written, []any{kind, index, force, at})
+	k.marlin.saved = append(k.marlin.saved, []any{kind, index, force, at})
 }
 
 func (k *marlinKeeper) Save(c pymarlin.Checkpoint, index int, force bool) (string, error) {
@@ -311,7 +221,7 @@ func (w *marlinWriter) LogScalar(key string, v float64, step int) error {
 	if key == "epoch" {
 		value = int(v) // an int in Python
 	}
-	w.marlin.rec.add("stats", []any{"scalar", key, value, step})
+	w.marlin.add("stats", []any{"scalar", key, value, step})
 	return nil
 }
 
@@ -320,7 +230,7 @@ func (w *marlinWriter) LogMulti(key string, values map[string]float64, step int)
 	for name, v := range values {
 		o[name] = trace.Hex(v)
 	}
-	w.marlin.rec.add("stats", []any{"multi", key, o, step})
+	w.marlin.add("stats", []any{"multi", key, o, step})
 	return nil
 }
 

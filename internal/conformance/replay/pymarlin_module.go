@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/compat/pymarlin"
@@ -24,7 +25,7 @@ type marlinModule struct {
 	pymarlin.StatsHolder
 
 	marlin     *marlin
-	model      model
+	model      *model
 	optimizers []*spec.Object
 	keys       []string // of the validation sets; empty: one
 	stop       int      // the training step that fails; 0: none
@@ -48,10 +49,10 @@ type marlinStep struct {
 var _ pymarlin.ModuleInterface[batch] = (*marlinModule)(nil)
 
 // Model has the parameters.
-func (m *marlinModule) Model() any { return m.model.module() }
+func (m *marlinModule) Model() any { return m.model.module }
 
 func (m *marlinModule) event(name string, more ...any) {
-	m.marlin.rec.add("events", append([]any{name}, more...))
+	m.marlin.add("events", append([]any{name}, more...))
 }
 
 // loaderForEstimate records the loaders that PyMarlin asks for: one each time it reads
@@ -73,72 +74,52 @@ func (m *marlinModule) OptimizersSchedulers(steps, epochs int) ([]*pymarlin.Opti
 	m.made = nil
 	var schedulers []pymarlin.Scheduler
 	for i, o := range m.optimizers {
-		made, scheduler, err := m.optimizer(i, o.Map(), steps*epochs)
-		if err != nil {
+		var made *pymarlin.Optimizer
+		var scheduler *marlinSchedule
+		if err := try(func() { made, scheduler = m.optimizer(i, o.Map(), steps*epochs) }); err != nil {
 			return nil, nil, err
 		}
 		m.made = append(m.made, made)
 		if scheduler != nil {
-			schedulers = append(schedulers, &marlinScheduler{scheduler, m.marlin, len(schedulers),
-				lr.StepLimit(scheduler.schedule, steps*epochs)})
+			scheduler.number = len(schedulers)
+			schedulers = append(schedulers, scheduler)
 		}
 	}
 	return m.made, schedulers, nil
 }
 
 // optimizer makes optimizer i of the case and, where it has one, its schedule.
-func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pymarlin.Optimizer, *marlinSchedule,
-	error) {
-	fields = maps.Clone(fields)
-	prefix, _ := fields["params"].(string)
-	schedule, _ := fields["scheduler"].(map[string]any)
-	a := loopArgs{learningRate: 1e-3} // that of torch.optim
-	a.optimizer, _ = fields["name"].(string)
-	if n, ok := fields["lr"].(json.Number); ok {
-		rate, err := n.Float64()
-		if err != nil {
-			return nil, nil, err
-		}
-		a.learningRate = rate
-	}
+func (m *marlinModule) optimizer(i int, fields map[string]any, total int) (*pymarlin.Optimizer, *marlinSchedule) {
+	o := spec.NewObject("optimizers", fields)
+	prefix, schedule := o.String("params", ""), o.Object("scheduler")
+	a := loopArgs{Optimizer: o.String("name", ""), LearningRate: o.Float("lr", 1e-3)} // that of torch.optim
+	spec.Check(o.Err())
+	kwargs := maps.Clone(fields)
 	for _, name := range []string{"params", "scheduler", "name", "lr"} {
-		delete(fields, name)
+		delete(kwargs, name)
 	}
-	a.optimizerKwargs = spec.NewObject("optimizers", fields)
-	settings, err := a.builder()
-	if err != nil {
-		return nil, nil, err
-	}
-	var params []torch.Named
-	for _, p := range nn.Params(m.model.module()) {
-		if strings.HasPrefix(p.Name, prefix) {
-			params = append(params, p)
-		}
-	}
-	made, err := pymarlin.NewOptimizer(settings, params)
-	if err != nil {
-		return nil, nil, err
-	}
+	a.OptimizerKwargs = spec.NewObject("optimizers", kwargs)
+	others := func(p torch.Named) bool { return !strings.HasPrefix(p.Name, prefix) }
+	made := spec.Must(pymarlin.NewOptimizer(a.builder(), slices.DeleteFunc(nn.Params(m.model.module), others)))
 	made.RegisterStepPreHook(func() {
-		m.step = marlinStep{hexes(made.Rates()...), momentums(made), gradNorm(m.model.module())}
+		m.step = marlinStep{hexes(made.Rates()...), momentums(made), gradNorm(m.model.module)}
 	})
 	made.RegisterStepPostHook(func() { m.record(i) })
 	if schedule == nil {
-		return made, nil, nil
+		return made, nil
 	}
-	s, err := newMarlinSchedule(made, schedule, total)
-	return made, s, err
+	return made, m.schedule(made, schedule.Map(), total)
 }
 
 // record records the step of optimizer i, as a part of the update that the first one began.
 func (m *marlinModule) record(i int) {
-	rec := &m.marlin.rec
+	rec := m.marlin
 	if i == 0 {
 		m.update = &marlinUpdate{number: rec.count("updates") + 1, micro: rec.count("micro_losses"), norm: m.norm}
 		rec.add("updates", m.update)
 		m.norm = nil
 	}
-	m.update.steps, m.update.weights = append(m.update.steps, m.step), weightsOf(m.model.module())
+	m.update.steps, m.update.weights = append(m.update.steps, m.step), weightsOf(m.model.module)
 }
 
 // marlinUpdate is an update: a step of each optimizer.
@@ -182,14 +163,17 @@ func momentums(o *pymarlin.Optimizer) []trace.Hex {
 	return out
 }
 
-// marlinSchedule is a scheduler of the case and what it was made of.
+// marlinSchedule is a scheduler of the case, which records its moves.
 type marlinSchedule struct {
 	pymarlin.Scheduler
+	marlin    *marlin
 	optimizer *pymarlin.Optimizer
-	schedule  lr.Schedule // nil: it follows a measured value
+	number    int
+	limit     int // moves after which PyTorch refuses; 0 or less: none
 }
 
-func newMarlinSchedule(o *pymarlin.Optimizer, fields map[string]any, total int) (*marlinSchedule, error) {
+// schedule makes the scheduler of an optimizer.
+func (m *marlinModule) schedule(o *pymarlin.Optimizer, fields map[string]any, total int) *marlinSchedule {
 	kwargs := map[string]any{}
 	for name, v := range fields {
 		switch {
@@ -199,33 +183,25 @@ func newMarlinSchedule(o *pymarlin.Optimizer, fields map[string]any, total int) 
 		case name == "lr_lambda":
 			text, ok := v.(string)
 			if !ok {
-				return nil, spec.Unsupportedf("scheduler.lr_lambda is no text")
+				spec.Refusef("scheduler.lr_lambda is no text")
 			}
-			f, err := parseFactor(text, map[string]float64{"T": float64(total)})
-			if err != nil {
-				return nil, err
-			}
-			kwargs[name] = f
+			kwargs[name] = parseFactor(text, map[string]float64{"T": float64(total)})
 		default:
 			kwargs[name] = v
 		}
 	}
 	name, _ := fields["name"].(string)
-	schedule, err := scheduleArgs{name: name, torch: true, kwargs: kwargs}.build()
+	schedule, err := scheduleArgs{name: name, kwargs: kwargs}.build()
+	made := &marlinSchedule{Scheduler: unmeasured{}, marlin: m.marlin, optimizer: o}
 	if errors.Is(err, errAdaptive) {
-		return &marlinSchedule{Scheduler: unmeasured{}, optimizer: o}, nil
+		return made
 	}
-	if err != nil {
-		return nil, err
-	}
+	spec.Check(err)
 	if lr.FailsAtOnce(schedule, total) {
-		return nil, fmt.Errorf("the schedule %s divides by zero", name)
+		spec.Failf("the schedule %s divides by zero", name)
 	}
-	s, err := pymarlin.NewScheduler(o, schedule, total)
-	if err != nil {
-		return nil, err
-	}
-	return &marlinSchedule{s, o, schedule}, nil
+	made.Scheduler, made.limit = spec.Must(pymarlin.NewScheduler(o, schedule, total)), lr.StepLimit(schedule, total)
+	return made
 }
 
 // unmeasured is a schedule whose step wants a value that the trainer has not.
@@ -235,23 +211,14 @@ func (unmeasured) Step() error                      { return errAdaptive }
 func (unmeasured) State() (pymarlin.State, error)   { return pymarlin.State{}, nil }
 func (unmeasured) LoadState(_ pymarlin.State) error { return nil }
 
-// marlinScheduler records the moves of a scheduler.
-type marlinScheduler struct {
-	*marlinSchedule
-	marlin *marlin
-	number int
-	limit  int // moves after which PyTorch refuses; 0 or less: none
-}
-
-func (s *marlinScheduler) Step() error {
+func (s *marlinSchedule) Step() error {
 	if moved, ok := s.Scheduler.(*pymarlin.LRScheduler); ok && s.limit > 0 && moved.Moves() >= s.limit {
 		return fmt.Errorf("the schedule is made for %d moves", s.limit)
 	}
 	if err := s.Scheduler.Step(); err != nil {
 		return err
 	}
-	rec := &s.marlin.rec
-	rec.add("scheduler_steps", []any{s.number, rec.count("updates"), hexes(s.optimizer.Rates()...)})
+	s.marlin.add("scheduler_steps", []any{s.number, s.marlin.count("updates"), hexes(s.optimizer.Rates()...)})
 	return nil
 }
 
@@ -293,9 +260,9 @@ func (m *marlinModule) ValDataloaders(sampler pymarlin.Sampler, batchSize int) (
 
 func (m *marlinModule) TrainStep(globalStep int, b batch, _ torch.Device) (pymarlin.Outputs, error) {
 	m.event("train_step", globalStep)
-	rec := &m.marlin.rec
+	rec := m.marlin
 	rec.add("batches", b.index)
-	loss := forward(m.model, b, 0).loss
+	loss := m.model.forward(b, 0).loss
 	rec.add("micro_losses_unscaled", trace.Hex(loss.Item()))
 	if m.stop > 0 && rec.count("batches") == m.stop {
 		return pymarlin.Outputs{}, errors.New("stopped")
@@ -305,9 +272,9 @@ func (m *marlinModule) TrainStep(globalStep int, b batch, _ torch.Device) (pymar
 
 func (m *marlinModule) ValStep(globalStep int, b batch, _ torch.Device) (pymarlin.Outputs, error) {
 	m.event("val_step", globalStep)
-	out := forward(m.model, b, 0)
+	out := m.model.forward(b, 0)
 	predicted := out.logits
-	if net, ok := m.model.(*mlp); !ok || !net.regresses {
+	if !m.model.regresses {
 		predicted = predicted.ArgMax(-1, false)
 	}
 	return pymarlin.Tensors(out.loss, predicted, b.tensor("labels")), nil
@@ -319,19 +286,15 @@ func (m *marlinModule) OnBeginTrainEpoch(globalStep, epoch int) error {
 }
 
 func (m *marlinModule) OnEndBackward(globalStep int, loss torch.Tensor) error {
-	m.marlin.rec.add("micro_losses", trace.Hex(loss.Item()))
+	m.marlin.add("micro_losses", trace.Hex(loss.Item()))
 	m.event("on_end_backward", globalStep)
 	return nil
 }
 
-func shapes(c pymarlin.Collected) []any {
-	out := []any{}
+func shapes(c pymarlin.Collected) [][]int64 {
+	var out [][]int64
 	for _, t := range c.Tensors {
-		shape := []any{}
-		for _, n := range t.Shape() {
-			shape = append(shape, n)
-		}
-		out = append(out, shape)
+		out = append(out, t.Shape())
 	}
 	return out
 }
@@ -363,19 +326,11 @@ func (m *marlinModule) OnEndValEpoch(globalStep int, outputs pymarlin.Collected,
 	}
 	values := any(trace.Hex(mean)) // a single batch has no list
 	if losses.Dim() > 0 {
-		list := []trace.Hex{}
-		for _, v := range torch.Values[float32](losses) {
-			list = append(list, trace.Hex(v))
-		}
-		values = list
+		values = hexes(torch.Values[float64](losses.ToDType(torch.Float64))...)
 	}
-	training := false
-	if net, ok := m.model.module().(interface{ Training() bool }); ok {
-		training = net.Training()
-	}
-	m.marlin.rec.add("evaluations", trace.Of("global_step", globalStep, "key", key,
+	m.marlin.add("evaluations", trace.Of("global_step", globalStep, "key", key,
 		"losses", values, "outputs", int(labels.Size(0)), "mean_of_batch_losses", trace.Hex(mean),
-		"accuracy", accuracy, "module_training", training))
+		"accuracy", accuracy, "module_training", m.model.training()))
 	m.Stats().Update("val_loss/"+key, mean, false)
 	return nil
 }

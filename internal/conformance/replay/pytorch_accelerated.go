@@ -1,10 +1,11 @@
 package replay
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	pa "github.com/gotrainer/gotrainer/compat/pytorchaccelerated"
@@ -28,89 +29,53 @@ type paArgs struct {
 	timm      bool // TrainerWithTimmScheduler
 }
 
-// replayPytorchAccelerated replays what pytorch-accelerated's Trainer did, defects included.
-func replayPytorchAccelerated(ctx context.Context, s *spec.Spec) (run *Run, err error) {
-	limit := s.More.Int("limit_batches_env", 0)
-	s.More.Any("final") // which tensors of the end were kept
-	if err := s.More.Done(); err != nil {
-		return nil, err
-	}
-	if err := s.Data.Options.Done(); err != nil {
-		return nil, err
-	}
-	if s.Model.Kind != "mlp" {
-		return nil, spec.Unsupportedf("model.kind %q with the trainer pytorch_accelerated", s.Model.Kind)
-	}
-	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
-		return nil, err
-	}
-	sets, err := readRows(s)
-	if err != nil {
-		return nil, err
-	}
-	leave, err := enterScratch()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	p := &paCase{spec: s, sets: sets, limit: limit, rec: newPARecorder()}
-	var last error
-	for _, phase := range s.Phases {
-		if last, err = p.phase(ctx, phase); err != nil {
-			return nil, err
-		}
-	}
-	left, err := p.files(".")
-	if err != nil {
-		return nil, err
-	}
-	return p.finish(last, left), nil
-}
-
 // paCase is a case while it is replayed.
 type paCase struct {
-	spec  *spec.Spec
-	sets  map[string]*rows
+	*session
 	limit int
 	rec   *paRecorder
 
-	model   model
+	model   *model
 	trainer *paTrainer
 	args    paArgs
 	setup   paCallbacks
 }
 
-// phase runs one phase. failed is the refusal of the run, err a case that cannot be replayed.
-func (p *paCase) phase(ctx context.Context, phase spec.Phase) (failed, err error) {
+// replayPytorchAccelerated replays what pytorch-accelerated's Trainer did, defects included.
+func replayPytorchAccelerated(ctx context.Context, c *session) *Run {
+	p := &paCase{session: c, limit: c.spec.More.Int("limit_batches_env", 0), rec: newPARecorder(c)}
+	c.spec.More.Any("final") // which tensors of the end were kept
+	spec.Check(c.spec.More.Done())
+	spec.Check(c.spec.Data.Options.Done())
+	if c.spec.Model.Kind != "mlp" {
+		spec.Refusef("model.kind %q with the trainer pytorch_accelerated", c.spec.Model.Kind)
+	}
+	var last error
+	for _, phase := range c.spec.Phases {
+		last = p.do(ctx, phase)
+	}
+	return p.finish(last, p.files("."))
+}
+
+// do runs one phase and returns the refusal of the run.
+func (p *paCase) do(ctx context.Context, phase spec.Phase) error {
 	fresh := phase.Options.Bool("new_trainer", phase.Do == "train")
-	if err := phase.Options.Done(); err != nil {
-		return nil, err
-	}
-	if p.args, err = p.readArgs(p.spec.PhaseArgs(phase)); err != nil {
-		return nil, err
-	}
-	before := p.rec.mark()
+	spec.Check(phase.Options.Done())
+	p.args = readPAArgs(p.spec.PhaseArgs(phase))
+	before := p.mark()
+	var refused error
 	if p.trainer == nil || fresh {
-		if failed, err = p.make(); err != nil {
-			return nil, err
-		}
+		refused = p.make()
 	}
-	if failed == nil {
-		failed = p.do(ctx, phase.Do)
+	if refused == nil {
+		refused = refusal(func() { spec.Check(p.carryOut(ctx, phase.Do)) })
 	}
-	if aboutCase(failed) {
-		return nil, failed
-	}
-	info := trace.Of("do", phase.Do, "error", textOrNil(failed))
+	info := trace.Of("do", phase.Do, "error", textOrNil(refused))
 	if p.trainer != nil {
-		more, err := p.describe()
-		if err != nil {
-			return nil, err
-		}
-		info = append(info, more...)
+		info = append(info, p.describe()...)
 	}
-	p.rec.phase(info, before)
-	return failed, nil
+	p.phase(info, before)
+	return refused
 }
 
 func textOrNil(err error) any {
@@ -120,36 +85,16 @@ func textOrNil(err error) any {
 	return err.Error()
 }
 
-// buildModel makes the model with its initial weights, from the file or by the formula.
-func (p *paCase) buildModel() (m model, err error) {
-	if p.spec.Init.Formula == nil {
-		return build(p.spec)
-	}
-	if failed := torch.Try(func() { m, err = construct(p.spec.Model) }); failed != nil {
-		return nil, failed
-	}
-	if err != nil {
-		return nil, err
-	}
-	return m, formulaInit(m.module(), p.spec.Init.Formula.Merge())
-}
-
-// make makes model and Trainer anew.
-func (p *paCase) make() (failed, err error) {
+// make makes model and Trainer again, and returns the refusal of the latter.
+func (p *paCase) make() error {
 	p.trainer = nil
 	torch.ManualSeed(0)
-	if p.model, err = p.buildModel(); err != nil {
-		return nil, err
-	}
+	p.model = build(p.spec)
 	p.rec.model = p.model
-	if p.setup, err = p.callbacks(); err != nil {
-		return nil, err
-	}
+	p.setup = p.callbacks()
 	if p.limit > 0 {
 		before, had := os.LookupEnv(pa.LimitBatchesVariable)
-		if err := os.Setenv(pa.LimitBatchesVariable, strconv.Itoa(p.limit)); err != nil {
-			return nil, err
-		}
+		spec.Check(os.Setenv(pa.LimitBatchesVariable, strconv.Itoa(p.limit)))
 		defer func() {
 			if _ = os.Unsetenv(pa.LimitBatchesVariable); had {
 				_ = os.Setenv(pa.LimitBatchesVariable, before)
@@ -157,33 +102,25 @@ func (p *paCase) make() (failed, err error) {
 		}()
 	}
 	history := &paHistory{rec: p.rec}
-	t, failed := pa.New(p.model.module(), nil, p.args.optimizer, pa.Options[row, batch]{
+	t, refused := pa.New(p.model.module, nil, p.args.optimizer, pa.Options[row, batch]{
 		Callbacks: append([]any{p.rec}, append(pa.DefaultCallbacks(), p.setup.list...)...), History: history,
-		Methods: p.methods(), Rules: pa.Exact, Timm: p.args.timm, Output: discard{}, Progress: discard{},
+		Methods: p.methods(), Rules: pa.Exact, Timm: p.args.timm, Output: io.Discard, Progress: io.Discard,
 	})
-	if failed != nil {
-		return failed, nil
+	if refused == nil {
+		p.trainer, history.run = t, t.Run
 	}
-	p.trainer, history.run = t, t.Run
-	return nil, nil
+	return refused
 }
 
-type discard struct{}
-
-func (discard) Write(text []byte) (int, error) { return len(text), nil }
-
-// do trains or evaluates.
-func (p *paCase) do(ctx context.Context, what string) error {
+// carryOut trains or evaluates.
+func (p *paCase) carryOut(ctx context.Context, what string) error {
 	valid := p.sets["eval"]
-	switch {
-	case what == "predict":
+	switch what {
+	case "predict":
 		return spec.Unsupportedf("a phase that predicts with the trainer pytorch_accelerated")
-	case what == "evaluate":
-		if valid == nil {
-			valid = &rows{} // of no samples, as the peer's is then
-		}
-		return p.trainer.Evaluate(ctx, valid, pa.EvaluateOptions[row,
-			batch]{PerDeviceBatchSize: p.args.train.PerDeviceBatchSize, CollateFn: collate})
+	case "evaluate":
+		return p.trainer.Evaluate(ctx, cmp.Or(valid, &rows{}), // of no samples, as the peer's is then
+			pa.EvaluateOptions[row, batch]{PerDeviceBatchSize: p.args.train.PerDeviceBatchSize, CollateFn: collate})
 	}
 	o := p.args.train
 	if valid != nil && valid.n > 0 && p.args.evaluate {
@@ -192,46 +129,37 @@ func (p *paCase) do(ctx context.Context, what string) error {
 	return p.trainer.Train(ctx, data.Dataset[row](p.sets["train"]), o)
 }
 
-func (p *paCase) readArgs(o *spec.Object) (a paArgs, err error) {
-	switch kind := o.String("trainer", ""); kind {
-	case "", "timm":
-		a.timm = kind != ""
-	default:
-		return a, spec.Unsupportedf("trainer %q with the trainer pytorch_accelerated", kind)
+func readPAArgs(o *spec.Object) (a paArgs) {
+	kind := o.String("trainer", "")
+	if a.timm = kind == "timm"; kind != "" && !a.timm {
+		spec.Refusef("trainer %q with the trainer pytorch_accelerated", kind)
 	}
 	a.evaluate = o.Bool("evaluate", true)
 	a.train = pa.TrainOptions[row, batch]{PerDeviceBatchSize: 8, GradientAccumulationSteps: 1, CollateFn: collate}
+	a.train.TrainLoader = loaderOptions(o.Object("train_dataloader_kwargs"))
+	a.train.EvalLoader = loaderOptions(o.Object("eval_dataloader_kwargs"))
+	a.train.CreateSchedulerFn = schedulerFn(o.Object("scheduler"))
+	a.readOptimizer(o.Object("optimizer"))
 	o.Fill(&a.train, "reset_run_history:!KeepRunHistory")
-	if a.train.TrainLoader, err = loaderOptions(o.Object("train_dataloader_kwargs")); err != nil {
-		return a, err
-	}
-	if a.train.EvalLoader, err = loaderOptions(o.Object("eval_dataloader_kwargs")); err != nil {
-		return a, err
-	}
-	if a.train.CreateSchedulerFn, err = schedulerFn(o.Object("scheduler")); err != nil {
-		return a, err
-	}
-	if err := a.readOptimizer(o.Object("optimizer")); err != nil {
-		return a, err
-	}
-	return a, o.Done()
+	spec.Check(o.Done())
+	return a
 }
 
-func loaderOptions(o *spec.Object) (l pa.LoaderOptions, err error) {
-	l.NumWorkers = 1
-	if o == nil {
-		return l, nil
+func loaderOptions(o *spec.Object) pa.LoaderOptions {
+	l := pa.LoaderOptions{NumWorkers: 1}
+	if o != nil {
+		o.Int("num_workers", 0) // of no influence on order or random numbers
+		o.Fill(&l)
+		spec.Check(o.Done())
 	}
-	o.Int("num_workers", 0) // of no influence on order or random numbers
-	o.Fill(&l)
-	return l, o.Done()
+	return l
 }
 
 // readOptimizer reads {"name": ..., "lr": ..., further keyword arguments}.
-func (a *paArgs) readOptimizer(o *spec.Object) (err error) {
+func (a *paArgs) readOptimizer(o *spec.Object) {
 	if o == nil {
 		a.optimizer, a.momentum = optim.SGD{LR: 0.1, Implementation: optim.ForLoop}, []float64{0}
-		return nil
+		return
 	}
 	k := o.Merge()
 	name := k.String("name", "sgd")
@@ -240,38 +168,41 @@ func (a *paArgs) readOptimizer(o *spec.Object) (err error) {
 		a.momentum = []float64{k.Float("momentum", 0)}
 	case "adam", "adamw":
 		beta := struct{ Beta1, Beta2 float64 }{Beta1: 0.9}
-		k.Fill(&beta, "betas:Beta1,Beta2")
+		k.Take(&beta, "betas:Beta1,Beta2")
 		a.momentum = []float64{beta.Beta1}
 	default:
-		return spec.Unsupportedf("the optimizer %q with the trainer pytorch_accelerated", name)
+		spec.Refusef("the optimizer %q with the trainer pytorch_accelerated", name)
 	}
-	kwargs := maps.Clone(k.Map()) // the specification stays as it is
-	delete(kwargs, "name")
-	a.optimizer, err = recorded.Optimizer(name, spec.NewObject("args.optimizer", kwargs))
-	return err
+	a.optimizer = spec.Must(recorded.Optimizer(name, spec.NewObject("args.optimizer", without(k.Map(), "name"))))
+}
+
+// without is a copy of a map that lacks a key.
+func without(fields map[string]any, key string) map[string]any {
+	fields = maps.Clone(fields) // the specification stays as it is
+	delete(fields, key)
+	return fields
 }
 
 // schedulerFn makes create_scheduler_fn.
-func schedulerFn(o *spec.Object) (pa.SchedulerFn, error) {
+func schedulerFn(o *spec.Object) (fn pa.SchedulerFn) {
 	if o == nil {
-		return nil, nil
+		return nil
 	}
 	switch name := o.String("name", ""); name {
 	case "cosine_lr":
 		var c pa.CosineLR
 		o.Fill(&c)
-		return c.Create, o.Done()
+		fn = c.Create
 	case "wsd":
 		var w pa.WSD
 		o.Fill(&w, "use_inverse_sqrt_decay:!InverseProportion", "is_continuation_from_checkpoint:Continuation")
-		return w.Create, o.Done()
+		fn = w.Create
 	case "one_cycle":
-		fn := pa.Partial("OneCycleLR", map[string]any{"max_lr": o.Float("max_lr", 0), "epochs": pa.NumEpochs,
+		fn = pa.Partial("OneCycleLR", map[string]any{"max_lr": o.Float("max_lr", 0), "epochs": pa.NumEpochs,
 			"steps_per_epoch": pa.NumUpdateStepsPerEpoch})
-		return fn, o.Done()
 	default:
-		kwargs := maps.Clone(o.Map())
-		delete(kwargs, "name")
-		return pa.Partial(name, kwargs), o.Err()
+		fn = pa.Partial(name, without(o.Map(), "name"))
 	}
+	spec.Check(o.Done())
+	return fn
 }

@@ -2,8 +2,6 @@ package replay
 
 import (
 	"encoding/json"
-	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,7 +20,7 @@ type paCallbacks struct {
 	stopping *pa.EarlyStopping
 }
 
-func (p *paCase) callbacks() (c paCallbacks, err error) {
+func (p *paCase) callbacks() (c paCallbacks) {
 	for _, callback := range p.spec.Callbacks {
 		o := callback.Options.Merge()
 		o.Any("kind")
@@ -53,7 +51,7 @@ func (p *paCase) callbacks() (c paCallbacks, err error) {
 			made = &pa.WSDCheckpoint{}
 		case "terminate_on_nan": // it is one of the defaults
 		default:
-			return c, spec.Unsupportedf("the callback %q with the trainer pytorch_accelerated", callback.Kind)
+			spec.Refusef("the callback %q with the trainer pytorch_accelerated", callback.Kind)
 		}
 		if made != nil {
 			o.Fill(made, "reset_on_train:!KeepOnTrain", "save_optimizer:!NoOptimizer", "save_scheduler:!NoScheduler",
@@ -62,26 +60,16 @@ func (p *paCase) callbacks() (c paCallbacks, err error) {
 				"limit_intermediate_only:!AlsoEpochs", "save_at_end:!NotAtEnd")
 			c.list = append(c.list, made)
 		}
-		if err := o.Done(); err != nil {
-			return c, err
-		}
+		spec.Check(o.Done())
 	}
-	return c, nil
+	return c
 }
 
 // describe is what the recording says at the end of a phase.
-func (p *paCase) describe() (trace.Object, error) {
+func (p *paCase) describe() trace.Object {
 	t, h := p.trainer, p.trainer.History()
-	text, err := json.Marshal(t.Config())
-	if err != nil {
-		return nil, err
-	}
-	config, err := trace.Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	o := trace.Of("run_config", config, "run_history", historyValues(h),
-		"current_epoch_at_end", h.CurrentEpoch())
+	o := trace.Of("run_config", spec.Must(trace.Parse(spec.Must(json.Marshal(t.Config())))),
+		"run_history", historyValues(h), "current_epoch_at_end", h.CurrentEpoch())
 	if t.Schedule() != nil {
 		o = o.With("scheduler_state", trace.Of("text", t.ScheduleSteps()))
 	}
@@ -112,10 +100,9 @@ func (p *paCase) describe() (trace.Object, error) {
 		if value, ok := c.Best(); ok {
 			metric = trace.Hex(value)
 		}
-		o = o.With("early_stopping", trace.Of("counter", c.Counter(),
-			"best_metric", metric))
+		o = o.With("early_stopping", trace.Of("counter", c.Counter(), "best_metric", metric))
 	}
-	return o, nil
+	return o
 }
 
 func historyValues(h pa.RunHistory) trace.Object {
@@ -158,22 +145,17 @@ func pythonNames(files []string) []string {
 }
 
 // files lists the files in a folder and below it, as Python names them.
-func (p *paCase) files(root string) ([]string, error) {
+func (p *paCase) files(root string) []string {
 	byFolder := map[string][]string{}
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		relative, err := filepath.Rel(root, path)
-		byFolder[filepath.Dir(relative)] = append(byFolder[filepath.Dir(relative)], filepath.Base(relative))
-		return err
-	})
+	for _, name := range filesBelow(root) {
+		byFolder[filepath.Dir(name)] = append(byFolder[filepath.Dir(name)], filepath.Base(name))
+	}
 	all := []string{}
-	for folder := range maps.Keys(byFolder) {
-		for _, name := range pythonNames(byFolder[folder]) {
+	for folder, files := range byFolder {
+		for _, name := range pythonNames(files) {
 			all = append(all, filepath.Join(folder, name))
 		}
 	}
 	slices.Sort(all)
-	return all, err
+	return all
 }

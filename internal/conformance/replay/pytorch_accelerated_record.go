@@ -17,18 +17,17 @@ import (
 // paRecorder is the recording's callback, the first of the list, and what it and the methods have
 // recorded.
 type paRecorder struct {
-	recorder
+	*session
 	paEvents
-
-	model       model
-	evaluation  *paEvaluation // the last one
-	written     []any
+	model       *model
+	last        *paEvaluation // the last evaluation
+	saved       []any
 	initialRate any
 	seen        int // losses at the last update
 }
 
-func newPARecorder() *paRecorder {
-	r := &paRecorder{}
+func newPARecorder(c *session) *paRecorder {
+	r := &paRecorder{session: c}
 	r.paEvents.see = func(run *pa.Run, name string) error { return r.event(run, name) }
 	return r
 }
@@ -45,9 +44,9 @@ func (e *paEvaluation) object() trace.Object {
 	return e.head.With("samples", e.samples, "batch_losses", e.losses, "batch_sizes", e.sizes)
 }
 
-func (r *paRecorder) evaluate(head trace.Object) {
-	r.evaluation = &paEvaluation{head: head}
-	r.add("evaluations", r.evaluation)
+func (r *paRecorder) begin(head trace.Object) {
+	r.last = &paEvaluation{head: head}
+	r.add("evaluations", r.last)
 }
 
 func (r *paRecorder) event(run *pa.Run, name string, extra ...any) error {
@@ -59,13 +58,8 @@ func (r *paRecorder) event(run *pa.Run, name string, extra ...any) error {
 	return nil
 }
 
-func (r *paRecorder) training() bool {
-	m, ok := r.model.module().(interface{ Training() bool })
-	return ok && m.Training()
-}
-
 func (r *paRecorder) OnTrainStepStart(run *pa.Run) error {
-	r.add("train_flag", r.training())
+	r.add("train_flag", r.model.training())
 	return r.event(run, "on_train_step_start")
 }
 
@@ -74,8 +68,8 @@ func (r *paRecorder) OnTrainStepEnd(run *pa.Run, e pa.TrainStepEnd) error {
 }
 
 func (r *paRecorder) OnEvalEpochStart(run *pa.Run, e pa.EvalEpoch) error {
-	r.evaluate(trace.Of("after_update", r.count("updates"), "epoch", run.History().CurrentEpoch(),
-		"intermediate", e.Intermediate, "model_training", r.training()))
+	r.begin(trace.Of("after_update", r.count("updates"), "epoch", run.History().CurrentEpoch(),
+		"intermediate", e.Intermediate, "model_training", r.model.training()))
 	return r.event(run, "on_eval_epoch_start", "is_intermediate", e.Intermediate)
 }
 
@@ -93,14 +87,14 @@ func (r *paRecorder) OnCheckpointSaved(run *pa.Run, path string, c pa.Checkpoint
 			keys = append(keys, k)
 		}
 	}
-	r.written = append(r.written, trace.Of("path", path, "keys", keys, "extra", extraValues(c.Extra),
+	r.saved = append(r.saved, trace.Of("path", path, "keys", keys, "extra", extraValues(c.Extra),
 		"after_update", r.count("updates"), "epoch", run.History().CurrentEpoch()))
 	return nil
 }
 
 func (r *paRecorder) OnTrainingStateSaved(run *pa.Run, dir string, m pa.Metadata) error {
 	whole := append(trace.Of("current_epoch", m.CurrentEpoch), extraValues(m.Extra)...)
-	r.written = append(r.written, trace.Of("path", dir, "extra", extraValues(m.Extra), "metadata", whole,
+	r.saved = append(r.saved, trace.Of("path", dir, "extra", extraValues(m.Extra), "metadata", whole,
 		"after_update", r.count("updates"), "epoch", run.History().CurrentEpoch()))
 	return nil
 }
@@ -177,7 +171,7 @@ func (h *paHistory) UpdateMetric(name string, value float64) {
 	t := h.run.LossTracker()
 	h.rec.add("loss_tracker", trace.Of("metric", h.MetricNamePrefix()+name,
 		"total", trace.Hex(t.TotalLoss), "count", t.RunningCount, "value", trace.Hex(value)))
-	if e := h.rec.evaluation; e != nil && name != "train_loss_epoch" {
+	if e := h.rec.last; e != nil && name != "train_loss_epoch" {
 		e.done = true
 	}
 }
@@ -257,10 +251,10 @@ func (p *paCase) evalBatch(t *paTrainer, b batch) (pa.BatchOutput, error) {
 	if err != nil {
 		return out, err
 	}
-	if r.evaluation == nil || r.evaluation.done {
-		r.evaluate(trace.Of("after_update", r.count("updates"), "epoch", t.History().CurrentEpoch(), "ema", true))
+	if r.last == nil || r.last.done {
+		r.begin(trace.Of("after_update", r.count("updates"), "epoch", t.History().CurrentEpoch(), "ema", true))
 	}
-	e := r.evaluation
+	e := r.last
 	e.samples, e.losses, e.sizes = append(e.samples, slices.Clone(b.index)),
 		append(e.losses, trace.Hex(out.Loss.Item())), append(e.sizes, out.BatchSize)
 	return out, nil
@@ -273,10 +267,10 @@ func (p *paCase) backward(t *paTrainer, loss torch.Tensor) error {
 }
 
 func (p *paCase) clip(t *paTrainer) error {
-	before := gradNorm(p.model.module())
+	before := gradNorm(p.model.module)
 	err := t.ClipGradients()
 	p.rec.add("clips", trace.Of("after_micro", p.rec.count("micro_losses"), "norm_before", before,
-		"norm_after", gradNorm(p.model.module())))
+		"norm_after", gradNorm(p.model.module)))
 	return err
 }
 
@@ -288,14 +282,14 @@ func (p *paCase) update(t *paTrainer) error {
 			momentum = []float64{plan(t.ScheduleSteps())}
 		}
 	}
-	norm, rate := gradNorm(p.model.module()), t.LearningRate()
+	norm, rate := gradNorm(p.model.module), t.LearningRate()
 	if err := t.OptimizerStep(); err != nil {
 		return err
 	}
 	n := r.count("micro_losses")
 	o := trace.Of("update", r.count("updates")+1, "after_micro", n, "micro_in_window", n-r.seen,
 		"grad_norm_at_step", norm, "lr", hexes(rate), "momentum", hexes(momentum...), "skipped", false)
-	r.add("updates", append(o, weightsOf(p.model.module())...))
+	r.add("updates", append(o, weightsOf(p.model.module)...))
 	r.seen = n
 	return nil
 }
@@ -306,31 +300,31 @@ func (p *paCase) finish(failed error, left []string) *Run {
 	if p.trainer != nil {
 		history, optimizer = historyValues(p.trainer.History()), p.trainer.Optimizer()
 	}
-	run := &Run{final: finalTensors(p.model.module(), optimizer)}
+	run := &Run{final: finalTensors(p.model, optimizer)}
 	if p.trainer != nil && p.averageStayed() {
 		run.final = withoutParameters(run.final)
 	}
-	run.Trace = p.rec.trace(failed, "run_history", history, "printed", trace.Of("text", ""),
-		"checkpoints", trace.Of("after", left, "written", p.rec.written), "callback_list", trace.Of("type", ""),
-		"initial_lr", p.rec.initialRate, "final", weightsOf(p.model.module()))
+	run.Trace = p.trace(failed, "run_history", history, "printed", trace.Of("text", ""),
+		"checkpoints", trace.Of("after", left, "written", p.rec.saved), "callback_list", trace.Of("type", ""),
+		"initial_lr", p.rec.initialRate, "final", weightsOf(p.model.module))
 	return run
 }
 
 // averageStayed tells whether ModelEMA has left its average, which is not trained, in the place of
 // the model.
 func (p *paCase) averageStayed() bool {
-	params := nn.Params(p.model.module())
+	params := nn.Params(p.model.module)
 	return p.setup.ema != nil && !slices.ContainsFunc(params, func(t torch.Named) bool { return t.Tensor.NeedsGrad() })
 }
 
 // withoutParameters names the optimizer's tensors as the recording does where it finds none of
 // their parameters in the model: all alike, so that the last stays.
-func withoutParameters(tensors []tensorBytes) []tensorBytes {
-	var out []tensorBytes
+func withoutParameters(tensors []torch.Named) []torch.Named {
+	var out []torch.Named
 	for _, t := range tensors {
-		if strings.HasPrefix(t.name, "optim.") {
-			t.name = "optim.?" + t.name[strings.LastIndexByte(t.name, '.'):]
-			out = slices.DeleteFunc(out, func(o tensorBytes) bool { return o.name == t.name })
+		if strings.HasPrefix(t.Name, "optim.") {
+			t.Name = "optim.?" + t.Name[strings.LastIndexByte(t.Name, '.'):]
+			out = slices.DeleteFunc(out, func(o torch.Named) bool { return o.Name == t.Name })
 		}
 		out = append(out, t)
 	}

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -62,9 +61,9 @@ func (r *recorder) phase(info trace.Object, from map[string]int) {
 }
 
 // start records the initial weights, at its first call.
-func (r *recorder) start(m model) {
+func (r *recorder) start(m *model) {
 	if r.initial == nil {
-		r.initial = weightsOf(m.module())
+		r.initial = weightsOf(m.module)
 	}
 }
 
@@ -94,11 +93,11 @@ func (r *recorder) paramGroups(o optim.Optimizer) {
 }
 
 // update records an update after the weights have moved. norm is nil where none was computed.
-func (r *recorder) update(number int, epoch any, norm *float64, rates []float64, m model, skipped bool,
+func (r *recorder) update(number int, epoch any, norm *float64, rates []float64, m *model, skipped bool,
 	more trace.Object) {
 	o := trace.Of("update", number, "epoch", epoch, "loss_window", append([]any{}, r.window...),
 		"grad_norm", hexOrNil(norm), "lr", hexes(rates...), "skipped", skipped)
-	r.add("updates", slices.Concat(o, more, weightsOf(m.module())))
+	r.add("updates", slices.Concat(o, more, weightsOf(m.module)))
 	r.window = nil
 }
 
@@ -129,7 +128,7 @@ func (r *recorder) trace(err error, fields ...any) trace.Object {
 		all[name] = list
 	}
 	if err != nil {
-		all["error"] = trace.Of("where", r.where, "type", fmt.Sprintf("%T", root(err)), "text", err.Error())
+		all["error"] = trace.Of("where", r.where, "type", fmt.Sprintf("%T", err), "text", err.Error())
 	}
 	for _, f := range trace.Of(fields...) {
 		all[f.Name] = f.Value
@@ -139,16 +138,6 @@ func (r *recorder) trace(err error, fields ...any) trace.Object {
 		o = o.With(name, all[name])
 	}
 	return o
-}
-
-func root(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
 }
 
 func environment() trace.Object {
@@ -225,13 +214,9 @@ func tensorStats(list ...torch.Named) trace.Object {
 	o := trace.Object{}
 	for _, t := range recorded.ByName(list) {
 		torch.Scope(func() {
-			shape := []int{}
-			for _, n := range t.Tensor.Shape() {
-				shape = append(shape, int(n))
-			}
 			wide := t.Tensor.ToDType(torch.Float64)
 			first := torch.Values[float64](wide.View(-1))
-			o = o.With(t.Name, trace.Of("shape", shape, "dtype", strings.ToLower(t.Tensor.DType().String()),
+			o = o.With(t.Name, trace.Of("shape", t.Tensor.Shape(), "dtype", strings.ToLower(t.Tensor.DType().String()),
 				"weights_sha256", hashOf(t), "abs_sum", trace.Hex(wide.Abs().Sum(torch.DefaultDType).Item()),
 				"l2", trace.Hex(wide.Norm(2).Item()), "first", hexes(first[:min(keep, len(first))]...)))
 		})
@@ -239,35 +224,23 @@ func tensorStats(list ...torch.Named) trace.Object {
 	return o
 }
 
-// finalTensors are the weights and buffers of a module and the states of its optimizer, as copies.
-func finalTensors(module any, o optim.Optimizer) []tensorBytes {
-	var out []tensorBytes
-	if module != nil {
-		out = copies("", nn.StateDict(module))
+// finalTensors are the weights and buffers of a model, and the states of its optimizer.
+func finalTensors(m *model, o optim.Optimizer) []torch.Named {
+	var out []torch.Named
+	if m != nil {
+		out = nn.StateDict(m.module)
 	}
 	if o != nil {
-		out = append(out, copies("optim.", o.State())...)
+		out = append(out, prefixed("optim.", o.State())...)
 	}
 	return out
 }
 
-// tensorBytes is a tensor that no longer belongs to libtorch.
-type tensorBytes struct {
-	name  string
-	dtype torch.DType
-	shape []int64
-	raw   []byte
-}
-
-func copies(prefix string, list []torch.Named) (out []tensorBytes) {
-	for _, t := range list {
-		out = append(out, tensorBytes{prefix + t.Name, t.Tensor.DType(), t.Tensor.Shape(),
-			bytes.Clone(t.Tensor.Bytes())})
+// prefixed are tensors with a prefix before their names.
+func prefixed(prefix string, list []torch.Named) []torch.Named {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Name = prefix + list[i].Name
 	}
-	return out
-}
-
-// tensor is the tensor again.
-func (t tensorBytes) tensor() torch.Named {
-	return torch.Named{Name: t.name, Tensor: torch.FromBytes(t.raw, t.dtype, t.shape...)}
+	return list
 }

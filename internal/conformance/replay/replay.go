@@ -7,16 +7,18 @@
 //
 // # Adding a trainer
 //
-// A trainer is a function from a specification to a [Run] in a file of its own, and a line in
-// peers. It takes the arguments it knows out of the specification, so that one it does not know
-// makes the case unsupported, and records with a recorder what happens. A refusal, where the
-// recorded trainer would have refused, is part of the trace and no error.
+// A trainer is a function from a session to a [Run] in a file of its own, and a line in peers. It
+// takes the arguments it knows out of the specification, so that one it does not know makes the
+// case unsupported, and records with the session's recorder what happens. A refusal, where the
+// recorded trainer would have refused, is part of the trace and no error. What fails is told as in
+// package spec: by spec.Must and its like.
 package replay
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,13 +27,12 @@ import (
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/internal/conformance/trace"
 	"github.com/gotrainer/gotrainer/internal/tensorio"
-	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
 // peers are the trainers whose recordings can be replayed.
-var peers = map[string]func(context.Context, *spec.Spec) (*Run, error){
-	"course":              replayCourse,
+var peers = map[string]func(context.Context, *session) *Run{
+	"course":              replayAccelerate,
 	"accelerate":          replayAccelerate,
 	"hf":                  replayHF,
 	"pytorch_accelerated": replayPytorchAccelerated,
@@ -39,10 +40,18 @@ var peers = map[string]func(context.Context, *spec.Spec) (*Run, error){
 	"hezar":               replayHezar,
 }
 
+// session is what the replays of all trainers have.
+type session struct {
+	recorder
+	spec *spec.Spec
+	sets map[string]*rows
+	dir  string // an empty folder, which is the working one: the paths in recorded files are relative
+}
+
 // Run is what a replayed case did.
 type Run struct {
 	Trace trace.Object
-	final []tensorBytes
+	final []torch.Named
 }
 
 // Case reads a case's folder and replays it. The error is an [*spec.Unsupported] if something of
@@ -66,12 +75,36 @@ func Case(ctx context.Context, dir string) (run *Run, s *spec.Spec, err error) {
 			run, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	failed := torch.Try(func() {
+	err = try(func() {
+		c := &session{spec: s, sets: readRows(s), dir: spec.Must(os.MkdirTemp("", "conformance-"))}
+		defer func() { _ = os.RemoveAll(c.dir) }()
+		s.Dir = spec.Must(filepath.Abs(s.Dir))
+		before := spec.Must(os.Getwd())
+		spec.Check(os.Chdir(c.dir))
+		defer func() { _ = os.Chdir(before) }()
 		torch.SetThreads(s.Threads)
 		torch.ManualSeed(defaultSeed)
-		run, err = replay(ctx, s)
+		run = replay(ctx, c)
 	})
-	return run, s, errors.Join(failed, err)
+	return run, s, err
+}
+
+// try returns the error with which a part of a replay fails, or an operator of libtorch in it.
+func try(run func()) (err error) {
+	if failed := torch.Try(func() { err = spec.Try(run) }); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// refusal is try for what the recorded trainer may refuse. What is about the case, or about what
+// can be replayed, is no refusal of the run, and fails on.
+func refusal(run func()) error {
+	err := try(run)
+	if u, t := new(spec.Unsupported), new(spec.TypeError); errors.As(err, &u) || errors.As(err, &t) {
+		spec.Check(err)
+	}
+	return err
 }
 
 // defaultSeed is what PyTorch seeds its generators with when a process begins.
@@ -79,58 +112,45 @@ const defaultSeed = 67280421310721
 
 // Write writes trace.json and final.safetensors into a folder, which is made if there is none.
 func (r *Run) Write(dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	text, err := trace.Marshal(r.Trace)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "trace.json"), text, 0o666); err != nil {
-		return err
-	}
-	path := filepath.Join(dir, trace.FinalName)
-	if len(r.final) == 0 {
-		err := os.Remove(path) // of an earlier run
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+	return try(func() {
+		spec.Check(os.MkdirAll(dir, 0o777))
+		spec.Check(os.WriteFile(filepath.Join(dir, "trace.json"), spec.Must(trace.Marshal(r.Trace)), 0o666))
+		path := filepath.Join(dir, trace.FinalName)
+		if len(r.final) > 0 {
+			spec.Check(tensorio.Save(path, r.final, nil))
+		} else if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) { // of an earlier run
+			spec.Check(err)
 		}
-		return nil
-	}
-	var entries []safetensors.Entry
-	for _, t := range r.final {
-		dtype, ok := tensorio.FileDType(t.dtype)
-		if !ok {
-			return fmt.Errorf("tensor %q has dtype %s, which files cannot hold", t.name, t.dtype)
-		}
-		entries = append(entries, safetensors.Entry{Name: t.name, DType: dtype, Shape: t.shape,
-			Data: safetensors.Bytes(t.raw)})
-	}
-	return safetensors.WriteFile(path, entries, nil)
+	})
 }
 
 // noMore refuses what the loops written by hand do not have: a field of the specification that
 // nobody has taken, and fields of the others' phases.
-func noMore(s *spec.Spec) error {
-	if err := s.More.Done(); err != nil {
-		return err
+func noMore(s *spec.Spec) {
+	spec.Check(s.More.Done())
+	switch {
+	case s.LossFunc != "":
+		spec.Refusef("loss_func with the trainer %s", s.Peer)
+	case len(s.Callbacks) > 0:
+		spec.Refusef("callbacks with the trainer %s", s.Peer)
+	case s.Init.ByPeer:
+		spec.Refusef("init model_init with the trainer %s", s.Peer)
 	}
-	if s.LossFunc != "" {
-		return spec.Unsupportedf("loss_func with the trainer %s", s.Peer)
-	}
-	if len(s.Callbacks) > 0 {
-		return spec.Unsupportedf("callbacks with the trainer %s", s.Peer)
-	}
-	if s.Init.ByPeer {
-		return spec.Unsupportedf("init model_init with the trainer %s", s.Peer)
-	}
-	return s.Data.Options.Done()
+	spec.Check(s.Data.Options.Done())
 }
 
-// aboutCase tells whether an error is about the case, or about what can be replayed, and no refusal
-// of the run.
-func aboutCase(err error) bool {
-	var u *spec.Unsupported
-	var t *spec.TypeError
-	return errors.As(err, &u) || errors.As(err, &t)
+// filesBelow lists the files below a folder; none if there is no such folder.
+func filesBelow(root string) (names []string) {
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		names = append(names, filepath.ToSlash(name))
+		return err
+	})
+	if !errors.Is(err, fs.ErrNotExist) {
+		spec.Check(err)
+	}
+	return names
 }

@@ -15,7 +15,7 @@ type filled struct {
 	Beta1       float64
 	Beta2       *float64
 	KeepAsItIs  int
-	MetricNames []string
+	MetricNames []int
 }
 
 func TestFillTakesFieldsByTheirNames(t *testing.T) {
@@ -35,7 +35,7 @@ func TestFillRefuses(t *testing.T) {
 		`{"save_dir": 1}`:              "save_dir is 1, want a string",
 		`{"betas": [1]}`:               "betas is a list of 1, want a list of two numbers",
 		`{"betas": [1, "a"]}`:          `betas is "a", want a number`,
-		`{"metric_names": ["a"]}`:      "metric_names is a list of 1, want nothing: a []string cannot be filled",
+		`{"metric_names": ["a"]}`:      "metric_names is a list of 1, want nothing: a []int cannot be filled",
 		`{"lr_min": {}, "betas": 0.5}`: "betas is 0.5, want a list of two numbers",
 	} {
 		o, err := ParseObject([]byte(text))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -84,36 +85,30 @@ func parseValue(d *json.Decoder, depth int) (any, error) {
 	if depth == maxDepth {
 		return nil, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
-	if delimiter == '[' {
-		list := []any{}
-		for d.More() {
-			v, err := parseValue(d, depth+1)
+	list, fields := []any{}, map[string]any{}
+	for d.More() {
+		name := ""
+		if delimiter == '{' {
+			key, err := d.Token()
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, v)
+			name, _ = key.(string) // the decoder takes no other
+			if _, twice := fields[name]; twice {
+				return nil, fmt.Errorf("the key %q occurs twice", name)
+			}
 		}
-		_, err = d.Token()
-		return list, err
-	}
-	fields := map[string]any{}
-	for d.More() {
-		key, err := d.Token()
+		v, err := parseValue(d, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		name, ok := key.(string)
-		if !ok {
-			return nil, fmt.Errorf("the key %v is no string", key)
-		}
-		if _, twice := fields[name]; twice {
-			return nil, fmt.Errorf("the key %q occurs twice", name)
-		}
-		if fields[name], err = parseValue(d, depth+1); err != nil {
-			return nil, err
+		if fields[name] = v; delimiter == '[' {
+			list = append(list, v)
 		}
 	}
-	_, err = d.Token()
+	if _, err = d.Token(); delimiter == '[' {
+		return list, err
+	}
 	return fields, err
 }
 
@@ -133,9 +128,7 @@ func (o *Object) Merge(others ...*Object) *Object {
 		if path == "" {
 			path = from.path
 		}
-		for k, v := range from.fields {
-			merged[k] = v
-		}
+		maps.Copy(merged, from.fields)
 	}
 	return newObject(path, merged, new(error))
 }
@@ -145,12 +138,7 @@ func (o *Object) Has(name string) bool { _, ok := o.fields[name]; return ok }
 
 // Names returns the names of all fields, sorted.
 func (o *Object) Names() []string {
-	names := make([]string, 0, len(o.fields))
-	for k := range o.fields {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(o.fields))
 }
 
 // Any takes a field as it is: nil, bool, json.Number, string, []any or map[string]any.
@@ -190,73 +178,82 @@ func (o *Object) wrong(name, want string, found any) {
 // Fail remembers that a field has a value that cannot be.
 func (o *Object) Fail(name, want string) { o.wrong(name, want, o.fields[name]) }
 
-// Float takes a number.
-func (o *Object) Float(name string, absent float64) float64 {
+// value takes a field and converts it. Where the field is absent or null, and where it is of a
+// wrong type, the value is absent.
+func value[T any](o *Object, name, want string, absent T, convert func(v any) (T, bool)) T {
 	v, ok := o.take(name)
 	if !ok {
 		return absent
 	}
-	n, ok := v.(json.Number)
-	f, err := n.Float64()
-	if !ok || err != nil {
-		o.wrong(name, "a number", v)
+	converted, ok := convert(v)
+	if !ok {
+		o.wrong(name, want, v)
 		return absent
 	}
-	return f
+	return converted
+}
+
+func is[T any](v any) (T, bool) {
+	t, ok := v.(T)
+	return t, ok
+}
+
+func number(v any) (float64, bool) {
+	if f, ok := v.(float64); ok { // of a [NewObject]
+		return f, true
+	}
+	n, ok := v.(json.Number)
+	f, err := n.Float64()
+	return f, ok && err == nil
+}
+
+func whole(v any) (int, bool) {
+	n, ok := v.(json.Number)
+	if i, err := strconv.Atoi(n.String()); ok && err == nil {
+		return i, true
+	}
+	f, ok := number(v)
+	return int(f), ok && f == math.Trunc(f) && math.Abs(f) < 1<<52
+}
+
+// listOf converts each element of a list; an empty one is nil.
+func listOf[T any](element func(v any) (T, bool)) func(v any) ([]T, bool) {
+	return func(v any) (out []T, ok bool) {
+		list, ok := v.([]any)
+		for _, v := range list {
+			e, is := element(v)
+			out, ok = append(out, e), ok && is
+		}
+		return out, ok
+	}
+}
+
+// Float takes a number.
+func (o *Object) Float(name string, absent float64) float64 {
+	return value(o, name, "a number", absent, number)
 }
 
 // FloatOrNil takes a number that may be absent or null.
 func (o *Object) FloatOrNil(name string) *float64 {
-	if v, ok := o.take(name); !ok || v == nil {
-		return nil
-	}
-	f := o.Float(name, 0)
-	return &f
+	return value(o, name, "a number", nil, func(v any) (*float64, bool) {
+		f, ok := number(v)
+		return &f, ok
+	})
 }
 
 // Int takes a whole number. One that is written with a fraction of zero, as 3.0, is one too.
 func (o *Object) Int(name string, absent int) int {
-	v, ok := o.take(name)
-	if !ok {
-		return absent
-	}
-	n, isNumber := v.(json.Number)
-	if i, err := strconv.ParseInt(n.String(), 10, 0); isNumber && err == nil {
-		return int(i)
-	}
-	if f, err := n.Float64(); isNumber && err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<52 {
-		return int(f)
-	}
-	o.wrong(name, "a whole number", v)
-	return absent
+	return value(o, name, "a whole number", absent, whole)
 }
 
 // Bool takes true or false.
 func (o *Object) Bool(name string, absent bool) bool {
-	v, ok := o.take(name)
-	if !ok {
-		return absent
-	}
-	b, ok := v.(bool)
-	if !ok {
-		o.wrong(name, "true or false", v)
-		return absent
-	}
-	return b
+	return value(o, name, "true or false", absent, is[bool])
 }
 
 // String takes a string.
 func (o *Object) String(name, absent string) string {
-	v, ok := o.take(name)
-	if !ok {
-		return absent
-	}
-	s, ok := v.(string)
-	if !ok {
-		o.wrong(name, "a string", v)
-		return absent
-	}
-	return s
+	return value(o, name, "a string", absent, is[string])
 }
 
 // OneOf takes a string that is one of a few. Another string makes the case unsupported.
@@ -270,70 +267,34 @@ func (o *Object) OneOf(name, absent string, values ...string) string {
 
 // Strings takes a list of strings.
 func (o *Object) Strings(name string) []string {
-	var out []string
-	for _, v := range o.List(name) {
-		s, ok := v.(string)
-		if !ok {
-			o.wrong(name, "a list of strings", o.fields[name])
-			return nil
-		}
-		out = append(out, s)
-	}
-	return out
+	return value(o, name, "a list of strings", nil, listOf(is[string]))
 }
 
-// Ints takes a list of whole numbers.
+// Ints takes a list of whole numbers, written as such.
 func (o *Object) Ints(name string) []int {
-	var out []int
-	for _, v := range o.List(name) {
+	return value(o, name, "a list of whole numbers", nil, listOf(func(v any) (int, bool) {
 		n, ok := v.(json.Number)
-		i, err := n.Int64()
-		if !ok || err != nil {
-			o.wrong(name, "a list of whole numbers", o.fields[name])
-			return nil
-		}
-		out = append(out, int(i))
-	}
-	return out
-}
-
-// List takes a list; nil if it is absent.
-func (o *Object) List(name string) []any {
-	v, ok := o.take(name)
-	if !ok {
-		return nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		o.wrong(name, "a list", v)
-	}
-	return list
+		i, err := strconv.Atoi(n.String())
+		return i, ok && err == nil
+	}))
 }
 
 // Object takes an object within this one; nil if it is absent.
 func (o *Object) Object(name string) *Object {
-	v, ok := o.take(name)
-	if !ok {
-		return nil
-	}
-	fields, ok := v.(map[string]any)
-	if !ok {
-		o.wrong(name, "an object", v)
-		return nil
-	}
-	return newObject(o.at(name), fields, o.err)
+	return value(o, name, "an object", nil, func(v any) (*Object, bool) {
+		fields, ok := v.(map[string]any)
+		return newObject(o.at(name), fields, o.err), ok
+	})
 }
 
 // Objects takes a list of objects.
 func (o *Object) Objects(name string) []*Object {
-	var out []*Object
-	for i, v := range o.List(name) {
+	out := value(o, name, "a list of objects", nil, listOf(func(v any) (*Object, bool) {
 		fields, ok := v.(map[string]any)
-		if !ok {
-			o.wrong(name, "a list of objects", o.fields[name])
-			return nil
-		}
-		out = append(out, newObject(fmt.Sprintf("%s[%d]", o.at(name), i), fields, o.err))
+		return newObject("", fields, o.err), ok
+	}))
+	for i := range out {
+		out[i].path = fmt.Sprintf("%s[%d]", o.at(name), i)
 	}
 	return out
 }

@@ -106,9 +106,12 @@ func Parse(text []byte) (*Spec, error) {
 	if s.Args = o.Object("args"); s.Args == nil {
 		s.Args = newObject("args", map[string]any{}, new(error))
 	}
-	s.readModel(o)
+	model, data := o.required("model"), o.required("data")
+	s.Model = Model{Kind: model.String("kind", ""), Freeze: model.Strings("freeze"), Options: model}
+	s.Data.Options = data
+	data.Take(&s.Data, "kind:Kind", "trim:Trim", "iterable:Iterable", "eval_sets:EvalSets")
+	data.Any("make") // how the rows came about; they are in data.safetensors
 	s.readInit(o)
-	s.readData(o)
 	for _, c := range o.Objects("callbacks") {
 		s.Callbacks = append(s.Callbacks, Callback{c.String("kind", ""), c})
 	}
@@ -120,65 +123,44 @@ func Parse(text []byte) (*Spec, error) {
 	return s, s.check()
 }
 
-func (s *Spec) readModel(o *Object) {
-	m := o.Object("model")
-	if m == nil {
-		o.Fail("model", "an object")
-		return
+// required is an object that has to be there.
+func (o *Object) required(name string) *Object {
+	if found := o.Object(name); found != nil {
+		return found
 	}
-	s.Model = Model{Kind: m.String("kind", ""), Freeze: m.Strings("freeze"), Options: m}
+	o.Fail(name, "an object")
+	return newObject(name, map[string]any{}, o.err)
 }
 
 func (s *Spec) readInit(o *Object) {
 	switch v := o.Any("init").(type) {
 	case nil:
 	case string:
-		switch v {
-		case "file":
-		case "model_init":
-			s.Init.ByPeer = true
-		default:
+		if s.Init.ByPeer = v == "model_init"; !s.Init.ByPeer && v != "file" {
 			*o.err = Unsupportedf("init is %q; known are file, model_init, {\"seed\": n} and {\"formula\": ...}", v)
 		}
 	case map[string]any:
 		init := o.Object("init")
-		if init.Has("seed") {
-			seed := uint64(init.Int("seed", 0))
-			s.Init.Seed = &seed
-			if err := init.Done(); err != nil && o.Err() == nil {
-				*o.err = err
-			}
+		if !init.Has("seed") {
+			s.Init.Formula = init
 			return
 		}
-		s.Init.Formula = init
+		s.Init.Seed = new(uint64(init.Int("seed", 0)))
+		if err := init.Done(); err != nil && o.Err() == nil {
+			*o.err = err
+		}
 	default:
 		o.Fail("init", "a string or an object")
 	}
 }
 
-func (s *Spec) readData(o *Object) {
-	d := o.Object("data")
-	if d == nil {
-		o.Fail("data", "an object")
-		return
-	}
-	s.Data = Data{Kind: d.String("kind", ""), Trim: d.Bool("trim", false), Iterable: d.Bool("iterable", false),
-		EvalSets: d.Strings("eval_sets"), Options: d}
-	d.Any("make") // how the rows came about; they are in data.safetensors
-}
-
 func (s *Spec) readPhases(o *Object) {
 	if !o.Has("phases") {
 		s.Phases = []Phase{{Do: "train", Options: newObject("phases[0]", map[string]any{}, o.err)}}
-		return
 	}
 	for _, p := range o.Objects("phases") {
-		phase := Phase{Do: p.String("do", ""), SameTrainer: p.Bool("same_trainer", false), Args: p.Object("args"),
-			Options: p}
-		if p.Has("stop_after_update") {
-			n := p.Int("stop_after_update", 0)
-			phase.StopAfterUpdate = &n
-		}
+		phase := Phase{Options: p}
+		p.Take(&phase, "do:Do", "stop_after_update:StopAfterUpdate", "same_trainer:SameTrainer", "args:Args")
 		switch r := p.Any("resume").(type) {
 		case nil:
 		case bool:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"regexp"
@@ -47,11 +48,7 @@ func CompareFinal(s *spec.Spec, dir, got string, r Rules) (Row, error) {
 	if err != nil {
 		return row, err
 	}
-	names := make([]string, 0, len(stored))
-	for name := range stored {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(stored))
 	var missing, bad []string
 	same := 0
 	for _, name := range names {
@@ -71,7 +68,7 @@ func CompareFinal(s *spec.Spec, dir, got string, r Rules) (Row, error) {
 		if noise(s.Model, name) {
 			continue
 		}
-		d := distance(a.values, b.values) / max(norm(a.values), aTol)
+		d := distance(a.values, b.values) / max(distance(a.values, make([]float64, len(a.values))), aTol)
 		row.Worst = max(row.Worst, d)
 		limit := r.RTol
 		if strings.HasPrefix(name, "optim.") {
@@ -125,34 +122,41 @@ func readTensors(path string) (map[string]tensor, error) {
 	return all, nil
 }
 
+// wide are the ways to widen the elements of a tensor.
+var wide = map[safetensors.DType]func(raw []byte) ([]float64, error){
+	safetensors.F64: elements(func(v float64) float64 { return v }),
+	safetensors.F32: elements(func(v float32) float64 { return float64(v) }),
+	safetensors.BF16: elements(func(v uint16) float64 {
+		return float64(math.Float32frombits(uint32(v) << 16))
+	}),
+	safetensors.F16:  elements(half),
+	safetensors.I64:  elements(func(v int64) float64 { return float64(v) }),
+	safetensors.I32:  elements(func(v int32) float64 { return float64(v) }),
+	safetensors.I16:  elements(func(v int16) float64 { return float64(v) }),
+	safetensors.I8:   elements(func(v int8) float64 { return float64(v) }),
+	safetensors.U8:   elements(func(v uint8) float64 { return float64(v) }),
+	safetensors.Bool: elements(func(v uint8) float64 { return float64(v) }),
+}
+
 // floats widens the elements of a tensor.
 func floats(d safetensors.DType, raw []byte) ([]float64, error) {
-	size := d.Bits() / 8
-	if size == 0 {
-		return nil, fmt.Errorf("dtype %s cannot be compared", d)
-	}
-	read, ok := map[safetensors.DType]func([]byte) float64{
-		safetensors.F64: func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) },
-		safetensors.F32: func(b []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))) },
-		safetensors.BF16: func(b []byte) float64 {
-			return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
-		},
-		safetensors.F16:  func(b []byte) float64 { return half(binary.LittleEndian.Uint16(b)) },
-		safetensors.I64:  func(b []byte) float64 { return float64(int64(binary.LittleEndian.Uint64(b))) },
-		safetensors.I32:  func(b []byte) float64 { return float64(int32(binary.LittleEndian.Uint32(b))) },
-		safetensors.I16:  func(b []byte) float64 { return float64(int16(binary.LittleEndian.Uint16(b))) },
-		safetensors.I8:   func(b []byte) float64 { return float64(int8(b[0])) },
-		safetensors.U8:   func(b []byte) float64 { return float64(b[0]) },
-		safetensors.Bool: func(b []byte) float64 { return float64(b[0]) },
-	}[d]
+	widen, ok := wide[d]
 	if !ok {
 		return nil, fmt.Errorf("dtype %s cannot be compared", d)
 	}
-	values := make([]float64, len(raw)/size)
-	for i := range values {
-		values[i] = read(raw[i*size:])
+	return widen(raw)
+}
+
+func elements[T any](widen func(v T) float64) func(raw []byte) ([]float64, error) {
+	return func(raw []byte) ([]float64, error) {
+		list := make([]T, len(raw)/binary.Size(*new(T)))
+		_, err := binary.Decode(raw, binary.LittleEndian, list)
+		values := make([]float64, len(list))
+		for i, v := range list {
+			values[i] = widen(v)
+		}
+		return values, err
 	}
-	return values, nil
 }
 
 // half is the value of a float16.
@@ -191,14 +195,7 @@ func sameWithNaN(a, b []float64) bool {
 	return found
 }
 
-func norm(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x * x
-	}
-	return math.Sqrt(sum)
-}
-
+// distance is the 2-norm of a difference.
 func distance(a, b []float64) float64 {
 	sum := 0.0
 	for i := range a {

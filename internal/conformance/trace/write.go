@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -31,16 +32,6 @@ func (o Object) With(fields ...any) Object {
 		o = append(o, Pair{fields[i].(string), fields[i+1]}) //nolint:forcetypeassert // a mistake in the caller
 	}
 	return o
-}
-
-// Get returns a field; nil if there is none.
-func (o Object) Get(name string) any {
-	for _, p := range o {
-		if p.Name == name {
-			return p.Value
-		}
-	}
-	return nil
 }
 
 // Marshal writes a trace: each field on a line of its own, and each entry of a list of lists or
@@ -85,75 +76,51 @@ func composite(v any) bool {
 
 func write(b *bytes.Buffer, v any) error {
 	switch v := v.(type) {
-	case nil:
-		b.WriteString("null")
-	case bool:
-		b.WriteString(strconv.FormatBool(v))
-	case int:
-		b.WriteString(strconv.Itoa(v))
-	case int64:
-		b.WriteString(strconv.FormatInt(v, 10))
-	case json.Number:
-		b.WriteString(v.String())
-	case string:
-		b.WriteString(quote(v))
+	case nil, bool, int, int64, json.Number, string:
+		text, err := json.Marshal(v)
+		b.Write(text)
+		return err
 	case Hex:
-		b.WriteString(quote(FormatHex(float64(v))))
+		return write(b, FormatHex(float64(v)))
 	case float64:
-		text := pyfloat.Repr(v)
 		if math.IsNaN(v) || math.IsInf(v, 0) { // JSON has no such numbers
-			text = quote(text)
+			return write(b, pyfloat.Repr(v))
 		}
-		b.WriteString(text)
-	case []int:
-		return writeList(b, v)
-	case []string:
-		return writeList(b, v)
-	case []Hex:
-		return writeList(b, v)
-	case []any:
-		return writeList(b, v)
+		b.WriteString(pyfloat.Repr(v))
+		return nil
 	case Object:
-		return writeFields(b, v)
+		return writeAll(b, "{}", len(v), func(i int) error {
+			fmt.Fprintf(b, "%s: ", quote(v[i].Name))
+			if err := write(b, v[i].Value); err != nil {
+				return fmt.Errorf("%s: %w", v[i].Name, err)
+			}
+			return nil
+		})
 	case map[string]any:
-		o := make(Object, 0, len(v))
+		o := Object{}
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			o = append(o, Pair{name, v[name]})
+			o = o.With(name, v[name])
 		}
-		return writeFields(b, o)
-	default:
-		return fmt.Errorf("a trace cannot hold a %T", v)
+		return write(b, o)
 	}
-	return nil
+	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
+		return writeAll(b, "[]", list.Len(), func(i int) error { return write(b, list.Index(i).Interface()) })
+	}
+	return fmt.Errorf("a trace cannot hold a %T", v)
 }
 
-func writeList[T any](b *bytes.Buffer, list []T) error {
-	b.WriteByte('[')
-	for i, v := range list {
+// writeAll writes n elements within brackets.
+func writeAll(b *bytes.Buffer, brackets string, n int, element func(i int) error) error {
+	b.WriteByte(brackets[0])
+	for i := range n {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if err := write(b, v); err != nil {
+		if err := element(i); err != nil {
 			return err
 		}
 	}
-	b.WriteByte(']')
-	return nil
-}
-
-func writeFields(b *bytes.Buffer, o Object) error {
-	b.WriteByte('{')
-	for i, p := range o {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(quote(p.Name))
-		b.WriteString(": ")
-		if err := write(b, p.Value); err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
-		}
-	}
-	b.WriteByte('}')
+	b.WriteByte(brackets[1])
 	return nil
 }
 

@@ -7,8 +7,8 @@ import (
 	"math"
 	"reflect"
 	"strconv"
-	"unsafe"
 
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -16,23 +16,15 @@ import (
 // the tensor.
 const tolerance = 1e-4
 
-// check gathers what is not equal.
+// check gathers what is not equal to the last bit; it fails at the first difference that is more.
 type check struct {
-	err    error
 	worst  float64
 	begins string
 }
 
-func (c *check) fail(format string, args ...any) {
-	if c.err == nil {
-		c.err = fmt.Errorf(format, args...)
-	}
-}
-
 func (c *check) deviates(what string, by, allowed float64, got, want any) {
 	if !(by <= allowed) {
-		c.fail("%s is %v, recorded is %v", what, got, want)
-		return
+		spec.Failf("%s is %v, recorded is %v", what, got, want)
 	}
 	if c.begins == "" {
 		c.begins = what
@@ -43,7 +35,7 @@ func (c *check) deviates(what string, by, allowed float64, got, want any) {
 // equal compares what must be the same.
 func (c *check) equal(what string, got, want any) {
 	if !reflect.DeepEqual(got, want) {
-		c.fail("%s is %v, recorded is %v", what, got, want)
+		spec.Failf("%s is %v, recorded is %v", what, got, want)
 	}
 }
 
@@ -54,30 +46,19 @@ func (c *check) metric(what string, got, want float64) {
 	}
 }
 
-// hex compares a number of a network with its recorded form.
-func (c *check) hex(what string, got float64, recorded string) { c.hexBeside(what, got, recorded, 0) }
-
-// hexBeside is hex for a number that is made beside greater ones and has their errors: it deviates
-// by its difference against the greater of it and a thousandth of them.
-func (c *check) hexBeside(what string, got float64, recorded string, others float64) {
-	want, err := strconv.ParseFloat(recorded, 64)
-	if err != nil {
-		c.fail("%s is recorded as %q, which is no number", what, recorded)
-		return
+// hex compares a number of a network with its recorded form. A number that is made beside greater
+// ones has their errors: it deviates by its difference against the greater of it and a thousandth
+// of the others.
+func (c *check) hex(what string, got float64, recorded string, others float64) {
+	if want := spec.Must(strconv.ParseFloat(recorded, 64)); got != want {
+		c.deviates(what, math.Abs(got-want)/max(math.Abs(want), others/1000, math.SmallestNonzeroFloat64),
+			tolerance, got, recorded)
 	}
-	if got == want || math.IsInf(want, 0) && got == want {
-		return
-	}
-	c.deviates(what, math.Abs(got-want)/max(math.Abs(want), others/1000, math.SmallestNonzeroFloat64),
-		tolerance, got, recorded)
 }
 
 // values compares the numbers of a tensor of a network.
 func (c *check) values(what string, got, want []float32) {
-	if len(got) != len(want) {
-		c.fail("%s has %d values, recorded are %d", what, len(got), len(want))
-		return
-	}
+	c.equal("the number of values of "+what, len(got), len(want))
 	var difference, norm float64
 	same := true
 	for i := range want {
@@ -95,23 +76,19 @@ func (c *check) values(what string, got, want []float32) {
 // tensor compares two tensors of any type.
 func (c *check) tensor(what string, got, want torch.Tensor) {
 	c.equal("the shape of "+what, got.Shape(), want.Shape())
-	switch {
-	case got.DType() != want.DType():
-		c.equal("the dtype of "+what, got.DType().String(), want.DType().String())
-	case want.DType() == torch.Float32:
+	c.equal("the dtype of "+what, got.DType().String(), want.DType().String())
+	switch want.DType() {
+	case torch.Float32:
 		c.values(what, torch.Values[float32](got), torch.Values[float32](want))
-	case want.DType() == torch.Int64:
+	case torch.Int64:
 		c.equal(what, torch.Values[int64](got), torch.Values[int64](want))
 	default:
-		c.fail("%s has dtype %s, which is not compared", what, want.DType())
+		spec.Failf("%s has dtype %s, which is not compared", what, want.DType())
 	}
 }
 
-// sum is the sha256 of the bytes of numbers.
-func sum(values []float32) string {
-	h := sha256.New()
-	if len(values) > 0 {
-		h.Write(unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), 4*len(values)))
-	}
-	return hex.EncodeToString(h.Sum(nil))
+// sum is the sha256 of the bytes of a tensor.
+func sum(t torch.Tensor) string {
+	h := sha256.Sum256(t.Bytes())
+	return hex.EncodeToString(h[:])
 }

@@ -2,105 +2,87 @@ package vectors
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// array is a picture as Hezar's image processor holds it: a numpy array, about whose layout each
-// step guesses anew. Package preprocessors does not follow these guesses, which go wrong for
-// pictures of up to three rows; a recording has to be followed.
-type array struct {
-	shape  []int     // two or three dimensions
-	bytes  []uint8   // elements of type uint8
-	floats []float64 // of type float64, instead
-}
+// Hezar's image processor holds a picture as a numpy array, about whose layout each step guesses
+// again. Package preprocessors does not follow these guesses, which go wrong for pictures of up to
+// three rows; a recording has to be followed. Here tensors stand for the arrays: libtorch computes
+// as numpy does.
 
 var errPython = errors.New("such a picture makes Hezar fail")
 
-func elements(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
-
 // channelsFirst is find_channels_axis_side: a first dimension of up to three is taken for channels.
-func (a array) channelsFirst() bool { return a.shape[0] >= 1 && a.shape[0] <= 3 }
+func channelsFirst(a torch.Tensor) bool { return a.Size(0) >= 1 && a.Size(0) <= 3 }
 
 // transposed is numpy's transpose of three dimensions.
-func (a array) transposed(x, y, z int) (array, error) {
-	if len(a.shape) != 3 {
-		return a, fmt.Errorf("%w: axes do not match an array of %d dimensions", errPython, len(a.shape))
+func transposed(a torch.Tensor, x, y, z int64) torch.Tensor {
+	if a.Dim() != 3 {
+		spec.Failf("%w: axes do not match an array of %d dimensions", errPython, a.Dim())
 	}
-	strides := []int{a.shape[1] * a.shape[2], a.shape[2], 1}
-	out := array{shape: []int{a.shape[x], a.shape[y], a.shape[z]}}
-	for i := range out.shape[0] {
-		for j := range out.shape[1] {
-			for k := range out.shape[2] {
-				at := i*strides[x] + j*strides[y] + k*strides[z]
-				if a.floats != nil {
-					out.floats = append(out.floats, a.floats[at])
-				} else {
-					out.bytes = append(out.bytes, a.bytes[at])
-				}
-			}
-		}
-	}
-	return out, nil
+	return a.Permute(x, y, z).Contiguous()
 }
 
 // planes are the channels of a Pillow image: one is L, two are LA, three RGB, four RGBA.
 type planes []*vision.Image
 
 // pillow is convert_image_type(array, "pillow").
-func (a array) pillow() (planes, error) {
-	if a.channelsFirst() {
-		var err error
-		if a, err = a.transposed(1, 2, 0); err != nil {
-			return nil, err
-		}
+func pillow(a torch.Tensor) planes {
+	if channelsFirst(a) {
+		a = transposed(a, 1, 2, 0)
 	}
-	last := a.shape[len(a.shape)-1]
-	channels, single := last, a.channelsFirst() && a.shape[0] == 1 || !a.channelsFirst() && last == 1
+	if a.DType() != torch.Uint8 {
+		if a.Dim() == 3 {
+			spec.Failf("%w: Pillow has no image of %s with channels", errPython, a.DType())
+		}
+		return planes{cut(a)}
+	}
+	last := a.Size(-1)
+	single := channelsFirst(a) && a.Size(0) == 1 || !channelsFirst(a) && last == 1
 	switch {
-	case single && len(a.shape) == 2:
-		return nil, fmt.Errorf("%w: two dimensions, one of length 1", errPython)
-	case len(a.shape) == 2:
-		channels = 1
-	case !single && (channels < 2 || channels > 4):
-		return nil, fmt.Errorf("%w: Pillow has no image of %d channels", errPython, channels)
+	case single && a.Dim() == 2:
+		spec.Failf("%w: two dimensions, one of length 1", errPython)
+	case a.Dim() == 2:
+		a = a.Unsqueeze(-1)
+	case !single && (last < 2 || last > 4):
+		spec.Failf("%w: Pillow has no image of %d channels", errPython, last)
 	}
-	list := make(planes, channels)
-	for c := range list {
-		list[c] = vision.NewImage(a.shape[1], a.shape[0], 1)
-		for i := range list[c].Pix {
-			list[c].Pix[i] = a.bytes[i*channels+c]
-		}
+	var list planes
+	for c := range a.Size(-1) {
+		list = append(list, &vision.Image{Pix: torch.Values[uint8](a.Select(-1, c).Contiguous()),
+			Width: int(a.Size(1)), Height: int(a.Size(0)), Channels: 1})
 	}
 	if single {
-		list = list[channels-1:]
+		list = list[len(list)-1:]
 	}
-	return list, nil
+	return list
+}
+
+// cut is convert("L") of numbers, to which nothing else is done: steps that leave them numbers are
+// refused before.
+func cut(a torch.Tensor) *vision.Image {
+	im := vision.NewImage(int(a.Size(1)), int(a.Size(0)), 1)
+	for i, v := range torch.Values[float64](a.ToDType(torch.Float64)) {
+		im.Pix[i] = uint8(max(0, min(v, 255)))
+	}
+	return im
 }
 
 // numpy is convert_image_type(image, "numpy").
-func (p planes) numpy() array {
+func (p planes) numpy() torch.Tensor {
+	var list []torch.Tensor
+	for _, plane := range p {
+		list = append(list, torch.From(plane.Pix, int64(plane.Height), int64(plane.Width)))
+	}
 	if len(p) == 1 {
-		return array{shape: []int{1, p[0].Height, p[0].Width}, bytes: p[0].Pix}
+		return torch.Stack(list, 0)
 	}
-	a := array{shape: []int{p[0].Height, p[0].Width, len(p)}}
-	for i := range p[0].Pix {
-		for _, plane := range p {
-			a.bytes = append(a.bytes, plane.Pix[i])
-		}
-	}
-	return a
+	return torch.Stack(list, -1)
 }
 
 // gray is convert("L"), which leaves transparency out.
@@ -108,24 +90,22 @@ func (p planes) gray() planes {
 	if len(p) < 3 {
 		return p[:1]
 	}
-	return planes{(&vision.Image{Pix: p[:3].numpy().bytes, Width: p[0].Width, Height: p[0].Height, Channels: 3}).Gray()}
+	pixels := torch.Values[uint8](p[:3].numpy())
+	return planes{(&vision.Image{Pix: pixels, Width: p[0].Width, Height: p[0].Height, Channels: 3}).Gray()}
 }
 
 // resized is Image.resize, which multiplies colours by their transparency in between.
-func (p planes) resized(width, height int, f vision.Filter) (planes, error) {
+func (p planes) resized(width, height int, f vision.Filter) planes {
 	if p[0].Width == width && p[0].Height == height {
-		return p, nil
+		return p
 	}
 	weighted := len(p)%2 == 0 && f != vision.Nearest
 	if weighted {
 		p.multiply(func(v, alpha int) int { v = v*alpha + 128; return (v>>8 + v) >> 8 })
 	}
-	out := make(planes, len(p))
-	for c := range p {
-		var err error
-		if out[c], err = p[c].Resized(width, height, f); err != nil {
-			return nil, err
-		}
+	var out planes
+	for _, plane := range p {
+		out = append(out, spec.Must(plane.Resized(width, height, f)))
 	}
 	if weighted {
 		out.multiply(func(v, alpha int) int {
@@ -135,7 +115,7 @@ func (p planes) resized(width, height int, f vision.Filter) (planes, error) {
 			return min(255, 255*v/alpha)
 		})
 	}
-	return out, nil
+	return out
 }
 
 // multiply changes the colours by their transparency, the last channel.
@@ -150,144 +130,77 @@ func (p planes) multiply(by func(v, alpha int) int) {
 
 // likeHezar is ImageProcessor.__call__ of one picture. The mapping is the config as it is written,
 // in which 1 and 1.0 differ.
-func likeHezar(a array, c preprocessors.ImageProcessorConfig, written omegaconf.Map) (array, error) {
-	step := func(do func(p planes) (planes, error)) error {
-		p, err := a.pillow()
-		if err == nil {
-			p, err = do(p)
-		}
-		if err == nil {
-			a = p.numpy()
-		}
-		return err
+func likeHezar(a torch.Tensor, c preprocessors.ImageProcessorConfig, written omegaconf.Map) torch.Tensor {
+	if a.DType() != torch.Uint8 && a.Dim() == 2 && !c.GrayScale && (c.Mirror || c.Width > 0) {
+		spec.Refusef("a picture of %s without channels that is mirrored or resized", a.DType())
 	}
-	var errs []error
 	if c.GrayScale {
-		errs = append(errs, step(func(p planes) (planes, error) { return p.gray(), nil }))
+		a = pillow(a).gray().numpy()
 	}
 	if c.Mirror {
-		errs = append(errs, step(func(p planes) (planes, error) {
-			for _, plane := range p {
-				plane.Mirror()
-			}
-			return p, nil
-		}))
+		p := pillow(a)
+		for _, plane := range p {
+			plane.Mirror()
+		}
+		a = p.numpy()
 	}
 	if c.Width > 0 {
 		var filter vision.Filter
 		if c.Resample != nil {
-			var err error
-			filter, err = vision.FilterByNumber(*c.Resample)
-			errs = append(errs, err)
+			filter = spec.Must(vision.FilterByNumber(*c.Resample))
 		}
-		errs = append(errs, step(func(p planes) (planes, error) { return p.resized(c.Width, c.Height, filter) }))
+		a = pillow(a).resized(c.Width, c.Height, filter).numpy()
 	}
-	if err := errors.Join(errs...); err != nil {
-		return a, err
-	}
-	var err error
-	if scale, ok := written.Get("rescale"); ok && scale != nil {
-		if a, err = a.rescaled(scale); err != nil {
-			return a, err
-		}
+	if scale, _ := written.Get("rescale"); scale != nil {
+		a = rescaled(a, scale)
 	}
 	mean, _ := written.Get("mean")
 	std, _ := written.Get("std")
 	if mean != nil && std != nil {
-		_, one := mean.([]any)
-		_, each := std.([]any)
-		if a, err = a.normalized(c.Mean, c.Std, !one, !each); err != nil {
-			return a, err
-		}
+		a = normalized(a, c.Mean, c.Std)
 	}
-	if a.channelsFirst() {
-		return a, nil
+	if channelsFirst(a) {
+		return a
 	}
-	return a.transposed(2, 0, 1)
+	return transposed(a, 2, 0, 1)
 }
 
 // rescaled is array * scale: a whole number leaves bytes bytes.
-func (a array) rescaled(scale any) (array, error) {
-	out := array{shape: a.shape}
+func rescaled(a torch.Tensor, scale any) torch.Tensor {
 	switch scale := scale.(type) {
 	case int64:
-		if scale < 0 || scale > 255 {
-			return a, fmt.Errorf("%w: %d is no uint8", errPython, scale)
+		if a.DType() == torch.Uint8 && (scale < 0 || scale > 255) {
+			spec.Failf("%w: %d is no uint8", errPython, scale)
 		}
-		for _, v := range a.bytes {
-			out.bytes = append(out.bytes, v*uint8(scale))
-		}
+		return a.MulScalar(scale)
 	case float64:
-		for _, v := range a.bytes {
-			out.floats = append(out.floats, float64(v)*scale)
+		if a.DType() == torch.Uint8 {
+			a = a.ToDType(torch.Float64)
 		}
-	default:
-		return a, fmt.Errorf("%w: rescale is %v", errPython, scale)
+		return a.MulScalar(scale)
 	}
-	return out, nil
+	spec.Failf("%w: rescale is %v", errPython, scale)
+	return a
 }
 
 // normalized is normalize_image along the last axis, whatever that holds: mean and std are made
-// numbers of the array's type and stretched to it, or it to them.
-func (a array) normalized(mean, std []float64, meanAlone, stdAlone bool) (array, error) {
-	last := a.shape[len(a.shape)-1]
-	if meanAlone {
-		mean = slices.Repeat(mean, last)
-	}
-	if stdAlone {
-		std = slices.Repeat(std, last)
-	}
-	if a.floats == nil {
-		for _, v := range slices.Concat(mean, std) {
-			if v <= -1 || v >= 256 {
-				return a, spec.Unsupportedf("a mean or std of %v where the picture is of bytes", v)
+// numbers of the array's type and stretched to it, or it to them. The difference of bytes is one;
+// it is divided in double precision.
+func normalized(a torch.Tensor, mean, std []float64) torch.Tensor {
+	bytes := a.DType() == torch.Uint8
+	for _, list := range [][]float64{mean, std} {
+		if n := int64(len(list)); a.Size(-1) != n && a.Size(-1) != 1 && n != 1 {
+			spec.Failf("%w: %d numbers for an axis of %d", errPython, n, a.Size(-1))
+		}
+		for _, v := range list {
+			if bytes && (v <= -1 || v >= 256) {
+				spec.Refusef("a mean or std of %v where the picture is of bytes", v)
 			}
 		}
 	}
-	a, err := a.broadcast(mean, func(v, m float64) float64 { return v - m },
-		func(v, m uint8) float64 { return float64(v - m) })
-	if err != nil {
-		return a, err
+	m, s := torch.From(mean).ToDType(a.DType()), torch.From(std).ToDType(a.DType())
+	if !bytes {
+		return a.Sub(m).Div(s)
 	}
-	if a.floats == nil { // the difference of bytes is one; it is divided in double precision
-		for i, v := range std {
-			std[i] = float64(uint8(v))
-		}
-	}
-	divide := func(v, s float64) float64 { return v / s }
-	return a.toFloats().broadcast(std, divide, nil)
-}
-
-func (a array) toFloats() array {
-	if a.floats != nil {
-		return a
-	}
-	out := array{shape: a.shape, floats: make([]float64, len(a.bytes))}
-	for i, v := range a.bytes {
-		out.floats[i] = float64(v)
-	}
-	return out
-}
-
-// broadcast combines the last axis with a list by numpy's rules.
-func (a array) broadcast(list []float64, floats func(v, w float64) float64, bytes func(v, w uint8) float64) (array,
-	error) {
-	last := a.shape[len(a.shape)-1]
-	if last != len(list) && last != 1 && len(list) != 1 {
-		return a, fmt.Errorf("%w: %d numbers for an axis of %d", errPython, len(list), last)
-	}
-	width := max(last, len(list))
-	out := array{shape: append(slices.Clone(a.shape[:len(a.shape)-1]), width)}
-	for i := range elements(out.shape) {
-		at, w := i, list[i%width%len(list)]
-		if last == 1 {
-			at = i / width
-		}
-		if a.floats != nil {
-			out.floats = append(out.floats, floats(a.floats[at], w))
-		} else {
-			out.bytes = append(out.bytes, uint8(bytes(a.bytes[at], uint8(w))))
-		}
-	}
-	return out, nil
+	return a.Sub(m).ToDType(torch.Float64).Div(s.ToDType(torch.Float64))
 }

@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/tensorio"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -29,14 +31,7 @@ type Outcome struct {
 var files = []string{"result.json", "cases.json", "vectors.json"}
 
 // Known tells whether a file begins a folder of vectors.
-func Known(name string) bool {
-	for _, f := range files {
-		if f == name {
-			return true
-		}
-	}
-	return false
-}
+func Known(name string) bool { return slices.Contains(files, name) }
 
 // Run compares all that a folder holds.
 func Run(dir string, o Options) []Outcome {
@@ -61,11 +56,11 @@ func Run(dir string, o Options) []Outcome {
 	has := func(key string) bool { return fields[key] != nil }
 	switch {
 	case has("gradient_stats"):
-		return []Outcome{try(name, func(c *check) error { return forward(c, dir, text) })}
+		return []Outcome{try(name, func(c *check) { forward(c, dir, decode[pass](text)) })}
 	case has("image_processor"):
-		return []Outcome{try(name, func(c *check) error { return ocr(c, dir, text, o) })}
+		return []Outcome{try(name, func(c *check) { ocr(c, dir, decode[recordedOCR](text), o) })}
 	case has("pieces"):
-		return []Outcome{try(name, func(c *check) error { return texts(c, text) })}
+		return []Outcome{try(name, func(c *check) { texts(c, decode[recordedTexts](text)) })}
 	case has("cases"):
 		return images(name, dir, text)
 	case has("cer_wer"), has("padding"), has("ctc_greedy"):
@@ -76,25 +71,46 @@ func Run(dir string, o Options) []Outcome {
 }
 
 // try compares one thing; a panic of the code under test is a failure of it, and no more.
-func try(name string, compare func(c *check) error) (o Outcome) {
+func try(name string, compare func(c *check)) (o Outcome) {
 	c := &check{}
 	defer func() {
 		if p := recover(); p != nil {
 			o = Outcome{Name: name, Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
-	err := compare(c)
-	if err == nil {
-		err = c.err
-	}
+	err := attempt(func() { compare(c) })
 	return Outcome{Name: name, Err: err, Worst: c.worst, Begins: c.begins}
 }
 
-// loaded makes sure that there is a libtorch, with one thread as in the recordings.
-func loaded() error {
+// attempt returns the error with which f fails, or an operator of libtorch in it.
+func attempt(f func()) (err error) {
+	if failed := torch.Try(func() { err = spec.Try(f) }); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// decode reads a JSON value.
+func decode[T any](text []byte) (v T) {
+	spec.Check(json.Unmarshal(text, &v))
+	return v
+}
+
+// load makes sure that there is a libtorch, with one thread as in the recordings.
+func load() {
 	if err := torch.Load(); err != nil {
-		return spec.Unsupportedf("libtorch cannot be loaded: %v", err)
+		spec.Refusef("libtorch cannot be loaded: %v", err)
 	}
 	torch.SetThreads(1)
-	return nil
+}
+
+// tensorsOf reads the tensors of a folder.
+func tensorsOf(dir string) map[string]torch.Tensor {
+	load()
+	list, _ := spec.Must2(tensorio.Load(filepath.Join(dir, "case.safetensors")))
+	tensors := map[string]torch.Tensor{}
+	for _, t := range list {
+		tensors[t.Name] = t.Tensor
+	}
+	return tensors
 }

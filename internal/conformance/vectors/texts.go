@@ -1,6 +1,7 @@
 package vectors
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/text/hezar"
 )
@@ -46,55 +48,36 @@ type recordedTexts struct {
 	}
 }
 
+// wordpieceJSON is its tokenizer.json, with the ids of [CLS] and [SEP] and the vocabulary left
+// open.
+const wordpieceJSON = `{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+	"pre_tokenizer": {"type": "BertPreTokenizer"},
+	"post_processor": {"type": "TemplateProcessing",
+		"single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+			{"SpecialToken": {"id": "[SEP]", "type_id": 0}}],
+		"pair": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+			{"SpecialToken": {"id": "[SEP]", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}},
+			{"SpecialToken": {"id": "[SEP]", "type_id": 1}}],
+		"special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [%d], "tokens": ["[CLS]"]},
+			"[SEP]": {"id": "[SEP]", "ids": [%d], "tokens": ["[SEP]"]}}},
+	"decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+	"model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+		"max_input_chars_per_word": 100, "vocab": %s}}`
+
 // wordpiece is the tokenizer of the recordings: WordPiece over BERT's pre-tokenization, [CLS] and
 // [SEP] around a text.
-func wordpiece(pieces []string, side string) (*hezar.Tokenizer, error) {
+func wordpiece(pieces []string, side string) *hezar.Tokenizer {
 	vocab := map[string]int{}
 	for i, p := range pieces {
 		vocab[p] = i
 	}
-	special := func(id string, typeID int) any {
-		return map[string]any{"SpecialToken": map[string]any{"id": id, "type_id": typeID}}
-	}
-	sequence := func(id string, typeID int) any {
-		return map[string]any{"Sequence": map[string]any{"id": id, "type_id": typeID}}
-	}
-	token := func(id string) any {
-		return map[string]any{"id": id, "ids": []int{vocab[id]}, "tokens": []string{id}}
-	}
-	raw, err := json.Marshal(map[string]any{
-		"version": "1.0", "truncation": nil, "padding": nil, "added_tokens": []any{}, "normalizer": nil,
-		"pre_tokenizer": map[string]any{"type": "BertPreTokenizer"},
-		"post_processor": map[string]any{
-			"type": "TemplateProcessing", "single": []any{special("[CLS]", 0), sequence("A", 0), special("[SEP]", 0)},
-			"pair": []any{special("[CLS]", 0), sequence("A", 0), special("[SEP]", 0), sequence("B", 1),
-				special("[SEP]", 1)},
-			"special_tokens": map[string]any{"[CLS]": token("[CLS]"), "[SEP]": token("[SEP]")},
-		},
-		"decoder": map[string]any{"type": "WordPiece", "prefix": "##", "cleanup": true},
-		"model": map[string]any{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-			"max_input_chars_per_word": 100, "vocab": vocab},
-	})
-	if err != nil {
-		return nil, err
-	}
-	t, err := text.ParseTokenizer(raw)
-	if err != nil {
-		return nil, err
-	}
-	return &hezar.Tokenizer{Tokenizer: t, Config: hezar.TokenizerConfig{Name: "wordpiece_tokenizer", PaddingSide: side,
-		TruncationSide: "right", PadToken: "[PAD]"}}, nil
+	raw := fmt.Appendf(nil, wordpieceJSON, vocab["[CLS]"], vocab["[SEP]"], spec.Must(json.Marshal(vocab)))
+	return &hezar.Tokenizer{Tokenizer: spec.Must(text.ParseTokenizer(raw)), Config: hezar.TokenizerConfig{
+		Name: "wordpiece_tokenizer", PaddingSide: side, TruncationSide: "right", PadToken: "[PAD]"}}
 }
 
-func texts(c *check, raw []byte) error {
-	var r recordedTexts
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return err
-	}
-	tok, err := wordpiece(r.Pieces, r.PaddingSide)
-	if err != nil {
-		return err
-	}
+func texts(c *check, r recordedTexts) {
+	tok := wordpiece(r.Pieces, r.PaddingSide)
 	rows := make(data.Slice[datasets.TextRow], len(r.Texts))
 	for i := range rows {
 		rows[i] = datasets.TextRow{Text: r.Texts[i], Label: r.Labels[i]}
@@ -103,64 +86,36 @@ func texts(c *check, raw []byte) error {
 	if r.MaxLength != nil {
 		o.MaxLength = *r.MaxLength
 	}
-	set, err := datasets.NewTextClassification(rows, tok, o)
-	if err != nil {
-		return err
-	}
+	set := spec.Must(datasets.NewTextClassification(rows, tok, o))
 	var samples []datasets.TextSample
 	for i := range set.Len() {
-		s, err := set.At(i)
-		if err != nil {
-			return err
-		}
+		s := spec.Must(set.At(i))
 		samples = append(samples, s)
 		c.equal(fmt.Sprintf("items[%d].token_ids", i), s.TokenIDs, r.Items[i].TokenIDs)
 		c.equal(fmt.Sprintf("items[%d].attention_mask", i), s.AttentionMask, r.Items[i].AttentionMask)
 		c.equal(fmt.Sprintf("items[%d].labels", i), s.Label, r.Items[i].Labels)
 	}
 	for i, want := range r.Batches {
-		b, err := set.Collate(samples[i*r.BatchSize : min((i+1)*r.BatchSize, len(samples))])
-		if err != nil {
-			return err
-		}
+		b := spec.Must(set.Collate(samples[i*r.BatchSize : min((i+1)*r.BatchSize, len(samples))]))
 		c.equal(fmt.Sprintf("batches[%d].token_ids", i), b.TokenIDs, want.TokenIDs)
 		c.equal(fmt.Sprintf("batches[%d].attention_mask", i), b.AttentionMask, want.AttentionMask)
 		c.equal(fmt.Sprintf("batches[%d].labels", i), b.Labels, want.Labels)
 	}
-	if r.Predict == nil {
-		return nil
+	if r.Predict != nil {
+		predictTexts(c, r, tok)
 	}
-	return predictTexts(c, r, tok)
 }
 
-func predictTexts(c *check, r recordedTexts, tok *hezar.Tokenizer) error {
-	if err := loaded(); err != nil {
-		return err
-	}
-	config, err := mapping(r.Predict.Model.Config)
-	if err != nil {
-		return err
-	}
-	m, err := newBERT(config, r.Predict.Init)
-	if err != nil {
-		return err
-	}
-	n, err := hezar.NewNormalizer(hezar.NormalizerConfig{ReplacePatterns: r.Predict.ReplacePatterns})
-	if err != nil {
-		return err
-	}
-	model := repository.TextClassification{Model: m, Preprocessors: &preprocessors.Set{Normalizer: n, Tokenizer: tok}}
+func predictTexts(c *check, r recordedTexts, tok *hezar.Tokenizer) {
+	load()
+	n := spec.Must(hezar.NewNormalizer(hezar.NormalizerConfig{ReplacePatterns: r.Predict.ReplacePatterns}))
+	model := repository.Wrap("bert_text_classification", newBERT(r.Predict.Model.Config, r.Predict.Init),
+		&preprocessors.Set{Normalizer: n, Tokenizer: tok})
 	for i, one := range r.Predict.OneByOne {
-		e, err := tok.Encode(n.Normalize(one.Text), nil)
-		if err != nil {
-			return err
-		}
+		e := spec.Must(tok.Encode(n.Normalize(one.Text), nil))
 		c.equal(fmt.Sprintf("one_by_one[%d].inputs", i), [][]int64{e.IDs}, one.Inputs.TokenIDs)
-		got, err := model.Predict(len(one.Output), one.Text)
-		if err != nil {
-			return err
-		}
-		compareClasses(c, fmt.Sprintf("one_by_one[%d]", i), got, [][]recordedText{one.Output})
+		classes := spec.Must(model.Predict(context.Background(), one.Text))[0].Classes
+		compareClasses(c, fmt.Sprintf("one_by_one[%d]", i), [][]repository.Class{classes[:len(one.Output)]},
+			[][]recordedText{one.Output})
 	}
-	return nil
 }

@@ -3,8 +3,8 @@
 //	go run ./internal/goldencount/report -least 1200 FILE
 //
 // It prints the cases of each family: how many are bitwise equal, how many within tolerance, how
-// many failed; then those that are not bitwise, under their reasons. The exit status is 1 if there
-// are fewer cases than -least, or one that failed or differs for no stated reason.
+// many failed; then the cases that are not bitwise, under their reasons. The exit status is 1 if
+// there are fewer cases than -least, or one that failed or differs for no stated reason.
 package main
 
 import (

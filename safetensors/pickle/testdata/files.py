@@ -5,6 +5,7 @@ Needs torch 2.11.0.
 import collections
 import os
 
+import numpy
 import torch
 from safetensors.torch import save_file
 
@@ -29,10 +30,16 @@ checkpoint = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), 
 torch.save(checkpoint, "checkpoint.pt")
 torch.save(checkpoint, "protocol4.pt", pickle_protocol=4)
 torch.save(checkpoint, "protocol5.pt", pickle_protocol=5)
-torch.save({"a": torch.ones(2)}, "legacy.pt", _use_new_zipfile_serialization=False)
+if not os.path.exists("legacy.pt"):  # the old format holds an address
+    torch.save({"a": torch.ones(2)}, "legacy.pt", _use_new_zipfile_serialization=False)
 torch.save(model, "module.pt")
 torch.save({"a": torch.ones(2, dtype=torch.complex128)}, "complex128.pt")
 torch.save({"a": torch.ones(1).expand(1000)}, "expanded.pt")
+arrays = {"words": numpy.arange(2**32 - 3, 2**32, dtype=numpy.uint32), "table": numpy.arange(6, dtype=numpy.float64).reshape(2, 3), "empty": numpy.zeros((0, 2), dtype=numpy.int64)}
+torch.save(arrays, "arrays.pt")
+torch.save(arrays, "arrays4.pt", pickle_protocol=4)
+torch.save({"a": numpy.zeros(2, dtype=">u4")}, "bigendian.pt")
+torch.save({"a": numpy.asfortranarray(numpy.zeros((2, 3)))}, "fortran.pt")
 if not os.path.exists("script.pt"):  # TorchScript writes other bytes each time
     torch.jit.script(torch.nn.Linear(1, 1)).save("script.pt")
 

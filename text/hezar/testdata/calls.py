@@ -22,10 +22,11 @@ for name, t in {
         t.special_tokens = t.config.special_tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     else:
         t.config.special_tokens = ["<s>", "</s>", "<unk>", "<pad>"]
-    t.train_from_iterator(TEXTS)
-    t.no_truncation()
-    t.no_padding()
-    t.save(os.path.join(HERE, name))
+    if not os.path.exists(os.path.join(HERE, name)):  # what the library learns differs from run to run
+        t.train_from_iterator(TEXTS)
+        t.no_truncation()
+        t.no_padding()
+        t.save(os.path.join(HERE, name))
     t = type(t).load(os.path.join(HERE, name))
     rows = []
     for c in CALLS:

@@ -23,7 +23,7 @@ func Parse[T any](raw json.RawMessage, name string, depth int, parseKind func(ki
 		return none, nil
 	}
 	if depth > maxDepth {
-		return none, fmt.Errorf("%ss lie more than %d deep in one another", name, maxDepth)
+		return none, fmt.Errorf("%ss are nested more than %d deep in one another", name, maxDepth)
 	}
 	kind, err := Type(raw)
 	if err != nil {

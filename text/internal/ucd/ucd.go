@@ -4,8 +4,8 @@
 // those of Unicode 8, its normalization forms those of Unicode 9, and what counts as a space, a
 // digit or a letter comes from newer tables of Rust and of Oniguruma. Go's own tables are of
 // another version again and move with each release of Go. So the answers of tokenizers 0.23.3 for
-// every code point are frozen in the files zz_*.bin, which the programs in gen wrote by asking it and
-// which are embedded; the tests hold Go's tables against them and name the differences.
+// every code point are frozen in the files zz_*.bin, which the programs in gen wrote by asking it
+// and which are embedded; the tests compare Go's tables with them and name the differences.
 package ucd
 
 //go:generate python3 gen/tables.py

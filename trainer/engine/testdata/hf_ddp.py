@@ -1,4 +1,4 @@
-"""Writes hf_ddp.safetensors and hf_ddp.json: runs of transformers.Trainer 5.17 on two processes (DistributedDataParallel over gloo) with the tagger of hf.py.
+"""Writes hf_ddp.safetensors and hf_ddp.json: runs of transformers.Trainer 5.17 on two to four processes (DistributedDataParallel over gloo) with the tagger of hf.py.
 group_test.go repeats them."""
 import json
 import os
@@ -60,8 +60,22 @@ def collate(samples):
     return {"input_ids": torch.stack([pad(s["input_ids"], 0) for s in samples]), "labels": torch.stack([pad(s["labels"], -100) for s in samples])}
 
 
-def run(rank, port, name, model, dropout, kwargs, out):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+class Branching(Tagger):
+    """Uses its hidden layer on some processes only, and another one on none."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__(dropout)
+        self.spare = torch.nn.Linear(DIM, DIM)
+
+    def logits(self, input_ids):
+        embedded = self.embed(input_ids)
+        if int(input_ids[0, 0]) % 2 == 0:
+            embedded = self.hidden(embedded)
+        return self.out(F.dropout(torch.tanh(embedded), self.dropout, self.training))
+
+
+def run(rank, port, name, model, dropout, kwargs, world, out):
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
     all_rows = rows()
     train, valid = all_rows[:21], all_rows[21:29]
@@ -101,20 +115,24 @@ def free_port():
 
 if __name__ == "__main__":
     tensors, runs = {}, []
-    for name, model, dropout, kwargs in [
-        ("plain", Tagger, 0.0, {}),
-        ("accumulation and dropout", Tagger, 0.3, {"gradient_accumulation_steps": 2}),
-        ("counted items", Counting, 0.2, {"gradient_accumulation_steps": 2}),
+    for name, model, dropout, kwargs, world in [
+        ("plain", Tagger, 0.0, {}, 2),
+        ("accumulation and dropout", Tagger, 0.3, {"gradient_accumulation_steps": 2}, 2),
+        ("counted items", Counting, 0.2, {"gradient_accumulation_steps": 2}, 2),
+        ("three processes", Tagger, 0.3, {}, 3),
+        ("three processes, many buckets", Tagger, 0.3, {"ddp_bucket_cap_mb": 0.0002, "ddp_find_unused_parameters": False}, 3),
+        ("three processes, unused parameters", Branching, 0.0, {}, 3),
+        ("four processes", Counting, 0.2, {"gradient_accumulation_steps": 2}, 4),
     ]:
         out = os.path.join(here, "hf_ddp.tmp")
-        torch.multiprocessing.spawn(run, (free_port(), name, model, dropout, kwargs, out), nprocs=2)
-        both = []
-        for rank in range(2):
+        torch.multiprocessing.spawn(run, (free_port(), name, model, dropout, kwargs, world, out), nprocs=world)
+        ranks = []
+        for rank in range(world):
             tensors.update(load_file(f"{out}.{rank}.tensors"))
             with open(f"{out}.{rank}.json") as f:
-                both.append(json.load(f))
+                ranks.append(json.load(f))
             os.remove(f"{out}.{rank}.tensors"), os.remove(f"{out}.{rank}.json")
-        runs.append({**both[0], "batches": [b["batches"] for b in both]})
+        runs.append({**ranks[0], "batches": [r["batches"] for r in ranks]})
     save_file(tensors, os.path.join(here, "hf_ddp.safetensors"), {"torch": torch.__version__})
     with open(os.path.join(here, "hf_ddp.json"), "w") as f:
         json.dump(runs, f)

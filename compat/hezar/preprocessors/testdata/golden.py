@@ -29,6 +29,23 @@ for name, (h, w), config in CASES:
     out = ImageProcessor(ImageProcessorConfig(**args))([picture], return_tensors="torch")["pixel_values"]
     tensors["in." + name], tensors["out." + name] = torch.from_numpy(picture), out[0].contiguous()
     index.append({"case": name, "config": config, "shape": list(out.shape)})
+GREY, COLOUR = {"mean": [0.4], "std": [0.3]}, {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+FLOATS = [
+    ("floats", (7, 5, 3), {}), ("floats_rescaled", (7, 5, 3), {"rescale": 1 / 255}), ("floats_normalised", (7, 5, 3), COLOUR), ("floats_all", (6, 9, 3), {"rescale": 1 / 255, **COLOUR}),
+    ("floats_one_mean", (6, 5, 3), {"rescale": 0.5, "mean": [0.5], "std": [2.0]}), ("floats_one_channel", (5, 6, 1), {"rescale": 1 / 255, **GREY}),
+    ("floats_gray", (6, 5), {"gray_scale": True}), ("floats_gray_all", (9, 11), {"gray_scale": True, "mirror": True, "size": [12, 8], "rescale": 1 / 255, **GREY}),
+    ("floats_of_colour_gray", (6, 5, 3), {"gray_scale": True}), ("floats_mirrored", (6, 5, 3), {"mirror": True}), ("floats_resized", (6, 5, 1), {"size": [4, 4]}), ("floats_flat", (6, 5), {"rescale": 0.5}),
+]
+for name, shape, config in FLOATS:
+    picture = (rng.rand(*shape) * 300 - 20).astype(np.float32)
+    args = {**config, **({"size": tuple(config["size"])} if "size" in config else {})}
+    tensors["in." + name], entry = torch.from_numpy(picture), {"case": name, "config": config}
+    try:
+        out = ImageProcessor(ImageProcessorConfig(**args))([picture], return_tensors="torch")["pixel_values"]
+        tensors["out." + name], entry["shape"] = out[0].contiguous(), list(out.shape)
+    except (TypeError, ValueError) as e:
+        entry["error"] = f"{type(e).__name__}: {e}"
+    index.append(entry)
 (here / "images").mkdir(exist_ok=True)
 save_file(tensors, here / "images/case.safetensors")
 (here / "images/cases.json").write_text(json.dumps({"cases": index}, indent=1) + "\n")

@@ -1,0 +1,318 @@
+// Process groups of c10d (gloo), and the reducer of DistributedDataParallel. Collectives need nothing of their own here: the
+// operators of _c10d_functional take a group by its name.
+#define USE_C10D_GLOO
+#include "gloo/gloo.h"
+#include "guard.h"
+
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include <ATen/Context.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/env.h>
+
+#include <torch/library.h>
+
+#include <limits>
+#include <mutex>
+#include <set>
+
+namespace ct {
+
+using c10::intrusive_ptr;
+using std::chrono::milliseconds;
+using Tensors = std::vector<at::Tensor>;
+
+static Tensors tensors_of(const ct_tensor *items, int64_t count) { return get_list(items, count).vec(); }
+
+namespace {
+
+// A work that can be ended from outside. gloo's own cannot: where another process hangs, they end by their timeout.
+class Pending : public c10d::Work {
+public:
+  using Ended = std::function<void(Pending *)>;
+
+  Pending(int rank, c10d::OpType type, intrusive_ptr<c10d::Work> inner, std::function<void()> after, Ended ended)
+      : Work(rank, type), inner_(std::move(inner)), after_(std::move(after)), ended_(std::move(ended)),
+        future_(c10::make_intrusive<c10::ivalue::Future>(inner_->getFuture()->elementType(), inner_->getFuture()->devices())) {}
+
+  void watch() {
+    inner_->getFuture()->addCallback([self = intrusive_ptr<Pending>::reclaim_copy(this)](
+                                         c10::ivalue::Future &f) { self->end(f.hasError() ? f.exception_ptr() : nullptr, &f); },
+                                     false);
+  }
+  void end(std::exception_ptr error, c10::ivalue::Future *result = nullptr) {
+    if (over_.test_and_set()) return;
+    try {
+      if (!error && after_) after_();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (error)
+      future_->setError(error);
+    else
+      future_->markCompleted(result->value(), result->storages());
+    finish(error);
+    ended_(this);
+  }
+  void synchronize() override { inner_->synchronize(); }
+  intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+
+private:
+  intrusive_ptr<c10d::Work> inner_;
+  std::function<void()> after_; // of a work that succeeds, before those who wait hear of it
+  Ended ended_;
+  intrusive_ptr<c10::ivalue::Future> future_;
+  std::atomic_flag over_;
+};
+
+// gloo whose works end when the group is aborted, with the reason that was given.
+class Abortable : public c10d::Backend {
+public:
+  explicit Abortable(intrusive_ptr<c10d::Backend> inner) : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)) {}
+
+  const std::string getBackendName() const override { return inner_->getBackendName(); }
+  intrusive_ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
+
+#define FORWARD(TYPE, NAME, DECLARATION, ...)                                                                                              \
+  intrusive_ptr<c10d::Work> NAME DECLARATION override {                                                                                    \
+    return start(c10d::OpType::TYPE, [&] { return inner_->NAME(__VA_ARGS__); });                                                           \
+  }
+  FORWARD(BROADCAST, broadcast, (Tensors & t, const c10d::BroadcastOptions &o), t, o)
+  FORWARD(ALLREDUCE, allreduce, (Tensors & t, const c10d::AllreduceOptions &o), t, o)
+  FORWARD(ALLREDUCE_COALESCED, allreduce_coalesced, (Tensors & t, const c10d::AllreduceCoalescedOptions &o), t, o)
+  FORWARD(ALLGATHER, allgather, (std::vector<Tensors> & to, Tensors &from, const c10d::AllgatherOptions &o), to, from, o)
+  FORWARD(_ALLGATHER_BASE, _allgather_base, (at::Tensor & to, at::Tensor &from, const c10d::AllgatherOptions &o), to, from, o)
+  FORWARD(COALESCED, allgather_into_tensor_coalesced, (Tensors & to, Tensors &from, const c10d::AllgatherOptions &o), to, from, o)
+  FORWARD(ALLTOALL_BASE, alltoall_base,
+          (at::Tensor & to, at::Tensor &from, std::vector<int64_t> &outputs, std::vector<int64_t> &inputs, const c10d::AllToAllOptions &o),
+          to, from, outputs, inputs, o)
+#undef FORWARD
+
+  // As gloo does it, by a sum of everything, of which each process keeps its part; but gloo's work for it has no future.
+  intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(Tensors &to, Tensors &from, const c10d::ReduceScatterOptions &o) override {
+    Tensors sums;
+    for (auto &t : from) sums.push_back(t.clone(at::MemoryFormat::Contiguous));
+    c10d::AllreduceCoalescedOptions all;
+    all.reduceOp = o.reduceOp;
+    all.timeout = o.timeout;
+    return start(
+        c10d::OpType::COALESCED, [&] { return inner_->allreduce_coalesced(sums, all); },
+        [sums, to, rank = getRank(), size = getSize()] {
+          for (size_t i = 0; i < to.size(); i++) to[i].copy_(sums[i].view({size, -1})[rank].view_as(to[i]));
+        });
+  }
+  intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor &to, at::Tensor &from, const c10d::ReduceScatterOptions &o) override {
+    Tensors tos{to}, froms{from};
+    return reduce_scatter_tensor_coalesced(tos, froms, o);
+  }
+
+  // Ends all works, and those to come. Returns whether one was under way: gloo may hold it, and its threads, until its timeout.
+  bool abort(const std::string &reason) {
+    std::set<intrusive_ptr<Pending>> pending;
+    {
+      std::lock_guard lock(mutex_);
+      if (reason_.empty()) reason_ = reason;
+      pending.swap(pending_);
+    }
+    for (auto &work : pending) work->end(failure());
+    return !pending.empty();
+  }
+
+private:
+  std::exception_ptr failure() { return std::make_exception_ptr(std::runtime_error(reason_)); }
+
+  template <class F> intrusive_ptr<c10d::Work> start(c10d::OpType type, F &&f, std::function<void()> after = nullptr) {
+    intrusive_ptr<Pending> work;
+    {
+      std::lock_guard lock(mutex_);
+      if (!reason_.empty()) std::rethrow_exception(failure());
+      work = c10::make_intrusive<Pending>(getRank(), type, f(), std::move(after), [this](Pending *ended) {
+        std::lock_guard erase(mutex_);
+        std::erase_if(pending_, [ended](auto &w) { return w.get() == ended; });
+      });
+      pending_.insert(work);
+    }
+    work->watch();
+    return work;
+  }
+
+  std::mutex mutex_;
+  std::string reason_;
+  std::set<intrusive_ptr<Pending>> pending_;
+  intrusive_ptr<c10d::Backend> inner_; // the last: it is destroyed first, and with it the threads that end works
+};
+
+// Sends gradients in a smaller dtype: fp16_compress_hook and bf16_compress_hook of Python's DistributedDataParallel.
+class Compressed : public c10d::CppCommHookInterface<intrusive_ptr<c10d::ProcessGroup>> {
+public:
+  Compressed(intrusive_ptr<c10d::ProcessGroup> group, at::ScalarType dtype) : CppCommHookInterface(std::move(group)), dtype_(dtype) {}
+
+  intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket &bucket) override {
+    Tensors sent{bucket.getBuffer().to(dtype_).div_(state_->getSize())};
+    return state_->allreduce(sent)->getFuture()->then(
+        [sent, whole = bucket.getBuffer()](c10::ivalue::Future &) {
+          whole.copy_(sent[0]);
+          return c10::IValue(whole);
+        },
+        c10::TensorType::get());
+  }
+
+private:
+  at::ScalarType dtype_;
+};
+
+struct Group {
+  std::string name;
+  intrusive_ptr<Abortable> backend;
+  intrusive_ptr<c10d::ProcessGroup> group;
+  bool abandoned = false;
+};
+
+Group *group_of(void *group) { return static_cast<Group *>(group); }
+
+// Without a logger a reducer fails when other parameters than in the pass before are unused.
+struct Reduction {
+  std::shared_ptr<c10d::Reducer> reducer;
+  std::shared_ptr<c10d::Logger> logger;
+  bool delayed; // of a static graph the first pass is reduced at its end
+};
+
+c10d::Reducer *reducer_of(void *reducer) { return static_cast<Reduction *>(reducer)->reducer.get(); }
+
+// A constructor that another version of libtorch has changed stops the build here, with a line that says what it is about.
+static_assert(
+    std::is_constructible_v<c10d::Reducer, Tensors, std::vector<std::vector<size_t>>, intrusive_ptr<c10d::ProcessGroup>, std::vector<bool>,
+                            int64_t, bool, bool, std::unordered_map<size_t, std::string>, int64_t, bool, bool, std::vector<int64_t>>,
+    "c10d::Reducer is not that of libtorch 2.11");
+
+} // namespace
+
+// libtorch's flight recorder keeps the last collectives, for Python's tools to print. It reads and writes the list of groups
+// before it takes its lock, so that two groups of one process, each used by a thread of its own, are a race that ends in SIGSEGV
+// (FlightRecorderDetail.hpp, record). It stays off unless the environment asks for it.
+static void stop_flight_recorder() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (!c10::utils::has_env("TORCH_NCCL_TRACE_BUFFER_SIZE")) c10::utils::set_env("TORCH_FR_BUFFER_SIZE", "0", false);
+  });
+}
+
+ct_code new_group(const ct_group_options *o, void **out) {
+  return guard([&] {
+    stop_flight_recorder();
+    c10d::TCPStoreOptions s;
+    s.port = static_cast<uint16_t>(o->port);
+    s.isServer = o->listener >= 0;
+    if (s.isServer) s.masterListenFd = o->listener;
+    s.waitWorkers = false;
+    s.timeout = milliseconds(o->join_ms);
+    auto tcp = c10::make_intrusive<c10d::TCPStore>(o->host, s);
+    auto store = c10::make_intrusive<c10d::PrefixStore>(o->name, tcp);
+
+    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(o->join_ms));
+    options->devices.push_back(*o->interface ? c10d::ProcessGroupGloo::createDeviceForInterface(o->interface)
+                                             : c10d::ProcessGroupGloo::createDeviceForHostname(o->address));
+    auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, o->rank, o->world, options);
+    gloo->setTimeout(milliseconds(o->timeout_ms));
+
+    auto g = std::make_unique<Group>();
+    g->name = o->registered;
+    g->backend = c10::make_intrusive<Abortable>(gloo);
+    g->group = c10::make_intrusive<c10d::ProcessGroup>(store, o->rank, o->world);
+    g->group->setBackend(at::kCPU, c10d::ProcessGroup::GLOO, g->backend);
+    if (at::hasCUDA()) g->group->setBackend(at::kCUDA, c10d::ProcessGroup::GLOO, g->backend);
+    g->group->setDefaultBackend(c10d::ProcessGroup::GLOO);
+    g->group->setGroupName(g->name);
+    c10d::register_process_group(g->name, g->group);
+    *out = g.release();
+  });
+}
+
+void abort_group(void *group, const char *reason, int64_t length) {
+  auto *g = group_of(group);
+  if (g->backend->abort({reason, static_cast<size_t>(length)})) g->abandoned = true;
+}
+
+void free_group(void *group) {
+  auto *g = group_of(group);
+  c10d::unregister_process_group(g->name);
+  if (!g->abandoned) delete g; // else its destructor would wait for gloo's threads
+}
+
+ct_code broadcast_coalesced(void *group, const ct_tensor *tensors, int64_t count, int32_t root) {
+  return guard([&] {
+    c10::AutoGradMode no_grad(false);
+    Tensors list;
+    for (auto &t : get_list(tensors, count)) list.push_back(t.detach());
+    c10d::broadcast_coalesced(group_of(group)->group, list, 250 << 20, root); // DistributedDataParallel's broadcast_bucket_size
+  });
+}
+
+ct_code new_reducer(void *group, const ct_tensor *params, int64_t count, const char *const *names, const ct_reducer_options *o,
+                    void **out) {
+  return guard([&] {
+    auto list = tensors_of(params, count);
+    std::vector<bool> sparse(count, false);
+    // As Python does: one bucket until the first pass has shown in which order gradients come, unless it may not have all of them.
+    std::vector<size_t> limits{std::numeric_limits<size_t>::max()};
+    if (o->find_unused && !o->static_graph) limits = {static_cast<size_t>(o->first_bucket_bytes), static_cast<size_t>(o->bucket_bytes)};
+    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(list, limits, sparse));
+    std::reverse(buckets.begin(), buckets.end());
+    std::unordered_map<size_t, std::string> named;
+    for (int64_t i = 0; i < count; i++) named[i] = names[i];
+    auto reducer = std::make_shared<c10d::Reducer>(std::move(list), std::move(buckets), group_of(group)->group, std::move(sparse),
+                                                   o->bucket_bytes, o->find_unused != 0, o->bucket_view != 0, std::move(named),
+                                                   o->first_bucket_bytes, false, false, std::vector<int64_t>{});
+    if (o->static_graph) reducer->set_static_graph();
+    if (o->compressed >= 0)
+      reducer->register_comm_hook(std::make_unique<Compressed>(group_of(group)->group, static_cast<at::ScalarType>(o->compressed)));
+    auto logger = std::make_shared<c10d::Logger>(reducer);
+    reducer->set_logger(logger);
+    *out = new Reduction{std::move(reducer), std::move(logger), o->static_graph != 0};
+  });
+}
+
+ct_code reducer_before_forward(void *reducer) {
+  return guard([&] {
+    auto *r = reducer_of(reducer);
+    r->prepare_for_forward();
+    r->rebuild_buckets();
+  });
+}
+
+// Drops the warning of a search that has found nothing: to look is our default, not the user's choice.
+struct NothingUnused : c10::WarningHandler {
+  void process(const c10::Warning &w) override {
+    if (w.msg().find("did not find any unused parameters") == std::string::npos) c10::WarningHandler::process(w);
+  }
+};
+
+ct_code reducer_before_backward(void *reducer, const ct_tensor *outputs, int64_t count) {
+  return guard([&] {
+    NothingUnused handler;
+    c10::WarningUtils::WarningHandlerGuard warnings(&handler);
+    reducer_of(reducer)->prepare_for_backward(tensors_of(outputs, count));
+  });
+}
+
+ct_code reducer_after_backward(void *reducer) {
+  return guard([&] {
+    if (std::exchange(static_cast<Reduction *>(reducer)->delayed, false)) reducer_of(reducer)->delay_all_reduce();
+  });
+}
+
+void free_reducer(void *reducer) {
+  auto freed = guard([&] { delete static_cast<Reduction *>(reducer); }); // the destructor may throw
+  (void)freed;
+}
+
+} // namespace ct
+
+// What waits for a collective is the same tensor: gradients pass by it. Without this libtorch warns that they might not.
+TORCH_LIBRARY_IMPL(_c10d_functional, Autograd, m) { m.impl("wait_tensor", torch::CppFunction::makeFallthrough()); }

@@ -1,0 +1,148 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+)
+
+// ConfigFile is Hezar's name of the file.
+const ConfigFile = "dataset_config.yaml"
+
+// Names of the data sets, which stand in their configs.
+const (
+	OCRName                = "ocr"
+	TextClassificationName = "text_classification"
+	SequenceLabelingName   = "sequence_labeling"
+)
+
+// Config is dataset_config.yaml: OCRDatasetConfig, TextClassificationDatasetConfig or
+// SequenceLabelingDatasetConfig.
+type Config struct {
+	Name         string // OCRName, TextClassificationName or SequenceLabelingName
+	Path         string
+	Task         any           // a name, or several
+	MaxSize      any           // the first samples only: their number, or a share of at most 1; nil: all
+	HFLoadKwargs omegaconf.Map // kept and written, not used
+
+	// ID2Label are the texts of the classes. Nil: Hezar's characters for OCR, and for the others
+	// what the files of the data set say.
+	ID2Label  []string
+	MaxLength int // of a text in characters, of others in tokens; zero: any
+
+	// of OCR
+	TextSplitType     string // "char_split", which is all there is; empty means it
+	TextColumn        string // empty: label
+	ImagesPathsColumn string // empty: image_path
+	InvalidCharacters []string
+	ReverseText       *bool // kept and written; Hezar does not use it
+	ReverseDigits     *bool
+
+	LabelField, TextField  string // of text classification
+	TagsField, TokensField string // of sequence labeling
+	IgnoreIndex            *int   // kept and written: it is -100
+	LabelAllTokens         *bool  // nil: true
+	IsIOBSchema            *bool
+}
+
+// ReadConfig reads dataset_config.yaml of a folder.
+func ReadConfig(dir string) (c Config, err error) {
+	path := filepath.Join(dir, ConfigFile)
+	m, err := configfile.Load(path)
+	if err != nil {
+		return c, fmt.Errorf("datasets: %w", err)
+	}
+	if err = configfile.Decode(m, configfile.Fields("name", &c.Name)); err == nil {
+		err = configfile.Decode(m, c.fields())
+	}
+	if err == nil {
+		err = c.check()
+	}
+	if err != nil {
+		return c, fmt.Errorf("datasets: %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Name != OCRName && c.Name != TextClassificationName && c.Name != SequenceLabelingName:
+		return fmt.Errorf("name is %q; want %s, %s or %s", c.Name, OCRName, TextClassificationName,
+			SequenceLabelingName)
+	case c.TextSplitType != "" && c.TextSplitType != "char_split":
+		return fmt.Errorf("text_split_type is %q; want char_split: labels of tokens are for models that are not here",
+			c.TextSplitType)
+	case c.IgnoreIndex != nil && *c.IgnoreIndex != IgnoreIndex:
+		return fmt.Errorf("ignore_index is %d; want %d, which the loss leaves out", *c.IgnoreIndex, IgnoreIndex)
+	}
+	return nil
+}
+
+// fields are the keys of the file in Hezar's order.
+func (c *Config) fields() []configfile.Field {
+	fields := configfile.Fields("name", &c.Name, "config_type", configfile.Const("dataset"), "path", &c.Path,
+		"task", &c.Task, "max_size", &c.MaxSize, "hf_load_kwargs", &c.HFLoadKwargs)
+	labels := (*configfile.Labels)(&c.ID2Label)
+	switch c.Name {
+	case OCRName:
+		return append(fields, configfile.Fields("text_split_type", &c.TextSplitType, "id2label", labels,
+			"text_column", &c.TextColumn, "images_paths_column", &c.ImagesPathsColumn, "max_length",
+			(*count)(&c.MaxLength),
+			"invalid_characters", &c.InvalidCharacters, "reverse_text", &c.ReverseText,
+			"reverse_digits", &c.ReverseDigits)...)
+	case TextClassificationName:
+		return append(fields, configfile.Fields("label_field", &c.LabelField, "text_field", &c.TextField,
+			"max_length", (*count)(&c.MaxLength), "id2label", labels)...)
+	}
+	return append(fields, configfile.Fields("tags_field", &c.TagsField, "tokens_field", &c.TokensField,
+		"max_length", (*count)(&c.MaxLength), "ignore_index", &c.IgnoreIndex, "label_all_tokens", &c.LabelAllTokens,
+		"is_iob_schema", &c.IsIOBSchema, "id2label", labels)...)
+}
+
+// count is a number that is left out where it is 0.
+type count int
+
+func (n *count) Encode() any {
+	if *n == 0 {
+		return nil
+	}
+	return int(*n)
+}
+
+func (n *count) Decode(v any) error {
+	i, ok := v.(int64)
+	if !ok || i < 0 {
+		return configfile.Want("a number of at least 0")
+	}
+	*n = count(i)
+	return nil
+}
+
+// Map is the config as the file has it, for Options.DatasetConfig of the Trainer.
+func (c Config) Map() omegaconf.Map { return configfile.Encode(c.fields()) }
+
+// Write writes dataset_config.yaml into a folder.
+func (c Config) Write(dir string) error {
+	if err := configfile.Save(filepath.Join(dir, ConfigFile), c.Map()); err != nil {
+		return fmt.Errorf("datasets: %w", err)
+	}
+	return nil
+}
+
+// size is MaxSize as a number or as a share.
+func (c Config) size() (most int, share float64, err error) {
+	switch n := c.MaxSize.(type) {
+	case nil:
+		return 0, 0, nil
+	case int:
+		return n, 0, nil
+	case int64:
+		return int(n), 0, nil
+	case float64:
+		return 0, n, nil
+	}
+	return 0, 0, errors.New("max_size is no number; want a number of samples or a share of at most 1")
+}

@@ -1,0 +1,102 @@
+package datasets
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/hezar"
+)
+
+// prepared is a data set whose samples are prepared when they are asked for, by any number of
+// goroutines.
+type prepared[R, S any] struct {
+	Config Config // of a data set that [Load] has read
+
+	closers []io.Closer
+	rows    data.Dataset[R]
+	sample  func(row R) (S, error)
+	length  int
+}
+
+// prepare uses max_size of the rows: most of them, or a fraction.
+func prepare[R, S any](rows data.Dataset[R], most int, fraction float64, sample func(R) (S, error)) (prepared[R, S],
+	error) {
+	p := prepared[R, S]{rows: rows, sample: sample, length: rows.Len()}
+	switch {
+	case most < 0 || !(fraction >= 0 && fraction <= 1) || most > 0 && fraction > 0:
+		return p, fmt.Errorf("datasets: MaxSamples is %d and MaxFraction %g; want one of them, a number of samples "+
+			"or a share of at most 1", most, fraction)
+	case fraction > 0:
+		p.length = int(math.Ceil(fraction * float64(p.length)))
+	case most > 0:
+		p.length = min(p.length, most)
+	}
+	return p, nil
+}
+
+// Close closes the files of a data set that [Load] has read.
+func (p prepared[R, S]) Close() (err error) {
+	for _, c := range p.closers {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// Len is how many samples are used.
+func (p prepared[R, S]) Len() int { return p.length }
+
+// At prepares a sample.
+func (p prepared[R, S]) At(i int) (s S, err error) {
+	if i < 0 || i >= p.length {
+		return s, fmt.Errorf("datasets: there is no sample %d of %d", i, p.length)
+	}
+	row, err := p.rows.At(i)
+	if err != nil {
+		return s, err
+	}
+	return p.sample(row)
+}
+
+// tokens is a tokenizer, set for its calls, with the id that fills batches up.
+type tokens struct {
+	*text.Tokenizer
+	pad int64
+}
+
+func newTokens(t *hezar.Tokenizer, call hezar.CallOptions) (tokens, error) {
+	if t == nil {
+		return tokens{}, fmt.Errorf("datasets: a data set of texts without a tokenizer: Hezar's preprocessor is " +
+			"required")
+	}
+	pad, ok := t.TokenToID(t.Config.PadToken)
+	if !ok {
+		return tokens{}, fmt.Errorf("datasets: the vocabulary lacks the padding token %q", t.Config.PadToken)
+	}
+	configured, err := t.Configured(call)
+	return tokens{configured, pad}, err
+}
+
+// padded is a field of samples, in a batch.
+type padded[S any] struct {
+	to *[][]int64
+	of func(s S) []int64
+	id int64 // of padding
+}
+
+// collate pads fields to the longest row of the batch, or cuts them off at the greatest length.
+func collate[S any](samples []S, left bool, most int, fields ...padded[S]) (err error) {
+	if len(samples) == 0 {
+		return data.ErrEmptyBatch
+	}
+	for _, f := range fields {
+		o := PadOptions{Padding: "longest", Left: left, PadID: f.id, MaxLength: most}
+		if *f.to, err = PadBatch(data.Stack(samples, f.of), o); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,375 @@
+package datasets
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/data/parquet"
+	"github.com/gotrainer/gotrainer/data/table"
+)
+
+// Set is a data set of Hezar's.
+type Set interface {
+	*OCR | *TextClassification | *SequenceLabeling
+}
+
+// LoadOptions are the arguments of Dataset.load.
+type LoadOptions struct {
+	Preprocessor *preprocessors.Set // of the model; required
+
+	Config *Config              // in place of dataset_config.yaml
+	Change func(config *Config) // what the config is to say otherwise: the keyword arguments of Dataset.load
+
+	// Warnings is told which rows are left out. Nil: standard error; io.Discard: nowhere.
+	Warnings io.Writer
+}
+
+// Load reads a split of a data set from its folder: dataset_config.yaml, and the Parquet, CSV, TSV
+// and JSONL files whose names, or folders, tell the split. Files of a split follow one another in
+// the order of their names. The type says which data set it must be. Pictures are those of
+// Parquet files, or files beside a table; they are read when a sample is asked for.
+func Load[D Set](dir, split string, o LoadOptions) (d D, err error) {
+	var c Config
+	if o.Config != nil {
+		c, err = *o.Config, o.Config.check()
+	} else if c, err = ReadConfig(dir); errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; give LoadOptions.Config with the name of the data set", err)
+	}
+	if err == nil && o.Change != nil {
+		o.Change(&c)
+		err = c.check()
+	}
+	if err == nil && o.Preprocessor == nil {
+		err = errors.New("datasets: LoadOptions.Preprocessor is nil; want that of the model, from preprocessors.Load")
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := loader{dir: dir, split: split, config: c, options: o}
+	if l.files, err = SplitFiles(dir, split); err != nil {
+		return nil, err
+	}
+	var set any
+	switch any(d).(type) {
+	case *OCR:
+		set, err = l.ocr()
+	case *TextClassification:
+		set, err = l.texts()
+	case *SequenceLabeling:
+		set, err = l.tags()
+	}
+	if err != nil {
+		for _, c := range l.closers {
+			err = errors.Join(err, c.Close())
+		}
+		return nil, fmt.Errorf("datasets: the split %s of %s: %w", split, dir, err)
+	}
+	return set.(D), nil
+}
+
+// Splits are the names of splits, and what files may call them: those of the library datasets.
+var splits = map[string][]string{"train": {"train", "training"}, "test": {"test", "testing", "eval", "evaluation"},
+	"validation": {"validation", "valid", "dev", "val"}}
+
+// SplitWords are the words by which files may tell that they are of a split.
+func SplitWords(split string) []string {
+	if words, ok := splits[split]; ok {
+		return words
+	}
+	return []string{split}
+}
+
+var formats = []string{".parquet", ".csv", ".tsv", ".jsonl"}
+
+// SplitFiles are the files of a split in a folder.
+func SplitFiles(dir, split string) (files []string, err error) {
+	var others []string
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !slices.Contains(formats, filepath.Ext(path)) {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		others = append(others, name)
+		words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		})
+		if slices.ContainsFunc(SplitWords(split), func(word string) bool { return slices.Contains(words, word) }) {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no file of the split %q; want one with that word in its name and one of the endings %s; "+
+			"there are %q", split, strings.Join(formats, ", "), others)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("datasets: %s: %w", dir, err)
+	}
+	return files, nil
+}
+
+// loader reads a split.
+type loader struct {
+	dir, split string
+	files      []string
+	config     Config
+	options    LoadOptions
+	closers    []io.Closer
+	features   string // of the first Parquet file: the JSON of Hugging Face's features
+}
+
+// want refuses a config of another data set.
+func (l *loader) want(name string) error {
+	if l.config.Name != name {
+		return fmt.Errorf("the config is of a data set %s; want %s, or the type of that one", l.config.Name, name)
+	}
+	return nil
+}
+
+// open reads files as rows. Of a table, parse makes them of texts.
+func open[T any](l *loader, names map[string]string, parse func(dir string, row map[string]string) (T, error),
+) (data.Dataset[T], error) {
+	var parts []data.Dataset[T]
+	for _, path := range l.files {
+		if filepath.Ext(path) != ".parquet" {
+			rows, err := table.OpenRows[map[string]string](path, table.Format{})
+			if err != nil {
+				return nil, err
+			}
+			l.closers = append(l.closers, rows)
+			for _, name := range slices.Sorted(maps.Values(names)) {
+				if !slices.Contains(rows.Columns(), name) {
+					return nil, fmt.Errorf("%s: no column %q; there are %q", path, name, rows.Columns())
+				}
+			}
+			parts = append(parts, data.Map(rows, func(row map[string]string) (T, error) {
+				return parse(filepath.Dir(path), row)
+			}))
+			continue
+		}
+		rows, err := parquet.Open[T](path, parquet.Options{Names: names})
+		if err != nil {
+			return nil, err
+		}
+		l.closers = append(l.closers, rows)
+		if text, ok := rows.Metadata("huggingface"); ok && l.features == "" {
+			l.features = text
+		}
+		parts = append(parts, rows)
+	}
+	return data.Concat(parts...)
+}
+
+// column is the name of a column that the config says.
+func column(field, name string) (string, error) {
+	if name == "" {
+		return "", fmt.Errorf("the config has no %s; LoadOptions.Change can say which column it is", field)
+	}
+	return name, nil
+}
+
+// classes are the texts of the classes in a column: those of the config, or of the features.
+func (l *loader) classes(name string) ([]string, error) {
+	if l.config.ID2Label != nil {
+		return l.config.ID2Label, nil
+	}
+	type class struct {
+		Names   []string
+		Feature struct{ Names []string } // of a list
+	}
+	var about struct {
+		Info struct{ Features map[string]json.RawMessage }
+	}
+	var c class
+	if json.Unmarshal([]byte(l.features), &about) == nil && json.Unmarshal(about.Info.Features[name], &c) == nil {
+		if c.Names == nil {
+			c.Names = c.Feature.Names
+		}
+	}
+	if c.Names == nil {
+		return nil, fmt.Errorf("the files do not say what the classes of the column %q are called; "+
+			"LoadOptions.Change can set ID2Label", name)
+	}
+	return c.Names, nil
+}
+
+// class is the number of a class in a table: the number itself, or the class's text.
+func class(labels []string, text string) (int64, error) {
+	if i := slices.Index(labels, text); i >= 0 {
+		return int64(i), nil
+	}
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return i, nil
+	}
+	return 0, fmt.Errorf("the class %q is none of %q", text, labels)
+}
+
+// A row of a data set of pictures, without the picture, and the picture.
+type (
+	shown struct {
+		Picture struct {
+			Path *string `table:"path,optional"`
+		} `table:"picture"`
+		Text string `table:"text"`
+	}
+	content struct {
+		Picture struct {
+			Bytes *[]byte `table:"bytes,optional"`
+		} `table:"picture"`
+	}
+)
+
+func (l *loader) ocr() (*OCR, error) {
+	if err := l.want(OCRName); err != nil {
+		return nil, err
+	}
+	c := &l.config
+	c.TextColumn, c.ImagesPathsColumn = cmp.Or(c.TextColumn, "label"), cmp.Or(c.ImagesPathsColumn, "image_path")
+	c.TextSplitType = cmp.Or(c.TextSplitType, "char_split")
+	if c.ID2Label == nil {
+		c.ID2Label = DefaultCharset()
+	}
+	names := map[string]string{"picture": c.ImagesPathsColumn, "text": c.TextColumn}
+	file := func(dir, path string) string {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		return path
+	}
+	texts, err := open(l, names, func(dir string, row map[string]string) (s shown, err error) {
+		path, err := filepath.Abs(file(dir, row[c.ImagesPathsColumn]))
+		s.Text, s.Picture.Path = row[c.TextColumn], &path
+		return s, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	pictures, err := open(l, names, func(string, map[string]string) (none content, _ error) { return none, nil })
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]OCRRow, texts.Len())
+	for i := range rows {
+		s, err := texts.At(i)
+		if err != nil {
+			return nil, err
+		}
+		rows[i].Text = s.Text
+		if s.Picture.Path != nil {
+			rows[i].Path = file(filepath.Dir(l.files[0]), *s.Picture.Path)
+		}
+		rows[i].Picture = func() ([]byte, error) {
+			p, err := pictures.At(i)
+			if err != nil || p.Picture.Bytes == nil {
+				return nil, err
+			}
+			return *p.Picture.Bytes, nil
+		}
+	}
+	o := OCROptions{Charset: c.ID2Label, MaxLength: c.MaxLength, InvalidCharacters: c.InvalidCharacters,
+		ReverseDigits: c.ReverseDigits != nil && *c.ReverseDigits, Warnings: l.options.Warnings}
+	if o.MaxSamples, o.MaxFraction, err = c.size(); err != nil {
+		return nil, err
+	}
+	d, err := NewOCR(rows, l.options.Preprocessor.Image, o)
+	if err == nil {
+		d.Config, d.closers = *c, l.closers
+	}
+	return d, err
+}
+
+func (l *loader) texts() (*TextClassification, error) {
+	c := &l.config
+	text, err1 := column("text_field", c.TextField)
+	label, err2 := column("label_field", c.LabelField)
+	if err := errors.Join(l.want(TextClassificationName), err1, err2); err != nil {
+		return nil, err
+	}
+	rows, err := open(l, map[string]string{"text": text, "label": label},
+		func(_ string, row map[string]string) (r TextRow, err error) {
+			r.Text = row[text]
+			r.Label, err = class(c.ID2Label, row[label])
+			return r, err
+		})
+	if err != nil {
+		return nil, err
+	}
+	if c.ID2Label, err = l.classes(label); err != nil {
+		return nil, err
+	}
+	o := TextOptions{MaxLength: c.MaxLength}
+	if o.MaxSamples, o.MaxFraction, err = c.size(); err != nil {
+		return nil, err
+	}
+	rows = data.Map(rows, func(r TextRow) (TextRow, error) { return r, known(r.Label, c.ID2Label) })
+	d, err := NewTextClassification(rows, l.options.Preprocessor.Tokenizer, o)
+	if err == nil {
+		d.Config, d.closers = *c, l.closers
+	}
+	return d, err
+}
+
+// known refuses a class that has no text.
+func known(class int64, labels []string) error {
+	if class < 0 || class >= int64(len(labels)) {
+		return fmt.Errorf("datasets: the class %d; there are %d, %q", class, len(labels), labels)
+	}
+	return nil
+}
+
+func (l *loader) tags() (*SequenceLabeling, error) {
+	c := &l.config
+	tokens, err1 := column("tokens_field", c.TokensField)
+	tags, err2 := column("tags_field", c.TagsField)
+	if err := errors.Join(l.want(SequenceLabelingName), err1, err2); err != nil {
+		return nil, err
+	}
+	// in a table, words and tags stand between spaces
+	rows, err := open(l, map[string]string{"words": tokens, "tags": tags},
+		func(_ string, row map[string]string) (r TagRow, err error) {
+			r.Words = strings.Fields(row[tokens])
+			for _, tag := range strings.Fields(row[tags]) {
+				id, err := class(c.ID2Label, tag)
+				if err != nil {
+					return r, err
+				}
+				r.Tags = append(r.Tags, id)
+			}
+			return r, nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	if c.ID2Label, err = l.classes(tags); err != nil {
+		return nil, err
+	}
+	o := TagOptions{MaxLength: c.MaxLength, FirstTokenOnly: c.LabelAllTokens != nil && !*c.LabelAllTokens}
+	if o.MaxSamples, o.MaxFraction, err = c.size(); err != nil {
+		return nil, err
+	}
+	rows = data.Map(rows, func(r TagRow) (TagRow, error) {
+		for _, tag := range r.Tags {
+			if err := known(tag, c.ID2Label); err != nil {
+				return r, err
+			}
+		}
+		return r, nil
+	})
+	d, err := NewSequenceLabeling(rows, l.options.Preprocessor.Tokenizer, o)
+	if err == nil {
+		d.Config, d.closers = *c, l.closers
+	}
+	return d, err
+}

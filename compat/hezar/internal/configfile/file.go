@@ -1,0 +1,61 @@
+// Package configfile reads and writes Hezar's YAML files: the mapping of a file, and the Go values
+// behind its keys.
+package configfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/internal/regularfile"
+)
+
+// most is far above the size of any configuration.
+const most = 4 << 20
+
+// Load reads a file. Its errors name the path.
+func Load(path string) (omegaconf.Map, error) {
+	text, err := regularfile.ReadFile(path, most)
+	if err != nil {
+		return nil, err
+	}
+	m, err := omegaconf.Unmarshal(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// Save writes a file that is whole or not there.
+func Save(path string, m omegaconf.Map) error {
+	text, err := omegaconf.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return Write(path, text)
+}
+
+// Write puts a file in the place of another, whole or not at all, and makes its folder. What a
+// process that was killed has left of an earlier attempt is removed.
+func Write(path string, text []byte) error {
+	dir, name := filepath.Split(path)
+	err := os.MkdirAll(filepath.Clean(dir), 0o777)
+	entries, _ := os.ReadDir(filepath.Clean(dir)) // if it cannot be read, it cannot be written to
+	for _, e := range entries {
+		if number, ok := strings.CutPrefix(e.Name(), "."+name); ok && strings.Trim(number, "0123456789") == "" {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err == nil {
+		err = renameio.WriteFile(path, text, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package preprocessors
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/vision"
+)
+
+// Floats is a picture of numbers in place of bytes, as a float32 array of numpy holds it: rows from
+// the top, the channels of a pixel side by side.
+type Floats struct {
+	Pix                     []float32
+	Width, Height, Channels int // one channel, or three
+}
+
+// floats prepares a picture of numbers as Hezar does: in float32, and without the steps that are
+// Pillow's, which takes bytes. The exception is a grey picture that is to be grey: Pillow cuts its
+// numbers to bytes.
+func (p *ImageProcessor) floats(f *Floats) ([]float32, [3]int, error) {
+	c, shape := p.Config, [3]int{f.Channels, f.Height, f.Width}
+	switch {
+	case f.Width < 1 || f.Height < 1 || f.Channels != 1 && f.Channels != 3 ||
+		len(f.Pix) != f.Width*f.Height*f.Channels:
+		return nil, shape,
+			fmt.Errorf("preprocessors: a picture of %d numbers is %dx%d with %d channels: want at least "+
+				"1x1, 1 or 3 channels and as many numbers", len(f.Pix), f.Width, f.Height, f.Channels)
+	case c.GrayScale && f.Channels == 1:
+		return p.bytes(f.bytes())
+	case c.GrayScale || c.Mirror || c.Width > 0:
+		return nil, shape, errors.New("preprocessors: gray_scale, mirror and size take pictures of bytes, and this " +
+			"is one " +
+			"of float32: make a *vision.Image of it, or leave these steps out of the config")
+	}
+	out := make([]float32, len(f.Pix))
+	scale, normalize := float32(1), len(c.Mean) > 0 && len(c.Std) > 0
+	if c.Rescale != nil {
+		scale = float32(*c.Rescale)
+	}
+	for _, list := range [][]float64{c.Mean, c.Std} {
+		if n := len(list); normalize && n != 1 && n != f.Channels {
+			return nil, shape, fmt.Errorf("preprocessors: mean and std have %d and %d numbers for %d channels: want "+
+				"one for "+
+				"each channel, or one for all", len(c.Mean), len(c.Std), f.Channels)
+		}
+	}
+	plane := f.Width * f.Height
+	for i, v := range f.Pix {
+		k := i % f.Channels
+		v *= scale
+		if normalize {
+			v = (v - float32(c.Mean[k%len(c.Mean)])) / float32(c.Std[k%len(c.Std)])
+		}
+		out[k*plane+i/f.Channels] = v
+	}
+	return out, shape, nil
+}
+
+// bytes are the numbers cut to bytes: f2l of Pillow's Convert.c.
+func (f *Floats) bytes() *vision.Image {
+	im := vision.NewImage(f.Width, f.Height, f.Channels)
+	for i, v := range f.Pix {
+		switch {
+		case v >= 255:
+			im.Pix[i] = 255
+		case v > 0:
+			im.Pix[i] = uint8(v)
+		}
+	}
+	return im
+}

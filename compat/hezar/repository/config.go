@@ -1,0 +1,138 @@
+package repository
+
+import (
+	_ "embed"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+)
+
+// ConfigFile is Hezar's name of the file.
+const ConfigFile = "model_config.yaml"
+
+// configs are the configs of Hezar's models that this package knows, with the defaults of their
+// classes.
+//
+//go:embed configs.yaml
+var configs []byte
+
+// Kinds are the names of the models that there are, which stand in their model_config.yaml.
+func Kinds() (names []string) {
+	all, _ := omegaconf.Unmarshal(configs) // of this package
+	for _, item := range all {
+		names = append(names, fmt.Sprint(item.Key))
+	}
+	return names
+}
+
+// Settings are fields of Hezar's configs by their names there. id2label is a []string, or what a
+// file has.
+type Settings map[string]any
+
+// NewConfig is the config of a kind of model with some settings, as the classes of Hezar's models
+// fill it in: CRNNImage2TextConfig(id2label=...).
+func NewConfig(kind string, s Settings) (omegaconf.Map, error) {
+	config, err := defaults(kind)
+	if err != nil {
+		return nil, fmt.Errorf("repository: %w", err)
+	}
+	return update(config, s)
+}
+
+// LoadConfig is the config of a folder with some settings in place of its own:
+// CRNNImage2TextConfig.load(folder, id2label=...).
+func LoadConfig(dir string, s Settings) (omegaconf.Map, error) {
+	config, err := ReadConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	return update(config, s)
+}
+
+// ReadConfig reads model_config.yaml of a folder. What it leaves open is Hezar's default; keys that
+// Hezar's class does not have are dropped, as there.
+func ReadConfig(dir string) (omegaconf.Map, error) {
+	path := filepath.Join(dir, ConfigFile)
+	file, err := configfile.Load(path)
+	if err != nil {
+		return nil, fmt.Errorf("repository: %w", err)
+	}
+	var kind string
+	var config omegaconf.Map
+	if err = configfile.Decode(file, configfile.Fields("config_type", configfile.Const("model"), "name",
+		&kind)); err == nil {
+		config, err = defaults(kind)
+	}
+	if err != nil {
+		return nil, named(dir, err)
+	}
+	for i, item := range config {
+		if v, ok := file.Get(item.Key.(string)); ok {
+			config[i].Value = v
+		}
+	}
+	return config, nil
+}
+
+// named puts the name of the config in front of an error about it.
+func named(dir string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("repository: %s: %w", filepath.Join(dir, ConfigFile), err)
+	}
+	return err
+}
+
+func defaults(kind string) (omegaconf.Map, error) {
+	all, err := omegaconf.Unmarshal(configs)
+	if err != nil {
+		return nil, err
+	}
+	config, ok := all.Get(kind)
+	if !ok {
+		return nil, fmt.Errorf("name is %q; want one of %s", kind, strings.Join(Kinds(), ", "))
+	}
+	return config.(omegaconf.Map), nil
+}
+
+// update puts settings into a config. Those that decide the number of classes go together.
+func update(config omegaconf.Map, s Settings) (omegaconf.Map, error) {
+	kind, _ := config.Get("name")
+	for key, v := range s {
+		if _, ok := config.Get(key); !ok || key == "name" || key == "config_type" {
+			var known []string
+			for _, item := range config[2:] {
+				known = append(known, item.Key.(string))
+			}
+			slices.Sort(known)
+			return nil, fmt.Errorf("repository: %v has no setting %q; there are %s", kind, key,
+				strings.Join(known, ", "))
+		}
+		if texts, ok := v.([]string); ok && key == "id2label" {
+			v = (*configfile.Labels)(&texts).Encode()
+		}
+		config.Set(key, v)
+	}
+	_, ofLabels := s["id2label"]
+	if _, given := s["num_labels"]; ofLabels && !given {
+		if _, counted := config.Get("num_labels"); counted {
+			config.Set("num_labels", nil)
+		}
+	}
+	text, err := omegaconf.Marshal(config) // and back, so that values are of a file's types
+	if err == nil {
+		config, err = omegaconf.Unmarshal(text)
+	}
+	if err != nil {
+		err = fmt.Errorf("repository: %w", err)
+	}
+	return config, err
+}
+
+// written is a config without the settings that have no value.
+func written(config omegaconf.Map) omegaconf.Map {
+	return slices.DeleteFunc(slices.Clone(config), func(item omegaconf.Item) bool { return item.Value == nil })
+}

@@ -1,0 +1,228 @@
+package repository
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/compat/hezar/datasets"
+	"github.com/gotrainer/gotrainer/compat/hezar/internal/configfile"
+	"github.com/gotrainer/gotrainer/compat/hezar/omegaconf"
+	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
+	"github.com/gotrainer/gotrainer/hub"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+)
+
+// Model is a model of Hezar's: a network, its config and its preprocessors.
+type Model struct {
+	Preprocessors *preprocessors.Set
+
+	// CRNN is the network of a model that reads pictures, Text that of one that classifies texts or
+	// tokens; the other is nil.
+	CRNN *crnn.Model
+	Text classify.Model
+
+	config omegaconf.Map
+	kind   string
+	labels []string // id2label of Text
+}
+
+// New makes a model of random weights, as Hezar's class draws them: CRNNImage2Text(config) and the
+// others. The pictures of a CRNN are those of an image processor, if there is one.
+func New(config omegaconf.Map, set *preprocessors.Set) (m *Model, err error) {
+	m = &Model{Preprocessors: set, config: config}
+	name, _ := config.Get("name")
+	m.kind, _ = name.(string)
+	if m.Preprocessors == nil {
+		m.Preprocessors = &preprocessors.Set{}
+	}
+	if m.kind == crnnKind {
+		c, err := CRNNConfig(config, m.Preprocessors.Image)
+		if err == nil {
+			m.CRNN, err = crnn.New(c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("repository: %s: %w", m.kind, err)
+		}
+		return m, nil
+	}
+	if n, _ := config.Get("num_labels"); n == nil {
+		id2label, _ := config.Get("id2label")
+		m.config.Set("num_labels", int64(len(labelsOf(id2label))))
+	}
+	d, err := m.document()
+	if err != nil {
+		return nil, err
+	}
+	make := auto.HezarSequenceClassifier
+	if m.tags() {
+		make = auto.HezarTokenClassifier
+	}
+	network, err := make(d)
+	if err != nil {
+		return nil, err
+	}
+	m.Text, m.labels = network, network.Head().ID2Label
+	return m, nil
+}
+
+// Wrap makes a model of a network that is there already: of a kind that classifies texts or tokens.
+func Wrap(kind string, network classify.Model, set *preprocessors.Set) *Model {
+	return &Model{Preprocessors: set, Text: network, kind: kind, labels: network.Head().ID2Label}
+}
+
+// tags reports whether the model classifies tokens.
+func (m *Model) tags() bool { return strings.HasSuffix(m.kind, "_sequence_labeling") }
+
+func labelsOf(id2label any) []string {
+	var l configfile.Labels
+	if id2label == nil || l.Decode(id2label) != nil {
+		return nil
+	}
+	return l
+}
+
+// document is the config in the words of transformers' config.json.
+func (m *Model) document() (pretrained.Document, error) {
+	config := written(m.config)
+	family, _, _ := strings.Cut(m.kind, "_")
+	config.Set("model_type", family)
+	if family == "distilbert" && m.tags() {
+		dropout, _ := config.Get("classifier_dropout")
+		if dropout == nil {
+			dropout, _ = config.Get("hidden_dropout_prob")
+		}
+		config.Set("seq_classif_dropout", dropout)
+	}
+	text, err := omegaconf.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	return pretrained.ParseYAML(text)
+}
+
+// Load reads the folder of a model: Model.load. All its weights must be there.
+func Load(dir string) (*Model, error) {
+	config, err := ReadConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	set, err := preprocessors.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := New(config, set)
+	if err != nil {
+		return nil, named(dir, err)
+	}
+	return m, loadWeights(dir, m.Module())
+}
+
+// Find is the folder of a model: the one of that name, or that of the Hub's model in the cache,
+// which it fetches first.
+func Find(ctx context.Context, model string) (string, error) {
+	return find(ctx, model, hub.FetchOptions{Allow: []string{WeightsFile, "model.safetensors", ConfigFile,
+		preprocessors.Folder + "/*"}})
+}
+
+// FindDataset is the folder of a data set with the files of a split: the one of that name, or that
+// of the Hub's data set in the cache. Where tables and no Parquet files are a split, all its files
+// are fetched, since tables name pictures.
+func FindDataset(ctx context.Context, name, split string) (string, error) {
+	o := hub.FetchOptions{Type: hub.Dataset, Allow: []string{datasets.ConfigFile}}
+	for _, word := range datasets.SplitWords(split) {
+		o.Allow = append(o.Allow, "*"+word+"*.parquet", word+"/*.parquet")
+	}
+	dir, err := find(ctx, name, o)
+	if err != nil || dir == name {
+		return dir, err
+	}
+	if files, _ := datasets.SplitFiles(dir, split); files == nil {
+		o.Allow = nil
+		return find(ctx, name, o)
+	}
+	return dir, nil
+}
+
+// hubName is how the Hub names what it holds.
+var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
+
+func find(ctx context.Context, name string, o hub.FetchOptions) (string, error) {
+	switch info, err := os.Stat(name); {
+	case err == nil && info.IsDir():
+		return name, nil
+	case err == nil:
+		return "", fmt.Errorf("repository: %s is a file; want a folder", name)
+	case !hubName.MatchString(name):
+		return "", fmt.Errorf("repository: %s is no folder, and no name on the Hub: %w", name, err)
+	}
+	repo, err := hub.Fetch(ctx, name, &o)
+	if err != nil {
+		return "", fmt.Errorf("repository: %q is no folder here; on the Hub: %w", name, err)
+	}
+	return repo.Dir, nil
+}
+
+// Module is the network.
+func (m *Model) Module() any {
+	if m.CRNN != nil {
+		return m.CRNN
+	}
+	return m.Text
+}
+
+// Kind is the name of the model's class in Hezar's registry, such as bert_text_classification.
+func (m *Model) Kind() string { return m.kind }
+
+// Config is model_config.yaml.
+func (m *Model) Config() omegaconf.Map { return written(m.config) }
+
+// Labels are the texts of the classes: id2label.
+func (m *Model) Labels() []string {
+	if m.CRNN != nil {
+		return m.CRNN.Config().Charset
+	}
+	return m.labels
+}
+
+// Save writes the folder, for Hezar's Model.load and [Load] to read.
+func (m *Model) Save(dir string) error {
+	if m.config == nil {
+		return errors.New("repository: a network that was wrapped has no config to save; make the model with New")
+	}
+	if m.CRNN != nil {
+		if err := loadable(m.CRNN.Config()); err != nil {
+			return err
+		}
+	}
+	return writeFolder(dir, m.Module(), m.Config(), m.Preprocessors)
+}
+
+// PushOptions say how [Model.PushToHub] uploads.
+type PushOptions struct {
+	CommitMessage string // empty: "Hezar: Upload model and config"
+	Private       bool   // of a repository that the upload makes
+}
+
+// PushToHub uploads the files of Save to a repository of the Hub, which is made if there is none,
+// as one commit.
+func (m *Model) PushToHub(ctx context.Context, repo string, o PushOptions) error {
+	dir, err := os.MkdirTemp("", "hezar-")
+	if err != nil {
+		return fmt.Errorf("repository: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := m.Save(dir); err != nil {
+		return err
+	}
+	_, err = hub.Push(ctx, repo, dir, hub.PushOptions{Private: o.Private,
+		Message: cmp.Or(o.CommitMessage, "Hezar: Upload model and config")})
+	return err
+}

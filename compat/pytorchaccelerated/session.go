@@ -1,0 +1,351 @@
+package pytorchaccelerated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"path/filepath"
+
+	"github.com/gotrainer/gotrainer/compat/internal/loops"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// This file hands the loop to package trainer. What it hands over is in step.go; the events of this
+// Trainer are hooks there.
+
+// semantics are the rules that the loop has too.
+func (r Rules) semantics() semantics.Rules {
+	s := semantics.Rules{Name: semantics.PytorchAccelerated.Name, Loop: semantics.PytorchAcceleratedLoop,
+		PlanIgnoresLimit: r.PlanIgnoresLimit, LimitByEpoch: r.LimitByEpoch, EpochsPerSession: r.EpochsPerSession,
+		ClipEveryBatch: r.ClipEveryBatch}
+	if r.DivideByAccumulation {
+		s.Divisor = semantics.Accumulate
+	}
+	return s
+}
+
+// RunTraining is the outer loop: _run_training.
+func (t *Trainer[S, B]) RunTraining() error {
+	if t.train == nil {
+		return errors.New("pytorchaccelerated: RunTraining: there is no training run; call Train")
+	}
+	c := t.config
+	s := &session[S, B]{t: t}
+	s.Batches = s
+	o := trainer.Options{
+		Epochs: float64(c.NumEpochs), Accumulate: c.GradientAccumulationSteps, LimitBatches: t.limitOfCallbacks(),
+		BatchSize: c.TrainPerDeviceBatchSize, LearningRate: 1, // the step moves the rate
+		Semantics: t.rules.semantics(), Start: t.start, Callbacks: []any{s},
+	}
+	if m := c.MaxNumTrainSteps; m > 0 && m <= c.NumEpochs*c.NumUpdateStepsPerEpoch {
+		o.Epochs, o.MaxSteps = 0, m
+	}
+	for _, c := range t.callbacks {
+		if states, ok := c.(*SaveTrainingState); ok { // the loop saves where it is interrupted, and never else
+			s.states, o.Saver, o.Save = states, s, trainer.Every(math.MaxInt, trainer.Update)
+		}
+	}
+	err := loops.Fit(t.ctx, s, max(1, t.sets.train.Len()), o)
+	if err == nil {
+		return nil
+	}
+	var stop *trainer.InterruptedError
+	switch {
+	case errors.As(err, &stop) && stop.Checkpoint != "":
+		return fmt.Errorf("%w; its state is in %s", t.interrupted(stop.Err), stop.Checkpoint)
+	case stop != nil && s.states == nil:
+		return fmt.Errorf("%w; no callback SaveTrainingState says where to save it", t.interrupted(stop.Err))
+	case stop != nil:
+		return fmt.Errorf("%w; it was not saved: %s", t.interrupted(stop.Err), stop.Unsaved)
+	case s.failure != nil:
+		return s.failure
+	}
+	return fmt.Errorf("pytorchaccelerated: %w", err)
+}
+
+// RunTrainEpoch is the inner loop: _run_train_epoch. It reports whether MaxNumTrainSteps has been
+// reached. It is for a RunTrainEpoch of Methods to call, since the epochs are those of RunTraining.
+func (t *Trainer[S, B]) RunTrainEpoch() (reachedMaxSteps bool, err error) {
+	if t.trainBatches == nil {
+		return false, errors.New("pytorchaccelerated: RunTrainEpoch: no epoch is to be trained; epochs are those of " +
+			"RunTraining, so call it in Methods.RunTrainEpoch")
+	}
+	if t.now.Batches == 0 {
+		t.tracker, t.place.EpochGenerator, t.place.Trained = new(LossTracker), nil, false
+	}
+	t.training = true
+	defer func() { t.training = false }()
+	if err := tell(t, t.methods.TrainEpochStart, TrainEpochStartHook.OnTrainEpochStart); err != nil {
+		return false, err
+	}
+	t.now.LimitBatches(limited(t.train, t.limitTrain))
+	if t.train.Len() == 0 && t.limitTrain != 0 { // a pass without batches draws its random numbers too
+		for _, err := range t.train.Batches(t.ctx, t.history.CurrentEpoch()-1, 0) {
+			if err != nil {
+				return false, err
+			}
+			return false, errors.New("pytorchaccelerated: the loader has a batch, and its Len is 0")
+		}
+	}
+	if err := t.trainBatches(); err != nil {
+		return false, err
+	}
+	t.training = false
+	reachedMaxSteps = t.config.MaxNumTrainSteps > 0 && t.now.Control.ShouldTrainingStop
+	if t.place.Trained { // before the state was saved that the run has begun from
+		return reachedMaxSteps, nil
+	}
+	if err := t.methods.TrainEpochEnd(t); err != nil {
+		return false, err
+	}
+	t.recordLoss("train_loss_epoch")
+	t.place.Trained = true
+	return reachedMaxSteps, event(t.Run, TrainEpochEndHook.OnTrainEpochEnd)
+}
+
+// session is a training run to package trainer: its step, made of the Trainer's methods or those in
+// their place, its loader, and its hooks, which are the events of the Trainer.
+type session[S, B any] struct {
+	loops.Step[B]
+	t       *Trainer[S, B]
+	states  *SaveTrainingState // nil: there is none
+	reached bool               // MaxNumTrainSteps
+	epochs  int                // of this session
+	window  int                // batches of the current window
+	failure error              // the Trainer's own error, which the loop returns as that of a hook or a step
+}
+
+// fail returns an error to the loop.
+func (s *session[S, B]) fail(err error) error {
+	s.failure = err
+	return err
+}
+
+// scoped runs f in a scope of tensors.
+func (s *session[S, B]) scoped(f func() error) (err error) {
+	torch.Scope(func() { err = f() })
+	return s.fail(err)
+}
+
+// failOutside is fail where StopTraining is no way to end a run.
+func (s *session[S, B]) failOutside(err error) error {
+	if s.fail(err) == nil {
+		return nil
+	}
+	return errors.New(err.Error())
+}
+
+func (s *session[S, B]) TrainBegin(r *trainer.Run) error {
+	t := s.t
+	t.now, t.updates = r, r.Updates
+	return s.failOutside(tell(t, t.methods.TrainingRunStart, TrainingRunStartHook.OnTrainingRunStart))
+}
+
+func (s *session[S, B]) AroundEpoch(r *trainer.Run, train func() error) error {
+	t := s.t
+	s.epochs++
+	t.trainBatches = func() error {
+		err := train()
+		if err != nil && s.failure != nil {
+			return s.failure
+		}
+		return err
+	}
+	defer func() { t.trainBatches = nil }()
+	var err error
+	if s.reached, err = t.methods.RunTrainEpoch(t); err != nil {
+		return s.fail(err)
+	}
+	r.Control.ShouldTrainingStop = r.Control.ShouldTrainingStop || s.reached
+	return nil
+}
+
+func (s *session[S, B]) BatchBegin(r *trainer.Run) error {
+	s.t.step, s.t.inWindow = r.Batches, true
+	return s.scoped(func() error { return event(s.t.Run, TrainStepStartHook.OnTrainStepStart) })
+}
+
+func (s *session[S, B]) StepEnd(*trainer.Run) error {
+	if s.t.inWindow { // under Rules.LimitIsLength
+		return nil
+	}
+	err := s.scoped(func() error { return event(s.t.Run, UpdateEndHook.OnUpdateEnd) })
+	if err == nil {
+		err = s.fail(s.t.writePending())
+	}
+	return err
+}
+
+func (s *session[S, B]) EpochDone(*trainer.Run) error { return s.fail(s.epochDone()) }
+
+// epochDone has the evaluation epoch, and the end of both.
+func (s *session[S, B]) epochDone() error {
+	t := s.t
+	if t.sets.eval != nil {
+		before, err := t.state()
+		if err != nil {
+			return err
+		}
+		before.Place.Generator = torch.DefaultGenerator(torch.CPU).State()
+		t.beforeEval = &before
+		if err := t.evalEpoch(EvalEpoch{}); err != nil {
+			return err
+		}
+		t.beforeEval = nil
+	}
+	t.evaluated = true
+	if err := tell(t, t.methods.TrainingRunEpochEnd, TrainingRunEpochEndHook.OnTrainingRunEpochEnd); err != nil {
+		return err
+	}
+	t.history.IncrementEpoch()
+	t.place.Trained, t.place.EpochGenerator, t.evaluated = false, nil, false
+	if s.reached {
+		t.Print(fmt.Sprintf("Reached max number of training steps %d in epoch %d", t.config.MaxNumTrainSteps, s.epochs))
+	}
+	return nil
+}
+
+func (s *session[S, B]) Stopped(_ *trainer.Run, reason error) error {
+	return s.fail(s.t.tellStop(&StopTrainingError{reason.Error()}))
+}
+
+func (s *session[S, B]) TrainEnd(*trainer.Run) error {
+	t := s.t
+	// what a hook has ended is over: gradients that were gathered are in no file
+	t.inWindow, t.beforeEval, t.evaluated = false, nil, t.place.Trained
+	return s.failOutside(tell(t, t.methods.TrainingRunEnd, TrainingRunEndHook.OnTrainingRunEnd))
+}
+
+// SaveCheckpoint keeps the state of a run that was cancelled.
+func (s *session[S, B]) SaveCheckpoint(_ *trainer.Run, state []byte) (string, error) {
+	dir := filepath.Join(s.states.dir(), "interrupted")
+	return dir, s.t.writeWith(dir, s.states.extra(), state)
+}
+
+// Len implements trainer.BatchLoader. A pass without batches is one of which nothing is trained on.
+func (s *session[S, B]) Len() int { return max(1, s.t.train.Len()) }
+
+// Epoch implements trainer.BatchLoader. The order of an epoch is drawn at its begin, so a pass that
+// continues begins with the random numbers of then, and goes back to those of now.
+func (s *session[S, B]) Epoch(ctx context.Context, _, skip int) iter.Seq2[B, error] {
+	t := s.t
+	return func(yield func(B, error) bool) {
+		generator := torch.DefaultGenerator(torch.CPU)
+		now := generator.State()
+		if skip > 0 {
+			generator.SetState(t.place.EpochGenerator)
+		} else {
+			t.place.EpochGenerator = now
+		}
+		begun := false
+		for batch, err := range t.train.Batches(ctx, t.history.CurrentEpoch()-1, skip) {
+			if skip > 0 && !begun {
+				generator.SetState(now)
+			}
+			if begun = true; err == nil {
+				err = ctx.Err()
+			}
+			if !yield(batch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *session[S, B]) About() trainer.About { return trainer.About{Clips: true} }
+
+// Train is _perform_forward_and_backward_passes.
+func (s *session[S, B]) Train(_ context.Context, batch B, w trainer.Window) error {
+	s.window = w.Len
+	return s.scoped(func() error { return s.forwardAndBackward(batch, w.Divisor) })
+}
+
+func (s *session[S, B]) forwardAndBackward(batch B, divisor float64) error {
+	t := s.t
+	out, err := t.methods.CalculateTrainBatchLoss(t, batch)
+	if err == nil {
+		err = out.check("CalculateTrainBatchLoss")
+	}
+	if err != nil {
+		return err
+	}
+	divided := out.Loss
+	if t.config.GradientAccumulationSteps > 1 {
+		divided = out.Loss.DivScalar(divisor)
+	}
+	if t.rules.ReportDividedLoss {
+		out.Loss = divided
+	}
+	t.tracker.Update(out.Loss.Detach().Mean(torch.DefaultDType).Item(), out.BatchSize)
+	e := TrainStepEnd{t.step, batch, &out}
+	if err := CallEvent(t.Run, "OnTrainStepEnd",
+		func(h TrainStepEndHook) error { return h.OnTrainStepEnd(t.Run, e) }); err != nil {
+		return err
+	}
+	return t.methods.BackwardStep(t, divided)
+}
+
+func (s *session[S, B]) Clip(context.Context) error {
+	if s.t.config.GradientClipValue == nil || s.unfinished() && !s.t.rules.ClipEveryBatch {
+		return nil
+	}
+	return s.scoped(func() error { return s.t.methods.ClipGradients(s.t) })
+}
+
+// unfinished tells whether the window gets no update: see Rules.LimitIsLength.
+func (s *session[S, B]) unfinished() bool {
+	return s.t.rules.LimitIsLength && s.t.limitTrain > s.t.train.Len() &&
+		s.window < s.t.config.GradientAccumulationSteps
+}
+
+// Update has the rate of the Trainer's schedule.
+func (s *session[S, B]) Update(context.Context, float64) (applied bool, err error) {
+	if s.unfinished() {
+		return false, nil
+	}
+	err = s.scoped(s.update)
+	return err == nil && !s.t.accelerator.OptimizerStepWasSkipped(), err
+}
+
+func (s *session[S, B]) update() error {
+	t := s.t
+	if err := t.methods.OptimizerStep(t); err != nil {
+		return err
+	}
+	if t.schedule != nil && !t.accelerator.OptimizerStepWasSkipped() {
+		if err := t.methods.SchedulerStep(t); err != nil {
+			return err
+		}
+	}
+	if err := t.methods.OptimizerZeroGrad(t); err != nil {
+		return err
+	}
+	t.updates++
+	t.inWindow = false
+	return nil
+}
+
+// check finds what a method of the user's has left out.
+func (o BatchOutput) check(method string) error {
+	switch {
+	case !o.Loss.Defined():
+		return fmt.Errorf("pytorchaccelerated: %s returned no Loss", method)
+	case o.BatchSize < 1:
+		return fmt.Errorf("pytorchaccelerated: %s returned BatchSize %d; want the number of samples in the batch",
+			method, o.BatchSize)
+	}
+	return nil
+}
+
+// recordLoss puts the mean of the losses of an epoch into the history.
+func (t *Trainer[S, B]) recordLoss(name string) {
+	average := t.tracker.Average()
+	if t.rules.Float32EpochLoss {
+		average = float64(float32(t.tracker.TotalLoss) / float32(t.tracker.RunningCount)) // as PyTorch does
+	}
+	t.history.UpdateMetric(name, average)
+}

@@ -1,0 +1,212 @@
+package data
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// ErrNoFingerprint is the cause of the error of [Fingerprint] for a data set that it cannot
+// recognise.
+var ErrNoFingerprint = errors.New("the data set has no fingerprint")
+
+// Fingerprint returns hashes of up to n samples of d by their indices: the first, the last, and
+// others evenly between them. They are the same in another process, so that a data set of the same
+// length and other content can be told from this one. What counts is what At returns, those of an
+// [EpochDataset] in epoch 0: all values that it holds or points to.
+//
+// Each sample is loaded twice, since a data set that draws random numbers by itself cannot be
+// recognised; that, or a sample that holds a function, a channel or an address, is
+// [ErrNoFingerprint]. A sample that cannot be loaded is left out, and so are those that are left
+// when limit is over.
+func Fingerprint[S any](ctx context.Context, d Dataset[S], n int, limit time.Duration) (map[int]string, error) {
+	type outcome struct {
+		hashes map[int]string
+		err    error
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	done := make(chan outcome, 1)
+	go func() { // a sample that never returns must not hold the caller
+		hashes, err := fingerprint(ctx, d, n)
+		done <- outcome{hashes, err}
+	}()
+	select {
+	case o := <-done:
+		return o.hashes, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %d samples take longer than %v", ErrNoFingerprint, n, limit)
+	}
+}
+
+func fingerprint[S any](ctx context.Context, d Dataset[S], n int) (map[int]string, error) {
+	hashes := map[int]string{}
+	for _, i := range spread(d.Len(), n) {
+		first, err := hashOf(ctx, d, i)
+		if err == nil {
+			var second string
+			if second, err = hashOf(ctx, d, i); err == nil && first != second {
+				return nil, fmt.Errorf("%w: sample %d differs from one draw to the next", ErrNoFingerprint, i)
+			}
+		}
+		switch {
+		case errors.Is(err, ErrNoFingerprint):
+			return nil, fmt.Errorf("sample %d: %w", i, err)
+		case err != nil && ctx.Err() != nil:
+			return hashes, nil
+		case err == nil:
+			hashes[i] = first
+		}
+	}
+	return hashes, nil
+}
+
+// spread are up to n of the numbers 0 to length-1, both ends among them.
+func spread(length, n int) (indices []int) {
+	n = min(n, length)
+	for k := range n {
+		indices = append(indices, k*(length-1)/max(1, n-1))
+	}
+	return slices.Compact(indices)
+}
+
+// hashOf is the hash of a sample.
+func hashOf[S any](ctx context.Context, d Dataset[S], i int) (string, error) {
+	return guard(func() (string, error) {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		sample, err := at(ctx, d, 0, i)
+		if err != nil {
+			return "", err
+		}
+		h := sha256.New()
+		if err := hashValue(h, reflect.ValueOf(&sample).Elem(), 0); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%x", h.Sum(nil)[:8]), nil
+	})
+}
+
+// deepest is how far a sample may be nested; one that points to itself has no end.
+const deepest = 100
+
+// hashValue adds the type of a value and all that it holds.
+func hashValue(h hash.Hash, v reflect.Value, depth int) error {
+	if !v.IsValid() {
+		number(h, 0)
+		return nil
+	}
+	if depth > deepest {
+		return fmt.Errorf("%w: it is nested more than %d times", ErrNoFingerprint, deepest)
+	}
+	io.WriteString(h, v.Type().String()) //nolint:errcheck // a hash does not fail
+	if v.CanInterface() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
+		if m, ok := v.Interface().(encoding.BinaryMarshaler); ok {
+			b, err := m.MarshalBinary()
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrNoFingerprint, err)
+			}
+			text(h, b)
+			return nil
+		}
+	}
+	switch v.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint,
+		reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64,
+		reflect.Complex64, reflect.Complex128:
+		hashNumber(h, v)
+		return nil
+	case reflect.String:
+		text(h, []byte(v.String()))
+		return nil
+	case reflect.Slice, reflect.Array:
+		return hashList(h, v, depth)
+	case reflect.Map:
+		return hashMap(h, v, depth)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if err := hashValue(h, v.Field(i), depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case reflect.Pointer, reflect.Interface:
+		return hashValue(h, v.Elem(), depth+1)
+	}
+	if v.IsZero() {
+		return nil
+	}
+	return fmt.Errorf("%w: it holds a %s, which means nothing in another process", ErrNoFingerprint, v.Type())
+}
+
+func hashNumber(h hash.Hash, v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Bool:
+		number(h, map[bool]uint64{true: 1}[v.Bool()])
+	case v.CanInt():
+		number(h, uint64(v.Int())) //nolint:gosec // the bits count
+	case v.CanUint():
+		number(h, v.Uint())
+	case v.CanFloat():
+		number(h, math.Float64bits(v.Float()))
+	default:
+		number(h, math.Float64bits(real(v.Complex())))
+		number(h, math.Float64bits(imag(v.Complex())))
+	}
+}
+
+func hashList(h hash.Hash, v reflect.Value, depth int) error {
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+		text(h, v.Bytes())
+		return nil
+	}
+	number(h, uint64(v.Len())) //nolint:gosec // a length is not negative
+	simple := v.Type().Elem().Kind() <= reflect.Complex128 && v.Type().Elem().Kind() != reflect.Uintptr
+	for i := range v.Len() {
+		if simple {
+			hashNumber(h, v.Index(i))
+		} else if err := hashValue(h, v.Index(i), depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hashMap adds the entries in the order of their hashes.
+func hashMap(h hash.Hash, v reflect.Value, depth int) error {
+	var entries []string
+	for k, e := range v.Seq2() {
+		entry := sha256.New()
+		if err := errors.Join(hashValue(entry, k, depth+1), hashValue(entry, e, depth+1)); err != nil {
+			return err
+		}
+		entries = append(entries, string(entry.Sum(nil)))
+	}
+	slices.Sort(entries)
+	number(h, uint64(len(entries)))
+	for _, e := range entries {
+		io.WriteString(h, e) //nolint:errcheck // a hash does not fail
+	}
+	return nil
+}
+
+func number(h hash.Hash, v uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	h.Write(b[:]) //nolint:errcheck // a hash does not fail
+}
+
+func text(h hash.Hash, b []byte) {
+	number(h, uint64(len(b)))
+	h.Write(b) //nolint:errcheck // a hash does not fail
+}

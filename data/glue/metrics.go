@@ -1,0 +1,41 @@
+package glue
+
+import "github.com/gotrainer/gotrainer/metrics"
+
+// Scores are the metrics of a task: of labels, or for STS-B of values. One of them is nil.
+type Scores struct {
+	Labels []metrics.Metric[int]
+	Values []metrics.Metric[float64]
+}
+
+// Metrics makes the metrics of a task, those of evaluate.load("glue", "mrpc"): accuracy, in MRPC
+// and QQP also f1, in CoLA matthews_correlation, in STS-B pearson and spearmanr.
+func Metrics(task string) (Scores, error) {
+	t, err := ByName(task)
+	if err != nil {
+		return Scores{}, err
+	}
+	switch plain(t.Name) {
+	case "cola":
+		return Scores{Labels: []metrics.Metric[int]{&metrics.Matthews{}}}, nil
+	case "stsb":
+		return Scores{Values: []metrics.Metric[float64]{&metrics.Pearson{}, spearmanr{&metrics.Spearman{}}}}, nil
+	case "mrpc", "qqp":
+		return Scores{Labels: []metrics.Metric[int]{&metrics.Accuracy[int]{}, onlyF1{&metrics.F1{}}}}, nil
+	}
+	return Scores{Labels: []metrics.Metric[int]{&metrics.Accuracy[int]{}}}, nil
+}
+
+// onlyF1 leaves precision and recall out, as evaluate does.
+type onlyF1 struct{ *metrics.F1 }
+
+func (f onlyF1) Result() map[string]float64 { return map[string]float64{"f1": f.F1.Result()["f1"]} }
+
+// spearmanr has the name that evaluate gives it.
+type spearmanr struct{ *metrics.Spearman }
+
+func (s spearmanr) Name() string { return "spearmanr" }
+
+func (s spearmanr) Result() map[string]float64 {
+	return map[string]float64{s.Name(): s.Spearman.Result()["spearman"]}
+}

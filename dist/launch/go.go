@@ -1,0 +1,102 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+)
+
+// The environment of the processes that [Go] starts: which of its calls they are to carry out, and
+// the folder where they leave their errors.
+const (
+	callVariable   = "GOTRAINER_LAUNCH_GO"
+	errorsVariable = "GOTRAINER_LAUNCH_ERRORS"
+)
+
+// calls counts those of Go in this process.
+var calls atomic.Int64
+
+// Go runs f in n processes that train together, and returns when all have ended: notebook_launcher
+// of accelerate, a launcher from inside a program. In f, dist.Init finds the group.
+//
+//	err := launch.Go(ctx, 4, func(ctx context.Context) error {
+//		group, err := dist.Init(ctx, dist.Options{})
+//		...
+//	})
+//
+// Each process is this program, started again with the same arguments: it comes to the same call of
+// Go, runs f there and ends. So what stands before the call is done in each of them; earlier calls
+// of Go return nil there, and in no process but this one does the call return. The context of f
+// ends with SIGINT and SIGTERM. When f fails in one process the others are ended. The error joins
+// an [*Error] for each process whose f failed, with its rank.
+//
+// One process is this one: f is called here.
+func Go(ctx context.Context, n int, f func(context.Context) error) error {
+	call := strconv.FormatInt(calls.Add(1), 10)
+	switch mine := os.Getenv(callVariable); {
+	case mine == call:
+		carryOut(ctx, f)
+	case mine != "":
+		return nil // it was done before this process was started
+	case n < 1:
+		return fmt.Errorf("launch: Go is to start %d processes; want at least 1", n)
+	case n == 1:
+		return f(ctx)
+	case os.Getenv("RANK") != "":
+		return fmt.Errorf("launch: Go is to start %d processes, but this one was started by a launcher already (RANK "+
+			"is "+
+			"%s in the environment); start the program by itself", n, os.Getenv("RANK"))
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("launch: Go cannot find this program: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "gotrainer-launch-")
+	if err != nil {
+		return fmt.Errorf("launch: Go has no place for errors: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	err = Run(ctx, Options{Processes: n, Command: append([]string{program}, os.Args[1:]...),
+		Env: []string{callVariable + "=" + call, errorsVariable + "=" + dir}})
+	return errors.Join(told(dir, n, err)...)
+}
+
+// carryOut is what a process that Go has started does. It does not return.
+func carryOut(ctx context.Context, f func(context.Context) error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	err := f(ctx)
+	stop()
+	if err == nil {
+		os.Exit(0)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	path := filepath.Join(os.Getenv(errorsVariable), os.Getenv("RANK"))
+	if err := os.WriteFile(path, []byte(err.Error()), 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(1)
+}
+
+// told are the errors that processes have left, and that of the launcher if its process left none.
+func told(dir string, n int, launched error) (list []error) {
+	first, failed := errors.AsType[*Error](launched)
+	for rank := range n {
+		text, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(rank)))
+		switch {
+		case err == nil:
+			list = append(list, &Error{rank, errors.New(string(text))})
+		case failed && first.Rank == rank:
+			list = append(list, launched)
+		}
+	}
+	if launched != nil && !failed {
+		list = append(list, launched)
+	}
+	return list
+}

@@ -1,0 +1,3 @@
+// Command digits teaches a small network to read handwritten digits, as the README shows. It keeps
+// its checkpoints in runs/digits: started again, it continues where it was stopped.
+package main

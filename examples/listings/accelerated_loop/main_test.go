@@ -1,0 +1,19 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/examples/listings/internal/fakehub"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
+
+func TestListing(t *testing.T) {
+	testenv.RequireTorch(t)
+	fakehub.AddCourse(t, fakehub.Start(t))
+	require.NoError(t, train(t.Context()))
+}

@@ -1,0 +1,229 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/internal/conformance/pylambda"
+	"github.com/gotrainer/gotrainer/internal/conformance/recorded"
+	"github.com/gotrainer/gotrainer/internal/conformance/spec"
+	"github.com/gotrainer/gotrainer/internal/conformance/trace"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// loopArgs are the arguments of the loops that are written by hand, course and accelerate, under
+// their own names.
+type loopArgs struct {
+	Seed            *uint64 // nil: the stream of the initialisation continues
+	NumEpochs       int
+	BatchSize       int
+	EvalBatchSize   int
+	Shuffle         bool
+	DropLast        bool
+	Optimizer       string
+	OptimizerKwargs *spec.Object
+	LearningRate    float64
+	WeightDecay     *float64
+	NoDecay         []string
+	LRScheduler     string // of transformers
+	TorchScheduler  string // a class of torch.optim.lr_scheduler
+	SchedulerKwargs map[string]any
+	NumWarmupSteps  float64
+	// NumTrainingSteps are those that the schedule is planned for; 0: epochs times batches.
+	NumTrainingSteps          int
+	GradientAccumulationSteps int
+	ClipGradNorm              *float64
+	ClipGradValue             *float64
+	MixedPrecision            string
+	Evaluate                  string
+
+	inject []injection
+}
+
+// scheduleArgs name a schedule of transformers, or a class of torch.optim.lr_scheduler.
+type scheduleArgs struct {
+	name   string
+	kwargs map[string]any
+	warmup float64
+}
+
+// injection overwrites element 0 of a gradient after the backward pass of a micro-batch.
+type injection struct {
+	micro int
+	param string
+	value float64
+}
+
+func readLoopArgs(o *spec.Object) loopArgs {
+	batch := o.Int("batch_size", 8)
+	a := loopArgs{Seed: new(uint64(42)), NumEpochs: 3, BatchSize: batch, EvalBatchSize: batch, Shuffle: true,
+		Optimizer:    "adamw",
+		LearningRate: 5e-5, LRScheduler: "linear", GradientAccumulationSteps: 1,
+		MixedPrecision: o.OneOf("mixed_precision", "no", "no", "bf16", "fp16"),
+		Evaluate:       o.OneOf("evaluate", "", "no", "epoch", "end")}
+	for _, i := range o.Objects("inject") {
+		value, err := strconv.ParseFloat(fmt.Sprint(i.Any("value")), 64)
+		if err != nil {
+			i.Fail("value", `a number, "inf", "-inf" or "nan"`)
+		}
+		a.inject = append(a.inject, injection{i.Int("micro", 0), i.String("param", ""), value})
+	}
+	o.Fill(&a)
+	if o.Has("seed") && o.Any("seed") == nil {
+		a.Seed = nil
+	}
+	return a
+}
+
+// schedule is that of the arguments.
+func (a loopArgs) schedule() scheduleArgs {
+	if a.TorchScheduler != "" {
+		return scheduleArgs{name: a.TorchScheduler, kwargs: a.SchedulerKwargs}
+	}
+	return scheduleArgs{name: a.LRScheduler, kwargs: a.SchedulerKwargs, warmup: a.NumWarmupSteps}
+}
+
+// builder makes the settings of the optimizer from its keyword arguments.
+func (a loopArgs) builder() optim.Builder {
+	own := map[string]any{"lr": a.LearningRate}
+	if a.WeightDecay != nil && len(a.NoDecay) == 0 { // else it is the groups'
+		own["weight_decay"] = *a.WeightDecay
+	}
+	return spec.Must(recorded.Optimizer(a.Optimizer, a.OptimizerKwargs.Merge(spec.NewObject("args", own))))
+}
+
+// buildOptimizer makes one group of the parameters that are trained, or the two groups of the
+// course's recipe for weight decay.
+func (a loopArgs) buildOptimizer(m *model) optim.Optimizer {
+	params := nn.Params(m.module)
+	if len(a.NoDecay) == 0 {
+		frozen := func(p torch.Named) bool { return !p.Tensor.NeedsGrad() }
+		return spec.Must(a.builder().Build([]optim.Group{{Params: slices.DeleteFunc(params, frozen)}}))
+	}
+	groups := []optim.Group{{WeightDecay: new(0.0)}, {WeightDecay: new(0.0)}}
+	if a.WeightDecay != nil {
+		groups[0].WeightDecay = a.WeightDecay
+	}
+	for _, p := range params { // frozen ones too, as in the recipe
+		g := &groups[0]
+		if slices.ContainsFunc(a.NoDecay, func(part string) bool { return strings.Contains(p.Name, part) }) {
+			g = &groups[1]
+		}
+		g.Params = append(g.Params, p)
+	}
+	return spec.Must(a.builder().Build(groups))
+}
+
+// build finds the schedule. An adaptive one comes back as errAdaptive: its scheduler wants a
+// measured value at every step, which these loops do not give.
+func (s scheduleArgs) build() (lr.Schedule, error) {
+	if s.name == "constant" {
+		s.warmup = 0 // get_scheduler passes over it
+	}
+	schedule, err := lr.ByName(s.name, s.kwargs, s.warmup)
+	if cycle, ok := schedule.(lr.OneCycleLR); ok && cycle.TotalSteps == 0 { // which ours takes from the run
+		return nil, fmt.Errorf("OneCycleLR has neither total_steps nor epochs and steps_per_epoch")
+	}
+	if err == nil {
+		return schedule, nil
+	}
+	if _, adaptiveErr := lr.AdaptiveByName(s.name, s.kwargs); adaptiveErr == nil {
+		return nil, errAdaptive
+	}
+	return nil, err
+}
+
+var (
+	errAdaptive = errors.New("the schedule follows a measured value, and the loop gives it none")
+	errNoLength = errors.New("the training set is a stream, which has no length")
+)
+
+// parseFactor reads the factor of a schedule: the body of a Python lambda over n, in which names
+// stand for numbers, "1.0 - n / T".
+func parseFactor(text string, names map[string]float64) func(n int) float64 {
+	f, err := pylambda.Parse("lambda n: "+text, names)
+	if err != nil {
+		spec.Refusef("lr_lambda: %v", err)
+	}
+	return func(n int) float64 { return f(float64(n)) }
+}
+
+// applyInjections overwrites gradients as the case asks.
+func applyInjections(list []injection, m *model, micro int) {
+	for _, i := range list {
+		if i.micro != micro {
+			continue
+		}
+		params := nn.Params(m.module)
+		at := slices.IndexFunc(params, func(p torch.Named) bool { return p.Name == i.param })
+		if at < 0 {
+			spec.Failf("inject: the model has no parameter %q", i.param)
+		}
+		grad := params[at].Tensor.Grad()
+		if !grad.Defined() {
+			spec.Failf("inject: the parameter %q has no gradient", i.param)
+		}
+		torch.NoGrad(func() { grad.View(-1).Narrow(0, 0, 1).Fill_(i.value) })
+	}
+}
+
+// takes refuses a batch with a column that the model's forward does not know, as a Python call with
+// an unknown keyword does.
+func takes(m *model, b batch) error {
+	for name := range b.columns {
+		if !slices.Contains(m.inputs, name) {
+			return fmt.Errorf("the model's forward takes no %q, only %s", name, strings.Join(m.inputs, ", "))
+		}
+	}
+	return nil
+}
+
+// evaluate is the course's evaluation: over the whole set, without gradients, with metrics and the
+// mean of the batches' losses. around is the context of a forward pass.
+func (c *session) evaluate(ctx context.Context, m *model, batches iter.Seq2[batch, error], around func(func()),
+	where ...any) {
+	nn.SetTraining(m.module, false)
+	if batches == nil {
+		spec.Failf("an evaluation is asked for, but there is no evaluation set")
+	}
+	names := c.spec.Metrics
+	if !c.spec.HasMetrics {
+		names = []string{"accuracy"}
+	}
+	var p predictions
+	sum, count, rows := 0.0, 0, 0
+	for b, err := range batches {
+		spec.Check(err)
+		spec.Check(takes(m, b))
+		c.order = append(c.order, b.index...)
+		if !b.has("labels") {
+			spec.Failf("the evaluation set has no labels")
+		}
+		torch.NoGrad(func() {
+			torch.Scope(func() {
+				var out output
+				around(func() { out = m.forward(b, 0) })
+				sum += out.loss.Item()
+				p.add(out.logits, b.tensor("labels"))
+			})
+		})
+		rows += len(b.index)
+		count++
+	}
+	spec.Check(ctx.Err())
+	values := spec.Must(p.compute(names))
+	result := trace.Object{}
+	for _, name := range names {
+		result = result.With(name, values[name])
+	}
+	c.evaluation(trace.Of(where...).With("num_samples", rows, "metrics",
+		result.With("mean_batch_loss", sum/float64(count))))
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// soak trains for long, with evaluations and saves, and looks what grows.
+func soak(b *bench) error {
+	updates := b.either(100_000, 3000)
+	p := plan{Model: "mlp", Dir: b.folder(), Resume: trainer.Latest, Samples: 60, Batch: 2, Accumulate: 1,
+		Updates: updates, Save: updates / 100, Eval: updates / 100, Log: updates / 300, Keep: 2,
+		MemoryEvery: updates / 300}
+	v, err := newProcess(p, b.dir)
+	if err == nil {
+		err = v.start()
+	}
+	if err != nil {
+		return err
+	}
+	e := v.wait()
+	if e.code != 0 {
+		return fmt.Errorf("it ended with code %d: %s", e.code, e.complaint)
+	}
+	samples := v.memories[len(v.memories)/3:] // the caches have their size by then
+	if len(samples) < 100 {
+		return fmt.Errorf("only %d samples of memory", len(samples))
+	}
+	text := fmt.Sprintf("%d updates", updates)
+	for _, c := range []struct {
+		name string
+		most float64 // growth over the run
+		of   func(memory) float64
+	}{
+		// the log is held in memory: a row of it is some hundred bytes
+		{"KiB", math.Max(2048, 0.02*float64(updates)), func(m memory) float64 { return m.RSS }},
+		{"goroutines", 1, func(m memory) float64 { return float64(m.Goroutines) }},
+		{"open files", 1, func(m memory) float64 { return float64(m.Files) }},
+		{"tensors", 1, func(m memory) float64 { return float64(m.Tensors) }},
+	} {
+		s := slope(samples, c.of)
+		text += fmt.Sprintf(", %+.5f %s", s, c.name)
+		if growth := s * float64(updates); growth > c.most {
+			b.fail("%s grow by %.4f an update, %.0f over the run; want at most %.0f", c.name, s, growth, c.most)
+		}
+	}
+	b.count("%s an update", text)
+	return nil
+}
+
+// slope is the least-squares growth of a quantity by update.
+func slope(samples []memory, of func(memory) float64) float64 {
+	var x, y, xx, xy float64
+	n := float64(len(samples))
+	for _, m := range samples {
+		u, v := float64(m.Update), of(m)
+		x, y, xx, xy = x+u, y+v, xx+u*u, xy+u*v
+	}
+	return (n*xy - x*y) / (n*xx - x*x)
+}
+
+// trainers compares 16 trainers of one process, each with a seed of its own, with lone ones.
+func trainers(b *bench) error {
+	const n = 16
+	p := small("crnn", b.folder())
+	p.Trainers = n
+	_, together, err := b.whole(p)
+	if err != nil {
+		return err
+	}
+	lone := make([]string, n)
+	b.each(n, func(i int) {
+		one := p
+		one.Dir, one.Lone = b.folder(), i+1
+		_, e, err := b.whole(one)
+		if err != nil {
+			b.fail("%v", err)
+			return
+		}
+		lone[i] = e.outcomes[0]
+	})
+	got := map[string]bool{}
+	for _, o := range together.outcomes {
+		got[o] = true
+	}
+	same := 0
+	for _, o := range lone {
+		if got[o] {
+			same++
+		}
+	}
+	if same != n {
+		b.fail("%d of %d trainers end with the bits of lone ones", same, n)
+	}
+	b.count("%d of %d", same, n)
+	return nil
+}

@@ -1,0 +1,37 @@
+// Package terminal tells whether people see what is written, and how wide a line may be.
+package terminal
+
+import (
+	"io"
+	"os"
+)
+
+// Is reports whether w is a terminal.
+func Is(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, ok = columns(f)
+	return ok
+}
+
+// Width is the number of columns of a terminal, asked again each time since windows change their
+// size; 80 where w does not tell.
+func Width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if n, _ := columns(f); n > 0 {
+			return n
+		}
+	}
+	return 80
+}
+
+// ClearLine is what removes the line in which a terminal's cursor is, such as a progress line and
+// the ^C behind it; empty where w is no terminal.
+func ClearLine(w io.Writer) string {
+	if !Is(w) {
+		return ""
+	}
+	return "\r\x1b[K"
+}

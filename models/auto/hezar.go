@@ -1,0 +1,63 @@
+package auto
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/roberta"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// The heads of Hezar's models, which are of torch.nn alone: they are drawn as torch.nn.Linear is.
+
+// hezarTokenClassification keeps BERT's pooler, which nothing uses.
+var hezarTokenClassification = task{"ForTokenClassification", hezarTokenHead, true}
+
+// hezarTop classifies each token by the layers that classify texts elsewhere: Hezar's RoBERTa.
+type hezarTop struct {
+	Classifier *roberta.Top `module:"classifier"`
+}
+
+func (h *hezarTop) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	return h.Classifier.Each(hidden)
+}
+
+func hezarTokenHead(p transformer.Blueprint, b transformer.Builder) head {
+	labels, size := p.Head.NumLabels, p.HiddenSize
+	dropout := nn.NewDropout(p.ClassifierDropout)
+	if p.ModelType == "roberta" {
+		return &hezarTop{&roberta.Top{Dense: b.Linear(size, size), Dropout: dropout, OutProj: b.Linear(size, labels)}}
+	}
+	return &tokenHead{dropout, b.Linear(size, labels)}
+}
+
+// HezarSequenceClassifier makes BertTextClassification, RobertaTextClassification or
+// DistilBertTextClassification of Hezar 1.0.0, with random weights. D has the keys of
+// transformers' config.json.
+func HezarSequenceClassifier(d pretrained.Document) (*Model, error) {
+	return hezarModel(d, sequenceClassification)
+}
+
+// HezarTokenClassifier makes BertSequenceLabeling, RobertaSequenceLabeling or
+// DistilBertSequenceLabeling of Hezar 1.0.0, with random weights. Of DistilBERT,
+// seq_classif_dropout is the dropout in front of the classifier.
+func HezarTokenClassifier(d pretrained.Document) (*Model, error) {
+	return hezarModel(d, hezarTokenClassification)
+}
+
+func hezarModel(d pretrained.Document, t task) (m *Model, err error) {
+	p, err := plan(d, classify.Head{}, "")
+	if err == nil {
+		err = torch.Try(func() {
+			m = &Model{blueprint: p, task: t, backbone: p.Build(transformer.Builder{}, t.pooler)}
+			m.head = t.head(p, transformer.Builder{})
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
+	return m, nil
+}

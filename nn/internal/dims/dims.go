@@ -1,0 +1,33 @@
+// Package dims gives every dimension of a convolution, a pooling or a padding its number.
+package dims
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Spread makes n numbers of a list: a single one stands for all, none means the default. Another
+// length panics on behalf of op.
+func Spread(op, name string, list []int64, standard int64, n int) []int64 {
+	if len(list) == 0 {
+		list = []int64{standard}
+	}
+	return Required(op, name, list, n)
+}
+
+// Required is [Spread] of a list that has no default.
+func Required(op, name string, list []int64, n int) []int64 {
+	if len(list) != 1 && len(list) != n {
+		want := "1 number"
+		if n > 1 {
+			want = fmt.Sprintf("1 or %d numbers", n)
+		}
+		panic(torch.Errorf(op, torch.ErrValue, "%s has %d numbers; want %s", name, len(list), want))
+	}
+	all := make([]int64, n)
+	for i := range all {
+		all[i] = list[min(i, len(list)-1)]
+	}
+	return all
+}

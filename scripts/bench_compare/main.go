@@ -1,0 +1,109 @@
+// Command bench_compare runs the workloads of internal/bench beside the programs in Python that do
+// the same work, and writes the tables of docs/performance.md:
+//
+//	make bench-compare ROUNDS=7 ROWS=mlp,crnn
+//
+// Within a row the programs run in turn, each round beginning with another one, so that drift of
+// the machine hits all alike. A ratio is the peer's time, or memory, divided by ours, the median
+// over the rounds. Losses are compared: a row whose work is not the same says so.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+type options struct {
+	bench, python, peers, data, rows, write string
+	threads                                 string
+	rounds                                  int
+	tiny                                    bool
+	timeout                                 time.Duration
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.bench, "bench", ".build/bench", "the program that internal/bench builds")
+	flag.StringVar(&o.python, "python", "python3", "the Python that has the packages of requirements.txt")
+	flag.StringVar(&o.peers, "peers", "scripts/bench_compare/peers", "the folder of the programs in Python")
+	flag.StringVar(&o.data, "data", "../shared/data", "the folder of the data sets")
+	flag.StringVar(&o.rows, "rows", "", "the rows to run, with commas between them; default: all")
+	flag.StringVar(&o.threads, "threads", "1,2", "the threads within one operator, with commas between them")
+	flag.IntVar(&o.rounds, "rounds", 7, "how often each program runs")
+	flag.BoolVar(&o.tiny, "tiny", false, "a few steps, to see that all of it runs")
+	flag.StringVar(&o.write, "write", "", "the document whose tables are replaced; default: print them")
+	flag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "for one run of a program")
+	flag.Parse()
+	if err := o.run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench_compare:", err)
+		os.Exit(1)
+	}
+}
+
+func (o options) run() error {
+	rows, err := chosen(o.rows)
+	if err != nil {
+		return err
+	}
+	var results []compared
+	for text := range strings.SplitSeq(o.threads, ",") {
+		threads, err := strconv.Atoi(text)
+		if err != nil || threads < 1 {
+			return fmt.Errorf("-threads is %q; want numbers from 1 on with commas between them", o.threads)
+		}
+		for _, r := range rows {
+			c, err := o.compare(r, threads)
+			if err != nil {
+				return err
+			}
+			results = append(results, c)
+		}
+	}
+	text := report(machine(), time.Now(), o, results)
+	if o.write == "" {
+		fmt.Print(text)
+		return nil
+	}
+	document, err := os.ReadFile(o.write)
+	if err != nil {
+		return err
+	}
+	replaced, err := replace(string(document), text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.write, err)
+	}
+	return os.WriteFile(o.write, []byte(replaced), 0o644)
+}
+
+// machine says what the figures belong to.
+func machine() string {
+	model := runtime.GOARCH
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(info)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%d CPUs, %s, %s", runtime.NumCPU(), model, runtime.Version())
+}
+
+// load is the load average.
+func load() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return -1
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	average, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return -1
+	}
+	return average
+}

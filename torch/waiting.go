@@ -1,0 +1,243 @@
+package torch
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+)
+
+// Threads that share an operator wait for each other at its end. Active waiting, OpenMP's word for
+// going round in a loop, is the quickest while every thread has a CPU to itself, and ruinous when
+// another program wants that CPU: then the thread that is waited for does not run, since the one
+// that waits does. Passive waiting is going to sleep. Nobody can know beforehand which is right, so
+// the policy is decided when libtorch is loaded, and again while the process computes.
+
+// WaitPolicy says how the threads within an operator wait for each other.
+type WaitPolicy struct {
+	Passive bool   // they sleep; otherwise they go round in a loop first, libgomp's default
+	Fixed   bool   // it does not change any more
+	Reason  string // "the machine is busy", "OMP_WAIT_POLICY is set"
+	Changes int    // how often it has changed since libtorch was loaded
+}
+
+// String is "active: the CPUs are this process's own", for instance.
+func (w WaitPolicy) String() string {
+	policy := "active"
+	if w.Passive {
+		policy = "passive"
+	}
+	return policy + ": " + w.Reason
+}
+
+const (
+	lookEvery = 250 * time.Millisecond
+	never     = int64(1<<63 - 1)
+)
+
+// waiting is the policy of the process.
+var waiting struct {
+	sync.Mutex
+	judge  waitJudge
+	policy WaitPolicy
+	former usage // of the last look
+	looks  int
+}
+
+// nextLook is when the policy is decided again, as sinceLoading counts.
+var nextLook atomic.Int64
+
+func init() { nextLook.Store(never) }
+
+var loading = time.Now()
+
+func sinceLoading() int64 { return int64(time.Since(loading)) }
+
+// Waiting loads libtorch and tells how the threads within an operator wait for each other now: see
+// [Load].
+func Waiting() WaitPolicy {
+	load("Waiting")
+	waiting.Lock()
+	defer waiting.Unlock()
+	return waiting.policy
+}
+
+// startWaiting decides for the first time; before is what the CPUs had done before libtorch was
+// loaded.
+func startWaiting(before usage, measured bool) {
+	waiting.Lock()
+	defer waiting.Unlock()
+	fix := func(passive bool, reason string) { waiting.policy = WaitPolicy{passive, true, reason, 0} }
+	for _, name := range []string{"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} {
+		if value := os.Getenv(name); value != "" {
+			fix(name == "OMP_WAIT_POLICY" && (value == "passive" || value == "PASSIVE"), name+" is "+value)
+			return
+		}
+	}
+	after, ok := readUsage()
+	if !ok || !measured {
+		fix(false, "libgomp's default; there is no way to decide on this system")
+		return
+	}
+	waiting.policy.Reason = waitDefault
+	waiting.former = before
+	decideWaiting(after)
+}
+
+// restartWaiting is called when the number of threads has changed.
+func restartWaiting() {
+	waiting.Lock()
+	defer waiting.Unlock()
+	if waiting.policy.Fixed || waiting.policy.Reason == "" {
+		return
+	}
+	now, ok := readUsage()
+	if !ok {
+		return
+	}
+	decideWaiting(now)
+}
+
+// reconsiderWaiting decides again if it is time. It is called when a scope ends: a training step
+// is one at least.
+func reconsiderWaiting() {
+	next := nextLook.Load()
+	if next == never || sinceLoading() < next || !nextLook.CompareAndSwap(next, never) {
+		return
+	}
+	waiting.Lock()
+	defer waiting.Unlock()
+	if now, ok := readUsage(); ok {
+		decideWaiting(now)
+	}
+}
+
+// decideWaiting looks at what has happened since the last look. The lock is held.
+func decideWaiting(now usage) {
+	waiting.looks++
+	threads := cgotorch.Threads()
+	if threads == 1 {
+		nextLook.Store(never) // until SetThreads
+	} else {
+		nextLook.Store(sinceLoading() + int64(lookEvery))
+	}
+	passive, reason := waiting.judge.decide(now.since(waiting.former), threads, runtime.GOMAXPROCS(0))
+	waiting.former = now
+	team := 0
+	if passive {
+		// libgomp then counts more threads than CPUs.
+		team = max(2, now.cpus-threads+2)
+	}
+	if !cgotorch.HoldTeam(team) {
+		waiting.policy.Fixed, waiting.policy.Reason = true, "libgomp's default; no thread could be made to change it"
+		waiting.policy.Passive = false
+		nextLook.Store(never)
+		return
+	}
+	if passive != waiting.policy.Passive {
+		waiting.policy.Changes++
+	}
+	waiting.policy.Passive, waiting.policy.Reason = passive, reason
+}
+
+const waitDefault = "the CPUs are this process's own"
+
+// usage is what the CPUs that the process may use have done since they were started.
+type usage struct {
+	cpus      int           // that the process may use
+	at        time.Duration // of the look
+	busy      time.Duration // of those CPUs together
+	own       time.Duration // CPU time of the process
+	thread    int           // that looks
+	ofThread  time.Duration // CPU time of that thread
+	preempted int64         // how often a thread of the process lost its CPU
+}
+
+// load is how the CPUs were used between two looks.
+type cpuLoad struct {
+	cpus      int
+	elapsed   time.Duration
+	others    float64 // CPUs that other processes used
+	share     float64 // of the time that the calling thread computed; negative: it is not known
+	preempted float64 // times a second that a thread of this process lost its CPU
+}
+
+func (u usage) since(former usage) cpuLoad {
+	l := cpuLoad{cpus: u.cpus, elapsed: u.at - former.at, share: -1}
+	if l.elapsed <= 0 {
+		l.elapsed = 1
+	}
+	per := func(d time.Duration) float64 { return float64(d) / float64(l.elapsed) }
+	l.others = max(0, per(u.busy-former.busy)-per(u.own-former.own))
+	l.preempted = float64(u.preempted-former.preempted) / l.elapsed.Seconds()
+	if u.thread == former.thread {
+		l.share = per(u.ofThread - former.ofThread)
+	}
+	return l
+}
+
+// waitJudge decides how threads wait.
+type waitJudge struct {
+	passive  bool
+	reason   string
+	held     time.Duration // how long the policy has been as it is
+	quiet    time.Duration // how long the CPUs have been quiet, while it is passive
+	patience time.Duration // how long they have to be before it is active again; zero: shortQuiet
+}
+
+// Thresholds. A look is a quarter of a second, in which the kernel counts CPU time in hundredths.
+const (
+	busyOthers  = 0.3 // CPUs too few, for threads that wait actively
+	quietOthers = 0.1
+	lowShare    = 0.7 // of the time that a thread computes that is kept from its CPU ...
+	preemptions = 20  // ... so often in a second
+
+	shortQuiet = 2 * time.Second
+	longQuiet  = 2 * time.Minute
+)
+
+// decide says how so many threads wait, when the scheduler of Go uses procs CPUs at most: those
+// that the quota of the process's control group allows, or that GOMAXPROCS says.
+func (j *waitJudge) decide(l cpuLoad, threads, procs int) (passive bool, reason string) {
+	j.held += l.elapsed
+	missing := l.others + float64(threads) - float64(l.cpus)
+	switch {
+	case threads == 1:
+		j.become(false, "there is one thread")
+	case procs < threads:
+		j.become(true, fmt.Sprintf("GOMAXPROCS, or the quota of the control group, is %d", procs))
+	case !j.passive && missing > busyOthers:
+		j.become(true, "other processes use the CPUs")
+	case !j.passive && l.share >= 0 && l.share < lowShare && l.preempted > preemptions:
+		j.become(true, "threads are kept from their CPUs")
+	case !j.passive:
+		j.reason = waitDefault
+	case missing > quietOthers:
+		j.quiet = 0
+	default:
+		if j.quiet += l.elapsed; j.quiet >= max(j.patience, shortQuiet) {
+			j.become(false, waitDefault)
+		}
+	}
+	return j.passive, j.reason
+}
+
+// become changes the policy. Each active time that was short doubles the patience with the next
+// quiet one.
+func (j *waitJudge) become(passive bool, reason string) {
+	if passive && !j.passive {
+		if j.patience > 0 && j.held < 5*max(j.patience, shortQuiet) {
+			j.patience = min(2*j.patience, longQuiet)
+		} else {
+			j.patience = shortQuiet
+		}
+	}
+	if passive != j.passive {
+		j.held, j.quiet = 0, 0
+	}
+	j.passive, j.reason = passive, reason
+}

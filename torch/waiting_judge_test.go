@@ -1,0 +1,109 @@
+package torch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// look is a quarter of a second on two CPUs, in which the calling thread computed all the time.
+func look(others float64) cpuLoad {
+	return cpuLoad{cpus: 2, elapsed: lookEvery, others: others, share: 1}
+}
+
+func TestThreadsWaitPassivelyWhileOthersUseTheCPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		load           cpuLoad
+		threads, procs int
+		passive        bool
+		reason         string
+	}{
+		"alone":             {look(0.05), 2, 2, false, waitDefault},
+		"one other process": {look(1), 2, 2, true, "other processes use the CPUs"},
+		"others, and CPUs for them": {cpuLoad{cpus: 16, elapsed: lookEvery, others: 10, share: 1}, 4, 16, false,
+			waitDefault},
+		"one thread":             {look(2), 1, 2, false, "there is one thread"},
+		"a quota":                {look(0), 2, 1, true, "GOMAXPROCS, or the quota of the control group, is 1"},
+		"more threads than CPUs": {look(0), 4, 4, true, "other processes use the CPUs"},
+		"loaders take the CPUs": {cpuLoad{2, lookEvery, 0, 0.5, 200}, 2, 2, true,
+			"threads are kept from their CPUs"},
+		"it waits for a batch": {cpuLoad{2, lookEvery, 0, 0.5, 2}, 2, 2, false, waitDefault},
+		"another thread looks": {cpuLoad{2, lookEvery, 0, -1, 200}, 2, 2, false, waitDefault},
+	} {
+		var j waitJudge
+		passive, reason := j.decide(c.load, c.threads, c.procs)
+		assert.Equal(t, c.passive, passive, name)
+		assert.Equal(t, c.reason, reason, name)
+	}
+}
+
+func TestThreadsWaitActivelyAgainWhenTheCPUsHaveBeenQuietForAWhile(t *testing.T) {
+	var j waitJudge
+	after := func(others float64) time.Duration {
+		for looks := time.Duration(1); looks < 10_000; looks++ {
+			was := j.passive
+			if passive, _ := j.decide(look(others), 2, 2); passive != was {
+				return looks * lookEvery
+			}
+		}
+		return 0
+	}
+	require.Equal(t, lookEvery, after(2))
+	assert.Equal(t, shortQuiet, after(0))
+	require.Equal(t, lookEvery, after(2), "the active time was short: the next wait is longer")
+	assert.Equal(t, 2*shortQuiet, after(0))
+	for range 20 {
+		after(2)
+		after(0)
+	}
+	after(2)
+	assert.Equal(t, longQuiet, after(0), "it does not grow without end")
+
+	for range 5 * longQuiet / lookEvery {
+		j.decide(look(0), 2, 2)
+	}
+	after(2)
+	assert.Equal(t, shortQuiet, after(0), "a long active time makes the next wait short again")
+}
+
+func TestAProcessThatComesBackKeepsThreadsPassive(t *testing.T) {
+	var j waitJudge
+	j.decide(look(1), 2, 2)
+	for k := range 1000 {
+		passive, _ := j.decide(look(float64(k%4/3)), 2, 2) // busy in every fourth look
+		require.True(t, passive)
+	}
+}
+
+func TestTheJudgeNeedsNoSensibleNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var j waitJudge
+		for range 50 {
+			l := cpuLoad{rapid.IntRange(1, 300).Draw(t, "cpus"), time.Duration(rapid.Int64Range(1, 1e12).Draw(t,
+				"elapsed")),
+				rapid.Float64().Draw(t, "others"), rapid.Float64().Draw(t, "share"), rapid.Float64().Draw(t,
+					"preempted")}
+			passive, reason := j.decide(l, rapid.IntRange(1, 300).Draw(t, "threads"), rapid.IntRange(1, 300).Draw(t,
+				"procs"))
+			require.NotEmpty(t, reason)
+			require.Equal(t, j.passive, passive)
+			require.LessOrEqual(t, j.patience, longQuiet)
+		}
+	})
+}
+
+func TestUsageBetweenTwoLooks(t *testing.T) {
+	former := usage{cpus: 4, at: time.Second, busy: 10 * time.Second, own: 2 * time.Second, thread: 7,
+		ofThread: time.Second, preempted: 5}
+	now := usage{cpus: 4, at: 3 * time.Second, busy: 15 * time.Second, own: 4 * time.Second, thread: 7,
+		ofThread: 2 * time.Second, preempted: 25}
+	assert.Equal(t, cpuLoad{4, 2 * time.Second, 1.5, 0.5, 10}, now.since(former))
+	now.thread = 8
+	assert.Negative(t, now.since(former).share)
+	now.own += time.Minute
+	assert.Zero(t, now.since(former).others, "hundredths of seconds do not add up to less than nothing")
+	assert.NotPanics(t, func() { now.since(now) })
+}

@@ -1,0 +1,122 @@
+package torch_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/gotrainer/gotrainer/cgotorch"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// The policy belongs to a process, so these tests look at processes of their own.
+func TestWaitingChild(t *testing.T) {
+	switch os.Getenv(childVariable) {
+	case "":
+		t.Skip("it runs in processes that the tests below start")
+	case "policy":
+		torch.SetThreads(2)
+		fmt.Printf("POLICY: %s\n", torch.Waiting())
+	case "looks":
+		torch.SetThreads(1)
+		assert.Equal(t, "active: there is one thread", torch.Waiting().String())
+		looks := torch.Looks()
+		time.Sleep(300 * time.Millisecond)
+		torch.Scope(func() {})
+		assert.Equal(t, looks, torch.Looks(), "nobody looks while there is one thread")
+		torch.SetThreads(2)
+		looks++
+		assert.Equal(t, looks, torch.Looks())
+		assert.NotContains(t, torch.Waiting().Reason, "one thread")
+		torch.LookSoon()
+		torch.Scope(func() {})
+		assert.Equal(t, looks+1, torch.Looks(), "the end of a scope looks")
+	case "team":
+		torch.SetThreads(2)
+		torch.FixWaiting()
+		runtime.LockOSThread()
+		require.True(t, cgotorch.HoldTeam(runtime.NumCPU()+1))
+		require.True(t, cgotorch.HoldTeam(runtime.NumCPU()+1), "the same again")
+		passive := spun(t)
+		require.True(t, cgotorch.HoldTeam(0))
+		active := spun(t)
+		require.True(t, cgotorch.HoldTeam(2), "and after it")
+		require.True(t, cgotorch.HoldTeam(0))
+		t.Logf("%v of CPU time while passive, %v while active", passive, active)
+		assert.Less(t, passive, active/2)
+	}
+}
+
+// spun is the CPU time that the process takes in pauses between the calls of an operator that two
+// threads share.
+func spun(t *testing.T) time.Duration {
+	x := torch.Ones(1 << 17)
+	defer x.Free()
+	now := func() time.Duration {
+		var r unix.Rusage
+		require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &r))
+		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	begin := now()
+	for range 30 {
+		x.AddScalar_(1)
+		time.Sleep(10 * time.Millisecond)
+	}
+	return now() - begin
+}
+
+// waitingChild runs TestWaitingChild in an environment that says nothing of waiting but env.
+func waitingChild(t *testing.T, kind string, env ...string) string {
+	t.Helper()
+	testenv.RequireTorch(t)
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^TestWaitingChild$")
+	for _, e := range os.Environ() {
+		switch name, _, _ := strings.Cut(e, "="); name {
+		case "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "GOMAXPROCS", torch.ReproducibleVariable:
+		default:
+			child.Env = append(child.Env, e)
+		}
+	}
+	child.Env = append(append(child.Env, childVariable+"="+kind), env...)
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+func TestAUsersWaitPolicyIsLeft(t *testing.T) {
+	for env, want := range map[string]string{
+		"OMP_WAIT_POLICY=passive": "passive: OMP_WAIT_POLICY is passive",
+		"OMP_WAIT_POLICY=ACTIVE":  "active: OMP_WAIT_POLICY is ACTIVE",
+		"GOMP_SPINCOUNT=50":       "active: GOMP_SPINCOUNT is 50",
+	} {
+		assert.Contains(t, waitingChild(t, "policy", env), "POLICY: "+want+"\n")
+	}
+}
+
+func TestThreadsWaitPassivelyUnderAQuota(t *testing.T) {
+	assert.Contains(t, waitingChild(t, "policy", "GOMAXPROCS=1"),
+		"POLICY: passive: GOMAXPROCS, or the quota of the control group, is 1\n")
+}
+
+func TestWhenTheWaitPolicyIsDecidedAgain(t *testing.T) { waitingChild(t, "looks") }
+
+func TestATeamThatIsHeldMakesThreadsSleepAtOnce(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("one CPU: libgomp hardly spins")
+	}
+	out := waitingChild(t, "team")
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "CPU time") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+}

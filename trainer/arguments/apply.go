@@ -1,0 +1,433 @@
+package arguments
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/accelerate"
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/hub"
+	"github.com/gotrainer/gotrainer/optim"
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/callback"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Apply puts the arguments into the options of a trainer and of its engine. What a program has put
+// there before and the arguments do not speak of stays: callbacks, metrics, the group, semantics.
+// It refuses what [TrainingArguments.Validate] refuses, what means nothing here, and names that
+// package optim or lr does not have. The errors are [*Error].
+//
+// As in transformers, ACCELERATE_MIXED_PRECISION and ACCELERATE_USE_CPU in the environment, which
+// launchers set, count where the arguments say nothing, and the device is the process's GPU where
+// there is one.
+func (a *TrainingArguments) Apply(t *trainer.Options, e *engine.Options) error {
+	if err := a.Validate(); err != nil {
+		return err
+	}
+	if err := a.refuseMeaningless(); err != nil {
+		return err
+	}
+	for _, apply := range []func(*trainer.Options, *engine.Options) error{
+		a.applyLength, a.applyTriggers, a.applyData, a.applyAccelerator, a.applyPrecision, a.applyEvaluation,
+		a.applyHub, a.applyOptimizer, a.applySchedule, a.applyReports, a.applyDistributed,
+	} {
+		if err := apply(t, e); err != nil {
+			return err
+		}
+	}
+	t.OutputDir, t.ResumeFrom = cmp.Or(a.OutputDir, "trainer_output"), ""
+	switch from := a.ResumeFromCheckpoint.(type) {
+	case bool:
+		if from {
+			t.ResumeFrom = trainer.Latest
+		}
+	case string:
+		if t.ResumeFrom = from; strings.EqualFold(from, "true") {
+			t.ResumeFrom = trainer.Latest
+		}
+	}
+	return nil
+}
+
+// applyDistributed takes how several processes average gradients.
+func (a *TrainingArguments) applyDistributed(_ *trainer.Options, e *engine.Options) error {
+	if a.DDPBackend != "" && a.DDPBackend != "gloo" {
+		return &Error{"ddp_backend", a.DDPBackend, "gloo, the only one"}
+	}
+	if a.DDPBucketCapMB != nil && *a.DDPBucketCapMB < 1 {
+		return &Error{"ddp_bucket_cap_mb", *a.DDPBucketCapMB, "at least 1"}
+	}
+	if a.DDPFindUnusedParameters == nil && a.DDPBucketCapMB == nil && a.DDPBroadcastBuffers == nil &&
+		a.DDPStaticGraph == nil {
+		return nil
+	}
+	o := ddp.Options{FindUnusedParameters: !a.GradientCheckpointing, BucketCapMB: 25}
+	if a.DDPFindUnusedParameters != nil {
+		o.FindUnusedParameters = *a.DDPFindUnusedParameters
+	}
+	if a.DDPBucketCapMB != nil {
+		o.BucketCapMB = float64(*a.DDPBucketCapMB)
+	}
+	o.KeepBuffers = a.DDPBroadcastBuffers != nil && !*a.DDPBroadcastBuffers
+	o.StaticGraph = a.DDPStaticGraph != nil && *a.DDPStaticGraph
+	e.Distributed = &o
+	return nil
+}
+
+// applyLength takes how long the run is and how large its batches are.
+func (a *TrainingArguments) applyLength(t *trainer.Options, e *engine.Options) error {
+	for name, n := range map[string]int{"per_device_train_batch_size": a.PerDeviceTrainBatchSize,
+		"per_device_eval_batch_size":  a.PerDeviceEvalBatchSize,
+		"gradient_accumulation_steps": a.GradientAccumulationSteps} {
+		if n < 1 {
+			return &Error{name, n, "at least 1"}
+		}
+	}
+	t.BatchSize, t.EvalBatchSize = a.PerDeviceTrainBatchSize, a.PerDeviceEvalBatchSize
+	t.Accumulate, t.AutoFindBatchSize = a.GradientAccumulationSteps, a.AutoFindBatchSize
+	t.Epochs, t.MaxSteps = a.NumTrainEpochs, 0
+	switch {
+	case a.MaxSteps > 0:
+		t.Epochs, t.MaxSteps = 0, a.MaxSteps
+	case a.MaxSteps == 0:
+		return &Error{"max_steps", 0, "at least 1, or -1: a run of no update trains nothing"}
+	case !(a.NumTrainEpochs > 0):
+		return &Error{"num_train_epochs", a.NumTrainEpochs, "more than 0: a run of no update trains nothing"}
+	}
+	return nil
+}
+
+// applyTriggers takes when to log, evaluate and save.
+func (a *TrainingArguments) applyTriggers(t *trainer.Options, _ *engine.Options) error {
+	t.Log, t.LogFirst = trigger(a.LoggingStrategy, a.LoggingSteps), a.LoggingFirstStep
+	t.Eval, t.EvalDelay = trigger(a.EvalStrategy, a.evalSteps()), a.EvalDelay
+	t.Save, t.SaveOnlyModel = trigger(a.SaveStrategy, a.SaveSteps), a.SaveOnlyModel
+	t.EvalOnStart, t.LoadBestAtEnd = a.EvalOnStart, a.LoadBestModelAtEnd
+	if a.SaveTotalLimit != nil {
+		t.KeepCheckpoints = max(0, *a.SaveTotalLimit)
+	}
+	t.MetricForBest = a.MetricForBestModel
+	if t.MetricForBest == "" && (a.LoadBestModelAtEnd || a.adaptive()) {
+		t.MetricForBest = "loss"
+	}
+	if t.Direction = trainer.ByName; a.GreaterIsBetter != nil {
+		if t.Direction = trainer.LowerIsBetter; *a.GreaterIsBetter {
+			t.Direction = trainer.GreaterIsBetter
+		}
+	}
+	return nil
+}
+
+// trigger is a strategy with its steps, which are a share of the run below 1.
+func trigger(strategy string, steps float64) trainer.Trigger {
+	switch {
+	case strategy == "no":
+		return trainer.Never
+	case strategy == "epoch":
+		return trainer.Every(1, trainer.Epoch)
+	case strategy == "best":
+		return trainer.AtBest
+	case steps <= 0: // at the end of the run alone
+		return trainer.Every(math.MaxInt32, trainer.Update)
+	case steps < 1:
+		return trainer.EveryShare(steps)
+	}
+	return trainer.Every(int(steps), trainer.Update)
+}
+
+// applyData takes the seeds, and how samples are ordered and loaded.
+func (a *TrainingArguments) applyData(t *trainer.Options, e *engine.Options) error {
+	dataSeed := a.Seed
+	if a.DataSeed != nil {
+		dataSeed = *a.DataSeed
+	}
+	for name, seed := range map[string]int{"seed": a.Seed, "data_seed": dataSeed} {
+		if seed < 0 {
+			return &Error{name, seed, "0 or more"}
+		}
+	}
+	t.Seed, t.DataSeed = seedOption(a.Seed), seedOption(dataSeed)
+	t.DropLast, t.IgnoreDataSkip = a.DataloaderDropLast, a.IgnoreDataSkip
+	if t.Workers = a.DataloaderNumWorkers; t.Workers < 0 {
+		return &Error{"dataloader_num_workers", t.Workers, "0 or more"}
+	}
+	if a.DataloaderPrefetchFactor != nil {
+		t.Prefetch = *a.DataloaderPrefetchFactor * t.Workers
+	}
+	if a.TorchEmptyCacheSteps != nil {
+		t.EmptyCacheSteps = *a.TorchEmptyCacheSteps
+	}
+	t.Semantics.FilterNonFiniteLoss = t.Semantics.FilterNonFiniteLoss && a.LoggingNaNInfFilter
+	t.Semantics.ForgetHooksAtResume = t.Semantics.ForgetHooksAtResume && !a.RestoreCallbackStatesFromCheckpoint
+	byLength := a.TrainSamplingStrategy == "group_by_length" || a.TrainSamplingStrategy == "batch_rebalance"
+	if byLength && a.Lengths == nil {
+		return &Error{"train_sampling_strategy", a.TrainSamplingStrategy,
+			"random or sequential, since this program does not say how long its samples are (TrainingArguments.Lengths)"}
+	}
+	switch a.TrainSamplingStrategy {
+	case "random":
+		t.Order = data.Shuffled{Seed: uint64(dataSeed)}
+	case "sequential":
+		t.Order = data.Sequential{}
+	case "group_by_length":
+		t.Order = data.GroupedByLength{Lengths: a.Lengths, BatchSize: t.BatchSize * t.Accumulate}
+	case "batch_rebalance":
+		t.Order = data.BatchRebalance{Lengths: a.Lengths, BatchSize: t.BatchSize, Accumulate: t.Accumulate,
+			DropLast: t.DropLast}
+	}
+	return nil
+}
+
+// seedOption is a seed as trainer.Options has it.
+func seedOption(seed int) uint64 {
+	if seed == 0 {
+		return trainer.SeedZero
+	}
+	return uint64(seed)
+}
+
+// acceleratorDefaults are those of AcceleratorConfig, all that is taken of it but
+// gradient_accumulation_kwargs.num_steps.
+var acceleratorDefaults = map[string]any{"split_batches": false, "dispatch_batches": nil, "even_batches": true,
+	"use_seedable_sampler": true, "non_blocking": false, "use_configured_state": false}
+
+func (a *TrainingArguments) applyAccelerator(t *trainer.Options, _ *engine.Options) error {
+	config, err := dictOf(a.AcceleratorConfig)
+	if err != nil {
+		return &Error{"accelerator_config", a.AcceleratorConfig, `an object such as {"even_batches": true}`}
+	}
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		usual, known := acceleratorDefaults[name]
+		switch kwargs, _ := config[name].(map[string]any); {
+		case name == "gradient_accumulation_kwargs" && kwargs["num_steps"] != nil:
+			steps, ok := kwargs["num_steps"].(float64)
+			if !ok || steps < 1 || t.Accumulate > 1 || len(kwargs) > 1 {
+				return &Error{"accelerator_config.gradient_accumulation_kwargs", kwargs,
+					"num_steps alone, of at least 1, and gradient_accumulation_steps left out"}
+			}
+			t.Accumulate = int(steps)
+		case name == "gradient_accumulation_kwargs" && len(kwargs) == 0:
+		case !known:
+			return &Error{"accelerator_config", name, "one of " +
+				strings.Join(slices.Sorted(maps.Keys(acceleratorDefaults)),
+					", ") + ", gradient_accumulation_kwargs"}
+		case config[name] != usual:
+			return &Error{"accelerator_config." + name, config[name],
+				fmt.Sprintf("%v, as the trainer has it; accelerate.Options has others for loops of your own", usual)}
+		}
+	}
+	return nil
+}
+
+// applyPrecision takes the device and what concerns numbers, the limit of the gradients among them.
+func (a *TrainingArguments) applyPrecision(t *trainer.Options, e *engine.Options) error {
+	environment, err := accelerate.Environment(a.UseCPU)
+	if err != nil {
+		return err
+	}
+	e.Device, e.Precision = environment.Device, environment.MixedPrecision
+	if a.BF16 {
+		e.Precision = amp.BF16
+	} else if a.FP16 {
+		e.Precision = amp.FP16
+	}
+	if n := environment.Accumulation.Steps; n > 1 { // transformers sets it to 1
+		return &Error{"ACCELERATE_GRADIENT_ACCUMULATION_STEPS in the environment", n,
+			"gradient_accumulation_steps in its place"}
+	}
+	e.FullEval = amp.FP32
+	if a.BF16FullEval {
+		e.FullEval = amp.BF16
+	} else if a.FP16FullEval {
+		e.FullEval = amp.FP16
+	}
+	e.TF32 = a.TF32 != nil && *a.TF32
+	e.GradientCheckpointing, e.FullDeterminism = a.GradientCheckpointing, a.FullDeterminism
+	kwargs, err := dictOf(a.GradientCheckpointingKwargs)
+	for name := range kwargs { // both ways of torch.utils.checkpoint have the same numbers
+		if name != "use_reentrant" {
+			return &Error{"gradient_checkpointing_kwargs", kwargs, "use_reentrant alone"}
+		}
+	}
+	if err != nil {
+		return &Error{"gradient_checkpointing_kwargs", a.GradientCheckpointingKwargs, err.Error()}
+	}
+	if e.MaxGradNorm = math.Inf(1); a.MaxGradNorm != nil && *a.MaxGradNorm > 0 { // else it is reported all the same
+		e.MaxGradNorm = *a.MaxGradNorm
+	}
+	e.LabelSmoothing, e.NEFTuneAlpha = a.LabelSmoothingFactor, 0
+	if a.NeftuneNoiseAlpha != nil {
+		e.NEFTuneAlpha = max(*a.NeftuneNoiseAlpha, math.SmallestNonzeroFloat64) // noise of size 0 is drawn too
+	}
+	return nil
+}
+
+// applyEvaluation takes what concerns the numbers of an evaluation beside its loss.
+func (a *TrainingArguments) applyEvaluation(t *trainer.Options, e *engine.Options) (err error) {
+	if len(a.LabelNames) > 0 && !slices.Equal(a.LabelNames, []string{"labels"}) {
+		return &Error{"label_names", a.LabelNames, "it left out: the task's typed batch says what its labels are"}
+	}
+	if a.EvalAccumulationSteps != nil {
+		e.EvalAccumulation = *a.EvalAccumulationSteps
+	}
+	switch {
+	case a.PredictionLossOnly:
+		e.ComputeMetrics, e.BatchMetrics = nil, nil
+	case a.BatchEvalMetrics && e.BatchMetrics == nil:
+		return &Error{"batch_eval_metrics", true, "false, since this program has no engine.Options.BatchMetrics"}
+	}
+	tokens, err := a.tokens()
+	t.CountTokens, e.NonPaddingTokens = tokens != "no", tokens == "non_padding"
+	return err
+}
+
+// tokens is include_num_input_tokens_seen, which may be a truth value too.
+func (a *TrainingArguments) tokens() (string, error) {
+	word := fmt.Sprint(a.IncludeNumInputTokensSeen)
+	if slices.Contains([]string{"no", "all", "non_padding"}, word) {
+		return word, nil
+	}
+	truth, err := stringToBool(word)
+	switch {
+	case err != nil:
+		return "", &Error{"include_num_input_tokens_seen", a.IncludeNumInputTokensSeen, "no, all or non_padding"}
+	case truth:
+		return "all", nil
+	}
+	return "no", nil
+}
+
+// applyHub takes what is pushed.
+func (a *TrainingArguments) applyHub(t *trainer.Options, _ *engine.Options) error {
+	if !a.PushToHub {
+		for name, given := range map[string]bool{"hub_token": a.HubToken != "", "hub_model_id": a.HubModelID != "",
+			"hub_private_repo": a.HubPrivateRepo != nil, "hub_revision": a.HubRevision != "",
+			"hub_always_push": a.HubAlwaysPush, "hub_strategy": a.HubStrategy != "every_save"} {
+			if given {
+				return &Error{name, "given", "push_to_hub with it: without, nothing is pushed"}
+			}
+		}
+		return nil
+	}
+	t.PushAlways = a.HubAlwaysPush
+	t.PushStrategy = map[string]trainer.PushStrategy{"every_save": trainer.PushEverySave, "end": trainer.PushAtEnd,
+		"checkpoint": trainer.PushLastCheckpoint, "all_checkpoints": trainer.PushAllCheckpoints}[a.HubStrategy]
+	if t.Pusher != nil {
+		return nil
+	}
+	p := &hub.Pusher{Repo: a.HubModelID, Options: hub.PushOptions{Branch: a.HubRevision,
+		Private: a.HubPrivateRepo != nil && *a.HubPrivateRepo}}
+	if a.HubToken != "" {
+		p.Client = &hub.Client{Token: hub.NewSecret(a.HubToken)}
+	}
+	t.Pusher = p
+	return nil
+}
+
+// applyOptimizer finds the optimizer by its name.
+func (a *TrainingArguments) applyOptimizer(t *trainer.Options, e *engine.Options) (err error) {
+	if !(a.LearningRate >= 0) || math.IsInf(a.LearningRate, 0) {
+		return &Error{"learning_rate", a.LearningRate, "0 or more"}
+	}
+	t.LearningRate = a.LearningRate
+	if e.Optimizer, err = optim.ByName(a.Optim, optim.Arguments{LearningRate: a.LearningRate,
+		WeightDecay: a.WeightDecay, AdamBeta1: &a.AdamBeta1, AdamBeta2: &a.AdamBeta2, AdamEpsilon: &a.AdamEpsilon,
+		WarmupSteps: int(a.WarmupSteps), OptimArgs: a.OptimArgs}); err != nil {
+		return &Error{"optim", a.Optim, "another, or other settings: " + err.Error()}
+	}
+	lowRank := strings.Contains(a.Optim, "galore") || strings.Contains(a.Optim, "apollo")
+	switch targets := a.OptimTargetModules.(type) {
+	case string:
+		e.LowRankTargets = optim.Targets{Pattern: targets}
+	case []any:
+		for _, part := range targets {
+			e.LowRankTargets.Parts = append(e.LowRankTargets.Parts, fmt.Sprint(part))
+		}
+	case nil:
+		if lowRank {
+			return &Error{"optim_target_modules", nil, "the modules whose gradients " + a.Optim + " projects"}
+		}
+	default:
+		return &Error{"optim_target_modules", targets, "a string or a list of strings"}
+	}
+	if !lowRank && a.OptimTargetModules != nil {
+		return &Error{"optim_target_modules", a.OptimTargetModules, "it left out, since " + a.Optim +
+			" projects no gradients; GaLore and APOLLO do"}
+	}
+	return nil
+}
+
+// applySchedule finds the schedule by its name.
+func (a *TrainingArguments) applySchedule(t *trainer.Options, _ *engine.Options) error {
+	t.Schedule, t.Adaptive = nil, nil
+	kwargs, err := dictOf(a.LRSchedulerKwargs)
+	if err != nil {
+		return &Error{"lr_scheduler_kwargs", a.LRSchedulerKwargs, err.Error()}
+	}
+	if a.adaptive() {
+		t.LearningRate = cmp.Or(t.LearningRate, math.SmallestNonzeroFloat64) // 0 in its options is the default
+		t.Adaptive, err = lr.AdaptiveByName(a.LRSchedulerType, kwargs)
+	} else {
+		warmup := a.WarmupSteps
+		if a.LRSchedulerType == "constant" {
+			warmup = 0 // get_scheduler passes over it
+		}
+		if t.Schedule, err = lr.ByName(a.LRSchedulerType, kwargs, warmup); err == nil && t.LearningRate == 0 {
+			t.LearningRate, t.Schedule = 1, zeroRate{t.Schedule}
+		}
+	}
+	if err != nil {
+		return &Error{"lr_scheduler_type", a.LRSchedulerType, "another, or other lr_scheduler_kwargs: " + err.Error()}
+	}
+	return nil
+}
+
+// zeroRate is a schedule under the learning rate 0, which in trainer.Options is the default.
+type zeroRate struct{ lr.Schedule }
+
+func (z zeroRate) Plan(_ float64, updates int) lr.Rate { return z.Schedule.Plan(0, updates) }
+func (z zeroRate) ValidatePlan(_ float64, updates int) error {
+	return lr.Validate(z.Schedule, 0, updates)
+}
+
+// applyReports takes what is shown and where it is reported.
+func (a *TrainingArguments) applyReports(t *trainer.Options, _ *engine.Options) error {
+	if a.DisableTQDM != nil && *a.DisableTQDM {
+		t.Progress = io.Discard
+	}
+	for _, name := range a.ReportTo {
+		switch name {
+		case "none":
+		case "tensorboard":
+			t.Callbacks = append(slices.Clip(t.Callbacks), &callback.TensorBoard{})
+		default:
+			return &Error{"report_to", name, "none or tensorboard; another service is a hook in " +
+				"trainer.Options.Callbacks"}
+		}
+	}
+	if a.DDPTimeout != 1800 && t.Group == nil {
+		return &Error{"ddp_timeout", a.DDPTimeout, "it left out, since one process trains; with several " +
+			"dist.Options.Timeout has it"}
+	}
+	if word := os.Getenv(verbosity); word != "" && (a.LogLevel == "passive" || a.LogLevelReplica == "passive") {
+		if _, known := levels[word]; !known {
+			return &Error{verbosity, word, "detail, debug, info, warning, error or critical in the environment"}
+		}
+	}
+	t.LogLevel, t.LogLevelReplica = level(a.LogLevel), level(a.LogLevelReplica)
+	if t.LogOnEachNode = a.LogOnEachNode; t.Logger == nil {
+		t.Logger = logger(os.Stderr)
+	}
+	t.SaveInterrupted = a.EnableJITCheckpoint
+	return nil
+}

@@ -1,0 +1,44 @@
+package arguments
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+const levelNames = "detail debug info warning error critical passive"
+
+// verbosity is the variable of the environment by which a passive level is chosen.
+const verbosity = "TRANSFORMERS_VERBOSITY"
+
+// levels are those of Python's logging. Detail is debug with the place in the source.
+var levels = map[string]slog.Level{"detail": slog.LevelDebug, "debug": slog.LevelDebug, "info": slog.LevelInfo,
+	"warning": slog.LevelWarn, "error": slog.LevelError, "critical": slog.LevelError + 4}
+
+// level is that of a name; passive is what the environment says, or warning: get_verbosity.
+func level(name string) slog.Level {
+	if name == "passive" {
+		name = os.Getenv(verbosity)
+	}
+	if l, known := levels[name]; known {
+		return l
+	}
+	return slog.LevelWarn
+}
+
+// ProcessLogLevel is get_process_log_level: the level of a process, log_level for the first of each
+// machine, or with log_on_each_node off of the first machine alone, and log_level_replica for the
+// others. A program that logs sets its own loggers to it.
+func (a *TrainingArguments) ProcessLogLevel(p trainer.Process) slog.Level {
+	if p.Rank == 0 || a.LogOnEachNode && p.LocalRank == 0 {
+		return level(a.LogLevel)
+	}
+	return level(a.LogLevelReplica)
+}
+
+// logger writes lines to standard error, as Python's does; the trainer decides on the level.
+func logger(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}

@@ -1,0 +1,295 @@
+// Package arguments reads the arguments of transformers.TrainingArguments under their own names, as
+// flags, from a JSON or YAML file or from the environment, and makes the options of package trainer
+// and engine of them. It follows transformers.HfArgumentParser: a program has structs of its own
+// beside [TrainingArguments], and each of their fields is a flag.
+//
+//	var model struct {
+//		ModelNameOrPath string `name:"model_name_or_path" required:"" help:"Folder or name on the Hub."`
+//	}
+//	var args arguments.TrainingArguments
+//	if err := arguments.Parse(os.Args[1:], &model, &args); err != nil {
+//		return run.Usage(err)
+//	}
+//	o, e := trainer.Options{}, engine.Options{ComputeMetrics: metrics}
+//	if err := args.Apply(&o, &e); err != nil {
+//		return run.Usage(err)
+//	}
+//
+// What an argument means here is in docs/training-arguments.md. One that means nothing here is
+// refused with its name and the reason, unless it has its default; none is accepted and ignored.
+package arguments
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gotrainer/gotrainer/run"
+)
+
+// Parse reads a command line without the name of the program, as parse_args_into_dataclasses does,
+// into the structs that the pointers lead to. The rules are those of HfArgumentParser:
+//   - a flag may be written with "_" or "-", and shorter where that is unique;
+//   - a truth value is set by the flag alone or with a value: --fp16, --fp16 true, --fp16=no; one
+//     that is true by default is also unset by its --no_ form;
+//   - a list takes the values up to the next flag;
+//   - the last of several equal flags counts.
+//
+// A file beside the program, run_glue.args for run_glue, is read before the command line, which
+// counts more; [ArgsFiles] has other files. One argument that ends in .json, .yaml or .yml is a
+// file, for [ParseFile], as example programs of transformers have it; --help prints the flags and
+// ends the process. The tags of a field are those of package kong: name, default, required, help,
+// enum.
+func Parse(args []string, into ...any) error {
+	if len(args) == 1 && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(args[0])) {
+		return ParseFile(args[0], into...)
+	}
+	return ArgsFiles{}.Parse(args, into...)
+}
+
+// parse reads a command line.
+func parse(args []string, into []any) error {
+	fields, err := fieldsOf(into)
+	if err != nil {
+		return err
+	}
+	words, err := canonical(args, fields)
+	if err != nil {
+		return err
+	}
+	parser, err := newParser(into)
+	if err != nil {
+		return fmt.Errorf("arguments: %w", err)
+	}
+	if _, err = parser.Parse(words); err != nil {
+		return fmt.Errorf("arguments: %w", err)
+	}
+	return nil
+}
+
+// newParser is one of kong's for the structs, whose values are read by [setText].
+func newParser(into []any) (*kong.Kong, error) {
+	options := []kong.Option{kong.Name(filepath.Base(os.Args[0])),
+		kong.ConfigureHelp(kong.HelpOptions{FlagsLast: true})}
+	for _, kind := range []reflect.Kind{reflect.Bool, reflect.Int, reflect.Uint64, reflect.Float64, reflect.String,
+		reflect.Slice, reflect.Pointer, reflect.Interface} {
+		options = append(options, kong.KindMapper(kind, kong.MapperFunc(decodeFlag)))
+	}
+	for _, structure := range into {
+		options = append(options, kong.Embed(structure))
+	}
+	return kong.New(&struct{}{}, options...)
+}
+
+// decodeFlag takes as many words as argparse would for a value of this kind.
+func decodeFlag(ctx *kong.DecodeContext, target reflect.Value) error {
+	var words []string
+	attached := ctx.Scan.Peek().Type == kong.FlagValueToken // --name=value: no more than that
+	many := target.Kind() == reflect.Slice
+	for (many || len(words) == 0) && isValue(ctx.Scan.Peek()) {
+		words = append(words, ctx.Scan.Pop().String())
+		if attached && len(words) == 1 {
+			break
+		}
+	}
+	switch {
+	case many && len(words) == 0:
+		return errors.New("it has no value; want one or more")
+	case many:
+		list := reflect.MakeSlice(target.Type(), len(words), len(words))
+		for i, word := range words {
+			if err := setText(list.Index(i), word); err != nil {
+				return fmt.Errorf("%q is not %w", word, err)
+			}
+		}
+		target.Set(list)
+		return nil
+	case len(words) == 1:
+		if err := setText(target, words[0]); err != nil {
+			return fmt.Errorf("it is %q; want %w", words[0], err)
+		}
+		return nil
+	case target.Kind() == reflect.Bool || ctx.Value.Tag.Get("nargs") == "?":
+		return set(target, true)
+	}
+	return errors.New("it has no value; want one")
+}
+
+// isValue tells a value from a flag: a negative number is one.
+func isValue(t kong.Token) bool {
+	if t.IsEOL() {
+		return false
+	}
+	word := t.String()
+	return t.Type == kong.FlagValueToken || !strings.HasPrefix(word, "-") || word == "-" || isNumber(word)
+}
+
+// canonical writes the flags of a command line as the fields are named: "-" as "_", shortened ones
+// at full length, and --no_name as --name=false.
+func canonical(args []string, fields map[string]field) ([]string, error) {
+	out := make([]string, 0, len(args))
+	for _, word := range args {
+		flag, isFlag := strings.CutPrefix(word, "--")
+		name, value, hasValue := strings.Cut(flag, "=")
+		if !isFlag || name == "" || name == "help" {
+			out = append(out, word)
+			continue
+		}
+		name = strings.ReplaceAll(name, "-", "_")
+		if positive, no := strings.CutPrefix(name, "no_"); no && fields[positive].hasNo() {
+			if hasValue {
+				return nil, fmt.Errorf("arguments: --%s takes no value, and has %q", name, value)
+			}
+			name, value, hasValue = positive, "false", true
+		}
+		if _, known := fields[name]; !known {
+			longer := slices.DeleteFunc(slices.Sorted(maps.Keys(fields)), func(full string) bool {
+				return !strings.HasPrefix(full, name)
+			})
+			if len(longer) > 1 {
+				return nil, fmt.Errorf("arguments: --%s may be any of %s", name, strings.Join(longer, ", "))
+			}
+			if len(longer) == 1 {
+				name = longer[0]
+			} else if now, old := renamed[name]; old {
+				return nil, fmt.Errorf("arguments: --%s is --%s now, here and in transformers 5", name, now)
+			}
+		}
+		if word = "--" + name; hasValue {
+			word += "=" + value
+		}
+		out = append(out, word)
+	}
+	return out, nil
+}
+
+// ParseFile reads a JSON file, or a YAML file by the end of its name, as parse_json_file and
+// parse_yaml_file do: an object of names and values. Fields that it does not name have their
+// defaults; names that no struct has are refused.
+func ParseFile(path string, into ...any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("arguments: %w", err)
+	}
+	if filepath.Ext(path) != ".json" { // as JSON, so that both have the same types
+		var document any
+		if err = yaml.Unmarshal(text, &document); err == nil {
+			text, err = json.Marshal(document)
+		}
+	}
+	values := map[string]any{}
+	if err == nil {
+		err = json.Unmarshal(text, &values)
+	}
+	if err != nil {
+		return fmt.Errorf("arguments: %s: want an object of the names of arguments and their values: %w", path, err)
+	}
+	if err := ParseDict(values, into...); err != nil {
+		return fmt.Errorf("%w (in %s)", err, path)
+	}
+	return nil
+}
+
+// ParseDict is [ParseFile] for values that were read already, as by encoding/json: parse_dict. A
+// value that is nil stands for None.
+func ParseDict(values map[string]any, into ...any) error {
+	fields, err := fieldsOf(into)
+	if err != nil {
+		return err
+	}
+	for name := range values {
+		if _, known := fields[name]; known {
+			continue
+		}
+		if now, old := renamed[name]; old {
+			return fmt.Errorf("arguments: %s is %s now, here and in transformers 5", name, now)
+		}
+		return fmt.Errorf("arguments: there is no argument %q; docs/training-arguments.md has all of them", name)
+	}
+	for name, f := range fields {
+		value, given := values[name]
+		_, required := f.tag.Lookup("required")
+		usual, hasDefault := f.tag.Lookup("default")
+		f.value.SetZero()
+		var err error
+		switch {
+		case given:
+			err = set(f.value, value)
+		case required:
+			err = errors.New("a value: it is required")
+		case hasDefault:
+			err = setText(f.value, usual)
+		}
+		if err != nil {
+			return &Error{name, value, err.Error()}
+		}
+	}
+	return nil
+}
+
+// renamed are the names of transformers 4, which guides still have, with those of transformers 5.
+var renamed = map[string]string{"evaluation_strategy": "eval_strategy", "no_cuda": "use_cpu",
+	"per_gpu_train_batch_size": "per_device_train_batch_size", "per_gpu_eval_batch_size": "per_device_eval_batch_size",
+	"group_by_length": "train_sampling_strategy group_by_length", "push_to_hub_model_id": "hub_model_id",
+	"push_to_hub_token": "hub_token", "warmup_ratio": "warmup_steps"}
+
+// field is a field of a struct that is an argument.
+type field struct {
+	value reflect.Value
+	tag   reflect.StructTag
+}
+
+// hasNo tells whether there is a --no_ form of it: it is a truth value, and true by default.
+func (f field) hasNo() bool {
+	return f.value.IsValid() && f.value.Kind() == reflect.Bool && f.tag.Get("default") == "true"
+}
+
+// fieldsOf are the fields of structs that are arguments, by their names.
+func fieldsOf(into []any) (map[string]field, error) {
+	fields := map[string]field{}
+	for _, structure := range into {
+		v := reflect.ValueOf(structure)
+		if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+			return nil, fmt.Errorf("arguments: Parse is given a %T; want pointers to structs", structure)
+		}
+		v = v.Elem()
+		for i := range v.NumField() {
+			if name, ok := v.Type().Field(i).Tag.Lookup("name"); ok {
+				if _, twice := fields[name]; twice {
+					return nil, fmt.Errorf("arguments: two structs have the argument %s", name)
+				}
+				fields[name] = field{v.Field(i), v.Type().Field(i).Tag}
+			}
+		}
+	}
+	return fields, nil
+}
+
+// Error says which argument cannot be as it is.
+type Error struct {
+	Argument string // "learning_rate"
+	Value    any    // what it is
+	Want     string // what it should be, or what to do
+}
+
+func (e *Error) Error() string {
+	value := fmt.Sprintf("%v", e.Value)
+	if text, ok := e.Value.(string); ok {
+		value = fmt.Sprintf("%q", text)
+	} else if e.Value == nil {
+		value = "absent"
+	}
+	return fmt.Sprintf("arguments: %s is %s; want %s", e.Argument, value, e.Want)
+}
+
+// ExitCode tells package run that the command line is to blame.
+func (e *Error) ExitCode() int { return int(run.Configuration) }

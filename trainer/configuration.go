@@ -1,0 +1,97 @@
+package trainer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gotrainer/gotrainer/data"
+)
+
+// What a run is made with, as a checkpoint keeps it and a resume compares it. Intervals, folders,
+// workers and whatever else does not change the outcome may differ.
+
+// configuration are the options that decide the outcome of a run, and the settings of its step.
+func (r *runner[S, B]) configuration() map[string]string {
+	o, i := r.o, r.run.Info
+	c := map[string]string{
+		"LearningRate": fmt.Sprint(o.LearningRate), "Schedule": i.Schedule, "Semantics": o.Semantics.Name,
+		"MaxSteps": fmt.Sprint(r.loop.plan.maxSteps), "Seed": fmt.Sprint(o.Seed),
+		"Processes": fmt.Sprint(o.Process.World),
+	}
+	maps.Copy(c, r.step.About().Settings)
+	maps.Copy(c, r.content)
+	return c
+}
+
+// A training set is recognised by so many of its samples, if they can be loaded in that time.
+const (
+	fingerprintSamples = 8
+	fingerprintLimit   = 2 * time.Second
+)
+
+// recognise takes the fingerprint of the training set of a run that is saved or resumed.
+func (r *runner[S, B]) recognise(train data.Dataset[S]) {
+	if r.o.SkipFingerprint || !r.o.Process.Main() || r.o.ResumeFrom == "" &&
+		(r.o.OutputDir == "" || r.o.Save.kind == never) {
+		return
+	}
+	hashes, err := data.Fingerprint(r.ctx, train, fingerprintSamples, fingerprintLimit)
+	if err != nil {
+		r.content = map[string]string{"training set": err.Error()}
+		r.o.Logger.Info("a resume will not notice another training set: " + err.Error())
+		return
+	}
+	r.content = map[string]string{}
+	for i, hash := range hashes {
+		r.content[fmt.Sprintf("sample %d of the training set", i)] = hash
+	}
+}
+
+// compare tells of what differs between a checkpoint and this run. What cannot be continued is
+// refused, unless [Options].ForceResume is set; what gives another outcome is a warning.
+func (r *runner[S, B]) compare(from string, then map[string]string) error {
+	now := r.configuration()
+	var differences []string
+	for _, name := range slices.Sorted(maps.Keys(then)) {
+		value, ok := now[name]
+		if !ok || value == then[name] {
+			continue
+		}
+		difference := fmt.Sprintf("%s was %s and is %s", name, then[name], value)
+		if name == "Seed" && !r.o.Semantics.PositionFromGlobalStep && !r.o.ForceResume {
+			return refusedResume(from, difference)
+		}
+		differences = append(differences, difference)
+	}
+	if len(differences) > 0 {
+		r.warn("%s was made with other settings, so this run continues it with another outcome: %s", from,
+			strings.Join(differences, "; "))
+	}
+	return nil
+}
+
+// fits refuses a checkpoint whose position means something else in this run.
+func (r *runner[S, B]) fits(from string, loop loopState) error {
+	difference := loop.Sizes.differs(r.sizes())
+	if difference == "" && !r.loop.plan.stream && loop.Position.Micro > r.loop.plan.batches {
+		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", r.loop.plan.batches,
+			loop.Position.Micro)
+	}
+	switch {
+	case difference == "":
+	case r.o.Semantics.PositionFromGlobalStep || r.o.ForceResume:
+		r.warn("%s: %s; the position in the epoch is worked out again from the number of updates", from, difference)
+		r.loop.recount = true
+	default:
+		return refusedResume(from, difference)
+	}
+	return r.compare(from, loop.Configuration)
+}
+
+func refusedResume(from, difference string) error {
+	return fmt.Errorf("trainer: cannot resume from %s: %w: %s; resume with the same, set Options.ForceResume, or begin "+
+		"a new run from its weights", from, ErrOtherRun, difference)
+}

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/gotrainer/gotrainer/internal/tensorio"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// tensorFile is a file of tensors that is part of a save.
+type tensorFile struct {
+	name     string
+	tensors  []torch.Named
+	metadata map[string]string
+}
+
+func writeFiles(dir string, files []tensorFile) error {
+	for _, f := range files {
+		if err := tensorio.Save(filepath.Join(dir, f.name), f.tensors, f.metadata); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copies is the memory that a state is copied into so that training need not wait until it is
+// written. It is used again from save to save: the first touch of new memory takes longer than the
+// copy.
+type copies struct {
+	memory   map[copyName]torch.Tensor
+	underWay *snapshot // nil: none since the last wait
+	atOnce   bool      // somebody changes the weights between updates
+}
+
+type copyName struct{ file, tensor string }
+
+// take replaces the tensors of the files by copies in the memory of the CPU. Those that the caller
+// says to be still until the next update are copied by another goroutine, beside the passes up to
+// then; wait comes before they change. Those of a GPU go into pinned memory, all at once: what
+// waits for them is one number of that GPU that is read last.
+func (c *copies) take(files []tensorFile, still map[torch.Tensor]bool, number torch.Tensor) *snapshot {
+	c.wait()
+	if c.memory == nil {
+		c.memory = map[copyName]torch.Tensor{}
+	}
+	s := &snapshot{}
+	var from, to []torch.Tensor
+	torch.NoGrad(func() {
+		for i := range files {
+			files[i].tensors = slices.Clone(files[i].tensors)
+			for j := range files[i].tensors {
+				t := &files[i].tensors[j]
+				memory := c.room(copyName{files[i].name, t.Name}, t.Tensor)
+				if still[t.Tensor] && !c.atOnce && t.Tensor.Device() == torch.CPU {
+					s.moves = append(s.moves, newMove(t.Name, t.Tensor, memory))
+				} else {
+					from, to = append(from, t.Tensor), append(to, memory)
+				}
+				t.Tensor = memory
+			}
+		}
+		if len(to) > 0 {
+			torch.Call("aten::_foreach_copy_", to, from, true)
+		}
+	})
+	if number.Device() != torch.CPU {
+		number.Item()
+	}
+	c.underWay = s
+	return s
+}
+
+// room is the memory for a copy of a tensor: that of the copy before if it fits.
+func (c *copies) room(name copyName, t torch.Tensor) torch.Tensor {
+	to, ok := c.memory[name]
+	if !ok || to.DType() != t.DType() || !slices.Equal(to.Shape(), t.Shape()) {
+		if ok {
+			to.Free()
+		}
+		pinned := t.Device().IsCUDA()
+		to = torch.Call("aten::empty.memory_format", t.Shape(), t.DType(), nil, torch.CPU, pinned)[0].Keep()
+		c.memory[name] = to
+	}
+	return to
+}
+
+// wait returns when everything is copied, so that the state may change.
+func (c *copies) wait() {
+	if c.underWay == nil {
+		return
+	}
+	if errors.Is(c.underWay.unchanged(), trainer.ErrChangedWhileSaved) {
+		c.atOnce = true
+	}
+	c.underWay = nil
+}
+
+// free gives the memory back.
+func (c *copies) free() {
+	c.wait()
+	for _, t := range c.memory {
+		t.Free()
+	}
+	c.memory = nil
+}
+
+// snapshot is a copy of a state as of one instant, which is made later, once: by the goroutine that
+// writes it, or by the one that wants to change the state, whichever comes first.
+type snapshot struct {
+	moves   []move
+	copy    sync.Once
+	err     error // of the copy
+	check   sync.Once
+	changed error
+}
+
+// move is a tensor that is copied, and how often it had been changed when that began.
+type move struct {
+	name     string
+	from, to torch.Tensor
+	version  any
+}
+
+func newMove(name string, t, to torch.Tensor) move {
+	from := t.Detach().Keep() // has the memory and the version of t, whatever becomes of t
+	return move{name, from, to, version(from)}
+}
+
+// version counts the changes of a tensor in place.
+func version(t torch.Tensor) any { return torch.CallAny("aten::_version", t)[0] }
+
+// made returns when the copy is made.
+func (s *snapshot) made() error {
+	s.copy.Do(func() {
+		s.err = torch.Try(func() {
+			torch.NoGrad(func() {
+				for _, m := range s.moves {
+					torch.Scope(func() {
+						if m.from.IsContiguous() {
+							torch.Call("aten::_foreach_copy_", pieces(m.to), pieces(m.from), false)
+						} else {
+							m.to.Copy_(m.from)
+						}
+					})
+				}
+			})
+		})
+	})
+	return s.err
+}
+
+// grain is how many elements libtorch does not divide among threads: those are training meanwhile.
+const grain = 1 << 15
+
+// pieces are the parts of a contiguous tensor that one thread computes.
+func pieces(t torch.Tensor) []torch.Tensor {
+	if t.Numel() <= grain {
+		return []torch.Tensor{t}
+	}
+	return t.View(-1).Split(grain, 0)
+}
+
+// unchanged returns when the copy is made, and is an error if anything has been changed meanwhile.
+// A change is counted when it is complete, so this is asked as late as it can be: before the next
+// update, or when the files are written.
+func (s *snapshot) unchanged() error {
+	err := s.made()
+	s.check.Do(func() {
+		for _, m := range s.moves {
+			if version(m.from) != m.version {
+				s.changed = fmt.Errorf("%w: %s was changed in place between two updates, while it was copied by "+
+					"another goroutine; from now on the copy is made at once", trainer.ErrChangedWhileSaved, m.name)
+			}
+			m.from.Free()
+		}
+		s.moves = nil
+	})
+	return errors.Join(err, s.changed)
+}

@@ -1,0 +1,112 @@
+package engine_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// The copy that is written later is made into the memory of the one before, and that is given back.
+func TestTheMemoryOfACopyIsUsedAgain(t *testing.T) {
+	s := newTagStep(t, engine.Options{})
+	require.NoError(t, s.Train(t.Context(), batchOf(t, 3), trainer.Window{Len: 1, Divisor: 1}))
+	_, err := s.Update(t.Context(), 0.1)
+	require.NoError(t, err)
+	begin := testenv.Live()
+	save := func() {
+		require.NoError(t, s.Save(t.TempDir(), trainer.SaveOptions{Later: func(write func() ([]string, error)) {
+			_, err := write()
+			require.NoError(t, err)
+		}}))
+	}
+	save()
+	once := testenv.Live()
+	assert.Greater(t, once, begin)
+	save()
+	assert.Equal(t, once, testenv.Live())
+	require.NoError(t, s.EmptyCache())
+	assert.Equal(t, begin, testenv.Live())
+	runtime.KeepAlive(s)
+}
+
+// later saves with Later, and returns the function that writes.
+func later(t *testing.T, s *tagStep, dir string) (write func() ([]string, error)) {
+	t.Helper()
+	require.NoError(t, s.Save(dir, trainer.SaveOptions{Later: func(w func() ([]string, error)) { write = w }}))
+	return write
+}
+
+// An update that comes right after a save waits until the weights and the optimizer are copied.
+func TestAnUpdateWaitsForTheCopy(t *testing.T) {
+	s := newTagStep(t, engine.Options{})
+	torch.NoGrad(func() {
+		for _, p := range nn.Params(s.Model()) { // large, so that the copy takes its time
+			p.Tensor.SetData_(torch.Randn(1000, 4000))
+			p.Tensor.SetGrad(torch.Ones(1000, 4000))
+		}
+	})
+	want, got := t.TempDir(), t.TempDir()
+	require.NoError(t, s.Save(want, trainer.SaveOptions{}))
+	write := later(t, s, got)
+	_, err := s.Update(t.Context(), 0.1)
+	require.NoError(t, err)
+	bad, err := write()
+	require.NoError(t, err)
+	assert.Empty(t, bad)
+	for _, name := range []string{"model.safetensors", "optimizer.safetensors"} {
+		x, err := os.ReadFile(filepath.Join(want, name))
+		require.NoError(t, err)
+		y, err := os.ReadFile(filepath.Join(got, name))
+		require.NoError(t, err)
+		assert.True(t, string(x) == string(y), "%s is not that of the instant of the save", name)
+	}
+	require.NoError(t, s.EmptyCache())
+}
+
+// Weights that are changed by somebody else meanwhile are noticed, and from then on copied at once.
+func TestAChangeBesideTheCopyIsNoticed(t *testing.T) {
+	s := newTagStep(t, engine.Options{})
+	param := nn.Params(s.Model())[0].Tensor
+	change := func() { torch.NoGrad(func() { param.Add_(torch.Ones(1)) }) }
+	write := later(t, s, t.TempDir())
+	change()
+	_, err := write()
+	require.ErrorIs(t, err, trainer.ErrChangedWhileSaved)
+	assert.ErrorContains(t, err, nn.Params(s.Model())[0].Name)
+
+	want, got := t.TempDir(), t.TempDir()
+	require.NoError(t, s.Save(want, trainer.SaveOptions{}))
+	write = later(t, s, got)
+	change()
+	_, err = write()
+	require.NoError(t, err)
+	x, err := os.ReadFile(filepath.Join(want, "model.safetensors"))
+	require.NoError(t, err)
+	y, err := os.ReadFile(filepath.Join(got, "model.safetensors"))
+	require.NoError(t, err)
+	assert.True(t, string(x) == string(y))
+	require.NoError(t, s.EmptyCache())
+}
+
+// What is written says which of its weights are not finite.
+func TestACopyNamesItsWeightsThatAreNotFinite(t *testing.T) {
+	s := newTagStep(t, engine.Options{})
+	bad := nn.Params(s.Model())[0]
+	torch.NoGrad(func() { bad.Tensor.Reshape(-1).Narrow(0, 0, 1).Fill_(math.NaN()) })
+	write := later(t, s, t.TempDir())
+	names, err := write()
+	require.NoError(t, err)
+	assert.Equal(t, []string{bad.Name}, names)
+	require.NoError(t, s.EmptyCache())
+}

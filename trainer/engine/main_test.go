@@ -1,0 +1,118 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/run"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// mainRun is the variable that says which of the programs of [engine.Main] a process is: this test
+// binary, started again. Its folder is that of [killDir].
+const mainRun = "ENGINE_TEST_MAIN"
+
+// runMain does not return.
+func runMain(name string) {
+	o, t := engine.Options{}, trainer.Options{OutputDir: os.Getenv(killDir), Epochs: 2, BatchSize: 4}
+	valid := data.Dataset[data.Example](ring(10))
+	switch name {
+	case "without evaluation":
+		valid = nil
+	case "a wrong option of the trainer":
+		t.KeepCheckpoints = -1
+	case "a wrong option of the engine":
+		o.MaxGradValue = -1
+	case "a wrong sample":
+		valid = data.Slice[data.Example]{{Features: []float32{1, 2}, Class: 7}}
+	case "interrupted":
+		t.Epochs, t.Callbacks = 1e6, []any{sayTrained{}}
+	}
+	engine.Main(engine.Classifier(func() nn.Layer { return newNet() }), ring(30), valid, o, t)
+}
+
+// sayTrained tells that a few updates are done.
+type sayTrained struct{}
+
+func (sayTrained) StepEnd(r *trainer.Run) error {
+	if r.GlobalStep == 3 {
+		fmt.Println("trained")
+	}
+	return nil
+}
+
+// mainProgram starts one of them.
+func mainProgram(t *testing.T, name, dir string) (program *exec.Cmd, stdout io.Reader, stderr *bytes.Buffer) {
+	t.Helper()
+	testenv.RequireTorch(t)
+	program, stderr = exec.Command(os.Args[0]), new(bytes.Buffer)
+	program.Env = append(os.Environ(), mainRun+"="+name, killDir+"="+dir)
+	program.Stderr = stderr
+	stdout, err := program.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, program.Start())
+	return program, stdout, stderr
+}
+
+func mainRecord(t *testing.T, stderr string) (r run.Record) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+	require.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &r), "the last line of %q", stderr)
+	return r
+}
+
+func TestMainEndsWithACodeAndARecord(t *testing.T) {
+	for _, c := range []struct {
+		program string
+		code    run.Code
+		text    string
+	}{
+		{"with evaluations", run.OK, "eval_accuracy"},
+		{"without evaluation", run.OK, "train_loss"},
+		{"a wrong option of the trainer", run.Configuration, "KeepCheckpoints is -1"},
+		{"a wrong option of the engine", run.Configuration, "MaxGradValue"},
+		{"a wrong sample", run.Training, "class 7"},
+	} {
+		t.Run(c.program, func(t *testing.T) {
+			dir := t.TempDir()
+			program, _, stderr := mainProgram(t, c.program, dir)
+			_ = program.Wait() // the code is looked at
+			assert.Equal(t, int(c.code), program.ProcessState.ExitCode())
+			assert.Contains(t, stderr.String(), c.text)
+			assert.Equal(t, c.code, mainRecord(t, stderr.String()).ExitCode)
+			if c.code == run.OK {
+				assert.FileExists(t, filepath.Join(dir, "checkpoint-16", "model.safetensors"))
+			}
+		})
+	}
+}
+
+func TestMainSavesAndLeavesAtASignal(t *testing.T) {
+	dir := t.TempDir()
+	program, stdout, stderr := mainProgram(t, "interrupted", dir)
+	_, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err, stderr)
+	require.NoError(t, program.Process.Signal(syscall.SIGTERM))
+	_ = program.Wait() // the code is looked at
+	assert.Equal(t, 143, program.ProcessState.ExitCode())
+	r := mainRecord(t, stderr.String())
+	assert.Equal(t, "terminated", r.Kind)
+	assert.DirExists(t, r.Checkpoint)
+	assert.Equal(t, dir, filepath.Dir(r.Checkpoint))
+}

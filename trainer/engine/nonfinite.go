@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// What the Step does about numbers that are not finite.
+
+// looks reports whether losses and norms can be looked at right away: a GPU would have to be waited
+// for, other processes would wait for this one, under loss scaling infinities are usual, and an
+// optimizer that updates during the backward pass has done so already.
+func (s *Step[S, B]) looks(stop bool) bool {
+	return stop && s.options.Device == torch.CPU && s.group == nil && s.scaler == nil && s.clipped()
+}
+
+// checkFinite is an error if a number is not finite that can be looked at.
+func (s *Step[S, B]) checkFinite(name string, t torch.Tensor, stop bool) error {
+	if !s.looks(stop) {
+		return nil
+	}
+	if v := t.Item(); math.IsNaN(v) || math.IsInf(v, 0) {
+		return &trainer.NonFiniteError{Name: name, Value: v}
+	}
+	return nil
+}
+
+// FindNonFinite runs forward and backward on a micro-batch again, with other random numbers. The
+// layers that it can name are those of package nn with parameters.
+func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (o trainer.NonFiniteOrigin, err error) {
+	if _, ok := s.task.(TrainingStepper[B]); ok {
+		return o, errors.New("the task has a training step of its own (engine.TrainingStepper), which is not run again")
+	}
+	defer s.ahead.drop()
+	err = torch.Try(func() {
+		s.mode(true, w.KeepMode)
+		torch.ForkRNG(func() {
+			torch.Scope(func() {
+				defer s.keepBuffers()()
+				s.optimizer.ZeroGrad()
+				var loss Loss
+				if first := nn.FirstNonFinite(s.task.Model(),
+					func() { loss = s.loss(s.pass(w.Items), b) }); first != nil {
+					o.Module, o.Input = first.Name, first.Input
+				}
+				o.Loss = loss.Value.IsFinite().All().Item() == 0
+				if o.Module != "" || o.Loss {
+					return
+				}
+				s.backward(ctx, loss, w)
+				for _, p := range nn.Params(s.task.Model()) {
+					if g := p.Tensor.Grad(); g.Defined() && g.IsFinite().All().Item() == 0 {
+						o.Gradients = append(o.Gradients, p.Name)
+					}
+				}
+			})
+		}, s.devices()...)
+	})
+	return o, err
+}
+
+// keepBuffers returns a function that puts the buffers of the model back to what they are now.
+func (s *Step[S, B]) keepBuffers() (restore func()) {
+	buffers := nn.Buffers(s.task.Model())
+	copies := make([]torch.Tensor, len(buffers))
+	for i, b := range buffers {
+		copies[i] = b.Tensor.Clone()
+	}
+	return func() {
+		torch.NoGrad(func() {
+			for i, b := range buffers {
+				b.Tensor.Copy_(copies[i])
+			}
+		})
+	}
+}
+
+// NonFinite names the weights and buffers that are not finite. It waits for the device, once.
+func (s *Step[S, B]) NonFinite() (names []string, err error) {
+	err = torch.Try(func() {
+		torch.Scope(func() { names = nonFinite(nn.StateDict(s.task.Model())) })
+	})
+	return names, err
+}
+
+// nonFiniteWeights is NonFinite of the files of a save, by another goroutine: in pieces that the
+// threads which train are not asked for.
+func nonFiniteWeights(files []tensorFile) (names []string, err error) {
+	err = torch.Try(func() {
+		torch.Scope(func() {
+			var parts []torch.Named
+			for _, f := range files {
+				if f.name != weightsName && f.name != trainedName {
+					continue
+				}
+				for _, t := range f.tensors {
+					for _, p := range pieces(t.Tensor) {
+						parts = append(parts, torch.Named{Name: t.Name, Tensor: p})
+					}
+				}
+			}
+			names = slices.Compact(nonFinite(parts))
+		})
+	})
+	return names, err
+}
+
+// nonFinite names the tensors with a nan or an infinity. The norm of such a tensor is no finite
+// number. That of one without may be none either, since squares overflow: only then is each element
+// looked at.
+func nonFinite(list []torch.Named) (names []string) {
+	var tensors []torch.Tensor
+	var all []string
+	for _, t := range list {
+		if t.Tensor.DType().IsFloatingPoint() && t.Tensor.Numel() > 0 {
+			tensors, all = append(tensors, t.Tensor.Detach()), append(all, t.Name)
+		}
+	}
+	if len(tensors) == 0 {
+		return nil
+	}
+	norms := torch.Call("aten::_foreach_norm.Scalar", tensors, 2)
+	for i, n := range norms {
+		norms[i] = n.IsFinite()
+	}
+	for i, finite := range torch.Values[bool](torch.Stack(norms, 0)) {
+		if !finite && !torch.Values[bool](tensors[i].IsFinite().All())[0] {
+			names = append(names, all[i])
+		}
+	}
+	return names
+}

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/gotrainer/gotrainer/internal/torchsave"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// random is where the random numbers of a Step are: those of all operators that are given no
+// generator, dropout and attention among them.
+type random struct {
+	id     int64    // of the Step
+	states [][]byte // of the devices, between two calls of Around; nil: the Step has drawn none yet
+	inside bool     // a call of Around
+}
+
+// drawing is which Step had the default generators last, and how many Steps have their own now.
+var drawing struct {
+	sync.Mutex
+	steps, last int64
+	inside      int
+}
+
+// enter reports whether the default generators have been left to this Step, so that it begins where
+// they are.
+func (r *random) enter() (alone bool) {
+	drawing.Lock()
+	defer drawing.Unlock()
+	if r.id == 0 {
+		drawing.steps++
+		r.id = drawing.steps
+	}
+	alone = r.states == nil || drawing.last == r.id && drawing.inside == 0
+	drawing.last, r.inside = r.id, true
+	drawing.inside++
+	return alone
+}
+
+func (r *random) leave() {
+	drawing.Lock()
+	defer drawing.Unlock()
+	drawing.last, r.inside = r.id, false
+	drawing.inside--
+}
+
+// Around carries out a run with generators of the Step's own in place of the default ones of its
+// devices (see [torch.ForkRNG]), so that Steps that run at the same time do not change each other's
+// numbers. When body ends the default ones are put where the Step's are, as if it had drawn from
+// them. The Step's begin where the default ones are if no other Step has drawn since, else where
+// its last Seed or run has left them.
+//
+// What a goroutine draws that body starts comes from the default ones: a loader whose Collate or
+// data set draws with package torch is repeatable only if it is given a torch.Generator. Models
+// that several goroutines make at the same time are made in [torch.ForkRNG], or by [NewFromInit].
+func (s *Step[S, B]) Around(body func() error) (err error) {
+	if s.random.inside {
+		return body()
+	}
+	devices := s.devices()
+	var begin [][]byte
+	if !s.random.enter() {
+		begin = s.random.states
+	}
+	defer s.random.leave()
+	defer func() { setGenerators(devices, s.random.states) }()
+	torch.ForkRNG(func() {
+		setGenerators(devices, begin)
+		s.order.global = torch.DefaultGenerator(torch.CPU)
+		defer func() {
+			s.random.states, s.order.global = nil, nil
+			for _, d := range devices {
+				s.random.states = append(s.random.states, torch.DefaultGenerator(d).State())
+			}
+		}()
+		err = body()
+	}, devices...)
+	return err
+}
+
+func setGenerators(devices []torch.Device, states [][]byte) {
+	for i, state := range states {
+		torch.DefaultGenerator(devices[i]).SetState(state)
+	}
+}
+
+// Seed restarts the Step's generators, and makes the model again if the Step is one of
+// [NewFromInit].
+func (s *Step[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
+	if o.UnlessFresh && s.fresh {
+		return nil
+	}
+	s.fresh = false
+	s.copies.wait()
+	s.python = torchsave.SeedRandom(seed)
+	return s.Around(func() error { return s.seed(seed, o) })
+}
+
+func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
+	if err := torch.Try(func() { torch.ManualSeed(seed) }); err != nil || s.init == nil || o.KeepModel {
+		return err
+	}
+	task, err := callInit(s.init)
+	if err != nil {
+		return err
+	}
+	s.task, s.scaler, s.fresh = task, nil, true
+	if e := torch.Try(func() { err = s.prepareModel() }); e != nil {
+		return fmt.Errorf("engine: %w", e)
+	}
+	return err
+}

@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/amp"
+	"github.com/gotrainer/gotrainer/internal/torchsave"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
+)
+
+// The files in which Hugging Face's Trainer keeps what is no weight.
+const (
+	transformersOptimizer = "optimizer.pt"
+	transformersSchedule  = "scheduler.pt"
+	transformersRandom    = "rng_state.pth"
+	transformersScaler    = "scaler.pt"
+)
+
+var _ trainer.TransformersStep = (*Step[int, int])(nil)
+
+// SaveTransformers writes the state of the optimizer, the schedule, the generators and the scaler
+// as Hugging Face's Trainer does. The generators of Python's modules random and numpy.random have
+// the states with which they came from a checkpoint of transformers, or those that set_seed gives
+// them.
+func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition) error {
+	state, err := torchsave.StateDict(s.optimizer, at.Next)
+	if err != nil {
+		return err
+	}
+	groups := s.optimizer.Groups()
+	for i, g := range state["param_groups"].([]any) { //nolint:forcetypeassert // StateDict has made it
+		g := g.(map[string]any) //nolint:forcetypeassert // likewise
+		g["initial_lr"] = at.Peak * torchsave.Scale(groups[i])
+	}
+	if err := torchsave.WriteFile(filepath.Join(dir, transformersOptimizer), state); err != nil {
+		return err
+	}
+	if err := torchsave.WriteSchedule(filepath.Join(dir, transformersSchedule),
+		torchsave.Schedule{Steps: at.Moves, Base: at.Peak, Rate: at.Next}, groups); err != nil {
+		return err
+	}
+	if err := s.python.Write(filepath.Join(dir, transformersRandom), torchsave.TransformersRandom,
+		s.devices()); err != nil {
+		return err
+	}
+	if s.scaler == nil {
+		return nil
+	}
+	scaler, err := torchsave.FromStruct(s.scaler.State())
+	if err != nil {
+		return err
+	}
+	return torchsave.WriteFile(filepath.Join(dir, transformersScaler), scaler)
+}
+
+// LoadTransformers continues from a checkpoint of Hugging Face's Trainer. All files are read and
+// checked before anything is changed. The optimizer keeps the settings of the options; what the
+// checkpoint has otherwise is warned of.
+func (s *Step[S, B]) LoadTransformers(dir string) (at trainer.SchedulePosition, err error) {
+	s.copies.wait()
+	if e := torch.Try(func() { at, err = s.loadTransformers(dir) }); e != nil {
+		err = e
+	}
+	return at, err
+}
+
+func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, err error) {
+	state, err := torchsave.ReadFile(filepath.Join(dir, transformersOptimizer))
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", transformersOptimizer, err)
+	}
+	defer torchsave.EachTensor(state, func(t torch.Tensor) { t.Free() })
+	schedule, err := torchsave.ReadSchedule(filepath.Join(dir, transformersSchedule), s.optimizer.Groups())
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", transformersSchedule, err)
+	}
+	random, generators, err := s.readTransformersRandom(filepath.Join(dir, transformersRandom))
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", transformersRandom, err)
+	}
+	scaler, err := s.readTransformersScaler(filepath.Join(dir, transformersScaler))
+	if err != nil {
+		return at, fmt.Errorf("%s: %w", transformersScaler, err)
+	}
+	if err := s.warnOfSettings(state); err != nil {
+		return at, err
+	}
+	before, updates, freeBefore, err := s.keepOptimizer()
+	if err != nil {
+		return at, err
+	}
+	defer freeBefore()
+	if _, err := torchsave.LoadStateDict(s.optimizer, state); err != nil {
+		return at, fmt.Errorf("%s: %w; it must be of the optimizer and the groups of parameters that this run has",
+			transformersOptimizer, err)
+	}
+	s.fresh = false
+	if _, err := nn.Load(weightsFile(dir), s.task.Model(), nn.LoadOptions{}); err != nil {
+		return at, errors.Join(err, s.optimizer.LoadState(before, updates))
+	}
+	if s.scaler != nil {
+		if err := s.scaler.LoadState(scaler); err != nil {
+			return at, err
+		}
+	}
+	s.optimizer.ZeroGrad()
+	s.order.before = nil
+	s.python = random
+	for device, state := range generators {
+		torch.DefaultGenerator(device).SetState(state)
+	}
+	return trainer.SchedulePosition{Moves: schedule.Steps, Peak: schedule.Base, Next: schedule.Rate}, nil
+}
+
+// keepOptimizer copies the state of the optimizer, which is put back if the weights do not fit.
+func (s *Step[S, B]) keepOptimizer() (state []torch.Named, updates int, free func(), err error) {
+	free = func() {
+		for _, n := range state {
+			n.Tensor.Free()
+		}
+	}
+	for _, n := range s.optimizer.State() {
+		state = append(state, torch.Named{Name: n.Name, Tensor: n.Tensor.Clone().Keep()})
+	}
+	return state, s.optimizer.Updates(), free, nil
+}
+
+// readTransformersRandom reads the states of the generators of the devices of this run. What the
+// file does not have continues as it is, with a warning.
+func (s *Step[S, B]) readTransformersRandom(path string) (r torchsave.Random, found map[torch.Device][]byte,
+	err error) {
+	r, states, _, err := torchsave.ReadRandom(path, torchsave.TransformersRandom)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil, fmt.Errorf("%w: it was made by several processes, and this is one; continue from its weights "+
+			"(engine.Options.InitWeightsFrom)", err)
+	}
+	if err != nil {
+		return r, nil, err
+	}
+	found = map[torch.Device][]byte{}
+	for _, d := range s.devices() {
+		state, err := torchsave.GeneratorState(states, d)
+		if err != nil {
+			return r, nil, err
+		}
+		if state == nil {
+			s.warn("%s has no state of a generator of %s, so the random numbers there begin again", path, d)
+			continue
+		}
+		found[d] = state
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.taskGenerators())) {
+		s.warn("%s has no state of the task's generator %q, which continues as it is", path, name)
+	}
+	return r, found, nil
+}
+
+// pythonRandom are the states of Python's generators, of a checkpoint of this step that has them.
+func (s *Step[S, B]) pythonRandom(dir string) (torchsave.Random, error) {
+	path := filepath.Join(dir, transformersRandom)
+	r, _, _, err := torchsave.ReadRandom(path, torchsave.TransformersRandom)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.python, nil
+	}
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+func (s *Step[S, B]) readTransformersScaler(path string) (state amp.GradScalerState, err error) {
+	if s.scaler == nil {
+		return state, nil
+	}
+	saved, err := torchsave.ReadFile(path)
+	if err != nil {
+		return state, fmt.Errorf("the checkpoint was made in another precision than %s: %w", s.options.Precision, err)
+	}
+	return state, torchsave.ToStruct(saved, &state)
+}
+
+// notSettings are the entries of a group that are no settings, or change no outcome.
+var notSettings = []string{"lr", "initial_lr", "params", "param_names", "foreach", "capturable", "differentiable"}
+
+// warnOfSettings tells with which settings the optimizer of a checkpoint was made that this one has
+// not.
+func (s *Step[S, B]) warnOfSettings(saved map[string]any) error {
+	own, err := torchsave.StateDict(s.optimizer, 0)
+	if err != nil {
+		return err
+	}
+	theirs, _ := saved["param_groups"].([]any)
+	for i, g := range own["param_groups"].([]any) { //nolint:forcetypeassert // StateDict has made it
+		if i >= len(theirs) {
+			break // which is refused when the state is loaded
+		}
+		group, _ := theirs[i].(map[string]any)
+		mine, _ := g.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(mine)) {
+			then, ok := group[key]
+			if !ok || slices.Contains(notSettings, key) || same(then, mine[key]) {
+				continue
+			}
+			s.warn("%s was made with %s %v in group %d, and this run has %v: the run's holds",
+				transformersOptimizer, key, then, i, mine[key])
+		}
+	}
+	return nil
+}
+
+// same compares settings: numbers by their values, None as false.
+func same(a, b any) bool {
+	x, ok1 := torchsave.Float(a)
+	y, ok2 := torchsave.Float(b)
+	switch {
+	case ok1 && ok2:
+		return x == y
+	case a == nil:
+		return b == false || b == nil
+	case b == nil:
+		return a == false
+	}
+	p, ok1 := a.([]any)
+	q, ok2 := b.([]any)
+	if ok1 && ok2 && len(p) == len(q) {
+		for i := range p {
+			if !same(p[i], q[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(a, b)
+}

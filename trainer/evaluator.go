@@ -1,0 +1,276 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gotrainer/gotrainer/internal/pyfloat"
+)
+
+// evalPrefix stands before the names of the evaluations of a run in logs and files.
+const evalPrefix = "eval_"
+
+var errEmptyValidation = errors.New("trainer: the validation set is empty; to train without one, give nil to Fit")
+
+// evaluator runs over the validation sets and remembers the best outcome.
+type evaluator[S, B any] struct {
+	*session[S, B]
+	judge     judge
+	sets      []evaluation[B] // none without a validation set
+	evaluated Logs            // of the current evaluation, under their logged names, the sets that are done
+	quiet     bool            // evaluations must not draw random numbers
+	aside     bool            // a hook has asked for the current evaluation
+	// the model stays in the mode in which it is: see semantics.Rules.StayInEvalMode
+	keepMode bool
+}
+
+// evaluateNow carries out evaluations. judge is whether the outcome is compared
+// with the best one and told to the schedule.
+func (r *runner[S, B]) evaluateNow(judge bool) error {
+	if len(r.eval.sets) == 0 {
+		return errors.New("trainer: a hook asked for an evaluation, but Fit was given no validation set")
+	}
+	if r.eval.evalContext().Err() != nil {
+		return errInterrupted
+	}
+	_, err := r.eval.evaluate(judge)
+	if errors.Is(err, errInterrupted) { // the checkpoint keeps the sets that are done
+		return err
+	}
+	row := r.eval.evaluated
+	r.eval.evaluated, r.loop.EvalSet = nil, 0
+	if err != nil || !judge {
+		return err
+	}
+	if err := r.rates.observe(r.eval.judge, row); err != nil {
+		return err
+	}
+	best, err := r.eval.consider(row, r.saver.current())
+	if err != nil {
+		return err
+	}
+	r.loop.evaluated(best)
+	return nil
+}
+
+// evaluate runs over the validation sets from that at which the loop stands, and logs each outcome.
+// The numbers under their logged names gather in r.eval.evaluated; those returned have their bare
+// names, with the name of their set before it where there are several.
+func (ev *evaluator[S, B]) evaluate(judge bool) (Metrics, error) {
+	all := Metrics{}
+	if ev.loop.EvalSet == 0 {
+		ev.evaluated = Logs{}
+	}
+	for ev.loop.EvalSet < len(ev.sets) {
+		e := &ev.sets[ev.loop.EvalSet]
+		m, row, err := ev.evaluateSet(e, false)
+		if err != nil {
+			return nil, err
+		}
+		if loss, ok := row[e.name+"_loss"]; ok {
+			ev.warnNonFinite(e.name+"_loss", loss)
+		}
+		if err := ev.log(row); err != nil {
+			return nil, err
+		}
+		ev.loop.Control.ShouldEvaluate = false
+		if err := ev.fireEval(func(h afterEvalHook, r *Run) error { return h.AfterEval(r, m) }); err != nil {
+			return nil, err
+		}
+		for k, v := range row {
+			if k != "epoch" && k != "step" {
+				ev.evaluated[k] = v
+			}
+		}
+		for k, v := range m {
+			all[e.key+k] = v
+		}
+		// An interruption in one of the further sets continues with that set.
+		ev.loop.EvalSet++
+		ev.loop.before.EvalSet, ev.loop.before.EvalLoaderStarted = ev.loop.EvalSet, false
+		ev.loop.before.Control = ev.loop.Control
+		ev.loop.before.Control.ShouldEvaluate = judge
+	}
+	return all, nil
+}
+
+func (ev *evaluator[S, B]) fireEval(method func(afterEvalHook, *Run) error) error {
+	err := fire(ev.session, ev.hooks.AfterEval, "AfterEval", method)
+	ev.run.Evaluation = ""
+	return err
+}
+
+// evaluateAside is Run.Evaluate.
+func (ev *evaluator[S, B]) evaluateAside(name string) (Metrics, error) {
+	switch {
+	case len(ev.sets) == 0:
+		return nil, errors.New("trainer: Run.Evaluate: Fit was given no validation set")
+	case name == "":
+		return nil, errors.New("trainer: Run.Evaluate: the evaluation has no name")
+	}
+	outer, position, control, batch, ctx, asked := *ev.run, ev.loop.position, ev.run.Control, ev.batch, ev.ctx, ev.asked
+	ev.aside, ev.batch, ev.ctx = true, nil, ev.stepContext()
+	if ev.several() {
+		ev.asked = ev.ctx
+	}
+	defer func() {
+		ev.aside, ev.batch, ev.ctx, ev.asked = outer.Aside, batch, ctx, asked
+		ev.loop.position = position
+		control.ShouldTrainingStop = control.ShouldTrainingStop || ev.run.Control.ShouldTrainingStop
+		control.ShouldEpochStop = control.ShouldEpochStop || ev.run.Control.ShouldEpochStop
+		ev.run.Evaluation, ev.run.evalBatches, ev.run.Aside, ev.run.Control = outer.Evaluation, outer.evalBatches,
+			outer.Aside, control
+		ev.run.loop.batch = batch
+	}()
+	all := Metrics{}
+	for i, e := range ev.sets {
+		e.name = name + strings.TrimPrefix(e.name, strings.TrimSuffix(evalPrefix, "_"))
+		ev.loop.EvalSet, ev.loop.EvalLoaderStarted = i, false
+		m, _, err := ev.evaluateSet(&e, false)
+		if err != nil {
+			return nil, err
+		}
+		for k, v := range m {
+			all[e.key+k] = v
+		}
+	}
+	return all, nil
+}
+
+// evaluateSet runs over one set. The row has the numbers under their logged names, and the speeds.
+func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics, Logs, error) {
+	start := time.Now()
+	e.done, e.seen = 0, 0
+	ev.run.Evaluation, ev.run.evalBatches, ev.run.Aside = e.name, e.batches(), ev.aside
+	if err := fire(ev.session, ev.hooks.EvalBegin, "EvalBegin", evalBeginHook.EvalBegin); err != nil {
+		return nil, nil, err
+	}
+	if !ev.loop.EvalLoaderStarted && !ev.quiet {
+		if err := ev.startLoader(false); err != nil {
+			return nil, nil, err
+		}
+	}
+	ev.loop.EvalLoaderStarted = false
+	if err := ev.step.StartEval(ev.describe(e, predict)); err != nil {
+		return nil, nil, ev.stepError("begin to "+e.op(), err)
+	}
+	if err := ev.evaluateAll(e); err != nil {
+		return nil, nil, err
+	}
+	m, err := ev.step.Metrics(ev.stepContext())
+	if err != nil {
+		return nil, nil, ev.stepError(e.op(), err)
+	}
+	ev.keepMode = ev.o.Semantics.StayInEvalMode // until the next epoch begins
+	if err := fire(ev.session, ev.hooks.EvalEnd, "EvalEnd",
+		func(h evalEndHook, r *Run) error { return h.EvalEnd(r, m) }); err != nil {
+		return nil, nil, err
+	}
+	row := Logs{}
+	for name, v := range m {
+		row[e.name+"_"+name] = v
+	}
+	atOnce := ev.o.EvalBatchSize // of all processes together
+	if e.shared {
+		atOnce *= ev.o.Group.World()
+	}
+	row.speed(e.name, start, float64(e.rows), float64((e.rows+atOnce-1)/atOnce))
+	return m, row, nil
+}
+
+// evaluateAll hands the batches of a set to the step, and counts those of a stream.
+func (ev *evaluator[S, B]) evaluateAll(e *evaluation[B]) error {
+	evaluate := ev.evaluateBatches
+	if ev.several() {
+		evaluate = ev.evaluateRounds
+	}
+	if err := evaluate(e); err != nil || e.length >= 0 {
+		return err
+	}
+	if e.rows = e.seen; e.rows == 0 {
+		return ev.stepError(e.op(), errEmptyEvalStream)
+	}
+	return nil
+}
+
+// evalContext ends an evaluation. One inside a window is not left in the middle: no checkpoint
+// could be written there, since none keeps the gradients.
+func (ev *evaluator[S, B]) evalContext() context.Context {
+	if ev.loop.windowIsComplete() {
+		return ev.ctx
+	}
+	return ev.stepContext()
+}
+
+// evaluateBatches hands the batches of a set to the step.
+func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
+	defer func() { ev.batch = nil }()
+	ctx := ev.evalContext()
+	for b, err := range e.pass(ctx) {
+		if err == nil {
+			ev.batch = b.Batch
+			if err := fire(ev.session, ev.hooks.EvalStepBegin, "EvalStepBegin",
+				evalStepBeginHook.EvalStepBegin); err != nil {
+				return err
+			}
+		}
+		op := "load a batch to " + e.op()
+		if err == nil {
+			op = e.op()
+			err = ev.step.Eval(ctx, b.Batch)
+		}
+		if err != nil && ctx.Err() != nil {
+			return ev.interruptEvaluation()
+		}
+		if err != nil {
+			return ev.stepError(op, err)
+		}
+		if err := fire(ev.session, ev.hooks.EvalStep, "EvalStep", evalStepHook.EvalStep); err != nil {
+			return err
+		}
+		e.seen += b.Samples
+		if e.done++; e.done == e.limit {
+			break
+		}
+	}
+	return nil
+}
+
+// interruptEvaluation leaves an evaluation in the middle; the resumed run makes it from its
+// beginning.
+func (ev *evaluator[S, B]) interruptEvaluation() error {
+	_, _ = ev.step.Metrics(ev.stepContext()) // only to end it: numbers of a part are nobody's business
+	ev.loop.before.EvalLoaderStarted = true  // the generator has been drawn from for it
+	return errInterrupted
+}
+
+// speed adds the run time and speeds of transformers.trainer_utils.speed_metrics, with its
+// decimals.
+func (l Logs) speed(split string, start time.Time, samples, steps float64) {
+	seconds := time.Since(start).Seconds()
+	l[split+"_runtime"] = pyfloat.Round(seconds, 4)
+	if seconds == 0 {
+		return
+	}
+	l[split+"_samples_per_second"] = pyfloat.Round(samples/seconds, 3)
+	l[split+"_steps_per_second"] = pyfloat.Round(steps/seconds, 3)
+}
+
+// tokenSpeed adds the run time and the input tokens of this session per second.
+func (l Logs) tokenSpeed(start time.Time, tokens int64) {
+	seconds := time.Since(start).Seconds()
+	l["train_runtime"] = pyfloat.Round(seconds, 4)
+	if seconds > 0 {
+		l["train_tokens_per_second"] = pyfloat.Round(float64(tokens)/seconds, 3)
+	}
+}
+
+// key is what the name of the current set puts before its numbers: "matched_".
+func (ev *evaluator[S, B]) key() string {
+	if ev.loop.EvalSet >= len(ev.sets) {
+		return ""
+	}
+	return ev.sets[ev.loop.EvalSet].key
+}

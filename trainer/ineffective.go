@@ -1,0 +1,91 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/gotrainer/gotrainer/dist"
+)
+
+// What would be silent otherwise: options without effect, and processes that train alone.
+
+// ineffective are warnings of options that are set and change nothing, because another one is not.
+func (o *Options) ineffective() (warnings []string) {
+	resumes := o.ResumeFrom != "" || o.Start != nil
+	saves := (o.OutputDir != "" || o.Saver != nil) && o.Save.kind != never
+	evaluates := o.Eval.kind != never
+	for _, c := range []struct {
+		set  bool
+		name string
+		but  string
+	}{
+		{o.ForceResume && !resumes, "ForceResume", "ResumeFrom is not"},
+		{o.IgnoreDataSkip && !resumes, "IgnoreDataSkip", "ResumeFrom is not"},
+		{o.KeepCheckpoints > 0 && !saves, "KeepCheckpoints", "no checkpoint is saved"},
+		{o.SaveOnlyModel && !saves, "SaveOnlyModel", "no checkpoint is saved"},
+		{o.SaveFailure != RetrySave && !saves, "SaveFailure", "no checkpoint is saved"},
+		{o.ProcessingClass != nil && !saves, "ProcessingClass", "no checkpoint is saved (call Trainer.SaveModel)"},
+		{o.LogLevel != nil && o.Logger == nil, "LogLevel", "Logger is not"},
+		{o.LogLevelReplica != nil && o.Logger == nil, "LogLevelReplica", "Logger is not"},
+		{o.EvalDelay > 0 && !evaluates, "EvalDelay", "Eval is Never"},
+		{o.LimitEvalBatches > 0 && !evaluates && !o.EvalOnStart, "LimitEvalBatches", "Eval is Never"},
+	} {
+		if c.set {
+			warnings = append(warnings, fmt.Sprintf("Options.%s is set, but %s, so it has no effect", c.name, c.but))
+		}
+	}
+	return warnings
+}
+
+// withoutData are warnings of options for evaluations of a run that has no validation set.
+func (o *Options) withoutData() (warnings []string) {
+	for _, c := range []struct {
+		set  bool
+		name string
+	}{
+		{o.MetricForBest != "", "MetricForBest"}, {o.Direction != ByName, "Direction"}, {o.EvalDelay > 0, "EvalDelay"},
+		{o.LimitEvalBatches > 0, "LimitEvalBatches"}, {o.EvalOrder != nil, "EvalOrder"},
+	} {
+		if c.set {
+			warnings = append(warnings,
+				fmt.Sprintf("Options.%s is set, but Fit was given no validation set, so it has "+
+					"no effect", c.name))
+		}
+	}
+	return warnings
+}
+
+// trainsAlone is the warning of a process that was started as one of several, with a step that does
+// not say that it trains with the others.
+func (o *Options) trainsAlone(step any) string {
+	if o.Group != nil || o.stated {
+		return ""
+	}
+	n, variable := dist.Started(os.Getenv)
+	if n <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("this process was started as one of %d (%s), and %T is no trainer.GroupStep: each process "+
+		"trains "+
+		"by itself unless the step shares the work in its own way; then set Options.Process, which ends this warning",
+		n,
+		variable, step)
+}
+
+// warner is where warnings go where nobody else shows them: standard error. Errors are returned.
+type warner struct{ slog.Handler }
+
+func newWarner() warner { return warner{slog.NewTextHandler(standardError{}, nil)} }
+
+func (warner) Enabled(_ context.Context, l slog.Level) bool { return l == slog.LevelWarn }
+
+func (w warner) WithAttrs(attrs []slog.Attr) slog.Handler { return warner{w.Handler.WithAttrs(attrs)} }
+
+func (w warner) WithGroup(name string) slog.Handler { return warner{w.Handler.WithGroup(name)} }
+
+// standardError is os.Stderr at the time of writing.
+type standardError struct{}
+
+func (standardError) Write(b []byte) (int, error) { return os.Stderr.Write(b) }

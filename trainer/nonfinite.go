@@ -1,0 +1,274 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// NonFinite is what a run does when a loss, a gradient or a weight is nan or infinite: mostly the
+// weights are lost by then, and every checkpoint after it is as bad.
+//
+// Losses and norms are looked at when they are reported, for the log and for a checkpoint, so no
+// step waits for the device; the weights before every checkpoint and at the end of the run. Where a
+// step can look without waiting, as that of package engine on a CPU, StopAtNonFinite stops before
+// the update, while the weights are still good, and the error says which layer and which samples it
+// was.
+type NonFinite int
+
+const (
+	// NonFiniteBySemantics is StopAtNonFinite in semantics.DefaultLoop, and IgnoreNonFinite in
+	// those of other trainers, which none of them stops at.
+	NonFiniteBySemantics NonFinite = iota
+	// StopAtNonFinite ends the run with a [*NonFiniteError]. No checkpoint of such weights is
+	// written.
+	StopAtNonFinite
+	// SkipNonFinite leaves out every update whose gradients are not finite, as loss scaling does,
+	// and stops at weights that are not. It waits for the device at each update. The About of the
+	// step must say SkipsNonFinite.
+	SkipNonFinite
+	// RollBackNonFinite puts weights, moments and random numbers back to the newest checkpoint and
+	// continues with the data that come next; the counts and the schedule continue. A run that
+	// comes back to one checkpoint three times stops.
+	RollBackNonFinite
+	// IgnoreNonFinite warns once and continues. A checkpoint whose weights are not finite is
+	// written, but no older one is deleted for it.
+	IgnoreNonFinite
+)
+
+// mostRollBacks is how often a run returns to one checkpoint.
+const mostRollBacks = 3
+
+// NonFiniteError says that a run has come to numbers that are not finite. Its exit code is 7.
+type NonFiniteError struct {
+	Name       string  // "loss", "grad_norm", "train_loss" or "weights"
+	Value      float64 // of a loss or norm
+	Weights    []string
+	GlobalStep int
+	Checkpoint string // the newest one, which is finite; empty: none
+	Reason     string // why the run could not be rolled back, where it should have been
+
+	// Origin is where the numbers ceased to be finite, and Samples the indices of the samples of
+	// that micro-batch in the data set, or their positions in the pass over a stream, from 0.
+	// NoOrigin says why this is not known.
+	Origin   NonFiniteOrigin
+	Samples  []int
+	NoOrigin string
+
+	before bool // the update: the weights are those of the one before
+}
+
+func (e *NonFiniteError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "trainer: after update %d", e.GlobalStep)
+	if e.before {
+		b.WriteString(", on the way to the next one, which was not made")
+	}
+	b.WriteString(": ")
+	if e.Name == "weights" {
+		fmt.Fprintf(&b, "%d of the weights are not finite, the first is %s", len(e.Weights), e.Weights[0])
+	} else {
+		fmt.Fprintf(&b, "%s is %v", e.Name, e.Value)
+		if len(e.Weights) > 0 {
+			fmt.Fprintf(&b, ", and %d of the weights are not finite, the first is %s", len(e.Weights), e.Weights[0])
+		}
+	}
+	b.WriteString(e.origin())
+	if e.Reason != "" {
+		b.WriteString("; " + e.Reason)
+	}
+	b.WriteString("; look for nan in the data, lower Options.LearningRate or limit the gradients; " +
+		"torch.DetectAnomaly names the operator")
+	if e.Checkpoint != "" {
+		b.WriteString("; the newest checkpoint is finite: " + e.Checkpoint)
+	}
+	return b.String()
+}
+
+// origin says where it comes from.
+func (e *NonFiniteError) origin() string {
+	o := e.Origin
+	var b strings.Builder
+	switch n := len(o.Gradients); {
+	case e.NoOrigin != "":
+		b.WriteString("; which layer and samples it comes from is not known: " + e.NoOrigin)
+	case o.Module != "" && o.Input:
+		b.WriteString("; the first layer whose output is not finite is " + o.Module +
+			", and its input is not finite either")
+	case o.Module != "":
+		b.WriteString("; the first layer whose output is not finite is " + o.Module)
+	case o.Loss:
+		b.WriteString("; the outputs of all layers with parameters are finite, the loss is not")
+	case n > 0:
+		fmt.Fprintf(&b, "; outputs and loss are finite, the gradients of %d parameters are not, nearest to the loss "+
+			"that of %s", n, o.Gradients[n-1])
+	}
+	if len(e.Samples) > 0 {
+		fmt.Fprintf(&b, "; the samples of the batch are %s", listed(e.Samples))
+	}
+	return b.String()
+}
+
+// listed is a list of indices, the first of them.
+func listed(indices []int) string {
+	const most = 64
+	text := make([]string, 0, most)
+	for _, i := range indices[:min(most, len(indices))] {
+		text = append(text, strconv.Itoa(i))
+	}
+	list := strings.Join(text, ", ")
+	if n := len(indices) - most; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return list
+}
+
+// ExitCode is that of package run for bad numbers.
+func (*NonFiniteError) ExitCode() int { return 7 }
+
+// resolveNonFinite fills the default in.
+func (o *Options) resolveNonFinite() error {
+	switch {
+	case o.NonFinite < NonFiniteBySemantics || o.NonFinite > IgnoreNonFinite:
+		return &OptionError{"NonFinite", fmt.Sprint(int(o.NonFinite)), "StopAtNonFinite, SkipNonFinite, " +
+			"RollBackNonFinite or IgnoreNonFinite"}
+	case o.NonFinite == RollBackNonFinite && (o.Save.kind == never || o.SaveOnlyModel || o.Saver != nil):
+		return &OptionError{"NonFinite", "RollBackNonFinite",
+			"another policy, since the run writes no whole checkpoint to which it could return"}
+	case o.NonFinite == NonFiniteBySemantics && o.Semantics.Loop == semantics.DefaultLoop:
+		o.NonFinite = StopAtNonFinite
+	case o.NonFinite == NonFiniteBySemantics:
+		o.NonFinite = IgnoreNonFinite
+	}
+	return nil
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// checkFinite is an error if a number is not finite and the run must not continue with it.
+func (s *session[S, B]) checkFinite(name string, v float64) error {
+	if finite(v) {
+		return nil
+	}
+	if s.o.NonFinite == StopAtNonFinite || s.o.NonFinite == RollBackNonFinite {
+		weights, err := s.step.NonFinite()
+		if err != nil {
+			return s.stepError("look for weights that are not finite", err)
+		}
+		return &NonFiniteError{Name: name, Value: v, Weights: weights, GlobalStep: s.loop.GlobalStep,
+			NoOrigin: "it was seen in the log, after the update"}
+	}
+	s.warnNonFinite(name, v)
+	return nil
+}
+
+// warnNonFinite says once that a loss is nan or infinite.
+func (s *session[S, B]) warnNonFinite(name string, v float64) {
+	if finite(v) || s.nonFinite {
+		return
+	}
+	s.nonFinite = true
+	s.warn("%s is %v at %s %d, and the run continues; look for nan in the data, lower Options.LearningRate or limit "+
+		"the gradients; torch.DetectAnomaly names the operator",
+		name, v, s.run.Info.unit(), s.loop.GlobalStep)
+}
+
+// checkWeights finds out whether the weights are finite, and is an error if they are not and the
+// run must not continue with them.
+func (s *session[S, B]) checkWeights() (ok bool, err error) {
+	weights, err := s.step.NonFinite()
+	switch {
+	case err != nil:
+		return false, s.stepError("look for weights that are not finite", err)
+	case len(weights) == 0:
+		return true, nil
+	case s.o.NonFinite != IgnoreNonFinite:
+		return false, weightsError(weights, s.loop.GlobalStep)
+	}
+	return false, nil
+}
+
+func weightsError(weights []string, step int) *NonFiniteError {
+	return &NonFiniteError{Name: "weights", Weights: weights, GlobalStep: step,
+		NoOrigin: "it was seen in the weights, after the update"}
+}
+
+// find completes the error with which a step has stopped inside a window: micro-batch from to
+// micro-batch to of it are those it may come from.
+func (r *runner[S, B]) find(err error, w Window, from, to int) error {
+	var bad *NonFiniteError
+	if !errors.As(err, &bad) || !w.StopAtNonFinite {
+		return err
+	}
+	bad.GlobalStep, bad.before = r.loop.GlobalStep, true
+	finder, ok := r.step.(NonFiniteFinder[B])
+	if !ok {
+		bad.NoOrigin = fmt.Sprintf("%T is no trainer.NonFiniteFinder: %s", r.step, passOn("FindNonFinite"))
+		return bad
+	}
+	for i := from; i < to; i++ {
+		w.Index = i
+		for _, batch := range r.partsOf(i) {
+			origin, err := finder.FindNonFinite(r.stepContext(), batch, w)
+			switch {
+			case err != nil:
+				bad.NoOrigin = err.Error()
+				return bad
+			case origin.Module != "" || origin.Loss || len(origin.Gradients) > 0:
+				bad.Origin, bad.Samples = origin, r.samplesOf(i)
+				return bad
+			}
+		}
+	}
+	bad.NoOrigin = "computed again, with other random numbers, everything is finite"
+	return bad
+}
+
+// samplesOf are the samples of a micro-batch of the window, if the loader can tell.
+func (r *runner[S, B]) samplesOf(index int) []int {
+	batch := r.loop.Micro - r.loop.index + index
+	if r.indices != nil {
+		return r.indices(r.loop.Epoch, batch)
+	}
+	if !r.loop.plan.stream {
+		return nil
+	}
+	positions := make([]int, r.samples[index])
+	for i := range positions {
+		positions[i] = batch*r.o.BatchSize + i
+	}
+	return positions
+}
+
+// rollBack puts the step back to the newest checkpoint. The loop stays where it is, so other data
+// come next than those that have led here.
+func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
+	path := r.saver.checkpoint
+	switch {
+	case path == "":
+		bad.Reason = "there is no checkpoint to which the run could return"
+		return bad
+	case r.rollBacks[path] == mostRollBacks:
+		bad.Reason = fmt.Sprintf("the run has returned to %s %d times", path, mostRollBacks)
+		return bad
+	}
+	if err := r.step.Load(path, LoadOptions{}); err != nil {
+		return r.stepError("return to "+path, err)
+	}
+	if err := r.step.ZeroGrad(); err != nil {
+		return r.stepError("zero the gradients", err)
+	}
+	if r.rollBacks == nil {
+		r.rollBacks = map[string]int{}
+	}
+	r.rollBacks[path]++
+	r.lossSum, r.gradNorm, r.loop.LastLogged = 0, nil, r.loop.GlobalStep
+	r.loop.Control.ShouldLog, r.loop.Control.ShouldSave = false, false
+	r.warn("%v; weights, moments and random numbers are those of %s again, and the run continues with the data that "+
+		"come next", bad, path)
+	return nil
+}

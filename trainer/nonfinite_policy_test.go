@@ -1,0 +1,205 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/run"
+	"github.com/gotrainer/gotrainer/trainer"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+	"github.com/gotrainer/gotrainer/trainer/trainertest"
+)
+
+// fitNonFinite trains for ten updates; the loss of the bad-th sample is nan.
+func fitNonFinite(step *trainertest.Step, dir string, bad int, o trainer.Options) (*trainer.Result, error) {
+	step.Loss = func(_ int, batch []int) float64 {
+		if batch[0] == bad-1 {
+			return math.NaN()
+		}
+		return 1
+	}
+	o.OutputDir, o.Epochs, o.BatchSize, o.Progress = dir, max(1, o.Epochs), 1, io.Discard
+	o.Order = data.Sequential{}
+	o.Log, o.Save = trainer.Every(1, trainer.Update), trainer.Every(3, trainer.Update)
+	t, err := trainer.New[int, []int](step, o)
+	if err != nil {
+		return nil, err
+	}
+	return t.Fit(context.Background(), trainertest.Samples(10), nil)
+}
+
+func TestARunStopsAtALossThatIsNotFinite(t *testing.T) {
+	dir := t.TempDir()
+	r, err := fitNonFinite(new(trainertest.Step), dir, 5, trainer.Options{KeepCheckpoints: 1})
+	var bad *trainer.NonFiniteError
+	require.ErrorAs(t, err, &bad)
+	assert.Equal(t, "loss", bad.Name)
+	assert.Equal(t, 5, bad.GlobalStep)
+	assert.Equal(t, filepath.Join(dir, "checkpoint-3"), bad.Checkpoint)
+	assert.Equal(t, run.BadNumbers, run.CodeOf(err))
+	require.NotNil(t, r, "the Result comes with the error")
+	assert.Len(t, r.History, 5, "the row with the nan is in the log")
+	assert.NoError(t, checkpoint.Verify(bad.Checkpoint))
+}
+
+func TestOtherTrainersContinueAfterANan(t *testing.T) {
+	for _, rules := range []semantics.Rules{semantics.HuggingFace, semantics.Hezar, semantics.PytorchAccelerated,
+		semantics.PyMarlin} {
+		_, err := fitNonFinite(new(trainertest.Step), t.TempDir(), 5, trainer.Options{Semantics: rules})
+		assert.NoError(t, err, rules.Name)
+	}
+}
+
+func TestWeightsThatAreNotFiniteAreNotSaved(t *testing.T) {
+	step := &trainertest.Step{}
+	step.Inject = func(op string, n int) error {
+		if op == "update" && n == 5 {
+			step.BadWeights = []string{"encoder.weight", "encoder.bias"}
+		}
+		return nil
+	}
+	dir := t.TempDir()
+	_, err := fitNonFinite(step, dir, 0, trainer.Options{KeepCheckpoints: 1})
+	require.ErrorContains(t, err, "after update 6: 2 of the weights are not finite, the first is encoder.weight")
+	require.ErrorContains(t, err, "the newest checkpoint is finite: "+filepath.Join(dir, "checkpoint-3"))
+	assert.NoDirExists(t, filepath.Join(dir, "checkpoint-6"))
+	assert.NoError(t, checkpoint.Verify(filepath.Join(dir, "checkpoint-3")))
+}
+
+func TestIgnoredNonFiniteWeightsLeaveTheOlderCheckpoints(t *testing.T) {
+	step := &trainertest.Step{}
+	step.Inject = func(op string, n int) error {
+		if op == "update" && n == 5 {
+			step.BadWeights = []string{"w"}
+		}
+		return nil
+	}
+	dir := t.TempDir()
+	_, err := fitNonFinite(step, dir, 0, trainer.Options{KeepCheckpoints: 1, NonFinite: trainer.IgnoreNonFinite})
+	require.NoError(t, err)
+	for _, n := range []int{3, 6, 9} {
+		assert.DirExists(t, filepath.Join(dir, fmt.Sprintf("checkpoint-%d", n)))
+	}
+	again := &trainertest.Step{}
+	_, err = fitNonFinite(again, dir, 0, trainer.Options{ResumeFrom: trainer.Latest})
+	require.NoError(t, err)
+	assert.Contains(t, again.Trace(), "load(checkpoint-3)", "Latest takes the newest that is finite")
+}
+
+func TestAnUpdateWhoseGradientsAreNotFiniteIsSkipped(t *testing.T) {
+	updates := func(bad int) int {
+		var schedule scheduleMoves
+		_, err := fitNonFinite(new(trainertest.Step), t.TempDir(), bad,
+			trainer.Options{NonFinite: trainer.SkipNonFinite,
+				Callbacks: []any{&schedule}})
+		require.NoError(t, err)
+		return schedule.n
+	}
+	assert.Equal(t, 10, updates(0))
+	assert.Equal(t, 9, updates(5), "the schedule does not move with a skipped update")
+	_, err := trainer.New[int, []int](new(bareStep), trainer.Options{NonFinite: trainer.SkipNonFinite})
+	assert.ErrorContains(t, err, "About().SkipsNonFinite is false")
+}
+
+type scheduleMoves struct{ n int }
+
+func (s *scheduleMoves) AfterSchedule(*trainer.Run, float64) error {
+	s.n++
+	return nil
+}
+
+func TestARunRollsBackAndContinues(t *testing.T) {
+	step := &trainertest.Step{}
+	dir := t.TempDir()
+	r, err := fitNonFinite(step, dir, 5, trainer.Options{NonFinite: trainer.RollBackNonFinite})
+	require.NoError(t, err)
+	assert.Contains(t, step.Trace(), "update(3e-05) load(checkpoint-3) train(5)")
+	assert.Equal(t, 10, r.GlobalStep)
+	require.Len(t, r.Warnings, 1)
+	assert.Contains(t, r.Warnings[0], "after update 5: loss is NaN")
+
+	r, err = fitNonFinite(&trainertest.Step{}, t.TempDir(), 2, trainer.Options{NonFinite: trainer.RollBackNonFinite})
+	require.ErrorContains(t, err, "there is no checkpoint to which the run could return")
+	assert.Equal(t, 2, r.GlobalStep)
+
+	always := &trainertest.Step{}
+	always.Inject = func(op string, n int) error {
+		if op == "update" && n > 3 {
+			always.BadWeights = []string{"w"}
+		}
+		return nil
+	}
+	_, err = fitNonFinite(always, t.TempDir(), 0, trainer.Options{NonFinite: trainer.RollBackNonFinite, Epochs: 2})
+	var bad *trainer.NonFiniteError
+	require.True(t, errors.As(err, &bad), "%v", err)
+	assert.Equal(t, "weights", bad.Name)
+	assert.Contains(t, bad.Error(), "checkpoint-3 3 times")
+}
+
+// stopping is a step that looks at each loss, as that of package engine does on a CPU.
+type stopping struct{ trainer.Step[int, []int] }
+
+func (s stopping) Train(ctx context.Context, batch []int, w trainer.Window) error {
+	if err := s.Step.Train(ctx, batch, w); err != nil || !w.StopAtNonFinite || batch[0] != 4 {
+		return err
+	}
+	return &trainer.NonFiniteError{Name: "loss", Value: math.NaN()}
+}
+
+// finding can say where it comes from, too.
+type finding struct {
+	stopping
+	err error
+}
+
+func (s finding) FindNonFinite(_ context.Context, batch []int, _ trainer.Window) (o trainer.NonFiniteOrigin, _ error) {
+	if s.err == nil && batch[0] == 4 {
+		o.Module = "conv"
+	}
+	return o, s.err
+}
+
+func TestARunStopsWhereItsStepDoes(t *testing.T) {
+	for _, c := range []struct {
+		claim   string
+		step    trainer.Step[int, []int]
+		o       trainer.Options
+		samples []int
+		want    string
+	}{
+		{"a step that can say where", finding{stopping{new(trainertest.Step)}, nil}, trainer.Options{}, []int{4},
+			"after update 4, on the way to the next one, which was not made: loss is NaN; the first layer whose output " +
+				"is not finite is conv; the samples of the batch are 4;"},
+		{"one that cannot", stopping{new(trainertest.Step)}, trainer.Options{}, nil,
+			"is not known: trainer_test.stopping is no trainer.NonFiniteFinder: implement FindNonFinite"},
+		{"one that fails to", finding{stopping{new(trainertest.Step)}, errors.New("no memory")}, trainer.Options{}, nil,
+			"which layer and samples it comes from is not known: no memory;"},
+		{"another policy", stopping{new(trainertest.Step)}, trainer.Options{NonFinite: trainer.IgnoreNonFinite}, nil,
+			""},
+	} {
+		o := c.o
+		o.Epochs, o.BatchSize, o.Progress, o.Order = 1, 1, io.Discard, data.Sequential{}
+		fit, err := trainer.New(c.step, o)
+		require.NoError(t, err, c.claim)
+		r, err := fit.Fit(context.Background(), trainertest.Samples(10), nil)
+		if c.want == "" {
+			assert.NoError(t, err, c.claim)
+			continue
+		}
+		var bad *trainer.NonFiniteError
+		require.ErrorAs(t, err, &bad, c.claim)
+		assert.Contains(t, err.Error(), c.want, c.claim)
+		assert.Equal(t, c.samples, bad.Samples, c.claim)
+		assert.Equal(t, 4, r.GlobalStep, c.claim)
+	}
+}

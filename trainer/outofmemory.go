@@ -1,0 +1,225 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"github.com/gotrainer/gotrainer/data"
+)
+
+// DivideOnOutOfMemory: micro-batches that do not fit into memory are trained in parts, and the run
+// continues where it is. Positions, counts and the log stay those of whole micro-batches; only
+// forward and backward go by parts.
+
+// part is a part of a micro-batch.
+type part[B any] struct {
+	batch   B
+	samples int
+}
+
+// divider makes and keeps the parts of the batches of a window.
+type divider[S, B any] struct {
+	parts  *atomic.Int64 // of each batch; the goroutines of the loader read it
+	pass   passes[[]part[B]]
+	window [][]part[B] // of the batches in runner.window
+	stale  bool        // the loader has made batches of fewer parts
+
+	reported int // batches of the window whose losses have been reported
+}
+
+// partsOf are the parts of a batch of the window.
+func (r *runner[S, B]) partsOf(index int) []B {
+	if !r.o.DivideOnOutOfMemory {
+		return r.window[index : index+1]
+	}
+	var batches []B
+	for _, p := range r.divider.window[index] {
+		batches = append(batches, p.batch)
+	}
+	return batches
+}
+
+// collate makes the parts of a batch, of nearly equal size.
+func (d *divider[S, B]) collate(collate func([]S) (B, error)) func([]S) ([]part[B], error) {
+	return func(samples []S) (parts []part[B], err error) {
+		n := len(samples)
+		k := min(n, int(d.parts.Load()))
+		for i := range k {
+			begin, end := i*n/k, (i+1)*n/k
+			batch, err := collate(samples[begin:end:end])
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, part[B]{batch, end - begin})
+		}
+		return parts, nil
+	}
+}
+
+// batches are passes over whole batches, as the runner counts them: each is known by its first
+// part.
+func (d *divider[S, B]) batches(pass passes[[]part[B]]) passes[B] {
+	d.pass = pass
+	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error] {
+		return func(yield func(data.StreamBatch[B], error) bool) {
+			for b, err := range pass(ctx, epoch, skip) {
+				whole := data.StreamBatch[B]{Samples: b.Samples}
+				if err == nil {
+					d.window = append(d.window, b.Batch)
+					whole.Batch = b.Batch[0].batch
+				}
+				if !yield(whole, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// dividedLoader is the loader of the training set whose batches can be trained in parts.
+func (r *runner[S, B]) dividedLoader(train data.Dataset[S], o data.LoaderOptions) (*data.Loader[S, []part[B]], error) {
+	own, err := r.step.Loader(train, LoaderOptions{LoaderOptions: o})
+	switch {
+	case err != nil:
+		return nil, err
+	case own != nil:
+		return nil, &OptionError{"DivideOnOutOfMemory", "true",
+			fmt.Sprintf("false, since the batches of the step's own "+
+				"loader %T cannot be divided", own)}
+	}
+	return data.NewLoader(train, r.divider.collate(r.step.Collate), o)
+}
+
+// resolveDivide refuses what does not go together with parts.
+func (o *Options) resolveDivide(hooks *hooks) error {
+	if !o.DivideOnOutOfMemory {
+		return nil
+	}
+	refuse := func(what string) error { return &OptionError{"DivideOnOutOfMemory", "true", "false with " + what} }
+	switch {
+	case o.AutoFindBatchSize:
+		return refuse("AutoFindBatchSize, which begins the run again")
+	case o.Group != nil:
+		return refuse("Group: the other processes would wait for this one")
+	case o.Semantics.CarriesWindows():
+		return refuse(fmt.Sprintf("Semantics %s, whose windows carry gradients over the end of an epoch",
+			o.Semantics.Name))
+	case len(hooks.AfterForward) > 0 || (&losses{report: o.Semantics.LossReport}).wanted():
+		return refuse("hooks or reports that come between forward and backward")
+	}
+	return nil
+}
+
+// trainDivided trains on the next micro-batch by its parts, and by smaller ones where memory does
+// not suffice.
+func (r *runner[S, B]) trainDivided(w Window) error {
+	d := &r.divider
+	if r.loop.index == 0 {
+		d.reported = 0
+		if d.parts.Load() > 1 { // what the window adds to the loss can be forgotten then, and computed again
+			if err := r.report(); err != nil {
+				return err
+			}
+		}
+	}
+	err := r.trainParts(w, r.loop.index)
+	for err != nil && r.step.OutOfMemory(err) {
+		whole := d.parts.Load() == 1
+		if e := r.divide(err); e != nil {
+			return e
+		}
+		if err = r.forgetWindow(whole); err == nil {
+			err = r.trainAgain(w)
+		}
+	}
+	return err
+}
+
+// trainParts trains on the parts of a micro-batch of the window. Each counts by its share of the
+// samples.
+func (r *runner[S, B]) trainParts(w Window, index int) error {
+	w.Index, w.Len = 0, 0
+	for i, parts := range r.divider.window {
+		if w.Len += len(parts); i < index {
+			w.Index += len(parts)
+		}
+	}
+	all := 0
+	for _, p := range r.divider.window[index] {
+		all += p.samples
+	}
+	divisor := w.Divisor
+	for _, p := range r.divider.window[index] {
+		if r.totals.items == 0 || !r.o.Semantics.UndividedWithItems {
+			w.Divisor = divisor * (float64(all) / float64(p.samples))
+		}
+		if err := r.step.Train(r.stepContext(), p.batch, w); err != nil {
+			return r.stepError(fmt.Sprintf("train on part %d of %d", w.Index+1, w.Len), err)
+		}
+		w.Index++
+	}
+	return nil
+}
+
+// divide halves the parts.
+func (r *runner[S, B]) divide(cause error) error {
+	parts := r.divider.parts.Load()
+	largest := 0
+	for _, p := range r.divider.window[r.loop.index] {
+		largest = max(largest, p.samples)
+	}
+	if largest <= 1 {
+		return fmt.Errorf("trainer: Options.DivideOnOutOfMemory: not even one sample fits into memory: %w", cause)
+	}
+	r.divider.parts.Store(2 * parts)
+	r.divider.stale = true
+	r.warn("batches of %d samples do not fit into memory after update %d: from here on each is trained in %d parts",
+		r.o.BatchSize, r.loop.GlobalStep, 2*parts)
+	return r.stepError("give memory back", r.step.EmptyCache())
+}
+
+// forgetWindow removes what the window has gathered. The losses of whole batches before the current
+// one stay: the batch that has failed added none.
+func (r *runner[S, B]) forgetWindow(whole bool) error {
+	var err error
+	if whole {
+		err, r.divider.reported = r.report(), r.loop.index
+	} else {
+		_, err = r.step.Report(r.stepContext())
+	}
+	return r.stepError("begin the window again", errors.Join(err, r.step.ZeroGrad(), r.fetchAgain()))
+}
+
+// trainAgain computes the window again, up to the current micro-batch: its backward pass may have
+// left a part of its gradients.
+func (r *runner[S, B]) trainAgain(w Window) error {
+	for i := range r.loop.index + 1 {
+		if i == r.divider.reported && i > 0 {
+			if _, err := r.step.Report(r.stepContext()); err != nil {
+				return r.stepError("begin the window again", err)
+			}
+		}
+		if err := r.trainParts(w, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetchAgain has the batches of the window made again, of smaller parts.
+func (r *runner[S, B]) fetchAgain() error {
+	r.divider.window = r.divider.window[:0]
+	for b, err := range r.divider.pass(r.stepContext(), r.loop.Epoch, r.loop.Micro-r.loop.index) {
+		if err != nil {
+			return r.stepError("load a batch", err)
+		}
+		if r.divider.window = append(r.divider.window, b.Batch); len(r.divider.window) == len(r.window) {
+			return nil
+		}
+	}
+	return r.stepError("load a batch", fmt.Errorf("the loader gave %d batches the second time, %d the first",
+		len(r.divider.window), len(r.window)))
+}

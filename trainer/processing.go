@@ -1,0 +1,99 @@
+package trainer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+)
+
+// ProcessingClass is what makes inputs of data: a tokenizer, an image processor. It is saved beside
+// the model: see Options.ProcessingClass.
+type ProcessingClass interface {
+	Save(dir string) error
+}
+
+// processing writes Options.ProcessingClass into each checkpoint.
+type processing struct{ class ProcessingClass }
+
+func (p *processing) BeforeSeal(_ *Run, folder string) error {
+	if err := p.class.Save(folder); err != nil {
+		return fmt.Errorf("Options.ProcessingClass %T: %w", p.class, err)
+	}
+	return nil
+}
+
+// SaveModel writes the weights, what the step adds to them, such as config.json, and
+// Options.ProcessingClass into a folder that exists: save_model of Hugging Face. Of several
+// processes the main one writes.
+func (t *Trainer[S, B]) SaveModel(dir string) error {
+	unlock, err := t.begin()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	o := t.options
+	if !o.Process.Main() {
+		return nil
+	}
+	if can := t.step.About(); !can.Saves {
+		return cannot(t.step, "Trainer.SaveModel is called", "be saved", "Saves", "implement Save and Load, and set it")
+	}
+	err = guard(func() error { return t.step.Save(dir, SaveOptions{WeightsOnly: true}) })
+	if err == nil && o.ProcessingClass != nil {
+		err = o.ProcessingClass.Save(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("trainer: SaveModel: %w", err)
+	}
+	return nil
+}
+
+// UploadStarter is a [Pusher] that is told of a run before its first update, so that a wrong name
+// or a missing token shows then. An error of it ends the run.
+// [github.com/gotrainer/gotrainer/hub.Pusher] is one.
+type UploadStarter interface {
+	Start(ctx context.Context, run checkpoint.UploadRun) error
+}
+
+// start tells the pusher of the run.
+func (u *uploads[S, B]) start() error {
+	if u.o.Pusher == nil || !u.o.Process.Main() {
+		return nil
+	}
+	if p, ok := u.o.Pusher.(UploadStarter); ok {
+		run := checkpoint.UploadRun{OutputDir: u.run.Info.OutputDir, Hyperparameters: u.hyperparameters()}
+		if err := p.Start(u.ctx, run); err != nil {
+			return fmt.Errorf("trainer: Options.Pusher: %w", err)
+		}
+	}
+	u.queue = newUploadQueue(u.ctx, u.o.Pusher)
+	return nil
+}
+
+// hyperparameters are those of Hugging Face's model card, in its order.
+func (s *session[S, B]) hyperparameters() []checkpoint.Hyperparameter {
+	o := s.o
+	list := []checkpoint.Hyperparameter{{Name: "learning_rate", Value: o.LearningRate},
+		{Name: "train_batch_size", Value: o.BatchSize}, {Name: "eval_batch_size", Value: o.EvalBatchSize},
+		{Name: "seed", Value: int64(o.Seed)}}
+	add := func(name string, value any) {
+		list = append(list, checkpoint.Hyperparameter{Name: name, Value: value})
+	}
+	if o.Process.World > 1 {
+		add("num_devices", o.Process.World)
+	}
+	if o.Accumulate > 1 {
+		add("gradient_accumulation_steps", o.Accumulate)
+	}
+	if total := o.BatchSize * o.Accumulate * o.Process.World; total != o.BatchSize {
+		add("total_train_batch_size", total)
+	}
+	add("lr_scheduler_type", scheduleText(o))
+	if o.MaxSteps > 0 {
+		add("training_steps", o.MaxSteps)
+	} else {
+		add("num_epochs", o.Epochs)
+	}
+	return list
+}

@@ -1,0 +1,175 @@
+package trainer
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// rates are the learning rates of a run: a function of the number of the update, or of a controller
+// that follows the evaluations; and the momenta where the schedule moves them.
+type rates struct {
+	peak       float64 // of the options, or of the checkpoint where the semantics say so
+	planned    lr.Rate
+	momentum   lr.Rate         // nil: the schedule leaves it alone
+	controller lr.Controller   // nil: the rate is planned
+	state      json.RawMessage // of the controller, in the checkpoint
+
+	moves   int      // how often the rate has moved
+	applied bool     // the last update was not skipped
+	first   *float64 // overrides the rate of the first update after a resume
+	last    *float64 // of the last update
+}
+
+// current is the rate as the schedule has it now.
+func (r *rates) current() float64 { return r.planned(r.moves) }
+
+// next is the rate of the next update.
+func (r *rates) next() float64 {
+	if r.first != nil {
+		return *r.first
+	}
+	return r.current()
+}
+
+// plan plans the rates of a run in which they move so many times, and the momenta.
+func (r *rates) plan(schedule lr.Schedule, total int) error {
+	if err := lr.Validate(schedule, r.peak, total); err != nil {
+		return fmt.Errorf("trainer: Options.Schedule: %w", err)
+	}
+	r.planned = schedule.Plan(r.peak, total)
+	if m, ok := schedule.(lr.MomentumSchedule); ok {
+		r.momentum = m.PlanMomentum(total)
+	}
+	return nil
+}
+
+// follow starts a controller, or continues it where the checkpoint left it.
+func (r *rates) follow(adaptive lr.Adaptive, resumedFrom string) (err error) {
+	if r.controller, err = adaptive.Start(r.peak); err != nil {
+		return fmt.Errorf("trainer: Options.Adaptive: %w", err)
+	}
+	r.planned = func(int) float64 { return r.controller.Rate() }
+	if r.state == nil {
+		return nil
+	}
+	if err := r.controller.LoadState(r.state); err != nil {
+		return fmt.Errorf("trainer: cannot resume from %s: Options.Adaptive: %w", resumedFrom, err)
+	}
+	return nil
+}
+
+// observe tells a controller the outcome of an evaluation.
+func (r *rates) observe(j judge, row Logs) error {
+	if r.controller == nil {
+		return nil
+	}
+	j.explicit = true // it cannot do without
+	v, _, err := j.value(row)
+	if err != nil {
+		return err
+	}
+	r.controller.Observe(v)
+	return nil
+}
+
+// save adds the state of the rates to that of the loop.
+func (r *rates) save(l *loopState) (err error) {
+	l.ScheduleStep, l.NextRate, l.LastRate = r.moves, r.current(), r.last
+	if r.controller != nil {
+		if l.Controller, err = r.controller.State(); err != nil {
+			return fmt.Errorf("state of Options.Adaptive: %w", err)
+		}
+	}
+	return nil
+}
+
+// restore continues from a checkpoint.
+func (r *rates) restore(l loopState, rules semantics.Rules) {
+	r.moves, r.state, r.last = l.ScheduleStep, l.Controller, l.LastRate
+	if rules.OptimizerFromCheckpoint {
+		r.first, r.peak = &l.NextRate, l.PeakRate
+	}
+}
+
+// planRates plans the rates of the run.
+func (r *runner[S, B]) planRates() error {
+	if r.o.Adaptive == nil {
+		return r.rates.plan(r.plannedSchedule())
+	}
+	from := r.run.Info.ResumedFrom
+	if from != "" && r.rates.state == nil {
+		r.warn("%s was made with another schedule, so that of Options.Adaptive starts again", from)
+	}
+	return r.rates.follow(r.o.Adaptive, from)
+}
+
+// plannedSchedule is Options.Schedule, which is told the length of an epoch, and how often the rate
+// is planned to move in the run.
+func (r *runner[S, B]) plannedSchedule() (schedule lr.Schedule, total int) {
+	p, every := r.loop.plan, r.scheduleEvery()
+	return lr.ForEpochs(r.o.Schedule, p.movesPerEpoch(every, r.o.Semantics)), p.scheduleSteps(every, r.o.Semantics)
+}
+
+// scheduleEvery is after how many steps the rate moves.
+func (r *runner[S, B]) scheduleEvery() int {
+	if r.o.ScheduleSteps > 0 {
+		return r.o.ScheduleSteps
+	}
+	return max(1, min(r.loop.plan.stepsPerEpoch, r.loop.plan.maxSteps))
+}
+
+// checkMomentum refuses a schedule that moves the momentum of a step that has none.
+func (r *runner[S, B]) checkMomentum() error {
+	schedule, total := r.plannedSchedule()
+	m, ok := schedule.(lr.MomentumSchedule)
+	if !ok || r.step.About().SetsMomentum || m.PlanMomentum(total) == nil {
+		return nil
+	}
+	return cannot(r.step, fmt.Sprintf("Options.Schedule %T moves the momentum", r.o.Schedule), "do so",
+		"SetsMomentum", "implement SetMomentum, of its optimizer too, and set it, or let the schedule leave the "+
+			"momentum alone")
+}
+
+// moveRate moves the learning rate on, unless the last update was skipped. One that follows the
+// evaluations moves with them.
+func (r *runner[S, B]) moveRate() error {
+	rules := r.o.Semantics
+	skipHidden := rules.FusedHidesSkips && r.fused // a skipped update passes for one that was made
+	if r.rates.controller != nil && rules.CountsBatches() ||
+		!r.rates.applied && !rules.ScheduleOnSkip && !skipHidden {
+		return nil
+	}
+	r.rates.moves++
+	if len(r.hooks.AfterSchedule) == 0 {
+		return nil
+	}
+	rate := r.rates.current()
+	return fire(r.session, r.hooks.AfterSchedule, "AfterSchedule", func(h afterScheduleHook, run *Run) error {
+		return h.AfterSchedule(run, rate)
+	})
+}
+
+// scheduleText names a schedule and those of its settings that are set: "Cosine, Warmup 0.05".
+func scheduleText(o Options) string {
+	var s any = o.Schedule
+	if o.Adaptive != nil {
+		s = o.Adaptive
+	}
+	v := reflect.Indirect(reflect.ValueOf(s))
+	var b strings.Builder
+	b.WriteString(v.Type().Name())
+	if v.Kind() != reflect.Struct {
+		return b.String()
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
+			fmt.Fprintf(&b, ", %s %v", f.Name, reflect.Indirect(v.Field(i)))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,276 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// runner is one run of Fit, or one evaluation outside of a run: it carries out what the text of the
+// semantics tells (texts.go), with its parts.
+type runner[S, B any] struct {
+	*session[S, B]
+	t     *Trainer[S, B]
+	eval  evaluator[S, B]
+	saver saver[S, B]
+	rates rates
+
+	pass    passes[B]         // over the training set
+	batches int               // of the training set, limited or not
+	divider divider[S, B]     // with DivideOnOutOfMemory
+	content map[string]string // by which the training set is recognised, for the configuration
+	// the samples of a batch of an epoch; nil: the loader cannot tell
+	indices func(epoch, batch int) []int
+	window  []B          // the batches of the current window
+	samples []int        // of each of them
+	totals  windowTotals // of them, over all processes
+	filter  int          // steps between the last row of the log and the window
+
+	rollBacks map[string]int // to each checkpoint
+	fused     bool           // About().Fused of the step
+	begun     bool           // everything was ready for the first action
+	begin     *snapshot      // with AutoFindBatchSize
+	onlyModel bool           // a checkpoint of SaveOnlyModel was resumed: no generator was put back
+	// of the checkpoint that is resumed, where the semantics keep it in trainer_state.json; 0: ours
+	stateBatchSize int
+}
+
+// newRunner makes what a run or an evaluation begins with.
+func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] {
+	s := &session[S, B]{step: t.step, o: o, ctx: ctx, stepCtx: context.WithoutCancel(ctx), hooks: t.hooks,
+		start: time.Now(), loop: newLoop(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1, stepsPerEpoch: 1},
+			flow{}),
+		record: record{losses: losses{report: o.Semantics.LossReport}}}
+	r := &runner[S, B]{session: s, t: t, fused: t.step.About().Fused}
+	r.divider.parts = &r.parts
+	r.parts.Store(1)
+	r.eval = evaluator[S, B]{session: s, judge: newJudge(&o)}
+	r.saver = saver[S, B]{session: s, uploads: uploads[S, B]{session: s}, states: r.states}
+	view := &loopView{history: &s.history, best: &s.best, better: r.eval.judge.better, stopReason: &s.stopReason,
+		losses: &s.losses, evalKey: r.eval.key, evaluate: r.eval.evaluateAside,
+		batchLoss: r.batchLoss, limit: r.limitBatches, state: r.stateNow}
+	if r.eval.judge.track {
+		view.bestMetric = r.eval.judge.metric
+	}
+	s.run = &Run{Info: s.info(), loop: view}
+	return r
+}
+
+// once runs from the begin to the end, with a panic of the step's library as an error.
+func (r *runner[S, B]) once(source func(*runner[S, B]) error) error {
+	return guard(func() error {
+		if err := r.prepare(source); err != nil {
+			return err
+		}
+		r.begun = true
+		err := r.loop.run(r)
+		if r.several() {
+			return err // the others may not be there to agree with
+		}
+		if e := r.saver.settle(true); e != nil { // something is under way only where the run has failed
+			r.warn("%v", e)
+		}
+		return err
+	})
+}
+
+// guard runs body and turns a panic of the step's library into an error.
+func guard(body func() error) (err error) {
+	defer recoverTorchError(&err)
+	return body()
+}
+
+// close waits for uploads and lets go of the output folder.
+func (r *runner[S, B]) close() error {
+	r.saver.uploads.wait()
+	err := r.saver.release()
+	r.pass, r.eval.sets = nil, nil // the trainer keeps what the run has counted, not its data
+	if r.saver.store == nil {
+		return err
+	}
+	store := r.saver.store
+	r.saver.store = nil
+	return errors.Join(err, store.Close())
+}
+
+// do carries out an action. A hook that ends the run ends it here; one that returns the error of
+// the cancelled context where a run can be resumed is interrupted, and told of the event again. A
+// panic of the step's library ends here, as an error: it must not pass through the loop's texts into
+// a hook around an epoch, which would hide it from the range functions there.
+func (r *runner[S, B]) do(a action) error {
+	if err := guard(func() error { return r.carryOut(a) }); err != nil {
+		return r.failed(a, err)
+	}
+	return nil
+}
+
+// failed is what becomes of an action's error.
+func (r *runner[S, B]) failed(a action, err error) error {
+	var hook *HookError
+	var bad *NonFiniteError
+	switch {
+	case errors.As(err, &bad):
+		if err := r.saver.settle(true); err != nil {
+			return errors.Join(bad, err)
+		}
+		bad.Checkpoint = r.saver.checkpoint
+		if r.o.NonFinite == RollBackNonFinite {
+			return r.rollBack(bad)
+		}
+		return bad
+	case errors.Is(err, errInterrupted), errors.As(err, &hook) && r.ctx.Err() != nil && slices.Contains(places, a) &&
+		r.loop.windowIsComplete() && (errors.Is(err, r.ctx.Err()) || errors.Is(err, context.Cause(r.ctx))):
+		return r.interrupt()
+	}
+	return r.stop(err)
+}
+
+func (r *runner[S, B]) carryOut(a action) error {
+	h := r.hooks
+	switch a {
+	case trainBegin:
+		return fire(r.session, h.TrainBegin, "TrainBegin", trainBeginHook.TrainBegin)
+	case evalOnStart:
+		return r.evaluateOnStart()
+	case epochBegin:
+		if r.ctx.Err() != nil {
+			return errInterrupted
+		}
+		r.beginEpoch()
+		return fire(r.session, h.EpochBegin, "EpochBegin", epochBeginHook.EpochBegin)
+	case stepBegin:
+		return fire(r.session, h.StepBegin, "StepBegin", stepBeginHook.StepBegin)
+	case train:
+		return r.trainBatch()
+	case substepEnd:
+		return fire(r.session, h.SubstepEnd, "SubstepEnd", substepEndHook.SubstepEnd)
+	case clip:
+		return r.clip()
+	case beforeUpdate:
+		return fire(r.session, h.BeforeUpdate, "BeforeUpdate", beforeUpdateHook.BeforeUpdate)
+	case update:
+		return r.update()
+	case afterUpdate:
+		return fire(r.session, h.AfterUpdate, "AfterUpdate", afterUpdateHook.AfterUpdate)
+	case schedule, scheduleBySteps:
+		return r.moveRate()
+	case stepEnd:
+		if err := r.saver.settle(false); err != nil {
+			return err
+		}
+		return fire(r.session, h.StepEnd, "StepEnd", stepEndHook.StepEnd)
+	case stepLog, epochLog:
+		return r.logLoss()
+	case stepEvaluate, epochEvaluate:
+		return r.evaluateNow(true)
+	case stepSave, epochSave:
+		return r.saver.save(r.o.AsyncSave)
+	case finalSave:
+		return r.saver.save(false)
+	case epochEnd:
+		return fire(r.session, h.EpochEnd, "EpochEnd", epochEndHook.EpochEnd)
+	case epochDone:
+		return fire(r.session, h.EpochDone, "EpochDone", epochDoneHook.EpochDone)
+	case finalLog:
+		if err := r.saver.finish(); err != nil {
+			return err
+		}
+		return r.logEnd()
+	case trainEnd:
+		if err := r.saver.end(); err != nil {
+			return err
+		}
+		if err := fire(r.session, h.TrainEnd, "TrainEnd", trainEndHook.TrainEnd); err != nil {
+			return err
+		}
+		return r.saver.uploads.end(r.saver.final())
+	default:
+		panic(fmt.Sprintf("trainer: unknown action %q", a)) // unreachable: no text tells another
+	}
+}
+
+// around calls the hooks around the training of an epoch, the first one outermost.
+func (r *runner[S, B]) around(train func() error) error {
+	for _, h := range slices.Backward(r.hooks.AroundEpoch) {
+		inner := train
+		train = func() error {
+			return fire(r.session, []aroundEpochHook{h}, "AroundEpoch", func(h aroundEpochHook, run *Run) error {
+				return h.AroundEpoch(run, func() error {
+					r.loop.Control = run.Control
+					defer r.show()
+					return inner()
+				})
+			})
+		}
+	}
+	err := train()
+	if err != nil && r.loop.ended() == nil {
+		return r.stop(err)
+	}
+	return nil
+}
+
+// stop ends the run at once if that is what the error of a hook means, and returns it otherwise.
+func (r *runner[S, B]) stop(err error) error {
+	var stop StopError
+	if !errors.As(err, &stop) || r.loop.ending() {
+		return err
+	}
+	if r.stopReason == "" {
+		r.stopReason = stop.Error()
+	}
+	r.loop.abort(err)
+	return fire(r.session, r.hooks.Stopped, "Stopped", func(h stoppedHook, run *Run) error {
+		return h.Stopped(run, stop)
+	})
+}
+
+// evaluateOnStart evaluates before the first update. After a resume the generator is where training
+// continues, and the extra evaluation must not draw from it.
+func (r *runner[S, B]) evaluateOnStart() error {
+	r.eval.quiet = r.loop.resumed && !r.onlyModel && r.o.Semantics.EvalOnStartAfterResume
+	defer func() { r.eval.quiet = false }()
+	return r.evaluateNow(false)
+}
+
+// interrupt ends a cancelled run where it can be resumed: with the current action still to be done.
+func (r *runner[S, B]) interrupt() error {
+	e := &InterruptedError{GlobalStep: r.loop.GlobalStep, Epoch: r.loop.Progress, Err: r.cancelled()}
+	r.loop.position = r.loop.before
+	failed := func(err error) error {
+		e.Unsaved = "saving failed"
+		e.Err = fmt.Errorf("%w; %w", e.Err, err)
+		return e
+	}
+	if err := r.saver.settle(true); err != nil {
+		return failed(err)
+	}
+	switch {
+	case !r.saver.saves():
+		e.Unsaved = "Options.OutputDir is empty"
+	case r.o.Save.kind == never && !r.o.SaveInterrupted:
+		e.Unsaved = "Options.Save is Never, and Options.SaveInterrupted is not set"
+	case r.loop.GlobalStep == 0:
+		e.Unsaved = "there has been no update yet"
+	case r.loop.LastSaved == r.loop.GlobalStep && r.saver.checkpoint != "":
+		e.Checkpoint = r.saver.checkpoint // what has been done since will be done again, with the same outcome
+	default:
+		if err := r.saver.write(false); err != nil {
+			return failed(err)
+		}
+		e.Checkpoint = r.saver.checkpoint
+	}
+	return e
+}
+
+// result is how the run ended.
+func (r *runner[S, B]) result() *Result {
+	return &Result{
+		GlobalStep: r.loop.GlobalStep, Epoch: r.loop.Progress, TrainLoss: r.final["train_loss"], Metrics: r.final,
+		Best:       r.best,
+		Checkpoint: r.saver.checkpoint, SaveWaited: r.saver.waited, StopReason: r.stopReason,
+		History: slices.Clip(r.history), Warnings: r.warnings,
+	}
+}

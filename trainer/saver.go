@@ -1,0 +1,396 @@
+package trainer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+)
+
+// saver writes the checkpoints of a run, rotates them and knows which is the best.
+type saver[S, B any] struct {
+	*session[S, B]
+	uploads    uploads[S, B]
+	store      *checkpoint.Store // nil without an output folder
+	checkpoint string            // the newest
+	again      bool              // a run before this one ran out of memory
+	spoiled    bool              // the weights were not finite when they were last saved
+	failed     error             // the last checkpoint could not be written
+	underWay   *saving           // by another goroutine; nil: none
+	waited     time.Duration     // for it
+	// states is what a checkpoint says of the run, whose best model is in the checkpoint best.
+	states func(best string) (savedState, loopState, error)
+}
+
+// SaveFailure is what a run does when a checkpoint cannot be written, since the disk is full or
+// fails. A new checkpoint that finds no room makes it first, by deleting the oldest one that the
+// options do not keep.
+type SaveFailure int
+
+const (
+	// RetrySave warns, continues, and tries again after each update until it succeeds. A run whose
+	// last attempt failed returns the error beside its Result.
+	RetrySave         SaveFailure = iota
+	StopAtSaveFailure             // end the run with the error
+)
+
+// save writes a checkpoint, or leaves it to the next update if the options allow it.
+func (s *saver[S, B]) save(async bool) error { return s.orAgain(s.write(async)) }
+
+// orAgain is the error of a save; nil if the options leave it to the next update.
+func (s *saver[S, B]) orAgain(err error) error {
+	failed, ok := errors.AsType[*StepError](err) // a hook that fails after the save is no failure of it
+	again := checkpoint.IsSaveError(err) && s.o.SaveFailure == RetrySave || errors.Is(err, ErrChangedWhileSaved)
+	if !ok || failed.Op != "save" || !again {
+		return err
+	}
+	if s.failed == nil {
+		s.warn("%v; the run continues, and tries again after the next update", err)
+	}
+	s.failed, s.loop.saveAgain = err, true
+	s.loop.Control.ShouldSave = false
+	return nil
+}
+
+// write writes a checkpoint, then rotates older ones; with async all but the copy of the state is
+// left to another goroutine.
+func (s *saver[S, B]) write(async bool) error {
+	if !s.saves() {
+		return &OptionError{"OutputDir", `""`, "a folder, since a hook asked for a checkpoint"}
+	}
+	if s.o.Saver == nil && !s.step.About().Saves {
+		return cannot(s.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", s.loop.GlobalStep),
+			"be saved", "Saves", "implement Save and Load, and set it")
+	}
+	if err := s.settle(true); err != nil {
+		return err
+	}
+	if !s.o.Semantics.ForgetLossAtResume {
+		if err := s.report(); err != nil {
+			return err
+		}
+	}
+	finite := true
+	if !async || s.several() { // else the other goroutine looks at the copy
+		var err error
+		if finite, err = s.checkWeights(); err != nil {
+			return err
+		}
+	}
+	random, err := s.gatherRandom()
+	if err != nil {
+		return err
+	}
+	v := &saving{step: s.loop.GlobalStep, saved: s.loop.LastSaved, path: s.checkpointPath(s.loop.GlobalStep),
+		best: s.bestCheckpoint(), bestStep: s.best.GlobalStep, message: s.uploads.message(), async: async,
+		spoiled: !finite}
+	s.loop.LastSaved = s.loop.GlobalStep
+	err = s.attempt(v, random)
+	if full, ok := errors.AsType[*checkpoint.SpaceError](err); ok && s.makeRoom(full) {
+		err = s.attempt(v, random)
+	}
+	if async && (err == nil || s.several()) { // the others do not know of the error yet
+		s.underWay = v
+		v.start(err)
+		s.loop.Control.ShouldSave = false
+		return nil
+	}
+	return s.written(v, err)
+}
+
+// attempt has the checkpoint written, by Options.Saver where there is one; with async it leaves
+// that to v.finish. Of several processes the main one writes.
+func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
+	v.finish = func() error { return nil }
+	if s.o.Saver == nil && s.store == nil {
+		return nil
+	}
+	state, loop, err := s.states(v.best)
+	if err != nil {
+		return err
+	}
+	loop.NonFinite = v.spoiled
+	if s.o.Saver != nil {
+		s.show()
+		text, err := json.Marshal(bothStates{state, loop})
+		if err != nil {
+			return err
+		}
+		v.path, err = s.o.Saver.SaveCheckpoint(s.run, text)
+		return err
+	}
+	if err := s.take(v, random, state, loop); err != nil || v.async {
+		return err
+	}
+	return v.finish()
+}
+
+// take fills the folder of a checkpoint with what belongs to this instant.
+func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop loopState) error {
+	draft, err := s.store.Begin(v.step)
+	if err != nil {
+		return err
+	}
+	o := SaveOptions{WeightsOnly: s.o.SaveOnlyModel, Gradients: s.loop.Phase > 0}
+	var later []func() ([]string, error)
+	if v.async {
+		o.Later = func(write func() ([]string, error)) { later = append(later, write) }
+	}
+	store, stay := s.store, []string{v.best}
+	if !s.o.Semantics.KeepOldRun { // which counts those of an earlier run that come after it
+		stay = append(stay, v.path)
+	}
+	v.finish = func() error {
+		err := draft.Write(func(dir string) error {
+			var nonFinite []string
+			for _, write := range later {
+				names, err := write()
+				nonFinite = append(nonFinite, names...)
+				if err != nil {
+					return err
+				}
+			}
+			return s.judgeCopy(v, dir, loop, nonFinite)
+		})
+		if err == nil {
+			err = draft.Commit()
+		}
+		if err == nil && !v.spoiled {
+			v.rotated = store.Rotate(append(s.uploads.folders(), stay...)...)
+		}
+		return err
+	}
+	return draft.Write(func(dir string) error {
+		if err := s.step.Save(dir, o); err != nil {
+			return err
+		}
+		if err := s.saveTransformers(dir, loop); err != nil {
+			return err
+		}
+		if random != nil {
+			if err := writeJSON(filepath.Join(dir, randomFile), random); err != nil {
+				return err
+			}
+		}
+		if err := writeJSON(filepath.Join(dir, stateFile), state); err != nil {
+			return err
+		}
+		if err := writeJSON(filepath.Join(dir, loopFile), loop); err != nil {
+			return err
+		}
+		return fire(s.session, s.hooks.BeforeSeal, "BeforeSeal", func(h beforeSealHook, run *Run) error {
+			return h.BeforeSeal(run, dir)
+		})
+	})
+}
+
+// judgeCopy is what follows when an asynchronous save has looked for weights that are not finite.
+func (s *saver[S, B]) judgeCopy(v *saving, dir string, loop loopState, nonFinite []string) error {
+	switch {
+	case len(nonFinite) == 0 || v.spoiled:
+		return nil
+	case s.o.NonFinite != IgnoreNonFinite:
+		return weightsError(nonFinite, v.step)
+	}
+	v.spoiled, loop.NonFinite = true, true
+	return writeJSON(filepath.Join(dir, loopFile), loop)
+}
+
+// written is what follows when a checkpoint is on the disk, or has failed.
+func (s *saver[S, B]) written(v *saving, err error) error {
+	if err = s.agreeOnSave(err); err != nil {
+		s.loop.unsaved(v.step, v.saved)
+		if s.best.Checkpoint == v.path {
+			s.best.Checkpoint = ""
+		}
+		return s.stepError("save", err)
+	}
+	if s.failed != nil {
+		s.note("the checkpoint that failed before was written after update %d", v.step)
+		s.failed, s.loop.saveAgain = nil, false
+	}
+	s.checkpoint, s.spoiled = v.path, v.spoiled
+	if s.best.GlobalStep == v.bestStep || s.o.Semantics.BestMayBeUnsaved { // none is better since
+		s.best.Checkpoint = v.best
+	}
+	if err := s.uploads.saved(v.path, v.message); err != nil {
+		return err
+	}
+	if v.rotated != nil { // no reason to end a run
+		s.warn("old checkpoints could not be deleted after update %d: %v", v.step, v.rotated)
+	}
+	if !v.async {
+		s.loop.Control.ShouldSave = false
+	}
+	return fire(s.session, s.hooks.AfterSave, "AfterSave", func(h afterSaveHook, run *Run) error {
+		return h.AfterSave(run, v.path)
+	})
+}
+
+// makeRoom deletes a checkpoint that would go after this one, and reports whether it has. For
+// weights that are not finite none goes.
+func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
+	if s.store == nil {
+		return false
+	}
+	if bad, err := s.step.NonFinite(); err != nil || len(bad) > 0 {
+		return false
+	}
+	before, err := s.store.Steps()
+	if err == nil {
+		err = s.store.MakeRoom(s.protected()...)
+	}
+	after, stepsErr := s.store.Steps()
+	if err != nil || stepsErr != nil || len(after) == len(before) {
+		return false
+	}
+	s.note("%v; older checkpoints were deleted before the new one was written", full)
+	return true
+}
+
+// protected are the checkpoints that must stay: the best and those that are being uploaded.
+func (s *saver[S, B]) protected() []string {
+	list := s.uploads.folders()
+	if s.best.Checkpoint != "" {
+		list = append(list, s.best.Checkpoint)
+	}
+	return list
+}
+
+// rotate deletes old checkpoints, but none that is the best, the current one or being uploaded.
+func (s *saver[S, B]) rotate() {
+	if s.store == nil || s.spoiled {
+		return
+	}
+	if err := s.store.Rotate(append(s.protected(), s.checkpoint)...); err != nil {
+		// no reason to end a run
+		s.warn("old checkpoints could not be deleted after update %d: %v", s.loop.GlobalStep, err)
+	}
+}
+
+// bestCheckpoint is where the model of the best evaluation is, as of the checkpoint that is about
+// to be written.
+func (s *saver[S, B]) bestCheckpoint() string {
+	// transformers takes update 0 for none
+	if s.best.Metric == "" || s.forgetsBestStep() || s.best.GlobalStep == 0 && s.o.Semantics.BestMayBeUnsaved {
+		return ""
+	}
+	path := s.checkpointPath(s.best.GlobalStep)
+	if s.best.GlobalStep == s.loop.GlobalStep || s.underWay != nil && s.underWay.path == path {
+		return path
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	return s.best.Checkpoint
+}
+
+// forgetsBestStep tells whether nobody remembers at which update the best evaluation was:
+// transformers does not where only hooks save.
+func (s *saver[S, B]) forgetsBestStep() bool {
+	return s.o.Save.kind == never && s.o.Semantics.BestMayBeUnsaved
+}
+
+// end puts the best model back, where the options want it.
+func (s *saver[S, B]) end() error {
+	if s.o.LoadBestAtEnd {
+		if err := s.loadBest(); err != nil {
+			return err
+		}
+	}
+	if s.o.Semantics.OnlyBestAtEnd && s.o.KeepCheckpoints == 1 && s.best.Checkpoint != "" && s.store != nil {
+		s.uploads.wait() // one may be of what is about to go
+		s.deleteAllButBest()
+	}
+	return nil
+}
+
+// final is the checkpoint with the model that the run ends with.
+func (s *saver[S, B]) final() string {
+	if s.o.LoadBestAtEnd && s.best.Checkpoint != "" {
+		return s.best.Checkpoint
+	}
+	return s.checkpoint
+}
+
+// current is the checkpoint of the current update; empty if there is none yet.
+func (s *saver[S, B]) current() string {
+	switch {
+	case !s.saves() || s.loop.LastSaved != s.loop.GlobalStep:
+		return ""
+	case s.o.Saver != nil:
+		return s.checkpoint
+	}
+	return s.checkpointPath(s.loop.GlobalStep)
+}
+
+// loadBest puts the weights of the best evaluation back. For a checkpoint that was damaged since,
+// is gone, or has weights that are not finite, the next best one takes the place.
+func (s *saver[S, B]) loadBest() error {
+	if s.best.Checkpoint == "" {
+		s.warn("LoadBestAtEnd: no checkpoint of a best evaluation exists, so the weights are those of the last update")
+		return nil
+	}
+	candidates := append([]string{s.best.Checkpoint}, s.nextBest()...)
+	for i, path := range candidates {
+		if err := verifyCheckpoint(path); err != nil {
+			s.warn("LoadBestAtEnd: %v", err)
+			continue
+		}
+		if _, loop, err := readStates(path); err == nil && loop.NonFinite {
+			s.warn("LoadBestAtEnd: the weights in %s are not finite", path)
+			continue
+		}
+		if i > 0 {
+			s.warn("LoadBestAtEnd: the weights are those of the next best checkpoint, %s", path)
+		}
+		return s.stepError("load the best model", s.step.Load(path, LoadOptions{WeightsOnly: true}))
+	}
+	s.warn("LoadBestAtEnd: no checkpoint can be loaded, so the weights are those of the last update")
+	return nil
+}
+
+// nextBest are the checkpoints of the other evaluations, the best first.
+func (s *saver[S, B]) nextBest() []string {
+	rows := slices.DeleteFunc(slices.Clone(s.history), func(row Logs) bool {
+		_, ok := row[s.best.Metric]
+		return !ok || int(row["step"]) == s.best.GlobalStep
+	})
+	slices.SortStableFunc(rows, func(a, b Logs) int {
+		switch x, y := a[s.best.Metric], b[s.best.Metric]; {
+		case s.run.Better(x, y):
+			return -1
+		case s.run.Better(y, x):
+			return 1
+		}
+		return 0
+	})
+	var paths []string
+	for _, row := range rows {
+		path := s.checkpointPath(int(row["step"]))
+		if _, err := os.Stat(path); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func (s *saver[S, B]) deleteAllButBest() {
+	steps, err := s.store.Steps()
+	for _, step := range steps {
+		if path := s.store.Path(step); filepath.Base(path) != filepath.Base(s.best.Checkpoint) {
+			err = errors.Join(err, os.RemoveAll(path))
+			if path == s.checkpoint {
+				s.checkpoint = s.best.Checkpoint
+			}
+		}
+	}
+	if err != nil {
+		s.warn("old checkpoints could not be deleted at the end: %v", err)
+	}
+}

@@ -1,0 +1,162 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// session is what the parts of a run share: what it is made of, where it stands and what it has
+// logged.
+type session[S, B any] struct {
+	step  Step[S, B]
+	o     Options
+	hooks *hooks
+	loop  *loop
+	run   *Run // how hooks see it
+	batch any  // that is being trained or evaluated on; nil between batches
+	best  Best // evaluation so far
+
+	// ctx ends the run. Where several processes train it ends when they have agreed on it; the
+	// caller's is asked.
+	ctx, asked context.Context
+	cancel     context.CancelCauseFunc // ends ctx
+	stepCtx    context.Context         // never ends
+
+	record
+	progress *progress
+	warnings []string
+	start    time.Time
+}
+
+// record is what the log and the report of a run are made of.
+type record struct {
+	history    []Logs
+	final      Logs // its last row
+	losses     losses
+	gradNorm   *float64 // of the last update
+	lossSum    float64  // since the last log, as far as the step has reported it
+	lossTotal  float64  // of what was logged
+	nonFinite  bool     // a warning of a loss that is no finite number was given
+	trained    float64  // samples of this session
+	stopReason string
+
+	tokens, startTokens int64   // input tokens of the run, and those before this session
+	flops               float64 // of the run
+
+	parts atomic.Int64 // of a batch: see Options.DivideOnOutOfMemory
+}
+
+// save adds the record's part to the state of the loop.
+func (r *record) save(l *loopState) {
+	l.LossSum, l.LossTotal, l.Losses = jsonFloat(r.lossSum), jsonFloat(r.lossTotal), r.losses.state()
+	if parts := r.parts.Load(); parts > 1 {
+		l.Parts = parts
+	}
+	if r.gradNorm != nil {
+		norm := jsonFloat(*r.gradNorm)
+		l.GradNorm = &norm
+	}
+}
+
+// restore takes the record's part up again.
+func (r *record) restore(l loopState, rules semantics.Rules) {
+	r.parts.Store(max(1, l.Parts))
+	if !rules.ForgetLossAtResume {
+		r.lossSum = float64(l.LossSum)
+		if l.GradNorm != nil {
+			norm := float64(*l.GradNorm)
+			r.gradNorm = &norm
+		}
+	}
+	if !rules.TrainLossOverAllSteps {
+		r.lossTotal = float64(l.LossTotal)
+	}
+	r.losses.restore(l.Losses, rules, l.Position.GlobalStep)
+}
+
+// errInterrupted is returned by what has seen that the run is cancelled. The runner turns it into
+// an [*InterruptedError].
+var errInterrupted = errors.New("interrupted")
+
+// cancelled is the error of the context, with its cause if that is another one.
+func (s *session[S, B]) cancelled() error {
+	err := s.ctx.Err()
+	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+// stepContext is for the calls that make up an update: cancelling the run must not tear one.
+func (s *session[S, B]) stepContext() context.Context { return s.stepCtx }
+
+// stepError is an error of the step, or of what it is given, as the user is told of it.
+func (s *session[S, B]) stepError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &StepError{Op: op, GlobalStep: s.loop.GlobalStep, Epoch: s.loop.Progress, Err: err}
+}
+
+// fire calls the hooks of an event, which see the loop as it is now and may change the decisions.
+func fire[S, B, H any](s *session[S, B], list []H, event string, method func(H, *Run) error) error {
+	if len(list) == 0 {
+		return nil
+	}
+	s.show()
+	err := call(s.run, list, event, func(h H) error { return method(h, s.run) })
+	s.loop.Control = s.run.Control
+	return err
+}
+
+// show brings the hooks' view up to date.
+func (s *session[S, B]) show() {
+	l, r := s.loop, s.run
+	r.GlobalStep, r.Updates, r.MaxSteps, r.Control = l.GlobalStep, l.Updates, l.plan.maxSteps, l.Control
+	r.Epoch, r.EpochIndex, r.Batches = l.Progress, l.Epoch, l.Micro
+	r.loop.batch = s.batch
+}
+
+// warn tells of something that the user should know and that does not end the run: immediately, or
+// in the header if that is still to come.
+func (s *session[S, B]) warn(format string, args ...any) {
+	s.note(format, args...)
+	if s.progress != nil {
+		s.progress.warn(s.warnings[len(s.warnings)-1])
+	}
+}
+
+// note is a warning for the next header.
+func (s *session[S, B]) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.warnings = append(s.warnings, text)
+	s.o.Logger.Warn(text)
+}
+
+func (s *session[S, B]) seed(o SeedOptions) error {
+	return s.stepError("seed", s.step.Seed(s.o.Seed, o))
+}
+
+// startLoader lets the step draw what a DataLoader draws when a pass begins.
+func (s *session[S, B]) startLoader(train bool) error {
+	if s.o.Semantics.SeedEveryPass {
+		if err := s.seed(SeedOptions{KeepModel: true}); err != nil {
+			return err
+		}
+	}
+	iterators := 1
+	if s.o.Semantics.TwoIterators {
+		iterators = 2
+	}
+	for range iterators {
+		if err := s.step.StartLoader(train); err != nil {
+			return s.stepError("start a loader", err)
+		}
+	}
+	return nil
+}

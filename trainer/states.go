@@ -1,0 +1,90 @@
+package trainer
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// What a checkpoint says of a run, gathered from its parts.
+
+// savedState is trainer_state.json as of now.
+func (r *runner[S, B]) savedState(best string) (savedState, error) {
+	states, err := hookStates(r.hooks.all)
+	if err != nil {
+		return savedState{}, err
+	}
+	if states["TrainerControl"], err = r.loop.Control.exported(); err != nil {
+		return savedState{}, err
+	}
+	batchSize := r.o.BatchSize
+	if r.stateBatchSize > 0 {
+		batchSize = r.stateBatchSize
+	}
+	s := savedState{
+		Epoch: jsonFloat(r.loop.Progress), GlobalStep: r.loop.GlobalStep, MaxSteps: r.loop.plan.maxSteps,
+		NumTrainEpochs: r.loop.plan.epochs,
+		LogHistory:     append([]Logs{}, r.history...), StatefulCallbacks: states, TrainBatchSize: batchSize,
+		NumInputTokensSeen: r.tokens, TotalFlos: jsonFloat(r.flops),
+		IsLocalProcessZero: r.o.Process.LocalRank == 0, IsWorldProcessZero: r.o.Process.Main(),
+		EvalSteps: updatesOf(r.loop.flow.eval), LoggingSteps: updatesOf(r.loop.flow.log),
+		SaveSteps: updatesOf(r.loop.flow.save),
+	}
+	if r.best.Metric != "" {
+		value := jsonFloat(r.best.Value)
+		s.BestMetric, s.BestGlobalStep = &value, &r.best.GlobalStep
+		if r.saver.forgetsBestStep() {
+			s.BestGlobalStep = nil
+		}
+	}
+	if best != "" {
+		s.BestModelCheckpoint = &best
+	}
+	return s, nil
+}
+
+// states are the two state files as of now.
+func (r *runner[S, B]) states(best string) (savedState, loopState, error) {
+	s, err := r.savedState(best)
+	if err != nil {
+		return s, loopState{}, err
+	}
+	l := loopState{Format: loopFormat, Position: r.loop.saved(), Sizes: r.sizes(), Configuration: r.configuration(),
+		PeakRate:   r.rates.peak,
+		BestMetric: r.best.Metric, BestMetrics: Logs(r.best.Metrics), Evaluated: r.eval.evaluated,
+		OnlyModel: r.o.SaveOnlyModel}
+	r.record.save(&l)
+	return s, l, r.rates.save(&l)
+}
+
+// stateNow is Run.State.
+func (r *runner[S, B]) stateNow(done bool) ([]byte, error) {
+	p := r.loop.place(done)
+	if !p.possible() {
+		return nil, fmt.Errorf("trainer: Run.State: no run can begin where this one stands (%s); ask for it in "+
+			"AroundEpoch, StepEnd, EpochEnd, EpochDone or TrainEnd", p.At)
+	}
+	if !r.o.Semantics.ForgetLossAtResume {
+		if err := r.report(); err != nil {
+			return nil, err
+		}
+	}
+	s, l, err := r.states(r.saver.bestCheckpoint())
+	if err != nil {
+		return nil, err
+	}
+	l.Position = p
+	return json.Marshal(bothStates{s, l})
+}
+
+// updatesOf is how transformers writes an interval that is not one of updates: its default.
+func updatesOf(t Trigger) int {
+	if t.kind == every && t.unit == Update {
+		return t.n
+	}
+	return 500
+}
+
+func (r *runner[S, B]) sizes() sizes {
+	return sizes{TrainSamples: r.run.Info.TrainSamples, BatchSize: r.o.BatchSize, Accumulate: r.o.Accumulate,
+		DropLast: r.o.DropLast, DataSeed: r.o.DataSeed}
+}

@@ -1,0 +1,269 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/gotrainer/gotrainer/checkpoint"
+)
+
+// Pusher uploads to where models are kept, such as the Hugging Face Hub. Push is called by one
+// goroutine at a time, which is not that of the training loop; it returns when the upload is done.
+// [github.com/gotrainer/gotrainer/hub.Pusher] is one.
+type Pusher interface {
+	Push(ctx context.Context, u checkpoint.Upload) error
+}
+
+// PushStrategy says what is uploaded when: hub_strategy of Hugging Face.
+type PushStrategy int
+
+const (
+	PushEverySave PushStrategy = iota // the model of every checkpoint
+	PushAtEnd                         // the model at the end of the run
+	// the model, and the whole checkpoint as last-checkpoint, from which a run can be resumed
+	// elsewhere
+	PushLastCheckpoint
+	PushAllCheckpoints // the model, and every whole checkpoint under its own name
+)
+
+// resolvePush refuses what would never upload anything.
+func (o *Options) resolvePush() error {
+	switch {
+	case o.PushStrategy < PushEverySave || o.PushStrategy > PushAllCheckpoints:
+		return &OptionError{"PushStrategy", fmt.Sprint(int(o.PushStrategy)),
+			"PushEverySave, PushAtEnd, PushLastCheckpoint or PushAllCheckpoints"}
+	case o.Pusher == nil && (o.PushStrategy != PushEverySave || o.PushAlways):
+		return &OptionError{"Pusher", "nil", "what uploads, since PushStrategy or PushAlways is set"}
+	case o.Pusher != nil && o.Save.kind == never:
+		return &OptionError{"Pusher", fmt.Sprintf("%T", o.Pusher), "nil, since no checkpoint is saved that it could " +
+			"upload"}
+	}
+	return nil
+}
+
+// uploads are those of a run, as Options.PushStrategy wants them.
+type uploads[S, B any] struct {
+	*session[S, B]
+	queue *uploadQueue        // nil without a Pusher
+	left  []checkpoint.Upload // of the newest checkpoint, if another one was under way then
+}
+
+// uploadQueue is worked off by one goroutine while the run continues.
+type uploadQueue struct {
+	pusher Pusher
+	ctx    context.Context
+
+	mu     sync.Mutex
+	idle   *sync.Cond          // nothing is queued or under way any more
+	queue  []checkpoint.Upload // the first is under way
+	failed []error
+	last   string // the folder whose model was uploaded last
+}
+
+func newUploadQueue(ctx context.Context, pusher Pusher) *uploadQueue {
+	p := &uploadQueue{pusher: pusher, ctx: ctx}
+	p.idle = sync.NewCond(&p.mu)
+	return p
+}
+
+// busy reports whether an upload is queued or under way.
+func (p *uploadQueue) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue) > 0
+}
+
+// folders are those that are queued or under way, which must not be deleted.
+func (p *uploadQueue) folders() (list []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, u := range p.queue {
+		list = append(list, u.Folder)
+	}
+	return list
+}
+
+func (p *uploadQueue) add(uploads ...checkpoint.Upload) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	starts := len(p.queue) == 0
+	p.queue = append(p.queue, uploads...)
+	if starts && len(p.queue) > 0 {
+		go p.work()
+	}
+}
+
+func (p *uploadQueue) work() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) > 0 {
+		u := p.queue[0]
+		p.mu.Unlock()
+		err := p.push(u)
+		p.mu.Lock()
+		switch {
+		case err != nil:
+			p.failed = append(p.failed, fmt.Errorf("%s could not be uploaded: %w", filepath.Base(u.Folder), err))
+		case u.Path == "":
+			p.last = u.Folder
+		}
+		p.queue = p.queue[1:]
+	}
+	p.idle.Broadcast()
+}
+
+// push calls the user's code, whose panic must not end a run of days.
+func (p *uploadQueue) push(u checkpoint.Upload) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	if p.ctx.Err() != nil {
+		return context.Cause(p.ctx)
+	}
+	return p.pusher.Push(p.ctx, u)
+}
+
+// failures returns what has failed since the last call.
+func (p *uploadQueue) failures() []error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	failed := p.failed
+	p.failed = nil
+	return failed
+}
+
+// wait returns when nothing is queued or under way any more, with the folder whose model was
+// uploaded last.
+func (p *uploadQueue) wait() (last string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.queue) > 0 {
+		p.idle.Wait()
+	}
+	return p.last
+}
+
+// wait returns when no upload is queued or under way any more.
+func (u *uploads[S, B]) wait() {
+	if u.queue != nil {
+		u.queue.wait()
+	}
+}
+
+// folders are those that are queued or under way, which must not be deleted.
+func (u *uploads[S, B]) folders() []string {
+	if u.queue == nil {
+		return nil
+	}
+	return u.queue.folders()
+}
+
+// saved uploads a checkpoint that was just written, as the strategy says; message is that of its
+// update. While another upload is under way it is left to the end of the run, unless a newer one
+// takes its place.
+func (u *uploads[S, B]) saved(path, message string) error {
+	if u.queue == nil || u.o.PushStrategy == PushAtEnd || u.ctx.Err() != nil {
+		return nil
+	}
+	u.left = nil
+	if u.queue.busy() && !u.o.PushAlways {
+		u.left = u.uploadsOf(path, message)
+		return nil
+	}
+	if err := u.tell(); err != nil {
+		return err
+	}
+	u.queue.add(u.uploadsOf(path, message)...)
+	return nil
+}
+
+// message is that of an upload of the current update.
+func (u *uploads[S, B]) message() string {
+	if u.loop.flow.save.byUpdates() {
+		return fmt.Sprintf("Training in progress, step %d", u.loop.GlobalStep)
+	}
+	return fmt.Sprintf("Training in progress, epoch %d", int(u.loop.Progress))
+}
+
+// uploadsOf are what the strategy uploads of a checkpoint.
+func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
+	list := []checkpoint.Upload{{Folder: path, ModelOnly: true, Message: message}}
+	whole := checkpoint.Upload{Folder: path, Message: message + ", checkpoint"}
+	switch u.o.PushStrategy {
+	case PushLastCheckpoint:
+		whole.Path = "last-checkpoint"
+		list = append(list, whole)
+	case PushAllCheckpoints:
+		whole.Path = filepath.Base(path)
+		list = append(list, whole)
+	}
+	return list
+}
+
+// tell calls the hooks before an upload.
+func (u *uploads[S, B]) tell() error {
+	return fire(u.session, u.hooks.PushBegin, "PushBegin", pushBeginHook.PushBegin)
+}
+
+// end waits for the uploads, makes up for the newest checkpoint if it was left out, and uploads the
+// model that the run ends with, if it is not the one that was uploaded last.
+func (u *uploads[S, B]) end(path string) error {
+	if u.queue == nil {
+		return nil
+	}
+	last := u.queue.wait()
+	if u.ctx.Err() == nil && len(u.left) > 0 {
+		if err := u.tell(); err != nil {
+			return err
+		}
+		u.queue.add(u.left...)
+		last = u.queue.wait()
+	}
+	if u.ctx.Err() == nil && path != "" && path != last && (u.o.PushStrategy == PushAtEnd || u.o.LoadBestAtEnd) {
+		if err := u.tell(); err != nil {
+			return err
+		}
+		u.queue.add(checkpoint.Upload{Folder: path, ModelOnly: true, Message: "End of training"})
+		u.queue.wait()
+	}
+	for _, err := range u.queue.failures() {
+		u.warn("%v; the run is not affected, and the checkpoint is here", err)
+	}
+	return nil
+}
+
+// Push uploads the model that the last Fit ended with and waits for it: push_to_hub of Hugging
+// Face. An empty message is "End of training".
+func (t *Trainer[S, B]) Push(ctx context.Context, message string) error {
+	unlock, err := t.begin()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	switch {
+	case t.options.Pusher == nil:
+		return &OptionError{"Pusher", "nil", "what uploads"}
+	case t.last == nil || t.last.saver.final() == "":
+		return errors.New("trainer: there is no checkpoint to upload; Fit has to come first, with Options.Save")
+	case !t.options.Process.Main():
+		return nil
+	}
+	if message == "" {
+		message = "End of training"
+	}
+	r := t.newRunner(ctx, t.options)
+	r.continueFrom(t.last)
+	if err := r.saver.uploads.tell(); err != nil {
+		return err
+	}
+	u := checkpoint.Upload{Folder: t.last.saver.final(), ModelOnly: true, Message: message}
+	if err := newUploadQueue(ctx, t.options.Pusher).push(u); err != nil {
+		return fmt.Errorf("trainer: %s could not be uploaded: %w", u.Folder, err)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/trainer/semantics"
+)
+
+// The windows of an epoch: their batches, their gradients, the update and the learning rate.
+
+// beginEpoch forgets what belongs to the epoch before, unless a resumed run enters in the middle of
+// one.
+func (r *runner[S, B]) beginEpoch() {
+	if r.loop.Micro == 0 {
+		r.losses.beginEpoch()
+	}
+	r.eval.keepMode = false
+}
+
+// fetch makes the windows of an epoch ready from where the loop is. The batches of a window
+// are all there before its first forward, since the step may want to count their items.
+func (r *runner[S, B]) fetch(body func() bool) error {
+	l := r.loop
+	if l.idle >= idlePasses {
+		return r.stepError("continue", errIdle(l))
+	}
+	if !l.LoaderStarted {
+		if err := r.startLoader(true); err != nil {
+			return err
+		}
+		l.LoaderStarted, l.before.LoaderStarted = true, true
+	}
+	return r.fetchFrom(l.Micro, body)
+}
+
+// fetchFrom makes the windows ready from a batch of the epoch on.
+func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
+	l := r.loop
+	r.window, r.samples, r.divider.window = r.window[:0], r.samples[:0], r.divider.window[:0]
+	for batch, err := range r.pass(r.ctx, l.Epoch, micro) {
+		if err != nil {
+			if r.ctx.Err() != nil {
+				return r.interrupt()
+			}
+			return r.stepError("load a batch", err)
+		}
+		r.window, r.samples = append(r.window, batch.Batch), append(r.samples, batch.Samples)
+		if len(r.window) < l.window {
+			continue
+		}
+		if r.several() {
+			if stop, err := r.agree(); err != nil {
+				return err
+			} else if stop {
+				return r.interrupt()
+			}
+		}
+		if !r.tellWindow(body) || !l.nextWindow() {
+			return nil
+		}
+		if r.divider.stale {
+			r.divider.stale = false
+			return r.fetchFrom(l.Micro, body)
+		}
+	}
+	if !l.plan.stream {
+		return r.stepError("load a batch", fmt.Errorf("the loader ended after fewer than the %d batches of an epoch",
+			l.plan.batches))
+	}
+	return r.endPass(body)
+}
+
+// tellWindow trains on the window that is ready.
+func (r *runner[S, B]) tellWindow(body func() bool) bool {
+	r.beginWindow()
+	more := body()
+	clear(r.window) // the loader and the step have let go of them; so must we
+	clear(r.divider.window)
+	r.window, r.samples, r.divider.window = r.window[:0], r.samples[:0], r.divider.window[:0]
+	return more
+}
+
+// endPass trains on what a stream had left, which may be nothing.
+func (r *runner[S, B]) endPass(body func() bool) error {
+	r.loop.fetched(len(r.window))
+	if len(r.window) > 0 {
+		r.tellWindow(body)
+		return nil
+	}
+	if r.loop.Micro == 0 {
+		if r.loop.GlobalStep == 0 && !r.o.Semantics.EndWithoutBatch {
+			return errEmptyStream
+		}
+		r.warn("pass %d over the training data has no batch, so the run ends after %d of %d updates", r.loop.Epoch+1,
+			r.loop.GlobalStep, r.loop.plan.maxSteps)
+	}
+	return nil
+}
+
+// limitBatches is Run.LimitBatches.
+func (r *runner[S, B]) limitBatches(n int) {
+	if p := &r.loop.plan; !p.stream {
+		p.batches = max(0, min(n, r.batches))
+	}
+}
+
+// beginWindow counts what is in a window before its first forward.
+func (r *runner[S, B]) beginWindow() {
+	if !r.several() { // else the processes have agreed on it
+		r.totals = r.countWindow()
+	}
+	r.filter = r.loop.GlobalStep - r.loop.LastLogged
+}
+
+// windowNow says where the next micro-batch stands in its window.
+func (r *runner[S, B]) windowNow() Window {
+	w := Window{Index: r.loop.index, Len: r.loop.window, Divisor: float64(r.loop.window),
+		Items: r.totals.items, FilterLoss: r.o.Semantics.FilterNonFiniteLoss, SinceLog: r.filter,
+		LearningRate: r.rates.next(), SkipNonFinite: r.o.NonFinite == SkipNonFinite,
+		StopAtNonFinite: r.o.NonFinite == StopAtNonFinite}
+	if r.o.Semantics.CarriesWindows() {
+		w.Index, w.Len, w.Divisor = r.loop.Phase, r.o.Accumulate, float64(r.o.Accumulate)
+	}
+	if r.o.Semantics.Divisor == semantics.Accumulate {
+		w.Divisor = float64(r.o.Accumulate)
+	}
+	if r.totals.items > 0 && r.o.Semantics.UndividedWithItems {
+		w.Divisor = 1
+	}
+	w.KeepMode = r.eval.keepMode
+	return w
+}
+
+// trainBatch runs forward and backward on one micro-batch.
+func (r *runner[S, B]) trainBatch() error {
+	w := r.windowNow()
+	if n := r.o.EmptyCacheSteps; n > 0 && r.loop.GlobalStep%n == 0 {
+		if err := r.step.EmptyCache(); err != nil {
+			return r.stepError("empty the cache", err)
+		}
+	}
+	batch := r.window[r.loop.index]
+	r.batch = batch
+	defer func() { r.batch = nil }()
+	if err := fire(r.session, r.hooks.BatchBegin, "BatchBegin", batchBeginHook.BatchBegin); err != nil {
+		return err
+	}
+	w.KeepMode = r.eval.keepMode // an evaluation of a hook may have changed it
+	if err := r.forwardBackward(batch, w); err != nil {
+		return r.find(err, w, r.loop.index, r.loop.index+1)
+	}
+	r.trained += float64(r.samples[r.loop.index] * r.o.Process.World)
+	r.tokens += r.totals.tokens[r.loop.index]
+	r.flops += r.totals.flops[r.loop.index]
+	return fire(r.session, r.hooks.AfterBackward, "AfterBackward", afterBackwardHook.AfterBackward)
+}
+
+// forwardBackward adds the gradient of a micro-batch, in two steps where something has to happen
+// between them.
+func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
+	where := func() string { return fmt.Sprintf("train on micro-batch %d of %d", w.Index+1, w.Len) }
+	if r.o.DivideOnOutOfMemory {
+		return r.trainDivided(w)
+	}
+	step, splits := r.step.(SplitStep[B])
+	if !splits || len(r.hooks.AfterForward) == 0 && !r.losses.wanted() {
+		if err := r.step.Train(r.stepContext(), batch, w); err != nil {
+			return r.stepError(where(), err)
+		}
+		return nil
+	}
+	if err := step.Forward(r.stepContext(), batch, w); err != nil {
+		return r.stepError(where(), err)
+	}
+	if r.losses.wanted() {
+		loss, err := step.BatchLoss()
+		if err != nil {
+			return r.stepError("read the loss", err)
+		}
+		r.losses.batch(loss, r.samples[r.loop.index], r.loop.lossCloses(), w.Divisor)
+	}
+	if err := fire(r.session, r.hooks.AfterForward, "AfterForward", afterForwardHook.AfterForward); err != nil {
+		return err
+	}
+	return r.stepError(where(), step.Backward(r.stepContext()))
+}
+
+func (r *runner[S, B]) clip() error {
+	if err := r.stepError("clip the gradients", r.step.Clip(r.stepContext())); err != nil {
+		return r.find(err, r.windowNow(), 0, r.loop.index)
+	}
+	return nil
+}
+
+// update ends a window with an optimizer step.
+func (r *runner[S, B]) update() error {
+	rate := r.rates.next()
+	r.rates.first = nil
+	if m := r.rates.momentum; m != nil {
+		if err := r.step.SetMomentum(m(r.rates.moves)); err != nil {
+			return r.stepError("set the momentum", err)
+		}
+	}
+	applied, err := r.step.Update(r.stepContext(), rate)
+	if err != nil {
+		return r.stepError("update", err)
+	}
+	r.rates.last, r.gradNorm = &rate, nil
+	r.losses.updated()
+	r.rates.applied = applied
+	return nil
+}
+
+// batchLoss is Run.BatchLoss.
+func (r *runner[S, B]) batchLoss() (BatchLoss, error) {
+	step, ok := r.step.(SplitStep[B])
+	if !ok {
+		return BatchLoss{}, fmt.Errorf("trainer: Run.BatchLoss: %T is no trainer.SplitStep: %s", r.step,
+			passOn("Forward, Backward and BatchLoss"))
+	}
+	if r.batch == nil {
+		return BatchLoss{}, errors.New("trainer: Run.BatchLoss: there is no current batch: it may be called in " +
+			"AfterForward, AfterBackward and EvalStep")
+	}
+	return step.BatchLoss()
+}

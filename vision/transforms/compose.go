@@ -1,0 +1,68 @@
+package transforms
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/vision"
+)
+
+// Transform is a step of the preparation of a picture.
+type Transform interface {
+	// Apply changes p. It draws from g only, and puts a new Image in the place of the one that it
+	// was handed.
+	Apply(p *Picture, g Generator) error
+}
+
+// Picture is what the steps change: a picture of 8-bit samples until [ToTensor], numbers from then
+// on.
+type Picture struct {
+	Image  *vision.Image // nil after ToTensor
+	Pixels []float32     // all of the first channel by rows, then the second, ...; nil before ToTensor
+	Shape  []int64       // channels, height and width of Pixels
+}
+
+// errNumbers is returned by steps that change 8-bit samples.
+var errNumbers = errors.New("it changes pictures of 8-bit samples, and ToTensor has made numbers of this one: " +
+	"put it before ToTensor")
+
+// Compose runs steps one after another: torchvision.transforms.Compose. It is a step itself.
+type Compose []Transform
+
+// Run prepares a picture, which stays as it is. A g of nil does where no step draws.
+func (c Compose) Run(im *vision.Image, g Generator) (Picture, error) {
+	if im == nil || len(im.Pix) == 0 {
+		return Picture{}, fmt.Errorf("transforms: the picture is %v: want one of at least 1x1", im)
+	}
+	p := Picture{Image: im}
+	if err := c.Apply(&p, g); err != nil {
+		return Picture{}, fmt.Errorf("transforms: %w", err)
+	}
+	return p, nil
+}
+
+// Open reads a picture file in colour, as torchvision's ImageFolder does, and prepares it.
+func (c Compose) Open(path string, g Generator) (Picture, error) {
+	im, err := vision.Open(path, vision.DecodeOptions{})
+	if err != nil {
+		return Picture{}, err
+	}
+	p, err := c.Run(im.RGB(), g)
+	if err != nil {
+		return Picture{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// Apply runs all steps.
+func (c Compose) Apply(p *Picture, g Generator) error {
+	for i, step := range c {
+		if step == nil {
+			return fmt.Errorf("step %d is nil; want a transform", i)
+		}
+		if err := step.Apply(p, g); err != nil {
+			return fmt.Errorf("step %d, %T: %w", i, step, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+// Package transforms prepares pictures for training as torchvision.transforms does: the same steps
+// under the same names, with the same pixels.
+//
+//	train := transforms.Compose{
+//		transforms.RandomResizedCrop{Size: 224},
+//		transforms.RandomHorizontalFlip{},
+//		transforms.ToTensor{},
+//		transforms.Normalize{Mean: transforms.ImageNetMean, Std: transforms.ImageNetStd},
+//	}
+//	p, err := train.Open("ants/0013035.jpg", transforms.NewGenerator(42))
+//	// p.Pixels are the numbers, p.Shape is [3 224 224]
+//
+// The pixels are those that torchvision 0.26 makes of Pillow's pictures, in every bit; only the
+// decoding of JPEG differs, see package vision.
+//
+// # Random numbers
+//
+// Steps that draw take the numbers from a [Generator], in torchvision's order and with PyTorch's
+// arithmetic. [NewGenerator] is PyTorch's generator with a seed: after torch.manual_seed(42) Python
+// cuts, flips and colours its pictures as transforms.NewGenerator(42) does here. The *rand.Rand
+// that data.Augment hands out for each sample is a Generator too; with it a sample does not depend
+// on the number of workers and the run can be resumed at any sample.
+package transforms
