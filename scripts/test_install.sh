@@ -54,6 +54,11 @@ only_tools() {
   done
   PATH=$home.tools
 }
+# The archives here are small: how full this machine's disk is decides nothing either.
+mkdir "$work/bin"
+printf '#!/bin/sh\necho header; echo "/dev/x 90000000 0 90000000 0%% /"\n' >"$work/bin/df"
+chmod +x "$work/bin/df"
+PATH=$work/bin:$PATH
 cpu=libtorch-2.11.0-cpu
 
 test_wheel_install_takes_only_what_the_cpu_needs() {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/gotrainer/gotrainer/cgotorch"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/torch"
@@ -212,6 +214,27 @@ func TestBuildInfoDescribesWhatIsLoaded(t *testing.T) {
 	torch.SetThreads(2)
 	if got := torch.Threads(); got != 2 {
 		t.Errorf("Threads() = %d after SetThreads(2)", got)
+	}
+}
+
+// OpenMP and MKL keep the number for each thread: a thread that has used another one follows.
+func TestSetThreadsHoldsOnEveryThread(t *testing.T) {
+	testenv.RequireTorch(t)
+	before := torch.Threads()
+	defer torch.SetThreads(before)
+	asked, answered := make(chan bool), make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for range asked {
+			answered <- torch.Threads()
+		}
+	}()
+	defer close(asked)
+	for _, n := range []int{2, 1, 3, 1} {
+		torch.SetThreads(n)
+		asked <- true
+		assert.Equal(t, n, <-answered)
 	}
 }
 

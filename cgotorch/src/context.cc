@@ -82,8 +82,21 @@ CT_DECLARE(call);
 CT_DECLARE(schema_of);
 #undef CT_DECLARE
 
-static void set_threads(int32_t n) { at::set_num_threads(n); }
-static int32_t threads() { return at::get_num_threads(); }
+std::atomic<int32_t> threads_set;
+thread_local int32_t threads_known;
+void take_threads() {
+  threads_known = threads_set.load();
+  at::init_num_threads();
+}
+
+static void set_threads(int32_t n) {
+  at::set_num_threads(n);
+  threads_known = ++threads_set;
+}
+static int32_t threads() {
+  know_threads();
+  return at::get_num_threads();
+}
 static int32_t cuda_devices() {
   try {
     return at::hasCUDA() ? static_cast<int32_t>(at::getNumGPUs()) : 0;

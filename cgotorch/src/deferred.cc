@@ -281,7 +281,7 @@ ct_code start_backward(const ct_tensor *outputs, int64_t count, const ct_tensor 
     Worker::run([=, state = at::ThreadLocalState(), sequence = at::sequence_number::peek()]() mutable {
       swap_generators(generators);
       {
-        at::init_num_threads(); // those of SetThreads, which may have changed since this thread's last pass
+        know_threads();
         at::ThreadLocalStateGuard same(state);
         count_on(sequence);
         c10::DebugInfoGuard carried(Session::kind, session);

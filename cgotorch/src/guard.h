@@ -14,6 +14,7 @@
 #include <c10/core/SymIntArrayRef.h>
 #include <c10/util/Exception.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -33,9 +34,19 @@ const ct_own_generators *swap_generators(const ct_own_generators *own); // of th
 
 ct_code caught() noexcept; // call inside catch (...): makes the error record
 
+// How often the number of threads within an operator was set, and of which of these this thread knows: OpenMP and MKL
+// keep the number for each thread, and Go moves a goroutine between threads.
+extern std::atomic<int32_t> threads_set;
+extern __attribute__((tls_model("initial-exec"))) thread_local int32_t threads_known;
+void take_threads(); // the number as it was set last, for this thread
+inline void know_threads() {
+  if (threads_known != threads_set.load(std::memory_order_relaxed)) take_threads();
+}
+
 // guard runs f; it is the one place where exceptions end.
 template <class F> inline ct_code guard(F &&f) noexcept {
   try {
+    know_threads();
     f();
     return scope_slot;
   } catch (...) {
