@@ -8,7 +8,7 @@ import (
 
 // Hooks lists the events of a run. A callback, one of [Options].Callbacks, is a value with any of
 // these methods: it need not have them all. [New] refuses one that has none of them. A method of
-// another form, such as one that returns nothing, is not called.
+// another form, such as one that returns nothing, is not called: trainertest.TestCallback finds it.
 //
 // The events come in this order, which is that of Hugging Face's TrainerCallback:
 //

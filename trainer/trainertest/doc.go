@@ -9,5 +9,6 @@
 //	_, err = t.Fit(ctx, trainertest.Samples(3), nil)
 //	fmt.Println(step.Trace()) // train(0/2) train(2/2) update(5e-05) train(1) update(2.5e-05)
 //
-// [TestStep] checks that a Step does what the loop relies on. Run it for every Step that you write.
+// [TestStep] checks that a Step does what the loop relies on, [TestCallback] that every method of a
+// callback is called. Run them for every Step and every callback that you write.
 package trainertest
