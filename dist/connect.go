@@ -1,12 +1,15 @@
 package dist
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,20 +19,46 @@ import (
 // dialTimeout is how long another process may take to accept a connection and to say who it is.
 const dialTimeout = 10 * time.Second
 
-// connect opens a connection to every lower rank, and takes those of the higher ones.
+// parents are the processes above each in the tree, by rank: the lowest rank of the same machine, and
+// of those rank 0. That of rank 0 is itself.
+func parents(members []member) []int {
+	first := map[string]int{}
+	of := make([]int, len(members))
+	for rank, m := range members {
+		if m.Host == "" {
+			continue
+		}
+		if lowest, ok := first[m.Host]; ok {
+			of[rank] = lowest
+		} else {
+			first[m.Host] = rank
+		}
+	}
+	return of
+}
+
+// connect opens a connection to the process above in the tree, and takes those of the ones below.
 func (r *rendezvous) connect(ctx context.Context, members []member) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &connecting{r: r, missing: r.o.World - 1, all: make(chan struct{})}
+	above := parents(members)
+	c := &connecting{r: r, missing: map[int]bool{}, all: make(chan struct{})}
+	for rank := 1; rank < r.o.World; rank++ {
+		if above[rank] == r.o.Rank {
+			c.missing[rank] = true
+		}
+	}
 	var work sync.WaitGroup
-	for rank := range r.o.Rank {
+	if r.o.Rank > 0 {
+		parent := above[r.o.Rank]
+		c.missing[parent] = true
 		work.Go(func() {
-			conn, err := r.dial(ctx, members[rank].Addresses)
+			conn, err := r.dial(ctx, members[parent].Addresses)
 			if err != nil {
-				cancel(fmt.Errorf("rank %d: %w", rank, err))
+				cancel(fmt.Errorf("rank %d: %w", parent, err))
 				return
 			}
-			c.add(rank, conn)
+			c.add(parent, conn)
 		})
 	}
 	work.Go(func() { c.accept(ctx) })
@@ -38,11 +67,18 @@ func (r *rendezvous) connect(ctx context.Context, members []member) error {
 	select {
 	case <-c.all:
 	case <-ctx.Done():
-		cause := context.Cause(ctx)
-		err = c.without(cause)
-		if _, told := errors.AsType[*reported](cause); !told {
-			r.tell(ctx, "failed", failure{r.o.Rank, err.Error()})
+		err = context.Cause(ctx)
+		if _, told := errors.AsType[*reported](err); told {
+			break
 		}
+		if told := r.failedJustNow(ctx); told != nil { // which is why there is no connection with it
+			err = told
+			break
+		}
+		err = c.without(err)
+		r.aside(ctx, func(ctx context.Context, r *rendezvous) {
+			_ = r.put(ctx, r.key(r.nonce, "failed"), gaveUp{r.o.Rank, err.Error()})
+		})
 	}
 	cancel(nil) // strangers that have said nothing so far
 	_ = r.listener.Close()
@@ -50,44 +86,73 @@ func (r *rendezvous) connect(ctx context.Context, members []member) error {
 	return err
 }
 
-// failure is why a process has given up connecting.
-type failure struct {
+// meet returns when all have their connections, and knows the addresses of all then.
+func (r *rendezvous) meet(ctx context.Context, members []member) error {
+	for _, p := range r.g.peers() {
+		go p.read(r.g) // until the connection ends, which Close sees to
+	}
+	own, err := r.g.AllGather(ctx, []byte(r.g.address()))
+	if err != nil { // another process may have said why it has given up
+		return cmp.Or(r.failedJustNow(ctx), err)
+	}
+	above := parents(members)
+	r.g.meetAddresses(own, func(rank int) int { return above[rank] })
+	return nil
+}
+
+// gaveUp is why a process has given up connecting.
+type gaveUp struct {
 	Rank int    `json:"rank"`
 	Text string `json:"text"`
+}
+
+// failed is the reason of another process that has given up; nil: none has.
+func (r *rendezvous) failed(ctx context.Context) error {
+	var f gaveUp
+	if there, err := r.get(ctx, r.key(r.nonce, "failed"), &f); err != nil || !there {
+		return nil // the store of rank 0 has gone with it, or with its success
+	}
+	return &reported{rank: f.Rank, text: f.Text}
+}
+
+// failedJustNow is failed when the time to join is over, or the connection to the store was cut short.
+func (r *rendezvous) failedJustNow(ctx context.Context) (err error) {
+	r.aside(ctx, func(ctx context.Context, r *rendezvous) { err = r.failed(ctx) })
+	return err
 }
 
 // watchFailed ends the connecting when another process has given up.
 func (r *rendezvous) watchFailed(ctx context.Context, cancel context.CancelCauseFunc) {
 	for wait := r.pauses(); wait(ctx) == nil; {
-		there, err := r.store.Has(ctx, r.key(r.nonce, "failed"))
-		if err != nil { // the store of rank 0 has gone with it, or with its success
-			return
-		}
-		if there {
-			var f failure
-			_, _ = r.get(ctx, r.key(r.nonce, "failed"), &f) // without it the reason is unknown
-			cancel(&reported{rank: f.Rank, text: f.Text})
+		if err := r.failed(ctx); err != nil {
+			cancel(err)
 			return
 		}
 	}
 }
 
-// connecting counts the connections that are missing.
+// connecting has the connections that are missing.
 type connecting struct {
 	r       *rendezvous
 	mu      sync.Mutex
-	missing int
+	missing map[int]bool  // by rank
 	all     chan struct{} // closed when none is missing
 }
 
+// add keeps a connection, unless there is none to be with that process.
 func (c *connecting) add(rank int, conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.r.g.peers[rank] != nil {
+	if !c.missing[rank] {
 		return false
 	}
-	c.r.g.peers[rank] = newPeer(rank, conn)
-	if c.missing--; c.missing == 0 {
+	delete(c.missing, rank)
+	if g, p := c.r.g, newPeer(rank, conn); rank < c.r.o.Rank {
+		g.parent = p
+	} else {
+		g.children = append(g.children, p)
+	}
+	if len(c.missing) == 0 {
 		close(c.all)
 	}
 	return true
@@ -98,10 +163,8 @@ func (c *connecting) without(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var missing []string
-	for rank, p := range c.r.g.peers {
-		if p == nil && rank != c.r.o.Rank {
-			missing = append(missing, strconv.Itoa(rank))
-		}
+	for _, rank := range slices.Sorted(maps.Keys(c.missing)) {
+		missing = append(missing, strconv.Itoa(rank))
 	}
 	return fmt.Errorf("all have come, but there is no connection with %s: %w", strings.Join(missing, ", "), err)
 }
@@ -125,7 +188,7 @@ func (c *connecting) accept(ctx context.Context) {
 		}
 		greetings.Go(func() {
 			rank, err := c.r.greet(ctx, conn)
-			if err != nil || rank <= c.r.o.Rank || rank >= c.r.o.World || !c.add(rank, conn) {
+			if err != nil || rank <= c.r.o.Rank || !c.add(rank, conn) {
 				_ = conn.Close() // a stranger
 			}
 		})

@@ -39,6 +39,55 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// failure is why a group has ended, as it is told to all.
+type failure struct {
+	By    int       `json:"by"`              // who tells
+	Peer  int       `json:"peer"`            // who is at fault; -1: By, or who makes another call
+	Kind  int       `json:"kind,omitempty"`  // of kinds
+	Text  string    `json:"text"`            // what has happened
+	Heard string    `json:"heard,omitempty"` // the call in which Peer, or By, was last heard of
+	Calls []calling `json:"calls,omitempty"` // two that differ
+
+	err error
+}
+
+// calling is a process and the call that it makes.
+type calling struct {
+	Rank int    `json:"rank"`
+	Call string `json:"call"`
+}
+
+// other is the one of two processes that does not make this call; nil: this is a third one.
+func (f *failure) other(call string) *calling {
+	switch call {
+	case f.Calls[0].Call:
+		return &f.Calls[1]
+	case f.Calls[1].Call:
+		return &f.Calls[0]
+	}
+	return nil
+}
+
+// in is the failure as an error of a call of a process.
+func (f *failure) in(call string, rank int) *Error {
+	e := &Error{Call: call, Rank: rank, Peer: f.Peer, PeerCall: f.Heard, Err: f.err}
+	switch {
+	case len(f.Calls) == 2:
+		if other := f.other(call); other != nil {
+			e.Peer, e.Err = other.Rank, fmt.Errorf("%w: it is in %s", ErrMismatch, other.Call)
+		} else {
+			a, b := f.Calls[0], f.Calls[1]
+			e.Err = fmt.Errorf("%w: rank %d is in %s, rank %d in %s", ErrMismatch, a.Rank, a.Call, b.Rank, b.Call)
+		}
+	case f.Peer >= 0:
+	case f.By == rank:
+		e.PeerCall = ""
+	default:
+		e.Peer = f.By
+	}
+	return e
+}
+
 // reported is the reason that another process has given for the end of the group.
 type reported struct {
 	rank int
@@ -52,10 +101,10 @@ func (r *reported) Unwrap() error { return r.kind }
 // kinds are the errors that have a number in a farewell.
 var kinds = []error{nil, ErrPeerLost, ErrPeerLeft, ErrMismatch, ErrTimeout, ErrClosed}
 
-func kindOf(err error) uint8 {
+func kindOf(err error) int {
 	for i, k := range kinds[1:] {
 		if errors.Is(err, k) {
-			return uint8(i + 1)
+			return i + 1
 		}
 	}
 	return 0

@@ -6,29 +6,27 @@ import (
 	"io"
 )
 
-// kind is what a frame belongs to.
+// kind is what a message is.
 type kind uint8
 
 const (
-	kindBarrier kind = iota + 1
-	kindBroadcast
-	kindAllGather
-	kindAllReduce
-	kindLeave // the sender closes its group; nothing follows
-	kindAbort // the sender's group has failed; the payload is the reason
+	kindCall   kind = iota + 1 // to rank 0: the call that a process makes, and its part of it
+	kindAnswer                 // from rank 0: what came of a call
+	kindLate                   // to rank 0: the sender has waited for Options.Timeout
+	kindLeave                  // to all: a process has closed its group, and sends nothing more
+	kindAbort                  // to all: the group has failed; the payload is the reason
 )
 
-// header stands before the payload of every message. All but Length must be the same on both sides
-// of a call.
+// header stands before the payload of every message.
 type header struct {
 	kind   kind
 	op     Op
-	dtype  DType
-	phase  uint8  // of the call
-	rank   uint32 // of Broadcast: the root; of an abort: who is at fault, plus one
+	number number // type of the elements of a reduction
+	rank   uint32 // of the process that the message comes from at first
+	root   uint32 // of a broadcast
 	call   uint64 // number of the call, from 1
-	count  uint64 // elements of the whole tensor; of an AllGather 0, since each may have its own
-	length uint64 // bytes that follow
+	name   uint32 // bytes of the payload that are the name of the call; its part follows
+	length uint64 // of the payload
 }
 
 const (
@@ -37,10 +35,11 @@ const (
 )
 
 func (h header) append(b []byte) []byte {
-	b = append(b, byte(h.kind), byte(h.op), byte(h.dtype), h.phase)
+	b = append(b, byte(h.kind), byte(h.op), byte(h.number), 0)
 	b = binary.LittleEndian.AppendUint32(b, h.rank)
+	b = binary.LittleEndian.AppendUint32(b, h.root)
+	b = binary.LittleEndian.AppendUint32(b, h.name)
 	b = binary.LittleEndian.AppendUint64(b, h.call)
-	b = binary.LittleEndian.AppendUint64(b, h.count)
 	return binary.LittleEndian.AppendUint64(b, h.length)
 }
 
@@ -50,33 +49,34 @@ func readHeader(r io.Reader) (h header, err error) {
 		return h, err
 	}
 	h = header{
-		kind: kind(b[0]), op: Op(b[1]), dtype: DType(b[2]), phase: b[3], rank: binary.LittleEndian.Uint32(b[4:]),
-		call: binary.LittleEndian.Uint64(b[8:]), count: binary.LittleEndian.Uint64(b[16:]),
-		length: binary.LittleEndian.Uint64(b[24:]),
+		kind: kind(b[0]), op: Op(b[1]), number: number(b[2]), rank: binary.LittleEndian.Uint32(b[4:]),
+		root: binary.LittleEndian.Uint32(b[8:]), name: binary.LittleEndian.Uint32(b[12:]),
+		call: binary.LittleEndian.Uint64(b[16:]), length: binary.LittleEndian.Uint64(b[24:]),
 	}
-	if h.kind < kindBarrier || h.kind > kindAbort || h.length > maxPayload {
+	if h.kind < kindCall || h.kind > kindAbort || h.length > maxPayload || uint64(h.name) > h.length {
 		return h, fmt.Errorf("a message of kind %d with %d bytes is none of this protocol", h.kind, h.length)
 	}
 	return h, nil
 }
 
-// String is the call as an error shows it.
-func (h header) String() string {
-	switch h.kind {
-	case kindBarrier:
-		return fmt.Sprintf("Barrier(), call %d", h.call)
-	case kindBroadcast:
-		return fmt.Sprintf("Broadcast(%d bytes from rank %d), call %d", h.count, h.rank, h.call)
-	case kindAllGather:
-		return fmt.Sprintf("AllGather(), call %d", h.call)
-	case kindAllReduce:
-		return fmt.Sprintf("AllReduce(%s, %d %s), call %d", h.op, h.count, h.dtype, h.call)
-	}
-	return fmt.Sprintf("message %d", h.kind)
+// frame is a message.
+type frame struct {
+	header
+	payload []byte
 }
 
-// same reports whether two messages belong to the same step of the same call.
-func (h header) same(o header) bool {
-	h.length, o.length = 0, 0
-	return h == o
+// text is the name of the call: "AllReduce(sum, 3 float64)".
+func (f *frame) text() string { return string(f.payload[:f.name]) }
+
+// named is the call as errors show it: with its number.
+func (f *frame) named() string { return named(f.text(), f.call) }
+
+func named(text string, call uint64) string { return fmt.Sprintf("%s, call %d", text, call) }
+
+// part is what the sender has to add to the call.
+func (f *frame) part() []byte { return f.payload[f.name:] }
+
+// same reports whether two processes make the same call.
+func (f *frame) same(o *frame) bool {
+	return f.call == o.call && f.op == o.op && f.number == o.number && f.root == o.root && f.text() == o.text()
 }

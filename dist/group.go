@@ -1,8 +1,7 @@
 package dist
 
 import (
-	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -10,20 +9,44 @@ import (
 
 // Group is the processes of a run, as one of them sees it. All make the same calls in the same
 // order, each from one goroutine at a time. A nil Group is one process alone.
+//
+// The connections are a tree: rank 0 is its root, the first process of every other machine is
+// connected with it, and the others of a machine with the first one there. What a process has to
+// add to a call goes up to rank 0, and the answer comes down.
 type Group struct {
 	rank, localRank, world int
 	timeout                time.Duration
-	peers                  []*peer // by rank; nil at its own
+	parent                 *peer    // nil: this is rank 0
+	children               []*peer  // those whose parent this process is
+	addresses              []string // of the processes' machines, by rank
+	judge                  *judge   // of rank 0
 
-	calls sync.Mutex // held during a call
-	call  uint64     // number of the last call
+	calls   sync.Mutex // held during a call
+	call    uint64     // number of the last call
+	answers chan []byte
 
 	mu     sync.Mutex
-	failed *Error        // why there are no more calls
+	failed *failure      // why there are no more calls
 	done   chan struct{} // closed with it
+	gone   int           // the first process that has left; -1: none
+	left   chan struct{} // closed with it
+}
 
-	leaving sync.Once
-	left    chan struct{} // closed when a process has left
+func newGroup(rank, localRank, world int, timeout time.Duration) *Group {
+	g := &Group{rank: rank, localRank: localRank, world: world, timeout: timeout, answers: make(chan []byte, 1),
+		done: make(chan struct{}), gone: -1, left: make(chan struct{})}
+	if rank == 0 {
+		g.judge = &judge{g: g, parts: make([]*frame, world), heard: make([]string, world)}
+	}
+	return g
+}
+
+// peers are the neighbours in the tree.
+func (g *Group) peers() []*peer {
+	if g.parent == nil {
+		return g.children
+	}
+	return append([]*peer{g.parent}, g.children...)
 }
 
 // Rank is the number of this process: 0 to World-1. The main process is 0.
@@ -67,47 +90,39 @@ func (g *Group) Err() error {
 	if g == nil {
 		return nil
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.failed == nil {
-		return nil
+	if e := g.failure("between two calls"); e != nil {
+		return e
 	}
-	return g.failed
+	return nil
 }
 
-// Close leaves the group. The others continue until they make a call that needs this process. A
+// Close leaves the group. The others continue until they make a call, which needs this process. A
 // second Close does nothing.
 func (g *Group) Close() error {
 	if g == nil {
 		return nil
 	}
-	g.fail(&Error{Call: "a call after Close", Rank: g.rank, Peer: -1, Err: ErrClosed}, header{kind: kindLeave}, nil,
-		nil)
+	g.fail(&failure{Peer: -1, err: ErrClosed}, header{kind: kindLeave, rank: uint32(g.rank)}, nil, nil)
 	return nil
 }
 
-// fail ends the group for a reason, unless it has ended, and tells the others. reader is the one
-// whose goroutine calls; nil: none.
-func (g *Group) fail(e *Error, h header, payload []byte, reader *peer) {
+// fail ends the group for a reason, unless it has ended, and tells the neighbours. reader is the
+// one whose goroutine calls; nil: none.
+func (g *Group) fail(f *failure, h header, payload []byte, reader *peer) {
 	g.mu.Lock()
 	if g.failed != nil {
 		g.mu.Unlock()
 		return
 	}
-	g.failed = e
+	g.failed = f
 	g.mu.Unlock()
 	var told sync.WaitGroup
-	for _, p := range g.peers {
-		if p != nil {
-			told.Go(func() { p.farewell(h, payload) })
-		}
+	for _, p := range g.peers() {
+		told.Go(func() { p.farewell(h, payload) })
 	}
 	told.Wait()
 	close(g.done)
-	for _, p := range g.peers {
-		if p == nil {
-			continue
-		}
+	for _, p := range g.peers() {
 		if p != reader {
 			<-p.ended // the deadline of its connection sees to it
 		}
@@ -115,182 +130,118 @@ func (g *Group) fail(e *Error, h header, payload []byte, reader *peer) {
 	}
 }
 
-// abort is fail with the reason told to the others.
-func (g *Group) abort(e *Error, reader *peer) {
-	at := e.Peer
-	if at < 0 {
-		at = g.rank
+// abort is fail with the reason told to all.
+func (g *Group) abort(f *failure, reader *peer) {
+	f.By = g.rank
+	f.Kind, f.Text = kindOf(f.err), f.err.Error()
+	payload, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // strings and numbers
 	}
-	text := e.Err.Error()
-	if e.Peer < 0 {
-		text = e.Call + ": " + text
-	} else if e.PeerCall != "" {
-		text += "; last heard of in " + e.PeerCall
-	}
-	g.fail(e, header{kind: kindAbort, phase: kindOf(e.Err), rank: uint32(at) + 1}, []byte(text), reader)
+	g.fail(f, header{kind: kindAbort, rank: uint32(g.rank)}, payload, reader)
 }
 
-// lost is called when the connection to a process has ended without a farewell.
+// failure is why the group has failed, as an error of a call; nil while it works.
+func (g *Group) failure(call string) *Error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failed == nil {
+		return nil
+	}
+	return g.failed.in(call, g.rank)
+}
+
+// lost is called when the connection to a neighbour has ended without a farewell.
 func (g *Group) lost(p *peer, err error) {
-	g.abort(&Error{Call: "between two calls", Rank: g.rank, Peer: p.rank, PeerCall: p.lastCall(), Err: err}, p)
+	g.abort(&failure{Peer: p.rank, Heard: p.lastCall(), err: err}, p)
 }
 
-// aborted is called when a process has told why its group has failed.
-func (g *Group) aborted(p *peer, f frame) {
-	r := &reported{rank: p.rank, text: string(f.payload)}
-	if int(f.phase) < len(kinds) {
-		r.kind = kinds[f.phase]
-	}
-	g.fail(&Error{Call: "between two calls", Rank: g.rank, Peer: int(f.rank) - 1, Err: r}, f.header, f.payload, p)
-}
-
-// run makes one call. body sends and receives; its error ends the group.
-func (g *Group) run(ctx context.Context, h header, body func(*call) error) error {
-	g.calls.Lock()
-	defer g.calls.Unlock()
-	h.call = g.call + 1
-	c := &call{g: g, h: h}
-	if err := c.failure(); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil { // nothing was sent, so the group is as it was
-		return &Error{Call: h.String(), Rank: g.rank, Peer: -1, Err: err}
-	}
-	g.call++
-	ctx, cancel := context.WithTimeoutCause(ctx, g.timeout, ErrTimeout)
-	defer cancel()
-	c.ctx = ctx
-	stop := context.AfterFunc(ctx, func() { // also where a write is stuck, since the farewell sets its deadline
-		e := &Error{Call: h.String(), Rank: g.rank, Peer: -1, Err: context.Cause(ctx)}
-		if errors.Is(e.Err, ErrTimeout) { // the caller's own end is nobody else's fault
-			e.Peer, e.PeerCall = c.waitingFor(), c.peerCall()
-		}
-		g.abort(e, nil)
-	})
-	defer stop()
-	err := body(c)
-	if err == nil {
-		return nil
-	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		g.abort(e, nil)
-	}
-	if failure := c.failure(); failure != nil { // the first reason, which may be another one
-		return failure
-	}
-	return err
-}
-
-// call is a call under way.
-type call struct {
-	g   *Group
-	h   header
-	ctx context.Context
-
-	mu      sync.Mutex
-	waiting *peer // the process whose message is waited for
-}
-
-// failure is why the group has failed, as an error of this call.
-func (c *call) failure() error {
-	c.g.mu.Lock()
-	defer c.g.mu.Unlock()
-	if c.g.failed == nil {
-		return nil
-	}
-	e := *c.g.failed
-	e.Call = c.h.String()
-	return &e
-}
-
-func (c *call) waitingFor() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waiting == nil {
-		return -1
-	}
-	return c.waiting.rank
-}
-
-func (c *call) peerCall() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waiting == nil {
-		return ""
-	}
-	return c.waiting.lastCall()
-}
-
-func (c *call) wait(p *peer) {
-	c.mu.Lock()
-	c.waiting = p
-	c.mu.Unlock()
-}
-
-// receive returns the next message of a process, which must be of this phase of this call.
-func (c *call) receive(rank int, phase uint8) (frame, error) {
-	p := c.g.peers[rank]
-	c.wait(p)
-	defer c.wait(nil)
-	var f frame
-	var ok bool
-	select { // what has come counts, whatever has happened since
-	case f, ok = <-p.frames:
+// take does with a message of a neighbour what there is to do: most go up or down the tree.
+func (g *Group) take(from *peer, f *frame) {
+	select {
+	case <-g.done:
+		return
 	default:
-		select {
-		case f, ok = <-p.frames:
-		case <-c.g.done:
-			return f, c.failure()
+	}
+	switch f.kind {
+	case kindCall:
+		if g.judge != nil {
+			g.judge.take(f, from)
+		} else {
+			g.pass(f, from, g.parent)
 		}
-	}
-	if !ok {
-		if err := c.failure(); err != nil {
-			return f, err
+	case kindLate:
+		if g.judge != nil {
+			g.judge.late(f.call, from)
+		} else {
+			g.pass(f, from, g.parent)
 		}
-		return f, &Error{Call: c.h.String(), Rank: c.g.rank, Peer: rank, PeerCall: p.lastCall(), Err: ErrPeerLeft}
+	case kindAnswer:
+		g.pass(f, from, g.children...)
+		g.answer(f.payload)
+	case kindLeave:
+		g.hasLeft(int(f.rank))
+		for _, p := range g.peers() {
+			if p != from {
+				_ = p.send(f.header) // it may have left before
+			}
+		}
+		if g.judge != nil {
+			g.judge.left(int(f.rank), from)
+		}
+	case kindAbort:
+		r := &failure{Peer: -1, err: ErrPeerLost}
+		if err := json.Unmarshal(f.payload, r); err != nil {
+			r.Text = fmt.Sprintf("it has failed, and its reason cannot be read: %v", err)
+		}
+		told := &reported{rank: r.By, text: r.Text}
+		if r.Kind > 0 && r.Kind < len(kinds) {
+			told.kind = kinds[r.Kind]
+		}
+		r.err = told
+		g.fail(r, f.header, f.payload, from)
 	}
-	want := c.h
-	want.phase = phase
-	if !f.same(want) {
-		return f, &Error{Call: c.h.String(), Rank: c.g.rank, Peer: rank, Err: fmt.Errorf("%w: it is in %s", ErrMismatch,
-			f.header)}
-	}
-	return f, nil
 }
 
-// send sends a message to every other process, or to those for which payload returns true, and
-// returns what waits until they are written.
-func (c *call) send(phase uint8, payload func(rank int) ([]byte, bool)) (wait func() error) {
-	h := c.h
-	h.phase = phase
-	var writes sync.WaitGroup
-	errs := make([]error, c.g.world)
-	for rank, p := range c.g.peers {
-		if p == nil {
-			continue
-		}
-		b, wanted := payload(rank)
-		if !wanted {
-			continue
-		}
-		writes.Go(func() {
-			if err := p.send(h, b); err != nil {
-				select { // the reader knows more, if the process has told why
-				case <-p.ended:
-				case <-time.After(time.Second):
-				}
-				errs[rank] = &Error{Call: c.h.String(), Rank: c.g.rank, Peer: rank, PeerCall: p.lastCall(),
-					Err: fmt.Errorf("%w (%w)", ErrPeerLost, err)}
+// pass sends a message on.
+func (g *Group) pass(f *frame, reader *peer, to ...*peer) {
+	for _, p := range to {
+		if err := p.send(f.header, f.payload); err != nil {
+			select { // the reader knows more, if the process has told why
+			case <-p.ended:
+			case <-time.After(time.Second):
 			}
-		})
-	}
-	return func() error {
-		writes.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
+			g.abort(&failure{Peer: p.rank, Heard: p.lastCall(), err: fmt.Errorf("%w (%w)", ErrPeerLost, err)}, reader)
+			return
 		}
-		return nil
 	}
+}
+
+// answer gives the call that waits what came of it.
+func (g *Group) answer(b []byte) {
+	select {
+	case g.answers <- b:
+	case <-g.done:
+	}
+}
+
+// hasLeft takes note of a process that has closed its group.
+func (g *Group) hasLeft(rank int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gone < 0 {
+		g.gone = rank
+		close(g.left)
+	}
+}
+
+// Left is closed when a process has closed its group. What it has sent before may still be on its
+// way, so calls that began earlier may come to their end.
+func (g *Group) Left() <-chan struct{} { return g.left }
+
+// whoLeft is the first process that has closed its group; -1: none has.
+func (g *Group) whoLeft() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.gone
 }

@@ -2,7 +2,6 @@ package dist
 
 import (
 	"bytes"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -65,53 +64,16 @@ func TestFirstNodeOfSlurmsLists(t *testing.T) {
 	}
 }
 
-func TestHalvesSurviveTheWayToFloat32AndBack(t *testing.T) {
-	for _, d := range []DType{Float16, BFloat16} {
-		for h := range 1 << 16 {
-			f := widen(d, uint16(h))
-			got := narrow(d, f)
-			if f != f {
-				if back := widen(d, got); back == back {
-					t.Fatalf("%s %#x: nan became %v", d, h, back)
-				}
-			} else if got != uint16(h) {
-				t.Fatalf("%s %#x is %v, and back %#x", d, h, f, got)
-			}
-		}
-	}
-}
-
-func TestHalvesRoundToTheNearestAndTiesToEven(t *testing.T) {
-	for _, d := range []DType{Float16, BFloat16} {
-		for h := range uint16(0x7bff) {
-			a, b := float64(widen(d, h)), float64(widen(d, h+1))
-			middle := float32(a + (b-a)/2) // exact: both have few digits
-			even := h + h&1
-			if got := narrow(d, middle); got != even {
-				t.Fatalf("%s: %v, between %#x and %#x, became %#x, want %#x", d, middle, h, h+1, got, even)
-			}
-			if below := math.Nextafter32(middle, 0); narrow(d, below) != h {
-				t.Fatalf("%s: %v became %#x, want %#x", d, below, narrow(d, below), h)
-			}
-			if above := math.Nextafter32(middle, float32(math.Inf(1))); narrow(d, above) != h+1 {
-				t.Fatalf("%s: %v became %#x, want %#x", d, above, narrow(d, above), h+1)
-			}
-			if d == Float16 && h >= 0x7bfe || d == BFloat16 && h >= 0x7bfe {
-				break
-			}
-		}
-	}
-}
-
 func FuzzHeader(f *testing.F) {
-	f.Add(header{kind: kindAllReduce, op: Sum, dtype: Float32, call: 7, count: 100, length: 400}.append(nil))
+	f.Add(header{kind: kindCall, op: Sum, number: float64s, call: 7, name: 12, length: 400}.append(nil))
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := readHeader(bytes.NewReader(b))
 		if err != nil {
 			return
 		}
-		if h.String() == "" || !bytes.Equal(h.append(nil), b[:headerSize]) {
+		b[3] = 0 // not used
+		if !bytes.Equal(h.append(nil), b[:headerSize]) {
 			t.Errorf("%+v is written as % x, was read from % x", h, h.append(nil), b[:headerSize])
 		}
 	})

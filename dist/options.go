@@ -33,7 +33,17 @@ type Options struct {
 	// Getenv is where the environment is read; nil: os.Getenv.
 	Getenv func(string) string
 
-	job string // of the launcher: no keys of other jobs are read
+	job  string // of the launcher: no keys of other jobs are read
+	host string // the name of this machine; empty: the system's
+}
+
+// hostname is the name of this machine; empty: not known.
+func (o *Options) hostname() string {
+	if o.host != "" {
+		return o.host
+	}
+	name, _ := os.Hostname()
+	return name
 }
 
 func (o Options) resolved() (Options, error) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,8 +23,7 @@ func Init(ctx context.Context, o Options) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{rank: o.Rank, localRank: o.LocalRank, world: o.World, timeout: o.JoinTimeout,
-		peers: make([]*peer, o.World), done: make(chan struct{}), left: make(chan struct{})}
+	g := newGroup(o.Rank, o.LocalRank, o.World, o.JoinTimeout)
 	if o.World == 1 {
 		return g, nil
 	}
@@ -32,10 +32,8 @@ func Init(ctx context.Context, o Options) (*Group, error) {
 	defer cancel()
 	r := &rendezvous{o: o, g: g}
 	if err := r.join(ctx); err != nil {
-		for _, p := range g.peers {
-			if p != nil {
-				_ = p.conn.Close()
-			}
+		for _, p := range g.peers() {
+			_ = p.conn.Close()
 		}
 		return nil, fmt.Errorf("dist: rank %d of %d cannot join at %s: %w", o.Rank, o.World, o.Address, err)
 	}
@@ -72,10 +70,12 @@ type member struct {
 	ID        string   `json:"id"`
 	Rank      int      `json:"rank"`
 	World     int      `json:"world"`
+	Host      string   `json:"host"` // the name of its machine; empty: not known
 	Addresses []string `json:"addresses"`
 }
 
-// roster ends a round: with the members, by rank, or the reason why there is no group.
+// roster ends a round: with the members, by rank, or the reason why there is no group, for those who
+// had come.
 type roster struct {
 	Members []member `json:"members,omitempty"`
 	Error   string   `json:"error,omitempty"`
@@ -121,12 +121,12 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { _ = r.listener.Close() }()
-	r.me = member{ID: rand.Text(), Rank: r.o.Rank, World: r.o.World, Addresses: r.addresses()}
+	r.me = member{ID: rand.Text(), Rank: r.o.Rank, World: r.o.World, Host: r.o.hostname(), Addresses: r.addresses()}
 	var members []member
 	if r.o.Rank == 0 {
 		members, err = r.call(ctx)
 	} else if members, err = r.answer(ctx); err != nil && ctx.Err() != nil {
-		err = r.whoIsMissing(ctx, err)
+		err = r.whoIsMissing(ctx, context.Cause(ctx))
 	}
 	if err != nil {
 		return err
@@ -134,12 +134,7 @@ func (r *rendezvous) join(ctx context.Context) (err error) {
 	if err := r.connect(ctx, members); err != nil {
 		return err
 	}
-	for _, p := range r.g.peers {
-		if p != nil {
-			go p.read(r.g) // until the connection ends, which Close sees to
-		}
-	}
-	return r.g.Barrier(ctx)
+	return r.meet(ctx, members)
 }
 
 // listen opens the store of a group that has none: on all interfaces, since the address by which
@@ -171,15 +166,17 @@ func (r *rendezvous) call(ctx context.Context) ([]member, error) {
 		return members, r.put(ctx, r.key(r.nonce, "roster"), roster{Members: members})
 	}
 	if ctx.Err() != nil {
-		err = r.whoIsMissing(ctx, err)
+		err = r.whoIsMissing(ctx, context.Cause(ctx))
 	}
-	r.tell(ctx, "roster", roster{Error: err.Error()}) // the others have time limits that are longer, perhaps
+	r.aside(ctx, func(ctx context.Context, r *rendezvous) { // the others have time limits that are longer, perhaps
+		_ = r.put(ctx, r.key(r.nonce, "roster"), roster{Members: r.present(ctx), Error: err.Error()})
+	})
 	return nil, err
 }
 
-// tell leaves a reason for the others in the round, through a connection of its own: one where a
-// wait was cut short is of no more use.
-func (r *rendezvous) tell(ctx context.Context, what string, value any) {
+// aside runs f with a connection to the store of its own, if there is a store: one where a wait was
+// cut short is of no more use. f has two seconds.
+func (r *rendezvous) aside(ctx context.Context, f func(ctx context.Context, r *rendezvous)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	store, err := tcpstore.Dial(ctx, r.o.Address)
@@ -187,9 +184,22 @@ func (r *rendezvous) tell(ctx context.Context, what string, value any) {
 		return // the others end by their own time limits
 	}
 	defer func() { _ = store.Close() }()
-	if text, err := json.Marshal(value); err == nil {
-		_ = store.Set(ctx, r.key(r.nonce, what), text)
+	f(ctx, &rendezvous{o: r.o, me: r.me, nonce: r.nonce, store: store})
+}
+
+// present are those that have left their ids in the round, of this world or of another one.
+func (r *rendezvous) present(ctx context.Context) (all []member) {
+	keys := []string{r.mismatched()}
+	for rank := 1; rank < r.o.World; rank++ {
+		keys = append(keys, r.keyOf(rank))
 	}
+	for _, key := range keys {
+		var m member
+		if here, err := r.get(ctx, key, &m); err == nil && here {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // gather waits for the others' ids.
@@ -295,10 +305,11 @@ func (r *rendezvous) accept(ctx context.Context, text []byte) ([]member, error) 
 	case !ended:
 		return nil, nil
 	}
+	listed := slices.ContainsFunc(list.Members, func(m member) bool { return m.ID == r.me.ID })
 	switch {
-	case list.Error != "":
+	case list.Error != "" && (listed || !r.o.Store):
 		return nil, fmt.Errorf("%s (reported by rank 0)", list.Error)
-	case len(list.Members) == r.o.World && list.Members[r.o.Rank].ID == r.me.ID:
+	case list.Error == "" && listed:
 		return list.Members, nil
 	case !r.o.Store:
 		return nil, r.errTaken() // the store is that of this group
@@ -345,7 +356,7 @@ func (r *rendezvous) get(ctx context.Context, key string, value any) (there bool
 	return true, nil
 }
 
-// whoIsMissing adds to an error the ranks that have not come.
+// whoIsMissing adds to the reason why the wait is over the ranks that have not come.
 func (r *rendezvous) whoIsMissing(ctx context.Context, err error) error {
 	switch {
 	case r.nonce == "":
@@ -354,19 +365,14 @@ func (r *rendezvous) whoIsMissing(ctx context.Context, err error) error {
 		return fmt.Errorf("the store has the roster of an earlier start only, or of another process of rank %d: rank 0 "+
 			"has not started again, or RANK is the same for two processes: %w", r.o.Rank, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	store, dialErr := tcpstore.Dial(ctx, r.o.Address)
-	if dialErr != nil {
-		return err
-	}
-	defer func() { _ = store.Close() }()
 	var missing []string
-	for rank := 1; rank < r.o.World; rank++ {
-		if here, askErr := store.Has(ctx, r.keyOf(rank)); askErr == nil && !here {
-			missing = append(missing, strconv.Itoa(rank))
+	r.aside(ctx, func(ctx context.Context, r *rendezvous) {
+		for rank := 1; rank < r.o.World; rank++ {
+			if here, askErr := r.store.Has(ctx, r.keyOf(rank)); askErr == nil && !here {
+				missing = append(missing, strconv.Itoa(rank))
+			}
 		}
-	}
+	})
 	if len(missing) == 0 {
 		return err
 	}

@@ -3,6 +3,7 @@ package dist_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -58,9 +59,7 @@ func TestAGroupMeetsInAStoreWithTheRemainsOfOthers(t *testing.T) {
 			ranks.Wait()
 			cancel()
 			if start == starts {
-				for rank, err := range errs {
-					require.NoError(t, err, "rank %d of %d", rank, world)
-				}
+				require.NoError(t, errors.Join(errs...), "of %d", world)
 			}
 		}
 	})
@@ -291,4 +290,41 @@ func TestProcessesThatCannotReachEachOtherSaySo(t *testing.T) {
 		assert.ErrorContains(t, err, "all have come, but there is no connection with 0", "rank %d", rank)
 		assert.ErrorContains(t, err, "connection refused", "rank %d", rank)
 	}
+}
+
+// TestARosterThatFailedIsForThoseWhoHadCome has rank 0 of an earlier start leave its reason when a
+// process of the next one has entered the round already.
+func TestARosterThatFailedIsForThoseWhoHadCome(t *testing.T) {
+	server, err := tcpstore.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = server.Close() }()
+	address := server.Addr().String()
+	c, err := tcpstore.Dial(t.Context(), address)
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, c.Set(ctx, "gotrainer///round", []byte(`{"nonce": "N", "world": 2}`)))
+	join := func(rank int) chan error {
+		ended := make(chan error, 1)
+		go func() {
+			g, err := dist.Init(ctx, dist.Options{Rank: rank, World: 2, Address: address, Store: true})
+			_ = g.Close()
+			ended <- err
+		}()
+		return ended
+	}
+	second := join(1)
+	_, err = c.Get(ctx, "gotrainer///N/rank/1")
+	require.NoError(t, err)
+	require.NoError(t, c.Set(ctx, "gotrainer///N/roster", []byte(`{"error": "killed", "members": [{"id": "another"}]}`)))
+	require.NoError(t, <-join(0))
+	require.NoError(t, <-second)
+
+	require.NoError(t, c.Set(ctx, "gotrainer///round", []byte(`{"nonce": "M", "world": 2}`)))
+	second = join(1)
+	text, err := c.Get(ctx, "gotrainer///M/rank/1")
+	require.NoError(t, err)
+	require.NoError(t, c.Set(ctx, "gotrainer///M/roster", fmt.Appendf(nil, `{"error": "killed", "members": [%s]}`, text)))
+	assert.ErrorContains(t, <-second, "killed (reported by rank 0)")
 }

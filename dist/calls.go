@@ -1,0 +1,81 @@
+package dist
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+)
+
+// AllReduce replaces the numbers of data by their reduction over all processes. The slices of all
+// have the same length. Tensors are for ddp.AllReduce.
+func AllReduce[T Number](ctx context.Context, g *Group, data []T, op Op) error {
+	kind := int64s
+	if _, ok := any(data).([]float64); ok {
+		kind = float64s
+	}
+	switch {
+	case op < Sum || op > Min:
+		return fmt.Errorf("dist: AllReduce: %s is no reduction; want Sum, Mean, Max or Min", op)
+	case op == Mean && kind == int64s:
+		return fmt.Errorf("dist: AllReduce: the mean of %s has no exact result; want Sum, or float64", kind)
+	case g.World() == 1:
+		return ctx.Err()
+	}
+	answer, err := g.exchange(ctx, header{op: op, number: kind}, fmt.Sprintf("AllReduce(%s, %d %s)", op, len(data), kind),
+		numberBytes(data))
+	if err == nil {
+		readNumbers(answer, data)
+	}
+	return err
+}
+
+// Barrier returns when all processes have called it.
+func (g *Group) Barrier(ctx context.Context) error { return g.Agree(ctx, "Barrier()") }
+
+// Agree returns when all processes have called it with the same text, which says what they do next.
+// Where they differ, the group fails with [ErrMismatch] and both texts.
+func (g *Group) Agree(ctx context.Context, next string) error {
+	if g.World() == 1 {
+		return ctx.Err()
+	}
+	_, err := g.exchange(ctx, header{op: opNothing}, next, nil)
+	return err
+}
+
+// Broadcast copies the bytes of the process root to all others, whose data is as long.
+func (g *Group) Broadcast(ctx context.Context, data []byte, root int) error {
+	if root < 0 || root >= g.World() {
+		return fmt.Errorf("dist: Broadcast from rank %d: there are %d processes", root, g.World())
+	}
+	if g.World() == 1 {
+		return ctx.Err()
+	}
+	var part []byte
+	if root == g.rank {
+		part = data
+	}
+	answer, err := g.exchange(ctx, header{op: opBroadcast, root: uint32(root)},
+		fmt.Sprintf("Broadcast(%d bytes from rank %d)", len(data), root), part)
+	if err == nil && root != g.rank {
+		copy(data, answer)
+	}
+	return err
+}
+
+// AllGather returns the bytes of all processes by rank. They may differ in length.
+func (g *Group) AllGather(ctx context.Context, data []byte) ([][]byte, error) {
+	all := make([][]byte, g.World())
+	all[g.Rank()] = data
+	if g.World() == 1 {
+		return all, ctx.Err()
+	}
+	answer, err := g.exchange(ctx, header{op: opGather}, "AllGather()", data)
+	if err != nil {
+		return nil, err
+	}
+	for rank := range all {
+		n := binary.LittleEndian.Uint64(answer)
+		all[rank], answer = answer[8:8+n:8+n], answer[8+n:]
+	}
+	return all, nil
+}

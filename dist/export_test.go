@@ -1,0 +1,26 @@
+package dist
+
+// OnHost has a process say that its machine has this name.
+func (o *Options) OnHost(name string) { o.host = name }
+
+// Parents are the ranks above each in the tree of processes on machines of these names.
+func Parents(hosts ...string) []int {
+	members := make([]member, len(hosts))
+	for rank, h := range hosts {
+		members[rank].Host = h
+	}
+	return parents(members)
+}
+
+// Kill ends the connections as the end of the process would.
+func (g *Group) Kill() {
+	g.mu.Lock()
+	g.failed = &failure{Peer: -1, err: ErrClosed} // it tells nobody
+	g.mu.Unlock()
+	for _, p := range g.peers() {
+		_ = p.conn.Close()
+	}
+}
+
+// Connections is how many the process has.
+func (g *Group) Connections() int { return len(g.peers()) }

@@ -1,0 +1,119 @@
+package dist
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// Op is what becomes of the parts of all processes.
+type Op uint8
+
+// The reductions. Mean is the sum divided by the number of processes, of floating-point numbers
+// only. Max and Min are nan where one of the elements is.
+const (
+	Sum Op = iota + 1
+	Mean
+	Max
+	Min
+
+	opBroadcast // the part of one process, for all
+	opGather    // all parts, by rank
+	opNothing   // processes that meet
+)
+
+func (o Op) String() string {
+	if o < Sum || o > Min {
+		return fmt.Sprintf("Op(%d)", uint8(o))
+	}
+	return [...]string{"sum", "mean", "max", "min"}[o-1]
+}
+
+// Number is an element of a slice that [AllReduce] takes.
+type Number interface{ float64 | int64 }
+
+// number is the type of an element.
+type number uint8
+
+const (
+	float64s number = iota + 1
+	int64s
+)
+
+func (n number) String() string { return [...]string{"nothing", "float64", "int64"}[min(n, int64s)] }
+
+// numberBytes are numbers as messages have them: 8 bytes each, little-endian.
+func numberBytes[T Number](v []T) []byte {
+	b := make([]byte, 0, 8*len(v))
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint64(b, bitsOf(x))
+	}
+	return b
+}
+
+// readNumbers reads len(v) numbers.
+func readNumbers[T Number](b []byte, v []T) {
+	for i := range v {
+		v[i] = fromBits[T](binary.LittleEndian.Uint64(b[8*i:]))
+	}
+}
+
+func bitsOf[T Number](x T) uint64 {
+	if f, ok := any(x).(float64); ok {
+		return math.Float64bits(f)
+	}
+	return uint64(x)
+}
+
+func fromBits[T Number](bits uint64) (x T) {
+	if _, ok := any(x).(float64); ok {
+		return T(math.Float64frombits(bits))
+	}
+	return T(int64(bits))
+}
+
+// reduce returns the reduction of the parts, element by element in the order of the ranks.
+func reduce[T Number](parts []*frame, op Op) []byte {
+	n := len(parts[0].part()) / 8
+	all, next := make([]T, n), make([]T, n)
+	readNumbers(parts[0].part(), all)
+	for _, p := range parts[1:] {
+		readNumbers(p.part(), next)
+		for i, x := range next {
+			switch op {
+			case Max:
+				all[i] = max(all[i], x)
+			case Min:
+				all[i] = min(all[i], x)
+			default:
+				all[i] += x
+			}
+		}
+	}
+	if op == Mean {
+		for i := range all {
+			all[i] /= T(len(parts))
+		}
+	}
+	return numberBytes(all)
+}
+
+// combine is the answer to a call, of the parts by rank.
+func combine(parts []*frame) (answer []byte) {
+	switch first := parts[0]; {
+	case first.op == opBroadcast:
+		return parts[first.root].part()
+	case first.op == opGather:
+		for _, p := range parts {
+			answer = binary.LittleEndian.AppendUint64(answer, uint64(len(p.part())))
+			answer = append(answer, p.part()...)
+		}
+		return answer
+	case first.op == opNothing:
+		return nil
+	case first.number == float64s:
+		return reduce[float64](parts, first.op)
+	default:
+		return reduce[int64](parts, first.op)
+	}
+}
