@@ -33,8 +33,8 @@ type Group struct {
 }
 
 func newGroup(rank, localRank, world int, timeout time.Duration) *Group {
-	g := &Group{rank: rank, localRank: localRank, world: world, timeout: timeout, answers: make(chan []byte, 1),
-		done: make(chan struct{}), gone: -1, left: make(chan struct{})}
+	g := &Group{rank: rank, localRank: localRank, world: world, timeout: timeout, addresses: []string{"127.0.0.1"},
+		answers: make(chan []byte, 1), done: make(chan struct{}), gone: -1, left: make(chan struct{})}
 	if rank == 0 {
 		g.judge = &judge{g: g, parts: make([]*frame, world), heard: make([]string, world)}
 	}
