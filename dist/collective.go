@@ -117,8 +117,8 @@ func (g *Group) AllReduce(ctx context.Context, data []byte, d DType, op Op) erro
 	case size == 0 || len(data)%size != 0:
 		return fmt.Errorf("dist: AllReduce of %d bytes as %s: want a type that can be reduced, and whole elements",
 			len(data), d)
-	case op < Sum || op > Min:
-		return fmt.Errorf("dist: AllReduce: %s is no reduction; want Sum, Mean, Max or Min", op)
+	case op < Sum || op > Product:
+		return fmt.Errorf("dist: AllReduce: %s is no reduction; want Sum, Mean, Max, Min or Product", op)
 	case op == Mean && !d.isFloat():
 		return fmt.Errorf("dist: AllReduce: the mean of %s has no exact result; want Sum, or a floating-point type", d)
 	}

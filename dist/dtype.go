@@ -54,13 +54,14 @@ const (
 	Mean
 	Max
 	Min
+	Product
 )
 
 func (o Op) String() string {
-	if o < Sum || o > Min {
+	if o < Sum || o > Product {
 		return fmt.Sprintf("Op(%d)", uint8(o))
 	}
-	return [...]string{"sum", "mean", "max", "min"}[o-1]
+	return [...]string{"sum", "mean", "max", "min", "product"}[o-1]
 }
 
 // reduce sets acc to the reduction of acc and b, element by element.
@@ -119,6 +120,8 @@ func combine[T float32 | float64 | int32 | int64 | uint8](o Op, x, y T) T {
 		return max(x, y)
 	case Min:
 		return min(x, y)
+	case Product:
+		return x * y
 	}
 	return x + y
 }

@@ -13,6 +13,7 @@ import (
 type Group struct {
 	rank, localRank, world int
 	timeout                time.Duration
+	part                   string  // what errors call it, if Split made it
 	peers                  []*peer // by rank; nil at its own
 
 	calls sync.Mutex // held during a call
@@ -94,6 +95,7 @@ func (g *Group) fail(e *Error, h header, payload []byte, reader *peer) {
 		g.mu.Unlock()
 		return
 	}
+	e.Part = g.part
 	g.failed = e
 	g.mu.Unlock()
 	var told sync.WaitGroup
